@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * base/htable - an intrusive chained hash table with stored hash values.
+ *
+ *     htable_for_each_hash(n, &t, hash)       walk the candidates of one hash
+ *             if (key_matches(container_of(n, struct x, node)))
+ *                     ...
+ *
+ * The caller embeds a struct hnode, computes the hash (base/hash.h) and compares
+ * keys itself. Linking cannot fail. The table grows by doubling, never shrinks.
+ * The order of a walk is random from run to run: sort before anything is
+ * printed, planned or sent.
+ */
+#pragma once
+
+#include "base/util.h"
+
+struct hnode {
+	struct hnode *next;
+	uint32_t hash;
+};
+
+struct htable {
+	struct hnode **buckets;
+	size_t n_buckets; /* a power of two, or 0 before the first insertion */
+	size_t count;
+};
+
+/* Zeroed memory is a valid empty table. htable_fini() frees the buckets, not the nodes. */
+void htable_fini(struct htable *t);
+void htable_insert(struct htable *t, struct hnode *node, uint32_t hash);
+/* `node` must be in `t`. */
+void htable_remove(struct htable *t, struct hnode *node);
+
+static inline struct hnode *htable_match(struct hnode *n, uint32_t hash)
+{
+	while (n != NULL && n->hash != hash)
+		n = n->next;
+	return n;
+}
+
+static inline struct hnode *htable_bucket(const struct htable *t, uint32_t hash)
+{
+	return t->n_buckets == 0 ? NULL : t->buckets[hash & (t->n_buckets - 1)];
+}
+
+struct hnode *htable_next(const struct htable *t, const struct hnode *n);
+
+#define htable_for_each_hash(pos, t, h)                                                        \
+	for (struct hnode * (pos) = htable_match(htable_bucket((t), (h)), (h)); (pos) != NULL; \
+	     (pos) = htable_match((pos)->next, (h)))
+#define htable_for_each(pos, t)                                            \
+	for (struct hnode * (pos) = htable_next((t), NULL); (pos) != NULL; \
+	     (pos) = htable_next((t), (pos)))
+/* `pos` itself may be removed and freed in the body. */
+#define htable_for_each_safe(pos, tmp, t)                                    \
+	for (struct hnode * (pos) = htable_next((t), NULL),                  \
+			    *(tmp) = (pos) ? htable_next((t), (pos)) : NULL; \
+	     (pos) != NULL; (pos) = (tmp), (tmp) = (pos) ? htable_next((t), (pos)) : NULL)

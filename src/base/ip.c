@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* base/ip - tolerant parsing, canonical printing. */
+#include "base/ip.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Decimal with any number of leading zeros, at most `max`; advances *p. -1 if none. */
+static int decimal(const char **p, int max)
+{
+	int n = 0;
+
+	if (!isdigit((unsigned char)**p))
+		return -1;
+	for (; isdigit((unsigned char)**p); (*p)++) {
+		n = n * 10 + (**p - '0');
+		if (n > max)
+			return -1;
+	}
+	return n;
+}
+
+static bool parse_v4(uint8_t bytes[static 4], const char *text)
+{
+	const char *p = text;
+
+	for (int i = 0; i < 4; i++) {
+		int octet;
+
+		if (i > 0 && *p++ != '.')
+			return false;
+		octet = decimal(&p, 255);
+		if (octet < 0)
+			return false;
+		bytes[i] = (uint8_t)octet;
+	}
+	return *p == '\0';
+}
+
+/*
+ * inet_pton() refuses leading zeros in the dotted tail of "::ffff:010.1.2.3";
+ * rewrite that tail canonically first.
+ */
+static bool parse_v6(uint8_t bytes[static 16], const char *text)
+{
+	const char *colon = strrchr(text, ':');
+	char buf[IP_TEXT_MAX];
+	uint8_t v4[4];
+	int n;
+
+	if (colon == NULL)
+		return false;
+	if (strchr(colon, '.') == NULL)
+		return inet_pton(AF_INET6, text, bytes) == 1;
+	if (!parse_v4(v4, colon + 1))
+		return false;
+	n = snprintf(buf, sizeof(buf), "%.*s%u.%u.%u.%u", (int)(colon + 1 - text), text, v4[0],
+		     v4[1], v4[2], v4[3]);
+	return n > 0 && (size_t)n < sizeof(buf) && inet_pton(AF_INET6, buf, bytes) == 1;
+}
+
+static bool parse(struct ip_addr *ret, const char *text)
+{
+	struct ip_addr a = { 0 };
+
+	if (strchr(text, ':') != NULL) {
+		a.family = AF_INET6;
+		if (!parse_v6(a.bytes, text))
+			return false;
+	} else {
+		a.family = AF_INET;
+		if (!parse_v4(a.bytes, text))
+			return false;
+	}
+	*ret = a;
+	return true;
+}
+
+int ip_addr_parse(struct ip_addr *ret, const char *text, struct err *err)
+{
+	if (!parse(ret, text))
+		return err_set(err, -EINVAL, "'%.64s' is not an IP address", text);
+	return 0;
+}
+
+static void clear_host_bits(struct ip_prefix *p)
+{
+	size_t len = ip_len(ip_fam(&p->addr));
+
+	for (size_t i = 0; i < len; i++) {
+		int keep = (int)p->len - (int)(i * 8);
+
+		if (keep <= 0)
+			p->addr.bytes[i] = 0;
+		else if (keep < 8)
+			p->addr.bytes[i] &= (uint8_t)(0xff << (8 - keep));
+	}
+}
+
+int ip_prefix_parse(struct ip_prefix *ret, const char *text, struct err *err)
+{
+	const char *slash = strchr(text, '/');
+	struct ip_prefix p = { 0 };
+	char addr[IP_TEXT_MAX];
+	const char *s;
+	int len;
+
+	if (slash == NULL || (size_t)(slash - text) >= sizeof(addr))
+		return err_set(err, -EINVAL, "'%.64s' is not an address prefix (ADDRESS/LENGTH)",
+			       text);
+	memcpy(addr, text, (size_t)(slash - text));
+	addr[slash - text] = '\0';
+	if (!parse(&p.addr, addr))
+		return err_set(err, -EINVAL, "'%.64s' is not an address prefix (ADDRESS/LENGTH)",
+			       text);
+	s = slash + 1;
+	len = decimal(&s, (int)ip_len(ip_fam(&p.addr)) * 8);
+	if (len < 0 || *s != '\0')
+		return err_set(err, -EINVAL, "'%.64s' has no valid prefix length", text);
+	p.len = (uint8_t)len;
+	clear_host_bits(&p);
+	*ret = p;
+	return 0;
+}
+
+const char *ip_addr_text(const struct ip_addr *a, char buf[static IP_TEXT_MAX])
+{
+	if (!ip_is_set(a) || inet_ntop(a->family, a->bytes, buf, IP_TEXT_MAX) == NULL)
+		memcpy(buf, "-", 2);
+	return buf;
+}
+
+const char *ip_prefix_text(const struct ip_prefix *p, char buf[static IP_PREFIX_TEXT_MAX])
+{
+	char addr[IP_TEXT_MAX];
+
+	(void)snprintf(buf, IP_PREFIX_TEXT_MAX, "%s/%u", ip_addr_text(&p->addr, addr), p->len);
+	return buf;
+}
+
+const char *ip_endpoint_text(const struct ip_addr *a, uint16_t port,
+			     char buf[static IP_ENDPOINT_TEXT_MAX])
+{
+	char addr[IP_TEXT_MAX];
+
+	(void)snprintf(buf, IP_ENDPOINT_TEXT_MAX, a->family == AF_INET6 ? "[%s]:%u" : "%s:%u",
+		       ip_addr_text(a, addr), port);
+	return buf;
+}
+
+struct ip_addr ip_addr_from_bytes(uint8_t family, const void *bytes)
+{
+	struct ip_addr a = { .family = family };
+
+	memcpy(a.bytes, bytes, ip_len(ip_fam(&a)));
+	return a;
+}
+
+int ip_addr_cmp(const struct ip_addr *a, const struct ip_addr *b)
+{
+	return memcmp(a, b, sizeof(*a));
+}
+
+bool ip_addr_is_equal(const struct ip_addr *a, const struct ip_addr *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+bool ip_addr_is_loopback(const struct ip_addr *a)
+{
+	static const uint8_t one[16] = { [15] = 1 };
+
+	if (a->family == AF_INET)
+		return a->bytes[0] == 127;
+	return a->family == AF_INET6 && memcmp(a->bytes, one, sizeof(one)) == 0;
+}
+
+bool ip_prefix_contains(const struct ip_prefix *p, const struct ip_addr *a)
+{
+	struct ip_prefix host = { .addr = *a, .len = p->len };
+
+	if (p->addr.family != a->family)
+		return false;
+	clear_host_bits(&host);
+	return ip_addr_is_equal(&host.addr, &p->addr);
+}
+
+bool ip_prefix_covers(const struct ip_prefix *outer, const struct ip_prefix *inner)
+{
+	return inner->len >= outer->len && ip_prefix_contains(outer, &inner->addr);
+}
+
+struct ip_prefix ip_prefix_host(const struct ip_addr *a)
+{
+	return (struct ip_prefix){ .addr = *a, .len = (uint8_t)(ip_len(ip_fam(a)) * 8) };
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * base/ip - addresses, prefixes and ports as values that cannot be wrong.
+ *
+ * Everything is kept in network byte order, as netlink wants it; only parsing
+ * and printing convert. Unused bytes are zero, so memcmp() is equality. IPv4 is
+ * not kept as ::ffff:a.b.c.d: a user may write that, and it must not collide.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+
+/* Index of per-family arrays. */
+enum ipfam {
+	IPFAM_V4 = 0,
+	IPFAM_V6 = 1,
+	IPFAM_N = 2,
+};
+
+struct ip_addr {
+	uint8_t family; /* AF_INET or AF_INET6; 0 is "unset" */
+	uint8_t pad[3];
+	uint8_t bytes[16];
+};
+_Static_assert(sizeof(struct ip_addr) == 20, "hashed and compared as raw bytes");
+
+struct ip_prefix {
+	struct ip_addr addr; /* host bits are zero */
+	uint8_t len;         /* 0..32 or 0..128 */
+	uint8_t pad[3];
+};
+_Static_assert(sizeof(struct ip_prefix) == 24, "hashed and compared as raw bytes");
+
+#define IP_TEXT_MAX 48 /* an address and its terminator */
+#define IP_PREFIX_TEXT_MAX 52
+#define IP_ENDPOINT_TEXT_MAX 58 /* "[address]:port" */
+
+static inline enum ipfam ip_fam(const struct ip_addr *a)
+{
+	return a->family == AF_INET6 ? IPFAM_V6 : IPFAM_V4;
+}
+
+static inline size_t ip_len(enum ipfam fam)
+{
+	return fam == IPFAM_V6 ? 16 : 4;
+}
+
+static inline bool ip_is_set(const struct ip_addr *a)
+{
+	return a->family != 0;
+}
+
+/*
+ * Parse an address. Tolerant as Kubernetes' readers are (behaviour SVC-02):
+ * leading zeros of IPv4 octets are decimal padding; IPv6 zones are refused.
+ * -EINVAL with `ret` untouched.
+ */
+MUST_USE int ip_addr_parse(struct ip_addr *ret, const char *text, struct err *err);
+/* "address/length", host bits are cleared; same tolerance, also in the length. */
+MUST_USE int ip_prefix_parse(struct ip_prefix *ret, const char *text, struct err *err);
+
+/* Canonical text (RFC 5952 for IPv6). Return `buf`. */
+const char *ip_addr_text(const struct ip_addr *a, char buf[static IP_TEXT_MAX]);
+const char *ip_prefix_text(const struct ip_prefix *p, char buf[static IP_PREFIX_TEXT_MAX]);
+/* "1.2.3.4:80", "[2001:db8::1]:80"; `port` in host order. */
+const char *ip_endpoint_text(const struct ip_addr *a, uint16_t port,
+			     char buf[static IP_ENDPOINT_TEXT_MAX]);
+
+/* From raw network-order bytes: 4 for AF_INET, 16 for AF_INET6. */
+struct ip_addr ip_addr_from_bytes(uint8_t family, const void *bytes);
+/* Order by family, then bytes. */
+int ip_addr_cmp(const struct ip_addr *a, const struct ip_addr *b);
+bool ip_addr_is_equal(const struct ip_addr *a, const struct ip_addr *b);
+bool ip_addr_is_loopback(const struct ip_addr *a);
+bool ip_prefix_contains(const struct ip_prefix *p, const struct ip_addr *a);
+/* Does `outer` cover all of `inner`? */
+bool ip_prefix_covers(const struct ip_prefix *outer, const struct ip_prefix *inner);
+/* The prefix of full length that holds only `a`. */
+struct ip_prefix ip_prefix_host(const struct ip_addr *a);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * base/name - interned, counted strings.
+ *
+ * Node, zone, namespace and port names repeat in every object: each is stored
+ * once, and two names are equal exactly when their pointers are. NULL is
+ * "absent", which is not the empty name.
+ */
+#pragma once
+
+#include "base/htable.h"
+
+struct name {
+	struct hnode node;
+	uint32_t refs;
+	uint32_t len;
+	char text[]; /* terminated */
+};
+
+/* A reference to the one name with this text; the caller releases it. */
+const struct name *name_get(const char *text, size_t len);
+const struct name *name_get_str(const char *text);
+/* One more reference to `n`. NULL yields NULL. */
+const struct name *name_ref(const struct name *n);
+/* Accepts NULL. */
+void name_unref(const struct name *n);
+/* Borrow the name if anybody holds it, else NULL: look-ups that must not create. */
+const struct name *name_find(const char *text, size_t len);
+/* How many names are alive; tests check for leaks. */
+size_t name_count(void);
+
+static inline const char *name_text(const struct name *n)
+{
+	return n ? n->text : "";
+}
+
+static inline void name_unref_auto(const struct name **n)
+{
+	name_unref(*n);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * base/str - a growable text buffer, and checks of text that comes from outside.
+ *
+ * Zeroed memory is an empty buffer; `text` is NULL then, str_text() never is.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/util.h"
+
+struct str {
+	char *text; /* terminated when not NULL */
+	size_t len; /* without the terminator */
+	size_t cap;
+};
+
+void str_fini(struct str *s);
+void str_clear(struct str *s);
+void str_add(struct str *s, const char *data, size_t len);
+void str_puts(struct str *s, const char *text);
+void str_printf(struct str *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static inline const char *str_text(const struct str *s)
+{
+	return s->text ? s->text : "";
+}
+
+/* Well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms)? */
+bool str_is_utf8(const char *data, size_t len);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * base/util - the few compiler extensions and allocation helpers everybody uses.
+ *
+ * Ownership: AUTO(x_close) struct x *p closes at scope end, TAKE(p) hands over
+ *            (yields p and leaves NULL behind). The destructor accepts NULL.
+ * Memory:    x*alloc abort when memory is gone: the kernel keeps forwarding and
+ *            a restart is the best tested path. Sizes that a peer chooses are
+ *            bounded by the caller first.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define MUST_USE __attribute__((warn_unused_result))
+#define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
+
+#define MIN(a, b)                              \
+	({                                     \
+		__typeof__(a) min_a = (a);     \
+		__typeof__(b) min_b = (b);     \
+		min_a < min_b ? min_a : min_b; \
+	})
+#define MAX(a, b)                              \
+	({                                     \
+		__typeof__(a) max_a = (a);     \
+		__typeof__(b) max_b = (b);     \
+		max_a > max_b ? max_a : max_b; \
+	})
+
+#define container_of(ptr, type, member) \
+	((type *)(void *)((char *)(1 ? (ptr) : &((type *)0)->member) - offsetof(type, member)))
+
+/* One cleanup idiom: the variable is closed when it goes out of scope. */
+#define DEFINE_AUTO(type, close)                 \
+	static inline void close##_auto(type *p) \
+	{                                        \
+		close(*p);                       \
+	}                                        \
+	struct auto_semicolon_eater
+#define AUTO(close) __attribute__((cleanup(close##_auto)))
+#define TAKE(p)                               \
+	({                                    \
+		__typeof__(p) take_tmp = (p); \
+		(p) = NULL;                   \
+		take_tmp;                     \
+	})
+
+#define NSEC_PER_SEC UINT64_C(1000000000)
+#define NSEC_PER_MSEC UINT64_C(1000000)
+#define NSEC_PER_USEC UINT64_C(1000)
+
+void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
+void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
+/* `n` * `size` bytes, overflow aborts. Contents as realloc(). */
+void *xreallocarray(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
+char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
+char *xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
+
+/* CLOCK_MONOTONIC in nanoseconds. Only owners of a timer call it; pure code is told the time. */
+uint64_t now_ns(void);

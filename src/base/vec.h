@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * base/vec - a typed growable array.
+ *
+ *     VEC(struct op) ops = { 0 };
+ *     *vec_push(&ops) = (struct op){ ... };
+ *     vec_for_each(op, &ops) use(op);
+ *     vec_fini(&ops);
+ *
+ * Zeroed memory is an empty vector. Pointers into it are good until the next push.
+ */
+#pragma once
+
+#include <stdlib.h>
+
+#include "base/util.h"
+
+#define VEC(type)           \
+	struct {            \
+		type *v;    \
+		size_t n;   \
+		size_t cap; \
+	}
+
+#define vec_reserve(vec, want)                                                             \
+	do {                                                                               \
+		size_t vec_want = (want);                                                  \
+		if (vec_want > (vec)->cap) {                                               \
+			(vec)->cap = MAX(vec_want, (vec)->cap * 2);                        \
+			(vec)->v = xreallocarray((vec)->v, (vec)->cap, sizeof(*(vec)->v)); \
+		}                                                                          \
+	} while (0)
+
+/* Append one element, uninitialised, and yield its address. */
+#define vec_push(vec)                                                        \
+	({                                                                   \
+		if ((vec)->n == (vec)->cap)                                  \
+			vec_reserve((vec), (vec)->cap ? (vec)->cap * 2 : 8); \
+		&(vec)->v[(vec)->n++];                                       \
+	})
+#define vec_clear(vec) ((vec)->n = 0)
+#define vec_fini(vec)                      \
+	do {                               \
+		free((vec)->v);            \
+		(vec)->v = NULL;           \
+		(vec)->n = (vec)->cap = 0; \
+	} while (0)
+#define vec_for_each(pos, vec) \
+	for (__typeof__((vec)->v)(pos) = (vec)->v; (pos) != (vec)->v + (vec)->n; (pos)++)

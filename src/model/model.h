@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * model - what the cluster says, and which services a change touches.
+ *
+ *     sources --put/del--> model --dirty services--> plan
+ *
+ * One entry (struct svc) exists for every service name that a Service or an
+ * EndpointSlice mentions: the two may arrive in any order (IN-14). A change
+ * that alters nothing marks nothing (IN-13, IN-31, IN-32). A slice whose
+ * service label moves is taken from the old service and given to the new one
+ * (IN-36). Entries vanish with their last object (IN-37).
+ *
+ * Pure: no I/O, no clock, no kernel. Time is told by the caller where needed.
+ * Ownership: objects put in belong to the model. svc pointers are borrowed and
+ * stay valid while the entry exists; entries are only freed in model_reap().
+ */
+#pragma once
+
+#include "base/list.h"
+#include "model/object.h"
+
+/* One service name: the object, its slices, and what hangs on it. */
+struct svc {
+	struct hnode node; /* in model.services */
+	struct list dirty; /* in model.dirty while a sync is owed */
+	const struct name *ns;
+	const struct name *name;
+	struct service *service; /* NULL while only slices mention it */
+	struct list slices;      /* of struct slice_entry, in order of name */
+	size_t n_slices;
+	/*
+	 * The plan's rows of this service (plan/rows.h): owned by the plan, the
+	 * model only keeps the pointer and does not free an entry that has it.
+	 */
+	void *rows;
+	uint64_t dirty_since_ns; /* arrival of the oldest event not yet synced; 0 = clean */
+	int64_t trigger_ns; /* oldest trigger time not yet synced, Unix ns; 0 = none (MET-06) */
+};
+
+struct slice_entry {
+	struct hnode node; /* in model.slices */
+	struct list link;  /* in svc.slices */
+	struct svc *svc;
+	struct slice *slice;
+};
+
+/* How a packet from a pod is told (section 6.1). */
+enum detect_local {
+	DETECT_LOCAL_UNSET = 0, /* no detector */
+	DETECT_LOCAL_CLUSTER_CIDR,
+	DETECT_LOCAL_NODE_CIDR,
+	DETECT_LOCAL_BRIDGE,
+	DETECT_LOCAL_PREFIX,
+};
+
+#define IFNAME_MAX 16 /* with the terminator; linux/if.h IFNAMSIZ */
+
+/* Decided by flags and configuration; fixed for the life of the model. */
+struct model_config {
+	const struct name *node_name; /* NULL: nothing is local */
+	enum detect_local detect_local;
+	char detect_ifname[IFNAME_MAX]; /* bridge name, or interface name prefix */
+	VEC(struct ip_prefix) cluster_cidrs;
+	VEC(struct ip_prefix) service_cidrs;  /* from flags, beside ServiceCIDR objects */
+	bool has_nodeport_cidrs;              /* --nodeport-addresses is a list of CIDRs ... */
+	VEC(struct ip_prefix) nodeport_cidrs; /* ... this one; else "primary" (SVC-09, SVC-10) */
+	struct ip_addr bind_addr[IPFAM_N];    /* --bind-address replaces the node IP (LIFE-14) */
+	bool is_masquerade_all;
+	bool no_external_ips; /* gate AllowServiceExternalIPs off (SVC-13) */
+};
+
+/* Derived from the configuration, the Node, the host's addresses and ServiceCIDRs. */
+struct model_env {
+	const struct name *zone;            /* NULL = none */
+	struct ip_addr node_ip[IPFAM_N];    /* unset = unknown */
+	VEC(struct ip_addr) nodeport_addrs; /* concrete addresses that serve node ports, sorted */
+	VEC(struct ip_prefix) pod_cidrs;    /* what the detector matches; empty: see has_detector */
+	bool has_detector[IPFAM_N];
+	VEC(struct ip_prefix) service_cidrs; /* sorted, no prefix inside another */
+};
+
+struct model_stats {
+	size_t services; /* Service objects */
+	size_t slices;
+	size_t endpoints; /* entries of all slices */
+};
+
+struct model {
+	struct model_config config;
+	struct model_env env;
+	struct htable services;
+	struct htable slices;
+	struct list dirty; /* services a sync is owed, in order of first change */
+	struct node *self; /* own Node object or NULL */
+	VEC(struct service_cidr *) service_cidrs;
+	VEC(struct ip_addr)
+	host_addrs;              /* addresses of this host, as told by model_put_host_addrs */
+	uint64_t env_generation; /* raised whenever env changes; planes compare it */
+	struct model_stats stats;
+};
+
+void model_init(struct model *m);
+/* Frees config's lists too. All rows must have been released. */
+void model_fini(struct model *m);
+/* Call once, after config is filled and before the first object. */
+void model_configured(struct model *m);
+
+/*
+ * Objects enter and leave. `at_ns` is the event's arrival, for latency only.
+ * Return 1 when anything that matters changed, 0 when not.
+ */
+int model_put_service(struct model *m, struct service *s, uint64_t at_ns);
+int model_del_service(struct model *m, const struct name *ns, const struct name *name,
+		      uint64_t at_ns);
+int model_put_slice(struct model *m, struct slice *s, uint64_t at_ns);
+int model_del_slice(struct model *m, const struct name *ns, const struct name *name,
+		    uint64_t at_ns);
+/* Nodes other than our own are ignored. A deleted Node keeps its last state (IN-24) but for
+ * eligibility. */
+int model_put_node(struct model *m, struct node *n, uint64_t at_ns);
+int model_put_service_cidr(struct model *m, struct service_cidr *c, uint64_t at_ns);
+int model_del_service_cidr(struct model *m, const struct name *name, uint64_t at_ns);
+/*
+ * The addresses of this host that could serve node ports, from rtnetlink; the
+ * list is copied. The first address of a family is what "primary" falls back to
+ * when there is neither a Node nor --bind-address.
+ */
+int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n, uint64_t at_ns);
+
+struct svc *model_find(const struct model *m, const struct name *ns, const struct name *name);
+struct slice_entry *model_find_slice(const struct model *m, const struct name *ns,
+				     const struct name *name);
+/* Look up by text without interning; NULL when unknown. */
+struct svc *model_find_text(const struct model *m, const char *ns, const char *name);
+
+/* Owe `svc` a sync; idempotent. Also used by the plan for services that a change displaces. */
+void model_mark_dirty(struct model *m, struct svc *svc, uint64_t at_ns);
+void model_mark_all_dirty(struct model *m, uint64_t at_ns);
+/* The sync of `svc` is done: no longer dirty; frees the entry if nothing is left of it. */
+void model_clean(struct model *m, struct svc *svc);
+/* Free `svc` if it has no object, no slice, no rows and is not dirty. */
+void model_reap(struct model *m, struct svc *svc);
+/* All entries sorted by namespace and name; caller frees the array with free(). */
+struct svc **model_sorted(const struct model *m, size_t *n);

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * model/object - the Kubernetes objects vipd reads, reduced to what it needs.
+ *
+ * Sources decode into these values; they are plain data, each with one owner.
+ * A decoder fills the fields as the object states them (after parsing); what the
+ * fields mean for traffic is decided in model/select and plan.
+ *
+ * Source: core/v1 Service and Node, discovery.k8s.io/v1 EndpointSlice,
+ * networking.k8s.io/v1 ServiceCIDR. IDs in brackets are rows of
+ * doc/behaviour.md.
+ */
+#pragma once
+
+#include "base/ip.h"
+#include "base/name.h"
+#include "base/vec.h"
+
+/* IP protocol numbers, the only three a service can have (SEL-13). */
+enum l4proto {
+	L4PROTO_UNSET = 0,
+	L4PROTO_TCP = 6,
+	L4PROTO_UDP = 17,
+	L4PROTO_SCTP = 132,
+};
+
+/* Bounds on what one object may hold; a decoder refuses more by name. */
+#define SERVICE_PORTS_MAX 4096
+#define SERVICE_ADDRS_MAX 1024     /* external IPs, ingress entries, source ranges: each */
+#define SLICE_ENDPOINTS_MAX 100000 /* the API allows 1000; manifests may be larger */
+#define SLICE_PORTS_MAX 4096
+#define HINTS_MAX 64
+#define AFFINITY_DEFAULT_S 10800 /* SVC-31 */
+#define AFFINITY_MAX_S 86400
+
+enum service_type {
+	SERVICE_TYPE_UNSET = 0,
+	SERVICE_TYPE_CLUSTERIP,
+	SERVICE_TYPE_NODEPORT,
+	SERVICE_TYPE_LOADBALANCER,
+	SERVICE_TYPE_EXTERNALNAME,
+};
+
+struct service_port {
+	const struct name *name; /* never NULL; "" when unnamed */
+	uint8_t proto;           /* enum l4proto */
+	uint16_t port;           /* 1..65535, host order */
+	uint16_t node_port;      /* 0 = none */
+};
+
+/* status.loadBalancer.ingress[] with an IP; hostname-only entries are not kept. */
+struct service_ingress {
+	struct ip_addr addr;
+	bool is_proxy_mode; /* ipMode: Proxy, not captured (SVC-16) */
+};
+
+struct service {
+	const struct name *ns;
+	const struct name *name;
+	int64_t created_s; /* creationTimestamp, Unix seconds; 0 = unknown, counts as newest */
+	uint8_t type;      /* enum service_type */
+	bool is_headless;  /* clusterIP empty or "None" (SEL-01) */
+	bool has_proxy_name_label; /* service.kubernetes.io/service-proxy-name (SEL-03) */
+	bool is_itp_local;         /* spec.internalTrafficPolicy: Local */
+	bool is_etp_local;   /* spec.externalTrafficPolicy: Local, as written (SVC-28 is applied
+				later) */
+	uint32_t affinity_s; /* 0 = None, else the ClientIP timeout in seconds 1..86400 */
+	uint16_t health_check_node_port; /* as written; 0 = none (SVC-26 is applied later) */
+	/* Number of source range entries that could not be parsed (SVC-23: fail closed). */
+	uint16_t n_bad_source_ranges;
+	struct ip_addr
+		cluster_ip[IPFAM_N]; /* unset when the service has none of the family (SEL-05) */
+	VEC(struct service_port) ports;
+	VEC(struct ip_addr) external_ips;
+	VEC(struct service_ingress) ingress;
+	VEC(struct ip_prefix) source_ranges;
+};
+
+struct slice_port {
+	const struct name *name; /* never NULL: ports with a null name are not kept (EPS-05) */
+	uint8_t proto;
+	uint16_t port; /* 1..65535: null and 0 are not kept (EPS-06) */
+};
+
+enum endpoint_flags {
+	ENDPOINT_READY = 1 << 0,
+	ENDPOINT_SERVING = 1 << 1,
+	ENDPOINT_TERMINATING = 1 << 2,
+};
+
+/* Zone or node hints: a shared, sorted list. NULL = not hinted (EPS-13). */
+struct hints {
+	uint32_t refs;
+	uint32_t n;
+	const struct name *names[]; /* sorted by text, no duplicates */
+};
+
+struct slice_endpoint {
+	struct ip_addr addr;     /* the first address (EPS-09), of the slice's family */
+	uint8_t flags;           /* enum endpoint_flags after null defaults (EPS-11) */
+	const struct name *node; /* NULL = unknown: never local (EPS-12) */
+	const struct name *pod;  /* targetRef.name if its kind is Pod, else NULL; for people only */
+	struct hints *zones;
+	struct hints *nodes;
+};
+
+struct slice {
+	const struct name *ns;
+	const struct name *name;
+	const struct name *service; /* label kubernetes.io/service-name (EPS-02) */
+	enum ipfam fam;             /* addressType; others are not kept (EPS-01) */
+	uint64_t version;           /* resourceVersion as a number, 0 unknown (EPS-15) */
+	/* endpoints.kubernetes.io/last-change-trigger-time, Unix ns; 0 = absent (IN-40). */
+	int64_t trigger_ns;
+	VEC(struct slice_port) ports;
+	VEC(struct slice_endpoint) endpoints;
+};
+
+struct node {
+	const struct name *name;
+	const struct name *zone;   /* NULL = no zone; an empty label counts as none (IN-22) */
+	bool is_deleting;          /* deletionTimestamp set (HC-08) */
+	bool has_autoscaler_taint; /* ToBeDeletedByClusterAutoscaler (HC-08) */
+	VEC(struct ip_addr) addrs; /* InternalIPs in order, then ExternalIPs (LIFE-12) */
+	VEC(struct ip_prefix) pod_cidrs;
+};
+
+struct service_cidr {
+	const struct name *name;
+	VEC(struct ip_prefix) cidrs;
+};
+
+/* Constructors give zeroed objects; x_close frees all that hangs on them and accepts NULL. */
+struct service *service_open(void);
+void service_close(struct service *s);
+struct slice *slice_open(void);
+void slice_close(struct slice *s);
+struct node *node_open(void);
+void node_close(struct node *n);
+struct service_cidr *service_cidr_open(void);
+void service_cidr_close(struct service_cidr *c);
+
+DEFINE_AUTO(struct service *, service_close);
+DEFINE_AUTO(struct slice *, slice_close);
+DEFINE_AUTO(struct node *, node_close);
+DEFINE_AUTO(struct service_cidr *, service_cidr_close);
+
+/* Equal in all that matters to the data plane and to people: versions and trigger times do not
+ * count. */
+bool service_is_equal(const struct service *a, const struct service *b);
+bool slice_is_equal(const struct slice *a, const struct slice *b);
+bool node_is_equal(const struct node *a, const struct node *b);
+bool service_cidr_is_equal(const struct service_cidr *a, const struct service_cidr *b);
+
+/* Takes the n references in `names`, sorts them, drops duplicates. n = 0 yields NULL. */
+struct hints *hints_make(const struct name **names, size_t n);
+struct hints *hints_ref(struct hints *h);
+void hints_unref(struct hints *h);
+bool hints_contain(const struct hints *h, const struct name *n);
+bool hints_are_equal(const struct hints *a, const struct hints *b);
+
+/* "TCP", "UDP", "SCTP"; "-" for others. */
+const char *l4proto_text(uint8_t proto);
+/* From the API's spelling; "" and NULL mean TCP (SEL-13). L4PROTO_UNSET if unknown. */
+enum l4proto l4proto_parse(const char *text);
+const char *service_type_text(enum service_type t);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * model/select - which endpoints may serve a service port on this node, and why not.
+ *
+ * Sections 4 and 5 of doc/behaviour.md: slices are merged by (port name,
+ * protocol), duplicates resolved, and the cluster set and the local set chosen.
+ * Pure; the result is the caller's to free.
+ */
+#pragma once
+
+#include "model/model.h"
+
+/* Why an endpoint is not in a set. Shown to people as text. */
+enum exclusion {
+	EXCLUSION_NONE = 0,    /* it is in the set */
+	EXCLUSION_NOT_READY,   /* neither ready nor a fallback */
+	EXCLUSION_TERMINATING, /* terminating, hidden by ready endpoints (POL-04, POL-07) */
+	EXCLUSION_NOT_SERVING, /* terminating and no longer serving */
+	EXCLUSION_OTHER_NODE,  /* hinted for other nodes (POL-14) */
+	EXCLUSION_OTHER_ZONE,  /* hinted for other zones (POL-15) */
+	EXCLUSION_NOT_LOCAL,   /* local set: on another node, or no node known */
+	EXCLUSION_SET_UNUSED,  /* no frontend of the port uses this set (POL-02) */
+};
+const char *exclusion_text(enum exclusion e);
+
+enum topology_mode {
+	TOPOLOGY_OFF = 0,
+	TOPOLOGY_SAME_NODE,
+	TOPOLOGY_SAME_ZONE,
+};
+const char *topology_text(enum topology_mode t);
+
+/* One merged endpoint of a service port; identity is (addr, port) (EPS-10). */
+struct endpoint {
+	struct ip_addr addr;
+	uint16_t port;                     /* host order */
+	uint8_t flags;                     /* enum endpoint_flags */
+	bool is_local;                     /* EPS-12 */
+	uint8_t cluster;                   /* enum exclusion for the cluster set; NONE = in it */
+	uint8_t local;                     /* the same for the local set */
+	const struct slice_endpoint *from; /* borrowed: node, pod, hints */
+};
+
+struct selection {
+	VEC(struct endpoint) endpoints; /* sorted by ip_addr_cmp, then port */
+	enum topology_mode topology;
+	bool uses_cluster; /* SVC-03 */
+	bool uses_local;
+	bool has_any;             /* POL-10 */
+	bool is_cluster_fallback; /* POL-04 was taken */
+	bool is_local_fallback;   /* POL-08 was taken */
+	size_t n_cluster;
+	size_t n_local;
+};
+
+/*
+ * The selection for port `port` (index into svc->service->ports) and family
+ * `fam`. svc->service must not be NULL. `ret` is initialised here; reuse after
+ * selection_clear() keeps the memory.
+ */
+void select_endpoints(struct selection *ret, const struct model *m, const struct svc *svc,
+		      size_t port, enum ipfam fam);
+void selection_fini(struct selection *s);
+
+/* Is the service proxied at all (section 2)? NULL, or why not, as text for people. */
+const char *service_skip_reason(const struct service *s);
+/* Does `fam` of the service have a cluster IP and so frontends (SEL-04)? */
+bool service_has_family(const struct service *s, enum ipfam fam);
+/* SVC-01, for this family and port. */
+bool service_is_external(const struct model *m, const struct service *s, size_t port,
+			 enum ipfam fam);
+/* ETP Local after SVC-28 (only external kinds). */
+bool service_is_etp_local(const struct service *s);
+/* EPS-24: distinct local ready addresses of the service and family, over all ports. */
+size_t service_local_ready(const struct model *m, const struct svc *svc, enum ipfam fam);

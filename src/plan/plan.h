@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plan - desired minus held, as an ordered list of operations.
+ *
+ *     new = plan_rows_build(p, svc, &displaced)   desired rows, from the model
+ *     plan_diff(&ops, svc->rows, new)             what to do about it
+ *     ... the plane accepts ...                   plan_rows_accept(p, svc, new)
+ *     ... or refuses ...                          plan_rows_refuse(p, svc, new)
+ *
+ * svc->rows is what the kernel holds. Pure: no I/O, no clock.
+ *
+ * Order of the operations of one service: what is led to comes before what leads
+ * there (pools, backends, ranges, then frontends), and goes after it. Every
+ * prefix of the list is a safe state for a plane without transactions, if that
+ * plane performs a BACKEND_DEL as "no new connections, then drain".
+ *
+ * A frontend that two services ask for belongs to the older one (creation time,
+ * then namespace and name; SEL-14). Building rows claims frontends: a service
+ * that loses one to an older service is reported in `displaced` and must be
+ * synced in the same transaction, right after.
+ */
+#pragma once
+
+#include "plan/rows.h"
+
+/* What the plan must know of a plane: pure functions of it. */
+struct plan_traits {
+	/*
+	 * A number that frontends leading to a pool of `n` > 0 backends carry: when it
+	 * changes, they are rewritten (PLAN_FRONTEND_CHANGE). Constant if they need not be.
+	 */
+	uint16_t (*pool_class)(size_t n, uint32_t affinity_s);
+};
+
+enum plan_op_kind {
+	PLAN_OP_UNSET = 0,
+	PLAN_POOL_ADD,     /* pool; its backends follow as BACKEND_ADD, its ranges as RANGE_ADD */
+	PLAN_BACKEND_ADD,  /* pool, backend, slot */
+	PLAN_BACKEND_MOVE, /* pool, backend, from -> slot */
+	PLAN_RANGE_ADD,    /* pool, range */
+	PLAN_FRONTEND_ADD, /* frontend */
+	PLAN_FRONTEND_CHANGE, /* old_frontend -> frontend, same key */
+	PLAN_FRONTEND_DEL,    /* old_frontend */
+	PLAN_RANGE_DEL,       /* pool, range */
+	PLAN_BACKEND_DEL,     /* pool, backend, slot */
+	PLAN_POOL_DEL,        /* pool */
+};
+
+/* Pointers are borrowed from the rows the diff was made of. */
+struct plan_op {
+	uint8_t kind; /* enum plan_op_kind */
+	uint32_t slot;
+	uint32_t from;
+	struct svc *svc;
+	const struct plan_pool *pool; /* of the new rows, of the old for *_DEL */
+	const struct plan_backend *backend;
+	const struct ip_prefix *range;
+	const struct plan_frontend *frontend;
+	const struct plan_frontend *old_frontend;
+};
+
+struct plan_ops {
+	VEC(struct plan_op) ops;
+};
+
+struct plan {
+	struct model *model;
+	const struct plan_traits *traits;
+	struct {
+		uint64_t *used; /* bitmap of ids */
+		uint32_t next;
+	} ids[IPFAM_N];
+	struct htable claims;
+	size_t n_conflicts; /* frontends somebody asked for and did not get */
+};
+
+struct plan_displaced {
+	VEC(struct svc *) svcs;
+};
+
+void plan_init(struct plan *p, struct model *m, const struct plan_traits *traits);
+void plan_fini(struct plan *p);
+
+/*
+ * The desired rows of `svc`; NULL when it shall hold nothing (its claims are then
+ * released). Pools that exist in svc->rows keep id and slots; new ones have id 0
+ * until plan_rows_number(). Services that lose a frontend to this one are appended
+ * to `displaced`; services that may now get one are marked dirty in the model.
+ */
+struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc,
+				  struct plan_displaced *displaced);
+/*
+ * Give ids to the pools that have none, local ids to backends that need one, and
+ * fill the class of pools and targets. Between build and this a plane may have
+ * set ids and slot orders that it recalls from the kernel (plane.h recall).
+ */
+void plan_rows_number(struct plan *p, struct plan_rows *rows);
+/* Append the operations that lead from `old` to `new`; either may be NULL (nothing). */
+void plan_diff(struct plan_ops *ops, struct svc *svc, const struct plan_rows *old,
+	       const struct plan_rows *new);
+/* The kernel holds `new` now (may be NULL): takes it, frees the old rows and their ids. */
+void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new);
+/* The kernel refused: frees `new` and the ids that only it used. */
+void plan_rows_refuse(struct plan *p, struct svc *svc, struct plan_rows *new);
+/* An id that the kernel is known to hold, so that it is not given out: used at adoption. */
+void plan_id_reserve(struct plan *p, enum ipfam fam, uint32_t id);
+/* Slot order: arrange `want` (any order) with the least change against `held`. Exposed for planes
+ * and tests. */
+void plan_slots_arrange(struct plan_backend *want, size_t n_want, const struct plan_backend *held,
+			size_t n_held);
+
+const char *plan_op_text(enum plan_op_kind k);

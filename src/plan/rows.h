@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plan/rows - what the kernel shall hold for one service, in no kernel's terms.
+ *
+ *   frontend  (address, protocol, port) a client connects to, and where it leads
+ *   pool      an ordered set of backends: one (service port, family, scope)
+ *   backend   (address, port) in a slot of a pool
+ *
+ * Slots are dense, 0..n-1, and stable: a change moves as few backends as it can,
+ * so that a plane that addresses backends by slot writes only what differs.
+ * Planes that address them by value ignore the numbers.
+ */
+#pragma once
+
+#include "model/model.h"
+
+/* Which endpoints a pool is made of. */
+enum plan_scope {
+	PLAN_SCOPE_CLUSTER = 0, /* the cluster set (POL-03) */
+	PLAN_SCOPE_LOCAL = 1,   /* the local set (POL-06) */
+};
+
+#define PLAN_POOL_ID_MAX 1048575        /* 20 bits; ids start at 1 */
+#define PLAN_AFFINITY_BACKENDS_MAX 4095 /* local ids have 12 bits; beyond it affinity is off */
+
+struct plan_backend {
+	struct ip_addr addr;
+	uint16_t port;   /* host order */
+	uint16_t aff_id; /* 1..4095 in a pool with affinity: stable while the backend lives; else 0
+			  */
+};
+_Static_assert(sizeof(struct plan_backend) == 24, "one per endpoint: kept small");
+
+struct plan_pool {
+	uint32_t id;   /* 1..PLAN_POOL_ID_MAX, unique in its family; 0 = not yet given */
+	uint8_t fam;   /* enum ipfam */
+	uint8_t scope; /* enum plan_scope */
+	uint8_t proto; /* enum l4proto */
+	const struct name *port_name;
+	uint32_t affinity_s;               /* 0 = none */
+	uint16_t class;                    /* traits->pool_class(n, affinity_s) */
+	uint16_t next_aff_id;              /* next local id to give out; wraps past ids in use */
+	VEC(struct plan_backend) backends; /* by slot */
+	/*
+	 * Source ranges that guard the frontends of kind LB that lead here (SVC-20):
+	 * sorted, none inside another. Empty = unrestricted.
+	 */
+	VEC(struct ip_prefix) ranges;
+};
+
+enum plan_verdict {
+	PLAN_VERDICT_UNSET = 0,
+	PLAN_VERDICT_POOL,   /* balance over the pool */
+	PLAN_VERDICT_REJECT, /* nothing anywhere (REJ-01) */
+	PLAN_VERDICT_DROP,   /* Local policy, endpoints only elsewhere (REJ-02, REJ-03) */
+};
+
+struct plan_target {
+	uint8_t verdict;  /* enum plan_verdict */
+	uint16_t class;   /* of the pool; 0 unless verdict is POOL */
+	uint32_t pool_id; /* always set: a rejecting frontend keeps its pool's id */
+};
+
+enum plan_frontend_kind {
+	PLAN_FRONTEND_UNSET = 0,
+	PLAN_FRONTEND_CLUSTERIP,
+	PLAN_FRONTEND_NODEPORT,
+	PLAN_FRONTEND_EXTERNALIP,
+	PLAN_FRONTEND_LB,
+};
+
+/* Who is masqueraded on the way to the backend (section 6.2); hairpins always are. */
+enum plan_masq {
+	PLAN_MASQ_UNSET = 0,
+	PLAN_MASQ_CLUSTERIP, /* by the detector, or everybody with --masquerade-all */
+	PLAN_MASQ_ALWAYS,    /* external, ETP Cluster */
+	PLAN_MASQ_HOST,      /* external, ETP Local: only this host's own connections (MASQ-08) */
+};
+
+struct plan_frontend {
+	struct ip_addr addr;
+	uint16_t port; /* host order */
+	uint8_t proto; /* enum l4proto */
+	uint8_t kind;  /* enum plan_frontend_kind */
+	uint8_t masq;  /* enum plan_masq */
+	bool is_split; /* ETP Local: `inside` serves pods and the host, `target` all others (POL-25)
+			*/
+	bool is_guarded;    /* the target pool's ranges are checked first (REJ-10) */
+	uint8_t port_index; /* into the service's ports, for people */
+	struct plan_target target;
+	struct plan_target inside; /* zero unless is_split */
+};
+
+/* A frontend this service asked for and did not get. */
+struct plan_conflict {
+	struct ip_addr addr;
+	uint16_t port;
+	uint8_t proto;
+	uint8_t kind;
+	struct svc *owner; /* who has it; borrowed, valid until the next plan_rows_build */
+	const struct name *owner_ns; /* counted */
+	const struct name *owner_name;
+};
+
+struct plan_rows {
+	struct svc *svc;
+	VEC(struct plan_pool) pools; /* sorted by (fam, port_name, proto, scope, has affinity) */
+	VEC(struct plan_frontend) frontends; /* sorted by (addr, proto, port) */
+	VEC(struct plan_conflict) conflicts;
+};
+
+/* Frees names, vectors and the rows; accepts NULL. Gives no pool ids back. */
+void plan_rows_close(struct plan_rows *r);
+DEFINE_AUTO(struct plan_rows *, plan_rows_close);
+
+int plan_frontend_key_cmp(const struct plan_frontend *a, const struct plan_frontend *b);
+struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id);
+const char *plan_frontend_kind_text(enum plan_frontend_kind k);
+const char *plan_verdict_text(enum plan_verdict v);
+const char *plan_scope_text(enum plan_scope s);

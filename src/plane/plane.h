@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane - what holds frontends, pools and backends in the kernel.
+ *
+ * One struct of functions, so that the sync, the tests and the tools see the
+ * nft and the ipvs plane alike. Life of a plane:
+ *
+ *     load -> (recall, commit)* -> sweep        adoption, audit: "loaded" phase
+ *     env, commit, check ...                    normal running
+ *     load -> commit* -> sweep                  the next audit, or after -ENOTRECOVERABLE
+ *
+ * Between load and sweep the plane knows what the kernel holds. In that phase
+ * commit() is given the operations that lead from nothing to the wanted rows,
+ * service by service; it sends only what the kernel does not hold already and
+ * remembers what was asked for; sweep() then removes, from what is provably
+ * vipd's own, everything nobody asked for. With nothing changed, no write is sent.
+ *
+ * Threads: none. All calls may block for one kernel transaction (bounded by the
+ * size of the batch), never for the network.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "plan/plan.h"
+
+struct plane;
+
+/* What became of a commit. */
+struct plane_result {
+	/*
+	 * After a refusal: whom the kernel's answer names, or NULL when it cannot be
+	 * told (the caller then splits the transaction).
+	 */
+	struct svc *culprit;
+	size_t n_writes;    /* elements, rules, chains, sets: operations sent and acknowledged */
+	size_t n_batches;   /* kernel transactions */
+	uint64_t kernel_ns; /* time spent in them */
+};
+
+enum plane_commit_mode {
+	PLANE_COMMIT_NORMAL = 0,
+	/*
+	 * The kernel may differ from what was believed: read the touched elements by
+	 * key first and send only what is needed. Used after -ESTALE.
+	 */
+	PLANE_COMMIT_VERIFY,
+};
+
+struct plane_ops {
+	const char *name; /* "nftables", "ipvs" */
+	struct plan_traits traits;
+
+	/*
+	 * Read what the kernel holds; enters the loaded phase (a second load starts it
+	 * anew). Nothing is written. -EAGAIN: foreign changes kept interrupting, try
+	 * again; -EPERM, -EOPNOTSUPP: `err` names what is missing.
+	 */
+	int (*load)(struct plane *p, struct err *err);
+	/*
+	 * Loaded phase only: give the pools in `rows` (fresh from plan_rows_build, ids 0)
+	 * the ids, slot orders and local ids the kernel holds for their frontends, as far
+	 * as they fit, each id at most once. Never fails: what cannot be recalled is new.
+	 */
+	void (*recall)(struct plane *p, struct plan *plan, struct plan_rows *rows);
+	/*
+	 * Make everything that depends on model.env and not on a service true (rules of
+	 * the detector, pod and service CIDRs). Cheap when nothing changed. In the loaded
+	 * phase it also creates or repairs the fixed layout, so it is called first.
+	 */
+	int (*env)(struct plane *p, const struct model *m, struct plane_result *res,
+		   struct err *err);
+	/*
+	 * Perform operations, all or (nft) nothing. Returns 0, or
+	 *   -ESTALE        the kernel holds something else than believed: nothing was
+	 *                  applied; repeat with PLANE_COMMIT_VERIFY
+	 *   -EBUSY         outcome unknown (a lost answer): load again
+	 *   -ENOTRECOVERABLE  our tables are gone or foreign: load again
+	 *   other -errno   refused, nothing was applied; `err` says why, res->culprit whom
+	 */
+	int (*commit)(struct plane *p, const struct plan_op *ops, size_t n,
+		      enum plane_commit_mode mode, struct plane_result *res, struct err *err);
+	/* End of the loaded phase: remove what nobody asked for. Errors as commit. */
+	int (*sweep)(struct plane *p, struct plane_result *res, struct err *err);
+	/*
+	 * A few times a second, microseconds: has somebody else changed our state since
+	 * our last transaction? 0 no, 1 perhaps (load again), -errno.
+	 */
+	int (*check)(struct plane *p, struct err *err);
+	/*
+	 * Work that waits for time (lingering elements); returns when it wants to be
+	 * called again, in now_ns() terms, 0 = not at all. May be NULL.
+	 */
+	uint64_t (*tick)(struct plane *p, uint64_t now);
+	/* Remove everything of ours from the kernel (--cleanup). */
+	int (*cleanup)(struct plane *p, struct err *err);
+	void (*close)(struct plane *p);
+};
+
+/* Every plane embeds this first. */
+struct plane {
+	const struct plane_ops *ops;
+};

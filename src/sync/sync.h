@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * sync - brings the kernel to what the model says: dirty services in, transactions out.
+ *
+ * Level-triggered: a service stays dirty until the kernel took it. What the kernel
+ * refuses is isolated, named, and tried again with backoff, alone; all others go
+ * on. Nothing is written before every source has delivered its first complete
+ * list and the plane was loaded. One transaction a step, so the loop stays responsive.
+ *
+ * The caller owns the timer: sync_step() says when it wants to be called again.
+ */
+#pragma once
+
+#include "plan/plan.h"
+#include "plane/plane.h"
+
+#define SYNC_NOW UINT64_C(0)
+#define SYNC_NEVER UINT64_MAX
+
+enum sync_state {
+	SYNC_WAITING = 0, /* for the first complete lists */
+	SYNC_LOADING,     /* the kernel's state is to be read */
+	SYNC_ADOPTING,    /* loaded phase: every service is compared */
+	SYNC_RUNNING,
+};
+
+/* A service the kernel refused. */
+struct sync_failure {
+	struct hnode node;
+	const struct name *ns;
+	const struct name *name;
+	char text[256];
+	uint32_t attempts;
+	uint64_t since_ns;
+	uint64_t retry_ns; /* not before */
+};
+
+/* Log-linear latency histogram; values in ns. Never decreases. */
+#define SYNC_HIST_BUCKETS 24
+struct sync_hist {
+	uint64_t count;
+	uint64_t sum_ns;
+	uint64_t max_ns;
+	uint64_t bucket[SYNC_HIST_BUCKETS]; /* i: values < 2^i us; the last: all others */
+};
+
+struct sync_stats {
+	uint64_t steps;    /* transactions tried */
+	uint64_t services; /* services brought up to date */
+	uint64_t writes;   /* kernel operations acknowledged */
+	uint64_t batches;
+	uint64_t refused;
+	uint64_t loads;         /* adoptions and audits */
+	uint64_t repairs;       /* writes made by audits after the first adoption */
+	uint64_t first_sync_ns; /* how long the first adoption took; 0 = not yet */
+	uint64_t last_ok_ns;    /* now_ns() of the last step that left nothing owed */
+	struct sync_hist
+		event_to_ack; /* arrival of the oldest event of a service to the kernel's ack */
+	struct sync_hist step_time;
+	char last_error[ERR_TEXT_MAX];
+	uint64_t last_error_ns;
+};
+
+struct sync_config {
+	uint64_t
+		min_period_ns; /* --min-sync-period: from the end of a sync to the next; 0 = none */
+	uint64_t audit_period_ns; /* 0 = never */
+	uint64_t check_period_ns; /* generation id look; 0 = never */
+	size_t batch_ops;         /* operations a transaction, cut between services; 0 = default */
+};
+
+struct sync;
+
+void sync_open(struct sync **ret, struct model *m, struct plan *p, struct plane *plane,
+	       const struct sync_config *config);
+void sync_close(struct sync *s);
+DEFINE_AUTO(struct sync *, sync_close);
+
+/* Every source delivered its complete first list; before that sync_step() does nothing. */
+void sync_sources_ready(struct sync *s);
+/*
+ * Do at most one transaction. Returns when to call again: SYNC_NOW (more is owed),
+ * a now_ns() time, or SYNC_NEVER (until something changes).
+ */
+uint64_t sync_step(struct sync *s, uint64_t now);
+/* Steps until nothing is due at `now`; for tests and benchmarks. Returns number of steps. */
+size_t sync_settle(struct sync *s, uint64_t now);
+/* Read the kernel again and repair, at the next step. */
+void sync_audit(struct sync *s);
+
+enum sync_state sync_state_get(const struct sync *s);
+const struct sync_stats *sync_stats_get(const struct sync *s);
+/* NULL when the service is not refused. */
+const struct sync_failure *sync_failure_find(const struct sync *s, const struct svc *svc);
+size_t sync_failure_count(const struct sync *s);
+/* All failures, sorted by name; caller frees the array. */
+const struct sync_failure **sync_failures(const struct sync *s, size_t *n);
