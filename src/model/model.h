@@ -30,9 +30,11 @@ struct svc {
 	size_t n_slices;
 	/*
 	 * The plan's rows of this service (plan/rows.h): owned by the plan, the
-	 * model only keeps the pointer and does not free an entry that has it.
+	 * model only keeps the pointers and does not free an entry that has one.
 	 */
 	void *rows;
+	void *claims;          /* the plan's: frontends this service asks for (plan/plan.c) */
+	uint32_t adopted_load; /* the sync's: number of the load that last compared this service */
 	uint64_t dirty_since_ns; /* arrival of the oldest event not yet synced; 0 = clean */
 	int64_t trigger_ns; /* oldest trigger time not yet synced, Unix ns; 0 = none (MET-06) */
 };

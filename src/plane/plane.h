@@ -10,10 +10,13 @@
  *     load -> commit* -> sweep                  the next audit, or after -ENOTRECOVERABLE
  *
  * Between load and sweep the plane knows what the kernel holds. In that phase
- * commit() is given the operations that lead from nothing to the wanted rows,
- * service by service; it sends only what the kernel does not hold already and
- * remembers what was asked for; sweep() then removes, from what is provably
- * vipd's own, everything nobody asked for. With nothing changed, no write is sent.
+ * the first commit of a service is given the operations that lead from nothing
+ * to the wanted rows; the plane sends only what the kernel does not hold already
+ * and remembers what was asked for. Should the service change again before the
+ * sweep, the usual difference follows (with *_DEL of rows asked for before).
+ * What a refused commit asked for counts as asked for. sweep() then removes, from
+ * what is provably vipd's own, everything nobody asked for. With nothing
+ * changed, no write is sent.
  *
  * Threads: none. All calls may block for one kernel transaction (bounded by the
  * size of the batch), never for the network.
