@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * nl/attr - reading attributes without trusting them.
+ *
+ *     const struct nlattr *tb[NFTA_TABLE_MAX + 1];
+ *
+ *     nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(struct nfgenmsg));
+ *     if (tb[NFTA_TABLE_NAME] != NULL) ...
+ *
+ * The table functions fill every entry: absent attributes are NULL, unknown
+ * types are skipped, a truncated rest is ignored. The getters check the length
+ * and yield `fallback` when the attribute is NULL or too short, so a reader
+ * never touches memory that the message does not have.
+ */
+#pragma once
+
+#include <arpa/inet.h>
+#include <libmnl/libmnl.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The attributes of message `h` behind a family header of `offset` bytes. */
+void nl_attr_table(const struct nlattr **tb, uint16_t max, const struct nlmsghdr *h, size_t offset);
+/* The attributes inside `nest`; NULL is an empty nest. */
+void nl_attr_nest(const struct nlattr **tb, uint16_t max, const struct nlattr *nest);
+/* Walk the attributes inside `nest`: first with prev = NULL; NULL at the end. */
+const struct nlattr *nl_attr_next(const struct nlattr *nest, const struct nlattr *prev);
+
+#define nl_attr_for_each(pos, nest)                                                  \
+	for (const struct nlattr *(pos) = nl_attr_next((nest), NULL); (pos) != NULL; \
+	     (pos) = nl_attr_next((nest), (pos)))
+
+/* The payload if it has at least `len` bytes, else NULL. */
+const void *nl_attr_bytes(const struct nlattr *a, size_t len);
+/* Numbers of nfnetlink travel in network order. */
+uint32_t nl_attr_be32(const struct nlattr *a, uint32_t fallback);
+uint64_t nl_attr_be64(const struct nlattr *a, uint64_t fallback);
+/* A terminated string, or "" when there is none. */
+const char *nl_attr_str(const struct nlattr *a);

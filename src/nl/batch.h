@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * nl/batch - one all-or-nothing nfnetlink transaction.
+ *
+ *     open -> msg, (attributes, tag)..., msg, ... -> commit -> reset or close
+ *
+ * One datagram, one acknowledgement (asked on the last message; older kernels
+ * give none on the batch's end); errors come unasked. An ACK means "valid", not
+ * "applied", so one refusal voids all ACKs.
+ *
+ * Errors:    nl_batch_msg() never fails. Whatever is wrong is reported by
+ *            nl_batch_commit(), so callers check once, at the end.
+ * Ownership: the batch borrows `nl`; tags are borrowed until reset or close.
+ * Kernel:    linux/netfilter/nfnetlink.h (NFNL_MSG_BATCH_*, NFNL_BATCH_GENID);
+ *            the rules are in the kernel's net/netfilter/nfnetlink.c.
+ */
+#pragma once
+
+#include <linux/netlink.h>
+
+#include "nl/sock.h"
+
+struct nl_batch;
+
+/* A message may grow to this size, header and all; an attribute to 65535 bytes (its u16 length). */
+#define NL_BATCH_MSG_MAX 98304
+
+/* Whom and what the kernel refused; all zero when it refused nothing. */
+struct nl_refusal {
+	int error; /* -errno */
+	/*
+	 * Who the refused bytes belong to; NULL when it cannot be told: the refusal
+	 * is about the batch as a whole, or about a message of several tags and the
+	 * kernel gave no offset.
+	 */
+	const void *tag;
+	const struct nlmsghdr *msg; /* refused message as it was sent, or NULL: the whole batch */
+	size_t index;               /* of `msg` in the batch, from 0 */
+	bool has_offset;
+	uint32_t offset;  /* from `msg` to the attribute the kernel points at */
+	char detail[128]; /* the kernel's extended text, or "" */
+};
+
+/* `genid`: the ruleset generation the plan is based on; 0 skips that check. */
+void nl_batch_open(struct nl_batch **ret, struct nl_sock *nl, uint32_t genid);
+void nl_batch_close(struct nl_batch *b);
+DEFINE_AUTO(struct nl_batch *, nl_batch_close);
+/* Forget all messages and keep the memory: as if just opened. */
+void nl_batch_reset(struct nl_batch *b, uint32_t genid);
+
+/*
+ * Append a message with its nfgenmsg and return its header, for mnl_attr_put_*().
+ * The pointer is valid until the next nl_batch_msg(). `type` is
+ * (NFNL_SUBSYS_x << 8 | NFT_MSG_x), of one subsystem in the whole batch; `flags`
+ * are what is wanted beside NLM_F_REQUEST; `family` is NFPROTO_*. `tag` says
+ * whom to name if the kernel objects.
+ */
+struct nlmsghdr *nl_batch_msg(struct nl_batch *b, uint16_t type, uint16_t flags, uint8_t family,
+			      const void *tag);
+/* Attributes put into the current message from here on belong to `tag`. */
+void nl_batch_tag(struct nl_batch *b, const void *tag);
+/* Messages and bytes so far; the bytes include the current message as it stands. */
+size_t nl_batch_count(const struct nl_batch *b);
+size_t nl_batch_bytes(const struct nl_batch *b);
+
+/*
+ * Send and read the verdict. An empty batch is 0 without a word to the kernel.
+ * Returns 0 when committed. Nothing was applied on
+ *   -ERESTART   someone changed the ruleset first (only with a genid): dump, plan again
+ *   -EMSGSIZE   the batch is larger than the socket allows: split it
+ *   -errno      the kernel refused; nl_batch_refusal() tells what, `err` why
+ * On -ENOBUFS the outcome is unknown: dump again.
+ */
+MUST_USE int nl_batch_commit(struct nl_batch *b, struct err *err);
+/* Of the last commit; valid until reset or close. */
+const struct nl_refusal *nl_batch_refusal(const struct nl_batch *b);

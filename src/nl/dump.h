@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * nl/dump - ask the kernel and read its answer.
+ *
+ *     nl_request(buf, sizeof(buf), type, flags) -> mnl_attr_put_*() -> nl_dump() or nl_query()
+ *
+ * A dump that a change interrupted is useless: it is read to its end, thrown
+ * away and asked again, at most NL_DUMP_TRIES times. The reader is told with
+ * begin() to forget what it has seen.
+ *
+ * Kernel: NLM_F_DUMP, NLM_F_DUMP_INTR (netlink(7)).
+ */
+#pragma once
+
+#include <linux/netlink.h>
+
+#include "nl/sock.h"
+
+#define NL_DUMP_TRIES 5
+
+struct nl_reader {
+	/* An attempt begins: forget everything. May be NULL for nl_query(). */
+	void (*begin)(void *arg);
+	/*
+	 * One message of the answer, borrowed for the call. Anything but 0 ends the
+	 * reading (the rest is drained) and is returned.
+	 */
+	int (*message)(void *arg, const struct nlmsghdr *h, struct err *err);
+	void *arg;
+};
+
+/* Where in the request the kernel saw the problem, as far as it told. */
+struct nl_bad {
+	bool has_offset;
+	uint32_t offset; /* from the request's header to the attribute */
+};
+
+/*
+ * Write a header, with NLM_F_REQUEST and `flags`, into `buf` and return it. The
+ * caller appends its family's header (mnl_nlmsg_put_extra_header) and
+ * attributes; nl_dump() and nl_query() set flags and sequence number.
+ */
+struct nlmsghdr *nl_request(void *buf, size_t size, uint16_t type);
+/* The same with the nfgenmsg of nfnetlink; `family` is NFPROTO_*. */
+struct nlmsghdr *nl_request_nfnl(void *buf, size_t size, uint16_t type, uint8_t family);
+
+/*
+ * All objects that match. 0; -EAGAIN: interrupted too often; -ENOBUFS: the
+ * answer overflowed the socket; -errno as the kernel or the reader gave it.
+ */
+MUST_USE int nl_dump(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd,
+		     struct err *err);
+/*
+ * A request that is no dump (GETGEN, GETSETELEM with keys): messages, then the
+ * kernel's verdict. Messages before a refusal are good and were handed out.
+ * `bad` may be NULL. Errors as above, -ENOENT for what does not exist.
+ */
+MUST_USE int nl_query(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd,
+		      struct nl_bad *bad, struct err *err);

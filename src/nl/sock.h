@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * nl/sock - one netlink socket: datagrams out, datagrams in, sequence numbers.
+ *
+ * Separate sockets for commands, dumps and notifications: answers never mix.
+ * The kernel handles a request inside send(); whatever it answers is queued
+ * when send() returns. So a command socket never waits: read until -EAGAIN.
+ *
+ * Seam: everything goes through a struct nl_io. nl_sock_open() brings a real
+ * socket; nl_sock_open_io() takes a scripted kernel, so that tests can fail the
+ * k-th call, count writes, or answer like a kernel of another version.
+ *
+ * Kernel: netlink(7); linux/netlink.h. NETLINK_CAP_ACK and NETLINK_EXT_ACK are
+ *         on, so an error quotes only the header of what it refuses, and says why.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+struct nlmsghdr;
+struct nl_sock;
+
+/* All of a socket that this project uses. Results: bytes, or -errno. */
+struct nl_io {
+	/* One datagram of whole netlink messages to the kernel, all of it or -errno. */
+	ssize_t (*send)(void *ctx, const void *data, size_t len);
+	/*
+	 * The next datagram from the kernel; never waits. -EAGAIN: none left;
+	 * -ENOBUFS: some were lost, go on reading; -EMSGSIZE: it did not fit `size`.
+	 */
+	ssize_t (*recv)(void *ctx, void *data, size_t size);
+	/* A datagram of `len` bytes is about to be sent: raise what limits it. May be NULL. */
+	int (*reserve)(void *ctx, size_t len);
+	void (*close)(void *ctx); /* may be NULL */
+	void *ctx;
+};
+
+/* What went over the wire since the socket was opened. */
+struct nl_stats {
+	uint64_t n_sends; /* datagrams to the kernel */
+	uint64_t n_recvs; /* datagrams from it */
+	uint64_t sent_bytes;
+	uint64_t recv_bytes;
+	uint64_t n_batches; /* committed or refused, see nl/batch.h */
+	uint64_t n_ops;     /* messages of batches, without begin and end */
+	uint64_t n_dumps;   /* dump requests, repeated ones too */
+};
+
+/* The largest datagram the kernel builds for a dump is 32 KiB; a quoted request may be longer. */
+#define NL_RECV_MAX 65536
+
+/*
+ * `protocol` is NETLINK_NETFILTER or NETLINK_ROUTE; non-blocking, close-on-exec.
+ * Only the kernel's datagrams are ever handed out.
+ */
+MUST_USE int nl_sock_open(struct nl_sock **ret, int protocol, struct err *err);
+/* `io` is copied; its ctx is borrowed until io->close, which nl_sock_close() calls. */
+void nl_sock_open_io(struct nl_sock **ret, const struct nl_io *io);
+void nl_sock_close(struct nl_sock *nl);
+DEFINE_AUTO(struct nl_sock *, nl_sock_close);
+
+/* Receive the notifications of `group` (RTNLGRP_*, NFNLGRP_*) too. Not on scripted sockets. */
+MUST_USE int nl_sock_join(struct nl_sock *nl, unsigned int group, struct err *err);
+/* For the event loop; -1 on a scripted socket. */
+int nl_sock_fd(const struct nl_sock *nl);
+/* Reserve `n` consecutive sequence numbers and return the first; 0 is never given out. */
+uint32_t nl_sock_seq(struct nl_sock *nl, uint32_t n);
+struct nl_stats *nl_sock_stats(struct nl_sock *nl);
+
+/* Send one datagram of any size, raising SO_SNDBUF as needed. Returns 0 or -errno. */
+MUST_USE int nl_sock_send(struct nl_sock *nl, const void *data, size_t len);
+/* The next datagram; results as nl_io.recv. Datagrams of other processes are skipped. */
+MUST_USE ssize_t nl_sock_recv(struct nl_sock *nl, void *data, size_t size);
+/* Throw away whatever is queued: before a request, after an interrupted one. */
+void nl_sock_drain(struct nl_sock *nl);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/kind - the number that says which chain picks the backend.
+ *
+ * A frontend's value is a word: pool id << 12 | kind. The kind is led to a chain
+ * by the small verdict maps (leaves, kinds_x, kinds):
+ *
+ *   1..64       p<n>        exactly n backends
+ *   0x400 + i   c<bound>    up to `bound` backends: empty slots miss and are retried
+ *   0x800 + i   a<n>-<t>    ClientIP affinity of t seconds over n backends, where
+ *                           n is exact to 64 and a class bound above
+ *   0xffb..     fw, xl, drop_conn, reject_conn
+ *
+ * The affinity numbers are given out as needed, and for the life of the process:
+ * (size, seconds) does not fit twelve bits, and the plan wants a plain function
+ * of both. This registry is the one piece of process-wide state of the plane.
+ * Adoption recalls from the kernel's maps what an earlier process gave out,
+ * before anybody asks for a class. When all 2043 are taken, services with yet
+ * another combination are balanced without affinity.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/util.h"
+
+#define NFT_KIND_BITS 12
+#define NFT_KIND_MASK UINT32_C(0xfff)
+#define NFT_POOL_MASK UINT32_C(0xfffff000)
+
+#define NFT_KIND_EXACT_MAX 64
+#define NFT_KIND_PRECREATED 16 /* p1..p16 are part of the fixed layout */
+#define NFT_KIND_CLASS 0x400
+#define NFT_KIND_AFFINITY 0x800
+#define NFT_KIND_AFFINITY_END 0xffb /* one past the last */
+#define NFT_KIND_FW 0xffb
+#define NFT_KIND_XL 0xffc
+#define NFT_KIND_DROP 0xffd
+#define NFT_KIND_REJECT 0xffe
+
+/* The largest pool that is balanced over whole; slots are counted modulo at most this. */
+#define NFT_POOL_SLOTS_MAX 65536
+
+#define NFT_CHAIN_NAME_MAX 24
+
+static inline uint32_t nft_word(uint32_t pool_id, uint16_t kind)
+{
+	return pool_id << NFT_KIND_BITS | kind;
+}
+
+static inline uint32_t nft_word_pool(uint32_t word)
+{
+	return word >> NFT_KIND_BITS;
+}
+
+static inline uint16_t nft_word_kind(uint32_t word)
+{
+	return (uint16_t)(word & NFT_KIND_MASK);
+}
+
+/* What a kind's chain does; all zero for kinds that pick nothing. */
+struct nft_kind_info {
+	uint32_t slots;      /* picks modulo this: the exact number, or the class bound */
+	uint32_t safe_slots; /* that many are always filled: equals slots when exact */
+	uint32_t affinity_s; /* 0 = none */
+};
+
+/*
+ * plan_traits.pool_class: the kind of a pool of `n` > 0 backends. The same for
+ * the same arguments, and for all n of one size class, for the life of the process.
+ */
+uint16_t nft_pool_class(size_t n, uint32_t affinity_s);
+/* Is it a number of a pick or affinity chain, known here? Fills `ret` if so. */
+bool nft_kind_info(uint16_t kind, struct nft_kind_info *ret);
+/* The chain's name, also of reject, drop, xl and fw; NULL for an unknown kind. */
+const char *nft_kind_chain(uint16_t kind, char buf[static NFT_CHAIN_NAME_MAX]);
+/*
+ * An earlier process gave `kind` to the chain `name`. 0 when that is, or now
+ * becomes, what this process says too; -EEXIST when `kind` or the combination is
+ * already given out otherwise; -EINVAL when it is no name of ours for that range.
+ */
+MUST_USE int nft_kind_recall(uint16_t kind, const char *name);
+/* Forget all affinity numbers; for tests only. */
+void nft_kind_reset(void);

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/layout - the fixed part of one family's table: chains, rules, sets,
+ * verdict maps, and the elements that depend on the node and not on a service.
+ *
+ *     open -> load -> apply -> (chains_need, apply)* ... -> close
+ *                        \-> retire, once the table has all its services
+ *
+ * load() reads what the kernel holds and writes nothing. apply() compares that
+ * with what the parameters ask for and writes the difference: a table that is as
+ * it should be costs no write. Afterwards the held state is remembered, so a
+ * later apply() with other parameters writes only what they change.
+ *
+ * How a rule is recognised: each carries, as userdata that nft ignores, a hash
+ * of the expressions it was written with. An edit by anybody else makes another
+ * rule, without it. A chain whose list of hashes differs gets a new rule list in
+ * one transaction: packets see the old list or the new one.
+ *
+ * The table is called "vipd", or "vipd-2": what proves that it is ours is its
+ * comment, "vipd layout <version>". A table of ours whose sets or base chains
+ * cannot be changed into what we want is replaced: the whole layout is made under the
+ * other name, filled by the caller, and retire() deletes the old table later.
+ * Meanwhile both answer; the older hook runs first.
+ *
+ * Errors: a failed batch changes nothing and leaves the layout "not loaded":
+ *         load again. -EEXIST, -ENOENT: somebody else changed the table
+ *         meanwhile. -EAGAIN: dumps kept being interrupted. -EOPNOTSUPP, -ENOENT
+ *         on a first apply: `err` names the rule, and so the kernel module, that is missing.
+ */
+#pragma once
+
+#include "model/model.h"
+#include "nl/batch.h"
+#include "plane/nft/kind.h"
+#include "plane/nft/sets.h"
+
+#define NFT_LAYOUT_VERSION 1
+#define NFT_TABLE_NAME_MAX 16
+/* The batch size (bytes) at which a caller should commit; well below any socket limit as root. */
+#define NFT_BATCH_BYTES (2 * 1024 * 1024)
+
+struct nft_layout;
+
+/* What of the model the rules depend on. Arrays are borrowed; prefixes of the other family skipped.
+ */
+struct nft_layout_params {
+	enum detect_local detect;
+	bool has_detector;
+	bool is_masquerade_all;
+	char ifname[IFNAME_MAX];
+	const struct ip_prefix *pod_cidrs;
+	size_t n_pod_cidrs;
+	const struct ip_prefix *service_cidrs;
+	size_t n_service_cidrs;
+};
+
+enum nft_layout_state {
+	NFT_LAYOUT_UNKNOWN = 0, /* not loaded, or a write failed */
+	NFT_LAYOUT_ABSENT,      /* no table of ours */
+	NFT_LAYOUT_HELD,        /* ours; apply() can make it right in place */
+	NFT_LAYOUT_FOREIGN, /* ours, but of another version or with other sets: will be replaced */
+};
+
+/* What was written; added to, never reset. */
+struct nft_layout_result {
+	size_t n_writes; /* messages other than batch begin and end; elements one by one */
+	size_t n_batches;
+	uint64_t kernel_ns;
+};
+
+/* `nl` is borrowed. Both families may share one socket. */
+void nft_layout_open(struct nft_layout **ret, struct nl_sock *nl, enum ipfam fam);
+void nft_layout_close(struct nft_layout *l);
+DEFINE_AUTO(struct nft_layout *, nft_layout_close);
+
+/* Borrowed arrays of the model's environment. */
+struct nft_layout_params nft_layout_params_from(const struct model *m, enum ipfam fam);
+
+MUST_USE int nft_layout_load(struct nft_layout *l, struct err *err);
+/* Write the difference; `res` may be NULL. One batch (two when chains for known kinds are missing).
+ */
+MUST_USE int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *params,
+			      struct nft_layout_result *res, struct err *err);
+/*
+ * Make the pick chains of `kinds` that do not exist yet, in a batch of their
+ * own, then lead the verdict maps to them in a second one: a packet that began
+ * before the first sees an empty chain, so nothing may lead there at once.
+ * Call before the batch whose elements use the kinds; all sizes of a first load
+ * in one call, before `endpoints` is filled (a new rule walks the map once).
+ * Kinds that exist, and reject, drop, xl and fw, cost nothing. -EINVAL: not a kind.
+ */
+MUST_USE int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n,
+				    struct nft_layout_result *res, struct err *err);
+/* Delete the tables that this one replaces, if any. Call when all services are in. */
+MUST_USE int nft_layout_retire(struct nft_layout *l, struct nft_layout_result *res,
+			       struct err *err);
+/* Delete every table of this family that carries our comment (--cleanup). Then ABSENT. */
+MUST_USE int nft_layout_cleanup(struct nft_layout *l, struct nft_layout_result *res,
+				struct err *err);
+
+enum nft_layout_state nft_layout_state(const struct nft_layout *l);
+enum ipfam nft_layout_fam(const struct nft_layout *l);
+/* NFPROTO_IPV4 or NFPROTO_IPV6, for messages. */
+uint8_t nft_layout_family(const struct nft_layout *l);
+/* The table to write to and to read elements from: the held one, or the one apply() made. */
+const char *nft_layout_table(const struct nft_layout *l);
+/* The kernel's handle of it: another number is another table. 0 = unknown. */
+uint64_t nft_layout_handle(const struct nft_layout *l);
+/* After load(): does the table hold this set, with our types? Only then dump its elements. */
+bool nft_layout_has_set(const struct nft_layout *l, enum nft_set_id id);
+/* After load(): does a chain for this kind exist and do the verdict maps lead to it? */
+bool nft_layout_has_kind(const struct nft_layout *l, uint16_t kind);
+/* Packets and bytes of the INVALID drops (forward and input together), from the kernel. */
+MUST_USE int nft_layout_invalid_drops(struct nft_layout *l, uint64_t *packets, uint64_t *bytes,
+				      struct err *err);
+
+/* The ruleset's generation: raised by one by every commit of anybody in this namespace. */
+MUST_USE int nft_genid_read(struct nl_sock *nl, uint32_t *genid, struct err *err);

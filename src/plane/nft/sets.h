@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/sets - every set and map of the table, in one place.
+ *
+ * Types, lengths and flags are what the kernel checks and what adoption
+ * compares; the userdata is byte for byte what nft 1.0.6 writes for the same
+ * declaration, so that `nft list ruleset` prints the truth.
+ *
+ * Elements are concatenations: each part is padded to 4 bytes. Addresses, ports
+ * and interval bounds are in network order; words, slots and kinds are 32 bit
+ * numbers in host order, except in fw_ranges, where the word is in network order
+ * because ranges are compared as big-endian bytes. An l4 protocol is one byte
+ * and three of padding; a port two bytes and two of padding.
+ *
+ * word = pool << 12 | kind (plane/nft/kind.h); "pool<<12" is a word of kind 0.
+ */
+#pragma once
+
+#include "base/ip.h"
+
+/* In order of creation: the kernel looks names up in a list, so the busy ones come first. */
+enum nft_set_id {
+	NFTSET_ENDPOINTS = 0,  /* map pool<<12 . slot                 : addr . port */
+	NFTSET_FRONTENDS,      /* map addr . proto . port             : word */
+	NFTSET_VIPS,           /* set addr                  every address that has a frontend */
+	NFTSET_CLUSTER_IPS,    /* set addr                  unknown ports are refused (REJ-05) */
+	NFTSET_ENDPOINT_ADDRS, /* set addr . addr           a.a of every backend */
+	NFTSET_MASQ_FRONTENDS, /* set addr . proto . port   always masqueraded (MASQ-07) */
+	NFTSET_MASQ_HOSTS,     /* set addr . proto . port   masqueraded for this host (MASQ-08) */
+	NFTSET_XL_CLUSTER,     /* map addr . proto . port             : word of the cluster pool */
+	NFTSET_XL_LOCAL,       /* map addr . proto . port             : word of the local pool */
+	NFTSET_FW_FRONTENDS,   /* map addr . proto . port             : word behind the ranges */
+	NFTSET_FW_RANGES,      /* set pool<<12 . addr range (word in network order) */
+	NFTSET_AFFINITY,  /* map pool<<12 . client               : pool<<12 | local id; dynamic */
+	NFTSET_AFF_SLOTS, /* map pool<<12 . slot                 : pool<<12 | local id */
+	NFTSET_AFF_ENDPOINTS, /* map pool<<12 | local id             : addr . port */
+	NFTSET_POD_CIDRS,     /* set addr range            layout.c writes it */
+	NFTSET_SERVICE_CIDRS, /* set addr range            layout.c writes it */
+	NFTSET_LEAVES,        /* map kind : verdict        layout.c writes it */
+	NFTSET_KINDS_X,       /* map kind : verdict        layout.c writes it */
+	NFTSET_KINDS,         /* map kind : verdict        layout.c writes it */
+	NFTSET_N,
+};
+
+#define NFT_SET_USERDATA_MAX 256
+#define NFT_SET_FIELDS_MAX 2
+
+/* One set for one family, as the kernel wants it. */
+struct nft_set_desc {
+	const char *name;
+	uint32_t flags;     /* NFT_SET_*: linux/netfilter/nf_tables.h */
+	uint32_t key_type;  /* nft's type number; concatenations 6 bits a part */
+	uint32_t key_len;   /* bytes */
+	uint32_t data_type; /* 0 = a set; NFT_DATA_VERDICT = a verdict map */
+	uint32_t data_len;
+	uint32_t size;       /* 0 = grows */
+	uint64_t timeout_ms; /* 0 = none */
+	size_t n_fields;     /* of a concatenation of ranges, else 0 */
+	uint8_t field_len[NFT_SET_FIELDS_MAX];
+	size_t userdata_len;
+	uint8_t userdata[NFT_SET_USERDATA_MAX];
+};
+
+/* Borrow the description; it lives as long as the process. */
+const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam);
+/* NFTSET_N when it is none of ours. */
+enum nft_set_id nft_set_by_name(const char *name);
