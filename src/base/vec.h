@@ -39,6 +39,15 @@
 		&(vec)->v[(vec)->n++];                                       \
 	})
 #define vec_clear(vec) ((vec)->n = 0)
+/* Give spare memory back: for what is kept long and not appended to again. */
+#define vec_fit(vec)                                                                        \
+	do {                                                                                \
+		if ((vec)->n == 0)                                                          \
+			vec_fini(vec);                                                      \
+		else if ((vec)->n < (vec)->cap)                                             \
+			(vec)->v = xreallocarray((vec)->v, (vec)->n, sizeof(*(vec)->v));    \
+		(vec)->cap = (vec)->n;                                                      \
+	} while (0)
 #define vec_fini(vec)                      \
 	do {                               \
 		free((vec)->v);            \
@@ -46,4 +55,4 @@
 		(vec)->n = (vec)->cap = 0; \
 	} while (0)
 #define vec_for_each(pos, vec) \
-	for (__typeof__((vec)->v)(pos) = (vec)->v; (pos) != (vec)->v + (vec)->n; (pos)++)
+	for (__typeof__((vec)->v + 0)(pos) = (vec)->v; (pos) != (vec)->v + (vec)->n; (pos)++)

@@ -1,2 +1,303 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plan/diff - from the rows the kernel holds to the wanted ones, in safe order.
+ *
+ * Additions come first, then the frontends, then removals: each prefix of the
+ * list leaves every frontend with somewhere to lead to. Pools are matched by id;
+ * within one, only slots that differ are looked at.
+ */
 #include "plan/plan.h"
+
+#include <string.h>
+
+struct diff {
+	struct plan_ops *out;
+	struct svc *svc;
+	VEC(struct plan_op) dels; /* appended after the frontends */
+};
+
+/* A backend and its slot, sorted by value to find where it was or went. */
+struct placed {
+	struct plan_backend b;
+	uint32_t slot;
+};
+
+static struct plan_op *add_op(struct diff *d, enum plan_op_kind kind)
+{
+	struct plan_op *op = vec_push(&d->out->ops);
+
+	*op = (struct plan_op){ .kind = (uint8_t)kind, .svc = d->svc };
+	return op;
+}
+
+static struct plan_op *del_op(struct diff *d, enum plan_op_kind kind)
+{
+	struct plan_op *op = vec_push(&d->dels);
+
+	*op = (struct plan_op){ .kind = (uint8_t)kind, .svc = d->svc };
+	return op;
+}
+
+static void backend_op(struct plan_op *op, const struct plan_pool *pool,
+		       const struct plan_backend *b, size_t slot)
+{
+	op->pool = pool;
+	op->backend = b;
+	op->slot = (uint32_t)slot;
+}
+
+static int placed_cmp(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct plan_backend));
+}
+
+static const struct placed *placed_find(const struct placed *v, size_t n,
+					const struct plan_backend *b)
+{
+	return n == 0 ? NULL : bsearch(b, v, n, sizeof(*v), placed_cmp);
+}
+
+static bool is_same_slot(const struct plan_pool *a, const struct plan_pool *b, size_t i)
+{
+	return i < a->backends.n && i < b->backends.n &&
+	       memcmp(&a->backends.v[i], &b->backends.v[i], sizeof(struct plan_backend)) == 0;
+}
+
+/* The backends of `pool` in slots where the two pools differ, sorted by value. */
+static struct placed *differing(const struct plan_pool *pool, const struct plan_pool *other,
+				size_t *ret_n)
+{
+	struct placed *v = xmalloc(MAX(pool->backends.n, (size_t)1) * sizeof(*v));
+	size_t n = 0;
+
+	for (size_t i = 0; i < pool->backends.n; i++)
+		if (!is_same_slot(pool, other, i))
+			v[n++] = (struct placed){ pool->backends.v[i], (uint32_t)i };
+	qsort(v, n, sizeof(*v), placed_cmp);
+	*ret_n = n;
+	return v;
+}
+
+static void diff_backends(struct diff *d, const struct plan_pool *old, const struct plan_pool *new)
+{
+	struct placed *was;
+	struct placed *will;
+	size_t n_was;
+	size_t n_will;
+
+	if (old->backends.n == new->backends.n &&
+	    (old->backends.n == 0 || memcmp(old->backends.v, new->backends.v,
+					    old->backends.n * sizeof(struct plan_backend)) == 0))
+		return;
+	was = differing(old, new, &n_was);
+	will = differing(new, old, &n_will);
+	for (size_t i = 0; i < new->backends.n; i++) {
+		const struct plan_backend *b = &new->backends.v[i];
+		const struct placed *from;
+
+		if (is_same_slot(old, new, i))
+			continue;
+		from = placed_find(was, n_was, b);
+		if (from == NULL) {
+			backend_op(add_op(d, PLAN_BACKEND_ADD), new, b, i);
+		} else {
+			struct plan_op *op = add_op(d, PLAN_BACKEND_MOVE);
+
+			backend_op(op, new, b, i);
+			op->from = from->slot;
+		}
+	}
+	for (size_t i = 0; i < old->backends.n; i++)
+		if (!is_same_slot(old, new, i) &&
+		    placed_find(will, n_will, &old->backends.v[i]) == NULL)
+			backend_op(del_op(d, PLAN_BACKEND_DEL), old, &old->backends.v[i], i);
+	free(was);
+	free(will);
+}
+
+static void range_op(struct plan_op *op, const struct plan_pool *pool, const struct ip_prefix *r)
+{
+	op->pool = pool;
+	op->range = r;
+}
+
+static void diff_ranges(struct diff *d, const struct plan_pool *old, const struct plan_pool *new)
+{
+	size_t i = 0;
+	size_t j = 0;
+
+	while (i < old->ranges.n || j < new->ranges.n) {
+		int c = i == old->ranges.n   ? 1
+			: j == new->ranges.n ? -1
+					     : memcmp(&old->ranges.v[i], &new->ranges.v[j],
+						      sizeof(struct ip_prefix));
+
+		if (c < 0)
+			range_op(del_op(d, PLAN_RANGE_DEL), old, &old->ranges.v[i]);
+		else if (c > 0)
+			range_op(add_op(d, PLAN_RANGE_ADD), new, &new->ranges.v[j]);
+		i += c <= 0;
+		j += c >= 0;
+	}
+}
+
+static void diff_pools(struct diff *d, const struct plan_rows *old, const struct plan_rows *new)
+{
+	static const struct plan_pool none;
+	const struct plan_pool *was;
+
+	for (size_t i = 0; new != NULL &&i < new->pools.n; i++) {
+		const struct plan_pool *pool = &new->pools.v[i];
+
+		was = old ? plan_rows_pool(old, pool->fam, pool->id) : NULL;
+		if (was == NULL)
+			add_op(d, PLAN_POOL_ADD)->pool = pool;
+		diff_backends(d, was ? was : &none, pool);
+		diff_ranges(d, was ? was : &none, pool);
+	}
+	for (size_t i = 0; old != NULL && i < old->pools.n; i++) {
+		const struct plan_pool *pool = &old->pools.v[i];
+
+		if (new != NULL && plan_rows_pool(new, pool->fam, pool->id) != NULL)
+			continue;
+		for (size_t k = 0; k < pool->backends.n; k++)
+			backend_op(del_op(d, PLAN_BACKEND_DEL), pool, &pool->backends.v[k], k);
+		for (size_t k = 0; k < pool->ranges.n; k++)
+			range_op(del_op(d, PLAN_RANGE_DEL), pool, &pool->ranges.v[k]);
+		del_op(d, PLAN_POOL_DEL)->pool = pool;
+	}
+}
+
+static bool target_is_equal(const struct plan_target *a, const struct plan_target *b)
+{
+	return a->verdict == b->verdict && a->class == b->class && a->pool_id == b->pool_id;
+}
+
+/* `port_index` is for people only. */
+static bool frontend_is_equal(const struct plan_frontend *a, const struct plan_frontend *b)
+{
+	return a->kind == b->kind && a->masq == b->masq && a->is_split == b->is_split &&
+	       a->is_guarded == b->is_guarded && target_is_equal(&a->target, &b->target) &&
+	       target_is_equal(&a->inside, &b->inside);
+}
+
+static void diff_frontends(struct diff *d, const struct plan_rows *old, const struct plan_rows *new)
+{
+	size_t n_old = old ? old->frontends.n : 0;
+	size_t n_new = new ? new->frontends.n : 0;
+	size_t i = 0;
+	size_t j = 0;
+
+	while (i < n_old || j < n_new) {
+		const struct plan_frontend *a = i < n_old ? &old->frontends.v[i] : NULL;
+		const struct plan_frontend *b = j < n_new ? &new->frontends.v[j] : NULL;
+		int c = a == NULL ? 1 : b == NULL ? -1 : plan_frontend_key_cmp(a, b);
+		struct plan_op *op;
+
+		if (c < 0) {
+			add_op(d, PLAN_FRONTEND_DEL)->old_frontend = a;
+		} else if (c > 0) {
+			add_op(d, PLAN_FRONTEND_ADD)->frontend = b;
+		} else if (!frontend_is_equal(a, b)) {
+			op = add_op(d, PLAN_FRONTEND_CHANGE);
+			op->frontend = b;
+			op->old_frontend = a;
+		}
+		i += c <= 0;
+		j += c >= 0;
+	}
+}
+
+void plan_diff(struct plan_ops *ops, struct svc *svc, const struct plan_rows *old,
+	       const struct plan_rows *new)
+{
+	struct diff d = { .out = ops, .svc = svc };
+
+	diff_pools(&d, old, new);
+	diff_frontends(&d, old, new);
+	vec_for_each (op, &d.dels)
+		*vec_push(&ops->ops) = *op;
+	vec_fini(&d.dels);
+}
+
+const char *plan_op_text(enum plan_op_kind k)
+{
+	switch (k) {
+	case PLAN_OP_UNSET:
+		break;
+	case PLAN_POOL_ADD:
+		return "pool-add";
+	case PLAN_BACKEND_ADD:
+		return "backend-add";
+	case PLAN_BACKEND_MOVE:
+		return "backend-move";
+	case PLAN_RANGE_ADD:
+		return "range-add";
+	case PLAN_FRONTEND_ADD:
+		return "frontend-add";
+	case PLAN_FRONTEND_CHANGE:
+		return "frontend-change";
+	case PLAN_FRONTEND_DEL:
+		return "frontend-del";
+	case PLAN_RANGE_DEL:
+		return "range-del";
+	case PLAN_BACKEND_DEL:
+		return "backend-del";
+	case PLAN_POOL_DEL:
+		return "pool-del";
+	}
+	return "-";
+}
+
+static int backend_key_cmp(const void *a, const void *b)
+{
+	return memcmp(a, b, offsetof(struct plan_backend, aff_id));
+}
+
+/*
+ * Keep what keeps its slot; then backends whose slot fell off the end, then new
+ * ones, fill the holes from the front. `want` must hold no backend twice.
+ */
+void plan_slots_arrange(struct plan_backend *want, size_t n_want, const struct plan_backend *held,
+			size_t n_held)
+{
+	struct plan_backend *sorted;
+	uint8_t *is_placed;
+	uint8_t *is_taken;
+	size_t hole = 0;
+
+	if (n_want == 0)
+		return;
+	sorted = xmalloc(n_want * sizeof(*sorted));
+	is_placed = xcalloc(n_want, 1);
+	is_taken = xcalloc(n_want, 1);
+	memcpy(sorted, want, n_want * sizeof(*sorted));
+	qsort(sorted, n_want, sizeof(*sorted), backend_key_cmp);
+	for (size_t i = 0; i < n_held; i++) {
+		struct plan_backend *b =
+			bsearch(&held[i], sorted, n_want, sizeof(*sorted), backend_key_cmp);
+
+		if (b == NULL || is_placed[b - sorted])
+			continue;
+		b->aff_id = held[i].aff_id;
+		if (i < n_want) {
+			want[i] = *b;
+			is_taken[i] = 1;
+			is_placed[b - sorted] = 1;
+		}
+	}
+	for (int is_new = 0; is_new < 2; is_new++) {
+		for (size_t k = 0; k < n_want; k++) {
+			if (is_placed[k] || (is_new == 0 && sorted[k].aff_id == 0))
+				continue;
+			while (is_taken[hole])
+				hole++;
+			want[hole] = sorted[k];
+			is_taken[hole] = 1;
+			is_placed[k] = 1;
+		}
+	}
+	free(sorted);
+	free(is_placed);
+	free(is_taken);
+}

@@ -1,2 +1,662 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plan/plan - from a service to the rows the kernel shall hold for it.
+ *
+ * Everything that is policy about frontends stands here: which exist (section 3
+ * of doc/behaviour.md), where each leads for whom (sections 5.3 and 7), who is
+ * masqueraded (6.2). Which endpoints a pool has comes from model/select.
+ */
 #include "plan/plan.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "model/select.h"
+
+#define ID_WORDS ((PLAN_POOL_ID_MAX + 64) / 64)
+
+/* One frontend one service asks for; several services may ask for the same. */
+struct claim {
+	struct hnode node; /* in plan.claims, by key */
+	struct svc *svc;
+	struct ip_addr addr;
+	uint16_t port;
+	uint8_t proto;
+};
+
+/* svc->claims: all of one service, sorted by key. The array is never moved. */
+struct claims {
+	size_t n;
+	struct claim v[];
+};
+
+/* --- ids --- */
+
+static bool id_is_used(const struct plan *p, enum ipfam fam, uint32_t id)
+{
+	return (p->ids[fam].used[id / 64] >> (id % 64)) & 1;
+}
+
+static void id_set(struct plan *p, enum ipfam fam, uint32_t id)
+{
+	p->ids[fam].used[id / 64] |= UINT64_C(1) << (id % 64);
+}
+
+static void id_free(struct plan *p, enum ipfam fam, uint32_t id)
+{
+	if (id != 0)
+		p->ids[fam].used[id / 64] &= ~(UINT64_C(1) << (id % 64));
+}
+
+/* Rising, so that a freed id rests as long as possible: packets in flight may hold it. */
+static uint32_t id_take(struct plan *p, enum ipfam fam)
+{
+	for (uint32_t tries = 0; tries < PLAN_POOL_ID_MAX; tries++) {
+		uint32_t id = p->ids[fam].next;
+
+		p->ids[fam].next = id == PLAN_POOL_ID_MAX ? 1 : id + 1;
+		if (!id_is_used(p, fam, id)) {
+			id_set(p, fam, id);
+			return id;
+		}
+	}
+	return 0;
+}
+
+void plan_id_reserve(struct plan *p, enum ipfam fam, uint32_t id)
+{
+	assert(id >= 1 && id <= PLAN_POOL_ID_MAX);
+	id_set(p, fam, id);
+	if (id >= p->ids[fam].next)
+		p->ids[fam].next = id == PLAN_POOL_ID_MAX ? 1 : id + 1;
+}
+
+void plan_init(struct plan *p, struct model *m, const struct plan_traits *traits)
+{
+	*p = (struct plan){ .model = m, .traits = traits };
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		p->ids[fam].used = xcalloc(ID_WORDS, sizeof(uint64_t));
+		p->ids[fam].next = 1;
+	}
+}
+
+void plan_fini(struct plan *p)
+{
+	htable_for_each (n, &p->model->services) {
+		struct svc *svc = container_of(n, struct svc, node);
+
+		plan_rows_close(svc->rows);
+		svc->rows = NULL;
+		free(svc->claims);
+		svc->claims = NULL;
+	}
+	htable_fini(&p->claims);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		free(p->ids[fam].used);
+}
+
+/* --- claims --- */
+
+static uint32_t claim_hash(const struct claim *c)
+{
+	struct {
+		struct ip_addr addr;
+		uint16_t port;
+		uint16_t proto;
+	} key = { c->addr, c->port, c->proto };
+
+	return hash_bytes(&key, sizeof(key));
+}
+
+static bool claim_is_same(const struct claim *a, const struct claim *b)
+{
+	return a->port == b->port && a->proto == b->proto && ip_addr_is_equal(&a->addr, &b->addr);
+}
+
+static int claim_cmp(const struct claim *a, const struct claim *b)
+{
+	int c = ip_addr_cmp(&a->addr, &b->addr);
+
+	if (c != 0)
+		return c;
+	if (a->proto != b->proto)
+		return a->proto < b->proto ? -1 : 1;
+	return a->port == b->port ? 0 : a->port < b->port ? -1 : 1;
+}
+
+/* Order of rights to a frontend: the older service first (SEL-14). */
+static bool is_older(const struct svc *a, const struct svc *b)
+{
+	int64_t ca = a->service ? a->service->created_s : 0;
+	int64_t cb = b->service ? b->service->created_s : 0;
+	int c;
+
+	if (ca != cb) {
+		if (ca == 0 || cb == 0) /* unknown counts as newest */
+			return cb == 0;
+		return ca < cb;
+	}
+	c = strcmp(a->ns->text, b->ns->text);
+	return c != 0 ? c < 0 : strcmp(a->name->text, b->name->text) < 0;
+}
+
+static bool rows_hold(const struct svc *svc, const struct claim *c)
+{
+	const struct plan_rows *rows = svc->rows;
+	struct plan_frontend key = { .addr = c->addr, .port = c->port, .proto = c->proto };
+	size_t lo = 0;
+	size_t hi = rows ? rows->frontends.n : 0;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		int r = plan_frontend_key_cmp(&rows->frontends.v[mid], &key);
+
+		if (r == 0)
+			return true;
+		if (r < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return false;
+}
+
+static void wake_others(struct plan *p, const struct claim *c)
+{
+	htable_for_each_hash (n, &p->claims, c->node.hash) {
+		struct claim *other = container_of(n, struct claim, node);
+
+		if (other->svc != c->svc && claim_is_same(other, c))
+			model_mark_dirty(p->model, other->svc, 0);
+	}
+}
+
+/* Replace the claims of `svc` by those of `rows` (sorted); others who waited for one given up are
+ * woken. */
+static void claims_replace(struct plan *p, struct svc *svc, const struct plan_rows *rows)
+{
+	struct claims *old = svc->claims;
+	struct claims *new = NULL;
+	size_t n = rows ? rows->frontends.n : 0;
+	size_t j = 0;
+
+	if (n > 0) {
+		new = xmalloc(sizeof(*new) + n * sizeof(new->v[0]));
+		new->n = n;
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct plan_frontend *f = &rows->frontends.v[i];
+
+		new->v[i] = (struct claim){
+			.svc = svc, .addr = f->addr, .port = f->port, .proto = f->proto
+		};
+		htable_insert(&p->claims, &new->v[i].node, claim_hash(&new->v[i]));
+	}
+	for (size_t i = 0; old != NULL && i < old->n; i++) {
+		struct claim *c = &old->v[i];
+
+		htable_remove(&p->claims, &c->node);
+		while (j < n && claim_cmp(&new->v[j], c) < 0)
+			j++;
+		if (j == n || claim_cmp(&new->v[j], c) != 0) {
+			wake_others(p, c);
+		}
+	}
+	free(old);
+	svc->claims = new;
+}
+
+static void displaced_add(struct plan_displaced *d, struct svc *svc)
+{
+	vec_for_each (have, &d->svcs)
+		if (*have == svc)
+			return;
+	*vec_push(&d->svcs) = svc;
+}
+
+static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f, struct svc *owner)
+{
+	*vec_push(&rows->conflicts) = (struct plan_conflict){
+		.addr = f->addr,
+		.port = f->port,
+		.proto = f->proto,
+		.kind = f->kind,
+		.owner_ns = name_ref(owner->ns),
+		.owner_name = name_ref(owner->name),
+	};
+}
+
+/*
+ * Who gets `c`? The oldest of all that ask. When it is not us and the winner does
+ * not hold it yet, it is woken; when it is us, those who hold it are displaced.
+ */
+static struct svc *claim_owner(struct plan *p, const struct claim *c,
+			       struct plan_displaced *displaced)
+{
+	struct svc *best = c->svc;
+
+	htable_for_each_hash (n, &p->claims, c->node.hash) {
+		struct claim *other = container_of(n, struct claim, node);
+
+		if (other->svc != best && claim_is_same(other, c) && is_older(other->svc, best))
+			best = other->svc;
+	}
+	if (best != c->svc) {
+		if (!rows_hold(best, c))
+			model_mark_dirty(p->model, best, 0);
+		return best;
+	}
+	htable_for_each_hash (n, &p->claims, c->node.hash) {
+		struct claim *other = container_of(n, struct claim, node);
+
+		if (other->svc != best && claim_is_same(other, c) && rows_hold(other->svc, c))
+			displaced_add(displaced, other->svc);
+	}
+	return best;
+}
+
+/* Drop from `rows` what belongs to older services. */
+static void claims_settle(struct plan *p, struct svc *svc, struct plan_rows *rows,
+			  struct plan_displaced *displaced)
+{
+	struct claims *claims = svc->claims;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < rows->frontends.n; i++) {
+		struct svc *owner = claim_owner(p, &claims->v[i], displaced);
+
+		if (owner == svc)
+			rows->frontends.v[kept++] = rows->frontends.v[i];
+		else
+			conflict_add(rows, &rows->frontends.v[i], owner);
+	}
+	rows->frontends.n = kept;
+}
+
+/* --- building --- */
+
+struct build {
+	struct plan *p;
+	struct svc *svc;
+	const struct service *s;
+	struct plan_rows *rows;
+	const struct plan_rows *old;
+};
+
+static struct plan_target target_to(enum plan_scope scope, size_t n, enum plan_verdict if_empty)
+{
+	return (struct plan_target){
+		.verdict = (uint8_t)(n > 0 ? PLAN_VERDICT_POOL : if_empty),
+		.scope = (uint8_t)scope,
+	};
+}
+
+static void frontend_add(struct build *b, const struct plan_frontend *like,
+			 const struct ip_addr *addr, uint16_t port, enum plan_frontend_kind kind)
+{
+	struct plan_frontend *f = vec_push(&b->rows->frontends);
+
+	*f = *like;
+	f->addr = *addr;
+	f->port = port;
+	f->kind = (uint8_t)kind;
+}
+
+static bool ranges_are_unrestricted(const struct service *s, enum ipfam fam)
+{
+	size_t n = 0;
+
+	vec_for_each (r, &s->source_ranges) {
+		if (ip_fam(&r->addr) != fam)
+			continue;
+		if (r->len == 0) /* SVC-21 */
+			return true;
+		n++;
+	}
+	/* SVC-22: none of this family is unrestricted. SVC-23: unless one was unreadable. */
+	return n == 0 && s->n_bad_source_ranges == 0;
+}
+
+static int prefix_cmp(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct ip_prefix));
+}
+
+/* Sorted by address, shorter first: one that is covered directly follows one that covers it. */
+static void ranges_normalise(struct plan_pool *pool)
+{
+	size_t kept = 0;
+
+	if (pool->ranges.n == 0)
+		return;
+	qsort(pool->ranges.v, pool->ranges.n, sizeof(struct ip_prefix), prefix_cmp);
+	for (size_t i = 1; i < pool->ranges.n; i++)
+		if (!ip_prefix_covers(&pool->ranges.v[kept], &pool->ranges.v[i]))
+			pool->ranges.v[++kept] = pool->ranges.v[i];
+	pool->ranges.n = kept + 1;
+}
+
+static void pool_guard(struct build *b, struct plan_pool *pool)
+{
+	enum ipfam fam = pool->fam;
+	const struct ip_addr *node_ip = &b->p->model->env.node_ip[fam];
+	bool is_node_inside = false;
+
+	vec_for_each (r, &b->s->source_ranges) {
+		if (ip_fam(&r->addr) != fam)
+			continue;
+		*vec_push(&pool->ranges) = *r;
+		is_node_inside |= ip_is_set(node_ip) && ip_prefix_contains(r, node_ip);
+	}
+	vec_for_each (in, &b->s->ingress) /* SVC-25 */
+		if (is_node_inside && !in->is_proxy_mode && ip_fam(&in->addr) == fam)
+			*vec_push(&pool->ranges) = ip_prefix_host(&in->addr);
+	ranges_normalise(pool);
+}
+
+static void external_frontends(struct build *b, const struct plan_frontend *like, enum ipfam fam,
+			       const struct service_port *port)
+{
+	const struct model *m = b->p->model;
+	struct plan_frontend guarded = *like;
+
+	guarded.is_guarded = !ranges_are_unrestricted(b->s, fam);
+	vec_for_each (in, &b->s->ingress) /* SVC-16, SVC-18; SVC-24: only these are guarded */
+		if (!in->is_proxy_mode && ip_fam(&in->addr) == fam)
+			frontend_add(b, &guarded, &in->addr, port->port, PLAN_FRONTEND_LB);
+	vec_for_each (ip, &b->s->external_ips) /* SVC-13, SVC-15 */
+		if (!m->config.no_external_ips && ip_fam(ip) == fam)
+			frontend_add(b, like, ip, port->port, PLAN_FRONTEND_EXTERNALIP);
+	vec_for_each (addr, &m->env.nodeport_addrs) /* SVC-06 */
+		if (port->node_port != 0 && ip_fam(addr) == fam)
+			frontend_add(b, like, addr, port->node_port, PLAN_FRONTEND_NODEPORT);
+}
+
+static void port_frontends(struct build *b, size_t index, enum ipfam fam,
+			   const struct selection *sel)
+{
+	const struct service_port *port = &b->s->ports.v[index];
+	enum plan_verdict if_local_empty = sel->has_any ? PLAN_VERDICT_DROP : PLAN_VERDICT_REJECT;
+	bool is_external = service_is_external(b->p->model, b->s, index, fam);
+	struct plan_target cluster =
+		target_to(PLAN_SCOPE_CLUSTER, sel->n_cluster, PLAN_VERDICT_REJECT);
+	struct plan_target local = target_to(PLAN_SCOPE_LOCAL, sel->n_local, if_local_empty);
+	struct plan_frontend f = { .proto = port->proto, .port_index = (uint16_t)index };
+
+	f.masq = PLAN_MASQ_CLUSTERIP;
+	f.target = b->s->is_itp_local ? local : cluster; /* SVC-30; REJ-01, REJ-02 */
+	frontend_add(b, &f, &b->s->cluster_ip[fam], port->port, PLAN_FRONTEND_CLUSTERIP);
+	if (!is_external)
+		return;
+	if (!service_is_etp_local(b->s)) {
+		f.masq = PLAN_MASQ_ALWAYS;
+		f.target = cluster;
+	} else {
+		f.masq = PLAN_MASQ_HOST;
+		f.target = local;
+		f.is_split = sel->has_any; /* POL-25, REJ-03; nothing anywhere: reject everybody */
+		f.inside = sel->has_any ? cluster : (struct plan_target){ 0 };
+	}
+	external_frontends(b, &f, fam, port);
+}
+
+static struct plan_pool *pool_find(const struct plan_rows *rows, const struct plan_pool *like)
+{
+	vec_for_each (pool, &rows->pools)
+		if (pool->fam == like->fam && pool->scope == like->scope &&
+		    pool->proto == like->proto && pool->port_name == like->port_name)
+			return pool;
+	return NULL;
+}
+
+/* Id, slots and local ids stay as they are held, unless affinity was switched. */
+static void pool_inherit(const struct plan_rows *old, struct plan_pool *pool)
+{
+	const struct plan_pool *held = old ? pool_find(old, pool) : NULL;
+
+	if (held == NULL || (held->affinity_s != 0) != (pool->affinity_s != 0))
+		return;
+	pool->id = held->id;
+	pool->next_aff_id = held->next_aff_id;
+	plan_slots_arrange(pool->backends.v, pool->backends.n, held->backends.v, held->backends.n);
+}
+
+static void port_pool(struct build *b, const struct service_port *port, enum ipfam fam,
+		      enum plan_scope scope, const struct selection *sel)
+{
+	size_t n = scope == PLAN_SCOPE_LOCAL ? sel->n_local : sel->n_cluster;
+	struct plan_pool like = { .fam = (uint8_t)fam,
+				  .scope = (uint8_t)scope,
+				  .proto = port->proto,
+				  .port_name = port->name,
+				  .next_aff_id = 1 };
+	struct plan_pool *pool;
+
+	if (pool_find(b->rows, &like) != NULL)
+		return;
+	like.affinity_s = n <= PLAN_AFFINITY_BACKENDS_MAX ? b->s->affinity_s : 0;
+	pool = vec_push(&b->rows->pools);
+	*pool = like;
+	(void)name_ref(pool->port_name);
+	if (n > 0)
+		pool->backends.v = xmalloc(n * sizeof(struct plan_backend));
+	pool->backends.cap = n;
+	vec_for_each (ep, &sel->endpoints)
+		if ((scope == PLAN_SCOPE_LOCAL ? ep->local : ep->cluster) == EXCLUSION_NONE)
+			pool->backends.v[pool->backends.n++] =
+				(struct plan_backend){ .addr = ep->addr, .port = ep->port };
+	assert(pool->backends.n == n);
+	pool_inherit(b->old, pool);
+}
+
+/* The guard of a frontend is asked under the id of the pool that `target` names. */
+static void guard_pools(struct build *b)
+{
+	vec_for_each (f, &b->rows->frontends) {
+		struct plan_pool like = {
+			.fam = (uint8_t)ip_fam(&f->addr),
+			.scope = f->target.scope,
+			.proto = f->proto,
+			.port_name = b->s->ports.v[f->port_index].name,
+		};
+		struct plan_pool *pool;
+
+		if (!f->is_guarded)
+			continue;
+		pool = pool_find(b->rows, &like);
+		assert(pool != NULL);
+		if (pool->ranges.n == 0)
+			pool_guard(b, pool);
+	}
+}
+
+/* Same key asked for twice by one service: the more specific kind stays (LB before external IP). */
+static int frontend_cmp(const void *a, const void *b)
+{
+	static const uint8_t rank[] = {
+		[PLAN_FRONTEND_CLUSTERIP] = 0,
+		[PLAN_FRONTEND_LB] = 1,
+		[PLAN_FRONTEND_EXTERNALIP] = 2,
+		[PLAN_FRONTEND_NODEPORT] = 3,
+	};
+	const struct plan_frontend *fa = a;
+	const struct plan_frontend *fb = b;
+	int c = plan_frontend_key_cmp(fa, fb);
+
+	if (c != 0)
+		return c;
+	if (fa->kind != fb->kind)
+		return rank[fa->kind] < rank[fb->kind] ? -1 : 1;
+	return fa->port_index < fb->port_index ? -1 : fa->port_index > fb->port_index;
+}
+
+static void frontends_sort(struct plan_rows *rows)
+{
+	size_t kept = 0;
+
+	if (rows->frontends.n == 0)
+		return;
+	qsort(rows->frontends.v, rows->frontends.n, sizeof(struct plan_frontend), frontend_cmp);
+	for (size_t i = 1; i < rows->frontends.n; i++)
+		if (plan_frontend_key_cmp(&rows->frontends.v[kept], &rows->frontends.v[i]) != 0)
+			rows->frontends.v[++kept] = rows->frontends.v[i];
+	rows->frontends.n = kept + 1;
+}
+
+static int pool_cmp(const void *a, const void *b)
+{
+	const struct plan_pool *pa = a;
+	const struct plan_pool *pb = b;
+	int c;
+
+	if (pa->fam != pb->fam)
+		return pa->fam < pb->fam ? -1 : 1;
+	c = pa->port_name == pb->port_name ? 0 : strcmp(pa->port_name->text, pb->port_name->text);
+	if (c != 0)
+		return c;
+	if (pa->proto != pb->proto)
+		return pa->proto < pb->proto ? -1 : 1;
+	return pa->scope < pb->scope ? -1 : pa->scope > pb->scope;
+}
+
+/* Rows live as long as the service: give back what growing left over. */
+static void rows_shrink(struct plan_rows *rows)
+{
+	if (rows->frontends.cap > rows->frontends.n && rows->frontends.n > 0) {
+		rows->frontends.v = xreallocarray(rows->frontends.v, rows->frontends.n,
+						  sizeof(struct plan_frontend));
+		rows->frontends.cap = rows->frontends.n;
+	}
+	if (rows->pools.cap > rows->pools.n && rows->pools.n > 0) {
+		rows->pools.v =
+			xreallocarray(rows->pools.v, rows->pools.n, sizeof(struct plan_pool));
+		rows->pools.cap = rows->pools.n;
+	}
+}
+
+struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc, struct plan_displaced *displaced)
+{
+	struct build b = { .p = p, .svc = svc, .s = svc->service, .old = svc->rows };
+	struct selection sel;
+
+	if (svc->service == NULL || service_skip_reason(svc->service) != NULL) {
+		claims_replace(p, svc, NULL);
+		return NULL;
+	}
+	b.rows = xcalloc(1, sizeof(*b.rows));
+	b.rows->svc = svc;
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		if (!service_has_family(b.s, fam))
+			continue;
+		for (size_t i = 0; i < b.s->ports.n; i++) {
+			select_endpoints(&sel, p->model, svc, i, fam);
+			if (sel.uses_cluster)
+				port_pool(&b, &b.s->ports.v[i], fam, PLAN_SCOPE_CLUSTER, &sel);
+			if (sel.uses_local)
+				port_pool(&b, &b.s->ports.v[i], fam, PLAN_SCOPE_LOCAL, &sel);
+			port_frontends(&b, i, fam, &sel);
+			selection_fini(&sel);
+		}
+	}
+	guard_pools(&b);
+	if (b.rows->pools.n > 1)
+		qsort(b.rows->pools.v, b.rows->pools.n, sizeof(struct plan_pool), pool_cmp);
+	frontends_sort(b.rows);
+	claims_replace(p, svc, b.rows);
+	claims_settle(p, svc, b.rows, displaced);
+	rows_shrink(b.rows);
+	return b.rows;
+}
+
+/* --- numbers --- */
+
+static void number_backends(struct plan_pool *pool)
+{
+	uint64_t used[(PLAN_AFFINITY_BACKENDS_MAX + 64) / 64] = { 0 };
+	bool is_complete = true;
+
+	vec_for_each (b, &pool->backends) {
+		used[b->aff_id / 64] |= UINT64_C(1) << (b->aff_id % 64);
+		is_complete &= b->aff_id != 0;
+	}
+	if (is_complete)
+		return;
+	if (pool->next_aff_id == 0)
+		pool->next_aff_id = 1;
+	vec_for_each (b, &pool->backends) {
+		while (b->aff_id == 0) {
+			uint16_t id = pool->next_aff_id;
+
+			pool->next_aff_id =
+				id == PLAN_AFFINITY_BACKENDS_MAX ? 1 : (uint16_t)(id + 1);
+			if ((used[id / 64] >> (id % 64)) & 1)
+				continue;
+			used[id / 64] |= UINT64_C(1) << (id % 64);
+			b->aff_id = id;
+		}
+	}
+}
+
+static void target_number(const struct plan_rows *rows, const struct plan_frontend *f,
+			  const struct service *s, struct plan_target *t)
+{
+	struct plan_pool like = { .fam = (uint8_t)ip_fam(&f->addr),
+				  .scope = t->scope,
+				  .proto = f->proto,
+				  .port_name = s->ports.v[f->port_index].name };
+	const struct plan_pool *pool = pool_find(rows, &like);
+
+	if (t->verdict == PLAN_VERDICT_UNSET)
+		return;
+	assert(pool != NULL);
+	t->pool_id = pool->id;
+	t->class = t->verdict == PLAN_VERDICT_POOL ? pool->class : 0;
+}
+
+void plan_rows_number(struct plan *p, struct plan_rows *rows)
+{
+	vec_for_each (pool, &rows->pools) {
+		if (pool->id == 0)
+			pool->id = id_take(p, pool->fam);
+		if (pool->affinity_s != 0)
+			number_backends(pool);
+		pool->class = pool->backends.n > 0
+				      ? p->traits->pool_class(pool->backends.n, pool->affinity_s)
+				      : 0;
+	}
+	vec_for_each (f, &rows->frontends) {
+		target_number(rows, f, rows->svc->service, &f->target);
+		target_number(rows, f, rows->svc->service, &f->inside);
+	}
+}
+
+/* --- outcomes --- */
+
+static void free_ids_not_in(struct plan *p, const struct plan_rows *rows,
+			    const struct plan_rows *other)
+{
+	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++) {
+		const struct plan_pool *pool = &rows->pools.v[i];
+
+		if (other == NULL || plan_rows_pool(other, pool->fam, pool->id) == NULL)
+			id_free(p, pool->fam, pool->id);
+	}
+}
+
+void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new)
+{
+	struct plan_rows *old = svc->rows;
+
+	free_ids_not_in(p, old, new);
+	p->n_conflicts -= old ? old->conflicts.n : 0;
+	p->n_conflicts += new ? new->conflicts.n : 0;
+	plan_rows_close(old);
+	svc->rows = new;
+}
+
+void plan_rows_refuse(struct plan *p, struct svc *svc, struct plan_rows *new)
+{
+	free_ids_not_in(p, new, svc->rows);
+	plan_rows_close(new);
+}

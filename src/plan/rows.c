@@ -1,2 +1,80 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* plan/rows - lifetime, order and names of the rows. */
 #include "plan/rows.h"
+
+#include <string.h>
+
+void plan_rows_close(struct plan_rows *r)
+{
+	if (r == NULL)
+		return;
+	vec_for_each (pool, &r->pools) {
+		name_unref(pool->port_name);
+		vec_fini(&pool->backends);
+		vec_fini(&pool->ranges);
+	}
+	vec_for_each (c, &r->conflicts) {
+		name_unref(c->owner_ns);
+		name_unref(c->owner_name);
+	}
+	vec_fini(&r->pools);
+	vec_fini(&r->frontends);
+	vec_fini(&r->conflicts);
+	free(r);
+}
+
+int plan_frontend_key_cmp(const struct plan_frontend *a, const struct plan_frontend *b)
+{
+	int c = ip_addr_cmp(&a->addr, &b->addr);
+
+	if (c != 0)
+		return c;
+	if (a->proto != b->proto)
+		return a->proto < b->proto ? -1 : 1;
+	return a->port == b->port ? 0 : a->port < b->port ? -1 : 1;
+}
+
+struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id)
+{
+	vec_for_each (pool, &r->pools)
+		if (pool->fam == fam && pool->id == id)
+			return pool;
+	return NULL;
+}
+
+const char *plan_frontend_kind_text(enum plan_frontend_kind k)
+{
+	switch (k) {
+	case PLAN_FRONTEND_UNSET:
+		break;
+	case PLAN_FRONTEND_CLUSTERIP:
+		return "ClusterIP";
+	case PLAN_FRONTEND_NODEPORT:
+		return "NodePort";
+	case PLAN_FRONTEND_EXTERNALIP:
+		return "ExternalIP";
+	case PLAN_FRONTEND_LB:
+		return "LoadBalancer";
+	}
+	return "-";
+}
+
+const char *plan_verdict_text(enum plan_verdict v)
+{
+	switch (v) {
+	case PLAN_VERDICT_UNSET:
+		break;
+	case PLAN_VERDICT_POOL:
+		return "balance";
+	case PLAN_VERDICT_REJECT:
+		return "reject";
+	case PLAN_VERDICT_DROP:
+		return "drop";
+	}
+	return "-";
+}
+
+const char *plan_scope_text(enum plan_scope s)
+{
+	return s == PLAN_SCOPE_LOCAL ? "local" : "cluster";
+}

@@ -57,6 +57,7 @@ enum plan_verdict {
 
 struct plan_target {
 	uint8_t verdict;  /* enum plan_verdict */
+	uint8_t scope;    /* enum plan_scope of the pool */
 	uint16_t class;   /* of the pool; 0 unless verdict is POOL */
 	uint32_t pool_id; /* always set: a rejecting frontend keeps its pool's id */
 };
@@ -85,8 +86,8 @@ struct plan_frontend {
 	uint8_t masq;  /* enum plan_masq */
 	bool is_split; /* ETP Local: `inside` serves pods and the host, `target` all others (POL-25)
 			*/
-	bool is_guarded;    /* the target pool's ranges are checked first (REJ-10) */
-	uint8_t port_index; /* into the service's ports, for people */
+	bool is_guarded;     /* the target pool's ranges are checked first (REJ-10) */
+	uint16_t port_index; /* into the service's ports */
 	struct plan_target target;
 	struct plan_target inside; /* zero unless is_split */
 };
@@ -97,7 +98,6 @@ struct plan_conflict {
 	uint16_t port;
 	uint8_t proto;
 	uint8_t kind;
-	struct svc *owner; /* who has it; borrowed, valid until the next plan_rows_build */
 	const struct name *owner_ns; /* counted */
 	const struct name *owner_name;
 };
