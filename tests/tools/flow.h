@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * flow - both ends of test traffic: servers that tell who they are, and clients
+ * that count what became of every connection.
+ *
+ *     flow serve  answer on TCP and UDP ports
+ *     flow new    new connections, continuously, at a rate
+ *     flow steady long-lived connections that must never notice anything
+ *
+ * Wire: a client sends a line (TCP) or a datagram (UDP); the server answers with
+ * "LOCAL-ADDRESS LOCAL-PORT PEER-ADDRESS PEER-PORT\n" as it sees the connection, so
+ * a client learns which backend served it and what the backend saw of it.
+ *
+ * Control: standard input. "stat\n" prints one line of JSON so far; end of file
+ * or SIGTERM ends the run and prints the final line. A run also ends by itself.
+ * So nothing survives the test that started it, however that test ends.
+ */
+#pragma once
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+
+#include "base/ip.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+#define FLOW_LINE_MAX 160
+#define FLOW_PORTS_MAX 256
+#define FLOW_TARGETS_MAX 64
+#define FLOW_SLOTS_MAX 4096
+#define FLOW_SECONDS_MAX 900
+
+union flow_sa {
+	struct sockaddr sa;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+struct flow_target {
+	int type; /* SOCK_STREAM or SOCK_DGRAM */
+	struct ip_addr addr;
+	uint16_t port;
+	char text[80]; /* as given */
+};
+
+struct flow_options {
+	uint16_t tcp_ports[FLOW_PORTS_MAX];
+	size_t n_tcp_ports;
+	uint16_t udp_ports[FLOW_PORTS_MAX];
+	size_t n_udp_ports;
+	struct flow_target targets[FLOW_TARGETS_MAX];
+	size_t n_targets;
+	struct ip_addr from[IPFAM_N]; /* source address, unset = any */
+	unsigned concurrency;         /* new: connections in flight; steady: flows a target */
+	unsigned rate;                /* new: connections a second, 0 = as many as fit */
+	unsigned interval_ms;         /* steady: from answer to the next ping */
+	unsigned timeout_ms;          /* new: a connection that takes longer failed */
+	unsigned gap_ms;              /* steady: an answer that takes longer is a gap */
+	unsigned seconds;
+	uint64_t count; /* new: end after so many, 0 = no such end */
+};
+
+/* What a server said: whom the client reached and how the server saw the client. */
+struct flow_answer {
+	struct ip_addr backend;
+	uint16_t backend_port;
+	struct ip_addr peer;
+	uint16_t peer_port;
+};
+
+/* The loop all three share: epoll, standard input, signals, end of time. */
+struct flow_loop {
+	int epoll;
+	uint64_t start_ns;
+	uint64_t end_ns;
+	bool is_ending; /* no new work; leave when the work in flight is done */
+	/* Time this process itself was kept from running, so that it is not taken for the
+	 * network's. */
+	uint64_t stall_ns;
+	void (*stat)(void *arg); /* print the line of "stat" */
+	void *arg;
+};
+
+void flow_loop_open(struct flow_loop *l, const struct flow_options *o, void (*stat)(void *arg),
+		    void *arg);
+/* Tell the parent that it may go on: one line, "ready". */
+void flow_loop_ready(void);
+/*
+ * Wait for events, at most until `until_ns`. Standard input is handled inside and
+ * does not appear. Returns the number of events.
+ */
+int flow_loop_wait(struct flow_loop *l, struct epoll_event *ev, int max, uint64_t until_ns);
+void flow_loop_add(struct flow_loop *l, int fd, uint32_t events, uint64_t tag);
+void flow_loop_change(struct flow_loop *l, int fd, uint32_t events, uint64_t tag);
+
+socklen_t flow_sa_fill(union flow_sa *sa, const struct ip_addr *addr, uint16_t port);
+/* IPv4 inside IPv6 becomes IPv4. */
+void flow_sa_read(const union flow_sa *sa, struct ip_addr *addr, uint16_t *port);
+/* A socket of the target's type and family, non-blocking, bound to the source if one is set. */
+int flow_socket(const struct flow_target *t, const struct flow_options *o);
+bool flow_answer_parse(struct flow_answer *ret, const char *line);
+/* Who failed to start says why and leaves. */
+void flow_die(const char *fmt, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
+
+int flow_serve(const struct flow_options *o);
+int flow_new(const struct flow_options *o);
+int flow_steady(const struct flow_options *o);
