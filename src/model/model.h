@@ -33,8 +33,9 @@ struct svc {
 	 * model only keeps the pointers and does not free an entry that has one.
 	 */
 	void *rows;
-	void *claims;          /* the plan's: frontends this service asks for (plan/plan.c) */
-	uint32_t adopted_load; /* the sync's: number of the load that last compared this service */
+	void *claims;           /* the plan's: frontends this service asks for (plan/plan.c) */
+	uint32_t adopted_load;  /* the sync's: number of the load that last compared this service */
+	bool is_in_transaction; /* the sync's: taken from the dirty list, outcome open */
 	uint64_t dirty_since_ns; /* arrival of the oldest event not yet synced; 0 = clean */
 	int64_t trigger_ns; /* oldest trigger time not yet synced, Unix ns; 0 = none (MET-06) */
 };
@@ -59,7 +60,7 @@ enum detect_local {
 
 /* Decided by flags and configuration; fixed for the life of the model. */
 struct model_config {
-	const struct name *node_name; /* NULL: nothing is local */
+	const struct name *node_name; /* counted; NULL or empty: nothing is local (EPS-12) */
 	enum detect_local detect_local;
 	char detect_ifname[IFNAME_MAX]; /* bridge name, or interface name prefix */
 	VEC(struct ip_prefix) cluster_cidrs;
@@ -102,7 +103,7 @@ struct model {
 };
 
 void model_init(struct model *m);
-/* Frees config's lists too. All rows must have been released. */
+/* Frees config's lists and its node_name too. All rows must have been released. */
 void model_fini(struct model *m);
 /* Call once, after config is filled and before the first object. */
 void model_configured(struct model *m);

@@ -256,24 +256,6 @@ static struct svc *claim_owner(struct plan *p, const struct claim *c,
 	return best;
 }
 
-/* Drop from `rows` what belongs to older services. */
-static void claims_settle(struct plan *p, struct svc *svc, struct plan_rows *rows,
-			  struct plan_displaced *displaced)
-{
-	struct claims *claims = svc->claims;
-	size_t kept = 0;
-
-	for (size_t i = 0; i < rows->frontends.n; i++) {
-		struct svc *owner = claim_owner(p, &claims->v[i], displaced);
-
-		if (owner == svc)
-			rows->frontends.v[kept++] = rows->frontends.v[i];
-		else
-			conflict_add(rows, &rows->frontends.v[i], owner);
-	}
-	rows->frontends.n = kept;
-}
-
 /* --- building --- */
 
 struct build {
@@ -535,7 +517,7 @@ static void rows_shrink(struct plan_rows *rows)
 	}
 }
 
-struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc, struct plan_displaced *displaced)
+struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc)
 {
 	struct build b = { .p = p, .svc = svc, .s = svc->service, .old = svc->rows };
 	struct selection sel;
@@ -564,9 +546,24 @@ struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc, struct plan_d
 		qsort(b.rows->pools.v, b.rows->pools.n, sizeof(struct plan_pool), pool_cmp);
 	frontends_sort(b.rows);
 	claims_replace(p, svc, b.rows);
-	claims_settle(p, svc, b.rows, displaced);
-	rows_shrink(b.rows);
 	return b.rows;
+}
+
+void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displaced *displaced)
+{
+	struct claims *claims = rows->svc->claims;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < rows->frontends.n; i++) {
+		struct svc *owner = claim_owner(p, &claims->v[i], displaced);
+
+		if (owner == rows->svc)
+			rows->frontends.v[kept++] = rows->frontends.v[i];
+		else
+			conflict_add(rows, &rows->frontends.v[i], owner);
+	}
+	rows->frontends.n = kept;
+	rows_shrink(rows);
 }
 
 /* --- numbers --- */

@@ -2,8 +2,10 @@
 /*
  * plan - desired minus held, as an ordered list of operations.
  *
- *     new = plan_rows_build(p, svc, &displaced)   desired rows, from the model
- *     plan_diff(&ops, svc->rows, new)             what to do about it
+ *     new = plan_rows_build(p, svc)               desired rows, from the model
+ *     plan_rows_settle(p, new, &displaced)        less what belongs to older services
+ *     plan_rows_number(p, new)                    ids, after the plane's recall
+ *     plan_diff(&ops, svc, svc->rows, new)        what to do about it
  *     ... the plane accepts ...                   plan_rows_accept(p, svc, new)
  *     ... or refuses ...                          plan_rows_refuse(p, svc, new)
  *
@@ -15,9 +17,11 @@
  * plane performs a BACKEND_DEL as "no new connections, then drain".
  *
  * A frontend that two services ask for belongs to the older one (creation time,
- * then namespace and name; SEL-14). Building rows claims frontends: a service
- * that loses one to an older service is reported in `displaced` and must be
- * synced in the same transaction, right after.
+ * then namespace and name; SEL-14). Building rows claims frontends; settling
+ * drops those that others have a better claim to. All services of one
+ * transaction are built before the first is settled. A service that loses a
+ * frontend it holds to an older one is reported in `displaced` and must be synced
+ * in the same transaction.
  */
 #pragma once
 
@@ -84,11 +88,15 @@ void plan_fini(struct plan *p);
 /*
  * The desired rows of `svc`; NULL when it shall hold nothing (its claims are then
  * released). Pools that exist in svc->rows keep id and slots; new ones have id 0
- * until plan_rows_number(). Services that lose a frontend to this one are appended
- * to `displaced`; services that may now get one are marked dirty in the model.
+ * until plan_rows_number(). Services that may now get a frontend are marked dirty
+ * in the model.
  */
-struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc,
-				  struct plan_displaced *displaced);
+struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc);
+/*
+ * Drop the frontends that older services ask for (they become conflicts). Services
+ * that hold one of ours are appended to `displaced`: build and settle those too.
+ */
+void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displaced *displaced);
 /*
  * Give ids to the pools that have none, local ids to backends that need one, and
  * fill the class of pools and targets. Between build and this a plane may have
