@@ -556,10 +556,16 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 
 static uint64_t step_transaction(struct sync *s, uint64_t now)
 {
+	uint64_t writes = s->stats.writes;
+	uint64_t services = s->stats.services;
 	uint64_t begin = now_ns();
 	int r = transaction(s, now);
 	uint64_t end = now_ns();
 
+	s->stats.last_step_ns = end;
+	s->stats.last_step_took_ns = end - begin;
+	s->stats.last_step_writes = s->stats.writes - writes;
+	s->stats.last_step_services = s->stats.services - services;
 	if (r < 0) {
 		struct err err = { 0 };
 

@@ -57,6 +57,11 @@ struct sync_stats {
 	struct sync_hist
 		event_to_ack; /* arrival of the oldest event of a service to the kernel's ack */
 	struct sync_hist step_time;
+	/* The last step that had services to bring up to date, for people; ns 0 = none yet. */
+	uint64_t last_step_ns; /* when it ended */
+	uint64_t last_step_took_ns;
+	uint64_t last_step_writes;
+	uint64_t last_step_services;
 	char last_error[ERR_TEXT_MAX];
 	uint64_t last_error_ns;
 };
