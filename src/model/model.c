@@ -1,2 +1,488 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * model - the tables, and the rule of what makes a service dirty.
+ *
+ * A service is marked when an object that it is derived from changed and the
+ * service is (or was) one that the kernel serves. Marking too much is only a
+ * waste: the plan's diff is then empty. Marking too little is a stale kernel, so
+ * whatever is not clearly irrelevant marks.
+ *
+ * Names are interned: keys are pairs of pointers.
+ */
 #include "model/model.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/env.h"
+#include "model/select.h"
+
+static uint32_t key_hash(const struct name *ns, const struct name *name)
+{
+	/* Both are keyed hashes already; the factor keeps (a, b) and (b, a) apart. */
+	return ns->node.hash * UINT32_C(0x9e3779b1) + name->node.hash;
+}
+
+/* --- entries -------------------------------------------------------------------- */
+
+static struct svc *svc_find(const struct model *m, const struct name *ns, const struct name *name,
+			    uint32_t hash)
+{
+	htable_for_each_hash (n, &m->services, hash) {
+		struct svc *svc = container_of(n, struct svc, node);
+
+		if (svc->ns == ns && svc->name == name)
+			return svc;
+	}
+	return NULL;
+}
+
+struct svc *model_find(const struct model *m, const struct name *ns, const struct name *name)
+{
+	return svc_find(m, ns, name, key_hash(ns, name));
+}
+
+struct svc *model_find_text(const struct model *m, const char *ns, const char *name)
+{
+	const struct name *a = name_find(ns, strlen(ns));
+	const struct name *b = name_find(name, strlen(name));
+
+	return a != NULL && b != NULL ? model_find(m, a, b) : NULL;
+}
+
+struct slice_entry *model_find_slice(const struct model *m, const struct name *ns,
+				     const struct name *name)
+{
+	htable_for_each_hash (n, &m->slices, key_hash(ns, name)) {
+		struct slice_entry *e = container_of(n, struct slice_entry, node);
+
+		if (e->slice->ns == ns && e->slice->name == name)
+			return e;
+	}
+	return NULL;
+}
+
+/* Find or make the entry of a name that some object mentions. */
+static struct svc *svc_get(struct model *m, const struct name *ns, const struct name *name)
+{
+	uint32_t hash = key_hash(ns, name);
+	struct svc *svc = svc_find(m, ns, name, hash);
+
+	if (svc != NULL)
+		return svc;
+	svc = xcalloc(1, sizeof(*svc));
+	svc->ns = name_ref(ns);
+	svc->name = name_ref(name);
+	list_init(&svc->dirty);
+	list_init(&svc->slices);
+	htable_insert(&m->services, &svc->node, hash);
+	return svc;
+}
+
+static void svc_free(struct model *m, struct svc *svc)
+{
+	htable_remove(&m->services, &svc->node);
+	name_unref(svc->ns);
+	name_unref(svc->name);
+	free(svc);
+}
+
+void model_reap(struct model *m, struct svc *svc)
+{
+	if (svc->service != NULL || svc->n_slices > 0 || svc->rows != NULL ||
+	    list_is_linked(&svc->dirty))
+		return;
+	svc_free(m, svc);
+}
+
+static int svc_cmp(const void *va, const void *vb)
+{
+	const struct svc *a = *(struct svc *const *)va;
+	const struct svc *b = *(struct svc *const *)vb;
+	int r = a->ns == b->ns ? 0 : strcmp(a->ns->text, b->ns->text);
+
+	return r != 0 ? r : strcmp(a->name->text, b->name->text);
+}
+
+struct svc **model_sorted(const struct model *m, size_t *n)
+{
+	struct svc **v = xreallocarray(NULL, m->services.count, sizeof(*v));
+	size_t i = 0;
+
+	htable_for_each (node, &m->services)
+		v[i++] = container_of(node, struct svc, node);
+	qsort(v, i, sizeof(*v), svc_cmp);
+	*n = i;
+	return v;
+}
+
+/* --- what is owed ----------------------------------------------------------------- */
+
+void model_mark_dirty(struct model *m, struct svc *svc, uint64_t at_ns)
+{
+	if (list_is_linked(&svc->dirty))
+		return;
+	list_add_tail(&m->dirty, &svc->dirty);
+	svc->dirty_since_ns = MAX(at_ns, UINT64_C(1));
+}
+
+void model_clean(struct model *m, struct svc *svc)
+{
+	list_del(&svc->dirty);
+	svc->dirty_since_ns = 0;
+	svc->trigger_ns = 0;
+	model_reap(m, svc);
+}
+
+static bool is_proxied(const struct service *s)
+{
+	return s != NULL && service_skip_reason(s) == NULL;
+}
+
+/* Mark every service that `does_depend` names, in order of name. */
+static void mark_if(struct model *m, bool (*does_depend)(const struct svc *svc, unsigned int what),
+		    unsigned int what, uint64_t at_ns)
+{
+	size_t n;
+	struct svc **v = model_sorted(m, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (does_depend(v[i], what))
+			model_mark_dirty(m, v[i], at_ns);
+	free(v);
+}
+
+static bool is_in_kernel(const struct svc *svc, unsigned int what)
+{
+	(void)what;
+	return is_proxied(svc->service) || svc->rows != NULL;
+}
+
+void model_mark_all_dirty(struct model *m, uint64_t at_ns)
+{
+	mark_if(m, is_in_kernel, 0, at_ns);
+}
+
+/* --- services ---------------------------------------------------------------------- */
+
+int model_put_service(struct model *m, struct service *s, uint64_t at_ns)
+{
+	struct svc *svc = svc_get(m, s->ns, s->name);
+	struct service *old = svc->service;
+	bool does_matter = is_proxied(old) || is_proxied(s) || svc->rows != NULL;
+
+	service_normalise(s);
+	if (old != NULL && service_is_equal(old, s)) {
+		service_close(s);
+		return 0;
+	}
+	svc->service = s;
+	if (old == NULL)
+		m->stats.services++;
+	service_close(old);
+	if (does_matter)
+		model_mark_dirty(m, svc, at_ns);
+	return does_matter;
+}
+
+int model_del_service(struct model *m, const struct name *ns, const struct name *name,
+		      uint64_t at_ns)
+{
+	struct svc *svc = model_find(m, ns, name);
+	bool does_matter;
+
+	if (svc == NULL || svc->service == NULL)
+		return 0;
+	does_matter = is_proxied(svc->service) || svc->rows != NULL;
+	service_close(TAKE(svc->service));
+	m->stats.services--;
+	if (does_matter)
+		model_mark_dirty(m, svc, at_ns);
+	model_reap(m, svc); /* stays while dirty: its rows and claims are the plan's to release */
+	return does_matter;
+}
+
+/* --- slices ------------------------------------------------------------------------- */
+
+/* Does a change of a slice of family `fam` change what the kernel holds for `svc`? */
+static bool slice_does_matter(const struct svc *svc, enum ipfam fam)
+{
+	return is_proxied(svc->service) && service_has_family(svc->service, fam);
+}
+
+/* By name, so that nothing depends on the order of arrival; mostly they arrive in order. */
+static void slice_link(struct svc *svc, struct slice_entry *e)
+{
+	struct list *after = svc->slices.prev;
+
+	for (; after != &svc->slices; after = after->prev) {
+		struct slice_entry *other = list_entry(after, struct slice_entry, link);
+
+		if (strcmp(other->slice->name->text, e->slice->name->text) < 0)
+			break;
+	}
+	list_add_after(after, &e->link);
+	e->svc = svc;
+	svc->n_slices++;
+}
+
+/*
+ * `svc` loses a slice. What was waiting to be measured of its endpoints can no
+ * longer be told apart: samples are dropped (IN-40). Returns 1 when it matters.
+ */
+static int slice_unlink(struct model *m, struct slice_entry *e, uint64_t at_ns)
+{
+	struct svc *svc = TAKE(e->svc);
+	bool does_matter = slice_does_matter(svc, e->slice->fam);
+
+	list_del(&e->link);
+	svc->n_slices--;
+	svc->trigger_ns = 0;
+	if (does_matter)
+		model_mark_dirty(m, svc, at_ns);
+	model_reap(m, svc);
+	return does_matter;
+}
+
+/* The content of `e` is new to its service. */
+static int slice_arrived(struct model *m, struct slice_entry *e, uint64_t at_ns)
+{
+	int64_t trigger_ns = e->slice->trigger_ns;
+	struct svc *svc = e->svc;
+	bool does_matter = slice_does_matter(svc, e->slice->fam);
+
+	/* Before its Service a slice waits: that delay counts as well (IN-14). */
+	if ((does_matter || svc->service == NULL) && trigger_ns > 0 &&
+	    (svc->trigger_ns == 0 || trigger_ns < svc->trigger_ns))
+		svc->trigger_ns = trigger_ns;
+	if (does_matter)
+		model_mark_dirty(m, svc, at_ns);
+	return does_matter;
+}
+
+static void slice_free(struct model *m, struct slice_entry *e)
+{
+	htable_remove(&m->slices, &e->node);
+	m->stats.slices--;
+	m->stats.endpoints -= e->slice->endpoints.n;
+	slice_close(e->slice);
+	free(e);
+}
+
+static int slice_put_new(struct model *m, struct slice *s, uint64_t at_ns)
+{
+	struct slice_entry *e = xcalloc(1, sizeof(*e));
+
+	e->slice = s;
+	htable_insert(&m->slices, &e->node, key_hash(s->ns, s->name));
+	slice_link(svc_get(m, s->ns, s->service), e);
+	m->stats.slices++;
+	m->stats.endpoints += s->endpoints.n;
+	return slice_arrived(m, e, at_ns);
+}
+
+/* The new content of a known slice; a moved label is a delete and an add (IN-36). */
+static int slice_put_known(struct model *m, struct slice_entry *e, struct slice *s, uint64_t at_ns)
+{
+	struct slice *old = e->slice;
+	bool was_family = old->fam != s->fam && slice_does_matter(e->svc, old->fam);
+	bool has_moved = old->service != s->service;
+	int moved = has_moved ? slice_unlink(m, e, at_ns) : 0;
+
+	e->slice = s;
+	m->stats.endpoints += s->endpoints.n;
+	m->stats.endpoints -= old->endpoints.n;
+	if (has_moved)
+		slice_link(svc_get(m, s->ns, s->service), e);
+	else if (was_family)
+		model_mark_dirty(m, e->svc, at_ns);
+	slice_close(old);
+	return slice_arrived(m, e, at_ns) || moved || was_family;
+}
+
+int model_put_slice(struct model *m, struct slice *s, uint64_t at_ns)
+{
+	struct slice_entry *e = model_find_slice(m, s->ns, s->name);
+	int r;
+
+	if (s->service == NULL || s->service->len == 0) { /* IN-34; a label taken away: IN-36 */
+		r = e != NULL ? model_del_slice(m, s->ns, s->name, at_ns) : 0;
+		slice_close(s);
+		return r;
+	}
+	slice_normalise(s);
+	if (e == NULL)
+		return slice_put_new(m, s, at_ns);
+	/*
+	 * The version that stays is the one this content was first seen with. It ranks
+	 * duplicates (EPS-15), so that a mere touch of a slice must not change it.
+	 */
+	if (slice_is_equal(e->slice, s)) {
+		slice_close(s);
+		return 0;
+	}
+	return slice_put_known(m, e, s, at_ns);
+}
+
+int model_del_slice(struct model *m, const struct name *ns, const struct name *name, uint64_t at_ns)
+{
+	struct slice_entry *e = model_find_slice(m, ns, name);
+	int r;
+
+	if (e == NULL)
+		return 0;
+	r = slice_unlink(m, e, at_ns);
+	slice_free(m, e);
+	return r;
+}
+
+/* --- environment ------------------------------------------------------------------------ */
+
+static bool has_zone_hints(const struct svc *svc)
+{
+	list_for_each (l, &svc->slices)
+		vec_for_each (e, &list_entry(l, struct slice_entry, link)->slice->endpoints)
+			if (e->zones != NULL)
+				return true;
+	return false;
+}
+
+static bool has_node_ports(const struct service *s)
+{
+	vec_for_each (p, &s->ports)
+		if (p->node_port != 0)
+			return true;
+	return false;
+}
+
+/* `changes`: enum env_change. The node's IP matters to source ranges (SVC-25), LIFE-16. */
+static bool does_depend_on_env(const struct svc *svc, unsigned int changes)
+{
+	const struct service *s = svc->service;
+
+	if (!is_proxied(s))
+		return false;
+	return ((changes & ENV_CHANGE_NODE_IP) != 0 && s->source_ranges.n > 0) ||
+	       ((changes & ENV_CHANGE_NODEPORT_ADDRS) != 0 && has_node_ports(s)) ||
+	       ((changes & ENV_CHANGE_ZONE) != 0 && has_zone_hints(svc));
+}
+
+/* Derive env again. Returns 1 when it changed; services that depend on it are then marked. */
+static int env_update(struct model *m, uint64_t at_ns)
+{
+	struct model_env env = { 0 };
+	unsigned int changes;
+
+	env_derive(&env, m);
+	changes = env_diff(&m->env, &env);
+	if (changes == 0) {
+		env_fini(&env);
+		return 0;
+	}
+	env_fini(&m->env);
+	m->env = env;
+	m->env_generation++;
+	if ((changes & ~(unsigned int)ENV_CHANGE_PLANE) != 0)
+		mark_if(m, does_depend_on_env, changes, at_ns);
+	return 1;
+}
+
+int model_put_node(struct model *m, struct node *n, uint64_t at_ns)
+{
+	if (m->config.node_name == NULL || n->name != m->config.node_name ||
+	    (m->self != NULL && node_is_equal(m->self, n))) {
+		node_close(n);
+		return 0;
+	}
+	node_close(m->self);
+	m->self = n;
+	env_update(m, at_ns);
+	return 1; /* if not env, then eligibility (HC-08) */
+}
+
+static struct service_cidr **service_cidr_find(struct model *m, const struct name *name)
+{
+	vec_for_each (c, &m->service_cidrs)
+		if ((*c)->name == name)
+			return c;
+	return NULL;
+}
+
+int model_put_service_cidr(struct model *m, struct service_cidr *c, uint64_t at_ns)
+{
+	struct service_cidr **known = service_cidr_find(m, c->name);
+
+	if (known == NULL) {
+		*vec_push(&m->service_cidrs) = c;
+	} else {
+		service_cidr_close(*known);
+		*known = c;
+	}
+	return env_update(m, at_ns);
+}
+
+int model_del_service_cidr(struct model *m, const struct name *name, uint64_t at_ns)
+{
+	struct service_cidr **known = service_cidr_find(m, name);
+
+	if (known == NULL)
+		return 0;
+	service_cidr_close(*known);
+	*known = m->service_cidrs.v[--m->service_cidrs.n];
+	return env_update(m, at_ns);
+}
+
+int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n, uint64_t at_ns)
+{
+	vec_clear(&m->host_addrs);
+	vec_reserve(&m->host_addrs, n);
+	for (size_t i = 0; i < n; i++)
+		*vec_push(&m->host_addrs) = addrs[i];
+	return env_update(m, at_ns);
+}
+
+/* --- life --------------------------------------------------------------------------------- */
+
+void model_init(struct model *m)
+{
+	*m = (struct model){ 0 };
+	list_init(&m->dirty);
+}
+
+/* Generation 1 is the first: a plane that remembers 0 has seen none. */
+void model_configured(struct model *m)
+{
+	env_update(m, 0);
+	m->env_generation = 1;
+}
+
+void model_fini(struct model *m)
+{
+	htable_for_each_safe (n, next, &m->slices) {
+		struct slice_entry *e = container_of(n, struct slice_entry, node);
+
+		list_del(&e->link);
+		slice_free(m, e);
+	}
+	htable_for_each_safe (n, next, &m->services) {
+		struct svc *svc = container_of(n, struct svc, node);
+
+		assert(svc->rows == NULL);
+		list_del(&svc->dirty);
+		service_close(svc->service);
+		svc_free(m, svc);
+	}
+	htable_fini(&m->services);
+	htable_fini(&m->slices);
+	node_close(m->self);
+	vec_for_each (c, &m->service_cidrs)
+		service_cidr_close(*c);
+	vec_fini(&m->service_cidrs);
+	vec_fini(&m->host_addrs);
+	env_fini(&m->env);
+	name_unref(m->config.node_name);
+	vec_fini(&m->config.cluster_cidrs);
+	vec_fini(&m->config.service_cidrs);
+	vec_fini(&m->config.nodeport_cidrs);
+}

@@ -1,2 +1,445 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * model/object - life, order and equality of the objects.
+ *
+ * Names and hints are interned, so equality is mostly a comparison of pointers.
+ * Where an order is needed it is made from contents, never from pointers: what
+ * is sorted here is seen by people and must be the same in every run.
+ */
 #include "model/object.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+/* All hint lists of the process: 250,000 endpoints share a handful. */
+static struct htable all_hints;
+
+typedef int (*cmp_fn)(const void *a, const void *b);
+
+static int u64_cmp(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+/* NULL comes first. */
+static int name_cmp(const struct name *a, const struct name *b)
+{
+	if (a == b)
+		return 0;
+	if (a == NULL || b == NULL)
+		return a == NULL ? -1 : 1;
+	return strcmp(a->text, b->text);
+}
+
+/* --- sets kept in arrays ------------------------------------------------- */
+
+static bool is_sorted(const char *v, size_t n, size_t size, cmp_fn cmp)
+{
+	for (size_t i = 1; i < n; i++)
+		if (cmp(v + (i - 1) * size, v + i * size) > 0)
+			return false;
+	return true;
+}
+
+static void sort(void *v, size_t n, size_t size, cmp_fn cmp)
+{
+	if (!is_sorted(v, n, size, cmp))
+		qsort(v, n, size, cmp);
+}
+
+static bool are_same(const char *a, const char *b, size_t n, size_t size, cmp_fn cmp)
+{
+	for (size_t i = 0; i < n; i++)
+		if (cmp(a + i * size, b + i * size) != 0)
+			return false;
+	return true;
+}
+
+static void *sorted_copy(const void *v, size_t n, size_t size, cmp_fn cmp)
+{
+	void *copy = xreallocarray(NULL, n, size);
+
+	memcpy(copy, v, n * size);
+	qsort(copy, n, size, cmp);
+	return copy;
+}
+
+/* Do both arrays hold the same elements, in whatever order? */
+static bool sets_are_equal(const void *a, size_t n_a, const void *b, size_t n_b, size_t size,
+			   cmp_fn cmp)
+{
+	void *copy_a;
+	void *copy_b;
+	bool is_equal;
+
+	if (n_a != n_b)
+		return false;
+	if (are_same(a, b, n_a, size, cmp))
+		return true;
+	if (is_sorted(a, n_a, size, cmp) && is_sorted(b, n_b, size, cmp))
+		return false;
+	copy_a = sorted_copy(a, n_a, size, cmp);
+	copy_b = sorted_copy(b, n_b, size, cmp);
+	is_equal = are_same(copy_a, copy_b, n_a, size, cmp);
+	free(copy_a);
+	free(copy_b);
+	return is_equal;
+}
+
+#define vec_sort(vec, cmp) sort((vec)->v, (vec)->n, sizeof(*(vec)->v), (cmp))
+#define vecs_are_equal(a, b, cmp) \
+	sets_are_equal((a)->v, (a)->n, (b)->v, (b)->n, sizeof(*(a)->v), (cmp))
+
+static int addr_cmp(const void *a, const void *b)
+{
+	return ip_addr_cmp(a, b);
+}
+
+/* The raw bytes of a prefix are its value: base/ip.h. */
+static int prefix_cmp(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct ip_prefix));
+}
+
+static int ingress_cmp(const void *va, const void *vb)
+{
+	const struct service_ingress *a = va;
+	const struct service_ingress *b = vb;
+	int r = ip_addr_cmp(&a->addr, &b->addr);
+
+	return r != 0 ? r : a->is_proxy_mode - b->is_proxy_mode;
+}
+
+static int slice_port_cmp(const void *va, const void *vb)
+{
+	const struct slice_port *a = va;
+	const struct slice_port *b = vb;
+	int r = name_cmp(a->name, b->name);
+
+	if (r == 0)
+		r = a->proto - b->proto;
+	return r != 0 ? r : a->port - b->port;
+}
+
+/* --- service -------------------------------------------------------------- */
+
+struct service *service_open(void)
+{
+	return xcalloc(1, sizeof(struct service));
+}
+
+void service_close(struct service *s)
+{
+	if (s == NULL)
+		return;
+	vec_for_each (p, &s->ports)
+		name_unref(p->name);
+	vec_fini(&s->ports);
+	vec_fini(&s->external_ips);
+	vec_fini(&s->ingress);
+	vec_fini(&s->source_ranges);
+	name_unref(s->ns);
+	name_unref(s->name);
+	free(s);
+}
+
+/* Ports keep their order: people count them, and so do the plan's rows. */
+void service_normalise(struct service *s)
+{
+	vec_sort(&s->external_ips, addr_cmp);
+	vec_sort(&s->ingress, ingress_cmp);
+	vec_sort(&s->source_ranges, prefix_cmp);
+	vec_fit(&s->ports);
+	vec_fit(&s->external_ips);
+	vec_fit(&s->ingress);
+	vec_fit(&s->source_ranges);
+}
+
+static bool service_ports_are_equal(const struct service *a, const struct service *b)
+{
+	if (a->ports.n != b->ports.n)
+		return false;
+	for (size_t i = 0; i < a->ports.n; i++) {
+		const struct service_port *p = &a->ports.v[i];
+		const struct service_port *q = &b->ports.v[i];
+
+		if (p->name != q->name || p->proto != q->proto || p->port != q->port ||
+		    p->node_port != q->node_port)
+			return false;
+	}
+	return true;
+}
+
+bool service_is_equal(const struct service *a, const struct service *b)
+{
+	return a->ns == b->ns && a->name == b->name && a->created_s == b->created_s &&
+	       a->type == b->type && a->is_headless == b->is_headless &&
+	       a->has_proxy_name_label == b->has_proxy_name_label &&
+	       a->is_itp_local == b->is_itp_local && a->is_etp_local == b->is_etp_local &&
+	       a->affinity_s == b->affinity_s &&
+	       a->health_check_node_port == b->health_check_node_port &&
+	       a->n_bad_source_ranges == b->n_bad_source_ranges &&
+	       memcmp(a->cluster_ip, b->cluster_ip, sizeof(a->cluster_ip)) == 0 &&
+	       service_ports_are_equal(a, b) &&
+	       vecs_are_equal(&a->external_ips, &b->external_ips, addr_cmp) &&
+	       vecs_are_equal(&a->ingress, &b->ingress, ingress_cmp) &&
+	       vecs_are_equal(&a->source_ranges, &b->source_ranges, prefix_cmp);
+}
+
+/* --- slice ---------------------------------------------------------------- */
+
+struct slice *slice_open(void)
+{
+	return xcalloc(1, sizeof(struct slice));
+}
+
+void slice_close(struct slice *s)
+{
+	if (s == NULL)
+		return;
+	vec_for_each (p, &s->ports)
+		name_unref(p->name);
+	vec_for_each (e, &s->endpoints) {
+		name_unref(e->node);
+		name_unref(e->pod);
+		hints_unref(e->zones);
+		hints_unref(e->nodes);
+	}
+	vec_fini(&s->ports);
+	vec_fini(&s->endpoints);
+	name_unref(s->ns);
+	name_unref(s->name);
+	name_unref(s->service);
+	free(s);
+}
+
+static int hints_cmp(const struct hints *a, const struct hints *b)
+{
+	if (a == b)
+		return 0;
+	if (a == NULL || b == NULL)
+		return a == NULL ? -1 : 1;
+	for (size_t i = 0; i < MIN(a->n, b->n); i++) {
+		int r = name_cmp(a->names[i], b->names[i]);
+
+		if (r != 0)
+			return r;
+	}
+	return u64_cmp(a->n, b->n);
+}
+
+/* 0 is best: ready, then serving, then not terminating (EPS-21). */
+static int worth(uint8_t flags)
+{
+	return (flags & ENDPOINT_READY ? 0 : 4) + (flags & ENDPOINT_SERVING ? 0 : 2) +
+	       (flags & ENDPOINT_TERMINATING ? 1 : 0);
+}
+
+int slice_endpoint_cmp(const struct slice_endpoint *a, const struct slice_endpoint *b)
+{
+	int r = ip_addr_cmp(&a->addr, &b->addr);
+
+	if (r == 0)
+		r = worth(a->flags) - worth(b->flags);
+	if (r == 0)
+		r = name_cmp(a->node, b->node);
+	if (r == 0)
+		r = name_cmp(a->pod, b->pod);
+	if (r == 0)
+		r = hints_cmp(a->zones, b->zones);
+	return r != 0 ? r : hints_cmp(a->nodes, b->nodes);
+}
+
+static int endpoint_cmp(const void *a, const void *b)
+{
+	return slice_endpoint_cmp(a, b);
+}
+
+void slice_normalise(struct slice *s)
+{
+	vec_sort(&s->ports, slice_port_cmp);
+	vec_sort(&s->endpoints, endpoint_cmp);
+	vec_fit(&s->ports);
+	vec_fit(&s->endpoints);
+}
+
+bool slice_is_equal(const struct slice *a, const struct slice *b)
+{
+	return a->ns == b->ns && a->name == b->name && a->service == b->service &&
+	       a->fam == b->fam && vecs_are_equal(&a->ports, &b->ports, slice_port_cmp) &&
+	       vecs_are_equal(&a->endpoints, &b->endpoints, endpoint_cmp);
+}
+
+/* --- node and service CIDR ------------------------------------------------ */
+
+struct node *node_open(void)
+{
+	return xcalloc(1, sizeof(struct node));
+}
+
+void node_close(struct node *n)
+{
+	if (n == NULL)
+		return;
+	vec_fini(&n->addrs);
+	vec_fini(&n->pod_cidrs);
+	name_unref(n->name);
+	name_unref(n->zone);
+	free(n);
+}
+
+/* The order of the addresses counts: the first of a family is the node's (LIFE-12). */
+bool node_is_equal(const struct node *a, const struct node *b)
+{
+	return a->name == b->name && a->zone == b->zone && a->is_deleting == b->is_deleting &&
+	       a->has_autoscaler_taint == b->has_autoscaler_taint && a->addrs.n == b->addrs.n &&
+	       are_same((const char *)a->addrs.v, (const char *)b->addrs.v, a->addrs.n,
+			sizeof(*a->addrs.v), addr_cmp) &&
+	       vecs_are_equal(&a->pod_cidrs, &b->pod_cidrs, prefix_cmp);
+}
+
+struct service_cidr *service_cidr_open(void)
+{
+	return xcalloc(1, sizeof(struct service_cidr));
+}
+
+void service_cidr_close(struct service_cidr *c)
+{
+	if (c == NULL)
+		return;
+	vec_fini(&c->cidrs);
+	name_unref(c->name);
+	free(c);
+}
+
+bool service_cidr_is_equal(const struct service_cidr *a, const struct service_cidr *b)
+{
+	return a->name == b->name && vecs_are_equal(&a->cidrs, &b->cidrs, prefix_cmp);
+}
+
+/* --- hints ---------------------------------------------------------------- */
+
+static int hint_name_cmp(const void *a, const void *b)
+{
+	return name_cmp(*(const struct name *const *)a, *(const struct name *const *)b);
+}
+
+static struct hints *hints_find(const struct name **names, size_t n, uint32_t hash)
+{
+	htable_for_each_hash (node, &all_hints, hash) {
+		struct hints *h = container_of(node, struct hints, node);
+
+		if (h->n == n && memcmp(h->names, names, n * sizeof(*names)) == 0)
+			return h;
+	}
+	return NULL;
+}
+
+struct hints *hints_make(const struct name **names, size_t n)
+{
+	struct hints *h;
+	uint32_t hash;
+	size_t kept = 0;
+
+	if (n == 0)
+		return NULL;
+	qsort(names, n, sizeof(*names), hint_name_cmp);
+	for (size_t i = 0; i < n; i++) {
+		if (kept > 0 && names[kept - 1] == names[i])
+			name_unref(names[i]);
+		else
+			names[kept++] = names[i];
+	}
+	hash = hash_bytes(names, kept * sizeof(*names));
+	h = hints_find(names, kept, hash);
+	if (h != NULL) {
+		for (size_t i = 0; i < kept; i++)
+			name_unref(names[i]);
+		return hints_ref(h);
+	}
+	h = xmalloc(sizeof(*h) + kept * sizeof(*names));
+	h->refs = 1;
+	h->n = (uint32_t)kept;
+	memcpy(h->names, names, kept * sizeof(*names));
+	htable_insert(&all_hints, &h->node, hash);
+	return h;
+}
+
+struct hints *hints_ref(struct hints *h)
+{
+	if (h != NULL)
+		h->refs++;
+	return h;
+}
+
+void hints_unref(struct hints *h)
+{
+	if (h == NULL || --h->refs > 0)
+		return;
+	htable_remove(&all_hints, &h->node);
+	if (all_hints.count == 0)
+		htable_fini(&all_hints);
+	for (size_t i = 0; i < h->n; i++)
+		name_unref(h->names[i]);
+	free(h);
+}
+
+bool hints_contain(const struct hints *h, const struct name *n)
+{
+	for (size_t i = 0; h != NULL && i < h->n; i++)
+		if (h->names[i] == n)
+			return true;
+	return false;
+}
+
+bool hints_are_equal(const struct hints *a, const struct hints *b)
+{
+	return a == b; /* interned */
+}
+
+/* --- text ------------------------------------------------------------------ */
+
+const char *l4proto_text(uint8_t proto)
+{
+	switch ((enum l4proto)proto) {
+	case L4PROTO_TCP:
+		return "TCP";
+	case L4PROTO_UDP:
+		return "UDP";
+	case L4PROTO_SCTP:
+		return "SCTP";
+	case L4PROTO_UNSET:
+		break;
+	}
+	return "-";
+}
+
+enum l4proto l4proto_parse(const char *text)
+{
+	if (text == NULL || text[0] == '\0' || strcmp(text, "TCP") == 0)
+		return L4PROTO_TCP;
+	if (strcmp(text, "UDP") == 0)
+		return L4PROTO_UDP;
+	if (strcmp(text, "SCTP") == 0)
+		return L4PROTO_SCTP;
+	return L4PROTO_UNSET;
+}
+
+const char *service_type_text(enum service_type t)
+{
+	switch (t) {
+	case SERVICE_TYPE_CLUSTERIP:
+		return "ClusterIP";
+	case SERVICE_TYPE_NODEPORT:
+		return "NodePort";
+	case SERVICE_TYPE_LOADBALANCER:
+		return "LoadBalancer";
+	case SERVICE_TYPE_EXTERNALNAME:
+		return "ExternalName";
+	case SERVICE_TYPE_UNSET:
+		break;
+	}
+	return "-";
+}

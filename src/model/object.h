@@ -88,8 +88,12 @@ enum endpoint_flags {
 	ENDPOINT_TERMINATING = 1 << 2,
 };
 
-/* Zone or node hints: a shared, sorted list. NULL = not hinted (EPS-13). */
+/*
+ * Zone or node hints: a sorted list, stored once for all that have the same
+ * names, so equal lists are one pointer. NULL = not hinted (EPS-13).
+ */
 struct hints {
+	struct hnode node;
 	uint32_t refs;
 	uint32_t n;
 	const struct name *names[]; /* sorted by text, no duplicates */
@@ -145,12 +149,29 @@ DEFINE_AUTO(struct slice *, slice_close);
 DEFINE_AUTO(struct node *, node_close);
 DEFINE_AUTO(struct service_cidr *, service_cidr_close);
 
-/* Equal in all that matters to the data plane and to people: versions and trigger times do not
- * count. */
+/*
+ * Sort what has no order in Kubernetes (endpoints and ports of a slice; addresses
+ * and ranges of a service) and give spare memory back. The model does this to all
+ * it keeps.
+ */
+void service_normalise(struct service *s);
+void slice_normalise(struct slice *s);
+
+/*
+ * Equal in all that matters to the data plane and to people: versions, trigger
+ * times and the order of what has no order do not count (IN-32). Fast when both
+ * are normalised.
+ */
 bool service_is_equal(const struct service *a, const struct service *b);
 bool slice_is_equal(const struct slice *a, const struct slice *b);
 bool node_is_equal(const struct node *a, const struct node *b);
 bool service_cidr_is_equal(const struct service_cidr *a, const struct service_cidr *b);
+
+/*
+ * A total order by content: address first, then the endpoint of more worth (ready,
+ * then serving), then names. 0 means that nobody could tell the two apart.
+ */
+int slice_endpoint_cmp(const struct slice_endpoint *a, const struct slice_endpoint *b);
 
 /* Takes the n references in `names`, sorts them, drops duplicates. n = 0 yields NULL. */
 struct hints *hints_make(const struct name **names, size_t n);

@@ -1,2 +1,420 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * model/select - merge the slices, judge every endpoint, and say why.
+ *
+ * Merge: each slice that serves the port adds a run of candidates that is sorted
+ * already (slice_normalise), so the runs are merged, not sorted again. Of
+ * neighbours with the same identity one wins; the rule compares contents only,
+ * never the order of arrival.
+ *
+ * Judge: one pass counts what decides (is anything ready, are all hinted), one
+ * pass writes a verdict for both sets into every endpoint.
+ */
 #include "model/select.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- text ------------------------------------------------------------------ */
+
+const char *exclusion_text(enum exclusion e)
+{
+	switch (e) {
+	case EXCLUSION_NONE:
+		return "used";
+	case EXCLUSION_NOT_READY:
+		return "not ready";
+	case EXCLUSION_TERMINATING:
+		return "terminating, others are ready";
+	case EXCLUSION_NOT_SERVING:
+		return "terminating, no longer serving";
+	case EXCLUSION_OTHER_NODE:
+		return "hinted for other nodes";
+	case EXCLUSION_OTHER_ZONE:
+		return "hinted for other zones";
+	case EXCLUSION_NOT_LOCAL:
+		return "not on this node";
+	case EXCLUSION_SET_UNUSED:
+		return "not asked for";
+	}
+	return "-";
+}
+
+const char *topology_text(enum topology_mode t)
+{
+	switch (t) {
+	case TOPOLOGY_OFF:
+		return "off";
+	case TOPOLOGY_SAME_NODE:
+		return "same node";
+	case TOPOLOGY_SAME_ZONE:
+		return "same zone";
+	}
+	return "-";
+}
+
+/* --- what a service asks for ------------------------------------------------- */
+
+const char *service_skip_reason(const struct service *s)
+{
+	if (s->type == SERVICE_TYPE_EXTERNALNAME)
+		return "type ExternalName"; /* SEL-02 */
+	if (s->is_headless)
+		return "headless, no cluster IP"; /* SEL-01 */
+	if (s->has_proxy_name_label)
+		return "label service.kubernetes.io/service-proxy-name: left to another proxy";
+	if (s->ports.n == 0)
+		return "no ports"; /* SEL-09 */
+	if (!service_has_family(s, IPFAM_V4) && !service_has_family(s, IPFAM_V6))
+		return "no valid cluster IP"; /* SEL-04 */
+	return NULL;
+}
+
+bool service_has_family(const struct service *s, enum ipfam fam)
+{
+	return ip_is_set(&s->cluster_ip[fam]);
+}
+
+bool service_is_external(const struct model *m, const struct service *s, size_t port,
+			 enum ipfam fam)
+{
+	(void)m; /* the gate of SVC-13 does not count here: the list is taken as written */
+	if (s->ports.v[port].node_port != 0)
+		return true;
+	vec_for_each (i, &s->ingress)
+		if (ip_fam(&i->addr) == fam && !i->is_proxy_mode)
+			return true;
+	vec_for_each (a, &s->external_ips)
+		if (ip_fam(a) == fam)
+			return true;
+	return false;
+}
+
+bool service_is_etp_local(const struct service *s)
+{
+	if (!s->is_etp_local)
+		return false;
+	return s->type == SERVICE_TYPE_LOADBALANCER || s->type == SERVICE_TYPE_NODEPORT ||
+	       (s->type == SERVICE_TYPE_CLUSTERIP && s->external_ips.n > 0);
+}
+
+/* --- merge -------------------------------------------------------------------- */
+
+/* One appearance of an endpoint in a slice; the address is spread out for fast comparison. */
+struct candidate {
+	uint64_t hi;
+	uint64_t lo;
+	const struct slice_endpoint *from;
+	uint64_t version;
+	uint16_t port;
+};
+
+struct candidates {
+	VEC(struct candidate) all;
+	VEC(size_t) runs; /* where each sorted run starts */
+};
+
+static void candidates_fini(struct candidates *c)
+{
+	vec_fini(&c->all);
+	vec_fini(&c->runs);
+}
+
+/* Identity (EPS-10); the family is the same for all. Agrees with ip_addr_cmp(). */
+static inline int identity_cmp(const struct candidate *a, const struct candidate *b)
+{
+	if (a->hi != b->hi)
+		return a->hi < b->hi ? -1 : 1;
+	if (a->lo != b->lo)
+		return a->lo < b->lo ? -1 : 1;
+	return (int)a->port - (int)b->port;
+}
+
+static void add_run(struct candidates *c, const struct slice *s, uint16_t port)
+{
+	struct candidate *to;
+
+	if (s->endpoints.n == 0)
+		return;
+	*vec_push(&c->runs) = c->all.n;
+	vec_reserve(&c->all, c->all.n + s->endpoints.n);
+	to = &c->all.v[c->all.n];
+	vec_for_each (e, &s->endpoints) {
+		uint64_t raw[2];
+
+		memcpy(raw, e->addr.bytes, sizeof(raw));
+		*to++ = (struct candidate){ .hi = be64toh(raw[0]),
+					    .lo = be64toh(raw[1]),
+					    .from = e,
+					    .version = s->version,
+					    .port = port };
+	}
+	c->all.n += s->endpoints.n;
+}
+
+/* EPS-01 to EPS-07: slices of the family, their ports by name and protocol. */
+static void collect(struct candidates *c, const struct svc *svc, const struct service_port *port,
+		    enum ipfam fam)
+{
+	list_for_each (l, &svc->slices) {
+		const struct slice *s = list_entry(l, struct slice_entry, link)->slice;
+
+		if (s->fam != fam)
+			continue;
+		vec_for_each (p, &s->ports)
+			if (p->name == port->name && p->proto == port->proto)
+				add_run(c, s, p->port);
+	}
+}
+
+static void merge_two(struct candidate *to, const struct candidate *a, const struct candidate *mid,
+		      const struct candidate *end)
+{
+	const struct candidate *b = mid;
+
+	while (a < mid && b < end)
+		*to++ = identity_cmp(b, a) < 0 ? *b++ : *a++;
+	memcpy(to, a, (size_t)(mid - a) * sizeof(*a));
+	memcpy(to + (mid - a), b, (size_t)(end - b) * sizeof(*b));
+}
+
+/* Merge neighbouring runs until one is left. */
+static void merge_runs(struct candidates *c)
+{
+	struct candidate *from = c->all.v;
+	struct candidate *to;
+
+	if (c->runs.n < 2)
+		return;
+	to = xreallocarray(NULL, c->all.n, sizeof(*to));
+	while (c->runs.n > 1) {
+		struct candidate *swap = from;
+		size_t n = 0;
+
+		for (size_t i = 0; i < c->runs.n; i += 2) {
+			size_t start = c->runs.v[i];
+			size_t mid = i + 1 < c->runs.n ? c->runs.v[i + 1] : c->all.n;
+			size_t end = i + 2 < c->runs.n ? c->runs.v[i + 2] : c->all.n;
+
+			merge_two(to + start, from + start, from + mid, from + end);
+			c->runs.v[n++] = start;
+		}
+		c->runs.n = n;
+		from = to;
+		to = swap;
+	}
+	c->all.v = from;
+	c->all.cap = c->all.n;
+	free(to);
+}
+
+/*
+ * EPS-14, EPS-15: a running endpoint beats a terminating one of the same
+ * identity; then the newer slice knows better; then the more useful one.
+ */
+static bool does_beat(const struct candidate *a, const struct candidate *b)
+{
+	bool a_ends = (a->from->flags & ENDPOINT_TERMINATING) != 0;
+	bool b_ends = (b->from->flags & ENDPOINT_TERMINATING) != 0;
+
+	if (a_ends != b_ends)
+		return b_ends;
+	if (a->version != b->version)
+		return a->version > b->version;
+	return slice_endpoint_cmp(a->from, b->from) < 0;
+}
+
+static bool is_local(const struct model *m, const struct slice_endpoint *e)
+{
+	const struct name *self = m->config.node_name;
+
+	return self != NULL && e->node == self && self->len > 0;
+}
+
+/* Fill `ret->endpoints`: sorted, one per identity. */
+static void merge(struct selection *ret, const struct model *m, const struct svc *svc,
+		  const struct service_port *port, enum ipfam fam)
+{
+	struct candidates c = { 0 };
+	const struct candidate *end;
+
+	collect(&c, svc, port, fam);
+	merge_runs(&c);
+	vec_reserve(&ret->endpoints, c.all.n);
+	end = c.all.v + c.all.n;
+	for (const struct candidate *i = c.all.v; i < end;) {
+		const struct candidate *best = i;
+
+		for (i++; i < end && identity_cmp(i, best) == 0; i++)
+			if (does_beat(i, best))
+				best = i;
+		*vec_push(&ret->endpoints) = (struct endpoint){
+			.addr = best->from->addr,
+			.port = best->port,
+			.flags = best->from->flags,
+			.is_local = is_local(m, best->from),
+			.from = best->from,
+		};
+	}
+	candidates_fini(&c);
+}
+
+/* --- judge --------------------------------------------------------------------- */
+
+struct tally {
+	size_t ready;
+	size_t ready_local;
+	size_t node_hinted; /* of the ready ones */
+	size_t node_ours;
+	size_t zone_hinted;
+	size_t zone_ours;
+	bool has_fallback; /* any serving and terminating */
+};
+
+static bool is_ready(const struct endpoint *e)
+{
+	return (e->flags & ENDPOINT_READY) != 0;
+}
+
+static bool is_fallback(const struct endpoint *e)
+{
+	const unsigned int both = ENDPOINT_SERVING | ENDPOINT_TERMINATING;
+
+	return (e->flags & both) == both;
+}
+
+static struct tally count(const struct selection *s, const struct model *m)
+{
+	struct tally t = { 0 };
+
+	vec_for_each (e, &s->endpoints) {
+		if (!is_ready(e)) {
+			t.has_fallback |= is_fallback(e);
+			continue;
+		}
+		t.ready++;
+		t.ready_local += e->is_local;
+		t.node_hinted += e->from->nodes != NULL;
+		t.zone_hinted += e->from->zones != NULL;
+		t.node_ours += hints_contain(e->from->nodes, m->config.node_name);
+		t.zone_ours += hints_contain(e->from->zones, m->env.zone);
+	}
+	return t;
+}
+
+/* POL-13 to POL-17: a mode needs every ready endpoint hinted and one of them for us. */
+static enum topology_mode topology(const struct tally *t)
+{
+	if (t->ready == 0)
+		return TOPOLOGY_OFF;
+	if (t->node_hinted == t->ready && t->node_ours > 0)
+		return TOPOLOGY_SAME_NODE;
+	if (t->zone_hinted == t->ready && t->zone_ours > 0)
+		return TOPOLOGY_SAME_ZONE;
+	return TOPOLOGY_OFF;
+}
+
+/* Table 4.3. `has_ready`: of those that count for the set. */
+static enum exclusion judge_condition(const struct endpoint *e, bool has_ready)
+{
+	if (is_ready(e))
+		return EXCLUSION_NONE;
+	if ((e->flags & ENDPOINT_TERMINATING) == 0)
+		return EXCLUSION_NOT_READY;
+	if ((e->flags & ENDPOINT_SERVING) == 0)
+		return EXCLUSION_NOT_SERVING;
+	return has_ready ? EXCLUSION_TERMINATING : EXCLUSION_NONE;
+}
+
+/* POL-03, POL-04. */
+static enum exclusion judge_cluster(const struct endpoint *e, const struct selection *s,
+				    const struct model *m, const struct tally *t)
+{
+	if (!s->uses_cluster)
+		return EXCLUSION_SET_UNUSED;
+	if (is_ready(e) && s->topology == TOPOLOGY_SAME_NODE &&
+	    !hints_contain(e->from->nodes, m->config.node_name))
+		return EXCLUSION_OTHER_NODE;
+	if (is_ready(e) && s->topology == TOPOLOGY_SAME_ZONE &&
+	    !hints_contain(e->from->zones, m->env.zone))
+		return EXCLUSION_OTHER_ZONE;
+	return judge_condition(e, t->ready > 0);
+}
+
+/* POL-06 to POL-08; hints do not count. */
+static enum exclusion judge_local(const struct endpoint *e, const struct selection *s,
+				  const struct tally *t)
+{
+	if (!s->uses_local)
+		return EXCLUSION_SET_UNUSED;
+	if (!e->is_local)
+		return EXCLUSION_NOT_LOCAL;
+	return judge_condition(e, t->ready_local > 0);
+}
+
+static void judge(struct selection *s, const struct model *m)
+{
+	struct tally t = count(s, m);
+
+	s->topology = s->uses_cluster ? topology(&t) : TOPOLOGY_OFF;
+	vec_for_each (e, &s->endpoints) {
+		e->cluster = (uint8_t)judge_cluster(e, s, m, &t);
+		e->local = (uint8_t)judge_local(e, s, &t);
+		s->n_cluster += e->cluster == EXCLUSION_NONE;
+		s->n_local += e->local == EXCLUSION_NONE;
+	}
+	s->is_cluster_fallback = t.ready == 0 && s->n_cluster > 0;
+	s->is_local_fallback = t.ready_local == 0 && s->n_local > 0;
+	s->has_any = s->n_cluster > 0 || (s->uses_local && (t.ready > 0 || t.has_fallback));
+}
+
+/* --- entry points ----------------------------------------------------------------- */
+
+void select_endpoints(struct selection *ret, const struct model *m, const struct svc *svc,
+		      size_t port, enum ipfam fam)
+{
+	const struct service *s = svc->service;
+	bool is_external = service_is_external(m, s, port, fam);
+
+	*ret = (struct selection){
+		.uses_cluster = !s->is_itp_local || is_external,
+		.uses_local = s->is_itp_local || (service_is_etp_local(s) && is_external),
+	};
+	merge(ret, m, svc, &s->ports.v[port], fam);
+	judge(ret, m);
+}
+
+void selection_fini(struct selection *s)
+{
+	vec_fini(&s->endpoints);
+}
+
+static int addr_cmp(const void *a, const void *b)
+{
+	return ip_addr_cmp(a, b);
+}
+
+size_t service_local_ready(const struct model *m, const struct svc *svc, enum ipfam fam)
+{
+	VEC(struct ip_addr) addrs = { 0 };
+	size_t n = 0;
+
+	if (svc->service == NULL)
+		return 0;
+	vec_for_each (port, &svc->service->ports) {
+		struct selection s = { 0 };
+
+		merge(&s, m, svc, port, fam);
+		vec_for_each (e, &s.endpoints)
+			if (e->is_local && is_ready(e))
+				*vec_push(&addrs) = e->addr;
+		selection_fini(&s);
+	}
+	if (addrs.n > 0)
+		qsort(addrs.v, addrs.n, sizeof(*addrs.v), addr_cmp);
+	for (size_t i = 0; i < addrs.n; i++)
+		n += i == 0 || !ip_addr_is_equal(&addrs.v[i - 1], &addrs.v[i]);
+	vec_fini(&addrs);
+	return n;
+}

@@ -55,8 +55,8 @@ struct selection {
 
 /*
  * The selection for port `port` (index into svc->service->ports) and family
- * `fam`. svc->service must not be NULL. `ret` is initialised here; reuse after
- * selection_clear() keeps the memory.
+ * `fam`. svc->service must not be NULL. `ret` is initialised here and is good
+ * until the next change of the model; selection_fini() frees it.
  */
 void select_endpoints(struct selection *ret, const struct model *m, const struct svc *svc,
 		      size_t port, enum ipfam fam);

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * model/env - derivation of the node's environment.
+ *
+ * Where upstream fails open, this fails closed: a family without a usable node
+ * port address serves no node ports (SVC-07, SVC-09).
+ */
+#include "model/env.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int addr_cmp(const void *a, const void *b)
+{
+	return ip_addr_cmp(a, b);
+}
+
+static int prefix_cmp(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct ip_prefix));
+}
+
+static bool is_unspecified(const struct ip_addr *a)
+{
+	static const uint8_t zero[16];
+
+	return memcmp(a->bytes, zero, sizeof(zero)) == 0;
+}
+
+static bool is_link_local(const struct ip_addr *a)
+{
+	if (a->family == AF_INET6)
+		return a->bytes[0] == 0xfe && (a->bytes[1] & 0xc0) == 0x80;
+	return a->bytes[0] == 169 && a->bytes[1] == 254;
+}
+
+/* --- addresses of the node ------------------------------------------------- */
+
+/*
+ * LIFE-12, LIFE-14. The host's own addresses count only while no Node tells
+ * any: a Node that lists IPv4 alone says that this node has no IPv6.
+ */
+static struct ip_addr node_ip(const struct model *m, enum ipfam fam)
+{
+	const struct ip_addr *bind = &m->config.bind_addr[fam];
+
+	if (ip_is_set(bind) && !is_unspecified(bind))
+		return *bind;
+	if (m->self != NULL && m->self->addrs.n > 0) {
+		vec_for_each (a, &m->self->addrs)
+			if (ip_is_set(a) && ip_fam(a) == fam)
+				return *a;
+		return (struct ip_addr){ 0 };
+	}
+	vec_for_each (a, &m->host_addrs)
+		if (ip_fam(a) == fam && !ip_addr_is_loopback(a) && !is_link_local(a))
+			return *a;
+	return (struct ip_addr){ 0 };
+}
+
+static bool nodeport_cidrs_match(const struct model_config *c, const struct ip_addr *a)
+{
+	vec_for_each (p, &c->nodeport_cidrs)
+		if (ip_prefix_contains(p, a)) /* length 0 contains all of its family: SVC-08 */
+			return true;
+	return false;
+}
+
+/* SVC-06 to SVC-12. */
+static void derive_nodeport_addrs(struct model_env *e, const struct model *m)
+{
+	size_t n = 0;
+
+	if (m->config.has_nodeport_cidrs) {
+		vec_for_each (a, &m->host_addrs)
+			if (!ip_addr_is_loopback(a) && nodeport_cidrs_match(&m->config, a))
+				*vec_push(&e->nodeport_addrs) = *a;
+	} else {
+		for (int fam = 0; fam < IPFAM_N; fam++)
+			if (ip_is_set(&e->node_ip[fam]) && !ip_addr_is_loopback(&e->node_ip[fam]))
+				*vec_push(&e->nodeport_addrs) = e->node_ip[fam];
+	}
+	if (e->nodeport_addrs.n == 0)
+		return;
+	qsort(e->nodeport_addrs.v, e->nodeport_addrs.n, sizeof(*e->nodeport_addrs.v), addr_cmp);
+	vec_for_each (a, &e->nodeport_addrs)
+		if (n == 0 || !ip_addr_is_equal(&e->nodeport_addrs.v[n - 1], a))
+			e->nodeport_addrs.v[n++] = *a;
+	e->nodeport_addrs.n = n;
+}
+
+/* --- prefixes --------------------------------------------------------------- */
+
+/*
+ * Sort and drop what lies inside another: the result feeds interval sets, which
+ * refuse overlaps. A prefix sorts after one that covers it, and whatever sorts
+ * between the two is covered too: comparing with the last one kept is enough.
+ */
+static size_t prefixes_reduce(struct ip_prefix *v, size_t n)
+{
+	size_t kept = 0;
+
+	if (n == 0)
+		return 0;
+	qsort(v, n, sizeof(*v), prefix_cmp);
+	for (size_t i = 0; i < n; i++)
+		if (kept == 0 || !ip_prefix_covers(&v[kept - 1], &v[i]))
+			v[kept++] = v[i];
+	return kept;
+}
+
+/* IN-26, IN-27: a range stays while any object or the configuration carries it. */
+static void derive_service_cidrs(struct model_env *e, const struct model *m)
+{
+	vec_for_each (p, &m->config.service_cidrs)
+		*vec_push(&e->service_cidrs) = *p;
+	vec_for_each (c, &m->service_cidrs)
+		vec_for_each (p, &(*c)->cidrs)
+			*vec_push(&e->service_cidrs) = *p;
+	e->service_cidrs.n = prefixes_reduce(e->service_cidrs.v, e->service_cidrs.n);
+}
+
+static void add_pod_cidrs(struct model_env *e, const struct ip_prefix *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		*vec_push(&e->pod_cidrs) = v[i];
+		e->has_detector[ip_fam(&v[i].addr)] = true;
+	}
+	e->pod_cidrs.n = prefixes_reduce(e->pod_cidrs.v, e->pod_cidrs.n);
+}
+
+/* Section 6.1; every CIDR of a family counts (MASQ-03). */
+static void derive_detector(struct model_env *e, const struct model *m)
+{
+	switch (m->config.detect_local) {
+	case DETECT_LOCAL_UNSET:
+		break;
+	case DETECT_LOCAL_CLUSTER_CIDR:
+		add_pod_cidrs(e, m->config.cluster_cidrs.v, m->config.cluster_cidrs.n);
+		break;
+	case DETECT_LOCAL_NODE_CIDR:
+		if (m->self != NULL)
+			add_pod_cidrs(e, m->self->pod_cidrs.v, m->self->pod_cidrs.n);
+		break;
+	case DETECT_LOCAL_BRIDGE:
+	case DETECT_LOCAL_PREFIX:
+		e->has_detector[IPFAM_V4] = true;
+		e->has_detector[IPFAM_V6] = true;
+		break;
+	}
+}
+
+/* --- the whole ---------------------------------------------------------------- */
+
+void env_derive(struct model_env *ret, const struct model *m)
+{
+	if (m->self != NULL && m->self->zone != NULL && m->self->zone->len > 0)
+		ret->zone = name_ref(m->self->zone);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		ret->node_ip[fam] = node_ip(m, (enum ipfam)fam);
+	derive_nodeport_addrs(ret, m);
+	derive_detector(ret, m);
+	derive_service_cidrs(ret, m);
+}
+
+void env_fini(struct model_env *e)
+{
+	name_unref(e->zone);
+	vec_fini(&e->nodeport_addrs);
+	vec_fini(&e->pod_cidrs);
+	vec_fini(&e->service_cidrs);
+	*e = (struct model_env){ 0 };
+}
+
+static bool are_same(const void *a, size_t n_a, const void *b, size_t n_b, size_t size)
+{
+	return n_a == n_b && (n_a == 0 || memcmp(a, b, n_a * size) == 0);
+}
+
+#define vecs_are_same(a, b) are_same((a)->v, (a)->n, (b)->v, (b)->n, sizeof(*(a)->v))
+
+unsigned int env_diff(const struct model_env *a, const struct model_env *b)
+{
+	unsigned int diff = 0;
+
+	if (a->zone != b->zone)
+		diff |= ENV_CHANGE_ZONE;
+	if (memcmp(a->node_ip, b->node_ip, sizeof(a->node_ip)) != 0)
+		diff |= ENV_CHANGE_NODE_IP;
+	if (!vecs_are_same(&a->nodeport_addrs, &b->nodeport_addrs))
+		diff |= ENV_CHANGE_NODEPORT_ADDRS;
+	if (memcmp(a->has_detector, b->has_detector, sizeof(a->has_detector)) != 0 ||
+	    !vecs_are_same(&a->pod_cidrs, &b->pod_cidrs) ||
+	    !vecs_are_same(&a->service_cidrs, &b->service_cidrs))
+		diff |= ENV_CHANGE_PLANE;
+	return diff;
+}
