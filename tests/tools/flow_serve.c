@@ -64,6 +64,8 @@ static void listen_open(struct server *s, uint16_t port, int type)
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
 	(void)setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on));
+	/* To answer from addresses that are ours by a local route only. */
+	(void)setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof(on));
 	if (bind(fd, &sa.sa, sizeof(sa.v6)) == -1)
 		flow_die("bind to port %u: %s", port, strerror(errno));
 	if (type == SOCK_STREAM && listen(fd, 4096) == -1)
