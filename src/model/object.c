@@ -203,12 +203,14 @@ void slice_close(struct slice *s)
 		name_unref(p->name);
 	vec_for_each (e, &s->endpoints) {
 		name_unref(e->node);
-		name_unref(e->pod);
+		if (s->pods == NULL)
+			free(e->pod);
 		hints_unref(e->zones);
 		hints_unref(e->nodes);
 	}
 	vec_fini(&s->ports);
 	vec_fini(&s->endpoints);
+	free(s->pods);
 	name_unref(s->ns);
 	name_unref(s->name);
 	name_unref(s->service);
@@ -246,7 +248,7 @@ int slice_endpoint_cmp(const struct slice_endpoint *a, const struct slice_endpoi
 	if (r == 0)
 		r = name_cmp(a->node, b->node);
 	if (r == 0)
-		r = name_cmp(a->pod, b->pod);
+		r = strcmp(a->pod ? a->pod : "", b->pod ? b->pod : "");
 	if (r == 0)
 		r = hints_cmp(a->zones, b->zones);
 	return r != 0 ? r : hints_cmp(a->nodes, b->nodes);
@@ -257,12 +259,35 @@ static int endpoint_cmp(const void *a, const void *b)
 	return slice_endpoint_cmp(a, b);
 }
 
+/* A block for all instead of one for each: at 250,000 endpoints that is 10 MB less. */
+static void pack_pods(struct slice *s)
+{
+	size_t len = 0;
+	char *to;
+
+	vec_for_each (e, &s->endpoints)
+		len += e->pod != NULL ? strlen(e->pod) + 1 : 0;
+	if (len == 0 || s->pods != NULL)
+		return;
+	to = s->pods = xmalloc(len);
+	vec_for_each (e, &s->endpoints) {
+		char *pod = e->pod;
+
+		if (pod == NULL)
+			continue;
+		e->pod = to;
+		to = stpcpy(to, pod) + 1;
+		free(pod);
+	}
+}
+
 void slice_normalise(struct slice *s)
 {
 	vec_sort(&s->ports, slice_port_cmp);
 	vec_sort(&s->endpoints, endpoint_cmp);
 	vec_fit(&s->ports);
 	vec_fit(&s->endpoints);
+	pack_pods(s);
 }
 
 bool slice_is_equal(const struct slice *a, const struct slice *b)

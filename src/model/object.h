@@ -103,7 +103,11 @@ struct slice_endpoint {
 	struct ip_addr addr;     /* the first address (EPS-09), of the slice's family */
 	uint8_t flags;           /* enum endpoint_flags after null defaults (EPS-11) */
 	const struct name *node; /* NULL = unknown: never local (EPS-12) */
-	const struct name *pod;  /* targetRef.name if its kind is Pod, else NULL; for people only */
+	/*
+	 * targetRef.name if its kind is Pod, else NULL; for people only. Malloc'ed, and
+	 * not interned: each occurs once, and there are more of them than of all others.
+	 */
+	char *pod;
 	struct hints *zones;
 	struct hints *nodes;
 };
@@ -118,6 +122,7 @@ struct slice {
 	int64_t trigger_ns;
 	VEC(struct slice_port) ports;
 	VEC(struct slice_endpoint) endpoints;
+	char *pods; /* when normalised: the one block that all endpoints' `pod` point into */
 };
 
 struct node {
