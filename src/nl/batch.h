@@ -29,9 +29,9 @@ struct nl_batch;
 struct nl_refusal {
 	int error; /* -errno */
 	/*
-	 * Who the refused bytes belong to; NULL when it cannot be told: the refusal
-	 * is about the batch as a whole, or about a message of several tags and the
-	 * kernel gave no offset.
+	 * Who the refused bytes belong to, or, when the kernel points nowhere or at
+	 * untagged bytes, the only tag of the message. NULL when it cannot be told:
+	 * the refusal is about the batch as a whole, or the message has several tags.
 	 */
 	const void *tag;
 	const struct nlmsghdr *msg; /* refused message as it was sent, or NULL: the whole batch */
@@ -53,7 +53,7 @@ void nl_batch_reset(struct nl_batch *b, uint32_t genid);
  * The pointer is valid until the next nl_batch_msg(). `type` is
  * (NFNL_SUBSYS_x << 8 | NFT_MSG_x), of one subsystem in the whole batch; `flags`
  * are what is wanted beside NLM_F_REQUEST; `family` is NFPROTO_*. `tag` says
- * whom to name if the kernel objects.
+ * whom to name if the kernel objects; NULL for the part that several share.
  */
 struct nlmsghdr *nl_batch_msg(struct nl_batch *b, uint16_t type, uint16_t flags, uint8_t family,
 			      const void *tag);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "nl/attr.h"
+
+#include <endian.h>
+#include <string.h>
+
+#include "base/util.h"
+
+static void table_fill(const struct nlattr **tb, uint16_t max, const struct nlattr *a, size_t bytes)
+{
+	memset(tb, 0, sizeof(*tb) * ((size_t)max + 1));
+	while (bytes >= sizeof(*a) && a->nla_len >= sizeof(*a) && a->nla_len <= bytes) {
+		size_t step = MIN((size_t)MNL_ALIGN(a->nla_len), bytes);
+		uint16_t type = mnl_attr_get_type(a);
+
+		if (type <= max)
+			tb[type] = a;
+		bytes -= step;
+		a = (const void *)((const char *)a + step);
+	}
+}
+
+void nl_attr_table(const struct nlattr **tb, uint16_t max, const struct nlmsghdr *h, size_t offset)
+{
+	size_t head = MNL_NLMSG_HDRLEN + MNL_ALIGN(offset);
+
+	if (h->nlmsg_len < head) {
+		memset(tb, 0, sizeof(*tb) * ((size_t)max + 1));
+		return;
+	}
+	table_fill(tb, max, (const void *)((const char *)h + head), h->nlmsg_len - head);
+}
+
+void nl_attr_nest(const struct nlattr **tb, uint16_t max, const struct nlattr *nest)
+{
+	if (nest == NULL) {
+		memset(tb, 0, sizeof(*tb) * ((size_t)max + 1));
+		return;
+	}
+	table_fill(tb, max, mnl_attr_get_payload(nest), mnl_attr_get_payload_len(nest));
+}
+
+const struct nlattr *nl_attr_next(const struct nlattr *nest, const struct nlattr *prev)
+{
+	const char *end, *at;
+	const struct nlattr *a;
+
+	if (nest == NULL)
+		return NULL;
+	end = (const char *)nest + nest->nla_len;
+	at = prev == NULL ? mnl_attr_get_payload(nest)
+			  : (const char *)prev + MNL_ALIGN(prev->nla_len);
+	if (at > end || (size_t)(end - at) < sizeof(*a))
+		return NULL;
+	a = (const void *)at;
+	if (a->nla_len < sizeof(*a) || a->nla_len > (size_t)(end - at))
+		return NULL;
+	return a;
+}
+
+const void *nl_attr_bytes(const struct nlattr *a, size_t len)
+{
+	return a != NULL && mnl_attr_get_payload_len(a) >= len ? mnl_attr_get_payload(a) : NULL;
+}
+
+uint32_t nl_attr_be32(const struct nlattr *a, uint32_t fallback)
+{
+	const void *p = nl_attr_bytes(a, sizeof(uint32_t));
+	uint32_t v;
+
+	if (p == NULL)
+		return fallback;
+	memcpy(&v, p, sizeof(v));
+	return be32toh(v);
+}
+
+uint64_t nl_attr_be64(const struct nlattr *a, uint64_t fallback)
+{
+	const void *p = nl_attr_bytes(a, sizeof(uint64_t));
+	uint64_t v;
+
+	if (p == NULL)
+		return fallback;
+	memcpy(&v, p, sizeof(v));
+	return be64toh(v);
+}
+
+const char *nl_attr_str(const struct nlattr *a)
+{
+	const char *s = nl_attr_bytes(a, 1);
+
+	return s != NULL && memchr(s, '\0', mnl_attr_get_payload_len(a)) != NULL ? s : "";
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "nl/batch.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "nl/answer.h"
+
+/* BATCH_BEGIN with its generation, and BATCH_END: both fit, with room to spare. */
+#define FRAME_MAX 64
+
+/* From `offset` of the buffer on, bytes belong to `tag`. */
+struct mark {
+	size_t offset;
+	const void *tag;
+};
+
+struct msg {
+	size_t offset;
+	size_t first_mark;
+};
+
+struct nl_batch {
+	struct nl_sock *nl;
+	uint8_t *buf; /* begin, messages, end: as sent */
+	size_t cap;
+	size_t used; /* up to the current message; its length is read when it is done */
+	VEC(struct msg) msgs;
+	VEC(struct mark) marks;
+	uint32_t seq0; /* of the begin; message i has seq0 + 1 + i */
+	struct nl_refusal refusal;
+	uint8_t *rx;
+};
+
+static struct nlmsghdr *header_at(const struct nl_batch *b, size_t offset)
+{
+	return (struct nlmsghdr *)(void *)(b->buf + offset);
+}
+
+/* Finish the current message and make room for `size` more bytes. */
+static size_t append_at(struct nl_batch *b, size_t size)
+{
+	b->used = nl_batch_bytes(b);
+	if (b->cap - b->used < size) {
+		b->cap = MAX(b->cap * 2, b->used + size);
+		b->buf = xreallocarray(b->buf, b->cap, 1);
+	}
+	return b->used;
+}
+
+static struct nlmsghdr *put_header(struct nl_batch *b, size_t offset, uint16_t type, uint16_t flags,
+				   uint8_t family, uint16_t res_id)
+{
+	struct nlmsghdr *h = mnl_nlmsg_put_header(b->buf + offset);
+	struct nfgenmsg *g;
+
+	h->nlmsg_type = type;
+	h->nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags);
+	g = mnl_nlmsg_put_extra_header(h, sizeof(*g));
+	g->nfgen_family = family;
+	g->version = NFNETLINK_V0;
+	g->res_id = htons(res_id);
+	return h;
+}
+
+void nl_batch_open(struct nl_batch **ret, struct nl_sock *nl, uint32_t genid)
+{
+	struct nl_batch *b = xcalloc(1, sizeof(*b));
+
+	b->nl = nl;
+	b->rx = xmalloc(NL_RECV_MAX);
+	nl_batch_reset(b, genid);
+	*ret = b;
+}
+
+void nl_batch_close(struct nl_batch *b)
+{
+	if (b == NULL)
+		return;
+	vec_fini(&b->msgs);
+	vec_fini(&b->marks);
+	free(b->buf);
+	free(b->rx);
+	free(b);
+}
+
+void nl_batch_reset(struct nl_batch *b, uint32_t genid)
+{
+	struct nlmsghdr *h;
+
+	vec_clear(&b->msgs);
+	vec_clear(&b->marks);
+	b->refusal = (struct nl_refusal){ 0 };
+	b->used = 0;
+	if (b->cap < FRAME_MAX) {
+		b->cap = NL_BATCH_MSG_MAX + 2 * FRAME_MAX;
+		b->buf = xreallocarray(b->buf, b->cap, 1);
+	}
+	h = put_header(b, 0, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, 0);
+	if (genid != 0)
+		mnl_attr_put_u32(h, NFNL_BATCH_GENID, htonl(genid));
+}
+
+struct nlmsghdr *nl_batch_msg(struct nl_batch *b, uint16_t type, uint16_t flags, uint8_t family,
+			      const void *tag)
+{
+	size_t at = append_at(b, NL_BATCH_MSG_MAX + FRAME_MAX);
+	struct nlmsghdr *h = put_header(b, at, type, flags, family, 0);
+
+	if (b->msgs.n == 0) {
+		struct nfgenmsg *g = mnl_nlmsg_get_payload(header_at(b, 0));
+
+		g->res_id = htons(NFNL_SUBSYS_ID(type));
+	}
+	*vec_push(&b->msgs) = (struct msg){ .offset = at, .first_mark = b->marks.n };
+	*vec_push(&b->marks) = (struct mark){ .offset = at, .tag = tag };
+	return h;
+}
+
+void nl_batch_tag(struct nl_batch *b, const void *tag)
+{
+	struct mark *last;
+
+	assert(b->msgs.n > 0);
+	last = &b->marks.v[b->marks.n - 1];
+	if (last->tag != tag)
+		*vec_push(&b->marks) = (struct mark){ .offset = nl_batch_bytes(b), .tag = tag };
+}
+
+size_t nl_batch_count(const struct nl_batch *b)
+{
+	return b->msgs.n;
+}
+
+size_t nl_batch_bytes(const struct nl_batch *b)
+{
+	const struct nlmsghdr *h = header_at(b, b->used);
+
+	/* A longer one has run over its room already. */
+	assert(h->nlmsg_len <= NL_BATCH_MSG_MAX);
+	return b->used + MNL_ALIGN(h->nlmsg_len);
+}
+
+/* The one tag that all bytes of message `i` with a tag have; NULL when there are several. */
+static const void *tag_only(const struct nl_batch *b, size_t first, size_t end)
+{
+	const void *tag = NULL;
+
+	for (size_t m = first; m < end; m++) {
+		const void *t = b->marks.v[m].tag;
+
+		if (t != NULL && tag != NULL && t != tag)
+			return NULL;
+		if (t != NULL)
+			tag = t;
+	}
+	return tag;
+}
+
+/* Who owns the byte of message `i` that the kernel points at, if it points. */
+static const void *tag_find(const struct nl_batch *b, size_t i, bool has_offset, uint32_t offset)
+{
+	size_t first = b->msgs.v[i].first_mark;
+	size_t end = i + 1 < b->msgs.n ? b->msgs.v[i + 1].first_mark : b->marks.n;
+	size_t at = b->msgs.v[i].offset + offset;
+	const void *tag = NULL;
+
+	if (!has_offset)
+		return tag_only(b, first, end);
+	for (size_t m = first; m < end && b->marks.v[m].offset <= at; m++)
+		tag = b->marks.v[m].tag;
+	return tag != NULL ? tag : tag_only(b, first, end);
+}
+
+/* Keep the first refusal: what follows it in the batch often fails because of it. */
+static void refusal_keep(struct nl_batch *b, uint32_t i, int error, const struct nl_extack *x)
+{
+	struct nl_refusal *f = &b->refusal;
+
+	if (f->error != 0)
+		return;
+	f->error = error;
+	snprintf(f->detail, sizeof(f->detail), "%s", x->detail);
+	if (i == 0 || i > b->msgs.n)
+		return; /* begin or end: the batch as a whole */
+	f->index = i - 1;
+	f->msg = header_at(b, b->msgs.v[i - 1].offset);
+	/* A pointer outside the message is no pointer. */
+	f->has_offset = x->has_offset && x->offset < f->msg->nlmsg_len;
+	f->offset = f->has_offset ? x->offset : 0;
+	f->tag = tag_find(b, i - 1, f->has_offset, f->offset);
+}
+
+/* Returns true when it was the acknowledgement. */
+static bool verdict(struct nl_batch *b, const struct nlmsghdr *h)
+{
+	uint32_t i = h->nlmsg_seq - b->seq0; /* wraps like the counter */
+	struct nl_extack x;
+	int r;
+
+	if (h->nlmsg_type != NLMSG_ERROR || i > b->msgs.n + 1)
+		return false;
+	r = nl_extack_read(&x, h);
+	if (r == 0)
+		return true;
+	refusal_keep(b, i, r, &x);
+	return false;
+}
+
+/* Called right after send(): everything is queued already. */
+static int verdicts_read(struct nl_batch *b, struct err *err)
+{
+	bool is_acked = false, is_lost = false;
+
+	for (;;) {
+		ssize_t n = nl_sock_recv(b->nl, b->rx, NL_RECV_MAX);
+
+		if (n == -EAGAIN)
+			break;
+		if (n == -ENOBUFS) {
+			is_lost = true; /* the queue overflowed: read what is left */
+			continue;
+		}
+		if (n < 0)
+			return err_set(err, -ENOBUFS, "receive verdict: %s, outcome unknown",
+				       strerror((int)-n));
+		nl_for_each_message (h, b->rx, (size_t)n)
+			is_acked |= verdict(b, h);
+	}
+	if (b->refusal.error != 0)
+		return b->refusal.error;
+	if (is_acked && !is_lost)
+		return 0;
+	return err_set(err, -ENOBUFS, "verdict lost, outcome unknown");
+}
+
+static void seal(struct nl_batch *b)
+{
+	size_t end = append_at(b, FRAME_MAX);
+	struct nlmsghdr *h;
+
+	b->seq0 = nl_sock_seq(b->nl, (uint32_t)b->msgs.n + 2);
+	header_at(b, 0)->nlmsg_seq = b->seq0;
+	for (size_t i = 0; i < b->msgs.n; i++)
+		header_at(b, b->msgs.v[i].offset)->nlmsg_seq = b->seq0 + 1 + (uint32_t)i;
+	header_at(b, b->msgs.v[b->msgs.n - 1].offset)->nlmsg_flags |= NLM_F_ACK;
+	h = put_header(b, end, NFNL_MSG_BATCH_END, 0, AF_UNSPEC, 0);
+	h->nlmsg_seq = b->seq0 + 1 + (uint32_t)b->msgs.n;
+}
+
+int nl_batch_commit(struct nl_batch *b, struct err *err)
+{
+	struct nl_stats *stats = nl_sock_stats(b->nl);
+	size_t bytes;
+	int r;
+
+	if (b->msgs.n == 0)
+		return 0;
+	seal(b);
+	bytes = nl_batch_bytes(b);
+	r = nl_sock_send(b->nl, b->buf, bytes);
+	if (r == -EMSGSIZE)
+		return err_set(err, r, "batch of %zu bytes: larger than the socket allows", bytes);
+	if (r < 0)
+		return err_set(err, r, "send batch of %zu bytes: %s", bytes, strerror(-r));
+	stats->n_batches++;
+	stats->n_ops += b->msgs.n;
+	r = verdicts_read(b, err);
+	if (b->refusal.error == 0)
+		return r;
+	return err_set(err, r, "%s%s%s", strerror(-r), b->refusal.detail[0] != '\0' ? ": " : "",
+		       b->refusal.detail);
+}
+
+const struct nl_refusal *nl_batch_refusal(const struct nl_batch *b)
+{
+	return &b->refusal;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "nl/dump.h"
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nl/answer.h"
+
+struct nlmsghdr *nl_request(void *buf, size_t size, uint16_t type)
+{
+	struct nlmsghdr *h = buf;
+
+	assert(size >= MNL_NLMSG_HDRLEN);
+	h = mnl_nlmsg_put_header(buf);
+	h->nlmsg_type = type;
+	h->nlmsg_flags = NLM_F_REQUEST;
+	return h;
+}
+
+struct nlmsghdr *nl_request_nfnl(void *buf, size_t size, uint16_t type, uint8_t family)
+{
+	struct nlmsghdr *h = nl_request(buf, size, type);
+	struct nfgenmsg *g;
+
+	assert(size >= MNL_NLMSG_HDRLEN + sizeof(*g));
+	g = mnl_nlmsg_put_extra_header(h, sizeof(*g));
+	g->nfgen_family = family;
+	g->version = NFNETLINK_V0;
+	return h;
+}
+
+/* Reading one answer. */
+struct answer {
+	const struct nl_reader *rd;
+	uint32_t seq;
+	bool is_done;
+	bool is_interrupted;
+	bool is_lost;
+	int result; /* the first that is not 0: the reader's, or the kernel's */
+	struct nl_extack extack;
+	struct err *err;
+};
+
+static void answer_message(struct answer *a, const struct nlmsghdr *h)
+{
+	const int *code;
+
+	if (h->nlmsg_seq != a->seq || a->is_done)
+		return; /* a late word of an earlier request */
+	if (h->nlmsg_flags & NLM_F_DUMP_INTR)
+		a->is_interrupted = true;
+	switch (h->nlmsg_type) {
+	case NLMSG_NOOP:
+		return;
+	case NLMSG_ERROR: {
+		int e = nl_extack_read(&a->extack, h);
+
+		a->is_done = true;
+		if (e != 0 && a->result == 0)
+			a->result = e;
+		return;
+	}
+	case NLMSG_DONE:
+		a->is_done = true;
+		/* A dump that failed underway says so here. */
+		code = h->nlmsg_len >= MNL_NLMSG_HDRLEN + sizeof(int) ? mnl_nlmsg_get_payload(h)
+								      : NULL;
+		if (code != NULL && *code < 0 && a->result == 0)
+			a->result = *code;
+		return;
+	default:
+		if (a->result == 0)
+			a->result = a->rd->message(a->rd->arg, h, a->err);
+	}
+}
+
+static int answer_read(struct answer *a, struct nl_sock *nl)
+{
+	uint8_t *buf = xmalloc(NL_RECV_MAX);
+
+	while (!a->is_done) {
+		ssize_t n = nl_sock_recv(nl, buf, NL_RECV_MAX);
+
+		if (n == -ENOBUFS) {
+			a->is_lost = true;
+			continue;
+		}
+		if (n < 0) {
+			free(buf);
+			if (a->is_lost)
+				return -ENOBUFS;
+			/* The kernel answers inside send(): silence is no answer. */
+			return n == -EAGAIN ? -EIO : (int)n;
+		}
+		nl_for_each_message (h, buf, (size_t)n)
+			answer_message(a, h);
+	}
+	free(buf);
+	return a->is_lost ? -ENOBUFS : 0;
+}
+
+/* One attempt. The kernel's or the reader's verdict is in `a->result`. */
+static int attempt(struct answer *a, struct nl_sock *nl, struct nlmsghdr *req)
+{
+	int r;
+
+	nl_sock_drain(nl);
+	if (a->rd->begin != NULL)
+		a->rd->begin(a->rd->arg);
+	a->seq = nl_sock_seq(nl, 1);
+	req->nlmsg_seq = a->seq;
+	r = nl_sock_send(nl, req, req->nlmsg_len);
+	if (r < 0)
+		return err_set(a->err, r, "netlink request %u: %s", req->nlmsg_type, strerror(-r));
+	r = answer_read(a, nl);
+	if (r < 0)
+		return err_set(a->err, r, "answer to netlink request %u: %s", req->nlmsg_type,
+			       strerror(-r));
+	return 0;
+}
+
+/* A reader that stopped has written its own text. */
+static int kernel_verdict(const struct answer *a, const struct nlmsghdr *req)
+{
+	if (a->result >= 0 || !a->extack.is_error)
+		return a->result;
+	return err_set(a->err, a->result, "netlink request %u: %s%s%s", req->nlmsg_type,
+		       strerror(-a->result), a->extack.detail[0] != '\0' ? ": " : "",
+		       a->extack.detail);
+}
+
+int nl_dump(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd, struct err *err)
+{
+	req->nlmsg_flags |= NLM_F_REQUEST | NLM_F_DUMP;
+	for (unsigned int i = 0; i < NL_DUMP_TRIES; i++) {
+		struct answer a = { .rd = rd, .err = err };
+		int r;
+
+		nl_sock_stats(nl)->n_dumps++;
+		r = attempt(&a, nl, req);
+		if (r < 0)
+			return r;
+		/* nf_tables refuses with EINTR when the ruleset changed before the first piece. */
+		if (a.is_interrupted || a.result == -EINTR)
+			continue;
+		return kernel_verdict(&a, req);
+	}
+	return err_set(err, -EAGAIN, "dump %u: interrupted by changes %d times", req->nlmsg_type,
+		       NL_DUMP_TRIES);
+}
+
+int nl_query(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd,
+	     struct nl_bad *bad, struct err *err)
+{
+	struct answer a = { .rd = rd, .err = err };
+	int r;
+
+	req->nlmsg_flags = (uint16_t)((req->nlmsg_flags & ~NLM_F_DUMP) | NLM_F_REQUEST | NLM_F_ACK);
+	r = attempt(&a, nl, req);
+	if (bad != NULL) {
+		bad->has_offset = a.extack.has_offset;
+		bad->offset = a.extack.offset;
+	}
+	return r < 0 ? r : kernel_verdict(&a, req);
+}

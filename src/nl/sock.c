@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "nl/sock.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/*
+ * Room for answers. One reply to a keyed read is charged with about 4.5 KiB, an
+ * acknowledgement with 0.8 KiB; the default of 208 KiB holds 47 of the former.
+ */
+#define RECV_BUFFER (8 * 1024 * 1024)
+/* What the kernel keeps of sk_sndbuf for itself in netlink_sendmsg(), rounded up. */
+#define SEND_SLACK 64
+
+struct nl_sock {
+	struct nl_io io;
+	uint32_t seq;
+	int fd; /* -1: scripted */
+	struct nl_stats stats;
+};
+
+/* The real thing: ctx of its nl_io. */
+struct kernel_io {
+	int fd;
+	size_t sndbuf; /* what setsockopt last achieved */
+};
+
+static ssize_t kernel_send(void *ctx, const void *data, size_t len)
+{
+	const struct kernel_io *k = ctx;
+	struct sockaddr_nl to = { .nl_family = AF_NETLINK };
+	ssize_t n;
+
+	do
+		n = sendto(k->fd, data, len, 0, (const struct sockaddr *)&to, sizeof(to));
+	while (n == -1 && errno == EINTR);
+	return n == -1 ? -errno : n;
+}
+
+static ssize_t kernel_recv(void *ctx, void *data, size_t size)
+{
+	const struct kernel_io *k = ctx;
+	struct sockaddr_nl from = { 0 };
+	struct iovec iov = { .iov_base = data, .iov_len = size };
+	struct msghdr m = {
+		.msg_name = &from,
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+	};
+	ssize_t n;
+
+	do {
+		m.msg_namelen = sizeof(from);
+		n = recvmsg(k->fd, &m, MSG_DONTWAIT);
+		/* Anybody may send to our port id; only port id 0 is the kernel. */
+	} while ((n == -1 && errno == EINTR) || (n != -1 && from.nl_pid != 0));
+	if (n == -1)
+		return -errno;
+	return m.msg_flags & MSG_TRUNC ? -EMSGSIZE : n;
+}
+
+static int kernel_reserve(void *ctx, size_t len)
+{
+	struct kernel_io *k = ctx;
+	int want;
+
+	if (len + SEND_SLACK <= k->sndbuf)
+		return 0;
+	if (len > INT32_MAX / 4)
+		return -EMSGSIZE;
+	want = (int)len + SEND_SLACK;
+	/* Without CAP_NET_ADMIN the second call stops at net.core.wmem_max; send() then says so. */
+	if (setsockopt(k->fd, SOL_SOCKET, SO_SNDBUFFORCE, &want, sizeof(want)) == -1 &&
+	    setsockopt(k->fd, SOL_SOCKET, SO_SNDBUF, &want, sizeof(want)) == -1)
+		return -errno;
+	k->sndbuf = (size_t)want;
+	return 0;
+}
+
+static void kernel_close(void *ctx)
+{
+	struct kernel_io *k = ctx;
+
+	close(k->fd);
+	free(k);
+}
+
+static void option_set(int fd, int level, int name, int value)
+{
+	(void)setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+int nl_sock_open(struct nl_sock **ret, int protocol, struct err *err)
+{
+	struct sockaddr_nl self = { .nl_family = AF_NETLINK };
+	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
+	struct kernel_io *k = xcalloc(1, sizeof(*k));
+	socklen_t len = sizeof(int);
+	int sndbuf = 0;
+
+	k->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
+	if (k->fd == -1) {
+		int r = err_errno(err, "netlink socket %d", protocol);
+
+		free(k);
+		return r;
+	}
+	nl_sock_open_io(&nl, &(struct nl_io){ .send = kernel_send,
+					      .recv = kernel_recv,
+					      .reserve = kernel_reserve,
+					      .close = kernel_close,
+					      .ctx = k });
+	nl->fd = k->fd;
+	if (bind(k->fd, (const struct sockaddr *)&self, sizeof(self)) == -1)
+		return err_errno(err, "bind netlink socket %d", protocol);
+	/* Best effort: without these an error is longer, or says less. */
+	option_set(k->fd, SOL_NETLINK, NETLINK_CAP_ACK, 1);
+	option_set(k->fd, SOL_NETLINK, NETLINK_EXT_ACK, 1);
+	option_set(k->fd, SOL_SOCKET, SO_RCVBUF, RECV_BUFFER);
+	option_set(k->fd, SOL_SOCKET, SO_RCVBUFFORCE, RECV_BUFFER);
+	if (getsockopt(k->fd, SOL_SOCKET, SO_SNDBUF, &sndbuf, &len) == 0 && sndbuf > 0)
+		k->sndbuf = (size_t)sndbuf;
+	*ret = TAKE(nl);
+	return 0;
+}
+
+void nl_sock_open_io(struct nl_sock **ret, const struct nl_io *io)
+{
+	struct nl_sock *nl = xcalloc(1, sizeof(*nl));
+
+	nl->io = *io;
+	nl->fd = -1;
+	*ret = nl;
+}
+
+void nl_sock_close(struct nl_sock *nl)
+{
+	if (nl == NULL)
+		return;
+	if (nl->io.close != NULL)
+		nl->io.close(nl->io.ctx);
+	free(nl);
+}
+
+int nl_sock_join(struct nl_sock *nl, unsigned int group, struct err *err)
+{
+	if (nl->fd == -1)
+		return err_set(err, -ENOTSUP, "join netlink group %u: scripted socket", group);
+	if (setsockopt(nl->fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) == -1)
+		return err_errno(err, "join netlink group %u", group);
+	return 0;
+}
+
+int nl_sock_fd(const struct nl_sock *nl)
+{
+	return nl->fd;
+}
+
+uint32_t nl_sock_seq(struct nl_sock *nl, uint32_t n)
+{
+	uint32_t first;
+
+	/* 0 marks notifications: a run that would wrap over it starts at 1. */
+	if (nl->seq > UINT32_MAX - n)
+		nl->seq = 0;
+	first = nl->seq + 1;
+	nl->seq += n;
+	return first;
+}
+
+struct nl_stats *nl_sock_stats(struct nl_sock *nl)
+{
+	return &nl->stats;
+}
+
+int nl_sock_send(struct nl_sock *nl, const void *data, size_t len)
+{
+	ssize_t n;
+
+	if (nl->io.reserve != NULL) {
+		int r = nl->io.reserve(nl->io.ctx, len);
+
+		if (r < 0)
+			return r;
+	}
+	n = nl->io.send(nl->io.ctx, data, len);
+	if (n < 0)
+		return (int)n;
+	nl->stats.n_sends++;
+	nl->stats.sent_bytes += (uint64_t)n;
+	/* Datagrams go whole or not at all. */
+	return (size_t)n == len ? 0 : -EMSGSIZE;
+}
+
+ssize_t nl_sock_recv(struct nl_sock *nl, void *data, size_t size)
+{
+	ssize_t n = nl->io.recv(nl->io.ctx, data, size);
+
+	if (n >= 0) {
+		nl->stats.n_recvs++;
+		nl->stats.recv_bytes += (uint64_t)n;
+	}
+	return n;
+}
+
+void nl_sock_drain(struct nl_sock *nl)
+{
+	char buf[256]; /* too small on purpose: a datagram is dropped, whatever its size */
+	ssize_t n;
+
+	do
+		n = nl_sock_recv(nl, buf, sizeof(buf));
+	while (n >= 0 || n == -EMSGSIZE || n == -ENOBUFS);
+}
