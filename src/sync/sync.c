@@ -506,7 +506,7 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 	struct err err = { 0 };
 	int r;
 
-	s->load_begin_ns = now;
+	s->load_begin_ns = now_ns();
 	s->load_writes = s->stats.writes;
 	s->is_load_wanted = false;
 	r = s->plane->ops->load(s->plane, &err);

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* plan/text - print rows and operations. */
+#include "plan/text.h"
+
+static const char *masq_text(enum plan_masq m)
+{
+	switch (m) {
+	case PLAN_MASQ_UNSET:
+		break;
+	case PLAN_MASQ_CLUSTERIP:
+		return "clusterip";
+	case PLAN_MASQ_ALWAYS:
+		return "always";
+	case PLAN_MASQ_HOST:
+		return "host";
+	}
+	return "-";
+}
+
+static void print_target(struct str *out, const struct plan_target *t)
+{
+	if (t->verdict == PLAN_VERDICT_POOL)
+		str_printf(out, "pool %u (%s)", t->pool_id, plan_scope_text(t->scope));
+	else
+		str_puts(out, plan_verdict_text(t->verdict));
+}
+
+static void print_key(struct str *out, const struct ip_addr *addr, uint16_t port, uint8_t proto)
+{
+	char buf[IP_ENDPOINT_TEXT_MAX];
+
+	str_printf(out, "%s/%s", ip_endpoint_text(addr, port, buf), l4proto_text(proto));
+}
+
+static void print_frontend(struct str *out, const struct plan_frontend *f)
+{
+	print_key(out, &f->addr, f->port, f->proto);
+	str_printf(out, " %s masq=%s", plan_frontend_kind_text(f->kind), masq_text(f->masq));
+	if (f->is_guarded)
+		str_puts(out, " guarded");
+	str_puts(out, " -> ");
+	print_target(out, &f->target);
+	if (f->is_split) {
+		str_puts(out, ", inside -> ");
+		print_target(out, &f->inside);
+	}
+}
+
+static void print_backend(struct str *out, const struct plan_backend *b)
+{
+	char buf[IP_ENDPOINT_TEXT_MAX];
+
+	str_puts(out, ip_endpoint_text(&b->addr, b->port, buf));
+	if (b->aff_id != 0)
+		str_printf(out, "#%u", b->aff_id);
+}
+
+static void print_pool(struct str *out, const struct plan_pool *pool)
+{
+	char buf[IP_PREFIX_TEXT_MAX];
+
+	str_printf(out, "pool %u %s %s/%s %s", pool->id, pool->fam == IPFAM_V6 ? "v6" : "v4",
+		   pool->port_name->text, l4proto_text(pool->proto), plan_scope_text(pool->scope));
+	if (pool->affinity_s != 0)
+		str_printf(out, " affinity=%us", pool->affinity_s);
+	vec_for_each (r, &pool->ranges)
+		str_printf(out, " from=%s", ip_prefix_text(r, buf));
+	str_puts(out, ":");
+	for (size_t i = 0; i < pool->backends.n; i++) {
+		str_printf(out, " %zu=", i);
+		print_backend(out, &pool->backends.v[i]);
+	}
+}
+
+void plan_rows_print(struct str *out, const struct plan_rows *rows)
+{
+	if (rows == NULL)
+		return;
+	vec_for_each (pool, &rows->pools) {
+		print_pool(out, pool);
+		str_puts(out, "\n");
+	}
+	vec_for_each (f, &rows->frontends) {
+		str_puts(out, "frontend ");
+		print_frontend(out, f);
+		str_puts(out, "\n");
+	}
+	vec_for_each (c, &rows->conflicts) {
+		str_puts(out, "conflict ");
+		print_key(out, &c->addr, c->port, c->proto);
+		str_printf(out, " %s owned by %s/%s\n", plan_frontend_kind_text(c->kind),
+			   c->owner_ns->text, c->owner_name->text);
+	}
+}
+
+void plan_op_print(struct str *out, const struct plan_op *op)
+{
+	char buf[IP_PREFIX_TEXT_MAX];
+
+	str_printf(out, "%s ", plan_op_text(op->kind));
+	if (op->pool != NULL)
+		str_printf(out, "pool %u", op->pool->id);
+	if (op->backend != NULL) {
+		str_puts(out, " ");
+		print_backend(out, op->backend);
+		if (op->kind == PLAN_BACKEND_MOVE)
+			str_printf(out, " %u -> %u", op->from, op->slot);
+		else
+			str_printf(out, " at %u", op->slot);
+	}
+	if (op->range != NULL)
+		str_printf(out, " %s", ip_prefix_text(op->range, buf));
+	if (op->frontend != NULL)
+		print_frontend(out, op->frontend);
+	else if (op->old_frontend != NULL)
+		print_key(out, &op->old_frontend->addr, op->old_frontend->port,
+			  op->old_frontend->proto);
+	str_puts(out, "\n");
+}

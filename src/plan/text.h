@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plan/text - rows and operations as stable text: logs, golden tests, people.
+ *
+ *     frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)
+ *     pool 1 v4 http/TCP cluster: 0=10.1.0.1:8080 1=10.1.0.2:8080
+ *     backend-move pool 1 10.1.0.5:8080 4 -> 1
+ */
+#pragma once
+
+#include "base/str.h"
+#include "plan/plan.h"
+
+/* One line each, pools first, in the rows' order; every line ends with a newline. */
+void plan_rows_print(struct str *out, const struct plan_rows *rows);
+/* One line. */
+void plan_op_print(struct str *out, const struct plan_op *op);

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tests/unit/mock_plane - a plane whose kernel is a few arrays.
+ *
+ * It is strict as a kernel is (what exists cannot be added, what does not exist
+ * cannot be deleted), can be told to refuse, to lose answers and to hold state
+ * from an earlier life, and counts what was written.
+ */
+#pragma once
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "plan/text.h"
+#include "plane/plane.h"
+
+struct mock_slot {
+	uint8_t fam;
+	uint32_t pool;
+	uint32_t slot;
+	struct plan_backend b;
+	bool is_wanted;
+};
+
+struct mock_frontend {
+	struct plan_frontend f;
+	bool is_wanted;
+};
+
+struct mock_plane {
+	struct plane plane;
+	VEC(struct mock_slot) slots;
+	VEC(struct mock_frontend) frontends;
+	bool is_loaded_phase;
+	size_t n_writes;
+	size_t n_commits;
+	size_t n_loads;
+	/* faults */
+	const char *refuse_name; /* services of this name are refused ... */
+	bool is_culprit_named;
+	int refuse_with;
+	int fail_next_commit; /* negative errno, once, before anything is applied */
+	int fail_next_load;
+	int check_answer;
+	bool is_stale_once; /* -ESTALE until asked with VERIFY */
+};
+
+static inline uint16_t mock_pool_class(size_t n, uint32_t affinity_s)
+{
+	return (uint16_t)(n + (affinity_s ? 0x800 : 0));
+}
+
+static inline int mock_take(int *fault)
+{
+	int r = *fault;
+
+	*fault = 0;
+	return r;
+}
+
+static inline struct mock_plane *mock_of(struct plane *p)
+{
+	return container_of(p, struct mock_plane, plane);
+}
+
+static inline struct mock_slot *mock_slot_find(struct mock_plane *m, uint8_t fam, uint32_t pool,
+					       uint32_t slot)
+{
+	vec_for_each (s, &m->slots)
+		if (s->fam == fam && s->pool == pool && s->slot == slot)
+			return s;
+	return NULL;
+}
+
+static inline struct mock_frontend *mock_frontend_find(struct mock_plane *m,
+						       const struct plan_frontend *f)
+{
+	vec_for_each (have, &m->frontends)
+		if (plan_frontend_key_cmp(&have->f, f) == 0)
+			return have;
+	return NULL;
+}
+
+#define mock_remove(vec, pos)                    \
+	do {                                     \
+		*(pos) = (vec)->v[(vec)->n - 1]; \
+		(vec)->n--;                      \
+	} while (0)
+
+static inline int mock_slot_add(struct mock_plane *m, const struct plan_op *op)
+{
+	struct mock_slot *have = mock_slot_find(m, op->pool->fam, op->pool->id, op->slot);
+
+	if (have != NULL && m->is_loaded_phase) {
+		have->is_wanted = true;
+		if (memcmp(&have->b, op->backend, sizeof(have->b)) == 0)
+			return 0;
+		mock_remove(&m->slots, have);
+		m->n_writes++;
+	} else if (have != NULL) {
+		return -EEXIST;
+	}
+	*vec_push(&m->slots) =
+		(struct mock_slot){ op->pool->fam, op->pool->id, op->slot, *op->backend, true };
+	m->n_writes++;
+	return 0;
+}
+
+static inline int mock_slot_del(struct mock_plane *m, const struct plan_op *op, uint32_t slot)
+{
+	struct mock_slot *have = mock_slot_find(m, op->pool->fam, op->pool->id, slot);
+
+	if (have == NULL || memcmp(&have->b, op->backend, sizeof(have->b)) != 0)
+		return -ENOENT;
+	mock_remove(&m->slots, have);
+	m->n_writes++;
+	return 0;
+}
+
+static inline int mock_frontend_put(struct mock_plane *m, const struct plan_op *op)
+{
+	struct mock_frontend *have = mock_frontend_find(m, op->frontend);
+
+	if (have != NULL && m->is_loaded_phase) {
+		have->is_wanted = true;
+		if (memcmp(&have->f, op->frontend, sizeof(have->f)) == 0)
+			return 0;
+	} else if ((have != NULL) != (op->kind == PLAN_FRONTEND_CHANGE)) {
+		return have ? -EEXIST : -ENOENT;
+	}
+	if (have != NULL)
+		mock_remove(&m->frontends, have);
+	*vec_push(&m->frontends) = (struct mock_frontend){ *op->frontend, true };
+	m->n_writes++;
+	return 0;
+}
+
+/* Deletions of slots first, as a transaction makes the order within it irrelevant. */
+static inline int mock_apply_dels(struct mock_plane *m, const struct plan_op *op)
+{
+	struct mock_frontend *have;
+
+	if (op->kind == PLAN_BACKEND_MOVE)
+		return mock_slot_del(m, op, op->from);
+	if (op->kind == PLAN_BACKEND_DEL)
+		return mock_slot_del(m, op, op->slot);
+	if (op->kind == PLAN_FRONTEND_DEL) {
+		have = mock_frontend_find(m, op->old_frontend);
+		if (have == NULL)
+			return -ENOENT;
+		mock_remove(&m->frontends, have);
+		m->n_writes++;
+	}
+	return 0;
+}
+
+static inline int mock_apply_adds(struct mock_plane *m, const struct plan_op *op)
+{
+	if (op->kind == PLAN_BACKEND_MOVE || op->kind == PLAN_BACKEND_ADD)
+		return mock_slot_add(m, op);
+	if (op->kind == PLAN_FRONTEND_ADD || op->kind == PLAN_FRONTEND_CHANGE)
+		return mock_frontend_put(m, op);
+	return 0;
+}
+
+static inline int mock_refuses(struct mock_plane *m, const struct plan_op *ops, size_t n,
+			       enum plane_commit_mode mode, struct plane_result *res,
+			       struct err *err)
+{
+	int r = mock_take(&m->fail_next_commit);
+
+	if (r < 0)
+		return err_set(err, r, "told to fail");
+	if (m->is_stale_once && mode == PLANE_COMMIT_NORMAL)
+		return err_set(err, -ESTALE, "told to be stale");
+	for (size_t i = 0; m->refuse_name != NULL && i < n; i++) {
+		if (strcmp(ops[i].svc->name->text, m->refuse_name) != 0)
+			continue;
+		res->culprit = m->is_culprit_named ? ops[i].svc : NULL;
+		return err_set(err, m->refuse_with ? m->refuse_with : -EINVAL, "told to refuse %s",
+			       m->refuse_name);
+	}
+	return 0;
+}
+
+static inline int mock_commit(struct plane *p, const struct plan_op *ops, size_t n,
+			      enum plane_commit_mode mode, struct plane_result *res,
+			      struct err *err)
+{
+	struct mock_plane *m = mock_of(p);
+	size_t before = m->n_writes;
+	int r = mock_refuses(m, ops, n, mode, res, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = mock_apply_dels(m, &ops[i]);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = mock_apply_adds(m, &ops[i]);
+	m->n_commits++;
+	res->n_writes = m->n_writes - before;
+	return r < 0 ? err_set(err, r, "the mock kernel holds something else: %s", strerror(-r))
+		     : 0;
+}
+
+static inline int mock_load(struct plane *p, struct err *err)
+{
+	struct mock_plane *m = mock_of(p);
+	int r = mock_take(&m->fail_next_load);
+
+	m->n_loads++;
+	if (r < 0)
+		return err_set(err, r, "told to fail");
+	m->is_loaded_phase = true;
+	m->check_answer = 0;
+	vec_for_each (s, &m->slots)
+		s->is_wanted = false;
+	vec_for_each (f, &m->frontends)
+		f->is_wanted = false;
+	return 0;
+}
+
+/* Ids from the frontends the kernel holds, slots from its pools. */
+static inline void mock_recall(struct plane *p, struct plan *plan, struct plan_rows *rows)
+{
+	struct mock_plane *m = mock_of(p);
+
+	vec_for_each (f, &rows->frontends) {
+		struct mock_frontend *have = mock_frontend_find(m, f);
+
+		if (have == NULL || rows->pools.n != 1 || rows->pools.v[0].id != 0)
+			continue;
+		rows->pools.v[0].id = have->f.target.pool_id;
+		plan_id_reserve(plan, rows->pools.v[0].fam, rows->pools.v[0].id);
+	}
+	vec_for_each (pool, &rows->pools) {
+		struct plan_backend held[64];
+		size_t n = 0;
+
+		for (struct mock_slot *s; n < 64; n++) {
+			s = mock_slot_find(m, pool->fam, pool->id, (uint32_t)n);
+			if (s == NULL)
+				break;
+			held[n] = s->b;
+		}
+		plan_slots_arrange(pool->backends.v, pool->backends.n, held, n);
+	}
+}
+
+static inline int mock_env(struct plane *p, const struct model *m, struct plane_result *res,
+			   struct err *err)
+{
+	return 0;
+}
+
+static inline int mock_sweep(struct plane *p, struct plane_result *res, struct err *err)
+{
+	struct mock_plane *m = mock_of(p);
+
+	m->is_loaded_phase = false;
+	for (size_t i = m->slots.n; i-- > 0;)
+		if (!m->slots.v[i].is_wanted) {
+			mock_remove(&m->slots, &m->slots.v[i]);
+			res->n_writes++;
+		}
+	for (size_t i = m->frontends.n; i-- > 0;)
+		if (!m->frontends.v[i].is_wanted) {
+			mock_remove(&m->frontends, &m->frontends.v[i]);
+			res->n_writes++;
+		}
+	m->n_writes += res->n_writes;
+	return 0;
+}
+
+static inline int mock_check(struct plane *p, struct err *err)
+{
+	return mock_of(p)->check_answer;
+}
+
+static const struct plane_ops mock_plane_ops = {
+	.name = "mock",
+	.traits = { .pool_class = mock_pool_class },
+	.load = mock_load,
+	.recall = mock_recall,
+	.env = mock_env,
+	.commit = mock_commit,
+	.sweep = mock_sweep,
+	.check = mock_check,
+};
+
+static inline void mock_init(struct mock_plane *m)
+{
+	*m = (struct mock_plane){ .plane = { &mock_plane_ops } };
+}
+
+static inline void mock_fini(struct mock_plane *m)
+{
+	vec_fini(&m->slots);
+	vec_fini(&m->frontends);
+}

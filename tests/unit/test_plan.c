@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* plan: rows of services (policy), conflicts, slots, and the order of operations. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "make.h"
+#include "mock_plane.h"
+
+static const struct plan_traits traits = { .pool_class = mock_pool_class };
+
+struct world {
+	struct model m;
+	struct plan p;
+};
+
+static void world_init(struct world *w)
+{
+	*w = (struct world){ 0 };
+	make_model(&w->m);
+	plan_init(&w->p, &w->m, &traits);
+}
+
+static void world_fini(struct world *w)
+{
+	plan_fini(&w->p);
+	model_fini(&w->m);
+}
+
+/* Build, settle and number one service; its rows become the held ones. */
+static struct plan_rows *world_sync(struct world *w, const char *ns, const char *name)
+{
+	struct svc *svc = model_find_text(&w->m, ns, name);
+	struct plan_displaced displaced = { 0 };
+	struct plan_rows *rows = plan_rows_build(&w->p, svc);
+
+	if (rows != NULL) {
+		plan_rows_settle(&w->p, rows, &displaced);
+		plan_rows_number(&w->p, rows);
+	}
+	plan_rows_accept(&w->p, svc, rows);
+	vec_fini(&displaced.svcs);
+	return svc->rows;
+}
+
+static void assert_rows(const struct plan_rows *rows, const char *expected)
+{
+	struct str s = { 0 };
+
+	plan_rows_print(&s, rows);
+	assert_string_equal(str_text(&s), expected);
+	str_fini(&s);
+}
+
+/* --- policy: one service, its rows --- */
+
+static void set_itp_local(struct service *s)
+{
+	s->is_itp_local = true;
+}
+
+static void set_node_port(struct service *s)
+{
+	s->type = SERVICE_TYPE_NODEPORT;
+	s->ports.v[0].node_port = 30080;
+}
+
+static void set_node_port_local(struct service *s)
+{
+	set_node_port(s);
+	s->is_etp_local = true;
+}
+
+static void set_lb(struct service *s)
+{
+	s->type = SERVICE_TYPE_LOADBALANCER;
+	*vec_push(&s->ingress) = (struct service_ingress){ make_ip("203.0.113.10"), false };
+	*vec_push(&s->ingress) = (struct service_ingress){ make_ip("203.0.113.11"), true };
+}
+
+static void range_add(struct service *s, const char *text)
+{
+	struct ip_prefix p;
+
+	assert_int_equal(ip_prefix_parse(&p, text, NULL), 0);
+	*vec_push(&s->source_ranges) = p;
+}
+
+static void set_lb_ranges(struct service *s)
+{
+	set_lb(s);
+	range_add(s, "198.51.100.0/24");
+	range_add(s, "198.51.100.128/25");
+	range_add(s, "192.0.2.0/24"); /* holds the node's own address */
+	range_add(s, "2001:db8:1::/48");
+}
+
+static void set_lb_any_range(struct service *s)
+{
+	set_lb(s);
+	range_add(s, "198.51.100.0/24");
+	range_add(s, "0.0.0.0/0");
+}
+
+static void set_lb_bad_range(struct service *s)
+{
+	set_lb(s);
+	s->n_bad_source_ranges = 1;
+}
+
+static void set_lb_local(struct service *s)
+{
+	set_lb(s);
+	s->is_etp_local = true;
+}
+
+static void set_external_ip(struct service *s)
+{
+	*vec_push(&s->external_ips) = make_ip("203.0.113.20");
+}
+
+static void set_external_ip_and_lb(struct service *s)
+{
+	set_lb_ranges(s);
+	*vec_push(&s->external_ips) = make_ip("203.0.113.10");
+}
+
+static void set_affinity(struct service *s)
+{
+	s->affinity_s = 10800;
+}
+
+static void set_headless(struct service *s)
+{
+	s->is_headless = true;
+}
+
+static const struct {
+	const char *name;
+	void (*change)(struct service *s);
+	const char *endpoints;
+	const char *rows;
+} policy_cases[] = {
+	{ "SVC-04 cluster IP, two endpoints", NULL, "10.1.0.2 10.1.0.1@n1",
+	  "pool 1 v4 http/TCP cluster: 0=10.1.0.1:8080 1=10.1.0.2:8080\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n" },
+	{ "REJ-01 no endpoints (T-070)", NULL, "",
+	  "pool 1 v4 http/TCP cluster:\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> reject\n" },
+	{ "POL-04 all terminating and serving (T-065)", NULL, "10.1.0.1!st 10.1.0.2!t",
+	  "pool 1 v4 http/TCP cluster: 0=10.1.0.1:8080\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n" },
+	{ "REJ-02 ITP Local, remote only (T-062)", set_itp_local, "10.1.0.1@n2",
+	  "pool 1 v4 http/TCP local:\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> drop\n" },
+	{ "ITP Local, nothing anywhere", set_itp_local, "",
+	  "pool 1 v4 http/TCP local:\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> reject\n" },
+	{ "ITP Local, one here (T-082)", set_itp_local, "10.1.0.1@n1 10.1.0.2@n2",
+	  "pool 1 v4 http/TCP local: 0=10.1.0.1:8080\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (local)\n" },
+	{ "SVC-06 node port, ETP Cluster (T-076)", set_node_port, "10.1.0.1@n2",
+	  "pool 1 v4 http/TCP cluster: 0=10.1.0.1:8080\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+	  "frontend 192.0.2.1:30080/TCP NodePort masq=always -> pool 1 (cluster)\n" },
+	{ "POL-25 node port, ETP Local, one here (T-078..080)", set_node_port_local,
+	  "10.1.0.1@n1 10.1.0.2@n2",
+	  "pool 1 v4 http/TCP cluster: 0=10.1.0.1:8080 1=10.1.0.2:8080\n"
+	  "pool 2 v4 http/TCP local: 0=10.1.0.1:8080\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+	  "frontend 192.0.2.1:30080/TCP NodePort masq=host -> pool 2 (local), inside -> pool 1 "
+	  "(cluster)\n" },
+	{ "REJ-03 ETP Local, remote only", set_node_port_local, "10.1.0.2@n2",
+	  "pool 1 v4 http/TCP cluster: 0=10.1.0.2:8080\n"
+	  "pool 2 v4 http/TCP local:\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+	  "frontend 192.0.2.1:30080/TCP NodePort masq=host -> drop, inside -> pool 1 (cluster)\n" },
+	{ "REJ-01 ETP Local, nothing anywhere: everybody is rejected", set_node_port_local, "",
+	  "pool 1 v4 http/TCP cluster:\n"
+	  "pool 2 v4 http/TCP local:\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> reject\n"
+	  "frontend 192.0.2.1:30080/TCP NodePort masq=host -> reject\n" },
+	{ "SVC-16 ipMode VIP and Proxy (T-021)", set_lb, "10.1.0.1",
+	  "pool 1 v4 http/TCP cluster: 0=10.1.0.1:8080\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+	  "frontend 203.0.113.10:80/TCP LoadBalancer masq=always -> pool 1 (cluster)\n" },
+	{ "SVC-20, SVC-25 ranges merged, the VIP itself let in", set_lb_ranges, "10.1.0.1",
+	  "pool 1 v4 http/TCP cluster from=192.0.2.0/24 from=198.51.100.0/24 "
+	  "from=203.0.113.10/32: 0=10.1.0.1:8080\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+	  "frontend 203.0.113.10:80/TCP LoadBalancer masq=always guarded -> pool 1 (cluster)\n" },
+	{ "REJ-12 ranges and no endpoints: guarded, then rejected", set_lb_ranges, "",
+	  "pool 1 v4 http/TCP cluster from=192.0.2.0/24 from=198.51.100.0/24 "
+	  "from=203.0.113.10/32:\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> reject\n"
+	  "frontend 203.0.113.10:80/TCP LoadBalancer masq=always guarded -> reject\n" },
+	{ "SVC-21 a range of length 0 (T-100)", set_lb_any_range, "10.1.0.1",
+	  "pool 1 v4 http/TCP cluster: 0=10.1.0.1:8080\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+	  "frontend 203.0.113.10:80/TCP LoadBalancer masq=always -> pool 1 (cluster)\n" },
+	{ "SVC-23 no readable range: closed", set_lb_bad_range, "10.1.0.1",
+	  "pool 1 v4 http/TCP cluster: 0=10.1.0.1:8080\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+	  "frontend 203.0.113.10:80/TCP LoadBalancer masq=always guarded -> pool 1 (cluster)\n" },
+	{ "ETP Local, VIP, terminating here (T-067)", set_lb_local, "10.1.0.1@n1!st 10.1.0.2@n2",
+	  "pool 1 v4 http/TCP cluster: 0=10.1.0.2:8080\n"
+	  "pool 2 v4 http/TCP local: 0=10.1.0.1:8080\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+	  "frontend 203.0.113.10:80/TCP LoadBalancer masq=host -> pool 2 (local), inside -> pool 1 "
+	  "(cluster)\n" },
+	{ "SVC-15 external IP", set_external_ip, "10.1.0.1",
+	  "pool 1 v4 http/TCP cluster: 0=10.1.0.1:8080\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+	  "frontend 203.0.113.20:80/TCP ExternalIP masq=always -> pool 1 (cluster)\n" },
+	{ "an address that is both VIP and external IP stays guarded", set_external_ip_and_lb,
+	  "10.1.0.1",
+	  "pool 1 v4 http/TCP cluster from=192.0.2.0/24 from=198.51.100.0/24 "
+	  "from=203.0.113.10/32: 0=10.1.0.1:8080\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+	  "frontend 203.0.113.10:80/TCP LoadBalancer masq=always guarded -> pool 1 (cluster)\n" },
+	{ "SVC-31 affinity gives local ids", set_affinity, "10.1.0.1 10.1.0.2",
+	  "pool 1 v4 http/TCP cluster affinity=10800s: 0=10.1.0.1:8080#1 1=10.1.0.2:8080#2\n"
+	  "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n" },
+	{ "SEL-01 headless", set_headless, "10.1.0.1", "" },
+};
+
+static void test_policy(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(policy_cases); i++) {
+		struct service *s =
+			make_service_object("shop/web", "10.96.0.1", NULL, "http:TCP:80");
+		struct world w;
+
+		print_message("    %s\n", policy_cases[i].name);
+		world_init(&w);
+		if (policy_cases[i].change != NULL)
+			policy_cases[i].change(s);
+		model_put_service(&w.m, s, 1);
+		if (*policy_cases[i].endpoints != '\0')
+			make_slice(&w.m, "shop/web-1", "web", "http:TCP:8080",
+				   policy_cases[i].endpoints);
+		assert_rows(world_sync(&w, "shop", "web"), policy_cases[i].rows);
+		world_fini(&w);
+	}
+}
+
+static void test_dual_stack(void **state)
+{
+	struct world w;
+
+	world_init(&w);
+	model_put_service(
+		&w.m,
+		make_service_object("shop/web", "10.96.0.1", "fd00::1", "http:TCP:80 dns:UDP:53"),
+		1);
+	make_slice(&w.m, "shop/web-1", "web", "http:TCP:8080 dns:UDP:5353", "10.1.0.1");
+	make_slice(&w.m, "shop/web-2", "web", "http:TCP:8080", "fd01::1");
+	assert_rows(world_sync(&w, "shop", "web"),
+		    "pool 1 v4 dns/UDP cluster: 0=10.1.0.1:5353\n"
+		    "pool 2 v4 http/TCP cluster: 0=10.1.0.1:8080\n"
+		    "pool 1 v6 dns/UDP cluster:\n"
+		    "pool 2 v6 http/TCP cluster: 0=[fd01::1]:8080\n"
+		    "frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 2 (cluster)\n"
+		    "frontend 10.96.0.1:53/UDP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+		    "frontend [fd00::1]:80/TCP ClusterIP masq=clusterip -> pool 2 (cluster)\n"
+		    "frontend [fd00::1]:53/UDP ClusterIP masq=clusterip -> reject\n");
+	world_fini(&w);
+}
+
+/* --- operations --- */
+
+/* Change the world, diff, accept; the operations as text. */
+static char *world_ops(struct world *w)
+{
+	struct svc *svc = model_find_text(&w->m, "shop", "web");
+	struct plan_displaced displaced = { 0 };
+	struct plan_rows *rows = plan_rows_build(&w->p, svc);
+	struct plan_ops ops = { 0 };
+	struct str s = { 0 };
+
+	if (rows != NULL) {
+		plan_rows_settle(&w->p, rows, &displaced);
+		plan_rows_number(&w->p, rows);
+	}
+	plan_diff(&ops, svc, svc->rows, rows);
+	vec_for_each (op, &ops.ops)
+		plan_op_print(&s, op);
+	plan_rows_accept(&w->p, svc, rows);
+	vec_fini(&ops.ops);
+	vec_fini(&displaced.svcs);
+	return s.text ? s.text : xstrdup("");
+}
+
+static void assert_ops(struct world *w, const char *expected)
+{
+	char *text = world_ops(w);
+
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void test_operations(void **state)
+{
+	struct world w;
+
+	world_init(&w);
+	make_service(&w.m, "shop/web", "10.96.0.1", "http:TCP:80");
+	print_message("    service without endpoints\n");
+	assert_ops(&w, "pool-add pool 1\n"
+		       "frontend-add 10.96.0.1:80/TCP ClusterIP masq=clusterip -> reject\n");
+	print_message("    first endpoints (T-094)\n");
+	make_slice(&w.m, "shop/web-1", "web", "http:TCP:8080", "10.1.0.1 10.1.0.2 10.1.0.3");
+	assert_ops(
+		&w,
+		"backend-add pool 1 10.1.0.1:8080 at 0\n"
+		"backend-add pool 1 10.1.0.2:8080 at 1\n"
+		"backend-add pool 1 10.1.0.3:8080 at 2\n"
+		"frontend-change 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n");
+	print_message("    nothing changed (T-121)\n");
+	assert_ops(&w, "");
+	print_message("    one replaced: in its slot, no frontend touched (T-120)\n");
+	make_slice(&w.m, "shop/web-1", "web", "http:TCP:8080", "10.1.0.1 10.1.0.9 10.1.0.3");
+	assert_ops(&w, "backend-add pool 1 10.1.0.9:8080 at 1\n"
+		       "backend-del pool 1 10.1.0.2:8080 at 1\n");
+	print_message("    one removed: the tail fills the hole\n");
+	make_slice(&w.m, "shop/web-1", "web", "http:TCP:8080", "10.1.0.9 10.1.0.3");
+	assert_ops(&w,
+		   "backend-move pool 1 10.1.0.3:8080 2 -> 0\n"
+		   "frontend-change 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+		   "backend-del pool 1 10.1.0.1:8080 at 0\n");
+	print_message("    all gone: reject first, then the backends\n");
+	drop_slice(&w.m, "shop/web-1");
+	assert_ops(&w, "frontend-change 10.96.0.1:80/TCP ClusterIP masq=clusterip -> reject\n"
+		       "backend-del pool 1 10.1.0.3:8080 at 0\n"
+		       "backend-del pool 1 10.1.0.9:8080 at 1\n");
+	print_message("    service gone\n");
+	make_slice(&w.m, "shop/web-1", "web", "http:TCP:8080", "10.1.0.1");
+	free(world_ops(&w));
+	drop_service(&w.m, "shop/web");
+	assert_ops(&w, "frontend-del 10.96.0.1:80/TCP\n"
+		       "backend-del pool 1 10.1.0.1:8080 at 0\n"
+		       "pool-del pool 1\n");
+	world_fini(&w);
+}
+
+/* T-127, SEL-14: the older keeps it, the newer is told who has it, and gets it when it is free. */
+static void test_conflict(void **state)
+{
+	struct service *s = make_service_object("shop/new", "10.96.0.2", NULL, "http:TCP:80");
+	struct plan_displaced displaced = { 0 };
+	struct plan_rows *rows;
+	struct svc *old;
+	struct world w;
+
+	world_init(&w);
+	s->created_s = 2000;
+	*vec_push(&s->external_ips) = make_ip("203.0.113.20");
+	model_put_service(&w.m, s, 1);
+	make_slice(&w.m, "shop/new-1", "new", "http:TCP:8080", "10.1.0.1");
+	assert_rows(world_sync(&w, "shop", "new"),
+		    "pool 1 v4 http/TCP cluster: 0=10.1.0.1:8080\n"
+		    "frontend 10.96.0.2:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+		    "frontend 203.0.113.20:80/TCP ExternalIP masq=always -> pool 1 (cluster)\n");
+
+	s = make_service_object("shop/old", "10.96.0.3", NULL, "http:TCP:80");
+	*vec_push(&s->external_ips) = make_ip("203.0.113.20");
+	model_put_service(&w.m, s, 1);
+	old = model_find_text(&w.m, "shop", "old");
+	rows = plan_rows_build(&w.p, old);
+	plan_rows_settle(&w.p, rows, &displaced);
+	assert_int_equal(displaced.svcs.n, 1);
+	assert_string_equal(displaced.svcs.v[0]->name->text, "new");
+	plan_rows_number(&w.p, rows);
+	plan_rows_accept(&w.p, old, rows);
+	assert_rows(world_sync(&w, "shop", "new"),
+		    "pool 1 v4 http/TCP cluster: 0=10.1.0.1:8080\n"
+		    "frontend 10.96.0.2:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+		    "conflict 203.0.113.20:80/TCP ExternalIP owned by shop/old\n");
+	assert_int_equal(w.p.n_conflicts, 1);
+
+	model_clean(&w.m, model_find_text(&w.m, "shop", "new"));
+	model_clean(&w.m, old);
+	drop_service(&w.m, "shop/old");
+	assert_null(world_sync(&w, "shop", "old"));
+	assert_true(list_is_linked(&model_find_text(&w.m, "shop", "new")->dirty));
+	assert_rows(world_sync(&w, "shop", "new"),
+		    "pool 1 v4 http/TCP cluster: 0=10.1.0.1:8080\n"
+		    "frontend 10.96.0.2:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
+		    "frontend 203.0.113.20:80/TCP ExternalIP masq=always -> pool 1 (cluster)\n");
+	assert_int_equal(w.p.n_conflicts, 0);
+	vec_fini(&displaced.svcs);
+	world_fini(&w);
+}
+
+/* --- slots --- */
+
+static size_t random_backends(struct plan_backend *v, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < max; i++)
+		if (random() % 2)
+			v[n++] = (struct plan_backend){
+				.addr = { .family = AF_INET, .bytes = { 10, 0, 0, (uint8_t)i } },
+				.port = 80
+			};
+	return n;
+}
+
+static bool is_same_backend(const struct plan_backend *a, const struct plan_backend *b)
+{
+	return ip_addr_is_equal(&a->addr, &b->addr) && a->port == b->port;
+}
+
+/* Every wanted backend once; none that could keep its slot moves. */
+static void test_slots_random(void **state)
+{
+	srandom(7);
+	for (int round = 0; round < 5000; round++) {
+		struct plan_backend held[24];
+		struct plan_backend want[24];
+		struct plan_backend got[24];
+		size_t n_held = random_backends(held, ARRAY_SIZE(held));
+		size_t n_want = random_backends(want, ARRAY_SIZE(want));
+
+		memcpy(got, want, sizeof(got));
+		plan_slots_arrange(got, n_want, held, n_held);
+		for (size_t i = 0; i < n_want; i++) {
+			size_t seen = 0;
+
+			for (size_t k = 0; k < n_want; k++) {
+				seen += is_same_backend(&want[i], &got[k]);
+				if (i < n_held && is_same_backend(&want[k], &held[i]))
+					assert_true(is_same_backend(&got[i], &held[i]));
+			}
+			assert_int_equal(seen, 1);
+		}
+	}
+}
+
+/* Every prefix of the operations leaves each balancing frontend a backend to lead to. */
+static void test_prefixes_are_safe(void **state)
+{
+	struct plan_ops ops = { 0 };
+	struct world w;
+
+	srandom(11);
+	world_init(&w);
+	make_service(&w.m, "shop/web", "10.96.0.1", "http:TCP:80");
+	for (int round = 0; round < 2000; round++) {
+		struct svc *svc = model_find_text(&w.m, "shop", "web");
+		struct str eps = { 0 };
+		struct plan_rows *rows;
+		struct plan_displaced displaced = { 0 };
+		const struct plan_rows *old = svc->rows;
+		size_t n_backends = old ? old->pools.v[0].backends.n : 0;
+		bool leads = old && old->frontends.v[0].target.verdict == PLAN_VERDICT_POOL;
+
+		for (int i = 0; i < 8; i++)
+			if (random() % 3 == 0)
+				str_printf(&eps, "10.1.0.%d ", i);
+		make_slice(&w.m, "shop/web-1", "web", "http:TCP:8080", str_text(&eps));
+		str_fini(&eps);
+		rows = plan_rows_build(&w.p, svc);
+		plan_rows_settle(&w.p, rows, &displaced);
+		plan_rows_number(&w.p, rows);
+		vec_clear(&ops.ops);
+		plan_diff(&ops, svc, old, rows);
+		vec_for_each (op, &ops.ops) {
+			n_backends += op->kind == PLAN_BACKEND_ADD;
+			n_backends -= op->kind == PLAN_BACKEND_DEL;
+			if (op->kind == PLAN_FRONTEND_ADD || op->kind == PLAN_FRONTEND_CHANGE)
+				leads = op->frontend->target.verdict == PLAN_VERDICT_POOL;
+			assert_true(!leads || n_backends > 0);
+		}
+		assert_int_equal(n_backends, rows->pools.v[0].backends.n);
+		plan_rows_accept(&w.p, svc, rows);
+	}
+	vec_fini(&ops.ops);
+	world_fini(&w);
+}
+
+/* Ids are not reused before the space is through, and never while in use. */
+static void test_ids_rise(void **state)
+{
+	struct world w;
+	uint32_t last = 0;
+
+	world_init(&w);
+	for (int i = 0; i < 100; i++) {
+		struct plan_rows *rows;
+
+		make_service(&w.m, "shop/web", "10.96.0.1", "http:TCP:80");
+		rows = world_sync(&w, "shop", "web");
+		assert_true(rows->pools.v[0].id > last);
+		last = rows->pools.v[0].id;
+		drop_service(&w.m, "shop/web");
+		world_sync(&w, "shop", "web");
+	}
+	world_fini(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_policy),       cmocka_unit_test(test_dual_stack),
+		cmocka_unit_test(test_operations),   cmocka_unit_test(test_conflict),
+		cmocka_unit_test(test_slots_random), cmocka_unit_test(test_prefixes_are_safe),
+		cmocka_unit_test(test_ids_rise),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* sync: the gate, adoption, refusals, lost answers, retries, one owner of a frontend. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "make.h"
+#include "mock_plane.h"
+#include "sync/sync.h"
+
+#define T0 (1000 * NSEC_PER_SEC)
+
+struct world {
+	struct model m;
+	struct plan p;
+	struct mock_plane k;
+	struct sync *s;
+};
+
+static void process_begin(struct world *w)
+{
+	static const struct sync_config config = { .check_period_ns = 250 * NSEC_PER_MSEC };
+
+	make_model(&w->m);
+	plan_init(&w->p, &w->m, &mock_plane_ops.traits);
+	sync_open(&w->s, &w->m, &w->p, &w->k.plane, &config);
+}
+
+/* The process is gone, the kernel (w->k) stays. */
+static void process_end(struct world *w)
+{
+	sync_close(w->s);
+	plan_fini(&w->p);
+	model_fini(&w->m);
+}
+
+static void world_init(struct world *w)
+{
+	*w = (struct world){ 0 };
+	mock_init(&w->k);
+	process_begin(w);
+}
+
+static void world_fini(struct world *w)
+{
+	process_end(w);
+	mock_fini(&w->k);
+	assert_int_equal(name_count(), 0);
+}
+
+static void some_services(struct world *w, int n)
+{
+	for (int i = 0; i < n; i++) {
+		char key[32];
+		char slice[40];
+		char name[16];
+		char ip[32];
+		char eps[64];
+
+		(void)snprintf(key, sizeof(key), "shop/s%d", i);
+		(void)snprintf(slice, sizeof(slice), "shop/s%d-a", i);
+		(void)snprintf(name, sizeof(name), "s%d", i);
+		(void)snprintf(ip, sizeof(ip), "10.96.0.%d", i + 1);
+		(void)snprintf(eps, sizeof(eps), "10.1.%d.1 10.1.%d.2", i, i);
+		make_service(&w->m, key, ip, "http:TCP:80");
+		make_slice(&w->m, slice, name, "http:TCP:8080", eps);
+	}
+}
+
+static const struct mock_frontend *frontend(struct world *w, const char *ip)
+{
+	struct plan_frontend key = { .addr = make_ip(ip), .port = 80, .proto = L4PROTO_TCP };
+
+	return mock_frontend_find(&w->k, &key);
+}
+
+/* T-001, T-002 */
+static void test_gate(void **state)
+{
+	struct world w;
+
+	world_init(&w);
+	some_services(&w, 3);
+	assert_true(sync_step(w.s, T0) == SYNC_NEVER);
+	assert_int_equal(w.k.n_loads, 0);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+	assert_int_equal(w.k.frontends.n, 3);
+	assert_int_equal(w.k.slots.n, 6);
+	world_fini(&w);
+}
+
+/* T-122: nothing changed, nothing is written; what changed meanwhile is. */
+static void test_restart(void **state)
+{
+	struct world w;
+	size_t writes;
+
+	world_init(&w);
+	some_services(&w, 20);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	process_end(&w);
+
+	process_begin(&w);
+	some_services(&w, 20);
+	writes = w.k.n_writes;
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	assert_int_equal(w.k.n_writes, writes);
+	process_end(&w);
+
+	process_begin(&w);
+	some_services(&w, 19); /* one went, one lost an endpoint */
+	make_slice(&w.m, "shop/s3-a", "s3", "http:TCP:8080", "10.1.3.2");
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	assert_int_equal(w.k.frontends.n, 19);
+	assert_int_equal(w.k.slots.n, 37);
+	assert_null(frontend(&w, "10.96.0.20"));
+	world_fini(&w);
+}
+
+static void refuse(struct world *w, const char *name, bool is_named)
+{
+	w->k.refuse_name = name;
+	w->k.is_culprit_named = is_named;
+}
+
+/* One refusal blames one service; all others are programmed, in the same turn. */
+static void test_refusal(void **state)
+{
+	for (int is_named = 0; is_named < 2; is_named++) {
+		const struct sync_failure **failures;
+		struct world w;
+		uint64_t next;
+		size_t n;
+
+		print_message("    the kernel %s whom it refuses\n",
+			      is_named ? "says" : "does not say");
+		world_init(&w);
+		log_level_set_all(LOG_LEVEL_ERR);
+		some_services(&w, 17);
+		refuse(&w, "s5", is_named);
+		sync_sources_ready(w.s);
+		sync_settle(w.s, T0);
+		assert_int_equal(w.k.frontends.n, 16);
+		assert_null(frontend(&w, "10.96.0.6"));
+		failures = sync_failures(w.s, &n);
+		assert_int_equal(n, 1);
+		assert_string_equal(failures[0]->name->text, "s5");
+		assert_string_equal(failures[0]->text, "told to refuse s5");
+		free(failures);
+
+		next = sync_step(w.s, T0 + 1);
+		assert_true(next > T0 && next <= T0 + 100 * NSEC_PER_MSEC);
+		sync_settle(w.s, T0 + 150 * NSEC_PER_MSEC); /* refused again: a longer wait */
+		n = w.k.n_commits;
+		sync_settle(w.s, T0 + 200 * NSEC_PER_MSEC);
+		assert_int_equal(sync_failure_count(w.s), 1);
+		refuse(&w, NULL, false);
+		sync_settle(w.s, T0 + 10 * NSEC_PER_SEC);
+		assert_int_equal(sync_failure_count(w.s), 0);
+		assert_non_null(frontend(&w, "10.96.0.6"));
+		log_level_set_all(LOG_LEVEL_NOTICE);
+		world_fini(&w);
+	}
+}
+
+/* A refused service that is deleted is owed nothing. */
+static void test_refused_then_deleted(void **state)
+{
+	struct world w;
+
+	world_init(&w);
+	log_level_set_all(LOG_LEVEL_ERR);
+	some_services(&w, 2);
+	refuse(&w, "s1", true);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	drop_service(&w.m, "shop/s1");
+	drop_slice(&w.m, "shop/s1-a");
+	sync_settle(w.s, T0 + 1);
+	sync_settle(w.s, T0 + NSEC_PER_SEC);
+	assert_int_equal(sync_failure_count(w.s), 0);
+	assert_null(model_find_text(&w.m, "shop", "s1"));
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+/* A lost answer or a vanished table: read again, then everything is right again. */
+static void test_unknown_outcome(void **state)
+{
+	static const int faults[] = { -EBUSY, -ENOTRECOVERABLE, -EPERM };
+
+	for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
+		struct world w;
+
+		world_init(&w);
+		log_level_set_all(LOG_LEVEL_ERR - 1);
+		some_services(&w, 5);
+		sync_sources_ready(w.s);
+		sync_settle(w.s, T0);
+		make_slice(&w.m, "shop/s1-a", "s1", "http:TCP:8080", "10.1.1.9");
+		make_slice(&w.m, "shop/s2-a", "s2", "http:TCP:8080", "10.1.2.9");
+		w.k.fail_next_commit = faults[i];
+		if (faults[i] == -ENOTRECOVERABLE) {
+			vec_clear(&w.k.slots);
+			vec_clear(&w.k.frontends);
+		}
+		sync_settle(w.s, T0 + 1);
+		sync_settle(w.s, T0 + 6 * NSEC_PER_SEC);
+		assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+		assert_int_equal(w.k.n_loads, 2);
+		assert_int_equal(w.k.frontends.n, 5);
+		assert_int_equal(w.k.slots.n, 8);
+		assert_int_equal(sync_failure_count(w.s), 0);
+		log_level_set_all(LOG_LEVEL_NOTICE);
+		world_fini(&w);
+	}
+}
+
+static void test_load_fails(void **state)
+{
+	struct world w;
+	uint64_t next;
+
+	world_init(&w);
+	log_level_set_all(LOG_LEVEL_ERR - 1);
+	some_services(&w, 2);
+	w.k.fail_next_load = -EAGAIN;
+	sync_sources_ready(w.s);
+	next = sync_step(w.s, T0);
+	assert_true(next > T0 && next < T0 + NSEC_PER_SEC);
+	assert_int_equal(w.k.n_writes, 0);
+	sync_settle(w.s, next);
+	assert_int_equal(w.k.frontends.n, 2);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+static void test_stale(void **state)
+{
+	struct world w;
+
+	world_init(&w);
+	some_services(&w, 2);
+	log_level_set_all(LOG_LEVEL_ERR);
+	w.k.is_stale_once = true;
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	assert_int_equal(w.k.frontends.n, 2);
+	assert_int_equal(sync_failure_count(w.s), 0);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+/* check() says that somebody meddled: read, compare, repair. */
+static void test_drift(void **state)
+{
+	struct world w;
+
+	world_init(&w);
+	log_level_set_all(LOG_LEVEL_ERR);
+	some_services(&w, 4);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	vec_clear(&w.k.slots);
+	w.k.check_answer = 1;
+	sync_settle(w.s, T0 + NSEC_PER_SEC);
+	assert_int_equal(w.k.slots.n, 8);
+	assert_int_equal(sync_stats_get(w.s)->repairs, 8);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+static void with_external_ip(struct world *w, const char *key, const char *ip, int64_t created)
+{
+	struct service *s = make_service_object(key, ip, NULL, "http:TCP:80");
+
+	s->created_s = created;
+	*vec_push(&s->external_ips) = make_ip("203.0.113.20");
+	model_put_service(&w->m, s, 1);
+}
+
+static const char *owner(struct world *w)
+{
+	const struct mock_frontend *f = frontend(w, "203.0.113.20");
+	static const char *const names[] = { "a", "b", "c" };
+
+	for (size_t i = 0; f != NULL && i < ARRAY_SIZE(names); i++) {
+		struct svc *svc = model_find_text(&w->m, "shop", names[i]);
+		const struct plan_rows *rows = svc ? svc->rows : NULL;
+
+		for (size_t k = 0; rows != NULL && k < rows->frontends.n; k++)
+			if (plan_frontend_key_cmp(&rows->frontends.v[k], &f->f) == 0)
+				return names[i];
+	}
+	return "nobody";
+}
+
+/* T-127: in one first sync, when the older comes later, and when it goes. */
+static void test_one_owner(void **state)
+{
+	struct world w;
+
+	world_init(&w);
+	with_external_ip(&w, "shop/a", "10.96.0.1", 3000);
+	with_external_ip(&w, "shop/b", "10.96.0.2", 2000);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	assert_string_equal(owner(&w), "b");
+	with_external_ip(&w, "shop/c", "10.96.0.3", 1000);
+	sync_settle(w.s, T0 + 1);
+	assert_string_equal(owner(&w), "c");
+	assert_int_equal(w.p.n_conflicts, 2);
+	drop_service(&w.m, "shop/c");
+	sync_settle(w.s, T0 + 2);
+	assert_string_equal(owner(&w), "b");
+	drop_service(&w.m, "shop/b");
+	drop_service(&w.m, "shop/a");
+	sync_settle(w.s, T0 + 3);
+	assert_int_equal(w.k.frontends.n, 0);
+	assert_int_equal(w.k.slots.n, 0);
+	assert_int_equal(sync_failure_count(w.s), 0);
+	world_fini(&w);
+}
+
+/* Random services fight for a few addresses while the kernel refuses now and then. */
+static void test_random(void **state)
+{
+	struct world w;
+	uint64_t now = T0;
+
+	srandom(3);
+	world_init(&w);
+	log_level_set_all(LOG_LEVEL_ERR - 1);
+	sync_sources_ready(w.s);
+	for (int round = 0; round < 3000; round++) {
+		char key[16];
+		char ip[16];
+		int i = (int)(random() % 12);
+
+		(void)snprintf(key, sizeof(key), "shop/s%d", i);
+		(void)snprintf(ip, sizeof(ip), "10.96.0.%d", i + 1);
+		if (random() % 3 == 0)
+			drop_service(&w.m, key);
+		else
+			with_external_ip(&w, key, ip, 1 + random() % 50);
+		if (random() % 20 == 0)
+			w.k.fail_next_commit = random() % 2 ? -EBUSY : -EINVAL;
+		if (random() % 2)
+			sync_settle(w.s, now += NSEC_PER_SEC);
+	}
+	for (int i = 0; i < 40; i++)
+		sync_settle(w.s, now += 30 * NSEC_PER_SEC);
+	assert_int_equal(sync_failure_count(w.s), 0);
+	assert_int_equal(w.k.frontends.n, w.m.stats.services + (w.m.stats.services > 0));
+	assert_int_equal(w.p.n_conflicts, w.m.stats.services - (w.m.stats.services > 0));
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_gate),
+		cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_refusal),
+		cmocka_unit_test(test_refused_then_deleted),
+		cmocka_unit_test(test_unknown_outcome),
+		cmocka_unit_test(test_load_fails),
+		cmocka_unit_test(test_stale),
+		cmocka_unit_test(test_drift),
+		cmocka_unit_test(test_one_owner),
+		cmocka_unit_test(test_random),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
