@@ -63,5 +63,7 @@ struct nft_set_desc {
 
 /* Borrow the description; it lives as long as the process. */
 const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam);
+/* The inline set { tcp, udp, sctp } of rules: anonymous, the same for both families. */
+const struct nft_set_desc *nft_set_desc_l4protos(void);
 /* NFTSET_N when it is none of ours. */
 enum nft_set_id nft_set_by_name(const char *name);

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/nft/sets.h"
+
+#include <assert.h>
+#include <linux/netfilter/nf_tables.h>
+#include <string.h>
+
+#include "base/util.h"
+
+/*
+ * Type numbers of nft (its include/datatype.h): part of what it stores, so they
+ * never change. A concatenation is its parts, 6 bits each, first part highest.
+ */
+#define TYPE_INTEGER 4
+#define TYPE_IPADDR 7
+#define TYPE_IP6ADDR 8
+#define TYPE_INET_PROTO 12
+#define TYPE_INET_SERVICE 13
+#define TYPE_CLASSID 23
+#define TYPE_BITS 6
+
+/* A building block of keys and data. */
+enum part {
+	PART_END = 0,
+	PART_DADDR,
+	PART_SADDR,
+	PART_L4PROTO,
+	PART_DPORT,
+	PART_WORD, /* meta priority */
+	PART_SLOT, /* numgen random mod 65536 */
+	PART_VERDICT,
+};
+
+#define PARTS_MAX 4
+
+struct spec {
+	const char *name;
+	uint32_t flags;
+	/* Declared by `typeof` (an expression that nft prints again) or by `type`. */
+	bool is_typeof;
+	enum part key[PARTS_MAX];
+	enum part data[PARTS_MAX];
+	uint32_t size;
+	uint64_t timeout_ms;
+};
+
+#define TUPLE                                        \
+	{                                            \
+		PART_DADDR, PART_L4PROTO, PART_DPORT \
+	}
+#define ADDR_PORT                      \
+	{                              \
+		PART_DADDR, PART_DPORT \
+	}
+#define WORD              \
+	{                 \
+		PART_WORD \
+	}
+
+/* The affinity table fills from spoofed sources too: when it is full, balancing is plain. */
+#define AFFINITY_SIZE 1048576
+#define AFFINITY_TIMEOUT_MS (UINT64_C(10800) * 1000)
+
+static const struct spec specs[NFTSET_N] = {
+	[NFTSET_ENDPOINTS] = { "endpoints", 0, true, { PART_WORD, PART_SLOT }, ADDR_PORT },
+	[NFTSET_FRONTENDS] = { "frontends", 0, true, TUPLE, WORD },
+	[NFTSET_VIPS] = { "vips", 0, false, { PART_DADDR } },
+	[NFTSET_CLUSTER_IPS] = { "cluster_ips", 0, false, { PART_DADDR } },
+	[NFTSET_ENDPOINT_ADDRS] = { "endpoint_addrs", 0, true, { PART_SADDR, PART_DADDR } },
+	[NFTSET_MASQ_FRONTENDS] = { "masq_frontends", 0, true, TUPLE },
+	[NFTSET_MASQ_HOSTS] = { "masq_hosts", 0, true, TUPLE },
+	[NFTSET_XL_CLUSTER] = { "xl_cluster", 0, true, TUPLE, WORD },
+	[NFTSET_XL_LOCAL] = { "xl_local", 0, true, TUPLE, WORD },
+	[NFTSET_FW_FRONTENDS] = { "fw_frontends", 0, true, TUPLE, WORD },
+	[NFTSET_FW_RANGES] = { "fw_ranges",
+			       NFT_SET_INTERVAL | NFT_SET_CONCAT,
+			       true,
+			       { PART_WORD, PART_SADDR } },
+	[NFTSET_AFFINITY] = { "affinity",
+			      NFT_SET_TIMEOUT | NFT_SET_EVAL,
+			      true,
+			      { PART_WORD, PART_SADDR },
+			      WORD,
+			      AFFINITY_SIZE,
+			      AFFINITY_TIMEOUT_MS },
+	[NFTSET_AFF_SLOTS] = { "aff_slots", 0, true, { PART_WORD, PART_SLOT }, WORD },
+	[NFTSET_AFF_ENDPOINTS] = { "aff_endpoints", 0, true, WORD, ADDR_PORT },
+	[NFTSET_POD_CIDRS] = { "pod_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
+	[NFTSET_SERVICE_CIDRS] = { "service_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
+	[NFTSET_LEAVES] = { "leaves", 0, true, WORD, { PART_VERDICT } },
+	[NFTSET_KINDS_X] = { "kinds_x", 0, true, WORD, { PART_VERDICT } },
+	[NFTSET_KINDS] = { "kinds", 0, true, WORD, { PART_VERDICT } },
+};
+
+static uint32_t part_type(enum part p, enum ipfam fam)
+{
+	switch (p) {
+	case PART_DADDR:
+	case PART_SADDR:
+		return fam == IPFAM_V6 ? TYPE_IP6ADDR : TYPE_IPADDR;
+	case PART_L4PROTO:
+		return TYPE_INET_PROTO;
+	case PART_DPORT:
+		return TYPE_INET_SERVICE;
+	case PART_WORD:
+		return TYPE_CLASSID;
+	case PART_SLOT:
+		return TYPE_INTEGER;
+	case PART_VERDICT:
+		return NFT_DATA_VERDICT;
+	case PART_END:
+		break;
+	}
+	return 0;
+}
+
+/* Bytes of the value itself; in a concatenation it is padded to 4. */
+static uint32_t part_len(enum part p, enum ipfam fam)
+{
+	switch (p) {
+	case PART_DADDR:
+	case PART_SADDR:
+		return (uint32_t)ip_len(fam);
+	case PART_L4PROTO:
+		return 1;
+	case PART_DPORT:
+		return 2;
+	case PART_WORD:
+	case PART_SLOT:
+		return 4;
+	case PART_VERDICT:
+	case PART_END:
+		break;
+	}
+	return 0;
+}
+
+static size_t parts_count(const enum part parts[PARTS_MAX])
+{
+	size_t n = 0;
+
+	while (n < PARTS_MAX && parts[n] != PART_END)
+		n++;
+	return n;
+}
+
+static uint32_t parts_type(const enum part parts[PARTS_MAX], enum ipfam fam)
+{
+	uint32_t type = 0;
+
+	if (parts[0] == PART_VERDICT)
+		return NFT_DATA_VERDICT;
+	for (size_t i = 0; i < parts_count(parts); i++)
+		type = type << TYPE_BITS | part_type(parts[i], fam);
+	return type;
+}
+
+static uint32_t parts_len(const enum part parts[PARTS_MAX], enum ipfam fam)
+{
+	size_t n = parts_count(parts);
+	uint32_t len = 0;
+
+	if (n == 1)
+		return part_len(parts[0], fam);
+	for (size_t i = 0; i < n; i++)
+		len += (part_len(parts[i], fam) + 3) & ~UINT32_C(3);
+	return len;
+}
+
+/*
+ * Userdata: type(1) len(1) value, nested; numbers are 32 bit in host order. The
+ * numbers are nft's (its src/mnl.c for sets, src/expression.c, src/payload.c,
+ * src/meta.c, src/numgen.c for the expressions); outer types are libnftnl's.
+ */
+#define UD_KEY_BYTEORDER 0
+#define UD_DATA_BYTEORDER 1
+#define UD_KEY_TYPEOF 3
+#define UD_DATA_TYPEOF 4
+#define UD_DATA_INTERVAL 6
+#define UD_EXPR 0
+#define UD_EXPR_DATA 1
+
+#define BYTEORDER_NONE 0 /* verdicts, concatenations */
+#define BYTEORDER_HOST 1
+#define BYTEORDER_NETWORK 2
+
+#define EXPR_VERDICT 1
+#define EXPR_PAYLOAD 7
+#define EXPR_META 9
+#define EXPR_CONCAT 13
+#define EXPR_NUMGEN 23
+
+#define PROTO_TH 11
+#define PROTO_TH_DPORT 2
+#define PROTO_IP 12
+#define PROTO_IP_SADDR 11
+#define PROTO_IP_DADDR 12
+#define PROTO_IP6 13
+#define PROTO_IP6_SADDR 8
+#define PROTO_IP6_DADDR 9
+
+struct udata {
+	uint8_t *bytes;
+	size_t len;
+};
+
+static void ud_u32(struct udata *u, uint8_t type, uint32_t value)
+{
+	assert(u->len + 2 + sizeof(value) <= NFT_SET_USERDATA_MAX);
+	u->bytes[u->len++] = type;
+	u->bytes[u->len++] = sizeof(value);
+	memcpy(u->bytes + u->len, &value, sizeof(value));
+	u->len += sizeof(value);
+}
+
+/* Returns where the nest begins, for ud_end(). */
+static size_t ud_begin(struct udata *u, uint8_t type)
+{
+	assert(u->len + 2 <= NFT_SET_USERDATA_MAX);
+	u->bytes[u->len++] = type;
+	u->bytes[u->len++] = 0;
+	return u->len;
+}
+
+static void ud_end(struct udata *u, size_t begin)
+{
+	assert(u->len - begin <= UINT8_MAX);
+	u->bytes[begin - 1] = (uint8_t)(u->len - begin);
+}
+
+static void ud_payload(struct udata *u, uint32_t proto, uint32_t field)
+{
+	ud_u32(u, 0, proto);
+	ud_u32(u, 1, field);
+}
+
+static uint32_t part_expr(enum part p)
+{
+	switch (p) {
+	case PART_DADDR:
+	case PART_SADDR:
+	case PART_DPORT:
+		return EXPR_PAYLOAD;
+	case PART_L4PROTO:
+	case PART_WORD:
+		return EXPR_META;
+	case PART_SLOT:
+		return EXPR_NUMGEN;
+	case PART_VERDICT:
+		return EXPR_VERDICT;
+	case PART_END:
+		break;
+	}
+	return 0;
+}
+
+static void ud_part_data(struct udata *u, enum part p, enum ipfam fam)
+{
+	bool is_v6 = fam == IPFAM_V6;
+
+	switch (p) {
+	case PART_DADDR:
+		ud_payload(u, is_v6 ? PROTO_IP6 : PROTO_IP,
+			   is_v6 ? PROTO_IP6_DADDR : PROTO_IP_DADDR);
+		return;
+	case PART_SADDR:
+		ud_payload(u, is_v6 ? PROTO_IP6 : PROTO_IP,
+			   is_v6 ? PROTO_IP6_SADDR : PROTO_IP_SADDR);
+		return;
+	case PART_DPORT:
+		ud_payload(u, PROTO_TH, PROTO_TH_DPORT);
+		return;
+	case PART_L4PROTO:
+		ud_u32(u, 0, NFT_META_L4PROTO);
+		return;
+	case PART_WORD:
+		ud_u32(u, 0, NFT_META_PRIORITY);
+		return;
+	case PART_SLOT:
+		ud_u32(u, 0, NFT_NG_RANDOM);
+		ud_u32(u, 1, 65536);
+		ud_u32(u, 2, 0);
+		return;
+	case PART_VERDICT:
+	case PART_END:
+		return;
+	}
+}
+
+static void ud_part(struct udata *u, enum part p, enum ipfam fam)
+{
+	size_t data;
+
+	ud_u32(u, UD_EXPR, part_expr(p));
+	data = ud_begin(u, UD_EXPR_DATA);
+	ud_part_data(u, p, fam);
+	ud_end(u, data);
+}
+
+static void ud_typeof(struct udata *u, uint8_t type, const enum part parts[PARTS_MAX],
+		      enum ipfam fam)
+{
+	size_t n = parts_count(parts);
+	size_t outer = ud_begin(u, type);
+
+	if (n == 1) {
+		ud_part(u, parts[0], fam);
+	} else {
+		size_t data;
+
+		ud_u32(u, UD_EXPR, EXPR_CONCAT);
+		data = ud_begin(u, UD_EXPR_DATA);
+		for (size_t i = 0; i < n; i++) {
+			size_t part = ud_begin(u, (uint8_t)i);
+
+			ud_part(u, parts[i], fam);
+			ud_end(u, part);
+		}
+		ud_end(u, data);
+	}
+	ud_end(u, outer);
+}
+
+static uint32_t parts_byteorder(const enum part parts[PARTS_MAX])
+{
+	if (parts_count(parts) != 1 || parts[0] == PART_VERDICT)
+		return BYTEORDER_NONE;
+	return parts[0] == PART_WORD || parts[0] == PART_L4PROTO ? BYTEORDER_HOST
+								 : BYTEORDER_NETWORK;
+}
+
+static size_t userdata_write(uint8_t bytes[NFT_SET_USERDATA_MAX], const struct spec *s,
+			     enum ipfam fam)
+{
+	struct udata u = { .bytes = bytes };
+	bool is_map = s->data[0] != PART_END;
+
+	ud_u32(&u, UD_KEY_BYTEORDER, parts_byteorder(s->key));
+	if (is_map)
+		ud_u32(&u, UD_DATA_BYTEORDER, parts_byteorder(s->data));
+	if (s->is_typeof)
+		ud_typeof(&u, UD_KEY_TYPEOF, s->key, fam);
+	if (s->is_typeof && is_map)
+		ud_typeof(&u, UD_DATA_TYPEOF, s->data, fam);
+	if (is_map)
+		ud_u32(&u, UD_DATA_INTERVAL, 0);
+	return u.len;
+}
+
+static void desc_fill(struct nft_set_desc *d, const struct spec *s, enum ipfam fam)
+{
+	d->name = s->name;
+	d->flags = s->flags;
+	d->key_type = parts_type(s->key, fam);
+	d->key_len = parts_len(s->key, fam);
+	d->size = s->size;
+	d->timeout_ms = s->timeout_ms;
+	if (s->data[0] != PART_END) {
+		d->flags |= NFT_SET_MAP;
+		d->data_type = parts_type(s->data, fam);
+		d->data_len = parts_len(s->data, fam);
+	}
+	if (s->flags & NFT_SET_CONCAT) {
+		d->n_fields = parts_count(s->key);
+		assert(d->n_fields <= NFT_SET_FIELDS_MAX);
+		for (size_t i = 0; i < d->n_fields; i++)
+			d->field_len[i] = (uint8_t)part_len(s->key[i], fam);
+	}
+	d->userdata_len = userdata_write(d->userdata, s, fam);
+}
+
+const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam)
+{
+	static struct nft_set_desc descs[IPFAM_N][NFTSET_N]; /* constants, computed once */
+	struct nft_set_desc *d;
+
+	assert(id < NFTSET_N && fam < IPFAM_N);
+	d = &descs[fam][id];
+	if (d->name == NULL)
+		desc_fill(d, &specs[id], fam);
+	return d;
+}
+
+const struct nft_set_desc *nft_set_desc_l4protos(void)
+{
+	static const struct spec spec = { "__set%d",    NFT_SET_ANONYMOUS | NFT_SET_CONSTANT,
+					  true,         { PART_L4PROTO },
+					  { PART_END }, 3 };
+	static struct nft_set_desc desc;
+
+	if (desc.name == NULL)
+		desc_fill(&desc, &spec, IPFAM_V4);
+	return &desc;
+}
+
+enum nft_set_id nft_set_by_name(const char *name)
+{
+	for (enum nft_set_id id = 0; id < NFTSET_N; id++) {
+		if (strcmp(specs[id].name, name) == 0)
+			return id;
+	}
+	return NFTSET_N;
+}

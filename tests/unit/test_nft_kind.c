@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The numbers that lead to pick chains: classes, names, and what adoption recalls. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "plane/nft/kind.h"
+
+static int reset(void **state)
+{
+	nft_kind_reset();
+	return 0;
+}
+
+static const struct {
+	size_t n;
+	uint16_t kind;
+	const char *chain;
+	uint32_t slots;
+	uint32_t safe;
+} plain_cases[] = {
+	{ 1, 1, "p1", 1, 1 },
+	{ 64, 64, "p64", 64, 64 },
+	{ 65, 0x400, "c72", 72, 65 },
+	{ 72, 0x400, "c72", 72, 65 },
+	{ 73, 0x401, "c81", 81, 73 },
+	{ 82, 0x402, "c92", 92, 82 },
+	{ 65536, 0x43a, "c65536", 65536, 61701 },
+	{ 1000000, 0x43a, "c65536", 65536, 61701 }, /* balanced over the first 65536 */
+};
+
+static void test_plain(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(plain_cases); i++) {
+		char buf[NFT_CHAIN_NAME_MAX];
+		struct nft_kind_info info;
+		uint16_t kind = nft_pool_class(plain_cases[i].n, 0);
+
+		print_message("    %zu backends: 0x%x\n", plain_cases[i].n, kind);
+		assert_int_equal(kind, plain_cases[i].kind);
+		assert_string_equal(nft_kind_chain(kind, buf), plain_cases[i].chain);
+		assert_true(nft_kind_info(kind, &info));
+		assert_int_equal(info.slots, plain_cases[i].slots);
+		assert_int_equal(info.safe_slots, plain_cases[i].safe);
+		assert_int_equal(info.affinity_s, 0);
+		assert_int_equal(nft_kind_recall(kind, plain_cases[i].chain), 0);
+	}
+}
+
+/* Every size falls in a class that holds it, and the next class begins one above it. */
+static void test_classes_cover(void **state)
+{
+	uint16_t before = 0;
+	uint32_t bound = NFT_KIND_EXACT_MAX;
+
+	for (size_t n = NFT_KIND_EXACT_MAX + 1; n <= NFT_POOL_SLOTS_MAX; n++) {
+		struct nft_kind_info info;
+		uint16_t kind = nft_pool_class(n, 0);
+
+		if (kind == before)
+			continue;
+		assert_true(nft_kind_info(kind, &info));
+		assert_int_equal(info.safe_slots, n);
+		assert_int_equal(n, bound + 1);
+		assert_true(info.slots >= n && info.slots <= n + n / 8 + 1);
+		bound = info.slots;
+		before = kind;
+	}
+	assert_int_equal(bound, NFT_POOL_SLOTS_MAX);
+}
+
+static void test_affinity(void **state)
+{
+	char buf[NFT_CHAIN_NAME_MAX];
+	struct nft_kind_info info;
+	uint16_t a = nft_pool_class(3, 10800);
+	uint16_t b = nft_pool_class(3, 60);
+	uint16_t c = nft_pool_class(70, 10800);
+
+	assert_int_equal(a, NFT_KIND_AFFINITY);
+	assert_int_equal(b, NFT_KIND_AFFINITY + 1);
+	assert_int_equal(c, NFT_KIND_AFFINITY + 2);
+	assert_int_equal(nft_pool_class(3, 10800), a);
+	assert_int_equal(nft_pool_class(66, 10800), c); /* the same class */
+	assert_string_equal(nft_kind_chain(a, buf), "a3-10800");
+	assert_string_equal(nft_kind_chain(c, buf), "a72-10800");
+	assert_true(nft_kind_info(c, &info));
+	assert_int_equal(info.slots, 72);
+	assert_int_equal(info.safe_slots, 65);
+	assert_int_equal(info.affinity_s, 10800);
+	assert_null(nft_kind_chain(NFT_KIND_AFFINITY + 3, buf));
+}
+
+static const struct {
+	const char *what;
+	uint16_t kind;
+	const char *name;
+	int ret;
+} recall_cases[] = {
+	{ "new", 0x805, "a3-10800", 0 },
+	{ "again", 0x805, "a3-10800", 0 },
+	{ "same number, other chain", 0x805, "a4-10800", -EEXIST },
+	{ "same chain, other number", 0x806, "a3-10800", -EEXIST },
+	{ "class bound", 0x806, "a72-10800", 0 },
+	{ "no class bound", 0x807, "a73-10800", -EINVAL },
+	{ "no slots", 0x807, "a0-10800", -EINVAL },
+	{ "no seconds", 0x807, "a3-", -EINVAL },
+	{ "leading zero", 0x807, "a3-060", -EINVAL },
+	{ "sign", 0x807, "a-3-60", -EINVAL },
+	{ "overflow", 0x807, "a3-4294967296", -EINVAL },
+	{ "trailing text", 0x807, "a3-60x", -EINVAL },
+	{ "no affinity chain", 0x807, "p3", -EINVAL },
+	{ "plain", 3, "p3", 0 },
+	{ "plain, wrong name", 3, "p4", -EINVAL },
+	{ "reject", NFT_KIND_REJECT, "reject_conn", 0 },
+	{ "none", 0, "p0", -EINVAL },
+	{ "between the ranges", 0x300, "p768", -EINVAL },
+	{ "beyond the last class", 0x43b, "c73728", -EINVAL },
+};
+
+static void test_recall(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(recall_cases); i++) {
+		print_message("    %s\n", recall_cases[i].what);
+		assert_int_equal(nft_kind_recall(recall_cases[i].kind, recall_cases[i].name),
+				 recall_cases[i].ret);
+	}
+	/* What was recalled is what is given out; others go around it. */
+	assert_int_equal(nft_pool_class(3, 10800), 0x805);
+	for (uint32_t t = 1; t <= 5; t++)
+		assert_int_equal(nft_pool_class(1, t), NFT_KIND_AFFINITY + t - 1);
+	assert_int_equal(nft_pool_class(1, 6), 0x807);
+}
+
+/* When all numbers are taken, further combinations are balanced plainly, for good. */
+static void test_exhausted(void **state)
+{
+	size_t room = NFT_KIND_AFFINITY_END - NFT_KIND_AFFINITY;
+
+	for (uint32_t t = 1; t <= room; t++)
+		assert_int_equal(nft_pool_class(2, t), NFT_KIND_AFFINITY + t - 1);
+	assert_int_equal(nft_pool_class(2, 100000), 2);
+	assert_int_equal(nft_pool_class(70, 100000), 0x400);
+	assert_int_equal(nft_pool_class(2, 100000), 2);
+	assert_int_equal(nft_pool_class(2, 7), NFT_KIND_AFFINITY + 6);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_plain, reset),
+		cmocka_unit_test(test_classes_cover),
+		cmocka_unit_test_setup(test_affinity, reset),
+		cmocka_unit_test_setup(test_recall, reset),
+		cmocka_unit_test_setup(test_exhausted, reset),
+	};
+
+	return cmocka_run_group_tests_name("nft kind", tests, NULL, NULL);
+}
