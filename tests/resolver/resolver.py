@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the kernel ought to do for a list of Kubernetes objects: slow, short, obviously right.
+
+Written from doc/behaviour.md sections 2 to 7 alone, without a look at vipd's code, so that the
+two can be held against each other. Nothing is incremental: resolve() starts from all objects
+every time. IDs in brackets are rows of that document; where it leaves a choice open ("IMPROVE"),
+the choice is named in capitals here.
+
+    result = resolve(objects, Config(node_name="n1", ...))
+    result.frontends[(4, "10.96.0.1", "TCP", 80)].outside  ->  Pool, REJECT or DROP
+"""
+import collections
+import datetime
+import ipaddress
+import re
+
+REJECT = "reject"
+DROP = "drop"
+
+# endpoints: frozenset of (address, port); affinity_s: 0 or the ClientIP timeout
+Pool = collections.namedtuple("Pool", "endpoints affinity_s")
+
+# kind: clusterip nodeport externalip lb
+# outside, pod, host: what a connection from there meets: Pool, REJECT or DROP
+# ranges: None = unrestricted, else a frozenset of networks that may connect (empty: nobody)
+# masq: "clusterip" (by the detector), "always", "host" (only the host's own)
+Frontend = collections.namedtuple("Frontend", "kind owner outside pod host ranges masq")
+
+Result = collections.namedtuple("Result",
+                                "frontends cluster_ips conflicts pod_cidrs service_cidrs")
+
+
+class Config:
+    """What flags and the host say; the Node object says the rest."""
+
+    def __init__(self, node_name, detect="ClusterCIDR", cluster_cidrs=(), nodeport_addresses=None,
+                 host_addresses=(), service_cidrs=(), external_ips=True, bind_addresses=()):
+        self.node_name = node_name
+        self.detect = detect  # ClusterCIDR NodeCIDR BridgeInterface InterfaceNamePrefix
+        self.cluster_cidrs = list(cluster_cidrs)
+        self.nodeport_addresses = nodeport_addresses  # None = "primary"
+        self.host_addresses = list(host_addresses)
+        self.service_cidrs = list(service_cidrs)
+        self.external_ips = external_ips
+        self.bind_addresses = list(bind_addresses)
+
+
+# ---- text to values ----
+
+def parse_ip(text):
+    """Tolerant: leading zeros of IPv4 octets are padding (SVC-02). None when it is no address."""
+    if not isinstance(text, str):
+        return None
+    text = text.strip()
+    if re.fullmatch(r"\d+(\.\d+){3}", text):
+        text = ".".join(str(int(octet)) for octet in text.split("."))
+    if "%" in text:
+        return None
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def parse_net(text):
+    """The same for prefixes; host bits are dropped."""
+    if not isinstance(text, str):
+        return None
+    addr, slash, length = text.strip().partition("/")
+    ip = parse_ip(addr)
+    if ip is None or not slash or not re.fullmatch(r"\d+", length):
+        return None
+    if int(length) > ip.max_prefixlen:
+        return None
+    return ipaddress.ip_network((ip, int(length)), strict=False)
+
+
+def of_family(values, fam):
+    return [v for v in values if v is not None and v.version == fam]
+
+
+# ---- services ----
+
+def labels(obj):
+    return obj.get("metadata", {}).get("labels") or {}
+
+
+def key_of(obj):
+    meta = obj.get("metadata", {})
+    return meta.get("namespace") or "default", meta.get("name")
+
+
+def is_proxied(svc):
+    """SEL-01, SEL-02, SEL-03."""
+    spec = svc.get("spec") or {}
+    if spec.get("type") == "ExternalName":
+        return False
+    if spec.get("clusterIP") in (None, "", "None"):
+        return False
+    return "service.kubernetes.io/service-proxy-name" not in labels(svc)
+
+
+def cluster_ip_of(svc, fam):
+    """SEL-05."""
+    spec = svc["spec"]
+    families = spec.get("ipFamilies") or []
+    if not families:
+        ip = parse_ip(spec.get("clusterIP"))
+        return ip if ip is not None and ip.version == fam else None
+    name = "IPv%d" % fam
+    if name not in families:
+        return None
+    index = families.index(name)
+    ips = spec.get("clusterIPs") or []
+    return parse_ip(ips[index]) if index < len(ips) else None
+
+
+def affinity_of(svc):
+    """SVC-31."""
+    spec = svc["spec"]
+    if spec.get("sessionAffinity") != "ClientIP":
+        return 0
+    config = (spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}
+    return config.get("timeoutSeconds") or 10800
+
+
+def lb_vips_of(svc, fam):
+    """SVC-16."""
+    ingress = ((svc.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+    vips = [parse_ip(i.get("ip")) for i in ingress
+            if i.get("ip") and i.get("ipMode") in (None, "VIP")]
+    return of_family(vips, fam)
+
+
+def is_etp_local(svc):
+    """SVC-28."""
+    spec = svc["spec"]
+    if spec.get("externalTrafficPolicy") != "Local":
+        return False
+    kind = spec.get("type") or "ClusterIP"
+    if kind in ("LoadBalancer", "NodePort"):
+        return True
+    return kind == "ClusterIP" and bool(spec.get("externalIPs"))
+
+
+def ranges_of(svc, fam, vips, node_ip):
+    """SVC-20 to SVC-25. None = unrestricted; EVERY ENTRY UNPARSABLE: nobody may (SVC-23)."""
+    texts = svc["spec"].get("loadBalancerSourceRanges") or []
+    nets = [parse_net(t) for t in texts]
+    if texts and all(n is None for n in nets):
+        return frozenset()
+    nets = of_family(nets, fam)
+    if not nets or any(n.prefixlen == 0 for n in nets):
+        return None
+    if node_ip is not None and any(node_ip in n for n in nets):
+        nets = nets + [ipaddress.ip_network(v) for v in vips]
+    return frozenset(ipaddress.collapse_addresses(nets))
+
+
+# ---- endpoints ----
+
+class Endpoint:
+    """One (address, port) of a service port, with what decides whether it is used."""
+
+    def __init__(self, ip, port, entry, node_name):
+        conditions = entry.get("conditions") or {}
+
+        def condition(name, default):
+            value = conditions.get(name)
+            return default if value is None else value
+
+        hints = entry.get("hints") or {}
+        self.ip = ip
+        self.port = port
+        self.ready = condition("ready", True)
+        self.serving = condition("serving", True)
+        self.terminating = condition("terminating", False)
+        self.local = bool(node_name) and entry.get("nodeName") == node_name
+        self.zones = {z["name"] for z in hints.get("forZones") or []}
+        self.nodes = {n["name"] for n in hints.get("forNodes") or []}
+
+
+def slices_of(objects, service_key, fam):
+    out = []
+    for obj in objects:
+        if obj.get("kind") != "EndpointSlice" or obj.get("addressType") != "IPv%d" % fam:
+            continue
+        if "service.kubernetes.io/headless" in labels(obj):  # IN-04
+            continue
+        owner = labels(obj).get("kubernetes.io/service-name")
+        if owner and (key_of(obj)[0], owner) == service_key:  # EPS-02
+            out.append(obj)
+    # NEWER RESOURCE VERSION WINS among duplicates (EPS-15), so it comes last.
+    out.sort(key=lambda s: (int(s["metadata"].get("resourceVersion") or 0), s["metadata"]["name"]))
+    return out
+
+
+def endpoints_of(slices, port_name, proto, fam, node_name):
+    """EPS-03 to EPS-20: the merged endpoints of one service port."""
+    found = {}
+    for obj in slices:
+        for port in obj.get("ports") or []:
+            if port.get("name") is None or not port.get("port"):  # EPS-05, EPS-06
+                continue
+            if port["name"] != port_name or (port.get("protocol") or "TCP") != proto:
+                continue
+            for entry in obj.get("endpoints") or []:
+                addresses = entry.get("addresses") or []
+                ip = parse_ip(addresses[0]) if addresses else None  # EPS-09
+                if ip is None or ip.version != fam:  # EPS-19
+                    continue
+                e = Endpoint(ip, port["port"], entry, node_name)
+                if (ip, e.port) not in found or not e.terminating:  # EPS-14
+                    found[ip, e.port] = e
+    return list(found.values())
+
+
+def cluster_set(endpoints, node_name, zone):
+    """POL-03 to POL-05, POL-13 to POL-18."""
+    ready = [e for e in endpoints if e.ready]
+    if not ready:
+        return [e for e in endpoints if e.serving and e.terminating]
+    if all(e.nodes for e in ready) and any(node_name in e.nodes for e in ready):
+        return [e for e in ready if node_name in e.nodes]
+    if zone and all(e.zones for e in ready) and any(zone in e.zones for e in ready):
+        return [e for e in ready if zone in e.zones]
+    return ready
+
+
+def local_set(endpoints):
+    """POL-06 to POL-08."""
+    ready = [e for e in endpoints if e.local and e.ready]
+    return ready or [e for e in endpoints if e.local and e.serving and e.terminating]
+
+
+# ---- the node ----
+
+class Node:
+    """What the Node object of this node, the flags and the host say together."""
+
+    def __init__(self, objects, config):
+        own = [o for o in objects if o.get("kind") == "Node" and
+               o["metadata"]["name"] == config.node_name]
+        obj = own[0] if own else {}
+        self.name = config.node_name
+        self.zone = labels(obj).get("topology.kubernetes.io/zone") or None  # IN-22
+        self.pod_cidrs = [parse_net(c) for c in (obj.get("spec") or {}).get("podCIDRs") or []]
+        addresses = (obj.get("status") or {}).get("addresses") or []
+        ordered = [parse_ip(a["address"]) for kind in ("InternalIP", "ExternalIP")
+                   for a in addresses if a["type"] == kind]  # LIFE-12
+        self.ip = {}
+        for fam in (4, 6):
+            bind = of_family([parse_ip(b) for b in config.bind_addresses], fam)
+            known = bind or of_family(ordered, fam)
+            self.ip[fam] = known[0] if known else None
+
+    def nodeport_addresses(self, config, fam):
+        """SVC-07 to SVC-11; A FAMILY WITHOUT CIDRS OF ITS OWN HAS NO NODE PORTS."""
+        if config.nodeport_addresses is None:
+            ip = self.ip[fam]
+            return [] if ip is None or ip.is_loopback else [ip]
+        nets = of_family([parse_net(c) for c in config.nodeport_addresses], fam)
+        host = of_family([parse_ip(a) for a in config.host_addresses], fam)
+        return [a for a in host if not a.is_loopback and any(a in n for n in nets)]
+
+
+def detector_of(config, node, fam):
+    """The prefixes that tell a pod, or None when there is no detector (MASQ-01)."""
+    if config.detect == "ClusterCIDR":
+        return of_family([parse_net(c) for c in config.cluster_cidrs], fam) or None
+    if config.detect == "NodeCIDR":
+        return of_family(node.pod_cidrs, fam) or None
+    return []  # by interface: there is a detector, and no prefix
+
+
+# ---- all together ----
+
+def created_of(svc):
+    """Seconds; a service without the time counts as the newest."""
+    text = svc["metadata"].get("creationTimestamp")
+    if not text:
+        return float("inf")
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def service_frontends(svc, objects, config, node, fam):
+    """[(key, Frontend)] of one service in one family, the most specific kind first."""
+    spec = svc["spec"]
+    cip = cluster_ip_of(svc, fam)
+    if not is_proxied(svc) or cip is None:  # SEL-04
+        return []
+    vips = lb_vips_of(svc, fam)
+    externals = of_family([parse_ip(t) for t in spec.get("externalIPs") or []], fam)
+    affinity = affinity_of(svc)
+    ranges = ranges_of(svc, fam, vips, node.ip[fam])
+    itp_local = spec.get("internalTrafficPolicy") == "Local"
+    etp_local = is_etp_local(svc)
+    has_detector = detector_of(config, node, fam) is not None
+    slices = slices_of(objects, key_of(svc), fam)
+    out = []
+
+    for port in spec.get("ports") or []:
+        proto = port.get("protocol") or "TCP"
+        name = port.get("name") or ""
+        owner = "%s/%s" % key_of(svc) + (":" + name if name else "")
+        eps = endpoints_of(slices, name, proto, fam, node.name)
+        is_external = bool(port.get("nodePort") or vips or externals)  # SVC-01
+        use_cluster = not itp_local or is_external  # SVC-03
+        use_local = itp_local or (etp_local and is_external)
+        cluster = cluster_set(eps, node.name, node.zone) if use_cluster else []
+        local = local_set(eps) if use_local else []
+        has_any = bool(cluster) or (use_local and any(  # POL-10
+            e.ready or (e.serving and e.terminating) for e in eps))
+
+        def pool(endpoints, has_any=has_any):
+            if endpoints:
+                return Pool(frozenset((str(e.ip), e.port) for e in endpoints), affinity)
+            return DROP if has_any else REJECT  # REJ-01, REJ-02, REJ-03
+
+        inner = pool(local if itp_local else cluster)
+        out.append(((fam, str(cip), proto, port["port"]),
+                    Frontend("clusterip", owner, inner, inner, inner, None, "clusterip")))
+
+        short = pool(cluster)  # POL-25
+        outside = pool(local) if etp_local else short
+        pod = short if has_detector else outside  # POL-23
+        masq = "host" if etp_local else "always"
+
+        def external(kind, addr, number, allowed=None, owner=owner, proto=proto, outside=outside,
+                     pod=pod, short=short, masq=masq):
+            out.append(((fam, str(addr), proto, number),
+                        Frontend(kind, owner, outside, pod, short, allowed, masq)))
+
+        for vip in vips:
+            external("lb", vip, port["port"], ranges)
+        if config.external_ips:  # SVC-13
+            for ip in externals:
+                external("externalip", ip, port["port"])
+        if port.get("nodePort"):
+            for ip in node.nodeport_addresses(config, fam):
+                external("nodeport", ip, port["nodePort"])
+    return out
+
+
+def resolve(objects, config):
+    node = Node(objects, config)
+    services = [o for o in objects if o.get("kind") == "Service"]
+    # THE OLDER SERVICE WINS, then namespace and name (SEL-14).
+    services.sort(key=lambda s: (created_of(s),) + key_of(s))
+    frontends = {}
+    cluster_ips = set()
+    conflicts = []
+    for fam in (4, 6):
+        for svc in services:
+            for key, frontend in service_frontends(svc, objects, config, node, fam):
+                if frontend.kind == "clusterip":
+                    cluster_ips.add((fam, key[1]))
+                if key not in frontends:
+                    frontends[key] = frontend
+                elif frontends[key].owner.partition(":")[0] != frontend.owner.partition(":")[0]:
+                    conflicts.append((key, frontend.owner, frontends[key].owner))
+    cidrs = [parse_net(c) for c in config.service_cidrs]
+    for obj in objects:
+        if obj.get("kind") == "ServiceCIDR":
+            cidrs += [parse_net(c) for c in obj["spec"].get("cidrs") or []]
+    return Result(
+        frontends, cluster_ips, conflicts,
+        {fam: detector_of(config, node, fam) for fam in (4, 6)},
+        {fam: list(ipaddress.collapse_addresses(of_family(cidrs, fam))) for fam in (4, 6)})
