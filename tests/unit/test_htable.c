@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "test.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/htable.h"
+
+#define ITEMS 1000
+#define ROUNDS 30000
+
+struct item {
+	uint32_t key;
+	bool is_in;
+	unsigned int seen;
+	struct hnode node;
+};
+
+static struct item *find(const struct htable *t, uint32_t key, uint32_t hash)
+{
+	htable_for_each_hash (n, t, hash) {
+		struct item *item = container_of(n, struct item, node);
+
+		if (item->key == key)
+			return item;
+	}
+	return NULL;
+}
+
+static void test_empty(void **state)
+{
+	struct htable t = { 0 };
+
+	(void)state;
+	assert_null(find(&t, 1, 1));
+	assert_null(htable_next(&t, NULL));
+	htable_for_each_safe (n, next, &t)
+		fail();
+	htable_fini(&t);
+	htable_fini(&t);
+}
+
+/* Every element is found under its own hash only, whatever else shares the bucket. */
+static void test_collisions(void **state)
+{
+	struct item items[40];
+	struct htable t = { 0 };
+
+	(void)state;
+	for (uint32_t i = 0; i < 40; i++) {
+		items[i] = (struct item){ .key = i };
+		htable_insert(&t, &items[i].node, i % 2 == 0 ? 7 : 7 + (UINT32_C(1) << 20));
+	}
+	for (uint32_t i = 0; i < 40; i++) {
+		assert_ptr_equal(find(&t, i, i % 2 == 0 ? 7 : 7 + (UINT32_C(1) << 20)), &items[i]);
+		assert_null(find(&t, i, 8));
+	}
+	assert_int_equal(t.count, 40);
+	htable_fini(&t);
+}
+
+static void check_walk(const struct htable *t, struct item *items)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ITEMS; i++)
+		items[i].seen = 0;
+	htable_for_each (node, t)
+		container_of(node, struct item, node)->seen++;
+	for (size_t i = 0; i < ITEMS; i++) {
+		assert_int_equal(items[i].seen, items[i].is_in ? 1 : 0);
+		n += items[i].is_in;
+	}
+	assert_int_equal(t->count, n);
+}
+
+/*
+ * Random operations against flags. `spread` is the number of different hashes:
+ * 1 makes one chain of all.
+ */
+static void property(uint32_t spread)
+{
+	static struct item items[ITEMS];
+	struct htable t = { 0 };
+	struct rng rng = { spread };
+
+	for (uint32_t i = 0; i < ITEMS; i++)
+		items[i] = (struct item){ .key = i };
+	for (int round = 0; round < ROUNDS; round++) {
+		struct item *item = &items[rng_below(&rng, ITEMS)];
+		uint32_t hash = item->key % spread * UINT32_C(0x9e3779b1);
+
+		assert_ptr_equal(find(&t, item->key, hash), item->is_in ? item : NULL);
+		if (item->is_in)
+			htable_remove(&t, &item->node);
+		else
+			htable_insert(&t, &item->node, hash);
+		item->is_in = !item->is_in;
+		if (round % 1000 == 0)
+			check_walk(&t, items);
+	}
+	check_walk(&t, items);
+	assert_true(t.n_buckets >= t.count);
+	assert_int_equal(t.n_buckets & (t.n_buckets - 1), 0);
+	htable_fini(&t);
+}
+
+static void test_property(void **state)
+{
+	(void)state;
+	property(ITEMS);
+	property(37);
+	property(1);
+}
+
+static void test_remove_while_walking(void **state)
+{
+	static struct item items[ITEMS];
+	struct htable t = { 0 };
+	size_t left = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < ITEMS; i++) {
+		items[i] = (struct item){ .key = i };
+		htable_insert(&t, &items[i].node, i * UINT32_C(0x9e3779b1));
+	}
+	htable_for_each_safe (n, next, &t) {
+		struct item *item = container_of(n, struct item, node);
+
+		if (item->key % 3 == 0)
+			continue;
+		htable_remove(&t, n);
+		memset(item, 0xff, sizeof(*item)); /* as free() would leave it */
+	}
+	htable_for_each (n, &t) {
+		assert_int_equal(container_of(n, struct item, node)->key % 3, 0);
+		left++;
+	}
+	assert_int_equal(left, (ITEMS + 2) / 3);
+	assert_int_equal(t.count, left);
+	htable_fini(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_collisions),
+		cmocka_unit_test(test_property),
+		cmocka_unit_test(test_remove_while_walking),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
