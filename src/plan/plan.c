@@ -33,7 +33,7 @@ struct claims {
 
 /* --- ids --- */
 
-static bool id_is_used(const struct plan *p, enum ipfam fam, uint32_t id)
+bool plan_id_is_used(const struct plan *p, enum ipfam fam, uint32_t id)
 {
 	return (p->ids[fam].used[id / 64] >> (id % 64)) & 1;
 }
@@ -56,7 +56,7 @@ static uint32_t id_take(struct plan *p, enum ipfam fam)
 		uint32_t id = p->ids[fam].next;
 
 		p->ids[fam].next = id == PLAN_POOL_ID_MAX ? 1 : id + 1;
-		if (!id_is_used(p, fam, id)) {
+		if (!plan_id_is_used(p, fam, id)) {
 			id_set(p, fam, id);
 			return id;
 		}
@@ -70,6 +70,11 @@ void plan_id_reserve(struct plan *p, enum ipfam fam, uint32_t id)
 	id_set(p, fam, id);
 	if (id >= p->ids[fam].next)
 		p->ids[fam].next = id == PLAN_POOL_ID_MAX ? 1 : id + 1;
+}
+
+void plan_id_release(struct plan *p, enum ipfam fam, uint32_t id)
+{
+	id_free(p, fam, id);
 }
 
 void plan_init(struct plan *p, struct model *m, const struct plan_traits *traits)

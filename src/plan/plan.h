@@ -112,6 +112,9 @@ void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new);
 void plan_rows_refuse(struct plan *p, struct svc *svc, struct plan_rows *new);
 /* An id that the kernel is known to hold, so that it is not given out: used at adoption. */
 void plan_id_reserve(struct plan *p, enum ipfam fam, uint32_t id);
+/* A reserved id is free again: the kernel no longer holds it, and no rows got it. */
+void plan_id_release(struct plan *p, enum ipfam fam, uint32_t id);
+bool plan_id_is_used(const struct plan *p, enum ipfam fam, uint32_t id);
 /* Slot order: arrange `want` (any order) with the least change against `held`. Exposed for planes
  * and tests. */
 void plan_slots_arrange(struct plan_backend *want, size_t n_want, const struct plan_backend *held,
