@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Fixtures: a lab and a daemon a module, steady flows through every test of it."""
+import os
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import daemon  # noqa: E402
+import lab as lab_  # noqa: E402
+
+
+def pytest_collection_modifyitems(config, items):
+    here = os.path.dirname(os.path.abspath(__file__))
+    mine = [i for i in items if str(i.fspath).startswith(here)]
+    if not mine:
+        return
+    reason = lab_.missing()
+    if reason is None:
+        lab_.sweep()
+        return
+    for item in mine:
+        item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="module")
+def lab():
+    with lab_.Lab() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def flags(request):
+    """Flags of the module's daemon; FLAGS of the module, or none."""
+    return getattr(request.module, "FLAGS", {})
+
+
+@pytest.fixture(scope="module")
+def vipd(lab, flags):
+    made = daemon.Vipd(lab, flags)
+    try:
+        made.write([])
+        made.start()
+        made.apply([])
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def steady(vipd, lab):
+    """`vipd` first: the flows need the service."""
+    flows = daemon.Steady(lab).start()
+    yield flows
+    flows.stop()
+
+
+@pytest.hookimpl(tryfirst=True, hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failure is told with the end of the daemon's log."""
+    outcome = yield
+    report = outcome.get_result()
+    made = item.funcargs.get("vipd") if hasattr(item, "funcargs") else None
+    if report.when == "call" and report.failed and made is not None:
+        report.sections.append(("vipd log", made.log()))
+
+
+@pytest.fixture(autouse=True)
+def steady_all_along(request):
+    """The steady flows of every test that has a daemon: a reset, gap or moved flow fails it."""
+    if "vipd" not in request.fixturenames or request.node.get_closest_marker("no_steady"):
+        yield
+        return
+    flows = request.getfixturevalue("steady")
+    yield
+    flows.check()

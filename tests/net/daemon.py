@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""vipd running in a lab's node, fed from a folder of manifests, and what its kernel holds."""
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import lab as lab_
+import nftables
+
+sys.path.insert(0, os.path.join(lab_.ROOT, "tests", "resolver"))
+
+import objects as k8s  # noqa: E402
+import resolver  # noqa: E402
+import tables  # noqa: E402
+
+MARKER = ("default", "marker")
+MARKER_IP = {4: "10.96.255.254", 6: "fd00:10:96::fffe"}
+STEADY_IP = {4: "10.96.255.1", 6: "fd00:10:96::ff01"}
+STEADY_LB = {4: "192.0.2.250", 6: "2001:db8:200::fa"}
+
+FLAGS = {
+    "--cluster-cidr": ",".join(lab_.CLUSTER_CIDR.values()),
+    "--nodeport-addresses": None,
+    "--service-cluster-ip-range": ",".join(lab_.SERVICE_CIDR.values()),
+}
+
+
+class Manifests:
+    """A folder of one JSON file an object; only files whose object changed are written."""
+
+    def __init__(self, path):
+        self.path = path
+        self.held = {}
+        os.makedirs(path, exist_ok=True)
+
+    @staticmethod
+    def file(obj):
+        meta = obj["metadata"]
+        return "%s-%s-%s.json" % (obj["kind"].lower(), meta.get("namespace", ""), meta["name"])
+
+    def write(self, objs):
+        """Make the folder hold exactly these objects. Each file appears whole, by rename."""
+        want = {self.file(o): json.dumps(o) for o in objs}
+        for name in set(self.held) - set(want):
+            os.unlink(os.path.join(self.path, name))
+        for name, text in want.items():
+            if self.held.get(name) != text:
+                self.put(name, text)
+        self.held = want
+
+    def put(self, name, text):
+        """One file, atomically, whatever it says."""
+        hidden = os.path.join(self.path, ".%s.tmp" % name)
+        with open(hidden, "w", encoding="utf-8") as f:
+            f.write(text)
+        os.rename(hidden, os.path.join(self.path, name))
+        self.held[name] = text
+
+    def delete(self, name):
+        os.unlink(os.path.join(self.path, name))
+        self.held.pop(name, None)
+
+
+def node_object(zone="a"):
+    return k8s.node(lab_.NODE_NAME, [lab_.NODE[4], lab_.NODE[6]], zone=zone,
+                    pod_cidrs=[lab_.POD_CIDR[4], lab_.POD_CIDR[6]])
+
+
+def steady_objects():
+    """The service that the steady flows of every test use: one local and one remote endpoint."""
+    out = [k8s.service("steady", [STEADY_IP[4], STEADY_IP[6]],
+                       [k8s.port(80, "TCP", "tcp"), k8s.port(80, "UDP", "udp")],
+                       lb=[STEADY_LB[4], STEADY_LB[6]], created="2020-01-01T00:00:00Z")]
+    for fam in (4, 6):
+        out.append(k8s.slice_("steady", [k8s.entry(lab_.POD["pod2"][fam], lab_.NODE_NAME),
+                                         k8s.entry(lab_.remote(250, fam), "n2")],
+                              [k8s.slice_port(8080, "TCP", "tcp"),
+                               k8s.slice_port(8080, "UDP", "udp")]))
+    return out
+
+
+class Vipd:
+    """The daemon. start(), then apply() objects; stop(), kill() and start() again at will."""
+
+    def __init__(self, lab, flags=None, base=True):
+        self.lab = lab
+        self.dir = tempfile.mkdtemp(prefix="vipdt-")
+        self.manifests = Manifests(os.path.join(self.dir, "manifests"))
+        self.socket = os.path.join(self.dir, "control.sock")
+        self.log_path = os.path.join(self.dir, "vipd.log")
+        self.flags = dict(FLAGS)
+        self.flags.update(flags or {})
+        self.proc = None
+        self.objects = []
+        self.base = base
+        self.zone = "a"
+        self.serial = 1
+        self.nft = nftables.Nft(lab.node)
+
+    # ---- process ----
+
+    def argv(self):
+        out = [lab_.program("vipd"), "--manifests", self.manifests.path,
+               "--hostname-override", lab_.NODE_NAME, "--control-socket", self.socket]
+        for flag, value in self.flags.items():
+            if value is True:
+                out.append(flag)
+            elif value is not None:
+                out += [flag, value]
+        return out
+
+    def start(self, wait=True):
+        with open(self.log_path, "ab") as log:
+            self.proc = self.lab.node.popen(*self.argv(), stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log)
+        if wait:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self, timeout=10):
+        """Until the kernel was compared with the objects and nothing is owed."""
+        def ready():
+            if self.proc.poll() is not None:
+                raise AssertionError("vipd ended with %s:\n%s" % (self.proc.returncode,
+                                                                  self.log()))
+            return self.is_settled()
+        lab_.eventually(ready, timeout, lambda: "vipd is not ready: %s\n%s" % (self.status(),
+                                                                              self.log()))
+
+    def stop(self):
+        """SIGTERM; the kernel keeps everything (LIFE-21)."""
+        if self.proc is not None and self.proc.poll() is None:
+            self.proc.terminate()
+            self.proc.wait(10)
+
+    def kill(self):
+        if self.proc is not None and self.proc.poll() is None:
+            self.proc.send_signal(signal.SIGKILL)
+            self.proc.wait(10)
+
+    def is_running(self):
+        return self.proc is not None and self.proc.poll() is None
+
+    def close(self):
+        self.kill()
+        self.nft.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def log(self, lines=40):
+        try:
+            with open(self.log_path, encoding="utf-8", errors="replace") as f:
+                return "".join(f.readlines()[-lines:])
+        except FileNotFoundError:
+            return ""
+
+    # ---- control socket ----
+
+    def ctl(self, *args, check=True):
+        """Run vipctl against this daemon; its standard output."""
+        r = subprocess.run([lab_.program("vipctl"), "--socket", self.socket] + list(args),
+                           capture_output=True, text=True, timeout=20, check=False)
+        if check and r.returncode != 0:
+            raise AssertionError("vipctl %s: %d: %s" % (" ".join(args), r.returncode, r.stderr))
+        return r.stdout
+
+    def status(self):
+        """The daemon's own account as a dict; {} while it does not answer."""
+        out = self.ctl("status", "-o", "json", check=False)
+        try:
+            return json.loads(out)
+        except ValueError:
+            return {}
+
+    def is_settled(self):
+        s = self.status()
+        return bool(s) and s.get("state") == "running" and not s.get("pending")
+
+    def services(self):
+        return json.loads(self.ctl("svc", "-o", "json"))
+
+    # ---- objects ----
+
+    def all_objects(self):
+        """What the folder shall hold: the test's objects, the node, steady service, marker."""
+        if not self.base:
+            return self.objects
+        marker = k8s.service(MARKER[1], [MARKER_IP[4], MARKER_IP[6]], self.serial, ns=MARKER[0])
+        return [node_object(self.zone)] + steady_objects() + self.objects + [marker]
+
+    def write(self, objs=None):
+        """Write the manifests and do not wait."""
+        if objs is not None:
+            self.objects = list(objs)
+        self.manifests.write(self.all_objects())
+
+    def apply(self, objs=None, timeout=5.0):
+        """Write the manifests and wait until the kernel has them: the marker service, written
+        last, carries a new port number each time."""
+        self.serial = self.serial % 60000 + 1
+        self.write(objs)
+        lab_.eventually(self.marker_seen, timeout,
+                        lambda: "the manifests did not take effect\n" + self.log())
+
+    def marker_seen(self):
+        for fam in (4, 6):
+            port = struct.pack(">H", self.serial) + b"\0\0"
+            held = [key for key, _, _, _ in self.elements(fam, "frontends")
+                    if key[-4:] == port and key.startswith(
+                        lab_.socket.inet_pton(lab_.af(MARKER_IP[fam]), MARKER_IP[fam]))]
+            if not held:
+                return False
+        return True
+
+    # ---- kernel ----
+
+    def table(self, fam):
+        """Name of the table in force: vipd or vipd-2; the newer one while there are both."""
+        names = {n: h for n, h in self.nft.tables(fam).items() if n in ("vipd", "vipd-2")}
+        return max(names, key=names.get) if names else "vipd"
+
+    def elements(self, fam, name):
+        return self.nft.dump_or_empty(fam, self.table(fam), name)
+
+    def tables(self, fam):
+        return tables.Tables(fam, lambda name: self.elements(fam, name))
+
+    def config(self):
+        """The resolver's view of our flags."""
+        def split(flag):
+            value = self.flags.get(flag)
+            return [v for v in value.split(",") if v] if value else []
+        nodeports = split("--nodeport-addresses")
+        return resolver.Config(
+            lab_.NODE_NAME, detect=self.flags.get("--detect-local-mode") or "ClusterCIDR",
+            cluster_cidrs=split("--cluster-cidr"),
+            nodeport_addresses=None if nodeports in ([], ["primary"]) else nodeports,
+            host_addresses=[lab_.NODE[4], lab_.NODE[6], lab_.NODE_TO_CLIENT[4],
+                            lab_.NODE_TO_CLIENT[6], lab_.BRIDGE[4], lab_.BRIDGE[6],
+                            lab_.NODE_TO_WORLD[4], lab_.NODE_TO_WORLD[6], "127.0.0.1", "::1"],
+            service_cidrs=split("--service-cluster-ip-range"))
+
+    def differences(self, strict=True):
+        """In what the kernel differs from what the resolver says of our objects."""
+        result = resolver.resolve(self.all_objects(), self.config())
+        out = []
+        for fam in (4, 6):
+            out += ["IPv%d %s" % (fam, d) for d in tables.compare(result, self.tables(fam),
+                                                                 strict)]
+        return out
+
+    def check_tables(self, timeout=3.0, strict=True):
+        """The kernel holds what it should, soon."""
+        end = time.monotonic() + timeout
+        while True:
+            found = self.differences(strict)
+            if not found:
+                return
+            if time.monotonic() > end:
+                raise AssertionError("the kernel differs:\n  %s\n%s" % ("\n  ".join(found[:20]),
+                                                                       self.log(10)))
+            time.sleep(0.02)
+
+
+class Steady:
+    """Long-lived connections through the steady service that must never notice anything."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.flows = []
+
+    def start(self):
+        everywhere = ["--to", "tcp:%s:80" % STEADY_IP[4], "--to", "tcp:[%s]:80" % STEADY_IP[6]]
+        outside = everywhere + ["--to", "tcp:%s:80" % STEADY_LB[4],
+                                "--to", "tcp:[%s]:80" % STEADY_LB[6],
+                                "--to", "udp:%s:80" % STEADY_IP[4],
+                                "--to", "udp:[%s]:80" % STEADY_LB[6]]
+        for role, targets in (("client", outside), ("pod3", everywhere), ("node", everywhere)):
+            self.flows.append((role, self.lab.flow(role, "steady", "--concurrency", "2",
+                                                   "--seconds", "900", *targets)))
+        lab_.eventually(lambda: all(f["answers"] for _, flow in self.flows
+                                    for f in flow.stat()["flows"]), 3,
+                        lambda: "steady flows do not start: %s" % [
+                            f for _, flow in self.flows for f in flow.stat()["flows"]
+                            if not f["answers"]])
+        return self
+
+    def bad(self):
+        """What happened to flows that should not have."""
+        out = []
+        for role, flow in self.flows:
+            s = flow.stat()
+            if s["bad"]:
+                out += ["%s: %s" % (role, f) for f in s["flows"]
+                        if f["broken"] or f["gaps"] or f["moved"] or f["longest_ms"] > 500]
+        return out
+
+    def stop(self):
+        for _, flow in self.flows:
+            try:
+                flow.stop()
+            except (OSError, RuntimeError, ValueError):
+                flow.proc.kill()
+        self.flows = []
+
+    def check(self):
+        """Fail if any flow noticed something; then begin with fresh ones, for the next test."""
+        bad = self.bad()
+        if bad:
+            self.stop()
+            self.start()
+            raise AssertionError("steady flows noticed something:\n  " + "\n  ".join(bad))

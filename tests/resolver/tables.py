@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the kernel's tables say, and whether that is what the resolver says.
+
+read() decodes the elements of one family's table into the resolver's words, with nothing but
+the layout's description: a frontend's value is pool << 12 | kind, the verdict map `kinds` leads
+a kind to a chain, and the chain's name says what it does:
+
+    p<n>       exactly n slots          a<n>-<t>    the same with affinity of t seconds
+    c<n>       up to n slots            fw, xl      source ranges; policy Local
+    reject_conn, drop_conn
+
+compare() returns a list of sentences; empty means equal.
+"""
+import collections
+import ipaddress
+import re
+import struct
+
+from resolver import DROP, REJECT, Pool
+
+PROTO = {6: "TCP", 17: "UDP", 132: "SCTP"}
+ADDR_LEN = {4: 4, 6: 16}
+INTERVAL_END = 1
+
+Held = collections.namedtuple("Held", "kind_chain outside host ranges masq_always masq_host")
+
+
+class Wrong(Exception):
+    """The tables contradict themselves."""
+
+
+def class_bounds():
+    """{bound: least number of endpoints} of the size classes above 64."""
+    out = {}
+    bound = 64
+    while bound < 65536:
+        nxt = min((bound * 9 + 7) // 8, 65536)
+        out[nxt] = bound + 1
+        bound = nxt
+    return out
+
+
+BOUNDS = class_bounds()
+
+
+def sizes_of(n):
+    """The pool sizes that a chain named for n serves: (least, most)."""
+    if n <= 64:
+        return n, n
+    if n not in BOUNDS:
+        raise Wrong("%d is no size class" % n)
+    return BOUNDS[n], n
+
+
+class Tables:
+    """All elements of one family's table, decoded part by part."""
+
+    def __init__(self, fam, elements):
+        """`elements(name)` yields (key, key_end, data, flags) as nftables.Nft.elements does."""
+        self.fam = fam
+        self.alen = ADDR_LEN[fam]
+        self.frontends = self._tuple_map(elements("frontends"))
+        self.xl_cluster = self._tuple_map(elements("xl_cluster"))
+        self.xl_local = self._tuple_map(elements("xl_local"))
+        self.fw_frontends = self._tuple_map(elements("fw_frontends"))
+        self.masq_frontends = set(self._tuple_map(elements("masq_frontends")))
+        self.masq_hosts = set(self._tuple_map(elements("masq_hosts")))
+        self.vips = {self._addr(e[0]) for e in elements("vips")}
+        self.cluster_ips = {self._addr(e[0]) for e in elements("cluster_ips")}
+        self.endpoint_addrs = {(self._addr(e[0]), self._addr(e[0][self.alen:]))
+                               for e in elements("endpoint_addrs")}
+        self.kinds = {m: {self._u32(e[0]): e[2] for e in elements(m)}
+                      for m in ("kinds", "kinds_x", "leaves")}
+        self.endpoints = collections.defaultdict(dict)
+        for key, _, data, _ in elements("endpoints"):
+            self.endpoints[self._u32(key) >> 12][self._u32(key[4:])] = self._target(data)
+        self.aff_slots = collections.defaultdict(dict)
+        for key, _, data, _ in elements("aff_slots"):
+            self.aff_slots[self._u32(key) >> 12][self._u32(key[4:])] = self._u32(data)
+        self.aff_endpoints = {self._u32(key): self._target(data)
+                              for key, _, data, _ in elements("aff_endpoints")}
+        self.ranges = collections.defaultdict(list)
+        for key, end, _, _ in elements("fw_ranges"):
+            pool = struct.unpack(">I", key[:4])[0] >> 12
+            self.ranges[pool] += ipaddress.summarize_address_range(
+                ipaddress.ip_address(key[4:4 + self.alen]),
+                ipaddress.ip_address(end[4:4 + self.alen]))
+        self.pod_cidrs = self._interval_set(elements("pod_cidrs"))
+        self.service_cidrs = self._interval_set(elements("service_cidrs"))
+
+    @staticmethod
+    def _u32(raw):
+        return struct.unpack_from("=I", raw)[0]
+
+    def _addr(self, raw):
+        return str(ipaddress.ip_address(raw[:self.alen]))
+
+    def _target(self, raw):
+        return self._addr(raw), struct.unpack_from(">H", raw, self.alen)[0]
+
+    def _tuple_map(self, elements):
+        out = {}
+        for key, _, data, _ in elements:
+            proto = PROTO[key[self.alen]]
+            port = struct.unpack_from(">H", key, self.alen + 4)[0]
+            out[self.fam, self._addr(key), proto, port] = self._u32(data) if data else None
+        return out
+
+    def _interval_set(self, elements):
+        points = sorted((int.from_bytes(key, "big"), flags & INTERVAL_END)
+                        for key, _, _, flags in elements)
+        nets = []
+        start = None
+        make = ipaddress.IPv4Address if self.fam == 4 else ipaddress.IPv6Address
+        for value, is_end in points:
+            if is_end and start is not None:
+                nets += ipaddress.summarize_address_range(make(start), make(value - 1))
+                start = None
+            if not is_end:
+                start = value
+        if start is not None:  # up to the last address there is
+            nets += ipaddress.summarize_address_range(make(start), make(2 ** (8 * self.alen) - 1))
+        return frozenset(ipaddress.collapse_addresses(nets))
+
+    # ---- what a word leads to ----
+
+    def chain(self, word, where):
+        kind = word & 0xfff
+        if kind not in self.kinds[where]:
+            raise Wrong("kind %#x is not in the map %s" % (kind, where))
+        return self.kinds[where][kind]
+
+    def verdict(self, word, where):
+        chain = self.chain(word, where)
+        if chain == "reject_conn":
+            return REJECT
+        if chain == "drop_conn":
+            return DROP
+        pool = word >> 12
+        m = re.fullmatch(r"[pc](\d+)", chain)
+        if m:
+            slots = self.endpoints.get(pool, {})
+            self._check_slots(pool, slots, int(m[1]))
+            return Pool(frozenset(slots.values()), 0)
+        m = re.fullmatch(r"a(\d+)-(\d+)", chain)
+        if m:
+            slots = self.aff_slots.get(pool, {})
+            self._check_slots(pool, slots, int(m[1]))
+            missing = [w for w in slots.values() if w not in self.aff_endpoints]
+            if missing:
+                raise Wrong("pool %d: no aff_endpoints for %s" % (pool, missing))
+            return Pool(frozenset(self.aff_endpoints[w] for w in slots.values()), int(m[2]))
+        raise Wrong("word %#x leads to the chain %s in %s" % (word, chain, where))
+
+    @staticmethod
+    def _check_slots(pool, slots, n):
+        least, most = sizes_of(n)
+        if sorted(slots) != list(range(len(slots))):
+            raise Wrong("pool %d: slots are not dense: %s" % (pool, sorted(slots)))
+        if not least <= len(slots) <= most:
+            raise Wrong("pool %d: %d slots where the chain serves %d..%d" %
+                        (pool, len(slots), least, most))
+        if len(set(slots.values())) != len(slots):
+            raise Wrong("pool %d: an endpoint stands in two slots" % pool)
+
+    def frontend(self, key):
+        """The Held of one frontend."""
+        word = self.frontends[key]
+        where = "kinds"
+        ranges = None
+        if self.chain(word, where) == "fw":
+            ranges = frozenset(ipaddress.collapse_addresses(self.ranges.get(word >> 12, [])))
+            if key not in self.fw_frontends:
+                raise Wrong("%s is guarded and not in fw_frontends" % (key,))
+            word = self.fw_frontends[key]
+            where = "kinds_x"
+        chain = self.chain(word, where)
+        if chain == "xl":
+            for name, held in (("xl_cluster", self.xl_cluster), ("xl_local", self.xl_local)):
+                if key not in held:
+                    raise Wrong("%s is not in %s" % (key, name))
+            outside = self.verdict(self.xl_local[key], "leaves")
+            host = self.verdict(self.xl_cluster[key], "leaves")
+        else:
+            outside = host = self.verdict(word, where)
+        return Held(chain, outside, host, ranges, key in self.masq_frontends,
+                    key in self.masq_hosts)
+
+    def pools_used(self):
+        """Every pool that a frontend may lead to, and those whose ranges are asked for."""
+        words = list(self.frontends.values()) + list(self.fw_frontends.values()) + \
+            list(self.xl_cluster.values()) + list(self.xl_local.values())
+        return {w >> 12 for w in words}
+
+
+def _text(verdict):
+    if isinstance(verdict, Pool):
+        return "%s%s" % (sorted("%s:%d" % e for e in verdict.endpoints),
+                         " affinity %d" % verdict.affinity_s if verdict.affinity_s else "")
+    return verdict
+
+
+def compare(result, tables, strict=True):
+    """Everything in which one family's tables differ from the resolver's result.
+
+    strict: also that nothing is left which nobody needs.
+    """
+    fam = tables.fam
+    out = []
+    want = {k: f for k, f in result.frontends.items() if k[0] == fam}
+
+    def keys(name, wanted, held):
+        for k in sorted(wanted - held, key=str):
+            out.append("%s: %s is missing" % (name, k))
+        for k in sorted(held - wanted, key=str):
+            out.append("%s: %s should not be there" % (name, k))
+
+    keys("frontends", set(want), set(tables.frontends))
+    keys("vips", {k[1] for k in want}, tables.vips)
+    keys("cluster_ips", {a for f, a in result.cluster_ips if f == fam}, tables.cluster_ips)
+    backends = set()
+    for key in sorted(set(want) & set(tables.frontends)):
+        f = want[key]
+        try:
+            held = tables.frontend(key)
+        except Wrong as e:
+            out.append("%s (%s): %s" % (key, f.owner, e))
+            continue
+        for where, w, h in (("outside", f.outside, held.outside), ("host", f.host, held.host)):
+            if w != h:
+                out.append("%s (%s) from %s: %s instead of %s" %
+                           (key, f.owner, where, _text(h), _text(w)))
+            if isinstance(h, Pool):
+                backends |= {a for a, _ in h.endpoints}
+        if f.ranges != held.ranges:
+            out.append("%s (%s) ranges: %s instead of %s" % (key, f.owner, held.ranges, f.ranges))
+        if isinstance(f.outside, Pool) or isinstance(f.host, Pool):
+            for name, w, h in (("masq_frontends", f.masq == "always", held.masq_always),
+                               ("masq_hosts", f.masq == "host", held.masq_host)):
+                if w != h:
+                    out.append("%s (%s) in %s: %s" % (key, f.owner, name, h))
+    keys("endpoint_addrs", {(a, a) for a in backends} - tables.endpoint_addrs, set())
+    for name in ("masq_frontends", "masq_hosts"):
+        extra = getattr(tables, name) - set(want)
+        if extra:
+            out.append("%s: %s are no frontends" % (name, sorted(extra)))
+    if result.service_cidrs[fam] or tables.service_cidrs:
+        keys("service_cidrs", set(result.service_cidrs[fam]), set(tables.service_cidrs))
+    if result.pod_cidrs[fam]:
+        keys("pod_cidrs", set(ipaddress.collapse_addresses(result.pod_cidrs[fam])),
+             set(tables.pod_cidrs))
+    if strict:
+        keys("endpoint_addrs", set(), tables.endpoint_addrs - {(a, a) for a in backends})
+        used = tables.pools_used()
+        for name in ("endpoints", "aff_slots", "ranges"):
+            extra = {p for p, v in getattr(tables, name).items() if v} - used
+            if extra:
+                out.append("%s: pools %s belong to no frontend" % (name, sorted(extra)))
+        extra = {w >> 12 for w in tables.aff_endpoints} - used
+        if extra:
+            out.append("aff_endpoints: pools %s belong to no frontend" % sorted(extra))
+        for name in ("xl_cluster", "xl_local", "fw_frontends"):
+            extra = set(getattr(tables, name)) - set(tables.frontends)
+            if extra:
+                out.append("%s: %s are no frontends" % (name, sorted(extra)))
+    return out
