@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * serve/body - the answers of the control socket, made piece by piece.
+ *
+ * Each function turns a request into a reply (serve/http.h): a stream, or an error
+ * that names the parameter. What a stream holds between two pieces are names and
+ * copies, never pointers into the model.
+ */
+#pragma once
+
+#include "serve/context.h"
+#include "serve/http.h"
+
+/* /v1/status */
+void body_status(struct http_reply *reply, const struct serve_context *ctx,
+		 const struct http_request *q);
+/* /v1/services */
+void body_services(struct http_reply *reply, const struct serve_context *ctx,
+		   const struct http_request *q);
+/* /v1/services/NAMESPACE/NAME; 404 when there is neither an object, a slice nor a row. */
+void body_service(struct http_reply *reply, const struct serve_context *ctx,
+		  const struct http_request *q, const char *ns, const char *name);
+/* /v1/dump: every service in full, without ages and times. */
+void body_dump(struct http_reply *reply, const struct serve_context *ctx,
+	       const struct http_request *q);

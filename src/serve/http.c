@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * serve/http - connections, their deadlines, and whose turn it is.
+ *
+ *     READ ── head complete ──► BODY ── last piece made ──► FLUSH ── all taken ──► LINGER
+ *
+ * A connection in BODY that has room in its output stands in `ready`; one timer of
+ * zero length goes through that queue once a turn of the loop, so that pieces are
+ * made between other events and never instead of them. LINGER waits for the other
+ * side to close: closing first, with bytes of it unread, would reset the connection
+ * and take the answer away with it.
+ */
+#include "serve/http.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/listener.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "serve/jsonw.h"
+
+#define OUTPUT_HIGH (128 * 1024) /* no further pieces are made ... */
+#define OUTPUT_LOW (16 * 1024)   /* ... until so little is left */
+#define LINGER_MS 1000
+#define ACCEPT_RETRY_MS 1000
+
+enum conn_state {
+	CONN_READ = 0,
+	CONN_BODY,
+	CONN_FLUSH,
+	CONN_LINGER,
+};
+
+struct conn {
+	struct list link;  /* in server.conns */
+	struct list ready; /* in server.ready */
+	struct http_server *server;
+	struct bufferevent *bev;
+	struct event *deadline;
+	enum conn_state state;
+	bool is_chunked;
+	bool is_half_closed; /* the other side will send no more */
+	const struct http_body_ops *ops;
+	void *body;
+};
+
+struct http_server {
+	struct event_base *base;
+	struct http_config config;
+	struct evconnlistener *listener;
+	struct event *turn;
+	struct event *accept_again;
+	struct list conns;
+	struct list ready;
+	size_t n_conns;
+	struct str piece;
+};
+
+/* --- answers --- */
+
+void http_reply_stream(struct http_reply *reply, const char *type, const struct http_body_ops *ops,
+		       void *state)
+{
+	reply->status = 200;
+	reply->type = type;
+	reply->ops = ops;
+	reply->state = state;
+}
+
+void http_reply_error(struct http_reply *reply, int status, const char *fmt, ...)
+{
+	struct jsonw w = { .out = &reply->body };
+	char text[ERR_TEXT_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	reply->status = status;
+	reply->type = "application/json";
+	jsonw_object(&w, NULL);
+	jsonw_object(&w, "error");
+	jsonw_int(&w, "status", status);
+	jsonw_text(&w, "text", text);
+	jsonw_end(&w);
+	jsonw_end(&w);
+	str_puts(&reply->body, "\n");
+}
+
+static const char *reason(int status)
+{
+	static const struct {
+		int status;
+		const char *text;
+	} reasons[] = {
+		{ 200, "OK" },
+		{ 400, "Bad Request" },
+		{ 404, "Not Found" },
+		{ 405, "Method Not Allowed" },
+		{ 408, "Request Timeout" },
+		{ 413, "Content Too Large" },
+		{ 431, "Request Header Fields Too Large" },
+		{ 500, "Internal Server Error" },
+		{ 501, "Not Implemented" },
+		{ 503, "Service Unavailable" },
+		{ 505, "HTTP Version Not Supported" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
+		if (reasons[i].status == status)
+			return reasons[i].text;
+	return "Unknown";
+}
+
+/* --- one connection --- */
+
+static void body_close(struct conn *c)
+{
+	if (c->ops != NULL)
+		c->ops->close(c->body);
+	c->ops = NULL;
+	c->body = NULL;
+}
+
+static void conn_close(struct conn *c)
+{
+	struct http_server *s = c->server;
+
+	list_del(&c->link);
+	list_del(&c->ready);
+	body_close(c);
+	bufferevent_free(c->bev);
+	event_free(c->deadline);
+	free(c);
+	if (s->n_conns-- == s->config.connections_max)
+		evconnlistener_enable(s->listener);
+}
+
+static void deadline_set(struct conn *c, unsigned int ms)
+{
+	struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
+
+	(void)event_add(c->deadline, &tv);
+}
+
+/* All is written: say so, and give the other side a moment to close first. */
+static void conn_linger(struct conn *c)
+{
+	if (c->is_half_closed) {
+		conn_close(c);
+		return;
+	}
+	c->state = CONN_LINGER;
+	(void)shutdown(bufferevent_getfd(c->bev), SHUT_WR);
+	deadline_set(c, LINGER_MS);
+}
+
+static void conn_flush(struct conn *c)
+{
+	c->state = CONN_FLUSH;
+	if (evbuffer_get_length(bufferevent_get_output(c->bev)) == 0)
+		conn_linger(c);
+}
+
+static void ready_add(struct conn *c)
+{
+	struct http_server *s = c->server;
+	const struct timeval now = { 0, 0 };
+
+	list_add_tail(&s->ready, &c->ready);
+	(void)event_add(s->turn, &now);
+}
+
+static void head_send(struct conn *c, const struct http_reply *reply)
+{
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+
+	evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n", reply->status,
+			    reason(reply->status), reply->type);
+	if (reply->status == 405)
+		evbuffer_add_printf(out, "Allow: GET, HEAD\r\n");
+	if (reply->ops == NULL)
+		evbuffer_add_printf(out, "Content-Length: %zu\r\n", reply->body.len);
+	else if (c->is_chunked)
+		evbuffer_add_printf(out, "Transfer-Encoding: chunked\r\n");
+	evbuffer_add_printf(out, "Cache-Control: no-store\r\nConnection: close\r\n\r\n");
+}
+
+static void reply_send(struct conn *c, struct http_reply *reply, bool is_head)
+{
+	c->ops = reply->ops;
+	c->body = reply->state;
+	head_send(c, reply);
+	deadline_set(c, c->server->config.reply_ms);
+	if (!is_head && c->ops != NULL) {
+		c->state = CONN_BODY;
+		ready_add(c);
+	} else {
+		body_close(c);
+		if (!is_head)
+			evbuffer_add(bufferevent_get_output(c->bev), str_text(&reply->body),
+				     reply->body.len);
+		conn_flush(c);
+	}
+	str_fini(&reply->body);
+}
+
+static void refuse(struct conn *c, int status, const char *text)
+{
+	struct http_reply reply = { 0 };
+
+	log_debug(LOG_AREA_SERVE, "request refused with %d: %s", status, text);
+	http_reply_error(&reply, status, "%s", text);
+	reply_send(c, &reply, false);
+}
+
+static void request_handle(struct conn *c, const char *head, size_t len)
+{
+	const struct http_config *config = &c->server->config;
+	struct http_request q;
+	struct http_reply reply = { 0 };
+	struct err err = { 0 };
+	int status = http_request_parse(&q, head, len, &err);
+
+	if (status != 0) {
+		refuse(c, status, err.text);
+	} else {
+		c->is_chunked = !q.is_http10;
+		config->handler(config->arg, &q, &reply);
+		assert(reply.status != 0 && reply.type != NULL);
+		reply_send(c, &reply, q.is_head);
+	}
+	http_request_fini(&q);
+}
+
+static void on_read(struct bufferevent *bev, void *arg)
+{
+	struct conn *c = arg;
+	struct evbuffer *in = bufferevent_get_input(bev);
+	size_t max = c->server->config.head_max;
+	size_t len = MIN(evbuffer_get_length(in), max);
+	size_t head_len;
+	const char *data;
+
+	if (c->state != CONN_READ) { /* what follows a request is not read, only emptied */
+		evbuffer_drain(in, evbuffer_get_length(in));
+		return;
+	}
+	data = (const char *)evbuffer_pullup(in, (ev_ssize_t)len);
+	head_len = http_head_len(data, len);
+	if (head_len > 0)
+		request_handle(c, data, head_len); /* may have closed `c` only by a later event */
+	else if (len == max)
+		refuse(c, 431, "the head of the request is too large");
+	else
+		return;
+	evbuffer_drain(in, evbuffer_get_length(in));
+}
+
+/* Room in the output: less than OUTPUT_LOW is left, or nothing. */
+static void on_write(struct bufferevent *bev, void *arg)
+{
+	struct conn *c = arg;
+
+	if (c->state == CONN_BODY && !list_is_linked(&c->ready))
+		ready_add(c);
+	else if (c->state == CONN_FLUSH && evbuffer_get_length(bufferevent_get_output(bev)) == 0)
+		conn_linger(c);
+}
+
+static void on_event(struct bufferevent *bev, short what, void *arg)
+{
+	struct conn *c = arg;
+
+	(void)bev;
+	if ((what & BEV_EVENT_EOF) && (what & BEV_EVENT_READING)) {
+		c->is_half_closed = true;
+		if (c->state == CONN_BODY || c->state == CONN_FLUSH)
+			return; /* "I am done asking" is not "I am gone" */
+	}
+	conn_close(c);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg)
+{
+	struct conn *c = arg;
+
+	(void)fd;
+	(void)what;
+	if (c->state == CONN_READ) {
+		refuse(c, 408, "the request did not come in time");
+		deadline_set(c, LINGER_MS);
+		return;
+	}
+	if (c->state != CONN_LINGER)
+		log_debug(LOG_AREA_SERVE, "answer not taken in time, connection closed");
+	conn_close(c);
+}
+
+/* --- turns --- */
+
+static void piece_send(struct conn *c, const struct str *piece)
+{
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+
+	if (piece->len == 0)
+		return;
+	if (c->is_chunked)
+		evbuffer_add_printf(out, "%zx\r\n", piece->len);
+	evbuffer_add(out, piece->text, piece->len);
+	if (c->is_chunked)
+		evbuffer_add(out, "\r\n", 2);
+}
+
+static void body_step(struct conn *c, uint64_t deadline_ns)
+{
+	struct http_server *s = c->server;
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+	int r;
+
+	str_clear(&s->piece);
+	r = c->ops->more(c->body, &s->piece, deadline_ns);
+	if (r < 0) {
+		log_debug(LOG_AREA_SERVE, "answer cut: %s", strerror(-r));
+		conn_close(c);
+		return;
+	}
+	piece_send(c, &s->piece);
+	if (r == 0) {
+		body_close(c);
+		if (c->is_chunked)
+			evbuffer_add(out, "0\r\n\r\n", 5);
+		conn_flush(c);
+	} else if (evbuffer_get_length(out) < OUTPUT_HIGH) {
+		list_add_tail(&s->ready, &c->ready);
+	} /* else on_write() brings it back */
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_server *s = arg;
+	uint64_t end = now_ns() + HTTP_TURN_NS;
+	const struct timeval now = { 0, 0 };
+
+	(void)fd;
+	(void)what;
+	while (!list_is_empty(&s->ready) && now_ns() < end) {
+		struct conn *c = list_entry(s->ready.next, struct conn, ready);
+
+		list_del(&c->ready);
+		body_step(c, end);
+	}
+	if (s->piece.cap > 2 * (size_t)OUTPUT_HIGH) /* one unusually large piece */
+		str_fini(&s->piece);
+	if (!list_is_empty(&s->ready))
+		(void)event_add(s->turn, &now);
+}
+
+/* --- accepting --- */
+
+static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *peer,
+		      int peer_len, void *arg)
+{
+	struct http_server *s = arg;
+	struct conn *c = xcalloc(1, sizeof(*c));
+
+	(void)l;
+	(void)peer;
+	(void)peer_len;
+	c->server = s;
+	c->bev = bufferevent_socket_new(s->base, fd, BEV_OPT_CLOSE_ON_FREE);
+	c->deadline = evtimer_new(s->base, on_deadline, c);
+	if (c->bev == NULL || c->deadline == NULL)
+		abort(); /* memory is gone, as in xmalloc() */
+	bufferevent_setcb(c->bev, on_read, on_write, on_event, c);
+	bufferevent_setwatermark(c->bev, EV_READ, 0, s->config.head_max);
+	bufferevent_setwatermark(c->bev, EV_WRITE, OUTPUT_LOW, 0);
+	(void)bufferevent_enable(c->bev, EV_READ);
+	list_add_tail(&s->conns, &c->link);
+	deadline_set(c, s->config.head_ms);
+	if (++s->n_conns == s->config.connections_max)
+		evconnlistener_disable(l); /* the others wait in the backlog */
+}
+
+static void on_accept_error(struct evconnlistener *l, void *arg)
+{
+	struct http_server *s = arg;
+	const struct timeval later = { .tv_sec = ACCEPT_RETRY_MS / 1000 };
+
+	log_warn(LOG_AREA_SERVE, "no connection accepted for a while: %s", strerror(errno));
+	evconnlistener_disable(l);
+	(void)event_add(s->accept_again, &later);
+}
+
+static void on_accept_again(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_server *s = arg;
+
+	(void)fd;
+	(void)what;
+	if (s->n_conns < s->config.connections_max)
+		evconnlistener_enable(s->listener);
+}
+
+int http_server_open(struct http_server **ret, struct event_base *base, int listen_fd,
+		     const struct http_config *config, struct err *err)
+{
+	struct http_server *s = xcalloc(1, sizeof(*s));
+
+	(void)signal(SIGPIPE, SIG_IGN); /* a reader who left is an errno here */
+	s->base = base;
+	s->config = *config;
+	list_init(&s->conns);
+	list_init(&s->ready);
+	s->turn = evtimer_new(base, on_turn, s);
+	s->accept_again = evtimer_new(base, on_accept_again, s);
+	/* backlog 0: it listens already */
+	s->listener = evconnlistener_new(
+		base, on_accept, s, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, listen_fd);
+	if (s->turn == NULL || s->accept_again == NULL || s->listener == NULL) {
+		if (s->listener == NULL)
+			close(listen_fd);
+		http_server_close(s);
+		return err_set(err, -ENOMEM, "http server: no memory for events");
+	}
+	evconnlistener_set_error_cb(s->listener, on_accept_error);
+	*ret = s;
+	return 0;
+}
+
+void http_server_close(struct http_server *s)
+{
+	if (s == NULL)
+		return;
+	list_for_each_safe (l, tmp, &s->conns)
+		conn_close(list_entry(l, struct conn, link));
+	assert(s->n_conns == 0 && list_is_empty(&s->ready));
+	if (s->listener != NULL)
+		evconnlistener_free(s->listener);
+	if (s->turn != NULL)
+		event_free(s->turn);
+	if (s->accept_again != NULL)
+		event_free(s->accept_again);
+	str_fini(&s->piece);
+	free(s);
+}
+
+size_t http_server_connections(const struct http_server *s)
+{
+	return s->n_conns;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* serve/walk - the position in the table, and the heap of the smallest keys. */
+#include "serve/walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WALK_END (UINT64_C(1) << 32)
+
+static uint32_t reverse(uint32_t x)
+{
+	x = (x >> 1 & 0x55555555U) | (x & 0x55555555U) << 1;
+	x = (x >> 2 & 0x33333333U) | (x & 0x33333333U) << 2;
+	x = (x >> 4 & 0x0f0f0f0fU) | (x & 0x0f0f0f0fU) << 4;
+	return __builtin_bswap32(x);
+}
+
+int walk_services(struct walk *w, const struct model *m, void (*visit)(void *arg, struct svc *svc),
+		  void *arg, uint64_t deadline_ns)
+{
+	const struct htable *t = &m->services;
+	uint64_t step = t->n_buckets > 0 ? WALK_END / t->n_buckets : WALK_END;
+
+	while (w->at < WALK_END) {
+		uint32_t bucket = reverse((uint32_t)w->at);
+		struct hnode *node = t->n_buckets > 0 ? t->buckets[bucket] : NULL;
+
+		for (; node != NULL; node = node->next)
+			visit(arg, container_of(node, struct svc, node));
+		w->at += step;
+		if (now_ns() >= deadline_ns)
+			break;
+	}
+	return w->at < WALK_END;
+}
+
+/* --- pages --- */
+
+static int key_cmp(const struct name *ns_a, const struct name *name_a, const struct name *ns_b,
+		   const struct name *name_b)
+{
+	int c = ns_a == ns_b ? 0 : strcmp(ns_a->text, ns_b->text);
+
+	if (c != 0)
+		return c;
+	return name_a == name_b ? 0 : strcmp(name_a->text, name_b->text);
+}
+
+static int walk_key_cmp(const void *a, const void *b)
+{
+	const struct walk_key *ka = a;
+	const struct walk_key *kb = b;
+
+	return key_cmp(ka->ns, ka->name, kb->ns, kb->name);
+}
+
+static bool is_after(const struct page_query *q, const struct svc *svc)
+{
+	int c;
+
+	if (q->after_ns == NULL)
+		return true;
+	c = strcmp(svc->ns->text, q->after_ns);
+	return c > 0 || (c == 0 && strcmp(svc->name->text, q->after_name) > 0);
+}
+
+/* The largest key is the first of the heap, so that a smaller one can take its place. */
+static void heap_sink(struct walk_key *v, size_t n)
+{
+	size_t i = 0;
+
+	for (;;) {
+		size_t child = 2 * i + 1;
+		struct walk_key tmp = v[i];
+
+		if (child >= n)
+			return;
+		if (child + 1 < n && walk_key_cmp(&v[child], &v[child + 1]) < 0)
+			child++;
+		if (walk_key_cmp(&v[i], &v[child]) >= 0)
+			return;
+		v[i] = v[child];
+		v[child] = tmp;
+		i = child;
+	}
+}
+
+static void heap_rise(struct walk_key *v, size_t i)
+{
+	while (i > 0 && walk_key_cmp(&v[(i - 1) / 2], &v[i]) < 0) {
+		struct walk_key tmp = v[i];
+
+		v[i] = v[(i - 1) / 2];
+		v[(i - 1) / 2] = tmp;
+		i = (i - 1) / 2;
+	}
+}
+
+static void page_visit(void *arg, struct svc *svc)
+{
+	struct page *p = arg;
+	struct walk_key *key;
+
+	if (p->query.is_wanted != NULL && !p->query.is_wanted(p->query.arg, svc))
+		return;
+	p->n_matching++;
+	if (!is_after(&p->query, svc))
+		return;
+	if (p->keys.n < p->query.limit) {
+		key = vec_push(&p->keys);
+		*key = (struct walk_key){ name_ref(svc->ns), name_ref(svc->name) };
+		heap_rise(p->keys.v, p->keys.n - 1);
+		return;
+	}
+	p->has_more = true;
+	key = &p->keys.v[0];
+	if (p->keys.n == 0 || key_cmp(svc->ns, svc->name, key->ns, key->name) > 0)
+		return;
+	name_unref(key->ns);
+	name_unref(key->name);
+	*key = (struct walk_key){ name_ref(svc->ns), name_ref(svc->name) };
+	heap_sink(p->keys.v, p->keys.n);
+}
+
+void page_init(struct page *ret, const struct model *m, const struct page_query *query)
+{
+	*ret = (struct page){ .query = *query, .model = m };
+}
+
+int page_more(struct page *p, uint64_t deadline_ns)
+{
+	if (walk_services(&p->walk, p->model, page_visit, p, deadline_ns))
+		return 1;
+	if (p->keys.n > 1)
+		qsort(p->keys.v, p->keys.n, sizeof(struct walk_key), walk_key_cmp);
+	return 0;
+}
+
+void page_fini(struct page *p)
+{
+	vec_for_each (key, &p->keys) {
+		name_unref(key->ns);
+		name_unref(key->name);
+	}
+	vec_fini(&p->keys);
+	free(p->query.after_ns);
+	free(p->query.after_name);
+	*p = (struct page){ 0 };
+}
