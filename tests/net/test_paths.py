@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Packet paths: who reaches what through which frontend, and with which source (T-073..T-097)."""
+import re
+
 import pytest
 
+import daemon
 import lab as L
 import shop
 from shop import E1, E2, KINDS, Svc
@@ -120,15 +123,10 @@ def test_wrong_port(lab, vipd, fam, proto, origin):
 @FAM
 @ORIGINS
 def test_wrong_protocol(lab, vipd, fam, origin):
-    """T-091: the steady LB service has no node port, the marker no UDP."""
-    addr = vipd_marker(fam)
+    """T-091: the marker service has one TCP port and no endpoint."""
+    addr = daemon.MARKER_IP[fam]
     shop.fails(lab, origin, addr, vipd.serial, "tcp", "reject")  # no endpoints
     shop.fails(lab, origin, addr, vipd.serial, "udp", "reject")  # no such protocol
-
-
-def vipd_marker(fam):
-    import daemon
-    return daemon.MARKER_IP[fam]
 
 
 @FAM
@@ -251,7 +249,7 @@ def test_marks_are_not_touched(lab, vipd, fam):
         for _ in range(5):
             assert L.probe(lab.client, to, number).ok
         text = lab.node.run("nft", "list", "table", *table.split())
-        changed, kept = [int(w) for w in __import__("re").findall(r"packets (\d+)", text)]
+        changed, kept = [int(w) for w in re.findall(r"packets (\d+)", text)]
         assert changed == 0 and kept > 0, text
     finally:
         lab.node.run("nft", "delete", "table", *table.split())

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""ClientIP affinity (T-108 to T-112)."""
+import time
+
+import pytest
+
+import lab as L
+from objects import entry, port, service, slice_, slice_port
+from shop import E1, E2, KINDS, Svc
+
+FAM = pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
+PROTO = pytest.mark.parametrize("proto", ("tcp", "udp"))
+# 20 independent picks of two are all alike with probability 2^-19; 3 endpoints: smaller.
+MANY = 20
+
+
+def backends(lab, to, number, proto="tcp", n=MANY, role="client", source=None):
+    out = []
+    for _ in range(n):
+        r = L.probe(lab.ns[role], to, number, proto, source=source)
+        assert r.ok, r
+        out.append(r.backend)
+    return out
+
+
+@FAM
+@PROTO
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("etp", ("Cluster", "Local"))
+def test_sticks(lab, vipd, fam, proto, kind, etp):
+    """T-108, T-112: on every frontend, both policies; and it is shared by them (SVC-32)."""
+    svc = Svc("sticky", 1, affinity=10800, etp=etp)
+    vipd.apply(svc.objects())
+    first = backends(lab, *svc.target(kind, fam), proto)
+    assert len(set(first)) == 1, first
+    if etp == "Cluster":
+        for other in KINDS:
+            assert set(backends(lab, *svc.target(other, fam), proto, 5)) == set(first)
+    vipd.check_tables()
+
+
+@FAM
+def test_clients_spread(lab, vipd, fam):
+    """Different clients are spread: 40 sources do not all meet the same of two endpoints."""
+    svc = Svc("sticky", 2, affinity=600)
+    vipd.apply(svc.objects())
+    to, number = svc.target("clusterip", fam)
+    met = {}
+    for i in range(60, 100):
+        source = L.remote(i, fam)
+        met[source] = set(backends(lab, to, number, n=3, role="node2", source=source))
+        assert len(met[source]) == 1, met[source]
+    assert set.union(*met.values()) == {E1[fam], E2[fam]}
+
+
+@FAM
+def test_expires(lab, vipd, fam):
+    """T-109: the entry is gone after the timeout; until then each connection renews it."""
+    svc = Svc("sticky", 3, affinity=2)
+    vipd.apply(svc.objects())
+    to, number = svc.target("clusterip", fam)
+    first = backends(lab, to, number, n=1)[0]
+    for _ in range(8):  # 3.2 s in all: longer than the timeout, renewed all along
+        time.sleep(0.4)
+        assert backends(lab, to, number, n=1) == [first]
+    assert entries(lab, vipd, fam)
+    time.sleep(2.3)
+    assert not entries(lab, vipd, fam)
+    # Whatever is picked now sticks again.
+    assert len(set(backends(lab, to, number, n=8))) == 1
+
+
+def entries(lab, vipd, fam):
+    """Live entries of our client in the affinity map."""
+    text = lab.node.run("nft", "list", "map", "ip" if fam == 4 else "ip6", vipd.table(fam),
+                        "affinity")
+    return [part for part in text.split(",") if L.CLIENT[fam] in part and "expires" in part]
+
+
+@FAM
+def test_moves_when_its_endpoint_goes(lab, vipd, fam):
+    """T-111, SVC-33: at once, to one that exists, and back to nothing it ever had."""
+    svc = Svc("sticky", 4, affinity=10800)
+    objs = svc.objects()
+    vipd.apply(objs)
+    to, number = svc.target("clusterip", fam)
+    first = backends(lab, to, number, n=4)[0]
+    other = E2[fam] if first == E1[fam] else E1[fam]
+    less = svc.objects()
+    for s in less[1:]:
+        s["endpoints"] = [e for e in s["endpoints"] if e["addresses"][0] != first]
+    vipd.apply(less)
+    assert set(backends(lab, to, number, n=8)) == {other}
+    vipd.apply(objs)  # the first one is back: the client stays where it is now
+    assert set(backends(lab, to, number, n=8)) == {other}
+
+
+@FAM
+def test_survives_other_changes(lab, vipd, fam):
+    """Endpoints come and go around it; slots move; the client does not."""
+    ip = L.cluster_ip(5, fam)
+    svc = service("sticky", ip, 80, affinity=10800)
+
+    def objs(numbers):
+        return [svc, slice_("sticky", [entry(L.remote(i, fam), "n2") for i in numbers], 8080)]
+    vipd.apply(objs(range(1, 11)))
+    first = backends(lab, ip, 80, n=3)[0]
+    mine = next(i for i in range(1, 11) if L.remote(i, fam) == first)
+    others = [i for i in range(1, 11) if i != mine]
+    for numbers in ([mine], [mine] + others[:3], others[5:] + [mine], list(range(1, 80)),
+                    [mine, 90, 91], list(range(1, 11))):
+        vipd.apply(objs(numbers))
+        assert set(backends(lab, ip, 80, n=6)) == {first}, numbers
+    vipd.check_tables()
+
+
+@FAM
+def test_switched_on_and_off(lab, vipd, fam):
+    """T-110."""
+    plain, sticky = Svc("sticky", 6), Svc("sticky", 6, affinity=100)
+    to, number = plain.target("clusterip", fam)
+    for _ in range(2):
+        vipd.apply(plain.objects())
+        assert len(set(backends(lab, to, number))) == 2
+        vipd.apply(sticky.objects())
+        assert len(set(backends(lab, to, number))) == 1
+    vipd.apply(Svc("sticky", 6, affinity=50).objects())
+    assert len(set(backends(lab, to, number))) == 1
+    vipd.check_tables()
+
+
+@FAM
+def test_survives_restart(lab, vipd, fam):
+    """NFT-21: the clients' memory is the kernel's."""
+    svc = Svc("sticky", 7, affinity=10800)
+    vipd.apply(svc.objects())
+    to, number = svc.target("clusterip", fam)
+    sources = [L.remote(i, fam) for i in range(60, 72)]
+    before = [backends(lab, to, number, n=1, role="node2", source=s) for s in sources]
+    vipd.kill()
+    vipd.start()
+    after = [backends(lab, to, number, n=1, role="node2", source=s) for s in sources]
+    assert before == after
+
+
+@FAM
+def test_per_port(lab, vipd, fam):
+    """SVC-32: separate for each port of a service."""
+    ip = L.cluster_ip(8, fam)
+    svc = service("sticky", ip, [port(80, "TCP", "a"), port(81, "TCP", "b")], affinity=600)
+    eps = slice_("sticky", [L.remote(i, fam) for i in (1, 2, 3, 4)],
+                 [slice_port(8080, "TCP", "a"), slice_port(8081, "TCP", "b")])
+    vipd.apply([svc, eps])
+    differ = 0
+    for i in range(60, 90):
+        a = backends(lab, ip, 80, n=2, role="node2", source=L.remote(i, fam))
+        b = backends(lab, ip, 81, n=2, role="node2", source=L.remote(i, fam))
+        assert a[0] == a[1] and b[0] == b[1]
+        differ += a[0] != b[0]
+    assert differ > 0

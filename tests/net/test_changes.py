@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Nobody notices a change: new connections all succeed while endpoints are swapped by the ten
+thousand, connections that stand survive everything that leaves their endpoint alive."""
+import json
+import random
+import time
+
+import pytest
+
+import lab as L
+import nftables
+from objects import entry, port, service, slice_, slice_port
+
+FAM = pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
+SWAPS = 10000
+
+
+def to(fam, number=1, proto="tcp", port_number=80):
+    return "%s:%s" % (proto, L.endpoint(L.cluster_ip(number, fam), port_number))
+
+
+def nothing_failed(result):
+    assert result["failed"] == 0, "%d of %d failed, the first: %s (per second: %s)" % (
+        result["failed"], result["started"], result["first_failure"], result["per_second"])
+
+
+def test_ten_thousand_swaps(lab, vipd):
+    """Each write of the manifest swaps endpoints and is waited for by the kernel's generation
+    id, so 10,000 transactions really happened. All endpoints answer all along: no connection
+    has a reason to fail, in either family, TCP or UDP."""
+    addrs = {fam: [L.remote(i, fam) for i in range(1, 9)] for fam in (4, 6)}
+    ports = [port(80, "TCP", "t"), port(80, "UDP", "u")]
+    eports = [slice_port(8080, "TCP", "t"), slice_port(8080, "UDP", "u")]
+    svc = service("swap", [L.cluster_ip(1, 4), L.cluster_ip(1, 6)], ports)
+    rng = random.Random(1)
+
+    def objs(fam):
+        return slice_("swap", rng.sample(addrs[fam], rng.randint(1, 6)), eports)
+    vipd.apply([svc, objs(4), objs(6)])
+    load = lab.flow("client", "new", "--to", to(4), "--to", to(6), "--to", to(4, proto="udp"),
+                    "--rate", "1500", "--concurrency", "64", "--seconds", "120")
+    name = {fam: vipd.manifests.file(objs(fam)) for fam in (4, 6)}
+    # Texts are made beforehand: the loop below does nothing but write and wait.
+    texts = {fam: [json.dumps(objs(fam)) for _ in range(500)] for fam in (4, 6)}
+    genid = first = vipd.nft.genid()
+    start = time.monotonic()
+    slowest = 0
+    done = 0
+    while done < SWAPS:
+        fam = 4 if done % 4 else 6
+        text = rng.choice(texts[fam])
+        if text == vipd.manifests.held.get(name[fam]):
+            continue
+        t = time.monotonic()
+        vipd.manifests.put(name[fam], text)
+        while vipd.nft.genid() == genid:
+            if time.monotonic() - t > 2:
+                # The same set in another order is no change at all.
+                break
+        slowest = max(slowest, time.monotonic() - t)
+        genid = vipd.nft.genid()
+        done += 1
+        assert time.monotonic() - start < 90, "only %d swaps in 90 s" % done
+    elapsed = time.monotonic() - start
+    result = load.stop()
+    print("%d transactions in %.1f s, slowest %.1f ms, %d connections" %
+          (genid - first, elapsed, slowest * 1e3, result["started"]))
+    assert genid - first >= SWAPS * 0.9
+    nothing_failed(result)
+    assert result["started"] > 1000
+
+
+def test_swaps_as_fast_as_can_be(lab, vipd):
+    """The manifest is rewritten without waiting: the daemon sees what it sees, and what it
+    writes is right at every moment and at the end."""
+    ips = [L.cluster_ip(2, 4), L.cluster_ip(2, 6)]
+    svc = service("storm", ips, 80)
+    rng = random.Random(2)
+
+    def objs(fam, n=None):
+        return slice_("storm", [L.remote(i, fam) for i in
+                                rng.sample(range(1, 21), n or rng.randint(1, 20))], 8080)
+    vipd.apply([svc, objs(4), objs(6)])
+    load = lab.flow("client", "new", "--to", to(4, 2), "--to", to(6, 2), "--rate", "1500",
+                    "--concurrency", "64", "--seconds", "60")
+    end = time.monotonic() + 5
+    writes = 0
+    while time.monotonic() < end:
+        o = objs(rng.choice((4, 6)))
+        vipd.manifests.put(vipd.manifests.file(o), json.dumps(o))
+        writes += 1
+    last = [svc, objs(4, 3), objs(6, 3)]
+    vipd.apply(last)
+    result = load.stop()
+    print("%d writes" % writes)
+    nothing_failed(result)
+    vipd.check_tables()
+
+
+def steady_on(lab, fam, number, n=8, role="client"):
+    """Long-lived connections, and the address of the endpoint each stands on."""
+    flow = lab.flow(role, "steady", "--to", to(fam, number), "--concurrency", str(n))
+    L.eventually(lambda: all(f["answers"] for f in flow.stat()["flows"]), 3, "no start")
+    return flow
+
+
+@FAM
+def test_established_survive(lab, vipd, fam):
+    """Every change that leaves a connection's endpoint alive leaves the connection alone; the
+    endpoint's removal from the service does too, while the pod lives (POL-28, REJ-08)."""
+    ip = L.cluster_ip(3, fam)
+    all_ = [L.remote(i, fam) for i in range(1, 9)]
+
+    def svc(**kw):
+        return service("s", ip, 80, **kw)
+
+    def eps(addrs, **kw):
+        return slice_("s", [entry(a, "n2", **kw) for a in addrs], 8080, fam=fam)
+    vipd.apply([svc(), eps(all_)])
+    flow = steady_on(lab, fam, 3)
+    changes = [
+        [svc(), eps(all_[:4])], [svc(), eps(all_[4:])], [svc(), eps(all_[::-1])],
+        [svc(), eps(all_[:1])], [svc(), eps([])], [svc(), eps(all_)],
+        [svc(affinity=100), eps(all_)], [svc(affinity=200), eps(all_[:3])], [svc(), eps(all_)],
+        [svc(itp="Local"), eps(all_)], [svc(), eps(all_, ready=False, serving=True,
+                                                   terminating=True)],
+        [svc(), eps([L.remote(i, fam) for i in range(1, 101)])], [svc(), eps(all_)],
+        [svc(lb=[L.lb_ip(3, fam)], ranges=["192.0.2.77/32"]), eps(all_)],
+        [eps(all_)], [svc()], [], [svc(), eps(all_)],
+    ]
+    for objs in changes:
+        vipd.apply(objs)
+        time.sleep(0.03)
+        s = flow.stat()
+        assert s["bad"] == 0, s
+    flow.stop()
+
+
+@FAM
+def test_rolling_update(lab, vipd, fam):
+    """T-173: pods are replaced one by one; each old one answers until it is out of the service.
+    No new connection fails, whatever the policy."""
+    ip = L.cluster_ip(4, fam)
+    port_ = port(80, "TCP", "", 30004)
+
+    def objs(numbers, draining=()):
+        out = [service("roll", ip, port_)]
+        out.append(slice_("roll", [entry(L.remote(i, fam), "n2") for i in numbers] +
+                          [entry(L.remote(i, fam), "n2", ready=False, serving=True,
+                                 terminating=True) for i in draining], 8080))
+        return out
+    vipd.apply(objs(range(1, 6)))
+    load = lab.flow("client", "new", "--to", to(fam, 4), "--to",
+                    "tcp:" + L.endpoint(L.NODE[fam], 30004), "--rate", "800", "--concurrency",
+                    "32", "--seconds", "60")
+    pods = list(range(1, 6))
+    for new in range(6, 26):
+        old = pods.pop(0)
+        pods.append(new)
+        vipd.apply(objs(pods, [old]))
+        vipd.apply(objs(pods))
+    time.sleep(0.1)
+    result = load.stop()
+    nothing_failed(result)
+    met = {int(b.rsplit(":", 1)[0].strip("[]").replace(":", ".").split(".")[-1],
+               10 if fam == 4 else 16) for b in result["backends"]}
+    assert len(met) > 10, met
+
+
+@FAM
+def test_policies_change_under_load(lab, vipd, fam):
+    """Affinity, source ranges, node ports, external policy: changed without one failure."""
+    ip = L.cluster_ip(5, fam)
+    local = [entry(L.POD["pod1"][fam], L.NODE_NAME), entry(L.POD["pod2"][fam], L.NODE_NAME),
+             entry(L.remote(1, fam), "n2")]
+    lb = L.lb_ip(5, fam)
+    variants = [{}, {"affinity": 30}, {"etp": "Local"}, {"etp": "Local", "affinity": 60},
+                {"itp": "Local"}, {"ranges": ["203.0.113.0/24", "2001:db8:1::/64"]},
+                {"ranges": ["203.0.113.0/24", "2001:db8:1::/64"], "etp": "Local"},
+                {"external_ips": [L.external_ip(5, fam)]}]
+    eps = slice_("pol", local, 8080)
+
+    def objs(kw):
+        return [service("pol", ip, port(80, "TCP", "", 30005), lb=[lb], **kw), eps]
+    vipd.apply(objs({}))
+    load = lab.flow("client", "new", "--to", to(fam, 5), "--to", "tcp:" + L.endpoint(lb, 80),
+                    "--to", "tcp:" + L.endpoint(L.NODE[fam], 30005), "--rate", "800",
+                    "--concurrency", "32", "--seconds", "60")
+    for _ in range(2):
+        for kw in variants:
+            vipd.apply(objs(kw))
+            time.sleep(0.05)
+    nothing_failed(load.stop())
+    vipd.check_tables()
+
+
+def test_many_services_at_once(lab, vipd):
+    """Three hundred services come and go in one write; the others do not notice."""
+    def objs(n):
+        out = []
+        for i in range(100, 100 + n):
+            out.append(service("m%d" % i, [L.cluster_ip(i, 4), L.cluster_ip(i, 6)],
+                               port(80, "TCP", "", 0)))
+            for fam in (4, 6):
+                out.append(slice_("m%d" % i, [L.remote(1 + i % 9, fam), L.remote(30, fam)], 8080))
+        return out
+    keep = [service("keep", L.cluster_ip(6, 4), 80),
+            slice_("keep", [L.remote(i, 4) for i in (1, 2, 3)], 8080)]
+    vipd.apply(keep)
+    load = lab.flow("client", "new", "--to", to(4, 6), "--rate", "800", "--concurrency", "32",
+                    "--seconds", "60")
+    for n in (300, 10, 250, 0, 300, 0):
+        vipd.apply(keep + objs(n), timeout=15)
+    nothing_failed(load.stop())
+    vipd.check_tables(timeout=10)
+
+
+def test_no_change_no_write(lab, vipd):
+    """IN-13, T-009, T-042: touched, reordered, relabelled objects write nothing."""
+    svc = service("same", L.cluster_ip(7, 4), 80)
+    eps = slice_("same", [L.remote(i, 4) for i in (1, 2, 3)], 8080)
+    vipd.apply([svc, eps])
+    vipd.check_tables()
+    genid = vipd.nft.genid()
+    svc2 = service("same", L.cluster_ip(7, 4), 80, annotations={"a": "b"}, labels={"x": "y"})
+    svc2["status"] = {"conditions": [{"type": "X"}]}
+    eps2 = slice_("same", [L.remote(i, 4) for i in (3, 1, 2)], 8080, version=77)
+    for objs in ([svc2, eps], [svc2, eps2], [svc, eps2], [svc, eps]):
+        vipd.write(objs)
+        for name, text in list(vipd.manifests.held.items()):
+            vipd.manifests.put(name, text)
+        time.sleep(0.15)
+        assert vipd.nft.genid() == genid
+    # And the daemon is still listening: a real change goes through.
+    vipd.apply([svc, slice_("same", [L.remote(i, 4) for i in (1, 2)], 8080)])
+    assert vipd.nft.genid() != genid
+
+
+def test_bad_objects_change_nothing(lab, vipd):
+    """The last good state of an object stays; what is wrong is named; others go on."""
+    svc = service("good", L.cluster_ip(8, 4), 80)
+    eps = slice_("good", [L.remote(1, 4)], 8080)
+    vipd.apply([svc, eps])
+    name = vipd.manifests.file(svc)
+    good = vipd.manifests.held[name]
+    broken = service("good", L.cluster_ip(8, 4), 80)
+    broken["spec"]["ports"][0]["port"] = 70000
+    for text, word in ((json.dumps(broken), "70000"), ("{\"kind\": \"Service\", ", name),
+                       ("not: [yaml", name)):
+        vipd.manifests.put(name, text)
+        L.eventually(lambda w=word: w in vipd.log(5), 3, "nothing in the log about " + word)
+        assert L.probe(lab.client, L.cluster_ip(8, 4), 80).ok
+        other = [service("other", L.cluster_ip(9, 4), 80), slice_("other", [L.remote(2, 4)], 8080)]
+        o = vipd.objects
+        vipd.manifests.write([x for x in vipd.all_objects() if x is not svc] + other +
+                             [])  # the broken file is not among what is held
+        vipd.manifests.put(name, text)
+        L.eventually(lambda: L.probe(lab.client, L.cluster_ip(9, 4), 80).ok, 3,
+                     "another service is not served")
+        vipd.objects = o
+        vipd.manifests.put(name, good)
+    vipd.apply([svc, eps])
+    vipd.check_tables()
+
+
+def test_latency_of_a_change(lab, vipd):
+    """From the rename of the file to the kernel's commit, one change at a time."""
+    svc = service("lat", L.cluster_ip(10, 4), 80)
+    vipd.apply([svc, slice_("lat", [L.remote(1, 4)], 8080)])
+    nft = nftables.Nft(lab.node)
+    times = []
+    for i in range(100):
+        o = slice_("lat", [L.remote(1 + (i + 1) % 2, 4)], 8080)
+        genid = nft.genid()
+        start = time.monotonic()
+        vipd.manifests.put(vipd.manifests.file(o), json.dumps(o))
+        while nft.genid() == genid:
+            assert time.monotonic() - start < 2
+        times.append((time.monotonic() - start) * 1e3)
+        time.sleep(0.003)
+    nft.close()
+    times.sort()
+    print("file to kernel: median %.2f ms, p99 %.2f ms" % (times[50], times[98]))
+    assert times[50] < 10, times

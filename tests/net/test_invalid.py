@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Packets that conntrack calls INVALID must not pass untranslated (T-147, NFT-46): a segment out
+of the window, sent by a pod, would reach the client from an address it never connected to; the
+client would answer with a reset, and the pod would believe it."""
+import time
+
+import pytest
+
+import lab as L
+import rawpackets
+from objects import entry, service, slice_
+from shop import E1, E2
+
+FAM = pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
+
+
+@FAM
+@pytest.mark.parametrize("where", ("local", "remote"))
+@pytest.mark.parametrize("source", ("masqueraded", "kept"))
+def test_out_of_window(lab, vipd, fam, where, source):
+    pod = E1[fam] if where == "local" else E2[fam]
+    ns = lab.pod1 if where == "local" else lab.node2
+    # The cluster IP keeps a pod's source; an outside client's is masqueraded.
+    client = lab.client if source == "masqueraded" else lab.pod3
+    address = L.CLIENT[fam] if source == "masqueraded" else L.POD["pod3"][fam]
+    ip = L.cluster_ip(1, fam)
+    vipd.apply([service("s", ip, 80), slice_("s", [entry(pod, L.NODE_NAME)], 8080)])
+
+    at_pod = rawpackets.TcpTap(ns, fam)
+    at_client = rawpackets.TcpTap(client, fam)
+    try:
+        conn, r = L.connect(client, ip, 80)
+        assert r.ok
+        first = conn.ask()
+        assert first.ok and first.backend == pod
+        assert (first.peer == address) == (source == "kept")
+        time.sleep(0.05)
+        mine = [s for s in at_pod.segments() if s[1] == first.peer_port and s[2] == 8080]
+        _, sport, _, seq, ack, _, data = mine[-1]
+        assert at_client.segments(ip), "the tap at the client sees the connection"
+        at_client.segments()
+        drops = invalid_drops(lab, vipd, fam)
+        for ahead in (1 << 30, -(1 << 29), 1 << 28):
+            rawpackets.send_segment(ns, pod, first.peer, 8080, sport, ack + ahead,
+                                    seq + len(data))
+        time.sleep(0.2)
+        strays = at_client.segments(pod)
+        assert not strays, "the client saw the pod's own address: %s" % strays
+        assert invalid_drops(lab, vipd, fam) > drops, "nothing was counted as invalid"
+        again = conn.ask()
+        assert again.ok and again.backend == pod, "the connection did not survive: %s" % again
+        conn.close()
+    finally:
+        at_pod.close()
+        at_client.close()
+
+
+def invalid_drops(lab, vipd, fam):
+    """Packets of the rules that drop invalid packets, from the listing."""
+    text = lab.node.run("nft", "-t", "list", "table", "ip" if fam == 4 else "ip6",
+                        vipd.table(fam))
+    total = 0
+    for line in text.splitlines():
+        if "invalid" in line and "packets" in line:
+            total += int(line.split("packets")[1].split()[0])
+    return total
