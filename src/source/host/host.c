@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* source/host - dump the addresses, listen for changes, dump again. */
+#include "source/host/host.h"
+
+#include <errno.h>
+#include <linux/if_addr.h>
+#include <linux/rtnetlink.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "base/log.h"
+#include "nl/attr.h"
+#include "nl/dump.h"
+
+struct host_addr {
+	struct ip_addr addr;
+	unsigned int ifindex;
+	bool is_source; /* what the kernel would choose towards the world */
+};
+
+struct host {
+	struct model *model;
+	struct host_callbacks cb;
+	struct nl_sock *query;
+	struct nl_sock *notify;
+	struct event *readable;
+	VEC(struct host_addr) addrs; /* of the dump in progress */
+};
+
+static void dump_begin(void *arg)
+{
+	struct host *h = arg;
+
+	vec_clear(&h->addrs);
+}
+
+static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
+{
+	const struct nlattr *tb[IFA_MAX + 1];
+	struct host *h = arg;
+	const struct ifaddrmsg *ifa;
+	const void *bytes;
+	uint32_t flags;
+	struct ip_addr a;
+
+	(void)err;
+	if (msg->nlmsg_type != RTM_NEWADDR || msg->nlmsg_len < NLMSG_LENGTH(sizeof(*ifa)))
+		return 0;
+	ifa = mnl_nlmsg_get_payload(msg);
+	if ((ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6) ||
+	    ifa->ifa_scope != RT_SCOPE_UNIVERSE)
+		return 0;
+	nl_attr_table(tb, IFA_MAX, msg, sizeof(*ifa));
+	flags = tb[IFA_FLAGS] && nl_attr_bytes(tb[IFA_FLAGS], 4) ? mnl_attr_get_u32(tb[IFA_FLAGS])
+								 : ifa->ifa_flags;
+	if (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED) && !(flags & IFA_F_OPTIMISTIC))
+		return 0;
+	/* On point-to-point links IFA_ADDRESS is the peer; IFA_LOCAL is ours. */
+	bytes = nl_attr_bytes(tb[IFA_LOCAL] ? tb[IFA_LOCAL] : tb[IFA_ADDRESS],
+			      ifa->ifa_family == AF_INET6 ? 16 : 4);
+	if (bytes == NULL)
+		return 0;
+	a = ip_addr_from_bytes(ifa->ifa_family, bytes);
+	if (!ip_addr_is_loopback(&a))
+		*vec_push(&h->addrs) = (struct host_addr){ .addr = a, .ifindex = ifa->ifa_index };
+	return 0;
+}
+
+/*
+ * The source the kernel would choose: connect() on a datagram socket looks the
+ * route up and sends nothing. Documentation prefixes stand for "the world"
+ * (RFC 5737, RFC 3849). Unset when there is no route.
+ */
+static struct ip_addr source_towards_world(int family)
+{
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6,
+				    .sin6_port = htons(9),
+				    .sin6_addr.s6_addr = { 0x20, 0x01, 0x0d, 0xb8, [15] = 1 } };
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_port = htons(9),
+				  .sin_addr.s_addr = htonl(0xc0000201) };
+	const struct sockaddr *to =
+		family == AF_INET6 ? (const struct sockaddr *)&in6 : (const struct sockaddr *)&in;
+	socklen_t len = family == AF_INET6 ? sizeof(in6) : sizeof(in);
+	struct ip_addr ret = { 0 };
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} name;
+	socklen_t name_len = sizeof(name);
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return ret;
+	if (connect(fd, to, len) == 0 && getsockname(fd, &name.any, &name_len) == 0)
+		ret = family == AF_INET6 ? ip_addr_from_bytes(AF_INET6, &name.in6.sin6_addr)
+					 : ip_addr_from_bytes(AF_INET, &name.in.sin_addr);
+	(void)close(fd);
+	return ret;
+}
+
+static int addr_cmp(const void *a, const void *b)
+{
+	const struct host_addr *ha = a;
+	const struct host_addr *hb = b;
+
+	if (ha->is_source != hb->is_source)
+		return ha->is_source ? -1 : 1;
+	if (ha->ifindex != hb->ifindex)
+		return ha->ifindex < hb->ifindex ? -1 : 1;
+	return ip_addr_cmp(&ha->addr, &hb->addr);
+}
+
+static int read_addrs(struct host *h, struct err *err)
+{
+	const struct nl_reader reader = { dump_begin, dump_message, h };
+	struct ip_addr source[IPFAM_N] = { source_towards_world(AF_INET),
+					   source_towards_world(AF_INET6) };
+	VEC(struct ip_addr) list = { 0 };
+	char buf[256];
+	struct nlmsghdr *req = nl_request(buf, sizeof(buf), RTM_GETADDR);
+	struct ifaddrmsg *ifa = mnl_nlmsg_put_extra_header(req, sizeof(*ifa));
+	int r;
+
+	ifa->ifa_family = AF_UNSPEC;
+	r = nl_dump(h->query, req, &reader, err);
+	if (r < 0)
+		return err_wrap(err, r, "addresses of this host");
+	vec_for_each (a, &h->addrs)
+		a->is_source = ip_addr_is_equal(&a->addr, &source[ip_fam(&a->addr)]);
+	if (h->addrs.n > 1)
+		qsort(h->addrs.v, h->addrs.n, sizeof(*h->addrs.v), addr_cmp);
+	vec_for_each (a, &h->addrs)
+		*vec_push(&list) = a->addr;
+	r = model_put_host_addrs(h->model, list.v, list.n, now_ns());
+	vec_fini(&list);
+	return r;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct host *h = arg;
+	char buf[NL_RECV_MAX / 4];
+	struct err err;
+	ssize_t n;
+	int r;
+
+	(void)fd;
+	(void)what;
+	do /* what the notifications say does not matter: the list is read again */
+		n = nl_sock_recv(h->notify, buf, sizeof(buf));
+	while (n >= 0 || n == -ENOBUFS || n == -EMSGSIZE);
+	r = read_addrs(h, &err);
+	if (r < 0)
+		log_err(LOG_AREA_SOURCE, "%s", err.text);
+	else if (r > 0)
+		h->cb.changed(h->cb.arg);
+}
+
+static int open_sockets(struct host *h, struct event_base *base, struct err *err)
+{
+	static const unsigned int groups[] = { RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR };
+	int r = nl_sock_open(&h->query, NETLINK_ROUTE, err);
+
+	if (r == 0)
+		r = nl_sock_open(&h->notify, NETLINK_ROUTE, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(groups); i++)
+		r = nl_sock_join(h->notify, groups[i], err);
+	if (r < 0)
+		return err_wrap(err, r, "addresses of this host");
+	h->readable = event_new(base, nl_sock_fd(h->notify), EV_READ | EV_PERSIST, on_readable, h);
+	if (h->readable == NULL || event_add(h->readable, NULL) < 0)
+		return err_set(err, -ENOMEM, "addresses of this host: event");
+	return 0;
+}
+
+int host_open(struct host **ret, struct event_base *base, struct model *m,
+	      const struct host_callbacks *cb, struct err *err)
+{
+	AUTO(host_close) struct host *h = xcalloc(1, sizeof(*h));
+	int r;
+
+	h->model = m;
+	h->cb = *cb;
+	r = open_sockets(h, base, err); /* listening comes first: no change can fall between */
+	if (r == 0)
+		r = read_addrs(h, err);
+	if (r < 0)
+		return r;
+	h->cb.ready(h->cb.arg);
+	*ret = TAKE(h);
+	return 0;
+}
+
+void host_close(struct host *h)
+{
+	if (h == NULL)
+		return;
+	if (h->readable != NULL)
+		event_free(h->readable);
+	nl_sock_close(h->notify);
+	nl_sock_close(h->query);
+	vec_fini(&h->addrs);
+	free(h);
+}
