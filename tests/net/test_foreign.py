@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Others on the same kernel: elements somebody inserts, rules somebody edits, a flush; and what an
+operator reads with nft."""
+import os
+import tempfile
+import time
+
+import pytest
+
+import daemon
+import lab as L
+from objects import entry, port, service, slice_, slice_port
+from shop import E1, Svc
+
+
+def nft(lab, *args):
+    return lab.node.run("nft", *args)
+
+
+def svc(i, n=1):
+    return [service("s%d" % i, [L.cluster_ip(i, 4), L.cluster_ip(i, 6)], 80),
+            slice_("s%d" % i, [L.remote(1 + (i + k) % 200, 4) for k in range(n)], 8080),
+            slice_("s%d" % i, [L.remote(1 + (i + k) % 200, 6) for k in range(n)], 8080)]
+
+
+def served(lab, i, fam=4):
+    return L.probe(lab.client, L.cluster_ip(i, fam), 80).ok
+
+
+def test_foreign_element_in_the_way(lab, vipd):
+    """Somebody's element has the key of a service that comes: that one is programmed too (or
+    isolated and named), and every other service of the same write is."""
+    vipd.apply(svc(1))
+    nft(lab, "add", "element", "ip", vipd.table(4), "frontends",
+        "{ %s . tcp . 80 : 0:7ffe }" % L.cluster_ip(2, 4))
+    vipd.apply(svc(1) + svc(2) + svc(3) + svc(4))
+    for i in (1, 3, 4):
+        assert served(lab, i), i
+    L.eventually(lambda: served(lab, 2) or "s2" in vipd.ctl("status"), 5,
+                 "the service is neither served nor named")
+    L.eventually(lambda: served(lab, 2), 5, "the foreign element was not replaced")
+    vipd.check_tables()
+
+
+@pytest.mark.parametrize("name,element", (
+    ("vips", "{ 10.99.99.99 }"), ("cluster_ips", "{ 10.99.99.98 }"),
+    ("frontends", "{ 10.99.99.97 . tcp . 80 : 0:1ffe }"),
+    ("masq_frontends", "{ 10.99.99.96 . tcp . 80 }")))
+def test_foreign_element_is_swept(lab, vipd, name, element):
+    """The generation id says at once that somebody wrote; what nobody asked for is removed."""
+    vipd.apply(svc(1))
+    nft(lab, "add", "element", "ip", vipd.table(4), name, element)
+    vipd.check_tables(timeout=5)
+
+
+@pytest.mark.parametrize("name,element", (
+    ("vips", "{ %s }" % L.cluster_ip(1, 4)), ("cluster_ips", "{ %s }" % L.cluster_ip(1, 4)),
+    ("frontends", "{ %s . tcp . 80 }" % L.cluster_ip(1, 4))))
+def test_deleted_element_is_restored(lab, vipd, name, element):
+    vipd.apply(svc(1))
+    assert served(lab, 1)
+    nft(lab, "delete", "element", "ip", vipd.table(4), name, element)
+    L.eventually(lambda: served(lab, 1), 5, "the element was not restored")
+    vipd.check_tables(timeout=5)
+
+
+@pytest.mark.parametrize("name", ("frontends", "endpoints", "vips"))
+def test_flushed_set_is_restored(lab, vipd, name):
+    vipd.apply(svc(1) + svc(2) + svc(3))
+    nft(lab, "flush", "map" if name != "vips" else "set", "ip", vipd.table(4), name)
+    L.eventually(lambda: all(served(lab, i) for i in (1, 2, 3)), 5, "not restored")
+    vipd.check_tables(timeout=5)
+
+
+@pytest.mark.no_steady
+@pytest.mark.parametrize("how", ("flush ruleset", "delete table ip vipd", "flush table ip vipd"))
+def test_table_gone(lab, vipd, how):
+    """T-126: rebuilt within a second or two, by itself."""
+    vipd.apply(svc(1) + svc(2))
+    lab.node.run("nft", *how.replace("vipd", vipd.table(4)).split())
+    start = time.monotonic()
+    L.eventually(lambda: served(lab, 1) and served(lab, 2, 6), 5, "not rebuilt")
+    print("%s: served again after %.0f ms" % (how, (time.monotonic() - start) * 1e3))
+    vipd.check_tables(timeout=5)
+
+
+def test_edited_rule_is_restored(lab, vipd):
+    """Somebody empties a chain of ours."""
+    vipd.apply(svc(1))
+    nft(lab, "flush", "chain", "ip", vipd.table(4), "services")
+    L.eventually(lambda: served(lab, 1), 5, "the chain was not restored")
+    vipd.check_tables(timeout=5)
+
+
+def test_other_tables_are_not_touched(lab, vipd):
+    """NFT-03: through a sync, a repair and a restart."""
+    text = "table ip foreign { chain c { type filter hook forward priority 10; " \
+           "counter accept; }; set s { type ipv4_addr; elements = { 10.1.2.3 }; }; }"
+    nft(lab, text)
+    try:
+        before = nft(lab, "-s", "list", "table", "ip", "foreign")
+        vipd.apply(svc(1) + svc(2))
+        nft(lab, "flush", "map", "ip", vipd.table(4), "frontends")
+        L.eventually(lambda: served(lab, 1), 5, "not restored")
+        vipd.kill()
+        vipd.start()
+        assert nft(lab, "-s", "list", "table", "ip", "foreign") == before
+    finally:
+        nft(lab, "delete", "table", "ip", "foreign")
+
+
+def test_noise_of_others_does_not_disturb(lab, vipd):
+    """Others commit all the time: changes still go through, nothing fails, nothing is lost."""
+    nft(lab, "table ip noise { set s { type ipv4_addr; }; }")
+    noise = lab.node.popen("sh", "-c", "i=0; while [ $i -lt 400 ]; do i=$((i+1)); "
+                           "nft add element ip noise s '{ 10.9.0.1 }'; "
+                           "nft delete element ip noise s '{ 10.9.0.1 }'; done")
+    try:
+        for n in range(1, 12):
+            vipd.apply(svc(1, n) + svc(2, 1 + n % 3))
+            assert served(lab, 1)
+        vipd.kill()
+        vipd.start()
+        vipd.check_tables()
+    finally:
+        noise.kill()
+        noise.wait()
+        nft(lab, "delete", "table", "ip", "noise")
+
+
+def feature_rich():
+    out = []
+    for i, kw in enumerate(({}, {"etp": "Local"}, {"itp": "Local"}, {"affinity": 300},
+                            {"ranges": ["203.0.113.0/25", "2001:db8:1::/120"]},
+                            {"ranges": ["203.0.113.0/25", "2001:db8:1::/120"], "etp": "Local",
+                             "affinity": 60})):
+        out += Svc("f%d" % i, 10 + i, **kw).objects()
+    out += Svc("f9", 19, "none").objects()
+    for fam in (4, 6):
+        out.append(service("big%d" % fam, L.cluster_ip(30 + fam, fam), 80))
+        out.append(slice_("big%d" % fam, [L.remote(i, fam) for i in range(1, 70)], 8080))
+    return out
+
+
+def test_listing_is_readable(lab, vipd):
+    """`nft list ruleset` works with everything in it, and shows keys as people write them."""
+    vipd.apply(feature_rich())
+    vipd.check_tables()
+    text = nft(lab, "list", "ruleset")
+    assert "%s . tcp . 80" % L.cluster_ip(10, 4) in text
+    assert "%s . udp . 80" % L.cluster_ip(10, 6) in text
+    assert "table ip vipd" in text and "table ip6 vipd" in text
+    nft(lab, "-j", "list", "ruleset")
+
+
+def test_listing_loads_back(lab, vipd):
+    """What nft prints, nft reads: the copy serves the same traffic, in a node of its own whose
+    vipd is dead."""
+    vipd.apply(feature_rich())
+    vipd.check_tables()
+    held = {fam: vipd.tables(fam) for fam in (4, 6)}
+    with tempfile.NamedTemporaryFile("w", suffix=".nft") as f, L.Lab() as other:
+        f.write(nft(lab, "-s", "list", "ruleset"))
+        f.flush()
+        other.node.run("nft", "-f", f.name)
+        copy = daemon.Vipd(other)
+        try:
+            for fam in (4, 6):
+                table = copy.tables(fam)
+                for name in ("frontends", "endpoints", "vips", "cluster_ips", "ranges",
+                             "masq_frontends", "masq_hosts", "kinds", "xl_local", "aff_endpoints"):
+                    assert getattr(table, name) == getattr(held[fam], name), name
+            for i in (10, 11, 13, 14):
+                assert L.probe(other.client, L.cluster_ip(i, 4), 80).ok
+                assert L.probe(other.client, L.cluster_ip(i, 6), 80).ok
+            # And a vipd that starts on it makes it its own without a gap.
+            load = other.flow("client", "new", "--to",
+                              "tcp:" + L.endpoint(L.cluster_ip(10, 4), 80), "--rate", "300",
+                              "--concurrency", "16", "--seconds", "30")
+            copy.write(feature_rich())
+            copy.start()
+            copy.check_tables()
+            r = load.stop()
+            assert r["failed"] == 0, r["first_failure"]
+        finally:
+            copy.close()
+
+
+def test_layout_is_fixed(lab, vipd):
+    """No chain, rule or set is made or deleted because of a service: only elements differ, but
+    for the chains of sizes and timeouts never seen before."""
+    vipd.apply([])
+    before = {fam: (sorted(vipd.nft.chains(fam, vipd.table(fam))),
+                    sorted(vipd.nft.sets(fam, vipd.table(fam)))) for fam in (4, 6)}
+    vipd.apply([o for i in range(40) for o in svc(i + 1, 1 + i % 5)] + Svc("x", 90).objects())
+    after = {fam: (sorted(vipd.nft.chains(fam, vipd.table(fam))),
+                   sorted(vipd.nft.sets(fam, vipd.table(fam)))) for fam in (4, 6)}
+    assert before == after
+    os.sync()
+
+
+def test_small_batches(lab, vipd):
+    """One endpoint change is one transaction."""
+    vipd.apply([o for i in range(40) for o in svc(i + 1, 3)])
+    genid = vipd.nft.genid()
+    objs = [o for i in range(40) for o in svc(i + 1, 3)]
+    objs[1] = slice_("s1", [L.remote(201, 4), L.remote(3, 4), L.remote(4, 4)], 8080)
+    vipd.write(objs)
+    L.eventually(lambda: vipd.nft.genid() != genid, 3, "no write")
+    time.sleep(0.1)
+    assert vipd.nft.genid() == genid + 1
+    assert entry(E1[4]) and port(1) and slice_port(1)

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Restarts: nothing changed writes nothing; what changed meanwhile is applied; kill -9 at any
+moment under load loses no connection."""
+import json
+import random
+import time
+
+import pytest
+
+import daemon
+import lab as L
+from objects import entry, port, service, slice_, slice_port
+from stream import Stream
+
+
+def everything(seed=5, steps=120):
+    """A good mix of all features, without the stream's own Node object."""
+    s = Stream(seed, [L.NODE[4], L.NODE[6]])
+    for _ in range(25):
+        s.change_add_service()
+    for _ in range(steps):
+        s.step()
+    return [o for o in s.list() if o["kind"] != "Node"]
+
+
+def to(fam, number, proto="tcp"):
+    return "%s:%s" % (proto, L.endpoint(L.cluster_ip(number, fam), 80))
+
+
+@pytest.mark.parametrize("how", ("kill", "stop"))
+def test_nothing_changed_nothing_written(lab, vipd, how):
+    """The generation id counts every commit of anybody in the namespace: it must stand still."""
+    vipd.apply(everything(), timeout=10)
+    vipd.check_tables()
+    genid = vipd.nft.genid()
+    getattr(vipd, how)()
+    assert vipd.nft.genid() == genid, "ending wrote something"
+    vipd.check_tables()  # LIFE-21: everything stays
+    vipd.start()
+    time.sleep(0.5)
+    assert vipd.nft.genid() == genid, "a restart with nothing changed wrote something"
+    # It is not asleep: the next change is taken.
+    vipd.apply(everything()[:-1], timeout=10)
+    vipd.check_tables()
+
+
+def test_twenty_restarts_write_nothing(lab, vipd):
+    """Whatever the random order of anything inside: never a write."""
+    vipd.apply(everything(6), timeout=10)
+    genid = vipd.nft.genid()
+    for _ in range(20):
+        vipd.kill()
+        vipd.start()
+        assert vipd.nft.genid() == genid
+
+
+def test_changes_while_down(lab, vipd):
+    """Everything that happened meanwhile is applied, and nothing else is touched."""
+    s = Stream(7, [L.NODE[4], L.NODE[6]])
+    for _ in range(25):
+        s.change_add_service()
+
+    def objs():
+        return [o for o in s.list() if o["kind"] != "Node"]
+    vipd.apply(objs(), timeout=10)
+    for _ in range(8):
+        vipd.kill()
+        for _ in range(12):
+            s.step()
+        vipd.serial += 1
+        vipd.write(objs())
+        vipd.start()
+        vipd.check_tables()
+
+
+def test_endpoint_gone_while_down(lab, vipd):
+    """A service whose endpoint was replaced while nobody watched leads to the new one."""
+    ip = L.cluster_ip(700, 4)
+    svc = service("down", ip, 80)
+    vipd.apply([svc, slice_("down", [L.remote(1, 4)], 8080)])
+    assert L.probe(lab.client, ip, 80).backend == L.remote(1, 4)
+    vipd.kill()
+    assert L.probe(lab.client, ip, 80).backend == L.remote(1, 4)
+    vipd.write([svc, slice_("down", [L.remote(2, 4)], 8080)])
+    vipd.start()
+    assert L.probe(lab.client, ip, 80).backend == L.remote(2, 4)
+    vipd.kill()
+    vipd.write([])
+    vipd.start()
+    vipd.check_tables()
+
+
+def test_kill_in_the_middle_of_syncs(lab, vipd):
+    """Thirty times: changes without a pause, kill -9 at a random moment, start again. A stable
+    service under load never fails; at the end the kernel is right."""
+    stable = [service("stable", [L.cluster_ip(701, 4), L.cluster_ip(701, 6)],
+                      [port(80, "TCP", "t"), port(80, "UDP", "u")])] + \
+        [slice_("stable", [entry(L.POD["pod1"][f], L.NODE_NAME), entry(L.remote(1, f), "n2"),
+                           entry(L.remote(2, f), "n2")],
+                [slice_port(8080, "TCP", "t"), slice_port(8080, "UDP", "u")]) for f in (4, 6)]
+    swapped = service("swapped", [L.cluster_ip(702, 4), L.cluster_ip(702, 6)], 80)
+    rng = random.Random(3)
+
+    def churn(i):
+        """A hundred services whose endpoints and kinds change, and the swapped one."""
+        out = []
+        for n in range(100):
+            if rng.random() < 0.2:
+                continue
+            fam = 4 if n % 2 else 6
+            out.append(service("c%d" % n, L.cluster_ip(800 + n, fam), 80,
+                               affinity=rng.choice([None, None, 60]),
+                               lb=rng.choice([(), (L.lb_ip(20 + n, fam),)]),
+                               etp=rng.choice([None, "Local"])))
+            out.append(slice_("c%d" % n, [L.remote(k, fam) for k in
+                                          rng.sample(range(1, 30), rng.randint(1, 9))], 8080))
+        out.append(swapped)
+        for fam in (4, 6):
+            out.append(slice_("swapped", [L.remote(k, fam) for k in
+                                          rng.sample(range(1, 30), rng.randint(1, 9))], 8080))
+        return out
+    vipd.apply(stable + churn(0), timeout=10)
+    load = lab.flow("client", "new", "--to", to(4, 701), "--to", to(6, 701),
+                    "--to", to(4, 701, "udp"), "--to", to(4, 702), "--to", to(6, 702),
+                    "--rate", "1000", "--concurrency", "64", "--seconds", "120")
+    for i in range(30):
+        vipd.write(stable + churn(i))
+        time.sleep(rng.random() * 0.03)
+        vipd.kill()
+        vipd.write(stable + churn(i))
+        vipd.start(wait=False)
+        # Sometimes killed again before it is even ready.
+        time.sleep(rng.random() * 0.06)
+        if i % 3:
+            vipd.wait_ready()
+    if not vipd.is_running():
+        vipd.start(wait=False)
+    vipd.wait_ready()
+    vipd.apply(stable + churn(99), timeout=10)
+    vipd.check_tables()
+    result = load.stop()
+    assert result["failed"] == 0, (result["first_failure"], result["per_second"])
+
+
+def test_no_write_before_the_first_list(lab, vipd, tmp_path):
+    """IN-19: a folder that cannot be read yet must not empty the kernel."""
+    ip = L.cluster_ip(703, 4)
+    vipd.apply([service("keep", ip, 80), slice_("keep", [L.remote(1, 4)], 8080)])
+    genid = vipd.nft.genid()
+    vipd.kill()
+    real = vipd.manifests.path
+    moved = real + ".away"
+    __import__("os").rename(real, moved)
+    try:
+        vipd.start(wait=False)
+        time.sleep(0.4)
+        assert vipd.nft.genid() == genid
+        assert L.probe(lab.client, ip, 80).ok
+    finally:
+        vipd.kill()
+        __import__("os").rename(moved, real)
+    vipd.start()
+    assert vipd.nft.genid() == genid
+
+
+def test_folder_emptied_is_obeyed(lab, vipd):
+    """Deleting manifests is a wish, not an accident: the services go."""
+    ip = L.cluster_ip(704, 4)
+    vipd.apply([service("gone", ip, 80), slice_("gone", [L.remote(1, 4)], 8080)])
+    vipd.apply([])
+    assert not [k for k in vipd.tables(4).frontends if k[1] == ip]
+    vipd.check_tables()
+
+
+@pytest.mark.no_steady
+def test_cleanup_leaves_nothing(lab, vipd):
+    """--cleanup removes what is ours, and only that."""
+    with L.Lab(servers=False) as other:
+        other.node.run("nft", "table ip foreign { set s { type ipv4_addr; elements = { 10.0.0.1 }; }; }")
+        mine = daemon.Vipd(other)
+        try:
+            mine.write(everything(8))
+            mine.start()
+            assert "vipd" in mine.nft.tables(4) and "vipd" in mine.nft.tables(6)
+            mine.stop()
+            other.node.run(*mine.argv(), "--cleanup")
+            assert set(mine.nft.tables(4)) == {"foreign"} and not mine.nft.tables(6)
+            other.node.run(*mine.argv(), "--cleanup")  # nothing to do is no error
+        finally:
+            mine.close()
+
+
+def test_two_at_once(lab, vipd):
+    """A second daemon on the same node is a mistake: it says so and ends, or waits; the first
+    one's state is not disturbed."""
+    ip = L.cluster_ip(705, 4)
+    vipd.apply([service("one", ip, 80), slice_("one", [L.remote(1, 4)], 8080)])
+    with open(vipd.log_path, "ab") as log:
+        second = lab.node.popen(*vipd.argv(), stdout=log, stderr=log)
+    time.sleep(0.5)
+    try:
+        assert second.poll() not in (None, 0), "a second vipd runs on the same control socket"
+    finally:
+        if second.poll() is None:
+            second.kill()
+        second.wait()
+    assert L.probe(lab.client, ip, 80).ok
+    assert vipd.status().get("state") == "running", "the first one lost its control socket"
+
+
+def test_json_and_yaml(lab, vipd):
+    """The same objects as one YAML file of many documents and as a List."""
+    yaml = pytest.importorskip("yaml")
+    ip = {4: L.cluster_ip(706, 4), 6: L.cluster_ip(707, 4)}
+    vipd.apply([])
+    one = [service("y", ip[4], 80), slice_("y", [L.remote(1, 4)], 8080)]
+    two = [service("l", ip[6], 80), slice_("l", [L.remote(2, 4)], 8080)]
+    vipd.manifests.put("many.yaml", "---\n".join(yaml.safe_dump(o) for o in one))
+    vipd.manifests.put("list.json", json.dumps({"apiVersion": "v1", "kind": "List", "items": two}))
+    try:
+        L.eventually(lambda: L.probe(lab.client, ip[4], 80).ok and L.probe(lab.client, ip[6], 80).ok,
+                     3, "manifests of other forms are not served")
+    finally:
+        vipd.manifests.delete("many.yaml")
+        vipd.manifests.delete("list.json")
+    vipd.apply([])
+    vipd.check_tables()

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A random stream of changes; after each step the kernel is compared with the second resolver.
+
+VIPD_STREAM_SEED and VIPD_STREAM_SECONDS choose another stream, and how long.
+"""
+import os
+import random
+import time
+
+import pytest
+
+import daemon
+import lab as L
+from stream import Stream
+
+SECONDS = float(os.environ.get("VIPD_STREAM_SECONDS", "20"))
+SEED = int(os.environ.get("VIPD_STREAM_SEED", "1"))
+
+
+def objects(stream):
+    return stream.list()
+
+
+def run_stream(vipd, seed, seconds, restarts):
+    s = Stream(seed, [L.NODE[4], L.NODE[6]])
+    vipd.base = False
+    vipd.write([])
+    for _ in range(12):
+        s.change_add_service()
+    steps = []
+    end = time.monotonic() + seconds
+    rng = random.Random(seed)
+    while time.monotonic() < end:
+        steps.append(s.step())
+        if restarts and rng.random() < 0.05:
+            steps[-1] += " (down)"
+            vipd.kill()
+            vipd.write(objects(s))
+            vipd.start()
+        else:
+            vipd.write(objects(s))
+        try:
+            vipd.check_tables(timeout=2)
+        except AssertionError as e:
+            raise AssertionError("seed %d, step %d: %s\nbefore: %s\n%s" % (
+                seed, len(steps), steps[-1], "; ".join(steps[-4:-1]), e)) from None
+    print("seed %d: %d steps" % (seed, len(steps)))
+    assert len(steps) > seconds  # slower than a step a second is no test
+
+
+@pytest.mark.no_steady
+@pytest.mark.parametrize("name,seed,flags,restarts", (
+    ("default", SEED, {}, False),
+    ("restarts", SEED + 1, {"--nodeport-addresses": "0.0.0.0/0,fd00:192::/64"}, True),
+    ("no-detector", SEED + 2, {"--cluster-cidr": None, "--masquerade-all": True,
+                               "--service-cluster-ip-range": None}, False)))
+def test_stream(lab, name, seed, flags, restarts):
+    vipd = daemon.Vipd(lab, flags)
+    try:
+        vipd.base = False
+        vipd.write([])
+        vipd.start()
+        run_stream(vipd, seed, SECONDS, restarts)
+    finally:
+        vipd.close()
+        lab.node.run("nft", "flush", "ruleset")
