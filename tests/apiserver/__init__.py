@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A Kubernetes API server for tests and benchmarks. Start with README.md."""
