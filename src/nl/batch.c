@@ -42,14 +42,20 @@ static struct nlmsghdr *header_at(const struct nl_batch *b, size_t offset)
 	return (struct nlmsghdr *)(void *)(b->buf + offset);
 }
 
+/* libmnl leaves padding as it finds it: let it not find other memory's contents. */
+static void buffer_grow(struct nl_batch *b, size_t cap)
+{
+	b->buf = xreallocarray(b->buf, cap, 1);
+	memset(b->buf + b->cap, 0, cap - b->cap);
+	b->cap = cap;
+}
+
 /* Finish the current message and make room for `size` more bytes. */
 static size_t append_at(struct nl_batch *b, size_t size)
 {
 	b->used = nl_batch_bytes(b);
-	if (b->cap - b->used < size) {
-		b->cap = MAX(b->cap * 2, b->used + size);
-		b->buf = xreallocarray(b->buf, b->cap, 1);
-	}
+	if (b->cap - b->used < size)
+		buffer_grow(b, MAX(b->cap * 2, b->used + size));
 	return b->used;
 }
 
@@ -97,10 +103,8 @@ void nl_batch_reset(struct nl_batch *b, uint32_t genid)
 	vec_clear(&b->marks);
 	b->refusal = (struct nl_refusal){ 0 };
 	b->used = 0;
-	if (b->cap < FRAME_MAX) {
-		b->cap = NL_BATCH_MSG_MAX + 2 * FRAME_MAX;
-		b->buf = xreallocarray(b->buf, b->cap, 1);
-	}
+	if (b->cap == 0)
+		buffer_grow(b, NL_BATCH_MSG_MAX + 2 * FRAME_MAX);
 	h = put_header(b, 0, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, 0);
 	if (genid != 0)
 		mnl_attr_put_u32(h, NFNL_BATCH_GENID, htonl(genid));

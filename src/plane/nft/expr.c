@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/nft/expr.h"
+
+#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <assert.h>
+#include <stdio.h> /* libnftnl/expr.h needs FILE */
+
+#include <libnftnl/expr.h>
+#include <libnftnl/rule.h>
+#include <linux/icmp.h>
+#include <linux/icmpv6.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_tuple_common.h>
+#include <linux/netfilter/nf_nat.h>
+#include <linux/netfilter/nf_tables.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "nl/attr.h"
+#include "plane/nft/sets.h"
+
+/* Header offsets: RFC 791 section 3.1, RFC 8200 section 3; a port's is that of TCP, UDP, SCTP. */
+#define IP4_SADDR 12
+#define IP4_DADDR 16
+#define IP6_SADDR 8
+#define IP6_DADDR 24
+#define TH_DPORT 2
+
+/* The largest rule of the layout has 15 expressions and takes about 1 KiB. */
+#define RULE_BYTES_MAX 4096
+
+void nft_rules_fini(struct nft_rules *rs)
+{
+	vec_for_each (r, &rs->v)
+		nftnl_rule_free(r->r);
+	vec_fini(&rs->v);
+}
+
+void nft_rule_begin(struct nft_rules *rs)
+{
+	struct nftnl_rule *r = nftnl_rule_alloc();
+
+	assert(r != NULL);
+	*vec_push(&rs->v) = (struct nft_rule){ .r = r };
+}
+
+void nft_rules_hash(struct nft_rules *rs)
+{
+	vec_for_each (r, &rs->v) {
+		const struct nlattr *tb[NFTA_RULE_MAX + 1];
+		char buf[RULE_BYTES_MAX] = { 0 }; /* libmnl does not clear the padding */
+		struct nlmsghdr *h = mnl_nlmsg_put_header(buf);
+		const struct nlattr *exprs;
+
+		/* The anonymous set's number is still unset here: it must not count. */
+		nftnl_rule_nlmsg_build_payload(h, r->r);
+		assert(h->nlmsg_len <= sizeof(buf));
+		nl_attr_table(tb, NFTA_RULE_MAX, h, 0);
+		exprs = tb[NFTA_RULE_EXPRESSIONS];
+		assert(exprs != NULL);
+		r->hash = hash_bytes_fixed(mnl_attr_get_payload(exprs),
+					   mnl_attr_get_payload_len(exprs), 0x76697064, 1);
+		r->hash |= r->hash == 0;
+	}
+}
+
+static struct nftnl_expr *expr_add(struct nft_rules *rs, const char *name)
+{
+	struct nftnl_expr *e = nftnl_expr_alloc(name);
+
+	assert(e != NULL && rs->v.n > 0);
+	nftnl_rule_add_expr(rs->v.v[rs->v.n - 1].r, e);
+	return e;
+}
+
+/* The kernel reports word 0, 4, 8, 12 as the 128 bit registers 1..4: write them that way too. */
+static uint32_t reg(unsigned int word)
+{
+	assert(word < 16);
+	return word % 4 == 0 ? NFT_REG_1 + word / 4 : NFT_REG32_00 + word;
+}
+
+static void payload(struct nft_rules *rs, uint32_t base, uint32_t offset, uint32_t len,
+		    unsigned int word)
+{
+	struct nftnl_expr *e = expr_add(rs, "payload");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_BASE, base);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_DREG, reg(word));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_OFFSET, offset);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_LEN, len);
+}
+
+void nft_expr_saddr(struct nft_rules *rs, enum ipfam fam, unsigned int word)
+{
+	payload(rs, NFT_PAYLOAD_NETWORK_HEADER, fam == IPFAM_V6 ? IP6_SADDR : IP4_SADDR,
+		(uint32_t)ip_len(fam), word);
+}
+
+void nft_expr_daddr(struct nft_rules *rs, enum ipfam fam, unsigned int word)
+{
+	payload(rs, NFT_PAYLOAD_NETWORK_HEADER, fam == IPFAM_V6 ? IP6_DADDR : IP4_DADDR,
+		(uint32_t)ip_len(fam), word);
+}
+
+void nft_expr_dport(struct nft_rules *rs, unsigned int word)
+{
+	payload(rs, NFT_PAYLOAD_TRANSPORT_HEADER, TH_DPORT, 2, word);
+}
+
+void nft_expr_meta(struct nft_rules *rs, uint32_t key, unsigned int word)
+{
+	struct nftnl_expr *e = expr_add(rs, "meta");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_META_KEY, key);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_META_DREG, reg(word));
+}
+
+void nft_expr_meta_set(struct nft_rules *rs, uint32_t key, unsigned int word)
+{
+	struct nftnl_expr *e = expr_add(rs, "meta");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_META_KEY, key);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_META_SREG, reg(word));
+}
+
+void nft_expr_ct(struct nft_rules *rs, uint32_t key, unsigned int word)
+{
+	struct nftnl_expr *e = expr_add(rs, "ct");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_KEY, key);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_DREG, reg(word));
+}
+
+void nft_expr_ct_original(struct nft_rules *rs, uint32_t key, unsigned int word)
+{
+	struct nftnl_expr *e = expr_add(rs, "ct");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_KEY, key);
+	nftnl_expr_set_u8(e, NFTNL_EXPR_CT_DIR, IP_CT_DIR_ORIGINAL);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_DREG, reg(word));
+}
+
+void nft_expr_number(struct nft_rules *rs, unsigned int word, uint32_t value)
+{
+	struct nftnl_expr *e = expr_add(rs, "immediate");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_DREG, reg(word));
+	nftnl_expr_set_data(e, NFTNL_EXPR_IMM_DATA, &value, sizeof(value));
+}
+
+void nft_expr_random(struct nft_rules *rs, unsigned int word, uint32_t modulus)
+{
+	struct nftnl_expr *e = expr_add(rs, "numgen");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NG_DREG, reg(word));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NG_TYPE, NFT_NG_RANDOM);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NG_MODULUS, modulus);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NG_OFFSET, 0);
+}
+
+void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word)
+{
+	struct nftnl_expr *e = expr_add(rs, "fib");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_FLAGS, flags);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_DREG, reg(word));
+}
+
+void nft_expr_mask(struct nft_rules *rs, unsigned int word, uint32_t mask)
+{
+	struct nftnl_expr *e = expr_add(rs, "bitwise");
+	uint32_t zero = 0;
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_SREG, reg(word));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_DREG, reg(word));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_OP, NFT_BITWISE_BOOL);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_LEN, sizeof(mask));
+	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_MASK, &mask, sizeof(mask));
+	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_XOR, &zero, sizeof(zero));
+}
+
+void nft_expr_hton(struct nft_rules *rs, unsigned int word)
+{
+	struct nftnl_expr *e = expr_add(rs, "byteorder");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BYTEORDER_DREG, reg(word));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BYTEORDER_SREG, reg(word));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BYTEORDER_OP, NFT_BYTEORDER_HTON);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BYTEORDER_LEN, 4);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BYTEORDER_SIZE, 4);
+}
+
+void nft_expr_cmp(struct nft_rules *rs, uint32_t op, unsigned int word, const void *data,
+		  uint32_t len)
+{
+	struct nftnl_expr *e = expr_add(rs, "cmp");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_CMP_SREG, reg(word));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_CMP_OP, op);
+	nftnl_expr_set(e, NFTNL_EXPR_CMP_DATA, data, len);
+}
+
+static struct nftnl_expr *lookup(struct nft_rules *rs, unsigned int word, const char *set)
+{
+	struct nftnl_expr *e = expr_add(rs, "lookup");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_LOOKUP_SREG, reg(word));
+	nftnl_expr_set_str(e, NFTNL_EXPR_LOOKUP_SET, set);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_LOOKUP_SET_ID, 0);
+	return e;
+}
+
+void nft_expr_in(struct nft_rules *rs, unsigned int word, const char *set)
+{
+	(void)lookup(rs, word, set);
+}
+
+void nft_expr_not_in(struct nft_rules *rs, unsigned int word, const char *set)
+{
+	nftnl_expr_set_u32(lookup(rs, word, set), NFTNL_EXPR_LOOKUP_FLAGS, NFT_LOOKUP_F_INV);
+}
+
+void nft_expr_l4protos(struct nft_rules *rs)
+{
+	struct nftnl_expr *e;
+
+	nft_expr_meta(rs, NFT_META_L4PROTO, 0);
+	e = lookup(rs, 0, nft_set_desc_l4protos()->name);
+	assert(rs->v.v[rs->v.n - 1].l4protos == NULL);
+	rs->v.v[rs->v.n - 1].l4protos = e;
+}
+
+void nft_expr_map(struct nft_rules *rs, unsigned int word, const char *map)
+{
+	nftnl_expr_set_u32(lookup(rs, word, map), NFTNL_EXPR_LOOKUP_DREG, reg(word));
+}
+
+void nft_expr_vmap(struct nft_rules *rs, unsigned int word, const char *map)
+{
+	nftnl_expr_set_u32(lookup(rs, word, map), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_VERDICT);
+}
+
+void nft_expr_dynset(struct nft_rules *rs, uint32_t op, const char *map, unsigned int key,
+		     unsigned int data, uint64_t timeout_ms)
+{
+	struct nftnl_expr *e = expr_add(rs, "dynset");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_OP, op);
+	nftnl_expr_set_str(e, NFTNL_EXPR_DYNSET_SET_NAME, map);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SET_ID, 0);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SREG_KEY, reg(key));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SREG_DATA, reg(data));
+	if (timeout_ms != 0)
+		nftnl_expr_set_u64(e, NFTNL_EXPR_DYNSET_TIMEOUT, timeout_ms);
+}
+
+void nft_expr_counter(struct nft_rules *rs)
+{
+	struct nftnl_expr *e = expr_add(rs, "counter");
+
+	nftnl_expr_set_u64(e, NFTNL_EXPR_CTR_PACKETS, 0);
+	nftnl_expr_set_u64(e, NFTNL_EXPR_CTR_BYTES, 0);
+}
+
+void nft_expr_verdict(struct nft_rules *rs, int verdict, const char *chain)
+{
+	struct nftnl_expr *e = expr_add(rs, "immediate");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_VERDICT, (uint32_t)verdict);
+	if (chain != NULL)
+		nftnl_expr_set_str(e, NFTNL_EXPR_IMM_CHAIN, chain);
+}
+
+void nft_expr_dnat(struct nft_rules *rs, enum ipfam fam, unsigned int addr, unsigned int port)
+{
+	struct nftnl_expr *e = expr_add(rs, "nat");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_FAMILY, fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_REG_ADDR_MIN, reg(addr));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_REG_PROTO_MIN, reg(port));
+}
+
+void nft_expr_masquerade(struct nft_rules *rs)
+{
+	struct nftnl_expr *e = expr_add(rs, "masq");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_MASQ_FLAGS, NF_NAT_RANGE_PROTO_RANDOM_FULLY);
+}
+
+static void reject(struct nft_rules *rs, uint32_t type, uint8_t code)
+{
+	struct nftnl_expr *e = expr_add(rs, "reject");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_REJECT_TYPE, type);
+	nftnl_expr_set_u8(e, NFTNL_EXPR_REJECT_CODE, code);
+}
+
+void nft_expr_reject_tcp(struct nft_rules *rs)
+{
+	reject(rs, NFT_REJECT_TCP_RST, 0);
+}
+
+void nft_expr_reject_port(struct nft_rules *rs, enum ipfam fam)
+{
+	reject(rs, NFT_REJECT_ICMP_UNREACH,
+	       fam == IPFAM_V6 ? ICMPV6_PORT_UNREACH : ICMP_PORT_UNREACH);
+}

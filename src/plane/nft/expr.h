@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/expr - rules of the constant part, expression by expression.
+ *
+ * A rule is a straight list of expressions over sixteen 32 bit registers, here
+ * "words" 0..15. A lookup's key is one run of words; an address takes one word
+ * in IPv4 and four in IPv6. A rule ends at the first expression that does not
+ * match. Each function appends the expression that nft writes for its statement,
+ * with the same attributes, so that nft prints the statement again.
+ *
+ * Kernel: linux/netfilter/nf_tables.h, enum nft_*_attributes. Private to nft/.
+ */
+#pragma once
+
+#include "base/ip.h"
+#include "base/vec.h"
+
+struct nftnl_rule;
+struct nftnl_expr;
+
+struct nft_rule {
+	struct nftnl_rule *r;
+	struct nftnl_expr *l4protos; /* lookup of an anonymous set that goes before the rule */
+	uint64_t hash;               /* of the expressions; never 0 once nft_rules_hash() ran */
+};
+
+/* Zeroed memory is an empty list. */
+struct nft_rules {
+	VEC(struct nft_rule) v;
+};
+
+void nft_rules_fini(struct nft_rules *rs);
+/* Begin another rule; expressions go to the last one. */
+void nft_rule_begin(struct nft_rules *rs);
+/* All rules are complete: compute their hashes. */
+void nft_rules_hash(struct nft_rules *rs);
+
+/* Words an address takes. */
+static inline unsigned int nft_addr_words(enum ipfam fam)
+{
+	return fam == IPFAM_V6 ? 4 : 1;
+}
+
+/* Loads. `word` is the first word written. */
+void nft_expr_saddr(struct nft_rules *rs, enum ipfam fam, unsigned int word);
+void nft_expr_daddr(struct nft_rules *rs, enum ipfam fam, unsigned int word);
+void nft_expr_dport(struct nft_rules *rs, unsigned int word);
+void nft_expr_meta(struct nft_rules *rs, uint32_t key, unsigned int word);
+void nft_expr_ct(struct nft_rules *rs, uint32_t key, unsigned int word);
+/* Of the original direction: what the client sent to. */
+void nft_expr_ct_original(struct nft_rules *rs, uint32_t key, unsigned int word);
+void nft_expr_number(struct nft_rules *rs, unsigned int word, uint32_t value);
+void nft_expr_random(struct nft_rules *rs, unsigned int word, uint32_t modulus);
+/* Address type by routing table; `flags` NFTA_FIB_F_SADDR or _DADDR. */
+void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word);
+
+/* Arithmetic in place. */
+void nft_expr_mask(struct nft_rules *rs, unsigned int word, uint32_t mask);
+void nft_expr_hton(struct nft_rules *rs, unsigned int word);
+void nft_expr_meta_set(struct nft_rules *rs, uint32_t key, unsigned int word);
+
+/* Conditions. `op` is NFT_CMP_EQ or NFT_CMP_NEQ. */
+void nft_expr_cmp(struct nft_rules *rs, uint32_t op, unsigned int word, const void *data,
+		  uint32_t len);
+void nft_expr_in(struct nft_rules *rs, unsigned int word, const char *set);
+void nft_expr_not_in(struct nft_rules *rs, unsigned int word, const char *set);
+/* { tcp, udp, sctp }: a rule with ports is only readable for nft behind such a match. */
+void nft_expr_l4protos(struct nft_rules *rs);
+
+/* Maps: the data replaces the key from `word` on; or a verdict is taken. */
+void nft_expr_map(struct nft_rules *rs, unsigned int word, const char *map);
+void nft_expr_vmap(struct nft_rules *rs, unsigned int word, const char *map);
+/* Element of a dynamic map: key at `key`, data at `data`. `op` is NFT_DYNSET_OP_*. */
+void nft_expr_dynset(struct nft_rules *rs, uint32_t op, const char *map, unsigned int key,
+		     unsigned int data, uint64_t timeout_ms);
+
+/* Statements. */
+void nft_expr_counter(struct nft_rules *rs);
+/* `verdict` is NF_DROP, NFT_RETURN, NFT_JUMP or NFT_GOTO; `chain` NULL for the former. */
+void nft_expr_verdict(struct nft_rules *rs, int verdict, const char *chain);
+void nft_expr_dnat(struct nft_rules *rs, enum ipfam fam, unsigned int addr, unsigned int port);
+/* With fully random source ports (MASQ-12). */
+void nft_expr_masquerade(struct nft_rules *rs);
+void nft_expr_reject_tcp(struct nft_rules *rs);
+void nft_expr_reject_port(struct nft_rules *rs, enum ipfam fam);

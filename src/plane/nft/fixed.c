@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/nft/fixed.h"
+
+#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nl/attr.h"
+#include "nl/dump.h"
+#include "plane/nft/rules.h"
+
+#define REQUEST_MAX 512
+#define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
+
+static void chains_clear(struct nft_fixed *h)
+{
+	vec_for_each (c, &h->chains) {
+		free(c->name);
+		vec_fini(&c->hashes);
+	}
+	vec_clear(&h->chains);
+}
+
+static void verdicts_clear(struct nft_fixed *h, unsigned int map)
+{
+	vec_for_each (v, &h->verdicts[map])
+		free(v->chain);
+	vec_clear(&h->verdicts[map]);
+}
+
+void nft_fixed_fini(struct nft_fixed *h)
+{
+	chains_clear(h);
+	vec_fini(&h->chains);
+	for (unsigned int i = 0; i < NFT_VERDICT_MAPS; i++) {
+		verdicts_clear(h, i);
+		vec_fini(&h->verdicts[i]);
+	}
+	for (unsigned int i = 0; i < NFT_RANGE_SETS; i++)
+		nft_bounds_fini(&h->ranges[i]);
+	*h = (struct nft_fixed){ 0 };
+}
+
+void nft_fixed_tables_fini(struct nft_fixed_tables *t)
+{
+	vec_fini(&t->v);
+}
+
+struct nft_fixed_chain *nft_fixed_chain(const struct nft_fixed *h, const char *name)
+{
+	vec_for_each (c, &h->chains) {
+		if (strcmp(c->name, name) == 0)
+			return c;
+	}
+	return NULL;
+}
+
+struct nft_fixed_chain *nft_fixed_chain_add(struct nft_fixed *h, const char *name)
+{
+	struct nft_fixed_chain *c = vec_push(&h->chains);
+
+	*c = (struct nft_fixed_chain){ .name = xstrdup(name), .policy = NF_ACCEPT };
+	return c;
+}
+
+struct nft_fixed_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned int map,
+					    uint32_t kind)
+{
+	vec_for_each (v, &h->verdicts[map]) {
+		if (v->kind == kind)
+			return v;
+	}
+	return NULL;
+}
+
+void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, uint32_t kind, int32_t code,
+			   const char *chain)
+{
+	struct nft_fixed_verdict *v = nft_fixed_verdict(h, map, kind);
+
+	if (v == NULL) {
+		v = vec_push(&h->verdicts[map]);
+		v->chain = NULL;
+	}
+	free(v->chain);
+	*v = (struct nft_fixed_verdict){ .kind = kind, .code = code, .chain = xstrdup(chain) };
+}
+
+/* What the readers below are told. */
+struct reading {
+	struct nft_fixed *held;
+	struct nft_fixed_tables *tables;
+	enum ipfam fam;
+	const char *table;
+	unsigned int index; /* of the map or set */
+	uint64_t packets, bytes;
+};
+
+/* The value of TLV `type` in userdata; NULL when there is none. */
+static const uint8_t *udata_find(const struct nlattr *a, uint8_t type, size_t *len)
+{
+	const uint8_t *p = nl_attr_bytes(a, 0);
+	size_t n = p != NULL ? mnl_attr_get_payload_len(a) : 0;
+
+	while (n >= 2 && (size_t)p[1] + 2 <= n) {
+		if (p[0] == type) {
+			*len = p[1];
+			return p + 2;
+		}
+		n -= (size_t)p[1] + 2;
+		p += (size_t)p[1] + 2;
+	}
+	return NULL;
+}
+
+static void tables_begin(void *arg)
+{
+	struct reading *rd = arg;
+
+	vec_clear(&rd->tables->v);
+}
+
+static int tables_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	struct reading *rd = arg;
+	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
+	char version[sizeof(NFT_TABLE_COMMENT) + 12];
+	struct nft_fixed_table *t;
+	const uint8_t *comment;
+	size_t len;
+
+	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(struct nfgenmsg));
+	t = vec_push(&rd->tables->v);
+	*t = (struct nft_fixed_table){ .handle = nl_attr_be64(tb[NFTA_TABLE_HANDLE], 0),
+				       .flags = nl_attr_be32(tb[NFTA_TABLE_FLAGS], 0) };
+	snprintf(t->name, sizeof(t->name), "%s", nl_attr_str(tb[NFTA_TABLE_NAME]));
+	/* TLV 0 is the comment (libnftnl, NFTNL_UDATA_TABLE_COMMENT), terminated. */
+	comment = udata_find(tb[NFTA_TABLE_USERDATA], 0, &len);
+	if (comment == NULL || memchr(comment, '\0', len) == NULL)
+		return 0;
+	snprintf(version, sizeof(version), NFT_TABLE_COMMENT "%d", NFT_LAYOUT_VERSION);
+	t->is_ours =
+		strncmp((const char *)comment, NFT_TABLE_COMMENT, strlen(NFT_TABLE_COMMENT)) == 0;
+	t->is_current = strcmp((const char *)comment, version) == 0;
+	return 0;
+}
+
+static int table_cmp(const void *a, const void *b)
+{
+	const struct nft_fixed_table *x = a, *y = b;
+
+	return (x->handle > y->handle) - (x->handle < y->handle);
+}
+
+int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint8_t family,
+			  struct err *err)
+{
+	struct reading rd = { .tables = ret };
+	char buf[REQUEST_MAX];
+	int r;
+
+	r = nl_dump(nl, nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETTABLE), family),
+		    &(struct nl_reader){ tables_begin, tables_message, &rd }, err);
+	/* nfnetlink knows no such subsystem, and loading it by request failed. */
+	if (r == -EINVAL)
+		return err_set(err, -EOPNOTSUPP, "no nf_tables in this kernel (module nf_tables)");
+	if (r < 0)
+		return err_wrap(err, r, "list tables");
+	if (ret->v.n > 1)
+		qsort(ret->v.v, ret->v.n, sizeof(*ret->v.v), table_cmp);
+	return 0;
+}
+
+static void sets_begin(void *arg)
+{
+	struct reading *rd = arg;
+
+	memset(rd->held->has_set, 0, sizeof(rd->held->has_set));
+	rd->held->misfit[0] = '\0';
+}
+
+/* A set of ours with a name of ours: does it have our types? */
+static bool set_fits(const struct nft_set_desc *d, const struct nlattr *const *tb)
+{
+	uint32_t flags = nl_attr_be32(tb[NFTA_SET_FLAGS], 0);
+
+	/* Newer nft marks every concatenation; for the kernel only those of ranges differ. */
+	if (!(d->flags & NFT_SET_INTERVAL))
+		flags &= ~(uint32_t)NFT_SET_CONCAT;
+	return flags == d->flags && nl_attr_be32(tb[NFTA_SET_KEY_TYPE], 0) == d->key_type &&
+	       nl_attr_be32(tb[NFTA_SET_KEY_LEN], 0) == d->key_len &&
+	       nl_attr_be32(tb[NFTA_SET_DATA_TYPE], 0) == d->data_type &&
+	       (d->data_type == NFT_DATA_VERDICT ||
+		nl_attr_be32(tb[NFTA_SET_DATA_LEN], 0) == d->data_len);
+}
+
+static int sets_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	struct reading *rd = arg;
+	const struct nlattr *tb[NFTA_SET_MAX + 1];
+	enum nft_set_id id;
+
+	nl_attr_table(tb, NFTA_SET_MAX, h, sizeof(struct nfgenmsg));
+	if (strcmp(nl_attr_str(tb[NFTA_SET_TABLE]), rd->table) != 0)
+		return 0;
+	id = nft_set_by_name(nl_attr_str(tb[NFTA_SET_NAME]));
+	if (id == NFTSET_N)
+		return 0;
+	if (set_fits(nft_set_desc(id, rd->fam), tb))
+		rd->held->has_set[id] = true;
+	else
+		snprintf(rd->held->misfit, sizeof(rd->held->misfit), "set %s has other types",
+			 nft_set_desc(id, rd->fam)->name);
+	return 0;
+}
+
+static void chains_begin(void *arg)
+{
+	struct reading *rd = arg;
+
+	chains_clear(rd->held);
+}
+
+static int chains_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	struct reading *rd = arg;
+	const struct nlattr *tb[NFTA_CHAIN_MAX + 1], *hook[NFTA_HOOK_MAX + 1];
+	struct nft_fixed_chain *c;
+
+	nl_attr_table(tb, NFTA_CHAIN_MAX, h, sizeof(struct nfgenmsg));
+	if (strcmp(nl_attr_str(tb[NFTA_CHAIN_TABLE]), rd->table) != 0)
+		return 0;
+	c = nft_fixed_chain_add(rd->held, nl_attr_str(tb[NFTA_CHAIN_NAME]));
+	c->is_base = tb[NFTA_CHAIN_HOOK] != NULL;
+	nl_attr_nest(hook, NFTA_HOOK_MAX, tb[NFTA_CHAIN_HOOK]);
+	c->hook = nl_attr_be32(hook[NFTA_HOOK_HOOKNUM], 0);
+	c->priority = (int32_t)nl_attr_be32(hook[NFTA_HOOK_PRIORITY], 0);
+	c->policy = nl_attr_be32(tb[NFTA_CHAIN_POLICY], NF_ACCEPT);
+	snprintf(c->type, sizeof(c->type), "%s", nl_attr_str(tb[NFTA_CHAIN_TYPE]));
+	return 0;
+}
+
+static void rules_begin(void *arg)
+{
+	struct reading *rd = arg;
+
+	vec_for_each (c, &rd->held->chains)
+		vec_clear(&c->hashes);
+}
+
+static int rules_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	struct reading *rd = arg;
+	const struct nlattr *tb[NFTA_RULE_MAX + 1];
+	struct nft_fixed_chain *c;
+	uint64_t hash = 0;
+	const uint8_t *p;
+	size_t len;
+
+	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
+	if (strcmp(nl_attr_str(tb[NFTA_RULE_TABLE]), rd->table) != 0)
+		return 0;
+	c = nft_fixed_chain(rd->held, nl_attr_str(tb[NFTA_RULE_CHAIN]));
+	if (c == NULL)
+		return 0; /* the chain came after its table was read: the write will fail */
+	p = udata_find(tb[NFTA_RULE_USERDATA], NFT_RULE_UDATA_HASH, &len);
+	if (p != NULL && len == sizeof(hash))
+		memcpy(&hash, p, sizeof(hash));
+	*vec_push(&c->hashes) = hash;
+	return 0;
+}
+
+static void verdicts_begin(void *arg)
+{
+	struct reading *rd = arg;
+
+	verdicts_clear(rd->held, rd->index);
+}
+
+static void verdict_element(struct reading *rd, const struct nlattr *elem)
+{
+	const struct nlattr *tb[NFTA_SET_ELEM_MAX + 1], *key[NFTA_DATA_MAX + 1];
+	const struct nlattr *data[NFTA_DATA_MAX + 1], *verdict[NFTA_VERDICT_MAX + 1];
+	const void *p;
+	uint32_t kind;
+
+	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, elem);
+	nl_attr_nest(key, NFTA_DATA_MAX, tb[NFTA_SET_ELEM_KEY]);
+	nl_attr_nest(data, NFTA_DATA_MAX, tb[NFTA_SET_ELEM_DATA]);
+	nl_attr_nest(verdict, NFTA_VERDICT_MAX, data[NFTA_DATA_VERDICT]);
+	p = nl_attr_bytes(key[NFTA_DATA_VALUE], sizeof(kind));
+	if (p == NULL)
+		return;
+	memcpy(&kind, p, sizeof(kind));
+	nft_fixed_verdict_put(rd->held, rd->index, kind,
+			      (int32_t)nl_attr_be32(verdict[NFTA_VERDICT_CODE], 0),
+			      nl_attr_str(verdict[NFTA_VERDICT_CHAIN]));
+}
+
+static void ranges_begin(void *arg)
+{
+	struct reading *rd = arg;
+
+	vec_clear(&rd->held->ranges[rd->index].v);
+}
+
+static void range_element(struct reading *rd, const struct nlattr *elem)
+{
+	const struct nlattr *tb[NFTA_SET_ELEM_MAX + 1], *key[NFTA_DATA_MAX + 1];
+	struct nft_bound *b;
+	const void *p;
+
+	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, elem);
+	nl_attr_nest(key, NFTA_DATA_MAX, tb[NFTA_SET_ELEM_KEY]);
+	p = nl_attr_bytes(key[NFTA_DATA_VALUE], ip_len(rd->fam));
+	if (p == NULL)
+		return;
+	b = vec_push(&rd->held->ranges[rd->index].v);
+	*b = (struct nft_bound){ .is_end = nl_attr_be32(tb[NFTA_SET_ELEM_FLAGS], 0) &
+					   NFT_SET_ELEM_INTERVAL_END };
+	memcpy(b->key, p, ip_len(rd->fam));
+}
+
+static const struct nlattr *elements_of(const struct nlmsghdr *h)
+{
+	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
+
+	nl_attr_table(tb, NFTA_SET_ELEM_LIST_MAX, h, sizeof(struct nfgenmsg));
+	return tb[NFTA_SET_ELEM_LIST_ELEMENTS];
+}
+
+static int verdicts_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	nl_attr_for_each (elem, elements_of(h))
+		verdict_element(arg, elem);
+	return 0;
+}
+
+static int ranges_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	nl_attr_for_each (elem, elements_of(h))
+		range_element(arg, elem);
+	return 0;
+}
+
+/* One dump of what belongs to rd->table; `table_attr` is its attribute in that message. */
+static int read_dump(struct reading *rd, struct nl_sock *nl, uint16_t msg, uint16_t table_attr,
+		     void (*begin)(void *),
+		     int (*message)(void *, const struct nlmsghdr *, struct err *), struct err *err)
+{
+	char buf[REQUEST_MAX];
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), TYPE(msg),
+					     rd->fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4);
+
+	mnl_attr_put_strz(h, table_attr, rd->table);
+	return nl_dump(nl, h, &(struct nl_reader){ begin, message, rd }, err);
+}
+
+static int read_elements(struct reading *rd, struct nl_sock *nl, enum nft_set_id id,
+			 void (*begin)(void *),
+			 int (*message)(void *, const struct nlmsghdr *, struct err *),
+			 struct err *err)
+{
+	char buf[REQUEST_MAX];
+	struct nlmsghdr *h;
+	int r;
+
+	if (!rd->held->has_set[id])
+		return 0;
+	h = nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETSETELEM),
+			    rd->fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4);
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, rd->table);
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, nft_set_desc(id, rd->fam)->name);
+	r = nl_dump(nl, h, &(struct nl_reader){ begin, message, rd }, err);
+	/* It was there a moment ago. */
+	return r == -ENOENT ? -EAGAIN : r;
+}
+
+/* Base chains cannot be moved to another hook, nor become ordinary ones. */
+static void chains_check(struct nft_fixed *h)
+{
+	vec_for_each (c, &h->chains) {
+		const struct nft_chain *want = nft_chain_find(c->name);
+		bool fits = true;
+
+		if (want == NULL)
+			continue;
+		if (want->type == NULL)
+			fits = !c->is_base;
+		else
+			fits = c->is_base && strcmp(c->type, want->type) == 0 &&
+			       c->hook == want->hook && c->priority == want->priority;
+		if (!fits)
+			snprintf(h->misfit, sizeof(h->misfit), "chain %s is of another kind",
+				 want->name);
+	}
+}
+
+static int held_read(struct reading *rd, struct nl_sock *nl, struct err *err)
+{
+	int r;
+
+	r = read_dump(rd, nl, NFT_MSG_GETSET, NFTA_SET_TABLE, sets_begin, sets_message, err);
+	if (r < 0)
+		return r;
+	r = read_dump(rd, nl, NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, chains_begin, chains_message,
+		      err);
+	if (r < 0)
+		return r;
+	r = read_dump(rd, nl, NFT_MSG_GETRULE, NFTA_RULE_TABLE, rules_begin, rules_message, err);
+	for (rd->index = 0; r == 0 && rd->index < NFT_VERDICT_MAPS; rd->index++)
+		r = read_elements(rd, nl, NFTSET_LEAVES + rd->index, verdicts_begin,
+				  verdicts_message, err);
+	for (rd->index = 0; r == 0 && rd->index < NFT_RANGE_SETS; rd->index++) {
+		r = read_elements(rd, nl, NFTSET_POD_CIDRS + rd->index, ranges_begin,
+				  ranges_message, err);
+		nft_bounds_sort(&rd->held->ranges[rd->index]);
+	}
+	return r;
+}
+
+int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
+		   const struct nft_fixed_table *table, struct err *err)
+{
+	struct reading rd = { .held = ret, .fam = fam, .table = table->name };
+	int r;
+
+	nft_fixed_fini(ret);
+	r = held_read(&rd, nl, err);
+	if (r < 0)
+		return err_wrap(err, r == -ENOENT ? -EAGAIN : r, "read table %s", table->name);
+	ret->exists = true;
+	ret->flags = table->flags;
+	chains_check(ret);
+	if (!table->is_current)
+		snprintf(ret->misfit, sizeof(ret->misfit), "it is of another layout version");
+	return 0;
+}
+
+static void counters_begin(void *arg)
+{
+	struct reading *rd = arg;
+
+	rd->packets = rd->bytes = 0;
+}
+
+static int counters_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	struct reading *rd = arg;
+	const struct nlattr *tb[NFTA_RULE_MAX + 1];
+
+	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
+	nl_attr_for_each (e, tb[NFTA_RULE_EXPRESSIONS]) {
+		const struct nlattr *expr[NFTA_EXPR_MAX + 1], *c[NFTA_COUNTER_MAX + 1];
+
+		nl_attr_nest(expr, NFTA_EXPR_MAX, e);
+		if (strcmp(nl_attr_str(expr[NFTA_EXPR_NAME]), "counter") != 0)
+			continue;
+		nl_attr_nest(c, NFTA_COUNTER_MAX, expr[NFTA_EXPR_DATA]);
+		rd->packets += nl_attr_be64(c[NFTA_COUNTER_PACKETS], 0);
+		rd->bytes += nl_attr_be64(c[NFTA_COUNTER_BYTES], 0);
+	}
+	return 0;
+}
+
+int nft_fixed_counters(struct nl_sock *nl, uint8_t family, const char *table, const char *chain,
+		       uint64_t *packets, uint64_t *bytes, struct err *err)
+{
+	struct reading rd = { 0 };
+	char buf[REQUEST_MAX];
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETRULE), family);
+	int r;
+
+	mnl_attr_put_strz(h, NFTA_RULE_TABLE, table);
+	mnl_attr_put_strz(h, NFTA_RULE_CHAIN, chain);
+	r = nl_dump(nl, h, &(struct nl_reader){ counters_begin, counters_message, &rd }, err);
+	if (r < 0)
+		return err_wrap(err, r, "read counters of chain %s", chain);
+	*packets += rd.packets;
+	*bytes += rd.bytes;
+	return 0;
+}

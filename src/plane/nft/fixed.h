@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/fixed - the fixed part of a table as the kernel holds it.
+ *
+ * Tables are found by their comment, rules are known by the hash they carry
+ * (see layout.h). What nobody needs to know (foreign chains and sets inside our
+ * table) is read over. Private to nft/.
+ */
+#pragma once
+
+#include "nl/sock.h"
+#include "plane/nft/bounds.h"
+#include "plane/nft/layout.h"
+
+/* Rule userdata: a type that nft skips, and the hash, 8 bytes. */
+#define NFT_RULE_UDATA_HASH 0x76
+#define NFT_TABLE_COMMENT "vipd layout "
+
+/* The maps and sets whose elements belong to the layout. */
+#define NFT_VERDICT_MAPS 3 /* NFTSET_LEAVES + i */
+#define NFT_RANGE_SETS 2   /* NFTSET_POD_CIDRS + i */
+
+struct nft_fixed_chain {
+	char *name;
+	bool is_base;
+	bool is_fresh; /* made in the batch under way: nothing may lead there yet */
+	char type[16];
+	uint32_t hook;
+	int32_t priority;
+	uint32_t policy;
+	VEC(uint64_t) hashes; /* one a rule, in order; 0: a rule of somebody else's */
+};
+
+struct nft_fixed_verdict {
+	uint32_t kind;
+	int32_t code; /* NFT_JUMP, NFT_GOTO, NF_DROP ... */
+	char *chain;  /* "" when the code has none */
+};
+
+struct nft_fixed {
+	bool exists;
+	uint32_t flags;
+	bool has_set[NFTSET_N];
+	char misfit[128]; /* why it cannot be repaired in place; "" = it can */
+	VEC(struct nft_fixed_chain) chains;
+	VEC(struct nft_fixed_verdict) verdicts[NFT_VERDICT_MAPS];
+	struct nft_bounds ranges[NFT_RANGE_SETS]; /* sorted */
+};
+
+/* A table of this family, ours or not. */
+struct nft_fixed_table {
+	char name[256]; /* NFT_NAME_MAXLEN */
+	uint64_t handle;
+	uint32_t flags;
+	bool is_ours;
+	bool is_current; /* of the layout version of this program */
+};
+
+struct nft_fixed_tables {
+	VEC(struct nft_fixed_table) v; /* in order of handle: oldest first */
+};
+
+void nft_fixed_fini(struct nft_fixed *h);
+void nft_fixed_tables_fini(struct nft_fixed_tables *t);
+
+/* All tables of `family` (NFPROTO_*). */
+MUST_USE int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint8_t family,
+				   struct err *err);
+/* Everything about `table`; replaces `ret`. -EAGAIN also when it changes while it is read. */
+MUST_USE int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
+			    const struct nft_fixed_table *table, struct err *err);
+/* Packets and bytes counted by the rules of one chain; added to what the pointers hold. */
+MUST_USE int nft_fixed_counters(struct nl_sock *nl, uint8_t family, const char *table,
+				const char *chain, uint64_t *packets, uint64_t *bytes,
+				struct err *err);
+
+/* NULL when there is none. Pointers are good until the next nft_fixed_chain_add(). */
+struct nft_fixed_chain *nft_fixed_chain(const struct nft_fixed *h, const char *name);
+struct nft_fixed_chain *nft_fixed_chain_add(struct nft_fixed *h, const char *name);
+struct nft_fixed_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned int map,
+					    uint32_t kind);
+/* Enter or replace. */
+void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, uint32_t kind, int32_t code,
+			   const char *chain);

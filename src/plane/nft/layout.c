@@ -1,0 +1,639 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/nft/layout.h"
+
+#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+
+#include <errno.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nl/attr.h"
+#include "nl/dump.h"
+#include "plane/nft/write.h"
+
+#define KINDS (1 << NFT_KIND_BITS)
+#define TABLE_NAME "vipd"
+#define TABLE_NAMES_MAX 9
+
+struct nft_layout {
+	struct nl_sock *nl;
+	enum ipfam fam;
+	uint8_t family;
+	enum nft_layout_state state;
+	char table[NFT_TABLE_NAME_MAX];
+	uint64_t handle;
+	struct nft_fixed held;
+	VEC(uint64_t) old; /* handles of our tables that this one replaces */
+	/* Kinds that have, or shall have, a chain: never forgotten while we live. */
+	uint64_t kinds[KINDS / 64];
+};
+
+/* Kinds that pick nothing: where frontends without backends, or with conditions, lead. */
+static const uint16_t fixed_kinds[] = { NFT_KIND_FW, NFT_KIND_XL, NFT_KIND_DROP, NFT_KIND_REJECT };
+
+static void kind_want(struct nft_layout *l, uint16_t kind)
+{
+	l->kinds[kind / 64] |= UINT64_C(1) << kind % 64;
+}
+
+static bool kind_is_wanted(const struct nft_layout *l, uint16_t kind)
+{
+	return l->kinds[kind / 64] >> kind % 64 & 1;
+}
+
+void nft_layout_open(struct nft_layout **ret, struct nl_sock *nl, enum ipfam fam)
+{
+	struct nft_layout *l = xcalloc(1, sizeof(*l));
+
+	l->nl = nl;
+	l->fam = fam;
+	l->family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+	snprintf(l->table, sizeof(l->table), TABLE_NAME);
+	for (uint16_t kind = 1; kind <= NFT_KIND_PRECREATED; kind++)
+		kind_want(l, kind);
+	*ret = l;
+}
+
+void nft_layout_close(struct nft_layout *l)
+{
+	if (l == NULL)
+		return;
+	nft_fixed_fini(&l->held);
+	vec_fini(&l->old);
+	free(l);
+}
+
+struct nft_layout_params nft_layout_params_from(const struct model *m, enum ipfam fam)
+{
+	struct nft_layout_params p = {
+		.detect = m->config.detect_local,
+		.has_detector = m->env.has_detector[fam],
+		.is_masquerade_all = m->config.is_masquerade_all,
+		.pod_cidrs = m->env.pod_cidrs.v,
+		.n_pod_cidrs = m->env.pod_cidrs.n,
+		.service_cidrs = m->env.service_cidrs.v,
+		.n_service_cidrs = m->env.service_cidrs.n,
+	};
+
+	memcpy(p.ifname, m->config.detect_ifname, sizeof(p.ifname));
+	return p;
+}
+
+enum nft_layout_state nft_layout_state(const struct nft_layout *l)
+{
+	return l->state;
+}
+
+enum ipfam nft_layout_fam(const struct nft_layout *l)
+{
+	return l->fam;
+}
+
+uint8_t nft_layout_family(const struct nft_layout *l)
+{
+	return l->family;
+}
+
+const char *nft_layout_table(const struct nft_layout *l)
+{
+	return l->table;
+}
+
+uint64_t nft_layout_handle(const struct nft_layout *l)
+{
+	return l->handle;
+}
+
+bool nft_layout_has_set(const struct nft_layout *l, enum nft_set_id id)
+{
+	return l->held.has_set[id];
+}
+
+/* How a verdict map leads to a kind; false when it does not. */
+static bool verdict_of(struct nft_verdict *ret, enum nft_set_id map, uint16_t kind,
+		       char buf[static NFT_CHAIN_NAME_MAX])
+{
+	bool is_end = kind == NFT_KIND_REJECT || kind == NFT_KIND_DROP;
+
+	/* Each map leads only to chains that look up lower ones: the kernel refuses loops. */
+	if ((kind == NFT_KIND_FW && map != NFTSET_KINDS) ||
+	    (kind == NFT_KIND_XL && map == NFTSET_LEAVES))
+		return false;
+	ret->kind = kind;
+	ret->chain = nft_kind_chain(kind, buf);
+	/* After a miss in a pick chain both ways end behind the dispatch rule that was tried. */
+	ret->code = is_end || map == NFTSET_LEAVES ? NFT_GOTO : NFT_JUMP;
+	return ret->chain != NULL;
+}
+
+static bool verdict_is_held(const struct nft_layout *l, unsigned int map,
+			    const struct nft_verdict *want)
+{
+	const struct nft_fixed_verdict *v = nft_fixed_verdict(&l->held, map, want->kind);
+
+	return v != NULL && v->code == want->code && strcmp(v->chain, want->chain) == 0;
+}
+
+bool nft_layout_has_kind(const struct nft_layout *l, uint16_t kind)
+{
+	char buf[NFT_CHAIN_NAME_MAX];
+	const char *chain = nft_kind_chain(kind, buf);
+
+	if (chain == NULL || nft_fixed_chain(&l->held, chain) == NULL)
+		return false;
+	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++) {
+		struct nft_verdict want;
+
+		if (verdict_of(&want, NFTSET_LEAVES + map, kind, buf) &&
+		    !verdict_is_held(l, map, &want))
+			return false;
+	}
+	return true;
+}
+
+/* Adoption: what an earlier process gave affinity numbers to. */
+static void kinds_recall(struct nft_layout *l)
+{
+	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++) {
+		vec_for_each (v, &l->held.verdicts[map]) {
+			/* A number that means something else by now is made anew when it is needed.
+			 */
+			if (v->kind < KINDS && nft_fixed_chain(&l->held, v->chain) != NULL &&
+			    nft_kind_recall((uint16_t)v->kind, v->chain) == 0)
+				kind_want(l, (uint16_t)v->kind);
+		}
+	}
+}
+
+static bool name_is_free(const struct nft_fixed_tables *tables, const char *name)
+{
+	vec_for_each (t, &tables->v) {
+		if (strcmp(t->name, name) == 0)
+			return false;
+	}
+	return true;
+}
+
+/* A name nobody has: "vipd", "vipd-2" ... */
+static int name_choose(struct nft_layout *l, const struct nft_fixed_tables *tables, struct err *err)
+{
+	snprintf(l->table, sizeof(l->table), TABLE_NAME);
+	for (int i = 2; !name_is_free(tables, l->table); i++) {
+		if (i > TABLE_NAMES_MAX)
+			return err_set(err, -EEXIST, "tables %s to %s are all there and not ours",
+				       TABLE_NAME, l->table);
+		snprintf(l->table, sizeof(l->table), TABLE_NAME "-%d", i);
+	}
+	return 0;
+}
+
+/*
+ * The oldest table of ours that can be repaired is the one that serves; younger
+ * ones are left from a replacement that did not come to its end.
+ */
+static int tables_judge(struct nft_layout *l, const struct nft_fixed_tables *tables,
+			struct err *err)
+{
+	struct nft_fixed held = { 0 };
+	int r = 0;
+
+	vec_for_each (t, &tables->v) {
+		bool is_named_well = strlen(t->name) < sizeof(l->table);
+
+		if (!t->is_ours)
+			continue;
+		if (!l->held.exists && is_named_well) {
+			r = nft_fixed_read(&held, l->nl, l->fam, t, err);
+			if (r < 0)
+				break;
+			if (held.misfit[0] == '\0') {
+				l->held = held;
+				held = (struct nft_fixed){ 0 };
+				snprintf(l->table, sizeof(l->table), "%s", t->name);
+				l->handle = t->handle;
+				continue;
+			}
+		}
+		*vec_push(&l->old) = t->handle;
+	}
+	nft_fixed_fini(&held);
+	return r;
+}
+
+static void forget(struct nft_layout *l)
+{
+	nft_fixed_fini(&l->held);
+	vec_clear(&l->old);
+	l->handle = 0;
+	l->state = NFT_LAYOUT_UNKNOWN;
+}
+
+static int load(struct nft_layout *l, const struct nft_fixed_tables *tables, struct err *err)
+{
+	int r = tables_judge(l, tables, err);
+
+	if (r < 0)
+		return r;
+	if (l->held.exists) {
+		kinds_recall(l);
+		l->state = NFT_LAYOUT_HELD;
+		return 0;
+	}
+	r = name_choose(l, tables, err);
+	if (r < 0)
+		return r;
+	l->state = l->old.n > 0 ? NFT_LAYOUT_FOREIGN : NFT_LAYOUT_ABSENT;
+	return 0;
+}
+
+int nft_layout_load(struct nft_layout *l, struct err *err)
+{
+	struct nft_fixed_tables tables = { 0 };
+	int r;
+
+	forget(l);
+	r = nft_fixed_tables_read(&tables, l->nl, l->family, err);
+	if (r == 0)
+		r = load(l, &tables, err);
+	nft_fixed_tables_fini(&tables);
+	if (r < 0)
+		forget(l);
+	return r;
+}
+
+/*
+ * Writing: held state is changed while the messages are appended. When the
+ * transaction fails it is wrong, and forgotten.
+ */
+static bool hashes_are_equal(const struct nft_fixed_chain *c, const struct nft_rules *rs)
+{
+	if (c->hashes.n != rs->v.n)
+		return false;
+	for (size_t i = 0; i < rs->v.n; i++) {
+		if (c->hashes.v[i] != rs->v.v[i].hash)
+			return false;
+	}
+	return true;
+}
+
+static void chain_rules_write(struct nft_writer *w, struct nft_fixed_chain *c, struct nft_rules *rs)
+{
+	nft_rules_hash(rs);
+	if (hashes_are_equal(c, rs))
+		return;
+	if (c->hashes.n > 0)
+		nft_write_rules_del(w, c->name);
+	nft_write_rules(w, c->name, rs);
+	vec_clear(&c->hashes);
+	vec_for_each (r, &rs->v)
+		*vec_push(&c->hashes) = r->hash;
+}
+
+static struct nft_fixed_chain *chain_ensure(struct nft_layout *l, struct nft_writer *w,
+					    const char *name, const struct nft_chain *base)
+{
+	struct nft_fixed_chain *c = nft_fixed_chain(&l->held, name);
+
+	if (c == NULL) {
+		nft_write_chain(w, name, base);
+		c = nft_fixed_chain_add(&l->held, name);
+		c->is_base = base != NULL;
+		c->is_fresh = true;
+	} else if (base != NULL && c->policy != NF_ACCEPT) {
+		nft_write_chain_policy(w, name);
+		c->policy = NF_ACCEPT;
+	}
+	return c;
+}
+
+static void fixed_rules_write(struct nft_layout *l, struct nft_writer *w,
+			      const struct nft_layout_params *params)
+{
+	size_t n;
+	const struct nft_chain *chains = nft_chains(&n);
+
+	/* A rule may only name chains that exist. */
+	for (size_t i = 0; i < n; i++)
+		(void)chain_ensure(l, w, chains[i].name,
+				   chains[i].type != NULL ? &chains[i] : NULL);
+	for (size_t i = 0; i < n; i++) {
+		struct nft_rules rs = { 0 };
+
+		chains[i].build(&rs, l->fam, params);
+		chain_rules_write(w, nft_fixed_chain(&l->held, chains[i].name), &rs);
+		nft_rules_fini(&rs);
+	}
+}
+
+/* The chain of a kind that picks; others are fixed chains. */
+static void pick_rules_write(struct nft_layout *l, struct nft_writer *w, uint16_t kind)
+{
+	char buf[NFT_CHAIN_NAME_MAX];
+	struct nft_kind_info info;
+	struct nft_rules rs = { 0 };
+
+	if (!nft_kind_info(kind, &info))
+		return;
+	nft_rules_pick(&rs, l->fam, &info);
+	chain_rules_write(w, chain_ensure(l, w, nft_kind_chain(kind, buf), NULL), &rs);
+	nft_rules_fini(&rs);
+}
+
+/* What one verdict map lacks. */
+struct verdicts {
+	VEC(uint32_t) gone; /* kinds that lead elsewhere today */
+	VEC(struct nft_verdict) new;
+	VEC(char *) names;
+};
+
+static void verdicts_fini(struct verdicts *vs)
+{
+	vec_for_each (n, &vs->names)
+		free(*n);
+	vec_fini(&vs->names);
+	vec_fini(&vs->gone);
+	vec_fini(&vs->new);
+}
+
+static void verdict_check(struct nft_layout *l, struct verdicts *vs, unsigned int map,
+			  uint16_t kind, bool even_fresh)
+{
+	char buf[NFT_CHAIN_NAME_MAX];
+	const struct nft_fixed_chain *c;
+	struct nft_verdict want;
+
+	if (!verdict_of(&want, NFTSET_LEAVES + map, kind, buf) || verdict_is_held(l, map, &want))
+		return;
+	c = nft_fixed_chain(&l->held, want.chain);
+	if (c == NULL || (c->is_fresh && !even_fresh))
+		return;
+	if (nft_fixed_verdict(&l->held, map, kind) != NULL)
+		*vec_push(&vs->gone) = kind;
+	want.chain = *vec_push(&vs->names) = xstrdup(want.chain);
+	*vec_push(&vs->new) = want;
+}
+
+/*
+ * Lead the verdict maps to the chains of all wanted kinds. `even_fresh`: also to
+ * chains made in this transaction, which is right only when nobody can be
+ * looking yet, because the whole table is new.
+ */
+static void verdicts_write(struct nft_layout *l, struct nft_writer *w, bool even_fresh)
+{
+	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++) {
+		struct verdicts vs = { 0 };
+
+		for (uint16_t kind = 1; kind < NFT_KIND_AFFINITY_END; kind++) {
+			if (kind_is_wanted(l, kind))
+				verdict_check(l, &vs, map, kind, even_fresh);
+		}
+		for (size_t i = 0; i < ARRAY_SIZE(fixed_kinds); i++)
+			verdict_check(l, &vs, map, fixed_kinds[i], even_fresh);
+		nft_write_verdicts_del(w, NFTSET_LEAVES + map, vs.gone.v, vs.gone.n);
+		nft_write_verdicts(w, NFTSET_LEAVES + map, vs.new.v, vs.new.n);
+		vec_for_each (v, &vs.new)
+			nft_fixed_verdict_put(&l->held, map, v->kind, v->code, v->chain);
+		verdicts_fini(&vs);
+	}
+}
+
+static void ranges_write(struct nft_layout *l, struct nft_writer *w, unsigned int index,
+			 const struct ip_prefix *prefixes, size_t n)
+{
+	struct nft_bounds *held = &l->held.ranges[index];
+	struct nft_bounds want = { 0 };
+
+	nft_bounds_from(&want, l->fam, prefixes, n);
+	if (nft_bounds_are_equal(held, &want)) {
+		nft_bounds_fini(&want);
+		return;
+	}
+	/* Few and rarely changed: all in one stroke, so that overlaps never arise. */
+	nft_write_ranges_del(w, NFTSET_POD_CIDRS + index, held);
+	nft_write_ranges(w, NFTSET_POD_CIDRS + index, &want);
+	nft_bounds_fini(held);
+	*held = want;
+}
+
+/* The transaction is through, or it failed. */
+static int written(struct nft_layout *l, int r)
+{
+	if (r < 0) {
+		forget(l);
+		return r;
+	}
+	vec_for_each (c, &l->held.chains)
+		c->is_fresh = false;
+	return 0;
+}
+
+static int handle_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
+	uint64_t *handle = arg;
+
+	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(struct nfgenmsg));
+	*handle = nl_attr_be64(tb[NFTA_TABLE_HANDLE], 0);
+	return 0;
+}
+
+/* The table is ours since a moment: which one is it? */
+static int handle_read(struct nft_layout *l, struct err *err)
+{
+	char buf[256];
+	struct nlmsghdr *h = nl_request_nfnl(
+		buf, sizeof(buf), NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETTABLE, l->family);
+	int r;
+
+	mnl_attr_put_strz(h, NFTA_TABLE_NAME, l->table);
+	r = nl_query(l->nl, h, &(struct nl_reader){ .message = handle_message, .arg = &l->handle },
+		     NULL, err);
+	return r < 0 ? err_wrap(err, r, "read table %s", l->table) : 0;
+}
+
+static int verdicts_lead(struct nft_layout *l, bool even_fresh, struct nft_layout_result *res,
+			 struct err *err)
+{
+	struct nft_writer w;
+	int r;
+
+	nft_writer_init(&w, l->nl, l->fam, l->table);
+	verdicts_write(l, &w, even_fresh);
+	r = nft_writer_commit(&w, res, err);
+	nft_writer_fini(&w);
+	return written(l, r);
+}
+
+static int apply(struct nft_layout *l, const struct nft_layout_params *params,
+		 struct nft_layout_result *res, struct err *err)
+{
+	bool is_new = !l->held.exists;
+	struct nft_writer w;
+	int r;
+
+	nft_writer_init(&w, l->nl, l->fam, l->table);
+	if (is_new)
+		nft_write_table(&w);
+	else if (l->held.flags & NFT_TABLE_F_DORMANT)
+		nft_write_table_flags(&w);
+	for (enum nft_set_id id = 0; id < NFTSET_N; id++) {
+		if (!l->held.has_set[id])
+			nft_write_set(&w, id);
+		l->held.has_set[id] = true;
+	}
+	fixed_rules_write(l, &w, params);
+	for (uint16_t kind = 1; kind < NFT_KIND_AFFINITY_END; kind++) {
+		if (kind_is_wanted(l, kind))
+			pick_rules_write(l, &w, kind);
+	}
+	ranges_write(l, &w, 0, params->pod_cidrs, params->n_pod_cidrs);
+	ranges_write(l, &w, 1, params->service_cidrs, params->n_service_cidrs);
+	verdicts_write(l, &w, is_new);
+	r = nft_writer_commit(&w, res, err);
+	nft_writer_fini(&w);
+	l->held.exists = true;
+	l->held.flags = 0;
+	return written(l, r);
+}
+
+static int is_loaded(const struct nft_layout *l, struct err *err)
+{
+	return l->state != NFT_LAYOUT_UNKNOWN
+		       ? 0
+		       : err_set(err, -EINVAL, "table %s is not loaded", l->table);
+}
+
+int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *params,
+		     struct nft_layout_result *res, struct err *err)
+{
+	bool is_new = !l->held.exists;
+	int r = is_loaded(l, err);
+
+	if (r < 0)
+		return r;
+	r = apply(l, params, res, err);
+	if (r == 0 && is_new)
+		r = handle_read(l, err);
+	/* Chains that were missing from a live table are led to only now. */
+	if (r == 0 && !is_new)
+		r = verdicts_lead(l, false, res, err);
+	if (r < 0) {
+		forget(l);
+		return r;
+	}
+	l->state = NFT_LAYOUT_HELD;
+	return 0;
+}
+
+int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n,
+			   struct nft_layout_result *res, struct err *err)
+{
+	bool is_complete = true;
+	struct nft_writer w;
+	int r = is_loaded(l, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		char buf[NFT_CHAIN_NAME_MAX];
+
+		if (nft_kind_chain(kinds[i], buf) == NULL)
+			return err_set(err, -EINVAL, "kind 0x%x leads to no chain", kinds[i]);
+	}
+	nft_writer_init(&w, l->nl, l->fam, l->table);
+	for (size_t i = 0; i < n; i++) {
+		if (kinds[i] >= NFT_KIND_AFFINITY_END || nft_layout_has_kind(l, kinds[i]))
+			continue;
+		is_complete = false;
+		kind_want(l, kinds[i]);
+		pick_rules_write(l, &w, kinds[i]);
+	}
+	r = nft_writer_commit(&w, res, err);
+	nft_writer_fini(&w);
+	r = written(l, r);
+	return r < 0 || is_complete ? r : verdicts_lead(l, false, res, err);
+}
+
+/* One table less; one that is gone already is as good. */
+static int table_delete(struct nft_layout *l, uint64_t handle, struct nft_layout_result *res,
+			struct err *err)
+{
+	struct nft_writer w;
+	int r;
+
+	nft_writer_init(&w, l->nl, l->fam, l->table);
+	nft_write_table_del(&w, handle);
+	r = nft_writer_commit(&w, res, err);
+	nft_writer_fini(&w);
+	return r == -ENOENT ? 0 : r;
+}
+
+int nft_layout_retire(struct nft_layout *l, struct nft_layout_result *res, struct err *err)
+{
+	while (l->old.n > 0) {
+		int r = table_delete(l, l->old.v[l->old.n - 1], res, err);
+
+		if (r < 0)
+			return r;
+		l->old.n--;
+	}
+	return 0;
+}
+
+int nft_layout_cleanup(struct nft_layout *l, struct nft_layout_result *res, struct err *err)
+{
+	struct nft_fixed_tables tables = { 0 };
+	int r;
+
+	forget(l);
+	r = nft_fixed_tables_read(&tables, l->nl, l->family, err);
+	vec_for_each (t, &tables.v) {
+		if (r == 0 && t->is_ours)
+			r = table_delete(l, t->handle, res, err);
+	}
+	nft_fixed_tables_fini(&tables);
+	if (r == 0)
+		l->state = NFT_LAYOUT_ABSENT;
+	return r;
+}
+
+int nft_layout_invalid_drops(struct nft_layout *l, uint64_t *packets, uint64_t *bytes,
+			     struct err *err)
+{
+	static const char *const counted[] = { "forward", "input" };
+	uint64_t p = 0, b = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(counted); i++) {
+		int r = nft_fixed_counters(l->nl, l->family, l->table, counted[i], &p, &b, err);
+
+		if (r < 0)
+			return r;
+	}
+	*packets = p;
+	*bytes = b;
+	return 0;
+}
+
+static int genid_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[NFTA_GEN_MAX + 1];
+	uint32_t *genid = arg;
+
+	nl_attr_table(tb, NFTA_GEN_MAX, h, sizeof(struct nfgenmsg));
+	*genid = nl_attr_be32(tb[NFTA_GEN_ID], 0);
+	return 0;
+}
+
+int nft_genid_read(struct nl_sock *nl, uint32_t *genid, struct err *err)
+{
+	char buf[64];
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf),
+					     NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN, AF_UNSPEC);
+	int r = nl_query(nl, h, &(struct nl_reader){ .message = genid_message, .arg = genid }, NULL,
+			 err);
+
+	return r < 0 ? err_wrap(err, r, "read ruleset generation") : 0;
+}

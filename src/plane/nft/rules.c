@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/nft/rules.h"
+
+#include <netinet/in.h> /* before linux/in.h: that one then steps back */
+
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter_ipv4.h>
+#include <linux/rtnetlink.h>
+#include <string.h>
+
+/*
+ * The dispatch rule is there three times: a packet that meets a commit between
+ * two lookups can miss in the pick chain, comes back, and is dispatched anew on
+ * the new generation. One retry was enough in a million changes.
+ */
+#define DISPATCHES 3
+/* Empty slots of a size class miss; the try after these only uses slots that are filled. */
+#define CLASS_TRIES 3
+
+/* nft's state bits: NF_CT_STATE_INVALID_BIT of the kernel's nf_conntrack.h. */
+#define CT_STATE_INVALID 1
+
+static const char *set_name(enum nft_set_id id)
+{
+	return nft_set_desc(id, IPFAM_V4)->name;
+}
+
+/* ip daddr . meta l4proto . th dport, from word 0 on */
+static void tuple(struct nft_rules *rs, enum ipfam fam)
+{
+	unsigned int n = nft_addr_words(fam);
+
+	nft_expr_daddr(rs, fam, 0);
+	nft_expr_meta(rs, NFT_META_L4PROTO, n);
+	nft_expr_dport(rs, n + 1);
+}
+
+/* What the client asked for: ct original ip daddr . meta l4proto . ct original proto-dst */
+static void original_tuple(struct nft_rules *rs, enum ipfam fam)
+{
+	unsigned int n = nft_addr_words(fam);
+
+	nft_expr_l4protos(rs);
+	nft_expr_ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
+	nft_expr_meta(rs, NFT_META_L4PROTO, n);
+	nft_expr_ct_original(rs, NFT_CT_PROTO_DST, n + 1);
+}
+
+/* meta priority & 0xfffff000, at word 0 */
+static void pool(struct nft_rules *rs)
+{
+	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
+	nft_expr_mask(rs, 0, NFT_POOL_MASK);
+}
+
+static void fib_is_local(struct nft_rules *rs, uint32_t flags, uint32_t op)
+{
+	uint32_t local = RTN_LOCAL;
+
+	nft_expr_fib_type(rs, flags, 0);
+	nft_expr_cmp(rs, op, 0, &local, sizeof(local));
+}
+
+/* The word of the frontend into the scratch word, then to the chain of its kind. */
+static void dispatch(struct nft_rules *rs, enum ipfam fam, enum nft_set_id words,
+		     enum nft_set_id verdicts)
+{
+	nft_rule_begin(rs);
+	tuple(rs, fam);
+	nft_expr_map(rs, 0, set_name(words));
+	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
+	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
+	nft_expr_mask(rs, 0, NFT_KIND_MASK);
+	nft_expr_vmap(rs, 0, set_name(verdicts));
+}
+
+static void reject_conn(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+{
+	uint8_t tcp = IPPROTO_TCP;
+
+	nft_rule_begin(rs);
+	nft_expr_meta(rs, NFT_META_L4PROTO, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &tcp, sizeof(tcp));
+	nft_expr_reject_tcp(rs);
+	nft_rule_begin(rs);
+	nft_expr_reject_port(rs, fam);
+}
+
+static void drop_conn(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+{
+	nft_rule_begin(rs);
+	nft_expr_verdict(rs, NF_DROP, NULL);
+}
+
+/*
+ * Is it from a pod? Appends the detector's condition (section 6.1 of the
+ * behaviour); `op` NFT_CMP_EQ: it is, NFT_CMP_NEQ: it is not. For packets of this
+ * host the interface name is empty, so they are none of a pod (MASQ-02).
+ */
+static void from_pod(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p,
+		     uint32_t op)
+{
+	switch (p->detect) {
+	case DETECT_LOCAL_CLUSTER_CIDR:
+	case DETECT_LOCAL_NODE_CIDR:
+		nft_expr_saddr(rs, fam, 0);
+		if (op == NFT_CMP_EQ)
+			nft_expr_in(rs, 0, set_name(NFTSET_POD_CIDRS));
+		else
+			nft_expr_not_in(rs, 0, set_name(NFTSET_POD_CIDRS));
+		return;
+	case DETECT_LOCAL_BRIDGE:
+		nft_expr_meta(rs, NFT_META_IIFNAME, 0);
+		nft_expr_cmp(rs, op, 0, p->ifname, IFNAME_MAX);
+		return;
+	case DETECT_LOCAL_PREFIX:
+		nft_expr_meta(rs, NFT_META_IIFNAME, 0);
+		nft_expr_cmp(rs, op, 0, p->ifname, (uint32_t)strnlen(p->ifname, IFNAME_MAX));
+		return;
+	case DETECT_LOCAL_UNSET:
+		return;
+	}
+}
+
+static bool has_detector(const struct nft_layout_params *p)
+{
+	return p->has_detector && p->detect != DETECT_LOCAL_UNSET;
+}
+
+/* externalTrafficPolicy Local for pods and this host: the cluster pool (POL-25) */
+static void xl_short(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+{
+	dispatch(rs, fam, NFTSET_XL_CLUSTER, NFTSET_LEAVES);
+}
+
+static void xl(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+{
+	if (has_detector(p)) {
+		nft_rule_begin(rs);
+		from_pod(rs, fam, p, NFT_CMP_EQ);
+		nft_expr_verdict(rs, NFT_GOTO, "xl_short");
+	}
+	nft_rule_begin(rs);
+	fib_is_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
+	nft_expr_verdict(rs, NFT_GOTO, "xl_short");
+	dispatch(rs, fam, NFTSET_XL_LOCAL, NFTSET_LEAVES);
+}
+
+static void fw_pass(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+{
+	dispatch(rs, fam, NFTSET_FW_FRONTENDS, NFTSET_KINDS_X);
+}
+
+/* loadBalancerSourceRanges (REJ-10); ranges are compared in network order */
+static void fw(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+{
+	nft_rule_begin(rs);
+	pool(rs);
+	nft_expr_hton(rs, 0);
+	nft_expr_saddr(rs, fam, 1);
+	nft_expr_in(rs, 0, set_name(NFTSET_FW_RANGES));
+	nft_expr_verdict(rs, NFT_GOTO, "fw_pass");
+	nft_rule_begin(rs);
+	nft_expr_verdict(rs, NF_DROP, NULL);
+}
+
+static void services(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+{
+	for (int i = 0; i < DISPATCHES; i++)
+		dispatch(rs, fam, NFTSET_FRONTENDS, NFTSET_KINDS);
+	/* REJ-05 */
+	nft_rule_begin(rs);
+	nft_expr_daddr(rs, fam, 0);
+	nft_expr_in(rs, 0, set_name(NFTSET_CLUSTER_IPS));
+	nft_expr_verdict(rs, NFT_GOTO, "reject_conn");
+}
+
+/* prerouting and output: the first packet of a connection, before it is routed */
+static void entry(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+{
+	nft_rule_begin(rs);
+	nft_expr_daddr(rs, fam, 0);
+	nft_expr_in(rs, 0, set_name(NFTSET_VIPS));
+	nft_expr_verdict(rs, NFT_JUMP, "services");
+	/*
+	 * REJ-06, after REJ-05 (REJ-07). An address of this host inside a service
+	 * CIDR is a mistake of somebody's, but no reason to cut the host off.
+	 */
+	nft_rule_begin(rs);
+	nft_expr_daddr(rs, fam, 0);
+	nft_expr_in(rs, 0, set_name(NFTSET_SERVICE_CIDRS));
+	fib_is_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
+	nft_expr_verdict(rs, NF_DROP, NULL);
+}
+
+/* Cluster IPs: whoever the detector does not know, or everybody (MASQ-05); else no rule (MASQ-01)
+ */
+static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
+				   const struct nft_layout_params *p)
+{
+	if (!p->is_masquerade_all && !has_detector(p))
+		return;
+	nft_rule_begin(rs);
+	nft_expr_ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
+	nft_expr_in(rs, 0, set_name(NFTSET_CLUSTER_IPS));
+	if (!p->is_masquerade_all)
+		from_pod(rs, fam, p, NFT_CMP_NEQ);
+	nft_expr_masquerade(rs);
+}
+
+static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+{
+	uint32_t none = 0;
+
+	nft_rule_begin(rs);
+	nft_expr_ct(rs, NFT_CT_STATUS, 0);
+	nft_expr_mask(rs, 0, IPS_DST_NAT);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &none, sizeof(none));
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	/* The scratch word has done its work: no qdisc shall see it. */
+	nft_rule_begin(rs);
+	nft_expr_number(rs, 0, 0);
+	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
+	/* Hairpin (MASQ-09) */
+	nft_rule_begin(rs);
+	nft_expr_saddr(rs, fam, 0);
+	nft_expr_daddr(rs, fam, nft_addr_words(fam));
+	nft_expr_in(rs, 0, set_name(NFTSET_ENDPOINT_ADDRS));
+	nft_expr_masquerade(rs);
+	nft_rule_begin(rs);
+	original_tuple(rs, fam);
+	nft_expr_in(rs, 0, set_name(NFTSET_MASQ_FRONTENDS));
+	nft_expr_masquerade(rs);
+	/* MASQ-08: this host may use the frontend's address itself as its source */
+	nft_rule_begin(rs);
+	original_tuple(rs, fam);
+	nft_expr_in(rs, 0, set_name(NFTSET_MASQ_HOSTS));
+	fib_is_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
+	nft_expr_masquerade(rs);
+	masquerade_cluster_ips(rs, fam, p);
+}
+
+/*
+ * An INVALID packet of a backend would leave with the backend's own address: a
+ * client that never spoke to it answers with a reset, which ends the backend's
+ * connection. At the input hook the same from a remote backend to a connection
+ * masqueraded here: this host would send the reset. Only backends are judged,
+ * others' asymmetric routes are not ours to break. Valid traffic leaves the
+ * rule at its first condition; an accept in front of it would cost as much.
+ */
+static void drop_invalid(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+{
+	uint32_t none = 0;
+
+	nft_rule_begin(rs);
+	nft_expr_ct(rs, NFT_CT_STATE, 0);
+	nft_expr_mask(rs, 0, CT_STATE_INVALID);
+	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &none, sizeof(none));
+	nft_expr_saddr(rs, fam, 0);
+	nft_expr_saddr(rs, fam, nft_addr_words(fam));
+	nft_expr_in(rs, 0, set_name(NFTSET_ENDPOINT_ADDRS));
+	nft_expr_counter(rs);
+	nft_expr_verdict(rs, NF_DROP, NULL);
+}
+
+static const struct nft_chain chains[] = {
+	{ "reject_conn", NULL, 0, 0, reject_conn },
+	{ "drop_conn", NULL, 0, 0, drop_conn },
+	{ "xl_short", NULL, 0, 0, xl_short },
+	{ "xl", NULL, 0, 0, xl },
+	{ "fw_pass", NULL, 0, 0, fw_pass },
+	{ "fw", NULL, 0, 0, fw },
+	{ "services", NULL, 0, 0, services },
+	{ "prerouting", "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST, entry },
+	{ "output", "nat", NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST, entry },
+	{ "postrouting", "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC, postrouting },
+	{ "input", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER, drop_invalid },
+	{ "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER, drop_invalid },
+};
+
+const struct nft_chain *nft_chains(size_t *n)
+{
+	*n = ARRAY_SIZE(chains);
+	return chains;
+}
+
+const struct nft_chain *nft_chain_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(chains); i++) {
+		if (strcmp(chains[i].name, name) == 0)
+			return &chains[i];
+	}
+	return NULL;
+}
+
+/* dnat to @endpoints[pool . random slot] */
+static void pick(struct nft_rules *rs, enum ipfam fam, uint32_t slots)
+{
+	nft_rule_begin(rs);
+	nft_expr_l4protos(rs);
+	pool(rs);
+	nft_expr_random(rs, 1, slots);
+	nft_expr_map(rs, 0, set_name(NFTSET_ENDPOINTS));
+	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
+}
+
+/* The affinity entry of (pool, client): key from word 0 on, data right behind what nft allows. */
+static void remember(struct nft_rules *rs, enum ipfam fam, uint32_t op, uint32_t affinity_s)
+{
+	/* In IPv4 the data goes where nft puts it; in IPv6 that place is part of the key. */
+	unsigned int data = fam == IPFAM_V6 ? 5 : 4;
+
+	pool(rs);
+	nft_expr_saddr(rs, fam, 1);
+	nft_expr_meta(rs, NFT_META_PRIORITY, data);
+	nft_expr_dynset(rs, op, set_name(NFTSET_AFFINITY), 0, data, (uint64_t)affinity_s * 1000);
+}
+
+/* dnat to the backend whose local id is in the scratch word */
+static void dnat_local_id(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_expr_l4protos(rs);
+	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
+	nft_expr_map(rs, 0, set_name(NFTSET_AFF_ENDPOINTS));
+	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
+}
+
+/* Choose a local id; store it unless the table is full (`affinity_s` 0: do not try). */
+static void pick_sticky(struct nft_rules *rs, enum ipfam fam, uint32_t slots, uint32_t affinity_s)
+{
+	nft_rule_begin(rs);
+	pool(rs);
+	nft_expr_random(rs, 1, slots);
+	nft_expr_map(rs, 0, set_name(NFTSET_AFF_SLOTS));
+	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
+	if (affinity_s != 0)
+		remember(rs, fam, NFT_DYNSET_OP_ADD, affinity_s);
+	dnat_local_id(rs, fam);
+}
+
+/* A client that is known: refresh and go; known, but its backend is gone: forget it. */
+static void recall(struct nft_rules *rs, enum ipfam fam, uint32_t affinity_s)
+{
+	nft_rule_begin(rs);
+	pool(rs);
+	nft_expr_saddr(rs, fam, 1);
+	nft_expr_map(rs, 0, set_name(NFTSET_AFFINITY));
+	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
+	remember(rs, fam, NFT_DYNSET_OP_UPDATE, affinity_s);
+	dnat_local_id(rs, fam);
+	nft_rule_begin(rs);
+	remember(rs, fam, NFT_DYNSET_OP_DELETE, 0);
+}
+
+void nft_rules_pick(struct nft_rules *rs, enum ipfam fam, const struct nft_kind_info *kind)
+{
+	bool is_exact = kind->slots == kind->safe_slots;
+	int tries = is_exact ? 0 : CLASS_TRIES;
+
+	if (kind->affinity_s == 0) {
+		for (int i = 0; i < tries; i++)
+			pick(rs, fam, kind->slots);
+		pick(rs, fam, kind->safe_slots);
+		return;
+	}
+	recall(rs, fam, kind->affinity_s);
+	for (int i = 0; i < tries; i++)
+		pick_sticky(rs, fam, kind->slots, kind->affinity_s);
+	pick_sticky(rs, fam, kind->safe_slots, kind->affinity_s);
+	/* The affinity table is full: plain balancing. */
+	for (int i = 0; i < tries; i++)
+		pick_sticky(rs, fam, kind->slots, 0);
+	pick_sticky(rs, fam, kind->safe_slots, 0);
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/nft/write.h"
+
+#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <stdio.h>     /* libnftnl/expr.h needs FILE */
+
+#include <assert.h>
+#include <endian.h>
+#include <errno.h>
+#include <libnftnl/expr.h>
+#include <libnftnl/rule.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "nl/attr.h"
+
+#define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
+/* An element takes at most 80 bytes, and the list's length has 16 bits. */
+#define ELEMENTS_MAX 500
+
+static const uint8_t l4protos[] = { IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP };
+
+void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, enum ipfam fam, const char *table)
+{
+	*w = (struct nft_writer){ .fam = fam,
+				  .family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4,
+				  .table = table };
+	nl_batch_open(&w->batch, nl, 0);
+}
+
+void nft_writer_fini(struct nft_writer *w)
+{
+	nl_batch_close(w->batch);
+	vec_for_each (t, &w->tags)
+		free(*t);
+	vec_fini(&w->tags);
+}
+
+/* A message about what the text says; the next one gets another. */
+PRINTF_LIKE(4, 5)
+static struct nlmsghdr *message(struct nft_writer *w, uint16_t msg, uint16_t flags, const char *fmt,
+				...)
+{
+	struct str s = { 0 };
+	char text[128];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	str_puts(&s, text);
+	*vec_push(&w->tags) = s.text;
+	w->n_writes++;
+	return nl_batch_msg(w->batch, TYPE(msg), flags, w->family, s.text);
+}
+
+static void put_be32(struct nlmsghdr *h, uint16_t type, uint32_t value)
+{
+	mnl_attr_put_u32(h, type, htonl(value));
+}
+
+void nft_write_table(struct nft_writer *w)
+{
+	struct nlmsghdr *h =
+		message(w, NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL, "table %s", w->table);
+	uint8_t udata[2 + sizeof(NFT_TABLE_COMMENT) + 12];
+	int n;
+
+	mnl_attr_put_strz(h, NFTA_TABLE_NAME, w->table);
+	put_be32(h, NFTA_TABLE_FLAGS, 0);
+	n = snprintf((char *)udata + 2, sizeof(udata) - 2, NFT_TABLE_COMMENT "%d",
+		     NFT_LAYOUT_VERSION);
+	udata[0] = 0; /* a comment */
+	udata[1] = (uint8_t)(n + 1);
+	mnl_attr_put(h, NFTA_TABLE_USERDATA, (size_t)n + 3, udata);
+}
+
+void nft_write_table_flags(struct nft_writer *w)
+{
+	struct nlmsghdr *h = message(w, NFT_MSG_NEWTABLE, 0, "table %s", w->table);
+
+	mnl_attr_put_strz(h, NFTA_TABLE_NAME, w->table);
+	put_be32(h, NFTA_TABLE_FLAGS, 0);
+}
+
+void nft_write_table_del(struct nft_writer *w, uint64_t handle)
+{
+	struct nlmsghdr *h = message(w, NFT_MSG_DELTABLE, 0, "deletion of a table");
+
+	mnl_attr_put_u64(h, NFTA_TABLE_HANDLE, htobe64(handle));
+}
+
+static void set_put(struct nft_writer *w, struct nlmsghdr *h, const struct nft_set_desc *d)
+{
+	struct nlattr *desc, *concat;
+
+	mnl_attr_put_strz(h, NFTA_SET_TABLE, w->table);
+	mnl_attr_put_strz(h, NFTA_SET_NAME, d->name);
+	put_be32(h, NFTA_SET_FLAGS, d->flags);
+	put_be32(h, NFTA_SET_KEY_TYPE, d->key_type);
+	put_be32(h, NFTA_SET_KEY_LEN, d->key_len);
+	if (d->data_type != 0)
+		put_be32(h, NFTA_SET_DATA_TYPE, d->data_type);
+	if (d->data_len != 0)
+		put_be32(h, NFTA_SET_DATA_LEN, d->data_len);
+	put_be32(h, NFTA_SET_ID, ++w->last_set_id);
+	if (d->timeout_ms != 0)
+		mnl_attr_put_u64(h, NFTA_SET_TIMEOUT, htobe64(d->timeout_ms));
+	if (d->size != 0 || d->n_fields != 0) {
+		desc = mnl_attr_nest_start(h, NFTA_SET_DESC);
+		if (d->size != 0)
+			put_be32(h, NFTA_SET_DESC_SIZE, d->size);
+		if (d->n_fields != 0) {
+			concat = mnl_attr_nest_start(h, NFTA_SET_DESC_CONCAT);
+			for (size_t i = 0; i < d->n_fields; i++) {
+				struct nlattr *f = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
+
+				put_be32(h, NFTA_SET_FIELD_LEN, d->field_len[i]);
+				mnl_attr_nest_end(h, f);
+			}
+			mnl_attr_nest_end(h, concat);
+		}
+		mnl_attr_nest_end(h, desc);
+	}
+	mnl_attr_put(h, NFTA_SET_USERDATA, d->userdata_len, d->userdata);
+}
+
+void nft_write_set(struct nft_writer *w, enum nft_set_id id)
+{
+	const struct nft_set_desc *d = nft_set_desc(id, w->fam);
+
+	set_put(w, message(w, NFT_MSG_NEWSET, NLM_F_CREATE | NLM_F_EXCL, "set %s", d->name), d);
+}
+
+void nft_write_chain(struct nft_writer *w, const char *name, const struct nft_chain *base)
+{
+	struct nlmsghdr *h =
+		message(w, NFT_MSG_NEWCHAIN, NLM_F_CREATE | NLM_F_EXCL, "chain %s", name);
+	struct nlattr *hook;
+
+	mnl_attr_put_strz(h, NFTA_CHAIN_TABLE, w->table);
+	mnl_attr_put_strz(h, NFTA_CHAIN_NAME, name);
+	if (base == NULL)
+		return;
+	hook = mnl_attr_nest_start(h, NFTA_CHAIN_HOOK);
+	put_be32(h, NFTA_HOOK_HOOKNUM, base->hook);
+	put_be32(h, NFTA_HOOK_PRIORITY, (uint32_t)base->priority);
+	mnl_attr_nest_end(h, hook);
+	put_be32(h, NFTA_CHAIN_POLICY, NF_ACCEPT);
+	mnl_attr_put_strz(h, NFTA_CHAIN_TYPE, base->type);
+}
+
+void nft_write_chain_policy(struct nft_writer *w, const char *name)
+{
+	struct nlmsghdr *h = message(w, NFT_MSG_NEWCHAIN, 0, "policy of chain %s", name);
+
+	mnl_attr_put_strz(h, NFTA_CHAIN_TABLE, w->table);
+	mnl_attr_put_strz(h, NFTA_CHAIN_NAME, name);
+	put_be32(h, NFTA_CHAIN_POLICY, NF_ACCEPT);
+}
+
+void nft_write_rules_del(struct nft_writer *w, const char *chain)
+{
+	struct nlmsghdr *h = message(w, NFT_MSG_DELRULE, 0, "old rules of chain %s", chain);
+
+	mnl_attr_put_strz(h, NFTA_RULE_TABLE, w->table);
+	mnl_attr_put_strz(h, NFTA_RULE_CHAIN, chain);
+}
+
+static struct nlattr *elements_begin(struct nft_writer *w, struct nlmsghdr *h, const char *set,
+				     uint32_t set_id)
+{
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, w->table);
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, set);
+	if (set_id != 0)
+		put_be32(h, NFTA_SET_ELEM_LIST_SET_ID, set_id);
+	return mnl_attr_nest_start(h, NFTA_SET_ELEM_LIST_ELEMENTS);
+}
+
+static void key_put(struct nlmsghdr *h, const void *key, size_t len)
+{
+	struct nlattr *nest = mnl_attr_nest_start(h, NFTA_SET_ELEM_KEY);
+
+	mnl_attr_put(h, NFTA_DATA_VALUE, len, key);
+	mnl_attr_nest_end(h, nest);
+}
+
+/* The inline set of a rule; returns its number. */
+static uint32_t l4protos_put(struct nft_writer *w, const char *chain)
+{
+	const struct nft_set_desc *d = nft_set_desc_l4protos();
+	struct nlmsghdr *h =
+		message(w, NFT_MSG_NEWSET, NLM_F_CREATE, "inline set of chain %s", chain);
+	struct nlattr *list;
+
+	set_put(w, h, d);
+	h = message(w, NFT_MSG_NEWSETELEM, NLM_F_CREATE, "inline set of chain %s", chain);
+	list = elements_begin(w, h, d->name, w->last_set_id);
+	for (size_t i = 0; i < ARRAY_SIZE(l4protos); i++) {
+		struct nlattr *e = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
+
+		key_put(h, &l4protos[i], sizeof(l4protos[i]));
+		mnl_attr_nest_end(h, e);
+	}
+	mnl_attr_nest_end(h, list);
+	return w->last_set_id;
+}
+
+static void rule_put(struct nft_writer *w, const char *chain, size_t number, struct nft_rule *r)
+{
+	uint8_t udata[2 + sizeof(r->hash)] = { NFT_RULE_UDATA_HASH, sizeof(r->hash) };
+	struct nlmsghdr *h;
+
+	assert(r->hash != 0);
+	memcpy(udata + 2, &r->hash, sizeof(r->hash));
+	if (r->l4protos != NULL)
+		nftnl_expr_set_u32(r->l4protos, NFTNL_EXPR_LOOKUP_SET_ID, l4protos_put(w, chain));
+	nftnl_rule_set_str(r->r, NFTNL_RULE_TABLE, w->table);
+	nftnl_rule_set_str(r->r, NFTNL_RULE_CHAIN, chain);
+	nftnl_rule_set_data(r->r, NFTNL_RULE_USERDATA, udata, sizeof(udata));
+	h = message(w, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, "chain %s, rule %zu", chain,
+		    number);
+	nftnl_rule_nlmsg_build_payload(h, r->r);
+}
+
+void nft_write_rules(struct nft_writer *w, const char *chain, struct nft_rules *rs)
+{
+	for (size_t i = 0; i < rs->v.n; i++)
+		rule_put(w, chain, i + 1, &rs->v.v[i]);
+}
+
+/*
+ * One element after the other, in as many messages as it takes: begin with list
+ * NULL, end with elements_end().
+ */
+struct elements {
+	struct nft_writer *w;
+	const char *set;
+	uint16_t msg;
+	size_t n;
+	struct nlmsghdr *h;
+	struct nlattr *list;
+};
+
+static void elements_end(struct elements *es)
+{
+	if (es->list != NULL)
+		mnl_attr_nest_end(es->h, es->list);
+	es->list = NULL;
+}
+
+static struct nlattr *element_begin(struct elements *es)
+{
+	if (es->n % ELEMENTS_MAX == 0) {
+		elements_end(es);
+		es->h = message(es->w, es->msg,
+				es->msg == NFT_MSG_NEWSETELEM ? NLM_F_CREATE | NLM_F_EXCL : 0,
+				"elements of %s", es->set);
+		es->w->n_writes--; /* counted one by one */
+		es->list = elements_begin(es->w, es->h, es->set, 0);
+	}
+	es->n++;
+	es->w->n_writes++;
+	return mnl_attr_nest_start(es->h, NFTA_LIST_ELEM);
+}
+
+void nft_write_verdicts_del(struct nft_writer *w, enum nft_set_id map, const uint32_t *kinds,
+			    size_t n)
+{
+	struct elements es = { .w = w,
+			       .set = nft_set_desc(map, w->fam)->name,
+			       .msg = NFT_MSG_DELSETELEM };
+
+	for (size_t i = 0; i < n; i++) {
+		struct nlattr *e = element_begin(&es);
+
+		key_put(es.h, &kinds[i], sizeof(kinds[i]));
+		mnl_attr_nest_end(es.h, e);
+	}
+	elements_end(&es);
+}
+
+void nft_write_verdicts(struct nft_writer *w, enum nft_set_id map, const struct nft_verdict *v,
+			size_t n)
+{
+	struct elements es = { .w = w,
+			       .set = nft_set_desc(map, w->fam)->name,
+			       .msg = NFT_MSG_NEWSETELEM };
+
+	for (size_t i = 0; i < n; i++) {
+		struct nlattr *e = element_begin(&es);
+		struct nlattr *data, *verdict;
+
+		key_put(es.h, &v[i].kind, sizeof(v[i].kind));
+		data = mnl_attr_nest_start(es.h, NFTA_SET_ELEM_DATA);
+		verdict = mnl_attr_nest_start(es.h, NFTA_DATA_VERDICT);
+		put_be32(es.h, NFTA_VERDICT_CODE, (uint32_t)v[i].code);
+		mnl_attr_put_strz(es.h, NFTA_VERDICT_CHAIN, v[i].chain);
+		mnl_attr_nest_end(es.h, verdict);
+		mnl_attr_nest_end(es.h, data);
+		mnl_attr_nest_end(es.h, e);
+	}
+	elements_end(&es);
+}
+
+static void ranges_put(struct nft_writer *w, enum nft_set_id set, const struct nft_bounds *b,
+		       uint16_t msg)
+{
+	struct elements es = { .w = w, .set = nft_set_desc(set, w->fam)->name, .msg = msg };
+
+	for (size_t i = 0; i < b->v.n; i++) {
+		struct nlattr *e = element_begin(&es);
+
+		if (b->v.v[i].is_end)
+			put_be32(es.h, NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
+		key_put(es.h, b->v.v[i].key, ip_len(w->fam));
+		mnl_attr_nest_end(es.h, e);
+	}
+	elements_end(&es);
+}
+
+void nft_write_ranges_del(struct nft_writer *w, enum nft_set_id set, const struct nft_bounds *b)
+{
+	ranges_put(w, set, b, NFT_MSG_DELSETELEM);
+}
+
+void nft_write_ranges(struct nft_writer *w, enum nft_set_id set, const struct nft_bounds *b)
+{
+	ranges_put(w, set, b, NFT_MSG_NEWSETELEM);
+}
+
+/*
+ * The expression the kernel points at, when it does not know it. It points at
+ * the list element or at the name inside.
+ */
+static const char *expr_refused(const struct nl_refusal *f)
+{
+	const struct nlattr *at, *tb[NFTA_EXPR_MAX + 1];
+
+	if (f->error != -ENOENT || f->msg == NULL || !f->has_offset ||
+	    f->msg->nlmsg_type != TYPE(NFT_MSG_NEWRULE) ||
+	    f->offset + sizeof(*at) > f->msg->nlmsg_len)
+		return "";
+	at = (const void *)((const char *)f->msg + f->offset);
+	if (at->nla_len < sizeof(*at) || f->offset + at->nla_len > f->msg->nlmsg_len)
+		return "";
+	if (mnl_attr_get_type(at) == NFTA_EXPR_NAME && !(at->nla_type & NLA_F_NESTED))
+		return nl_attr_str(at);
+	nl_attr_nest(tb, NFTA_EXPR_MAX, at);
+	return nl_attr_str(tb[NFTA_EXPR_NAME]);
+}
+
+int nft_writer_commit(struct nft_writer *w, struct nft_layout_result *res, struct err *err)
+{
+	const char *family = w->fam == IPFAM_V6 ? "ip6" : "ip";
+	const struct nl_refusal *f;
+	uint64_t before;
+	int r;
+
+	if (nl_batch_count(w->batch) == 0)
+		return 0;
+	before = now_ns();
+	r = nl_batch_commit(w->batch, err);
+	if (res != NULL) {
+		res->kernel_ns += now_ns() - before;
+		res->n_batches++;
+	}
+	if (r == 0) {
+		if (res != NULL)
+			res->n_writes += w->n_writes;
+		return 0;
+	}
+	f = nl_batch_refusal(w->batch);
+	if (expr_refused(f)[0] != '\0')
+		return err_set(err, -EOPNOTSUPP, "%s %s: %s: the kernel lacks '%s' (module nft_%s)",
+			       family, w->table, (const char *)f->tag, expr_refused(f),
+			       expr_refused(f));
+	if (f->tag != NULL)
+		return err_wrap(err, r, "%s %s: %s", family, w->table, (const char *)f->tag);
+	return err_wrap(err, r, "%s %s", family, w->table);
+}

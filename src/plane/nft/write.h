@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/write - messages that make the fixed part of a table.
+ *
+ *     init -> table, set, chain, rules, verdicts, ranges ... -> commit -> fini
+ *
+ * One transaction. Each message is tagged with words that say what it is, so a
+ * refusal reads "chain p3, rule 1: ...". Private to nft/.
+ */
+#pragma once
+
+#include "base/str.h"
+#include "nl/batch.h"
+#include "plane/nft/bounds.h"
+#include "plane/nft/fixed.h"
+#include "plane/nft/rules.h"
+
+struct nft_writer {
+	struct nl_batch *batch;
+	enum ipfam fam;
+	uint8_t family;
+	const char *table;
+	uint32_t last_set_id; /* numbers of sets within a transaction */
+	size_t n_writes;      /* messages, elements one by one */
+	VEC(char *) tags;
+};
+
+/* One element of a verdict map. */
+struct nft_verdict {
+	uint32_t kind;
+	int32_t code;
+	const char *chain;
+};
+
+/* `table` is borrowed until fini. */
+void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, enum ipfam fam, const char *table);
+void nft_writer_fini(struct nft_writer *w);
+
+/* Creating fails with -EEXIST when somebody else was there first. */
+void nft_write_table(struct nft_writer *w);
+/* An existing table: awake it. */
+void nft_write_table_flags(struct nft_writer *w);
+void nft_write_table_del(struct nft_writer *w, uint64_t handle);
+void nft_write_set(struct nft_writer *w, enum nft_set_id id);
+/* `base` says type, hook and priority; NULL: an ordinary chain. */
+void nft_write_chain(struct nft_writer *w, const char *name, const struct nft_chain *base);
+/* An existing base chain: policy accept. */
+void nft_write_chain_policy(struct nft_writer *w, const char *name);
+void nft_write_rules_del(struct nft_writer *w, const char *chain);
+/* Append the rules, which nft_rules_hash() has seen, to the chain's. */
+void nft_write_rules(struct nft_writer *w, const char *chain, struct nft_rules *rs);
+void nft_write_verdicts_del(struct nft_writer *w, enum nft_set_id map, const uint32_t *kinds,
+			    size_t n);
+void nft_write_verdicts(struct nft_writer *w, enum nft_set_id map, const struct nft_verdict *v,
+			size_t n);
+void nft_write_ranges_del(struct nft_writer *w, enum nft_set_id set, const struct nft_bounds *b);
+void nft_write_ranges(struct nft_writer *w, enum nft_set_id set, const struct nft_bounds *b);
+
+/*
+ * Nothing to write is 0 without a transaction. `res` (may be NULL) is added to.
+ * Errors as nl_batch_commit(); -EOPNOTSUPP: `err` names the expression, and so the
+ * module, that the kernel lacks.
+ */
+MUST_USE int nft_writer_commit(struct nft_writer *w, struct nft_layout_result *res,
+			       struct err *err);
