@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * bench/change - what one change costs, from the model to the kernel's answer.
+ *
+ * For each size: a cluster of N services x E endpoints is put into a model, first
+ * sync into an empty network namespace, then single changes of five kinds, each
+ * timed from the object's arrival in the model until the kernel has
+ * acknowledged it; then a second life over the same kernel state (adoption).
+ * Each size runs in a child of its own, so that memory can be told apart.
+ *
+ * Needs root: everything happens in a private network namespace that goes with
+ * the process.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <linux/netlink.h>
+#include <malloc.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "plane/nft/plane_nft.h"
+#include "sync/sync.h"
+
+#define ROUNDS_DEFAULT 2000
+
+enum change {
+	CHANGE_REPLACE = 0,
+	CHANGE_ADD,
+	CHANGE_REMOVE,
+	CHANGE_SERVICE_ADD,
+	CHANGE_SERVICE_REMOVE,
+	CHANGE_N,
+};
+
+static const char *const change_names[CHANGE_N] = { "endpoint replace", "endpoint add",
+						    "endpoint remove", "service add",
+						    "service remove" };
+
+/* One process's life over the kernel. */
+struct life {
+	struct model m;
+	struct plan p;
+	struct plane *plane;
+	struct sync *s;
+};
+
+struct cluster {
+	int services;
+	int endpoints;
+	int rounds;
+};
+
+static void die(const char *what, const struct err *err)
+{
+	(void)fprintf(stderr, "bench/change: %s: %s\n", what, err->text);
+	exit(1);
+}
+
+static const struct name *numbered(const char *prefix, int i)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "%s%d", prefix, i);
+	return name_get_str(text);
+}
+
+static struct ip_addr v4(uint8_t a, uint32_t low)
+{
+	uint8_t bytes[4] = { a, (uint8_t)(low >> 16), (uint8_t)(low >> 8), (uint8_t)low };
+
+	return ip_addr_from_bytes(AF_INET, bytes);
+}
+
+static struct service *make_service(int i)
+{
+	struct service *s = service_open();
+
+	s->ns = name_get_str("bench");
+	s->name = numbered("service-", i);
+	s->type = SERVICE_TYPE_CLUSTERIP;
+	s->created_s = 1000 + i;
+	s->cluster_ip[IPFAM_V4] = v4(96, (uint32_t)i + 1);
+	*vec_push(&s->ports) = (struct service_port){ .name = name_get_str("http"),
+						      .proto = L4PROTO_TCP,
+						      .port = 80 };
+	return s;
+}
+
+/* Endpoint k of service i; `shift` gives other addresses. */
+static struct slice *make_slice(int i, int n, int shift)
+{
+	struct slice *sl = slice_open();
+
+	sl->ns = name_get_str("bench");
+	sl->name = numbered("service-", i);
+	sl->service = name_ref(sl->name);
+	sl->fam = IPFAM_V4;
+	*vec_push(&sl->ports) = (struct slice_port){ .name = name_get_str("http"),
+						     .proto = L4PROTO_TCP,
+						     .port = 8080 };
+	for (int k = 0; k < n; k++)
+		*vec_push(&sl->endpoints) = (struct slice_endpoint){
+			.addr = v4((uint8_t)(k == 0 ? 10 + shift : 10), (uint32_t)(i * 8 + k)),
+			.flags = ENDPOINT_READY | ENDPOINT_SERVING,
+			.node = numbered("node-", (i + k) % 100),
+		};
+	return sl;
+}
+
+static void life_begin(struct life *l, const struct cluster *c)
+{
+	static const struct sync_config config;
+	struct ip_addr addr = v4(192, 1);
+	struct nl_sock *cmd;
+	struct nl_sock *query;
+	struct err err;
+
+	*l = (struct life){ 0 };
+	model_init(&l->m);
+	l->m.config.node_name = name_get_str("node-1");
+	model_configured(&l->m);
+	model_put_host_addrs(&l->m, &addr, 1, 1);
+	if (nl_sock_open(&cmd, NETLINK_NETFILTER, &err) < 0 ||
+	    nl_sock_open(&query, NETLINK_NETFILTER, &err) < 0)
+		die("netlink", &err);
+	nft_plane_open(&l->plane, cmd, query);
+	plan_init(&l->p, &l->m, &l->plane->ops->traits);
+	sync_open(&l->s, &l->m, &l->p, l->plane, &config);
+	for (int i = 0; i < c->services; i++) {
+		model_put_service(&l->m, make_service(i), 1);
+		model_put_slice(&l->m, make_slice(i, c->endpoints, 0), 1);
+	}
+}
+
+static void life_end(struct life *l)
+{
+	sync_close(l->s);
+	plan_fini(&l->p);
+	l->plane->ops->close(l->plane);
+	model_fini(&l->m);
+}
+
+/* From the gate's opening to the last acknowledgement. */
+static double life_start(struct life *l)
+{
+	uint64_t begin = now_ns();
+	struct err err = { 0 };
+
+	sync_sources_ready(l->s);
+	sync_settle(l->s, begin);
+	if (sync_state_get(l->s) != SYNC_RUNNING) {
+		memcpy(err.text, sync_stats_get(l->s)->last_error, sizeof(err.text));
+		die("first sync", &err);
+	}
+	return (double)(now_ns() - begin) / 1e6;
+}
+
+static long rss_kb(void)
+{
+	char line[256];
+	long kb = 0;
+	FILE *f = fopen("/proc/self/status", "r");
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+		if (sscanf(line, "VmRSS: %ld kB", &kb) == 1)
+			break;
+	if (f != NULL)
+		(void)fclose(f);
+	return kb;
+}
+
+static uint64_t timed_settle(struct life *l, uint64_t begin)
+{
+	sync_settle(l->s, begin);
+	if (!list_is_empty(&l->m.dirty) || sync_failure_count(l->s) > 0) {
+		struct err err = { 0 };
+
+		memcpy(err.text, sync_stats_get(l->s)->last_error, sizeof(err.text));
+		die("a change was not programmed", &err);
+	}
+	return now_ns() - begin;
+}
+
+static uint64_t timed_slice(struct life *l, struct slice *sl)
+{
+	uint64_t begin = now_ns();
+
+	model_put_slice(&l->m, sl, begin);
+	return timed_settle(l, begin);
+}
+
+static uint64_t timed_service_add(struct life *l, int i, int endpoints)
+{
+	struct service *s = make_service(i);
+	struct slice *sl = make_slice(i, endpoints, 0);
+	uint64_t begin = now_ns();
+
+	model_put_service(&l->m, s, begin);
+	model_put_slice(&l->m, sl, begin);
+	return timed_settle(l, begin);
+}
+
+static uint64_t timed_service_remove(struct life *l, int i)
+{
+	const struct name *ns = name_get_str("bench");
+	const struct name *name = numbered("service-", i);
+	uint64_t begin = now_ns();
+	uint64_t took;
+
+	model_del_service(&l->m, ns, name, begin);
+	model_del_slice(&l->m, ns, name, begin);
+	took = timed_settle(l, begin);
+	name_unref(ns);
+	name_unref(name);
+	return took;
+}
+
+static int u64_cmp(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a;
+	uint64_t y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* All kinds of change in turn, so that drift of the machine meets them alike. */
+static void measure_changes(struct life *l, const struct cluster *c, uint64_t *took[CHANGE_N])
+{
+	for (int r = 0; r < c->rounds; r++) {
+		int i = (int)((uint32_t)r * 2654435761U % (uint32_t)c->services);
+		int n = c->endpoints;
+
+		took[CHANGE_REPLACE][r] = timed_slice(l, make_slice(i, n, 1));
+		took[CHANGE_ADD][r] = timed_slice(l, make_slice(i, n + 1, 1));
+		took[CHANGE_REMOVE][r] = timed_slice(l, make_slice(i, n, 1));
+		timed_slice(l, make_slice(i, n, 0));
+		took[CHANGE_SERVICE_ADD][r] = timed_service_add(l, c->services, n);
+		took[CHANGE_SERVICE_REMOVE][r] = timed_service_remove(l, c->services);
+	}
+	for (int k = 0; k < CHANGE_N; k++)
+		qsort(took[k], (size_t)c->rounds, sizeof(uint64_t), u64_cmp);
+}
+
+static void print_changes(const struct cluster *c, uint64_t *took[CHANGE_N])
+{
+	for (int k = 0; k < CHANGE_N; k++)
+		printf("  %-18s median %7.1f us   p99 %7.1f us   max %8.1f us\n", change_names[k],
+		       (double)took[k][c->rounds / 2] / 1e3,
+		       (double)took[k][c->rounds * 99 / 100] / 1e3,
+		       (double)took[k][c->rounds - 1] / 1e3);
+}
+
+static int run(const struct cluster *c)
+{
+	uint64_t *took[CHANGE_N];
+	struct life l;
+	double first_ms;
+	double adopt_ms;
+	long kb;
+
+	if (unshare(CLONE_NEWNET) < 0) {
+		(void)fprintf(stderr,
+			      "bench/change: a private network namespace: %s (run as root)\n",
+			      strerror(errno));
+		return 1;
+	}
+	log_level_set_all(LOG_LEVEL_WARN);
+	for (int k = 0; k < CHANGE_N; k++)
+		took[k] = xcalloc((size_t)c->rounds, sizeof(uint64_t));
+	life_begin(&l, c);
+	first_ms = life_start(&l);
+	kb = rss_kb();
+	printf("%d services x %d endpoints\n", c->services, c->endpoints);
+	printf("  first sync         %9.1f ms   %llu kernel operations, %llu batches, resident %.1f MB\n",
+	       first_ms, (unsigned long long)sync_stats_get(l.s)->writes,
+	       (unsigned long long)sync_stats_get(l.s)->batches, (double)kb / 1024);
+	measure_changes(&l, c, took);
+	print_changes(c, took);
+	life_end(&l);
+	malloc_trim(0);
+
+	life_begin(&l, c);
+	adopt_ms = life_start(&l);
+	printf("  adoption           %9.1f ms   %llu kernel operations, resident %.1f MB\n",
+	       adopt_ms, (unsigned long long)sync_stats_get(l.s)->writes, (double)rss_kb() / 1024);
+	(void)fflush(stdout);
+	life_end(&l);
+	for (int k = 0; k < CHANGE_N; k++)
+		free(took[k]);
+	return 0;
+}
+
+static int run_child(const struct cluster *c)
+{
+	pid_t pid;
+	int status;
+
+	(void)fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		_exit(run(c));
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		return 1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+int main(int argc, char **argv)
+{
+	struct cluster c = { .endpoints = 5, .rounds = ROUNDS_DEFAULT };
+	int sizes[16] = { 100, 1000, 10000, 50000 };
+	int n = 4;
+	int opt;
+
+	while ((opt = getopt(argc, argv, "e:r:h")) != -1) {
+		if (opt == 'e') {
+			c.endpoints = atoi(optarg);
+		} else if (opt == 'r') {
+			c.rounds = atoi(optarg);
+		} else {
+			printf("usage: change [-e ENDPOINTS] [-r ROUNDS] [SERVICES ...]\n");
+			return opt == 'h' ? 0 : 2;
+		}
+	}
+	if (optind < argc)
+		n = 0;
+	for (; optind < argc && n < (int)ARRAY_SIZE(sizes); optind++)
+		sizes[n++] = atoi(argv[optind]);
+	for (int i = 0; i < n; i++) {
+		c.services = sizes[i];
+		if (c.services < 1 || c.endpoints < 1 || c.endpoints > 7 || c.rounds < 1)
+			return 2;
+		if (run_child(&c) != 0)
+			return 1;
+	}
+	return 0;
+}
