@@ -1,0 +1,44 @@
+# Thin, over Meson. `make` builds build/vipd and build/vipctl; what a fresh Debian lacks is
+# installed first (tools/install-deps). B=DIR chooses another build folder.
+B ?= build
+PYTHON ?= /usr/bin/python3
+
+.PHONY: all demo test bench install-deps format check clean
+
+all: $(B)/build.ninja
+	@ninja -C $(B)
+
+$(B)/build.ninja:
+	@tools/install-deps build
+	@meson setup $(B)
+
+# Serve examples/ in private network namespaces, with traffic, while it changes.
+demo:
+	@tools/install-deps demo
+	@$(MAKE) --no-print-directory all
+	@VIPD_BUILD=$(abspath $(B)) $(PYTHON) tools/demo
+
+# Everything there is; the last line says "N passed, N failed".
+test:
+	@tools/install-deps test
+	@$(PYTHON) tools/run-tests
+
+# What the documents claim about speed. A build of its own, optimised.
+bench:
+	@tools/install-deps test
+	@test -e build-bench/build.ninja || meson setup build-bench --buildtype=release -Db_ndebug=false
+	@ninja -C build-bench
+	@tools/bench build-bench
+
+install-deps:
+	@tools/install-deps test
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+# The quick half of `make test`: needs no root, takes seconds.
+check: all
+	@$(PYTHON) tools/run-tests --quick --build $(B)
+
+clean:
+	@test ! -e $(B)/build.ninja || ninja -C $(B) -t clean
