@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/commit - changes become one batch, and what became of it.
+ *
+ *     translate -> settle (what is held, what is wanted) -> transact -> applied
+ *
+ * What the kernel holds of a key is believed (normal running), known from the
+ * copy (loaded phase), or read (verify, and in the loaded phase what the copy
+ * does not cover). Counts and the copy change only after the acknowledgement.
+ */
+#include "plane/nft/state.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <string.h>
+
+#include "plane/nft/decode.h"
+
+/* A batch buffer that grew beyond this is given back. */
+#define BATCH_KEEP ((size_t)4 * 1024 * 1024)
+
+void nft_plane_committed(struct nft_plane *p, size_t n)
+{
+	while (n-- > 0)
+		if (++p->genid == 0) /* the kernel skips it too */
+			p->genid = 1;
+}
+
+/* --- looking --- */
+
+static void look_result(struct nft_plane *p, struct nft_change *ch, const uint8_t *data, bool found)
+{
+	ch->needs_look = false;
+	ch->has_held = found;
+	if (found)
+		memcpy(ch->held, data, nft_data_len(ch->set, ch->fam));
+	if (p->loaded == NULL || !nft_loaded_covers(ch->set))
+		return;
+	if (found)
+		nft_loaded_found(p->loaded, ch->fam, ch->set, ch->key, data);
+	else
+		nft_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
+}
+
+static int look_set(struct nft_plane *p, enum ipfam fam, enum nft_set_id set, struct err *err)
+{
+	struct nft_table_ref table = nft_plane_table(p, fam);
+	size_t key_len = nft_key_len(set, fam);
+	size_t data_len = nft_data_len(set, fam);
+	uint8_t *keys;
+	uint8_t *data;
+	uint8_t *found;
+	size_t n = 0;
+	size_t i = 0;
+	int r;
+
+	nft_changes_for_each(ch, &p->changes, fam, set) n += ch->needs_look;
+	if (n == 0)
+		return 0;
+	keys = xreallocarray(NULL, n, key_len + data_len + 1);
+	data = keys + n * key_len;
+	found = data + n * data_len;
+	nft_changes_for_each(ch, &p->changes, fam, set) if (ch->needs_look)
+		memcpy(keys + i++ * key_len, ch->key, key_len);
+	r = nft_elems_get(p->query, &table, set, keys, n, data, found, NFT_GET_ALL, err);
+	i = 0;
+	nft_changes_for_each(ch, &p->changes, fam, set)
+	{
+		if (r < 0 || !ch->needs_look)
+			continue;
+		look_result(p, ch, data + i * data_len, found[i] != 0);
+		i++;
+	}
+	free(keys);
+	return r;
+}
+
+int nft_changes_look(struct nft_plane *p, struct err *err)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (int set = 0; set < NFTSET_N; set++) {
+			int r = look_set(p, fam, set, err);
+
+			if (r < 0)
+				return r;
+		}
+	return 0;
+}
+
+/* --- settling --- */
+
+/* What an address is counted to be, and whether the kernel should have it. */
+static void settle_counted(struct nft_plane *p, struct nft_change *ch)
+{
+	const struct nft_refs *refs = nft_plane_refs(p, ch->fam, ch->set);
+	uint32_t base = nft_refs_count(refs, ch->key);
+
+	assert(ch->delta >= 0 || base >= (uint32_t)-ch->delta);
+	ch->count = base + (uint32_t)ch->delta;
+	ch->has_held = base > 0 || nft_refs_lingers(refs, ch->key);
+	ch->has_new = ch->count > 0;
+}
+
+/*
+ * Loaded phase: others that need the address may not have been compared yet, and
+ * a backend's address lingers anyway. So nothing counted goes before the sweep.
+ */
+static void keep_counted(const struct nft_plane *p, struct nft_change *ch)
+{
+	if (ch->is_counted && (p->loaded != NULL || ch->set == NFTSET_ENDPOINT_ADDRS))
+		ch->has_new |= ch->has_held;
+}
+
+/* What the copy says. It does not know slots and ids that no frontend led to, nor addresses. */
+static void settle_loaded(struct nft_plane *p, struct nft_change *ch)
+{
+	const uint8_t *data;
+
+	if (ch->set == NFTSET_ENDPOINT_ADDRS) {
+		if (nft_refs_count(&p->endpoint_addrs[ch->fam], ch->key) > 0)
+			return; /* asked for, and acknowledged, in this phase */
+		ch->has_held = false;
+		ch->needs_look = ch->has_new && nft_loaded_has_table(p->loaded, ch->fam);
+		return;
+	}
+	data = nft_loaded_find(p->loaded, ch->fam, ch->set, ch->key);
+	ch->has_held = data != NULL;
+	if (data != NULL)
+		memcpy(ch->held, data, nft_data_len(ch->set, ch->fam));
+	else
+		ch->needs_look = ch->has_new && nft_loaded_is_partial(ch->set) &&
+				 nft_loaded_has_table(p->loaded, ch->fam);
+}
+
+static int settle(struct nft_plane *p, enum plane_commit_mode mode, struct err *err)
+{
+	int r = 0;
+
+	vec_for_each (ch, &p->changes.v) {
+		if (ch->is_counted)
+			settle_counted(p, ch);
+		if (mode == PLANE_COMMIT_VERIFY)
+			ch->needs_look = true;
+		else if (p->loaded != NULL)
+			settle_loaded(p, ch);
+	}
+	if (mode == PLANE_COMMIT_VERIFY || p->loaded != NULL)
+		r = nft_changes_look(p, err);
+	vec_for_each (ch, &p->changes.v)
+		keep_counted(p, ch);
+	return r;
+}
+
+/* --- sending --- */
+
+static void write_all(struct nft_elem_writer *w, const struct nft_changes *c, enum nft_write write)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (int set = 0; set < NFTSET_N; set++) {
+			size_t data_len = nft_data_len(set, fam);
+
+			nft_changes_for_each(ch, c, fam, set)
+			{
+				if (write == NFT_WRITE_DEL && nft_change_is_del(ch, data_len))
+					nft_elem_put(w, write, fam, set, ch->key, NULL, ch);
+				else if (write == NFT_WRITE_ADD && nft_change_is_add(ch, data_len))
+					nft_elem_put(w, write, fam, set, ch->key,
+						     data_len > 0 ? ch->data : NULL, ch);
+			}
+		}
+}
+
+/* "ip frontends 10.0.0.1:80/TCP -> pool 7 p3" in front of the kernel's words. */
+static int name_element(const struct nft_change *ch, int r, struct err *err)
+{
+	struct str text = { 0 };
+
+	nft_elem_text(&text, ch->fam, ch->set, ch->key,
+		      ch->has_new && nft_data_len(ch->set, ch->fam) > 0 ? ch->data : NULL);
+	r = err_wrap(err, r, "%s %s %s", ch->fam == IPFAM_V6 ? "ip6" : "ip",
+		     nft_set_desc(ch->set, ch->fam)->name, str_text(&text));
+	str_fini(&text);
+	return r;
+}
+
+/*
+ * What a refusal means. An element that is there already, or is not, means that
+ * the kernel holds something else than we believe; a missing table or set, that
+ * somebody took it away.
+ */
+static int refusal_code(const struct nl_refusal *f)
+{
+	bool is_del;
+
+	if (f->msg == NULL)
+		return f->error == -ERESTART ? -EBUSY : f->error;
+	is_del = NFNL_MSG_TYPE(f->msg->nlmsg_type) == NFT_MSG_DELSETELEM;
+	if (f->error == -ENOENT) {
+		bool is_elem = f->has_offset ? nft_offset_is_elem(f->msg, f->offset) : is_del;
+
+		return is_elem && is_del ? -ESTALE : -ENOTRECOVERABLE;
+	}
+	/* ENOTEMPTY: a range that overlaps another; EBUSY: one half of it does */
+	if (!is_del && (f->error == -EEXIST || f->error == -ENOTEMPTY || f->error == -EBUSY))
+		return -ESTALE;
+	return f->error;
+}
+
+static int refused(const struct nft_plane *p, int r, struct plane_result *res, struct err *err)
+{
+	const struct nl_refusal *f = nl_batch_refusal(p->batch);
+	const struct nft_change *ch = f->tag;
+
+	if (f->error == 0) /* no verdict, or nothing sent */
+		return r == -ENOBUFS ? err_set(err, -EBUSY, "verdict lost, outcome unknown") : r;
+	r = refusal_code(f);
+	if (ch == NULL)
+		return r;
+	if (r != -ENOTRECOVERABLE)
+		res->culprit = ch->svc;
+	return name_element(ch, r, err);
+}
+
+int nft_transact(struct nft_plane *p, struct plane_result *res, struct err *err)
+{
+	struct nft_elem_writer w = { .batch = p->batch };
+	uint64_t began;
+	int r;
+
+	nl_batch_reset(p->batch, 0);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		w.tables[fam] = nft_plane_table(p, fam);
+	write_all(&w, &p->changes, NFT_WRITE_DEL);
+	write_all(&w, &p->changes, NFT_WRITE_ADD);
+	if (w.n == 0)
+		return 0;
+	began = now_ns();
+	r = nl_batch_commit(p->batch, err);
+	res->kernel_ns += now_ns() - began;
+	if (r < 0) {
+		r = refused(p, r, res, err);
+	} else {
+		res->n_writes += w.n;
+		res->n_batches++;
+		nft_plane_committed(p, 1);
+	}
+	if (nl_batch_bytes(p->batch) > BATCH_KEEP) {
+		nl_batch_close(p->batch);
+		nl_batch_open(&p->batch, p->cmd, 0);
+	}
+	return r;
+}
+
+/* --- afterwards --- */
+
+static void applied_counted(struct nft_plane *p, const struct nft_change *ch)
+{
+	struct nft_refs *refs = nft_plane_refs(p, ch->fam, ch->set);
+
+	if (ch->delta == 0)
+		return;
+	if (ch->count == 0 && ch->set == NFTSET_ENDPOINT_ADDRS)
+		nft_refs_linger(refs, ch->key);
+	else
+		nft_refs_set(refs, ch->key, ch->count);
+}
+
+static void applied_loaded(struct nft_plane *p, const struct nft_change *ch)
+{
+	if (!nft_loaded_covers(ch->set))
+		return;
+	if (!ch->has_new)
+		nft_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
+	else if (ch->is_counted && ch->count == 0)
+		nft_loaded_unmark(p->loaded, ch->fam, ch->set, ch->key);
+	else
+		nft_loaded_put(p->loaded, ch->fam, ch->set, ch->key, ch->data);
+}
+
+/* A backend that an earlier process had put into a slot is gone: nobody counted its address. */
+static void linger_replaced(struct nft_plane *p, const struct nft_change *ch)
+{
+	if (nft_change_is_del(ch, nft_data_len(ch->set, ch->fam)) &&
+	    nft_refs_count(&p->endpoint_addrs[ch->fam], ch->held) == 0)
+		nft_refs_linger(&p->endpoint_addrs[ch->fam], ch->held);
+}
+
+static void applied(struct nft_plane *p)
+{
+	vec_for_each (ch, &p->changes.v) {
+		if (ch->is_counted)
+			applied_counted(p, ch);
+		if (p->loaded != NULL)
+			applied_loaded(p, ch);
+	}
+	if (p->loaded == NULL)
+		return;
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		nft_changes_for_each(ch, &p->changes, fam, NFTSET_ENDPOINTS) linger_replaced(p, ch);
+}
+
+/* What was asked for and refused is not swept: the service's last good state stays. */
+static void keep_refused(struct nft_plane *p)
+{
+	vec_for_each (ch, &p->changes.v)
+		if (nft_loaded_covers(ch->set))
+			nft_loaded_mark(p->loaded, ch->fam, ch->set, ch->key);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		nft_changes_for_each(ch, &p->changes, fam, NFTSET_FRONTENDS)
+			nft_loaded_mark_led(p->loaded, fam, ch->key);
+}
+
+/* --- kinds --- */
+
+int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *need,
+		   struct plane_result *res, struct err *err)
+{
+	struct nft_layout_result lr = { 0 };
+	VEC(uint16_t) kinds = { 0 };
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(need->bits); i++)
+		for (uint64_t left = need->bits[i] & ~p->ready[fam].bits[i]; left != 0;
+		     left &= left - 1)
+			*vec_push(&kinds) = (uint16_t)(i * 64 + (size_t)__builtin_ctzll(left));
+	if (kinds.n == 0)
+		return 0;
+	r = nft_layout_chains_need(p->layout[fam], kinds.v, kinds.n, &lr, err);
+	vec_fini(&kinds);
+	res->n_writes += lr.n_writes;
+	res->n_batches += lr.n_batches;
+	res->kernel_ns += lr.kernel_ns;
+	nft_plane_committed(p, lr.n_batches - (r < 0 && lr.n_batches > 0));
+	if (r == 0) {
+		for (size_t i = 0; i < ARRAY_SIZE(need->bits); i++)
+			p->ready[fam].bits[i] |= need->bits[i];
+		return 0;
+	}
+	memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
+	if (r == -EEXIST || r == -ENOENT)
+		return err_wrap(err, -ENOTRECOVERABLE, "the table was changed by somebody else");
+	if (r == -ENOBUFS)
+		return -EBUSY;
+	/* The layout has to be read again before it can be written to. */
+	if (nft_layout_load(p->layout[fam], NULL) < 0)
+		return -EBUSY;
+	return err_wrap(err, r, "chains for a new pool size");
+}
+
+/* --- commit --- */
+
+static struct svc *only_svc(const struct plan_op *ops, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (ops[i].svc != ops[0].svc)
+			return NULL;
+	return n > 0 ? ops[0].svc : NULL;
+}
+
+static bool is_refusal(int r)
+{
+	return r < 0 && r != -EBUSY && r != -ENOTRECOVERABLE && r != -ESTALE;
+}
+
+static int ready_for(const struct nft_plane *p, struct err *err)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD)
+			return err_set(err, -ENOTRECOVERABLE, "the layout of %s is not known",
+				       fam == IPFAM_V6 ? "ip6" : "ip");
+	return 0;
+}
+
+int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
+	       enum plane_commit_mode mode, struct plane_result *res, struct err *err)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+	struct nft_kinds need[IPFAM_N] = { 0 };
+	int r = ready_for(p, err);
+
+	if (r < 0)
+		return r;
+	nft_changes_reset(&p->changes);
+	r = nft_translate(&p->changes, p->loaded, ops, n, need, &res->culprit, err);
+	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
+		r = nft_kinds_make(p, fam, &need[fam], res, err);
+	if (r == 0)
+		r = settle(p, mode, err);
+	if (r == 0)
+		r = nft_transact(p, res, err);
+	if (r == 0) {
+		applied(p);
+		return 0;
+	}
+	if (is_refusal(r)) {
+		if (res->culprit == NULL)
+			res->culprit = only_svc(ops, n);
+		if (p->loaded != NULL)
+			keep_refused(p);
+	}
+	return r;
+}

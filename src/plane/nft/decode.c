@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* plane/nft/decode - bytes of elements. Parts of a concatenation are padded to 4 bytes. */
+#include "plane/nft/decode.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <string.h>
+
+static uint8_t *put_addr(uint8_t *p, const struct ip_addr *addr)
+{
+	size_t len = ip_len(ip_fam(addr));
+
+	memcpy(p, addr->bytes, len);
+	return p + len;
+}
+
+static uint8_t *put_port(uint8_t *p, uint16_t port)
+{
+	p[0] = (uint8_t)(port >> 8);
+	p[1] = (uint8_t)port;
+	p[2] = p[3] = 0;
+	return p + 4;
+}
+
+void nft_put_word(uint8_t *bytes, uint32_t word)
+{
+	memcpy(bytes, &word, sizeof(word));
+}
+
+uint32_t nft_get_word(const uint8_t *bytes)
+{
+	uint32_t word;
+
+	memcpy(&word, bytes, sizeof(word));
+	return word;
+}
+
+void nft_key_tuple(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *addr, uint8_t proto,
+		   uint16_t port)
+{
+	uint8_t *p = put_addr(key, addr);
+
+	p[0] = proto;
+	p[1] = p[2] = p[3] = 0;
+	put_port(p + 4, port);
+}
+
+void nft_key_slot(uint8_t key[static NFT_KEY_MAX], uint32_t pool_id, uint32_t slot)
+{
+	nft_put_word(key, nft_word(pool_id, 0));
+	nft_put_word(key + 4, slot);
+}
+
+void nft_key_addr_pair(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *addr)
+{
+	put_addr(put_addr(key, addr), addr);
+}
+
+void nft_key_range(uint8_t key[static NFT_KEY_MAX], uint32_t pool_id, const struct ip_prefix *range)
+{
+	size_t len = ip_len(ip_fam(&range->addr));
+	uint8_t *end = key + 4 + len;
+	uint32_t word = htonl(nft_word(pool_id, 0));
+
+	memcpy(key, &word, 4);
+	memcpy(key + 4, range->addr.bytes, len);
+	memcpy(end, key, 4 + len);
+	for (size_t bit = range->len; bit < len * 8; bit++)
+		end[4 + bit / 8] |= (uint8_t)(0x80 >> (bit % 8));
+}
+
+void nft_data_endpoint(uint8_t data[static NFT_DATA_MAX], const struct ip_addr *addr, uint16_t port)
+{
+	put_port(put_addr(data, addr), port);
+}
+
+static struct ip_addr get_addr(enum ipfam fam, const uint8_t *p)
+{
+	return ip_addr_from_bytes(fam == IPFAM_V6 ? AF_INET6 : AF_INET, p);
+}
+
+static uint16_t get_port(const uint8_t *p)
+{
+	return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+void nft_get_tuple(struct nft_tuple *ret, enum ipfam fam, const uint8_t *key)
+{
+	size_t len = ip_len(fam);
+
+	ret->addr = get_addr(fam, key);
+	ret->proto = key[len];
+	ret->port = get_port(key + len + 4);
+}
+
+void nft_get_endpoint(struct plan_backend *ret, enum ipfam fam, const uint8_t *data)
+{
+	*ret = (struct plan_backend){ .addr = get_addr(fam, data),
+				      .port = get_port(data + ip_len(fam)) };
+}
+
+uint32_t nft_get_range_pool(const uint8_t *key)
+{
+	return nft_word_pool(ntohl(nft_get_word(key)));
+}
+
+/* --- for people --- */
+
+static void text_word(struct str *out, const uint8_t *data)
+{
+	uint32_t word = nft_get_word(data);
+	char buf[NFT_CHAIN_NAME_MAX];
+	const char *chain = nft_kind_chain(nft_word_kind(word), buf);
+
+	str_printf(out, "pool %u ", nft_word_pool(word));
+	if (chain != NULL)
+		str_puts(out, chain);
+	else
+		str_printf(out, "kind 0x%x", nft_word_kind(word));
+}
+
+static void text_endpoint(struct str *out, enum ipfam fam, const uint8_t *data)
+{
+	char buf[IP_ENDPOINT_TEXT_MAX];
+	struct plan_backend b;
+
+	nft_get_endpoint(&b, fam, data);
+	str_puts(out, ip_endpoint_text(&b.addr, b.port, buf));
+}
+
+static void text_tuple(struct str *out, enum ipfam fam, const uint8_t *key)
+{
+	char buf[IP_ENDPOINT_TEXT_MAX];
+	struct nft_tuple t;
+
+	nft_get_tuple(&t, fam, key);
+	str_printf(out, "%s/%s", ip_endpoint_text(&t.addr, t.port, buf), l4proto_text(t.proto));
+}
+
+static void text_addr(struct str *out, enum ipfam fam, const uint8_t *key)
+{
+	char buf[IP_TEXT_MAX];
+	struct ip_addr a = get_addr(fam, key);
+
+	str_puts(out, ip_addr_text(&a, buf));
+}
+
+static void text_slot(struct str *out, const uint8_t *key)
+{
+	str_printf(out, "pool %u slot %u", nft_word_pool(nft_get_word(key)), nft_get_word(key + 4));
+}
+
+void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
+		   const uint8_t *data)
+{
+	size_t len = ip_len(fam);
+
+	switch (set) {
+	case NFTSET_FRONTENDS:
+	case NFTSET_XL_CLUSTER:
+	case NFTSET_XL_LOCAL:
+	case NFTSET_FW_FRONTENDS:
+	case NFTSET_MASQ_FRONTENDS:
+	case NFTSET_MASQ_HOSTS:
+		text_tuple(out, fam, key);
+		break;
+	case NFTSET_ENDPOINTS:
+	case NFTSET_AFF_SLOTS:
+		text_slot(out, key);
+		break;
+	case NFTSET_AFF_ENDPOINTS:
+		str_printf(out, "pool %u id %u", nft_word_pool(nft_get_word(key)),
+			   nft_word_kind(nft_get_word(key)));
+		break;
+	case NFTSET_VIPS:
+	case NFTSET_CLUSTER_IPS:
+	case NFTSET_POD_CIDRS:
+	case NFTSET_SERVICE_CIDRS:
+	case NFTSET_ENDPOINT_ADDRS:
+		text_addr(out, fam, key);
+		break;
+	case NFTSET_FW_RANGES:
+		str_printf(out, "pool %u from ", nft_get_range_pool(key));
+		text_addr(out, fam, key + 4);
+		str_puts(out, "-");
+		text_addr(out, fam, key + 4 + len + 4);
+		break;
+	case NFTSET_AFFINITY:
+		str_printf(out, "pool %u client ", nft_word_pool(nft_get_word(key)));
+		text_addr(out, fam, key + 4);
+		break;
+	case NFTSET_LEAVES:
+	case NFTSET_KINDS_X:
+	case NFTSET_KINDS:
+	case NFTSET_N:
+		str_printf(out, "0x%x", nft_get_word(key));
+		return;
+	}
+	if (data == NULL)
+		return;
+	str_puts(out, " -> ");
+	if (set == NFTSET_ENDPOINTS || set == NFTSET_AFF_ENDPOINTS)
+		text_endpoint(out, fam, data);
+	else if (set == NFTSET_AFF_SLOTS || set == NFTSET_AFFINITY)
+		str_printf(out, "id %u", nft_word_kind(nft_get_word(data)));
+	else
+		text_word(out, data);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/decode - keys and data of set elements, made and read.
+ *
+ * The one place that knows how an address, a port, a pool and a slot lie in the
+ * bytes that plane/nft/sets.h describes; adoption, error texts and the tools
+ * for people share it.
+ */
+#pragma once
+
+#include "base/str.h"
+#include "plan/rows.h"
+#include "plane/nft/change.h"
+#include "plane/nft/kind.h"
+
+/* address . protocol . port: keys of frontends, masq_*, xl_*, fw_frontends. */
+void nft_key_tuple(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *addr, uint8_t proto,
+		   uint16_t port);
+/* pool<<12 . slot: keys of endpoints and aff_slots. */
+void nft_key_slot(uint8_t key[static NFT_KEY_MAX], uint32_t pool_id, uint32_t slot);
+/* A word alone: key of aff_endpoints, data of all maps that lead to a pool. */
+void nft_put_word(uint8_t *bytes, uint32_t word);
+uint32_t nft_get_word(const uint8_t *bytes);
+/* address . address: key of endpoint_addrs. */
+void nft_key_addr_pair(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *addr);
+/* pool<<12 . first address, pool<<12 . last address: key of fw_ranges. */
+void nft_key_range(uint8_t key[static NFT_KEY_MAX], uint32_t pool_id,
+		   const struct ip_prefix *range);
+/* address . port: data of endpoints and aff_endpoints. */
+void nft_data_endpoint(uint8_t data[static NFT_DATA_MAX], const struct ip_addr *addr,
+		       uint16_t port);
+
+struct nft_tuple {
+	struct ip_addr addr;
+	uint8_t proto;
+	uint16_t port;
+};
+void nft_get_tuple(struct nft_tuple *ret, enum ipfam fam, const uint8_t *key);
+void nft_get_endpoint(struct plan_backend *ret, enum ipfam fam, const uint8_t *data);
+/* The pool of a fw_ranges key. */
+uint32_t nft_get_range_pool(const uint8_t *key);
+
+/*
+ * An element for people, without the name of its set; `data` is NULL in sets.
+ *
+ *     10.96.0.10:53/UDP -> pool 7 p3            frontends and the like
+ *     pool 7 slot 0 -> 10.1.0.4:53              endpoints
+ *     10.96.0.10                                vips, cluster_ips, endpoint_addrs
+ *     pool 7 from 10.0.0.0-10.0.0.255           fw_ranges
+ *     pool 7 slot 0 -> id 1, pool 7 id 1 -> 10.1.0.4:53      aff_slots, aff_endpoints
+ */
+void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
+		   const uint8_t *data);

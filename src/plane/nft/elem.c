@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* plane/nft/elem - NEWSETELEM, DELSETELEM, GETSETELEM. */
+#include "plane/nft/elem.h"
+
+#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nl/attr.h"
+
+/* A list attribute is cut before it would pass this (its own length included). */
+#define LIST_MAX 65528
+/* Keys a request. An answer is one datagram a key, all queued before the first is read. */
+#define GET_KEYS_MAX 256
+#define GET_REQUEST_MAX (256 + GET_KEYS_MAX * (3 * 12 + NFT_KEY_MAX))
+
+#define ATTR_HDR 4
+
+static uint8_t nfproto(enum ipfam fam)
+{
+	return fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+}
+
+static uint16_t msg_type(uint16_t nft_msg)
+{
+	return (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | nft_msg);
+}
+
+/* The list's header as it begins: table, set, an empty list of elements. */
+static struct nlattr *list_begin(struct nlmsghdr *h, const struct nft_table_ref *table,
+				 enum nft_set_id set)
+{
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, table->name);
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, nft_set_desc(set, table->fam)->name);
+	return mnl_attr_nest_start(h, NFTA_SET_ELEM_LIST_ELEMENTS);
+}
+
+static uint8_t *put_attr(uint8_t *p, uint16_t type, size_t payload)
+{
+	struct nlattr a = { .nla_len = (uint16_t)(ATTR_HDR + payload), .nla_type = type };
+
+	memcpy(p, &a, sizeof(a));
+	return p + ATTR_HDR;
+}
+
+/* NFTA_SET_ELEM_x { NFTA_DATA_VALUE { bytes } }; lengths are multiples of 4. */
+static uint8_t *put_value(uint8_t *p, uint16_t type, const void *bytes, size_t len)
+{
+	p = put_attr(p, type | NLA_F_NESTED, ATTR_HDR + len);
+	p = put_attr(p, NFTA_DATA_VALUE, len);
+	memcpy(p, bytes, len);
+	return p + len;
+}
+
+static size_t elem_size(size_t key_len, bool is_range, size_t data_len)
+{
+	return ATTR_HDR + 2 * ATTR_HDR + key_len + (is_range ? 2 * ATTR_HDR : 0) +
+	       (data_len > 0 ? 2 * ATTR_HDR + data_len : 0);
+}
+
+/* Append one element to the list; the caller has seen to the room. */
+static void put_elem(struct nlmsghdr *h, struct nlattr *list, enum nft_set_id set, enum ipfam fam,
+		     const void *key, const void *data)
+{
+	bool is_range = nft_set_is_ranges(set);
+	size_t key_len = nft_key_len(set, fam);
+	size_t data_len = data ? nft_data_len(set, fam) : 0;
+	size_t part = is_range ? key_len / 2 : key_len;
+	size_t size = elem_size(key_len, is_range, data_len);
+	uint8_t *p = (uint8_t *)h + h->nlmsg_len;
+
+	p = put_attr(p, NFTA_LIST_ELEM | NLA_F_NESTED, size - ATTR_HDR);
+	p = put_value(p, NFTA_SET_ELEM_KEY, key, part);
+	if (data_len > 0)
+		p = put_value(p, NFTA_SET_ELEM_DATA, data, data_len);
+	if (is_range)
+		(void)put_value(p, NFTA_SET_ELEM_KEY_END, (const uint8_t *)key + part, part);
+	h->nlmsg_len += (uint32_t)size;
+	list->nla_len = (uint16_t)(list->nla_len + size);
+}
+
+void nft_elem_put(struct nft_elem_writer *w, enum nft_write write, enum ipfam fam,
+		  enum nft_set_id set, const void *key, const void *data, const void *tag)
+{
+	size_t size = elem_size(nft_key_len(set, fam), nft_set_is_ranges(set),
+				data ? nft_data_len(set, fam) : 0);
+	bool is_del = write == NFT_WRITE_DEL;
+
+	if (w->msg == NULL || w->write != write || w->fam != fam || w->set != set ||
+	    w->list->nla_len + size > LIST_MAX) {
+		w->msg = nl_batch_msg(w->batch,
+				      msg_type(is_del ? NFT_MSG_DELSETELEM : NFT_MSG_NEWSETELEM),
+				      is_del ? 0 : NLM_F_CREATE, nfproto(fam), NULL);
+		w->list = list_begin(w->msg, &w->tables[fam], set);
+		w->list->nla_len = ATTR_HDR;
+		w->write = write;
+		w->fam = fam;
+		w->set = set;
+	}
+	nl_batch_tag(w->batch, tag);
+	put_elem(w->msg, w->list, set, fam, key, data);
+	w->n++;
+}
+
+bool nft_offset_is_elem(const struct nlmsghdr *msg, uint32_t offset)
+{
+	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
+	const uint8_t *list;
+
+	nl_attr_table(tb, NFTA_SET_ELEM_LIST_MAX, msg, sizeof(struct nfgenmsg));
+	list = (const uint8_t *)tb[NFTA_SET_ELEM_LIST_ELEMENTS];
+	return list != NULL && offset > (size_t)(list - (const uint8_t *)msg);
+}
+
+/* --- reading --- */
+
+/* One element as it stands in an answer; NULL parts are absent. */
+struct parsed {
+	const uint8_t *key;
+	const uint8_t *key_end;
+	const uint8_t *data;
+};
+
+/* The bytes inside NFTA_SET_ELEM_x if there are exactly `len`. */
+static const uint8_t *value_bytes(const struct nlattr *a, size_t len)
+{
+	const struct nlattr *tb[NFTA_DATA_MAX + 1];
+
+	if (a == NULL)
+		return NULL;
+	nl_attr_nest(tb, NFTA_DATA_MAX, a);
+	a = tb[NFTA_DATA_VALUE];
+	return a != NULL && mnl_attr_get_payload_len(a) == len ? mnl_attr_get_payload(a) : NULL;
+}
+
+static struct parsed elem_parse(const struct nlattr *elem, enum nft_set_id set, enum ipfam fam)
+{
+	const struct nlattr *tb[NFTA_SET_ELEM_MAX + 1];
+	const struct nft_set_desc *d = nft_set_desc(set, fam);
+	struct parsed e = { 0 };
+
+	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, elem);
+	e.key = value_bytes(tb[NFTA_SET_ELEM_KEY], d->key_len);
+	e.key_end = value_bytes(tb[NFTA_SET_ELEM_KEY_END], d->key_len);
+	e.data = value_bytes(tb[NFTA_SET_ELEM_DATA], d->data_len);
+	return e;
+}
+
+/* The key as we keep it; false when this is no element of ours. */
+static bool elem_key(const struct parsed *e, enum nft_set_id set, enum ipfam fam,
+		     uint8_t key[static NFT_KEY_MAX])
+{
+	size_t len = nft_set_desc(set, fam)->key_len;
+
+	if (e->key == NULL || (nft_data_len(set, fam) > 0 && e->data == NULL))
+		return false;
+	memcpy(key, e->key, len);
+	if (nft_set_is_ranges(set)) /* a range of one value comes without an end */
+		memcpy(key + len, e->key_end ? e->key_end : e->key, len);
+	return true;
+}
+
+static const struct nlattr *answer_list(const struct nlmsghdr *h)
+{
+	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
+
+	if (h->nlmsg_type != msg_type(NFT_MSG_NEWSETELEM))
+		return NULL;
+	nl_attr_table(tb, NFTA_SET_ELEM_LIST_MAX, h, sizeof(struct nfgenmsg));
+	return tb[NFTA_SET_ELEM_LIST_ELEMENTS];
+}
+
+struct dump {
+	enum nft_set_id set;
+	enum ipfam fam;
+	void (*begin)(void *arg);
+	nft_elem_fn *fn;
+	void *arg;
+};
+
+static void dump_begin(void *arg)
+{
+	struct dump *d = arg;
+
+	if (d->begin != NULL)
+		d->begin(d->arg);
+}
+
+static int dump_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	struct dump *d = arg;
+	const struct nlattr *list = answer_list(h);
+	int r = 0;
+
+	if (list == NULL)
+		return 0;
+	nl_attr_for_each (elem, list) {
+		struct parsed e = elem_parse(elem, d->set, d->fam);
+		uint8_t key[NFT_KEY_MAX];
+
+		if (r == 0 && elem_key(&e, d->set, d->fam, key))
+			r = d->fn(d->arg, key, e.data, err);
+	}
+	return r;
+}
+
+int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
+		   void (*begin)(void *arg), nft_elem_fn *fn, void *arg, struct err *err)
+{
+	struct dump d = { .set = set, .fam = table->fam, .begin = begin, .fn = fn, .arg = arg };
+	const struct nl_reader rd = { .begin = dump_begin, .message = dump_message, .arg = &d };
+	char buf[MNL_NLMSG_HDRLEN + 512];
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), msg_type(NFT_MSG_GETSETELEM),
+					     nfproto(table->fam));
+	const char *name = nft_set_desc(set, table->fam)->name;
+	int r;
+
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, table->name);
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, name);
+	r = nl_dump(nl, h, &rd, err);
+	return r < 0 ? err_wrap(err, r, "elements of %s", name) : r;
+}
+
+/* Keys of one request, and how far the answer came. */
+struct get {
+	enum nft_set_id set;
+	enum ipfam fam;
+	char *request; /* GET_REQUEST_MAX bytes */
+	const uint8_t *keys;
+	uint8_t *data;
+	uint8_t *found;
+	size_t n;
+	size_t answered;
+};
+
+static int get_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	struct get *g = arg;
+	const struct nlattr *list = answer_list(h);
+	size_t key_len = nft_key_len(g->set, g->fam);
+	size_t data_len = nft_data_len(g->set, g->fam);
+
+	(void)err;
+	if (list == NULL)
+		return 0;
+	nl_attr_for_each (elem, list) {
+		struct parsed e = elem_parse(elem, g->set, g->fam);
+		size_t i = g->answered++;
+		uint8_t key[NFT_KEY_MAX];
+
+		/* A range is found by any value inside it; only the very same one counts. */
+		if (i >= g->n || !elem_key(&e, g->set, g->fam, key) ||
+		    memcmp(key, g->keys + i * key_len, key_len) != 0)
+			continue;
+		g->found[i] = 1;
+		if (g->data != NULL && data_len > 0)
+			memcpy(g->data + i * data_len, e.data, data_len);
+	}
+	return 0;
+}
+
+/*
+ * One request. Returns how many of the keys are answered for, found or missing;
+ * 0 after `missing` was met first. The kernel answers in order and stops at the
+ * first key it does not have.
+ */
+static int get_some(struct nl_sock *nl, const struct nft_table_ref *table, struct get *g,
+		    bool *is_missing, struct err *err)
+{
+	const struct nl_reader rd = { .message = get_message, .arg = g };
+	struct nlmsghdr *h = nl_request_nfnl(g->request, GET_REQUEST_MAX,
+					     msg_type(NFT_MSG_GETSETELEM), nfproto(table->fam));
+	struct nlattr *list = list_begin(h, table, g->set);
+	size_t key_len = nft_key_len(g->set, g->fam);
+	struct nl_bad bad;
+	int r;
+
+	list->nla_len = ATTR_HDR;
+	for (size_t i = 0; i < g->n; i++)
+		put_elem(h, list, g->set, g->fam, g->keys + i * key_len, NULL);
+	r = nl_query(nl, h, &rd, &bad, err);
+	*is_missing = r == -ENOENT;
+	if (r != -ENOENT)
+		return r;
+	if (bad.has_offset && !nft_offset_is_elem(h, bad.offset))
+		return err_set(err, -ENOTRECOVERABLE, "table %s or its set %s is gone", table->name,
+			       nft_set_desc(g->set, table->fam)->name);
+	return 0;
+}
+
+int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
+		  const uint8_t *keys, size_t n, uint8_t *data, uint8_t *found, enum nft_get how,
+		  struct err *err)
+{
+	size_t key_len = nft_key_len(set, table->fam);
+	size_t data_len = nft_data_len(set, table->fam);
+	struct get g = { .set = set, .fam = table->fam, .request = xmalloc(GET_REQUEST_MAX) };
+	size_t max = GET_KEYS_MAX;
+	int r = 0;
+
+	memset(found, 0, n);
+	for (size_t i = 0; i < n;) {
+		bool is_missing;
+
+		g.keys = keys + i * key_len;
+		g.data = data ? data + i * data_len : NULL;
+		g.found = found + i;
+		g.n = MIN(n - i, max);
+		g.answered = 0;
+		r = get_some(nl, table, &g, &is_missing, err);
+		if (r == -ENOBUFS && max > 1) { /* a small receive buffer: ask for less */
+			memset(found + i, 0, n - i);
+			max /= 2;
+			continue;
+		}
+		if (r < 0) {
+			err_wrap(err, r, "elements of %s", nft_set_desc(set, table->fam)->name);
+			break;
+		}
+		i += is_missing ? MIN(g.answered, g.n - 1) + 1 : g.n;
+		if (is_missing && how == NFT_GET_PREFIX)
+			break;
+	}
+	free(g.request);
+	return r;
+}

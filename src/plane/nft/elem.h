@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/elem - set elements on the wire: many to a message, written directly.
+ *
+ *     nft_elem_put(), ... -> nl_batch_commit()      write
+ *     nft_elems_dump(), nft_elems_get()               read
+ *
+ * A message holds elements of one set; its list attribute has a 16 bit length,
+ * so it is cut below 64 KB. Elements are laid out byte by byte: at a million a
+ * second, attribute helpers would be most of the cost.
+ *
+ * Reading by key is linear in the number of keys. A dump is quadratic in the
+ * size of the set, as each piece of the answer begins again at the first bucket:
+ * `endpoints` and `endpoint_addrs` are never dumped in one go.
+ *
+ * Keys and data are the bytes of plane/nft/sets.h; in a set of ranges a key is
+ * the first value and the last.
+ *
+ * Kernel: linux/netfilter/nf_tables.h (NFTA_SET_ELEM_*); net/netfilter/nf_tables_api.c
+ *         nf_tables_newsetelem, nf_tables_delsetelem, nf_tables_getsetelem.
+ */
+#pragma once
+
+#include "nl/batch.h"
+#include "nl/dump.h"
+#include "plane/nft/change.h"
+
+/* One table of ours, for messages. */
+struct nft_table_ref {
+	const char *name;
+	enum ipfam fam;
+};
+
+enum nft_write {
+	NFT_WRITE_DEL = 0,
+	NFT_WRITE_ADD,
+};
+
+/* Appends elements to a batch. Zero it, set `batch` and the tables. */
+struct nft_elem_writer {
+	struct nl_batch *batch;
+	struct nft_table_ref tables[IPFAM_N];
+	struct nlmsghdr *msg; /* the message under work, or NULL */
+	struct nlattr *list;
+	enum nft_write write;
+	enum ipfam fam;
+	enum nft_set_id set;
+	size_t n; /* elements so far */
+};
+
+/* `data` is NULL for sets and for NFT_WRITE_DEL. `tag` is whom to name (nl/batch.h). */
+void nft_elem_put(struct nft_elem_writer *w, enum nft_write write, enum ipfam fam,
+		  enum nft_set_id set, const void *key, const void *data, const void *tag);
+
+/* One element of an answer; `data` is NULL in sets. Both are good for the call. */
+typedef int nft_elem_fn(void *arg, const uint8_t *key, const uint8_t *data, struct err *err);
+
+/*
+ * Every element of a set. `begin` is called before each attempt (nl/dump.h).
+ * Elements that cannot be ours (another length, a verdict) are skipped.
+ */
+MUST_USE int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *table,
+			    enum nft_set_id set, void (*begin)(void *arg), nft_elem_fn *fn,
+			    void *arg, struct err *err);
+
+enum nft_get {
+	NFT_GET_ALL = 0, /* look for every key */
+	NFT_GET_PREFIX,  /* stop at the first one that is missing */
+};
+
+/*
+ * Look `n` keys up (nft_key_len() bytes each). Where found[i] becomes 1, data
+ * i (nft_data_len() bytes) is filled; `data` may be NULL. A range counts as found only
+ * with both its ends. -ENOTRECOVERABLE when the table or the set is gone.
+ */
+MUST_USE int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table,
+			   enum nft_set_id set, const uint8_t *keys, size_t n, uint8_t *data,
+			   uint8_t *found, enum nft_get how, struct err *err);
+
+/* Of a refused message: is the attribute at `offset` one of the elements? */
+bool nft_offset_is_elem(const struct nlmsghdr *msg, uint32_t offset);

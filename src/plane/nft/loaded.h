@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/loaded - what the kernel's sets hold, read for adoption and audit.
+ *
+ *     open -> read (each family) -> recall, find, put, ... -> unwanted -> close
+ *
+ * The sets that frontends lead through are dumped. Every frontend's word names a
+ * pool and a kind, and the kind says how many slots there are: those are read by
+ * key, then the affinity elements they lead to. `endpoint_addrs` is not read
+ * here: a wanted address is looked up when it is asked for.
+ *
+ * The copy is kept equal to the kernel through the loaded phase. Each element
+ * also knows whether anybody asked for it; sweeping walks those nobody did.
+ */
+#pragma once
+
+#include "plan/plan.h"
+#include "plane/nft/elem.h"
+#include "plane/nft/layout.h"
+#include "plane/nft/tab.h"
+
+struct nft_loaded;
+
+void nft_loaded_open(struct nft_loaded **ret);
+void nft_loaded_close(struct nft_loaded *h);
+DEFINE_AUTO(struct nft_loaded *, nft_loaded_close);
+
+/*
+ * Read the table of `l`, which has been loaded. A table that is not ours to keep
+ * holds nothing.
+ */
+MUST_USE int nft_loaded_read(struct nft_loaded *h, struct nl_sock *nl, const struct nft_layout *l,
+			     struct err *err);
+/* Did the kernel hold a table of ours, so that unread elements may exist? */
+bool nft_loaded_has_table(const struct nft_loaded *h, enum ipfam fam);
+/* Is the set copied here? Not: endpoint_addrs and what layout.c writes. */
+bool nft_loaded_covers(enum nft_set_id set);
+/* Is it copied only as far as frontends lead, so that the kernel may hold more? */
+bool nft_loaded_is_partial(enum nft_set_id set);
+
+/* Data of the element (good until the next put or del; not NULL for sets either), or NULL. */
+const uint8_t *nft_loaded_find(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
+			       const uint8_t *key);
+/* The kernel holds it now and it was asked for. */
+void nft_loaded_put(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
+		    const uint8_t *data);
+/* It was found in the kernel; nobody asked for it yet. */
+void nft_loaded_found(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
+		      const uint8_t *data);
+void nft_loaded_del(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key);
+/* Keep it, if it is there: somebody asked for it. */
+void nft_loaded_mark(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key);
+/* Nobody asks for it any more. */
+void nft_loaded_unmark(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
+		       const uint8_t *key);
+/* Keep all elements of the pools the frontend with this key leads through. */
+void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *key);
+
+/* All elements of a pool become part of the transaction: wanted absent until somebody asks. */
+void nft_loaded_touch_pool(const struct nft_loaded *h, enum ipfam fam, uint32_t id,
+			   struct nft_changes *changes, struct svc *svc);
+
+/* plane.h recall. */
+void nft_loaded_recall(struct nft_loaded *h, struct plan *plan, struct plan_rows *rows);
+/* Ids that were found in the kernel and nobody recalled are the plan's to give again. */
+void nft_loaded_release_ids(struct nft_loaded *h);
+
+/*
+ * The keys of `set` nobody asked for, sorted, in an array the caller frees; NULL
+ * and 0 when there are none.
+ */
+uint8_t *nft_loaded_unwanted(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
+			     size_t *n);
+
+/* How a frontend is led, as the kernel has it: words, 0 where there is none. */
+struct nft_led {
+	bool is_guarded;
+	bool is_split;
+	uint32_t guard; /* its pool's ranges are asked first */
+	uint32_t target;
+	uint32_t inside; /* of a split one */
+};
+/* False when there is no such frontend. */
+bool nft_loaded_led(const struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
+		    struct nft_led *ret);
+
+/* Elements copied, over all sets. */
+size_t nft_loaded_count(const struct nft_loaded *h);

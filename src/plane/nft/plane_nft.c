@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft - the life of the plane: load, environment, sweep, check, tick.
+ *
+ * After load() the counts begin at zero: every service is compared, and counted,
+ * anew. What was counted before is kept aside until the sweep, so that an
+ * address that lost its last backend unseen lingers like any other.
+ *
+ * The ruleset's generation is not sent with batches. Every commit of anybody in
+ * the namespace raises it, our own included, so a busy neighbour could keep an
+ * adoption from ever ending; and a batch that met a foreign change to our sets
+ * fails by itself (EEXIST, ENOENT). A change that no batch of ours meets is seen
+ * by check(), which compares the generation with what our last commit led to.
+ */
+#include "plane/nft/plane_nft.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <malloc.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "model/select.h"
+#include "plane/nft/decode.h"
+#include "plane/nft/state.h"
+
+/* Addresses removed in one transaction of tick(), and how soon the next may follow. */
+#define TICK_MAX 1024
+#define TICK_AGAIN_NS (20 * NSEC_PER_MSEC)
+#define TICK_RETRY_NS (60 * NSEC_PER_SEC)
+
+/* --- opening and closing --- */
+
+static void counts_init(struct nft_plane *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		nft_refs_init(&p->vips[fam], fam);
+		nft_refs_init(&p->cluster_ips[fam], fam);
+		nft_refs_init(&p->endpoint_addrs[fam], fam);
+		nft_refs_init(&p->before[fam], fam);
+	}
+}
+
+void nft_plane_open(struct plane **ret, struct nl_sock *cmd, struct nl_sock *query)
+{
+	struct nft_plane *p = xcalloc(1, sizeof(*p));
+
+	p->plane.ops = &nft_plane_ops;
+	p->cmd = cmd;
+	p->query = query;
+	nl_batch_open(&p->batch, cmd, 0);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		nft_layout_open(&p->layout[fam], cmd, fam);
+	counts_init(p);
+	*ret = &p->plane;
+}
+
+static void plane_close(struct plane *plane)
+{
+	struct nft_plane *p;
+
+	if (plane == NULL)
+		return;
+	p = nft_plane_of(plane);
+	nft_loaded_close(p->loaded);
+	nft_changes_fini(&p->changes);
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		nft_refs_clear(&p->vips[fam]);
+		nft_refs_clear(&p->cluster_ips[fam]);
+		nft_refs_clear(&p->endpoint_addrs[fam]);
+		nft_refs_clear(&p->before[fam]);
+		nft_layout_close(p->layout[fam]);
+	}
+	nl_batch_close(p->batch);
+	nl_sock_close(p->cmd);
+	nl_sock_close(p->query);
+	free(p);
+}
+
+/* --- load --- */
+
+/* Counting begins anew. What lingers goes on lingering if its table is still there. */
+static void counts_restart(struct nft_plane *p, enum ipfam fam, bool has_table)
+{
+	struct nft_refs old = p->endpoint_addrs[fam];
+
+	nft_refs_clear(&p->vips[fam]);
+	nft_refs_clear(&p->cluster_ips[fam]);
+	nft_refs_init(&p->endpoint_addrs[fam], fam);
+	if (!has_table) {
+		nft_refs_clear(&old);
+		nft_refs_clear(&p->before[fam]);
+		return;
+	}
+	nft_refs_inherit(&p->endpoint_addrs[fam], &old);
+	if (p->loaded == NULL) {
+		assert(p->before[fam].tab.n == 0);
+		p->before[fam] = old;
+	} else { /* a phase that was begun and not ended */
+		nft_refs_linger_rest(&p->before[fam], &old);
+		nft_refs_clear(&old);
+	}
+}
+
+static int plane_load(struct plane *plane, struct err *err)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+	AUTO(nft_loaded_close) struct nft_loaded *loaded = NULL;
+	uint32_t genid;
+	int r;
+
+	r = nft_genid_read(p->query, &genid, err);
+	nft_loaded_open(&loaded);
+	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
+		r = nft_layout_load(p->layout[fam], err);
+		if (r == 0)
+			r = nft_loaded_read(loaded, p->query, p->layout[fam], err);
+	}
+	if (r < 0) /* a table or set that went away while it was read */
+		return r == -ENOTRECOVERABLE || r == -ENOENT ? -EAGAIN : r;
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		counts_restart(p, fam, nft_loaded_has_table(loaded, fam));
+		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
+	}
+	nft_loaded_close(p->loaded);
+	p->loaded = TAKE(loaded);
+	p->genid = genid;
+	p->is_genid_known = true;
+	p->has_env = false;
+	return 0;
+}
+
+static void plane_recall(struct plane *plane, struct plan *plan, struct plan_rows *rows)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+
+	assert(p->loaded != NULL);
+	nft_loaded_recall(p->loaded, plan, rows);
+}
+
+/* --- environment --- */
+
+static size_t svc_endpoints(const struct svc *svc, enum ipfam fam)
+{
+	size_t n = 0;
+
+	list_for_each (l, &svc->slices) {
+		const struct slice_entry *e = container_of(l, struct slice_entry, link);
+
+		if (e->slice->fam == fam)
+			n += e->slice->endpoints.n;
+	}
+	return n;
+}
+
+/*
+ * A new rule that looks up `endpoints` makes the kernel walk that map once. So
+ * the chains that services will probably want are made while it is empty; a wrong
+ * guess costs a chain nobody uses.
+ */
+static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model *m,
+			 struct plane_result *res, struct err *err)
+{
+	struct nft_kinds need = { 0 };
+
+	htable_for_each (node, &m->services) {
+		const struct svc *svc = container_of(node, struct svc, node);
+		size_t n;
+
+		if (svc->service == NULL || service_skip_reason(svc->service) != NULL)
+			continue;
+		n = svc_endpoints(svc, fam);
+		if (n > 0)
+			nft_kinds_add(&need, nft_pool_class(n, svc->service->affinity_s));
+	}
+	return nft_kinds_make(p, fam, &need, res, err);
+}
+
+static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m,
+		      struct plane_result *res, struct err *err)
+{
+	struct nft_layout_params params = nft_layout_params_from(m, fam);
+	struct nft_layout_result lr = { 0 };
+	int r = nft_layout_apply(p->layout[fam], &params, &lr, err);
+
+	res->n_writes += lr.n_writes;
+	res->n_batches += lr.n_batches;
+	res->kernel_ns += lr.kernel_ns;
+	nft_plane_committed(p, lr.n_batches - (r < 0 && lr.n_batches > 0));
+	if (r < 0) {
+		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
+		return r == -ENOBUFS ? -EBUSY : r;
+	}
+	if (p->loaded != NULL && !nft_loaded_has_table(p->loaded, fam))
+		return kinds_foresee(p, fam, m, res, err);
+	return 0;
+}
+
+static int plane_env(struct plane *plane, const struct model *m, struct plane_result *res,
+		     struct err *err)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+
+	if (p->has_env && p->env_generation == m->env_generation)
+		return 0;
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		int r = env_family(p, fam, m, res, err);
+
+		if (r < 0)
+			return r;
+	}
+	p->env_generation = m->env_generation;
+	p->has_env = true;
+	return 0;
+}
+
+/* --- sweep --- */
+
+/* What leads goes before what is led to. */
+static const enum nft_set_id sweep_order[] = {
+	NFTSET_FRONTENDS,      NFTSET_FW_FRONTENDS, NFTSET_XL_CLUSTER, NFTSET_XL_LOCAL,
+	NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS,   NFTSET_VIPS,       NFTSET_CLUSTER_IPS,
+	NFTSET_FW_RANGES,      NFTSET_ENDPOINTS,    NFTSET_AFF_SLOTS,  NFTSET_AFF_ENDPOINTS,
+};
+
+/* Delete the changes as gathered; if the kernel holds something else, only what is there. */
+static int sweep_batch(struct nft_plane *p, struct plane_result *res, struct err *err)
+{
+	int r = nft_transact(p, res, err);
+
+	if (r == -ESTALE) {
+		vec_for_each (ch, &p->changes.v)
+			ch->needs_look = true;
+		r = nft_changes_look(p, err);
+		if (r == 0)
+			r = nft_transact(p, res, err);
+	}
+	if (r == 0)
+		vec_for_each (ch, &p->changes.v) {
+			struct nft_refs *addrs = &p->endpoint_addrs[ch->fam];
+
+			if (ch->set == NFTSET_ENDPOINTS && nft_refs_count(addrs, ch->held) == 0)
+				nft_refs_linger(addrs, ch->held);
+		}
+	nft_changes_reset(&p->changes);
+	return r;
+}
+
+static int sweep_set(struct nft_plane *p, enum ipfam fam, enum nft_set_id set,
+		     struct plane_result *res, struct err *err)
+{
+	size_t len = nft_key_len(set, fam);
+	size_t n;
+	uint8_t *keys = nft_loaded_unwanted(p->loaded, fam, set, &n);
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		const uint8_t *key = keys + i * len;
+
+		nft_changes_was(&p->changes, fam, set, key,
+				nft_loaded_find(p->loaded, fam, set, key), NULL);
+		if (p->changes.v.n >= NFT_BATCH_ELEMS)
+			r = sweep_batch(p, res, err);
+	}
+	free(keys);
+	return r;
+}
+
+static int sweep_retire(struct nft_plane *p, struct plane_result *res, struct err *err)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		struct nft_layout_result lr = { 0 };
+		int r = nft_layout_retire(p->layout[fam], &lr, err);
+
+		res->n_writes += lr.n_writes;
+		res->n_batches += lr.n_batches;
+		res->kernel_ns += lr.kernel_ns;
+		nft_plane_committed(p, lr.n_batches);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int plane_sweep(struct plane *plane, struct plane_result *res, struct err *err)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+	int r = 0;
+
+	if (p->loaded == NULL)
+		return 0;
+	nft_changes_reset(&p->changes);
+	for (size_t i = 0; i < ARRAY_SIZE(sweep_order); i++)
+		for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
+			r = sweep_set(p, fam, sweep_order[i], res, err);
+	if (r == 0)
+		r = sweep_batch(p, res, err);
+	if (r == 0)
+		r = sweep_retire(p, res, err);
+	nft_changes_reset(&p->changes);
+	if (r < 0)
+		return r;
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		nft_refs_linger_rest(&p->endpoint_addrs[fam], &p->before[fam]);
+		nft_refs_clear(&p->before[fam]);
+	}
+	nft_loaded_release_ids(p->loaded);
+	nft_loaded_close(p->loaded);
+	p->loaded = NULL;
+	nft_changes_fini(&p->changes);
+	(void)malloc_trim(0); /* the copy was large, and is not needed until the next audit */
+	return 0;
+}
+
+/* --- check --- */
+
+static int plane_check(struct plane *plane, struct err *err)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+	uint32_t genid;
+	int r;
+
+	r = nft_genid_read(p->query, &genid, err);
+	if (r < 0)
+		return r;
+	if (p->is_genid_known && genid == p->genid)
+		return 0;
+	p->n_foreign++;
+	return 1;
+}
+
+/* --- tick --- */
+
+/* Remove the addresses in `addrs` from the kernel; those it no longer has are forgotten too. */
+static int linger_end(struct nft_plane *p, enum ipfam fam, const uint8_t *addrs, size_t n,
+		      struct err *err)
+{
+	struct plane_result res = { 0 };
+	size_t len = ip_len(fam);
+	int r;
+
+	nft_changes_reset(&p->changes);
+	for (size_t i = 0; i < n; i++) {
+		uint8_t key[NFT_KEY_MAX];
+
+		memcpy(key, addrs + i * len, len);
+		memcpy(key + len, addrs + i * len, len);
+		nft_changes_was(&p->changes, fam, NFTSET_ENDPOINT_ADDRS, key, NULL, NULL);
+	}
+	r = nft_transact(p, &res, err);
+	if (r == -ESTALE) {
+		vec_for_each (ch, &p->changes.v)
+			ch->needs_look = true;
+		r = nft_changes_look(p, err);
+		if (r == 0)
+			r = nft_transact(p, &res, err);
+	}
+	for (size_t i = 0; i < n && r == 0; i++)
+		nft_refs_set(&p->endpoint_addrs[fam], addrs + i * len, 0);
+	nft_changes_reset(&p->changes);
+	return r;
+}
+
+static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
+{
+	struct nft_refs *refs = &p->endpoint_addrs[fam];
+	uint32_t now_s = (uint32_t)(now / NSEC_PER_SEC) + 1;
+	struct err err = { 0 };
+	uint8_t addrs[TICK_MAX * 4]; /* as many of IPv6 as fit */
+	uint32_t due_s;
+	size_t n;
+	int r;
+
+	nft_refs_stamp(refs, now_s);
+	n = nft_refs_due(refs, now_s, NFT_LINGER_S, addrs, sizeof(addrs) / ip_len(fam));
+	if (n > 0) {
+		r = linger_end(p, fam, addrs, n, &err);
+		if (r < 0) {
+			log_warn(LOG_AREA_PLANE, "removal of %zu addresses put off: %s", n,
+				 err.text);
+			return now + TICK_RETRY_NS;
+		}
+	}
+	due_s = nft_refs_next_due(refs, NFT_LINGER_S);
+	if (due_s == 0)
+		return 0;
+	return due_s <= now_s ? now + TICK_AGAIN_NS : (uint64_t)due_s * NSEC_PER_SEC;
+}
+
+static uint64_t plane_tick(struct plane *plane, uint64_t now)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+	uint64_t next = 0;
+
+	if (p->loaded != NULL) /* who is needed is not yet known */
+		return now + NSEC_PER_SEC;
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		uint64_t at;
+
+		if (nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD)
+			continue;
+		at = tick_family(p, fam, now);
+		if (at != 0 && (next == 0 || at < next))
+			next = at;
+	}
+	return next;
+}
+
+/* --- cleanup --- */
+
+static int plane_cleanup(struct plane *plane, struct err *err)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+
+	nft_loaded_close(p->loaded);
+	p->loaded = NULL;
+	p->is_genid_known = false;
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		int r = nft_layout_load(p->layout[fam], err);
+
+		if (r == 0)
+			r = nft_layout_cleanup(p->layout[fam], NULL, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+struct nft_plane_stats nft_plane_stats(const struct plane *plane)
+{
+	const struct nft_plane *p = (const struct nft_plane *)plane;
+	struct nft_plane_stats s = { .n_foreign = p->n_foreign };
+
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		s.n_vips += p->vips[fam].tab.n;
+		s.n_cluster_ips += p->cluster_ips[fam].tab.n;
+		s.n_endpoint_addrs += p->endpoint_addrs[fam].tab.n;
+		s.n_lingering += p->endpoint_addrs[fam].n_lingering;
+	}
+	s.n_endpoint_addrs -= s.n_lingering;
+	s.n_loaded = p->loaded ? nft_loaded_count(p->loaded) : 0;
+	return s;
+}
+
+const struct plane_ops nft_plane_ops = {
+	.name = "nftables",
+	.traits = { .pool_class = nft_pool_class },
+	.load = plane_load,
+	.recall = plane_recall,
+	.env = plane_env,
+	.commit = nft_commit,
+	.sweep = plane_sweep,
+	.check = plane_check,
+	.tick = plane_tick,
+	.cleanup = plane_cleanup,
+	.close = plane_close,
+};

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft - the nftables plane: operations become elements of a few big sets.
+ *
+ * One fixed table a family (plane/nft/layout.h); whatever depends on services is
+ * set elements (plane/nft/sets.h). One commit() is one batch, all or nothing; only
+ * a pool size never seen before needs two small batches more, ahead of it.
+ *
+ * Refusals: the kernel's answer points at an element, the element knows its
+ *           service: that is plane_result.culprit.
+ * Lingering: an address that no backend has any more stays in `endpoint_addrs`
+ *           for NFT_LINGER_S, because established connections to it go on and
+ *           their INVALID packets must still be caught. tick() removes it.
+ * Kernel:   linux/netfilter/nf_tables.h; Linux 5.10 or newer.
+ */
+#pragma once
+
+#include "nl/sock.h"
+#include "plane/plane.h"
+
+/* How long an address outlives its last backend. */
+#define NFT_LINGER_S 3600
+/*
+ * Elements a batch. The kernel holds its nft lock for 1 to 2 us an element, so a
+ * batch stays below 50 ms. A single service larger than that is still one batch.
+ */
+#define NFT_BATCH_ELEMS 16384
+
+extern const struct plane_ops nft_plane_ops;
+
+/*
+ * Takes both sockets. `cmd` carries batches, `query` dumps and look-ups; tests
+ * give scripted ones. Nothing is read or written before load().
+ */
+void nft_plane_open(struct plane **ret, struct nl_sock *cmd, struct nl_sock *query);
+
+/* What the plane remembers; for status, tests and memory budgets. */
+struct nft_plane_stats {
+	size_t n_vips; /* addresses counted, both families */
+	size_t n_cluster_ips;
+	size_t n_endpoint_addrs;
+	size_t n_lingering;
+	size_t n_loaded;    /* elements copied from the kernel; 0 outside the loaded phase */
+	uint64_t n_foreign; /* times check() saw that somebody else changed the ruleset */
+};
+struct nft_plane_stats nft_plane_stats(const struct plane *p);

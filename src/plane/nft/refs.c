@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* plane/nft/refs - counts in a compact table, and the FIFO of those that linger. */
+#include "plane/nft/refs.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define LINGERS UINT32_C(0x80000000)
+#define FIFO_KEEP 1024 /* entries an empty FIFO keeps room for */
+
+static uint32_t value_get(const struct nft_refs *r, const void *addr)
+{
+	const void *p = nft_tab_find(&r->tab, addr);
+	uint32_t v = 0;
+
+	if (p != NULL)
+		memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static void value_set(struct nft_refs *r, const void *addr, uint32_t v)
+{
+	if (v == 0)
+		(void)nft_tab_del(&r->tab, addr);
+	else
+		memcpy(nft_tab_put(&r->tab, addr, NULL), &v, sizeof(v));
+}
+
+void nft_refs_init(struct nft_refs *r, enum ipfam fam)
+{
+	*r = (struct nft_refs){ 0 };
+	nft_tab_init(&r->tab, ip_len(fam), sizeof(uint32_t));
+}
+
+void nft_refs_clear(struct nft_refs *r)
+{
+	nft_tab_clear(&r->tab);
+	vec_fini(&r->fifo);
+	r->head = 0;
+	r->n_stamped = 0;
+	r->n_lingering = 0;
+}
+
+uint32_t nft_refs_count(const struct nft_refs *r, const void *addr)
+{
+	uint32_t v = value_get(r, addr);
+
+	return v & LINGERS ? 0 : v;
+}
+
+bool nft_refs_lingers(const struct nft_refs *r, const void *addr)
+{
+	return (value_get(r, addr) & LINGERS) != 0;
+}
+
+void nft_refs_set(struct nft_refs *r, const void *addr, uint32_t count)
+{
+	assert((count & LINGERS) == 0);
+	if (value_get(r, addr) & LINGERS)
+		r->n_lingering--;
+	value_set(r, addr, count);
+}
+
+void nft_refs_linger(struct nft_refs *r, const void *addr)
+{
+	struct nft_linger *l;
+
+	if (nft_refs_lingers(r, addr))
+		return;
+	r->seq = (r->seq + 1) & ~LINGERS;
+	l = vec_push(&r->fifo);
+	*l = (struct nft_linger){ .seq = r->seq };
+	memcpy(l->addr, addr, r->tab.key_len);
+	value_set(r, addr, LINGERS | r->seq);
+	r->n_lingering++;
+}
+
+/* Has the address not been needed since this entry was made? */
+static bool is_current(const struct nft_refs *r, const struct nft_linger *l)
+{
+	return value_get(r, l->addr) == (LINGERS | l->seq);
+}
+
+void nft_refs_inherit(struct nft_refs *r, struct nft_refs *old)
+{
+	for (size_t i = old->head; i < old->fifo.n; i++) {
+		const struct nft_linger *l = &old->fifo.v[i];
+
+		if (!is_current(old, l))
+			continue;
+		nft_refs_linger(r, l->addr);
+		r->fifo.v[r->fifo.n - 1].since_s = l->since_s;
+		r->n_stamped += i < old->head + old->n_stamped;
+	}
+}
+
+void nft_refs_linger_rest(struct nft_refs *r, const struct nft_refs *old)
+{
+	struct nft_tab_pos pos = { 0 };
+	const uint8_t *addr;
+	uint8_t *val;
+
+	while (nft_tab_next(&old->tab, &pos, &addr, &val))
+		if (nft_tab_find(&r->tab, addr) == NULL)
+			nft_refs_linger(r, addr);
+}
+
+void nft_refs_stamp(struct nft_refs *r, uint32_t now_s)
+{
+	for (size_t i = r->head + r->n_stamped; i < r->fifo.n; i++)
+		r->fifo.v[i].since_s = now_s;
+	r->n_stamped = r->fifo.n - r->head;
+}
+
+/* The FIFO begins with a current entry, or is empty. */
+static void drop_stale(struct nft_refs *r)
+{
+	while (r->head < r->fifo.n && !is_current(r, &r->fifo.v[r->head])) {
+		r->head++;
+		r->n_stamped -= r->n_stamped > 0;
+	}
+	if (r->head == r->fifo.n) {
+		r->head = r->fifo.n = 0;
+		if (r->fifo.cap > FIFO_KEEP)
+			vec_fini(&r->fifo);
+	} else if (r->head > r->fifo.n / 2) {
+		memmove(r->fifo.v, r->fifo.v + r->head,
+			(r->fifo.n - r->head) * sizeof(r->fifo.v[0]));
+		r->fifo.n -= r->head;
+		r->head = 0;
+	}
+}
+
+size_t nft_refs_due(struct nft_refs *r, uint32_t now_s, uint32_t wait_s, uint8_t *addrs, size_t max)
+{
+	size_t len = r->tab.key_len;
+	size_t n = 0;
+
+	drop_stale(r);
+	for (size_t i = r->head; i < r->head + r->n_stamped && n < max; i++) {
+		const struct nft_linger *l = &r->fifo.v[i];
+
+		if (now_s - l->since_s < wait_s)
+			break;
+		if (is_current(r, l))
+			memcpy(addrs + len * n++, l->addr, len);
+	}
+	return n;
+}
+
+uint32_t nft_refs_next_due(struct nft_refs *r, uint32_t wait_s)
+{
+	drop_stale(r);
+	return r->n_stamped == 0 ? 0 : r->fifo.v[r->head].since_s + wait_s;
+}

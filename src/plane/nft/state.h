@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/state - what the parts of the nft plane share: translate, commit, plane_nft.
+ */
+#pragma once
+
+#include "nl/batch.h"
+#include "plane/nft/change.h"
+#include "plane/nft/elem.h"
+#include "plane/nft/layout.h"
+#include "plane/nft/loaded.h"
+#include "plane/nft/plane_nft.h"
+#include "plane/nft/refs.h"
+
+/* Kinds (12 bits) as a set. */
+struct nft_kinds {
+	uint64_t bits[(NFT_KIND_MASK + 1) / 64];
+};
+
+static inline bool nft_kinds_has(const struct nft_kinds *k, uint16_t kind)
+{
+	return (k->bits[kind / 64] >> (kind % 64)) & 1;
+}
+
+static inline void nft_kinds_add(struct nft_kinds *k, uint16_t kind)
+{
+	k->bits[kind / 64] |= UINT64_C(1) << (kind % 64);
+}
+
+struct nft_plane {
+	struct plane plane; /* first: plane.h */
+	struct nl_sock *cmd;
+	struct nl_sock *query;
+	struct nl_batch *batch;
+	struct nft_layout *layout[IPFAM_N];
+	struct nft_kinds ready[IPFAM_N]; /* kinds whose chains are known to exist */
+	struct nft_refs vips[IPFAM_N];
+	struct nft_refs cluster_ips[IPFAM_N];
+	struct nft_refs endpoint_addrs[IPFAM_N];
+	struct nft_changes changes;
+	/*
+	 * Loaded phase only: the copy of the kernel, and the addresses that were
+	 * counted before it began. Those nobody asks for again linger from its end.
+	 */
+	struct nft_loaded *loaded;
+	struct nft_refs before[IPFAM_N];
+	bool is_genid_known;
+	uint32_t genid; /* what our own last transaction led to */
+	uint64_t env_generation;
+	bool has_env;
+	uint64_t n_foreign;
+};
+
+static inline struct nft_plane *nft_plane_of(struct plane *p)
+{
+	return container_of(p, struct nft_plane, plane);
+}
+
+/* The counter of a counted set; NULL for others. */
+static inline struct nft_refs *nft_plane_refs(struct nft_plane *p, enum ipfam fam,
+					      enum nft_set_id set)
+{
+	return set == NFTSET_VIPS             ? &p->vips[fam]
+	       : set == NFTSET_CLUSTER_IPS    ? &p->cluster_ips[fam]
+	       : set == NFTSET_ENDPOINT_ADDRS ? &p->endpoint_addrs[fam]
+					      : NULL;
+}
+
+static inline struct nft_table_ref nft_plane_table(const struct nft_plane *p, enum ipfam fam)
+{
+	return (struct nft_table_ref){ nft_layout_table(p->layout[fam]), fam };
+}
+
+/* One more transaction of our own was committed (or `n`). */
+void nft_plane_committed(struct nft_plane *p, size_t n);
+
+/* --- translate.c --- */
+
+/*
+ * Operations become changes, and `need` the kinds they lead to. In the loaded
+ * phase a pool's first appearance touches all that the kernel holds of it.
+ * -ENOSPC (no pool ids), -EINVAL (contradictory operations) name `culprit`.
+ */
+MUST_USE int nft_translate(struct nft_changes *c, const struct nft_loaded *loaded,
+			   const struct plan_op *ops, size_t n, struct nft_kinds need[IPFAM_N],
+			   struct svc **culprit, struct err *err);
+
+/* --- commit.c --- */
+
+MUST_USE int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
+			enum plane_commit_mode mode, struct plane_result *res, struct err *err);
+/*
+ * Send p->changes as they stand. Returns as plane_ops.commit; on a refusal
+ * res->culprit is who the kernel points at.
+ */
+MUST_USE int nft_transact(struct nft_plane *p, struct plane_result *res, struct err *err);
+/* Read what the kernel holds of every changed key. */
+MUST_USE int nft_changes_look(struct nft_plane *p, struct err *err);
+/* Make the chains of `need` that do not exist yet. */
+MUST_USE int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *need,
+			    struct plane_result *res, struct err *err);

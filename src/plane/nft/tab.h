@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/tab - a compact hash table of fixed-size keys and values.
+ *
+ * Half a million addresses and elements are remembered here, so an entry is its
+ * bytes and one tag: no pointer, no allocation of its own. Entries live in 64
+ * shards of open addressing with linear probing; a shard grows by half when it
+ * is seven eighths full. So growth never copies more than a 64th of the table,
+ * and no insertion takes long because the table is large.
+ *
+ * Values are bytes without alignment: memcpy() them. Pointers into the table
+ * are good until the next put or delete. The order of a walk is random from run
+ * to run: sort before anything is printed, planned or sent.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NFT_TAB_SHARDS 64
+
+struct nft_tab_shard {
+	uint8_t *tags; /* `cap` tags (0 = empty), then `cap` entries of key and value */
+	uint32_t n;
+	uint32_t cap;
+};
+
+struct nft_tab {
+	uint8_t key_len;
+	uint8_t val_len;
+	size_t n;
+	struct nft_tab_shard shards[NFT_TAB_SHARDS];
+};
+
+/* Where a walk stands; zero is the beginning. */
+struct nft_tab_pos {
+	uint32_t shard;
+	uint32_t i;
+};
+
+void nft_tab_init(struct nft_tab *t, size_t key_len, size_t val_len);
+/* Frees all entries; the table is empty then and may be used again. */
+void nft_tab_clear(struct nft_tab *t);
+
+/* The value, or NULL. */
+void *nft_tab_find(const struct nft_tab *t, const void *key);
+/* The value; zeroed when the key was not there. `is_new` may be NULL. */
+void *nft_tab_put(struct nft_tab *t, const void *key, bool *is_new);
+/* Was it there? */
+bool nft_tab_del(struct nft_tab *t, const void *key);
+/*
+ * The next entry of a walk, false at the end. Values may be changed on the way,
+ * entries neither added nor deleted. The value follows the key in memory.
+ */
+bool nft_tab_next(const struct nft_tab *t, struct nft_tab_pos *pos, const uint8_t **key,
+		  uint8_t **val);
