@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* serve/view: the answers to "where does this VIP go, and why not to pod X?" */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "serve/view.h"
+#include "serve_world.h"
+
+/* The page of a service, made in as many pieces as it can be. */
+static json_t *page(struct serve_world *w, const char *ns, const char *name)
+{
+	const struct svc *svc = model_find_text(&w->m, ns, name);
+	struct str out = { 0 };
+	struct jsonw jw = { .out = &out };
+	struct view_page *v;
+	json_t *json;
+
+	assert_non_null(svc);
+	view_page_open(&v, &w->ctx, svc, VIEW_PAGE_PEOPLE, T0 + NSEC_PER_SEC);
+	while (view_page_more(v, &jw, 0))
+		;
+	view_page_close(v);
+	json = json_of(out.text, out.len);
+	str_fini(&out);
+	return json;
+}
+
+static json_t *row(struct serve_world *w, const char *ns, const char *name)
+{
+	struct serve_facts scratch = { 0 };
+	struct str out = { 0 };
+	struct jsonw jw = { .out = &out };
+	json_t *json;
+
+	view_row(&jw, &w->ctx, model_find_text(&w->m, ns, name), &scratch);
+	json = json_of(out.text, out.len);
+	str_fini(&out);
+	serve_facts_fini(&scratch);
+	return json;
+}
+
+static json_t *status(struct serve_world *w, uint64_t now)
+{
+	struct view_totals t = { 0 };
+	struct str out = { 0 };
+	struct jsonw jw = { .out = &out };
+	json_t *json;
+
+	htable_for_each (n, &w->m.services)
+		view_totals_add(&t, &w->ctx, container_of(n, struct svc, node));
+	view_status(&jw, &w->ctx, &t, now);
+	json = json_of(out.text, out.len);
+	str_fini(&out);
+	view_totals_fini(&t);
+	return json;
+}
+
+/* The endpoint of this address in the first port and family of a page. */
+static json_t *endpoint(json_t *p, const char *addr)
+{
+	json_t *list = at(p, "ports.0.families.0.endpoints");
+	json_t *ep;
+	size_t i;
+
+	json_array_foreach (list, i, ep)
+		if (strcmp(text_at(ep, "address"), addr) == 0)
+			return ep;
+	fail_msg("no endpoint %s", addr);
+	return NULL;
+}
+
+static json_t *frontend(json_t *p, const char *addr)
+{
+	json_t *fe;
+	size_t i;
+
+	json_array_foreach (at(p, "frontends"), i, fe)
+		if (strcmp(text_at(fe, "address"), addr) == 0)
+			return fe;
+	fail_msg("no frontend %s", addr);
+	return NULL;
+}
+
+/* Every reason an endpoint can be left out for, and the slot of those that are not. */
+static const struct {
+	const char *name;
+	const char *service;
+	const char *slice;
+	const char *addr;
+	const char *cluster; /* "slot N" or the reason */
+	const char *local;
+} exclusion_cases[] = {
+	{ "used", "ip=10.96.0.1 port=http:80", "|http:8080|1 rs @n2;2 rs @n1", "10.0.1.2", "slot 1",
+	  "not asked for" },
+	{ "not ready", "ip=10.96.0.1 port=http:80", "|http:8080|1 rs @n2;2 @n1", "10.0.1.2",
+	  "not ready", "not asked for" },
+	{ "terminating beside a ready one", "ip=10.96.0.1 port=http:80",
+	  "|http:8080|1 rs @n2;2 st @n1", "10.0.1.2", "terminating, others are ready",
+	  "not asked for" },
+	{ "terminating alone (POL-04)", "ip=10.96.0.1 port=http:80", "|http:8080|2 st @n1",
+	  "10.0.1.2", "slot 0", "not asked for" },
+	{ "gone", "ip=10.96.0.1 port=http:80", "|http:8080|1 rs;2 t @n1", "10.0.1.2",
+	  "terminating, no longer serving", "not asked for" },
+	{ "other zone (POL-15)", "ip=10.96.0.1 port=http:80", "|http:8080|1 rs +a;2 rs +b",
+	  "10.0.1.2", "hinted for other zones", "not asked for" },
+	{ "other node (POL-14)", "ip=10.96.0.1 port=http:80", "|http:8080|1 rs %n1;2 rs %n2",
+	  "10.0.1.2", "hinted for other nodes", "not asked for" },
+	{ "not on this node", "ip=10.96.0.1 port=http:80 itp", "|http:8080|1 rs @n1;2 rs @n2",
+	  "10.0.1.2", "not asked for", "not on this node" },
+	{ "on this node", "ip=10.96.0.1 port=http:80 itp", "|http:8080|1 rs @n1;2 rs @n2",
+	  "10.0.1.1", "not asked for", "slot 0" },
+	{ "both sets", "type=NodePort ip=10.96.0.1 port=http:80:30080 etp",
+	  "|http:8080|1 rs @n1;2 rs @n2", "10.0.1.1", "slot 0", "slot 0" },
+};
+
+static void check_set(json_t *ep, const char *set, const char *want)
+{
+	char path[64];
+
+	if (strncmp(want, "slot ", 5) == 0) {
+		(void)snprintf(path, sizeof(path), "%s.slot", set);
+		assert_int_equal(int_at(ep, path), atoi(want + 5));
+		(void)snprintf(path, sizeof(path), "%s.why_not", set);
+		assert_string_equal(text_at(ep, path), "null");
+	} else {
+		(void)snprintf(path, sizeof(path), "%s.why_not", set);
+		assert_string_equal(text_at(ep, path), want);
+		(void)snprintf(path, sizeof(path), "%s.slot", set);
+		assert_true(json_is_null(at(ep, path)));
+	}
+}
+
+static void test_exclusions(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(exclusion_cases); i++) {
+		struct serve_world w;
+		json_t *p;
+
+		print_message("    %s\n", exclusion_cases[i].name);
+		serve_world_init(&w);
+		put_service(&w, "shop/cart", exclusion_cases[i].service);
+		put_slice(&w, "shop/cart-1", "cart", exclusion_cases[i].slice);
+		sync_all(&w);
+		p = page(&w, "shop", "cart");
+		check_set(endpoint(p, exclusion_cases[i].addr), "cluster_set",
+			  exclusion_cases[i].cluster);
+		check_set(endpoint(p, exclusion_cases[i].addr), "local_set",
+			  exclusion_cases[i].local);
+		assert_true(json_is_true(at(p, "complete")));
+		json_decref(p);
+		serve_world_fini(&w);
+	}
+}
+
+/* State and note of the first port, and of the service. */
+static const struct {
+	const char *name;
+	const char *service; /* NULL: slices only */
+	const char *slice;   /* NULL: none */
+	bool is_synced;
+	const char *state;
+	const char *note;      /* of the service; "null" = none */
+	const char *port_note; /* "null" = none */
+} state_cases[] = {
+	{ "ok", "ip=10.96.0.1 port=http:80", "|http:8080|1 rs", true, "ok", "null", "null" },
+	{ "nothing (REJ-01)", "ip=10.96.0.1 port=http:80", NULL, true, "rejecting", "null",
+	  "no usable endpoint anywhere" },
+	{ "nothing usable", "ip=10.96.0.1 port=http:80", "|http:8080|1 t", true, "rejecting",
+	  "null", "no usable endpoint anywhere" },
+	{ "one family", "ip=10.96.0.1 ip=fd00::1 port=http:80", "|http:8080|1 rs", true,
+	  "rejecting", "null", "IPv6: no usable endpoint anywhere" },
+	{ "ITP Local, elsewhere (REJ-02)", "ip=10.96.0.1 port=http:80 itp", "|http:8080|1 rs @n2",
+	  true, "dropping", "null",
+	  "cluster IP: internalTrafficPolicy Local, no endpoint on this node" },
+	{ "ETP Local, elsewhere (REJ-03)", "type=NodePort ip=10.96.0.1 port=http:80:30080 etp",
+	  "|http:8080|1 rs @n2", true, "dropping", "null",
+	  "outside clients: externalTrafficPolicy Local, no endpoint on this node" },
+	{ "headless (SEL-01)", "headless port=http:80", "|http:8080|1 rs", true, "not-proxied",
+	  "headless, no cluster IP", "null" },
+	{ "other proxy (SEL-03)", "ip=10.96.0.1 port=http:80 label", NULL, true, "not-proxied",
+	  "label service.kubernetes.io/service-proxy-name: left to another proxy", "null" },
+	{ "slices alone", NULL, "|http:8080|1 rs", true, "no-service",
+	  "1 slice, but no Service of this name", "null" },
+	{ "before the first sync", "ip=10.96.0.1 port=http:80", "|http:8080|1 rs", false, "pending",
+	  "not in the kernel yet", "null" },
+};
+
+static void test_states(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(state_cases); i++) {
+		struct serve_world w;
+		json_t *p;
+		json_t *r;
+
+		print_message("    %s\n", state_cases[i].name);
+		serve_world_init(&w);
+		if (state_cases[i].service != NULL)
+			put_service(&w, "shop/cart", state_cases[i].service);
+		if (state_cases[i].slice != NULL)
+			put_slice(&w, "shop/cart-1", "cart", state_cases[i].slice);
+		if (state_cases[i].is_synced)
+			sync_all(&w);
+		p = page(&w, "shop", "cart");
+		r = row(&w, "shop", "cart");
+		assert_string_equal(text_at(p, "state"), state_cases[i].state);
+		assert_string_equal(text_at(p, "note"), state_cases[i].note);
+		assert_string_equal(text_at(r, "state"), state_cases[i].state);
+		assert_string_equal(text_at(r, "note"), state_cases[i].note);
+		if (state_cases[i].service != NULL) {
+			assert_string_equal(text_at(p, "ports.0.state"), state_cases[i].state);
+			assert_string_equal(text_at(p, "ports.0.note"), state_cases[i].port_note);
+			assert_string_equal(text_at(r, "ports.0.note"), state_cases[i].port_note);
+		}
+		json_decref(p);
+		json_decref(r);
+		serve_world_fini(&w);
+	}
+}
+
+/* A frontend leads elsewhere for outside clients than for pods and the host (POL-25). */
+static void test_frontends(void **state)
+{
+	struct serve_world w;
+	json_t *p;
+	json_t *fe;
+
+	(void)state;
+	serve_world_init(&w);
+	put_service(&w, "shop/cart",
+		    "type=LoadBalancer ip=10.96.0.1 port=http:80:30080 vip=203.0.113.9 "
+		    "proxy=203.0.113.10 ext=198.51.100.7 etp range=198.51.100.0/24 affinity=60 "
+		    "hc=32000");
+	put_slice(&w, "shop/cart-1", "cart", "|http:8080|1 rs @n1 ~cart-a;2 rs @n2 ~cart-b");
+	sync_all(&w);
+	p = page(&w, "shop", "cart");
+	assert_string_equal(text_at(p, "type"), "LoadBalancer");
+	assert_string_equal(text_at(p, "external_policy"), "Local");
+	assert_string_equal(text_at(p, "internal_policy"), "Cluster");
+	assert_int_equal(int_at(p, "affinity_s"), 60);
+	assert_int_equal(int_at(p, "health_check_node_port"), 32000);
+	assert_string_equal(text_at(p, "source_ranges.0"), "198.51.100.0/24");
+	assert_string_equal(text_at(p, "ingress.1.address"), "203.0.113.10");
+	assert_false(int_at(p, "ingress.1.captured")); /* SVC-16 */
+	assert_int_equal(len_at(p, "frontends"), 4);
+
+	fe = frontend(p, "10.96.0.1");
+	assert_string_equal(text_at(fe, "kind"), "ClusterIP");
+	assert_string_equal(text_at(fe, "port_name"), "http");
+	assert_string_equal(text_at(fe, "masquerade"), "not-pods");
+	assert_false(int_at(fe, "split"));
+	assert_string_equal(text_at(fe, "outside.verdict"), "balance");
+	assert_string_equal(text_at(fe, "inside.verdict"), "balance");
+	fe = frontend(p, "203.0.113.9");
+	assert_string_equal(text_at(fe, "kind"), "LoadBalancer");
+	assert_string_equal(text_at(fe, "masquerade"), "this-host");
+	assert_true(int_at(fe, "split"));
+	assert_true(int_at(fe, "guarded"));
+	assert_string_equal(text_at(fe, "outside.scope"), "local");
+	assert_string_equal(text_at(fe, "inside.scope"), "cluster");
+	assert_true(int_at(fe, "outside.pool") != int_at(fe, "inside.pool"));
+	fe = frontend(p, "192.0.2.1");
+	assert_string_equal(text_at(fe, "kind"), "NodePort");
+	assert_int_equal(int_at(fe, "port"), 30080);
+	assert_false(int_at(fe, "guarded")); /* SVC-24 */
+
+	assert_int_equal(len_at(p, "pools"), 2);
+	assert_string_equal(text_at(p, "pools.0.scope"), "cluster");
+	assert_int_equal(len_at(p, "pools.0.backends"), 2);
+	assert_int_equal(int_at(p, "pools.0.backends.1.slot"), 1);
+	assert_true(int_at(p, "pools.0.backends.1.affinity_id") > 0);
+	assert_int_equal(len_at(p, "pools.1.backends"), 1);
+	assert_string_equal(text_at(p, "pools.1.backends.0.address"), "10.0.1.1");
+	assert_string_equal(text_at(p, "pools.1.source_ranges.0"), "198.51.100.0/24");
+	assert_string_equal(text_at(endpoint(p, "10.0.1.2"), "pod"), "cart-b");
+	assert_string_equal(text_at(endpoint(p, "10.0.1.2"), "node"), "n2");
+	assert_true(int_at(endpoint(p, "10.0.1.1"), "on_this_node"));
+	json_decref(p);
+
+	p = row(&w, "shop", "cart");
+	assert_string_equal(text_at(p, "load_balancer_ips.0"), "203.0.113.9");
+	assert_int_equal(len_at(p, "load_balancer_ips"), 1);
+	assert_string_equal(text_at(p, "external_ips.0"), "198.51.100.7");
+	assert_int_equal(int_at(p, "ports.0.node_port"), 30080);
+	assert_int_equal(int_at(p, "ports.0.families.0.endpoints"), 2);
+	assert_int_equal(int_at(p, "ports.0.families.0.pools.0.backends"), 2);
+	assert_int_equal(int_at(p, "ports.0.families.0.pools.1.backends"), 1);
+	json_decref(p);
+	serve_world_fini(&w);
+}
+
+/* SEL-14: the older one has the address; the other one says who. */
+static void test_conflict(void **state)
+{
+	struct serve_world w;
+	json_t *p;
+	json_t *st;
+
+	(void)state;
+	serve_world_init(&w);
+	put_service(&w, "shop/old", "ip=10.96.0.1 port=http:80 ext=198.51.100.7 created=100");
+	put_service(&w, "shop/young", "ip=10.96.0.2 port=http:80 ext=198.51.100.7 created=200");
+	put_slice(&w, "shop/old-1", "old", "|http:8080|1 rs");
+	put_slice(&w, "shop/young-1", "young", "|http:8080|2 rs");
+	sync_all(&w);
+	p = page(&w, "shop", "young");
+	assert_string_equal(text_at(p, "state"), "conflict");
+	assert_string_equal(text_at(p, "ports.0.note"),
+			    "198.51.100.7:80 belongs to shop/old, the older service");
+	assert_string_equal(text_at(p, "conflicts.0.owner_name"), "old");
+	assert_string_equal(text_at(p, "conflicts.0.kind"), "ExternalIP");
+	assert_int_equal(len_at(p, "frontends"), 1);
+	json_decref(p);
+	p = page(&w, "shop", "old");
+	assert_string_equal(text_at(p, "state"), "ok");
+	json_decref(p);
+	st = status(&w, T0);
+	assert_int_equal(int_at(st, "counts.conflicts"), 1);
+	assert_string_equal(text_at(st, "problems.0"),
+			    "1 address and port is wanted by more than one service");
+	json_decref(st);
+	serve_world_fini(&w);
+}
+
+static void test_refused(void **state)
+{
+	struct serve_world w;
+	json_t *p;
+	json_t *st;
+
+	(void)state;
+	serve_world_init(&w);
+	w.k.refuse_name = "bad";
+	w.k.is_culprit_named = true;
+	put_service(&w, "shop/bad", "ip=10.96.0.1 port=http:80");
+	put_service(&w, "shop/good", "ip=10.96.0.2 port=http:80");
+	put_slice(&w, "shop/good-1", "good", "|http:8080|1 rs");
+	log_level_set_all(LOG_LEVEL_ERR);
+	sync_all(&w);
+	p = page(&w, "shop", "bad");
+	assert_string_equal(text_at(p, "state"), "refused");
+	assert_string_equal(text_at(p, "note"), "told to refuse bad");
+	assert_string_equal(text_at(p, "refused.text"), "told to refuse bad");
+	assert_int_equal(int_at(p, "refused.attempts"), 1);
+	assert_false(int_at(p, "in_kernel"));
+	json_decref(p);
+	st = status(&w, T0 + 50 * NSEC_PER_MSEC);
+	assert_int_equal(int_at(st, "refused.count"), 1);
+	assert_string_equal(text_at(st, "refused.items.0.name"), "bad");
+	assert_int_equal(int_at(st, "refused.items.0.since_ms"), 50);
+	assert_int_equal(int_at(st, "refused.items.0.retry_ms"), 50);
+	assert_int_equal(int_at(st, "states.refused"), 1);
+	assert_int_equal(int_at(st, "states.ok"), 1);
+	assert_int_equal(int_at(st, "owed.services"), 1);
+	assert_string_equal(text_at(st, "sync.last_error.text"), "told to refuse bad");
+	assert_string_equal(text_at(st, "problems.0"), "1 service is refused by the kernel");
+	json_decref(st);
+	serve_world_fini(&w);
+}
+
+/* The kernel holds the old state: the page shows both, and what is missing. */
+static void test_pending_change(void **state)
+{
+	struct serve_world w;
+	json_t *p;
+
+	(void)state;
+	serve_world_init(&w);
+	put_service(&w, "shop/cart", "ip=10.96.0.1 port=http:80");
+	put_slice(&w, "shop/cart-1", "cart", "|http:8080|1 rs;2 rs");
+	sync_all(&w);
+	put_slice(&w, "shop/cart-1", "cart", "|http:8080|2 rs;3 rs");
+	p = page(&w, "shop", "cart");
+	assert_string_equal(text_at(p, "state"), "pending");
+	assert_string_equal(text_at(p, "note"), "changed, the kernel holds the state before");
+	assert_true(int_at(p, "owed"));
+	assert_int_equal(int_at(p, "owed_ms"), 1000);
+	check_set(endpoint(p, "10.0.1.2"), "cluster_set", "slot 1");
+	assert_true(int_at(endpoint(p, "10.0.1.3"), "cluster_set.used"));
+	assert_true(json_is_null(at(endpoint(p, "10.0.1.3"), "cluster_set.slot")));
+	assert_string_equal(text_at(p, "pools.0.backends.0.address"), "10.0.1.1");
+	json_decref(p);
+	del_service(&w, "shop", "cart");
+	p = page(&w, "shop", "cart");
+	assert_string_equal(text_at(p, "note"), "deleted, still in the kernel");
+	assert_false(int_at(p, "has_object"));
+	assert_int_equal(len_at(p, "frontends"), 1);
+	json_decref(p);
+	serve_world_fini(&w);
+}
+
+/* An audit compares every service; nobody has to wait for anything meanwhile. */
+static void test_audit_is_not_pending(void **state)
+{
+	struct serve_world w;
+	json_t *p;
+
+	(void)state;
+	serve_world_init(&w);
+	put_service(&w, "shop/cart", "ip=10.96.0.1 port=http:80");
+	put_slice(&w, "shop/cart-1", "cart", "|http:8080|1 rs");
+	sync_all(&w);
+	sync_audit(w.s);
+	while (sync_state_get(w.s) != SYNC_ADOPTING)
+		sync_step(w.s, T0);
+	assert_true(list_is_linked(&model_find_text(&w.m, "shop", "cart")->dirty));
+	p = page(&w, "shop", "cart");
+	assert_string_equal(text_at(p, "state"), "ok");
+	json_decref(p);
+	serve_world_fini(&w);
+}
+
+/* The service changes between two pieces: what is left of it is JSON, and says so. */
+static void test_change_between_pieces(void **state)
+{
+	(void)state;
+	for (int cut = 0; cut < 40; cut++) {
+		struct serve_world w;
+		struct str out = { 0 };
+		struct jsonw jw = { .out = &out };
+		struct view_page *v;
+		json_t *p;
+
+		serve_world_init(&w);
+		put_service(&w, "shop/cart", "ip=10.96.0.1 ip=fd00::1 port=a:80 port=b:81");
+		put_slice(&w, "shop/cart-1", "cart", "|a:8080 b:8081|1 rs;2 rs;3 rs");
+		sync_all(&w);
+		view_page_open(&v, &w.ctx, model_find_text(&w.m, "shop", "cart"), VIEW_PAGE_PEOPLE,
+			       T0);
+		for (int i = 0; i < cut; i++)
+			view_page_more(v, &jw, 0);
+		if (cut % 2 == 0)
+			put_service(&w, "shop/cart", "ip=10.96.0.1 port=c:82");
+		else
+			del_service(&w, "shop", "cart");
+		put_slice(&w, "shop/cart-1", "cart", "|b:8081|3 rs");
+		sync_settle(w.s, T0);
+		while (view_page_more(v, &jw, 0))
+			;
+		view_page_close(v);
+		p = json_of(out.text, out.len);
+		assert_int_equal(len_at(p, "frontends"), 4); /* as it was at the beginning */
+		assert_int_equal(len_at(p, "ports"), 2);
+		if (cut == 0)
+			assert_false(int_at(p, "complete"));
+		json_decref(p);
+		str_fini(&out);
+		serve_world_fini(&w);
+	}
+}
+
+static void describe(void *arg, struct serve_source_info *ret)
+{
+	const int *n_errors = arg;
+
+	ret->text = strdup("manifests in /etc/vipd/services");
+	ret->is_complete = true;
+	ret->last_event_ns = T0;
+	ret->n_errors = (size_t)*n_errors;
+	for (int i = 0; i < MIN(*n_errors, 2); i++)
+		*vec_push(&ret->errors) = (struct serve_source_error){
+			.where = strdup("web.yaml: document 2"),
+			.text = strdup("spec.ports[0]: port: 70000 is not in 1..65535"),
+			.since_ns = T0,
+		};
+}
+
+static void test_status(void **state)
+{
+	static const struct serve_option options[] = { { "min-sync-period", "0s" } };
+	struct serve_world w;
+	int n_errors = 0;
+	json_t *st;
+
+	(void)state;
+	serve_world_init(&w);
+	w.ctx.source = (struct serve_source){ describe, &n_errors };
+	w.ctx.options = options;
+	w.ctx.n_options = 1;
+	put_service(&w, "shop/cart", "ip=10.96.0.1 ip=fd00::1 port=http:80");
+	put_slice(&w, "shop/cart-1", "cart", "|http:8080|1 rs;2 rs");
+	st = status(&w, T0 + 2 * NSEC_PER_SEC);
+	assert_string_equal(text_at(st, "state"), "waiting");
+	assert_int_equal(int_at(st, "owed.services"), 1);
+	assert_int_equal(int_at(st, "owed.oldest_ms"), 2000);
+	assert_true(json_is_null(at(st, "sync.last")));
+	assert_true(json_is_null(at(st, "sync.first_sync_us")));
+	json_decref(st);
+
+	sync_all(&w);
+	n_errors = 3;
+	st = status(&w, now_ns());
+	assert_string_equal(text_at(st, "state"), "running");
+	assert_string_equal(text_at(st, "plane"), "mock");
+	assert_string_equal(text_at(st, "version"), VIPD_VERSION);
+	assert_string_equal(text_at(st, "node.name"), "n1");
+	assert_string_equal(text_at(st, "node.zone"), "a");
+	assert_string_equal(text_at(st, "node.addresses.1"), "2001:db8::1");
+	assert_string_equal(text_at(st, "node.nodeport_addresses.0"), "192.0.2.1");
+	assert_string_equal(text_at(st, "node.pod_detector.mode"), "ClusterCIDR");
+	assert_string_equal(text_at(st, "node.pod_detector.prefixes.0"), "10.0.0.0/8");
+	assert_true(int_at(st, "node.pod_detector.ipv4"));
+	assert_false(int_at(st, "node.pod_detector.ipv6"));
+	assert_int_equal(int_at(st, "counts.services"), 1);
+	assert_int_equal(int_at(st, "counts.endpoints"), 2);
+	assert_int_equal(int_at(st, "counts.frontends"), 2);
+	assert_int_equal(int_at(st, "counts.pools"), 2);
+	assert_int_equal(int_at(st, "counts.backends"), 2);
+	assert_int_equal(int_at(st, "states.rejecting"), 1); /* IPv6 has no endpoint */
+	assert_int_equal(int_at(st, "owed.services"), 0);
+	assert_true(int_at(st, "sync.writes") > 0);
+	assert_int_equal(int_at(st, "sync.last.services"), 1);
+	assert_string_equal(text_at(st, "source.text"), "manifests in /etc/vipd/services");
+	assert_int_equal(int_at(st, "source.errors.count"), 3);
+	assert_int_equal(len_at(st, "source.errors.items"), 2);
+	assert_string_equal(text_at(st, "problems.0"), "3 objects cannot be read");
+	assert_string_equal(text_at(st, "options.min-sync-period"), "0s");
+	json_decref(st);
+	serve_world_fini(&w);
+}
+
+/* Before sync and plane are open: vipd is asked all the same. */
+static void test_status_early(void **state)
+{
+	struct serve_world w;
+	json_t *st;
+
+	(void)state;
+	serve_world_init(&w);
+	w.ctx.sync = NULL;
+	w.ctx.plane = NULL;
+	st = status(&w, T0);
+	assert_string_equal(text_at(st, "state"), "starting");
+	assert_true(json_is_null(at(st, "sync")));
+	assert_true(json_is_null(at(st, "plane")));
+	json_decref(st);
+	serve_world_fini(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_exclusions),
+		cmocka_unit_test(test_states),
+		cmocka_unit_test(test_frontends),
+		cmocka_unit_test(test_conflict),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_pending_change),
+		cmocka_unit_test(test_audit_is_not_pending),
+		cmocka_unit_test(test_change_between_pieces),
+		cmocka_unit_test(test_status),
+		cmocka_unit_test(test_status_early),
+	};
+
+	log_level_set_all(LOG_LEVEL_WARN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
