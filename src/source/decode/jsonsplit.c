@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* decode/jsonsplit - a bracket counter with two buffers. */
+#include "source/decode/jsonsplit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "source/decode/decode.h"
+
+void jsonsplit_init(struct jsonsplit *s, const struct jsonsplit_ops *ops, void *arg)
+{
+	*s = (struct jsonsplit){ .ops = ops, .arg = arg, .line = 1 };
+}
+
+void jsonsplit_fini(struct jsonsplit *s)
+{
+	str_fini(&s->root);
+	str_fini(&s->item);
+}
+
+static bool is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* --- pieces --------------------------------------------------------------- */
+
+/* Bytes that belong to the piece in hand. */
+static int keep(struct jsonsplit *s, const char *data, size_t len, struct err *err)
+{
+	struct str *to = s->state == JSONSPLIT_ITEM ? &s->item : &s->root;
+
+	if (len > JSON_PIECE_MAX - to->len)
+		return err_set(err, -E2BIG, "larger than one object may be (%u MiB)",
+			       JSON_PIECE_MAX >> 20);
+	str_add(to, data, len);
+	return 0;
+}
+
+static int cost_add(struct jsonsplit *s, size_t cost, struct err *err)
+{
+	size_t *sum = s->state == JSONSPLIT_ITEM ? &s->item_cost : &s->root_cost;
+
+	*sum += cost;
+	if (*sum > JSON_COST_MAX)
+		return err_set(err, -E2BIG, "more values than one object may have (%d)",
+			       JSON_COST_MAX);
+	return 0;
+}
+
+static int item_done(struct jsonsplit *s, struct err *err)
+{
+	struct json_piece p = { .text = str_text(&s->item),
+				.len = s->item.len,
+				.line = s->item_line,
+				.index = s->index++ };
+	int r;
+
+	while (p.len > 0 && is_space(p.text[p.len - 1]))
+		p.len--;
+	s->state = JSONSPLIT_ITEMS;
+	r = s->ops->item(s->arg, &p, err);
+	str_clear(&s->item);
+	s->item_cost = 0;
+	return r;
+}
+
+static int root_done(struct jsonsplit *s, struct err *err)
+{
+	struct json_piece p = { .text = str_text(&s->root),
+				.len = s->root.len,
+				.line = s->root_line };
+	int r;
+
+	s->state = JSONSPLIT_BETWEEN;
+	r = s->ops->object(s->arg, &p, err);
+	str_clear(&s->root);
+	s->root_cost = 0;
+	return r;
+}
+
+/* --- brackets ------------------------------------------------------------- */
+
+static int open_bracket(struct jsonsplit *s, char c, struct err *err)
+{
+	int r;
+
+	if (s->depth == JSON_DEPTH_MAX)
+		return err_set(err, -E2BIG, "nested deeper than %d levels", JSON_DEPTH_MAX);
+	r = cost_add(s, c == '[' ? 2 : 4, err);
+	if (r < 0)
+		return r;
+	if (c == '[')
+		s->is_list |= UINT64_C(1) << s->depth;
+	else
+		s->is_list &= ~(UINT64_C(1) << s->depth);
+	s->depth++;
+	if (s->depth == 1)
+		s->wants_key = true;
+	if (s->state == JSONSPLIT_ROOT && s->depth == 2 && c == '[' && s->is_items) {
+		s->state = JSONSPLIT_ITEMS;
+		s->index = 0;
+	}
+	s->is_items = false;
+	return 0;
+}
+
+static int close_bracket(struct jsonsplit *s, char c, struct err *err)
+{
+	bool is_list;
+
+	if (s->depth == 0)
+		return err_set(err, -EINVAL, "'%c' closes nothing", c);
+	is_list = s->is_list >> (s->depth - 1) & 1;
+	if (is_list != (c == ']'))
+		return err_set(err, -EINVAL, "'%c' where '%c' should be", c, is_list ? ']' : '}');
+	s->depth--;
+	return 0;
+}
+
+/* A text of depth 1 has ended at the end of `root`. */
+static void root_text_done(struct jsonsplit *s)
+{
+	static const char items[] = "\"items\"";
+
+	s->is_items = s->wants_key && s->root.len - s->text_at == sizeof(items) - 1 &&
+		      memcmp(s->root.text + s->text_at, items, sizeof(items) - 1) == 0;
+	s->wants_key = false;
+}
+
+/* --- the stream ----------------------------------------------------------- */
+
+/* Inside quotes: everything up to and with the closing one, as far as there is. */
+static int feed_text(struct jsonsplit *s, const char *data, size_t len, size_t *used,
+		     struct err *err)
+{
+	size_t i = 0;
+	int r;
+
+	for (; i < len && s->is_text; i++) {
+		if (data[i] == '\n')
+			s->line++; /* not valid, but the line must be right */
+		if (s->is_escaped)
+			s->is_escaped = false;
+		else if (data[i] == '\\')
+			s->is_escaped = true;
+		else if (data[i] == '"')
+			s->is_text = false;
+	}
+	*used = i;
+	r = keep(s, data, i, err);
+	if (r == 0 && !s->is_text && s->state == JSONSPLIT_ROOT && s->depth == 1)
+		root_text_done(s);
+	return r;
+}
+
+/* Between objects: 0 with `*used` 0 when one begins. */
+static int feed_between(struct jsonsplit *s, char c, size_t *used, struct err *err)
+{
+	*used = is_space(c);
+	if (is_space(c))
+		return 0;
+	if (c != '{')
+		return err_set(err, -EINVAL, "'%c' where an object should begin",
+			       c > ' ' && c < 0x7f ? c : '?');
+	s->state = JSONSPLIT_ROOT;
+	s->root_line = s->line;
+	return 0;
+}
+
+/* In the list, between entries. */
+static int feed_items(struct jsonsplit *s, char c, size_t *used, struct err *err)
+{
+	int r;
+
+	*used = 1;
+	if (is_space(c) || c == ',')
+		return 0;
+	if (c == ']') {
+		s->state = JSONSPLIT_ROOT;
+		r = close_bracket(s, c, err);
+		return r < 0 ? r : keep(s, &c, 1, err);
+	}
+	*used = 0;
+	s->state = JSONSPLIT_ITEM;
+	s->item_line = s->line;
+	return 0;
+}
+
+/* One byte outside quotes, in an object or an entry. */
+static int feed_value(struct jsonsplit *s, char c, size_t *used, struct err *err)
+{
+	int r = 0;
+
+	*used = 0;
+	if (s->state == JSONSPLIT_ITEM && s->depth == 2 && (c == ',' || c == ']'))
+		return item_done(s, err); /* feed_items() goes on with this byte */
+	*used = 1;
+	if (c == '"') {
+		s->is_text = true;
+		s->text_at = s->root.len;
+		r = cost_add(s, 1, err);
+	} else if (c == '{' || c == '[') {
+		r = keep(s, &c, 1, err);
+		return r < 0 ? r : open_bracket(s, c, err);
+	} else if (c == '}' || c == ']') {
+		r = close_bracket(s, c, err);
+	} else if (c == ',') {
+		s->wants_key = s->depth == 1;
+		s->is_items = false;
+		r = cost_add(s, 1, err);
+	}
+	if (r == 0)
+		r = keep(s, &c, 1, err);
+	if (r == 0 && s->depth == 0)
+		r = root_done(s, err);
+	return r;
+}
+
+/* How many bytes from the start are of no interest to feed_value(). */
+static size_t dull(const char *data, size_t len)
+{
+	size_t i = 0;
+
+	while (i < len && memchr("\"{}[],\n", data[i], 7) == NULL)
+		i++;
+	return i;
+}
+
+static int feed_some(struct jsonsplit *s, const char *data, size_t len, size_t *used,
+		     struct err *err)
+{
+	if (s->is_text)
+		return feed_text(s, data, len, used, err);
+	if (s->state == JSONSPLIT_ROOT || s->state == JSONSPLIT_ITEM) {
+		*used = dull(data, len);
+		if (*used > 0)
+			return keep(s, data, *used, err);
+		return feed_value(s, *data, used, err);
+	}
+	if (s->state == JSONSPLIT_ITEMS)
+		return feed_items(s, *data, used, err);
+	return feed_between(s, *data, used, err);
+}
+
+int jsonsplit_feed(struct jsonsplit *s, const char *data, size_t len, struct err *err)
+{
+	size_t used;
+	int r;
+
+	if (s->state == JSONSPLIT_FAILED)
+		return err_set(err, -EINVAL, "the stream is broken");
+	for (; len > 0; data += used, len -= used) {
+		bool was_text = s->is_text;
+
+		r = feed_some(s, data, len, &used, err);
+		if (r != 0) {
+			s->state = JSONSPLIT_FAILED;
+			return r;
+		}
+		if (!was_text && used == 1 && *data == '\n')
+			s->line++;
+	}
+	return 0;
+}
+
+int jsonsplit_end(struct jsonsplit *s, struct err *err)
+{
+	if (s->state == JSONSPLIT_FAILED)
+		return err_set(err, -EINVAL, "the stream is broken");
+	if (s->state == JSONSPLIT_BETWEEN)
+		return 0;
+	s->state = JSONSPLIT_FAILED;
+	return err_set(err, -EINVAL, "ends inside an object that began in line %u", s->root_line);
+}
+
+void jsonsplit_root(const struct jsonsplit *s, struct str *ret)
+{
+	str_clear(ret);
+	str_add(ret, str_text(&s->root), s->root.len);
+	str_puts(ret, "]}");
+}
+
+/* --- lines of values ------------------------------------------------------ */
+
+/* A place in text that is known to be JSON. */
+struct place {
+	const char *p;
+	const char *end;
+	uint32_t line;
+};
+
+static void skip_space(struct place *at)
+{
+	for (; at->p < at->end && is_space(*at->p); at->p++)
+		at->line += *at->p == '\n';
+}
+
+static void skip_text(struct place *at)
+{
+	for (at->p++; at->p < at->end && *at->p != '"'; at->p++)
+		at->p += *at->p == '\\' && at->p + 1 < at->end;
+	at->p += at->p < at->end;
+}
+
+static void skip_value(struct place *at)
+{
+	size_t depth = 0;
+
+	skip_space(at);
+	while (at->p < at->end) {
+		char c = *at->p;
+
+		if (depth == 0 && (c == ',' || c == ']' || c == '}'))
+			return;
+		if (c == '"') {
+			skip_text(at);
+			continue;
+		}
+		depth += c == '{' || c == '[';
+		depth -= c == '}' || c == ']';
+		at->line += c == '\n';
+		at->p++;
+	}
+}
+
+/* From a container's first byte to the value of the step; false when it has none. */
+static bool place_step(struct place *at, const struct decode_step *step)
+{
+	size_t key_len = step->key ? strlen(step->key) : 0;
+	size_t i = 0;
+
+	for (at->p++; at->p < at->end; i++) {
+		const char *key;
+		size_t len;
+
+		skip_space(at);
+		if (at->p >= at->end || *at->p == ']' || *at->p == '}')
+			return false;
+		key = at->p + 1;
+		if (step->key != NULL) {
+			skip_text(at);
+			len = (size_t)(at->p - key) - 1;
+			skip_space(at);
+			at->p += at->p < at->end; /* the colon */
+			skip_space(at);
+			if (len == key_len && memcmp(key, step->key, len) == 0)
+				return true;
+		} else if (i == step->index) {
+			return true;
+		}
+		skip_value(at);
+		at->p += at->p < at->end && *at->p == ',';
+	}
+	return false;
+}
+
+uint32_t json_piece_line_of(const struct json_piece *p, const struct decode *d)
+{
+	struct place at = { .p = p->text, .end = p->text + p->len, .line = p->line };
+	uint32_t line;
+
+	skip_space(&at);
+	line = at.line;
+	for (size_t i = 0; i <= d->depth && d->steps[i].in != NULL; i++) {
+		if (!place_step(&at, &d->steps[i]))
+			break;
+		line = at.line;
+	}
+	return line;
+}

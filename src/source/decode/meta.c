@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* decode/meta - kinds, names and other things every object has. */
+#include "source/decode/meta.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const struct {
+	const char *name;
+	const char *group; /* of apiVersion, before the slash; "" is the core group */
+	const char *versions[3];
+	enum object_kind kind;
+} kinds[] = {
+	{ "Service", "", { "v1" }, OBJECT_KIND_SERVICE },
+	{ "EndpointSlice", "discovery.k8s.io", { "v1" }, OBJECT_KIND_SLICE },
+	{ "Node", "", { "v1" }, OBJECT_KIND_NODE },
+	{ "ServiceCIDR", "networking.k8s.io", { "v1", "v1beta1" }, OBJECT_KIND_SERVICE_CIDR },
+	{ "List", "", { "v1" }, OBJECT_KIND_LIST },
+};
+
+const char *object_kind_text(enum object_kind kind)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (kinds[i].kind == kind)
+			return kinds[i].name;
+	return "object";
+}
+
+void object_fini(struct object *o)
+{
+	switch (o->kind) {
+	case OBJECT_KIND_SERVICE:
+		service_close(o->service);
+		break;
+	case OBJECT_KIND_SLICE:
+		slice_close(o->slice);
+		break;
+	case OBJECT_KIND_NODE:
+		node_close(o->node);
+		break;
+	case OBJECT_KIND_SERVICE_CIDR:
+		service_cidr_close(o->cidr);
+		break;
+	case OBJECT_KIND_OTHER:
+	case OBJECT_KIND_LIST:
+		break;
+	}
+	*o = (struct object){ 0 };
+}
+
+static bool version_is_known(size_t kind, const char *version)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds[kind].versions); i++)
+		if (kinds[kind].versions[i] != NULL &&
+		    strcmp(kinds[kind].versions[i], version) == 0)
+			return true;
+	return false;
+}
+
+/* "group/version" against row `kind`; the group decides whether it is that kind at all. */
+static int match_version(enum object_kind *ret, size_t kind, const char *api, struct decode *d,
+			 struct err *err)
+{
+	const char *slash = strrchr(api, '/');
+	size_t len = slash ? (size_t)(slash - api) : 0;
+
+	if (strlen(kinds[kind].group) != len || strncmp(kinds[kind].group, api, len) != 0) {
+		*ret = OBJECT_KIND_OTHER;
+		return 0;
+	}
+	if (!version_is_known(kind, slash ? slash + 1 : api))
+		return trail_refuse(d, err, "'%.64s' is not supported, use '%s%s%s'", api,
+				    kinds[kind].group, len > 0 ? "/" : "", kinds[kind].versions[0]);
+	*ret = kinds[kind].kind;
+	return 0;
+}
+
+/* Row of `kinds`, of which the first `len` bytes of `name` are the name. */
+static bool kind_find(size_t *ret, const char *name, size_t len)
+{
+	for (*ret = 0; *ret < ARRAY_SIZE(kinds); (*ret)++)
+		if (strlen(kinds[*ret].name) == len && strncmp(kinds[*ret].name, name, len) == 0)
+			return true;
+	return false;
+}
+
+static bool is_list_name(const char *name, size_t *len)
+{
+	*len = strlen(name);
+	if (*len <= strlen("List") || strcmp(name + *len - strlen("List"), "List") != 0)
+		return false;
+	*len -= strlen("List");
+	return true;
+}
+
+int decode_kind(enum object_kind *ret, enum object_kind *items, const json_t *obj, struct decode *d,
+		struct err *err)
+{
+	const char *name;
+	const char *api;
+	bool is_list;
+	size_t len;
+	size_t row;
+	int r;
+
+	trail_start(d);
+	if (!json_is_object(obj))
+		return trail_refuse(d, err, "the document is not an object");
+	r = trail_text(&name, d, obj, "kind", err);
+	if (r < 0)
+		return r;
+	if (name == NULL || name[0] == '\0')
+		return trail_refuse(d, err, "missing");
+	r = trail_text(&api, d, obj, "apiVersion", err);
+	if (r < 0)
+		return r;
+	if (api == NULL || api[0] == '\0')
+		return trail_refuse(d, err, "missing");
+	is_list = is_list_name(name, &len);
+	*items = OBJECT_KIND_LIST;
+	if (!kind_find(&row, name, len)) {
+		*ret = is_list ? OBJECT_KIND_LIST : OBJECT_KIND_OTHER;
+		*items = OBJECT_KIND_OTHER;
+		return 0;
+	}
+	if (!is_list)
+		return match_version(ret, row, api, d, err);
+	*ret = OBJECT_KIND_LIST;
+	return match_version(items, row, api, d, err);
+}
+
+/* --- names ---------------------------------------------------------------- */
+
+static bool is_alnum(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+static bool is_label(const char *text, size_t len)
+{
+	if (len == 0 || text[0] == '-' || text[len - 1] == '-')
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (!is_alnum(text[i]) && text[i] != '-')
+			return false;
+	return true;
+}
+
+bool is_dns_label(const char *text)
+{
+	size_t len = strlen(text);
+
+	return len <= DNS_LABEL_MAX && is_label(text, len);
+}
+
+bool is_dns_subdomain(const char *text)
+{
+	if (strlen(text) > DNS_SUBDOMAIN_MAX)
+		return false;
+	for (;;) {
+		size_t len = strcspn(text, ".");
+
+		if (!is_label(text, len))
+			return false;
+		if (text[len] == '\0')
+			return true;
+		text += len + 1;
+	}
+}
+
+static bool has_namespace(enum object_kind kind)
+{
+	return kind == OBJECT_KIND_SERVICE || kind == OBJECT_KIND_SLICE;
+}
+
+static int refuse_name(struct decode *d, const char *text, bool wants_label, struct err *err)
+{
+	size_t max = wants_label ? DNS_LABEL_MAX : DNS_SUBDOMAIN_MAX;
+
+	if (strlen(text) > max)
+		return trail_refuse(d, err, "%zu characters, at most %zu", strlen(text), max);
+	return trail_refuse(d, err, "'%.64s' is not a name (lower-case letters, digits and '-'%s)",
+			    text, wants_label ? "" : " or '.'");
+}
+
+int meta_read(struct meta *ret, enum object_kind kind, const json_t *obj, struct decode *d,
+	      struct err *err)
+{
+	bool is_service = kind == OBJECT_KIND_SERVICE;
+	struct meta m = { .root = obj };
+	int r;
+
+	trail_start(d);
+	if (!json_is_object(obj))
+		return trail_refuse(d, err, "the document is not an object");
+	r = trail_object(&m.obj, d, obj, "metadata", err);
+	if (r < 0)
+		return r;
+	trail_into(d);
+	if (has_namespace(kind)) {
+		r = trail_text(&m.ns, d, m.obj, "namespace", err);
+		if (r < 0)
+			return r;
+		if (m.ns == NULL || m.ns[0] == '\0')
+			m.ns = d->default_ns;
+		if (m.ns == NULL)
+			return trail_refuse(d, err, "missing");
+		if (!is_dns_label(m.ns))
+			return refuse_name(d, m.ns, true, err);
+	}
+	r = trail_text(&m.name, d, m.obj, "name", err);
+	if (r < 0)
+		return r;
+	if (m.name == NULL || m.name[0] == '\0')
+		return trail_refuse(d, err, "missing");
+	if (is_service ? !is_dns_label(m.name) : !is_dns_subdomain(m.name))
+		return refuse_name(d, m.name, is_service, err);
+	trail_out(d);
+	*ret = m;
+	return 0;
+}
+
+int decode_key(const struct name **ns, const struct name **name, enum object_kind kind,
+	       const json_t *obj, struct decode *d, struct err *err)
+{
+	struct meta m;
+	int r;
+
+	r = meta_read(&m, kind, obj, d, err);
+	if (r < 0)
+		return r;
+	*ns = m.ns ? name_get_str(m.ns) : NULL;
+	*name = name_get_str(m.name);
+	return 0;
+}
+
+void meta_label_at(const struct meta *m, const char *key, struct decode *d)
+{
+	(void)trail_field(d, m->root, "metadata");
+	trail_into(d);
+	(void)trail_field(d, m->obj, "labels");
+	trail_into(d);
+	(void)trail_field(d, json_object_get(m->obj, "labels"), key);
+}
+
+int meta_label(const char **ret, const struct meta *m, const char *key, struct decode *d,
+	       struct err *err)
+{
+	const json_t *labels;
+	int r;
+
+	(void)trail_field(d, m->root, "metadata");
+	trail_into(d);
+	r = trail_object(&labels, d, m->obj, "labels", err);
+	if (r < 0)
+		return r;
+	trail_into(d);
+	r = trail_text(ret, d, labels, key, err);
+	if (r < 0)
+		return r;
+	trail_out(d);
+	trail_out(d);
+	return 0;
+}
+
+const char *meta_annotation(const struct meta *m, const char *key)
+{
+	return json_string_value(json_object_get(json_object_get(m->obj, "annotations"), key));
+}
+
+/* --- values --------------------------------------------------------------- */
+
+int trail_proto(uint8_t *ret, struct decode *d, const json_t *obj, struct err *err)
+{
+	const char *text;
+	int r;
+
+	r = trail_text(&text, d, obj, "protocol", err);
+	if (r < 0)
+		return r;
+	*ret = (uint8_t)l4proto_parse(text);
+	if (*ret == L4PROTO_UNSET)
+		return trail_refuse(d, err, "'%.64s' is not TCP, UDP or SCTP", text);
+	return 0;
+}
+
+static bool is_host(const struct ip_addr *a)
+{
+	static const struct ip_addr zero;
+	static const uint8_t ones[4] = { 255, 255, 255, 255 };
+
+	if (memcmp(a->bytes, zero.bytes, sizeof(zero.bytes)) == 0)
+		return false;
+	if (a->family == AF_INET6)
+		return a->bytes[0] != 0xff;
+	return (a->bytes[0] & 0xf0) != 0xe0 && memcmp(a->bytes, ones, sizeof(ones)) != 0;
+}
+
+int decode_address(struct ip_addr *ret, const char *text, struct err *err)
+{
+	struct ip_addr a;
+	int r;
+
+	r = ip_addr_parse(&a, text, err);
+	if (r < 0)
+		return r;
+	if (!is_host(&a))
+		return err_set(err, -EINVAL, "'%.64s' is not the address of a host", text);
+	*ret = a;
+	return 0;
+}
+
+int decode_port_name(const struct name **ret, const char *text, struct decode *d, struct err *err)
+{
+	if (text == NULL)
+		text = "";
+	if (text[0] != '\0' && !is_dns_label(text))
+		return refuse_name(d, text, true, err);
+	*ret = name_get_str(text);
+	return 0;
+}

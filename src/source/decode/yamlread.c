@@ -1,0 +1,750 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * decode/yamlread - libyaml's events to jansson values.
+ *
+ * A stack of open containers, each with the key that waits for its value. Lines
+ * are kept in a table beside the values: (container, ordinal of the child) and,
+ * for the container itself, the ordinal LINE_SELF. The table is only searched
+ * when something is wrong.
+ */
+#include "source/decode/yamlread.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "base/hash.h"
+#include "base/htable.h"
+#include "base/vec.h"
+#include "source/decode/decode.h"
+
+#define COST_SCALAR 1
+#define COST_LIST 2
+#define COST_OBJECT 4
+
+#define LINE_SELF UINT32_MAX
+
+struct line {
+	const json_t *in;
+	uint32_t ordinal; /* of the value in its container, in order of the text */
+	uint32_t line;
+};
+
+struct anchor {
+	struct hnode node;
+	json_t *value;
+	size_t cost;
+	char name[];
+};
+
+/* A container that is not complete. */
+struct frame {
+	json_t *value;
+	char *key;      /* of the value to come, in an object; else NULL */
+	char *anchor;   /* or NULL */
+	json_t *merges; /* values of "<<" keys, or NULL */
+	size_t cost_before;
+	uint32_t line;
+	bool is_items; /* the root's "items": entries are handed out */
+};
+
+struct yaml {
+	yaml_parser_t parser;
+	yaml_read_fn read;
+	void *read_arg;
+	int read_error;
+	const char *text; /* all of it when it is in memory, else NULL */
+	uint32_t line0;
+	uint32_t line; /* see yaml_line() */
+	uint32_t root_line;
+	struct frame stack[YAML_DEPTH_MAX];
+	size_t depth;
+	json_t *done; /* complete and to be handed out */
+	size_t cost;
+	size_t anchors_cost;
+	struct htable anchors;
+	VEC(struct line) lines;
+	size_t lines_root; /* length of `lines` when the current item began */
+};
+
+/* --- life ----------------------------------------------------------------- */
+
+static int read_some(void *arg, unsigned char *buf, size_t size, size_t *ret)
+{
+	struct yaml *y = arg;
+	ssize_t n = y->read(y->read_arg, buf, size);
+
+	if (n < 0)
+		y->read_error = (int)n;
+	*ret = n > 0 ? (size_t)n : 0;
+	return n >= 0;
+}
+
+static struct yaml *yaml_new(uint32_t line)
+{
+	struct yaml *y = xcalloc(1, sizeof(*y));
+
+	if (!yaml_parser_initialize(&y->parser))
+		abort();
+	/* Anything else is then refused as what it is, instead of guessed. */
+	yaml_parser_set_encoding(&y->parser, YAML_UTF8_ENCODING);
+	y->line0 = line;
+	y->line = line;
+	return y;
+}
+
+void yaml_open(struct yaml **ret, yaml_read_fn read, void *arg, uint32_t line)
+{
+	struct yaml *y = yaml_new(line);
+
+	y->read = read;
+	y->read_arg = arg;
+	yaml_parser_set_input(&y->parser, read_some, y);
+	*ret = y;
+}
+
+void yaml_open_text(struct yaml **ret, const char *text, size_t len, uint32_t line)
+{
+	struct yaml *y = yaml_new(line);
+
+	y->text = text;
+	yaml_parser_set_input_string(&y->parser, (const unsigned char *)text, len);
+	*ret = y;
+}
+
+static void anchors_clear(struct yaml *y)
+{
+	htable_for_each_safe (n, tmp, &y->anchors) {
+		struct anchor *a = container_of(n, struct anchor, node);
+
+		json_decref(a->value);
+		free(a);
+	}
+	htable_fini(&y->anchors);
+	y->anchors_cost = 0;
+}
+
+static void frame_clear(struct frame *f)
+{
+	json_decref(f->value);
+	json_decref(f->merges);
+	free(f->key);
+	free(f->anchor);
+	*f = (struct frame){ 0 };
+}
+
+/* Forget the document in hand. */
+static void document_clear(struct yaml *y)
+{
+	while (y->depth > 0)
+		frame_clear(&y->stack[--y->depth]);
+	json_decref(y->done);
+	y->done = NULL;
+	anchors_clear(y);
+	y->cost = 0;
+}
+
+void yaml_close(struct yaml *y)
+{
+	if (y == NULL)
+		return;
+	document_clear(y);
+	vec_fini(&y->lines);
+	yaml_parser_delete(&y->parser);
+	free(y);
+}
+
+/* --- lines ---------------------------------------------------------------- */
+
+static uint32_t event_line(const struct yaml *y, const yaml_event_t *ev)
+{
+	return y->line0 + (uint32_t)ev->start_mark.line;
+}
+
+static void line_put(struct yaml *y, const json_t *in, uint32_t ordinal, uint32_t line)
+{
+	*vec_push(&y->lines) = (struct line){ in, ordinal, line };
+}
+
+/* How many children of `in` come before this step's. */
+static uint32_t step_ordinal(const struct decode_step *s)
+{
+	uint32_t i = 0;
+	const char *key;
+	json_t *v;
+
+	if (s->key == NULL)
+		return (uint32_t)s->index;
+	/* jansson walks objects in order of insertion; its iterators want no const. */
+	json_object_foreach ((json_t *)(uintptr_t)s->in, key, v) {
+		if (strcmp(key, s->key) == 0)
+			return i;
+		i++;
+	}
+	return LINE_SELF;
+}
+
+/* From the end: an address may have been that of another container before. */
+static bool line_find(const struct yaml *y, const json_t *in, uint32_t ordinal, uint32_t *ret)
+{
+	for (size_t i = y->lines.n; i-- > 0;) {
+		const struct line *l = &y->lines.v[i];
+
+		if (l->in == in && l->ordinal == ordinal) {
+			*ret = l->line;
+			return true;
+		}
+	}
+	return false;
+}
+
+uint32_t yaml_line_of(const struct yaml *y, const struct decode *d)
+{
+	uint32_t line = y->line;
+
+	for (size_t i = d->depth + 1; i-- > 0;) {
+		const struct decode_step *s = &d->steps[i];
+
+		if (s->in == NULL)
+			continue;
+		if (line_find(y, s->in, step_ordinal(s), &line) ||
+		    line_find(y, s->in, LINE_SELF, &line))
+			break;
+	}
+	return line;
+}
+
+/* --- scalars -------------------------------------------------------------- */
+
+struct word {
+	const char *text;
+	json_type type;
+};
+
+static const struct word words[] = {
+	{ "", JSON_NULL },       { "~", JSON_NULL },      { "null", JSON_NULL },
+	{ "Null", JSON_NULL },   { "NULL", JSON_NULL },   { "true", JSON_TRUE },
+	{ "True", JSON_TRUE },   { "TRUE", JSON_TRUE },   { "false", JSON_FALSE },
+	{ "False", JSON_FALSE }, { "FALSE", JSON_FALSE }, { "y", JSON_TRUE },
+	{ "Y", JSON_TRUE },      { "yes", JSON_TRUE },    { "Yes", JSON_TRUE },
+	{ "YES", JSON_TRUE },    { "on", JSON_TRUE },     { "On", JSON_TRUE },
+	{ "ON", JSON_TRUE },     { "n", JSON_FALSE },     { "N", JSON_FALSE },
+	{ "no", JSON_FALSE },    { "No", JSON_FALSE },    { "NO", JSON_FALSE },
+	{ "off", JSON_FALSE },   { "Off", JSON_FALSE },   { "OFF", JSON_FALSE },
+};
+
+static json_t *word_value(const char *text, size_t len)
+{
+	if (len > 5 || (len > 0 && strchr("~nNtTfFyYoO", text[0]) == NULL))
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		if (strcmp(words[i].text, text) != 0)
+			continue;
+		if (words[i].type == JSON_NULL)
+			return json_null();
+		return json_boolean(words[i].type == JSON_TRUE);
+	}
+	return NULL;
+}
+
+/* Digits in the base that a prefix names (0x, 0o, 0b, 0); false: not such a number. */
+static bool integer_value(int64_t *ret, const char *text)
+{
+	bool is_negative = *text == '-';
+	const char *p = text + (*text == '-' || *text == '+');
+	int base = 10;
+	char *end;
+	long long n;
+
+	if (p[0] == '0' && p[1] != '\0') {
+		char c = p[1];
+
+		base = c == 'x' || c == 'X' ? 16 : c == 'b' || c == 'B' ? 2 : 8;
+		p += c == 'x' || c == 'X' || c == 'b' || c == 'B' || c == 'o' || c == 'O' ? 2 : 1;
+	}
+	if (*p == '\0' || strspn(p, "0123456789abcdefABCDEF") != strlen(p))
+		return false;
+	errno = 0;
+	n = strtoll(p, &end, base);
+	if (errno != 0 || *end != '\0')
+		return false;
+	*ret = is_negative ? -n : n;
+	return true;
+}
+
+/* [-+]? ( .digits | digits [. digits*] ) ( [eE] [-+]? digits )? */
+static bool is_float(const char *p)
+{
+	size_t before;
+	size_t after = 0;
+
+	p += *p == '-' || *p == '+';
+	before = strspn(p, "0123456789");
+	p += before;
+	if (*p == '.') {
+		p++;
+		after = strspn(p, "0123456789");
+		p += after;
+	}
+	if (before + after == 0)
+		return false;
+	if (*p == 'e' || *p == 'E') {
+		p++;
+		p += *p == '-' || *p == '+';
+		if (strspn(p, "0123456789") == 0)
+			return false;
+		p += strspn(p, "0123456789");
+	}
+	return *p == '\0';
+}
+
+/* A number without its underscores; NULL when the text is none. */
+static json_t *number_value(const char *text, size_t len)
+{
+	char plain[64];
+	size_t n = 0;
+	int64_t i;
+	double f;
+
+	if (len >= sizeof(plain) || strchr("0123456789+-.", text[0]) == NULL)
+		return NULL;
+	for (size_t k = 0; k < len; k++)
+		if (text[k] != '_')
+			plain[n++] = text[k];
+	plain[n] = '\0';
+	if (integer_value(&i, plain))
+		return json_integer(i);
+	if (!is_float(plain))
+		return NULL;
+	f = strtod(plain, NULL);
+	/* JSON has one kind of number: "80.0" and "080" are 80. */
+	if (fabs(f) < 9007199254740992.0 && f == trunc(f))
+		return json_integer((json_int_t)f);
+	return isfinite(f) ? json_real(f) : NULL;
+}
+
+static json_t *text_value(const char *text, size_t len)
+{
+	return json_stringn_nocheck(text, len); /* libyaml let only UTF-8 through */
+}
+
+static json_t *plain_value(const char *text, size_t len)
+{
+	json_t *v = word_value(text, len);
+
+	if (v == NULL)
+		v = number_value(text, len);
+	return v != NULL ? v : text_value(text, len);
+}
+
+static const char *tag_short(const char *tag)
+{
+	static const char prefix[] = "tag:yaml.org,2002:";
+
+	if (strncmp(tag, prefix, sizeof(prefix) - 1) == 0)
+		return tag + sizeof(prefix) - 1;
+	return tag;
+}
+
+/* A scalar whose tag says what it is; NULL when it is not. */
+static json_t *tagged_value(const char *tag, const char *text, size_t len)
+{
+	json_t *v;
+	bool is_right;
+
+	if (strcmp(tag, "str") == 0 || strcmp(tag, "!") == 0)
+		return text_value(text, len);
+	v = plain_value(text, len);
+	is_right = (strcmp(tag, "int") == 0 && json_is_integer(v)) ||
+		   (strcmp(tag, "float") == 0 && json_is_number(v)) ||
+		   (strcmp(tag, "bool") == 0 && json_is_boolean(v)) ||
+		   (strcmp(tag, "null") == 0 && json_is_null(v));
+	if (is_right)
+		return v;
+	json_decref(v);
+	return NULL;
+}
+
+static int scalar_value(json_t **ret, const yaml_event_t *ev, struct err *err)
+{
+	const char *text = (const char *)ev->data.scalar.value;
+	const char *tag = (const char *)ev->data.scalar.tag;
+	size_t len = ev->data.scalar.length;
+
+	if (memchr(text, '\0', len) != NULL)
+		return err_set(err, -EINVAL, "text with a NUL character");
+	if (tag != NULL)
+		*ret = tagged_value(tag_short(tag), text, len);
+	else if (ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+		*ret = plain_value(text, len);
+	else
+		*ret = text_value(text, len);
+	if (*ret == NULL)
+		return err_set(err, -EINVAL, "'%.64s' cannot have the tag '%.64s'", text, tag);
+	return 0;
+}
+
+/* --- containers ----------------------------------------------------------- */
+
+static int cost_add(struct yaml *y, size_t cost, struct err *err)
+{
+	y->cost += cost;
+	if (y->cost > YAML_COST_MAX)
+		return err_set(err, -E2BIG, "more values than one object may have (%d)",
+			       YAML_COST_MAX);
+	return 0;
+}
+
+static struct anchor *anchor_find(const struct yaml *y, const char *name)
+{
+	htable_for_each_hash (n, &y->anchors, hash_bytes(name, strlen(name))) {
+		struct anchor *a = container_of(n, struct anchor, node);
+
+		if (strcmp(a->name, name) == 0)
+			return a;
+	}
+	return NULL;
+}
+
+/* Anchors outlive the list entry they stand in, so what they hold is bounded on its own. */
+static int anchor_put(struct yaml *y, const yaml_char_t *anchor, json_t *value, size_t cost,
+		      struct err *err)
+{
+	const char *name = (const char *)anchor;
+	struct anchor *a;
+
+	if (name == NULL)
+		return 0;
+	y->anchors_cost += cost;
+	if (y->anchors_cost > YAML_COST_MAX)
+		return err_set(err, -E2BIG, "anchors with more values than allowed (%d)",
+			       YAML_COST_MAX);
+	a = anchor_find(y, name);
+	if (a == NULL) {
+		size_t len = strlen(name);
+
+		a = xcalloc(1, sizeof(*a) + len + 1);
+		memcpy(a->name, name, len);
+		htable_insert(&y->anchors, &a->node, hash_bytes(name, len));
+	}
+	json_decref(a->value);
+	a->value = json_incref(value);
+	a->cost = cost;
+	return 0;
+}
+
+/* "<<": a mapping, or a list of mappings; applied when the object is complete. */
+static int merge_put(struct frame *f, json_t *value, struct err *err)
+{
+	json_t *m;
+	size_t i;
+
+	if (f->merges == NULL)
+		f->merges = json_array();
+	if (json_is_object(value))
+		return json_array_append(f->merges, value);
+	if (!json_is_array(value))
+		return err_set(err, -EINVAL, "the value of a merge key '<<' is not an object");
+	json_array_foreach (value, i, m) {
+		if (!json_is_object(m))
+			return err_set(err, -EINVAL,
+				       "the value of a merge key '<<' is not a list of objects");
+		(void)json_array_append(f->merges, m);
+	}
+	return 0;
+}
+
+/* Keys of the object itself win, then those of earlier merges. */
+static int merges_apply(struct yaml *y, struct frame *f, struct err *err)
+{
+	json_t *m;
+	size_t i;
+	int r;
+
+	json_array_foreach (f->merges, i, m) {
+		r = cost_add(y, json_object_size(m), err);
+		if (r < 0)
+			return r;
+		(void)json_object_update_missing(f->value, m);
+	}
+	return 0;
+}
+
+/* Takes `value`, the next child of the innermost container (or the root). */
+static int value_put(struct yaml *y, json_t *value, uint32_t line, struct err *err)
+{
+	struct frame *f;
+	int r = 0;
+
+	if (y->depth == 0) {
+		y->done = value;
+		return 0;
+	}
+	f = &y->stack[y->depth - 1];
+	if (json_is_array(f->value)) {
+		line_put(y, f->value, (uint32_t)json_array_size(f->value), line);
+		if (f->is_items)
+			y->done = value;
+		else
+			(void)json_array_append_new(f->value, value);
+		return 0;
+	}
+	if (strcmp(f->key, "<<") == 0) {
+		r = merge_put(f, value, err);
+		json_decref(value);
+	} else {
+		line_put(y, f->value, (uint32_t)json_object_size(f->value), line);
+		(void)json_object_set_new_nocheck(f->value, f->key, value);
+	}
+	free(f->key);
+	f->key = NULL;
+	return r;
+}
+
+static bool wants_key(const struct yaml *y)
+{
+	const struct frame *f = y->depth > 0 ? &y->stack[y->depth - 1] : NULL;
+
+	return f != NULL && json_is_object(f->value) && f->key == NULL;
+}
+
+static int key_put(struct yaml *y, const char *text, size_t len, struct err *err)
+{
+	struct frame *f = &y->stack[y->depth - 1];
+
+	if (memchr(text, '\0', len) != NULL)
+		return err_set(err, -EINVAL, "a key with a NUL character");
+	if (json_object_get(f->value, text) != NULL)
+		return err_set(err, -EINVAL, "the key '%.64s' is given twice", text);
+	f->key = xstrndup(text, len);
+	return 0;
+}
+
+static int container_open(struct yaml *y, json_t *value, const yaml_char_t *anchor, uint32_t line,
+			  struct err *err)
+{
+	struct frame *parent = y->depth > 0 ? &y->stack[y->depth - 1] : NULL;
+	struct frame *f;
+
+	if (wants_key(y)) {
+		json_decref(value);
+		return err_set(err, -EINVAL, "a key that is a list or an object");
+	}
+	if (y->depth == YAML_DEPTH_MAX) {
+		json_decref(value);
+		return err_set(err, -E2BIG, "nested deeper than %d levels", YAML_DEPTH_MAX);
+	}
+	f = &y->stack[y->depth++];
+	*f = (struct frame){ .value = value, .cost_before = y->cost, .line = line };
+	f->is_items = y->depth == 2 && json_is_array(value) && strcmp(parent->key, "items") == 0;
+	if (f->is_items)
+		y->lines_root = y->lines.n;
+	if (anchor != NULL)
+		f->anchor = xstrdup((const char *)anchor);
+	line_put(y, value, LINE_SELF, line);
+	return cost_add(y, json_is_object(value) ? COST_OBJECT : COST_LIST, err);
+}
+
+static int container_close(struct yaml *y, struct err *err)
+{
+	struct frame *f = &y->stack[y->depth - 1];
+	uint32_t line = f->line;
+	json_t *value;
+	int r;
+
+	r = merges_apply(y, f, err);
+	if (r < 0)
+		return r;
+	r = anchor_put(y, (const yaml_char_t *)f->anchor, f->value, y->cost - f->cost_before, err);
+	if (r < 0)
+		return r;
+	value = json_incref(f->value);
+	frame_clear(f);
+	y->depth--;
+	return value_put(y, value, line, err);
+}
+
+/* --- events --------------------------------------------------------------- */
+
+static int on_key(struct yaml *y, const yaml_event_t *ev, struct err *err)
+{
+	const char *text = (const char *)ev->data.scalar.value;
+	size_t len = ev->data.scalar.length;
+	json_t *v;
+	int r;
+
+	r = key_put(y, text, len, err);
+	if (r < 0)
+		return r;
+	v = text_value(text, len);
+	r = anchor_put(y, ev->data.scalar.anchor, v, COST_SCALAR, err);
+	json_decref(v);
+	return r;
+}
+
+static int on_scalar(struct yaml *y, const yaml_event_t *ev, struct err *err)
+{
+	json_t *v;
+	int r;
+
+	r = cost_add(y, COST_SCALAR, err);
+	if (r < 0)
+		return r;
+	if (wants_key(y))
+		return on_key(y, ev, err);
+	r = scalar_value(&v, ev, err);
+	if (r < 0)
+		return r;
+	r = anchor_put(y, ev->data.scalar.anchor, v, COST_SCALAR, err);
+	if (r < 0) {
+		json_decref(v);
+		return r;
+	}
+	return value_put(y, v, event_line(y, ev), err);
+}
+
+static int on_alias(struct yaml *y, const yaml_event_t *ev, struct err *err)
+{
+	const char *name = (const char *)ev->data.alias.anchor;
+	const struct anchor *a = anchor_find(y, name);
+	int r;
+
+	if (a == NULL)
+		return err_set(err, -EINVAL, "the alias '*%.64s' has no anchor before it", name);
+	r = cost_add(y, a->cost, err);
+	if (r < 0)
+		return r;
+	if (!wants_key(y))
+		return value_put(y, json_incref(a->value), event_line(y, ev), err);
+	if (!json_is_string(a->value))
+		return err_set(err, -EINVAL, "the alias '*%.64s' is a key but not text", name);
+	return key_put(y, json_string_value(a->value), json_string_length(a->value), err);
+}
+
+static int on_container(struct yaml *y, const yaml_event_t *ev, struct err *err)
+{
+	bool is_object = ev->type == YAML_MAPPING_START_EVENT;
+	const yaml_char_t *tag;
+	const yaml_char_t *anchor;
+	const char *want = is_object ? "map" : "seq";
+
+	tag = is_object ? ev->data.mapping_start.tag : ev->data.sequence_start.tag;
+	anchor = is_object ? ev->data.mapping_start.anchor : ev->data.sequence_start.anchor;
+	if (tag != NULL && strcmp(tag_short((const char *)tag), want) != 0 &&
+	    strcmp((const char *)tag, "!") != 0)
+		return err_set(err, -EINVAL, "the tag '%.64s' is not known", (const char *)tag);
+	return container_open(y, is_object ? json_object() : json_array(), anchor,
+			      event_line(y, ev), err);
+}
+
+/* 1: the text has ended. */
+static int on_event(struct yaml *y, const yaml_event_t *ev, struct err *err)
+{
+	switch (ev->type) {
+	case YAML_NO_EVENT:
+	case YAML_STREAM_START_EVENT:
+	case YAML_DOCUMENT_END_EVENT:
+		return 0;
+	case YAML_DOCUMENT_START_EVENT:
+		document_clear(y);
+		vec_clear(&y->lines);
+		return 0;
+	case YAML_STREAM_END_EVENT:
+		return 1;
+	case YAML_ALIAS_EVENT:
+		return on_alias(y, ev, err);
+	case YAML_SCALAR_EVENT:
+		return on_scalar(y, ev, err);
+	case YAML_SEQUENCE_START_EVENT:
+	case YAML_MAPPING_START_EVENT:
+		return on_container(y, ev, err);
+	case YAML_SEQUENCE_END_EVENT:
+	case YAML_MAPPING_END_EVENT:
+		return container_close(y, err);
+	}
+	return 0;
+}
+
+static uint32_t newlines(const char *text, size_t len)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < len; i++)
+		n += text[i] == '\n';
+	return n;
+}
+
+/* libyaml gives a mark for what it parses, an offset for bytes it cannot read. */
+static int parser_error(struct yaml *y, struct err *err)
+{
+	const yaml_parser_t *p = &y->parser;
+	const char *problem = p->problem ? p->problem : "cannot be read";
+
+	y->line = y->line0 + (uint32_t)p->problem_mark.line;
+	if (p->error == YAML_MEMORY_ERROR)
+		return err_set(err, -ENOMEM, "out of memory");
+	if (y->read_error != 0)
+		return err_set(err, y->read_error, "%s", strerror(-y->read_error));
+	if (p->error == YAML_READER_ERROR) {
+		y->line = y->line0 + (uint32_t)p->mark.line;
+		if (y->text != NULL)
+			y->line = y->line0 + newlines(y->text, p->problem_offset);
+		return err_set(err, -EINVAL, "%s", problem);
+	}
+	if (p->context == NULL)
+		return err_set(err, -EINVAL, "%s", problem);
+	return err_set(err, -EINVAL, "%s: %s", p->context, problem);
+}
+
+static bool is_in_items(const struct yaml *y)
+{
+	return y->depth == 2 && y->stack[1].is_items;
+}
+
+static void line_follow(struct yaml *y, const yaml_event_t *ev)
+{
+	if (y->depth == 0)
+		y->line = y->root_line = event_line(y, ev);
+	else if (is_in_items(y))
+		y->line = event_line(y, ev);
+}
+
+int yaml_next(struct yaml *y, json_t **ret, struct err *err)
+{
+	yaml_event_t ev;
+	int r = 0;
+
+	/* Entries of a list are bounded one by one, and so is the root without them. */
+	if (is_in_items(y)) {
+		y->lines.n = MIN(y->lines.n, y->lines_root);
+		y->cost = 0;
+	}
+	while (y->done == NULL) {
+		if (!yaml_parser_parse(&y->parser, &ev))
+			return parser_error(y, err);
+		line_follow(y, &ev);
+		r = on_event(y, &ev, err);
+		if (r < 0)
+			y->line = event_line(y, &ev);
+		yaml_event_delete(&ev);
+		if (r != 0)
+			return r < 0 ? r : YAML_END;
+	}
+	*ret = TAKE(y->done);
+	if (y->depth > 0)
+		return YAML_ITEM;
+	y->line = y->root_line;
+	return YAML_DOCUMENT;
+}
+
+const json_t *yaml_root(const struct yaml *y)
+{
+	return y->depth > 0 ? y->stack[0].value : NULL;
+}
+
+uint32_t yaml_line(const struct yaml *y)
+{
+	return y->line;
+}
