@@ -3,6 +3,7 @@
 T-087). The daemon is restarted with other flags each time; the steady flows must not notice."""
 import pytest
 
+import daemon
 import lab as L
 import shop
 from shop import E1, E2, Svc
@@ -42,7 +43,7 @@ class Mode:
 def mode(request, vipd, steady):
     """The daemon with this mode's flags, services in place."""
     vipd.stop()
-    vipd.flags = dict(__import__("daemon").FLAGS)
+    vipd.flags = dict(daemon.FLAGS)
     vipd.flags.update(request.param.flags)
     vipd.start()
     vipd.apply([o for s in (BOTH, ETP_LOCAL, ITP_LOCAL) for o in s.objects()])

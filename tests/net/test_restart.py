@@ -2,6 +2,7 @@
 """Restarts: nothing changed writes nothing; what changed meanwhile is applied; kill -9 at any
 moment under load loses no connection."""
 import json
+import os
 import random
 import time
 
@@ -150,7 +151,7 @@ def test_no_write_before_the_first_list(lab, vipd, tmp_path):
     vipd.kill()
     real = vipd.manifests.path
     moved = real + ".away"
-    __import__("os").rename(real, moved)
+    os.rename(real, moved)
     try:
         vipd.start(wait=False)
         time.sleep(0.4)
@@ -158,7 +159,7 @@ def test_no_write_before_the_first_list(lab, vipd, tmp_path):
         assert L.probe(lab.client, ip, 80).ok
     finally:
         vipd.kill()
-        __import__("os").rename(moved, real)
+        os.rename(moved, real)
     vipd.start()
     assert vipd.nft.genid() == genid
 
@@ -176,7 +177,8 @@ def test_folder_emptied_is_obeyed(lab, vipd):
 def test_cleanup_leaves_nothing(lab, vipd):
     """--cleanup removes what is ours, and only that."""
     with L.Lab(servers=False) as other:
-        other.node.run("nft", "table ip foreign { set s { type ipv4_addr; elements = { 10.0.0.1 }; }; }")
+        other.node.run("nft", "table ip foreign { set s { type ipv4_addr; "
+                       "elements = { 10.0.0.1 }; }; }")
         mine = daemon.Vipd(other)
         try:
             mine.write(everything(8))
@@ -218,8 +220,8 @@ def test_json_and_yaml(lab, vipd):
     vipd.manifests.put("many.yaml", "---\n".join(yaml.safe_dump(o) for o in one))
     vipd.manifests.put("list.json", json.dumps({"apiVersion": "v1", "kind": "List", "items": two}))
     try:
-        L.eventually(lambda: L.probe(lab.client, ip[4], 80).ok and L.probe(lab.client, ip[6], 80).ok,
-                     3, "manifests of other forms are not served")
+        L.eventually(lambda: all(L.probe(lab.client, a, 80).ok for a in ip.values()), 3,
+                     "manifests of other forms are not served")
     finally:
         vipd.manifests.delete("many.yaml")
         vipd.manifests.delete("list.json")
