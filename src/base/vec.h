@@ -40,13 +40,13 @@
 	})
 #define vec_clear(vec) ((vec)->n = 0)
 /* Give spare memory back: for what is kept long and not appended to again. */
-#define vec_fit(vec)                                                                        \
-	do {                                                                                \
-		if ((vec)->n == 0)                                                          \
-			vec_fini(vec);                                                      \
-		else if ((vec)->n < (vec)->cap)                                             \
-			(vec)->v = xreallocarray((vec)->v, (vec)->n, sizeof(*(vec)->v));    \
-		(vec)->cap = (vec)->n;                                                      \
+#define vec_fit(vec)                                                                     \
+	do {                                                                             \
+		if ((vec)->n == 0)                                                       \
+			vec_fini(vec);                                                   \
+		else if ((vec)->n < (vec)->cap)                                          \
+			(vec)->v = xreallocarray((vec)->v, (vec)->n, sizeof(*(vec)->v)); \
+		(vec)->cap = (vec)->n;                                                   \
 	} while (0)
 #define vec_fini(vec)                      \
 	do {                               \
@@ -54,5 +54,7 @@
 		(vec)->v = NULL;           \
 		(vec)->n = (vec)->cap = 0; \
 	} while (0)
+/* One past the last; of an empty vector NULL, to which C adds not even 0. */
+#define vec_end(vec) ((vec)->n == 0 ? (vec)->v : (vec)->v + (vec)->n)
 #define vec_for_each(pos, vec) \
-	for (__typeof__((vec)->v + 0)(pos) = (vec)->v; (pos) != (vec)->v + (vec)->n; (pos)++)
+	for (__typeof__((vec)->v + 0)(pos) = (vec)->v; (pos) != vec_end(vec); (pos)++)

@@ -242,7 +242,7 @@ static void merge(struct selection *ret, const struct model *m, const struct svc
 	collect(&c, svc, port, fam);
 	merge_runs(&c);
 	vec_reserve(&ret->endpoints, c.all.n);
-	end = c.all.v + c.all.n;
+	end = vec_end(&c.all);
 	for (const struct candidate *i = c.all.v; i < end;) {
 		const struct candidate *best = i;
 
