@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* serve/control: the socket itself, every path, and 10,000 services a page at a time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "http_talk.h"
+#include "serve/control.h"
+#include "serve_world.h"
+
+/* Sanitizers and a busy machine are slow; a stall of the loop is tens of times slower. */
+#define TURN_MAX_NS (50 * NSEC_PER_MSEC)
+
+struct world {
+	struct serve_world w;
+	struct talk talk;
+	struct serve_control *control;
+	char dir[64];
+	char path[96];
+};
+
+static void world_init(struct world *w)
+{
+	struct err err;
+
+	*w = (struct world){ 0 };
+	strcpy(w->dir, "/tmp/vipd-test-XXXXXX");
+	assert_non_null(mkdtemp(w->dir));
+	(void)snprintf(w->path, sizeof(w->path), "%s/run/control.sock", w->dir);
+	serve_world_init(&w->w);
+	w->talk.base = event_base_new();
+	assert_int_equal(serve_control_open(&w->control, w->talk.base, &w->w.ctx, w->path, &err),
+			 0);
+}
+
+static void world_fini(struct world *w)
+{
+	char run[96];
+
+	serve_control_close(w->control);
+	assert_int_equal(access(w->path, F_OK), -1);
+	event_base_free(w->talk.base);
+	serve_world_fini(&w->w);
+	(void)snprintf(run, sizeof(run), "%s/run", w->dir);
+	(void)rmdir(run);
+	assert_int_equal(rmdir(w->dir), 0);
+}
+
+static int get(struct world *w, const char *target, struct str *body)
+{
+	char request[512];
+
+	(void)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: vipd\r\n\r\n", target);
+	return talk_get(&w->talk, w->path, request, body);
+}
+
+static json_t *get_json(struct world *w, const char *target)
+{
+	struct str body = { 0 };
+	json_t *json;
+
+	assert_int_equal(get(w, target, &body), 200);
+	json = json_of(body.text, body.len);
+	assert_int_equal(int_at(json, "api"), 1);
+	str_fini(&body);
+	return json;
+}
+
+static void some_services(struct world *w, int n)
+{
+	for (int i = 0; i < n; i++) {
+		char key[64];
+		char slice[64];
+		char text[128];
+
+		(void)snprintf(key, sizeof(key), "ns%d/s%05d", i % 7, i);
+		(void)snprintf(slice, sizeof(slice), "ns%d/s%05d-x", i % 7, i);
+		(void)snprintf(text, sizeof(text), "ip=10.96.%d.%d port=http:80", i / 250,
+			       i % 250 + 1);
+		put_service(&w->w, key, text);
+		(void)snprintf(text, sizeof(text), "|http:8080|10.1.%d.%d rs ~p%05d;10.2.%d.%d rs",
+			       i / 250, i % 250 + 1, i, i / 250, i % 250 + 1);
+		put_slice(&w->w, slice, strchr(key, '/') + 1, text);
+	}
+}
+
+/* --- the socket --- */
+
+static void test_mode(void **state)
+{
+	struct world w;
+	struct stat st;
+
+	(void)state;
+	world_init(&w);
+	assert_int_equal(lstat(w.path, &st), 0);
+	assert_true(S_ISSOCK(st.st_mode));
+	assert_int_equal(st.st_mode & 07777, 0660);
+	world_fini(&w);
+}
+
+static int open_again(struct world *w, const char *path, struct err *err)
+{
+	struct serve_control *c = NULL;
+	int r = serve_control_open(&c, w->talk.base, &w->w.ctx, path, err);
+
+	serve_control_close(c);
+	return r;
+}
+
+static void test_places(void **state)
+{
+	struct world w;
+	struct err err = { 0 };
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	char path[128];
+	int fd;
+
+	(void)state;
+	world_init(&w);
+	/* Somebody answers: it stays his. */
+	assert_int_equal(open_again(&w, w.path, &err), -EADDRINUSE);
+	assert_non_null(strstr(err.text, "another process answers on"));
+	assert_int_equal(access(w.path, F_OK), 0);
+
+	/* What a killed one left is replaced. */
+	(void)snprintf(path, sizeof(path), "%s/stale", w.dir);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	strcpy(addr.sun_path, path);
+	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	close(fd);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(open_again(&w, path, &err), 0);
+	assert_int_equal(access(path, F_OK), -1);
+
+	/* What is no socket is not touched. */
+	fd = creat(path, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(open_again(&w, path, &err), -EEXIST);
+	assert_int_equal(unlink(path), 0);
+
+	(void)snprintf(path, sizeof(path), "%s/a/b/c", w.dir);
+	assert_int_equal(open_again(&w, path, &err), -ENOENT);
+	memset(path, 'x', sizeof(path) - 1);
+	path[0] = '/';
+	path[sizeof(path) - 1] = '\0';
+	assert_int_equal(open_again(&w, path, &err), -ENAMETOOLONG);
+	world_fini(&w);
+}
+
+/* Somebody took the place meanwhile: closing removes only what is ours. */
+static void test_successor(void **state)
+{
+	struct world w;
+	struct err err;
+	struct serve_control *second;
+
+	(void)state;
+	world_init(&w);
+	assert_int_equal(unlink(w.path), 0);
+	assert_int_equal(serve_control_open(&second, w.talk.base, &w.w.ctx, w.path, &err), 0);
+	serve_control_close(w.control);
+	assert_int_equal(access(w.path, F_OK), 0);
+	w.control = second;
+	world_fini(&w);
+}
+
+/* --- the paths --- */
+
+static const struct {
+	const char *target;
+	int status;
+	const char *text; /* part of the error */
+} refusals[] = {
+	{ "/", 404, "only version 1" },
+	{ "/v2/status", 404, "only version 1" },
+	{ "/v1/nothing", 404, "there are /v1/status" },
+	{ "/v1/services/", 404, "is not NAMESPACE/NAME" },
+	{ "/v1/services/shop", 404, "is not NAMESPACE/NAME" },
+	{ "/v1/services/shop/", 404, "is not NAMESPACE/NAME" },
+	{ "/v1/services/shop/cart/x", 404, "is not NAMESPACE/NAME" },
+	{ "/v1/services/shop/cart", 404, "there is no service shop/cart" },
+	{ "/v1/services?limit=0", 400, "limit: '0' is not a number in 1..5000" },
+	{ "/v1/services?limit=5001", 400, "limit: '5001'" },
+	{ "/v1/services?limit=-1", 400, "limit: '-1'" },
+	{ "/v1/services?limit=1x", 400, "limit: '1x'" },
+	{ "/v1/services?limit=99999999999999999999", 400, "limit: " },
+	{ "/v1/services?after=shop", 400, "after: 'shop' is not NAMESPACE/NAME" },
+	{ "/v1/services?state=fine", 400, "state: there is no state 'fine'" },
+	{ "/v1/services?color=red", 400, "there is no parameter 'color'" },
+	{ "/v1/dump?limit=5", 400, "there is no parameter 'limit'" },
+};
+
+static void test_refusals(void **state)
+{
+	struct world w;
+	struct str body = { 0 };
+
+	(void)state;
+	world_init(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
+		json_t *json;
+
+		print_message("    %s\n", refusals[i].target);
+		assert_int_equal(get(&w, refusals[i].target, &body), refusals[i].status);
+		json = json_of(body.text, body.len);
+		assert_non_null(strstr(text_at(json, "error.text"), refusals[i].text));
+		assert_int_equal(int_at(json, "error.status"), refusals[i].status);
+		json_decref(json);
+	}
+	str_fini(&body);
+	world_fini(&w);
+}
+
+static void test_empty(void **state)
+{
+	struct world w;
+	json_t *json;
+
+	(void)state;
+	world_init(&w);
+	json = get_json(&w, "/v1/status");
+	assert_string_equal(text_at(json, "state"), "waiting");
+	json_decref(json);
+	json = get_json(&w, "/v1/services");
+	assert_int_equal(len_at(json, "items"), 0);
+	assert_true(json_is_null(at(json, "next")));
+	json_decref(json);
+	json = get_json(&w, "/v1/dump");
+	assert_int_equal(len_at(json, "items"), 0);
+	json_decref(json);
+	world_fini(&w);
+}
+
+/* What a person typed, and which services are meant. */
+static const struct {
+	const char *query;
+	const char *names;
+} searches[] = {
+	{ "", "shop/cart shop/db web/cart" },
+	{ "?namespace=shop", "shop/cart shop/db" },
+	{ "?name=cart", "shop/cart web/cart" },
+	{ "?namespace=shop&name=cart", "shop/cart" },
+	{ "?namespace=sho", "" },
+	{ "?q=cart", "shop/cart web/cart" },
+	{ "?q=shop/c", "shop/cart" },
+	{ "?q=10.96.0.1", "shop/cart" },
+	{ "?q=10.96.0.1:80", "shop/cart" },
+	{ "?q=10.96.0.1:81", "" },
+	{ "?q=010.096.0.001", "shop/cart" },
+	{ "?q=192.0.2.1:30080", "web/cart" },
+	{ "?q=192.0.2.1:30081", "" },
+	{ "?q=192.0.2.1", "web/cart" },
+	{ "?q=203.0.113.9", "web/cart" },
+	{ "?q=fd00::1", "shop/db" },
+	{ "?q=%5Bfd00::1%5D:5432", "shop/db" },
+	{ "?q=%5Bfd00::1%5D:80", "" },
+	{ "?q=10.0.1.7", "shop/cart" },
+	{ "?q=10.0.1.7:8080", "shop/cart" },
+	{ "?q=10.0.1.7:80", "" },
+	{ "?q=cart-7", "shop/cart" },
+	{ "?q=cart-", "" },
+	{ "?state=ok", "shop/cart" },
+	{ "?state=rejecting", "shop/db web/cart" },
+	{ "?state=rejecting,ok&namespace=shop", "shop/cart shop/db" },
+	{ "?state=refused", "" },
+};
+
+static void test_searches(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "shop/cart", "ip=10.96.0.1 port=http:80");
+	put_slice(&w.w, "shop/cart-1", "cart", "|http:8080|10.0.1.7 rs ~cart-7");
+	put_service(&w.w, "shop/db", "ip=10.96.0.2 ip=fd00::1 port=sql:5432");
+	put_service(&w.w, "web/cart",
+		    "type=LoadBalancer ip=10.96.0.3 port=http:80:30080 vip=203.0.113.9");
+	sync_all(&w.w);
+	for (size_t i = 0; i < ARRAY_SIZE(searches); i++) {
+		struct str names = { 0 };
+		char target[128];
+		json_t *json;
+		json_t *item;
+		size_t k;
+
+		print_message("    %s\n", searches[i].query);
+		(void)snprintf(target, sizeof(target), "/v1/services%s", searches[i].query);
+		json = get_json(&w, target);
+		json_array_foreach (at(json, "items"), k, item)
+			str_printf(&names, "%s%s/%s", k ? " " : "", text_at(item, "namespace"),
+				   text_at(item, "name"));
+		assert_string_equal(str_text(&names), searches[i].names);
+		assert_int_equal(int_at(json, "matching"), len_at(json, "items"));
+		json_decref(json);
+		str_fini(&names);
+	}
+	world_fini(&w);
+}
+
+static void test_page_and_dump(void **state)
+{
+	struct world w;
+	struct str a = { 0 };
+	struct str b = { 0 };
+	json_t *json;
+
+	(void)state;
+	world_init(&w);
+	some_services(&w, 30);
+	sync_all(&w.w);
+	json = get_json(&w, "/v1/services/ns1/s00001");
+	assert_string_equal(text_at(json, "ports.0.families.0.endpoints.0.pod"), "p00001");
+	json_decref(json);
+	json = get_json(&w, "/v1/dump?namespace=ns1");
+	assert_int_equal(len_at(json, "items"), 5);
+	assert_string_equal(text_at(json, "items.0.pools.0.backends.0.address"), "10.1.0.2");
+	json_decref(json);
+	/* Two dumps of one state are the same bytes, at whatever time. */
+	assert_int_equal(get(&w, "/v1/dump", &a), 200);
+	sync_settle(w.w.s, T0 + NSEC_PER_SEC);
+	assert_int_equal(get(&w, "/v1/dump", &b), 200);
+	assert_string_equal(a.text, b.text);
+	str_fini(&a);
+	str_fini(&b);
+	world_fini(&w);
+}
+
+/* --- many --- */
+
+static size_t follow_pages(struct world *w, const char *query)
+{
+	char after[128] = "";
+	char last[128] = "";
+	size_t n = 0;
+
+	for (;;) {
+		char target[256];
+		json_t *json;
+		json_t *item;
+		size_t k;
+
+		(void)snprintf(target, sizeof(target), "/v1/services?%s&after=%s", query, after);
+		json = get_json(w, target);
+		json_array_foreach (at(json, "items"), k, item) {
+			char key[128];
+
+			(void)snprintf(key, sizeof(key), "%s/%s", text_at(item, "namespace"),
+				       text_at(item, "name"));
+			assert_true(strcmp(last, key) < 0); /* in order, so each once */
+			strcpy(last, key);
+			n++;
+		}
+		if (json_is_null(at(json, "next"))) {
+			json_decref(json);
+			return n;
+		}
+		assert_string_equal(text_at(json, "next"), last);
+		strcpy(after, last);
+		json_decref(json);
+	}
+}
+
+static void test_many(void **state)
+{
+	struct world w;
+	json_t *json;
+
+	(void)state;
+	world_init(&w);
+	some_services(&w, 10000);
+	assert_int_equal(follow_pages(&w, "limit=500"), 10000);
+	assert_int_equal(follow_pages(&w, "namespace=ns3&limit=100"), 1429);
+	json = get_json(&w, "/v1/status");
+	assert_int_equal(int_at(json, "states.pending"), 10000);
+	assert_int_equal(int_at(json, "counts.services"), 10000);
+	json_decref(json);
+	print_message("    longest turn of the loop: %llu us in %zu turns\n",
+		      (unsigned long long)(w.talk.longest_turn_ns / NSEC_PER_USEC), w.talk.turns);
+	assert_true(w.talk.longest_turn_ns < TURN_MAX_NS);
+	world_fini(&w);
+}
+
+/* One service with very many endpoints: its page is made in many turns. */
+static void test_large_service(void **state)
+{
+	struct world w;
+	struct str text = { 0 };
+	json_t *json;
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "shop/big", "ip=10.96.0.1 port=http:80");
+	str_puts(&text, "|http:8080|");
+	for (int i = 0; i < 5000; i++)
+		str_printf(&text, "%s10.7.%d.%d rs @n%d ~big-%d", i ? ";" : "", i / 250, i % 250,
+			   i % 50, i);
+	put_slice(&w.w, "shop/big-1", "big", text.text);
+	w.talk.turns = 0;
+	json = get_json(&w, "/v1/services/shop/big");
+	assert_int_equal(len_at(json, "ports.0.families.0.endpoints"), 5000);
+	assert_true(w.talk.turns > 5);
+	assert_true(w.talk.longest_turn_ns < TURN_MAX_NS);
+	print_message("    longest turn of the loop: %llu us in %zu turns\n",
+		      (unsigned long long)(w.talk.longest_turn_ns / NSEC_PER_USEC), w.talk.turns);
+	json_decref(json);
+	str_fini(&text);
+	world_fini(&w);
+}
+
+/* The model changes all the time while a list is told: still JSON, in order, and all that stay. */
+static void test_list_while_changing(void **state)
+{
+	static const char request[] = "GET /v1/services?limit=5000 HTTP/1.1\r\n\r\n";
+	struct world w;
+	struct str answer = { 0 };
+	struct str body = { 0 };
+	json_t *json;
+	int fd;
+	int i = 0;
+
+	(void)state;
+	world_init(&w);
+	some_services(&w, 2000);
+	sync_all(&w.w);
+	fd = talk_connect(w.path);
+	assert_int_equal(send(fd, request, sizeof(request) - 1, 0), sizeof(request) - 1);
+	do {
+		char key[64];
+
+		talk_turn(&w.talk);
+		for (int k = 0; k < 3; k++, i++) {
+			(void)snprintf(key, sizeof(key), "new/t%05d", i);
+			put_service(&w.w, key, "ip=10.97.0.1 port=http:80");
+			(void)snprintf(key, sizeof(key), "t%05d", i / 2);
+			if (i % 4 == 3)
+				del_service(&w.w, "new", key);
+		}
+		sync_settle(w.w.s, T0);
+	} while (talk_read(fd, &answer, 20000));
+	close(fd);
+	assert_int_equal(talk_parse(&answer, &body), 200);
+	json = json_of(body.text, body.len);
+	assert_true(len_at(json, "items") >= 2000);
+	json_decref(json);
+	str_fini(&answer);
+	str_fini(&body);
+	world_fini(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_mode),          cmocka_unit_test(test_places),
+		cmocka_unit_test(test_successor),     cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_empty),         cmocka_unit_test(test_searches),
+		cmocka_unit_test(test_page_and_dump), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_large_service), cmocka_unit_test(test_list_while_changing),
+	};
+
+	log_level_set_all(LOG_LEVEL_WARN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

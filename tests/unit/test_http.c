@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* serve/http: clients that drip, stall, flood, leave, and say more than they should. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "http_talk.h"
+#include "serve/http.h"
+
+#define PATH "/tmp/vipd-test-http.%d"
+#define GET "GET / HTTP/1.1\r\n\r\n"
+
+struct server {
+	struct talk talk;
+	struct http_server *http;
+	char path[64];
+	size_t n_handled;
+	size_t pieces; /* of the next body */
+	size_t piece_size;
+	int end;       /* what the body's last call returns */
+	size_t made;   /* pieces that were asked for */
+	size_t closed; /* bodies that were closed */
+};
+
+struct body {
+	struct server *s;
+	size_t n;
+};
+
+static int body_more(void *state, struct str *out, uint64_t deadline_ns)
+{
+	struct body *b = state;
+
+	(void)deadline_ns;
+	if (b->n == b->s->pieces)
+		return b->s->end;
+	for (size_t i = 0; i < b->s->piece_size; i++)
+		str_add(out, "x", 1);
+	b->n++;
+	b->s->made++;
+	return 1;
+}
+
+static void body_close(void *state)
+{
+	struct body *b = state;
+
+	b->s->closed++;
+	free(b);
+}
+
+static const struct http_body_ops body_ops = { body_more, body_close };
+
+static void handle(void *arg, const struct http_request *q, struct http_reply *reply)
+{
+	struct server *s = arg;
+	struct body *b;
+
+	s->n_handled++;
+	if (strcmp(q->path, "/whole") == 0) {
+		reply->status = 200;
+		reply->type = "text/plain";
+		str_puts(&reply->body, "whole\n");
+		return;
+	}
+	b = xcalloc(1, sizeof(*b));
+	b->s = s;
+	http_reply_stream(reply, "text/plain", &body_ops, b);
+}
+
+static void server_begin(struct server *s, struct http_config config)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	struct err err;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	*s = (struct server){ .pieces = 3, .piece_size = 10 };
+	(void)snprintf(s->path, sizeof(s->path), PATH, getpid());
+	(void)unlink(s->path);
+	strcpy(addr.sun_path, s->path);
+	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	assert_int_equal(listen(fd, 64), 0);
+	s->talk.base = event_base_new();
+	config.handler = handle;
+	config.arg = s;
+	assert_int_equal(http_server_open(&s->http, s->talk.base, fd, &config, &err), 0);
+}
+
+static void server_end(struct server *s)
+{
+	http_server_close(s->http);
+	event_base_free(s->talk.base);
+	(void)unlink(s->path);
+}
+
+static const struct http_config plain = { HTTP_CONFIG_DEFAULT };
+
+static void test_answers(void **state)
+{
+	struct server s;
+	struct str body = { 0 };
+	struct str answer = { 0 };
+	int fd;
+
+	(void)state;
+	server_begin(&s, plain);
+	assert_int_equal(talk_get(&s.talk, s.path, GET, &body), 200);
+	assert_int_equal(body.len, 30);
+	assert_int_equal(talk_get(&s.talk, s.path, "GET /whole HTTP/1.1\r\n\r\n", &body), 200);
+	assert_string_equal(body.text, "whole\n");
+
+	/* HTTP/1.0 has no chunks: the end of the connection is the end of the body. */
+	fd = talk_connect(s.path);
+	talk_all(&s.talk, fd, "GET / HTTP/1.0\r\n\r\n", 18, &answer, 1000);
+	close(fd);
+	assert_null(strcasestr(answer.text, "chunked"));
+	assert_int_equal(talk_parse(&answer, &body), 200);
+	assert_int_equal(body.len, 6 + 30);
+
+	/* HEAD: the same head, no body, and nobody makes one. */
+	str_clear(&answer);
+	s.made = 0;
+	fd = talk_connect(s.path);
+	talk_all(&s.talk, fd, "HEAD / HTTP/1.1\r\n\r\n", 19, &answer, 1000);
+	close(fd);
+	assert_string_equal(strstr(answer.text, "\r\n\r\n"), "\r\n\r\n");
+	assert_int_equal(s.made, 0);
+	assert_int_equal(s.closed, 3);
+	str_fini(&body);
+	str_fini(&answer);
+	server_end(&s);
+}
+
+static void test_malformed(void **state)
+{
+	static const struct {
+		const char *request;
+		int status;
+	} cases[] = {
+		{ "\x16\x03\x01\r\n\r\n", 400 },
+		{ "GET /%0 HTTP/1.1\r\n\r\n", 400 },
+		{ "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 405 },
+		{ "GET / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 413 },
+		{ "GET / HTTP/3.0\r\n\r\n", 505 },
+	};
+	struct server s;
+	struct str body = { 0 };
+
+	(void)state;
+	server_begin(&s, plain);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_int_equal(talk_get(&s.talk, s.path, cases[i].request, &body),
+				 cases[i].status);
+		assert_non_null(strstr(body.text, "{\"error\":{\"status\":"));
+	}
+	assert_int_equal(s.n_handled, 0);
+	str_fini(&body);
+	server_end(&s);
+}
+
+/* More than head_max, in one line or in many: refused, and the answer arrives. */
+static void test_huge_head(void **state)
+{
+	struct server s;
+	struct str request = { 0 };
+	struct str body = { 0 };
+
+	(void)state;
+	server_begin(&s, plain);
+	str_puts(&request, "GET /");
+	for (int i = 0; i < 200000; i++)
+		str_puts(&request, "aaaaaaaaaa");
+	assert_int_equal(talk_get(&s.talk, s.path, request.text, &body), 431);
+	str_clear(&request);
+	str_puts(&request, "GET / HTTP/1.1\r\n");
+	for (int i = 0; i < 100000; i++)
+		str_puts(&request, "A: b\r\n");
+	assert_int_equal(talk_get(&s.talk, s.path, request.text, &body), 431);
+	assert_int_equal(s.n_handled, 0);
+	str_fini(&request);
+	str_fini(&body);
+	server_end(&s);
+}
+
+/* One byte now and then keeps nothing alive: the whole head has its time, not each byte. */
+static void test_drip(void **state)
+{
+	struct http_config config = plain;
+	struct server s;
+	struct str answer = { 0 };
+	uint64_t begin;
+	uint64_t last = 0;
+	int fd;
+
+	(void)state;
+	config.head_ms = 60;
+	server_begin(&s, config);
+	fd = talk_connect(s.path);
+	begin = now_ns();
+	while (talk_read(fd, &answer, SIZE_MAX)) {
+		assert_true(now_ns() - begin < 1000 * NSEC_PER_MSEC);
+		if (now_ns() - last > 5 * NSEC_PER_MSEC) {
+			(void)!send(fd, "G", 1, MSG_NOSIGNAL);
+			last = now_ns();
+		}
+		talk_turn(&s.talk);
+	}
+	assert_true(now_ns() - begin >= 40 * NSEC_PER_MSEC); /* the loop's clock is coarse */
+	assert_int_equal(strncmp(str_text(&answer), "HTTP/1.1 408", 12), 0);
+	close(fd);
+	talk_turn(&s.talk);
+	assert_int_equal(http_server_connections(s.http), 0);
+	str_fini(&answer);
+	server_end(&s);
+}
+
+/* A reader that does not read: little is made for it, and then it is let go. */
+static void test_stalled_reader(void **state)
+{
+	struct http_config config = plain;
+	struct server s;
+	uint64_t begin;
+	int fd;
+
+	(void)state;
+	config.reply_ms = 80;
+	server_begin(&s, config);
+	s.pieces = 100000;
+	s.piece_size = 1000;
+	fd = talk_connect(s.path);
+	assert_int_equal(send(fd, GET, strlen(GET), 0), (ssize_t)strlen(GET));
+	begin = now_ns();
+	do
+		talk_turn(&s.talk);
+	while (s.closed == 0 && now_ns() - begin < 1000 * NSEC_PER_MSEC);
+	assert_int_equal(s.closed, 1);
+	assert_true(now_ns() - begin >= 60 * NSEC_PER_MSEC);
+	assert_true(s.made < 1000); /* what fits the socket and the buffer: under 1 MB of 100 */
+	assert_int_equal(http_server_connections(s.http), 0);
+	close(fd);
+	server_end(&s);
+}
+
+/* The reader goes away in the middle. */
+static void test_reader_leaves(void **state)
+{
+	struct server s;
+	struct str some = { 0 };
+	int fd;
+
+	(void)state;
+	server_begin(&s, plain);
+	s.pieces = 100000;
+	s.piece_size = 1000;
+	fd = talk_connect(s.path);
+	assert_int_equal(send(fd, GET, strlen(GET), 0), (ssize_t)strlen(GET));
+	for (int i = 0; i < 10; i++) {
+		talk_turn(&s.talk);
+		assert_true(talk_read(fd, &some, SIZE_MAX));
+	}
+	close(fd);
+	for (int i = 0; i < 10 && s.closed == 0; i++)
+		talk_turn(&s.talk);
+	assert_int_equal(s.closed, 1);
+	assert_int_equal(http_server_connections(s.http), 0);
+	str_fini(&some);
+	server_end(&s);
+}
+
+/* "printf ... | socat - UNIX:...": all is asked, the answer is still wanted. */
+static void test_half_close(void **state)
+{
+	struct server s;
+	struct str answer = { 0 };
+	struct str body = { 0 };
+	int fd;
+
+	(void)state;
+	server_begin(&s, plain);
+	s.pieces = 1000;
+	s.piece_size = 1000;
+	fd = talk_connect(s.path);
+	assert_int_equal(send(fd, GET, strlen(GET), 0), (ssize_t)strlen(GET));
+	assert_int_equal(shutdown(fd, SHUT_WR), 0);
+	talk_all(&s.talk, fd, NULL, 0, &answer, 1000);
+	assert_int_equal(talk_parse(&answer, &body), 200);
+	assert_int_equal(body.len, 1000000);
+	close(fd);
+	str_fini(&answer);
+	str_fini(&body);
+	server_end(&s);
+}
+
+/* A body that cannot be finished is seen to be cut, not taken for whole. */
+static void test_cut_body(void **state)
+{
+	struct server s;
+	struct str body = { 0 };
+
+	(void)state;
+	server_begin(&s, plain);
+	s.end = -ENOENT;
+	assert_int_equal(talk_get(&s.talk, s.path, GET, &body), -1);
+	assert_int_equal(s.closed, 1);
+	str_fini(&body);
+	server_end(&s);
+}
+
+/* Those beyond connections_max wait; they are served when others have gone. */
+static void test_crowd(void **state)
+{
+	struct http_config config = plain;
+	struct server s;
+	struct str answer[20] = { 0 };
+	int fd[20];
+	size_t open = ARRAY_SIZE(fd);
+	uint64_t begin = now_ns();
+
+	(void)state;
+	config.connections_max = 4;
+	server_begin(&s, config);
+	s.pieces = 50;
+	s.piece_size = 20000;
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++) {
+		fd[i] = talk_connect(s.path);
+		assert_int_equal(send(fd[i], GET, strlen(GET), 0), (ssize_t)strlen(GET));
+	}
+	while (open > 0 && now_ns() - begin < 3000 * NSEC_PER_MSEC) {
+		talk_turn(&s.talk);
+		assert_true(http_server_connections(s.http) <= 4);
+		for (size_t i = 0; i < ARRAY_SIZE(fd); i++)
+			if (fd[i] >= 0 && !talk_read(fd[i], &answer[i], SIZE_MAX)) {
+				close(fd[i]);
+				fd[i] = -1;
+				open--;
+			}
+	}
+	assert_int_equal(open, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++) {
+		struct str body = { 0 };
+
+		assert_int_equal(talk_parse(&answer[i], &body), 200);
+		assert_int_equal(body.len, 1000000);
+		str_fini(&body);
+		str_fini(&answer[i]);
+	}
+	server_end(&s);
+}
+
+/* Closed while requests and answers are under way: nothing is left behind, nothing is called. */
+static void test_close_busy(void **state)
+{
+	struct server s;
+	int fd[3];
+
+	(void)state;
+	server_begin(&s, plain);
+	s.pieces = 100000;
+	s.piece_size = 1000;
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++)
+		fd[i] = talk_connect(s.path);
+	assert_int_equal(send(fd[0], GET, strlen(GET), 0), (ssize_t)strlen(GET));
+	assert_int_equal(send(fd[1], "GET", 3, 0), 3);
+	for (int i = 0; i < 5; i++)
+		talk_turn(&s.talk);
+	server_end(&s);
+	assert_int_equal(s.closed, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++)
+		close(fd[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_answers),        cmocka_unit_test(test_malformed),
+		cmocka_unit_test(test_huge_head),      cmocka_unit_test(test_drip),
+		cmocka_unit_test(test_stalled_reader), cmocka_unit_test(test_reader_leaves),
+		cmocka_unit_test(test_half_close),     cmocka_unit_test(test_cut_body),
+		cmocka_unit_test(test_crowd),          cmocka_unit_test(test_close_busy),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
