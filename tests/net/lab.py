@@ -2,7 +2,7 @@
 """A small network in private namespaces: one node that runs vipd, and all it talks to.
 
     client ---- node ---- node2 (pods of another node: all of 10.244.2.0/24)
-     (X)       /  |  \
+     (X)       /  |  \           `client` also holds a third node's pods: 10.244.3.0/24
             pod1 pod2 pod3        world (the rest: answers for addresses nobody captured)
 
 * The node routes between all of them, IPv4 and IPv6. Pods hang on the bridge br0 and have
@@ -67,6 +67,7 @@ POD = {
 CLUSTER_CIDR = {4: "10.244.0.0/16", 6: "fd00:10:244::/48"}
 POD_CIDR = {4: "10.244.1.0/24", 6: "fd00:10:244:1::/64"}
 REMOTE_CIDR = {4: "10.244.2.0/24", 6: "fd00:10:244:2::/64"}
+FAR_CIDR = {4: "10.244.3.0/24", 6: "fd00:10:244:3::/64"}
 SERVICE_CIDR = {4: "10.96.0.0/16", 6: "fd00:10:96::/112"}
 EXTERNAL_CIDR = {4: "198.51.100.0/24", 6: "2001:db8:100::/64"}
 LB_CIDR = {4: "192.0.2.0/24", 6: "2001:db8:200::/64"}
@@ -75,6 +76,11 @@ LB_CIDR = {4: "192.0.2.0/24", 6: "2001:db8:200::/64"}
 def remote(i, fam):
     """Address of the i-th pod of the other node, 1..250."""
     return "10.244.2.%d" % i if fam == 4 else "fd00:10:244:2::%x" % i
+
+
+def far(i, fam):
+    """Address of the i-th pod of a third node, 1..250: these live in `client`, and connect."""
+    return "10.244.3.%d" % i if fam == 4 else "fd00:10:244:3::%x" % i
 
 
 def cluster_ip(i, fam):
@@ -328,6 +334,13 @@ class Conn:
         self.sock.close()
 
 
+def bind_any(s, source):
+    """Bind to an address that is ours, be it by a local route only (IPv6 wants to be told)."""
+    if s.family == socket.AF_INET6:
+        s.setsockopt(socket.IPPROTO_IPV6, 78, 1)  # IPV6_FREEBIND
+    s.bind((source, 0))
+
+
 def connect(ns, addr, port, proto="tcp", timeout=1.0, source=None):
     """Open a connection; returns (Conn or None, Result of opening)."""
     kind = socket.SOCK_STREAM if proto == "tcp" else socket.SOCK_DGRAM
@@ -336,7 +349,7 @@ def connect(ns, addr, port, proto="tcp", timeout=1.0, source=None):
     start = time.monotonic()
     try:
         if source:
-            s.bind((source, 0))
+            bind_any(s, source)
         s.connect((addr, port))
     except OSError as e:
         s.close()
@@ -375,7 +388,10 @@ class Lab:
 
     ROLES = ("client", "node", "node2", "world", "pod1", "pod2", "pod3")
 
-    def __init__(self, servers=True):
+    def __init__(self, servers=True, bridge_nf=False):
+        """bridge_nf: let netfilter see bridged packets, as many Kubernetes nodes do; ports of the
+        bridge then send packets back where they came from (hairpin mode)."""
+        self.bridge_nf = bridge_nf
         self.id = "%s%d-%s" % (PREFIX, os.getpid(),
                                "".join(random.choices(string.ascii_lowercase, k=5)))
         self.ns = {}
@@ -439,11 +455,19 @@ class Lab:
         self._veth(self.node, "wd0", self.world, "eth0")
         for pod in POD:
             self._veth(self.node, "veth" + pod, self.ns[pod], "eth0")
+        with self.node.entered():
+            for name in ("iptables", "ip6tables"):
+                path = "/proc/sys/net/bridge/bridge-nf-call-" + name
+                if os.path.exists(path):
+                    with open(path, "w", encoding="ascii") as f:
+                        f.write("1" if self.bridge_nf else "0")
 
     def _addresses(self):
         up = ["link set lo up", "link set eth0 up"]
         self._batch(self.node, ["link set lo up"] +
                     ["link set veth%s master br0 up" % pod for pod in POD] +
+                    ["link set veth%s type bridge_slave hairpin on" % pod for pod in POD
+                     if self.bridge_nf] +
                     ["link set %s up" % dev for dev in ("br0", "cl0", "nd0", "wd0")] +
                     ["addr add %s/24 dev cl0" % NODE_TO_CLIENT[4],
                      "addr add %s/24 dev nd0" % NODE[4],
@@ -454,6 +478,8 @@ class Lab:
                      "addr add %s/64 dev br0 nodad" % BRIDGE[6],
                      "addr add %s/64 dev wd0 nodad" % NODE_TO_WORLD[6],
                      "route add %s via %s" % (REMOTE_CIDR[4], NODE2[4]),
+                     "route add %s via %s" % (FAR_CIDR[4], CLIENT[4]),
+                     "-6 route add %s via %s" % (FAR_CIDR[6], CLIENT[6]),
                      "route add default via %s" % WORLD[4],
                      "-6 route add %s via %s" % (REMOTE_CIDR[6], NODE2[6]),
                      "-6 route add default via %s" % WORLD[6]])
@@ -461,6 +487,8 @@ class Lab:
             "addr add %s/24 dev eth0" % CLIENT[4], "addr add %s/24 dev eth0" % CLIENT2[4],
             "addr add %s/64 dev eth0 nodad" % CLIENT[6],
             "addr add %s/64 dev eth0 nodad" % CLIENT2[6],
+            "route add local %s dev lo" % FAR_CIDR[4],
+            "-6 route add local %s dev lo" % FAR_CIDR[6],
             "route add default via %s src %s" % (NODE_TO_CLIENT[4], CLIENT[4]),
             "-6 route add default via %s src %s" % (NODE_TO_CLIENT[6], CLIENT[6])])
         self._batch(self.node2, up + [

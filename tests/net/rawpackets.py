@@ -155,7 +155,7 @@ def sctp_probe(ns, addr, port, timeout=0.5, source=None):
         return L.Result(what, (time.monotonic() - start) * 1e3, *rest)
     try:
         if source:
-            s.bind((source, 0))
+            L.bind_any(s, source)
         s.connect((addr, 0))
         s.settimeout(timeout)
         s.send(sctp_packet(sport, port, 0, init_chunk(INIT, 0x1234abcd)))
@@ -217,7 +217,7 @@ def send_segment(ns, src, dst, sport, dport, seq, ack, flags=0x18, data=b"stray"
     head = head[:16] + struct.pack("!H", total) + head[18:]
     s = ns.socket(L.af(src), socket.SOCK_RAW, socket.IPPROTO_TCP)
     try:
-        s.bind((src, 0))
+        L.bind_any(s, src)
         s.sendto(head + data, (dst, 0))
     finally:
         s.close()

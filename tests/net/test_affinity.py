@@ -47,8 +47,8 @@ def test_clients_spread(lab, vipd, fam):
     to, number = svc.target("clusterip", fam)
     met = {}
     for i in range(60, 100):
-        source = L.remote(i, fam)
-        met[source] = set(backends(lab, to, number, n=3, role="node2", source=source))
+        source = L.far(i, fam)
+        met[source] = set(backends(lab, to, number, n=3, source=source))
         assert len(met[source]) == 1, met[source]
     assert set.union(*met.values()) == {E1[fam], E2[fam]}
 
@@ -135,11 +135,11 @@ def test_survives_restart(lab, vipd, fam):
     svc = Svc("sticky", 7, affinity=10800)
     vipd.apply(svc.objects())
     to, number = svc.target("clusterip", fam)
-    sources = [L.remote(i, fam) for i in range(60, 72)]
-    before = [backends(lab, to, number, n=1, role="node2", source=s) for s in sources]
+    sources = [L.far(i, fam) for i in range(60, 72)]
+    before = [backends(lab, to, number, n=1, source=s) for s in sources]
     vipd.kill()
     vipd.start()
-    after = [backends(lab, to, number, n=1, role="node2", source=s) for s in sources]
+    after = [backends(lab, to, number, n=1, source=s) for s in sources]
     assert before == after
 
 
@@ -153,8 +153,8 @@ def test_per_port(lab, vipd, fam):
     vipd.apply([svc, eps])
     differ = 0
     for i in range(60, 90):
-        a = backends(lab, ip, 80, n=2, role="node2", source=L.remote(i, fam))
-        b = backends(lab, ip, 81, n=2, role="node2", source=L.remote(i, fam))
+        a = backends(lab, ip, 80, n=2, source=L.far(i, fam))
+        b = backends(lab, ip, 81, n=2, source=L.far(i, fam))
         assert a[0] == a[1] and b[0] == b[1]
         differ += a[0] != b[0]
     assert differ > 0

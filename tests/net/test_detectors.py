@@ -99,11 +99,11 @@ def test_external_local(lab, vipd, mode, fam, origin, kind):
 def test_pod_of_another_node(lab, vipd, mode, fam):
     """POL-24: a pod by ClusterCIDR only."""
     to, number = ETP_LOCAL.target("lb", fam)
-    source = L.remote(40, fam)
+    source = L.far(40, fam)
     want = both(fam) if mode.remote_is_pod else {E1[fam]}
     met = set()
     for i in range(60):
-        r = L.probe(lab.node2, to, number, source=source)
+        r = L.probe(lab.client, to, number, source=source)
         assert r.ok and r.backend in want, r
         if r.backend == E1[fam]:
             assert r.peer == source

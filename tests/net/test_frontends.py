@@ -150,17 +150,26 @@ NODEPORT_FLAGS = [
      {4: {L.NODE_TO_CLIENT[4], L.NODE[4], L.NODE_TO_WORLD[4], L.BRIDGE[4]},
       6: {L.NODE_TO_CLIENT[6], L.NODE[6], L.NODE_TO_WORLD[6], L.BRIDGE[6]}}),
 ]
+@pytest.fixture
+def node_ports(vipd, steady):
+    """Restart the daemon with other --nodeport-addresses; afterwards as it was."""
+    def restart(value):
+        vipd.stop()
+        vipd.flags["--nodeport-addresses"] = value
+        vipd.start()
+    yield restart
+    restart(None)
+
+
 ALL = {4: [L.NODE_TO_CLIENT[4], L.NODE[4], L.NODE_TO_WORLD[4], L.BRIDGE[4]],
        6: [L.NODE_TO_CLIENT[6], L.NODE[6], L.NODE_TO_WORLD[6], L.BRIDGE[6]]}
 
 
 @pytest.mark.parametrize("name,value,want", NODEPORT_FLAGS, ids=[f[0] for f in NODEPORT_FLAGS])
-def test_node_port_addresses(lab, vipd, steady, name, value, want):
+def test_node_port_addresses(lab, vipd, node_ports, name, value, want):
     """T-102 to T-105, SVC-07 (fail closed), SVC-08, SVC-11."""
     svc = Svc("np", 31)
-    vipd.stop()
-    vipd.flags["--nodeport-addresses"] = value
-    vipd.start()
+    node_ports(value)
     vipd.apply(svc.objects())
     for fam in (4, 6):
         for addr in ALL[fam]:
@@ -178,12 +187,10 @@ def test_node_port_addresses(lab, vipd, steady, name, value, want):
     vipd.check_tables()
 
 
-def test_node_port_addresses_follow_the_host(lab, vipd, steady):
+def test_node_port_addresses_follow_the_host(lab, vipd, node_ports):
     """SVC-12: an address that comes later serves node ports, one that goes does not."""
     svc = Svc("np", 32)
-    vipd.stop()
-    vipd.flags["--nodeport-addresses"] = "192.168.77.0/24,0.0.0.0/0,fd00:77::/64"
-    vipd.start()
+    node_ports("192.168.77.0/24,0.0.0.0/0,fd00:77::/64")
     vipd.apply(svc.objects())
     lab.node.run("ip", "addr", "add", "192.168.77.1/32", "dev", "lo")
     try:
@@ -193,9 +200,6 @@ def test_node_port_addresses_follow_the_host(lab, vipd, steady):
         lab.node.run("ip", "addr", "del", "192.168.77.1/32", "dev", "lo")
     L.eventually(lambda: not any(k[1] == "192.168.77.1" for k in vipd.tables(4).frontends), 3,
                  "the address is gone, its node ports are not")
-    vipd.stop()
-    vipd.flags["--nodeport-addresses"] = None
-    vipd.start()
 
 
 # ---- life of services and endpoints ----

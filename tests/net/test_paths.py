@@ -200,10 +200,10 @@ def test_hairpin_local_policy(lab, vipd, fam, proto):
 def test_other_nodes_pod_counts_as_pod(lab, vipd, fam):
     """POL-24: with ClusterCIDR a pod of another node is P: the short circuit, source kept."""
     to, number = ETP_LOCAL.target("lb", fam)
-    source = L.remote(33, fam)
+    source = L.far(33, fam)
     met = set()
     for _ in range(60):
-        r = L.probe(lab.node2, to, number, source=source)
+        r = L.probe(lab.client, to, number, source=source)
         assert r.ok, r
         met.add(r.backend)
         if r.backend == E1[fam]:

@@ -84,6 +84,9 @@ int flow_socket(const struct flow_target *t, const struct flow_options *o)
 	if (ip_is_set(from)) {
 		len = flow_sa_fill(&sa, from, 0);
 		(void)setsockopt(fd, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+		/* An address may be ours by a local route only. */
+		if (t->addr.family == AF_INET6)
+			(void)setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof(on));
 		if (bind(fd, &sa.sa, len) == -1)
 			flow_die("bind to the source address: %s", strerror(errno));
 	}
