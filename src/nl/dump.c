@@ -36,6 +36,8 @@ struct nlmsghdr *nl_request_nfnl(void *buf, size_t size, uint16_t type, uint8_t 
 struct answer {
 	const struct nl_reader *rd;
 	uint32_t seq;
+	bool has_generation;
+	uint16_t generation; /* of the first message */
 	bool is_done;
 	bool is_interrupted;
 	bool is_lost;
@@ -43,6 +45,24 @@ struct answer {
 	struct nl_extack extack;
 	struct err *err;
 };
+
+/*
+ * nf_tables does not mark interrupted dumps of set elements, but it stamps each
+ * message with the low bits of the ruleset's generation. Other subsystems of
+ * nfnetlink stamp 0, other families have no subsystem.
+ */
+static void generation_check(struct answer *a, const struct nlmsghdr *h)
+{
+	const struct nfgenmsg *g = mnl_nlmsg_get_payload(h);
+
+	if (NFNL_SUBSYS_ID(h->nlmsg_type) == NFNL_SUBSYS_NONE ||
+	    h->nlmsg_len < MNL_NLMSG_HDRLEN + sizeof(*g))
+		return;
+	if (a->has_generation && a->generation != g->res_id)
+		a->is_interrupted = true;
+	a->has_generation = true;
+	a->generation = g->res_id;
+}
 
 static void answer_message(struct answer *a, const struct nlmsghdr *h)
 {
@@ -72,6 +92,7 @@ static void answer_message(struct answer *a, const struct nlmsghdr *h)
 			a->result = *code;
 		return;
 	default:
+		generation_check(a, h);
 		if (a->result == 0)
 			a->result = a->rd->message(a->rd->arg, h, a->err);
 	}

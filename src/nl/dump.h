@@ -6,9 +6,12 @@
  *
  * A dump that a change interrupted is useless: it is read to its end, thrown
  * away and asked again, at most NL_DUMP_TRIES times. The reader is told with
- * begin() to forget what it has seen.
+ * begin() to forget what it has seen. One dump is consistent in itself; whoever
+ * needs several to agree compares the ruleset's generation before and after.
  *
- * Kernel: NLM_F_DUMP, NLM_F_DUMP_INTR (netlink(7)).
+ * Kernel: NLM_F_DUMP, NLM_F_DUMP_INTR (netlink(7)); nfgenmsg.res_id, where
+ *         nf_tables puts the low 16 bits of the generation a message was made in
+ *         (set elements are dumped without NLM_F_DUMP_INTR).
  */
 #pragma once
 

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the plane relies on when it changes set elements: what is a no-op, what
+ * is refused, and that a refusal takes the whole batch back.
+ */
+#include "kernel.h"
+
+#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <string.h>
+
+#include "nl/attr.h"
+#include "nl/dump.h"
+#include "plane/nft/layout.h"
+
+#define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
+
+/* An element of `endpoints` of family ip. */
+struct key {
+	uint32_t word;
+	uint32_t slot;
+};
+
+struct data {
+	uint8_t addr[4];
+	uint16_t port;
+	uint16_t pad;
+};
+
+/* 10.0.0.<last>:80 */
+static struct data backend(uint8_t last)
+{
+	return (struct data){ .addr = { 10, 0, 0, last }, .port = htons(80) };
+}
+
+static struct key slot(uint32_t slot)
+{
+	return (struct key){ .word = nft_word(1, 0), .slot = slot };
+}
+
+struct world {
+	struct nl_sock *nl;
+	struct nl_batch *b;
+	struct nft_layout *layout;
+};
+
+static int setup(void **state)
+{
+	struct world *w = xcalloc(1, sizeof(*w));
+	const struct nft_layout_params params = { 0 };
+	struct err err;
+
+	if (kernel_fresh(NULL) != 0)
+		return -1;
+	w->nl = kernel_sock();
+	nl_batch_open(&w->b, w->nl, 0);
+	nft_layout_open(&w->layout, w->nl, IPFAM_V4);
+	if (nft_layout_load(w->layout, &err) < 0 ||
+	    nft_layout_apply(w->layout, &params, NULL, &err) < 0) {
+		print_error("%s\n", err.text);
+		return -1;
+	}
+	*state = w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	nft_layout_close(w->layout);
+	nl_batch_close(w->b);
+	nl_sock_close(w->nl);
+	free(w);
+	return 0;
+}
+
+static void add(struct world *w, uint16_t flags, uint32_t at, uint8_t last)
+{
+	struct nlmsghdr *h = kernel_msg(w->b, NFT_MSG_NEWSETELEM, NLM_F_CREATE | flags, NULL);
+	struct nlattr *list = kernel_elems(h, nft_layout_table(w->layout), "endpoints");
+	struct data d = backend(last);
+	struct key k = slot(at);
+
+	kernel_elem(h, &k, sizeof(k), &d, sizeof(d));
+	mnl_attr_nest_end(h, list);
+}
+
+static void del(struct world *w, uint32_t at)
+{
+	struct nlmsghdr *h = kernel_msg(w->b, NFT_MSG_DELSETELEM, 0, NULL);
+	struct nlattr *list = kernel_elems(h, nft_layout_table(w->layout), "endpoints");
+	struct key k = slot(at);
+
+	kernel_elem(h, &k, sizeof(k), NULL, 0);
+	mnl_attr_nest_end(h, list);
+}
+
+/* What the kernel holds in slots 0..: the last byte of each address, 0 = nothing. */
+struct held {
+	uint8_t last[512];
+	size_t n;
+};
+
+static int held_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
+	struct held *held = arg;
+
+	nl_attr_table(tb, NFTA_SET_ELEM_LIST_MAX, h, sizeof(struct nfgenmsg));
+	nl_attr_for_each (e, tb[NFTA_SET_ELEM_LIST_ELEMENTS]) {
+		const struct nlattr *el[NFTA_SET_ELEM_MAX + 1], *k[NFTA_DATA_MAX + 1];
+		const struct nlattr *d[NFTA_DATA_MAX + 1];
+		const struct key *key;
+		const struct data *data;
+
+		nl_attr_nest(el, NFTA_SET_ELEM_MAX, e);
+		nl_attr_nest(k, NFTA_DATA_MAX, el[NFTA_SET_ELEM_KEY]);
+		nl_attr_nest(d, NFTA_DATA_MAX, el[NFTA_SET_ELEM_DATA]);
+		key = nl_attr_bytes(k[NFTA_DATA_VALUE], sizeof(*key));
+		data = nl_attr_bytes(d[NFTA_DATA_VALUE], sizeof(*data));
+		assert_non_null(key);
+		assert_non_null(data);
+		assert_true(key->slot < ARRAY_SIZE(held->last));
+		held->last[key->slot] = data->addr[3];
+		held->n++;
+	}
+	return 0;
+}
+
+/* Read slots first..first+n-1 by key, in one message. */
+static int read_keys(struct world *w, uint32_t first, uint32_t n, struct held *held,
+		     struct nl_bad *bad, size_t *offset_of_last)
+{
+	static char buf[65536];
+	struct nlmsghdr *h =
+		nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETSETELEM), NFPROTO_IPV4);
+	struct nlattr *list = kernel_elems(h, nft_layout_table(w->layout), "endpoints");
+
+	*held = (struct held){ 0 };
+	for (uint32_t i = first; i < first + n; i++) {
+		struct key k = slot(i);
+
+		if (offset_of_last != NULL)
+			*offset_of_last = h->nlmsg_len;
+		kernel_elem(h, &k, sizeof(k), NULL, 0);
+	}
+	mnl_attr_nest_end(h, list);
+	return nl_query(w->nl, h, &(struct nl_reader){ .message = held_message, .arg = held }, bad,
+			NULL);
+}
+
+/* The last byte of the backend in `at`; 0 = none. */
+static uint8_t held_at(struct world *w, uint32_t at)
+{
+	struct held held;
+	int r = read_keys(w, at, 1, &held, NULL, NULL);
+
+	assert_true(r == 0 || r == -ENOENT);
+	return held.last[at];
+}
+
+static void test_add_again(void **state)
+{
+	struct world *w = *state;
+
+	add(w, NLM_F_EXCL, 0, 1);
+	assert_int_equal(kernel_commit(w->b), 0);
+	add(w, 0, 0, 1);
+	FACT(kernel_commit(w->b) == 0, "adding an element again without EXCL is refused\n");
+	add(w, NLM_F_EXCL, 0, 1);
+	FACT(kernel_commit(w->b) == -EEXIST, "adding an element again with EXCL is accepted\n");
+	assert_int_equal(held_at(w, 0), 1);
+}
+
+static void test_no_replace(void **state)
+{
+	struct world *w = *state;
+
+	add(w, NLM_F_EXCL, 0, 1);
+	assert_int_equal(kernel_commit(w->b), 0);
+	add(w, 0, 5, 5);
+	add(w, 0, 0, 2);
+	FACT(kernel_commit(w->b) == -EEXIST, "other data for a key that exists is accepted\n");
+	FACT(held_at(w, 0) == 1 && held_at(w, 5) == 0, "a refused batch leaves something behind\n");
+}
+
+static void test_replace(void **state)
+{
+	struct world *w = *state;
+	uint32_t genid = kernel_genid(w->nl);
+
+	add(w, NLM_F_EXCL, 0, 1);
+	assert_int_equal(kernel_commit(w->b), 0);
+	del(w, 0);
+	add(w, NLM_F_EXCL, 0, 2);
+	FACT(kernel_commit(w->b) == 0, "delete and add of one key in one batch is refused\n");
+	assert_int_equal(held_at(w, 0), 2);
+	del(w, 0);
+	add(w, NLM_F_EXCL, 0, 3);
+	del(w, 0);
+	add(w, NLM_F_EXCL, 0, 4);
+	FACT(kernel_commit(w->b) == 0, "delete, add, delete, add in one batch is refused\n");
+	assert_int_equal(held_at(w, 0), 4);
+	add(w, NLM_F_EXCL, 1, 1);
+	del(w, 1);
+	FACT(kernel_commit(w->b) == 0, "add and delete of one key in one batch is refused\n");
+	assert_int_equal(held_at(w, 1), 0);
+	FACT(kernel_genid(w->nl) == genid + 4, "4 commits raised the generation by %u\n",
+	     kernel_genid(w->nl) - genid);
+}
+
+static void test_delete_missing(void **state)
+{
+	struct world *w = *state;
+
+	add(w, NLM_F_EXCL, 0, 1);
+	assert_int_equal(kernel_commit(w->b), 0);
+	add(w, NLM_F_EXCL, 1, 1);
+	del(w, 7);
+	FACT(kernel_commit(w->b) == -ENOENT, "deleting what is not there is accepted\n");
+	assert_int_equal(held_at(w, 1), 0);
+	del(w, 0);
+	del(w, 0);
+	FACT(kernel_commit(w->b) == -ENOENT, "deleting an element twice is accepted\n");
+	FACT(held_at(w, 0) == 1, "a refused batch deleted an element\n");
+}
+
+/* Adoption reads slots by key: many in one question, in the order asked. */
+static void test_read_by_key(void **state)
+{
+	struct world *w = *state;
+	struct nl_bad bad;
+	struct held held;
+	size_t last;
+	const uint32_t n = 500;
+
+	for (uint32_t i = 0; i < n; i++)
+		add(w, NLM_F_EXCL, i, (uint8_t)(i % 250 + 1));
+	assert_int_equal(kernel_commit(w->b), 0);
+	assert_int_equal(read_keys(w, 0, n, &held, &bad, NULL), 0);
+	FACT(held.n == n, "%zu of %u keys were answered\n", held.n, n);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(held.last[i], i % 250 + 1);
+
+	/* What stands before a key that is missing is still answered. */
+	assert_int_equal(read_keys(w, n - 10, 11, &held, &bad, &last), -ENOENT);
+	FACT(held.n == 10, "%zu of 10 keys before a missing one were answered\n", held.n);
+	print_message("    a missing key is %spointed at\n", bad.has_offset ? "" : "not ");
+	if (bad.has_offset)
+		assert_int_equal(bad.offset, last);
+}
+
+static int verdict_add(struct world *w, const char *map, uint32_t kind, int32_t code,
+		       const char *chain)
+{
+	struct nlmsghdr *h = kernel_msg(w->b, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, NULL);
+	struct nlattr *list = kernel_elems(h, nft_layout_table(w->layout), map);
+	struct nlattr *e = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
+	struct nlattr *n = mnl_attr_nest_start(h, NFTA_SET_ELEM_KEY);
+
+	mnl_attr_put(h, NFTA_DATA_VALUE, sizeof(kind), &kind);
+	mnl_attr_nest_end(h, n);
+	n = mnl_attr_nest_start(h, NFTA_SET_ELEM_DATA);
+	struct nlattr *v = mnl_attr_nest_start(h, NFTA_DATA_VERDICT);
+	mnl_attr_put_u32(h, NFTA_VERDICT_CODE, htonl((uint32_t)code));
+	mnl_attr_put_strz(h, NFTA_VERDICT_CHAIN, chain);
+	mnl_attr_nest_end(h, v);
+	mnl_attr_nest_end(h, n);
+	mnl_attr_nest_end(h, e);
+	mnl_attr_nest_end(h, list);
+	return kernel_commit(w->b);
+}
+
+/* Why there are three verdict maps. */
+static void test_loops_are_refused(void **state)
+{
+	struct world *w = *state;
+	int r = verdict_add(w, "leaves", 0x777, NFT_GOTO, "xl");
+
+	FACT(r == -ELOOP || r == -EMLINK, "leaves -> xl -> leaves is answered with %d\n", r);
+	r = verdict_add(w, "kinds_x", 0x777, NFT_JUMP, "fw");
+	FACT(r == -ELOOP || r == -EMLINK, "kinds_x -> fw -> kinds_x is answered with %d\n", r);
+	FACT(verdict_add(w, "kinds", 0x777, NFT_JUMP, "nowhere") == -ENOENT,
+	     "a verdict may lead to a chain that does not exist\n");
+	assert_int_equal(verdict_add(w, "kinds", 0x777, NFT_JUMP, "p1"), 0);
+}
+
+/* Overlapping source ranges must be merged by us. */
+static void test_ranges_must_not_overlap(void **state)
+{
+	struct world *w = *state;
+	static const uint8_t ranges[][2][4] = {
+		{ { 10, 0, 0, 0 }, { 10, 255, 255, 255 } },
+		{ { 10, 1, 0, 0 }, { 10, 1, 255, 255 } },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++) {
+		struct nlmsghdr *h =
+			kernel_msg(w->b, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, NULL);
+		struct nlattr *list = kernel_elems(h, nft_layout_table(w->layout), "fw_ranges");
+		struct nlattr *e = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
+
+		for (int end = 0; end < 2; end++) {
+			struct nlattr *n = mnl_attr_nest_start(h, end ? NFTA_SET_ELEM_KEY_END
+								      : NFTA_SET_ELEM_KEY);
+			uint8_t key[8] = { 0, 0, 0x10, 0 }; /* pool 1, network order */
+
+			memcpy(key + 4, ranges[i][end], 4);
+			mnl_attr_put(h, NFTA_DATA_VALUE, sizeof(key), key);
+			mnl_attr_nest_end(h, n);
+		}
+		mnl_attr_nest_end(h, e);
+		mnl_attr_nest_end(h, list);
+	}
+	FACT(kernel_commit(w->b) < 0, "overlapping source ranges are accepted\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_add_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_replace, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_replace, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_delete_missing, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_read_by_key, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_loops_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ranges_must_not_overlap, setup, teardown),
+	};
+	int r = kernel_enter();
+
+	return r != 0 ? r : cmocka_run_group_tests_name("kernel elements", tests, NULL, NULL);
+}
