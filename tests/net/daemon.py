@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """vipd running in a lab's node, fed from a folder of manifests, and what its kernel holds."""
+import http.client
 import json
 import os
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -169,20 +171,27 @@ class Vipd:
             raise AssertionError("vipctl %s: %d: %s" % (" ".join(args), r.returncode, r.stderr))
         return r.stdout
 
-    def status(self):
-        """The daemon's own account as a dict; {} while it does not answer."""
-        out = self.ctl("status", "-o", "json", check=False)
+    def get(self, path):
+        """An answer of the control socket, as vipctl would get it; {} while there is none."""
+        conn = http.client.HTTPConnection("localhost", timeout=5)
+        conn.sock = socket.socket(socket.AF_UNIX)
+        conn.sock.settimeout(5)
         try:
-            return json.loads(out)
-        except ValueError:
+            conn.sock.connect(self.socket)
+            conn.request("GET", path)
+            return json.loads(conn.getresponse().read())
+        except (OSError, ValueError, http.client.HTTPException):
             return {}
+        finally:
+            conn.close()
+
+    def status(self):
+        """The daemon's own account of itself."""
+        return self.get("/v1/status")
 
     def is_settled(self):
         s = self.status()
-        return bool(s) and s.get("state") == "running" and not s.get("pending")
-
-    def services(self):
-        return json.loads(self.ctl("svc", "-o", "json"))
+        return s.get("state") == "running" and s["owed"]["services"] == 0
 
     # ---- objects ----
 
@@ -212,7 +221,7 @@ class Vipd:
             port = struct.pack(">H", self.serial) + b"\0\0"
             held = [key for key, _, _, _ in self.elements(fam, "frontends")
                     if key[-4:] == port and key.startswith(
-                        lab_.socket.inet_pton(lab_.af(MARKER_IP[fam]), MARKER_IP[fam]))]
+                        socket.inet_pton(lab_.af(MARKER_IP[fam]), MARKER_IP[fam]))]
             if not held:
                 return False
         return True
