@@ -59,7 +59,10 @@ class Item:
     @property
     def pb(self):
         if self._pb is None:
-            self._pb = wire.encode(self.kind.message, self.obj)
+            try:
+                self._pb = wire.encode(self.kind.message, self.obj)
+            except (TypeError, ValueError, AttributeError, wire.WireError):
+                self._pb = wire.encode_what_fits(self.kind.message, self.obj)
         return self._pb
 
     @property

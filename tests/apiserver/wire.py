@@ -159,8 +159,8 @@ _SCALAR = {
 }
 
 
-def encode(message, obj):
-    """Protobuf bytes of an object."""
+def encode(message, obj, extra=b""):
+    """Protobuf bytes of an object. `extra` is put at the end of every message in it."""
     out = []
     for name, tag, scalar, sub, repeated, optional, whole in _plan(message):
         value = obj.get(name)
@@ -171,7 +171,7 @@ def encode(message, obj):
             for v in value or ():
                 out.append(tag)
                 if sub:
-                    data = encode(sub, v)
+                    data = encode(sub, v, extra)
                     out.append(varint(len(data)))
                     out.append(data)
                 else:
@@ -180,13 +180,36 @@ def encode(message, obj):
             continue
         elif sub:
             out.append(tag)
-            data = encode(sub, value or {})
+            data = encode(sub, value or {}, extra)
             out.append(varint(len(data)))
             out.append(data)
         else:
             out.append(tag)
             out.append(scalar(value))
+    out.append(extra)
     return b"".join(out)
+
+
+def encode_what_fits(message, obj):
+    """encode() of an object that may hold values of wrong types: those are left out."""
+    good = {}
+    for f in message.fields:
+        value = obj.get(f.name) if isinstance(obj, dict) else None
+        try:
+            encode(message, {f.name: value})
+            good[f.name] = value
+        except (TypeError, ValueError, AttributeError, WireError):
+            if f.message and isinstance(value, list):
+                good[f.name] = [v for v in value if _fits(f.message, v)]
+    return encode(message, good)
+
+
+def _fits(message, obj):
+    try:
+        encode(message, obj)
+    except (TypeError, ValueError, AttributeError, WireError):
+        return False
+    return True
 
 
 def _plan(message):
