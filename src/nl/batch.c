@@ -119,7 +119,7 @@ struct nlmsghdr *nl_batch_msg(struct nl_batch *b, uint16_t type, uint16_t flags,
 	if (b->msgs.n == 0) {
 		struct nfgenmsg *g = mnl_nlmsg_get_payload(header_at(b, 0));
 
-		g->res_id = htons(NFNL_SUBSYS_ID(type));
+		g->res_id = htons((uint16_t)NFNL_SUBSYS_ID(type));
 	}
 	*vec_push(&b->msgs) = (struct msg){ .offset = at, .first_mark = b->marks.n };
 	*vec_push(&b->marks) = (struct mark){ .offset = at, .tag = tag };
