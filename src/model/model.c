@@ -77,12 +77,14 @@ static struct svc *svc_get(struct model *m, const struct name *ns, const struct 
 	list_init(&svc->dirty);
 	list_init(&svc->slices);
 	htable_insert(&m->services, &svc->node, hash);
+	list_add_tail(&m->all, &svc->all);
 	return svc;
 }
 
 static void svc_free(struct model *m, struct svc *svc)
 {
 	htable_remove(&m->services, &svc->node);
+	list_del(&svc->all);
 	name_unref(svc->ns);
 	name_unref(svc->name);
 	free(svc);
@@ -401,6 +403,14 @@ int model_put_node(struct model *m, struct node *n, uint64_t at_ns)
 	return 1; /* if not env, then eligibility (HC-08) */
 }
 
+int model_del_node(struct model *m, const struct name *name, uint64_t at_ns)
+{
+	if (m->self == NULL || m->self->name != name || m->self->is_deleting)
+		return 0;
+	m->self->is_deleting = true;
+	return 1;
+}
+
 static struct service_cidr **service_cidr_find(struct model *m, const struct name *name)
 {
 	vec_for_each (c, &m->service_cidrs)
@@ -448,6 +458,7 @@ void model_init(struct model *m)
 {
 	*m = (struct model){ 0 };
 	list_init(&m->dirty);
+	list_init(&m->all);
 }
 
 /* Generation 1 is the first: a plane that remembers 0 has seen none. */

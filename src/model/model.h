@@ -23,6 +23,7 @@
 struct svc {
 	struct hnode node; /* in model.services */
 	struct list dirty; /* in model.dirty while a sync is owed */
+	struct list all;   /* in model.all */
 	const struct name *ns;
 	const struct name *name;
 	struct service *service; /* NULL while only slices mention it */
@@ -94,6 +95,7 @@ struct model {
 	struct htable services;
 	struct htable slices;
 	struct list dirty; /* services a sync is owed, in order of first change */
+	struct list all;   /* every entry; whoever walks it piece by piece may rotate it */
 	struct node *self; /* own Node object or NULL */
 	VEC(struct service_cidr *) service_cidrs;
 	VEC(struct ip_addr)
@@ -121,6 +123,7 @@ int model_del_slice(struct model *m, const struct name *ns, const struct name *n
 /* Nodes other than our own are ignored. A deleted Node keeps its last state (IN-24) but for
  * eligibility. */
 int model_put_node(struct model *m, struct node *n, uint64_t at_ns);
+int model_del_node(struct model *m, const struct name *name, uint64_t at_ns);
 int model_put_service_cidr(struct model *m, struct service_cidr *c, uint64_t at_ns);
 int model_del_service_cidr(struct model *m, const struct name *name, uint64_t at_ns);
 /*
