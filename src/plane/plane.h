@@ -47,6 +47,19 @@ enum plane_commit_mode {
 	 * key first and send only what is needed. Used after -ESTALE.
 	 */
 	PLANE_COMMIT_VERIFY,
+	/*
+	 * The operations lead from nothing to rows that were accepted before: read
+	 * their elements by key and send what the kernel lacks or has otherwise.
+	 */
+	PLANE_COMMIT_AUDIT,
+};
+
+enum plane_check {
+	PLANE_CHECK_QUIET = 0,
+	/* Something changed, our tables stand: call env(), then audit the services. */
+	PLANE_CHECK_DOUBT = 1,
+	/* Our tables are gone or others: load again. */
+	PLANE_CHECK_LOST = 2,
 };
 
 struct plane_ops {
@@ -85,8 +98,8 @@ struct plane_ops {
 	/* End of the loaded phase: remove what nobody asked for. Errors as commit. */
 	int (*sweep)(struct plane *p, struct plane_result *res, struct err *err);
 	/*
-	 * A few times a second, microseconds: has somebody else changed our state since
-	 * our last transaction? 0 no, 1 perhaps (load again), -errno.
+	 * A few times a second, microseconds: has somebody else changed the ruleset
+	 * since our last transaction? enum plane_check, or -errno.
 	 */
 	int (*check)(struct plane *p, struct err *err);
 	/*

@@ -24,6 +24,11 @@
 #define RETRY_MIN_NS (100 * NSEC_PER_MSEC)
 #define RETRY_MAX_NS (30 * NSEC_PER_SEC)
 #define LOAD_RETRY_MAX_NS (5 * NSEC_PER_SEC)
+/* An audit looks at this many services a step, and rests four times as long as it worked. */
+#define AUDIT_SERVICES 32
+#define AUDIT_REST 4
+/* Somebody who changes rules all the time does not keep us auditing all the time. */
+#define AUDIT_GAP_NS (10 * NSEC_PER_SEC)
 
 /* One service of the transaction in the making. */
 struct item {
@@ -43,6 +48,14 @@ struct sync {
 	struct sync_stats stats;
 	enum sync_state state;
 	bool is_load_wanted;
+	bool is_env_owed;
+	struct {
+		bool is_wanted;
+		size_t left; /* services of the pass under way */
+		uint64_t writes;
+		uint64_t begin_ns;
+		uint64_t next_ns; /* next step, or the earliest begin of the next pass */
+	} audit;
 	uint32_t load_no;
 	uint32_t load_failures;
 	uint64_t load_writes; /* stats.writes when the load began */
@@ -509,6 +522,7 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 	s->load_begin_ns = now_ns();
 	s->load_writes = s->stats.writes;
 	s->is_load_wanted = false;
+	s->is_env_owed = false;
 	r = s->plane->ops->load(s->plane, &err);
 	if (r == 0)
 		r = env_update(s, &err);
@@ -551,6 +565,8 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	s->stats.last_ok_ns = now_ns();
 	s->next_check_ns = now + s->config.check_period_ns;
 	s->next_audit_ns = now + s->config.audit_period_ns;
+	s->audit.is_wanted = false; /* this was one */
+	s->audit.left = 0;
 	return SYNC_NOW;
 }
 
@@ -581,28 +597,113 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 	return SYNC_NOW;
 }
 
-/* Nothing is dirty: the looks and ticks that are due. Returns SYNC_NOW when a load is wanted. */
+/* --- audit --- */
+
+/* The next few services as if nothing were held; a service that is owed a sync is left to it. */
+static void audit_collect(struct sync *s)
+{
+	struct list *all = &s->model->all;
+
+	vec_clear(&s->ops.ops);
+	for (int i = 0; i < AUDIT_SERVICES && s->audit.left > 0 && !list_is_empty(all); i++) {
+		struct svc *svc = list_entry(all->next, struct svc, all);
+
+		list_del(&svc->all);
+		list_add_tail(all, &svc->all);
+		s->audit.left--;
+		if (svc->rows != NULL && !list_is_linked(&svc->dirty))
+			plan_diff(&s->ops, svc, NULL, svc->rows);
+	}
+}
+
+static void audit_end(struct sync *s, uint64_t now)
+{
+	uint64_t took = now_ns() - s->audit.begin_ns;
+
+	s->stats.audits++;
+	s->stats.repairs += s->audit.writes;
+	if (s->audit.writes > 0)
+		log_notice(LOG_AREA_SYNC,
+			   "repaired what somebody else changed: %" PRIu64
+			   " kernel operations, %" PRIu64 " ms",
+			   s->audit.writes, took / NSEC_PER_MSEC);
+	s->next_audit_ns = now + s->config.audit_period_ns;
+	s->audit.next_ns = now + AUDIT_GAP_NS;
+}
+
+static uint64_t step_audit(struct sync *s, uint64_t now)
+{
+	struct plane_result res = { 0 };
+	struct err err = { 0 };
+	uint64_t begin = now_ns();
+	int r = 0;
+
+	if (s->audit.left == 0) {
+		s->audit.is_wanted = false;
+		s->audit.left = s->model->services.count;
+		s->audit.begin_ns = begin;
+		s->audit.writes = 0;
+	}
+	audit_collect(s);
+	if (s->ops.ops.n > 0)
+		r = s->plane->ops->commit(s->plane, s->ops.ops.v, s->ops.ops.n, PLANE_COMMIT_AUDIT,
+					  &res, &err);
+	result_note(s, &res);
+	s->audit.writes += res.n_writes;
+	if (r == -EBUSY || r == -ENOTRECOVERABLE)
+		return load_failed(s, &err, now);
+	if (r < 0) { /* changed under our hands, or refused: once more later */
+		error_note(s, &err, now);
+		log_warn(LOG_AREA_SYNC, "audit: %s", err.text);
+		s->audit.is_wanted = true;
+	}
+	s->audit.next_ns = now + AUDIT_REST * (now_ns() - begin);
+	if (s->audit.left == 0)
+		audit_end(s, now);
+	return SYNC_NOW;
+}
+
+static int look(struct sync *s, uint64_t now)
+{
+	struct err err = { 0 };
+	int r = s->plane->ops->check(s->plane, &err);
+
+	if (r == PLANE_CHECK_DOUBT) {
+		s->stats.doubts++;
+		s->is_env_owed = true;
+		s->audit.is_wanted = true;
+		log_debug(LOG_AREA_SYNC, "somebody else changed the ruleset, comparing");
+	} else if (r == PLANE_CHECK_LOST) {
+		s->is_load_wanted = true;
+		log_notice(LOG_AREA_SYNC,
+			   "our tables were taken away or replaced by somebody else");
+	} else if (r < 0) {
+		error_note(s, &err, now);
+	}
+	return r;
+}
+
+/* Nothing is dirty: looks, audits and ticks that are due. Returns when the next one is. */
 static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 {
 	const struct plane_ops *ops = s->plane->ops;
-	struct err err = { 0 };
-	int r;
 
-	if (s->config.audit_period_ns != 0) {
-		if (now >= s->next_audit_ns)
-			s->is_load_wanted = true;
-		next = MIN(next, s->next_audit_ns);
-	}
 	if (s->config.check_period_ns != 0) {
 		if (now >= s->next_check_ns) {
 			s->next_check_ns = now + s->config.check_period_ns;
-			r = ops->check(s->plane, &err);
-			if (r > 0)
-				s->is_load_wanted = true;
-			else if (r < 0)
-				error_note(s, &err, now);
+			if (look(s, now) > 0)
+				return SYNC_NOW;
 		}
 		next = MIN(next, s->next_check_ns);
+	}
+	if (s->config.audit_period_ns != 0) {
+		s->audit.is_wanted |= now >= s->next_audit_ns;
+		next = MIN(next, MAX(s->next_audit_ns, now + 1));
+	}
+	if (s->audit.is_wanted || s->audit.left > 0) {
+		if (now >= s->audit.next_ns)
+			return step_audit(s, now);
+		next = MIN(next, s->audit.next_ns);
 	}
 	if (ops->tick != NULL) {
 		if (now >= s->next_tick_ns) {
@@ -611,10 +712,6 @@ static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 				s->next_tick_ns = now + 60 * NSEC_PER_SEC;
 		}
 		next = MIN(next, s->next_tick_ns);
-	}
-	if (s->is_load_wanted) {
-		s->state = SYNC_LOADING;
-		return SYNC_NOW;
 	}
 	return next;
 }
@@ -625,6 +722,7 @@ static uint64_t step_env(struct sync *s, uint64_t now)
 	int r = env_update(s, &err);
 
 	if (r == 0) {
+		s->is_env_owed = false;
 		s->env_failures = 0;
 		return SYNC_NOW;
 	}
@@ -646,7 +744,11 @@ uint64_t sync_step(struct sync *s, uint64_t now)
 		return s->not_before_ns;
 	if (s->state == SYNC_LOADING)
 		return step_load(s, now);
-	if (s->env_done != s->model->env_generation)
+	if (s->is_load_wanted) {
+		s->state = SYNC_LOADING;
+		return step_load(s, now);
+	}
+	if (s->is_env_owed || s->env_done != s->model->env_generation)
 		return step_env(s, now);
 	next = failures_requeue(s, now);
 	if (!list_is_empty(&s->model->dirty))
@@ -667,7 +769,13 @@ size_t sync_settle(struct sync *s, uint64_t now)
 
 void sync_audit(struct sync *s)
 {
-	s->is_load_wanted = true;
+	s->audit.is_wanted = true;
+}
+
+void sync_reload(struct sync *s)
+{
+	if (s->state != SYNC_WAITING)
+		s->is_load_wanted = true;
 }
 
 void sync_sources_ready(struct sync *s)

@@ -50,7 +50,9 @@ struct sync_stats {
 	uint64_t writes;   /* kernel operations acknowledged */
 	uint64_t batches;
 	uint64_t refused;
-	uint64_t loads;         /* adoptions and audits */
+	uint64_t loads;         /* adoptions, and readings after trouble */
+	uint64_t audits;        /* passes over all services */
+	uint64_t doubts;        /* times somebody else changed the ruleset */
 	uint64_t repairs;       /* writes made by audits after the first adoption */
 	uint64_t first_sync_ns; /* how long the first adoption took; 0 = not yet */
 	uint64_t last_ok_ns;    /* now_ns() of the last step that left nothing owed */
@@ -90,8 +92,13 @@ void sync_sources_ready(struct sync *s);
 uint64_t sync_step(struct sync *s, uint64_t now);
 /* Steps until nothing is due at `now`; for tests and benchmarks. Returns number of steps. */
 size_t sync_settle(struct sync *s, uint64_t now);
-/* Read the kernel again and repair, at the next step. */
+/*
+ * Compare every service with the kernel, a few at a time, and repair. A pass takes a
+ * fifth of the loop's time at most and is never in the way of a change.
+ */
 void sync_audit(struct sync *s);
+/* Read the kernel as at the start, at the next step. */
+void sync_reload(struct sync *s);
 
 enum sync_state sync_state_get(const struct sync *s);
 const struct sync_stats *sync_stats_get(const struct sync *s);

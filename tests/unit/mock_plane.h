@@ -33,6 +33,7 @@ struct mock_plane {
 	VEC(struct mock_slot) slots;
 	VEC(struct mock_frontend) frontends;
 	bool is_loaded_phase;
+	bool is_comparing; /* what is there already is looked at, not refused */
 	size_t n_writes;
 	size_t n_commits;
 	size_t n_loads;
@@ -92,7 +93,7 @@ static inline int mock_slot_add(struct mock_plane *m, const struct plan_op *op)
 {
 	struct mock_slot *have = mock_slot_find(m, op->pool->fam, op->pool->id, op->slot);
 
-	if (have != NULL && m->is_loaded_phase) {
+	if (have != NULL && m->is_comparing) {
 		have->is_wanted = true;
 		if (memcmp(&have->b, op->backend, sizeof(have->b)) == 0)
 			return 0;
@@ -122,7 +123,7 @@ static inline int mock_frontend_put(struct mock_plane *m, const struct plan_op *
 {
 	struct mock_frontend *have = mock_frontend_find(m, op->frontend);
 
-	if (have != NULL && m->is_loaded_phase) {
+	if (have != NULL && m->is_comparing) {
 		have->is_wanted = true;
 		if (memcmp(&have->f, op->frontend, sizeof(have->f)) == 0)
 			return 0;
@@ -194,6 +195,7 @@ static inline int mock_commit(struct plane *p, const struct plan_op *ops, size_t
 
 	if (r < 0)
 		return r;
+	m->is_comparing = m->is_loaded_phase || mode == PLANE_COMMIT_AUDIT;
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = mock_apply_dels(m, &ops[i]);
 	for (size_t i = 0; r == 0 && i < n; i++)
@@ -275,7 +277,7 @@ static inline int mock_sweep(struct plane *p, struct plane_result *res, struct e
 
 static inline int mock_check(struct plane *p, struct err *err)
 {
-	return mock_of(p)->check_answer;
+	return mock_take(&mock_of(p)->check_answer);
 }
 
 static const struct plane_ops mock_plane_ops = {

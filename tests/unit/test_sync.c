@@ -260,21 +260,52 @@ static void test_stale(void **state)
 	world_fini(&w);
 }
 
-/* check() says that somebody meddled: read, compare, repair. */
+/* check() says that somebody meddled: compare service by service, or read all again; repair. */
 static void test_drift(void **state)
 {
+	static const int answers[] = { PLANE_CHECK_DOUBT, PLANE_CHECK_LOST };
+
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+		struct world w;
+		size_t loads;
+
+		world_init(&w);
+		log_level_set_all(LOG_LEVEL_ERR);
+		some_services(&w, 40);
+		sync_sources_ready(w.s);
+		sync_settle(w.s, T0);
+		loads = w.k.n_loads;
+		vec_clear(&w.k.slots);
+		w.k.check_answer = answers[i];
+		for (int k = 0; k < 4; k++)
+			sync_settle(w.s, T0 + (uint64_t)(20 + k) * NSEC_PER_SEC);
+		assert_int_equal(w.k.slots.n, 80);
+		assert_int_equal(sync_stats_get(w.s)->repairs, 80);
+		assert_int_equal(w.k.n_loads - loads, answers[i] == PLANE_CHECK_LOST);
+		log_level_set_all(LOG_LEVEL_NOTICE);
+		world_fini(&w);
+	}
+}
+
+/* The audit of every now and then finds what no check shows, and changes nothing else. */
+static void test_audit(void **state)
+{
 	struct world w;
+	size_t writes;
 
 	world_init(&w);
 	log_level_set_all(LOG_LEVEL_ERR);
-	some_services(&w, 4);
+	some_services(&w, 40);
 	sync_sources_ready(w.s);
 	sync_settle(w.s, T0);
-	vec_clear(&w.k.slots);
-	w.k.check_answer = 1;
-	sync_settle(w.s, T0 + NSEC_PER_SEC);
-	assert_int_equal(w.k.slots.n, 8);
-	assert_int_equal(sync_stats_get(w.s)->repairs, 8);
+	writes = w.k.n_writes;
+	mock_remove(&w.k.frontends, &w.k.frontends.v[7]);
+	sync_audit(w.s);
+	for (int k = 0; k < 4; k++)
+		sync_settle(w.s, T0 + (uint64_t)(20 + k) * NSEC_PER_SEC);
+	assert_int_equal(w.k.n_writes, writes + 1);
+	assert_int_equal(w.k.frontends.n, 40);
+	assert_int_equal(sync_stats_get(w.s)->audits, 1);
 	log_level_set_all(LOG_LEVEL_NOTICE);
 	world_fini(&w);
 }
@@ -377,6 +408,7 @@ int main(void)
 		cmocka_unit_test(test_load_fails),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_drift),
+		cmocka_unit_test(test_audit),
 		cmocka_unit_test(test_one_owner),
 		cmocka_unit_test(test_random),
 	};

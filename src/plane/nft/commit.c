@@ -139,14 +139,16 @@ static int settle(struct nft_plane *p, enum plane_commit_mode mode, struct err *
 	int r = 0;
 
 	vec_for_each (ch, &p->changes.v) {
+		if (mode == PLANE_COMMIT_AUDIT)
+			ch->delta = 0; /* counted when it was accepted */
 		if (ch->is_counted)
 			settle_counted(p, ch);
-		if (mode == PLANE_COMMIT_VERIFY)
+		if (mode != PLANE_COMMIT_NORMAL)
 			ch->needs_look = true;
 		else if (p->loaded != NULL)
 			settle_loaded(p, ch);
 	}
-	if (mode == PLANE_COMMIT_VERIFY || p->loaded != NULL)
+	if (mode != PLANE_COMMIT_NORMAL || p->loaded != NULL)
 		r = nft_changes_look(p, err);
 	vec_for_each (ch, &p->changes.v)
 		keep_counted(p, ch);

@@ -314,6 +314,21 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 
 /* --- check --- */
 
+/* The layout is read again: env() then repairs what is not as it should be. */
+static int check_layout(struct nft_plane *p, enum ipfam fam, struct err *err)
+{
+	uint64_t handle = nft_layout_handle(p->layout[fam]);
+	int r = nft_layout_load(p->layout[fam], err);
+
+	memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
+	if (r < 0)
+		return r;
+	if (nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD ||
+	    nft_layout_handle(p->layout[fam]) != handle)
+		return PLANE_CHECK_LOST;
+	return PLANE_CHECK_DOUBT;
+}
+
 static int plane_check(struct plane *plane, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
@@ -324,9 +339,17 @@ static int plane_check(struct plane *plane, struct err *err)
 	if (r < 0)
 		return r;
 	if (p->is_genid_known && genid == p->genid)
-		return 0;
+		return PLANE_CHECK_QUIET;
 	p->n_foreign++;
-	return 1;
+	r = check_layout(p, IPFAM_V4, err);
+	if (r == PLANE_CHECK_DOUBT)
+		r = check_layout(p, IPFAM_V6, err);
+	if (r < 0)
+		return r;
+	p->genid = genid;
+	p->is_genid_known = true;
+	p->has_env = false;
+	return r;
 }
 
 /* --- tick --- */

@@ -145,7 +145,7 @@ static int read_addrs(struct host *h, struct err *err)
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct host *h = arg;
-	char buf[NL_RECV_MAX / 4];
+	char buf[4096]; /* longer ones come back as -EMSGSIZE */
 	struct err err;
 	ssize_t n;
 	int r;
