@@ -208,6 +208,8 @@ static void item_accept(struct sync *s, struct item *it)
 {
 	uint64_t since = it->svc->dirty_since_ns;
 
+	if (s->config.accepted != NULL)
+		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows);
 	plan_rows_accept(s->plan, it->svc, TAKE(it->rows));
 	it->svc->adopted_load = s->load_no;
 	failure_clear(s, it->svc);

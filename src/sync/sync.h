@@ -74,6 +74,14 @@ struct sync_config {
 	uint64_t audit_period_ns; /* 0 = never */
 	uint64_t check_period_ns; /* generation id look; 0 = never */
 	size_t batch_ops;         /* operations a transaction, cut between services; 0 = default */
+	/*
+	 * The kernel took what `svc` shall hold: `new` in place of `old`, NULL is nothing.
+	 * Called once a service and transaction, before `old` is freed; the model still says
+	 * what `new` was made of. May be NULL. Must not change the model.
+	 */
+	void (*accepted)(void *arg, const struct svc *svc, const struct plan_rows *old,
+			 const struct plan_rows *new);
+	void *accepted_arg;
 };
 
 struct sync;

@@ -310,6 +310,53 @@ static void test_audit(void **state)
 	world_fini(&w);
 }
 
+struct told {
+	size_t n;
+	bool had_rows;
+	bool has_rows;
+};
+
+static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
+			const struct plan_rows *new)
+{
+	struct told *t = arg;
+
+	assert_ptr_equal(svc->rows, old);
+	t->n++;
+	t->had_rows = old != NULL;
+	t->has_rows = new != NULL;
+}
+
+/* Whoever listens hears what the kernel took, and nothing that it refused. */
+static void test_accepted(void **state)
+{
+	struct told told = { 0 };
+	struct sync_config config = { .accepted = on_accepted, .accepted_arg = &told };
+	struct world w;
+
+	world_init(&w);
+	sync_close(w.s);
+	sync_open(&w.s, &w.m, &w.p, &w.k.plane, &config);
+	log_level_set_all(LOG_LEVEL_ERR);
+	some_services(&w, 1);
+	refuse(&w, "s0", true);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	assert_int_equal(told.n, 0);
+	refuse(&w, NULL, false);
+	sync_settle(w.s, T0 + NSEC_PER_SEC);
+	assert_int_equal(told.n, 1);
+	assert_false(told.had_rows);
+	assert_true(told.has_rows);
+	drop_service(&w.m, "shop/s0");
+	sync_settle(w.s, T0 + 2 * NSEC_PER_SEC);
+	assert_int_equal(told.n, 2);
+	assert_true(told.had_rows);
+	assert_false(told.has_rows);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
 static void with_external_ip(struct world *w, const char *key, const char *ip, int64_t created)
 {
 	struct service *s = make_service_object(key, ip, NULL, "http:TCP:80");
@@ -409,6 +456,7 @@ int main(void)
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_drift),
 		cmocka_unit_test(test_audit),
+		cmocka_unit_test(test_accepted),
 		cmocka_unit_test(test_one_owner),
 		cmocka_unit_test(test_random),
 	};
