@@ -3,6 +3,7 @@
 #include "serve/view.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -275,12 +276,36 @@ static void view_source(struct jsonw *w, const struct serve_source_info *source,
 	jsonw_end(w);
 }
 
-static void problem(struct jsonw *w, uint64_t n, const char *one, const char *many)
+/* `kind` says where in the status more is told; `text` is for people. */
+static void problem(struct jsonw *w, const char *kind, const char *text)
 {
-	if (n == 1)
-		jsonw_printf(w, NULL, "1 %s", one);
-	else if (n > 1)
-		jsonw_printf(w, NULL, "%" PRIu64 " %s", n, many);
+	jsonw_object(w, NULL);
+	jsonw_text(w, "kind", kind);
+	jsonw_text(w, "text", text);
+	jsonw_end(w);
+}
+
+static void problem_count(struct jsonw *w, const char *kind, uint64_t n, const char *one,
+			  const char *many)
+{
+	char text[128];
+
+	if (n == 0)
+		return;
+	(void)snprintf(text, sizeof(text), "%" PRIu64 " %s", n, n == 1 ? one : many);
+	problem(w, kind, text);
+}
+
+static void problem_load(struct jsonw *w, const struct sync *sync)
+{
+	struct str text = { 0 };
+
+	if (sync_state_get(sync) != SYNC_LOADING || sync_stats_get(sync)->last_error_ns == 0)
+		return;
+	str_printf(&text, "the kernel's state cannot be read: %s",
+		   sync_stats_get(sync)->last_error);
+	problem(w, "kernel", text.text);
+	str_fini(&text);
 }
 
 static void view_problems(struct jsonw *w, const struct serve_context *ctx,
@@ -289,18 +314,17 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 	const struct model *m = ctx->model;
 
 	jsonw_array(w, "problems");
-	problem(w, ctx->sync ? sync_failure_count(ctx->sync) : 0,
-		"service is refused by the kernel", "services are refused by the kernel");
-	problem(w, MAX(source->n_errors, source->errors.n), "object cannot be read",
-		"objects cannot be read");
-	problem(w, ctx->plan->n_conflicts, "address and port is wanted by more than one service",
-		"addresses and ports are wanted by more than one service");
-	if (ctx->sync != NULL && sync_state_get(ctx->sync) == SYNC_LOADING &&
-	    sync_stats_get(ctx->sync)->last_error_ns != 0)
-		jsonw_printf(w, NULL, "the kernel's state cannot be read: %s",
-			     sync_stats_get(ctx->sync)->last_error);
+	problem_count(w, "refused", ctx->sync ? sync_failure_count(ctx->sync) : 0,
+		      "service is refused by the kernel", "services are refused by the kernel");
+	problem_count(w, "source", MAX(source->n_errors, source->errors.n), "object cannot be read",
+		      "objects cannot be read");
+	problem_count(w, "conflicts", ctx->plan->n_conflicts,
+		      "address and port is wanted by more than one service",
+		      "addresses and ports are wanted by more than one service");
+	if (ctx->sync != NULL)
+		problem_load(w, ctx->sync);
 	if (m->config.node_name == NULL || m->config.node_name->len == 0)
-		jsonw_text(w, NULL, "the node's name is unknown: no endpoint counts as local");
+		problem(w, "node", "the node's name is unknown: no endpoint counts as local");
 	jsonw_end(w);
 }
 

@@ -325,7 +325,7 @@ static void test_conflict(void **state)
 	json_decref(p);
 	st = status(&w, T0);
 	assert_int_equal(int_at(st, "counts.conflicts"), 1);
-	assert_string_equal(text_at(st, "problems.0"),
+	assert_string_equal(text_at(st, "problems.0.text"),
 			    "1 address and port is wanted by more than one service");
 	json_decref(st);
 	serve_world_fini(&w);
@@ -362,7 +362,7 @@ static void test_refused(void **state)
 	assert_int_equal(int_at(st, "states.ok"), 1);
 	assert_int_equal(int_at(st, "owed.services"), 1);
 	assert_string_equal(text_at(st, "sync.last_error.text"), "told to refuse bad");
-	assert_string_equal(text_at(st, "problems.0"), "1 service is refused by the kernel");
+	assert_string_equal(text_at(st, "problems.0.text"), "1 service is refused by the kernel");
 	json_decref(st);
 	serve_world_fini(&w);
 }
@@ -522,7 +522,7 @@ static void test_status(void **state)
 	assert_string_equal(text_at(st, "source.text"), "manifests in /etc/vipd/services");
 	assert_int_equal(int_at(st, "source.errors.count"), 3);
 	assert_int_equal(len_at(st, "source.errors.items"), 2);
-	assert_string_equal(text_at(st, "problems.0"), "3 objects cannot be read");
+	assert_string_equal(text_at(st, "problems.0.text"), "3 objects cannot be read");
 	assert_string_equal(text_at(st, "options.min-sync-period"), "0s");
 	json_decref(st);
 	serve_world_fini(&w);

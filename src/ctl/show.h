@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ctl/show - from the answers of vipd to what a person reads.
+ *
+ * Pure: the same answer and the same style give the same text, byte for byte; the
+ * examples are in tests/golden/ctl.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "ctl/table.h"
+
+enum show_width {
+	SHOW_NORMAL = 0,
+	SHOW_WIDE, /* more columns */
+};
+
+/* /v1/status */
+void show_status(struct str *out, const json_t *status, const struct style *style,
+		 enum show_width width);
+/* Is everything as it should be? The exit code of `vipctl status`. */
+bool status_is_well(const json_t *status);
+/* "items" of /v1/services: one line a service port. */
+void show_services(struct str *out, const json_t *items, const struct style *style,
+		   enum show_width width);
+/* /v1/services/NAMESPACE/NAME: a page. */
+void show_service(struct str *out, const json_t *page, const struct style *style);

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ctl/show_service - the page of a service: where each address leads, and why an
+ * endpoint gets nothing.
+ *
+ * Frontends and pools are what the kernel holds; ports and endpoints are what the
+ * objects say, each endpoint with its slot in the kernel or the reason it has none.
+ */
+#include "ctl/show.h"
+
+#include <string.h>
+
+#include "ctl/value.h"
+
+#define LABEL_WIDTH 18
+
+static void label(struct str *out, const char *text)
+{
+	str_printf(out, "  %-*s", LABEL_WIDTH, text);
+}
+
+/* --- head --- */
+
+static void debts(struct str *out, const json_t *page, const struct style *style)
+{
+	const json_t *refused = value_get(page, "refused");
+
+	if (value_has(page, "refused")) {
+		label(out, "kernel");
+		mark_puts(out, style, MARK_BAD, "refused");
+		str_printf(out, ": %s (", value_text(refused, "text"));
+		say_count(out, value_int(refused, "attempts"), "attempt, next in ",
+			  "attempts, next in ");
+		say_ms(out, value_int(refused, "retry_ms"));
+		str_puts(out, value_bool(page, "in_kernel")
+				      ? "); its last good state stays\n"
+				      : "); the kernel holds nothing of it\n");
+	} else if (value_bool(page, "owed")) {
+		label(out, "kernel");
+		mark_puts(out, style, MARK_ATTENTION, "pending");
+		str_printf(out, ": %s", value_text(page, "note"));
+		if (value_has(page, "owed_ms")) {
+			str_puts(out, ", for ");
+			say_ms(out, value_int(page, "owed_ms"));
+		}
+		str_puts(out, "\n");
+	} else if (value_has(page, "note")) {
+		label(out, "note");
+		str_printf(out, "%s\n", value_text(page, "note"));
+	}
+}
+
+static void policies(struct str *out, const json_t *page)
+{
+	bool is_itp_local = strcmp(value_text(page, "internal_policy"), "Local") == 0;
+	bool is_etp_local = strcmp(value_text(page, "external_policy"), "Local") == 0;
+
+	label(out, "internal policy");
+	str_puts(out, is_itp_local ? "Local: the cluster IP leads to endpoints of this node only\n"
+				   : "Cluster\n");
+	label(out, "external policy");
+	str_puts(out, is_etp_local ? "Local: outside clients reach endpoints of this node only\n"
+				   : "Cluster\n");
+}
+
+static void addresses(struct str *out, const json_t *page)
+{
+	const json_t *ingress = value_get(page, "ingress");
+	bool has_any = false;
+
+	if (json_array_size(value_get(page, "source_ranges")) > 0 ||
+	    value_int(page, "bad_source_ranges") > 0) {
+		label(out, "source ranges");
+		value_join(out, value_get(page, "source_ranges"), " ");
+		if (value_int(page, "bad_source_ranges") > 0)
+			str_printf(out, " (and %" JSON_INTEGER_FORMAT " unreadable)",
+				   value_int(page, "bad_source_ranges"));
+		str_puts(out, ": guard the LoadBalancer addresses\n");
+	}
+	for (size_t i = 0; i < json_array_size(ingress); i++) {
+		const json_t *in = json_array_get(ingress, i);
+
+		if (value_bool(in, "captured"))
+			continue;
+		if (!has_any)
+			label(out, "not captured");
+		str_printf(out, "%s%s", has_any ? " " : "", value_text(in, "address"));
+		has_any = true;
+	}
+	if (has_any)
+		str_puts(out, " (ipMode Proxy: left to the balancer)\n");
+}
+
+static void head(struct str *out, const json_t *page, const struct style *style)
+{
+	const char *state = value_text(page, "state");
+
+	str_printf(out, "%s/%s  ", value_text(page, "namespace"), value_text(page, "name"));
+	if (value_bool(page, "has_object"))
+		str_printf(out, "%s  ", value_text(page, "type"));
+	mark_puts(out, style, state_mark(state), state);
+	str_puts(out, "\n");
+	debts(out, page, style);
+	if (!value_bool(page, "has_object"))
+		return;
+	policies(out, page);
+	if (value_int(page, "affinity_s") != 0) {
+		label(out, "affinity");
+		str_puts(out, "ClientIP, ");
+		say_ms(out, value_int(page, "affinity_s") * 1000);
+		str_puts(out, "\n");
+	}
+	addresses(out, page);
+	if (value_int(page, "health_check_node_port") != 0) {
+		label(out, "health check port");
+		str_printf(out, "%" JSON_INTEGER_FORMAT "\n",
+			   value_int(page, "health_check_node_port"));
+	}
+}
+
+/* --- frontends --- */
+
+static const json_t *pool_find(const json_t *page, json_int_t id, const char *address)
+{
+	const json_t *pools = value_get(page, "pools");
+	const char *family = strchr(address, ':') ? "IPv6" : "IPv4";
+
+	for (size_t i = 0; i < json_array_size(pools); i++) {
+		const json_t *pool = json_array_get(pools, i);
+
+		if (value_int(pool, "id") == id && strcmp(value_text(pool, "family"), family) == 0)
+			return pool;
+	}
+	return NULL;
+}
+
+static void target_cell(struct table *t, const json_t *page, const json_t *frontend,
+			const char *key)
+{
+	const json_t *target = value_get(frontend, key);
+	const char *verdict = value_text(target, "verdict");
+	json_int_t id = value_int(target, "pool");
+	const json_t *pool = pool_find(page, id, value_text(frontend, "address"));
+
+	if (strcmp(verdict, "balance") == 0)
+		table_cell(t, MARK_NONE, "pool %" JSON_INTEGER_FORMAT " (%zu)", id,
+			   json_array_size(value_get(pool, "backends")));
+	else
+		table_cell(t, strcmp(verdict, "drop") == 0 ? MARK_ATTENTION : MARK_BAD, "%s",
+			   verdict);
+}
+
+static const char *masquerade_text(const char *word)
+{
+	static const struct {
+		const char *word;
+		const char *text;
+	} texts[] = {
+		{ "all", "everybody" },
+		{ "not-pods", "all but pods" },
+		{ "this-host", "this host" },
+		{ "none", "nobody" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		if (strcmp(texts[i].word, word) == 0)
+			return texts[i].text;
+	return word;
+}
+
+static void frontend_row(struct table *t, const json_t *page, const json_t *f, bool has_guards)
+{
+	struct str where = { 0 };
+
+	say_endpoint(&where, value_text(f, "address"), value_int(f, "port"));
+	table_cell(t, MARK_NONE, "%s/%s", where.text, value_text(f, "protocol"));
+	table_cell(t, MARK_NONE, "%s", value_text(f, "kind"));
+	target_cell(t, page, f, "outside");
+	target_cell(t, page, f, "inside");
+	if (has_guards)
+		table_cell(t, MARK_NONE, "%s", value_bool(f, "guarded") ? "ranges" : "any");
+	table_cell(t, MARK_NONE, "%s", masquerade_text(value_text(f, "masquerade")));
+	str_fini(&where);
+}
+
+static void frontends(struct str *out, const json_t *page, const struct style *style)
+{
+	const json_t *list = value_get(page, "frontends");
+	struct table t = { 0 };
+	bool has_guards = false;
+
+	if (json_array_size(list) == 0)
+		return;
+	for (size_t i = 0; i < json_array_size(list); i++)
+		has_guards |= value_bool(json_array_get(list, i), "guarded");
+	table_column(&t, "FRONTEND", 0);
+	table_column(&t, "KIND", 0);
+	table_column(&t, "OUTSIDE", 0);
+	table_column(&t, "PODS, HOST", 0);
+	if (has_guards)
+		table_column(&t, "SOURCES", 0);
+	table_column(&t, "MASQUERADED", 0);
+	for (size_t i = 0; i < json_array_size(list); i++)
+		frontend_row(&t, page, json_array_get(list, i), has_guards);
+	str_puts(out, "\n");
+	table_print(out, &t, style, 0);
+	table_fini(&t);
+}
+
+static void conflicts(struct str *out, const json_t *page, const struct style *style)
+{
+	const json_t *list = value_get(page, "conflicts");
+	struct table t = { 0 };
+
+	if (json_array_size(list) == 0)
+		return;
+	table_column(&t, "NOT OURS", 0);
+	table_column(&t, "KIND", 0);
+	table_column(&t, "BELONGS TO", 0);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *c = json_array_get(list, i);
+		struct str where = { 0 };
+
+		say_endpoint(&where, value_text(c, "address"), value_int(c, "port"));
+		table_cell(&t, MARK_NONE, "%s/%s", where.text, value_text(c, "protocol"));
+		table_cell(&t, MARK_NONE, "%s", value_text(c, "kind"));
+		table_cell(&t, MARK_ATTENTION, "%s/%s", value_text(c, "owner_namespace"),
+			   value_text(c, "owner_name"));
+		str_fini(&where);
+	}
+	str_puts(out, "\n");
+	table_print(out, &t, style, 0);
+	table_fini(&t);
+}
+
+/* --- pools --- */
+
+/* Pod and node of each "address:port", for the backends, which know addresses only. */
+static json_t *endpoints_index(const json_t *page)
+{
+	json_t *index = json_object();
+	const json_t *ports = value_get(page, "ports");
+
+	for (size_t p = 0; p < json_array_size(ports); p++) {
+		const json_t *families = value_get(json_array_get(ports, p), "families");
+
+		for (size_t f = 0; f < json_array_size(families); f++) {
+			const json_t *list = value_get(json_array_get(families, f), "endpoints");
+
+			for (size_t i = 0; i < json_array_size(list); i++) {
+				json_t *ep = json_array_get(list, i);
+				struct str key = { 0 };
+
+				say_endpoint(&key, value_text(ep, "address"),
+					     value_int(ep, "port"));
+				(void)json_object_set(index, key.text, ep);
+				str_fini(&key);
+			}
+		}
+	}
+	return index;
+}
+
+static const char *dash(const char *text)
+{
+	return *text != '\0' ? text : "-";
+}
+
+static void pool_print(struct str *out, const json_t *pool, const json_t *index,
+		       const struct style *style)
+{
+	const json_t *backends = value_get(pool, "backends");
+	const char *name = value_text(pool, "port_name");
+	struct table t = { 0 };
+
+	str_printf(out, "\nPOOL %" JSON_INTEGER_FORMAT "  %s %s%s%s, %s, ", value_int(pool, "id"),
+		   value_text(pool, "family"), value_text(pool, "protocol"), *name ? " " : "", name,
+		   strcmp(value_text(pool, "scope"), "local") == 0 ? "endpoints of this node"
+								   : "endpoints of the cluster");
+	say_count(out, (json_int_t)json_array_size(backends), "backend\n", "backends\n");
+	if (json_array_size(backends) == 0)
+		return;
+	table_column(&t, "SLOT", TABLE_RIGHT);
+	table_column(&t, "BACKEND", 0);
+	table_column(&t, "POD", TABLE_NAMES);
+	table_column(&t, "NODE", TABLE_ELASTIC);
+	for (size_t i = 0; i < json_array_size(backends); i++) {
+		const json_t *b = json_array_get(backends, i);
+		struct str where = { 0 };
+		const json_t *ep;
+
+		say_endpoint(&where, value_text(b, "address"), value_int(b, "port"));
+		ep = json_object_get(index, where.text);
+		table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(b, "slot"));
+		table_cell(&t, MARK_NONE, "%s", where.text);
+		table_cell(&t, ep ? MARK_NONE : MARK_ATTENTION, "%s",
+			   ep ? dash(value_text(ep, "pod")) : "no longer an endpoint");
+		table_cell(&t, MARK_NONE, "%s", dash(value_text(ep, "node")));
+		str_fini(&where);
+	}
+	table_print(out, &t, style, 2);
+	table_fini(&t);
+}
+
+static void pools(struct str *out, const json_t *page, const struct style *style)
+{
+	const json_t *list = value_get(page, "pools");
+	json_t *index = endpoints_index(page);
+
+	for (size_t i = 0; i < json_array_size(list); i++)
+		pool_print(out, json_array_get(list, i), index, style);
+	json_decref(index);
+}
+
+/* --- ports and endpoints --- */
+
+static const char *condition_text(const json_t *ep)
+{
+	if (value_bool(ep, "terminating"))
+		return value_bool(ep, "serving") ? "terminating" : "terminated";
+	return value_bool(ep, "ready") ? "yes" : "no";
+}
+
+static void set_cell(struct table *t, const json_t *ep, const char *key)
+{
+	const json_t *set = value_get(ep, key);
+
+	if (value_has(set, "slot") && value_bool(set, "used"))
+		table_cell(t, MARK_GOOD, "slot %" JSON_INTEGER_FORMAT, value_int(set, "slot"));
+	else if (value_bool(set, "used"))
+		table_cell(t, MARK_ATTENTION, "not in the kernel yet");
+	else if (value_has(set, "slot"))
+		table_cell(t, MARK_ATTENTION, "still slot %" JSON_INTEGER_FORMAT ": %s",
+			   value_int(set, "slot"), value_text(set, "why_not"));
+	else
+		table_cell(t, MARK_FAINT, "%s", value_text(set, "why_not"));
+}
+
+static void set_summary(struct str *out, const json_t *family)
+{
+	const char *topology = value_text(family, "topology");
+
+	say_count(out, (json_int_t)json_array_size(value_get(family, "endpoints")), "endpoint",
+		  "endpoints");
+	if (value_bool(family, "uses_cluster_set")) {
+		str_printf(out, "; %" JSON_INTEGER_FORMAT " for the cluster",
+			   value_int(family, "in_cluster_set"));
+		if (strcmp(topology, "off") != 0)
+			str_printf(out, ", %s preferred", topology);
+		if (value_bool(family, "cluster_fallback"))
+			str_puts(out, ", terminating ones as nothing is ready");
+	}
+	if (value_bool(family, "uses_local_set")) {
+		str_printf(out, "; %" JSON_INTEGER_FORMAT " of this node",
+			   value_int(family, "in_local_set"));
+		if (value_bool(family, "local_fallback"))
+			str_puts(out, ", terminating ones as nothing is ready");
+	}
+	str_puts(out, "\n");
+}
+
+static void endpoints(struct str *out, const json_t *family, const struct style *style)
+{
+	const json_t *list = value_get(family, "endpoints");
+	bool uses_cluster = value_bool(family, "uses_cluster_set");
+	bool uses_local = value_bool(family, "uses_local_set");
+	struct table t = { 0 };
+
+	if (json_array_size(list) == 0)
+		return;
+	table_column(&t, "ENDPOINT", 0);
+	table_column(&t, "POD", TABLE_NAMES);
+	table_column(&t, "NODE", TABLE_ELASTIC);
+	table_column(&t, "READY", 0);
+	if (uses_cluster)
+		table_column(&t, "CLUSTER SET", 0);
+	if (uses_local)
+		table_column(&t, "LOCAL SET", 0);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *ep = json_array_get(list, i);
+		struct str where = { 0 };
+
+		say_endpoint(&where, value_text(ep, "address"), value_int(ep, "port"));
+		table_cell(&t, MARK_NONE, "%s", where.text);
+		table_cell(&t, MARK_NONE, "%s", dash(value_text(ep, "pod")));
+		table_cell(&t, MARK_NONE, "%s%s", dash(value_text(ep, "node")),
+			   value_bool(ep, "on_this_node") ? "*" : "");
+		table_cell(&t, MARK_NONE, "%s", condition_text(ep));
+		if (uses_cluster)
+			set_cell(&t, ep, "cluster_set");
+		if (uses_local)
+			set_cell(&t, ep, "local_set");
+		str_fini(&where);
+	}
+	table_print(out, &t, style, 2);
+	table_fini(&t);
+}
+
+static void port_print(struct str *out, const json_t *port, const struct style *style)
+{
+	const json_t *families = value_get(port, "families");
+	const char *name = value_text(port, "name");
+	const char *state = value_text(port, "state");
+
+	str_printf(out, "\nPORT %s%s%" JSON_INTEGER_FORMAT "/%s", name, *name ? " " : "",
+		   value_int(port, "port"), value_text(port, "protocol"));
+	if (value_int(port, "node_port") != 0)
+		str_printf(out, ", node port %" JSON_INTEGER_FORMAT, value_int(port, "node_port"));
+	str_puts(out, "  ");
+	mark_puts(out, style, state_mark(state), state);
+	str_puts(out, "\n");
+	if (value_has(port, "note"))
+		str_printf(out, "  %s\n", value_text(port, "note"));
+	for (size_t i = 0; i < json_array_size(families); i++) {
+		const json_t *family = json_array_get(families, i);
+
+		str_printf(out, "  %s: ", value_text(family, "family"));
+		set_summary(out, family);
+		endpoints(out, family, style);
+	}
+}
+
+void show_service(struct str *out, const json_t *page, const struct style *style)
+{
+	const json_t *ports = value_get(page, "ports");
+	bool is_proxied = strcmp(value_text(page, "state"), "not-proxied") != 0;
+
+	head(out, page, style);
+	frontends(out, page, style);
+	conflicts(out, page, style);
+	pools(out, page, style);
+	for (size_t i = 0; is_proxied && i < json_array_size(ports); i++)
+		port_print(out, json_array_get(ports, i), style);
+	if (value_has(page, "complete") && !value_bool(page, "complete"))
+		str_puts(out, "\nThe service changed while this page was made: ask again.\n");
+}

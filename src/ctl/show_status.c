@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ctl/show_status - the daemon on one screen, what is wrong last, where the eye is. */
+#include "ctl/show.h"
+
+#include <string.h>
+
+#include "ctl/value.h"
+
+#define LABEL_WIDTH 12
+#define ITEMS_SHOWN 10 /* of a list of problems; -o json has them all */
+
+static void label(struct str *out, const struct style *style, const char *text)
+{
+	mark_puts(out, style, MARK_TITLE, text);
+	for (size_t i = strlen(text); i < LABEL_WIDTH; i++)
+		str_add(out, " ", 1);
+}
+
+static void say_ago(struct str *out, const json_t *object, const char *key)
+{
+	if (!value_has(object, key))
+		return;
+	say_ms(out, value_int(object, key));
+	str_puts(out, " ago");
+}
+
+bool status_is_well(const json_t *status)
+{
+	return json_array_size(value_get(status, "problems")) == 0 &&
+	       value_has(value_get(status, "sync"), "first_sync_us");
+}
+
+static void head(struct str *out, const json_t *status, const struct style *style)
+{
+	const char *state = value_text(status, "state");
+
+	str_printf(out, "vipd %s  ", value_text(status, "version"));
+	mark_puts(out, style, strcmp(state, "running") == 0 ? MARK_GOOD : MARK_ATTENTION, state);
+	str_printf(out, "  pid %" JSON_INTEGER_FORMAT "  up ", value_int(status, "pid"));
+	say_ms(out, value_int(status, "uptime_ms"));
+	str_puts(out, "\n");
+	if (strcmp(state, "running") != 0)
+		str_printf(out, "%s\n", value_text(status, "state_text"));
+	str_puts(out, "\n");
+}
+
+static void node(struct str *out, const json_t *status, const struct style *style)
+{
+	const json_t *n = value_get(status, "node");
+	const json_t *detector = value_get(n, "pod_detector");
+
+	label(out, style, "node");
+	str_puts(out, value_has(n, "name") ? value_text(n, "name") : "name unknown");
+	if (value_has(n, "zone"))
+		str_printf(out, ", zone %s", value_text(n, "zone"));
+	str_puts(out, json_array_size(value_get(n, "addresses")) ? ", " : "");
+	value_join(out, value_get(n, "addresses"), " ");
+	str_puts(out, "\n");
+
+	label(out, style, "pods are");
+	if (!value_has(detector, "mode")) {
+		str_puts(out, "not told from other clients");
+	} else {
+		str_puts(out, value_text(detector, "interface"));
+		value_join(out, value_get(detector, "prefixes"), " ");
+		str_printf(out, " (%s)", value_text(detector, "mode"));
+	}
+	str_puts(out, "\n");
+
+	label(out, style, "node ports");
+	if (json_array_size(value_get(n, "nodeport_addresses")) > 0)
+		str_puts(out, "on ");
+	else
+		str_puts(out, "on no address");
+	value_join(out, value_get(n, "nodeport_addresses"), " ");
+	str_puts(out, "\n");
+}
+
+static void source(struct str *out, const json_t *status, const struct style *style)
+{
+	const json_t *s = value_get(status, "source");
+
+	label(out, style, "source");
+	str_puts(out, value_has(s, "text") ? value_text(s, "text") : "none");
+	if (!value_bool(s, "complete"))
+		str_puts(out, ", first list not complete yet");
+	if (value_has(s, "last_event_ms")) {
+		str_puts(out, ", last change ");
+		say_ago(out, s, "last_event_ms");
+	}
+	str_puts(out, "\n");
+	label(out, style, "plane");
+	str_puts(out, value_has(status, "plane") ? value_text(status, "plane") : "not open yet");
+	str_puts(out, "\n");
+}
+
+static void counts(struct str *out, const json_t *status, const struct style *style)
+{
+	static const char *const states[] = { "ok",      "rejecting", "dropping",    "conflict",
+					      "pending", "refused",   "not-proxied", "no-service" };
+	const json_t *c = value_get(status, "counts");
+	const json_t *by_state = value_get(status, "states");
+	const char *separator = "";
+
+	label(out, style, "objects");
+	say_count(out, value_int(c, "services"), "service, ", "services, ");
+	say_count(out, value_int(c, "slices"), "slice, ", "slices, ");
+	say_count(out, value_int(c, "endpoints"), "endpoint\n", "endpoints\n");
+	label(out, style, "services");
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		struct str text = { 0 };
+
+		if (value_int(by_state, states[i]) == 0)
+			continue;
+		say_count(&text, value_int(by_state, states[i]), states[i], states[i]);
+		str_puts(out, separator);
+		mark_puts(out, style, state_mark(states[i]), str_text(&text));
+		separator = ", ";
+		str_fini(&text);
+	}
+	str_puts(out, *separator ? "\n" : "none\n");
+	label(out, style, "kernel");
+	say_count(out, value_int(c, "frontends"), "frontend, ", "frontends, ");
+	say_count(out, value_int(c, "pools"), "pool, ", "pools, ");
+	say_count(out, value_int(c, "backends"), "backend\n", "backends\n");
+}
+
+static void owed(struct str *out, const json_t *status, const struct style *style)
+{
+	const json_t *o = value_get(status, "owed");
+
+	label(out, style, "owed");
+	if (value_int(o, "services") == 0) {
+		str_puts(out, "nothing\n");
+		return;
+	}
+	say_count(out, value_int(o, "services"), "service", "services");
+	if (value_has(o, "oldest_ms")) {
+		str_puts(out, ", the oldest for ");
+		say_ms(out, value_int(o, "oldest_ms"));
+	}
+	str_puts(out, "\n");
+}
+
+static void hist(struct str *out, const json_t *h)
+{
+	if (value_int(h, "count") == 0) {
+		str_puts(out, "no change yet\n");
+		return;
+	}
+	str_puts(out, "half within ");
+	say_us(out, value_int(h, "p50_us"));
+	str_puts(out, ", 99 % within ");
+	say_us(out, value_int(h, "p99_us"));
+	str_puts(out, ", the worst ");
+	say_us(out, value_int(h, "max_us"));
+	str_printf(out, " (of %" JSON_INTEGER_FORMAT ")\n", value_int(h, "count"));
+}
+
+static void sync_lines(struct str *out, const json_t *status, const struct style *style,
+		       enum show_width width)
+{
+	const json_t *s = value_get(status, "sync");
+	const json_t *last = value_get(s, "last");
+
+	label(out, style, "last sync");
+	if (value_has(s, "last")) {
+		say_ago(out, last, "age_ms");
+		str_puts(out, ": ");
+		say_count(out, value_int(last, "services"), "service, ", "services, ");
+		say_count(out, value_int(last, "writes"), "write, ", "writes, ");
+		say_us(out, value_int(last, "took_us"));
+		str_puts(out, "\n");
+	} else {
+		str_puts(out, "none yet\n");
+	}
+	label(out, style, "latency");
+	hist(out, value_get(s, "event_to_ack"));
+	if (width == SHOW_WIDE) {
+		label(out, style, "in service");
+		str_puts(out, "after ");
+		say_us(out, value_int(s, "first_sync_us"));
+		str_puts(out, "\n");
+		label(out, style, "totals");
+		say_count(out, value_int(s, "transactions"), "transaction, ", "transactions, ");
+		say_count(out, value_int(s, "writes"), "write, ", "writes, ");
+		say_count(out, value_int(s, "loads"), "look at the kernel, ",
+			  "looks at the kernel, ");
+		say_count(out, value_int(s, "repairs"), "repair\n", "repairs\n");
+	}
+	if (value_has(s, "last_error")) {
+		const json_t *e = value_get(s, "last_error");
+
+		label(out, style, "last error");
+		say_ago(out, e, "age_ms");
+		str_printf(out, ": %s\n", value_text(e, "text"));
+	}
+}
+
+static void options(struct str *out, const json_t *status, const struct style *style)
+{
+	json_t *o = json_object_get(status, "options");
+	const char *key;
+	json_t *v;
+
+	json_object_foreach (o, key, v) {
+		label(out, style, "option");
+		str_printf(out, "%s=%s\n", key, json_is_string(v) ? json_string_value(v) : "");
+	}
+}
+
+static void more(struct str *out, const json_t *list, size_t shown)
+{
+	json_int_t count = value_int(list, "count");
+
+	if (count > (json_int_t)shown)
+		str_printf(out, "    and %" JSON_INTEGER_FORMAT " more\n",
+			   count - (json_int_t)shown);
+}
+
+static void refused_items(struct str *out, const json_t *refused)
+{
+	const json_t *items = value_get(refused, "items");
+	size_t n = MIN(json_array_size(items), (size_t)ITEMS_SHOWN);
+
+	for (size_t i = 0; i < n; i++) {
+		const json_t *f = json_array_get(items, i);
+
+		str_printf(out, "    %s/%s: %s (", value_text(f, "namespace"),
+			   value_text(f, "name"), value_text(f, "text"));
+		say_count(out, value_int(f, "attempts"), "attempt, next in ", "attempts, next in ");
+		say_ms(out, value_int(f, "retry_ms"));
+		str_puts(out, ")\n");
+	}
+	more(out, refused, n);
+}
+
+static void error_items(struct str *out, const json_t *errors)
+{
+	const json_t *items = value_get(errors, "items");
+	size_t n = MIN(json_array_size(items), (size_t)ITEMS_SHOWN);
+
+	for (size_t i = 0; i < n; i++) {
+		const json_t *e = json_array_get(items, i);
+
+		str_printf(out, "    %s: %s\n", value_text(e, "where"), value_text(e, "text"));
+	}
+	more(out, errors, n);
+}
+
+static void problems(struct str *out, const json_t *status, const struct style *style)
+{
+	const json_t *list = value_get(status, "problems");
+
+	if (json_array_size(list) == 0)
+		return;
+	str_puts(out, "\n");
+	mark_puts(out, style, MARK_BAD, "PROBLEMS");
+	str_puts(out, "\n");
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *problem = json_array_get(list, i);
+		const char *kind = value_text(problem, "kind");
+
+		str_printf(out, "  %s\n", value_text(problem, "text"));
+		if (strcmp(kind, "refused") == 0)
+			refused_items(out, value_get(status, "refused"));
+		else if (strcmp(kind, "source") == 0)
+			error_items(out, value_get(value_get(status, "source"), "errors"));
+		else if (strcmp(kind, "conflicts") == 0)
+			str_puts(out, "    see: vipctl svc --state conflict\n");
+	}
+}
+
+void show_status(struct str *out, const json_t *status, const struct style *style,
+		 enum show_width width)
+{
+	head(out, status, style);
+	node(out, status, style);
+	source(out, status, style);
+	counts(out, status, style);
+	owed(out, status, style);
+	sync_lines(out, status, style, width);
+	if (width == SHOW_WIDE)
+		options(out, status, style);
+	problems(out, status, style);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ctl/table - widths, cuts and colours. */
+#include "ctl/table.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define GAP 2
+
+static const char *const colours[] = {
+	[MARK_NONE] = "",         [MARK_TITLE] = "\033[1m",
+	[MARK_GOOD] = "\033[32m", [MARK_ATTENTION] = "\033[33m",
+	[MARK_BAD] = "\033[31m",  [MARK_FAINT] = "\033[2m",
+};
+
+void mark_puts(struct str *out, const struct style *style, enum mark mark, const char *text)
+{
+	bool is_coloured = style->has_colour && mark != MARK_NONE && *text != '\0';
+
+	if (is_coloured)
+		str_puts(out, colours[mark]);
+	str_puts(out, text);
+	if (is_coloured)
+		str_puts(out, "\033[0m");
+}
+
+size_t text_width(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text != '\0'; text++)
+		n += ((unsigned char)*text & 0xc0) != 0x80;
+	return n;
+}
+
+void table_column(struct table *t, const char *title, unsigned int flags)
+{
+	assert(t->cells.n == 0);
+	*vec_push(&t->columns) =
+		(struct table_column){ .title = title, .flags = flags, .width = text_width(title) };
+}
+
+void table_cell(struct table *t, enum mark mark, const char *fmt, ...)
+{
+	struct table_column *col = &t->columns.v[t->cells.n % t->columns.n];
+	char *text;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		abort();
+	col->width = MAX(col->width, text_width(text));
+	*vec_push(&t->cells) = (struct table_cell){ text, mark };
+}
+
+size_t table_rows(const struct table *t)
+{
+	return t->columns.n ? t->cells.n / t->columns.n : 0;
+}
+
+static size_t width_min(const struct table_column *col)
+{
+	if (col->flags & TABLE_ELASTIC)
+		return TABLE_CUT_MIN;
+	return col->flags & TABLE_NAMES ? TABLE_NAMES_MIN : SIZE_MAX;
+}
+
+/* The widest column that may be cut, or the number of columns. */
+static size_t widest_elastic(const size_t *width, const struct table *t)
+{
+	size_t widest = t->columns.n;
+
+	for (size_t i = 0; i < t->columns.n; i++)
+		if (width[i] > width_min(&t->columns.v[i]) &&
+		    (widest == t->columns.n || width[i] > width[widest]))
+			widest = i;
+	return widest;
+}
+
+/* Fill what each column gets; returns how many columns are shown. */
+static size_t widths_fit(size_t *width, const struct table *t, size_t max, size_t indent)
+{
+	size_t n = t->columns.n;
+	size_t sum = indent + GAP * (n - 1);
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		width[i] = t->columns.v[i].width;
+		sum += width[i];
+	}
+	if (max == 0 || sum <= max)
+		return n;
+	if (t->columns.v[n - 1].flags & TABLE_COMMENT) {
+		size_t others = sum - width[n - 1];
+
+		if (others + TABLE_COMMENT_MIN <= max) {
+			width[n - 1] = max - others;
+			return n;
+		}
+		n--;
+		sum = others - GAP;
+	}
+	for (; sum > max && (i = widest_elastic(width, t)) < t->columns.n; sum--)
+		width[i]--;
+	return n;
+}
+
+static void pad(struct str *out, size_t n)
+{
+	while (n-- > 0)
+		str_add(out, " ", 1);
+}
+
+/* The first `max` - 1 characters and a sign that there are more. */
+static void cut(struct str *out, const char *text, size_t max, bool is_utf8)
+{
+	size_t n = 0;
+	const char *p = text;
+
+	while (*p != '\0') {
+		n += ((unsigned char)*p & 0xc0) != 0x80;
+		if (n == max)
+			break;
+		p++;
+	}
+	str_add(out, text, (size_t)(p - text));
+	str_puts(out, is_utf8 ? "\xe2\x80\xa6" : "~");
+}
+
+static void cell_print(struct str *out, const struct style *style, const char *text, enum mark mark,
+		       size_t width, unsigned int flags, bool is_last)
+{
+	struct str shown = { 0 };
+	size_t n = text_width(text);
+
+	if (n > width) {
+		cut(&shown, text, width, style->is_utf8);
+		n = width;
+	} else {
+		str_puts(&shown, text);
+	}
+	if (flags & TABLE_RIGHT)
+		pad(out, width - n);
+	mark_puts(out, style, mark, str_text(&shown));
+	if (!(flags & TABLE_RIGHT) && !is_last)
+		pad(out, width - n);
+	if (!is_last)
+		pad(out, GAP);
+	str_fini(&shown);
+}
+
+/* Blanks at the end of a line are noise in a diff. */
+static void line_end(struct str *out)
+{
+	while (out->len > 0 && out->text[out->len - 1] == ' ')
+		out->text[--out->len] = '\0';
+	str_add(out, "\n", 1);
+}
+
+void table_print(struct str *out, const struct table *t, const struct style *style, size_t indent)
+{
+	size_t *width = xcalloc(t->columns.n, sizeof(*width));
+	size_t n = widths_fit(width, t, style->width, indent);
+
+	assert(t->cells.n % t->columns.n == 0);
+	pad(out, indent);
+	for (size_t i = 0; i < n; i++)
+		cell_print(out, style, t->columns.v[i].title, MARK_TITLE, width[i],
+			   t->columns.v[i].flags, i + 1 == n);
+	line_end(out);
+	for (size_t row = 0; row < table_rows(t); row++) {
+		pad(out, indent);
+		for (size_t i = 0; i < n; i++) {
+			const struct table_cell *cell = &t->cells.v[row * t->columns.n + i];
+
+			cell_print(out, style, cell->text, cell->mark, width[i],
+				   t->columns.v[i].flags, i + 1 == n);
+		}
+		line_end(out);
+	}
+	free(width);
+}
+
+void table_fini(struct table *t)
+{
+	vec_for_each (cell, &t->cells)
+		free(cell->text);
+	vec_fini(&t->cells);
+	vec_fini(&t->columns);
+}

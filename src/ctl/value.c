@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ctl/value - members, numbers and times. */
+#include "ctl/value.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+const char *value_text(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "";
+}
+
+json_int_t value_int(const json_t *object, const char *key)
+{
+	return json_integer_value(json_object_get(object, key));
+}
+
+bool value_bool(const json_t *object, const char *key)
+{
+	return json_is_true(json_object_get(object, key));
+}
+
+bool value_has(const json_t *object, const char *key)
+{
+	const json_t *v = json_object_get(object, key);
+
+	return v != NULL && !json_is_null(v);
+}
+
+const json_t *value_get(const json_t *object, const char *key)
+{
+	return json_object_get(object, key);
+}
+
+/* C0 and DEL in ASCII, C1 as U+0080..U+009F. */
+static bool has_controls(const char *text)
+{
+	for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++)
+		if (*p < 0x20 || *p == 0x7f || (p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0))
+			return true;
+	return false;
+}
+
+static void text_clean(json_t *json)
+{
+	struct str out = { 0 };
+	const char *p;
+
+	if (!has_controls(json_string_value(json)))
+		return;
+	for (p = json_string_value(json); *p != '\0'; p++) {
+		const unsigned char c = (unsigned char)p[0];
+		const unsigned char next = (unsigned char)p[1];
+
+		if (c == 0xc2 && next >= 0x80 && next < 0xa0) {
+			str_puts(&out, "?");
+			p++;
+		} else {
+			str_add(&out, c < 0x20 || c == 0x7f ? "?" : p, 1);
+		}
+	}
+	(void)json_string_set(json, str_text(&out));
+	str_fini(&out);
+}
+
+void value_clean(json_t *json)
+{
+	const char *key;
+	json_t *v;
+	size_t i;
+
+	if (json_is_string(json)) {
+		text_clean(json);
+	} else if (json_is_array(json)) {
+		json_array_foreach (json, i, v)
+			value_clean(v);
+	} else if (json_is_object(json)) {
+		json_object_foreach (json, key, v)
+			value_clean(v);
+	}
+}
+
+void value_join(struct str *out, const json_t *array, const char *separator)
+{
+	for (size_t i = 0; i < json_array_size(array); i++) {
+		const char *text = json_string_value(json_array_get(array, i));
+
+		str_printf(out, "%s%s", i ? separator : "", text ? text : "");
+	}
+}
+
+void say_ms(struct str *out, json_int_t ms)
+{
+	json_int_t s = ms / 1000;
+
+	if (ms < 1000)
+		str_printf(out, "%" JSON_INTEGER_FORMAT " ms", ms);
+	else if (s < 60)
+		str_printf(out, "%" JSON_INTEGER_FORMAT " s", s);
+	else if (s < 3600)
+		str_printf(out, "%" JSON_INTEGER_FORMAT " m %" JSON_INTEGER_FORMAT " s", s / 60,
+			   s % 60);
+	else if (s < 86400)
+		str_printf(out, "%" JSON_INTEGER_FORMAT " h %" JSON_INTEGER_FORMAT " m", s / 3600,
+			   s % 3600 / 60);
+	else
+		str_printf(out, "%" JSON_INTEGER_FORMAT " d %" JSON_INTEGER_FORMAT " h", s / 86400,
+			   s % 86400 / 3600);
+}
+
+void say_us(struct str *out, json_int_t us)
+{
+	if (us < 1000)
+		str_printf(out, "%" JSON_INTEGER_FORMAT " us", us);
+	else if (us < 1000000)
+		str_printf(out, "%.1f ms", (double)us / 1e3);
+	else
+		str_printf(out, "%.1f s", (double)us / 1e6);
+}
+
+void say_count(struct str *out, json_int_t n, const char *one, const char *many)
+{
+	str_printf(out, "%" JSON_INTEGER_FORMAT " %s", n, n == 1 ? one : many);
+}
+
+void say_endpoint(struct str *out, const char *address, json_int_t port)
+{
+	str_printf(out,
+		   strchr(address, ':') ? "[%s]:%" JSON_INTEGER_FORMAT : "%s:%" JSON_INTEGER_FORMAT,
+		   address, port);
+}
+
+enum mark state_mark(const char *state)
+{
+	static const struct {
+		const char *state;
+		enum mark mark;
+	} marks[] = {
+		{ "ok", MARK_GOOD },
+		{ "dropping", MARK_ATTENTION },
+		{ "conflict", MARK_ATTENTION },
+		{ "pending", MARK_ATTENTION },
+		{ "rejecting", MARK_BAD },
+		{ "refused", MARK_BAD },
+		{ "not-proxied", MARK_FAINT },
+		{ "no-service", MARK_FAINT },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
+		if (strcmp(marks[i].state, state) == 0)
+			return marks[i].mark;
+	return MARK_NONE;
+}

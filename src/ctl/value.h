@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ctl/value - reading an answer without believing it, and saying numbers to people.
+ *
+ * A member that is missing or of another type reads as "", 0, false or an empty
+ * array: a newer or older vipd of the same API version still gives a readable page.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "base/str.h"
+#include "ctl/table.h"
+
+const char *value_text(const json_t *object, const char *key);
+json_int_t value_int(const json_t *object, const char *key);
+bool value_bool(const json_t *object, const char *key);
+/* Is there something that is not null? */
+bool value_has(const json_t *object, const char *key);
+/* NULL when there is none, which reads as an empty object and as an empty array. */
+const json_t *value_get(const json_t *object, const char *key);
+
+/*
+ * Replace control characters in every text of `json`: names come from users, and a
+ * terminal obeys what is sent to it.
+ */
+void value_clean(json_t *json);
+
+/* All texts of an array, separated. */
+void value_join(struct str *out, const json_t *array, const char *separator);
+
+/* "350 ms", "12 s", "3 m 20 s", "5 h 12 m", "2 d 3 h". */
+void say_ms(struct str *out, json_int_t ms);
+/* "85 us", "1.2 ms", "3.4 s". */
+void say_us(struct str *out, json_int_t us);
+/* "1 service", "2 services". */
+void say_count(struct str *out, json_int_t n, const char *one, const char *many);
+/* "10.0.0.1:80", "[fd00::1]:80". */
+void say_endpoint(struct str *out, const char *address, json_int_t port);
+
+enum mark state_mark(const char *state);

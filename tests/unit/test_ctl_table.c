@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ctl: from the JSON in tests/golden/ctl to the text beside it; and what tables do
+ * when there is no room. GOLDEN_ACCEPT=1 in the environment writes the texts anew:
+ * look at the difference before it is committed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ctl/show.h"
+#include "ctl/value.h"
+
+#define GOLDEN TESTS_DATA "/../golden/ctl/"
+
+static const struct style pipe_style = { 0 };
+static const struct style terminal_80 = { .width = 80, .is_utf8 = true };
+static const struct style ascii_60 = { .width = 60 };
+static const struct style coloured = { .has_colour = true, .is_utf8 = true };
+
+enum what {
+	STATUS = 1,
+	SERVICES,
+	SERVICE,
+};
+
+static const struct {
+	const char *text; /* NAME.txt */
+	const char *json; /* NAME.json */
+	enum what what;
+	const struct style *style;
+	enum show_width width;
+} cases[] = {
+	{ "status", "status", STATUS, &pipe_style, SHOW_NORMAL },
+	{ "status.wide", "status", STATUS, &pipe_style, SHOW_WIDE },
+	{ "status-problems", "status-problems", STATUS, &pipe_style, SHOW_NORMAL },
+	{ "status-waiting", "status-waiting", STATUS, &pipe_style, SHOW_NORMAL },
+	{ "services", "services", SERVICES, &pipe_style, SHOW_NORMAL },
+	{ "services.wide", "services", SERVICES, &pipe_style, SHOW_WIDE },
+	{ "services.80", "services", SERVICES, &terminal_80, SHOW_NORMAL },
+	{ "services.60", "services", SERVICES, &ascii_60, SHOW_NORMAL },
+	{ "services.colour", "services", SERVICES, &coloured, SHOW_NORMAL },
+	{ "cart", "cart", SERVICE, &pipe_style, SHOW_NORMAL },
+	{ "cart-pending", "cart-pending", SERVICE, &terminal_80, SHOW_NORMAL },
+	{ "db", "db", SERVICE, &pipe_style, SHOW_NORMAL },
+	{ "headless", "headless", SERVICE, &pipe_style, SHOW_NORMAL },
+	{ "typo", "typo", SERVICE, &pipe_style, SHOW_NORMAL },
+	{ "bad", "bad", SERVICE, &pipe_style, SHOW_NORMAL },
+	{ "odd", "odd", SERVICES, &pipe_style, SHOW_NORMAL },
+};
+
+static json_t *load(const char *name)
+{
+	char path[512];
+	json_error_t e;
+	json_t *json;
+
+	(void)snprintf(path, sizeof(path), GOLDEN "%s.json", name);
+	json = json_load_file(path, 0, &e);
+	if (json == NULL)
+		fail_msg("%s: %s", path, e.text);
+	value_clean(json);
+	return json;
+}
+
+static void file_read(struct str *out, const char *path)
+{
+	static char buf[65536];
+	FILE *f = fopen(path, "r");
+	size_t n;
+
+	if (f == NULL)
+		return;
+	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
+		str_add(out, buf, n);
+	(void)fclose(f);
+}
+
+static void file_write(const char *path, const struct str *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(text->text, 1, text->len, f), text->len);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void test_golden(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct str out = { 0 };
+		struct str want = { 0 };
+		json_t *json = load(cases[i].json);
+		char path[512];
+
+		print_message("    %s\n", cases[i].text);
+		if (cases[i].what == STATUS)
+			show_status(&out, json, cases[i].style, cases[i].width);
+		else if (cases[i].what == SERVICES)
+			show_services(&out, value_get(json, "items"), cases[i].style,
+				      cases[i].width);
+		else
+			show_service(&out, json, cases[i].style);
+		(void)snprintf(path, sizeof(path), GOLDEN "%s.txt", cases[i].text);
+		if (getenv("GOLDEN_ACCEPT") != NULL)
+			file_write(path, &out);
+		file_read(&want, path);
+		assert_string_equal(str_text(&out), str_text(&want));
+		json_decref(json);
+		str_fini(&out);
+		str_fini(&want);
+	}
+}
+
+static void test_is_well(void **state)
+{
+	static const struct {
+		const char *json;
+		bool is_well;
+	} statuses[] = { { "status", true },
+			 { "status-problems", false },
+			 { "status-waiting", false } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(statuses); i++) {
+		json_t *json = load(statuses[i].json);
+
+		assert_int_equal(status_is_well(json), statuses[i].is_well);
+		json_decref(json);
+	}
+}
+
+/* No line is wider than the terminal while there is something to cut. */
+static void test_fits(void **state)
+{
+	json_t *json = load("services");
+
+	(void)state;
+	for (size_t width = 75; width < 200; width++) {
+		struct style style = { .width = width, .is_utf8 = width % 2 };
+		struct str out = { 0 };
+		char *rest;
+		char *line;
+
+		show_services(&out, value_get(json, "items"), &style, SHOW_NORMAL);
+		rest = out.text;
+		while ((line = strsep(&rest, "\n")) != NULL) {
+			assert_true(text_width(line) <= width);
+			assert_true(*line == '\0' || line[strlen(line) - 1] != ' ');
+		}
+		str_fini(&out);
+	}
+	json_decref(json);
+}
+
+static void test_columns(void **state)
+{
+	struct table t = { 0 };
+	struct str out = { 0 };
+
+	(void)state;
+	table_column(&t, "NAME", 0);
+	table_column(&t, "N", TABLE_RIGHT);
+	table_column(&t, "LAST", 0);
+	table_print(&out, &t, &pipe_style, 0);
+	assert_string_equal(out.text, "NAME  N  LAST\n");
+	str_clear(&out);
+	table_cell(&t, MARK_NONE, "caf\xc3\xa9");
+	table_cell(&t, MARK_NONE, "%d", 7);
+	table_cell(&t, MARK_NONE, "%s", "");
+	table_cell(&t, MARK_NONE, "longer");
+	table_cell(&t, MARK_NONE, "%d", 1000);
+	table_cell(&t, MARK_NONE, "x y");
+	assert_int_equal(table_rows(&t), 2);
+	table_print(&out, &t, &pipe_style, 2);
+	assert_string_equal(out.text, "  NAME       N  LAST\n"
+				      "  caf\xc3\xa9       7\n"
+				      "  longer  1000  x y\n");
+	str_fini(&out);
+	table_fini(&t);
+}
+
+static void test_times(void **state)
+{
+	static const struct {
+		json_int_t ms;
+		const char *text;
+	} times[] = {
+		{ 0, "0 ms" },           { 999, "999 ms" },
+		{ 1000, "1 s" },         { 59999, "59 s" },
+		{ 60000, "1 m 0 s" },    { 3599999, "59 m 59 s" },
+		{ 3600000, "1 h 0 m" },  { 86399999, "23 h 59 m" },
+		{ 86400000, "1 d 0 h" }, { 950400000, "11 d 0 h" },
+	};
+	struct str out = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
+		str_clear(&out);
+		say_ms(&out, times[i].ms);
+		assert_string_equal(out.text, times[i].text);
+	}
+	str_clear(&out);
+	say_us(&out, 999);
+	str_puts(&out, " ");
+	say_us(&out, 1250);
+	str_puts(&out, " ");
+	say_us(&out, 3400000);
+	assert_string_equal(out.text, "999 us 1.2 ms 3.4 s");
+	str_fini(&out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_golden), cmocka_unit_test(test_is_well),
+		cmocka_unit_test(test_fits),   cmocka_unit_test(test_columns),
+		cmocka_unit_test(test_times),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
