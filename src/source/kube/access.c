@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* kube/access - files are looked at, plugins are waited for. */
+#include "source/kube/access.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "source/decode/decode.h"
+#include "source/kube/base64.h"
+#include "source/kube/process.h"
+#include "source/kube/textfile.h"
+
+#define TOKEN_MAX (256U << 10)
+#define PEM_MAX (1U << 20)
+#define PLUGIN_OUTPUT_MAX (1U << 20)
+/* A plugin that fails is not run again before this. */
+#define PLUGIN_PAUSE_NS (2 * NSEC_PER_SEC)
+/* Shortest life of an answer: a wrong clock must not run the plugin for every request. */
+#define PLUGIN_LIFE_MIN_NS (30 * NSEC_PER_SEC)
+
+struct question {
+	struct list link;
+	uint64_t number;
+	access_fn fn;
+	void *arg;
+};
+
+/* What an exec plugin said. */
+struct plugin {
+	struct process *process;
+	bool is_valid;
+	uint64_t expires_ns; /* UINT64_MAX: never */
+	uint64_t not_before_ns;
+	struct str token;
+	struct str cert;
+	struct str key;
+	struct err err; /* of the last failure */
+	int r;
+};
+
+struct access {
+	struct event_base *base;
+	char *path; /* of the kubeconfig; NULL: none */
+	char *master;
+	char *account_dir;
+	uint64_t plugin_timeout_ns;
+	struct kubeconfig *where;
+	struct textfile kubeconfig; /* to see it change */
+	struct textfile token;
+	struct textfile ca;
+	struct textfile cert;
+	struct textfile key;
+	struct plugin plugin;
+	struct str authorization;
+	struct list questions; /* in order of their numbers */
+	uint64_t last_number;
+	char *complaint; /* the last thing that was logged */
+};
+
+/* --- files ---------------------------------------------------------------- */
+
+/* Once, until it changes: this is seen at every request. */
+static void complain(struct access *a, const char *text)
+{
+	if (a->complaint != NULL && strcmp(a->complaint, text) == 0)
+		return;
+	free(a->complaint);
+	a->complaint = xstrdup(text);
+	log_warn(LOG_AREA_SOURCE, "api: credentials: the last good ones stay: %s", text);
+}
+
+static void textfile_name(struct textfile *f, const char *path)
+{
+	textfile_fini(f);
+	if (path != NULL)
+		f->path = xstrdup(path);
+}
+
+static void files_name(struct access *a)
+{
+	textfile_name(&a->token, a->where->token_file);
+	textfile_name(&a->ca, a->where->ca.path);
+	textfile_name(&a->cert, a->where->cert.path);
+	textfile_name(&a->key, a->where->key.path);
+}
+
+/* A file that was never read is an error; one that was stays as it is. */
+static int file_look(struct access *a, struct textfile *f, size_t max, struct err *err)
+{
+	struct err why;
+	int r;
+
+	if (f->path == NULL)
+		return 0;
+	r = textfile_look(f, max, &why);
+	if (r >= 0)
+		return 0;
+	if (!f->is_read)
+		return err_set(err, r, "%s", why.text);
+	complain(a, why.text);
+	return 0;
+}
+
+static void plugin_forget(struct plugin *p)
+{
+	p->is_valid = false;
+	p->not_before_ns = 0;
+	str_clear(&p->token);
+	str_clear(&p->cert);
+	str_clear(&p->key);
+}
+
+/* The kubeconfig was replaced: all that follows from it is read anew. */
+static void kubeconfig_look(struct access *a)
+{
+	AUTO(kubeconfig_close) struct kubeconfig *fresh = NULL;
+	struct err err;
+	int r;
+
+	if (a->kubeconfig.path == NULL)
+		return;
+	r = textfile_look(&a->kubeconfig, KUBECONFIG_MAX, &err);
+	if (r == 0)
+		return;
+	if (r > 0)
+		r = kubeconfig_open(&fresh, a->path, a->master, a->account_dir, &err);
+	if (r < 0) {
+		complain(a, err.text);
+		return;
+	}
+	log_notice(LOG_AREA_SOURCE, "api: %s changed and was read again", a->path);
+	kubeconfig_close(a->where);
+	a->where = TAKE(fresh);
+	process_close(TAKE(a->plugin.process));
+	plugin_forget(&a->plugin);
+	files_name(a);
+}
+
+static int files_look(struct access *a, struct err *err)
+{
+	int r;
+
+	kubeconfig_look(a);
+	r = file_look(a, &a->token, TOKEN_MAX, err);
+	if (r == 0)
+		r = file_look(a, &a->ca, PEM_MAX, err);
+	if (r == 0)
+		r = file_look(a, &a->cert, PEM_MAX, err);
+	if (r == 0)
+		r = file_look(a, &a->key, PEM_MAX, err);
+	return r;
+}
+
+/* --- answers -------------------------------------------------------------- */
+
+static const struct str *pem(const struct kube_pem *in_place, const struct textfile *f)
+{
+	if (in_place->data.len > 0)
+		return &in_place->data;
+	return f->path != NULL ? &f->text : NULL;
+}
+
+/* A token as a header; blanks and line ends around it do not belong to it. */
+static int bearer(struct str *ret, const char *token, size_t size, struct err *err)
+{
+	static const char blank[] = " \t\r\n";
+	size_t start = strspn(token, blank);
+	size_t len = strcspn(token + start, blank);
+
+	if (len == 0 || start + len + strspn(token + start + len, blank) != size)
+		return err_set(err, -EINVAL, "a token that is not one word");
+	str_puts(ret, "Bearer ");
+	str_add(ret, token + start, len);
+	return 0;
+}
+
+static int authorization(struct access *a, struct err *err)
+{
+	const struct kubeconfig *k = a->where;
+	struct str pair = { 0 };
+
+	str_clear(&a->authorization);
+	if (a->token.path != NULL)
+		return bearer(&a->authorization, str_text(&a->token.text), a->token.text.len, err);
+	if (k->token != NULL)
+		return bearer(&a->authorization, k->token, strlen(k->token), err);
+	if (k->username != NULL) {
+		str_printf(&pair, "%s:%s", k->username, k->password ? k->password : "");
+		str_puts(&a->authorization, "Basic ");
+		base64_encode(&a->authorization, pair.text, pair.len);
+		str_fini(&pair);
+		return 0;
+	}
+	if (a->plugin.token.len == 0)
+		return 0;
+	return bearer(&a->authorization, a->plugin.token.text, a->plugin.token.len, err);
+}
+
+static int grant_make(struct access *a, struct access_grant *ret, struct err *err)
+{
+	const struct kubeconfig *k = a->where;
+	int r = authorization(a, err);
+
+	*ret = (struct access_grant){
+		.where = k,
+		.ca = pem(&k->ca, &a->ca),
+		.cert = pem(&k->cert, &a->cert),
+		.key = pem(&k->key, &a->key),
+	};
+	if (a->authorization.len > 0)
+		ret->authorization = a->authorization.text;
+	if (k->exec != NULL && a->plugin.cert.len > 0) {
+		ret->cert = &a->plugin.cert;
+		ret->key = &a->plugin.key;
+	}
+	return r;
+}
+
+static void answer(struct access *a, access_fn fn, void *arg, int r, struct err *err)
+{
+	struct access_grant grant;
+
+	if (r == 0)
+		r = grant_make(a, &grant, err);
+	if (r < 0)
+		(void)err_wrap(err, r, "credentials");
+	fn(arg, r, r < 0 ? NULL : &grant, err);
+}
+
+/* Everybody who waits; a question that is asked meanwhile waits for the next answer. */
+static void answer_all(struct access *a, int r, const struct err *err)
+{
+	uint64_t last = a->last_number;
+
+	while (!list_is_empty(&a->questions)) {
+		struct question *q = list_entry(a->questions.next, struct question, link);
+		struct question copy = *q;
+		struct err text = *err;
+
+		if (q->number > last)
+			break;
+		list_del(&q->link);
+		free(q);
+		answer(a, copy.fn, copy.arg, r, &text);
+	}
+}
+
+/* --- the plugin ----------------------------------------------------------- */
+
+/* status.expirationTimestamp, as a time of our clock; somewhat early. */
+static uint64_t expiry(const char *text)
+{
+	int64_t at_ns;
+	int64_t left_ns;
+	struct timespec now;
+
+	if (text == NULL || decode_time(&at_ns, text) < 0)
+		return UINT64_MAX;
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	left_ns = at_ns - (now.tv_sec * (int64_t)NSEC_PER_SEC + now.tv_nsec);
+	left_ns -= MIN(left_ns / 10, (int64_t)(60 * NSEC_PER_SEC));
+	return now_ns() + (uint64_t)MAX(left_ns, (int64_t)PLUGIN_LIFE_MIN_NS);
+}
+
+static const char *word(const json_t *status, const char *key)
+{
+	const char *text = json_string_value(json_object_get(status, key));
+
+	return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
+static void word_put(struct str *ret, const char *text)
+{
+	str_clear(ret);
+	if (text != NULL)
+		str_puts(ret, text);
+}
+
+static int status_read(struct plugin *p, const json_t *status, struct err *err)
+{
+	const char *token = word(status, "token");
+	const char *cert = word(status, "clientCertificateData");
+	const char *key = word(status, "clientKeyData");
+
+	if (token == NULL && cert == NULL)
+		return err_set(err, -EBADMSG, "printed neither a token nor a certificate");
+	if ((cert == NULL) != (key == NULL))
+		return err_set(err, -EBADMSG, "printed only one of certificate and key");
+	word_put(&p->token, token);
+	word_put(&p->cert, cert);
+	word_put(&p->key, key);
+	p->expires_ns = expiry(word(status, "expirationTimestamp"));
+	return 0;
+}
+
+static int credential_read(struct access *a, const struct str *output, struct err *err)
+{
+	json_t *root = json_loadb(str_text(output), output->len, 0, NULL);
+	const json_t *status = json_object_get(root, "status");
+	const char *version = word(root, "apiVersion");
+	int r;
+
+	if (version == NULL || !json_is_object(status))
+		r = err_set(err, -EBADMSG, "did not print an ExecCredential with a status");
+	else if (strcmp(version, a->where->exec->api_version) != 0)
+		r = err_set(err, -EBADMSG, "printed apiVersion '%.64s' instead of %s", version,
+			    a->where->exec->api_version);
+	else
+		r = status_read(&a->plugin, status, err);
+	json_decref(root);
+	return r;
+}
+
+/* The last answer is used as long as the server takes it; without one there is no access. */
+static int plugin_failed(struct access *a, int r, struct err *err)
+{
+	struct plugin *p = &a->plugin;
+
+	(void)err_wrap(err, r, "plugin %s", a->where->exec->command);
+	p->not_before_ns = now_ns() + PLUGIN_PAUSE_NS;
+	if (p->is_valid) {
+		complain(a, err->text);
+		p->expires_ns = now_ns() + PLUGIN_LIFE_MIN_NS;
+		return 0;
+	}
+	p->err = *err;
+	p->r = r;
+	return r;
+}
+
+static void on_plugin(void *arg, int r, const struct str *output, const char *why)
+{
+	struct access *a = arg;
+	struct err err = { .text = "" };
+
+	a->plugin.process = NULL;
+	if (r < 0)
+		(void)err_set(&err, r, "%s", why);
+	else
+		r = credential_read(a, output, &err);
+	if (r == 0)
+		a->plugin.is_valid = true;
+	else
+		r = plugin_failed(a, r, &err);
+	answer_all(a, r, &err);
+}
+
+/* spec.cluster of the request, for plugins that ask for it. */
+static json_t *cluster_json(const struct access *a)
+{
+	const struct kubeconfig *k = a->where;
+	const struct str *ca = pem(&k->ca, &a->ca);
+	json_t *c = json_object();
+	struct str text = { 0 };
+
+	(void)json_object_set_new(c, "server", json_string(k->servers.v[0]));
+	if (k->tls_server_name != NULL)
+		(void)json_object_set_new(c, "tls-server-name", json_string(k->tls_server_name));
+	if (k->is_insecure)
+		(void)json_object_set_new(c, "insecure-skip-tls-verify", json_true());
+	if (k->proxy_url != NULL)
+		(void)json_object_set_new(c, "proxy-url", json_string(k->proxy_url));
+	if (ca != NULL) {
+		base64_encode(&text, ca->text, ca->len);
+		(void)json_object_set_new(c, "certificate-authority-data",
+					  json_string(str_text(&text)));
+		str_fini(&text);
+	}
+	return c;
+}
+
+static char *exec_info(const struct access *a)
+{
+	const struct kube_exec *x = a->where->exec;
+	json_t *spec = json_object();
+	json_t *root = json_object();
+	struct str text = { 0 };
+	char *dump;
+
+	(void)json_object_set_new(spec, "interactive", json_false());
+	if (x->wants_cluster)
+		(void)json_object_set_new(spec, "cluster", cluster_json(a));
+	(void)json_object_set_new(root, "apiVersion", json_string(x->api_version));
+	(void)json_object_set_new(root, "kind", json_string("ExecCredential"));
+	(void)json_object_set_new(root, "spec", spec);
+	dump = json_dumps(root, JSON_COMPACT);
+	json_decref(root);
+	str_printf(&text, "KUBERNETES_EXEC_INFO=%s", dump ? dump : "{}");
+	free(dump);
+	return text.text;
+}
+
+/* Ours, without what is said anew, and the plugin's own. All malloc'ed. */
+static char **environment(const struct access *a)
+{
+	const struct kube_exec *x = a->where->exec;
+	VEC(char *) v = { 0 };
+	struct str text = { 0 };
+
+	*vec_push(&v) = exec_info(a);
+	vec_for_each (e, &x->env) {
+		str_clear(&text);
+		str_printf(&text, "%s=%s", e->name, e->value ? e->value : "");
+		*vec_push(&v) = xstrdup(text.text);
+	}
+	str_fini(&text);
+	for (char **e = environ; *e != NULL; e++) {
+		size_t len = strcspn(*e, "=") + 1;
+		bool is_new = true;
+
+		vec_for_each (have, &v)
+			is_new &= strncmp(*have, *e, len) != 0;
+		if (is_new)
+			*vec_push(&v) = xstrdup(*e);
+	}
+	*vec_push(&v) = NULL;
+	return v.v;
+}
+
+static int plugin_run(struct access *a, struct err *err)
+{
+	const struct kube_exec *x = a->where->exec;
+	struct process_config config = {
+		.path = x->command,
+		.timeout_ns = a->plugin_timeout_ns,
+		.output_max = PLUGIN_OUTPUT_MAX,
+		.done = on_plugin,
+		.arg = a,
+	};
+	char **envp = environment(a);
+	VEC(char *) argv = { 0 };
+	int r;
+
+	*vec_push(&argv) = x->command;
+	vec_for_each (arg, &x->args)
+		*vec_push(&argv) = *arg;
+	*vec_push(&argv) = NULL;
+	config.argv = argv.v;
+	config.envp = envp;
+	r = process_open(&a->plugin.process, a->base, &config, err);
+	for (char **e = envp; *e != NULL; e++)
+		free(*e);
+	free(envp);
+	vec_fini(&argv);
+	if (r == -ENOENT && x->install_hint != NULL)
+		return err_set(err, r, "plugin %s: not found: %s", x->command, x->install_hint);
+	return r < 0 ? err_wrap(err, r, "plugin %s", x->command) : 0;
+}
+
+/* --- questions ------------------------------------------------------------ */
+
+static bool plugin_is_fresh(const struct access *a)
+{
+	return a->where->exec == NULL || (a->plugin.is_valid && now_ns() < a->plugin.expires_ns);
+}
+
+/* A plugin that has just failed is not asked again at once. */
+static int plugin_start(struct access *a, struct err *err)
+{
+	int r;
+
+	if (a->plugin.process != NULL)
+		return 0;
+	if (now_ns() < a->plugin.not_before_ns) {
+		*err = a->plugin.err;
+		return a->plugin.r;
+	}
+	r = plugin_run(a, err);
+	return r < 0 ? plugin_failed(a, r, err) : 0;
+}
+
+void access_ask(struct access *a, access_fn fn, void *arg)
+{
+	struct question *q = xcalloc(1, sizeof(*q));
+	struct err err = { .text = "" };
+	int r;
+
+	*q = (struct question){ .number = ++a->last_number, .fn = fn, .arg = arg };
+	list_add_tail(&a->questions, &q->link);
+	r = files_look(a, &err);
+	if (r == 0 && !plugin_is_fresh(a))
+		r = plugin_start(a, &err);
+	if (r < 0 || plugin_is_fresh(a))
+		answer_all(a, r, &err);
+}
+
+void access_cancel(struct access *a, const void *arg)
+{
+	list_for_each_safe (n, tmp, &a->questions) {
+		struct question *q = list_entry(n, struct question, link);
+
+		if (q->arg != arg)
+			continue;
+		list_del(n);
+		free(q);
+	}
+}
+
+void access_reject(struct access *a)
+{
+	if (a->where->exec != NULL && a->plugin.process == NULL)
+		plugin_forget(&a->plugin);
+}
+
+const struct kubeconfig *access_where(const struct access *a)
+{
+	return a->where;
+}
+
+/* --- life ----------------------------------------------------------------- */
+
+static char *copy(const char *text)
+{
+	return text != NULL && text[0] != '\0' ? xstrdup(text) : NULL;
+}
+
+int access_open(struct access **ret, struct event_base *base, const struct access_config *config,
+		struct err *err)
+{
+	struct access *a = xcalloc(1, sizeof(*a));
+	int r;
+
+	a->base = base;
+	a->path = copy(config->kubeconfig);
+	a->master = copy(config->master);
+	a->account_dir = copy(config->account_dir);
+	a->plugin_timeout_ns = config->plugin_timeout_ns;
+	list_init(&a->questions);
+	if (a->path != NULL)
+		a->kubeconfig.path = xstrdup(a->path);
+	r = kubeconfig_open(&a->where, a->path, a->master, a->account_dir, err);
+	if (r == 0 && a->path != NULL)
+		r = textfile_look(&a->kubeconfig, KUBECONFIG_MAX, err);
+	if (r < 0) {
+		access_close(a);
+		return r;
+	}
+	files_name(a);
+	*ret = a;
+	return 0;
+}
+
+void access_close(struct access *a)
+{
+	if (a == NULL)
+		return;
+	process_close(a->plugin.process);
+	list_for_each_safe (n, tmp, &a->questions) {
+		list_del(n);
+		free(list_entry(n, struct question, link));
+	}
+	kubeconfig_close(a->where);
+	textfile_fini(&a->kubeconfig);
+	textfile_fini(&a->token);
+	textfile_fini(&a->ca);
+	textfile_fini(&a->cert);
+	textfile_fini(&a->key);
+	str_fini(&a->plugin.token);
+	str_fini(&a->plugin.cert);
+	str_fini(&a->plugin.key);
+	str_fini(&a->authorization);
+	free(a->complaint);
+	free(a->path);
+	free(a->master);
+	free(a->account_dir);
+	free(a);
+}

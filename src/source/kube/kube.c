@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* source/kube - the parts put together, and the gate of section 1.3. */
+#include "source/kube/kube.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "source/kube/access.h"
+#include "source/kube/reflector.h"
+#include "source/kube/transport.h"
+
+#define ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
+#if defined(__x86_64__)
+#define MACHINE "amd64"
+#elif defined(__aarch64__)
+#define MACHINE "arm64"
+#else
+#define MACHINE "other"
+#endif
+#define USER_AGENT "vipd/" VIPD_VERSION " (linux/" MACHINE ")"
+
+/* In order of use: the first two are the gate (IN-15). */
+enum which {
+	WHICH_SERVICES = 0,
+	WHICH_SLICES,
+	WHICH_CIDRS,
+	WHICH_NODE, /* last: there may be none */
+	WHICH_N,
+};
+
+/* A token bucket: `qps` a second, `burst` at once. */
+struct bucket {
+	double qps;
+	double burst;
+	double tokens;
+	uint64_t filled_ns;
+};
+
+struct kube {
+	struct kube_timing timing;
+	struct kube_callbacks callbacks;
+	struct access *access;
+	struct transport *transport;
+	struct bucket bucket;
+	struct reflector *reflectors[WHICH_N];
+	size_t n;
+	struct event *gate; /* the others have had their time */
+	bool is_synced;
+};
+
+void kube_config_init(struct kube_config *c)
+{
+	*c = (struct kube_config){
+		.account_dir = ACCOUNT_DIR,
+		.qps = 5,
+		.burst = 10,
+		.timing = {
+			.connect_ns = 10 * NSEC_PER_SEC,
+			.head_ns = 60 * NSEC_PER_SEC,
+			.idle_ns = 30 * NSEC_PER_SEC,
+			.bookmark_ns = 150 * NSEC_PER_SEC,
+			.quiet_ns = 20 * NSEC_PER_SEC,
+			.probe_ns = 15 * NSEC_PER_SEC,
+			.keepalive_ns = 30 * NSEC_PER_SEC,
+			.backoff_min_ns = 800 * NSEC_PER_MSEC,
+			.backoff_max_ns = 30 * NSEC_PER_SEC,
+			.calm_ns = 120 * NSEC_PER_SEC,
+			.watch_min_s = 300,
+			.watch_max_s = 600,
+			.others_ns = 5 * NSEC_PER_SEC,
+			.plugin_ns = 30 * NSEC_PER_SEC,
+		},
+	};
+}
+
+/* --- --kube-api-qps ------------------------------------------------------- */
+
+static uint64_t bucket_take(struct bucket *b, uint64_t now)
+{
+	double seconds = (double)(now - b->filled_ns) / (double)NSEC_PER_SEC;
+
+	if (b->qps < 0)
+		return 0;
+	b->tokens = MIN(b->tokens + seconds * b->qps, b->burst);
+	b->filled_ns = now;
+	if (b->tokens >= 1) {
+		b->tokens -= 1;
+		return 0;
+	}
+	return (uint64_t)((1 - b->tokens) / b->qps * (double)NSEC_PER_SEC) + 1;
+}
+
+static uint64_t on_admit(void *arg)
+{
+	struct kube *k = arg;
+
+	return bucket_take(&k->bucket, now_ns());
+}
+
+/* --- the gate ------------------------------------------------------------- */
+
+static void open_gate(struct kube *k)
+{
+	(void)event_del(k->gate);
+	k->is_synced = true;
+	k->callbacks.synced(k->callbacks.arg);
+}
+
+static void on_gate(evutil_socket_t fd, short what, void *arg)
+{
+	struct kube *k = arg;
+
+	for (size_t i = 0; i < k->n; i++)
+		if (!reflector_is_complete(k->reflectors[i]))
+			log_warn(LOG_AREA_SOURCE, "api: %s are not known yet: going on without",
+				 reflector_resource(k->reflectors[i]));
+	open_gate(k);
+}
+
+static void on_listed(void *arg)
+{
+	struct kube *k = arg;
+	struct timeval tv = { (time_t)(k->timing.others_ns / NSEC_PER_SEC),
+			      (suseconds_t)(k->timing.others_ns % NSEC_PER_SEC / NSEC_PER_USEC) };
+	bool is_all = true;
+
+	if (k->is_synced || !reflector_is_complete(k->reflectors[WHICH_SERVICES]) ||
+	    !reflector_is_complete(k->reflectors[WHICH_SLICES]))
+		return;
+	for (size_t i = 0; i < k->n; i++)
+		is_all &= reflector_is_complete(k->reflectors[i]);
+	if (is_all)
+		open_gate(k);
+	else if (!event_pending(k->gate, EV_TIMEOUT, NULL))
+		(void)event_add(k->gate, &tv);
+}
+
+static void on_changed(void *arg)
+{
+	struct kube *k = arg;
+
+	k->callbacks.changed(k->callbacks.arg);
+}
+
+/* --- life ----------------------------------------------------------------- */
+
+static int is_json_only(bool *ret, const char *type, struct err *err)
+{
+	*ret = false;
+	if (type == NULL || type[0] == '\0')
+		return 0;
+	switch (stream_encoding_of(type)) {
+	case STREAM_JSON:
+		*ret = true;
+		return 0;
+	case STREAM_PROTOBUF:
+		return 0;
+	case STREAM_ENCODING_UNSET:
+		break;
+	}
+	return err_set(err, -EINVAL,
+		       "--kube-api-content-type: '%.64s' is neither "
+		       "application/vnd.kubernetes.protobuf nor application/json",
+		       type);
+}
+
+static int transport_begin(struct kube *k, struct event_base *base, const struct kube_config *c,
+			   struct err *err)
+{
+	int r = access_open(&k->access, base,
+			    &(struct access_config){ .kubeconfig = c->kubeconfig,
+						     .master = c->master,
+						     .account_dir = c->account_dir,
+						     .plugin_timeout_ns = c->timing.plugin_ns },
+			    err);
+
+	if (r < 0)
+		return r;
+	return transport_open(&k->transport, base, k->access,
+			      &(struct transport_config){ .user_agent = USER_AGENT,
+							  .connect_ns = c->timing.connect_ns,
+							  .quiet_ns = c->timing.quiet_ns,
+							  .probe_ns = c->timing.probe_ns,
+							  .keepalive_ns = c->timing.keepalive_ns },
+			      err);
+}
+
+static int reflectors_open(struct kube *k, struct event_base *base, struct model *m, bool json_only,
+			   struct err *err)
+{
+	static const enum object_kind kinds[WHICH_N] = {
+		[WHICH_SERVICES] = OBJECT_KIND_SERVICE,
+		[WHICH_SLICES] = OBJECT_KIND_SLICE,
+		[WHICH_CIDRS] = OBJECT_KIND_SERVICE_CIDR,
+		[WHICH_NODE] = OBJECT_KIND_NODE,
+	};
+	bool has_node = m->config.node_name != NULL && m->config.node_name->len > 0;
+	struct reflector_config config = {
+		.base = base,
+		.transport = k->transport,
+		.access = k->access,
+		.model = m,
+		.timing = &k->timing,
+		.is_json_only = json_only,
+		.admit = on_admit,
+		.listed = on_listed,
+		.changed = on_changed,
+		.arg = k,
+	};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < (has_node ? WHICH_N : WHICH_NODE); i++) {
+		config.kind = kinds[i];
+		r = reflector_open(&k->reflectors[i], &config, err);
+		k->n += r == 0;
+	}
+	return r;
+}
+
+int kube_open(struct kube **ret, struct event_base *base, struct model *m,
+	      const struct kube_config *config, const struct kube_callbacks *callbacks,
+	      struct err *err)
+{
+	struct kube *k = xcalloc(1, sizeof(*k));
+	bool json_only;
+	int r;
+
+	k->timing = config->timing;
+	k->callbacks = *callbacks;
+	k->bucket = (struct bucket){ .qps = config->qps == 0 ? 5 : config->qps,
+				     .burst = MAX(config->burst, 1),
+				     .tokens = MAX(config->burst, 1),
+				     .filled_ns = now_ns() };
+	k->gate = event_new(base, -1, 0, on_gate, k);
+	r = k->gate == NULL ? err_set(err, -ENOMEM, "event loop")
+			    : is_json_only(&json_only, config->content_type, err);
+	if (r == 0)
+		r = transport_begin(k, base, config, err);
+	if (r == 0)
+		r = reflectors_open(k, base, m, json_only, err);
+	if (r < 0) {
+		kube_close(k);
+		return err_wrap(err, r, "API server");
+	}
+	*ret = k;
+	return 0;
+}
+
+void kube_close(struct kube *k)
+{
+	if (k == NULL)
+		return;
+	for (size_t i = 0; i < k->n; i++)
+		reflector_close(k->reflectors[i]);
+	transport_close(k->transport);
+	access_close(k->access);
+	if (k->gate != NULL)
+		event_free(k->gate);
+	free(k);
+}
+
+/* --- status --------------------------------------------------------------- */
+
+const char *kube_state_text(enum kube_state s)
+{
+	switch (s) {
+	case KUBE_STATE_WAITING:
+		return "waiting";
+	case KUBE_STATE_LISTING:
+		return "listing";
+	case KUBE_STATE_WATCHING:
+		return "watching";
+	}
+	return "?";
+}
+
+struct kube_status kube_status(const struct kube *k)
+{
+	struct transport_stats s = transport_stats(k->transport);
+
+	return (struct kube_status){
+		.server = transport_server(k->transport),
+		.is_http2 = transport_is_http2(k->transport),
+		.is_synced = k->is_synced,
+		.requests = s.requests,
+		.connections = s.connections,
+		.failovers = s.failovers,
+		.probes = s.probes,
+		.dead_connections = s.dead,
+	};
+}
+
+size_t kube_n_reflectors(const struct kube *k)
+{
+	return k->n;
+}
+
+void kube_reflector_status(const struct kube *k, size_t i, struct kube_reflector_status *ret)
+{
+	reflector_status(k->reflectors[i], ret);
+}
+
+size_t kube_n_remarks(const struct kube *k, size_t i)
+{
+	return reflector_ledger(k->reflectors[i])->remarks.n;
+}
+
+struct kube_remark kube_remark(const struct kube *k, size_t i, size_t n)
+{
+	const struct ledger_remark *rm = &reflector_ledger(k->reflectors[i])->remarks.v[n];
+
+	return (struct kube_remark){
+		.ns = name_text(rm->ns),
+		.name = name_text(rm->name),
+		.is_refused = rm->is_refused,
+		.text = rm->text,
+	};
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* kube/ledger - mark and sweep over names. */
+#include "source/kube/ledger.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* One object the server has. */
+struct key {
+	struct hnode node;
+	const struct name *ns; /* NULL for kinds without */
+	const struct name *name;
+	uint32_t generation;
+	bool is_refused;
+	bool has_remark; /* the object has one, kept in `remarks` or not */
+};
+
+/* --- names ---------------------------------------------------------------- */
+
+static uint32_t key_hash(const struct name *ns, const struct name *name)
+{
+	return (ns ? ns->node.hash * UINT32_C(0x9e3779b1) : 0) + name->node.hash;
+}
+
+static struct key *key_find(const struct ledger *l, const struct name *ns, const struct name *name)
+{
+	htable_for_each_hash (n, &l->keys, key_hash(ns, name)) {
+		struct key *k = container_of(n, struct key, node);
+
+		if (k->ns == ns && k->name == name)
+			return k;
+	}
+	return NULL;
+}
+
+/* The object is on the server, as of the last list or an event after it. */
+static struct key *key_mark(struct ledger *l, const struct name *ns, const struct name *name)
+{
+	struct key *k = key_find(l, ns, name);
+
+	if (k == NULL) {
+		k = xcalloc(1, sizeof(*k));
+		k->ns = name_ref(ns);
+		k->name = name_ref(name);
+		htable_insert(&l->keys, &k->node, key_hash(ns, name));
+	}
+	k->generation = l->generation;
+	return k;
+}
+
+static struct ledger_remark *remark_find(struct ledger *l, const struct key *k)
+{
+	if (!k->has_remark)
+		return NULL;
+	vec_for_each (rm, &l->remarks)
+		if (rm->ns == k->ns && rm->name == k->name)
+			return rm;
+	return NULL;
+}
+
+static void remark_drop(struct ledger *l, struct key *k)
+{
+	struct ledger_remark *rm = remark_find(l, k);
+
+	l->n_remarked -= k->has_remark;
+	l->n_refused -= k->is_refused;
+	k->has_remark = k->is_refused = false;
+	if (rm == NULL)
+		return;
+	name_unref(rm->ns);
+	name_unref(rm->name);
+	free(rm->text);
+	*rm = l->remarks.v[--l->remarks.n];
+}
+
+static void key_drop(struct ledger *l, struct key *k)
+{
+	remark_drop(l, k);
+	htable_remove(&l->keys, &k->node);
+	name_unref(k->ns);
+	name_unref(k->name);
+	free(k);
+}
+
+/* --- what is wrong with an object ----------------------------------------- */
+
+static void remark_log(const struct ledger *l, const struct key *k, bool is_refused,
+		       const char *text)
+{
+	const char *slash = k->ns != NULL ? "/" : "";
+
+	if (is_refused)
+		log_warn(LOG_AREA_SOURCE, "%s %s%s%s: ignored, its last good state stays: %s",
+			 object_kind_text(l->kind), name_text(k->ns), slash, name_text(k->name),
+			 text);
+	else
+		log_warn(LOG_AREA_SOURCE, "%s %s%s%s: %s", object_kind_text(l->kind),
+			 name_text(k->ns), slash, name_text(k->name), text);
+}
+
+/* Tell it once: the same words about the same object are not repeated. */
+static void remark_put(struct ledger *l, struct key *k, bool is_refused, const char *text)
+{
+	struct ledger_remark *rm = remark_find(l, k);
+	bool is_known = rm != NULL ? rm->is_refused == is_refused && strcmp(rm->text, text) == 0
+				   : k->has_remark && k->is_refused == is_refused;
+
+	if (is_known)
+		return;
+	remark_log(l, k, is_refused, text);
+	remark_drop(l, k);
+	k->has_remark = true;
+	k->is_refused = is_refused;
+	l->n_remarked++;
+	l->n_refused += is_refused;
+	if (l->remarks.n == LEDGER_REMARKS_MAX)
+		return;
+	*vec_push(&l->remarks) = (struct ledger_remark){ .ns = name_ref(k->ns),
+							 .name = name_ref(k->name),
+							 .is_refused = is_refused,
+							 .text = xstrdup(text) };
+}
+
+void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why)
+{
+	const struct name *name = NULL;
+	const struct name *ns = NULL;
+	struct decode d = { 0 };
+
+	if (identity == NULL || decode_key(&ns, &name, l->kind, identity, &d, NULL) < 0) {
+		l->has_unknown = true;
+		l->n_unreadable++;
+		log_warn(LOG_AREA_SOURCE, "%s without a readable name: ignored: %s",
+			 object_kind_text(l->kind), why);
+		return;
+	}
+	remark_put(l, key_mark(l, ns, name), true, why);
+	name_unref(ns);
+	name_unref(name);
+}
+
+/* --- objects -------------------------------------------------------------- */
+
+/* Ownership of what `o` holds goes to the model. */
+static int model_take(struct ledger *l, const struct object *o, uint64_t at_ns)
+{
+	switch (o->kind) {
+	case OBJECT_KIND_SERVICE:
+		return model_put_service(l->model, o->service, at_ns);
+	case OBJECT_KIND_SLICE:
+		return model_put_slice(l->model, o->slice, at_ns);
+	case OBJECT_KIND_NODE:
+		return model_put_node(l->model, o->node, at_ns);
+	case OBJECT_KIND_SERVICE_CIDR:
+		return model_put_service_cidr(l->model, o->cidr, at_ns);
+	case OBJECT_KIND_OTHER:
+	case OBJECT_KIND_LIST:
+		break;
+	}
+	return 0;
+}
+
+static int model_drop(struct ledger *l, const struct name *ns, const struct name *name,
+		      uint64_t at_ns)
+{
+	switch (l->kind) {
+	case OBJECT_KIND_SERVICE:
+		return model_del_service(l->model, ns, name, at_ns);
+	case OBJECT_KIND_SLICE:
+		return model_del_slice(l->model, ns, name, at_ns);
+	case OBJECT_KIND_NODE:
+		return model_del_node(l->model, name, at_ns);
+	case OBJECT_KIND_SERVICE_CIDR:
+		return model_del_service_cidr(l->model, name, at_ns);
+	case OBJECT_KIND_OTHER:
+	case OBJECT_KIND_LIST:
+		break;
+	}
+	return 0;
+}
+
+/* Borrowed from the object. */
+static struct key *object_mark(struct ledger *l, const struct object *o)
+{
+	switch (o->kind) {
+	case OBJECT_KIND_SERVICE:
+		return key_mark(l, o->service->ns, o->service->name);
+	case OBJECT_KIND_SLICE:
+		return key_mark(l, o->slice->ns, o->slice->name);
+	case OBJECT_KIND_NODE:
+		return key_mark(l, NULL, o->node->name);
+	case OBJECT_KIND_SERVICE_CIDR:
+		return key_mark(l, NULL, o->cidr->name);
+	case OBJECT_KIND_OTHER:
+	case OBJECT_KIND_LIST:
+		break;
+	}
+	return NULL;
+}
+
+/* The first thing that was skipped in an object, and how many more. */
+struct notes {
+	char first[ERR_TEXT_MAX];
+	size_t n;
+};
+
+static void on_note(void *arg, const struct decode *d, const char *text)
+{
+	struct notes *notes = arg;
+	struct err e;
+
+	if (notes->n++ > 0)
+		return;
+	(void)err_set(&e, 0, "%s", text);
+	memcpy(notes->first, e.text, sizeof(notes->first));
+}
+
+static void notes_put(struct ledger *l, struct key *k, const struct notes *notes)
+{
+	struct err text;
+
+	if (notes->n == 0) {
+		remark_drop(l, k);
+		return;
+	}
+	if (notes->n > 1)
+		(void)err_set(&text, 0, "%s (and %zu more)", notes->first, notes->n - 1);
+	else
+		(void)err_set(&text, 0, "%s", notes->first);
+	remark_put(l, k, false, text.text);
+}
+
+/* Refused, or valid but not for us: the key alone is read. */
+static int put_key(struct ledger *l, const json_t *obj, int r, const struct notes *notes,
+		   const char *why, uint64_t at_ns)
+{
+	const struct name *name;
+	const struct name *ns;
+	struct decode d = { 0 };
+	struct key *k;
+	int changed = 0;
+
+	if (decode_key(&ns, &name, l->kind, obj, &d, NULL) < 0) {
+		ledger_unreadable(l, NULL, why);
+		return 0;
+	}
+	k = key_mark(l, ns, name);
+	if (r == DECODE_IGNORED) {
+		notes_put(l, k, notes);
+		changed = model_drop(l, ns, name, at_ns);
+	} else {
+		remark_put(l, k, true, why);
+	}
+	name_unref(ns);
+	name_unref(name);
+	return changed;
+}
+
+int ledger_put(struct ledger *l, const json_t *obj, uint64_t at_ns)
+{
+	struct notes notes = { .n = 0 };
+	struct decode d = { .note = on_note, .arg = &notes };
+	struct object o = { 0 };
+	struct err err;
+	int r = decode_object(&o, l->kind, obj, &d, &err);
+
+	if (r != 0)
+		return put_key(l, obj, r, &notes, err.text, at_ns);
+	notes_put(l, object_mark(l, &o), &notes);
+	return model_take(l, &o, at_ns);
+}
+
+int ledger_del(struct ledger *l, const json_t *obj, uint64_t at_ns)
+{
+	const struct name *name;
+	const struct name *ns;
+	struct decode d = { 0 };
+	struct key *k;
+	int changed;
+
+	if (decode_key(&ns, &name, l->kind, obj, &d, NULL) < 0) {
+		ledger_unreadable(l, NULL, "a deletion that names nothing");
+		return 0;
+	}
+	k = key_find(l, ns, name);
+	if (k != NULL)
+		key_drop(l, k);
+	changed = model_drop(l, ns, name, at_ns);
+	name_unref(ns);
+	name_unref(name);
+	return changed;
+}
+
+/* --- lists ---------------------------------------------------------------- */
+
+void ledger_list_begin(struct ledger *l)
+{
+	l->generation++;
+	l->has_unknown = false;
+}
+
+size_t ledger_list_end(struct ledger *l, uint64_t at_ns)
+{
+	size_t n = 0;
+
+	if (l->has_unknown) {
+		log_warn(LOG_AREA_SOURCE,
+			 "%s: nothing is deleted by this list: it has objects without a name",
+			 object_kind_text(l->kind));
+		return 0;
+	}
+	htable_for_each_safe (node, tmp, &l->keys) {
+		struct key *k = container_of(node, struct key, node);
+
+		if (k->generation == l->generation)
+			continue;
+		n += (size_t)model_drop(l, k->ns, k->name, at_ns);
+		key_drop(l, k);
+	}
+	return n;
+}
+
+/* --- life ----------------------------------------------------------------- */
+
+void ledger_init(struct ledger *l, struct model *m, enum object_kind kind)
+{
+	*l = (struct ledger){ .model = m, .kind = kind };
+}
+
+void ledger_fini(struct ledger *l)
+{
+	htable_for_each_safe (node, tmp, &l->keys)
+		key_drop(l, container_of(node, struct key, node));
+	htable_fini(&l->keys);
+	vec_fini(&l->remarks);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* kube/process - see process.h. */
+#include "source/kube/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct process {
+	struct process_config config;
+	struct event *output_ready;
+	struct event *ended;
+	struct event *timeout;
+	struct str output;
+	pid_t pid;
+	int out;
+	int pidfd;
+	int r; /* why it was killed */
+};
+
+static void process_free(struct process *p)
+{
+	if (p->output_ready != NULL)
+		event_free(p->output_ready);
+	if (p->ended != NULL)
+		event_free(p->ended);
+	if (p->timeout != NULL)
+		event_free(p->timeout);
+	if (p->out >= 0)
+		close(p->out);
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	str_fini(&p->output);
+	free(p);
+}
+
+void process_close(struct process *p)
+{
+	if (p == NULL)
+		return;
+	if (p->pid > 0) {
+		(void)kill(-p->pid, SIGKILL);
+		(void)waitpid(p->pid, NULL, 0); /* it was killed: this takes no time */
+	}
+	process_free(p);
+}
+
+static void give_up(struct process *p, int r)
+{
+	if (p->r == 0)
+		p->r = r;
+	(void)kill(-p->pid, SIGKILL);
+}
+
+static void drain(struct process *p)
+{
+	char buf[4096];
+	ssize_t n;
+
+	while ((n = read(p->out, buf, sizeof(buf))) > 0) {
+		if (p->output.len + (size_t)n > p->config.output_max) {
+			give_up(p, -E2BIG);
+			return;
+		}
+		str_add(&p->output, buf, (size_t)n);
+	}
+	if (n == 0)
+		(void)event_del(p->output_ready);
+}
+
+static void on_output(evutil_socket_t fd, short what, void *arg)
+{
+	drain(arg);
+}
+
+static void on_timeout(evutil_socket_t fd, short what, void *arg)
+{
+	give_up(arg, -ETIMEDOUT);
+}
+
+/* What became of it, as `done` wants it. */
+static int verdict(const struct process *p, int status, char *why, size_t size)
+{
+	if (p->r == -ETIMEDOUT)
+		(void)snprintf(why, size, "no answer in %.3g s",
+			       (double)p->config.timeout_ns / (double)NSEC_PER_SEC);
+	else if (p->r == -E2BIG)
+		(void)snprintf(why, size, "printed more than %zu bytes", p->config.output_max);
+	else if (WIFSIGNALED(status))
+		(void)snprintf(why, size, "killed by signal %d", WTERMSIG(status));
+	else
+		(void)snprintf(why, size, "exit status %d", WEXITSTATUS(status));
+	if (p->r != 0)
+		return p->r;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
+}
+
+static void on_ended(evutil_socket_t fd, short what, void *arg)
+{
+	struct process *p = arg;
+	struct process_config config = p->config;
+	struct str output;
+	char why[80];
+	int status = 0;
+	int r;
+
+	if (waitpid(p->pid, &status, WNOHANG) != p->pid)
+		return;
+	drain(p); /* a child of it may hold the pipe: what is there counts */
+	p->pid = 0;
+	r = verdict(p, status, why, sizeof(why));
+	output = p->output;
+	p->output = (struct str){ 0 };
+	process_free(p);
+	config.done(config.arg, r, &output, why);
+	str_fini(&output);
+}
+
+static int spawn(struct process *p, int out, struct err *err)
+{
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attr;
+	sigset_t all;
+	sigset_t none;
+	int r;
+
+	(void)sigfillset(&all);
+	(void)sigemptyset(&none);
+	(void)posix_spawn_file_actions_init(&files);
+	(void)posix_spawnattr_init(&attr);
+	(void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF |
+						      POSIX_SPAWN_SETSIGMASK);
+	(void)posix_spawnattr_setpgroup(&attr, 0);
+	(void)posix_spawnattr_setsigdefault(&attr, &all);
+	(void)posix_spawnattr_setsigmask(&attr, &none);
+	r = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+	if (r == 0)
+		r = posix_spawn_file_actions_adddup2(&files, out, 1);
+	if (r == 0)
+		r = posix_spawn_file_actions_addclosefrom_np(&files, 3);
+	if (r == 0)
+		r = posix_spawnp(&p->pid, p->config.path, &files, &attr, p->config.argv,
+				 p->config.envp);
+	(void)posix_spawn_file_actions_destroy(&files);
+	(void)posix_spawnattr_destroy(&attr);
+	if (r != 0) {
+		p->pid = 0;
+		return err_set(err, -r, "%s", strerror(r));
+	}
+	return 0;
+}
+
+static int open_events(struct process *p, struct event_base *base, struct err *err)
+{
+	struct timeval tv = { (time_t)(p->config.timeout_ns / NSEC_PER_SEC),
+			      (suseconds_t)(p->config.timeout_ns % NSEC_PER_SEC / NSEC_PER_USEC) };
+
+	p->pidfd = pidfd_open(p->pid, 0);
+	if (p->pidfd == -1)
+		return err_errno(err, "pidfd");
+	p->output_ready = event_new(base, p->out, EV_READ | EV_PERSIST, on_output, p);
+	p->ended = event_new(base, p->pidfd, EV_READ | EV_PERSIST, on_ended, p);
+	p->timeout = event_new(base, -1, 0, on_timeout, p);
+	if (p->output_ready == NULL || p->ended == NULL || p->timeout == NULL ||
+	    event_add(p->output_ready, NULL) < 0 || event_add(p->ended, NULL) < 0 ||
+	    event_add(p->timeout, &tv) < 0)
+		return err_set(err, -ENOMEM, "event loop");
+	return 0;
+}
+
+int process_open(struct process **ret, struct event_base *base, const struct process_config *config,
+		 struct err *err)
+{
+	struct process *p = xcalloc(1, sizeof(*p));
+	int fds[2];
+	int r;
+
+	p->config = *config;
+	p->out = -1;
+	p->pidfd = -1;
+	if (pipe2(fds, O_CLOEXEC) == -1) {
+		r = err_errno(err, "pipe");
+		process_close(p);
+		return r;
+	}
+	p->out = fds[0];
+	(void)fcntl(p->out, F_SETFL, O_NONBLOCK); /* ours alone, not the program's end */
+	r = spawn(p, fds[1], err);
+	close(fds[1]);
+	if (r == 0)
+		r = open_events(p, base, err);
+	if (r < 0) {
+		process_close(p);
+		return r;
+	}
+	*ret = p;
+	return 0;
+}

@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * kube/proto_objects - a table of messages, and one function that reads them all.
+ *
+ * A new field is one line below. Labels are kept as a whole: they are few and
+ * what is asked of them is decode/'s business. Annotations can be hundreds of
+ * kilobytes; only those that are read are kept.
+ */
+#include "source/kube/proto_objects.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum field_type {
+	FIELD_TEXT = 1,    /* "" is absent */
+	FIELD_TEXT_OR_NIL, /* a pointer in the API: "" is a value */
+	FIELD_INT,         /* 0 is absent */
+	FIELD_INT_OR_NIL,
+	FIELD_BOOL_OR_NIL,
+	FIELD_MESSAGE,
+	FIELD_TIME, /* metav1.Time, as RFC 3339 */
+	FIELD_TEXTS,
+	FIELD_MESSAGES,
+	FIELD_MAP, /* of text to text */
+};
+
+struct message;
+
+struct field {
+	uint32_t number;
+	enum field_type type;
+	const char *name;
+	const struct message *of;    /* FIELD_MESSAGE, FIELD_MESSAGES */
+	bool (*keeps)(const char *); /* FIELD_MAP: not all keys */
+};
+
+struct message {
+	const struct field *fields;
+	size_t n;
+};
+
+#define MESSAGE(name) \
+	static const struct message name = { name##_fields, ARRAY_SIZE(name##_fields) }
+
+/* --- what is read --------------------------------------------------------- */
+
+static bool is_read_annotation(const char *key)
+{
+	return strcmp(key, "endpoints.kubernetes.io/last-change-trigger-time") == 0 ||
+	       strcmp(key, "k8s.io/initial-events-end") == 0;
+}
+
+static const struct field object_meta_fields[] = {
+	{ 1, FIELD_TEXT, "name" },
+	{ 3, FIELD_TEXT, "namespace" },
+	{ 5, FIELD_TEXT, "uid" },
+	{ 6, FIELD_TEXT, "resourceVersion" },
+	{ 8, FIELD_TIME, "creationTimestamp" },
+	{ 9, FIELD_TIME, "deletionTimestamp" },
+	{ 11, FIELD_MAP, "labels" },
+	{ 12, FIELD_MAP, "annotations", .keeps = is_read_annotation },
+};
+MESSAGE(object_meta);
+
+/* Enough to say which object it is, of one that is bad elsewhere. */
+static const struct field identity_meta_fields[] = {
+	{ 1, FIELD_TEXT, "name" },
+	{ 3, FIELD_TEXT, "namespace" },
+	{ 6, FIELD_TEXT, "resourceVersion" },
+};
+MESSAGE(identity_meta);
+
+static const struct field list_meta_fields[] = {
+	{ 2, FIELD_TEXT, "resourceVersion" },
+	{ 3, FIELD_TEXT, "continue" },
+};
+MESSAGE(list_meta);
+
+static const struct field service_port_fields[] = {
+	{ 1, FIELD_TEXT, "name" },
+	{ 2, FIELD_TEXT, "protocol" },
+	{ 3, FIELD_INT, "port" },
+	{ 5, FIELD_INT, "nodePort" },
+};
+MESSAGE(service_port);
+
+static const struct field client_ip_fields[] = {
+	{ 1, FIELD_INT_OR_NIL, "timeoutSeconds" },
+};
+MESSAGE(client_ip);
+
+static const struct field affinity_config_fields[] = {
+	{ 1, FIELD_MESSAGE, "clientIP", &client_ip },
+};
+MESSAGE(affinity_config);
+
+static const struct field service_spec_fields[] = {
+	{ 1, FIELD_MESSAGES, "ports", &service_port },
+	{ 3, FIELD_TEXT, "clusterIP" },
+	{ 4, FIELD_TEXT, "type" },
+	{ 5, FIELD_TEXTS, "externalIPs" },
+	{ 7, FIELD_TEXT, "sessionAffinity" },
+	{ 9, FIELD_TEXTS, "loadBalancerSourceRanges" },
+	{ 11, FIELD_TEXT, "externalTrafficPolicy" },
+	{ 12, FIELD_INT, "healthCheckNodePort" },
+	{ 14, FIELD_MESSAGE, "sessionAffinityConfig", &affinity_config },
+	{ 18, FIELD_TEXTS, "clusterIPs" },
+	{ 19, FIELD_TEXTS, "ipFamilies" },
+	{ 22, FIELD_TEXT_OR_NIL, "internalTrafficPolicy" },
+};
+MESSAGE(service_spec);
+
+static const struct field ingress_fields[] = {
+	{ 1, FIELD_TEXT, "ip" },
+	{ 2, FIELD_TEXT, "hostname" },
+	{ 3, FIELD_TEXT_OR_NIL, "ipMode" },
+};
+MESSAGE(ingress);
+
+static const struct field load_balancer_fields[] = {
+	{ 1, FIELD_MESSAGES, "ingress", &ingress },
+};
+MESSAGE(load_balancer);
+
+static const struct field service_status_fields[] = {
+	{ 1, FIELD_MESSAGE, "loadBalancer", &load_balancer },
+};
+MESSAGE(service_status);
+
+static const struct field service_fields[] = {
+	{ 1, FIELD_MESSAGE, "metadata", &object_meta },
+	{ 2, FIELD_MESSAGE, "spec", &service_spec },
+	{ 3, FIELD_MESSAGE, "status", &service_status },
+};
+MESSAGE(service);
+
+static const struct field conditions_fields[] = {
+	{ 1, FIELD_BOOL_OR_NIL, "ready" },
+	{ 2, FIELD_BOOL_OR_NIL, "serving" },
+	{ 3, FIELD_BOOL_OR_NIL, "terminating" },
+};
+MESSAGE(conditions);
+
+static const struct field target_fields[] = {
+	{ 1, FIELD_TEXT, "kind" },
+	{ 3, FIELD_TEXT, "name" },
+};
+MESSAGE(target);
+
+/* ForZone and ForNode. */
+static const struct field hint_fields[] = {
+	{ 1, FIELD_TEXT, "name" },
+};
+MESSAGE(hint);
+
+static const struct field hints_fields[] = {
+	{ 1, FIELD_MESSAGES, "forZones", &hint },
+	{ 2, FIELD_MESSAGES, "forNodes", &hint },
+};
+MESSAGE(hints);
+
+static const struct field endpoint_fields[] = {
+	{ 1, FIELD_TEXTS, "addresses" },
+	{ 2, FIELD_MESSAGE, "conditions", &conditions },
+	{ 4, FIELD_MESSAGE, "targetRef", &target },
+	{ 6, FIELD_TEXT_OR_NIL, "nodeName" },
+	{ 8, FIELD_MESSAGE, "hints", &hints },
+};
+MESSAGE(endpoint);
+
+static const struct field slice_port_fields[] = {
+	{ 1, FIELD_TEXT_OR_NIL, "name" },
+	{ 2, FIELD_TEXT_OR_NIL, "protocol" },
+	{ 3, FIELD_INT_OR_NIL, "port" },
+};
+MESSAGE(slice_port);
+
+static const struct field slice_fields[] = {
+	{ 1, FIELD_MESSAGE, "metadata", &object_meta },
+	{ 2, FIELD_MESSAGES, "endpoints", &endpoint },
+	{ 3, FIELD_MESSAGES, "ports", &slice_port },
+	{ 4, FIELD_TEXT, "addressType" },
+};
+MESSAGE(slice);
+
+static const struct field taint_fields[] = {
+	{ 1, FIELD_TEXT, "key" },
+};
+MESSAGE(taint);
+
+static const struct field node_spec_fields[] = {
+	{ 1, FIELD_TEXT, "podCIDR" },
+	{ 5, FIELD_MESSAGES, "taints", &taint },
+	{ 7, FIELD_TEXTS, "podCIDRs" },
+};
+MESSAGE(node_spec);
+
+static const struct field node_address_fields[] = {
+	{ 1, FIELD_TEXT, "type" },
+	{ 2, FIELD_TEXT, "address" },
+};
+MESSAGE(node_address);
+
+static const struct field node_status_fields[] = {
+	{ 5, FIELD_MESSAGES, "addresses", &node_address },
+};
+MESSAGE(node_status);
+
+static const struct field node_fields[] = {
+	{ 1, FIELD_MESSAGE, "metadata", &object_meta },
+	{ 2, FIELD_MESSAGE, "spec", &node_spec },
+	{ 3, FIELD_MESSAGE, "status", &node_status },
+};
+MESSAGE(node);
+
+static const struct field service_cidr_spec_fields[] = {
+	{ 1, FIELD_TEXTS, "cidrs" },
+};
+MESSAGE(service_cidr_spec);
+
+static const struct field service_cidr_fields[] = {
+	{ 1, FIELD_MESSAGE, "metadata", &object_meta },
+	{ 2, FIELD_MESSAGE, "spec", &service_cidr_spec },
+};
+MESSAGE(service_cidr);
+
+static const struct field cause_fields[] = {
+	{ 1, FIELD_TEXT, "reason" },
+};
+MESSAGE(cause);
+
+static const struct field details_fields[] = {
+	{ 4, FIELD_MESSAGES, "causes", &cause },
+	{ 5, FIELD_INT, "retryAfterSeconds" },
+};
+MESSAGE(details);
+
+static const struct field status_fields[] = {
+	{ 1, FIELD_MESSAGE, "metadata", &list_meta },
+	{ 2, FIELD_TEXT, "status" },
+	{ 3, FIELD_TEXT, "message" },
+	{ 4, FIELD_TEXT, "reason" },
+	{ 5, FIELD_MESSAGE, "details", &details },
+	{ 6, FIELD_INT, "code" },
+};
+MESSAGE(status);
+
+/* --- reading -------------------------------------------------------------- */
+
+/* Values still allowed; shared by all levels of one object. */
+struct reader {
+	size_t budget;
+};
+
+static int message_read(json_t **ret, struct reader *rd, const struct message *m, const void *data,
+			size_t len, struct err *err);
+
+static int spend(struct reader *rd, struct err *err)
+{
+	if (rd->budget == 0)
+		return err_set(err, -E2BIG, "more values than one object may have (%d)",
+			       PROTO_COST_MAX);
+	rd->budget--;
+	return 0;
+}
+
+static int text_read(json_t **ret, const struct proto_field *f, struct err *err)
+{
+	const char *text = (const char *)f->data;
+
+	if (!str_is_utf8(text, f->len))
+		return err_set(err, -EBADMSG, "not UTF-8");
+	*ret = json_stringn_nocheck(text, f->len);
+	return *ret == NULL ? err_set(err, -ENOMEM, "out of memory") : 0;
+}
+
+/* metav1.Time: 1 seconds, 2 nanos, which JSON does not have either. */
+static int time_read(json_t **ret, const struct proto_field *f, struct err *err)
+{
+	struct proto p = proto_over(f->data, f->len);
+	struct proto_field part;
+	time_t seconds = 0;
+	char text[40];
+	struct tm tm;
+	int r;
+
+	while ((r = proto_next(&part, &p, err)) > 0)
+		if (part.number == 1 && part.type == PROTO_VARINT)
+			seconds = (time_t)part.value;
+	if (r < 0)
+		return r;
+	if (gmtime_r(&seconds, &tm) == NULL ||
+	    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+		return err_set(err, -EBADMSG, "not a time");
+	*ret = json_string_nocheck(text);
+	return 0;
+}
+
+/* An entry of a map: 1 key, 2 value. */
+static int entry_read(json_t *map, const struct field *fd, const struct proto_field *f,
+		      struct err *err)
+{
+	struct proto p = proto_over(f->data, f->len);
+	struct proto_field value = { .data = (const uint8_t *)"" };
+	struct proto_field key = value;
+	struct proto_field part;
+	char text[320]; /* the API's keys end at 253 + 1 + 63 */
+	json_t *v;
+	int r;
+
+	while ((r = proto_next(&part, &p, err)) > 0)
+		if (part.type == PROTO_BYTES && part.number == 1)
+			key = part;
+		else if (part.type == PROTO_BYTES && part.number == 2)
+			value = part;
+	if (r < 0)
+		return r;
+	if (key.len >= sizeof(text) || memchr(key.data, 0, key.len) != NULL ||
+	    !str_is_utf8((const char *)key.data, key.len))
+		return err_set(err, -EBADMSG, "a key of %zu bytes that cannot be one", key.len);
+	memcpy(text, key.data, key.len);
+	text[key.len] = '\0';
+	if (fd->keeps != NULL && !fd->keeps(text))
+		return 0;
+	r = text_read(&v, &value, err);
+	if (r < 0)
+		return err_wrap(err, r, "[%s]", text);
+	(void)json_object_set_new_nocheck(map, text, v);
+	return 0;
+}
+
+static bool is_nothing(const struct field *fd, const struct proto_field *f)
+{
+	switch (fd->type) {
+	case FIELD_TEXT:
+	case FIELD_TIME:
+		return f->len == 0;
+	case FIELD_INT:
+		return f->value == 0;
+	case FIELD_TEXT_OR_NIL:
+	case FIELD_INT_OR_NIL:
+	case FIELD_BOOL_OR_NIL:
+	case FIELD_MESSAGE:
+	case FIELD_TEXTS:
+	case FIELD_MESSAGES:
+	case FIELD_MAP:
+		break;
+	}
+	return false;
+}
+
+/* One value of the field's type; `ret` NULL when it counts as absent. */
+static int value_read(json_t **ret, struct reader *rd, const struct field *fd,
+		      const struct proto_field *f, struct err *err)
+{
+	bool is_number = fd->type == FIELD_INT || fd->type == FIELD_INT_OR_NIL ||
+			 fd->type == FIELD_BOOL_OR_NIL;
+	int r = spend(rd, err);
+
+	*ret = NULL;
+	if (r < 0)
+		return r;
+	if (f->type != (is_number ? PROTO_VARINT : PROTO_BYTES))
+		return err_set(err, -EBADMSG, "wire type %d", (int)f->type);
+	if (is_nothing(fd, f))
+		return 0;
+	switch (fd->type) {
+	case FIELD_TEXT:
+	case FIELD_TEXT_OR_NIL:
+	case FIELD_TEXTS:
+		return text_read(ret, f, err);
+	case FIELD_INT:
+	case FIELD_INT_OR_NIL:
+		*ret = json_integer((int64_t)f->value);
+		return 0;
+	case FIELD_BOOL_OR_NIL:
+		*ret = json_boolean(f->value != 0);
+		return 0;
+	case FIELD_MESSAGE:
+	case FIELD_MESSAGES:
+		return message_read(ret, rd, fd->of, f->data, f->len, err);
+	case FIELD_TIME:
+		return time_read(ret, f, err);
+	case FIELD_MAP:
+		break; /* field_read() */
+	}
+	return 0;
+}
+
+/* The field's list or map in `obj`, made when it is the first entry. Borrowed. */
+static json_t *container(json_t *obj, const struct field *fd)
+{
+	json_t *c = json_object_get(obj, fd->name);
+
+	if (c == NULL) {
+		c = fd->type == FIELD_MAP ? json_object() : json_array();
+		(void)json_object_set_new_nocheck(obj, fd->name, c);
+	}
+	return c;
+}
+
+static int field_read(json_t *obj, struct reader *rd, const struct field *fd,
+		      const struct proto_field *f, struct err *err)
+{
+	bool is_list = fd->type == FIELD_TEXTS || fd->type == FIELD_MESSAGES;
+	json_t *v;
+	int r;
+
+	if (fd->type == FIELD_MAP) {
+		r = f->type != PROTO_BYTES ? err_set(err, -EBADMSG, "wire type %d", (int)f->type)
+					   : spend(rd, err);
+		if (r == 0)
+			r = entry_read(container(obj, fd), fd, f, err);
+		return r < 0 ? err_wrap(err, r, "%s", fd->name) : 0;
+	}
+	r = value_read(&v, rd, fd, f, err);
+	if (r < 0 && is_list)
+		return err_wrap(err, r, "%s[%zu]", fd->name, json_array_size(container(obj, fd)));
+	if (r < 0)
+		return err_wrap(err, r, "%s", fd->name);
+	if (is_list)
+		(void)json_array_append_new(container(obj, fd), v);
+	else if (v != NULL)
+		(void)json_object_set_new_nocheck(obj, fd->name, v);
+	return 0;
+}
+
+static const struct field *field_find(const struct message *m, uint32_t number)
+{
+	for (size_t i = 0; i < m->n; i++)
+		if (m->fields[i].number == number)
+			return &m->fields[i];
+	return NULL;
+}
+
+static int message_read(json_t **ret, struct reader *rd, const struct message *m, const void *data,
+			size_t len, struct err *err)
+{
+	struct proto p = proto_over(data, len);
+	const struct field *fd;
+	json_t *obj = json_object();
+	struct proto_field f;
+	int r;
+
+	while ((r = proto_next(&f, &p, err)) > 0) {
+		fd = field_find(m, f.number);
+		r = fd == NULL ? 0 : field_read(obj, rd, fd, &f, err);
+		if (r < 0)
+			break;
+	}
+	if (r < 0) {
+		json_decref(obj);
+		return r;
+	}
+	*ret = obj;
+	return 0;
+}
+
+static int read_all(json_t **ret, const struct message *m, const void *data, size_t len,
+		    struct err *err)
+{
+	struct reader rd = { .budget = PROTO_COST_MAX };
+
+	return message_read(ret, &rd, m, data, len, err);
+}
+
+int proto_object(json_t **ret, enum object_kind kind, const void *data, size_t len, struct err *err)
+{
+	switch (kind) {
+	case OBJECT_KIND_SERVICE:
+		return read_all(ret, &service, data, len, err);
+	case OBJECT_KIND_SLICE:
+		return read_all(ret, &slice, data, len, err);
+	case OBJECT_KIND_NODE:
+		return read_all(ret, &node, data, len, err);
+	case OBJECT_KIND_SERVICE_CIDR:
+		return read_all(ret, &service_cidr, data, len, err);
+	case OBJECT_KIND_OTHER:
+	case OBJECT_KIND_LIST:
+		break;
+	}
+	return err_set(err, -EINVAL, "%s is not read as protobuf", object_kind_text(kind));
+}
+
+int proto_identity(json_t **ret, const void *data, size_t len, struct err *err)
+{
+	struct proto p = proto_over(data, len);
+	struct reader rd = { .budget = PROTO_COST_MAX };
+	struct proto_field f;
+	json_t *meta;
+	int r;
+
+	while ((r = proto_next(&f, &p, err)) > 0) {
+		if (f.number != 1 || f.type != PROTO_BYTES)
+			continue;
+		r = message_read(&meta, &rd, &identity_meta, f.data, f.len, err);
+		if (r < 0)
+			return r;
+		*ret = json_object();
+		(void)json_object_set_new_nocheck(*ret, "metadata", meta);
+		return 0;
+	}
+	return r < 0 ? r : err_set(err, -EBADMSG, "no metadata");
+}
+
+int proto_status(json_t **ret, const void *data, size_t len, struct err *err)
+{
+	return read_all(ret, &status, data, len, err);
+}
+
+int proto_list_meta(json_t **ret, const void *data, size_t len, struct err *err)
+{
+	return read_all(ret, &list_meta, data, len, err);
+}
+
+/* --- the envelope --------------------------------------------------------- */
+
+static int word_read(char ret[static 64], const struct proto_field *f, const char *name,
+		     struct err *err)
+{
+	if (f->type != PROTO_BYTES || f->len >= 64 || memchr(f->data, 0, f->len) != NULL ||
+	    !str_is_utf8((const char *)f->data, f->len))
+		return err_set(err, -EBADMSG, "%s: cannot be one", name);
+	memcpy(ret, f->data, f->len);
+	ret[f->len] = '\0';
+	return 0;
+}
+
+int proto_type_read(struct proto_envelope *ret, const void *data, size_t len, struct err *err)
+{
+	struct proto p = proto_over(data, len);
+	struct proto_field f;
+	int r;
+
+	while ((r = proto_next(&f, &p, err)) > 0) {
+		if (f.number == 1)
+			r = word_read(ret->api_version, &f, "apiVersion", err);
+		else if (f.number == 2)
+			r = word_read(ret->kind, &f, "kind", err);
+		if (r < 0)
+			break;
+	}
+	return r;
+}
+
+int proto_envelope_read(struct proto_envelope *ret, const void *data, size_t len, struct err *err)
+{
+	struct proto_envelope e = { .raw = (const uint8_t *)"" };
+	struct proto_field f;
+	struct proto p;
+	int r;
+
+	if (len < PROTO_MAGIC_LEN || memcmp(data, PROTO_MAGIC, PROTO_MAGIC_LEN) != 0)
+		return err_set(err, -EBADMSG, "does not begin as Kubernetes' protobuf does");
+	p = proto_over((const uint8_t *)data + PROTO_MAGIC_LEN, len - PROTO_MAGIC_LEN);
+	while ((r = proto_next(&f, &p, err)) > 0) {
+		if (f.number <= 2 && f.type != PROTO_BYTES)
+			return err_set(err, -EBADMSG, "envelope: wire type %d", (int)f.type);
+		if (f.number == 1)
+			r = proto_type_read(&e, f.data, f.len, err);
+		if (f.number == 2) {
+			e.raw = f.data;
+			e.raw_len = f.len;
+		}
+		if (r < 0)
+			break;
+	}
+	if (r < 0)
+		return err_wrap(err, r, "envelope");
+	*ret = e;
+	return 0;
+}

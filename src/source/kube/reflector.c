@@ -1,0 +1,833 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* kube/reflector - see reflector.h. */
+#include "source/kube/reflector.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+#define PAGE_SIZE 1000
+/* A server that refused a watch-list is asked again, by the next list after this. */
+#define REFUSAL_NS (3600 * NSEC_PER_SEC)
+/* A watch that ends sooner and without an event is no normal end. */
+#define SHORT_WATCH_NS NSEC_PER_SEC
+/* Beyond its own timeout a server has this long to end a watch. */
+#define WATCH_GRACE_NS (30 * NSEC_PER_SEC)
+#define RETRY_AFTER_MAX_S 300
+/* The same trouble is logged again after this. */
+#define LOG_AGAIN_NS (300 * NSEC_PER_SEC)
+/* Pause before the next of several servers is tried. */
+#define NEXT_SERVER_NS (50 * NSEC_PER_MSEC)
+
+/* Troubles of one sort in a row until something else is tried. */
+#define WATCH_LISTS_FAILED_MAX 2
+#define GARBAGE_UNTIL_LIST 2
+#define GARBAGE_UNTIL_JSON 3
+#define TOO_LARGE_MAX 3
+
+/* Section 1.1, with exactly these selectors. */
+static const struct resource {
+	enum object_kind kind;
+	const char *name;
+	const char *path;
+	const char *old_path; /* where older servers have it */
+	const char *labels;
+	const char *fields;
+	bool is_optional; /* a server without it is complete without it */
+} resources[] = {
+	{ OBJECT_KIND_SERVICE, "services", "/api/v1/services",
+	  .labels = "!service.kubernetes.io/service-proxy-name", .fields = "spec.clusterIP!=None" },
+	{ OBJECT_KIND_SLICE, "endpointslices", "/apis/discovery.k8s.io/v1/endpointslices",
+	  .labels = "!service.kubernetes.io/headless" },
+	{ OBJECT_KIND_NODE, "nodes", "/api/v1/nodes" },
+	{ OBJECT_KIND_SERVICE_CIDR, "servicecidrs", "/apis/networking.k8s.io/v1/servicecidrs",
+	  .old_path = "/apis/networking.k8s.io/v1beta1/servicecidrs", .is_optional = true },
+};
+
+enum phase {
+	PHASE_LIST = 0,
+	PHASE_WATCH_LIST, /* until its initial events end, then PHASE_WATCH */
+	PHASE_WATCH,
+};
+
+struct reflector {
+	struct reflector_config c;
+	const struct resource *resource;
+	struct ledger ledger;
+	struct http *http;
+	struct stream *stream;
+	struct event *timer; /* end of a pause, or limit of a watch */
+	enum phase phase;
+	enum stream_encoding encoding; /* of the last answer */
+	bool is_complete;
+	bool is_json_only;
+	bool is_old_path;
+
+	/* What the next request is. */
+	bool wants_list;
+	bool is_version_lost; /* the server does not know `version`: take whatever it has */
+	bool is_unpaged;      /* the continue token expired once */
+	char version[STREAM_VERSION_MAX];
+	char *next;                   /* continue token of the list under way */
+	uint64_t no_watch_list_until; /* refused: 0, or when it may be tried again */
+
+	/* This request. */
+	uint64_t at_ns; /* arrival of the bytes at hand */
+	uint64_t began_ns;
+	uint64_t events_before;
+	bool is_changed; /* and `changed` is owed */
+
+	/* Trouble. */
+	uint32_t failures;
+	uint32_t doublings;
+	uint32_t garbage;
+	uint32_t watch_lists_failed;
+	uint32_t too_large;
+	char error[ERR_TEXT_MAX];
+	uint64_t error_ns;
+	uint64_t trouble_ns; /* the last */
+	uint64_t logged_ns;
+	uint64_t retry_ns;
+
+	uint64_t last_event_ns;
+	uint64_t lists;
+	uint64_t watches;
+	uint64_t events;
+	uint64_t bytes;
+};
+
+static void begin(struct reflector *r);
+
+static const char *verb(const struct reflector *r)
+{
+	return r->phase == PHASE_LIST ? "list" : "watch";
+}
+
+static uint64_t random_below(uint64_t n)
+{
+	uint64_t v;
+
+	evutil_secure_rng_get_bytes(&v, sizeof(v));
+	return n == 0 ? 0 : v % n;
+}
+
+static void wait_for(struct reflector *r, uint64_t ns)
+{
+	struct timeval tv = { (time_t)(ns / NSEC_PER_SEC),
+			      (suseconds_t)(ns % NSEC_PER_SEC / NSEC_PER_USEC) };
+
+	(void)event_add(r->timer, &tv);
+}
+
+/* --- trouble -------------------------------------------------------------- */
+
+/* IN-11: doubling, with up to as much again at random. */
+static uint64_t pause_next(struct reflector *r, uint64_t now)
+{
+	const struct kube_timing *t = r->c.timing;
+	uint64_t pause = t->backoff_min_ns;
+
+	if (now - r->trouble_ns > t->calm_ns)
+		r->doublings = 0;
+	for (uint32_t i = 0; i < r->doublings && pause < t->backoff_max_ns; i++)
+		pause *= 2;
+	r->doublings += pause < t->backoff_max_ns;
+	pause = MIN(pause, t->backoff_max_ns);
+	return pause + random_below(pause);
+}
+
+/* Say it when it is new, and now and then while it lasts. */
+static void trouble_log(struct reflector *r, const char *text, uint64_t pause, uint64_t now)
+{
+	bool is_same = r->failures > 1 && strcmp(r->error, text) == 0;
+
+	(void)snprintf(r->error, sizeof(r->error), "%s", text);
+	if (is_same && now - r->logged_ns < LOG_AGAIN_NS)
+		return;
+	r->logged_ns = now;
+	log_warn(LOG_AREA_SOURCE, "api: %s: tried again in %.1f s", text,
+		 (double)pause / (double)NSEC_PER_SEC);
+}
+
+/* `pause` 0: as long as it is this one's turn. */
+static void trouble(struct reflector *r, uint64_t pause, const char *why)
+{
+	uint64_t now = now_ns();
+	struct err text;
+
+	(void)err_set(&text, 0, "%s %s: %s", verb(r), r->resource->name, why);
+	if (pause == 0)
+		pause = pause_next(r, now);
+	r->trouble_ns = now;
+	r->failures++;
+	if (r->error_ns == 0)
+		r->error_ns = now;
+	trouble_log(r, text.text, pause, now);
+	r->retry_ns = now + pause;
+	wait_for(r, pause);
+}
+
+/* With several servers each is tried before there is a real pause. */
+static void trouble_of_server(struct reflector *r, const char *why)
+{
+	size_t n = transport_n_servers(r->c.transport);
+
+	trouble(r, (r->failures + 1) % n == 0 ? 0 : NEXT_SERVER_NS, why);
+}
+
+static void in_order(struct reflector *r)
+{
+	if (r->failures == 0)
+		return;
+	log_notice(LOG_AREA_SOURCE, "api: %s: in order again after %u failures in %.1f s",
+		   r->resource->name, r->failures,
+		   (double)(now_ns() - r->error_ns) / (double)NSEC_PER_SEC);
+	r->failures = 0;
+	r->error[0] = '\0';
+	r->error_ns = 0;
+}
+
+/* --- requests ------------------------------------------------------------- */
+
+/* RFC 3986 section 2.3: all but unreserved characters are encoded. */
+static void query_add(struct str *ret, const char *key, const char *value)
+{
+	str_printf(ret, "%s%s=", strchr(str_text(ret), '?') != NULL ? "&" : "?", key);
+	for (; *value != '\0'; value++) {
+		unsigned char c = (unsigned char)*value;
+
+		if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+		    strchr("-._~", c) != NULL)
+			str_add(ret, value, 1);
+		else
+			str_printf(ret, "%%%02X", c);
+	}
+}
+
+static void query_add_number(struct str *ret, const char *key, uint64_t n)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%" PRIu64, n);
+	query_add(ret, key, text);
+}
+
+static void selectors_add(const struct reflector *r, struct str *ret)
+{
+	struct str own = { 0 };
+
+	if (r->resource->labels != NULL)
+		query_add(ret, "labelSelector", r->resource->labels);
+	if (r->resource->fields != NULL)
+		query_add(ret, "fieldSelector", r->resource->fields);
+	if (r->resource->kind == OBJECT_KIND_NODE) {
+		str_printf(&own, "metadata.name=%s", name_text(r->c.model->config.node_name));
+		query_add(ret, "fieldSelector", own.text);
+		str_fini(&own);
+	}
+}
+
+/* The first list takes what the server has at hand; a later one must not be older. */
+static void list_query(const struct reflector *r, struct str *ret)
+{
+	if (!r->is_unpaged)
+		query_add_number(ret, "limit", PAGE_SIZE);
+	if (r->next != NULL) {
+		query_add(ret, "continue", r->next);
+	} else if (r->version[0] == '\0') {
+		query_add(ret, "resourceVersion", "0");
+	} else if (!r->is_version_lost) {
+		query_add(ret, "resourceVersion", r->version);
+		query_add(ret, "resourceVersionMatch", "NotOlderThan");
+	}
+}
+
+static void watch_query(struct reflector *r, struct str *ret, uint64_t timeout_s)
+{
+	query_add(ret, "watch", "1");
+	query_add(ret, "allowWatchBookmarks", "true");
+	query_add_number(ret, "timeoutSeconds", timeout_s);
+	if (r->phase == PHASE_WATCH_LIST) {
+		query_add(ret, "sendInitialEvents", "true");
+		query_add(ret, "resourceVersionMatch", "NotOlderThan");
+	}
+	if (r->phase == PHASE_WATCH || (r->version[0] != '\0' && !r->is_version_lost))
+		query_add(ret, "resourceVersion", r->version);
+}
+
+static enum phase phase_next(const struct reflector *r)
+{
+	if (!r->wants_list)
+		return PHASE_WATCH;
+	if (r->next != NULL || r->is_unpaged || now_ns() < r->no_watch_list_until)
+		return PHASE_LIST;
+	return PHASE_WATCH_LIST;
+}
+
+static int on_head(void *arg, const struct http_head *head, struct err *err);
+static int on_data(void *arg, const void *data, size_t len, struct err *err);
+static void on_done(void *arg, const struct http_result *result);
+
+static void request(struct reflector *r)
+{
+	static const struct http_ops ops = { on_head, on_data, on_done };
+	const struct kube_timing *t = r->c.timing;
+	uint64_t timeout_s = t->watch_min_s + random_below(t->watch_max_s - t->watch_min_s + 1);
+	struct str path = { 0 };
+
+	str_puts(&path, r->is_old_path ? r->resource->old_path : r->resource->path);
+	if (r->phase == PHASE_LIST) {
+		list_query(r, &path);
+	} else {
+		watch_query(r, &path, timeout_s);
+		wait_for(r, timeout_s * NSEC_PER_SEC + WATCH_GRACE_NS);
+	}
+	selectors_add(r, &path);
+	http_open(
+		&r->http, r->c.transport,
+		&(struct http_request){
+			.path = path.text,
+			.accept = r->is_json_only
+					  ? "application/json"
+					  : "application/vnd.kubernetes.protobuf,application/json",
+			.head_ns = t->head_ns,
+			.idle_ns = r->phase == PHASE_WATCH ? 0 : t->idle_ns,
+			.ops = &ops,
+			.arg = r,
+		});
+	str_fini(&path);
+}
+
+static void begin(struct reflector *r)
+{
+	uint64_t wait = r->next != NULL ? 0 : r->c.admit(r->c.arg);
+
+	assert(r->http == NULL);
+	if (wait > 0) {
+		r->retry_ns = now_ns() + wait;
+		wait_for(r, wait);
+		return;
+	}
+	(void)event_del(r->timer);
+	r->retry_ns = 0;
+	r->phase = phase_next(r);
+	r->began_ns = now_ns();
+	r->events_before = r->events;
+	r->watches += r->phase != PHASE_LIST;
+	if (r->phase != PHASE_WATCH && r->next == NULL) {
+		r->lists++;
+		ledger_list_begin(&r->ledger);
+	}
+	request(r);
+}
+
+/* --- objects -------------------------------------------------------------- */
+
+static void tell_changed(struct reflector *r)
+{
+	if (!r->is_changed)
+		return;
+	r->is_changed = false;
+	r->c.changed(r->c.arg);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct reflector *r = arg;
+
+	if (r->http != NULL) {
+		log_info(LOG_AREA_SOURCE, "api: %s: a watch outlived its timeout",
+			 r->resource->name);
+		http_close(TAKE(r->http));
+		stream_close(TAKE(r->stream));
+		tell_changed(r);
+	}
+	begin(r);
+}
+
+static void version_put(struct reflector *r, const char *version)
+{
+	(void)snprintf(r->version, sizeof(r->version), "%s", version);
+}
+
+static void list_complete(struct reflector *r, const char *version)
+{
+	size_t n = ledger_list_end(&r->ledger, r->at_ns);
+
+	log_info(LOG_AREA_SOURCE, "api: %s: %zu objects at version %s, %zu deleted",
+		 r->resource->name, r->ledger.keys.count, version, n);
+	version_put(r, version);
+	r->is_changed |= n > 0;
+	r->is_complete = true;
+	r->wants_list = false;
+	r->is_version_lost = false;
+	r->is_unpaged = false;
+	r->garbage = r->watch_lists_failed = r->too_large = 0;
+	in_order(r);
+	tell_changed(r);
+	r->c.listed(r->c.arg);
+}
+
+static bool is_initial_end(const json_t *obj)
+{
+	const json_t *a = json_object_get(json_object_get(obj, "metadata"), "annotations");
+	const char *v = json_string_value(json_object_get(a, "k8s.io/initial-events-end"));
+
+	return v != NULL && strcmp(v, "true") == 0;
+}
+
+/* What a Status says, with its number in front. */
+static int status_text(struct err *ret, const json_t *status)
+{
+	const char *message = json_string_value(json_object_get(status, "message"));
+	const char *reason = json_string_value(json_object_get(status, "reason"));
+	int code = (int)json_integer_value(json_object_get(status, "code"));
+
+	(void)err_set(ret, 0, "%d %.64s: %.300s", code, reason ? reason : "",
+		      message ? message : "no message");
+	for (char *p = ret->text; *p != '\0'; p++)
+		if ((unsigned char)*p < ' ')
+			*p = ' ';
+	return code;
+}
+
+static bool is_too_large(const json_t *status)
+{
+	const json_t *causes = json_object_get(json_object_get(status, "details"), "causes");
+	const char *message = json_string_value(json_object_get(status, "message"));
+	const json_t *cause;
+	size_t i;
+
+	json_array_foreach (causes, i, cause) {
+		const char *reason = json_string_value(json_object_get(cause, "reason"));
+
+		if (reason != NULL && strcmp(reason, "ResourceVersionTooLarge") == 0)
+			return true;
+	}
+	return message != NULL && strstr(message, "Too large resource version") != NULL;
+}
+
+/*
+ * The server has not yet seen the version we have. A server that lags catches up;
+ * one that was restored from a backup never does, and then its word is law.
+ */
+static void too_large_note(struct reflector *r, const json_t *status)
+{
+	if (!is_too_large(status) || ++r->too_large < TOO_LARGE_MAX)
+		return;
+	r->too_large = 0;
+	r->wants_list = r->is_version_lost = true;
+}
+
+/* An ERROR event: -ESTALE when only a list helps, else -EAGAIN. */
+static int error_event(struct reflector *r, const json_t *status, struct err *err)
+{
+	int code = status_text(err, status);
+
+	too_large_note(r, status);
+	return code == 410 ? -ESTALE : -EAGAIN;
+}
+
+static int bookmark(struct reflector *r, const json_t *obj)
+{
+	const char *version = stream_version_of(obj);
+
+	if (r->phase == PHASE_WATCH_LIST) {
+		if (!is_initial_end(obj) || version == NULL)
+			return 0;
+		r->phase = PHASE_WATCH;
+		http_set_idle(r->http, 0);
+		list_complete(r, version);
+		return 0;
+	}
+	/* They come about once a minute: silence is a sign from now on. */
+	http_set_idle(r->http, r->c.timing->bookmark_ns);
+	return 0;
+}
+
+static int on_object(void *arg, enum stream_event event, const json_t *obj, struct err *err)
+{
+	struct reflector *r = arg;
+	const char *version = stream_version_of(obj);
+
+	r->events++;
+	r->last_event_ns = r->at_ns;
+	switch (event) {
+	case STREAM_ITEM:
+	case STREAM_ADDED:
+	case STREAM_MODIFIED:
+		r->is_changed |= ledger_put(&r->ledger, obj, r->at_ns) > 0;
+		break;
+	case STREAM_DELETED:
+		r->is_changed |= ledger_del(&r->ledger, obj, r->at_ns) > 0;
+		break;
+	case STREAM_BOOKMARK:
+		(void)bookmark(r, obj);
+		break;
+	case STREAM_ERROR:
+		return error_event(r, obj, err);
+	case STREAM_UNKNOWN:
+		return 0;
+	}
+	/* Initial events come in no order of versions: only their end has one. */
+	if (r->phase != PHASE_WATCH)
+		return 0;
+	if (version != NULL)
+		version_put(r, version);
+	in_order(r);
+	return 0;
+}
+
+/*
+ * In a list the rest still counts. In a watch an event that names nothing may
+ * have been about anything: only a list brings certainty.
+ */
+static int on_unreadable(void *arg, enum stream_event event, const json_t *identity,
+			 const char *why, struct err *err)
+{
+	struct reflector *r = arg;
+
+	r->events++;
+	ledger_unreadable(&r->ledger, identity, why);
+	if (r->phase == PHASE_WATCH && (identity == NULL || event == STREAM_ERROR))
+		return err_set(err, -ESTALE, "an event that cannot be read: %s", why);
+	return 0;
+}
+
+/* --- answers -------------------------------------------------------------- */
+
+static int on_head(void *arg, const struct http_head *head, struct err *err)
+{
+	static const struct stream_ops ops = { on_object, on_unreadable };
+	struct reflector *r = arg;
+
+	r->encoding = stream_encoding_of(head->content_type);
+	if (r->encoding == STREAM_ENCODING_UNSET)
+		return err_set(err, -EBADMSG, "content type '%.64s' is not an API server's",
+			       head->content_type ? head->content_type : "");
+	stream_open(&r->stream, &(struct stream_config){
+					.mode = r->phase == PHASE_LIST ? STREAM_LIST : STREAM_WATCH,
+					.encoding = r->encoding,
+					.kind = r->resource->kind,
+					.ops = &ops,
+					.arg = r,
+				});
+	return 0;
+}
+
+static int on_data(void *arg, const void *data, size_t len, struct err *err)
+{
+	struct reflector *r = arg;
+	int n;
+
+	r->bytes += len;
+	r->at_ns = now_ns();
+	n = stream_feed(r->stream, data, len, err);
+	if (r->phase == PHASE_WATCH)
+		tell_changed(r);
+	return n;
+}
+
+/* --- how requests end ----------------------------------------------------- */
+
+static void watch_list_failed(struct reflector *r)
+{
+	if (r->phase != PHASE_WATCH_LIST || ++r->watch_lists_failed < WATCH_LISTS_FAILED_MAX)
+		return;
+	r->watch_lists_failed = 0;
+	r->no_watch_list_until = now_ns() + REFUSAL_NS;
+}
+
+/* The bytes were not what they should be. */
+static void garbage(struct reflector *r, const char *why)
+{
+	r->garbage++;
+	if (r->garbage >= GARBAGE_UNTIL_JSON && r->encoding == STREAM_PROTOBUF &&
+	    !r->is_json_only) {
+		log_warn(LOG_AREA_SOURCE, "api: %s: from now on as JSON", r->resource->name);
+		r->is_json_only = true;
+	}
+	if (r->garbage >= GARBAGE_UNTIL_LIST)
+		r->wants_list = true;
+	watch_list_failed(r);
+	trouble(r, 0, why);
+}
+
+static void list_over(struct reflector *r)
+{
+	struct stream_list list;
+	struct err err;
+
+	if (stream_end(r->stream, &list, &err) < 0) {
+		garbage(r, err.text);
+		return;
+	}
+	free(r->next);
+	r->next = list.next;
+	if (r->next == NULL)
+		list_complete(r, list.version);
+	begin(r);
+}
+
+static void watch_over(struct reflector *r)
+{
+	struct err err;
+
+	if (r->phase == PHASE_WATCH_LIST) {
+		watch_list_failed(r);
+		trouble(r, 0, "ended before its initial events did");
+	} else if (stream_end(r->stream, NULL, &err) < 0) {
+		garbage(r, err.text);
+	} else if (r->events == r->events_before && now_ns() - r->began_ns < SHORT_WATCH_NS) {
+		trouble(r, 0, "ended as soon as it began");
+	} else {
+		r->garbage = 0;
+		in_order(r);
+		begin(r);
+	}
+}
+
+/* An operation of ours ended it. */
+static void stopped(struct reflector *r, int code, const char *why)
+{
+	if (code == -EBADMSG) {
+		garbage(r, why);
+		return;
+	}
+	r->wants_list |= code == -ESTALE;
+	r->is_version_lost |= code == -ESTALE && r->phase == PHASE_WATCH_LIST;
+	watch_list_failed(r);
+	trouble(r, 0, why);
+}
+
+/* 410 outside of a watch: the continue token, or the version we asked for, is too old. */
+static void gone(struct reflector *r, const char *why)
+{
+	if (r->phase == PHASE_LIST) {
+		r->is_unpaged = r->is_unpaged || r->next != NULL;
+		free(TAKE(r->next));
+		r->is_version_lost = true;
+	}
+	r->wants_list = true;
+	trouble(r, 0, why);
+}
+
+static void not_found(struct reflector *r, const char *why)
+{
+	if (r->resource->old_path != NULL) {
+		r->is_old_path = !r->is_old_path;
+		if (r->is_old_path) {
+			begin(r);
+			return;
+		}
+	}
+	trouble(r, r->resource->is_optional ? r->c.timing->backoff_max_ns : 0, why);
+	if (r->resource->is_optional && !r->is_complete) {
+		r->is_complete = true;
+		r->c.listed(r->c.arg);
+	}
+}
+
+/* Any other status from 400 to 499: there is something in the request that it will not do. */
+static void unacceptable(struct reflector *r, const char *why)
+{
+	if (r->phase == PHASE_WATCH_LIST) {
+		log_info(LOG_AREA_SOURCE, "api: %s: no watch-list, but a list: %s",
+			 r->resource->name, why);
+		r->no_watch_list_until = now_ns() + REFUSAL_NS;
+		begin(r);
+		return;
+	}
+	free(TAKE(r->next));
+	r->wants_list = r->is_version_lost = true;
+	trouble(r, 0, why);
+}
+
+/* In nanoseconds; 0: it named none. Spread, because it told everybody the same. */
+static uint64_t server_pause(const struct http_result *result)
+{
+	uint64_t ns = MIN(result->retry_after_s, (uint64_t)RETRY_AFTER_MAX_S) * NSEC_PER_SEC;
+
+	return ns == 0 ? 0 : ns + random_below(ns / 4 + NSEC_PER_SEC);
+}
+
+static void refused(struct reflector *r, const struct http_result *result, const char *why)
+{
+	switch (result->status) {
+	case 401:
+		access_reject(r->c.access);
+		trouble(r, 0, why);
+		return;
+	case 403:
+	case 408:
+		trouble(r, 0, why);
+		return;
+	case 404:
+		not_found(r, why);
+		return;
+	case 406:
+		r->is_json_only = true;
+		trouble(r, 0, why);
+		return;
+	case 410:
+		gone(r, why);
+		return;
+	case 429:
+		trouble(r, server_pause(result), why);
+		return;
+	default:
+		break;
+	}
+	if (result->status >= 400 && result->status < 500) {
+		unacceptable(r, why);
+		return;
+	}
+	transport_avoid(r->c.transport, result->server);
+	if (server_pause(result) != 0)
+		trouble(r, server_pause(result), why);
+	else
+		trouble_of_server(r, why);
+}
+
+static void refusal_read(struct reflector *r, const struct http_result *result)
+{
+	enum stream_encoding e = stream_encoding_of(result->content_type);
+	json_t *status = stream_status(e, str_text(result->body), result->body->len);
+	struct err why;
+
+	if (status != NULL) {
+		(void)status_text(&why, status);
+		too_large_note(r, status);
+	} else {
+		(void)err_set(&why, 0, "status %d", result->status);
+	}
+	json_decref(status);
+	refused(r, result, why.text);
+}
+
+static void ended(struct reflector *r, const struct http_result *result)
+{
+	switch (result->outcome) {
+	case HTTP_ANSWERED:
+		if (result->status != 200)
+			refusal_read(r, result);
+		else if (r->phase == PHASE_LIST)
+			list_over(r);
+		else
+			watch_over(r);
+		return;
+	case HTTP_NO_ACCESS:
+		trouble(r, 0, result->why);
+		return;
+	case HTTP_UNREACHABLE:
+		trouble_of_server(r, result->why);
+		return;
+	case HTTP_CUT:
+		watch_list_failed(r);
+		trouble(r, 0, result->why);
+		return;
+	case HTTP_STOPPED:
+		stopped(r, result->code, result->why);
+		return;
+	}
+}
+
+static void on_done(void *arg, const struct http_result *result)
+{
+	struct reflector *r = arg;
+
+	r->http = NULL;
+	(void)event_del(r->timer);
+	ended(r, result);
+	/* A new request opens its stream when its answer begins: this one is the old. */
+	stream_close(TAKE(r->stream));
+	tell_changed(r); /* what came before it broke off counts */
+}
+
+/* --- life ----------------------------------------------------------------- */
+
+int reflector_open(struct reflector **ret, const struct reflector_config *config, struct err *err)
+{
+	struct reflector *r = xcalloc(1, sizeof(*r));
+
+	r->c = *config;
+	for (size_t i = 0; i < ARRAY_SIZE(resources); i++)
+		if (resources[i].kind == config->kind)
+			r->resource = &resources[i];
+	assert(r->resource != NULL);
+	ledger_init(&r->ledger, config->model, config->kind);
+	r->is_json_only = config->is_json_only;
+	r->wants_list = true;
+	r->timer = event_new(config->base, -1, 0, on_timer, r);
+	if (r->timer == NULL) {
+		reflector_close(r);
+		return err_set(err, -ENOMEM, "event loop");
+	}
+	event_active(r->timer, EV_TIMEOUT, 0);
+	*ret = r;
+	return 0;
+}
+
+void reflector_close(struct reflector *r)
+{
+	if (r == NULL)
+		return;
+	http_close(r->http);
+	stream_close(r->stream);
+	if (r->timer != NULL)
+		event_free(r->timer);
+	ledger_fini(&r->ledger);
+	free(r->next);
+	free(r);
+}
+
+bool reflector_is_complete(const struct reflector *r)
+{
+	return r->is_complete;
+}
+
+const char *reflector_resource(const struct reflector *r)
+{
+	return r->resource->name;
+}
+
+const struct ledger *reflector_ledger(const struct reflector *r)
+{
+	return &r->ledger;
+}
+
+static enum kube_state state_of(const struct reflector *r)
+{
+	if (r->http == NULL)
+		return KUBE_STATE_WAITING;
+	return r->phase == PHASE_WATCH ? KUBE_STATE_WATCHING : KUBE_STATE_LISTING;
+}
+
+void reflector_status(const struct reflector *r, struct kube_reflector_status *ret)
+{
+	*ret = (struct kube_reflector_status){
+		.resource = r->resource->name,
+		.state = state_of(r),
+		.is_complete = r->is_complete,
+		.error = r->error,
+		.error_ns = r->error_ns,
+		.retry_ns = r->http == NULL ? r->retry_ns : 0,
+		.failures = r->failures,
+		.last_event_ns = r->last_event_ns,
+		.version = r->version,
+		.encoding = stream_encoding_text(r->encoding),
+		.objects = r->ledger.keys.count,
+		.refused = r->ledger.n_refused,
+		.remarked = r->ledger.n_remarked,
+		.unreadable = r->ledger.n_unreadable,
+		.lists = r->lists,
+		.watches = r->watches,
+		.events = r->events,
+		.bytes = r->bytes,
+	};
+}

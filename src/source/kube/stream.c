@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* kube/stream - one face for two splitters. */
+#include "source/kube/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "source/decode/jsonsplit.h"
+#include "source/kube/proto_objects.h"
+#include "source/kube/protosplit.h"
+
+struct stream {
+	struct stream_config c;
+	struct jsonsplit json;
+	struct protosplit proto;
+	bool is_list_checked; /* it is a list of the kind */
+	bool is_list_over;
+	json_t *list_meta;
+};
+
+/* --- what both share ------------------------------------------------------ */
+
+const char *stream_version_of(const json_t *obj)
+{
+	const json_t *v = json_object_get(json_object_get(obj, "metadata"), "resourceVersion");
+	size_t len = json_string_length(v);
+
+	return len > 0 && len < STREAM_VERSION_MAX ? json_string_value(v) : NULL;
+}
+
+static enum stream_event event_parse(const char *type, size_t len)
+{
+	static const char *const names[] = {
+		[STREAM_ADDED] = "ADDED",     [STREAM_MODIFIED] = "MODIFIED",
+		[STREAM_DELETED] = "DELETED", [STREAM_BOOKMARK] = "BOOKMARK",
+		[STREAM_ERROR] = "ERROR",
+	};
+
+	for (size_t i = STREAM_ADDED; i < ARRAY_SIZE(names); i++)
+		if (strlen(names[i]) == len && memcmp(names[i], type, len) == 0)
+			return (enum stream_event)i;
+	return STREAM_UNKNOWN;
+}
+
+/* The kind that an event's object must have. */
+static int event_kind_check(const struct stream *s, enum stream_event e, const char *kind,
+			    struct err *err)
+{
+	const char *want = e == STREAM_ERROR ? "Status" : object_kind_text(s->c.kind);
+
+	if (kind == NULL || strcmp(kind, want) != 0)
+		return err_set(err, -EBADMSG, "event with a '%.64s' instead of a %s",
+			       kind ? kind : "", want);
+	return 0;
+}
+
+static int list_kind_check(struct stream *s, const char *kind, struct err *err)
+{
+	const char *want = object_kind_text(s->c.kind);
+	size_t len = strlen(want);
+
+	if (kind == NULL || strncmp(kind, want, len) != 0 || strcmp(kind + len, "List") != 0)
+		return err_set(err, -EBADMSG, "a '%.64s' instead of a %sList", kind ? kind : "",
+			       want);
+	s->is_list_checked = true;
+	return 0;
+}
+
+/* --- JSON ----------------------------------------------------------------- */
+
+static int json_read(json_t **ret, const char *text, size_t len, struct err *err)
+{
+	json_error_t why;
+
+	*ret = json_loadb(text, len, 0, &why);
+	if (*ret == NULL)
+		return err_set(err, -EBADMSG, "not JSON: %s", why.text);
+	return 0;
+}
+
+/* Before the first item: what the answer says of itself so far. */
+static int json_list_begin(struct stream *s, struct err *err)
+{
+	struct str text = { 0 };
+	json_t *root;
+	int r;
+
+	jsonsplit_root(&s->json, &text);
+	r = json_read(&root, str_text(&text), text.len, err);
+	str_fini(&text);
+	if (r < 0)
+		return r;
+	r = list_kind_check(s, json_string_value(json_object_get(root, "kind")), err);
+	json_decref(root);
+	return r;
+}
+
+static int json_item(void *arg, const struct json_piece *p, struct err *err)
+{
+	struct stream *s = arg;
+	json_t *obj;
+	int r = 0;
+
+	if (s->c.mode != STREAM_LIST || s->is_list_over)
+		return err_set(err, -EBADMSG, "a list where none should be");
+	if (!s->is_list_checked)
+		r = json_list_begin(s, err);
+	if (r == 0)
+		r = json_read(&obj, p->text, p->len, err);
+	if (r < 0)
+		return r;
+	r = s->c.ops->object(s->c.arg, STREAM_ITEM, obj, err);
+	json_decref(obj);
+	return r;
+}
+
+static int json_list_done(struct stream *s, const json_t *root, struct err *err)
+{
+	int r = list_kind_check(s, json_string_value(json_object_get(root, "kind")), err);
+
+	if (r < 0)
+		return r;
+	if (s->is_list_over)
+		return err_set(err, -EBADMSG, "two lists in one answer");
+	s->is_list_over = true;
+	s->list_meta = json_incref(json_object_get(root, "metadata"));
+	return 0;
+}
+
+static int json_event(struct stream *s, const json_t *root, struct err *err)
+{
+	const json_t *type = json_object_get(root, "type");
+	const json_t *obj = json_object_get(root, "object");
+	enum stream_event e;
+	int r;
+
+	if (!json_is_string(type) || !json_is_object(obj))
+		return err_set(err, -EBADMSG, "not a watch event");
+	e = event_parse(json_string_value(type), json_string_length(type));
+	if (e == STREAM_UNKNOWN)
+		return s->c.ops->unreadable(s->c.arg, e, NULL, "an event of an unknown type", err);
+	r = event_kind_check(s, e, json_string_value(json_object_get(obj, "kind")), err);
+	return r < 0 ? r : s->c.ops->object(s->c.arg, e, obj, err);
+}
+
+static int json_root(void *arg, const struct json_piece *p, struct err *err)
+{
+	struct stream *s = arg;
+	json_t *root;
+	int r = json_read(&root, p->text, p->len, err);
+
+	if (r < 0)
+		return r;
+	r = s->c.mode == STREAM_LIST ? json_list_done(s, root, err) : json_event(s, root, err);
+	json_decref(root);
+	return r;
+}
+
+static const struct jsonsplit_ops json_ops = {
+	.item = json_item,
+	.object = json_root,
+};
+
+/* --- protobuf ------------------------------------------------------------- */
+
+/* An object whose bytes are not what its kind's message should be. */
+static int proto_unreadable(struct stream *s, enum stream_event e, const void *data, size_t len,
+			    const char *why, struct err *err)
+{
+	json_t *identity = NULL;
+	int r;
+
+	if (data == NULL || proto_identity(&identity, data, len, NULL) < 0)
+		identity = NULL;
+	r = s->c.ops->unreadable(s->c.arg, e, identity, why, err);
+	json_decref(identity);
+	return r;
+}
+
+static int proto_give(struct stream *s, enum stream_event e, const void *data, size_t len,
+		      struct err *err)
+{
+	struct err why = { .text = "" };
+	json_t *obj;
+	int r;
+
+	if (e == STREAM_ERROR)
+		r = proto_status(&obj, data, len, &why);
+	else
+		r = proto_object(&obj, s->c.kind, data, len, &why);
+	if (r < 0)
+		return proto_unreadable(s, e, data, len, why.text, err);
+	r = s->c.ops->object(s->c.arg, e, obj, err);
+	json_decref(obj);
+	return r;
+}
+
+static int proto_type(struct stream *s, const void *data, size_t len, struct err *err)
+{
+	struct proto_envelope e = { .kind = "" };
+	int r = proto_type_read(&e, data, len, err);
+
+	return r < 0 ? r : list_kind_check(s, e.kind, err);
+}
+
+/* WatchEvent: 1 type, 2 object, a RawExtension: 1 raw, which is an envelope. */
+static int frame_read(struct proto_field *type, struct proto_field *raw, const void *data,
+		      size_t len, struct err *err)
+{
+	struct proto p = proto_over(data, len);
+	struct proto inner = { 0 };
+	struct proto_field f;
+	int r;
+
+	while ((r = proto_next(&f, &p, err)) > 0)
+		if (f.number == 1 && f.type == PROTO_BYTES)
+			*type = f;
+		else if (f.number == 2 && f.type == PROTO_BYTES)
+			inner = proto_over(f.data, f.len);
+	while (r == 0 && inner.p != inner.end) {
+		r = proto_next(&f, &inner, err);
+		if (r > 0 && f.number == 1 && f.type == PROTO_BYTES)
+			*raw = f;
+		r = r < 0 ? r : 0;
+	}
+	if (r == 0 && (type->data == NULL || raw->data == NULL))
+		r = err_set(err, -EBADMSG, "not a watch event");
+	return r;
+}
+
+static int proto_frame(struct stream *s, const void *data, size_t len, struct err *err)
+{
+	struct proto_field type = { 0 };
+	struct proto_field raw = { 0 };
+	struct proto_envelope env;
+	enum stream_event e;
+	int r = frame_read(&type, &raw, data, len, err);
+
+	if (r < 0)
+		return r;
+	e = event_parse((const char *)type.data, type.len);
+	if (e == STREAM_UNKNOWN)
+		return s->c.ops->unreadable(s->c.arg, e, NULL, "an event of an unknown type", err);
+	r = proto_envelope_read(&env, raw.data, raw.len, err);
+	if (r == 0)
+		r = event_kind_check(s, e, env.kind, err);
+	return r < 0 ? r : proto_give(s, e, env.raw, env.raw_len, err);
+}
+
+static int proto_piece(void *arg, enum proto_piece what, const void *data, size_t len,
+		       struct err *err)
+{
+	struct stream *s = arg;
+	struct err why;
+
+	if (data == NULL) {
+		(void)err_set(&why, -E2BIG, "%zu bytes, at most %u MiB", len,
+			      PROTO_PIECE_MAX >> 20);
+		return proto_unreadable(s, what == PROTO_PIECE_ITEM ? STREAM_ITEM : STREAM_UNKNOWN,
+					NULL, 0, why.text, err);
+	}
+	switch (what) {
+	case PROTO_PIECE_NONE:
+		break;
+	case PROTO_PIECE_TYPE:
+		return proto_type(s, data, len, err);
+	case PROTO_PIECE_META:
+		json_decref(s->list_meta);
+		s->list_meta = NULL;
+		return proto_list_meta(&s->list_meta, data, len, err);
+	case PROTO_PIECE_ITEM:
+		return proto_give(s, STREAM_ITEM, data, len, err);
+	case PROTO_PIECE_FRAME:
+		return proto_frame(s, data, len, err);
+	}
+	return 0;
+}
+
+/* --- the stream ----------------------------------------------------------- */
+
+void stream_open(struct stream **ret, const struct stream_config *config)
+{
+	struct stream *s = xcalloc(1, sizeof(*s));
+
+	s->c = *config;
+	if (s->c.encoding == STREAM_PROTOBUF)
+		protosplit_init(&s->proto,
+				s->c.mode == STREAM_LIST ? PROTOSPLIT_LIST : PROTOSPLIT_WATCH,
+				proto_piece, s);
+	else
+		jsonsplit_init(&s->json, &json_ops, s);
+	*ret = s;
+}
+
+void stream_close(struct stream *s)
+{
+	if (s == NULL)
+		return;
+	if (s->c.encoding == STREAM_PROTOBUF)
+		protosplit_fini(&s->proto);
+	else
+		jsonsplit_fini(&s->json);
+	json_decref(s->list_meta);
+	free(s);
+}
+
+/* The JSON splitter speaks of files, where input is -EINVAL. */
+static int as_bad_message(int r)
+{
+	return r == -EINVAL || r == -E2BIG ? -EBADMSG : r;
+}
+
+int stream_feed(struct stream *s, const void *data, size_t len, struct err *err)
+{
+	if (s->c.encoding == STREAM_PROTOBUF)
+		return protosplit_feed(&s->proto, data, len, err);
+	return as_bad_message(jsonsplit_feed(&s->json, data, len, err));
+}
+
+static int list_end(const struct stream *s, struct stream_list *ret, struct err *err)
+{
+	const json_t *version = json_object_get(s->list_meta, "resourceVersion");
+	const json_t *next = json_object_get(s->list_meta, "continue");
+	size_t len = json_string_length(version);
+
+	if (!s->is_list_checked || len == 0 || len >= STREAM_VERSION_MAX)
+		return err_set(err, -EBADMSG, "a list without a resource version");
+	*ret = (struct stream_list){ .next = NULL };
+	memcpy(ret->version, json_string_value(version), len);
+	if (json_string_length(next) > 0)
+		ret->next = xstrdup(json_string_value(next));
+	return 0;
+}
+
+int stream_end(struct stream *s, struct stream_list *ret, struct err *err)
+{
+	int r;
+
+	if (s->c.encoding == STREAM_PROTOBUF)
+		r = protosplit_end(&s->proto, err);
+	else
+		r = as_bad_message(jsonsplit_end(&s->json, err));
+	if (r == 0 && s->c.mode == STREAM_LIST && s->c.encoding == STREAM_JSON && !s->is_list_over)
+		r = err_set(err, -EBADMSG, "an empty answer");
+	if (r < 0 || s->c.mode != STREAM_LIST)
+		return r;
+	return list_end(s, ret, err);
+}
+
+/* --- encodings ------------------------------------------------------------ */
+
+enum stream_encoding stream_encoding_of(const char *content_type)
+{
+	static const struct {
+		const char *type;
+		enum stream_encoding encoding;
+	} types[] = {
+		{ "application/json", STREAM_JSON },
+		{ "application/vnd.kubernetes.protobuf", STREAM_PROTOBUF },
+	};
+	size_t len = content_type ? strcspn(content_type, "; \t\r\n") : 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (strlen(types[i].type) == len &&
+		    strncasecmp(types[i].type, content_type, len) == 0)
+			return types[i].encoding;
+	return STREAM_ENCODING_UNSET;
+}
+
+const char *stream_encoding_text(enum stream_encoding e)
+{
+	switch (e) {
+	case STREAM_JSON:
+		return "json";
+	case STREAM_PROTOBUF:
+		return "protobuf";
+	case STREAM_ENCODING_UNSET:
+		break;
+	}
+	return "";
+}
+
+json_t *stream_status(enum stream_encoding encoding, const void *data, size_t len)
+{
+	struct proto_envelope e;
+	json_t *obj = NULL;
+	struct err err;
+
+	if (encoding == STREAM_PROTOBUF) {
+		if (proto_envelope_read(&e, data, len, &err) == 0 &&
+		    strcmp(e.kind, "Status") == 0 &&
+		    proto_status(&obj, e.raw, e.raw_len, &err) == 0)
+			return obj;
+		return NULL;
+	}
+	if (encoding != STREAM_JSON || json_read(&obj, data, len, &err) < 0)
+		return NULL;
+	if (strcmp("Status", json_string_value(json_object_get(obj, "kind")) ?: "") == 0)
+		return obj;
+	json_decref(obj);
+	return NULL;
+}

@@ -1,0 +1,790 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * kube/transport - libcurl on libevent.
+ *
+ * A request ends in one place: finish() puts it on a list, and an event of its
+ * own calls `done`. So no callback runs inside of libcurl or of the caller, and
+ * `done` may start the next request.
+ */
+#include "source/kube/transport.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "base/log.h"
+
+#define BODY_MAX (64U << 10)
+#define CONNECTIONS_MAX 16 /* kept open; more only while they are in use */
+#define KEEPALIVE_PROBES 3
+#define TICK_MAX_NS (2 * NSEC_PER_SEC)
+
+/* A socket to a server or proxy. */
+struct connection {
+	struct list link;
+	int fd;
+	size_t server;
+	uint64_t probed_ns; /* when it was first found quiet and a probe was sent; 0: it is not */
+};
+
+/* A socket as libcurl wants it watched. */
+struct watch {
+	struct event *event;
+	short what;
+};
+
+struct transport {
+	struct event_base *base;
+	struct access *access;
+	struct transport_config config;
+	char *user_agent;
+	CURLM *multi;
+	struct event *timer;    /* libcurl's */
+	struct event *tick;     /* ours: limits, dead peers */
+	struct event *deferred; /* finished requests */
+	struct list requests;   /* running */
+	struct list finished;
+	struct list connections;
+	size_t server; /* counts up; modulo the number of servers */
+	bool is_http2; /* the last answer was */
+	struct http *probe;
+	char name[256]; /* of the server, for people */
+	struct transport_stats stats;
+};
+
+struct http {
+	struct list link; /* in requests or finished */
+	struct transport *t;
+	struct http_request request;
+	char *path;
+	char *accept;
+	CURL *easy;
+	struct curl_slist *headers;
+	struct curl_slist *connect_to;
+	size_t server;
+	bool is_asking; /* for credentials */
+	bool has_head;
+	uint64_t started_ns;
+	uint64_t heard_ns;
+	int stopped; /* what an operation returned */
+	char errbuf[CURL_ERROR_SIZE];
+	struct str body;
+	char *content_type;
+	struct http_result result;
+	struct err why;
+};
+
+/* --- the end of a request ------------------------------------------------- */
+
+static void detach(struct http *h)
+{
+	if (h->easy != NULL) {
+		(void)curl_multi_remove_handle(h->t->multi, h->easy);
+		curl_easy_cleanup(h->easy);
+		h->easy = NULL;
+	}
+	curl_slist_free_all(h->headers);
+	curl_slist_free_all(h->connect_to);
+	h->headers = h->connect_to = NULL;
+}
+
+void http_close(struct http *h)
+{
+	if (h == NULL)
+		return;
+	if (h->is_asking)
+		access_cancel(h->t->access, h);
+	list_del(&h->link);
+	detach(h);
+	free(h->path);
+	free(h->accept);
+	free(h->content_type);
+	str_fini(&h->body);
+	free(h);
+}
+
+/* Not from within libcurl. */
+static void finish(struct http *h, enum http_outcome outcome, const char *why)
+{
+	detach(h);
+	list_del(&h->link);
+	list_add_tail(&h->t->finished, &h->link);
+	h->result.outcome = outcome;
+	h->result.code = h->stopped;
+	(void)err_set(&h->why, 0, "%s", why);
+	event_active(h->t->deferred, EV_TIMEOUT, 0);
+}
+
+static void on_deferred(evutil_socket_t fd, short what, void *arg)
+{
+	struct transport *t = arg;
+
+	while (!list_is_empty(&t->finished)) {
+		struct http *h = list_entry(t->finished.next, struct http, link);
+		const struct http_ops *ops = h->request.ops;
+		void *ops_arg = h->request.arg;
+		struct http_result result = h->result;
+		struct str body = h->body;
+		char *content_type = h->content_type;
+		struct err why = h->why;
+
+		h->body = (struct str){ 0 };
+		h->content_type = NULL;
+		result.server = h->server;
+		result.body = &body;
+		result.content_type = content_type;
+		result.why = why.text;
+		http_close(h);
+		ops->done(ops_arg, &result);
+		str_fini(&body);
+		free(content_type);
+	}
+}
+
+/* --- servers -------------------------------------------------------------- */
+
+size_t transport_n_servers(const struct transport *t)
+{
+	return access_where(t->access)->servers.n;
+}
+
+const char *transport_server(const struct transport *t)
+{
+	const struct kubeconfig *k = access_where(t->access);
+
+	return k->servers.v[t->server % k->servers.n];
+}
+
+/* `server` cannot be reached: whoever still waits for it need not. */
+static void server_failed(struct transport *t, size_t server)
+{
+	if (server != t->server || transport_n_servers(t) < 2)
+		return;
+	t->server++;
+	t->stats.failovers++;
+	log_notice(LOG_AREA_SOURCE, "api: going on with %s", transport_server(t));
+	list_for_each_safe (n, tmp, &t->requests) {
+		struct http *h = list_entry(n, struct http, link);
+
+		if (h->server == server && !h->has_head && !h->is_asking)
+			finish(h, HTTP_UNREACHABLE, "another server is tried");
+	}
+}
+
+void transport_avoid(struct transport *t, size_t server)
+{
+	server_failed(t, server);
+}
+
+/* --- answers -------------------------------------------------------------- */
+
+static void answer_begin(struct http *h)
+{
+	curl_off_t retry_after = 0;
+	long version = 0;
+	long status = 0;
+	char *type = NULL;
+
+	(void)curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &status);
+	(void)curl_easy_getinfo(h->easy, CURLINFO_CONTENT_TYPE, &type);
+	(void)curl_easy_getinfo(h->easy, CURLINFO_RETRY_AFTER, &retry_after);
+	(void)curl_easy_getinfo(h->easy, CURLINFO_HTTP_VERSION, &version);
+	h->has_head = true;
+	h->result.status = (int)status;
+	h->result.retry_after_s = retry_after > 0 ? (uint64_t)retry_after : 0;
+	h->content_type = type ? xstrdup(type) : NULL;
+	h->t->is_http2 = version >= CURL_HTTP_VERSION_2_0;
+	if (status == 200)
+		h->stopped = h->request.ops->head(
+			h->request.arg,
+			&(struct http_head){ .status = (int)status, .content_type = type },
+			&h->why);
+}
+
+/* A header line; the empty one ends the head. 1xx answers come before the real one. */
+static size_t on_header(char *data, size_t size, size_t n, void *arg)
+{
+	struct http *h = arg;
+	size_t len = size * n;
+	long status = 0;
+
+	h->heard_ns = now_ns();
+	if (len > 2 || h->has_head)
+		return len;
+	(void)curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &status);
+	if (status >= 200)
+		answer_begin(h);
+	return h->stopped < 0 ? 0 : len;
+}
+
+static size_t on_body(char *data, size_t size, size_t n, void *arg)
+{
+	struct http *h = arg;
+	size_t len = size * n;
+
+	h->heard_ns = now_ns();
+	if (!h->has_head)
+		answer_begin(h);
+	if (h->stopped < 0)
+		return 0;
+	if (h->result.status != 200) {
+		str_add(&h->body, data, MIN(len, BODY_MAX - h->body.len));
+		return len;
+	}
+	h->stopped = h->request.ops->data(h->request.arg, data, len, &h->why);
+	return h->stopped < 0 ? 0 : len;
+}
+
+/* libcurl says that a transfer is over. */
+static void transfer_done(struct http *h, CURLcode code)
+{
+	struct err text;
+
+	if (h->stopped < 0) {
+		text = h->why;
+		finish(h, HTTP_STOPPED, text.text);
+		return;
+	}
+	if (code == CURLE_OK) {
+		finish(h, HTTP_ANSWERED, "");
+		return;
+	}
+	(void)err_set(&text, 0, "%s", h->errbuf[0] != '\0' ? h->errbuf : curl_easy_strerror(code));
+	if (h->has_head) {
+		finish(h, HTTP_CUT, text.text);
+		return;
+	}
+	finish(h, HTTP_UNREACHABLE, text.text);
+	server_failed(h->t, h->server);
+}
+
+static void collect(struct transport *t)
+{
+	CURLMsg *m;
+	int left;
+
+	while ((m = curl_multi_info_read(t->multi, &left)) != NULL) {
+		CURLcode code = m->data.result; /* gone when the handle is */
+		char *h = NULL;
+
+		if (m->msg != CURLMSG_DONE)
+			continue;
+		(void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &h);
+		transfer_done((struct http *)(void *)h, code);
+	}
+}
+
+/* --- libcurl's events ----------------------------------------------------- */
+
+static struct timeval tv_of(uint64_t ns)
+{
+	return (struct timeval){ (time_t)(ns / NSEC_PER_SEC),
+				 (suseconds_t)(ns % NSEC_PER_SEC / NSEC_PER_USEC) };
+}
+
+static void on_ready(evutil_socket_t fd, short what, void *arg)
+{
+	struct transport *t = arg;
+	int mask =
+		(what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0);
+	int running;
+
+	(void)curl_multi_socket_action(t->multi, fd, mask, &running);
+	collect(t);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct transport *t = arg;
+	int running;
+
+	(void)curl_multi_socket_action(t->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+	collect(t);
+}
+
+static int want_timer(CURLM *multi, long timeout_ms, void *arg)
+{
+	struct transport *t = arg;
+	struct timeval tv = tv_of((uint64_t)MAX(timeout_ms, 0L) * NSEC_PER_MSEC);
+
+	if (timeout_ms < 0)
+		(void)event_del(t->timer);
+	else
+		(void)event_add(t->timer, &tv);
+	return 0;
+}
+
+static void watch_close(struct watch *w)
+{
+	if (w->event != NULL)
+		event_free(w->event);
+	free(w);
+}
+
+static int want_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
+{
+	struct transport *t = arg;
+	struct watch *w = socket_arg;
+	short events = (short)((what & CURL_POLL_IN ? EV_READ : 0) |
+			       (what & CURL_POLL_OUT ? EV_WRITE : 0) | EV_PERSIST);
+
+	if (what == CURL_POLL_REMOVE) {
+		if (w != NULL) {
+			(void)curl_multi_assign(t->multi, fd, NULL);
+			watch_close(w);
+		}
+		return 0;
+	}
+	if (w == NULL) {
+		w = xcalloc(1, sizeof(*w));
+		(void)curl_multi_assign(t->multi, fd, w);
+	}
+	if (w->event != NULL && w->what == events)
+		return 0;
+	if (w->event != NULL)
+		event_free(w->event);
+	w->what = events;
+	w->event = event_new(t->base, fd, events, on_ready, t);
+	return w->event == NULL || event_add(w->event, NULL) < 0 ? -1 : 0;
+}
+
+/* --- sockets -------------------------------------------------------------- */
+
+static void option_set(int fd, int level, int name, uint64_t value)
+{
+	int v = (int)MIN(value, (uint64_t)INT32_MAX);
+
+	(void)setsockopt(fd, level, name, &v, sizeof(v));
+}
+
+/*
+ * First keepalive probe after half of the silence allowed, the others spread over
+ * the rest. TCP_USER_TIMEOUT bounds both unanswered probes and unanswered data.
+ */
+static void keepalive_set(int fd, uint64_t silence_ns)
+{
+	uint64_t s = MAX(silence_ns / NSEC_PER_SEC, UINT64_C(2));
+
+	option_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	option_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, s / 2);
+	option_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, MAX(s / 2 / KEEPALIVE_PROBES, UINT64_C(1)));
+	option_set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+	option_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, silence_ns / NSEC_PER_MSEC);
+}
+
+static curl_socket_t socket_open(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
+{
+	const struct http *h = arg;
+	struct transport *t = h->t;
+	struct connection *c;
+	int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+
+	if (fd == -1)
+		return CURL_SOCKET_BAD;
+	keepalive_set(fd, t->config.keepalive_ns);
+	c = xcalloc(1, sizeof(*c));
+	c->fd = fd;
+	c->server = h->server;
+	list_add_tail(&t->connections, &c->link);
+	t->stats.connections++;
+	return fd;
+}
+
+static int socket_close(void *arg, curl_socket_t fd)
+{
+	struct transport *t = arg;
+
+	list_for_each_safe (n, tmp, &t->connections) {
+		struct connection *c = list_entry(n, struct connection, link);
+
+		if (c->fd != fd)
+			continue;
+		list_del(n);
+		free(c);
+	}
+	return close(fd);
+}
+
+/* --- dead peers ----------------------------------------------------------- */
+
+static int probe_head(void *arg, const struct http_head *head, struct err *err)
+{
+	return 0;
+}
+
+static int probe_data(void *arg, const void *data, size_t len, struct err *err)
+{
+	return 0;
+}
+
+/* Whatever came proves life, and has been counted by the socket. */
+static void probe_done(void *arg, const struct http_result *result)
+{
+	struct transport *t = arg;
+
+	t->probe = NULL;
+}
+
+static void probe_send(struct transport *t)
+{
+	static const struct http_ops ops = { probe_head, probe_data, probe_done };
+	struct http_request request = {
+		.path = "/version",
+		.accept = "application/json",
+		.head_ns = t->config.probe_ns,
+		.idle_ns = t->config.probe_ns,
+		.ops = &ops,
+		.arg = t,
+	};
+
+	if (t->probe != NULL)
+		return;
+	t->stats.probes++;
+	http_open(&t->probe, t, &request);
+}
+
+/* How long ago the last byte came in; 0 when the socket is not connected. */
+static uint64_t silence_ns(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == -1 ||
+	    info.tcpi_state != TCP_ESTABLISHED)
+		return 0;
+	return info.tcpi_last_data_recv * NSEC_PER_MSEC;
+}
+
+static void connection_check(struct transport *t, struct connection *c, uint64_t now)
+{
+	uint64_t silence = silence_ns(c->fd);
+
+	if (silence < t->config.quiet_ns) {
+		c->probed_ns = 0;
+		return;
+	}
+	if (c->probed_ns == 0) {
+		c->probed_ns = now;
+		probe_send(t);
+		return;
+	}
+	if (now - c->probed_ns < t->config.probe_ns)
+		return;
+	log_notice(LOG_AREA_SOURCE, "api: %s: connection given up: nothing came for %.3g s",
+		   transport_server(t), (double)silence / (double)NSEC_PER_SEC);
+	t->stats.dead++;
+	c->probed_ns = now;               /* not again in the next turn */
+	(void)shutdown(c->fd, SHUT_RDWR); /* libcurl sees its end, and tells all who use it */
+	server_failed(t, c->server);
+}
+
+/* --- limits --------------------------------------------------------------- */
+
+static uint64_t limit_of(const struct http *h)
+{
+	return h->has_head ? h->request.idle_ns : h->request.head_ns;
+}
+
+static uint64_t waited_ns(const struct http *h, uint64_t now)
+{
+	return now - (h->has_head ? h->heard_ns : h->started_ns);
+}
+
+static struct http *overdue(const struct transport *t, uint64_t now)
+{
+	list_for_each (n, &t->requests) {
+		struct http *h = list_entry(n, struct http, link);
+
+		if (!h->is_asking && limit_of(h) != 0 && waited_ns(h, now) >= limit_of(h))
+			return h;
+	}
+	return NULL;
+}
+
+static void expire(struct http *h, uint64_t now)
+{
+	bool has_head = h->has_head;
+	struct err text;
+
+	(void)err_set(&text, 0, "%s for %.3g s", has_head ? "nothing came" : "no answer",
+		      (double)waited_ns(h, now) / (double)NSEC_PER_SEC);
+	finish(h, has_head ? HTTP_CUT : HTTP_UNREACHABLE, text.text);
+	if (!has_head)
+		server_failed(h->t, h->server);
+}
+
+static void tick_schedule(struct transport *t)
+{
+	struct timeval tv = tv_of(MIN(t->config.quiet_ns / 10, TICK_MAX_NS));
+
+	if (!list_is_empty(&t->requests) && !event_pending(t->tick, EV_TIMEOUT, NULL))
+		(void)event_add(t->tick, &tv);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct transport *t = arg;
+	uint64_t now = now_ns();
+	struct http *h;
+
+	/* One that ends may end others: from the start again. */
+	while ((h = overdue(t, now)) != NULL)
+		expire(h, now);
+	if (t->is_http2)
+		list_for_each_safe (n, tmp, &t->connections)
+			connection_check(t, list_entry(n, struct connection, link), now);
+	tick_schedule(t);
+}
+
+/* --- the start of a request ----------------------------------------------- */
+
+static void header_add(struct http *h, const char *name, const char *value)
+{
+	struct str text = { 0 };
+
+	str_printf(&text, "%s: %s", name, value);
+	h->headers = curl_slist_append(h->headers, text.text);
+	str_fini(&text);
+}
+
+static void blob_set(CURL *easy, CURLoption option, const struct str *pem)
+{
+	struct curl_blob blob = { .flags = CURL_BLOB_COPY };
+
+	if (pem == NULL)
+		return;
+	blob.data = pem->text;
+	blob.len = pem->len;
+	(void)curl_easy_setopt(easy, option, &blob);
+}
+
+/*
+ * tls-server-name: the certificate is checked for another name than the one we
+ * connect to. To libcurl the URL names that server, and CONNECT_TO says where it
+ * really is; the Host header stays the true one.
+ */
+static int tls_name_set(struct http *h, CURLU *url, const char *name)
+{
+	char *host = NULL;
+	char *port = NULL;
+	struct str text = { 0 };
+	int r = -EINVAL;
+
+	if (curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+	    curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK &&
+	    curl_url_set(url, CURLUPART_HOST, name, 0) == CURLUE_OK) {
+		str_printf(&text, "%s:%s", host, port);
+		header_add(h, "Host", text.text);
+		str_clear(&text);
+		str_printf(&text, "%s:%s:%s:%s", name, port, host, port);
+		h->connect_to = curl_slist_append(NULL, text.text);
+		(void)curl_easy_setopt(h->easy, CURLOPT_CONNECT_TO, h->connect_to);
+		r = 0;
+	}
+	str_fini(&text);
+	curl_free(host);
+	curl_free(port);
+	return r;
+}
+
+static int url_set(struct http *h, const struct kubeconfig *where)
+{
+	const char *server = where->servers.v[h->server % where->servers.n];
+	struct str text = { 0 };
+	CURLU *url = curl_url();
+	char *full = NULL;
+	int r = 0;
+
+	str_printf(&text, "%s%s", server, h->path);
+	if (url == NULL || curl_url_set(url, CURLUPART_URL, text.text, 0) != CURLUE_OK)
+		r = -EINVAL;
+	if (r == 0 && where->tls_server_name != NULL)
+		r = tls_name_set(h, url, where->tls_server_name);
+	if (r == 0 && curl_url_get(url, CURLUPART_URL, &full, 0) != CURLUE_OK)
+		r = -EINVAL;
+	if (r == 0)
+		(void)curl_easy_setopt(h->easy, CURLOPT_URL, full);
+	curl_free(full);
+	curl_url_cleanup(url);
+	str_fini(&text);
+	return r;
+}
+
+static void tls_set(CURL *easy, const struct access_grant *g)
+{
+	(void)curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	if (g->where->is_insecure) {
+		(void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
+		(void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
+	}
+	if (g->ca != NULL) {
+		/* This authority and no other: not the system's as well. */
+		(void)curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
+		(void)curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+		blob_set(easy, CURLOPT_CAINFO_BLOB, g->ca);
+	}
+	blob_set(easy, CURLOPT_SSLCERT_BLOB, g->cert);
+	blob_set(easy, CURLOPT_SSLKEY_BLOB, g->key);
+}
+
+static void callbacks_set(struct http *h)
+{
+	struct transport *t = h->t;
+
+	(void)curl_easy_setopt(h->easy, CURLOPT_PRIVATE, h);
+	(void)curl_easy_setopt(h->easy, CURLOPT_ERRORBUFFER, h->errbuf);
+	(void)curl_easy_setopt(h->easy, CURLOPT_HEADERFUNCTION, on_header);
+	(void)curl_easy_setopt(h->easy, CURLOPT_HEADERDATA, h);
+	(void)curl_easy_setopt(h->easy, CURLOPT_WRITEFUNCTION, on_body);
+	(void)curl_easy_setopt(h->easy, CURLOPT_WRITEDATA, h);
+	(void)curl_easy_setopt(h->easy, CURLOPT_OPENSOCKETFUNCTION, socket_open);
+	(void)curl_easy_setopt(h->easy, CURLOPT_OPENSOCKETDATA, h);
+	(void)curl_easy_setopt(h->easy, CURLOPT_CLOSESOCKETFUNCTION, socket_close);
+	(void)curl_easy_setopt(h->easy, CURLOPT_CLOSESOCKETDATA, t);
+}
+
+static void easy_set(struct http *h, const struct access_grant *g)
+{
+	struct transport *t = h->t;
+
+	callbacks_set(h);
+	(void)curl_easy_setopt(h->easy, CURLOPT_NOSIGNAL, 1L);
+	(void)curl_easy_setopt(h->easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	(void)curl_easy_setopt(h->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+	(void)curl_easy_setopt(h->easy, CURLOPT_PIPEWAIT, 1L);
+	(void)curl_easy_setopt(h->easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+	(void)curl_easy_setopt(h->easy, CURLOPT_USERAGENT, t->user_agent);
+	(void)curl_easy_setopt(h->easy, CURLOPT_CONNECTTIMEOUT_MS,
+			       (long)(t->config.connect_ns / NSEC_PER_MSEC));
+	if (g->where->proxy_url != NULL) {
+		(void)curl_easy_setopt(h->easy, CURLOPT_PROXY, g->where->proxy_url);
+		(void)curl_easy_setopt(h->easy, CURLOPT_NOPROXY, "");
+	}
+	header_add(h, "Accept", h->accept);
+	if (g->authorization != NULL)
+		header_add(h, "Authorization", g->authorization);
+	(void)curl_easy_setopt(h->easy, CURLOPT_HTTPHEADER, h->headers);
+	tls_set(h->easy, g);
+}
+
+static void on_grant(void *arg, int r, const struct access_grant *g, const struct err *err)
+{
+	struct http *h = arg;
+	struct transport *t = h->t;
+
+	h->is_asking = false;
+	if (r < 0) {
+		finish(h, HTTP_NO_ACCESS, err->text);
+		return;
+	}
+	h->server = t->server;
+	h->started_ns = now_ns();
+	h->easy = curl_easy_init();
+	if (h->easy == NULL || url_set(h, g->where) < 0) {
+		finish(h, HTTP_UNREACHABLE, "the server's URL cannot be used");
+		return;
+	}
+	easy_set(h, g);
+	t->stats.requests++;
+	if (curl_multi_add_handle(t->multi, h->easy) != CURLM_OK)
+		finish(h, HTTP_UNREACHABLE, "libcurl refused the request");
+}
+
+void http_open(struct http **ret, struct transport *t, const struct http_request *request)
+{
+	struct http *h = xcalloc(1, sizeof(*h));
+
+	h->t = t;
+	h->request = *request;
+	h->path = xstrdup(request->path);
+	h->accept = xstrdup(request->accept);
+	h->is_asking = true;
+	list_add_tail(&t->requests, &h->link);
+	*ret = h;
+	tick_schedule(t);
+	access_ask(t->access, on_grant, h);
+}
+
+void http_set_idle(struct http *h, uint64_t idle_ns)
+{
+	h->request.idle_ns = idle_ns;
+}
+
+/* --- life ----------------------------------------------------------------- */
+
+bool transport_is_http2(const struct transport *t)
+{
+	return t->is_http2;
+}
+
+struct transport_stats transport_stats(const struct transport *t)
+{
+	return t->stats;
+}
+
+static int multi_open(struct transport *t, struct err *err)
+{
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+		return err_set(err, -ENOMEM, "libcurl cannot be used");
+	t->multi = curl_multi_init();
+	if (t->multi == NULL)
+		return err_set(err, -ENOMEM, "libcurl cannot be used");
+	(void)curl_multi_setopt(t->multi, CURLMOPT_SOCKETFUNCTION, want_socket);
+	(void)curl_multi_setopt(t->multi, CURLMOPT_SOCKETDATA, t);
+	(void)curl_multi_setopt(t->multi, CURLMOPT_TIMERFUNCTION, want_timer);
+	(void)curl_multi_setopt(t->multi, CURLMOPT_TIMERDATA, t);
+	(void)curl_multi_setopt(t->multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_MAX);
+	return 0;
+}
+
+int transport_open(struct transport **ret, struct event_base *base, struct access *access,
+		   const struct transport_config *config, struct err *err)
+{
+	struct transport *t = xcalloc(1, sizeof(*t));
+	int r;
+
+	t->base = base;
+	t->access = access;
+	t->config = *config;
+	t->user_agent = xstrdup(config->user_agent);
+	list_init(&t->requests);
+	list_init(&t->finished);
+	list_init(&t->connections);
+	t->timer = event_new(base, -1, 0, on_timer, t);
+	t->tick = event_new(base, -1, 0, on_tick, t);
+	t->deferred = event_new(base, -1, 0, on_deferred, t);
+	if (t->timer == NULL || t->tick == NULL || t->deferred == NULL)
+		r = err_set(err, -ENOMEM, "event loop");
+	else
+		r = multi_open(t, err);
+	if (r < 0) {
+		transport_close(t);
+		return r;
+	}
+	*ret = t;
+	return 0;
+}
+
+void transport_close(struct transport *t)
+{
+	if (t == NULL)
+		return;
+	http_close(t->probe);
+	if (t->multi != NULL)
+		(void)curl_multi_cleanup(t->multi);
+	if (t->timer != NULL)
+		event_free(t->timer);
+	if (t->tick != NULL)
+		event_free(t->tick);
+	if (t->deferred != NULL)
+		event_free(t->deferred);
+	free(t->user_agent);
+	free(t);
+}
