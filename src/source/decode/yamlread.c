@@ -749,3 +749,8 @@ uint32_t yaml_line(const struct yaml *y)
 {
 	return y->line;
 }
+
+size_t yaml_cost(const struct yaml *y)
+{
+	return y->cost;
+}

@@ -60,5 +60,7 @@ MUST_USE int yaml_next(struct yaml *y, json_t **ret, struct err *err);
 const json_t *yaml_root(const struct yaml *y);
 /* First line of what was handed out last, or the line of the error. */
 uint32_t yaml_line(const struct yaml *y);
+/* What the value handed out last counts for YAML_COST_MAX. */
+size_t yaml_cost(const struct yaml *y);
 /* The line of the value that `d`'s steps lead to, in what was handed out last. */
 uint32_t yaml_line_of(const struct yaml *y, const struct decode *d);

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* files/cut - one buffer that slides over the stream. */
+#include "source/files/cut.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK 65536
+
+void cut_init(struct cut *c, cut_read_fn read, void *arg)
+{
+	*c = (struct cut){ .read = read, .arg = arg, .line = 1 };
+}
+
+void cut_fini(struct cut *c)
+{
+	free(c->buf);
+	c->buf = NULL;
+}
+
+/* Read more behind what is there; what was handed out makes room first. */
+static int fill(struct cut *c, struct err *err)
+{
+	ssize_t n;
+
+	if (c->pos > 0 && c->cap - c->len < BLOCK) {
+		memmove(c->buf, c->buf + c->pos, c->len - c->pos);
+		c->len -= c->pos;
+		c->scanned -= c->pos;
+		c->pos = 0;
+	}
+	if (c->cap - c->len < BLOCK) {
+		c->cap = c->cap == 0 ? 2 * BLOCK : 2 * c->cap;
+		c->buf = xreallocarray(c->buf, c->cap, 1);
+	}
+	n = c->read(c->arg, c->buf + c->len, BLOCK);
+	if (n < 0)
+		return err_set(err, (int)n, "%s", strerror((int)-n));
+	c->is_eof = n == 0;
+	c->len += (size_t)n;
+	c->total_bytes += (uint64_t)n;
+	return 0;
+}
+
+/* `n` bytes were handed out. */
+static void take(struct cut *c, size_t n)
+{
+	const char *p = c->buf + c->pos;
+	const char *end = p + n;
+
+	while (p < end && (p = memchr(p, '\n', (size_t)(end - p))) != NULL) {
+		c->line++;
+		p++;
+	}
+	c->pos += n;
+	if (c->scanned < c->pos)
+		c->scanned = c->pos;
+}
+
+#define MARK "\n---"
+#define MARK_LEN 4
+
+/*
+ * Where the document at `pos` ends, as far as can be told: true with the index
+ * behind its last byte, false when the buffer holds no end. A mark is only one
+ * when a space or a line end follows.
+ */
+static bool find_end(struct cut *c, size_t *ret)
+{
+	for (;;) {
+		const char *at = NULL;
+		size_t after;
+
+		if (c->len - c->scanned >= MARK_LEN)
+			at = memmem(c->buf + c->scanned, c->len - c->scanned, MARK, MARK_LEN);
+
+		if (at == NULL) {
+			/* The last bytes may be the beginning of a mark. */
+			if (c->len - c->scanned > MARK_LEN)
+				c->scanned = c->len - MARK_LEN;
+			break;
+		}
+		c->scanned = (size_t)(at - c->buf);
+		after = c->scanned + MARK_LEN;
+		if (after == c->len && !c->is_eof)
+			return false;
+		if (after == c->len || memchr(" \t\r\n", c->buf[after], 4) != NULL) {
+			*ret = c->scanned + 1;
+			return true;
+		}
+		c->scanned++;
+	}
+	if (!c->is_eof)
+		return false;
+	*ret = c->len;
+	return true;
+}
+
+int cut_peek(struct cut *c, char *ret, struct err *err)
+{
+	int r;
+
+	if (c->len == 0 && !c->is_eof) {
+		r = fill(c, err);
+		if (r < 0)
+			return r;
+	}
+	*ret = '\0';
+	for (size_t i = c->pos; i < c->len; i++) {
+		if (memchr(" \t\r\n", c->buf[i], 4) == NULL) {
+			*ret = c->buf[i];
+			break;
+		}
+	}
+	return 0;
+}
+
+int cut_next(struct cut *c, struct cut_piece *ret, struct err *err)
+{
+	size_t end;
+	int r;
+
+	while (!find_end(c, &end)) {
+		if (c->len - c->pos >= CUT_DOCUMENT_MAX) {
+			*ret = (struct cut_piece){ .line = c->line };
+			return CUT_STREAM;
+		}
+		r = fill(c, err);
+		if (r < 0)
+			return r;
+	}
+	*ret = (struct cut_piece){ c->buf + c->pos, end - c->pos, c->line };
+	if (ret->len == 0)
+		return CUT_END;
+	take(c, ret->len);
+	return CUT_DOCUMENT;
+}
+
+ssize_t cut_read(void *cut, void *buf, size_t size)
+{
+	struct cut *c = cut;
+	size_t end;
+	size_t n;
+	int r;
+
+	for (;;) {
+		if (!find_end(c, &end))
+			end = c->len > c->pos + MARK_LEN ? c->len - MARK_LEN : c->pos;
+		else if (end == c->pos)
+			return 0;
+		if (end > c->pos)
+			break;
+		r = fill(c, NULL);
+		if (r < 0)
+			return r;
+	}
+	n = MIN(end - c->pos, size);
+	memcpy(buf, c->buf + c->pos, n);
+	take(c, n);
+	return (ssize_t)n;
+}
+
+int cut_block(struct cut *c, struct cut_piece *ret, struct err *err)
+{
+	int r;
+
+	while (c->pos == c->len && !c->is_eof) {
+		r = fill(c, err);
+		if (r < 0)
+			return r;
+	}
+	*ret = (struct cut_piece){ c->buf + c->pos, c->len - c->pos, c->line };
+	take(c, ret->len);
+	return ret->len > 0 ? CUT_DOCUMENT : CUT_END;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * files/cut - a stream of text, cut at the lines that begin with "---".
+ *
+ *     cut_init -> cut_next, cut_next, ... -> cut_fini
+ *
+ * YAML allows such a line nowhere but between documents, not even inside quotes,
+ * so the cut needs no parser. It buys three things: a document with bad syntax
+ * spoils only itself, an unchanged document is known by its text without being
+ * parsed, and the memory needed is that of one document.
+ *
+ * A document too large to be held is handed out as a stream: CUT_STREAM, then
+ * cut_read() until it gives 0.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+#define CUT_DOCUMENT_MAX (8U << 20) /* bytes of a document that is held as a whole */
+
+/* Up to `size` bytes into `buf`; 0 at the end, -errno. */
+typedef ssize_t (*cut_read_fn)(void *arg, void *buf, size_t size);
+
+enum cut_what {
+	CUT_END = 0,
+	CUT_DOCUMENT,
+	CUT_STREAM,
+};
+
+struct cut_piece {
+	const char *text; /* borrowed until the next call */
+	size_t len;
+	uint32_t line; /* of the first byte; the stream begins with line 1 */
+};
+
+struct cut {
+	cut_read_fn read;
+	void *arg;
+	char *buf;
+	size_t cap;
+	size_t pos;     /* of the first byte not handed out */
+	size_t len;     /* of what the buffer holds */
+	size_t scanned; /* no document ends before this byte */
+	uint32_t line;  /* of the byte at `pos` */
+	bool is_eof;
+	uint64_t total_bytes;
+};
+
+void cut_init(struct cut *c, cut_read_fn read, void *arg);
+void cut_fini(struct cut *c);
+
+/* The first byte that is no space, without taking it; 0 if there is none in the first 64 KiB. */
+MUST_USE int cut_peek(struct cut *c, char *ret, struct err *err);
+/* enum cut_what, or what the reading gave. The piece of CUT_STREAM has only a line. */
+MUST_USE int cut_next(struct cut *c, struct cut_piece *ret, struct err *err);
+/* The next part of the document being streamed; `cut` is a struct cut. As cut_read_fn. */
+ssize_t cut_read(void *cut, void *buf, size_t size);
+/* What is in the buffer, or else the next block, whatever it holds; CUT_END or CUT_DOCUMENT. */
+MUST_USE int cut_block(struct cut *c, struct cut_piece *ret, struct err *err);

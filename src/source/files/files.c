@@ -1,0 +1,656 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * source/files - which file is read when.
+ *
+ * Events put files into a queue; work() reads them, a bounded time in each turn of
+ * the loop, and when the queue is empty tells the model everything at once. A slow
+ * scan of the whole folder backs the events up: it finds what inotify does not see
+ * (other machines' writes to a network file system) and what was not yet complete.
+ */
+#include "source/files/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "source/files/state.h"
+#include "source/files/watch.h"
+
+#define TURN_NS (5 * NSEC_PER_MSEC) /* of reading in one turn of the loop */
+#define SCAN_MS 30000               /* the whole folder is looked at this often */
+#define SOON_MS 1000                /* ... or so soon, when something was not settled */
+#define SETTLE_MS 50                /* before ready(): wait for a file that is being written ... */
+#define SETTLE_TRIES 20             /* ... so many times */
+#define YOUNG_NS (100 * NSEC_PER_MSEC) /* its writer may not be done */
+#define RACY_NS (20 * NSEC_PER_MSEC)   /* two writes may have the same time */
+
+enum scan_why {
+	SCAN_FIRST,
+	SCAN_CHANGED, /* what is there is complete */
+	SCAN_TIMER,   /* files may be half written */
+};
+
+struct files {
+	struct files_ops ops;
+	struct state *state;
+	struct watch *watch;
+	struct event *work;
+	struct event *timer;
+	char *path;
+	struct list dirty; /* of struct file: to be read */
+	uint64_t key[2];
+	uint64_t event_ns; /* arrival of the oldest event not yet applied; 0: none */
+	/* The file in hand. */
+	struct file *file;
+	struct manifest *manifest;
+	int fd;
+	struct file_stamp stamp;
+	uint64_t read_bytes;
+	bool is_ready;
+	bool is_unsettled; /* something was half written */
+	bool wants_soon;   /* something else may come right by itself */
+	bool is_soon;      /* the timer runs for SOON_MS */
+	unsigned int tries;
+	char *failure; /* of the folder, or NULL */
+	uint64_t n_reads;
+	uint64_t n_parsed;
+};
+
+/* --- names and stamps ------------------------------------------------------------ */
+
+static bool has_suffix(const char *name, const char *suffix)
+{
+	size_t n = strlen(name);
+	size_t k = strlen(suffix);
+
+	return n > k && strcmp(name + n - k, suffix) == 0;
+}
+
+static bool is_manifest_name(const char *name)
+{
+	return name[0] != '.' && name[0] != '#' &&
+	       (has_suffix(name, ".yaml") || has_suffix(name, ".yml") || has_suffix(name, ".json"));
+}
+
+static int64_t ns_of(const struct timespec *t)
+{
+	return (int64_t)t->tv_sec * (int64_t)NSEC_PER_SEC + t->tv_nsec;
+}
+
+static struct file_stamp stamp_of(const struct stat *st)
+{
+	return (struct file_stamp){ .dev = st->st_dev,
+				    .ino = st->st_ino,
+				    .size = (uint64_t)st->st_size,
+				    .mtime_ns = ns_of(&st->st_mtim),
+				    .ctime_ns = ns_of(&st->st_ctim) };
+}
+
+static bool stamps_are_equal(const struct file_stamp *a, const struct file_stamp *b)
+{
+	return a->dev == b->dev && a->ino == b->ino && a->size == b->size &&
+	       a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
+}
+
+/* Was it written less than `age_ns` ago, by the clock that file times come from? */
+static bool is_younger(const struct file_stamp *s, uint64_t age_ns)
+{
+	struct timespec now;
+	int64_t age;
+
+	if (clock_gettime(CLOCK_REALTIME, &now) == -1)
+		return true;
+	age = ns_of(&now) - s->mtime_ns;
+	return age >= 0 && (uint64_t)age < age_ns;
+}
+
+/* --- the queue --------------------------------------------------------------------- */
+
+static void event_note(struct files *fs)
+{
+	if (fs->event_ns == 0)
+		fs->event_ns = now_ns();
+}
+
+static void queue(struct files *fs, struct file *f)
+{
+	event_note(fs);
+	if (!list_is_linked(&f->dirty))
+		list_add_tail(&fs->dirty, &f->dirty);
+}
+
+static void timer_set(struct files *fs, unsigned int ms)
+{
+	struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
+
+	(void)event_add(fs->timer, &tv);
+}
+
+static void reading_stop(struct files *fs)
+{
+	manifest_close(TAKE(fs->manifest));
+	if (fs->fd >= 0)
+		close(fs->fd);
+	fs->fd = -1;
+	fs->file = NULL;
+}
+
+static void drop(struct files *fs, struct file *f)
+{
+	event_note(fs);
+	if (fs->file == f)
+		reading_stop(fs);
+	state_file_gone(fs->state, f);
+}
+
+/* A new version is there, or may be: whatever is being read of it is void. */
+static void refresh(struct files *fs, struct file *f)
+{
+	if (fs->file == f)
+		reading_stop(fs);
+	f->must_read = true;
+	queue(fs, f);
+}
+
+/* --- reading ----------------------------------------------------------------------- */
+
+static ssize_t on_read(void *arg, void *buf, size_t size)
+{
+	struct files *fs = arg;
+	ssize_t n = read(fs->fd, buf, size);
+
+	if (n < 0)
+		return -errno;
+	fs->read_bytes += (uint64_t)n;
+	return fs->read_bytes > FILES_FILE_MAX ? -EFBIG : n;
+}
+
+static size_t on_known(void *arg, uint64_t hash)
+{
+	struct files *fs = arg;
+
+	return state_unit_known(fs->file, hash);
+}
+
+static void fail(struct files *fs, struct file *f, const char *what)
+{
+	struct str text = { 0 };
+
+	str_printf(&text, "%s; what it said last stays", what);
+	state_file_failed(fs->state, f, str_text(&text));
+	str_fini(&text);
+}
+
+/* 1: regular and not too large; 0: it is no file of ours; else it was told why not. */
+static int check(struct files *fs, struct file *f, const struct stat *st)
+{
+	char text[80];
+
+	if (S_ISDIR(st->st_mode))
+		return 0;
+	if (!S_ISREG(st->st_mode)) {
+		fail(fs, f, "is not a regular file");
+		return -EINVAL;
+	}
+	if (st->st_size > (off_t)FILES_FILE_MAX) {
+		(void)snprintf(text, sizeof(text), "has %" PRIu64 " MiB, at most %u are read",
+			       (uint64_t)st->st_size >> 20, FILES_FILE_MAX >> 20);
+		fail(fs, f, text);
+		return -EFBIG;
+	}
+	return 1;
+}
+
+/* An entry that cannot be looked at or opened. A link to nothing may lead to something soon. */
+static void fail_errno(struct files *fs, struct file *f, int error)
+{
+	if (error == ENOENT && f->is_link) {
+		fail(fs, f, "is a link to nothing");
+		fs->wants_soon = true;
+		return;
+	}
+	if (error == ENOENT) {
+		drop(fs, f);
+		return;
+	}
+	fail(fs, f, strerror(error));
+}
+
+static void reading_start(struct files *fs, struct file *f)
+{
+	struct manifest_ops ops = { .read = on_read,
+				    .known = on_known,
+				    .arg = fs,
+				    .key = { fs->key[0], fs->key[1] },
+				    .is_json = has_suffix(f->name, ".json") };
+	int dir = watch_dir(fs->watch);
+	struct stat st;
+	int r;
+
+	f->must_read = false;
+	if (dir < 0)
+		return; /* the folder is gone: everything stays as it was */
+	/* Looked at before it is opened: opening a FIFO or a device may have effects. */
+	if (fstatat(dir, f->name, &st, 0) == -1) {
+		fail_errno(fs, f, errno);
+		return;
+	}
+	r = check(fs, f, &st);
+	if (r == 0)
+		drop(fs, f);
+	if (r != 1)
+		return;
+	fs->fd = openat(dir, f->name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fs->fd == -1 || fstat(fs->fd, &st) == -1) {
+		fail_errno(fs, f, errno);
+		reading_stop(fs);
+		return;
+	}
+	if (check(fs, f, &st) != 1) {
+		reading_stop(fs);
+		return;
+	}
+	fs->file = f;
+	fs->stamp = stamp_of(&st);
+	fs->read_bytes = 0;
+	fs->n_reads++;
+	state_units_reset(f);
+	manifest_open(&fs->manifest, &ops);
+}
+
+/* All of it was read; but was it one version? */
+static void reading_done(struct files *fs)
+{
+	struct file *f = fs->file;
+	struct file_stamp now;
+	struct stat st;
+
+	if (fstat(fs->fd, &st) == -1 || (now = stamp_of(&st), now.size != fs->stamp.size) ||
+	    now.mtime_ns != fs->stamp.mtime_ns) {
+		fs->is_unsettled = true; /* its writer's close will be told */
+		reading_stop(fs);
+		return;
+	}
+	f->stamp = fs->stamp;
+	f->is_read = true;
+	f->is_racy = is_younger(&f->stamp, RACY_NS);
+	vec_for_each (u, &fs->manifest->units)
+		fs->n_parsed += u->known == 0;
+	state_file_read(fs->state, f, fs->manifest);
+	reading_stop(fs);
+}
+
+static void reading_step(struct files *fs)
+{
+	struct err err;
+	int r;
+
+	r = manifest_step(fs->manifest, &err);
+	if (r > 0)
+		return;
+	if (r == 0) {
+		reading_done(fs);
+		return;
+	}
+	if (r == -EFBIG)
+		(void)err_set(&err, r, "has more than the %u MiB that are read",
+			      FILES_FILE_MAX >> 20);
+	fs->file->is_read = false;
+	fail(fs, fs->file, err.text);
+	reading_stop(fs);
+}
+
+/* --- turns of the loop --------------------------------------------------------------- */
+
+/* Read until nothing is left (true), or until the turn's time is over. */
+static bool read_queue(struct files *fs, uint64_t deadline_ns)
+{
+	while (fs->manifest != NULL || !list_is_empty(&fs->dirty)) {
+		if (fs->manifest == NULL) {
+			struct file *f = list_entry(fs->dirty.next, struct file, dirty);
+
+			list_del(&f->dirty);
+			reading_start(fs, f);
+		} else {
+			reading_step(fs);
+		}
+		if (now_ns() >= deadline_ns)
+			return false;
+	}
+	return true;
+}
+
+/* Files whose version the model needs again. */
+static void queue_wanted(struct files *fs)
+{
+	struct file **files;
+	size_t n;
+
+	files = state_files(fs->state, &n);
+	for (size_t i = 0; i < n; i++)
+		if (files[i]->wants_reading)
+			refresh(fs, files[i]);
+	free(files);
+}
+
+/* The next look at the whole folder; an early one that is under way stays as it is. */
+static void timer_arm(struct files *fs)
+{
+	bool wants_soon = fs->is_unsettled || fs->wants_soon || fs->failure != NULL;
+
+	fs->is_unsettled = false;
+	fs->wants_soon = false;
+	if (wants_soon ? fs->is_soon : event_pending(fs->timer, EV_TIMEOUT, NULL) != 0)
+		return;
+	fs->is_soon = wants_soon;
+	timer_set(fs, wants_soon ? SOON_MS : SCAN_MS);
+}
+
+/* The queue is empty and applied. */
+static void settle(struct files *fs, bool is_changed)
+{
+	if (!fs->is_ready && fs->is_unsettled && fs->tries++ < SETTLE_TRIES) {
+		timer_set(fs, SETTLE_MS);
+		return;
+	}
+	timer_arm(fs);
+	fs->event_ns = 0;
+	if (!fs->is_ready) {
+		fs->is_ready = true;
+		if (fs->ops.ready != NULL)
+			fs->ops.ready(fs->ops.arg);
+	} else if (is_changed && fs->ops.changed != NULL) {
+		fs->ops.changed(fs->ops.arg);
+	}
+}
+
+static void work(struct files *fs)
+{
+	uint64_t deadline_ns = now_ns() + TURN_NS;
+	bool is_changed = false;
+	int outcome;
+
+	do {
+		if (!read_queue(fs, deadline_ns)) {
+			event_active(fs->work, EV_TIMEOUT, 0);
+			return;
+		}
+		outcome = state_apply(fs->state, fs->event_ns ? fs->event_ns : now_ns());
+		is_changed = is_changed || (outcome & STATE_CHANGED);
+		if (outcome & STATE_WANTS_READING)
+			queue_wanted(fs);
+	} while (outcome & STATE_WANTS_READING);
+	settle(fs, is_changed);
+}
+
+static void on_work(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	work(arg);
+}
+
+/* --- the folder ----------------------------------------------------------------------- */
+
+static void folder_failed(struct files *fs, const char *why)
+{
+	if (why != NULL && (fs->failure == NULL || strcmp(why, fs->failure) != 0))
+		log_err(LOG_AREA_SOURCE, "%s; what it said last stays", why);
+	if (why == NULL && fs->failure != NULL)
+		log_notice(LOG_AREA_SOURCE, "folder '%s': is there again", fs->path);
+	free(fs->failure);
+	fs->failure = why != NULL ? xstrdup(why) : NULL;
+}
+
+/* An entry of the folder by this name, in a scan. */
+static void consider(struct files *fs, const char *name, enum scan_why why)
+{
+	int dir = watch_dir(fs->watch);
+	struct file_stamp stamp;
+	struct file *f;
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == -1 || S_ISDIR(st.st_mode))
+		return;
+	f = state_file_get(fs->state, name);
+	f->is_seen = true;
+	f->is_link = S_ISLNK(st.st_mode);
+	if (f->is_link)
+		watch_link(fs->watch, name);
+	if (f->is_link && fstatat(dir, name, &st, 0) == -1) {
+		fail_errno(fs, f, errno);
+		return;
+	}
+	stamp = stamp_of(&st);
+	if (f->is_read && f->failure == NULL && !f->is_racy && stamps_are_equal(&stamp, &f->stamp))
+		return;
+	if (why == SCAN_TIMER && fs->is_ready && is_younger(&stamp, YOUNG_NS)) {
+		fs->is_unsettled = true;
+		return;
+	}
+	refresh(fs, f);
+}
+
+/* Names in order, so that two runs over the same folder say the same. */
+static int name_ptr_cmp(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+struct names {
+	VEC(char *) v;
+};
+
+static void names_clear(struct names *names)
+{
+	vec_for_each (n, &names->v)
+		free(*n);
+	vec_fini(&names->v);
+}
+
+static int names_read(struct names *ret, const struct files *fs, struct err *err)
+{
+	int fd = openat(watch_dir(fs->watch), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *e;
+	int r = 0;
+
+	if (d == NULL) {
+		r = err_errno(err, "folder '%s'", fs->path);
+		if (fd >= 0)
+			close(fd);
+		return r;
+	}
+	for (errno = 0; (e = readdir(d)) != NULL; errno = 0)
+		if (is_manifest_name(e->d_name))
+			*vec_push(&ret->v) = xstrdup(e->d_name);
+	if (errno != 0)
+		r = err_errno(err, "folder '%s'", fs->path);
+	closedir(d);
+	if (ret->v.n > 1)
+		qsort(ret->v.v, ret->v.n, sizeof(*ret->v.v), name_ptr_cmp);
+	return r;
+}
+
+static void unseen_drop(struct files *fs)
+{
+	struct file **files;
+	size_t n;
+
+	files = state_files(fs->state, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (!files[i]->is_seen)
+			drop(fs, files[i]);
+		else
+			files[i]->is_seen = false;
+	}
+	free(files);
+}
+
+static void scan(struct files *fs, enum scan_why why)
+{
+	struct names names = { 0 };
+	struct err err;
+
+	if (watch_dir(fs->watch) < 0) {
+		folder_failed(fs, watch_why(fs->watch));
+		return;
+	}
+	if (names_read(&names, fs, &err) < 0) {
+		folder_failed(fs, err.text);
+		names_clear(&names);
+		return;
+	}
+	folder_failed(fs, NULL);
+	watch_links_begin(fs->watch);
+	vec_for_each (n, &names.v)
+		consider(fs, *n, why);
+	watch_links_end(fs->watch);
+	names_clear(&names);
+	unseen_drop(fs);
+}
+
+/* --- events ---------------------------------------------------------------------------- */
+
+static void on_name(void *arg, const char *name, enum watch_what what)
+{
+	struct files *fs = arg;
+	struct file *f;
+	struct stat st;
+
+	if (!is_manifest_name(name))
+		return;
+	f = state_file_find(fs->state, name);
+	switch (what) {
+	case WATCH_WRITTEN:
+		refresh(fs, f ? f : state_file_get(fs->state, name));
+		break;
+	case WATCH_TOUCHED:
+		if (f != NULL && f->failure != NULL)
+			refresh(fs, f);
+		break;
+	case WATCH_GONE:
+		/* If there is one by that name again, its completion is told. */
+		if (f != NULL &&
+		    (watch_dir(fs->watch) < 0 ||
+		     (fstatat(watch_dir(fs->watch), name, &st, AT_SYMLINK_NOFOLLOW) == -1 &&
+		      errno == ENOENT)))
+			drop(fs, f);
+		break;
+	case WATCH_MADE:
+		fs->is_unsettled = true; /* its writer's close is told, if it has one */
+		break;
+	}
+}
+
+static void on_all(void *arg, bool is_lost)
+{
+	struct files *fs = arg;
+
+	event_note(fs);
+	scan(fs, is_lost ? SCAN_TIMER : SCAN_CHANGED);
+	fs->is_unsettled = fs->is_unsettled || is_lost;
+}
+
+static void on_done(void *arg)
+{
+	work(arg);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct files *fs = arg;
+
+	(void)fd;
+	(void)what;
+	fs->is_soon = false;
+	fs->is_unsettled = false;
+	if (watch_again(fs->watch))
+		scan(fs, SCAN_CHANGED);
+	else
+		scan(fs, SCAN_TIMER);
+	work(fs);
+}
+
+/* --- life -------------------------------------------------------------------------------- */
+
+int files_open(struct files **ret, struct event_base *base, struct model *m, const char *dir,
+	       const struct files_ops *ops, struct err *err)
+{
+	AUTO(files_close) struct files *fs = xcalloc(1, sizeof(*fs));
+	struct watch_ops watch_ops = { on_name, on_all, on_done, fs };
+	int r;
+
+	fs->ops = *ops;
+	fs->fd = -1;
+	fs->path = xstrdup(dir);
+	list_init(&fs->dirty);
+	state_open(&fs->state, m);
+	if (getrandom(fs->key, sizeof(fs->key), 0) != (ssize_t)sizeof(fs->key))
+		return err_errno(err, "random numbers");
+	r = watch_open(&fs->watch, base, dir, &watch_ops, err);
+	if (r < 0)
+		return r;
+	fs->work = event_new(base, -1, 0, on_work, fs);
+	fs->timer = event_new(base, -1, 0, on_timer, fs);
+	if (fs->work == NULL || fs->timer == NULL)
+		return err_set(err, -ENOMEM, "folder '%s': no event", dir);
+	scan(fs, SCAN_FIRST);
+	event_active(fs->work, EV_TIMEOUT, 0);
+	*ret = TAKE(fs);
+	return 0;
+}
+
+void files_close(struct files *fs)
+{
+	if (fs == NULL)
+		return;
+	reading_stop(fs);
+	if (fs->work != NULL)
+		event_free(fs->work);
+	if (fs->timer != NULL)
+		event_free(fs->timer);
+	watch_close(fs->watch);
+	state_close(fs->state);
+	free(fs->failure);
+	free(fs->path);
+	free(fs);
+}
+
+bool files_are_ready(const struct files *fs)
+{
+	return fs->is_ready;
+}
+
+size_t files_problems(const struct files *fs,
+		      void (*each)(void *arg, const struct files_problem *p), void *arg)
+{
+	size_t n = 0;
+
+	if (fs->failure != NULL) {
+		struct files_problem p = { fs->path, 0, true, fs->failure };
+
+		if (each != NULL)
+			each(arg, &p);
+		n++;
+	}
+	return n + state_problems(fs->state, each, arg);
+}
+
+void files_stats(const struct files *fs, struct files_stats *ret)
+{
+	*ret = (struct files_stats){ .reads = fs->n_reads, .parsed = fs->n_parsed };
+	state_stats(fs->state, ret);
+	ret->errors += fs->failure != NULL;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * source/files - a folder of Kubernetes manifests, watched.
+ *
+ *     files_open -> ready() once -> changed(), changed(), ... -> files_close
+ *
+ * Every file of the folder named *.yaml, *.yml or *.json (hidden files and
+ * editors' copies are not looked at, nor are folders inside) holds documents or
+ * lists of Service, EndpointSlice, Node and ServiceCIDR; other kinds are counted
+ * and skipped. The model always holds what the folder says, document by document:
+ * one that is wrong is named with its file and line, its last good version stays,
+ * and everything else is served.
+ *
+ * A change is read when its writer closes the file or renames it into place, and
+ * reaches the model in the same turn of the loop. A file that is being written
+ * is left alone until then. What the folder's name stands for may change: a
+ * symbolic link on the way that is pointed elsewhere, as ConfigMap volumes do, or
+ * a folder removed and made again. While there is no folder, the model keeps what
+ * the last one said.
+ *
+ * Limits: FILES_FILE_MAX a file; CUT_DOCUMENT_MAX, YAML_DEPTH_MAX, YAML_COST_MAX
+ * a document or list entry; object.h's what one object may hold.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "model/model.h"
+
+struct event_base;
+struct files;
+
+#define FILES_FILE_MAX (256U << 20)
+
+struct files_ops {
+	/* Once: the whole folder was read, good or bad, and what is good is in the model. */
+	void (*ready)(void *arg);
+	/* The model was changed, after ready(). */
+	void (*changed)(void *arg);
+	void *arg;
+};
+
+/* Something an operator should look at, as long as it lasts. */
+struct files_problem {
+	const char *file; /* name in the folder; the folder itself: its path */
+	uint32_t line;    /* 0: the file as a whole */
+	bool is_error;    /* an object is not served as written; else a part was skipped */
+	const char *text; /* "Service shop/cart: spec.ports[2].port: ..." */
+};
+
+struct files_stats {
+	size_t files;
+	size_t objects; /* good ones, shadowed ones included */
+	size_t errors;
+	size_t notes;
+	uint64_t reads;  /* files read since the start ... */
+	uint64_t parsed; /* ... and pieces of text that had to be parsed for it */
+};
+
+/*
+ * The first reading happens in turns of the loop. -errno when `dir` cannot be
+ * opened as a folder; anything wrong inside is a problem, not a failure.
+ * `base`, `m` and the ops' arg are borrowed until files_close().
+ */
+MUST_USE int files_open(struct files **ret, struct event_base *base, struct model *m,
+			const char *dir, const struct files_ops *ops, struct err *err);
+/* Accepts NULL. The model keeps what it has. */
+void files_close(struct files *f);
+DEFINE_AUTO(struct files *, files_close);
+
+bool files_are_ready(const struct files *f);
+/* What is wrong now, sorted by file and line; returns how many. `each` may be NULL. */
+size_t files_problems(const struct files *f, void (*each)(void *arg, const struct files_problem *p),
+		      void *arg);
+void files_stats(const struct files *f, struct files_stats *ret);

@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * files/manifest - YAML by documents, JSON by objects, both to the same pieces.
+ *
+ * As kubectl does, the text decides: a .json file that begins with '{' is a
+ * stream of JSON objects, everything else is YAML. A document in a YAML file that
+ * begins with '{' and is no YAML gets a second chance as JSON: tabs, objects
+ * without a separator and UTF-16 escapes are only JSON.
+ */
+#include "source/files/manifest.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "source/decode/jsonsplit.h"
+#include "source/decode/yamlread.h"
+
+enum format {
+	FORMAT_UNSET = 0,
+	FORMAT_YAML,
+	FORMAT_JSON,
+};
+
+/* An entry of a list whose kind is not known yet. */
+struct pending {
+	json_t *obj;
+	uint32_t line; /* of the file */
+};
+
+struct manifest_work {
+	struct manifest_ops ops;
+	struct cut cut;
+	enum format format;
+	/* The document in hand. */
+	struct cut_piece doc;
+	bool is_stream;
+	struct yaml *yaml;
+	struct jsonsplit json;
+	bool is_failed; /* the rest of a JSON file is lost */
+	/* The list in hand. */
+	bool is_list_known;
+	enum object_kind list_kind; /* of its entries */
+	VEC(struct pending) pending;
+	size_t pending_cost;
+	/* The value in hand: how to find a line in it. */
+	const struct json_piece *json_piece;
+	bool is_detached; /* its text is gone: only its first line is known */
+};
+
+static const struct jsonsplit_ops split_ops;
+
+/* --- life ----------------------------------------------------------------- */
+
+void manifest_open(struct manifest **ret, const struct manifest_ops *ops)
+{
+	struct manifest *m = xcalloc(1, sizeof(*m));
+	struct manifest_work *w = xcalloc(1, sizeof(*w));
+
+	w->ops = *ops;
+	cut_init(&w->cut, ops->read, ops->arg);
+	jsonsplit_init(&w->json, &split_ops, m);
+	m->work = w;
+	*ret = m;
+}
+
+static void pending_clear(struct manifest_work *w)
+{
+	vec_for_each (p, &w->pending)
+		json_decref(p->obj);
+	vec_clear(&w->pending);
+	w->pending_cost = 0;
+}
+
+static void work_close(struct manifest_work *w)
+{
+	pending_clear(w);
+	vec_fini(&w->pending);
+	yaml_close(w->yaml);
+	jsonsplit_fini(&w->json);
+	cut_fini(&w->cut);
+	free(w);
+}
+
+static void piece_fini(struct piece *p)
+{
+	name_unref(p->ns);
+	name_unref(p->name);
+	object_fini(&p->obj);
+	free(p->why);
+}
+
+void manifest_close(struct manifest *m)
+{
+	if (m == NULL)
+		return;
+	work_close(m->work);
+	vec_for_each (p, &m->pieces)
+		piece_fini(p);
+	vec_for_each (n, &m->notes)
+		free(n->text);
+	vec_fini(&m->units);
+	vec_fini(&m->pieces);
+	vec_fini(&m->notes);
+	free(m);
+}
+
+void object_title(struct str *ret, enum object_kind kind, const struct name *ns,
+		  const struct name *name)
+{
+	if (name == NULL)
+		str_puts(ret, kind == OBJECT_KIND_OTHER ? "document" : object_kind_text(kind));
+	else
+		str_printf(ret, "%s %s%s%s", object_kind_text(kind), name_text(ns), ns ? "/" : "",
+			   name->text);
+}
+
+/* --- units and pieces ----------------------------------------------------- */
+
+static struct unit *unit_last(struct manifest *m)
+{
+	return &m->units.v[m->units.n - 1];
+}
+
+/* True: the caller knows this text. A hash of 0 is nobody's. */
+static bool unit_begin(struct manifest *m, const char *text, size_t len, uint64_t salt,
+		       uint32_t line)
+{
+	const struct manifest_ops *ops = &m->work->ops;
+	struct unit *u = vec_push(&m->units);
+
+	*u = (struct unit){ .line = line };
+	if (text == NULL)
+		return false;
+	u->hash = hash_bytes_fixed(text, len, ops->key[0], ops->key[1] ^ salt) | 1;
+	u->known = ops->known(ops->arg, u->hash);
+	return u->known != 0;
+}
+
+/* A piece of the last unit; `line` is the file's. */
+static struct piece *piece_add(struct manifest *m, enum piece_state state, uint32_t line)
+{
+	struct unit *u = unit_last(m);
+	struct piece *p = vec_push(&m->pieces);
+
+	u->n_pieces++;
+	*p = (struct piece){ .state = state,
+			     .unit = (uint32_t)m->units.n - 1,
+			     .line = line - MIN(line, u->line) };
+	return p;
+}
+
+static void unreadable_add(struct manifest *m, uint32_t line, const char *why)
+{
+	piece_add(m, PIECE_UNREADABLE, line)->why = xstrdup(why);
+}
+
+/* The line of the value a decoder stands at. */
+static uint32_t value_line(const struct manifest_work *w, const struct decode *d, uint32_t line)
+{
+	if (w->is_detached)
+		return line;
+	if (w->yaml != NULL)
+		return yaml_line_of(w->yaml, d);
+	if (w->json_piece != NULL)
+		return json_piece_line_of(w->json_piece, d);
+	return line;
+}
+
+/* --- one object ----------------------------------------------------------- */
+
+struct taking {
+	struct manifest *m;
+	const struct piece *piece;
+	uint32_t line;
+};
+
+static void on_note(void *arg, const struct decode *d, const char *text)
+{
+	struct taking *t = arg;
+	struct manifest *m = t->m;
+	uint32_t line = value_line(m->work, d, t->line);
+	struct manifest_note *n;
+	struct str title = { 0 };
+
+	if (m->notes.n >= MANIFEST_NOTES_MAX) {
+		m->n_notes_lost++;
+		return;
+	}
+	object_title(&title, t->piece->kind, t->piece->ns, t->piece->name);
+	str_printf(&title, ": %s", text);
+	n = vec_push(&m->notes);
+	n->unit = t->piece->unit;
+	n->line = line - MIN(line, unit_last(m)->line);
+	n->text = title.text;
+}
+
+static void other_count(struct manifest *m, const json_t *obj)
+{
+	const char *kind = json_string_value(json_object_get(obj, "kind"));
+
+	unit_last(m)->n_others++;
+	if (m->other[0] == '\0')
+		(void)snprintf(m->other, sizeof(m->other), "%s", kind ? kind : "?");
+}
+
+/* Which kind was it meant to be, when decode_kind() refused it? */
+static enum object_kind kind_guess(const json_t *obj)
+{
+	const char *text = json_string_value(json_object_get(obj, "kind"));
+
+	for (enum object_kind k = OBJECT_KIND_SERVICE; text && k <= OBJECT_KIND_SERVICE_CIDR; k++)
+		if (strcmp(text, object_kind_text(k)) == 0)
+			return k;
+	return OBJECT_KIND_OTHER;
+}
+
+static void piece_refuse(struct taking *t, struct piece *p, const struct decode *d,
+			 enum piece_state state, const char *why)
+{
+	uint32_t line = value_line(t->m->work, d, t->line);
+
+	p->state = state;
+	p->line = line - MIN(line, unit_last(t->m)->line);
+	p->why = xstrdup(why);
+}
+
+/* An object whose kind or version was refused: its name may be readable all the same. */
+static void bad_kind_add(struct taking *t, struct piece *p, const json_t *obj,
+			 const struct decode *d, const char *why)
+{
+	struct decode again = { .default_ns = d->default_ns };
+
+	p->kind = kind_guess(obj);
+	if (p->kind != OBJECT_KIND_OTHER &&
+	    decode_key(&p->ns, &p->name, p->kind, obj, &again, NULL) < 0)
+		p->kind = OBJECT_KIND_OTHER;
+	piece_refuse(t, p, d, p->kind != OBJECT_KIND_OTHER ? PIECE_BAD : PIECE_UNREADABLE, why);
+}
+
+/* `kind` is one of those that are read. */
+static void object_add(struct manifest *m, const json_t *obj, enum object_kind kind, uint32_t line)
+{
+	struct piece *p = piece_add(m, PIECE_GOOD, line);
+	struct taking t = { .m = m, .piece = p, .line = line };
+	struct decode d = { .note = on_note, .arg = &t, .default_ns = "default" };
+	struct err err = { .text = "" };
+	int r;
+
+	p->kind = kind;
+	r = decode_key(&p->ns, &p->name, kind, obj, &d, &err);
+	if (r < 0) {
+		piece_refuse(&t, p, &d, PIECE_UNREADABLE, err.text);
+		return;
+	}
+	r = decode_object(&p->obj, kind, obj, &d, &err);
+	if (r < 0)
+		piece_refuse(&t, p, &d, PIECE_BAD, err.text);
+	else if (r == DECODE_IGNORED)
+		p->state = PIECE_IGNORED;
+}
+
+/* A document, or an entry of a list whose entries are of `list_kind` unless they say. */
+static void value_add(struct manifest *m, const json_t *obj, enum object_kind list_kind,
+		      uint32_t line)
+{
+	bool is_typed = json_object_get(obj, "kind") == NULL &&
+			json_object_get(obj, "apiVersion") == NULL && list_kind != OBJECT_KIND_LIST;
+	struct taking t = { .m = m, .line = line };
+	struct decode d = { .default_ns = "default" };
+	enum object_kind kind = list_kind;
+	enum object_kind items;
+	struct err err = { .text = "" };
+
+	if (!is_typed && decode_kind(&kind, &items, obj, &d, &err) < 0) {
+		t.piece = piece_add(m, PIECE_BAD, line);
+		bad_kind_add(&t, &m->pieces.v[m->pieces.n - 1], obj, &d, err.text);
+		return;
+	}
+	if (kind == OBJECT_KIND_OTHER)
+		other_count(m, obj);
+	else if (kind == OBJECT_KIND_LIST)
+		unreadable_add(m, line, "a list inside a list");
+	else
+		object_add(m, obj, kind, line);
+}
+
+/* --- lists ---------------------------------------------------------------- */
+
+/* From the root as far as it is known: entries may come before their list's kind. */
+static void list_learn(struct manifest_work *w, const json_t *root)
+{
+	struct decode d = { 0 };
+	enum object_kind kind;
+
+	if (w->is_list_known || json_object_get(root, "kind") == NULL ||
+	    json_object_get(root, "apiVersion") == NULL)
+		return;
+	w->is_list_known = true;
+	w->list_kind = OBJECT_KIND_LIST;
+	if (decode_kind(&kind, &w->list_kind, root, &d, NULL) < 0 || kind != OBJECT_KIND_LIST)
+		w->list_kind = OBJECT_KIND_LIST;
+}
+
+/* Takes `obj`. */
+static void item_add(struct manifest *m, json_t *obj, size_t cost, uint32_t line)
+{
+	struct manifest_work *w = m->work;
+
+	if (w->is_list_known || json_object_get(obj, "kind") != NULL) {
+		value_add(m, obj, w->is_list_known ? w->list_kind : OBJECT_KIND_LIST, line);
+		json_decref(obj);
+		return;
+	}
+	w->pending_cost += cost;
+	if (w->pending_cost > MANIFEST_PENDING_COST_MAX) {
+		unreadable_add(m, line, "too many entries without a kind before the list's kind");
+		json_decref(obj);
+		return;
+	}
+	*vec_push(&w->pending) = (struct pending){ obj, line };
+}
+
+/* The root of a document, after its items. */
+static void root_add(struct manifest *m, const json_t *root, uint32_t line)
+{
+	struct manifest_work *w = m->work;
+	struct decode d = { 0 };
+	enum object_kind items = OBJECT_KIND_LIST;
+	enum object_kind kind;
+	const json_t *list = json_object_get(root, "items");
+	json_t *item;
+	size_t i;
+
+	if (json_is_null(root))
+		return; /* nothing between two separators */
+	if (decode_kind(&kind, &items, root, &d, NULL) < 0 || kind != OBJECT_KIND_LIST) {
+		value_add(m, root, OBJECT_KIND_LIST, line);
+		items = OBJECT_KIND_LIST;
+	}
+	w->is_detached = true;
+	vec_for_each (p, &w->pending)
+		value_add(m, p->obj, items, p->line);
+	w->is_detached = false;
+	pending_clear(w);
+	if (kind != OBJECT_KIND_LIST)
+		return;
+	json_array_foreach (list, i, item)
+		value_add(m, item, items, line);
+}
+
+static void list_forget(struct manifest_work *w)
+{
+	pending_clear(w);
+	w->is_list_known = false;
+}
+
+/* --- JSON ----------------------------------------------------------------- */
+
+static json_t *piece_load(struct manifest *m, const struct json_piece *p)
+{
+	json_error_t error;
+	struct str why = { 0 };
+	json_t *v = json_loadb(p->text, p->len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+
+	if (v != NULL)
+		return v;
+	str_printf(&why, "%s", error.text);
+	unreadable_add(m, p->line + (uint32_t)MAX(error.line, 1) - 1, str_text(&why));
+	str_fini(&why);
+	return NULL;
+}
+
+static int on_json_item(void *arg, const struct json_piece *p, struct err *err)
+{
+	struct manifest *m = arg;
+	struct manifest_work *w = m->work;
+	struct str root = { 0 };
+	json_t *v;
+
+	(void)err;
+	if (!w->is_list_known) {
+		jsonsplit_root(&w->json, &root);
+		v = json_loadb(root.text, root.len, 0, NULL);
+		list_learn(w, v);
+		json_decref(v);
+		str_fini(&root);
+	}
+	/* The same text is another object in a list of another kind. */
+	if (unit_begin(m, w->is_list_known ? p->text : NULL, p->len, 1 + w->list_kind, p->line))
+		return 0;
+	v = piece_load(m, p);
+	if (v == NULL)
+		return 0;
+	w->json_piece = p;
+	item_add(m, v, p->len / 8, p->line);
+	w->json_piece = NULL;
+	return 0;
+}
+
+static int on_json_object(void *arg, const struct json_piece *p, struct err *err)
+{
+	struct manifest *m = arg;
+	struct manifest_work *w = m->work;
+	json_t *v;
+
+	(void)err;
+	if (!unit_begin(m, w->pending.n == 0 ? p->text : NULL, p->len, 0, p->line)) {
+		v = piece_load(m, p);
+		w->json_piece = p;
+		if (v != NULL)
+			root_add(m, v, p->line);
+		w->json_piece = NULL;
+		json_decref(v);
+	}
+	list_forget(w);
+	return 0;
+}
+
+static const struct jsonsplit_ops split_ops = { on_json_item, on_json_object };
+
+/* Brackets that do not match, or a bound: what follows cannot be told apart any more. */
+static void json_fail(struct manifest *m, const char *why)
+{
+	struct manifest_work *w = m->work;
+
+	(void)unit_begin(m, NULL, 0, 0, w->json.line);
+	unreadable_add(m, w->json.line, why);
+	w->is_failed = true;
+}
+
+static int json_step(struct manifest *m, struct err *err)
+{
+	struct manifest_work *w = m->work;
+	struct cut_piece block;
+	struct err why;
+	int r;
+
+	r = cut_block(&w->cut, &block, err);
+	if (r < 0)
+		return r;
+	if (w->is_failed)
+		return r == CUT_END ? 0 : 1;
+	if (r == CUT_END) {
+		if (jsonsplit_end(&w->json, &why) < 0)
+			json_fail(m, why.text);
+		return 0;
+	}
+	if (jsonsplit_feed(&w->json, block.text, block.len, &why) < 0)
+		json_fail(m, why.text);
+	return 1;
+}
+
+/* --- YAML ----------------------------------------------------------------- */
+
+/* Only comments, directives and separators? Directives stand before the cut they belong to. */
+static bool is_hollow(const struct cut_piece *doc)
+{
+	const char *p = doc->text;
+	const char *end = p + doc->len;
+
+	while (p < end) {
+		const char *eol = memchr(p, '\n', (size_t)(end - p));
+		size_t len = (size_t)((eol ? eol : end) - p);
+		size_t blank;
+
+		if (len >= 3 && (memcmp(p, "---", 3) == 0 || memcmp(p, "...", 3) == 0)) {
+			p += 3;
+			len -= 3;
+		} else if (len > 0 && p[0] == '%') {
+			len = 0;
+		}
+		for (blank = 0; blank < len && memchr(" \t\r", p[blank], 3) != NULL; blank++)
+			;
+		if (blank < len && p[blank] != '#')
+			return false;
+		if (eol == NULL)
+			break;
+		p = eol + 1;
+	}
+	return true;
+}
+
+static void yaml_begin(struct manifest *m)
+{
+	struct manifest_work *w = m->work;
+
+	if (unit_begin(m, w->is_stream ? NULL : w->doc.text, w->doc.len, 0, w->doc.line))
+		return;
+	if (w->is_stream)
+		yaml_open(&w->yaml, cut_read, &w->cut, w->doc.line);
+	else if (!is_hollow(&w->doc))
+		yaml_open_text(&w->yaml, w->doc.text, w->doc.len, w->doc.line);
+}
+
+/* Pieces and notes of the last unit are void. */
+static void unit_rollback(struct manifest *m)
+{
+	struct unit *u = unit_last(m);
+	uint32_t unit = (uint32_t)m->units.n - 1;
+
+	for (; u->n_pieces > 0; u->n_pieces--)
+		piece_fini(&m->pieces.v[--m->pieces.n]);
+	u->n_others = 0;
+	while (m->notes.n > 0 && m->notes.v[m->notes.n - 1].unit == unit)
+		free(m->notes.v[--m->notes.n].text);
+}
+
+static int sub_item(void *arg, const struct json_piece *p, struct err *err);
+static int sub_object(void *arg, const struct json_piece *p, struct err *err);
+static const struct jsonsplit_ops sub_ops = { sub_item, sub_object };
+
+/* A piece of a YAML unit: lines count from the unit's first one. */
+static int sub_load(json_t **ret, struct json_piece *p, struct manifest *m, struct err *err)
+{
+	json_error_t error;
+
+	p->line += m->work->doc.line - 1;
+	*ret = json_loadb(p->text, p->len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+	return *ret != NULL ? 0 : err_set(err, -EINVAL, "%s", error.text);
+}
+
+static int sub_item(void *arg, const struct json_piece *p, struct err *err)
+{
+	struct manifest *m = arg;
+	struct json_piece at = *p;
+	json_t *v;
+	int r;
+
+	r = sub_load(&v, &at, m, err);
+	if (r < 0)
+		return r;
+	m->work->json_piece = &at;
+	item_add(m, v, at.len / 8, at.line);
+	m->work->json_piece = NULL;
+	return 0;
+}
+
+static int sub_object(void *arg, const struct json_piece *p, struct err *err)
+{
+	struct manifest *m = arg;
+	struct json_piece at = *p;
+	json_t *v;
+	int r;
+
+	r = sub_load(&v, &at, m, err);
+	if (r < 0)
+		return r;
+	m->work->json_piece = &at;
+	root_add(m, v, at.line);
+	m->work->json_piece = NULL;
+	json_decref(v);
+	list_forget(m->work);
+	return 0;
+}
+
+/* The document is no YAML. True: it is JSON, and its pieces are there. */
+static bool json_instead(struct manifest *m)
+{
+	struct manifest_work *w = m->work;
+	const char *text = w->doc.text;
+	size_t len = w->doc.len;
+	struct jsonsplit split;
+	size_t blank = 0;
+	bool is_json;
+
+	if (w->is_stream)
+		return false;
+	if (len >= 3 && memcmp(text, "---", 3) == 0)
+		blank = 3;
+	while (blank < len && memchr(" \t\r\n", text[blank], 4) != NULL)
+		blank++;
+	if (blank == len || text[blank] != '{')
+		return false;
+	unit_rollback(m);
+	list_forget(w);
+	jsonsplit_init(&split, &sub_ops, m);
+	for (size_t i = 0; i < blank; i++)
+		split.line += text[i] == '\n';
+	is_json = jsonsplit_feed(&split, text + blank, len - blank, NULL) == 0 &&
+		  jsonsplit_end(&split, NULL) == 0;
+	jsonsplit_fini(&split);
+	list_forget(w);
+	if (!is_json)
+		unit_rollback(m);
+	return is_json;
+}
+
+/* The text is broken here; a stream is read to its end, so that the next document is found. */
+static int yaml_fail(struct manifest *m, const char *why, struct err *err)
+{
+	struct manifest_work *w = m->work;
+	uint32_t line = yaml_line(w->yaml);
+	char skipped[4096];
+	ssize_t n = 1;
+
+	yaml_close(TAKE(w->yaml));
+	if (!json_instead(m))
+		unreadable_add(m, line, why);
+	list_forget(w);
+	while (w->is_stream && n > 0)
+		n = cut_read(&w->cut, skipped, sizeof(skipped));
+	if (n < 0)
+		return err_set(err, (int)n, "%s", strerror((int)-n));
+	return 1;
+}
+
+static int yaml_step(struct manifest *m, struct err *err)
+{
+	struct manifest_work *w = m->work;
+	struct err why;
+	json_t *v;
+	int r;
+
+	r = yaml_next(w->yaml, &v, &why);
+	if (r < 0)
+		return yaml_fail(m, why.text, err);
+	if (r == YAML_ITEM) {
+		list_learn(w, yaml_root(w->yaml));
+		item_add(m, v, yaml_cost(w->yaml), yaml_line(w->yaml));
+		return 1;
+	}
+	if (r == YAML_DOCUMENT) {
+		root_add(m, v, yaml_line(w->yaml));
+		list_forget(w);
+		json_decref(v);
+		return 1;
+	}
+	yaml_close(TAKE(w->yaml));
+	return 1;
+}
+
+int manifest_step(struct manifest *m, struct err *err)
+{
+	struct manifest_work *w = m->work;
+	char first;
+	int r;
+
+	if (w->format == FORMAT_UNSET) {
+		r = cut_peek(&w->cut, &first, err);
+		if (r < 0)
+			return r;
+		w->format = w->ops.is_json && first == '{' ? FORMAT_JSON : FORMAT_YAML;
+	}
+	m->total_bytes = w->cut.total_bytes;
+	if (w->format == FORMAT_JSON)
+		return json_step(m, err);
+	if (w->yaml != NULL)
+		return yaml_step(m, err);
+	r = cut_next(&w->cut, &w->doc, err);
+	if (r <= 0)
+		return r;
+	w->is_stream = r == CUT_STREAM;
+	yaml_begin(m);
+	return 1;
+}

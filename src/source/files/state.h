@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * files/state - what a folder of manifests says, and what of it the model was told.
+ *
+ *     state_file_read(), state_file_failed(), state_file_gone() ... -> state_apply()
+ *
+ * For each file: its units in order, and an entry for every object that was ever
+ * readable in it. An entry whose text is bad now keeps its last good version.
+ * Rules (doc/design/0004-manifests.md):
+ *
+ *   - an object is what the first file by name says that has a good version of it;
+ *     within a file the first document. The others are shadowed, and told so.
+ *   - while a file holds a unit that nobody can read, no object leaves it: the
+ *     unit may be that object.
+ *   - a file that cannot be read as a whole says what it said last.
+ *
+ * Nothing reaches the model before state_apply(), so that what moves from one
+ * file to another in one go is never gone in between.
+ *
+ * The objects themselves belong to the model once they are applied. If one must
+ * come back after another file had replaced it, its file has to be read again:
+ * such files are marked `wants_reading` by state_apply(), which then returns
+ * STATE_WANTS_READING and leaves the old version in the model.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "model/model.h"
+#include "source/files/files.h"
+#include "source/files/manifest.h"
+
+struct state;
+struct entry;
+
+/* Identity of a file's content, as far as the kernel tells it without reading. */
+struct file_stamp {
+	uint64_t dev;
+	uint64_t ino;
+	uint64_t size;
+	int64_t mtime_ns;
+	int64_t ctime_ns;
+};
+
+struct file_unit {
+	uint64_t hash;
+	uint32_t line;
+	uint32_t first_entry; /* of n_entries in a row */
+	uint32_t n_entries;
+	uint32_t n_others;  /* objects of kinds that are not read */
+	bool is_unreadable; /* it may hold any object */
+	bool is_used;       /* the version being read holds this unit too */
+};
+
+/* Where a hash is found among the units. */
+struct file_unit_ref {
+	uint64_t hash;
+	uint32_t unit;
+};
+
+struct file_problem {
+	uint32_t unit;
+	uint32_t line; /* counted from the unit's first */
+	bool is_error;
+	char *text;
+};
+
+struct file {
+	struct hnode node;
+	struct list dirty; /* the owner's queue of files to be read */
+	char *name;
+	char *shown;             /* the same, fit for logs */
+	struct file_stamp stamp; /* of the version read last */
+	bool is_read;            /* `stamp` is valid */
+	bool is_racy;            /* it was so young when read that the stamp proves nothing */
+	bool must_read;          /* whatever the stamp says */
+	bool wants_reading;      /* state_apply() lacks a version of this file */
+	bool is_seen;            /* the owner's mark during a scan */
+	bool is_link;
+	char *failure; /* why it cannot be read as a whole, or NULL */
+	VEC(struct file_unit) units;
+	VEC(struct file_unit_ref) index; /* of the units, by hash; only during a reading */
+	size_t next_unit;                /* during a reading: probably the next one */
+	VEC(struct entry *) entries;     /* by unit, in order of the text */
+	VEC(struct entry *) orphans;     /* no longer in the text, but nobody can be sure */
+	VEC(struct file_problem) problems;
+	size_t n_problems_lost;
+	char other[64]; /* a kind that is not read, for people */
+};
+
+void state_open(struct state **ret, struct model *m);
+/* Accepts NULL. The model keeps what it was told. */
+void state_close(struct state *s);
+DEFINE_AUTO(struct state *, state_close);
+
+struct file *state_file_find(const struct state *s, const char *name);
+/* The same, created if need be. */
+struct file *state_file_get(struct state *s, const char *name);
+/* All files sorted by name; the caller frees the array. */
+struct file **state_files(const struct state *s, size_t *n);
+
+/* `f` was read to its end: takes the pieces out of `m`. New problems are logged. */
+void state_file_read(struct state *s, struct file *f, struct manifest *m);
+/* `f` cannot be read, `why` is for people; it keeps what it said. NULL: it can again. */
+void state_file_failed(struct state *s, struct file *f, const char *why);
+/* `f` is no more; frees it. */
+void state_file_gone(struct state *s, struct file *f);
+
+/* Before a reading of `f`: no unit of it is known to be in the new version yet. */
+void state_units_reset(struct file *f);
+/* For manifest_ops.known: which unit of `f`'s last version has this hash? */
+size_t state_unit_known(struct file *f, uint64_t hash);
+
+#define STATE_CHANGED 1       /* the model took something from it */
+#define STATE_WANTS_READING 2 /* see above; both may be set */
+int state_apply(struct state *s, uint64_t at_ns);
+
+size_t state_problems(const struct state *s, void (*each)(void *arg, const struct files_problem *p),
+		      void *arg);
+void state_stats(const struct state *s, struct files_stats *ret);

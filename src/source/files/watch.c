@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * files/watch - inotify on a path that may change.
+ *
+ * The path is resolved part by part, as the kernel does it: each folder is watched
+ * first and then looked into, so nothing that happens in between is missed.
+ * Watches belong to inodes, and a folder may be on the way twice; so the table of
+ * watches has one row per inode with all of its roles.
+ */
+#include "source/files/watch.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+#define WAY_EVENTS                                                                             \
+	(IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF | \
+	 IN_ATTRIB)
+#define DIR_EVENTS (WAY_EVENTS | IN_CLOSE_WRITE)
+#define LINK_EVENTS (IN_CLOSE_WRITE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF)
+
+#define LINKS_MAX 40 /* as the kernel, see path_resolution(7) */
+
+/* A name on the way, in the folder whose watch is `wd`. */
+struct way {
+	int wd;
+	char *name;
+};
+
+/* A watch that is not the folder's own. */
+struct row {
+	int wd;
+	bool is_link; /* the target of a link in the folder */
+	bool is_kept; /* during a renewal: still wanted */
+};
+
+/* What a batch of events said about one name. */
+struct told {
+	char *name;
+	enum watch_what what;
+};
+
+struct watch {
+	struct watch_ops ops;
+	struct event *ready;
+	char *path;
+	int inotify;
+	int dir;    /* the folder, or -1 */
+	int dir_wd; /* its watch, or -1 */
+	dev_t dev;
+	ino_t ino;
+	struct err why;
+	VEC(struct way) way;
+	VEC(struct row) rows;
+	_Alignas(struct inotify_event) char buf[16384]; /* of events, or of a path */
+	/* The batch in hand. */
+	VEC(struct told) told;
+	bool is_all;
+	bool is_lost;
+	bool is_moved; /* something on the way changed */
+};
+
+/* --- watches ------------------------------------------------------------------ */
+
+static void row_keep(struct watch *w, int wd, bool is_link)
+{
+	vec_for_each (r, &w->rows) {
+		if (r->wd == wd && r->is_link == is_link) {
+			r->is_kept = true;
+			return;
+		}
+	}
+	*vec_push(&w->rows) = (struct row){ wd, is_link, true };
+}
+
+static bool wd_is_used(const struct watch *w, int wd)
+{
+	if (wd == w->dir_wd)
+		return true;
+	vec_for_each (r, &w->rows)
+		if (r->wd == wd)
+			return true;
+	return false;
+}
+
+/* All rows of a role that were not kept go, and their watches if no other role has them. */
+static void rows_sweep(struct watch *w, bool is_link)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->rows.n; i++) {
+		struct row r = w->rows.v[i];
+
+		if (r.is_link != is_link || r.is_kept) {
+			w->rows.v[n++] = r;
+			continue;
+		}
+		/* Not found again among those kept or still to come: let go. */
+		w->rows.v[i].wd = -1;
+		if (!wd_is_used(w, r.wd))
+			(void)inotify_rm_watch(w->inotify, r.wd);
+	}
+	w->rows.n = n;
+}
+
+static void rows_unkeep(struct watch *w, bool is_link)
+{
+	vec_for_each (r, &w->rows)
+		if (r->is_link == is_link)
+			r->is_kept = false;
+}
+
+/* --- the way ------------------------------------------------------------------ */
+
+static void way_clear(struct watch *w)
+{
+	vec_for_each (p, &w->way)
+		free(p->name);
+	vec_clear(&w->way);
+}
+
+/* Watch folder `at` for what happens to `name` in it. A watch is no must: there is the timer. */
+static void way_add(struct watch *w, const char *at, const char *name)
+{
+	int wd = inotify_add_watch(w->inotify, at, WAY_EVENTS | IN_ONLYDIR | IN_MASK_ADD);
+
+	if (wd == -1) {
+		log_debug(LOG_AREA_SOURCE, "%s: no watch: %s", at, strerror(errno));
+		return;
+	}
+	row_keep(w, wd, false);
+	*vec_push(&w->way) = (struct way){ wd, xstrdup(name) };
+}
+
+/* What is still to be resolved: `ahead` becomes the link's target and what followed it. */
+static int link_follow(struct watch *w, struct str *at, size_t at_len, struct str *ahead,
+		       const char *rest)
+{
+	struct str next = { 0 };
+	ssize_t n;
+
+	n = readlink(str_text(at), w->buf, sizeof(w->buf) - 1);
+	if (n < 0)
+		return -errno;
+	w->buf[n] = '\0';
+	str_printf(&next, "%s/%s", w->buf, rest);
+	str_fini(ahead);
+	*ahead = next;
+	at->len = w->buf[0] == '/' ? 0 : at_len;
+	at->text[at->len] = '\0';
+	return 0;
+}
+
+/*
+ * One part of the path: look at it, and go into it or along it. `at` is where we
+ * are ("" is the root), `ahead` what is left; returns 1 while something is left.
+ */
+static int way_step(struct watch *w, struct str *at, struct str *ahead, int *links)
+{
+	const char *part = str_text(ahead) + strspn(str_text(ahead), "/");
+	size_t len = strcspn(part, "/");
+	size_t at_len = at->len;
+	char name[NAME_MAX + 1];
+	char *rest;
+	struct stat st;
+	int r = 0;
+
+	if (len == 0)
+		return 0;
+	if (len > NAME_MAX)
+		return -ENAMETOOLONG;
+	memcpy(name, part, len);
+	name[len] = '\0';
+	rest = xstrdup(part + len);
+	if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
+		way_add(w, at->len > 0 ? at->text : "/", name);
+	str_printf(at, "/%s", name);
+	if (lstat(at->text, &st) == -1) {
+		r = -errno;
+	} else if (S_ISLNK(st.st_mode)) {
+		r = ++*links > LINKS_MAX ? -ELOOP : link_follow(w, at, at_len, ahead, rest);
+	} else {
+		str_clear(ahead);
+		str_puts(ahead, rest);
+	}
+	free(rest);
+	return r < 0 ? r : 1;
+}
+
+static int way_resolve(struct watch *w, struct str *at)
+{
+	struct str ahead = { 0 };
+	int links = 0;
+	int r = 1;
+
+	if (w->path[0] != '/') {
+		if (getcwd(w->buf, sizeof(w->buf)) == NULL)
+			return -errno;
+		str_printf(&ahead, "%s/", w->buf);
+	}
+	str_puts(&ahead, w->path);
+	while (r == 1)
+		r = way_step(w, at, &ahead, &links);
+	if (at->len == 0)
+		str_puts(at, "/");
+	str_fini(&ahead);
+	return r;
+}
+
+/* --- the folder ---------------------------------------------------------------- */
+
+static void dir_close(struct watch *w)
+{
+	int wd = w->dir_wd;
+
+	if (w->dir >= 0)
+		close(w->dir);
+	w->dir = -1;
+	w->dir_wd = -1;
+	if (wd >= 0 && !wd_is_used(w, wd))
+		(void)inotify_rm_watch(w->inotify, wd);
+}
+
+/* Open `at` as the folder; 1: it is another one than before, 0: the same. */
+static int dir_open(struct watch *w, const char *at, struct err *err)
+{
+	int fd = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	int wd;
+
+	if (fd == -1 || fstat(fd, &st) == -1) {
+		int r = err_errno(err, "folder '%s'", w->path);
+
+		if (fd >= 0)
+			close(fd);
+		return r;
+	}
+	if (w->dir >= 0 && st.st_dev == w->dev && st.st_ino == w->ino && st.st_nlink > 0) {
+		close(fd);
+		return 0;
+	}
+	wd = inotify_add_watch(w->inotify, at, DIR_EVENTS | IN_ONLYDIR | IN_MASK_ADD);
+	if (wd == -1) {
+		int r = err_errno(err, "watch '%s'", w->path);
+
+		close(fd);
+		return r;
+	}
+	dir_close(w);
+	w->dir = fd;
+	w->dir_wd = wd;
+	w->dev = st.st_dev;
+	w->ino = st.st_ino;
+	return 1;
+}
+
+static int renew(struct watch *w, struct err *err)
+{
+	struct str at = { 0 };
+	int r;
+
+	way_clear(w);
+	rows_unkeep(w, false);
+	r = way_resolve(w, &at);
+	if (r < 0)
+		(void)err_set(err, r, "folder '%s': %s", w->path, strerror(-r));
+	else
+		r = dir_open(w, str_text(&at), err);
+	rows_sweep(w, false);
+	str_fini(&at);
+	return r;
+}
+
+bool watch_again(struct watch *w)
+{
+	bool was_there = w->dir >= 0;
+	int r;
+
+	r = renew(w, &w->why);
+	if (r >= 0)
+		return r == 1;
+	dir_close(w);
+	return was_there;
+}
+
+int watch_dir(const struct watch *w)
+{
+	return w->dir;
+}
+
+const char *watch_why(const struct watch *w)
+{
+	return w->why.text;
+}
+
+/* --- links in the folder --------------------------------------------------------- */
+
+void watch_links_begin(struct watch *w)
+{
+	rows_unkeep(w, true);
+}
+
+void watch_link(struct watch *w, const char *name)
+{
+	struct str path = { 0 };
+	int wd;
+
+	if (w->dir < 0)
+		return;
+	str_printf(&path, "%s/%s", w->path, name);
+	wd = inotify_add_watch(w->inotify, path.text, LINK_EVENTS | IN_MASK_ADD);
+	if (wd >= 0)
+		row_keep(w, wd, true);
+	str_fini(&path);
+}
+
+void watch_links_end(struct watch *w)
+{
+	rows_sweep(w, true);
+}
+
+/* --- events ------------------------------------------------------------------------ */
+
+static void tell(struct watch *w, const char *name, enum watch_what what)
+{
+	/* A file is often told several times in a row. */
+	if (w->told.n > 0 && w->told.v[w->told.n - 1].what == what &&
+	    strcmp(w->told.v[w->told.n - 1].name, name) == 0)
+		return;
+	*vec_push(&w->told) = (struct told){ xstrdup(name), what };
+}
+
+/* A link may be any file's, or lead to where all files are; a second name is complete. */
+static void on_created(struct watch *w, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(w->dir, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
+		return;
+	if (S_ISLNK(st.st_mode))
+		w->is_all = true;
+	else
+		tell(w, name, S_ISREG(st.st_mode) && st.st_nlink > 1 ? WATCH_WRITTEN : WATCH_MADE);
+}
+
+static void on_moved_to(struct watch *w, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(w->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
+		w->is_all = true;
+	tell(w, name, WATCH_WRITTEN);
+}
+
+static void on_dir_event(struct watch *w, const struct inotify_event *ev)
+{
+	if (ev->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED))
+		w->is_moved = true;
+	if (ev->len == 0 || w->dir < 0)
+		return;
+	if (ev->mask & IN_MOVED_TO)
+		on_moved_to(w, ev->name);
+	if (ev->mask & IN_CREATE)
+		on_created(w, ev->name);
+	if (ev->mask & IN_CLOSE_WRITE)
+		tell(w, ev->name, WATCH_WRITTEN);
+	if (ev->mask & (IN_DELETE | IN_MOVED_FROM))
+		tell(w, ev->name, WATCH_GONE);
+	if (ev->mask & IN_ATTRIB)
+		tell(w, ev->name, WATCH_TOUCHED);
+}
+
+static void on_event(struct watch *w, const struct inotify_event *ev)
+{
+	if (ev->mask & IN_Q_OVERFLOW) {
+		w->is_lost = true;
+		w->is_moved = true;
+		return;
+	}
+	if (ev->wd == w->dir_wd)
+		on_dir_event(w, ev);
+	vec_for_each (r, &w->rows) {
+		if (r->wd != ev->wd)
+			continue;
+		if (r->is_link)
+			w->is_all = true;
+		else if (ev->len == 0)
+			w->is_moved = true;
+	}
+	vec_for_each (p, &w->way)
+		if (p->wd == ev->wd && ev->len > 0 && strcmp(p->name, ev->name) == 0)
+			w->is_moved = true;
+}
+
+static void batch_tell(struct watch *w)
+{
+	if (w->is_moved && watch_again(w))
+		w->is_all = true;
+	/* Names first: what was deleted in a folder that is gone is deleted. */
+	vec_for_each (t, &w->told) {
+		w->ops.name(w->ops.arg, t->name, t->what);
+		free(t->name);
+	}
+	vec_clear(&w->told);
+	if (w->is_all || w->is_lost)
+		w->ops.all(w->ops.arg, w->is_lost);
+	w->is_all = false;
+	w->is_lost = false;
+	w->is_moved = false;
+	w->ops.done(w->ops.arg);
+}
+
+static void on_ready(evutil_socket_t fd, short what, void *arg)
+{
+	struct watch *w = arg;
+	ssize_t n;
+
+	(void)what;
+	/* The batch is bounded: a writer that never rests must not starve the loop. */
+	for (int i = 0; i < 64; i++) {
+		n = read((int)fd, w->buf, sizeof(w->buf));
+		if (n <= 0)
+			break;
+		for (const char *p = w->buf; p < w->buf + n;) {
+			const struct inotify_event *ev =
+				(const struct inotify_event *)(const void *)p;
+
+			on_event(w, ev);
+			p += sizeof(*ev) + ev->len;
+		}
+	}
+	batch_tell(w);
+}
+
+/* --- life ---------------------------------------------------------------------------- */
+
+int watch_open(struct watch **ret, struct event_base *base, const char *path,
+	       const struct watch_ops *ops, struct err *err)
+{
+	AUTO(watch_close) struct watch *w = xcalloc(1, sizeof(*w));
+	int r;
+
+	w->ops = *ops;
+	w->path = xstrdup(path);
+	w->dir = -1;
+	w->dir_wd = -1;
+	w->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (w->inotify == -1)
+		return err_errno(err, "inotify");
+	r = renew(w, err);
+	if (r < 0)
+		return r;
+	w->ready = event_new(base, w->inotify, EV_READ | EV_PERSIST, on_ready, w);
+	if (w->ready == NULL || event_add(w->ready, NULL) < 0)
+		return err_set(err, -ENOMEM, "watch '%s': no event", path);
+	*ret = TAKE(w);
+	return 0;
+}
+
+void watch_close(struct watch *w)
+{
+	if (w == NULL)
+		return;
+	if (w->ready != NULL)
+		event_free(w->ready);
+	if (w->dir >= 0)
+		close(w->dir);
+	if (w->inotify >= 0)
+		close(w->inotify);
+	way_clear(w);
+	vec_for_each (t, &w->told)
+		free(t->name);
+	vec_fini(&w->told);
+	vec_fini(&w->way);
+	vec_fini(&w->rows);
+	free(w->path);
+	free(w);
+}

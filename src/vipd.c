@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * vipd - the daemon: options, wiring, exit. The only file that knows every module.
+ *
+ *     sources --> model --> sync (plan --> plane) --> kernel
+ *                   ^----------- serve, for vipctl
+ *
+ * One thread, one event loop. A source that changed the model wakes the sync,
+ * which does one transaction a turn until nothing is owed. Ending leaves the
+ * kernel's state alone: traffic goes on (LIFE-21).
+ */
+#include <errno.h>
+#include <linux/netlink.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/event.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "options.h"
+#include "plane/nft/plane_nft.h"
+#include "serve/control.h"
+#include "source/files/files.h"
+#include "source/host/host.h"
+#include "sync/sync.h"
+
+#define CHECK_PERIOD_NS (80 * NSEC_PER_MSEC)
+#define SOURCE_ERRORS_SHOWN 100
+
+struct vipd {
+	struct options options;
+	struct event_base *base;
+	struct model model;
+	struct plan plan;
+	struct plane *plane;
+	struct sync *sync;
+	struct host *host;
+	struct files *files;
+	struct serve_context context;
+	struct serve_control *control;
+	struct event *sync_event;
+	struct event *signals[2];
+	uint64_t last_event_ns; /* when a source last changed the model; 0 = never */
+	bool is_files_ready;
+	bool is_host_ready;
+};
+
+/* --- sync --- */
+
+static void sync_wake_at(struct vipd *v, uint64_t when, uint64_t now)
+{
+	uint64_t wait = when > now ? when - now : 0;
+	struct timeval tv = { (time_t)(wait / NSEC_PER_SEC),
+			      (suseconds_t)(wait % NSEC_PER_SEC / NSEC_PER_USEC) };
+
+	if (when != SYNC_NEVER)
+		(void)event_add(v->sync_event, &tv);
+}
+
+static void on_sync(evutil_socket_t fd, short what, void *arg)
+{
+	struct vipd *v = arg;
+	uint64_t next = sync_step(v->sync, now_ns());
+
+	sync_wake_at(v, next, now_ns());
+}
+
+/* In this very turn of the loop: an isolated change waits for nothing. */
+static void on_changed(void *arg)
+{
+	struct vipd *v = arg;
+
+	v->last_event_ns = now_ns();
+	event_active(v->sync_event, EV_TIMEOUT, 0);
+}
+
+static void gate(struct vipd *v)
+{
+	if (!v->is_files_ready || !v->is_host_ready)
+		return;
+	sync_sources_ready(v->sync);
+	on_changed(v);
+}
+
+static void on_files_ready(void *arg)
+{
+	struct vipd *v = arg;
+
+	v->is_files_ready = true;
+	gate(v);
+}
+
+static void on_host_ready(void *arg)
+{
+	struct vipd *v = arg;
+
+	v->is_host_ready = true;
+	gate(v);
+}
+
+static void on_signal(evutil_socket_t fd, short what, void *arg)
+{
+	struct vipd *v = arg;
+
+	log_notice(LOG_AREA_MAIN, "ending by %s: the kernel keeps serving", strsignal((int)fd));
+	event_base_loopbreak(v->base);
+}
+
+/* --- life --- */
+
+static int open_events(struct vipd *v, struct err *err)
+{
+	static const int numbers[] = { SIGTERM, SIGINT };
+	struct event_config *config = event_config_new();
+
+	if (config != NULL)
+		(void)event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
+	v->base = config ? event_base_new_with_config(config) : NULL;
+	if (config != NULL)
+		event_config_free(config);
+	if (v->base == NULL)
+		return err_set(err, -ENOMEM, "event loop");
+	v->sync_event = event_new(v->base, -1, 0, on_sync, v);
+	if (v->sync_event == NULL)
+		return err_set(err, -ENOMEM, "event loop");
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		v->signals[i] = evsignal_new(v->base, numbers[i], on_signal, v);
+		if (v->signals[i] == NULL || event_add(v->signals[i], NULL) < 0)
+			return err_set(err, -ENOMEM, "signal handler");
+	}
+	(void)signal(SIGPIPE, SIG_IGN);
+	return 0;
+}
+
+static int open_plane(struct vipd *v, struct err *err)
+{
+	AUTO(nl_sock_close) struct nl_sock *cmd = NULL;
+	AUTO(nl_sock_close) struct nl_sock *query = NULL;
+	int r = nl_sock_open(&cmd, NETLINK_NETFILTER, err);
+
+	if (r == 0)
+		r = nl_sock_open(&query, NETLINK_NETFILTER, err);
+	if (r < 0)
+		return r;
+	nft_plane_open(&v->plane, TAKE(cmd), TAKE(query));
+	return 0;
+}
+
+static int open_kernel(struct vipd *v, struct err *err)
+{
+	struct sync_config config = {
+		.min_period_ns = v->options.min_sync_period_ns,
+		.audit_period_ns = v->options.audit_period_ns,
+		.check_period_ns = CHECK_PERIOD_NS,
+	};
+	int r = open_plane(v, err);
+
+	if (r < 0)
+		return r;
+	plan_init(&v->plan, &v->model, &v->plane->ops->traits);
+	sync_open(&v->sync, &v->model, &v->plan, v->plane, &config);
+	return 0;
+}
+
+static int open_sources(struct vipd *v, struct err *err)
+{
+	struct host_callbacks host = { .ready = on_host_ready, .changed = on_changed, .arg = v };
+	struct files_ops files = { .ready = on_files_ready, .changed = on_changed, .arg = v };
+	int r = host_open(&v->host, v->base, &v->model, &host, err);
+
+	if (r < 0)
+		return r;
+	return files_open(&v->files, v->base, &v->model, v->options.manifests, &files, err);
+}
+
+static void problem_add(void *arg, const struct files_problem *p)
+{
+	struct serve_source_info *info = arg;
+	struct str where = { 0 };
+
+	if (info->errors.n == SOURCE_ERRORS_SHOWN)
+		return;
+	str_puts(&where, p->file);
+	if (p->line != 0)
+		str_printf(&where, ":%u", p->line);
+	*vec_push(&info->errors) =
+		(struct serve_source_error){ .where = where.text, .text = xstrdup(p->text) };
+}
+
+/* What vipctl status says about the source. */
+static void describe_source(void *arg, struct serve_source_info *info)
+{
+	struct vipd *v = arg;
+	struct str text = { 0 };
+
+	str_printf(&text, "manifests in %s", v->options.manifests);
+	info->text = text.text;
+	info->is_complete = v->is_files_ready;
+	info->waiting_for = v->is_files_ready ? NULL : xstrdup("the folder's first reading");
+	info->last_event_ns = v->last_event_ns;
+	info->n_errors = v->files ? files_problems(v->files, problem_add, info) : 0;
+}
+
+static int open_control(struct vipd *v, struct err *err)
+{
+	if (v->options.control_socket[0] == '\0')
+		return 0;
+	v->context = (struct serve_context){
+		.model = &v->model,
+		.plan = &v->plan,
+		.sync = v->sync,
+		.plane = v->plane,
+		.source = { describe_source, v },
+		.started_ns = now_ns(),
+	};
+	return serve_control_open(&v->control, v->base, &v->context, v->options.control_socket,
+				  err);
+}
+
+static void vipd_close(struct vipd *v)
+{
+	serve_control_close(v->control);
+	files_close(v->files);
+	host_close(v->host);
+	if (v->sync != NULL) {
+		sync_close(v->sync);
+		plan_fini(&v->plan);
+	}
+	if (v->plane != NULL)
+		v->plane->ops->close(v->plane);
+	for (size_t i = 0; i < ARRAY_SIZE(v->signals); i++)
+		if (v->signals[i] != NULL)
+			event_free(v->signals[i]);
+	if (v->sync_event != NULL)
+		event_free(v->sync_event);
+	if (v->base != NULL)
+		event_base_free(v->base);
+	model_fini(&v->model);
+}
+
+static int run(struct vipd *v, struct err *err)
+{
+	int r = open_events(v, err);
+
+	if (r == 0)
+		r = open_kernel(v, err);
+	if (r == 0)
+		r = open_control(v, err);
+	if (r == 0)
+		r = open_sources(v, err);
+	if (r < 0)
+		return r;
+	log_notice(LOG_AREA_MAIN, "vipd %s on node %s, %s plane", VIPD_VERSION, v->options.hostname,
+		   v->plane->ops->name);
+	if (event_base_dispatch(v->base) < 0)
+		return err_set(err, -EIO, "event loop");
+	return 0;
+}
+
+static int cleanup(struct vipd *v, struct err *err)
+{
+	int r = open_plane(v, err);
+
+	return r < 0 ? r : v->plane->ops->cleanup(v->plane, err);
+}
+
+static void set_verbosity(int v)
+{
+	log_level_set_all(v >= 4 ? LOG_LEVEL_DEBUG : v >= 2 ? LOG_LEVEL_INFO : LOG_LEVEL_NOTICE);
+}
+
+int main(int argc, char **argv)
+{
+	struct vipd v = { 0 };
+	struct err err = { 0 };
+	int r;
+
+	model_init(&v.model);
+	r = options_parse(&v.options, &v.model.config, argc, argv, &err);
+	if (r < 0) {
+		(void)fprintf(stderr, "vipd: %s\n", err.text);
+		return 2;
+	}
+	set_verbosity(v.options.verbosity);
+	v.model.config.node_name = name_get_str(v.options.hostname);
+	model_configured(&v.model);
+	switch (v.options.action) {
+	case OPTIONS_HELP:
+		options_help();
+		break;
+	case OPTIONS_VERSION:
+		printf("vipd %s\n", VIPD_VERSION);
+		break;
+	case OPTIONS_CLEANUP:
+		r = cleanup(&v, &err);
+		break;
+	case OPTIONS_RUN:
+		r = run(&v, &err);
+		break;
+	}
+	if (r < 0)
+		log_err(LOG_AREA_MAIN, "%s", err.text);
+	vipd_close(&v);
+	return r < 0 ? 1 : 0;
+}
