@@ -143,7 +143,7 @@ static int flag_version(struct parse *p, const char *value, struct err *err)
 
 static int flag_cleanup(struct parse *p, const char *value, struct err *err)
 {
-	bool is_set;
+	bool is_set = false;
 	int r = parse_bool(&is_set, value, err);
 
 	if (r == 0 && is_set)
@@ -156,6 +156,48 @@ static int flag_manifests(struct parse *p, const char *value, struct err *err)
 	if (*value == '\0')
 		return err_set(err, -EINVAL, "a folder is wanted");
 	p->o->manifests = value;
+	return 0;
+}
+
+static int flag_kubeconfig(struct parse *p, const char *value, struct err *err)
+{
+	(void)err;
+	p->o->kubeconfig = *value ? value : NULL;
+	return 0;
+}
+
+static int flag_master(struct parse *p, const char *value, struct err *err)
+{
+	(void)err;
+	p->o->master = *value ? value : NULL;
+	return 0;
+}
+
+static int flag_content_type(struct parse *p, const char *value, struct err *err)
+{
+	(void)err;
+	p->o->api_content_type = *value ? value : NULL;
+	return 0;
+}
+
+static int flag_qps(struct parse *p, const char *value, struct err *err)
+{
+	char *end;
+
+	p->o->api_qps = strtod(value, &end);
+	if (*value == '\0' || *end != '\0')
+		return err_set(err, -EINVAL, "'%s' is not a number", value);
+	return 0;
+}
+
+static int flag_burst(struct parse *p, const char *value, struct err *err)
+{
+	char *end;
+	long n = strtol(value, &end, 10);
+
+	if (*value == '\0' || *end != '\0' || n < 0 || n > 1000000)
+		return err_set(err, -EINVAL, "'%s' is not a number from 0 to 1000000", value);
+	p->o->api_burst = (int)n;
 	return 0;
 }
 
@@ -278,7 +320,7 @@ static int flag_feature_gates(struct parse *p, const char *value, struct err *er
 
 		if (strncmp(at, gate, sizeof(gate) - 1) ==
 		    0) { /* SVC-13; others have no effect here */
-			bool is_on;
+			bool is_on = false;
 			char word[8] = { 0 };
 			int r;
 
@@ -325,6 +367,16 @@ static int flag_verbosity(struct parse *p, const char *value, struct err *err)
 static const struct flag flags[] = {
 	{ "manifests", "DIR", flag_manifests,
 	  "serve the Service, EndpointSlice, Node and ServiceCIDR objects in the files of this folder" },
+	{ "kubeconfig", "FILE", flag_kubeconfig,
+	  "serve what the API server says that this file names (default: the pod's own account)" },
+	{ "master", "URLS", flag_master,
+	  "the API server in place of the kubeconfig's; several with commas between: the first that "
+	  "answers" },
+	{ "api-servers", "URLS", flag_master, "the same as --master" },
+	{ "kube-api-content-type", "TYPE", flag_content_type,
+	  "application/vnd.kubernetes.protobuf (default) or application/json" },
+	{ "kube-api-qps", "N", flag_qps, "lists and watches begun a second (default 5)" },
+	{ "kube-api-burst", "N", flag_burst, "how many of them at once (default 10)" },
 	{ "hostname-override", "NAME", flag_hostname,
 	  "this node's name (default: the host name); endpoints with this nodeName are local" },
 	{ "proxy-mode", "MODE", flag_proxy_mode, "the plane: nftables (default)" },
@@ -391,8 +443,9 @@ static int validate(struct options *o, struct model_config *config, struct err *
 				       "--pod-interface-name-prefix");
 		memcpy(config->detect_ifname, o->pod_prefix, IFNAME_MAX);
 	}
-	if (o->action == OPTIONS_RUN && o->manifests == NULL)
-		return err_set(err, -EINVAL, "--manifests DIR is wanted (see --help)");
+	if (o->manifests != NULL && (o->kubeconfig != NULL || o->master != NULL))
+		return err_set(err, -EINVAL,
+			       "--manifests: a folder and an API server exclude each other");
 	return 0;
 }
 

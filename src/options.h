@@ -19,7 +19,12 @@ enum options_action {
 
 struct options {
 	enum options_action action;
-	const char *manifests;      /* folder; borrowed from argv like all texts here */
+	const char *manifests;  /* folder; borrowed from argv like all texts here; NULL: the API */
+	const char *kubeconfig; /* NULL with no manifests: master, or the pod's service account */
+	const char *master;     /* one URL or several, comma separated; NULL = the kubeconfig's */
+	const char *api_content_type; /* NULL = protobuf */
+	double api_qps;               /* lists and watches a second; 0 = default, < 0 = no limit */
+	int api_burst;
 	const char *control_socket; /* "" = none */
 	char hostname[256];         /* LIFE-11: trimmed, lower case */
 	uint64_t min_sync_period_ns;

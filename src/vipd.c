@@ -25,6 +25,7 @@
 #include "serve/control.h"
 #include "source/files/files.h"
 #include "source/host/host.h"
+#include "source/kube/kube.h"
 #include "sync/sync.h"
 
 #define CHECK_PERIOD_NS (80 * NSEC_PER_MSEC)
@@ -38,13 +39,14 @@ struct vipd {
 	struct plane *plane;
 	struct sync *sync;
 	struct host *host;
-	struct files *files;
+	struct files *files; /* one of these two is the source */
+	struct kube *kube;
 	struct serve_context context;
 	struct serve_control *control;
 	struct event *sync_event;
 	struct event *signals[2];
 	uint64_t last_event_ns; /* when a source last changed the model; 0 = never */
-	bool is_files_ready;
+	bool is_source_ready;
 	bool is_host_ready;
 };
 
@@ -79,17 +81,17 @@ static void on_changed(void *arg)
 
 static void gate(struct vipd *v)
 {
-	if (!v->is_files_ready || !v->is_host_ready)
+	if (!v->is_source_ready || !v->is_host_ready)
 		return;
 	sync_sources_ready(v->sync);
 	on_changed(v);
 }
 
-static void on_files_ready(void *arg)
+static void on_source_ready(void *arg)
 {
 	struct vipd *v = arg;
 
-	v->is_files_ready = true;
+	v->is_source_ready = true;
 	gate(v);
 }
 
@@ -165,15 +167,37 @@ static int open_kernel(struct vipd *v, struct err *err)
 	return 0;
 }
 
+static int open_files(struct vipd *v, struct err *err)
+{
+	struct files_ops ops = { .ready = on_source_ready, .changed = on_changed, .arg = v };
+
+	return files_open(&v->files, v->base, &v->model, v->options.manifests, &ops, err);
+}
+
+static int open_kube(struct vipd *v, struct err *err)
+{
+	struct kube_callbacks cb = { .synced = on_source_ready, .changed = on_changed, .arg = v };
+	struct kube_config config;
+
+	kube_config_init(&config);
+	config.kubeconfig = v->options.kubeconfig;
+	config.master = v->options.master;
+	config.content_type = v->options.api_content_type;
+	if (v->options.api_qps != 0)
+		config.qps = v->options.api_qps;
+	if (v->options.api_burst != 0)
+		config.burst = v->options.api_burst;
+	return kube_open(&v->kube, v->base, &v->model, &config, &cb, err);
+}
+
 static int open_sources(struct vipd *v, struct err *err)
 {
 	struct host_callbacks host = { .ready = on_host_ready, .changed = on_changed, .arg = v };
-	struct files_ops files = { .ready = on_files_ready, .changed = on_changed, .arg = v };
 	int r = host_open(&v->host, v->base, &v->model, &host, err);
 
 	if (r < 0)
 		return r;
-	return files_open(&v->files, v->base, &v->model, v->options.manifests, &files, err);
+	return v->options.manifests != NULL ? open_files(v, err) : open_kube(v, err);
 }
 
 static void problem_add(void *arg, const struct files_problem *p)
@@ -190,18 +214,76 @@ static void problem_add(void *arg, const struct files_problem *p)
 		(struct serve_source_error){ .where = where.text, .text = xstrdup(p->text) };
 }
 
-/* What vipctl status says about the source. */
-static void describe_source(void *arg, struct serve_source_info *info)
+static void describe_files(struct vipd *v, struct serve_source_info *info)
 {
-	struct vipd *v = arg;
 	struct str text = { 0 };
 
 	str_printf(&text, "manifests in %s", v->options.manifests);
 	info->text = text.text;
-	info->is_complete = v->is_files_ready;
-	info->waiting_for = v->is_files_ready ? NULL : xstrdup("the folder's first reading");
-	info->last_event_ns = v->last_event_ns;
+	info->waiting_for = v->is_source_ready ? NULL : xstrdup("the folder's first reading");
 	info->n_errors = v->files ? files_problems(v->files, problem_add, info) : 0;
+}
+
+static void error_add(struct serve_source_info *info, const char *what, const char *ns,
+		      const char *name, const char *text, uint64_t since_ns)
+{
+	struct str where = { 0 };
+
+	info->n_errors++;
+	if (info->errors.n == SOURCE_ERRORS_SHOWN)
+		return;
+	str_printf(&where, "%s %s%s%s", what, ns, *ns ? "/" : "", name);
+	*vec_push(&info->errors) = (struct serve_source_error){ .where = where.text,
+								.text = xstrdup(text),
+								.since_ns = since_ns };
+}
+
+/* One line for a resource that is in trouble, one for each object that is not as it should be. */
+static void describe_reflector(struct vipd *v, size_t i, struct serve_source_info *info,
+			       struct str *waiting)
+{
+	struct kube_reflector_status st;
+
+	kube_reflector_status(v->kube, i, &st);
+	if (!st.is_complete)
+		str_printf(waiting, "%s%s%s%s", waiting->len > 0 ? ", " : "", st.resource,
+			   *st.error ? ": " : "", st.error);
+	if (*st.error != '\0')
+		error_add(info, "watch", "", st.resource, st.error, st.error_ns);
+	for (size_t k = 0; k < kube_n_remarks(v->kube, i); k++) {
+		struct kube_remark remark = kube_remark(v->kube, i, k);
+
+		error_add(info, st.resource, remark.ns, remark.name, remark.text, 0);
+	}
+}
+
+static void describe_kube(struct vipd *v, struct serve_source_info *info)
+{
+	struct kube_status st = kube_status(v->kube);
+	struct str text = { 0 };
+	struct str waiting = { 0 };
+
+	str_printf(&text, "API server %s%s", st.server ? st.server : "(none yet)",
+		   st.is_http2 ? ", HTTP/2" : "");
+	info->text = text.text;
+	for (size_t i = 0; i < kube_n_reflectors(v->kube); i++)
+		describe_reflector(v, i, info, &waiting);
+	if (v->is_source_ready)
+		str_fini(&waiting);
+	info->waiting_for = waiting.text;
+}
+
+/* What vipctl status says about the source. */
+static void describe_source(void *arg, struct serve_source_info *info)
+{
+	struct vipd *v = arg;
+
+	info->is_complete = v->is_source_ready;
+	info->last_event_ns = v->last_event_ns;
+	if (v->kube != NULL)
+		describe_kube(v, info);
+	else if (v->options.manifests != NULL)
+		describe_files(v, info);
 }
 
 static int open_control(struct vipd *v, struct err *err)
@@ -224,6 +306,7 @@ static void vipd_close(struct vipd *v)
 {
 	serve_control_close(v->control);
 	files_close(v->files);
+	kube_close(v->kube);
 	host_close(v->host);
 	if (v->sync != NULL) {
 		sync_close(v->sync);
