@@ -89,8 +89,11 @@ class Fault:
         self.until = time.monotonic() + p["lasts"] if "lasts" in p else None
         self.path = re.compile(p["path"]) if "path" in p else None
 
+    def expired(self):
+        return self.until is not None and time.monotonic() >= self.until
+
     def over(self):
-        return self.count == 0 or (self.until is not None and time.monotonic() >= self.until)
+        return self.count == 0 or self.expired()
 
     def concerns(self, route):
         p = self.p
@@ -246,7 +249,7 @@ class Shaper:
         """Silent until the fault is over, removed, or the client is gone."""
         self.cutting = True
         lost = self.ex.connection.lost
-        while fault in self.faults.all and (fault.until is None or not fault.over()):
+        while fault in self.faults.all and not fault.expired():
             try:
                 await asyncio.wait_for(lost.wait(), 0.02)
                 raise ConnectionResetError("the client is gone")

@@ -244,9 +244,9 @@ class Store:
         before = old.obj if old else None
         self._stamp(kind, meta, before)
         if not raw:
-            if self.defaults:
-                default(kind, obj)
             try:
+                if self.defaults:
+                    default(kind, obj)
                 obj = wire.canonical(kind.message, obj)
                 wire.encode(kind.message, obj)
             except (TypeError, ValueError, AttributeError, KeyError, wire.WireError) as e:

@@ -44,7 +44,8 @@ class Watch:
         except ValueError:
             seconds = 0
         self.deadline = self.started + (seconds or server.watch_seconds)
-        self.next_bookmark = self.started + server.bookmark_seconds
+        self.next_bookmark = 0.0
+        self._plan_bookmark(self.started)
 
     # ---- from the store
 
@@ -194,12 +195,15 @@ class Watch:
 
     async def send_bookmark(self):
         self.bookmarks += 1
-        now = time.monotonic()
+        self._plan_bookmark(time.monotonic())
+        await self.shaper.send(self.bookmark(self.server.store.rv))
+
+    def _plan_bookmark(self, now):
+        """The next one: after the interval, and in any case shortly before the end."""
         self.next_bookmark = now + self.server.bookmark_seconds
         before_end = self.deadline - BOOKMARK_BEFORE_END
         if now < before_end:
             self.next_bookmark = min(self.next_bookmark, before_end)
-        await self.shaper.send(self.bookmark(self.server.store.rv))
 
     def describe(self):
         return {"id": self.id, "resource": self.route.resource, "encoding": self.route.encoding,
