@@ -25,14 +25,29 @@ static bool is_space(char c)
 
 /* --- pieces --------------------------------------------------------------- */
 
+/* The piece in hand breaks a bound: is that the end? */
+static int too_big(struct jsonsplit *s, struct err *err)
+{
+	if (s->ops->too_big == NULL) {
+		(void)err_set(err, -E2BIG, "%s", s->why.text);
+		return -E2BIG;
+	}
+	s->is_too_big = true;
+	return 0;
+}
+
 /* Bytes that belong to the piece in hand. */
 static int keep(struct jsonsplit *s, const char *data, size_t len, struct err *err)
 {
 	struct str *to = s->state == JSONSPLIT_ITEM ? &s->item : &s->root;
 
-	if (len > JSON_PIECE_MAX - to->len)
-		return err_set(err, -E2BIG, "larger than one object may be (%u MiB)",
-			       JSON_PIECE_MAX >> 20);
+	if (s->is_too_big)
+		return 0;
+	if (len > JSON_PIECE_MAX - to->len) {
+		(void)err_set(&s->why, -E2BIG, "larger than one object may be (%u MiB)",
+			      JSON_PIECE_MAX >> 20);
+		return too_big(s, err);
+	}
 	str_add(to, data, len);
 	return 0;
 }
@@ -42,10 +57,20 @@ static int cost_add(struct jsonsplit *s, size_t cost, struct err *err)
 	size_t *sum = s->state == JSONSPLIT_ITEM ? &s->item_cost : &s->root_cost;
 
 	*sum += cost;
-	if (*sum > JSON_COST_MAX)
-		return err_set(err, -E2BIG, "more values than one object may have (%d)",
-			       JSON_COST_MAX);
-	return 0;
+	if (*sum <= JSON_COST_MAX || s->is_too_big)
+		return 0;
+	(void)err_set(&s->why, -E2BIG, "more values than one object may have (%d)", JSON_COST_MAX);
+	return too_big(s, err);
+}
+
+static int hand_out(struct jsonsplit *s,
+		    int (*fn)(void *arg, const struct json_piece *p, struct err *err),
+		    const struct json_piece *p, struct err *err)
+{
+	if (!s->is_too_big)
+		return fn(s->arg, p, err);
+	s->is_too_big = false;
+	return s->ops->too_big(s->arg, p, s->why.text, err);
 }
 
 static int item_done(struct jsonsplit *s, struct err *err)
@@ -59,7 +84,7 @@ static int item_done(struct jsonsplit *s, struct err *err)
 	while (p.len > 0 && is_space(p.text[p.len - 1]))
 		p.len--;
 	s->state = JSONSPLIT_ITEMS;
-	r = s->ops->item(s->arg, &p, err);
+	r = hand_out(s, s->ops->item, &p, err);
 	str_clear(&s->item);
 	s->item_cost = 0;
 	return r;
@@ -73,7 +98,7 @@ static int root_done(struct jsonsplit *s, struct err *err)
 	int r;
 
 	s->state = JSONSPLIT_BETWEEN;
-	r = s->ops->object(s->arg, &p, err);
+	r = hand_out(s, s->ops->object, &p, err);
 	str_clear(&s->root);
 	s->root_cost = 0;
 	return r;

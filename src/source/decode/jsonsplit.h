@@ -37,6 +37,11 @@ struct jsonsplit_ops {
 	/* Anything but 0 ends jsonsplit_feed() and is its result. */
 	int (*item)(void *arg, const struct json_piece *p, struct err *err);
 	int (*object)(void *arg, const struct json_piece *p, struct err *err);
+	/*
+	 * A piece over the bounds, of which `p` has the beginning, is left out and the
+	 * stream goes on. NULL: it ends there with -E2BIG.
+	 */
+	int (*too_big)(void *arg, const struct json_piece *p, const char *why, struct err *err);
 };
 
 enum jsonsplit_state {
@@ -62,6 +67,8 @@ struct jsonsplit {
 	size_t text_at;  /* where the last text of depth 1 began, in `root` */
 	size_t root_cost;
 	size_t item_cost;
+	bool is_too_big; /* the rest of this piece is left out ... */
+	struct err why;  /* ... for this reason */
 	size_t index;
 	uint32_t line;
 	uint32_t root_line;

@@ -123,6 +123,7 @@ int cut_next(struct cut *c, struct cut_piece *ret, struct err *err)
 	while (!find_end(c, &end)) {
 		if (c->len - c->pos >= CUT_DOCUMENT_MAX) {
 			*ret = (struct cut_piece){ .line = c->line };
+			c->is_streamed = false;
 			return CUT_STREAM;
 		}
 		r = fill(c, err);
@@ -139,24 +140,28 @@ int cut_next(struct cut *c, struct cut_piece *ret, struct err *err)
 ssize_t cut_read(void *cut, void *buf, size_t size)
 {
 	struct cut *c = cut;
+	bool is_end = false;
 	size_t end;
 	size_t n;
 	int r;
 
-	for (;;) {
-		if (!find_end(c, &end))
+	while (!c->is_streamed) {
+		is_end = find_end(c, &end);
+		if (!is_end)
 			end = c->len > c->pos + MARK_LEN ? c->len - MARK_LEN : c->pos;
-		else if (end == c->pos)
-			return 0;
-		if (end > c->pos)
+		if (is_end || end > c->pos)
 			break;
 		r = fill(c, NULL);
 		if (r < 0)
 			return r;
 	}
+	if (c->is_streamed)
+		return 0;
 	n = MIN(end - c->pos, size);
 	memcpy(buf, c->buf + c->pos, n);
 	take(c, n);
+	/* The mark itself is behind us now and would not be found again. */
+	c->is_streamed = is_end && c->pos == end;
 	return (ssize_t)n;
 }
 

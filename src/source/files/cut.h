@@ -46,6 +46,7 @@ struct cut {
 	size_t scanned; /* no document ends before this byte */
 	uint32_t line;  /* of the byte at `pos` */
 	bool is_eof;
+	bool is_streamed; /* cut_read() has given all of its document */
 	uint64_t total_bytes;
 };
 

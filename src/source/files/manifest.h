@@ -31,7 +31,7 @@ enum piece_state {
 
 struct piece {
 	enum piece_state state;
-	enum object_kind kind; /* OTHER when unreadable */
+	enum object_kind kind; /* OTHER when not even that is known */
 	uint32_t unit;
 	uint32_t line;           /* counted from the unit's first line */
 	const struct name *ns;   /* references; NULL when there is none */

@@ -46,63 +46,88 @@ int proto_key(struct proto_field *ret, uint64_t key, struct err *err)
 	}
 }
 
-static int cut(struct err *err)
+static int cut(struct proto *p, struct err *err)
 {
-	return err_set(err, -EBADMSG, "ends inside a field");
+	p->p = p->end;
+	return p->is_cut ? 0 : err_set(err, -EBADMSG, "ends inside a field");
 }
 
 /* Little endian, `size` bytes. */
 static int fixed(struct proto_field *f, struct proto *p, size_t size, struct err *err)
 {
 	if ((size_t)(p->end - p->p) < size)
-		return cut(err);
+		return cut(p, err);
 	for (size_t i = 0; i < size; i++)
 		f->value |= (uint64_t)p->p[i] << (8 * i);
 	p->p += size;
 	return 1;
 }
 
+/* 1, or 0 when a cut message ends in it. */
 static int number(uint64_t *ret, struct proto *p, struct err *err)
 {
 	int n = proto_varint(ret, p->p, (size_t)(p->end - p->p), err);
 
 	if (n <= 0)
-		return n < 0 ? n : cut(err);
+		return n < 0 ? n : cut(p, err);
 	p->p += n;
-	return 0;
+	return 1;
+}
+
+static int bytes(struct proto_field *f, struct proto *p, struct err *err)
+{
+	uint64_t len;
+	int r = number(&len, p, err);
+
+	if (r <= 0)
+		return r;
+	if (len > (size_t)(p->end - p->p)) {
+		if (!p->is_cut)
+			return cut(p, err);
+		len = (size_t)(p->end - p->p);
+	}
+	f->data = p->p;
+	f->len = (size_t)len;
+	p->p += len;
+	return 1;
 }
 
 int proto_next(struct proto_field *ret, struct proto *p, struct err *err)
 {
 	uint64_t key;
-	uint64_t len;
 	int r;
 
 	if (p->p == p->end)
 		return 0;
 	r = number(&key, p, err);
-	if (r == 0)
-		r = proto_key(ret, key, err);
+	if (r <= 0)
+		return r;
+	r = proto_key(ret, key, err);
 	if (r < 0)
 		return r;
 	switch (ret->type) {
 	case PROTO_VARINT:
-		r = number(&ret->value, p, err);
-		return r < 0 ? r : 1;
+		return number(&ret->value, p, err);
 	case PROTO_FIXED64:
 		return fixed(ret, p, 8, err);
 	case PROTO_FIXED32:
 		return fixed(ret, p, 4, err);
 	case PROTO_BYTES:
-		r = number(&len, p, err);
-		if (r < 0)
-			return r;
-		if (len > (size_t)(p->end - p->p))
-			return cut(err);
-		ret->data = p->p;
-		ret->len = (size_t)len;
-		p->p += len;
-		return 1;
+		return bytes(ret, p, err);
 	}
-	return cut(err);
+	return cut(p, err);
+}
+
+bool proto_enter(struct proto *p, uint32_t number)
+{
+	struct proto_field f;
+
+	while (proto_next(&f, p, NULL) > 0) {
+		if (f.number != number || f.type != PROTO_BYTES)
+			continue;
+		p->p = f.data;
+		p->end = f.data + f.len;
+		return true;
+	}
+	return false;
 }

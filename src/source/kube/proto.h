@@ -15,6 +15,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 enum proto_type {
@@ -27,6 +29,7 @@ enum proto_type {
 struct proto {
 	const uint8_t *p;
 	const uint8_t *end;
+	bool is_cut; /* the end of the message is missing: that is no error, what is there counts */
 };
 
 struct proto_field {
@@ -46,6 +49,11 @@ static inline struct proto proto_over(const void *data, size_t len)
 
 /* 1 and a field; 0 at the end; -EBADMSG when the bytes are no protobuf. */
 MUST_USE int proto_next(struct proto_field *ret, struct proto *p, struct err *err);
+/*
+ * Go into the first field `number`, a message or text. False when there is none;
+ * `p` is of no use then.
+ */
+bool proto_enter(struct proto *p, uint32_t number);
 /*
  * The varint at `data`: how many bytes it takes, 0 when it does not end within
  * `len`, -EBADMSG when it cannot be one.

@@ -255,8 +255,8 @@ struct reader {
 	size_t budget;
 };
 
-static int message_read(json_t **ret, struct reader *rd, const struct message *m, const void *data,
-			size_t len, struct err *err);
+static int message_read(json_t **ret, struct reader *rd, const struct message *m, struct proto p,
+			struct err *err);
 
 static int spend(struct reader *rd, struct err *err)
 {
@@ -381,7 +381,7 @@ static int value_read(json_t **ret, struct reader *rd, const struct field *fd,
 		return 0;
 	case FIELD_MESSAGE:
 	case FIELD_MESSAGES:
-		return message_read(ret, rd, fd->of, f->data, f->len, err);
+		return message_read(ret, rd, fd->of, proto_over(f->data, f->len), err);
 	case FIELD_TIME:
 		return time_read(ret, f, err);
 	case FIELD_MAP:
@@ -436,10 +436,9 @@ static const struct field *field_find(const struct message *m, uint32_t number)
 	return NULL;
 }
 
-static int message_read(json_t **ret, struct reader *rd, const struct message *m, const void *data,
-			size_t len, struct err *err)
+static int message_read(json_t **ret, struct reader *rd, const struct message *m, struct proto p,
+			struct err *err)
 {
-	struct proto p = proto_over(data, len);
 	const struct field *fd;
 	json_t *obj = json_object();
 	struct proto_field f;
@@ -464,7 +463,7 @@ static int read_all(json_t **ret, const struct message *m, const void *data, siz
 {
 	struct reader rd = { .budget = PROTO_COST_MAX };
 
-	return message_read(ret, &rd, m, data, len, err);
+	return message_read(ret, &rd, m, proto_over(data, len), err);
 }
 
 int proto_object(json_t **ret, enum object_kind kind, const void *data, size_t len, struct err *err)
@@ -485,25 +484,20 @@ int proto_object(json_t **ret, enum object_kind kind, const void *data, size_t l
 	return err_set(err, -EINVAL, "%s is not read as protobuf", object_kind_text(kind));
 }
 
-int proto_identity(json_t **ret, const void *data, size_t len, struct err *err)
+int proto_identity(json_t **ret, struct proto object, struct err *err)
 {
-	struct proto p = proto_over(data, len);
 	struct reader rd = { .budget = PROTO_COST_MAX };
-	struct proto_field f;
 	json_t *meta;
 	int r;
 
-	while ((r = proto_next(&f, &p, err)) > 0) {
-		if (f.number != 1 || f.type != PROTO_BYTES)
-			continue;
-		r = message_read(&meta, &rd, &identity_meta, f.data, f.len, err);
-		if (r < 0)
-			return r;
-		*ret = json_object();
-		(void)json_object_set_new_nocheck(*ret, "metadata", meta);
-		return 0;
-	}
-	return r < 0 ? r : err_set(err, -EBADMSG, "no metadata");
+	if (!proto_enter(&object, 1))
+		return err_set(err, -EBADMSG, "no metadata");
+	r = message_read(&meta, &rd, &identity_meta, object, err);
+	if (r < 0)
+		return r;
+	*ret = json_object();
+	(void)json_object_set_new_nocheck(*ret, "metadata", meta);
+	return 0;
 }
 
 int proto_status(json_t **ret, const void *data, size_t len, struct err *err)

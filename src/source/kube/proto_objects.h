@@ -48,8 +48,11 @@ MUST_USE int proto_type_read(struct proto_envelope *ret, const void *data, size_
  */
 MUST_USE int proto_object(json_t **ret, enum object_kind kind, const void *data, size_t len,
 			  struct err *err);
-/* Only {"metadata": {name, namespace, resourceVersion}}, of an object proto_object() refuses. */
-MUST_USE int proto_identity(json_t **ret, const void *data, size_t len, struct err *err);
+/*
+ * Only {"metadata": {name, namespace, resourceVersion}}, of an object that
+ * proto_object() refuses, or of which only the beginning is there.
+ */
+MUST_USE int proto_identity(json_t **ret, struct proto object, struct err *err);
 /* The same for a Status, and for the metadata of a list. */
 MUST_USE int proto_status(json_t **ret, const void *data, size_t len, struct err *err);
 MUST_USE int proto_list_meta(json_t **ret, const void *data, size_t len, struct err *err);

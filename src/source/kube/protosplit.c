@@ -48,13 +48,14 @@ static int pass(struct protosplit *s, uint64_t n, struct err *err)
 
 static int give(struct protosplit *s, const void *data, size_t len, struct err *err)
 {
+	struct proto_bytes b = { .data = data, .len = len, .whole_len = (size_t)s->piece_len };
 	enum proto_piece what = s->piece;
 
 	next(s);
 	if (what == PROTO_PIECE_NONE)
 		return 0;
 	s->has_type |= what == PROTO_PIECE_TYPE;
-	return s->fn(s->arg, what, data, len, err);
+	return s->fn(s->arg, what, &b, err);
 }
 
 /* `len` bytes of a value follow. */
@@ -71,35 +72,42 @@ static int value_begin(struct protosplit *s, enum proto_piece what, uint64_t len
 	s->state = what == PROTO_PIECE_NONE ? PROTOSPLIT_SKIP : PROTOSPLIT_COLLECT;
 	if (what != PROTO_PIECE_NONE && !is_object && len > PROTO_HEAD_MAX)
 		return err_set(err, -EBADMSG, "metadata of %" PRIu64 " bytes", len);
-	if (is_object && len > PROTO_PIECE_MAX)
-		s->state = PROTOSPLIT_SKIP;
 	if (is_object && len > PROTO_LENGTH_MAX)
 		return err_set(err, -EBADMSG, "an object of %" PRIu64 " bytes", len);
 	return len == 0 ? give(s, "", 0, err) : 0;
+}
+
+/* What was collected, if anything, is handed out. */
+static int give_buffer(struct protosplit *s, struct err *err)
+{
+	int r = give(s, str_text(&s->buf), s->buf.len, err);
+
+	str_clear(&s->buf);
+	return r;
 }
 
 static int feed_skip(struct protosplit *s, size_t len, size_t *used, struct err *err)
 {
 	*used = s->left < len ? (size_t)s->left : len;
 	s->left -= *used;
-	return s->left > 0 ? 0 : give(s, NULL, (size_t)s->piece_len, err);
+	return s->left > 0 ? 0 : give_buffer(s, err);
 }
 
 static int feed_collect(struct protosplit *s, const uint8_t *data, size_t len, size_t *used,
 			struct err *err)
 {
-	int r;
+	bool is_too_big = s->piece_len > PROTO_PIECE_MAX;
 
+	if (is_too_big)
+		len = MIN(len, PROTO_HEAD_MAX - s->buf.len);
 	*used = s->left < len ? (size_t)s->left : len;
 	s->left -= *used;
 	if (s->buf.len == 0 && s->left == 0)
 		return give(s, data, *used, err);
 	str_add(&s->buf, (const char *)data, *used);
-	if (s->left > 0)
-		return 0;
-	r = give(s, s->buf.text, s->buf.len, err);
-	str_clear(&s->buf);
-	return r;
+	if (is_too_big && s->buf.len == PROTO_HEAD_MAX)
+		s->state = PROTOSPLIT_SKIP;
+	return s->left > 0 ? 0 : give_buffer(s, err);
 }
 
 /* --- headers -------------------------------------------------------------- */

@@ -18,9 +18,9 @@
 #include "base/err.h"
 #include "base/str.h"
 
-#define PROTO_PIECE_MAX (4U << 20)   /* bytes of one object: longer ones are dropped, and told */
+#define PROTO_PIECE_MAX (4U << 20)   /* bytes of one object: only the head of longer ones is told */
 #define PROTO_LENGTH_MAX (64U << 20) /* no object is that long: these are not lengths */
-#define PROTO_HEAD_MAX (64U << 10)   /* bytes of the metadata of a list */
+#define PROTO_HEAD_MAX (64U << 10)   /* bytes of that head, and of the metadata of a list */
 
 enum protosplit_mode {
 	PROTOSPLIT_LIST = 0,
@@ -35,12 +35,14 @@ enum proto_piece {
 	PROTO_PIECE_FRAME, /* watch: one WatchEvent message */
 };
 
-/*
- * `data` is borrowed for the call; NULL with the true length for a piece of more
- * than PROTO_PIECE_MAX bytes. Anything but 0 ends protosplit_feed() and is its
- * result.
- */
-typedef int (*protosplit_fn)(void *arg, enum proto_piece what, const void *data, size_t len,
+struct proto_bytes {
+	const void *data;
+	size_t len;
+	size_t whole_len; /* `len`, or more when only the head of the piece is here */
+};
+
+/* `bytes` is borrowed for the call. Anything but 0 ends protosplit_feed() and is its result. */
+typedef int (*protosplit_fn)(void *arg, enum proto_piece what, const struct proto_bytes *bytes,
 			     struct err *err);
 
 enum protosplit_state {
@@ -64,7 +66,7 @@ struct protosplit {
 	bool has_list;  /* ... which have begun */
 	uint64_t inside_left;
 	uint64_t left;      /* of the field at hand */
-	uint64_t piece_len; /* of a dropped piece */
+	uint64_t piece_len; /* whole */
 	struct str buf;
 };
 

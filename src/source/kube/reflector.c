@@ -491,11 +491,20 @@ static int on_unreadable(void *arg, enum stream_event event, const json_t *ident
 			 const char *why, struct err *err)
 {
 	struct reflector *r = arg;
+	const char *version = stream_version_of(identity);
 
 	r->events++;
-	ledger_unreadable(&r->ledger, identity, why);
-	if (r->phase == PHASE_WATCH && (identity == NULL || event == STREAM_ERROR))
+	r->last_event_ns = r->at_ns;
+	if (identity != NULL && event == STREAM_DELETED)
+		r->is_changed |= ledger_del(&r->ledger, identity, r->at_ns) > 0;
+	else
+		ledger_unreadable(&r->ledger, identity, why);
+	if (r->phase != PHASE_WATCH)
+		return 0;
+	if (identity == NULL || event == STREAM_ERROR || event == STREAM_UNKNOWN)
 		return err_set(err, -ESTALE, "an event that cannot be read: %s", why);
+	if (version != NULL)
+		version_put(r, version);
 	return 0;
 }
 

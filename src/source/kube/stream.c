@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "source/decode/jsonsplit.h"
+#include "source/kube/identity.h"
 #include "source/kube/proto_objects.h"
 #include "source/kube/protosplit.h"
 
@@ -158,21 +159,41 @@ static int json_root(void *arg, const struct json_piece *p, struct err *err)
 	return r;
 }
 
+static int json_too_big(void *arg, const struct json_piece *p, const char *why, struct err *err)
+{
+	struct stream *s = arg;
+	bool is_list = s->c.mode == STREAM_LIST;
+	json_t *identity = json_identity(p->text, p->len, is_list ? NULL : "object");
+	enum stream_event e = STREAM_ITEM;
+	const char *type;
+	size_t len;
+	int r;
+
+	if (!is_list) {
+		type = json_head_text(p->text, p->len, "type", &len);
+		e = type == NULL ? STREAM_UNKNOWN : event_parse(type, len);
+	}
+	r = s->c.ops->unreadable(s->c.arg, e, identity, why, err);
+	json_decref(identity);
+	return r;
+}
+
 static const struct jsonsplit_ops json_ops = {
 	.item = json_item,
 	.object = json_root,
+	.too_big = json_too_big,
 };
 
 /* --- protobuf ------------------------------------------------------------- */
 
 /* An object whose bytes are not what its kind's message should be. */
-static int proto_unreadable(struct stream *s, enum stream_event e, const void *data, size_t len,
+static int proto_unreadable(struct stream *s, enum stream_event e, struct proto object,
 			    const char *why, struct err *err)
 {
-	json_t *identity = NULL;
+	json_t *identity;
 	int r;
 
-	if (data == NULL || proto_identity(&identity, data, len, NULL) < 0)
+	if (proto_identity(&identity, object, NULL) < 0)
 		identity = NULL;
 	r = s->c.ops->unreadable(s->c.arg, e, identity, why, err);
 	json_decref(identity);
@@ -191,7 +212,7 @@ static int proto_give(struct stream *s, enum stream_event e, const void *data, s
 	else
 		r = proto_object(&obj, s->c.kind, data, len, &why);
 	if (r < 0)
-		return proto_unreadable(s, e, data, len, why.text, err);
+		return proto_unreadable(s, e, proto_over(data, len), why.text, err);
 	r = s->c.ops->object(s->c.arg, e, obj, err);
 	json_decref(obj);
 	return r;
@@ -249,31 +270,58 @@ static int proto_frame(struct stream *s, const void *data, size_t len, struct er
 	return r < 0 ? r : proto_give(s, e, env.raw, env.raw_len, err);
 }
 
-static int proto_piece(void *arg, enum proto_piece what, const void *data, size_t len,
+static enum stream_event frame_event(struct proto p)
+{
+	if (!proto_enter(&p, 1))
+		return STREAM_UNKNOWN;
+	return event_parse((const char *)p.p, (size_t)(p.end - p.p));
+}
+
+/* The object in the head of a frame. */
+static struct proto frame_object(struct proto p)
+{
+	struct proto nothing = { .is_cut = true };
+
+	if (!proto_enter(&p, 2) || !proto_enter(&p, 1) || p.end - p.p < PROTO_MAGIC_LEN)
+		return nothing;
+	p.p += PROTO_MAGIC_LEN;
+	return proto_enter(&p, 2) ? p : nothing;
+}
+
+static int proto_too_big(struct stream *s, enum proto_piece what, const struct proto_bytes *b,
+			 struct err *err)
+{
+	struct proto p = proto_over(b->data, b->len);
+	struct err why;
+
+	p.is_cut = true;
+	(void)err_set(&why, -E2BIG, "larger than one object may be (%u MiB)",
+		      PROTO_PIECE_MAX >> 20);
+	if (what == PROTO_PIECE_ITEM)
+		return proto_unreadable(s, STREAM_ITEM, p, why.text, err);
+	return proto_unreadable(s, frame_event(p), frame_object(p), why.text, err);
+}
+
+static int proto_piece(void *arg, enum proto_piece what, const struct proto_bytes *b,
 		       struct err *err)
 {
 	struct stream *s = arg;
-	struct err why;
 
-	if (data == NULL) {
-		(void)err_set(&why, -E2BIG, "%zu bytes, at most %u MiB", len,
-			      PROTO_PIECE_MAX >> 20);
-		return proto_unreadable(s, what == PROTO_PIECE_ITEM ? STREAM_ITEM : STREAM_UNKNOWN,
-					NULL, 0, why.text, err);
-	}
+	if (b->whole_len > b->len)
+		return proto_too_big(s, what, b, err);
 	switch (what) {
 	case PROTO_PIECE_NONE:
 		break;
 	case PROTO_PIECE_TYPE:
-		return proto_type(s, data, len, err);
+		return proto_type(s, b->data, b->len, err);
 	case PROTO_PIECE_META:
 		json_decref(s->list_meta);
 		s->list_meta = NULL;
-		return proto_list_meta(&s->list_meta, data, len, err);
+		return proto_list_meta(&s->list_meta, b->data, b->len, err);
 	case PROTO_PIECE_ITEM:
-		return proto_give(s, STREAM_ITEM, data, len, err);
+		return proto_give(s, STREAM_ITEM, b->data, b->len, err);
 	case PROTO_PIECE_FRAME:
-		return proto_frame(s, data, len, err);
+		return proto_frame(s, b->data, b->len, err);
 	}
 	return 0;
 }

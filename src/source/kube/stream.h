@@ -31,7 +31,7 @@ enum stream_encoding {
 };
 
 enum stream_event {
-	STREAM_UNKNOWN = 0, /* a type this version does not know, or one that cannot be read */
+	STREAM_UNKNOWN = 0, /* a type that is not known, or cannot be read */
 	STREAM_ITEM,        /* of a list */
 	STREAM_ADDED,
 	STREAM_MODIFIED,
