@@ -26,7 +26,8 @@ enum outcome {
 	OUTCOME_RESET,
 	OUTCOME_TIMEOUT,
 	OUTCOME_UNREACHABLE,
-	OUTCOME_WRONG, /* an answer that makes no sense */
+	OUTCOME_WRONG,     /* an answer that makes no sense */
+	OUTCOME_UNTOUCHED, /* answered by the address we asked for: nobody translated it */
 	OUTCOME_OTHER,
 	OUTCOME_N,
 };
@@ -35,7 +36,8 @@ static const char *const outcome_text[OUTCOME_N] = {
 	[OUTCOME_UNSET] = "unset",     [OUTCOME_OK] = "ok",
 	[OUTCOME_REFUSED] = "refused", [OUTCOME_RESET] = "reset",
 	[OUTCOME_TIMEOUT] = "timeout", [OUTCOME_UNREACHABLE] = "unreachable",
-	[OUTCOME_WRONG] = "wrong",     [OUTCOME_OTHER] = "other",
+	[OUTCOME_WRONG] = "wrong",     [OUTCOME_UNTOUCHED] = "untouched",
+	[OUTCOME_OTHER] = "other",
 };
 
 struct backend {
@@ -303,6 +305,10 @@ static void slot_ready(struct state *s, struct slot *c, uint32_t events)
 	buf[n] = '\0';
 	if (!flow_answer_parse(&a, buf)) {
 		slot_end(s, c, OUTCOME_WRONG, 0);
+		return;
+	}
+	if (ip_addr_is_equal(&a.backend, &c->target->addr)) {
+		slot_end(s, c, OUTCOME_UNTOUCHED, 0);
 		return;
 	}
 	backend_count(s, &a);
