@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tests/fake - a kernel's nf_tables in memory, behind struct nl_io.
+ *
+ *     fake_open -> fake_connect -> nl_batch_commit, nl_dump, nl_query ... -> fake_close
+ *
+ * It takes the same bytes and gives the same answers as Linux, as far as vipd
+ * goes: batches that apply whole or not at all, errors for every bad message
+ * and an ACK where one was asked for, extended ACKs that point at the attribute,
+ * dumps, keyed reads, one generation a commit. What set elements may and may not
+ * do is the table "element semantics" of doc/design/0003-nft-elements.md.
+ * tests/kernel runs the same cases against a real kernel.
+ *
+ * Not modelled: packets, timeouts, and what a rule's expressions mean.
+ */
+#pragma once
+
+#include "base/str.h"
+#include "nl/sock.h"
+#include "plane/nft/sets.h"
+
+struct fake;
+
+void fake_open(struct fake **ret);
+void fake_close(struct fake *f);
+DEFINE_AUTO(struct fake *, fake_close);
+
+/* A socket to it; closed by nl_sock_close() before the fake is. */
+struct nl_sock *fake_connect(struct fake *f);
+/* The same as the transport's seam; `io->close` frees it. */
+struct nl_io fake_io(struct fake *f);
+
+/* What was committed since the start or the last fake_count_reset(). */
+struct fake_count {
+	size_t n_batches;  /* that changed something */
+	size_t n_refused;  /* batches */
+	size_t n_messages; /* in committed batches */
+	size_t n_adds;     /* elements */
+	size_t n_dels;
+	size_t n_dumps;
+	size_t n_gets; /* keys looked up */
+};
+struct fake_count fake_count(const struct fake *f);
+void fake_count_reset(struct fake *f);
+uint32_t fake_genid(const struct fake *f);
+
+/* --- trouble --- */
+
+/* The k-th datagram from now on (from 1) is not accepted: send() gives -`error`. */
+void fake_fail_send(struct fake *f, size_t k, int error);
+/*
+ * The k-th element (or, if it is another message, the message itself) that
+ * batches bring from now on is refused with -`error`.
+ */
+void fake_refuse(struct fake *f, size_t k, int error);
+/*
+ * Whatever adds an element of `set` whose key begins with these bytes is refused,
+ * until fake_refuse_key(f, NFTSET_N, NULL, 0, 0).
+ */
+void fake_refuse_key(struct fake *f, enum nft_set_id set, const void *key, size_t len, int error);
+/* The k-th batch from now on is done, but its answers are lost. */
+void fake_lose_answer(struct fake *f, size_t k);
+/* The k-th dump from now on is marked as interrupted; all from then on if `forever`. */
+void fake_interrupt_dump(struct fake *f, size_t k, bool forever);
+/* Answer like a kernel that does not say where the problem is. */
+void fake_no_offsets(struct fake *f, bool on);
+/* No more than `n` answers fit the receive buffer; the rest is lost. 0 = no limit. */
+void fake_recv_limit(struct fake *f, size_t n);
+/* No trouble any more. */
+void fake_calm(struct fake *f);
+/* How many elements and other messages batches have brought; for choosing k. */
+size_t fake_operations(const struct fake *f);
+
+/* --- others on the same kernel --- */
+
+/* Somebody commits something elsewhere: only the generation changes. */
+void fake_foreign_commit(struct fake *f);
+/* Somebody deletes an element of ours (true: it was there), or adds one. */
+bool fake_foreign_del(struct fake *f, enum ipfam fam, enum nft_set_id set, const void *key);
+void fake_foreign_add(struct fake *f, enum ipfam fam, enum nft_set_id set, const void *key,
+		      const void *data);
+/* Somebody deletes all tables of a family. */
+void fake_foreign_flush(struct fake *f, enum ipfam fam);
+
+/* --- what it holds --- */
+
+/* Data of an element (not NULL for sets either), or NULL. */
+const uint8_t *fake_find(const struct fake *f, enum ipfam fam, enum nft_set_id set,
+			 const void *key);
+size_t fake_set_size(const struct fake *f, enum ipfam fam, enum nft_set_id set);
+size_t fake_chain_count(const struct fake *f, enum ipfam fam);
+
+/*
+ * Every element that depends on services, one a line, sorted:
+ *     ip frontends 10.96.0.10:53/UDP -> pool 7 p3
+ */
+void fake_print_elements(const struct fake *f, struct str *out);
+/*
+ * The same as people see it, without pool numbers and slots:
+ *     10.96.0.10:53/UDP cluster-ip -> 10.1.0.4:53 10.1.0.5:53
+ *     192.0.2.1:80/TCP masq=host guard=10.0.0.0-10.0.0.255 inside -> 10.1.0.4:80; outside -> drop
+ */
+void fake_print_services(const struct fake *f, struct str *out);

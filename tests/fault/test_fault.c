@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fault: whatever netlink does at call k, and wherever the process is killed, the
+ * kernel ends up right, and a restart after that writes nothing.
+ *
+ * A small cluster goes through two states over a kernel in memory (tests/fake).
+ * First without trouble, to learn what is right and how many calls there are;
+ * then once for every call and every kind of trouble.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "../unit/make.h"
+#include "base/log.h"
+#include "fake/fake.h"
+#include "plane/nft/plane_nft.h"
+#include "sync/sync.h"
+
+#define T0 (1000 * NSEC_PER_SEC)
+
+struct world {
+	struct fake *kernel;
+	struct model m;
+	struct plan p;
+	struct plane *plane;
+	struct sync *s;
+	uint64_t now;
+};
+
+/* --- lives --- */
+
+static void life_begin(struct world *w)
+{
+	static const struct sync_config config = { .check_period_ns = 100 * NSEC_PER_MSEC,
+						   .audit_period_ns = 300 * NSEC_PER_SEC,
+						   .batch_ops = 40 };
+
+	make_model(&w->m);
+	nft_plane_open(&w->plane, fake_connect(w->kernel), fake_connect(w->kernel));
+	plan_init(&w->p, &w->m, &w->plane->ops->traits);
+	sync_open(&w->s, &w->m, &w->p, w->plane, &config);
+}
+
+static void life_end(struct world *w)
+{
+	sync_close(w->s);
+	plan_fini(&w->p);
+	w->plane->ops->close(w->plane);
+	model_fini(&w->m);
+}
+
+static void world_begin(struct world *w)
+{
+	*w = (struct world){ .now = T0 };
+	fake_open(&w->kernel);
+	life_begin(w);
+}
+
+static void world_end(struct world *w)
+{
+	life_end(w);
+	fake_close(w->kernel);
+}
+
+/* --- states --- */
+
+static void put_local(struct model *m, const char *endpoints)
+{
+	struct service *s =
+		make_service_object("shop/lb", "10.96.1.1", "fd00:96::1", "http:TCP:80:30080");
+
+	s->type = SERVICE_TYPE_LOADBALANCER;
+	s->is_etp_local = true;
+	*vec_push(&s->ingress) = (struct service_ingress){ make_ip("203.0.113.10"), false };
+	model_put_service(m, s, 1);
+	make_slice(m, "shop/lb-4", "lb", "http:TCP:8080", endpoints);
+}
+
+static void put_sticky(struct model *m, uint32_t seconds, const char *range)
+{
+	struct service *s = make_service_object("shop/sticky", "10.96.1.2", NULL, "http:TCP:80");
+	struct ip_prefix p;
+
+	s->affinity_s = seconds;
+	*vec_push(&s->ingress) = (struct service_ingress){ make_ip("203.0.113.11"), false };
+	assert_int_equal(ip_prefix_parse(&p, range, NULL), 0);
+	*vec_push(&s->source_ranges) = p;
+	model_put_service(m, s, 1);
+}
+
+static void put_many(struct model *m, int n, int shift)
+{
+	for (int i = 0; i < n; i++) {
+		char key[32];
+		char text[64];
+		char ip[32];
+
+		(void)snprintf(key, sizeof(key), "many/s%d", i);
+		(void)snprintf(ip, sizeof(ip), "10.96.2.%d", i + 1);
+		make_service(m, key, ip, "http:TCP:80 dns:UDP:53");
+		(void)snprintf(text, sizeof(text), "10.1.%d.1 10.1.%d.%d@n1", i, i, 2 + shift);
+		make_slice(m, key, key + 5, "http:TCP:8080 dns:UDP:5353", text);
+	}
+}
+
+static void state_first(struct model *m)
+{
+	put_local(m, "10.1.0.1@n1 10.1.0.2@n2");
+	make_slice(m, "shop/lb-6", "lb", "http:TCP:8080", "fd01::1@n1");
+	put_sticky(m, 600, "198.51.100.0/24");
+	make_slice(m, "shop/sticky-a", "sticky", "http:TCP:8080", "10.1.0.4 10.1.0.5 10.1.0.6");
+	put_many(m, 12, 0);
+}
+
+static void state_second(struct model *m)
+{
+	put_local(m, "10.1.0.2@n2 10.1.0.3@n2");
+	drop_slice(m, "shop/lb-6");
+	put_sticky(m, 60, "198.51.0.0/16");
+	make_slice(m, "shop/sticky-a", "sticky", "http:TCP:8080", "10.1.0.5 10.1.0.7");
+	for (int i = 0; i < 12; i += 3) {
+		char key[32];
+
+		(void)snprintf(key, sizeof(key), "many/s%d", i);
+		drop_service(m, key);
+		drop_slice(m, key);
+	}
+	make_service(m, "shop/fresh", "10.96.3.1", "http:TCP:80");
+	make_slice(m, "shop/fresh-a", "fresh", "http:TCP:8080", "10.1.9.1");
+	for (int i = 1; i < 12; i += 3) {
+		char key[32];
+		char text[64];
+
+		(void)snprintf(key, sizeof(key), "many/s%d", i);
+		(void)snprintf(text, sizeof(text), "10.1.%d.2@n1 10.1.%d.9", i, i);
+		make_slice(m, key, key + 5, "http:TCP:8080 dns:UDP:5353", text);
+	}
+}
+
+/* Everything that is due within a minute and a half: retries end at 30 s. */
+static void settle_long(struct world *w)
+{
+	for (int i = 0; i < 90; i++) {
+		for (int k = 0; k < 4; k++)
+			sync_settle(w->s, w->now += 50 * NSEC_PER_MSEC);
+		w->now += 800 * NSEC_PER_MSEC;
+	}
+}
+
+static char *services(struct world *w)
+{
+	struct str s = { 0 };
+
+	fake_print_services(w->kernel, &s);
+	return s.text ? s.text : xstrdup("");
+}
+
+static void assert_services(struct world *w, const char *expected, const char *when, size_t k)
+{
+	char *got = services(w);
+
+	if (strcmp(got, expected) != 0) {
+		print_message("%s, call %zu: %s\n", when, k, sync_stats_get(w->s)->last_error);
+		assert_string_equal(got, expected);
+	}
+	free(got);
+	assert_int_equal(sync_failure_count(w->s), 0);
+}
+
+/* A new life over the same kernel has nothing to write. */
+static void assert_restart_is_quiet(struct world *w, void (*first)(struct model *m),
+				    void (*second)(struct model *m))
+{
+	life_end(w);
+	life_begin(w);
+	first(&w->m);
+	if (second != NULL)
+		second(&w->m);
+	fake_calm(w->kernel);
+	fake_count_reset(w->kernel);
+	sync_sources_ready(w->s);
+	settle_long(w);
+	assert_int_equal(fake_count(w->kernel).n_messages, 0);
+}
+
+/* What is right, and how many elements the second state takes. */
+struct reference {
+	char *first;
+	char *second;
+	size_t operations;
+};
+
+static void reference_learn(struct reference *ref)
+{
+	struct world w;
+	size_t before;
+
+	world_begin(&w);
+	state_first(&w.m);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, w.now);
+	ref->first = services(&w);
+	before = fake_operations(w.kernel);
+	fake_count_reset(w.kernel);
+	state_second(&w.m);
+	sync_settle(w.s, w.now += 1);
+	ref->second = services(&w);
+	ref->operations = fake_operations(w.kernel) - before;
+	assert_restart_is_quiet(&w, state_first, state_second);
+	world_end(&w);
+}
+
+static void reference_fini(struct reference *ref)
+{
+	free(ref->first);
+	free(ref->second);
+}
+
+typedef void (*trouble_fn)(struct fake *f, size_t k, int error);
+
+/* The second state under trouble at each k in turn. */
+static void for_each_call(const struct reference *ref, const char *what, trouble_fn trouble,
+			  int error, size_t max)
+{
+	size_t n_met = 0;
+
+	print_message("    %s\n", what);
+	for (size_t k = 1; k <= max; k++) {
+		struct world w;
+
+		world_begin(&w);
+		state_first(&w.m);
+		sync_sources_ready(w.s);
+		sync_settle(w.s, w.now);
+		trouble(w.kernel, k, error);
+		state_second(&w.m);
+		settle_long(&w);
+		n_met += sync_stats_get(w.s)->last_error[0] != '\0';
+		assert_services(&w, ref->second, what, k);
+		assert_restart_is_quiet(&w, state_first, state_second);
+		world_end(&w);
+	}
+	/* The trouble did happen; what verifying cures at once leaves no error behind. */
+	if (error != EEXIST && error != ENOENT && error != 0)
+		assert_int_equal(n_met, max);
+	print_message("      noticed by the sync in %zu of %zu runs\n", n_met, max);
+}
+
+static void lose(struct fake *f, size_t k, int error)
+{
+	(void)error;
+	fake_lose_answer(f, k);
+}
+
+static void interrupt(struct fake *f, size_t k, int error)
+{
+	(void)error;
+	fake_lose_answer(f, 1); /* makes vipd read everything again */
+	fake_interrupt_dump(f, k, false);
+}
+
+static void test_troubles(void **state)
+{
+	static const struct {
+		const char *name;
+		trouble_fn trouble;
+		int error;
+		size_t max; /* 0: as many as there are element operations */
+	} cases[] = {
+		{ "send: EPERM", fake_fail_send, EPERM, 12 },
+		{ "send: ENOBUFS", fake_fail_send, ENOBUFS, 12 },
+		{ "send: ENOMEM", fake_fail_send, ENOMEM, 12 },
+		{ "send: EINTR", fake_fail_send, EINTR, 12 },
+		{ "send: EAGAIN", fake_fail_send, EAGAIN, 12 },
+		{ "answer lost", lose, 0, 8 },
+		{ "dump interrupted", interrupt, 0, 30 },
+		{ "refused: ENOMEM", fake_refuse, ENOMEM, 0 },
+		{ "refused: EINVAL", fake_refuse, EINVAL, 0 },
+		{ "refused: EEXIST", fake_refuse, EEXIST, 0 },
+		{ "refused: ENOENT", fake_refuse, ENOENT, 0 },
+	};
+	struct reference ref;
+
+	(void)state;
+	log_level_set_all(LOG_LEVEL_ERR - 1);
+	reference_learn(&ref);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		for_each_call(&ref, cases[i].name, cases[i].trouble, cases[i].error,
+			      cases[i].max ? cases[i].max : ref.operations);
+	reference_fini(&ref);
+}
+
+/* The same with a kernel that does not say which element it refuses. */
+static void test_refusal_without_offset(void **state)
+{
+	struct reference ref;
+
+	(void)state;
+	log_level_set_all(LOG_LEVEL_ERR - 1);
+	reference_learn(&ref);
+	for (size_t k = 1; k <= ref.operations; k += 3) {
+		struct world w;
+
+		world_begin(&w);
+		fake_no_offsets(w.kernel, true);
+		state_first(&w.m);
+		sync_sources_ready(w.s);
+		sync_settle(w.s, w.now);
+		fake_refuse(w.kernel, k, ENOSPC);
+		state_second(&w.m);
+		settle_long(&w);
+		assert_services(&w, ref.second, "refused, nobody named", k);
+		world_end(&w);
+	}
+	reference_fini(&ref);
+}
+
+/*
+ * Killed at every datagram of the first and of the second state: the next life
+ * makes the state right. A send that fails for ever stands for the death: nothing
+ * reaches the kernel after it.
+ */
+static void test_killed(void **state)
+{
+	struct reference ref;
+
+	(void)state;
+	log_level_set_all(LOG_LEVEL_ERR - 1);
+	reference_learn(&ref);
+	for (size_t k = 1; k <= 60; k++) {
+		struct world w;
+
+		world_begin(&w);
+		state_first(&w.m);
+		sync_sources_ready(w.s);
+		for (size_t step = 0; step < k % 12; step++)
+			(void)sync_step(w.s, w.now);
+		if (k > 12) { /* the second state begins wherever the first has come */
+			state_second(&w.m);
+			for (size_t step = 0; step < k / 12; step++)
+				(void)sync_step(w.s, w.now);
+		}
+		life_end(&w);
+		life_begin(&w);
+		state_first(&w.m);
+		state_second(&w.m);
+		sync_sources_ready(w.s);
+		settle_long(&w);
+		assert_services(&w, ref.second, "killed", k);
+		assert_restart_is_quiet(&w, state_first, state_second);
+		world_end(&w);
+	}
+	reference_fini(&ref);
+}
+
+/* Others flush, delete and add what is ours: repaired, and the rest never touched. */
+static void test_meddling(void **state)
+{
+	struct reference ref;
+
+	(void)state;
+	log_level_set_all(LOG_LEVEL_ERR - 1);
+	reference_learn(&ref);
+	for (int how = 0; how < 4; how++) {
+		struct ip_addr vip = make_ip("10.96.1.2");
+		uint8_t key[16] = { 0 };
+		struct world w;
+
+		world_begin(&w);
+		state_first(&w.m);
+		sync_sources_ready(w.s);
+		sync_settle(w.s, w.now);
+		memcpy(key, vip.bytes, 4);
+		if (how == 0)
+			fake_foreign_flush(w.kernel, IPFAM_V4);
+		else if (how == 1)
+			assert_true(fake_foreign_del(w.kernel, IPFAM_V4, NFTSET_VIPS, key));
+		else if (how == 2)
+			fake_foreign_commit(w.kernel);
+		fake_count_reset(w.kernel);
+		settle_long(&w);
+		assert_services(&w, ref.first, "meddled", (size_t)how);
+		if (how >= 2)
+			assert_int_equal(fake_count(w.kernel).n_messages, 0);
+		assert_restart_is_quiet(&w, state_first, NULL);
+		world_end(&w);
+	}
+	reference_fini(&ref);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_troubles),
+		cmocka_unit_test(test_refusal_without_offset),
+		cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_meddling),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
