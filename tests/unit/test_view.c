@@ -398,8 +398,8 @@ static void test_pending_change(void **state)
 	serve_world_fini(&w);
 }
 
-/* An audit compares every service; nobody has to wait for anything meanwhile. */
-static void test_audit_is_not_pending(void **state)
+/* After trouble every service is compared; nobody has to wait for anything meanwhile. */
+static void test_reload_is_not_pending(void **state)
 {
 	struct serve_world w;
 	json_t *p;
@@ -409,7 +409,7 @@ static void test_audit_is_not_pending(void **state)
 	put_service(&w, "shop/cart", "ip=10.96.0.1 port=http:80");
 	put_slice(&w, "shop/cart-1", "cart", "|http:8080|1 rs");
 	sync_all(&w);
-	sync_audit(w.s);
+	sync_reload(w.s);
 	while (sync_state_get(w.s) != SYNC_ADOPTING)
 		sync_step(w.s, T0);
 	assert_true(list_is_linked(&model_find_text(&w.m, "shop", "cart")->dirty));
@@ -555,7 +555,7 @@ int main(void)
 		cmocka_unit_test(test_conflict),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_pending_change),
-		cmocka_unit_test(test_audit_is_not_pending),
+		cmocka_unit_test(test_reload_is_not_pending),
 		cmocka_unit_test(test_change_between_pieces),
 		cmocka_unit_test(test_status),
 		cmocka_unit_test(test_status_early),
