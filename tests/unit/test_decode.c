@@ -449,9 +449,9 @@ static void test_service_frame(void **state)
 		{ "no spec", "{metadata: {name: a}}", -EINVAL, "spec: missing", NULL },
 		{ "spec is text", "{metadata: {name: a}, spec: x}", -EINVAL,
 		  "spec: 'x' is not an object", NULL },
-		{ "text", "hello", -EINVAL, "the document is not an object", NULL },
-		{ "list", "[]", -EINVAL, "the document is not an object", NULL },
-		{ "null", "~", -EINVAL, "the document is not an object", NULL },
+		{ "text", "hello", -EINVAL, "not an object", NULL },
+		{ "list", "[]", -EINVAL, "not an object", NULL },
+		{ "null", "~", -EINVAL, "not an object", NULL },
 	};
 
 	(void)state;
@@ -652,7 +652,7 @@ static const struct {
 	{ "{apiVersion: v1}", -EINVAL, 0, 0, "kind: missing" },
 	{ "{kind: Service}", -EINVAL, 0, 0, "apiVersion: missing" },
 	{ "{kind: 1, apiVersion: v1}", -EINVAL, 0, 0, "kind: 1 is not text (write it in quotes)" },
-	{ "[]", -EINVAL, 0, 0, "the document is not an object" },
+	{ "[]", -EINVAL, 0, 0, "not an object" },
 };
 
 static void test_kind(void **state)

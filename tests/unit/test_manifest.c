@@ -78,7 +78,7 @@ static void manifest_text(struct str *ret, const struct manifest *m)
 			const struct piece *p = &m->pieces.v[at++];
 
 			assert_int_equal(p->unit, i);
-			str_printf(ret, "%u: ", u->line + p->line);
+			str_printf(ret, "%u: ", u->line + (p->why ? p->why_line : p->line));
 			object_title(ret, p->kind, p->ns, p->name);
 			str_printf(ret, " %s%s%s\n", states[p->state], p->why ? ": " : "",
 				   p->why ? p->why : "");
@@ -131,6 +131,10 @@ static const struct {
 	  "1: Service default/a good\n"
 	  "7: document unreadable: while parsing a flow node: did not find expected node content\n"
 	  "8: Service default/b good\n" },
+	{ "bad syntax after the name", false,
+	  "kind: Node\nmetadata: {name: n1}\nspec: [\n---\n" FLOW("b"),
+	  "4: Node n1 unreadable: while parsing a flow node: did not find expected node content\n"
+	  "5: Service default/b good\n" },
 	{ "tabs", false, "kind: Service\nmetadata:\n\tname: a\n",
 	  "3: document unreadable: while scanning for the next token: "
 	  "found character that cannot start any token\n" },
@@ -158,9 +162,8 @@ static const struct {
 	{ "no version", false, "kind: Service\nmetadata: {name: a}\n",
 	  "1: Service default/a bad: apiVersion: missing\n" },
 	{ "no kind", false, "apiVersion: v1\n", "1: document unreadable: kind: missing\n" },
-	{ "text", false, "hello\n", "1: document unreadable: the document is not an object\n" },
-	{ "list of documents", false, "- a\n- b\n",
-	  "1: document unreadable: the document is not an object\n" },
+	{ "text", false, "hello\n", "1: document unreadable: not an object\n" },
+	{ "list of documents", false, "- a\n- b\n", "1: document unreadable: not an object\n" },
 	{ "other kinds", false,
 	  "{apiVersion: apps/v1, kind: Deployment}\n---\n" FLOW(
 		  "a") "\n---\n"
@@ -185,7 +188,7 @@ static const struct {
 	{ "a bad entry, and an other", false,
 	  "kind: List\napiVersion: v1\nitems:\n- " FLOW("a") "\n- x\n-\n  kind: Pod\n"
 							     "  apiVersion: v1\n- " FLOW("b") "\n",
-	  "4: Service default/a good\n5: document unreadable: the document is not an object\n"
+	  "4: Service default/a good\n5: document unreadable: not an object\n"
 	  "9: Service default/b good\n1: 1 other\n" },
 	{ "typed list, kind first", false,
 	  "kind: ServiceList\napiVersion: v1\nitems:\n- " BARE("a") "\n- " BARE("b") "\n",

@@ -105,7 +105,7 @@ int decode_kind(enum object_kind *ret, enum object_kind *items, const json_t *ob
 
 	trail_start(d);
 	if (!json_is_object(obj))
-		return trail_refuse(d, err, "the document is not an object");
+		return trail_refuse(d, err, "not an object");
 	r = trail_text(&name, d, obj, "kind", err);
 	if (r < 0)
 		return r;
@@ -192,7 +192,7 @@ int meta_read(struct meta *ret, enum object_kind kind, const json_t *obj, struct
 
 	trail_start(d);
 	if (!json_is_object(obj))
-		return trail_refuse(d, err, "the document is not an object");
+		return trail_refuse(d, err, "not an object");
 	r = trail_object(&m.obj, d, obj, "metadata", err);
 	if (r < 0)
 		return r;

@@ -740,7 +740,7 @@ int yaml_next(struct yaml *y, json_t **ret, struct err *err)
 	return YAML_DOCUMENT;
 }
 
-const json_t *yaml_root(const struct yaml *y)
+json_t *yaml_root(const struct yaml *y)
 {
 	return y->depth > 0 ? y->stack[0].value : NULL;
 }

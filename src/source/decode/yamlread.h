@@ -56,8 +56,8 @@ DEFINE_AUTO(struct yaml *, yaml_close);
  * is in yaml_line().
  */
 MUST_USE int yaml_next(struct yaml *y, json_t **ret, struct err *err);
-/* Before its document is handed out: what is known of the root of the current item. Borrowed. */
-const json_t *yaml_root(const struct yaml *y);
+/* The root of the document that is not complete, as far as it is known; borrowed, or NULL. */
+json_t *yaml_root(const struct yaml *y);
 /* First line of what was handed out last, or the line of the error. */
 uint32_t yaml_line(const struct yaml *y);
 /* What the value handed out last counts for YAML_COST_MAX. */

@@ -29,9 +29,9 @@
 
 #define TURN_NS (5 * NSEC_PER_MSEC) /* of reading in one turn of the loop */
 #define SCAN_MS 30000               /* the whole folder is looked at this often */
-#define SOON_MS 1000                /* ... or so soon, when something was not settled */
-#define SETTLE_MS 50                /* before ready(): wait for a file that is being written ... */
-#define SETTLE_TRIES 20             /* ... so many times */
+#define SOON_MS 100     /* ... or so soon, and then ever later, while something is not settled */
+#define SETTLE_MS 50    /* before ready(): wait for a file that is being written ... */
+#define SETTLE_TRIES 20 /* ... so many times */
 #define YOUNG_NS (100 * NSEC_PER_MSEC) /* its writer may not be done */
 #define RACY_NS (20 * NSEC_PER_MSEC)   /* two writes may have the same time */
 
@@ -60,7 +60,8 @@ struct files {
 	bool is_ready;
 	bool is_unsettled; /* something was half written */
 	bool wants_soon;   /* something else may come right by itself */
-	bool is_soon;      /* the timer runs for SOON_MS */
+	bool is_soon;      /* the timer runs for less than SCAN_MS */
+	unsigned int soon_ms;
 	unsigned int tries;
 	char *failure; /* of the folder, or NULL */
 	uint64_t n_reads;
@@ -354,7 +355,8 @@ static void timer_arm(struct files *fs)
 	if (wants_soon ? fs->is_soon : event_pending(fs->timer, EV_TIMEOUT, NULL) != 0)
 		return;
 	fs->is_soon = wants_soon;
-	timer_set(fs, wants_soon ? SOON_MS : SCAN_MS);
+	timer_set(fs, wants_soon ? fs->soon_ms : SCAN_MS);
+	fs->soon_ms = wants_soon ? MIN(2 * fs->soon_ms, (unsigned int)SCAN_MS) : SOON_MS;
 }
 
 /* The queue is empty and applied. */
@@ -560,7 +562,10 @@ static void on_all(void *arg, bool is_lost)
 
 	event_note(fs);
 	scan(fs, is_lost ? SCAN_TIMER : SCAN_CHANGED);
-	fs->is_unsettled = fs->is_unsettled || is_lost;
+	if (is_lost) {
+		fs->is_unsettled = true;
+		fs->soon_ms = SOON_MS;
+	}
 }
 
 static void on_done(void *arg)
@@ -594,6 +599,7 @@ int files_open(struct files **ret, struct event_base *base, struct model *m, con
 
 	fs->ops = *ops;
 	fs->fd = -1;
+	fs->soon_ms = SOON_MS;
 	fs->path = xstrdup(dir);
 	list_init(&fs->dirty);
 	state_open(&fs->state, m);

@@ -152,9 +152,13 @@ static struct piece *piece_add(struct manifest *m, enum piece_state state, uint3
 	return p;
 }
 
-static void unreadable_add(struct manifest *m, uint32_t line, const char *why)
+static struct piece *unreadable_add(struct manifest *m, uint32_t line, const char *why)
 {
-	piece_add(m, PIECE_UNREADABLE, line)->why = xstrdup(why);
+	struct piece *p = piece_add(m, PIECE_UNREADABLE, line);
+
+	p->why_line = p->line;
+	p->why = xstrdup(why);
+	return p;
 }
 
 /* The line of the value a decoder stands at. */
@@ -223,7 +227,7 @@ static void piece_refuse(struct taking *t, struct piece *p, const struct decode 
 	uint32_t line = value_line(t->m->work, d, t->line);
 
 	p->state = state;
-	p->line = line - MIN(line, unit_last(t->m)->line);
+	p->why_line = line - MIN(line, unit_last(t->m)->line);
 	p->why = xstrdup(why);
 }
 
@@ -588,17 +592,30 @@ static bool json_instead(struct manifest *m)
 	return is_json;
 }
 
+/* Whose text it is, if it was broken only after that was said. For people. */
+static void name_guess(struct piece *p, const json_t *root)
+{
+	struct decode d = { .default_ns = "default" };
+
+	p->kind = kind_guess(root);
+	if (p->kind != OBJECT_KIND_OTHER &&
+	    decode_key(&p->ns, &p->name, p->kind, root, &d, NULL) < 0)
+		p->kind = OBJECT_KIND_OTHER;
+}
+
 /* The text is broken here; a stream is read to its end, so that the next document is found. */
 static int yaml_fail(struct manifest *m, const char *why, struct err *err)
 {
 	struct manifest_work *w = m->work;
 	uint32_t line = yaml_line(w->yaml);
+	json_t *root = json_incref(yaml_root(w->yaml));
 	char skipped[4096];
 	ssize_t n = 1;
 
 	yaml_close(TAKE(w->yaml));
 	if (!json_instead(m))
-		unreadable_add(m, line, why);
+		name_guess(unreadable_add(m, line, why), root);
+	json_decref(root);
 	list_forget(w);
 	while (w->is_stream && n > 0)
 		n = cut_read(&w->cut, skipped, sizeof(skipped));

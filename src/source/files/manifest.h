@@ -26,17 +26,18 @@ enum piece_state {
 	PIECE_GOOD,
 	PIECE_IGNORED,    /* valid, not for vipd; what an earlier version said is void */
 	PIECE_BAD,        /* `why` tells; its name is known */
-	PIECE_UNREADABLE, /* `why` tells; nobody knows which objects it holds */
+	PIECE_UNREADABLE, /* `why` tells; nobody knows which objects it holds; a name is a guess */
 };
 
 struct piece {
 	enum piece_state state;
 	enum object_kind kind; /* OTHER when not even that is known */
 	uint32_t unit;
-	uint32_t line;           /* counted from the unit's first line */
-	const struct name *ns;   /* references; NULL when there is none */
-	const struct name *name; /* NULL when unreadable */
-	struct object obj;       /* of good pieces */
+	uint32_t line;         /* of the object, counted from the unit's first line */
+	uint32_t why_line;     /* of what is wrong; the same count */
+	const struct name *ns; /* references; NULL when there is none */
+	const struct name *name;
+	struct object obj; /* of good pieces */
 	char *why;
 };
 

@@ -288,9 +288,9 @@ static void unreadable_add(struct file *f, uint32_t unit, const struct piece *p)
 {
 	struct str text = { 0 };
 
-	object_title(&text, p->kind, NULL, NULL);
+	object_title(&text, p->kind, p->ns, p->name);
 	str_printf(&text, ": %s; until it can be read no object leaves this file", p->why);
-	problem_add(f, unit, p->line, true, text.text);
+	problem_add(f, unit, p->why_line, true, text.text);
 }
 
 static void bad_add(struct file *f, uint32_t unit, const struct piece *p, const struct entry *e)
@@ -300,7 +300,7 @@ static void bad_add(struct file *f, uint32_t unit, const struct piece *p, const 
 	entry_title(&text, e);
 	str_printf(&text, ": %s; %s", p->why,
 		   e->flags & ENTRY_HAS_GOOD ? "its last good version stays" : "it is not served");
-	problem_add(f, unit, p->line, true, text.text);
+	problem_add(f, unit, p->why_line, true, text.text);
 }
 
 /* --- a new version of a file -------------------------------------------------- */
@@ -441,8 +441,11 @@ static void unit_carry(struct merge *g, const struct unit *from)
 	g->has_unreadable |= was->is_unreadable;
 	for (uint32_t i = 0; i < was->n_entries; i++) {
 		struct entry *e = g->old.entries.v[was->first_entry + i];
+		uint32_t was_pos = e->pos;
 
 		entry_add(g, e, e->line);
+		if (g->s->n_shadowed > 0 && e->pos != was_pos)
+			entry_changed(g->s, e); /* another one of its name may be the first now */
 	}
 	for (size_t i = problems_find(&g->old, (uint32_t)from->known - 1);
 	     i < g->old.problems.n && g->old.problems.v[i].unit == from->known - 1; i++) {
@@ -859,8 +862,10 @@ static void file_list(const struct state *s, const struct file *f, struct listin
 		text = (struct str){ 0 };
 	}
 	if (n_others > 0) {
-		str_printf(&text, "%zu objects of kinds that are not read, such as %s", n_others,
-			   f->other);
+		str_printf(&text,
+			   n_others == 1 ? "%zu object of a kind that is not read: %s"
+					 : "%zu objects of kinds that are not read, such as %s",
+			   n_others, f->other);
 		list_add(l, 0, false, text_clean(text.text));
 	}
 }

@@ -1,0 +1,1068 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A watched folder against the model: every way a folder can change, and bad input.
+ *
+ * Each test has a folder of its own and runs the loop until the model says what is
+ * expected, at most two seconds. That something does not happen is shown by doing
+ * something else after it that does.
+ */
+#include "source/files/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "test.h"
+
+#define WAIT_NS (2 * NSEC_PER_SEC)
+
+struct world {
+	char dir[64]; /* of everything the test makes */
+	char folder[80];
+	struct event_base *base;
+	struct model model;
+	struct files *files;
+	unsigned int n_ready;
+	unsigned int n_changed;
+};
+
+/* --- the folder --------------------------------------------------------------- */
+
+static void path_of(const struct world *w, const char *name, char *buf, size_t size)
+{
+	(void)snprintf(buf, size, "%s/%s", w->dir, name);
+}
+
+/* Open, write, close, as `cat > file` does. Names are relative to the test's directory. */
+static void put(const struct world *w, const char *name, const char *text)
+{
+	char path[256];
+	int fd;
+
+	path_of(w, name, path, sizeof(path));
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	assert_int_equal(close(fd), 0);
+}
+
+/* Write beside and rename, as editors do. */
+static void put_atomic(const struct world *w, const char *name, const char *text)
+{
+	char to[256];
+	char from[256];
+
+	put(w, "f/.tmp", text);
+	path_of(w, "f/.tmp", from, sizeof(from));
+	path_of(w, name, to, sizeof(to));
+	assert_int_equal(rename(from, to), 0);
+}
+
+static void del(const struct world *w, const char *name)
+{
+	char path[256];
+
+	path_of(w, name, path, sizeof(path));
+	assert_int_equal(remove(path), 0);
+}
+
+static void make_dir(const struct world *w, const char *name)
+{
+	char path[256];
+
+	path_of(w, name, path, sizeof(path));
+	assert_int_equal(mkdir(path, 0755), 0);
+}
+
+static void move(const struct world *w, const char *from_name, const char *to_name)
+{
+	char from[256];
+	char to[256];
+
+	path_of(w, from_name, from, sizeof(from));
+	path_of(w, to_name, to, sizeof(to));
+	assert_int_equal(rename(from, to), 0);
+}
+
+static void make_link(const struct world *w, const char *target, const char *name)
+{
+	char path[256];
+
+	path_of(w, name, path, sizeof(path));
+	assert_int_equal(symlink(target, path), 0);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	(void)at;
+	return remove(path);
+}
+
+static void remove_tree(const char *path)
+{
+	assert_int_equal(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+/* --- the model as text ----------------------------------------------------------- */
+
+/* "shop/a 10.96.0.1 80 (s1:2 s2:1); ..." */
+static void model_text(struct str *ret, const struct model *m)
+{
+	char buf[IP_TEXT_MAX];
+	struct svc **v;
+	size_t n;
+
+	str_clear(ret);
+	v = model_sorted(m, &n);
+	for (size_t i = 0; i < n; i++) {
+		const struct service *s = v[i]->service;
+
+		if (s == NULL && v[i]->n_slices == 0)
+			continue; /* a sync is owed, nothing else is left */
+		str_printf(ret, "%s%s/%s", ret->len > 0 ? "; " : "", v[i]->ns->text,
+			   v[i]->name->text);
+		if (s != NULL)
+			str_printf(ret, " %s", ip_addr_text(&s->cluster_ip[IPFAM_V4], buf));
+		for (size_t k = 0; s != NULL && k < s->ports.n; k++)
+			str_printf(ret, " %u", s->ports.v[k].port);
+		list_for_each (l, &v[i]->slices) {
+			const struct slice *sl = list_entry(l, struct slice_entry, link)->slice;
+
+			str_printf(ret, " (%s:%zu)", sl->name->text, sl->endpoints.n);
+		}
+	}
+	free(v);
+	/* Nobody syncs here: entries that are gone must not pile up. */
+}
+
+static void expect_model(struct world *w, const char *want)
+{
+	uint64_t end = now_ns() + WAIT_NS;
+	struct str got = { 0 };
+
+	for (;;) {
+		model_text(&got, &w->model);
+		if (w->n_ready > 0 && strcmp(str_text(&got), want) == 0)
+			break;
+		if (now_ns() >= end) {
+			assert_string_equal(str_text(&got), want);
+			assert_int_equal(w->n_ready, 1);
+			break;
+		}
+		(void)event_base_loop(w->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	}
+	str_fini(&got);
+}
+
+static void on_problem(void *arg, const struct files_problem *p)
+{
+	str_printf(arg, "%s:%" PRIu32 ": %s%s\n", p->file, p->line,
+		   p->is_error ? "" : "note: ", p->text);
+}
+
+static void expect_problems(struct world *w, const char *want)
+{
+	uint64_t end = now_ns() + WAIT_NS;
+	struct str got = { 0 };
+
+	for (;;) {
+		str_clear(&got);
+		(void)files_problems(w->files, on_problem, &got);
+		if (w->n_ready > 0 && strcmp(str_text(&got), want) == 0)
+			break;
+		if (now_ns() >= end) {
+			assert_string_equal(str_text(&got), want);
+			break;
+		}
+		(void)event_base_loop(w->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	}
+	str_fini(&got);
+}
+
+/* --- worlds ------------------------------------------------------------------------ */
+
+static void on_ready(void *arg)
+{
+	((struct world *)arg)->n_ready++;
+}
+
+static void on_changed(void *arg)
+{
+	((struct world *)arg)->n_changed++;
+}
+
+static const struct files_ops world_ops = { .ready = on_ready, .changed = on_changed };
+
+static void world_open(struct world *w, const char *folder)
+{
+	struct files_ops ops = world_ops;
+	struct err err;
+
+	ops.arg = w;
+	path_of(w, folder, w->folder, sizeof(w->folder));
+	if (files_open(&w->files, w->base, &w->model, w->folder, &ops, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+/* The folder is "f" in a directory of the test's own; it is not watched yet. */
+static int world_setup(void **state)
+{
+	struct world *w = xcalloc(1, sizeof(*w));
+
+	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/vipd-test-files.XXXXXX");
+	assert_non_null(mkdtemp(w->dir));
+	make_dir(w, "f");
+	w->base = event_base_new();
+	model_init(&w->model);
+	model_configured(&w->model);
+	log_level_set_all(LOG_LEVEL_ERR);
+	*state = w;
+	return 0;
+}
+
+static void model_forget(struct model *m)
+{
+	struct svc **v;
+	size_t n;
+
+	v = model_sorted(m, &n);
+	for (size_t i = 0; i < n; i++)
+		model_clean(m, v[i]);
+	free(v);
+}
+
+static int world_teardown(void **state)
+{
+	struct world *w = *state;
+
+	files_close(w->files);
+	event_base_free(w->base);
+	model_forget(&w->model);
+	model_fini(&w->model);
+	remove_tree(w->dir);
+	free(w);
+	assert_int_equal(name_count(), 0);
+	return 0;
+}
+
+#define SERVICE(name, port)                                                              \
+	"---\napiVersion: v1\nkind: Service\nmetadata: {name: " name ", namespace: x}\n" \
+	"spec:\n  clusterIP: 10.96.0.1\n  ports: [{port: " port "}]\n"
+#define SLICE(name, service)                                                                     \
+	"---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n"         \
+	"metadata: {name: " name ", namespace: x, labels: {kubernetes.io/service-name: " service \
+	"}}\nendpoints: [{addresses: [10.1.0.1]}]\n"
+
+/* --- tests -------------------------------------------------------------------------- */
+
+static void test_empty(void **state)
+{
+	struct world *w = *state;
+
+	world_open(w, "f");
+	assert_false(files_are_ready(w->files));
+	expect_model(w, "");
+	assert_true(files_are_ready(w->files));
+	put(w, "f/a.yaml", SERVICE("a", "80"));
+	expect_model(w, "x/a 10.96.0.1 80");
+	assert_int_equal(w->n_ready, 1);
+	assert_int_equal(w->n_changed, 1);
+}
+
+static void test_missing(void **state)
+{
+	struct world *w = *state;
+	char path[256];
+	struct err err;
+
+	path_of(w, "none", path, sizeof(path));
+	assert_int_equal(files_open(&w->files, w->base, &w->model, path, &world_ops, &err),
+			 -ENOENT);
+	assert_non_null(strstr(err.text, "/none': No such file or directory"));
+	put(w, "file", "");
+	path_of(w, "file", path, sizeof(path));
+	assert_int_equal(files_open(&w->files, w->base, &w->model, path, &world_ops, &err),
+			 -ENOTDIR);
+}
+
+/* First reading: good, bad and foreign files; ready is told once, and no change beside it. */
+static void test_first(void **state)
+{
+	struct world *w = *state;
+	struct files_stats stats;
+
+	put(w, "f/a.yaml", SERVICE("a", "80") SLICE("a-1", "a"));
+	put(w, "f/b.yml", SERVICE("b", "70000"));
+	put(w, "f/c.json",
+	    "{\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":"
+	    "{\"name\":\"c\"},\"spec\":{\"clusterIP\":\"10.96.0.3\"}}");
+	put(w, "f/d.txt", SERVICE("d", "80"));
+	put(w, "f/.e.yaml", SERVICE("e", "80"));
+	put(w, "f/g.yaml~", SERVICE("g", "80"));
+	put(w, "f/#h.yaml#", SERVICE("h", "80"));
+	put(w, "f/.i.yaml.swp", SERVICE("i", "80"));
+	make_dir(w, "f/sub.yaml");
+	put(w, "f/sub.yaml/j.yaml", SERVICE("j", "80"));
+	world_open(w, "f");
+	expect_model(w, "default/c 10.96.0.3; x/a 10.96.0.1 80 (a-1:1)");
+	expect_problems(w, "b.yml:7: Service x/b: spec.ports[0].port: 70000 is not in 1..65535; "
+			   "it is not served\n");
+	assert_int_equal(w->n_ready, 1);
+	assert_int_equal(w->n_changed, 0);
+	files_stats(w->files, &stats);
+	assert_int_equal(stats.files, 3);
+	assert_int_equal(stats.objects, 3);
+	assert_int_equal(stats.errors, 1);
+	assert_int_equal(stats.reads, 3);
+}
+
+/* Writing in place, renaming into place, deleting, renaming away and back. */
+static void test_changes(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "f/a.yaml", SERVICE("a", "80"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 80");
+	put(w, "f/a.yaml", SERVICE("a", "81"));
+	expect_model(w, "x/a 10.96.0.1 81");
+	put_atomic(w, "f/a.yaml", SERVICE("a", "82"));
+	expect_model(w, "x/a 10.96.0.1 82");
+	put_atomic(w, "f/a.yaml", SERVICE("a", "82") SERVICE("b", "1"));
+	expect_model(w, "x/a 10.96.0.1 82; x/b 10.96.0.1 1");
+	put(w, "f/c.yaml", SERVICE("c", "1"));
+	expect_model(w, "x/a 10.96.0.1 82; x/b 10.96.0.1 1; x/c 10.96.0.1 1");
+	put(w, "f/a.yaml", SERVICE("b", "1"));
+	expect_model(w, "x/b 10.96.0.1 1; x/c 10.96.0.1 1");
+	move(w, "f/a.yaml", "f/a.off");
+	expect_model(w, "x/c 10.96.0.1 1");
+	move(w, "f/a.off", "f/z.yaml");
+	expect_model(w, "x/b 10.96.0.1 1; x/c 10.96.0.1 1");
+	move(w, "f/z.yaml", "f/c.yaml");
+	expect_model(w, "x/b 10.96.0.1 1");
+	del(w, "f/c.yaml");
+	expect_model(w, "");
+	expect_problems(w, "");
+}
+
+/* A file that says the same again, in other words, changes nothing and parses nothing. */
+static void test_unchanged(void **state)
+{
+	struct world *w = *state;
+	struct files_stats before;
+	struct files_stats after;
+
+	put(w, "f/a.yaml", SERVICE("a", "80") SERVICE("b", "80") SERVICE("c", "80"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 80; x/c 10.96.0.1 80");
+	files_stats(w->files, &before);
+	put(w, "f/a.yaml",
+	    "# a comment\n" SERVICE("c", "80") SERVICE("a", "80") SERVICE("b", "80"));
+	put(w, "f/z.yaml", SERVICE("z", "1"));
+	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 80; x/c 10.96.0.1 80; x/z 10.96.0.1 1");
+	files_stats(w->files, &after);
+	/* The comment, and the new file. */
+	assert_int_equal(after.parsed - before.parsed, 2);
+	assert_int_equal(w->n_changed, 1);
+}
+
+/* What moves from one file to another in one go was never gone. */
+static void test_move_between_files(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "f/a.yaml", SERVICE("a", "80"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 80");
+	put(w, "f/a.yaml", "");
+	put(w, "f/b.yaml", SERVICE("a", "80"));
+	put(w, "f/c.yaml", SERVICE("c", "80"));
+	expect_model(w, "x/a 10.96.0.1 80; x/c 10.96.0.1 80");
+	assert_int_equal(w->n_changed, 1);
+	expect_problems(w, "");
+}
+
+/* --- last good versions ---------------------------------------------------------------- */
+
+static void test_bad_keeps_last_good(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "f/a.yaml", SERVICE("a", "80") SERVICE("b", "80"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 80");
+	/* One document is bad, the other one is changed. */
+	put(w, "f/a.yaml", SERVICE("a", "0") SERVICE("b", "81"));
+	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 81");
+	expect_problems(w, "a.yaml:7: Service x/a: spec.ports[0].port: 0 is not in 1..65535; "
+			   "its last good version stays\n");
+	/* Lines follow the text although the bad document is not read again. */
+	put(w, "f/a.yaml", SERVICE("c", "1") SERVICE("a", "0") SERVICE("b", "81"));
+	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 81; x/c 10.96.0.1 1");
+	expect_problems(w, "a.yaml:14: Service x/a: spec.ports[0].port: 0 is not in 1..65535; "
+			   "its last good version stays\n");
+	/* Gone while bad: then it is gone. */
+	put(w, "f/a.yaml", SERVICE("b", "81"));
+	expect_model(w, "x/b 10.96.0.1 81");
+	expect_problems(w, "");
+	/* And good again. */
+	put(w, "f/a.yaml", SERVICE("b", "x"));
+	expect_problems(w, "a.yaml:7: Service x/b: spec.ports[0].port: 'x' is not a number; "
+			   "its last good version stays\n");
+	put(w, "f/a.yaml", SERVICE("b", "82"));
+	expect_model(w, "x/b 10.96.0.1 82");
+	expect_problems(w, "");
+}
+
+#define UNREADABLE                                                                        \
+	"document: while parsing a flow node: did not find expected node content; until " \
+	"it can be read no object leaves this file\n"
+
+/* A document that nobody can read may be any object: nothing leaves the file. */
+static void test_unreadable_keeps_all(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "f/a.yaml", SERVICE("a", "80") SERVICE("b", "80") SERVICE("c", "80"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 80; x/c 10.96.0.1 80");
+	put(w, "f/a.yaml", SERVICE("a", "81") "---\nkind: [\n" SERVICE("c", "82"));
+	expect_model(w, "x/a 10.96.0.1 81; x/b 10.96.0.1 80; x/c 10.96.0.1 82");
+	expect_problems(w, "a.yaml:10: " UNREADABLE);
+	/* It stays bad, another one goes: it stays too, until all can be read. */
+	put(w, "f/a.yaml", SERVICE("a", "82") "---\nkind: [\n");
+	expect_model(w, "x/a 10.96.0.1 82; x/b 10.96.0.1 80; x/c 10.96.0.1 82");
+	/* One comes back in other words while the bad one is still there. */
+	put(w, "f/a.yaml", SERVICE("a", "82") "---\nkind: [\n" SERVICE("b", "90"));
+	expect_model(w, "x/a 10.96.0.1 82; x/b 10.96.0.1 90; x/c 10.96.0.1 82");
+	put(w, "f/a.yaml", SERVICE("a", "82") SERVICE("b", "90"));
+	expect_model(w, "x/a 10.96.0.1 82; x/b 10.96.0.1 90");
+	expect_problems(w, "");
+	/* A deleted file is deleted, whatever was in it. */
+	put(w, "f/a.yaml", "---\nkind: [\n");
+	expect_problems(w, "a.yaml:3: " UNREADABLE);
+	expect_model(w, "x/a 10.96.0.1 82; x/b 10.96.0.1 90");
+	del(w, "f/a.yaml");
+	expect_model(w, "");
+}
+
+static void test_ignored(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "f/a.yaml", SERVICE("a", "80") SLICE("s", "a"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 80 (s:1)");
+	/* EPS-01: it is a valid object that says nothing, so what it said is void. */
+	put(w, "f/a.yaml",
+	    SERVICE("a", "80") "---\napiVersion: discovery.k8s.io/v1\n"
+			       "kind: EndpointSlice\naddressType: FQDN\nmetadata: "
+			       "{name: s, namespace: x, labels: "
+			       "{kubernetes.io/service-name: a}}\n");
+	expect_model(w, "x/a 10.96.0.1 80");
+	expect_problems(w, "a.yaml:11: note: EndpointSlice x/s: addressType: FQDN cannot be "
+			   "balanced to, the slice is ignored\n");
+	put(w, "f/a.yaml", SERVICE("a", "80") SLICE("s", "a"));
+	expect_model(w, "x/a 10.96.0.1 80 (s:1)");
+	expect_problems(w, "");
+	/* T-046: the label moves the slice. */
+	put(w, "f/a.yaml", SERVICE("a", "80") SLICE("s", "b"));
+	expect_model(w, "x/a 10.96.0.1 80; x/b (s:1)");
+}
+
+/* --- one object in several places ---------------------------------------------------------- */
+
+static void test_shadow(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "f/b.yaml", SERVICE("a", "2"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 2");
+	/* The first file by name wins, though it came later. */
+	put(w, "f/a.yaml", SERVICE("a", "1"));
+	expect_model(w, "x/a 10.96.0.1 1");
+	expect_problems(w, "b.yaml:2: Service x/a: is also in a.yaml:2, which comes first and "
+			   "counts\n");
+	put(w, "f/c.yaml", SERVICE("a", "3"));
+	expect_problems(w, "b.yaml:2: Service x/a: is also in a.yaml:2, which comes first and "
+			   "counts\n"
+			   "c.yaml:2: Service x/a: is also in a.yaml:2, which comes first and "
+			   "counts\n");
+	/* A shadowed version changes: nothing happens; then the winner goes, then the next. */
+	put(w, "f/c.yaml", SERVICE("a", "4"));
+	del(w, "f/a.yaml");
+	expect_model(w, "x/a 10.96.0.1 2");
+	del(w, "f/b.yaml");
+	expect_model(w, "x/a 10.96.0.1 4");
+	expect_problems(w, "");
+	del(w, "f/c.yaml");
+	expect_model(w, "");
+}
+
+/* A version that was replaced in the model is read again when it is needed. */
+static void test_shadow_lost_version(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "f/b.yaml", SERVICE("a", "2") SERVICE("b", "2"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 2; x/b 10.96.0.1 2");
+	put(w, "f/a.yaml", SERVICE("a", "1"));
+	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 2");
+	del(w, "f/a.yaml");
+	expect_model(w, "x/a 10.96.0.1 2; x/b 10.96.0.1 2");
+	/* The same, but its file has become bad in the meantime: there is no version left. */
+	put(w, "f/a.yaml", SERVICE("a", "1"));
+	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 2");
+	put(w, "f/b.yaml", SERVICE("a", "0") SERVICE("b", "2"));
+	expect_problems(w, "b.yaml:2: Service x/a: is also in a.yaml:2, which comes first and "
+			   "counts\n"
+			   "b.yaml:7: Service x/a: spec.ports[0].port: 0 is not in 1..65535; its "
+			   "last good version stays\n");
+	del(w, "f/a.yaml");
+	expect_model(w, "x/b 10.96.0.1 2");
+}
+
+/* A bad winner without any good version leaves the place to the next. */
+static void test_shadow_bad_winner(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "f/a.yaml", SERVICE("a", "0"));
+	put(w, "f/b.yaml", SERVICE("a", "2"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 2");
+	put(w, "f/a.yaml", SERVICE("a", "1"));
+	expect_model(w, "x/a 10.96.0.1 1");
+	put(w, "f/a.yaml", SERVICE("a", "0"));
+	put(w, "f/c.yaml", SERVICE("c", "1"));
+	expect_model(w, "x/a 10.96.0.1 1; x/c 10.96.0.1 1");
+}
+
+static void test_twice_in_a_file(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "f/a.yaml", SERVICE("a", "1") SERVICE("a", "2"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 1");
+	expect_problems(w, "a.yaml:9: Service x/a: is also in a.yaml:2, which comes first and "
+			   "counts\n");
+	put(w, "f/a.yaml", SERVICE("a", "2") SERVICE("a", "1"));
+	expect_model(w, "x/a 10.96.0.1 2");
+	put(w, "f/a.yaml", SERVICE("a", "3"));
+	expect_model(w, "x/a 10.96.0.1 3");
+	expect_problems(w, "");
+}
+
+/* --- half-written files ------------------------------------------------------------------------
+ */
+
+static void test_half_written(void **state)
+{
+	static const char text[] = SERVICE("a", "81");
+	struct world *w = *state;
+	char path[256];
+	int fd;
+
+	put(w, "f/a.yaml", SERVICE("a", "80"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 80");
+	path_of(w, "f/a.yaml", path, sizeof(path));
+	fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	assert_true(fd >= 0);
+	for (size_t i = 0; i < sizeof(text) - 1; i += 20) {
+		size_t n = MIN(sizeof(text) - 1 - i, (size_t)20);
+
+		assert_int_equal(write(fd, text + i, n), n);
+		/* Something else is read meanwhile; this file is left alone. */
+		put(w, "f/b.yaml", i % 40 == 0 ? SERVICE("b", "1") : SERVICE("b", "2"));
+		expect_model(w, i % 40 == 0 ? "x/a 10.96.0.1 80; x/b 10.96.0.1 1"
+					    : "x/a 10.96.0.1 80; x/b 10.96.0.1 2");
+	}
+	del(w, "f/b.yaml");
+	expect_model(w, "x/a 10.96.0.1 80");
+	assert_int_equal(close(fd), 0);
+	expect_model(w, "x/a 10.96.0.1 81");
+	expect_problems(w, "");
+}
+
+/* Removed and created again: as long as the new one is being written the old one counts. */
+static void test_remove_and_create(void **state)
+{
+	static const char text[] = SERVICE("a", "81");
+	struct world *w = *state;
+	char path[256];
+	int fd;
+
+	put(w, "f/a.yaml", SERVICE("a", "80"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 80");
+	path_of(w, "f/a.yaml", path, sizeof(path));
+	del(w, "f/a.yaml");
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	assert_int_equal(write(fd, text, 30), 30);
+	put(w, "f/b.yaml", SERVICE("b", "1"));
+	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 1");
+	assert_int_equal(write(fd, text + 30, sizeof(text) - 31), sizeof(text) - 31);
+	assert_int_equal(close(fd), 0);
+	expect_model(w, "x/a 10.96.0.1 81; x/b 10.96.0.1 1");
+}
+
+/* --- links
+ * ----------------------------------------------------------------------------------------- */
+
+/* As a ConfigMap volume is updated: files are links through ..data, which is swapped. */
+static void test_config_map(void **state)
+{
+	struct world *w = *state;
+
+	make_dir(w, "f/..1");
+	put(w, "f/..1/a.yaml", SERVICE("a", "80"));
+	put(w, "f/..1/b.yaml", SERVICE("b", "80"));
+	make_link(w, "..1", "f/..data");
+	make_link(w, "..data/a.yaml", "f/a.yaml");
+	make_link(w, "..data/b.yaml", "f/b.yaml");
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 80");
+	for (int round = 0; round < 3; round++) {
+		char old[16];
+		char new[16];
+		char path[128];
+		char want[64];
+
+		(void)snprintf(old, sizeof(old), "f/..%d", round + 1);
+		(void)snprintf(new, sizeof(new), "f/..%d", round + 2);
+		make_dir(w, new);
+		(void)snprintf(path, sizeof(path), "%s/a.yaml", new);
+		put(w, path, round % 2 == 0 ? SERVICE("a", "81") : SERVICE("a", "82"));
+		(void)snprintf(path, sizeof(path), "%s/b.yaml", new);
+		put(w, path, SERVICE("b", "80"));
+		make_link(w, new + 2, "f/..data_tmp");
+		move(w, "f/..data_tmp", "f/..data");
+		(void)snprintf(path, sizeof(path), "%s/%s", w->dir, old);
+		remove_tree(path);
+		(void)snprintf(want, sizeof(want), "x/a 10.96.0.1 %d; x/b 10.96.0.1 80",
+			       round % 2 == 0 ? 81 : 82);
+		expect_model(w, want);
+	}
+	expect_problems(w, "");
+}
+
+/* The folder's own name is a link that is pointed elsewhere. */
+static void test_folder_link(void **state)
+{
+	struct world *w = *state;
+
+	make_dir(w, "v1");
+	make_dir(w, "v2");
+	put(w, "v1/a.yaml", SERVICE("a", "1"));
+	put(w, "v1/b.yaml", SERVICE("b", "1"));
+	put(w, "v2/a.yaml", SERVICE("a", "2"));
+	make_link(w, "v1", "now");
+	world_open(w, "now");
+	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 1");
+	make_link(w, "v2", "next");
+	move(w, "next", "now");
+	expect_model(w, "x/a 10.96.0.1 2");
+	/* The old folder is nobody's, the new one is watched. */
+	put(w, "v1/c.yaml", SERVICE("c", "1"));
+	put(w, "v2/d.yaml", SERVICE("d", "1"));
+	expect_model(w, "x/a 10.96.0.1 2; x/d 10.96.0.1 1");
+	/* Removed and made again, not swapped. */
+	del(w, "now");
+	expect_problems(w, ""); /* nothing can be expected of the time between */
+	make_link(w, "v1", "now");
+	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 1; x/c 10.96.0.1 1");
+}
+
+/* A link further up on the way. */
+static void test_link_on_the_way(void **state)
+{
+	struct world *w = *state;
+
+	make_dir(w, "r1");
+	make_dir(w, "r1/m");
+	make_dir(w, "r2");
+	make_dir(w, "r2/m");
+	put(w, "r1/m/a.yaml", SERVICE("a", "1"));
+	put(w, "r2/m/a.yaml", SERVICE("a", "2"));
+	make_link(w, "r1", "current");
+	world_open(w, "current/m");
+	expect_model(w, "x/a 10.96.0.1 1");
+	make_link(w, "r2", "current.new");
+	move(w, "current.new", "current");
+	expect_model(w, "x/a 10.96.0.1 2");
+	put(w, "r2/m/a.yaml", SERVICE("a", "3"));
+	expect_model(w, "x/a 10.96.0.1 3");
+}
+
+static void test_file_link(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "real", SERVICE("a", "1"));
+	make_link(w, "../real", "f/a.yaml");
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 1");
+	/* Written in place, then replaced: seen through the link. */
+	put(w, "real", SERVICE("a", "2"));
+	expect_model(w, "x/a 10.96.0.1 2");
+	put(w, "real.new", SERVICE("a", "3"));
+	move(w, "real.new", "real");
+	expect_model(w, "x/a 10.96.0.1 3");
+	put(w, "real", SERVICE("a", "4"));
+	expect_model(w, "x/a 10.96.0.1 4");
+	/* To nothing: what it said last stays. */
+	del(w, "real");
+	expect_problems(w, "a.yaml:0: is a link to nothing; what it said last stays\n");
+	expect_model(w, "x/a 10.96.0.1 4");
+	put(w, "real", SERVICE("a", "5"));
+	expect_model(w, "x/a 10.96.0.1 5");
+	expect_problems(w, "");
+	del(w, "f/a.yaml");
+	expect_model(w, "");
+}
+
+static void test_link_loop(void **state)
+{
+	struct world *w = *state;
+
+	make_link(w, "b.yaml", "f/a.yaml");
+	make_link(w, "a.yaml", "f/b.yaml");
+	make_link(w, ".", "f/c.yaml");
+	put(w, "f/d.yaml", SERVICE("d", "1"));
+	world_open(w, "f");
+	expect_model(w, "x/d 10.96.0.1 1");
+	expect_problems(w,
+			"a.yaml:0: Too many levels of symbolic links; what it said last stays\n"
+			"b.yaml:0: Too many levels of symbolic links; what it said last stays\n");
+}
+
+static void test_hard_link(void **state)
+{
+	struct world *w = *state;
+	char from[256];
+	char to[256];
+
+	put(w, "real", SERVICE("a", "1"));
+	world_open(w, "f");
+	expect_model(w, "");
+	path_of(w, "real", from, sizeof(from));
+	path_of(w, "f/a.yaml", to, sizeof(to));
+	assert_int_equal(link(from, to), 0);
+	expect_model(w, "x/a 10.96.0.1 1");
+}
+
+/* --- the folder itself
+ * --------------------------------------------------------------------------------- */
+
+static void test_folder_swapped(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "f/a.yaml", SERVICE("a", "1"));
+	put(w, "f/b.yaml", SERVICE("b", "1"));
+	make_dir(w, "f2");
+	put(w, "f2/a.yaml", SERVICE("a", "2"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 1");
+	move(w, "f", "old");
+	move(w, "f2", "f");
+	expect_model(w, "x/a 10.96.0.1 2");
+	put(w, "old/z.yaml", SERVICE("z", "1"));
+	put(w, "f/c.yaml", SERVICE("c", "1"));
+	expect_model(w, "x/a 10.96.0.1 2; x/c 10.96.0.1 1");
+}
+
+/* Moved away it says nothing new; put back it is read again. */
+static void test_folder_gone(void **state)
+{
+	struct world *w = *state;
+	char want[256];
+
+	put(w, "f/a.yaml", SERVICE("a", "1"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 1");
+	move(w, "f", "away");
+	(void)snprintf(want, sizeof(want), "%s:0: folder '%s': No such file or directory\n",
+		       w->folder, w->folder);
+	expect_problems(w, want);
+	put(w, "away/a.yaml", SERVICE("a", "2"));
+	expect_model(w, "x/a 10.96.0.1 1");
+	move(w, "away", "f");
+	expect_model(w, "x/a 10.96.0.1 2");
+	expect_problems(w, "");
+}
+
+/* rm -rf deletes files, so objects go; the folder made anew is watched. */
+static void test_folder_removed(void **state)
+{
+	struct world *w = *state;
+	char path[256];
+
+	put(w, "f/a.yaml", SERVICE("a", "1"));
+	put(w, "f/b.yaml", SERVICE("b", "1"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 1");
+	path_of(w, "f", path, sizeof(path));
+	remove_tree(path);
+	expect_model(w, "");
+	make_dir(w, "f");
+	put(w, "f/c.yaml", SERVICE("c", "1"));
+	expect_model(w, "x/c 10.96.0.1 1");
+	expect_problems(w, "");
+	/* The same without a pause: only the end counts. */
+	remove_tree(path);
+	make_dir(w, "f");
+	put(w, "f/c.yaml", SERVICE("c", "2"));
+	expect_model(w, "x/c 10.96.0.1 2");
+}
+
+/* --- what cannot be read
+ * ------------------------------------------------------------------------------------ */
+
+static void test_not_regular(void **state)
+{
+	struct world *w = *state;
+	char path[256];
+
+	path_of(w, "f/p.yaml", path, sizeof(path));
+	assert_int_equal(mkfifo(path, 0644), 0);
+	make_link(w, "/dev/zero", "f/z.yaml");
+	put(w, "f/a.yaml", SERVICE("a", "1"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 1");
+	expect_problems(w, "p.yaml:0: is not a regular file; what it said last stays\n"
+			   "z.yaml:0: is not a regular file; what it said last stays\n");
+	/* A file in its place. */
+	del(w, "f/p.yaml");
+	put(w, "f/p.yaml", SERVICE("p", "1"));
+	expect_model(w, "x/a 10.96.0.1 1; x/p 10.96.0.1 1");
+	del(w, "f/z.yaml");
+	expect_problems(w, "");
+}
+
+static void test_too_large(void **state)
+{
+	struct world *w = *state;
+	char path[256];
+
+	put(w, "f/a.yaml", SERVICE("a", "1"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 1");
+	path_of(w, "f/a.yaml", path, sizeof(path));
+	assert_int_equal(truncate(path, (off_t)FILES_FILE_MAX + 1), 0);
+	put(w, "f/b.yaml", SERVICE("b", "1"));
+	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 1");
+	expect_problems(w, ""); /* truncate(2) closes nothing; the next write does */
+	put(w, "f/b.yaml", SERVICE("b", "2"));
+	assert_int_equal(chmod(path, 0600), 0);
+	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 2");
+	{
+		int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+		assert_true(fd >= 0);
+		assert_int_equal(close(fd), 0);
+	}
+	expect_problems(w,
+			"a.yaml:0: has 256 MiB, at most 256 are read; what it said last stays\n");
+	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 2");
+	put(w, "f/a.yaml", SERVICE("a", "3"));
+	expect_model(w, "x/a 10.96.0.1 3; x/b 10.96.0.1 2");
+}
+
+/* Root may read everything; the test drops that right in a child. */
+static void test_no_permission(void **state)
+{
+	struct world *w = *state;
+	char path[256];
+	pid_t pid;
+	int status;
+
+	put(w, "f/a.yaml", SERVICE("a", "1"));
+	put(w, "f/b.yaml", SERVICE("b", "1"));
+	path_of(w, "f/b.yaml", path, sizeof(path));
+	assert_int_equal(chmod(path, 0), 0);
+	assert_int_equal(chmod(w->dir, 0755), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		if (getuid() == 0 && setuid(65534) != 0)
+			_exit(3);
+		world_open(w, "f");
+		expect_model(w, "x/a 10.96.0.1 1");
+		expect_problems(w, "b.yaml:0: Permission denied; what it said last stays\n");
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void test_names_and_texts_are_clean(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "f/a\033[2Jb\n.yaml", SERVICE("a", "'\"\\e[31m\\n\"'"));
+	put(w, "f/c.yaml", SERVICE("a", "\"\\e[31m\\n\""));
+	world_open(w, "f");
+	expect_problems(w, "a?[2Jb?.yaml:7: Service x/a: spec.ports[0].port: '\"\\e[31m\\n\"' is "
+			   "not a number; it is not served\n"
+			   "c.yaml:7: Service x/a: spec.ports[0].port: '?[31m?' is not a number; "
+			   "it is not served\n");
+}
+
+static void test_other_kinds(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "f/a.yaml", "apiVersion: apps/v1\nkind: Deployment\n" SERVICE("a", "1"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 1");
+	expect_problems(w, "a.yaml:0: note: 1 object of a kind that is not read: "
+			   "Deployment\n");
+	put(w, "f/a.yaml", "apiVersion: apps/v1\nkind: Deployment\n" SERVICE("a", "2"));
+	expect_model(w, "x/a 10.96.0.1 2");
+	expect_problems(w, "a.yaml:0: note: 1 object of a kind that is not read: "
+			   "Deployment\n");
+}
+
+/* More changes at once than the kernel keeps: everything is looked at again. */
+static void test_overflow(void **state)
+{
+	struct world *w = *state;
+	struct str want = { 0 };
+	unsigned long max = 16384;
+	FILE *f;
+
+	f = fopen("/proc/sys/fs/inotify/max_queued_events", "re");
+	if (f != NULL) {
+		assert_int_equal(fscanf(f, "%lu", &max), 1);
+		(void)fclose(f);
+	}
+	if (max > 20000)
+		skip();
+	put(w, "f/a.yaml", SERVICE("a", "1"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 1");
+	put(w, "f/.x", "");
+	/* Two events each. */
+	for (unsigned long i = 0; i < max / 2 + 100; i++)
+		move(w, i % 2 ? "f/.y" : "f/.x", i % 2 ? "f/.x" : "f/.y");
+	put(w, "f/a.yaml", SERVICE("a", "2"));
+	put(w, "f/b.yaml", SERVICE("b", "1"));
+	str_puts(&want, "x/a 10.96.0.1 2; x/b 10.96.0.1 1");
+	expect_model(w, want.text);
+	str_fini(&want);
+}
+
+/* --- the folder of bad input
+ * --------------------------------------------------------------------------------- */
+
+static void file_read(struct str *ret, const char *path)
+{
+	char buf[4096];
+	FILE *f = fopen(path, "re");
+	size_t n;
+
+	if (f == NULL)
+		fail_msg("%s: %s", path, strerror(errno));
+	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
+		str_add(ret, buf, n);
+	assert_int_equal(fclose(f), 0);
+}
+
+/*
+ * tests/data/bad: each file beside NAME.expect with the problems it gives. All are
+ * served from one folder, so none may disturb another; the good ones show it.
+ */
+static void test_bad_folder(void **state)
+{
+	struct world *w = *state;
+	struct dirent **names;
+	struct str want = { 0 };
+	struct err err;
+	int n;
+
+	n = scandir(TESTS_DATA "/bad", &names, NULL, alphasort);
+	assert_true(n > 0);
+	for (int i = 0; i < n; i++) {
+		const char *dot = strrchr(names[i]->d_name, '.');
+
+		if (dot != NULL && strcmp(dot, ".expect") == 0) {
+			char path[512];
+
+			(void)snprintf(path, sizeof(path), "%s/bad/%s", TESTS_DATA,
+				       names[i]->d_name);
+			file_read(&want, path);
+		}
+		free(names[i]);
+	}
+	free(names);
+	{
+		struct files_ops ops = world_ops;
+
+		ops.arg = w;
+		assert_int_equal(
+			files_open(&w->files, w->base, &w->model, TESTS_DATA "/bad", &ops, &err),
+			0);
+	}
+	expect_model(w, "x/good 10.96.0.1 80 (good-1:1); x/unserved - 80");
+	expect_problems(w, str_text(&want));
+	str_fini(&want);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_empty),
+		TEST(test_missing),
+		TEST(test_first),
+		TEST(test_changes),
+		TEST(test_unchanged),
+		TEST(test_move_between_files),
+		TEST(test_bad_keeps_last_good),
+		TEST(test_unreadable_keeps_all),
+		TEST(test_ignored),
+		TEST(test_shadow),
+		TEST(test_shadow_lost_version),
+		TEST(test_shadow_bad_winner),
+		TEST(test_twice_in_a_file),
+		TEST(test_half_written),
+		TEST(test_remove_and_create),
+		TEST(test_config_map),
+		TEST(test_folder_link),
+		TEST(test_link_on_the_way),
+		TEST(test_file_link),
+		TEST(test_link_loop),
+		TEST(test_hard_link),
+		TEST(test_folder_swapped),
+		TEST(test_folder_gone),
+		TEST(test_folder_removed),
+		TEST(test_not_regular),
+		TEST(test_too_large),
+		TEST(test_no_permission),
+		TEST(test_names_and_texts_are_clean),
+		TEST(test_other_kinds),
+		TEST(test_overflow),
+		TEST(test_bad_folder),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
