@@ -218,11 +218,14 @@ def watchlist(api, resource, **query):
 
 
 def raw_request(api, path, headers=(), secure=False, timeout=5):
-    """The bytes a server sends on a connection until it ends, and how: "eof", "reset", "silent"."""
+    """The bytes a server sends on a connection until it ends, and how: "eof", "reset", "silent",
+    or, for TLS that ended without its goodbye, "cut"."""
     url = urllib.parse.urlsplit(api.https if secure else api.http)
     sock = socket.create_connection((url.hostname, url.port), timeout)
     if secure:
-        sock = trusting(api).wrap_socket(sock, server_hostname=url.hostname)
+        context = trusting(api)
+        context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
+        sock = context.wrap_socket(sock, server_hostname=url.hostname, suppress_ragged_eofs=False)
     lines = ["GET %s HTTP/1.1" % path, "Host: x"] + list(headers)
     if secure:
         lines.append("Authorization: Bearer " + api.token)
@@ -232,8 +235,10 @@ def raw_request(api, path, headers=(), secure=False, timeout=5):
         while True:
             try:
                 part = sock.recv(65536)
-            except ConnectionResetError:
-                return data, "reset"
+            except (ConnectionResetError, ssl.SSLEOFError):
+                # ssl does not tell FIN from RST; the state of the socket does (TCP_CLOSE is RST)
+                state = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+                return data, "reset" if state == 7 else "cut"
             except TimeoutError:
                 return data, "silent"
             if not part:
