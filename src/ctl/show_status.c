@@ -184,9 +184,10 @@ static void sync_lines(struct str *out, const json_t *status, const struct style
 		label(out, style, "totals");
 		say_count(out, value_int(s, "transactions"), "transaction, ", "transactions, ");
 		say_count(out, value_int(s, "writes"), "write, ", "writes, ");
-		say_count(out, value_int(s, "loads"), "look at the kernel, ",
-			  "looks at the kernel, ");
-		say_count(out, value_int(s, "repairs"), "repair\n", "repairs\n");
+		say_count(out, value_int(s, "audits"), "audit, ", "audits, ");
+		say_count(out, value_int(s, "repairs"), "repair, ", "repairs, ");
+		say_count(out, value_int(s, "foreign_changes"), "change by others\n",
+			  "changes by others\n");
 	}
 	if (value_has(s, "last_error")) {
 		const json_t *e = value_get(s, "last_error");

@@ -162,6 +162,8 @@ static void view_sync(struct jsonw *w, const struct serve_context *ctx, uint64_t
 	jsonw_uint(w, "writes", st->writes);
 	jsonw_uint(w, "refusals", st->refused);
 	jsonw_uint(w, "loads", st->loads);
+	jsonw_uint(w, "audits", st->audits);
+	jsonw_uint(w, "foreign_changes", st->doubts);
 	jsonw_uint(w, "repairs", st->repairs);
 	if (st->first_sync_ns != 0)
 		jsonw_uint(w, "first_sync_us", st->first_sync_ns / NSEC_PER_USEC);
