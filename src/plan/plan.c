@@ -554,6 +554,46 @@ struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc)
 	return b.rows;
 }
 
+/* The pool that `t` of `f` leads to; NULL for an unset target. */
+static struct plan_pool *target_pool(const struct plan_rows *rows, const struct plan_frontend *f,
+				     const struct plan_target *t)
+{
+	struct plan_pool like = { .fam = (uint8_t)ip_fam(&f->addr),
+				  .scope = t->scope,
+				  .proto = f->proto,
+				  .port_name = rows->svc->service->ports.v[f->port_index].name };
+
+	return t->verdict == PLAN_VERDICT_UNSET ? NULL : pool_find(rows, &like);
+}
+
+/*
+ * A pool that no frontend leads to, because others have them, is not programmed:
+ * a plane that recalls pools by their frontends would never find it again.
+ */
+static void pools_drop_unled(struct plan_rows *rows)
+{
+	uint8_t *is_led = xcalloc(rows->pools.n + 1, 1);
+	size_t kept = 0;
+
+	vec_for_each (f, &rows->frontends) {
+		const struct plan_pool *target = target_pool(rows, f, &f->target);
+		const struct plan_pool *inside = target_pool(rows, f, &f->inside);
+
+		if (target != NULL)
+			is_led[target - rows->pools.v] = 1;
+		if (inside != NULL)
+			is_led[inside - rows->pools.v] = 1;
+	}
+	for (size_t i = 0; i < rows->pools.n; i++) {
+		if (is_led[i])
+			rows->pools.v[kept++] = rows->pools.v[i];
+		else
+			plan_pool_fini(&rows->pools.v[i]);
+	}
+	rows->pools.n = kept;
+	free(is_led);
+}
+
 void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displaced *displaced)
 {
 	struct claims *claims = rows->svc->claims;
@@ -568,6 +608,7 @@ void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displa
 			conflict_add(rows, &rows->frontends.v[i], owner);
 	}
 	rows->frontends.n = kept;
+	pools_drop_unled(rows);
 	rows_shrink(rows);
 }
 
@@ -601,13 +642,9 @@ static void number_backends(struct plan_pool *pool)
 }
 
 static void target_number(const struct plan_rows *rows, const struct plan_frontend *f,
-			  const struct service *s, struct plan_target *t)
+			  struct plan_target *t)
 {
-	struct plan_pool like = { .fam = (uint8_t)ip_fam(&f->addr),
-				  .scope = t->scope,
-				  .proto = f->proto,
-				  .port_name = s->ports.v[f->port_index].name };
-	const struct plan_pool *pool = pool_find(rows, &like);
+	const struct plan_pool *pool = target_pool(rows, f, t);
 
 	if (t->verdict == PLAN_VERDICT_UNSET)
 		return;
@@ -628,8 +665,8 @@ void plan_rows_number(struct plan *p, struct plan_rows *rows)
 				      : 0;
 	}
 	vec_for_each (f, &rows->frontends) {
-		target_number(rows, f, rows->svc->service, &f->target);
-		target_number(rows, f, rows->svc->service, &f->inside);
+		target_number(rows, f, &f->target);
+		target_number(rows, f, &f->inside);
 	}
 }
 

@@ -4,15 +4,19 @@
 
 #include <string.h>
 
+void plan_pool_fini(struct plan_pool *pool)
+{
+	name_unref(pool->port_name);
+	vec_fini(&pool->backends);
+	vec_fini(&pool->ranges);
+}
+
 void plan_rows_close(struct plan_rows *r)
 {
 	if (r == NULL)
 		return;
-	vec_for_each (pool, &r->pools) {
-		name_unref(pool->port_name);
-		vec_fini(&pool->backends);
-		vec_fini(&pool->ranges);
-	}
+	vec_for_each (pool, &r->pools)
+		plan_pool_fini(pool);
 	vec_for_each (c, &r->conflicts) {
 		name_unref(c->owner_ns);
 		name_unref(c->owner_name);

@@ -109,6 +109,8 @@ struct plan_rows {
 	VEC(struct plan_conflict) conflicts;
 };
 
+/* Frees what hangs on the pool, not the pool. */
+void plan_pool_fini(struct plan_pool *pool);
 /* Frees names, vectors and the rows; accepts NULL. Gives no pool ids back. */
 void plan_rows_close(struct plan_rows *r);
 DEFINE_AUTO(struct plan_rows *, plan_rows_close);
