@@ -101,6 +101,12 @@ static void failure_close(struct sync *s, struct sync_failure *f)
 	free(f);
 }
 
+static void failure_end(struct sync *s, struct sync_failure *f)
+{
+	s->is_load_wanted |= f->is_spared && s->state == SYNC_RUNNING;
+	failure_close(s, f);
+}
+
 static uint64_t backoff(uint32_t attempts, uint64_t max)
 {
 	uint64_t ns = RETRY_MIN_NS << MIN(attempts, (uint32_t)20);
@@ -119,6 +125,7 @@ static void failure_note(struct sync *s, struct svc *svc, const struct err *err,
 		f->since_ns = now;
 		htable_insert(&s->failures, &f->node, svc_hash(svc->ns, svc->name));
 	}
+	f->is_spared |= s->state == SYNC_ADOPTING;
 	f->retry_ns = now + backoff(f->attempts++, RETRY_MAX_NS);
 	s->next_retry_ns = MIN(s->next_retry_ns, f->retry_ns);
 	if (strncmp(f->text, err->text, sizeof(f->text) - 1) != 0)
@@ -136,7 +143,7 @@ static void failure_clear(struct sync *s, const struct svc *svc)
 		return;
 	log_notice(LOG_AREA_SYNC, "service %s/%s programmed after %u refusals", svc->ns->text,
 		   svc->name->text, f->attempts);
-	failure_close(s, f);
+	failure_end(s, f);
 }
 
 /* Owe a sync to those whose time has come; returns when the next one's comes. */
@@ -153,7 +160,7 @@ static uint64_t failures_requeue(struct sync *s, uint64_t now)
 		struct svc *svc = model_find(s->model, f->ns, f->name);
 
 		if (svc == NULL) {
-			failure_close(s, f);
+			failure_end(s, f);
 		} else if (f->retry_ns <= now) {
 			f->retry_ns = now + RETRY_MAX_NS; /* until the attempt sets it anew */
 			model_mark_dirty(s->model, svc, now);

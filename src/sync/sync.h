@@ -33,6 +33,11 @@ struct sync_failure {
 	uint32_t attempts;
 	uint64_t since_ns;
 	uint64_t retry_ns; /* not before */
+	/*
+	 * It was refused before the sweep, which so spared what the kernel had of it:
+	 * once this is over, the kernel is read again for what is left.
+	 */
+	bool is_spared;
 };
 
 /* Log-linear latency histogram; values in ns. Never decreases. */

@@ -327,6 +327,39 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 	t->has_rows = new != NULL;
 }
 
+/*
+ * Refused while it is adopted, a service keeps what the kernel had of it. Once it is
+ * let in, or gone, the kernel is read again, so that nothing of that stays for ever.
+ */
+static void test_spared(void **state)
+{
+	struct world w;
+
+	for (int is_gone = 0; is_gone < 2; is_gone++) {
+		world_init(&w);
+		log_level_set_all(LOG_LEVEL_ERR);
+		some_services(&w, 2);
+		refuse(&w, "s0", true);
+		sync_sources_ready(w.s);
+		sync_settle(w.s, T0);
+		assert_int_equal(w.k.n_loads, 1);
+		assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+		sync_settle(w.s, T0 + NSEC_PER_SEC);
+		assert_int_equal(w.k.n_loads, 1); /* refused again: nothing has changed */
+		if (is_gone) {
+			drop_service(&w.m, "shop/s0");
+			drop_slice(&w.m, "shop/s0-a");
+		}
+		refuse(&w, NULL, false);
+		sync_settle(w.s, T0 + 60 * NSEC_PER_SEC);
+		assert_int_equal(w.k.n_loads, 2);
+		assert_int_equal(sync_failure_count(w.s), 0);
+		sync_settle(w.s, T0 + 120 * NSEC_PER_SEC);
+		assert_int_equal(w.k.n_loads, 2);
+		world_fini(&w);
+	}
+}
+
 /* Whoever listens hears what the kernel took, and nothing that it refused. */
 static void test_accepted(void **state)
 {
@@ -338,9 +371,10 @@ static void test_accepted(void **state)
 	sync_close(w.s);
 	sync_open(&w.s, &w.m, &w.p, &w.k.plane, &config);
 	log_level_set_all(LOG_LEVEL_ERR);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
 	some_services(&w, 1);
 	refuse(&w, "s0", true);
-	sync_sources_ready(w.s);
 	sync_settle(w.s, T0);
 	assert_int_equal(told.n, 0);
 	refuse(&w, NULL, false);
@@ -456,6 +490,7 @@ int main(void)
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_drift),
 		cmocka_unit_test(test_audit),
+		cmocka_unit_test(test_spared),
 		cmocka_unit_test(test_accepted),
 		cmocka_unit_test(test_one_owner),
 		cmocka_unit_test(test_random),
