@@ -125,7 +125,8 @@ struct nft_change *nft_changes_touch(struct nft_changes *c, enum ipfam fam, enum
 		index_put(c, (uint32_t)c->v.n - 1);
 		list_append(c, fam, set);
 	}
-	ch->svc = svc;
+	if (svc != NULL)
+		ch->svc = svc;
 	return ch;
 }
 

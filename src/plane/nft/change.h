@@ -63,7 +63,8 @@ void nft_changes_fini(struct nft_changes *c);
 
 /*
  * Yield the change of a key, made when there is none; it wants the key to be
- * absent until somebody says otherwise. Pointers are good until the next call.
+ * absent until somebody says otherwise. `svc` may be NULL: nobody in particular.
+ * Pointers are good until the next call.
  */
 struct nft_change *nft_changes_touch(struct nft_changes *c, enum ipfam fam, enum nft_set_id set,
 				     const void *key, struct svc *svc);

@@ -56,18 +56,19 @@ static int look_set(struct nft_plane *p, enum ipfam fam, enum nft_set_id set, st
 	size_t i = 0;
 	int r;
 
-	nft_changes_for_each(ch, &p->changes, fam, set) n += ch->needs_look;
+	nft_changes_for_each (ch, &p->changes, fam, set)
+		n += ch->needs_look;
 	if (n == 0)
 		return 0;
 	keys = xreallocarray(NULL, n, key_len + data_len + 1);
 	data = keys + n * key_len;
 	found = data + n * data_len;
-	nft_changes_for_each(ch, &p->changes, fam, set) if (ch->needs_look)
-		memcpy(keys + i++ * key_len, ch->key, key_len);
+	nft_changes_for_each (ch, &p->changes, fam, set)
+		if (ch->needs_look)
+			memcpy(keys + i++ * key_len, ch->key, key_len);
 	r = nft_elems_get(p->query, &table, set, keys, n, data, found, NFT_GET_ALL, err);
 	i = 0;
-	nft_changes_for_each(ch, &p->changes, fam, set)
-	{
+	nft_changes_for_each (ch, &p->changes, fam, set) {
 		if (r < 0 || !ch->needs_look)
 			continue;
 		look_result(p, ch, data + i * data_len, found[i] != 0);
@@ -152,6 +153,8 @@ static int settle(struct nft_plane *p, enum plane_commit_mode mode, struct err *
 		r = nft_changes_look(p, err);
 	vec_for_each (ch, &p->changes.v)
 		keep_counted(p, ch);
+	if (p->loaded != NULL)
+		nft_loaded_touch_unled(p->loaded, &p->changes);
 	return r;
 }
 
@@ -163,8 +166,7 @@ static void write_all(struct nft_elem_writer *w, const struct nft_changes *c, en
 		for (int set = 0; set < NFTSET_N; set++) {
 			size_t data_len = nft_data_len(set, fam);
 
-			nft_changes_for_each(ch, c, fam, set)
-			{
+			nft_changes_for_each (ch, c, fam, set) {
 				if (write == NFT_WRITE_DEL && nft_change_is_del(ch, data_len))
 					nft_elem_put(w, write, fam, set, ch->key, NULL, ch);
 				else if (write == NFT_WRITE_ADD && nft_change_is_add(ch, data_len))
@@ -285,7 +287,7 @@ static void applied_loaded(struct nft_plane *p, const struct nft_change *ch)
 static void linger_replaced(struct nft_plane *p, const struct nft_change *ch)
 {
 	if (nft_change_is_del(ch, nft_data_len(ch->set, ch->fam)) &&
-	    nft_refs_count(&p->endpoint_addrs[ch->fam], ch->held) == 0)
+	    !nft_refs_is_known(&p->endpoint_addrs[ch->fam], ch->held))
 		nft_refs_linger(&p->endpoint_addrs[ch->fam], ch->held);
 }
 
@@ -300,18 +302,28 @@ static void applied(struct nft_plane *p)
 	if (p->loaded == NULL)
 		return;
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		nft_changes_for_each(ch, &p->changes, fam, NFTSET_ENDPOINTS) linger_replaced(p, ch);
+		nft_changes_for_each (ch, &p->changes, fam, NFTSET_ENDPOINTS)
+			linger_replaced(p, ch);
 }
 
-/* What was asked for and refused is not swept: the service's last good state stays. */
+static void hold_address(void *arg, const uint8_t *endpoint)
+{
+	nft_refs_hold(arg, endpoint);
+}
+
+/*
+ * What was asked for and refused is not swept: the service's last good state
+ * stays, and the addresses of its backends with it, though nobody counts them.
+ */
 static void keep_refused(struct nft_plane *p)
 {
 	vec_for_each (ch, &p->changes.v)
 		if (nft_loaded_covers(ch->set))
 			nft_loaded_mark(p->loaded, ch->fam, ch->set, ch->key);
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		nft_changes_for_each(ch, &p->changes, fam, NFTSET_FRONTENDS)
-			nft_loaded_mark_led(p->loaded, fam, ch->key);
+		nft_changes_for_each (ch, &p->changes, fam, NFTSET_FRONTENDS)
+			nft_loaded_mark_led(p->loaded, fam, ch->key, hold_address,
+					    &p->endpoint_addrs[fam]);
 }
 
 /* --- kinds --- */
@@ -375,6 +387,25 @@ static int ready_for(const struct nft_plane *p, struct err *err)
 	return 0;
 }
 
+/*
+ * Audit: a slot behind the last would be picked from, if its chain goes beyond
+ * what is filled. Nobody but a stranger puts anything there.
+ */
+static void touch_beyond(struct nft_changes *c, const struct plan_op *ops, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct plan_pool *pool = ops[i].pool;
+		struct nft_kind_info info;
+		uint8_t key[NFT_KEY_MAX];
+
+		if (ops[i].kind != PLAN_POOL_ADD || !nft_kind_info(pool->class, &info) ||
+		    pool->backends.n >= info.slots)
+			continue;
+		nft_key_slot(key, pool->id, (uint32_t)pool->backends.n);
+		(void)nft_changes_touch(c, pool->fam, NFTSET_ENDPOINTS, key, ops[i].svc);
+	}
+}
+
 int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	       enum plane_commit_mode mode, struct plane_result *res, struct err *err)
 {
@@ -384,7 +415,10 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 
 	if (r < 0)
 		return r;
+	assert(mode != PLANE_COMMIT_AUDIT || p->loaded == NULL);
 	nft_changes_reset(&p->changes);
+	if (mode == PLANE_COMMIT_AUDIT)
+		touch_beyond(&p->changes, ops, n);
 	r = nft_translate(&p->changes, p->loaded, ops, n, need, &res->culprit, err);
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
 		r = nft_kinds_make(p, fam, &need[fam], res, err);
@@ -393,7 +427,8 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	if (r == 0)
 		r = nft_transact(p, res, err);
 	if (r == 0) {
-		applied(p);
+		if (mode != PLANE_COMMIT_AUDIT)
+			applied(p);
 		return 0;
 	}
 	if (is_refusal(r)) {

@@ -3,7 +3,7 @@
 #include "plane/nft/decode.h"
 
 #include <arpa/inet.h>
-#include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 static uint8_t *put_addr(uint8_t *p, const struct ip_addr *addr)
@@ -205,4 +205,184 @@ void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const u
 		str_printf(out, "id %u", nft_word_kind(nft_get_word(data)));
 	else
 		text_word(out, data);
+}
+
+/* --- frontends --- */
+
+struct text {
+	struct str *out;
+	const struct nft_source *src;
+	enum ipfam fam;
+};
+
+static const uint8_t *find(const struct text *t, enum nft_set_id set, const uint8_t *key)
+{
+	return t->src->find(t->src->ctx, t->fam, set, key);
+}
+
+static int backend_cmp(const void *a, const void *b)
+{
+	const struct plan_backend *x = a;
+	const struct plan_backend *y = b;
+	int c = ip_addr_cmp(&x->addr, &y->addr);
+
+	return c != 0 ? c : (x->port > y->port) - (x->port < y->port);
+}
+
+static void text_pool(const struct text *t, uint32_t pool_id, const struct nft_kind_info *info)
+{
+	VEC(struct plan_backend) found = { 0 };
+	char buf[IP_ENDPOINT_TEXT_MAX];
+	uint8_t key[NFT_KEY_MAX];
+
+	for (uint32_t slot = 0; slot < info->slots; slot++) {
+		const uint8_t *data;
+
+		nft_key_slot(key, pool_id, slot);
+		data = find(t, NFTSET_ENDPOINTS, key);
+		if (data != NULL)
+			nft_get_endpoint(vec_push(&found), t->fam, data);
+		else if (slot < info->safe_slots)
+			str_puts(t->out, " EMPTY-SLOT");
+		else
+			break;
+	}
+	if (found.n > 1)
+		qsort(found.v, found.n, sizeof(found.v[0]), backend_cmp);
+	vec_for_each (b, &found) {
+		str_printf(t->out, " %s", ip_endpoint_text(&b->addr, b->port, buf));
+		nft_key_addr_pair(key, &b->addr);
+		if (find(t, NFTSET_ENDPOINT_ADDRS, key) == NULL)
+			str_puts(t->out, "(NOT-IN-ENDPOINT_ADDRS)");
+	}
+	vec_fini(&found);
+	if (info->affinity_s != 0)
+		str_printf(t->out, " affinity=%us", info->affinity_s);
+}
+
+/* Where a word leads; `data` may be NULL. */
+static void text_target(const struct text *t, const uint8_t *data)
+{
+	struct nft_kind_info info;
+	uint32_t word;
+
+	str_puts(t->out, " ->");
+	if (data == NULL) {
+		str_puts(t->out, " NOWHERE");
+		return;
+	}
+	word = nft_get_word(data);
+	if (nft_word_kind(word) == NFT_KIND_REJECT)
+		str_puts(t->out, " reject");
+	else if (nft_word_kind(word) == NFT_KIND_DROP)
+		str_puts(t->out, " drop");
+	else if (nft_kind_info(nft_word_kind(word), &info))
+		text_pool(t, nft_word_pool(word), &info);
+	else
+		str_printf(t->out, " KIND-0x%x", nft_word_kind(word));
+}
+
+struct guard {
+	enum ipfam fam;
+	uint32_t pool_id;
+	VEC(struct plan_backend) ends; /* first and last in turn */
+};
+
+static void guard_collect(void *arg, const uint8_t *key)
+{
+	struct guard *g = arg;
+	size_t len = ip_len(g->fam);
+
+	if (nft_get_range_pool(key) != g->pool_id)
+		return;
+	*vec_push(&g->ends) = (struct plan_backend){ .addr = get_addr(g->fam, key + 4) };
+	*vec_push(&g->ends) = (struct plan_backend){ .addr = get_addr(g->fam, key + 8 + len) };
+}
+
+static int guard_cmp(const void *a, const void *b)
+{
+	const struct plan_backend *x = a;
+	const struct plan_backend *y = b;
+
+	return ip_addr_cmp(&x->addr, &y->addr);
+}
+
+static void text_guard(const struct text *t, uint32_t pool_id)
+{
+	struct guard g = { .fam = t->fam, .pool_id = pool_id };
+	char buf[IP_TEXT_MAX];
+
+	t->src->each(t->src->ctx, t->fam, NFTSET_FW_RANGES, guard_collect, &g);
+	if (g.ends.n > 2)
+		qsort(g.ends.v, g.ends.n / 2, 2 * sizeof(g.ends.v[0]), guard_cmp);
+	str_puts(t->out, g.ends.n == 0 ? " guard=nobody" : " guard=");
+	for (size_t i = 0; i < g.ends.n; i++)
+		str_printf(t->out, "%s%s",
+			   i == 0  ? ""
+			   : i % 2 ? "-"
+				   : ",",
+			   ip_addr_text(&g.ends.v[i].addr, buf));
+	vec_fini(&g.ends);
+}
+
+void nft_frontend_text(struct str *out, const struct nft_source *src, enum ipfam fam,
+		       const uint8_t *key)
+{
+	struct text t = { out, src, fam };
+	const uint8_t *data = find(&t, NFTSET_FRONTENDS, key);
+
+	text_tuple(out, fam, key);
+	if (find(&t, NFTSET_CLUSTER_IPS, key) != NULL)
+		str_puts(out, " cluster-ip");
+	if (find(&t, NFTSET_VIPS, key) == NULL)
+		str_puts(out, " NOT-IN-VIPS");
+	if (find(&t, NFTSET_MASQ_FRONTENDS, key) != NULL)
+		str_puts(out, " masq");
+	if (find(&t, NFTSET_MASQ_HOSTS, key) != NULL)
+		str_puts(out, " masq=host");
+	if (data != NULL && nft_word_kind(nft_get_word(data)) == NFT_KIND_FW) {
+		text_guard(&t, nft_word_pool(nft_get_word(data)));
+		data = find(&t, NFTSET_FW_FRONTENDS, key);
+	}
+	if (data != NULL && nft_word_kind(nft_get_word(data)) == NFT_KIND_XL) {
+		text_target(&t, find(&t, NFTSET_XL_LOCAL, key));
+		str_puts(out, "; inside");
+		data = find(&t, NFTSET_XL_CLUSTER, key);
+	}
+	text_target(&t, data);
+}
+
+struct keys {
+	size_t len;
+	VEC(uint8_t) bytes;
+};
+
+static void key_collect(void *arg, const uint8_t *key)
+{
+	struct keys *k = arg;
+
+	vec_reserve(&k->bytes, k->bytes.n + k->len);
+	memcpy(k->bytes.v + k->bytes.n, key, k->len);
+	k->bytes.n += k->len;
+}
+
+static int key_cmp(const void *a, const void *b, void *len)
+{
+	return memcmp(a, b, *(const size_t *)len);
+}
+
+void nft_frontends_text(struct str *out, const struct nft_source *src)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		struct keys k = { .len = nft_key_len(NFTSET_FRONTENDS, fam) };
+
+		src->each(src->ctx, fam, NFTSET_FRONTENDS, key_collect, &k);
+		if (k.bytes.n > k.len)
+			qsort_r(k.bytes.v, k.bytes.n / k.len, k.len, key_cmp, &k.len);
+		for (size_t at = 0; at < k.bytes.n; at += k.len) {
+			nft_frontend_text(out, src, fam, k.bytes.v + at);
+			str_puts(out, "\n");
+		}
+		vec_fini(&k.bytes);
+	}
 }

@@ -51,3 +51,28 @@ uint32_t nft_get_range_pool(const uint8_t *key);
  */
 void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
 		   const uint8_t *data);
+
+/* Where elements are looked up for people: a copy, a kernel, a fake. */
+struct nft_source {
+	/* Data of the element (not NULL for sets either), or NULL when there is none. */
+	const uint8_t *(*find)(const void *ctx, enum ipfam fam, enum nft_set_id set,
+			       const uint8_t *key);
+	/* Every key of a set, in any order. */
+	void (*each)(const void *ctx, enum ipfam fam, enum nft_set_id set,
+		     void (*fn)(void *arg, const uint8_t *key), void *arg);
+	const void *ctx;
+};
+
+/*
+ * A frontend and where it leads, on one line without pool numbers and slots:
+ *
+ *     10.96.0.10:53/UDP cluster-ip -> 10.1.0.4:53 10.1.0.5:53
+ *     192.0.2.1:80/TCP masq=host guard=10.0.0.0-10.0.0.255 -> drop; inside -> 10.1.0.4:80
+ *
+ * What does not fit together (an address missing in vips, a link that leads
+ * nowhere) is said in capitals.
+ */
+void nft_frontend_text(struct str *out, const struct nft_source *src, enum ipfam fam,
+		       const uint8_t *key);
+/* All frontends of both families, one a line, sorted by address, protocol and port. */
+void nft_frontends_text(struct str *out, const struct nft_source *src);

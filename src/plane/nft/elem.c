@@ -21,6 +21,7 @@
 #define GET_REQUEST_MAX (256 + GET_KEYS_MAX * (3 * 12 + NFT_KEY_MAX))
 
 #define ATTR_HDR 4
+#define REQUEST_MAX 512 /* a request without keys */
 
 static uint8_t nfproto(enum ipfam fam)
 {
@@ -192,22 +193,40 @@ static void dump_begin(void *arg)
 		d->begin(d->arg);
 }
 
-static int dump_message(void *arg, const struct nlmsghdr *h, struct err *err)
+static int message_elems(const struct nlmsghdr *h, enum ipfam fam, enum nft_set_id set,
+			 nft_elem_fn *fn, void *arg, struct err *err)
 {
-	struct dump *d = arg;
 	const struct nlattr *list = answer_list(h);
 	int r = 0;
 
 	if (list == NULL)
 		return 0;
 	nl_attr_for_each (elem, list) {
-		struct parsed e = elem_parse(elem, d->set, d->fam);
+		struct parsed e = elem_parse(elem, set, fam);
 		uint8_t key[NFT_KEY_MAX];
 
-		if (r == 0 && elem_key(&e, d->set, d->fam, key))
-			r = d->fn(d->arg, key, e.data, err);
+		if (r == 0 && elem_key(&e, set, fam, key))
+			r = fn(arg, key, e.data, err);
 	}
 	return r;
+}
+
+static int dump_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct dump *d = arg;
+
+	return message_elems(h, d->fam, d->set, d->fn, d->arg, err);
+}
+
+static struct nlmsghdr *dump_request(char *buf, size_t size, const struct nft_table_ref *table,
+				     enum nft_set_id set)
+{
+	struct nlmsghdr *h =
+		nl_request_nfnl(buf, size, msg_type(NFT_MSG_GETSETELEM), nfproto(table->fam));
+
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, table->name);
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, nft_set_desc(set, table->fam)->name);
+	return h;
 }
 
 int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
@@ -215,16 +234,67 @@ int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *table, enum n
 {
 	struct dump d = { .set = set, .fam = table->fam, .begin = begin, .fn = fn, .arg = arg };
 	const struct nl_reader rd = { .begin = dump_begin, .message = dump_message, .arg = &d };
-	char buf[MNL_NLMSG_HDRLEN + 512];
-	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), msg_type(NFT_MSG_GETSETELEM),
-					     nfproto(table->fam));
-	const char *name = nft_set_desc(set, table->fam)->name;
+	char buf[REQUEST_MAX];
+	int r = nl_dump(nl, dump_request(buf, sizeof(buf), table, set), &rd, err);
+
+	return r < 0 ? err_wrap(err, r, "elements of %s", nft_set_desc(set, table->fam)->name) : r;
+}
+
+int nft_walk_begin(struct nft_walk *w, struct nl_sock *nl, const struct nft_table_ref *table,
+		   enum nft_set_id set, struct err *err)
+{
+	char buf[REQUEST_MAX];
+	struct nlmsghdr *h = dump_request(buf, sizeof(buf), table, set);
 	int r;
 
-	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, table->name);
-	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, name);
-	r = nl_dump(nl, h, &rd, err);
-	return r < 0 ? err_wrap(err, r, "elements of %s", name) : r;
+	nl_sock_drain(nl);
+	*w = (struct nft_walk){
+		.nl = nl, .fam = table->fam, .set = set, .seq = nl_sock_seq(nl, 1)
+	};
+	h->nlmsg_flags |= NLM_F_DUMP;
+	h->nlmsg_seq = w->seq;
+	r = nl_sock_send(nl, h, h->nlmsg_len);
+	return r < 0 ? err_set(err, r, "walk over %s: %s", nft_set_desc(set, table->fam)->name,
+			       strerror(-r))
+		     : 0;
+}
+
+/* Is the walk over with this message? Fills the kernel's code. */
+static bool walk_is_over(const struct nlmsghdr *h, int *code)
+{
+	*code = 0;
+	if (h->nlmsg_type != NLMSG_DONE && h->nlmsg_type != NLMSG_ERROR)
+		return false;
+	if (h->nlmsg_len >= MNL_NLMSG_HDRLEN + sizeof(int))
+		memcpy(code, mnl_nlmsg_get_payload(h), sizeof(int));
+	return true;
+}
+
+int nft_walk_step(struct nft_walk *w, nft_elem_fn *fn, void *arg, struct err *err)
+{
+	uint8_t *buf = xmalloc(NL_RECV_MAX);
+	ssize_t n = nl_sock_recv(w->nl, buf, NL_RECV_MAX);
+	const struct nlmsghdr *h = (const void *)buf;
+	int left = (int)n;
+	int r = 1;
+
+	if (n < 0)
+		r = err_set(err, (int)n, "walk over %s: %s", nft_set_desc(w->set, w->fam)->name,
+			    strerror((int)-n));
+	for (; r == 1 && mnl_nlmsg_ok(h, left); h = mnl_nlmsg_next(h, &left)) {
+		int code;
+
+		if (h->nlmsg_seq != w->seq)
+			continue;
+		if (walk_is_over(h, &code))
+			r = code < 0 ? err_set(err, code, "walk over %s: %s",
+					       nft_set_desc(w->set, w->fam)->name, strerror(-code))
+				     : 0;
+		else if (message_elems(h, w->fam, w->set, fn, arg, err) < 0)
+			r = -ECANCELED;
+	}
+	free(buf);
+	return r;
 }
 
 /* Keys of one request, and how far the answer came. */

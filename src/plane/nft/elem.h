@@ -63,6 +63,23 @@ MUST_USE int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *tabl
 			    enum nft_set_id set, void (*begin)(void *arg), nft_elem_fn *fn,
 			    void *arg, struct err *err);
 
+/*
+ * The same piece by piece, for sets that are too large to be read at a stretch:
+ * begin, then step until it returns 0. What changes meanwhile may be told or not.
+ * `nl` must have no other use while a walk is under way.
+ */
+struct nft_walk {
+	struct nl_sock *nl;
+	enum ipfam fam;
+	enum nft_set_id set;
+	uint32_t seq;
+};
+MUST_USE int nft_walk_begin(struct nft_walk *w, struct nl_sock *nl,
+			    const struct nft_table_ref *table, enum nft_set_id set,
+			    struct err *err);
+/* One datagram. 1: there is more; 0: that was all; -errno: over. */
+MUST_USE int nft_walk_step(struct nft_walk *w, nft_elem_fn *fn, void *arg, struct err *err);
+
 enum nft_get {
 	NFT_GET_ALL = 0, /* look for every key */
 	NFT_GET_PREFIX,  /* stop at the first one that is missing */

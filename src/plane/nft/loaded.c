@@ -18,6 +18,7 @@
 /* One pool that a frontend of the kernel names. */
 struct pool {
 	uint32_t n_slots; /* slots 0..n-1 were looked for; the kernel may lack some */
+	uint32_t n_leads; /* elements of maps that name it */
 	uint16_t kind;    /* 0: nothing is picked from it */
 	uint8_t is_ours;  /* to recall: the plan had not given the id out */
 	uint8_t is_taken;
@@ -101,6 +102,48 @@ void nft_loaded_close(struct nft_loaded *h)
 
 /* --- elements --- */
 
+static int u32_cmp(const void *a, const void *b)
+{
+	const uint32_t *x = a;
+	const uint32_t *y = b;
+
+	return *x == *y ? 0 : *x < *y ? -1 : 1;
+}
+
+static bool pool_get(const struct family *f, uint32_t id, struct pool *ret)
+{
+	const void *p = nft_tab_find(&f->pools, &id);
+
+	if (p != NULL)
+		memcpy(ret, p, sizeof(*ret));
+	return p != NULL;
+}
+
+static void pool_put(struct family *f, uint32_t id, const struct pool *pool)
+{
+	memcpy(nft_tab_put(&f->pools, &id, NULL), pool, sizeof(*pool));
+}
+
+static bool is_leading(enum nft_set_id set)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(leading); i++)
+		if (leading[i] == set)
+			return true;
+	return false;
+}
+
+/* One more element, or one less, names the pool of `word`. */
+static void lead_count(struct nft_loaded *h, enum ipfam fam, uint32_t word, int by)
+{
+	struct pool pool = { 0 };
+
+	if (nft_word_pool(word) == 0)
+		return;
+	(void)pool_get(&h->fam[fam], nft_word_pool(word), &pool);
+	pool.n_leads = (uint32_t)((int64_t)pool.n_leads + by);
+	pool_put(&h->fam[fam], nft_word_pool(word), &pool);
+}
+
 const uint8_t *nft_loaded_find(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
 			       const uint8_t *key)
 {
@@ -111,8 +154,13 @@ static void put(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const
 		const uint8_t *data, uint8_t state)
 {
 	size_t len = nft_data_len(set, fam);
-	uint8_t *val = nft_tab_put(&h->fam[fam].sets[set], key, NULL);
+	bool is_new;
+	uint8_t *val = nft_tab_put(&h->fam[fam].sets[set], key, &is_new);
 
+	if (is_leading(set) && !is_new)
+		lead_count(h, fam, nft_get_word(val), -1);
+	if (is_leading(set))
+		lead_count(h, fam, nft_get_word(data), 1);
 	if (len > 0)
 		memcpy(val, data, len);
 	val[len] |= state;
@@ -132,6 +180,12 @@ void nft_loaded_found(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
 
 void nft_loaded_del(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
 {
+	const uint8_t *data = nft_loaded_find(h, fam, set, key);
+
+	if (data == NULL)
+		return;
+	if (is_leading(set))
+		lead_count(h, fam, nft_get_word(data), -1);
 	(void)nft_tab_del(&h->fam[fam].sets[set], key);
 }
 
@@ -198,20 +252,6 @@ bool nft_loaded_led(const struct nft_loaded *h, enum ipfam fam, const uint8_t *k
 }
 
 /* --- pools --- */
-
-static bool pool_get(const struct family *f, uint32_t id, struct pool *ret)
-{
-	const void *p = nft_tab_find(&f->pools, &id);
-
-	if (p != NULL)
-		memcpy(ret, p, sizeof(*ret));
-	return p != NULL;
-}
-
-static void pool_put(struct family *f, uint32_t id, const struct pool *pool)
-{
-	memcpy(nft_tab_put(&f->pools, &id, NULL), pool, sizeof(*pool));
-}
 
 /* The ranges of a pool as they were read: their keys begin with its number, high byte first. */
 static const uint8_t *ranges_of(const struct nft_loaded *h, enum ipfam fam, uint32_t id, size_t *n)
@@ -289,21 +329,87 @@ void nft_loaded_touch_pool(const struct nft_loaded *h, enum ipfam fam, uint32_t 
 	each_key(h, fam, id, touch_key, &t);
 }
 
+/* A pool that the transaction leads fewer, or more, elements to. */
+struct unled {
+	uint32_t id;
+	int64_t change;
+};
+
+static int unled_cmp(const void *a, const void *b)
+{
+	return u32_cmp(&((const struct unled *)a)->id, &((const struct unled *)b)->id);
+}
+
+/* What is held was settled before: say so for what joins now. */
+static void unled_key(void *arg, enum nft_set_id set, const uint8_t *key)
+{
+	const struct touch *t = arg;
+	const uint8_t *data = nft_loaded_find(t->h, t->fam, set, key);
+	struct nft_change *ch;
+
+	if (data == NULL)
+		return;
+	ch = nft_changes_touch(t->changes, t->fam, set, key, NULL);
+	ch->has_held = true;
+	memcpy(ch->held, data, nft_data_len(set, t->fam));
+}
+
+static void unled_family(const struct nft_loaded *h, enum ipfam fam, struct nft_changes *changes)
+{
+	struct touch t = { h, fam, changes, NULL };
+	VEC(struct unled) v = { 0 };
+	struct pool pool;
+
+	for (size_t i = 0; i < ARRAY_SIZE(leading); i++)
+		nft_changes_for_each (ch, changes, fam, leading[i]) {
+			if (ch->has_held)
+				*vec_push(&v) =
+					(struct unled){ nft_word_pool(nft_get_word(ch->held)), -1 };
+			if (ch->has_new)
+				*vec_push(&v) =
+					(struct unled){ nft_word_pool(nft_get_word(ch->data)), 1 };
+		}
+	if (v.n > 1)
+		qsort(v.v, v.n, sizeof(v.v[0]), unled_cmp);
+	for (size_t i = 0, end; i < v.n; i = end) {
+		int64_t change = 0;
+
+		for (end = i; end < v.n && v.v[end].id == v.v[i].id; end++)
+			change += v.v[end].change;
+		if (change < 0 && pool_get(&h->fam[fam], v.v[i].id, &pool) &&
+		    pool.n_leads + change <= 0)
+			each_key(h, fam, v.v[i].id, unled_key, &t);
+	}
+	vec_fini(&v);
+}
+
+void nft_loaded_touch_unled(const struct nft_loaded *h, struct nft_changes *changes)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		unled_family(h, fam, changes);
+}
+
 struct marking {
 	struct nft_loaded *h;
 	enum ipfam fam;
+	void (*fn)(void *arg, const uint8_t *endpoint);
+	void *arg;
 };
 
 static void mark_key(void *arg, enum nft_set_id set, const uint8_t *key)
 {
 	const struct marking *m = arg;
+	const uint8_t *data = nft_loaded_find(m->h, m->fam, set, key);
 
 	nft_loaded_mark(m->h, m->fam, set, key);
+	if (set == NFTSET_ENDPOINTS && data != NULL)
+		m->fn(m->arg, data);
 }
 
-void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *key)
+void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
+			 void (*fn)(void *arg, const uint8_t *endpoint), void *arg)
 {
-	struct marking m = { h, fam };
+	struct marking m = { h, fam, fn, arg };
 	struct nft_led led;
 
 	if (!nft_loaded_led(h, fam, key, &led))
@@ -373,19 +479,12 @@ static void pool_note(struct family *f, uint32_t word)
 	if (id == 0)
 		return;
 	(void)pool_get(f, id, &pool);
+	pool.n_leads++;
 	if (nft_kind_info(nft_word_kind(word), &info) && info.slots > pool.n_slots) {
 		pool.kind = nft_word_kind(word);
 		pool.n_slots = info.slots;
 	}
 	pool_put(f, id, &pool);
-}
-
-static int u32_cmp(const void *a, const void *b)
-{
-	const uint32_t *x = a;
-	const uint32_t *y = b;
-
-	return *x == *y ? 0 : *x < *y ? -1 : 1;
 }
 
 /* The ids of all pools, sorted: what is sent must not depend on hash order. */
@@ -396,6 +495,7 @@ static uint32_t *pools_find(struct family *f, size_t *n)
 	uint32_t *ids;
 	uint8_t *val;
 
+	nft_tab_clear(&f->pools); /* a dump that was interrupted has counted too */
 	for (size_t i = 0; i < ARRAY_SIZE(leading); i++) {
 		struct nft_tab_pos at = { 0 };
 

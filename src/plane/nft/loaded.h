@@ -53,8 +53,19 @@ void nft_loaded_mark(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, 
 /* Nobody asks for it any more. */
 void nft_loaded_unmark(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
 		       const uint8_t *key);
-/* Keep all elements of the pools the frontend with this key leads through. */
-void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *key);
+/*
+ * Keep all elements of the pools the frontend with this key leads through; `fn`
+ * is told the data of each slot: address and port.
+ */
+void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
+			 void (*fn)(void *arg, const uint8_t *endpoint), void *arg);
+
+/*
+ * After the gathered changes some pools may no longer be led to by anything: all
+ * the kernel holds of them joins the transaction. Otherwise a stop between this
+ * transaction and the sweep would leave slots that no later process finds.
+ */
+void nft_loaded_touch_unled(const struct nft_loaded *h, struct nft_changes *changes);
 
 /* All elements of a pool become part of the transaction: wanted absent until somebody asks. */
 void nft_loaded_touch_pool(const struct nft_loaded *h, enum ipfam fam, uint32_t id,

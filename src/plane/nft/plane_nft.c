@@ -28,6 +28,12 @@
 #define TICK_MAX 1024
 #define TICK_AGAIN_NS (20 * NSEC_PER_MSEC)
 #define TICK_RETRY_NS (60 * NSEC_PER_SEC)
+/* Elements gathered for a transaction of sweep(); the pools they led to come on top. */
+#define SWEEP_MAX (NFT_BATCH_ELEMS / 8)
+/* Between two pieces of a walk, and between two walks. A late piece takes the kernel 10 ms. */
+#define WALK_STEP_NS (100 * NSEC_PER_MSEC)
+#define WALK_PERIOD_NS (24 * 3600 * NSEC_PER_SEC)
+#define WALK_RETRY_NS (600 * NSEC_PER_SEC)
 
 /* --- opening and closing --- */
 
@@ -55,6 +61,11 @@ void nft_plane_open(struct plane **ret, struct nl_sock *cmd, struct nl_sock *que
 	*ret = &p->plane;
 }
 
+void nft_plane_walk_with(struct plane *plane, struct nl_sock *walk)
+{
+	nft_plane_of(plane)->walk_nl = walk;
+}
+
 static void plane_close(struct plane *plane)
 {
 	struct nft_plane *p;
@@ -74,6 +85,7 @@ static void plane_close(struct plane *plane)
 	nl_batch_close(p->batch);
 	nl_sock_close(p->cmd);
 	nl_sock_close(p->query);
+	nl_sock_close(p->walk_nl);
 	free(p);
 }
 
@@ -223,11 +235,27 @@ static const enum nft_set_id sweep_order[] = {
 	NFTSET_FW_RANGES,      NFTSET_ENDPOINTS,    NFTSET_AFF_SLOTS,  NFTSET_AFF_ENDPOINTS,
 };
 
-/* Delete the changes as gathered; if the kernel holds something else, only what is there. */
+static void swept(struct nft_plane *p)
+{
+	vec_for_each (ch, &p->changes.v) {
+		struct nft_refs *addrs = &p->endpoint_addrs[ch->fam];
+
+		if (ch->set == NFTSET_ENDPOINTS && !nft_refs_is_known(addrs, ch->held))
+			nft_refs_linger(addrs, ch->held);
+		nft_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
+	}
+}
+
+/*
+ * Delete the changes as gathered, and the pools they alone led to; if the kernel
+ * holds something else, only what is there.
+ */
 static int sweep_batch(struct nft_plane *p, struct plane_result *res, struct err *err)
 {
-	int r = nft_transact(p, res, err);
+	int r;
 
+	nft_loaded_touch_unled(p->loaded, &p->changes);
+	r = nft_transact(p, res, err);
 	if (r == -ESTALE) {
 		vec_for_each (ch, &p->changes.v)
 			ch->needs_look = true;
@@ -236,12 +264,7 @@ static int sweep_batch(struct nft_plane *p, struct plane_result *res, struct err
 			r = nft_transact(p, res, err);
 	}
 	if (r == 0)
-		vec_for_each (ch, &p->changes.v) {
-			struct nft_refs *addrs = &p->endpoint_addrs[ch->fam];
-
-			if (ch->set == NFTSET_ENDPOINTS && nft_refs_count(addrs, ch->held) == 0)
-				nft_refs_linger(addrs, ch->held);
-		}
+		swept(p);
 	nft_changes_reset(&p->changes);
 	return r;
 }
@@ -259,7 +282,7 @@ static int sweep_set(struct nft_plane *p, enum ipfam fam, enum nft_set_id set,
 
 		nft_changes_was(&p->changes, fam, set, key,
 				nft_loaded_find(p->loaded, fam, set, key), NULL);
-		if (p->changes.v.n >= NFT_BATCH_ELEMS)
+		if (p->changes.v.n >= SWEEP_MAX)
 			r = sweep_batch(p, res, err);
 	}
 	free(keys);
@@ -290,9 +313,12 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	if (p->loaded == NULL)
 		return 0;
 	nft_changes_reset(&p->changes);
-	for (size_t i = 0; i < ARRAY_SIZE(sweep_order); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(sweep_order) && r == 0; i++) {
 		for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
 			r = sweep_set(p, fam, sweep_order[i], res, err);
+		if (r == 0 && sweep_order[i] == NFTSET_XL_LOCAL)
+			r = sweep_batch(p, res, err); /* takes the slots along */
+	}
 	if (r == 0)
 		r = sweep_batch(p, res, err);
 	if (r == 0)
@@ -307,6 +333,8 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	nft_loaded_release_ids(p->loaded);
 	nft_loaded_close(p->loaded);
 	p->loaded = NULL;
+	if (!p->is_walking && p->walk_at == 0)
+		p->is_walk_wanted = p->walk_nl != NULL;
 	nft_changes_fini(&p->changes);
 	(void)malloc_trim(0); /* the copy was large, and is not needed until the next audit */
 	return 0;
@@ -410,6 +438,53 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 	return due_s <= now_s ? now + TICK_AGAIN_NS : (uint64_t)due_s * NSEC_PER_SEC;
 }
 
+/* An address that the kernel holds and nobody knows lingers from now on. */
+static int stray_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+{
+	struct nft_refs *refs = arg;
+
+	(void)data;
+	(void)err;
+	if (!nft_refs_is_known(refs, key))
+		nft_refs_linger(refs, key);
+	return 0;
+}
+
+static int walk_begin(struct nft_plane *p, enum ipfam fam, struct err *err)
+{
+	struct nft_table_ref table = nft_plane_table(p, fam);
+
+	return nft_walk_begin(&p->walk, p->walk_nl, &table, NFTSET_ENDPOINT_ADDRS, err);
+}
+
+/* One piece, or the beginning of a walk. When to come again, 0 = not at all. */
+static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
+{
+	struct err err = { 0 };
+	int r = 0;
+
+	if (!p->is_walk_wanted && (p->walk_at == 0 || now < p->walk_at))
+		return p->walk_at;
+	if (!p->is_walking) {
+		p->is_walk_wanted = false;
+		r = walk_begin(p, IPFAM_V4, &err);
+	} else {
+		r = nft_walk_step(&p->walk, stray_found, &p->endpoint_addrs[p->walk.fam], &err);
+		if (r == 0 && p->walk.fam == IPFAM_V6) {
+			p->is_walking = false;
+			p->walk_at = now + WALK_PERIOD_NS;
+			return p->walk_at;
+		}
+		if (r == 0)
+			r = walk_begin(p, IPFAM_V6, &err);
+	}
+	p->is_walking = r >= 0;
+	p->walk_at = now + (r >= 0 ? WALK_STEP_NS : WALK_RETRY_NS);
+	if (r < 0)
+		log_info(LOG_AREA_PLANE, "look for stray addresses put off: %s", err.text);
+	return p->walk_at;
+}
+
 static uint64_t plane_tick(struct plane *plane, uint64_t now)
 {
 	struct nft_plane *p = nft_plane_of(plane);
@@ -417,6 +492,8 @@ static uint64_t plane_tick(struct plane *plane, uint64_t now)
 
 	if (p->loaded != NULL) /* who is needed is not yet known */
 		return now + NSEC_PER_SEC;
+	if (p->walk_nl != NULL)
+		next = tick_walk(p, now);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		uint64_t at;
 

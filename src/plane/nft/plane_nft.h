@@ -34,6 +34,14 @@ extern const struct plane_ops nft_plane_ops;
  */
 void nft_plane_open(struct plane **ret, struct nl_sock *cmd, struct nl_sock *query);
 
+/*
+ * Gives the plane a third socket (taken) to look for strays with: addresses in
+ * `endpoint_addrs` that nobody knows, left by an earlier process. tick() then goes
+ * over that set piece by piece, once after adoption and once a day, and what it
+ * finds lingers from then on. Without it they stay.
+ */
+void nft_plane_walk_with(struct plane *p, struct nl_sock *walk);
+
 /* What the plane remembers; for status, tests and memory budgets. */
 struct nft_plane_stats {
 	size_t n_vips; /* addresses counted, both families */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define LINGERS UINT32_C(0x80000000)
+#define HELD LINGERS   /* number 0: no entry of the FIFO will ever end it */
 #define FIFO_KEEP 1024 /* entries an empty FIFO keeps room for */
 
 static uint32_t value_get(const struct nft_refs *r, const void *addr)
@@ -56,9 +57,20 @@ bool nft_refs_lingers(const struct nft_refs *r, const void *addr)
 void nft_refs_set(struct nft_refs *r, const void *addr, uint32_t count)
 {
 	assert((count & LINGERS) == 0);
-	if (value_get(r, addr) & LINGERS)
+	if (value_get(r, addr) & LINGERS && value_get(r, addr) != HELD)
 		r->n_lingering--;
 	value_set(r, addr, count);
+}
+
+bool nft_refs_is_known(const struct nft_refs *r, const void *addr)
+{
+	return value_get(r, addr) != 0;
+}
+
+void nft_refs_hold(struct nft_refs *r, const void *addr)
+{
+	if (value_get(r, addr) == 0)
+		value_set(r, addr, HELD);
 }
 
 void nft_refs_linger(struct nft_refs *r, const void *addr)
@@ -68,6 +80,7 @@ void nft_refs_linger(struct nft_refs *r, const void *addr)
 	if (nft_refs_lingers(r, addr))
 		return;
 	r->seq = (r->seq + 1) & ~LINGERS;
+	r->seq += r->seq == 0;
 	l = vec_push(&r->fifo);
 	*l = (struct nft_linger){ .seq = r->seq };
 	memcpy(l->addr, addr, r->tab.key_len);

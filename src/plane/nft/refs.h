@@ -43,6 +43,9 @@ void nft_refs_set(struct nft_refs *r, const void *addr, uint32_t count);
 /* Nobody needs it now, but the kernel holds it. No change if it lingers already. */
 void nft_refs_linger(struct nft_refs *r, const void *addr);
 
+/* The kernel holds it, for reasons that are not counted: it lingers without end. */
+void nft_refs_hold(struct nft_refs *r, const void *addr);
+bool nft_refs_is_known(const struct nft_refs *r, const void *addr);
 /* What lingers in `old` lingers here from the same time on; `r` is empty. */
 void nft_refs_inherit(struct nft_refs *r, struct nft_refs *old);
 /* Whatever is counted or lingers in `old`, and is not known here, begins to linger. */

@@ -49,6 +49,12 @@ struct nft_plane {
 	uint64_t env_generation;
 	bool has_env;
 	uint64_t n_foreign;
+	/* Looking for strays (plane_nft.h). */
+	struct nl_sock *walk_nl; /* or NULL */
+	struct nft_walk walk;    /* under way if is_walking, over walk.fam */
+	bool is_walking;
+	bool is_walk_wanted; /* soon */
+	uint64_t walk_at;    /* 0 = never */
 };
 
 static inline struct nft_plane *nft_plane_of(struct plane *p)

@@ -111,7 +111,7 @@ void *nft_tab_put(struct nft_tab *t, const void *key, bool *is_new)
 	struct nft_tab_shard *s = &t->shards[hash_shard(hash)];
 	uint32_t i;
 
-	if (s->n + 1 > s->cap - s->cap / 8)
+	if (s->n + 1 > s->cap - s->cap / 4)
 		shard_grow(t, s);
 	i = probe(t, s, key, hash);
 	if (is_new != NULL)

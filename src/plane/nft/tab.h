@@ -5,7 +5,7 @@
  * Half a million addresses and elements are remembered here, so an entry is its
  * bytes and one tag: no pointer, no allocation of its own. Entries live in 64
  * shards of open addressing with linear probing; a shard grows by half when it
- * is seven eighths full. So growth never copies more than a 64th of the table,
+ * is three quarters full. So growth never copies more than a 64th of the table,
  * and no insertion takes long because the table is large.
  *
  * Values are bytes without alignment: memcpy() them. Pointers into the table

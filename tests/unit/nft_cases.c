@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "nft_cases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plane/nft/elem.h"
+#include "test.h"
+
+#define WEB "ip=10.96.0.1 port=http:80"
+
+/* "http:8080 | 1 rs; 2 rs; ..." with endpoints from..to */
+static const char *endpoints(char *buf, size_t size, const char *head, int from, int to)
+{
+	size_t at = (size_t)snprintf(buf, size, "%s | ", head);
+
+	for (int i = from; i <= to; i++)
+		at += (size_t)snprintf(buf + at, size - at, "10.%d.%d.%d rs; ", i >> 14,
+				       (i >> 7) & 127, (i & 127) + 1);
+	return buf;
+}
+
+/* --- one change after another --- */
+
+struct step {
+	const char *what;
+	const char *service; /* NULL: as before; "": gone */
+	const char *slice;   /* the same */
+	size_t writes;       /* ANY: a chain for a new size comes with it */
+};
+
+#define ANY SIZE_MAX
+
+/*
+ * What each change costs. A replaced endpoint: del and add in its slot, and its
+ * address; the old one lingers. Another size: the frontend's word too.
+ */
+static const struct step cluster_ip_steps[] = {
+	/* NFT-31 */
+	{ "no endpoints: reject (REJ-01)", WEB, NULL, 3 },
+	{ "the first endpoint", NULL, "| http:8080 | 1 rs", 4 },
+	{ "two more", NULL, "| http:8080 | 1 rs; 2 rs; 3 rs", 6 },
+	{ "one replaced in place", NULL, "| http:8080 | 1 rs; 4 rs; 3 rs", 3 },
+	{ "nothing", NULL, "| http:8080 | 1 rs; 4 rs; 3 rs", 0 },
+	{ "it comes back: its address was still there", NULL, "| http:8080 | 1 rs; 2 rs; 3 rs", 2 },
+	{ "the first goes: the last moves into its slot", NULL, "| http:8080 | 2 rs; 3 rs", 5 },
+	{ "the one in slot 0 goes", NULL, "| http:8080 | 2 rs", 5 },
+	{ "another port", NULL, "| http:8081 | 2 rs", 2 },
+	{ "all go", NULL, "", 3 },
+	{ "the service goes", "", NULL, 3 },
+};
+
+static const struct step ipv6_steps[] = {
+	{ "service", "ip=fd02::1 port=http:80", NULL, 3 },
+	{ "endpoints", NULL, "v6 | http:8080 | 1 rs; 2 rs", 6 },
+	{ "replaced", NULL, "v6 | http:8080 | 1 rs; 3 rs", 3 },
+	{ "gone", "", NULL, 5 },
+};
+
+#define NP "type=NodePort ip=10.96.0.1 port=http:80:30080"
+#define LB "type=LoadBalancer ip=10.96.0.1 port=http:80:30080 vip=192.0.2.1"
+
+static const struct step external_steps[] = {
+	{ "cluster ip", WEB, "| http:8080 | 1 rs; 2 rs", 7 },
+	{ "node port (SVC-06)", NP, NULL, 3 },
+	{ "balancer address (SVC-16)", LB, NULL, 3 },
+	{ "external ip", LB " ext=192.0.2.9", NULL, 3 },
+	{ "a size changes: every frontend's word", NULL, "| http:8080 | 1 rs; 2 rs; 3 rs", 10 },
+	{ "source ranges (REJ-10)", LB " range=10.0.0.0/8 range=192.0.2.128/25", NULL, 8 },
+	{ "other ranges", LB " range=10.0.0.0/9 range=192.0.2.128/25", NULL, 2 },
+	{ "ranges and no endpoints (REJ-12)", NULL, "", 9 },
+	{ "no ranges", LB, NULL, 5 },
+	{ "cluster ip again", WEB, NULL, 6 },
+	{ "gone", "", NULL, 3 },
+};
+
+static const struct step local_steps[] = {
+	/* POL-25, MASQ-08 */
+	{ "ETP Local, both kinds", LB " etp", "| http:8080 | 1 rs @n1; 2 rs @n2", 18 },
+	{ "the local one goes: drop outside (REJ-03)", NULL, "| http:8080 | 2 rs @n2", 14 },
+	{ "nothing anywhere: reject everybody", NULL, "", 11 },
+	{ "guarded and split", LB " etp range=10.0.0.0/8", "| http:8080 | 1 rs @n1", 14 },
+	{ "ETP Cluster, still guarded", LB " range=10.0.0.0/8", NULL, 17 },
+	{ "ITP Local (SVC-30)", LB " itp", "| http:8080 | 1 rs @n1; 2 rs @n2", 10 },
+	{ "gone", "", NULL, 12 },
+};
+
+static const struct step affinity_steps[] = {
+	{ "affinity", WEB " affinity=600", "| http:8080 | 1 rs; 2 rs; 3 rs", ANY },
+	{ "one replaced: another local id", NULL, "| http:8080 | 1 rs; 4 rs; 3 rs", 7 },
+	{ "one goes, the last moves", NULL, "| http:8080 | 4 rs; 3 rs", ANY },
+	{ "another timeout: only the word", WEB " affinity=60", NULL, ANY },
+	{ "no affinity: another pool", WEB, NULL, 10 },
+	{ "gone", "", NULL, 5 },
+};
+
+static void run_steps(const struct world_kernel *kernel, const struct step *steps, size_t n)
+{
+	struct world w;
+
+	world_open(&w, kernel);
+	world_settle(&w);
+	for (size_t i = 0; i < n; i++) {
+		size_t writes;
+
+		print_message("    %s\n", steps[i].what);
+		if (steps[i].service != NULL && steps[i].service[0] == '\0')
+			world_no_service(&w, "shop/web");
+		else if (steps[i].service != NULL)
+			world_service(&w, "shop/web", steps[i].service);
+		if (steps[i].slice != NULL && steps[i].slice[0] == '\0')
+			world_no_slice(&w, "shop/web-1");
+		else if (steps[i].slice != NULL)
+			world_slice(&w, "shop/web-1", "web", steps[i].slice);
+		writes = world_settle(&w);
+		world_check(&w);
+		if (steps[i].writes != ANY)
+			assert_int_equal(writes, steps[i].writes);
+	}
+	world_close(&w);
+}
+
+static void case_cluster_ip(const struct world_kernel *kernel)
+{
+	run_steps(kernel, cluster_ip_steps, ARRAY_SIZE(cluster_ip_steps));
+}
+
+static void case_ipv6(const struct world_kernel *kernel)
+{
+	run_steps(kernel, ipv6_steps, ARRAY_SIZE(ipv6_steps));
+}
+
+static void case_external(const struct world_kernel *kernel)
+{
+	run_steps(kernel, external_steps, ARRAY_SIZE(external_steps));
+}
+
+static void case_local(const struct world_kernel *kernel)
+{
+	run_steps(kernel, local_steps, ARRAY_SIZE(local_steps));
+}
+
+static void case_affinity(const struct world_kernel *kernel)
+{
+	run_steps(kernel, affinity_steps, ARRAY_SIZE(affinity_steps));
+}
+
+/* --- addresses that several need --- */
+
+static void case_shared(const struct world_kernel *kernel)
+{
+	struct world w;
+	char *held;
+
+	world_open(&w, kernel);
+	world_settle(&w);
+	world_service(&w, "a/one", "ip=10.96.0.1 port=http:80 ext=192.0.2.1");
+	world_service(&w, "a/two", "ip=10.96.0.2 port=tls:443 ext=192.0.2.1");
+	world_slice(&w, "a/one-1", "one", "| http:8080 | 1 rs; 2 rs");
+	world_slice(&w, "a/two-1", "two", "| tls:8443 | 1 rs");
+	world_settle(&w);
+	world_check(&w);
+	world_no_service(&w, "a/one");
+	world_settle(&w);
+	world_check(&w);
+	held = world_elements(&w);
+	assert_non_null(strstr(held, "ip vips 192.0.2.1\n"));
+	assert_non_null(strstr(held, "ip endpoint_addrs 10.0.1.1\n"));
+	free(held);
+	assert_int_equal(nft_plane_stats(w.plane).n_lingering, 1);
+
+	/* A frontend goes from one service to an older one in one transaction (SEL-14). */
+	world_service(&w, "a/three", "ip=10.96.0.3 port=tls:443 ext=192.0.2.1 created=5");
+	world_slice(&w, "a/three-1", "three", "| tls:8443 | 3 rs");
+	assert_int_equal(world_settle(&w), 3 + 2 + 2);
+	world_check(&w);
+	world_no_service(&w, "a/three");
+	world_settle(&w);
+	world_check(&w);
+	world_close(&w);
+}
+
+/* --- size classes --- */
+
+static void case_classes(const struct world_kernel *kernel)
+{
+	static const int sizes[] = { 64, 65, 66, 72, 73, 300, 66, 3 };
+	struct world w;
+	char buf[6144];
+
+	world_open(&w, kernel);
+	world_service(&w, "shop/web", WEB);
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		world_slice(&w, "shop/web-1", "web",
+			    endpoints(buf, sizeof(buf), "| http:8080", 1, sizes[i]));
+		world_settle(&w);
+		world_check(&w);
+		world_restart(&w);
+		assert_int_equal(world_settle(&w), 0);
+		world_walk(&w);
+		world_check(&w);
+		if (sizes[i] == 66) { /* within a class: the new slot, its address once */
+			world_slice(&w, "shop/web-1", "web",
+				    endpoints(buf, sizeof(buf), "| http:8080", 1, 67));
+			assert_int_equal(world_settle(&w), i == 2 ? 2 : 1);
+		}
+	}
+	world_close(&w);
+}
+
+/* --- restarts --- */
+
+/* A bit of everything. */
+static void populate(struct world *w)
+{
+	char buf[6144];
+
+	world_service(w, "a/plain", "ip=10.96.0.1 port=http:80 port=tls:443");
+	world_slice(w, "a/plain-1", "plain", "| http:8080 tls:8443 | 1 rs; 2 rs; 3 rs");
+	world_service(w, "a/dual", "ip=10.96.0.2 ip=fd02::2 port=dns/UDP:53 port=dns-tcp:53");
+	world_slice(w, "a/dual-4", "dual", "| dns/UDP:53 dns-tcp:53 | 4 rs; 5 rs");
+	world_slice(w, "a/dual-6", "dual", "v6 | dns/UDP:53 dns-tcp:53 | 4 rs; 5 rs; 6 rs");
+	world_service(w, "a/empty", "ip=10.96.0.3 port=http:80");
+	world_service(w, "b/lb",
+		      "type=LoadBalancer ip=10.96.0.4 port=http:80:30080 vip=192.0.2.1 "
+		      "ext=192.0.2.9 etp range=10.0.0.0/8 range=192.0.2.0/24");
+	world_slice(w, "b/lb-1", "lb", "| http:8080 | 7 rs @n1; 8 rs @n2; 9 rs @n2");
+	world_service(w, "b/drop", "ip=10.96.0.5 port=http:80 itp");
+	world_slice(w, "b/drop-1", "drop", "| http:8080 | 8 rs @n2");
+	world_service(w, "c/sticky", "ip=10.96.0.6 port=http:80 affinity=600");
+	world_slice(w, "c/sticky-1", "sticky", "| http:8080 | 1 rs; 2 rs; 3 rs; 4 rs");
+	world_service(w, "c/big", "ip=10.96.0.7 port=http:80");
+	world_slice(w, "c/big-1", "big", endpoints(buf, sizeof(buf), "| http:80", 1000, 1069));
+	world_service(w, "c/big-sticky", "ip=10.96.0.8 port=http:80 affinity=600");
+	world_slice(w, "c/big-sticky-1", "big-sticky",
+		    endpoints(buf, sizeof(buf), "| http:80", 2000, 2079));
+}
+
+static void case_restart(const struct world_kernel *kernel)
+{
+	struct world w;
+	char *before;
+	char *after;
+
+	world_open(&w, kernel);
+	populate(&w);
+	world_settle(&w);
+	world_check(&w);
+	/* Holes filled and ids out of order: not what a fresh numbering would give. */
+	world_slice(&w, "a/plain-1", "plain", "| http:8080 tls:8443 | 2 rs; 3 rs; 9 rs");
+	world_slice(&w, "c/sticky-1", "sticky", "| http:8080 | 3 rs; 4 rs; 7 rs");
+	world_no_service(&w, "a/empty");
+	world_settle(&w);
+	world_service(&w, "a/empty", "ip=10.96.0.3 port=http:80");
+	world_settle(&w);
+	world_check(&w);
+	before = world_elements(&w);
+	for (int i = 0; i < 3; i++) {
+		world_restart(&w);
+		assert_int_equal(world_settle(&w), 0);
+		after = world_elements(&w);
+		assert_string_equal(after, before);
+		free(after);
+	}
+	assert_int_equal(world_audit(&w), 0);
+	assert_int_equal(world_reload(&w), 0);
+	assert_int_equal(world_reload(&w), 0);
+	after = world_elements(&w);
+	assert_string_equal(after, before);
+	free(after);
+	free(before);
+	world_close(&w);
+}
+
+static const struct {
+	const char *what;
+	const char *name;
+	const char *service; /* "": gone */
+	const char *slice;   /* NULL: as it is; "": gone */
+	size_t writes;       /* or ANY */
+} down_cases[] = {
+	{ "an endpoint replaced", "a/plain", "ip=10.96.0.1 port=http:80 port=tls:443",
+	  "| http:8080 tls:8443 | 1 rs; 2 rs; 10 rs", 5 },
+	{ "an endpoint gone", "a/plain", "ip=10.96.0.1 port=http:80 port=tls:443",
+	  "| http:8080 tls:8443 | 1 rs; 3 rs", 10 },
+	{ "a port gone", "a/plain", "ip=10.96.0.1 port=http:80", "| http:8080 | 1 rs; 2 rs; 3 rs",
+	  4 },
+	{ "a service gone", "a/plain", "", "", 2 + 6 + 2 },
+	{ "another address", "a/plain", "ip=10.96.0.77 port=http:80 port=tls:443",
+	  "| http:8080 tls:8443 | 1 rs; 2 rs; 3 rs", 8 + 6 + 6 },
+	{ "other ranges, one inside the old", "b/lb",
+	  "type=LoadBalancer ip=10.96.0.4 port=http:80:30080 vip=192.0.2.1 "
+	  "ext=192.0.2.9 etp range=10.0.0.0/9 range=192.0.2.0/24",
+	  NULL, 2 },
+	{ "no longer ETP Local", "b/lb",
+	  "type=LoadBalancer ip=10.96.0.4 port=http:80:30080 vip=192.0.2.1 "
+	  "ext=192.0.2.9 range=10.0.0.0/8 range=192.0.2.0/24",
+	  NULL, 25 },
+	{ "affinity off", "c/sticky", "ip=10.96.0.6 port=http:80",
+	  "| http:8080 | 1 rs; 2 rs; 3 rs; 4 rs", 2 + 8 },
+	{ "a sticky endpoint gone", "c/sticky", "ip=10.96.0.6 port=http:80 affinity=600",
+	  "| http:8080 | 2 rs; 3 rs; 4 rs", ANY },
+	{ "a big pool shrinks within its class", "c/big", "ip=10.96.0.7 port=http:80", NULL, 4 },
+	{ "IPv6 endpoints gone", "a/dual", "ip=10.96.0.2 port=dns/UDP:53 port=dns-tcp:53",
+	  "| dns/UDP:53 dns-tcp:53 | 4 rs; 5 rs", 10 },
+	{ "a new service", "d/new", "ip=10.96.1.1 port=http:80", "| http:8080 | 1 rs", 4 },
+};
+
+static void case_while_down(const struct world_kernel *kernel)
+{
+	struct world w;
+
+	world_open(&w, kernel);
+	populate(&w);
+	world_settle(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(down_cases); i++) {
+		const char *name = down_cases[i].name;
+		char slice[64];
+		size_t writes;
+
+		print_message("    %s\n", down_cases[i].what);
+		snprintf(slice, sizeof(slice), "%s-%s", name, strstr(name, "dual") ? "4" : "1");
+		if (down_cases[i].service[0] == '\0')
+			world_no_service(&w, name);
+		else
+			world_service(&w, name, down_cases[i].service);
+		if (down_cases[i].slice != NULL && down_cases[i].slice[0] == '\0')
+			world_no_slice(&w, slice);
+		else if (down_cases[i].slice != NULL)
+			world_slice(&w, slice, strchr(name, '/') + 1, down_cases[i].slice);
+		if (strstr(down_cases[i].what, "big pool") != NULL) {
+			char buf[6144];
+
+			world_slice(&w, slice, "big",
+				    endpoints(buf, sizeof(buf), "| http:80", 1000, 1065));
+		}
+		world_restart(&w);
+		writes = world_settle(&w);
+		world_walk(&w);
+		if (down_cases[i].writes != ANY)
+			assert_int_equal(writes, down_cases[i].writes);
+		world_check(&w);
+		/* and back to what all cases begin with */
+		world_no_service(&w, "d/new");
+		populate(&w);
+		world_settle(&w);
+		world_check(&w);
+	}
+	world_close(&w);
+}
+
+/* The rows of the API that came first are not all: nothing but what nobody wants goes. */
+static void case_sweep(const struct world_kernel *kernel)
+{
+	struct world w;
+	char name[32];
+	char slice[32];
+	char text[64];
+
+	world_open(&w, kernel);
+	for (int i = 0; i < 40; i++) {
+		snprintf(name, sizeof(name), "s/svc-%02d", i);
+		snprintf(text, sizeof(text), "ip=10.96.2.%d port=http:80", i + 1);
+		world_service(&w, name, text);
+		snprintf(slice, sizeof(slice), "s/svc-%02d-1", i);
+		snprintf(text, sizeof(text), "| http:80 | %d rs; %d rs", i + 1, i + 101);
+		world_slice(&w, slice, name + 2, text);
+	}
+	world_settle(&w);
+	world_check(&w);
+	for (int i = 0; i < 40; i += 2) {
+		snprintf(name, sizeof(name), "s/svc-%02d", i);
+		world_no_service(&w, name);
+		snprintf(name, sizeof(name), "s/svc-%02d-1", i);
+		world_no_slice(&w, name);
+	}
+	world_restart(&w);
+	/* frontend, vip, cluster ip, two slots; the addresses linger */
+	assert_int_equal(world_settle(&w), 20 * 5);
+	world_check(&w);
+	assert_int_equal(nft_plane_stats(w.plane).n_lingering, 40);
+	world_restart(&w);
+	assert_int_equal(world_settle(&w), 0);
+	/* Who lingered for the first process is a stray to the second: it waits anew. */
+	assert_int_equal(nft_plane_stats(w.plane).n_lingering, 0);
+	world_walk(&w);
+	assert_int_equal(nft_plane_stats(w.plane).n_lingering, 40);
+	world_check(&w);
+	world_close(&w);
+}
+
+/* --- lingering --- */
+
+static void case_linger(const struct world_kernel *kernel)
+{
+	const uint64_t hour = NFT_LINGER_S * NSEC_PER_SEC;
+	uint64_t t0 = 1000 * NSEC_PER_SEC;
+	struct plane *plane;
+	struct world w;
+	char *held;
+
+	world_open(&w, kernel);
+	world_service(&w, "shop/web", WEB);
+	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	world_settle(&w);
+	plane = w.plane;
+	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	world_settle(&w);
+	assert_int_equal(nft_plane_stats(plane).n_lingering, 2);
+	w.now = t0;
+	world_walk(&w);
+	t0 = w.now;
+	assert_in_range(plane->ops->tick(plane, t0), t0 + hour - 5 * NSEC_PER_SEC,
+			t0 + hour + 5 * NSEC_PER_SEC);
+	assert_int_equal(nft_plane_stats(plane).n_lingering, 2);
+
+	/* One comes back in time: nothing is written for its address, and it stays. */
+	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	assert_int_equal(world_settle(&w), 3);
+	assert_int_equal(nft_plane_stats(plane).n_lingering, 1);
+	plane->ops->tick(plane, t0 + hour / 2);
+
+	/* It leaves again and waits anew; a reload does not make anybody wait longer. */
+	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	world_settle(&w);
+	assert_true(plane->ops->tick(plane, t0 + hour / 2) > t0 + hour / 2);
+	assert_int_equal(world_reload(&w), 0);
+	assert_int_equal(nft_plane_stats(plane).n_lingering, 2);
+	plane->ops->tick(plane, t0 + hour + NSEC_PER_SEC);
+	assert_int_equal(nft_plane_stats(plane).n_lingering, 1);
+	held = world_elements(&w);
+	assert_null(strstr(held, "ip endpoint_addrs 10.0.1.3\n"));
+	assert_non_null(strstr(held, "ip endpoint_addrs 10.0.1.2\n"));
+	free(held);
+	world_check(&w);
+	plane->ops->tick(plane, t0 + 2 * hour);
+	assert_int_equal(nft_plane_stats(plane).n_lingering, 0);
+	world_check(&w);
+	world_close(&w);
+}
+
+/* An address loses its last backend while the kernel is read again. */
+static void case_linger_reload(const struct world_kernel *kernel)
+{
+	struct world w;
+
+	world_open(&w, kernel);
+	world_service(&w, "shop/web", WEB);
+	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	world_settle(&w);
+	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	world_service(&w, "shop/other", "ip=10.96.0.2 port=http:80");
+	world_slice(&w, "shop/other-1", "other", "| http:8080 | 2 rs");
+	world_reload(&w);
+	assert_int_equal(nft_plane_stats(w.plane).n_lingering, 1);
+	world_check(&w);
+	world_close(&w);
+}
+
+static const struct nft_case cases[] = {
+	{ "cluster ip", case_cluster_ip },
+	{ "ipv6", case_ipv6 },
+	{ "external frontends and guards", case_external },
+	{ "local policies", case_local },
+	{ "affinity", case_affinity },
+	{ "addresses several need", case_shared },
+	{ "size classes", case_classes },
+	{ "restart writes nothing", case_restart },
+	{ "changes while down", case_while_down },
+	{ "sweep", case_sweep },
+	{ "lingering", case_linger },
+	{ "lingering over a reload", case_linger_reload },
+};
+
+const struct nft_case *nft_cases(size_t *n)
+{
+	*n = ARRAY_SIZE(cases);
+	return cases;
+}

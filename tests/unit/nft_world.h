@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tests/nft_world - model, plan, sync and nft plane over a kernel, fake or real.
+ *
+ *     world_open -> world_service, world_slice ... -> world_settle -> world_check -> world_close
+ *
+ * world_check() compares what the kernel holds, read back through netlink and
+ * printed, with what the accepted rows say, printed by a second, simpler
+ * translation that knows nothing of batches, counts or slots that move.
+ */
+#pragma once
+
+#include "base/str.h"
+#include "nl/sock.h"
+#include "plane/nft/plane_nft.h"
+#include "sync/sync.h"
+
+struct world_kernel {
+	struct nl_sock *(*connect)(void *ctx);
+	void *ctx;
+};
+
+struct world {
+	const struct world_kernel *kernel;
+	struct model m;
+	struct plan p;
+	struct plane *plane;
+	struct sync *s;
+	uint64_t now;
+};
+
+/* Node "n1" with podCIDR 10.0.0.0/16, node port address 192.168.0.1 and fd01::1. */
+void world_open(struct world *w, const struct world_kernel *kernel);
+void world_close(struct world *w);
+/* The process ends and another one begins; `w->m` lives on. Nothing is synced yet. */
+void world_restart(struct world *w);
+
+/* Objects as in tests/unit/objects.h. */
+void world_service(struct world *w, const char *name, const char *text);
+void world_slice(struct world *w, const char *name, const char *service, const char *text);
+void world_no_service(struct world *w, const char *name);
+void world_no_slice(struct world *w, const char *name);
+
+/*
+ * Sync until nothing is owed, moving the clock over backoffs. Returns how many
+ * kernel operations it took. Fails the test when it does not come to rest.
+ */
+size_t world_settle(struct world *w);
+/* The same, but a refused service may stay refused. */
+size_t world_settle_refused(struct world *w);
+/* Let the plane look for addresses an earlier life left behind. */
+void world_walk(struct world *w);
+/* Compare every service with the kernel and repair; kernel operations it took. */
+size_t world_audit(struct world *w);
+/* Read the kernel as at the start, with rows that have their numbers. */
+size_t world_reload(struct world *w);
+
+/* Elements that depend on services, as fake_print_elements() prints them; the caller frees. */
+char *world_elements(const struct world *w);
+/* The same as the rows would have it. */
+char *world_expected(const struct world *w);
+/* Both are equal but for lingering addresses, and as many of those as the plane counts. */
+void world_check(const struct world *w);
+
+struct svc *world_svc(struct world *w, const char *name);

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The nft plane over a fake kernel. tests/kernel runs the shared cases over a real one. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "fake/fake.h"
+#include "nft_cases.h"
+#include "plane/nft/decode.h"
+#include "test.h"
+
+static struct nl_sock *connect_fake(void *ctx)
+{
+	return fake_connect(ctx);
+}
+
+static void test_shared_cases(void **state)
+{
+	size_t n;
+	const struct nft_case *cases = nft_cases(&n);
+
+	(void)state;
+	for (size_t i = 0; i < n; i++) {
+		AUTO(fake_close) struct fake *f = NULL;
+		struct world_kernel kernel = { .connect = connect_fake };
+
+		print_message("  %s\n", cases[i].name);
+		fake_open(&f);
+		kernel.ctx = f;
+		cases[i].run(&kernel);
+	}
+}
+
+/* --- a plane and its kernel, without a sync in between --- */
+
+struct bench {
+	struct fake *f;
+	struct world w;
+	struct plan_ops ops;
+	struct plane_result res;
+	struct err err;
+};
+
+static void bench_open(struct bench *b)
+{
+	static struct world_kernel kernel;
+
+	*b = (struct bench){ 0 };
+	fake_open(&b->f);
+	kernel = (struct world_kernel){ .connect = connect_fake, .ctx = b->f };
+	world_open(&b->w, &kernel);
+	world_settle(&b->w);
+}
+
+static void bench_close(struct bench *b)
+{
+	vec_fini(&b->ops.ops);
+	world_close(&b->w);
+	fake_close(b->f);
+}
+
+static void text_key(uint8_t key[static NFT_KEY_MAX], const char *addr, uint16_t port)
+{
+	struct ip_addr a;
+
+	memset(key, 0, NFT_KEY_MAX);
+	assert_int_equal(ip_addr_parse(&a, addr, NULL), 0);
+	nft_key_tuple(key, &a, L4PROTO_TCP, port);
+}
+
+/* Commit the differences of all dirty services in one transaction; they stay dirty. */
+static int commit_dirty(struct bench *b, enum plane_commit_mode mode)
+{
+	struct plan_displaced displaced = { 0 };
+	VEC(struct plan_rows *) rows = { 0 };
+	int r;
+
+	vec_clear(&b->ops.ops);
+	b->res = (struct plane_result){ 0 };
+	b->err = (struct err){ 0 };
+	list_for_each (l, &b->w.m.dirty) {
+		struct svc *svc = list_entry(l, struct svc, dirty);
+		struct plan_rows *new = plan_rows_build(&b->w.p, svc);
+
+		*vec_push(&rows) = new;
+		plan_rows_settle(&b->w.p, new, &displaced);
+		plan_rows_number(&b->w.p, new);
+		plan_diff(&b->ops, svc, svc->rows, new);
+	}
+	r = b->w.plane->ops->commit(b->w.plane, b->ops.ops.v, b->ops.ops.n, mode, &b->res, &b->err);
+	vec_for_each (p, &rows)
+		plan_rows_refuse(&b->w.p, (*p)->svc, *p);
+	vec_fini(&rows);
+	vec_fini(&displaced.svcs);
+	return r;
+}
+
+/* --- refusals --- */
+
+static const struct {
+	const char *what;
+	bool no_offsets;
+	bool is_alone;
+	const char *culprit; /* NULL: cannot be told */
+} refusal_cases[] = {
+	{ "the kernel points at the element", false, false, "shop/b" },
+	{ "it does not, and there are several", true, false, NULL },
+	{ "it does not, but there is only one", true, true, "shop/b" },
+};
+
+static void test_refusal_names_culprit(void **state)
+{
+	uint8_t key[NFT_KEY_MAX];
+
+	(void)state;
+	text_key(key, "10.96.0.2", 80);
+	for (size_t i = 0; i < ARRAY_SIZE(refusal_cases); i++) {
+		struct bench b;
+		char *before;
+		char *after;
+
+		print_message("    %s\n", refusal_cases[i].what);
+		bench_open(&b);
+		before = world_elements(&b.w);
+		fake_no_offsets(b.f, refusal_cases[i].no_offsets);
+		fake_refuse_key(b.f, NFTSET_FRONTENDS, key, 12, ENOSPC);
+		if (!refusal_cases[i].is_alone) {
+			world_service(&b.w, "shop/a", "ip=10.96.0.1 port=http:80");
+			world_service(&b.w, "shop/c", "ip=10.96.0.3 port=http:80");
+		}
+		world_service(&b.w, "shop/b", "ip=10.96.0.2 port=http:80");
+		assert_int_equal(commit_dirty(&b, PLANE_COMMIT_NORMAL), -ENOSPC);
+		if (refusal_cases[i].culprit != NULL)
+			assert_ptr_equal(b.res.culprit, world_svc(&b.w, refusal_cases[i].culprit));
+		else
+			assert_null(b.res.culprit);
+		if (!refusal_cases[i].no_offsets)
+			assert_non_null(strstr(b.err.text, "ip frontends 10.96.0.2:80/TCP"));
+		assert_int_equal(b.res.n_writes, 0);
+		after = world_elements(&b.w);
+		assert_string_equal(after, before); /* all or nothing */
+		free(before);
+		free(after);
+
+		/* The sync leaves it alone and programs the others; then it is let in. */
+		world_settle_refused(&b.w);
+		assert_int_equal(sync_failure_count(b.w.s), 1);
+		world_check(&b.w);
+		fake_calm(b.f);
+		world_settle(&b.w);
+		world_check(&b.w);
+		bench_close(&b);
+	}
+}
+
+/* What an earlier process had programmed goes on while this one is refused a change of it. */
+static void test_refused_while_adopting(void **state)
+{
+	uint8_t key[NFT_KEY_MAX];
+	struct bench b;
+	char *held;
+
+	(void)state;
+	bench_open(&b);
+	world_service(&b.w, "shop/a", "ip=10.96.0.1 port=http:80");
+	world_slice(&b.w, "shop/a-1", "a", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	world_service(&b.w, "shop/b", "ip=10.96.0.2 port=http:80");
+	world_slice(&b.w, "shop/b-1", "b", "| http:8080 | 4 rs; 5 rs; 6 rs");
+	world_settle(&b.w);
+	world_slice(&b.w, "shop/b-1", "b", "| http:8080 | 4 rs; 7 rs");
+	text_key(key, "10.96.0.2", 80);
+	fake_refuse_key(b.f, NFTSET_FRONTENDS, key, 12, ENOSPC);
+	world_restart(&b.w);
+	assert_int_equal(world_settle_refused(&b.w), 0);
+	world_walk(&b.w);
+	held = world_elements(&b.w);
+	assert_non_null(strstr(held, "ip frontends 10.96.0.2:80/TCP -> pool 2 p3\n"));
+	assert_non_null(strstr(held, "ip endpoints pool 2 slot 2 -> 10.0.1.6:8080\n"));
+	assert_non_null(strstr(held, "ip vips 10.96.0.2\n"));
+	assert_non_null(strstr(held, "ip cluster_ips 10.96.0.2\n"));
+	free(held);
+	b.w.plane->ops->tick(b.w.plane, b.w.now + 2 * NFT_LINGER_S * NSEC_PER_SEC);
+	held = world_elements(&b.w);
+	assert_non_null(strstr(held, "ip endpoint_addrs 10.0.1.6\n"));
+	free(held);
+	/*
+	 * Let in at last, it gets a pool of its own. The slots of the old one lead from
+	 * nowhere: they are all that is left of it.
+	 */
+	fake_calm(b.f);
+	world_settle(&b.w);
+	for (uint32_t slot = 0; slot < 3; slot++) {
+		nft_key_slot(key, 2, slot);
+		assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_ENDPOINTS, key));
+	}
+	world_walk(&b.w);
+	world_check(&b.w);
+
+	/* The same, but the service goes while it is refused. */
+	world_slice(&b.w, "shop/b-1", "b", "| http:8080 | 4 rs; 5 rs; 6 rs");
+	text_key(key, "10.96.0.2", 80);
+	fake_refuse_key(b.f, NFTSET_FRONTENDS, key, 12, ENOSPC);
+	world_restart(&b.w);
+	world_settle_refused(&b.w);
+	assert_int_equal(sync_failure_count(b.w.s), 1);
+	world_no_service(&b.w, "shop/b");
+	world_no_slice(&b.w, "shop/b-1");
+	world_settle(&b.w);
+	world_walk(&b.w);
+	world_check(&b.w);
+	held = world_elements(&b.w);
+	assert_null(strstr(held, "10.96.0.2"));
+	free(held);
+	bench_close(&b);
+}
+
+/* --- the kernel holds something else --- */
+
+static void test_stale(void **state)
+{
+	uint8_t slot[NFT_KEY_MAX];
+	uint8_t addr[NFT_KEY_MAX];
+	uint8_t front[NFT_KEY_MAX];
+	uint8_t data[NFT_DATA_MAX];
+	struct ip_addr a;
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80");
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	world_settle(&b.w);
+
+	/* An element we want to delete is gone; one where we want to write is there. */
+	nft_key_slot(slot, 1, 2);
+	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_ENDPOINTS, slot));
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	assert_int_equal(commit_dirty(&b, PLANE_COMMIT_NORMAL), -ESTALE);
+	world_settle(&b.w);
+	world_check(&b.w);
+
+	assert_int_equal(ip_addr_parse(&a, "10.9.9.9", NULL), 0);
+	nft_data_endpoint(data, &a, 99);
+	fake_foreign_add(b.f, IPFAM_V4, NFTSET_ENDPOINTS, slot, data);
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 4 rs");
+	assert_int_equal(commit_dirty(&b, PLANE_COMMIT_NORMAL), -ESTALE);
+	world_settle(&b.w);
+	world_check(&b.w);
+
+	/* What no transaction meets, the audit finds. */
+	text_key(front, "10.96.0.1", 80);
+	assert_int_equal(ip_addr_parse(&a, "10.0.1.1", NULL), 0);
+	nft_key_addr_pair(addr, &a);
+	nft_key_slot(slot, 1, 0);
+	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_DOUBT);
+	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_QUIET);
+	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_ENDPOINTS, slot));
+	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_FRONTENDS, front));
+	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_ENDPOINT_ADDRS, addr));
+	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_VIPS, front));
+	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_DOUBT);
+	assert_int_equal(world_audit(&b.w), 4);
+	world_check(&b.w);
+	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_QUIET);
+
+	/* A stranger's changes to an element, and a load instead of an audit. */
+	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_ENDPOINTS, slot));
+	fake_foreign_add(b.f, IPFAM_V4, NFTSET_ENDPOINTS, slot, data);
+	assert_int_equal(world_audit(&b.w), 2);
+	world_check(&b.w);
+	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_ENDPOINTS, slot));
+	fake_foreign_add(b.f, IPFAM_V4, NFTSET_ENDPOINTS, slot, data);
+	assert_int_equal(world_reload(&b.w), 2);
+	b.w.plane->ops->tick(b.w.plane, b.w.now);
+	b.w.plane->ops->tick(b.w.plane, b.w.now + 2 * NFT_LINGER_S * NSEC_PER_SEC);
+	world_check(&b.w);
+	bench_close(&b);
+}
+
+/* A slot behind the last one of a size class would be picked. */
+static void test_stranger_in_class(void **state)
+{
+	uint8_t data[NFT_DATA_MAX];
+	uint8_t slot[NFT_KEY_MAX];
+	struct str text = { 0 };
+	struct ip_addr a;
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80");
+	str_puts(&text, "| http:80 | ");
+	for (int i = 1; i <= 66; i++)
+		str_printf(&text, "%d rs; ", i);
+	world_slice(&b.w, "shop/web-1", "web", str_text(&text));
+	str_fini(&text);
+	world_settle(&b.w);
+	assert_int_equal(ip_addr_parse(&a, "10.9.9.9", NULL), 0);
+	nft_data_endpoint(data, &a, 99);
+	nft_key_slot(slot, 1, 66);
+	fake_foreign_add(b.f, IPFAM_V4, NFTSET_ENDPOINTS, slot, data);
+	assert_int_equal(world_audit(&b.w), 1);
+	world_check(&b.w);
+	bench_close(&b);
+}
+
+/* --- outcomes unknown, tables gone --- */
+
+static void test_lost_answer(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80");
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	world_settle(&b.w);
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 4 rs");
+	fake_lose_answer(b.f, 1);
+	assert_int_equal(commit_dirty(&b, PLANE_COMMIT_NORMAL), -EBUSY);
+	/* The kernel has it all; reading it again finds nothing to write. */
+	world_reload(&b.w);
+	world_walk(&b.w);
+	world_check(&b.w);
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 5 rs");
+	fake_lose_answer(b.f, 1);
+	assert_int_equal(world_settle(&b.w), 0);
+	world_walk(&b.w);
+	world_check(&b.w);
+	bench_close(&b);
+}
+
+static void test_tables_gone(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80 ip=fd02::1");
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	world_settle(&b.w);
+	fake_foreign_flush(b.f, IPFAM_V4);
+	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_LOST);
+	sync_reload(b.w.s);
+	world_settle(&b.w);
+	world_check(&b.w);
+
+	/* Nobody looked before the next change came. */
+	fake_foreign_flush(b.f, IPFAM_V4);
+	fake_foreign_flush(b.f, IPFAM_V6);
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 4 rs");
+	assert_int_equal(commit_dirty(&b, PLANE_COMMIT_NORMAL), -ENOTRECOVERABLE);
+	assert_null(b.res.culprit);
+	world_settle(&b.w);
+	world_check(&b.w);
+	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_QUIET);
+	assert_int_equal(b.w.plane->ops->cleanup(b.w.plane, &b.err), 0);
+	assert_int_equal(fake_chain_count(b.f, IPFAM_V4) + fake_chain_count(b.f, IPFAM_V6), 0);
+	bench_close(&b);
+}
+
+/* --- reading under difficulties --- */
+
+static void test_reading(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	for (int i = 1; i < 200; i++) {
+		char name[32];
+		char slice[32];
+		char text[64];
+
+		snprintf(name, sizeof(name), "shop/s%d", i);
+		snprintf(text, sizeof(text), "ip=10.96.1.%d port=http:80", i);
+		world_service(&b.w, name, text);
+		snprintf(slice, sizeof(slice), "shop/s%d-1", i);
+		snprintf(text, sizeof(text), "| http:80 | %d rs; %d rs; %d rs", i, i + 1, i + 2);
+		world_slice(&b.w, slice, name + 5, text);
+	}
+	world_settle(&b.w);
+	world_check(&b.w);
+	/* A receive buffer that holds few answers: keys are asked for in smaller portions. */
+	fake_recv_limit(b.f, 20);
+	world_restart(&b.w);
+	assert_int_equal(world_settle(&b.w), 0);
+	world_check(&b.w);
+	/* Dumps that others' changes interrupt are read again; not for ever. */
+	fake_calm(b.f);
+	fake_interrupt_dump(b.f, 12, false);
+	world_restart(&b.w);
+	assert_int_equal(world_settle(&b.w), 0);
+	fake_interrupt_dump(b.f, 1, true);
+	assert_int_equal(b.w.plane->ops->load(b.w.plane, &b.err), -EAGAIN);
+	fake_calm(b.f);
+	assert_int_equal(world_reload(&b.w), 0);
+	world_check(&b.w);
+	bench_close(&b);
+}
+
+/* --- at random --- */
+
+#define SERVICES 12
+#define ENDPOINTS 9
+
+/* A service as chance has it, or none. */
+static void random_service(struct world *w, struct rng *r, size_t i)
+{
+	char name[32];
+	struct str s = { 0 };
+
+	snprintf(name, sizeof(name), "r/s%zu", i);
+	if (rng_below(r, 8) == 0) {
+		world_no_service(w, name);
+		return;
+	}
+	str_printf(&s, "type=LoadBalancer ip=10.96.0.%zu port=a:80", i + 1);
+	if (rng_below(r, 2) == 0)
+		str_printf(&s, ":%zu", 30000 + i);
+	if (rng_below(r, 3) == 0)
+		str_puts(&s, " port=b/UDP:81");
+	if (rng_below(r, 3) == 0)
+		str_printf(&s, " ip=fd02::%zx", i + 1);
+	if (rng_below(r, 3) == 0) /* few addresses, so that several want the same */
+		str_printf(&s, " ext=192.0.2.%zu created=%zu", rng_below(r, 4), rng_below(r, 3));
+	if (rng_below(r, 3) == 0)
+		str_printf(&s, " vip=198.51.100.%zu", i + 1);
+	if (rng_below(r, 3) == 0)
+		str_printf(&s, " range=10.%zu.0.0/%zu", rng_below(r, 2), 12 + rng_below(r, 3));
+	if (rng_below(r, 4) == 0)
+		str_puts(&s, " etp");
+	if (rng_below(r, 5) == 0)
+		str_puts(&s, " itp");
+	if (rng_below(r, 4) == 0)
+		str_printf(&s, " affinity=%zu", 60 * (1 + rng_below(r, 3)));
+	world_service(w, name, str_text(&s));
+	str_fini(&s);
+}
+
+static void random_slice(struct world *w, struct rng *r, size_t i)
+{
+	bool is_v6 = rng_below(r, 4) == 0;
+	size_t max = rng_below(r, 30) == 0 ? 90 : ENDPOINTS;
+	struct str s = { 0 };
+	char name[32];
+	char svc[32];
+
+	snprintf(svc, sizeof(svc), "s%zu", i);
+	snprintf(name, sizeof(name), "r/s%zu-%d", i, is_v6 ? 6 : 4);
+	if (rng_below(r, 10) == 0) {
+		world_no_slice(w, name);
+		return;
+	}
+	str_printf(&s, "%s | a:8080 b/UDP:8081 | ", is_v6 ? "v6" : "");
+	for (size_t e = 1; e <= max; e++)
+		if (rng_below(r, 4) != 0)
+			str_printf(&s, "%zu rs @n%zu; ", e, 1 + rng_below(r, 2));
+	world_slice(w, name, svc, str_text(&s));
+	str_fini(&s);
+}
+
+static void random_trouble(struct fake *f, struct rng *r)
+{
+	static const int errors[] = { ENOMEM, ENOSPC, EEXIST, ENOENT, EBUSY, EINVAL };
+
+	switch (rng_below(r, 12)) {
+	case 0:
+		fake_refuse(f, 1 + rng_below(r, 30), errors[rng_below(r, ARRAY_SIZE(errors))]);
+		return;
+	case 1:
+		fake_lose_answer(f, 1);
+		return;
+	case 2:
+		fake_fail_send(f, 1 + rng_below(r, 3), ENOBUFS);
+		return;
+	case 3:
+		fake_no_offsets(f, rng_below(r, 2));
+		return;
+	case 4:
+		fake_foreign_commit(f);
+		return;
+	default:
+		return;
+	}
+}
+
+/*
+ * Thousands of changes with trouble in between. After each lot the kernel holds
+ * what the accepted rows say, byte for byte, and a new process finds nothing to do.
+ */
+static void test_random(void **state)
+{
+	struct rng r = { .state = 20261121 };
+
+	(void)state;
+	for (int run = 0; run < 6; run++) {
+		struct bench b;
+
+		print_message("    seed %llu\n", (unsigned long long)r.state);
+		bench_open(&b);
+		for (int lot = 0; lot < 250; lot++) {
+			for (size_t n = 1 + rng_below(&r, 6); n > 0; n--) {
+				size_t i = rng_below(&r, SERVICES);
+
+				if (rng_below(&r, 3) == 0)
+					random_service(&b.w, &r, i);
+				else
+					random_slice(&b.w, &r, i);
+			}
+			random_trouble(b.f, &r);
+			world_settle(&b.w);
+			if (lot % 10 != 9)
+				continue;
+			fake_calm(b.f);
+			if (rng_below(&r, 3) == 0)
+				world_restart(&b.w);
+			world_settle(&b.w);
+			if (rng_below(&r, 3) == 0)
+				world_audit(&b.w);
+			world_walk(&b.w);
+			world_check(&b.w);
+		}
+		fake_calm(b.f);
+		world_restart(&b.w);
+		assert_int_equal(world_settle(&b.w), 0);
+		world_walk(&b.w);
+		world_check(&b.w);
+		bench_close(&b);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_shared_cases),
+		cmocka_unit_test(test_refusal_names_culprit),
+		cmocka_unit_test(test_refused_while_adopting),
+		cmocka_unit_test(test_stale),
+		cmocka_unit_test(test_stranger_in_class),
+		cmocka_unit_test(test_lost_answer),
+		cmocka_unit_test(test_tables_gone),
+		cmocka_unit_test(test_reading),
+		cmocka_unit_test(test_random),
+	};
+
+	log_level_set_all(LOG_LEVEL_ERR);
+	hash_seed(1, 2);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
