@@ -213,7 +213,7 @@ class Vipd:
         last, carries a new port number each time."""
         self.serial = self.serial % 60000 + 1
         self.write(objs)
-        lab_.eventually(self.marker_seen, timeout,
+        lab_.eventually(lambda: self.marker_seen() and self.is_settled(), timeout,
                         lambda: "the manifests did not take effect\n" + self.log())
 
     def marker_seen(self):

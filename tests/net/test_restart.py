@@ -215,8 +215,8 @@ def test_json_and_yaml(lab, vipd):
     yaml = pytest.importorskip("yaml")
     ip = {4: L.cluster_ip(706, 4), 6: L.cluster_ip(707, 4)}
     vipd.apply([])
-    one = [service("y", ip[4], 80), slice_("y", [L.remote(1, 4)], 8080)]
-    two = [service("l", ip[6], 80), slice_("l", [L.remote(2, 4)], 8080)]
+    one = [service("multi", ip[4], 80), slice_("multi", [L.remote(1, 4)], 8080)]
+    two = [service("list", ip[6], 80), slice_("list", [L.remote(2, 4)], 8080)]
     vipd.manifests.put("many.yaml", "---\n".join(yaml.safe_dump(o) for o in one))
     vipd.manifests.put("list.json", json.dumps({"apiVersion": "v1", "kind": "List", "items": two}))
     try:

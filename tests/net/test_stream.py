@@ -17,10 +17,6 @@ SECONDS = float(os.environ.get("VIPD_STREAM_SECONDS", "20"))
 SEED = int(os.environ.get("VIPD_STREAM_SEED", "1"))
 
 
-def objects(stream):
-    return stream.list()
-
-
 def run_stream(vipd, seed, seconds, restarts):
     s = Stream(seed, [L.NODE[4], L.NODE[6]])
     vipd.base = False
@@ -35,10 +31,10 @@ def run_stream(vipd, seed, seconds, restarts):
         if restarts and rng.random() < 0.05:
             steps[-1] += " (down)"
             vipd.kill()
-            vipd.write(objects(s))
+            vipd.write(s.list())
             vipd.start()
         else:
-            vipd.write(objects(s))
+            vipd.write(s.list())
         try:
             vipd.check_tables(timeout=2)
         except AssertionError as e:

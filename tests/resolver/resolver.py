@@ -144,13 +144,14 @@ def is_etp_local(svc):
 
 
 def ranges_of(svc, fam, vips, node_ip):
-    """SVC-20 to SVC-25. None = unrestricted; EVERY ENTRY UNPARSABLE: nobody may (SVC-23)."""
+    """SVC-20 to SVC-25. None = unrestricted. AN UNPARSABLE ENTRY MAY HAVE BEEN OF ANY FAMILY: where
+    it leaves a family without ranges, nobody may (SVC-23)."""
     texts = svc["spec"].get("loadBalancerSourceRanges") or []
-    nets = [parse_net(t) for t in texts]
-    if texts and all(n is None for n in nets):
-        return frozenset()
-    nets = of_family(nets, fam)
-    if not nets or any(n.prefixlen == 0 for n in nets):
+    all_nets = [parse_net(t) for t in texts]
+    nets = of_family(all_nets, fam)
+    if not nets:
+        return frozenset() if None in all_nets else None
+    if any(n.prefixlen == 0 for n in nets):
         return None
     if node_ip is not None and any(node_ip in n for n in nets):
         nets = nets + [ipaddress.ip_network(v) for v in vips]
@@ -197,7 +198,7 @@ def slices_of(objects, service_key, fam):
 
 def endpoints_of(slices, port_name, proto, fam, node_name):
     """EPS-03 to EPS-20: the merged endpoints of one service port."""
-    found = {}
+    found = {}  # (ip, port) -> (endpoint, slice it is of)
     for obj in slices:
         for port in obj.get("ports") or []:
             if port.get("name") is None or not port.get("port"):  # EPS-05, EPS-06
@@ -210,9 +211,12 @@ def endpoints_of(slices, port_name, proto, fam, node_name):
                 if ip is None or ip.version != fam:  # EPS-19
                     continue
                 e = Endpoint(ip, port["port"], entry, node_name)
-                if (ip, e.port) not in found or not e.terminating:  # EPS-14
-                    found[ip, e.port] = e
-    return list(found.values())
+                # A running endpoint beats a terminating one (EPS-14); among several terminating
+                # ones THE NEWER SLICE WINS too, and in one slice the first.
+                old, its_slice = found.get((ip, e.port), (None, None))
+                if old is None or not e.terminating or (old.terminating and its_slice is not obj):
+                    found[ip, e.port] = e, obj
+    return [e for e, _ in found.values()]
 
 
 def cluster_set(endpoints, node_name, zone):

@@ -12,7 +12,6 @@ from objects import entry, node, port, service, service_cidr, slice_, slice_port
 NODE = "n1"
 NAMESPACES = ["default", "kube-system", "shop"]
 ZONES = ["a", "b", ""]
-PORT_NAMES = ["", "http", "dns"]
 PROTOS = ["TCP", "TCP", "UDP", "SCTP"]
 
 
@@ -96,7 +95,9 @@ class Stream:
         rng = self.rng
         out = []
         used = set()
-        for name in rng.sample(PORT_NAMES, 1 if self.chance(60) else 2):
+        # Only a single port may be without a name.
+        names = [rng.choice(["", "http"])] if self.chance(60) else ["http", "dns"]
+        for name in names:
             p = port(rng.choice([53, 80, 80, 443, 8080]), rng.choice(PROTOS), name)
             if (p["port"], p["protocol"]) in used:
                 continue
@@ -117,9 +118,9 @@ class Stream:
         kind = rng.choice(["ClusterIP", "ClusterIP", "NodePort", "LoadBalancer"])
         ports = self.random_ports()
         if kind != "ClusterIP":
-            for p in ports:
+            for n, p in enumerate(ports):
                 if self.chance(80):
-                    p["nodePort"] = 30000 + 3 * i + len(p.get("name", "")) % 3
+                    p["nodePort"] = 30000 + 2 * i + n
         svc = service("s%d" % i, ips, ports, ns=rng.choice(NAMESPACES), kind=kind,
                       created="2026-01-%02dT%02d:%02d:00Z" % (
                           rng.randint(1, 28), self.minute // 60 % 24, self.minute % 60))

@@ -101,7 +101,7 @@ RANGES = [
     ("other family only", ["2001:db8::/32"], None),
     ("all bad", ["nonsense", "10.0.0.0"], set()),
     ("bad and good", ["nonsense", "10.0.0.0/8"], {"10.0.0.0/8"}),
-    ("bad and other family", ["nonsense", "2001:db8::/32"], None),
+    ("bad and other family", ["nonsense", "2001:db8::/32"], set()),
     ("node inside", ["192.168.0.0/24"], {"192.168.0.0/24", "192.0.2.1/32"}),
     ("neighbours", ["10.0.0.0/9", "10.128.0.0/9", "10.1.0.0/16"], {"10.0.0.0/8"}),
 ]
