@@ -168,7 +168,31 @@ static const char *masquerade_text(const char *word)
 	return word;
 }
 
-static void frontend_row(struct table *t, const json_t *page, const json_t *f, bool has_guards)
+/* What the frontends of a page have in common decides which columns are worth showing. */
+struct frontend_traits {
+	bool is_split; /* some lead elsewhere for outside clients than for others */
+	bool has_guards;
+	bool are_pods_inside;  /* of some */
+	bool are_pods_outside; /* of some */
+};
+
+static struct frontend_traits frontend_traits(const json_t *list)
+{
+	struct frontend_traits t = { 0 };
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *f = json_array_get(list, i);
+
+		t.is_split |= value_bool(f, "split");
+		t.has_guards |= value_bool(f, "guarded");
+		t.are_pods_inside |= value_bool(f, "pods_are_inside");
+		t.are_pods_outside |= value_bool(f, "split") && !value_bool(f, "pods_are_inside");
+	}
+	return t;
+}
+
+static void frontend_row(struct table *t, const json_t *page, const json_t *f,
+			 const struct frontend_traits *traits)
 {
 	struct str where = { 0 };
 
@@ -176,8 +200,9 @@ static void frontend_row(struct table *t, const json_t *page, const json_t *f, b
 	table_cell(t, MARK_NONE, "%s/%s", where.text, value_text(f, "protocol"));
 	table_cell(t, MARK_NONE, "%s", value_text(f, "kind"));
 	target_cell(t, page, f, "outside");
-	target_cell(t, page, f, "inside");
-	if (has_guards)
+	if (traits->is_split)
+		target_cell(t, page, f, "inside");
+	if (traits->has_guards)
 		table_cell(t, MARK_NONE, "%s", value_bool(f, "guarded") ? "ranges" : "any");
 	table_cell(t, MARK_NONE, "%s", masquerade_text(value_text(f, "masquerade")));
 	str_fini(&where);
@@ -186,25 +211,27 @@ static void frontend_row(struct table *t, const json_t *page, const json_t *f, b
 static void frontends(struct str *out, const json_t *page, const struct style *style)
 {
 	const json_t *list = value_get(page, "frontends");
+	struct frontend_traits traits = frontend_traits(list);
 	struct table t = { 0 };
-	bool has_guards = false;
 
 	if (json_array_size(list) == 0)
 		return;
-	for (size_t i = 0; i < json_array_size(list); i++)
-		has_guards |= value_bool(json_array_get(list, i), "guarded");
 	table_column(&t, "FRONTEND", 0);
 	table_column(&t, "KIND", 0);
-	table_column(&t, "OUTSIDE", 0);
-	table_column(&t, "PODS, HOST", 0);
-	if (has_guards)
+	table_column(&t, traits.is_split ? "OUTSIDE" : "LEADS TO", 0);
+	if (traits.is_split)
+		table_column(&t, traits.are_pods_inside ? "PODS, HOST" : "THIS HOST", 0);
+	if (traits.has_guards)
 		table_column(&t, "SOURCES", 0);
 	table_column(&t, "MASQUERADED", 0);
 	for (size_t i = 0; i < json_array_size(list); i++)
-		frontend_row(&t, page, json_array_get(list, i), has_guards);
+		frontend_row(&t, page, json_array_get(list, i), &traits);
 	str_puts(out, "\n");
 	table_print(out, &t, style, 0);
 	table_fini(&t);
+	if (traits.are_pods_outside)
+		str_printf(out, "%sods count as outside clients: nothing tells them apart\n",
+			   traits.are_pods_inside ? "Where there is no detector, p" : "P");
 }
 
 static void conflicts(struct str *out, const json_t *page, const struct style *style)

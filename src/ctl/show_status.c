@@ -58,8 +58,10 @@ static void node(struct str *out, const json_t *status, const struct style *styl
 	str_puts(out, "\n");
 
 	label(out, style, "pods are");
-	if (!value_has(detector, "mode")) {
+	if (!value_bool(detector, "ipv4") && !value_bool(detector, "ipv6")) {
 		str_puts(out, "not told from other clients");
+		if (value_has(detector, "mode"))
+			str_printf(out, ": %s, but nothing to go by", value_text(detector, "mode"));
 	} else {
 		str_puts(out, value_text(detector, "interface"));
 		value_join(out, value_get(detector, "prefixes"), " ");

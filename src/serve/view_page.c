@@ -402,6 +402,8 @@ static void view_frontend(struct view_page *v, struct jsonw *w, const struct pla
 	view_target(w, "outside", &f->target);
 	view_target(w, "inside", f->is_split ? &f->inside : &f->target);
 	jsonw_bool(w, "split", f->is_split);
+	/* POL-23: without a detector nobody can tell pods from outside clients */
+	jsonw_bool(w, "pods_are_inside", v->ctx->model->env.has_detector[ip_fam(&f->addr)]);
 	jsonw_text(w, "masquerade", masq_text(v->ctx->model, f));
 	jsonw_bool(w, "guarded", f->is_guarded);
 	jsonw_end(w);

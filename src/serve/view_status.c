@@ -318,8 +318,8 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 	jsonw_array(w, "problems");
 	problem_count(w, "refused", ctx->sync ? sync_failure_count(ctx->sync) : 0,
 		      "service is refused by the kernel", "services are refused by the kernel");
-	problem_count(w, "source", MAX(source->n_errors, source->errors.n), "object cannot be read",
-		      "objects cannot be read");
+	problem_count(w, "source", MAX(source->n_errors, source->errors.n),
+		      "problem with the source", "problems with the source");
 	problem_count(w, "conflicts", ctx->plan->n_conflicts,
 		      "address and port is wanted by more than one service",
 		      "addresses and ports are wanted by more than one service");

@@ -49,6 +49,8 @@ static const struct {
 	{ "cart", "cart", SERVICE, &pipe_style, SHOW_NORMAL },
 	{ "cart-pending", "cart-pending", SERVICE, &terminal_80, SHOW_NORMAL },
 	{ "db", "db", SERVICE, &pipe_style, SHOW_NORMAL },
+	{ "web", "web", SERVICE, &pipe_style, SHOW_NORMAL },
+	{ "web-untold", "web-untold", SERVICE, &pipe_style, SHOW_NORMAL },
 	{ "headless", "headless", SERVICE, &pipe_style, SHOW_NORMAL },
 	{ "typo", "typo", SERVICE, &pipe_style, SHOW_NORMAL },
 	{ "bad", "bad", SERVICE, &pipe_style, SHOW_NORMAL },

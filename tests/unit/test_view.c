@@ -264,6 +264,7 @@ static void test_frontends(void **state)
 	assert_string_equal(text_at(fe, "kind"), "LoadBalancer");
 	assert_string_equal(text_at(fe, "masquerade"), "this-host");
 	assert_true(int_at(fe, "split"));
+	assert_true(int_at(fe, "pods_are_inside"));
 	assert_true(int_at(fe, "guarded"));
 	assert_string_equal(text_at(fe, "outside.scope"), "local");
 	assert_string_equal(text_at(fe, "inside.scope"), "cluster");
@@ -522,7 +523,7 @@ static void test_status(void **state)
 	assert_string_equal(text_at(st, "source.text"), "manifests in /etc/vipd/services");
 	assert_int_equal(int_at(st, "source.errors.count"), 3);
 	assert_int_equal(len_at(st, "source.errors.items"), 2);
-	assert_string_equal(text_at(st, "problems.0.text"), "3 objects cannot be read");
+	assert_string_equal(text_at(st, "problems.0.text"), "3 problems with the source");
 	assert_string_equal(text_at(st, "options.min-sync-period"), "0s");
 	json_decref(st);
 	serve_world_fini(&w);
