@@ -159,7 +159,7 @@ static void three(struct world *w)
 	static const char *const tags[] = { "a", "b", "c" };
 
 	for (size_t i = 0; i < 3; i++)
-		mnl_attr_put_strz(nl_batch_msg(w->b, TYPE(i), 0, 2, tags[i]), 1, tags[i]);
+		mnl_attr_put_strz(nl_batch_msg(w->b, (uint16_t)TYPE(i), 0, 2, tags[i]), 1, tags[i]);
 }
 
 static void ack_last(struct script *s)

@@ -94,30 +94,32 @@ static void drop_conn(struct nft_rules *rs, enum ipfam fam, const struct nft_lay
 	nft_expr_verdict(rs, NF_DROP, NULL);
 }
 
+/* An interface's name (`key`) against the bridge's, to its end, or against the prefix. */
+static void ifname(struct nft_rules *rs, uint32_t key, uint32_t op,
+		   const struct nft_layout_params *p)
+{
+	size_t len = p->detect == DETECT_LOCAL_BRIDGE ? IFNAME_MAX : strnlen(p->ifname, IFNAME_MAX);
+
+	nft_expr_meta(rs, key, 0);
+	nft_expr_cmp(rs, op, 0, p->ifname, (uint32_t)len);
+}
+
 /*
- * Is it from a pod? Appends the detector's condition (section 6.1 of the
- * behaviour); `op` NFT_CMP_EQ: it is, NFT_CMP_NEQ: it is not. For packets of this
- * host the interface name is empty, so they are none of a pod (MASQ-02).
+ * Is it from a pod? The detector's condition (section 6.1 of the behaviour), as
+ * prerouting sees a packet. Those of this host have no input interface, and so
+ * are none of a pod (MASQ-02).
  */
-static void from_pod(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p,
-		     uint32_t op)
+static void from_pod(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
 	switch (p->detect) {
 	case DETECT_LOCAL_CLUSTER_CIDR:
 	case DETECT_LOCAL_NODE_CIDR:
 		nft_expr_saddr(rs, fam, 0);
-		if (op == NFT_CMP_EQ)
-			nft_expr_in(rs, 0, set_name(NFTSET_POD_CIDRS));
-		else
-			nft_expr_not_in(rs, 0, set_name(NFTSET_POD_CIDRS));
+		nft_expr_in(rs, 0, set_name(NFTSET_POD_CIDRS));
 		return;
 	case DETECT_LOCAL_BRIDGE:
-		nft_expr_meta(rs, NFT_META_IIFNAME, 0);
-		nft_expr_cmp(rs, op, 0, p->ifname, IFNAME_MAX);
-		return;
 	case DETECT_LOCAL_PREFIX:
-		nft_expr_meta(rs, NFT_META_IIFNAME, 0);
-		nft_expr_cmp(rs, op, 0, p->ifname, (uint32_t)strnlen(p->ifname, IFNAME_MAX));
+		ifname(rs, NFT_META_IIFNAME, NFT_CMP_EQ, p);
 		return;
 	case DETECT_LOCAL_UNSET:
 		return;
@@ -139,7 +141,7 @@ static void xl(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_par
 {
 	if (has_detector(p)) {
 		nft_rule_begin(rs);
-		from_pod(rs, fam, p, NFT_CMP_EQ);
+		from_pod(rs, fam, p);
 		nft_expr_verdict(rs, NFT_GOTO, "xl_short");
 	}
 	nft_rule_begin(rs);
@@ -195,18 +197,65 @@ static void entry(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_
 	nft_expr_verdict(rs, NF_DROP, NULL);
 }
 
+/* The client asked for a cluster IP. */
+static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_rule_begin(rs);
+	nft_expr_ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
+	nft_expr_in(rs, 0, set_name(NFTSET_CLUSTER_IPS));
+}
+
+/* The packet has an input interface (`op` NFT_CMP_NEQ), or none. */
+static void iif(struct nft_rules *rs, uint32_t op)
+{
+	uint32_t none = 0;
+
+	nft_expr_meta(rs, NFT_META_IIF, 0);
+	nft_expr_cmp(rs, op, 0, &none, sizeof(none));
+}
+
+/*
+ * Not from a pod, by its interface, as postrouting sees it: this host; another
+ * interface; another bridge. The last, because br_netfilter shows a packet that
+ * goes from one port of a bridge to another without an input interface, like
+ * one of this host's, and pod to pod over a bridge must keep its address
+ * (MASQ-13). What comes from and goes to the same bridge is known by the latter.
+ */
+static void masquerade_by_ifname(struct nft_rules *rs, enum ipfam fam,
+				 const struct nft_layout_params *p)
+{
+	to_cluster_ip(rs, fam);
+	fib_is_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
+	nft_expr_masquerade(rs);
+	to_cluster_ip(rs, fam);
+	iif(rs, NFT_CMP_NEQ);
+	ifname(rs, NFT_META_IIFNAME, NFT_CMP_NEQ, p);
+	nft_expr_masquerade(rs);
+	to_cluster_ip(rs, fam);
+	iif(rs, NFT_CMP_EQ);
+	ifname(rs, NFT_META_OIFNAME, NFT_CMP_NEQ, p);
+	nft_expr_masquerade(rs);
+}
+
 /* Cluster IPs: whoever the detector does not know, or everybody (MASQ-05); else no rule (MASQ-01)
  */
 static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 				   const struct nft_layout_params *p)
 {
-	if (!p->is_masquerade_all && !has_detector(p))
+	if (p->is_masquerade_all) {
+		to_cluster_ip(rs, fam);
+		nft_expr_masquerade(rs);
 		return;
-	nft_rule_begin(rs);
-	nft_expr_ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
-	nft_expr_in(rs, 0, set_name(NFTSET_CLUSTER_IPS));
-	if (!p->is_masquerade_all)
-		from_pod(rs, fam, p, NFT_CMP_NEQ);
+	}
+	if (!has_detector(p))
+		return;
+	if (p->detect == DETECT_LOCAL_BRIDGE || p->detect == DETECT_LOCAL_PREFIX) {
+		masquerade_by_ifname(rs, fam, p);
+		return;
+	}
+	to_cluster_ip(rs, fam);
+	nft_expr_saddr(rs, fam, 0);
+	nft_expr_not_in(rs, 0, set_name(NFTSET_POD_CIDRS));
 	nft_expr_masquerade(rs);
 }
 
