@@ -86,7 +86,8 @@ class Authority:
                           extensions)
         _write(path + ".key", _pem_key(key), 0o600)
         _write(path + ".crt", _pem(cert))
-        return "%X" % cert.serial_number
+        serial = "%X" % cert.serial_number
+        return serial.rjust(len(serial) + len(serial) % 2, "0")     # as ssl writes it
 
 
 class Certs:
@@ -99,7 +100,7 @@ class Certs:
 
     def __init__(self, directory, names=()):
         self.directory = directory
-        self.names = NAMES + tuple(names)
+        self.names = NAMES + tuple(n for n in names if n not in NAMES)
         self.count = 0
         self.ca = Authority("kubernetes")
         self.client_ca = Authority("kubernetes-clients")

@@ -261,10 +261,11 @@ class Shaper:
 # --------------------------------------------------------------------------------------------
 # Objects as they should not be
 
-_UNKNOWN_JSON = {"none": None, "list": [1, -2.5e3, "\u00e4\"\\\n", [[]], {}], "map": {"a": {"b": [{}]}},
-                 "yes": True}
-_UNKNOWN_PB = (wire.varint(1999 << 3) + wire.varint((1 << 64) - 1) + wire.delimited(2000, b"\0\xff") +
-               wire.varint(2001 << 3 | 1) + b"12345678" + wire.varint(2002 << 3 | 5) + b"1234")
+_UNKNOWN_JSON = {"none": None, "list": [1, -2.5e3, "\u00e4\"\\\n", [[]], {}],
+                 "map": {"a": {"b": [{}]}}, "yes": True}
+_UNKNOWN_PB = (wire.varint(1999 << 3) + wire.varint((1 << 64) - 1) +
+               wire.delimited(2000, b"\0\xff") + wire.varint(2001 << 3 | 1) + b"12345678" +
+               wire.varint(2002 << 3 | 5) + b"1234")
 
 
 def with_unknown_fields(item):

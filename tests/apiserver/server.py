@@ -155,7 +155,7 @@ class Server(Settings):
         self.replay = Replay(options.replay) if options.replay else None
         self.stopping = asyncio.Event()
         if not options.no_tls:
-            self.certs = Certs(directory, options.name or ())
+            self.certs = Certs(directory, [options.bind] + (options.name or []))
             self.listeners.append(Listener(self, options.bind, options.port, True))
             self.reload_certs()
         if options.no_tls or options.plain_port is not None:
@@ -248,7 +248,7 @@ def parse(argv):
     p.add_argument("--control", help="path of the control socket (default: DIR/control)")
     p.add_argument("--token", action="append", help="a good bearer token (default: %s)" % TOKEN)
     p.add_argument("--name", action="append", help="one more name for the server's certificate")
-    p.add_argument("--history", type=int, default=200000, help="events kept a resource")
+    p.add_argument("--history", type=int, default=50000, help="events kept a resource")
     p.add_argument("--no-defaults", action="store_true", help="store objects without defaults")
     p.add_argument("--replay", metavar="DIR", help="serve the recordings of DIR")
     p.add_argument("--set", action="append", default=[], metavar="NAME=JSON", help="a setting")

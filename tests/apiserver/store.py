@@ -201,7 +201,7 @@ class Table:
 class Store:
     """All tables. Versions are global, as in a real server."""
 
-    def __init__(self, history=200000, defaults=True):
+    def __init__(self, history=50000, defaults=True):
         self.rv = 1
         self.defaults = defaults
         self.random = random.Random(1)

@@ -1325,7 +1325,8 @@ def test_truncated_chunk(api):
 
 
 @pytest.mark.parametrize("p, wanted", [({"at": "request", "raw": True}, "head"),
-                                       ({"at": "object"}, "body"), ({"at": 10, "end": True}, "end")])
+                                       ({"at": "object"}, "body"),
+                                       ({"at": 10, "end": True}, "end")])
 def test_garbage(api, p, wanted):
     api.put(*[service("s%d" % i) for i in range(20)])
     whole = full_body(api)
