@@ -212,7 +212,7 @@ static void reply_send(struct conn *c, struct http_reply *reply, bool is_head)
 		if (!is_head)
 			evbuffer_add(bufferevent_get_output(c->bev), str_text(&reply->body),
 				     reply->body.len);
-		conn_flush(c);
+		c->state = CONN_FLUSH; /* on_write() goes on: the head at least is in the output */
 	}
 	str_fini(&reply->body);
 }
