@@ -18,8 +18,8 @@
 #include "serve/control.h"
 #include "serve_world.h"
 
-/* Sanitizers and a busy machine are slow; a stall of the loop is tens of times slower. */
-#define TURN_MAX_NS (50 * NSEC_PER_MSEC)
+/* 2 ms and what cannot be cut into pieces, with room for sanitizers. */
+#define TURN_MAX_NS (15 * NSEC_PER_MSEC)
 
 struct world {
 	struct serve_world w;
