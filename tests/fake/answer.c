@@ -270,6 +270,26 @@ void answer_dump_tables(struct connection *c, const struct nlmsghdr *h, uint16_t
 	free(buf);
 }
 
+static struct nlmsghdr *chain_msg(char *buf, const struct nlmsghdr *h, const struct table *t,
+				  const struct chain *ch, uint16_t flags)
+{
+	struct nlmsghdr *out = begin(buf, h, TYPE(NFT_MSG_NEWCHAIN), t->family, flags);
+
+	put_attrs(out, &ch->attrs, chain_skip);
+	put_be64(out, NFTA_CHAIN_HANDLE, ch->handle);
+	return out;
+}
+
+void answer_chain(struct connection *c, const struct nlmsghdr *h, const struct table *t,
+		  const struct chain *ch)
+{
+	char *buf = xmalloc(MSG_MAX);
+	struct nlmsghdr *out = chain_msg(buf, h, t, ch, 0);
+
+	queue_put(c, out, out->nlmsg_len);
+	free(buf);
+}
+
 void answer_dump_chains(struct connection *c, const struct nlmsghdr *h, const char *table,
 			uint16_t intr)
 {
@@ -281,11 +301,8 @@ void answer_dump_chains(struct connection *c, const struct nlmsghdr *h, const ch
 			continue;
 		list_for_each (l, &t->chains) {
 			const struct chain *ch = list_entry(l, struct chain, link);
-			struct nlmsghdr *out = begin(buf, h, TYPE(NFT_MSG_NEWCHAIN), t->family,
-						     NLM_F_MULTI | intr);
+			struct nlmsghdr *out = chain_msg(buf, h, t, ch, NLM_F_MULTI | intr);
 
-			put_attrs(out, &ch->attrs, chain_skip);
-			put_be64(out, NFTA_CHAIN_HANDLE, ch->handle);
 			queue_put(c, out, out->nlmsg_len);
 		}
 	}

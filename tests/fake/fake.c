@@ -548,6 +548,27 @@ static void get_table(struct connection *c, const struct nlmsghdr *h, uint8_t fa
 	answer_verdict(c, h, 0, NULL);
 }
 
+static void get_chain(struct connection *c, const struct nlmsghdr *h, uint8_t family)
+{
+	const struct nlattr *tb[NFTA_CHAIN_MAX + 1];
+	const struct chain *ch;
+	struct table *t;
+
+	nl_attr_table(tb, NFTA_CHAIN_MAX, h, sizeof(struct nfgenmsg));
+	t = table_find(&c->fake->tables, family, nl_attr_str(tb[NFTA_CHAIN_TABLE]));
+	if (t == NULL) {
+		answer_verdict(c, h, ENOENT, tb[NFTA_CHAIN_TABLE]);
+		return;
+	}
+	ch = chain_find(t, nl_attr_str(tb[NFTA_CHAIN_NAME]));
+	if (ch == NULL) {
+		answer_verdict(c, h, ENOENT, tb[NFTA_CHAIN_NAME]);
+		return;
+	}
+	answer_chain(c, h, t, ch);
+	answer_verdict(c, h, 0, NULL);
+}
+
 /* NFTA_x_TABLE is attribute 1 of chains, rules and sets alike. */
 static const char *dump_filter(const struct nlmsghdr *h, uint16_t type)
 {
@@ -580,8 +601,10 @@ static void request(struct connection *c, const struct nlmsghdr *h)
 			get_table(c, h, g->nfgen_family);
 		break;
 	case NFT_MSG_GETCHAIN:
-		assert(is_dump);
-		answer_dump_chains(c, h, dump_filter(h, NFTA_CHAIN_TABLE), intr);
+		if (is_dump)
+			answer_dump_chains(c, h, dump_filter(h, NFTA_CHAIN_TABLE), intr);
+		else
+			get_chain(c, h, g->nfgen_family);
 		break;
 	case NFT_MSG_GETRULE:
 		assert(is_dump);

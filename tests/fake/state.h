@@ -68,6 +68,8 @@ void answer_verdict(struct connection *c, const struct nlmsghdr *h, int error,
 		    const struct nlattr *at);
 void answer_genid(struct connection *c, const struct nlmsghdr *h);
 void answer_table(struct connection *c, const struct nlmsghdr *h, const struct table *t);
+void answer_chain(struct connection *c, const struct nlmsghdr *h, const struct table *t,
+		  const struct chain *ch);
 /* One element of a keyed read. */
 void answer_elem(struct connection *c, const struct nlmsghdr *h, const struct table *t,
 		 const struct set *s, const struct elem *e);

@@ -139,7 +139,8 @@ void nft_write_set(struct nft_writer *w, enum nft_set_id id)
 void nft_write_chain(struct nft_writer *w, const char *name, const struct nft_chain *base)
 {
 	struct nlmsghdr *h =
-		message(w, NFT_MSG_NEWCHAIN, NLM_F_CREATE | NLM_F_EXCL, "chain %s", name);
+		message(w, NFT_MSG_NEWCHAIN, NLM_F_CREATE | (base != NULL ? NLM_F_EXCL : 0),
+			"chain %s", name);
 	struct nlattr *hook;
 
 	mnl_attr_put_strz(h, NFTA_CHAIN_TABLE, w->table);

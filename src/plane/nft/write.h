@@ -36,7 +36,10 @@ struct nft_verdict {
 void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, enum ipfam fam, const char *table);
 void nft_writer_fini(struct nft_writer *w);
 
-/* Creating fails with -EEXIST when somebody else was there first. */
+/*
+ * Creating fails with -EEXIST when somebody else was there first; but an ordinary
+ * chain may be there already, if it is empty and nothing leads to it.
+ */
 void nft_write_table(struct nft_writer *w);
 /* An existing table: awake it. */
 void nft_write_table_flags(struct nft_writer *w);
