@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/addrs.h"
 #include "model/env.h"
 #include "model/select.h"
 
@@ -268,6 +269,8 @@ static void slice_free(struct model *m, struct slice_entry *e)
 	htable_remove(&m->slices, &e->node);
 	m->stats.slices--;
 	m->stats.endpoints -= e->slice->endpoints.n;
+	if (m->config.tracks_addrs)
+		addrs_remove(&m->addrs, e->slice);
 	slice_close(e->slice);
 	free(e);
 }
@@ -281,6 +284,8 @@ static int slice_put_new(struct model *m, struct slice *s, uint64_t at_ns)
 	slice_link(svc_get(m, s->ns, s->service), e);
 	m->stats.slices++;
 	m->stats.endpoints += s->endpoints.n;
+	if (m->config.tracks_addrs)
+		addrs_add(&m->addrs, s);
 	return slice_arrived(m, e, at_ns);
 }
 
@@ -295,6 +300,10 @@ static int slice_put_known(struct model *m, struct slice_entry *e, struct slice 
 	e->slice = s;
 	m->stats.endpoints += s->endpoints.n;
 	m->stats.endpoints -= old->endpoints.n;
+	if (m->config.tracks_addrs) {
+		addrs_add(&m->addrs, s);
+		addrs_remove(&m->addrs, old);
+	}
 	if (has_moved)
 		slice_link(svc_get(m, s->ns, s->service), e);
 	else if (was_family)
@@ -337,6 +346,12 @@ int model_del_slice(struct model *m, const struct name *ns, const struct name *n
 	r = slice_unlink(m, e, at_ns);
 	slice_free(m, e);
 	return r;
+}
+
+bool model_has_addr(const struct model *m, const struct ip_addr *a)
+{
+	assert(m->config.tracks_addrs);
+	return addrs_has(&m->addrs, a);
 }
 
 /* --- environment ------------------------------------------------------------------------ */
@@ -486,6 +501,7 @@ void model_fini(struct model *m)
 	}
 	htable_fini(&m->services);
 	htable_fini(&m->slices);
+	addrs_fini(&m->addrs);
 	node_close(m->self);
 	vec_for_each (c, &m->service_cidrs)
 		service_cidr_close(*c);

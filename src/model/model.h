@@ -71,6 +71,7 @@ struct model_config {
 	struct ip_addr bind_addr[IPFAM_N];    /* --bind-address replaces the node IP (LIFE-14) */
 	bool is_masquerade_all;
 	bool no_external_ips; /* gate AllowServiceExternalIPs off (SVC-13) */
+	bool tracks_addrs;    /* model_has_addr() will be asked: costs memory */
 };
 
 /* Derived from the configuration, the Node, the host's addresses and ServiceCIDRs. */
@@ -94,9 +95,10 @@ struct model {
 	struct model_env env;
 	struct htable services;
 	struct htable slices;
-	struct list dirty; /* services a sync is owed, in order of first change */
-	struct list all;   /* every entry; whoever walks it piece by piece may rotate it */
-	struct node *self; /* own Node object or NULL */
+	struct htable addrs; /* of all endpoints; only with config.tracks_addrs */
+	struct list dirty;   /* services a sync is owed, in order of first change */
+	struct list all;     /* every entry; whoever walks it piece by piece may rotate it */
+	struct node *self;   /* own Node object or NULL */
 	VEC(struct service_cidr *) service_cidrs;
 	VEC(struct ip_addr)
 	host_addrs;              /* addresses of this host, as told by model_put_host_addrs */
@@ -136,6 +138,8 @@ int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n,
 struct svc *model_find(const struct model *m, const struct name *ns, const struct name *name);
 struct slice_entry *model_find_slice(const struct model *m, const struct name *ns,
 				     const struct name *name);
+/* Is `a` an endpoint in any slice, in whatever condition? Only with config.tracks_addrs. */
+bool model_has_addr(const struct model *m, const struct ip_addr *a);
 /* Look up by text without interning; NULL when unknown. */
 struct svc *model_find_text(const struct model *m, const char *ns, const char *name);
 

@@ -631,6 +631,36 @@ static void test_empty(void **state)
 	assert_int_equal(name_count(), 0);
 }
 
+/* Addresses of all slices, whoever they belong to, in whatever condition. */
+static void test_addrs(void **state)
+{
+	struct ip_addr one = test_addr("10.0.1.1");
+	struct ip_addr two = test_addr("10.0.1.2");
+	const struct name *ns = name_get_str("default");
+	const struct name *name = name_get_str("a1");
+	struct model m;
+
+	model_init(&m);
+	m.config.tracks_addrs = true;
+	model_configured(&m);
+	assert_false(model_has_addr(&m, &one));
+	model_put_slice(&m, test_slice("a1", "a", "| x:1 | 1 t; 1 rs"), 1);
+	model_put_slice(&m, test_slice("b1", "b", "| x:1 | 1 rs; 2 rs"), 1);
+	assert_true(model_has_addr(&m, &one));
+	assert_true(model_has_addr(&m, &two));
+	model_put_slice(&m, test_slice("b1", "c", "| x:1 | 1 rs"), 1); /* moved, and smaller */
+	assert_true(model_has_addr(&m, &one));
+	assert_false(model_has_addr(&m, &two));
+	model_put_slice(&m, test_slice("b1", "c", "| x:1 | 2 rs"), 1);
+	assert_true(model_has_addr(&m, &one));
+	model_del_slice(&m, ns, name, 1);
+	assert_false(model_has_addr(&m, &one));
+	assert_true(model_has_addr(&m, &two));
+	name_unref(ns);
+	name_unref(name);
+	model_fini(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -642,6 +672,7 @@ int main(void)
 		cmocka_unit_test(test_sorted),
 		cmocka_unit_test(test_touch_keeps_version),
 		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_addrs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

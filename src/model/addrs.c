@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* model/addrs - a counted set. */
+#include "model/addrs.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+
+struct counted {
+	struct hnode node;
+	struct ip_addr addr;
+	uint32_t refs;
+};
+
+static struct counted *find(const struct htable *t, const struct ip_addr *a)
+{
+	htable_for_each_hash (n, t, hash_bytes(a, sizeof(*a))) {
+		struct counted *c = container_of(n, struct counted, node);
+
+		if (ip_addr_is_equal(&c->addr, a))
+			return c;
+	}
+	return NULL;
+}
+
+void addrs_add(struct htable *t, const struct slice *s)
+{
+	vec_for_each (e, &s->endpoints) {
+		struct counted *c = find(t, &e->addr);
+
+		if (c == NULL) {
+			c = xcalloc(1, sizeof(*c));
+			c->addr = e->addr;
+			htable_insert(t, &c->node, hash_bytes(&c->addr, sizeof(c->addr)));
+		}
+		c->refs++;
+	}
+}
+
+void addrs_remove(struct htable *t, const struct slice *s)
+{
+	vec_for_each (e, &s->endpoints) {
+		struct counted *c = find(t, &e->addr);
+
+		assert(c != NULL);
+		if (--c->refs > 0)
+			continue;
+		htable_remove(t, &c->node);
+		free(c);
+	}
+}
+
+bool addrs_has(const struct htable *t, const struct ip_addr *a)
+{
+	return find(t, a) != NULL;
+}
+
+void addrs_fini(struct htable *t)
+{
+	htable_for_each_safe (n, tmp, t)
+		free(container_of(n, struct counted, node));
+	htable_fini(t);
+}
