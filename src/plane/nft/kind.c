@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
+
 #define AFFINITY_MAX (NFT_KIND_AFFINITY_END - NFT_KIND_AFFINITY)
 /* Bounds grow by an eighth from 64; the 59th is the first that reaches NFT_POOL_SLOTS_MAX. */
 #define CLASS_MAX 64
@@ -91,8 +93,13 @@ static struct affinity *affinity_get(uint32_t slots, uint32_t affinity_s)
 		return a;
 	while (affinity_next < AFFINITY_MAX && affinities[affinity_next].slots != 0)
 		affinity_next++;
-	if (affinity_next == AFFINITY_MAX)
+	if (affinity_next == AFFINITY_MAX) {
+		log_warn(LOG_AREA_PLANE,
+			 "affinity: %d sizes and timeouts are in use, no number is left: a service "
+			 "with %" PRIu32 " backends and %" PRIu32 " s is balanced without",
+			 AFFINITY_MAX, slots, affinity_s);
 		return NULL;
+	}
 	a = &affinities[affinity_next++];
 	*a = (struct affinity){ .slots = slots, .affinity_s = affinity_s };
 	return a;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
 #include "plane/nft/write.h"
@@ -27,6 +28,8 @@ struct nft_layout {
 	uint64_t handle;
 	struct nft_fixed held;
 	VEC(uint64_t) old; /* handles of our tables that this one replaces */
+	char misfit[512];  /* why, if one of them could not be repaired */
+	bool is_fresh;     /* read, and nothing written since: differences are others' work */
 	/* Kinds that have, or shall have, a chain: never forgotten while we live. */
 	uint64_t kinds[KINDS / 64];
 };
@@ -209,6 +212,7 @@ static int tables_judge(struct nft_layout *l, const struct nft_fixed_tables *tab
 			r = nft_fixed_read(&held, l->nl, l->fam, t, err);
 			if (r < 0)
 				break;
+			snprintf(l->misfit, sizeof(l->misfit), "%s: %s", t->name, held.misfit);
 			if (held.misfit[0] == '\0') {
 				l->held = held;
 				held = (struct nft_fixed){ 0 };
@@ -227,6 +231,8 @@ static void forget(struct nft_layout *l)
 {
 	nft_fixed_fini(&l->held);
 	vec_clear(&l->old);
+	l->misfit[0] = '\0';
+	l->is_fresh = false;
 	l->handle = 0;
 	l->state = NFT_LAYOUT_UNKNOWN;
 }
@@ -261,6 +267,7 @@ int nft_layout_load(struct nft_layout *l, struct err *err)
 	nft_fixed_tables_fini(&tables);
 	if (r < 0)
 		forget(l);
+	l->is_fresh = r == 0;
 	return r;
 }
 
@@ -467,6 +474,25 @@ static int verdicts_lead(struct nft_layout *l, bool even_fresh, struct nft_layou
 	return written(l, r);
 }
 
+/* What an operator should know of the first write after a load. */
+static void transition_log(struct nft_layout *l, const struct nft_writer *w)
+{
+	const char *family = l->fam == IPFAM_V6 ? "ip6" : "ip";
+
+	if (!l->is_fresh || w->n_writes == 0)
+		return;
+	if (l->held.exists)
+		log_notice(LOG_AREA_PLANE,
+			   "table %s %s: not as wanted, put right: "
+			   "%zu writes, the first: %s",
+			   family, l->table, w->n_writes, w->tags.v[0]);
+	else if (l->misfit[0] != '\0')
+		log_notice(LOG_AREA_PLANE, "table %s %s: made to replace %s", family, l->table,
+			   l->misfit);
+	else
+		log_info(LOG_AREA_PLANE, "table %s %s: made", family, l->table);
+}
+
 static int apply(struct nft_layout *l, const struct nft_layout_params *params,
 		 struct nft_layout_result *res, struct err *err)
 {
@@ -493,7 +519,10 @@ static int apply(struct nft_layout *l, const struct nft_layout_params *params,
 	ranges_write(l, &w, 1, params->service_cidrs, params->n_service_cidrs);
 	verdicts_write(l, &w, is_new);
 	r = nft_writer_commit(&w, res, err);
+	if (r == 0)
+		transition_log(l, &w);
 	nft_writer_fini(&w);
+	l->is_fresh = false;
 	l->held.exists = true;
 	l->held.flags = 0;
 	return written(l, r);
