@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * conntrack/job - what one pass over the tracked flows looks for, as plain data.
+ *
+ *     frontend 10.96.0.10:53/UDP   live 10.1.0.7:53
+ *         target exact 10.1.0.5:53     flows that lead to this endpoint
+ *         target untranslated          flows that lead nowhere
+ *
+ * A target says which flows of its frontend are stale. The data plane's past is
+ * read off a flow's two tuples: the original destination is the frontend it was
+ * sent to, the source of its replies is the endpoint it was led to; when both are
+ * the same, nobody translated it.
+ *
+ * A job is made by conntrack/stale, travels to the helper process
+ * (conntrack/worker) and is done there (conntrack/pass). Pure.
+ */
+#pragma once
+
+#include "base/ip.h"
+#include "base/vec.h"
+
+/* Bounds on one job, so that making it never holds up the event loop. */
+#define JOB_FRONTENDS_MAX 16384
+#define JOB_TARGETS_MAX 65536
+#define JOB_LIVE_MAX 131072
+
+struct job_endpoint {
+	struct ip_addr addr;
+	uint16_t port; /* host order */
+	uint16_t pad;
+};
+_Static_assert(sizeof(struct job_endpoint) == 24, "travels as raw bytes");
+
+enum job_kind {
+	JOB_TARGET_UNSET = 0,
+	JOB_TARGET_EXACT,        /* led to `to` */
+	JOB_TARGET_UNTRANSLATED, /* led nowhere: older than the frontend or its first endpoint */
+	JOB_TARGET_TRANSLATED,   /* led anywhere: the frontend is gone */
+	JOB_TARGET_NOT_LIVE,     /* led nowhere, or to an endpoint that is not live */
+};
+
+struct job_target {
+	struct job_endpoint to; /* JOB_TARGET_EXACT only, else zero */
+	uint8_t kind;           /* enum job_kind */
+	uint8_t pad[3];
+};
+
+struct job_frontend {
+	struct ip_addr addr;
+	uint16_t port; /* host order */
+	uint8_t proto; /* enum l4proto */
+	uint8_t pad;
+	uint32_t target; /* the first of n_targets in job.targets */
+	uint32_t n_targets;
+	uint32_t live; /* the first of n_live in job.live; these are sorted */
+	uint32_t n_live;
+};
+
+struct job {
+	uint32_t id;
+	VEC(struct job_frontend) frontends; /* sorted by job_frontend_cmp() */
+	VEC(struct job_target) targets;
+	VEC(struct job_endpoint) live;
+};
+
+/* One tracked flow, as far as it matters. */
+struct job_flow {
+	struct job_endpoint to; /* original destination */
+	struct job_endpoint by; /* source of the replies */
+	uint8_t proto;
+	/*
+	 * In the default zone. A flow of another zone that nobody translated there is
+	 * somebody else's view of the same packets (CT-12d).
+	 */
+	bool is_default_zone;
+};
+
+void job_fini(struct job *j);
+int job_endpoint_cmp(const struct job_endpoint *a, const struct job_endpoint *b);
+/* By address, protocol, port; for qsort(). */
+int job_frontend_cmp(const void *a, const void *b);
+/* Is `e` in the sorted array `v`? */
+bool job_endpoint_is_in(const struct job_endpoint *e, const struct job_endpoint *v, size_t n);
+
+/* Is the flow one of those that the job is about? */
+bool job_is_stale(const struct job *j, const struct job_flow *flow);
+/* Does the job need to look at flows of this family, at other protocols than UDP? */
+bool job_has_family(const struct job *j, enum ipfam fam);
+bool job_is_udp_only(const struct job *j);

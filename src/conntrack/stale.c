@@ -1,0 +1,678 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * conntrack/stale - the ledger, and what it owes.
+ *
+ * A record a service: its frontends by key, and the live endpoints of each of its
+ * ports. A frontend points at the live set of the port that has it; who takes it
+ * over just turns the pointer, so the order in which two services of one
+ * transaction are accepted does not matter.
+ *
+ * What is owed is a list of looks: a frontend and a target. Looks wait in queues,
+ * one for each delay, so that the first of a queue is always the first due.
+ */
+#include "conntrack/stale.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "model/select.h"
+
+#define LOOKS 2 /* for each target: at once, and for stragglers */
+/* More exact targets than this at one UDP frontend, and its live set says the same with one. */
+#define FRONTEND_LOOKS_MAX 32
+#define PACE 4 /* pauses between jobs, in units of the last one */
+#define PACE_MAX_NS (500 * NSEC_PER_MSEC)
+
+enum queue {
+	QUEUE_NOW = 0, /* as soon as the helper is free */
+	QUEUE_AGAIN,   /* second looks */
+	QUEUE_DEAD,    /* TCP: the endpoint's address may yet come back */
+	QUEUE_ALIVE,   /* TCP: it still is an endpoint of something else */
+	QUEUE_N,
+};
+
+/* The live endpoints of one service port and family. */
+struct live {
+	enum ipfam fam;
+	uint16_t port_index;
+	uint32_t job; /* the job that has a copy of it, at `at` */
+	uint32_t at;
+	VEC(struct job_endpoint) v; /* sorted */
+};
+
+struct key {
+	struct ip_addr addr;
+	uint16_t port;
+	uint8_t proto;
+	uint8_t pad;
+};
+_Static_assert(sizeof(struct key) == 24, "hashed and compared as raw bytes");
+
+struct frontend {
+	struct hnode node; /* in stale.frontends */
+	struct key key;
+	struct live *live; /* of the record that has it; NULL: nobody has */
+	struct list looks; /* of struct look, member `of` */
+	size_t n_looks;
+	uint32_t job; /* the last job it was part of */
+};
+
+struct look {
+	struct list due; /* in a queue or in stale.under_way */
+	struct list of;  /* in frontend.looks */
+	struct frontend *frontend;
+	struct job_endpoint to;
+	uint8_t kind;  /* enum job_kind */
+	uint8_t looks; /* still to be had */
+	bool is_under_way;
+	uint64_t due_ns;
+};
+
+struct record {
+	struct hnode node; /* in stale.records, by names */
+	const struct name *ns;
+	const struct name *name;
+	VEC(struct key) keys;
+	VEC(struct live *) lives;
+};
+
+struct stale {
+	const struct model *model;
+	bool is_reset;
+	bool is_started;
+	struct htable records;
+	struct htable frontends;
+	struct list queues[QUEUE_N];
+	struct list under_way;
+	size_t n_looks;
+	uint32_t job;
+	bool is_busy;
+	uint32_t failures;
+	uint64_t not_before_ns;
+};
+
+/* --- looks --- */
+
+static const struct job_endpoint nowhere; /* of targets that are not exact */
+
+static void frontend_reap(struct stale *s, struct frontend *f)
+{
+	if (f->live != NULL || !list_is_empty(&f->looks))
+		return;
+	htable_remove(&s->frontends, &f->node);
+	free(f);
+}
+
+static void look_drop(struct stale *s, struct look *l)
+{
+	list_del(&l->due);
+	list_del(&l->of);
+	l->frontend->n_looks--;
+	s->n_looks--;
+	free(l);
+}
+
+static void look_queue(struct stale *s, struct look *l, enum queue q, uint64_t due_ns)
+{
+	list_del(&l->due);
+	l->due_ns = due_ns;
+	list_add_tail(&s->queues[q], &l->due);
+}
+
+/* The look for this that has not begun yet, or NULL. */
+static struct look *look_find(const struct frontend *f, enum job_kind kind,
+			      const struct job_endpoint *to)
+{
+	list_for_each (i, &f->looks) {
+		struct look *l = list_entry(i, struct look, of);
+
+		if (l->kind == kind && !l->is_under_way && job_endpoint_cmp(&l->to, to) == 0)
+			return l;
+	}
+	return NULL;
+}
+
+/* Everything that does not live will be looked for. */
+static bool is_doubted(const struct frontend *f)
+{
+	return look_find(f, JOB_TARGET_NOT_LIVE, &nowhere) != NULL;
+}
+
+/* Owe looks for a target; one that is owed already is owed anew. */
+static void look_add(struct stale *s, struct frontend *f, enum job_kind kind,
+		     const struct job_endpoint *to, uint64_t now)
+{
+	struct look *l;
+
+	to = to ? to : &nowhere;
+	l = look_find(f, kind, to);
+	if (l == NULL) {
+		l = xcalloc(1, sizeof(*l));
+		l->frontend = f;
+		l->kind = (uint8_t)kind;
+		l->to = *to;
+		list_add_tail(&f->looks, &l->of);
+		f->n_looks++;
+		s->n_looks++;
+	}
+	l->looks = LOOKS;
+	if (f->key.proto == L4PROTO_TCP)
+		look_queue(s, l, QUEUE_DEAD, now + STALE_DEAD_NS);
+	else
+		look_queue(s, l, QUEUE_NOW, now);
+}
+
+static void looks_drop(struct stale *s, struct frontend *f)
+{
+	list_for_each_safe (i, tmp, &f->looks) {
+		struct look *l = list_entry(i, struct look, of);
+
+		if (!l->is_under_way)
+			look_drop(s, l);
+	}
+}
+
+/* Many exact targets at one UDP frontend are one: whatever is not live. */
+static void look_add_exact(struct stale *s, struct frontend *f, const struct job_endpoint *to,
+			   uint64_t now)
+{
+	if (f->key.proto != L4PROTO_UDP || (f->n_looks < FRONTEND_LOOKS_MAX && !is_doubted(f))) {
+		look_add(s, f, JOB_TARGET_EXACT, to, now);
+		return;
+	}
+	looks_drop(s, f);
+	look_add(s, f, JOB_TARGET_NOT_LIVE, NULL, now);
+}
+
+/* --- records --- */
+
+static void live_close(struct live *l)
+{
+	vec_fini(&l->v);
+	free(l);
+}
+
+static void record_close(struct record *r)
+{
+	if (r == NULL)
+		return;
+	vec_for_each (l, &r->lives)
+		live_close(*l);
+	vec_fini(&r->lives);
+	vec_fini(&r->keys);
+	name_unref(r->ns);
+	name_unref(r->name);
+	free(r);
+}
+
+static uint32_t record_hash(const struct name *ns, const struct name *name)
+{
+	const struct name *key[2] = { ns, name };
+
+	return hash_bytes(key, sizeof(key));
+}
+
+static struct record *record_find(const struct stale *s, const struct svc *svc)
+{
+	htable_for_each_hash (n, &s->records, record_hash(svc->ns, svc->name)) {
+		struct record *r = container_of(n, struct record, node);
+
+		if (r->ns == svc->ns && r->name == svc->name)
+			return r;
+	}
+	return NULL;
+}
+
+/* UDP: what still answers. TCP: whatever is there, an end is told by its absence. */
+static bool is_live(const struct endpoint *e, uint8_t proto)
+{
+	return proto == L4PROTO_TCP || (e->flags & (ENDPOINT_READY | ENDPOINT_SERVING)) != 0;
+}
+
+static struct live *record_live(struct stale *s, struct record *r, const struct svc *svc,
+				const struct plan_frontend *f)
+{
+	enum ipfam fam = ip_fam(&f->addr);
+	struct selection sel;
+	struct live *new;
+
+	vec_for_each (l, &r->lives)
+		if ((*l)->fam == fam && (*l)->port_index == f->port_index)
+			return *l;
+	new = xcalloc(1, sizeof(*new));
+	new->fam = fam;
+	new->port_index = f->port_index;
+	select_endpoints(&sel, s->model, svc, f->port_index, fam);
+	vec_for_each (e, &sel.endpoints)
+		if (is_live(e, f->proto))
+			*vec_push(&new->v) = (struct job_endpoint){ e->addr, e->port, 0 };
+	selection_fini(&sel);
+	vec_fit(&new->v);
+	*vec_push(&r->lives) = new;
+	return new;
+}
+
+static bool is_tracked(const struct stale *s, const struct plan_frontend *f)
+{
+	return f->proto == L4PROTO_UDP || (s->is_reset && f->proto == L4PROTO_TCP);
+}
+
+static bool are_tracked(const struct stale *s, const struct plan_rows *rows)
+{
+	if (rows == NULL)
+		return false;
+	vec_for_each (f, &rows->frontends)
+		if (is_tracked(s, f))
+			return true;
+	return false;
+}
+
+/* --- what a change owes --- */
+
+static struct frontend *frontend_find(const struct stale *s, const struct key *key)
+{
+	htable_for_each_hash (n, &s->frontends, hash_bytes(key, sizeof(*key))) {
+		struct frontend *f = container_of(n, struct frontend, node);
+
+		if (memcmp(&f->key, key, sizeof(*key)) == 0)
+			return f;
+	}
+	return NULL;
+}
+
+static struct frontend *frontend_get(struct stale *s, const struct key *key)
+{
+	struct frontend *f = frontend_find(s, key);
+
+	if (f != NULL)
+		return f;
+	f = xcalloc(1, sizeof(*f));
+	f->key = *key;
+	list_init(&f->looks);
+	htable_insert(&s->frontends, &f->node, hash_bytes(key, sizeof(*key)));
+	return f;
+}
+
+/* Owe the members of `old` that are not in `new` (NULL: none are); both are sorted. */
+static void lost_add(struct stale *s, struct frontend *f, const struct live *old,
+		     const struct live *new, uint64_t now)
+{
+	size_t j = 0;
+
+	vec_for_each (e, &old->v) {
+		while (new != NULL && j < new->v.n &&job_endpoint_cmp(&new->v.v[j], e) < 0)
+			j++;
+		if (new == NULL || j == new->v.n || job_endpoint_cmp(&new->v.v[j], e) != 0)
+			look_add_exact(s, f, e, now);
+	}
+}
+
+/*
+ * A frontend that was gone is there again before all its flows were looked at:
+ * some of them may be good now.
+ */
+static void looks_soften(struct frontend *f)
+{
+	list_for_each (i, &f->looks) {
+		struct look *l = list_entry(i, struct look, of);
+
+		if (l->kind == JOB_TARGET_TRANSLATED)
+			l->kind = JOB_TARGET_NOT_LIVE;
+	}
+}
+
+/* The service whose live endpoints are `live` has this frontend now. */
+static void frontend_take(struct stale *s, const struct key *key, struct live *live, uint64_t now)
+{
+	struct frontend *f = frontend_get(s, key);
+	const struct live *old = f->live;
+
+	f->live = live;
+	if (old != NULL)
+		lost_add(s, f, old, live, now);
+	else
+		looks_soften(f);
+	if (key->proto != L4PROTO_UDP || !s->is_started)
+		return;
+	if ((old == NULL || (old->v.n == 0 && live->v.n > 0)) && !is_doubted(f))
+		look_add(s, f, JOB_TARGET_UNTRANSLATED, NULL, now);
+}
+
+static void frontend_give_up(struct stale *s, struct frontend *f, uint64_t now)
+{
+	const struct live *old = f->live;
+
+	f->live = NULL;
+	if (f->key.proto == L4PROTO_UDP) {
+		looks_drop(s, f);
+		look_add(s, f, JOB_TARGET_TRANSLATED, NULL, now);
+	} else {
+		lost_add(s, f, old, NULL, now);
+	}
+	frontend_reap(s, f);
+}
+
+static bool record_has_live(const struct record *r, const struct live *live)
+{
+	vec_for_each (l, &r->lives)
+		if (*l == live)
+			return true;
+	return false;
+}
+
+static struct record *record_make(struct stale *s, const struct svc *svc,
+				  const struct plan_rows *rows)
+{
+	struct record *r = xcalloc(1, sizeof(*r));
+
+	r->ns = name_ref(svc->ns);
+	r->name = name_ref(svc->name);
+	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
+		const struct plan_frontend *f = &rows->frontends.v[i];
+
+		if (is_tracked(s, f))
+			*vec_push(&r->keys) =
+				(struct key){ .addr = f->addr, .port = f->port, .proto = f->proto };
+	}
+	vec_fit(&r->keys);
+	return r;
+}
+
+/* The frontends of `r`, whose keys are those of `rows` in the same order, are its own now. */
+static void record_take(struct stale *s, struct record *r, const struct svc *svc,
+			const struct plan_rows *rows, uint64_t now)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
+		const struct plan_frontend *f = &rows->frontends.v[i];
+
+		if (!is_tracked(s, f))
+			continue;
+		frontend_take(s, &r->keys.v[k++], record_live(s, r, svc, f), now);
+	}
+	vec_fit(&r->lives);
+}
+
+/* Whatever of `r` nobody took over is gone. */
+static void record_give_up(struct stale *s, struct record *r, uint64_t now)
+{
+	vec_for_each (key, &r->keys) {
+		struct frontend *f = frontend_find(s, key);
+
+		if (f != NULL && f->live != NULL && record_has_live(r, f->live))
+			frontend_give_up(s, f, now);
+	}
+	htable_remove(&s->records, &r->node);
+	record_close(r);
+}
+
+void stale_accepted(struct stale *s, const struct svc *svc, const struct plan_rows *rows,
+		    uint64_t now)
+{
+	struct record *old = record_find(s, svc);
+	struct record *new;
+
+	if (old == NULL && !are_tracked(s, rows))
+		return;
+	new = record_make(s, svc, rows);
+	record_take(s, new, svc, rows, now);
+	if (old != NULL)
+		record_give_up(s, old, now);
+	if (new->keys.n > 0)
+		htable_insert(&s->records, &new->node, record_hash(new->ns, new->name));
+	else
+		record_close(new);
+}
+
+void stale_gone(struct stale *s, const struct ip_addr *addr, uint16_t port, uint8_t proto,
+		uint64_t now)
+{
+	struct key key = { .addr = *addr, .port = port, .proto = proto };
+	struct frontend *f;
+
+	if (proto != L4PROTO_UDP)
+		return;
+	f = frontend_get(s, &key);
+	if (f->live == NULL)
+		look_add(s, f, JOB_TARGET_TRANSLATED, NULL, now);
+}
+
+void stale_doubt(struct stale *s, uint64_t now)
+{
+	htable_for_each (n, &s->frontends) {
+		struct frontend *f = container_of(n, struct frontend, node);
+
+		if (f->live == NULL || f->key.proto != L4PROTO_UDP)
+			continue;
+		looks_drop(s, f);
+		look_add(s, f, JOB_TARGET_NOT_LIVE, NULL, now);
+	}
+}
+
+void stale_start(struct stale *s, uint64_t now)
+{
+	if (s->is_started)
+		return;
+	s->is_started = true;
+	stale_doubt(s, now);
+}
+
+/* --- jobs --- */
+
+uint64_t stale_next(const struct stale *s)
+{
+	uint64_t next = STALE_NEVER;
+
+	if (s->is_busy || !s->is_started)
+		return STALE_NEVER;
+	for (int q = 0; q < QUEUE_N; q++)
+		if (!list_is_empty(&s->queues[q]))
+			next = MIN(next, list_entry(s->queues[q].next, struct look, due)->due_ns);
+	return next == STALE_NEVER ? next : MAX(next, s->not_before_ns);
+}
+
+/* What has become of a look since it was owed. */
+enum fate {
+	FATE_TAKE, /* to be had */
+	FATE_DROP, /* the endpoint serves this frontend again */
+	FATE_WAIT, /* TCP: its address still is an endpoint of something */
+};
+
+static enum fate look_fate(const struct stale *s, const struct look *l)
+{
+	const struct frontend *f = l->frontend;
+
+	if (l->kind != JOB_TARGET_EXACT)
+		return FATE_TAKE;
+	if (f->live != NULL && job_endpoint_is_in(&l->to, f->live->v.v, f->live->v.n))
+		return FATE_DROP;
+	return f->key.proto == L4PROTO_TCP && model_has_addr(s->model, &l->to.addr) ? FATE_WAIT
+										    : FATE_TAKE;
+}
+
+/* A job in the making. */
+struct taking {
+	VEC(struct frontend *) frontends;
+	size_t n_looks;
+	size_t n_live;
+};
+
+static void look_take(struct stale *s, struct taking *t, struct look *l)
+{
+	struct frontend *f = l->frontend;
+
+	list_del(&l->due);
+	list_add_tail(&s->under_way, &l->due);
+	l->is_under_way = true;
+	t->n_looks++;
+	if (f->job == s->job)
+		return;
+	f->job = s->job;
+	t->n_live += f->live ? f->live->v.n : 0;
+	*vec_push(&t->frontends) = f;
+}
+
+static void look_settle(struct stale *s, struct taking *t, struct look *l, uint64_t now)
+{
+	struct frontend *f = l->frontend;
+
+	switch (look_fate(s, l)) {
+	case FATE_TAKE:
+		look_take(s, t, l);
+		break;
+	case FATE_DROP:
+		look_drop(s, l);
+		frontend_reap(s, f);
+		break;
+	case FATE_WAIT:
+		look_queue(s, l, QUEUE_ALIVE, now + STALE_ALIVE_NS);
+		break;
+	}
+}
+
+static bool is_full(const struct taking *t)
+{
+	return t->frontends.n >= JOB_FRONTENDS_MAX || t->n_looks >= JOB_TARGETS_MAX ||
+	       t->n_live >= JOB_LIVE_MAX;
+}
+
+static void live_write(struct job *job, struct live *live)
+{
+	if (live->job == job->id || live->v.n == 0)
+		return;
+	live->job = job->id;
+	live->at = (uint32_t)job->live.n;
+	vec_reserve(&job->live, job->live.n + live->v.n);
+	memcpy(&job->live.v[job->live.n], live->v.v, live->v.n * sizeof(*live->v.v));
+	job->live.n += live->v.n;
+}
+
+static void frontend_write(struct job *job, struct frontend *f)
+{
+	struct job_frontend to = {
+		.addr = f->key.addr,
+		.port = f->key.port,
+		.proto = f->key.proto,
+		.target = (uint32_t)job->targets.n,
+	};
+
+	list_for_each (i, &f->looks) {
+		const struct look *l = list_entry(i, struct look, of);
+
+		if (l->is_under_way)
+			*vec_push(&job->targets) =
+				(struct job_target){ .to = l->to, .kind = l->kind };
+	}
+	to.n_targets = (uint32_t)job->targets.n - to.target;
+	/* An end of TCP is told by its address; only UDP is judged by what lives. */
+	if (f->live != NULL && f->live->v.n > 0 && f->key.proto == L4PROTO_UDP) {
+		live_write(job, f->live);
+		to.live = f->live->at;
+		to.n_live = (uint32_t)f->live->v.n;
+	}
+	*vec_push(&job->frontends) = to;
+}
+
+bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
+{
+	struct taking t = { 0 };
+
+	if (stale_next(s) > now)
+		return false;
+	s->job = s->job == UINT32_MAX ? 1 : s->job + 1;
+	ret->id = s->job;
+	for (int q = 0; q < QUEUE_N; q++)
+		list_for_each_safe (i, tmp, &s->queues[q]) {
+			struct look *l = list_entry(i, struct look, due);
+
+			if (l->due_ns > now || is_full(&t))
+				break;
+			look_settle(s, &t, l, now);
+		}
+	vec_for_each (f, &t.frontends)
+		frontend_write(ret, *f);
+	s->is_busy = t.frontends.n > 0;
+	vec_fini(&t.frontends);
+	if (ret->frontends.n > 0)
+		qsort(ret->frontends.v, ret->frontends.n, sizeof(*ret->frontends.v),
+		      job_frontend_cmp);
+	return s->is_busy;
+}
+
+static void look_done(struct stale *s, struct look *l, uint64_t now)
+{
+	struct frontend *f = l->frontend;
+
+	l->is_under_way = false;
+	if (--l->looks > 0) {
+		look_queue(s, l, QUEUE_AGAIN, now + STALE_AGAIN_NS);
+		return;
+	}
+	look_drop(s, l);
+	frontend_reap(s, f);
+}
+
+void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, uint64_t now)
+{
+	if (!s->is_busy || id != s->job)
+		return;
+	s->is_busy = false;
+	list_for_each_safe (i, tmp, &s->under_way) {
+		struct look *l = list_entry(i, struct look, due);
+
+		if (result == 0) {
+			look_done(s, l, now);
+			continue;
+		}
+		l->is_under_way = false;
+		look_queue(s, l, QUEUE_NOW, now);
+	}
+	if (result == 0) {
+		s->failures = 0;
+		s->not_before_ns = now + MIN(took_ns * PACE, PACE_MAX_NS);
+	} else {
+		uint64_t wait = STALE_RETRY_MIN_NS << MIN(s->failures, UINT32_C(16));
+
+		s->failures++;
+		s->not_before_ns = now + MIN(wait, STALE_RETRY_MAX_NS);
+	}
+}
+
+/* --- life --- */
+
+void stale_open(struct stale **ret, const struct model *m, bool is_reset)
+{
+	struct stale *s = xcalloc(1, sizeof(*s));
+
+	s->model = m;
+	s->is_reset = is_reset;
+	for (int q = 0; q < QUEUE_N; q++)
+		list_init(&s->queues[q]);
+	list_init(&s->under_way);
+	*ret = s;
+}
+
+void stale_close(struct stale *s)
+{
+	if (s == NULL)
+		return;
+	htable_for_each_safe (n, tmp, &s->records)
+		record_close(container_of(n, struct record, node));
+	htable_for_each_safe (n, tmp, &s->frontends) {
+		struct frontend *f = container_of(n, struct frontend, node);
+
+		list_for_each_safe (i, next, &f->looks)
+			free(list_entry(i, struct look, of));
+		free(f);
+	}
+	htable_fini(&s->records);
+	htable_fini(&s->frontends);
+	free(s);
+}
+
+struct stale_stats stale_stats_get(const struct stale *s)
+{
+	return (struct stale_stats){ .frontends = s->frontends.count, .owed = s->n_looks };
+}

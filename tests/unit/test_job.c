@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* conntrack/job: which flow is stale, as a table. */
+#include "test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "conntrack/job.h"
+#include "objects.h"
+
+#define UDP 17
+#define TCP 6
+
+static struct job_endpoint at(const char *text)
+{
+	struct job_endpoint e = { .port = 53 };
+	char *copy = xstrdup(text);
+	char *slash = strchr(copy, '/');
+
+	if (slash != NULL) {
+		*slash = '\0';
+		e.port = (uint16_t)atoi(slash + 1);
+	}
+	e.addr = test_addr(copy);
+	free(copy);
+	return e;
+}
+
+/* A frontend with one target, and the two live endpoints 10.1.0.1 and 10.1.0.3, or none. */
+static void frontend_add(struct job *j, const char *addr, uint8_t proto, enum job_kind kind,
+			 const char *to, bool is_served)
+{
+	struct job_endpoint e = at(addr);
+
+	*vec_push(&j->frontends) = (struct job_frontend){
+		.addr = e.addr,
+		.port = e.port,
+		.proto = proto,
+		.target = (uint32_t)j->targets.n,
+		.n_targets = 1,
+		.n_live = is_served ? 2 : 0,
+	};
+	*vec_push(&j->targets) = (struct job_target){ .kind = (uint8_t)kind };
+	if (to != NULL)
+		j->targets.v[j->targets.n - 1].to = at(to);
+}
+
+static void job_init(struct job *j)
+{
+	*j = (struct job){ .id = 1 };
+	*vec_push(&j->live) = at("10.1.0.1");
+	*vec_push(&j->live) = at("10.1.0.3");
+	frontend_add(j, "10.96.0.1", UDP, JOB_TARGET_EXACT, "10.1.0.2", true);
+	frontend_add(j, "10.96.0.2", UDP, JOB_TARGET_UNTRANSLATED, NULL, true);
+	frontend_add(j, "10.96.0.3", UDP, JOB_TARGET_TRANSLATED, NULL, false);
+	frontend_add(j, "10.96.0.4", UDP, JOB_TARGET_NOT_LIVE, NULL, true);
+	frontend_add(j, "10.96.0.5", UDP, JOB_TARGET_NOT_LIVE, NULL, false);
+	frontend_add(j, "10.96.0.6", TCP, JOB_TARGET_EXACT, "10.1.0.2", false);
+	frontend_add(j, "10.1.0.1", UDP, JOB_TARGET_UNTRANSLATED, NULL, true);
+	frontend_add(j, "fd00::1", UDP, JOB_TARGET_EXACT, "fd00:1::2", false);
+	qsort(j->frontends.v, j->frontends.n, sizeof(*j->frontends.v), job_frontend_cmp);
+}
+
+static const struct {
+	const char *name;
+	const char *to;
+	const char *by;
+	uint8_t proto;
+	bool is_other_zone;
+	bool is_stale;
+} cases[] = {
+	{ "T-139: led to the endpoint that is gone", "10.96.0.1", "10.1.0.2", UDP, false, true },
+	{ "CT-12d: in whatever zone", "10.96.0.1", "10.1.0.2", UDP, true, true },
+	{ "led to another", "10.96.0.1", "10.1.0.1", UDP, false, false },
+	{ "T-140: another port of it", "10.96.0.1", "10.1.0.2/54", UDP, false, false },
+	{ "untranslated is not meant", "10.96.0.1", "10.96.0.1", UDP, false, false },
+	{ "T-144: TCP", "10.96.0.1", "10.1.0.2", TCP, false, false },
+	{ "T-144: SCTP", "10.96.0.1", "10.1.0.2", 132, false, false },
+	{ "T-144: another port", "10.96.0.1/54", "10.1.0.2", UDP, false, false },
+	{ "a direct flow to the endpoint", "10.1.0.2", "10.1.0.2", UDP, false, false },
+	{ "T-142: untranslated", "10.96.0.2", "10.96.0.2", UDP, false, true },
+	{ "CT-12d: untranslated in another zone", "10.96.0.2", "10.96.0.2", UDP, true, false },
+	{ "translated is not meant", "10.96.0.2", "10.1.0.9", UDP, false, false },
+	{ "an endpoint that is the frontend's own address", "10.1.0.1", "10.1.0.1", UDP, false,
+	  false },
+	{ "CT-12b: the frontend is gone", "10.96.0.3", "10.1.0.1", UDP, false, true },
+	{ "it was never translated: none of our business", "10.96.0.3", "10.96.0.3", UDP, false,
+	  false },
+	{ "not live", "10.96.0.4", "10.1.0.2", UDP, false, true },
+	{ "live, the first", "10.96.0.4", "10.1.0.1", UDP, false, false },
+	{ "live, the last", "10.96.0.4", "10.1.0.3", UDP, false, false },
+	{ "a live address, another port", "10.96.0.4", "10.1.0.3/54", UDP, false, true },
+	{ "not live: untranslated", "10.96.0.4", "10.96.0.4", UDP, false, true },
+	{ "the same in another zone", "10.96.0.4", "10.96.0.4", UDP, true, false },
+	{ "nothing lives", "10.96.0.5", "10.1.0.1", UDP, false, true },
+	{ "TCP, dead", "10.96.0.6", "10.1.0.2", TCP, false, true },
+	{ "TCP, alive", "10.96.0.6", "10.1.0.1", TCP, false, false },
+	{ "IPv6", "fd00::1", "fd00:1::2", UDP, false, true },
+	{ "IPv6, another", "fd00::1", "fd00:1::1", UDP, false, false },
+	{ "no frontend", "10.96.0.99", "10.1.0.2", UDP, false, false },
+};
+
+static void test_judge(void **state)
+{
+	struct job j;
+
+	job_init(&j);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct job_flow f = {
+			.to = at(cases[i].to),
+			.by = at(cases[i].by),
+			.proto = cases[i].proto,
+			.is_default_zone = !cases[i].is_other_zone,
+		};
+
+		print_message("    %s\n", cases[i].name);
+		assert_int_equal(job_is_stale(&j, &f), cases[i].is_stale);
+	}
+	assert_true(job_has_family(&j, IPFAM_V4));
+	assert_true(job_has_family(&j, IPFAM_V6));
+	assert_false(job_is_udp_only(&j));
+	job_fini(&j);
+}
+
+static void test_empty(void **state)
+{
+	struct job j = { 0 };
+	struct job_flow f = { .to = at("10.96.0.1"), .by = at("10.1.0.1"), .proto = UDP };
+
+	assert_false(job_is_stale(&j, &f));
+	assert_false(job_has_family(&j, IPFAM_V4));
+	assert_true(job_is_udp_only(&j));
+	job_fini(&j);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_judge),
+		cmocka_unit_test(test_empty),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

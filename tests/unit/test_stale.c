@@ -1,0 +1,775 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* conntrack/stale: what every change makes stale, through the real plan and sync. */
+#include "test.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "conntrack/stale.h"
+#include "mock_plane.h"
+#include "objects.h"
+#include "sync/sync.h"
+
+#define T0 (1000 * NSEC_PER_SEC)
+#define MS NSEC_PER_MSEC
+
+struct world {
+	struct model m;
+	struct plan p;
+	struct mock_plane k;
+	struct sync *s;
+	struct stale *stale;
+	uint64_t now;
+};
+
+static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
+			const struct plan_rows *new)
+{
+	struct world *w = arg;
+
+	stale_accepted(w->stale, svc, new, w->now);
+}
+
+static void world_init(struct world *w, bool is_reset)
+{
+	struct ip_addr addrs[] = { test_addr("192.0.2.1"), test_addr("2001:db8::1") };
+	struct sync_config config = { .accepted = on_accepted, .accepted_arg = w };
+
+	*w = (struct world){ .now = T0 };
+	log_level_set_all(LOG_LEVEL_ERR - 1);
+	mock_init(&w->k);
+	model_init(&w->m);
+	w->m.config.node_name = name_get_str("n1");
+	w->m.config.tracks_addrs = is_reset;
+	model_configured(&w->m);
+	model_put_host_addrs(&w->m, addrs, ARRAY_SIZE(addrs), 1);
+	plan_init(&w->p, &w->m, &mock_plane_ops.traits);
+	sync_open(&w->s, &w->m, &w->p, &w->k.plane, &config);
+	stale_open(&w->stale, &w->m, is_reset);
+	sync_sources_ready(w->s);
+	sync_settle(w->s, w->now);
+}
+
+static void world_fini(struct world *w)
+{
+	sync_close(w->s);
+	plan_fini(&w->p);
+	stale_close(w->stale);
+	model_fini(&w->m);
+	mock_fini(&w->k);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	assert_int_equal(name_count(), 0);
+}
+
+/* --- objects by verb --- */
+
+struct step {
+	const char *verb; /* svc, slice, del-svc, del-slice */
+	const char *name; /* of a slice: its name and, after a '@', its service */
+	const char *text;
+};
+
+static void step_slice(struct world *w, const struct step *st)
+{
+	char *name = xstrdup(st->name);
+	char *service = strchr(name, '@');
+
+	assert_non_null(service);
+	*service++ = '\0';
+	(void)model_put_slice(&w->m, test_slice(name, service, st->text), 1);
+	free(name);
+}
+
+static void step_do(struct world *w, const struct step *st)
+{
+	const struct name *ns = name_get_str("default");
+	const struct name *name = name_get_str(st->name);
+
+	if (strcmp(st->verb, "svc") == 0)
+		(void)model_put_service(&w->m, test_service(st->name, st->text), 1);
+	else if (strcmp(st->verb, "slice") == 0)
+		step_slice(w, st);
+	else if (strcmp(st->verb, "del-svc") == 0)
+		(void)model_del_service(&w->m, ns, name, 1);
+	else if (strcmp(st->verb, "del-slice") == 0)
+		(void)model_del_slice(&w->m, ns, name, 1);
+	else
+		fail_msg("unknown verb %s", st->verb);
+	name_unref(ns);
+	name_unref(name);
+}
+
+static void steps_do(struct world *w, const struct step *steps, size_t n)
+{
+	for (size_t i = 0; i < n && steps[i].verb != NULL; i++)
+		step_do(w, &steps[i]);
+	sync_settle(w->s, w->now);
+}
+
+static void one(struct world *w, const char *verb, const char *name, const char *text)
+{
+	struct step st = { verb, name, text };
+
+	steps_do(w, &st, 1);
+}
+
+/* --- jobs as text --- */
+
+static const char *const kinds[] = { "?", "", "untranslated", "translated", "not-live" };
+
+static void target_print(struct str *out, const struct job_target *t)
+{
+	char buf[IP_ENDPOINT_TEXT_MAX];
+
+	if (t->kind == JOB_TARGET_EXACT)
+		str_printf(out, " %s", ip_endpoint_text(&t->to.addr, t->to.port, buf));
+	else
+		str_printf(out, " %s", kinds[t->kind]);
+}
+
+static void job_print(struct str *out, const struct job *j)
+{
+	char buf[IP_ENDPOINT_TEXT_MAX];
+
+	vec_for_each (f, &j->frontends) {
+		if (f != j->frontends.v)
+			str_puts(out, "; ");
+		str_printf(out, "%s%s:", f->proto == L4PROTO_UDP ? "" : "tcp ",
+			   ip_endpoint_text(&f->addr, f->port, buf));
+		for (uint32_t i = 0; i < f->n_targets; i++)
+			target_print(out, &j->targets.v[f->target + i]);
+	}
+}
+
+/* Take what is due now and say that it was done with `result`; its text, or "nothing". */
+static char *job_text(struct world *w, int result)
+{
+	struct job j = { 0 };
+	struct str out = { 0 };
+	char *text;
+
+	if (stale_job_take(w->stale, &j, w->now)) {
+		job_print(&out, &j);
+		assert_true(stale_next(w->stale) == STALE_NEVER);
+		stale_job_done(w->stale, j.id, result, MS, w->now);
+	} else {
+		str_puts(&out, "nothing");
+	}
+	text = xstrdup(str_text(&out));
+	str_fini(&out);
+	job_fini(&j);
+	return text;
+}
+
+static void expect(struct world *w, const char *want)
+{
+	char *text = job_text(w, 0);
+
+	assert_string_equal(text, want);
+	free(text);
+}
+
+/* Everything owed is looked for; time passes. */
+static void drain(struct world *w)
+{
+	struct job j = { 0 };
+
+	for (int i = 0; i < 100 && stale_stats_get(w->stale).owed > 0; i++) {
+		w->now += STALE_ALIVE_NS;
+		if (stale_job_take(w->stale, &j, w->now))
+			stale_job_done(w->stale, j.id, 0, MS, w->now);
+		job_fini(&j);
+		j = (struct job){ 0 };
+	}
+	assert_int_equal(stale_stats_get(w->stale).owed, 0);
+	w->now += 10 * NSEC_PER_SEC;
+}
+
+/* --- the table --- */
+
+#define DNS "ip=10.96.0.10 port=dns/UDP:53"
+#define FULL \
+	"type=LoadBalancer ip=10.96.0.10 port=dns/UDP:53:30053 ext=198.51.100.1 vip=203.0.113.1"
+#define P "| dns/UDP:5353 |"
+
+struct change {
+	const char *name;
+	struct step before[6];
+	struct step after[6];
+	const char *want;
+};
+
+static const struct change changes[] = {
+	{ "T-139: an endpoint is gone, every frontend",
+	  { { "svc", "a", FULL }, { "slice", "a1@a", P "1 rs; 2 rs" } },
+	  { { "slice", "a1@a", P "2 rs" } },
+	  "10.96.0.10:53: 10.0.1.1:5353; 192.0.2.1:30053: 10.0.1.1:5353; "
+	  "198.51.100.1:53: 10.0.1.1:5353; 203.0.113.1:53: 10.0.1.1:5353" },
+	{ "T-140: an endpoint's port changed",
+	  { { "svc", "a", DNS }, { "slice", "a1@a", P "1 rs" } },
+	  { { "slice", "a1@a", "| dns/UDP:5354 | 1 rs" } },
+	  "10.96.0.10:53: 10.0.1.1:5353" },
+	{ "T-140: an endpoint is swapped for another",
+	  { { "svc", "a", DNS }, { "slice", "a1@a", P "1 rs" } },
+	  { { "slice", "a1@a", P "2 rs" } },
+	  "10.96.0.10:53: 10.0.1.1:5353" },
+	{ "T-141: no longer serving",
+	  { { "svc", "a", DNS }, { "slice", "a1@a", P "1 rs; 2 rs" } },
+	  { { "slice", "a1@a", P "1 t; 2 rs" } },
+	  "10.96.0.10:53: 10.0.1.1:5353" },
+	{ "CT-04: terminating, but serving",
+	  { { "svc", "a", DNS }, { "slice", "a1@a", P "1 rs; 2 rs" } },
+	  { { "slice", "a1@a", P "1 st; 2 rs" } },
+	  "nothing" },
+	{ "CT-04: served while terminating, then gone; the rows of the kernel do not change",
+	  { { "svc", "a", DNS }, { "slice", "a1@a", P "1 st; 2 rs" } },
+	  { { "slice", "a1@a", P "2 rs" } },
+	  "10.96.0.10:53: 10.0.1.1:5353" },
+	{ "CT-04: policies and topology do not count",
+	  { { "svc", "a", FULL }, { "slice", "a1@a", P "1 rs; 2 rs @n1" } },
+	  { { "svc", "a", FULL " etp itp" } },
+	  "nothing" },
+	{ "T-142: the first endpoint after none",
+	  { { "svc", "a", DNS }, { "slice", "a1@a", P "" } },
+	  { { "slice", "a1@a", P "1 rs" } },
+	  "10.96.0.10:53: untranslated" },
+	{ "not for the second endpoint: scaling up owes nothing",
+	  { { "svc", "a", DNS }, { "slice", "a1@a", P "1 rs" } },
+	  { { "slice", "a1@a", P "1 rs; 2 rs" } },
+	  "nothing" },
+	{ "CT-05, CT-12b: the last endpoints are gone",
+	  { { "svc", "a", DNS }, { "slice", "a1@a", P "1 rs; 2 rs" } },
+	  { { "slice", "a1@a", P "" } },
+	  "10.96.0.10:53: 10.0.1.1:5353 10.0.1.2:5353" },
+	{ "the slice goes as a whole",
+	  { { "svc", "a", DNS }, { "slice", "a1@a", P "1 rs" } },
+	  { { "del-slice", "a1", NULL } },
+	  "10.96.0.10:53: 10.0.1.1:5353" },
+	{ "an endpoint moves to another slice",
+	  { { "svc", "a", DNS }, { "slice", "a1@a", P "1 rs" }, { "slice", "a2@a", P "2 rs" } },
+	  { { "del-slice", "a2", NULL }, { "slice", "a1@a", P "1 rs; 2 rs" } },
+	  "nothing" },
+	{ "CT-12b: the service is deleted",
+	  { { "svc", "a", FULL }, { "slice", "a1@a", P "1 rs" } },
+	  { { "del-svc", "a", NULL } },
+	  "10.96.0.10:53: translated; 192.0.2.1:30053: translated; "
+	  "198.51.100.1:53: translated; 203.0.113.1:53: translated" },
+	{ "CT-12b: an external IP and the node port are given up",
+	  { { "svc", "a", FULL }, { "slice", "a1@a", P "1 rs" } },
+	  { { "svc", "a", "type=LoadBalancer ip=10.96.0.10 port=dns/UDP:53 vip=203.0.113.1" } },
+	  "192.0.2.1:30053: translated; 198.51.100.1:53: translated" },
+	{ "CT-12c: a frontend is added",
+	  { { "svc", "a", DNS }, { "slice", "a1@a", P "1 rs" } },
+	  { { "svc", "a", DNS " ext=198.51.100.1" } },
+	  "198.51.100.1:53: untranslated" },
+	{ "the service's port changes",
+	  { { "svc", "a", DNS }, { "slice", "a1@a", P "1 rs" } },
+	  { { "svc", "a", "ip=10.96.0.10 port=dns/UDP:54" } },
+	  "10.96.0.10:53: translated; 10.96.0.10:54: untranslated" },
+	{ "the service becomes headless",
+	  { { "svc", "a", DNS }, { "slice", "a1@a", P "1 rs" } },
+	  { { "svc", "a", DNS " headless" } },
+	  "10.96.0.10:53: translated" },
+	{ "IPv6",
+	  { { "svc", "a", "ip=10.96.0.10 ip=fd00:96::a port=dns/UDP:53:30053" },
+	    { "slice", "a1@a", P "1 rs" },
+	    { "slice", "a2@a", "v6 " P "1 rs; 2 rs" } },
+	  { { "slice", "a2@a", "v6 " P "2 rs" } },
+	  "[2001:db8::1]:30053: [fd00::1]:5353; [fd00:96::a]:53: [fd00::1]:5353" },
+	{ "T-144: only the port that changed",
+	  { { "svc", "a", DNS " port=log/UDP:514" },
+	    { "slice", "a1@a", P "1 rs" },
+	    { "slice", "a2@a", "| log/UDP:514 | 1 rs" } },
+	  { { "slice", "a2@a", "| log/UDP:514 | 2 rs" } },
+	  "10.96.0.10:514: 10.0.1.1:514" },
+	{ "T-144: TCP and SCTP beside it",
+	  { { "svc", "a", DNS " port=t/TCP:53 port=s/SCTP:53" },
+	    { "slice", "a1@a", "| dns/UDP:5353 t/TCP:5353 s/SCTP:5353 | 1 rs; 2 rs" } },
+	  { { "slice", "a1@a", "| dns/UDP:5353 t/TCP:5353 s/SCTP:5353 | 2 rs" } },
+	  "10.96.0.10:53: 10.0.1.1:5353" },
+	{ "T-144, CT-01: no UDP",
+	  { { "svc", "a", "ip=10.96.0.10 port=t/TCP:80" },
+	    { "slice", "a1@a", "| t/TCP:8080 | 1 rs; 2 rs" } },
+	  { { "slice", "a1@a", "| t/TCP:8080 | 2 rs" } },
+	  "nothing" },
+	{ "a port turns from TCP into UDP",
+	  { { "svc", "a", "ip=10.96.0.10 port=x/TCP:53" },
+	    { "slice", "a1@a", "| x/TCP:53 x/UDP:53 | 1 rs" } },
+	  { { "svc", "a", "ip=10.96.0.10 port=x/UDP:53" } },
+	  "10.96.0.10:53: untranslated" },
+	{ "T-127: an older service takes the address over, with one endpoint in common",
+	  { { "svc", "b", DNS " created=2000 ext=198.51.100.1" },
+	    { "slice", "b1@b", P "1 rs; 2 rs" } },
+	  { { "svc", "c", "created=1000 ip=10.96.0.11 port=dns/UDP:53 ext=198.51.100.1" },
+	    { "slice", "c1@c", P "2 rs; 3 rs" } },
+	  "10.96.0.11:53: untranslated; 198.51.100.1:53: 10.0.1.1:5353" },
+	{ "the younger one has it back, the endpoints are the same",
+	  { { "svc", "b", DNS " created=2000 ext=198.51.100.1" },
+	    { "slice", "b1@b", P "1 rs" },
+	    { "svc", "c", "created=1000 ip=10.96.0.11 port=dns/UDP:53 ext=198.51.100.1" },
+	    { "slice", "c1@c", P "1 rs" } },
+	  { { "del-svc", "c", NULL } },
+	  "10.96.0.11:53: translated" },
+	{ "many services, one job",
+	  { { "svc", "a", DNS },
+	    { "slice", "a1@a", P "1 rs" },
+	    { "svc", "b", "ip=10.96.0.11 port=dns/UDP:53" },
+	    { "slice", "b1@b", P "2 rs" } },
+	  { { "slice", "a1@a", P "3 rs" }, { "slice", "b1@b", P "3 rs" } },
+	  "10.96.0.10:53: 10.0.1.1:5353; 10.96.0.11:53: 10.0.1.2:5353" },
+	{ "EPS-14: a running appearance in another slice keeps it",
+	  { { "svc", "a", DNS }, { "slice", "a1@a", P "1 rs" }, { "slice", "a2@a", P "1 rs" } },
+	  { { "slice", "a1@a", P "1 t" } },
+	  "nothing" },
+};
+
+static void test_changes(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+		struct world w;
+
+		print_message("    %s\n", changes[i].name);
+		world_init(&w, false);
+		steps_do(&w, changes[i].before, ARRAY_SIZE(changes[i].before));
+		stale_start(w.stale, w.now);
+		drain(&w);
+		steps_do(&w, changes[i].after, ARRAY_SIZE(changes[i].after));
+		expect(&w, changes[i].want);
+		world_fini(&w);
+	}
+}
+
+/* --- time --- */
+
+/* After a restart every frontend is compared with what lives, once all services are known. */
+static void test_start(void **state)
+{
+	struct world w;
+
+	world_init(&w, false);
+	one(&w, "svc", "a", DNS);
+	one(&w, "slice", "a1@a", P "1 rs; 2 rs");
+	one(&w, "slice", "a1@a", P "2 rs"); /* between two steps of the adoption */
+	assert_true(stale_next(w.stale) == STALE_NEVER);
+	stale_start(w.stale, w.now);
+	stale_gone(w.stale, &(struct ip_addr){ AF_INET, { 0 }, { 10, 96, 0, 77 } }, 53, L4PROTO_UDP,
+		   w.now);
+	expect(&w, "10.96.0.10:53: not-live; 10.96.0.77:53: translated");
+	world_fini(&w);
+}
+
+/* What the last life left in the kernel, and the sweep removed. One somebody has is not gone. */
+static void test_gone(void **state)
+{
+	struct ip_addr has = test_addr("10.96.0.10");
+	struct ip_addr had = test_addr("10.96.0.11");
+	struct world w;
+
+	world_init(&w, false);
+	one(&w, "svc", "a", DNS);
+	stale_start(w.stale, w.now);
+	drain(&w);
+	stale_gone(w.stale, &has, 53, L4PROTO_UDP, w.now);
+	stale_gone(w.stale, &had, 53, L4PROTO_TCP, w.now);
+	expect(&w, "nothing");
+	stale_gone(w.stale, &had, 53, L4PROTO_UDP, w.now);
+	expect(&w, "10.96.0.11:53: translated");
+	drain(&w);
+	assert_int_equal(stale_stats_get(w.stale).frontends, 1);
+	world_fini(&w);
+}
+
+/* A straggler that chose its endpoint before the change is caught by the second look. */
+static void test_again(void **state)
+{
+	struct world w;
+
+	world_init(&w, false);
+	one(&w, "svc", "a", DNS);
+	one(&w, "slice", "a1@a", P "1 rs; 2 rs");
+	stale_start(w.stale, w.now);
+	drain(&w);
+	one(&w, "slice", "a1@a", P "2 rs");
+	expect(&w, "10.96.0.10:53: 10.0.1.1:5353");
+	expect(&w, "nothing");
+	assert_true(stale_next(w.stale) == w.now + STALE_AGAIN_NS);
+	w.now += STALE_AGAIN_NS;
+	expect(&w, "10.96.0.10:53: 10.0.1.1:5353");
+	assert_true(stale_next(w.stale) == STALE_NEVER);
+	assert_int_equal(stale_stats_get(w.stale).owed, 0);
+	world_fini(&w);
+}
+
+/* CT-12a: what failed is owed, later and later; what comes meanwhile joins it. */
+static void test_failures(void **state)
+{
+	struct world w;
+	char *text;
+	uint64_t last = 0;
+
+	world_init(&w, false);
+	one(&w, "svc", "a", DNS);
+	one(&w, "slice", "a1@a", P "1 rs; 2 rs; 3 rs");
+	stale_start(w.stale, w.now);
+	drain(&w);
+	one(&w, "slice", "a1@a", P "2 rs; 3 rs");
+	for (int i = 0; i < 12; i++) {
+		uint64_t wait;
+
+		text = job_text(&w, -ENOBUFS);
+		assert_string_equal(text, "10.96.0.10:53: 10.0.1.1:5353");
+		free(text);
+		wait = stale_next(w.stale) - w.now;
+		assert_true(wait >= last && wait <= STALE_RETRY_MAX_NS);
+		last = wait;
+		expect(&w, "nothing");
+		w.now += wait;
+	}
+	assert_true(last == STALE_RETRY_MAX_NS);
+	one(&w, "slice", "a1@a", P "3 rs");
+	expect(&w, "10.96.0.10:53: 10.0.1.1:5353 10.0.1.2:5353");
+	drain(&w);
+	world_fini(&w);
+}
+
+/* A change while a job is under way is owed after it, even if it is about the same. */
+static void test_under_way(void **state)
+{
+	struct job j = { 0 };
+	struct world w;
+
+	world_init(&w, false);
+	one(&w, "svc", "a", DNS);
+	one(&w, "slice", "a1@a", P "1 rs; 2 rs");
+	stale_start(w.stale, w.now);
+	drain(&w);
+	one(&w, "slice", "a1@a", P "2 rs");
+	assert_true(stale_job_take(w.stale, &j, w.now));
+	one(&w, "slice", "a1@a", P "1 rs; 2 rs");
+	one(&w, "slice", "a1@a", P "2 rs");
+	assert_true(stale_next(w.stale) == STALE_NEVER);
+	stale_job_done(w.stale, j.id + 1, 0, MS, w.now); /* of another time: ignored */
+	assert_true(stale_next(w.stale) == STALE_NEVER);
+	stale_job_done(w.stale, j.id, 0, MS, w.now);
+	assert_true(stale_next(w.stale) == w.now + 4 * MS); /* a fifth of the time at most */
+	w.now += 4 * MS;
+	expect(&w, "10.96.0.10:53: 10.0.1.1:5353");
+	job_fini(&j);
+	world_fini(&w);
+}
+
+/* What came back before anybody looked is no target any more. */
+static void test_came_back(void **state)
+{
+	struct world w;
+
+	world_init(&w, false);
+	one(&w, "svc", "a", DNS);
+	one(&w, "slice", "a1@a", P "1 rs; 2 rs");
+	stale_start(w.stale, w.now);
+	drain(&w);
+	one(&w, "slice", "a1@a", P "2 rs");
+	one(&w, "slice", "a1@a", P "1 rs; 2 rs");
+	expect(&w, "nothing");
+	one(&w, "del-svc", "a", NULL);
+	one(&w, "svc", "a", DNS); /* flows to live endpoints are good again */
+	expect(&w, "10.96.0.10:53: not-live");
+	drain(&w);
+	assert_int_equal(stale_stats_get(w.stale).frontends, 1);
+	world_fini(&w);
+}
+
+/* A large service loses half: the live set says it with one target. */
+static void test_many(void **state)
+{
+	struct str all = { 0 };
+	struct str half = { 0 };
+	struct job j = { 0 };
+	struct world w;
+
+	str_puts(&all, P);
+	str_puts(&half, P);
+	for (int i = 1; i <= 200; i++) {
+		str_printf(&all, "%s %d rs", i > 1 ? ";" : "", i);
+		if (i > 100)
+			str_printf(&half, "%s %d rs", i > 101 ? ";" : "", i);
+	}
+	world_init(&w, false);
+	one(&w, "svc", "a", DNS);
+	one(&w, "slice", "a1@a", str_text(&all));
+	stale_start(w.stale, w.now);
+	drain(&w);
+	one(&w, "slice", "a1@a", str_text(&half));
+	assert_true(stale_job_take(w.stale, &j, w.now));
+	assert_int_equal(j.targets.n, 1);
+	assert_int_equal(j.targets.v[0].kind, JOB_TARGET_NOT_LIVE);
+	assert_int_equal(j.live.n, 100);
+	job_fini(&j);
+	str_fini(&all);
+	str_fini(&half);
+	world_fini(&w);
+}
+
+/* --- dead flows --- */
+
+#define WEB "ip=10.96.0.20 port=web/TCP:80"
+#define W "| web/TCP:8080 |"
+
+static const char web_dead[] = "tcp 10.96.0.20:80: 10.0.1.1:8080";
+
+/* TCP is touched only when asked for, and only when the endpoint is gone from everywhere. */
+static void test_dead(void **state)
+{
+	struct world w;
+
+	world_init(&w, true);
+	one(&w, "svc", "a", WEB);
+	one(&w, "slice", "a1@a", W "1 rs; 2 rs");
+	stale_start(w.stale, w.now);
+	drain(&w);
+	one(&w, "slice", "a1@a", W "1 t; 2 rs");
+	assert_int_equal(stale_stats_get(w.stale).owed, 0); /* still in a slice */
+	one(&w, "slice", "a1@a", W "2 rs");
+	expect(&w, "nothing"); /* it may come back */
+	w.now += STALE_DEAD_NS - 1;
+	expect(&w, "nothing");
+	w.now += 1;
+	expect(&w, web_dead);
+	drain(&w);
+	world_fini(&w);
+}
+
+static void test_dead_came_back(void **state)
+{
+	struct world w;
+
+	world_init(&w, true);
+	one(&w, "svc", "a", WEB);
+	one(&w, "slice", "a1@a", W "1 rs; 2 rs");
+	stale_start(w.stale, w.now);
+	drain(&w);
+	one(&w, "slice", "a1@a", W "2 rs");
+	w.now += NSEC_PER_SEC;
+	one(&w, "slice", "a2@a", W "1 rs"); /* moved between slices */
+	w.now += STALE_DEAD_NS;
+	expect(&w, "nothing");
+	assert_int_equal(stale_stats_get(w.stale).owed, 0);
+	one(&w, "del-svc", "a",
+	    NULL); /* the pods live, and are endpoints of nothing that is ours */
+	w.now += STALE_DEAD_NS;
+	expect(&w, "nothing");
+	one(&w, "del-slice", "a2", NULL);
+	one(&w, "del-slice", "a1", NULL);
+	w.now += STALE_ALIVE_NS;
+	expect(&w, "tcp 10.96.0.20:80: 10.0.1.1:8080 10.0.1.2:8080");
+	drain(&w);
+	assert_int_equal(stale_stats_get(w.stale).frontends, 0);
+	world_fini(&w);
+}
+
+/* Out of one service, still in a headless other: its connections go on until it dies there too. */
+static void test_dead_elsewhere(void **state)
+{
+	struct world w;
+
+	world_init(&w, true);
+	one(&w, "svc", "a", WEB);
+	one(&w, "slice", "a1@a", W "1 rs; 2 rs");
+	one(&w, "slice", "b1@b", "| x/UDP:9 | 1 t");
+	stale_start(w.stale, w.now);
+	drain(&w);
+	one(&w, "slice", "a1@a", W "2 rs");
+	for (int i = 0; i < 10; i++) {
+		w.now += STALE_ALIVE_NS;
+		expect(&w, "nothing");
+	}
+	one(&w, "del-slice", "b1", NULL);
+	one(&w, "slice", "b1@b", "| x/UDP:9 | 1 t"); /* back, just in time */
+	w.now += STALE_ALIVE_NS;
+	expect(&w, "nothing");
+	one(&w, "del-slice", "b1", NULL);
+	w.now += STALE_ALIVE_NS;
+	expect(&w, web_dead);
+	drain(&w);
+	world_fini(&w);
+}
+
+/* --- random --- */
+
+/* A table of flows, made the way the data plane makes them. */
+struct table {
+	VEC(struct job_flow) flows;
+	size_t n_removed;
+};
+
+static const struct svc *owner_of(struct world *w, const struct job_flow *f,
+				  const struct plan_frontend **frontend)
+{
+	htable_for_each (n, &w->m.services) {
+		const struct svc *svc = container_of(n, struct svc, node);
+		const struct plan_rows *rows = svc->rows;
+
+		for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
+			*frontend = &rows->frontends.v[i];
+			if ((*frontend)->proto == f->proto && (*frontend)->port == f->to.port &&
+			    ip_addr_is_equal(&(*frontend)->addr, &f->to.addr))
+				return svc;
+		}
+	}
+	return NULL;
+}
+
+/* May the flow stay? Said from the slices alone, without the ledger. All ports are 53. */
+static bool is_good(struct world *w, const struct job_flow *f)
+{
+	const struct plan_frontend *frontend;
+	const struct svc *svc = owner_of(w, f, &frontend);
+	bool is_translated = job_endpoint_cmp(&f->to, &f->by) != 0;
+
+	if (f->proto == L4PROTO_TCP)
+		return !is_translated || model_has_addr(&w->m, &f->by.addr);
+	if (svc == NULL)
+		return !is_translated;
+	list_for_each (l, &svc->slices)
+		vec_for_each (e, &list_entry(l, struct slice_entry, link)->slice->endpoints)
+			if (ip_addr_is_equal(&e->addr, &f->by.addr) &&
+			    (e->flags & (ENDPOINT_READY | ENDPOINT_SERVING)) != 0)
+				return true;
+	return false;
+}
+
+/* A packet to a random address; it meets what the kernel holds now. */
+static void flow_new(struct world *w, struct table *t, struct rng *rng)
+{
+	struct job_flow f = { .proto = rng_below(rng, 2) ? L4PROTO_UDP : L4PROTO_TCP,
+			      .is_default_zone = true };
+	const struct plan_frontend *frontend;
+	const struct svc *svc;
+	char ip[32];
+
+	(void)snprintf(ip, sizeof(ip), rng_below(rng, 2) ? "10.96.0.%zu" : "198.51.100.%zu",
+		       rng_below(rng, 7));
+	f.to = (struct job_endpoint){ test_addr(ip), 53, 0 };
+	f.by = f.to;
+	svc = owner_of(w, &f, &frontend);
+	if (svc != NULL) {
+		const struct plan_pool *pool =
+			plan_rows_pool(svc->rows, IPFAM_V4, frontend->target.pool_id);
+		const struct plan_backend *b;
+
+		if (frontend->target.verdict != PLAN_VERDICT_POOL)
+			return; /* refused: no flow */
+		b = &pool->backends.v[rng_below(rng, pool->backends.n)];
+		f.by = (struct job_endpoint){ b->addr, b->port, 0 };
+	}
+	*vec_push(&t->flows) = f;
+}
+
+/* What the helper does. Never may a good flow go, unless the job is older than what made it so. */
+static void table_pass(struct world *w, struct table *t, const struct job *j)
+{
+	size_t kept = 0;
+
+	vec_for_each (f, &t->flows) {
+		if (!job_is_stale(j, f)) {
+			t->flows.v[kept++] = *f;
+			continue;
+		}
+		assert_false(is_good(w, f));
+		t->n_removed++;
+	}
+	t->flows.n = kept;
+}
+
+static void random_step(struct world *w, struct rng *rng)
+{
+	static const char *const endpoints[] = { "",           "1 rs",       "2 rs",
+						 "1 rs; 2 rs", "1 st; 3 rs", "3 rs; 2 t" };
+	size_t i = rng_below(rng, 6);
+	char name[16];
+	char slice[32];
+	char text[128];
+
+	(void)snprintf(name, sizeof(name), "s%zu", i);
+	(void)snprintf(slice, sizeof(slice), "x%zu@s%zu", i, i);
+	switch (rng_below(rng, 6)) {
+	case 0:
+		one(w, "del-svc", name, NULL);
+		break;
+	case 1:
+	case 2:
+		(void)snprintf(text, sizeof(text),
+			       "created=%zu ip=10.96.0.%zu port=u/UDP:53 port=t/TCP:53 "
+			       "ext=198.51.100.%zu",
+			       1 + rng_below(rng, 9), i + 1, rng_below(rng, 3));
+		one(w, "svc", name, text);
+		break;
+	default:
+		(void)snprintf(text, sizeof(text), "| u/UDP:53 t/TCP:53 | %s",
+			       endpoints[rng_below(rng, ARRAY_SIZE(endpoints))]);
+		one(w, "slice", slice, text);
+	}
+}
+
+static void random_pass(struct world *w, struct table *t, struct rng *rng)
+{
+	struct job j = { 0 };
+	bool is_lucky = rng_below(rng, 3) > 0;
+
+	if (!stale_job_take(w->stale, &j, w->now))
+		return;
+	if (is_lucky)
+		table_pass(w, t, &j);
+	stale_job_done(w->stale, j.id, is_lucky ? 0 : -EIO, MS, w->now);
+	job_fini(&j);
+}
+
+/*
+ * Random changes, flows and failures. A job never names a good flow; when nothing
+ * is owed any more, only good flows are left.
+ */
+static void test_random(void **state)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct rng rng = { seed };
+		struct table t = { 0 };
+		struct world w;
+
+		print_message("    seed %" PRIu64 "\n", seed);
+		world_init(&w, true);
+		stale_start(w.stale, w.now);
+		for (int round = 0; round < 400; round++) {
+			random_step(&w, &rng);
+			for (int i = 0; i < 3; i++)
+				flow_new(&w, &t, &rng);
+			w.now += rng_below(&rng, 2000) * MS;
+			random_pass(&w, &t, &rng);
+		}
+		for (int i = 0; i < 40; i++) {
+			w.now += STALE_RETRY_MAX_NS;
+			random_pass(&w, &t, &rng);
+		}
+		vec_for_each (f, &t.flows)
+			assert_true(is_good(&w, f));
+		assert_true(t.n_removed > 100);
+		vec_fini(&t.flows);
+		world_fini(&w);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_changes),        cmocka_unit_test(test_start),
+		cmocka_unit_test(test_gone),           cmocka_unit_test(test_again),
+		cmocka_unit_test(test_failures),       cmocka_unit_test(test_under_way),
+		cmocka_unit_test(test_came_back),      cmocka_unit_test(test_many),
+		cmocka_unit_test(test_dead),           cmocka_unit_test(test_dead_came_back),
+		cmocka_unit_test(test_dead_elsewhere), cmocka_unit_test(test_random),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
