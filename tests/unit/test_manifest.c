@@ -216,6 +216,7 @@ static const struct {
 	  "stream\n" },
 
 	{ "JSON", true, JSON("a"), "1: Service default/a good\n" },
+	{ "JSON after blank lines", true, "\n\n\n\n\n\n" JSON("a"), "7: Service default/a good\n" },
 	{ "JSON, several", true, JSON("a") JSON("b") "\n" JSON("c"),
 	  "1: Service default/a good\n2: Service default/b good\n4: Service default/c good\n" },
 	{ "JSON list", true,

@@ -63,7 +63,8 @@ static void path_text(const struct decode *d, struct str *ret)
 	}
 }
 
-static void say(struct str *ret, const struct decode *d, const char *fmt, va_list ap)
+__attribute__((format(printf, 3, 0))) static void say(struct str *ret, const struct decode *d,
+						      const char *fmt, va_list ap)
 {
 	char text[ERR_TEXT_MAX];
 

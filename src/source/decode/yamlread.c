@@ -320,7 +320,7 @@ static json_t *number_value(const char *text, size_t len)
 		return NULL;
 	f = strtod(plain, NULL);
 	/* JSON has one kind of number: "80.0" and "080" are 80. */
-	if (fabs(f) < 9007199254740992.0 && f == trunc(f))
+	if (fabs(f) < 9007199254740992.0 && f == (double)(int64_t)f)
 		return json_integer((json_int_t)f);
 	return isfinite(f) ? json_real(f) : NULL;
 }

@@ -98,21 +98,23 @@ static bool find_end(struct cut *c, size_t *ret)
 
 int cut_peek(struct cut *c, char *ret, struct err *err)
 {
+	size_t i = c->pos;
 	int r;
 
-	if (c->len == 0 && !c->is_eof) {
-		r = fill(c, err);
+	*ret = '\0';
+	for (;;) {
+		while (i < c->len && memchr(" \t\r\n", c->buf[i], 4) != NULL)
+			i++;
+		if (i < c->len) {
+			*ret = c->buf[i];
+			return 0;
+		}
+		if (c->is_eof || c->len - c->pos >= BLOCK)
+			return 0;
+		r = fill(c, err); /* at the start: nothing was taken, so nothing moves */
 		if (r < 0)
 			return r;
 	}
-	*ret = '\0';
-	for (size_t i = c->pos; i < c->len; i++) {
-		if (memchr(" \t\r\n", c->buf[i], 4) == NULL) {
-			*ret = c->buf[i];
-			break;
-		}
-	}
-	return 0;
 }
 
 int cut_next(struct cut *c, struct cut_piece *ret, struct err *err)

@@ -53,7 +53,10 @@ struct cut {
 void cut_init(struct cut *c, cut_read_fn read, void *arg);
 void cut_fini(struct cut *c);
 
-/* The first byte that is no space, without taking it; 0 if there is none in the first 64 KiB. */
+/*
+ * Before anything is taken: the first byte that is no space, or 0 if there is
+ * none in the first 64 KiB.
+ */
 MUST_USE int cut_peek(struct cut *c, char *ret, struct err *err);
 /* enum cut_what, or what the reading gave. The piece of CUT_STREAM has only a line. */
 MUST_USE int cut_next(struct cut *c, struct cut_piece *ret, struct err *err);

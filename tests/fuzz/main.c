@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tests/fuzz - replay a corpus without a fuzzer, as a unit test.
+ *
+ *     fuzz_x CORPUS-FOLDER...
+ *
+ * Every file is given to LLVMFuzzerTestOneInput() as it is, cut short at up to 64
+ * places, and with single bytes changed. With clang's -fsanitize=fuzzer the same
+ * function is driven by libFuzzer instead of by this main().
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/str.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CUTS 64
+
+static int file_read(struct str *ret, const char *path)
+{
+	char buf[4096];
+	FILE *f = fopen(path, "re");
+	size_t n;
+
+	if (f == NULL)
+		return -errno;
+	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
+		str_add(ret, buf, n);
+	(void)fclose(f);
+	return 0;
+}
+
+static void replay(const struct str *text)
+{
+	const uint8_t *data = (const uint8_t *)str_text(text);
+	uint8_t *copy = xmalloc(text->len + 1);
+
+	(void)LLVMFuzzerTestOneInput(data, text->len);
+	for (size_t i = 1; i < CUTS; i++) {
+		size_t at = text->len * i / CUTS;
+
+		/* A copy of the very size, so that reading past it is noticed. */
+		uint8_t *cut = xmalloc(at + 1);
+
+		memcpy(cut, data, at);
+		(void)LLVMFuzzerTestOneInput(cut, at);
+		free(cut);
+		if (text->len == 0)
+			continue;
+		memcpy(copy, data, text->len);
+		copy[at] = (uint8_t)(copy[at] ^ (1U << (i % 8)));
+		(void)LLVMFuzzerTestOneInput(copy, text->len);
+	}
+	free(copy);
+}
+
+static int replay_folder(const char *folder)
+{
+	struct dirent **names;
+	int n = scandir(folder, &names, NULL, alphasort);
+	int files = 0;
+
+	if (n < 0) {
+		(void)fprintf(stderr, "%s: %s\n", folder, strerror(errno));
+		return -1;
+	}
+	for (int i = 0; i < n; i++) {
+		struct str path = { 0 };
+		struct str text = { 0 };
+		struct stat st;
+
+		str_printf(&path, "%s/%s", folder, names[i]->d_name);
+		if (stat(path.text, &st) == 0 && S_ISREG(st.st_mode) &&
+		    file_read(&text, path.text) == 0) {
+			replay(&text);
+			files++;
+		}
+		str_fini(&path);
+		str_fini(&text);
+		free(names[i]);
+	}
+	free(names);
+	return files;
+}
+
+int main(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		int files = replay_folder(argv[i]);
+
+		if (files <= 0) {
+			(void)fprintf(stderr, "%s: nothing to replay\n", argv[i]);
+			return 1;
+		}
+		printf("%s: %d files\n", argv[i], files);
+	}
+	return argc < 2;
+}
