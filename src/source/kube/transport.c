@@ -25,6 +25,8 @@
 #define CONNECTIONS_MAX 16 /* kept open; more only while they are in use */
 #define KEEPALIVE_PROBES 3
 #define TICK_MAX_NS (2 * NSEC_PER_SEC)
+/* Work on bodies in one turn of the loop; then others have theirs. */
+#define TURN_NS (1 * NSEC_PER_MSEC)
 
 /* A socket to a server or proxy. */
 struct connection {
@@ -49,6 +51,8 @@ struct transport {
 	struct event *timer;    /* libcurl's */
 	struct event *tick;     /* ours: limits, dead peers */
 	struct event *deferred; /* finished requests */
+	struct event *resume;   /* requests whose body had to wait for this turn */
+	uint64_t spent_ns;      /* on bodies, in this turn */
 	struct list requests;   /* running */
 	struct list finished;
 	struct list connections;
@@ -70,6 +74,7 @@ struct http {
 	struct curl_slist *connect_to;
 	size_t server;
 	bool is_asking; /* for credentials */
+	bool is_paused;
 	bool has_head;
 	uint64_t started_ns;
 	uint64_t heard_ns;
@@ -238,7 +243,15 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 		str_add(&h->body, data, MIN(len, BODY_MAX - h->body.len));
 		return len;
 	}
+	if (h->t->spent_ns >= TURN_NS) {
+		struct timeval next_turn = { 0, 0 };
+
+		h->is_paused = true;
+		(void)event_add(h->t->resume, &next_turn);
+		return CURL_WRITEFUNC_PAUSE; /* libcurl keeps the bytes, and reads no more */
+	}
 	h->stopped = h->request.ops->data(h->request.arg, data, len, &h->why);
+	h->t->spent_ns += now_ns() - h->heard_ns;
 	return h->stopped < 0 ? 0 : len;
 }
 
@@ -296,6 +309,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 		(what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0);
 	int running;
 
+	t->spent_ns = 0;
 	(void)curl_multi_socket_action(t->multi, fd, mask, &running);
 	collect(t);
 }
@@ -305,7 +319,36 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	struct transport *t = arg;
 	int running;
 
+	t->spent_ns = 0;
 	(void)curl_multi_socket_action(t->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+	collect(t);
+}
+
+/* One of those that wait, which may pause again; its bytes come from within this call. */
+static void on_resume(evutil_socket_t fd, short what, void *arg)
+{
+	struct transport *t = arg;
+	struct timeval next_turn = { 0, 0 };
+	struct http *waiting = NULL;
+	size_t n = 0;
+
+	t->spent_ns = 0;
+	list_for_each (node, &t->requests) {
+		struct http *h = list_entry(node, struct http, link);
+
+		if (!h->is_paused)
+			continue;
+		waiting = waiting ? waiting : h;
+		n++;
+	}
+	if (waiting == NULL)
+		return;
+	if (n > 1)
+		(void)event_add(t->resume, &next_turn);
+	waiting->is_paused = false;
+	list_del(&waiting->link); /* to the end: all have their turn */
+	list_add_tail(&t->requests, &waiting->link);
+	(void)curl_easy_pause(waiting->easy, CURLPAUSE_CONT);
 	collect(t);
 }
 
@@ -502,7 +545,8 @@ static struct http *overdue(const struct transport *t, uint64_t now)
 	list_for_each (n, &t->requests) {
 		struct http *h = list_entry(n, struct http, link);
 
-		if (!h->is_asking && limit_of(h) != 0 && waited_ns(h, now) >= limit_of(h))
+		if (!h->is_asking && !h->is_paused && limit_of(h) != 0 &&
+		    waited_ns(h, now) >= limit_of(h))
 			return h;
 	}
 	return NULL;
@@ -760,7 +804,8 @@ int transport_open(struct transport **ret, struct event_base *base, struct acces
 	t->timer = event_new(base, -1, 0, on_timer, t);
 	t->tick = event_new(base, -1, 0, on_tick, t);
 	t->deferred = event_new(base, -1, 0, on_deferred, t);
-	if (t->timer == NULL || t->tick == NULL || t->deferred == NULL)
+	t->resume = event_new(base, -1, 0, on_resume, t);
+	if (t->timer == NULL || t->tick == NULL || t->deferred == NULL || t->resume == NULL)
 		r = err_set(err, -ENOMEM, "event loop");
 	else
 		r = multi_open(t, err);
@@ -785,6 +830,8 @@ void transport_close(struct transport *t)
 		event_free(t->tick);
 	if (t->deferred != NULL)
 		event_free(t->deferred);
+	if (t->resume != NULL)
+		event_free(t->resume);
 	free(t->user_agent);
 	free(t);
 }
