@@ -222,7 +222,7 @@ int http_request_parse(struct http_request *ret, const char *head, size_t len, s
 			return status;
 		p = stop + 1;
 	}
-	return 0;
+	return ret->path ? 0 : refuse(err, STATUS_BAD, "not a request line");
 }
 
 void http_request_fini(struct http_request *q)
