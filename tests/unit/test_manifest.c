@@ -385,6 +385,44 @@ static void test_large_documents(void **state)
 	assert_int_equal(name_count(), 0);
 }
 
+/* One scalar of any length would be held by the parser as a whole. */
+static void test_large_scalar(void **state)
+{
+	struct str text = { 0 };
+	struct tally t;
+
+	(void)state;
+	str_puts(&text, SERVICE("first") "---\nx: ");
+	while (text.len < 2 * CUT_DOCUMENT_MAX)
+		str_puts(&text, "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+	str_puts(&text, "\n---\n" SERVICE("last"));
+	t = tally_of(&text, 65536);
+	assert_int_equal(t.states[PIECE_GOOD], 2);
+	assert_int_equal(t.states[PIECE_UNREADABLE], 1);
+	str_fini(&text);
+}
+
+/* More objects than a file may have: the rest is told once and not read. */
+static void test_too_many(void **state)
+{
+	struct str text = { 0 };
+	struct feed f;
+	struct manifest *m;
+	struct err err;
+
+	(void)state;
+	for (int i = 0; i < 2 * MANIFEST_PIECES_MAX; i++)
+		str_puts(&text, "{}\n");
+	f = (struct feed){ .text = text.text, .len = text.len, .step = SIZE_MAX };
+	m = read_text(&f, true, &err);
+	assert_non_null(m);
+	assert_true(m->pieces.n < MANIFEST_PIECES_MAX + 100000);
+	assert_string_equal(m->pieces.v[m->pieces.n - 1].why,
+			    "more than 250000 objects in one file, the rest is not read");
+	manifest_close(m);
+	str_fini(&text);
+}
+
 /* Separators that fall on any boundary of the blocks that are read. */
 static void test_boundaries(void **state)
 {
@@ -440,7 +478,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases),           cmocka_unit_test(test_known),
-		cmocka_unit_test(test_large_documents), cmocka_unit_test(test_boundaries),
+		cmocka_unit_test(test_large_documents), cmocka_unit_test(test_large_scalar),
+		cmocka_unit_test(test_too_many),        cmocka_unit_test(test_boundaries),
 		cmocka_unit_test(test_read_error),      cmocka_unit_test(test_pending_bound),
 	};
 

@@ -24,7 +24,7 @@ struct decode;
 
 #define JSON_PIECE_MAX (8U << 20) /* bytes of one piece */
 #define JSON_DEPTH_MAX 64
-#define JSON_COST_MAX 1000000 /* as YAML_COST_MAX */
+#define JSON_COST_MAX 500000 /* as YAML_COST_MAX */
 
 struct json_piece {
 	const char *text; /* terminated; borrowed for the call */

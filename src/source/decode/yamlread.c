@@ -55,7 +55,8 @@ struct yaml {
 	yaml_read_fn read;
 	void *read_arg;
 	int read_error;
-	const char *text; /* all of it when it is in memory, else NULL */
+	size_t text_bytes; /* read since something was handed out */
+	const char *text;  /* all of it when it is in memory, else NULL */
 	uint32_t line0;
 	uint32_t line; /* see yaml_line() */
 	uint32_t root_line;
@@ -76,6 +77,9 @@ static int read_some(void *arg, unsigned char *buf, size_t size, size_t *ret)
 	struct yaml *y = arg;
 	ssize_t n = y->read(y->read_arg, buf, size);
 
+	y->text_bytes += n > 0 ? (size_t)n : 0;
+	if (y->text_bytes > YAML_TEXT_MAX)
+		n = -E2BIG; /* one scalar may be that long: libyaml has no bound of its own */
 	if (n < 0)
 		y->read_error = (int)n;
 	*ret = n > 0 ? (size_t)n : 0;
@@ -144,6 +148,13 @@ static void document_clear(struct yaml *y)
 	y->done = NULL;
 	anchors_clear(y);
 	y->cost = 0;
+}
+
+void yaml_allow_twice(struct yaml *y, void (*told)(void *arg, const char *key, uint32_t line),
+		      void *arg)
+{
+	y->twice = told;
+	y->twice_arg = arg;
 }
 
 void yaml_close(struct yaml *y)
@@ -495,7 +506,14 @@ static int value_put(struct yaml *y, json_t *value, uint32_t line, struct err *e
 		r = merge_put(f, value, err);
 		json_decref(value);
 	} else {
-		line_put(y, f->value, (uint32_t)json_object_size(f->value), line);
+		uint32_t ordinal = (uint32_t)json_object_size(f->value);
+
+		if (json_object_get(f->value, f->key) != NULL) { /* a value replaced keeps its place */
+			const struct decode_step step = { .in = f->value, .key = f->key };
+
+			ordinal = step_ordinal(&step);
+		}
+		line_put(y, f->value, ordinal, line);
 		(void)json_object_set_new_nocheck(f->value, f->key, value);
 	}
 	free(f->key);
@@ -510,14 +528,17 @@ static bool wants_key(const struct yaml *y)
 	return f != NULL && json_is_object(f->value) && f->key == NULL;
 }
 
-static int key_put(struct yaml *y, const char *text, size_t len, struct err *err)
+static int key_put(struct yaml *y, const char *text, size_t len, uint32_t line, struct err *err)
 {
 	struct frame *f = &y->stack[y->depth - 1];
 
 	if (memchr(text, '\0', len) != NULL)
 		return err_set(err, -EINVAL, "a key with a NUL character");
-	if (json_object_get(f->value, text) != NULL)
-		return err_set(err, -EINVAL, "the key '%.64s' is given twice", text);
+	if (json_object_get(f->value, text) != NULL) {
+		if (y->twice == NULL)
+			return err_set(err, -EINVAL, "the key '%.64s' is given twice", text);
+		y->twice(y->twice_arg, text, line);
+	}
 	f->key = xstrndup(text, len);
 	return 0;
 }
@@ -686,6 +707,9 @@ static int parser_error(struct yaml *y, struct err *err)
 	y->line = y->line0 + (uint32_t)p->problem_mark.line;
 	if (p->error == YAML_MEMORY_ERROR)
 		return err_set(err, -ENOMEM, "out of memory");
+	if (y->read_error == -E2BIG)
+		return err_set(err, -E2BIG, "larger than one object may be (%u MiB)",
+			       YAML_TEXT_MAX >> 20);
 	if (y->read_error != 0)
 		return err_set(err, y->read_error, "%s", strerror(-y->read_error));
 	if (p->error == YAML_READER_ERROR) {
@@ -717,6 +741,7 @@ int yaml_next(struct yaml *y, json_t **ret, struct err *err)
 	yaml_event_t ev;
 	int r = 0;
 
+	y->text_bytes = 0;
 	/* Entries of a list are bounded one by one, and so is the root without them. */
 	if (is_in_items(y)) {
 		y->lines.n = MIN(y->lines.n, y->lines_root);

@@ -6,8 +6,8 @@
  *
  * Untagged plain scalars resolve as in the YAML library of Kubernetes (yes, no,
  * on and off are booleans; 010 is eight and 080 is eighty; timestamps are text),
- * aliases and merge keys work, keys become text. Refused: a key given twice,
- * keys that are lists or objects, foreign tags, and what exceeds the bounds
+ * aliases and merge keys work, keys become text. Refused: a key given twice (see
+ * yaml_allow_twice()), keys that are lists or objects, foreign tags, and what exceeds the bounds
  * below, counted after expansion of aliases. Values of an alias are shared, not
  * copied.
  *
@@ -32,7 +32,8 @@ struct yaml;
  * Cost of one document or list entry: a scalar 1, a list 2, an object 4; about 50
  * bytes of memory each.
  */
-#define YAML_COST_MAX 1000000
+#define YAML_COST_MAX 500000
+#define YAML_TEXT_MAX (8U << 20) /* bytes of text of the same */
 
 enum yaml_what {
 	YAML_END = 0,
@@ -47,6 +48,12 @@ typedef ssize_t (*yaml_read_fn)(void *arg, void *buf, size_t size);
 void yaml_open(struct yaml **ret, yaml_read_fn read, void *arg, uint32_t line);
 /* The same from memory, borrowed. */
 void yaml_open_text(struct yaml **ret, const char *text, size_t len, uint32_t line);
+/*
+ * From now on a key given twice is no error: the last value counts, and `told`
+ * hears of every such key.
+ */
+void yaml_allow_twice(struct yaml *y, void (*told)(void *arg, const char *key, uint32_t line),
+		      void *arg);
 void yaml_close(struct yaml *y);
 DEFINE_AUTO(struct yaml *, yaml_close);
 

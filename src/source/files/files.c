@@ -14,6 +14,9 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +69,7 @@ struct files {
 	char *failure; /* of the folder, or NULL */
 	uint64_t n_reads;
 	uint64_t n_parsed;
+	uint64_t n_parsed_trimmed; /* of these, before memory was last given back */
 };
 
 /* --- names and stamps ------------------------------------------------------------ */
@@ -359,6 +363,17 @@ static void timer_arm(struct files *fs)
 	fs->soon_ms = wants_soon ? MIN(2 * fs->soon_ms, (unsigned int)SCAN_MS) : SOON_MS;
 }
 
+/* Much was read: what it took beside the model goes back to the system. */
+static void memory_return(struct files *fs)
+{
+	if (fs->n_parsed - fs->n_parsed_trimmed < 10000)
+		return;
+	fs->n_parsed_trimmed = fs->n_parsed;
+#ifdef __GLIBC__
+	(void)malloc_trim(0);
+#endif
+}
+
 /* The queue is empty and applied. */
 static void settle(struct files *fs, bool is_changed)
 {
@@ -367,6 +382,7 @@ static void settle(struct files *fs, bool is_changed)
 		return;
 	}
 	timer_arm(fs);
+	memory_return(fs);
 	fs->event_ns = 0;
 	if (!fs->is_ready) {
 		fs->is_ready = true;

@@ -491,11 +491,13 @@ static void yaml_begin(struct manifest *m)
 {
 	struct manifest_work *w = m->work;
 
+	if (!w->is_stream && is_hollow(&w->doc))
+		return;
 	if (unit_begin(m, w->is_stream ? NULL : w->doc.text, w->doc.len, 0, w->doc.line))
 		return;
 	if (w->is_stream)
 		yaml_open(&w->yaml, cut_read, &w->cut, w->doc.line);
-	else if (!is_hollow(&w->doc))
+	else
 		yaml_open_text(&w->yaml, w->doc.text, w->doc.len, w->doc.line);
 }
 
@@ -649,11 +651,27 @@ static int yaml_step(struct manifest *m, struct err *err)
 	return 1;
 }
 
+/* What follows is not read: one more unit says so, and keeps what the file held. */
+static int too_many(struct manifest *m)
+{
+	struct str why = { 0 };
+
+	str_printf(&why, "more than %d objects in one file, the rest is not read",
+		   MANIFEST_PIECES_MAX);
+	(void)unit_begin(m, NULL, 0, 0, m->work->cut.line);
+	unreadable_add(m, m->work->cut.line, str_text(&why));
+	str_fini(&why);
+	return 0;
+}
+
 int manifest_step(struct manifest *m, struct err *err)
 {
 	struct manifest_work *w = m->work;
 	char first;
 	int r;
+
+	if (MAX(m->pieces.n, m->units.n) > MANIFEST_PIECES_MAX)
+		return too_many(m);
 
 	if (w->format == FORMAT_UNSET) {
 		r = cut_peek(&w->cut, &first, err);

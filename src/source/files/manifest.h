@@ -19,8 +19,9 @@
 #include "source/files/cut.h"
 
 /* Documents and list entries that name no kind, before the list's own kind is known. */
-#define MANIFEST_PENDING_COST_MAX 1000000
-#define MANIFEST_NOTES_MAX 1000 /* kept of one file; more are counted */
+#define MANIFEST_PENDING_COST_MAX 500000
+#define MANIFEST_PIECES_MAX 250000 /* objects, and documents, of one file */
+#define MANIFEST_NOTES_MAX 1000    /* kept of one file; more are counted */
 
 enum piece_state {
 	PIECE_GOOD,
