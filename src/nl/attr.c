@@ -6,9 +6,15 @@
 
 #include "base/util.h"
 
+static void table_clear(const struct nlattr **tb, uint16_t max)
+{
+	for (size_t i = 0; i <= max; i++)
+		tb[i] = NULL;
+}
+
 static void table_fill(const struct nlattr **tb, uint16_t max, const struct nlattr *a, size_t bytes)
 {
-	memset(tb, 0, sizeof(*tb) * ((size_t)max + 1));
+	table_clear(tb, max);
 	while (bytes >= sizeof(*a) && a->nla_len >= sizeof(*a) && a->nla_len <= bytes) {
 		size_t step = MIN((size_t)MNL_ALIGN(a->nla_len), bytes);
 		uint16_t type = mnl_attr_get_type(a);
@@ -25,7 +31,7 @@ void nl_attr_table(const struct nlattr **tb, uint16_t max, const struct nlmsghdr
 	size_t head = MNL_NLMSG_HDRLEN + MNL_ALIGN(offset);
 
 	if (h->nlmsg_len < head) {
-		memset(tb, 0, sizeof(*tb) * ((size_t)max + 1));
+		table_clear(tb, max);
 		return;
 	}
 	table_fill(tb, max, (const void *)((const char *)h + head), h->nlmsg_len - head);
@@ -34,7 +40,7 @@ void nl_attr_table(const struct nlattr **tb, uint16_t max, const struct nlmsghdr
 void nl_attr_nest(const struct nlattr **tb, uint16_t max, const struct nlattr *nest)
 {
 	if (nest == NULL) {
-		memset(tb, 0, sizeof(*tb) * ((size_t)max + 1));
+		table_clear(tb, max);
 		return;
 	}
 	table_fill(tb, max, mnl_attr_get_payload(nest), mnl_attr_get_payload_len(nest));

@@ -110,17 +110,22 @@ void nl_batch_reset(struct nl_batch *b, uint32_t genid)
 		mnl_attr_put_u32(h, NFNL_BATCH_GENID, htonl(genid));
 }
 
+/* The begin message names the subsystem that all messages are for. */
+static void subsystem_set(struct nl_batch *b, uint16_t type)
+{
+	struct nfgenmsg *g = mnl_nlmsg_get_payload(header_at(b, 0));
+
+	g->res_id = htons((uint16_t)NFNL_SUBSYS_ID(type));
+}
+
 struct nlmsghdr *nl_batch_msg(struct nl_batch *b, uint16_t type, uint16_t flags, uint8_t family,
 			      const void *tag)
 {
 	size_t at = append_at(b, NL_BATCH_MSG_MAX + FRAME_MAX);
 	struct nlmsghdr *h = put_header(b, at, type, flags, family, 0);
 
-	if (b->msgs.n == 0) {
-		struct nfgenmsg *g = mnl_nlmsg_get_payload(header_at(b, 0));
-
-		g->res_id = htons((uint16_t)NFNL_SUBSYS_ID(type));
-	}
+	if (b->msgs.n == 0)
+		subsystem_set(b, type);
 	*vec_push(&b->msgs) = (struct msg){ .offset = at, .first_mark = b->marks.n };
 	*vec_push(&b->marks) = (struct mark){ .offset = at, .tag = tag };
 	return h;

@@ -69,6 +69,22 @@ static bool range_joins(const struct range *r, const struct range *next, size_t 
 	return !successor(end, len) || memcmp(next->first, end, sizeof(end)) <= 0;
 }
 
+/* Sorted ranges to bounds, what overlaps or touches as one. */
+static void ranges_push(struct nft_bounds *b, const struct range *ranges, size_t n, size_t len)
+{
+	struct range r = ranges[0];
+
+	for (size_t i = 1; i < n; i++) {
+		if (!range_joins(&r, &ranges[i], len)) {
+			range_push(b, &r, len);
+			r = ranges[i];
+		} else if (memcmp(ranges[i].last, r.last, sizeof(r.last)) > 0) {
+			memcpy(r.last, ranges[i].last, sizeof(r.last));
+		}
+	}
+	range_push(b, &r, len);
+}
+
 void nft_bounds_from(struct nft_bounds *ret, enum ipfam fam, const struct ip_prefix *prefixes,
 		     size_t n)
 {
@@ -81,20 +97,8 @@ void nft_bounds_from(struct nft_bounds *ret, enum ipfam fam, const struct ip_pre
 			*vec_push(&ranges) = range_of(&prefixes[i], len);
 	}
 	if (ranges.n > 0) {
-		struct range *r = ranges.v;
-
 		qsort(ranges.v, ranges.n, sizeof(*ranges.v), range_cmp);
-		for (size_t i = 1; i < ranges.n; i++) {
-			struct range *next = &ranges.v[i];
-
-			if (!range_joins(r, next, len)) {
-				range_push(ret, r, len);
-				r = next;
-			} else if (memcmp(next->last, r->last, sizeof(r->last)) > 0) {
-				memcpy(r->last, next->last, sizeof(r->last));
-			}
-		}
-		range_push(ret, r, len);
+		ranges_push(ret, ranges.v, ranges.n, len);
 	}
 	vec_fini(&ranges);
 }

@@ -193,6 +193,26 @@ static int name_choose(struct nft_layout *l, const struct nft_fixed_tables *tabl
 	return 0;
 }
 
+/* Take this table of ours for the one that serves, if it can be repaired: 1, else 0. */
+static int table_try(struct nft_layout *l, const struct nft_fixed_table *t, struct err *err)
+{
+	int r;
+
+	if (strlen(t->name) >= sizeof(l->table))
+		return 0;
+	r = nft_fixed_read(&l->held, l->nl, l->fam, t, err);
+	if (r < 0)
+		return r;
+	if (l->held.misfit[0] != '\0') {
+		snprintf(l->misfit, sizeof(l->misfit), "%s: %s", t->name, l->held.misfit);
+		nft_fixed_fini(&l->held);
+		return 0;
+	}
+	snprintf(l->table, sizeof(l->table), "%s", t->name);
+	l->handle = t->handle;
+	return 1;
+}
+
 /*
  * The oldest table of ours that can be repaired is the one that serves; younger
  * ones are left from a replacement that did not come to its end.
@@ -200,31 +220,19 @@ static int name_choose(struct nft_layout *l, const struct nft_fixed_tables *tabl
 static int tables_judge(struct nft_layout *l, const struct nft_fixed_tables *tables,
 			struct err *err)
 {
-	struct nft_fixed held = { 0 };
-	int r = 0;
-
 	vec_for_each (t, &tables->v) {
-		bool is_named_well = strlen(t->name) < sizeof(l->table);
+		int r = 0;
 
 		if (!t->is_ours)
 			continue;
-		if (!l->held.exists && is_named_well) {
-			r = nft_fixed_read(&held, l->nl, l->fam, t, err);
-			if (r < 0)
-				break;
-			snprintf(l->misfit, sizeof(l->misfit), "%s: %s", t->name, held.misfit);
-			if (held.misfit[0] == '\0') {
-				l->held = held;
-				held = (struct nft_fixed){ 0 };
-				snprintf(l->table, sizeof(l->table), "%s", t->name);
-				l->handle = t->handle;
-				continue;
-			}
-		}
-		*vec_push(&l->old) = t->handle;
+		if (!l->held.exists)
+			r = table_try(l, t, err);
+		if (r < 0)
+			return r;
+		if (r == 0)
+			*vec_push(&l->old) = t->handle;
 	}
-	nft_fixed_fini(&held);
-	return r;
+	return 0;
 }
 
 static void forget(struct nft_layout *l)
@@ -365,21 +373,29 @@ static void verdicts_fini(struct verdicts *vs)
 	vec_fini(&vs->new);
 }
 
+/* The map shall lead to `want->chain`, does not, and may. */
+static bool verdict_is_owed(const struct nft_layout *l, unsigned int map,
+			    const struct nft_verdict *want, bool even_fresh)
+{
+	const struct nft_fixed_chain *c = nft_fixed_chain(&l->held, want->chain);
+
+	return c != NULL && (even_fresh || !c->is_fresh) && !verdict_is_held(l, map, want);
+}
+
 static void verdict_check(struct nft_layout *l, struct verdicts *vs, unsigned int map,
 			  uint16_t kind, bool even_fresh)
 {
-	char buf[NFT_CHAIN_NAME_MAX];
-	const struct nft_fixed_chain *c;
+	char buf[NFT_CHAIN_NAME_MAX], *name;
 	struct nft_verdict want;
 
-	if (!verdict_of(&want, NFTSET_LEAVES + map, kind, buf) || verdict_is_held(l, map, &want))
-		return;
-	c = nft_fixed_chain(&l->held, want.chain);
-	if (c == NULL || (c->is_fresh && !even_fresh))
+	if (!verdict_of(&want, NFTSET_LEAVES + map, kind, buf) ||
+	    !verdict_is_owed(l, map, &want, even_fresh))
 		return;
 	if (nft_fixed_verdict(&l->held, map, kind) != NULL)
 		*vec_push(&vs->gone) = kind;
-	want.chain = *vec_push(&vs->names) = xstrdup(want.chain);
+	name = xstrdup(want.chain);
+	*vec_push(&vs->names) = name;
+	want.chain = name;
 	*vec_push(&vs->new) = want;
 }
 
