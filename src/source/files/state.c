@@ -1,168 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* files/state - matching the new text of a file with the old, and who wins. */
+/* files/state - files and their entries, who wins, and what the model is told. */
 #include "source/files/state.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/str.h"
-
-enum entry_flags {
-	ENTRY_HAS_GOOD = 1 << 0, /* some version was good; where it is: see below */
-	ENTRY_IGNORED = 1 << 1,  /* that version says that there is no object for us */
-	ENTRY_BAD = 1 << 2,      /* the text of now is refused */
-	ENTRY_APPLIED = 1 << 3,  /* the model holds the good version */
-	ENTRY_SHADOWED = 1 << 4, /* another one wins; this was told */
-	ENTRY_WANTED = 1 << 5,   /* its file is to be read again for the good version */
-	ENTRY_MOVED = 1 << 6,    /* during a merge: found in the new version */
-};
-
-/*
- * The good version of an entry is in `obj` until it is applied, then in the model
- * (APPLIED); if another entry's version replaces it there it is lost, and read
- * again when needed.
- */
-struct entry {
-	struct hnode node; /* in state.entries, by key */
-	struct file *file;
-	const struct name *ns; /* NULL for kinds without */
-	const struct name *name;
-	struct object obj;
-	uint8_t kind;
-	uint8_t flags;
-	uint32_t unit;
-	uint32_t line; /* counted from the unit's first */
-	uint32_t pos;  /* in the file: the first one wins */
-};
-
-struct key {
-	enum object_kind kind;
-	const struct name *ns; /* references */
-	const struct name *name;
-};
-
-struct state {
-	struct model *model;
-	struct htable files;
-	struct htable entries;
-	VEC(struct key) changed; /* whom state_apply() has to look at */
-	size_t n_shadowed;
-	bool is_closing;
-};
-
-/* --- text for people ------------------------------------------------------- */
-
-/* What comes out of a file may hold anything; logs and terminals must not. */
-static char *text_clean(char *text)
-{
-	unsigned char *p = (unsigned char *)text;
-	size_t len = strlen(text);
-	bool is_utf8 = str_is_utf8(text, len);
-
-	for (size_t i = 0; i < len; i++) {
-		bool is_c1 = p[i] == 0xc2 && p[i + 1] >= 0x80 && p[i + 1] < 0xa0;
-
-		if (is_c1)
-			p[i + 1] = '?';
-		if (p[i] < 0x20 || p[i] == 0x7f || is_c1 || (p[i] >= 0x80 && !is_utf8))
-			p[i] = '?';
-	}
-	return text;
-}
-
-static uint32_t entry_line(const struct entry *e)
-{
-	const struct file *f = e->file;
-
-	return e->unit < f->units.n ? f->units.v[e->unit].line + e->line : 0;
-}
-
-static void entry_title(struct str *ret, const struct entry *e)
-{
-	object_title(ret, e->kind, e->ns, e->name);
-}
-
-/* --- entries --------------------------------------------------------------- */
-
-static uint32_t key_hash(enum object_kind kind, const struct name *ns, const struct name *name)
-{
-	const void *parts[] = { ns, name, (const void *)(uintptr_t)kind };
-
-	return hash_bytes(parts, sizeof(parts)); /* names are interned: pointers will do */
-}
-
-static bool entry_is(const struct entry *e, enum object_kind kind, const struct name *ns,
-		     const struct name *name)
-{
-	return e->kind == kind && e->ns == ns && e->name == name;
-}
-
-static struct entry *entry_new(struct state *s, struct file *f, const struct piece *p)
-{
-	struct entry *e = xcalloc(1, sizeof(*e));
-
-	e->file = f;
-	e->kind = (uint8_t)p->kind;
-	e->ns = name_ref(p->ns);
-	e->name = name_ref(p->name);
-	htable_insert(&s->entries, &e->node, key_hash(p->kind, p->ns, p->name));
-	return e;
-}
-
-static void key_changed(struct state *s, enum object_kind kind, const struct name *ns,
-			const struct name *name)
-{
-	*vec_push(&s->changed) = (struct key){ kind, name_ref(ns), name_ref(name) };
-}
-
-static void entry_changed(struct state *s, const struct entry *e)
-{
-	key_changed(s, e->kind, e->ns, e->name);
-}
-
-static void shadow_set(struct state *s, struct entry *e, bool is_shadowed)
-{
-	if (is_shadowed == ((e->flags & ENTRY_SHADOWED) != 0))
-		return;
-	e->flags ^= ENTRY_SHADOWED;
-	if (is_shadowed)
-		s->n_shadowed++;
-	else
-		s->n_shadowed--;
-}
-
-static void entry_free(struct state *s, struct entry *e)
-{
-	if (!s->is_closing)
-		entry_changed(s, e);
-	shadow_set(s, e, false);
-	htable_remove(&s->entries, &e->node);
-	object_fini(&e->obj);
-	name_unref(e->ns);
-	name_unref(e->name);
-	free(e);
-}
-
-/* The entry of `f` with this key that the new version has not taken yet, the first one. */
-static struct entry *entry_find_old(const struct state *s, const struct file *f,
-				    const struct piece *p)
-{
-	uint32_t hash = key_hash(p->kind, p->ns, p->name);
-	struct entry *found = NULL;
-
-	htable_for_each_hash (n, &s->entries, hash) {
-		struct entry *e = container_of(n, struct entry, node);
-
-		if (e->file == f && !(e->flags & ENTRY_MOVED) &&
-		    entry_is(e, p->kind, p->ns, p->name) && (found == NULL || e->pos < found->pos))
-			found = e;
-	}
-	return found;
-}
+#include "source/files/entry.h"
 
 /* --- files ------------------------------------------------------------------ */
 
@@ -243,7 +90,7 @@ struct file *state_file_get(struct state *s, const char *name)
 		return f;
 	f = xcalloc(1, sizeof(*f));
 	f->name = xstrdup(name);
-	f->shown = text_clean(xstrdup(name));
+	f->shown = entry_text_clean(xstrdup(name));
 	list_init(&f->dirty);
 	htable_insert(&s->files, &f->node, hash_bytes(name, strlen(name)));
 	return f;
@@ -268,364 +115,19 @@ struct file **state_files(const struct state *s, size_t *n)
 	return v;
 }
 
-/* --- problems ---------------------------------------------------------------- */
-
-/* Takes `text`. Logged here, once: an unchanged unit brings its problems along instead. */
-static void problem_add(struct file *f, uint32_t unit, uint32_t line, bool is_error, char *text)
-{
-	text_clean(text);
-	log_warn(LOG_AREA_SOURCE, "%s:%" PRIu32 ": %s", f->shown, f->units.v[unit].line + line,
-		 text);
-	if (f->problems.n >= MANIFEST_NOTES_MAX) {
-		f->n_problems_lost++;
-		free(text);
-		return;
-	}
-	*vec_push(&f->problems) = (struct file_problem){ unit, line, is_error, text };
-}
-
-static void unreadable_add(struct file *f, uint32_t unit, const struct piece *p)
-{
-	struct str text = { 0 };
-
-	object_title(&text, p->kind, p->ns, p->name);
-	str_printf(&text, ": %s; until it can be read no object leaves this file", p->why);
-	problem_add(f, unit, p->why_line, true, text.text);
-}
-
-static void bad_add(struct file *f, uint32_t unit, const struct piece *p, const struct entry *e)
-{
-	struct str text = { 0 };
-
-	entry_title(&text, e);
-	str_printf(&text, ": %s; %s", p->why,
-		   e->flags & ENTRY_HAS_GOOD ? "its last good version stays" : "it is not served");
-	problem_add(f, unit, p->why_line, true, text.text);
-}
-
-/* --- a new version of a file -------------------------------------------------- */
-
-/* The old version while the new one is built. */
-struct merge {
-	struct state *s;
-	struct file *f;
-	struct manifest *m;
-	struct file old; /* its vectors only */
-	bool has_unreadable;
-};
-
-static int unit_ref_cmp(const void *a, const void *b)
-{
-	const struct file_unit_ref *x = a;
-	const struct file_unit_ref *y = b;
-
-	if (x->hash != y->hash)
-		return x->hash < y->hash ? -1 : 1;
-	return (x->unit > y->unit) - (x->unit < y->unit);
-}
-
-void state_units_reset(struct file *f)
-{
-	vec_for_each (u, &f->units)
-		u->is_used = false;
-	vec_fini(&f->index);
-	f->next_unit = 0;
-}
-
-static void index_make(struct file *f)
-{
-	vec_reserve(&f->index, f->units.n);
-	for (size_t i = 0; i < f->units.n; i++)
-		*vec_push(&f->index) = (struct file_unit_ref){ f->units.v[i].hash, (uint32_t)i };
-	if (f->index.n > 1)
-		qsort(f->index.v, f->index.n, sizeof(*f->index.v), unit_ref_cmp);
-}
-
-/* The first unused unit with this hash; false if there is none. */
-static bool index_find(struct file *f, uint64_t hash, size_t *ret)
-{
-	size_t lo = 0;
-	size_t hi;
-
-	if (f->index.n == 0)
-		index_make(f);
-	hi = f->index.n;
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (f->index.v[mid].hash < hash)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	for (; lo < f->index.n && f->index.v[lo].hash == hash; lo++) {
-		*ret = f->index.v[lo].unit;
-		if (!f->units.v[*ret].is_used)
-			return true;
-	}
-	return false;
-}
-
-static bool unit_is_wanted(const struct file *f, const struct file_unit *u)
-{
-	for (uint32_t i = 0; i < u->n_entries; i++)
-		if (f->entries.v[u->first_entry + i]->flags & ENTRY_WANTED)
-			return true;
-	return false;
-}
-
-size_t state_unit_known(struct file *f, uint64_t hash)
-{
-	size_t at = f->next_unit; /* nearly always it is the next one */
-
-	if (f->units.n == 0)
-		return 0;
-	if ((at >= f->units.n || f->units.v[at].hash != hash || f->units.v[at].is_used) &&
-	    !index_find(f, hash, &at))
-		return 0;
-	if (unit_is_wanted(f, &f->units.v[at]))
-		return 0;
-	f->units.v[at].is_used = true;
-	f->next_unit = at + 1;
-	return at + 1;
-}
-
-/* Where the problems of unit `unit` begin; they are sorted by unit. */
-static size_t problems_find(const struct file *f, uint32_t unit)
-{
-	size_t lo = 0;
-	size_t hi = f->problems.n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (f->problems.v[mid].unit < unit)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-static struct file_unit *unit_add(struct merge *g, const struct unit *from)
-{
-	struct file_unit *u = vec_push(&g->f->units);
-
-	*u = (struct file_unit){ .hash = from->hash,
-				 .line = from->line,
-				 .first_entry = (uint32_t)g->f->entries.n };
-	return u;
-}
-
-static void entry_add(struct merge *g, struct entry *e, uint32_t line)
-{
-	struct file *f = g->f;
-	uint32_t unit = (uint32_t)f->units.n - 1;
-
-	e->unit = unit;
-	e->line = line;
-	e->pos = (uint32_t)f->entries.n;
-	f->units.v[unit].n_entries++;
-	*vec_push(&f->entries) = e;
-}
-
-/* A unit whose text did not change, from wherever it was. */
-static void unit_carry(struct merge *g, const struct unit *from)
-{
-	const struct file_unit *was = &g->old.units.v[from->known - 1];
-	struct file_unit *u = unit_add(g, from);
-	uint32_t unit = (uint32_t)g->f->units.n - 1;
-
-	u->n_others = was->n_others;
-	u->is_unreadable = was->is_unreadable;
-	g->has_unreadable |= was->is_unreadable;
-	for (uint32_t i = 0; i < was->n_entries; i++) {
-		struct entry *e = g->old.entries.v[was->first_entry + i];
-		uint32_t was_pos = e->pos;
-
-		entry_add(g, e, e->line);
-		if (g->s->n_shadowed > 0 && e->pos != was_pos)
-			entry_changed(g->s, e); /* another one of its name may be the first now */
-	}
-	for (size_t i = problems_find(&g->old, (uint32_t)from->known - 1);
-	     i < g->old.problems.n && g->old.problems.v[i].unit == from->known - 1; i++) {
-		struct file_problem *p = &g->old.problems.v[i];
-
-		*vec_push(&g->f->problems) = *p;
-		g->f->problems.v[g->f->problems.n - 1].unit = unit;
-		p->text = NULL;
-	}
-}
-
-/* Its version was lost and cannot be read again: there is none. */
-static void wanted_drop(struct state *s, struct entry *e)
-{
-	if (!(e->flags & ENTRY_WANTED))
-		return;
-	e->flags &= (uint8_t) ~(ENTRY_WANTED | ENTRY_HAS_GOOD);
-	entry_changed(s, e);
-}
-
-static void entry_take_good(struct merge *g, struct entry *e, struct piece *p)
-{
-	struct str title = { 0 };
-
-	if (e->flags & ENTRY_BAD) {
-		entry_title(&title, e);
-		log_notice(LOG_AREA_SOURCE, "%s: %s: is good again", g->f->shown, str_text(&title));
-		str_fini(&title);
-	}
-	object_fini(&e->obj);
-	e->obj = p->obj;
-	p->obj = (struct object){ 0 };
-	e->flags &= (uint8_t) ~(ENTRY_BAD | ENTRY_IGNORED | ENTRY_APPLIED | ENTRY_WANTED);
-	e->flags |= ENTRY_HAS_GOOD;
-	if (p->state == PIECE_IGNORED)
-		e->flags |= ENTRY_IGNORED;
-	entry_changed(g->s, e);
-}
-
-/* The last good version stays, unless it was to be read again: then there is none. */
-static void entry_take_bad(struct merge *g, struct entry *e, const struct piece *p)
-{
-	wanted_drop(g->s, e);
-	e->flags |= ENTRY_BAD;
-	bad_add(g->f, (uint32_t)g->f->units.n - 1, p, e);
-}
-
-static void piece_take(struct merge *g, struct piece *p)
-{
-	struct entry *e;
-
-	if (p->state == PIECE_UNREADABLE) {
-		g->f->units.v[g->f->units.n - 1].is_unreadable = true;
-		g->has_unreadable = true;
-		unreadable_add(g->f, (uint32_t)g->f->units.n - 1, p);
-		return;
-	}
-	e = entry_find_old(g->s, g->f, p);
-	if (e == NULL)
-		e = entry_new(g->s, g->f, p);
-	e->flags |= ENTRY_MOVED;
-	entry_add(g, e, p->line);
-	if (p->state == PIECE_BAD)
-		entry_take_bad(g, e, p);
-	else
-		entry_take_good(g, e, p);
-}
-
-/* What the new version does not hold: gone, unless something in it cannot be read. */
-static void leftover(struct merge *g, struct entry *e)
-{
-	if (e->flags & ENTRY_MOVED)
-		return;
-	if (g->has_unreadable && !(e->flags & ENTRY_WANTED)) {
-		e->unit = UINT32_MAX;
-		e->pos = (uint32_t)(g->f->entries.n + g->f->orphans.n);
-		*vec_push(&g->f->orphans) = e;
-		return;
-	}
-	entry_free(g->s, e);
-}
-
-static void moved_mark(struct merge *g)
-{
-	vec_for_each (u, &g->m->units)
-		for (uint32_t i = 0; u->known != 0 && i < g->old.units.v[u->known - 1].n_entries;
-		     i++)
-			g->old.entries.v[g->old.units.v[u->known - 1].first_entry + i]->flags |=
-				ENTRY_MOVED;
-}
-
-static void notes_take(struct merge *g, uint32_t unit, size_t *at)
-{
-	struct manifest *m = g->m;
-
-	for (; *at < m->notes.n && m->notes.v[*at].unit <= unit; (*at)++) {
-		problem_add(g->f, unit, m->notes.v[*at].line, false, m->notes.v[*at].text);
-		m->notes.v[*at].text = NULL;
-	}
-}
-
-static void units_take(struct merge *g)
-{
-	size_t note = 0;
-	size_t piece = 0;
-
-	for (size_t i = 0; i < g->m->units.n; i++) {
-		const struct unit *u = &g->m->units.v[i];
-
-		if (u->known != 0) {
-			unit_carry(g, u);
-			continue;
-		}
-		unit_add(g, u)->n_others = u->n_others;
-		for (uint32_t k = 0; k < u->n_pieces; k++)
-			piece_take(g, &g->m->pieces.v[piece++]);
-		notes_take(g, (uint32_t)i, &note);
-	}
-}
-
-/* The vectors of the old version are emptied and given back to `f` empty. */
-static void old_take(struct merge *g)
-{
-	struct file *f = g->f;
-
-	g->old = *f;
-	memset(&f->units, 0, sizeof(f->units));
-	memset(&f->entries, 0, sizeof(f->entries));
-	memset(&f->orphans, 0, sizeof(f->orphans));
-	memset(&f->problems, 0, sizeof(f->problems));
-	vec_fini(&f->index);
-}
-
-static void old_close(struct merge *g)
-{
-	vec_for_each (e, &g->old.entries)
-		leftover(g, *e);
-	vec_for_each (e, &g->old.orphans)
-		leftover(g, *e);
-	vec_for_each (e, &g->f->entries)
-		(*e)->flags &= (uint8_t)~ENTRY_MOVED;
-	vec_for_each (p, &g->old.problems)
-		free(p->text);
-	vec_fini(&g->old.units);
-	vec_fini(&g->old.entries);
-	vec_fini(&g->old.orphans);
-	vec_fini(&g->old.problems);
-}
-
-void state_file_read(struct state *s, struct file *f, struct manifest *m)
-{
-	struct merge g = { .s = s, .f = f, .m = m };
-
-	state_file_failed(s, f, NULL);
-	old_take(&g);
-	f->n_problems_lost = m->n_notes_lost;
-	if (m->other[0] != '\0')
-		(void)snprintf(f->other, sizeof(f->other), "%s", m->other);
-	moved_mark(&g);
-	units_take(&g);
-	old_close(&g);
-	f->wants_reading = false;
-	vec_fit(&f->units);
-	vec_fit(&f->entries);
-	vec_fit(&f->problems);
-}
-
 void state_file_failed(struct state *s, struct file *f, const char *why)
 {
 	for (size_t i = 0; why != NULL && i < f->entries.n; i++)
-		wanted_drop(s, f->entries.v[i]);
+		entry_wanted_drop(s, f->entries.v[i]);
 	for (size_t i = 0; why != NULL && i < f->orphans.n; i++)
-		wanted_drop(s, f->orphans.v[i]);
+		entry_wanted_drop(s, f->orphans.v[i]);
 	f->wants_reading = f->wants_reading && why == NULL;
 	if (why != NULL && (f->failure == NULL || strcmp(f->failure, why) != 0))
 		log_warn(LOG_AREA_SOURCE, "%s: %s", f->shown, why);
 	if (why == NULL && f->failure != NULL)
 		log_notice(LOG_AREA_SOURCE, "%s: can be read again", f->shown);
 	free(f->failure);
-	f->failure = why != NULL ? text_clean(xstrdup(why)) : NULL;
+	f->failure = why != NULL ? entry_text_clean(xstrdup(why)) : NULL;
 }
 
 void state_file_gone(struct state *s, struct file *f)
@@ -693,7 +195,7 @@ static bool entry_wins(const struct entry *a, const struct entry *b)
 }
 
 #define entries_for_each(n, s, k) \
-	htable_for_each_hash (n, &(s)->entries, key_hash((k)->kind, (k)->ns, (k)->name))
+	htable_for_each_hash (n, &(s)->entries, entry_key_hash((k)->kind, (k)->ns, (k)->name))
 
 static struct entry *winner_find(const struct state *s, const struct key *k)
 {
@@ -721,7 +223,7 @@ static void shadows_update(struct state *s, const struct key *k, struct entry *w
 {
 	struct str text = { 0 };
 
-	shadow_set(s, winner, false);
+	entry_shadow_set(s, winner, false);
 	entries_for_each(n, s, k)
 	{
 		struct entry *e = container_of(n, struct entry, node);
@@ -729,7 +231,7 @@ static void shadows_update(struct state *s, const struct key *k, struct entry *w
 		if (e == winner || !entry_is(e, k->kind, k->ns, k->name) ||
 		    !(e->flags & ENTRY_HAS_GOOD) || (e->flags & ENTRY_SHADOWED))
 			continue;
-		shadow_set(s, e, true);
+		entry_shadow_set(s, e, true);
 		str_clear(&text);
 		shadow_text(&text, e, winner);
 		log_warn(LOG_AREA_SOURCE, "%s:%" PRIu32 ": %s", e->file->shown, entry_line(e),
@@ -787,7 +289,7 @@ int state_apply(struct state *s, uint64_t at_ns)
 		int r = is_done ? 0 : key_apply(s, k, at_ns);
 
 		if (r == STATE_WANTS_READING)
-			key_changed(s, k->kind, k->ns, k->name);
+			entry_key_changed(s, k->kind, k->ns, k->name);
 		outcome |= r;
 	}
 	vec_for_each (k, &now) {
@@ -866,7 +368,7 @@ static void file_list(const struct state *s, const struct file *f, struct listin
 			   n_others == 1 ? "%zu object of a kind that is not read: %s"
 					 : "%zu objects of kinds that are not read, such as %s",
 			   n_others, f->other);
-		list_add(l, 0, false, text_clean(text.text));
+		list_add(l, 0, false, entry_text_clean(text.text));
 	}
 }
 

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* files/entry - entries, their keys, and how they are told. */
+#include "source/files/entry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/str.h"
+
+/* What comes out of a file may hold anything; logs and terminals must not. */
+char *entry_text_clean(char *text)
+{
+	unsigned char *p = (unsigned char *)text;
+	size_t len = strlen(text);
+	bool is_utf8 = str_is_utf8(text, len);
+
+	for (size_t i = 0; i < len; i++) {
+		bool is_c1 = p[i] == 0xc2 && p[i + 1] >= 0x80 && p[i + 1] < 0xa0;
+
+		if (is_c1)
+			p[i + 1] = '?';
+		if (p[i] < 0x20 || p[i] == 0x7f || is_c1 || (p[i] >= 0x80 && !is_utf8))
+			p[i] = '?';
+	}
+	return text;
+}
+
+uint32_t entry_line(const struct entry *e)
+{
+	const struct file *f = e->file;
+
+	return e->unit < f->units.n ? f->units.v[e->unit].line + e->line : 0;
+}
+
+void entry_title(struct str *ret, const struct entry *e)
+{
+	object_title(ret, e->kind, e->ns, e->name);
+}
+
+uint32_t entry_key_hash(enum object_kind kind, const struct name *ns, const struct name *name)
+{
+	const void *parts[] = { ns, name, (const void *)(uintptr_t)kind };
+
+	return hash_bytes(parts, sizeof(parts)); /* names are interned: pointers will do */
+}
+
+bool entry_is(const struct entry *e, enum object_kind kind, const struct name *ns,
+	      const struct name *name)
+{
+	return e->kind == kind && e->ns == ns && e->name == name;
+}
+
+struct entry *entry_new(struct state *s, struct file *f, const struct piece *p)
+{
+	struct entry *e = xcalloc(1, sizeof(*e));
+
+	e->file = f;
+	e->kind = (uint8_t)p->kind;
+	e->ns = name_ref(p->ns);
+	e->name = name_ref(p->name);
+	htable_insert(&s->entries, &e->node, entry_key_hash(p->kind, p->ns, p->name));
+	return e;
+}
+
+void entry_key_changed(struct state *s, enum object_kind kind, const struct name *ns,
+		       const struct name *name)
+{
+	*vec_push(&s->changed) = (struct key){ kind, name_ref(ns), name_ref(name) };
+}
+
+void entry_changed(struct state *s, const struct entry *e)
+{
+	entry_key_changed(s, e->kind, e->ns, e->name);
+}
+
+void entry_shadow_set(struct state *s, struct entry *e, bool is_shadowed)
+{
+	if (is_shadowed == ((e->flags & ENTRY_SHADOWED) != 0))
+		return;
+	e->flags ^= ENTRY_SHADOWED;
+	if (is_shadowed)
+		s->n_shadowed++;
+	else
+		s->n_shadowed--;
+}
+
+void entry_free(struct state *s, struct entry *e)
+{
+	if (!s->is_closing)
+		entry_changed(s, e);
+	entry_shadow_set(s, e, false);
+	htable_remove(&s->entries, &e->node);
+	object_fini(&e->obj);
+	name_unref(e->ns);
+	name_unref(e->name);
+	free(e);
+}
+
+struct entry *entry_find_old(const struct state *s, const struct file *f, const struct piece *p)
+{
+	uint32_t hash = entry_key_hash(p->kind, p->ns, p->name);
+	struct entry *found = NULL;
+
+	htable_for_each_hash (n, &s->entries, hash) {
+		struct entry *e = container_of(n, struct entry, node);
+
+		if (e->file == f && !(e->flags & ENTRY_MOVED) &&
+		    entry_is(e, p->kind, p->ns, p->name) && (found == NULL || e->pos < found->pos))
+			found = e;
+	}
+	return found;
+}
+
+void entry_wanted_drop(struct state *s, struct entry *e)
+{
+	if (!(e->flags & ENTRY_WANTED))
+		return;
+	e->flags &= (uint8_t) ~(ENTRY_WANTED | ENTRY_HAS_GOOD);
+	entry_changed(s, e);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * files/entry - an object in a file, and what its good version is good for.
+ *
+ * Internal to files/: state.c decides who wins, merge.c brings in new text.
+ */
+#pragma once
+
+#include "source/files/state.h"
+
+enum entry_flags {
+	ENTRY_HAS_GOOD = 1 << 0, /* some version was good; where it is: see below */
+	ENTRY_IGNORED = 1 << 1,  /* that version says that there is no object for us */
+	ENTRY_BAD = 1 << 2,      /* the text of now is refused */
+	ENTRY_APPLIED = 1 << 3,  /* the model holds the good version */
+	ENTRY_SHADOWED = 1 << 4, /* another one wins; this was told */
+	ENTRY_WANTED = 1 << 5,   /* its file is to be read again for the good version */
+	ENTRY_MOVED = 1 << 6,    /* during a merge: found in the new version */
+};
+
+/*
+ * The good version of an entry is in `obj` until it is applied, then in the model
+ * (APPLIED); if another entry's version replaces it there it is lost, and read
+ * again when needed.
+ */
+struct entry {
+	struct hnode node; /* in state.entries, by key */
+	struct file *file;
+	const struct name *ns; /* NULL for kinds without */
+	const struct name *name;
+	struct object obj;
+	uint8_t kind;
+	uint8_t flags;
+	uint32_t unit;
+	uint32_t line; /* counted from the unit's first */
+	uint32_t pos;  /* in the file: the first one wins */
+};
+
+struct key {
+	enum object_kind kind;
+	const struct name *ns; /* references */
+	const struct name *name;
+};
+
+struct state {
+	struct model *model;
+	struct htable files;
+	struct htable entries;
+	VEC(struct key) changed; /* whom state_apply() has to look at */
+	size_t n_shadowed;
+	bool is_closing;
+};
+
+/* Control characters and broken UTF-8 become '?': for logs and terminals. Returns `text`. */
+char *entry_text_clean(char *text);
+
+uint32_t entry_key_hash(enum object_kind kind, const struct name *ns, const struct name *name);
+bool entry_is(const struct entry *e, enum object_kind kind, const struct name *ns,
+	      const struct name *name);
+struct entry *entry_new(struct state *s, struct file *f, const struct piece *p);
+void entry_free(struct state *s, struct entry *e);
+/* The entry of `f` with this key that the new version has not taken yet, the first one. */
+struct entry *entry_find_old(const struct state *s, const struct file *f, const struct piece *p);
+
+/* state_apply() is to look at it. */
+void entry_changed(struct state *s, const struct entry *e);
+void entry_key_changed(struct state *s, enum object_kind kind, const struct name *ns,
+		       const struct name *name);
+void entry_shadow_set(struct state *s, struct entry *e, bool is_shadowed);
+/* If its version was to be read again: it cannot be, so there is none. */
+void entry_wanted_drop(struct state *s, struct entry *e);
+
+/* "Service shop/cart", and the line of the file where it stands (0: it no longer does). */
+void entry_title(struct str *ret, const struct entry *e);
+uint32_t entry_line(const struct entry *e);

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * files/merge - a new version of a file against the old one.
+ *
+ * Units are matched by their text first, wherever they stand now: they bring
+ * their entries and problems along unread. Pieces of the other units are matched
+ * by the object's name. What is left of the old version is gone, unless something
+ * in the new one cannot be read.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "source/files/entry.h"
+
+/* --- problems ---------------------------------------------------------------- */
+
+/* Takes `text`. Logged here, once: an unchanged unit brings its problems along instead. */
+static void problem_add(struct file *f, uint32_t unit, uint32_t line, bool is_error, char *text)
+{
+	entry_text_clean(text);
+	log_warn(LOG_AREA_SOURCE, "%s:%" PRIu32 ": %s", f->shown, f->units.v[unit].line + line,
+		 text);
+	if (f->problems.n >= MANIFEST_NOTES_MAX) {
+		f->n_problems_lost++;
+		free(text);
+		return;
+	}
+	*vec_push(&f->problems) = (struct file_problem){ unit, line, is_error, text };
+}
+
+static void unreadable_add(struct file *f, uint32_t unit, const struct piece *p)
+{
+	struct str text = { 0 };
+
+	object_title(&text, p->kind, p->ns, p->name);
+	str_printf(&text, ": %s; until it can be read no object leaves this file", p->why);
+	problem_add(f, unit, p->why_line, true, text.text);
+}
+
+static void bad_add(struct file *f, uint32_t unit, const struct piece *p, const struct entry *e)
+{
+	struct str text = { 0 };
+
+	entry_title(&text, e);
+	str_printf(&text, ": %s; %s", p->why,
+		   e->flags & ENTRY_HAS_GOOD ? "its last good version stays" : "it is not served");
+	problem_add(f, unit, p->why_line, true, text.text);
+}
+
+/* --- a new version of a file -------------------------------------------------- */
+
+/* The old version while the new one is built. */
+struct merge {
+	struct state *s;
+	struct file *f;
+	struct manifest *m;
+	struct file old; /* its vectors only */
+	bool has_unreadable;
+};
+
+static int unit_ref_cmp(const void *a, const void *b)
+{
+	const struct file_unit_ref *x = a;
+	const struct file_unit_ref *y = b;
+
+	if (x->hash != y->hash)
+		return x->hash < y->hash ? -1 : 1;
+	return (x->unit > y->unit) - (x->unit < y->unit);
+}
+
+void state_units_reset(struct file *f)
+{
+	vec_for_each (u, &f->units)
+		u->is_used = false;
+	vec_fini(&f->index);
+	f->next_unit = 0;
+}
+
+static void index_make(struct file *f)
+{
+	vec_reserve(&f->index, f->units.n);
+	for (size_t i = 0; i < f->units.n; i++)
+		*vec_push(&f->index) = (struct file_unit_ref){ f->units.v[i].hash, (uint32_t)i };
+	if (f->index.n > 1)
+		qsort(f->index.v, f->index.n, sizeof(*f->index.v), unit_ref_cmp);
+}
+
+/* The first unused unit with this hash; false if there is none. */
+static bool index_find(struct file *f, uint64_t hash, size_t *ret)
+{
+	size_t lo = 0;
+	size_t hi;
+
+	if (f->index.n == 0)
+		index_make(f);
+	hi = f->index.n;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (f->index.v[mid].hash < hash)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (; lo < f->index.n && f->index.v[lo].hash == hash; lo++) {
+		*ret = f->index.v[lo].unit;
+		if (!f->units.v[*ret].is_used)
+			return true;
+	}
+	return false;
+}
+
+static bool unit_is_wanted(const struct file *f, const struct file_unit *u)
+{
+	for (uint32_t i = 0; i < u->n_entries; i++)
+		if (f->entries.v[u->first_entry + i]->flags & ENTRY_WANTED)
+			return true;
+	return false;
+}
+
+size_t state_unit_known(struct file *f, uint64_t hash)
+{
+	size_t at = f->next_unit; /* nearly always it is the next one */
+
+	if (f->units.n == 0)
+		return 0;
+	if ((at >= f->units.n || f->units.v[at].hash != hash || f->units.v[at].is_used) &&
+	    !index_find(f, hash, &at))
+		return 0;
+	if (unit_is_wanted(f, &f->units.v[at]))
+		return 0;
+	f->units.v[at].is_used = true;
+	f->next_unit = at + 1;
+	return at + 1;
+}
+
+/* Where the problems of unit `unit` begin; they are sorted by unit. */
+static size_t problems_find(const struct file *f, uint32_t unit)
+{
+	size_t lo = 0;
+	size_t hi = f->problems.n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (f->problems.v[mid].unit < unit)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static struct file_unit *unit_add(struct merge *g, const struct unit *from)
+{
+	struct file_unit *u = vec_push(&g->f->units);
+
+	*u = (struct file_unit){ .hash = from->hash,
+				 .line = from->line,
+				 .first_entry = (uint32_t)g->f->entries.n };
+	return u;
+}
+
+static void entry_add(struct merge *g, struct entry *e, uint32_t line)
+{
+	struct file *f = g->f;
+	uint32_t unit = (uint32_t)f->units.n - 1;
+
+	e->unit = unit;
+	e->line = line;
+	e->pos = (uint32_t)f->entries.n;
+	f->units.v[unit].n_entries++;
+	*vec_push(&f->entries) = e;
+}
+
+/* A unit whose text did not change, from wherever it was. */
+static void unit_carry(struct merge *g, const struct unit *from)
+{
+	const struct file_unit *was = &g->old.units.v[from->known - 1];
+	struct file_unit *u = unit_add(g, from);
+	uint32_t unit = (uint32_t)g->f->units.n - 1;
+
+	u->n_others = was->n_others;
+	u->is_unreadable = was->is_unreadable;
+	g->has_unreadable |= was->is_unreadable;
+	for (uint32_t i = 0; i < was->n_entries; i++) {
+		struct entry *e = g->old.entries.v[was->first_entry + i];
+		uint32_t was_pos = e->pos;
+
+		entry_add(g, e, e->line);
+		if (g->s->n_shadowed > 0 && e->pos != was_pos)
+			entry_changed(g->s, e); /* another one of its name may be the first now */
+	}
+	for (size_t i = problems_find(&g->old, (uint32_t)from->known - 1);
+	     i < g->old.problems.n && g->old.problems.v[i].unit == from->known - 1; i++) {
+		struct file_problem *p = &g->old.problems.v[i];
+
+		*vec_push(&g->f->problems) = *p;
+		g->f->problems.v[g->f->problems.n - 1].unit = unit;
+		p->text = NULL;
+	}
+}
+
+static void entry_take_good(struct merge *g, struct entry *e, struct piece *p)
+{
+	struct str title = { 0 };
+
+	if (e->flags & ENTRY_BAD) {
+		entry_title(&title, e);
+		log_notice(LOG_AREA_SOURCE, "%s: %s: is good again", g->f->shown, str_text(&title));
+		str_fini(&title);
+	}
+	object_fini(&e->obj);
+	e->obj = p->obj;
+	p->obj = (struct object){ 0 };
+	e->flags &= (uint8_t) ~(ENTRY_BAD | ENTRY_IGNORED | ENTRY_APPLIED | ENTRY_WANTED);
+	e->flags |= ENTRY_HAS_GOOD;
+	if (p->state == PIECE_IGNORED)
+		e->flags |= ENTRY_IGNORED;
+	entry_changed(g->s, e);
+}
+
+/* The last good version stays, unless it was to be read again: then there is none. */
+static void entry_take_bad(struct merge *g, struct entry *e, const struct piece *p)
+{
+	entry_wanted_drop(g->s, e);
+	e->flags |= ENTRY_BAD;
+	bad_add(g->f, (uint32_t)g->f->units.n - 1, p, e);
+}
+
+static void piece_take(struct merge *g, struct piece *p)
+{
+	struct entry *e;
+
+	if (p->state == PIECE_UNREADABLE) {
+		g->f->units.v[g->f->units.n - 1].is_unreadable = true;
+		g->has_unreadable = true;
+		unreadable_add(g->f, (uint32_t)g->f->units.n - 1, p);
+		return;
+	}
+	e = entry_find_old(g->s, g->f, p);
+	if (e == NULL)
+		e = entry_new(g->s, g->f, p);
+	e->flags |= ENTRY_MOVED;
+	entry_add(g, e, p->line);
+	if (p->state == PIECE_BAD)
+		entry_take_bad(g, e, p);
+	else
+		entry_take_good(g, e, p);
+}
+
+/* What the new version does not hold: gone, unless something in it cannot be read. */
+static void leftover(struct merge *g, struct entry *e)
+{
+	if (e->flags & ENTRY_MOVED)
+		return;
+	if (g->has_unreadable && !(e->flags & ENTRY_WANTED)) {
+		e->unit = UINT32_MAX;
+		e->pos = (uint32_t)(g->f->entries.n + g->f->orphans.n);
+		*vec_push(&g->f->orphans) = e;
+		return;
+	}
+	entry_free(g->s, e);
+}
+
+static void moved_mark(struct merge *g)
+{
+	vec_for_each (u, &g->m->units)
+		for (uint32_t i = 0; u->known != 0 && i < g->old.units.v[u->known - 1].n_entries;
+		     i++)
+			g->old.entries.v[g->old.units.v[u->known - 1].first_entry + i]->flags |=
+				ENTRY_MOVED;
+}
+
+static void notes_take(struct merge *g, uint32_t unit, size_t *at)
+{
+	struct manifest *m = g->m;
+
+	for (; *at < m->notes.n && m->notes.v[*at].unit <= unit; (*at)++) {
+		problem_add(g->f, unit, m->notes.v[*at].line, false, m->notes.v[*at].text);
+		m->notes.v[*at].text = NULL;
+	}
+}
+
+static void units_take(struct merge *g)
+{
+	size_t note = 0;
+	size_t piece = 0;
+
+	for (size_t i = 0; i < g->m->units.n; i++) {
+		const struct unit *u = &g->m->units.v[i];
+
+		if (u->known != 0) {
+			unit_carry(g, u);
+			continue;
+		}
+		unit_add(g, u)->n_others = u->n_others;
+		for (uint32_t k = 0; k < u->n_pieces; k++)
+			piece_take(g, &g->m->pieces.v[piece++]);
+		notes_take(g, (uint32_t)i, &note);
+	}
+}
+
+/* The vectors of the old version are emptied and given back to `f` empty. */
+static void old_take(struct merge *g)
+{
+	struct file *f = g->f;
+
+	g->old = *f;
+	memset(&f->units, 0, sizeof(f->units));
+	memset(&f->entries, 0, sizeof(f->entries));
+	memset(&f->orphans, 0, sizeof(f->orphans));
+	memset(&f->problems, 0, sizeof(f->problems));
+	vec_fini(&f->index);
+}
+
+static void old_close(struct merge *g)
+{
+	vec_for_each (e, &g->old.entries)
+		leftover(g, *e);
+	vec_for_each (e, &g->old.orphans)
+		leftover(g, *e);
+	vec_for_each (e, &g->f->entries)
+		(*e)->flags &= (uint8_t)~ENTRY_MOVED;
+	vec_for_each (p, &g->old.problems)
+		free(p->text);
+	vec_fini(&g->old.units);
+	vec_fini(&g->old.entries);
+	vec_fini(&g->old.orphans);
+	vec_fini(&g->old.problems);
+}
+
+void state_file_read(struct state *s, struct file *f, struct manifest *m)
+{
+	struct merge g = { .s = s, .f = f, .m = m };
+
+	state_file_failed(s, f, NULL);
+	old_take(&g);
+	f->n_problems_lost = m->n_notes_lost;
+	if (m->other[0] != '\0')
+		(void)snprintf(f->other, sizeof(f->other), "%s", m->other);
+	moved_mark(&g);
+	units_take(&g);
+	old_close(&g);
+	f->wants_reading = false;
+	vec_fit(&f->units);
+	vec_fit(&f->entries);
+	vec_fit(&f->problems);
+}
