@@ -54,6 +54,8 @@ struct yaml {
 	yaml_parser_t parser;
 	yaml_read_fn read;
 	void *read_arg;
+	void (*twice)(void *arg, const char *key, uint32_t line); /* NULL: refused */
+	void *twice_arg;
 	int read_error;
 	size_t text_bytes; /* read since something was handed out */
 	const char *text;  /* all of it when it is in memory, else NULL */
@@ -597,7 +599,7 @@ static int on_key(struct yaml *y, const yaml_event_t *ev, struct err *err)
 	json_t *v;
 	int r;
 
-	r = key_put(y, text, len, err);
+	r = key_put(y, text, len, event_line(y, ev), err);
 	if (r < 0)
 		return r;
 	v = text_value(text, len);
@@ -642,7 +644,8 @@ static int on_alias(struct yaml *y, const yaml_event_t *ev, struct err *err)
 		return value_put(y, json_incref(a->value), event_line(y, ev), err);
 	if (!json_is_string(a->value))
 		return err_set(err, -EINVAL, "the alias '*%.64s' is a key but not text", name);
-	return key_put(y, json_string_value(a->value), json_string_length(a->value), err);
+	return key_put(y, json_string_value(a->value), json_string_length(a->value),
+		       event_line(y, ev), err);
 }
 
 static int on_container(struct yaml *y, const yaml_event_t *ev, struct err *err)
