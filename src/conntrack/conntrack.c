@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "conntrack/conntrack.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <inttypes.h>
+#include <linux/netlink.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "conntrack/worker.h"
+
+/* What one turn of the loop accepts comes together before a pass begins. */
+#define GATHER_NS NSEC_PER_MSEC
+
+struct conntrack {
+	struct stale *stale;
+	struct worker *worker;
+	struct event *timer;
+	struct pass *pass; /* in the helper only */
+	struct conntrack_stats stats;
+	bool is_failing;
+};
+
+/* --- in the helper --------------------------------------------------------------- */
+
+static int helper_open(struct pass **ret, struct err *err)
+{
+	AUTO(nl_sock_close) struct nl_sock *query = NULL;
+	AUTO(nl_sock_close) struct nl_sock *del = NULL;
+	struct ctnl *ctnl;
+	int r = nl_sock_open(&query, NETLINK_NETFILTER, err);
+
+	if (r == 0)
+		r = nl_sock_open(&del, NETLINK_NETFILTER, err);
+	if (r < 0)
+		return r;
+	ctnl_open(&ctnl, TAKE(query), TAKE(del));
+	pass_open(ret, ctnl);
+	return 0;
+}
+
+static int helper_run(void *helper, const struct job *job, struct pass_result *ret, struct err *err)
+{
+	struct conntrack *c = helper;
+
+	if (c->pass == NULL) {
+		int r = helper_open(&c->pass, err);
+
+		if (r < 0)
+			return r;
+	}
+	return pass_run(c->pass, job, ret, err);
+}
+
+/* --- here -------------------------------------------------------------------------- */
+
+static void arm(struct conntrack *c)
+{
+	uint64_t next = worker_is_idle(c->worker) ? stale_next(c->stale) : STALE_NEVER;
+	uint64_t now = now_ns();
+	uint64_t wait = next > now + GATHER_NS ? next - now : GATHER_NS;
+	struct timeval tv = { (time_t)(wait / NSEC_PER_SEC),
+			      (suseconds_t)(wait % NSEC_PER_SEC / NSEC_PER_USEC) };
+
+	if (next != STALE_NEVER)
+		(void)event_add(c->timer, &tv);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct conntrack *c = arg;
+	struct job job = { 0 };
+
+	if (!worker_is_idle(c->worker))
+		return;
+	if (stale_job_take(c->stale, &job, now_ns()))
+		worker_send(c->worker, &job);
+	else
+		arm(c);
+	job_fini(&job);
+}
+
+static void note_success(struct conntrack *c, const struct worker_answer *a)
+{
+	struct conntrack_stats *s = &c->stats;
+
+	s->passes++;
+	s->n_matches += a->pass.n_matches;
+	s->n_seen += a->pass.n_seen;
+	s->n_deleted += a->pass.n_deleted;
+	s->last_took_ns = a->took_ns;
+	s->longest_ns = MAX(s->longest_ns, a->took_ns);
+	if (c->is_failing)
+		log_notice(LOG_AREA_CONNTRACK, "stale flows can be removed again");
+	c->is_failing = false;
+	log_info(LOG_AREA_CONNTRACK,
+		 "looked for stale flows: %" PRIu64 " targets left to the kernel, %" PRIu64
+		 " flows judged, %" PRIu64 " removed, %" PRIu64 " ms",
+		 a->pass.n_matches, a->pass.n_seen, a->pass.n_deleted, a->took_ns / NSEC_PER_MSEC);
+}
+
+static void note_failure(struct conntrack *c, const struct worker_answer *a)
+{
+	c->stats.failures++;
+	if (!c->is_failing)
+		log_warn(LOG_AREA_CONNTRACK, "stale flows are not removed, this is tried again: %s",
+			 a->err.text);
+	c->is_failing = true;
+}
+
+static void on_done(void *arg, const struct worker_answer *a)
+{
+	struct conntrack *c = arg;
+
+	if (a->result == 0)
+		note_success(c, a);
+	else
+		note_failure(c, a);
+	stale_job_done(c->stale, a->id, a->result, a->took_ns, now_ns());
+	arm(c);
+}
+
+void conntrack_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
+			const struct plan_rows *new)
+{
+	struct conntrack *c = arg;
+
+	stale_accepted(c->stale, svc, new, now_ns());
+	arm(c);
+}
+
+void conntrack_gone(struct conntrack *c, const struct ip_addr *addr, uint16_t port, uint8_t proto)
+{
+	stale_gone(c->stale, addr, port, proto, now_ns());
+	arm(c);
+}
+
+void conntrack_start(struct conntrack *c)
+{
+	stale_start(c->stale, now_ns());
+	arm(c);
+}
+
+void conntrack_doubt(struct conntrack *c)
+{
+	stale_doubt(c->stale, now_ns());
+	arm(c);
+}
+
+struct conntrack_stats conntrack_stats_get(const struct conntrack *c)
+{
+	struct stale_stats stale = stale_stats_get(c->stale);
+	struct conntrack_stats s = c->stats;
+
+	s.restarts = worker_restarts(c->worker);
+	s.frontends = stale.frontends;
+	s.owed = stale.owed;
+	return s;
+}
+
+int conntrack_open(struct conntrack **ret, struct event_base *base, const struct model *m,
+		   bool is_reset, struct err *err)
+{
+	AUTO(conntrack_close) struct conntrack *c = xcalloc(1, sizeof(*c));
+	struct worker_config config = { .run = helper_run, .helper = c, .done = on_done, .arg = c };
+	int r = worker_open(&c->worker, base, &config, err);
+
+	if (r < 0)
+		return r;
+	stale_open(&c->stale, m, is_reset);
+	c->timer = event_new(base, -1, 0, on_timer, c);
+	if (c->timer == NULL)
+		return err_set(err, -ENOMEM, "event");
+	*ret = TAKE(c);
+	return 0;
+}
+
+void conntrack_close(struct conntrack *c)
+{
+	if (c == NULL)
+		return;
+	if (c->timer != NULL)
+		event_free(c->timer);
+	worker_close(c->worker);
+	stale_close(c->stale);
+	free(c);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "conntrack/ctnl.h"
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nl/attr.h"
+#include "nl/dump.h"
+
+#define REQUEST_MAX 1024
+/* Deletions of one datagram; an entry's name takes 120 to 200 bytes. */
+#define DELETE_BUF 65536
+#define DELETE_MSG_MAX 512
+
+/* Bits of CTA_FILTER_ORIG_FLAGS and _REPLY_FLAGS: not in any header of user space. */
+#define FILTER_IP_SRC (1 << 0)
+#define FILTER_IP_DST (1 << 1)
+#define FILTER_PROTO_NUM (1 << 3)
+#define FILTER_SRC_PORT (1 << 4)
+#define FILTER_DST_PORT (1 << 5)
+
+#define TYPE(msg) ((uint16_t)(NFNL_SUBSYS_CTNETLINK << 8 | (msg)))
+
+struct ctnl {
+	struct nl_sock *query;
+	struct nl_sock *del;
+	/* Deletions not yet sent, and what became of those that were. */
+	uint8_t *buf;
+	size_t len;
+	uint64_t n_queued; /* in `buf` */
+	uint64_t n_deleted;
+	int error; /* the first */
+};
+
+void ctnl_open(struct ctnl **ret, struct nl_sock *query, struct nl_sock *del)
+{
+	struct ctnl *c = xcalloc(1, sizeof(*c));
+
+	c->query = query;
+	c->del = del;
+	c->buf = xmalloc(DELETE_BUF);
+	*ret = c;
+}
+
+void ctnl_close(struct ctnl *c)
+{
+	if (c == NULL)
+		return;
+	nl_sock_close(c->query);
+	nl_sock_close(c->del);
+	free(c->buf);
+	free(c);
+}
+
+/* --- deleting by filter --- */
+
+/* A tuple of which only an address, a protocol and a port are given. */
+static void put_tuple(struct nlmsghdr *h, uint16_t type, uint16_t addr_type, uint16_t port_type,
+		      const struct job_endpoint *e, uint8_t proto)
+{
+	struct nlattr *tuple = mnl_attr_nest_start(h, type);
+	struct nlattr *nest = mnl_attr_nest_start(h, CTA_TUPLE_IP);
+
+	mnl_attr_put(h, addr_type, 4, e->addr.bytes);
+	mnl_attr_nest_end(h, nest);
+	nest = mnl_attr_nest_start(h, CTA_TUPLE_PROTO);
+	mnl_attr_put_u8(h, CTA_PROTO_NUM, proto);
+	mnl_attr_put_u16(h, port_type, htons(e->port));
+	mnl_attr_nest_end(h, nest);
+	mnl_attr_nest_end(h, tuple);
+}
+
+static int no_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	return 0;
+}
+
+int ctnl_delete_matching(struct ctnl *c, const struct ctnl_match *m, struct err *err)
+{
+	static const struct nl_reader rd = { .message = no_message };
+	uint8_t buf[REQUEST_MAX];
+	struct nlmsghdr *h;
+	struct nlattr *filter;
+	int r;
+
+	if (ip_fam(&m->to.addr) != IPFAM_V4)
+		return err_set(err, -EOPNOTSUPP, "no filter by addresses of IPv6");
+	h = nl_request_nfnl(buf, sizeof(buf), TYPE(IPCTNL_MSG_CT_DELETE), AF_INET);
+	/*
+	 * Always with a tuple: without one, a kernel that knows no filter would take
+	 * this for "delete everything". With one, it misses the tuple's other half.
+	 */
+	put_tuple(h, CTA_TUPLE_ORIG, CTA_IP_V4_DST, CTA_PROTO_DST_PORT, &m->to, m->proto);
+	if (m->has_by)
+		put_tuple(h, CTA_TUPLE_REPLY, CTA_IP_V4_SRC, CTA_PROTO_SRC_PORT, &m->by, m->proto);
+	filter = mnl_attr_nest_start(h, CTA_FILTER);
+	mnl_attr_put_u32(h, CTA_FILTER_ORIG_FLAGS,
+			 FILTER_IP_DST | FILTER_PROTO_NUM | FILTER_DST_PORT);
+	if (m->has_by)
+		mnl_attr_put_u32(h, CTA_FILTER_REPLY_FLAGS,
+				 FILTER_IP_SRC | FILTER_PROTO_NUM | FILTER_SRC_PORT);
+	mnl_attr_nest_end(h, filter);
+	if (m->is_translated) {
+		mnl_attr_put_u32(h, CTA_STATUS, htonl(IPS_DST_NAT));
+		mnl_attr_put_u32(h, CTA_STATUS_MASK, htonl(IPS_DST_NAT));
+	}
+	if (m->is_default_zone)
+		mnl_attr_put_u16(h, CTA_ZONE, 0);
+	r = nl_query(c->query, h, &rd, NULL, err);
+	return r == -EINVAL ? -EOPNOTSUPP : r;
+}
+
+/* --- dumping --- */
+
+struct dump {
+	uint8_t proto;
+	void (*fn)(void *arg, const struct ctnl_entry *e);
+	void *arg;
+};
+
+/* Which address and port of a tuple are wanted. */
+enum side {
+	SIDE_SRC,
+	SIDE_DST,
+};
+
+static bool read_tuple(struct job_endpoint *ret, uint8_t *proto, const struct nlattr *const *tuple,
+		       enum side side)
+{
+	const struct nlattr *ip[CTA_IP_MAX + 1];
+	const struct nlattr *tb[CTA_PROTO_MAX + 1];
+	const void *v4, *v6;
+	const uint8_t *num;
+	const uint16_t *port;
+
+	nl_attr_nest(ip, CTA_IP_MAX, tuple[CTA_TUPLE_IP]);
+	nl_attr_nest(tb, CTA_PROTO_MAX, tuple[CTA_TUPLE_PROTO]);
+	v4 = nl_attr_bytes(ip[side == SIDE_SRC ? CTA_IP_V4_SRC : CTA_IP_V4_DST], 4);
+	v6 = nl_attr_bytes(ip[side == SIDE_SRC ? CTA_IP_V6_SRC : CTA_IP_V6_DST], 16);
+	num = nl_attr_bytes(tb[CTA_PROTO_NUM], sizeof(*num));
+	port = nl_attr_bytes(tb[side == SIDE_SRC ? CTA_PROTO_SRC_PORT : CTA_PROTO_DST_PORT],
+			     sizeof(*port));
+	if ((v4 == NULL && v6 == NULL) || num == NULL || port == NULL)
+		return false;
+	*proto = *num;
+	ret->addr = v4 != NULL ? ip_addr_from_bytes(AF_INET, v4) : ip_addr_from_bytes(AF_INET6, v6);
+	ret->port = ntohs(*port);
+	return true;
+}
+
+/* Flows without ports (ICMP, unknown protocols) are none of ours: false. */
+static bool read_entry(struct ctnl_entry *ret, const struct nlmsghdr *h)
+{
+	const struct nlattr *tb[CTA_MAX + 1];
+	const struct nlattr *orig[CTA_TUPLE_MAX + 1];
+	const struct nlattr *reply[CTA_TUPLE_MAX + 1];
+	const struct nfgenmsg *g = mnl_nlmsg_get_payload(h);
+	uint8_t proto;
+
+	*ret = (struct ctnl_entry){ 0 };
+	nl_attr_table(tb, CTA_MAX, h, sizeof(*g));
+	nl_attr_nest(orig, CTA_TUPLE_MAX, tb[CTA_TUPLE_ORIG]);
+	nl_attr_nest(reply, CTA_TUPLE_MAX, tb[CTA_TUPLE_REPLY]);
+	if (!read_tuple(&ret->flow.to, &ret->flow.proto, orig, SIDE_DST) ||
+	    !read_tuple(&ret->flow.by, &proto, reply, SIDE_SRC))
+		return false;
+	ret->family = g->nfgen_family;
+	ret->tuple = tb[CTA_TUPLE_ORIG];
+	ret->zone = tb[CTA_ZONE];
+	ret->id = tb[CTA_ID];
+	ret->flow.is_default_zone = ret->zone == NULL && orig[CTA_TUPLE_ZONE] == NULL;
+	return true;
+}
+
+static int on_entry(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct dump *d = arg;
+	struct ctnl_entry e;
+
+	if (h->nlmsg_len < MNL_NLMSG_HDRLEN + sizeof(struct nfgenmsg) || !read_entry(&e, h))
+		return 0;
+	if (d->proto == 0 || e.flow.proto == d->proto)
+		d->fn(d->arg, &e);
+	return 0;
+}
+
+int ctnl_dump(struct ctnl *c, uint8_t family, uint8_t proto,
+	      void (*fn)(void *arg, const struct ctnl_entry *e), void *arg, struct err *err)
+{
+	struct dump d = { .proto = proto, .fn = fn, .arg = arg };
+	struct nl_reader rd = { .message = on_entry, .arg = &d };
+	uint8_t buf[REQUEST_MAX];
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), TYPE(IPCTNL_MSG_CT_GET), family);
+	struct nlattr *tuple, *nest;
+
+	if (proto != 0) {
+		tuple = mnl_attr_nest_start(h, CTA_TUPLE_ORIG);
+		nest = mnl_attr_nest_start(h, CTA_TUPLE_PROTO);
+		mnl_attr_put_u8(h, CTA_PROTO_NUM, proto);
+		mnl_attr_nest_end(h, nest);
+		mnl_attr_nest_end(h, tuple);
+		nest = mnl_attr_nest_start(h, CTA_FILTER);
+		mnl_attr_put_u32(h, CTA_FILTER_ORIG_FLAGS, FILTER_PROTO_NUM);
+		mnl_attr_nest_end(h, nest);
+	}
+	return nl_dump(c->query, h, &rd, err);
+}
+
+/* --- deleting one by one --- */
+
+static void note_answer(struct ctnl *c, const struct nlmsghdr *h)
+{
+	const struct nlmsgerr *e = mnl_nlmsg_get_payload(h);
+
+	if (h->nlmsg_type != NLMSG_ERROR || h->nlmsg_len < mnl_nlmsg_size(sizeof(*e)) ||
+	    e->error == 0)
+		return;
+	c->n_deleted--;
+	if (e->error != -ENOENT && c->error == 0)
+		c->error = e->error;
+}
+
+/* The kernel acts inside send(); it answers only what it refuses. */
+static void send_deletions(struct ctnl *c)
+{
+	uint8_t *rx;
+	ssize_t n;
+	int r;
+
+	if (c->len == 0)
+		return;
+	r = nl_sock_send(c->del, c->buf, c->len);
+	c->len = 0;
+	if (r < 0) {
+		c->error = c->error ? c->error : r;
+		c->n_queued = 0;
+		return;
+	}
+	c->n_deleted += c->n_queued;
+	c->n_queued = 0;
+	rx = xmalloc(NL_RECV_MAX);
+	while ((n = nl_sock_recv(c->del, rx, NL_RECV_MAX)) != -EAGAIN) {
+		int len = (int)n;
+
+		if (n < 0) { /* an answer was lost: it may have been an error */
+			c->error = c->error ? c->error : (int)n;
+			if (n != -ENOBUFS)
+				break;
+			continue;
+		}
+		for (const struct nlmsghdr *h = (const void *)rx; mnl_nlmsg_ok(h, len);
+		     h = mnl_nlmsg_next(h, &len))
+			note_answer(c, h);
+	}
+	free(rx);
+}
+
+static void put_copy(struct nlmsghdr *h, const struct nlattr *a, uint16_t flags)
+{
+	if (a != NULL)
+		mnl_attr_put(h, (uint16_t)(mnl_attr_get_type(a) | flags),
+			     mnl_attr_get_payload_len(a), mnl_attr_get_payload(a));
+}
+
+void ctnl_delete(struct ctnl *c, const struct ctnl_entry *e)
+{
+	struct nlmsghdr *h;
+
+	if (mnl_attr_get_payload_len(e->tuple) > DELETE_MSG_MAX / 2)
+		return; /* no tuple is as long */
+	if (DELETE_BUF - c->len < DELETE_MSG_MAX)
+		send_deletions(c);
+	h = nl_request_nfnl(c->buf + c->len, DELETE_BUF - c->len, TYPE(IPCTNL_MSG_CT_DELETE),
+			    e->family);
+	h->nlmsg_seq = nl_sock_seq(c->del, 1);
+	put_copy(h, e->tuple, NLA_F_NESTED);
+	put_copy(h, e->zone, 0);
+	put_copy(h, e->id, 0);
+	c->len += MNL_ALIGN(h->nlmsg_len);
+	c->n_queued++;
+}
+
+int ctnl_delete_flush(struct ctnl *c, uint64_t *n_deleted, struct err *err)
+{
+	int r;
+
+	send_deletions(c);
+	*n_deleted = c->n_deleted;
+	r = c->error;
+	c->n_deleted = 0;
+	c->error = 0;
+	return r < 0 ? err_set(err, r, "delete tracked flows: %s", strerror(-r)) : 0;
+}

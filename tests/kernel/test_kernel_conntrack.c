@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What conntrack/ relies on: filters of dumps and deletions, entries named by
+ * tuple, zone and id. And that a pass removes exactly what its job names, left to
+ * the kernel or judged here.
+ */
+#include "kernel.h"
+
+#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "conntrack/pass.h"
+#include "nl/dump.h"
+
+#define TYPE(msg) (NFNL_SUBSYS_CTNETLINK << 8 | (msg))
+#define CLIENT4 "203.0.113.9"
+#define CLIENT6 "2001:db8::9"
+
+/* --- flows by hand ------------------------------------------------------------- */
+
+/* "10.96.0.1", "10.96.0.1/5353", "fd00::1"; port 53 if none is given. */
+static struct job_endpoint at(const char *text)
+{
+	struct job_endpoint e = { .port = 53 };
+	char *copy = xstrdup(text);
+	char *slash = strchr(copy, '/');
+
+	if (slash != NULL) {
+		*slash = '\0';
+		e.port = (uint16_t)atoi(slash + 1);
+	}
+	assert_int_equal(ip_addr_parse(&e.addr, copy, NULL), 0);
+	free(copy);
+	return e;
+}
+
+struct flow {
+	const char *to;
+	const char *by; /* NULL: nobody translated it */
+	uint8_t proto;
+	uint16_t zone;
+	uint16_t sport; /* of the client; makes flows distinct */
+};
+
+static void put_ip(struct nlmsghdr *h, const struct job_endpoint *src,
+		   const struct job_endpoint *dst)
+{
+	bool is_v4 = src->addr.family == AF_INET;
+	struct nlattr *nest = mnl_attr_nest_start(h, CTA_TUPLE_IP);
+
+	mnl_attr_put(h, is_v4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC, is_v4 ? 4 : 16, src->addr.bytes);
+	mnl_attr_put(h, is_v4 ? CTA_IP_V4_DST : CTA_IP_V6_DST, is_v4 ? 4 : 16, dst->addr.bytes);
+	mnl_attr_nest_end(h, nest);
+}
+
+static void put_tuple(struct nlmsghdr *h, uint16_t type, const struct job_endpoint *src,
+		      const struct job_endpoint *dst, uint8_t proto)
+{
+	struct nlattr *tuple = mnl_attr_nest_start(h, type);
+	struct nlattr *nest;
+
+	put_ip(h, src, dst);
+	nest = mnl_attr_nest_start(h, CTA_TUPLE_PROTO);
+	mnl_attr_put_u8(h, CTA_PROTO_NUM, proto);
+	mnl_attr_put_u16(h, CTA_PROTO_SRC_PORT, htons(src->port));
+	mnl_attr_put_u16(h, CTA_PROTO_DST_PORT, htons(dst->port));
+	mnl_attr_nest_end(h, nest);
+	mnl_attr_nest_end(h, tuple);
+}
+
+/* The kernel translates it itself, as it would for a packet: status and reply tuple are its own. */
+static void put_nat(struct nlmsghdr *h, const struct job_endpoint *by)
+{
+	bool is_v4 = by->addr.family == AF_INET;
+	struct nlattr *nat = mnl_attr_nest_start(h, CTA_NAT_DST);
+	struct nlattr *nest;
+
+	mnl_attr_put(h, is_v4 ? CTA_NAT_V4_MINIP : CTA_NAT_V6_MINIP, is_v4 ? 4 : 16,
+		     by->addr.bytes);
+	nest = mnl_attr_nest_start(h, CTA_NAT_PROTO);
+	mnl_attr_put_u16(h, CTA_PROTONAT_PORT_MIN, htons(by->port));
+	mnl_attr_put_u16(h, CTA_PROTONAT_PORT_MAX, htons(by->port));
+	mnl_attr_nest_end(h, nest);
+	mnl_attr_nest_end(h, nat);
+}
+
+static void put_tcp_established(struct nlmsghdr *h)
+{
+	struct nlattr *info = mnl_attr_nest_start(h, CTA_PROTOINFO);
+	struct nlattr *tcp = mnl_attr_nest_start(h, CTA_PROTOINFO_TCP);
+
+	mnl_attr_put_u8(h, CTA_PROTOINFO_TCP_STATE, 3);
+	mnl_attr_nest_end(h, tcp);
+	mnl_attr_nest_end(h, info);
+}
+
+static int no_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	return 0;
+}
+
+static int flow_try(struct nl_sock *nl, const struct flow *f)
+{
+	static const struct nl_reader rd = { .message = no_message };
+	uint8_t buf[1024];
+	struct job_endpoint to = at(f->to);
+	struct job_endpoint client = at(to.addr.family == AF_INET ? CLIENT4 : CLIENT6);
+	struct nlmsghdr *h =
+		nl_request_nfnl(buf, sizeof(buf), TYPE(IPCTNL_MSG_CT_NEW), to.addr.family);
+
+	client.port = f->sport;
+	h->nlmsg_flags |= NLM_F_CREATE | NLM_F_EXCL;
+	put_tuple(h, CTA_TUPLE_ORIG, &client, &to, f->proto);
+	put_tuple(h, CTA_TUPLE_REPLY, &to, &client, f->proto);
+	if (f->by != NULL) {
+		struct job_endpoint by = at(f->by);
+
+		put_nat(h, &by);
+	}
+	mnl_attr_put_u32(h, CTA_STATUS, htonl(IPS_CONFIRMED | IPS_SEEN_REPLY | IPS_ASSURED));
+	mnl_attr_put_u32(h, CTA_TIMEOUT, htonl(600));
+	if (f->proto == IPPROTO_TCP)
+		put_tcp_established(h);
+	if (f->zone != 0)
+		mnl_attr_put_u16(h, CTA_ZONE, htons(f->zone));
+	return nl_query(nl, h, &rd, NULL, NULL);
+}
+
+static void flow_put(struct nl_sock *nl, const struct flow *f)
+{
+	int r = flow_try(nl, f);
+
+	if (r < 0)
+		fail_msg("cannot make a flow to %s: %s", f->to, strerror(-r));
+}
+
+/* --- what is there -------------------------------------------------------------- */
+
+static struct ctnl *ctnl_new(void)
+{
+	struct ctnl *c;
+
+	ctnl_open(&c, kernel_sock(), kernel_sock());
+	return c;
+}
+
+struct seen {
+	VEC(struct job_flow) flows;
+	struct ctnl *del; /* delete what is seen */
+};
+
+static void on_entry(void *arg, const struct ctnl_entry *e)
+{
+	struct seen *s = arg;
+
+	*vec_push(&s->flows) = e->flow;
+	if (s->del != NULL)
+		ctnl_delete(s->del, e);
+}
+
+static size_t count(struct ctnl *c, uint8_t family, uint8_t proto)
+{
+	struct seen s = { 0 };
+	struct err err;
+	size_t n;
+
+	if (ctnl_dump(c, family, proto, on_entry, &s, &err) < 0)
+		fail_msg("%s", err.text);
+	n = s.flows.n;
+	vec_fini(&s.flows);
+	return n;
+}
+
+static bool is_there(struct ctnl *c, const struct flow *f)
+{
+	struct job_endpoint to = at(f->to);
+	struct job_endpoint by = at(f->by ? f->by : f->to);
+	struct seen s = { 0 };
+	struct err err;
+	bool is_found = false;
+
+	if (ctnl_dump(c, 0, 0, on_entry, &s, &err) < 0)
+		fail_msg("%s", err.text);
+	vec_for_each (i, &s.flows)
+		is_found |= i->proto == f->proto && job_endpoint_cmp(&i->to, &to) == 0 &&
+			    job_endpoint_cmp(&i->by, &by) == 0 &&
+			    i->is_default_zone == (f->zone == 0);
+	vec_fini(&s.flows);
+	return is_found;
+}
+
+/* --- facts ------------------------------------------------------------------------ */
+
+#define UDP IPPROTO_UDP
+#define TCP IPPROTO_TCP
+
+static const struct flow some[] = {
+	{ "10.96.0.1", "10.1.0.1", UDP, 0, 1001 },  { "10.96.0.1", "10.1.0.2", UDP, 0, 1002 },
+	{ "10.96.0.1", "10.1.0.2", TCP, 0, 1003 },  { "10.96.0.1", NULL, UDP, 0, 1004 },
+	{ "10.96.0.1", "10.1.0.2", UDP, 77, 1005 }, { "10.96.0.1", NULL, UDP, 77, 1006 },
+	{ "10.96.0.2", "10.1.0.2", UDP, 0, 1007 },  { "fd00::1", "fd00:1::1", UDP, 0, 1008 },
+	{ "fd00::2", "fd00:1::1", TCP, 0, 1009 },   { "10.1.0.2", NULL, UDP, 0, 1010 },
+};
+
+static void put_some(void)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
+
+	for (size_t i = 0; i < ARRAY_SIZE(some); i++)
+		flow_put(nl, &some[i]);
+}
+
+static void test_dump(void **state)
+{
+	AUTO(ctnl_close) struct ctnl *c = ctnl_new();
+
+	put_some();
+	assert_int_equal(count(c, 0, 0), 10);
+	assert_int_equal(count(c, AF_INET, 0), 8);
+	assert_int_equal(count(c, AF_INET6, 0), 2);
+	FACT(count(c, AF_INET, UDP) == 7, "CTA_FILTER with a protocol");
+	FACT(count(c, AF_INET6, UDP) == 1, "CTA_FILTER with a protocol");
+	FACT(count(c, AF_INET, TCP) == 1, "CTA_FILTER with a protocol");
+	for (size_t i = 0; i < ARRAY_SIZE(some); i++)
+		assert_true(is_there(c, &some[i]));
+}
+
+static const struct {
+	const char *name;
+	const char *to;
+	const char *by;
+	bool is_translated;
+	bool is_default_zone;
+	const char *kept; /* of `some`, IPv4: which are there afterwards */
+} matches[] = {
+	{ "exact, in every zone", "10.96.0.1", "10.1.0.2", false, false, "1.34.6789" },
+	{ "untranslated, in the default zone", "10.96.0.1", "10.96.0.1", false, true, "123.56789" },
+	{ "translated, wherever to", "10.96.0.1", NULL, true, false, "..34.6789" },
+	{ "nothing like it", "10.96.0.9", NULL, false, false, "123456789" },
+};
+
+/*
+ * The kernel finds and deletes. Older kernels refuse; the pass then dumps.
+ * Indexes are those of `some`, from 1, up to 9.
+ */
+static void test_delete_matching(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(matches); i++) {
+		AUTO(ctnl_close) struct ctnl *c = NULL;
+		struct ctnl_match m = { .proto = UDP };
+		struct err err = { 0 };
+		int r;
+
+		print_message("    %s\n", matches[i].name);
+		kernel_fresh(state);
+		put_some();
+		c = ctnl_new();
+		m.to = at(matches[i].to);
+		m.has_by = matches[i].by != NULL;
+		if (m.has_by)
+			m.by = at(matches[i].by);
+		m.is_translated = matches[i].is_translated;
+		m.is_default_zone = matches[i].is_default_zone;
+		r = ctnl_delete_matching(c, &m, &err);
+		if (r == -EOPNOTSUPP) {
+			assert_int_equal(count(c, 0, 0), ARRAY_SIZE(some));
+			print_message("      (this kernel cannot)\n");
+			continue;
+		}
+		assert_int_equal(r, 0);
+		for (size_t k = 0; k < 9; k++)
+			FACT(is_there(c, &some[k]) == (matches[i].kept[k] != '.'),
+			     "flow %zu, deleting %s", k + 1, matches[i].name);
+	}
+}
+
+/* Not even asked for: its addresses would be compared the wrong way round. */
+static void test_no_filter_of_ipv6(void **state)
+{
+	AUTO(ctnl_close) struct ctnl *c = ctnl_new();
+	struct ctnl_match m = { .proto = UDP, .to = at("fd00::1") };
+	struct err err;
+
+	put_some();
+	assert_int_equal(ctnl_delete_matching(c, &m, &err), -EOPNOTSUPP);
+	assert_int_equal(count(c, 0, 0), ARRAY_SIZE(some));
+}
+
+/* Named by tuple, zone and id: all zones, both families. */
+static void test_delete_one_by_one(void **state)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
+	AUTO(ctnl_close) struct ctnl *c = ctnl_new();
+	struct seen s = { .del = c };
+	struct err err;
+	uint64_t n;
+
+	put_some();
+	assert_int_equal(ctnl_dump(c, 0, 0, on_entry, &s, &err), 0);
+	assert_int_equal(ctnl_delete_flush(c, &n, &err), 0);
+	assert_int_equal(n, ARRAY_SIZE(some));
+	assert_int_equal(count(c, 0, 0), 0);
+	vec_clear(&s.flows);
+
+	flow_put(nl, &some[0]);
+	assert_int_equal(ctnl_dump(c, 0, 0, on_entry, &s, &err), 0); /* queued, not sent */
+	vec_fini(&s.flows);
+	{
+		AUTO(ctnl_close) struct ctnl *other = ctnl_new();
+		struct seen again = { .del = other };
+
+		assert_int_equal(ctnl_dump(other, 0, 0, on_entry, &again, &err), 0);
+		assert_int_equal(ctnl_delete_flush(other, &n, &err), 0);
+		vec_fini(&again.flows);
+	}
+	assert_int_equal(ctnl_delete_flush(c, &n, &err), 0); /* vanished: no error (CT-10) */
+	assert_int_equal(n, 0);
+}
+
+/* --- passes --------------------------------------------------------------------------- */
+
+struct target {
+	const char *frontend;
+	enum job_kind kind;
+	const char *to;
+	const char *live; /* the only live endpoint, or NULL */
+	uint8_t proto;
+};
+
+static void job_add(struct job *j, const struct target *t)
+{
+	struct job_endpoint f = at(t->frontend);
+	struct job_target *target = vec_push(&j->targets);
+
+	*vec_push(&j->frontends) = (struct job_frontend){
+		.addr = f.addr,
+		.port = f.port,
+		.proto = t->proto ? t->proto : UDP,
+		.target = (uint32_t)j->targets.n - 1,
+		.n_targets = 1,
+		.live = (uint32_t)j->live.n,
+		.n_live = t->live != NULL,
+	};
+	*target = (struct job_target){ .kind = (uint8_t)t->kind };
+	if (t->to != NULL)
+		target->to = at(t->to);
+	if (t->live != NULL)
+		*vec_push(&j->live) = at(t->live);
+}
+
+struct pass_case {
+	const char *name;
+	struct target targets[4];
+	const char *kept; /* of `some`, from 1; 10 is '0' */
+};
+
+static const struct pass_case passes[] = {
+	{ "T-139: an endpoint is gone",
+	  { { "10.96.0.1", JOB_TARGET_EXACT, "10.1.0.2", "10.1.0.1" } },
+	  "1.34.67890" },
+	{ "T-142: untranslated",
+	  { { "10.96.0.1", JOB_TARGET_UNTRANSLATED, NULL, "10.1.0.1" } },
+	  "123.567890" },
+	{ "CT-12b: the frontend is gone",
+	  { { "10.96.0.1", JOB_TARGET_TRANSLATED, NULL, NULL } },
+	  "..34.67890" },
+	{ "everything that does not live",
+	  { { "10.96.0.1", JOB_TARGET_NOT_LIVE, NULL, "10.1.0.1" } },
+	  "1.3..67890" },
+	{ "nothing lives", { { "10.96.0.1", JOB_TARGET_NOT_LIVE, NULL, NULL } }, "..3..67890" },
+	{ "IPv6", { { "fd00::1", JOB_TARGET_EXACT, "fd00:1::1", NULL } }, "1234567.90" },
+	{ "IPv6 and IPv4 at once",
+	  { { "10.96.0.1", JOB_TARGET_EXACT, "10.1.0.2", "10.1.0.1" },
+	    { "fd00::1", JOB_TARGET_NOT_LIVE, NULL, "fd00:1::7" } },
+	  "1.34.67.90" },
+	{ "two frontends of one endpoint",
+	  { { "10.96.0.1", JOB_TARGET_EXACT, "10.1.0.2", NULL },
+	    { "10.96.0.2", JOB_TARGET_EXACT, "10.1.0.2", NULL } },
+	  "1.34.6.890" },
+	{ "dead TCP", { { "10.96.0.1", JOB_TARGET_EXACT, "10.1.0.2", NULL, TCP } }, "12.4567890" },
+	{ "dead TCP of IPv6",
+	  { { "fd00::2", JOB_TARGET_EXACT, "fd00:1::1", NULL, TCP } },
+	  "12345678.0" },
+	{ "the endpoint is the address itself",
+	  { { "10.96.0.1", JOB_TARGET_UNTRANSLATED, NULL, "10.96.0.1" } },
+	  "1234567890" },
+};
+
+/* So many targets that the kernel is not asked to do it by itself. */
+static void job_pad(struct job *j)
+{
+	for (int i = 0; i <= PASS_MATCHES_MAX; i++) {
+		char addr[32];
+		struct target t = { addr, JOB_TARGET_EXACT, "10.1.0.2", NULL, UDP };
+
+		(void)snprintf(addr, sizeof(addr), "10.97.0.%d", i);
+		job_add(j, &t);
+	}
+}
+
+static void pass_check(const struct pass_case *pc, bool is_padded)
+{
+	AUTO(pass_close) struct pass *p = NULL;
+	AUTO(ctnl_close) struct ctnl *look = ctnl_new();
+	struct pass_result result;
+	struct job j = { .id = 1 };
+	struct err err = { 0 };
+	int r;
+
+	put_some();
+	for (size_t i = 0; i < ARRAY_SIZE(pc->targets) && pc->targets[i].frontend != NULL; i++)
+		job_add(&j, &pc->targets[i]);
+	if (is_padded)
+		job_pad(&j);
+	qsort(j.frontends.v, j.frontends.n, sizeof(*j.frontends.v), job_frontend_cmp);
+	pass_open(&p, ctnl_new());
+	/* The second time finds nothing, and may choose another way after what it learned. */
+	for (int round = 0; round < 2; round++) {
+		r = pass_run(p, &j, &result, &err);
+		if (r < 0)
+			fail_msg("%s", err.text);
+		for (size_t k = 0; k < ARRAY_SIZE(some); k++)
+			if (is_there(look, &some[k]) != (pc->kept[k] != '.'))
+				fail_msg("flow %zu is %s", k + 1,
+					 pc->kept[k] != '.' ? "gone" : "still there");
+	}
+	job_fini(&j);
+}
+
+static void test_pass(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(passes); i++)
+		for (int is_padded = 0; is_padded < 2; is_padded++) {
+			print_message("    %s%s\n", passes[i].name, is_padded ? ", judged" : "");
+			kernel_fresh(state);
+			pass_check(&passes[i], is_padded);
+		}
+}
+
+/* A namespace without a flow costs no walk. */
+static void test_empty(void **state)
+{
+	AUTO(pass_close) struct pass *p = NULL;
+	struct target t = { "10.96.0.1", JOB_TARGET_NOT_LIVE, NULL, NULL, UDP };
+	struct pass_result result;
+	struct job j = { .id = 1 };
+	struct err err;
+
+	pass_open(&p, ctnl_new());
+	job_add(&j, &t);
+	assert_int_equal(pass_run(p, &j, &result, &err), 0);
+	assert_int_equal(result.n_seen + result.n_matches + result.n_deleted, 0);
+	job_fini(&j);
+}
+
+/* More than fit one datagram of deletions, and many datagrams of a dump. */
+static void test_many(void **state)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
+	AUTO(pass_close) struct pass *p = NULL;
+	AUTO(ctnl_close) struct ctnl *look = ctnl_new();
+	struct target t = { "10.96.0.1", JOB_TARGET_NOT_LIVE, NULL, "10.1.0.1", UDP };
+	struct pass_result result;
+	struct job j = { .id = 1 };
+	struct err err;
+
+	for (uint16_t i = 0; i < 6000; i++)
+		flow_put(nl, &(struct flow){ "10.96.0.1", i % 3 ? "10.1.0.2" : "10.1.0.1", UDP, 0,
+					     (uint16_t)(1024 + i) });
+	pass_open(&p, ctnl_new());
+	job_add(&j, &t);
+	assert_int_equal(pass_run(p, &j, &result, &err), 0);
+	assert_int_equal(result.n_seen, 6000);
+	assert_int_equal(result.n_deleted, 4000);
+	assert_int_equal(count(look, 0, 0), 2000);
+	assert_int_equal(pass_run(p, &j, &result, &err), 0);
+	assert_int_equal(result.n_deleted, 0);
+	job_fini(&j);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_dump, kernel_fresh),
+		cmocka_unit_test_setup(test_delete_matching, kernel_fresh),
+		cmocka_unit_test_setup(test_no_filter_of_ipv6, kernel_fresh),
+		cmocka_unit_test_setup(test_delete_one_by_one, kernel_fresh),
+		cmocka_unit_test_setup(test_pass, kernel_fresh),
+		cmocka_unit_test_setup(test_empty, kernel_fresh),
+		cmocka_unit_test_setup(test_many, kernel_fresh),
+	};
+	int r = kernel_enter();
+
+	return r != 0 ? r : cmocka_run_group_tests(tests, NULL, NULL);
+}
