@@ -116,8 +116,8 @@ static void life_begin(struct life *l, const struct cluster *c)
 {
 	static const struct sync_config config;
 	struct ip_addr addr = v4(192, 1);
-	struct nl_sock *cmd;
-	struct nl_sock *query;
+	struct nl_sock *cmd = NULL;
+	struct nl_sock *query = NULL;
 	struct err err;
 
 	*l = (struct life){ 0 };
