@@ -244,30 +244,45 @@ def test_no_change_no_write(lab, vipd):
     assert vipd.nft.genid() != genid
 
 
-def test_bad_objects_change_nothing(lab, vipd):
-    """The last good state of an object stays; what is wrong is named; others go on."""
+BAD = [
+    ("port", lambda text: text.replace('"port": 80', '"port": 70000'), "70000"),
+    ("cut", lambda text: text[:len(text) // 2], "service-default-good.json"),
+    ("yaml", lambda text: "not: [yaml", "service-default-good.json"),
+    ("address", lambda text: text.replace('"10.96.0.8"', '"10.96.0.800"'), "10.96.0.800"),
+    ("empty", lambda text: "", None),
+]
+
+
+@pytest.mark.parametrize("name,spoil,word", BAD, ids=[b[0] for b in BAD])
+def test_bad_objects_change_nothing(lab, vipd, name, spoil, word):
+    """The last good state of an object stays; what is wrong is named in the log and the status;
+    other objects go on. (An empty file holds no object: that is a wish.)"""
     svc = service("good", L.cluster_ip(8, 4), 80)
     eps = slice_("good", [L.remote(1, 4)], 8080)
     vipd.apply([svc, eps])
-    name = vipd.manifests.file(svc)
-    good = vipd.manifests.held[name]
-    broken = service("good", L.cluster_ip(8, 4), 80)
-    broken["spec"]["ports"][0]["port"] = 70000
-    for text, word in ((json.dumps(broken), "70000"), ("{\"kind\": \"Service\", ", name),
-                       ("not: [yaml", name)):
-        vipd.manifests.put(name, text)
-        L.eventually(lambda w=word: w in vipd.log(5), 3, "nothing in the log about " + word)
+    file = vipd.manifests.file(svc)
+    good = vipd.manifests.held[file]
+    vipd.manifests.put(file, spoil(good))
+    if word is None:
+        L.eventually(lambda: not any(k[1] == L.cluster_ip(8, 4) for k in
+                                     vipd.tables(4).frontends), 3, "an empty file was not obeyed")
+    else:
+        L.eventually(lambda: word in vipd.log(5), 3, lambda: "nothing about %s:\n%s" %
+                     (word, vipd.log(5)))
+        assert word in json.dumps(vipd.status()["source"]["errors"])
         assert L.probe(lab.client, L.cluster_ip(8, 4), 80).ok
-        other = [service("other", L.cluster_ip(9, 4), 80), slice_("other", [L.remote(2, 4)], 8080)]
-        o = vipd.objects
-        vipd.manifests.write([x for x in vipd.all_objects() if x is not svc] + other +
-                             [])  # the broken file is not among what is held
-        vipd.manifests.put(name, text)
-        L.eventually(lambda: L.probe(lab.client, L.cluster_ip(9, 4), 80).ok, 3,
-                     "another service is not served")
-        vipd.objects = o
-        vipd.manifests.put(name, good)
+    other = [service("other", L.cluster_ip(9, 4), 80), slice_("other", [L.remote(2, 4)], 8080)]
+    for o in other:
+        vipd.manifests.put(vipd.manifests.file(o), json.dumps(o))
+    L.eventually(lambda: L.probe(lab.client, L.cluster_ip(9, 4), 80).ok, 3,
+                 "another service is not served")
+    if word is not None:
+        assert L.probe(lab.client, L.cluster_ip(8, 4), 80).ok
+    vipd.manifests.put(file, good)
+    for o in other:
+        vipd.manifests.delete(vipd.manifests.file(o))
     vipd.apply([svc, eps])
+    assert not vipd.status()["source"]["errors"]["count"]
     vipd.check_tables()
 
 
