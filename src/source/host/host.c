@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* source/host - dump the addresses, listen for changes, dump again. */
+/*
+ * source/host - dump the addresses, listen for changes, dump again.
+ *
+ * What a notification says does not matter, only that there is one; a filter in
+ * the kernel keeps those away that cannot change the list.
+ */
 #include "source/host/host.h"
 
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
@@ -16,6 +22,8 @@
 #include "nl/attr.h"
 #include "nl/dump.h"
 
+#define RETRY_MS 1000 /* after a reading that failed */
+
 struct host_addr {
 	struct ip_addr addr;
 	unsigned int ifindex;
@@ -28,6 +36,7 @@ struct host {
 	struct nl_sock *query;
 	struct nl_sock *notify;
 	struct event *readable;
+	struct event *retry;
 	VEC(struct host_addr) addrs; /* of the dump in progress */
 };
 
@@ -142,39 +151,84 @@ static int read_addrs(struct host *h, struct err *err)
 	return r;
 }
 
+static void read_again(struct host *h)
+{
+	const struct timeval retry = { .tv_sec = RETRY_MS / 1000,
+				       .tv_usec = (suseconds_t)(RETRY_MS % 1000) * 1000 };
+	struct err err;
+	int r;
+
+	r = read_addrs(h, &err);
+	if (r < 0) {
+		log_err(LOG_AREA_SOURCE, "%s", err.text);
+		(void)event_add(h->retry, &retry);
+		return;
+	}
+	(void)event_del(h->retry);
+	if (r > 0)
+		h->cb.changed(h->cb.arg);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	read_again(arg);
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct host *h = arg;
 	char buf[4096]; /* longer ones come back as -EMSGSIZE */
-	struct err err;
 	ssize_t n;
-	int r;
 
 	(void)fd;
 	(void)what;
-	do /* what the notifications say does not matter: the list is read again */
+	do
 		n = nl_sock_recv(h->notify, buf, sizeof(buf));
 	while (n >= 0 || n == -ENOBUFS || n == -EMSGSIZE);
-	r = read_addrs(h, &err);
-	if (r < 0)
-		log_err(LOG_AREA_SOURCE, "%s", err.text);
-	else if (r > 0)
-		h->cb.changed(h->cb.arg);
+	read_again(h);
+}
+
+/*
+ * Of routes, only those of length 0 are let through. A notification is one message;
+ * classic BPF loads are big-endian, hence htons(). The program looks at
+ * nlmsghdr.nlmsg_type and, behind that header, rtmsg.rtm_dst_len.
+ */
+static int filter_routes(int fd)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, offsetof(struct nlmsghdr, nlmsg_type)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_NEWROUTE), 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_DELROUTE), 0, 2),
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS,
+			 NLMSG_HDRLEN + offsetof(struct rtmsg, rtm_dst_len)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	const struct sock_fprog program = { .len = ARRAY_SIZE(code), .filter = code };
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
 static int open_sockets(struct host *h, struct event_base *base, struct err *err)
 {
-	static const unsigned int groups[] = { RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR };
+	static const unsigned int groups[] = { RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR,
+					       RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE };
 	int r = nl_sock_open(&h->query, NETLINK_ROUTE, err);
 
 	if (r == 0)
 		r = nl_sock_open(&h->notify, NETLINK_ROUTE, err);
+	if (r == 0 && filter_routes(nl_sock_fd(h->notify)) == -1)
+		r = err_errno(err, "filter of routes");
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(groups); i++)
 		r = nl_sock_join(h->notify, groups[i], err);
 	if (r < 0)
 		return err_wrap(err, r, "addresses of this host");
 	h->readable = event_new(base, nl_sock_fd(h->notify), EV_READ | EV_PERSIST, on_readable, h);
-	if (h->readable == NULL || event_add(h->readable, NULL) < 0)
+	h->retry = event_new(base, -1, 0, on_retry, h);
+	if (h->readable == NULL || h->retry == NULL || event_add(h->readable, NULL) < 0)
 		return err_set(err, -ENOMEM, "addresses of this host: event");
 	return 0;
 }
@@ -203,6 +257,8 @@ void host_close(struct host *h)
 		return;
 	if (h->readable != NULL)
 		event_free(h->readable);
+	if (h->retry != NULL)
+		event_free(h->retry);
 	nl_sock_close(h->notify);
 	nl_sock_close(h->query);
 	vec_fini(&h->addrs);

@@ -4,13 +4,15 @@
  *
  * Node ports are served on concrete addresses; an address that appears or
  * vanishes changes frontends at once (SVC-12, IN-25). What counts: addresses of
- * global scope on any interface but loopback, not tentative and not failed in
- * duplicate detection. Per family, the address this host would use as source
- * towards the world comes first ("primary" without a Node object); the others
- * follow by interface and address.
+ * global scope, on whatever interface (SVC-11: 127.0.0.0/8 and ::1 never), not
+ * tentative and not failed in duplicate detection. Per family, the address this
+ * host would use as source towards the world comes first ("primary" without a
+ * Node object); the others follow by interface and address. So default routes
+ * are listened to as well, and no other ones: hosts may have a million.
  *
- * Kernel: rtnetlink(7), RTM_GETADDR and its notifications. A lost notification
- *         (ENOBUFS) is a reason to read again, nothing more.
+ * Kernel: rtnetlink(7), RTM_GETADDR and notifications. A lost notification
+ *         (ENOBUFS) is a reason to read again, nothing more; a reading that
+ *         fails is repeated.
  */
 #pragma once
 

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The addresses of this host, in a namespace of the test's own: order, scope, changes as they come.
+ */
+#include "source/host/host.h"
+
+#include <event2/event.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "kernel.h"
+
+#define WAIT_NS (2 * NSEC_PER_SEC)
+
+struct world {
+	struct event_base *base;
+	struct model model;
+	struct host *host;
+	unsigned int n_ready;
+	unsigned int n_changed;
+};
+
+static void on_ready(void *arg)
+{
+	((struct world *)arg)->n_ready++;
+}
+
+static void on_changed(void *arg)
+{
+	((struct world *)arg)->n_changed++;
+}
+
+static void addrs_text(struct str *ret, const struct model *m)
+{
+	char buf[IP_TEXT_MAX];
+
+	str_clear(ret);
+	vec_for_each (a, &m->host_addrs)
+		str_printf(ret, "%s%s", ret->len > 0 ? " " : "", ip_addr_text(a, buf));
+}
+
+static void expect(struct world *w, const char *want)
+{
+	uint64_t end = now_ns() + WAIT_NS;
+	struct str got = { 0 };
+
+	for (;;) {
+		addrs_text(&got, &w->model);
+		if (strcmp(str_text(&got), want) == 0)
+			break;
+		if (now_ns() >= end) {
+			assert_string_equal(str_text(&got), want);
+			break;
+		}
+		(void)event_base_loop(w->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	}
+	str_fini(&got);
+}
+
+static void world_open(struct world *w)
+{
+	struct host_callbacks cb = { on_ready, on_changed, w };
+	struct err err;
+
+	w->base = event_base_new();
+	model_init(&w->model);
+	model_configured(&w->model);
+	if (host_open(&w->host, w->base, &w->model, &cb, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(w->n_ready, 1);
+}
+
+static void world_close(struct world *w)
+{
+	host_close(w->host);
+	event_base_free(w->base);
+	model_fini(&w->model);
+}
+
+/* Two interfaces; "nodad" because duplicate detection takes a second. */
+static int setup(void **state)
+{
+	int r = kernel_fresh(state);
+
+	return r != 0 ? r
+		      : sh("ip link set lo up; ip link add dev a type veth peer name b; "
+			   "ip link set dev a up; ip link set dev b up");
+}
+
+static void test_empty(void **state)
+{
+	struct world w = { 0 };
+
+	(void)state;
+	world_open(&w);
+	expect(&w, "");
+	world_close(&w);
+}
+
+/* By interface, then by address; loopback and link-local ones do not count, those on lo do. */
+static void test_which(void **state)
+{
+	struct world w = { 0 };
+
+	(void)state;
+	assert_int_equal(sh("ip addr add 198.18.0.9/24 dev b; ip addr add 198.18.0.7/24 dev a; "
+			    "ip addr add 198.18.0.8/24 dev a; ip addr add 203.0.113.1/32 dev lo; "
+			    "ip addr add 169.254.1.1/16 dev a scope link; "
+			    "ip addr add fd00::7/64 dev a nodad"),
+			 0);
+	world_open(&w);
+	expect(&w, "203.0.113.1 198.18.0.9 198.18.0.7 198.18.0.8 fd00::7");
+	world_close(&w);
+}
+
+static void test_changes(void **state)
+{
+	struct world w = { 0 };
+
+	(void)state;
+	world_open(&w);
+	assert_int_equal(sh("ip addr add 198.18.0.7/24 dev a"), 0);
+	expect(&w, "198.18.0.7");
+	assert_int_equal(w.n_changed, 1);
+	assert_int_equal(sh("ip addr add fd00::7/64 dev a nodad"), 0);
+	expect(&w, "198.18.0.7 fd00::7");
+	assert_int_equal(sh("ip addr del 198.18.0.7/24 dev a"), 0);
+	expect(&w, "fd00::7");
+	assert_int_equal(sh("ip link del dev a"), 0);
+	expect(&w, "");
+	assert_int_equal(w.n_ready, 1);
+	world_close(&w);
+}
+
+/* The source towards the world comes first, as soon as there is a way there, or another one. */
+static void test_default_route(void **state)
+{
+	struct world w = { 0 };
+
+	(void)state;
+	assert_int_equal(sh("ip addr add 198.18.1.1/24 dev b; ip addr add 198.18.2.1/24 dev a; "
+			    "ip addr add fd00:1::1/64 dev b nodad; "
+			    "ip addr add fd00:2::1/64 dev a nodad"),
+			 0);
+	world_open(&w);
+	expect(&w, "198.18.1.1 fd00:1::1 198.18.2.1 fd00:2::1");
+	assert_int_equal(sh("ip route add default via 198.18.2.2"), 0);
+	expect(&w, "198.18.2.1 198.18.1.1 fd00:1::1 fd00:2::1");
+	assert_int_equal(sh("ip -6 route add default via fd00:2::2 dev a"), 0);
+	expect(&w, "198.18.2.1 fd00:2::1 198.18.1.1 fd00:1::1");
+	assert_int_equal(sh("ip route replace default via 198.18.1.2"), 0);
+	expect(&w, "198.18.1.1 fd00:2::1 fd00:1::1 198.18.2.1");
+	assert_int_equal(sh("ip route del default"), 0);
+	expect(&w, "fd00:2::1 198.18.1.1 fd00:1::1 198.18.2.1");
+	world_close(&w);
+}
+
+static int find_fd(const struct event_base *base, const struct event *ev, void *arg)
+{
+	(void)base;
+	if (event_get_fd(ev) >= 0 && event_get_events(ev) & EV_READ)
+		*(int *)arg = event_get_fd(ev);
+	return 0;
+}
+
+static bool is_woken(struct world *w)
+{
+	struct pollfd p = { .fd = -1, .events = POLLIN };
+
+	(void)event_base_foreach_event(w->base, find_fd, &p.fd);
+	assert_true(p.fd >= 0);
+	return poll(&p, 1, 0) == 1;
+}
+
+/* Other routes do not even wake the process: hosts may have a million. */
+static void test_other_routes(void **state)
+{
+	struct world w = { 0 };
+
+	(void)state;
+	assert_int_equal(sh("ip addr add 198.18.0.7/24 dev a; ip addr add fd00::7/64 dev a nodad"),
+			 0);
+	world_open(&w);
+	while (is_woken(&w))
+		(void)event_base_loop(w.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	assert_int_equal(sh("for i in $(seq 1 50); do ip route add 10.$i.0.0/16 via 198.18.0.1; "
+			    "done; ip -6 route add fd00:5::/64 dev a; ip route del 10.7.0.0/16"),
+			 0);
+	assert_false(is_woken(&w));
+	assert_int_equal(sh("ip route add default via 198.18.0.1"), 0);
+	assert_true(is_woken(&w));
+	world_close(&w);
+}
+
+/* More changes than the socket holds: the end is right all the same. */
+static void test_overflow(void **state)
+{
+	struct world w = { 0 };
+	struct str want = { 0 };
+	FILE *batch;
+
+	(void)state;
+	world_open(&w);
+	batch = popen("ip -batch -", "we"); /* NOLINT: nothing in it is from outside */
+	assert_non_null(batch);
+	for (int round = 0; round < 20; round++)
+		for (int i = 1; i <= 200; i++)
+			(void)fprintf(batch, "addr %s 198.18.0.%d/32 dev a\n",
+				      round % 2 == 0 ? "add" : "del", i);
+	for (int i = 1; i <= 3; i++)
+		(void)fprintf(batch, "addr add 198.18.1.%d/32 dev a\n", i);
+	assert_int_equal(pclose(batch), 0);
+	str_puts(&want, "198.18.1.1 198.18.1.2 198.18.1.3");
+	expect(&w, want.text);
+	str_fini(&want);
+	world_close(&w);
+}
+
+#define TEST(f) cmocka_unit_test_setup(f, setup)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_empty),         TEST(test_which),        TEST(test_changes),
+		TEST(test_default_route), TEST(test_other_routes), TEST(test_overflow),
+	};
+	int r = kernel_enter();
+
+	return r != 0 ? r : cmocka_run_group_tests(tests, NULL, NULL);
+}
