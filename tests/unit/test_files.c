@@ -969,6 +969,100 @@ static void test_overflow(void **state)
 	str_fini(&want);
 }
 
+/* --- anything, in any order ---------------------------------------------------------------------
+ */
+
+/* One random change of the folder: eight names, files and links, in place or renamed. */
+static void random_change(struct world *w, struct rng *rng)
+{
+	char name[32];
+	char other[32];
+	char path[256];
+	char text[512];
+
+	(void)snprintf(name, sizeof(name), "f/%c.yaml", (int)('a' + rng_below(rng, 8)));
+	(void)snprintf(other, sizeof(other), "f/%c.yaml", (int)('a' + rng_below(rng, 8)));
+	(void)snprintf(text, sizeof(text),
+		       "---\napiVersion: v1\nkind: Service\nmetadata: {name: s%zu, namespace: x}\n"
+		       "spec: {clusterIP: 10.96.0.1, ports: [{port: %zu}]}\n%s",
+		       rng_below(rng, 6), 1 + rng_below(rng, 1000),
+		       rng_below(rng, 2) ? SERVICE("s0", "5") : SLICE("sl", "s1"));
+	path_of(w, name, path, sizeof(path));
+	switch (rng_below(rng, 7)) {
+	case 0:
+	case 1:
+		(void)remove(path); /* never write through a link */
+		put(w, name, text);
+		break;
+	case 2:
+		put_atomic(w, name, text);
+		break;
+	case 3:
+		(void)remove(path);
+		break;
+	case 4: {
+		char to[256];
+
+		path_of(w, other, to, sizeof(to));
+		(void)rename(path, to);
+		break;
+	}
+	case 5:
+		put(w, "target", text);
+		(void)remove(path);
+		make_link(w, "../target", name);
+		break;
+	case 6: {
+		char to[256];
+
+		path_of(w, other, to, sizeof(to));
+		if (link(path, to) == -1)
+			assert_true(errno == EEXIST || errno == ENOENT);
+		break;
+	}
+	default:
+		break;
+	}
+}
+
+static void fresh_text(struct world *w, struct str *ret)
+{
+	struct world fresh = { .base = event_base_new() };
+
+	memcpy(fresh.dir, w->dir, sizeof(fresh.dir));
+	model_init(&fresh.model);
+	model_configured(&fresh.model);
+	world_open(&fresh, "f");
+	while (fresh.n_ready == 0)
+		(void)event_base_loop(fresh.base, EVLOOP_ONCE);
+	model_text(ret, &fresh.model);
+	files_close(fresh.files);
+	event_base_free(fresh.base);
+	model_forget(&fresh.model);
+	model_fini(&fresh.model);
+}
+
+/* Whatever happened, in the end the model is what a start on the same folder would make. */
+static void test_random(void **state)
+{
+	struct world *w = *state;
+	struct str want = { 0 };
+	struct rng rng = { .state = now_ns() };
+
+	print_message("    seed %" PRIu64 "\n", rng.state);
+	world_open(w, "f");
+	for (int round = 0; round < 20; round++) {
+		for (int i = 0; i < 20; i++) {
+			random_change(w, &rng);
+			if (rng_below(&rng, 3) == 0)
+				(void)event_base_loop(w->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+		}
+		fresh_text(w, &want);
+		expect_model(w, str_text(&want));
+	}
+	str_fini(&want);
+}
+
 /* --- the folder of bad input
  * --------------------------------------------------------------------------------- */
 
@@ -1060,6 +1154,7 @@ int main(void)
 		TEST(test_names_and_texts_are_clean),
 		TEST(test_other_kinds),
 		TEST(test_overflow),
+		TEST(test_random),
 		TEST(test_bad_folder),
 	};
 
