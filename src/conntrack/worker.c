@@ -162,25 +162,23 @@ static void job_over(struct worker *w, const struct worker_answer *a)
 	w->config.done(w->config.arg, a);
 }
 
-static void job_fail(struct worker *w, int error)
+static void job_fail(struct worker *w, const char *why)
 {
-	struct worker_answer a = { .id = w->job, .result = error };
+	struct worker_answer a = { .id = w->job, .result = -EPIPE };
 
-	(void)err_set(&a.err, error, "helper process: %s", strerror(-error));
+	(void)err_set(&a.err, -EPIPE, "the helper process %s", why);
 	job_over(w, &a);
 }
 
 static void helper_died(struct worker *w)
 {
-	int error = errno;
-
 	helper_stop(w);
 	while (waitpid(w->pid, NULL, 0) == -1 && errno == EINTR)
 		;
 	w->pid = 0;
 	log_notice(LOG_AREA_CONNTRACK, "the helper process is gone, a new one starts when needed");
 	if (w->job != 0)
-		job_fail(w, error == 0 ? -EPIPE : -error);
+		job_fail(w, "died");
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -192,7 +190,6 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	if (n == -1 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
-		errno = n == 0 ? EPIPE : errno;
 		helper_died(w);
 		return;
 	}
@@ -273,7 +270,7 @@ static void on_lost(evutil_socket_t fd, short what, void *arg)
 	struct worker *w = arg;
 
 	if (w->job != 0 && w->fd == -1)
-		job_fail(w, -EPIPE);
+		job_fail(w, "could not be started");
 }
 
 static void out_add(struct worker *w, const void *data, size_t len)

@@ -21,7 +21,7 @@ struct worker;
 
 struct worker_answer {
 	uint32_t id;    /* of the job */
-	int32_t result; /* 0 or a negative errno; -EPIPE: the helper died */
+	int32_t result; /* 0 or a negative errno; -EPIPE: no helper, or it died */
 	uint64_t took_ns;
 	struct pass_result pass;
 	struct err err; /* when result is negative */
