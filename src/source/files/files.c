@@ -38,6 +38,8 @@
 #define YOUNG_NS (100 * NSEC_PER_MSEC) /* its writer may not be done */
 #define RACY_NS (20 * NSEC_PER_MSEC)   /* two writes may have the same time */
 
+#define TRIM_BYTES (4U << 20) /* of text parsed, before memory is given back */
+
 enum scan_why {
 	SCAN_FIRST,
 	SCAN_CHANGED, /* what is there is complete */
@@ -69,7 +71,7 @@ struct files {
 	char *failure; /* of the folder, or NULL */
 	uint64_t n_reads;
 	uint64_t n_parsed;
-	uint64_t n_parsed_trimmed; /* of these, before memory was last given back */
+	uint64_t parsed_bytes; /* since memory was last given back */
 };
 
 /* --- names and stamps ------------------------------------------------------------ */
@@ -292,6 +294,7 @@ static void reading_done(struct files *fs)
 	f->is_racy = is_younger(&f->stamp, RACY_NS);
 	vec_for_each (u, &fs->manifest->units)
 		fs->n_parsed += u->known == 0;
+	fs->parsed_bytes += fs->manifest->parsed_bytes;
 	state_file_read(fs->state, f, fs->manifest);
 	reading_stop(fs);
 }
@@ -366,9 +369,9 @@ static void timer_arm(struct files *fs)
 /* Much was read: what it took beside the model goes back to the system. */
 static void memory_return(struct files *fs)
 {
-	if (fs->n_parsed - fs->n_parsed_trimmed < 10000)
+	if (fs->parsed_bytes < TRIM_BYTES)
 		return;
-	fs->n_parsed_trimmed = fs->n_parsed;
+	fs->parsed_bytes = 0;
 #ifdef __GLIBC__
 	(void)malloc_trim(0);
 #endif
@@ -382,7 +385,6 @@ static void settle(struct files *fs, bool is_changed)
 		return;
 	}
 	timer_arm(fs);
-	memory_return(fs);
 	fs->event_ns = 0;
 	if (!fs->is_ready) {
 		fs->is_ready = true;
@@ -391,6 +393,7 @@ static void settle(struct files *fs, bool is_changed)
 	} else if (is_changed && fs->ops.changed != NULL) {
 		fs->ops.changed(fs->ops.arg);
 	}
+	memory_return(fs);
 }
 
 static void work(struct files *fs)

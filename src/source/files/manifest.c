@@ -132,10 +132,12 @@ static bool unit_begin(struct manifest *m, const char *text, size_t len, uint64_
 	struct unit *u = vec_push(&m->units);
 
 	*u = (struct unit){ .line = line };
-	if (text == NULL)
-		return false;
-	u->hash = hash_bytes_fixed(text, len, ops->key[0], ops->key[1] ^ salt) | 1;
-	u->known = ops->known(ops->arg, u->hash);
+	if (text != NULL) {
+		u->hash = hash_bytes_fixed(text, len, ops->key[0], ops->key[1] ^ salt) | 1;
+		u->known = ops->known(ops->arg, u->hash);
+	}
+	if (u->known == 0)
+		m->parsed_bytes += len;
 	return u->known != 0;
 }
 
@@ -679,7 +681,6 @@ int manifest_step(struct manifest *m, struct err *err)
 			return r;
 		w->format = w->ops.is_json && first == '{' ? FORMAT_JSON : FORMAT_YAML;
 	}
-	m->total_bytes = w->cut.total_bytes;
 	if (w->format == FORMAT_JSON)
 		return json_step(m, err);
 	if (w->yaml != NULL)
@@ -688,6 +689,8 @@ int manifest_step(struct manifest *m, struct err *err)
 	if (r <= 0)
 		return r;
 	w->is_stream = r == CUT_STREAM;
+	if (w->is_stream)
+		m->parsed_bytes += CUT_DOCUMENT_MAX;
 	yaml_begin(m);
 	return 1;
 }

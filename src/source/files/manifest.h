@@ -70,9 +70,9 @@ struct manifest {
 	VEC(struct unit) units;
 	VEC(struct piece) pieces;
 	VEC(struct manifest_note) notes;
-	size_t n_notes_lost; /* beyond MANIFEST_NOTES_MAX */
-	char other[64];      /* the first kind that is not read, or "" */
-	uint64_t total_bytes;
+	size_t n_notes_lost;        /* beyond MANIFEST_NOTES_MAX */
+	char other[64];             /* the first kind that is not read, or "" */
+	uint64_t parsed_bytes;      /* about: of units that were not known */
 	struct manifest_work *work; /* private */
 };
 
