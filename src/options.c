@@ -1,30 +1,51 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* options - one table of flags: how each is read, and what --help says. */
+/*
+ * options - one table of flags and fields: how each is read, and what --help says.
+ *
+ * A field of the configuration file is read as the text its flag would take, by the
+ * same function. A row without a name is a field only, one without a field is a
+ * flag only.
+ */
 #include "options.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <net/if.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "config.h"
+
 #define CONTROL_SOCKET_DEFAULT "/run/vipd/control.sock"
 #define AUDIT_PERIOD_DEFAULT_NS (300 * NSEC_PER_SEC)
+
+struct flag;
 
 struct parse {
 	struct options *o;
 	struct model_config *config;
+	const struct config *file; /* NULL without --config */
+	const struct flag *flag;   /* the row in hand ... */
+	const char *name;          /* ... as it was spelled: "--oom-score-adj", "oomScoreAdj" */
+	struct str ignored;        /* names of what is without effect */
+	struct str beside;         /* names of flags that the file takes the place of */
 };
 
 typedef int (*flag_fn)(struct parse *p, const char *value, struct err *err);
 
 struct flag {
-	const char *name;
-	const char *arg; /* NULL: a switch, which may be given as --name=false */
+	const char *name; /* NULL: a field only */
+	const char *arg;  /* NULL: a switch, which may be given as --name=false */
 	flag_fn parse;
 	const char *help;
+	/* The rest is about the file; CONFIG_NONE: the field has a row of its own. */
+	const char *fields; /* NULL: none; several with blanks between */
+	enum config_kind kind;
+	const char *preset; /* in force when nobody says anything, as text; NULL: nothing */
 };
 
 /* --- value kinds --- */
@@ -131,7 +152,7 @@ static int parse_ifname(char ret[static IFNAME_MAX], const char *value, struct e
 
 static int flag_help(struct parse *p, const char *value, struct err *err)
 {
-	p->o->action = OPTIONS_HELP;
+	p->o->action = value && strcmp(value, "table") == 0 ? OPTIONS_TABLE : OPTIONS_HELP;
 	return 0;
 }
 
@@ -203,8 +224,10 @@ static int flag_burst(struct parse *p, const char *value, struct err *err)
 
 static int flag_hostname(struct parse *p, const char *value, struct err *err)
 {
-	size_t len;
+	size_t len = strlen(value);
 
+	if (len == 0) /* as if it were not given */
+		return 0;
 	value += strspn(value, " \t\n");
 	len = strlen(value);
 	while (len > 0 && isspace((unsigned char)value[len - 1]))
@@ -219,9 +242,16 @@ static int flag_hostname(struct parse *p, const char *value, struct err *err)
 
 static int flag_proxy_mode(struct parse *p, const char *value, struct err *err)
 {
-	if (*value == '\0' || strcmp(value, "nftables") == 0)
-		return 0;
-	return err_set(err, -EINVAL, "'%s' is not a plane of this vipd (nftables)", value);
+	if (strcmp(value, "nftables") == 0)
+		p->o->mode = PROXY_MODE_NFTABLES;
+	else if (*value == '\0' || strcmp(value, "iptables") == 0)
+		p->o->mode = PROXY_MODE_IPTABLES;
+	else if (strcmp(value, "ipvs") == 0)
+		return err_set(err, -EINVAL,
+			       "'ipvs': this vipd has no plane for it, only nftables");
+	else
+		return err_set(err, -EINVAL, "'%s' is not nftables or iptables", value);
+	return 0;
 }
 
 static int flag_bind_address(struct parse *p, const char *value, struct err *err)
@@ -310,31 +340,46 @@ static int flag_masquerade_all(struct parse *p, const char *value, struct err *e
 	return parse_bool(&p->config->is_masquerade_all, value, err);
 }
 
+static void ignored_add(struct parse *p, const char *what, const char *name)
+{
+	str_printf(&p->ignored, "%s%s%s", p->ignored.len > 0 ? ", " : "", what, name);
+}
+
+/* One NAME=true|false. */
+static int gate_parse(struct parse *p, char *gate, struct err *err)
+{
+	char *value = strchr(gate, '=');
+	bool is_on = false;
+	int r;
+
+	if (value == NULL)
+		return err_set(err, -EINVAL, "'%s' is not NAME=true or NAME=false", gate);
+	*value++ = '\0';
+	r = parse_bool(&is_on, value, err);
+	if (r < 0)
+		return err_wrap(err, r, "%s", gate);
+	if (strcmp(gate, "AllowServiceExternalIPs") == 0) /* SVC-13 */
+		p->config->no_external_ips = !is_on;
+	else
+		ignored_add(p, "feature gate ", gate);
+	return 0;
+}
+
 static int flag_feature_gates(struct parse *p, const char *value, struct err *err)
 {
-	static const char gate[] = "AllowServiceExternalIPs=";
-	const char *at = value;
+	char *copy = xstrdup(value);
+	char *rest = copy;
+	char *word;
+	int r = 0;
 
-	while (at != NULL && *at != '\0') {
-		size_t len = strcspn(at, ",");
-
-		if (strncmp(at, gate, sizeof(gate) - 1) ==
-		    0) { /* SVC-13; others have no effect here */
-			bool is_on = false;
-			char word[8] = { 0 };
-			int r;
-
-			memcpy(word, at + sizeof(gate) - 1,
-			       MIN(len - (sizeof(gate) - 1), sizeof(word) - 1));
-			r = parse_bool(&is_on, word, err);
-			if (r < 0)
-				return r;
-			p->config->no_external_ips = !is_on;
-		}
-		at += len;
-		at += *at == ',';
+	while (r == 0 && (word = strsep(&rest, ",")) != NULL) {
+		word += strspn(word, " \t");
+		word[strcspn(word, " \t")] = '\0';
+		if (*word != '\0')
+			r = gate_parse(p, word, err);
 	}
-	return 0;
+	free(copy);
+	return r;
 }
 
 static int flag_min_sync(struct parse *p, const char *value, struct err *err)
@@ -364,83 +409,600 @@ static int flag_verbosity(struct parse *p, const char *value, struct err *err)
 	return 0;
 }
 
+static int parse_int(int64_t *ret, const char *value, int64_t min, int64_t max, struct err *err)
+{
+	char *end;
+	long long n;
+
+	errno = 0;
+	n = strtoll(value, &end, 10);
+	if (*value == '\0' || *end != '\0' || errno != 0 || n < min || n > max)
+		return err_set(err, -EINVAL, "'%s' is not a number from %lld to %lld", value,
+			       (long long)min, (long long)max);
+	*ret = n;
+	return 0;
+}
+
+static int flag_vmodule(struct parse *p, const char *value, struct err *err)
+{
+	char *copy = xstrdup(value);
+	char *rest = copy;
+	char *word;
+	int r = 0;
+
+	while (r == 0 && (word = strsep(&rest, ",")) != NULL) {
+		char *level = strchr(word, '=');
+		int64_t n;
+		int area;
+
+		if (*word == '\0')
+			continue;
+		if (level == NULL)
+			r = err_set(err, -EINVAL, "'%s' is not AREA=N", word);
+		else
+			*level++ = '\0';
+		if (r == 0)
+			r = parse_int(&n, level, 0, 10, err);
+		if (r < 0)
+			break;
+		area = log_area_parse(word);
+		if (area >= 0)
+			p->o->area_verbosity[area] = (int)n;
+		else
+			ignored_add(p, "vmodule ", word);
+	}
+	free(copy);
+	return r;
+}
+
+static int flag_log_format(struct parse *p, const char *value, struct err *err)
+{
+	if (strcmp(value, "json") == 0)
+		ignored_add(p, p->name, "=json");
+	else if (*value != '\0' && strcmp(value, "text") != 0)
+		return err_set(err, -EINVAL, "'%s' is not text or json", value);
+	return 0;
+}
+
+static int flag_oom(struct parse *p, const char *value, struct err *err)
+{
+	int64_t n;
+	int r = parse_int(&n, value, -1000, 1000, err);
+
+	if (r == 0)
+		p->o->oom_score_adj = (int32_t)n;
+	return r;
+}
+
+static int flag_init_only(struct parse *p, const char *value, struct err *err)
+{
+	bool is_set = false;
+	int r = parse_bool(&is_set, value, err);
+
+	if (r == 0 && is_set)
+		p->o->action = OPTIONS_INIT_ONLY;
+	return r;
+}
+
+static int flag_config(struct parse *p, const char *value, struct err *err)
+{
+	(void)err;
+	p->o->config = *value ? value : NULL;
+	return 0;
+}
+
+static int flag_write_config(struct parse *p, const char *value, struct err *err)
+{
+	(void)err;
+	p->o->write_config_to = *value ? value : NULL;
+	return 0;
+}
+
+/* Good values are accepted and named, bad ones refused as kube-proxy would. */
+static int flag_ignored(struct parse *p, const char *value, struct err *err)
+{
+	uint64_t ns;
+	int64_t n;
+	bool b;
+	int r = 0;
+
+	switch (p->flag->kind) {
+	case CONFIG_BOOL:
+		r = parse_bool(&b, value, err);
+		break;
+	case CONFIG_INT:
+		r = parse_int(&n, value, INT32_MIN, INT32_MAX, err);
+		break;
+	case CONFIG_DURATION:
+	case CONFIG_DURATION_OR_NS:
+		r = parse_duration(&ns, value, err);
+		break;
+	case CONFIG_NONE:
+	case CONFIG_SECTION:
+	case CONFIG_TEXT:
+	case CONFIG_NUMBER:
+	case CONFIG_LIST:
+	case CONFIG_GATES:
+	case CONFIG_VMODULE:
+	case CONFIG_ANY:
+		break;
+	}
+	if (r == 0)
+		ignored_add(p, p->name, "");
+	return r;
+}
+
+static int flag_ignored_period(struct parse *p, const char *value, struct err *err)
+{
+	uint64_t ns;
+	int r = parse_duration(&ns, value, err);
+
+	if (r == 0 && ns == 0)
+		return err_set(err, -EINVAL, "'%s' is not above 0", value);
+	return r < 0 ? r : flag_ignored(p, value, err);
+}
+
+static int flag_ignored_bit(struct parse *p, const char *value, struct err *err)
+{
+	int64_t n;
+	int r = parse_int(&n, value, 0, 31, err);
+
+	return r < 0 ? r : flag_ignored(p, value, err);
+}
+
+static int flag_ignored_count(struct parse *p, const char *value, struct err *err)
+{
+	int64_t n;
+	int r = parse_int(&n, value, 0, INT32_MAX, err);
+
+	return r < 0 ? r : flag_ignored(p, value, err);
+}
+
+static int flag_refused(struct parse *p, const char *value, struct err *err)
+{
+	return err_set(err, -EINVAL, "%s", p->flag->help);
+}
+
+#define HELP_NO_SERVER "this vipd has no such HTTP server"
+#define HELP_CONNTRACK "vipd leaves the kernel's conntrack settings as they are"
+#define HELP_IPVS "for the ipvs mode, which this vipd does not have"
+#define HELP_WINDOWS "for Windows"
+#define HELP_LOG "vipd logs to standard error, unbuffered"
+#define HELP_NO_MARK "vipd uses no packet mark"
+
 static const struct flag flags[] = {
+	/* vipd's own */
 	{ "manifests", "DIR", flag_manifests,
 	  "serve the Service, EndpointSlice, Node and ServiceCIDR objects in the files of this folder" },
+	{ "control-socket", "PATH", flag_control,
+	  "where vipctl asks (default " CONTROL_SOCKET_DEFAULT ", empty: nowhere)" },
+	{ "service-cluster-ip-range", "LIST", flag_service_cidr,
+	  "prefixes of cluster IPs: addresses in them that no service has are dropped" },
+	{ "min-sync-period", "TIME", flag_min_sync,
+	  "wait at least this long from one sync to the next (default 0: sync at once)" },
+	{ "audit-period", "TIME", flag_audit,
+	  "compare the kernel with what it should hold this often (default 5m, 0: never)" },
+
+	/* commands */
+	{ "config", "FILE", flag_config,
+	  "a KubeProxyConfiguration, in place of the flags that have a field in it" },
+	{ "write-config-to", "FILE", flag_write_config,
+	  "write what is in force as a configuration file, and exit" },
+	{ "cleanup", NULL, flag_cleanup, "remove everything of vipd's from the kernel, and exit" },
+	{ "init-only", NULL, flag_init_only,
+	  "do what needs more than CAP_NET_ADMIN, look whether the kernel can serve, and exit" },
+	{ "version", NULL, flag_version, "print the version and exit" },
+	{ "help", NULL, flag_help, "print this and exit; --help=table: all flags and fields" },
+
+	/* where objects come from */
 	{ "kubeconfig", "FILE", flag_kubeconfig,
-	  "serve what the API server says that this file names (default: the pod's own account)" },
+	  "serve what the API server says that this file names (default: the pod's own account)",
+	  "clientConnection.kubeconfig", CONFIG_TEXT, "" },
 	{ "master", "URLS", flag_master,
 	  "the API server in place of the kubeconfig's; several with commas between: the first that "
 	  "answers" },
 	{ "api-servers", "URLS", flag_master, "the same as --master" },
 	{ "kube-api-content-type", "TYPE", flag_content_type,
-	  "application/vnd.kubernetes.protobuf (default) or application/json" },
-	{ "kube-api-qps", "N", flag_qps, "lists and watches begun a second (default 5)" },
-	{ "kube-api-burst", "N", flag_burst, "how many of them at once (default 10)" },
+	  "application/vnd.kubernetes.protobuf (default) or application/json",
+	  "clientConnection.contentType", CONFIG_TEXT, "application/vnd.kubernetes.protobuf" },
+	{ NULL, NULL, flag_ignored, "what is accepted follows from contentType",
+	  "clientConnection.acceptContentTypes", CONFIG_TEXT, "" },
+	{ "kube-api-qps", "N", flag_qps, "lists and watches begun a second (default 5)",
+	  "clientConnection.qps", CONFIG_NUMBER, "5" },
+	{ "kube-api-burst", "N", flag_burst, "how many of them at once (default 10)",
+	  "clientConnection.burst", CONFIG_INT, "10" },
+	{ "config-sync-period", "TIME", flag_ignored_period,
+	  "objects are never handed out again: what is held is compared with the kernel instead",
+	  "configSyncPeriod", CONFIG_DURATION, "15m" },
+
+	/* this node */
 	{ "hostname-override", "NAME", flag_hostname,
-	  "this node's name (default: the host name); endpoints with this nodeName are local" },
-	{ "proxy-mode", "MODE", flag_proxy_mode, "the plane: nftables (default)" },
+	  "this node's name (default: the host name); endpoints with this nodeName are local",
+	  "hostnameOverride", CONFIG_TEXT, "" },
 	{ "bind-address", "IP", flag_bind_address,
-	  "this node's address of its family, in place of the Node object's" },
+	  "this node's address of its family, in place of the Node object's", "bindAddress",
+	  CONFIG_TEXT, "0.0.0.0" },
 	{ "nodeport-addresses", "LIST", flag_nodeport_addresses,
-	  "\"primary\" (default), or prefixes: node ports are served on the host's addresses in them" },
+	  "\"primary\" (default), or prefixes: node ports are served on the host's addresses in them",
+	  "nodePortAddresses", CONFIG_LIST, "" },
+	{ "oom-score-adj", "N", flag_oom,
+	  "-1000 to 1000, where vipd may set it (default: as it is)", "oomScoreAdj", CONFIG_INT,
+	  NULL },
+
+	/* traffic */
+	{ "proxy-mode", "MODE", flag_proxy_mode,
+	  "nftables (default); iptables is served with nftables, ipvs refused", "mode", CONFIG_TEXT,
+	  "nftables" },
 	{ "cluster-cidr", "LIST", flag_cluster_cidr,
-	  "prefixes of all pods, for ClusterCIDR detection" },
+	  "prefixes of all pods, for ClusterCIDR detection", "clusterCIDR", CONFIG_TEXT, "" },
 	{ "detect-local-mode", "MODE", flag_detect_local,
 	  "how a pod's packet is told: ClusterCIDR (default), NodeCIDR, BridgeInterface, "
-	  "InterfaceNamePrefix" },
+	  "InterfaceNamePrefix",
+	  "detectLocalMode", CONFIG_TEXT, "ClusterCIDR" },
 	{ "pod-bridge-interface", "NAME", flag_pod_bridge,
-	  "the bridge of BridgeInterface detection" },
+	  "the bridge of BridgeInterface detection", "detectLocal.bridgeInterface", CONFIG_TEXT,
+	  "" },
 	{ "pod-interface-name-prefix", "PREFIX", flag_pod_prefix,
-	  "the prefix of InterfaceNamePrefix detection" },
-	{ "masquerade-all", NULL, flag_masquerade_all, "masquerade all traffic to cluster IPs" },
-	{ "service-cluster-ip-range", "LIST", flag_service_cidr,
-	  "prefixes of cluster IPs: addresses in them that no service has are dropped" },
+	  "the prefix of InterfaceNamePrefix detection", "detectLocal.interfaceNamePrefix",
+	  CONFIG_TEXT, "" },
+	{ "masquerade-all", NULL, flag_masquerade_all, "masquerade all traffic to cluster IPs",
+	  "iptables.masqueradeAll nftables.masqueradeAll", CONFIG_BOOL, "false" },
 	{ "feature-gates", "LIST", flag_feature_gates,
-	  "NAME=true|false,...: AllowServiceExternalIPs" },
-	{ "min-sync-period", "TIME", flag_min_sync,
-	  "wait at least this long from one sync to the next (default 0: sync at once)" },
-	{ "audit-period", "TIME", flag_audit,
-	  "compare the kernel with what it should hold this often (default 5m, 0: never)" },
-	{ "control-socket", "PATH", flag_control,
-	  "where vipctl asks (default " CONTROL_SOCKET_DEFAULT ", empty: nowhere)" },
-	{ "cleanup", NULL, flag_cleanup, "remove everything of vipd's from the kernel, and exit" },
-	{ "v", "N", flag_verbosity, "0: transitions and problems, 2: every sync, 4: details" },
-	{ "version", NULL, flag_version, "print the version and exit" },
-	{ "help", NULL, flag_help, "print this and exit" },
+	  "NAME=true|false,...: AllowServiceExternalIPs; others are accepted without effect",
+	  "featureGates", CONFIG_GATES, "" },
+	{ "iptables-min-sync-period", "TIME", flag_min_sync,
+	  "the same as --min-sync-period; of the file, the section of its mode counts",
+	  "iptables.minSyncPeriod nftables.minSyncPeriod", CONFIG_DURATION, "0s" },
+	{ "iptables-sync-period", "TIME", flag_ignored_period,
+	  "what the kernel refused is tried again after 0.1 s, then less and less often, to 30 s",
+	  "iptables.syncPeriod nftables.syncPeriod", CONFIG_DURATION, "30s" },
+	{ "iptables-masquerade-bit", "N", flag_ignored_bit, HELP_NO_MARK, "iptables.masqueradeBit",
+	  CONFIG_INT, "14" },
+	{ NULL, NULL, flag_ignored_bit, HELP_NO_MARK, "nftables.masqueradeBit", CONFIG_INT, "14" },
+	{ "iptables-localhost-nodeports", NULL, flag_ignored,
+	  "node ports are not served on loopback addresses", "iptables.localhostNodePorts",
+	  CONFIG_BOOL, "false" },
+
+	/* tracked flows */
+	{ "conntrack-max-per-core", "N", flag_ignored_count, HELP_CONNTRACK, "conntrack.maxPerCore",
+	  CONFIG_INT, "0" },
+	{ "conntrack-min", "N", flag_ignored_count, HELP_CONNTRACK, "conntrack.min", CONFIG_INT,
+	  "0" },
+	{ "conntrack-tcp-timeout-established", "TIME", flag_ignored, HELP_CONNTRACK,
+	  "conntrack.tcpEstablishedTimeout", CONFIG_DURATION, "0s" },
+	{ "conntrack-tcp-timeout-close-wait", "TIME", flag_ignored, HELP_CONNTRACK,
+	  "conntrack.tcpCloseWaitTimeout", CONFIG_DURATION, "0s" },
+	{ "conntrack-tcp-be-liberal", NULL, flag_ignored, HELP_CONNTRACK, "conntrack.tcpBeLiberal",
+	  CONFIG_BOOL, "false" },
+	{ "conntrack-udp-timeout", "TIME", flag_ignored, HELP_CONNTRACK, "conntrack.udpTimeout",
+	  CONFIG_DURATION, "0s" },
+	{ "conntrack-udp-timeout-stream", "TIME", flag_ignored, HELP_CONNTRACK,
+	  "conntrack.udpStreamTimeout", CONFIG_DURATION, "0s" },
+
+	/* HTTP servers */
+	{ "healthz-bind-address", "IP:PORT", flag_ignored, HELP_NO_SERVER, "healthzBindAddress",
+	  CONFIG_TEXT, "" },
+	{ "healthz-port", "N", flag_ignored, HELP_NO_SERVER, "healthzBindAddress" },
+	{ "metrics-bind-address", "IP:PORT", flag_ignored, HELP_NO_SERVER, "metricsBindAddress",
+	  CONFIG_TEXT, "" },
+	{ "metrics-port", "N", flag_ignored, HELP_NO_SERVER, "metricsBindAddress" },
+	{ "bind-address-hard-fail", NULL, flag_ignored, HELP_NO_SERVER, "bindAddressHardFail",
+	  CONFIG_BOOL, "false" },
+	{ "profiling", NULL, flag_ignored, HELP_NO_SERVER, "enableProfiling", CONFIG_BOOL,
+	  "false" },
+	{ "show-hidden-metrics-for-version", "VERSION", flag_ignored, HELP_NO_SERVER,
+	  "showHiddenMetricsForVersion", CONFIG_TEXT, "" },
+
+	/* logs */
+	{ "v", "N", flag_verbosity, "0: transitions and problems, 2: every sync, 4: details",
+	  "logging.verbosity", CONFIG_INT, "0" },
+	{ "vmodule", "LIST", flag_vmodule,
+	  "AREA=N,...: the same for single areas: main, source, model, plan, sync, nl, plane, "
+	  "conntrack, serve",
+	  "logging.vmodule", CONFIG_VMODULE, "" },
+	{ "logging-format", "FORMAT", flag_log_format, "text; json is accepted without effect",
+	  "logging.format", CONFIG_TEXT, "text" },
+	{ "log-flush-frequency", "TIME", flag_ignored, HELP_LOG, "logging.flushFrequency",
+	  CONFIG_DURATION_OR_NS, "0s" },
+	{ NULL, NULL, flag_ignored, HELP_LOG, "logging.options", CONFIG_ANY, NULL },
+	{ "log-text-split-stream", NULL, flag_ignored, HELP_LOG, "logging.options" },
+	{ "log-text-info-buffer-size", "SIZE", flag_ignored, HELP_LOG, "logging.options" },
+	{ "log-json-split-stream", NULL, flag_ignored, HELP_LOG, "logging.options" },
+	{ "log-json-info-buffer-size", "SIZE", flag_ignored, HELP_LOG, "logging.options" },
+	{ "logtostderr", NULL, flag_ignored, HELP_LOG },
+	{ "alsologtostderr", NULL, flag_ignored, HELP_LOG },
+	{ "stderrthreshold", "N", flag_ignored, HELP_LOG },
+	{ "log-dir", "DIR", flag_ignored, HELP_LOG },
+	{ "log-file", "FILE", flag_ignored, HELP_LOG },
+	{ "log-file-max-size", "N", flag_ignored, HELP_LOG },
+	{ "log-backtrace-at", "WHERE", flag_ignored, HELP_LOG },
+	{ "add-dir-header", NULL, flag_ignored, HELP_LOG },
+	{ "skip-headers", NULL, flag_ignored, HELP_LOG },
+	{ "skip-log-headers", NULL, flag_ignored, HELP_LOG },
+	{ "one-output", NULL, flag_ignored, HELP_LOG },
+
+	/* other modes */
+	{ "ipvs-sync-period", "TIME", flag_ignored_period, HELP_IPVS, "ipvs.syncPeriod",
+	  CONFIG_DURATION, "30s" },
+	{ "ipvs-min-sync-period", "TIME", flag_ignored, HELP_IPVS, "ipvs.minSyncPeriod",
+	  CONFIG_DURATION, "0s" },
+	{ "ipvs-scheduler", "NAME", flag_ignored, HELP_IPVS, "ipvs.scheduler", CONFIG_TEXT, "" },
+	{ "ipvs-exclude-cidrs", "LIST", flag_ignored, HELP_IPVS, "ipvs.excludeCIDRs", CONFIG_LIST,
+	  "" },
+	{ "ipvs-strict-arp", NULL, flag_ignored, HELP_IPVS, "ipvs.strictARP", CONFIG_BOOL,
+	  "false" },
+	{ "ipvs-tcp-timeout", "TIME", flag_ignored, HELP_IPVS, "ipvs.tcpTimeout", CONFIG_DURATION,
+	  "0s" },
+	{ "ipvs-tcpfin-timeout", "TIME", flag_ignored, HELP_IPVS, "ipvs.tcpFinTimeout",
+	  CONFIG_DURATION, "0s" },
+	{ "ipvs-udp-timeout", "TIME", flag_ignored, HELP_IPVS, "ipvs.udpTimeout", CONFIG_DURATION,
+	  "0s" },
+	{ NULL, NULL, flag_ignored, HELP_WINDOWS, "winkernel.networkName", CONFIG_TEXT, "" },
+	{ NULL, NULL, flag_ignored, HELP_WINDOWS, "winkernel.sourceVip", CONFIG_TEXT, "" },
+	{ NULL, NULL, flag_ignored, HELP_WINDOWS, "winkernel.enableDSR", CONFIG_BOOL, "false" },
+	{ NULL, NULL, flag_ignored, HELP_WINDOWS, "winkernel.rootHnsEndpointName", CONFIG_TEXT,
+	  "" },
+	{ NULL, NULL, flag_ignored, HELP_WINDOWS, "winkernel.forwardHealthCheckVip", CONFIG_BOOL,
+	  "false" },
+	{ NULL, NULL, flag_refused, HELP_WINDOWS, "windowsRunAsService", CONFIG_BOOL, "false" },
+	{ NULL, NULL, flag_ignored, "nobody uses it any more", "portRange", CONFIG_TEXT, "" },
 };
 
-void options_help(void)
-{
-	printf("usage: vipd --manifests DIR [--hostname-override NAME] [flags]\n\n"
-	       "Makes Kubernetes service addresses work on this node, in the kernel.\n\n");
-	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
-		char head[64];
+/* --- what the table says --- */
 
-		(void)snprintf(head, sizeof(head), "%s%s%s%s",
-			       strlen(flags[i].name) == 1 ? "-" : "--", flags[i].name,
-			       flags[i].arg ? " " : "", flags[i].arg ? flags[i].arg : "");
-		printf("  %-34s %s\n", head, flags[i].help);
+static bool flag_is_ignored(const struct flag *f)
+{
+	return f->parse == flag_ignored || f->parse == flag_ignored_period ||
+	       f->parse == flag_ignored_bit || f->parse == flag_ignored_count;
+}
+
+static const char *flag_fate(const struct flag *f)
+{
+	return flag_is_ignored(f) ? "accepted" : f->parse == flag_refused ? "refused" : "honoured";
+}
+
+static void help_line(struct str *ret, const struct flag *f)
+{
+	struct str head = { 0 };
+
+	str_printf(&head, "%s%s%s%s", strlen(f->name) == 1 ? "-" : "--", f->name, f->arg ? " " : "",
+		   f->arg ? f->arg : "");
+	str_printf(ret, "  %-36s %s\n", head.text, f->help);
+	str_fini(&head);
+}
+
+void options_help(struct str *ret)
+{
+	str_puts(ret, "usage: vipd --manifests DIR [--hostname-override NAME] [flags]\n"
+		      "       vipd --kubeconfig FILE | --config FILE [flags]\n\n"
+		      "Makes Kubernetes service addresses work on this node, in the kernel.\n\n");
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		if (flags[i].name != NULL && !flag_is_ignored(&flags[i]))
+			help_line(ret, &flags[i]);
+	str_puts(ret, "\nAccepted for kube-proxy's sake, without effect:\n\n");
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		if (flags[i].name != NULL && flag_is_ignored(&flags[i]))
+			help_line(ret, &flags[i]);
+}
+
+/* Cells of Markdown: a bar would end one. */
+static void cell_put(struct str *ret, const char *text)
+{
+	for (; *text != '\0'; text++) {
+		if (*text == '|')
+			str_puts(ret, "\\");
+		str_add(ret, text, 1);
 	}
 }
 
-/* Everything that needs more than one flag. */
-static int validate(struct options *o, struct model_config *config, struct err *err)
+void options_table(struct str *ret)
 {
+	str_puts(ret, "| flag | config field | fate | note |\n|---|---|---|---|\n");
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+		const struct flag *f = &flags[i];
+		const char *field = f->fields ? f->fields : "";
+
+		if (f->name != NULL)
+			str_printf(ret, "| `%s%s` |", strlen(f->name) == 1 ? "-" : "--", f->name);
+		else
+			str_puts(ret, "| |");
+		while (*field != '\0') {
+			size_t len = strcspn(field, " ");
+
+			str_printf(ret, " `%.*s`", (int)len, field);
+			field += len + (field[len] == ' ');
+		}
+		str_printf(ret, " | %s | ", flag_fate(f));
+		cell_put(ret, f->help);
+		str_puts(ret, " |\n");
+	}
+}
+
+/* --- rows and fields --- */
+
+/* Next of a row's fields, into `name`; NULL after the last. */
+static const char *field_next(const char *at, char name[static 64])
+{
+	size_t len;
+
+	if (at == NULL || *at == '\0')
+		return NULL;
+	len = strcspn(at, " ");
+	assert(len < 64);
+	memcpy(name, at, len);
+	name[len] = '\0';
+	return at + len + (at[len] == ' ');
+}
+
+static const struct flag *field_find(const char *want)
+{
+	char name[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+		const char *at = flags[i].fields;
+
+		while (flags[i].kind != CONFIG_NONE && (at = field_next(at, name)) != NULL)
+			if (strcmp(name, want) == 0)
+				return &flags[i];
+	}
+	return NULL;
+}
+
+static enum config_kind field_kind(const char *want)
+{
+	const struct flag *f = field_find(want);
+	size_t len = strlen(want);
+	char name[64];
+
+	if (f != NULL)
+		return f->kind;
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+		const char *at = flags[i].fields;
+
+		while ((at = field_next(at, name)) != NULL)
+			if (strncmp(name, want, len) == 0 && name[len] == '.')
+				return CONFIG_SECTION;
+	}
+	return CONFIG_NONE;
+}
+
+/* For all fields of the row: sections of other modes say the same as that of ours. */
+static void effective_put(struct options *o, const struct flag *f, const char *text)
+{
+	const char *at = f->fields;
+	char name[64];
+
+	while (f->kind != CONFIG_NONE && (at = field_next(at, name)) != NULL)
+		config_tree_put(o->effective, name, config_from_text(f->kind, text));
+}
+
+static bool is_prefix(const char *prefix, const char *text)
+{
+	return strncmp(prefix, text, strlen(prefix)) == 0;
+}
+
+/* --- the file --- */
+
+/* CFG-45: sections of modes that were not chosen. */
+static bool is_foreign(const struct parse *p, const char *field)
+{
+	bool is_nft = p->o->mode == PROXY_MODE_NFTABLES;
+
+	return is_prefix("ipvs.", field) || is_prefix("winkernel.", field) ||
+	       is_prefix(is_nft ? "iptables." : "nftables.", field);
+}
+
+/* Go's zero values, for which defaults are filled in; but 0 says something about conntrack. */
+static bool is_unset(const struct flag *f, const struct config_value *v)
+{
+	uint64_t ns;
+
+	if (f->kind == CONFIG_ANY || v->text[0] == '\0')
+		return true;
+	if (is_prefix("clientConnection.", v->name) && strcmp(v->text, "0") == 0)
+		return true;
+	return (f->kind == CONFIG_DURATION || f->kind == CONFIG_DURATION_OR_NS) &&
+	       !is_prefix("conntrack.", v->name) && parse_duration(&ns, v->text, NULL) == 0 &&
+	       ns == 0;
+}
+
+/* What is in force anyhow asks for nothing. */
+static bool is_preset(const struct flag *f, const struct config_value *v)
+{
+	json_t *preset = f->preset ? config_from_text(f->kind, f->preset) : NULL;
+	bool is_equal = preset != NULL && json_equal(preset, v->json);
+
+	json_decref(preset);
+	return is_equal;
+}
+
+static int field_apply(struct parse *p, const struct config_value *v, struct err *err)
+{
+	const struct flag *f = field_find(v->name);
+	char *text;
+	int r;
+
+	if (is_unset(f, v) || is_foreign(p, v->name) || (flag_fate(f)[0] != 'h' && is_preset(f, v)))
+		return 0;
+	text = xstrdup(v->text);
+	*vec_push(&p->o->texts) = text;
+	p->flag = f;
+	p->name = v->name;
+	r = f->parse(p, text, err);
+	if (r < 0) {
+		(void)err_wrap(err, r, "%s", v->name);
+		return err_wrap(err, r, "%s:%u", p->file->path, v->line);
+	}
+	effective_put(p->o, f, text);
+	return 0;
+}
+
+static int file_apply(struct parse *p, struct err *err)
+{
+	const struct config_value *mode = config_find(p->file, "mode");
+	int r = 0;
+
+	/* First of all: it says which sections count. Nothing at all is kube-proxy's default. */
+	p->o->mode = PROXY_MODE_IPTABLES;
+	if (mode != NULL)
+		r = field_apply(p, mode, err);
+	vec_for_each (v, &p->file->values)
+		if (r == 0 && v != mode)
+			r = field_apply(p, v, err);
+	return r;
+}
+
+/* CFG-44: where the period is said, in the file or by a flag. */
+static int periods_check(const struct parse *p, const char *section, struct err *err)
+{
+	const struct config_value *v;
+	const char *period;
+	const char *least;
+	char name[64];
+	uint64_t period_ns;
+	uint64_t least_ns;
+
+	(void)snprintf(name, sizeof(name), "%s.syncPeriod", section);
+	period = json_string_value(config_tree_get(p->o->effective, name));
+	(void)snprintf(name, sizeof(name), "%s.minSyncPeriod", section);
+	least = json_string_value(config_tree_get(p->o->effective, name));
+	if (period == NULL || least == NULL || parse_duration(&period_ns, period, NULL) < 0 ||
+	    parse_duration(&least_ns, least, NULL) < 0 || least_ns <= period_ns)
+		return 0;
+	if (p->file == NULL)
+		return err_set(err, -EINVAL,
+			       "--iptables-min-sync-period: %s is above --iptables-sync-period, %s",
+			       least, period);
+	v = config_find(p->file, name);
+	return err_set(err, -EINVAL, "%s:%u: %s: %s is above %s.syncPeriod, %s", p->file->path,
+		       v ? v->line : 0, name, least, section, period);
+}
+
+/* Everything that needs more than one flag. */
+static int validate(const struct parse *p, struct err *err)
+{
+	struct options *o = p->o;
+	struct model_config *config = p->config;
+	int r = periods_check(p, o->mode == PROXY_MODE_NFTABLES ? "nftables" : "iptables", err);
+
+	if (r < 0)
+		return r;
 	if (config->detect_local == DETECT_LOCAL_UNSET)
 		config->detect_local = DETECT_LOCAL_CLUSTER_CIDR;
 	if (config->detect_local == DETECT_LOCAL_BRIDGE) {
 		if (o->pod_bridge[0] == '\0')
 			return err_set(
 				err, -EINVAL,
-				"--detect-local-mode=BridgeInterface wants --pod-bridge-interface");
+				"--detect-local-mode=BridgeInterface wants --pod-bridge-interface "
+				"(detectLocal.bridgeInterface)");
 		memcpy(config->detect_ifname, o->pod_bridge, IFNAME_MAX);
 	}
 	if (config->detect_local == DETECT_LOCAL_PREFIX) {
 		if (o->pod_prefix[0] == '\0')
 			return err_set(err, -EINVAL,
 				       "--detect-local-mode=InterfaceNamePrefix wants "
-				       "--pod-interface-name-prefix");
+				       "--pod-interface-name-prefix "
+				       "(detectLocal.interfaceNamePrefix)");
 		memcpy(config->detect_ifname, o->pod_prefix, IFNAME_MAX);
 	}
 	if (o->manifests != NULL && (o->kubeconfig != NULL || o->master != NULL))
@@ -449,12 +1011,47 @@ static int validate(struct options *o, struct model_config *config, struct err *
 	return 0;
 }
 
+/* Words of a name may be joined by '_' as well. */
 static const struct flag *flag_find(const char *name, size_t len)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
-		if (strlen(flags[i].name) == len && strncmp(flags[i].name, name, len) == 0)
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+		const char *own = flags[i].name;
+		size_t k = 0;
+
+		if (own == NULL || strlen(own) != len)
+			continue;
+		while (k < len && (name[k] == own[k] || (name[k] == '_' && own[k] == '-')))
+			k++;
+		if (k == len)
 			return &flags[i];
+	}
 	return NULL;
+}
+
+/* CFG-02: what the file takes the place of, and what wins over it. */
+static bool is_beside(const struct parse *p, const struct flag *f)
+{
+	return p->file != NULL && f->fields != NULL && strcmp(f->fields, "hostnameOverride") != 0 &&
+	       !is_prefix("logging.", f->fields);
+}
+
+static int flag_apply(struct parse *p, const struct flag *f, const char *value, struct err *err)
+{
+	char name[64];
+	int r;
+
+	(void)snprintf(name, sizeof(name), "%s%s", strlen(f->name) == 1 ? "-" : "--", f->name);
+	if (is_beside(p, f)) {
+		str_printf(&p->beside, "%s%s", p->beside.len > 0 ? ", " : "", name);
+		return 0;
+	}
+	p->flag = f;
+	p->name = name;
+	r = f->parse(p, value, err);
+	if (r < 0)
+		return err_wrap(err, r, "%s", name);
+	effective_put(p->o, f, value ? value : "true");
+	return 0;
 }
 
 /* One argument, with its value from "=..." or, for flags that want one, from the next. */
@@ -465,11 +1062,17 @@ static int parse_one(struct parse *p, char **argv, int *i, struct err *err)
 	size_t len = strcspn(name, "=");
 	const char *value = name[len] == '=' ? name + len + 1 : NULL;
 	const struct flag *f;
-	int r;
 
 	if (arg[0] != '-' || *name == '\0') /* CFG-06 */
 		return err_set(err, -EINVAL, "unexpected argument '%s'", arg);
-	f = strcmp(arg, "-h") == 0 ? flag_find("help", 4) : flag_find(name, len);
+	if (strcmp(arg, "-h") == 0) {
+		f = flag_find("help", 4);
+	} else if (arg[1] == 'v' && isdigit((unsigned char)arg[2])) { /* -v4 */
+		f = flag_find("v", 1);
+		value = arg + 2;
+	} else {
+		f = flag_find(name, len);
+	}
 	if (f == NULL)
 		return err_set(err, -EINVAL, "unknown flag '%s' (see --help)", arg);
 	if (f->arg != NULL && value == NULL) {
@@ -477,30 +1080,151 @@ static int parse_one(struct parse *p, char **argv, int *i, struct err *err)
 			return err_set(err, -EINVAL, "--%s wants a value: %s", f->name, f->arg);
 		value = argv[++*i];
 	}
-	r = f->parse(p, value, err);
-	return r < 0 ? err_wrap(err, r, "--%s", f->name) : 0;
+	return flag_apply(p, f, value, err);
+}
+
+static void parse_fini(struct parse *p)
+{
+	str_fini(&p->ignored);
+	str_fini(&p->beside);
+}
+
+static void note(struct options *o, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void note(struct options *o, const char *fmt, ...)
+{
+	va_list ap;
+	char *text;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		abort();
+	*vec_push(&o->notes) = text;
+}
+
+static void notes_make(struct parse *p)
+{
+	struct options *o = p->o;
+
+	if (p->file != NULL && p->file->complaints.len > 0)
+		note(o, "%s: not as strict reading wants it: %s", o->config,
+		     p->file->complaints.text);
+	if (p->beside.len > 0)
+		note(o, "%s takes the place of these flags: %s", o->config, p->beside.text);
+	if (p->ignored.len > 0)
+		note(o, "accepted without effect: %s", p->ignored.text);
+	if (o->mode == PROXY_MODE_IPTABLES)
+		note(o, "mode iptables, kube-proxy's default, is served with nftables: node ports "
+			"on the primary addresses unless nodePortAddresses says otherwise, and "
+			"never on loopback");
+}
+
+static void options_init(struct options *o)
+{
+	*o = (struct options){ .control_socket = CONTROL_SOCKET_DEFAULT,
+			       .audit_period_ns = AUDIT_PERIOD_DEFAULT_NS,
+			       .oom_score_adj = OOM_SCORE_UNSET };
+	for (size_t i = 0; i < ARRAY_SIZE(o->area_verbosity); i++)
+		o->area_verbosity[i] = -1;
+	o->effective = json_object();
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		if (flags[i].preset != NULL)
+			effective_put(o, &flags[i], flags[i].preset);
+}
+
+void options_fini(struct options *o)
+{
+	vec_for_each (text, &o->texts)
+		free(*text);
+	vec_for_each (text, &o->notes)
+		free(*text);
+	vec_fini(&o->texts);
+	vec_fini(&o->notes);
+	json_decref(o->effective);
+	o->effective = NULL;
+}
+
+static int flags_apply(struct parse *p, int argc, char **argv, struct err *err)
+{
+	int r = 0;
+
+	for (int i = 1; r == 0 && i < argc; i++)
+		r = parse_one(p, argv, &i, err);
+	return r;
+}
+
+/* All flags must be good, those too that a file takes the place of. Yields --config. */
+static int flags_check(const char **ret, int argc, char **argv, struct err *err)
+{
+	struct options o;
+	struct model_config config = { 0 };
+	struct parse p = { .o = &o, .config = &config };
+	int r;
+
+	options_init(&o);
+	r = flags_apply(&p, argc, argv, err);
+	if (r == 0)
+		*ret = o.action == OPTIONS_RUN || o.action == OPTIONS_CLEANUP ||
+				       o.action == OPTIONS_INIT_ONLY
+			       ? o.config
+			       : NULL;
+	parse_fini(&p);
+	options_fini(&o);
+	vec_fini(&config.cluster_cidrs);
+	vec_fini(&config.service_cidrs);
+	vec_fini(&config.nodeport_cidrs);
+	return r;
+}
+
+static int hostname_find(struct parse *p, struct err *err)
+{
+	char host[sizeof(p->o->hostname)] = "";
+	int r;
+
+	if (p->o->hostname[0] != '\0')
+		return 0;
+	if (gethostname(host, sizeof(host) - 1) < 0)
+		return err_errno(err, "host name");
+	r = flag_hostname(p, host, err);
+	return r < 0 ? err_wrap(err, r, "host name") : 0;
 }
 
 int options_parse(struct options *o, struct model_config *config, int argc, char **argv,
 		  struct err *err)
 {
-	struct parse p = { o, config };
-	char host[sizeof(o->hostname)] = "";
+	struct parse p = { .o = o, .config = config };
+	struct config file = { 0 };
+	const char *path = NULL;
 	int r;
 
-	*o = (struct options){ .control_socket = CONTROL_SOCKET_DEFAULT,
-			       .audit_period_ns = AUDIT_PERIOD_DEFAULT_NS };
-	for (int i = 1; i < argc; i++) {
-		r = parse_one(&p, argv, &i, err);
-		if (r < 0)
-			return r;
+	options_init(o);
+	r = flags_check(&path, argc, argv, err);
+	if (r == 0 && path != NULL) {
+		r = config_read(&file, path, field_kind, err);
+		p.file = &file;
+		if (r == 0)
+			r = file_apply(&p, err);
 	}
-	if (o->hostname[0] == '\0') {
-		if (gethostname(host, sizeof(host) - 1) < 0)
-			return err_errno(err, "host name");
-		r = flag_hostname(&p, host, err);
-		if (r < 0)
-			return err_wrap(err, r, "host name");
-	}
-	return validate(o, config, err);
+	if (r == 0)
+		r = flags_apply(&p, argc, argv, err);
+	if (r == 0)
+		r = hostname_find(&p, err);
+	if (r == 0)
+		r = validate(&p, err);
+	if (r == 0)
+		notes_make(&p);
+	config_tree_put(o->effective, "mode", json_string("nftables")); /* whatever was asked for */
+	if (o->write_config_to != NULL && o->action != OPTIONS_HELP &&
+	    o->action != OPTIONS_VERSION && o->action != OPTIONS_TABLE)
+		o->action = OPTIONS_WRITE_CONFIG;
+	parse_fini(&p);
+	config_fini(&file);
+	return r;
+}
+
+void options_effective(const struct options *o, struct str *ret)
+{
+	config_print(ret, o->effective);
 }

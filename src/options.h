@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * options - vipd's command line.
+ * options - vipd's command line and configuration file.
+ *
+ *     options_parse -> log options.notes -> act -> options_fini
  *
  * Flags that kube-proxy has keep kube-proxy's names and meaning (section 14 of
- * doc/behaviour.md). One table in options.c is the source of parsing and --help.
+ * doc/behaviour.md), and so do the fields of its configuration file. One table in
+ * options.c is the source of parsing, of --help and of doc/flags.md. What is
+ * accepted but has no effect here is named in a note.
  */
 #pragma once
 
+#include <jansson.h>
+
 #include "base/err.h"
+#include "base/log.h"
+#include "base/str.h"
 #include "model/model.h"
 
 enum options_action {
@@ -15,11 +23,26 @@ enum options_action {
 	OPTIONS_HELP,
 	OPTIONS_VERSION,
 	OPTIONS_CLEANUP,
+	OPTIONS_INIT_ONLY,
+	OPTIONS_WRITE_CONFIG,
+	OPTIONS_TABLE, /* --help=table */
+};
+
+#define OOM_SCORE_UNSET INT32_MIN
+
+/* What kube-proxy would do; vipd serves with nftables in any case (CFG-07). */
+enum proxy_mode {
+	PROXY_MODE_UNSET = 0, /* "" */
+	PROXY_MODE_NFTABLES,
+	PROXY_MODE_IPTABLES,
 };
 
 struct options {
 	enum options_action action;
-	const char *manifests;  /* folder; borrowed from argv like all texts here; NULL: the API */
+	/* Texts are borrowed from argv, or from `texts`. */
+	const char *config;          /* --config FILE; NULL: flags only */
+	const char *write_config_to; /* NULL, or where to */
+	const char *manifests;       /* folder; NULL: the API */
 	const char *kubeconfig; /* NULL with no manifests: master, or the pod's service account */
 	const char *master;     /* one URL or several, comma separated; NULL = the kubeconfig's */
 	const char *api_content_type; /* NULL = protobuf */
@@ -30,15 +53,27 @@ struct options {
 	uint64_t min_sync_period_ns;
 	uint64_t audit_period_ns;
 	int verbosity;
+	int area_verbosity[LOG_AREA_N]; /* --vmodule; -1: as `verbosity` */
+	int32_t oom_score_adj;          /* OOM_SCORE_UNSET: as it is */
+	enum proxy_mode mode;
 	char pod_bridge[IFNAME_MAX]; /* --pod-bridge-interface; used in its detection mode only */
 	char pod_prefix[IFNAME_MAX];
+	json_t *effective; /* fields of the configuration file as they are in force */
+	VEC(char *) texts;
+	VEC(char *) notes; /* to be logged as warnings, in this order */
 };
 
 /*
- * Fill `o` and the model's configuration. -EINVAL: `err` names the flag. Lists
- * in `config` are owned by the caller's model from then on.
+ * Fill `o` and the model's configuration from the file --config names, if any,
+ * and from the flags. -EINVAL and others: `err` names the flag, or file, line and
+ * field. Lists in `config` are owned by the caller's model from then on. options_fini()
+ * in any case.
  */
 MUST_USE int options_parse(struct options *o, struct model_config *config, int argc, char **argv,
 			   struct err *err);
-/* To standard output. */
-void options_help(void);
+void options_fini(struct options *o);
+/* All that is in force, as a configuration file (CFG-05). */
+void options_effective(const struct options *o, struct str *ret);
+/* For people, and the table of doc/flags.md. */
+void options_help(struct str *ret);
+void options_table(struct str *ret);

@@ -20,6 +20,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "config.h"
 #include "options.h"
 #include "plane/nft/plane_nft.h"
 #include "serve/control.h"
@@ -30,6 +31,9 @@
 
 #define CHECK_PERIOD_NS (80 * NSEC_PER_MSEC)
 #define SOURCE_ERRORS_SHOWN 100
+
+/* run(): ended by a new configuration; the exit code is 1 as for other ends that want a restart. */
+#define EXIT_OUTDATED 1
 
 struct vipd {
 	struct options options;
@@ -45,6 +49,10 @@ struct vipd {
 	struct serve_control *control;
 	struct event *sync_event;
 	struct event *signals[2];
+	char **argv; /* as main() had it: the file is read again with the same flags */
+	int argc;
+	struct config_watch *config_watch;
+	bool is_outdated;       /* the configuration file says something else by now */
 	uint64_t last_event_ns; /* when a source last changed the model; 0 = never */
 	bool is_source_ready;
 	bool is_host_ready;
@@ -302,8 +310,53 @@ static int open_control(struct vipd *v, struct err *err)
 				  err);
 }
 
+/*
+ * CFG-04: a good new file that asks for something else ends the process, and its
+ * supervisor starts it with that; what the kernel holds is adopted, and nothing is
+ * written but differences. A bad one is named, and nothing happens.
+ */
+static void on_config_changed(void *arg)
+{
+	struct vipd *v = arg;
+	struct options options;
+	struct model_config config = { 0 };
+	struct str now = { 0 };
+	struct str new = { 0 };
+	struct err err;
+	int r = options_parse(&options, &config, v->argc, v->argv, &err);
+
+	if (r < 0) {
+		log_warn(LOG_AREA_MAIN, "configuration as before: the new one is refused: %s",
+			 err.text);
+	} else {
+		options_effective(&v->options, &now);
+		options_effective(&options, &new);
+		if (strcmp(now.text, new.text) != 0) {
+			log_notice(LOG_AREA_MAIN, "%s: changed: ending to be started with it",
+				   options.config);
+			v->is_outdated = true;
+			event_base_loopbreak(v->base);
+		}
+	}
+	str_fini(&now);
+	str_fini(&new);
+	options_fini(&options);
+	vec_fini(&config.cluster_cidrs);
+	vec_fini(&config.service_cidrs);
+	vec_fini(&config.nodeport_cidrs);
+}
+
+static int open_config(struct vipd *v, struct err *err)
+{
+	if (v->options.config == NULL)
+		return 0;
+	return config_watch_open(&v->config_watch, v->base, v->options.config, on_config_changed, v,
+				 err);
+}
+
 static void vipd_close(struct vipd *v)
 {
+	config_watch_close(v->config_watch);
 	serve_control_close(v->control);
 	files_close(v->files);
 	kube_close(v->kube);
@@ -322,6 +375,19 @@ static void vipd_close(struct vipd *v)
 	if (v->base != NULL)
 		event_base_free(v->base);
 	model_fini(&v->model);
+	options_fini(&v->options);
+}
+
+/* CFG-18: not fatal. */
+static void set_oom_score(int32_t score)
+{
+	FILE *f;
+
+	if (score == OOM_SCORE_UNSET)
+		return;
+	f = fopen("/proc/self/oom_score_adj", "we");
+	if (f == NULL || fprintf(f, "%d", score) < 0 || fclose(f) != 0)
+		log_warn(LOG_AREA_MAIN, "oom score %d: %s", score, strerror(errno));
 }
 
 static int run(struct vipd *v, struct err *err)
@@ -334,13 +400,16 @@ static int run(struct vipd *v, struct err *err)
 		r = open_control(v, err);
 	if (r == 0)
 		r = open_sources(v, err);
+	if (r == 0)
+		r = open_config(v, err);
 	if (r < 0)
 		return r;
+	set_oom_score(v->options.oom_score_adj);
 	log_notice(LOG_AREA_MAIN, "vipd %s on node %s, %s plane", VIPD_VERSION, v->options.hostname,
 		   v->plane->ops->name);
 	if (event_base_dispatch(v->base) < 0)
 		return err_set(err, -EIO, "event loop");
-	return 0;
+	return v->is_outdated ? EXIT_OUTDATED : 0;
 }
 
 static int cleanup(struct vipd *v, struct err *err)
@@ -350,14 +419,79 @@ static int cleanup(struct vipd *v, struct err *err)
 	return r < 0 ? r : v->plane->ops->cleanup(v->plane, err);
 }
 
-static void set_verbosity(int v)
+/* LIFE-08: can the kernel be talked to? Nothing is written. */
+static int init_only(struct vipd *v, struct err *err)
 {
-	log_level_set_all(v >= 4 ? LOG_LEVEL_DEBUG : v >= 2 ? LOG_LEVEL_INFO : LOG_LEVEL_NOTICE);
+	return open_plane(v, err);
+}
+
+static int write_config(const struct vipd *v, struct err *err)
+{
+	const char *path = v->options.write_config_to;
+	struct str text = { 0 };
+	FILE *f = fopen(path, "we");
+	int r = 0;
+
+	options_effective(&v->options, &text);
+	if (f == NULL || fputs(text.text, f) == EOF)
+		r = err_errno(err, "%s", path);
+	if (f != NULL && fclose(f) != 0 && r == 0)
+		r = err_errno(err, "%s", path);
+	str_fini(&text);
+	return r;
+}
+
+static enum log_level level_of(int verbosity)
+{
+	return verbosity >= 4   ? LOG_LEVEL_DEBUG
+	       : verbosity >= 2 ? LOG_LEVEL_INFO
+				: LOG_LEVEL_NOTICE;
+}
+
+static void set_verbosity(const struct options *o)
+{
+	log_level_set_all(level_of(o->verbosity));
+	for (int i = 0; i < LOG_AREA_N; i++)
+		if (o->area_verbosity[i] >= 0)
+			log_level_set((enum log_area)i, level_of(o->area_verbosity[i]));
+}
+
+static void print(void (*what)(struct str *ret))
+{
+	struct str text = { 0 };
+
+	what(&text);
+	(void)fputs(str_text(&text), stdout);
+	str_fini(&text);
+}
+
+static int act(struct vipd *v, struct err *err)
+{
+	switch (v->options.action) {
+	case OPTIONS_HELP:
+		print(options_help);
+		return 0;
+	case OPTIONS_TABLE:
+		print(options_table);
+		return 0;
+	case OPTIONS_VERSION:
+		printf("vipd %s\n", VIPD_VERSION);
+		return 0;
+	case OPTIONS_WRITE_CONFIG:
+		return write_config(v, err);
+	case OPTIONS_CLEANUP:
+		return cleanup(v, err);
+	case OPTIONS_INIT_ONLY:
+		return init_only(v, err);
+	case OPTIONS_RUN:
+		break;
+	}
+	return run(v, err);
 }
 
 int main(int argc, char **argv)
 {
-	struct vipd v = { 0 };
+	struct vipd v = { .argc = argc, .argv = argv };
 	struct err err = { 0 };
 	int r;
 
@@ -365,27 +499,18 @@ int main(int argc, char **argv)
 	r = options_parse(&v.options, &v.model.config, argc, argv, &err);
 	if (r < 0) {
 		(void)fprintf(stderr, "vipd: %s\n", err.text);
+		options_fini(&v.options);
+		model_fini(&v.model);
 		return 2;
 	}
-	set_verbosity(v.options.verbosity);
+	set_verbosity(&v.options);
+	vec_for_each (note, &v.options.notes)
+		log_warn(LOG_AREA_MAIN, "%s", *note);
 	v.model.config.node_name = name_get_str(v.options.hostname);
 	model_configured(&v.model);
-	switch (v.options.action) {
-	case OPTIONS_HELP:
-		options_help();
-		break;
-	case OPTIONS_VERSION:
-		printf("vipd %s\n", VIPD_VERSION);
-		break;
-	case OPTIONS_CLEANUP:
-		r = cleanup(&v, &err);
-		break;
-	case OPTIONS_RUN:
-		r = run(&v, &err);
-		break;
-	}
+	r = act(&v, &err);
 	if (r < 0)
 		log_err(LOG_AREA_MAIN, "%s", err.text);
 	vipd_close(&v);
-	return r < 0 ? 1 : 0;
+	return r == 0 ? 0 : 1;
 }

@@ -132,6 +132,7 @@ static void life_begin(struct world *w, int argc, char **argv)
 	if (options_parse(&o, &w->m.config, argc, argv, &err) < 0)
 		die("flags", err.text);
 	w->m.config.node_name = name_get_str(o.hostname);
+	options_fini(&o);
 	model_configured(&w->m);
 	if (ip_addr_parse(&addrs[0], "192.168.0.2", NULL) < 0 ||
 	    ip_addr_parse(&addrs[1], "fd00:192::2", NULL) < 0)

@@ -510,7 +510,8 @@ static int value_put(struct yaml *y, json_t *value, uint32_t line, struct err *e
 	} else {
 		uint32_t ordinal = (uint32_t)json_object_size(f->value);
 
-		if (json_object_get(f->value, f->key) != NULL) { /* a value replaced keeps its place */
+		if (json_object_get(f->value, f->key) !=
+		    NULL) { /* a value replaced keeps its place */
 			const struct decode_step step = { .in = f->value, .key = f->key };
 
 			ordinal = step_ordinal(&step);
