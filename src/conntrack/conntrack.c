@@ -19,6 +19,8 @@ struct conntrack {
 	struct event *timer;
 	struct pass *pass; /* in the helper only */
 	struct conntrack_stats stats;
+	struct sysctl_config sysctls;
+	bool are_sysctls_set;
 	bool is_failing;
 };
 
@@ -136,8 +138,16 @@ void conntrack_gone(struct conntrack *c, const struct ip_addr *addr, uint16_t po
 	arm(c);
 }
 
+static void sysctls_set(struct conntrack *c)
+{
+	if (!c->are_sysctls_set)
+		(void)sysctl_apply(&c->sysctls, "");
+	c->are_sysctls_set = true;
+}
+
 void conntrack_start(struct conntrack *c)
 {
+	sysctls_set(c);
 	stale_start(c->stale, now_ns());
 	arm(c);
 }
@@ -160,15 +170,18 @@ struct conntrack_stats conntrack_stats_get(const struct conntrack *c)
 }
 
 int conntrack_open(struct conntrack **ret, struct event_base *base, const struct model *m,
-		   bool is_reset, struct err *err)
+		   const struct conntrack_config *config, struct err *err)
 {
 	AUTO(conntrack_close) struct conntrack *c = xcalloc(1, sizeof(*c));
-	struct worker_config config = { .run = helper_run, .helper = c, .done = on_done, .arg = c };
-	int r = worker_open(&c->worker, base, &config, err);
+	struct worker_config worker = { .run = helper_run, .helper = c, .done = on_done, .arg = c };
+	int r = worker_open(&c->worker, base, &worker, err);
 
 	if (r < 0)
 		return r;
-	stale_open(&c->stale, m, is_reset);
+	stale_open(&c->stale, m, config->is_reset);
+	c->sysctls = config->sysctls;
+	if (sysctl_is_there(""))
+		sysctls_set(c);
 	c->timer = event_new(base, -1, 0, on_timer, c);
 	if (c->timer == NULL)
 		return err_set(err, -ENOMEM, "event");

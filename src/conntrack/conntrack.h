@@ -15,6 +15,7 @@
 #pragma once
 
 #include "conntrack/stale.h"
+#include "conntrack/sysctl.h"
 
 struct conntrack;
 struct event_base;
@@ -32,12 +33,18 @@ struct conntrack_stats {
 	size_t owed;       /* targets not settled */
 };
 
+struct conntrack_config {
+	bool is_reset; /* --dead-flows=reset: see conntrack/stale.h */
+	struct sysctl_config sysctls;
+};
+
 /*
- * Forks the helper: call before anything large is held. `m` is borrowed.
- * `is_reset`: --dead-flows=reset, see conntrack/stale.h.
+ * Forks the helper: call before anything large is held. Sets the kernel's limits and
+ * timeouts, now or, if the kernel does not track connections yet, in conntrack_start().
+ * `m` is borrowed.
  */
 MUST_USE int conntrack_open(struct conntrack **ret, struct event_base *base, const struct model *m,
-			    bool is_reset, struct err *err);
+			    const struct conntrack_config *config, struct err *err);
 void conntrack_close(struct conntrack *c);
 DEFINE_AUTO(struct conntrack *, conntrack_close);
 
