@@ -23,11 +23,16 @@ struct claim {
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t proto;
+	bool is_leaving; /* no longer asked for, but the kernel still has it for us */
 };
 
-/* svc->claims: all of one service, sorted by key. The array is never moved. */
+/*
+ * svc->claims: all of one service. What it asks for comes first, sorted by key,
+ * then what it is leaving. The array is never moved.
+ */
 struct claims {
 	size_t n;
+	size_t n_wanted;
 	struct claim v[];
 };
 
@@ -172,44 +177,99 @@ static void wake_others(struct plan *p, const struct claim *c)
 	htable_for_each_hash (n, &p->claims, c->node.hash) {
 		struct claim *other = container_of(n, struct claim, node);
 
-		if (other->svc != c->svc && claim_is_same(other, c))
+		if (other->svc != c->svc && !other->is_leaving && claim_is_same(other, c))
 			model_mark_dirty(p->model, other->svc, 0);
 	}
 }
 
-/* Replace the claims of `svc` by those of `rows` (sorted); others who waited for one given up are
- * woken. */
-static void claims_replace(struct plan *p, struct svc *svc, const struct plan_rows *rows)
+/* The claims of `rows` (sorted), with room for `n_more`. */
+static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows, size_t n_more)
 {
-	struct claims *old = svc->claims;
-	struct claims *new = NULL;
 	size_t n = rows ? rows->frontends.n : 0;
-	size_t j = 0;
+	struct claims *cs;
 
-	if (n > 0) {
-		new = xmalloc(sizeof(*new) + n * sizeof(new->v[0]));
-		new->n = n;
-	}
+	if (n + n_more == 0)
+		return NULL;
+	cs = xmalloc(sizeof(*cs) + (n + n_more) * sizeof(cs->v[0]));
+	cs->n = cs->n_wanted = n;
 	for (size_t i = 0; i < n; i++) {
 		const struct plan_frontend *f = &rows->frontends.v[i];
 
-		new->v[i] = (struct claim){
+		cs->v[i] = (struct claim){
 			.svc = svc, .addr = f->addr, .port = f->port, .proto = f->proto
 		};
-		htable_insert(&p->claims, &new->v[i].node, claim_hash(&new->v[i]));
 	}
-	for (size_t i = 0; old != NULL && i < old->n; i++) {
-		struct claim *c = &old->v[i];
+	return cs;
+}
 
-		htable_remove(&p->claims, &c->node);
+/* Append what the service holds and `cs` does not ask for; both are sorted. */
+static void claims_add_leaving(struct claims *cs, struct svc *svc)
+{
+	const struct plan_rows *held = svc->rows;
+	size_t j = 0;
+
+	for (size_t i = 0; held != NULL && i < held->frontends.n; i++) {
+		const struct plan_frontend *f = &held->frontends.v[i];
+		struct claim c = { .svc = svc,
+				   .addr = f->addr,
+				   .port = f->port,
+				   .proto = f->proto,
+				   .is_leaving = true };
+
+		while (j < cs->n_wanted && claim_cmp(&cs->v[j], &c) < 0)
+			j++;
+		if (j == cs->n_wanted || claim_cmp(&cs->v[j], &c) != 0)
+			cs->v[cs->n++] = c;
+	}
+}
+
+/* Wake those who waited for what was asked for, and no longer is. */
+static void claims_wake(struct plan *p, const struct claims *old, const struct claims *new)
+{
+	size_t n = new ? new->n_wanted : 0;
+	size_t j = 0;
+
+	for (size_t i = 0; old != NULL && i < old->n_wanted; i++) {
+		const struct claim *c = &old->v[i];
+
 		while (j < n && claim_cmp(&new->v[j], c) < 0)
 			j++;
-		if (j == n || claim_cmp(&new->v[j], c) != 0) {
+		if (j == n || claim_cmp(&new->v[j], c) != 0)
 			wake_others(p, c);
-		}
 	}
+}
+
+/* Replace the claims of `svc` by those of `rows` and what it has to leave for them. */
+static void claims_replace(struct plan *p, struct svc *svc, const struct plan_rows *rows)
+{
+	const struct plan_rows *held = svc->rows;
+	struct claims *old = svc->claims;
+	struct claims *new = claims_make(svc, rows, held ? held->frontends.n : 0);
+
+	if (new != NULL)
+		claims_add_leaving(new, svc);
+	for (size_t i = 0; old != NULL && i < old->n; i++)
+		htable_remove(&p->claims, &old->v[i].node);
+	for (size_t i = 0; new != NULL &&i < new->n; i++)
+		htable_insert(&p->claims, &new->v[i].node, claim_hash(&new->v[i]));
+	claims_wake(p, old, new);
 	free(old);
 	svc->claims = new;
+}
+
+/* The kernel no longer has what the service was leaving. */
+static void claims_left(struct plan *p, struct svc *svc)
+{
+	struct claims *cs = svc->claims;
+
+	if (cs == NULL)
+		return;
+	while (cs->n > cs->n_wanted)
+		htable_remove(&p->claims, &cs->v[--cs->n].node);
+	if (cs->n > 0)
+		return;
+	free(cs);
+	svc->claims = NULL;
 }
 
 static void displaced_add(struct plan_displaced *d, struct svc *svc)
@@ -234,7 +294,8 @@ static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f, 
 
 /*
  * Who gets `c`? The oldest of all that ask. When it is not us and the winner does
- * not hold it yet, it is woken; when it is us, those who hold it are displaced.
+ * not hold it yet, it is woken; when it is us, those who hold it are displaced, also
+ * when they no longer ask for it: what they leave and we take is one transaction.
  */
 static struct svc *claim_owner(struct plan *p, const struct claim *c,
 			       struct plan_displaced *displaced)
@@ -244,7 +305,8 @@ static struct svc *claim_owner(struct plan *p, const struct claim *c,
 	htable_for_each_hash (n, &p->claims, c->node.hash) {
 		struct claim *other = container_of(n, struct claim, node);
 
-		if (other->svc != best && claim_is_same(other, c) && is_older(other->svc, best))
+		if (other->svc != best && !other->is_leaving && claim_is_same(other, c) &&
+		    is_older(other->svc, best))
 			best = other->svc;
 	}
 	if (best != c->svc) {
@@ -692,6 +754,7 @@ void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new)
 	p->n_conflicts += new ? new->conflicts.n : 0;
 	plan_rows_close(old);
 	svc->rows = new;
+	claims_left(p, svc);
 }
 
 void plan_rows_refuse(struct plan *p, struct svc *svc, struct plan_rows *new)

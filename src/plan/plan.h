@@ -94,7 +94,8 @@ void plan_fini(struct plan *p);
 struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc);
 /*
  * Drop the frontends that older services ask for (they become conflicts). Services
- * that hold one of ours are appended to `displaced`: build and settle those too.
+ * that hold one of ours, whether they ask for it or are leaving it, are appended to
+ * `displaced`: build and settle those too, for the same transaction.
  */
 void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displaced *displaced);
 /*
