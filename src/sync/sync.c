@@ -23,6 +23,8 @@
 #define BATCH_OPS_DEFAULT 6000 /* 2-3 elements each: about 20 ms under the kernel's lock */
 #define RETRY_MIN_NS (100 * NSEC_PER_MSEC)
 #define RETRY_MAX_NS (30 * NSEC_PER_SEC)
+#define SPARED_RETRY_MAX_NS (300 * NSEC_PER_SEC) /* each reads the kernel as a whole */
+#define DIRTY_LOOK_MAX 64
 #define LOAD_RETRY_MAX_NS (5 * NSEC_PER_SEC)
 /* An audit looks at this many services a step, and rests four times as long as it worked. */
 #define AUDIT_SERVICES 32
@@ -60,7 +62,9 @@ struct sync {
 	uint32_t load_failures;
 	uint64_t load_writes; /* stats.writes when the load began */
 	uint64_t load_begin_ns;
-	uint64_t not_before_ns; /* minimum period, or backoff of a failed load */
+	uint64_t behind_since_ns; /* not RUNNING since then; 0 = RUNNING, or WAITING */
+	uint64_t env_failed_ns;   /* when node-wide rules were first refused; 0 = they were not */
+	uint64_t not_before_ns;   /* minimum period, or backoff of a failed load */
 	uint64_t next_check_ns;
 	uint64_t next_audit_ns;
 	uint64_t next_tick_ns;
@@ -126,7 +130,8 @@ static void failure_note(struct sync *s, struct svc *svc, const struct err *err,
 		htable_insert(&s->failures, &f->node, svc_hash(svc->ns, svc->name));
 	}
 	f->is_spared |= s->state == SYNC_ADOPTING;
-	f->retry_ns = now + backoff(f->attempts++, RETRY_MAX_NS);
+	f->retry_ns =
+		now + backoff(f->attempts++, f->is_spared ? SPARED_RETRY_MAX_NS : RETRY_MAX_NS);
 	s->next_retry_ns = MIN(s->next_retry_ns, f->retry_ns);
 	if (strncmp(f->text, err->text, sizeof(f->text) - 1) != 0)
 		log_warn(LOG_AREA_SYNC, "service %s/%s refused, its last good state stays: %s",
@@ -163,7 +168,10 @@ static uint64_t failures_requeue(struct sync *s, uint64_t now)
 			failure_end(s, f);
 		} else if (f->retry_ns <= now) {
 			f->retry_ns = now + RETRY_MAX_NS; /* until the attempt sets it anew */
-			model_mark_dirty(s->model, svc, now);
+			if (f->is_spared && s->state == SYNC_RUNNING)
+				s->is_load_wanted = true;
+			else
+				model_mark_dirty(s->model, svc, now);
 		} else {
 			next = MIN(next, f->retry_ns);
 		}
@@ -217,6 +225,7 @@ static void item_accept(struct sync *s, struct item *it)
 
 	if (s->config.accepted != NULL)
 		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows);
+	it->svc->trigger_ns = 0; /* measured, also if it was marked again meanwhile */
 	plan_rows_accept(s->plan, it->svc, TAKE(it->rows));
 	it->svc->adopted_load = s->load_no;
 	failure_clear(s, it->svc);
@@ -228,9 +237,15 @@ static void item_accept(struct sync *s, struct item *it)
 
 static void item_refuse(struct sync *s, struct item *it, const struct err *err, uint64_t now)
 {
+	int64_t trigger_ns = it->svc->trigger_ns;
+	bool is_kept = it->svc->service != NULL || it->svc->n_slices > 0;
+	struct svc *svc = it->svc;
+
 	plan_rows_refuse(s->plan, it->svc, TAKE(it->rows));
 	failure_note(s, it->svc, err, now);
 	item_decided(s, it);
+	if (is_kept) /* the wait goes on: MET-27 */
+		svc->trigger_ns = trigger_ns;
 }
 
 static struct item item_make(struct sync *s, struct svc *svc, bool is_glued)
@@ -271,31 +286,49 @@ static size_t item_find(const struct sync *s, const struct svc *svc)
 	return s->items.n;
 }
 
+static size_t group_begin(const struct sync *s, size_t i);
 static size_t group_end(const struct sync *s, size_t i);
 
+/* Move items [from, from + n) so that they end up directly before what is at `to` now. */
+static void items_move(struct sync *s, size_t from, size_t n, size_t to)
+{
+	struct item *tmp = xreallocarray(NULL, n, sizeof(*tmp));
+
+	memcpy(tmp, &s->items.v[from], n * sizeof(*tmp));
+	if (from < to) {
+		memmove(&s->items.v[from], &s->items.v[from + n], (to - from - n) * sizeof(*tmp));
+		memcpy(&s->items.v[to - n], tmp, n * sizeof(*tmp));
+	} else {
+		memmove(&s->items.v[to + n], &s->items.v[to], (from - to) * sizeof(*tmp));
+		memcpy(&s->items.v[to], tmp, n * sizeof(*tmp));
+	}
+	free(tmp);
+}
+
 /*
- * `loser` gives a frontend up to the item at `winner`: it follows directly, glued.
- * Returns the index of the winner, which moves if the loser stood before it.
+ * `loser` gives a frontend up to the item at `winner`: both are of one group from
+ * now on, and whoever else is in the loser's. Returns the index of the winner,
+ * which moves if the loser's group stood before it.
  */
 static size_t item_glue(struct sync *s, size_t winner, struct svc *loser)
 {
 	size_t at = item_find(s, loser);
-	struct item it;
+	size_t end = group_end(s, winner);
+	size_t n;
 
 	if (at == s->items.n) {
-		it = item_make(s, loser, true);
-	} else {
-		if (s->items.v[at].is_glued || group_end(s, at) != at + 1)
-			return winner; /* already in a group of its own making */
-		it = s->items.v[at];
-		it.is_glued = true;
-		memmove(&s->items.v[at], &s->items.v[at + 1],
-			(s->items.n - at - 1) * sizeof(struct item));
-		s->items.n--;
-		winner -= at < winner;
+		struct item it = item_make(s, loser, true);
+
+		*items_insert(s, end, 1) = it;
+		return winner;
 	}
-	*items_insert(s, winner + 1, 1) = it;
-	return winner;
+	at = group_begin(s, at);
+	if (at == group_begin(s, winner))
+		return winner;
+	n = group_end(s, at) - at;
+	s->items.v[at].is_glued = true;
+	items_move(s, at, n, end);
+	return at < winner ? winner - n : winner;
 }
 
 /* Frontends that several services ask for go to the oldest; who holds one now joins in. */
@@ -312,18 +345,44 @@ static void items_settle(struct sync *s)
 	}
 }
 
+/*
+ * A service that was not yet accepted since the kernel was read counts as holding
+ * nothing; also later, when it was refused then: the plane has not counted its rows.
+ */
+static bool is_adopted(const struct sync *s, const struct svc *svc)
+{
+	return svc->adopted_load == s->load_no;
+}
+
 static void item_diff(struct sync *s, struct item *it)
 {
-	bool is_compared = s->state == SYNC_ADOPTING && it->svc->adopted_load != s->load_no;
+	const struct plan_rows *held = is_adopted(s, it->svc) ? it->svc->rows : NULL;
 
 	if (it->rows != NULL) {
-		if (is_compared && it->svc->rows == NULL)
+		if (s->state == SYNC_ADOPTING && it->svc->rows == NULL)
 			s->plane->ops->recall(s->plane, s->plan, it->rows);
 		plan_rows_number(s->plan, it->rows);
 	}
 	it->ops_begin = s->ops.ops.n;
-	plan_diff(&s->ops, it->svc, is_compared ? NULL : it->svc->rows, it->rows);
+	plan_diff(&s->ops, it->svc, held, it->rows);
 	it->ops_end = s->ops.ops.n;
+}
+
+/*
+ * What the kernel has of a spared service is known only while the kernel is read:
+ * it waits for that, and not for long if it is gone.
+ */
+static bool is_put_off(struct sync *s, struct svc *svc)
+{
+	struct sync_failure *f =
+		s->failures.count > 0 && s->state == SYNC_RUNNING ? failure_find(s, svc) : NULL;
+
+	if (f == NULL || !f->is_spared)
+		return false;
+	if (svc->service == NULL)
+		f->retry_ns = s->next_retry_ns = 0;
+	list_del(&svc->dirty);
+	return true;
 }
 
 /* Fill the transaction: build all, settle who owns what, then the differences in order. */
@@ -338,6 +397,8 @@ static void items_collect(struct sync *s)
 
 		if (svc->is_in_transaction) /* marked again by one after it */
 			break;
+		if (is_put_off(s, svc))
+			continue;
 		*vec_push(&s->items) = item_make(s, svc, false);
 		weight += item_weight(&s->items.v[s->items.n - 1]);
 	}
@@ -432,6 +493,7 @@ static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, 
 		return 0;
 	}
 	error_note(s, err, now);
+	s->stats.failures++;
 	if (r == -EBUSY || r == -ENOTRECOVERABLE || r == -EPERM)
 		return r;
 	for (size_t i = begin; res.culprit != NULL && i < end; i++)
@@ -535,9 +597,12 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 	r = s->plane->ops->load(s->plane, &err);
 	if (r == 0)
 		r = env_update(s, &err);
-	if (r < 0)
+	if (r < 0) {
+		s->stats.failures++;
 		return load_failed(s, &err, now);
+	}
 	s->load_failures = 0;
+	s->env_failed_ns = 0;
 	s->load_no++;
 	s->stats.loads++;
 	s->state = SYNC_ADOPTING;
@@ -555,10 +620,15 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 
 	r = s->plane->ops->sweep(s->plane, &res, &err);
 	result_note(s, &res);
-	if (r < 0)
+	if (r < 0) {
+		s->stats.failures++;
+		s->stats.sweep_failures++;
 		return load_failed(s, &err, now);
+	}
 	s->state = SYNC_RUNNING;
+	s->behind_since_ns = 0;
 	took = now_ns() - s->load_begin_ns;
+	s->stats.last_load_took_ns = MAX(took, UINT64_C(1));
 	writes = s->stats.writes - s->load_writes;
 	if (s->stats.first_sync_ns == 0) {
 		s->stats.first_sync_ns = MAX(took, UINT64_C(1));
@@ -571,7 +641,7 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 		log_notice(LOG_AREA_SYNC, "repaired: %" PRIu64 " kernel operations, %" PRIu64 " ms",
 			   writes, took / NSEC_PER_MSEC);
 	}
-	s->stats.last_ok_ns = now_ns();
+	s->stats.last_ok_ns = s->stats.last_success_ns = now_ns();
 	s->next_check_ns = now + s->config.check_period_ns;
 	s->next_audit_ns = now + s->config.audit_period_ns;
 	s->audit.is_wanted = false; /* this was one */
@@ -598,6 +668,8 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 		s->state = SYNC_LOADING;
 		return load_failed(s, &err, now);
 	}
+	if (s->stats.services > services)
+		s->stats.last_success_ns = end;
 	hist_add(&s->stats.step_time, end - begin);
 	s->not_before_ns =
 		s->config.min_period_ns ? now + (end - begin) + s->config.min_period_ns : 0;
@@ -620,7 +692,7 @@ static void audit_collect(struct sync *s)
 		list_del(&svc->all);
 		list_add_tail(all, &svc->all);
 		s->audit.left--;
-		if (svc->rows != NULL && !list_is_linked(&svc->dirty))
+		if (svc->rows != NULL && is_adopted(s, svc) && !list_is_linked(&svc->dirty))
 			plan_diff(&s->ops, svc, NULL, svc->rows);
 	}
 }
@@ -733,9 +805,13 @@ static uint64_t step_env(struct sync *s, uint64_t now)
 	if (r == 0) {
 		s->is_env_owed = false;
 		s->env_failures = 0;
+		s->env_failed_ns = 0;
 		return SYNC_NOW;
 	}
 	error_note(s, &err, now);
+	s->stats.failures++;
+	if (s->env_failed_ns == 0)
+		s->env_failed_ns = now;
 	log_err(LOG_AREA_SYNC, "node-wide rules: %s", err.text);
 	if (r == -EBUSY || r == -ENOTRECOVERABLE || r == -ESTALE)
 		return load_failed(s, &err, now);
@@ -749,6 +825,8 @@ uint64_t sync_step(struct sync *s, uint64_t now)
 
 	if (s->state == SYNC_WAITING)
 		return SYNC_NEVER;
+	if (s->state != SYNC_RUNNING && s->behind_since_ns == 0)
+		s->behind_since_ns = now;
 	if (now < s->not_before_ns)
 		return s->not_before_ns;
 	if (s->state == SYNC_LOADING)
@@ -760,6 +838,8 @@ uint64_t sync_step(struct sync *s, uint64_t now)
 	if (s->is_env_owed || s->env_done != s->model->env_generation)
 		return step_env(s, now);
 	next = failures_requeue(s, now);
+	if (s->is_load_wanted)
+		return SYNC_NOW;
 	if (!list_is_empty(&s->model->dirty))
 		return step_transaction(s, now);
 	if (s->state == SYNC_ADOPTING)
@@ -823,6 +903,47 @@ void sync_close(struct sync *s)
 enum sync_state sync_state_get(const struct sync *s)
 {
 	return s->state;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+/* The queue is in order of arrival; entries that somebody else's change made dirty have no time. */
+static uint64_t dirty_since(const struct sync *s)
+{
+	int looked = 0;
+
+	list_for_each (l, &s->model->dirty) {
+		uint64_t since = list_entry(l, struct svc, dirty)->dirty_since_ns;
+
+		if (since > 1)
+			return since;
+		if (++looked == DIRTY_LOOK_MAX)
+			break;
+	}
+	return 0;
+}
+
+static uint64_t refused_since(const struct sync *s)
+{
+	uint64_t since = 0;
+
+	if (s->failures.count == 0 || s->failures.count * 2 < s->model->stats.services)
+		return 0;
+	htable_for_each (n, &s->failures)
+		since = earlier(since, container_of(n, struct sync_failure, node)->since_ns);
+	return since;
+}
+
+uint64_t sync_owed_since(const struct sync *s)
+{
+	uint64_t since = earlier(s->behind_since_ns, s->env_failed_ns);
+
+	if (s->state == SYNC_WAITING)
+		return 0;
+	return earlier(earlier(since, dirty_since(s)), refused_since(s));
 }
 
 const struct sync_stats *sync_stats_get(const struct sync *s)

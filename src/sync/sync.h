@@ -34,8 +34,9 @@ struct sync_failure {
 	uint64_t since_ns;
 	uint64_t retry_ns; /* not before */
 	/*
-	 * It was refused before the sweep, which so spared what the kernel had of it:
-	 * once this is over, the kernel is read again for what is left.
+	 * It was refused before the sweep, which so spared what the kernel had of it. Only
+	 * a plane that has read the kernel knows what that is: so the next attempt is made
+	 * after the kernel was read again.
 	 */
 	bool is_spared;
 };
@@ -55,12 +56,16 @@ struct sync_stats {
 	uint64_t writes;   /* kernel operations acknowledged */
 	uint64_t batches;
 	uint64_t refused;
-	uint64_t loads;         /* adoptions, and readings after trouble */
-	uint64_t audits;        /* passes over all services */
-	uint64_t doubts;        /* times somebody else changed the ruleset */
-	uint64_t repairs;       /* writes made by audits after the first adoption */
-	uint64_t first_sync_ns; /* how long the first adoption took; 0 = not yet */
-	uint64_t last_ok_ns;    /* now_ns() of the last step that left nothing owed */
+	uint64_t loads;             /* adoptions, and readings after trouble */
+	uint64_t audits;            /* passes over all services */
+	uint64_t doubts;            /* times somebody else changed the ruleset */
+	uint64_t repairs;           /* writes made by audits after the first adoption */
+	uint64_t first_sync_ns;     /* how long the first adoption took; 0 = not yet */
+	uint64_t failures;          /* transactions, loads and node-wide changes that failed */
+	uint64_t sweep_failures;    /* of them: removals of what nobody asked for */
+	uint64_t last_load_took_ns; /* adoption or reading after trouble, to the end of its sweep */
+	uint64_t last_ok_ns;        /* now_ns() of the last step that left nothing owed */
+	uint64_t last_success_ns;   /* now_ns() of the last transaction or sweep the kernel took */
 	struct sync_hist
 		event_to_ack; /* arrival of the oldest event of a service to the kernel's ack */
 	struct sync_hist step_time;
@@ -114,6 +119,13 @@ void sync_audit(struct sync *s);
 void sync_reload(struct sync *s);
 
 enum sync_state sync_state_get(const struct sync *s);
+/*
+ * Since when the kernel is behind: the oldest change it has not taken, or the moment
+ * since which it can not be read or written as a whole. 0 = it is not behind, or nothing
+ * can be known yet (SYNC_WAITING). A service that was refused stands aside and does not
+ * count, unless half of all do: then it is not them.
+ */
+uint64_t sync_owed_since(const struct sync *s);
 const struct sync_stats *sync_stats_get(const struct sync *s);
 /* NULL when the service is not refused. */
 const struct sync_failure *sync_failure_find(const struct sync *s, const struct svc *svc);
