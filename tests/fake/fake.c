@@ -320,9 +320,9 @@ static int ordered(struct fake *f, const char *set, const struct elem *e, bool i
 	int error = f->refuse.error;
 
 	f->n_operations++;
-	if (trap_springs(&f->refuse))
+	if (trap_springs(f, &f->refuse))
 		return error;
-	if (is_add && e != NULL && f->refuse_key.set != NFTSET_N &&
+	if (is_add && e != NULL && !f->is_truce && f->refuse_key.set != NFTSET_N &&
 	    strcmp(set, nft_set_desc(f->refuse_key.set, IPFAM_V4)->name) == 0 &&
 	    memcmp(e->key, f->refuse_key.key, f->refuse_key.len) == 0)
 		return f->refuse_key.error;
@@ -494,7 +494,7 @@ static void batch(struct connection *c, const uint8_t *data, size_t len)
 		at += MNL_ALIGN(h->nlmsg_len);
 	}
 	batch_end(&b, has_end);
-	if (trap_springs(&c->fake->lose))
+	if (trap_springs(c->fake, &c->fake->lose))
 		answer_lose(c, mark);
 }
 
@@ -584,7 +584,8 @@ static void request(struct connection *c, const struct nlmsghdr *h)
 	bool is_dump = (h->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
 	uint16_t intr = 0;
 
-	if (is_dump && (trap_springs(&c->fake->interrupt) || c->fake->is_interrupting)) {
+	if (is_dump && (trap_springs(c->fake, &c->fake->interrupt) ||
+			(c->fake->is_interrupting && !c->fake->is_truce))) {
 		intr = NLM_F_DUMP_INTR;
 		c->fake->is_interrupting |= c->fake->interrupt.error != 0;
 	}
@@ -633,7 +634,7 @@ static ssize_t io_send(void *ctx, const void *data, size_t len)
 	int error = c->fake->send.error;
 
 	assert(len >= sizeof(*h) && h->nlmsg_len <= len);
-	if (trap_springs(&c->fake->send))
+	if (trap_springs(c->fake, &c->fake->send))
 		return -error;
 	if (h->nlmsg_type == NFNL_MSG_BATCH_BEGIN)
 		batch(c, data, len);
@@ -756,6 +757,11 @@ void fake_no_offsets(struct fake *f, bool on)
 void fake_recv_limit(struct fake *f, size_t n)
 {
 	f->recv_limit = n;
+}
+
+void fake_truce(struct fake *f, bool on)
+{
+	f->is_truce = on;
 }
 
 void fake_calm(struct fake *f)

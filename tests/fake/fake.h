@@ -66,6 +66,8 @@ void fake_interrupt_dump(struct fake *f, size_t k, bool forever);
 void fake_no_offsets(struct fake *f, bool on);
 /* No more than `n` answers fit the receive buffer; the rest is lost. 0 = no limit. */
 void fake_recv_limit(struct fake *f, size_t n);
+/* While it is on, no trouble happens; what was ordered goes on waiting. */
+void fake_truce(struct fake *f, bool on);
 /* No trouble any more. */
 void fake_calm(struct fake *f);
 /* How many elements and other messages batches have brought; for choosing k. */

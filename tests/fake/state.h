@@ -23,6 +23,7 @@ struct fake {
 	struct trap interrupt;
 	bool is_interrupting; /* all dumps from now on */
 	bool no_offsets;
+	bool is_truce;
 	size_t recv_limit;
 	struct {
 		enum nft_set_id set;
@@ -50,9 +51,9 @@ struct connection {
 };
 
 /* Counts down; true at the event. */
-static inline bool trap_springs(struct trap *t)
+static inline bool trap_springs(const struct fake *f, struct trap *t)
 {
-	return t->k > 0 && --t->k == 0;
+	return !f->is_truce && t->k > 0 && --t->k == 0;
 }
 
 /* --- answer.c --- */

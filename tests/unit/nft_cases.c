@@ -427,6 +427,8 @@ static void case_linger(const struct world_kernel *kernel)
 	assert_true(plane->ops->tick(plane, t0 + hour / 2) > t0 + hour / 2);
 	assert_int_equal(world_reload(&w), 0);
 	assert_int_equal(nft_plane_stats(plane).n_lingering, 2);
+	w.now = t0 + hour / 2;
+	world_walk(&w);
 	plane->ops->tick(plane, t0 + hour + NSEC_PER_SEC);
 	assert_int_equal(nft_plane_stats(plane).n_lingering, 1);
 	held = world_elements(&w);

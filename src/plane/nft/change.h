@@ -55,6 +55,8 @@ struct nft_changes {
 /* Bytes of a key and of the data as they are kept here: for fw_ranges both ends. */
 size_t nft_key_len(enum nft_set_id set, enum ipfam fam);
 size_t nft_data_len(enum nft_set_id set, enum ipfam fam);
+/* Are the keys of this set frontends: address . protocol . port? */
+bool nft_set_is_by_tuple(enum nft_set_id set);
 /* Are the keys of this set ranges? Then a key is its first value and its last. */
 bool nft_set_is_ranges(enum nft_set_id set);
 

@@ -158,6 +158,132 @@ static int settle(struct nft_plane *p, enum plane_commit_mode mode, struct err *
 	return r;
 }
 
+/* Slots looked for at a time behind the end of a pool. */
+#define BEYOND 16
+
+/* What stands in a slot behind the end joins the transaction, to go. */
+static void beyond_found(struct nft_plane *p, const struct plan_op *op, const uint8_t *key)
+{
+	static const enum nft_set_id with_slot[] = { NFTSET_ENDPOINTS, NFTSET_AFF_SLOTS };
+
+	for (size_t i = 0; i < ARRAY_SIZE(with_slot); i++)
+		nft_changes_touch(&p->changes, op->pool->fam, with_slot[i], key, op->svc)
+			->needs_look = true;
+}
+
+/*
+ * The kernel may hold more of a pool than is believed: left over when a smaller
+ * one was refused at first, or put there by a stranger. A chain of a size class
+ * would pick from it.
+ */
+static int pool_beyond(struct nft_plane *p, const struct plan_op *op, struct err *err)
+{
+	const struct plan_pool *pool = op->pool;
+	struct nft_table_ref table = nft_plane_table(p, pool->fam);
+	uint32_t slot = (uint32_t)MIN(pool->backends.n, (size_t)NFT_POOL_SLOTS_MAX);
+
+	for (;;) {
+		size_t len = nft_key_len(NFTSET_ENDPOINTS, pool->fam);
+		uint8_t keys[BEYOND * NFT_KEY_MAX];
+		uint8_t found[BEYOND];
+		int r;
+
+		for (uint32_t i = 0; i < BEYOND; i++)
+			nft_key_slot(keys + i * len, pool->id, slot + i);
+		r = nft_elems_get(p->query, &table, NFTSET_ENDPOINTS, keys, BEYOND, NULL, found,
+				  NFT_GET_PREFIX, err);
+		for (uint32_t i = 0; i < BEYOND && r == 0; i++) {
+			if (!found[i])
+				return 0;
+			beyond_found(p, op, keys + i * len);
+		}
+		if (r < 0)
+			return r;
+		slot += BEYOND;
+	}
+}
+
+static int pool_no_cmp(const void *a, const void *b)
+{
+	const uint64_t *x = a;
+	const uint64_t *y = b;
+
+	return *x == *y ? 0 : *x < *y ? -1 : 1;
+}
+
+static uint64_t pool_no(enum ipfam fam, uint32_t id)
+{
+	return (uint64_t)fam << 32 | id;
+}
+
+/*
+ * A slot led to a local id that is nobody's now: clients who stick to it must not
+ * go on reaching what it stands for. Only for pools all of whose backends are told.
+ */
+static void find_old_ids(struct nft_plane *p, const struct plan_op *ops, size_t n)
+{
+	VEC(uint64_t) pools = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		if (ops[i].kind == PLAN_POOL_ADD)
+			*vec_push(&pools) = pool_no(ops[i].pool->fam, ops[i].pool->id);
+	if (pools.n > 1)
+		qsort(pools.v, pools.n, sizeof(pools.v[0]), pool_no_cmp);
+	for (size_t i = 0; i < p->changes.v.n && pools.n > 0; i++) {
+		/* a copy: touching another key may move the changes */
+		struct nft_change ch = p->changes.v.v[i];
+		uint64_t no = pool_no(ch.fam, nft_word_pool(nft_get_word(ch.key)));
+
+		if (ch.set == NFTSET_AFF_SLOTS && ch.has_held &&
+		    nft_word_pool(nft_get_word(ch.held)) == (uint32_t)no &&
+		    bsearch(&no, pools.v, pools.n, sizeof(no), pool_no_cmp) != NULL)
+			nft_changes_touch(&p->changes, ch.fam, NFTSET_AFF_ENDPOINTS, ch.held,
+					  ch.svc)
+				->needs_look = true;
+	}
+	vec_fini(&pools);
+}
+
+/* Other sets may hold something for this frontend from a time when it was led otherwise. */
+static void frontend_touch(struct nft_plane *p, const struct plan_op *op)
+{
+	const struct plan_frontend *f = op->frontend;
+	enum ipfam fam = ip_fam(&f->addr);
+	uint8_t key[NFT_KEY_MAX];
+
+	nft_key_tuple(key, &f->addr, f->proto, f->port);
+	for (int set = 0; set < NFTSET_N; set++)
+		if (nft_set_is_by_tuple(set))
+			nft_changes_touch(&p->changes, fam, set, key, op->svc)->needs_look = true;
+}
+
+/* Verify and audit: whatever else the kernel holds of the pools that are told from nothing. */
+static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
+		     enum plane_commit_mode mode, struct err *err)
+{
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		struct nft_kind_info info;
+
+		if (ops[i].kind == PLAN_FRONTEND_ADD && mode == PLANE_COMMIT_VERIFY)
+			frontend_touch(p, &ops[i]);
+		if (ops[i].kind != PLAN_POOL_ADD)
+			continue;
+		if (mode == PLANE_COMMIT_AUDIT && (!nft_kind_info(ops[i].pool->class, &info) ||
+						   ops[i].pool->backends.n >= info.slots))
+			continue;
+		r = pool_beyond(p, &ops[i], err);
+		if (r < 0)
+			return r;
+	}
+	r = nft_changes_look(p, err);
+	if (r < 0)
+		return r;
+	find_old_ids(p, ops, n);
+	return nft_changes_look(p, err);
+}
+
 /* --- sending --- */
 
 static void write_all(struct nft_elem_writer *w, const struct nft_changes *c, enum nft_write write)
@@ -287,7 +413,7 @@ static void applied_loaded(struct nft_plane *p, const struct nft_change *ch)
 static void linger_replaced(struct nft_plane *p, const struct nft_change *ch)
 {
 	if (nft_change_is_del(ch, nft_data_len(ch->set, ch->fam)) &&
-	    !nft_refs_is_known(&p->endpoint_addrs[ch->fam], ch->held))
+	    nft_refs_count(&p->endpoint_addrs[ch->fam], ch->held) == 0)
 		nft_refs_linger(&p->endpoint_addrs[ch->fam], ch->held);
 }
 
@@ -387,25 +513,6 @@ static int ready_for(const struct nft_plane *p, struct err *err)
 	return 0;
 }
 
-/*
- * Audit: a slot behind the last would be picked from, if its chain goes beyond
- * what is filled. Nobody but a stranger puts anything there.
- */
-static void touch_beyond(struct nft_changes *c, const struct plan_op *ops, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct plan_pool *pool = ops[i].pool;
-		struct nft_kind_info info;
-		uint8_t key[NFT_KEY_MAX];
-
-		if (ops[i].kind != PLAN_POOL_ADD || !nft_kind_info(pool->class, &info) ||
-		    pool->backends.n >= info.slots)
-			continue;
-		nft_key_slot(key, pool->id, (uint32_t)pool->backends.n);
-		(void)nft_changes_touch(c, pool->fam, NFTSET_ENDPOINTS, key, ops[i].svc);
-	}
-}
-
 int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	       enum plane_commit_mode mode, struct plane_result *res, struct err *err)
 {
@@ -417,13 +524,13 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		return r;
 	assert(mode != PLANE_COMMIT_AUDIT || p->loaded == NULL);
 	nft_changes_reset(&p->changes);
-	if (mode == PLANE_COMMIT_AUDIT)
-		touch_beyond(&p->changes, ops, n);
 	r = nft_translate(&p->changes, p->loaded, ops, n, need, &res->culprit, err);
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
 		r = nft_kinds_make(p, fam, &need[fam], res, err);
 	if (r == 0)
 		r = settle(p, mode, err);
+	if (r == 0 && mode != PLANE_COMMIT_NORMAL)
+		r = find_more(p, ops, n, mode, err);
 	if (r == 0)
 		r = nft_transact(p, res, err);
 	if (r == 0) {

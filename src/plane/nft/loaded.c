@@ -329,6 +329,16 @@ void nft_loaded_touch_pool(const struct nft_loaded *h, enum ipfam fam, uint32_t 
 	each_key(h, fam, id, touch_key, &t);
 }
 
+void nft_loaded_touch_frontend(const struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
+			       struct nft_changes *changes, struct svc *svc)
+{
+	struct touch t = { h, fam, changes, svc };
+
+	for (int set = 0; set < NFTSET_N; set++)
+		if (nft_set_is_by_tuple(set))
+			touch_key(&t, set, key);
+}
+
 /* A pool that the transaction leads fewer, or more, elements to. */
 struct unled {
 	uint32_t id;
@@ -414,6 +424,9 @@ void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *ke
 
 	if (!nft_loaded_led(h, fam, key, &led))
 		return;
+	for (int set = 0; set < NFTSET_N; set++)
+		if (nft_set_is_by_tuple(set))
+			nft_loaded_mark(h, fam, set, key);
 	each_key(h, fam, nft_word_pool(led.target), mark_key, &m);
 	if (led.is_split)
 		each_key(h, fam, nft_word_pool(led.inside), mark_key, &m);

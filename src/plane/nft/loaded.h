@@ -54,8 +54,8 @@ void nft_loaded_mark(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, 
 void nft_loaded_unmark(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
 		       const uint8_t *key);
 /*
- * Keep all elements of the pools the frontend with this key leads through; `fn`
- * is told the data of each slot: address and port.
+ * Keep all that makes the frontend with this key work, its pools too; `fn` is told
+ * the data of each slot: address and port.
  */
 void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
 			 void (*fn)(void *arg, const uint8_t *endpoint), void *arg);
@@ -70,6 +70,10 @@ void nft_loaded_touch_unled(const struct nft_loaded *h, struct nft_changes *chan
 /* All elements of a pool become part of the transaction: wanted absent until somebody asks. */
 void nft_loaded_touch_pool(const struct nft_loaded *h, enum ipfam fam, uint32_t id,
 			   struct nft_changes *changes, struct svc *svc);
+
+/* The same with all elements whose key is this frontend. */
+void nft_loaded_touch_frontend(const struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
+			       struct nft_changes *changes, struct svc *svc);
 
 /* plane.h recall. */
 void nft_loaded_recall(struct nft_loaded *h, struct plan *plan, struct plan_rows *rows);

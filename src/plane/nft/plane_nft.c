@@ -240,7 +240,7 @@ static void swept(struct nft_plane *p)
 	vec_for_each (ch, &p->changes.v) {
 		struct nft_refs *addrs = &p->endpoint_addrs[ch->fam];
 
-		if (ch->set == NFTSET_ENDPOINTS && !nft_refs_is_known(addrs, ch->held))
+		if (ch->set == NFTSET_ENDPOINTS && nft_refs_count(addrs, ch->held) == 0)
 			nft_refs_linger(addrs, ch->held);
 		nft_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
 	}
@@ -333,8 +333,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	nft_loaded_release_ids(p->loaded);
 	nft_loaded_close(p->loaded);
 	p->loaded = NULL;
-	if (!p->is_walking && p->walk_at == 0)
-		p->is_walk_wanted = p->walk_nl != NULL;
+	p->is_walk_wanted = p->walk_nl != NULL;
 	nft_changes_fini(&p->changes);
 	(void)malloc_trim(0); /* the copy was large, and is not needed until the next audit */
 	return 0;
@@ -463,7 +462,7 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 	struct err err = { 0 };
 	int r = 0;
 
-	if (!p->is_walk_wanted && (p->walk_at == 0 || now < p->walk_at))
+	if (!(p->is_walk_wanted && !p->is_walking) && (p->walk_at == 0 || now < p->walk_at))
 		return p->walk_at;
 	if (!p->is_walking) {
 		p->is_walk_wanted = false;
@@ -472,7 +471,7 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 		r = nft_walk_step(&p->walk, stray_found, &p->endpoint_addrs[p->walk.fam], &err);
 		if (r == 0 && p->walk.fam == IPFAM_V6) {
 			p->is_walking = false;
-			p->walk_at = now + WALK_PERIOD_NS;
+			p->walk_at = now + (p->is_walk_wanted ? WALK_STEP_NS : WALK_PERIOD_NS);
 			return p->walk_at;
 		}
 		if (r == 0)

@@ -36,9 +36,9 @@ void nft_plane_open(struct plane **ret, struct nl_sock *cmd, struct nl_sock *que
 
 /*
  * Gives the plane a third socket (taken) to look for strays with: addresses in
- * `endpoint_addrs` that nobody knows, left by an earlier process. tick() then goes
- * over that set piece by piece, once after adoption and once a day, and what it
- * finds lingers from then on. Without it they stay.
+ * `endpoint_addrs` that nobody knows, left by an earlier process or by a transaction
+ * whose outcome was lost. tick() then goes over that set piece by piece, after each
+ * sweep and once a day, and what it finds lingers from then on. Without it they stay.
  */
 void nft_plane_walk_with(struct plane *p, struct nl_sock *walk);
 

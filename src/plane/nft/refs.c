@@ -76,8 +76,9 @@ void nft_refs_hold(struct nft_refs *r, const void *addr)
 void nft_refs_linger(struct nft_refs *r, const void *addr)
 {
 	struct nft_linger *l;
+	uint32_t v = value_get(r, addr);
 
-	if (nft_refs_lingers(r, addr))
+	if ((v & LINGERS) && v != HELD)
 		return;
 	r->seq = (r->seq + 1) & ~LINGERS;
 	r->seq += r->seq == 0;

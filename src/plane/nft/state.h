@@ -84,7 +84,7 @@ void nft_plane_committed(struct nft_plane *p, size_t n);
 
 /*
  * Operations become changes, and `need` the kinds they lead to. In the loaded
- * phase a pool's first appearance touches all that the kernel holds of it.
+ * phase a frontend that is added, and a pool, touch all that the kernel holds of them.
  * -ENOSPC (no pool ids), -EINVAL (contradictory operations) name `culprit`.
  */
 MUST_USE int nft_translate(struct nft_changes *c, const struct nft_loaded *loaded,

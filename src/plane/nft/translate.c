@@ -81,6 +81,8 @@ static void frontend(struct tr *t, enum side side, const struct plan_frontend *f
 	uint8_t key[NFT_KEY_MAX];
 
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
+	if (side == WILL && t->loaded != NULL)
+		nft_loaded_touch_frontend(t->loaded, fam, key, t->c, t->svc);
 	if (f->is_guarded) {
 		map_word(t, side, fam, to, key, f->target.pool_id, NFT_KIND_FW);
 		to = NFTSET_FW_FRONTENDS;
