@@ -66,6 +66,7 @@ struct http_server {
 	struct list ready;
 	size_t n_conns;
 	struct str piece;
+	void (*gone)(void *arg); /* retired: freed with the last connection */
 };
 
 /* --- answers --- */
@@ -144,8 +145,11 @@ static void conn_close(struct conn *c)
 	bufferevent_free(c->bev);
 	event_free(c->deadline);
 	free(c);
-	if (s->n_conns-- == s->config.connections_max)
+	if (s->n_conns-- == s->config.connections_max && s->listener != NULL)
 		evconnlistener_enable(s->listener);
+	/* Not here and now: a caller may still hold the server. */
+	if (s->n_conns == 0 && s->gone != NULL)
+		(void)event_add(s->turn, &(const struct timeval){ 0, 0 });
 }
 
 static void deadline_set(struct conn *c, unsigned int ms)
@@ -195,6 +199,8 @@ static void head_send(struct conn *c, const struct http_reply *reply)
 		evbuffer_add_printf(out, "Content-Length: %zu\r\n", reply->body.len);
 	else if (c->is_chunked)
 		evbuffer_add_printf(out, "Transfer-Encoding: chunked\r\n");
+	if (reply->headers.len > 0)
+		evbuffer_add(out, reply->headers.text, reply->headers.len);
 	evbuffer_add_printf(out, "Cache-Control: no-store\r\nConnection: close\r\n\r\n");
 }
 
@@ -215,6 +221,7 @@ static void reply_send(struct conn *c, struct http_reply *reply, bool is_head)
 		c->state = CONN_FLUSH; /* on_write() goes on: the head at least is in the output */
 	}
 	str_fini(&reply->body);
+	str_fini(&reply->headers);
 }
 
 static void refuse(struct conn *c, int status, const char *text)
@@ -232,7 +239,8 @@ static void request_handle(struct conn *c, const char *head, size_t len)
 	struct http_request q;
 	struct http_reply reply = { 0 };
 	struct err err = { 0 };
-	int status = http_request_parse(&q, head, len, &err);
+	int status = config->takes_any_method ? http_request_parse_any(&q, head, len, &err)
+					      : http_request_parse(&q, head, len, &err);
 
 	if (status != 0) {
 		refuse(c, status, err.text);
@@ -311,6 +319,15 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 
 /* --- turns --- */
 
+static void server_gone(struct http_server *s)
+{
+	void (*gone)(void *arg) = s->gone;
+	void *arg = s->config.arg;
+
+	http_server_close(s);
+	gone(arg);
+}
+
 static void piece_send(struct conn *c, const struct str *piece)
 {
 	struct evbuffer *out = bufferevent_get_output(c->bev);
@@ -366,6 +383,8 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 		str_fini(&s->piece);
 	if (!list_is_empty(&s->ready))
 		(void)event_add(s->turn, &now);
+	else if (s->n_conns == 0 && s->gone != NULL)
+		server_gone(s);
 }
 
 /* --- accepting --- */
@@ -410,7 +429,7 @@ static void on_accept_again(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (s->n_conns < s->config.connections_max)
+	if (s->n_conns < s->config.connections_max && s->listener != NULL)
 		evconnlistener_enable(s->listener);
 }
 
@@ -444,6 +463,7 @@ void http_server_close(struct http_server *s)
 {
 	if (s == NULL)
 		return;
+	s->gone = NULL;
 	list_for_each_safe (l, tmp, &s->conns)
 		conn_close(list_entry(l, struct conn, link));
 	assert(s->n_conns == 0 && list_is_empty(&s->ready));
@@ -455,6 +475,14 @@ void http_server_close(struct http_server *s)
 		event_free(s->accept_again);
 	str_fini(&s->piece);
 	free(s);
+}
+
+void http_server_retire(struct http_server *s, void (*gone)(void *arg))
+{
+	evconnlistener_free(TAKE(s->listener));
+	s->gone = gone;
+	if (s->n_conns == 0)
+		server_gone(s);
 }
 
 size_t http_server_connections(const struct http_server *s)

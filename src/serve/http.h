@@ -3,7 +3,8 @@
  * serve/http - a small HTTP/1.1 server: bounded in size, in time, and in what it takes
  * from the loop.
  *
- * GET and HEAD, one request a connection, no request bodies. A body of an answer is
+ * GET and HEAD (or any method, where a server is told so), one request a connection, no
+ * request bodies. A body of an answer is
  * whole (http_reply_body) or made piece by piece (struct http_body_ops) while the
  * reader takes it: what nobody reads is not made. All connections together get
  * HTTP_TURN_NS of every turn of the loop.
@@ -58,6 +59,9 @@ size_t http_head_len(const char *data, size_t len);
  */
 MUST_USE int http_request_parse(struct http_request *ret, const char *head, size_t len,
 				struct err *err);
+/* The same, but any method will do and a body may follow: what asks only whether we live. */
+MUST_USE int http_request_parse_any(struct http_request *ret, const char *head, size_t len,
+				    struct err *err);
 void http_request_fini(struct http_request *q);
 /* The first parameter of that name, or NULL. */
 const char *http_request_param(const struct http_request *q, const char *name);
@@ -75,8 +79,9 @@ struct http_body_ops {
 
 struct http_reply {
 	int status;
-	const char *type; /* static text */
-	struct str body;  /* the whole body, unless `ops` is set */
+	const char *type;   /* static text */
+	struct str body;    /* the whole body, unless `ops` is set */
+	struct str headers; /* further ones, each ended by CR LF */
 	const struct http_body_ops *ops;
 	void *state;
 };
@@ -91,6 +96,7 @@ struct http_config {
 	unsigned int head_ms;
 	unsigned int reply_ms;
 	unsigned int connections_max;
+	bool takes_any_method; /* http_request_parse_any(); what follows the head is not read */
 	/* Fill `reply`, zeroed before. Called once a request; must not wait. */
 	void (*handler)(void *arg, const struct http_request *q, struct http_reply *reply);
 	void *arg;
@@ -106,5 +112,11 @@ struct http_server;
 MUST_USE int http_server_open(struct http_server **ret, struct event_base *base, int listen_fd,
 			      const struct http_config *config, struct err *err);
 void http_server_close(struct http_server *s);
+/*
+ * No connection is accepted any more; those that are open are still answered. When the
+ * last of them is gone, `gone` is called and the server is freed: in this call already if
+ * there is none. http_server_close() before that is allowed, and calls nothing.
+ */
+void http_server_retire(struct http_server *s, void (*gone)(void *arg));
 /* Connections that are open now. */
 size_t http_server_connections(const struct http_server *s);

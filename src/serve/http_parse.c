@@ -151,7 +151,8 @@ static int method_parse(struct http_request *ret, const char *method, size_t len
 }
 
 /* METHOD SP TARGET SP HTTP/1.x (RFC 9112 section 3) */
-static int line_parse(struct http_request *ret, const char *line, size_t len, struct err *err)
+static int line_parse(struct http_request *ret, const char *line, size_t len, bool any,
+		      struct err *err)
 {
 	const char *sp1 = memchr(line, ' ', len);
 	const char *sp2 = memrchr(line, ' ', len);
@@ -167,7 +168,7 @@ static int line_parse(struct http_request *ret, const char *line, size_t len, st
 		return refuse(err, STATUS_VERSION, "HTTP/1.0 and HTTP/1.1 are spoken here");
 	ret->is_http10 = version[7] == '0';
 	status = method_parse(ret, line, (size_t)(sp1 - line), err);
-	if (status != 0)
+	if (status != 0 && !any)
 		return status;
 	return target_parse(ret, sp1 + 1, (size_t)(sp2 - sp1 - 1), err);
 }
@@ -201,7 +202,9 @@ static int header_check(const char *line, size_t len, struct err *err)
 	return 0;
 }
 
-int http_request_parse(struct http_request *ret, const char *head, size_t len, struct err *err)
+/* A refusal of what `any` allows is none; the target is read in any case. */
+static int head_parse(struct http_request *ret, const char *head, size_t len, bool any,
+		      struct err *err)
 {
 	const char *p = head;
 	const char *end = head + len;
@@ -217,12 +220,22 @@ int http_request_parse(struct http_request *ret, const char *head, size_t len, s
 			n--;
 		if (n == 0 && p != head)
 			break;
-		status = p == head ? line_parse(ret, p, n, err) : header_check(p, n, err);
-		if (status != 0)
+		status = p == head ? line_parse(ret, p, n, any, err) : header_check(p, n, err);
+		if (status != 0 && !(any && status == STATUS_BODY))
 			return status;
 		p = stop + 1;
 	}
 	return ret->path ? 0 : refuse(err, STATUS_BAD, "not a request line");
+}
+
+int http_request_parse(struct http_request *ret, const char *head, size_t len, struct err *err)
+{
+	return head_parse(ret, head, len, false, err);
+}
+
+int http_request_parse_any(struct http_request *ret, const char *head, size_t len, struct err *err)
+{
+	return head_parse(ret, head, len, true, err);
 }
 
 void http_request_fini(struct http_request *q)

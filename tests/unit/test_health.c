@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* serve/health: the answers by told time (HC-03 to HC-11), and what counts as owed (sync). */
+#include "test.h"
+
+#include <jansson.h>
+
+#include "serve/health.h"
+#include "serve_world.h"
+
+#define S NSEC_PER_SEC
+#define WALL INT64_C(1700000000123456789)
+
+static const struct answer_case {
+	const char *name;
+	struct health_facts f; /* wall_ns, limit_ns are filled in */
+	int ready;
+	int live;
+	bool is_healthy;     /* /healthz */
+	const char *updated; /* of /healthz; NULL: the current time (HC-11) */
+} answer_cases[] = {
+	{ "just started: alive, not ready (HC-03, IN-18)",
+	  { .now_ns = 1000 * S, .started_ns = 999 * S, .is_eligible = true },
+	  503,
+	  200,
+	  false,
+	  "2023-11-14T22:13:19.123456789Z" },
+	{ "waiting for its lists for an hour: still alive",
+	  { .now_ns = 5000 * S, .started_ns = 1000 * S, .is_eligible = true },
+	  503,
+	  200,
+	  false,
+	  "2023-11-14T21:06:40.123456789Z" },
+	{ "in step",
+	  { .now_ns = 1000 * S,
+	    .started_ns = 1 * S,
+	    .updated_ns = 990 * S,
+	    .has_synced = true,
+	    .is_eligible = true },
+	  200,
+	  200,
+	  true,
+	  NULL },
+	{ "nothing changed for a day (HC-04)",
+	  { .now_ns = 100000 * S,
+	    .started_ns = 1 * S,
+	    .updated_ns = 10 * S,
+	    .has_synced = true,
+	    .is_eligible = true },
+	  200,
+	  200,
+	  true,
+	  NULL },
+	{ "owed for just less than the limit",
+	  { .now_ns = 1000 * S,
+	    .started_ns = 1 * S,
+	    .updated_ns = 900 * S,
+	    .owed_since_ns = 940 * S + 1,
+	    .has_synced = true,
+	    .is_eligible = true },
+	  200,
+	  200,
+	  true,
+	  NULL },
+	{ "owed for the limit (HC-04)",
+	  { .now_ns = 1000 * S,
+	    .started_ns = 1 * S,
+	    .updated_ns = 900 * S,
+	    .owed_since_ns = 940 * S,
+	    .has_synced = true,
+	    .is_eligible = true },
+	  503,
+	  503,
+	  false,
+	  "2023-11-14T22:11:40.123456789Z" },
+	{ "not eligible: healthy all the same (HC-06, HC-07)",
+	  { .now_ns = 1000 * S, .started_ns = 1 * S, .updated_ns = 990 * S, .has_synced = true },
+	  503,
+	  200,
+	  true,
+	  "2023-11-14T22:13:10.123456789Z" },
+	{ "owed since a moment that has not come: clocks of other threads of thought",
+	  { .now_ns = 1000 * S,
+	    .started_ns = 1 * S,
+	    .updated_ns = 990 * S,
+	    .owed_since_ns = 1001 * S,
+	    .has_synced = true,
+	    .is_eligible = true },
+	  200,
+	  200,
+	  true,
+	  NULL },
+};
+
+static void check_status(json_t *json, const struct health_facts *f)
+{
+	static const char *const families[] = { "IPv4", "IPv6" };
+	char path[64];
+
+	if (!f->has_synced) { /* HC-10: left out while empty */
+		assert_null(json_object_get(json, "status"));
+		return;
+	}
+	for (size_t i = 0; i < 2; i++) {
+		(void)snprintf(path, sizeof(path), "status.%s.healthy", families[i]);
+		assert_int_equal(int_at(json, path), health_is_good(f));
+		(void)snprintf(path, sizeof(path), "status.%s.lastUpdated", families[i]);
+		assert_int_equal(strlen(text_at(json, path)), 30);
+	}
+	assert_int_equal(json_object_size(at(json, "status")), 2);
+}
+
+static void test_answers(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(answer_cases); i++) {
+		const struct answer_case *c = &answer_cases[i];
+		struct health_facts f = c->f;
+		struct str body = { 0 };
+		json_t *json;
+
+		print_message("    %s\n", c->name);
+		f.wall_ns = WALL;
+		f.limit_ns = 60 * S;
+		assert_int_equal(health_answer(&body, &f, HEALTH_READY), c->ready);
+		json = json_of(body.text, body.len);
+		assert_int_equal(int_at(json, "healthy"), c->is_healthy);
+		assert_int_equal(int_at(json, "nodeEligible"), f.is_eligible);
+		assert_string_equal(text_at(json, "currentTime"), "2023-11-14T22:13:20.123456789Z");
+		assert_string_equal(text_at(json, "lastUpdated"),
+				    c->updated ? c->updated : text_at(json, "currentTime"));
+		check_status(json, &f);
+		json_decref(json);
+
+		str_clear(&body);
+		assert_int_equal(health_answer(&body, &f, HEALTH_LIVE), c->live);
+		json = json_of(body.text, body.len);
+		assert_null(json_object_get(json, "nodeEligible"));
+		assert_int_equal(int_at(json, "healthy"), c->live == 200);
+		check_status(json, &f);
+		json_decref(json);
+		str_fini(&body);
+	}
+}
+
+/* --- what the sync owes --- */
+
+static void test_owed(void **state)
+{
+	struct serve_world w;
+
+	(void)state;
+	serve_world_init(&w);
+	put_service(&w, "shop/a", "ip=10.96.0.1 port=http:80");
+	put_service(&w, "shop/b", "ip=10.96.0.2 port=http:80");
+	put_service(&w, "shop/c", "ip=10.96.0.3 port=http:80");
+	/* Waiting for lists is nobody's debt. */
+	assert_int_equal(sync_owed_since(w.s), 0);
+
+	/* The kernel cannot be read. */
+	sync_sources_ready(w.s);
+	w.k.fail_next_load = -EAGAIN;
+	(void)sync_step(w.s, T0 + 5);
+	assert_int_equal(sync_owed_since(w.s), T0); /* the services are older than the trouble */
+	sync_settle(w.s, T0 + 10 * S);
+	assert_int_equal(sync_owed_since(w.s), 0);
+	assert_true(sync_stats_get(w.s)->first_sync_ns != 0);
+	assert_true(sync_stats_get(w.s)->last_success_ns != 0);
+	assert_int_equal(sync_stats_get(w.s)->failures, 1);
+
+	/* A change, until it is taken; a later one does not make it younger. */
+	model_put_service(&w.m, test_service("shop/a", "ip=10.96.0.1 port=http:81"), T0 + 20 * S);
+	model_put_service(&w.m, test_service("shop/b", "ip=10.96.0.2 port=http:81"), T0 + 21 * S);
+	assert_int_equal(sync_owed_since(w.s), T0 + 20 * S);
+	sync_settle(w.s, T0 + 22 * S);
+	assert_int_equal(sync_owed_since(w.s), 0);
+
+	/* One of three is refused: it stands aside, the node is fit. */
+	w.k.refuse_name = "a";
+	w.k.refuse_with = -EINVAL;
+	w.k.is_culprit_named = true;
+	model_put_service(&w.m, test_service("shop/a", "ip=10.96.0.1 port=http:82"), T0 + 30 * S);
+	sync_settle(w.s, T0 + 30 * S);
+	assert_int_equal(sync_failure_count(w.s), 1);
+	assert_int_equal(sync_owed_since(w.s), 0);
+
+	/* Two of three: it is not them. */
+	w.k.refuse_name = "b";
+	model_put_service(&w.m, test_service("shop/b", "ip=10.96.0.2 port=http:82"), T0 + 40 * S);
+	sync_settle(w.s, T0 + 30 * S + 1);
+	assert_int_equal(sync_failure_count(w.s), 2);
+	assert_int_equal(sync_owed_since(w.s), T0 + 30 * S);
+	serve_world_fini(&w);
+}
+
+/* MET-27: what was refused is measured from its trigger when it is taken at last. */
+static int64_t seen_trigger;
+
+static void note_trigger(void *arg, const struct svc *svc, const struct plan_rows *old,
+			 const struct plan_rows *new)
+{
+	(void)arg;
+	(void)old;
+	(void)new;
+	seen_trigger = svc->trigger_ns;
+}
+
+static void test_trigger_survives_refusal(void **state)
+{
+	struct sync_config config = { .accepted = note_trigger };
+	struct serve_world w;
+
+	(void)state;
+	serve_world_init(&w);
+	sync_close(w.s);
+	sync_open(&w.s, &w.m, &w.p, &w.k.plane, &config);
+	put_service(&w, "shop/a", "ip=10.96.0.1 port=http:80");
+	put_service(&w, "shop/b", "ip=10.96.0.2 port=http:80");
+	sync_all(&w);
+	w.k.refuse_name = "a";
+	w.k.refuse_with = -EINVAL;
+	w.k.is_culprit_named = true;
+	put_slice(&w, "shop/a-x", "a", "trigger=1000 |http:8080|1 rs");
+	sync_settle(w.s, T0);
+	assert_int_equal(sync_failure_count(w.s), 1);
+	/* A later change comes on top: the older one counts. */
+	put_slice(&w, "shop/a-y", "a", "trigger=2000 |http:8080|2 rs");
+	sync_settle(w.s, T0);
+	w.k.refuse_name = NULL;
+	sync_settle(w.s, T0 + 60 * S);
+	assert_int_equal(sync_failure_count(w.s), 0);
+	assert_int_equal(seen_trigger, 1000);
+	/* And is counted once. */
+	put_service(&w, "shop/a", "ip=10.96.0.1 port=http:81");
+	sync_settle(w.s, T0 + 61 * S);
+	assert_int_equal(seen_trigger, 0);
+	serve_world_fini(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_owed),
+		cmocka_unit_test(test_trigger_survives_refusal),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
