@@ -550,12 +550,68 @@ static int flag_ignored_bit(struct parse *p, const char *value, struct err *err)
 	return r < 0 ? r : flag_ignored(p, value, err);
 }
 
-static int flag_ignored_count(struct parse *p, const char *value, struct err *err)
+/* CT-17: whole seconds, fractions are cut. */
+static int parse_seconds(uint64_t *ret, const char *value, struct err *err)
+{
+	uint64_t ns;
+	int r = parse_duration(&ns, value, err);
+
+	if (r == 0)
+		*ret = ns / NSEC_PER_SEC;
+	return r;
+}
+
+static int parse_count(uint32_t *ret, const char *value, struct err *err)
 {
 	int64_t n;
 	int r = parse_int(&n, value, 0, INT32_MAX, err);
 
-	return r < 0 ? r : flag_ignored(p, value, err);
+	if (r == 0)
+		*ret = (uint32_t)n;
+	return r;
+}
+
+static int flag_ct_max(struct parse *p, const char *value, struct err *err)
+{
+	return parse_count(&p->o->sysctls.max_per_core, value, err);
+}
+
+static int flag_ct_min(struct parse *p, const char *value, struct err *err)
+{
+	return parse_count(&p->o->sysctls.max_min, value, err);
+}
+
+static int flag_ct_established(struct parse *p, const char *value, struct err *err)
+{
+	return parse_seconds(&p->o->sysctls.tcp_established_s, value, err);
+}
+
+static int flag_ct_close_wait(struct parse *p, const char *value, struct err *err)
+{
+	return parse_seconds(&p->o->sysctls.tcp_close_wait_s, value, err);
+}
+
+static int flag_ct_liberal(struct parse *p, const char *value, struct err *err)
+{
+	return parse_bool(&p->o->sysctls.is_tcp_liberal, value, err);
+}
+
+static int flag_ct_udp(struct parse *p, const char *value, struct err *err)
+{
+	return parse_seconds(&p->o->sysctls.udp_s, value, err);
+}
+
+static int flag_ct_udp_stream(struct parse *p, const char *value, struct err *err)
+{
+	return parse_seconds(&p->o->sysctls.udp_stream_s, value, err);
+}
+
+static int flag_dead_flows(struct parse *p, const char *value, struct err *err)
+{
+	if (strcmp(value, "keep") != 0 && strcmp(value, "reset") != 0)
+		return err_set(err, -EINVAL, "'%s' is not keep or reset", value);
+	p->o->resets_dead_flows = *value == 'r';
+	return 0;
 }
 
 static int flag_refused(struct parse *p, const char *value, struct err *err)
@@ -564,7 +620,6 @@ static int flag_refused(struct parse *p, const char *value, struct err *err)
 }
 
 #define HELP_NO_SERVER "this vipd has no such HTTP server"
-#define HELP_CONNTRACK "vipd leaves the kernel's conntrack settings as they are"
 #define HELP_IPVS "for the ipvs mode, which this vipd does not have"
 #define HELP_WINDOWS "for Windows"
 #define HELP_LOG "vipd logs to standard error, unbuffered"
@@ -664,20 +719,29 @@ static const struct flag flags[] = {
 	  CONFIG_BOOL, "false" },
 
 	/* tracked flows */
-	{ "conntrack-max-per-core", "N", flag_ignored_count, HELP_CONNTRACK, "conntrack.maxPerCore",
-	  CONFIG_INT, "0" },
-	{ "conntrack-min", "N", flag_ignored_count, HELP_CONNTRACK, "conntrack.min", CONFIG_INT,
-	  "0" },
-	{ "conntrack-tcp-timeout-established", "TIME", flag_ignored, HELP_CONNTRACK,
-	  "conntrack.tcpEstablishedTimeout", CONFIG_DURATION, "0s" },
-	{ "conntrack-tcp-timeout-close-wait", "TIME", flag_ignored, HELP_CONNTRACK,
-	  "conntrack.tcpCloseWaitTimeout", CONFIG_DURATION, "0s" },
-	{ "conntrack-tcp-be-liberal", NULL, flag_ignored, HELP_CONNTRACK, "conntrack.tcpBeLiberal",
+	{ "dead-flows", "WHAT", flag_dead_flows,
+	  "TCP connections whose endpoint is gone for good: keep (default), or reset: the client is "
+	  "told at its next packet" },
+	{ "conntrack-max-per-core", "N", flag_ct_max,
+	  "raise the kernel's limit of tracked flows to this times CPUs (default 32768, 0: leave it)",
+	  "conntrack.maxPerCore", CONFIG_INT, "32768" },
+	{ "conntrack-min", "N", flag_ct_min, "but at least to this (default 131072)",
+	  "conntrack.min", CONFIG_INT, "131072" },
+	{ "conntrack-tcp-timeout-established", "TIME", flag_ct_established,
+	  "how long an idle TCP connection is tracked (default 24h, 0: leave it)",
+	  "conntrack.tcpEstablishedTimeout", CONFIG_DURATION, "24h0m0s" },
+	{ "conntrack-tcp-timeout-close-wait", "TIME", flag_ct_close_wait,
+	  "the same of a half closed one (default 1h, 0: leave it)",
+	  "conntrack.tcpCloseWaitTimeout", CONFIG_DURATION, "1h0m0s" },
+	{ "conntrack-tcp-be-liberal", NULL, flag_ct_liberal,
+	  "have out-of-window TCP packets accepted, not called INVALID", "conntrack.tcpBeLiberal",
 	  CONFIG_BOOL, "false" },
-	{ "conntrack-udp-timeout", "TIME", flag_ignored, HELP_CONNTRACK, "conntrack.udpTimeout",
+	{ "conntrack-udp-timeout", "TIME", flag_ct_udp,
+	  "how long a UDP flow without an answer is tracked (default 0: leave it)",
+	  "conntrack.udpTimeout", CONFIG_DURATION, "0s" },
+	{ "conntrack-udp-timeout-stream", "TIME", flag_ct_udp_stream,
+	  "the same of an answered one (default 0: leave it)", "conntrack.udpStreamTimeout",
 	  CONFIG_DURATION, "0s" },
-	{ "conntrack-udp-timeout-stream", "TIME", flag_ignored, HELP_CONNTRACK,
-	  "conntrack.udpStreamTimeout", CONFIG_DURATION, "0s" },
 
 	/* HTTP servers */
 	{ "healthz-bind-address", "IP:PORT", flag_ignored, HELP_NO_SERVER, "healthzBindAddress",
@@ -753,7 +817,7 @@ static const struct flag flags[] = {
 static bool flag_is_ignored(const struct flag *f)
 {
 	return f->parse == flag_ignored || f->parse == flag_ignored_period ||
-	       f->parse == flag_ignored_bit || f->parse == flag_ignored_count;
+	       f->parse == flag_ignored_bit;
 }
 
 static const char *flag_fate(const struct flag *f)
@@ -1125,7 +1189,11 @@ static void options_init(struct options *o)
 {
 	*o = (struct options){ .control_socket = CONTROL_SOCKET_DEFAULT,
 			       .audit_period_ns = AUDIT_PERIOD_DEFAULT_NS,
-			       .oom_score_adj = OOM_SCORE_UNSET };
+			       .oom_score_adj = OOM_SCORE_UNSET,
+			       .sysctls = { .max_per_core = 32768,
+					    .max_min = 131072,
+					    .tcp_established_s = 86400,
+					    .tcp_close_wait_s = 3600 } };
 	for (size_t i = 0; i < ARRAY_SIZE(o->area_verbosity); i++)
 		o->area_verbosity[i] = -1;
 	o->effective = json_object();

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "conntrack/sysctl.h"
 #include "model/model.h"
 
 enum options_action {
@@ -55,6 +56,8 @@ struct options {
 	int verbosity;
 	int area_verbosity[LOG_AREA_N]; /* --vmodule; -1: as `verbosity` */
 	int32_t oom_score_adj;          /* OOM_SCORE_UNSET: as it is */
+	struct sysctl_config sysctls;
+	bool resets_dead_flows; /* --dead-flows=reset */
 	enum proxy_mode mode;
 	char pod_bridge[IFNAME_MAX]; /* --pod-bridge-interface; used in its detection mode only */
 	char pod_prefix[IFNAME_MAX];

@@ -3,7 +3,8 @@
  * vipd - the daemon: options, wiring, exit. The only file that knows every module.
  *
  *     sources --> model --> sync (plan --> plane) --> kernel
- *                   ^----------- serve, for vipctl
+ *                   ^         \--> conntrack (helper process) --^
+ *                   \----------- serve, for vipctl
  *
  * One thread, one event loop. A source that changed the model wakes the sync,
  * which does one transaction a turn until nothing is owed. Ending leaves the
@@ -21,6 +22,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "config.h"
+#include "conntrack/conntrack.h"
 #include "options.h"
 #include "plane/nft/plane_nft.h"
 #include "serve/control.h"
@@ -42,6 +44,8 @@ struct vipd {
 	struct plan plan;
 	struct plane *plane;
 	struct sync *sync;
+	struct conntrack *conntrack;
+	uint64_t repairs; /* of the sync, as far as conntrack was told */
 	struct host *host;
 	struct files *files; /* one of these two is the source */
 	struct kube *kube;
@@ -70,11 +74,25 @@ static void sync_wake_at(struct vipd *v, uint64_t when, uint64_t now)
 		(void)event_add(v->sync_event, &tv);
 }
 
+/* Flows made while the rules were not what they should be may be stale as well. */
+static void tell_conntrack(struct vipd *v)
+{
+	uint64_t repairs = sync_stats_get(v->sync)->repairs;
+
+	if (sync_state_get(v->sync) != SYNC_RUNNING)
+		return;
+	conntrack_start(v->conntrack);
+	if (repairs != v->repairs)
+		conntrack_doubt(v->conntrack);
+	v->repairs = repairs;
+}
+
 static void on_sync(evutil_socket_t fd, short what, void *arg)
 {
 	struct vipd *v = arg;
 	uint64_t next = sync_step(v->sync, now_ns());
 
+	tell_conntrack(v);
 	sync_wake_at(v, next, now_ns());
 }
 
@@ -159,12 +177,24 @@ static int open_plane(struct vipd *v, struct err *err)
 	return 0;
 }
 
+static int open_conntrack(struct vipd *v, struct err *err)
+{
+	struct conntrack_config config = {
+		.is_reset = v->options.resets_dead_flows,
+		.sysctls = v->options.sysctls,
+	};
+
+	return conntrack_open(&v->conntrack, v->base, &v->model, &config, err);
+}
+
 static int open_kernel(struct vipd *v, struct err *err)
 {
 	struct sync_config config = {
 		.min_period_ns = v->options.min_sync_period_ns,
 		.audit_period_ns = v->options.audit_period_ns,
 		.check_period_ns = CHECK_PERIOD_NS,
+		.accepted = conntrack_accepted,
+		.accepted_arg = v->conntrack,
 	};
 	int r = open_plane(v, err);
 
@@ -367,6 +397,7 @@ static void vipd_close(struct vipd *v)
 	}
 	if (v->plane != NULL)
 		v->plane->ops->close(v->plane);
+	conntrack_close(v->conntrack);
 	for (size_t i = 0; i < ARRAY_SIZE(v->signals); i++)
 		if (v->signals[i] != NULL)
 			event_free(v->signals[i]);
@@ -394,6 +425,8 @@ static int run(struct vipd *v, struct err *err)
 {
 	int r = open_events(v, err);
 
+	if (r == 0) /* the first that takes room: it forks */
+		r = open_conntrack(v, err);
 	if (r == 0)
 		r = open_kernel(v, err);
 	if (r == 0)
@@ -419,10 +452,14 @@ static int cleanup(struct vipd *v, struct err *err)
 	return r < 0 ? r : v->plane->ops->cleanup(v->plane, err);
 }
 
-/* LIFE-08: can the kernel be talked to? Nothing is written. */
+/* LIFE-08: can the kernel be talked to? Its limits are set, nothing else is written. */
 static int init_only(struct vipd *v, struct err *err)
 {
-	return open_plane(v, err);
+	int r = open_plane(v, err);
+
+	if (r == 0)
+		(void)sysctl_apply(&v->options.sysctls, "");
+	return r;
 }
 
 static int write_config(const struct vipd *v, struct err *err)
@@ -507,6 +544,7 @@ int main(int argc, char **argv)
 	vec_for_each (note, &v.options.notes)
 		log_warn(LOG_AREA_MAIN, "%s", *note);
 	v.model.config.node_name = name_get_str(v.options.hostname);
+	v.model.config.tracks_addrs = v.options.resets_dead_flows;
 	model_configured(&v.model);
 	r = act(&v, &err);
 	if (r < 0)
