@@ -136,13 +136,12 @@ static const struct {
 	  "4: Node n1 unreadable: while parsing a flow node: did not find expected node content\n"
 	  "5: Service default/b good\n" },
 	{ "tabs", false, "kind: Service\nmetadata:\n\tname: a\n",
-	  "3: document unreadable: while scanning for the next token: "
-	  "found character that cannot start any token\n" },
+	  "3: Service unreadable: indented with a tab, YAML allows only spaces\n" },
 	{ "bad UTF-8", false, SERVICE("a") "---\n# \xff\n", "1: Service default/a good\n" },
 	{ "bad UTF-8 in text", false, SERVICE("a") "---\nx: 1\ny: \xff\n",
 	  "1: Service default/a good\n7: document unreadable: invalid leading UTF-8 octet\n" },
 	{ "a key twice", false, "kind: Service\nkind: Node\n",
-	  "2: document unreadable: the key 'kind' is given twice\n" },
+	  "2: Service unreadable: the key 'kind' is given twice\n" },
 
 	{ "field at fault, and its line", false,
 	  "apiVersion: v1\nkind: Service\nmetadata:\n  name: cart\n  namespace: shop\nspec:\n"

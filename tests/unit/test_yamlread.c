@@ -127,8 +127,7 @@ static const struct {
 	  "I2:{\"a\":1} E5:while scanning a quoted scalar: found unexpected end of stream" },
 
 	/* what is no YAML */
-	{ "tab", "a:\n\tb: 1\n",
-	  "E2:while scanning for the next token: found character that cannot start any token" },
+	{ "tab", "a:\n\tb: 1\n", "E2:indented with a tab, YAML allows only spaces" },
 	{ "indentation", "a: 1\n  b: 2\n", "E2:mapping values are not allowed in this context" },
 	{ "not closed", "a: [1, 2\nb: 3\n",
 	  "E2:while parsing a flow sequence: did not find expected ',' or ']'" },

@@ -59,6 +59,7 @@ struct yaml {
 	int read_error;
 	size_t text_bytes; /* read since something was handed out */
 	const char *text;  /* all of it when it is in memory, else NULL */
+	size_t text_len;
 	uint32_t line0;
 	uint32_t line; /* see yaml_line() */
 	uint32_t root_line;
@@ -116,6 +117,7 @@ void yaml_open_text(struct yaml **ret, const char *text, size_t len, uint32_t li
 	struct yaml *y = yaml_new(line);
 
 	y->text = text;
+	y->text_len = len;
 	yaml_parser_set_input_string(&y->parser, (const unsigned char *)text, len);
 	*ret = y;
 }
@@ -702,6 +704,19 @@ static uint32_t newlines(const char *text, size_t len)
 	return n;
 }
 
+/* The mistake made most: line `line` of the text, from 0, is indented with a tab. */
+static bool is_tab_line(const struct yaml *y, size_t line)
+{
+	const char *end = y->text + y->text_len;
+	const char *p = y->text;
+
+	for (; line > 0 && p < end; p++)
+		line -= *p == '\n';
+	while (p < end && *p == ' ')
+		p++;
+	return p < end && *p == '\t';
+}
+
 /* libyaml gives a mark for what it parses, an offset for bytes it cannot read. */
 static int parser_error(struct yaml *y, struct err *err)
 {
@@ -719,9 +734,11 @@ static int parser_error(struct yaml *y, struct err *err)
 	if (p->error == YAML_READER_ERROR) {
 		y->line = y->line0 + (uint32_t)p->mark.line;
 		if (y->text != NULL)
-			y->line = y->line0 + newlines(y->text, p->problem_offset);
+			y->line = y->line0 + newlines(y->text, MIN(p->problem_offset, y->text_len));
 		return err_set(err, -EINVAL, "%s", problem);
 	}
+	if (y->text != NULL && is_tab_line(y, p->problem_mark.line))
+		return err_set(err, -EINVAL, "indented with a tab, YAML allows only spaces");
 	if (p->context == NULL)
 		return err_set(err, -EINVAL, "%s", problem);
 	return err_set(err, -EINVAL, "%s: %s", p->context, problem);

@@ -604,7 +604,7 @@ static void name_guess(struct piece *p, const json_t *root)
 	p->kind = kind_guess(root);
 	if (p->kind != OBJECT_KIND_OTHER &&
 	    decode_key(&p->ns, &p->name, p->kind, root, &d, NULL) < 0)
-		p->kind = OBJECT_KIND_OTHER;
+		return; /* not even that */
 }
 
 /* The text is broken here; a stream is read to its end, so that the next document is found. */
