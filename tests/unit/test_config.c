@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Configuration files: exact messages with file, line and field; what takes effect; the way back.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "options.h"
+#include "test.h"
+
+#define HEAD "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
+
+static char folder[] = "/tmp/vipd-test-config-XXXXXX";
+
+static int folder_make(void **state)
+{
+	return mkdtemp(folder) == NULL || chdir(folder) < 0;
+}
+
+static int folder_remove(void **state)
+{
+	(void)unlink("c.yaml");
+	(void)unlink("c.new");
+	return rmdir(folder);
+}
+
+static void put(const char *name, const char *text)
+{
+	FILE *f = fopen(name, "we");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+struct parsed {
+	struct options o;
+	struct model_config config;
+	struct err err;
+	int r;
+};
+
+/* With c.yaml holding `text`, and up to three more flags. */
+static void parse(struct parsed *p, const char *text, const char *a, const char *b, const char *c)
+{
+	const char *argv[] = { "vipd", "--config=c.yaml", a, b, c, NULL };
+	int argc = 2;
+
+	while (argv[argc] != NULL)
+		argc++;
+	*p = (struct parsed){ .r = 0 };
+	put("c.yaml", text);
+	p->r = options_parse(&p->o, &p->config, argc, (char **)(uintptr_t)argv, &p->err);
+}
+
+static void parsed_fini(struct parsed *p)
+{
+	options_fini(&p->o);
+	vec_fini(&p->config.cluster_cidrs);
+	vec_fini(&p->config.service_cidrs);
+	vec_fini(&p->config.nodeport_cidrs);
+}
+
+static const struct {
+	const char *name;
+	const char *text;
+	const char *err;
+} refused[] = {
+	{ "empty", "", "c.yaml: is empty" },
+	{ "no object", "- a\n", "c.yaml:1: is not an object" },
+	{ "no version", "kind: KubeProxyConfiguration\n",
+	  "c.yaml:1: apiVersion is missing; wanted is kubeproxy.config.k8s.io/v1alpha1" },
+	{ "CFG-01 version", "kind: KubeProxyConfiguration\napiVersion: v1\n",
+	  "c.yaml:2: apiVersion: 'v1' is not kubeproxy.config.k8s.io/v1alpha1" },
+	{ "CFG-01 kind", "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: Pod\n",
+	  "c.yaml:2: kind: 'Pod' is not KubeProxyConfiguration" },
+	{ "two documents", HEAD "---\na: 1\n", "c.yaml:4: a second document; wanted is one" },
+	{ "syntax", HEAD "mode: [\n",
+	  "c.yaml:4: while parsing a flow node: did not find expected node content" },
+	{ "CFG-07 ipvs", HEAD "mode: ipvs\n",
+	  "c.yaml:3: mode: 'ipvs': this vipd has no plane for it, only nftables" },
+	{ "text wanted", HEAD "mode: 1\n", "c.yaml:3: mode: is not text" },
+	{ "boolean wanted", HEAD "iptables:\n  masqueradeAll: 'yes'\n",
+	  "c.yaml:4: iptables.masqueradeAll: is not true or false" },
+	{ "whole number wanted", HEAD "oomScoreAdj: 1.5\n",
+	  "c.yaml:3: oomScoreAdj: is not a whole number" },
+	{ "number wanted", HEAD "clientConnection: {burst: 1,\n  qps: x}\n",
+	  "c.yaml:4: clientConnection.qps: is not a number" },
+	{ "duration wanted", HEAD "configSyncPeriod: 5\n",
+	  "c.yaml:3: configSyncPeriod: is not a duration, as text such as 30s" },
+	{ "bad duration", HEAD "iptables:\n  syncPeriod: 1x\n",
+	  "c.yaml:4: iptables.syncPeriod: '1x' is not a duration such as 30s or 1m30s" },
+	{ "list wanted", HEAD "nodePortAddresses: primary\n",
+	  "c.yaml:3: nodePortAddresses: is not a list of text" },
+	{ "gates wanted", HEAD "featureGates: {A: 1}\n",
+	  "c.yaml:3: featureGates: is not an object of names with true or false" },
+	{ "section wanted", HEAD "conntrack: 1\n", "c.yaml:3: conntrack: is not an object" },
+	{ "types count in other modes too (CFG-44)", HEAD "ipvs:\n  strictARP: 1\n",
+	  "c.yaml:4: ipvs.strictARP: is not true or false" },
+	{ "CFG-18", HEAD "\noomScoreAdj: 2000\n",
+	  "c.yaml:4: oomScoreAdj: '2000' is not a number from -1000 to 1000" },
+	{ "CFG-27", HEAD "nodePortAddresses:\n- primary\n- 10.0.0.0/8\n",
+	  "c.yaml:3: nodePortAddresses: \"primary\" alone, or prefixes: 'primary' is not an address prefix (ADDRESS/LENGTH)" },
+	{ "CFG-44", HEAD "iptables:\n  syncPeriod: 5s\n  minSyncPeriod: 1m\n",
+	  "c.yaml:5: iptables.minSyncPeriod: 1m is above iptables.syncPeriod, 5s" },
+	{ "Windows", HEAD "windowsRunAsService: true\n",
+	  "c.yaml:3: windowsRunAsService: for Windows" },
+};
+
+static void test_refused(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		struct parsed p;
+
+		print_message("    %s\n", refused[i].name);
+		parse(&p, refused[i].text, NULL, NULL, NULL);
+		assert_int_equal(p.r, -EINVAL);
+		assert_string_equal(p.err.text, refused[i].err);
+		parsed_fini(&p);
+	}
+}
+
+/* CFG-02, CFG-03, CFG-45: notes, joined with newlines. */
+static const struct {
+	const char *name;
+	const char *text;
+	const char *flag;
+	const char *notes;
+} noted[] = {
+	{ "nothing to say", HEAD "mode: nftables\n", NULL, "" },
+	{ "CFG-03 unknown fields and keys given twice",
+	  HEAD "mode: nftables\nmodes: x\nnftables:\n  masqueradeAll: true\n  bit: 1\n"
+	       "  masqueradeAll: false\n",
+	  NULL,
+	  "c.yaml: not as strict reading wants it: line 8: 'masqueradeAll' is given twice, the last "
+	  "one counts, line 4: 'modes' is no field, ignored, line 7: 'nftables.bit' is no field, "
+	  "ignored\n" },
+	{ "CFG-02 flags that have a field", HEAD "mode: nftables\n", "--masquerade-all",
+	  "c.yaml takes the place of these flags: --masquerade-all\n" },
+	{ "CFG-22", HEAD "mode: nftables\n", "--healthz-port=1",
+	  "c.yaml takes the place of these flags: --healthz-port\n" },
+	{ "CFG-02 flags that have none", HEAD "mode: nftables\n", "--master=https://x", "" },
+	{ "fields without effect, and those that ask for nothing",
+	  HEAD
+	  "mode: nftables\nenableProfiling: true\nbindAddressHardFail: false\n"
+	  "metricsBindAddress: 0.0.0.0:1\nlogging: {format: json, flushFrequency: 0}\n"
+	  "featureGates: {WinDSR: true}\nipvs: {scheduler: rr}\niptables: {masqueradeBit: 1}\n",
+	  NULL,
+	  "accepted without effect: enableProfiling, metricsBindAddress, logging.format=json, "
+	  "feature gate WinDSR\n" },
+	{ "JSON",
+	  "{\"apiVersion\":\"kubeproxy.config.k8s.io/v1alpha1\",\n\t\"kind\":"
+	  "\"KubeProxyConfiguration\", \"mode\": \"nftables\",\n\t\"x\": 1}",
+	  NULL, "c.yaml: not as strict reading wants it: line 3: 'x' is no field, ignored\n" },
+};
+
+static void test_noted(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(noted); i++) {
+		struct str notes = { 0 };
+		struct parsed p;
+
+		print_message("    %s\n", noted[i].name);
+		parse(&p, noted[i].text, noted[i].flag, NULL, NULL);
+		assert_int_equal(p.r, 0);
+		vec_for_each (note, &p.o.notes)
+			str_printf(&notes, "%s\n", *note);
+		assert_string_equal(str_text(&notes), noted[i].notes);
+		str_fini(&notes);
+		parsed_fini(&p);
+	}
+}
+
+static const char *const full = HEAD
+	"mode: nftables\n"
+	"hostnameOverride: From-File\n"
+	"bindAddress: 192.0.2.1\n"
+	"clusterCIDR: 10.0.0.0/8,fd00::/8\n"
+	"nodePortAddresses: [10.1.0.0/16, 'fd00:1::/64']\n"
+	"clientConnection: {kubeconfig: /k, contentType: application/json, qps: 7.5, burst: 9}\n"
+	"detectLocalMode: InterfaceNamePrefix\n"
+	"detectLocal: {interfaceNamePrefix: veth}\n"
+	"featureGates: {AllowServiceExternalIPs: false}\n"
+	"iptables: {masqueradeAll: false, minSyncPeriod: 9s}\n"
+	"nftables: {masqueradeAll: true, minSyncPeriod: 2s}\n"
+	"logging: {verbosity: 4, vmodule: [{filePattern: sync, verbosity: 2}]}\n"
+	"oomScoreAdj: -10\n";
+
+static void values_check(const struct parsed *p)
+{
+	assert_int_equal(p->r, 0);
+	assert_true(p->config.bind_addr[0].family != 0);
+	assert_int_equal(p->config.cluster_cidrs.n, 2);
+	assert_int_equal(p->config.nodeport_cidrs.n, 2);
+	assert_string_equal(p->o.kubeconfig, "/k");
+	assert_string_equal(p->o.api_content_type, "application/json");
+	assert_true(p->o.api_qps > 7.4 && p->o.api_qps < 7.6);
+	assert_int_equal(p->o.api_burst, 9);
+	assert_int_equal(p->config.detect_local, DETECT_LOCAL_PREFIX);
+	assert_string_equal(p->config.detect_ifname, "veth");
+	assert_true(p->config.no_external_ips);
+	assert_true(p->config.is_masquerade_all);
+	assert_int_equal(p->o.min_sync_period_ns, 2 * NSEC_PER_SEC);
+	assert_int_equal(p->o.area_verbosity[LOG_AREA_SYNC], 2);
+	assert_int_equal(p->o.oom_score_adj, -10);
+}
+
+static void test_values(void **state)
+{
+	struct parsed p;
+
+	parse(&p, full, NULL, NULL, NULL);
+	values_check(&p);
+	assert_string_equal(p.o.hostname, "from-file");
+	assert_int_equal(p.o.verbosity, 4);
+	parsed_fini(&p);
+
+	/* CFG-02, T-165: these win or are added; that one is out of the game. */
+	parse(&p, full, "--hostname-override=flag", "-v=1", "--cluster-cidr=192.168.0.0/16");
+	values_check(&p);
+	assert_string_equal(p.o.hostname, "flag");
+	assert_int_equal(p.o.verbosity, 1);
+	parsed_fini(&p);
+	parse(&p, full, "--vmodule=plane=4", NULL, NULL);
+	values_check(&p);
+	assert_int_equal(p.o.area_verbosity[LOG_AREA_PLANE], 4);
+	parsed_fini(&p);
+}
+
+/* A bad flag is refused even if the file takes its place. */
+static void test_bad_flag_beside(void **state)
+{
+	struct parsed p;
+
+	parse(&p, full, "--cluster-cidr=x", NULL, NULL);
+	assert_int_equal(p.r, -EINVAL);
+	assert_string_equal(p.err.text,
+			    "--cluster-cidr: 'x' is not an address prefix (ADDRESS/LENGTH)");
+	parsed_fini(&p);
+}
+
+/* CFG-45: in iptables mode its section counts. */
+static void test_sections(void **state)
+{
+	struct parsed p;
+
+	parse(&p, HEAD "iptables: {masqueradeAll: true}\nnftables: {minSyncPeriod: 3s}\n", NULL,
+	      NULL, NULL);
+	assert_int_equal(p.r, 0);
+	assert_true(p.config.is_masquerade_all);
+	assert_int_equal(p.o.min_sync_period_ns, 0);
+	parsed_fini(&p);
+}
+
+/* CFG-05: what is written is read again as the same. */
+static void test_way_back(void **state)
+{
+	struct str first = { 0 };
+	struct str second = { 0 };
+	struct parsed p;
+
+	parse(&p, full, "--hostname-override=flag", NULL, NULL);
+	options_effective(&p.o, &first);
+	parsed_fini(&p);
+	parse(&p, first.text, NULL, NULL, NULL);
+	values_check(&p);
+	assert_string_equal(p.o.hostname, "flag");
+	assert_int_equal(p.o.notes.n, 0);
+	options_effective(&p.o, &second);
+	assert_string_equal(first.text, second.text);
+	parsed_fini(&p);
+	str_fini(&first);
+	str_fini(&second);
+}
+
+/* As an installer leaves it: every field, and only the mode is worth a word. */
+static void test_every_field(void **state)
+{
+	const char *argv[] = { "vipd", "--config", TESTS_DATA "/config/every-field.yaml" };
+	struct model_config config = { 0 };
+	struct options o;
+	struct err err;
+
+	assert_int_equal(options_parse(&o, &config, 3, (char **)(uintptr_t)argv, &err), 0);
+	assert_int_equal(o.notes.n, 1);
+	assert_memory_equal(o.notes.v[0], "mode iptables, ", 15);
+	vec_fini(&config.cluster_cidrs);
+	options_fini(&o);
+}
+
+static void count(void *arg)
+{
+	(*(int *)arg)++;
+}
+
+/* CFG-04: written in place, replaced; another file of the folder is none of our business. */
+static void test_watch(void **state)
+{
+	struct event_base *base = event_base_new();
+	struct config_watch *w;
+	struct err err;
+	int n = 0;
+
+	put("c.yaml", "a");
+	assert_int_equal(config_watch_open(&w, base, "c.yaml", count, &n, &err), 0);
+	(void)event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(n, 0);
+	put("c.yaml", "b");
+	(void)event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(n, 1);
+	put("c.new", "c");
+	(void)event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(n, 1);
+	assert_int_equal(rename("c.new", "c.yaml"), 0);
+	(void)event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(n, 2);
+	config_watch_close(w);
+	event_base_free(base);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_refused),     cmocka_unit_test(test_noted),
+		cmocka_unit_test(test_values),      cmocka_unit_test(test_bad_flag_beside),
+		cmocka_unit_test(test_sections),    cmocka_unit_test(test_way_back),
+		cmocka_unit_test(test_every_field), cmocka_unit_test(test_watch),
+	};
+
+	return cmocka_run_group_tests_name("config", tests, folder_make, folder_remove);
+}

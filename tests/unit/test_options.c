@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The command line: fates of kube-proxy's flags, exact messages, and doc/flags.md. */
+#include "options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+
+#define ARGS_MAX 20
+
+/* What a parse yields; the argv is kept because texts are borrowed from it. */
+struct parsed {
+	struct options o;
+	struct model_config config;
+	struct err err;
+	char *text;
+	int r;
+};
+
+/* `args`: words with blanks between. */
+static void parse(struct parsed *p, const char *args)
+{
+	char *argv[ARGS_MAX + 2] = { NULL };
+	char *rest;
+	int argc = 0;
+
+	*p = (struct parsed){ .text = xstrdup(args) };
+	rest = p->text;
+	argv[argc++] = (char *)(uintptr_t) "vipd";
+	for (char *word; (word = strsep(&rest, " ")) != NULL && argc <= ARGS_MAX;)
+		if (*word != '\0')
+			argv[argc++] = word;
+	p->r = options_parse(&p->o, &p->config, argc, argv, &p->err);
+}
+
+static void parsed_fini(struct parsed *p)
+{
+	options_fini(&p->o);
+	vec_fini(&p->config.cluster_cidrs);
+	vec_fini(&p->config.service_cidrs);
+	vec_fini(&p->config.nodeport_cidrs);
+	free(p->text);
+}
+
+static const struct {
+	const char *name;
+	const char *args;
+	const char *err;
+} refused[] = {
+	{ "CFG-06 positional", "x", "unexpected argument 'x'" },
+	{ "unknown", "--no-such-flag", "unknown flag '--no-such-flag' (see --help)" },
+	{ "no value", "--manifests", "--manifests wants a value: DIR" },
+	{ "CFG-07 ipvs", "--proxy-mode=ipvs",
+	  "--proxy-mode: 'ipvs': this vipd has no plane for it, only nftables" },
+	{ "CFG-07 other", "--proxy-mode kernelspace",
+	  "--proxy-mode: 'kernelspace' is not nftables or iptables" },
+	{ "CFG-09", "--bind-address=1.2.3", "--bind-address: '1.2.3' is not an IP address" },
+	{ "CFG-15", "--config-sync-period=0", "--config-sync-period: '0' is not above 0" },
+	{ "CFG-17 qps", "--kube-api-qps=x", "--kube-api-qps: 'x' is not a number" },
+	{ "CFG-17 burst", "--kube-api-burst=-1",
+	  "--kube-api-burst: '-1' is not a number from 0 to 1000000" },
+	{ "CFG-18", "--oom-score-adj=-1001",
+	  "--oom-score-adj: '-1001' is not a number from -1000 to 1000" },
+	{ "CFG-19 no value", "--feature-gates=A",
+	  "--feature-gates: 'A' is not NAME=true or NAME=false" },
+	{ "CFG-19 bad value", "--feature-gates=A=maybe",
+	  "--feature-gates: A: 'maybe' is not true or false" },
+	{ "CFG-20 -v", "-v=x", "-v: 'x' is not a number from 0 to 10" },
+	{ "CFG-20 vmodule", "--vmodule=sync", "--vmodule: 'sync' is not AREA=N" },
+	{ "CFG-20 format", "--logging-format=xml", "--logging-format: 'xml' is not text or json" },
+	{ "CFG-25", "--detect-local-mode=BridgeInterface",
+	  "--detect-local-mode=BridgeInterface wants --pod-bridge-interface "
+	  "(detectLocal.bridgeInterface)" },
+	{ "CFG-29", "--iptables-masquerade-bit=32",
+	  "--iptables-masquerade-bit: '32' is not a number from 0 to 31" },
+	{ "CFG-32", "--iptables-sync-period=0s", "--iptables-sync-period: '0s' is not above 0" },
+	{ "CFG-38", "--ipvs-tcp-timeout=1x",
+	  "--ipvs-tcp-timeout: '1x' is not a duration such as 30s or 1m30s" },
+	{ "CFG-44", "--iptables-sync-period=5s --iptables-min-sync-period=6s",
+	  "--iptables-min-sync-period: 6s is above --iptables-sync-period, 5s" },
+	{ "two sources", "--manifests a --kubeconfig b",
+	  "--manifests: a folder and an API server exclude each other" },
+};
+
+static void test_refused(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		struct parsed p;
+
+		print_message("    %s\n", refused[i].name);
+		parse(&p, refused[i].args);
+		assert_int_equal(p.r, -EINVAL);
+		assert_string_equal(p.err.text, refused[i].err);
+		parsed_fini(&p);
+	}
+}
+
+static const struct {
+	const char *name;
+	const char *args;
+	const char *note; /* the only one; NULL: none */
+} noted[] = {
+	{ "nothing", "", NULL },
+	{ "what is honoured",
+	  "--cluster-cidr=10.0.0.0/8 --masquerade-all --proxy-mode nftables -v=4", NULL },
+	{ "all that is ignored, in one line, as it is called",
+	  "--metrics-bind-address=0.0.0.0:10249 --ipvs-scheduler rr --profiling --log_dir=/tmp",
+	  "accepted without effect: --metrics-bind-address, --ipvs-scheduler, --profiling, "
+	  "--log-dir" },
+	{ "gates and areas that are not ours",
+	  "--feature-gates=NFTablesProxyMode=true,AllowServiceExternalIPs=false "
+	  "--vmodule=proxier=9,sync=4",
+	  "accepted without effect: feature gate NFTablesProxyMode, vmodule proxier" },
+	{ "CFG-07 iptables", "--proxy-mode=iptables",
+	  "mode iptables, kube-proxy's default, is served with nftables: node ports on the primary "
+	  "addresses unless nodePortAddresses says otherwise, and never on loopback" },
+};
+
+static void test_noted(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(noted); i++) {
+		struct parsed p;
+
+		print_message("    %s\n", noted[i].name);
+		parse(&p, noted[i].args);
+		assert_int_equal(p.r, 0);
+		assert_int_equal(p.o.notes.n, noted[i].note != NULL);
+		if (noted[i].note != NULL)
+			assert_string_equal(p.o.notes.v[0], noted[i].note);
+		parsed_fini(&p);
+	}
+}
+
+static void test_values(void **state)
+{
+	struct parsed p;
+
+	parse(&p,
+	      "--manifests m --hostname-override=N1.Example --iptables-min-sync-period 1m30s --iptables-sync-period=2m "
+	      "--oom-score-adj=-5 -v2 --vmodule=sync=4,kube=1 --kube-api-qps=7.5 --masquerade-all "
+	      "--feature-gates AllowServiceExternalIPs=false --nodeport_addresses=10.0.0.0/8");
+	assert_int_equal(p.r, 0);
+	assert_string_equal(p.o.manifests, "m");
+	assert_string_equal(p.o.hostname, "n1.example"); /* CFG-08 */
+	assert_int_equal(p.o.min_sync_period_ns, 90 * NSEC_PER_SEC);
+	assert_int_equal(p.o.oom_score_adj, -5);
+	assert_int_equal(p.o.verbosity, 2);
+	assert_int_equal(p.o.area_verbosity[LOG_AREA_SYNC], 4);
+	assert_int_equal(p.o.area_verbosity[LOG_AREA_PLANE], -1);
+	assert_true(p.o.api_qps > 7.4 && p.o.api_qps < 7.6);
+	assert_true(p.config.is_masquerade_all);
+	assert_true(p.config.no_external_ips);
+	assert_true(p.config.has_nodeport_cidrs);
+	assert_int_equal(p.config.nodeport_cidrs.n, 1);
+	parsed_fini(&p);
+}
+
+/* CFG-46 and --write-config-to. */
+static void test_actions(void **state)
+{
+	static const struct {
+		const char *args;
+		enum options_action action;
+	} cases[] = {
+		{ "", OPTIONS_RUN },
+		{ "-h", OPTIONS_HELP },
+		{ "--help=table", OPTIONS_TABLE },
+		{ "--version", OPTIONS_VERSION },
+		{ "--cleanup", OPTIONS_CLEANUP },
+		{ "--cleanup=false", OPTIONS_RUN },
+		{ "--init-only", OPTIONS_INIT_ONLY },
+		{ "--write-config-to=x --cleanup", OPTIONS_WRITE_CONFIG },
+		{ "--help --write-config-to=x --config=/does/not/exist", OPTIONS_HELP },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct parsed p;
+
+		parse(&p, cases[i].args);
+		assert_int_equal(p.r, 0);
+		assert_int_equal(p.o.action, cases[i].action);
+		parsed_fini(&p);
+	}
+}
+
+/* Every flag of section 14 is known; CFG-07 to CFG-46. */
+static void test_all_known(void **state)
+{
+	static const char *const names[] = {
+		"bind-address",
+		"bind-address-hard-fail",
+		"cleanup",
+		"cluster-cidr",
+		"config",
+		"config-sync-period",
+		"conntrack-max-per-core",
+		"conntrack-min",
+		"conntrack-tcp-be-liberal",
+		"conntrack-tcp-timeout-close-wait",
+		"conntrack-tcp-timeout-established",
+		"conntrack-udp-timeout",
+		"conntrack-udp-timeout-stream",
+		"detect-local-mode",
+		"feature-gates",
+		"healthz-bind-address",
+		"healthz-port",
+		"help",
+		"hostname-override",
+		"init-only",
+		"iptables-localhost-nodeports",
+		"iptables-masquerade-bit",
+		"iptables-min-sync-period",
+		"iptables-sync-period",
+		"ipvs-exclude-cidrs",
+		"ipvs-min-sync-period",
+		"ipvs-scheduler",
+		"ipvs-strict-arp",
+		"ipvs-sync-period",
+		"ipvs-tcp-timeout",
+		"ipvs-tcpfin-timeout",
+		"ipvs-udp-timeout",
+		"kube-api-burst",
+		"kube-api-content-type",
+		"kube-api-qps",
+		"kubeconfig",
+		"log-flush-frequency",
+		"logging-format",
+		"masquerade-all",
+		"master",
+		"metrics-bind-address",
+		"metrics-port",
+		"nodeport-addresses",
+		"oom-score-adj",
+		"pod-bridge-interface",
+		"pod-interface-name-prefix",
+		"profiling",
+		"proxy-mode",
+		"show-hidden-metrics-for-version",
+		"v",
+		"version",
+		"vmodule",
+		"write-config-to",
+	};
+	struct str table = { 0 };
+	struct str help = { 0 };
+
+	options_table(&table);
+	options_help(&help);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *dashes = strlen(names[i]) == 1 ? "-" : "--";
+		char row[80];
+		char line[80];
+
+		(void)snprintf(row, sizeof(row), "\n| `%s%s` |", dashes, names[i]);
+		(void)snprintf(line, sizeof(line), "\n  %s%s ", dashes, names[i]);
+		print_message("    %s\n", names[i]);
+		assert_non_null(strstr(table.text, row));
+		assert_non_null(strstr(help.text, line));
+	}
+	str_fini(&table);
+	str_fini(&help);
+}
+
+/* doc/flags.md ends with the table as the program has it: vipd --help=table */
+static void test_document(void **state)
+{
+	struct str table = { 0 };
+	struct str text = { 0 };
+	FILE *f = fopen(TESTS_DATA "/../../doc/flags.md", "re");
+	char buf[4096];
+	size_t n;
+
+	assert_non_null(f);
+	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
+		str_add(&text, buf, n);
+	(void)fclose(f);
+	options_table(&table);
+	if (strstr(text.text, table.text) == NULL)
+		fail_msg("doc/flags.md: its table is not what vipd --help=table prints");
+	str_fini(&table);
+	str_fini(&text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_refused),   cmocka_unit_test(test_noted),
+		cmocka_unit_test(test_values),    cmocka_unit_test(test_actions),
+		cmocka_unit_test(test_all_known), cmocka_unit_test(test_document),
+	};
+
+	return cmocka_run_group_tests_name("options", tests, NULL, NULL);
+}
