@@ -105,7 +105,7 @@ static const struct {
 	{ "CFG-18", HEAD "\noomScoreAdj: 2000\n",
 	  "c.yaml:4: oomScoreAdj: '2000' is not a number from -1000 to 1000" },
 	{ "CFG-27", HEAD "nodePortAddresses:\n- primary\n- 10.0.0.0/8\n",
-	  "c.yaml:3: nodePortAddresses: \"primary\" alone, or prefixes: 'primary' is not an address prefix (ADDRESS/LENGTH)" },
+	  "c.yaml:4: nodePortAddresses: \"primary\" alone, or prefixes: 'primary' is not an address prefix (ADDRESS/LENGTH)" },
 	{ "CFG-44", HEAD "iptables:\n  syncPeriod: 5s\n  minSyncPeriod: 1m\n",
 	  "c.yaml:5: iptables.minSyncPeriod: 1m is above iptables.syncPeriod, 5s" },
 	{ "Windows", HEAD "windowsRunAsService: true\n",
