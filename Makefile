@@ -3,7 +3,7 @@
 B ?= build
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all demo test bench install-deps format check clean
+.PHONY: all demo test bench install install-deps format check clean
 
 all: $(B)/build.ninja
 	@ninja -C $(B)
@@ -29,6 +29,10 @@ bench:
 	@test -e build-bench/build.ninja || meson setup build-bench --buildtype=release -Db_ndebug=false
 	@ninja -C build-bench
 	@tools/bench build-bench
+
+# Programs, systemd unit, documents; DESTDIR and Meson's -Dprefix are honoured.
+install: all
+	@meson install -C $(B) --no-rebuild
 
 install-deps:
 	@tools/install-deps test

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""deploy/: what the manifests and the unit say is what vipd understands, asks for and needs."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+import yaml
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DEPLOY = os.path.join(ROOT, "deploy")
+BUILD = os.environ.get("VIPD_BUILD", os.path.join(ROOT, "build"))
+VIPD = os.path.join(BUILD, "vipd")
+VIPCTL = os.path.join(BUILD, "vipctl")
+CAP_NET_ADMIN = 1 << 12
+NODE = "n1"
+
+
+def objects():
+    """All objects that `kubectl apply -k deploy/` makes, by kind."""
+    with open(os.path.join(DEPLOY, "kustomization.yaml"), encoding="utf-8") as f:
+        resources = yaml.safe_load(f)["resources"]
+    found = {}
+    for name in resources:
+        with open(os.path.join(DEPLOY, name), encoding="utf-8") as f:
+            for obj in yaml.safe_load_all(f):
+                assert obj["kind"] not in found, "two of kind %s" % obj["kind"]
+                found[obj["kind"]] = obj
+    return found
+
+
+def container():
+    return objects()["DaemonSet"]["spec"]["template"]["spec"]["containers"][0]
+
+
+def known_flags():
+    out = subprocess.run([VIPD, "--help"], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^  (--?[a-z][a-z0-9-]*)", out, re.M))
+
+
+# ---- manifests ----
+
+def test_kinds_names_and_namespaces():
+    found = objects()
+    assert set(found) == {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ConfigMap",
+                          "DaemonSet"}
+    for kind, obj in found.items():
+        assert obj["metadata"]["name"] == "vipd"
+        assert obj["metadata"].get("namespace") == (
+            None if kind.startswith("Cluster") else "kube-system")
+    binding = found["ClusterRoleBinding"]
+    assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+                                  "name": "vipd"}
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "vipd",
+                                    "namespace": "kube-system"}]
+
+
+def test_rbac_is_what_is_read():
+    """IN-01, IN-07, without what vipd does not write: events."""
+    rules = {}
+    for rule in objects()["ClusterRole"]["rules"]:
+        assert set(rule) == {"apiGroups", "resources", "verbs"}
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                assert (group, resource) not in rules
+                rules[group, resource] = set(rule["verbs"])
+    assert rules == {
+        ("", "services"): {"list", "watch"},
+        ("discovery.k8s.io", "endpointslices"): {"list", "watch"},
+        ("networking.k8s.io", "servicecidrs"): {"list", "watch"},
+        ("", "nodes"): {"get", "list", "watch"},
+    }
+
+
+def test_daemonset():
+    spec = objects()["DaemonSet"]["spec"]
+    template = spec["template"]
+    pod = template["spec"]
+    labels = template["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"].items() <= labels.items()
+    assert pod["hostNetwork"] and pod["priorityClassName"] == "system-node-critical"
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    assert pod["serviceAccountName"] == objects()["ServiceAccount"]["metadata"]["name"]
+    security = container()["securityContext"]
+    assert security["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
+    assert security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"]
+    assert "privileged" not in security
+    volumes = {v["name"] for v in pod["volumes"]}
+    assert {m["name"] for m in container()["volumeMounts"]} == volumes
+
+
+def test_flags_exist():
+    flags = known_flags()
+    assert "--manifests" in flags and "-v" in flags
+    for arg in container()["args"]:
+        assert arg.split("=")[0] in flags
+    names = {e["name"]: e for e in container()["env"]}
+    used = set(re.findall(r"\$\((\w+)\)", " ".join(container()["args"])))
+    assert used == set(names)
+    assert names["NODE_NAME"]["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
+
+
+def test_probes_are_commands_of_vipctl():
+    for probe, want in (("readinessProbe", 3), ("livenessProbe", 1)):
+        command = container()[probe]["exec"]["command"]
+        # Where nobody listens: vipctl says so (3), the liveness probe's shell that it is bad.
+        command = [w.replace("vipctl", VIPCTL + " --socket /nonexistent/x") for w in command]
+        if probe == "readinessProbe":
+            command = command[0].split() + command[1:]
+        code = subprocess.run(command, capture_output=True, check=False).returncode
+        assert code == want
+
+
+def write_config(folder):
+    data = objects()["ConfigMap"]["data"]
+    for name, text in data.items():
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+            f.write(text)
+    return data
+
+
+def test_configmap_is_accepted_without_a_word(tmp_path):
+    write_config(tmp_path)
+    mounts = {m["name"]: m["mountPath"] for m in container()["volumeMounts"]}
+    path = next(a.split("=")[1] for a in container()["args"] if a.startswith("--config="))
+    assert os.path.dirname(path) == mounts["config"]
+    out = tmp_path / "out.yaml"
+    r = subprocess.run([VIPD, "--config", tmp_path / os.path.basename(path), "--hostname-override",
+                        NODE, "--write-config-to", out], capture_output=True, text=True,
+                       check=False)
+    assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
+    effective = yaml.safe_load(out.read_text())
+    assert effective["mode"] == "nftables"
+    assert effective["conntrack"]["maxPerCore"] == 0
+    kubeconfig = effective["clientConnection"]["kubeconfig"]
+    assert os.path.dirname(kubeconfig) == mounts["config"]
+    assert os.path.basename(kubeconfig) in objects()["ConfigMap"]["data"]
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
+def test_kustomize_renders_the_same():
+    r = subprocess.run(["kubectl", "kustomize", DEPLOY], capture_output=True, text=True,
+                       check=False)
+    assert r.returncode == 0, r.stderr
+    assert {o["kind"] for o in yaml.safe_load_all(r.stdout)} == set(objects())
+
+
+# ---- systemd ----
+
+def unit():
+    with open(os.path.join(BUILD, "deploy", "vipd.service"), encoding="utf-8") as f:
+        lines = [line.strip() for line in f]
+    assert not any("@sbindir@" in line for line in lines)
+    return dict(line.split("=", 1) for line in lines if "=" in line and line[0] != "#")
+
+
+def test_unit():
+    u = unit()
+    assert u["CapabilityBoundingSet"] == "CAP_NET_ADMIN"
+    assert u["NoNewPrivileges"] == "yes" and u["ProtectSystem"] == "strict"
+    assert "AF_NETLINK" in u["RestrictAddressFamilies"].split()
+    assert u["Restart"] == "always" and u["Type"] == "simple"
+    name, flags = u["Environment"].split("=", 1)
+    assert "$" + name in u["ExecStart"] and u["ExecStart"].split()[0].endswith("/vipd")
+    for flag in flags.split():
+        assert flag.split("=")[0] in known_flags()
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+def test_unit_verifies(tmp_path):
+    """No directive is misspelled. The program is put where it is looked for."""
+    with open(os.path.join(BUILD, "deploy", "vipd.service"), encoding="utf-8") as f:
+        text = f.read().replace(unit()["ExecStart"].split()[0], VIPD)
+    path = tmp_path / "vipd.service"
+    path.write_text(text)
+    r = subprocess.run(["systemd-analyze", "verify", "--man=no", str(path)], capture_output=True,
+                       text=True, check=False)
+    assert not [line for line in r.stderr.splitlines() if "vipd.service" in line], r.stderr
+
+
+# ---- CAP_NET_ADMIN is enough, and needed ----
+
+def eventually(what, timeout=10):
+    end = time.monotonic() + timeout
+    while not what():
+        assert time.monotonic() < end, "did not happen in %s s" % timeout
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def netns():
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    name = "vipd-deploy-%d" % os.getpid()
+    if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode:
+        pytest.skip("network namespaces cannot be made here")
+    try:
+        subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], check=True)
+        yield name
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+class Confined:
+    """vipd as the DaemonSet runs it: uid 0 with these capabilities, and no new privileges."""
+
+    def __init__(self, netns, folder, caps, *flags):
+        self.folder = folder
+        self.socket = os.path.join(folder, "run", "control.sock")
+        self.log_path = os.path.join(folder, "log")
+        bounding = "-all" + "".join(",+" + c for c in caps)
+        with open(self.log_path, "wb") as log:
+            self.proc = subprocess.Popen(
+                ["ip", "netns", "exec", netns, "setpriv", "--no-new-privs", "--bounding-set",
+                 bounding, "--inh-caps", "-all", VIPD, "--manifests",
+                 os.path.join(ROOT, "examples"), "--hostname-override", NODE, "--control-socket",
+                 self.socket] + list(flags),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8") as f:
+            return f.read()
+
+    def status(self):
+        r = subprocess.run([VIPCTL, "--socket", self.socket, "-o", "json", "status"],
+                           capture_output=True, text=True, check=False)
+        return json.loads(r.stdout) if r.stdout else {}
+
+    def is_settled(self):
+        assert self.proc.poll() is None, self.log()
+        s = self.status()
+        return s.get("state") == "running" and s["owed"]["services"] == 0
+
+    def capabilities(self):
+        with open("/proc/%d/status" % self.proc.pid, encoding="ascii") as f:
+            return int(re.search(r"^CapEff:\s*(\w+)", f.read(), re.M)[1], 16)
+
+    def close(self):
+        if self.proc.poll() is None:
+            self.proc.send_signal(signal.SIGKILL)
+        self.proc.wait(10)
+
+
+def ruleset(netns):
+    return subprocess.run(["ip", "netns", "exec", netns, "nft", "list", "ruleset"],
+                          capture_output=True, text=True, check=True).stdout
+
+
+def test_net_admin_is_enough(netns, tmp_path):
+    write_config(tmp_path)
+    os.mkdir(tmp_path / "run")
+    config = tmp_path / "config.yaml"
+    text = config.read_text().replace("    kubeconfig: /etc/vipd/kubeconfig.yaml", "").replace(
+        "clientConnection:\n", "").replace("  kubeconfig: /etc/vipd/kubeconfig.yaml\n", "")
+    config.write_text(text)
+    v = Confined(netns, str(tmp_path), ["net_admin"], "--config", str(config))
+    try:
+        eventually(v.is_settled)
+        assert v.capabilities() == CAP_NET_ADMIN
+        held = ruleset(netns)
+        assert "table ip vipd" in held and "10.96.0.10" in held
+        assert "not permitted" not in v.log() and "denied" not in v.log(), v.log()
+    finally:
+        v.close()
+
+
+def test_without_net_admin_nothing_is_served(netns, tmp_path):
+    """The other test can fail."""
+    os.mkdir(tmp_path / "run")
+    v = Confined(netns, str(tmp_path), [])
+    try:
+        eventually(lambda: v.proc.poll() is not None or
+                   "not permitted" in v.log() or v.status().get("state") not in (None, "running"))
+        time.sleep(0.3)
+        assert "table ip vipd" not in ruleset(netns)
+    finally:
+        v.close()
+
+
+# ---- a ConfigMap that changes, as kubelet brings it ----
+
+def kubelet_put(folder, text, generation):
+    """A folder of its own for each version, and one link turned to it."""
+    data = os.path.join(folder, "..%d" % generation)
+    os.mkdir(data)
+    with open(os.path.join(data, "config.yaml"), "w", encoding="utf-8") as f:
+        f.write(text)
+    os.symlink(os.path.basename(data), os.path.join(folder, "..data_tmp"))
+    os.rename(os.path.join(folder, "..data_tmp"), os.path.join(folder, "..data"))
+    if not os.path.lexists(os.path.join(folder, "config.yaml")):
+        os.symlink("..data/config.yaml", os.path.join(folder, "config.yaml"))
+
+
+def test_configuration_changes(netns, tmp_path):
+    """CFG-04: bad is named, the same is nothing, another one ends the process."""
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    (tmp_path / "run").mkdir()
+    head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n" \
+        "mode: nftables\n"
+    kubelet_put(folder, head, 1)
+    v = Confined(netns, str(tmp_path), ["net_admin"], "--config", str(folder / "config.yaml"))
+    try:
+        eventually(v.is_settled)
+        before = ruleset(netns)
+        kubelet_put(folder, head + "mode: [\n", 2)
+        eventually(lambda: "the new one is refused" in v.log())
+        assert "config.yaml:5" in v.log()
+        kubelet_put(folder, head + "# the same\n", 3)
+        time.sleep(0.3)
+        assert v.proc.poll() is None
+        kubelet_put(folder, head + "clusterCIDR: 10.0.0.0/8\n", 4)
+        assert v.proc.wait(5) == 1
+        assert "config.yaml: changed" in v.log()
+        assert ruleset(netns) == before
+    finally:
+        v.close()
