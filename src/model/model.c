@@ -175,6 +175,7 @@ int model_put_service(struct model *m, struct service *s, uint64_t at_ns)
 	struct service *old = svc->service;
 	bool does_matter = is_proxied(old) || is_proxied(s) || svc->rows != NULL;
 
+	m->stats.service_events++;
 	service_normalise(s);
 	if (old != NULL && service_is_equal(old, s)) {
 		service_close(s);
@@ -195,6 +196,7 @@ int model_del_service(struct model *m, const struct name *ns, const struct name 
 	struct svc *svc = model_find(m, ns, name);
 	bool does_matter;
 
+	m->stats.service_events++;
 	if (svc == NULL || svc->service == NULL)
 		return 0;
 	does_matter = is_proxied(svc->service) || svc->rows != NULL;
@@ -322,6 +324,7 @@ int model_put_slice(struct model *m, struct slice *s, uint64_t at_ns)
 		slice_close(s);
 		return r;
 	}
+	m->stats.slice_events++;
 	slice_normalise(s);
 	if (e == NULL)
 		return slice_put_new(m, s, at_ns);
@@ -341,6 +344,7 @@ int model_del_slice(struct model *m, const struct name *ns, const struct name *n
 	struct slice_entry *e = model_find_slice(m, ns, name);
 	int r;
 
+	m->stats.slice_events++;
 	if (e == NULL)
 		return 0;
 	r = slice_unlink(m, e, at_ns);

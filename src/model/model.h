@@ -87,7 +87,9 @@ struct model_env {
 struct model_stats {
 	size_t services; /* Service objects */
 	size_t slices;
-	size_t endpoints; /* entries of all slices */
+	size_t endpoints;        /* entries of all slices */
+	uint64_t service_events; /* told by sources, changed or not (MET-13) ... */
+	uint64_t slice_events;   /* ... and MET-11 */
 };
 
 struct model {

@@ -205,6 +205,7 @@ static void result_note(struct sync *s, const struct plane_result *res)
 {
 	s->stats.writes += res->n_writes;
 	s->stats.batches += res->n_batches;
+	s->stats.kernel_ns += res->kernel_ns;
 }
 
 /* --- items --- */

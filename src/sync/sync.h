@@ -55,6 +55,7 @@ struct sync_stats {
 	uint64_t services; /* services brought up to date */
 	uint64_t writes;   /* kernel operations acknowledged */
 	uint64_t batches;
+	uint64_t kernel_ns; /* time spent in them */
 	uint64_t refused;
 	uint64_t loads;             /* adoptions, and readings after trouble */
 	uint64_t audits;            /* passes over all services */

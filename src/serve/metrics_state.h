@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* serve/metrics_state - what metrics.c counts and metrics_text.c tells. */
+#pragma once
+
+#include "serve/expo.h"
+#include "serve/metrics.h"
+
+enum metrics_policy {
+	METRICS_INTERNAL = 0,
+	METRICS_EXTERNAL,
+	METRICS_POLICIES,
+};
+
+struct metrics {
+	struct metrics_config config;
+	struct door *door;
+	size_t n_proxied; /* services the kernel holds something for */
+	size_t n_frontends;
+	size_t n_pools;
+	size_t n_backends;
+	size_t n_no_local[METRICS_POLICIES][IPFAM_N];
+	struct expo_hist sync_time;
+	struct expo_hist full_time;
+	struct expo_hist partial_time;
+	struct expo_hist programming[IPFAM_N];
+	struct expo_hist conntrack_time[IPFAM_N];
+	uint64_t conntrack_deleted[IPFAM_N];
+	int64_t queued_wall_ns;
+	uint64_t seen_step_ns; /* of the sync's statistics: counted already */
+	uint64_t seen_loads;
+	uint64_t consumed_slices; /* slice events up to the last moment nothing was dirty */
+	struct {
+		uint64_t asked_ns; /* the kernel is asked once a second at most */
+		uint64_t last[2];  /* what it said ... */
+		uint64_t sum[2];   /* ... and what it said before its rules were made anew */
+	} drops;                   /* packets, bytes */
+};

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* serve/metrics, serve/expo: the text, sums that follow changes, counters that never go back. */
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "serve/expo.h"
+#include "serve/metrics.h"
+#include "serve_world.h"
+
+#define S NSEC_PER_SEC
+#define WALL ((int64_t)(2000 * S)) /* when the process started */
+
+struct world {
+	struct serve_world w;
+	struct metrics *m;
+	int64_t wall_ns;
+	uint64_t drops[2];
+	int drops_fail;
+};
+
+static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
+			const struct plan_rows *new)
+{
+	struct world *w = arg;
+
+	metrics_accepted(w->m, svc, old, new, w->wall_ns);
+}
+
+static int drops(void *arg, uint64_t *packets, uint64_t *bytes, struct err *err)
+{
+	struct world *w = arg;
+
+	if (w->drops_fail != 0)
+		return err_set(err, w->drops_fail, "told to fail");
+	*packets = w->drops[0];
+	*bytes = w->drops[1];
+	return 0;
+}
+
+static void sources(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
+		    void *add_arg)
+{
+	(void)arg;
+	add(add_arg,
+	    &(struct metrics_source){
+		    .name = "services", .is_complete = true, .last_event_ns = T0, .events = 7 });
+	add(add_arg, &(struct metrics_source){ .name = "a \"strange\\one\"", .is_failing = true });
+}
+
+static void world_init(struct world *w)
+{
+	struct sync_config sync = { .accepted = on_accepted, .accepted_arg = w };
+	struct metrics_config config = {
+		.ctx = &w->w.ctx,
+		.started_wall_ns = WALL,
+		.mode = "nftables",
+		.sources = sources,
+		.drops = drops,
+		.arg = w,
+	};
+	struct err err;
+
+	*w = (struct world){ .wall_ns = WALL };
+	serve_world_init(&w->w);
+	sync_close(w->w.s);
+	sync_open(&w->w.s, &w->w.m, &w->w.p, &w->w.k.plane, &sync);
+	w->w.ctx.sync = w->w.s;
+	assert_int_equal(metrics_open(&w->m, NULL, &config, &err), 0);
+}
+
+static void world_fini(struct world *w)
+{
+	metrics_close(w->m);
+	serve_world_fini(&w->w);
+}
+
+static void settle(struct world *w)
+{
+	sync_sources_ready(w->w.s);
+	while (sync_step(w->w.s, T0) == SYNC_NOW)
+		metrics_stepped(w->m);
+	metrics_stepped(w->m);
+}
+
+/* The number on the line of that name and labels; the test fails when there is none. */
+static double value(struct world *w, const char *line)
+{
+	struct str text = { 0 };
+	char want[256];
+	const char *at;
+	double n;
+
+	metrics_text(w->m, &text, T0 + 10 * S, w->wall_ns);
+	(void)snprintf(want, sizeof(want), "\n%s ", line);
+	at = strstr(text.text, want);
+	if (at == NULL)
+		print_error("no line '%s'\n", line);
+	assert_non_null(at);
+	n = strtod(at + strlen(want), NULL);
+	str_fini(&text);
+	return n;
+}
+
+#define assert_value(w, line, n) assert_float_equal(value((w), (line)), (n), 1e-9)
+
+/* --- histograms --- */
+
+static void test_hist(void **state)
+{
+	struct expo_hist h = { .bounds = &expo_e15 };
+	struct str out = { 0 };
+
+	(void)state;
+	expo_hist(&out, "x_seconds", "a=\"b\"", &h); /* empty, and complete */
+	assert_non_null(strstr(out.text, "x_seconds_bucket{a=\"b\",le=\"0.001\"} 0\n"));
+	assert_non_null(strstr(out.text, "x_seconds_bucket{a=\"b\",le=\"16.384\"} 0\n"));
+	assert_non_null(strstr(out.text, "x_seconds_bucket{a=\"b\",le=\"+Inf\"} 0\n"));
+	assert_non_null(strstr(out.text, "x_seconds_sum{a=\"b\"} 0\nx_seconds_count{a=\"b\"} 0\n"));
+	str_clear(&out);
+	expo_hist_add(&h, NSEC_PER_MSEC);     /* a bound is inclusive */
+	expo_hist_add(&h, NSEC_PER_MSEC + 1); /* the next one */
+	expo_hist_add(&h, 3600 * S);          /* above all */
+	expo_hist(&out, "x_seconds", NULL, &h);
+	assert_non_null(strstr(out.text, "x_seconds_bucket{le=\"0.001\"} 1\n"));
+	assert_non_null(strstr(out.text, "x_seconds_bucket{le=\"0.002\"} 2\n"));
+	assert_non_null(strstr(out.text, "x_seconds_bucket{le=\"16.384\"} 2\n"));
+	assert_non_null(strstr(out.text, "x_seconds_bucket{le=\"+Inf\"} 3\n"));
+	assert_non_null(strstr(out.text, "x_seconds_sum 3600.002000001\nx_seconds_count 3\n"));
+	str_fini(&out);
+	expo_hist_fini(&h);
+}
+
+/* Section 13: NPL is 0.25, 0.5, 1..59, 60..115 by 5, 120..300 by 30. */
+static void test_bounds(void **state)
+{
+	uint64_t want[80];
+	size_t n = 0;
+
+	(void)state;
+	want[n++] = 250 * NSEC_PER_MSEC;
+	want[n++] = 500 * NSEC_PER_MSEC;
+	for (uint64_t s = 1; s < 60; s++)
+		want[n++] = s * S;
+	for (uint64_t s = 60; s <= 115; s += 5)
+		want[n++] = s * S;
+	for (uint64_t s = 120; s <= 300; s += 30)
+		want[n++] = s * S;
+	assert_int_equal(n, expo_npl.n);
+	assert_memory_equal(want, expo_npl.v, sizeof(want));
+	for (size_t i = 0; i < expo_e15.n; i++)
+		assert_int_equal(expo_e15.v[i], NSEC_PER_MSEC << i);
+}
+
+/* --- sums --- */
+
+static void test_sums_follow(void **state)
+{
+	static const char internal4[] = "kubeproxy_sync_proxy_rules_no_local_endpoints_total"
+					"{ip_family=\"IPv4\",traffic_policy=\"internal\"}";
+	static const char external4[] = "kubeproxy_sync_proxy_rules_no_local_endpoints_total"
+					"{ip_family=\"IPv4\",traffic_policy=\"external\"}";
+	static const char external6[] = "kubeproxy_sync_proxy_rules_no_local_endpoints_total"
+					"{ip_family=\"IPv6\",traffic_policy=\"external\"}";
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	assert_value(&w, "vipd_in_service", 0);
+	put_service(&w.w, "shop/a", "ip=10.96.0.1 port=http:80");
+	put_slice(&w.w, "shop/a-x", "a", "|http:8080|1 rs; 2 rs; 3 rs");
+	/* Two external addresses are one port. */
+	put_service(
+		&w.w, "shop/l",
+		"type=LoadBalancer etp ip=10.96.0.2 vip=203.0.113.1 vip=203.0.113.2 port=http:80");
+	put_slice(&w.w, "shop/l-x", "l", "|http:8080|7 rs @n2");
+	put_service(&w.w, "shop/i", "itp ip=10.96.0.3 port=http:80");
+	put_slice(&w.w, "shop/i-x", "i", "|http:8080|8 rs @n2");
+	settle(&w);
+	assert_value(&w, "vipd_in_service", 1);
+	assert_value(&w, "vipd_services", 3);
+	assert_value(&w, "vipd_proxied_services", 3);
+	assert_value(&w, "vipd_frontends", 5);
+	assert_value(&w, internal4, 1);
+	assert_value(&w, external4, 1);
+	assert_value(&w, external6, 0);
+	/* MET-25: none at all is not "none here". */
+	put_slice(&w.w, "shop/i-x", "i", "|http:8080|");
+	/* An endpoint comes to this node. */
+	put_slice(&w.w, "shop/l-x", "l", "|http:8080|7 rs @n1");
+	assert_value(&w, "kubeproxy_sync_proxy_rules_service_changes_pending", 2);
+	assert_value(&w, "kubeproxy_sync_proxy_rules_endpoint_changes_pending", 2);
+	assert_value(&w, "vipd_owed_services", 2);
+	settle(&w);
+	assert_value(&w, "kubeproxy_sync_proxy_rules_endpoint_changes_pending", 0);
+	assert_value(&w, "kubeproxy_sync_proxy_rules_endpoint_changes_total", 5);
+	assert_value(&w, "kubeproxy_sync_proxy_rules_service_changes_total", 3);
+	assert_value(&w, internal4, 0);
+	assert_value(&w, external4, 0);
+	/* The kernel is read again: the same, not twice. */
+	sync_reload(w.w.s);
+	settle(&w);
+	assert_value(&w, "vipd_loads_total", 2);
+	assert_value(&w, "vipd_frontends", 5);
+	del_service(&w.w, "shop", "a");
+	del_service(&w.w, "shop", "i");
+	del_service(&w.w, "shop", "l");
+	settle(&w);
+	assert_value(&w, "vipd_proxied_services", 0);
+	assert_value(&w, "vipd_frontends", 0);
+	assert_value(&w, "vipd_pools", 0);
+	assert_value(&w, "vipd_backends", 0);
+	world_fini(&w);
+}
+
+static void test_sync_times(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "shop/a", "ip=10.96.0.1 port=http:80");
+	settle(&w);
+#define COUNT(what) "kubeproxy_sync_" what "proxy_rules_duration_seconds_count{ip_family=\"IPv6\"}"
+	assert_value(&w, COUNT("full_"), 1); /* the adoption is one, whatever it was made of */
+	assert_value(&w, COUNT("partial_"), 0);
+	assert_value(&w, COUNT(""), 1);
+	for (int i = 0; i < 5; i++) {
+		put_service(&w.w, "shop/a",
+			    i & 1 ? "ip=10.96.0.1 port=http:80" : "ip=10.96.0.1 port=http:81");
+		settle(&w);
+	}
+	assert_value(&w, COUNT("full_"), 1);
+	assert_value(&w, COUNT("partial_"), 5);
+	assert_value(&w, COUNT(""), 6);
+	world_fini(&w);
+}
+
+/* --- MET-06 --- */
+
+#define NP "kubeproxy_network_programming_duration_seconds"
+#define IP4 "{ip_family=\"IPv4\"}"
+
+static void test_programming(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "shop/a", "ip=10.96.0.1 port=http:80");
+	put_service(&w.w, "shop/b", "ip=10.96.0.2 ip=fd00::2 port=http:80");
+	/* Older than the process: not measured (IN-40). */
+	put_slice(&w.w, "shop/a-x", "a", "trigger=1999000000000 |http:8080|1 rs");
+	settle(&w);
+	assert_value(&w, NP "_count" IP4, 0);
+
+	w.wall_ns = WALL + (int64_t)(10 * S);
+	put_slice(&w.w, "shop/a-x", "a", "trigger=2008000000000 |http:8080|1 rs; 2 rs");
+	settle(&w);
+	assert_value(&w, NP "_count" IP4, 1);
+	assert_value(&w, NP "_sum" IP4, 2);
+	assert_value(&w, NP "_bucket{ip_family=\"IPv4\",le=\"1\"}", 0);
+	assert_value(&w, NP "_bucket{ip_family=\"IPv4\",le=\"2\"}", 1);
+	assert_value(&w, NP "_count{ip_family=\"IPv6\"}", 0);
+
+	/* Refused, changed again meanwhile, taken after all: once, from the first (MET-27). */
+	w.w.k.refuse_name = "b";
+	w.w.k.refuse_with = -EINVAL;
+	w.w.k.is_culprit_named = true;
+	put_slice(&w.w, "shop/b-x", "b", "trigger=2010000000000 |http:8080|1 rs");
+	settle(&w);
+	put_slice(&w.w, "shop/b-x", "b", "trigger=2011000000000 |http:8080|1 rs; 2 rs");
+	settle(&w);
+	assert_value(&w, NP "_count" IP4, 1);
+	assert_value(&w, "vipd_refused_services", 1);
+	w.w.k.refuse_name = NULL;
+	w.wall_ns = WALL + (int64_t)(40 * S);
+	model_mark_dirty(&w.w.m, model_find_text(&w.w.m, "shop", "b"), T0);
+	settle(&w);
+	assert_value(&w, NP "_count" IP4, 2);
+	assert_value(&w, NP "_sum" IP4, 2 + 30);
+	assert_value(&w, NP "_count{ip_family=\"IPv6\"}", 1);
+	world_fini(&w);
+}
+
+/* --- drops --- */
+
+static void test_drops_never_go_back(void **state)
+{
+	struct world w;
+	struct str text = { 0 };
+
+	(void)state;
+	world_init(&w);
+	w.drops_fail = -ENOENT;
+	metrics_text(w.m, &text, T0, WALL);
+	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 0\n"));
+	w.drops_fail = 0;
+	w.drops[0] = 9;
+	str_clear(&text);
+	metrics_text(w.m, &text, T0 + 1 * S, WALL);
+	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 9\n"));
+	w.drops[0] = 2; /* rules made anew */
+	str_clear(&text);
+	metrics_text(w.m, &text, T0 + 2 * S, WALL);
+	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 11\n"));
+	w.drops[0] = 500; /* asked for again within a second */
+	str_clear(&text);
+	metrics_text(w.m, &text, T0 + 2 * S + 1, WALL);
+	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 11\n"));
+	str_fini(&text);
+	world_fini(&w);
+}
+
+/* --- the page --- */
+
+/* Every line belongs to the metric whose head stands above it, and no metric comes twice. */
+static void test_form(void **state)
+{
+	struct world w;
+	struct str text = { 0 };
+	char *rest;
+	char *line;
+	char name[128] = "";
+	size_t n_lines = 0;
+
+	(void)state;
+	world_init(&w);
+	settle(&w);
+	metrics_text(w.m, &text, T0, WALL);
+	assert_non_null(
+		strstr(text.text, "vipd_source_failing{source=\"a \\\"strange\\\\one\\\"\"} 1\n"));
+	assert_int_equal(text.text[text.len - 1], '\n');
+	rest = text.text;
+	while ((line = strsep(&rest, "\n")) != NULL && *line != '\0') {
+		char again[160];
+
+		n_lines++;
+		if (strncmp(line, "# HELP ", 7) == 0) {
+			assert_int_equal(sscanf(line, "# HELP %127s", name), 1);
+			(void)snprintf(again, sizeof(again), "\n# HELP %s ", name);
+			assert_null(rest ? strstr(rest, again) : NULL);
+		} else if (strncmp(line, "# TYPE ", 7) == 0) {
+			assert_int_equal(strncmp(line + 7, name, strlen(name)), 0);
+		} else {
+			assert_int_equal(strncmp(line, name, strlen(name)), 0);
+			assert_non_null(strrchr(line, ' '));
+		}
+	}
+	assert_in_range(n_lines, 200, 1000);
+	str_fini(&text);
+	world_fini(&w);
+}
+
+/* What the cluster holds changes numbers, not lines. */
+static void test_cardinality(void **state)
+{
+	struct world w;
+	size_t n[2] = { 0 };
+
+	(void)state;
+	world_init(&w);
+	for (int pass = 0; pass < 2; pass++) {
+		struct str text = { 0 };
+
+		settle(&w);
+		metrics_text(w.m, &text, T0, WALL);
+		for (size_t i = 0; i < text.len; i++)
+			n[pass] += text.text[i] == '\n';
+		str_fini(&text);
+		for (int i = 0; pass == 0 && i < 200; i++) {
+			char key[32];
+			char ip[64];
+
+			(void)snprintf(key, sizeof(key), "shop/s%d", i);
+			(void)snprintf(ip, sizeof(ip), "ip=10.96.1.%d port=http:80", i + 1);
+			put_service(&w.w, key, ip);
+		}
+	}
+	assert_int_equal(n[0], n[1]);
+	world_fini(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_hist),        cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_sums_follow), cmocka_unit_test(test_sync_times),
+		cmocka_unit_test(test_programming), cmocka_unit_test(test_drops_never_go_back),
+		cmocka_unit_test(test_form),        cmocka_unit_test(test_cardinality),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
