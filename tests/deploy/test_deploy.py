@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """deploy/: what the manifests and the unit say is what vipd understands, asks for and needs."""
+import base64
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -18,6 +20,10 @@ VIPD = os.path.join(BUILD, "vipd")
 VIPCTL = os.path.join(BUILD, "vipctl")
 CAP_NET_ADMIN = 1 << 12
 NODE = "n1"
+
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+
+from apiserver.client import Server  # noqa: E402
 
 
 def objects():
@@ -59,8 +65,8 @@ def test_kinds_names_and_namespaces():
                                     "namespace": "kube-system"}]
 
 
-def test_rbac_is_what_is_read():
-    """IN-01, IN-07, without what vipd does not write: events."""
+def rbac_rules():
+    """{(group, resource): verbs} of the ClusterRole."""
     rules = {}
     for rule in objects()["ClusterRole"]["rules"]:
         assert set(rule) == {"apiGroups", "resources", "verbs"}
@@ -68,7 +74,12 @@ def test_rbac_is_what_is_read():
             for resource in rule["resources"]:
                 assert (group, resource) not in rules
                 rules[group, resource] = set(rule["verbs"])
-    assert rules == {
+    return rules
+
+
+def test_rbac_is_what_is_read():
+    """IN-01, IN-07, without what vipd does not write: events."""
+    assert rbac_rules() == {
         ("", "services"): {"list", "watch"},
         ("discovery.k8s.io", "endpointslices"): {"list", "watch"},
         ("networking.k8s.io", "servicecidrs"): {"list", "watch"},
@@ -208,7 +219,9 @@ def netns():
 class Confined:
     """vipd as the DaemonSet runs it: uid 0 with these capabilities, and no new privileges."""
 
-    def __init__(self, netns, folder, caps, *flags):
+    EXAMPLES = ("--manifests", os.path.join(ROOT, "examples"))
+
+    def __init__(self, netns, folder, caps, *flags, source=EXAMPLES):
         self.folder = folder
         self.socket = os.path.join(folder, "run", "control.sock")
         self.log_path = os.path.join(folder, "log")
@@ -216,9 +229,8 @@ class Confined:
         with open(self.log_path, "wb") as log:
             self.proc = subprocess.Popen(
                 ["ip", "netns", "exec", netns, "setpriv", "--no-new-privs", "--bounding-set",
-                 bounding, "--inh-caps", "-all", VIPD, "--manifests",
-                 os.path.join(ROOT, "examples"), "--hostname-override", NODE, "--control-socket",
-                 self.socket] + list(flags),
+                 bounding, "--inh-caps", "-all", VIPD, "--hostname-override", NODE,
+                 "--control-socket", self.socket] + list(source) + list(flags),
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def log(self):
@@ -273,12 +285,52 @@ def test_without_net_admin_nothing_is_served(netns, tmp_path):
     os.mkdir(tmp_path / "run")
     v = Confined(netns, str(tmp_path), [])
     try:
-        eventually(lambda: v.proc.poll() is not None or
-                   "not permitted" in v.log() or v.status().get("state") not in (None, "running"))
-        time.sleep(0.3)
+        eventually(lambda: "Operation not permitted" in v.log())
+        assert v.status()["state"] != "running"
         assert "table ip vipd" not in ruleset(netns)
     finally:
         v.close()
+
+
+def test_rbac_is_what_is_asked_for(netns, tmp_path):
+    """The ConfigMap as it is, but for the server's address and where the account's files are."""
+    os.mkdir(tmp_path / "run")
+    write_config(tmp_path)
+    with Server(netns=netns) as api:
+        api.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
+        api.load(services=3, endpoints=2)
+        with open(api.kubeconfig("token"), encoding="utf-8") as f:
+            theirs = yaml.safe_load(f)
+        token = tmp_path / "token"
+        token.write_text(theirs["users"][0]["user"]["token"])
+        ca = tmp_path / "ca.crt"
+        cluster = theirs["clusters"][0]["cluster"]
+        if "certificate-authority-data" in cluster:
+            ca.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
+        else:
+            shutil.copy(cluster["certificate-authority"], ca)
+        text = (tmp_path / "kubeconfig.yaml").read_text()
+        for old, new in (("https://control-plane:6443", cluster["server"]),
+                         ("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", str(ca)),
+                         ("/var/run/secrets/kubernetes.io/serviceaccount/token", str(token))):
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / "kubeconfig.yaml").write_text(text)
+        config = tmp_path / "config.yaml"
+        config.write_text(config.read_text().replace("/etc/vipd/", str(tmp_path) + "/"))
+        v = Confined(netns, str(tmp_path), ["net_admin"], "--config", str(config), source=())
+        try:
+            eventually(v.is_settled, 20)
+            api.wait(watches={r: 1 for _, r in rbac_rules()})
+            asked = {}
+            for r in api.requests():
+                asked.setdefault(r["resource"], set()).add(r["verb"].replace("watchlist", "watch"))
+        finally:
+            v.close()
+    assert set(asked) == {resource for _, resource in rbac_rules()}
+    for (_, resource), verbs in rbac_rules().items():
+        assert asked[resource] <= verbs
+        assert asked[resource] >= verbs - {"get", "list"}  # the rest is how lists are made
 
 
 # ---- a ConfigMap that changes, as kubelet brings it ----
