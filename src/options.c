@@ -1255,6 +1255,8 @@ static int hostname_find(struct parse *p, struct err *err)
 		return 0;
 	if (gethostname(host, sizeof(host) - 1) < 0)
 		return err_errno(err, "host name");
+	if (host[0] == '\0')
+		return err_set(err, -EINVAL, "there is no host name: --hostname-override is wanted");
 	r = flag_hostname(p, host, err);
 	return r < 0 ? err_wrap(err, r, "host name") : 0;
 }

@@ -147,11 +147,11 @@ static const struct {
 	{ "CFG-02 flags that have none", HEAD "mode: nftables\n", "--master=https://x", "" },
 	{ "fields without effect, and those that ask for nothing",
 	  HEAD
-	  "mode: nftables\nenableProfiling: true\nbindAddressHardFail: false\n"
-	  "metricsBindAddress: 0.0.0.0:1\nlogging: {format: json, flushFrequency: 0}\n"
+	  "mode: nftables\nportRange: 1-2\nbindAddressHardFail: false\n"
+	  "configSyncPeriod: 1m\nlogging: {format: json, flushFrequency: 0}\n"
 	  "featureGates: {WinDSR: true}\nipvs: {scheduler: rr}\niptables: {masqueradeBit: 1}\n",
 	  NULL,
-	  "accepted without effect: enableProfiling, metricsBindAddress, logging.format=json, "
+	  "accepted without effect: enableProfiling, logging.format=json, "
 	  "feature gate WinDSR\n" },
 	{ "JSON",
 	  "{\"apiVersion\":\"kubeproxy.config.k8s.io/v1alpha1\",\n\t\"kind\":"

@@ -107,9 +107,9 @@ static const struct {
 	{ "what is honoured",
 	  "--cluster-cidr=10.0.0.0/8 --masquerade-all --proxy-mode nftables -v=4", NULL },
 	{ "all that is ignored, in one line, as it is called",
-	  "--metrics-bind-address=0.0.0.0:10249 --ipvs-scheduler rr --profiling --log_dir=/tmp",
-	  "accepted without effect: --metrics-bind-address, --ipvs-scheduler, --profiling, "
-	  "--log-dir" },
+	  "--iptables-masquerade-bit=3 --ipvs-scheduler rr --ipvs-strict-arp --log_dir=/tmp",
+	  "accepted without effect: --iptables-masquerade-bit, --ipvs-scheduler, "
+	  "--ipvs-strict-arp, --log-dir" },
 	{ "gates and areas that are not ours",
 	  "--feature-gates=NFTablesProxyMode=true,AllowServiceExternalIPs=false "
 	  "--vmodule=proxier=9,sync=4",

@@ -420,6 +420,41 @@ static void test_stream_fails(void **state)
 	assert_string_equal(err.text, "Input/output error");
 }
 
+static void on_twice(void *arg, const char *key, uint32_t line)
+{
+	str_printf(arg, "%s:%u ", key, line);
+}
+
+/* With leave, the last of a key given twice counts, and keeps the place of the first. */
+static void test_twice(void **state)
+{
+	static const char text[] = "a: 1\nb: {c: 1,\n c: 2}\na:\n- 3\n";
+	struct decode d = { 0 };
+	struct str told = { 0 };
+	struct yaml *y;
+	char *all;
+	json_t *v;
+
+	yaml_open_text(&y, text, sizeof(text) - 1, 1);
+	yaml_allow_twice(y, on_twice, &told);
+	all = read_all(y);
+	assert_string_equal(all, "D1:{\"a\":[3],\"b\":{\"c\":2}}");
+	assert_string_equal(told.text, "c:3 a:4 ");
+	free(all);
+	yaml_close(y);
+
+	yaml_open_text(&y, text, sizeof(text) - 1, 1);
+	yaml_allow_twice(y, on_twice, &told);
+	assert_int_equal(yaml_next(y, &v, NULL), YAML_DOCUMENT);
+	d.steps[0] = (struct decode_step){ .in = v, .key = "b" };
+	assert_int_equal(yaml_line_of(y, &d), 2);
+	d.steps[0].key = "a";
+	assert_int_equal(yaml_line_of(y, &d), 5);
+	json_decref(v);
+	yaml_close(y);
+	str_fini(&told);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -428,6 +463,7 @@ int main(void)
 		cmocka_unit_test(test_too_many_values), cmocka_unit_test(test_long_list),
 		cmocka_unit_test(test_lines),           cmocka_unit_test(test_lines_of_items),
 		cmocka_unit_test(test_stream),          cmocka_unit_test(test_stream_fails),
+		cmocka_unit_test(test_twice),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
