@@ -25,7 +25,7 @@ struct kube;
 struct kube_timing {
 	uint64_t connect_ns;     /* 10 s: TCP and TLS to one address */
 	uint64_t head_ns;        /* 60 s: until an answer begins (a server may queue us) */
-	uint64_t idle_ns;        /* 30 s: silence in the middle of a list */
+	uint64_t idle_ns;        /* 30 s: silence in a list, and of a watch that should be over */
 	uint64_t bookmark_ns;    /* 150 s: silence of a watch that has had bookmarks before */
 	uint64_t quiet_ns;       /* 20 s: silence of an HTTP/2 connection that is asked about ... */
 	uint64_t probe_ns;       /* 15 s: ... for this long before it is given up */
@@ -105,7 +105,7 @@ struct kube_reflector_status {
 	size_t refused;         /* of them */
 	size_t remarked;        /* refused, or with entries skipped */
 	uint64_t unreadable;    /* without a name to blame, ever */
-	uint64_t lists;         /* begun; after the first: relists */
+	uint64_t lists;         /* that the server began to answer; after the first: relists */
 	uint64_t watches;
 	uint64_t events;
 	uint64_t bytes; /* of bodies */

@@ -16,8 +16,6 @@
 #define REFUSAL_NS (3600 * NSEC_PER_SEC)
 /* A watch that ends sooner and without an event is no normal end. */
 #define SHORT_WATCH_NS NSEC_PER_SEC
-/* Beyond its own timeout a server has this long to end a watch. */
-#define WATCH_GRACE_NS (30 * NSEC_PER_SEC)
 #define RETRY_AFTER_MAX_S 300
 /* The same trouble is logged again after this. */
 #define LOG_AGAIN_NS (300 * NSEC_PER_SEC)
@@ -285,7 +283,8 @@ static void request(struct reflector *r)
 		list_query(r, &path);
 	} else {
 		watch_query(r, &path, timeout_s);
-		wait_for(r, timeout_s * NSEC_PER_SEC + WATCH_GRACE_NS);
+		/* The server ends it; when that does not arrive, we do. */
+		wait_for(r, timeout_s * NSEC_PER_SEC + t->idle_ns);
 	}
 	selectors_add(r, &path);
 	http_open(
@@ -318,11 +317,8 @@ static void begin(struct reflector *r)
 	r->phase = phase_next(r);
 	r->began_ns = now_ns();
 	r->events_before = r->events;
-	r->watches += r->phase != PHASE_LIST;
-	if (r->phase != PHASE_WATCH && r->next == NULL) {
-		r->lists++;
+	if (r->phase != PHASE_WATCH && r->next == NULL)
 		ledger_list_begin(&r->ledger);
-	}
 	request(r);
 }
 
@@ -519,6 +515,8 @@ static int on_head(void *arg, const struct http_head *head, struct err *err)
 	if (r->encoding == STREAM_ENCODING_UNSET)
 		return err_set(err, -EBADMSG, "content type '%.64s' is not an API server's",
 			       head->content_type ? head->content_type : "");
+	r->lists += r->phase != PHASE_WATCH && r->next == NULL;
+	r->watches += r->phase != PHASE_LIST;
 	stream_open(&r->stream, &(struct stream_config){
 					.mode = r->phase == PHASE_LIST ? STREAM_LIST : STREAM_WATCH,
 					.encoding = r->encoding,

@@ -53,13 +53,13 @@ struct transport {
 	struct event *deferred; /* finished requests */
 	struct event *resume;   /* requests whose body had to wait for this turn */
 	uint64_t spent_ns;      /* on bodies, in this turn */
+	bool is_cut;            /* a transfer has just failed */
 	struct list requests;   /* running */
 	struct list finished;
 	struct list connections;
 	size_t server; /* counts up; modulo the number of servers */
 	bool is_http2; /* the last answer was */
 	struct http *probe;
-	char name[256]; /* of the server, for people */
 	struct transport_stats stats;
 };
 
@@ -160,11 +160,16 @@ size_t transport_n_servers(const struct transport *t)
 	return access_where(t->access)->servers.n;
 }
 
-const char *transport_server(const struct transport *t)
+static const char *server_text(const struct transport *t, size_t server)
 {
 	const struct kubeconfig *k = access_where(t->access);
 
-	return k->servers.v[t->server % k->servers.n];
+	return k->servers.v[server % k->servers.n];
+}
+
+const char *transport_server(const struct transport *t)
+{
+	return server_text(t, t->server);
 }
 
 /* `server` cannot be reached: whoever still waits for it need not. */
@@ -278,7 +283,7 @@ static void transfer_done(struct http *h, CURLcode code)
 	server_failed(h->t, h->server);
 }
 
-static void collect(struct transport *t)
+static void collect_done(struct transport *t)
 {
 	CURLMsg *m;
 	int left;
@@ -290,8 +295,25 @@ static void collect(struct transport *t)
 		if (m->msg != CURLMSG_DONE)
 			continue;
 		(void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &h);
+		t->is_cut |= code != CURLE_OK;
 		transfer_done((struct http *)(void *)h, code);
 	}
+}
+
+/*
+ * When a connection breaks, libcurl 7.88 tells the one transfer that read from it;
+ * others on the same connection would learn it a second later.
+ */
+static void collect(struct transport *t)
+{
+	int running;
+
+	t->is_cut = false;
+	collect_done(t);
+	if (!t->is_cut)
+		return;
+	(void)curl_multi_perform(t->multi, &running);
+	collect_done(t);
 }
 
 /* --- libcurl's events ----------------------------------------------------- */
@@ -481,8 +503,9 @@ static void probe_send(struct transport *t)
 	struct http_request request = {
 		.path = "/version",
 		.accept = "application/json",
-		.head_ns = t->config.probe_ns,
-		.idle_ns = t->config.probe_ns,
+		/* The connection is given up first, unless the probe went over another. */
+		.head_ns = 2 * t->config.probe_ns,
+		.idle_ns = 2 * t->config.probe_ns,
 		.ops = &ops,
 		.arg = t,
 	};
@@ -521,7 +544,7 @@ static void connection_check(struct transport *t, struct connection *c, uint64_t
 	if (now - c->probed_ns < t->config.probe_ns)
 		return;
 	log_notice(LOG_AREA_SOURCE, "api: %s: connection given up: nothing came for %.3g s",
-		   transport_server(t), (double)silence / (double)NSEC_PER_SEC);
+		   server_text(t, c->server), (double)silence / (double)NSEC_PER_SEC);
 	t->stats.dead++;
 	c->probed_ns = now;               /* not again in the next turn */
 	(void)shutdown(c->fd, SHUT_RDWR); /* libcurl sees its end, and tells all who use it */

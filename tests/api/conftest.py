@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Fixtures: an API server a test, and feeds (feed.py) that are ended with it."""
+import os
+import sys
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+
+from apiserver.client import Server  # noqa: E402
+from feed import Feed  # noqa: E402
+
+
+@pytest.fixture
+def api():
+    with Server() as server:
+        yield server
+        assert server.errors() == ""
+
+
+@pytest.fixture
+def start(api):
+    """start(...): a Feed on this server; see Feed for what can be said."""
+    feeds = []
+
+    def make(*args, config=None, user="token", **kw):
+        if config is None and "master" not in kw and "account_dir" not in kw:
+            config = api.kubeconfig(user)
+        feed = Feed(*args, config=config, **kw)
+        feeds.append(feed)
+        return feed
+
+    yield make
+    for feed in feeds:
+        feed.close()

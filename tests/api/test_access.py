@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Who we are, who the server is, and rotations of both without a restart."""
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+import yaml
+
+from feed import KUBEFEED, service
+from test_watch import shop
+
+
+def auths(api):
+    return {r["auth"] for r in api.requests()}
+
+
+# ---- all ways in
+
+@pytest.mark.parametrize("user", ["token", "tokenfile", "cert", "certdata", "exec", "exec-cert"])
+@pytest.mark.parametrize("http2", [True, False])
+def test_users(api, start, user, http2):
+    shop(api).set(http2=http2)
+    feed = start(user=user).wait_synced().same_as(api)
+    feed.wait_healthy()
+    assert auths(api) == {"certificate" if "cert" in user else "token"}
+    if "exec" in user:
+        assert api.exec_runs() == 1     # for four requests
+
+
+def test_password(api, start):
+    """Basic: no server of today takes it, but it has to be sent as RFC 7617 wants it."""
+    feed = start(user="basic")
+    feed.wait_error("services", "401")
+    assert auths(api) == {"other"}
+
+
+@pytest.mark.parametrize("ca", ["file", "data", "skip"])
+@pytest.mark.parametrize("style", ["yaml", "json"])
+def test_authority(api, start, ca, style):
+    shop(api)
+    start(config=api.kubeconfig(ca=ca, style=style)).wait_synced().same_as(api)
+
+
+def test_unknown_authority(api, start):
+    """Neither without one nor with another one: the system's do not count then."""
+    feed = start(config=api.kubeconfig(ca="none"))
+    feed.wait_error("services", "certificate")
+    old = api.kubeconfig(ca="data")
+    api.certs(what="ca")
+    feed = start(config=old)
+    feed.wait_error("services", "certificate")
+    assert not api.requests()   # nobody was told a token
+
+
+def test_only_this_authority(api, start, tmp_path):
+    """certificate-authority excludes what the system trusts (here: by SSL_CERT_DIR, _FILE)."""
+    old = api.kubeconfig(ca="data")
+    api.certs(what="ca")
+    with open(api.path("ca.crt"), "rb") as f:
+        (tmp_path / "all.pem").write_bytes(f.read())
+    subprocess.run(["openssl", "rehash", str(tmp_path)], check=True)
+    feed = start(config=old, env={"SSL_CERT_FILE": str(tmp_path / "all.pem"),
+                                  "SSL_CERT_DIR": str(tmp_path),
+                                  "CURL_CA_BUNDLE": str(tmp_path / "all.pem")})
+    feed.wait_error("services", "certificate")
+
+
+def test_server_name(api, start):
+    shop(api).certs(what="server", names=["api.example.org"])
+    feed = start()
+    feed.wait_error("services", "127.0.0.1")
+    feed = start(config=api.kubeconfig(server_name="api.example.org"))
+    feed.wait_synced().same_as(api)
+    feed = start(config=api.kubeconfig(server_name="other.example.org"))
+    feed.wait_error("services", "other.example.org")
+
+
+def test_service_account(api, start, tmp_path):
+    """In a pod (section 14: neither --kubeconfig nor --master)."""
+    shop(api)
+    with open(api.path("ca.crt"), "rb") as f:
+        (tmp_path / "ca.crt").write_bytes(f.read())
+    (tmp_path / "token").write_text(api.token + "\n")
+    host, port = api.https.split("/")[2].rsplit(":", 1)
+    feed = start(account_dir=str(tmp_path),
+                 env={"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port})
+    feed.wait_synced().same_as(api)
+    # The kubelet writes a new token in time.
+    api.tokens(tokens=["next-word"])
+    (tmp_path / "token").write_text("next-word\n")
+    api.end_watches(how="close")
+    feed.wait_healthy()
+
+
+def test_master_overrides(api, start):
+    shop(api)
+    wrong = api.kubeconfig(url="https://127.0.0.1:1")
+    start(config=wrong, master=api.https).wait_synced().same_as(api)
+
+
+def test_nothing_is_configured():
+    env = {k: v for k, v in os.environ.items() if not k.startswith("KUBERNETES_")}
+    for args, words in (
+            ([], "neither --kubeconfig nor --master"),
+            (["--kubeconfig", "/nowhere"], "/nowhere: No such file"),
+            (["--master", "gopher://x"], "--master: 'gopher' is neither https nor http"),
+            (["--master", "https://x", "--content-type", "text/plain"],
+             "--kube-api-content-type: 'text/plain' is neither")):
+        r = subprocess.run([KUBEFEED] + args, env=env, stdin=subprocess.DEVNULL, timeout=10,
+                           stderr=subprocess.PIPE, text=True, check=False)
+        assert r.returncode == 1 and words in r.stderr, r.stderr
+
+
+# ---- tokens
+
+@pytest.mark.parametrize("user", ["tokenfile"])
+def test_token_rotates(api, start, user):
+    """The old one is refused, the new one is in the file: no restart, no relist."""
+    shop(api)
+    feed = start(user=user).wait_synced()
+    for i in range(3):
+        api.tokens(tokens=["word-%d" % i])
+        api.end_watches(how="close")
+        feed.wait_error("services", "watch services: 401")
+        api.write("token", "word-%d\n" % i, 0o600)
+        feed.wait_healthy()
+        api.put(service("s1", "10.96.1.1", port=900 + i))
+        feed.same_as(api)
+    assert feed.reflector("services")["lists"] == 1
+
+
+def test_token_file_vanishes(api, start):
+    """What was read last stays good."""
+    shop(api)
+    feed = start(user="tokenfile").wait_synced()
+    os.unlink(api.path("token"))
+    api.end_watches(how="close")
+    feed.wait_healthy()
+    feed.wait_log("credentials: the last good ones stay: ", "token: No such file")
+    assert len([li for li in feed.log if "last good ones stay" in li]) == 1
+
+
+def test_no_token_file(api, start):
+    config = api.kubeconfig("tokenfile")
+    os.unlink(api.path("token"))
+    feed = start(config=config)
+    feed.wait_error("services", "credentials: ", "token: No such file")
+    shop(api).write("token", api.token, 0o600)
+    feed.wait_synced().same_as(api)
+
+
+def test_odd_token(api, start):
+    config = api.kubeconfig("tokenfile")
+    api.write("token", "two words\r\nX-Evil: 1\n", 0o600)
+    feed = start(config=config)
+    feed.wait_error("services", "credentials: a token that is not one word")
+    assert not api.requests()
+
+
+# ---- certificates
+
+def test_client_certificate_rotates(api, start):
+    shop(api)
+    first = api.client_cert(name="mine")
+    feed = start(config=api.kubeconfig("cert", cert="mine")).wait_synced()
+    api.client_cert(name="mine")
+    api.revoke(serial=first["serial"] if isinstance(first, dict) and "serial" in first else "*")
+    api.end_watches(how="close")
+    if not (isinstance(first, dict) and "serial" in first):
+        api.revoke(serial=None)
+    feed.wait_healthy()
+    api.put(service("s1", "10.96.1.1", port=99))
+    feed.same_as(api)
+
+
+def test_half_written_certificate(api, start):
+    """Certificate and key do not match for a moment: refused, and then it goes on."""
+    shop(api)
+    api.client_cert(name="mine")
+    config = api.kubeconfig("cert", cert="mine")
+    feed = start(config=config).wait_synced()
+    api.client_cert(name="other")
+    with open(api.path("other.crt"), encoding="ascii") as f:
+        api.write("mine.crt", f.read())
+    api.connections(do="close")
+    feed.wait_error("services", "watch services: ")
+    with open(api.path("other.key"), encoding="ascii") as f:
+        api.write("mine.key", f.read(), 0o600)
+    feed.wait_healthy()
+    feed.same_as(api)
+
+
+def test_server_certificate_rotates(api, start):
+    shop(api)
+    feed = start().wait_synced()
+    api.certs(what="server")
+    api.connections(do="close")
+    feed.wait_healthy()
+    # A new authority, first at the server, then in our file.
+    api.certs(what="ca", publish=False)
+    api.connections(do="close")
+    feed.wait_error("services", "certificate")
+    api.certs(what="ca")
+    feed.wait_healthy()
+    api.put(service("s1", "10.96.1.1", port=99))
+    feed.same_as(api)
+    assert feed.reflector("services")["lists"] == 1
+
+
+def test_expired_server_certificate(api, start):
+    shop(api)
+    feed = start().wait_synced()
+    api.certs(what="server", begin=-100, end=-10)
+    api.connections(do="close")
+    feed.wait_error("services", "expired")
+    api.certs(what="server")
+    feed.wait_healthy()
+
+
+def test_kubeconfig_is_replaced(api, start):
+    shop(api)
+    config = api.kubeconfig("token")
+    feed = start(config=config).wait_synced()
+    api.tokens(tokens=["next-word"])
+    api.end_watches(how="close")
+    feed.wait_error("services", "401")
+    with open(config, encoding="utf-8") as f:
+        new = yaml.safe_load(f)
+    api.write(os.path.basename(config), "nonsense: [", 0o600)
+    feed.wait_log("last good ones stay", "line")
+    new["users"][0]["user"]["token"] = "next-word"
+    api.write(os.path.basename(config), yaml.safe_dump(new), 0o600)
+    feed.wait_log("changed and was read again")
+    feed.wait_healthy()
+
+
+# ---- exec plugins
+
+def plugin_config(api, script, **more):
+    """A kubeconfig with this shell script as plugin."""
+    path = api.write("plugin", "#!/bin/sh\n" + script, 0o755)
+    config = api.kubeconfig("none")
+    with open(config, encoding="utf-8") as f:
+        obj = yaml.safe_load(f)
+    obj["users"][0]["user"] = {"exec": dict({
+        "apiVersion": "client.authentication.k8s.io/v1", "command": path,
+        "interactiveMode": "Never"}, **more)}
+    api.write(os.path.basename(config), yaml.safe_dump(obj), 0o600)
+    return config
+
+
+def credential(token="kube-proxy-token", version="v1", **status):
+    return "echo '%s'\n" % json.dumps({
+        "apiVersion": "client.authentication.k8s.io/" + version, "kind": "ExecCredential",
+        "status": dict({"token": token}, **status)})
+
+
+def test_plugin_sees(api, start):
+    shop(api)
+    api.write("x", "")
+    config = plugin_config(
+        api, "printf '%%s' \"$KUBERNETES_EXEC_INFO\" >'%s'; printf '%%s' \"$A $1 $2\" >'%s'\n"
+        "ls -l /proc/self/fd >'%s'\n" % (api.path("info"), api.path("words"), api.path("fds")) +
+        credential(version="v1beta1"),
+        args=["one", "two words"], env=[{"name": "A", "value": "b c"}], provideClusterInfo=True,
+        apiVersion="client.authentication.k8s.io/v1beta1")
+    start(config=config).wait_synced().same_as(api)
+    with open(api.path("info"), encoding="utf-8") as f:
+        info = json.load(f)
+    assert info["apiVersion"] == "client.authentication.k8s.io/v1beta1"
+    assert info["spec"]["interactive"] is False
+    assert info["spec"]["cluster"]["server"] == api.https
+    assert info["spec"]["cluster"]["certificate-authority-data"]
+    with open(api.path("words"), encoding="utf-8") as f:
+        assert f.read() == "b c one two words"
+    with open(api.path("fds"), encoding="utf-8") as f:
+        links = [line.split(" -> ")[1] for line in f if " -> " in line]
+    assert not [li for li in links if "socket" in li or "eventpoll" in li], links
+
+
+def test_plugin_credential_expires(api, start):
+    """Run again when its time is over, which is counted from its arrival."""
+    shop(api)
+    config = api.kubeconfig("exec")
+    api.set_credential(token=api.token, seconds=3600)
+    feed = start(config=config).wait_synced()
+    api.end_watches(how="close")
+    feed.wait_healthy()
+    assert api.exec_runs() == 1
+    # Refused by the server: not kept until it expires.
+    api.tokens(tokens=["next-word"])
+    api.set_credential(token="next-word", seconds=3600)
+    api.end_watches(how="close")
+    feed.wait_healthy()
+    assert 2 <= api.exec_runs() <= 5
+
+
+@pytest.mark.parametrize("script,words", [
+    ("exit 3\n", "exit status 3"),
+    ("kill -9 $$\n", "killed by signal 9"),
+    ("echo SECRET\n", "did not print an ExecCredential"),
+    ("echo '{}'\n", "did not print an ExecCredential"),
+    (credential(version="v1beta1"), "printed apiVersion 'client.authentication.k8s.io/v1beta1'"),
+    (credential(token=""), "neither a token nor a certificate"),
+    (credential(clientCertificateData="SECRET"), "only one of certificate and key"),
+    ("exec sleep 60\n", "no answer in 0.3 s"),
+    ("yes SECRET\n", "printed more than 1048576 bytes"),
+])
+def test_plugin_fails(api, start, script, words):
+    """Named, tried again, and good as soon as it is."""
+    shop(api)
+    config = plugin_config(api, script)
+    feed = start(config=config, plugin_ms=300)
+    feed.wait_error("services", "credentials: plugin %s: " % api.path("plugin"), words)
+    time.sleep(0.5)
+    assert feed.usage()["lag_ms"] < 200
+    api.write("plugin", "#!/bin/sh\n" + credential(), 0o755)
+    feed.wait_synced().same_as(api)
+
+
+def test_plugin_is_missing(api, start):
+    config = plugin_config(api, "", command="no-such-plugin", installHint="install it first")
+    feed = start(config=config)
+    feed.wait_error("services", "plugin no-such-plugin: not found: install it first")
+
+
+def test_plugin_leaves_a_child(api, start):
+    """One that goes on in the background with our pipe in its hands."""
+    shop(api)
+    config = plugin_config(api, "sleep 5 &\n" + credential())
+    feed = start(config=config).wait_synced()
+    assert feed.synced_ms < 3000
+
+
+# ---- proxies
+
+class Proxy:
+    """An HTTP proxy that knows CONNECT only. `seen`: what was asked, with its headers."""
+
+    def __init__(self, auth=None):
+        self.auth = auth
+        self.seen = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = "http://127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                sock, _ = self.listener.accept()
+                threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock):
+        head = b""
+        while b"\r\n\r\n" not in head:
+            data = sock.recv(4096)
+            if not data:
+                return
+            head += data
+        self.seen.append(head.decode())
+        host, port = head.split()[1].decode().rsplit(":", 1)
+        with socket.create_connection((host, int(port))) as up:
+            sock.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            with contextlib.suppress(OSError):
+                while True:
+                    for a in select.select([sock, up], [], [])[0]:
+                        data = a.recv(65536)
+                        if not data:
+                            return
+                        (up if a is sock else sock).sendall(data)
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)    # ends an accept() that waits
+        self.listener.close()
+
+
+@pytest.mark.parametrize("how", ["proxy-url", "environment"])
+def test_proxy(api, start, how):
+    shop(api)
+    proxy = Proxy()
+    config = api.kubeconfig("token")
+    env = {"no_proxy": "", "NO_PROXY": ""}
+    if how == "environment":
+        env["HTTPS_PROXY"] = proxy.url
+    else:
+        with open(config, encoding="utf-8") as f:
+            obj = yaml.safe_load(f)
+        obj["clusters"][0]["cluster"]["proxy-url"] = proxy.url.replace("//", "//me:SECRET@")
+        api.write(os.path.basename(config), yaml.safe_dump(obj), 0o600)
+        env["no_proxy"] = "127.0.0.1"   # does not concern a proxy that was named
+    feed = start(config=config, env=env).wait_synced().same_as(api)
+    assert len(proxy.seen) == 1 and "authorization: bearer" not in proxy.seen[0].lower()
+    proxy.close()
+    api.connections(do="close")
+    feed.wait_error("services", "connect")

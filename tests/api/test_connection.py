@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Connections: silence, GOAWAY, several servers, and what a daemon's pauses are in real life."""
+import os
+import subprocess
+import time
+
+import pytest
+
+from apiserver.client import Server
+from feed import Feed, service
+from test_watch import shop
+
+# Silence is found after quiet + probe, with half a step of the check in between.
+ALERT = {"quiet_ms": 600, "probe_ms": 400, "keepalive_ms": 60000, "bookmark_ms": 60000,
+         "head_ms": 60000, "idle_ms": 60000, "connect_ms": 500}
+
+
+def test_one_connection(api, start):
+    """HTTP/2: all watches share it, and so do those that follow."""
+    shop(api)
+    feed = start().wait_synced()
+    for _ in range(3):
+        api.end_watches(how="end")
+        feed.wait_healthy()
+    assert feed.status()["connections"] == 1
+    assert api.stats()["accepted"] == 1
+
+
+def test_http1(api, start):
+    """No HTTP/2: a connection a watch, and they are used again."""
+    shop(api).set(http2=False)
+    feed = start().wait_synced()
+    for _ in range(3):
+        api.end_watches(how="end")
+        feed.wait_healthy()
+    assert feed.status()["connections"] == 4
+    assert not feed.status()["http2"]
+
+
+# ---- silence
+
+def test_frozen_server(api, start):
+    """HTTP/2: the kernel there answers, the process does not. Found by a request of our own."""
+    shop(api).set(bookmarks=False)
+    feed = start(**ALERT).wait_synced().same_as(api)
+    began = time.monotonic()
+    api.connections(do="freeze")
+    api.put(service("s1", "10.96.1.1", port=99))
+    feed.same_as(api)
+    assert time.monotonic() - began < 4
+    feed.wait_log("connection given up: nothing came for")
+    assert feed.status()["dead"] == 1
+    assert feed.reflector("services")["lists"] == 1
+
+
+def test_quiet_server(api, start):
+    """A quiet watch is healthy: it is asked after, and stays."""
+    shop(api).set(bookmarks=False)
+    feed = start(**ALERT).wait_synced()
+    time.sleep(4)
+    status = feed.status()
+    assert status["probes"] >= 2 and status["dead"] == 0 and status["connections"] == 1
+    assert all(r["watches"] == 1 for r in status["reflectors"].values())
+    probes = api.requests(path="/version")
+    assert len(probes) >= 2 and {r["connection"] for r in probes} == {1}
+
+
+def test_busy_server_is_not_probed(api, start):
+    shop(api).set(bookmark_seconds=0.2)
+    feed = start(**ALERT).wait_synced()
+    time.sleep(2)
+    assert feed.status()["probes"] == 0
+
+
+def test_refused_probe_is_alive(api, start):
+    """Any answer proves life, even one that says no."""
+    shop(api).set(bookmarks=False)
+    api.fault("status", code=403, path="^/version")
+    feed = start(**ALERT).wait_synced()
+    time.sleep(3)
+    assert feed.status()["dead"] == 0 and feed.status()["probes"] >= 2
+
+
+def test_silent_bookmarks(api, start):
+    """HTTP/1.1, where nobody can ask: bookmarks that stay away tell."""
+    shop(api).set(http2=False, bookmark_seconds=0.2)
+    feed = start(**dict(ALERT, bookmark_ms=1000)).wait_synced().same_as(api)
+    feed.wait_for(lambda: feed.reflector("services")["events"] > 7, "bookmarks")
+    api.connections(do="freeze")
+    api.put(service("s1", "10.96.1.1", port=99))
+    feed.same_as(api)
+    feed.wait_log("watch services: nothing came for")
+
+
+def test_watch_outlives_its_timeout(api, start):
+    """A server, or something between, that does not end what it should."""
+    shop(api).set(http2=False, bookmarks=False)
+    feed = start(**dict(ALERT, watch_min_s=1, watch_max_s=1, idle_ms=1000)).wait_synced().same_as(api)
+    api.connections(do="freeze")
+    api.put(service("s1", "10.96.1.1", port=99))
+    feed.same_as(api)
+    feed.wait_log("services: a watch outlived its timeout")
+
+
+def test_frozen_server_with_real_pauses(api, start):
+    """The defaults: under 45 seconds."""
+    shop(api).set(bookmarks=False)
+    feed = start(fast=False).wait_synced().same_as(api)
+    began = time.monotonic()
+    api.connections(do="freeze")
+    api.put(service("s1", "10.96.1.1", port=99))
+    feed.wait_log("connection given up", timeout=45)
+    feed.same_as(api, timeout=50 - (time.monotonic() - began))
+
+
+@pytest.fixture
+def two_namespaces():
+    """A link that can be cut: (namespace of the server, of the client, address of the server)."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-n", "true"], check=False).returncode:
+        pytest.skip("network namespaces need root")
+    names = ["vipd-api-%d-%s" % (os.getpid(), x) for x in "sc"]
+    commands = [["ip", "netns", "add", n] for n in names] + [
+        ["ip", "-n", names[0], "link", "add", "to", "type", "veth", "peer", "name", "to",
+         "netns", names[1]]]
+    for i, n in enumerate(names):
+        commands += [["ip", "-n", n, "link", "set", "lo", "up"],
+                     ["ip", "-n", n, "addr", "add", "192.0.2.%d/24" % (i + 1), "dev", "to"],
+                     ["ip", "-n", n, "link", "set", "to", "up"]]
+    try:
+        for c in commands:
+            subprocess.run(c, check=True)
+        yield names[0], names[1], "192.0.2.1"
+    finally:
+        for n in names:
+            subprocess.run(["ip", "netns", "del", n], check=False, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("http2", [True, False])
+def test_lost_network(two_namespaces, http2):
+    """The machine there is gone, without a word: TCP itself gives up."""
+    there, here, address = two_namespaces
+    with Server(bind=address, netns=there, options=["--name", address], http2=http2) as api:
+        shop(api)
+        feed = Feed(config=api.kubeconfig(), prefix=["ip", "netns", "exec", here],
+                    **dict(ALERT, keepalive_ms=3000, quiet_ms=60000))
+        try:
+            feed.wait_synced().same_as(api)
+            time.sleep(1)
+            began = time.monotonic()
+            subprocess.run(["ip", "-n", there, "link", "set", "to", "down"], check=True)
+            api.put(service("s1", "10.96.1.1", port=99))
+            feed.wait_error("services", "", timeout=8)
+            assert time.monotonic() - began < 6
+            subprocess.run(["ip", "-n", there, "link", "set", "to", "up"], check=True)
+            feed.same_as(api, timeout=15)
+            assert feed.reflector("services")["lists"] == 1
+        finally:
+            feed.close()
+
+
+# ---- GOAWAY
+
+@pytest.mark.parametrize("close", [False, True])
+def test_goaway(api, start, close):
+    """A server that wants us elsewhere, or is about to end: nothing is lost."""
+    shop(api)
+    feed = start().wait_synced()
+    for i in range(4):
+        api.connections(do="goaway", close=close)
+        api.put(service("s1", "10.96.1.1", port=100 + i))
+        feed.same_as(api)
+        api.end_watches(how="end")
+        feed.wait_healthy()
+    assert feed.reflector("services")["lists"] == 1
+    feed.same_as(api)
+
+
+def test_few_streams(api, start):
+    """A server that allows fewer streams than there are watches."""
+    shop(api).set(max_streams=2)
+    feed = start().wait_synced().same_as(api)
+    feed.wait_healthy()
+
+
+# ---- several servers
+
+@pytest.fixture
+def pair():
+    """Two servers with one authority's files each; (first, second, kubeconfig of both)."""
+    with Server() as a, Server() as b:
+        with open(a.path("ca.crt"), encoding="ascii") as f, \
+                open(b.path("ca.crt"), encoding="ascii") as g:
+            both = f.read() + g.read()
+        config = a.kubeconfig()
+        a.write("ca.crt", both)
+        for api in (a, b):
+            shop(api)
+        yield a, b, config
+        assert a.errors() == "" and b.errors() == ""
+
+
+@pytest.mark.parametrize("how", ["closed", "silent", "frozen", "status"])
+def test_failover(pair, how):
+    a, b, config = pair
+    feed = Feed(config=config, master="%s,%s" % (a.https, b.https), **dict(ALERT, head_ms=1500))
+    try:
+        feed.wait_synced().same_as(a)
+        assert feed.status()["server"] == a.https
+        a.set(bookmarks=False)
+        began = time.monotonic()
+        if how == "status":
+            a.fault("status", code=503)
+            a.end_watches(how="close")
+        elif how == "frozen":
+            a.end_watches(how="end")
+            feed.wait_healthy()
+            a.connections(do="freeze")
+            a.listen(state="full")
+        else:
+            a.listen(state=how)
+            a.connections(do="close")
+        for api in (a, b):      # as if they had one etcd
+            api.put(service("s1", "10.96.1.1", port=99))
+        feed.wait_for(lambda: feed.status()["server"] == b.https, "the other server", 8)
+        feed.same_as(b)
+        feed.wait_healthy()
+        assert time.monotonic() - began < 8
+        assert feed.status()["failovers"] == 1
+        # Nobody goes back while it works; when it does not, the first is good again.
+        a.clear()
+        a.listen(state="open")
+        b.listen(state="closed")
+        b.connections(do="close")
+        feed.wait_for(lambda: feed.status()["server"] == a.https, "the first again", 8)
+        feed.same_as(a)
+    finally:
+        feed.close()
+
+
+def test_first_server_is_down(pair):
+    a, b, config = pair
+    a.listen(state="closed")
+    feed = Feed(config=config, master="%s,%s" % (a.https, b.https), fast=False)
+    try:
+        feed.wait_synced(5).same_as(b)   # the pauses of a real daemon, but no pause
+    finally:
+        feed.close()
+
+
+def test_all_servers_are_down(pair):
+    """Then there is a pause after each round, not after each server."""
+    a, b, config = pair
+    for api in pair[:2]:
+        api.listen(state="closed")
+    feed = Feed(config=config, master="%s,%s" % (a.https, b.https), backoff_min_ms=500,
+                backoff_max_ms=500)
+    try:
+        time.sleep(2.5)
+        failures = feed.reflector("services")["failures"]
+        assert 3 <= failures <= 14
+        b.listen(state="open")
+        feed.wait_synced().same_as(b)
+    finally:
+        feed.close()
+
+
+def test_rate_limit(api, start):
+    """--kube-api-qps and --kube-api-burst hold back what begins, not what goes on."""
+    shop(api)
+    feed = start(args=["--qps", "4", "--burst", "1"]).wait_synced()
+    asked = sorted(r["time"] for r in api.requests())
+    assert len(asked) == 4 and asked[-1] - asked[0] > 0.6
+    feed.same_as(api)

@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Servers that refuse, hang, lie and stop: named, retried, and never a loss of state."""
+import time
+
+import pytest
+
+from feed import service, services, slice_
+from test_watch import PB, shop
+
+RESOURCES = ("services", "endpointslices", "nodes", "servicecidrs")
+
+
+# ---- refusals (IN-18)
+
+@pytest.mark.parametrize("code,reason,verb", [
+    (401, "Unauthorized", "watch"), (403, "Forbidden", "watch"), (404, "NotFound", "watch"),
+    (429, "TooManyRequests", "watch"), (500, "InternalError", "watch"),
+    (503, "ServiceUnavailable", "watch"), (504, "Timeout", "watch"),
+    (400, "BadRequest", "list"), (405, "MethodNotAllowed", "list"), (422, "Invalid", "list")])
+def test_status_is_named_and_retried(api, start, code, reason, verb):
+    """Verb, resource and the server's words; nothing is written before both lists are there."""
+    shop(api)
+    fault = api.fault("status", code=code, reason=reason, message="because",
+                      resource="services")
+    feed = start()
+    feed.wait_error("services", "%s services: %d %s: because" % (verb, code, reason))
+    feed.wait_for(lambda: feed.reflector("services")["failures"] >= 3, "failures")
+    feed.wait_for(lambda: all(feed.reflector(r)["complete"] for r in RESOURCES[1:]), "the others")
+    assert feed.synced_ms is None
+    warned = [li for li in feed.log if "%s services: %d" % (verb, code) in li]
+    assert len(warned) == 1     # not once per try
+    api.clear(fault)
+    feed.wait_synced().same_as(api)
+    feed.wait_healthy()
+    assert feed.wait_log("services: in order again")
+
+
+def test_plain_error(api, start):
+    """An error without a Status, as a proxy sends it."""
+    shop(api)
+    fault = api.fault("status", code=502, plain=True, resource="services")
+    feed = start()
+    feed.wait_error("services", "status 502")
+    api.clear(fault)
+    feed.wait_synced().same_as(api)
+
+
+def test_retry_after(api, start):
+    shop(api)
+    api.fault("status", code=429, retry_after=2, resource="services", count=1)
+    feed = start().wait_synced()
+    asked = [r["time"] for r in api.requests(resource="services")]
+    assert 2.0 <= asked[1] - asked[0] < 4.5
+    feed.same_as(api)
+
+
+def test_backoff(api, start):
+    """Doubling from 0.8 s, up to as much again at random (IN-11)."""
+    shop(api)
+    api.fault("status", code=500, resource="services")
+    feed = start(backoff_min_ms=100, backoff_max_ms=800)
+    feed.wait_for(lambda: feed.reflector("services")["failures"] >= 6, "failures", 15)
+    asked = [r["time"] for r in api.requests(resource="services")]
+    gaps = [b - a for a, b in zip(asked, asked[1:])]
+    for i, gap in enumerate(gaps[:5]):
+        low = min(0.1 * 2 ** i, 0.8)
+        assert low <= gap <= 2 * low + 0.3, (i, gaps)
+    # Not all at the same moment: with the same pauses they would be.
+    assert len({round(g / min(0.1 * 2 ** i, 0.8), 2) for i, g in enumerate(gaps)}) > 1
+
+
+def test_backoff_is_reset(api, start):
+    shop(api)
+    feed = start(backoff_min_ms=50, backoff_max_ms=60000, calm_ms=300).wait_synced()
+    for _ in range(5):
+        api.fault("status", code=500, resource="services", verb="watch", count=1)
+        api.end_watches(how="close", resource="services")
+        feed.wait_healthy()
+        time.sleep(0.5)
+    # The sixth pause would be at least 1.6 s without calm in between.
+    api.forget()
+    api.end_watches(how="close", resource="services")
+    assert api.wait(requests=1, match={"resource": "services"}, timeout=1)
+
+
+def test_missing_node(api, start):
+    """IN-20: Node and ServiceCIDRs are waited for, but not for ever."""
+    shop(api)
+    fault = api.fault("status", code=403, resource="nodes")
+    feed = start(others_ms=600).wait_synced()
+    assert feed.synced_ms >= 600
+    feed.wait_log("api: nodes are not known yet: going on without")
+    api.clear(fault)
+    feed.wait_for(lambda: feed.dump()["node"], "node")
+
+
+def test_no_service_cidrs(api, start):
+    """A server of an older release has none: that is complete, too."""
+    shop(api)
+    api.fault("status", code=404, resource="servicecidrs")
+    api.fault("status", code=404, path="v1beta1/servicecidrs")
+    feed = start(others_ms=60000).wait_synced()
+    assert feed.synced_ms < 5000
+    feed.wait_error("servicecidrs", "404")
+
+
+def test_json_when_protobuf_is_refused(api, start):
+    shop(api).set(encodings=["json"])
+    feed = start().wait_synced().same_as(api)
+    assert {r["encoding"] for r in feed.status()["reflectors"].values()} == {"json"}
+
+
+# ---- answers that stop or are not what they should be
+
+@pytest.mark.parametrize("http2", [True, False])
+@pytest.mark.parametrize("at", ["request", "headers", "object"])
+def test_stall_of_a_list(api, start, http2, at):
+    """Silence, with the connection open: given up, and tried again."""
+    shop(api).set(http2=http2, watchlist="invalid")
+    api.fault("stall", resource="services", verb="list", at=at, count=1)
+    feed = start(head_ms=400, idle_ms=400).wait_synced()
+    feed.same_as(api)
+    assert feed.wait_log("list services: no" if at == "request" else "list services: nothing came")
+
+
+def test_stall_of_a_watch_list(api, start):
+    shop(api)
+    api.fault("stall", resource="services", verb="watchlist", at="object", count=1)
+    feed = start(idle_ms=400).wait_synced()
+    feed.same_as(api)
+    feed.wait_log("watch services: nothing came")
+
+
+@pytest.mark.parametrize("encoding", ["pb", "json"])
+@pytest.mark.parametrize("verb", ["list", "watchlist", "watch"])
+@pytest.mark.parametrize("kind", ["reset", "close", "truncate", "chunk", "garbage"])
+def test_broken_answer(api, start, encoding, verb, kind):
+    shop(api)
+    if verb == "list":
+        api.set(watchlist="invalid")
+    at = {"list": 700, "watchlist": 700, "watch": 100}[verb]
+    api.fault(kind, resource="services", verb=verb, at=at, count=2)
+    feed = start(content_type=PB if encoding == "pb" else "application/json", idle_ms=300)
+    feed.wait_synced()
+    for i in range(3):
+        api.put(service("s1", "10.96.1.1", port=100 + i))
+        feed.same_as(api)
+    feed.wait_healthy()
+    feed.same_as(api)
+    assert feed.take_changed()
+    assert feed.reflector("services")["refused"] == 0
+
+
+@pytest.mark.parametrize("http2", [True, False])
+def test_garbage_below_http(api, start, http2):
+    shop(api).set(http2=http2)
+    api.fault("garbage", resource="endpointslices", at=50, raw=True, count=2)
+    feed = start(idle_ms=300).wait_synced(20)
+    feed.same_as(api)
+
+
+def test_garbage_as_protobuf_only(api, start):
+    """A server whose protobuf we cannot read: JSON, after some tries."""
+    shop(api)
+    api.fault("garbage", resource="services", encoding="pb", at=20)
+    feed = start().wait_synced(20).same_as(api)
+    feed.wait_log("api: services: from now on as JSON")
+    assert feed.reflector("services")["encoding"] == "json"
+    assert feed.reflector("endpointslices")["encoding"] == "protobuf"
+
+
+@pytest.mark.parametrize("watchlist", ["serve", "invalid"])
+def test_somebody_elses_answer(api, start, watchlist):
+    """Status 200 from a login page is not an empty cluster."""
+    shop(api).set(watchlist=watchlist)
+    feed = start().wait_synced().same_as(api)
+    feed.take_changed()
+    html = api.fault("status", code=200, body="<html>log in</html>", type="text/html")
+    api.compact()
+    api.end_watches(how="error")
+    feed.wait_error("services", "content type 'text/html' is not an API server's")
+    api.clear(html)
+    other = api.fault("status", code=200, body='{"kind":"PodList","metadata":{"resourceVersion":'
+                      '"9"},"items":[]}', type="application/json")
+    feed.wait_for(lambda: any(" services: " in li and ("PodList" in li or "not a watch event" in li)
+                              for li in feed.log), "the other list is refused")
+    api.clear(other)
+    feed.wait_healthy()
+    feed.same_as(api)
+    assert feed.take_changed() == []
+
+
+def test_wrong_content_type(api, start):
+    shop(api)
+    fault = api.fault("type", value="application/octet-stream", resource="endpointslices")
+    feed = start()
+    feed.wait_error("endpointslices", "application/octet-stream")
+    api.clear(fault)
+    feed.wait_synced().same_as(api)
+
+
+@pytest.mark.parametrize("encoding", ["pb", "json"])
+def test_byte_by_byte(api, start, encoding):
+    shop(api, 3)
+    api.fault("slow", rate=60000, piece=1, lasts=20)
+    feed = start(content_type=PB if encoding == "pb" else "application/json")
+    feed.wait_synced(20).same_as(api)
+    api.put(service("s1", "10.96.1.1", port=99))
+    feed.same_as(api)
+
+
+def test_injected_garbage_events(api, start):
+    """Events that are none, in the middle of a good watch."""
+    shop(api)
+    feed = start().wait_synced().same_as(api)
+    for i, event in enumerate((
+            {"type": "ADDED", "object": {"kind": "Pod", "apiVersion": "v1"}},
+            {"type": "FUTURE", "object": {"kind": "Service", "apiVersion": "v1"}},
+            {"type": "ERROR", "object": {"kind": "Service", "apiVersion": "v1"}})):
+        api.wait(watches={"services": 1})
+        assert api.inject(resource="services", event=event)["count"] == 1
+        feed.wait_for(lambda n=i: feed.reflector("services")["watches"] >= 2 + n, "watch again")
+        feed.wait_healthy()
+        api.put(service("s%d" % i, "10.96.1.%d" % i, port=4000 + i))
+        feed.same_as(api)
+
+
+# ---- objects
+
+def test_refused_object(api, start):
+    """The last good version stays; it is named once, and listed while it is bad."""
+    shop(api)
+    feed = start().wait_synced().same_as(api)
+    before = feed.dump()["services"]["shop/s1"]
+    bad = service("s1", "10.96.1.1", port=70000)
+    for i in range(3):
+        bad["metadata"]["annotations"] = {"n": str(i)}
+        api.put(bad, raw=True)
+    api.put(service("s2", "10.96.1.2", port=81))
+    feed.wait_for(lambda: feed.dump()["services"]["shop/s2"]["ports"][0][2] == 81, "the next")
+    assert feed.dump()["services"]["shop/s1"] == before
+    r = feed.reflector("services")
+    assert r["refused"] == 1 and r["remarks"] == [{
+        "ns": "shop", "name": "s1", "refused": True,
+        "text": "spec.ports[0].port: 70000 is not in 1..65535"}]
+    assert len([li for li in feed.log if "shop/s1" in li]) == 1
+    # A list must not take it for gone.
+    api.compact()
+    api.end_watches(how="error", resource="services")
+    feed.wait_for(lambda: feed.reflector("services")["lists"] == 2, "list")
+    feed.wait_healthy()
+    assert feed.dump()["services"]["shop/s1"] == before
+    api.put(service("s1", "10.96.1.1", port=82))
+    feed.same_as(api)
+    assert feed.reflector("services")["refused"] == 0
+
+
+@pytest.mark.parametrize("encoding,size", [("pb", 5 << 20), ("json", 9 << 20)])
+def test_huge_object(api, start, encoding, size):
+    """One that nobody can read holds up nothing, and is not taken for gone."""
+    shop(api)
+    feed = start(content_type=PB if encoding == "pb" else "application/json")
+    feed.wait_synced().same_as(api)
+    fault = api.fault("huge", resource="services", bytes=size, count=1)
+    api.put(service("s1", "10.96.1.1", port=99))
+    api.put(service("s2", "10.96.1.2", port=99))
+    feed.wait_for(lambda: feed.dump()["services"]["shop/s2"]["ports"][0][2] == 99, "the next")
+    assert feed.dump()["services"]["shop/s1"]["ports"][0][2] == 80
+    assert feed.reflector("services")["remarks"][0]["name"] == "s1"
+    assert feed.reflector("services")["lists"] == 1
+    api.clear(fault)
+    api.put(service("s1", "10.96.1.1", port=100))
+    feed.same_as(api)
+    assert feed.usage()["peak_kib"] < 64 * 1024
+
+
+@pytest.mark.parametrize("encoding,size", [("pb", 5 << 20), ("json", 9 << 20)])
+def test_huge_object_in_a_list(api, start, encoding, size):
+    shop(api).set(watchlist="invalid")
+    feed = start(content_type=PB if encoding == "pb" else "application/json")
+    feed.wait_synced().same_as(api)
+    api.fault("huge", resource="services", bytes=size, count=1)
+    api.compact()
+    api.end_watches(how="error", resource="services")
+    feed.wait_for(lambda: feed.reflector("services")["refused"] == 1, "refused")
+    feed.wait_healthy()
+    feed.same_as(api)
+    api.delete("services", "shop/s4")
+    feed.same_as(api)
+
+
+def test_odd_slices(api, start):
+    """IN-34, EPS-01: not for us, and said once."""
+    feed = start().wait_synced()
+    nameless = slice_("nameless", "x")
+    nameless["metadata"]["labels"] = {}
+    fqdn = slice_("fqdn", "x", [], addressType="FQDN")
+    fqdn["endpoints"] = [{"addresses": ["example.org"]}]
+    for i in range(3):
+        for obj in (nameless, fqdn):
+            obj["metadata"]["annotations"] = {"n": str(i)}
+            api.put(obj)
+    api.put(slice_("good", "x"))
+    feed.wait_for(lambda: list(feed.dump()["slices"]) == ["shop/good"], "good one")
+    assert len([li for li in feed.log if "nameless" in li]) == 1
+    assert len([li for li in feed.log if "fqdn" in li]) == 1
+
+
+# ---- the server itself
+
+def test_restarted_server(api, start):
+    """It ends, and comes back with another history: a list, and the same state."""
+    shop(api)
+    feed = start().wait_synced().same_as(api)
+    feed.take_changed()
+    port = int(api.https.rsplit(":", 1)[1])
+    api.stop()
+    feed.wait_error("services", "services: ")
+    api.port = port
+    api.start()
+    shop(api)
+    api.put(service("more", "10.96.5.5"))
+    feed.wait_healthy(20)
+    feed.same_as(api)
+
+
+def test_not_there_yet(api, start):
+    """It is not up when we start."""
+    config = api.kubeconfig()
+    api.listen(state="closed")
+    feed = start(config=config)
+    feed.wait_error("services", "connect")
+    shop(api)
+    api.listen(state="open")
+    feed.wait_synced().same_as(api)
+
+
+@pytest.mark.parametrize("state", ["silent", "full"])
+def test_accepts_and_says_nothing(api, start, state):
+    shop(api)
+    config = api.kubeconfig()
+    api.listen(state=state)
+    feed = start(config=config, connect_ms=300)
+    feed.wait_error("services", "watch services: ")
+    api.listen(state="open")
+    feed.wait_synced(20).same_as(api)
+
+
+def test_wild_faults(api, start):
+    """Everything at once for a while; then it is as if nothing had been."""
+    shop(api, 30)
+    feeds = [start(idle_ms=300, head_ms=500), start(content_type="application/json", idle_ms=300,
+                                                    head_ms=500)]
+    for f in feeds:
+        f.wait_synced()
+    for kind in ("reset", "close", "truncate", "garbage", "chunk"):
+        api.fault(kind, at="object", skip=3, count=5, lasts=4)
+    api.fault("status", code=500, skip=2, count=5, lasts=4)
+    api.fault("status", code=429, skip=5, count=3, lasts=4)
+    task = api.churn(rate=200, seconds=4, wait=False)["task"]
+    for _ in range(8):
+        time.sleep(0.5)
+        api.end_watches(how="error")
+        api.compact()
+    api.join(task=task)
+    api.clear()
+    for f in feeds:
+        f.wait_healthy(20)
+        f.same_as(api)
+
+
+def test_many_services_in_trouble(api, start):
+    """More refused objects than are listed: counted, told at a bearable rate."""
+    api.put(*services(200))
+    feed = start().wait_synced()
+    for i in range(200):
+        api.put(service("s%d" % i, "10.96.1.1", port=70000), raw=True)
+    feed.wait_for(lambda: feed.reflector("services")["refused"] == 200, "refused")
+    assert len(feed.reflector("services")["remarks"]) == 64
+    assert len(feed.dump()["services"]) == 200
+    assert len([li for li in feed.log if "70000" in li]) < 30
