@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The parts of the nft plane that know no kernel: tables, counts, changes, bytes of elements. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "objects.h"
+#include "plane/nft/change.h"
+#include "plane/nft/decode.h"
+#include "plane/nft/refs.h"
+#include "plane/nft/tab.h"
+#include "test.h"
+
+/* --- tab --- */
+
+#define KEYS 5000
+
+/* Against an array: what was put is found, what was deleted is not, a walk meets each once. */
+static void test_tab_random(void **state)
+{
+	uint32_t *model = xcalloc(KEYS, sizeof(*model)); /* 0 = absent */
+	struct rng r = { .state = 7 };
+	struct nft_tab t;
+
+	(void)state;
+	nft_tab_init(&t, sizeof(uint32_t), sizeof(uint32_t));
+	for (int i = 0; i < 100000; i++) {
+		uint32_t k = (uint32_t)rng_below(&r, KEYS);
+		const void *p = nft_tab_find(&t, &k);
+		uint32_t v = 0;
+		bool is_new;
+
+		if (p != NULL)
+			memcpy(&v, p, sizeof(v));
+		assert_int_equal(v, model[k]);
+		/* more is put in the first half, more deleted in the second */
+		if (rng_below(&r, 10) < (i < 50000 ? 7U : 3U)) {
+			void *val = nft_tab_put(&t, &k, &is_new);
+
+			assert_int_equal(is_new, model[k] == 0);
+			model[k] = (uint32_t)i + 1;
+			memcpy(val, &model[k], sizeof(uint32_t));
+		} else {
+			assert_int_equal(nft_tab_del(&t, &k), model[k] != 0);
+			model[k] = 0;
+		}
+	}
+	{
+		struct nft_tab_pos pos = { 0 };
+		const uint8_t *key;
+		uint8_t *val;
+		size_t n = 0;
+
+		while (nft_tab_next(&t, &pos, &key, &val)) {
+			uint32_t k;
+
+			memcpy(&k, key, sizeof(k));
+			assert_memory_equal(val, &model[k], sizeof(uint32_t));
+			model[k] = 0;
+			n++;
+		}
+		assert_int_equal(n, t.n);
+		for (uint32_t k = 0; k < KEYS; k++)
+			assert_int_equal(model[k], 0);
+	}
+	nft_tab_clear(&t);
+	assert_int_equal(t.n, 0);
+	free(model);
+}
+
+/* --- refs --- */
+
+static void test_refs(void **state)
+{
+	const uint8_t a[4] = { 10, 0, 0, 1 };
+	const uint8_t b[4] = { 10, 0, 0, 2 };
+	const uint8_t c[4] = { 10, 0, 0, 3 };
+	uint8_t due[16];
+	struct nft_refs r;
+
+	(void)state;
+	nft_refs_init(&r, IPFAM_V4);
+	assert_int_equal(nft_refs_count(&r, a), 0);
+	assert_false(nft_refs_is_known(&r, a));
+	nft_refs_set(&r, a, 2);
+	nft_refs_set(&r, b, 1);
+	assert_int_equal(nft_refs_count(&r, a), 2);
+
+	/* a waits from 100 on, b from 150 */
+	nft_refs_linger(&r, a);
+	assert_true(nft_refs_lingers(&r, a));
+	assert_int_equal(nft_refs_count(&r, a), 0);
+	assert_int_equal(nft_refs_next_due(&r, 60), 0); /* does not know since when */
+	nft_refs_stamp(&r, 100);
+	nft_refs_linger(&r, b);
+	nft_refs_linger(&r, b);
+	nft_refs_stamp(&r, 150);
+	assert_int_equal(r.n_lingering, 2);
+	assert_int_equal(nft_refs_next_due(&r, 60), 160);
+	assert_int_equal(nft_refs_due(&r, 159, 60, due, 4), 0);
+	assert_int_equal(nft_refs_due(&r, 160, 60, due, 4), 1);
+	assert_memory_equal(due, a, 4);
+
+	/* a is needed again, and no longer: its first place in the queue is void */
+	nft_refs_set(&r, a, 1);
+	assert_int_equal(nft_refs_next_due(&r, 60), 210);
+	nft_refs_linger(&r, a);
+	nft_refs_stamp(&r, 170);
+	assert_int_equal(nft_refs_due(&r, 220, 60, due, 4), 1);
+	assert_memory_equal(due, b, 4);
+	assert_int_equal(nft_refs_due(&r, 230, 60, due, 4), 2);
+	assert_int_equal(nft_refs_due(&r, 230, 60, due, 1), 1);
+	nft_refs_set(&r, b, 0);
+	assert_false(nft_refs_is_known(&r, b));
+	assert_int_equal(r.n_lingering, 1);
+
+	/* held: known, for ever, and not in the queue; until it is needed or begins to linger */
+	nft_refs_hold(&r, c);
+	assert_true(nft_refs_is_known(&r, c));
+	assert_int_equal(r.n_lingering, 1);
+	nft_refs_stamp(&r, 200);
+	nft_refs_linger(&r, c);
+	assert_int_equal(r.n_lingering, 2);
+	nft_refs_set(&r, c, 0);
+	nft_refs_set(&r, a, 0);
+	assert_int_equal(r.n_lingering, 0);
+	assert_int_equal(nft_refs_next_due(&r, 60), 0);
+	nft_refs_clear(&r);
+}
+
+/* A new count takes over who lingers, with the time, and in the end who is left. */
+static void test_refs_inherit(void **state)
+{
+	const uint8_t a[4] = { 10, 0, 0, 1 };
+	const uint8_t b[4] = { 10, 0, 0, 2 };
+	const uint8_t c[4] = { 10, 0, 0, 3 };
+	struct nft_refs old;
+	struct nft_refs new;
+
+	(void)state;
+	nft_refs_init(&old, IPFAM_V4);
+	nft_refs_init(&new, IPFAM_V4);
+	nft_refs_set(&old, a, 1);
+	nft_refs_linger(&old, a);
+	nft_refs_stamp(&old, 100);
+	nft_refs_set(&old, b, 3);
+	nft_refs_set(&old, c, 1);
+	nft_refs_inherit(&new, &old);
+	assert_int_equal(new.n_lingering, 1);
+	assert_int_equal(nft_refs_next_due(&new, 60), 160);
+	nft_refs_set(&new, b, 2);
+	nft_refs_linger_rest(&new, &old);
+	assert_int_equal(new.n_lingering, 2);
+	assert_true(nft_refs_lingers(&new, c));
+	assert_int_equal(nft_refs_count(&new, b), 2);
+	nft_refs_clear(&old);
+	nft_refs_clear(&new);
+}
+
+/* --- changes --- */
+
+static void slot_key(uint8_t key[static NFT_KEY_MAX], uint32_t slot)
+{
+	memset(key, 0, NFT_KEY_MAX);
+	nft_key_slot(key, 1, slot);
+}
+
+static const struct nft_change *only(const struct nft_changes *c, uint32_t slot)
+{
+	uint8_t key[NFT_KEY_MAX];
+
+	slot_key(key, slot);
+	nft_changes_for_each (ch, c, IPFAM_V4, NFTSET_ENDPOINTS)
+		if (memcmp(ch->key, key, 8) == 0)
+			return ch;
+	return NULL;
+}
+
+/* What a key was and what it will be may be told in any order, by anybody. */
+static void test_changes(void **state)
+{
+	uint8_t key[NFT_KEY_MAX];
+	uint8_t x[NFT_DATA_MAX] = { 1 };
+	uint8_t y[NFT_DATA_MAX] = { 2 };
+	struct nft_changes c = { 0 };
+
+	(void)state;
+	for (int round = 0; round < 2; round++) { /* the memory is used again */
+		const struct nft_change *ch;
+
+		slot_key(key, 0); /* y moves in before x is known to leave */
+		nft_changes_will(&c, IPFAM_V4, NFTSET_ENDPOINTS, key, y, NULL);
+		nft_changes_was(&c, IPFAM_V4, NFTSET_ENDPOINTS, key, x, NULL);
+		slot_key(key, 1); /* the same leaves and comes: nothing */
+		nft_changes_was(&c, IPFAM_V4, NFTSET_ENDPOINTS, key, x, NULL);
+		nft_changes_will(&c, IPFAM_V4, NFTSET_ENDPOINTS, key, x, NULL);
+		slot_key(key, 2);
+		nft_changes_was(&c, IPFAM_V4, NFTSET_ENDPOINTS, key, x, NULL);
+		slot_key(key, 3);
+		nft_changes_will(&c, IPFAM_V4, NFTSET_ENDPOINTS, key, y, NULL);
+		assert_int_equal(c.sets[IPFAM_V4][NFTSET_ENDPOINTS].n, 4);
+		assert_int_equal(c.conflict, 0);
+		ch = only(&c, 0);
+		assert_true(nft_change_is_del(ch, 8) && nft_change_is_add(ch, 8));
+		ch = only(&c, 1);
+		assert_false(nft_change_is_del(ch, 8) || nft_change_is_add(ch, 8));
+		ch = only(&c, 2);
+		assert_true(nft_change_is_del(ch, 8) && !nft_change_is_add(ch, 8));
+		ch = only(&c, 3);
+		assert_true(!nft_change_is_del(ch, 8) && nft_change_is_add(ch, 8));
+		nft_changes_will(&c, IPFAM_V4, NFTSET_ENDPOINTS, key, x, NULL);
+		assert_int_not_equal(c.conflict, 0); /* two want it to be different things */
+		nft_changes_reset(&c);
+		assert_int_equal(c.v.n, 0);
+	}
+	nft_changes_fini(&c);
+}
+
+static void test_changes_many(void **state)
+{
+	struct nft_changes c = { 0 };
+	uint8_t key[NFT_KEY_MAX];
+	uint32_t n = 0;
+
+	(void)state;
+	for (int round = 0; round < 3; round++) {
+		uint32_t want = round == 1 ? 20000 : 10; /* a large index, then few in it */
+
+		for (uint32_t i = 0; i < want; i++) {
+			slot_key(key, i);
+			nft_changes_count(&c, IPFAM_V4, NFTSET_ENDPOINTS, key, 1, NULL);
+			nft_changes_count(&c, IPFAM_V4, NFTSET_ENDPOINTS, key, 2, NULL);
+		}
+		assert_int_equal(c.v.n, want);
+		n = 0;
+		nft_changes_for_each (ch, &c, IPFAM_V4, NFTSET_ENDPOINTS) {
+			slot_key(key, n++);
+			assert_memory_equal(ch->key, key, 8); /* in order of first touch */
+			assert_int_equal(ch->delta, 3);
+		}
+		assert_int_equal(n, want);
+		nft_changes_reset(&c);
+	}
+	nft_changes_fini(&c);
+}
+
+/* --- bytes --- */
+
+static const struct {
+	const char *what;
+	enum nft_set_id set;
+	const char *addr;
+	const char *range;
+	const char *text;
+	uint8_t first[12]; /* of the key */
+} bytes_cases[] = {
+	{ "tuple, IPv4",
+	  NFTSET_FRONTENDS,
+	  "10.96.0.10",
+	  NULL,
+	  "10.96.0.10:53/UDP -> pool 7 p3",
+	  { 10, 96, 0, 10, 17, 0, 0, 0, 0, 53, 0, 0 } },
+	{ "tuple, IPv6",
+	  NFTSET_FRONTENDS,
+	  "fd02::a",
+	  NULL,
+	  "[fd02::a]:53/UDP -> pool 7 p3",
+	  { 0xfd, 2 } },
+	{ "range, IPv4",
+	  NFTSET_FW_RANGES,
+	  "0.0.0.0",
+	  "10.0.0.0/8",
+	  "pool 7 from 10.0.0.0-10.255.255.255",
+	  { 0, 0, 0x70, 0, 10, 0, 0, 0 } },
+	{ "range of one address",
+	  NFTSET_FW_RANGES,
+	  "0.0.0.0",
+	  "192.0.2.1/32",
+	  "pool 7 from 192.0.2.1-192.0.2.1",
+	  { 0, 0, 0x70, 0, 192, 0, 2, 1 } },
+	{ "range, IPv6",
+	  NFTSET_FW_RANGES,
+	  "::",
+	  "2001:db8::/33",
+	  "pool 7 from 2001:db8::-2001:db8:7fff:ffff:ffff:ffff:ffff:ffff",
+	  { 0, 0, 0x70, 0, 0x20, 1, 0x0d, 0xb8 } },
+	{ "address pair",
+	  NFTSET_ENDPOINT_ADDRS,
+	  "10.1.0.4",
+	  NULL,
+	  "10.1.0.4",
+	  { 10, 1, 0, 4, 10, 1, 0, 4 } },
+};
+
+static void test_bytes(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(bytes_cases); i++) {
+		struct ip_addr a = test_addr(bytes_cases[i].addr);
+		enum ipfam fam = ip_fam(&a);
+		uint8_t key[NFT_KEY_MAX] = { 0 };
+		uint8_t data[NFT_DATA_MAX] = { 0 };
+		struct str text = { 0 };
+		struct nft_tuple tuple;
+
+		print_message("    %s\n", bytes_cases[i].what);
+		if (bytes_cases[i].set == NFTSET_FRONTENDS) {
+			nft_key_tuple(key, &a, L4PROTO_UDP, 53);
+			nft_get_tuple(&tuple, fam, key);
+			assert_true(ip_addr_is_equal(&tuple.addr, &a));
+			assert_int_equal(tuple.port, 53);
+		} else if (bytes_cases[i].range != NULL) {
+			struct ip_prefix p = test_prefix(bytes_cases[i].range);
+
+			nft_key_range(key, 7, &p);
+			assert_int_equal(nft_get_range_pool(key), 7);
+		} else {
+			nft_key_addr_pair(key, &a);
+		}
+		assert_memory_equal(key, bytes_cases[i].first, fam == IPFAM_V4 ? 8 : 2);
+		nft_put_word(data, nft_word(7, 3));
+		nft_elem_text(&text, fam, bytes_cases[i].set, key,
+			      nft_data_len(bytes_cases[i].set, fam) > 0 ? data : NULL);
+		assert_string_equal(str_text(&text), bytes_cases[i].text);
+		str_fini(&text);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tab_random),   cmocka_unit_test(test_refs),
+		cmocka_unit_test(test_refs_inherit), cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_changes_many), cmocka_unit_test(test_bytes),
+	};
+
+	hash_seed(1, 2);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
