@@ -11,6 +11,7 @@ the choice is named in capitals here.
 """
 import collections
 import datetime
+import functools
 import ipaddress
 import re
 
@@ -47,6 +48,7 @@ class Config:
 
 # ---- text to values ----
 
+@functools.lru_cache(maxsize=None)
 def parse_ip(text):
     """Tolerant: leading zeros of IPv4 octets are padding (SVC-02). None when it is no address."""
     if not isinstance(text, str):
@@ -62,6 +64,7 @@ def parse_ip(text):
         return None
 
 
+@functools.lru_cache(maxsize=None)
 def parse_net(text):
     """The same for prefixes; host bits are dropped."""
     if not isinstance(text, str):

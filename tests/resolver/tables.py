@@ -12,6 +12,7 @@ a kind to a chain, and the chain's name says what it does:
 compare() returns a list of sentences; empty means equal.
 """
 import collections
+import functools
 import ipaddress
 import re
 import struct
@@ -27,6 +28,11 @@ Held = collections.namedtuple("Held", "kind_chain outside host ranges masq_alway
 
 class Wrong(Exception):
     """The tables contradict themselves."""
+
+
+@functools.lru_cache(maxsize=None)
+def _address(raw):
+    return str(ipaddress.ip_address(raw))
 
 
 def class_bounds():
@@ -93,7 +99,7 @@ class Tables:
         return struct.unpack_from("=I", raw)[0]
 
     def _addr(self, raw):
-        return str(ipaddress.ip_address(raw[:self.alen]))
+        return _address(raw[:self.alen])
 
     def _target(self, raw):
         return self._addr(raw), struct.unpack_from(">H", raw, self.alen)[0]
