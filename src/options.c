@@ -21,6 +21,7 @@
 #include "config.h"
 
 #define CONTROL_SOCKET_DEFAULT "/run/vipd/control.sock"
+#define SYNC_PERIOD_DEFAULT_NS (30 * NSEC_PER_SEC)
 #define AUDIT_PERIOD_DEFAULT_NS (300 * NSEC_PER_SEC)
 
 struct flag;
@@ -260,6 +261,8 @@ static int flag_bind_address(struct parse *p, const char *value, struct err *err
 	struct ip_addr a;
 	int r = ip_addr_parse(&a, value, err);
 
+	if (r == 0)
+		p->o->is_bind_ipv6 = a.family == AF_INET6;
 	if (r == 0 && memcmp(a.bytes, any, sizeof(any)) != 0) /* LIFE-14 */
 		p->config->bind_addr[ip_fam(&a)] = a;
 	return r;
@@ -614,6 +617,79 @@ static int flag_dead_flows(struct parse *p, const char *value, struct err *err)
 	return 0;
 }
 
+static int flag_sync_period(struct parse *p, const char *value, struct err *err)
+{
+	int r = parse_duration(&p->o->sync_period_ns, value, err);
+
+	if (r == 0 && p->o->sync_period_ns == 0)
+		return err_set(err, -EINVAL, "'%s' is not above 0", value);
+	return r;
+}
+
+/* "10.0.0.1:80", "[::1]:80", or an address alone: port 0. Empty: as if it were not given. */
+static int parse_place(struct listen_place *ret, const char *value, struct err *err)
+{
+	const char *colon = strrchr(value, ':');
+	bool is_bare = colon == NULL || (value[0] != '[' && strchr(value, ':') != colon) ||
+		       (value[0] == '[' && colon[-1] != ']');
+	size_t len = is_bare ? strlen(value) : (size_t)(colon - value);
+	struct listen_place place = { 0 };
+	char text[IP_TEXT_MAX] = "";
+	int64_t port = 0;
+	int r = 0;
+
+	if (*value == '\0') /* CFG-21 */
+		return 0;
+	if (len > 1 && value[0] == '[' && value[len - 1] == ']') {
+		value++;
+		len -= 2;
+	}
+	memcpy(text, value, MIN(len, sizeof(text) - 1));
+	r = ip_addr_parse(&place.addr, text, err);
+	if (r == 0 && !is_bare)
+		r = parse_int(&port, colon + 1, 1, UINT16_MAX, err);
+	if (r < 0)
+		return r;
+	place.port = (uint16_t)port;
+	*ret = place;
+	return 0;
+}
+
+static int parse_port(int32_t *ret, const char *value, struct err *err)
+{
+	int64_t n;
+	int r = parse_int(&n, value, 0, UINT16_MAX, err);
+
+	if (r == 0)
+		*ret = (int32_t)n;
+	return r;
+}
+
+static int flag_healthz(struct parse *p, const char *value, struct err *err)
+{
+	return parse_place(&p->o->healthz, value, err);
+}
+
+static int flag_healthz_port(struct parse *p, const char *value, struct err *err)
+{
+	return parse_port(&p->o->healthz_port, value, err);
+}
+
+static int flag_metrics(struct parse *p, const char *value, struct err *err)
+{
+	return parse_place(&p->o->metrics, value, err);
+}
+
+static int flag_metrics_port(struct parse *p, const char *value, struct err *err)
+{
+	return parse_port(&p->o->metrics_port, value, err);
+}
+
+static int flag_hard_fail(struct parse *p, const char *value, struct err *err)
+{
+	return parse_bool(&p->o->is_bind_hard_fail, value, err);
+}
+
 static int flag_refused(struct parse *p, const char *value, struct err *err)
 {
 	return err_set(err, -EINVAL, "%s", p->flag->help);
@@ -708,8 +784,9 @@ static const struct flag flags[] = {
 	{ "iptables-min-sync-period", "TIME", flag_min_sync,
 	  "the same as --min-sync-period; of the file, the section of its mode counts",
 	  "iptables.minSyncPeriod nftables.minSyncPeriod", CONFIG_DURATION, "0s" },
-	{ "iptables-sync-period", "TIME", flag_ignored_period,
-	  "what the kernel refused is tried again after 0.1 s, then less and less often, to 30 s",
+	{ "iptables-sync-period", "TIME", flag_sync_period,
+	  "unhealthy once the kernel has been behind for twice this long (default 30s); what it "
+	  "refused is tried again after 0.1 s, then less and less often",
 	  "iptables.syncPeriod nftables.syncPeriod", CONFIG_DURATION, "30s" },
 	{ "iptables-masquerade-bit", "N", flag_ignored_bit, HELP_NO_MARK, "iptables.masqueradeBit",
 	  CONFIG_INT, "14" },
@@ -744,14 +821,21 @@ static const struct flag flags[] = {
 	  CONFIG_DURATION, "0s" },
 
 	/* HTTP servers */
-	{ "healthz-bind-address", "IP:PORT", flag_ignored, HELP_NO_SERVER, "healthzBindAddress",
-	  CONFIG_TEXT, "" },
-	{ "healthz-port", "N", flag_ignored, HELP_NO_SERVER, "healthzBindAddress" },
-	{ "metrics-bind-address", "IP:PORT", flag_ignored, HELP_NO_SERVER, "metricsBindAddress",
-	  CONFIG_TEXT, "" },
-	{ "metrics-port", "N", flag_ignored, HELP_NO_SERVER, "metricsBindAddress" },
-	{ "bind-address-hard-fail", NULL, flag_ignored, HELP_NO_SERVER, "bindAddressHardFail",
-	  CONFIG_BOOL, "false" },
+	{ "healthz-bind-address", "IP:PORT", flag_healthz,
+	  "where /healthz and /livez are asked (default 0.0.0.0:10256, or [::]:10256)",
+	  "healthzBindAddress", CONFIG_TEXT, "" },
+	{ "healthz-port", "N", flag_healthz_port,
+	  "the port of --healthz-bind-address if it has none; 0: no such server",
+	  "healthzBindAddress" },
+	{ "metrics-bind-address", "IP:PORT", flag_metrics,
+	  "where /metrics and /proxyMode are asked (default 127.0.0.1:10249, or [::1]:10249)",
+	  "metricsBindAddress", CONFIG_TEXT, "" },
+	{ "metrics-port", "N", flag_metrics_port,
+	  "the port of --metrics-bind-address if it has none; 0: no such server",
+	  "metricsBindAddress" },
+	{ "bind-address-hard-fail", NULL, flag_hard_fail,
+	  "end when one of these addresses cannot be had (default: try again every 5 s)",
+	  "bindAddressHardFail", CONFIG_BOOL, "false" },
 	{ "profiling", NULL, flag_ignored, HELP_NO_SERVER, "enableProfiling", CONFIG_BOOL,
 	  "false" },
 	{ "show-hidden-metrics-for-version", "VERSION", flag_ignored, HELP_NO_SERVER,
@@ -1042,6 +1126,28 @@ static int periods_check(const struct parse *p, const char *section, struct err 
 		       v ? v->line : 0, name, least, section, period);
 }
 
+/* CFG-10, CFG-11, CFG-22: what was left open. */
+static void place_complete(struct listen_place *place, int32_t port, const char *addr,
+			   uint16_t preset)
+{
+	struct err err;
+
+	if (!ip_is_set(&place->addr) && ip_addr_parse(&place->addr, addr, &err) < 0)
+		abort(); /* ours, and good */
+	if (port == 0)   /* off, whatever the address says */
+		place->port = 0;
+	else if (place->port == 0)
+		place->port = port > 0 ? (uint16_t)port : preset;
+}
+
+static void places_complete(struct options *o)
+{
+	bool is_v6 = o->is_bind_ipv6;
+
+	place_complete(&o->healthz, o->healthz_port, is_v6 ? "::" : "0.0.0.0", 10256);
+	place_complete(&o->metrics, o->metrics_port, is_v6 ? "::1" : "127.0.0.1", 10249);
+}
+
 /* Everything that needs more than one flag. */
 static int validate(const struct parse *p, struct err *err)
 {
@@ -1051,6 +1157,7 @@ static int validate(const struct parse *p, struct err *err)
 
 	if (r < 0)
 		return r;
+	places_complete(o);
 	if (config->detect_local == DETECT_LOCAL_UNSET)
 		config->detect_local = DETECT_LOCAL_CLUSTER_CIDR;
 	if (config->detect_local == DETECT_LOCAL_BRIDGE) {
@@ -1189,6 +1296,9 @@ static void options_init(struct options *o)
 {
 	*o = (struct options){ .control_socket = CONTROL_SOCKET_DEFAULT,
 			       .audit_period_ns = AUDIT_PERIOD_DEFAULT_NS,
+			       .sync_period_ns = SYNC_PERIOD_DEFAULT_NS,
+			       .healthz_port = -1,
+			       .metrics_port = -1,
 			       .oom_score_adj = OOM_SCORE_UNSET,
 			       .sysctls = { .max_per_core = 32768,
 					    .max_min = 131072,
@@ -1256,7 +1366,8 @@ static int hostname_find(struct parse *p, struct err *err)
 	if (gethostname(host, sizeof(host) - 1) < 0)
 		return err_errno(err, "host name");
 	if (host[0] == '\0')
-		return err_set(err, -EINVAL, "there is no host name: --hostname-override is wanted");
+		return err_set(err, -EINVAL,
+			       "there is no host name: --hostname-override is wanted");
 	r = flag_hostname(p, host, err);
 	return r < 0 ? err_wrap(err, r, "host name") : 0;
 }

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "conntrack/sysctl.h"
 #include "model/model.h"
+#include "serve/listen.h"
 
 enum options_action {
 	OPTIONS_RUN = 0,
@@ -52,6 +53,13 @@ struct options {
 	const char *control_socket; /* "" = none */
 	char hostname[256];         /* LIFE-11: trimmed, lower case */
 	uint64_t min_sync_period_ns;
+	uint64_t sync_period_ns;     /* HC-04: twice of it behind is unhealthy */
+	struct listen_place healthz; /* port 0: no server */
+	struct listen_place metrics; /* the same */
+	int32_t healthz_port;        /* --healthz-port; -1: not given (CFG-22) */
+	int32_t metrics_port;
+	bool is_bind_hard_fail;
+	bool is_bind_ipv6; /* --bind-address is of that family: so are defaults (CFG-09) */
 	uint64_t audit_period_ns;
 	int verbosity;
 	int area_verbosity[LOG_AREA_N]; /* --vmodule; -1: as `verbosity` */

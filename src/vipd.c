@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <event2/event.h>
 
@@ -26,6 +27,8 @@
 #include "options.h"
 #include "plane/nft/plane_nft.h"
 #include "serve/control.h"
+#include "serve/lock.h"
+#include "serve/outside.h"
 #include "source/files/files.h"
 #include "source/host/host.h"
 #include "source/kube/kube.h"
@@ -51,6 +54,9 @@ struct vipd {
 	struct kube *kube;
 	struct serve_context context;
 	struct serve_control *control;
+	struct outside *outside;
+	struct lock *lock;
+	uint64_t flow_passes; /* of conntrack, as far as outside was told */
 	struct event *sync_event;
 	struct event *signals[2];
 	char **argv; /* as main() had it: the file is read again with the same flags */
@@ -87,12 +93,32 @@ static void tell_conntrack(struct vipd *v)
 	v->repairs = repairs;
 }
 
+/* Who looks at us, and the flows that were removed meanwhile. */
+static void tell_outside(struct vipd *v)
+{
+	struct conntrack_stats st = conntrack_stats_get(v->conntrack);
+
+	for (; v->flow_passes < st.passes; v->flow_passes++)
+		outside_conntrack(v->outside, st.last_took_ns, st.n_deleted);
+	outside_stepped(v->outside);
+}
+
+static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
+			const struct plan_rows *new)
+{
+	struct vipd *v = arg;
+
+	conntrack_accepted(v->conntrack, svc, old, new);
+	outside_accepted(v->outside, svc, old, new);
+}
+
 static void on_sync(evutil_socket_t fd, short what, void *arg)
 {
 	struct vipd *v = arg;
 	uint64_t next = sync_step(v->sync, now_ns());
 
 	tell_conntrack(v);
+	tell_outside(v);
 	sync_wake_at(v, next, now_ns());
 }
 
@@ -102,6 +128,7 @@ static void on_changed(void *arg)
 	struct vipd *v = arg;
 
 	v->last_event_ns = now_ns();
+	outside_changed(v->outside);
 	event_active(v->sync_event, EV_TIMEOUT, 0);
 }
 
@@ -193,8 +220,8 @@ static int open_kernel(struct vipd *v, struct err *err)
 		.min_period_ns = v->options.min_sync_period_ns,
 		.audit_period_ns = v->options.audit_period_ns,
 		.check_period_ns = CHECK_PERIOD_NS,
-		.accepted = conntrack_accepted,
-		.accepted_arg = v->conntrack,
+		.accepted = on_accepted,
+		.accepted_arg = v,
 	};
 	int r = open_plane(v, err);
 
@@ -324,10 +351,97 @@ static void describe_source(void *arg, struct serve_source_info *info)
 		describe_files(v, info);
 }
 
-static int open_control(struct vipd *v, struct err *err)
+static void sources_files(struct vipd *v,
+			  void (*add)(void *add_arg, const struct metrics_source *s), void *add_arg)
 {
-	if (v->options.control_socket[0] == '\0')
-		return 0;
+	struct files_stats st;
+	struct metrics_source s;
+
+	files_stats(v->files, &st);
+	s = (struct metrics_source){
+		.name = "manifests",
+		.is_complete = v->is_source_ready,
+		.is_failing = st.errors > 0,
+		.last_event_ns = v->last_event_ns,
+		.objects = st.objects,
+		.refused = st.errors,
+		.events = st.parsed,
+		.lists = st.reads,
+	};
+
+	add(add_arg, &s);
+}
+
+/* What the metrics say about the source; as many as there are kinds of objects. */
+static void sources(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
+		    void *add_arg)
+{
+	struct vipd *v = arg;
+
+	if (v->files != NULL)
+		sources_files(v, add, add_arg);
+	for (size_t i = 0; v->kube != NULL && i < kube_n_reflectors(v->kube); i++) {
+		struct kube_reflector_status st;
+		struct metrics_source s;
+
+		kube_reflector_status(v->kube, i, &st);
+		s = (struct metrics_source){
+			.name = st.resource,
+			.is_complete = st.is_complete,
+			.is_failing = *st.error != '\0',
+			.last_event_ns = st.last_event_ns,
+			.objects = st.objects,
+			.refused = st.refused,
+			.lists = st.lists,
+			.watches = st.watches,
+			.events = st.events,
+			.bytes = st.bytes,
+		};
+		add(add_arg, &s);
+	}
+}
+
+static int drops(void *arg, uint64_t *packets, uint64_t *bytes, struct err *err)
+{
+	struct vipd *v = arg;
+
+	return nft_plane_invalid_drops(v->plane, packets, bytes, err);
+}
+
+/* Each service with a health check node port is a socket or two, and the soft limit 1024. */
+static void raise_fd_limit(void)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) < 0)
+		return;
+	rl.rlim_cur = rl.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &rl);
+}
+
+static int open_outside(struct vipd *v, struct err *err)
+{
+	struct outside_config config = {
+		.ctx = &v->context,
+		.healthz = v->options.healthz,
+		.metrics = v->options.metrics,
+		.is_hard_fail = v->options.is_bind_hard_fail,
+		.is_node_optional = v->options.manifests != NULL,
+		.sync_period_ns = v->options.sync_period_ns,
+		.mode = v->plane->ops->name,
+		.sources = sources,
+		.drops = drops,
+		.arg = v,
+	};
+
+	raise_fd_limit();
+	return outside_open(&v->outside, v->base, &config, err);
+}
+
+static int open_serve(struct vipd *v, struct err *err)
+{
+	int r;
+
 	v->context = (struct serve_context){
 		.model = &v->model,
 		.plan = &v->plan,
@@ -336,6 +450,9 @@ static int open_control(struct vipd *v, struct err *err)
 		.source = { describe_source, v },
 		.started_ns = now_ns(),
 	};
+	r = open_outside(v, err);
+	if (r < 0 || v->options.control_socket[0] == '\0')
+		return r;
 	return serve_control_open(&v->control, v->base, &v->context, v->options.control_socket,
 				  err);
 }
@@ -395,6 +512,7 @@ static void vipd_close(struct vipd *v)
 		sync_close(v->sync);
 		plan_fini(&v->plan);
 	}
+	outside_close(v->outside);
 	if (v->plane != NULL)
 		v->plane->ops->close(v->plane);
 	conntrack_close(v->conntrack);
@@ -406,6 +524,7 @@ static void vipd_close(struct vipd *v)
 	if (v->base != NULL)
 		event_base_free(v->base);
 	model_fini(&v->model);
+	lock_release(v->lock);
 	options_fini(&v->options);
 }
 
@@ -423,14 +542,16 @@ static void set_oom_score(int32_t score)
 
 static int run(struct vipd *v, struct err *err)
 {
-	int r = open_events(v, err);
+	int r = lock_take(&v->lock, err);
 
+	if (r == 0)
+		r = open_events(v, err);
 	if (r == 0) /* the first that takes room: it forks */
 		r = open_conntrack(v, err);
 	if (r == 0)
 		r = open_kernel(v, err);
 	if (r == 0)
-		r = open_control(v, err);
+		r = open_serve(v, err);
 	if (r == 0)
 		r = open_sources(v, err);
 	if (r == 0)
@@ -447,8 +568,10 @@ static int run(struct vipd *v, struct err *err)
 
 static int cleanup(struct vipd *v, struct err *err)
 {
-	int r = open_plane(v, err);
+	int r = lock_take(&v->lock, err); /* one that runs would put it all back */
 
+	if (r == 0)
+		r = open_plane(v, err);
 	return r < 0 ? r : v->plane->ops->cleanup(v->plane, err);
 }
 

@@ -109,10 +109,10 @@ void metrics_queued(struct metrics *m, int64_t wall_ns)
 	m->queued_wall_ns = wall_ns;
 }
 
-void metrics_conntrack(struct metrics *m, enum ipfam fam, uint64_t took_ns, uint64_t deleted)
+void metrics_conntrack(struct metrics *m, uint64_t took_ns, uint64_t deleted)
 {
-	expo_hist_add(&m->conntrack_time[fam], took_ns);
-	m->conntrack_deleted[fam] += deleted;
+	expo_hist_add(&m->conntrack_time, took_ns);
+	m->conntrack_deleted = deleted;
 }
 
 /* --- the server --- */
@@ -147,10 +147,9 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 static void hists_init(struct metrics *m)
 {
 	m->sync_time.bounds = m->full_time.bounds = m->partial_time.bounds = &expo_e15;
-	for (int fam = 0; fam < IPFAM_N; fam++) {
+	m->conntrack_time.bounds = &expo_e15;
+	for (int fam = 0; fam < IPFAM_N; fam++)
 		m->programming[fam].bounds = &expo_npl;
-		m->conntrack_time[fam].bounds = &expo_e15;
-	}
 }
 
 int metrics_open(struct metrics **ret, struct event_base *base, const struct metrics_config *config,
@@ -187,9 +186,8 @@ void metrics_close(struct metrics *m)
 	expo_hist_fini(&m->sync_time);
 	expo_hist_fini(&m->full_time);
 	expo_hist_fini(&m->partial_time);
-	for (int fam = 0; fam < IPFAM_N; fam++) {
+	expo_hist_fini(&m->conntrack_time);
+	for (int fam = 0; fam < IPFAM_N; fam++)
 		expo_hist_fini(&m->programming[fam]);
-		expo_hist_fini(&m->conntrack_time[fam]);
-	}
 	free(m);
 }

@@ -63,8 +63,8 @@ void metrics_accepted(struct metrics *m, const struct svc *svc, const struct pla
 		      const struct plan_rows *new, int64_t wall_ns);
 void metrics_stepped(struct metrics *m);
 void metrics_queued(struct metrics *m, int64_t wall_ns);
-/* A reconciliation of tracked flows ended. */
-void metrics_conntrack(struct metrics *m, enum ipfam fam, uint64_t took_ns, uint64_t deleted);
+/* A pass over tracked flows ended, which is for both families; `deleted`: ever. */
+void metrics_conntrack(struct metrics *m, uint64_t took_ns, uint64_t deleted);
 
 /* The text of /metrics at this moment. */
 void metrics_text(struct metrics *m, struct str *out, uint64_t now_ns, int64_t wall_ns);

@@ -23,8 +23,8 @@ struct metrics {
 	struct expo_hist full_time;
 	struct expo_hist partial_time;
 	struct expo_hist programming[IPFAM_N];
-	struct expo_hist conntrack_time[IPFAM_N];
-	uint64_t conntrack_deleted[IPFAM_N];
+	struct expo_hist conntrack_time;
+	uint64_t conntrack_deleted;
 	int64_t queued_wall_ns;
 	uint64_t seen_step_ns; /* of the sync's statistics: counted already */
 	uint64_t seen_loads;

@@ -87,11 +87,11 @@ static void sync_lines(struct metrics *m, struct str *out, uint64_t now, int64_t
 	     "[ALPHA] Removals of what nobody asked for that failed", st->sweep_failures,
 	     st->sweep_failures);
 	both_hist(out, KP "conntrack_reconciler_sync_duration_seconds",
-		  "[ALPHA] How long it took to remove stale flows", &m->conntrack_time[IPFAM_V4],
-		  &m->conntrack_time[IPFAM_V6]);
-	both(out, KP "conntrack_reconciler_deleted_entries_total", "counter",
-	     "[ALPHA] Stale flows removed", m->conntrack_deleted[IPFAM_V4],
-	     m->conntrack_deleted[IPFAM_V6]);
+		  "[ALPHA] How long it took to remove stale flows", &m->conntrack_time,
+		  &m->conntrack_time);
+	/* Of both families: a pass does not tell them apart. */
+	one(out, KP "conntrack_reconciler_deleted_entries_total", "counter",
+	    "[ALPHA] Stale flows removed", m->conntrack_deleted);
 }
 
 static void no_local_lines(const struct metrics *m, struct str *out)

@@ -174,7 +174,7 @@ def test_unit():
     assert u["CapabilityBoundingSet"] == "CAP_NET_ADMIN"
     assert u["NoNewPrivileges"] == "yes" and u["ProtectSystem"] == "strict"
     assert "AF_NETLINK" in u["RestrictAddressFamilies"].split()
-    assert u["Restart"] == "always" and u["Type"] == "simple"
+    assert u["Restart"] == "always" and u["Type"] == "notify"
     name, flags = u["Environment"].split("=", 1)
     assert "$" + name in u["ExecStart"] and u["ExecStart"].split()[0].endswith("/vipd")
     for flag in flags.split():

@@ -269,6 +269,17 @@ static int sweep_batch(struct nft_plane *p, struct plane_result *res, struct err
 	return r;
 }
 
+/* A key of NFTSET_FRONTENDS: address, protocol, port, each padded to four bytes. */
+static void tell_gone(const struct nft_plane *p, enum ipfam fam, const uint8_t *key)
+{
+	struct ip_addr addr = ip_addr_from_bytes(fam == IPFAM_V6 ? AF_INET6 : AF_INET, key);
+	const uint8_t *port = key + ip_len(fam) + 4;
+
+	if (p->plane.gone != NULL)
+		p->plane.gone(p->plane.gone_arg, &addr, (uint16_t)(port[0] << 8 | port[1]),
+			      key[ip_len(fam)]);
+}
+
 static int sweep_set(struct nft_plane *p, enum ipfam fam, enum nft_set_id set,
 		     struct plane_result *res, struct err *err)
 {
@@ -282,6 +293,8 @@ static int sweep_set(struct nft_plane *p, enum ipfam fam, enum nft_set_id set,
 
 		nft_changes_was(&p->changes, fam, set, key,
 				nft_loaded_find(p->loaded, fam, set, key), NULL);
+		if (set == NFTSET_FRONTENDS)
+			tell_gone(p, fam, key);
 		if (p->changes.v.n >= SWEEP_MAX)
 			r = sweep_batch(p, res, err);
 	}
@@ -539,6 +552,28 @@ struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 	s.n_endpoint_addrs -= s.n_lingering;
 	s.n_loaded = p->loaded ? nft_loaded_count(p->loaded) : 0;
 	return s;
+}
+
+int nft_plane_invalid_drops(struct plane *plane, uint64_t *packets, uint64_t *bytes,
+			    struct err *err)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+
+	*packets = *bytes = 0;
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		uint64_t family_packets = 0;
+		uint64_t family_bytes = 0;
+		int r;
+
+		if (nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD)
+			return err_set(err, -EAGAIN, "no layout in force");
+		r = nft_layout_invalid_drops(p->layout[fam], &family_packets, &family_bytes, err);
+		if (r < 0)
+			return r;
+		*packets += family_packets;
+		*bytes += family_bytes;
+	}
+	return 0;
 }
 
 const struct plane_ops nft_plane_ops = {

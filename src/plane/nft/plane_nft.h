@@ -52,3 +52,10 @@ struct nft_plane_stats {
 	uint64_t n_foreign; /* times check() saw that somebody else changed the ruleset */
 };
 struct nft_plane_stats nft_plane_stats(const struct plane *p);
+
+/*
+ * Packets and bytes dropped as INVALID, both families, since their tables exist; read from
+ * the kernel. -EAGAIN while there is no layout in force.
+ */
+MUST_USE int nft_plane_invalid_drops(struct plane *p, uint64_t *packets, uint64_t *bytes,
+				     struct err *err);

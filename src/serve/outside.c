@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* serve/outside - who is told what. */
+#include "serve/outside.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "serve/notify.h"
+
+#define STATUS_PERIOD_NS NSEC_PER_SEC /* what people read need not be told more often */
+
+struct outside {
+	const struct serve_context *ctx;
+	struct health *health;
+	struct health_services *services;
+	struct metrics *metrics;
+	struct notify *notify;
+	uint64_t status_ns; /* when the status was last told */
+};
+
+static int64_t wall_now(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec * (int64_t)NSEC_PER_SEC + ts.tv_nsec;
+}
+
+static bool is_healthy(void *arg)
+{
+	const struct outside *o = arg;
+	struct health_facts facts;
+
+	health_facts_get(&facts, o->health, now_ns(), wall_now());
+	return health_is_good(&facts);
+}
+
+static int open_parts(struct outside *o, struct event_base *base, const struct outside_config *c,
+		      struct err *err)
+{
+	struct health_config health = {
+		.ctx = c->ctx,
+		.sync_period_ns = c->sync_period_ns,
+		.is_node_optional = c->is_node_optional,
+		.at = c->healthz,
+		.is_hard_fail = c->is_hard_fail,
+	};
+	struct health_services_config services = { c->ctx->model, is_healthy, o };
+	struct metrics_config metrics = {
+		.ctx = c->ctx,
+		.at = c->metrics,
+		.is_hard_fail = c->is_hard_fail,
+		.started_wall_ns = wall_now(),
+		.mode = c->mode,
+		.sources = c->sources,
+		.drops = c->drops,
+		.arg = c->arg,
+	};
+	int r = health_open(&o->health, base, &health, err);
+
+	if (r < 0)
+		return r;
+	health_services_open(&o->services, base, &services);
+	metrics.health = o->health;
+	metrics.health_services = o->services;
+	return metrics_open(&o->metrics, base, &metrics, err);
+}
+
+int outside_open(struct outside **ret, struct event_base *base, const struct outside_config *config,
+		 struct err *err)
+{
+	struct outside *o = xcalloc(1, sizeof(*o));
+	int r;
+
+	o->ctx = config->ctx;
+	r = open_parts(o, base, config, err);
+	if (r < 0) {
+		outside_close(o);
+		return r;
+	}
+	notify_open(&o->notify, base);
+	notify_status(o->notify, "waiting for the first complete lists");
+	*ret = o;
+	return 0;
+}
+
+void outside_close(struct outside *o)
+{
+	if (o == NULL)
+		return;
+	notify_close(o->notify);
+	metrics_close(o->metrics);
+	health_services_close(o->services);
+	health_close(o->health);
+	free(o);
+}
+
+void outside_accepted(struct outside *o, const struct svc *svc, const struct plan_rows *old,
+		      const struct plan_rows *new)
+{
+	metrics_accepted(o->metrics, svc, old, new, wall_now());
+	health_services_accepted(o->services, svc);
+}
+
+static void status_tell(struct outside *o)
+{
+	struct str text = { 0 };
+	uint64_t now = now_ns();
+	size_t refused = sync_failure_count(o->ctx->sync);
+
+	if (o->status_ns != 0 && now - o->status_ns < STATUS_PERIOD_NS)
+		return;
+	o->status_ns = now;
+	switch (sync_state_get(o->ctx->sync)) {
+	case SYNC_WAITING:
+		str_puts(&text, "waiting for the first complete lists");
+		break;
+	case SYNC_LOADING:
+		str_puts(&text, "reading what the kernel holds");
+		break;
+	case SYNC_ADOPTING:
+		str_puts(&text, "comparing every service with what the kernel holds");
+		break;
+	case SYNC_RUNNING:
+		str_printf(&text, "%zu services in the kernel", o->ctx->model->stats.services);
+		if (refused > 0)
+			str_printf(&text, ", %zu refused", refused);
+		break;
+	}
+	notify_status(o->notify, text.text);
+	str_fini(&text);
+}
+
+void outside_stepped(struct outside *o)
+{
+	metrics_stepped(o->metrics);
+	health_services_env(o->services);
+	if (sync_stats_get(o->ctx->sync)->first_sync_ns != 0)
+		notify_ready(o->notify);
+	status_tell(o);
+}
+
+void outside_changed(struct outside *o)
+{
+	metrics_queued(o->metrics, wall_now());
+}
+
+void outside_conntrack(struct outside *o, uint64_t took_ns, uint64_t deleted)
+{
+	metrics_conntrack(o->metrics, took_ns, deleted);
+}
