@@ -20,7 +20,7 @@ from resolver import Config, resolve  # noqa: E402
 from stream import Stream  # noqa: E402
 from tables import Tables, compare  # noqa: E402
 
-STEPS = int(os.environ.get("VIPD_REPLAY_STEPS", "300"))
+STEPS = int(os.environ.get("VIPD_REPLAY_STEPS", "250"))
 SEED = int(os.environ.get("VIPD_REPLAY_SEED", "1"))
 HOST = ["192.168.0.2", "203.0.113.1", "fd00:192::2", "2001:db8:1::1"]
 NODE = ["192.168.0.2", "fd00:192::2"]
@@ -45,20 +45,21 @@ class Replay:
         self.script = []
 
     def tell(self, **command):
-        line = json.dumps(command)
+        self.send(json.dumps(command))
+
+    def send(self, line):
         self.script.append(line)
         self.proc.stdin.write(line + "\n")
 
     def update(self, objects):
         """Tell the difference to what it was told before."""
-        want = {Stream.key(o): o for o in objects}
+        want = {Stream.key(o): json.dumps(o) for o in objects}
         for key in sorted(set(self.held) - set(want)):
             self.tell(**{"del": {"kind": key[0], "namespace": key[1], "name": key[2]}})
-        for key, obj in want.items():
-            text = json.dumps(obj)
+        for key, text in want.items():
             if self.held.get(key) != text:
-                self.tell(put=obj)
-        self.held = {k: json.dumps(o) for k, o in want.items()}
+                self.send('{"put": %s}' % text)
+        self.held = want
 
     def restart(self, objects):
         self.tell(restart=1)
