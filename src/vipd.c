@@ -227,6 +227,8 @@ static int open_kernel(struct vipd *v, struct err *err)
 
 	if (r < 0)
 		return r;
+	v->plane->gone = conntrack_gone;
+	v->plane->gone_arg = v->conntrack;
 	plan_init(&v->plan, &v->model, &v->plane->ops->traits);
 	sync_open(&v->sync, &v->model, &v->plan, v->plane, &config);
 	return 0;

@@ -132,8 +132,10 @@ void conntrack_accepted(void *arg, const struct svc *svc, const struct plan_rows
 	arm(c);
 }
 
-void conntrack_gone(struct conntrack *c, const struct ip_addr *addr, uint16_t port, uint8_t proto)
+void conntrack_gone(void *arg, const struct ip_addr *addr, uint16_t port, uint8_t proto)
 {
+	struct conntrack *c = arg;
+
 	stale_gone(c->stale, addr, port, proto, now_ns());
 	arm(c);
 }

@@ -51,8 +51,8 @@ DEFINE_AUTO(struct conntrack *, conntrack_close);
 /* sync_config.accepted; `arg` is the conntrack. */
 void conntrack_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
 			const struct plan_rows *new);
-/* The kernel had this frontend of an earlier life, and no longer has it. */
-void conntrack_gone(struct conntrack *c, const struct ip_addr *addr, uint16_t port, uint8_t proto);
+/* plane.gone; `arg` is the conntrack. */
+void conntrack_gone(void *arg, const struct ip_addr *addr, uint16_t port, uint8_t proto);
 /* Every service was accepted once. Nothing is removed before; only the first call counts. */
 void conntrack_start(struct conntrack *c);
 /* Somebody else's hand was in the rules: look at everything once more. */

@@ -115,4 +115,10 @@ struct plane_ops {
 /* Every plane embeds this first. */
 struct plane {
 	const struct plane_ops *ops;
+	/*
+	 * Told of each frontend that sweep() is about to remove: the kernel held it, of an
+	 * earlier life, and nobody has asked for it. May be told twice. May be NULL.
+	 */
+	void (*gone)(void *arg, const struct ip_addr *addr, uint16_t port, uint8_t proto);
+	void *gone_arg;
 };
