@@ -388,11 +388,13 @@ static int flags_read(const char *folder, char **argv, int argc, int max)
 {
 	char path[1024];
 	size_t len;
+	static char *text; /* options borrow from it as long as the process lives */
 	char *rest;
 	char *line;
 
 	(void)snprintf(path, sizeof(path), "%s/flags", folder);
-	rest = file_read(path, &len); /* lives as long as the process: options borrow it */
+	text = file_read(path, &len);
+	rest = text;
 	while (rest != NULL && (line = strsep(&rest, "\n")) != NULL)
 		if (*line != '\0' && argc < max - 1)
 			argv[argc++] = line;
