@@ -194,13 +194,17 @@ static int open_plane(struct vipd *v, struct err *err)
 {
 	AUTO(nl_sock_close) struct nl_sock *cmd = NULL;
 	AUTO(nl_sock_close) struct nl_sock *query = NULL;
+	AUTO(nl_sock_close) struct nl_sock *walk = NULL;
 	int r = nl_sock_open(&cmd, NETLINK_NETFILTER, err);
 
 	if (r == 0)
 		r = nl_sock_open(&query, NETLINK_NETFILTER, err);
+	if (r == 0)
+		r = nl_sock_open(&walk, NETLINK_NETFILTER, err);
 	if (r < 0)
 		return r;
 	nft_plane_open(&v->plane, TAKE(cmd), TAKE(query));
+	nft_plane_walk_with(v->plane, TAKE(walk));
 	return 0;
 }
 
