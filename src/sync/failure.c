@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* sync/failure - services the kernel refused: who, why, and when they are tried again. */
+#include "sync/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+
+#define SPARED_RETRY_MAX_NS (300 * NSEC_PER_SEC) /* each reads the kernel as a whole */
+
+static uint32_t svc_hash(const struct name *ns, const struct name *name)
+{
+	const struct name *key[2] = { ns, name };
+
+	return hash_bytes(key, sizeof(key));
+}
+
+struct sync_failure *sync_failure_get(const struct sync *s, const struct svc *svc)
+{
+	htable_for_each_hash (n, &s->failures, svc_hash(svc->ns, svc->name)) {
+		struct sync_failure *f = container_of(n, struct sync_failure, node);
+
+		if (f->ns == svc->ns && f->name == svc->name)
+			return f;
+	}
+	return NULL;
+}
+
+static void failure_close(struct sync *s, struct sync_failure *f)
+{
+	htable_remove(&s->failures, &f->node);
+	name_unref(f->ns);
+	name_unref(f->name);
+	free(f);
+}
+
+static void failure_end(struct sync *s, struct sync_failure *f)
+{
+	s->is_load_wanted |= f->is_spared && s->state == SYNC_RUNNING;
+	failure_close(s, f);
+}
+
+uint64_t sync_backoff(uint32_t attempts, uint64_t max)
+{
+	uint64_t ns = SYNC_RETRY_MIN_NS << MIN(attempts, (uint32_t)20);
+
+	return MIN(ns, max);
+}
+
+void sync_failure_note(struct sync *s, struct svc *svc, const struct err *err, uint64_t now)
+{
+	struct sync_failure *f = sync_failure_get(s, svc);
+
+	if (f == NULL) {
+		f = xcalloc(1, sizeof(*f));
+		f->ns = name_ref(svc->ns);
+		f->name = name_ref(svc->name);
+		f->since_ns = now;
+		htable_insert(&s->failures, &f->node, svc_hash(svc->ns, svc->name));
+	}
+	f->is_spared |= s->state == SYNC_ADOPTING;
+	f->retry_ns = now + sync_backoff(f->attempts++,
+					 f->is_spared ? SPARED_RETRY_MAX_NS : SYNC_RETRY_MAX_NS);
+	s->next_retry_ns = MIN(s->next_retry_ns, f->retry_ns);
+	if (strncmp(f->text, err->text, sizeof(f->text) - 1) != 0)
+		log_warn(LOG_AREA_SYNC, "service %s/%s refused, its last good state stays: %s",
+			 svc->ns->text, svc->name->text, err->text);
+	(void)snprintf(f->text, sizeof(f->text), "%.*s", (int)sizeof(f->text) - 1, err->text);
+	s->stats.refused++;
+}
+
+void sync_failure_clear(struct sync *s, const struct svc *svc)
+{
+	struct sync_failure *f = s->failures.count ? sync_failure_get(s, svc) : NULL;
+
+	if (f == NULL)
+		return;
+	log_notice(LOG_AREA_SYNC, "service %s/%s programmed after %u refusals", svc->ns->text,
+		   svc->name->text, f->attempts);
+	failure_end(s, f);
+}
+
+uint64_t sync_failures_requeue(struct sync *s, uint64_t now)
+{
+	uint64_t next = SYNC_NEVER;
+
+	if (s->failures.count == 0)
+		return SYNC_NEVER;
+	if (now < s->next_retry_ns)
+		return s->next_retry_ns;
+	htable_for_each_safe (n, tmp, &s->failures) {
+		struct sync_failure *f = container_of(n, struct sync_failure, node);
+		struct svc *svc = model_find(s->model, f->ns, f->name);
+
+		if (svc == NULL) {
+			failure_end(s, f);
+		} else if (f->retry_ns <= now) {
+			f->retry_ns = now + SYNC_RETRY_MAX_NS; /* until the attempt sets it anew */
+			if (f->is_spared && s->state == SYNC_RUNNING)
+				s->is_load_wanted = true;
+			else
+				model_mark_dirty(s->model, svc, now);
+		} else {
+			next = MIN(next, f->retry_ns);
+		}
+	}
+	s->next_retry_ns = next;
+	return next;
+}
+
+void sync_failures_fini(struct sync *s)
+{
+	htable_for_each_safe (n, tmp, &s->failures)
+		failure_close(s, container_of(n, struct sync_failure, node));
+	htable_fini(&s->failures);
+}
+
+const struct sync_failure *sync_failure_find(const struct sync *s, const struct svc *svc)
+{
+	return sync_failure_get(s, svc);
+}
+
+size_t sync_failure_count(const struct sync *s)
+{
+	return s->failures.count;
+}
+
+static int failure_cmp(const void *a, const void *b)
+{
+	const struct sync_failure *fa = *(const struct sync_failure *const *)a;
+	const struct sync_failure *fb = *(const struct sync_failure *const *)b;
+	int c = strcmp(fa->ns->text, fb->ns->text);
+
+	return c != 0 ? c : strcmp(fa->name->text, fb->name->text);
+}
+
+const struct sync_failure **sync_failures(const struct sync *s, size_t *n)
+{
+	const struct sync_failure **v = xcalloc(s->failures.count, sizeof(*v));
+	size_t i = 0;
+
+	htable_for_each (node, &s->failures)
+		v[i++] = container_of(node, struct sync_failure, node);
+	qsort(v, i, sizeof(*v), failure_cmp);
+	*n = i;
+	return v;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * sync/state - what the parts of the sync share: sync, transaction, failure.
+ */
+#pragma once
+
+#include "sync/sync.h"
+
+#define SYNC_RETRY_MIN_NS (100 * NSEC_PER_MSEC)
+#define SYNC_RETRY_MAX_NS (30 * NSEC_PER_SEC)
+
+/* One service of the transaction in the making. */
+struct sync_item {
+	struct svc *svc;
+	struct plan_rows *rows; /* wanted; NULL = nothing */
+	size_t ops_begin;
+	size_t ops_end;
+	bool is_glued; /* belongs together with the item before it */
+	bool is_settled;
+};
+
+struct sync {
+	struct model *model;
+	struct plan *plan;
+	struct plane *plane;
+	struct sync_config config;
+	struct sync_stats stats;
+	enum sync_state state;
+	bool is_load_wanted;
+	bool is_env_owed;
+	struct {
+		bool is_wanted;
+		size_t left; /* services of the pass under way */
+		uint64_t writes;
+		uint64_t begin_ns;
+		uint64_t next_ns; /* next step, or the earliest begin of the next pass */
+	} audit;
+	uint32_t load_no;
+	uint32_t load_failures;
+	uint64_t load_writes; /* stats.writes when the load began */
+	uint64_t load_begin_ns;
+	uint64_t behind_since_ns; /* not RUNNING since then; 0 = RUNNING, or WAITING */
+	uint64_t env_failed_ns;   /* when node-wide rules were first refused; 0 = they were not */
+	uint64_t not_before_ns;   /* minimum period, or backoff of a failed load */
+	uint64_t next_check_ns;
+	uint64_t next_audit_ns;
+	uint64_t next_tick_ns;
+	uint64_t env_done;
+	uint32_t env_failures;
+	struct htable failures;
+	uint64_t next_retry_ns; /* the earliest of them */
+	VEC(struct sync_item) items;
+	struct plan_ops ops;
+	struct plan_displaced displaced;
+};
+
+/*
+ * A service that was not yet accepted since the kernel was read counts as holding
+ * nothing; also later, when it was refused then: the plane has not counted its rows.
+ */
+static inline bool sync_is_adopted(const struct sync *s, const struct svc *svc)
+{
+	return svc->adopted_load == s->load_no;
+}
+
+/* --- transaction.c --- */
+
+/*
+ * Take dirty services and bring the kernel up to date with them: accepted, or
+ * refused one by one. A negative errno: the outcome is unknown or our tables are
+ * gone; what was not decided is dirty again.
+ */
+MUST_USE int sync_transaction(struct sync *s, uint64_t now);
+
+/* --- failure.c --- */
+
+/* How long to wait after that many failures in a row: doubling from SYNC_RETRY_MIN_NS. */
+uint64_t sync_backoff(uint32_t attempts, uint64_t max);
+/* NULL when `svc` is not refused. */
+struct sync_failure *sync_failure_get(const struct sync *s, const struct svc *svc);
+void sync_failure_note(struct sync *s, struct svc *svc, const struct err *err, uint64_t now);
+/* `svc` was accepted: forget that it ever was refused. */
+void sync_failure_clear(struct sync *s, const struct svc *svc);
+/* Owe a sync to those whose time has come; returns when the next one's comes. */
+uint64_t sync_failures_requeue(struct sync *s, uint64_t now);
+void sync_failures_fini(struct sync *s);
+
+/* --- sync.c --- */
+
+void sync_hist_add(struct sync_hist *h, uint64_t ns);
+void sync_error_note(struct sync *s, const struct err *err, uint64_t now);
+void sync_result_note(struct sync *s, const struct plane_result *res);

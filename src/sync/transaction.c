@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * sync/transaction - dirty services in, one kernel transaction out.
+ *
+ * Rows are built for all, contested frontends settled, differences appended in
+ * order. A refusal that names a service sets its group aside and goes on with the
+ * neighbours; one that names nobody halves the transaction until somebody is left
+ * alone. A service that takes a frontend from another is glued to it: both sides
+ * change together or not at all.
+ */
+#include "sync/state.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* --- items --- */
+
+/* The outcome is known. A service that was marked again meanwhile stays dirty. */
+static void item_decided(struct sync *s, struct sync_item *it)
+{
+	struct svc *svc = TAKE(it->svc);
+
+	svc->is_in_transaction = false;
+	if (!list_is_linked(&svc->dirty))
+		model_clean(s->model, svc);
+}
+
+static void item_accept(struct sync *s, struct sync_item *it)
+{
+	uint64_t since = it->svc->dirty_since_ns;
+
+	if (s->config.accepted != NULL)
+		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows);
+	it->svc->trigger_ns = 0; /* measured, also if it was marked again meanwhile */
+	plan_rows_accept(s->plan, it->svc, TAKE(it->rows));
+	it->svc->adopted_load = s->load_no;
+	sync_failure_clear(s, it->svc);
+	if (since != 0 && s->state == SYNC_RUNNING)
+		sync_hist_add(&s->stats.event_to_ack, now_ns() - since);
+	s->stats.services++;
+	item_decided(s, it);
+}
+
+static void item_refuse(struct sync *s, struct sync_item *it, const struct err *err, uint64_t now)
+{
+	int64_t trigger_ns = it->svc->trigger_ns;
+	bool is_kept = it->svc->service != NULL || it->svc->n_slices > 0;
+	struct svc *svc = it->svc;
+
+	plan_rows_refuse(s->plan, it->svc, TAKE(it->rows));
+	sync_failure_note(s, it->svc, err, now);
+	item_decided(s, it);
+	if (is_kept) /* the wait goes on: MET-27 */
+		svc->trigger_ns = trigger_ns;
+}
+
+static struct sync_item item_make(struct sync *s, struct svc *svc, bool is_glued)
+{
+	list_del(&svc->dirty);
+	svc->is_in_transaction = true;
+	return (struct sync_item){ .svc = svc,
+				   .rows = plan_rows_build(s->plan, svc),
+				   .is_glued = is_glued };
+}
+
+static size_t item_weight(const struct sync_item *it)
+{
+	size_t n = 4;
+
+	if (it->rows == NULL)
+		return n;
+	n += it->rows->frontends.n;
+	vec_for_each (pool, &it->rows->pools)
+		n += pool->backends.n;
+	return n;
+}
+
+/* Make room for `n` items at `at`, uninitialised. */
+static struct sync_item *items_insert(struct sync *s, size_t at, size_t n)
+{
+	vec_reserve(&s->items, s->items.n + n);
+	memmove(&s->items.v[at + n], &s->items.v[at], (s->items.n - at) * sizeof(struct sync_item));
+	s->items.n += n;
+	return &s->items.v[at];
+}
+
+static size_t item_find(const struct sync *s, const struct svc *svc)
+{
+	for (size_t i = 0; i < s->items.n; i++)
+		if (s->items.v[i].svc == svc)
+			return i;
+	return s->items.n;
+}
+
+static size_t group_begin(const struct sync *s, size_t i);
+static size_t group_end(const struct sync *s, size_t i);
+
+/* Move items [from, from + n) so that they end up directly before what is at `to` now. */
+static void items_move(struct sync *s, size_t from, size_t n, size_t to)
+{
+	struct sync_item *tmp = xreallocarray(NULL, n, sizeof(*tmp));
+
+	memcpy(tmp, &s->items.v[from], n * sizeof(*tmp));
+	if (from < to) {
+		memmove(&s->items.v[from], &s->items.v[from + n], (to - from - n) * sizeof(*tmp));
+		memcpy(&s->items.v[to - n], tmp, n * sizeof(*tmp));
+	} else {
+		memmove(&s->items.v[to + n], &s->items.v[to], (from - to) * sizeof(*tmp));
+		memcpy(&s->items.v[to], tmp, n * sizeof(*tmp));
+	}
+	free(tmp);
+}
+
+/*
+ * `loser` gives a frontend up to the item at `winner`: both are of one group from
+ * now on, and whoever else is in the loser's. Returns the index of the winner,
+ * which moves if the loser's group stood before it.
+ */
+static size_t item_glue(struct sync *s, size_t winner, struct svc *loser)
+{
+	size_t at = item_find(s, loser);
+	size_t end = group_end(s, winner);
+	size_t n;
+
+	if (at == s->items.n) {
+		struct sync_item it = item_make(s, loser, true);
+
+		*items_insert(s, end, 1) = it;
+		return winner;
+	}
+	at = group_begin(s, at);
+	if (at == group_begin(s, winner))
+		return winner;
+	n = group_end(s, at) - at;
+	s->items.v[at].is_glued = true;
+	items_move(s, at, n, end);
+	return at < winner ? winner - n : winner;
+}
+
+/* Frontends that several services ask for go to the oldest; who holds one now joins in. */
+static void items_settle(struct sync *s)
+{
+	for (size_t i = 0; i < s->items.n; i++) {
+		if (s->items.v[i].rows == NULL || s->items.v[i].is_settled)
+			continue;
+		vec_clear(&s->displaced.svcs);
+		s->items.v[i].is_settled = true;
+		plan_rows_settle(s->plan, s->items.v[i].rows, &s->displaced);
+		for (size_t k = 0; k < s->displaced.svcs.n; k++)
+			i = item_glue(s, i, s->displaced.svcs.v[k]);
+	}
+}
+
+static void item_diff(struct sync *s, struct sync_item *it)
+{
+	const struct plan_rows *held = sync_is_adopted(s, it->svc) ? it->svc->rows : NULL;
+
+	if (it->rows != NULL) {
+		if (s->state == SYNC_ADOPTING && it->svc->rows == NULL)
+			s->plane->ops->recall(s->plane, s->plan, it->rows);
+		plan_rows_number(s->plan, it->rows);
+	}
+	it->ops_begin = s->ops.ops.n;
+	plan_diff(&s->ops, it->svc, held, it->rows);
+	it->ops_end = s->ops.ops.n;
+}
+
+/*
+ * What the kernel has of a spared service is known only while the kernel is read:
+ * it waits for that, and not for long if it is gone.
+ */
+static bool is_put_off(struct sync *s, struct svc *svc)
+{
+	struct sync_failure *f =
+		s->failures.count > 0 && s->state == SYNC_RUNNING ? sync_failure_get(s, svc) : NULL;
+
+	if (f == NULL || !f->is_spared)
+		return false;
+	if (svc->service == NULL)
+		f->retry_ns = s->next_retry_ns = 0;
+	list_del(&svc->dirty);
+	return true;
+}
+
+/* Fill the transaction: build all, settle who owns what, then the differences in order. */
+static void items_collect(struct sync *s)
+{
+	size_t weight = 0;
+
+	vec_clear(&s->items);
+	vec_clear(&s->ops.ops);
+	while (!list_is_empty(&s->model->dirty) && weight < s->config.batch_ops) {
+		struct svc *svc = list_entry(s->model->dirty.next, struct svc, dirty);
+
+		if (svc->is_in_transaction) /* marked again by one after it */
+			break;
+		if (is_put_off(s, svc))
+			continue;
+		*vec_push(&s->items) = item_make(s, svc, false);
+		weight += item_weight(&s->items.v[s->items.n - 1]);
+	}
+	items_settle(s);
+	vec_for_each (it, &s->items)
+		item_diff(s, it);
+}
+
+static size_t group_end(const struct sync *s, size_t i)
+{
+	for (i++; i < s->items.n && s->items.v[i].is_glued; i++)
+		;
+	return i;
+}
+
+static size_t group_begin(const struct sync *s, size_t i)
+{
+	while (i > 0 && s->items.v[i].is_glued)
+		i--;
+	return i;
+}
+
+/* --- committing --- */
+
+static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, struct err *err);
+
+static void refuse_range(struct sync *s, size_t begin, size_t end, const struct err *err,
+			 uint64_t now)
+{
+	for (size_t i = begin; i < end; i++)
+		item_refuse(s, &s->items.v[i], err, now);
+}
+
+/* Try what surrounds the group of item `bad` without it. */
+static int commit_without(struct sync *s, size_t begin, size_t end, size_t bad, uint64_t now,
+			  struct err *err)
+{
+	size_t bad_begin = group_begin(s, bad);
+	size_t bad_end = group_end(s, bad);
+	int r;
+
+	refuse_range(s, bad_begin, bad_end, err, now);
+	r = commit_range(s, begin, bad_begin, now, err);
+	return r < 0 ? r : commit_range(s, bad_end, end, now, err);
+}
+
+static int commit_halves(struct sync *s, size_t begin, size_t end, uint64_t now, struct err *err)
+{
+	size_t mid = group_begin(s, begin + (end - begin) / 2);
+	int r;
+
+	if (mid <= begin)
+		mid = group_end(s, begin);
+	r = commit_range(s, begin, mid, now, err);
+	return r < 0 ? r : commit_range(s, mid, end, now, err);
+}
+
+static int plane_commit(struct sync *s, size_t begin, size_t end, struct plane_result *res,
+			struct err *err)
+{
+	const struct plan_op *ops = s->ops.ops.v + s->items.v[begin].ops_begin;
+	size_t n = s->items.v[end - 1].ops_end - s->items.v[begin].ops_begin;
+	int r;
+
+	if (n == 0)
+		return 0;
+	s->stats.steps++;
+	r = s->plane->ops->commit(s->plane, ops, n, PLANE_COMMIT_NORMAL, res, err);
+	if (r != -ESTALE)
+		return r;
+	log_notice(LOG_AREA_SYNC, "the kernel differs from what was believed, comparing: %s",
+		   err->text);
+	return s->plane->ops->commit(s->plane, ops, n, PLANE_COMMIT_VERIFY, res, err);
+}
+
+/*
+ * Items [begin, end): accepted, refused one by one, or a negative errno when the
+ * outcome is unknown or our tables are gone; then nothing is decided about the rest.
+ */
+static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, struct err *err)
+{
+	struct plane_result res = { 0 };
+	int r;
+
+	if (begin >= end)
+		return 0;
+	r = plane_commit(s, begin, end, &res, err);
+	sync_result_note(s, &res);
+	if (r == 0) {
+		for (size_t i = begin; i < end; i++)
+			item_accept(s, &s->items.v[i]);
+		return 0;
+	}
+	sync_error_note(s, err, now);
+	s->stats.failures++;
+	if (r == -EBUSY || r == -ENOTRECOVERABLE || r == -EPERM)
+		return r;
+	for (size_t i = begin; res.culprit != NULL && i < end; i++)
+		if (s->items.v[i].svc == res.culprit)
+			return commit_without(s, begin, end, i, now, err);
+	if (group_end(s, begin) >= end) {
+		refuse_range(s, begin, end, err, now);
+		return 0;
+	}
+	return commit_halves(s, begin, end, now, err);
+}
+
+/* Undecided items go back to the front of the queue as they were. */
+static void items_put_back(struct sync *s)
+{
+	for (size_t i = s->items.n; i-- > 0;) {
+		struct sync_item *it = &s->items.v[i];
+
+		if (it->svc == NULL)
+			continue;
+		plan_rows_refuse(s->plan, it->svc, TAKE(it->rows));
+		it->svc->is_in_transaction = false;
+		list_del(&it->svc->dirty);
+		list_add_after(&s->model->dirty, &it->svc->dirty);
+	}
+}
+
+int sync_transaction(struct sync *s, uint64_t now)
+{
+	struct err err = { 0 };
+	int r;
+
+	items_collect(s);
+	r = commit_range(s, 0, s->items.n, now, &err);
+	if (r < 0)
+		items_put_back(s);
+	return r;
+}
