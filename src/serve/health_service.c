@@ -183,18 +183,26 @@ static bool is_wanted(const struct entry *e, const struct ip_addr *addr)
 	return false;
 }
 
+/* At the latest then. */
 static void retry_in(struct health_services *hs, unsigned int s)
 {
 	const struct timeval tv = { .tv_sec = (time_t)s };
 
-	if (!list_is_empty(&hs->waiting))
+	if (!list_is_empty(&hs->waiting) && (s == 0 || !event_pending(hs->retry, EV_TIMEOUT, NULL)))
 		(void)event_add(hs->retry, &tv);
 }
 
+/*
+ * The first time is not told, and tried again in the next turn: two services that
+ * swap ports in one sync are in each other's way for that long.
+ */
 static void trouble(struct entry *e, const struct err *err)
 {
-	if (!list_is_linked(&e->waiting))
+	if (!list_is_linked(&e->waiting)) {
 		list_add_tail(&e->all->waiting, &e->waiting);
+		retry_in(e->all, 0);
+		return;
+	}
 	if (!e->is_trouble_told)
 		log_warn(LOG_AREA_SERVE,
 			 "service %s/%s: health check node port %u: %s: next try in %d s",
@@ -328,10 +336,8 @@ void health_services_accepted(struct health_services *hs, const struct svc *svc)
 		e->has_family[fam] = has;
 		e->ready[fam] = has ? service_local_ready(hs->config.model, svc, fam) : 0;
 	}
-	if (is_new) {
+	if (is_new)
 		entry_listen(e);
-		retry_in(hs, LISTEN_RETRY_S);
-	}
 }
 
 /* --- addresses --- */
@@ -372,7 +378,6 @@ void health_services_env(struct health_services *hs)
 	addrs_get(hs);
 	htable_for_each (n, &hs->entries)
 		entry_listen(container_of(n, struct entry, node));
-	retry_in(hs, LISTEN_RETRY_S);
 }
 
 /* --- life --- */

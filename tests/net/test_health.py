@@ -1,0 +1,433 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What watches vipd from outside: /healthz and /livez, health check node ports, metrics, the
+lock, and the service manager (sections 12, 13 and 16 of doc/behaviour.md)."""
+import datetime
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+import daemon
+import lab as L
+from objects import entry, service, slice_
+
+HEALTHZ = 10256
+METRICS = 10249
+PORT = 30900
+
+
+def get(lab, path="/", port=HEALTHZ, host="127.0.0.1", method="GET", body=None):
+    """(status, headers, body) of one request made on the node."""
+    with lab.node.entered():
+        conn = http.client.HTTPConnection(host, port, timeout=5)
+        try:
+            conn.request(method, path, body)
+            r = conn.getresponse()
+            return r.status, dict(r.getheaders()), r.read().decode()
+        finally:
+            conn.close()
+
+
+def status(lab, host, port):
+    """Of a health check port; 0 while nobody listens there."""
+    try:
+        return get(lab, "/", port, host)[0]
+    except ConnectionRefusedError:
+        return 0
+
+
+def with_health(name, number, port, fams=(4, 6)):
+    return service(name, [L.cluster_ip(number, f) for f in fams], 80, kind="LoadBalancer",
+                   etp="Local", health_port=port)
+
+
+def slices(name, fam, *endpoints):
+    return slice_(name, list(endpoints), 8080, fam=fam)
+
+
+def here(i, fam, **conditions):
+    """An endpoint that counts as one of this node's."""
+    return entry(L.remote(i, fam), L.NODE_NAME, **conditions)
+
+
+@pytest.fixture
+def alone():
+    """A node of its own, for daemons that are started in ways of their own."""
+    with L.Lab(servers=False) as other:
+        yield other
+
+
+@pytest.fixture
+def second(alone):
+    made = daemon.Vipd(alone)
+    made.write([])
+    yield made
+    made.close()
+
+
+# ---- the proxy ----
+
+@pytest.mark.parametrize("path", ("/healthz", "/livez"))
+@pytest.mark.parametrize("method", ("GET", "POST", "HEAD", "PURGE"))
+def test_healthy(lab, vipd, path, method):
+    """HC-01, HC-09 to HC-11: any method; the body that load balancers know."""
+    code, headers, body = get(lab, path, method=method,
+                              body="hello" if method == "POST" else None)
+    assert code == 200
+    assert headers["Content-Type"] == "application/json"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    if method == "HEAD":
+        assert body == ""
+        return
+    told = json.loads(body)
+    assert told["healthy"] is True and told["lastUpdated"] == told["currentTime"]
+    assert ("nodeEligible" in told) == (path == "/healthz")
+    assert set(told["status"]) == {"IPv4", "IPv6"}
+    for family in told["status"].values():
+        assert family["healthy"] is True and family["lastUpdated"] <= told["currentTime"]
+
+
+def test_other_paths(lab, vipd):
+    for path in ("/", "/healthz/", "/metrics"):
+        assert get(lab, path)[0] == 404
+
+
+def put_node(vipd, change):
+    obj = daemon.node_object(vipd.zone)
+    change(obj)
+    vipd.manifests.put(vipd.manifests.file(obj), json.dumps(obj))
+
+
+@pytest.mark.parametrize("change", (
+    lambda o: o["spec"].update(taints=[{"key": "ToBeDeletedByClusterAutoscaler",
+                                        "value": "1", "effect": "NoSchedule"}]),
+    lambda o: o["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z")),
+    ids=("taint", "deletion"))
+def test_not_eligible(lab, vipd, change):
+    """HC-06 to HC-08, HC-11: 503 for /healthz at once, and again 200 when it is over."""
+    put_node(vipd, change)
+    try:
+        L.eventually(lambda: get(lab, "/healthz")[0] == 503)
+        told = json.loads(get(lab, "/healthz")[2])
+        assert told["healthy"] is True and told["nodeEligible"] is False
+        assert told["lastUpdated"] < told["currentTime"]
+        assert get(lab, "/livez")[0] == 200
+    finally:
+        put_node(vipd, lambda o: None)
+    L.eventually(lambda: get(lab, "/healthz")[0] == 200)
+
+
+def test_not_ready_before_the_first_sync(alone):
+    """IN-18: lists that never come. Alive, but nobody should send traffic here."""
+    log = os.path.join("/tmp", "vipdt-%d.log" % os.getpid())
+    with open(log, "wb") as f:
+        p = alone.node.popen(L.program("vipd"), "--master", "http://127.0.0.1:1",
+                             "--hostname-override", "n1", "--control-socket=", stdout=f, stderr=f)
+    try:
+        L.eventually(lambda: status(alone, "127.0.0.1", HEALTHZ) == 404)
+        code, _, body = get(alone, "/healthz")
+        assert code == 503 and json.loads(body)["healthy"] is False
+        assert "status" not in json.loads(body)
+        assert get(alone, "/livez")[0] == 200
+        assert "vipd_in_service 0\n" in get(alone, "/metrics", METRICS)[2]
+    finally:
+        p.terminate()
+        p.wait(10)
+        os.unlink(log)
+
+
+def test_port_taken(alone, second):
+    """HC-02: said once, tried again every 5 s; with --bind-address-hard-fail the end."""
+    taken = alone.node.socket(socket.AF_INET, socket.SOCK_STREAM)
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    taken.bind(("0.0.0.0", HEALTHZ))
+    taken.listen(1)
+    second.flags["--bind-address-hard-fail"] = True
+    second.start(wait=False)
+    assert second.proc.wait(5) == 1
+    assert "health server: listen on 0.0.0.0:10256: Address already in use" in second.log()
+    second.flags["--bind-address-hard-fail"] = None
+    second.start()
+    assert "next try in 5 s" in second.log()
+    taken.close()
+    L.eventually(lambda: status(alone, "127.0.0.1", HEALTHZ) == 404, 7)
+    assert "listens on 0.0.0.0:10256 now" in second.log()
+
+
+# ---- single services ----
+
+def test_counts(lab, vipd):
+    """HC-14 to HC-19, HC-24, EPS-24: by family, ready only, distinct addresses."""
+    vipd.apply([with_health("hc", 600, PORT),
+                slices("hc", 4, here(1, 4), here(2, 4), here(3, 4, ready=False, serving=True,
+                                                              terminating=True),
+                       entry(L.remote(9, 4), "n2")),
+                slices("hc", 6, here(1, 6))])
+    for path, method in (("/", "GET"), ("/any/thing?x=%00", "POST"), ("/healthz", "BREW")):
+        code, headers, body = get(lab, path, PORT, L.NODE[4], method)
+        if "%00" not in path:
+            assert code == 200
+            assert headers["X-Load-Balancing-Endpoint-Weight"] == "2"
+            assert headers["Content-Type"] == "application/json"
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert body == ('{\n\t"service": {\n\t\t"namespace": "default",\n\t\t"name": "hc"\n'
+                            '\t},\n\t"localEndpoints": 2,\n\t"serviceProxyHealthy": true\n}')
+    assert json.loads(get(lab, "/", PORT, L.NODE[6])[2])["localEndpoints"] == 1
+    # The primary addresses only: not loopback, nor the node's others.
+    assert status(lab, "127.0.0.1", PORT) == 0
+    assert status(lab, L.NODE_TO_WORLD[4], PORT) == 0
+    # The node drains: the last ready one of a family goes.
+    vipd.apply([with_health("hc", 600, PORT),
+                slices("hc", 4, here(1, 4, ready=False, serving=True, terminating=True)),
+                slices("hc", 6, here(1, 6))])
+    code, headers, _ = get(lab, "/", PORT, L.NODE[4])
+    assert code == 503 and headers["X-Load-Balancing-Endpoint-Weight"] == "0"
+    assert status(lab, L.NODE[6], PORT) == 200
+
+
+def test_ports_follow(lab, vipd):
+    """HC-20: another port, another policy, no service: the sockets follow. SVC-26."""
+    one = slices("hc", 4, here(1, 4))
+    vipd.apply([with_health("hc", 600, PORT, [4]), one])
+    assert status(lab, L.NODE[4], PORT) == 200
+    assert status(lab, L.NODE[6], PORT) == 0  # the service has no such family
+    vipd.apply([with_health("hc", 600, PORT + 1, [4]), one])
+    assert status(lab, L.NODE[4], PORT) == 0 and status(lab, L.NODE[4], PORT + 1) == 200
+    vipd.apply([service("hc", L.cluster_ip(600, 4), 80, kind="LoadBalancer",
+                        health_port=PORT + 1), one])
+    assert status(lab, L.NODE[4], PORT + 1) == 0
+    vipd.apply([with_health("hc", 600, PORT, [4]), one])
+    vipd.apply([one])
+    assert status(lab, L.NODE[4], PORT) == 0
+
+
+def test_request_outlives_its_service(lab, vipd):
+    """HC-22: connected before, asking after: 503, and no silence."""
+    vipd.apply([with_health("hc", 600, PORT), slices("hc", 4, here(1, 4))])
+    s = lab.node.socket(socket.AF_INET, socket.SOCK_STREAM)
+    s.settimeout(3)
+    s.connect((L.NODE[4], PORT))
+    s.sendall(b"GET / HTTP/1.1\r\n")
+    time.sleep(0.05)
+    vipd.apply([])
+    s.sendall(b"\r\n")
+    answer = s.recv(4096)
+    s.close()
+    assert answer.startswith(b"HTTP/1.1 503 ") and b'"localEndpoints": 0' in answer
+
+
+def test_taken_port_and_swap(lab, vipd):
+    """HC-21: a port that somebody has is had when it is free; two services may swap ports."""
+    taken = lab.node.socket(socket.AF_INET, socket.SOCK_STREAM)
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    taken.bind((L.NODE[4], PORT))
+    taken.listen(1)
+    a = [with_health("a", 601, PORT), slices("a", 4, here(1, 4)), slices("a", 6, here(1, 6))]
+    vipd.apply(a)
+    # The other address works meanwhile.
+    assert status(lab, L.NODE[6], PORT) == 200
+    L.eventually(lambda: "service default/a: health check node port %d: listen on" % PORT
+                 in vipd.log())
+    taken.close()
+    L.eventually(lambda: status(lab, L.NODE[4], PORT) == 200, 7)
+
+    def named(port, name):
+        return '"name": "%s"' % name in get(lab, "/", port, L.NODE[4])[2]
+    b = [with_health("b", 602, PORT + 1), slices("b", 4, here(2, 4))]
+    vipd.apply(a + b)
+    assert named(PORT, "a") and named(PORT + 1, "b")
+    a[0]["spec"]["healthCheckNodePort"], b[0]["spec"]["healthCheckNodePort"] = PORT + 1, PORT
+    vipd.manifests.held = {}  # the objects were changed in place
+    vipd.apply(a + b)
+    L.eventually(lambda: status(lab, L.NODE[4], PORT) and status(lab, L.NODE[4], PORT + 1), 1)
+    assert named(PORT, "b") and named(PORT + 1, "a")
+    assert vipd.log().count("next try") == 1  # a swap is no trouble
+    vipd.apply([])
+
+
+def test_addresses_follow(lab, vipd):
+    """HC-25: the node gets another primary address; the listeners go there."""
+    vipd.apply([with_health("hc", 600, PORT), slices("hc", 4, here(1, 4))])
+    put_node(vipd, lambda o: o["status"].update(addresses=[
+        {"type": "InternalIP", "address": L.NODE_TO_WORLD[4]},
+        {"type": "InternalIP", "address": L.NODE[6]}]))
+    try:
+        L.eventually(lambda: status(lab, L.NODE_TO_WORLD[4], PORT) == 200)
+        assert status(lab, L.NODE[4], PORT) == 0
+    finally:
+        put_node(vipd, lambda o: None)
+    L.eventually(lambda: status(lab, L.NODE[4], PORT) == 200)
+
+
+def test_two_thousand(second, alone):
+    """One listener each, in one process, without threads; all answer."""
+    n = 2000
+    second.start()
+    second.apply([with_health("s%04d" % i, 1000 + i, 20000 + i, [4]) for i in range(n)],
+                 timeout=30)
+    with open("/proc/%d/status" % second.proc.pid, encoding="ascii") as f:
+        assert "Threads:\t1\n" in f.read()
+    assert metric(alone, "vipd_health_check_listeners") == n
+    for i in range(0, n, 97):
+        assert status(alone, L.NODE[4], 20000 + i) == 503
+    second.apply([])
+    assert metric(alone, "vipd_health_check_listeners") == 0
+
+
+# ---- metrics ----
+
+LINE = re.compile(r'^([a-z_]+)(\{[^}]*\})? ([0-9.e+-]+)$')
+
+
+def scrape(lab):
+    """{line without its number: number}, {metric: type}"""
+    code, headers, body = get(lab, "/metrics", METRICS)
+    assert code == 200
+    assert headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    numbers, types = {}, {}
+    for line in body.splitlines():
+        if line.startswith("# TYPE "):
+            types[line.split()[2]] = line.split()[3]
+        elif not line.startswith("#"):
+            m = LINE.match(line)
+            assert m, line
+            numbers[m[1] + (m[2] or "")] = float(m[3])
+    return numbers, types
+
+
+def metric(lab, name):
+    return scrape(lab)[0][name]
+
+
+def is_counted(name, types):
+    base = re.sub(r"\{.*", "", name)
+    return types.get(base) == "counter" or \
+        types.get(re.sub(r"_(bucket|sum|count)$", "", base)) == "histogram"
+
+
+def test_metrics_never_go_back(lab, vipd):
+    """While syncs run, and over a lost table."""
+    last, types = scrape(lab)
+    for i in range(25):
+        vipd.apply([service("m%d" % (i % 5), L.cluster_ip(650 + i, 4), 80),
+                    slice_("m%d" % (i % 5), [L.remote(i + 1, 4)], 8080)])
+        now, _ = scrape(lab)
+        assert set(now) == set(last)
+        for name, value in now.items():
+            if is_counted(name, types):
+                assert value >= last[name], name
+        last = now
+    assert metric(lab, "vipd_backends") >= 1
+    assert last['kubeproxy_sync_partial_proxy_rules_duration_seconds_count{ip_family="IPv4"}'] > 20
+    assert abs(last['kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv4"}'] -
+               time.time()) < 60
+
+
+def test_metrics_agree_with_the_status(lab, vipd):
+    vipd.apply([with_health("hc", 600, PORT), slices("hc", 4, here(1, 4)),
+                service("itp", L.cluster_ip(601, 4), 80, itp="Local"),
+                slice_("itp", [entry(L.remote(3, 4), "n2")], 8080)])
+    counts = vipd.status()["counts"]
+    now, _ = scrape(lab)
+    for name in ("services", "frontends", "pools", "backends", "conflicts", "endpoints"):
+        assert now["vipd_" + name] == counts[name], name
+    assert now['kubeproxy_sync_proxy_rules_no_local_endpoints_total'
+               '{ip_family="IPv4",traffic_policy="internal"}'] == 1
+    vipd.apply([])
+
+
+def test_programming_latency(lab, vipd):
+    """MET-06: from the trigger time of the slice."""
+    name = 'kubeproxy_network_programming_duration_seconds_%s{ip_family="IPv4"}'
+    svc = service("np", L.cluster_ip(602, 4), 80)
+    vipd.apply([svc, slice_("np", [L.remote(1, 4)], 8080)])
+    before = scrape(lab)[0]
+    late = slice_("np", [L.remote(1, 4), L.remote(2, 4)], 8080)
+    late["metadata"]["annotations"] = {
+        "endpoints.kubernetes.io/last-change-trigger-time":
+            datetime.datetime.utcnow().isoformat() + "Z"}
+    vipd.apply([svc, late])
+    after = scrape(lab)[0]
+    assert after[name % "count"] - before[name % "count"] == 1
+    assert 0 < after[name % "sum"] - before[name % "sum"] < 3
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool (package prometheus)")
+def test_promtool(lab, vipd):
+    """Clean, but for one name that kube-proxy gave a gauge."""
+    body = get(lab, "/metrics", METRICS)[2]
+    r = subprocess.run(["promtool", "check", "metrics"], input=body, capture_output=True,
+                       text=True, check=False)
+    said = [line for line in (r.stdout + r.stderr).splitlines() if line]
+    assert said == ["kubeproxy_sync_proxy_rules_no_local_endpoints_total non-counter metrics "
+                    "should not have \"_total\" suffix"]
+
+
+def test_metrics_server(lab, vipd):
+    """CFG-47"""
+    code, headers, body = get(lab, "/proxyMode", METRICS)
+    assert (code, body) == (200, "nftables")
+    assert headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert get(lab, "/healthz", METRICS)[::2] == (200, "ok")
+    assert get(lab, "/nothing", METRICS)[0] == 404
+    with pytest.raises(ConnectionRefusedError):  # for this host only, unless told otherwise
+        get(lab, "/metrics", METRICS, L.NODE[4])
+
+
+# ---- the lock ----
+
+def test_lock(lab, vipd, second, alone):
+    """A second one names the first and ends; one of another namespace is nobody's concern."""
+    with lab.node.entered():
+        r = subprocess.run([L.program("vipd"), "--manifests", vipd.manifests.path,
+                            "--control-socket="], capture_output=True, text=True, timeout=10,
+                           check=False)
+        c = subprocess.run([L.program("vipd"), "--cleanup"], capture_output=True, text=True,
+                           timeout=10, check=False)
+    for p in (r, c):
+        assert p.returncode == 1
+        assert "another vipd serves this network namespace: process %d" % vipd.proc.pid in p.stderr
+    assert vipd.is_settled() and vipd.table(4) in vipd.nft.tables(4)
+    second.start()
+    second.kill()
+    second.start()  # a killed one leaves no lock behind
+
+
+# ---- the service manager ----
+
+@pytest.mark.parametrize("kind", ("path", "abstract"))
+def test_notify(alone, second, monkeypatch, tmp_path, kind):
+    """READY=1 only after the first sync, WATCHDOG=1 from the loop, STATUS=, STOPPING=1."""
+    name = str(tmp_path / "notify") if kind == "path" else "@vipdt-%d" % os.getpid()
+    s = alone.node.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    s.bind(name.replace("@", "\0", 1))
+    s.settimeout(5)
+    monkeypatch.setenv("NOTIFY_SOCKET", name)
+    monkeypatch.setenv("WATCHDOG_USEC", "200000")
+    second.start()
+    said = []
+    L.eventually(lambda: said.append(s.recv(4096).decode()) or said.count("WATCHDOG=1") > 3)
+    assert said[0] == "STATUS=waiting for the first complete lists"
+    assert said.count("READY=1") == 1
+    L.eventually(lambda: said.append(s.recv(4096).decode()) or
+                 any(re.match("STATUS=[0-9]+ services in the kernel", t) for t in said))
+    # It hangs: nothing comes any more.
+    os.kill(second.proc.pid, signal.SIGSTOP)
+    time.sleep(0.3)
+    s.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            s.recv(4096)
+    os.kill(second.proc.pid, signal.SIGCONT)
+    s.settimeout(5)
+    second.stop()
+    L.eventually(lambda: s.recv(4096) == b"STOPPING=1")
+    s.close()
