@@ -497,7 +497,7 @@ static void test_random(void **state)
 
 		print_message("    seed %llu\n", (unsigned long long)r.state);
 		bench_open(&b);
-		for (int lot = 0; lot < 150; lot++) {
+		for (int lot = 0; lot < 100; lot++) {
 			for (size_t n = 1 + rng_below(&r, 6); n > 0; n--) {
 				size_t i = rng_below(&r, SERVICES);
 
@@ -532,6 +532,89 @@ static void test_random(void **state)
 	}
 }
 
+/* --- a kernel full of nonsense --- */
+
+/* A key or data of nothing in particular, now and then close to what we write. */
+static void nonsense(struct rng *r, uint8_t *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		bytes[i] = (uint8_t)(rng_below(r, 3) == 0 ? rng_next(r) : rng_below(r, 4));
+	if (len >= 4 && rng_below(r, 2) == 0) /* a word of a pool that may be ours */
+		nft_put_word(bytes, nft_word((uint32_t)rng_below(r, 14),
+					     (uint16_t)(rng_below(r, 2) ? rng_below(r, 8)
+									: rng_below(r, 4096))));
+}
+
+static void nonsense_element(struct fake *f, struct rng *r)
+{
+	enum ipfam fam = (enum ipfam)rng_below(r, IPFAM_N);
+	enum nft_set_id set = (enum nft_set_id)rng_below(r, NFTSET_POD_CIDRS);
+	size_t len = nft_key_len(set, fam);
+	uint8_t key[NFT_KEY_MAX];
+	uint8_t data[NFT_DATA_MAX];
+
+	nonsense(r, key, len);
+	nonsense(r, data, sizeof(data));
+	if (set == NFTSET_AFFINITY || fake_find(f, fam, set, key) != NULL)
+		return;
+	if (nft_set_is_ranges(set)) { /* ranges may not overlap: one address each */
+		memcpy(key + len / 2, key, len / 2);
+		if (fake_find(f, fam, set, key) != NULL)
+			return;
+	}
+	fake_foreign_add(f, fam, set, key, data);
+}
+
+static const enum nft_set_id led_by[] = { NFTSET_FRONTENDS,      NFTSET_XL_CLUSTER,
+					  NFTSET_XL_LOCAL,       NFTSET_FW_FRONTENDS,
+					  NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS,
+					  NFTSET_VIPS,           NFTSET_CLUSTER_IPS };
+
+/*
+ * Whatever stands in our sets when we start: services work as on an empty kernel,
+ * and nothing leads anywhere else.
+ */
+static void test_nonsense(void **state)
+{
+	struct rng r = { .state = 99 };
+
+	(void)state;
+	for (int run = 0; run < 8; run++) {
+		struct str want = { 0 };
+		struct str have = { 0 };
+		size_t sizes[IPFAM_N][ARRAY_SIZE(led_by)];
+		struct bench b;
+
+		bench_open(&b);
+		for (size_t i = 0; i < SERVICES; i++) {
+			random_service(&b.w, &r, i);
+			random_slice(&b.w, &r, i);
+		}
+		world_settle(&b.w);
+		fake_print_services(b.f, &want);
+		for (int fam = 0; fam < IPFAM_N; fam++)
+			for (size_t i = 0; i < ARRAY_SIZE(led_by); i++)
+				sizes[fam][i] = fake_set_size(b.f, fam, led_by[i]);
+		for (int i = 0; i < 400; i++)
+			nonsense_element(b.f, &r);
+		if (run % 2 == 0)
+			world_restart(&b.w);
+		else
+			sync_reload(b.w.s);
+		world_settle(&b.w);
+		fake_print_services(b.f, &have);
+		assert_string_equal(str_text(&have), str_text(&want));
+		for (int fam = 0; fam < IPFAM_N; fam++)
+			for (size_t i = 0; i < ARRAY_SIZE(led_by); i++)
+				assert_int_equal(fake_set_size(b.f, fam, led_by[i]), sizes[fam][i]);
+		world_restart(&b.w);
+		assert_int_equal(world_settle(&b.w), 0);
+		str_fini(&want);
+		str_fini(&have);
+		bench_close(&b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -544,6 +627,7 @@ int main(void)
 		cmocka_unit_test(test_tables_gone),
 		cmocka_unit_test(test_reading),
 		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_nonsense),
 	};
 
 	log_level_set_all(LOG_LEVEL_ERR - 1);

@@ -572,13 +572,13 @@ static bool has_slot(const struct reading *rd, uint32_t id, uint32_t slot)
 }
 
 /*
- * The last slots of a size class may be empty. They are filled without gaps, so
- * the first missing one ends the look.
+ * Slots are filled without gaps, and the last ones of a size class may be empty: the
+ * first missing one ends the look.
  */
-static void class_end_read(struct reading *rd, uint32_t id, struct pool *pool,
-			   const struct nft_kind_info *info)
+static void class_read(struct reading *rd, uint32_t id, struct pool *pool,
+		       const struct nft_kind_info *info)
 {
-	uint32_t end = info->safe_slots;
+	uint32_t end = 0;
 
 	while (end < info->slots && rd->result == 0) {
 		uint32_t to = MIN(end + CHUNK, info->slots);
@@ -602,13 +602,14 @@ static void slots_read(struct reading *rd, const uint32_t *ids, size_t n)
 
 	rd->set = NFTSET_ENDPOINTS;
 	for (size_t i = 0; i < n; i++)
-		if (pool_get(f, ids[i], &pool) && nft_kind_info(pool.kind, &info))
-			slots_gather(rd, ids[i], 0, info.safe_slots, NFT_GET_ALL);
+		if (pool_get(f, ids[i], &pool) && nft_kind_info(pool.kind, &info) &&
+		    info.slots == info.safe_slots)
+			slots_gather(rd, ids[i], 0, info.slots, NFT_GET_ALL);
 	keys_flush(rd, NFT_GET_ALL);
 	for (size_t i = 0; i < n && rd->result == 0; i++)
 		if (pool_get(f, ids[i], &pool) && nft_kind_info(pool.kind, &info) &&
 		    info.slots > info.safe_slots)
-			class_end_read(rd, ids[i], &pool, &info);
+			class_read(rd, ids[i], &pool, &info);
 }
 
 static void affinity_read(struct reading *rd, const uint32_t *ids, size_t n)
