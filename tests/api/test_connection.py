@@ -65,6 +65,19 @@ def test_quiet_server(api, start):
     assert len(probes) >= 2 and {r["connection"] for r in probes} == {1}
 
 
+def test_quiet_connections(api, start):
+    """The answer to a probe, which goes over one of two connections, speaks for both."""
+    shop(api).set(bookmarks=False, max_streams=2)
+    feed = start(**ALERT).wait_synced()
+    feed.wait_healthy()
+    time.sleep(4)
+    feed.same_as(api)
+    status = feed.status()
+    assert status["connections"] >= 2 and status["probes"] >= 2
+    assert status["dead"] == 0
+    assert {r["watches"] for r in status["reflectors"].values()} == {1}
+
+
 def test_busy_server_is_not_probed(api, start):
     shop(api).set(bookmark_seconds=0.2)
     feed = start(**ALERT).wait_synced()

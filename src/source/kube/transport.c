@@ -33,7 +33,8 @@ struct connection {
 	struct list link;
 	int fd;
 	size_t server;
-	uint64_t probed_ns; /* when it was first found quiet and a probe was sent; 0: it is not */
+	uint64_t probed_ns;  /* when it was first found quiet and a probe was sent; 0: it is not */
+	uint64_t vouched_ns; /* when a probe, perhaps over another connection, was answered */
 };
 
 /* A socket as libcurl wants it watched. */
@@ -489,12 +490,24 @@ static int probe_data(void *arg, const void *data, size_t len, struct err *err)
 	return 0;
 }
 
-/* Whatever came proves life, and has been counted by the socket. */
+/*
+ * Whatever came proves life: of the server, so of all connections to it. libcurl
+ * chooses over which one a probe goes; that the others are not half-open is for TCP
+ * to find out.
+ */
 static void probe_done(void *arg, const struct http_result *result)
 {
 	struct transport *t = arg;
 
 	t->probe = NULL;
+	if (result->status == 0)
+		return;
+	list_for_each (n, &t->connections) {
+		struct connection *c = list_entry(n, struct connection, link);
+
+		if (c->server == result->server)
+			c->vouched_ns = now_ns();
+	}
 }
 
 static void probe_send(struct transport *t)
@@ -530,7 +543,7 @@ static uint64_t silence_ns(int fd)
 
 static void connection_check(struct transport *t, struct connection *c, uint64_t now)
 {
-	uint64_t silence = silence_ns(c->fd);
+	uint64_t silence = MIN(silence_ns(c->fd), now - MIN(c->vouched_ns, now));
 
 	if (silence < t->config.quiet_ns) {
 		c->probed_ns = 0;
