@@ -89,6 +89,7 @@ struct reflector {
 	char error[ERR_TEXT_MAX];
 	uint64_t error_ns;
 	uint64_t trouble_ns; /* the last */
+	uint64_t gone_ns;    /* when a watch could last not be resumed, and was listed at once */
 	uint64_t logged_ns;
 	uint64_t retry_ns;
 
@@ -599,6 +600,26 @@ static void watch_over(struct reflector *r)
 	}
 }
 
+/*
+ * A server that does not know the version a watch would resume at is well, and
+ * whoever asked it has just made a pause: the list follows at once, unless that has
+ * happened lately. Watches that are ended for it after other events are everybody's: there
+ * the pause spreads the lists.
+ */
+static bool is_listed_at_once(struct reflector *r, const char *why)
+{
+	uint64_t now = now_ns();
+
+	if (r->phase != PHASE_WATCH || r->events > r->events_before + 1 ||
+	    now - r->began_ns > SHORT_WATCH_NS || now - r->gone_ns < r->c.timing->backoff_max_ns)
+		return false;
+	log_notice(LOG_AREA_SOURCE, "api: watch %s: %s: listed anew", r->resource->name, why);
+	r->gone_ns = now;
+	r->wants_list = true;
+	begin(r);
+	return true;
+}
+
 /* An operation of ours ended it. */
 static void stopped(struct reflector *r, int code, const char *why)
 {
@@ -606,15 +627,19 @@ static void stopped(struct reflector *r, int code, const char *why)
 		garbage(r, why);
 		return;
 	}
+	if (code == -ESTALE && is_listed_at_once(r, why))
+		return;
 	r->wants_list |= code == -ESTALE;
 	r->is_version_lost |= code == -ESTALE && r->phase == PHASE_WATCH_LIST;
 	watch_list_failed(r);
 	trouble(r, 0, why);
 }
 
-/* 410 outside of a watch: the continue token, or the version we asked for, is too old. */
+/* 410 instead of an answer: the continue token, or the version we asked for, is too old. */
 static void gone(struct reflector *r, const char *why)
 {
+	if (is_listed_at_once(r, why))
+		return;
 	if (r->phase == PHASE_LIST) {
 		r->is_unpaged = r->is_unpaged || r->next != NULL;
 		free(TAKE(r->next));
