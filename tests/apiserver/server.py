@@ -123,7 +123,7 @@ class Listener:
         more = {}
         if self.secure:
             more = {"ssl": server.tls, "ssl_handshake_timeout": server.handshake_seconds,
-                    "ssl_shutdown_timeout": 1}
+                    "ssl_shutdown_timeout": 0.01}  # who says goodbye does not wait, as in Go
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: Connection(server, self.secure), sock, **more)

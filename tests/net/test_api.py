@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Fed by an API server that is late, gone, silent, wrong or forgetful: no connection ever notices,
+nothing is written before all is known, and what changed meanwhile is programmed soon after.
+
+Steady flows (conftest.py) and new connections run through every test of this file.
+"""
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+import daemon
+import lab as L
+from objects import entry, port, service, service_cidr, slice_, slice_port
+
+sys.path.insert(0, os.path.join(L.ROOT, "tests"))
+
+from apiserver.client import Server  # noqa: E402
+
+SOON = 2.0                  # from the moment the server is well
+RATE = 300
+EVENTLESS = {"Service": "services", "EndpointSlice": "endpointslices", "Node": "nodes",
+             "ServiceCIDR": "servicecidrs"}
+JSON = "application/json"
+ENCODING = pytest.mark.parametrize("encoding", (None, JSON), ids=("protobuf", "json"))
+
+
+class ApiVipd(daemon.Vipd):
+    """vipd fed by an API server; write() makes that one hold exactly what a test wants."""
+
+    def __init__(self, lab, api, flags=None):
+        super().__init__(lab, flags)
+        self.api = api
+        self.config_path = api.kubeconfig("token")
+        self.held = {}
+
+    def argv(self):
+        out = super().argv()
+        at = out.index("--manifests")
+        return out[:at] + ["--kubeconfig", self.config_path] + out[at + 2:]
+
+    @staticmethod
+    def key(obj):
+        meta = obj["metadata"]
+        ns = meta.get("namespace")
+        return EVENTLESS[obj["kind"]], "%s/%s" % (ns, meta["name"]) if ns else meta["name"]
+
+    def write(self, objs=None):
+        if objs is not None:
+            self.objects = list(objs)
+        want = {self.key(o): o for o in self.all_objects()}
+        for resource, name in set(self.held) - set(want):
+            self.api.delete(resource, name)
+        changed = [o for k, o in want.items() if self.held.get(k) != o]
+        if changed:
+            self.api.put(*changed)
+        self.held = want
+
+    def change(self, objs=None):
+        """Write a change whose arrival in the kernel marker_seen() tells, and do not wait."""
+        self.serial = self.serial % 60000 + 1
+        self.write(objs)
+
+    def wait_change(self, timeout=SOON):
+        """Until all is in the kernel; how long it took."""
+        begin = time.monotonic()
+        L.eventually(lambda: self.marker_seen() and self.is_settled() and not self.differences(),
+                     timeout, lambda: "the change is not all in effect after %g s: %s\n%s" % (
+                         timeout, self.differences()[:5], self.log()))
+        return time.monotonic() - begin
+
+    def restart(self, **flags):
+        """Again, with these flags changed; nothing else has, so that nothing is written."""
+        self.stop()
+        self.flags.update({"--" + k.replace("_", "-"): v for k, v in flags.items()})
+        return self.start()
+
+
+@pytest.fixture(scope="module")
+def api(lab):
+    with Server(netns=lab.node.name) as server:
+        yield server
+        assert server.errors() == ""
+
+
+@pytest.fixture(scope="module")
+def vipd(lab, api):
+    made = ApiVipd(lab, api)
+    try:
+        made.write([])
+        made.start()
+        made.apply([])
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def fresh(lab, vipd, steady):
+    """New connections to a service that no test touches, from outside and from the node."""
+    to = ["tcp:" + L.endpoint(daemon.STEADY_IP[f], 80) for f in (4, 6)] + \
+        ["tcp:" + L.endpoint(daemon.STEADY_LB[4], 80), "udp:" + L.endpoint(daemon.STEADY_IP[4], 80)]
+    flow = lab.flow("client", "new", "--rate", RATE, "--concurrency", "64", "--seconds", "900",
+                    *[x for t in to for x in ("--to", t)])
+    yield flow
+    flow.stop()
+
+
+@pytest.fixture(autouse=True)
+def nobody_notices(vipd, api, fresh):
+    """New connections all along, and all of them succeed; the server is well before and after."""
+    begin = time.monotonic()
+    before = fresh.stat()
+    yield
+    api.clear()
+    api.listen(state="open")
+    after = fresh.stat()
+    assert after["failed"] == before["failed"], (after["first_failure"], after["per_second"][-5:])
+    wanted = (time.monotonic() - begin - 0.3) * RATE / 3
+    assert after["started"] - before["started"] >= wanted, "the load stood still"
+
+
+def pair(name, number, endpoints):
+    """A service and its slice."""
+    return [service(name, L.cluster_ip(number, 4), 80),
+            slice_(name, [L.remote(i, 4) for i in endpoints], 8080)]
+
+
+def serves(lab, number, endpoints):
+    r = L.probe(lab.client, L.cluster_ip(number, 4), 80)
+    assert r.backend in [L.remote(i, 4) for i in endpoints], r
+
+
+def nobody_serves(lab, number):
+    """An address of the service range that is nobody's is not let out of the node."""
+    r = L.probe(lab.client, L.cluster_ip(number, 4), 80, timeout=0.2)
+    assert r.what == "timeout", r
+
+
+# ---- the gate (T-001, IN-15, IN-19)
+
+LATE = {
+    "services": [("services", "delay")],
+    "slices": [("endpointslices", "delay")],
+    "slices last": [("endpointslices", "delay", 1.6), ("services", "delay", 0.8)],
+    "services last": [("services", "delay", 1.6), ("endpointslices", "delay", 0.8)],
+    "services half": [("services", "stall")],
+    "slices half": [("endpointslices", "stall")],
+}
+
+
+def make_late(api, what):
+    """Lists that begin late, or stop in the middle of an object for as long."""
+    seconds = 0
+    for resource, kind, *rest in LATE[what]:
+        wait = rest[0] if rest else 1.5 if kind == "stall" else 3.0
+        seconds = max(seconds, wait)
+        if kind == "delay":
+            api.fault("delay", resource=resource, delay=wait, count=2)
+        else:
+            api.fault("stall", resource=resource, at="object", lasts=wait, count=1)
+    return seconds
+
+
+def gate_cases():
+    for late in LATE:
+        for watchlist, name in (("serve", "watchlist"), ("invalid", "list")):
+            if name == "watchlist" or late not in ("services", "slices"):  # three seconds once
+                yield pytest.param(late, watchlist, id="%s, %s" % (late, name))
+
+
+@pytest.mark.parametrize("late,watchlist", gate_cases())
+def test_gate(lab, vipd, api, late, watchlist):
+    """What the kernel holds stays as it is until both lists are complete, however late one of
+    them is; what changed while vipd was away is written then."""
+    vipd.apply(pair("kept", 1, [1, 2]) + pair("gone", 2, [3]))
+    api.set(watchlist=watchlist)
+    vipd.kill()
+    vipd.change(pair("kept", 1, [2, 4]) + pair("new", 3, [5]))
+    genid = vipd.nft.genid()
+    seconds = make_late(api, late)
+    begin = time.monotonic()
+    vipd.start(wait=False)
+    try:
+        while time.monotonic() - begin < seconds - 0.1:
+            assert vipd.nft.genid() == genid, "written %.2f s after the start" % (
+                time.monotonic() - begin)
+            assert vipd.status().get("state") in (None, "waiting")
+            serves(lab, 1, [1, 2])
+            serves(lab, 2, [3])
+            time.sleep(0.05)
+        vipd.wait_change()
+    finally:
+        api.set(watchlist="serve")
+    assert vipd.nft.genid() > genid
+    serves(lab, 1, [2, 4])
+    serves(lab, 3, [5])
+    nobody_serves(lab, 2)
+
+
+@ENCODING
+def test_restart_writes_nothing(vipd, api, encoding):
+    """Nothing changed: no write, whichever list comes first."""
+    vipd.apply(pair("one", 1, [1, 2]) + pair("two", 2, [3]))
+    genid = vipd.nft.genid()
+    try:
+        for resource in ("services", "endpointslices", "nodes"):
+            vipd.kill()
+            api.fault("delay", resource=resource, delay=0.3, count=2)
+            vipd.flags["--kube-api-content-type"] = encoding
+            vipd.start()
+            time.sleep(0.2)
+            assert vipd.nft.genid() == genid
+            api.clear()
+    finally:
+        vipd.flags["--kube-api-content-type"] = None
+    vipd.change(pair("one", 1, [1, 2, 5]))  # it is not asleep
+    vipd.wait_change()
+
+
+# ---- a server that is not well
+
+def watches(kind, **p):
+    """A fault in the middle of the next event."""
+    return lambda api: api.fault(kind, verb="watch", **dict({"at": "object", "count": 1}, **p))
+
+
+def answers(kind, **p):
+    """Every watch is lost, and the next answer of each kind is like this."""
+    def hurt(api):
+        for resource in ("services", "endpointslices"):
+            api.fault(kind, resource=resource, count=1, **p)
+        api.end_watches(how="close")
+    return hurt
+
+
+def closed(api):
+    api.listen(state="closed")
+    api.connections(do="reset")
+
+
+def silent(api):
+    api.listen(state="silent")
+    api.connections(do="reset")
+
+
+def frozen(api):
+    os.kill(api.process.pid, signal.SIGSTOP)
+
+
+def thawed(api):
+    os.kill(api.process.pid, signal.SIGCONT)
+
+
+def expired(api):
+    """410 in the stream, and again for who asks for the old version."""
+    api.compact()
+    api.end_watches(how="error")
+
+
+def forgets(api):
+    """The server is away while versions expire and objects vanish."""
+    api.listen(state="closed")
+    api.connections(do="reset")
+    api.compact()
+
+
+def late_kinds(api):
+    """Events of one kind come long after those of the other: no order between kinds (IN-14)."""
+    api.fault("lag", resource="services", delay=0.4)
+
+
+def late_slices(api):
+    api.fault("lag", resource="endpointslices", delay=0.4)
+
+
+# How it is hurt, how it gets well (None: by itself), whether the encoding matters. A server that
+# is hurt by a change is hurt before that is made; the change is waited for from when it is well.
+ILL = {
+    "refuses connections": (closed, None),
+    "accepts and says nothing": (silent, None),
+    "freezes": (frozen, thawed),
+    "stalls in an object": (watches("stall", count=None), None),
+    "resets in an object": (watches("reset"), None),
+    "resets streams": (watches("reset", stream=True), None),
+    "closes in an object": (watches("close"), None),
+    "ends in an object": (watches("truncate"), None),
+    "ends in a chunk": (watches("chunk"), None),
+    "sends garbage": (watches("garbage"), None),
+    "sends garbage and ends": (watches("garbage", end=True), None),
+    "sends garbage below HTTP": (watches("garbage", raw=True), None),
+    "is slow": (lambda api: api.fault("slow", rate=4000, piece=7), None),
+    "says 429": (answers("status", code=429, reason="TooManyRequests", retry_after=1), None),
+    "says 500": (answers("status", code=500, reason="InternalError"), None),
+    "says 503 in plain text": (answers("status", code=503, plain=True), None),
+    "is somebody else": (answers("status", code=200, body="<html>log in</html>",
+                                 type="text/html"), None),
+    "expires versions": (expired, None),
+    "expires versions while away": (forgets, None),
+    "is late with services": (late_kinds, None),
+    "is late with slices": (late_slices, None),
+    "sends twice": (lambda api: api.fault("duplicate"), None),
+    "ends watches": (lambda api: api.end_watches(how="end"), None),
+    "says goodbye": (lambda api: api.connections(do="goaway", close=True), None),
+}
+BOTH = ("stalls in an object", "ends in an object", "sends garbage", "closes in an object",
+        "expires versions")
+
+
+def ill_cases():
+    for what in ILL:
+        yield pytest.param(what, None, id=what)
+        if what in BOTH:
+            yield pytest.param(what, JSON, id=what + ", json")
+
+
+@pytest.mark.parametrize("what,encoding", ill_cases())
+def test_ill(lab, vipd, api, what, encoding):
+    """The kernel keeps what it has; a service that came, one that went and one that changed
+    meanwhile are programmed as soon as the server is well."""
+    hurt, heal = ILL[what]
+    vipd.apply(pair("changed", 1, [1, 2]) + pair("gone", 2, [3]))
+    genid = vipd.nft.genid()
+    vipd.restart(kube_api_content_type=encoding)  # for the shortest pause (IN-11)
+    assert vipd.nft.genid() == genid
+    hurt(api)
+    if what == "freezes":
+        time.sleep(0.7)
+        heal(api)
+    vipd.change(pair("changed", 1, [2, 4]) + pair("new", 3, [5]))
+    r = L.probe(lab.client, L.cluster_ip(1, 4), 80)
+    assert r.ok, r
+    if what != "freezes":
+        time.sleep(0.3)
+    api.clear()
+    api.listen(state="open")
+    vipd.wait_change()
+    serves(lab, 1, [2, 4])
+    serves(lab, 3, [5])
+    nobody_serves(lab, 2)
+
+
+def test_relist_deletes(lab, vipd, api):
+    """IN-12: what vanished while we were away, of every kind, is gone after the list."""
+    vipd.restart(kube_api_content_type=None)
+    vipd.apply(sum((pair("s%d" % i, 10 + i, [1 + i]) for i in range(40)), []) +
+               [service_cidr("extra", ["10.97.0.0/24"])])
+    forgets(api)
+    vipd.change(sum((pair("s%d" % i, 10 + i, [1 + i]) for i in range(0, 40, 8)), []))
+    api.compact()
+    serves(lab, 11, [2])
+    api.listen(state="open")
+    vipd.wait_change()
+    serves(lab, 18, [9])
+    nobody_serves(lab, 11)
