@@ -158,6 +158,72 @@ static void test_values(void **state)
 	parsed_fini(&p);
 }
 
+/* HC-01, CFG-09 to CFG-11, CFG-21, CFG-22: where the servers are. */
+static void test_places(void **state)
+{
+	static const struct {
+		const char *args;
+		const char *healthz; /* NULL: none */
+		const char *metrics;
+	} cases[] = {
+		{ "", "0.0.0.0:10256", "127.0.0.1:10249" },
+		{ "--bind-address=192.0.2.1", "0.0.0.0:10256", "127.0.0.1:10249" },
+		{ "--bind-address=::", "[::]:10256", "[::1]:10249" },
+		{ "--bind-address=2001:db8::1 --metrics-bind-address=10.0.0.1:9", "[::]:10256",
+		  "10.0.0.1:9" },
+		{ "--healthz-bind-address=10.0.0.1 --metrics-bind-address=", "10.0.0.1:10256",
+		  "127.0.0.1:10249" },
+		{ "--healthz-bind-address=2001:db8::1", "[2001:db8::1]:10256", "127.0.0.1:10249" },
+		{ "--healthz-bind-address=[2001:db8::1]", "[2001:db8::1]:10256",
+		  "127.0.0.1:10249" },
+		{ "--healthz-bind-address=[::1]:65535", "[::1]:65535", "127.0.0.1:10249" },
+		{ "--healthz-port=7 --metrics-port=8", "0.0.0.0:7", "127.0.0.1:8" },
+		{ "--healthz-port=7 --healthz-bind-address=10.0.0.1:9", "10.0.0.1:9",
+		  "127.0.0.1:10249" },
+		{ "--healthz-port=0 --healthz-bind-address=10.0.0.1:9 --metrics-port=0", NULL,
+		  NULL },
+	};
+	static const char *const bad[] = {
+		"--healthz-bind-address=here:80",
+		"--healthz-bind-address=10.0.0.1:0",
+		"--healthz-bind-address=10.0.0.1:",
+		"--healthz-bind-address=10.0.0.1:65536",
+		"--metrics-bind-address=[::1]80",
+		"--metrics-bind-address=:80",
+		"--healthz-port=-1",
+		"--metrics-port=65536",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *want[2] = { cases[i].healthz, cases[i].metrics };
+		struct parsed p;
+
+		print_message("    %s\n", cases[i].args);
+		parse(&p, cases[i].args);
+		assert_int_equal(p.r, 0);
+		assert_int_equal(p.o.sync_period_ns, 30 * NSEC_PER_SEC);
+		for (int k = 0; k < 2; k++) {
+			const struct listen_place *at = k == 0 ? &p.o.healthz : &p.o.metrics;
+			char text[IP_ENDPOINT_TEXT_MAX];
+
+			(void)ip_endpoint_text(&at->addr, at->port, text);
+			if (want[k] != NULL)
+				assert_string_equal(text, want[k]);
+			else
+				assert_int_equal(at->port, 0);
+		}
+		parsed_fini(&p);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct parsed p;
+
+		print_message("    %s\n", bad[i]);
+		parse(&p, bad[i]);
+		assert_int_equal(p.r, -EINVAL);
+		parsed_fini(&p);
+	}
+}
+
 /* CFG-46 and --write-config-to. */
 static void test_actions(void **state)
 {
@@ -287,9 +353,10 @@ static void test_document(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refused),   cmocka_unit_test(test_noted),
-		cmocka_unit_test(test_values),    cmocka_unit_test(test_actions),
-		cmocka_unit_test(test_all_known), cmocka_unit_test(test_document),
+		cmocka_unit_test(test_refused),  cmocka_unit_test(test_noted),
+		cmocka_unit_test(test_values),   cmocka_unit_test(test_places),
+		cmocka_unit_test(test_actions),  cmocka_unit_test(test_all_known),
+		cmocka_unit_test(test_document),
 	};
 
 	return cmocka_run_group_tests_name("options", tests, NULL, NULL);
