@@ -115,15 +115,21 @@ def test_flags_exist():
     assert names["NODE_NAME"]["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
 
 
-def test_probes_are_commands_of_vipctl():
-    for probe, want in (("readinessProbe", 3), ("livenessProbe", 1)):
-        command = container()[probe]["exec"]["command"]
-        # Where nobody listens: vipctl says so (3), the liveness probe's shell that it is bad.
-        command = [w.replace("vipctl", VIPCTL + " --socket /nonexistent/x") for w in command]
-        if probe == "readinessProbe":
-            command = command[0].split() + command[1:]
-        code = subprocess.run(command, capture_output=True, check=False).returncode
-        assert code == want
+def probe(kind):
+    """(path, port) of a probe, as the kubelet asks: at the pod's address, which is the node's."""
+    get = container()[kind]["httpGet"]
+    assert set(get) == {"path", "port"}     # no other host, no TLS
+    return get["path"], get["port"]
+
+
+def probed(netns, kind, host="127.0.0.1"):
+    """The status of a probe's answer."""
+    path, port = probe(kind)
+    code = "import sys, http.client as h; c = h.HTTPConnection(sys.argv[1], timeout=5); " \
+        "c.request('GET', sys.argv[2]); print(c.getresponse().status)"
+    return int(subprocess.run(["ip", "netns", "exec", netns, sys.executable, "-c", code,
+                               "%s:%d" % (host, port), path],
+                              capture_output=True, text=True, check=True).stdout)
 
 
 def write_config(folder):
@@ -211,6 +217,8 @@ def netns():
         pytest.skip("network namespaces cannot be made here")
     try:
         subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], check=True)
+        subprocess.run(["ip", "-n", name, "addr", "add", "198.51.100.1/32", "dev", "lo"],
+                       check=True)
         yield name
     finally:
         subprocess.run(["ip", "netns", "del", name], check=True)
@@ -272,6 +280,9 @@ def test_net_admin_is_enough(netns, tmp_path):
     v = Confined(netns, str(tmp_path), ["net_admin"], "--config", str(config))
     try:
         eventually(v.is_settled)
+        for host in ("127.0.0.1", "198.51.100.1"):
+            assert probed(netns, "livenessProbe", host) == 200
+            assert probed(netns, "readinessProbe", host) == 200
         assert v.capabilities() == CAP_NET_ADMIN
         held = ruleset(netns)
         assert "table ip vipd" in held and "10.96.0.10" in held
@@ -286,6 +297,7 @@ def test_without_net_admin_nothing_is_served(netns, tmp_path):
     v = Confined(netns, str(tmp_path), [])
     try:
         eventually(lambda: "Operation not permitted" in v.log())
+        assert probed(netns, "readinessProbe") == 503
         assert v.status()["state"] != "running"
         assert "table ip vipd" not in ruleset(netns)
     finally:
@@ -322,6 +334,7 @@ def test_rbac_is_what_is_asked_for(netns, tmp_path):
         try:
             eventually(v.is_settled, 20)
             api.wait(watches={r: 1 for _, r in rbac_rules()})
+            assert probed(netns, "readinessProbe") == 200
             asked = {}
             for r in api.requests():
                 asked.setdefault(r["resource"], set()).add(r["verb"].replace("watchlist", "watch"))
