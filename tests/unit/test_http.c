@@ -26,6 +26,7 @@ struct server {
 	int end;       /* what the body's last call returns */
 	size_t made;   /* pieces that were asked for */
 	size_t closed; /* bodies that were closed */
+	size_t n_gone;
 };
 
 struct body {
@@ -375,6 +376,87 @@ static void test_close_busy(void **state)
 		close(fd[i]);
 }
 
+static void on_gone(void *arg)
+{
+	struct server *s = arg;
+
+	s->http = NULL;
+	s->n_gone++;
+}
+
+/* Retired: who is connected is answered, nobody else gets in, and the last one ends it. */
+static void test_retire(void **state)
+{
+	struct server s;
+	struct str answer = { 0 };
+	struct str body = { 0 };
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd;
+	int late;
+
+	(void)state;
+	server_begin(&s, plain);
+	http_server_retire(s.http, on_gone);
+	assert_int_equal(s.n_gone, 1); /* nobody was there */
+	event_base_free(s.talk.base);
+
+	server_begin(&s, plain);
+	fd = talk_connect(s.path);
+	talk_turn(&s.talk);
+	assert_int_equal(http_server_connections(s.http), 1);
+	http_server_retire(s.http, on_gone);
+	assert_int_equal(s.n_gone, 0);
+	strcpy(addr.sun_path, s.path);
+	late = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(late, (struct sockaddr *)&addr, sizeof(addr)), -1);
+	close(late);
+	talk_all(&s.talk, fd, "GET /whole HTTP/1.1\r\n\r\n", 23, &answer, 1000);
+	assert_int_equal(talk_parse(&answer, &body), 200);
+	close(fd);
+	for (int i = 0; i < 10 && s.n_gone == 0; i++)
+		talk_turn(&s.talk);
+	assert_int_equal(s.n_gone, 1);
+	event_base_free(s.talk.base);
+
+	/* Closed while it waits for its last: no call. */
+	server_begin(&s, plain);
+	fd = talk_connect(s.path);
+	talk_turn(&s.talk);
+	http_server_retire(s.http, on_gone);
+	server_end(&s);
+	assert_int_equal(s.n_gone, 0);
+	close(fd);
+	str_fini(&answer);
+	str_fini(&body);
+}
+
+/* Any method, a body that follows, or says it will. */
+static void test_any_method(void **state)
+{
+	static const char *const requests[] = {
+		"POST /whole HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello",
+		"PUT /whole HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+		"BREW /whole HTTP/1.1\r\n\r\n",
+		"GET /whole HTTP/1.1\r\n\r\n",
+	};
+	struct http_config any = plain;
+	struct str body = { 0 };
+	struct server s;
+
+	(void)state;
+	any.takes_any_method = true;
+	server_begin(&s, any);
+	for (size_t i = 0; i < ARRAY_SIZE(requests); i++) {
+		assert_int_equal(talk_get(&s.talk, s.path, requests[i], &body), 200);
+		assert_string_equal(body.text, "whole\n");
+	}
+	/* What is no request is still none. */
+	assert_int_equal(talk_get(&s.talk, s.path, "POST\r\n\r\n", &body), 400);
+	assert_int_equal(talk_get(&s.talk, s.path, "POST / HTTP/2.0\r\n\r\n", &body), 505);
+	server_end(&s);
+	str_fini(&body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -382,7 +464,8 @@ int main(void)
 		cmocka_unit_test(test_huge_head),      cmocka_unit_test(test_drip),
 		cmocka_unit_test(test_stalled_reader), cmocka_unit_test(test_reader_leaves),
 		cmocka_unit_test(test_half_close),     cmocka_unit_test(test_cut_body),
-		cmocka_unit_test(test_crowd),          cmocka_unit_test(test_close_busy),
+		cmocka_unit_test(test_crowd),          cmocka_unit_test(test_retire),
+		cmocka_unit_test(test_any_method),     cmocka_unit_test(test_close_busy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
