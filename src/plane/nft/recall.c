@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/recall - rows get the numbers the kernel has for them.
+ *
+ * A pool is found again by the frontends that lead to it. Frontends that are led
+ * as they were go first: they cannot be mistaken.
+ */
+#include "plane/nft/loaded_state.h"
+
+#include <string.h>
+
+#include "plane/nft/decode.h"
+
+/* Ids of the kernel that the plan has not given out may be recalled, and are not given out anew. */
+static void ids_reserve(struct nft_loaded *h, struct plan *plan)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		struct nft_tab_pos pos = { 0 };
+		const uint8_t *key;
+		uint8_t *val;
+
+		while (nft_tab_next(&h->fam[fam].pools, &pos, &key, &val)) {
+			struct nft_loaded_pool pool;
+			uint32_t id;
+
+			memcpy(&id, key, sizeof(id));
+			memcpy(&pool, val, sizeof(pool));
+			pool.is_ours = !plan_id_is_used(plan, fam, id);
+			memcpy(val, &pool, sizeof(pool));
+			plan_id_reserve(plan, fam, id);
+		}
+	}
+	h->plan = plan;
+}
+
+void nft_loaded_release_ids(struct nft_loaded *h)
+{
+	for (int fam = 0; fam < IPFAM_N && h->plan != NULL; fam++) {
+		struct nft_tab_pos pos = { 0 };
+		const uint8_t *key;
+		uint8_t *val;
+
+		while (nft_tab_next(&h->fam[fam].pools, &pos, &key, &val)) {
+			struct nft_loaded_pool pool;
+			uint32_t id;
+
+			memcpy(&id, key, sizeof(id));
+			memcpy(&pool, val, sizeof(pool));
+			if (pool.is_ours && !pool.is_taken)
+				plan_id_release(h->plan, fam, id);
+		}
+	}
+}
+
+/* Local ids as the kernel has them; none where the elements do not agree. */
+static uint16_t recall_aff_id(const struct nft_loaded *h, enum ipfam fam, uint32_t id,
+			      const uint8_t *slot_key, const uint8_t *endpoint)
+{
+	uint32_t word = nft_loaded_word(h, fam, NFTSET_AFF_SLOTS, slot_key);
+	const uint8_t *data;
+	uint8_t key[NFT_KEY_MAX];
+
+	if (nft_word_pool(word) != id || nft_word_kind(word) == 0)
+		return 0;
+	nft_put_word(key, word);
+	data = nft_loaded_find(h, fam, NFTSET_AFF_ENDPOINTS, key);
+	if (data == NULL || memcmp(data, endpoint, nft_data_len(NFTSET_AFF_ENDPOINTS, fam)) != 0)
+		return 0;
+	return nft_word_kind(word);
+}
+
+static void recall_slots(const struct nft_loaded *h, struct plan_pool *pool, uint32_t n_slots)
+{
+	struct plan_backend *held = xcalloc(MAX(n_slots, 1U), sizeof(*held));
+	uint64_t used[(PLAN_AFFINITY_BACKENDS_MAX + 64) / 64] = { 0 };
+	uint16_t max = 0;
+
+	for (uint32_t slot = 0; slot < n_slots; slot++) {
+		uint8_t key[NFT_KEY_MAX];
+		const uint8_t *data;
+		uint16_t aff;
+
+		nft_key_slot(key, pool->id, slot);
+		data = nft_loaded_find(h, pool->fam, NFTSET_ENDPOINTS, key);
+		if (data == NULL)
+			continue;
+		nft_get_endpoint(&held[slot], pool->fam, data);
+		aff = pool->affinity_s != 0 ? recall_aff_id(h, pool->fam, pool->id, key, data) : 0;
+		if (aff == 0 || (used[aff / 64] >> (aff % 64)) & 1)
+			continue;
+		used[aff / 64] |= UINT64_C(1) << (aff % 64);
+		held[slot].aff_id = aff;
+		max = aff > max ? aff : max;
+	}
+	plan_slots_arrange(pool->backends.v, pool->backends.n, held, n_slots);
+	if (pool->affinity_s != 0)
+		pool->next_aff_id = max == PLAN_AFFINITY_BACKENDS_MAX ? 1 : (uint16_t)(max + 1);
+	free(held);
+}
+
+static struct plan_pool *rows_pool(const struct plan_rows *rows, const struct plan_frontend *f,
+				   enum plan_scope scope)
+{
+	const struct name *port_name = rows->svc->service->ports.v[f->port_index].name;
+
+	vec_for_each (pool, &rows->pools)
+		if (pool->fam == ip_fam(&f->addr) && pool->scope == scope &&
+		    pool->proto == f->proto && pool->port_name == port_name)
+			return pool;
+	return NULL;
+}
+
+/* The pool of `rows` gets the id in `word` if neither has anything else. */
+static void recall_pool(struct nft_loaded *h, struct plan_pool *pool, uint32_t word)
+{
+	uint32_t id = nft_word_pool(word);
+	struct nft_loaded_pool held;
+
+	if (pool == NULL || pool->id != 0 || id == 0 ||
+	    !nft_loaded_pool_get(&h->fam[pool->fam], id, &held) || !held.is_ours || held.is_taken)
+		return;
+	held.is_taken = 1;
+	nft_loaded_pool_put(&h->fam[pool->fam], id, &held);
+	pool->id = id;
+	recall_slots(h, pool, held.n_slots);
+}
+
+/* The frontend is led in the kernel the way it shall be. */
+static void recall_alike(struct nft_loaded *h, const struct plan_rows *rows,
+			 const struct plan_frontend *f, const struct nft_led *led)
+{
+	recall_pool(h, rows_pool(rows, f, f->target.scope), led->target);
+	if (f->is_split)
+		recall_pool(h, rows_pool(rows, f, f->inside.scope), led->inside);
+}
+
+/* It was split and shall no longer be, or the reverse: what served all were the cluster's. */
+static void recall_unlike(struct nft_loaded *h, const struct plan_rows *rows,
+			  const struct plan_frontend *f, const struct nft_led *led)
+{
+	if (f->is_split) {
+		recall_pool(h, rows_pool(rows, f, f->inside.scope), led->target);
+		recall_pool(h, rows_pool(rows, f, f->target.scope), led->target);
+	} else {
+		bool is_local = f->target.scope == PLAN_SCOPE_LOCAL;
+
+		recall_pool(h, rows_pool(rows, f, f->target.scope),
+			    is_local ? led->target : led->inside);
+	}
+}
+
+void nft_loaded_recall(struct nft_loaded *h, struct plan *plan, struct plan_rows *rows)
+{
+	if (h->plan == NULL)
+		ids_reserve(h, plan);
+	for (int pass = 0; pass < 2; pass++) {
+		vec_for_each (f, &rows->frontends) {
+			uint8_t key[NFT_KEY_MAX];
+			struct nft_led led;
+
+			nft_key_tuple(key, &f->addr, f->proto, f->port);
+			if (!nft_loaded_led(h, ip_fam(&f->addr), key, &led))
+				continue;
+			if (pass == 0 && f->is_split == led.is_split)
+				recall_alike(h, rows, f, &led);
+			else if (pass == 1 && f->is_split != led.is_split)
+				recall_unlike(h, rows, f, &led);
+		}
+	}
+}
