@@ -28,10 +28,39 @@ static void item_decided(struct sync *s, struct sync_item *it)
 		model_clean(s->model, svc);
 }
 
+static bool is_same_conflict(const struct plan_conflict *a, const struct plan_conflict *b)
+{
+	return ip_addr_cmp(&a->addr, &b->addr) == 0 && a->port == b->port && a->proto == b->proto &&
+	       a->owner_ns == b->owner_ns && a->owner_name == b->owner_name;
+}
+
+/* SEL-14: who does not get what it asks for is named once, not at every sync. */
+static void conflicts_tell(const struct svc *svc, const struct plan_rows *old,
+			   const struct plan_rows *new)
+{
+	size_t n_old = old ? old->conflicts.n : 0;
+	size_t n = new ? new->conflicts.n : 0;
+	const struct plan_conflict *c;
+	char ip[IP_TEXT_MAX];
+	size_t i = 0;
+
+	while (i < n && i < n_old && is_same_conflict(&old->conflicts.v[i], &new->conflicts.v[i]))
+		i++;
+	if (i == n)
+		return;
+	c = &new->conflicts.v[i];
+	log_warn(LOG_AREA_SYNC,
+		 "service %s/%s: %s port %u/%s belongs to %s/%s, the older service%s",
+		 svc->ns->text, svc->name->text, ip_addr_text(&c->addr, ip), c->port,
+		 l4proto_text(c->proto), c->owner_ns->text, c->owner_name->text,
+		 n - i > 1 ? ", and there are more such" : "");
+}
+
 static void item_accept(struct sync *s, struct sync_item *it)
 {
 	uint64_t since = it->svc->dirty_since_ns;
 
+	conflicts_tell(it->svc, it->svc->rows, it->rows);
 	if (s->config.accepted != NULL)
 		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows);
 	it->svc->trigger_ns = 0; /* measured, also if it was marked again meanwhile */

@@ -425,6 +425,7 @@ static const char *owner(struct world *w)
 /* T-127: in one first sync, when the older comes later, and when it goes. */
 static void test_one_owner(void **state)
 {
+	uint64_t told = log_count(LOG_LEVEL_WARN);
 	struct world w;
 
 	world_init(&w);
@@ -433,8 +434,13 @@ static void test_one_owner(void **state)
 	sync_sources_ready(w.s);
 	sync_settle(w.s, T0);
 	assert_string_equal(owner(&w), "b");
+	assert_int_equal(log_count(LOG_LEVEL_WARN) - told, 1); /* SEL-14: a is named ... */
+	make_slice(&w.m, "shop/a-1", "a", "http:TCP:8080", "10.1.0.9");
+	sync_settle(w.s, T0 + 1);
+	assert_int_equal(log_count(LOG_LEVEL_WARN) - told, 1); /* ... once */
 	with_external_ip(&w, "shop/c", "10.96.0.3", 1000);
 	sync_settle(w.s, T0 + 1);
+	assert_int_equal(log_count(LOG_LEVEL_WARN) - told, 2); /* b lost it */
 	assert_string_equal(owner(&w), "c");
 	assert_int_equal(w.p.n_conflicts, 2);
 	drop_service(&w.m, "shop/c");
