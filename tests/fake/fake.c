@@ -584,6 +584,10 @@ static void request(struct connection *c, const struct nlmsghdr *h)
 	bool is_dump = (h->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
 	uint16_t intr = 0;
 
+	if (c->fake->denied != 0) {
+		answer_verdict(c, h, c->fake->denied, NULL);
+		return;
+	}
 	if (is_dump && (trap_springs(c->fake, &c->fake->interrupt) ||
 			(c->fake->is_interrupting && !c->fake->is_truce))) {
 		intr = NLM_F_DUMP_INTR;
@@ -754,6 +758,11 @@ void fake_no_offsets(struct fake *f, bool on)
 	f->no_offsets = on;
 }
 
+void fake_deny(struct fake *f, int error)
+{
+	f->denied = error;
+}
+
 void fake_recv_limit(struct fake *f, size_t n)
 {
 	f->recv_limit = n;
@@ -769,6 +778,7 @@ void fake_calm(struct fake *f)
 	f->send = f->refuse = f->lose = f->interrupt = (struct trap){ 0 };
 	f->is_interrupting = false;
 	f->no_offsets = false;
+	f->denied = 0;
 	f->recv_limit = 0;
 	f->refuse_key.set = NFTSET_N;
 }

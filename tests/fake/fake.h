@@ -64,6 +64,8 @@ void fake_lose_answer(struct fake *f, size_t k);
 void fake_interrupt_dump(struct fake *f, size_t k, bool forever);
 /* Answer like a kernel that does not say where the problem is. */
 void fake_no_offsets(struct fake *f, bool on);
+/* Every request that is not a batch is answered with -`error`; 0 = as it should be. */
+void fake_deny(struct fake *f, int error);
 /* No more than `n` answers fit the receive buffer; the rest is lost. 0 = no limit. */
 void fake_recv_limit(struct fake *f, size_t n);
 /* While it is on, no trouble happens; what was ordered goes on waiting. */

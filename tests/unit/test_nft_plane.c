@@ -395,6 +395,33 @@ static void test_reading(void **state)
 	bench_close(&b);
 }
 
+/* What vipd or the kernel lacks is said in words, with the first request. */
+static void test_lacking(void **state)
+{
+	static const struct {
+		int error, expect;
+		const char *text;
+	} cases[] = {
+		{ EPERM, -EPERM,
+		  "nf_tables: not permitted: needs root, or CAP_NET_ADMIN in the user namespace "
+		  "that owns this network namespace" },
+		{ EINVAL, -EOPNOTSUPP, "no nf_tables in this kernel (module nf_tables)" },
+	};
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		fake_deny(b.f, cases[i].error);
+		b.err = (struct err){ 0 };
+		assert_int_equal(b.w.plane->ops->load(b.w.plane, &b.err), cases[i].expect);
+		assert_string_equal(b.err.text, cases[i].text);
+	}
+	fake_calm(b.f);
+	assert_int_equal(world_reload(&b.w), 0);
+	bench_close(&b);
+}
+
 /* --- at random --- */
 
 #define SERVICES 12
@@ -626,6 +653,7 @@ int main(void)
 		cmocka_unit_test(test_lost_answer),
 		cmocka_unit_test(test_tables_gone),
 		cmocka_unit_test(test_reading),
+		cmocka_unit_test(test_lacking),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_nonsense),
 	};

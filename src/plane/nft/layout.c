@@ -680,5 +680,14 @@ int nft_genid_read(struct nl_sock *nl, uint32_t *genid, struct err *err)
 	int r = nl_query(nl, h, &(struct nl_reader){ .message = genid_message, .arg = genid }, NULL,
 			 err);
 
-	return r < 0 ? err_wrap(err, r, "read ruleset generation") : 0;
+	switch (r) { /* the first request there is: what is missing shows here */
+	case -EPERM:
+		return err_set(err, r,
+			       "nf_tables: not permitted: needs root, or CAP_NET_ADMIN in "
+			       "the user namespace that owns this network namespace");
+	case -EINVAL: /* nfnetlink knows no such subsystem, and loading it by request failed */
+		return err_set(err, -EOPNOTSUPP, "no nf_tables in this kernel (module nf_tables)");
+	default:
+		return r < 0 ? err_wrap(err, r, "read ruleset generation") : 0;
+	}
 }
