@@ -443,6 +443,8 @@ class Http2:
 
     def pump(self):
         """Send what windows and the socket allow, streams taking turns."""
+        if self.h2.state_machine.state is h2.connection.ConnectionState.CLOSED:
+            return      # the peer said goodbye
         busy = True
         while busy and self.connection.can_write and not self.connection.dead:
             busy = False

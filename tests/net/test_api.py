@@ -13,7 +13,7 @@ import pytest
 
 import daemon
 import lab as L
-from objects import entry, port, service, service_cidr, slice_, slice_port
+from objects import entry, node, port, service, service_cidr, slice_, slice_port
 
 sys.path.insert(0, os.path.join(L.ROOT, "tests"))
 
@@ -21,7 +21,7 @@ from apiserver.client import Server  # noqa: E402
 
 SOON = 2.0                  # from the moment the server is well
 RATE = 300
-EVENTLESS = {"Service": "services", "EndpointSlice": "endpointslices", "Node": "nodes",
+RESOURCES = {"Service": "services", "EndpointSlice": "endpointslices", "Node": "nodes",
              "ServiceCIDR": "servicecidrs"}
 JSON = "application/json"
 ENCODING = pytest.mark.parametrize("encoding", (None, JSON), ids=("protobuf", "json"))
@@ -35,6 +35,14 @@ class ApiVipd(daemon.Vipd):
         self.api = api
         self.config_path = api.kubeconfig("token")
         self.held = {}
+        self.node = {}  # what the Node object says otherwise than usual
+
+    def all_objects(self):
+        first, *rest = super().all_objects()
+        if not self.node:
+            return [first] + rest
+        usual = {"addresses": [L.NODE[4], L.NODE[6]], "pod_cidrs": [L.POD_CIDR[4], L.POD_CIDR[6]]}
+        return [node(L.NODE_NAME, zone=self.zone, **dict(usual, **self.node))] + rest
 
     def argv(self):
         out = super().argv()
@@ -45,7 +53,7 @@ class ApiVipd(daemon.Vipd):
     def key(obj):
         meta = obj["metadata"]
         ns = meta.get("namespace")
-        return EVENTLESS[obj["kind"]], "%s/%s" % (ns, meta["name"]) if ns else meta["name"]
+        return RESOURCES[obj["kind"]], "%s/%s" % (ns, meta["name"]) if ns else meta["name"]
 
     def write(self, objs=None):
         if objs is not None:
@@ -355,3 +363,171 @@ def test_relist_deletes(lab, vipd, api):
     vipd.wait_change()
     serves(lab, 18, [9])
     nobody_serves(lab, 11)
+
+
+# ---- credentials
+
+@pytest.fixture
+def credentials(vipd, api):
+    """credentials(user): vipd runs with these. The usual ones afterwards."""
+    usual = vipd.config_path
+
+    def use(user):
+        vipd.config_path = api.kubeconfig(user)
+        vipd.restart()
+    yield use
+    api.tokens(tokens=[api.token])
+    api.revoke(serial=None)
+    vipd.config_path = usual
+    vipd.restart()
+
+
+def test_token(lab, vipd, api, credentials):
+    """Refused, then accepted again; then replaced, as a service account's is every hour."""
+    vipd.apply(pair("token", 1, [1]))
+    credentials("tokenfile")
+    api.tokens(tokens=["another"])
+    api.end_watches(how="end")
+    vipd.change(pair("token", 1, [2]))
+    time.sleep(0.3)
+    serves(lab, 1, [1])
+    api.tokens(tokens=[api.token])
+    vipd.wait_change()
+    serves(lab, 1, [2])
+    vipd.restart()
+    api.tokens(tokens=["second"])
+    api.end_watches(how="end")
+    vipd.change(pair("token", 1, [3]))
+    time.sleep(0.3)
+    api.write("token", "second\n", 0o600)
+    vipd.wait_change()
+    serves(lab, 1, [3])
+
+
+@pytest.mark.parametrize("what", ("server", "ca", "client"))
+def test_certificates(lab, vipd, api, credentials, what):
+    """Replaced in their files while vipd runs."""
+    vipd.apply(pair("cert", 1, [1]))
+    credentials("cert")
+    if what == "client":
+        api.revoke(serial="*")
+        api.connections(do="reset")
+        vipd.change(pair("cert", 1, [2]))
+        time.sleep(0.1)
+        serves(lab, 1, [1])
+        api.client_cert(name="client")
+        api.revoke(serial=None)
+    else:
+        api.certs(what=what)
+        api.connections(do="reset")
+        vipd.change(pair("cert", 1, [2]))
+    vipd.wait_change()
+    serves(lab, 1, [2])
+
+
+# ---- our Node, ServiceCIDRs
+
+def test_zone(lab, vipd):
+    """IN-21 to IN-23: the label changes, and connections stay in the new zone."""
+    objs = [service("zoned", L.cluster_ip(1, 4), 80),
+            slice_("zoned", [entry(L.remote(i, 4), "n2", zones=[z]) for i, z in
+                             ((1, "a"), (2, "a"), (3, "b"), (4, "b"))], 8080)]
+    vipd.apply(objs)
+    pid = vipd.status()["pid"]
+    for zone, wanted in (("a", [1, 2]), ("b", [3, 4]), (None, [1, 2, 3, 4]), ("a", [1, 2])):
+        vipd.zone = zone
+        vipd.change()
+        vipd.wait_change()
+        for _ in range(8):
+            serves(lab, 1, wanted)
+    assert vipd.status()["pid"] == pid
+
+
+def test_node_address(lab, vipd):
+    """IN-25: node ports move to the Node's new address, without a restart."""
+    vipd.apply([service("np", L.cluster_ip(1, 4), port(80, node_port=30080)),
+                slice_("np", [L.remote(1, 4)], 8080)])
+    pid = vipd.status()["pid"]
+    assert L.probe(lab.client, L.NODE[4], 30080).ok
+    other = L.NODE_TO_CLIENT[4]
+    assert L.probe(lab.client, other, 30080).what == "refused"
+    try:
+        vipd.node = dict(addresses=[other, L.NODE_TO_CLIENT[6]])
+        vipd.change()
+        vipd.wait_change()
+        assert L.probe(lab.client, other, 30080).backend == L.remote(1, 4)
+        assert L.probe(lab.client, L.NODE[4], 30080).what == "refused"
+    finally:
+        vipd.node = {}
+    vipd.change()
+    vipd.wait_change()
+    assert L.probe(lab.client, L.NODE[4], 30080).ok
+    assert vipd.status()["pid"] == pid
+
+
+def test_pod_cidrs(lab, vipd):
+    """NodeCIDR mode: whose packets count as a pod's follows the Node (IN-25)."""
+    vipd.apply(pair("pods", 1, [1]))
+    vipd.restart(detect_local_mode="NodeCIDR", cluster_cidr=None)
+    pid = vipd.status()["pid"]
+
+    def peer():
+        return L.probe(lab.pod1, L.cluster_ip(1, 4), 80).peer
+    try:
+        assert peer() == L.POD["pod1"][4]
+        vipd.node = dict(pod_cidrs=["10.244.77.0/24", "fd00:10:244:77::/64"])
+        vipd.change()
+        vipd.wait_change()
+        assert peer() == L.NODE[4]
+        vipd.node = {}
+        vipd.change()
+        vipd.wait_change()
+        assert peer() == L.POD["pod1"][4]
+        assert vipd.status()["pid"] == pid
+    finally:
+        vipd.node = {}
+        vipd.restart(detect_local_mode=None, cluster_cidr=daemon.FLAGS["--cluster-cidr"])
+
+
+def test_service_cidr(lab, vipd):
+    """IN-26, IN-28: an address of a range is let out until the range is there, and again after;
+    one that two objects name stays until both are gone (IN-27)."""
+    vipd.apply([])
+    vipd.restart(service_cluster_ip_range=None)
+    nobody = L.external_ip(77, 4)
+
+    def fate():
+        return L.probe(lab.client, nobody, 80, timeout=0.2).what
+    try:
+        first = service_cidr("first", ["198.51.100.0/24"])
+        second = service_cidr("second", ["198.51.100.0/24", "2001:db8:100::/64"])
+        assert fate() == "untouched"
+        for objs, wanted in (([first], "timeout"), ([first, second], "timeout"),
+                             ([second], "timeout"), ([], "untouched")):
+            vipd.change(objs)
+            vipd.wait_change()
+            assert fate() == wanted
+    finally:
+        vipd.restart(
+            service_cluster_ip_range=daemon.FLAGS["--service-cluster-ip-range"])
+
+
+# ---- life of a cluster
+
+def test_rolling_update(lab, vipd, api):
+    """Endpoints replaced one by one, as a deployment does it, with more load than the others'."""
+    vipd.apply(pair("roll", 1, range(1, 7)))
+    load = lab.flow("client", "new", "--to", "tcp:%s:80" % L.cluster_ip(1, 4), "--rate", "1000",
+                    "--concurrency", "64", "--seconds", "60")
+    for lap in range(2):
+        new = range(7, 13) if lap == 0 else range(1, 7)
+        reply = api.roll(services=["default/roll"], step=0.03,
+                         endpoints=[entry(L.remote(i, 4)) for i in new])
+        assert reply["result"] == 30
+    result = load.stop()
+    assert result["failed"] == 0, (result["first_failure"], result["per_second"])
+    assert result["started"] > 500
+    del vipd.held[("endpointslices", "default/roll-4")]     # changed behind its back
+    vipd.change()
+    vipd.wait_change()
+    serves(lab, 1, range(1, 7))
