@@ -151,7 +151,9 @@ size_t nft_refs_due(struct nft_refs *r, uint32_t now_s, uint32_t wait_s, uint8_t
 	size_t n = 0;
 
 	drop_stale(r);
-	assert(r->n_stamped == 0 || r->fifo.v != NULL);
+	if (r->n_stamped == 0)
+		return 0;
+	assert(r->fifo.v != NULL);
 	for (size_t i = r->head; i < r->head + r->n_stamped && n < max; i++) {
 		const struct nft_linger *l = &r->fifo.v[i];
 
@@ -166,6 +168,8 @@ size_t nft_refs_due(struct nft_refs *r, uint32_t now_s, uint32_t wait_s, uint8_t
 uint32_t nft_refs_next_due(struct nft_refs *r, uint32_t wait_s)
 {
 	drop_stale(r);
-	assert(r->n_stamped == 0 || r->fifo.v != NULL);
-	return r->n_stamped == 0 ? 0 : r->fifo.v[r->head].since_s + wait_s;
+	if (r->n_stamped == 0)
+		return 0;
+	assert(r->fifo.v != NULL);
+	return r->fifo.v[r->head].since_s + wait_s;
 }
