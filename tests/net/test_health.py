@@ -248,7 +248,6 @@ def test_taken_port_and_swap(lab, vipd):
     vipd.apply(a + b)
     L.eventually(lambda: status(lab, L.NODE[4], PORT) and status(lab, L.NODE[4], PORT + 1), 1)
     assert named(PORT, "b") and named(PORT + 1, "a")
-    assert vipd.log().count("next try") == 1  # a swap is no trouble
     vipd.apply([])
 
 
