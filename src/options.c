@@ -838,7 +838,7 @@ static const struct flag flags[] = {
 	  "bindAddressHardFail", CONFIG_BOOL, "false" },
 	{ "profiling", NULL, flag_ignored, HELP_NO_SERVER, "enableProfiling", CONFIG_BOOL,
 	  "false" },
-	{ "show-hidden-metrics-for-version", "VERSION", flag_ignored, HELP_NO_SERVER,
+	{ "show-hidden-metrics-for-version", "VERSION", flag_ignored, "no metric here is hidden",
 	  "showHiddenMetricsForVersion", CONFIG_TEXT, "" },
 
 	/* logs */
