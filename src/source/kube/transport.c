@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/list.h"
@@ -28,10 +29,14 @@
 /* Work on bodies in one turn of the loop; then others have theirs. */
 #define TURN_NS (1 * NSEC_PER_MSEC)
 
-/* A socket to a server or proxy. */
+/*
+ * A socket to a server or proxy. libcurl 7.88 tells the end of those that were
+ * connected, but not of attempts it drops: the inode says whether `fd` is still it.
+ */
 struct connection {
 	struct list link;
 	int fd;
+	ino_t inode;
 	size_t server;
 	uint64_t probed_ns;  /* when it was first found quiet and a probe was sent; 0: it is not */
 	uint64_t vouched_ns; /* when a probe, perhaps over another connection, was answered */
@@ -302,18 +307,24 @@ static void collect_done(struct transport *t)
 }
 
 /*
- * When a connection breaks, libcurl 7.88 tells the one transfer that read from it;
- * others on the same connection would learn it a second later.
+ * When a connection breaks, libcurl 7.88 tells the one transfer that read from it.
+ * Looking at the sockets once more tells the others.
  */
 static void collect(struct transport *t)
 {
+	int fds[CONNECTIONS_MAX];
+	size_t n = 0;
 	int running;
 
 	t->is_cut = false;
 	collect_done(t);
 	if (!t->is_cut)
 		return;
-	(void)curl_multi_perform(t->multi, &running);
+	list_for_each (node, &t->connections)
+		if (n < ARRAY_SIZE(fds))
+			fds[n++] = list_entry(node, struct connection, link)->fd;
+	for (size_t i = 0; i < n; i++)
+		(void)curl_multi_socket_action(t->multi, fds[i], CURL_CSELECT_IN, &running);
 	collect_done(t);
 }
 
@@ -450,17 +461,25 @@ static curl_socket_t socket_open(void *arg, curlsocktype purpose, struct curl_so
 	const struct http *h = arg;
 	struct transport *t = h->t;
 	struct connection *c;
+	struct stat st;
 	int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 
-	if (fd == -1)
+	if (fd == -1 || fstat(fd, &st) == -1)
 		return CURL_SOCKET_BAD;
 	keepalive_set(fd, t->config.keepalive_ns);
 	c = xcalloc(1, sizeof(*c));
 	c->fd = fd;
+	c->inode = st.st_ino;
 	c->server = h->server;
 	list_add_tail(&t->connections, &c->link);
 	t->stats.connections++;
 	return fd;
+}
+
+static void connection_free(struct connection *c)
+{
+	list_del(&c->link);
+	free(c);
 }
 
 static int socket_close(void *arg, curl_socket_t fd)
@@ -470,12 +489,22 @@ static int socket_close(void *arg, curl_socket_t fd)
 	list_for_each_safe (n, tmp, &t->connections) {
 		struct connection *c = list_entry(n, struct connection, link);
 
-		if (c->fd != fd)
-			continue;
-		list_del(n);
-		free(c);
+		if (c->fd == fd)
+			connection_free(c);
 	}
 	return close(fd);
+}
+
+/* Forget what libcurl has closed without a word. */
+static void connections_look(struct transport *t)
+{
+	list_for_each_safe (n, tmp, &t->connections) {
+		struct connection *c = list_entry(n, struct connection, link);
+		struct stat st;
+
+		if (fstat(c->fd, &st) == -1 || st.st_ino != c->inode)
+			connection_free(c);
+	}
 }
 
 /* --- dead peers ----------------------------------------------------------- */
@@ -543,8 +572,10 @@ static uint64_t silence_ns(int fd)
 
 static void connection_check(struct transport *t, struct connection *c, uint64_t now)
 {
-	uint64_t silence = MIN(silence_ns(c->fd), now - MIN(c->vouched_ns, now));
+	uint64_t vouched = now - MIN(c->vouched_ns, now);
+	uint64_t silence = silence_ns(c->fd);
 
+	silence = MIN(silence, vouched);
 	if (silence < t->config.quiet_ns) {
 		c->probed_ns = 0;
 		return;
@@ -617,6 +648,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	/* One that ends may end others: from the start again. */
 	while ((h = overdue(t, now)) != NULL)
 		expire(h, now);
+	connections_look(t);
 	if (t->is_http2)
 		list_for_each_safe (n, tmp, &t->connections)
 			connection_check(t, list_entry(n, struct connection, link), now);
@@ -860,6 +892,8 @@ void transport_close(struct transport *t)
 	http_close(t->probe);
 	if (t->multi != NULL)
 		(void)curl_multi_cleanup(t->multi);
+	list_for_each_safe (n, tmp, &t->connections)
+		connection_free(list_entry(n, struct connection, link));
 	if (t->timer != NULL)
 		event_free(t->timer);
 	if (t->tick != NULL)
