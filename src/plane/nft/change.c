@@ -22,7 +22,9 @@ bool nft_set_is_ranges(enum nft_set_id set)
 
 size_t nft_key_len(enum nft_set_id set, enum ipfam fam)
 {
-	return nft_set_desc(set, fam)->key_len * (nft_set_is_ranges(set) ? 2 : 1);
+	size_t len = nft_set_desc(set, fam)->key_len;
+
+	return nft_set_is_ranges(set) ? 2 * len : len;
 }
 
 size_t nft_data_len(enum nft_set_id set, enum ipfam fam)

@@ -61,8 +61,10 @@ static uint8_t *put_value(uint8_t *p, uint16_t type, const void *bytes, size_t l
 
 static size_t elem_size(size_t key_len, bool is_range, size_t data_len)
 {
-	return ATTR_HDR + 2 * ATTR_HDR + key_len + (is_range ? 2 * ATTR_HDR : 0) +
-	       (data_len > 0 ? 2 * ATTR_HDR + data_len : 0);
+	size_t value = (size_t)2 * ATTR_HDR; /* both headers of a value */
+
+	return ATTR_HDR + value + key_len + (is_range ? value : 0) +
+	       (data_len > 0 ? value + data_len : 0);
 }
 
 /* Append one element to the list; the caller has seen to the room. */
@@ -329,7 +331,7 @@ static int get_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		    memcmp(key, g->keys + i * key_len, key_len) != 0)
 			continue;
 		g->found[i] = 1;
-		if (g->data != NULL && data_len > 0)
+		if (g->data != NULL && e.data != NULL)
 			memcpy(g->data + i * data_len, e.data, data_len);
 	}
 	return 0;

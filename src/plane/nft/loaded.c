@@ -325,6 +325,13 @@ struct unled {
 	int64_t change;
 };
 
+/* A VEC(struct unled) that functions can be given. */
+struct unled_list {
+	struct unled *v;
+	size_t n;
+	size_t cap;
+};
+
 static int unled_cmp(const void *a, const void *b)
 {
 	return nft_loaded_id_cmp(&((const struct unled *)a)->id, &((const struct unled *)b)->id);
@@ -344,33 +351,38 @@ static void unled_key(void *arg, enum nft_set_id set, const uint8_t *key)
 	memcpy(ch->held, data, nft_data_len(set, t->fam));
 }
 
+/* Who is led to by one less or one more element of `set`. */
+static void unled_collect(struct unled_list *l, const struct nft_changes *changes, enum ipfam fam,
+			  enum nft_set_id set)
+{
+	nft_changes_for_each (ch, changes, fam, set) {
+		if (ch->has_held)
+			*vec_push(l) = (struct unled){ nft_word_pool(nft_get_word(ch->held)), -1 };
+		if (ch->has_new)
+			*vec_push(l) = (struct unled){ nft_word_pool(nft_get_word(ch->data)), 1 };
+	}
+}
+
 static void unled_family(const struct nft_loaded *h, enum ipfam fam, struct nft_changes *changes)
 {
 	struct touch t = { h, fam, changes, NULL };
-	VEC(struct unled) v = { 0 };
+	struct unled_list l = { 0 };
 	struct nft_loaded_pool pool;
 
 	for (size_t i = 0; i < NFT_LEADING_N; i++)
-		nft_changes_for_each (ch, changes, fam, nft_leading[i]) {
-			if (ch->has_held)
-				*vec_push(&v) =
-					(struct unled){ nft_word_pool(nft_get_word(ch->held)), -1 };
-			if (ch->has_new)
-				*vec_push(&v) =
-					(struct unled){ nft_word_pool(nft_get_word(ch->data)), 1 };
-		}
-	if (v.n > 1)
-		qsort(v.v, v.n, sizeof(v.v[0]), unled_cmp);
-	for (size_t i = 0, end; i < v.n; i = end) {
+		unled_collect(&l, changes, fam, nft_leading[i]);
+	if (l.n > 1)
+		qsort(l.v, l.n, sizeof(l.v[0]), unled_cmp);
+	for (size_t i = 0, end; i < l.n; i = end) {
 		int64_t change = 0;
 
-		for (end = i; end < v.n && v.v[end].id == v.v[i].id; end++)
-			change += v.v[end].change;
-		if (change < 0 && nft_loaded_pool_get(&h->fam[fam], v.v[i].id, &pool) &&
+		for (end = i; end < l.n && l.v[end].id == l.v[i].id; end++)
+			change += l.v[end].change;
+		if (change < 0 && nft_loaded_pool_get(&h->fam[fam], l.v[i].id, &pool) &&
 		    pool.n_leads + change <= 0)
-			each_key(h, fam, v.v[i].id, unled_key, &t);
+			each_key(h, fam, l.v[i].id, unled_key, &t);
 	}
-	vec_fini(&v);
+	vec_fini(&l);
 }
 
 void nft_loaded_touch_unled(const struct nft_loaded *h, struct nft_changes *changes)

@@ -32,7 +32,7 @@
 #define SWEEP_MAX (NFT_BATCH_ELEMS / 8)
 /* Between two pieces of a walk, and between two walks. A late piece takes the kernel 10 ms. */
 #define WALK_STEP_NS (100 * NSEC_PER_MSEC)
-#define WALK_PERIOD_NS (24 * 3600 * NSEC_PER_SEC)
+#define WALK_PERIOD_NS (UINT64_C(86400) * NSEC_PER_SEC)
 #define WALK_RETRY_NS (600 * NSEC_PER_SEC)
 
 /* --- opening and closing --- */
