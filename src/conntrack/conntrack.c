@@ -76,10 +76,13 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	if (!worker_is_idle(c->worker))
 		return;
-	if (stale_job_take(c->stale, &job, now_ns()))
+	if (stale_job_take(c->stale, &job, now_ns())) {
+		log_debug(LOG_AREA_CONNTRACK, "job %u: %zu frontends, %zu targets", job.id,
+			  job.frontends.n, job.targets.n);
 		worker_send(c->worker, &job);
-	else
+	} else {
 		arm(c);
+	}
 	job_fini(&job);
 }
 

@@ -59,20 +59,51 @@ void ctnl_close(struct ctnl *c)
 
 /* --- deleting by filter --- */
 
-/* A tuple of which only an address, a protocol and a port are given. */
-static void put_tuple(struct nlmsghdr *h, uint16_t type, uint16_t addr_type, uint16_t port_type,
-		      const struct job_endpoint *e, uint8_t proto)
+/* Which address and port of a tuple are meant. */
+enum side {
+	SIDE_SRC,
+	SIDE_DST,
+};
+
+/* A tuple of which only one side and the protocol are given. Returns the flags that say so. */
+static uint32_t put_tuple(struct nlmsghdr *h, uint16_t type, enum side side,
+			  const struct job_endpoint *e, uint8_t proto)
 {
+	bool is_src = side == SIDE_SRC;
 	struct nlattr *tuple = mnl_attr_nest_start(h, type);
 	struct nlattr *nest = mnl_attr_nest_start(h, CTA_TUPLE_IP);
 
-	mnl_attr_put(h, addr_type, 4, e->addr.bytes);
+	mnl_attr_put(h, is_src ? CTA_IP_V4_SRC : CTA_IP_V4_DST, 4, e->addr.bytes);
 	mnl_attr_nest_end(h, nest);
 	nest = mnl_attr_nest_start(h, CTA_TUPLE_PROTO);
 	mnl_attr_put_u8(h, CTA_PROTO_NUM, proto);
-	mnl_attr_put_u16(h, port_type, htons(e->port));
+	mnl_attr_put_u16(h, is_src ? CTA_PROTO_SRC_PORT : CTA_PROTO_DST_PORT, htons(e->port));
 	mnl_attr_nest_end(h, nest);
 	mnl_attr_nest_end(h, tuple);
+	return is_src ? FILTER_PROTO_NUM | FILTER_IP_SRC | FILTER_SRC_PORT
+		      : FILTER_PROTO_NUM | FILTER_IP_DST | FILTER_DST_PORT;
+}
+
+/*
+ * Always with a tuple: without one, a kernel that knows no filter would take this
+ * for "delete everything". With one, it misses the tuple's other half.
+ */
+static void put_filter(struct nlmsghdr *h, const struct ctnl_match *m)
+{
+	uint32_t orig =
+		put_tuple(h, CTA_TUPLE_ORIG, m->is_mirror ? SIDE_SRC : SIDE_DST, &m->to, m->proto);
+	uint32_t reply = 0;
+	struct nlattr *filter;
+
+	if (m->is_mirror)
+		reply = put_tuple(h, CTA_TUPLE_REPLY, SIDE_DST, &m->to, m->proto);
+	else if (m->has_by)
+		reply = put_tuple(h, CTA_TUPLE_REPLY, SIDE_SRC, &m->by, m->proto);
+	filter = mnl_attr_nest_start(h, CTA_FILTER);
+	mnl_attr_put_u32(h, CTA_FILTER_ORIG_FLAGS, orig);
+	if (reply != 0)
+		mnl_attr_put_u32(h, CTA_FILTER_REPLY_FLAGS, reply);
+	mnl_attr_nest_end(h, filter);
 }
 
 static int no_message(void *arg, const struct nlmsghdr *h, struct err *err)
@@ -85,26 +116,12 @@ int ctnl_delete_matching(struct ctnl *c, const struct ctnl_match *m, struct err 
 	static const struct nl_reader rd = { .message = no_message };
 	uint8_t buf[REQUEST_MAX];
 	struct nlmsghdr *h;
-	struct nlattr *filter;
 	int r;
 
 	if (ip_fam(&m->to.addr) != IPFAM_V4)
 		return err_set(err, -EOPNOTSUPP, "no filter by addresses of IPv6");
 	h = nl_request_nfnl(buf, sizeof(buf), TYPE(IPCTNL_MSG_CT_DELETE), AF_INET);
-	/*
-	 * Always with a tuple: without one, a kernel that knows no filter would take
-	 * this for "delete everything". With one, it misses the tuple's other half.
-	 */
-	put_tuple(h, CTA_TUPLE_ORIG, CTA_IP_V4_DST, CTA_PROTO_DST_PORT, &m->to, m->proto);
-	if (m->has_by)
-		put_tuple(h, CTA_TUPLE_REPLY, CTA_IP_V4_SRC, CTA_PROTO_SRC_PORT, &m->by, m->proto);
-	filter = mnl_attr_nest_start(h, CTA_FILTER);
-	mnl_attr_put_u32(h, CTA_FILTER_ORIG_FLAGS,
-			 FILTER_IP_DST | FILTER_PROTO_NUM | FILTER_DST_PORT);
-	if (m->has_by)
-		mnl_attr_put_u32(h, CTA_FILTER_REPLY_FLAGS,
-				 FILTER_IP_SRC | FILTER_PROTO_NUM | FILTER_SRC_PORT);
-	mnl_attr_nest_end(h, filter);
+	put_filter(h, m);
 	if (m->is_translated) {
 		mnl_attr_put_u32(h, CTA_STATUS, htonl(IPS_DST_NAT));
 		mnl_attr_put_u32(h, CTA_STATUS_MASK, htonl(IPS_DST_NAT));
@@ -123,34 +140,35 @@ struct dump {
 	void *arg;
 };
 
-/* Which address and port of a tuple are wanted. */
-enum side {
-	SIDE_SRC,
-	SIDE_DST,
-};
-
-static bool read_tuple(struct job_endpoint *ret, uint8_t *proto, const struct nlattr *const *tuple,
-		       enum side side)
+static bool read_side(struct job_endpoint *ret, const struct nlattr *const *ip,
+		      const struct nlattr *const *proto, enum side side)
 {
-	const struct nlattr *ip[CTA_IP_MAX + 1];
-	const struct nlattr *tb[CTA_PROTO_MAX + 1];
-	const void *v4, *v6;
-	const uint8_t *num;
-	const uint16_t *port;
+	const void *v4 = nl_attr_bytes(ip[side == SIDE_SRC ? CTA_IP_V4_SRC : CTA_IP_V4_DST], 4);
+	const void *v6 = nl_attr_bytes(ip[side == SIDE_SRC ? CTA_IP_V6_SRC : CTA_IP_V6_DST], 16);
+	const uint16_t *port = nl_attr_bytes(
+		proto[side == SIDE_SRC ? CTA_PROTO_SRC_PORT : CTA_PROTO_DST_PORT], sizeof(*port));
 
-	nl_attr_nest(ip, CTA_IP_MAX, tuple[CTA_TUPLE_IP]);
-	nl_attr_nest(tb, CTA_PROTO_MAX, tuple[CTA_TUPLE_PROTO]);
-	v4 = nl_attr_bytes(ip[side == SIDE_SRC ? CTA_IP_V4_SRC : CTA_IP_V4_DST], 4);
-	v6 = nl_attr_bytes(ip[side == SIDE_SRC ? CTA_IP_V6_SRC : CTA_IP_V6_DST], 16);
-	num = nl_attr_bytes(tb[CTA_PROTO_NUM], sizeof(*num));
-	port = nl_attr_bytes(tb[side == SIDE_SRC ? CTA_PROTO_SRC_PORT : CTA_PROTO_DST_PORT],
-			     sizeof(*port));
-	if ((v4 == NULL && v6 == NULL) || num == NULL || port == NULL)
+	if ((v4 == NULL && v6 == NULL) || port == NULL)
 		return false;
-	*proto = *num;
 	ret->addr = v4 != NULL ? ip_addr_from_bytes(AF_INET, v4) : ip_addr_from_bytes(AF_INET6, v6);
 	ret->port = ntohs(*port);
 	return true;
+}
+
+static bool read_tuple(struct job_endpoint *src, struct job_endpoint *dst, uint8_t *proto,
+		       const struct nlattr *const *tuple)
+{
+	const struct nlattr *ip[CTA_IP_MAX + 1];
+	const struct nlattr *tb[CTA_PROTO_MAX + 1];
+	const uint8_t *num;
+
+	nl_attr_nest(ip, CTA_IP_MAX, tuple[CTA_TUPLE_IP]);
+	nl_attr_nest(tb, CTA_PROTO_MAX, tuple[CTA_TUPLE_PROTO]);
+	num = nl_attr_bytes(tb[CTA_PROTO_NUM], sizeof(*num));
+	if (num == NULL)
+		return false;
+	*proto = *num;
+	return read_side(src, ip, tb, SIDE_SRC) && read_side(dst, ip, tb, SIDE_DST);
 }
 
 /* Flows without ports (ICMP, unknown protocols) are none of ours: false. */
@@ -166,8 +184,8 @@ static bool read_entry(struct ctnl_entry *ret, const struct nlmsghdr *h)
 	nl_attr_table(tb, CTA_MAX, h, sizeof(*g));
 	nl_attr_nest(orig, CTA_TUPLE_MAX, tb[CTA_TUPLE_ORIG]);
 	nl_attr_nest(reply, CTA_TUPLE_MAX, tb[CTA_TUPLE_REPLY]);
-	if (!read_tuple(&ret->flow.to, &ret->flow.proto, orig, SIDE_DST) ||
-	    !read_tuple(&ret->flow.by, &proto, reply, SIDE_SRC))
+	if (!read_tuple(&ret->flow.from, &ret->flow.to, &ret->flow.proto, orig) ||
+	    !read_tuple(&ret->flow.by, &ret->flow.back, &proto, reply))
 		return false;
 	ret->family = g->nfgen_family;
 	ret->tuple = tb[CTA_TUPLE_ORIG];

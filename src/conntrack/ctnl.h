@@ -27,12 +27,13 @@
 
 struct ctnl;
 
-/* Flows to one frontend; all that is set must be met. */
+/* Flows to one frontend, or from it; all that is set must be met. */
 struct ctnl_match {
 	struct job_endpoint to; /* original destination, IPv4 */
 	uint8_t proto;
+	bool is_mirror; /* not to it: from it, and the source not translated either */
 	bool has_by;
-	struct job_endpoint by; /* source of the replies */
+	struct job_endpoint by; /* source of the replies; not with is_mirror */
 	bool is_translated;     /* the destination was translated */
 	bool is_default_zone;
 };

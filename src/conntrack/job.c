@@ -48,11 +48,10 @@ bool job_endpoint_is_in(const struct job_endpoint *e, const struct job_endpoint 
 	return false;
 }
 
-static const struct job_frontend *frontend_find(const struct job *j, const struct job_flow *flow)
+static const struct job_frontend *frontend_find(const struct job *j, const struct job_endpoint *at,
+						uint8_t proto)
 {
-	struct job_frontend key = { .addr = flow->to.addr,
-				    .port = flow->to.port,
-				    .proto = flow->proto };
+	struct job_frontend key = { .addr = at->addr, .port = at->port, .proto = proto };
 	size_t lo = 0;
 	size_t hi = j->frontends.n;
 
@@ -70,37 +69,68 @@ static const struct job_frontend *frontend_find(const struct job *j, const struc
 	return NULL;
 }
 
-static bool target_meets(const struct job_target *t, const struct job_flow *flow,
-			 bool is_translated, bool is_live)
+static bool is_same(const struct job_endpoint *a, const struct job_endpoint *b)
 {
+	return job_endpoint_cmp(a, b) == 0;
+}
+
+static bool is_live(const struct job *j, const struct job_frontend *f, const struct job_endpoint *e)
+{
+	return f->n_live > 0 && job_endpoint_is_in(e, &j->live.v[f->live], f->n_live);
+}
+
+static bool target_meets(const struct job_target *t, const struct job_flow *flow, bool is_living)
+{
+	bool is_translated = !is_same(&flow->to, &flow->by);
+
 	switch ((enum job_kind)t->kind) {
 	case JOB_TARGET_UNSET:
 		break;
 	case JOB_TARGET_EXACT:
-		return job_endpoint_cmp(&t->to, &flow->by) == 0;
+		return is_same(&t->to, &flow->by);
 	case JOB_TARGET_UNTRANSLATED:
-		return !is_translated && !is_live && flow->is_default_zone;
+		return !is_translated && !is_living && flow->is_default_zone;
 	case JOB_TARGET_TRANSLATED:
 		return is_translated;
 	case JOB_TARGET_NOT_LIVE:
-		return !is_live && (is_translated || flow->is_default_zone);
+		return !is_living && (is_translated || flow->is_default_zone);
 	}
+	return false;
+}
+
+/* A flow to the frontend `f`. */
+static bool is_stale(const struct job *j, const struct job_frontend *f, const struct job_flow *flow)
+{
+	bool is_living = is_live(j, f, &flow->by);
+
+	for (uint32_t i = 0; i < f->n_targets; i++)
+		if (target_meets(&j->targets.v[f->target + i], flow, is_living))
+			return true;
+	return false;
+}
+
+/* A flow from the frontend `f`, of which untranslated flows are not wanted. */
+static bool is_mirror(const struct job *j, const struct job_frontend *f,
+		      const struct job_flow *flow)
+{
+	if (!flow->is_default_zone || !is_same(&flow->from, &flow->back) ||
+	    is_live(j, f, &flow->from))
+		return false;
+	for (uint32_t i = 0; i < f->n_targets; i++)
+		if (j->targets.v[f->target + i].kind == JOB_TARGET_UNTRANSLATED ||
+		    j->targets.v[f->target + i].kind == JOB_TARGET_NOT_LIVE)
+			return true;
 	return false;
 }
 
 bool job_is_stale(const struct job *j, const struct job_flow *flow)
 {
-	const struct job_frontend *f = frontend_find(j, flow);
-	bool is_translated = job_endpoint_cmp(&flow->to, &flow->by) != 0;
-	bool is_live;
+	const struct job_frontend *f = frontend_find(j, &flow->to, flow->proto);
 
-	if (f == NULL)
-		return false;
-	is_live = job_endpoint_is_in(&flow->by, &j->live.v[f->live], f->n_live);
-	for (uint32_t i = 0; i < f->n_targets; i++)
-		if (target_meets(&j->targets.v[f->target + i], flow, is_translated, is_live))
-			return true;
-	return false;
+	if (f != NULL)
+		return is_stale(j, f, flow);
+	f = frontend_find(j, &flow->from, flow->proto);
+	return f != NULL && is_mirror(j, f, flow);
 }
 
 bool job_has_family(const struct job *j, enum ipfam fam)

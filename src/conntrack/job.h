@@ -34,9 +34,10 @@ _Static_assert(sizeof(struct job_endpoint) == 24, "travels as raw bytes");
 enum job_kind {
 	JOB_TARGET_UNSET = 0,
 	JOB_TARGET_EXACT,        /* led to `to` */
-	JOB_TARGET_UNTRANSLATED, /* led nowhere: older than the frontend or its first endpoint */
+	JOB_TARGET_UNTRANSLATED, /* led nowhere: older than the frontend or its first endpoint;
+				    or the mirror image of such a flow */
 	JOB_TARGET_TRANSLATED,   /* led anywhere: the frontend is gone */
-	JOB_TARGET_NOT_LIVE,     /* led nowhere, or to an endpoint that is not live */
+	JOB_TARGET_NOT_LIVE,     /* untranslated, or led to an endpoint that is not live */
 };
 
 struct job_target {
@@ -63,10 +64,17 @@ struct job {
 	VEC(struct job_endpoint) live;
 };
 
-/* One tracked flow, as far as it matters. */
+/*
+ * One tracked flow. The mirror image of an untranslated flow: when that is deleted while
+ * an answer to it is on its way, the answer is tracked as a flow of its own, from the
+ * frontend's address to the client. The client's next packet then is a "reply" in it,
+ * and passes untranslated as before.
+ */
 struct job_flow {
-	struct job_endpoint to; /* original destination */
-	struct job_endpoint by; /* source of the replies */
+	struct job_endpoint from; /* original source */
+	struct job_endpoint to;   /* original destination */
+	struct job_endpoint by;   /* source of the replies */
+	struct job_endpoint back; /* destination of the replies */
 	uint8_t proto;
 	/*
 	 * In the default zone. A flow of another zone that nobody translated there is

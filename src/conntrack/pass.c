@@ -58,6 +58,24 @@ static uint64_t table_size(void)
 
 /* --- left to the kernel --- */
 
+/* The flow, and its mirror image: a walk each. */
+static int match_untranslated(struct pass *p, const struct job *job, const struct job_frontend *f,
+			      struct err *err)
+{
+	struct ctnl_match m = { .to = { f->addr, f->port, 0 },
+				.proto = f->proto,
+				.has_by = true,
+				.is_default_zone = true };
+	int r;
+
+	if (f->n_live > 0 && job_endpoint_is_in(&m.to, &job->live.v[f->live], f->n_live))
+		return 0; /* the endpoint is the address itself */
+	m.by = m.to;
+	r = ctnl_delete_matching(p->ctnl, &m, err);
+	m.is_mirror = true;
+	return r < 0 ? r : ctnl_delete_matching(p->ctnl, &m, err);
+}
+
 static int match_target(struct pass *p, const struct job *job, const struct job_frontend *f,
 			const struct job_target *t, struct err *err)
 {
@@ -69,12 +87,7 @@ static int match_target(struct pass *p, const struct job *job, const struct job_
 		m.by = t->to;
 		break;
 	case JOB_TARGET_UNTRANSLATED:
-		if (job_endpoint_is_in(&m.to, &job->live.v[f->live], f->n_live))
-			return 0; /* the endpoint is the address itself */
-		m.has_by = true;
-		m.by = m.to;
-		m.is_default_zone = true;
-		break;
+		return match_untranslated(p, job, f, err);
 	case JOB_TARGET_TRANSLATED:
 		m.is_translated = true;
 		break;
@@ -94,10 +107,13 @@ static bool can_match(const struct pass *p, const struct job *job)
 	vec_for_each (f, &job->frontends) {
 		if (ip_fam(&f->addr) != IPFAM_V4)
 			continue;
-		n += f->n_targets;
-		for (uint32_t i = 0; i < f->n_targets; i++)
-			if (job->targets.v[f->target + i].kind == JOB_TARGET_NOT_LIVE)
+		for (uint32_t i = 0; i < f->n_targets; i++) {
+			uint8_t kind = job->targets.v[f->target + i].kind;
+
+			if (kind == JOB_TARGET_NOT_LIVE)
 				return false;
+			n += kind == JOB_TARGET_UNTRANSLATED ? 2 : 1;
+		}
 	}
 	return n > 0 && n <= PASS_MATCHES_MAX;
 }

@@ -12,7 +12,7 @@
 
 #include "conntrack/ctnl.h"
 
-/* More targets than this, and one dump is cheaper: 0.25 us an entry and walk against 2 us. */
+/* More walks than this, and one dump is cheaper: 0.25 us an entry and walk against 2 us. */
 #define PASS_MATCHES_MAX 8
 
 struct pass;

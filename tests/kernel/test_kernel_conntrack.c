@@ -48,7 +48,8 @@ struct flow {
 	const char *by; /* NULL: nobody translated it */
 	uint8_t proto;
 	uint16_t zone;
-	uint16_t sport; /* of the client; makes flows distinct */
+	uint16_t sport;   /* of the client; makes flows distinct */
+	const char *from; /* NULL: the client */
 };
 
 static void put_ip(struct nlmsghdr *h, const struct job_endpoint *src,
@@ -113,7 +114,9 @@ static int flow_try(struct nl_sock *nl, const struct flow *f)
 	static const struct nl_reader rd = { .message = no_message };
 	uint8_t buf[1024];
 	struct job_endpoint to = at(f->to);
-	struct job_endpoint client = at(to.addr.family == AF_INET ? CLIENT4 : CLIENT6);
+	struct job_endpoint client = at(f->from                     ? f->from
+					: to.addr.family == AF_INET ? CLIENT4
+								    : CLIENT6);
 	struct nlmsghdr *h =
 		nl_request_nfnl(buf, sizeof(buf), TYPE(IPCTNL_MSG_CT_NEW), to.addr.family);
 
@@ -210,6 +213,9 @@ static const struct flow some[] = {
 	{ "10.96.0.2", "10.1.0.2", UDP, 0, 1007 },  { "fd00::1", "fd00:1::1", UDP, 0, 1008 },
 	{ "fd00::2", "fd00:1::1", TCP, 0, 1009 },   { "10.1.0.2", NULL, UDP, 0, 1010 },
 };
+
+/* From a frontend to the client: what an answer leaves behind whose flow was deleted. */
+static const struct flow mirror = { CLIENT4 "/4000", NULL, UDP, 0, 53, "10.96.0.1" };
 
 static void put_some(void)
 {
@@ -446,6 +452,40 @@ static void test_pass(void **state)
 		}
 }
 
+/* With an untranslated flow goes its mirror image; both ways. */
+static void test_mirror(void **state)
+{
+	static const struct target asked[] = {
+		{ "10.96.0.1", JOB_TARGET_UNTRANSLATED, NULL, "10.1.0.1", UDP },
+		{ "10.96.0.1", JOB_TARGET_NOT_LIVE, NULL, "10.1.0.1", UDP },
+		{ "10.96.0.1", JOB_TARGET_EXACT, "10.1.0.2", "10.1.0.1", UDP },
+		{ "10.96.0.2", JOB_TARGET_UNTRANSLATED, NULL, "10.1.0.1", UDP },
+	};
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(asked); i++) {
+		AUTO(nl_sock_close) struct nl_sock *nl = NULL;
+		AUTO(pass_close) struct pass *p = NULL;
+		AUTO(ctnl_close) struct ctnl *look = NULL;
+		struct pass_result result;
+		struct job j = { .id = 1 };
+		struct err err;
+
+		kernel_fresh(state);
+		nl = kernel_sock();
+		look = ctnl_new();
+		pass_open(&p, ctnl_new());
+		flow_put(nl, &mirror);
+		flow_put(nl, &some[1]);
+		job_add(&j, &asked[i / 2]);
+		if (i % 2 == 1)
+			job_pad(&j);
+		qsort(j.frontends.v, j.frontends.n, sizeof(*j.frontends.v), job_frontend_cmp);
+		assert_int_equal(pass_run(p, &j, &result, &err), 0);
+		assert_int_equal(is_there(look, &mirror), i / 2 >= 2);
+		job_fini(&j);
+	}
+}
+
 /* A namespace without a flow costs no walk. */
 static void test_empty(void **state)
 {
@@ -495,6 +535,7 @@ int main(void)
 		cmocka_unit_test_setup(test_no_filter_of_ipv6, kernel_fresh),
 		cmocka_unit_test_setup(test_delete_one_by_one, kernel_fresh),
 		cmocka_unit_test_setup(test_pass, kernel_fresh),
+		cmocka_unit_test_setup(test_mirror, kernel_fresh),
 		cmocka_unit_test_setup(test_empty, kernel_fresh),
 		cmocka_unit_test_setup(test_many, kernel_fresh),
 	};

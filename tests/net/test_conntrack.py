@@ -212,7 +212,7 @@ def test_frontend_added(lab, vipd, ct, fam, kind):
         assert r.what == "refused" if kind == "nodeport" else r.backend == to, r
     assert c.entry(ct) is not None, "no untranslated flow to begin with"
     vipd.apply([svc()] + eps(1))
-    moves(c, {E1[fam]})
+    moves(c, {E1[fam]}, 5)  # an answer on its way may have taken a second look
     c.close()
 
 

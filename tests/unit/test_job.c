@@ -68,6 +68,8 @@ static const struct {
 	uint8_t proto;
 	bool is_other_zone;
 	bool is_stale;
+	const char *from; /* 203.0.113.9/4000 unless said */
+	const char *back; /* the same */
 } cases[] = {
 	{ "T-139: led to the endpoint that is gone", "10.96.0.1", "10.1.0.2", UDP, false, true },
 	{ "CT-12d: in whatever zone", "10.96.0.1", "10.1.0.2", UDP, true, true },
@@ -98,6 +100,20 @@ static const struct {
 	{ "IPv6", "fd00::1", "fd00:1::2", UDP, false, true },
 	{ "IPv6, another", "fd00::1", "fd00:1::1", UDP, false, false },
 	{ "no frontend", "10.96.0.99", "10.1.0.2", UDP, false, false },
+	{ "the mirror image of an untranslated flow", "203.0.113.9", "203.0.113.9", UDP, false,
+	  true, "10.96.0.2", "10.96.0.2" },
+	{ "the same in another zone", "203.0.113.9", "203.0.113.9", UDP, true, false, "10.96.0.2",
+	  "10.96.0.2" },
+	{ "the same of another port", "203.0.113.9", "203.0.113.9", UDP, false, false,
+	  "10.96.0.2/54", "10.96.0.2/54" },
+	{ "from a frontend's address, translated", "203.0.113.9", "203.0.113.9", UDP, false, false,
+	  "10.96.0.2", "192.0.2.1" },
+	{ "mirror: what does not live", "203.0.113.9", "203.0.113.9", UDP, false, true, "10.96.0.4",
+	  "10.96.0.4" },
+	{ "mirror: not asked for", "203.0.113.9", "203.0.113.9", UDP, false, false, "10.96.0.1",
+	  "10.96.0.1" },
+	{ "mirror: from an endpoint at the frontend's address", "203.0.113.9", "203.0.113.9", UDP,
+	  false, false, "10.1.0.1", "10.1.0.1" },
 };
 
 static void test_judge(void **state)
@@ -107,8 +123,10 @@ static void test_judge(void **state)
 	job_init(&j);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct job_flow f = {
+			.from = at(cases[i].from ? cases[i].from : "203.0.113.9/4000"),
 			.to = at(cases[i].to),
 			.by = at(cases[i].by),
+			.back = at(cases[i].back ? cases[i].back : "203.0.113.9/4000"),
 			.proto = cases[i].proto,
 			.is_default_zone = !cases[i].is_other_zone,
 		};
