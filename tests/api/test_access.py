@@ -399,3 +399,10 @@ def test_proxy(api, start, how):
     proxy.close()
     api.connections(do="close")
     feed.wait_error("services", "connect")
+
+
+def test_bad_proxy_in_the_environment(api, start):
+    """libcurl quotes it, password and all; we do not (Feed looks for SECRET)."""
+    feed = start(env={"HTTPS_PROXY": "gopher://me:SECRET@127.0.0.1:1", "no_proxy": "",
+                      "NO_PROXY": ""})
+    feed.wait_error("services", "watch services: ")

@@ -37,16 +37,23 @@ static int open_text(char **ret, struct reader *rd, const json_t *obj, const cha
 	return r;
 }
 
-/* The same for a secret: a wrong type is refused without showing the value. */
+/* What may be a secret, at the current field: a wrong type is refused without showing it. */
+static int secret_check(struct reader *rd, const json_t *v, struct err *err)
+{
+	if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+		return trail_refuse(&rd->d, err, "is not text (write it in quotes)");
+	return 0;
+}
+
+/* A copy of a field that is a secret. */
 static int secret_text(char **ret, struct reader *rd, const json_t *obj, const char *key,
 		       struct err *err)
 {
 	const json_t *v = trail_field(&rd->d, obj, key);
+	int r = v == NULL ? 0 : secret_check(rd, v, err);
 
-	if (v == NULL)
-		return 0;
-	if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-		return trail_refuse(&rd->d, err, "is not text (write it in quotes)");
+	if (v == NULL || r < 0)
+		return r;
 	/* A line end would begin another header of the request. */
 	if (strpbrk(json_string_value(v), "\r\n") != NULL)
 		return trail_refuse(&rd->d, err, "has a line end in it");
@@ -167,6 +174,24 @@ static int master_parse(struct kubeconfig *k, const char *master, struct err *er
 	return r < 0 ? err_wrap(err, r, "--master") : 0;
 }
 
+/* It may hold a password, and libcurl quotes a proxy that it cannot use. */
+static int proxy_check(struct reader *rd, const char *proxy, struct err *err)
+{
+	static const char *const schemes[] = { "http", "https", "socks5", "socks5h", "socks4" };
+	CURLU *u = curl_url();
+	char *scheme = NULL;
+	bool is_good = false;
+
+	if (u != NULL &&
+	    curl_url_set(u, CURLUPART_URL, proxy, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK)
+		for (size_t i = 0; i < ARRAY_SIZE(schemes); i++)
+			is_good |= strcmp(scheme, schemes[i]) == 0;
+	curl_free(scheme);
+	curl_url_cleanup(u);
+	return is_good ? 0 : trail_refuse(&rd->d, err, "not the URL of a proxy");
+}
+
 /* --- the cluster ---------------------------------------------------------- */
 
 static int cluster_read(struct reader *rd, const json_t *c, const char *master, struct err *err)
@@ -182,7 +207,9 @@ static int cluster_read(struct reader *rd, const json_t *c, const char *master, 
 	if (r == 0)
 		r = open_text(&k->tls_server_name, rd, c, "tls-server-name", err);
 	if (r == 0)
-		r = secret_text(&k->proxy_url, rd, c, "proxy-url", err); /* may hold a password */
+		r = secret_text(&k->proxy_url, rd, c, "proxy-url", err);
+	if (r == 0 && k->proxy_url != NULL)
+		r = proxy_check(rd, k->proxy_url, err);
 	if (r == 0)
 		r = trail_text(&server, &rd->d, c, "server", err);
 	if (r < 0 || k->servers.n > 0)
@@ -199,17 +226,18 @@ static int cluster_read(struct reader *rd, const json_t *c, const char *master, 
 static int exec_args(struct kube_exec *x, struct reader *rd, const json_t *obj, struct err *err)
 {
 	const json_t *list;
-	const char *text;
 	int r = trail_list(&list, &rd->d, obj, "args", ENTRIES_MAX, err);
 
 	if (r < 0)
 		return r;
 	trail_into(&rd->d);
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		r = trail_element_text(&text, &rd->d, list, i, err);
+		const json_t *arg = trail_element(&rd->d, list, i);
+
+		r = secret_check(rd, arg, err);
 		if (r < 0)
 			return r;
-		*vec_push(&x->args) = xstrdup(text ? text : "");
+		*vec_push(&x->args) = xstrdup(json_string_value(arg));
 	}
 	trail_out(&rd->d);
 	return 0;

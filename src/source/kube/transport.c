@@ -266,6 +266,14 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 	return h->stopped < 0 ? 0 : len;
 }
 
+/* libcurl quotes a proxy from the environment that it cannot use: there may be a password. */
+static const char *failure_text(const struct http *h, CURLcode code)
+{
+	bool is_safe = h->errbuf[0] != '\0' && strchr(h->errbuf, '@') == NULL;
+
+	return is_safe ? h->errbuf : curl_easy_strerror(code);
+}
+
 /* libcurl says that a transfer is over. */
 static void transfer_done(struct http *h, CURLcode code)
 {
@@ -280,7 +288,7 @@ static void transfer_done(struct http *h, CURLcode code)
 		finish(h, HTTP_ANSWERED, "");
 		return;
 	}
-	(void)err_set(&text, 0, "%s", h->errbuf[0] != '\0' ? h->errbuf : curl_easy_strerror(code));
+	(void)err_set(&text, 0, "%s", failure_text(h, code));
 	if (h->has_head) {
 		finish(h, HTTP_CUT, text.text);
 		return;
