@@ -1,0 +1,198 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What vipd costs when an API server feeds it: start, memory, and single changes.
+
+    bench/api.py BUILD [SERVICESxENDPOINTS ...] [--json]      (default 10000x5 50000x5)
+
+For each size: a server with a synthetic cluster (tests/apiserver) and vipd in a network namespace
+of their own, over HTTP/2 and TLS; --json asks for JSON instead of protobuf. Measured are
+
+  synced       from vipd's exec until the last list is decoded
+  programmed   from exec until the kernel has everything
+  adopted      the same of a second vipd, which finds it there; it must write nothing
+  resident     memory after the start (VmRSS), and its peak (VmHWM)
+  per 1,000    CPU time of vipd per 1,000 EndpointSlice updates, at 1,000 a second
+  event to ack from the arrival of an event's last byte to the kernel's answer, of single changes
+               made one at a time; to the nearest power of two below 1 s, as vipctl status tells
+
+Needs root. The server takes CPU time as well: times until synced include its sending.
+"""
+import contextlib
+import http.client
+import json
+import os
+import random
+import socket
+import string
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+
+from apiserver.client import Server  # noqa: E402
+
+SIZES = ("10000x5", "50000x5")
+START_SECONDS = 120
+CHURN_RATE = 1000
+CHURN_SECONDS = 10
+SINGLE_RATE = 50
+SINGLE_SECONDS = 20
+
+
+class Vipd:
+    """A running daemon, and what it says of itself."""
+
+    def __init__(self, build, config, netns, folder, encoding):
+        self.socket = os.path.join(folder, "control.sock")
+        self.log_path = os.path.join(folder, "vipd.log")
+        with open(self.log_path, "ab") as log:
+            self.begin = time.monotonic()
+            self.process = subprocess.Popen(
+                ["ip", "netns", "exec", netns, os.path.join(build, "vipd"), "--kubeconfig", config,
+                 "--hostname-override", "node-0000", "--cluster-cidr", "10.128.0.0/9",
+                 "--control-socket", self.socket, "--kube-api-content-type", encoding],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def status(self):
+        conn = http.client.HTTPConnection("localhost", timeout=30)
+        conn.sock = socket.socket(socket.AF_UNIX)
+        try:
+            conn.sock.connect(self.socket)
+            conn.request("GET", "/v1/status")
+            return json.loads(conn.getresponse().read())
+        except OSError:
+            return None
+        finally:
+            conn.close()
+
+    def wait(self, test, what):
+        """Seconds since the start when `test` of the status became true; the status."""
+        while True:
+            if self.process.poll() is not None:
+                sys.exit("bench/api: vipd ended: see %s" % self.log_path)
+            status = self.status()
+            if status and test(status):
+                return time.monotonic() - self.begin, status
+            if time.monotonic() - self.begin > START_SECONDS:
+                sys.exit("bench/api: %s: not within %d s" % (what, START_SECONDS))
+            time.sleep(0.02)
+
+    def wait_synced(self):
+        return self.wait(lambda s: s["source"]["complete"], "synced")
+
+    def wait_programmed(self):
+        return self.wait(lambda s: s["state"] == "running" and s["owed"]["services"] == 0,
+                         "programmed")
+
+    def memory(self, field):
+        """Of /proc, in MB."""
+        with open("/proc/%d/status" % self.process.pid, encoding="ascii") as f:
+            for line in f:
+                if line.startswith(field + ":"):
+                    return int(line.split()[1]) / 1024
+        raise KeyError(field)
+
+    def cpu(self):
+        with open("/proc/%d/stat" % self.process.pid, encoding="ascii") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(20)
+
+
+@contextlib.contextmanager
+def namespace():
+    name = "vipdt-%d-%s-bench" % (os.getpid(), "".join(random.choices(string.ascii_lowercase, k=5)))
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    try:
+        subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], check=True)
+        yield name
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+def settle(vipd):
+    """Nothing is owed and everything that was sent has arrived."""
+    time.sleep(0.5)
+    return vipd.wait_programmed()[1]
+
+
+def changes(api, vipd, rate, seconds):
+    """Endpoint replacements at a rate: how many, and CPU seconds they took."""
+    before = vipd.cpu()
+    done = api.churn(rate=rate, seconds=seconds)["result"]["changes"]
+    settle(vipd)
+    return done, vipd.cpu() - before
+
+
+def measure(build, size, encoding):
+    services, endpoints = (int(x) for x in size.split("x"))
+    out = {"size": size}
+    with namespace() as netns, tempfile.TemporaryDirectory(prefix="vipd-bench-") as folder, \
+            Server(netns=netns) as api:
+        api.load(services=services, endpoints=endpoints)
+        config = api.kubeconfig("token")
+        vipd = Vipd(build, config, netns, folder, encoding)
+        try:
+            out["synced"], status = vipd.wait_synced()
+            out["programmed"], status = vipd.wait_programmed()
+            out["resident"], out["peak"] = vipd.memory("VmRSS"), vipd.memory("VmHWM")
+            out["services"] = status["counts"]["services"]
+            vipd.stop()
+            vipd = Vipd(build, config, netns, folder, encoding)
+            out["adopted"], status = vipd.wait_programmed()
+            out["adopted_writes"] = status["sync"]["writes"]
+            out["again"], out["again_peak"] = vipd.memory("VmRSS"), vipd.memory("VmHWM")
+            # Quantiles are of all since the start: that must have added none.
+            assert settle(vipd)["sync"]["event_to_ack"]["count"] == 0
+            changes(api, vipd, SINGLE_RATE, SINGLE_SECONDS)
+            out["ack"] = vipd.status()["sync"]["event_to_ack"]
+            done, cpu = changes(api, vipd, CHURN_RATE, CHURN_SECONDS)
+            out["updates"], out["cpu"] = done, cpu / done * 1e3 * 1e3
+            out["after"] = vipd.memory("VmRSS")
+        finally:
+            vipd.stop()
+    return out
+
+
+ROWS = (
+    ("synced", lambda m: "%.2f s" % m["synced"]),
+    ("programmed", lambda m: "%.2f s" % m["programmed"]),
+    ("resident / peak", lambda m: "%.1f / %.1f MB (x %.2f)" % (
+        m["resident"], m["peak"], m["peak"] / m["resident"])),
+    ("adopted, kernel operations", lambda m: "%.2f s, %d" % (m["adopted"], m["adopted_writes"])),
+    ("resident / peak, adopted", lambda m: "%.1f / %.1f MB (x %.2f)" % (
+        m["again"], m["again_peak"], m["again_peak"] / m["again"])),
+    ("event to ack, mean", lambda m: "%d us" % m["ack"]["mean_us"]),
+    ("event to ack, 50 % / 99 % below", lambda m: "%d / %d us" % (
+        m["ack"]["p50_us"], m["ack"]["p99_us"])),
+    ("event to ack, longest of", lambda m: "%d us of %d" % (
+        m["ack"]["max_us"], m["ack"]["count"])),
+    ("CPU per 1,000 updates", lambda m: "%.0f ms (%d updates)" % (m["cpu"], m["updates"])),
+    ("resident after them", lambda m: "%.1f MB" % m["after"]),
+)
+
+
+def main(argv):
+    encoding = "application/json" if "--json" in argv else "application/vnd.kubernetes.protobuf"
+    words = [a for a in argv if not a.startswith("--")]
+    if not words:
+        sys.exit(__doc__)
+    if os.geteuid() != 0:
+        print("bench/api: needs root")
+        return 77
+    results = [measure(os.path.abspath(words[0]), size, encoding) for size in words[1:] or SIZES]
+    print("%-34s" % encoding.rsplit(".", 1)[-1].rsplit("/", 1)[-1] +
+          "".join("%-28s" % m["size"] for m in results))
+    for name, text in ROWS:
+        print("%-34s" % name + "".join("%-28s" % text(m) for m in results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
