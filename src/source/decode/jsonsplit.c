@@ -155,6 +155,20 @@ static void root_text_done(struct jsonsplit *s)
 
 /* --- the stream ----------------------------------------------------------- */
 
+/*
+ * No JSON holds such bytes, quoted or not. Without a look for them garbage could open
+ * quotes or brackets, and all that follows would be waited for as part of it.
+ */
+static bool is_forbidden(char c)
+{
+	return (unsigned char)c < ' ' && !is_space(c);
+}
+
+static int forbidden(char c, struct err *err)
+{
+	return err_set(err, -EINVAL, "not JSON: byte 0x%02x", (unsigned char)c);
+}
+
 /* Inside quotes: everything up to and with the closing one, as far as there is. */
 static int feed_text(struct jsonsplit *s, const char *data, size_t len, size_t *used,
 		     struct err *err)
@@ -162,9 +176,10 @@ static int feed_text(struct jsonsplit *s, const char *data, size_t len, size_t *
 	size_t i = 0;
 	int r;
 
+	*used = 0;
 	for (; i < len && s->is_text; i++) {
-		if (data[i] == '\n')
-			s->line++; /* not valid, but the line must be right */
+		if ((unsigned char)data[i] < ' ') /* line ends as well */
+			return forbidden(data[i], err);
 		if (s->is_escaped)
 			s->is_escaped = false;
 		else if (data[i] == '\\')
@@ -218,6 +233,8 @@ static int feed_value(struct jsonsplit *s, char c, size_t *used, struct err *err
 	int r = 0;
 
 	*used = 0;
+	if (is_forbidden(c))
+		return forbidden(c, err);
 	if (s->state == JSONSPLIT_ITEM && s->depth == 2 && (c == ',' || c == ']'))
 		return item_done(s, err); /* feed_items() goes on with this byte */
 	*used = 1;
@@ -247,7 +264,7 @@ static size_t dull(const char *data, size_t len)
 {
 	size_t i = 0;
 
-	while (i < len && memchr("\"{}[],\n", data[i], 7) == NULL)
+	while (i < len && !is_forbidden(data[i]) && memchr("\"{}[],\n", data[i], 7) == NULL)
 		i++;
 	return i;
 }
