@@ -10,8 +10,12 @@
 #include "base/log.h"
 #include "conntrack/worker.h"
 
-/* What one turn of the loop accepts comes together before a pass begins. */
-#define GATHER_NS NSEC_PER_MSEC
+/*
+ * Flows are looked for this long after the change that made them stale: answers to
+ * requests that were on their way get through, an endpoint that was swapped out and in
+ * again owes nothing, and what changes together is one pass.
+ */
+#define GRACE_NS (200 * NSEC_PER_MSEC)
 
 struct conntrack {
 	struct stale *stale;
@@ -61,7 +65,8 @@ static void arm(struct conntrack *c)
 {
 	uint64_t next = worker_is_idle(c->worker) ? stale_next(c->stale) : STALE_NEVER;
 	uint64_t now = now_ns();
-	uint64_t wait = next > now + GATHER_NS ? next - now : GATHER_NS;
+	uint64_t due = next == STALE_NEVER ? next : next + GRACE_NS;
+	uint64_t wait = due > now ? due - now : 0;
 	struct timeval tv = { (time_t)(wait / NSEC_PER_SEC),
 			      (suseconds_t)(wait % NSEC_PER_SEC / NSEC_PER_USEC) };
 
@@ -76,7 +81,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	if (!worker_is_idle(c->worker))
 		return;
-	if (stale_job_take(c->stale, &job, now_ns())) {
+	if (stale_job_take(c->stale, &job, now_ns() - GRACE_NS)) {
 		log_debug(LOG_AREA_CONNTRACK, "job %u: %zu frontends, %zu targets", job.id,
 			  job.frontends.n, job.targets.n);
 		worker_send(c->worker, &job);
