@@ -11,9 +11,9 @@ of their own, over HTTP/2 and TLS; --json asks for JSON instead of protobuf. Mea
   programmed   from exec until the kernel has everything
   adopted      the same of a second vipd, which finds it there; it must write nothing
   resident     memory after the start (VmRSS), and its peak (VmHWM)
-  per 1,000    CPU time of vipd per 1,000 EndpointSlice updates, at 1,000 a second
+  per 1,000    CPU time of vipd per 1,000 EndpointSlice updates, 1,000 a second or what the server can
   event to ack from the arrival of an event's last byte to the kernel's answer, of single changes
-               made one at a time; to the nearest power of two below 1 s, as vipctl status tells
+               made 50 a second; quantiles are upper edges of buckets of powers of two
 
 Needs root. The server takes CPU time as well: times until synced include its sending.
 """
