@@ -163,8 +163,10 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	s->stats.last_ok_ns = s->stats.last_success_ns = now_ns();
 	s->next_check_ns = now + s->config.check_period_ns;
 	s->next_audit_ns = now + s->config.audit_period_ns;
-	s->audit.is_wanted = false; /* this was one */
+	/* A plane may have trusted what belongs together: an audit looks, when there is time. */
+	s->audit.is_wanted = s->config.audit_period_ns != 0;
 	s->audit.left = 0;
+	s->audit.next_ns = now + NSEC_PER_SEC;
 	return SYNC_NOW;
 }
 

@@ -245,9 +245,14 @@ static void for_each_call(const struct reference *ref, const char *what, trouble
 		assert_restart_is_quiet(&w, state_first, state_second);
 		world_end(&w);
 	}
-	/* The trouble did happen; what verifying cures at once leaves no error behind. */
-	if (error != EEXIST && error != ENOENT && error != 0)
+	/*
+	 * The trouble did happen. What verifying cures at once, and a read that is simply
+	 * asked again, leave no error behind.
+	 */
+	if (trouble == fake_refuse && error != EEXIST && error != ENOENT)
 		assert_int_equal(n_met, max);
+	else
+		assert_true(n_met > 0);
 	print_message("      noticed by the sync in %zu of %zu runs\n", n_met, max);
 }
 
@@ -393,6 +398,35 @@ static void test_meddling(void **state)
 	reference_fini(&ref);
 }
 
+/*
+ * Adoption trusts that an address came with its slot; the audit after it looks. An
+ * address that somebody took away while we were gone is back soon after.
+ */
+static void test_address_lost_while_down(void **state)
+{
+	struct ip_addr backend = make_ip("10.1.0.5");
+	uint8_t key[8];
+	struct world w;
+
+	(void)state;
+	log_level_set_all(LOG_LEVEL_ERR - 1);
+	memcpy(key, backend.bytes, 4);
+	memcpy(key + 4, backend.bytes, 4);
+	world_begin(&w);
+	state_first(&w.m);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, w.now);
+	life_end(&w);
+	assert_true(fake_foreign_del(w.kernel, IPFAM_V4, NFTSET_ENDPOINT_ADDRS, key));
+	life_begin(&w);
+	state_first(&w.m);
+	sync_sources_ready(w.s);
+	settle_long(&w);
+	assert_non_null(fake_find(w.kernel, IPFAM_V4, NFTSET_ENDPOINT_ADDRS, key));
+	assert_restart_is_quiet(&w, state_first, NULL);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -400,6 +434,7 @@ int main(void)
 		cmocka_unit_test(test_refusal_without_offset),
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_meddling),
+		cmocka_unit_test(test_address_lost_while_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,6 +113,14 @@ static void list_append(struct nft_changes *c, enum ipfam fam, enum nft_set_id s
 	c->sets[fam][set].n++;
 }
 
+struct nft_change *nft_changes_find(const struct nft_changes *c, enum ipfam fam,
+				    enum nft_set_id set, const void *key)
+{
+	size_t len = nft_key_len(set, fam);
+
+	return c->n_index == 0 ? NULL : find(c, fam, set, key, len, key_hash(fam, set, key, len));
+}
+
 struct nft_change *nft_changes_touch(struct nft_changes *c, enum ipfam fam, enum nft_set_id set,
 				     const void *key, struct svc *svc)
 {

@@ -70,6 +70,9 @@ void nft_changes_fini(struct nft_changes *c);
  */
 struct nft_change *nft_changes_touch(struct nft_changes *c, enum ipfam fam, enum nft_set_id set,
 				     const void *key, struct svc *svc);
+/* The change of a key, or NULL when nobody has touched it. */
+struct nft_change *nft_changes_find(const struct nft_changes *c, enum ipfam fam,
+				    enum nft_set_id set, const void *key);
 /* Before this transaction the key held `data` (NULL in sets). */
 void nft_changes_was(struct nft_changes *c, enum ipfam fam, enum nft_set_id set, const void *key,
 		     const void *data, struct svc *svc);

@@ -135,6 +135,32 @@ static void settle_loaded(struct nft_plane *p, struct nft_change *ch)
 				 nft_loaded_has_table(p->loaded, ch->fam);
 }
 
+/*
+ * A slot and its backend's address are always written in one transaction: where the
+ * kernel has the slot as we want it, it has the address too, and a look is saved. The
+ * audit that follows an adoption does look.
+ */
+static void trust_addresses(struct nft_plane *p, enum ipfam fam)
+{
+	size_t len = ip_len(fam);
+
+	nft_changes_for_each (ch, &p->changes, fam, NFTSET_ENDPOINTS) {
+		uint8_t key[NFT_KEY_MAX];
+		struct nft_change *addr;
+
+		if (!ch->has_held || !ch->has_new ||
+		    memcmp(ch->held, ch->data, nft_data_len(ch->set, fam)) != 0)
+			continue;
+		memcpy(key, ch->data, len);
+		memcpy(key + len, ch->data, len);
+		addr = nft_changes_find(&p->changes, fam, NFTSET_ENDPOINT_ADDRS, key);
+		if (addr == NULL || !addr->needs_look)
+			continue;
+		addr->needs_look = false;
+		addr->has_held = true;
+	}
+}
+
 static int settle(struct nft_plane *p, enum plane_commit_mode mode, struct err *err)
 {
 	int r = 0;
@@ -149,6 +175,9 @@ static int settle(struct nft_plane *p, enum plane_commit_mode mode, struct err *
 		else if (p->loaded != NULL)
 			settle_loaded(p, ch);
 	}
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (mode == PLANE_COMMIT_NORMAL && p->loaded != NULL)
+			trust_addresses(p, fam);
 	if (mode != PLANE_COMMIT_NORMAL || p->loaded != NULL)
 		r = nft_changes_look(p, err);
 	vec_for_each (ch, &p->changes.v)
