@@ -6,6 +6,7 @@ Steady flows (conftest.py) and new connections run through every test of this fi
 """
 import os
 import signal
+import struct
 import sys
 import time
 
@@ -36,6 +37,7 @@ class ApiVipd(daemon.Vipd):
         self.config_path = api.kubeconfig("token")
         self.held = {}
         self.node = {}  # what the Node object says otherwise than usual
+        self.clock = None  # file with the seconds the wall clock is ahead
 
     def all_objects(self):
         first, *rest = super().all_objects()
@@ -47,7 +49,12 @@ class ApiVipd(daemon.Vipd):
     def argv(self):
         out = super().argv()
         at = out.index("--manifests")
-        return out[:at] + ["--kubeconfig", self.config_path] + out[at + 2:]
+        out = out[:at] + ["--kubeconfig", self.config_path] + out[at + 2:]
+        if self.clock is None:
+            return out
+        jump = os.path.join(L.build_dir(), "tests", "tools", "clockjump.so")
+        assert os.path.exists(jump)
+        return ["env", "LD_PRELOAD=" + jump, "CLOCKJUMP=" + self.clock] + out
 
     @staticmethod
     def key(obj):
@@ -363,6 +370,36 @@ def test_relist_deletes(lab, vipd, api):
     vipd.wait_change()
     serves(lab, 18, [9])
     nobody_serves(lab, 11)
+
+
+def test_clock_jumps(lab, vipd, api, tmp_path):
+    """The wall clock goes a day ahead, a day back, and right again: changes go on, nobody notices;
+    a watch that has to be opened anew meanwhile is."""
+    clock = tmp_path / "clock"
+
+    def jump(seconds):
+        with open(clock, "r+b" if clock.exists() else "wb") as f:
+            f.write(struct.pack("=q", seconds))
+    jump(0)
+    vipd.clock = str(clock)
+    try:
+        vipd.restart()
+        with open("/proc/%d/maps" % vipd.proc.pid, encoding="utf-8") as f:
+            assert "clockjump" in f.read()
+        vipd.apply(pair("clock", 4, [1]))
+        for i, seconds in enumerate((86400, -86400, 0)):
+            jump(seconds)
+            vipd.change(pair("clock", 4, [2 + i]))
+            vipd.wait_change()
+            serves(lab, 4, [2 + i])
+            if seconds == 0:
+                api.connections(do="reset")
+                vipd.change(pair("clock", 4, [6]))
+                vipd.wait_change(5)
+                serves(lab, 4, [6])
+    finally:
+        vipd.clock = None
+        vipd.restart()
 
 
 # ---- credentials
