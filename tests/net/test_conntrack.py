@@ -20,7 +20,7 @@ KIND = pytest.mark.parametrize("kind", KINDS)
 ORIGINS = pytest.mark.parametrize("origin", "XPH")
 UDP = [port(80, "UDP", "udp", 30001), port(81, "TCP", "tcp", 30002)]
 NUMBER = 1
-SOON = 2.0
+SOON = 4.0
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def settled(vipd):
     count = -1
     while passes(vipd) != count:
         count = passes(vipd)
-        time.sleep(2.3)
+        time.sleep(3)
 
 
 @FAM
@@ -386,7 +386,7 @@ def test_straggler(lab, vipd, ct, fam, kind):
     settled(vipd)
     to, number = target(kind, fam)
     vipd.apply([svc()] + eps(2))
-    L.eventually(lambda: "looked for stale" in vipd.log(1), 1)
+    L.eventually(lambda: "looked for stale" in vipd.log(1), 3)
     source = L.CLIENT2[fam]
     ct.insert("udp", source, 777, to, number, E1[fam], 8080)
     L.eventually(lambda: not [e for e in ct.to(to, number) if e.src == source], 4)
