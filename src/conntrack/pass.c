@@ -11,6 +11,21 @@
  * fills a datagram, and lets packets in between, at least every 11,000 entries.
  */
 #define FILTER_SHARE 64
+/*
+ * Costs in dumped entries, 2 us each (bench/conntrack). A walk that copies nothing
+ * passes eight entries in that time; a dump also locks every bucket, be it empty.
+ */
+#define WALK_SHARE 8
+#define MATCH_COST 500
+#define DUMP_COST 5000
+#define COST_NEVER UINT64_MAX
+
+enum way {
+	WAY_NONE = 0, /* no flow of this family is looked for, or no longer */
+	WAY_MATCH,
+	WAY_FILTER,
+	WAY_ALL,
+};
 
 struct pass {
 	struct ctnl *ctnl;
@@ -39,7 +54,7 @@ void pass_close(struct pass *p)
 	free(p);
 }
 
-/* Entries of this network namespace; UINT64_MAX when the kernel does not say. */
+/* Entries of this network namespace; many when the kernel does not say. */
 static uint64_t table_size(void)
 {
 	FILE *f = fopen("/proc/sys/net/netfilter/nf_conntrack_count", "re");
@@ -48,12 +63,12 @@ static uint64_t table_size(void)
 	unsigned long long n;
 
 	if (f == NULL)
-		return UINT64_MAX;
+		return UINT32_MAX;
 	if (fgets(text, sizeof(text), f) == NULL)
 		text[0] = '\0';
 	(void)fclose(f);
 	n = strtoull(text, &end, 10);
-	return end == text ? UINT64_MAX : n;
+	return end == text ? UINT32_MAX : n;
 }
 
 /* --- left to the kernel --- */
@@ -96,26 +111,6 @@ static int match_target(struct pass *p, const struct job *job, const struct job_
 		return err_set(err, -EOPNOTSUPP, "no filter says this");
 	}
 	return ctnl_delete_matching(p->ctnl, &m, err);
-}
-
-static bool can_match(const struct pass *p, const struct job *job)
-{
-	size_t n = 0;
-
-	if (p->cannot_match)
-		return false;
-	vec_for_each (f, &job->frontends) {
-		if (ip_fam(&f->addr) != IPFAM_V4)
-			continue;
-		for (uint32_t i = 0; i < f->n_targets; i++) {
-			uint8_t kind = job->targets.v[f->target + i].kind;
-
-			if (kind == JOB_TARGET_NOT_LIVE)
-				return false;
-			n += kind == JOB_TARGET_UNTRANSLATED ? 2 : 1;
-		}
-	}
-	return n > 0 && n <= PASS_MATCHES_MAX;
 }
 
 /* All of IPv4. 0, -EOPNOTSUPP when this kernel cannot, or what went wrong. */
@@ -161,24 +156,20 @@ static int dump(struct pass *p, uint8_t family, uint8_t proto, struct err *err)
 	return r;
 }
 
-static int dump_all(struct pass *p, bool is_wanted[static IPFAM_N], struct err *err)
+static int dump_families(struct pass *p, const enum way ways[static IPFAM_N], struct err *err)
 {
-	uint64_t size = table_size();
-	bool is_filtered = job_is_udp_only(p->job) && size != UINT64_MAX;
 	int r = 0;
 
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (is_wanted[fam] && p->udp_seen[fam] < size / FILTER_SHARE + 1)
-			is_filtered = false;
-	if (!is_filtered)
-		return dump(p, 0, 0, err);
-	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
-		if (is_wanted[fam])
+	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
+		if (ways[fam] == WAY_ALL)
+			return dump(p, 0, 0, err);
+		if (ways[fam] == WAY_FILTER)
 			r = dump(p, families[fam], IPPROTO_UDP, err);
+	}
 	return r;
 }
 
-static int judge_all(struct pass *p, const struct job *job, bool is_wanted[static IPFAM_N],
+static int judge_all(struct pass *p, const struct job *job, const enum way ways[static IPFAM_N],
 		     struct pass_result *result, struct err *err)
 {
 	struct err del_err;
@@ -186,7 +177,7 @@ static int judge_all(struct pass *p, const struct job *job, bool is_wanted[stati
 
 	p->job = job;
 	p->result = result;
-	r = dump_all(p, is_wanted, err);
+	r = dump_families(p, ways, err);
 	/* Also after a dump that broke off: what was judged is judged. */
 	d = ctnl_delete_flush(p->ctnl, &result->n_deleted, &del_err);
 	p->job = NULL;
@@ -198,22 +189,78 @@ static int judge_all(struct pass *p, const struct job *job, bool is_wanted[stati
 	return r;
 }
 
+/* --- which way ---------------------------------------------------------------------- */
+
+static uint64_t match_cost(const struct pass *p, const struct job *job, enum ipfam fam,
+			   uint64_t size)
+{
+	uint64_t n = 0;
+
+	if (p->cannot_match || fam != IPFAM_V4)
+		return COST_NEVER;
+	vec_for_each (f, &job->frontends) {
+		if (ip_fam(&f->addr) != fam)
+			continue;
+		for (uint32_t i = 0; i < f->n_targets; i++) {
+			uint8_t kind = job->targets.v[f->target + i].kind;
+
+			if (kind == JOB_TARGET_NOT_LIVE)
+				return COST_NEVER;
+			n += kind == JOB_TARGET_UNTRANSLATED ? 2 : 1;
+		}
+	}
+	return n * (MATCH_COST + size / WALK_SHARE);
+}
+
+static uint64_t filter_cost(const struct pass *p, const struct job *job, enum ipfam fam,
+			    uint64_t size)
+{
+	if (!job_is_udp_only(job) || p->udp_seen[fam] < size / FILTER_SHARE + 1)
+		return COST_NEVER;
+	return DUMP_COST + size / WALK_SHARE + p->udp_seen[fam];
+}
+
+static void choose(const struct pass *p, const struct job *job, uint64_t size,
+		   enum way ways[static IPFAM_N])
+{
+	uint64_t left = DUMP_COST + size; /* what a dump of everything would cost */
+
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		uint64_t match, filter;
+
+		ways[fam] = WAY_NONE;
+		if (!job_has_family(job, fam))
+			continue;
+		match = match_cost(p, job, fam, size);
+		filter = filter_cost(p, job, fam, size);
+		ways[fam] = match <= filter ? WAY_MATCH : WAY_FILTER;
+		if (MIN(match, filter) > left) {
+			ways[IPFAM_V4] = ways[IPFAM_V6] = WAY_ALL;
+			return;
+		}
+		left -= MIN(match, filter);
+	}
+}
+
 int pass_run(struct pass *p, const struct job *job, struct pass_result *ret, struct err *err)
 {
-	bool is_wanted[IPFAM_N] = { job_has_family(job, IPFAM_V4), job_has_family(job, IPFAM_V6) };
+	uint64_t size = table_size();
+	enum way ways[IPFAM_N];
 
 	*ret = (struct pass_result){ 0 };
-	if (table_size() == 0)
+	if (size == 0)
 		return 0;
-	if (can_match(p, job)) {
+	choose(p, job, size, ways);
+	if (ways[IPFAM_V4] == WAY_MATCH) {
 		int r = match_all(p, job, ret, err);
 
 		if (r < 0 && r != -EOPNOTSUPP)
 			return r;
 		p->cannot_match = r < 0;
-		is_wanted[IPFAM_V4] = r < 0;
+		if (p->cannot_match)
+			choose(p, job, size, ways);
+		else
+			ways[IPFAM_V4] = WAY_NONE;
 	}
-	if (!is_wanted[IPFAM_V4] && !is_wanted[IPFAM_V6])
-		return 0;
-	return judge_all(p, job, is_wanted, ret, err);
+	return judge_all(p, job, ways, ret, err);
 }

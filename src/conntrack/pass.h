@@ -2,23 +2,22 @@
 /*
  * conntrack/pass - do a job: find the stale flows and delete them.
  *
- * Few targets of IPv4 are left to the kernel, one walk each; anything else is
- * one dump that we judge (conntrack/ctnl says what each costs). A table that
- * holds nothing is not walked.
+ * Three ways, by what they are estimated to cost (conntrack/ctnl says what they do):
  *
- * Runs in the helper process; blocks.
+ *   match   the kernel deletes by itself, one walk a target; IPv4 only
+ *   filter  one dump of UDP, judged here; only where enough of the table is UDP
+ *   all     one dump of everything, for both families
+ *
+ * A table that holds nothing is not walked. Runs in the helper process; blocks.
  */
 #pragma once
 
 #include "conntrack/ctnl.h"
 
-/* More walks than this, and one dump is cheaper: 0.25 us an entry and walk against 2 us. */
-#define PASS_MATCHES_MAX 8
-
 struct pass;
 
 struct pass_result {
-	uint64_t n_matches; /* walks in which the kernel deleted by itself, uncounted */
+	uint64_t n_matches; /* targets that were left to the kernel; it does not count */
 	uint64_t n_seen;    /* flows that were dumped and judged */
 	uint64_t n_deleted; /* of those */
 };

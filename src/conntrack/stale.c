@@ -21,7 +21,9 @@
 #define LOOKS 2 /* for each target: at once, and for stragglers */
 /* More exact targets than this at one UDP frontend, and its live set says the same with one. */
 #define FRONTEND_LOOKS_MAX 32
-#define PACE 4 /* pauses between jobs, in units of the last one */
+/* The helper works a fifth of the time at most; a few jobs in a row are free. */
+#define PACE 5
+#define PACE_FREE_NS (2 * NSEC_PER_SEC)
 #define PACE_MAX_NS (500 * NSEC_PER_MSEC)
 
 enum queue {
@@ -90,6 +92,7 @@ struct stale {
 	bool is_busy;
 	uint32_t failures;
 	uint64_t not_before_ns;
+	uint64_t rested_ns; /* when all jobs so far will have been rested from */
 };
 
 /* --- looks --- */
@@ -614,6 +617,23 @@ static void look_done(struct stale *s, struct look *l, uint64_t now)
 	frontend_reap(s, f);
 }
 
+static void job_rest(struct stale *s, uint64_t took_ns, uint64_t now)
+{
+	s->failures = 0;
+	s->rested_ns = MAX(s->rested_ns, now) + took_ns * PACE;
+	s->not_before_ns = 0;
+	if (s->rested_ns > now + PACE_FREE_NS)
+		s->not_before_ns = MIN(s->rested_ns - PACE_FREE_NS, now + PACE_MAX_NS);
+}
+
+static void job_back_off(struct stale *s, uint64_t now)
+{
+	uint64_t wait = STALE_RETRY_MIN_NS << MIN(s->failures, UINT32_C(16));
+
+	s->failures++;
+	s->not_before_ns = now + MIN(wait, STALE_RETRY_MAX_NS);
+}
+
 void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, uint64_t now)
 {
 	if (!s->is_busy || id != s->job)
@@ -629,15 +649,10 @@ void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, 
 		l->is_under_way = false;
 		look_queue(s, l, QUEUE_NOW, now);
 	}
-	if (result == 0) {
-		s->failures = 0;
-		s->not_before_ns = now + MIN(took_ns * PACE, PACE_MAX_NS);
-	} else {
-		uint64_t wait = STALE_RETRY_MIN_NS << MIN(s->failures, UINT32_C(16));
-
-		s->failures++;
-		s->not_before_ns = now + MIN(wait, STALE_RETRY_MAX_NS);
-	}
+	if (result == 0)
+		job_rest(s, took_ns, now);
+	else
+		job_back_off(s, now);
 }
 
 /* --- life --- */

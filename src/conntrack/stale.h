@@ -79,8 +79,8 @@ uint64_t stale_next(const struct stale *s);
 bool stale_job_take(struct stale *s, struct job *ret, uint64_t now);
 /*
  * The job is over, `took_ns` after it began. `result` is 0, or a negative errno:
- * then all of it is still owed, and tried again with backoff. After a success the
- * next job waits four times as long as this one took, at most half a second.
+ * then all of it is still owed, and tried again with backoff. A helper that has
+ * worked for long is given a rest: four times what it took, at most half a second.
  */
 void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, uint64_t now);
 
