@@ -67,12 +67,17 @@ def test_first_state(api, start, http2, encoding, watchlist):
     assert {r["resource"] for r in api.requests()} == set(SELECTORS)
 
 
-def test_ignored_watch_list(api, start):
-    """A server that knows nothing of sendInitialEvents never ends them."""
-    shop(api).set(watchlist="ignore")
-    feed = start(idle_ms=200)
-    feed.wait_synced().same_as(api)
-    feed.wait_healthy()
+@pytest.mark.parametrize("bookmarks", [True, False])
+def test_ignored_watch_list(api, start, bookmarks):
+    """A server that knows nothing of sendInitialEvents never ends them: told by an ordinary
+    bookmark, or by silence."""
+    shop(api).set(watchlist="ignore", bookmarks=bookmarks)
+    feed = start(idle_ms=500).wait_synced()
+    feed.same_as(api)
+    assert feed.wait_log("endpointslices: no watch-list, but a list" if bookmarks else
+                         "watch endpointslices: nothing came")
+    api.put(service("s1", "10.96.1.1", port=99))
+    feed.same_as(api)
 
 
 def test_no_node_name(api, start):

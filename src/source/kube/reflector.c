@@ -430,13 +430,14 @@ static int error_event(struct reflector *r, const json_t *status, struct err *er
 	return code == 410 ? -ESTALE : -EAGAIN;
 }
 
-static int bookmark(struct reflector *r, const json_t *obj)
+static int bookmark(struct reflector *r, const json_t *obj, struct err *err)
 {
 	const char *version = stream_version_of(obj);
 
 	if (r->phase == PHASE_WATCH_LIST) {
+		/* An ordinary one before the end: the server knows nothing of initial events. */
 		if (!is_initial_end(obj) || version == NULL)
-			return 0;
+			return err_set(err, -EOPNOTSUPP, "a bookmark before initial events end");
 		r->phase = PHASE_WATCH;
 		http_set_idle(r->http, 0);
 		list_complete(r, version);
@@ -451,6 +452,7 @@ static int on_object(void *arg, enum stream_event event, const json_t *obj, stru
 {
 	struct reflector *r = arg;
 	const char *version = stream_version_of(obj);
+	int n;
 
 	r->events++;
 	r->last_event_ns = r->at_ns;
@@ -464,7 +466,9 @@ static int on_object(void *arg, enum stream_event event, const json_t *obj, stru
 		r->is_changed |= ledger_del(&r->ledger, obj, r->at_ns) > 0;
 		break;
 	case STREAM_BOOKMARK:
-		(void)bookmark(r, obj);
+		n = bookmark(r, obj, err);
+		if (n < 0)
+			return n;
 		break;
 	case STREAM_ERROR:
 		return error_event(r, obj, err);
@@ -600,6 +604,21 @@ static void watch_over(struct reflector *r)
 	}
 }
 
+/* There is something in the request that the server will not do. */
+static void unacceptable(struct reflector *r, const char *why)
+{
+	if (r->phase == PHASE_WATCH_LIST) {
+		log_info(LOG_AREA_SOURCE, "api: %s: no watch-list, but a list: %s",
+			 r->resource->name, why);
+		r->no_watch_list_until = now_ns() + REFUSAL_NS;
+		begin(r);
+		return;
+	}
+	free(TAKE(r->next));
+	r->wants_list = r->is_version_lost = true;
+	trouble(r, 0, why);
+}
+
 /*
  * A server that does not know the version a watch would resume at is well, and
  * whoever asked it has just made a pause: the list follows at once, unless that has
@@ -625,6 +644,10 @@ static void stopped(struct reflector *r, int code, const char *why)
 {
 	if (code == -EBADMSG) {
 		garbage(r, why);
+		return;
+	}
+	if (code == -EOPNOTSUPP) {
+		unacceptable(r, why);
 		return;
 	}
 	if (code == -ESTALE && is_listed_at_once(r, why))
@@ -663,21 +686,6 @@ static void not_found(struct reflector *r, const char *why)
 		r->is_complete = true;
 		r->c.listed(r->c.arg);
 	}
-}
-
-/* Any other status from 400 to 499: there is something in the request that it will not do. */
-static void unacceptable(struct reflector *r, const char *why)
-{
-	if (r->phase == PHASE_WATCH_LIST) {
-		log_info(LOG_AREA_SOURCE, "api: %s: no watch-list, but a list: %s",
-			 r->resource->name, why);
-		r->no_watch_list_until = now_ns() + REFUSAL_NS;
-		begin(r);
-		return;
-	}
-	free(TAKE(r->next));
-	r->wants_list = r->is_version_lost = true;
-	trouble(r, 0, why);
 }
 
 /* In nanoseconds; 0: it named none. Spread, because it told everybody the same. */
