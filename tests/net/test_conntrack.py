@@ -335,6 +335,19 @@ def test_others_are_untouched(lab, vipd, ct, fam):
     elsewhere.close()
 
 
+@FAM
+def test_dead_tcp_is_kept(lab, vipd, ct, fam):
+    """CT-03, --dead-flows=keep: TCP is never touched, be its endpoint gone from everywhere."""
+    vipd.apply([svc()] + eps(2))
+    c = Client(lab, "X", *target("clusterip", fam, 81), "tcp")
+    assert c.ask().ok
+    id_ = c.entry(ct).id
+    vipd.apply([svc()] + eps())
+    time.sleep(6)
+    assert c.ask().ok and c.entry(ct).id == id_
+    c.close()
+
+
 def test_zones(lab, vipd, ct):
     """CT-12d: flows of other zones go when they led to the endpoint that is gone, whatever zone; an
     untranslated one of another zone is somebody else's view of the same packets."""
