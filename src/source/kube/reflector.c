@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "source/kube/query.h"
 
-#define PAGE_SIZE 1000
 /* A server that refused a watch-list is asked again, by the next list after this. */
 #define REFUSAL_NS (3600 * NSEC_PER_SEC)
 /* A watch that ends sooner and without an event is no normal end. */
@@ -28,39 +28,14 @@
 #define GARBAGE_UNTIL_JSON 3
 #define TOO_LARGE_MAX 3
 
-/* Section 1.1, with exactly these selectors. */
-static const struct resource {
-	enum object_kind kind;
-	const char *name;
-	const char *path;
-	const char *old_path; /* where older servers have it */
-	const char *labels;
-	const char *fields;
-	bool is_optional; /* a server without it is complete without it */
-} resources[] = {
-	{ OBJECT_KIND_SERVICE, "services", "/api/v1/services",
-	  .labels = "!service.kubernetes.io/service-proxy-name", .fields = "spec.clusterIP!=None" },
-	{ OBJECT_KIND_SLICE, "endpointslices", "/apis/discovery.k8s.io/v1/endpointslices",
-	  .labels = "!service.kubernetes.io/headless" },
-	{ OBJECT_KIND_NODE, "nodes", "/api/v1/nodes" },
-	{ OBJECT_KIND_SERVICE_CIDR, "servicecidrs", "/apis/networking.k8s.io/v1/servicecidrs",
-	  .old_path = "/apis/networking.k8s.io/v1beta1/servicecidrs", .is_optional = true },
-};
-
-enum phase {
-	PHASE_LIST = 0,
-	PHASE_WATCH_LIST, /* until its initial events end, then PHASE_WATCH */
-	PHASE_WATCH,
-};
-
 struct reflector {
 	struct reflector_config c;
-	const struct resource *resource;
+	const struct kube_resource *resource;
 	struct ledger ledger;
 	struct http *http;
 	struct stream *stream;
-	struct event *timer; /* end of a pause, or limit of a watch */
-	enum phase phase;
+	struct event *timer;        /* end of a pause, or limit of a watch */
+	enum kube_query_kind phase; /* a watch-list becomes a watch when its initial events end */
 	enum stream_encoding encoding; /* of the last answer */
 	bool is_complete;
 	bool is_json_only;
@@ -104,7 +79,7 @@ static void begin(struct reflector *r);
 
 static const char *verb(const struct reflector *r)
 {
-	return r->phase == PHASE_LIST ? "list" : "watch";
+	return r->phase == KUBE_QUERY_LIST ? "list" : "watch";
 }
 
 static uint64_t random_below(uint64_t n)
@@ -193,79 +168,13 @@ static void in_order(struct reflector *r)
 
 /* --- requests ------------------------------------------------------------- */
 
-/* RFC 3986 section 2.3: all but unreserved characters are encoded. */
-static void query_add(struct str *ret, const char *key, const char *value)
-{
-	str_printf(ret, "%s%s=", strchr(str_text(ret), '?') != NULL ? "&" : "?", key);
-	for (; *value != '\0'; value++) {
-		unsigned char c = (unsigned char)*value;
-
-		if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-		    strchr("-._~", c) != NULL)
-			str_add(ret, value, 1);
-		else
-			str_printf(ret, "%%%02X", c);
-	}
-}
-
-static void query_add_number(struct str *ret, const char *key, uint64_t n)
-{
-	char text[24];
-
-	(void)snprintf(text, sizeof(text), "%" PRIu64, n);
-	query_add(ret, key, text);
-}
-
-static void selectors_add(const struct reflector *r, struct str *ret)
-{
-	struct str own = { 0 };
-
-	if (r->resource->labels != NULL)
-		query_add(ret, "labelSelector", r->resource->labels);
-	if (r->resource->fields != NULL)
-		query_add(ret, "fieldSelector", r->resource->fields);
-	if (r->resource->kind == OBJECT_KIND_NODE) {
-		str_printf(&own, "metadata.name=%s", name_text(r->c.model->config.node_name));
-		query_add(ret, "fieldSelector", own.text);
-		str_fini(&own);
-	}
-}
-
-/* The first list takes what the server has at hand; a later one must not be older. */
-static void list_query(const struct reflector *r, struct str *ret)
-{
-	if (!r->is_unpaged)
-		query_add_number(ret, "limit", PAGE_SIZE);
-	if (r->next != NULL) {
-		query_add(ret, "continue", r->next);
-	} else if (r->version[0] == '\0') {
-		query_add(ret, "resourceVersion", "0");
-	} else if (!r->is_version_lost) {
-		query_add(ret, "resourceVersion", r->version);
-		query_add(ret, "resourceVersionMatch", "NotOlderThan");
-	}
-}
-
-static void watch_query(struct reflector *r, struct str *ret, uint64_t timeout_s)
-{
-	query_add(ret, "watch", "1");
-	query_add(ret, "allowWatchBookmarks", "true");
-	query_add_number(ret, "timeoutSeconds", timeout_s);
-	if (r->phase == PHASE_WATCH_LIST) {
-		query_add(ret, "sendInitialEvents", "true");
-		query_add(ret, "resourceVersionMatch", "NotOlderThan");
-	}
-	if (r->phase == PHASE_WATCH || (r->version[0] != '\0' && !r->is_version_lost))
-		query_add(ret, "resourceVersion", r->version);
-}
-
-static enum phase phase_next(const struct reflector *r)
+static enum kube_query_kind phase_next(const struct reflector *r)
 {
 	if (!r->wants_list)
-		return PHASE_WATCH;
+		return KUBE_QUERY_WATCH;
 	if (r->next != NULL || r->is_unpaged || now_ns() < r->no_watch_list_until)
-		return PHASE_LIST;
-	return PHASE_WATCH_LIST;
+		return KUBE_QUERY_LIST;
+	return KUBE_QUERY_WATCH_LIST;
 }
 
 static int on_head(void *arg, const struct http_head *head, struct err *err);
@@ -279,15 +188,20 @@ static void request(struct reflector *r)
 	uint64_t timeout_s = t->watch_min_s + random_below(t->watch_max_s - t->watch_min_s + 1);
 	struct str path = { 0 };
 
-	str_puts(&path, r->is_old_path ? r->resource->old_path : r->resource->path);
-	if (r->phase == PHASE_LIST) {
-		list_query(r, &path);
-	} else {
-		watch_query(r, &path, timeout_s);
-		/* The server ends it; when that does not arrive, we do. */
+	/* The server ends a watch; when that does not arrive, we do. */
+	if (r->phase != KUBE_QUERY_LIST)
 		wait_for(r, timeout_s * NSEC_PER_SEC + t->idle_ns);
-	}
-	selectors_add(r, &path);
+	kube_query_text(&path, &(struct kube_query){
+				       .kind = r->phase,
+				       .resource = r->resource,
+				       .is_old_path = r->is_old_path,
+				       .node = name_text(r->c.model->config.node_name),
+				       .version = r->version,
+				       .is_version_lost = r->is_version_lost,
+				       .next = r->next,
+				       .is_unpaged = r->is_unpaged,
+				       .timeout_s = timeout_s,
+			       });
 	http_open(
 		&r->http, r->c.transport,
 		&(struct http_request){
@@ -296,7 +210,7 @@ static void request(struct reflector *r)
 					  ? "application/json"
 					  : "application/vnd.kubernetes.protobuf,application/json",
 			.head_ns = t->head_ns,
-			.idle_ns = r->phase == PHASE_WATCH ? 0 : t->idle_ns,
+			.idle_ns = r->phase == KUBE_QUERY_WATCH ? 0 : t->idle_ns,
 			.ops = &ops,
 			.arg = r,
 		});
@@ -318,7 +232,7 @@ static void begin(struct reflector *r)
 	r->phase = phase_next(r);
 	r->began_ns = now_ns();
 	r->events_before = r->events;
-	if (r->phase != PHASE_WATCH && r->next == NULL)
+	if (r->phase != KUBE_QUERY_WATCH && r->next == NULL)
 		ledger_list_begin(&r->ledger);
 	request(r);
 }
@@ -434,11 +348,11 @@ static int bookmark(struct reflector *r, const json_t *obj, struct err *err)
 {
 	const char *version = stream_version_of(obj);
 
-	if (r->phase == PHASE_WATCH_LIST) {
+	if (r->phase == KUBE_QUERY_WATCH_LIST) {
 		/* An ordinary one before the end: the server knows nothing of initial events. */
 		if (!is_initial_end(obj) || version == NULL)
 			return err_set(err, -EOPNOTSUPP, "a bookmark before initial events end");
-		r->phase = PHASE_WATCH;
+		r->phase = KUBE_QUERY_WATCH;
 		http_set_idle(r->http, 0);
 		list_complete(r, version);
 		return 0;
@@ -476,7 +390,7 @@ static int on_object(void *arg, enum stream_event event, const json_t *obj, stru
 		return 0;
 	}
 	/* Initial events come in no order of versions: only their end has one. */
-	if (r->phase != PHASE_WATCH)
+	if (r->phase != KUBE_QUERY_WATCH)
 		return 0;
 	if (version != NULL)
 		version_put(r, version);
@@ -500,7 +414,7 @@ static int on_unreadable(void *arg, enum stream_event event, const json_t *ident
 		r->is_changed |= ledger_del(&r->ledger, identity, r->at_ns) > 0;
 	else
 		ledger_unreadable(&r->ledger, identity, why);
-	if (r->phase != PHASE_WATCH)
+	if (r->phase != KUBE_QUERY_WATCH)
 		return 0;
 	if (identity == NULL || event == STREAM_ERROR || event == STREAM_UNKNOWN)
 		return err_set(err, -ESTALE, "an event that cannot be read: %s", why);
@@ -520,15 +434,16 @@ static int on_head(void *arg, const struct http_head *head, struct err *err)
 	if (r->encoding == STREAM_ENCODING_UNSET)
 		return err_set(err, -EBADMSG, "content type '%.64s' is not an API server's",
 			       head->content_type ? head->content_type : "");
-	r->lists += r->phase != PHASE_WATCH && r->next == NULL;
-	r->watches += r->phase != PHASE_LIST;
-	stream_open(&r->stream, &(struct stream_config){
-					.mode = r->phase == PHASE_LIST ? STREAM_LIST : STREAM_WATCH,
-					.encoding = r->encoding,
-					.kind = r->resource->kind,
-					.ops = &ops,
-					.arg = r,
-				});
+	r->lists += r->phase != KUBE_QUERY_WATCH && r->next == NULL;
+	r->watches += r->phase != KUBE_QUERY_LIST;
+	stream_open(&r->stream,
+		    &(struct stream_config){
+			    .mode = r->phase == KUBE_QUERY_LIST ? STREAM_LIST : STREAM_WATCH,
+			    .encoding = r->encoding,
+			    .kind = r->resource->kind,
+			    .ops = &ops,
+			    .arg = r,
+		    });
 	return 0;
 }
 
@@ -540,7 +455,7 @@ static int on_data(void *arg, const void *data, size_t len, struct err *err)
 	r->bytes += len;
 	r->at_ns = now_ns();
 	n = stream_feed(r->stream, data, len, err);
-	if (r->phase == PHASE_WATCH)
+	if (r->phase == KUBE_QUERY_WATCH)
 		tell_changed(r);
 	return n;
 }
@@ -549,7 +464,7 @@ static int on_data(void *arg, const void *data, size_t len, struct err *err)
 
 static void watch_list_failed(struct reflector *r)
 {
-	if (r->phase != PHASE_WATCH_LIST || ++r->watch_lists_failed < WATCH_LISTS_FAILED_MAX)
+	if (r->phase != KUBE_QUERY_WATCH_LIST || ++r->watch_lists_failed < WATCH_LISTS_FAILED_MAX)
 		return;
 	r->watch_lists_failed = 0;
 	r->no_watch_list_until = now_ns() + REFUSAL_NS;
@@ -590,7 +505,7 @@ static void watch_over(struct reflector *r)
 {
 	struct err err;
 
-	if (r->phase == PHASE_WATCH_LIST) {
+	if (r->phase == KUBE_QUERY_WATCH_LIST) {
 		watch_list_failed(r);
 		trouble(r, 0, "ended before its initial events did");
 	} else if (stream_end(r->stream, NULL, &err) < 0) {
@@ -607,7 +522,7 @@ static void watch_over(struct reflector *r)
 /* There is something in the request that the server will not do. */
 static void unacceptable(struct reflector *r, const char *why)
 {
-	if (r->phase == PHASE_WATCH_LIST) {
+	if (r->phase == KUBE_QUERY_WATCH_LIST) {
 		log_info(LOG_AREA_SOURCE, "api: %s: no watch-list, but a list: %s",
 			 r->resource->name, why);
 		r->no_watch_list_until = now_ns() + REFUSAL_NS;
@@ -629,7 +544,7 @@ static bool is_listed_at_once(struct reflector *r, const char *why)
 {
 	uint64_t now = now_ns();
 
-	if (r->phase != PHASE_WATCH || r->events > r->events_before + 1 ||
+	if (r->phase != KUBE_QUERY_WATCH || r->events > r->events_before + 1 ||
 	    now - r->began_ns > SHORT_WATCH_NS || now - r->gone_ns < r->c.timing->backoff_max_ns)
 		return false;
 	log_notice(LOG_AREA_SOURCE, "api: watch %s: %s: listed anew", r->resource->name, why);
@@ -653,7 +568,7 @@ static void stopped(struct reflector *r, int code, const char *why)
 	if (code == -ESTALE && is_listed_at_once(r, why))
 		return;
 	r->wants_list |= code == -ESTALE;
-	r->is_version_lost |= code == -ESTALE && r->phase == PHASE_WATCH_LIST;
+	r->is_version_lost |= code == -ESTALE && r->phase == KUBE_QUERY_WATCH_LIST;
 	watch_list_failed(r);
 	trouble(r, 0, why);
 }
@@ -663,7 +578,7 @@ static void gone(struct reflector *r, const char *why)
 {
 	if (is_listed_at_once(r, why))
 		return;
-	if (r->phase == PHASE_LIST) {
+	if (r->phase == KUBE_QUERY_LIST) {
 		r->is_unpaged = r->is_unpaged || r->next != NULL;
 		free(TAKE(r->next));
 		r->is_version_lost = true;
@@ -756,7 +671,7 @@ static void ended(struct reflector *r, const struct http_result *result)
 	case HTTP_ANSWERED:
 		if (result->status != 200)
 			refusal_read(r, result);
-		else if (r->phase == PHASE_LIST)
+		else if (r->phase == KUBE_QUERY_LIST)
 			list_over(r);
 		else
 			watch_over(r);
@@ -796,10 +711,7 @@ int reflector_open(struct reflector **ret, const struct reflector_config *config
 	struct reflector *r = xcalloc(1, sizeof(*r));
 
 	r->c = *config;
-	for (size_t i = 0; i < ARRAY_SIZE(resources); i++)
-		if (resources[i].kind == config->kind)
-			r->resource = &resources[i];
-	assert(r->resource != NULL);
+	r->resource = kube_resource(config->kind);
 	ledger_init(&r->ledger, config->model, config->kind);
 	r->is_json_only = config->is_json_only;
 	r->wants_list = true;
@@ -845,7 +757,7 @@ static enum kube_state state_of(const struct reflector *r)
 {
 	if (r->http == NULL)
 		return KUBE_STATE_WAITING;
-	return r->phase == PHASE_WATCH ? KUBE_STATE_WATCHING : KUBE_STATE_LISTING;
+	return r->phase == KUBE_QUERY_WATCH ? KUBE_STATE_WATCHING : KUBE_STATE_LISTING;
 }
 
 void reflector_status(const struct reflector *r, struct kube_reflector_status *ret)

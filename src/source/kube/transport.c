@@ -10,37 +10,19 @@
 
 #include <curl/curl.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/list.h"
 #include "base/log.h"
+#include "source/kube/peers.h"
 
 #define BODY_MAX (64U << 10)
 #define CONNECTIONS_MAX 16 /* kept open; more only while they are in use */
-#define KEEPALIVE_PROBES 3
 #define TICK_MAX_NS (2 * NSEC_PER_SEC)
 /* Work on bodies in one turn of the loop; then others have theirs. */
 #define TURN_NS (1 * NSEC_PER_MSEC)
-
-/*
- * A socket to a server or proxy. libcurl 7.88 tells the end of those that were
- * connected, but not of attempts it drops: the inode says whether `fd` is still it.
- */
-struct connection {
-	struct list link;
-	int fd;
-	ino_t inode;
-	size_t server;
-	uint64_t probed_ns;  /* when it was first found quiet and a probe was sent; 0: it is not */
-	uint64_t vouched_ns; /* when a probe, perhaps over another connection, was answered */
-};
 
 /* A socket as libcurl wants it watched. */
 struct watch {
@@ -62,7 +44,7 @@ struct transport {
 	bool is_cut;            /* a transfer has just failed */
 	struct list requests;   /* running */
 	struct list finished;
-	struct list connections;
+	struct peers peers;
 	size_t server; /* counts up; modulo the number of servers */
 	bool is_http2; /* the last answer was */
 	struct http *probe;
@@ -178,8 +160,8 @@ const char *transport_server(const struct transport *t)
 	return server_text(t, t->server);
 }
 
-/* `server` cannot be reached: whoever still waits for it need not. */
-static void server_failed(struct transport *t, size_t server)
+/* Whoever still waits for it need not. */
+void transport_avoid(struct transport *t, size_t server)
 {
 	if (server != t->server || transport_n_servers(t) < 2)
 		return;
@@ -192,11 +174,6 @@ static void server_failed(struct transport *t, size_t server)
 		if (h->server == server && !h->has_head && !h->is_asking)
 			finish(h, HTTP_UNREACHABLE, "another server is tried");
 	}
-}
-
-void transport_avoid(struct transport *t, size_t server)
-{
-	server_failed(t, server);
 }
 
 /* --- answers -------------------------------------------------------------- */
@@ -294,7 +271,7 @@ static void transfer_done(struct http *h, CURLcode code)
 		return;
 	}
 	finish(h, HTTP_UNREACHABLE, text.text);
-	server_failed(h->t, h->server);
+	transport_avoid(h->t, h->server);
 }
 
 static void collect_done(struct transport *t)
@@ -321,16 +298,14 @@ static void collect_done(struct transport *t)
 static void collect(struct transport *t)
 {
 	int fds[CONNECTIONS_MAX];
-	size_t n = 0;
+	size_t n;
 	int running;
 
 	t->is_cut = false;
 	collect_done(t);
 	if (!t->is_cut)
 		return;
-	list_for_each (node, &t->connections)
-		if (n < ARRAY_SIZE(fds))
-			fds[n++] = list_entry(node, struct connection, link)->fd;
+	n = peers_fds(&t->peers, fds, ARRAY_SIZE(fds));
 	for (size_t i = 0; i < n; i++)
 		(void)curl_multi_socket_action(t->multi, fds[i], CURL_CSELECT_IN, &running);
 	collect_done(t);
@@ -442,77 +417,19 @@ static int want_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *
 
 /* --- sockets -------------------------------------------------------------- */
 
-static void option_set(int fd, int level, int name, uint64_t value)
-{
-	int v = (int)MIN(value, (uint64_t)INT32_MAX);
-
-	(void)setsockopt(fd, level, name, &v, sizeof(v));
-}
-
-/*
- * First keepalive probe after half of the silence allowed, the others spread over
- * the rest. TCP_USER_TIMEOUT bounds both unanswered probes and unanswered data.
- */
-static void keepalive_set(int fd, uint64_t silence_ns)
-{
-	uint64_t s = MAX(silence_ns / NSEC_PER_SEC, UINT64_C(2));
-
-	option_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-	option_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, s / 2);
-	option_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, MAX(s / 2 / KEEPALIVE_PROBES, UINT64_C(1)));
-	option_set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
-	option_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, silence_ns / NSEC_PER_MSEC);
-}
-
 static curl_socket_t socket_open(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
 {
 	const struct http *h = arg;
-	struct transport *t = h->t;
-	struct connection *c;
-	struct stat st;
-	int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+	int fd = peers_open(&h->t->peers, a->family, a->socktype, a->protocol, h->server);
 
-	if (fd == -1 || fstat(fd, &st) == -1)
-		return CURL_SOCKET_BAD;
-	keepalive_set(fd, t->config.keepalive_ns);
-	c = xcalloc(1, sizeof(*c));
-	c->fd = fd;
-	c->inode = st.st_ino;
-	c->server = h->server;
-	list_add_tail(&t->connections, &c->link);
-	t->stats.connections++;
-	return fd;
-}
-
-static void connection_free(struct connection *c)
-{
-	list_del(&c->link);
-	free(c);
+	return fd == -1 ? CURL_SOCKET_BAD : fd;
 }
 
 static int socket_close(void *arg, curl_socket_t fd)
 {
 	struct transport *t = arg;
 
-	list_for_each_safe (n, tmp, &t->connections) {
-		struct connection *c = list_entry(n, struct connection, link);
-
-		if (c->fd == fd)
-			connection_free(c);
-	}
-	return close(fd);
-}
-
-/* Forget what libcurl has closed without a word. */
-static void connections_look(struct transport *t)
-{
-	list_for_each_safe (n, tmp, &t->connections) {
-		struct connection *c = list_entry(n, struct connection, link);
-		struct stat st;
-
-		if (fstat(c->fd, &st) == -1 || st.st_ino != c->inode)
-			connection_free(c);
-	}
+	return peers_close(&t->peers, fd);
 }
 
 /* --- dead peers ----------------------------------------------------------- */
@@ -537,19 +454,14 @@ static void probe_done(void *arg, const struct http_result *result)
 	struct transport *t = arg;
 
 	t->probe = NULL;
-	if (result->status == 0)
-		return;
-	list_for_each (n, &t->connections) {
-		struct connection *c = list_entry(n, struct connection, link);
-
-		if (c->server == result->server)
-			c->vouched_ns = now_ns();
-	}
+	if (result->status != 0)
+		peers_vouch(&t->peers, result->server, now_ns());
 }
 
-static void probe_send(struct transport *t)
+static void on_quiet(void *arg)
 {
 	static const struct http_ops ops = { probe_head, probe_data, probe_done };
+	struct transport *t = arg;
 	struct http_request request = {
 		.path = "/version",
 		.accept = "application/json",
@@ -566,41 +478,13 @@ static void probe_send(struct transport *t)
 	http_open(&t->probe, t, &request);
 }
 
-/* How long ago the last byte came in; 0 when the socket is not connected. */
-static uint64_t silence_ns(int fd)
+static void on_dead(void *arg, size_t server, uint64_t silence_ns)
 {
-	struct tcp_info info = { 0 };
-	socklen_t len = sizeof(info);
+	struct transport *t = arg;
 
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == -1 ||
-	    info.tcpi_state != TCP_ESTABLISHED)
-		return 0;
-	return info.tcpi_last_data_recv * NSEC_PER_MSEC;
-}
-
-static void connection_check(struct transport *t, struct connection *c, uint64_t now)
-{
-	uint64_t vouched = now - MIN(c->vouched_ns, now);
-	uint64_t silence = silence_ns(c->fd);
-
-	silence = MIN(silence, vouched);
-	if (silence < t->config.quiet_ns) {
-		c->probed_ns = 0;
-		return;
-	}
-	if (c->probed_ns == 0) {
-		c->probed_ns = now;
-		probe_send(t);
-		return;
-	}
-	if (now - c->probed_ns < t->config.probe_ns)
-		return;
 	log_notice(LOG_AREA_SOURCE, "api: %s: connection given up: nothing came for %.3g s",
-		   server_text(t, c->server), (double)silence / (double)NSEC_PER_SEC);
-	t->stats.dead++;
-	c->probed_ns = now;               /* not again in the next turn */
-	(void)shutdown(c->fd, SHUT_RDWR); /* libcurl sees its end, and tells all who use it */
-	server_failed(t, c->server);
+		   server_text(t, server), (double)silence_ns / (double)NSEC_PER_SEC);
+	transport_avoid(t, server);
 }
 
 /* --- limits --------------------------------------------------------------- */
@@ -636,7 +520,7 @@ static void expire(struct http *h, uint64_t now)
 		      (double)waited_ns(h, now) / (double)NSEC_PER_SEC);
 	finish(h, has_head ? HTTP_CUT : HTTP_UNREACHABLE, text.text);
 	if (!has_head)
-		server_failed(h->t, h->server);
+		transport_avoid(h->t, h->server);
 }
 
 static void tick_schedule(struct transport *t)
@@ -649,6 +533,7 @@ static void tick_schedule(struct transport *t)
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
+	static const struct peers_ops peers_ops = { on_quiet, on_dead };
 	struct transport *t = arg;
 	uint64_t now = now_ns();
 	struct http *h;
@@ -656,10 +541,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	/* One that ends may end others: from the start again. */
 	while ((h = overdue(t, now)) != NULL)
 		expire(h, now);
-	connections_look(t);
-	if (t->is_http2)
-		list_for_each_safe (n, tmp, &t->connections)
-			connection_check(t, list_entry(n, struct connection, link), now);
+	peers_check(&t->peers, t->is_http2, now, &peers_ops, t);
 	tick_schedule(t);
 }
 
@@ -846,7 +728,11 @@ bool transport_is_http2(const struct transport *t)
 
 struct transport_stats transport_stats(const struct transport *t)
 {
-	return t->stats;
+	struct transport_stats s = t->stats;
+
+	s.connections = t->peers.opened;
+	s.dead = t->peers.dead;
+	return s;
 }
 
 static int multi_open(struct transport *t, struct err *err)
@@ -876,7 +762,10 @@ int transport_open(struct transport **ret, struct event_base *base, struct acces
 	t->user_agent = xstrdup(config->user_agent);
 	list_init(&t->requests);
 	list_init(&t->finished);
-	list_init(&t->connections);
+	peers_init(&t->peers);
+	t->peers.quiet_ns = config->quiet_ns;
+	t->peers.probe_ns = config->probe_ns;
+	t->peers.keepalive_ns = config->keepalive_ns;
 	t->timer = event_new(base, -1, 0, on_timer, t);
 	t->tick = event_new(base, -1, 0, on_tick, t);
 	t->deferred = event_new(base, -1, 0, on_deferred, t);
@@ -900,8 +789,7 @@ void transport_close(struct transport *t)
 	http_close(t->probe);
 	if (t->multi != NULL)
 		(void)curl_multi_cleanup(t->multi);
-	list_for_each_safe (n, tmp, &t->connections)
-		connection_free(list_entry(n, struct connection, link));
+	peers_fini(&t->peers);
 	if (t->timer != NULL)
 		event_free(t->timer);
 	if (t->tick != NULL)

@@ -53,7 +53,8 @@ void transport_close(struct transport *t);
 /* The server in use, "https://10.0.0.1:6443". Borrowed. */
 const char *transport_server(const struct transport *t);
 size_t transport_n_servers(const struct transport *t);
-/* Server number `server` answers, but cannot serve: go on with the next, if there is one. */
+/* Server number `server` cannot be reached, or cannot serve: go on with the next, if there is one.
+ */
 void transport_avoid(struct transport *t, size_t server);
 bool transport_is_http2(const struct transport *t);
 struct transport_stats transport_stats(const struct transport *t);

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* kube/peers - see peers.h. */
+#include "source/kube/peers.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define KEEPALIVE_PROBES 3
+
+struct peer {
+	struct list link;
+	int fd;
+	ino_t inode;
+	size_t server;
+	uint64_t probed_ns;  /* when it was first found quiet and a probe was sent; 0: it is not */
+	uint64_t vouched_ns; /* when a probe, perhaps over another connection, was answered */
+};
+
+void peers_init(struct peers *p)
+{
+	*p = (struct peers){ .opened = 0 };
+	list_init(&p->sockets);
+}
+
+static void peer_free(struct peer *c)
+{
+	list_del(&c->link);
+	free(c);
+}
+
+void peers_fini(struct peers *p)
+{
+	list_for_each_safe (n, tmp, &p->sockets)
+		peer_free(list_entry(n, struct peer, link));
+}
+
+/* --- sockets -------------------------------------------------------------- */
+
+static void option_set(int fd, int level, int name, uint64_t value)
+{
+	int v = (int)MIN(value, (uint64_t)INT32_MAX);
+
+	(void)setsockopt(fd, level, name, &v, sizeof(v));
+}
+
+/*
+ * First keepalive probe after half of the silence allowed, the others spread over
+ * the rest. TCP_USER_TIMEOUT bounds both unanswered probes and unanswered data.
+ */
+static void keepalive_set(int fd, uint64_t silence_ns)
+{
+	uint64_t s = MAX(silence_ns / NSEC_PER_SEC, UINT64_C(2));
+
+	option_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	option_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, s / 2);
+	option_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, MAX(s / 2 / KEEPALIVE_PROBES, UINT64_C(1)));
+	option_set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+	option_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, silence_ns / NSEC_PER_MSEC);
+}
+
+int peers_open(struct peers *p, int family, int type, int protocol, size_t server)
+{
+	struct peer *c;
+	struct stat st;
+	int fd = socket(family, type | SOCK_CLOEXEC, protocol);
+
+	if (fd == -1)
+		return -1;
+	if (fstat(fd, &st) == -1) {
+		close(fd);
+		return -1;
+	}
+	keepalive_set(fd, p->keepalive_ns);
+	c = xcalloc(1, sizeof(*c));
+	*c = (struct peer){ .fd = fd, .inode = st.st_ino, .server = server };
+	list_add_tail(&p->sockets, &c->link);
+	p->opened++;
+	return fd;
+}
+
+int peers_close(struct peers *p, int fd)
+{
+	list_for_each_safe (n, tmp, &p->sockets) {
+		struct peer *c = list_entry(n, struct peer, link);
+
+		if (c->fd == fd)
+			peer_free(c);
+	}
+	return close(fd);
+}
+
+size_t peers_fds(const struct peers *p, int *fds, size_t n)
+{
+	size_t have = 0;
+
+	list_for_each (node, &p->sockets)
+		if (have < n)
+			fds[have++] = list_entry(node, struct peer, link)->fd;
+	return have;
+}
+
+/* Forget what libcurl has closed without a word. */
+static void forget_closed(struct peers *p)
+{
+	list_for_each_safe (n, tmp, &p->sockets) {
+		struct peer *c = list_entry(n, struct peer, link);
+		struct stat st;
+
+		if (fstat(c->fd, &st) == -1 || st.st_ino != c->inode)
+			peer_free(c);
+	}
+}
+
+/* --- dead or quiet -------------------------------------------------------- */
+
+void peers_vouch(struct peers *p, size_t server, uint64_t now_ns)
+{
+	list_for_each (n, &p->sockets) {
+		struct peer *c = list_entry(n, struct peer, link);
+
+		if (c->server == server)
+			c->vouched_ns = now_ns;
+	}
+}
+
+/* How long ago the last byte came in; 0 when the socket is not connected. */
+static uint64_t silence_of(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == -1 ||
+	    info.tcpi_state != TCP_ESTABLISHED)
+		return 0;
+	return info.tcpi_last_data_recv * NSEC_PER_MSEC;
+}
+
+static void check(struct peers *p, struct peer *c, uint64_t now, const struct peers_ops *ops,
+		  void *arg)
+{
+	uint64_t vouched = now - MIN(c->vouched_ns, now);
+	uint64_t silence = silence_of(c->fd);
+
+	silence = MIN(silence, vouched);
+	if (silence < p->quiet_ns) {
+		c->probed_ns = 0;
+		return;
+	}
+	if (c->probed_ns == 0) {
+		c->probed_ns = now;
+		ops->ask(arg);
+		return;
+	}
+	if (now - c->probed_ns < p->probe_ns)
+		return;
+	p->dead++;
+	c->probed_ns = now;               /* not again in the next turn */
+	(void)shutdown(c->fd, SHUT_RDWR); /* libcurl sees its end, and tells all who use it */
+	ops->dead(arg, c->server, silence);
+}
+
+void peers_check(struct peers *p, bool is_asking, uint64_t now_ns, const struct peers_ops *ops,
+		 void *arg)
+{
+	forget_closed(p);
+	if (!is_asking)
+		return;
+	list_for_each_safe (n, tmp, &p->sockets)
+		check(p, list_entry(n, struct peer, link), now_ns, ops, arg);
+}

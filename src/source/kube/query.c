@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* kube/query - see query.h. */
+#include "source/kube/query.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PAGE_SIZE 1000
+
+/* With exactly these selectors. */
+static const struct kube_resource resources[] = {
+	{ OBJECT_KIND_SERVICE, "services", "/api/v1/services",
+	  .labels = "!service.kubernetes.io/service-proxy-name", .fields = "spec.clusterIP!=None" },
+	{ OBJECT_KIND_SLICE, "endpointslices", "/apis/discovery.k8s.io/v1/endpointslices",
+	  .labels = "!service.kubernetes.io/headless" },
+	{ OBJECT_KIND_NODE, "nodes", "/api/v1/nodes" },
+	{ OBJECT_KIND_SERVICE_CIDR, "servicecidrs", "/apis/networking.k8s.io/v1/servicecidrs",
+	  .old_path = "/apis/networking.k8s.io/v1beta1/servicecidrs", .is_optional = true },
+};
+
+const struct kube_resource *kube_resource(enum object_kind kind)
+{
+	const struct kube_resource *found = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(resources); i++)
+		if (resources[i].kind == kind)
+			found = &resources[i];
+	assert(found != NULL);
+	return found;
+}
+
+/* RFC 3986 section 2.3: all but unreserved characters are encoded. */
+static void param(struct str *ret, const char *key, const char *value)
+{
+	str_printf(ret, "%s%s=", strchr(str_text(ret), '?') != NULL ? "&" : "?", key);
+	for (; *value != '\0'; value++) {
+		unsigned char c = (unsigned char)*value;
+
+		if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+		    strchr("-._~", c) != NULL)
+			str_add(ret, value, 1);
+		else
+			str_printf(ret, "%%%02X", c);
+	}
+}
+
+static void param_number(struct str *ret, const char *key, uint64_t n)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%" PRIu64, n);
+	param(ret, key, text);
+}
+
+/* The first list takes what the server has at hand; a later one must not be older. */
+static void list_params(struct str *ret, const struct kube_query *q)
+{
+	if (!q->is_unpaged)
+		param_number(ret, "limit", PAGE_SIZE);
+	if (q->next != NULL) {
+		param(ret, "continue", q->next);
+	} else if (q->version[0] == '\0') {
+		param(ret, "resourceVersion", "0");
+	} else if (!q->is_version_lost) {
+		param(ret, "resourceVersion", q->version);
+		param(ret, "resourceVersionMatch", "NotOlderThan");
+	}
+}
+
+static void watch_params(struct str *ret, const struct kube_query *q)
+{
+	bool has_version = q->version[0] != '\0' && !q->is_version_lost;
+
+	param(ret, "watch", "1");
+	param(ret, "allowWatchBookmarks", "true");
+	param_number(ret, "timeoutSeconds", q->timeout_s);
+	if (q->kind == KUBE_QUERY_WATCH_LIST) {
+		param(ret, "sendInitialEvents", "true");
+		param(ret, "resourceVersionMatch", "NotOlderThan");
+	}
+	if (q->kind == KUBE_QUERY_WATCH || has_version)
+		param(ret, "resourceVersion", q->version);
+}
+
+void kube_query_text(struct str *ret, const struct kube_query *q)
+{
+	struct str own = { 0 };
+
+	str_puts(ret, q->is_old_path ? q->resource->old_path : q->resource->path);
+	if (q->kind == KUBE_QUERY_LIST)
+		list_params(ret, q);
+	else
+		watch_params(ret, q);
+	if (q->resource->labels != NULL)
+		param(ret, "labelSelector", q->resource->labels);
+	if (q->resource->fields != NULL)
+		param(ret, "fieldSelector", q->resource->fields);
+	if (q->resource->kind == OBJECT_KIND_NODE) {
+		str_printf(&own, "metadata.name=%s", q->node);
+		param(ret, "fieldSelector", own.text);
+		str_fini(&own);
+	}
+}
