@@ -4,8 +4,15 @@
  *
  * One line to standard error, lower case, no full stop, with the journal's
  * priority prefix when the journal listens (JOURNAL_STREAM, systemd.exec(5)).
- * A line that repeats passes a token bucket per call site: the number of
- * suppressed lines is told when it next gets through.
+ *
+ * Nothing repeats without bound, in two ways:
+ * - a call site has a bucket: LOG_BURST lines at once, one more a second;
+ * - a text that is the same as before, from wherever, is let through
+ *   LOG_SAME times, then after 1 minute, 2, 4 ... at most every hour, and is new
+ *   again when nobody has said it for two hours. Not for INFO and DEBUG, which somebody
+ *   asked for.
+ * What was held back is told: by the next line of its site that gets through, or by
+ * log_tick(), in a line of its own that says where to look instead.
  */
 #pragma once
 
@@ -35,11 +42,25 @@ enum log_area {
 	LOG_AREA_N,
 };
 
-/* State of one call site's bucket: up to 10 lines at once, one more a second. */
+#define LOG_BURST 10
+#define LOG_SAME 5
+
+/*
+ * State of one call site's bucket. Static storage: a site with something to tell is
+ * kept in a list until log_tick() has told it.
+ */
 struct log_site {
+	struct log_site *next;
 	uint64_t refill_ns;
+	uint64_t last_ns;      /* when a line was last held back */
+	uint64_t told_ns;      /* when log_tick() last told of it */
+	uint64_t tell_wait_ns; /* and how long it waits until the next time: longer and longer */
 	uint32_t tokens;
 	uint32_t suppressed;
+	enum log_area area;
+	enum log_level level;
+	bool is_pending;
+	char sample[80]; /* how the last line that was held back begins */
 };
 
 /* Lines above `level` are not written. Default for all areas: NOTICE. */
@@ -47,11 +68,24 @@ void log_level_set(enum log_area area, enum log_level level);
 void log_level_set_all(enum log_level level);
 enum log_level log_level_get(enum log_area area);
 const char *log_area_text(enum log_area area);
+const char *log_level_text(enum log_level level);
 /* -1 when unknown. */
 int log_area_parse(const char *text);
 int log_level_parse(const char *text);
 /* How many lines of this level were logged or suppressed since the start. */
 uint64_t log_count(enum log_level level);
+/* Lines of this area that were held back since the start. */
+uint64_t log_suppressed(enum log_area area);
+
+/*
+ * Tell what sites held back, each once it has been silent for LOG_QUIET_NS, and one that
+ * keeps on less and less often. Returns when to call again, in terms of now_ns(); 0: there
+ * is nothing to tell.
+ */
+#define LOG_QUIET_NS (2 * NSEC_PER_SEC)
+uint64_t log_tick(uint64_t now);
+/* `call` is called when a line is held back and nothing was pending before: time to arm a timer. */
+void log_on_pending(void (*call)(void *arg), void *arg);
 
 void log_line(struct log_site *site, enum log_area area, enum log_level level, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
