@@ -36,7 +36,9 @@ struct sync {
 		uint64_t next_ns; /* next step, or the earliest begin of the next pass */
 	} audit;
 	uint32_t load_no;
-	uint32_t load_failures;
+	uint32_t load_failures; /* in a row, without a complete adoption between them */
+	uint64_t load_told_ns;  /* when the log last had it, and what it was */
+	char load_told[ERR_TEXT_MAX];
 	uint64_t load_writes; /* stats.writes when the load began */
 	uint64_t load_begin_ns;
 	uint64_t behind_since_ns; /* not RUNNING since then; 0 = RUNNING, or WAITING */

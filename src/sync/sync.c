@@ -18,6 +18,8 @@
 #define BATCH_OPS_DEFAULT 6000 /* 2-3 elements each: about 20 ms under the kernel's lock */
 #define DIRTY_LOOK_MAX 64
 #define LOAD_RETRY_MAX_NS (5 * NSEC_PER_SEC)
+/* How often a failure that stays the same is told. */
+#define LOAD_TELL_NS (300 * NSEC_PER_SEC)
 /* An audit looks at this many services a step, and rests four times as long as it worked. */
 #define AUDIT_SERVICES 32
 #define AUDIT_REST 4
@@ -79,14 +81,31 @@ static void queue_all(struct sync *s)
 	free(all);
 }
 
+/* Once, and again when it is another failure, or the same one for a long time. */
+static void load_failure_tell(struct sync *s, const struct err *err, uint64_t now)
+{
+	bool is_same = strcmp(s->load_told, err->text) == 0;
+
+	if (is_same && now < s->load_told_ns + LOAD_TELL_NS)
+		return;
+	if (is_same)
+		log_err(LOG_AREA_SYNC,
+			"still cannot read or repair the kernel's state, after %" PRIu32
+			" attempts: %s",
+			s->load_failures, err->text);
+	else
+		log_err(LOG_AREA_SYNC, "cannot read or repair the kernel's state, trying on: %s",
+			err->text);
+	memcpy(s->load_told, err->text, sizeof(s->load_told));
+	s->load_told_ns = now;
+}
+
 static uint64_t load_failed(struct sync *s, const struct err *err, uint64_t now)
 {
 	uint64_t wait = sync_backoff(s->load_failures++, LOAD_RETRY_MAX_NS);
 
 	sync_error_note(s, err, now);
-	log_err(LOG_AREA_SYNC,
-		"cannot read or repair the kernel's state, next try in %" PRIu64 " ms: %s",
-		wait / NSEC_PER_MSEC, err->text);
+	load_failure_tell(s, err, now);
 	s->state = SYNC_LOADING;
 	s->not_before_ns = now + wait;
 	return s->not_before_ns;
@@ -120,7 +139,6 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 		s->stats.failures++;
 		return load_failed(s, &err, now);
 	}
-	s->load_failures = 0;
 	s->env_failed_ns = 0;
 	s->load_no++;
 	s->stats.loads++;
@@ -145,6 +163,8 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 		return load_failed(s, &err, now);
 	}
 	s->state = SYNC_RUNNING;
+	s->load_failures = 0;
+	s->load_told[0] = '\0';
 	s->behind_since_ns = 0;
 	took = now_ns() - s->load_begin_ns;
 	s->stats.last_load_took_ns = MAX(took, UINT64_C(1));
@@ -333,9 +353,9 @@ static uint64_t step_env(struct sync *s, uint64_t now)
 	s->stats.failures++;
 	if (s->env_failed_ns == 0)
 		s->env_failed_ns = now;
-	log_err(LOG_AREA_SYNC, "node-wide rules: %s", err.text);
 	if (r == -EBUSY || r == -ENOTRECOVERABLE || r == -ESTALE)
 		return load_failed(s, &err, now);
+	log_err(LOG_AREA_SYNC, "node-wide rules: %s", err.text);
 	s->not_before_ns = now + sync_backoff(s->env_failures++, SYNC_RETRY_MAX_NS);
 	return s->not_before_ns;
 }

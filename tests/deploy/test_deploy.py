@@ -296,9 +296,14 @@ def test_without_net_admin_nothing_is_served(netns, tmp_path):
     os.mkdir(tmp_path / "run")
     v = Confined(netns, str(tmp_path), [])
     try:
-        eventually(lambda: "Operation not permitted" in v.log())
+        eventually(lambda: "Operation not permitted: vipd needs CAP_NET_ADMIN" in v.log())
         assert probed(netns, "readinessProbe") == 503
-        assert v.status()["state"] != "running"
+        eventually(lambda: v.status()["sync"]["last_error"])
+        time.sleep(1)
+        assert probed(netns, "readinessProbe") == 503
+        assert v.status()["state"] == "loading"
+        assert "CAP_NET_ADMIN" in v.status()["sync"]["last_error"]["text"]
+        assert v.log().count("Operation not permitted: vipd needs") == 1, v.log()
         assert "table ip vipd" not in ruleset(netns)
     finally:
         v.close()

@@ -213,7 +213,7 @@ static inline int mock_load(struct plane *p, struct err *err)
 
 	m->n_loads++;
 	if (r < 0)
-		return err_set(err, r, "told to fail");
+		return err_set(err, r, "told to fail with %d", r);
 	m->is_loaded_phase = true;
 	m->check_answer = 0;
 	vec_for_each (s, &m->slots)

@@ -403,8 +403,9 @@ static void test_lacking(void **state)
 		const char *text;
 	} cases[] = {
 		{ EPERM, -EPERM,
-		  "nf_tables: not permitted: needs root, or CAP_NET_ADMIN in the user namespace "
-		  "that owns this network namespace" },
+		  "nf_tables: Operation not permitted: vipd needs CAP_NET_ADMIN in the user "
+		  "namespace that owns this network namespace; run it as root, or give it this "
+		  "capability" },
 		{ EINVAL, -EOPNOTSUPP, "no nf_tables in this kernel (module nf_tables)" },
 	};
 	struct bench b;

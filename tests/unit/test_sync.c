@@ -244,6 +244,38 @@ static void test_load_fails(void **state)
 	world_fini(&w);
 }
 
+/* A failure that stays is told once, another one too, and the first again after minutes. */
+static void test_load_failure_is_told_once(void **state)
+{
+	struct world w;
+	uint64_t now = T0;
+	uint64_t told;
+
+	world_init(&w);
+	some_services(&w, 2);
+	sync_sources_ready(w.s);
+	told = log_count(LOG_LEVEL_ERR);
+	for (int i = 0; i < 40; i++) {
+		w.k.fail_next_load = -EPERM;
+		now = sync_step(w.s, now);
+	}
+	assert_int_equal(log_count(LOG_LEVEL_ERR), told + 1);
+	assert_true(now > T0 + 100 * NSEC_PER_SEC && now < T0 + 300 * NSEC_PER_SEC);
+	w.k.fail_next_load = -EOPNOTSUPP;
+	now = sync_step(w.s, now);
+	assert_int_equal(log_count(LOG_LEVEL_ERR), told + 2);
+	for (uint64_t end = now + 310 * NSEC_PER_SEC; now < end;) {
+		w.k.fail_next_load = -EOPNOTSUPP;
+		now = sync_step(w.s, now);
+	}
+	assert_int_equal(log_count(LOG_LEVEL_ERR), told + 3);
+	assert_int_equal(sync_state_get(w.s), SYNC_LOADING);
+	sync_settle(w.s, now);
+	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+	assert_int_equal(w.k.frontends.n, 2);
+	world_fini(&w);
+}
+
 static void test_stale(void **state)
 {
 	struct world w;
@@ -499,6 +531,7 @@ int main(void)
 		cmocka_unit_test(test_refused_then_deleted),
 		cmocka_unit_test(test_unknown_outcome),
 		cmocka_unit_test(test_load_fails),
+		cmocka_unit_test(test_load_failure_is_told_once),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_drift),
 		cmocka_unit_test(test_audit),

@@ -683,8 +683,9 @@ int nft_genid_read(struct nl_sock *nl, uint32_t *genid, struct err *err)
 	switch (r) { /* the first request there is: what is missing shows here */
 	case -EPERM:
 		return err_set(err, r,
-			       "nf_tables: not permitted: needs root, or CAP_NET_ADMIN in "
-			       "the user namespace that owns this network namespace");
+			       "nf_tables: Operation not permitted: vipd needs CAP_NET_ADMIN in "
+			       "the user namespace that owns this network namespace; run it as "
+			       "root, or give it this capability");
 	case -EINVAL: /* nfnetlink knows no such subsystem, and loading it by request failed */
 		return err_set(err, -EOPNOTSUPP, "no nf_tables in this kernel (module nf_tables)");
 	default:
