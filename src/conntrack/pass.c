@@ -23,17 +23,24 @@
 enum way {
 	WAY_NONE = 0, /* no flow of this family is looked for, or no longer */
 	WAY_MATCH,
-	WAY_FILTER,
+	WAY_UDP,    /* a dump of the UDP flows of this family */
+	WAY_FAMILY, /* of all flows of this family */
 	WAY_ALL,
+};
+
+/* How many entries a dump told of. */
+struct seen {
+	uint64_t all;
+	uint64_t udp;
 };
 
 struct pass {
 	struct ctnl *ctnl;
-	bool cannot_match;            /* the kernel refused to delete by filter */
-	uint64_t udp_seen[IPFAM_N];   /* by the last dump that told */
-	const struct job *job;        /* of the dump under way */
-	struct pass_result *result;   /* likewise */
-	uint64_t udp_counts[IPFAM_N]; /* likewise */
+	bool cannot_match;           /* the kernel refused to delete by filter */
+	struct seen seen[IPFAM_N];   /* by the last dump that told */
+	const struct job *job;       /* of the dump under way */
+	struct pass_result *result;  /* likewise */
+	struct seen counts[IPFAM_N]; /* likewise */
 };
 
 static const uint8_t families[IPFAM_N] = { AF_INET, AF_INET6 };
@@ -136,10 +143,11 @@ static int match_all(struct pass *p, const struct job *job, struct pass_result *
 static void on_entry(void *arg, const struct ctnl_entry *e)
 {
 	struct pass *p = arg;
+	struct seen *count = &p->counts[ip_fam(&e->flow.to.addr)];
 
 	p->result->n_seen++;
-	if (e->flow.proto == IPPROTO_UDP)
-		p->udp_counts[ip_fam(&e->flow.to.addr)]++;
+	count->all++;
+	count->udp += e->flow.proto == IPPROTO_UDP;
 	if (job_is_stale(p->job, &e->flow))
 		ctnl_delete(p->ctnl, e);
 }
@@ -148,11 +156,15 @@ static int dump(struct pass *p, uint8_t family, uint8_t proto, struct err *err)
 {
 	int r;
 
-	p->udp_counts[IPFAM_V4] = p->udp_counts[IPFAM_V6] = 0;
+	p->counts[IPFAM_V4] = p->counts[IPFAM_V6] = (struct seen){ 0 };
 	r = ctnl_dump(p->ctnl, family, proto, on_entry, p, err);
-	for (int fam = 0; r == 0 && fam < IPFAM_N; fam++)
-		if (family == 0 || family == families[fam])
-			p->udp_seen[fam] = p->udp_counts[fam];
+	for (int fam = 0; r == 0 && fam < IPFAM_N; fam++) {
+		if (family != 0 && family != families[fam])
+			continue;
+		p->seen[fam].udp = p->counts[fam].udp;
+		if (proto == 0)
+			p->seen[fam].all = p->counts[fam].all;
+	}
 	return r;
 }
 
@@ -163,8 +175,10 @@ static int dump_families(struct pass *p, const enum way ways[static IPFAM_N], st
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
 		if (ways[fam] == WAY_ALL)
 			return dump(p, 0, 0, err);
-		if (ways[fam] == WAY_FILTER)
+		if (ways[fam] == WAY_UDP)
 			r = dump(p, families[fam], IPPROTO_UDP, err);
+		else if (ways[fam] == WAY_FAMILY)
+			r = dump(p, families[fam], 0, err);
 	}
 	return r;
 }
@@ -212,12 +226,31 @@ static uint64_t match_cost(const struct pass *p, const struct job *job, enum ipf
 	return n * (MATCH_COST + size / WALK_SHARE);
 }
 
-static uint64_t filter_cost(const struct pass *p, const struct job *job, enum ipfam fam,
-			    uint64_t size)
+/* Of a dump that `passing` entries pass. */
+static uint64_t filter_cost(uint64_t passing, uint64_t size)
 {
-	if (!job_is_udp_only(job) || p->udp_seen[fam] < size / FILTER_SHARE + 1)
-		return COST_NEVER;
-	return DUMP_COST + size / WALK_SHARE + p->udp_seen[fam];
+	return passing < size / FILTER_SHARE + 1 ? COST_NEVER
+						 : DUMP_COST + size / WALK_SHARE + passing;
+}
+
+/* The cheapest way for one family, and its cost. */
+static enum way choose_one(const struct pass *p, const struct job *job, enum ipfam fam,
+			   uint64_t size, uint64_t *cost)
+{
+	enum way way = WAY_MATCH;
+	uint64_t udp = job_is_udp_only(job) ? filter_cost(p->seen[fam].udp, size) : COST_NEVER;
+	uint64_t family = filter_cost(p->seen[fam].all, size);
+
+	*cost = match_cost(p, job, fam, size);
+	if (udp < *cost) {
+		*cost = udp;
+		way = WAY_UDP;
+	}
+	if (family < *cost) {
+		*cost = family;
+		way = WAY_FAMILY;
+	}
+	return way;
 }
 
 static void choose(const struct pass *p, const struct job *job, uint64_t size,
@@ -226,19 +259,17 @@ static void choose(const struct pass *p, const struct job *job, uint64_t size,
 	uint64_t left = DUMP_COST + size; /* what a dump of everything would cost */
 
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		uint64_t match, filter;
+		uint64_t cost;
 
 		ways[fam] = WAY_NONE;
 		if (!job_has_family(job, fam))
 			continue;
-		match = match_cost(p, job, fam, size);
-		filter = filter_cost(p, job, fam, size);
-		ways[fam] = match <= filter ? WAY_MATCH : WAY_FILTER;
-		if (MIN(match, filter) > left) {
+		ways[fam] = choose_one(p, job, fam, size, &cost);
+		if (cost > left) {
 			ways[IPFAM_V4] = ways[IPFAM_V6] = WAY_ALL;
 			return;
 		}
-		left -= MIN(match, filter);
+		left -= cost;
 	}
 }
 
