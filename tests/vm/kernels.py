@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Debian's cloud kernels, fetched from the archive and unpacked; never installed.
+
+A kernel is named by the beginning of its version ("6.1", "6.12", "7.2"); the newest of the suite
+is taken once and kept until refreshed. Trust is apt's: the suite's InRelease has to be signed by
+Debian (gpgv, debian-archive-keyring), it names the hash of the package index, the index names the
+hash of the package. What does not match is not unpacked.
+"""
+import functools
+import glob
+import hashlib
+import json
+import lzma
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+APT_HELPER = "/usr/lib/apt/apt-helper"
+INDEX = "main/binary-amd64/Packages.xz"
+# Where a version is looked for. Backports has every other one.
+SUITES = {"6.1": ("bookworm-security", "bookworm"), "6.12": ("trixie-security", "trixie")}
+OTHER = ("trixie-backports",)
+# What a network needs of the modules; the rest (disks, the file system) is built in.
+MODULES = ("kernel/net", "kernel/drivers/net", "kernel/lib", "kernel/crypto",
+           "kernel/arch/x86/crypto")
+NOT_MODULES = ("kernel/drivers/net/ethernet", "kernel/drivers/net/wireless",
+               "kernel/drivers/net/usb")
+
+
+class Unavailable(Exception):
+    """The kernel cannot be had: no network, no such package, a tool is missing."""
+
+
+def run(args, **kw):
+    try:
+        return subprocess.run(args, capture_output=True, check=True, timeout=600,
+                              stdin=subprocess.DEVNULL, **kw)
+    except subprocess.CalledProcessError as e:
+        said = (e.stderr or e.stdout or b"").decode(errors="replace").strip()
+        raise Unavailable("%s: %s" % (" ".join(args), said)) from e
+    except (OSError, subprocess.TimeoutExpired) as e:
+        raise Unavailable("%s: %s" % (args[0], e)) from e
+
+
+def mirror(security):
+    """The archive that apt uses on this machine (it may be a mirror of the place)."""
+    wanted = "bookworm-security" if security else "bookworm"
+    out = subprocess.run(["apt-get", "indextargets", "--format", "$(CODENAME) $(REPO_URI)",
+                          "Created-By: Packages"], capture_output=True, text=True, check=False)
+    for line in out.stdout.splitlines():
+        name, _, uri = line.partition(" ")
+        if name == wanted:
+            return uri.rstrip("/")
+    return "http://deb.debian.org/debian" + ("-security" if security else "")
+
+
+def download(uri, path, sha256=None):
+    """apt's own downloader: proxies and mirrors as configured there, three attempts."""
+    args = [APT_HELPER, "-o", "Acquire::Retries=3", "-o", "APT::Sandbox::User=root",
+            "download-file", uri, path]
+    run(args + (["SHA256:" + sha256] if sha256 else []))
+
+
+def verified(inrelease, keyring=KEYRING):
+    """The text of a signed file; only what the signature covers."""
+    r = subprocess.run(["gpgv", "--keyring", keyring, "--status-fd", "2", "--output", "-",
+                        inrelease], capture_output=True, check=False, stdin=subprocess.DEVNULL)
+    status = r.stderr.decode(errors="replace")
+    if "[GNUPG:] VALIDSIG" not in status or "[GNUPG:] BADSIG" in status:
+        raise Unavailable("%s is not signed by a key of %s:\n%s" % (inrelease, keyring, status))
+    return r.stdout.decode()
+
+
+def index_hash(release):
+    """What a Release file says of the package index."""
+    part = release.partition("\nSHA256:\n")[2]
+    for line in part.splitlines():
+        if not line.startswith(" "):
+            break
+        words = line.split()
+        if len(words) == 3 and words[2] == INDEX:
+            return words[0]
+    raise Unavailable("the suite has no %s" % INDEX)
+
+
+def stanzas(text):
+    """Each package of an index that may be a part of a kernel, as a dict."""
+    for block in text.split("\n\n"):
+        if re.match(r"Package: linux-(image|binary|modules)-\S+-cloud-amd64\n", block):
+            yield dict(line.split(": ", 1) for line in block.splitlines()
+                       if ": " in line and not line.startswith(" "))
+
+
+def index(suite, folder):
+    """(uri of the archive, packages) of a suite."""
+    uri = mirror(suite.endswith("-security"))
+    signed = os.path.join(folder, suite + ".InRelease")
+    download("%s/dists/%s/InRelease" % (uri, suite), signed)
+    sha256 = index_hash(verified(signed))
+    packed = os.path.join(folder, suite + ".Packages.xz")
+    download("%s/dists/%s/%s/by-hash/SHA256/%s" % (uri, suite, os.path.dirname(INDEX), sha256),
+             packed, sha256)
+    with lzma.open(packed, "rt", encoding="utf-8") as f:
+        return uri, list(stanzas(f.read()))
+
+
+def newer(a, b):
+    """Order of package versions, as dpkg has it."""
+    for op, value in (("lt", -1), ("gt", 1)):
+        if subprocess.run(["dpkg", "--compare-versions", a, op, b], check=False).returncode == 0:
+            return value
+    return 0
+
+
+def choose(packages, version):
+    """The newest image of this version and what is split off from it: a list of packages."""
+    name = re.compile(r"linux-image-%s[.+-]\S*-cloud-amd64$|linux-image-%s-cloud-amd64$" %
+                      (re.escape(version), re.escape(version)))
+    images = [p for p in packages if name.match(p["Package"])]
+    if not images:
+        return []
+    image = max(images, key=lambda p: functools.cmp_to_key(newer)(p["Version"]))
+    depends = {re.split(r"[ (]", d.strip())[0] for d in image.get("Depends", "").split(",")}
+    return [image] + [p for p in packages
+                      if p["Package"] in depends and p["Version"] == image["Version"]]
+
+
+def sha256_of(path):
+    with open(path, "rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def fetch(version, folder):
+    """Download and check the packages of a kernel into `folder`; their paths."""
+    found, seen = [], []
+    for suite in SUITES.get(version, OTHER):
+        uri, packages = index(suite, folder)
+        chosen = choose(packages, version)
+        seen += [p["Package"] for p in packages if p["Package"].startswith("linux-image-")]
+        if chosen:
+            found.append((chosen, uri))
+    if not found:
+        raise Unavailable("no kernel %s in %s; there are: %s" % (
+            version, ", ".join(SUITES.get(version, OTHER)), " ".join(sorted(seen))))
+    chosen, uri = max(found, key=lambda c: functools.cmp_to_key(newer)(c[0][0]["Version"]))
+    paths = []
+    for p in chosen:
+        path = os.path.join(folder, os.path.basename(p["Filename"]))
+        download("%s/%s" % (uri, p["Filename"]), path, p["SHA256"])
+        if sha256_of(path) != p["SHA256"]:
+            raise Unavailable("%s is not what the index says" % path)
+        paths.append(path)
+    return paths
+
+
+def unpack(packages, folder):
+    """vmlinuz, modules/ and about.json in `folder`."""
+    whole = os.path.join(folder, "whole")
+    for path in packages:
+        run(["dpkg-deb", "-x", path, whole])
+    image = glob.glob(whole + "/boot/vmlinuz-*") + \
+        glob.glob(whole + "/usr/lib/modules/*/vmlinuz")
+    modules = glob.glob(whole + "/lib/modules/*") + glob.glob(whole + "/usr/lib/modules/*")
+    if len(image) != 1 or len(modules) != 1:
+        raise Unavailable("%s hold no kernel: %s %s" % (packages, image, modules))
+    os.rename(image[0], os.path.join(folder, "vmlinuz"))
+    kept = os.path.join(folder, "modules")
+    os.makedirs(kept)
+    for sub in NOT_MODULES:
+        shutil.rmtree(os.path.join(modules[0], sub), ignore_errors=True)
+    for sub in MODULES:
+        if os.path.isdir(os.path.join(modules[0], sub)):
+            shutil.copytree(os.path.join(modules[0], sub), os.path.join(kept, sub))
+    for name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
+        if os.path.exists(os.path.join(modules[0], name)):
+            shutil.copy(os.path.join(modules[0], name), kept)
+    about = {"release": os.path.basename(modules[0]),
+             "packages": {os.path.basename(p): sha256_of(p) for p in packages}}
+    with open(os.path.join(folder, "about.json"), "w", encoding="ascii") as f:
+        json.dump(about, f)
+    shutil.rmtree(whole)
+
+
+def get(version, cache, refresh=False):
+    """The folder of a kernel, downloaded if it is not there. Call with the cache locked."""
+    place = os.path.join(cache, "kernels", version)
+    if os.path.exists(os.path.join(place, "about.json")) and not refresh:
+        return place
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix="fetch-") as work:
+        made = os.path.join(work, "kernel")
+        os.makedirs(made)
+        unpack(fetch(version, work), made)
+        shutil.rmtree(place, ignore_errors=True)
+        os.rename(made, place)
+    return place
+
+
+def about(place):
+    with open(os.path.join(place, "about.json"), encoding="ascii") as f:
+        return json.load(f)

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One command in a virtual machine with a kernel of Debian's, emulated: needs no KVM, no root, no
+module and no network of this host. See README.md.
+
+    result = vm.run(["python3", "-m", "pytest", "tests/net/test_sctp.py"], kernel="6.1")
+    result.status, result.output, result.console
+"""
+import contextlib
+import ctypes
+import fcntl
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import kernels  # noqa: E402
+import tree  # noqa: E402
+from kernels import Unavailable  # noqa: E402, F401
+
+CACHE = os.environ.get("VIPD_VM_CACHE") or (
+    "/var/cache/vipd-vm" if os.geteuid() == 0 else os.path.expanduser("~/.cache/vipd-vm"))
+STARTED = "vm: started"
+TRIES = 3
+BOOT_SECONDS = 90
+TROUBLE = re.compile(r"\bBUG\b|\bOops\b|WARNING:|Call Trace|Kernel panic|general protection|"
+                     r"refcount_t|UBSAN|KASAN|detected stall|blocked for more than")
+# Names of the environment that go into the machine.
+PASSED = re.compile(r"VIPD_(?!VM_)|PYTEST_|CMOCKA_|PYTHON(?!HOME|PATH)|ASAN_|UBSAN_|LSAN_")
+APPEND = ("console=ttyS0 quiet panic=-1 root=/dev/nvme0n1 rw rootfstype=ext4 init=/init "
+          "mitigations=off cryptomgr.notests nowatchdog rcupdate.rcu_cpu_stall_suppress=1")
+FREE_MB = 256
+
+
+class Result:
+    """How it ended. status is the command's, or None if the machine did not live to tell."""
+
+    def __init__(self, status, output, console, seconds, tries, timed_out):
+        self.status = status
+        self.output = output
+        self.console = console
+        self.seconds = seconds
+        self.tries = tries
+        self.timed_out = timed_out
+
+    def trouble(self):
+        """Lines of the kernel's log that no healthy machine has."""
+        return [x for x in self.console.splitlines() if TROUBLE.search(x)]
+
+    def failure(self):
+        """Why the machine itself failed, whatever the command said; None if it did not."""
+        if self.timed_out:
+            return "the command did not end in time"
+        if self.status is None:
+            return "the machine ended without an exit status of the command"
+        if self.trouble():
+            return "the kernel complains"
+        return None
+
+
+@contextlib.contextmanager
+def locked(path):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="ascii") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+def prepared(kernel, refresh=False):
+    """(folder of the kernel, folder of the base tree); made if they are not there."""
+    with locked(os.path.join(CACHE, "lock")):
+        for name in os.listdir(CACHE):
+            if name.startswith(("fetch-", "tree-")):  # of somebody who was killed
+                shutil.rmtree(os.path.join(CACHE, name), ignore_errors=True)
+        place = kernels.get(kernel, CACHE, refresh)
+        packages = tree.closure()
+        trees = os.path.join(CACHE, "trees")
+        prefix = kernel + "-"
+        made = os.path.join(trees, prefix + tree.base_key(place, packages))
+        if not os.path.exists(made):
+            os.makedirs(trees, exist_ok=True)
+            work = tempfile.mkdtemp(dir=CACHE, prefix="tree-")
+            try:
+                tree.base(work + "/root", place, packages)
+                for old in os.listdir(trees):
+                    if old.startswith(prefix):
+                        shutil.rmtree(os.path.join(trees, old))
+                os.rename(work + "/root", made)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+    return place, made
+
+
+def sweep():
+    """Remove what killed runs left behind: the process that a folder is named after is gone."""
+    runs = os.path.join(CACHE, "runs")
+    for name in os.listdir(runs) if os.path.isdir(runs) else ():
+        pid = name.split("-")[0]
+        if pid.isdigit() and not os.path.exists("/proc/" + pid):
+            shutil.rmtree(os.path.join(runs, name), ignore_errors=True)
+
+
+def job(command, cwd, env):
+    """The script that the machine runs."""
+    lines = ["cd %s || exit 126" % shlex.quote(cwd)]
+    lines += ["export %s=%s" % (k, shlex.quote(v)) for k, v in sorted(env.items())]
+    return "\n".join(lines + ["exec " + " ".join(shlex.quote(c) for c in command), ""])
+
+
+def image(folder, base, build, files, script, is_shell):
+    """The disk of one run."""
+    root = os.path.join(folder, "root")
+    # Links, not copies: nothing below writes into a file of the base.
+    kernels.run(["cp", "-al", base, root])
+    tree.sources_into(root)
+    if build:
+        tree.build_into(root, build)
+    for path in files:
+        tree.put(path, root)
+    with open(root + "/job/run", "w", encoding="utf-8") as f:
+        f.write(script)
+    if is_shell:
+        with open(root + "/job/shell", "w", encoding="ascii"):
+            pass
+    disk = os.path.join(folder, "disk")
+    size = int(kernels.run(["du", "-sm", root]).stdout.split()[0])
+    kernels.run(["mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0",
+                 "-N", "65536", "-E", "root_owner=0:0", "-d", root, disk,
+                 "%dM" % (size * 5 // 4 + FREE_MB)])
+    shutil.rmtree(root)
+    return disk
+
+
+def arguments(folder, kernel, disk, memory, cpus, icount, is_shell):
+    """qemu's. The CPU has no cmpxchg16b: qemu 7.2 computes its flags wrongly, and 6.12 dies."""
+    accel = ["-accel", "tcg,thread=multi"]
+    if icount:
+        accel = ["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off"]
+        cpus = 1
+    return ["qemu-system-x86_64"] + accel + [
+        "-cpu", "qemu64,-cx16", "-m", str(memory), "-smp", str(cpus), "-display", "none",
+        "-nodefaults", "-no-user-config", "-no-reboot", "-net", "none",
+        "-kernel", os.path.join(kernel, "vmlinuz"), "-append", APPEND,
+        "-serial", "file:%s/console" % folder,
+        "-serial", "mon:stdio" if is_shell else "file:%s/output" % folder,
+        "-drive", "file=%s,if=none,id=d0,format=raw,cache=unsafe" % disk,
+        "-device", "nvme,drive=d0,serial=a", "-device", "virtio-rng-pci"]
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def text_of(path, offset=0):
+    try:
+        with open(path, "rb") as f:
+            f.seek(offset)
+            return f.read()
+    except FileNotFoundError:
+        return b""
+
+
+def boot(args, folder, timeout, echo, is_shell):
+    """Run qemu to its end. (did the command start, was it out of time)"""
+    for name in ("console", "output"):
+        with open(os.path.join(folder, name), "wb"):
+            pass
+    stdio = {} if is_shell else {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    with open(os.path.join(folder, "qemu"), "wb") as err:
+        qemu = subprocess.Popen(args, stderr=err, preexec_fn=die_with_parent, **stdio)
+    begin, shown, started = time.monotonic(), 0, None
+    try:
+        while qemu.poll() is None:
+            time.sleep(0.05)
+            if started is None and STARTED.encode() in text_of(folder + "/console"):
+                started = time.monotonic()
+            shown += echo(text_of(folder + "/output", shown))
+            if is_shell:
+                continue
+            if time.monotonic() > (started or begin) + (timeout if started else BOOT_SECONDS):
+                return started is not None, True
+        shown += echo(text_of(folder + "/output", shown))
+        return started is not None or STARTED.encode() in text_of(folder + "/console"), False
+    finally:
+        if qemu.poll() is None:
+            qemu.kill()
+        qemu.wait()
+
+
+def copied_out(disk, path, dest):
+    """A file or folder of the disk, without mounting it."""
+    kernels.run(["debugfs", "-R", "rdump %s %s" % (path, dest), disk])
+
+
+def status_of(disk, folder):
+    copied_out(disk, "/job", folder)
+    text = text_of(folder + "/job/status").decode(errors="replace").strip()
+    return int(text) if text.isdigit() else None
+
+
+def run(command, kernel="6.1", build=None, cwd=None, env=None, files=(), memory=1024, cpus=2,
+        icount=False, timeout=600, out=None, echo=None, shell=False):
+    """Run a command in a machine of its own; a Result. Raises Unavailable if there can be none.
+
+    build: folder whose programs go along. files: more paths of the host. out: folder that gets
+    what the command left in /out. echo(bytes): told the output as it comes.
+    """
+    echo = echo or (lambda data: len(data))
+    cwd = cwd or os.getcwd()
+    if os.path.commonpath([cwd, tree.ROOT]) != tree.ROOT:
+        cwd = tree.ROOT
+    full = {k: v for k, v in os.environ.items() if PASSED.match(k)}
+    full.update(env or {})
+    if build:
+        build = os.path.abspath(build)
+        full["VIPD_BUILD"] = build
+    sweep()
+    place, base = prepared(kernel)
+    runs = os.path.join(CACHE, "runs")
+    os.makedirs(runs, exist_ok=True)
+    folder = tempfile.mkdtemp(dir=runs, prefix="%d-" % os.getpid())
+    try:
+        begin = time.monotonic()
+        disk = image(folder, base, build, files, job(command, cwd, full), shell)
+        args = arguments(folder, place, disk, memory, cpus, icount, shell)
+        for tries in range(1, TRIES + 1):
+            started, timed_out = boot(args, folder, timeout, echo, shell)
+            if started:
+                break
+        status = status_of(disk, folder) if started and not timed_out else None
+        if out and started:
+            os.makedirs(out, exist_ok=True)
+            copied_out(disk, "/out", folder)
+            shutil.copytree(folder + "/out", out, dirs_exist_ok=True)
+        return Result(status, text_of(folder + "/output").decode(errors="replace"),
+                      (text_of(folder + "/console") + text_of(folder + "/qemu"))
+                      .decode(errors="replace").replace("\r", ""),
+                      time.monotonic() - begin, tries, started and timed_out)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
