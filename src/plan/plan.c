@@ -135,8 +135,7 @@ static int claim_cmp(const struct claim *a, const struct claim *b)
 	return a->port == b->port ? 0 : a->port < b->port ? -1 : 1;
 }
 
-/* Order of rights to a frontend: the older service first (SEL-14). */
-static bool is_older(const struct svc *a, const struct svc *b)
+bool plan_is_older(const struct svc *a, const struct svc *b)
 {
 	int64_t ca = a->service ? a->service->created_s : 0;
 	int64_t cb = b->service ? b->service->created_s : 0;
@@ -153,23 +152,9 @@ static bool is_older(const struct svc *a, const struct svc *b)
 
 static bool rows_hold(const struct svc *svc, const struct claim *c)
 {
-	const struct plan_rows *rows = svc->rows;
-	struct plan_frontend key = { .addr = c->addr, .port = c->port, .proto = c->proto };
-	size_t lo = 0;
-	size_t hi = rows ? rows->frontends.n : 0;
+	const struct plan_frontend key = { .addr = c->addr, .port = c->port, .proto = c->proto };
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-		int r = plan_frontend_key_cmp(&rows->frontends.v[mid], &key);
-
-		if (r == 0)
-			return true;
-		if (r < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return false;
+	return svc->rows != NULL && plan_rows_frontend(svc->rows, &key) != NULL;
 }
 
 static void wake_others(struct plan *p, const struct claim *c)
@@ -306,7 +291,7 @@ static struct svc *claim_owner(struct plan *p, const struct claim *c,
 		struct claim *other = container_of(n, struct claim, node);
 
 		if (other->svc != best && !other->is_leaving && claim_is_same(other, c) &&
-		    is_older(other->svc, best))
+		    plan_is_older(other->svc, best))
 			best = other->svc;
 	}
 	if (best != c->svc) {
@@ -326,7 +311,7 @@ static struct svc *claim_owner(struct plan *p, const struct claim *c,
 /* --- building --- */
 
 struct build {
-	struct plan *p;
+	const struct plan *p;
 	struct svc *svc;
 	const struct service *s;
 	struct plan_rows *rows;
@@ -584,15 +569,13 @@ static void rows_shrink(struct plan_rows *rows)
 	}
 }
 
-struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc)
+struct plan_rows *plan_rows_desired(const struct plan *p, struct svc *svc)
 {
 	struct build b = { .p = p, .svc = svc, .s = svc->service, .old = svc->rows };
 	struct selection sel;
 
-	if (svc->service == NULL || service_skip_reason(svc->service) != NULL) {
-		claims_replace(p, svc, NULL);
+	if (svc->service == NULL || service_skip_reason(svc->service) != NULL)
 		return NULL;
-	}
 	b.rows = xcalloc(1, sizeof(*b.rows));
 	b.rows->svc = svc;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
@@ -612,8 +595,15 @@ struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc)
 	if (b.rows->pools.n > 1)
 		qsort(b.rows->pools.v, b.rows->pools.n, sizeof(struct plan_pool), pool_cmp);
 	frontends_sort(b.rows);
-	claims_replace(p, svc, b.rows);
 	return b.rows;
+}
+
+struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc)
+{
+	struct plan_rows *rows = plan_rows_desired(p, svc);
+
+	claims_replace(p, svc, rows);
+	return rows;
 }
 
 /* The pool that `t` of `f` leads to; NULL for an unset target. */

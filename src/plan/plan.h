@@ -92,6 +92,10 @@ void plan_fini(struct plan *p);
  * in the model.
  */
 struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc);
+/* The same, and nothing else happens: no claims, no ids. For those who only want to know. */
+struct plan_rows *plan_rows_desired(const struct plan *p, struct svc *svc);
+/* Order of rights to a frontend: the older service first (SEL-14). */
+bool plan_is_older(const struct svc *a, const struct svc *b);
 /*
  * Drop the frontends that older services ask for (they become conflicts). Services
  * that hold one of ours, whether they ask for it or are leaving it, are appended to

@@ -38,6 +38,26 @@ int plan_frontend_key_cmp(const struct plan_frontend *a, const struct plan_front
 	return a->port == b->port ? 0 : a->port < b->port ? -1 : 1;
 }
 
+const struct plan_frontend *plan_rows_frontend(const struct plan_rows *r,
+					       const struct plan_frontend *key)
+{
+	size_t lo = 0;
+	size_t hi = r->frontends.n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		int c = plan_frontend_key_cmp(&r->frontends.v[mid], key);
+
+		if (c == 0)
+			return &r->frontends.v[mid];
+		if (c < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return NULL;
+}
+
 struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id)
 {
 	vec_for_each (pool, &r->pools)

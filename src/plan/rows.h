@@ -116,6 +116,9 @@ void plan_rows_close(struct plan_rows *r);
 DEFINE_AUTO(struct plan_rows *, plan_rows_close);
 
 int plan_frontend_key_cmp(const struct plan_frontend *a, const struct plan_frontend *b);
+/* The frontend with the key (address, protocol, port) of `key`, or NULL. */
+const struct plan_frontend *plan_rows_frontend(const struct plan_rows *r,
+					       const struct plan_frontend *key);
 struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id);
 const char *plan_frontend_kind_text(enum plan_frontend_kind k);
 const char *plan_verdict_text(enum plan_verdict v);

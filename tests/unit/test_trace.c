@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plan/trace: each way a first packet can take, and the reason told for it; and that
+ * a trace and the rows of the same model never disagree.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "mock_plane.h"
+#include "objects.h"
+#include "plan/trace.h"
+
+static const struct plan_traits traits = { .pool_class = mock_pool_class };
+
+struct world {
+	struct model m;
+	struct plan p;
+};
+
+/* Node n1 in zone a, 192.0.2.1; pods are 10.0.0.0/8, services 10.96.0.0/16 and fd96::/112. */
+static void world_init_with(struct world *w, enum detect_local detect)
+{
+	struct ip_addr addrs[] = { test_addr("192.0.2.1"), test_addr("192.0.2.9"),
+				   test_addr("2001:db8::1") };
+
+	*w = (struct world){ 0 };
+	model_init(&w->m);
+	w->m.config.node_name = name_get_str("n1");
+	w->m.config.detect_local = detect;
+	strcpy(w->m.config.detect_ifname, "br0");
+	*vec_push(&w->m.config.cluster_cidrs) = test_prefix("10.0.0.0/8");
+	*vec_push(&w->m.config.cluster_cidrs) = test_prefix("fd00::/64");
+	*vec_push(&w->m.config.service_cidrs) = test_prefix("172.30.0.0/16");
+	*vec_push(&w->m.config.service_cidrs) = test_prefix("fd96::/112");
+	model_configured(&w->m);
+	model_put_host_addrs(&w->m, addrs, ARRAY_SIZE(addrs), 1);
+	model_put_node(&w->m,
+		       test_node("n1", "zone=a addr=192.0.2.1 addr=2001:db8::1 pods=10.0.1.0/24"),
+		       1);
+	plan_init(&w->p, &w->m, &traits);
+}
+
+static void world_init(struct world *w)
+{
+	world_init_with(w, DETECT_LOCAL_CLUSTER_CIDR);
+}
+
+static void world_fini(struct world *w)
+{
+	plan_fini(&w->p);
+	model_fini(&w->m);
+	assert_int_equal(name_count(), 0);
+}
+
+static void put(struct world *w, const char *name, const char *service, const char *slice)
+{
+	model_put_service(&w->m, test_service(name, service), 1);
+	if (slice != NULL)
+		model_put_slice(&w->m, test_slice(name, strchr(name, '/') + 1, slice), 1);
+}
+
+static void sync_all(struct world *w)
+{
+	for (int pass = 0; pass < 2; pass++)
+		list_for_each (l, &w->m.all) {
+			struct svc *svc = list_entry(l, struct svc, all);
+			struct plan_displaced displaced = { 0 };
+			struct plan_rows *rows = plan_rows_build(&w->p, svc);
+
+			if (rows != NULL) {
+				plan_rows_settle(&w->p, rows, &displaced);
+				plan_rows_number(&w->p, rows);
+			}
+			plan_rows_accept(&w->p, svc, rows);
+			vec_fini(&displaced.svcs);
+		}
+}
+
+static void trace(struct plan_trace *t, struct world *w, const char *src, const char *dst,
+		  unsigned int port, uint8_t proto)
+{
+	struct plan_trace_query q = { .dst = test_addr(dst),
+				      .port = (uint16_t)port,
+				      .proto = proto };
+
+	if (strncmp(src, "pod ", 4) == 0)
+		q.src_pod = name_get_str(src + 4);
+	else if (strcmp(src, "host") != 0)
+		q.src = test_addr(src);
+	plan_trace_init(t, &w->p, &q);
+	list_for_each (l, &w->m.all)
+		plan_trace_look(t, list_entry(l, struct svc, all));
+	plan_trace_decide(t);
+}
+
+/* "balance shop/web cluster masq: 10.0.1.1:8080 10.0.1.2:8080(not ready)" */
+static void say(struct str *out, const struct plan_trace *t)
+{
+	static const char *const sources[] = { "outside", "host", "pod" };
+	static const char *const masq[] = { "pod",     "no-detector", "keeps",    "all",
+					    "not-pod", "external",    "this-host" };
+
+	str_printf(out, "%s%s %s/%d", sources[t->source], t->is_assumed ? "?" : "",
+		   plan_trace_verdict_text(t->verdict), (int)t->why);
+	if (t->ns != NULL)
+		str_printf(out, " %s/%s %s%s %s", t->ns->text, t->name->text,
+			   plan_scope_text(t->scope), t->is_inside ? "(inside)" : "",
+			   masq[t->masq]);
+	str_puts(out, ":");
+	vec_for_each (ep, &t->endpoints) {
+		char text[IP_ENDPOINT_TEXT_MAX];
+
+		str_printf(out, " %s", ip_endpoint_text(&ep->addr, ep->port, text));
+		if (plan_trace_endpoint_why(ep) != NULL)
+			str_printf(out, "(%s)", plan_trace_endpoint_why(ep));
+		else if (ep->is_masqueraded)
+			str_puts(out, "*");
+	}
+	vec_for_each (o, &t->others)
+		str_printf(out, "; %d %s/%s %s", o->relation, o->ns->text, o->name->text,
+			   plan_frontend_kind_text(o->kind));
+}
+
+#define OUTSIDE "203.0.113.9"
+#define POD "10.0.1.13"
+#define FAR_POD "10.0.2.13"
+
+static const struct {
+	const char *what;
+	const char *service; /* shop/web */
+	const char *slice;
+	const char *src;
+	const char *dst;
+	unsigned int port;
+	uint8_t proto;
+	const char *want;
+} cases[] = {
+	{ "outside client to a cluster IP", "ip=172.30.0.1 port=http:80",
+	  "|http:8080|1 rs @n1;2 rs @n2", OUTSIDE, "172.30.0.1", 80, L4PROTO_TCP,
+	  "outside balance/1 shop/web cluster not-pod: 10.0.1.1:8080* 10.0.1.2:8080*" },
+	{ "a pod keeps its address (MASQ-13)", "ip=172.30.0.1 port=http:80",
+	  "|http:8080|1 rs @n1;2 rs @n2", POD, "172.30.0.1", 80, L4PROTO_TCP,
+	  "pod balance/1 shop/web cluster pod: 10.0.1.1:8080 10.0.1.2:8080" },
+	{ "a pod that may meet itself (MASQ-09)", "ip=172.30.0.1 port=http:80",
+	  "|http:8080|1 rs @n1;2 rs @n2", "10.0.1.1", "172.30.0.1", 80, L4PROTO_TCP,
+	  "pod balance/1 shop/web cluster pod: 10.0.1.1:8080* 10.0.1.2:8080" },
+	{ "this host", "ip=172.30.0.1 port=http:80", "|http:8080|1 rs @n1", "host", "172.30.0.1",
+	  80, L4PROTO_TCP, "host balance/1 shop/web cluster not-pod: 10.0.1.1:8080*" },
+	{ "no endpoint (REJ-01)", "ip=172.30.0.1 port=http:80", NULL, POD, "172.30.0.1", 80,
+	  L4PROTO_TCP, "pod reject/2 shop/web cluster pod:" },
+	{ "not ready", "ip=172.30.0.1 port=http:80", "|http:8080|1 @n1;2 rs;3 t", POD, "172.30.0.1",
+	  80, L4PROTO_TCP,
+	  "pod balance/1 shop/web cluster pod: 10.0.1.2:8080 10.0.1.1:8080(not ready) "
+	  "10.0.1.3:8080(terminating, no longer serving)" },
+	{ "terminating while others are ready", "ip=172.30.0.1 port=http:80",
+	  "|http:8080|1 st;2 rs", POD, "172.30.0.1", 80, L4PROTO_TCP,
+	  "pod balance/1 shop/web cluster pod: 10.0.1.2:8080 "
+	  "10.0.1.1:8080(terminating, others are ready)" },
+	{ "other zones", "ip=172.30.0.1 port=http:80", "|http:8080|1 rs +b;2 rs +a", POD,
+	  "172.30.0.1", 80, L4PROTO_TCP,
+	  "pod balance/1 shop/web cluster pod: 10.0.1.2:8080 "
+	  "10.0.1.1:8080(hinted for other zones)" },
+	{ "other nodes", "ip=172.30.0.1 port=http:80", "|http:8080|1 rs %n2;2 rs %n1", POD,
+	  "172.30.0.1", 80, L4PROTO_TCP,
+	  "pod balance/1 shop/web cluster pod: 10.0.1.2:8080 "
+	  "10.0.1.1:8080(hinted for other nodes)" },
+	{ "a slice without the port's name", "ip=172.30.0.1 port=http:80", "|web:8080|1 rs", POD,
+	  "172.30.0.1", 80, L4PROTO_TCP,
+	  "pod reject/2 shop/web cluster pod: "
+	  "10.0.1.1:0(its slice has no port of this name and protocol)" },
+	{ "a slice with the port for another protocol", "ip=172.30.0.1 port=http:80",
+	  "|http/UDP:8080|1 rs", POD, "172.30.0.1", 80, L4PROTO_TCP,
+	  "pod reject/2 shop/web cluster pod: "
+	  "10.0.1.1:0(its slice has no port of this name and protocol)" },
+	{ "internal policy Local, endpoint here", "ip=172.30.0.1 port=http:80 itp",
+	  "|http:8080|1 rs @n1;2 rs @n2", FAR_POD, "172.30.0.1", 80, L4PROTO_TCP,
+	  "pod balance/1 shop/web local pod: 10.0.1.1:8080 10.0.1.2:8080(not on this node)" },
+	{ "internal policy Local, none here (REJ-02)", "ip=172.30.0.1 port=http:80 itp",
+	  "|http:8080|2 rs @n2", POD, "172.30.0.1", 80, L4PROTO_TCP,
+	  "pod drop/3 shop/web local pod: 10.0.1.2:8080(not on this node)" },
+	{ "node port, policy Cluster", "type=NodePort ip=172.30.0.1 port=http:80:30080",
+	  "|http:8080|2 rs @n2", OUTSIDE, "192.0.2.1", 30080, L4PROTO_TCP,
+	  "outside balance/1 shop/web cluster external: 10.0.1.2:8080*" },
+	{ "external policy Local from outside, endpoint here (POL-25)",
+	  "type=LoadBalancer ip=172.30.0.1 vip=198.51.100.1 port=http:80:30080 etp",
+	  "|http:8080|1 rs @n1;2 rs @n2", OUTSIDE, "198.51.100.1", 80, L4PROTO_TCP,
+	  "outside balance/1 shop/web local keeps: 10.0.1.1:8080 "
+	  "10.0.1.2:8080(not on this node)" },
+	{ "external policy Local from a pod",
+	  "type=LoadBalancer ip=172.30.0.1 vip=198.51.100.1 port=http:80:30080 etp",
+	  "|http:8080|1 rs @n1;2 rs @n2", POD, "198.51.100.1", 80, L4PROTO_TCP,
+	  "pod balance/1 shop/web cluster(inside) keeps: 10.0.1.1:8080 10.0.1.2:8080" },
+	{ "external policy Local from this host (MASQ-08)",
+	  "type=LoadBalancer ip=172.30.0.1 vip=198.51.100.1 port=http:80:30080 etp",
+	  "|http:8080|2 rs @n2", "192.0.2.1", "198.51.100.1", 80, L4PROTO_TCP,
+	  "host balance/1 shop/web cluster(inside) this-host: 10.0.1.2:8080*" },
+	{ "external policy Local, none here (REJ-03)",
+	  "type=LoadBalancer ip=172.30.0.1 vip=198.51.100.1 port=http:80:30080 etp",
+	  "|http:8080|2 rs @n2", OUTSIDE, "198.51.100.1", 80, L4PROTO_TCP,
+	  "outside drop/4 shop/web local keeps: 10.0.1.2:8080(not on this node)" },
+	{ "external policy Local, none anywhere: refused for everybody",
+	  "type=LoadBalancer ip=172.30.0.1 vip=198.51.100.1 port=http:80:30080 etp", NULL, OUTSIDE,
+	  "198.51.100.1", 80, L4PROTO_TCP, "outside reject/2 shop/web local keeps:" },
+	{ "source ranges, inside",
+	  "type=LoadBalancer ip=172.30.0.1 vip=198.51.100.1 port=http:80 range=203.0.113.0/24",
+	  "|http:8080|1 rs", OUTSIDE, "198.51.100.1", 80, L4PROTO_TCP,
+	  "outside balance/1 shop/web cluster external: 10.0.1.1:8080*" },
+	{ "source ranges, a pod is not in them (REJ-11)",
+	  "type=LoadBalancer ip=172.30.0.1 vip=198.51.100.1 port=http:80 range=203.0.113.0/24",
+	  "|http:8080|1 rs", POD, "198.51.100.1", 80, L4PROTO_TCP,
+	  "pod drop/5 shop/web cluster external: 10.0.1.1:8080*" },
+	{ "source ranges that cannot be read (SVC-23)",
+	  "type=LoadBalancer ip=172.30.0.1 vip=198.51.100.1 port=http:80 bad", "|http:8080|1 rs",
+	  OUTSIDE, "198.51.100.1", 80, L4PROTO_TCP,
+	  "outside drop/5 shop/web cluster external: 10.0.1.1:8080*" },
+	{ "ranges do not guard the node port (REJ-13)",
+	  "type=LoadBalancer ip=172.30.0.1 vip=198.51.100.1 port=http:80:30080 "
+	  "range=198.18.0.0/24",
+	  "|http:8080|1 rs", OUTSIDE, "192.0.2.1", 30080, L4PROTO_TCP,
+	  "outside balance/1 shop/web cluster external: 10.0.1.1:8080*" },
+	{ "another port of a cluster IP (REJ-05)", "ip=172.30.0.1 port=http:80", "|http:8080|1 rs",
+	  POD, "172.30.0.1", 81, L4PROTO_TCP, "pod reject/6:; 4 shop/web ClusterIP" },
+	{ "another protocol of a cluster IP (REJ-05)", "ip=172.30.0.1 port=http:80",
+	  "|http:8080|1 rs", POD, "172.30.0.1", 80, L4PROTO_UDP,
+	  "pod reject/6:; 4 shop/web ClusterIP" },
+	{ "an unallocated cluster IP (REJ-06)", "ip=172.30.0.1 port=http:80", NULL, POD,
+	  "172.30.0.2", 80, L4PROTO_TCP, "pod drop/7:" },
+	{ "left to the balancer (SVC-16)",
+	  "type=LoadBalancer ip=172.30.0.1 proxy=198.51.100.1 port=http:80", NULL, POD,
+	  "198.51.100.1", 80, L4PROTO_TCP, "pod untouched/8:; 1 shop/web LoadBalancer" },
+	{ "left to another proxy (SEL-03)", "ip=172.31.0.1 port=http:80 label", NULL, POD,
+	  "172.31.0.1", 80, L4PROTO_TCP, "pod untouched/10:; 3 shop/web ClusterIP" },
+	{ "left to another proxy, in a service CIDR", "ip=172.30.0.1 port=http:80 label", NULL, POD,
+	  "172.30.0.1", 80, L4PROTO_TCP, "pod drop/7:; 3 shop/web ClusterIP" },
+	{ "another port of an external IP", "ip=172.30.0.1 ext=198.51.100.7 port=http:80", NULL,
+	  POD, "198.51.100.7", 443, L4PROTO_TCP, "pod untouched/11:; 4 shop/web ExternalIP" },
+	{ "a node port on an address that serves none (REJ-14)",
+	  "type=NodePort ip=172.30.0.1 port=http:80:30080", NULL, OUTSIDE, "192.0.2.9", 30080,
+	  L4PROTO_TCP, "outside untouched/12:; 5 shop/web NodePort" },
+	{ "a node port on the loopback address (SVC-11)",
+	  "type=NodePort ip=172.30.0.1 port=http:80:30080", NULL, "127.0.0.1", "127.0.0.1", 30080,
+	  L4PROTO_TCP, "host untouched/12:; 5 shop/web NodePort" },
+	{ "no node port", "type=NodePort ip=172.30.0.1 port=http:80:30080", NULL, OUTSIDE,
+	  "192.0.2.1", 30081, L4PROTO_TCP, "outside untouched/13:" },
+	{ "the address of an endpoint", "ip=172.30.0.1 port=http:80", "|http:8080|1 rs", POD,
+	  "10.0.1.1", 8080, L4PROTO_TCP, "pod untouched/14:" },
+	{ "nobody's address", "ip=172.30.0.1 port=http:80", NULL, POD, "198.51.100.77", 80,
+	  L4PROTO_TCP, "pod untouched/15:" },
+	{ "IPv6", "ip=172.30.0.1 ip=fd96::1 port=http:80", "v6|http:8080|1 rs", "fd00::99",
+	  "fd96::1", 80, L4PROTO_TCP, "pod balance/1 shop/web cluster pod: [fd00::1]:8080" },
+	{ "a pod by its name", "ip=172.30.0.1 port=http:80", "|http:8080|1 rs @n2 ~web-1;2 rs",
+	  "pod web-1", "172.30.0.1", 80, L4PROTO_TCP,
+	  "pod balance/1 shop/web cluster pod: 10.0.1.1:8080* 10.0.1.2:8080" },
+};
+
+static void test_cases(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct world w;
+		struct plan_trace t;
+		struct str out = { 0 };
+
+		print_message("    %s\n", cases[i].what);
+		world_init(&w);
+		put(&w, "shop/web", cases[i].service, cases[i].slice);
+		trace(&t, &w, cases[i].src, cases[i].dst, cases[i].port, cases[i].proto);
+		say(&out, &t);
+		assert_string_equal(out.text, cases[i].want);
+		str_fini(&out);
+		plan_trace_fini(&t);
+		world_fini(&w);
+	}
+}
+
+/* A detector that asks for an interface says nothing about an address by itself. */
+static void test_interface_detector(void **state)
+{
+	static const struct {
+		const char *src;
+		const char *want;
+	} sources[] = {
+		{ "10.0.1.13", "pod? balance/1 shop/web cluster pod: 10.0.9.9:8080" },
+		{ "10.0.9.9", "pod? balance/1 shop/web cluster pod: 10.0.9.9:8080*" },
+		{ "10.0.2.1", "outside? balance/1 shop/web cluster not-pod: 10.0.9.9:8080*" },
+		{ "192.0.2.9", "host balance/1 shop/web cluster not-pod: 10.0.9.9:8080*" },
+	};
+	struct world w;
+
+	(void)state;
+	world_init_with(&w, DETECT_LOCAL_BRIDGE);
+	put(&w, "shop/web", "ip=172.30.0.1 port=http:80", "|http:8080|10.0.9.9 rs @n1");
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+		struct plan_trace t;
+		struct str out = { 0 };
+
+		trace(&t, &w, sources[i].src, "172.30.0.1", 80, L4PROTO_TCP);
+		say(&out, &t);
+		assert_string_equal(out.text, sources[i].want);
+		str_fini(&out);
+		plan_trace_fini(&t);
+	}
+	world_fini(&w);
+}
+
+/* SEL-14: the older service has it, the others are named. */
+static void test_conflict(void **state)
+{
+	struct world w;
+	struct plan_trace t;
+	struct str out = { 0 };
+
+	(void)state;
+	world_init(&w);
+	put(&w, "a/young", "ip=172.30.0.1 ext=198.51.100.7 port=http:80 created=200",
+	    "|http:8080|1 rs");
+	put(&w, "b/old", "ip=172.30.0.2 ext=198.51.100.7 port=http:80 created=100",
+	    "|http:8080|2 rs");
+	trace(&t, &w, OUTSIDE, "198.51.100.7", 80, L4PROTO_TCP);
+	say(&out, &t);
+	assert_string_equal(out.text, "outside balance/1 b/old cluster external: 10.0.1.2:8080*; 0 "
+				      "a/young ExternalIP");
+	str_fini(&out);
+	plan_trace_fini(&t);
+	world_fini(&w);
+}
+
+/* Two slices tell differently of one endpoint: the entry that counts is judged, the other named. */
+static void test_twin(void **state)
+{
+	struct world w;
+	struct plan_trace t;
+	struct str out = { 0 };
+
+	(void)state;
+	world_init(&w);
+	put(&w, "shop/web", "ip=172.30.0.1 port=http:80", "version=5|http:8080|1 rs @n1 ~web-1");
+	model_put_slice(&w.m, test_slice("shop/old", "web", "version=4|http:8080|1 @n2 ~web-0"), 1);
+	trace(&t, &w, POD, "172.30.0.1", 80, L4PROTO_TCP);
+	say(&out, &t);
+	assert_string_equal(out.text,
+			    "pod balance/1 shop/web cluster pod: 10.0.1.1:8080 10.0.1.1:8080("
+			    "another entry of the same address and port counts)");
+	str_fini(&out);
+	plan_trace_fini(&t);
+	world_fini(&w);
+}
+
+/* What the kernel acknowledged is compared with what is wanted now. */
+static void test_held(void **state)
+{
+	struct world w;
+	struct plan_trace t;
+
+	(void)state;
+	world_init(&w);
+	put(&w, "shop/web", "ip=172.30.0.1 port=http:80", "|http:8080|1 rs;2 rs");
+	trace(&t, &w, POD, "172.30.0.1", 80, L4PROTO_TCP);
+	assert_int_equal(t.held, PLAN_TRACE_HELD_NOT);
+	assert_int_equal(t.pool_id, 0);
+	plan_trace_fini(&t);
+	sync_all(&w);
+	trace(&t, &w, POD, "172.30.0.1", 80, L4PROTO_TCP);
+	assert_int_equal(t.held, PLAN_TRACE_HELD_SAME);
+	assert_int_equal(t.pool_id, 1);
+	plan_trace_fini(&t);
+	put(&w, "shop/web", "ip=172.30.0.1 port=http:80", "|http:8080|1 rs;3 rs");
+	trace(&t, &w, POD, "172.30.0.1", 80, L4PROTO_TCP);
+	assert_int_equal(t.held, PLAN_TRACE_HELD_OTHER);
+	plan_trace_fini(&t);
+	world_fini(&w);
+}
+
+/* Many have the address: as many are named as a screen takes, and the same ones in any order. */
+static void test_others_are_bounded(void **state)
+{
+	struct world w;
+	struct plan_trace t;
+	char name[32];
+	char text[64];
+
+	(void)state;
+	world_init(&w);
+	for (int i = 99; i >= 0; i--) {
+		(void)snprintf(name, sizeof(name), "shop/s%02d", i);
+		(void)snprintf(text, sizeof(text), "ip=172.30.1.%d ext=198.51.100.7 port=:%d", i,
+			       1000 + i);
+		put(&w, name, text, NULL);
+	}
+	trace(&t, &w, OUTSIDE, "198.51.100.7", 80, L4PROTO_TCP);
+	assert_int_equal(t.n_others[PLAN_TRACE_HAS_ADDRESS], 100);
+	assert_int_equal(t.others.n, PLAN_TRACE_OTHERS_MAX);
+	for (size_t i = 0; i < t.others.n; i++) {
+		(void)snprintf(name, sizeof(name), "s%02zu", i);
+		assert_string_equal(t.others.v[i].name->text, name);
+	}
+	plan_trace_fini(&t);
+	world_fini(&w);
+}
+
+/* --- a trace and the rows agree --- */
+
+static const char *const random_services[] = {
+	"ip=172.30.0.%d port=http:80 port=dns/UDP:53",
+	"ip=172.30.0.%d port=http:80 itp",
+	"type=NodePort ip=172.30.0.%d port=http:80:3008%d etp",
+	"type=LoadBalancer ip=172.30.0.%d ext=198.51.100.7 port=http:80:3008%d",
+	"type=LoadBalancer ip=172.30.0.%d vip=198.51.100.7 port=http:80 range=10.0.0.0/8",
+	"type=LoadBalancer ip=172.30.0.%d vip=198.51.100.8 port=http:80:3008%d etp itp",
+	"ip=172.30.0.%d port=http:80 label",
+};
+
+static const char *const random_slices[] = {
+	"|http:8080 dns/UDP:53|1 rs @n1;2 rs @n2",
+	"|http:8080|1 st @n1;2 s @n2",
+	"|http:8080|3 rs @n2",
+	"|http:8080|1 rs @n1 +a;2 rs @n2 +b",
+	"|web:8080|1 rs @n1",
+	"|http:8080|1 t;2",
+};
+
+static uint32_t rnd(uint32_t *state, uint32_t n)
+{
+	*state = *state * 1664525 + 1013904223;
+	return (*state >> 8) % n;
+}
+
+static void random_world(struct world *w, uint32_t *seed)
+{
+	for (int i = 1; i <= 6; i++) {
+		char name[32];
+		char text[128];
+
+		(void)snprintf(name, sizeof(name), "shop/s%d", i);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+		(void)snprintf(text, sizeof(text),
+			       random_services[rnd(seed, ARRAY_SIZE(random_services))], i,
+			       (int)rnd(seed, 3));
+#pragma GCC diagnostic pop
+		put(w, name, text,
+		    rnd(seed, 5) ? random_slices[rnd(seed, ARRAY_SIZE(random_slices))] : NULL);
+	}
+	sync_all(w);
+}
+
+static const struct plan_pool *pool_by_id(const struct plan_rows *rows, uint32_t id)
+{
+	return plan_rows_pool(rows, IPFAM_V4, id);
+}
+
+static void check_frontend(struct world *w, const struct svc *svc, const struct plan_frontend *f,
+			   const char *src, bool is_inside)
+{
+	const struct plan_rows *rows = svc->rows;
+	const struct plan_target *target = f->is_split && is_inside ? &f->inside : &f->target;
+	const struct plan_pool *pool = pool_by_id(rows, target->pool_id);
+	struct ip_addr from = test_addr(src);
+	char text[IP_TEXT_MAX];
+	struct plan_trace t;
+	bool is_let_in = !f->is_guarded;
+
+	trace(&t, w, src, ip_addr_text(&f->addr, text), f->port, f->proto);
+	assert_ptr_equal(t.ns, svc->ns);
+	assert_ptr_equal(t.name, svc->name);
+	assert_int_equal(t.held, PLAN_TRACE_HELD_SAME);
+	vec_for_each (r, &pool_by_id(rows, f->target.pool_id)->ranges)
+		is_let_in |= ip_prefix_contains(r, &from);
+	if (!is_let_in) {
+		assert_int_equal(t.verdict, PLAN_TRACE_DROPPED);
+	} else {
+		assert_int_equal(t.verdict,
+				 target->verdict == PLAN_VERDICT_POOL   ? PLAN_TRACE_BALANCED
+				 : target->verdict == PLAN_VERDICT_DROP ? PLAN_TRACE_DROPPED
+									: PLAN_TRACE_REJECTED);
+		assert_int_equal(t.pool_id, target->pool_id);
+		assert_int_equal(t.n_used, pool->backends.n);
+	}
+	plan_trace_fini(&t);
+}
+
+static void test_agrees_with_rows(void **state)
+{
+	uint32_t seed = 7;
+	size_t n = 0;
+
+	(void)state;
+	for (int round = 0; round < 300; round++) {
+		struct world w;
+
+		world_init(&w);
+		random_world(&w, &seed);
+		list_for_each (l, &w.m.all) {
+			const struct svc *svc = list_entry(l, struct svc, all);
+			const struct plan_rows *rows = svc->rows;
+
+			for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
+				check_frontend(&w, svc, &rows->frontends.v[i], OUTSIDE, false);
+				check_frontend(&w, svc, &rows->frontends.v[i], POD, true);
+				check_frontend(&w, svc, &rows->frontends.v[i], "192.0.2.1", true);
+				n += 3;
+			}
+		}
+		world_fini(&w);
+	}
+	assert_true(n > 3000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cases),
+		cmocka_unit_test(test_interface_detector),
+		cmocka_unit_test(test_conflict),
+		cmocka_unit_test(test_twin),
+		cmocka_unit_test(test_held),
+		cmocka_unit_test(test_others_are_bounded),
+		cmocka_unit_test(test_agrees_with_rows),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
