@@ -165,12 +165,20 @@ static int flag_version(struct parse *p, const char *value, struct err *err)
 
 static int flag_cleanup(struct parse *p, const char *value, struct err *err)
 {
+	bool is_forced = value != NULL && strcmp(value, "kube-proxy,force") == 0;
 	bool is_set = false;
-	int r = parse_bool(&is_set, value, err);
 
-	if (r == 0 && is_set)
+	if (is_forced || (value != NULL && strcmp(value, "kube-proxy") == 0)) {
+		p->o->action = OPTIONS_CLEANUP_KUBE_PROXY;
+		p->o->is_cleanup_forced = is_forced;
+		return 0;
+	}
+	if (parse_bool(&is_set, value, NULL) < 0)
+		return err_set(err, -EINVAL,
+			       "'%s' is not true, false, kube-proxy or kube-proxy,force", value);
+	if (is_set)
 		p->o->action = OPTIONS_CLEANUP;
-	return r;
+	return 0;
 }
 
 static int flag_manifests(struct parse *p, const char *value, struct err *err)
@@ -685,6 +693,25 @@ static int flag_metrics_port(struct parse *p, const char *value, struct err *err
 	return parse_port(&p->o->metrics_port, value, err);
 }
 
+static int flag_status_page(struct parse *p, const char *value, struct err *err)
+{
+	static const struct {
+		const char *text;
+		enum status_page page;
+	} pages[] = {
+		{ "auto", STATUS_PAGE_AUTO },
+		{ "on", STATUS_PAGE_ON },
+		{ "off", STATUS_PAGE_OFF },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(pages); i++)
+		if (strcmp(pages[i].text, value) == 0) {
+			p->o->status_page = pages[i].page;
+			return 0;
+		}
+	return err_set(err, -EINVAL, "'%s' is not auto, on or off", value);
+}
+
 static int flag_hard_fail(struct parse *p, const char *value, struct err *err)
 {
 	return parse_bool(&p->o->is_bind_hard_fail, value, err);
@@ -713,13 +740,17 @@ static const struct flag flags[] = {
 	  "wait at least this long from one sync to the next (default 0: sync at once)" },
 	{ "audit-period", "TIME", flag_audit,
 	  "compare the kernel with what it should hold this often (default 5m, 0: never)" },
+	{ "status-page", "WHEN", flag_status_page,
+	  "a page for people beside /metrics: on, off or auto, which is on when that is for this host only (default auto)" },
 
 	/* commands */
 	{ "config", "FILE", flag_config,
 	  "a KubeProxyConfiguration, in place of the flags that have a field in it" },
 	{ "write-config-to", "FILE", flag_write_config,
 	  "write what is in force as a configuration file, and exit" },
-	{ "cleanup", NULL, flag_cleanup, "remove everything of vipd's from the kernel, and exit" },
+	{ "cleanup", NULL, flag_cleanup,
+	  "remove everything of vipd's from the kernel, and exit; --cleanup=kube-proxy: what "
+	  "kube-proxy left there, while vipd serves (--cleanup=kube-proxy,force: in any case)" },
 	{ "init-only", NULL, flag_init_only,
 	  "do what needs more than CAP_NET_ADMIN, look whether the kernel can serve, and exit" },
 	{ "version", NULL, flag_version, "print the version and exit" },
@@ -1158,6 +1189,9 @@ static int validate(const struct parse *p, struct err *err)
 	if (r < 0)
 		return r;
 	places_complete(o);
+	if (o->status_page == STATUS_PAGE_ON && o->metrics.port == 0)
+		return err_set(err, -EINVAL,
+			       "--status-page=on wants a metrics server, and --metrics-port is 0");
 	if (config->detect_local == DETECT_LOCAL_UNSET)
 		config->detect_local = DETECT_LOCAL_CLUSTER_CIDR;
 	if (config->detect_local == DETECT_LOCAL_BRIDGE) {
@@ -1345,6 +1379,7 @@ static int flags_check(const char **ret, int argc, char **argv, struct err *err)
 	r = flags_apply(&p, argc, argv, err);
 	if (r == 0)
 		*ret = o.action == OPTIONS_RUN || o.action == OPTIONS_CLEANUP ||
+				       o.action == OPTIONS_CLEANUP_KUBE_PROXY ||
 				       o.action == OPTIONS_INIT_ONLY
 			       ? o.config
 			       : NULL;
@@ -1403,6 +1438,12 @@ int options_parse(struct options *o, struct model_config *config, int argc, char
 	parse_fini(&p);
 	config_fini(&file);
 	return r;
+}
+
+bool options_has_page(const struct options *o)
+{
+	return o->status_page == STATUS_PAGE_ON ||
+	       (o->status_page == STATUS_PAGE_AUTO && ip_addr_is_loopback(&o->metrics.addr));
 }
 
 void options_effective(const struct options *o, struct str *ret)

@@ -25,6 +25,7 @@ enum options_action {
 	OPTIONS_HELP,
 	OPTIONS_VERSION,
 	OPTIONS_CLEANUP,
+	OPTIONS_CLEANUP_KUBE_PROXY,
 	OPTIONS_INIT_ONLY,
 	OPTIONS_WRITE_CONFIG,
 	OPTIONS_TABLE, /* --help=table */
@@ -37,6 +38,13 @@ enum proxy_mode {
 	PROXY_MODE_UNSET = 0, /* "" */
 	PROXY_MODE_NFTABLES,
 	PROXY_MODE_IPTABLES,
+};
+
+/* The status page on the metrics server. */
+enum status_page {
+	STATUS_PAGE_AUTO = 0, /* when only this host can ask */
+	STATUS_PAGE_ON,
+	STATUS_PAGE_OFF,
 };
 
 struct options {
@@ -56,7 +64,8 @@ struct options {
 	uint64_t sync_period_ns;     /* HC-04: twice of it behind is unhealthy */
 	struct listen_place healthz; /* port 0: no server */
 	struct listen_place metrics; /* the same */
-	int32_t healthz_port;        /* --healthz-port; -1: not given (CFG-22) */
+	enum status_page status_page;
+	int32_t healthz_port; /* --healthz-port; -1: not given (CFG-22) */
 	int32_t metrics_port;
 	bool is_bind_hard_fail;
 	bool is_bind_ipv6; /* --bind-address is of that family: so are defaults (CFG-09) */
@@ -66,6 +75,7 @@ struct options {
 	int32_t oom_score_adj;          /* OOM_SCORE_UNSET: as it is */
 	struct sysctl_config sysctls;
 	bool resets_dead_flows; /* --dead-flows=reset */
+	bool is_cleanup_forced; /* --cleanup=kube-proxy,force */
 	enum proxy_mode mode;
 	char pod_bridge[IFNAME_MAX]; /* --pod-bridge-interface; used in its detection mode only */
 	char pod_prefix[IFNAME_MAX];
@@ -85,6 +95,7 @@ MUST_USE int options_parse(struct options *o, struct model_config *config, int a
 void options_fini(struct options *o);
 /* All that is in force, as a configuration file (CFG-05). */
 void options_effective(const struct options *o, struct str *ret);
+bool options_has_page(const struct options *o);
 /* For people, and the table of doc/flags.md. */
 void options_help(struct str *ret);
 void options_table(struct str *ret);

@@ -22,6 +22,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "cleanup/kube_proxy.h"
 #include "config.h"
 #include "conntrack/conntrack.h"
 #include "options.h"
@@ -431,6 +432,7 @@ static int open_outside(struct vipd *v, struct err *err)
 		.ctx = &v->context,
 		.healthz = v->options.healthz,
 		.metrics = v->options.metrics,
+		.has_page = options_has_page(&v->options),
 		.is_hard_fail = v->options.is_bind_hard_fail,
 		.is_node_optional = v->options.manifests != NULL,
 		.sync_period_ns = v->options.sync_period_ns,
@@ -457,6 +459,10 @@ static int open_serve(struct vipd *v, struct err *err)
 		.started_ns = now_ns(),
 	};
 	r = open_outside(v, err);
+	if (r == 0) {
+		v->context.health = outside_health(v->outside);
+		v->context.history = outside_history(v->outside);
+	}
 	if (r < 0 || v->options.control_socket[0] == '\0')
 		return r;
 	return serve_control_open(&v->control, v->base, &v->context, v->options.control_socket,
@@ -581,6 +587,22 @@ static int cleanup(struct vipd *v, struct err *err)
 	return r < 0 ? r : v->plane->ops->cleanup(v->plane, err);
 }
 
+/* Beside a vipd that runs: it has the lock, and that is how it shows. */
+static int cleanup_theirs(struct vipd *v, struct err *err)
+{
+	struct cleanup_config config = {
+		.control_socket = v->options.control_socket,
+		.is_forced = v->options.is_cleanup_forced,
+		.out = stdout,
+	};
+	int r = lock_take(&v->lock, err);
+
+	if (r < 0 && r != -EBUSY)
+		return r;
+	config.is_running = r == -EBUSY;
+	return cleanup_kube_proxy(&config, err);
+}
+
 /* LIFE-08: can the kernel be talked to? Its limits are set, nothing else is written. */
 static int init_only(struct vipd *v, struct err *err)
 {
@@ -647,6 +669,8 @@ static int act(struct vipd *v, struct err *err)
 		return write_config(v, err);
 	case OPTIONS_CLEANUP:
 		return cleanup(v, err);
+	case OPTIONS_CLEANUP_KUBE_PROXY:
+		return cleanup_theirs(v, err);
 	case OPTIONS_INIT_ONLY:
 		return init_only(v, err);
 	case OPTIONS_RUN:

@@ -8,6 +8,7 @@
 
 #include "base/control.h"
 #include "serve/filter.h"
+#include "serve/generation.h"
 #include "serve/view.h"
 #include "serve/walk.h"
 
@@ -53,9 +54,11 @@ static const struct http_body_ops status_ops = { status_more, status_close };
 void body_status(struct http_reply *reply, const struct serve_context *ctx,
 		 const struct http_request *q)
 {
-	struct status_body *b = xcalloc(1, sizeof(*b));
+	struct status_body *b;
 
-	(void)q;
+	if (serve_unchanged(reply, ctx, q))
+		return;
+	b = xcalloc(1, sizeof(*b));
 	b->ctx = ctx;
 	http_reply_stream(reply, TYPE_JSON, &status_ops, b);
 }
@@ -258,7 +261,8 @@ static void list_open(struct http_reply *reply, const struct serve_context *ctx,
 void body_services(struct http_reply *reply, const struct serve_context *ctx,
 		   const struct http_request *q)
 {
-	list_open(reply, ctx, q, false);
+	if (!serve_unchanged(reply, ctx, q))
+		list_open(reply, ctx, q, false);
 }
 
 void body_dump(struct http_reply *reply, const struct serve_context *ctx,
@@ -301,12 +305,28 @@ void body_service(struct http_reply *reply, const struct serve_context *ctx,
 	const struct svc *svc = model_find_text(ctx->model, ns, name);
 	struct service_body *b;
 
-	(void)q;
 	if (svc == NULL) {
 		http_reply_error(reply, 404, "there is no service %.64s/%.64s", ns, name);
 		return;
 	}
+	if (serve_unchanged(reply, ctx, q))
+		return;
 	b = xcalloc(1, sizeof(*b));
 	view_page_open(&b->view, ctx, svc, VIEW_PAGE_PEOPLE, now_ns());
 	http_reply_stream(reply, TYPE_JSON, &service_ops, b);
+}
+
+void body_service_path(struct http_reply *reply, const struct serve_context *ctx,
+		       const struct http_request *q, const char *key)
+{
+	const char *slash = strchr(key, '/');
+	char *ns;
+
+	if (slash == NULL || slash == key || slash[1] == '\0' || strchr(slash + 1, '/') != NULL) {
+		http_reply_error(reply, 404, "'%.128s' is not NAMESPACE/NAME", key);
+		return;
+	}
+	ns = xstrndup(key, (size_t)(slash - key));
+	body_service(reply, ctx, q, ns, slash + 1);
+	free(ns);
 }

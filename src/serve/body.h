@@ -5,6 +5,8 @@
  * Each function turns a request into a reply (serve/http.h): a stream, or an error
  * that names the parameter. What a stream holds between two pieces are names and
  * copies, never pointers into the model.
+ *
+ * All but dumps are conditional (serve/generation.h).
  */
 #pragma once
 
@@ -20,6 +22,9 @@ void body_services(struct http_reply *reply, const struct serve_context *ctx,
 /* /v1/services/NAMESPACE/NAME; 404 when there is neither an object, a slice nor a row. */
 void body_service(struct http_reply *reply, const struct serve_context *ctx,
 		  const struct http_request *q, const char *ns, const char *name);
+/* The same, with NAMESPACE/NAME as one text; 404 also when it is none. */
+void body_service_path(struct http_reply *reply, const struct serve_context *ctx,
+		       const struct http_request *q, const char *key);
 /* /v1/dump: every service in full, without ages and times. */
 void body_dump(struct http_reply *reply, const struct serve_context *ctx,
 	       const struct http_request *q);

@@ -38,11 +38,16 @@ struct serve_option {
 	const char *value;
 };
 
+struct health;
+struct history;
+
 struct serve_context {
 	const struct model *model;
 	const struct plan *plan;
-	const struct sync *sync;   /* NULL before it is open */
-	const struct plane *plane; /* the same */
+	const struct sync *sync;       /* NULL before it is open */
+	const struct plane *plane;     /* the same */
+	const struct health *health;   /* the same */
+	const struct history *history; /* the same */
 	struct serve_source source;
 	const struct serve_option *options;
 	size_t n_options;

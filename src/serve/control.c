@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "serve/body.h"
+#include "serve/history.h"
 #include "serve/http.h"
 
 #define BACKLOG 64
@@ -126,21 +127,6 @@ static const char *behind(const char *path, const char *prefix)
 	return strncmp(path, prefix, n) == 0 ? path + n : NULL;
 }
 
-static void service_route(struct http_reply *reply, const struct serve_context *ctx,
-			  const struct http_request *q, const char *key)
-{
-	const char *slash = strchr(key, '/');
-	char *ns;
-
-	if (slash == NULL || slash == key || slash[1] == '\0' || strchr(slash + 1, '/') != NULL) {
-		http_reply_error(reply, 404, "'%.128s' is not NAMESPACE/NAME", key);
-		return;
-	}
-	ns = xstrndup(key, (size_t)(slash - key));
-	body_service(reply, ctx, q, ns, slash + 1);
-	free(ns);
-}
-
 static void route(void *arg, const struct http_request *q, struct http_reply *reply)
 {
 	struct serve_control *c = arg;
@@ -150,8 +136,10 @@ static void route(void *arg, const struct http_request *q, struct http_reply *re
 		body_status(reply, c->ctx, q);
 	} else if (strcmp(q->path, "/v1/services") == 0) {
 		body_services(reply, c->ctx, q);
+	} else if (strcmp(q->path, "/v1/history") == 0) {
+		body_history(reply, c->ctx, q);
 	} else if ((rest = behind(q->path, "/v1/services/")) != NULL) {
-		service_route(reply, c->ctx, q, rest);
+		body_service_path(reply, c->ctx, q, rest);
 	} else if (strcmp(q->path, "/v1/dump") == 0) {
 		body_dump(reply, c->ctx, q);
 	} else if (behind(q->path, "/v1/") == NULL) {
@@ -160,7 +148,7 @@ static void route(void *arg, const struct http_request *q, struct http_reply *re
 	} else {
 		http_reply_error(reply, 404,
 				 "'%.128s': there are /v1/status, /v1/services, "
-				 "/v1/services/NAMESPACE/NAME and /v1/dump",
+				 "/v1/services/NAMESPACE/NAME, /v1/history and /v1/dump",
 				 q->path);
 	}
 }

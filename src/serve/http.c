@@ -107,7 +107,9 @@ static const char *reason(int status)
 		const char *text;
 	} reasons[] = {
 		{ 200, "OK" },
+		{ 304, "Not Modified" },
 		{ 400, "Bad Request" },
+		{ 403, "Forbidden" },
 		{ 404, "Not Found" },
 		{ 405, "Method Not Allowed" },
 		{ 408, "Request Timeout" },
@@ -195,7 +197,7 @@ static void head_send(struct conn *c, const struct http_reply *reply)
 			    reason(reply->status), reply->type);
 	if (reply->status == 405)
 		evbuffer_add_printf(out, "Allow: GET, HEAD\r\n");
-	if (reply->ops == NULL)
+	if (reply->ops == NULL && reply->status != 304) /* that one would speak of the other body */
 		evbuffer_add_printf(out, "Content-Length: %zu\r\n", reply->body.len);
 	else if (c->is_chunked)
 		evbuffer_add_printf(out, "Transfer-Encoding: chunked\r\n");
@@ -240,6 +242,7 @@ static void request_handle(struct conn *c, const char *head, size_t len)
 	struct http_reply reply = { 0 };
 	struct err err = { 0 };
 	int status = config->takes_any_method ? http_request_parse_any(&q, head, len, &err)
+		     : config->takes_writes   ? http_request_parse_write(&q, head, len, &err)
 					      : http_request_parse(&q, head, len, &err);
 
 	if (status != 0) {

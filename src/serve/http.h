@@ -3,11 +3,10 @@
  * serve/http - a small HTTP/1.1 server: bounded in size, in time, and in what it takes
  * from the loop.
  *
- * GET and HEAD (or any method, where a server is told so), one request a connection, no
- * request bodies. A body of an answer is
- * whole (http_reply_body) or made piece by piece (struct http_body_ops) while the
- * reader takes it: what nobody reads is not made. All connections together get
- * HTTP_TURN_NS of every turn of the loop.
+ * GET and HEAD (or PUT and POST too, or any method, where a server is told so), one request
+ * a connection, no request bodies. A body of an answer is whole (http_reply_body) or made piece by
+ * piece (struct http_body_ops) while the reader takes it: what nobody reads is not made. All
+ * connections together get HTTP_TURN_NS of every turn of the loop.
  *
  * Bounds: the head of a request is at most `head_max` bytes and complete within
  * `head_ms` of the connection, however slowly it drips; the answer is taken within
@@ -44,8 +43,11 @@ struct http_param {
 struct http_request {
 	char *path; /* begins with "/" */
 	VEC(struct http_param) params;
-	bool is_head;   /* HEAD: as GET, but nobody wants the body */
-	bool is_http10; /* no chunks */
+	char *host;          /* whom the client believes to talk to; NULL: it did not say */
+	char *if_none_match; /* the tags it holds; NULL: none */
+	bool is_head;        /* HEAD: as GET, but nobody wants the body */
+	bool is_write;       /* PUT or POST, where they are taken */
+	bool is_http10;      /* no chunks */
 };
 
 /*
@@ -59,6 +61,9 @@ size_t http_head_len(const char *data, size_t len);
  */
 MUST_USE int http_request_parse(struct http_request *ret, const char *head, size_t len,
 				struct err *err);
+/* The same, but PUT and POST are taken as well: what they say stands in the target. */
+MUST_USE int http_request_parse_write(struct http_request *ret, const char *head, size_t len,
+				      struct err *err);
 /* The same, but any method will do and a body may follow: what asks only whether we live. */
 MUST_USE int http_request_parse_any(struct http_request *ret, const char *head, size_t len,
 				    struct err *err);
@@ -96,6 +101,7 @@ struct http_config {
 	unsigned int head_ms;
 	unsigned int reply_ms;
 	unsigned int connections_max;
+	bool takes_writes;     /* http_request_parse_write() */
 	bool takes_any_method; /* http_request_parse_any(); what follows the head is not read */
 	/* Fill `reply`, zeroed before. Called once a request; must not wait. */
 	void (*handler)(void *arg, const struct http_request *q, struct http_reply *reply);

@@ -17,6 +17,13 @@
 #define STATUS_UNKNOWN_METHOD 501
 #define STATUS_VERSION 505
 
+/* Which methods a server takes. */
+enum takes {
+	TAKES_READS = 0,
+	TAKES_WRITES, /* and PUT and POST */
+	TAKES_ANY,    /* and whatever else, with bodies */
+};
+
 size_t http_head_len(const char *data, size_t len)
 {
 	const char *p = data;
@@ -113,6 +120,8 @@ static int target_parse(struct http_request *ret, const char *target, size_t len
 
 		if (slash == NULL)
 			return refuse(err, STATUS_BAD, "the request names no path");
+		/* It counts, whatever the Host header says (RFC 9112 section 3.2.2). */
+		ret->host = xstrndup(target + 7, (size_t)(slash - target - 7));
 		len -= (size_t)(slash - target);
 		target = slash;
 	}
@@ -135,23 +144,30 @@ static bool is_word(const char *text, size_t len, const char *word)
 	return len == strlen(word) && memcmp(text, word, len) == 0;
 }
 
-static int method_parse(struct http_request *ret, const char *method, size_t len, struct err *err)
+static int method_parse(struct http_request *ret, const char *method, size_t len, enum takes takes,
+			struct err *err)
 {
 	static const char *const others[] = { "POST",    "PUT",     "DELETE", "PATCH",
 					      "OPTIONS", "CONNECT", "TRACE" };
 
+	ret->is_write = takes == TAKES_WRITES &&
+			(is_word(method, len, "PUT") || is_word(method, len, "POST"));
+	if (ret->is_write)
+		return 0;
 	ret->is_head = is_word(method, len, "HEAD");
 	if (ret->is_head || is_word(method, len, "GET"))
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		if (is_word(method, len, others[i]))
 			return refuse(err, STATUS_METHOD,
-				      "only GET and HEAD: nothing is changed here");
+				      takes == TAKES_WRITES
+					      ? "only GET, HEAD, PUT and POST"
+					      : "only GET and HEAD: nothing is changed here");
 	return refuse(err, STATUS_UNKNOWN_METHOD, "no such method");
 }
 
 /* METHOD SP TARGET SP HTTP/1.x (RFC 9112 section 3) */
-static int line_parse(struct http_request *ret, const char *line, size_t len, bool any,
+static int line_parse(struct http_request *ret, const char *line, size_t len, enum takes takes,
 		      struct err *err)
 {
 	const char *sp1 = memchr(line, ' ', len);
@@ -167,8 +183,8 @@ static int line_parse(struct http_request *ret, const char *line, size_t len, bo
 	if (memcmp(version + 5, "1.", 2) != 0 || version[7] < '0' || version[7] > '9')
 		return refuse(err, STATUS_VERSION, "HTTP/1.0 and HTTP/1.1 are spoken here");
 	ret->is_http10 = version[7] == '0';
-	status = method_parse(ret, line, (size_t)(sp1 - line), err);
-	if (status != 0 && !any)
+	status = method_parse(ret, line, (size_t)(sp1 - line), takes, err);
+	if (status != 0 && takes != TAKES_ANY)
 		return status;
 	return target_parse(ret, sp1 + 1, (size_t)(sp2 - sp1 - 1), err);
 }
@@ -186,7 +202,39 @@ static bool is_zero(const char *text, size_t len)
 	return digits > 0;
 }
 
-static int header_check(const char *line, size_t len, struct err *err)
+static char *value_copy(const char *text, size_t len)
+{
+	while (len > 0 && (*text == ' ' || *text == '\t')) {
+		text++;
+		len--;
+	}
+	while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
+		len--;
+	return xstrndup(text, len);
+}
+
+/* The headers that are looked at. One Host at most, or nobody knows who was meant. */
+static int header_take(struct http_request *ret, bool *has_host, const char *line, size_t name_len,
+		       size_t len, struct err *err)
+{
+	const char *value = line + name_len + 1;
+	size_t value_len = len - name_len - 1;
+
+	if (name_len == 4 && strncasecmp(line, "Host", 4) == 0) {
+		if (*has_host)
+			return refuse(err, STATUS_BAD, "more than one Host header");
+		*has_host = true;
+		if (ret->host == NULL)
+			ret->host = value_copy(value, value_len);
+	} else if (name_len == 13 && strncasecmp(line, "If-None-Match", 13) == 0) {
+		free(ret->if_none_match); /* of several the last: at worst more is told */
+		ret->if_none_match = value_copy(value, value_len);
+	}
+	return 0;
+}
+
+static int header_check(struct http_request *ret, bool *has_host, const char *line, size_t len,
+			struct err *err)
 {
 	const char *colon = memchr(line, ':', len);
 	size_t name_len = colon ? (size_t)(colon - line) : 0;
@@ -199,15 +247,16 @@ static int header_check(const char *line, size_t len, struct err *err)
 	     !is_zero(colon + 1, len - name_len - 1)) ||
 	    (name_len == 17 && strncasecmp(line, "Transfer-Encoding", 17) == 0))
 		return refuse(err, STATUS_BODY, "requests have no body here");
-	return 0;
+	return header_take(ret, has_host, line, name_len, len, err);
 }
 
-/* A refusal of what `any` allows is none; the target is read in any case. */
-static int head_parse(struct http_request *ret, const char *head, size_t len, bool any,
+/* A refusal of what TAKES_ANY allows is none; the target is read in any case. */
+static int head_parse(struct http_request *ret, const char *head, size_t len, enum takes takes,
 		      struct err *err)
 {
 	const char *p = head;
 	const char *end = head + len;
+	bool has_host = false;
 
 	*ret = (struct http_request){ 0 };
 	while (p < end) {
@@ -220,8 +269,9 @@ static int head_parse(struct http_request *ret, const char *head, size_t len, bo
 			n--;
 		if (n == 0 && p != head)
 			break;
-		status = p == head ? line_parse(ret, p, n, any, err) : header_check(p, n, err);
-		if (status != 0 && !(any && status == STATUS_BODY))
+		status = p == head ? line_parse(ret, p, n, takes, err)
+				   : header_check(ret, &has_host, p, n, err);
+		if (status != 0 && !(takes == TAKES_ANY && status == STATUS_BODY))
 			return status;
 		p = stop + 1;
 	}
@@ -230,17 +280,25 @@ static int head_parse(struct http_request *ret, const char *head, size_t len, bo
 
 int http_request_parse(struct http_request *ret, const char *head, size_t len, struct err *err)
 {
-	return head_parse(ret, head, len, false, err);
+	return head_parse(ret, head, len, TAKES_READS, err);
+}
+
+int http_request_parse_write(struct http_request *ret, const char *head, size_t len,
+			     struct err *err)
+{
+	return head_parse(ret, head, len, TAKES_WRITES, err);
 }
 
 int http_request_parse_any(struct http_request *ret, const char *head, size_t len, struct err *err)
 {
-	return head_parse(ret, head, len, true, err);
+	return head_parse(ret, head, len, TAKES_ANY, err);
 }
 
 void http_request_fini(struct http_request *q)
 {
 	free(q->path);
+	free(q->host);
+	free(q->if_none_match);
 	vec_for_each (param, &q->params) {
 		free(param->name);
 		free(param->value);

@@ -9,6 +9,7 @@
 #include "model/select.h"
 #include "serve/door.h"
 #include "serve/metrics_state.h"
+#include "serve/page.h"
 
 #define CONNECTIONS_MAX 16
 
@@ -132,6 +133,8 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 	reply->status = 200;
 	reply->type = "text/plain; charset=utf-8";
 	str_puts(&reply->headers, "X-Content-Type-Options: nosniff\r\n");
+	if (m->config.page != NULL && page_answer(m->config.page, q, reply))
+		return;
 	if (strcmp(q->path, "/metrics") == 0) {
 		reply->type = "text/plain; version=0.0.4; charset=utf-8";
 		metrics_text(m, &reply->body, now_ns(), wall_now());

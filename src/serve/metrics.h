@@ -23,6 +23,7 @@
 
 struct event_base;
 struct metrics;
+struct page_server;
 
 /* One list and watch, or one folder. */
 struct metrics_source {
@@ -42,6 +43,7 @@ struct metrics_config {
 	const struct serve_context *ctx;               /* borrowed, like all here */
 	const struct health *health;                   /* may be NULL */
 	const struct health_services *health_services; /* may be NULL */
+	struct page_server *page;                      /* answers before us; may be NULL */
 	struct listen_place at;                        /* port 0: no server */
 	bool is_hard_fail;
 	int64_t started_wall_ns; /* Unix ns: triggers before it are not measured (IN-40) */

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "serve/history.h"
 #include "serve/notify.h"
+#include "serve/page.h"
 
 #define STATUS_PERIOD_NS NSEC_PER_SEC /* what people read need not be told more often */
 
@@ -13,6 +15,8 @@ struct outside {
 	const struct serve_context *ctx;
 	struct health *health;
 	struct health_services *services;
+	struct history *history;
+	struct page_server *page; /* NULL: not wanted */
 	struct metrics *metrics;
 	struct notify *notify;
 	uint64_t status_ns; /* when the status was last told */
@@ -61,6 +65,10 @@ static int open_parts(struct outside *o, struct event_base *base, const struct o
 	if (r < 0)
 		return r;
 	health_services_open(&o->services, base, &services);
+	history_open(&o->history, c->ctx);
+	if (c->has_page)
+		page_server_open(&o->page, c->ctx);
+	metrics.page = o->page;
 	metrics.health = o->health;
 	metrics.health_services = o->services;
 	return metrics_open(&o->metrics, base, &metrics, err);
@@ -90,9 +98,21 @@ void outside_close(struct outside *o)
 		return;
 	notify_close(o->notify);
 	metrics_close(o->metrics);
+	page_server_close(o->page);
+	history_close(o->history);
 	health_services_close(o->services);
 	health_close(o->health);
 	free(o);
+}
+
+const struct health *outside_health(const struct outside *o)
+{
+	return o->health;
+}
+
+const struct history *outside_history(const struct outside *o)
+{
+	return o->history;
 }
 
 void outside_accepted(struct outside *o, const struct svc *svc, const struct plan_rows *old,
@@ -134,6 +154,7 @@ static void status_tell(struct outside *o)
 void outside_stepped(struct outside *o)
 {
 	metrics_stepped(o->metrics);
+	history_note(o->history, now_ns());
 	health_services_env(o->services);
 	if (sync_stats_get(o->ctx->sync)->first_sync_ns != 0)
 		notify_ready(o->notify);
@@ -143,6 +164,7 @@ void outside_stepped(struct outside *o)
 void outside_changed(struct outside *o)
 {
 	metrics_queued(o->metrics, wall_now());
+	history_note(o->history, now_ns());
 }
 
 void outside_conntrack(struct outside *o, uint64_t took_ns, uint64_t deleted)

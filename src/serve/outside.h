@@ -14,6 +14,7 @@ struct outside_config {
 	const struct serve_context *ctx; /* borrowed */
 	struct listen_place healthz;     /* port 0: none */
 	struct listen_place metrics;     /* port 0: none */
+	bool has_page;                   /* the status page, beside the metrics */
 	bool is_hard_fail;
 	bool is_node_optional; /* see health.h */
 	uint64_t sync_period_ns;
@@ -28,6 +29,10 @@ struct outside_config {
 MUST_USE int outside_open(struct outside **ret, struct event_base *base,
 			  const struct outside_config *config, struct err *err);
 void outside_close(struct outside *o);
+
+/* For the context, which is there before they are. */
+const struct health *outside_health(const struct outside *o);
+const struct history *outside_history(const struct outside *o);
 
 /* As sync_config.accepted. */
 void outside_accepted(struct outside *o, const struct svc *svc, const struct plan_rows *old,

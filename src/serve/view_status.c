@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/control.h"
+#include "serve/health.h"
 
 #define REFUSED_SHOWN 50
 #define REFUSED_SORTED_MAX 5000 /* more than these are only counted: sorting takes its time */
@@ -225,6 +226,23 @@ static void view_state(struct jsonw *w, const struct serve_context *ctx,
 	}
 }
 
+static void view_health(struct jsonw *w, const struct serve_context *ctx, uint64_t now)
+{
+	struct health_facts f;
+
+	if (ctx->health == NULL || ctx->sync == NULL) {
+		jsonw_null(w, "health");
+		return;
+	}
+	health_facts_get(&f, ctx->health, now, 0);
+	jsonw_object(w, "health");
+	jsonw_bool(w, "live", health_is_good(&f));
+	jsonw_bool(w, "ready", health_is_good(&f) && f.has_synced && f.is_eligible);
+	jsonw_bool(w, "node_eligible", f.is_eligible);
+	jsonw_uint(w, "limit_ms", f.limit_ns / NSEC_PER_MSEC);
+	jsonw_end(w);
+}
+
 /* --- what is wrong --- */
 
 static void view_refused(struct jsonw *w, const struct serve_context *ctx, uint64_t now)
@@ -363,6 +381,7 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 	jsonw_int(w, "pid", getpid());
 	age(w, "uptime_ms", ctx->started_ns, now);
 	view_state(w, ctx, &source);
+	view_health(w, ctx, now);
 	jsonw_text(w, "plane", ctx->plane ? ctx->plane->ops->name : NULL);
 	view_node(w, "node", ctx->model);
 	view_source(w, &source, now);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * serve/page - the status page: what vipd knows, for people with a browser.
+ *
+ * Files of src/serve/page/, compiled in, and the views of the control socket that are
+ * harmless: status without options, lists, pages of services, history. It stands on the
+ * metrics server, and only when that is for this host alone or somebody asked for it.
+ *
+ * Nothing can be changed here. Scripts of other sites are kept out: the name in the
+ * request must be an address, localhost or this node's (a name of theirs that resolves
+ * to this host is none of these), no answer may be framed or read from elsewhere, and the
+ * page runs no script but its own file.
+ */
+#pragma once
+
+#include "serve/context.h"
+#include "serve/http.h"
+
+struct page_server;
+
+/* `ctx` is borrowed. */
+void page_server_open(struct page_server **ret, const struct serve_context *ctx);
+void page_server_close(struct page_server *p);
+/* False: the path is not the page's, and `reply` untouched. */
+bool page_answer(struct page_server *p, const struct http_request *q, struct http_reply *reply);

@@ -1,0 +1,763 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//
+// page - asks vipd what it knows, and shows it.
+//
+//     every PERIOD_MS ── /v1/status ── 304: ages are counted on, nothing else is asked
+//                                  └── 200: /v1/history, and the list or service that is shown
+//
+// What is shown stands behind the "#" of the address: "#q=web&state=ok" or "#service=shop/web".
+// Whatever vipd says is a text and becomes one: there is no innerHTML here.
+"use strict";
+
+const PERIOD_MS = 2000;
+const TYPING_MS = 150;
+const LIMIT = 100;           // services a page
+const ENDPOINTS_SHOWN = 250; // of a port, until all are asked for
+const ATTENTION = "dropping,rejecting,conflict,pending,refused";
+const SIGNS = {
+	"ok": "●", "dropping": "◐", "rejecting": "✕", "conflict": "⇄", "pending": "◌",
+	"refused": "▲", "not-proxied": "–", "no-service": "?",
+};
+
+const byId = (id) => document.getElementById(id);
+
+// ---- texts ----
+
+function el(tag, attrs, ...children) {
+	const e = document.createElement(tag);
+
+	for (const [key, value] of Object.entries(attrs || {}))
+		if (value !== null && value !== undefined && value !== false)
+			e.setAttribute(key, value === true ? "" : value);
+	for (const c of children.flat())
+		if (c !== null && c !== undefined)
+			e.append(c); // strings become text nodes
+	return e;
+}
+
+function svg(tag, attrs, text) {
+	const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+
+	for (const [key, value] of Object.entries(attrs))
+		e.setAttribute(key, value);
+	if (text !== undefined)
+		e.textContent = text;
+	return e;
+}
+
+function count(n) {
+	return String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+}
+
+function plural(n, one, many) {
+	return count(n) + " " + (n === 1 ? one : many || one + "s");
+}
+
+function short(us) {
+	if (us < 1000)
+		return us + " µs";
+	if (us < 1e6)
+		return (us / 1e3).toFixed(us < 1e4 ? 1 : 0) + " ms";
+	return (us / 1e6).toFixed(1) + " s";
+}
+
+function age(ms) {
+	const s = Math.floor(ms / 1000);
+
+	if (s < 60)
+		return s + " s";
+	if (s < 3600)
+		return Math.floor(s / 60) + " m " + (s % 60) + " s";
+	if (s < 86400)
+		return Math.floor(s / 3600) + " h " + Math.floor(s % 3600 / 60) + " m";
+	return Math.floor(s / 86400) + " d " + Math.floor(s % 86400 / 3600) + " h";
+}
+
+function endpoint(address, port) {
+	return (address.includes(":") ? "[" + address + "]" : address) + ":" + port;
+}
+
+function state(name) {
+	return el("span", { "class": "state s-" + name, "data-sign": SIGNS[name] || "?" }, name);
+}
+
+function named(ns, name) {
+	return [el("span", { "class": "ns" }, ns + "/"), name];
+}
+
+// ---- asking ----
+
+const held = new Map(); // path -> { tag, at, json }
+
+// The answer to `path`; `fresh` says whether it differs from the last one.
+async function ask(path) {
+	const last = held.get(path);
+	const r = await fetch(path, {
+		cache: "no-store", credentials: "omit",
+		headers: last ? { "If-None-Match": last.tag } : {},
+	});
+
+	if (r.status === 304 && last)
+		return { json: last.json, at: last.at, fresh: false };
+	const json = await r.json();
+	if (!r.ok)
+		return { error: json.error || { status: r.status, text: r.statusText } };
+	for (const key of [...held.keys()].slice(0, Math.max(0, held.size - 8)))
+		held.delete(key); // of what was looked at before
+	const entry = { tag: r.headers.get("ETag"), at: performance.now(), json };
+	held.set(path, entry);
+	return { json, at: entry.at, fresh: true };
+}
+
+// ---- what is shown ----
+
+const view = {
+	q: "", state: "", after: "", service: "",
+	before: [],    // `after` of the pages that led here
+	all: new Set(), // ports of which all endpoints are shown
+};
+let shown = null; // path of the list or service in the page
+
+function viewRead() {
+	const p = new URLSearchParams(location.hash.slice(1));
+
+	for (const key of ["q", "state", "after", "service"])
+		view[key] = p.get(key) || "";
+	if (view.after === "")
+		view.before = [];
+	if (document.activeElement !== byId("q"))
+		byId("q").value = view.q;
+	byId("overview").hidden = view.service !== "";
+	byId("service").hidden = view.service === "";
+}
+
+function hashOf(change) {
+	const p = new URLSearchParams();
+	const next = { q: view.q, state: view.state, after: "", service: "", ...change };
+
+	for (const [key, value] of Object.entries(next))
+		if (value !== "")
+			p.set(key, value);
+	return "#" + p.toString();
+}
+
+function pathOf() {
+	const p = new URLSearchParams({ limit: LIMIT });
+
+	if (view.service !== "")
+		return "/v1/services/" + view.service.split("/").map(encodeURIComponent).join("/");
+	for (const key of ["q", "state", "after"])
+		if (view[key] !== "")
+			p.set(key, view[key]);
+	return "/v1/services?" + p;
+}
+
+// ---- status ----
+
+let status = null; // { json, at }
+let unheard = null; // since when nobody answers
+
+function since(ms) {
+	return age(ms + performance.now() - status.at);
+}
+
+function number(label, value, small) {
+	return el("div", {}, el("dt", {}, label),
+		el("dd", {}, value, small ? el("small", {}, " " + small) : null));
+}
+
+function healthText(h) {
+	if (h === null)
+		return state("pending");
+	const word = !h.live ? "not live" : h.ready ? "healthy" : "live, not ready";
+	const kind = !h.live ? "refused" : h.ready ? "ok" : "dropping";
+
+	return el("span", { "class": "state s-" + kind, "data-sign": SIGNS[kind] }, word);
+}
+
+function showNumbers(s) {
+	const sync = s.sync;
+	const last = sync && sync.last;
+	const lat = sync && sync.event_to_ack;
+
+	byId("numbers").replaceChildren(...[
+		number("health", healthText(s.health),
+			s.health && !s.health.node_eligible ? "node is leaving" : ""),
+		number("services", count(s.counts.services)),
+		number("endpoints", count(s.counts.endpoints)),
+		number("kernel", count(s.counts.frontends),
+			plural(s.counts.frontends, "frontend").replace(/^\S+ /, "") + ", " +
+			plural(s.counts.backends, "backend")),
+		number("owed", s.owed.services === 0 ? "nothing" : count(s.owed.services),
+			s.owed.oldest_ms === null ? "" : "for " + since(s.owed.oldest_ms)),
+		lat && lat.count > 0 ? number("event to kernel", "≤ " + short(lat.p50_us),
+			"half, ≤ " + short(lat.p99_us) + " 99 %") : null,
+		last ? number("last sync", short(last.took_us), plural(last.services, "service") + ", " +
+			plural(last.writes, "write") + ", " + since(last.age_ms) + " ago") : null,
+		sync ? number("changed by others", count(sync.foreign_changes),
+			plural(sync.repairs, "repair")) : null,
+	].filter((x) => x !== null));
+}
+
+function showProblems(s) {
+	const items = s.problems.map((p) => el("li", {}, el("b", {}, p.text)));
+
+	for (const e of s.source.errors.items)
+		items.push(el("li", {}, el("span", { "class": "where" }, e.where), " " + e.text));
+	for (const r of s.refused.items)
+		items.push(el("li", {}, el("a", {
+			"class": "where", href: hashOf({ service: r.namespace + "/" + r.name }),
+		}, r.namespace + "/" + r.name), " " + r.text));
+	byId("problems").hidden = items.length === 0;
+	byId("problems").replaceChildren(el("ul", {}, items));
+}
+
+function chip(label, n, value, sign) {
+	const b = el("button", { type: "button", "aria-pressed": String(view.state === value) },
+		sign ? el("span", { "class": "state s-" + value, "data-sign": sign }, label) : label,
+		el("span", { "class": "n" }, count(n)));
+
+	b.addEventListener("click", () => {
+		location.hash = hashOf({ state: value });
+	});
+	return b;
+}
+
+function showChips(s) {
+	const states = Object.entries(s.states);
+	const total = states.reduce((sum, x) => sum + x[1], 0);
+	const needs = ATTENTION.split(",").reduce((sum, x) => sum + s.states[x], 0);
+
+	byId("chips").replaceChildren(
+		chip("all", total, ""), chip("need attention", needs, ATTENTION),
+		...states.filter(([name, n]) => n > 0 || view.state === name)
+			.map(([name, n]) => chip(name, n, name, SIGNS[name])));
+}
+
+function showStatus() {
+	const s = status.json;
+	const bad = s.problems.length > 0;
+
+	byId("node").textContent = (s.node.name || "(no name)") + (s.node.zone ? " · " + s.node.zone : "");
+	byId("state").replaceChildren(el("span", {
+		"class": "state s-" + (s.state !== "running" ? "pending" : bad ? "dropping" : "ok"),
+		"data-sign": s.state !== "running" ? SIGNS.pending : bad ? "!" : SIGNS.ok, title: s.state_text,
+	}, s.state));
+	byId("facts").textContent = [s.source.text, s.plane, "vipd " + s.version,
+		"up " + since(s.uptime_ms)].filter((x) => x).join("  ·  ");
+	document.title = (bad ? "(!) " : "") + "vipd " + (s.node.name || "");
+	showNumbers(s);
+	showProblems(s);
+	if (document.activeElement === null || !byId("chips").contains(document.activeElement))
+		showChips(s);
+}
+
+function showLink() {
+	const link = byId("link");
+
+	link.className = unheard === null ? "quiet" : "quiet lost";
+	link.textContent = unheard === null ? "live" :
+		"no answer for " + age(performance.now() - unheard);
+}
+
+// ---- plots ----
+
+const PLOT = { left: 46, right: 4, top: 8, bottom: 16, height: 112, seconds: 300 };
+let seconds = []; // { t, ... }: t in seconds of performance.now()
+
+function plotOpen(id) {
+	const root = byId(id).querySelector("svg");
+	const width = Math.max(200, root.clientWidth || root.getBoundingClientRect().width);
+
+	root.setAttribute("viewBox", "0 0 " + width + " " + PLOT.height);
+	root.replaceChildren();
+	return {
+		root, width, now: performance.now() / 1000,
+		inner: width - PLOT.left - PLOT.right,
+		bottom: PLOT.height - PLOT.bottom,
+		high: PLOT.height - PLOT.bottom - PLOT.top,
+	};
+}
+
+function plotX(p, t) {
+	return PLOT.left + p.inner * (1 - (p.now - t) / PLOT.seconds);
+}
+
+function plotGrid(p, marks) {
+	for (const [y, text] of marks) {
+		p.root.append(svg("line", { "class": "grid", x1: PLOT.left, x2: p.width - PLOT.right, y1: y, y2: y }),
+			svg("text", { x: PLOT.left - 6, y: y + 3.5, "text-anchor": "end" }, text));
+	}
+	for (let m = 0; m <= 5; m++)
+		p.root.append(svg("text", {
+			x: plotX(p, p.now - 60 * m), y: PLOT.height - 3,
+			"text-anchor": m === 0 ? "end" : m === 5 ? "start" : "middle",
+		}, m === 0 ? "now" : "−" + m + " min"));
+}
+
+function plotBar(p, name, t, y0, y1) {
+	const w = Math.max(1.2, p.inner / PLOT.seconds - 0.4);
+	const x = plotX(p, t) - w;
+
+	if (x >= PLOT.left)
+		p.root.append(svg("rect", {
+			"class": name, x: x.toFixed(1), width: w.toFixed(1), rx: 0.6,
+			y: Math.min(y0, y1).toFixed(1), height: Math.max(1.5, Math.abs(y1 - y0)).toFixed(1),
+		}));
+}
+
+// Logarithmic, whole decades from 10 µs on.
+function plotLatency() {
+	const p = plotOpen("plot-latency");
+	const max = Math.max(10000, ...seconds.map((s) => s.ack_max_us || 0));
+	const decades = Math.ceil(Math.log10(max)) - 1;
+	const y = (us) => p.bottom - p.high * (Math.log10(Math.max(us, 10)) - 1) / decades;
+	const marks = [];
+
+	for (let d = 0; d <= decades; d++)
+		if (decades < 5 || d % 2 === decades % 2)
+			marks.push([y(10 ** (d + 1)), short(10 ** (d + 1)).replace(".0", "")]);
+	plotGrid(p, marks);
+	for (const s of seconds) {
+		if (s.ack_mean_us === null)
+			continue;
+		plotBar(p, "light", s.t, y(s.ack_max_us), y(s.ack_mean_us));
+		plotBar(p, "dark", s.t, y(s.ack_mean_us) - 1, y(s.ack_mean_us) + 1);
+	}
+}
+
+function niceMax(n) {
+	const d = 10 ** Math.floor(Math.log10(Math.max(n, 4)));
+
+	return [1, 2, 4, 5, 10].map((x) => x * d).find((x) => x >= n) || 4;
+}
+
+function plotChanges() {
+	const p = plotOpen("plot-changes");
+	const max = niceMax(Math.max(4, ...seconds.map((s) => Math.max(s.events, s.writes))));
+	const y = (n) => p.bottom - p.high * n / max;
+	const w = p.inner / PLOT.seconds / 2;
+
+	plotGrid(p, [0, 0.5, 1].map((f) => [y(max * f), count(max * f)]));
+	for (const s of seconds) {
+		if (s.events > 0)
+			plotBar(p, "light", s.t, y(0), y(s.events));
+		if (s.writes > 0)
+			plotBar(p, "dark", s.t + w * 0.6, y(0), y(s.writes));
+	}
+}
+
+function showPlots() {
+	if (!byId("overview").hidden) {
+		plotLatency();
+		plotChanges();
+	}
+}
+
+function secondText(s) {
+	return Math.max(0, Math.round(performance.now() / 1000 - s.t)) + " s ago: " +
+		plural(s.events, "event") + ", " + plural(s.services, "service") + ", " +
+		plural(s.writes, "write") + (s.ack_mean_us === null ? "" :
+			", mean " + short(s.ack_mean_us) + ", slowest < " + short(s.ack_max_us));
+}
+
+function plotHover(figure) {
+	const root = figure.querySelector("svg");
+	const out = figure.querySelector("output");
+
+	root.addEventListener("mousemove", (e) => {
+		const box = root.getBoundingClientRect();
+		const part = (e.clientX - box.left - PLOT.left) / (box.width - PLOT.left - PLOT.right);
+		const t = performance.now() / 1000 - (1 - part) * PLOT.seconds;
+		const near = seconds.filter((s) => Math.abs(s.t - t) < 4)
+			.sort((a, b) => Math.abs(a.t - t) - Math.abs(b.t - t))[0];
+
+		out.textContent = near ? secondText(near) : "";
+	});
+	root.addEventListener("mouseleave", () => {
+		out.textContent = "";
+	});
+}
+
+async function askHistory() {
+	const r = await ask("/v1/history");
+
+	if (r.json)
+		seconds = r.json.items.map((s) => ({ ...s, t: r.at / 1000 - s.age_s }));
+}
+
+// ---- the list ----
+
+const seen = new Map(); // service -> what its row said
+
+function addresses(s) {
+	return [...(s.load_balancer_ips || []), ...(s.external_ips || []), ...(s.cluster_ips || [])];
+}
+
+function few(list, max, cell) {
+	const out = list.slice(0, max).map((x) => el("div", {}, cell(x)));
+
+	if (list.length > max)
+		out.push(el("div", { "class": "quiet" }, "+ " + (list.length - max) + " more"));
+	return out;
+}
+
+function portText(p) {
+	return p.port + (p.node_port ? ":" + p.node_port : "") + "/" + p.protocol;
+}
+
+// Backends of the widest pool, of what slices list; both families together.
+function useText(p) {
+	let used = 0;
+	let listed = 0;
+
+	for (const f of p.families) {
+		used += Math.max(0, ...f.pools.map((x) => x.backends));
+		listed += f.endpoints;
+	}
+	return used + "/" + listed;
+}
+
+function noteOf(s) {
+	return [s.note, ...s.ports.map((p) => p.note)].filter((x, i, all) => x && all.indexOf(x) === i);
+}
+
+function row(s) {
+	const key = s.namespace + "/" + s.name;
+	const text = JSON.stringify(s);
+	const fresh = seen.has(key) && seen.get(key) !== text;
+	const r = el("tr", { "data-state": s.state, "data-service": key, "class": fresh ? "fresh" : null },
+		el("td", {}, state(s.state)),
+		el("td", { "class": "name" }, el("a", { href: hashOf({ service: key, after: view.after }) },
+			named(s.namespace, s.name))),
+		el("td", {}, s.type || "–"),
+		el("td", { "class": "addr" }, few(addresses(s), 3, (a) => a)),
+		el("td", { "class": "port" }, few(s.ports, 3, (p) => [portText(p),
+			p.name ? el("span", { "class": "quiet" }, " " + p.name) : null])),
+		el("td", { "class": "n mono" }, few(s.ports, 3, useText)),
+		el("td", { "class": "note" }, few(noteOf(s), 3, (n) => n)));
+
+	seen.set(key, text);
+	return r;
+}
+
+function showList(list) {
+	const n = list.items.length;
+	const first = view.before.length * LIMIT + 1;
+	const rows = list.items.map(row);
+
+	if (n === 0)
+		rows.push(el("tr", {}, el("td", { colspan: 7, "class": "none" },
+			view.q || view.state ? "No service matches." : "There are no services.")));
+	byId("services").tBodies[0].replaceChildren(...rows);
+	byId("range").textContent = n === 0 ? "" :
+		(view.after && view.before.length === 0 ? plural(n, "service") + " behind " + view.after :
+			count(first) + "–" + count(first + n - 1)) + " of " + count(list.matching);
+	byId("prev").disabled = view.after === "";
+	byId("next").disabled = list.next === null;
+	byId("next").dataset.after = list.next || "";
+	if (seen.size > 20 * LIMIT)
+		seen.clear();
+}
+
+// ---- a service ----
+
+function fact(label, value) {
+	return value === null || value === "" ? null :
+		el("div", {}, el("dt", {}, label), el("dd", {}, value));
+}
+
+function table(heads, rows, attrs) {
+	return el("table", attrs || {}, el("thead", {}, el("tr", {}, heads.map((h) => el("th", {}, h)))),
+		el("tbody", {}, rows));
+}
+
+function target(t, pools) {
+	if (t.verdict !== "balance")
+		return el("span", {
+			"class": "state s-" + (t.verdict === "drop" ? "dropping" : "rejecting"),
+			"data-sign": t.verdict === "drop" ? SIGNS.dropping : SIGNS.rejecting,
+		}, t.verdict);
+	const pool = pools.find((p) => p.id === t.pool);
+
+	return "pool " + t.pool + (pool ? ", " + plural(pool.backends.length, "backend") : "") +
+		(t.scope === "local" ? ", this node only" : "");
+}
+
+const MASQUERADE = {
+	"all": "everybody", "not-pods": "all but pods", "this-host": "this host", "none": "nobody",
+};
+
+function frontends(s) {
+	return [el("h2", {}, "Where its addresses lead"),
+		table(["Address", "Kind", "Outside clients", "Pods and this host", "Masqueraded", ""],
+			s.frontends.map((f) => el("tr", {},
+				el("td", { "class": "addr" }, endpoint(f.address, f.port) + "/" + f.protocol),
+				el("td", {}, f.kind), el("td", {}, target(f.outside, s.pools)),
+				el("td", {}, target(f.inside, s.pools)),
+				el("td", {}, MASQUERADE[f.masquerade] || f.masquerade),
+				el("td", { "class": "quiet" }, f.guarded ? "source ranges" : ""))),
+			{ id: "frontends" })];
+}
+
+function conflicts(s) {
+	return s.conflicts.length === 0 ? [] : [el("h2", {}, "Belongs to others"),
+		table(["Address", "Kind", "Older service"], s.conflicts.map((c) => el("tr", {},
+			el("td", { "class": "addr" }, endpoint(c.address, c.port) + "/" + c.protocol),
+			el("td", {}, c.kind), el("td", {}, el("a", {
+				href: hashOf({ service: c.owner_namespace + "/" + c.owner_name }),
+			}, c.owner_namespace + "/" + c.owner_name)))), { id: "conflicts" })];
+}
+
+// Backends that get no new connections and keep their old ones for a while.
+function drains(s, at) {
+	return !s.drains || s.drains.length === 0 ? [] : [el("h2", {}, "Draining",
+		el("span", { "class": "quiet" }, "no new connections; the old ones may end")),
+		table(["Backend", "Pool", "Connections", "Ends in"], s.drains.map((d) => {
+			const bar = el("i", {});
+			const left = el("span", { "class": "left" });
+			const r = el("tr", { "data-left": d.left_ms, "data-of": d.of_ms, "data-at": at },
+				el("td", { "class": "addr" }, endpoint(d.address, d.port) + "/" + d.protocol),
+				el("td", {}, d.pool), el("td", { "class": "n" }, d.connections),
+				el("td", {}, el("span", { "class": "bar" }, bar), " ", left));
+
+			return r;
+		}), { id: "drains" })];
+}
+
+function drainsTick() {
+	for (const r of document.querySelectorAll("#drains tbody tr")) {
+		const left = Math.max(0, r.dataset.left - (performance.now() - r.dataset.at));
+
+		r.querySelector(".left").textContent = left > 0 ? age(left) : "any moment";
+		r.querySelector(".bar i").style.width = 100 * left / Math.max(1, r.dataset.of) + "%";
+	}
+}
+
+function conditions(e) {
+	return [e.ready ? "ready" : "not ready", e.terminating ? "terminating" : null,
+		e.terminating && e.serving ? "serving" : null].filter((x) => x).join(", ");
+}
+
+function setText(set, uses) {
+	if (set.used)
+		return set.slot === null ? "on its way in" : "slot " + set.slot;
+	return (set.why_not || "left out") + (set.slot === null ? "" : ", on its way out") +
+		(uses ? "" : "");
+}
+
+function isUsed(e, f) {
+	return (f.uses_cluster_set && e.cluster_set.used) || (f.uses_local_set && e.local_set.used);
+}
+
+function endpointRow(e, f) {
+	const used = isUsed(e, f);
+
+	return el("tr", { "class": used ? null : "out" },
+		el("td", {}, el("span", {
+			"class": "state s-" + (used ? "ok" : "not-proxied"),
+			"data-sign": used ? SIGNS.ok : SIGNS["not-proxied"],
+		}, used ? "used" : "left out")),
+		el("td", { "class": "addr" }, endpoint(e.address, e.port)),
+		el("td", {}, e.pod || "–"),
+		el("td", {}, (e.node || "–") + (e.on_this_node ? " (here)" : "")),
+		el("td", {}, conditions(e)),
+		f.uses_cluster_set ? el("td", { "class": "why" }, setText(e.cluster_set)) : null,
+		f.uses_local_set ? el("td", { "class": "why" }, setText(e.local_set)) : null,
+		el("td", { "class": "quiet" }, [...e.zone_hints.map((z) => "zone " + z),
+			...e.node_hints.map((n) => "node " + n)].join(", ")));
+}
+
+function familyNote(f) {
+	const used = f.endpoints.filter((e) => isUsed(e, f)).length;
+
+	return [plural(f.endpoints.length, "endpoint"), used + " used",
+		f.endpoints.length - used > 0 ? f.endpoints.length - used + " left out" : null,
+		f.cluster_fallback || f.local_fallback ? "terminating ones serve, as nothing is ready" : null,
+		f.usable_anywhere ? null : "nothing usable anywhere"].filter((x) => x).join(", ");
+}
+
+function family(p, f) {
+	const key = p.protocol + p.port + p.name + f.family;
+	const sorted = [...f.endpoints.filter((e) => isUsed(e, f)), ...f.endpoints.filter((e) => !isUsed(e, f))];
+	const part = view.all.has(key) ? sorted : sorted.slice(0, ENDPOINTS_SHOWN);
+	const rows = part.map((e) => endpointRow(e, f));
+	const more = el("button", { type: "button" }, "show all " + count(sorted.length));
+
+	more.addEventListener("click", () => {
+		view.all.add(key);
+		showShown();
+	});
+	if (part.length < sorted.length)
+		rows.push(el("tr", { "class": "rest" }, el("td", { colspan: 8 }, more)));
+	if (rows.length === 0)
+		rows.push(el("tr", {}, el("td", { colspan: 8, "class": "none" }, "No slice lists an endpoint.")));
+	return [el("h2", {}, "Port " + (p.name ? p.name + " " : "") + portText(p) + ", " + f.family,
+		el("span", { "class": "quiet" }, familyNote(f))),
+		table(["", "Endpoint", "Pod", "Node", "Condition",
+			f.uses_cluster_set ? "For the cluster" : null,
+			f.uses_local_set ? "For this node only" : null, "Hints"].filter((x) => x !== null), rows,
+			{ "class": "endpoints" })];
+}
+
+function pools(s) {
+	return s.pools.length === 0 ? [] : [el("h2", {}, "Pools in the kernel"),
+		table(["Pool", "Family", "Port", "Endpoints of", "Backends", "Affinity"], s.pools.map((p) => el("tr", {},
+			el("td", { "class": "mono" }, String(p.id)), el("td", {}, p.family),
+			el("td", {}, p.protocol + (p.port_name ? " " + p.port_name : "")),
+			el("td", {}, p.scope === "local" ? "this node" : "the cluster"),
+			el("td", { "class": "mono" }, count(p.backends.length)),
+			el("td", {}, p.affinity_s ? p.affinity_s + " s" : "–"))), { id: "pools" })];
+}
+
+function showService(s, at) {
+	const notes = noteOf({ note: s.note, ports: s.ports || [] });
+	const ingress = (s.ingress || []).map((i) => i.address + (i.captured ? "" : " (not captured)"));
+
+	byId("service").replaceChildren(...[
+		el("p", { "class": "crumbs" }, el("a", { href: hashOf({ after: view.after }) }, "‹ all services")),
+		el("h1", {}, named(s.namespace, s.name), state(s.state)),
+		...notes.map((n) => el("p", { "class": "quiet" }, n)),
+		el("dl", {}, [
+			fact("type", s.type || "no Service object"),
+			fact("cluster addresses", (s.cluster_ips || []).join(", ")),
+			fact("load balancer", ingress.join(", ")),
+			fact("external", (s.external_ips || []).join(", ")),
+			fact("policy inside", s.internal_policy || ""),
+			fact("policy outside", s.external_policy || ""),
+			fact("affinity", s.affinity_s ? s.affinity_s + " s" : ""),
+			fact("source ranges", (s.source_ranges || []).join(", ")),
+			fact("health check port", s.health_check_node_port ? String(s.health_check_node_port) : ""),
+			fact("in the kernel", s.in_kernel ? (s.owed ? "the state before" : "yes") : "no"),
+			fact("slices", count(s.slices)),
+		].filter((x) => x)),
+		...(s.frontends.length > 0 ? frontends(s) : []),
+		...conflicts(s), ...drains(s, at),
+		...(s.ports || []).flatMap((p) => p.families.flatMap((f) => family(p, f))),
+		...pools(s),
+	]);
+	drainsTick();
+}
+
+function showError(e) {
+	if (view.service !== "")
+		byId("service").replaceChildren(
+			el("p", { "class": "crumbs" }, el("a", { href: hashOf({}) }, "‹ all services")),
+			el("h1", {}, view.service), el("p", {}, e.text));
+	else
+		byId("services").tBodies[0].replaceChildren(el("tr", {},
+			el("td", { colspan: 7, "class": "none" }, e.text)));
+}
+
+// What `shown` has been answered, in the page.
+function showShown() {
+	const entry = held.get(shown);
+
+	if (entry && view.service !== "")
+		showService(entry.json, entry.at);
+	else if (entry)
+		showList(entry.json);
+}
+
+async function askShown() {
+	const path = pathOf();
+	const turned = path !== shown;
+	const r = await ask(path);
+
+	if (path !== pathOf())
+		return; // meanwhile something else is wanted
+	shown = path;
+	if (r.error)
+		showError(r.error);
+	else if (r.fresh || turned)
+		showShown();
+	if (turned && view.service !== "")
+		window.scrollTo(0, 0);
+}
+
+// ---- the clock ----
+
+let timer = null;
+let busy = false;
+
+// `all`: whatever the status says, for something else is to be shown.
+async function turn(all) {
+	clearTimeout(timer);
+	timer = null;
+	if (!busy) {
+		busy = true;
+		try {
+			const r = await ask("/v1/status");
+
+			if (r.error)
+				throw new Error(r.error.text);
+			status = r;
+			unheard = null;
+			if (r.fresh || all || shown !== pathOf())
+				await Promise.all([askHistory(), askShown()]);
+		} catch (e) {
+			unheard = unheard === null ? performance.now() : unheard;
+		}
+		busy = false;
+		show();
+		if (unheard === null && shown !== pathOf() && !document.hidden) {
+			turn(true);
+			return;
+		}
+	}
+	if (!document.hidden && timer === null)
+		timer = setTimeout(turn, PERIOD_MS);
+}
+
+function show() {
+	showLink();
+	if (status === null)
+		return;
+	showStatus();
+	showPlots();
+	drainsTick();
+	document.documentElement.dataset.ready = String(shown !== null);
+}
+
+let typing = null;
+
+function start() {
+	byId("q").addEventListener("input", () => {
+		clearTimeout(typing);
+		typing = setTimeout(() => {
+			history.replaceState(null, "", hashOf({ q: byId("q").value.trim() }));
+			viewRead();
+			turn(true);
+		}, TYPING_MS);
+	});
+	byId("find").addEventListener("submit", (e) => e.preventDefault());
+	byId("next").addEventListener("click", (e) => {
+		view.before.push(view.after);
+		location.hash = hashOf({ after: e.currentTarget.dataset.after });
+	});
+	byId("prev").addEventListener("click", () => {
+		location.hash = hashOf({ after: view.before.pop() || "" });
+	});
+	document.addEventListener("keydown", (e) => {
+		if (e.key === "/" && !e.ctrlKey && !e.metaKey && document.activeElement !== byId("q") &&
+		    view.service === "") {
+			e.preventDefault();
+			byId("q").focus();
+		}
+	});
+	for (const figure of document.querySelectorAll("figure"))
+		plotHover(figure);
+	window.addEventListener("hashchange", () => {
+		viewRead();
+		turn(true);
+	});
+	window.addEventListener("resize", showPlots);
+	document.addEventListener("visibilitychange", () => {
+		if (!document.hidden)
+			turn();
+	});
+	viewRead();
+	turn();
+}
+
+start();
