@@ -17,7 +17,7 @@ bool nft_set_is_by_tuple(enum nft_set_id set)
 
 bool nft_set_is_ranges(enum nft_set_id set)
 {
-	return set == NFTSET_FW_RANGES;
+	return set == NFTSET_FW_RANGES || set == IPVSSET_RANGES;
 }
 
 size_t nft_key_len(enum nft_set_id set, enum ipfam fam)

@@ -48,7 +48,7 @@ struct nft_changes {
 		uint32_t first; /* position plus 1 */
 		uint32_t last;
 		uint32_t n;
-	} sets[IPFAM_N][NFTSET_N];
+	} sets[IPFAM_N][NFTSET_END];
 	uint32_t conflict; /* position plus 1 of the first key two operations disagree on, or 0 */
 };
 

@@ -162,6 +162,13 @@ void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const u
 	case NFTSET_FW_FRONTENDS:
 	case NFTSET_MASQ_FRONTENDS:
 	case NFTSET_MASQ_HOSTS:
+	case IPVSSET_FE:
+	case IPVSSET_FE_IN:
+	case IPVSSET_FE_OUT:
+	case IPVSSET_GUARDED:
+	case IPVSSET_MASQ:
+	case IPVSSET_MASQ_HOSTS:
+	case IPVSSET_IDLE:
 		text_tuple(out, fam, key);
 		break;
 	case NFTSET_ENDPOINTS:
@@ -177,10 +184,21 @@ void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const u
 	case NFTSET_POD_CIDRS:
 	case NFTSET_SERVICE_CIDRS:
 	case NFTSET_ENDPOINT_ADDRS:
+	case IPVSSET_VIPS:
+	case IPVSSET_CLUSTER_IPS:
+	case IPVSSET_HAIRPINS:
+	case IPVSSET_POD_CIDRS:
+	case IPVSSET_SERVICE_CIDRS:
 		text_addr(out, fam, key);
 		break;
 	case NFTSET_FW_RANGES:
 		str_printf(out, "pool %u from ", nft_get_range_pool(key));
+		text_addr(out, fam, key + 4);
+		str_puts(out, "-");
+		text_addr(out, fam, key + 4 + len + 4);
+		break;
+	case IPVSSET_RANGES:
+		str_printf(out, "mark 0x%x from ", ntohl(nft_get_word(key)));
 		text_addr(out, fam, key + 4);
 		str_puts(out, "-");
 		text_addr(out, fam, key + 4 + len + 4);
@@ -193,13 +211,16 @@ void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const u
 	case NFTSET_KINDS_X:
 	case NFTSET_KINDS:
 	case NFTSET_N:
+	case NFTSET_END:
 		str_printf(out, "0x%x", nft_get_word(key));
 		return;
 	}
 	if (data == NULL)
 		return;
 	str_puts(out, " -> ");
-	if (set == NFTSET_ENDPOINTS || set == NFTSET_AFF_ENDPOINTS)
+	if (set >= IPVSSET_BEGIN)
+		str_printf(out, "mark 0x%x", nft_get_word(data));
+	else if (set == NFTSET_ENDPOINTS || set == NFTSET_AFF_ENDPOINTS)
 		text_endpoint(out, fam, data);
 	else if (set == NFTSET_AFF_SLOTS || set == NFTSET_AFFINITY)
 		str_printf(out, "id %u", nft_word_kind(nft_get_word(data)));

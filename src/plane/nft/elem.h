@@ -29,6 +29,7 @@
 struct nft_table_ref {
 	const char *name;
 	enum ipfam fam;
+	uint8_t family; /* NFPROTO_*; 0: that of `fam` */
 };
 
 enum nft_write {

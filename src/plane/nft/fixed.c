@@ -18,6 +18,16 @@
 #define REQUEST_MAX 512
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 
+const struct nft_schema nft_schema = {
+	.comment = NFT_TABLE_COMMENT,
+	.version = NFT_LAYOUT_VERSION,
+	.begin = 0,
+	.end = NFTSET_N,
+	.ranges = NFTSET_POD_CIDRS,
+	.has_verdict_maps = true,
+	.chains = nft_chains,
+};
+
 static void chains_clear(struct nft_fixed *h)
 {
 	vec_for_each (c, &h->chains) {
@@ -96,11 +106,19 @@ void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, uint32_t kind,
 struct reading {
 	struct nft_fixed *held;
 	struct nft_fixed_tables *tables;
+	const struct nft_schema *schema;
 	enum ipfam fam;
 	const char *table;
 	unsigned int index; /* of the map or set */
 	uint64_t packets, bytes;
 };
+
+static uint8_t family_of(const struct reading *rd)
+{
+	if (rd->schema->family != 0)
+		return rd->schema->family;
+	return rd->fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+}
 
 /* The value of TLV `type` in userdata; NULL when there is none. */
 static const uint8_t *udata_find(const struct nlattr *a, uint8_t type, size_t *len)
@@ -130,7 +148,7 @@ static int tables_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	struct reading *rd = arg;
 	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
-	char version[sizeof(NFT_TABLE_COMMENT) + 12];
+	char version[NFT_TABLE_COMMENT_MAX];
 	struct nft_fixed_table *t;
 	const uint8_t *comment;
 	size_t len;
@@ -144,9 +162,9 @@ static int tables_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	comment = udata_find(tb[NFTA_TABLE_USERDATA], 0, &len);
 	if (comment == NULL || memchr(comment, '\0', len) == NULL)
 		return 0;
-	snprintf(version, sizeof(version), NFT_TABLE_COMMENT "%d", NFT_LAYOUT_VERSION);
-	t->is_ours =
-		strncmp((const char *)comment, NFT_TABLE_COMMENT, strlen(NFT_TABLE_COMMENT)) == 0;
+	snprintf(version, sizeof(version), "%s%d", rd->schema->comment, rd->schema->version);
+	t->is_ours = strncmp((const char *)comment, rd->schema->comment,
+			     strlen(rd->schema->comment)) == 0;
 	t->is_current = strcmp((const char *)comment, version) == 0;
 	return 0;
 }
@@ -161,7 +179,13 @@ static int table_cmp(const void *a, const void *b)
 int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint8_t family,
 			  struct err *err)
 {
-	struct reading rd = { .tables = ret };
+	return nft_fixed_tables_read_as(ret, nl, family, &nft_schema, err);
+}
+
+int nft_fixed_tables_read_as(struct nft_fixed_tables *ret, struct nl_sock *nl, uint8_t family,
+			     const struct nft_schema *schema, struct err *err)
+{
+	struct reading rd = { .tables = ret, .schema = schema };
 	char buf[REQUEST_MAX];
 	int r;
 
@@ -209,8 +233,9 @@ static int sets_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	nl_attr_table(tb, NFTA_SET_MAX, h, sizeof(struct nfgenmsg));
 	if (strcmp(nl_attr_str(tb[NFTA_SET_TABLE]), rd->table) != 0)
 		return 0;
-	id = nft_set_by_name(nl_attr_str(tb[NFTA_SET_NAME]));
-	if (id == NFTSET_N)
+	id = nft_set_by_name_in(nl_attr_str(tb[NFTA_SET_NAME]), rd->fam, rd->schema->begin,
+				rd->schema->end);
+	if (id == rd->schema->end)
 		return 0;
 	if (set_fits(nft_set_desc(id, rd->fam), tb))
 		rd->held->has_set[id] = true;
@@ -278,8 +303,8 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 static int chain_read(struct reading *rd, struct nl_sock *nl, const char *name, struct err *err)
 {
 	char buf[REQUEST_MAX];
-	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETCHAIN),
-					     rd->fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4);
+	struct nlmsghdr *h =
+		nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETCHAIN), family_of(rd));
 	int r;
 
 	mnl_attr_put_strz(h, NFTA_CHAIN_TABLE, rd->table);
@@ -292,7 +317,7 @@ static int chain_read(struct reading *rd, struct nl_sock *nl, const char *name, 
 static int chains_read(struct reading *rd, struct nl_sock *nl, struct err *err)
 {
 	size_t n;
-	const struct nft_chain *chains = nft_chains(&n);
+	const struct nft_chain *chains = rd->schema->chains(&n);
 
 	for (size_t i = 0; i < n; i++) {
 		int r = chain_read(rd, nl, chains[i].name, err);
@@ -384,8 +409,7 @@ static int read_dump(struct reading *rd, struct nl_sock *nl, uint16_t msg, uint1
 		     int (*message)(void *, const struct nlmsghdr *, struct err *), struct err *err)
 {
 	char buf[REQUEST_MAX];
-	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), TYPE(msg),
-					     rd->fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4);
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), TYPE(msg), family_of(rd));
 
 	mnl_attr_put_strz(h, table_attr, rd->table);
 	return nl_dump(nl, h, &(struct nl_reader){ begin, message, rd }, err);
@@ -402,8 +426,7 @@ static int read_elements(struct reading *rd, struct nl_sock *nl, enum nft_set_id
 
 	if (!rd->held->has_set[id])
 		return 0;
-	h = nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETSETELEM),
-			    rd->fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4);
+	h = nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETSETELEM), family_of(rd));
 	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, rd->table);
 	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, nft_set_desc(id, rd->fam)->name);
 	r = nl_dump(nl, h, &(struct nl_reader){ begin, message, rd }, err);
@@ -411,11 +434,22 @@ static int read_elements(struct reading *rd, struct nl_sock *nl, enum nft_set_id
 	return r == -ENOENT ? -EAGAIN : r;
 }
 
+static const struct nft_chain *chain_wanted(const struct nft_schema *schema, const char *name)
+{
+	size_t n;
+	const struct nft_chain *chains = schema->chains(&n);
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(chains[i].name, name) == 0)
+			return &chains[i];
+	return NULL;
+}
+
 /* Base chains cannot be moved to another hook, nor become ordinary ones. */
-static void chains_check(struct nft_fixed *h)
+static void chains_check(struct nft_fixed *h, const struct nft_schema *schema)
 {
 	vec_for_each (c, &h->chains) {
-		const struct nft_chain *want = nft_chain_find(c->name);
+		const struct nft_chain *want = chain_wanted(schema, c->name);
 		bool fits = true;
 
 		if (want == NULL)
@@ -442,33 +476,52 @@ static int held_read(struct reading *rd, struct nl_sock *nl, struct err *err)
 	if (r < 0)
 		return r;
 	r = chains_read(rd, nl, err);
-	for (rd->index = 0; r == 0 && rd->index < NFT_VERDICT_MAPS; rd->index++)
+	for (rd->index = 0; r == 0 && rd->schema->has_verdict_maps && rd->index < NFT_VERDICT_MAPS;
+	     rd->index++)
 		r = read_elements(rd, nl, NFTSET_LEAVES + rd->index, verdicts_begin,
 				  verdicts_message, err);
 	for (rd->index = 0; r == 0 && rd->index < NFT_RANGE_SETS; rd->index++) {
-		r = read_elements(rd, nl, NFTSET_POD_CIDRS + rd->index, ranges_begin,
+		r = read_elements(rd, nl, rd->schema->ranges + rd->index, ranges_begin,
 				  ranges_message, err);
 		nft_bounds_sort(&rd->held->ranges[rd->index]);
 	}
 	return r;
 }
 
-int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
-		   const struct nft_fixed_table *table, struct err *err)
+static int fixed_read(struct reading *rd, struct nl_sock *nl, const struct nft_fixed_table *table,
+		      struct err *err)
 {
-	struct reading rd = { .held = ret, .fam = fam, .table = table->name };
+	struct nft_fixed *ret = rd->held;
 	int r;
 
 	nft_fixed_fini(ret);
-	r = held_read(&rd, nl, err);
+	rd->table = table->name;
+	r = held_read(rd, nl, err);
 	if (r < 0)
 		return err_wrap(err, r == -ENOENT ? -EAGAIN : r, "read table %s", table->name);
 	ret->exists = true;
 	ret->flags = table->flags;
-	chains_check(ret);
+	chains_check(ret, rd->schema);
 	if (!table->is_current)
 		snprintf(ret->misfit, sizeof(ret->misfit), "it is of another layout version");
 	return 0;
+}
+
+int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
+		   const struct nft_fixed_table *table, struct err *err)
+{
+	struct reading rd = { .held = ret, .fam = fam, .schema = &nft_schema };
+
+	return fixed_read(&rd, nl, table, err);
+}
+
+int nft_fixed_read_as(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
+		      const struct nft_fixed_table *table, const struct nft_schema *schema,
+		      struct err *err)
+{
+	struct reading rd = { .held = ret, .fam = fam, .schema = schema };
+
+	return fixed_read(&rd, nl, table, err);
 }
 
 static void counters_begin(void *arg)

@@ -15,10 +15,27 @@
 /* Rule userdata: a type that nft skips, and the hash, 8 bytes. */
 #define NFT_RULE_UDATA_HASH 0x76
 #define NFT_TABLE_COMMENT "vipd layout "
+#define NFT_TABLE_COMMENT_MAX 64 /* with the version */
+
+/* What tells the tables of one plane from those of another. */
+struct nft_schema {
+	const char *comment; /* of its tables, before the version */
+	int version;
+	uint8_t family;        /* NFPROTO_* of tables that serve both families; 0: one table each */
+	enum nft_set_id begin; /* its sets, up to before `end` ... */
+	enum nft_set_id end;
+	enum nft_set_id ranges; /* ... of them NFT_RANGE_SETS that are written with the rules */
+	bool has_verdict_maps;
+	const struct nft_chain *(*chains)(size_t *n);
+};
+/* That of the nft plane, which is meant where a function takes none. */
+extern const struct nft_schema nft_schema;
 
 /* The maps and sets whose elements belong to the layout. */
 #define NFT_VERDICT_MAPS 3 /* NFTSET_LEAVES + i */
 #define NFT_RANGE_SETS 2   /* NFTSET_POD_CIDRS + i */
+
+struct nft_chain;
 
 struct nft_fixed_chain {
 	char *name;
@@ -40,7 +57,7 @@ struct nft_fixed_verdict {
 struct nft_fixed {
 	bool exists;
 	uint32_t flags;
-	bool has_set[NFTSET_N];
+	bool has_set[NFTSET_END];
 	char misfit[128]; /* why it cannot be repaired in place; "" = it can */
 	VEC(struct nft_fixed_chain) chains;
 	VEC(struct nft_fixed_verdict) verdicts[NFT_VERDICT_MAPS];
@@ -66,9 +83,16 @@ void nft_fixed_tables_fini(struct nft_fixed_tables *t);
 /* All tables of `family` (NFPROTO_*). */
 MUST_USE int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint8_t family,
 				   struct err *err);
+MUST_USE int nft_fixed_tables_read_as(struct nft_fixed_tables *ret, struct nl_sock *nl,
+				      uint8_t family, const struct nft_schema *schema,
+				      struct err *err);
 /* Everything about `table`; replaces `ret`. -EAGAIN also when it changes while it is read. */
 MUST_USE int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
 			    const struct nft_fixed_table *table, struct err *err);
+/* Of a table for both families, the sets of `fam` are meant. */
+MUST_USE int nft_fixed_read_as(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
+			       const struct nft_fixed_table *table, const struct nft_schema *schema,
+			       struct err *err);
 /* Packets and bytes counted by the rules of one chain; added to what the pointers hold. */
 MUST_USE int nft_fixed_counters(struct nl_sock *nl, uint8_t family, const char *table,
 				const char *chain, uint64_t *packets, uint64_t *bytes,

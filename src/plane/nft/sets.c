@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <linux/netfilter/nf_tables.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -16,6 +17,7 @@
 #define TYPE_IP6ADDR 8
 #define TYPE_INET_PROTO 12
 #define TYPE_INET_SERVICE 13
+#define TYPE_MARK 19
 #define TYPE_CLASSID 23
 #define TYPE_BITS 6
 
@@ -29,6 +31,7 @@ enum part {
 	PART_WORD, /* meta priority */
 	PART_SLOT, /* numgen random mod 65536 */
 	PART_VERDICT,
+	PART_MARK, /* meta mark */
 };
 
 #define PARTS_MAX 4
@@ -56,12 +59,16 @@ struct spec {
 	{                 \
 		PART_WORD \
 	}
+#define MARK              \
+	{                 \
+		PART_MARK \
+	}
 
 /* The affinity table fills from spoofed sources too: when it is full, balancing is plain. */
 #define AFFINITY_SIZE 1048576
 #define AFFINITY_TIMEOUT_MS (UINT64_C(10800) * 1000)
 
-static const struct spec specs[NFTSET_N] = {
+static const struct spec specs[NFTSET_END] = {
 	[NFTSET_ENDPOINTS] = { "endpoints", 0, true, { PART_WORD, PART_SLOT }, ADDR_PORT },
 	[NFTSET_FRONTENDS] = { "frontends", 0, true, TUPLE, WORD },
 	[NFTSET_VIPS] = { "vips", 0, false, { PART_DADDR } },
@@ -90,6 +97,22 @@ static const struct spec specs[NFTSET_N] = {
 	[NFTSET_LEAVES] = { "leaves", 0, true, WORD, { PART_VERDICT } },
 	[NFTSET_KINDS_X] = { "kinds_x", 0, true, WORD, { PART_VERDICT } },
 	[NFTSET_KINDS] = { "kinds", 0, true, WORD, { PART_VERDICT } },
+	[IPVSSET_FE] = { "fe", 0, false, TUPLE, MARK },
+	[IPVSSET_FE_IN] = { "fe_in", 0, false, TUPLE, MARK },
+	[IPVSSET_FE_OUT] = { "fe_out", 0, false, TUPLE, MARK },
+	[IPVSSET_GUARDED] = { "guarded", 0, false, TUPLE, MARK },
+	[IPVSSET_RANGES] = { "ranges",
+			     NFT_SET_INTERVAL | NFT_SET_CONCAT,
+			     false,
+			     { PART_MARK, PART_SADDR } },
+	[IPVSSET_VIPS] = { "vips", 0, false, { PART_DADDR } },
+	[IPVSSET_CLUSTER_IPS] = { "cluster_ips", 0, false, { PART_DADDR } },
+	[IPVSSET_HAIRPINS] = { "hairpins", 0, false, { PART_SADDR, PART_DADDR } },
+	[IPVSSET_MASQ] = { "masq", 0, false, TUPLE },
+	[IPVSSET_MASQ_HOSTS] = { "masq_hosts", 0, false, TUPLE },
+	[IPVSSET_IDLE] = { "idle", 0, false, TUPLE, MARK },
+	[IPVSSET_POD_CIDRS] = { "pod_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
+	[IPVSSET_SERVICE_CIDRS] = { "service_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
 };
 
 static uint32_t part_type(enum part p, enum ipfam fam)
@@ -104,6 +127,8 @@ static uint32_t part_type(enum part p, enum ipfam fam)
 		return TYPE_INET_SERVICE;
 	case PART_WORD:
 		return TYPE_CLASSID;
+	case PART_MARK:
+		return TYPE_MARK;
 	case PART_SLOT:
 		return TYPE_INTEGER;
 	case PART_VERDICT:
@@ -126,6 +151,7 @@ static uint32_t part_len(enum part p, enum ipfam fam)
 	case PART_DPORT:
 		return 2;
 	case PART_WORD:
+	case PART_MARK:
 	case PART_SLOT:
 		return 4;
 	case PART_VERDICT:
@@ -243,6 +269,7 @@ static uint32_t part_expr(enum part p)
 		return EXPR_PAYLOAD;
 	case PART_L4PROTO:
 	case PART_WORD:
+	case PART_MARK:
 		return EXPR_META;
 	case PART_SLOT:
 		return EXPR_NUMGEN;
@@ -275,6 +302,9 @@ static void ud_part_data(struct udata *u, enum part p, enum ipfam fam)
 		return;
 	case PART_WORD:
 		ud_u32(u, 0, NFT_META_PRIORITY);
+		return;
+	case PART_MARK:
+		ud_u32(u, 0, NFT_META_MARK);
 		return;
 	case PART_SLOT:
 		ud_u32(u, 0, NFT_NG_RANDOM);
@@ -325,8 +355,9 @@ static uint32_t parts_byteorder(const enum part parts[PARTS_MAX])
 {
 	if (parts_count(parts) != 1 || parts[0] == PART_VERDICT)
 		return BYTEORDER_NONE;
-	return parts[0] == PART_WORD || parts[0] == PART_L4PROTO ? BYTEORDER_HOST
-								 : BYTEORDER_NETWORK;
+	return parts[0] == PART_WORD || parts[0] == PART_MARK || parts[0] == PART_L4PROTO
+		       ? BYTEORDER_HOST
+		       : BYTEORDER_NETWORK;
 }
 
 static size_t userdata_write(uint8_t bytes[NFT_SET_USERDATA_MAX], const struct spec *s,
@@ -371,13 +402,22 @@ static void desc_fill(struct nft_set_desc *d, const struct spec *s, enum ipfam f
 
 const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam)
 {
-	static struct nft_set_desc descs[IPFAM_N][NFTSET_N]; /* constants, computed once */
+	static struct nft_set_desc descs[IPFAM_N][NFTSET_END]; /* constants, computed once */
+	static char names[IPFAM_N][NFTSET_END - IPVSSET_BEGIN][16];
 	struct nft_set_desc *d;
 
-	assert(id < NFTSET_N && fam < IPFAM_N);
+	assert(id < NFTSET_END && id != NFTSET_N && fam < IPFAM_N);
 	d = &descs[fam][id];
-	if (d->name == NULL)
-		desc_fill(d, &specs[id], fam);
+	if (d->name != NULL)
+		return d;
+	desc_fill(d, &specs[id], fam);
+	if (id >= IPVSSET_BEGIN) { /* both families in one table */
+		char *name = names[fam][id - IPVSSET_BEGIN];
+
+		(void)snprintf(name, sizeof(names[0][0]), "%s%d", specs[id].name,
+			       fam == IPFAM_V6 ? 6 : 4);
+		d->name = name;
+	}
 	return d;
 }
 
@@ -393,11 +433,16 @@ const struct nft_set_desc *nft_set_desc_l4protos(void)
 	return &desc;
 }
 
+enum nft_set_id nft_set_by_name_in(const char *name, enum ipfam fam, enum nft_set_id begin,
+				   enum nft_set_id end)
+{
+	for (enum nft_set_id id = begin; id < end; id++)
+		if (strcmp(nft_set_desc(id, fam)->name, name) == 0)
+			return id;
+	return end;
+}
+
 enum nft_set_id nft_set_by_name(const char *name)
 {
-	for (enum nft_set_id id = 0; id < NFTSET_N; id++) {
-		if (strcmp(specs[id].name, name) == 0)
-			return id;
-	}
-	return NFTSET_N;
+	return nft_set_by_name_in(name, IPFAM_V4, 0, NFTSET_N);
 }

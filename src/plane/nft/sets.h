@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/sets - every set and map of the table, in one place.
+ * plane/nft/sets - every set and map of the tables, in one place.
  *
  * Types, lengths and flags are what the kernel checks and what adoption
  * compares; the userdata is byte for byte what nft 1.0.6 writes for the same
@@ -40,7 +40,27 @@ enum nft_set_id {
 	NFTSET_KINDS_X,       /* map kind : verdict        layout.c writes it */
 	NFTSET_KINDS,         /* map kind : verdict        layout.c writes it */
 	NFTSET_N,
+	/*
+	 * The ipvs plane's, in a table of both families, so their names end in 4 or 6;
+	 * plane/ipvs/README.md. A mark is a word like any other: 32 bits in host order, in
+	 * network order among the ranges.
+	 */
+	IPVSSET_FE,          /* map addr . proto . port : mark    every frontend but split ones */
+	IPVSSET_FE_IN,       /* map addr . proto . port : mark    split: for pods and this host */
+	IPVSSET_FE_OUT,      /* map addr . proto . port : mark    split: for all others */
+	IPVSSET_GUARDED,     /* map addr . proto . port : mark    whose ranges are asked first */
+	IPVSSET_RANGES,      /* set mark . addr range */
+	IPVSSET_VIPS,        /* set addr                  every address that has a frontend */
+	IPVSSET_CLUSTER_IPS, /* set addr                  unknown ports are refused (REJ-05) */
+	IPVSSET_HAIRPINS,    /* set addr . addr           a.a of every backend (MASQ-09) */
+	IPVSSET_MASQ,        /* set addr . proto . port   always masqueraded (MASQ-07) */
+	IPVSSET_MASQ_HOSTS,  /* set addr . proto . port   masqueraded for this host (MASQ-08) */
+	IPVSSET_IDLE,        /* map addr . proto . port : mark    pools of frontends that refuse */
+	IPVSSET_POD_CIDRS,   /* set addr range */
+	IPVSSET_SERVICE_CIDRS, /* set addr range */
+	NFTSET_END,
 };
+#define IPVSSET_BEGIN IPVSSET_FE
 
 #define NFT_SET_USERDATA_MAX 256
 #define NFT_SET_FIELDS_MAX 2
@@ -65,5 +85,8 @@ struct nft_set_desc {
 const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam);
 /* The inline set { tcp, udp, sctp } of rules: anonymous, the same for both families. */
 const struct nft_set_desc *nft_set_desc_l4protos(void);
-/* NFTSET_N when it is none of ours. */
+/* NFTSET_N when it is none of the nft plane's. */
 enum nft_set_id nft_set_by_name(const char *name);
+/* The same for the sets from `begin` to before `end`; `end` when it is none of them. */
+enum nft_set_id nft_set_by_name_in(const char *name, enum ipfam fam, enum nft_set_id begin,
+				   enum nft_set_id end);

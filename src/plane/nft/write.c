@@ -28,8 +28,17 @@ void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, enum ipfam fam, c
 {
 	*w = (struct nft_writer){ .fam = fam,
 				  .family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4,
-				  .table = table };
+				  .table = table,
+				  .schema = &nft_schema };
 	nl_batch_open(&w->batch, nl, 0);
+}
+
+void nft_writer_init_as(struct nft_writer *w, struct nl_sock *nl, const struct nft_schema *schema,
+			const char *table)
+{
+	nft_writer_init(w, nl, IPFAM_V4, table);
+	w->schema = schema;
+	w->family = schema->family;
 }
 
 void nft_writer_fini(struct nft_writer *w)
@@ -67,13 +76,13 @@ void nft_write_table(struct nft_writer *w)
 {
 	struct nlmsghdr *h =
 		message(w, NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL, "table %s", w->table);
-	uint8_t udata[2 + sizeof(NFT_TABLE_COMMENT) + 12];
+	uint8_t udata[2 + NFT_TABLE_COMMENT_MAX];
 	int n;
 
 	mnl_attr_put_strz(h, NFTA_TABLE_NAME, w->table);
 	put_be32(h, NFTA_TABLE_FLAGS, 0);
-	n = snprintf((char *)udata + 2, sizeof(udata) - 2, NFT_TABLE_COMMENT "%d",
-		     NFT_LAYOUT_VERSION);
+	n = snprintf((char *)udata + 2, sizeof(udata) - 2, "%s%d", w->schema->comment,
+		     w->schema->version);
 	udata[0] = 0; /* a comment */
 	udata[1] = (uint8_t)(n + 1);
 	mnl_attr_put(h, NFTA_TABLE_USERDATA, (size_t)n + 3, udata);
@@ -357,7 +366,9 @@ static const char *expr_refused(const struct nl_refusal *f)
 
 int nft_writer_commit(struct nft_writer *w, struct nft_layout_result *res, struct err *err)
 {
-	const char *family = w->fam == IPFAM_V6 ? "ip6" : "ip";
+	const char *family = w->family == NFPROTO_INET   ? "inet"
+			     : w->family == NFPROTO_IPV6 ? "ip6"
+							 : "ip";
 	const struct nl_refusal *f;
 	uint64_t before;
 	int r;

@@ -20,6 +20,7 @@ struct nft_writer {
 	enum ipfam fam;
 	uint8_t family;
 	const char *table;
+	const struct nft_schema *schema;
 	uint32_t last_set_id; /* numbers of sets within a transaction */
 	size_t n_writes;      /* messages, elements one by one */
 	VEC(char *) tags;
@@ -34,6 +35,9 @@ struct nft_verdict {
 
 /* `table` is borrowed until fini. */
 void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, enum ipfam fam, const char *table);
+/* The same for tables that another plane makes. */
+void nft_writer_init_as(struct nft_writer *w, struct nl_sock *nl, const struct nft_schema *schema,
+			const char *table);
 void nft_writer_fini(struct nft_writer *w);
 
 /*
