@@ -12,10 +12,12 @@
 
 /*
  * Flows are looked for this long after the change that made them stale: answers to
- * requests that were on their way get through, an endpoint that was swapped out and in
- * again owes nothing, and what changes together is one pass.
+ * requests that were on their way get through, and an endpoint that was swapped out and
+ * in again owes nothing.
  */
 #define GRACE_NS (200 * NSEC_PER_MSEC)
+/* What changes within this time is one pass: the slices of both families, mostly. */
+#define TOGETHER_NS (20 * NSEC_PER_MSEC)
 
 struct conntrack {
 	struct stale *stale;
@@ -65,7 +67,7 @@ static void arm(struct conntrack *c)
 {
 	uint64_t next = worker_is_idle(c->worker) ? stale_next(c->stale) : STALE_NEVER;
 	uint64_t now = now_ns();
-	uint64_t due = next == STALE_NEVER ? next : next + GRACE_NS;
+	uint64_t due = next == STALE_NEVER ? next : next + GRACE_NS + TOGETHER_NS;
 	uint64_t wait = due > now ? due - now : 0;
 	struct timeval tv = { (time_t)(wait / NSEC_PER_SEC),
 			      (suseconds_t)(wait % NSEC_PER_SEC / NSEC_PER_USEC) };

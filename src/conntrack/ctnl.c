@@ -303,6 +303,11 @@ void ctnl_delete(struct ctnl *c, const struct ctnl_entry *e)
 	c->n_queued++;
 }
 
+void ctnl_delete_now(struct ctnl *c)
+{
+	send_deletions(c);
+}
+
 int ctnl_delete_flush(struct ctnl *c, uint64_t *n_deleted, struct err *err)
 {
 	int r;

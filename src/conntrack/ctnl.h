@@ -71,6 +71,8 @@ MUST_USE int ctnl_dump(struct ctnl *c, uint8_t family, uint8_t proto,
  * place, unless that lies in the same memory.
  */
 void ctnl_delete(struct ctnl *c, const struct ctnl_entry *e);
+/* Do not wait any longer with what is queued; nothing when nothing is. */
+void ctnl_delete_now(struct ctnl *c);
 /*
  * Delete what is left of the queue. 0, or the first error since the last flush. What
  * had vanished by itself is no error (CT-10). `n_deleted` counts since the last flush.

@@ -18,6 +18,8 @@
 #define WALK_SHARE 8
 #define MATCH_COST 500
 #define DUMP_COST 5000
+/* Entries judged, a millisecond's worth, before what is stale among them goes. */
+#define DELETE_EVERY 512
 #define COST_NEVER UINT64_MAX
 
 enum way {
@@ -150,6 +152,8 @@ static void on_entry(void *arg, const struct ctnl_entry *e)
 	count->udp += e->flow.proto == IPPROTO_UDP;
 	if (job_is_stale(p->job, &e->flow))
 		ctnl_delete(p->ctnl, e);
+	if (p->result->n_seen % DELETE_EVERY == 0)
+		ctnl_delete_now(p->ctnl);
 }
 
 static int dump(struct pass *p, uint8_t family, uint8_t proto, struct err *err)
