@@ -54,7 +54,7 @@ struct nl_stats {
 #define NL_RECV_MAX 65536
 
 /*
- * `protocol` is NETLINK_NETFILTER or NETLINK_ROUTE; non-blocking, close-on-exec.
+ * `protocol` is NETLINK_NETFILTER, _ROUTE or _GENERIC; non-blocking, close-on-exec.
  * Only the kernel's datagrams are ever handed out.
  */
 MUST_USE int nl_sock_open(struct nl_sock **ret, int protocol, struct err *err);

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* cleanup/ipset - list names, read ports, destroy. */
+#include "cleanup/ipset.h"
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter/ipset/ip_set.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/ip.h"
+#include "base/vec.h"
+#include "nl/attr.h"
+#include "nl/dump.h"
+
+#define CMD(name) (NFNL_SUBSYS_IPSET << 8 | IPSET_CMD_##name)
+#define REQUEST_MAX 256
+#define BUSY_WAIT_NS (10 * 1000 * 1000)
+#define BUSY_TRIES 300
+
+/* Behind "KUBE-" or "KUBE-6-"; the kernel's limit cuts the longest of the latter. */
+static const char *const endings[] = {
+	"LOOP-BACK",
+	"CLUSTER-IP",
+	"EXTERNAL-IP",
+	"EXTERNAL-IP-LOCAL",
+	"LOAD-BALANCER",
+	"LOAD-BALANCER-LOCAL",
+	"LOAD-BALANCER-FW",
+	"LOAD-BALANCER-SOURCE-IP",
+	"LOAD-BALANCER-SOURCE-CIDR",
+	"NODE-PORT-TCP",
+	"NODE-PORT-LOCAL-TCP",
+	"NODE-PORT-UDP",
+	"NODE-PORT-LOCAL-UDP",
+	"NODE-PORT-SCTP",
+	"NODE-PORT-LOCAL-SCTP",
+	"NODE-PORT-SCTP-HASH",
+	"NODE-PORT-LOCAL-SCTP-HASH",
+	"HEALTH-CHECK-NODE-PORT",
+	"IPVS-IPS",
+};
+
+bool ipset_is_owned(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(endings); i++)
+		for (int is_v6 = 0; is_v6 <= 1; is_v6++) {
+			char own[IPSET_MAXNAMELEN]; /* and the terminator is counted in it */
+
+			(void)snprintf(own, sizeof(own), "KUBE-%s%s", is_v6 ? "6-" : "",
+				       endings[i]);
+			if (strcmp(own, name) == 0)
+				return true;
+		}
+	return false;
+}
+
+static struct nlmsghdr *request(void *buf, uint16_t type, const char *name)
+{
+	struct nlmsghdr *h = nl_request_nfnl(buf, REQUEST_MAX, type, AF_INET);
+
+	mnl_attr_put_u8(h, IPSET_ATTR_PROTOCOL, IPSET_PROTOCOL_MIN);
+	if (name != NULL)
+		mnl_attr_put_strz(h, IPSET_ATTR_SETNAME, name);
+	return h;
+}
+
+/* --- node ports --- */
+
+struct ports {
+	uint64_t *bits;
+};
+
+static int port_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[IPSET_ATTR_CMD_MAX + 1];
+	struct ports *p = arg;
+
+	nl_attr_table(tb, IPSET_ATTR_CMD_MAX, h, sizeof(struct nfgenmsg));
+	nl_attr_for_each (data, tb[IPSET_ATTR_ADT]) {
+		const struct nlattr *da[IPSET_ATTR_CADT_MAX + 1];
+		const uint8_t *b;
+		unsigned int port;
+
+		nl_attr_nest(da, IPSET_ATTR_CADT_MAX, data);
+		b = nl_attr_bytes(da[IPSET_ATTR_PORT], 2);
+		if (b == NULL)
+			continue;
+		port = (unsigned int)b[0] << 8 | b[1];
+		p->bits[port / 64] |= UINT64_C(1) << port % 64;
+	}
+	return 0;
+}
+
+int ipset_node_ports(struct node_ports *ret, struct nl_sock *nl, struct err *err)
+{
+	static const char *const endings_of[] = { "TCP", "UDP", "SCTP-HASH" };
+
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (size_t i = 0; i < ARRAY_SIZE(endings_of); i++) {
+			_Alignas(8) char buf[REQUEST_MAX];
+			struct ports p = { ret->bits[fam][i] };
+			struct nl_reader rd = { .message = port_message, .arg = &p };
+			char name[IPSET_MAXNAMELEN];
+			int r;
+
+			(void)snprintf(name, sizeof(name), "KUBE-%sNODE-PORT-%s",
+				       fam == IPFAM_V6 ? "6-" : "", endings_of[i]);
+			r = nl_dump(nl, request(buf, CMD(LIST), name), &rd, err);
+			if (r == -EINVAL) /* no sets in this kernel */
+				return 0;
+			if (r < 0 && r != -ENOENT)
+				return r;
+		}
+	return 0;
+}
+
+bool node_ports_has(const struct node_ports *p, uint8_t family, uint8_t proto, uint16_t port)
+{
+	int i = proto == IPPROTO_TCP    ? 0
+		: proto == IPPROTO_UDP  ? 1
+		: proto == IPPROTO_SCTP ? 2
+					: -1;
+	int fam = family == AF_INET6 ? IPFAM_V6 : IPFAM_V4;
+
+	return i >= 0 && (p->bits[fam][i][port / 64] >> port % 64 & 1) != 0;
+}
+
+/* --- destruction --- */
+
+struct names {
+	VEC(char *) v;
+};
+
+static void names_begin(void *arg)
+{
+	struct names *n = arg;
+
+	vec_for_each (name, &n->v)
+		free(*name);
+	vec_clear(&n->v);
+}
+
+static void names_fini(struct names *n)
+{
+	names_begin(n);
+	vec_fini(&n->v);
+}
+
+static int name_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[IPSET_ATTR_CMD_MAX + 1];
+	struct names *n = arg;
+	const char *name;
+
+	nl_attr_table(tb, IPSET_ATTR_CMD_MAX, h, sizeof(struct nfgenmsg));
+	name = nl_attr_str(tb[IPSET_ATTR_SETNAME]);
+	if (ipset_is_owned(name))
+		*vec_push(&n->v) = xstrdup(name);
+	return 0;
+}
+
+static int names_read(struct names *ret, struct nl_sock *nl, struct err *err)
+{
+	_Alignas(8) char buf[REQUEST_MAX];
+	struct nlmsghdr *h = request(buf, CMD(LIST), NULL);
+	struct nl_reader rd = { .begin = names_begin, .message = name_message, .arg = ret };
+	int r;
+
+	mnl_attr_put_u32(h, IPSET_ATTR_FLAGS, htonl(IPSET_FLAG_LIST_SETNAME));
+	r = nl_dump(nl, h, &rd, err);
+	return r == -EINVAL ? 0 : r; /* no sets in this kernel */
+}
+
+static int nothing_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	return 0;
+}
+
+/* Rules that were deleted let go of their sets a moment later. */
+static int destroy(struct nl_sock *nl, const char *name, struct err *err)
+{
+	int r = -IPSET_ERR_BUSY;
+
+	for (int i = 0; r == -IPSET_ERR_BUSY && i < BUSY_TRIES; i++) {
+		_Alignas(8) char buf[REQUEST_MAX];
+		struct nl_reader rd = { .message = nothing_message };
+		struct timespec wait = { .tv_nsec = i == 0 ? 0 : BUSY_WAIT_NS };
+
+		(void)nanosleep(&wait, NULL);
+		r = nl_query(nl, request(buf, CMD(DESTROY), name), &rd, NULL, err);
+	}
+	if (r == -IPSET_ERR_BUSY)
+		return err_set(err, -EBUSY, "somebody uses it");
+	return r == -ENOENT ? 0 : r;
+}
+
+int cleanup_ipsets(struct nl_sock *nl, struct report *report, struct err *err)
+{
+	struct names names = { 0 };
+	size_t n = 0;
+	int r = names_read(&names, nl, err);
+
+	vec_for_each (name, &names.v) {
+		struct err why = { 0 };
+
+		if (r == 0 && destroy(nl, *name, &why) < 0)
+			report_left(report, "ipset: left: %s: %s", *name, why.text);
+		else if (r == 0)
+			n++;
+	}
+	if (n > 0)
+		report_removed(report, n, "ipset: removed %zu set%s", n, n == 1 ? "" : "s");
+	names_fini(&names);
+	return r;
+}

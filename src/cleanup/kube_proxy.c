@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* cleanup/kube_proxy - the order. */
+#include "cleanup/kube_proxy.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <stdlib.h>
+
+#include "cleanup/ipvs.h"
+#include "cleanup/legacy.h"
+#include "cleanup/nftables.h"
+#include "cleanup/serving.h"
+
+struct sockets {
+	struct nl_sock *netfilter;
+	struct nl_sock *route;
+	struct nl_sock *generic;
+};
+
+static int sockets_open(struct sockets *s, struct err *err)
+{
+	int r = nl_sock_open(&s->netfilter, NETLINK_NETFILTER, err);
+
+	if (r == 0)
+		r = nl_sock_open(&s->route, NETLINK_ROUTE, err);
+	if (r == 0)
+		r = nl_sock_open(&s->generic, NETLINK_GENERIC, err);
+	return r;
+}
+
+static void sockets_close(struct sockets *s)
+{
+	nl_sock_close(s->netfilter);
+	nl_sock_close(s->route);
+	nl_sock_close(s->generic);
+}
+
+static int is_allowed(const struct cleanup_config *config, struct nl_sock *nl, struct err *err)
+{
+	int r;
+
+	if (!config->is_running)
+		return err_set(err, -EAGAIN, "no vipd runs in this network namespace");
+	r = cleanup_has_vipd(nl, err);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return err_set(err, -EAGAIN, "its tables are not in the kernel");
+	return serving_check(config->control_socket, err);
+}
+
+static int gate(const struct cleanup_config *config, struct nl_sock *nl, struct err *err)
+{
+	int r;
+
+	if (config->is_forced)
+		return 0;
+	r = is_allowed(config, nl, err);
+	if (r < 0)
+		(void)err_wrap(err, r, "vipd does not serve in its place");
+	else
+		r = kube_proxy_check(err);
+	return r < 0 ? err_wrap(err, r,
+				"nothing of kube-proxy's is removed (--cleanup=kube-proxy,force "
+				"does it all the same)")
+		     : 0;
+}
+
+/* The virtual services, the device of their addresses. *ret: nothing carries connections. */
+static int clean_ipvs(bool *ret, struct sockets *s, struct report *report, struct err *err)
+{
+	struct node_ports *ports = xcalloc(1, sizeof(*ports));
+	struct ipvs_link link = { 0 };
+	int r = ipvs_link_read(&link, s->route, err);
+
+	if (r == 0)
+		r = ipset_node_ports(ports, s->netfilter, err);
+	if (r == 0)
+		r = cleanup_ipvs(ret, s->generic, &link, ports, report, err);
+	if (r == 0 && *ret)
+		r = cleanup_link(&link, s->route, report, err);
+	else if (r == 0)
+		report_left(report, "link, iptables, ipset: left: all, until ipvs is done");
+	ipvs_link_fini(&link);
+	free(ports);
+	return r;
+}
+
+static int clean(struct sockets *s, struct report *report, struct err *err)
+{
+	bool is_drained = false;
+	int r = cleanup_nftables(s->netfilter, report, err);
+
+	if (r == 0)
+		r = clean_ipvs(&is_drained, s, report, err);
+	if (r < 0 || !is_drained)
+		return r;
+	r = cleanup_iptables_nft(s->netfilter, report, err);
+	if (r == 0)
+		r = cleanup_iptables_legacy(report, err);
+	if (r == 0)
+		r = cleanup_ipsets(s->netfilter, report, err);
+	return r;
+}
+
+int cleanup_kube_proxy(const struct cleanup_config *config, struct err *err)
+{
+	struct sockets s = { 0 };
+	struct report report = { .out = config->out, .is_forced = config->is_forced };
+	int r = sockets_open(&s, err);
+
+	if (r == 0)
+		r = gate(config, s.netfilter, err);
+	if (r == 0)
+		r = clean(&s, &report, err);
+	if (r == 0)
+		r = report_end(&report, err);
+	sockets_close(&s);
+	return r;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* cleanup/legacy - iptables-save's text, and the text that undoes. */
+#include "cleanup/legacy.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cleanup/child.h"
+
+static const struct {
+	const char *text;
+	const char *names; /* the kernel's list of its tables */
+	const char *save;
+	const char *restore;
+} families[] = {
+	{ "ip", "/proc/net/ip_tables_names", "iptables-legacy-save", "iptables-legacy-restore" },
+	{ "ip6", "/proc/net/ip6_tables_names", "ip6tables-legacy-save",
+	  "ip6tables-legacy-restore" },
+};
+
+static const char *const table_names[] = { "filter", "nat", "mangle" };
+
+/* --- reading --- */
+
+/* The next word, as it stands, quotes and all; its length, 0 at the end of the line. */
+static size_t word_next(const char **at)
+{
+	const char *p = *at + strspn(*at, " ");
+	bool is_quoted = false;
+
+	*at = p;
+	for (; *p != '\0' && *p != '\n' && (is_quoted || *p != ' '); p++) {
+		if (*p == '\\' && p[1] != '\0')
+			p++;
+		else if (*p == '"')
+			is_quoted = !is_quoted;
+	}
+	return (size_t)(p - *at);
+}
+
+static bool word_is(const char *word, size_t len, const char *text)
+{
+	return strlen(text) == len && strncmp(word, text, len) == 0;
+}
+
+static void chain_parse(struct xt_table *t, const char *line)
+{
+	const char *at = line + 1;
+	size_t len = word_next(&at);
+	struct xt_chain c = { .name = xstrndup(at, len) };
+
+	at += len;
+	len = word_next(&at);
+	c.is_base = !word_is(at, len, "-");
+	c.is_closed = word_is(at, len, "DROP");
+	*vec_push(&t->chains) = c;
+}
+
+static struct xt_chain *chain_named(struct xt_table *t, const char *name, size_t len)
+{
+	vec_for_each (c, &t->chains)
+		if (word_is(name, len, c->name))
+			return c;
+	return NULL;
+}
+
+/* Rules come chain by chain. */
+static void rule_parse(struct xt_table *t, struct xt_chain **last, const char *line)
+{
+	const char *name = line + 3;
+	size_t name_len = word_next(&name);
+	const char *at = name + name_len;
+	const char *text = at + strspn(at, " ");
+	size_t len;
+
+	if (*last == NULL || !word_is(name, name_len, (*last)->name))
+		*last = chain_named(t, name, name_len);
+	if (*last == NULL)
+		return;
+	(*last)->n_rules++;
+	while ((len = word_next(&at)) > 0) {
+		bool is_first = at == text;
+		bool is_goto = word_is(at, len, "-j") || word_is(at, len, "-g");
+
+		at += len;
+		if (!is_goto)
+			continue;
+		len = word_next(&at);
+		if (is_first && (word_is(at, len, "DROP") || word_is(at, len, "REJECT")))
+			(*last)->is_closed = true;
+		*vec_push(&t->rules) =
+			(struct xt_rule){ .chain = xstrdup((*last)->name),
+					  .target = xstrndup(at, len),
+					  .text = xstrndup(text, strcspn(text, "\n")) };
+		return;
+	}
+}
+
+void legacy_parse(struct xt_table *t, const char *saved)
+{
+	struct xt_chain *last = NULL;
+	bool is_inside = false;
+
+	for (const char *p = saved; *p != '\0'; p += strcspn(p, "\n"), p += *p == '\n') {
+		if (*p == '*')
+			is_inside = word_is(p + 1, strcspn(p + 1, "\n"), t->name);
+		else if (is_inside && *p == ':')
+			chain_parse(t, p);
+		else if (is_inside && strncmp(p, "-A ", 3) == 0)
+			rule_parse(t, &last, p);
+	}
+}
+
+/* --- undoing --- */
+
+void legacy_print(struct str *out, const struct xt_table *t)
+{
+	struct xt_counts counts = { 0 };
+
+	xt_count(t, &counts);
+	if (counts.n_chains + counts.n_jumps == 0)
+		return;
+	str_printf(out, "*%s\n", t->name);
+	vec_for_each (c, &t->chains)
+		if (c->is_doomed)
+			str_printf(out, ":%s - [0:0]\n", c->name);
+	vec_for_each (r, &t->rules)
+		if (r->is_doomed)
+			str_printf(out, "-D %s %s\n", r->chain, r->text);
+	vec_for_each (c, &t->chains)
+		if (c->is_doomed)
+			str_printf(out, "-X %s\n", c->name);
+	str_puts(out, "COMMIT\n");
+}
+
+/* Which of the tables that matter the kernel has, as bits. A file that is not there: none. */
+static unsigned int tables_present(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	unsigned int found = 0;
+	char line[64];
+
+	if (f == NULL)
+		return 0;
+	while (fgets(line, sizeof(line), f) != NULL) {
+		line[strcspn(line, "\n")] = '\0';
+		for (unsigned int i = 0; i < ARRAY_SIZE(table_names); i++)
+			if (strcmp(line, table_names[i]) == 0)
+				found |= 1U << i;
+	}
+	(void)fclose(f);
+	return found;
+}
+
+/* One table, as text; 0, or what child_run() returns. */
+static int table_undo(struct str *out, struct xt_counts *counts, size_t i, size_t k,
+		      struct report *report, struct err *err)
+{
+	char *argv[] = { (char *)(uintptr_t)families[i].save, (char *)(uintptr_t) "-t",
+			 (char *)(uintptr_t)table_names[k], NULL };
+	struct xt_table t = { .family = families[i].text, .name = table_names[k] };
+	struct str saved = { 0 };
+	int r = child_run(&saved, argv, "", err);
+
+	if (r == 0) {
+		legacy_parse(&t, str_text(&saved));
+		xt_decide(&t, report->is_forced);
+		xt_count(&t, counts);
+		legacy_print(out, &t);
+		vec_for_each (kept, &t.kept)
+			report_left(report, "iptables (legacy): left: %s %s %s: %s", t.family,
+				    t.name, kept->chain, kept->why.text);
+	}
+	xt_fini(&t);
+	str_fini(&saved);
+	return r;
+}
+
+static int family_clean(size_t i, unsigned int present, struct xt_counts *counts,
+			struct report *report, struct err *err)
+{
+	char *argv[] = { (char *)(uintptr_t)families[i].restore, (char *)(uintptr_t) "--noflush",
+			 (char *)(uintptr_t) "-w", (char *)(uintptr_t) "5", NULL };
+	struct xt_counts mine = { 0 };
+	struct str undo = { 0 };
+	struct str none = { 0 };
+	int r = 0;
+
+	for (size_t k = 0; r == 0 && k < ARRAY_SIZE(table_names); k++)
+		if ((present & 1U << k) != 0)
+			r = table_undo(&undo, &mine, i, k, report, err);
+	if (r == 0 && undo.len > 0)
+		r = child_run(&none, argv, undo.text, err);
+	if (r == 0) {
+		counts->n_chains += mine.n_chains;
+		counts->n_rules += mine.n_rules;
+		counts->n_jumps += mine.n_jumps;
+	}
+	str_fini(&undo);
+	str_fini(&none);
+	return r;
+}
+
+int cleanup_iptables_legacy(struct report *report, struct err *err)
+{
+	struct xt_counts counts = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+		unsigned int present = tables_present(families[i].names);
+		struct err why = { 0 };
+		int r = present == 0 ? 0 : family_clean(i, present, &counts, report, &why);
+
+		if (r == -ENOENT)
+			report_left(report,
+				    "iptables (legacy): left: the kernel has %s tables of it, and "
+				    "there is no %s here to look at them with",
+				    families[i].text, families[i].save);
+		else if (r < 0)
+			report_left(report, "iptables (legacy): left: %s: %s", families[i].text,
+				    why.text);
+	}
+	if (counts.n_chains + counts.n_jumps > 0)
+		report_removed(report, counts.n_chains + counts.n_jumps,
+			       "iptables (legacy): removed %zu chains, %zu rules in them, %zu "
+			       "jumps to them",
+			       counts.n_chains, counts.n_rules, counts.n_jumps);
+	return 0;
+}

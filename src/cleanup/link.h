@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * cleanup/link - kube-ipvs0, the device that holds the service addresses of the ipvs mode.
+ */
+#pragma once
+
+#include "base/ip.h"
+#include "base/vec.h"
+#include "cleanup/report.h"
+#include "nl/sock.h"
+
+struct ipvs_link {
+	int index; /* 0: there is none */
+	bool is_dummy;
+	VEC(struct ip_addr) addrs; /* sorted */
+};
+
+/* `nl` is of NETLINK_ROUTE. */
+MUST_USE int ipvs_link_read(struct ipvs_link *ret, struct nl_sock *nl, struct err *err);
+bool ipvs_link_has(const struct ipvs_link *l, const struct ip_addr *addr);
+void ipvs_link_fini(struct ipvs_link *l);
+/* Its addresses go with it. */
+MUST_USE int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct report *report,
+			  struct err *err);

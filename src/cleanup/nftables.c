@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* cleanup/nftables - dumps of tables, chains and rules; batches that delete. */
+#include "cleanup/nftables.h"
+
+#include <arpa/inet.h> /* before the kernel's, or both define the same */
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nf_tables_compat.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <string.h>
+
+#include "cleanup/owned.h"
+#include "nl/attr.h"
+#include "nl/batch.h"
+#include "nl/dump.h"
+
+#define NFT(msg) (NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_##msg)
+#define TRIES 5
+#define KUBE_PROXY_TABLE "kube-proxy"
+
+static const struct {
+	uint8_t nfproto;
+	const char *text;
+} families[] = { { NFPROTO_IPV4, "ip" }, { NFPROTO_IPV6, "ip6" } };
+
+static const char *const table_names[] = { "filter", "nat", "mangle" };
+
+/* Names of tables that are of interest, in one family. */
+struct tables {
+	bool has_vipd;
+	bool has_kube_proxy;
+};
+
+/* --- tables --- */
+
+static void tables_begin(void *arg)
+{
+	*(struct tables *)arg = (struct tables){ 0 };
+}
+
+static int tables_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
+	struct tables *t = arg;
+	const char *name;
+
+	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(struct nfgenmsg));
+	name = nl_attr_str(tb[NFTA_TABLE_NAME]);
+	t->has_vipd |= strcmp(name, "vipd") == 0;
+	t->has_kube_proxy |= strcmp(name, KUBE_PROXY_TABLE) == 0;
+	return 0;
+}
+
+static int tables_read(struct tables *ret, struct nl_sock *nl, uint8_t nfproto, struct err *err)
+{
+	_Alignas(8) char buf[256];
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), NFT(GETTABLE), nfproto);
+	struct nl_reader rd = { .begin = tables_begin, .message = tables_message, .arg = ret };
+
+	return nl_dump(nl, h, &rd, err);
+}
+
+int cleanup_has_vipd(struct nl_sock *nl, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+		struct tables t = { 0 };
+		int r = tables_read(&t, nl, families[i].nfproto, err);
+
+		if (r < 0 || t.has_vipd)
+			return r < 0 ? r : 1;
+	}
+	return 0;
+}
+
+int cleanup_nftables(struct nl_sock *nl, struct report *report, struct err *err)
+{
+	AUTO(nl_batch_close) struct nl_batch *b = NULL;
+	struct err why = { 0 };
+	size_t n = 0;
+	int r;
+
+	nl_batch_open(&b, nl, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+		struct tables t = { 0 };
+		struct nlmsghdr *h;
+
+		r = tables_read(&t, nl, families[i].nfproto, err);
+		if (r < 0)
+			return r;
+		if (!t.has_kube_proxy)
+			continue;
+		h = nl_batch_msg(b, NFT(DELTABLE), 0, families[i].nfproto, NULL);
+		mnl_attr_put_strz(h, NFTA_TABLE_NAME, KUBE_PROXY_TABLE);
+		n++;
+	}
+	r = nl_batch_commit(b, &why);
+	if (r < 0 && r != -ENOENT)
+		report_left(report, "nftables: left: the tables " KUBE_PROXY_TABLE ": %s",
+			    why.text);
+	else if (n > 0)
+		report_removed(report, n, "nftables: removed %zu table%s", n, n == 1 ? "" : "s");
+	return 0;
+}
+
+/* --- chains and rules --- */
+
+/* All tables of a family that iptables-nft has there. */
+struct family {
+	uint8_t nfproto;
+	struct xt_table tables[ARRAY_SIZE(table_names)];
+};
+
+static void family_fini(struct family *f)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(f->tables); i++)
+		xt_fini(&f->tables[i]);
+}
+
+static void family_init(struct family *f, size_t i)
+{
+	*f = (struct family){ .nfproto = families[i].nfproto };
+	for (size_t k = 0; k < ARRAY_SIZE(f->tables); k++)
+		f->tables[k] =
+			(struct xt_table){ .family = families[i].text, .name = table_names[k] };
+}
+
+static void chains_begin(void *arg)
+{
+	struct family *f = arg;
+
+	family_fini(f);
+}
+
+static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[NFTA_CHAIN_MAX + 1];
+	struct family *f = arg;
+	const char *table;
+
+	nl_attr_table(tb, NFTA_CHAIN_MAX, h, sizeof(struct nfgenmsg));
+	table = nl_attr_str(tb[NFTA_CHAIN_TABLE]);
+	for (size_t i = 0; i < ARRAY_SIZE(f->tables); i++)
+		if (strcmp(f->tables[i].name, table) == 0)
+			*vec_push(&f->tables[i].chains) = (struct xt_chain){
+				.name = xstrdup(nl_attr_str(tb[NFTA_CHAIN_NAME])),
+				.is_base = tb[NFTA_CHAIN_HOOK] != NULL,
+				.is_closed =
+					nl_attr_be32(tb[NFTA_CHAIN_POLICY], NF_ACCEPT) == NF_DROP,
+			};
+	return 0;
+}
+
+/* What a rule does, as far as it matters here. */
+struct deed {
+	const char *target; /* NULL: it goes nowhere */
+	bool is_blanket;    /* nothing but a verdict: it is for all packets ... */
+	bool is_refusal;    /* ... and drops or rejects */
+};
+
+static void deed_immediate(struct deed *d, const struct nlattr *data)
+{
+	const struct nlattr *im[NFTA_IMMEDIATE_MAX + 1];
+	const struct nlattr *da[NFTA_DATA_MAX + 1];
+	const struct nlattr *ve[NFTA_VERDICT_MAX + 1];
+
+	nl_attr_nest(im, NFTA_IMMEDIATE_MAX, data);
+	nl_attr_nest(da, NFTA_DATA_MAX, im[NFTA_IMMEDIATE_DATA]);
+	nl_attr_nest(ve, NFTA_VERDICT_MAX, da[NFTA_DATA_VERDICT]);
+	if (ve[NFTA_VERDICT_CHAIN] != NULL)
+		d->target = nl_attr_str(ve[NFTA_VERDICT_CHAIN]);
+	else if (ve[NFTA_VERDICT_CODE] != NULL)
+		d->is_refusal = nl_attr_be32(ve[NFTA_VERDICT_CODE], NF_ACCEPT) == NF_DROP;
+}
+
+static void deed_xtables(struct deed *d, const struct nlattr *data)
+{
+	const struct nlattr *tg[NFTA_TARGET_MAX + 1];
+
+	nl_attr_nest(tg, NFTA_TARGET_MAX, data);
+	d->is_refusal = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "REJECT") == 0;
+}
+
+static struct deed deed_read(const struct nlattr *expressions)
+{
+	struct deed d = { .is_blanket = true };
+
+	nl_attr_for_each (a, expressions) {
+		const struct nlattr *tb[NFTA_EXPR_MAX + 1];
+		const char *name;
+
+		nl_attr_nest(tb, NFTA_EXPR_MAX, a);
+		name = nl_attr_str(tb[NFTA_EXPR_NAME]);
+		if (strcmp(name, "immediate") == 0)
+			deed_immediate(&d, tb[NFTA_EXPR_DATA]);
+		else if (strcmp(name, "target") == 0)
+			deed_xtables(&d, tb[NFTA_EXPR_DATA]);
+		else if (strcmp(name, "reject") == 0)
+			d.is_refusal = true;
+		else if (strcmp(name, "counter") != 0)
+			d.is_blanket = false;
+	}
+	return d;
+}
+
+/* Rules come chain by chain, in the order of the chains: the search begins where it ended. */
+struct rules {
+	struct xt_table *t;
+	size_t at;
+};
+
+static struct xt_chain *rules_chain(struct rules *rs, const char *name)
+{
+	for (size_t i = 0; i < rs->t->chains.n; i++) {
+		size_t k = (rs->at + i) % rs->t->chains.n;
+
+		if (strcmp(rs->t->chains.v[k].name, name) == 0) {
+			rs->at = k;
+			return &rs->t->chains.v[k];
+		}
+	}
+	return NULL;
+}
+
+static void rules_begin(void *arg)
+{
+	struct rules *rs = arg;
+
+	vec_for_each (r, &rs->t->rules) {
+		free(r->chain);
+		free(r->target);
+	}
+	vec_clear(&rs->t->rules);
+	vec_for_each (c, &rs->t->chains)
+		c->n_rules = 0;
+}
+
+static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[NFTA_RULE_MAX + 1];
+	struct rules *rs = arg;
+	struct xt_chain *c;
+	struct deed d;
+
+	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
+	if (strcmp(nl_attr_str(tb[NFTA_RULE_TABLE]), rs->t->name) != 0)
+		return 0;
+	c = rules_chain(rs, nl_attr_str(tb[NFTA_RULE_CHAIN]));
+	if (c == NULL) /* made after the chains were read */
+		return 0;
+	c->n_rules++;
+	d = deed_read(tb[NFTA_RULE_EXPRESSIONS]);
+	if (c->is_base && d.is_blanket && d.is_refusal)
+		c->is_closed = true;
+	if (d.target != NULL)
+		*vec_push(&rs->t->rules) =
+			(struct xt_rule){ .chain = xstrdup(c->name),
+					  .target = xstrdup(d.target),
+					  .handle = nl_attr_be64(tb[NFTA_RULE_HANDLE], 0) };
+	return 0;
+}
+
+static int family_read(struct family *f, struct nl_sock *nl, struct err *err)
+{
+	_Alignas(8) char buf[256];
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), NFT(GETCHAIN), f->nfproto);
+	struct nl_reader chains = { .begin = chains_begin, .message = chain_message, .arg = f };
+	int r = nl_dump(nl, h, &chains, err);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(f->tables); i++) {
+		struct rules rs = { .t = &f->tables[i] };
+		struct nl_reader rules = { .begin = rules_begin,
+					   .message = rule_message,
+					   .arg = &rs };
+
+		if (!xt_has_owned(&f->tables[i]))
+			continue;
+		h = nl_request_nfnl(buf, sizeof(buf), NFT(GETRULE), f->nfproto);
+		mnl_attr_put_strz(h, NFTA_RULE_TABLE, f->tables[i].name);
+		r = nl_dump(nl, h, &rules, err);
+	}
+	return r;
+}
+
+/* --- deletion --- */
+
+static void put_rules(struct nl_batch *b, const struct family *f, const struct xt_table *t)
+{
+	vec_for_each (r, &t->rules) {
+		struct nlmsghdr *h;
+
+		if (!r->is_doomed)
+			continue;
+		h = nl_batch_msg(b, NFT(DELRULE), 0, f->nfproto, NULL);
+		mnl_attr_put_strz(h, NFTA_RULE_TABLE, t->name);
+		mnl_attr_put_strz(h, NFTA_RULE_CHAIN, r->chain);
+		mnl_attr_put_u64(h, NFTA_RULE_HANDLE, htobe64(r->handle));
+	}
+}
+
+/* All are emptied before the first is deleted: they use one another. */
+static void put_chains(struct nl_batch *b, const struct family *f, const struct xt_table *t)
+{
+	vec_for_each (c, &t->chains) {
+		struct nlmsghdr *h;
+
+		if (!c->is_doomed || c->n_rules == 0)
+			continue;
+		h = nl_batch_msg(b, NFT(DELRULE), 0, f->nfproto, NULL);
+		mnl_attr_put_strz(h, NFTA_RULE_TABLE, t->name);
+		mnl_attr_put_strz(h, NFTA_RULE_CHAIN, c->name);
+	}
+	vec_for_each (c, &t->chains) {
+		struct nlmsghdr *h;
+
+		if (!c->is_doomed)
+			continue;
+		h = nl_batch_msg(b, NFT(DELCHAIN), 0, f->nfproto, NULL);
+		mnl_attr_put_strz(h, NFTA_CHAIN_TABLE, t->name);
+		mnl_attr_put_strz(h, NFTA_CHAIN_NAME, c->name);
+	}
+}
+
+static void tell_kept(const struct xt_table *t, struct report *report)
+{
+	vec_for_each (k, &t->kept)
+		report_left(report, "iptables (nf_tables): left: %s %s %s: %s", t->family, t->name,
+			    k->chain, k->why.text);
+}
+
+static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *nl, bool is_forced,
+		   struct err *err)
+{
+	AUTO(nl_batch_close) struct nl_batch *b = NULL;
+
+	*counts = (struct xt_counts){ 0 };
+	nl_batch_open(&b, nl, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+		int r;
+
+		family_init(&f[i], i);
+		r = family_read(&f[i], nl, err);
+		if (r < 0)
+			return r;
+		for (size_t k = 0; k < ARRAY_SIZE(table_names); k++) {
+			xt_decide(&f[i].tables[k], is_forced);
+			xt_count(&f[i].tables[k], counts);
+			put_rules(b, &f[i], &f[i].tables[k]);
+			put_chains(b, &f[i], &f[i].tables[k]);
+		}
+	}
+	return nl_batch_commit(b, err);
+}
+
+/* Somebody may change a table between reading and deleting: then it is read again. */
+int cleanup_iptables_nft(struct nl_sock *nl, struct report *report, struct err *err)
+{
+	struct family f[ARRAY_SIZE(families)] = { 0 };
+	struct xt_counts counts;
+	int r = -EBUSY;
+
+	for (int i = 0; i < TRIES && (r == -EBUSY || r == -ENOENT); i++) {
+		for (size_t k = 0; k < ARRAY_SIZE(f); k++)
+			family_fini(&f[k]);
+		r = attempt(f, &counts, nl, report->is_forced, err);
+	}
+	if (r == 0 && counts.n_chains + counts.n_jumps > 0)
+		report_removed(report, counts.n_chains + counts.n_jumps,
+			       "iptables (nf_tables): removed %zu chains, %zu rules in them, "
+			       "%zu jumps to them",
+			       counts.n_chains, counts.n_rules, counts.n_jumps);
+	for (size_t i = 0; i < ARRAY_SIZE(f); i++) {
+		for (size_t k = 0; r == 0 && k < ARRAY_SIZE(table_names); k++)
+			tell_kept(&f[i].tables[k], report);
+		family_fini(&f[i]);
+	}
+	return r;
+}

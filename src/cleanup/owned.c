@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* cleanup/owned - the names, and what keeps a chain. */
+#include "cleanup/owned.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_LEN 16 /* of the names of chains that belong to one service or endpoint */
+
+enum {
+	IN_FILTER = 1,
+	IN_NAT = 2,
+	IN_MANGLE = 4,
+};
+
+enum {
+	IS_HUNG = 1,      /* base chains jump to it */
+	IS_ACCEPTING = 2, /* in filter: packets pass because of it */
+};
+
+/* IPT-02, IPVS-29 to IPVS-32; those of the ipvs mode of years ago too. */
+static const struct {
+	const char *name;
+	int tables;
+	int traits; /* of the one in filter, if it is in two */
+} fixed[] = {
+	{ "KUBE-SERVICES", IN_FILTER | IN_NAT, IS_HUNG },
+	{ "KUBE-EXTERNAL-SERVICES", IN_FILTER, IS_HUNG },
+	{ "KUBE-NODEPORTS", IN_FILTER | IN_NAT, IS_HUNG | IS_ACCEPTING },
+	{ "KUBE-POSTROUTING", IN_NAT, IS_HUNG },
+	{ "KUBE-MARK-MASQ", IN_NAT, 0 },
+	{ "KUBE-FORWARD", IN_FILTER, IS_HUNG | IS_ACCEPTING },
+	{ "KUBE-PROXY-FIREWALL", IN_FILTER, IS_HUNG },
+	{ "KUBE-PROXY-CANARY", IN_FILTER | IN_NAT | IN_MANGLE, 0 },
+	{ "KUBE-NODE-PORT", IN_FILTER | IN_NAT, IS_HUNG | IS_ACCEPTING },
+	{ "KUBE-LOAD-BALANCER", IN_NAT, 0 },
+	{ "KUBE-SOURCE-RANGES-FIREWALL", IN_FILTER, 0 },
+	{ "KUBE-IPVS-FILTER", IN_FILTER, IS_HUNG },
+	{ "KUBE-IPVS-OUT-FILTER", IN_FILTER, IS_HUNG },
+	{ "KUBE-FIREWALL", IN_NAT, 0 }, /* the kubelet's is in filter */
+};
+
+/* IPT-03; all in nat. KUBE-XLB- is what KUBE-SVL- and KUBE-EXT- once were together. */
+static const char *const hashed[] = {
+	"KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-", "KUBE-SEP-", "KUBE-XLB-",
+};
+
+static int table_bit(const char *table)
+{
+	return strcmp(table, "filter") == 0   ? IN_FILTER
+	       : strcmp(table, "nat") == 0    ? IN_NAT
+	       : strcmp(table, "mangle") == 0 ? IN_MANGLE
+					      : 0;
+}
+
+static bool is_hashed(const char *chain)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(hashed); i++) {
+		size_t len = strlen(hashed[i]);
+
+		if (strncmp(chain, hashed[i], len) == 0)
+			return strlen(chain + len) == HASH_LEN &&
+			       strspn(chain + len, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == HASH_LEN;
+	}
+	return false;
+}
+
+static int traits(const char *table, const char *chain)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
+		if ((fixed[i].tables & table_bit(table)) != 0 && strcmp(fixed[i].name, chain) == 0)
+			return fixed[i].traits;
+	return 0;
+}
+
+bool xt_is_owned(const char *table, const char *chain)
+{
+	int bit = table_bit(table);
+
+	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
+		if ((fixed[i].tables & bit) != 0 && strcmp(fixed[i].name, chain) == 0)
+			return true;
+	return bit == IN_NAT && is_hashed(chain);
+}
+
+bool xt_has_owned(const struct xt_table *t)
+{
+	vec_for_each (c, &t->chains)
+		if (!c->is_base && xt_is_owned(t->name, c->name))
+			return true;
+	return false;
+}
+
+/* --- what stays --- */
+
+static const struct xt_chain *chain_find(const struct xt_table *t, const char *name)
+{
+	vec_for_each (c, &t->chains)
+		if (strcmp(c->name, name) == 0)
+			return c;
+	return NULL;
+}
+
+static struct xt_kept *kept_find(const struct xt_table *t, const char *name)
+{
+	vec_for_each (k, &t->kept)
+		if (strcmp(k->chain, name) == 0)
+			return k;
+	return NULL;
+}
+
+/* False: it was kept before, for the reason then given. */
+static bool keep(struct xt_table *t, const char *name, bool keeps_jumps, const char *why)
+{
+	struct xt_kept kept = { .chain = name, .keeps_jumps = keeps_jumps };
+
+	if (kept_find(t, name) != NULL)
+		return false;
+	str_puts(&kept.why, why);
+	*vec_push(&t->kept) = kept;
+	return true;
+}
+
+/* Base chains are few, and rules in them too: this is not asked for every rule. */
+static bool is_base(const struct xt_table *t, const char *name)
+{
+	const struct xt_chain *c = chain_find(t, name);
+
+	return c != NULL && c->is_base;
+}
+
+static bool is_closed(const struct xt_table *t, const char *name)
+{
+	const struct xt_chain *c = chain_find(t, name);
+
+	return c != NULL && c->is_closed;
+}
+
+static bool is_jump(const struct xt_table *t, const struct xt_rule *r)
+{
+	return (traits(t->name, r->target) & IS_HUNG) != 0 && is_base(t, r->chain);
+}
+
+static void keep_accepting(struct xt_table *t, const struct xt_rule *r)
+{
+	struct str why = { 0 };
+
+	if (table_bit(t->name) != IN_FILTER || (traits(t->name, r->target) & IS_ACCEPTING) == 0 ||
+	    !is_closed(t, r->chain))
+		return;
+	str_printf(&why, "%s drops what it does not accept (--cleanup=kube-proxy,force removes it)",
+		   r->chain);
+	(void)keep(t, r->target, true, why.text);
+	str_fini(&why);
+}
+
+static void keep_used(struct xt_table *t, const struct xt_rule *r)
+{
+	struct str why = { 0 };
+
+	str_printf(&why, "chain %s, which is not kube-proxy's, uses it", r->chain);
+	(void)keep(t, r->target, false, why.text);
+	str_fini(&why);
+}
+
+/* What a chain that stays goes to stays. */
+static bool keep_reached(struct xt_table *t, const struct xt_rule *r)
+{
+	struct str why = { 0 };
+	bool is_new;
+
+	if (kept_find(t, r->chain) == NULL)
+		return false;
+	str_printf(&why, "%s uses it", r->chain);
+	is_new = keep(t, r->target, false, why.text);
+	str_fini(&why);
+	return is_new;
+}
+
+static void keep_pair(struct xt_table *t)
+{
+	if (kept_find(t, "KUBE-MARK-MASQ") != NULL && chain_find(t, "KUBE-POSTROUTING") != NULL)
+		(void)keep(t, "KUBE-POSTROUTING", true, "it acts on the mark of KUBE-MARK-MASQ");
+}
+
+void xt_decide(struct xt_table *t, bool is_forced)
+{
+	bool is_more = true;
+
+	vec_for_each (r, &t->rules) {
+		if (!xt_is_owned(t->name, r->target) || xt_is_owned(t->name, r->chain))
+			continue;
+		if (!is_jump(t, r))
+			keep_used(t, r);
+		else if (!is_forced)
+			keep_accepting(t, r);
+	}
+	while (t->kept.n > 0 && is_more) {
+		is_more = false;
+		vec_for_each (r, &t->rules)
+			if (xt_is_owned(t->name, r->target) && keep_reached(t, r))
+				is_more = true;
+	}
+	keep_pair(t);
+	vec_for_each (r, &t->rules) {
+		const struct xt_kept *k;
+
+		if (!xt_is_owned(t->name, r->target) || xt_is_owned(t->name, r->chain) ||
+		    !is_jump(t, r))
+			continue;
+		k = kept_find(t, r->target);
+		r->is_doomed = k == NULL || !k->keeps_jumps;
+	}
+	vec_for_each (c, &t->chains)
+		c->is_doomed = !c->is_base && xt_is_owned(t->name, c->name) &&
+			       kept_find(t, c->name) == NULL;
+}
+
+void xt_count(const struct xt_table *t, struct xt_counts *counts)
+{
+	vec_for_each (c, &t->chains)
+		if (c->is_doomed) {
+			counts->n_chains++;
+			counts->n_rules += c->n_rules;
+		}
+	vec_for_each (r, &t->rules)
+		counts->n_jumps += r->is_doomed;
+}
+
+void xt_fini(struct xt_table *t)
+{
+	vec_for_each (c, &t->chains)
+		free(c->name);
+	vec_for_each (r, &t->rules) {
+		free(r->chain);
+		free(r->target);
+		free(r->text);
+	}
+	vec_for_each (k, &t->kept)
+		str_fini(&k->why);
+	vec_fini(&t->chains);
+	vec_fini(&t->rules);
+	vec_fini(&t->kept);
+}

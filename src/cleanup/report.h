@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * cleanup/report - what was removed, one line a subsystem, and what was left.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+struct report {
+	FILE *out;
+	bool is_forced;
+	size_t n_removed;
+	size_t n_left;
+};
+
+/* "iptables: removed 3 chains"; `n` of them, for the total. */
+void report_removed(struct report *r, size_t n, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* "iptables: left: ip nat KUBE-MARK-MASQ: chain X uses it". */
+void report_left(struct report *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* 0: nothing is left of kube-proxy. */
+MUST_USE int report_end(const struct report *r, struct err *err);
