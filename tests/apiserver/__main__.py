@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """python3 tests/apiserver [options]: run the server."""
+import logging
 import os
 import sys
 
@@ -8,4 +9,6 @@ sys.path[:] = [os.path.dirname(HERE)] + [p for p in sys.path if os.path.abspath(
 
 from apiserver.server import main  # noqa: E402
 
+# asyncio warns of writes to connections that a client has reset: troubles are made of that.
+logging.getLogger("asyncio").setLevel(logging.ERROR)
 sys.exit(main())
