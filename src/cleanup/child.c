@@ -44,7 +44,7 @@ static int files_open(int fds[static N_FILES], const char *in, struct err *err)
 
 static void file_read(struct str *out, int fd)
 {
-	char buf[8192];
+	char buf[4096];
 	off_t at = 0;
 	ssize_t n;
 

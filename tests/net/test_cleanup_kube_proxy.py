@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""--cleanup=kube-proxy: vipd starts beside what kube-proxy left, then that goes. Connections that
+kube-proxy's rules translated go on, new ones are vipd's, and nothing of others is touched."""
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import daemon
+import kubeproxy
+import lab as L
+from objects import entry, port, service, slice_, slice_port
+
+NUMBER = 900
+NODE_PORT = 30900
+ENDPOINTS = {fam: [L.POD["pod1"][fam], L.remote(1, fam)] for fam in (4, 6)}
+OTHER = 901  # a service that vipd alone knows
+TOOL = {4: "iptables", 6: "ip6tables"}
+
+
+def target(fam, number=NUMBER):
+    return L.cluster_ip(number, fam), 80, NODE_PORT
+
+
+def objects():
+    out = []
+    for name, number, node_port in (("web", NUMBER, NODE_PORT), ("other", OTHER, NODE_PORT + 1)):
+        out.append(service(name, [L.cluster_ip(number, 4), L.cluster_ip(number, 6)],
+                           [port(80, "TCP", "tcp", node_port), port(80, "UDP", "udp", node_port)],
+                           kind="NodePort"))
+        for fam in (4, 6):
+            out.append(slice_(name, [entry(ENDPOINTS[fam][0], L.NODE_NAME),
+                                     entry(ENDPOINTS[fam][1], "n2")],
+                              [slice_port(8080, "TCP", "tcp"), slice_port(8080, "UDP", "udp")],
+                              fam=fam))
+    return out
+
+
+class Node:
+    """A node on which kube-proxy was; vipd is not yet started."""
+
+    def __init__(self, lab, xtables="nft"):
+        self.lab = lab
+        self.xtables = xtables
+        self.vipd = daemon.Vipd(lab)
+        self.vipd.write(objects())
+        self.flows = []
+
+    def save(self):
+        """All that iptables and nft show, without counters and without vipd's."""
+        out = ""
+        for fam in (4, 6):
+            text = self.lab.node.run("%s-%s-save" % (TOOL[fam], self.xtables))
+            out += re.sub(r"^#.*\n|\[\d+:\d+\]", "", text, flags=re.M)
+        text = self.lab.node.run("nft", "list", "tables")
+        return out + "".join(x + "\n" for x in text.splitlines() if not x.endswith(" vipd"))
+
+    def restore(self, fam, text, flush=False):
+        args = () if flush else ("--noflush",)
+        self.lab.node.run("%s-%s-restore" % (TOOL[fam], self.xtables), *args, input=text)
+
+    def put_others(self):
+        for fam in (4, 6):
+            self.restore(fam, kubeproxy.OTHERS)
+
+    def put_kube_proxy(self, extra=0):
+        for fam in (4, 6):
+            self.restore(fam, kubeproxy.iptables_rules(target(fam), ENDPOINTS[fam], fam,
+                                                       L.CLUSTER_CIDR[fam], extra))
+
+    def steady(self):
+        """Flows through the service from everywhere, before vipd is there."""
+        to = [x for fam in (4, 6) for proto in ("tcp", "udp")
+              for x in ("--to", "%s:%s" % (proto, L.endpoint(L.cluster_ip(NUMBER, fam), 80)))]
+        for role in ("client", "pod3", "node"):
+            self.flows.append(self.lab.flow(role, "steady", "--concurrency", "2", "--seconds",
+                                            "120", *to))
+        L.eventually(lambda: all(f["answers"] for flow in self.flows
+                                 for f in flow.stat()["flows"]), 5,
+                     lambda: [flow.stat() for flow in self.flows])
+
+    def check_steady(self):
+        before = [flow.stat() for flow in self.flows]
+        for was in before:
+            assert not was["bad"], was
+        L.eventually(lambda: all(
+            now["answers"] > then["answers"] + 2 for flow, was in zip(self.flows, before)
+            for now, then in zip(flow.stat()["flows"], was["flows"])), 5, "flows do not go on")
+        for flow in self.flows:
+            now = flow.stat()
+            assert not now["bad"], now
+
+    def cleanup(self, *more, how="kube-proxy"):
+        with self.lab.node.entered():
+            return subprocess.run([L.program("vipd"), "--cleanup=" + how, "--control-socket",
+                                   self.vipd.socket, *more], capture_output=True, text=True,
+                                  timeout=60, check=False)
+
+    def serves(self, number=NUMBER):
+        for fam in (4, 6):
+            for role in ("client", "pod3", "node"):
+                for proto in ("tcp", "udp"):
+                    r = L.probe(self.lab.ns[role], L.cluster_ip(number, fam), 80, proto)
+                    assert r.ok and r.backend in ENDPOINTS[fam], (role, fam, proto, r)
+
+    def close(self):
+        for flow in self.flows:
+            with contextlib.suppress(OSError, RuntimeError, ValueError):
+                flow.stop()
+        self.vipd.close()
+
+
+@contextlib.contextmanager
+def node(xtables="nft"):
+    with L.Lab() as lab:
+        made = Node(lab, xtables)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def wanted(*programs):
+    for p in programs:
+        if shutil.which(p) is None:
+            pytest.skip("the program `%s` is missing" % p)
+
+
+def usable(xtables):
+    wanted("iptables-%s-restore" % xtables)
+    if xtables == "legacy":
+        with L.Lab(servers=False) as lab:
+            for fam in (4, 6):
+                try:
+                    lab.node.run("%s-legacy" % TOOL[fam], "-t", "nat", "-L")
+                except RuntimeError as e:
+                    pytest.skip("the kernel lacks the tables of iptables-legacy: %s" % e)
+
+
+@pytest.mark.parametrize("xtables", ["nft", "legacy"])
+def test_iptables(xtables):
+    """Mode iptables, from the first flow to nothing left."""
+    usable(xtables)
+    with node(xtables) as n:
+        n.put_others()
+        before = n.save()
+        n.put_kube_proxy(extra=50)
+        n.steady()
+        n.vipd.start()
+        assert "KUBE-SVC" in n.save()
+        r = n.cleanup()
+        assert r.returncode == 0, r.stdout + r.stderr
+        backend = {"nft": "nf_tables", "legacy": "legacy"}[xtables]
+        # Two families of (12 + 50 in nat, 6 in filter, 1 in mangle); 3 and 6 jumps.
+        assert re.fullmatch(r"iptables \(%s\): removed 138 chains, \d+ rules in them, 18 jumps to "
+                            r"them\n" % backend, r.stdout), r.stdout
+        assert n.save() == before
+        n.check_steady()
+        n.serves()
+        n.serves(OTHER)
+        for fam in (4, 6):
+            assert L.probe(n.lab.client, L.NODE[fam], NODE_PORT).ok
+        again = n.cleanup()
+        assert (again.returncode, again.stdout) == (0, "nothing of kube-proxy's is here\n")
+        n.check_steady()
+
+
+def test_nftables():
+    """Mode nftables: its two tables go, others of any name stay."""
+    with node() as n:
+        n.lab.node.run("nft", "table inet kube-proxy { chain c { }; }; table ip kube-proxy2 { }")
+        before = n.save()
+        for fam in (4, 6):
+            n.lab.node.run("nft", "-f", "-",
+                           input=kubeproxy.nftables_rules(target(fam), ENDPOINTS[fam], fam))
+        n.steady()
+        n.vipd.start()
+        r = n.cleanup()
+        assert (r.returncode, r.stdout) == (0, "nftables: removed 2 tables\n"), r.stdout + r.stderr
+        assert n.save() == before
+        n.check_steady()
+        n.serves()
+        n.serves(OTHER)
+
+
+def test_refusals(tmp_path):
+    """As long as nobody would serve, or kube-proxy would put it back, nothing is removed."""
+    with node() as n:
+        n.put_kube_proxy()
+        before = n.save()
+
+        def refused(why):
+            r = n.cleanup()
+            assert r.returncode == 1 and r.stdout == "", r.stdout
+            assert "nothing of kube-proxy's is removed (--cleanup=kube-proxy,force" in r.stderr
+            assert why in r.stderr, r.stderr
+            assert n.save() == before
+
+        refused("vipd does not serve in its place: no vipd runs in this network namespace")
+        config = tmp_path / "kubeconfig"
+        config.write_text("apiVersion: v1\nkind: Config\ncurrent-context: a\n"
+                          "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\n"
+                          "contexts: [{name: a, context: {cluster: a, user: ''}}]\n")
+        waiting = n.lab.node.popen(L.program("vipd"), "--kubeconfig", str(config),
+                                   "--hostname-override", L.NODE_NAME, "--control-socket",
+                                   n.vipd.socket, stderr=subprocess.DEVNULL)
+        L.eventually(lambda: os.path.exists(n.vipd.socket))
+        refused("vipd does not serve in its place: ")
+        waiting.kill()
+        waiting.wait()
+        n.vipd.start()
+        shutil.copy(shutil.which("sleep"), tmp_path / "kube-proxy")
+        theirs = n.lab.node.popen(str(tmp_path / "kube-proxy"), "60")
+        refused("kube-proxy runs (process %d) and would put it all back" % theirs.pid)
+        with n.lab.client.entered():
+            elsewhere = subprocess.Popen([str(tmp_path / "kube-proxy"), "60"])
+        theirs.kill()
+        theirs.wait()
+        try:
+            r = n.cleanup("--control-socket", "/does/not/exist")
+            assert r.returncode == 1 and "/does/not/exist" in r.stderr
+            assert n.save() == before
+            assert n.cleanup().returncode == 0  # that of another namespace is no matter
+        finally:
+            elsewhere.kill()
+            elsewhere.wait()
+        n.put_kube_proxy()
+        n.vipd.stop()
+        assert n.cleanup(how="kube-proxy,force").returncode == 0
+        assert "KUBE-" not in n.save()
+
+
+@pytest.mark.parametrize("xtables", ["nft", "legacy"])
+def test_what_others_use_stays(xtables):
+    """A CNI plugin marks with KUBE-MARK-MASQ: that and what acts on it stay, and are named."""
+    usable(xtables)
+    with node(xtables) as n:
+        n.put_kube_proxy()
+        for fam in (4, 6):
+            n.restore(fam, "*nat\n:CNI-HOSTPORT-SETMARK - [0:0]\n"
+                      "-A CNI-HOSTPORT-SETMARK -j KUBE-MARK-MASQ\nCOMMIT\n")
+        n.vipd.start()
+        r = n.cleanup()
+        assert r.returncode == 1 and "4 things of kube-proxy's could not be removed" in r.stderr
+        for fam in ("ip", "ip6"):
+            assert ("left: %s nat KUBE-MARK-MASQ: chain CNI-HOSTPORT-SETMARK, which is not "
+                    "kube-proxy's, uses it" % fam) in r.stdout
+        left = n.save()
+        kept = "KUBE-(MARK-MASQ|POSTROUTING)"
+        assert set(re.findall(r"^:(KUBE-\S+)", left, re.M)) == {"KUBE-MARK-MASQ",
+                                                                "KUBE-POSTROUTING"}
+        assert len(re.findall("^-A POSTROUTING .*-j KUBE-POSTROUTING", left, re.M)) == 2
+        assert len(re.findall("^-A %s " % kept, left, re.M)) == 8
+        n.serves()
+        for fam in (4, 6):
+            n.restore(fam, "*nat\n-F CNI-HOSTPORT-SETMARK\nCOMMIT\n")
+        assert n.cleanup().returncode == 0
+        assert "KUBE-" not in n.save()
+
+
+@pytest.mark.parametrize("close", ["-P FORWARD DROP", "-A FORWARD -j REJECT"])
+def test_closed_forward_chain(close):
+    """Established connections pass a FORWARD that drops because KUBE-FORWARD accepts them."""
+    wanted("iptables-nft-restore")
+    with node() as n:
+        n.put_kube_proxy()
+        for fam in (4, 6):  # the operator lets new ones through, the rest is kube-proxy's
+            n.lab.node.run(TOOL[fam] + "-nft", "-A", "FORWARD", "-m", "conntrack", "--ctstate",
+                           "NEW", "-j", "ACCEPT")
+            n.lab.node.run(TOOL[fam] + "-nft", *close.split())
+        n.steady()
+        n.vipd.start()
+        r = n.cleanup()
+        assert r.returncode == 1
+        assert "left: ip filter KUBE-FORWARD: FORWARD drops what it does not accept" in r.stdout
+        assert set(re.findall(r"^:(KUBE-\S+)", n.save(), re.M)) == {"KUBE-FORWARD"}
+        n.check_steady()
+        n.serves()
+        assert n.cleanup(how="kube-proxy,force").returncode == 0
+        assert "KUBE-" not in n.save()
+
+
+def test_ipsets():
+    """Sets of the ipvs mode, once no rule uses them; a set in use by others is named."""
+    wanted("ipset", "iptables-nft-restore")
+    names = ["KUBE-CLUSTER-IP", "KUBE-6-CLUSTER-IP", "KUBE-6-LOAD-BALANCER-SOURCE-CID",
+             "KUBE-LOOP-BACK", "KUBE-NODE-PORT-TCP"]
+    with node() as n:
+        try:
+            for name in names + ["KUBE-MINE"]:
+                n.lab.node.run("ipset", "create", name, "hash:ip,port", "family",
+                               "inet6" if "-6-" in name else "inet")
+        except RuntimeError as e:
+            pytest.skip("the kernel lacks ipset: %s" % e)
+        n.put_kube_proxy()
+        n.restore(4, "*nat\n:MINE - [0:0]\n"
+                  "-A KUBE-SERVICES -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT\n"
+                  "-A KUBE-SERVICES -m set --match-set KUBE-NODE-PORT-TCP dst,dst -j ACCEPT\n"
+                  "-A MINE -m set --match-set KUBE-LOOP-BACK dst,dst -j ACCEPT\nCOMMIT\n")
+        n.vipd.start()
+        r = n.cleanup()
+        assert "ipset: removed 4 sets\n" in r.stdout and r.returncode == 1, r.stdout + r.stderr
+        assert "ipset: left: KUBE-LOOP-BACK: somebody uses it\n" in r.stdout
+        held = set(n.lab.node.run("ipset", "list", "-n").split())
+        assert held == {"KUBE-LOOP-BACK", "KUBE-MINE"}
+        n.restore(4, "*nat\n-F MINE\nCOMMIT\n")
+        r = n.cleanup()
+        assert (r.returncode, r.stdout) == (0, "ipset: removed 1 set\n"), r.stdout + r.stderr
