@@ -19,7 +19,7 @@ PACKAGES = """bash busybox-static conntrack coreutils dash findutils grep iprout
 iputils-ping ipvsadm kmod mawk netbase nftables openssl procps python3 python3-cryptography
 python3-h2 python3-pytest python3-yaml sed socat tcpdump util-linux""".split()
 # Nice to have; taken when this host has them.
-OPTIONAL = "gdb strace ethtool iperf3 ncat iptables".split()
+OPTIONAL = "gdb strace ethtool iperf3 ncat iptables ipset".split()
 # Dependencies that are about installing, or about other machines.
 NOT_PACKAGES = """adduser base-passwd ca-certificates debconf dpkg init-system-helpers install-info
 libc-dev libgcc-dev login passwd perl perl-base systemd tzdata""".split()
