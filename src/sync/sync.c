@@ -20,8 +20,13 @@
 #define LOAD_RETRY_MAX_NS (5 * NSEC_PER_SEC)
 /* How often a failure that stays the same is told. */
 #define LOAD_TELL_NS (300 * NSEC_PER_SEC)
-/* An audit looks at this many services a step, and rests four times as long as it worked. */
+/*
+ * An audit looks at this many services a step, fewer when they are large, and rests four
+ * times as long as it worked: a change waits for the kernel to look up some hundred
+ * elements at most, well below a millisecond, unless a single service has more.
+ */
 #define AUDIT_SERVICES 32
+#define AUDIT_OPS 64
 #define AUDIT_REST 4
 /* Somebody who changes rules all the time does not keep us auditing all the time. */
 #define AUDIT_GAP_NS (10 * NSEC_PER_SEC)
@@ -227,7 +232,9 @@ static void audit_collect(struct sync *s)
 	struct list *all = &s->model->all;
 
 	vec_clear(&s->ops.ops);
-	for (int i = 0; i < AUDIT_SERVICES && s->audit.left > 0 && !list_is_empty(all); i++) {
+	for (int i = 0; i < AUDIT_SERVICES && s->ops.ops.n < AUDIT_OPS && s->audit.left > 0 &&
+			!list_is_empty(all);
+	     i++) {
 		struct svc *svc = list_entry(all->next, struct svc, all);
 
 		list_del(&svc->all);
