@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Decimal with any number of leading zeros, at most `max`; advances *p. -1 if none. */
@@ -149,6 +150,36 @@ const char *ip_endpoint_text(const struct ip_addr *a, uint16_t port,
 	(void)snprintf(buf, IP_ENDPOINT_TEXT_MAX, a->family == AF_INET6 ? "[%s]:%u" : "%s:%u",
 		       ip_addr_text(a, addr), port);
 	return buf;
+}
+
+int ip_endpoint_parse(struct ip_addr *ret, uint16_t *port, const char *text)
+{
+	char copy[IP_ENDPOINT_TEXT_MAX];
+	struct ip_addr addr;
+	char *host = copy;
+	char *colon;
+	char *end;
+	unsigned long n;
+
+	if (strlen(text) >= sizeof(copy))
+		return -EINVAL;
+	strcpy(copy, text);
+	colon = strrchr(copy, ':');
+	if (colon == NULL || colon == copy || colon[1] < '0' || colon[1] > '9')
+		return -EINVAL;
+	*colon = '\0';
+	if (copy[0] == '[' && colon[-1] == ']') {
+		host++;
+		colon[-1] = '\0';
+	}
+	n = strtoul(colon + 1, &end, 10);
+	if (*end != '\0' || n < 1 || n > UINT16_MAX || ip_addr_parse(&addr, host, NULL) < 0)
+		return -EINVAL;
+	if ((host == copy) != (addr.family == AF_INET)) /* brackets are for IPv6 */
+		return -EINVAL;
+	*ret = addr;
+	*port = (uint16_t)n;
+	return 0;
 }
 
 struct ip_addr ip_addr_from_bytes(uint8_t family, const void *bytes)

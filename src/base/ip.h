@@ -69,6 +69,12 @@ const char *ip_prefix_text(const struct ip_prefix *p, char buf[static IP_PREFIX_
 const char *ip_endpoint_text(const struct ip_addr *a, uint16_t port,
 			     char buf[static IP_ENDPOINT_TEXT_MAX]);
 
+/*
+ * "1.2.3.4:80", "[2001:db8::1]:80": -EINVAL if it is not an address and a port in 1..65535.
+ * A bare address is not taken.
+ */
+MUST_USE int ip_endpoint_parse(struct ip_addr *ret, uint16_t *port, const char *text);
+
 /* From raw network-order bytes: 4 for AF_INET, 16 for AF_INET6. */
 struct ip_addr ip_addr_from_bytes(uint8_t family, const void *bytes);
 /* Order by family, then bytes. */

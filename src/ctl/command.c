@@ -324,6 +324,50 @@ static int run_svc(const struct command *cmd)
 	return code;
 }
 
+/* --- trace --- */
+
+static int trace_show(json_t *trace)
+{
+	int code = trace_is_balanced(trace) ? EXIT_FINE : EXIT_PROBLEM;
+	struct str out = { 0 };
+
+	if (opt.output == OUTPUT_JSON)
+		return out_json(trace, code);
+	value_clean(trace);
+	if (value_has(trace, "problem"))
+		(void)fprintf(stderr, "vipctl: %s\n", value_text(trace, "problem"));
+	else
+		show_trace(&out, trace, &opt.style, show_width(),
+			   opt.n_args > 2 ? opt.args[2] : NULL);
+	(void)out_write(str_text(&out), out.len);
+	str_fini(&out);
+	return code;
+}
+
+static int run_trace(const struct command *cmd)
+{
+	struct str target = { 0 };
+	struct err err;
+	json_t *trace;
+	int code;
+	int r;
+
+	(void)cmd;
+	if (opt.n_args < 2 || opt.n_args > 3)
+		return usage(
+			"trace takes two arguments, SRC and DST:PORT[/PROTO], and perhaps POD");
+	str_puts(&target, "/v1/trace");
+	query_add(&target, "from", opt.args[0]);
+	query_add(&target, "to", opt.args[1]);
+	r = client_get_json(&trace, &opt.client, target.text, &err);
+	str_fini(&target);
+	if (r < 0)
+		return failed(r, &err);
+	code = trace_show(trace);
+	json_decref(trace);
+	return code;
+}
+
 /* --- dump --- */
 
 static int sink_stdout(void *arg, const char *data, size_t len)
@@ -368,6 +412,12 @@ static const struct command commands[] = {
 	  "  --state LIST shows services in these states: ok, rejecting, dropping, conflict,\n"
 	  "  pending, refused, not-proxied, no-service.\n",
 	  run_svc },
+	{ "trace", "SRC DST:PORT [POD]", "where a connection would go, step by step, and why", "",
+	  "  SRC is an address, the name of a pod, or `host`. DST:PORT is ADDRESS:PORT[/PROTOCOL]\n"
+	  "  (udp, sctp; else tcp), or NAMESPACE/NAME[:PORT] for the service's cluster IP. Told\n"
+	  "  from what the objects say, without a packet; with POD (or its address) only that\n"
+	  "  endpoint is shown. Ends with 1 when no endpoint would be reached.\n",
+	  run_trace },
 	{ "dump", "[WHAT]", "everything as JSON, without times: for tests and reports", "n",
 	  "  WHAT as for svc. Two dumps of the same state are the same bytes.\n", run_dump },
 };
@@ -409,7 +459,7 @@ static int help(const struct command *cmd)
 		(void)printf("Usage: vipctl COMMAND [OPTIONS]\n\n"
 			     "Asks the vipd of this node, and changes nothing.\n\nCommands:\n");
 		for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-			(void)printf("  %-6s %-8s %s\n", commands[i].name, commands[i].args,
+			(void)printf("  %-6s %-18s %s\n", commands[i].name, commands[i].args,
 				     commands[i].summary);
 	}
 	help_options();

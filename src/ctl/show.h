@@ -26,3 +26,11 @@ void show_services(struct str *out, const json_t *items, const struct style *sty
 		   enum show_width width);
 /* /v1/services/NAMESPACE/NAME: a page. */
 void show_service(struct str *out, const json_t *page, const struct style *style);
+/*
+ * /v1/trace. `about`: a pod, an address or an address and port, to be told of that one
+ * endpoint only; NULL = of all.
+ */
+void show_trace(struct str *out, const json_t *trace, const struct style *style,
+		enum show_width width, const char *about);
+/* Does it reach an endpoint? The exit code of `vipctl trace`. */
+bool trace_is_balanced(const json_t *trace);

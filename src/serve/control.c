@@ -15,6 +15,7 @@
 #include "serve/body.h"
 #include "serve/history.h"
 #include "serve/http.h"
+#include "serve/trace.h"
 
 #define BACKLOG 64
 #define SOCKET_MODE 0660
@@ -140,6 +141,8 @@ static void route(void *arg, const struct http_request *q, struct http_reply *re
 		body_history(reply, c->ctx, q);
 	} else if ((rest = behind(q->path, "/v1/services/")) != NULL) {
 		body_service_path(reply, c->ctx, q, rest);
+	} else if (strcmp(q->path, "/v1/trace") == 0) {
+		body_trace(reply, c->ctx, q);
 	} else if (strcmp(q->path, "/v1/dump") == 0) {
 		body_dump(reply, c->ctx, q);
 	} else if (behind(q->path, "/v1/") == NULL) {
@@ -148,7 +151,7 @@ static void route(void *arg, const struct http_request *q, struct http_reply *re
 	} else {
 		http_reply_error(reply, 404,
 				 "'%.128s': there are /v1/status, /v1/services, "
-				 "/v1/services/NAMESPACE/NAME, /v1/history and /v1/dump",
+				 "/v1/services/NAMESPACE/NAME, /v1/trace, /v1/history and /v1/dump",
 				 q->path);
 	}
 }

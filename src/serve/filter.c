@@ -6,35 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "1.2.3.4", "1.2.3.4:80", "2001:db8::1", "[2001:db8::1]:80"; false: not an address. */
-static bool address_parse(struct ip_addr *addr, uint16_t *port, const char *text)
-{
-	char copy[IP_ENDPOINT_TEXT_MAX];
-	char *host = copy;
-	char *colon;
-	char *end;
-	unsigned long n;
-
-	if (ip_addr_parse(addr, text, NULL) == 0)
-		return true;
-	if (strlen(text) >= sizeof(copy))
-		return false;
-	strcpy(copy, text);
-	colon = strrchr(copy, ':');
-	if (colon == NULL || colon == copy || colon[1] < '0' || colon[1] > '9')
-		return false;
-	*colon = '\0';
-	if (copy[0] == '[' && colon[-1] == ']') {
-		host++;
-		colon[-1] = '\0';
-	}
-	n = strtoul(colon + 1, &end, 10);
-	if (*end != '\0' || n < 1 || n > UINT16_MAX || ip_addr_parse(addr, host, NULL) < 0)
-		return false;
-	*port = (uint16_t)n;
-	return true;
-}
-
 static int states_parse(uint32_t *ret, const char *text, struct err *err)
 {
 	while (*text != '\0') {
@@ -68,8 +39,9 @@ int filter_init(struct filter *ret, const struct serve_context *ctx, const struc
 	ret->ns = param_copy(q, "namespace");
 	ret->name = param_copy(q, "name");
 	ret->text = param_copy(q, "q");
-	if (ret->text != NULL)
-		(void)address_parse(&ret->addr, &ret->port, ret->text);
+	if (ret->text != NULL && ip_addr_parse(&ret->addr, ret->text, NULL) < 0 &&
+	    ip_endpoint_parse(&ret->addr, &ret->port, ret->text) < 0)
+		ret->port = 0; /* neither: a part of a name, or a pod */
 	return states ? states_parse(&ret->states, states, err) : 0;
 }
 

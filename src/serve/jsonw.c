@@ -172,6 +172,15 @@ void jsonw_int(struct jsonw *w, const char *key, int64_t n)
 	str_add(w->out, buf, (size_t)len);
 }
 
+void jsonw_real(struct jsonw *w, const char *key, double n)
+{
+	char buf[32];
+	int len = snprintf(buf, sizeof(buf), "%.6g", n);
+
+	lead(w, key);
+	str_add(w->out, buf, (size_t)len);
+}
+
 void jsonw_bool(struct jsonw *w, const char *key, bool is_true)
 {
 	lead(w, key);

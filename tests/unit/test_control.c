@@ -200,6 +200,14 @@ static const struct {
 	{ "/v1/services?state=fine", 400, "state: there is no state 'fine'" },
 	{ "/v1/services?color=red", 400, "there is no parameter 'color'" },
 	{ "/v1/dump?limit=5", 400, "there is no parameter 'limit'" },
+	{ "/v1/trace", 400, "from: an address" },
+	{ "/v1/trace?from=host", 400, "to: ADDRESS:PORT" },
+	{ "/v1/trace?from=host&to=10.96.0.1", 400, "to: '10.96.0.1' is not ADDRESS:PORT" },
+	{ "/v1/trace?from=host&to=10.96.0.1:80/icmp", 400, "'10.96.0.1:80/icmp' is not ADDR" },
+	{ "/v1/trace?from=host&to=10.96.0.1:0", 400, "is not ADDRESS:PORT" },
+	{ "/v1/trace?from=fd00::1&to=10.96.0.1:80", 400, "different families" },
+	{ "/v1/trace?from=host&to=shop/cart:80", 404, "there is no service shop/cart" },
+	{ "/v1/trace?from=host&to=10.96.0.1:80&color=red", 400, "there is no parameter 'color'" },
 };
 
 static void test_refusals(void **state)
@@ -239,6 +247,80 @@ static void test_empty(void **state)
 	json_decref(json);
 	json = get_json(&w, "/v1/dump");
 	assert_int_equal(len_at(json, "items"), 0);
+	json_decref(json);
+	world_fini(&w);
+}
+
+/* Where it goes, asked as a person would. */
+static const struct {
+	const char *query;
+	const char *verdict;
+	const char *why;
+	const char *to; /* the address that is asked about in the end */
+} traces[] = {
+	{ "from=host&to=10.96.0.1:80", "balance", "pool", "10.96.0.1" },
+	{ "from=host&to=10.96.0.1:80/TCP", "balance", "pool", "10.96.0.1" },
+	{ "from=host&to=10.96.0.1:80/udp", "reject", "unknown-port", "10.96.0.1" },
+	{ "from=cart-7&to=shop/cart", "balance", "pool", "10.96.0.1" },
+	{ "from=10.0.1.7&to=shop/cart:http", "balance", "pool", "10.96.0.1" },
+	{ "from=host&to=shop/cart:80/tcp", "balance", "pool", "10.96.0.1" },
+	{ "from=fd00::9&to=%5Bfd96::2%5D:5432", "balance", "pool", "fd96::2" },
+	{ "from=host&to=shop/db:5432", "balance", "pool", "fd96::2" },
+	{ "from=203.0.113.9&to=192.0.2.1:30080", "reject", "no-endpoint", "192.0.2.1" },
+	{ "from=203.0.113.9&to=192.0.2.1:30081", "untouched", "no-node-port", "192.0.2.1" },
+};
+
+static void test_traces(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "shop/cart", "ip=10.96.0.1 port=http:80");
+	put_slice(&w.w, "shop/cart-1", "cart", "|http:8080|7 rs ~cart-7;8 s ~cart-8");
+	put_service(&w.w, "shop/db", "ip=fd96::2 port=:5432");
+	put_slice(&w.w, "shop/db-1", "db", "v6|:5432|1 rs");
+	put_service(&w.w, "web/cart", "type=NodePort ip=10.96.0.3 port=http:80:30080");
+	sync_all(&w.w);
+	for (size_t i = 0; i < ARRAY_SIZE(traces); i++) {
+		char target[256];
+		json_t *json;
+
+		print_message("    %s\n", traces[i].query);
+		(void)snprintf(target, sizeof(target), "/v1/trace?%s", traces[i].query);
+		json = get_json(&w, target);
+		assert_string_equal(text_at(json, "verdict"), traces[i].verdict);
+		assert_string_equal(text_at(json, "why"), traces[i].why);
+		assert_string_equal(text_at(json, "destination.address"), traces[i].to);
+		json_decref(json);
+	}
+	world_fini(&w);
+}
+
+/* "Why not to pod X?" */
+static void test_trace_endpoints(void **state)
+{
+	struct world w;
+	json_t *json;
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "shop/cart", "ip=10.96.0.1 port=http:80");
+	put_slice(&w.w, "shop/cart-1", "cart", "|http:8080|7 rs ~cart-7;8 s ~cart-8");
+	sync_all(&w.w);
+	json = get_json(&w, "/v1/trace?from=cart-7&to=shop/cart");
+	assert_string_equal(text_at(json, "source.address"), "10.0.1.7");
+	assert_string_equal(text_at(json, "service.kernel"), "same");
+	assert_string_equal(text_at(json, "endpoints.0.pod"), "cart-7");
+	assert_true(json_number_value(at(json, "endpoints.0.probability")) == 1);
+	assert_true(json_is_true(at(json, "endpoints.0.masqueraded")));
+	assert_true(json_is_null(at(json, "endpoints.0.why_not")));
+	assert_string_equal(text_at(json, "endpoints.1.pod"), "cart-8");
+	assert_string_equal(text_at(json, "endpoints.1.why_not"), "not ready");
+	json_decref(json);
+	json = get_json(&w, "/v1/trace?from=cart-9&to=shop/cart");
+	assert_string_equal(text_at(json, "problem"),
+			    "'cart-9' is no IPv4 address and no pod of a service");
 	json_decref(json);
 	world_fini(&w);
 }
@@ -463,11 +545,18 @@ static void test_list_while_changing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mode),          cmocka_unit_test(test_places),
-		cmocka_unit_test(test_successor),     cmocka_unit_test(test_refusals),
-		cmocka_unit_test(test_empty),         cmocka_unit_test(test_searches),
-		cmocka_unit_test(test_page_and_dump), cmocka_unit_test(test_many),
-		cmocka_unit_test(test_large_service), cmocka_unit_test(test_list_while_changing),
+		cmocka_unit_test(test_mode),
+		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_successor),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_traces),
+		cmocka_unit_test(test_trace_endpoints),
+		cmocka_unit_test(test_searches),
+		cmocka_unit_test(test_page_and_dump),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_large_service),
+		cmocka_unit_test(test_list_while_changing),
 	};
 
 	log_level_set_all(LOG_LEVEL_WARN);

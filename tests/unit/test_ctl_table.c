@@ -28,6 +28,7 @@ enum what {
 	STATUS = 1,
 	SERVICES,
 	SERVICE,
+	TRACE,
 };
 
 static const struct {
@@ -55,6 +56,10 @@ static const struct {
 	{ "typo", "typo", SERVICE, &pipe_style, SHOW_NORMAL },
 	{ "bad", "bad", SERVICE, &pipe_style, SHOW_NORMAL },
 	{ "odd", "odd", SERVICES, &pipe_style, SHOW_NORMAL },
+	{ "trace", "trace", TRACE, &pipe_style, SHOW_NORMAL },
+	{ "trace.wide", "trace", TRACE, &pipe_style, SHOW_WIDE },
+	{ "trace-dropped", "trace-dropped", TRACE, &pipe_style, SHOW_NORMAL },
+	{ "trace-none", "trace-none", TRACE, &coloured, SHOW_NORMAL },
 };
 
 static json_t *load(const char *name)
@@ -108,6 +113,8 @@ static void test_golden(void **state)
 		else if (cases[i].what == SERVICES)
 			show_services(&out, value_get(json, "items"), cases[i].style,
 				      cases[i].width);
+		else if (cases[i].what == TRACE)
+			show_trace(&out, json, cases[i].style, cases[i].width, NULL);
 		else
 			show_service(&out, json, cases[i].style);
 		(void)snprintf(path, sizeof(path), GOLDEN "%s.txt", cases[i].text);
@@ -119,6 +126,28 @@ static void test_golden(void **state)
 		str_fini(&out);
 		str_fini(&want);
 	}
+}
+
+/* Of one endpoint only, by pod, by address, and by address and port; and of one that is none. */
+static void test_trace_about(void **state)
+{
+	static const char *const about[] = { "cart-3", "10.244.1.13", "10.244.1.13:8080" };
+	json_t *json = load("trace");
+	struct str out = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(about); i++) {
+		str_clear(&out);
+		show_trace(&out, json, &pipe_style, SHOW_NORMAL, about[i]);
+		assert_non_null(strstr(out.text, "10.244.1.13:8080  cart-3"));
+		assert_null(strstr(out.text, "cart-2"));
+	}
+	str_clear(&out);
+	show_trace(&out, json, &pipe_style, SHOW_NORMAL, "nope");
+	assert_non_null(strstr(out.text, "nope is in no slice of the service"));
+	assert_true(trace_is_balanced(json));
+	str_fini(&out);
+	json_decref(json);
 }
 
 static void test_is_well(void **state)
@@ -222,9 +251,9 @@ static void test_times(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden), cmocka_unit_test(test_is_well),
-		cmocka_unit_test(test_fits),   cmocka_unit_test(test_columns),
-		cmocka_unit_test(test_times),
+		cmocka_unit_test(test_trace_about), cmocka_unit_test(test_golden),
+		cmocka_unit_test(test_is_well),     cmocka_unit_test(test_fits),
+		cmocka_unit_test(test_columns),     cmocka_unit_test(test_times),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

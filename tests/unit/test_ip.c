@@ -271,16 +271,53 @@ static void test_text(void **state)
 	assert_false(ip_is_set(&unset));
 }
 
+static const struct {
+	const char *text;
+	const char *canonical; /* NULL = refused */
+} endpoint_cases[] = {
+	{ "1.2.3.4:80", "1.2.3.4:80" },
+	{ "[2001:db8::1]:65535", "[2001:db8::1]:65535" },
+	{ "1.2.3.4", NULL },
+	{ "1.2.3.4:", NULL },
+	{ "1.2.3.4:0", NULL },
+	{ "1.2.3.4:65536", NULL },
+	{ "1.2.3.4:8x", NULL },
+	{ "1.2.3.4:-8", NULL },
+	{ "[1.2.3.4]:80", NULL },
+	{ "2001:db8::1", NULL },
+	{ "2001:db8:0:0:0:0:0:1:80", NULL },
+	{ "[2001:db8::1]", NULL },
+	{ "[2001:db8::1]80", NULL },
+	{ "web:80", NULL },
+	{ ":80", NULL },
+	{ "", NULL },
+	{ "1.2.3.4:000000000000000000000000000000000000000000000000000000000080", NULL },
+};
+
+static void test_endpoint(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(endpoint_cases); i++) {
+		char buf[IP_ENDPOINT_TEXT_MAX];
+		struct ip_addr a;
+		uint16_t port;
+		int r = ip_endpoint_parse(&a, &port, endpoint_cases[i].text);
+
+		print_message("    %s\n", endpoint_cases[i].text);
+		assert_int_equal(r, endpoint_cases[i].canonical ? 0 : -EINVAL);
+		if (r == 0)
+			assert_string_equal(ip_endpoint_text(&a, port, buf),
+					    endpoint_cases[i].canonical);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_addr),
-		cmocka_unit_test(test_prefix),
-		cmocka_unit_test(test_contains),
-		cmocka_unit_test(test_covers),
-		cmocka_unit_test(test_contains_property),
-		cmocka_unit_test(test_loopback),
-		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_endpoint), cmocka_unit_test(test_addr),
+		cmocka_unit_test(test_prefix),   cmocka_unit_test(test_contains),
+		cmocka_unit_test(test_covers),   cmocka_unit_test(test_contains_property),
+		cmocka_unit_test(test_loopback), cmocka_unit_test(test_order),
 		cmocka_unit_test(test_text),
 	};
 

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ctl/show_trace - where a connection goes, step by step, on one screen.
+ *
+ * Of many endpoints some are shown: the answer must not scroll away. Who asks about
+ * one of them is told about that one.
+ */
+#include "ctl/show.h"
+
+#include <string.h>
+
+#include "ctl/value.h"
+
+#define LABEL_WIDTH 15
+#define ROWS_SHOWN 12
+
+static enum mark verdict_mark(const char *verdict)
+{
+	if (strcmp(verdict, "balance") == 0)
+		return MARK_GOOD;
+	return strcmp(verdict, "untouched") == 0 ? MARK_ATTENTION : MARK_BAD;
+}
+
+static void head(struct str *out, const json_t *trace, const struct style *style)
+{
+	const json_t *source = value_get(trace, "source");
+	const json_t *to = value_get(trace, "destination");
+	const json_t *service = value_get(trace, "service");
+	const char *verdict = value_text(trace, "verdict");
+
+	str_printf(out, "%s -> ",
+		   value_has(source, "address") ? value_text(source, "address") : "this host");
+	say_endpoint(out, value_text(to, "address"), value_int(to, "port"));
+	str_printf(out, "/%s  ", value_text(to, "protocol"));
+	mark_puts(out, style, verdict_mark(verdict), verdict);
+	if (value_has(trace, "service"))
+		str_printf(out, "  %s/%s", value_text(service, "namespace"),
+			   value_text(service, "name"));
+	str_puts(out, "\n");
+}
+
+static const char *dash(const char *text)
+{
+	return *text != '\0' ? text : "-";
+}
+
+static const char *condition(const json_t *ep)
+{
+	if (value_bool(ep, "terminating"))
+		return value_bool(ep, "serving") ? "terminating" : "terminated";
+	return value_bool(ep, "ready") ? "yes" : "no";
+}
+
+static void row(struct table *t, const json_t *ep)
+{
+	bool is_used = value_bool(ep, "used");
+	struct str where = { 0 };
+
+	if (value_has(ep, "port"))
+		say_endpoint(&where, value_text(ep, "address"), value_int(ep, "port"));
+	else
+		str_puts(&where, value_text(ep, "address"));
+	table_cell(t, MARK_NONE, "%s", where.text);
+	table_cell(t, MARK_NONE, "%s", dash(value_text(ep, "pod")));
+	table_cell(t, MARK_NONE, "%s%s", dash(value_text(ep, "node")),
+		   value_bool(ep, "on_this_node") ? "*" : "");
+	table_cell(t, MARK_NONE, "%s", condition(ep));
+	if (is_used)
+		table_cell(t, MARK_GOOD, "%.1f%%",
+			   100 * json_number_value(value_get(ep, "probability")));
+	else
+		table_cell(t, MARK_FAINT, "-");
+	table_cell(t, MARK_NONE, "%s", value_text(ep, "why_not"));
+	str_fini(&where);
+}
+
+/* Is it the one that was asked about: by pod, by address, by address and port? */
+static bool is_meant(const json_t *ep, const char *text)
+{
+	struct str where = { 0 };
+	bool is_same;
+
+	say_endpoint(&where, value_text(ep, "address"), value_int(ep, "port"));
+	is_same = strcmp(value_text(ep, "pod"), text) == 0 ||
+		  strcmp(value_text(ep, "address"), text) == 0 || strcmp(where.text, text) == 0;
+	str_fini(&where);
+	return is_same;
+}
+
+/* Half of the rows are for those that are left out, if there are so many. */
+static size_t used_shown(const json_t *list)
+{
+	size_t n_used = 0;
+	size_t n_others;
+
+	for (size_t i = 0; i < json_array_size(list); i++)
+		n_used += value_bool(json_array_get(list, i), "used");
+	n_others = json_array_size(list) - n_used;
+	if (n_used + n_others <= ROWS_SHOWN)
+		return n_used;
+	return MIN(n_used,
+		   MAX((size_t)ROWS_SHOWN / 2, ROWS_SHOWN - MIN(n_others, (size_t)ROWS_SHOWN)));
+}
+
+static void endpoints(struct str *out, const json_t *trace, const struct style *style,
+		      enum show_width width, const char *about)
+{
+	const json_t *list = value_get(trace, "endpoints");
+	bool is_cut = width != SHOW_WIDE && about == NULL;
+	size_t n_used = is_cut ? used_shown(list) : 0;
+	size_t n_others = ROWS_SHOWN - n_used;
+	struct table t = { 0 };
+
+	table_column(&t, "ENDPOINT", 0);
+	table_column(&t, "POD", TABLE_NAMES);
+	table_column(&t, "NODE", TABLE_ELASTIC);
+	table_column(&t, "READY", 0);
+	table_column(&t, "CHANCE", TABLE_RIGHT);
+	table_column(&t, "WHY NOT", 0);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *ep = json_array_get(list, i);
+		size_t *left = value_bool(ep, "used") ? &n_used : &n_others;
+
+		if (about != NULL && !is_meant(ep, about))
+			continue;
+		if (is_cut && (*left)-- == 0) {
+			*left = 0;
+			continue;
+		}
+		row(&t, ep);
+	}
+	if (table_rows(&t) > 0) {
+		str_puts(out, "\n");
+		table_print(out, &t, style, 2);
+	}
+	if (is_cut && table_rows(&t) < json_array_size(list))
+		str_printf(out,
+			   "  and %zu more (-o wide shows all, a third argument one of them)\n",
+			   json_array_size(list) - table_rows(&t));
+	if (about != NULL && table_rows(&t) == 0)
+		str_printf(out, "\n  %s is in no slice of the service for this address family\n",
+			   about);
+	table_fini(&t);
+}
+
+void show_trace(struct str *out, const json_t *trace, const struct style *style,
+		enum show_width width, const char *about)
+{
+	const json_t *steps = value_get(trace, "steps");
+
+	head(out, trace, style);
+	for (size_t i = 0; i < json_array_size(steps); i++) {
+		const json_t *s = json_array_get(steps, i);
+
+		str_printf(out, "  %-*s%s\n", LABEL_WIDTH, value_text(s, "step"),
+			   value_text(s, "text"));
+	}
+	if (value_has(trace, "service"))
+		endpoints(out, trace, style, width, about);
+}
+
+bool trace_is_balanced(const json_t *trace)
+{
+	return strcmp(value_text(trace, "verdict"), "balance") == 0;
+}

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""vipctl trace says what the kernel does: the same question is asked in words and in packets.
+
+Every origin, kind of address and policy; the trace names the verdict, the endpoints and whether the
+client keeps its address, and a real connection must meet exactly that.
+"""
+import itertools
+import json
+import urllib.parse
+
+import pytest
+
+import lab as L
+import shop
+from objects import service, port
+from shop import E1, E2, Svc
+
+FAM = pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
+ADDRESS = {"X": L.CLIENT, "P": L.POD["pod3"], "H": L.NODE}
+ALLOWED = ["203.0.113.0/25", "2001:db8:1::/120"]
+
+SHOP = [
+    Svc("cluster", 41),
+    Svc("local", 42, etp="Local"),
+    Svc("local-elsewhere", 43, "remote", etp="Local"),
+    Svc("inside-elsewhere", 44, "remote", itp="Local"),
+    Svc("nobody", 45, "none", etp="Local"),
+    Svc("ranges", 46, ranges=ALLOWED),
+    Svc("proxied", 47, mode="Proxy"),
+]
+HOW = {"reject": "reject", "drop": "drop"}
+
+
+@pytest.fixture(scope="module")
+def shelf(vipd):
+    vipd.apply([o for s in SHOP for o in s.objects()])
+
+
+def trace(vipd, origin, to, number, proto):
+    q = urllib.parse.urlencode({"from": origin, "to": "%s/%s" % (L.endpoint(to, number), proto)})
+    answer = vipd.get("/v1/trace?" + q)
+    assert answer.get("problem", "no answer") is None, answer
+    return answer
+
+
+def used(answer):
+    return {e["address"] for e in answer["endpoints"] if e["used"]}
+
+
+def agree(lab, vipd, origin, to, number, proto, fam):
+    """One question, twice. Returns the verdict."""
+    told = trace(vipd, ADDRESS[origin][fam], to, number, proto)
+    verdict = told["verdict"]
+    where = "%s to %s/%s: %s" % (origin, L.endpoint(to, number), proto,
+                                 json.dumps(told["steps"], indent=1))
+    try:
+        if verdict == "balance":
+            assert told["service"]["kernel"] == "same"
+            shop.reach(lab, origin, to, number, proto, fam, used(told),
+                       told["service"]["masqueraded"])
+        elif verdict == "untouched":
+            r = L.probe(lab.ns[shop.ORIGIN[origin]], to, number, proto, timeout=0.25)
+            # Nobody listens on this host; the rest of the world answers for what nobody captured.
+            assert r.what == ("untouched" if L.is_worlds(to) else "refused"), r
+        else:
+            shop.fails(lab, origin, to, number, proto, HOW[verdict])
+    except AssertionError as e:
+        raise AssertionError("%s\nbut it was told: %s" % (e, where)) from e
+    return verdict
+
+
+@FAM
+@pytest.mark.parametrize("svc", SHOP, ids=lambda s: s.name)
+def test_shop(lab, vipd, shelf, svc, fam):
+    for i, (origin, kind) in enumerate(itertools.product("XPH", shop.KINDS)):
+        to, number = svc.target(kind, fam)
+        agree(lab, vipd, origin, to, number, ("tcp", "udp")[(i + fam // 2) % 2], fam)
+
+
+@FAM
+def test_nobodys(lab, vipd, shelf, fam):
+    """No frontend: an unknown port, an unallocated cluster IP, addresses that serve no node port."""
+    cases = [
+        (L.cluster_ip(41, fam), 81, "reject", "unknown-port"),
+        (L.cluster_ip(99, fam), 80, "drop", "unallocated-cluster-ip"),
+        (L.external_ip(41, fam), 81, "untouched", "unknown-port-of-external-address"),
+        (L.external_ip(99, fam), 80, "untouched", "unknown-address"),
+        (L.lb_ip(47, fam), 80, "untouched", "ipmode-proxy"),
+        (L.NODE[fam], 30999, "untouched", "no-node-port"),
+        (L.NODE_TO_CLIENT[fam], 30041, "untouched", "node-port-on-other-addresses"),
+    ]
+    for to, number, verdict, why in cases:
+        for origin in "XPH":
+            assert trace(vipd, ADDRESS[origin][fam], to, number, "tcp")["why"] == why
+            assert agree(lab, vipd, origin, to, number, "tcp", fam) == verdict
+
+
+@FAM
+def test_hairpin(lab, vipd, shelf, fam):
+    """MASQ-09: told for the one endpoint that is the client, and only there."""
+    told = trace(vipd, E1[fam], L.cluster_ip(41, fam), 80, "tcp")
+    masqueraded = {e["address"]: e["masqueraded"] for e in told["endpoints"] if e["used"]}
+    assert masqueraded == {E1[fam]: True, E2[fam]: False}
+    seen = {}
+    for _ in range(60):
+        r = L.probe(lab.ns["pod1"], L.cluster_ip(41, fam), 80)
+        assert r.ok, r
+        seen[r.backend] = r.peer != E1[fam]
+        if len(seen) == 2:
+            break
+    assert seen == masqueraded
+
+
+def test_why_not(lab, vipd, shelf):
+    """SEL-14 and REJ-03 in the words an operator gets; one endpoint asked for by its address."""
+    young = service("younger", [L.cluster_ip(60, 4), L.cluster_ip(60, 6)],
+                    [port(80, "TCP", "tcp")], external_ips=[L.external_ip(41, 4)])
+    vipd.apply([o for s in SHOP for o in s.objects()] + [young])
+    text = vipd.ctl("trace", L.CLIENT[4], L.endpoint(L.external_ip(41, 4), 80))
+    assert "would have it too: the oldest service gets it" in text
+    assert len(text.splitlines()) <= 24
+    vipctl = L.run(L.program("vipctl"), "--socket", vipd.socket, "trace", L.CLIENT[4],
+                   "default/cluster:tcp", E2[4])
+    assert E2[4] + ":8080" in vipctl and E1[4] + ":8080" not in vipctl
+    with pytest.raises(RuntimeError):  # it ends with 1: nobody would answer
+        L.run(L.program("vipctl"), "--socket", vipd.socket, "trace", L.CLIENT[4],
+              L.endpoint(L.lb_ip(43, 4), 80))
