@@ -92,14 +92,16 @@ static size_t used_shown(const json_t *list)
 {
 	size_t n_used = 0;
 	size_t n_others;
+	size_t room;
 
 	for (size_t i = 0; i < json_array_size(list); i++)
 		n_used += value_bool(json_array_get(list, i), "used");
 	n_others = json_array_size(list) - n_used;
 	if (n_used + n_others <= ROWS_SHOWN)
 		return n_used;
-	return MIN(n_used,
-		   MAX((size_t)ROWS_SHOWN / 2, ROWS_SHOWN - MIN(n_others, (size_t)ROWS_SHOWN)));
+	room = ROWS_SHOWN - MIN(n_others, (size_t)ROWS_SHOWN);
+	room = MAX(room, (size_t)ROWS_SHOWN / 2);
+	return MIN(n_used, room);
 }
 
 static void endpoints(struct str *out, const json_t *trace, const struct style *style,
