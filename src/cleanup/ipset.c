@@ -101,7 +101,7 @@ int ipset_node_ports(struct node_ports *ret, struct nl_sock *nl, struct err *err
 
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (size_t i = 0; i < ARRAY_SIZE(endings_of); i++) {
-			_Alignas(8) char buf[REQUEST_MAX];
+			_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 			struct ports p = { ret->bits[fam][i] };
 			struct nl_reader rd = { .message = port_message, .arg = &p };
 			char name[IPSET_MAXNAMELEN];
@@ -165,7 +165,7 @@ static int name_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 static int names_read(struct names *ret, struct nl_sock *nl, struct err *err)
 {
-	_Alignas(8) char buf[REQUEST_MAX];
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	struct nlmsghdr *h = request(buf, CMD(LIST), NULL);
 	struct nl_reader rd = { .begin = names_begin, .message = name_message, .arg = ret };
 	int r;
@@ -186,7 +186,7 @@ static int destroy(struct nl_sock *nl, const char *name, struct err *err)
 	int r = -IPSET_ERR_BUSY;
 
 	for (int i = 0; r == -IPSET_ERR_BUSY && i < BUSY_TRIES; i++) {
-		_Alignas(8) char buf[REQUEST_MAX];
+		_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 		struct nl_reader rd = { .message = nothing_message };
 		struct timespec wait = { .tv_nsec = i == 0 ? 0 : BUSY_WAIT_NS };
 

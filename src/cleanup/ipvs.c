@@ -72,7 +72,7 @@ static int family_message(void *arg, const struct nlmsghdr *h, struct err *err)
 /* 0 in *ret: this kernel has no IPVS, or not now. */
 static int family_find(uint16_t *ret, struct nl_sock *nl, struct err *err)
 {
-	_Alignas(8) char buf[REQUEST_MAX];
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	struct nl_reader rd = { .message = family_message, .arg = ret };
 	struct nlmsghdr *h = request(buf, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, 1);
 	int r;
@@ -116,7 +116,7 @@ static int service_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 static int services_read(struct services *ret, struct nl_sock *nl, uint16_t id, struct err *err)
 {
-	_Alignas(8) char buf[REQUEST_MAX];
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	struct nl_reader rd = { .begin = services_begin, .message = service_message, .arg = ret };
 
 	return nl_dump(nl, request(buf, id, IPVS_CMD_GET_SERVICE, IPVS_GENL_VERSION), &rd, err);
@@ -168,7 +168,7 @@ static int destination_message(void *arg, const struct nlmsghdr *h, struct err *
 
 static int connections_count(struct service *s, struct nl_sock *nl, uint16_t id, struct err *err)
 {
-	_Alignas(8) char buf[REQUEST_MAX];
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	struct nl_reader rd = { .begin = destinations_begin,
 				.message = destination_message,
 				.arg = &s->n_conns };
@@ -195,7 +195,7 @@ static int nothing_message(void *arg, const struct nlmsghdr *h, struct err *err)
 static void service_end(struct service *s, struct nl_sock *nl, uint16_t id, bool is_forced,
 			struct tally *t)
 {
-	_Alignas(8) char buf[REQUEST_MAX];
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	struct nl_reader rd = { .message = nothing_message };
 	int r = connections_count(s, nl, id, &t->why);
 

@@ -64,7 +64,7 @@ static int addr_order(const void *a, const void *b)
 
 int ipvs_link_read(struct ipvs_link *ret, struct nl_sock *nl, struct err *err)
 {
-	_Alignas(8) char buf[256];
+	_Alignas(8) char buf[256] = { 0 };
 	struct nl_reader link = { .message = link_message, .arg = ret };
 	struct nl_reader addrs = { .begin = addrs_begin, .message = addr_message, .arg = ret };
 	struct nlmsghdr *h = nl_request(buf, sizeof(buf), RTM_GETLINK);
@@ -99,7 +99,7 @@ void ipvs_link_fini(struct ipvs_link *l)
 int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct report *report,
 		 struct err *err)
 {
-	_Alignas(8) char buf[256];
+	_Alignas(8) char buf[256] = { 0 };
 	struct nl_reader rd = { .message = link_message };
 	struct nlmsghdr *h = nl_request(buf, sizeof(buf), RTM_DELLINK);
 	struct ifinfomsg *ifi = mnl_nlmsg_put_extra_header(h, sizeof(*ifi));

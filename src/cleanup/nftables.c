@@ -55,7 +55,7 @@ static int tables_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 static int tables_read(struct tables *ret, struct nl_sock *nl, uint8_t nfproto, struct err *err)
 {
-	_Alignas(8) char buf[256];
+	_Alignas(8) char buf[256] = { 0 };
 	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), NFT(GETTABLE), nfproto);
 	struct nl_reader rd = { .begin = tables_begin, .message = tables_message, .arg = ret };
 
@@ -263,7 +263,7 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 static int family_read(struct family *f, struct nl_sock *nl, struct err *err)
 {
-	_Alignas(8) char buf[256];
+	_Alignas(8) char buf[256] = { 0 };
 	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), NFT(GETCHAIN), f->nfproto);
 	struct nl_reader chains = { .begin = chains_begin, .message = chain_message, .arg = f };
 	int r = nl_dump(nl, h, &chains, err);

@@ -112,3 +112,40 @@ def nftables_rules(service, endpoints, fam):
         chain nat-postrouting { type nat hook postrouting priority srcnat; jump masquerading; }
     }
     """ % {"v": v, "fam": fam, "ip": ip, "port": port, "pods": L.CLUSTER_CIDR[fam], "to": to}
+
+
+def ipvs(lab, numbers, node_port, endpoints):
+    """Of mode ipvs, for services of these numbers; the last one has the node port."""
+    run = lab.node.run
+    run("ip", "link", "add", "kube-ipvs0", "type", "dummy")
+    lab.node.sysctl(net__ipv4__vs__conntrack=1)
+    for fam in (4, 6):
+        six = "6-" if fam == 6 else ""
+        tool = "ip6tables-nft" if fam == 6 else "iptables-nft"
+        family = "inet6" if fam == 6 else "inet"
+        run("ipset", "create", "KUBE-%sCLUSTER-IP" % six, "hash:ip,port", "family", family)
+        run("ipset", "create", "KUBE-%sNODE-PORT-TCP" % six, "bitmap:port", "range", "0-65535")
+        run("ipset", "add", "KUBE-%sNODE-PORT-TCP" % six, str(node_port))
+        for n in numbers:
+            ip = L.cluster_ip(n, fam)
+            run("ip", "addr", "add", "%s/%d" % (ip, 32 if fam == 4 else 128), "dev", "kube-ipvs0")
+            run("ipset", "add", "KUBE-%sCLUSTER-IP" % six, "%s,tcp:80" % ip)
+            virtual_service(lab, L.endpoint(ip, 80), endpoints[fam])
+        virtual_service(lab, L.endpoint(L.NODE[fam], node_port), endpoints[fam])
+        run(tool + "-restore", "--noflush", input="\n".join([
+            "*nat"] + [":%s - [0:0]" % c for c in (
+                "KUBE-SERVICES", "KUBE-POSTROUTING", "KUBE-MARK-MASQ", "KUBE-NODE-PORT",
+                "KUBE-LOAD-BALANCER")] + [
+            "-A PREROUTING -j KUBE-SERVICES", "-A OUTPUT -j KUBE-SERVICES",
+            "-A POSTROUTING -j KUBE-POSTROUTING",
+            "-A KUBE-SERVICES -m set --match-set KUBE-%sCLUSTER-IP dst,dst -j KUBE-MARK-MASQ" % six,
+            "-A KUBE-MARK-MASQ -j MARK --set-xmark " + MARK,
+            "-A KUBE-POSTROUTING -m mark ! --mark %s -j RETURN" % MARK,
+            "-A KUBE-POSTROUTING -j MASQUERADE", "COMMIT", "*filter",
+            ":KUBE-IPVS-FILTER - [0:0]", "-A INPUT -j KUBE-IPVS-FILTER", "COMMIT", ""]))
+
+
+def virtual_service(lab, at, endpoints):
+    lab.node.run("ipvsadm", "-A", "-t", at, "-s", "rr")
+    for e in endpoints:
+        lab.node.run("ipvsadm", "-a", "-t", at, "-r", L.endpoint(e, 8080), "-m")

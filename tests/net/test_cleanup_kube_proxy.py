@@ -309,3 +309,54 @@ def test_ipsets():
         n.restore(4, "*nat\n-F MINE\nCOMMIT\n")
         r = n.cleanup()
         assert (r.returncode, r.stdout) == (0, "ipset: removed 1 set\n"), r.stdout + r.stderr
+
+
+def test_ipvs():
+    """Mode ipvs: what carries connections waits for their end; a balancer's own services stay."""
+    wanted("ipvsadm", "ipset", "iptables-nft-restore")
+    with node() as n:
+        run = n.lab.node.run
+        try:
+            run("ipvsadm", "-Sn")
+        except RuntimeError as e:
+            pytest.skip("the kernel lacks IPVS: %s" % e)
+        try:
+            run("ip", "link", "add", "other0", "type", "dummy")
+        except RuntimeError as e:
+            pytest.skip("the kernel lacks dummy devices: %s" % e)
+        kubeproxy.virtual_service(n.lab, "192.0.2.77:443", ENDPOINTS[4])
+        kubeproxy.virtual_service(n.lab, L.endpoint(L.NODE[4], 8443), ENDPOINTS[4])
+        run("ipvsadm", "-A", "-f", "77", "-s", "rr")
+        foreign = run("ipvsadm", "-Sn")
+        kubeproxy.ipvs(n.lab, (NUMBER, OTHER), NODE_PORT, ENDPOINTS)
+        to = [x for fam in (4, 6) for x in ("--to", "tcp:" + L.endpoint(
+            L.cluster_ip(NUMBER, fam), 80))]
+        for role in ("client", "pod3"):
+            n.flows.append(n.lab.flow(role, "steady", "--concurrency", "2", "--seconds", "120",
+                                      *to))
+        n.vipd.start(wait=False)
+        n.vipd.wait_ready(60)  # a virtual machine looks for modules
+        r = n.cleanup()
+        assert r.returncode == 1, r.stdout + r.stderr
+        # Of six, the two of the flows stay, and all that they need.
+        assert re.search(r"^ipvs: removed 4 virtual services$", r.stdout, re.M), r.stdout
+        assert re.search(r"^ipvs: left: 2 virtual services that carry 8 connections: ", r.stdout,
+                         re.M), r.stdout
+        assert "link, iptables, ipset: left: all, until ipvs is done" in r.stdout
+        n.check_steady()
+        n.serves()
+        n.serves(OTHER)
+        for flow in n.flows:
+            assert not flow.stop()["bad"]
+        n.flows = []
+        r = n.cleanup(how="kube-proxy,force")
+        assert r.returncode == 0, r.stdout + r.stderr
+        for line in ("ipvs: removed 2 virtual services",
+                     "link: removed kube-ipvs0 and its 4 addresses", "ipset: removed 4 sets"):
+            assert line + "\n" in r.stdout, r.stdout
+        assert run("ipvsadm", "-Sn") == foreign
+        assert "kube-ipvs0" not in run("ip", "link") and "other0" in run("ip", "link")
+        assert "KUBE-" not in n.save() and run("ipset", "list", "-n") == ""
+        n.serves()
+        n.serves(OTHER)
+        assert n.cleanup().stdout == "nothing of kube-proxy's is here\n"

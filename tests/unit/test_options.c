@@ -237,6 +237,8 @@ static void test_actions(void **state)
 		{ "--version", OPTIONS_VERSION },
 		{ "--cleanup", OPTIONS_CLEANUP },
 		{ "--cleanup=false", OPTIONS_RUN },
+		{ "--cleanup=kube-proxy", OPTIONS_CLEANUP_KUBE_PROXY },
+		{ "--cleanup=kube-proxy,force", OPTIONS_CLEANUP_KUBE_PROXY },
 		{ "--init-only", OPTIONS_INIT_ONLY },
 		{ "--write-config-to=x --cleanup", OPTIONS_WRITE_CONFIG },
 		{ "--help --write-config-to=x --config=/does/not/exist", OPTIONS_HELP },

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What is kube-proxy's and what keeps it; iptables-save read, and undone; the virtual
+ * services of IPVS against a scripted kernel.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <libmnl/libmnl.h>
+#include <linux/genetlink.h>
+#include <linux/ip_vs.h>
+
+#include "cleanup/child.h"
+#include "cleanup/ipset.h"
+#include "cleanup/ipvs.h"
+#include "cleanup/legacy.h"
+#include "cleanup/owned.h"
+
+static void test_owned(void **state)
+{
+	static const struct {
+		const char *table;
+		const char *chain;
+		bool is_owned;
+	} cases[] = {
+		{ "nat", "KUBE-SERVICES", true },
+		{ "filter", "KUBE-SERVICES", true },
+		{ "mangle", "KUBE-SERVICES", false },
+		{ "raw", "KUBE-SERVICES", false },
+		{ "mangle", "KUBE-PROXY-CANARY", true },
+		{ "nat", "KUBE-MARK-MASQ", true },
+		{ "filter", "KUBE-IPVS-OUT-FILTER", true },
+		{ "nat", "KUBE-LOAD-BALANCER", true },
+		/* the kubelet's */
+		{ "nat", "KUBE-MARK-DROP", false },
+		{ "filter", "KUBE-FIREWALL", false },
+		{ "nat", "KUBE-FIREWALL", true }, /* but this was of the ipvs mode */
+		{ "mangle", "KUBE-KUBELET-CANARY", false },
+		{ "mangle", "KUBE-IPTABLES-HINT", false },
+		/* whole names */
+		{ "nat", "KUBE-SVC-ABCDEFGHIJKLMNOP", true },
+		{ "nat", "KUBE-SEP-ABCDEFGHIJ234567", true },
+		{ "nat", "KUBE-XLB-ABCDEFGHIJKLMNOP", true },
+		{ "filter", "KUBE-SVC-ABCDEFGHIJKLMNOP", false },
+		{ "nat", "KUBE-SVC-ABCDEFGHIJKLMNO", false },
+		{ "nat", "KUBE-SVC-ABCDEFGHIJKLMNOPQ", false },
+		{ "nat", "KUBE-SVC-ABCDEFGHIJKLMNO1", false },
+		{ "nat", "KUBE-SVC-abcdefghijklmnop", false },
+		{ "nat", "KUBE-POD-ABCDEFGHIJKLMNOP", false },
+		{ "nat", "KUBE-SERVICES-2", false },
+		{ "nat", "kube-services", false },
+		{ "nat", "", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		if (xt_is_owned(cases[i].table, cases[i].chain) != cases[i].is_owned)
+			fail_msg("%s %s", cases[i].table, cases[i].chain);
+}
+
+static void test_ipset_names(void **state)
+{
+	static const char *const owned[] = {
+		"KUBE-LOOP-BACK",           "KUBE-6-LOOP-BACK",
+		"KUBE-CLUSTER-IP",          "KUBE-6-LOAD-BALANCER-SOURCE-CID",
+		"KUBE-NODE-PORT-TCP",       "KUBE-6-NODE-PORT-LOCAL-SCTP-HAS",
+		"KUBE-NODE-PORT-SCTP-HASH",
+	};
+	static const char *const others[] = {
+		"",
+		"KUBE-",
+		"KUBE-6-",
+		"KUBE-MINE",
+		"LOOP-BACK",
+		"KUBE-LOOP-BACK-2",
+		"kube-loop-back",
+		"KUBE-6-LOAD-BALANCER-SOURCE-CI",
+		"KUBE-SRC-ABC",
+		"cali40all-hosts-net",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(owned); i++)
+		assert_true(ipset_is_owned(owned[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		assert_false(ipset_is_owned(others[i]));
+}
+
+/* --- iptables-save --- */
+
+struct legacy_case {
+	const char *what;
+	const char *table;
+	bool is_forced;
+	const char *saved;
+	const char *undone;
+	const char *kept; /* names, each with a blank behind */
+};
+
+static const struct legacy_case legacy_cases[] = {
+	{ "nothing of kube-proxy's", "nat", false,
+	  "*nat\n:PREROUTING ACCEPT [0:0]\n:MINE - [0:0]\n-A PREROUTING -j MINE\nCOMMIT\n", "",
+	  "" },
+	{ "jumps go from base chains, with all their words", "nat", false,
+	  "# Generated\n*nat\n:PREROUTING ACCEPT [1:2]\n:KUBE-SERVICES - [0:0]\n"
+	  "-A PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n"
+	  "-A KUBE-SERVICES -d 10.96.0.1/32 -j RETURN\nCOMMIT\n",
+	  "*nat\n:KUBE-SERVICES - [0:0]\n"
+	  "-D PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n"
+	  "-X KUBE-SERVICES\nCOMMIT\n",
+	  "" },
+	{ "a comment is no jump", "nat", false,
+	  "*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\n"
+	  "-A PREROUTING -m comment --comment \"a \\\" -j KUBE-SERVICES\" -j ACCEPT\nCOMMIT\n",
+	  "*nat\n:KUBE-SERVICES - [0:0]\n-X KUBE-SERVICES\nCOMMIT\n", "" },
+	{ "another table's chains are not read", "nat", false,
+	  "*filter\n:KUBE-SERVICES - [0:0]\nCOMMIT\n*nat\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n", "", "" },
+	{ "a base chain that marks is somebody's", "nat", false,
+	  "*nat\n:OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n:KUBE-MARK-MASQ - [0:0]\n"
+	  ":KUBE-POSTROUTING - [0:0]\n:KUBE-SERVICES - [0:0]\n-A OUTPUT -j KUBE-MARK-MASQ\n"
+	  "-A POSTROUTING -j KUBE-POSTROUTING\n-A KUBE-SERVICES -g KUBE-MARK-MASQ\nCOMMIT\n",
+	  "*nat\n:KUBE-SERVICES - [0:0]\n-X KUBE-SERVICES\nCOMMIT\n",
+	  "KUBE-MARK-MASQ KUBE-POSTROUTING " },
+	{ "what is kept keeps what it goes to, but no jump to it", "nat", false,
+	  "*nat\n:PREROUTING ACCEPT [0:0]\n:MINE - [0:0]\n:KUBE-SERVICES - [0:0]\n"
+	  ":KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\n:KUBE-SEP-AAAAAAAAAAAAAAAA - [0:0]\n"
+	  ":KUBE-SEP-BBBBBBBBBBBBBBBB - [0:0]\n-A PREROUTING -j KUBE-SERVICES\n"
+	  "-A MINE -j KUBE-SVC-AAAAAAAAAAAAAAAA\n"
+	  "-A KUBE-SVC-AAAAAAAAAAAAAAAA -j KUBE-SEP-AAAAAAAAAAAAAAAA\n"
+	  "-A KUBE-SERVICES -j KUBE-SEP-BBBBBBBBBBBBBBBB\nCOMMIT\n",
+	  "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SEP-BBBBBBBBBBBBBBBB - [0:0]\n"
+	  "-D PREROUTING -j KUBE-SERVICES\n-X KUBE-SERVICES\n-X KUBE-SEP-BBBBBBBBBBBBBBBB\nCOMMIT\n",
+	  "KUBE-SVC-AAAAAAAAAAAAAAAA KUBE-SEP-AAAAAAAAAAAAAAAA " },
+	{ "a policy of drop keeps what accepts", "filter", false,
+	  "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:KUBE-FORWARD - [0:0]\n"
+	  ":KUBE-NODEPORTS - [0:0]\n:KUBE-SERVICES - [0:0]\n-A INPUT -j KUBE-NODEPORTS\n"
+	  "-A FORWARD -j KUBE-FORWARD\n-A FORWARD -j KUBE-SERVICES\nCOMMIT\n",
+	  "*filter\n:KUBE-NODEPORTS - [0:0]\n:KUBE-SERVICES - [0:0]\n-D INPUT -j KUBE-NODEPORTS\n"
+	  "-D FORWARD -j KUBE-SERVICES\n-X KUBE-NODEPORTS\n-X KUBE-SERVICES\nCOMMIT\n",
+	  "KUBE-FORWARD " },
+	{ "so does a last rule that rejects all", "filter", false,
+	  "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-NODEPORTS - [0:0]\n-A INPUT -j KUBE-NODEPORTS\n"
+	  "-A INPUT -j REJECT --reject-with icmp-host-prohibited\nCOMMIT\n",
+	  "", "KUBE-NODEPORTS " },
+	{ "one that rejects something does not", "filter", false,
+	  "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-NODEPORTS - [0:0]\n-A INPUT -j KUBE-NODEPORTS\n"
+	  "-A INPUT -p tcp -j REJECT\nCOMMIT\n",
+	  "*filter\n:KUBE-NODEPORTS - [0:0]\n-D INPUT -j KUBE-NODEPORTS\n-X KUBE-NODEPORTS\nCOMMIT\n",
+	  "" },
+	{ "force removes it in any case", "filter", true,
+	  "*filter\n:FORWARD DROP [0:0]\n:KUBE-FORWARD - [0:0]\n-A FORWARD -j KUBE-FORWARD\nCOMMIT\n",
+	  "*filter\n:KUBE-FORWARD - [0:0]\n-D FORWARD -j KUBE-FORWARD\n-X KUBE-FORWARD\nCOMMIT\n",
+	  "" },
+	{ "cut short", "nat", false,
+	  "*nat\n:KUBE-NODEPORTS - [0:0]\n-A \n-A KUBE-NODEPORTS -j\n:KUBE-SERVICES",
+	  "*nat\n:KUBE-NODEPORTS - [0:0]\n-X KUBE-NODEPORTS\nCOMMIT\n", "" },
+};
+
+static void test_legacy(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(legacy_cases); i++) {
+		const struct legacy_case *c = &legacy_cases[i];
+		struct xt_table t = { .family = "ip", .name = c->table };
+		struct str undone = { 0 };
+		struct str kept = { 0 };
+
+		legacy_parse(&t, c->saved);
+		xt_decide(&t, c->is_forced);
+		legacy_print(&undone, &t);
+		vec_for_each (k, &t.kept)
+			str_printf(&kept, "%s ", k->chain);
+		if (strcmp(str_text(&undone), c->undone) != 0 ||
+		    strcmp(str_text(&kept), c->kept) != 0)
+			fail_msg("%s: %s, kept %s", c->what, str_text(&undone), str_text(&kept));
+		xt_fini(&t);
+		str_fini(&undone);
+		str_fini(&kept);
+	}
+}
+
+static void test_child(void **state)
+{
+	char *cat[] = { (char *)(uintptr_t) "cat", NULL };
+	char *none[] = { (char *)(uintptr_t) "vipd-no-such-program", NULL };
+	char *bad[] = { (char *)(uintptr_t) "sh", (char *)(uintptr_t) "-c",
+			(char *)(uintptr_t) "echo told >&2; exit 3", NULL };
+	struct str big = { 0 };
+	struct str out = { 0 };
+	struct err err = { 0 };
+
+	for (int i = 0; i < 20000; i++)
+		str_puts(&big, "0123456789");
+	assert_int_equal(child_run(&out, cat, big.text, &err), 0);
+	assert_string_equal(out.text, big.text);
+	assert_int_equal(child_run(&out, none, "", &err), -ENOENT);
+	assert_int_equal(child_run(&out, bad, "", &err), -EIO);
+	assert_string_equal(err.text, "sh: told");
+	str_fini(&big);
+	str_fini(&out);
+}
+
+/* --- IPVS --- */
+
+#define FAMILY_ID 37
+
+struct virtual_service {
+	uint16_t proto;
+	const char *addr;
+	uint16_t port;
+	uint32_t fwmark;
+	uint32_t n_active;
+	uint32_t n_inactive;
+	bool is_deleted;
+};
+
+/* A kernel that knows generic netlink and IPVS. */
+struct kernel {
+	bool has_ipvs;
+	struct virtual_service services[8];
+	size_t n;
+	struct str out; /* datagram that is to be read */
+};
+
+static struct nlmsghdr *answer_begin(void *buf, const struct nlmsghdr *q, uint16_t type)
+{
+	struct nlmsghdr *h = mnl_nlmsg_put_header(buf);
+
+	h->nlmsg_type = type;
+	h->nlmsg_seq = q->nlmsg_seq;
+	h->nlmsg_flags = NLM_F_MULTI;
+	return h;
+}
+
+static void answer_error(struct kernel *k, const struct nlmsghdr *q, uint16_t type, int error)
+{
+	_Alignas(8) char buf[256] = { 0 };
+	struct nlmsghdr *h = answer_begin(buf, q, type);
+	struct nlmsgerr *e = mnl_nlmsg_put_extra_header(h, sizeof(*e));
+
+	e->error = error;
+	e->msg = *q;
+	str_add(&k->out, buf, h->nlmsg_len);
+}
+
+static void put_service(struct nlmsghdr *h, const struct virtual_service *s)
+{
+	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
+	uint8_t addr[16] = { 0 };
+	bool is_v6 = strchr(s->addr, ':') != NULL;
+
+	assert_int_equal(inet_pton(is_v6 ? AF_INET6 : AF_INET, s->addr, addr), 1);
+	mnl_attr_put_u16(h, IPVS_SVC_ATTR_AF, is_v6 ? AF_INET6 : AF_INET);
+	if (s->fwmark != 0) {
+		mnl_attr_put_u32(h, IPVS_SVC_ATTR_FWMARK, s->fwmark);
+	} else {
+		mnl_attr_put_u16(h, IPVS_SVC_ATTR_PROTOCOL, s->proto);
+		mnl_attr_put(h, IPVS_SVC_ATTR_ADDR, sizeof(addr), addr);
+		mnl_attr_put_u16(h, IPVS_SVC_ATTR_PORT, htons(s->port));
+	}
+	mnl_attr_nest_end(h, nest);
+}
+
+static void genl_put(struct nlmsghdr *h, uint8_t cmd)
+{
+	struct genlmsghdr *g = mnl_nlmsg_put_extra_header(h, sizeof(*g));
+
+	g->cmd = cmd;
+}
+
+/* The service that a request is about: its attributes are those that put_service() writes. */
+static struct virtual_service *asked(struct kernel *k, const struct nlmsghdr *q)
+{
+	for (size_t i = 0; i < k->n; i++) {
+		_Alignas(8) char buf[256] = { 0 };
+		struct nlmsghdr *h = mnl_nlmsg_put_header(buf);
+
+		genl_put(h, 0);
+		put_service(h, &k->services[i]);
+		if (h->nlmsg_len == q->nlmsg_len && !k->services[i].is_deleted &&
+		    memcmp(buf + MNL_NLMSG_HDRLEN + GENL_HDRLEN,
+			   (const char *)q + MNL_NLMSG_HDRLEN + GENL_HDRLEN,
+			   h->nlmsg_len - MNL_NLMSG_HDRLEN - GENL_HDRLEN) == 0)
+			return &k->services[i];
+	}
+	return NULL;
+}
+
+static void answer_family(struct kernel *k, const struct nlmsghdr *q)
+{
+	_Alignas(8) char buf[256] = { 0 };
+	struct nlmsghdr *h = answer_begin(buf, q, GENL_ID_CTRL);
+
+	if (k->has_ipvs) {
+		genl_put(h, CTRL_CMD_NEWFAMILY);
+		mnl_attr_put_u16(h, CTRL_ATTR_FAMILY_ID, FAMILY_ID);
+		str_add(&k->out, buf, h->nlmsg_len);
+	}
+	answer_error(k, q, NLMSG_ERROR, k->has_ipvs ? 0 : -ENOENT);
+}
+
+static void answer_services(struct kernel *k, const struct nlmsghdr *q)
+{
+	for (size_t i = 0; i < k->n; i++) {
+		_Alignas(8) char buf[256] = { 0 };
+		struct nlmsghdr *h = answer_begin(buf, q, FAMILY_ID);
+
+		genl_put(h, IPVS_CMD_NEW_SERVICE);
+		put_service(h, &k->services[i]);
+		if (!k->services[i].is_deleted)
+			str_add(&k->out, buf, h->nlmsg_len);
+	}
+	answer_error(k, q, NLMSG_DONE, 0);
+}
+
+static void answer_destinations(struct kernel *k, const struct nlmsghdr *q)
+{
+	const struct virtual_service *s = asked(k, q);
+	_Alignas(8) char buf[256] = { 0 };
+	struct nlmsghdr *h = answer_begin(buf, q, FAMILY_ID);
+	struct nlattr *nest;
+
+	assert_non_null(s);
+	genl_put(h, IPVS_CMD_NEW_DEST);
+	nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_DEST);
+	mnl_attr_put_u32(h, IPVS_DEST_ATTR_ACTIVE_CONNS, s->n_active);
+	mnl_attr_put_u32(h, IPVS_DEST_ATTR_INACT_CONNS, s->n_inactive);
+	mnl_attr_nest_end(h, nest);
+	str_add(&k->out, buf, h->nlmsg_len);
+	answer_error(k, q, NLMSG_DONE, 0);
+}
+
+static ssize_t kernel_send(void *ctx, const void *data, size_t len)
+{
+	struct kernel *k = ctx;
+	const struct nlmsghdr *q = data;
+	const struct genlmsghdr *g = mnl_nlmsg_get_payload(q);
+
+	if (q->nlmsg_type == GENL_ID_CTRL) {
+		answer_family(k, q);
+	} else if (g->cmd == IPVS_CMD_GET_SERVICE) {
+		answer_services(k, q);
+	} else if (g->cmd == IPVS_CMD_GET_DEST) {
+		answer_destinations(k, q);
+	} else {
+		struct virtual_service *s = asked(k, q);
+
+		assert_int_equal(g->cmd, IPVS_CMD_DEL_SERVICE);
+		if (s != NULL)
+			s->is_deleted = true;
+		answer_error(k, q, NLMSG_ERROR, s ? 0 : -ESRCH);
+	}
+	return (ssize_t)len;
+}
+
+static ssize_t kernel_recv(void *ctx, void *data, size_t size)
+{
+	struct kernel *k = ctx;
+	size_t len = k->out.len;
+
+	if (len == 0)
+		return -EAGAIN;
+	if (len > size)
+		return -EMSGSIZE;
+	memcpy(data, k->out.text, len);
+	str_clear(&k->out);
+	return (ssize_t)len;
+}
+
+static struct ip_addr addr_of(const char *text)
+{
+	struct ip_addr a;
+	struct err err;
+
+	assert_int_equal(ip_addr_parse(&a, text, &err), 0);
+	return a;
+}
+
+/* Runs it; says in `deleted` which services went, as digits. */
+static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, char deleted[9])
+{
+	struct ipvs_link link = { .index = 3, .is_dummy = true };
+	struct node_ports *ports = xcalloc(1, sizeof(*ports));
+	struct nl_io io = { .send = kernel_send, .recv = kernel_recv, .ctx = k };
+	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
+	bool is_drained = false;
+	struct err err;
+
+	*vec_push(&link.addrs) = addr_of("10.96.0.1");
+	*vec_push(&link.addrs) = addr_of("fd00::1");
+	ports->bits[IPFAM_V4][0][30080 / 64] |= UINT64_C(1) << 30080 % 64;
+	*report = (struct report){ .out = tmpfile(), .is_forced = is_forced };
+	assert_non_null(report->out);
+	nl_sock_open_io(&nl, &io);
+	assert_int_equal(cleanup_ipvs(&is_drained, nl, &link, ports, report, &err), 0);
+	for (size_t i = 0; i < k->n; i++)
+		if (k->services[i].is_deleted)
+			*deleted++ = (char)('0' + i);
+	*deleted = '\0';
+	(void)fclose(report->out);
+	ipvs_link_fini(&link);
+	free(ports);
+	str_fini(&k->out);
+	return is_drained;
+}
+
+static const struct virtual_service services[] = {
+	{ IPPROTO_TCP, "10.96.0.1", 80, 0, 0, 0, false },
+	{ IPPROTO_UDP, "10.96.0.1", 53, 0, 0, 7, false },
+	{ IPPROTO_TCP, "fd00::1", 80, 0, 2, 0, false },
+	{ IPPROTO_TCP, "192.0.2.9", 30080, 0, 0, 0, false },
+	{ IPPROTO_UDP, "192.0.2.9", 30080, 0, 0, 0, false }, /* a port of another protocol */
+	{ IPPROTO_TCP, "192.0.2.9", 443, 0, 0, 0, false },
+	{ IPPROTO_TCP, "10.96.0.1", 0, 77, 0, 0, false }, /* by firewall mark */
+};
+
+static void test_ipvs(void **state)
+{
+	struct kernel k = { .has_ipvs = true, .n = ARRAY_SIZE(services) };
+	struct report report;
+	char deleted[9];
+
+	memcpy(k.services, services, sizeof(services));
+	assert_false(run_ipvs(&k, false, &report, deleted));
+	assert_string_equal(deleted, "03");
+	assert_int_equal(report.n_removed, 2);
+	assert_int_equal(report.n_left, 1);
+	/* Again: nothing more goes while they are busy; one becomes idle. */
+	k.services[1].n_inactive = 0;
+	assert_false(run_ipvs(&k, false, &report, deleted));
+	assert_string_equal(deleted, "013");
+	assert_true(run_ipvs(&k, true, &report, deleted));
+	assert_string_equal(deleted, "0123");
+	assert_true(run_ipvs(&k, true, &report, deleted));
+	assert_int_equal(report.n_removed + report.n_left, 0);
+}
+
+static void test_ipvs_none(void **state)
+{
+	struct kernel k = { .has_ipvs = false };
+	struct report report;
+	char deleted[9];
+
+	assert_true(run_ipvs(&k, false, &report, deleted));
+	assert_int_equal(report.n_removed + report.n_left, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_owned),  cmocka_unit_test(test_ipset_names),
+		cmocka_unit_test(test_legacy), cmocka_unit_test(test_child),
+		cmocka_unit_test(test_ipvs),   cmocka_unit_test(test_ipvs_none),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
