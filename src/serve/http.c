@@ -197,10 +197,10 @@ static void head_send(struct conn *c, const struct http_reply *reply)
 			    reason(reply->status), reply->type);
 	if (reply->status == 405)
 		evbuffer_add_printf(out, "Allow: GET, HEAD\r\n");
-	if (reply->ops == NULL && reply->status != 304) /* that one would speak of the other body */
-		evbuffer_add_printf(out, "Content-Length: %zu\r\n", reply->body.len);
-	else if (c->is_chunked)
+	if (reply->ops != NULL && c->is_chunked)
 		evbuffer_add_printf(out, "Transfer-Encoding: chunked\r\n");
+	else if (reply->ops == NULL && reply->status != 304) /* that would be of the other body */
+		evbuffer_add_printf(out, "Content-Length: %zu\r\n", reply->body.len);
 	if (reply->headers.len > 0)
 		evbuffer_add(out, reply->headers.text, reply->headers.len);
 	evbuffer_add_printf(out, "Cache-Control: no-store\r\nConnection: close\r\n\r\n");

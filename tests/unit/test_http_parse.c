@@ -36,6 +36,7 @@ static const struct {
 	{ "UTF-8", "GET /caf%C3%A9" END, 0, "/caf\xc3\xa9", "" },
 	{ "no body is no body", "GET / HTTP/1.1\r\nContent-Length: 0\r\n\r\n", 0, "/", "" },
 
+	{ "two hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400, NULL, NULL },
 	{ "a body", "GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\n", 413, NULL, NULL },
 	{ "a huge body", "GET / HTTP/1.1\r\ncontent-length: 99999999999999999999\r\n\r\n", 413,
 	  NULL, NULL },

@@ -199,8 +199,12 @@ function showNumbers(s) {
 	].filter((x) => x !== null));
 }
 
+// Kinds of problems that are states of services.
+const LEADS = { "conflicts": "conflict", "refused": "refused" };
+
 function showProblems(s) {
-	const items = s.problems.map((p) => el("li", {}, el("b", {}, p.text)));
+	const items = s.problems.map((p) => el("li", {}, el("b", {}, LEADS[p.kind] ?
+		el("a", { href: hashOf({ state: LEADS[p.kind] }) }, p.text) : p.text)));
 
 	for (const e of s.source.errors.items)
 		items.push(el("li", {}, el("span", { "class": "where" }, e.where), " " + e.text));
@@ -329,16 +333,17 @@ function plotLatency() {
 function niceMax(n) {
 	const d = 10 ** Math.floor(Math.log10(Math.max(n, 4)));
 
-	return [1, 2, 4, 5, 10].map((x) => x * d).find((x) => x >= n) || 4;
+	return [1, 2, 4, 8, 10].map((x) => x * d).find((x) => x >= n) || 4;
 }
 
+// Square roots, so that ten changes are seen beside an adoption's thousand.
 function plotChanges() {
 	const p = plotOpen("plot-changes");
 	const max = niceMax(Math.max(4, ...seconds.map((s) => Math.max(s.events, s.writes))));
-	const y = (n) => p.bottom - p.high * n / max;
+	const y = (n) => p.bottom - p.high * Math.sqrt(n / max);
 	const w = p.inner / PLOT.seconds / 2;
 
-	plotGrid(p, [0, 0.5, 1].map((f) => [y(max * f), count(max * f)]));
+	plotGrid(p, [0, 0.25, 1].map((f) => [y(max * f), count(max * f)]));
 	for (const s of seconds) {
 		if (s.events > 0)
 			plotBar(p, "light", s.t, y(0), y(s.events));
@@ -539,11 +544,10 @@ function conditions(e) {
 		e.terminating && e.serving ? "serving" : null].filter((x) => x).join(", ");
 }
 
-function setText(set, uses) {
+function setText(set) {
 	if (set.used)
 		return set.slot === null ? "on its way in" : "slot " + set.slot;
-	return (set.why_not || "left out") + (set.slot === null ? "" : ", on its way out") +
-		(uses ? "" : "");
+	return (set.why_not || "left out") + (set.slot === null ? "" : ", on its way out");
 }
 
 function isUsed(e, f) {

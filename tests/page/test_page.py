@@ -1,0 +1,463 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The status page (doc/reading-your-node.md), in a browser: it loads, searches, shows a service,
+follows changes, in light and dark, without a complaint on the console, and with 10,000 services.
+
+The pictures in doc/images are references: VIPD_PAGE_PICTURES=1 takes new ones.
+"""
+import http.client
+import io
+import json
+import os
+import statistics
+import time
+
+import pytest
+
+import daemon
+import lab as L
+from objects import entry, node, port, service, slice_, slice_port
+
+PIL_Image = pytest.importorskip("PIL.Image", reason="python3-pil is missing")
+
+PORT = 10249
+URL = "http://127.0.0.1:%d/" % PORT
+PICTURES = os.path.join(L.ROOT, "doc", "images")
+EVIL = "<img src=x onerror=document.title=name>"
+READY = "document.documentElement && document.documentElement.dataset.ready === 'true'"
+ATTENTION = "dropping,rejecting,conflict,pending,refused"
+
+
+def slices(name, *endpoints, ns="shop", number=8080, port_name="http"):
+    return slice_(name, list(endpoints), [slice_port(number, "TCP", port_name)], ns=ns, fam=4)
+
+
+def svc(name, number, ns="shop", **kw):
+    return service(name, [L.cluster_ip(number, 4)], [port(80, "TCP", "http")], ns=ns, **kw)
+
+
+def pod(i, where=None, name=None, **conditions):
+    e = entry(L.remote(i, 4), where or "n2", **conditions)
+    e["targetRef"] = {"kind": "Pod", "name": name or "pod-%d" % i}
+    return e
+
+
+def shop():
+    """A small cluster in which every state that can be made of objects occurs."""
+    old = "2020-01-01T00:00:00Z"
+    return [
+        node(L.NODE_NAME, [L.NODE[4]], zone="a", pod_cidrs=[L.POD_CIDR[4]]),
+        svc("web", 10, lb=[L.lb_ip(10, 4)], etp="Local"),
+        slices("web", pod(1, L.NODE_NAME), pod(2), pod(3, ready=False, name="web-starting"),
+               pod(4, ready=False, serving=True, terminating=True, name="web-leaving")),
+        svc("cart", 11), slices("cart", pod(5), pod(6)),
+        svc("api", 12, ns="core", external_ips=[L.external_ip(7, 4)], created=old),
+        slices("api", pod(7), pod(8), ns="core"),
+        svc("thief", 13, ns="core", external_ips=[L.external_ip(7, 4)]),
+        slices("thief", pod(9), ns="core"),
+        svc("empty", 14), svc("lonely", 15, lb=[L.lb_ip(15, 4)], etp="Local"),
+        slices("lonely", pod(10)),
+        service("headless", ["None"], [port(80)], ns="core") | {"spec": {
+            "clusterIP": "None", "clusterIPs": ["None"], "ports": [port(80)]}},
+        slices("forgotten", pod(11)),
+        svc("search", 16, ns="core", affinity=600), slices("search", pod(12), pod(13), ns="core"),
+        svc("mail", 17, ns="core"), slices("mail", pod(14), ns="core"),
+    ]
+
+
+class Node(daemon.Vipd):
+    """vipd whose folder holds exactly the test's objects."""
+
+    def __init__(self, alone):
+        super().__init__(alone, {"--service-cluster-ip-range": None}, base=False)
+
+    def apply(self, objs=None, timeout=10):
+        self.write(objs)
+        want = sorted((o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"])
+                      for o in self.objects if o["kind"] == "Service")
+        L.eventually(lambda: self.is_settled() and self.status()["counts"]["services"] ==
+                     len(want), timeout, lambda: "not settled: " + self.log())
+
+
+@pytest.fixture(scope="module")
+def vipd(alone):
+    made = Node(alone)
+    made.write(shop())
+    made.start()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(browser, vipd):
+    """The page, light, at its beginning."""
+    browser.scheme("light")
+    vipd.write(shop())
+    L.eventually(vipd.is_settled)
+    browser.events.clear()
+    browser.open("about:blank")
+    browser.open(URL)
+    browser.wait(READY)
+    yield browser
+    assert browser.complaints() == []
+
+
+def rows(page):
+    """{service: [cells]} of the list."""
+    return dict(page.js("[...document.querySelectorAll('#services tbody tr[data-service]')].map("
+                        "r => [r.dataset.service, [...r.cells].map(c => c.innerText)])"))
+
+
+def ask(vipd, path, headers=None):
+    """(status, headers, body, ms) of one request."""
+    start = time.monotonic()
+    with vipd.lab.node.entered():
+        conn = http.client.HTTPConnection("127.0.0.1", PORT, timeout=10)
+        conn.connect()
+    try:
+        conn.request("GET", path, headers=headers or {})
+        r = conn.getresponse()
+        body = r.read()
+        return r.status, r.headers, body, (time.monotonic() - start) * 1e3
+    finally:
+        conn.close()
+
+
+# ---- what it shows ----
+
+def test_overview(page):
+    told = rows(page)
+    assert {k: v[0].strip() for k, v in told.items()} == {
+        "shop/web": "ok", "shop/cart": "ok", "core/api": "ok", "core/thief": "conflict",
+        "shop/empty": "rejecting", "shop/lonely": "dropping", "core/headless": "not-proxied",
+        "shop/forgotten": "no-service", "core/search": "ok", "core/mail": "ok"}
+    assert list(told) == sorted(told)
+    assert told["shop/empty"][6] == "no usable endpoint anywhere"
+    assert told["shop/web"][5] == "2/4" and told["shop/cart"][5] == "2/2"
+    assert L.lb_ip(10, 4) in told["shop/web"][3] and L.cluster_ip(10, 4) in told["shop/web"][3]
+    text = page.js("document.body.innerText")
+    for word in ("running", "healthy", L.NODE_NAME, "live",
+                 "1 address and port is wanted by more than one service"):
+        assert word in text
+    # Never colour alone: every state has a sign of its own.
+    signs = page.js("Object.fromEntries([...document.querySelectorAll('#services .state')].map("
+                    "e => [e.textContent, getComputedStyle(e, '::before').content]))")
+    assert len(set(signs.values())) == len(signs) == 6 and '""' not in signs.values()
+
+
+def test_plots(page, vipd):
+    """The last minutes as vipd kept them: bars where something happened, also after a reload."""
+    vipd.write(shop() + [svc("extra", 99)])
+    bars = "document.querySelectorAll('#plot-%s rect').length"
+    page.wait(bars % "changes" + " >= 2 && " + bars % "latency" + " >= 2")
+    items = json.loads(ask(vipd, "/v1/history")[2])["items"]
+    assert sum(i["services"] for i in items) >= 8
+    assert all(0 <= i["age_s"] < 300 for i in items)
+    assert any(i["ack_mean_us"] and i["ack_mean_us"] <= i["ack_max_us"] for i in items)
+    box = page.js("(() => { const b = document.querySelector('#plot-changes rect')"
+                  ".getBoundingClientRect(); return [b.x, b.y]; })()")
+    page.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0], y=box[1] - 1)
+    page.wait("/s ago: .* event/.test(document.querySelector('#plot-changes output').textContent)")
+
+
+def test_search(page):
+    """By name, pod and address; the address of the page says it, and a reload finds it again."""
+    for text, found in (("cart", ["shop/cart"]), ("web-starting", ["shop/web"]),
+                        (L.cluster_ip(16, 4), ["core/search"]),
+                        (L.lb_ip(15, 4) + ":80", ["shop/lonely"]), ("no such", [])):
+        page.type("#q", text)
+        page.wait("JSON.stringify([...document.querySelectorAll('#services tr[data-service]')]."
+                  "map(r => r.dataset.service)) === %s" % json.dumps(
+                      json.dumps(found, separators=(",", ":"))))
+    assert "No service matches" in page.js("document.body.innerText")
+    page.type("#q", "core/")
+    page.wait("location.hash === '#q=core%2F'")
+    page.js("location.reload()")
+    page.wait("document.readyState === 'complete'")
+    page.wait(READY)
+    assert set(rows(page)) == {"core/api", "core/thief", "core/headless", "core/search",
+                               "core/mail"}
+    assert page.js("document.querySelector('#q').value") == "core/"
+
+
+def test_states(page):
+    """A chip shows the services of one state; its number is theirs."""
+    page.js("[...document.querySelectorAll('#chips button')].find(b => "
+            "b.textContent.startsWith('need attention')).click()")
+    page.wait("document.querySelectorAll('#services tr[data-service]').length === 3")
+    assert set(rows(page)) == {"core/thief", "shop/empty", "shop/lonely"}
+    chips = page.js("[...document.querySelectorAll('#chips button')].map(b => b.textContent)")
+    assert "need attention3" in chips and "ok5" in chips and "all10" in chips
+    pressed = "document.querySelector('#chips [aria-pressed=true]').textContent"
+    page.wait(pressed + " === 'need attention3'")
+    # The state of a service is a sentence of problems, too, with a link.
+    assert page.js("document.querySelector('#problems').hidden") is False
+
+
+def test_service(page):
+    """A click leads to it: frontends, pools, endpoints, and why some are left out."""
+    page.click("tr[data-service='shop/web'] a")
+    page.wait("document.querySelector('#service h1')")
+    assert page.js("location.hash") == "#service=shop%2Fweb"
+    lines = [line.split("\t") for line in page.js(
+        "[...document.querySelectorAll('#service table.endpoints tbody tr')].map("
+        "r => [...r.cells].map(c => c.innerText.trim()).join('\\t')).join('\\n')").split("\n")]
+    told = {r[2]: r for r in lines}
+    assert set(told) == {"pod-1", "pod-2", "web-starting", "web-leaving"}
+    assert told["pod-1"][0] == "used" and told["pod-1"][5].startswith("slot")
+    assert told["pod-1"][3] == L.NODE_NAME + " (here)" and told["pod-1"][6].startswith("slot")
+    assert told["pod-2"][0] == "used" and told["pod-2"][6] == "not on this node"
+    assert told["web-starting"][0] == "left out" and told["web-starting"][5] == "not ready"
+    assert told["web-leaving"][4] == "not ready, terminating, serving"
+    assert [r[0] for r in lines] == ["used", "used", "left out", "left out"]
+    front = page.js("document.querySelector('#frontends').innerText")
+    assert L.endpoint(L.lb_ip(10, 4), 80) + "/TCP" in front and "LoadBalancer" in front
+    assert "this node only" in front
+    assert "cluster" in page.js("document.querySelector('#pools').innerText")
+    page.js("history.back()")
+    page.wait("!document.querySelector('#overview').hidden")
+
+
+def test_conflict_leads_to_the_owner(page):
+    page.js("location.hash = '#service=core/thief'")
+    page.wait("document.querySelector('#conflicts a')")
+    page.click("#conflicts a")
+    page.wait("location.hash === '#service=core%2Fapi'")
+    page.wait("document.querySelector('#service h1').textContent.startsWith('core/api')")
+
+
+def test_no_such_service(page):
+    page.js("location.hash = '#service=shop/nothing'")
+    page.wait("document.querySelector('#service').textContent.includes("
+              "'there is no service shop/nothing')")
+    # The browser itself notes that an answer was 404, which is what it should be.
+    told = page.complaints()
+    assert len(told) >= 1 and all("404" in c for c in told)
+    page.events.clear()
+
+
+def test_names_are_texts(page, vipd):
+    """A name that is HTML stays what it is: names of objects cannot be, but those of files can."""
+    vipd.manifests.put(EVIL + ".yaml", "kind: <b>Service</b>")
+    try:
+        page.wait("document.querySelector('#problems').innerText.includes(%s)" % json.dumps(EVIL), 6)
+        page.js("location.hash = '#service=' + encodeURIComponent(%s)" % json.dumps("a/" + EVIL))
+        page.wait("document.querySelector('#service').innerText.includes('there is no service')")
+        assert page.js("document.querySelectorAll('img, #problems b b').length") == 0
+        assert "404" in "".join(page.complaints())
+        page.events.clear()
+    finally:
+        vipd.manifests.delete(EVIL + ".yaml")
+
+
+# ---- while things change ----
+
+def test_follows_changes(page, vipd):
+    """In the list, and in a service's page, without a reload."""
+    page.js("window.kept = 1")
+    vipd.write(shop() + [slices("empty", pod(20, name="late"))])
+    page.wait("document.querySelector(\"tr[data-service='shop/empty']\").dataset.state === 'ok'",
+              6)
+    page.js("location.hash = '#service=shop/empty'")
+    page.wait("document.querySelector('#service table.endpoints')")
+    assert "late" in page.js("document.querySelector('#service').innerText")
+    vipd.write(shop() + [slices("empty", pod(20, name="late"), pod(21, name="later"))])
+    page.wait("document.querySelector('#service').innerText.includes('later')", 6)
+    vipd.write(shop() + [slices("empty", pod(21, name="later", ready=False))])
+    page.wait("document.querySelector('#service h1').innerText.includes('rejecting')", 6)
+    assert page.js("window.kept") == 1
+
+
+def test_idle_costs_nothing(page, vipd):
+    """One question every two seconds, and the answer is 304."""
+    L.eventually(vipd.is_settled)
+    time.sleep(2)       # whatever was on its way has been shown
+    page.js("0")
+    page.events.clear()
+    time.sleep(4.2)
+    page.js("0")
+    told = page.requests()
+    assert 1 <= len(told) <= 3
+    assert all(url == URL + "v1/status" and code == 304 for url, code in told), told
+
+
+def test_vipd_goes_and_comes(page, vipd):
+    vipd.stop()
+    page.wait("document.querySelector('#link').textContent.startsWith('no answer')", 6)
+    vipd.start()
+    page.wait("document.querySelector('#link').textContent === 'live'", 6)
+    told = page.complaints()
+    assert told and all("ERR_CONNECTION_REFUSED" in c for c in told)
+    page.events.clear()
+
+
+# ---- who may ask ----
+
+@pytest.mark.parametrize("host,status", [
+    ("127.0.0.1:10249", 200), ("localhost", 200), ("LOCALHOST:80", 200), ("[::1]:10249", 200),
+    (L.NODE_NAME, 200), (L.NODE_NAME + ":10249", 200), ("evil.example", 403),
+    ("localhost.evil.example:10249", 403), ("127.0.0.1.evil.example", 403), ("", 403)])
+def test_host(vipd, host, status):
+    """A name of somebody else's that leads here is not us: rebinding of names gets nothing."""
+    for path in ("/", "/page.js", "/v1/status", "/v1/services"):
+        code, headers, body, _ = ask(vipd, path, {"Host": host})
+        assert code == status, path
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert "unsafe" not in headers["Content-Security-Policy"]
+        assert (b'"shop"' in body) == (status == 200 and path == "/v1/services")
+    assert ask(vipd, "/metrics", {"Host": host})[0] == 200
+
+
+def test_what_is_not_there(vipd):
+    """What is not harmless stays on the control socket."""
+    assert ask(vipd, "/v1/dump")[0] == 404
+    assert json.loads(ask(vipd, "/v1/status")[2])["options"] == {}
+    assert ask(vipd, "/page.html")[0] == 404 and ask(vipd, "/index.html")[0] == 200
+
+
+@pytest.mark.parametrize("flags,is_there", [
+    ({"--status-page": "off"}, False), ({"--metrics-bind-address": "0.0.0.0:10249"}, False),
+    ({"--metrics-bind-address": "0.0.0.0:10249", "--status-page": "on"}, True)])
+def test_when_it_is_there(vipd, flags, is_there):
+    before = dict(vipd.flags)
+    vipd.stop()
+    try:
+        vipd.flags.update(flags)
+        vipd.start()
+        for path in ("/", "/v1/status"):
+            assert ask(vipd, path)[0] == (200 if is_there else 404)
+        assert ask(vipd, "/metrics")[0] == 200
+    finally:
+        vipd.stop()
+        vipd.flags = before
+        vipd.start()
+
+
+# ---- how it looks ----
+
+def blurred(image):
+    return image.convert("RGB").resize((64, 40), PIL_Image.BOX)
+
+
+def distance(a, b):
+    """Mean and largest difference of blurred pixels, 0 to 255."""
+    pairs = [abs(x - y) for p, q in zip(blurred(a).getdata(), blurred(b).getdata())
+             for x, y in zip(p, q)]
+    return sum(pairs) / len(pairs), max(pairs)
+
+
+@pytest.mark.parametrize("name,scheme,target", [
+    ("status-page", "light", ""), ("status-page-dark", "dark", ""),
+    ("status-page-service", "light", "#service=shop/web")])
+def test_picture(page, vipd, name, scheme, target):
+    """As the pictures in the documents: what differs is small (ages, fonts), nothing is moved."""
+    page.scheme(scheme)
+    if os.environ.get("VIPD_PAGE_PICTURES") and name == "status-page":
+        for i in range(60):     # something for the plots
+            vipd.write(shop() + [svc("extra-%d" % k, 90 + k) for k in range(i * 7 % 5)])
+            time.sleep(0.3)
+        vipd.write(shop())
+    page.open("about:blank")
+    page.open(URL + target)
+    page.wait(READY)
+    page.wait("document.querySelector('%s')" % (
+        "#service h1" if target else "#services tr[data-service]"))
+    dark = page.js("getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/g)"
+                   ".every(c => c < 64)")
+    assert dark == (scheme == "dark")
+    # Nothing is wider than the window, and text can be told from its ground.
+    assert page.js("document.documentElement.scrollWidth <= innerWidth")
+    assert page.js(CONTRAST) == []
+    taken = PIL_Image.open(io.BytesIO(page.screenshot()))
+    path = os.path.join(PICTURES, name + ".png")
+    if os.environ.get("VIPD_PAGE_PICTURES"):
+        os.makedirs(PICTURES, exist_ok=True)
+        taken.convert("P", palette=PIL_Image.ADAPTIVE, colors=256).save(path, optimize=True)
+    mean, most = distance(taken, PIL_Image.open(path))
+    assert mean < 4 and most < 110, "%s: mean %.1f, most %d" % (name, mean, most)
+
+
+# WCAG 2 section 1.4.3: 4.5 to 1 for text; of every element that has text of its own.
+CONTRAST = """(() => {
+	const lum = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).map((v) => { v /= 255; return v <=
+		0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g +
+		0.0722 * b; };
+	const ground = (e) => { for (; e; e = e.parentElement) { const c =
+		getComputedStyle(e).backgroundColor; if (!/, 0\\)$/.test(c)) return c; } };
+	return [...document.querySelectorAll('body *')].filter((e) => !e.closest('svg') &&
+		!e.closest('[hidden]') && !e.disabled && [...e.childNodes].some((n) => n.nodeType === 3
+		&& n.textContent.trim() !== '')).map((e) => { const a = lum(getComputedStyle(e).color),
+		b = lum(ground(e)); return [e.outerHTML.slice(0, 80), (Math.max(a, b) + 0.05) /
+		(Math.min(a, b) + 0.05)]; }).filter((x) => x[1] < 4.5);
+})()"""
+
+
+def test_narrow(page):
+    """On a telephone the list has fewer columns, and still nothing is cut."""
+    page.resize(390, 800)
+    try:
+        page.wait("document.documentElement.scrollWidth <= innerWidth")
+        assert page.js("getComputedStyle(document.querySelector('#services td.note')).display") \
+            == "none"
+    finally:
+        page.resize(1280, 800)
+
+
+# ---- 10,000 services ----
+
+MANY = 10000
+
+
+@pytest.fixture(scope="module")
+def many(vipd):
+    """Added in one file, behind all others."""
+    items = []
+    for i in range(MANY):
+        ns, name = "ns%02d" % (i % 40), "svc-%05d" % i
+        items.append(service(name, ["10.%d.%d.%d" % (100 + i // 62500, i // 250 % 250, i % 250 + 1)],
+                             [port(80, "TCP", "http")], ns=ns))
+        items.append(slice_(name, [entry("10.%d.%d.%d" % (200 + k, i // 250 % 250, i % 250 + 1), "n2")
+                                   for k in range(3)], [slice_port(8080, "TCP", "http")], ns=ns))
+    vipd.manifests.put("many.json", json.dumps({"apiVersion": "v1", "kind": "List",
+                                                "items": items}))
+    del vipd.manifests.held["many.json"]    # stays, whatever is written
+    L.eventually(lambda: vipd.is_settled() and vipd.status()["counts"]["services"] > MANY, 30)
+    yield vipd
+    vipd.manifests.delete("many.json")
+    L.eventually(lambda: vipd.is_settled() and vipd.status()["counts"]["services"] < 100, 30)
+
+
+def test_requests_at_10000(many):
+    """A page of the list, a search, a state, the counts: under 100 ms each."""
+    for path in ("/v1/services?limit=100", "/v1/services?limit=100&q=svc-09999",
+                 "/v1/services?limit=100&q=10.201.7.9", "/v1/services?limit=100&state=" + ATTENTION,
+                 "/v1/services?limit=100&after=ns20/svc-00020", "/v1/status", "/v1/history",
+                 "/v1/services/ns39/svc-09999"):
+        took = []
+        for _ in range(9):
+            code, headers, body, ms = ask(many, path)
+            assert code == 200 and json.loads(body)["api"] == 1
+            took.append(ms)
+        assert statistics.median(took) < 100, (path, took)
+        code, _, body, _ = ask(many, path, {"If-None-Match": headers["ETag"]})
+        assert (code, body) == (304, b"")
+
+
+def test_page_at_10000(many, browser):
+    browser.events.clear()
+    browser.open("about:blank")
+    browser.open(URL)
+    browser.wait(READY)
+    assert "of 10\u202f0" in browser.js("document.querySelector('#range').textContent")
+    assert browser.js("document.querySelectorAll('#services tr[data-service]').length") == 100
+    browser.click("#next")
+    browser.wait("document.querySelector('#range').textContent.startsWith('101–200')")
+    first = browser.js("document.querySelector('#services tr[data-service]').dataset.service")
+    browser.click("#prev")
+    browser.wait("document.querySelector('#range').textContent.startsWith('1–100')")
+    assert first > browser.js("document.querySelector('#services tr[data-service]').dataset.service")
+    browser.type("#q", "svc-09876")
+    browser.wait("document.querySelectorAll('#services tr[data-service]').length === 1")
+    browser.click("tr[data-service='ns36/svc-09876'] a")
+    browser.wait("document.querySelectorAll('#service table.endpoints tbody tr').length === 3")
+    assert browser.complaints() == []

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* serve/page, generation, history: who may ask, what is told again, and how long a slice is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "serve/history.h"
+#include "serve/page.h"
+#include "serve_world.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SLICE_MAX_NS (15 * NSEC_PER_MSEC)
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SLICE_MAX_NS (15 * NSEC_PER_MSEC)
+#endif
+#endif
+#ifndef SLICE_MAX_NS
+#define SLICE_MAX_NS (5 * NSEC_PER_MSEC)
+#endif
+
+struct world {
+	struct serve_world w;
+	struct page_server *page;
+	struct history *history;
+	uint64_t longest_ns; /* a piece of an answer, in time of this thread */
+};
+
+static void world_init(struct world *w)
+{
+	*w = (struct world){ 0 };
+	serve_world_init(&w->w);
+	page_server_open(&w->page, &w->w.ctx);
+	history_open(&w->history, &w->w.ctx);
+	w->w.ctx.history = w->history;
+}
+
+static void world_fini(struct world *w)
+{
+	page_server_close(w->page);
+	history_close(w->history);
+	serve_world_fini(&w->w);
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+static void stream_read(struct world *w, struct http_reply *reply)
+{
+	int r;
+
+	if (reply->ops == NULL)
+		return;
+	do {
+		uint64_t begin = cpu_ns();
+
+		r = reply->ops->more(reply->state, &reply->body, now_ns() + HTTP_TURN_NS);
+		w->longest_ns = MAX(w->longest_ns, cpu_ns() - begin);
+	} while (r > 0);
+	assert_int_equal(r, 0);
+	reply->ops->close(reply->state);
+	reply->ops = NULL;
+}
+
+/* The whole answer; false when the path is not the page's. */
+static bool ask(struct world *w, const char *path, const char *headers, struct http_reply *reply)
+{
+	struct http_request q;
+	struct err err;
+	char head[1024];
+	bool is_ours;
+	int n = snprintf(head, sizeof(head), "GET %s HTTP/1.1\r\n%s\r\n", path, headers);
+
+	*reply = (struct http_reply){ 0 };
+	assert_int_equal(http_request_parse(&q, head, (size_t)n, &err), 0);
+	is_ours = page_answer(w->page, &q, reply);
+	http_request_fini(&q);
+	stream_read(w, reply);
+	return is_ours;
+}
+
+static void reply_fini(struct http_reply *reply)
+{
+	str_fini(&reply->body);
+	str_fini(&reply->headers);
+}
+
+/* --- who may ask --- */
+
+static const struct {
+	const char *headers;
+	int status;
+} hosts[] = {
+	{ "Host: 127.0.0.1:10249\r\n", 200 },
+	{ "Host: [::1]:10249\r\n", 200 },
+	{ "Host: [::1]\r\n", 200 },
+	{ "Host: 192.0.2.7\r\n", 200 },
+	{ "Host: localhost\r\n", 200 },
+	{ "host:LocalHost:1 \r\n", 200 },
+	{ "Host: n1\r\n", 200 },
+	{ "Host: N1:10249\r\n", 200 },
+	{ "", 403 },
+	{ "Host:\r\n", 403 },
+	{ "Host: evil.example\r\n", 403 },
+	{ "Host: n1.evil.example\r\n", 403 },
+	{ "Host: 127.0.0.1.evil.example\r\n", 403 },
+	{ "Host: evil.example:127.0.0.1\r\n", 403 },
+	{ "Host: [127.0.0.1.evil.example]\r\n", 403 },
+	{ "Host: [::1\r\n", 403 },
+	{ "Host: localhost.\r\n", 403 },
+	{ "Host: a@127.0.0.1\r\n", 403 },
+};
+
+static void test_hosts(void **state)
+{
+	static const char *const paths[] = { "/", "/page.js", "/v1/status", "/v1/services/a/b" };
+	struct world w;
+	struct http_reply reply;
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "a/b", "ip=10.96.0.1 port=http:80");
+	sync_all(&w.w);
+	for (size_t i = 0; i < ARRAY_SIZE(hosts); i++) {
+		print_message("    '%.40s'\n", hosts[i].headers);
+		for (size_t k = 0; k < ARRAY_SIZE(paths); k++) {
+			assert_true(ask(&w, paths[k], hosts[i].headers, &reply));
+			assert_int_equal(reply.status, hosts[i].status);
+			assert_non_null(strstr(reply.headers.text, "default-src 'none'"));
+			assert_non_null(strstr(reply.headers.text, "frame-ancestors 'none'"));
+			reply_fini(&reply);
+		}
+	}
+	/* What the target says counts more than the header. */
+	assert_true(ask(&w, "http://evil.example/v1/status", "Host: localhost\r\n", &reply));
+	assert_int_equal(reply.status, 403);
+	reply_fini(&reply);
+	world_fini(&w);
+}
+
+#define HERE "Host: localhost\r\n"
+
+static void test_paths(void **state)
+{
+	static const char *const others[] = { "/metrics",      "/proxyMode", "/healthz",
+					      "/v1/dump",      "/v1/",       "/v1",
+					      "/v1/servicesx", "/../etc",    "/page",
+					      "/v1/status/",   "//" };
+	static const struct {
+		const char *path;
+		const char *type;
+	} ours[] = {
+		{ "/", "text/html; charset=utf-8" },
+		{ "/page.css", "text/css; charset=utf-8" },
+		{ "/page.js", "text/javascript; charset=utf-8" },
+		{ "/icon.svg", "image/svg+xml" },
+		{ "/v1/services?limit=2", "application/json" },
+	};
+	struct world w;
+	struct http_reply reply;
+
+	(void)state;
+	world_init(&w);
+	sync_all(&w.w);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		assert_false(ask(&w, others[i], HERE, &reply));
+	for (size_t i = 0; i < ARRAY_SIZE(ours); i++) {
+		assert_true(ask(&w, ours[i].path, HERE, &reply));
+		assert_int_equal(reply.status, 200);
+		assert_string_equal(reply.type, ours[i].type);
+		assert_true(reply.body.len > 40);
+		reply_fini(&reply);
+	}
+	assert_true(ask(&w, "/v1/services/none", HERE, &reply));
+	assert_int_equal(reply.status, 404);
+	reply_fini(&reply);
+	world_fini(&w);
+}
+
+/* How vipd was started is told on the control socket only. */
+static void test_options(void **state)
+{
+	static const struct serve_option options[] = { { "--kubeconfig", "/secret/place" } };
+	struct world w;
+	struct http_reply reply;
+
+	(void)state;
+	world_init(&w);
+	w.w.ctx.options = options;
+	w.w.ctx.n_options = 1;
+	sync_all(&w.w);
+	assert_true(ask(&w, "/v1/status", HERE, &reply));
+	assert_null(strstr(reply.body.text, "secret"));
+	assert_non_null(strstr(reply.body.text, "\"options\":{}"));
+	reply_fini(&reply);
+	world_fini(&w);
+}
+
+/* --- what is told again --- */
+
+/* 304 for the tag of the last answer? And that answer's tag, for the next question. */
+static bool is_same(struct world *w, const char *path, char tag[static 64])
+{
+	struct http_reply reply;
+	char headers[256];
+	const char *etag;
+	bool is_same;
+
+	(void)snprintf(headers, sizeof(headers), HERE "If-None-Match: %s\r\n", tag);
+	assert_true(ask(w, path, headers, &reply));
+	is_same = reply.status == 304;
+	assert_true(is_same || reply.status == 200);
+	assert_int_equal(reply.body.len == 0, is_same);
+	etag = strstr(reply.headers.text, "ETag: ");
+	assert_non_null(etag);
+	(void)snprintf(tag, 64, "%.*s", (int)strcspn(etag + 6, "\r"), etag + 6);
+	reply_fini(&reply);
+	return is_same;
+}
+
+static void test_conditional(void **state)
+{
+	static const char *const paths[] = { "/v1/status", "/v1/services", "/v1/services/a/b",
+					     "/v1/history" };
+	struct world w;
+	char tag[64];
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "a/b", "ip=10.96.0.1 port=http:80");
+	sync_all(&w.w);
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		print_message("    %s\n", paths[i]);
+		tag[0] = '\0';
+		assert_false(is_same(&w, paths[i], tag));
+		assert_true(is_same(&w, paths[i], tag));
+		sync_settle(w.w.s, T0); /* nothing to do is no change */
+		assert_true(is_same(&w, paths[i], tag));
+		put_slice(&w.w, "a/s", "b", "|http:8080|10.1.0.1 rs");
+		assert_false(is_same(&w, paths[i], tag)); /* known ... */
+		sync_settle(w.w.s, T0);
+		assert_false(is_same(&w, paths[i], tag)); /* ... and in the kernel */
+		assert_true(is_same(&w, paths[i], tag));
+		put_slice(&w.w, "a/s", "b", "|http:8080|10.1.0.2 rs");
+		sync_settle(w.w.s, T0);
+		assert_false(is_same(&w, paths[i], tag));
+	}
+	(void)snprintf(tag, sizeof(tag), "\"x\", W/%s", "\"0\"");
+	assert_false(is_same(&w, paths[0], tag));
+	world_fini(&w);
+}
+
+/* --- the last minutes --- */
+
+static json_t *history_of(struct world *w)
+{
+	struct http_reply reply;
+	json_t *json;
+
+	assert_true(ask(w, "/v1/history", HERE, &reply));
+	json = json_of(reply.body.text, reply.body.len);
+	reply_fini(&reply);
+	return json;
+}
+
+static void test_history(void **state)
+{
+	uint64_t now =
+		now_ns() + (HISTORY_SECONDS + 5) * NSEC_PER_SEC; /* early on a machine's day */
+	struct world w;
+	json_t *json;
+
+	(void)state;
+	world_init(&w);
+	json = history_of(&w);
+	assert_int_equal(len_at(json, "items"), 0);
+	json_decref(json);
+	put_service(&w.w, "a/b", "ip=10.96.0.1 port=http:80");
+	sync_all(&w.w);
+	now = now_ns();
+	history_note(w.history, now);
+	history_note(w.history, now + 1); /* nothing new */
+	json = history_of(&w);
+	assert_int_equal(len_at(json, "items"), 1);
+	assert_int_equal(int_at(json, "items.0.events"), 1);
+	assert_int_equal(int_at(json, "items.0.services"), 1);
+	assert_true(int_at(json, "items.0.writes") > 0);
+	assert_true(int_at(json, "items.0.age_s") <= 1);
+	json_decref(json);
+	/* What is older than the ring is forgotten, and its place is used again. */
+	put_slice(&w.w, "a/s", "b", "|http:8080|10.1.0.1 rs");
+	history_note(w.history, now - (uint64_t)HISTORY_SECONDS * NSEC_PER_SEC);
+	json = history_of(&w);
+	assert_int_equal(len_at(json, "items"), 0);
+	json_decref(json);
+	world_fini(&w);
+}
+
+/* --- 10,000 services --- */
+
+static void test_slices(void **state)
+{
+	static const char *const paths[] = {
+		"/v1/status",
+		"/v1/services?limit=100",
+		"/v1/services?limit=5000",
+		"/v1/services?limit=100&q=s09999",
+		"/v1/services?limit=100&q=10.1.39.250",
+		"/v1/services?limit=100&state=rejecting,conflict",
+		"/v1/services?limit=100&after=ns3/s00003",
+	};
+	struct world w;
+	struct http_reply reply;
+
+	(void)state;
+	world_init(&w);
+	for (int i = 0; i < 10000; i++) {
+		char key[64];
+		char slice[64];
+		char text[128];
+
+		(void)snprintf(key, sizeof(key), "ns%d/s%05d", i % 7, i);
+		(void)snprintf(slice, sizeof(slice), "ns%d/s%05d-x", i % 7, i);
+		(void)snprintf(text, sizeof(text), "ip=10.96.%d.%d port=http:80", i / 250,
+			       i % 250 + 1);
+		put_service(&w.w, key, text);
+		(void)snprintf(text, sizeof(text), "|http:8080|10.1.%d.%d rs ~p%05d", i / 250,
+			       i % 250 + 1, i);
+		put_slice(&w.w, slice, strchr(key, '/') + 1, text);
+	}
+	sync_all(&w.w);
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		uint64_t begin = cpu_ns();
+
+		w.longest_ns = 0;
+		assert_true(ask(&w, paths[i], HERE, &reply));
+		assert_int_equal(reply.status, 200);
+		print_message("    %-52s %5.1f ms, longest slice %.1f ms\n", paths[i],
+			      (double)(cpu_ns() - begin) / NSEC_PER_MSEC,
+			      (double)w.longest_ns / NSEC_PER_MSEC);
+		assert_true(w.longest_ns < SLICE_MAX_NS);
+		reply_fini(&reply);
+	}
+	world_fini(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_hosts),   cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_options), cmocka_unit_test(test_conditional),
+		cmocka_unit_test(test_history), cmocka_unit_test(test_slices),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
