@@ -272,7 +272,9 @@ int nl_batch_commit(struct nl_batch *b, struct err *err)
 		return 0;
 	seal(b);
 	bytes = nl_batch_bytes(b);
+	nl_sock_mute_begin(b->nl);
 	r = nl_sock_send(b->nl, b->buf, bytes);
+	nl_sock_mute_end(b->nl);
 	if (r == -EMSGSIZE)
 		return err_set(err, r, "batch of %zu bytes: larger than the socket allows", bytes);
 	if (r < 0)

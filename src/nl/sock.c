@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "nl/sock.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/netlink.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,7 +23,9 @@
 struct nl_sock {
 	struct nl_io io;
 	uint32_t seq;
-	int fd; /* -1: scripted */
+	int fd;                /* -1: scripted */
+	struct nl_sock *muted; /* or NULL */
+	unsigned int muted_group;
 	struct nl_stats stats;
 };
 
@@ -156,9 +161,59 @@ int nl_sock_join(struct nl_sock *nl, unsigned int group, struct err *err)
 	return 0;
 }
 
+int nl_sock_only(struct nl_sock *nl, uint16_t type, struct err *err)
+{
+	/* A load of two bytes takes them for a number in network order. */
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, offsetof(struct nlmsghdr, nlmsg_type)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(type), 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	struct sock_fprog prog = { .len = ARRAY_SIZE(code), .filter = code };
+
+	if (nl->fd == -1)
+		return err_set(err, -ENOTSUP, "netlink filter: scripted socket");
+	if (setsockopt(nl->fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) == -1)
+		return err_errno(err, "netlink filter");
+	return 0;
+}
+
+void nl_sock_mute(struct nl_sock *nl, struct nl_sock *watch, unsigned int group)
+{
+	nl->muted = watch;
+	nl->muted_group = group;
+}
+
+static void muted_set(const struct nl_sock *nl, int option)
+{
+	if (nl->muted != NULL)
+		option_set(nl->muted->fd, SOL_NETLINK, option, (int)nl->muted_group);
+}
+
+void nl_sock_mute_begin(struct nl_sock *nl)
+{
+	muted_set(nl, NETLINK_DROP_MEMBERSHIP);
+}
+
+void nl_sock_mute_end(struct nl_sock *nl)
+{
+	muted_set(nl, NETLINK_ADD_MEMBERSHIP);
+}
+
 int nl_sock_fd(const struct nl_sock *nl)
 {
 	return nl->fd;
+}
+
+uint32_t nl_sock_port(const struct nl_sock *nl)
+{
+	struct sockaddr_nl self = { 0 };
+	socklen_t len = sizeof(self);
+
+	if (nl->fd == -1 || getsockname(nl->fd, (struct sockaddr *)&self, &len) == -1)
+		return 0;
+	return self.nl_pid;
 }
 
 uint32_t nl_sock_seq(struct nl_sock *nl, uint32_t n)

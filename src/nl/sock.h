@@ -65,8 +65,27 @@ DEFINE_AUTO(struct nl_sock *, nl_sock_close);
 
 /* Receive the notifications of `group` (RTNLGRP_*, NFNLGRP_*) too. Not on scripted sockets. */
 MUST_USE int nl_sock_join(struct nl_sock *nl, unsigned int group, struct err *err);
+/*
+ * From now on only datagrams that begin with a message of this type are queued; the
+ * kernel throws the others away. Not on scripted sockets.
+ */
+MUST_USE int nl_sock_only(struct nl_sock *nl, uint16_t type, struct err *err);
+/*
+ * While a batch is sent on `nl`, `watch` is not a member of `group`, which it has
+ * joined. When nobody listens, the kernel builds no notifications: so our own
+ * changes cost what they would cost without `watch`. Borrowed.
+ */
+void nl_sock_mute(struct nl_sock *nl, struct nl_sock *watch, unsigned int group);
+/* For nl/batch: what `nl` mutes leaves its group, and joins it again. */
+void nl_sock_mute_begin(struct nl_sock *nl);
+void nl_sock_mute_end(struct nl_sock *nl);
 /* For the event loop; -1 on a scripted socket. */
 int nl_sock_fd(const struct nl_sock *nl);
+/*
+ * The number by which the kernel knows this socket: usually the process id for the
+ * first one of a process. 0 on a scripted socket.
+ */
+uint32_t nl_sock_port(const struct nl_sock *nl);
 /* Reserve `n` consecutive sequence numbers and return the first; 0 is never given out. */
 uint32_t nl_sock_seq(struct nl_sock *nl, uint32_t n);
 struct nl_stats *nl_sock_stats(struct nl_sock *nl);
