@@ -403,6 +403,11 @@ static int flag_audit(struct parse *p, const char *value, struct err *err)
 	return parse_duration(&p->o->audit_period_ns, value, err);
 }
 
+static int flag_table_owner(struct parse *p, const char *value, struct err *err)
+{
+	return parse_bool(&p->o->is_table_owner, value, err);
+}
+
 static int flag_control(struct parse *p, const char *value, struct err *err)
 {
 	p->o->control_socket = value;
@@ -827,6 +832,9 @@ static const struct flag flags[] = {
 	  CONFIG_BOOL, "false" },
 
 	/* tracked flows */
+	{ "nft-table-owner", NULL, flag_table_owner,
+	  "have nobody else change vipd's tables, and a flush of the ruleset leave them out (needs "
+	  "Linux 6.9)" },
 	{ "dead-flows", "WHAT", flag_dead_flows,
 	  "TCP connections whose endpoint is gone for good: keep (default), or reset: the client is "
 	  "told at its next packet" },

@@ -76,6 +76,7 @@ struct options {
 	struct sysctl_config sysctls;
 	bool resets_dead_flows; /* --dead-flows=reset */
 	bool is_cleanup_forced; /* --cleanup=kube-proxy,force */
+	bool is_table_owner;    /* --nft-table-owner */
 	enum proxy_mode mode;
 	char pod_bridge[IFNAME_MAX]; /* --pod-bridge-interface; used in its detection mode only */
 	char pod_prefix[IFNAME_MAX];

@@ -59,6 +59,8 @@ struct vipd {
 	struct lock *lock;
 	uint64_t flow_passes; /* of conntrack, as far as outside was told */
 	struct event *sync_event;
+	struct event *ruleset_event; /* somebody else committed; NULL: only looked for */
+	uint64_t looks;              /* of the sync, as far as ruleset_event was told */
 	struct event *signals[2];
 	char **argv; /* as main() had it: the file is read again with the same flags */
 	int argc;
@@ -113,11 +115,33 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 	outside_accepted(v->outside, svc, old, new);
 }
 
+/*
+ * Somebody else changed the ruleset. What came is read by the look, and the event waits
+ * for that: a storm wakes us no more often than we look.
+ */
+static void on_ruleset(evutil_socket_t fd, short what, void *arg)
+{
+	struct vipd *v = arg;
+
+	sync_look(v->sync, now_ns());
+	event_active(v->sync_event, EV_TIMEOUT, 0);
+}
+
+static void ruleset_wait(struct vipd *v)
+{
+	uint64_t looks = sync_stats_get(v->sync)->looks;
+
+	if (v->ruleset_event != NULL && looks != v->looks)
+		(void)event_add(v->ruleset_event, NULL);
+	v->looks = looks;
+}
+
 static void on_sync(evutil_socket_t fd, short what, void *arg)
 {
 	struct vipd *v = arg;
 	uint64_t next = sync_step(v->sync, now_ns());
 
+	ruleset_wait(v);
 	tell_conntrack(v);
 	tell_outside(v);
 	sync_wake_at(v, next, now_ns());
@@ -209,6 +233,24 @@ static int open_plane(struct vipd *v, struct err *err)
 	return 0;
 }
 
+/* Without it changes by others are found by looking, and nobody knows who made them. */
+static void open_watch(struct vipd *v)
+{
+	struct nl_sock *watch;
+	struct err err;
+	int r = nl_sock_open(&watch, NETLINK_NETFILTER, &err);
+
+	if (r == 0)
+		r = nft_plane_watch_with(v->plane, watch, &err);
+	if (r == 0)
+		v->ruleset_event = event_new(v->base, nl_sock_fd(watch), EV_READ, on_ruleset, v);
+	if (r < 0)
+		log_info(LOG_AREA_PLANE,
+			 "changes of the ruleset are not heard, only looked for: %s", err.text);
+	else if (v->ruleset_event != NULL)
+		(void)event_add(v->ruleset_event, NULL);
+}
+
 static int open_conntrack(struct vipd *v, struct err *err)
 {
 	struct conntrack_config config = {
@@ -232,6 +274,9 @@ static int open_kernel(struct vipd *v, struct err *err)
 
 	if (r < 0)
 		return r;
+	if (v->options.is_table_owner)
+		nft_plane_own_tables(v->plane);
+	open_watch(v);
 	v->plane->gone = conntrack_gone;
 	v->plane->gone_arg = v->conntrack;
 	plan_init(&v->plan, &v->model, &v->plane->ops->traits);
@@ -525,6 +570,8 @@ static void vipd_close(struct vipd *v)
 		plan_fini(&v->plan);
 	}
 	outside_close(v->outside);
+	if (v->ruleset_event != NULL)
+		event_free(v->ruleset_event);
 	if (v->plane != NULL)
 		v->plane->ops->close(v->plane);
 	conntrack_close(v->conntrack);

@@ -99,7 +99,8 @@ struct plane_ops {
 	int (*sweep)(struct plane *p, struct plane_result *res, struct err *err);
 	/*
 	 * A few times a second, microseconds: has somebody else changed the ruleset
-	 * since our last transaction? enum plane_check, or -errno.
+	 * since our last transaction? enum plane_check, or -errno. When somebody has,
+	 * plane.changed_by says who, and for PLANE_CHECK_LOST `err` says what became of us.
 	 */
 	int (*check)(struct plane *p, struct err *err);
 	/*
@@ -121,4 +122,6 @@ struct plane {
 	 */
 	void (*gone)(void *arg, const struct ip_addr *addr, uint16_t port, uint8_t proto);
 	void *gone_arg;
+	/* Whom the last check() that found a change found it of: "nft (pid 4711)", for people. */
+	char changed_by[64];
 };

@@ -33,8 +33,16 @@ struct sync {
 		size_t left; /* services of the pass under way */
 		uint64_t writes;
 		uint64_t begin_ns;
-		uint64_t next_ns; /* next step, or the earliest begin of the next pass */
+		uint64_t worked_ns; /* of the pass, without its rests */
+		uint64_t next_ns;   /* next step, or the earliest begin of the next pass */
 	} audit;
+	/* What somebody else did, from the look that found it until all is compared and told. */
+	struct {
+		uint64_t begin_ns; /* 0: nothing */
+		uint64_t repaired_ns;
+		uint64_t writes;
+		char who[sizeof(((struct plane *)0)->changed_by)];
+	} incident;
 	uint32_t load_no;
 	uint32_t load_failures; /* in a row, without a complete adoption between them */
 	uint64_t load_told_ns;  /* when the log last had it, and what it was */
@@ -45,6 +53,7 @@ struct sync {
 	uint64_t env_failed_ns;   /* when node-wide rules were first refused; 0 = they were not */
 	uint64_t not_before_ns;   /* minimum period, or backoff of a failed load */
 	uint64_t next_check_ns;
+	uint64_t look_after_ns; /* the earliest that sync_look() may ask for */
 	uint64_t next_audit_ns;
 	uint64_t next_tick_ns;
 	uint64_t env_done;

@@ -17,19 +17,29 @@
 
 #define BATCH_OPS_DEFAULT 6000 /* 2-3 elements each: about 20 ms under the kernel's lock */
 #define DIRTY_LOOK_MAX 64
+/* Between two looks that were asked for and found nothing. */
+#define LOOK_GAP_NS (5 * NSEC_PER_MSEC)
 #define LOAD_RETRY_MAX_NS (5 * NSEC_PER_SEC)
+/* "Try again" is worth a line when it does not help. */
+#define LOAD_AGAIN_MAX 3
 /* How often a failure that stays the same is told. */
 #define LOAD_TELL_NS (300 * NSEC_PER_SEC)
 /*
  * An audit looks at this many services a step, fewer when they are large, and rests four
- * times as long as it worked: a change waits for the kernel to look up some hundred
- * elements at most, well below a millisecond, unless a single service has more.
+ * times as long as it worked, once as long when somebody is known to have changed
+ * something: a change waits for the kernel to look up some hundred elements at most, well
+ * below a millisecond, unless a single service has more.
  */
 #define AUDIT_SERVICES 32
 #define AUDIT_OPS 64
 #define AUDIT_REST 4
-/* Somebody who changes rules all the time does not keep us auditing all the time. */
+#define AUDIT_REST_INCIDENT 1
+/*
+ * Somebody who changes rules all the time does not keep us auditing all the time: from
+ * one pass to the next a twentieth of the time goes into them, but none waits longer than this.
+ */
 #define AUDIT_GAP_NS (10 * NSEC_PER_SEC)
+#define AUDIT_GAP_FACTOR 19
 
 /* --- statistics --- */
 
@@ -105,15 +115,51 @@ static void load_failure_tell(struct sync *s, const struct err *err, uint64_t no
 	s->load_told_ns = now;
 }
 
-static uint64_t load_failed(struct sync *s, const struct err *err, uint64_t now)
+static uint64_t load_failed(struct sync *s, int r, const struct err *err, uint64_t now)
 {
 	uint64_t wait = sync_backoff(s->load_failures++, LOAD_RETRY_MAX_NS);
 
 	sync_error_note(s, err, now);
-	load_failure_tell(s, err, now);
+	if (r != -EAGAIN || s->load_failures >= LOAD_AGAIN_MAX)
+		load_failure_tell(s, err, now);
 	s->state = SYNC_LOADING;
 	s->not_before_ns = now + wait;
 	return s->not_before_ns;
+}
+
+/* From now on, what is written repairs what somebody else did. */
+static void incident_begin(struct sync *s)
+{
+	if (s->incident.begin_ns != 0) /* one more before the last was dealt with */
+		return;
+	s->incident.begin_ns = now_ns();
+	s->incident.writes = 0;
+	memcpy(s->incident.who, s->plane->changed_by, sizeof(s->incident.who));
+}
+
+static void incident_writes(struct sync *s, uint64_t writes)
+{
+	if (s->incident.begin_ns == 0 || writes == 0)
+		return;
+	s->incident.writes += writes;
+	s->incident.repaired_ns = now_ns();
+}
+
+/*
+ * Everything is compared. Nothing was wrong: then nobody is told. `is_more`: there was
+ * another change meanwhile.
+ */
+static void incident_end(struct sync *s, bool is_more)
+{
+	if (s->incident.begin_ns != 0 && s->incident.writes > 0)
+		log_notice(LOG_AREA_SYNC,
+			   "ruleset changed by %s: repaired: %" PRIu64
+			   " kernel operations, %" PRIu64 " ms",
+			   s->incident.who, s->incident.writes,
+			   (s->incident.repaired_ns - s->incident.begin_ns) / NSEC_PER_MSEC);
+	s->incident.begin_ns = 0;
+	if (is_more)
+		incident_begin(s);
 }
 
 static int env_update(struct sync *s, struct err *err)
@@ -123,6 +169,8 @@ static int env_update(struct sync *s, struct err *err)
 	int r = s->plane->ops->env(s->plane, s->model, &res, err);
 
 	sync_result_note(s, &res);
+	if (s->state == SYNC_RUNNING)
+		incident_writes(s, res.n_writes);
 	if (r == 0)
 		s->env_done = generation;
 	return r;
@@ -142,7 +190,7 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 		r = env_update(s, &err);
 	if (r < 0) {
 		s->stats.failures++;
-		return load_failed(s, &err, now);
+		return load_failed(s, r, &err, now);
 	}
 	s->env_failed_ns = 0;
 	s->load_no++;
@@ -165,7 +213,7 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	if (r < 0) {
 		s->stats.failures++;
 		s->stats.sweep_failures++;
-		return load_failed(s, &err, now);
+		return load_failed(s, r, &err, now);
 	}
 	s->state = SYNC_RUNNING;
 	s->load_failures = 0;
@@ -185,6 +233,7 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 		log_notice(LOG_AREA_SYNC, "repaired: %" PRIu64 " kernel operations, %" PRIu64 " ms",
 			   writes, took / NSEC_PER_MSEC);
 	}
+	s->incident.begin_ns = 0;
 	s->stats.last_ok_ns = s->stats.last_success_ns = now_ns();
 	s->next_check_ns = now + s->config.check_period_ns;
 	s->next_audit_ns = now + s->config.audit_period_ns;
@@ -193,6 +242,35 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	s->audit.left = 0;
 	s->audit.next_ns = now + NSEC_PER_SEC;
 	return SYNC_NOW;
+}
+
+/* --- others --- */
+
+static int look(struct sync *s, uint64_t now)
+{
+	struct err err = { 0 };
+	int r = s->plane->ops->check(s->plane, &err);
+
+	s->stats.looks++;
+	s->next_check_ns = s->look_after_ns = now + s->config.check_period_ns;
+	if (r == PLANE_CHECK_DOUBT) {
+		s->stats.doubts++;
+		s->is_env_owed = true;
+		s->audit.is_wanted = true;
+		incident_begin(s);
+		log_debug(LOG_AREA_SYNC, "ruleset changed by %s: comparing", s->plane->changed_by);
+	} else if (r == PLANE_CHECK_LOST) {
+		s->is_load_wanted = true;
+		/* Who does that all the time does not have us reading all the time. */
+		s->look_after_ns += s->stats.last_load_took_ns;
+		log_notice(LOG_AREA_SYNC, "ruleset changed by %s: %s; loading again",
+			   s->plane->changed_by, err.text);
+	} else if (r < 0) {
+		sync_error_note(s, &err, now);
+	} else {
+		s->look_after_ns = now + LOOK_GAP_NS;
+	}
+	return r;
 }
 
 static uint64_t step_transaction(struct sync *s, uint64_t now)
@@ -211,8 +289,12 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 		struct err err = { 0 };
 
 		memcpy(err.text, s->stats.last_error, sizeof(err.text));
+		/* Taken away, and seen by this transaction before anybody looked? */
+		if (r == -ENOTRECOVERABLE && s->state == SYNC_RUNNING &&
+		    look(s, now) == PLANE_CHECK_LOST)
+			return SYNC_NOW;
 		s->state = SYNC_LOADING;
-		return load_failed(s, &err, now);
+		return load_failed(s, r, &err, now);
 	}
 	if (s->stats.services > services)
 		s->stats.last_success_ns = end;
@@ -251,13 +333,14 @@ static void audit_end(struct sync *s, uint64_t now)
 
 	s->stats.audits++;
 	s->stats.repairs += s->audit.writes;
-	if (s->audit.writes > 0)
+	if (s->audit.writes > 0 && s->incident.begin_ns == 0)
 		log_notice(LOG_AREA_SYNC,
 			   "repaired what somebody else changed: %" PRIu64
 			   " kernel operations, %" PRIu64 " ms",
 			   s->audit.writes, took / NSEC_PER_MSEC);
 	s->next_audit_ns = now + s->config.audit_period_ns;
-	s->audit.next_ns = now + AUDIT_GAP_NS;
+	s->audit.next_ns = now + MIN(AUDIT_GAP_FACTOR * s->audit.worked_ns, AUDIT_GAP_NS);
+	incident_end(s, s->audit.is_wanted && s->incident.begin_ns != 0);
 }
 
 static uint64_t step_audit(struct sync *s, uint64_t now)
@@ -265,6 +348,7 @@ static uint64_t step_audit(struct sync *s, uint64_t now)
 	struct plane_result res = { 0 };
 	struct err err = { 0 };
 	uint64_t begin = now_ns();
+	uint64_t worked;
 	int r = 0;
 
 	if (s->audit.left == 0) {
@@ -272,6 +356,7 @@ static uint64_t step_audit(struct sync *s, uint64_t now)
 		s->audit.left = s->model->services.count;
 		s->audit.begin_ns = begin;
 		s->audit.writes = 0;
+		s->audit.worked_ns = 0;
 	}
 	audit_collect(s);
 	if (s->ops.ops.n > 0)
@@ -279,37 +364,21 @@ static uint64_t step_audit(struct sync *s, uint64_t now)
 					  &res, &err);
 	sync_result_note(s, &res);
 	s->audit.writes += res.n_writes;
+	incident_writes(s, res.n_writes);
 	if (r == -EBUSY || r == -ENOTRECOVERABLE)
-		return load_failed(s, &err, now);
+		return load_failed(s, r, &err, now);
 	if (r < 0) { /* changed under our hands, or refused: once more later */
 		sync_error_note(s, &err, now);
 		log_warn(LOG_AREA_SYNC, "audit: %s", err.text);
 		s->audit.is_wanted = true;
 	}
-	s->audit.next_ns = now + AUDIT_REST * (now_ns() - begin);
+	worked = now_ns() - begin;
+	s->audit.worked_ns += worked;
+	s->audit.next_ns =
+		now + (s->incident.begin_ns != 0 ? AUDIT_REST_INCIDENT : AUDIT_REST) * worked;
 	if (s->audit.left == 0)
 		audit_end(s, now);
 	return SYNC_NOW;
-}
-
-static int look(struct sync *s, uint64_t now)
-{
-	struct err err = { 0 };
-	int r = s->plane->ops->check(s->plane, &err);
-
-	if (r == PLANE_CHECK_DOUBT) {
-		s->stats.doubts++;
-		s->is_env_owed = true;
-		s->audit.is_wanted = true;
-		log_debug(LOG_AREA_SYNC, "somebody else changed the ruleset, comparing");
-	} else if (r == PLANE_CHECK_LOST) {
-		s->is_load_wanted = true;
-		log_notice(LOG_AREA_SYNC,
-			   "our tables were taken away or replaced by somebody else");
-	} else if (r < 0) {
-		sync_error_note(s, &err, now);
-	}
-	return r;
 }
 
 /* Nothing is dirty: looks, audits and ticks that are due. Returns when the next one is. */
@@ -318,11 +387,8 @@ static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 	const struct plane_ops *ops = s->plane->ops;
 
 	if (s->config.check_period_ns != 0) {
-		if (now >= s->next_check_ns) {
-			s->next_check_ns = now + s->config.check_period_ns;
-			if (look(s, now) > 0)
-				return SYNC_NOW;
-		}
+		if (now >= s->next_check_ns && look(s, now) > 0)
+			return SYNC_NOW;
 		next = MIN(next, s->next_check_ns);
 	}
 	if (s->config.audit_period_ns != 0) {
@@ -361,10 +427,16 @@ static uint64_t step_env(struct sync *s, uint64_t now)
 	if (s->env_failed_ns == 0)
 		s->env_failed_ns = now;
 	if (r == -EBUSY || r == -ENOTRECOVERABLE || r == -ESTALE)
-		return load_failed(s, &err, now);
+		return load_failed(s, r, &err, now);
 	log_err(LOG_AREA_SYNC, "node-wide rules: %s", err.text);
 	s->not_before_ns = now + sync_backoff(s->env_failures++, SYNC_RETRY_MAX_NS);
 	return s->not_before_ns;
+}
+
+static bool is_look_overdue(const struct sync *s, uint64_t now)
+{
+	return s->state == SYNC_RUNNING && s->config.check_period_ns != 0 &&
+	       now >= s->next_check_ns + s->config.check_period_ns;
 }
 
 uint64_t sync_step(struct sync *s, uint64_t now)
@@ -388,6 +460,9 @@ uint64_t sync_step(struct sync *s, uint64_t now)
 	next = sync_failures_requeue(s, now);
 	if (s->is_load_wanted)
 		return SYNC_NOW;
+	/* Changes without a pause put a look off, not away. */
+	if (is_look_overdue(s, now) && look(s, now) > 0)
+		return SYNC_NOW;
 	if (!list_is_empty(&s->model->dirty))
 		return step_transaction(s, now);
 	if (s->state == SYNC_ADOPTING)
@@ -402,6 +477,13 @@ size_t sync_settle(struct sync *s, uint64_t now)
 	while (sync_step(s, now) == SYNC_NOW)
 		n++;
 	return n;
+}
+
+void sync_look(struct sync *s, uint64_t now)
+{
+	uint64_t at = MAX(now, s->look_after_ns);
+
+	s->next_check_ns = MIN(s->next_check_ns, at);
 }
 
 void sync_audit(struct sync *s)

@@ -59,6 +59,7 @@ struct sync_stats {
 	uint64_t refused;
 	uint64_t loads;             /* adoptions, and readings after trouble */
 	uint64_t audits;            /* passes over all services */
+	uint64_t looks;             /* for changes by somebody else */
 	uint64_t doubts;            /* times somebody else changed the ruleset */
 	uint64_t repairs;           /* writes made by audits after the first adoption */
 	uint64_t first_sync_ns;     /* how long the first adoption took; 0 = not yet */
@@ -116,6 +117,12 @@ size_t sync_settle(struct sync *s, uint64_t now);
  * fifth of the loop's time at most and is never in the way of a change.
  */
 void sync_audit(struct sync *s);
+/*
+ * Somebody may have changed the ruleset: look at the next step, instead of when the
+ * next look is due, unless the last one has only just found something. stats.looks tells
+ * when it was done.
+ */
+void sync_look(struct sync *s, uint64_t now);
 /* Read the kernel as at the start, at the next step. */
 void sync_reload(struct sync *s);
 

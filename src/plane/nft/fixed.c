@@ -155,7 +155,8 @@ static int tables_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(struct nfgenmsg));
 	t = vec_push(&rd->tables->v);
-	*t = (struct nft_fixed_table){ .handle = nl_attr_be64(tb[NFTA_TABLE_HANDLE], 0),
+	*t = (struct nft_fixed_table){ .owner = nl_attr_be32(tb[NFTA_TABLE_OWNER], 0),
+				       .handle = nl_attr_be64(tb[NFTA_TABLE_HANDLE], 0),
 				       .flags = nl_attr_be32(tb[NFTA_TABLE_FLAGS], 0) };
 	snprintf(t->name, sizeof(t->name), "%s", nl_attr_str(tb[NFTA_TABLE_NAME]));
 	/* TLV 0 is the comment (libnftnl, NFTNL_UDATA_TABLE_COMMENT), terminated. */

@@ -31,6 +31,9 @@ struct nft_schema {
 /* That of the nft plane, which is meant where a function takes none. */
 extern const struct nft_schema nft_schema;
 
+/* NFT_TABLE_F_PERSIST, Linux 6.9: headers of Linux 6.1 do not have it. */
+#define NFT_FIXED_TABLE_F_PERSIST 0x4
+
 /* The maps and sets whose elements belong to the layout. */
 #define NFT_VERDICT_MAPS 3 /* NFTSET_LEAVES + i */
 #define NFT_RANGE_SETS 2   /* NFTSET_POD_CIDRS + i */
@@ -69,6 +72,7 @@ struct nft_fixed_table {
 	char name[256]; /* NFT_NAME_MAXLEN */
 	uint64_t handle;
 	uint32_t flags;
+	uint32_t owner; /* netlink port; of a table with NFT_TABLE_F_OWNER */
 	bool is_ours;
 	bool is_current; /* of the layout version of this program */
 };

@@ -4,6 +4,7 @@
 #include <arpa/inet.h> /* before linux/in.h: that one then steps back */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -30,6 +31,8 @@ struct nft_layout {
 	VEC(uint64_t) old; /* handles of our tables that this one replaces */
 	char misfit[512];  /* why, if one of them could not be repaired */
 	bool is_fresh;     /* read, and nothing written since: differences are others' work */
+	bool is_owned;     /* the table shall be, see layout.h */
+	bool is_owner_refused;
 	/* Kinds that have, or shall have, a chain: never forgotten while we live. */
 	uint64_t kinds[KINDS / 64];
 };
@@ -67,6 +70,23 @@ void nft_layout_close(struct nft_layout *l)
 	nft_fixed_fini(&l->held);
 	vec_fini(&l->old);
 	free(l);
+}
+
+void nft_layout_own(struct nft_layout *l, bool yes)
+{
+	l->is_owned = yes;
+	l->is_owner_refused = false;
+}
+
+bool nft_layout_is_owner_refused(const struct nft_layout *l)
+{
+	return l->is_owner_refused;
+}
+
+/* Never one without the other: a table that is only owned goes when its owner ends. */
+static uint32_t wanted_flags(const struct nft_layout *l)
+{
+	return l->is_owned ? NFT_TABLE_F_OWNER | NFT_FIXED_TABLE_F_PERSIST : 0;
 }
 
 struct nft_layout_params nft_layout_params_from(const struct model *m, enum ipfam fam)
@@ -193,12 +213,37 @@ static int name_choose(struct nft_layout *l, const struct nft_fixed_tables *tabl
 	return 0;
 }
 
+/* Nobody can write to a table that somebody else holds, nor delete it. */
+static int owner_check(const struct nft_layout *l, const struct nft_fixed_table *t, struct err *err)
+{
+	if (!(t->flags & NFT_TABLE_F_OWNER) || t->owner == nl_sock_port(l->nl))
+		return 0;
+	return err_set(err, -EPERM,
+		       "table %s %s is held by another running process (netlink port %" PRIu32
+		       ", which is usually its process id): end that one first",
+		       l->fam == IPFAM_V6 ? "ip6" : "ip", t->name, t->owner);
+}
+
+/* Why this table cannot be made what is wanted, whatever is in it; NULL: it can. */
+static const char *kind_misfit(const struct nft_layout *l, const struct nft_fixed_table *t)
+{
+	/* A table is born with it or never has it. */
+	bool is_persistent = t->flags & NFT_FIXED_TABLE_F_PERSIST;
+
+	if (is_persistent == l->is_owned)
+		return NULL;
+	return l->is_owned ? "it cannot have an owner" : "it can have an owner";
+}
+
 /* Take this table of ours for the one that serves, if it can be repaired: 1, else 0. */
 static int table_try(struct nft_layout *l, const struct nft_fixed_table *t, struct err *err)
 {
+	const char *misfit = kind_misfit(l, t);
 	int r;
 
-	if (strlen(t->name) >= sizeof(l->table))
+	if (misfit != NULL)
+		snprintf(l->misfit, sizeof(l->misfit), "%s: %s", t->name, misfit);
+	if (misfit != NULL || strlen(t->name) >= sizeof(l->table))
 		return 0;
 	r = nft_fixed_read(&l->held, l->nl, l->fam, t, err);
 	if (r < 0)
@@ -225,7 +270,8 @@ static int tables_judge(struct nft_layout *l, const struct nft_fixed_tables *tab
 
 		if (!t->is_ours)
 			continue;
-		if (!l->held.exists)
+		r = owner_check(l, t, err);
+		if (r == 0 && !l->held.exists)
 			r = table_try(l, t, err);
 		if (r < 0)
 			return r;
@@ -490,18 +536,23 @@ static int verdicts_lead(struct nft_layout *l, bool even_fresh, struct nft_layou
 	return written(l, r);
 }
 
-/* What an operator should know of the first write after a load. */
-static void transition_log(struct nft_layout *l, const struct nft_writer *w)
+/*
+ * What an operator should know of the first write after a load. `n_claims`: of the
+ * writes, those that only say whose the table is, and come first.
+ */
+static void transition_log(struct nft_layout *l, const struct nft_writer *w, size_t n_claims)
 {
 	const char *family = l->fam == IPFAM_V6 ? "ip6" : "ip";
 
 	if (!l->is_fresh || w->n_writes == 0)
 		return;
-	if (l->held.exists)
+	if (l->held.exists && w->n_writes == n_claims)
+		log_info(LOG_AREA_PLANE, "table %s %s: claimed", family, l->table);
+	else if (l->held.exists)
 		log_notice(LOG_AREA_PLANE,
 			   "table %s %s: not as wanted, put right: "
 			   "%zu writes, the first: %s",
-			   family, l->table, w->n_writes, w->tags.v[0]);
+			   family, l->table, w->n_writes - n_claims, w->tags.v[n_claims]);
 	else if (l->misfit[0] != '\0')
 		log_notice(LOG_AREA_PLANE, "table %s %s: made to replace %s", family, l->table,
 			   l->misfit);
@@ -513,14 +564,15 @@ static int apply(struct nft_layout *l, const struct nft_layout_params *params,
 		 struct nft_layout_result *res, struct err *err)
 {
 	bool is_new = !l->held.exists;
+	bool is_claim = !is_new && (l->held.flags ^ wanted_flags(l)) == NFT_TABLE_F_OWNER;
 	struct nft_writer w;
 	int r;
 
 	nft_writer_init(&w, l->nl, l->fam, l->table);
 	if (is_new)
-		nft_write_table(&w);
-	else if (l->held.flags & NFT_TABLE_F_DORMANT)
-		nft_write_table_flags(&w);
+		nft_write_table(&w, wanted_flags(l));
+	else if (l->held.flags != wanted_flags(l)) /* it sleeps, or nobody owns it */
+		nft_write_table_flags(&w, wanted_flags(l));
 	for (enum nft_set_id id = 0; id < NFTSET_N; id++) {
 		if (!l->held.has_set[id])
 			nft_write_set(&w, id);
@@ -536,11 +588,12 @@ static int apply(struct nft_layout *l, const struct nft_layout_params *params,
 	verdicts_write(l, &w, is_new);
 	r = nft_writer_commit(&w, res, err);
 	if (r == 0)
-		transition_log(l, &w);
+		transition_log(l, &w, is_claim);
+	l->is_owner_refused = l->is_owned && is_new && nft_writer_is_table_refused(&w);
 	nft_writer_fini(&w);
 	l->is_fresh = false;
 	l->held.exists = true;
-	l->held.flags = 0;
+	l->held.flags = wanted_flags(l);
 	return written(l, r);
 }
 
@@ -636,6 +689,8 @@ int nft_layout_cleanup(struct nft_layout *l, struct nft_layout_result *res, stru
 	forget(l);
 	r = nft_fixed_tables_read(&tables, l->nl, l->family, err);
 	vec_for_each (t, &tables.v) {
+		if (r == 0 && t->is_ours)
+			r = owner_check(l, t, err);
 		if (r == 0 && t->is_ours)
 			r = table_delete(l, t->handle, res, err);
 	}

@@ -73,6 +73,16 @@ void nft_layout_open(struct nft_layout **ret, struct nl_sock *nl, enum ipfam fam
 void nft_layout_close(struct nft_layout *l);
 DEFINE_AUTO(struct nft_layout *, nft_layout_close);
 
+/*
+ * Shall the table have an owner, the socket `nl`, and outlive it? (default: no) An
+ * ownerless table of that kind, as one is whose process ended, is claimed by apply():
+ * one write. Any other kind than the one asked for is replaced. While somebody else
+ * owns a table of ours, load() fails with -EPERM.
+ */
+void nft_layout_own(struct nft_layout *l, bool yes);
+/* The last apply() failed because the kernel has no such tables. */
+bool nft_layout_is_owner_refused(const struct nft_layout *l);
+
 /* Borrowed arrays of the model's environment. */
 struct nft_layout_params nft_layout_params_from(const struct model *m, enum ipfam fam);
 

@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <malloc.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -66,6 +67,22 @@ void nft_plane_walk_with(struct plane *plane, struct nl_sock *walk)
 	nft_plane_of(plane)->walk_nl = walk;
 }
 
+int nft_plane_watch_with(struct plane *plane, struct nl_sock *watch, struct err *err)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+
+	p->watch_nl = watch;
+	return nft_watch_join(&p->watch, watch, p->cmd, err);
+}
+
+void nft_plane_own_tables(struct plane *plane)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		nft_layout_own(p->layout[fam], true);
+}
+
 static void plane_close(struct plane *plane)
 {
 	struct nft_plane *p;
@@ -86,6 +103,7 @@ static void plane_close(struct plane *plane)
 	nl_sock_close(p->cmd);
 	nl_sock_close(p->query);
 	nl_sock_close(p->walk_nl);
+	nl_sock_close(p->watch_nl);
 	free(p);
 }
 
@@ -188,6 +206,16 @@ static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model
 	return nft_kinds_make(p, fam, &need, res, err);
 }
 
+/* Said once: neither family asks for it again. */
+static void owner_give_up(struct nft_plane *p)
+{
+	log_warn(LOG_AREA_PLANE,
+		 "this kernel has no tables with an owner that outlive it (Linux 6.9 has): "
+		 "--nft-table-owner has no effect, and a flush of the ruleset takes the tables");
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		nft_layout_own(p->layout[fam], false);
+}
+
 static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m,
 		      struct plane_result *res, struct err *err)
 {
@@ -201,6 +229,10 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 	nft_plane_committed(p, lr.n_batches - (r < 0 && lr.n_batches > 0));
 	if (r < 0) {
 		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
+		if (nft_layout_is_owner_refused(p->layout[fam])) {
+			owner_give_up(p);
+			return -EAGAIN;
+		}
 		return r == -ENOBUFS ? -EBUSY : r;
 	}
 	if (p->loaded != NULL && !nft_loaded_has_table(p->loaded, fam))
@@ -357,15 +389,22 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 /* The layout is read again: env() then repairs what is not as it should be. */
 static int check_layout(struct nft_plane *p, enum ipfam fam, struct err *err)
 {
-	uint64_t handle = nft_layout_handle(p->layout[fam]);
-	int r = nft_layout_load(p->layout[fam], err);
+	const char *family = fam == IPFAM_V6 ? "ip6" : "ip";
+	struct nft_layout *l = p->layout[fam];
+	uint64_t handle = nft_layout_handle(l);
+	char table[NFT_TABLE_NAME_MAX];
+	int r;
 
+	(void)snprintf(table, sizeof(table), "%s", nft_layout_table(l));
+	r = nft_layout_load(l, err);
 	memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 	if (r < 0)
 		return r;
-	if (nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD ||
-	    nft_layout_handle(p->layout[fam]) != handle)
-		return PLANE_CHECK_LOST;
+	if (nft_layout_state(l) != NFT_LAYOUT_HELD)
+		return err_set(err, PLANE_CHECK_LOST, "table %s %s is %s", family, table,
+			       nft_layout_state(l) == NFT_LAYOUT_ABSENT ? "gone" : "beyond repair");
+	if (nft_layout_handle(l) != handle)
+		return err_set(err, PLANE_CHECK_LOST, "table %s %s is another one", family, table);
 	return PLANE_CHECK_DOUBT;
 }
 
@@ -375,12 +414,18 @@ static int plane_check(struct plane *plane, struct err *err)
 	uint32_t genid;
 	int r;
 
+	nft_watch_read(&p->watch);
 	r = nft_genid_read(p->query, &genid, err);
 	if (r < 0)
 		return r;
-	if (p->is_genid_known && genid == p->genid)
+	if (p->is_genid_known && genid == p->genid) {
+		nft_watch_reset(&p->watch);
 		return PLANE_CHECK_QUIET;
+	}
 	p->n_foreign++;
+	nft_watch_read(&p->watch);
+	nft_watch_text(&p->watch, p->plane.changed_by);
+	nft_watch_reset(&p->watch);
 	r = check_layout(p, IPFAM_V4, err);
 	if (r == PLANE_CHECK_DOUBT)
 		r = check_layout(p, IPFAM_V6, err);

@@ -42,6 +42,22 @@ void nft_plane_open(struct plane **ret, struct nl_sock *cmd, struct nl_sock *que
  */
 void nft_plane_walk_with(struct plane *p, struct nl_sock *walk);
 
+/*
+ * Gives the plane a socket (taken) to hear with who changes the ruleset. The caller
+ * waits for nl_sock_fd(watch), and calls check() when something comes, or soon after:
+ * that takes it in. A failure costs nothing but the names: check() finds changes without it.
+ */
+MUST_USE int nft_plane_watch_with(struct plane *p, struct nl_sock *watch, struct err *err);
+
+/*
+ * Before the first load(): our tables get an owner, the socket `cmd`, and outlive it
+ * (NFT_TABLE_F_OWNER, NFT_TABLE_F_PERSIST). Nobody else can change them, and a flush
+ * of the ruleset leaves them out. When the process ends they have no owner, and the
+ * next one claims them: one write a family. Where the kernel cannot (before Linux 6.9)
+ * they are made without, and a warning says so.
+ */
+void nft_plane_own_tables(struct plane *p);
+
 /* What the plane remembers; for status, tests and memory budgets. */
 struct nft_plane_stats {
 	size_t n_vips; /* addresses counted, both families */

@@ -11,6 +11,7 @@
 #include "plane/nft/loaded.h"
 #include "plane/nft/plane_nft.h"
 #include "plane/nft/refs.h"
+#include "plane/nft/watch.h"
 
 /* Kinds (12 bits) as a set. */
 struct nft_kinds {
@@ -49,6 +50,8 @@ struct nft_plane {
 	uint64_t env_generation;
 	bool has_env;
 	uint64_t n_foreign;
+	struct nl_sock *watch_nl; /* or NULL */
+	struct nft_watch watch;
 	/* Looking for strays (plane_nft.h). */
 	struct nl_sock *walk_nl; /* or NULL */
 	struct nft_walk walk;    /* under way if is_walking, over walk.fam */

@@ -72,7 +72,7 @@ static void put_be32(struct nlmsghdr *h, uint16_t type, uint32_t value)
 	mnl_attr_put_u32(h, type, htonl(value));
 }
 
-void nft_write_table(struct nft_writer *w)
+void nft_write_table(struct nft_writer *w, uint32_t flags)
 {
 	struct nlmsghdr *h =
 		message(w, NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL, "table %s", w->table);
@@ -80,7 +80,7 @@ void nft_write_table(struct nft_writer *w)
 	int n;
 
 	mnl_attr_put_strz(h, NFTA_TABLE_NAME, w->table);
-	put_be32(h, NFTA_TABLE_FLAGS, 0);
+	put_be32(h, NFTA_TABLE_FLAGS, flags);
 	n = snprintf((char *)udata + 2, sizeof(udata) - 2, "%s%d", w->schema->comment,
 		     w->schema->version);
 	udata[0] = 0; /* a comment */
@@ -88,12 +88,12 @@ void nft_write_table(struct nft_writer *w)
 	mnl_attr_put(h, NFTA_TABLE_USERDATA, (size_t)n + 3, udata);
 }
 
-void nft_write_table_flags(struct nft_writer *w)
+void nft_write_table_flags(struct nft_writer *w, uint32_t flags)
 {
 	struct nlmsghdr *h = message(w, NFT_MSG_NEWTABLE, 0, "table %s", w->table);
 
 	mnl_attr_put_strz(h, NFTA_TABLE_NAME, w->table);
-	put_be32(h, NFTA_TABLE_FLAGS, 0);
+	put_be32(h, NFTA_TABLE_FLAGS, flags);
 }
 
 void nft_write_table_del(struct nft_writer *w, uint64_t handle)
@@ -394,4 +394,12 @@ int nft_writer_commit(struct nft_writer *w, struct nft_layout_result *res, struc
 	if (f->tag != NULL)
 		return err_wrap(err, r, "%s %s: %s", family, w->table, (const char *)f->tag);
 	return err_wrap(err, r, "%s %s", family, w->table);
+}
+
+bool nft_writer_is_table_refused(const struct nft_writer *w)
+{
+	const struct nl_refusal *f = nl_batch_refusal(w->batch);
+
+	return f->msg != NULL && NFNL_MSG_TYPE(f->msg->nlmsg_type) == NFT_MSG_NEWTABLE &&
+	       (f->error == -EOPNOTSUPP || f->error == -EINVAL);
 }

@@ -44,9 +44,9 @@ void nft_writer_fini(struct nft_writer *w);
  * Creating fails with -EEXIST when somebody else was there first; but an ordinary
  * chain may be there already, if it is empty and nothing leads to it.
  */
-void nft_write_table(struct nft_writer *w);
-/* An existing table: awake it. */
-void nft_write_table_flags(struct nft_writer *w);
+void nft_write_table(struct nft_writer *w, uint32_t flags);
+/* An existing table: awake it, or claim it. */
+void nft_write_table_flags(struct nft_writer *w, uint32_t flags);
 void nft_write_table_del(struct nft_writer *w, uint64_t handle);
 void nft_write_set(struct nft_writer *w, enum nft_set_id id);
 /* `base` says type, hook and priority; NULL: an ordinary chain. */
@@ -70,3 +70,5 @@ void nft_write_ranges(struct nft_writer *w, enum nft_set_id set, const struct nf
  */
 MUST_USE int nft_writer_commit(struct nft_writer *w, struct nft_layout_result *res,
 			       struct err *err);
+/* Was the last commit refused because the kernel does not know the flags of a new table? */
+bool nft_writer_is_table_refused(const struct nft_writer *w);
