@@ -49,10 +49,18 @@ struct life {
 	struct sync *s;
 };
 
+/* Who hears the notifications of nf_tables meanwhile. */
+enum watch {
+	WATCH_NONE = 0,
+	WATCH_MUTED,  /* as vipd does: not while its own batches are sent */
+	WATCH_ALWAYS, /* whoever else would */
+};
+
 struct cluster {
 	int services;
 	int endpoints;
 	int rounds;
+	enum watch watch;
 };
 
 static void die(const char *what, const struct err *err)
@@ -118,6 +126,7 @@ static void life_begin(struct life *l, const struct cluster *c)
 	struct ip_addr addr = v4(192, 1);
 	struct nl_sock *cmd = NULL;
 	struct nl_sock *query = NULL;
+	struct nl_sock *watch = NULL;
 	struct err err;
 
 	*l = (struct life){ 0 };
@@ -129,6 +138,11 @@ static void life_begin(struct life *l, const struct cluster *c)
 	    nl_sock_open(&query, NETLINK_NETFILTER, &err) < 0)
 		die("netlink", &err);
 	nft_plane_open(&l->plane, cmd, query);
+	if (c->watch != WATCH_NONE && (nl_sock_open(&watch, NETLINK_NETFILTER, &err) < 0 ||
+				       nft_plane_watch_with(l->plane, watch, &err) < 0))
+		die("notifications", &err);
+	if (c->watch == WATCH_ALWAYS)
+		nl_sock_mute(cmd, NULL, 0);
 	plan_init(&l->p, &l->m, &l->plane->ops->traits);
 	sync_open(&l->s, &l->m, &l->p, l->plane, &config);
 	for (int i = 0; i < c->services; i++) {
@@ -316,13 +330,17 @@ int main(int argc, char **argv)
 	int n = 4;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "e:r:h")) != -1) {
+	while ((opt = getopt(argc, argv, "e:r:w:h")) != -1) {
 		if (opt == 'e') {
 			c.endpoints = atoi(optarg);
 		} else if (opt == 'r') {
 			c.rounds = atoi(optarg);
+		} else if (opt == 'w') {
+			c.watch = (enum watch)atoi(optarg);
 		} else {
-			printf("usage: change [-e ENDPOINTS] [-r ROUNDS] [SERVICES ...]\n");
+			printf("usage: change [-e ENDPOINTS] [-r ROUNDS] [-w WATCH] [SERVICES ...]\n"
+			       "WATCH: who hears what is written: 0 nobody (default), 1 as vipd "
+			       "listens, 2 all the time\n");
 			return opt == 'h' ? 0 : 2;
 		}
 	}
