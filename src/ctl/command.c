@@ -159,39 +159,26 @@ static void query_add(struct str *target, const char *name, const char *value)
 	client_encode(target, value);
 }
 
-/* All pages of a list in one array; 0 or a negative errno. */
+/* A list in one array; 0 or a negative errno. */
 static int list_get(json_t **ret, const char *name, const char *text, struct err *err)
 {
-	json_t *items = json_array();
-	char *after = NULL;
+	struct str target = { 0 };
+	json_t *page;
 	int r;
 
-	do {
-		struct str target = { 0 };
-		json_t *page;
-
-		str_printf(&target, "/v1/services?limit=%d", CONTROL_LIMIT_MAX);
-		query_add(&target, "namespace", opt.ns);
-		query_add(&target, "name", name);
-		query_add(&target, "q", text);
-		query_add(&target, "state", opt.states);
-		query_add(&target, "after", after);
-		free(after);
-		after = NULL;
-		r = client_get_json(&page, &opt.client, target.text, err);
-		str_fini(&target);
-		if (r < 0)
-			break;
-		(void)json_array_extend(items, json_object_get(page, "items"));
-		if (value_has(page, "next"))
-			after = xstrdup(value_text(page, "next"));
-		json_decref(page);
-	} while (after != NULL);
-	if (r < 0) {
-		json_decref(items);
+	str_puts(&target, "/v1/services?limit=all");
+	query_add(&target, "namespace", opt.ns);
+	query_add(&target, "name", name);
+	query_add(&target, "q", text);
+	query_add(&target, "state", opt.states);
+	r = client_get_json(&page, &opt.client, target.text, err);
+	str_fini(&target);
+	if (r < 0)
 		return r;
-	}
-	*ret = items;
+	*ret = json_incref(json_object_get(page, "items"));
+	if (*ret == NULL)
+		*ret = json_array();
+	json_decref(page);
 	return 0;
 }
 

@@ -70,9 +70,8 @@ struct list_body {
 	struct filter filter;
 	struct page page;
 	struct jsonw w;
-	bool is_found; /* page.keys is complete */
-	bool is_dump;  /* pages of all services instead of rows of some */
-	size_t i;
+	bool is_found;          /* page.keys is complete */
+	bool is_dump;           /* pages of all services instead of rows of some */
 	struct view_page *view; /* a dump's, of the service being told */
 	struct serve_facts scratch;
 };
@@ -123,31 +122,17 @@ static void list_item(struct list_body *b, const struct walk_key *key)
 		view_row(&b->w, b->ctx, svc, &b->scratch);
 }
 
-/* A dump has as many pages as it takes. */
-static void dump_turn_page(struct list_body *b)
-{
-	const struct walk_key *last = &b->page.keys.v[b->page.keys.n - 1];
-	struct page_query query = b->page.query;
-
-	query.after_ns = xstrdup(last->ns->text);
-	query.after_name = xstrdup(last->name->text);
-	page_fini(&b->page);
-	page_init(&b->page, b->ctx->model, &query);
-	b->is_found = false;
-	b->i = 0;
-}
-
 static int list_more(void *state, struct str *out, uint64_t deadline_ns)
 {
 	struct list_body *b = state;
+	const struct walk_key *key;
 
 	b->w.out = out;
 	if (!b->is_found) {
 		if (page_more(&b->page, deadline_ns))
 			return 1;
 		b->is_found = true;
-		if (b->w.depth == 0)
-			list_begin(b);
+		list_begin(b);
 		return 1;
 	}
 	do {
@@ -155,11 +140,8 @@ static int list_more(void *state, struct str *out, uint64_t deadline_ns)
 			if (view_page_more(b->view, &b->w, deadline_ns))
 				return 1;
 			view_page_close(TAKE(b->view));
-		} else if (b->i < b->page.keys.n) {
-			list_item(b, &b->page.keys.v[b->i++]);
-		} else if (b->is_dump && b->page.has_more) {
-			dump_turn_page(b);
-			return 1;
+		} else if ((key = page_next(&b->page)) != NULL) {
+			list_item(b, key);
 		} else {
 			list_end(b);
 			return 0;
@@ -206,10 +188,14 @@ static int limit_parse(size_t *ret, const struct http_request *q, struct err *er
 	*ret = CONTROL_LIMIT_DEFAULT;
 	if (text == NULL)
 		return 0;
+	if (strcmp(text, "all") == 0) {
+		*ret = 0;
+		return 0;
+	}
 	n = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
 	if (n < 1 || n > CONTROL_LIMIT_MAX || *end != '\0')
-		return err_set(err, -EINVAL, "limit: '%.64s' is not a number in 1..%d", text,
-			       CONTROL_LIMIT_MAX);
+		return err_set(err, -EINVAL, "limit: '%.64s' is not a number in 1..%d, nor 'all'",
+			       text, CONTROL_LIMIT_MAX);
 	*ret = n;
 	return 0;
 }
@@ -248,7 +234,7 @@ static void list_open(struct http_reply *reply, const struct serve_context *ctx,
 	if (r == 0)
 		r = after_parse(&query, q, &err);
 	if (is_dump)
-		query.limit = CONTROL_LIMIT_MAX;
+		query.limit = 0;
 	page_init(&b->page, ctx->model, &query);
 	if (r < 0) {
 		list_close(b);

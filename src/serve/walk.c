@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define WALK_END (UINT64_C(1) << 32)
+#define RUN 1024 /* keys sorted at a time: a quarter of a millisecond */
 
 static uint32_t reverse(uint32_t x)
 {
@@ -96,6 +97,67 @@ static void heap_rise(struct walk_key *v, size_t i)
 	}
 }
 
+/* --- runs, when all keys are kept --- */
+
+static void run_sort(struct page *p, size_t start)
+{
+	if (p->keys.n - start > 1)
+		qsort(p->keys.v + start, p->keys.n - start, sizeof(struct walk_key), walk_key_cmp);
+	*vec_push(&p->heads) = start;
+}
+
+static void run_add(struct page *p, const struct svc *svc)
+{
+	*vec_push(&p->keys) = (struct walk_key){ name_ref(svc->ns), name_ref(svc->name) };
+	if (p->keys.n % RUN == 0)
+		run_sort(p, p->keys.n - RUN);
+}
+
+/* The run whose next key is the smallest comes first. */
+static void heads_sink(struct page *p, size_t i)
+{
+	size_t *v = p->heads.v;
+
+	for (;;) {
+		size_t child = 2 * i + 1;
+		size_t tmp = v[i];
+
+		if (child >= p->heads.n)
+			return;
+		if (child + 1 < p->heads.n &&
+		    walk_key_cmp(&p->keys.v[v[child + 1]], &p->keys.v[v[child]]) < 0)
+			child++;
+		if (walk_key_cmp(&p->keys.v[v[i]], &p->keys.v[v[child]]) <= 0)
+			return;
+		v[i] = v[child];
+		v[child] = tmp;
+		i = child;
+	}
+}
+
+static void runs_done(struct page *p)
+{
+	if (p->keys.n % RUN != 0)
+		run_sort(p, p->keys.n - p->keys.n % RUN);
+	for (size_t i = p->heads.n / 2; i-- > 0;)
+		heads_sink(p, i);
+}
+
+static const struct walk_key *runs_next(struct page *p)
+{
+	size_t at;
+
+	if (p->heads.n == 0)
+		return NULL;
+	at = p->heads.v[0];
+	if ((at + 1) % RUN != 0 && at + 1 < p->keys.n)
+		p->heads.v[0] = at + 1;
+	else
+		p->heads.v[0] = p->heads.v[--p->heads.n];
+	heads_sink(p, 0);
+	return &p->keys.v[at];
+}
+
 static void page_visit(void *arg, struct svc *svc)
 {
 	struct page *p = arg;
@@ -106,6 +168,10 @@ static void page_visit(void *arg, struct svc *svc)
 	p->n_matching++;
 	if (!is_after(&p->query, svc))
 		return;
+	if (p->query.limit == 0) {
+		run_add(p, svc);
+		return;
+	}
 	if (p->keys.n < p->query.limit) {
 		key = vec_push(&p->keys);
 		*key = (struct walk_key){ name_ref(svc->ns), name_ref(svc->name) };
@@ -131,9 +197,18 @@ int page_more(struct page *p, uint64_t deadline_ns)
 {
 	if (walk_services(&p->walk, p->model, page_visit, p, deadline_ns))
 		return 1;
-	if (p->keys.n > 1)
+	if (p->query.limit == 0)
+		runs_done(p);
+	else if (p->keys.n > 1)
 		qsort(p->keys.v, p->keys.n, sizeof(struct walk_key), walk_key_cmp);
 	return 0;
+}
+
+const struct walk_key *page_next(struct page *p)
+{
+	if (p->query.limit == 0)
+		return runs_next(p);
+	return p->n_read < p->keys.n ? &p->keys.v[p->n_read++] : NULL;
 }
 
 void page_fini(struct page *p)
@@ -143,6 +218,7 @@ void page_fini(struct page *p)
 		name_unref(key->name);
 	}
 	vec_fini(&p->keys);
+	vec_fini(&p->heads);
 	free(p->query.after_ns);
 	free(p->query.after_name);
 	*p = (struct page){ 0 };

@@ -13,7 +13,8 @@
  *
  * A page is the other thing lists are made of: the first `limit` services after a
  * key that pass a test, sorted. It keeps `limit` keys while it walks, however many
- * services there are.
+ * services there are. A page of all keeps all keys, sorts them in runs as they come
+ * and merges the runs as they are read: n log n, and no long moment in between.
  */
 #pragma once
 
@@ -39,16 +40,18 @@ struct page_query {
 	void *arg;
 	char *after_ns; /* NULL: from the beginning */
 	char *after_name;
-	size_t limit;
+	size_t limit; /* 0: all that come after the key */
 };
 
 struct page {
 	struct page_query query;
 	const struct model *model;
 	struct walk walk;
-	VEC(struct walk_key) keys; /* sorted once the walk is over */
-	size_t n_matching;         /* all that are wanted, on whatever page */
-	bool has_more;             /* some stand behind the last key */
+	VEC(struct walk_key) keys; /* sorted once the walk is over; in runs when all are kept */
+	VEC(size_t) heads;         /* of runs: the next key of each, the smallest first */
+	size_t n_read;
+	size_t n_matching; /* all that are wanted, on whatever page */
+	bool has_more;     /* some stand behind the last key */
 };
 
 /* `ret` is initialised; takes the texts of the query. */
@@ -56,3 +59,5 @@ void page_init(struct page *ret, const struct model *m, const struct page_query 
 void page_fini(struct page *p);
 /* 1 while the walk goes on, 0 when `keys` is complete. */
 int page_more(struct page *p, uint64_t deadline_ns);
+/* Then: the next key in order, NULL behind the last one. */
+const struct walk_key *page_next(struct page *p);

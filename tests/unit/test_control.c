@@ -463,6 +463,10 @@ static void test_many(void **state)
 	(void)state;
 	world_init(&w);
 	some_services(&w, 10000);
+	json = get_json(&w, "/v1/services?limit=all");
+	assert_int_equal(len_at(json, "items"), 10000);
+	assert_true(json_is_null(at(json, "next")));
+	json_decref(json);
 	assert_int_equal(follow_pages(&w, "limit=500"), 10000);
 	assert_int_equal(follow_pages(&w, "namespace=ns3&limit=100"), 1429);
 	json = get_json(&w, "/v1/status");

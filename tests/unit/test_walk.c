@@ -139,10 +139,9 @@ static void test_pages(void **state)
 				;
 			assert_int_equal(p.n_matching, n);
 			assert_true(p.keys.n > 0 && p.keys.n <= limits[i]);
-			vec_for_each (key, &p.keys) {
+			for (const struct walk_key *key; (key = page_next(&p)) != NULL; at++) {
 				assert_ptr_equal(key->ns, all[at]->ns);
 				assert_ptr_equal(key->name, all[at]->name);
-				at++;
 			}
 			has_more = p.has_more;
 			q.after_ns = strdup(all[at - 1]->ns->text);
@@ -156,6 +155,47 @@ static void test_pages(void **state)
 	free(all);
 	model_fini(&m);
 	assert_int_equal(name_count(), 0);
+}
+
+/* All at once: the same list, whatever it is cut into while it is sorted. */
+static void test_page_of_all(void **state)
+{
+	static const int counts[] = { 0, 1, 2, 1023, 1024, 1025, 5000 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+		struct page_query q = { 0 };
+		const struct walk_key *key;
+		struct model m;
+		struct page p;
+		size_t at = 0;
+		size_t n;
+		struct svc **all;
+
+		model_begin(&m);
+		for (int k = 0; k < counts[i]; k++)
+			put(&m, "s", k);
+		all = model_sorted(&m, &n);
+		if (n > 10) {
+			q.after_ns = strdup(all[3]->ns->text);
+			q.after_name = strdup(all[3]->name->text);
+			at = 4;
+		}
+		page_init(&p, &m, &q);
+		while (page_more(&p, 0))
+			;
+		assert_int_equal(p.n_matching, n);
+		assert_false(p.has_more);
+		for (; (key = page_next(&p)) != NULL; at++) {
+			assert_ptr_equal(key->ns, all[at]->ns);
+			assert_ptr_equal(key->name, all[at]->name);
+		}
+		assert_int_equal(at, n);
+		page_fini(&p);
+		free(all);
+		model_fini(&m);
+		assert_int_equal(name_count(), 0);
+	}
 }
 
 static bool is_even(void *arg, const struct svc *svc)
@@ -189,9 +229,8 @@ static void test_wanted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_growth),
-		cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_pages),
+		cmocka_unit_test(test_growth), cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_pages),  cmocka_unit_test(test_page_of_all),
 		cmocka_unit_test(test_wanted),
 	};
 
