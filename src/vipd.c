@@ -580,10 +580,10 @@ static void vipd_close(struct vipd *v)
 			event_free(v->signals[i]);
 	if (v->sync_event != NULL)
 		event_free(v->sync_event);
+	lock_release(v->lock);
 	if (v->base != NULL)
 		event_base_free(v->base);
 	model_fini(&v->model);
-	lock_release(v->lock);
 	options_fini(&v->options);
 }
 
@@ -605,6 +605,8 @@ static int run(struct vipd *v, struct err *err)
 
 	if (r == 0)
 		r = open_events(v, err);
+	if (r == 0)
+		r = lock_answer(v->lock, v->base, err);
 	if (r == 0) /* the first that takes room: it forks */
 		r = open_conntrack(v, err);
 	if (r == 0)

@@ -121,6 +121,11 @@ static void helper_loop(const struct worker_config *config, int fd)
  */
 static _Noreturn void helper_main(const struct worker_config *config, int fd, pid_t parent)
 {
+	/* First of all what is not ours: the lock of a parent that is killed now (serve/lock.h). */
+	if (fd != HELPER_FD && dup2(fd, HELPER_FD) == -1)
+		_exit(1);
+	if (close_range(HELPER_FD + 1, ~0U, 0) == -1)
+		_exit(1);
 	(void)prctl(PR_SET_NAME, "vipd-conntrack");
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent) /* it was gone before that */
@@ -128,10 +133,6 @@ static _Noreturn void helper_main(const struct worker_config *config, int fd, pi
 	(void)signal(SIGTERM, SIG_IGN);
 	(void)signal(SIGINT, SIG_IGN);
 	(void)signal(SIGHUP, SIG_IGN);
-	if (fd != HELPER_FD && dup2(fd, HELPER_FD) == -1)
-		_exit(1);
-	if (close_range(HELPER_FD + 1, ~0U, 0) == -1)
-		_exit(1);
 	helper_loop(config, HELPER_FD);
 	_exit(0);
 }

@@ -3,18 +3,29 @@
 #include "serve/lock.h"
 
 #include <errno.h>
+#include <event2/event.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 
+#define RETRY_NS (2 * NSEC_PER_MSEC)
+/* How long to wait for one that lives, and for what is left of one that does not. */
+#define BUSY_WAIT_NS (200 * NSEC_PER_MSEC)
+#define DEAD_WAIT_NS (5 * NSEC_PER_SEC)
+
 struct lock {
-	int fd; /* -1: somebody who cannot be a vipd has the name */
+	int fd;              /* -1: somebody who cannot be a vipd has the name */
+	struct event *asked; /* NULL before lock_answer() */
 };
 
 static socklen_t address(struct sockaddr_un *ret)
@@ -48,26 +59,57 @@ static int holder_find(struct ucred *ret, const struct sockaddr_un *addr, sockle
 	return r;
 }
 
-/* 0: no vipd has it, go on. */
-static int judge_holder(const struct sockaddr_un *addr, socklen_t len, struct err *err)
+/*
+ * Has the process that called listen() ended? Somebody it forked may have the socket still,
+ * for the moment that it takes to close it.
+ */
+static bool is_dead(pid_t pid)
 {
-	struct ucred holder = { 0 };
+	struct pollfd p = { .events = POLLIN };
+	bool is_over;
+
+	if (pid <= 0)
+		return false;
+	p.fd = pidfd_open(pid, 0);
+	if (p.fd < 0)
+		return errno == ESRCH;
+	is_over = poll(&p, 1, 0) == 1;
+	close(p.fd);
+	return is_over;
+}
+
+/* What is known of the one who has it; asked once, each question waits in its queue. */
+struct holder {
+	bool is_known;
+	struct ucred cred;
+};
+
+/* 0: no vipd has it, go on; -EAGAIN: it has just ended. */
+static int judge_holder(struct holder *h, const struct sockaddr_un *addr, socklen_t len,
+			struct err *err)
+{
 	char who[64] = "a process of another pid namespace";
 
-	if (holder_find(&holder, addr, len) < 0) /* a full backlog, or gone this very moment */
+	if (!h->is_known && holder_find(&h->cred, addr, len) < 0) /* or gone this very moment */
 		return err_set(err, -EBUSY, "another vipd serves this network namespace");
-	if (holder.pid > 0)
-		(void)snprintf(who, sizeof(who), "process %d", (int)holder.pid);
-	if (holder.uid != 0 && holder.uid != geteuid()) {
+	h->is_known = true;
+	if (h->cred.pid > 0)
+		(void)snprintf(who, sizeof(who), "process %d", (int)h->cred.pid);
+	if (is_dead(h->cred.pid))
+		return err_set(err, -EAGAIN,
+			       "another vipd served this network namespace, %s, and has left a "
+			       "process that holds on to it",
+			       who);
+	if (h->cred.uid != 0 && h->cred.uid != geteuid()) {
 		log_warn(LOG_AREA_MAIN,
 			 "the lock is held by %s of user %u, which is no vipd: going on without",
-			 who, (unsigned int)holder.uid);
+			 who, (unsigned int)h->cred.uid);
 		return 0;
 	}
 	return err_set(err, -EBUSY, "another vipd serves this network namespace: %s", who);
 }
 
-int lock_take(struct lock **ret, struct err *err)
+static int attempt(struct lock **ret, struct holder *h, struct err *err)
 {
 	AUTO(lock_release) struct lock *l = xcalloc(1, sizeof(*l));
 	struct sockaddr_un addr;
@@ -80,15 +122,52 @@ int lock_take(struct lock **ret, struct err *err)
 	if (bind(l->fd, (const struct sockaddr *)&addr, len) < 0) {
 		if (errno != EADDRINUSE)
 			return err_errno(err, "lock");
-		r = judge_holder(&addr, len, err);
+		r = judge_holder(h, &addr, len, err);
 		if (r < 0)
 			return r;
 		close(l->fd);
 		l->fd = -1;
-	} else if (listen(l->fd, 1) < 0) {
+	} else if (listen(l->fd, SOMAXCONN) < 0) {
 		return err_errno(err, "lock");
 	}
 	*ret = TAKE(l);
+	return 0;
+}
+
+/* A vipd that was told to end a moment ago, or killed, may be on its way out. */
+int lock_take(struct lock **ret, struct err *err)
+{
+	static const struct timespec pause = { .tv_nsec = RETRY_NS };
+	struct holder holder = { 0 };
+	uint64_t begin = now_ns();
+	int r;
+
+	while ((r = attempt(ret, &holder, err)) == -EBUSY || r == -EAGAIN) {
+		if (now_ns() - begin > (r == -EBUSY ? BUSY_WAIT_NS : DEAD_WAIT_NS))
+			return -EBUSY;
+		(void)nanosleep(&pause, NULL);
+	}
+	return r;
+}
+
+/* Who asked has its answer, with the connection: our credentials. */
+static void on_asked(evutil_socket_t fd, short what, void *arg)
+{
+	int asker = accept4((int)fd, NULL, NULL, SOCK_CLOEXEC);
+
+	(void)what;
+	(void)arg;
+	if (asker >= 0)
+		close(asker);
+}
+
+int lock_answer(struct lock *l, struct event_base *base, struct err *err)
+{
+	if (l->fd < 0)
+		return 0;
+	l->asked = event_new(base, l->fd, EV_READ | EV_PERSIST, on_asked, l);
+	if (l->asked == NULL || event_add(l->asked, NULL) < 0)
+		return err_set(err, -ENOMEM, "lock: event");
 	return 0;
 }
 
@@ -96,6 +175,8 @@ void lock_release(struct lock *l)
 {
 	if (l == NULL)
 		return;
+	if (l->asked != NULL)
+		event_free(l->asked);
 	if (l->fd >= 0)
 		close(l->fd);
 	free(l);
