@@ -9,6 +9,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import daemon  # noqa: E402
 import lab as lab_  # noqa: E402
+import planes  # noqa: E402
 
 
 def pytest_collection_modifyitems(config, items):
@@ -16,12 +17,13 @@ def pytest_collection_modifyitems(config, items):
     mine = [i for i in items if str(i.fspath).startswith(here)]
     if not mine:
         return
-    reason = lab_.missing()
+    reason = lab_.missing() or planes.missing(lab_.run)
     if reason is None:
         lab_.sweep()
-        return
     for item in mine:
-        item.add_marker(pytest.mark.skip(reason=reason))
+        why = reason or planes.why_not(item.nodeid)
+        if why is not None:
+            item.add_marker(pytest.mark.skip(reason=why))
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,9 @@ import threading
 import time
 
 PREFIX = "vipdt-"
+# How often slower than a plain machine this one is: limits of time are multiplied by it.
+SLOW = float(os.environ.get("VIPD_SLOW", "1"))
+LONG = min(int(900 * SLOW), 3600)  # what runs along with a whole module, in seconds
 NETNS_DIR = "/run/netns"
 CLONE_NEWNET = 0x40000000
 
@@ -116,7 +119,8 @@ def endpoint(addr, port):
 
 def run(*args, **kw):
     """Run a command that must succeed."""
-    r = subprocess.run(args, capture_output=True, text=True, timeout=kw.pop("timeout", 30), **kw)
+    r = subprocess.run(args, capture_output=True, text=True, timeout=kw.pop("timeout", 30) * SLOW,
+                       **kw)
     if r.returncode != 0:
         raise RuntimeError("%s: %s" % (" ".join(args), (r.stderr or r.stdout).strip()))
     return r.stdout
@@ -253,12 +257,15 @@ class Flow:
 
     def __init__(self, ns, mode, *args):
         self.mode = mode
+        limit = {"new": ("--timeout-ms", 900), "steady": ("--gap-ms", 500)}.get(mode)
+        if limit and limit[0] not in args:
+            args += (limit[0], int(limit[1] * SLOW))
         self.proc = ns.popen(program("flow"), mode, *[str(a) for a in args],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._line("ready")
 
     def _line(self, what, timeout=20):
-        r, _, _ = select.select([self.proc.stdout], [], [], timeout)
+        r, _, _ = select.select([self.proc.stdout], [], [], timeout * SLOW)
         text = self.proc.stdout.readline() if r else ""
         if what and text.strip() != what:
             raise RuntimeError("flow %s: said %r instead of %r" % (self.mode, text, what))
@@ -276,13 +283,13 @@ class Flow:
         """End it and return what happened."""
         self.proc.stdin.close()
         result = json.loads(self._line(None))
-        self.proc.wait(20)
+        self.proc.wait(20 * SLOW)
         return result
 
     def wait(self, timeout=60):
         """Wait for a run that ends by itself (--count, --seconds)."""
         result = json.loads(self._line(None, timeout))
-        self.proc.wait(20)
+        self.proc.wait(20 * SLOW)
         return result
 
 
@@ -324,7 +331,7 @@ class Conn:
         self.sock = sock
         self.proto = proto
 
-    def ask(self, timeout=1.0):
+    def ask(self, timeout=SLOW):
         start = time.monotonic()
         try:
             self.sock.settimeout(timeout)
@@ -349,7 +356,7 @@ def bind_any(s, source):
     s.bind((source, 0))
 
 
-def connect(ns, addr, port, proto="tcp", timeout=1.0, source=None):
+def connect(ns, addr, port, proto="tcp", timeout=SLOW, source=None):
     """Open a connection; returns (Conn or None, Result of opening)."""
     kind = socket.SOCK_STREAM if proto == "tcp" else socket.SOCK_DGRAM
     s = ns.socket(af(addr), kind)
@@ -365,7 +372,7 @@ def connect(ns, addr, port, proto="tcp", timeout=1.0, source=None):
     return Conn(s, proto), Result("ok", (time.monotonic() - start) * 1e3)
 
 
-def probe(ns, addr, port, proto="tcp", timeout=1.0, source=None):
+def probe(ns, addr, port, proto="tcp", timeout=SLOW, source=None):
     """One connection, one question; what became of it."""
     start = time.monotonic()
     c, r = connect(ns, addr, port, proto, timeout, source)
@@ -381,7 +388,7 @@ def probe(ns, addr, port, proto="tcp", timeout=1.0, source=None):
 
 def eventually(check, timeout=3.0, what="it did not come true"):
     """Call check() until it returns something true; that value is returned."""
-    end = time.monotonic() + timeout
+    end = time.monotonic() + timeout * SLOW
     pause = 0.002
     while True:
         value = check()
@@ -527,7 +534,7 @@ class Lab:
 
     def serve(self, role, ports):
         return Flow(self.ns[role], "serve", "--netns", self.ns[role].path, "--tcp", ports,
-                    "--udp", ports, "--seconds", "900")
+                    "--udp", ports, "--seconds", LONG)
 
     def flow(self, role, mode, *args):
         return Flow(self.ns[role], mode, *args)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The same tests for every plane: VIPD_PLANE=nft (unless said otherwise) or ipvs chooses.
+
+What a plane does by design in another way, or what a test reads of one plane's own state, stands
+here with the reason; such a test is skipped. Anything else has to hold."""
+import os
+import subprocess
+
+PLANE = os.environ.get("VIPD_PLANE") or "nft"
+FLAGS = {"nft": {}, "ipvs": {"--proxy-mode": "ipvs"}}
+
+TABLES = "reads and edits the tables of the nft plane"
+CONNTRACK = "about NAT entries of conntrack; IPVS keeps its own connections"
+# {plane: {a file, or file::test, or file::test[parameters beginning so: why not}}
+NOT = {
+    "nft": {},
+    "ipvs": {
+        "test_foreign.py": TABLES,
+        "test_invalid.py": TABLES,
+        "test_stream.py": TABLES,
+        "test_cleanup_kube_proxy.py": "what kube-proxy left is cleaned by the nft plane's rules",
+        "test_conntrack.py": CONNTRACK,
+        "test_conntrack_scale.py": CONNTRACK,
+        "test_dead_flows.py": CONNTRACK,
+        "test_api.py": "about the source of objects; the plane makes no difference",
+    },
+}
+
+
+def why_not(node_id):
+    """Why a test cannot hold for the plane; None if it has to."""
+    name = node_id.rpartition("/")[2]
+    for what, why in NOT[PLANE].items():
+        if name == what or name.startswith((what + "::", what + "[")):
+            return "%s plane: %s" % (PLANE, why)
+        if "[" in what and name.startswith(what):
+            return "%s plane: %s" % (PLANE, why)
+    return None
+
+
+def missing(run):
+    """What the kernel lacks for the plane; None if nothing. run() as in lab.py."""
+    if PLANE not in FLAGS:
+        return "VIPD_PLANE=%s: there are %s" % (PLANE, ", ".join(FLAGS))
+    if PLANE == "ipvs":
+        subprocess.run(["modprobe", "-q", "ip_vs"], capture_output=True, check=False)
+        if not os.path.exists("/proc/net/ip_vs"):
+            return "the kernel lacks IPVS (CONFIG_IP_VS)"
+        try:
+            run("ipvsadm", "--version")
+        except (OSError, RuntimeError):
+            return "the program `ipvsadm` (Debian package of that name) is missing"
+    return None
