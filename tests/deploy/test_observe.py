@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""deploy/grafana and deploy/prometheus: rules that promtool understands and that fire when they
+should, and no panel or rule that asks for what vipd does not tell.
+
+What it tells is read from a vipd that runs: fed by a folder, and by an API server.
+"""
+import glob
+import http.client
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+RULES = os.path.join(ROOT, "deploy", "prometheus", "vipd-rules.yaml")
+CASES = os.path.join(ROOT, "deploy", "prometheus", "vipd-rules-test.yaml")
+BOARD = os.path.join(ROOT, "deploy", "grafana", "vipd.json")
+VIPD = os.path.join(os.environ.get("VIPD_BUILD", os.path.join(ROOT, "build")), "vipd")
+
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+
+from apiserver.client import Server  # noqa: E402
+
+# What Prometheus adds to each sample, and what it tells of its own.
+ADDED = {"job", "instance"}
+ITS_OWN = {"up": {}}
+
+WORD = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+MATCHER = re.compile(r"([a-zA-Z_]\w*)\s*(=~|!~|!=|=)\s*\"((?:[^\"\\]|\\.)*)\"")
+CLAUSE = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)")
+KEYWORDS = {"and", "or", "unless", "bool", "offset", "by", "without", "on", "ignoring", "group_left",
+            "group_right", "inf", "nan"}
+
+
+def parse(expr):
+    """[(metric, [(label, operator, value)])] and the labels of its by() and on()."""
+    clauses = {name.strip() for inner in CLAUSE.findall(expr) for name in inner.split(",")
+               if name.strip()}
+    text = CLAUSE.sub(" ", expr)
+    found = []
+    at = 0
+    while at < len(text):
+        if text[at] == "[":     # a range
+            at = text.index("]", at) + 1
+            continue
+        m = WORD.match(text, at)
+        if m is None or (at > 0 and text[at - 1].isdigit()):
+            at += 1
+            continue
+        at = m.end()
+        rest = text[at:].lstrip()
+        if rest.startswith("(") or m[0].lower() in KEYWORDS:
+            continue
+        matchers = []
+        if rest.startswith("{"):
+            at = text.index("{", at)
+            end = text.index("}", at)
+            matchers = MATCHER.findall(text[at:end])
+            at = end + 1
+        found.append((m[0], matchers))
+    return found, clauses
+
+
+def test_parse():
+    """The reader of expressions reads."""
+    assert parse('histogram_quantile(0.9, sum by (le, x) (rate(a_bucket{b="c", d=~"e|f"}[5m]))) > '
+                 '1e3 and on (i) z') == ([("a_bucket", [("b", "=", "c"), ("d", "=~", "e|f")]),
+                                          ("z", [])], {"le", "x", "i"})
+
+
+def rules():
+    with open(RULES, encoding="utf-8") as f:
+        return [r for g in yaml.safe_load(f)["groups"] for r in g["rules"]]
+
+
+def panels():
+    with open(BOARD, encoding="utf-8") as f:
+        return json.load(f)
+
+
+def expressions():
+    """[(where, expression, legend)] of all rules and panels, variables and annotations."""
+    board = panels()
+    out = [(r["alert"], r["expr"], " ".join(r["annotations"].values())) for r in rules()]
+    for p in board["panels"]:
+        out += [(p["title"], t["expr"], t["legendFormat"]) for t in p.get("targets", ())]
+    for v in board["templating"]["list"]:
+        if v["type"] == "query":
+            m = re.fullmatch(r"label_values\((.*), (\w+)\)", v["query"]["query"])
+            out.append((v["name"], m[1], "{{%s}}" % m[2]))
+    out += [(a["name"], a["expr"], a["textFormat"]) for a in board["annotations"]["list"]]
+    return out
+
+
+# ---- a vipd to ask ----
+
+@pytest.fixture(scope="module")
+def netns():
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    name = "vipd-observe-%d" % os.getpid()
+    if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode:
+        pytest.skip("network namespaces cannot be made here")
+    try:
+        subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], check=True)
+        yield name
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+def scrape(netns):
+    code = "import http.client as h; c = h.HTTPConnection('127.0.0.1', 10249, timeout=5); " \
+        "c.request('GET', '/metrics'); print(c.getresponse().read().decode())"
+    r = subprocess.run(["ip", "netns", "exec", netns, sys.executable, "-c", code],
+                       capture_output=True, text=True, check=False)
+    return r.stdout
+
+
+def told_by(netns, tmp_path, *flags):
+    """/metrics of a vipd with these flags, once it is in service."""
+    with open(tmp_path / "log", "ab") as log:
+        p = subprocess.Popen(["ip", "netns", "exec", netns, VIPD, "--hostname-override", "n1",
+                              "--control-socket", str(tmp_path / "control.sock"), *flags],
+                             stdout=log, stderr=log)
+    try:
+        end = time.monotonic() + 20
+        while True:
+            text = scrape(netns)
+            if "vipd_in_service 1\n" in text:
+                return text
+            assert p.poll() is None and time.monotonic() < end, (tmp_path / "log").read_text()
+            time.sleep(0.05)
+    finally:
+        p.terminate()
+        p.wait(10)
+
+
+def flags_for_more():
+    """Flags that make more metrics appear, of those that this vipd has."""
+    known = subprocess.run([VIPD, "--help"], capture_output=True, text=True, check=True).stdout
+    return [f for f in ("--dead-flows=reset", "--service-metrics=all")
+            if re.search(r"^  %s\b" % f.split("=")[0], known, re.M)]
+
+
+@pytest.fixture(scope="module")
+def told(netns, tmp_path_factory):
+    """{metric: {label: values}} of all that vipd tells, whatever it is fed by."""
+    tmp_path = tmp_path_factory.mktemp("observe")
+    text = told_by(netns, tmp_path, "--manifests", os.path.join(ROOT, "examples"),
+                   *flags_for_more())
+    with Server(netns=netns) as server:
+        server.load(services=2, endpoints=2)
+        text += told_by(netns, tmp_path, "--kubeconfig", server.kubeconfig())
+    out = {}
+    for line in text.splitlines():
+        m = re.match(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? ", line)
+        if m and not line.startswith("#"):
+            labels = out.setdefault(m[1], {})
+            for name, _, value in MATCHER.findall(m[2] or ""):
+                labels.setdefault(name, set()).add(value)
+    return out
+
+
+# ---- the tests ----
+
+@pytest.mark.parametrize("args", (["check", "rules", RULES], ["test", "rules", CASES]),
+                         ids=("check", "test"))
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
+def test_promtool(args):
+    r = subprocess.run(["promtool", *args], capture_output=True, text=True, check=False)
+    assert r.returncode == 0, r.stdout + r.stderr
+
+
+def test_every_alert_has_its_cases():
+    """One in which it fires, and one in which it does not."""
+    with open(CASES, encoding="utf-8") as f:
+        tests = [t for case in yaml.safe_load(f)["tests"] for t in case["alert_rule_test"]]
+    for name in (r["alert"] for r in rules()):
+        fires = [bool(t.get("exp_alerts")) for t in tests if t["alertname"] == name]
+        assert sorted(fires) == [False, True], name
+
+
+def test_what_is_asked_for_is_told(told):
+    """Metric, labels and exact values of labels: all are in what a running vipd says."""
+    bad = []
+    for where, expr, legend in expressions():
+        metrics, clauses = parse(expr)
+        assert metrics, "%s: no metric in %s" % (where, expr)
+        labels = set(ADDED)
+        for metric, matchers in metrics:
+            if metric not in told and metric not in ITS_OWN:
+                bad.append("%s: there is no %s" % (where, metric))
+                continue
+            has = told.get(metric, {})
+            labels |= set(has)
+            for name, op, value in matchers:
+                if name not in has and name not in ADDED:
+                    bad.append("%s: %s has no label %s" % (where, metric, name))
+                elif op == "=" and name in has and value not in has[name]:
+                    bad.append("%s: %s is never %s" % (where, name, value))
+                elif op == "=~" and name in has and not any(re.fullmatch(value, v)
+                                                            for v in has[name]):
+                    bad.append("%s: %s is never %s" % (where, name, value))
+        shown = set(re.findall(r"\{\{ *(?:\$labels\.)?(\w+) *\}\}", legend))
+        bad += ["%s: no metric has the label %s" % (where, n) for n in (clauses | shown) - labels
+                if n != "le"]
+    assert not bad, "\n".join(bad)
+
+
+def test_wrong_names_are_found(told):
+    """The test above can fail: for a metric, a label, a value."""
+    for expr in ("vipd_no_such", 'vipd_log_lines_total{lvl="error"}'):
+        (metric, matchers), = parse(expr)[0]
+        assert metric not in told or matchers[0][0] not in told[metric]
+    assert "fatal" not in told["vipd_log_lines_total"]["level"]
+
+
+def test_board_is_sound():
+    """What Grafana wants: ids once, a source by variable, panels that do not overlap."""
+    board = panels()
+    ids = [p["id"] for p in board["panels"]]
+    assert len(set(ids)) == len(ids) and board["uid"] == "vipd"
+    taken = set()
+    for p in board["panels"]:
+        g = p["gridPos"]
+        cells = {(x, y) for x in range(g["x"], g["x"] + g["w"])
+                 for y in range(g["y"], g["y"] + g["h"])}
+        assert g["x"] + g["w"] <= 24 and not cells & taken, p["title"]
+        taken |= cells
+        for t in p.get("targets", ()):
+            assert t["datasource"]["uid"] == "${datasource}"
+            assert t["expr"].count("$instance") >= 1 and t["expr"].count("(") == t["expr"].count(")")
+    names = {v["name"] for v in board["templating"]["list"]}
+    used = set(re.findall(r"\$\{?([a-z]\w*)", json.dumps(board))) - {"labels"}
+    assert used <= names, used - names
+    assert glob.glob(os.path.join(ROOT, "deploy", "grafana", "*.json")) == [BOARD]
