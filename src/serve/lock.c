@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -18,8 +19,10 @@
 
 #include "base/log.h"
 
+#define PF_EXITING 0x4 /* linux/sched.h of the kernel; proc(5), stat, field 9 */
+
 #define RETRY_NS (2 * NSEC_PER_MSEC)
-/* How long to wait for one that lives, and for what is left of one that does not. */
+/* How long to wait for one that lives, and for one that is ending or has left somebody. */
 #define BUSY_WAIT_NS (200 * NSEC_PER_MSEC)
 #define DEAD_WAIT_NS (5 * NSEC_PER_SEC)
 
@@ -59,6 +62,57 @@ static int holder_find(struct ucred *ret, const struct sockaddr_un *addr, sockle
 	return r;
 }
 
+/* A number of /proc/PID/status that is printed in base 16; 0 when it cannot be read. */
+static uint64_t status_bits(pid_t pid, const char *name)
+{
+	size_t len = strlen(name);
+	uint64_t bits = 0;
+	char path[32];
+	char line[256];
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	f = fopen(path, "re");
+	if (f == NULL)
+		return 0;
+	while (fgets(line, sizeof(line), f) != NULL)
+		if (strncmp(line, name, len) == 0 && line[len] == ':')
+			bits = strtoull(line + len + 1, NULL, 16);
+	(void)fclose(f);
+	return bits;
+}
+
+/* It is within exit(), or was killed: it gives things back one after the other. */
+static bool is_exiting(pid_t pid)
+{
+	char path[32];
+	char line[512] = "";
+	const char *rest;
+	unsigned int flags = 0;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	if (f == NULL)
+		return false;
+	if (fgets(line, sizeof(line), f) == NULL)
+		line[0] = '\0';
+	(void)fclose(f);
+	rest = strrchr(line, ')'); /* state, parent, group, session, terminal, its group, flags */
+	return rest != NULL && sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+	       (flags & PF_EXITING) != 0;
+}
+
+/* It was sent what ends a vipd, and had no time yet to obey: there may be no CPU for it. */
+static bool is_told_to_end(pid_t pid)
+{
+	static const uint64_t ends = UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGTERM - 1) |
+				     UINT64_C(1) << (SIGINT - 1);
+
+	return ((status_bits(pid, "SigPnd") | status_bits(pid, "ShdPnd")) & ends) != 0 ||
+	       is_exiting(pid);
+}
+
 /*
  * Has the process that called listen() ended? Somebody it forked may have the socket still,
  * for the moment that it takes to close it.
@@ -84,7 +138,7 @@ struct holder {
 	struct ucred cred;
 };
 
-/* 0: no vipd has it, go on; -EAGAIN: it has just ended. */
+/* 0: no vipd has it, go on; -EAGAIN: it ends, or has just ended. */
 static int judge_holder(struct holder *h, const struct sockaddr_un *addr, socklen_t len,
 			struct err *err)
 {
@@ -95,10 +149,10 @@ static int judge_holder(struct holder *h, const struct sockaddr_un *addr, sockle
 	h->is_known = true;
 	if (h->cred.pid > 0)
 		(void)snprintf(who, sizeof(who), "process %d", (int)h->cred.pid);
-	if (is_dead(h->cred.pid))
+	if (is_dead(h->cred.pid) || is_told_to_end(h->cred.pid))
 		return err_set(err, -EAGAIN,
-			       "another vipd served this network namespace, %s, and has left a "
-			       "process that holds on to it",
+			       "another vipd served this network namespace, %s, and is not yet "
+			       "gone, or has left a process that holds on to it",
 			       who);
 	if (h->cred.uid != 0 && h->cred.uid != geteuid()) {
 		log_warn(LOG_AREA_MAIN,

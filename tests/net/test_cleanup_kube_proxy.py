@@ -82,6 +82,10 @@ class Node:
                                  for f in flow.stat()["flows"]), 5,
                      lambda: [flow.stat() for flow in self.flows])
 
+    def start(self):
+        self.vipd.start(wait=False)
+        self.vipd.wait_ready(60)  # a virtual machine looks for modules
+
     def check_steady(self):
         before = [flow.stat() for flow in self.flows]
         for was in before:
@@ -149,7 +153,7 @@ def test_iptables(xtables):
         before = n.save()
         n.put_kube_proxy(extra=50)
         n.steady()
-        n.vipd.start()
+        n.start()
         assert "KUBE-SVC" in n.save()
         r = n.cleanup()
         assert r.returncode == 0, r.stdout + r.stderr
@@ -177,7 +181,7 @@ def test_nftables():
             n.lab.node.run("nft", "-f", "-",
                            input=kubeproxy.nftables_rules(target(fam), ENDPOINTS[fam], fam))
         n.steady()
-        n.vipd.start()
+        n.start()
         r = n.cleanup()
         assert (r.returncode, r.stdout) == (0, "nftables: removed 2 tables\n"), r.stdout + r.stderr
         assert n.save() == before
@@ -211,7 +215,7 @@ def test_refusals(tmp_path):
         refused("vipd does not serve in its place: ")
         waiting.kill()
         waiting.wait()
-        n.vipd.start()
+        n.start()
         shutil.copy(shutil.which("sleep"), tmp_path / "kube-proxy")
         theirs = n.lab.node.popen(str(tmp_path / "kube-proxy"), "60")
         refused("kube-proxy runs (process %d) and would put it all back" % theirs.pid)
@@ -242,7 +246,7 @@ def test_what_others_use_stays(xtables):
         for fam in (4, 6):
             n.restore(fam, "*nat\n:CNI-HOSTPORT-SETMARK - [0:0]\n"
                       "-A CNI-HOSTPORT-SETMARK -j KUBE-MARK-MASQ\nCOMMIT\n")
-        n.vipd.start()
+        n.start()
         r = n.cleanup()
         assert r.returncode == 1 and "4 things of kube-proxy's could not be removed" in r.stderr
         for fam in ("ip", "ip6"):
@@ -272,7 +276,7 @@ def test_closed_forward_chain(close):
                            "NEW", "-j", "ACCEPT")
             n.lab.node.run(TOOL[fam] + "-nft", *close.split())
         n.steady()
-        n.vipd.start()
+        n.start()
         r = n.cleanup()
         assert r.returncode == 1
         assert "left: ip filter KUBE-FORWARD: FORWARD drops what it does not accept" in r.stdout
@@ -300,7 +304,7 @@ def test_ipsets():
                   "-A KUBE-SERVICES -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT\n"
                   "-A KUBE-SERVICES -m set --match-set KUBE-NODE-PORT-TCP dst,dst -j ACCEPT\n"
                   "-A MINE -m set --match-set KUBE-LOOP-BACK dst,dst -j ACCEPT\nCOMMIT\n")
-        n.vipd.start()
+        n.start()
         r = n.cleanup()
         assert "ipset: removed 4 sets\n" in r.stdout and r.returncode == 1, r.stdout + r.stderr
         assert "ipset: left: KUBE-LOOP-BACK: somebody uses it\n" in r.stdout
@@ -334,8 +338,7 @@ def test_ipvs():
         for role in ("client", "pod3"):
             n.flows.append(n.lab.flow(role, "steady", "--concurrency", "2", "--seconds", "120",
                                       *to))
-        n.vipd.start(wait=False)
-        n.vipd.wait_ready(60)  # a virtual machine looks for modules
+        n.start()
         r = n.cleanup()
         assert r.returncode == 1, r.stdout + r.stderr
         # Of six, the two of the flows stay, and all that they need.

@@ -14,6 +14,7 @@
 #include "serve/lock.h"
 
 #define HELD_US 60000
+#define STOPPED_US 300000 /* longer than a holder that lives is waited for */
 
 /* The name belongs to the network namespace: have one of our own. */
 static void own_namespace(void)
@@ -100,12 +101,53 @@ static void test_left_behind_zombie(void **state)
 	check_left_behind(false);
 }
 
+/* It was killed, and does not get a CPU: stopped by a tracer it looks the same. */
+static void test_told_to_end(void **state)
+{
+	struct lock *l = NULL;
+	int ready[2];
+	struct err err;
+	uint64_t begin;
+	pid_t waker;
+	pid_t pid;
+	char c;
+
+	own_namespace();
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		(void)signal(SIGTERM, SIG_DFL);
+		if (lock_take(&l, &err) < 0 || write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
+	assert_int_equal(kill(pid, SIGTERM), 0); /* stays pending in a process that is stopped */
+	waker = fork();
+	if (waker == 0) {
+		usleep(STOPPED_US);
+		_exit(kill(pid, SIGCONT));
+	}
+	begin = now_ns();
+	assert_int_equal(lock_take(&l, &err), 0);
+	assert_true(now_ns() - begin > STOPPED_US * NSEC_PER_USEC / 2);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(waitpid(waker, NULL, 0), waker);
+	lock_release(l);
+	close(ready[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_at_a_time),
 		cmocka_unit_test(test_left_behind),
 		cmocka_unit_test(test_left_behind_zombie),
+		cmocka_unit_test(test_told_to_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
