@@ -12,7 +12,7 @@ import nftables
 from objects import entry, port, service, slice_, slice_port
 
 FAM = pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
-SWAPS = 10000
+SWAPS = int(10000 / L.SLOW)
 
 
 def to(fam, number=1, proto="tcp", port_number=80):
@@ -64,7 +64,7 @@ def test_ten_thousand_swaps(lab, vipd):
         t = time.monotonic()
         vipd.manifests.put(name[fam], texts[fam][done[fam] % len(texts[fam])])
         while vipd.nft.genid() == genid:
-            assert time.monotonic() - t < 5, "a swap did not reach the kernel"
+            assert time.monotonic() - t < 5 * L.SLOW, "a swap did not reach the kernel"
         slowest = max(slowest, time.monotonic() - t)
         genid = vipd.nft.genid()
         done[fam] += 1
@@ -298,10 +298,10 @@ def test_latency_of_a_change(lab, vipd):
         start = time.monotonic()
         vipd.manifests.put(vipd.manifests.file(o), json.dumps(o))
         while nft.genid() == genid:
-            assert time.monotonic() - start < 2
+            assert time.monotonic() - start < 2 * L.SLOW
         times.append((time.monotonic() - start) * 1e3)
         time.sleep(0.003)
     nft.close()
     times.sort()
     print("file to kernel: median %.2f ms, p99 %.2f ms" % (times[50], times[98]))
-    assert times[50] < 10, times
+    assert times[50] < 10 * L.SLOW, times

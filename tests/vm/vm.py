@@ -36,16 +36,19 @@ PASSED = re.compile(r"VIPD_(?!VM_)|PYTEST_|CMOCKA_|PYTHON(?!HOME|PATH)|ASAN_|UBS
 APPEND = ("console=ttyS0 quiet panic=-1 root=/dev/nvme0n1 rw rootfstype=ext4 init=/init "
           "mitigations=off cryptomgr.notests nowatchdog rcupdate.rcu_cpu_stall_suppress=1")
 FREE_MB = 256
+# Times as slow as this host, for limits of time (tests/net/lab.py).
+SLOW = "5"
 
 
 class Result:
     """How it ended. status is the command's, or None if the machine did not live to tell."""
 
-    def __init__(self, status, output, console, seconds, tries, timed_out):
+    def __init__(self, status, output, console, seconds, cpu_seconds, tries, timed_out):
         self.status = status
         self.output = output
         self.console = console
         self.seconds = seconds
+        self.cpu_seconds = cpu_seconds  # what it took of this host
         self.tries = tries
         self.timed_out = timed_out
 
@@ -153,6 +156,11 @@ def arguments(folder, kernel, disk, memory, cpus, icount, is_shell):
         "-device", "nvme,drive=d0,serial=a", "-device", "virtio-rng-pci"]
 
 
+def children_cpu():
+    t = os.times()
+    return t.children_user + t.children_system
+
+
 def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
@@ -216,6 +224,7 @@ def run(command, kernel="6.1", build=None, cwd=None, env=None, files=(), memory=
     if os.path.commonpath([cwd, tree.ROOT]) != tree.ROOT:
         cwd = tree.ROOT
     full = {k: v for k, v in os.environ.items() if PASSED.match(k)}
+    full.setdefault("VIPD_SLOW", "1" if icount else SLOW)
     full.update(env or {})
     if build:
         build = os.path.abspath(build)
@@ -229,6 +238,7 @@ def run(command, kernel="6.1", build=None, cwd=None, env=None, files=(), memory=
         begin = time.monotonic()
         disk = image(folder, base, build, files, job(command, cwd, full), shell)
         args = arguments(folder, place, disk, memory, cpus, icount, shell)
+        cpu = children_cpu()
         for tries in range(1, TRIES + 1):
             started, timed_out = boot(args, folder, timeout, echo, shell)
             if started:
@@ -241,6 +251,7 @@ def run(command, kernel="6.1", build=None, cwd=None, env=None, files=(), memory=
         return Result(status, text_of(folder + "/output").decode(errors="replace"),
                       (text_of(folder + "/console") + text_of(folder + "/qemu"))
                       .decode(errors="replace").replace("\r", ""),
-                      time.monotonic() - begin, tries, started and timed_out)
+                      time.monotonic() - begin, children_cpu() - cpu, tries,
+                      started and timed_out)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
