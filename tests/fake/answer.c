@@ -148,25 +148,29 @@ static void put_attrs(struct nlmsghdr *out, const struct obj_attrs *a, const uin
 }
 
 static const uint16_t table_skip[] = { NFTA_TABLE_FLAGS, NFTA_TABLE_HANDLE, 0 };
+#define FOREIGN_PORT 4711
 static const uint16_t chain_skip[] = { NFTA_CHAIN_HANDLE, 0 };
 static const uint16_t rule_skip[] = { NFTA_RULE_HANDLE, NFTA_RULE_POSITION, 0 };
 static const uint16_t set_skip[] = { NFTA_SET_HANDLE, NFTA_SET_ID, NFTA_SET_NAME, 0 };
 
-static struct nlmsghdr *table_msg(char *buf, const struct nlmsghdr *h, const struct table *t,
-				  uint16_t flags)
+/* A scripted socket's port is 0, so that is who owns what it owns. */
+static struct nlmsghdr *table_msg(const struct connection *c, char *buf, const struct nlmsghdr *h,
+				  const struct table *t, uint16_t flags)
 {
 	struct nlmsghdr *out = begin(buf, h, TYPE(NFT_MSG_NEWTABLE), t->family, flags);
 
 	put_attrs(out, &t->attrs, table_skip);
 	mnl_attr_put_u32(out, NFTA_TABLE_FLAGS, htonl(t->flags));
 	put_be64(out, NFTA_TABLE_HANDLE, t->handle);
+	if (t->flags & NFT_TABLE_F_OWNER)
+		mnl_attr_put_u32(out, NFTA_TABLE_OWNER, htonl(t->owner == c ? 0 : FOREIGN_PORT));
 	return out;
 }
 
 void answer_table(struct connection *c, const struct nlmsghdr *h, const struct table *t)
 {
 	char *buf = xmalloc(MSG_MAX);
-	struct nlmsghdr *out = table_msg(buf, h, t, 0);
+	struct nlmsghdr *out = table_msg(c, buf, h, t, 0);
 
 	queue_put(c, out, out->nlmsg_len);
 	free(buf);
@@ -262,7 +266,7 @@ void answer_dump_tables(struct connection *c, const struct nlmsghdr *h, uint16_t
 
 	for_each_table(t, c, h)
 	{
-		struct nlmsghdr *out = table_msg(buf, h, t, NLM_F_MULTI | intr);
+		struct nlmsghdr *out = table_msg(c, buf, h, t, NLM_F_MULTI | intr);
 
 		queue_put(c, out, out->nlmsg_len);
 	}

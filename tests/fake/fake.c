@@ -47,6 +47,32 @@ static int bad(struct op *o, const struct nlattr *at, int error)
 
 /* --- tables --- */
 
+/* Linux 6.9; headers of Linux 6.1 do not have it. */
+#define TABLE_F_PERSIST 0x4
+#define TABLE_F_ALL (NFT_TABLE_F_DORMANT | NFT_TABLE_F_OWNER | TABLE_F_PERSIST)
+
+/* What nf_tables_updtable() lets happen to a table that is there. */
+static int table_update(struct op *o, struct table *t, uint32_t flags)
+{
+	uint32_t changed = t->flags ^ flags;
+
+	if (flags == t->flags)
+		return 0;
+	if ((changed & TABLE_F_PERSIST) ||
+	    ((changed & NFT_TABLE_F_OWNER) &&
+	     (!(flags & NFT_TABLE_F_OWNER) || !(t->flags & TABLE_F_PERSIST))))
+		return EOPNOTSUPP;
+	journal_flags(&o->b->journal, t, flags);
+	if (changed & NFT_TABLE_F_OWNER)
+		t->owner = o->b->c;
+	return 0;
+}
+
+static bool is_held_by_other(const struct op *o, const struct table *t)
+{
+	return (t->flags & NFT_TABLE_F_OWNER) && t->owner != o->b->c;
+}
+
 static int table_new(struct op *o)
 {
 	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
@@ -56,16 +82,19 @@ static int table_new(struct op *o)
 
 	nl_attr_table(tb, NFTA_TABLE_MAX, o->h, sizeof(struct nfgenmsg));
 	flags = nl_attr_be32(tb[NFTA_TABLE_FLAGS], 0);
+	if (flags & ~(f->no_persist ? (uint32_t)NFT_TABLE_F_DORMANT | NFT_TABLE_F_OWNER
+				    : (uint32_t)TABLE_F_ALL))
+		return EOPNOTSUPP;
 	t = table_find(&f->tables, o->family, nl_attr_str(tb[NFTA_TABLE_NAME]));
-	if (t != NULL) {
-		if (o->h->nlmsg_flags & NLM_F_EXCL)
-			return bad(o, tb[NFTA_TABLE_NAME], EEXIST);
-		journal_flags(&o->b->journal, t, flags);
-		return 0;
-	}
+	if (t != NULL && is_held_by_other(o, t))
+		return bad(o, tb[NFTA_TABLE_NAME], EPERM);
+	if (t != NULL)
+		return o->h->nlmsg_flags & NLM_F_EXCL ? bad(o, tb[NFTA_TABLE_NAME], EEXIST)
+						      : table_update(o, t, flags);
 	t = xcalloc(1, sizeof(*t));
 	t->family = o->family;
 	t->flags = flags;
+	t->owner = flags & NFT_TABLE_F_OWNER ? o->b->c : NULL;
 	t->handle = ++f->next_handle;
 	name_copy(t->name, tb[NFTA_TABLE_NAME]);
 	obj_attrs_set(&t->attrs, o->h, sizeof(struct nfgenmsg));
@@ -89,6 +118,9 @@ static int table_del(struct op *o)
 	if (t == NULL)
 		return bad(o, tb[NFTA_TABLE_HANDLE] ? tb[NFTA_TABLE_HANDLE] : tb[NFTA_TABLE_NAME],
 			   ENOENT);
+	if (is_held_by_other(o, t))
+		return bad(o, tb[NFTA_TABLE_HANDLE] ? tb[NFTA_TABLE_HANDLE] : tb[NFTA_TABLE_NAME],
+			   EPERM);
 	journal_del(&o->b->journal, OBJECT_TABLE, &t->link, NULL);
 	return 0;
 }
@@ -99,6 +131,8 @@ static struct table *table_named(struct op *o, const struct nlattr *name)
 
 	if (t == NULL)
 		o->at = name;
+	/* The kernel says EPERM; here nobody asks for that, so it must not happen. */
+	assert(t == NULL || !is_held_by_other(o, t));
 	return t;
 }
 
@@ -652,11 +686,26 @@ static ssize_t io_recv(void *ctx, void *data, size_t size)
 	return answer_take(ctx, data, size);
 }
 
+/* nft_rcv_nl_event(): what persists has no owner any more. The others nobody makes here. */
+static void tables_orphan(const struct connection *c)
+{
+	list_for_each (l, &c->fake->tables) {
+		struct table *t = list_entry(l, struct table, link);
+
+		if (!(t->flags & NFT_TABLE_F_OWNER) || t->owner != c)
+			continue;
+		assert(t->flags & TABLE_F_PERSIST);
+		t->flags &= ~(uint32_t)NFT_TABLE_F_OWNER;
+		t->owner = NULL;
+	}
+}
+
 static void io_close(void *ctx)
 {
 	struct connection *c = ctx;
 
 	answer_clear(c);
+	tables_orphan(c);
 	c->fake->n_connections--;
 	free(c);
 }
@@ -751,6 +800,11 @@ void fake_interrupt_dump(struct fake *f, size_t k, bool forever)
 {
 	f->interrupt = (struct trap){ k, forever };
 	f->is_interrupting = false;
+}
+
+void fake_no_persist(struct fake *f, bool on)
+{
+	f->no_persist = on;
 }
 
 void fake_no_offsets(struct fake *f, bool on)
@@ -848,7 +902,7 @@ void fake_foreign_flush(struct fake *f, enum ipfam fam)
 	list_for_each_safe (l, tmp, &f->tables) {
 		struct table *t = list_entry(l, struct table, link);
 
-		if (t->family != nfproto(fam))
+		if (t->family != nfproto(fam) || (t->flags & NFT_TABLE_F_OWNER))
 			continue;
 		list_del(&t->link);
 		table_free(t);

@@ -62,6 +62,8 @@ void fake_refuse_key(struct fake *f, enum nft_set_id set, const void *key, size_
 void fake_lose_answer(struct fake *f, size_t k);
 /* The k-th dump from now on is marked as interrupted; all from then on if `forever`. */
 void fake_interrupt_dump(struct fake *f, size_t k, bool forever);
+/* Like a kernel before 6.9: no table outlives its owner. */
+void fake_no_persist(struct fake *f, bool on);
 /* Answer like a kernel that does not say where the problem is. */
 void fake_no_offsets(struct fake *f, bool on);
 /* Every request that is not a batch is answered with -`error`; 0 = as it should be. */
@@ -83,7 +85,7 @@ void fake_foreign_commit(struct fake *f);
 bool fake_foreign_del(struct fake *f, enum ipfam fam, enum nft_set_id set, const void *key);
 void fake_foreign_add(struct fake *f, enum ipfam fam, enum nft_set_id set, const void *key,
 		      const void *data);
-/* Somebody deletes all tables of a family. */
+/* Somebody deletes all tables of a family, as far as nobody owns them. */
 void fake_foreign_flush(struct fake *f, enum ipfam fam);
 
 /* --- what it holds --- */

@@ -69,6 +69,7 @@ struct table {
 	char name[OBJ_NAME_MAX];
 	uint64_t handle;
 	uint32_t flags;
+	const void *owner; /* the connection; with NFT_TABLE_F_OWNER */
 	struct obj_attrs attrs;
 	struct list chains;
 	struct list sets;

@@ -23,6 +23,7 @@ struct fake {
 	struct trap interrupt;
 	bool is_interrupting; /* all dumps from now on */
 	bool no_offsets;
+	bool no_persist;
 	int denied; /* an errno, or 0 */
 	bool is_truce;
 	size_t recv_limit;

@@ -460,6 +460,49 @@ static void case_linger_reload(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
+static size_t restart_writes(struct world *w, bool is_owner)
+{
+	size_t n;
+
+	w->is_table_owner = is_owner;
+	world_restart(w);
+	n = world_settle(w);
+	world_check(w);
+	return n;
+}
+
+/*
+ * Tables with an owner: a restart claims them, one write a family, and whoever wants
+ * the other kind replaces them, with everything in them.
+ */
+static void case_owner(const struct world_kernel *kernel)
+{
+	struct world w;
+
+	world_open(&w, kernel);
+	world_service(&w, "shop/web", WEB);
+	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	world_settle(&w);
+	assert_true(restart_writes(&w, true) > 100);
+	if (!nft_plane_stats(w.plane).is_table_owner) {
+		print_message("    this kernel has no such tables\n");
+		world_close(&w);
+		return;
+	}
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(restart_writes(&w, true), 2);
+		assert_true(nft_plane_stats(w.plane).is_table_owner);
+	}
+	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 4 rs");
+	world_settle(&w);
+	world_check(&w);
+	assert_true(restart_writes(&w, false) > 100);
+	assert_false(nft_plane_stats(w.plane).is_table_owner);
+	assert_int_equal(restart_writes(&w, false), 0);
+	assert_true(restart_writes(&w, true) > 100);
+	world_close(&w);
+}
+
 static const struct nft_case cases[] = {
 	{ "cluster ip", case_cluster_ip },
 	{ "ipv6", case_ipv6 },
@@ -473,6 +516,7 @@ static const struct nft_case cases[] = {
 	{ "sweep", case_sweep },
 	{ "lingering", case_linger },
 	{ "lingering over a reload", case_linger_reload },
+	{ "tables with an owner", case_owner },
 };
 
 const struct nft_case *nft_cases(size_t *n)

@@ -23,6 +23,8 @@ static void life_begin(struct world *w)
 	nft_plane_open(&w->plane, w->kernel->connect(w->kernel->ctx),
 		       w->kernel->connect(w->kernel->ctx));
 	nft_plane_walk_with(w->plane, w->kernel->connect(w->kernel->ctx));
+	if (w->is_table_owner)
+		nft_plane_own_tables(w->plane);
 	plan_init(&w->p, &w->m, &w->plane->ops->traits);
 	sync_open(&w->s, &w->m, &w->p, w->plane, &config);
 	sync_sources_ready(w->s);
@@ -257,6 +259,7 @@ char *world_elements(const struct world *w)
 		struct nft_layout *l;
 
 		nft_layout_open(&l, nl, fam);
+		nft_layout_own(l, nft_plane_stats(w->plane).is_table_owner);
 		assert_int_equal(nft_layout_load(l, &err), 0);
 		for (int set = 0; set < NFTSET_POD_CIDRS; set++) {
 			struct nft_table_ref table = { nft_layout_table(l), fam };

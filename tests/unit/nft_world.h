@@ -27,6 +27,7 @@ struct world {
 	struct plane *plane;
 	struct sync *s;
 	uint64_t now;
+	bool is_table_owner; /* of the next life */
 };
 
 /* Node "n1" with podCIDR 10.0.0.0/16, node port address 192.168.0.1 and fd01::1. */

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The parts of the nft plane that know no kernel: tables, counts, changes, bytes of elements. */
+#include <arpa/inet.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "nl/dump.h"
 #include "objects.h"
 #include "plane/nft/change.h"
 #include "plane/nft/decode.h"
 #include "plane/nft/refs.h"
 #include "plane/nft/tab.h"
+#include "plane/nft/watch.h"
 #include "test.h"
 
 /* --- tab --- */
@@ -326,12 +332,63 @@ static void test_bytes(void **state)
 	}
 }
 
+/* --- who changes the ruleset --- */
+
+static void heard(struct nft_watch *w, uint32_t pid, const char *name)
+{
+	_Alignas(struct nlmsghdr) char buf[256];
+	struct nlmsghdr *h =
+		nl_request_nfnl(buf, sizeof(buf), NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWGEN, 0);
+
+	mnl_attr_put_u32(h, NFTA_GEN_ID, htonl(7));
+	if (pid != 0)
+		mnl_attr_put_u32(h, NFTA_GEN_PROC_PID, htonl(pid));
+	if (name != NULL)
+		mnl_attr_put_strz(h, NFTA_GEN_PROC_NAME, name);
+	nft_watch_message(w, h);
+}
+
+static void test_watch_text(void **state)
+{
+	static const struct {
+		uint32_t pid[2];
+		const char *name[2];
+		const char *text;
+	} cases[] = {
+		{ { 0 }, { NULL }, "somebody" },
+		{ { 4711 }, { "nft" }, "nft (pid 4711)" },
+		{ { 4711, 4711 }, { "nft", "nft" }, "nft (pid 4711)" },
+		{ { 4711, 12 }, { "nft", "agent" }, "agent (pid 12) and others" },
+		{ { 1 }, { "a b\n<3>x\x7f" }, "a?b?<3>x? (pid 1)" },
+		{ { 1 }, { "" }, "? (pid 1)" },
+		{ { 1 }, { NULL }, "? (pid 1)" },
+		{ { 4294967295U },
+		  { "much longer than a kernel would have it" },
+		  "much?longer?than (pid 4294967295)" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char text[NFT_WATCH_TEXT_MAX];
+		struct nft_watch w = { 0 };
+
+		for (int k = 0; k < 2; k++)
+			heard(&w, cases[i].pid[k], cases[i].name[k]);
+		nft_watch_text(&w, text);
+		assert_string_equal(text, cases[i].text);
+		nft_watch_reset(&w);
+		nft_watch_text(&w, text);
+		assert_string_equal(text, "somebody");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_tab_random),   cmocka_unit_test(test_refs),
-		cmocka_unit_test(test_refs_inherit), cmocka_unit_test(test_changes),
-		cmocka_unit_test(test_changes_many), cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_watch_text), cmocka_unit_test(test_tab_random),
+		cmocka_unit_test(test_refs),       cmocka_unit_test(test_refs_inherit),
+		cmocka_unit_test(test_changes),    cmocka_unit_test(test_changes_many),
+		cmocka_unit_test(test_bytes),
 	};
 
 	hash_seed(1, 2);

@@ -355,6 +355,68 @@ static void test_tables_gone(void **state)
 	bench_close(&b);
 }
 
+/* A kernel that cannot: nothing is replaced, and one warning says so. */
+static void test_owner_is_refused(void **state)
+{
+	struct bench b;
+	uint64_t told;
+
+	(void)state;
+	bench_open(&b);
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80 ip=fd02::1");
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	world_settle(&b.w);
+	fake_no_persist(b.f, true);
+	log_level_set_all(LOG_LEVEL_WARN);
+	told = log_count(LOG_LEVEL_WARN);
+	for (int i = 0; i < 2; i++) {
+		b.w.is_table_owner = true;
+		world_restart(&b.w);
+		assert_int_equal(world_settle(&b.w), 0);
+		world_check(&b.w);
+		assert_int_equal(log_count(LOG_LEVEL_WARN), ++told);
+		assert_false(nft_plane_stats(b.w.plane).is_table_owner);
+	}
+	log_level_set_all(LOG_LEVEL_ERR);
+	/* Nor does it keep us from beginning with nothing. */
+	fake_foreign_flush(b.f, IPFAM_V4);
+	fake_foreign_flush(b.f, IPFAM_V6);
+	world_restart(&b.w);
+	assert_true(world_settle(&b.w) > 100);
+	world_check(&b.w);
+	bench_close(&b);
+}
+
+/* Tables that somebody holds: said who, and waited for. */
+static void test_held_by_other(void **state)
+{
+	struct bench b;
+	struct plane *plane;
+
+	(void)state;
+	bench_open(&b);
+	b.w.is_table_owner = true;
+	world_restart(&b.w);
+	world_settle(&b.w);
+	assert_true(nft_plane_stats(b.w.plane).is_table_owner);
+	nft_plane_open(&plane, fake_connect(b.f), fake_connect(b.f));
+	assert_int_equal(plane->ops->load(plane, &b.err), 0);
+	assert_int_equal(plane->ops->env(plane, &b.w.m, &b.res, &b.err), -EPERM);
+	assert_string_equal(b.err.text,
+			    "table ip vipd-2 is held by another running process (netlink port "
+			    "4711, which is usually its process id): end that one first");
+	assert_int_equal(plane->ops->cleanup(plane, &b.err), -EPERM);
+	assert_non_null(strstr(b.err.text, "end that one first"));
+	world_check(&b.w);
+	world_restart(&b.w); /* held by nobody in between ... */
+	world_settle(&b.w);
+	b.w.plane->ops->close(b.w.plane); /* ... and from here on */
+	assert_int_equal(plane->ops->cleanup(plane, &b.err), 0);
+	assert_int_equal(fake_chain_count(b.f, IPFAM_V4) + fake_chain_count(b.f, IPFAM_V6), 0);
+	b.w.plane = plane;
+	bench_close(&b);
+}
+
 /* --- reading under difficulties --- */
 
 static void test_reading(void **state)
@@ -653,6 +715,8 @@ int main(void)
 		cmocka_unit_test(test_stranger_in_class),
 		cmocka_unit_test(test_lost_answer),
 		cmocka_unit_test(test_tables_gone),
+		cmocka_unit_test(test_owner_is_refused),
+		cmocka_unit_test(test_held_by_other),
 		cmocka_unit_test(test_reading),
 		cmocka_unit_test(test_lacking),
 		cmocka_unit_test(test_random),

@@ -522,6 +522,59 @@ static void test_random(void **state)
 	world_fini(&w);
 }
 
+/* Asked to look, it looks at once; again, not before the period is over. */
+static void test_look(void **state)
+{
+	const uint64_t period = 250 * NSEC_PER_MSEC;
+	struct world w;
+	uint64_t now = T0;
+
+	world_init(&w);
+	log_level_set_all(LOG_LEVEL_ERR);
+	some_services(&w, 3);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, now);
+	assert_int_equal(sync_stats_get(w.s)->looks, 0);
+
+	now += NSEC_PER_MSEC;
+	w.k.check_answer = PLANE_CHECK_DOUBT;
+	sync_look(w.s, now);
+	sync_settle(w.s, now);
+	assert_int_equal(sync_stats_get(w.s)->looks, 1);
+	assert_int_equal(sync_stats_get(w.s)->doubts, 1);
+
+	/* A thousand a second are a look a period. */
+	for (int i = 0; i < 1000; i++) {
+		now += NSEC_PER_MSEC;
+		sync_look(w.s, now);
+		w.k.check_answer = PLANE_CHECK_DOUBT;
+		sync_settle(w.s, now);
+	}
+	assert_int_equal(sync_stats_get(w.s)->looks, 1 + NSEC_PER_SEC / period);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+/* Changes without a pause do not keep it from looking. */
+static void test_look_under_changes(void **state)
+{
+	struct world w;
+	uint64_t now = T0;
+
+	world_init(&w);
+	some_services(&w, 3);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, now);
+	for (int i = 0; i < 100; i++) {
+		now += 20 * NSEC_PER_MSEC;
+		make_slice(&w.m, "shop/s1-a", "s1", "http:TCP:8080",
+			   i % 2 ? "10.1.1.1" : "10.1.1.1 10.1.1.9");
+		sync_step(w.s, now); /* one step, and the next change is there */
+	}
+	assert_in_range(sync_stats_get(w.s)->looks, 3, 8);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -534,6 +587,8 @@ int main(void)
 		cmocka_unit_test(test_load_failure_is_told_once),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_drift),
+		cmocka_unit_test(test_look),
+		cmocka_unit_test(test_look_under_changes),
 		cmocka_unit_test(test_audit),
 		cmocka_unit_test(test_spared),
 		cmocka_unit_test(test_accepted),

@@ -33,6 +33,8 @@ struct nft_layout {
 	bool is_fresh;     /* read, and nothing written since: differences are others' work */
 	bool is_owned;     /* the table shall be, see layout.h */
 	bool is_owner_refused;
+	char holder[256]; /* a table of ours that another process holds, or "" */
+	uint32_t holder_port;
 	/* Kinds that have, or shall have, a chain: never forgotten while we live. */
 	uint64_t kinds[KINDS / 64];
 };
@@ -76,6 +78,11 @@ void nft_layout_own(struct nft_layout *l, bool yes)
 {
 	l->is_owned = yes;
 	l->is_owner_refused = false;
+}
+
+bool nft_layout_is_owner(const struct nft_layout *l)
+{
+	return l->state == NFT_LAYOUT_HELD && (l->held.flags & NFT_TABLE_F_OWNER);
 }
 
 bool nft_layout_is_owner_refused(const struct nft_layout *l)
@@ -214,14 +221,22 @@ static int name_choose(struct nft_layout *l, const struct nft_fixed_tables *tabl
 }
 
 /* Nobody can write to a table that somebody else holds, nor delete it. */
-static int owner_check(const struct nft_layout *l, const struct nft_fixed_table *t, struct err *err)
+static void holder_note(struct nft_layout *l, const struct nft_fixed_table *t)
 {
 	if (!(t->flags & NFT_TABLE_F_OWNER) || t->owner == nl_sock_port(l->nl))
+		return;
+	snprintf(l->holder, sizeof(l->holder), "%s", t->name);
+	l->holder_port = t->owner;
+}
+
+static int holder_check(const struct nft_layout *l, struct err *err)
+{
+	if (l->holder[0] == '\0')
 		return 0;
 	return err_set(err, -EPERM,
 		       "table %s %s is held by another running process (netlink port %" PRIu32
 		       ", which is usually its process id): end that one first",
-		       l->fam == IPFAM_V6 ? "ip6" : "ip", t->name, t->owner);
+		       l->fam == IPFAM_V6 ? "ip6" : "ip", l->holder, l->holder_port);
 }
 
 /* Why this table cannot be made what is wanted, whatever is in it; NULL: it can. */
@@ -270,8 +285,8 @@ static int tables_judge(struct nft_layout *l, const struct nft_fixed_tables *tab
 
 		if (!t->is_ours)
 			continue;
-		r = owner_check(l, t, err);
-		if (r == 0 && !l->held.exists)
+		holder_note(l, t);
+		if (!l->held.exists)
 			r = table_try(l, t, err);
 		if (r < 0)
 			return r;
@@ -286,6 +301,7 @@ static void forget(struct nft_layout *l)
 	nft_fixed_fini(&l->held);
 	vec_clear(&l->old);
 	l->misfit[0] = '\0';
+	l->holder[0] = '\0';
 	l->is_fresh = false;
 	l->handle = 0;
 	l->state = NFT_LAYOUT_UNKNOWN;
@@ -610,6 +626,8 @@ int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *param
 	bool is_new = !l->held.exists;
 	int r = is_loaded(l, err);
 
+	if (r == 0)
+		r = holder_check(l, err);
 	if (r < 0)
 		return r;
 	r = apply(l, params, res, err);
@@ -689,8 +707,10 @@ int nft_layout_cleanup(struct nft_layout *l, struct nft_layout_result *res, stru
 	forget(l);
 	r = nft_fixed_tables_read(&tables, l->nl, l->family, err);
 	vec_for_each (t, &tables.v) {
-		if (r == 0 && t->is_ours)
-			r = owner_check(l, t, err);
+		if (t->is_ours)
+			holder_note(l, t);
+		if (r == 0)
+			r = holder_check(l, err);
 		if (r == 0 && t->is_ours)
 			r = table_delete(l, t->handle, res, err);
 	}

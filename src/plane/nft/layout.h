@@ -77,9 +77,11 @@ DEFINE_AUTO(struct nft_layout *, nft_layout_close);
  * Shall the table have an owner, the socket `nl`, and outlive it? (default: no) An
  * ownerless table of that kind, as one is whose process ended, is claimed by apply():
  * one write. Any other kind than the one asked for is replaced. While somebody else
- * owns a table of ours, load() fails with -EPERM.
+ * owns a table of ours, apply() and cleanup() fail with -EPERM.
  */
 void nft_layout_own(struct nft_layout *l, bool yes);
+/* The table in force is held by `nl`. */
+bool nft_layout_is_owner(const struct nft_layout *l);
 /* The last apply() failed because the kernel has no such tables. */
 bool nft_layout_is_owner_refused(const struct nft_layout *l);
 

@@ -586,13 +586,14 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 {
 	const struct nft_plane *p = (const struct nft_plane *)plane;
-	struct nft_plane_stats s = { .n_foreign = p->n_foreign };
+	struct nft_plane_stats s = { .n_foreign = p->n_foreign, .is_table_owner = true };
 
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		s.n_vips += p->vips[fam].tab.n;
 		s.n_cluster_ips += p->cluster_ips[fam].tab.n;
 		s.n_endpoint_addrs += p->endpoint_addrs[fam].tab.n;
 		s.n_lingering += p->endpoint_addrs[fam].n_lingering;
+		s.is_table_owner &= nft_layout_is_owner(p->layout[fam]);
 	}
 	s.n_endpoint_addrs -= s.n_lingering;
 	s.n_loaded = p->loaded ? nft_loaded_count(p->loaded) : 0;

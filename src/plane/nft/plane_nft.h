@@ -64,8 +64,9 @@ struct nft_plane_stats {
 	size_t n_cluster_ips;
 	size_t n_endpoint_addrs;
 	size_t n_lingering;
-	size_t n_loaded;    /* elements copied from the kernel; 0 outside the loaded phase */
-	uint64_t n_foreign; /* times check() saw that somebody else changed the ruleset */
+	size_t n_loaded;     /* elements copied from the kernel; 0 outside the loaded phase */
+	uint64_t n_foreign;  /* times check() saw that somebody else changed the ruleset */
+	bool is_table_owner; /* our tables are held by this process */
 };
 struct nft_plane_stats nft_plane_stats(const struct plane *p);
 

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the kernel does with tables that have an owner, and whom it says a change is of:
+ * what plane/nft/layout and plane/nft/watch build upon.
+ */
+#include "kernel.h"
+
+#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "plane/nft/fixed.h"
+#include "plane/nft/layout.h"
+#include "plane/nft/watch.h"
+
+#define OWNED (NFT_TABLE_F_OWNER | NFT_FIXED_TABLE_F_PERSIST)
+
+static int table_write(struct nl_sock *nl, const char *name, uint16_t how, uint32_t flags)
+{
+	AUTO(nl_batch_close) struct nl_batch *b = NULL;
+	struct nlmsghdr *h;
+
+	nl_batch_open(&b, nl, 0);
+	h = kernel_msg(b, NFT_MSG_NEWTABLE, how, NULL);
+	mnl_attr_put_strz(h, NFTA_TABLE_NAME, name);
+	mnl_attr_put_u32(h, NFTA_TABLE_FLAGS, htonl(flags));
+	return kernel_commit(b);
+}
+
+static int table_new(struct nl_sock *nl, const char *name, uint32_t flags)
+{
+	return table_write(nl, name, NLM_F_CREATE | NLM_F_EXCL, flags);
+}
+
+/* 77 in the sense of meson: older kernels have no such tables. */
+static bool is_lacking(void)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
+	int r = table_new(nl, "probe", OWNED);
+
+	if (r == 0)
+		return false;
+	FACT(r == -EOPNOTSUPP || r == -EINVAL, "an unknown flag of a table: %d\n", r);
+	print_message("    no tables with an owner that outlive it: skipped\n");
+	return true;
+}
+
+static void test_owner_in_the_kernel(void **state)
+{
+	struct nl_sock *a = kernel_sock();
+	struct nl_sock *b = kernel_sock();
+
+	if (is_lacking())
+		goto end;
+	assert_int_equal(kernel_fresh(NULL), 0);
+	nl_sock_close(a);
+	nl_sock_close(b);
+	a = kernel_sock();
+	b = kernel_sock();
+	FACT(table_new(a, "t", OWNED) == 0, "an owned table cannot be made\n");
+	/* Others, by whatever way. */
+	FACT(sh("nft flush ruleset") == 0, "a flush fails on owned tables\n");
+	FACT(sh("nft list tables | grep -q 'ip t$'") == 0, "a flush takes owned tables\n");
+	FACT(sh("nft delete table ip t 2>/dev/null") != 0, "others delete owned tables\n");
+	FACT(sh("nft add chain ip t c 2>/dev/null") != 0, "others write to owned tables\n");
+	FACT(table_write(b, "t", 0, OWNED) == -EPERM, "others claim owned tables\n");
+	FACT(table_write(a, "t", 0, NFT_FIXED_TABLE_F_PERSIST) == -EOPNOTSUPP,
+	     "an owner can let go\n");
+	/* The owner ends. */
+	nl_sock_close(a);
+	a = kernel_sock();
+	FACT(sh("nft list tables | grep -q 'ip t$'") == 0, "a persistent table goes\n");
+	FACT(table_write(b, "t", 0, 0) == -EOPNOTSUPP, "persistence can be taken away\n");
+	FACT(table_write(b, "t", 0, OWNED) == 0, "nobody can claim it\n");
+	FACT(table_write(a, "t", 0, OWNED) == -EPERM, "somebody else claims it, too\n");
+	/* What is born without stays without. */
+	FACT(table_new(a, "plain", 0) == 0, "no table at all\n");
+	FACT(table_write(a, "plain", 0, OWNED) == -EOPNOTSUPP, "a plain table can be claimed\n");
+end:
+	nl_sock_close(a);
+	nl_sock_close(b);
+}
+
+/* One life of a layout: load, apply, and the old ones go. */
+struct life {
+	struct nl_sock *nl;
+	struct nft_layout *l;
+	struct nft_layout_result res;
+	enum nft_layout_state found;
+};
+
+static int life_run(struct life *w, bool is_owned, struct err *err)
+{
+	static const struct nft_layout_params params;
+	int r;
+
+	*w = (struct life){ .nl = kernel_sock() };
+	nft_kind_reset();
+	nft_layout_open(&w->l, w->nl, IPFAM_V4);
+	nft_layout_own(w->l, is_owned);
+	assert_int_equal(nft_layout_load(w->l, err), 0);
+	w->found = nft_layout_state(w->l);
+	r = nft_layout_apply(w->l, &params, &w->res, err);
+	return r < 0 ? r : nft_layout_retire(w->l, &w->res, err);
+}
+
+static void life_end(struct life *w)
+{
+	nft_layout_close(w->l);
+	nl_sock_close(w->nl);
+}
+
+static void life(bool is_owned, enum nft_layout_state found, size_t n_writes)
+{
+	struct err err = { 0 };
+	struct life w;
+
+	if (life_run(&w, is_owned, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(w.found, found);
+	assert_true(n_writes == SIZE_MAX ? w.res.n_writes > 100 : w.res.n_writes == n_writes);
+	assert_int_equal(nft_layout_is_owner(w.l), is_owned);
+	assert_int_equal(sh("test $(nft list tables | wc -l) = 1"), 0);
+	life_end(&w);
+}
+
+static void test_layout_with_an_owner(void **state)
+{
+	struct err err = { 0 };
+	struct life w, other;
+
+	if (is_lacking())
+		return;
+	assert_int_equal(kernel_fresh(NULL), 0);
+	life(true, NFT_LAYOUT_ABSENT, SIZE_MAX);
+	life(true, NFT_LAYOUT_HELD, 1);
+	life(false, NFT_LAYOUT_FOREIGN, SIZE_MAX);
+	life(false, NFT_LAYOUT_HELD, 0);
+	life(true, NFT_LAYOUT_FOREIGN, SIZE_MAX);
+
+	/* Somebody puts it to sleep while nobody owns it: claimed and awake in one write. */
+	assert_int_equal(sh("nft list tables | grep -q 'vipd$'"), 0);
+	w.nl = kernel_sock();
+	assert_int_equal(
+		table_write(w.nl, "vipd", 0, NFT_FIXED_TABLE_F_PERSIST | NFT_TABLE_F_DORMANT), 0);
+	nl_sock_close(w.nl);
+	life(true, NFT_LAYOUT_HELD, 1);
+	assert_int_equal(sh("! nft list tables dormant 2>/dev/null | grep -q vipd"), 0);
+
+	/* Two at once: the second is told, and can do nothing. */
+	assert_int_equal(life_run(&w, true, &err), 0);
+	assert_int_equal(life_run(&other, true, &err), -EPERM);
+	assert_non_null(strstr(err.text, "is held by another running process"));
+	assert_int_equal(nft_layout_cleanup(other.l, NULL, &err), -EPERM);
+	life_end(&other);
+	assert_int_equal(sh("nft flush ruleset; nft list table ip vipd | grep -q services"), 0);
+	life_end(&w);
+
+	/* Held by nobody, it can be cleaned up. */
+	assert_int_equal(life_run(&w, true, &err), 0);
+	life_end(&w);
+	w.nl = kernel_sock();
+	nft_layout_open(&w.l, w.nl, IPFAM_V4);
+	assert_int_equal(nft_layout_cleanup(w.l, NULL, &err), 0);
+	life_end(&w);
+	assert_int_equal(sh("test -z \"$(nft list tables)\""), 0);
+}
+
+static bool has_news(struct nl_sock *nl, int timeout_ms)
+{
+	struct pollfd p = { .fd = nl_sock_fd(nl), .events = POLLIN };
+
+	return poll(&p, 1, timeout_ms) > 0;
+}
+
+static void test_who_changes(void **state)
+{
+	char text[NFT_WATCH_TEXT_MAX];
+	struct nl_sock *nl = kernel_sock();
+	struct nl_sock *cmd = kernel_sock();
+	struct nl_sock *other = kernel_sock();
+	const int small = 16384;
+	struct nft_watch w = { 0 };
+	struct err err = { 0 };
+
+	assert_int_equal(nft_watch_join(&w, nl, cmd, &err), 0);
+	nft_watch_read(&w);
+	nft_watch_text(&w, text);
+	assert_string_equal(text, "somebody");
+
+	/* Ours is not heard, others' are, and only the one message of them. */
+	assert_int_equal(table_new(cmd, "ours", 0), 0);
+	assert_false(has_news(nl, 0));
+	assert_int_equal(sh("nft 'table ip x { set s { type ipv4_addr; elements = "
+			    "{ 10.0.0.1, 10.0.0.2 }; }; chain c { accept; }; }'"),
+			 0);
+	FACT(has_news(nl, 1000), "a commit is not told\n");
+	nft_watch_read(&w);
+	FACT(nl_sock_stats(nl)->n_recvs == 1, "more than one message a commit passes\n");
+	nft_watch_text(&w, text);
+	FACT(strncmp(text, "nft (pid ", 9) == 0, "the process is not named: %s\n", text);
+	assert_null(strstr(text, "others"));
+	nft_watch_reset(&w);
+
+	/* More than the socket holds: it goes on as if nothing were. */
+	assert_int_equal(
+		setsockopt(nl_sock_fd(nl), SOL_SOCKET, SO_RCVBUFFORCE, &small, sizeof(small)), 0);
+	for (int i = 0; i < 200; i++) {
+		(void)snprintf(text, sizeof(text), "t%d", i);
+		assert_int_equal(table_new(other, text, 0), 0);
+	}
+	nft_watch_read(&w);
+	FACT(nl_sock_stats(nl)->n_recvs < 100, "the socket holds more than it should\n");
+	assert_false(has_news(nl, 0));
+	assert_int_equal(sh("nft add table ip last"), 0);
+	assert_true(has_news(nl, 1000));
+	nft_watch_read(&w);
+	nft_watch_text(&w, text);
+	assert_non_null(strstr(text, "and others"));
+	nl_sock_close(other);
+	nl_sock_close(cmd);
+	nl_sock_close(nl);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_owner_in_the_kernel, kernel_fresh),
+		cmocka_unit_test_setup(test_layout_with_an_owner, kernel_fresh),
+		cmocka_unit_test_setup(test_who_changes, kernel_fresh),
+	};
+	int r = kernel_enter();
+
+	return r != 0 ? r : cmocka_run_group_tests(tests, NULL, NULL);
+}
