@@ -183,7 +183,7 @@ static void test_told_afterwards(void **state)
 		"<5>plan: 1 more line like \"other 10\" not shown: see vipctl svc --state "
 		"conflict\n"
 		"<4>source: 30 more lines like \"web.yaml:39: bad\" not shown: see vipctl "
-		"status lists what is wrong now\n");
+		"status -o json\n");
 	assert_int_equal(log_tick(next + 3600 * NSEC_PER_SEC), 0);
 	assert_string_equal(written(), "");
 	log_on_pending(NULL, NULL);
