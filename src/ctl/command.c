@@ -20,16 +20,11 @@
 
 #include "base/control.h"
 #include "ctl/client.h"
+#include "ctl/run.h"
 #include "ctl/show.h"
 #include "ctl/value.h"
 
 #define TIMEOUT_MS_DEFAULT 10000
-
-enum output {
-	OUTPUT_TABLE = 0,
-	OUTPUT_WIDE,
-	OUTPUT_JSON,
-};
 
 struct command {
 	const char *name;
@@ -40,17 +35,8 @@ struct command {
 	int (*run)(const struct command *cmd);
 };
 
-/* What was asked for. vipctl does one thing and ends: this is its only state. */
-static struct {
-	struct client client;
-	enum output output;
-	const char *ns;
-	const char *states;
-	const char *colour; /* "auto", "always", "never" */
-	struct style style;
-	int n_args;
-	char **args; /* behind the command */
-} opt = { .client = { CONTROL_SOCKET_PATH, TIMEOUT_MS_DEFAULT }, .colour = "auto" };
+/* vipctl does one thing and ends: this is its only state. */
+static struct run opt = { .client = { CONTROL_SOCKET_PATH, TIMEOUT_MS_DEFAULT }, .colour = "auto" };
 
 /* --- output --- */
 
@@ -78,8 +64,7 @@ static enum show_width show_width(void)
 	return opt.output == OUTPUT_WIDE ? SHOW_WIDE : SHOW_NORMAL;
 }
 
-/* A reader that is gone (head, less) is no error of ours. */
-static int out_write(const char *data, size_t len)
+int out_write(const char *data, size_t len)
 {
 	return fwrite(data, 1, len, stdout) == len ? 0 : errno == EPIPE ? -EPIPE : -errno;
 }
@@ -92,14 +77,14 @@ static int out_finish(int code)
 	return EXIT_PROBLEM;
 }
 
-static int out_json(const json_t *json, int code)
+int out_json(const json_t *json, int code)
 {
 	if (json_dumpf(json, stdout, JSON_INDENT(2)) < 0 || out_write("\n", 1) < 0)
 		return EXIT_PROBLEM;
 	return code;
 }
 
-static int PRINTF_LIKE(1, 2) usage(const char *fmt, ...)
+int usage(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -111,8 +96,7 @@ static int PRINTF_LIKE(1, 2) usage(const char *fmt, ...)
 	return EXIT_USAGE;
 }
 
-/* What a failed request means to the one who asked. */
-static int failed(int r, const struct err *err)
+int failed(int r, const struct err *err)
 {
 	(void)fprintf(stderr, "vipctl: %s\n", err->text);
 	if (r == -ENODATA)
@@ -291,6 +275,8 @@ static int run_svc(const struct command *cmd)
 	(void)cmd;
 	if (opt.n_args > 1)
 		return usage("'%s': svc takes one argument", opt.args[1]);
+	if (opt.is_kernel)
+		return run_svc_kernel(&opt);
 	if (opt.n_args == 0) {
 		r = list_get(&items, NULL, NULL, &err);
 		if (r < 0)
@@ -309,6 +295,12 @@ static int run_svc(const struct command *cmd)
 		code = page_show(ns, slash + 1);
 	free(ns);
 	return code;
+}
+
+static int run_diff_command(const struct command *cmd)
+{
+	(void)cmd;
+	return run_diff(&opt);
 }
 
 /* --- trace --- */
@@ -389,7 +381,7 @@ static const struct command commands[] = {
 	  "  kernel refused, objects that cannot be read, conflicts. -o wide adds totals and\n"
 	  "  the options in force.\n",
 	  run_status },
-	{ "svc", "[WHAT]", "where addresses lead, and why not to a certain pod", "ns",
+	{ "svc", "[WHAT]", "where addresses lead, and why not to a certain pod", "nsk",
 	  "  Without WHAT: one line a service port. POOL tells backends in the kernel / known\n"
 	  "  endpoints: 3/5; L marks a pool of this node's endpoints only: 1L/5.\n"
 	  "  WHAT is NAMESPACE/NAME, or a part of it, an address with or without a port (of a\n"
@@ -397,8 +389,14 @@ static const struct command commands[] = {
 	  "  its page is shown: frontends, pools, and every endpoint with its slot or the\n"
 	  "  reason it has none.\n"
 	  "  --state LIST shows services in these states: ok, rejecting, dropping, conflict,\n"
-	  "  pending, refused, not-proxied, no-service.\n",
+	  "  pending, refused, not-proxied, no-service.\n"
+	  "  --kernel reads what the kernel holds, without vipd: one line a frontend, with WHAT\n"
+	  "  those that contain it.\n",
 	  run_svc },
+	{ "diff", "", "what the kernel holds against what it shall hold", "",
+	  "  Reads the kernel by itself and compares with what vipd says it acknowledged. Prints\n"
+	  "  nothing and ends with 0 when all is well, else 1.\n",
+	  run_diff_command },
 	{ "trace", "SRC DST:PORT [POD]", "where a connection would go, step by step, and why", "",
 	  "  SRC is an address, the name of a pod, or `host`. DST:PORT is ADDRESS:PORT[/PROTOCOL]\n"
 	  "  (udp, sctp; else tcp), or NAMESPACE/NAME[:PORT] for the service's cluster IP. Told\n"
@@ -410,15 +408,11 @@ static const struct command commands[] = {
 };
 
 static const struct option long_options[] = {
-	{ "output", required_argument, NULL, 'o' },
-	{ "namespace", required_argument, NULL, 'n' },
-	{ "state", required_argument, NULL, 's' },
-	{ "socket", required_argument, NULL, 'S' },
-	{ "timeout", required_argument, NULL, 't' },
-	{ "color", required_argument, NULL, 'c' },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
-	{ NULL, 0, NULL, 0 },
+	{ "output", required_argument, NULL, 'o' }, { "namespace", required_argument, NULL, 'n' },
+	{ "state", required_argument, NULL, 's' },  { "kernel", no_argument, NULL, 'k' },
+	{ "socket", required_argument, NULL, 'S' }, { "timeout", required_argument, NULL, 't' },
+	{ "color", required_argument, NULL, 'c' },  { "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },      { NULL, 0, NULL, 0 },
 };
 
 static void help_options(void)
@@ -427,6 +421,7 @@ static void help_options(void)
 		     "  -o, --output FORMAT   table, wide or json\n"
 		     "  -n, --namespace NAME  only services of this namespace\n"
 		     "      --state LIST      svc: only services in these states\n"
+		     "      --kernel          svc: what the kernel holds, without vipd\n"
 		     "      --socket PATH     of vipd's control socket (%s)\n"
 		     "      --timeout SECONDS without progress until vipctl gives up (%d)\n"
 		     "      --color WHEN      auto, always or never; NO_COLOR is honoured\n"
@@ -497,6 +492,9 @@ static int option_take(int c)
 	case 's':
 		opt.states = optarg;
 		return 0;
+	case 'k':
+		opt.is_kernel = true;
+		return 0;
 	case 'S':
 		opt.client.path = optarg;
 		return 0;
@@ -553,6 +551,8 @@ int command_main(int argc, char **argv)
 		return usage("-n has no meaning for %s", cmd->name);
 	if (opt.states != NULL && strchr(cmd->options, 's') == NULL)
 		return usage("--state has no meaning for %s", cmd->name);
+	if (opt.is_kernel && strchr(cmd->options, 'k') == NULL)
+		return usage("--kernel has no meaning for %s", cmd->name);
 	opt.n_args = argc - optind - 1;
 	opt.args = argv + optind + 1;
 	style_decide();

@@ -2,6 +2,8 @@
 /* plan/text - print rows and operations. */
 #include "plan/text.h"
 
+#include <string.h>
+
 static const char *masq_text(enum plan_masq m)
 {
 	switch (m) {
@@ -116,4 +118,84 @@ void plan_op_print(struct str *out, const struct plan_op *op)
 		print_key(out, &op->old_frontend->addr, op->old_frontend->port,
 			  op->old_frontend->proto);
 	str_puts(out, "\n");
+}
+
+/* --- where a frontend leads --- */
+
+static int backend_cmp(const void *a, const void *b)
+{
+	const struct plan_backend *x = a;
+	const struct plan_backend *y = b;
+	int c = ip_addr_cmp(&x->addr, &y->addr);
+
+	return c != 0 ? c : (x->port > y->port) - (x->port < y->port);
+}
+
+static void print_led_pool(struct str *out, const struct plan_pool *pool)
+{
+	size_t n = pool ? pool->backends.n : 0;
+	struct plan_backend *sorted;
+	char buf[IP_ENDPOINT_TEXT_MAX];
+
+	if (n == 0) {
+		str_puts(out, " NOWHERE");
+		return;
+	}
+	sorted = xreallocarray(NULL, n, sizeof(*sorted));
+	memcpy(sorted, pool->backends.v, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), backend_cmp);
+	for (size_t i = 0; i < n; i++)
+		str_printf(out, " %s", ip_endpoint_text(&sorted[i].addr, sorted[i].port, buf));
+	if (pool->affinity_s != 0)
+		str_printf(out, " affinity=%us", pool->affinity_s);
+	free(sorted);
+}
+
+static void print_led(struct str *out, const struct plan_rows *rows, const struct plan_frontend *f,
+		      const struct plan_target *t)
+{
+	str_puts(out, " ->");
+	if (t->verdict == PLAN_VERDICT_POOL)
+		print_led_pool(out, plan_rows_pool(rows, ip_fam(&f->addr), t->pool_id));
+	else
+		str_printf(out, " %s", plan_verdict_text(t->verdict));
+}
+
+static void print_guard(struct str *out, const struct plan_pool *pool)
+{
+	char buf[IP_TEXT_MAX];
+
+	if (pool == NULL || pool->ranges.n == 0) {
+		str_puts(out, " guard=nobody");
+		return;
+	}
+	str_puts(out, " guard=");
+	for (size_t i = 0; i < pool->ranges.n; i++) {
+		const struct ip_prefix *r = &pool->ranges.v[i];
+		struct ip_addr last = r->addr;
+
+		for (size_t bit = r->len; bit < ip_len(ip_fam(&last)) * 8; bit++)
+			last.bytes[bit / 8] |= (uint8_t)(0x80 >> (bit % 8));
+		str_printf(out, "%s%s-", i ? "," : "", ip_addr_text(&r->addr, buf));
+		str_puts(out, ip_addr_text(&last, buf));
+	}
+}
+
+void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
+			     const struct plan_frontend *f)
+{
+	print_key(out, &f->addr, f->port, f->proto);
+	if (f->kind == PLAN_FRONTEND_CLUSTERIP)
+		str_puts(out, " cluster-ip");
+	if (f->masq == PLAN_MASQ_ALWAYS)
+		str_puts(out, " masq");
+	else if (f->masq == PLAN_MASQ_HOST)
+		str_puts(out, " masq=host");
+	if (f->is_guarded)
+		print_guard(out, plan_rows_pool(rows, ip_fam(&f->addr), f->target.pool_id));
+	print_led(out, rows, f, &f->target);
+	if (f->is_split) {
+		str_puts(out, "; inside");
+		print_led(out, rows, f, &f->inside);
+	}
 }

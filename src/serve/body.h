@@ -28,3 +28,6 @@ void body_service_path(struct http_reply *reply, const struct serve_context *ctx
 /* /v1/dump: every service in full, without ages and times. */
 void body_dump(struct http_reply *reply, const struct serve_context *ctx,
 	       const struct http_request *q);
+/* /v1/rows: what the kernel shall hold for every service, one text a frontend. */
+void body_rows(struct http_reply *reply, const struct serve_context *ctx,
+	       const struct http_request *q);

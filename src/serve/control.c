@@ -143,16 +143,19 @@ static void route(void *arg, const struct http_request *q, struct http_reply *re
 		body_service_path(reply, c->ctx, q, rest);
 	} else if (strcmp(q->path, "/v1/trace") == 0) {
 		body_trace(reply, c->ctx, q);
+	} else if (strcmp(q->path, "/v1/rows") == 0) {
+		body_rows(reply, c->ctx, q);
 	} else if (strcmp(q->path, "/v1/dump") == 0) {
 		body_dump(reply, c->ctx, q);
 	} else if (behind(q->path, "/v1/") == NULL) {
 		http_reply_error(reply, 404, "'%.128s': only version 1 (/v1/...) is spoken here",
 				 q->path);
 	} else {
-		http_reply_error(reply, 404,
-				 "'%.128s': there are /v1/status, /v1/services, "
-				 "/v1/services/NAMESPACE/NAME, /v1/trace, /v1/history and /v1/dump",
-				 q->path);
+		http_reply_error(
+			reply, 404,
+			"'%.128s': there are /v1/status, /v1/services, "
+			"/v1/services/NAMESPACE/NAME, /v1/trace, /v1/rows, /v1/history and /v1/dump",
+			q->path);
 	}
 }
 

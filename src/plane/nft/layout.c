@@ -31,6 +31,7 @@ struct nft_layout {
 	VEC(uint64_t) old; /* handles of our tables that this one replaces */
 	char misfit[512];  /* why, if one of them could not be repaired */
 	bool is_fresh;     /* read, and nothing written since: differences are others' work */
+	bool is_looking;   /* at a table of whichever kind */
 	bool is_owned;     /* the table shall be, see layout.h */
 	bool is_owner_refused;
 	char holder[256]; /* a table of ours that another process holds, or "" */
@@ -83,6 +84,11 @@ void nft_layout_own(struct nft_layout *l, bool yes)
 bool nft_layout_is_owner(const struct nft_layout *l)
 {
 	return l->state == NFT_LAYOUT_HELD && (l->held.flags & NFT_TABLE_F_OWNER);
+}
+
+void nft_layout_look(struct nft_layout *l)
+{
+	l->is_looking = true;
 }
 
 bool nft_layout_is_owner_refused(const struct nft_layout *l)
@@ -245,7 +251,7 @@ static const char *kind_misfit(const struct nft_layout *l, const struct nft_fixe
 	/* A table is born with it or never has it. */
 	bool is_persistent = t->flags & NFT_FIXED_TABLE_F_PERSIST;
 
-	if (is_persistent == l->is_owned)
+	if (l->is_looking || is_persistent == l->is_owned)
 		return NULL;
 	return l->is_owned ? "it cannot have an owner" : "it can have an owner";
 }

@@ -82,6 +82,8 @@ DEFINE_AUTO(struct nft_layout *, nft_layout_close);
 void nft_layout_own(struct nft_layout *l, bool yes);
 /* The table in force is held by `nl`. */
 bool nft_layout_is_owner(const struct nft_layout *l);
+/* Only look: a table of either kind is read. Never apply() after that. */
+void nft_layout_look(struct nft_layout *l);
 /* The last apply() failed because the kernel has no such tables. */
 bool nft_layout_is_owner_refused(const struct nft_layout *l);
 

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ctl/diff - two sorted lists of lines, compared in one pass. */
+#include "ctl/diff.h"
+
+#include <string.h>
+
+#include "base/control.h"
+#include "ctl/value.h"
+
+#define CLUSTER_IP " cluster-ip"
+
+/* Takes nothing; the line is copied in two parts. */
+static void line_split(struct diff_line *ret, const char *line, size_t len)
+{
+	size_t key_len = 0;
+	char *mark;
+
+	while (key_len < len && line[key_len] != ' ')
+		key_len++;
+	ret->key = xstrndup(line, key_len);
+	ret->text = xstrndup(line + key_len, len - key_len);
+	mark = strstr(ret->text, CLUSTER_IP);
+	if (mark != NULL)
+		memmove(mark, mark + strlen(CLUSTER_IP), strlen(mark + strlen(CLUSTER_IP)) + 1);
+}
+
+static void item_owed(struct diff *d, const json_t *item)
+{
+	struct str text = { 0 };
+
+	if (!value_bool(item, "owed") && !value_has(item, "refused"))
+		return;
+	str_printf(&text, "%s/%s", value_text(item, "namespace"), value_text(item, "name"));
+	if (value_has(item, "refused"))
+		str_printf(&text, " refused: %s", value_text(item, "refused"));
+	else
+		str_puts(&text, " pending: changed, the kernel shall follow");
+	*vec_push(&d->owed) = text.text;
+}
+
+void diff_want(struct diff *d, const json_t *items)
+{
+	for (size_t i = 0; i < json_array_size(items); i++) {
+		const json_t *item = json_array_get(items, i);
+		const json_t *lines = value_get(item, "frontends");
+
+		item_owed(d, item);
+		d->n_incomplete += !value_bool(item, "complete");
+		for (size_t k = 0; k < json_array_size(lines); k++) {
+			const char *line = json_string_value(json_array_get(lines, k));
+			struct diff_line *to = vec_push(&d->want);
+			struct str service = { 0 };
+
+			*to = (struct diff_line){ 0 };
+			line_split(to, line ? line : "", line ? strlen(line) : 0);
+			str_printf(&service, "%s/%s", value_text(item, "namespace"),
+				   value_text(item, "name"));
+			to->service = service.text;
+		}
+	}
+}
+
+void diff_hold(struct diff *d, char *text)
+{
+	char *line;
+
+	while ((line = strsep(&text, "\n")) != NULL) {
+		struct diff_line *to;
+
+		if (*line == '\0')
+			continue;
+		to = vec_push(&d->held);
+		*to = (struct diff_line){ 0 };
+		line_split(to, line, strlen(line));
+	}
+}
+
+static int line_cmp(const void *a, const void *b)
+{
+	const struct diff_line *la = a;
+	const struct diff_line *lb = b;
+
+	return strcmp(la->key, lb->key);
+}
+
+static void found_add(struct diff *d, const struct diff_line *want, const struct diff_line *held)
+{
+	*vec_push(&d->found) = (struct diff_find){
+		.key = want ? want->key : held->key,
+		.service = want ? want->service : NULL,
+		.want = want ? want->text : NULL,
+		.held = held ? held->text : NULL,
+	};
+}
+
+void diff_compare(struct diff *d)
+{
+	size_t i = 0;
+	size_t k = 0;
+
+	if (d->want.n > 1)
+		qsort(d->want.v, d->want.n, sizeof(*d->want.v), line_cmp);
+	if (d->held.n > 1)
+		qsort(d->held.v, d->held.n, sizeof(*d->held.v), line_cmp);
+	while (i < d->want.n || k < d->held.n) {
+		int c = i == d->want.n   ? 1
+			: k == d->held.n ? -1
+					 : line_cmp(&d->want.v[i], &d->held.v[k]);
+
+		if (c < 0)
+			found_add(d, &d->want.v[i++], NULL);
+		else if (c > 0)
+			found_add(d, NULL, &d->held.v[k++]);
+		else if (strcmp(d->want.v[i].text, d->held.v[k].text) != 0)
+			found_add(d, &d->want.v[i++], &d->held.v[k++]);
+		else
+			i++, k++;
+	}
+}
+
+bool diff_is_empty(const struct diff *d)
+{
+	return d->found.n == 0 && d->owed.n == 0 && d->n_incomplete == 0;
+}
+
+static void side_print(struct str *out, const struct style *style, const char *sign, enum mark mark,
+		       const char *text)
+{
+	struct str line = { 0 };
+
+	if (text == NULL)
+		return;
+	str_printf(&line, "  %s%s", sign, *text != '\0' ? text : " (nothing)");
+	mark_puts(out, style, mark, line.text);
+	str_puts(out, "\n");
+	str_fini(&line);
+}
+
+void diff_print(struct str *out, const struct diff *d, const struct style *style)
+{
+	if (d->found.n > 0)
+		str_puts(out, "- what the kernel shall hold, + what it holds\n");
+	vec_for_each (f, &d->found) {
+		str_printf(out, "%s  %s\n", f->key, f->service ? f->service : "(nobody's)");
+		side_print(out, style, "-", MARK_BAD, f->want);
+		side_print(out, style, "+", MARK_ATTENTION, f->held);
+	}
+	vec_for_each (text, &d->owed)
+		str_printf(out, "%s\n", *text);
+	if (d->n_incomplete > 0)
+		str_printf(out, "%zu services changed meanwhile: ask again\n", d->n_incomplete);
+}
+
+json_t *diff_json(const struct diff *d)
+{
+	json_t *found = json_array();
+	json_t *owed = json_array();
+
+	vec_for_each (f, &d->found)
+		(void)json_array_append_new(found, json_pack("{s:s, s:s?, s:s?, s:s?}", "frontend",
+							     f->key, "service", f->service, "want",
+							     f->want, "held", f->held));
+	vec_for_each (text, &d->owed)
+		(void)json_array_append_new(owed, json_string(*text));
+	return json_pack("{s:i, s:o, s:o, s:I}", "api", CONTROL_API_VERSION, "differences", found,
+			 "owed", owed, "incomplete", (json_int_t)d->n_incomplete);
+}
+
+static void line_fini(struct diff_line *line)
+{
+	free(line->key);
+	free(line->text);
+	free(line->service);
+}
+
+void diff_fini(struct diff *d)
+{
+	vec_for_each (line, &d->want)
+		line_fini(line);
+	vec_for_each (line, &d->held)
+		line_fini(line);
+	vec_for_each (text, &d->owed)
+		free(*text);
+	vec_fini(&d->want);
+	vec_fini(&d->held);
+	vec_fini(&d->found);
+	vec_fini(&d->owed);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ctl/run - what every command is given, and how it ends.
+ *
+ * Small commands stand in command.c; those with more to do have a file of their own
+ * and a function here. Each returns the exit code (enum command_exit).
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "ctl/client.h"
+#include "ctl/command.h"
+#include "ctl/show.h"
+
+enum output {
+	OUTPUT_TABLE = 0,
+	OUTPUT_WIDE,
+	OUTPUT_JSON,
+};
+
+/* What was asked for. */
+struct run {
+	struct client client;
+	enum output output;
+	const char *ns;
+	const char *states;
+	const char *colour; /* "auto", "always", "never" */
+	bool is_kernel;     /* svc: ask the kernel, not vipd */
+	struct style style;
+	int n_args;
+	char **args; /* behind the command */
+};
+
+/* Says what is wrong with the command line. */
+int usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
+/* What a failed request means to the one who asked: says it, yields the exit code. */
+int failed(int r, const struct err *err);
+/* 0 or -errno; a reader that is gone (head, less) is no error of ours. */
+int out_write(const char *data, size_t len);
+/* Prints `json`; yields `code`, unless it cannot be written. */
+int out_json(const json_t *json, int code);
+
+int run_diff(const struct run *run);
+int run_svc_kernel(const struct run *run);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* plane/nft/held - the copy that adoption makes, read for its own sake. */
+#include "plane/nft/held.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "plane/nft/decode.h"
+#include "plane/nft/layout.h"
+#include "plane/nft/loaded.h"
+
+#define TRIES 8
+
+static const uint8_t *held_find(const void *ctx, enum ipfam fam, enum nft_set_id set,
+				const uint8_t *key)
+{
+	/* Not copied, as it would have to be looked up address by address: taken for there. */
+	return nft_loaded_covers(set) ? nft_loaded_find(ctx, fam, set, key) : key;
+}
+
+/* Nobody has asked for anything yet, so what nobody asked for is everything. */
+static void held_each(const void *ctx, enum ipfam fam, enum nft_set_id set,
+		      void (*fn)(void *arg, const uint8_t *key), void *arg)
+{
+	size_t n;
+	uint8_t *keys = nft_loaded_unwanted(ctx, fam, set, &n);
+	size_t len = nft_key_len(set, fam);
+
+	for (size_t i = 0; i < n; i++)
+		fn(arg, keys + i * len);
+	free(keys);
+}
+
+static int family_read(struct nft_loaded *h, struct nl_sock *nl, enum ipfam fam, struct err *err)
+{
+	AUTO(nft_layout_close) struct nft_layout *l = NULL;
+	int r;
+
+	nft_layout_open(&l, nl, fam);
+	nft_layout_look(l);
+	r = nft_layout_load(l, err);
+	return r < 0 ? r : nft_loaded_read(h, nl, l, err);
+}
+
+/* 1 when somebody changed the ruleset meanwhile. */
+static int held_try(struct str *out, struct nl_sock *nl, struct err *err)
+{
+	AUTO(nft_loaded_close) struct nft_loaded *h = NULL;
+	struct nft_source src = { held_find, held_each, NULL };
+	uint32_t before;
+	uint32_t after;
+	int r = nft_genid_read(nl, &before, err);
+
+	nft_loaded_open(&h);
+	for (int fam = 0; r == 0 && fam < IPFAM_N; fam++)
+		r = family_read(h, nl, fam, err);
+	if (r == 0)
+		r = nft_genid_read(nl, &after, err);
+	if (r < 0)
+		return r == -EAGAIN ? 1 : r;
+	if (before != after)
+		return 1;
+	src.ctx = h;
+	nft_frontends_text(out, &src);
+	return 0;
+}
+
+int nft_held_text(struct str *out, struct err *err)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
+	int r = nl_sock_open(&nl, NETLINK_NETFILTER, err);
+
+	if (r < 0)
+		return r;
+	for (int i = 0; i < TRIES; i++) {
+		r = held_try(out, nl, err);
+		if (r <= 0)
+			return r;
+	}
+	return err_set(err, -EAGAIN, "the ruleset changes faster than it can be read");
+}

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""vipctl diff and svc --kernel: what the kernel holds, read without vipd's help."""
+import json
+import subprocess
+
+import pytest
+
+import lab as L
+from objects import entry, port, service, slice_, slice_port
+from shop import Svc
+
+KINDS = [
+    Svc("plain", 51),
+    Svc("local", 52, etp="Local"),
+    Svc("elsewhere", 53, "remote", etp="Local", itp="Local"),
+    Svc("none", 54, "none"),
+    Svc("ranges", 55, ranges=["203.0.113.0/25", "198.51.100.0/30", "2001:db8:1::/120"]),
+    Svc("closed", 56, ranges=["everybody"]),
+    Svc("sticky", 57, affinity=600),
+]
+
+
+def big():
+    """More endpoints than there are exact pick chains, and an address of two services."""
+    out = [service("big", L.cluster_ip(58, 4), [port(80, "TCP", "tcp")],
+                   external_ips=[L.external_ip(58, 4)]),
+           slice_("big", [entry(L.remote(i, 4), "n2") for i in range(1, 101)],
+                  [slice_port(8080, "TCP", "tcp")]),
+           service("bigger", L.cluster_ip(59, 4), [port(80, "TCP", "tcp")],
+                   external_ips=[L.external_ip(58, 4)])]
+    return out
+
+
+def vipctl(vipd, *args):
+    """In the node's network namespace, where the kernel's tables are."""
+    with vipd.lab.node.entered():
+        return subprocess.run([L.program("vipctl"), "--socket", vipd.socket] + list(args),
+                              capture_output=True, text=True, timeout=20, check=False)
+
+
+@pytest.fixture(scope="module")
+def shelf(vipd):
+    vipd.apply([o for s in KINDS for o in s.objects()] + big())
+
+
+def test_empty_when_well(vipd, shelf):
+    r = vipctl(vipd, "diff")
+    assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
+    r = vipctl(vipd, "diff", "-o", "json")
+    assert json.loads(r.stdout)["differences"] == [] and r.returncode == 0
+
+
+def test_every_frontend(vipd, shelf):
+    """One line for each, with its endpoints, and as many as the kernel has."""
+    lines = vipctl(vipd, "svc", "--kernel").stdout.splitlines()
+    assert len(lines) == sum(len(vipd.elements(fam, "frontends")) for fam in (4, 6))
+    mine = [l for l in lines if l.startswith(L.endpoint(L.lb_ip(52, 4), 80) + "/TCP ")]
+    assert mine == ["%s/TCP masq=host -> %s:8080; inside -> %s:8080 %s:8080" % (
+        L.endpoint(L.lb_ip(52, 4), 80), L.POD["pod1"][4], L.POD["pod1"][4], L.remote(1, 4))]
+    big_one = vipctl(vipd, "svc", "--kernel", L.cluster_ip(58, 4)).stdout
+    assert len(big_one.splitlines()) == 1 and big_one.count(":8080") == 100
+
+
+@pytest.mark.no_steady
+def test_tells_what_is_wrong(vipd, shelf):
+    """Without vipd the kernel is still read; what somebody took out is missing there."""
+    before = vipctl(vipd, "svc", "--kernel").stdout.splitlines()
+    vipd.stop()
+    assert vipctl(vipd, "svc", "--kernel").stdout.splitlines() == before
+    assert vipctl(vipd, "diff").returncode == 3
+    vipd.lab.node.run("nft", "delete", "element", "ip", vipd.table(4), "frontends",
+                      "{ %s . tcp . 80 }" % L.cluster_ip(51, 4))
+    gone = set(before) - set(vipctl(vipd, "svc", "--kernel").stdout.splitlines())
+    assert [g.split()[0] for g in gone] == [L.endpoint(L.cluster_ip(51, 4), 80) + "/TCP"]
+    vipd.start()
+    assert vipctl(vipd, "svc", "--kernel").stdout.splitlines() == before
+    assert vipctl(vipd, "diff").returncode == 0

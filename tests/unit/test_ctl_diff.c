@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ctl/diff: what differs between what is wanted and what is held, and nothing else. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ctl/diff.h"
+
+#define WEB "10.96.0.1:80/TCP cluster-ip -> 10.0.0.1:8080 10.0.0.2:8080"
+#define WEB6 "[fd96::1]:80/TCP cluster-ip -> [fd00::1]:8080"
+
+static const struct {
+	const char *what;
+	const char *want; /* items of /v1/rows */
+	const char *held;
+	const char *print;
+} cases[] = {
+	{ "nothing", "[]", "", "" },
+	{ "the same, in another order",
+	  "[{'namespace':'a','name':'b','complete':true,'frontends':['" WEB6 "','" WEB "']}]",
+	  WEB "\n" WEB6 "\n", "" },
+	{ "a cluster IP that is another's external IP, too",
+	  "[{'namespace':'a','name':'b','complete':true,'frontends':['1.2.3.4:80/TCP masq -> "
+	  "reject']}]",
+	  "1.2.3.4:80/TCP cluster-ip masq -> reject\n", "" },
+	{ "another backend",
+	  "[{'namespace':'a','name':'b','complete':true,'frontends':['" WEB "']}]",
+	  "10.96.0.1:80/TCP cluster-ip -> 10.0.0.1:8080 10.0.0.3:8080\n",
+	  "- what the kernel shall hold, + what it holds\n"
+	  "10.96.0.1:80/TCP  a/b\n"
+	  "  - -> 10.0.0.1:8080 10.0.0.2:8080\n"
+	  "  + -> 10.0.0.1:8080 10.0.0.3:8080\n" },
+	{ "missing", "[{'namespace':'a','name':'b','complete':true,'frontends':['" WEB "']}]", "",
+	  "- what the kernel shall hold, + what it holds\n"
+	  "10.96.0.1:80/TCP  a/b\n"
+	  "  - -> 10.0.0.1:8080 10.0.0.2:8080\n" },
+	{ "nobody's", "[]", WEB "\n",
+	  "- what the kernel shall hold, + what it holds\n"
+	  "10.96.0.1:80/TCP  (nobody's)\n"
+	  "  + -> 10.0.0.1:8080 10.0.0.2:8080\n" },
+	{ "pending and refused",
+	  "[{'namespace':'a','name':'b','complete':true,'owed':true,'frontends':[]},"
+	  "{'namespace':'a','name':'c','complete':true,'owed':true,'refused':'no room',"
+	  "'frontends':[]}]",
+	  "", "a/b pending: changed, the kernel shall follow\na/c refused: no room\n" },
+	{ "changed meanwhile", "[{'namespace':'a','name':'b','complete':false,'frontends':[]}]", "",
+	  "1 services changed meanwhile: ask again\n" },
+};
+
+static json_t *json_of(const char *text)
+{
+	char *copy = strdup(text);
+	json_t *json;
+
+	for (char *p = copy; *p != '\0'; p++)
+		if (*p == '\'')
+			*p = '"';
+	json = json_loads(copy, 0, NULL);
+	assert_non_null(json);
+	free(copy);
+	return json;
+}
+
+static void test_cases(void **state)
+{
+	static const struct style plain = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		json_t *want = json_of(cases[i].want);
+		char *held = strdup(cases[i].held);
+		struct diff d = { 0 };
+		struct str out = { 0 };
+		json_t *json;
+
+		print_message("    %s\n", cases[i].what);
+		diff_want(&d, want);
+		diff_hold(&d, held);
+		diff_compare(&d);
+		diff_print(&out, &d, &plain);
+		assert_string_equal(str_text(&out), cases[i].print);
+		assert_int_equal(diff_is_empty(&d), *cases[i].print == '\0');
+		json = diff_json(&d);
+		assert_int_equal(json_array_size(json_object_get(json, "differences")), d.found.n);
+		json_decref(json);
+		json_decref(want);
+		diff_fini(&d);
+		str_fini(&out);
+		free(held);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_cases) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
