@@ -67,7 +67,7 @@ static void item_accept(struct sync *s, struct sync_item *it)
 	plan_rows_accept(s->plan, it->svc, TAKE(it->rows));
 	it->svc->adopted_load = s->load_no;
 	sync_failure_clear(s, it->svc);
-	if (since != 0 && s->state == SYNC_RUNNING)
+	if (since > 1 && s->state == SYNC_RUNNING)
 		sync_hist_add(&s->stats.event_to_ack, now_ns() - since);
 	s->stats.services++;
 	item_decided(s, it);

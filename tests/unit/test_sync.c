@@ -487,6 +487,31 @@ static void test_one_owner(void **state)
 	world_fini(&w);
 }
 
+/* What another's change made dirty came with no event, and waited for nothing that has a length. */
+static void test_latency(void **state)
+{
+	const struct sync_hist *h;
+	struct world w;
+
+	world_init(&w);
+	with_external_ip(&w, "shop/a", "10.96.0.1", 3000);
+	with_external_ip(&w, "shop/b", "10.96.0.2", 2000);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	h = &sync_stats_get(w.s)->event_to_ack;
+	assert_int_equal(h->count, 0); /* an adoption */
+	model_put_slice(&w.m, make_slice_object("shop/a-1", "a", "http:TCP:8080", "10.1.0.9"),
+			now_ns());
+	sync_settle(w.s, T0 + 1);
+	assert_int_equal(h->count, 1);
+	drop_service(&w.m, "shop/b"); /* a gets what b had */
+	sync_settle(w.s, T0 + 2);
+	assert_string_equal(owner(&w), "a");
+	assert_int_equal(h->count, 1);
+	assert_true(h->max_ns < 60 * NSEC_PER_SEC);
+	world_fini(&w);
+}
+
 /* Random services fight for a few addresses while the kernel refuses now and then. */
 static void test_random(void **state)
 {
@@ -593,6 +618,7 @@ int main(void)
 		cmocka_unit_test(test_spared),
 		cmocka_unit_test(test_accepted),
 		cmocka_unit_test(test_one_owner),
+		cmocka_unit_test(test_latency),
 		cmocka_unit_test(test_random),
 	};
 
