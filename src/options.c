@@ -408,6 +408,22 @@ static int flag_table_owner(struct parse *p, const char *value, struct err *err)
 	return parse_bool(&p->o->is_table_owner, value, err);
 }
 
+static int flag_counting(struct parse *p, const char *value, struct err *err)
+{
+	static const char *const words[] = {
+		[PLANE_COUNT_NONE] = "none",
+		[PLANE_COUNT_SERVICES] = "service",
+		[PLANE_COUNT_ENDPOINTS] = "endpoint",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strcmp(value, words[i]) == 0) {
+			p->o->counting = (enum plane_counting)i;
+			return 0;
+		}
+	return err_set(err, -EINVAL, "'%s' is not none, service or endpoint", value);
+}
+
 static int flag_control(struct parse *p, const char *value, struct err *err)
 {
 	p->o->control_socket = value;
@@ -747,6 +763,8 @@ static const struct flag flags[] = {
 	  "compare the kernel with what it should hold this often (default 5m, 0: never)" },
 	{ "status-page", "WHEN", flag_status_page,
 	  "a page for people beside /metrics: on, off or auto, which is on when that is for this host only (default auto)" },
+	{ "metrics-per-service", "WHAT", flag_counting,
+	  "count new connections of each service, or endpoint too: none (default), service, endpoint" },
 
 	/* commands */
 	{ "config", "FILE", flag_config,

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "conntrack/sysctl.h"
 #include "model/model.h"
+#include "plane/plane.h"
 #include "serve/listen.h"
 
 enum options_action {
@@ -70,6 +71,7 @@ struct options {
 	bool is_bind_hard_fail;
 	bool is_bind_ipv6; /* --bind-address is of that family: so are defaults (CFG-09) */
 	uint64_t audit_period_ns;
+	enum plane_counting counting; /* --metrics-per-service */
 	int verbosity;
 	int area_verbosity[LOG_AREA_N]; /* --vmodule; -1: as `verbosity` */
 	int32_t oom_score_adj;          /* OOM_SCORE_UNSET: as it is */

@@ -230,6 +230,7 @@ static int open_plane(struct vipd *v, struct err *err)
 		return r;
 	nft_plane_open(&v->plane, TAKE(cmd), TAKE(query));
 	nft_plane_walk_with(v->plane, TAKE(walk));
+	nft_plane_count(v->plane, v->options.counting);
 	return 0;
 }
 
@@ -453,13 +454,6 @@ static void sources(void *arg, void (*add)(void *add_arg, const struct metrics_s
 	}
 }
 
-static int drops(void *arg, uint64_t *packets, uint64_t *bytes, struct err *err)
-{
-	struct vipd *v = arg;
-
-	return nft_plane_invalid_drops(v->plane, packets, bytes, err);
-}
-
 /* Each service with a health check node port is a socket or two, and the soft limit 1024. */
 static void raise_fd_limit(void)
 {
@@ -482,8 +476,8 @@ static int open_outside(struct vipd *v, struct err *err)
 		.is_node_optional = v->options.manifests != NULL,
 		.sync_period_ns = v->options.sync_period_ns,
 		.mode = v->plane->ops->name,
+		.counting = v->options.counting,
 		.sources = sources,
-		.drops = drops,
 		.arg = v,
 	};
 

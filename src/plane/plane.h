@@ -54,6 +54,63 @@ enum plane_commit_mode {
 	PLANE_COMMIT_AUDIT,
 };
 
+/* What the kernel counts, besides what it does; more costs more (doc/design/0010-counters.md). */
+enum plane_counting {
+	PLANE_COUNT_NONE = 0,
+	PLANE_COUNT_SERVICES,  /* for each frontend */
+	PLANE_COUNT_ENDPOINTS, /* and for each backend of a pool */
+};
+
+/* Why packets that ask for a connection get none; each retransmission is one more. */
+enum plane_refusal {
+	PLANE_REFUSAL_NO_ENDPOINTS = 0,   /* REJ-01 */
+	PLANE_REFUSAL_NO_LOCAL_ENDPOINTS, /* REJ-02, REJ-03 */
+	PLANE_REFUSAL_SOURCE_RANGES,      /* REJ-10 */
+	PLANE_REFUSAL_UNKNOWN_PORT,       /* of a cluster IP, REJ-05 */
+	PLANE_REFUSAL_UNKNOWN_ADDRESS,    /* of a service CIDR, REJ-06 */
+	PLANE_REFUSAL_N,
+};
+
+/* Of both families, since the kernel's rules were made: they may begin again at 0. */
+struct plane_drops {
+	uint64_t refused[PLANE_REFUSAL_N]; /* packets */
+	uint64_t invalid_packets;          /* of backends, that belong to no connection */
+	uint64_t invalid_bytes;
+};
+
+/* Which counter of a frontend: packets that asked for a connection, and those of them refused. */
+enum plane_frontend_counter {
+	PLANE_FRONTEND_ASKED = 0,
+	PLANE_FRONTEND_REFUSED,
+};
+
+/* A backend where it stands. */
+struct plane_slot {
+	struct ip_addr addr;
+	uint32_t pool_id;
+	uint32_t slot;
+	uint16_t port;
+	uint16_t aff_id;
+};
+
+/*
+ * Of a frontend, since it is there; of a backend, since it stands in its slot; of both,
+ * since the kernel's rules were made. A backend that stands elsewhere by now is not known.
+ */
+struct plane_count {
+	bool is_known;
+	uint64_t packets; /* each asked for a connection */
+};
+
+/* How long the single kernel transactions took, those refused included. */
+#define PLANE_TIMES_BUCKETS 20
+struct plane_times {
+	uint64_t count;
+	uint64_t sum_ns;
+	uint64_t longest_ns;
+	uint64_t bucket[PLANE_TIMES_BUCKETS]; /* i: less than 2^i us; the last: all others */
+};
+
 enum plane_check {
 	PLANE_CHECK_QUIET = 0,
 	/* Something changed, our tables stand: call env(), then audit the services. */
@@ -108,6 +165,16 @@ struct plane_ops {
 	 * called again, in now_ns() terms, 0 = not at all. May be NULL.
 	 */
 	uint64_t (*tick)(struct plane *p, uint64_t now);
+	/*
+	 * What was counted, read from the kernel: drops in 0.2 ms, the others in 3 us an
+	 * item. All three may be NULL: nothing is counted. -EAGAIN while nothing is in force.
+	 */
+	int (*drops)(const struct plane *p, struct plane_drops *ret, struct err *err);
+	int (*count_frontends)(const struct plane *p, enum plane_frontend_counter which,
+			       const struct plan_frontend *v, size_t n, struct plane_count *ret,
+			       struct err *err);
+	int (*count_slots)(const struct plane *p, const struct plane_slot *v, size_t n,
+			   struct plane_count *ret, struct err *err);
 	/* Remove everything of ours from the kernel (--cleanup). */
 	int (*cleanup)(struct plane *p, struct err *err);
 	void (*close)(struct plane *p);
@@ -124,4 +191,17 @@ struct plane {
 	void *gone_arg;
 	/* Whom the last check() that found a change found it of: "nft (pid 4711)", for people. */
 	char changed_by[64];
+	struct plane_times times;
 };
+
+static inline void plane_times_add(struct plane_times *t, uint64_t ns)
+{
+	unsigned int i = 0;
+
+	while (i < PLANE_TIMES_BUCKETS - 1 && ns >= (UINT64_C(1) << i) * NSEC_PER_USEC)
+		i++;
+	t->bucket[i]++;
+	t->count++;
+	t->sum_ns += ns;
+	t->longest_ns = ns > t->longest_ns ? ns : t->longest_ns;
+}

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "model/select.h"
+#include "serve/counts.h"
 #include "serve/door.h"
 #include "serve/metrics_state.h"
 #include "serve/page.h"
@@ -126,9 +127,19 @@ static int64_t wall_now(void)
 	return (int64_t)ts.tv_sec * (int64_t)NSEC_PER_SEC + ts.tv_nsec;
 }
 
+static bool is_counting(const struct metrics *m)
+{
+	const struct plane *plane = m->config.ctx->plane;
+
+	return m->config.counting != PLANE_COUNT_NONE && plane != NULL &&
+	       plane->ops->count_frontends != NULL;
+}
+
 static void answer(void *arg, const struct http_request *q, struct http_reply *reply)
 {
 	struct metrics *m = arg;
+	const struct counts_config counts = { m->config.ctx, m->config.counting,
+					      COUNTS_SERIES_MAX };
 
 	reply->status = 200;
 	reply->type = "text/plain; charset=utf-8";
@@ -138,6 +149,8 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 	if (strcmp(q->path, "/metrics") == 0) {
 		reply->type = "text/plain; version=0.0.4; charset=utf-8";
 		metrics_text(m, &reply->body, now_ns(), wall_now());
+		if (is_counting(m))
+			counts_reply(reply, &counts, &reply->body);
 	} else if (strcmp(q->path, "/proxyMode") == 0) {
 		str_puts(&reply->body, m->config.mode);
 	} else if (strcmp(q->path, "/healthz") == 0) {

@@ -46,13 +46,12 @@ struct metrics_config {
 	struct page_server *page;                      /* answers before us; may be NULL */
 	struct listen_place at;                        /* port 0: no server */
 	bool is_hard_fail;
-	int64_t started_wall_ns; /* Unix ns: triggers before it are not measured (IN-40) */
-	const char *mode;        /* for /proxyMode */
+	int64_t started_wall_ns;      /* Unix ns: triggers before it are not measured (IN-40) */
+	const char *mode;             /* for /proxyMode */
+	enum plane_counting counting; /* as the plane was told */
 	/* Call `add` for each source. May be NULL. */
 	void (*sources)(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
 			void *add_arg);
-	/* Packets and bytes dropped as INVALID since the rules exist; may be NULL. */
-	int (*drops)(void *arg, uint64_t *packets, uint64_t *bytes, struct err *err);
 	void *arg;
 };
 

@@ -30,8 +30,8 @@ struct metrics {
 	uint64_t seen_loads;
 	uint64_t consumed_slices; /* slice events up to the last moment nothing was dirty */
 	struct {
-		uint64_t asked_ns; /* the kernel is asked once a second at most */
-		uint64_t last[2];  /* what it said ... */
-		uint64_t sum[2];   /* ... and what it said before its rules were made anew */
-	} drops;                   /* packets, bytes */
+		uint64_t asked_ns;       /* the kernel is asked once a second at most */
+		struct plane_drops last; /* what it said ... */
+		struct plane_drops sum;  /* ... and what it said before rules were made anew */
+	} drops;
 };

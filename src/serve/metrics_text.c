@@ -222,34 +222,80 @@ static void latency_lines(const struct metrics *m, struct str *out)
 	expo_uint(out, "vipd_event_to_ack_duration_seconds_count", NULL, h->count);
 }
 
-/* Counters start again when rules are made anew: what was before stays in the sum. */
-static void drops_ask(struct metrics *m, uint64_t now)
+/* A counter starts again when its rule is made anew: what was before goes into the sum. */
+static void counter_follow(uint64_t *sum, uint64_t *last, uint64_t is)
 {
-	uint64_t is[2];
+	if (is < *last)
+		*sum += *last;
+	*last = is;
+}
+
+static void drops_ask(struct metrics *m, const struct plane *plane, uint64_t now)
+{
+	struct plane_drops *sum = &m->drops.sum;
+	struct plane_drops *last = &m->drops.last;
+	struct plane_drops is;
 	struct err err;
 
 	if (m->drops.asked_ns != 0 && now - m->drops.asked_ns < DROPS_ASK_NS)
 		return;
 	m->drops.asked_ns = now;
-	if (m->config.drops(m->config.arg, &is[0], &is[1], &err) < 0)
+	if (plane->ops->drops(plane, &is, &err) < 0)
 		return; /* no rules yet, or they are being replaced: the last numbers stay */
-	for (int i = 0; i < 2; i++) {
-		if (is[i] < m->drops.last[i])
-			m->drops.sum[i] += m->drops.last[i];
-		m->drops.last[i] = is[i];
-	}
+	for (int i = 0; i < PLANE_REFUSAL_N; i++)
+		counter_follow(&sum->refused[i], &last->refused[i], is.refused[i]);
+	counter_follow(&sum->invalid_packets, &last->invalid_packets, is.invalid_packets);
+	counter_follow(&sum->invalid_bytes, &last->invalid_bytes, is.invalid_bytes);
 }
 
 static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 {
-	if (m->config.drops == NULL)
+	static const char *const reasons[PLANE_REFUSAL_N] = {
+		[PLANE_REFUSAL_NO_ENDPOINTS] = "reason=\"no_endpoints\"",
+		[PLANE_REFUSAL_NO_LOCAL_ENDPOINTS] = "reason=\"no_local_endpoints\"",
+		[PLANE_REFUSAL_SOURCE_RANGES] = "reason=\"source_ranges\"",
+		[PLANE_REFUSAL_UNKNOWN_PORT] = "reason=\"unknown_port\"",
+		[PLANE_REFUSAL_UNKNOWN_ADDRESS] = "reason=\"unknown_address\"",
+	};
+	const struct plane *plane = m->config.ctx->plane;
+
+	if (plane == NULL || plane->ops->drops == NULL)
 		return;
-	drops_ask(m, now);
+	drops_ask(m, plane, now);
+	expo_head(out, "vipd_refused_packets_total", "counter",
+		  "Packets that asked for a connection and were rejected or dropped, by reason; "
+		  "retransmissions count");
+	for (int i = 0; i < PLANE_REFUSAL_N; i++)
+		expo_uint(out, "vipd_refused_packets_total", reasons[i],
+			  m->drops.sum.refused[i] + m->drops.last.refused[i]);
 	one(out, "vipd_invalid_dropped_packets_total", "counter",
 	    "Packets of services that conntrack called INVALID, dropped",
-	    m->drops.sum[0] + m->drops.last[0]);
+	    m->drops.sum.invalid_packets + m->drops.last.invalid_packets);
 	one(out, "vipd_invalid_dropped_bytes_total", "counter", "The same in bytes",
-	    m->drops.sum[1] + m->drops.last[1]);
+	    m->drops.sum.invalid_bytes + m->drops.last.invalid_bytes);
+}
+
+/* Of all kernel transactions, whoever made them. */
+static void times_lines(const struct metrics *m, struct str *out)
+{
+	static const char name[] = "vipd_kernel_batch_duration_seconds";
+	const struct plane *plane = m->config.ctx->plane;
+	const struct plane_times *t;
+	uint64_t n = 0;
+
+	if (plane == NULL)
+		return;
+	t = &plane->times;
+	expo_head(out, name, "histogram", "Time of single kernel transactions");
+	for (unsigned int i = 0; i < PLANE_TIMES_BUCKETS - 1; i++) {
+		n += t->bucket[i];
+		expo_bucket(out, name, NULL, (UINT64_C(1) << i) * NSEC_PER_USEC, n);
+	}
+	expo_bucket(out, name, NULL, 0, t->count);
+	expo_seconds(out, "vipd_kernel_batch_duration_seconds_sum", NULL, t->sum_ns);
+	expo_uint(out, "vipd_kernel_batch_duration_seconds_count", NULL, t->count);
+	one_seconds(out, "vipd_kernel_batch_longest_seconds", "gauge",
+		    "The longest of them since the start", t->longest_ns);
 }
 
 static void health_service_lines(const struct metrics *m, struct str *out)
@@ -425,6 +471,7 @@ void metrics_text(struct metrics *m, struct str *out, uint64_t now_ns, int64_t w
 	state_lines(m, out, n_dirty, now_ns);
 	work_lines(m, out);
 	latency_lines(m, out);
+	times_lines(m, out);
 	drop_lines(m, out, now_ns);
 	health_service_lines(m, out);
 	source_lines(m, out, now_ns);

@@ -56,8 +56,8 @@ static int open_parts(struct outside *o, struct event_base *base, const struct o
 		.is_hard_fail = c->is_hard_fail,
 		.started_wall_ns = wall_now(),
 		.mode = c->mode,
+		.counting = c->counting,
 		.sources = c->sources,
-		.drops = c->drops,
 		.arg = c->arg,
 	};
 	int r = health_open(&o->health, base, &health, err);

@@ -19,10 +19,10 @@ struct outside_config {
 	bool is_node_optional; /* see health.h */
 	uint64_t sync_period_ns;
 	const char *mode;
+	enum plane_counting counting; /* as the plane was told */
 	/* As in metrics_config; may be NULL. */
 	void (*sources)(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
 			void *add_arg);
-	int (*drops)(void *arg, uint64_t *packets, uint64_t *bytes, struct err *err);
 	void *arg;
 };
 

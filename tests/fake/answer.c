@@ -184,6 +184,19 @@ static void put_bytes(struct nlmsghdr *out, uint16_t type, const void *bytes, si
 	mnl_attr_nest_end(out, nest);
 }
 
+static void put_counter(struct nlmsghdr *out, uint64_t packets)
+{
+	struct nlattr *expr = mnl_attr_nest_start(out, NFTA_SET_ELEM_EXPR);
+	struct nlattr *data;
+
+	mnl_attr_put_strz(out, NFTA_EXPR_NAME, "counter");
+	data = mnl_attr_nest_start(out, NFTA_EXPR_DATA);
+	put_be64(out, NFTA_COUNTER_BYTES, 60 * packets);
+	put_be64(out, NFTA_COUNTER_PACKETS, packets);
+	mnl_attr_nest_end(out, data);
+	mnl_attr_nest_end(out, expr);
+}
+
 static void put_elem(struct nlmsghdr *out, const struct set *s, const struct elem *e)
 {
 	struct nlattr *nest = mnl_attr_nest_start(out, NFTA_LIST_ELEM);
@@ -205,6 +218,8 @@ static void put_elem(struct nlmsghdr *out, const struct set *s, const struct ele
 	}
 	if (e->flags != 0)
 		mnl_attr_put_u32(out, NFTA_SET_ELEM_FLAGS, htonl(e->flags));
+	if (s->is_counting)
+		put_counter(out, e->packets);
 	mnl_attr_nest_end(out, nest);
 }
 

@@ -234,6 +234,7 @@ static int set_new(struct op *o)
 	s->data_len = s->data_type == NFT_DATA_VERDICT ? 0 : nl_attr_be32(tb[NFTA_SET_DATA_LEN], 0);
 	if (strstr(s->name, "%d") != NULL) /* anonymous: the kernel finds a number */
 		snprintf(s->name, sizeof(s->name), "__set%u", (unsigned int)(s->handle & 0xffff));
+	s->is_counting = tb[NFTA_SET_EXPR] != NULL;
 	obj_attrs_set(&s->attrs, o->h, sizeof(struct nfgenmsg));
 	list_init(&s->elems);
 	list_add_tail(&t->sets, &s->link);
@@ -916,6 +917,16 @@ const uint8_t *fake_find(const struct fake *f, enum ipfam fam, enum nft_set_id s
 	struct elem *e = s ? elem_find(s, key, key_size(s), 0) : NULL;
 
 	return e ? e->data : NULL;
+}
+
+void fake_packets(struct fake *f, enum ipfam fam, enum nft_set_id set, const void *key,
+		  uint64_t packets)
+{
+	struct set *s = set_ours(f, fam, set);
+	struct elem *e = s ? elem_find(s, key, key_size(s), 0) : NULL;
+
+	assert(e != NULL && s->is_counting);
+	e->packets = packets;
 }
 
 size_t fake_set_size(const struct fake *f, enum ipfam fam, enum nft_set_id set)

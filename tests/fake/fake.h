@@ -93,6 +93,9 @@ void fake_foreign_flush(struct fake *f, enum ipfam fam);
 /* Data of an element (not NULL for sets either), or NULL. */
 const uint8_t *fake_find(const struct fake *f, enum ipfam fam, enum nft_set_id set,
 			 const void *key);
+/* The element's counter, if it has one, as if so many packets had met it. */
+void fake_packets(struct fake *f, enum ipfam fam, enum nft_set_id set, const void *key,
+		  uint64_t packets);
 size_t fake_set_size(const struct fake *f, enum ipfam fam, enum nft_set_id set);
 size_t fake_chain_count(const struct fake *f, enum ipfam fam);
 

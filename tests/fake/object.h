@@ -33,6 +33,7 @@ struct elem {
 	bool has_verdict;
 	uint32_t verdict;
 	char chain[OBJ_NAME_MAX];
+	uint64_t packets; /* in a set whose elements count */
 };
 
 struct set {
@@ -44,6 +45,7 @@ struct set {
 	uint32_t data_type;
 	uint32_t data_len;
 	uint64_t handle;
+	bool is_counting; /* its elements */
 	struct obj_attrs attrs;
 	struct htable index;
 	struct list elems;

@@ -60,12 +60,15 @@ struct world {
 	struct nft_layout_result res; /* of the last run() */
 };
 
+static enum plane_counting counting; /* what start() asks for */
+
 static void start(struct world *w, enum ipfam fam)
 {
 	nft_kind_reset();
 	memset(w, 0, sizeof(*w));
 	w->nl = kernel_sock();
 	nft_layout_open(&w->l, w->nl, fam);
+	nft_layout_count(w->l, counting);
 }
 
 static void stop(struct world *w)
@@ -245,8 +248,20 @@ static void reference_load(enum ipfam fam)
 		"s/ip daddr/ip6 daddr/g; s/dnat ip to/dnat ip6 to/",
 	};
 
+	/* What counting adds. */
+	static const char count[] =
+		"/map endpoints/s/ }$/ counter; }/; /map aff_endpoints/s/ }$/ counter; }/; "
+		"/map aff_endpoints/a set counted { typeof ip daddr . meta l4proto . th dport; counter; }\n"
+		"/map aff_endpoints/a set refused { typeof ip daddr . meta l4proto . th dport; counter; }\n"
+		"/chain services/a ip daddr . meta l4proto . th dport @counted\n"
+		"/chain reject_conn/a ip daddr . meta l4proto . th dport @refused\n"
+		"/chain drop_conn/a ip daddr . meta l4proto . th dport @refused\n"
+		"/goto fw_pass/a ip daddr . meta l4proto . th dport @refused\n";
+
 	assert_int_equal(kernel_fresh(NULL), 0);
-	assert_int_equal(sh("sed -e '%s' reference.nft | nft -f -", words[fam]), 0);
+	assert_int_equal(sh("sed -e '%s' reference.nft | sed -e '%s' | nft -f -",
+			    counting != PLANE_COUNT_NONE ? count : "", words[fam]),
+			 0);
 }
 
 static void ours_load(enum ipfam fam)
@@ -270,7 +285,8 @@ static void test_sets_as_nft_makes_them(void **state)
 		sets_read(&ours, fam);
 		reference_load(fam);
 		sets_read(&nfts, fam);
-		assert_int_equal(ours.v.n, NFTSET_N + 1);
+		assert_int_equal(ours.v.n,
+				 counting != PLANE_COUNT_NONE ? NFTSET_N + 1 : NFTSET_N - 1);
 		assert_int_equal(nfts.v.n, ours.v.n);
 		for (size_t i = 0; i < ours.v.n; i++) {
 			print_message("    IPv%d %s\n", fam == IPFAM_V6 ? 6 : 4, ours.v.v[i].name);
@@ -300,6 +316,48 @@ static void test_rules_as_nft_makes_them(void **state)
 		free(ours);
 		free(nfts);
 	}
+}
+
+static void test_counting_as_nft_makes_it(void **state)
+{
+	counting = PLANE_COUNT_ENDPOINTS;
+	test_sets_as_nft_makes_them(state);
+	test_rules_as_nft_makes_them(state);
+	counting = PLANE_COUNT_NONE;
+}
+
+/*
+ * Sets that count are put beside the others; others that count, or shall no more, are another
+ * table. A restart that asks for the same writes nothing.
+ */
+static void test_counting_changes(void **state)
+{
+	static const struct {
+		enum plane_counting counting;
+		enum nft_layout_state found;
+	} order[] = {
+		{ PLANE_COUNT_NONE, NFT_LAYOUT_ABSENT },
+		{ PLANE_COUNT_SERVICES, NFT_LAYOUT_HELD },
+		{ PLANE_COUNT_ENDPOINTS, NFT_LAYOUT_FOREIGN },
+		{ PLANE_COUNT_SERVICES, NFT_LAYOUT_FOREIGN },
+		{ PLANE_COUNT_NONE, NFT_LAYOUT_FOREIGN },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
+		for (int again = 0; again < 2; again++) {
+			struct world w;
+			struct err err;
+
+			counting = order[i].counting;
+			start(&w, IPFAM_V4);
+			assert_int_equal(run(&w, &cidrs), again ? NFT_LAYOUT_HELD : order[i].found);
+			assert_int_equal(w.res.n_writes == 0, again);
+			assert_int_equal(nft_layout_has_set(w.l, NFTSET_COUNTED),
+					 counting != PLANE_COUNT_NONE);
+			assert_int_equal(nft_layout_retire(w.l, NULL, &err), 0);
+			stop(&w);
+		}
+	assert_int_equal(sh("test $(nft list tables ip | wc -l) = 1"), 0);
 }
 
 static void test_restart_writes_nothing(void **state)
@@ -690,6 +748,8 @@ int main(void)
 		cmocka_unit_test_setup(test_listing_loads_back, kernel_fresh),
 		cmocka_unit_test_setup(test_sets_as_nft_makes_them, kernel_fresh),
 		cmocka_unit_test_setup(test_rules_as_nft_makes_them, kernel_fresh),
+		cmocka_unit_test_setup(test_counting_as_nft_makes_it, kernel_fresh),
+		cmocka_unit_test_setup(test_counting_changes, kernel_fresh),
 		cmocka_unit_test_setup(test_restart_writes_nothing, kernel_fresh),
 		cmocka_unit_test_setup(test_restart_recalls_kinds, kernel_fresh),
 		cmocka_unit_test_setup(test_chains_need, kernel_fresh),

@@ -856,13 +856,13 @@ static void send_stray_reset(struct world *w, enum place from, const char *to)
 
 static uint64_t drops(struct world *w)
 {
-	uint64_t packets = 0, bytes = 0;
+	struct plane_drops is = { 0 };
 	struct err err = { 0 };
 
-	if (nft_layout_invalid_drops(w->layout, &packets, &bytes, &err) < 0)
+	if (nft_layout_drops(w->layout, &is, &err) < 0)
 		fail_msg("%s", err.text);
-	assert_int_equal(bytes, packets * (w->fam == IPFAM_V6 ? 60 : 40));
-	return packets;
+	assert_int_equal(is.invalid_bytes, is.invalid_packets * (w->fam == IPFAM_V6 ? 60 : 40));
+	return is.invalid_packets;
 }
 
 /* Counted at the far end: what a raw socket outside sees of pod resets. */

@@ -30,6 +30,10 @@ struct mock_frontend {
 
 struct mock_plane {
 	struct plane plane;
+	struct mock_plane *self; /* for hooks that are given a plane to read only */
+	struct plane_drops drops;
+	int fail_drops;
+	size_t n_counted; /* counters asked for */
 	VEC(struct mock_slot) slots;
 	VEC(struct mock_frontend) frontends;
 	bool is_loaded_phase;
@@ -280,6 +284,52 @@ static inline int mock_check(struct plane *p, struct err *err)
 	return mock_take(&mock_of(p)->check_answer);
 }
 
+static inline int mock_drops(const struct plane *p, struct plane_drops *ret, struct err *err)
+{
+	const struct mock_plane *m = (const struct mock_plane *)p;
+
+	if (m->fail_drops != 0)
+		return err_set(err, m->fail_drops, "told to fail");
+	*ret = m->drops;
+	return 0;
+}
+
+/* Asked for: its port. Refused: the port's last digit. */
+static inline int mock_count_frontends(const struct plane *p, enum plane_frontend_counter which,
+				       const struct plan_frontend *v, size_t n,
+				       struct plane_count *ret, struct err *err)
+{
+	struct mock_plane *m = ((const struct mock_plane *)p)->self;
+
+	for (size_t i = 0; i < n; i++) {
+		bool is_held = mock_frontend_find(m, &v[i]) != NULL;
+		uint64_t packets = which == PLANE_FRONTEND_ASKED ? v[i].port : v[i].port % 10;
+
+		ret[i] = (struct plane_count){ is_held, packets };
+	}
+	m->n_counted += n;
+	return 0;
+}
+
+/* Its port, and the last byte of its address. */
+static inline int mock_count_slots(const struct plane *p, const struct plane_slot *v, size_t n,
+				   struct plane_count *ret, struct err *err)
+{
+	struct mock_plane *m = ((const struct mock_plane *)p)->self;
+
+	for (size_t i = 0; i < n; i++) {
+		struct mock_slot *have =
+			mock_slot_find(m, (uint8_t)ip_fam(&v[i].addr), v[i].pool_id, v[i].slot);
+
+		ret[i] = (struct plane_count){
+			have != NULL && ip_addr_is_equal(&have->b.addr, &v[i].addr),
+			(uint64_t)v[i].port + v[i].addr.bytes[ip_len(ip_fam(&v[i].addr)) - 1]
+		};
+	}
+	m->n_counted += n;
+	return 0;
+}
+
 static const struct plane_ops mock_plane_ops = {
 	.name = "mock",
 	.traits = { .pool_class = mock_pool_class },
@@ -289,11 +339,14 @@ static const struct plane_ops mock_plane_ops = {
 	.commit = mock_commit,
 	.sweep = mock_sweep,
 	.check = mock_check,
+	.drops = mock_drops,
+	.count_frontends = mock_count_frontends,
+	.count_slots = mock_count_slots,
 };
 
 static inline void mock_init(struct mock_plane *m)
 {
-	*m = (struct mock_plane){ .plane = { &mock_plane_ops } };
+	*m = (struct mock_plane){ .plane = { &mock_plane_ops }, .self = m };
 }
 
 static inline void mock_fini(struct mock_plane *m)

@@ -25,6 +25,7 @@ static void life_begin(struct world *w)
 	nft_plane_walk_with(w->plane, w->kernel->connect(w->kernel->ctx));
 	if (w->is_table_owner)
 		nft_plane_own_tables(w->plane);
+	nft_plane_count(w->plane, w->counting);
 	plan_init(&w->p, &w->m, &w->plane->ops->traits);
 	sync_open(&w->s, &w->m, &w->p, w->plane, &config);
 	sync_sources_ready(w->s);
@@ -70,6 +71,12 @@ void world_restart(struct world *w)
 		container_of(n, struct svc, node)->adopted_load = 0;
 	nft_kind_reset();
 	life_begin(w);
+}
+
+void world_count(struct world *w, enum plane_counting counting)
+{
+	w->counting = counting;
+	world_restart(w);
 }
 
 void world_service(struct world *w, const char *name, const char *text)
@@ -260,6 +267,7 @@ char *world_elements(const struct world *w)
 
 		nft_layout_open(&l, nl, fam);
 		nft_layout_own(l, nft_plane_stats(w->plane).is_table_owner);
+		nft_layout_count(l, w->counting);
 		assert_int_equal(nft_layout_load(l, &err), 0);
 		for (int set = 0; set < NFTSET_POD_CIDRS; set++) {
 			struct nft_table_ref table = { nft_layout_table(l), fam };
@@ -290,7 +298,8 @@ static const char *target_text(const struct plan_target *t, char buf[static 64])
 	return buf;
 }
 
-static void frontend_lines(struct lines *ls, const struct plan_frontend *f)
+static void frontend_lines(struct lines *ls, const struct plan_frontend *f,
+			   enum plane_counting counting)
 {
 	const char *fam = families[ip_fam(&f->addr)];
 	char tuple[80];
@@ -309,6 +318,10 @@ static void frontend_lines(struct lines *ls, const struct plan_frontend *f)
 		line(ls, "%s masq_frontends %s", fam, tuple);
 	if (f->masq == PLAN_MASQ_HOST)
 		line(ls, "%s masq_hosts %s", fam, tuple);
+	if (counting != PLANE_COUNT_NONE) {
+		line(ls, "%s counted %s", fam, tuple);
+		line(ls, "%s refused %s", fam, tuple);
+	}
 	if (f->is_guarded) {
 		line(ls, "%s %s %s -> pool %u fw", fam, set, tuple, f->target.pool_id);
 		set = "fw_frontends";
@@ -368,7 +381,7 @@ char *world_expected(const struct world *w)
 		if (rows == NULL)
 			continue;
 		vec_for_each (f, &rows->frontends)
-			frontend_lines(&ls, f);
+			frontend_lines(&ls, f, w->counting);
 		vec_for_each (pool, &rows->pools)
 			pool_lines(&ls, pool);
 	}

@@ -28,6 +28,7 @@ struct world {
 	struct sync *s;
 	uint64_t now;
 	bool is_table_owner; /* of the next life */
+	enum plane_counting counting;
 };
 
 /* Node "n1" with podCIDR 10.0.0.0/16, node port address 192.168.0.1 and fd01::1. */
@@ -35,6 +36,9 @@ void world_open(struct world *w, const struct world_kernel *kernel);
 void world_close(struct world *w);
 /* The process ends and another one begins; `w->m` lives on. Nothing is synced yet. */
 void world_restart(struct world *w);
+
+/* The same, and the next one counts so much. */
+void world_count(struct world *w, enum plane_counting counting);
 
 /* Objects as in tests/unit/objects.h. */
 void world_service(struct world *w, const char *name, const char *text);

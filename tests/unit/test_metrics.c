@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "serve/counts.h"
 #include "serve/expo.h"
 #include "serve/metrics.h"
 #include "serve_world.h"
@@ -16,8 +17,6 @@ struct world {
 	struct serve_world w;
 	struct metrics *m;
 	int64_t wall_ns;
-	uint64_t drops[2];
-	int drops_fail;
 };
 
 static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
@@ -26,17 +25,6 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 	struct world *w = arg;
 
 	metrics_accepted(w->m, svc, old, new, w->wall_ns);
-}
-
-static int drops(void *arg, uint64_t *packets, uint64_t *bytes, struct err *err)
-{
-	struct world *w = arg;
-
-	if (w->drops_fail != 0)
-		return err_set(err, w->drops_fail, "told to fail");
-	*packets = w->drops[0];
-	*bytes = w->drops[1];
-	return 0;
 }
 
 static void sources(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
@@ -57,7 +45,6 @@ static void world_init(struct world *w)
 		.started_wall_ns = WALL,
 		.mode = "nftables",
 		.sources = sources,
-		.drops = drops,
 		.arg = w,
 	};
 	struct err err;
@@ -293,22 +280,29 @@ static void test_drops_never_go_back(void **state)
 
 	(void)state;
 	world_init(&w);
-	w.drops_fail = -ENOENT;
+	w.w.k.fail_drops = -ENOENT;
 	metrics_text(w.m, &text, T0, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 0\n"));
-	w.drops_fail = 0;
-	w.drops[0] = 9;
+	w.w.k.fail_drops = 0;
+	w.w.k.drops.invalid_packets = 9;
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 1 * S, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 9\n"));
-	w.drops[0] = 2; /* rules made anew */
+	w.w.k.drops.invalid_packets = 2; /* rules made anew */
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 2 * S, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 11\n"));
-	w.drops[0] = 500; /* asked for again within a second */
+	w.w.k.drops.invalid_packets = 500; /* asked for again within a second */
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 2 * S + 1, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 11\n"));
+	w.w.k.drops.refused[PLANE_REFUSAL_SOURCE_RANGES] = 7;
+	str_clear(&text);
+	metrics_text(w.m, &text, T0 + 4 * S, WALL);
+	assert_non_null(
+		strstr(text.text, "\nvipd_refused_packets_total{reason=\"source_ranges\"} 7\n"));
+	assert_non_null(
+		strstr(text.text, "\nvipd_refused_packets_total{reason=\"no_endpoints\"} 0\n"));
 	str_fini(&text);
 	world_fini(&w);
 }
@@ -382,6 +376,102 @@ static void test_cardinality(void **state)
 	world_fini(&w);
 }
 
+/* --- lines of single services --- */
+
+/* The whole of a streamed answer; returns how many pieces it took. */
+static size_t answer_text(struct world *w, enum plane_counting counting, size_t series_max,
+			  struct str *out)
+{
+	const struct counts_config config = { &w->w.ctx, counting, series_max };
+	size_t turns = 0;
+	struct http_reply reply = { .type = "text/plain" };
+	struct str head = { 0 };
+	int r;
+
+	str_puts(&head, "# HEAD\n");
+	counts_reply(&reply, &config, &head);
+	do {
+		r = reply.ops->more(reply.state, out, 0); /* no time at all: the smallest pieces */
+		turns++;
+	} while (r == 1);
+	assert_int_equal(r, 0);
+	reply.ops->close(reply.state);
+	return turns;
+}
+
+static void test_counts(void **state)
+{
+	static const char *const wanted[] = {
+		"# HEAD\n",
+		"vipd_service_connections_total{namespace=\"shop\",service=\"a\",port=\"http\","
+		"protocol=\"TCP\",ip_family=\"IPv4\",frontend=\"ClusterIP\"} 83\n",
+		/* Two addresses of one kind are one line. */
+		"vipd_service_connections_total{namespace=\"shop\",service=\"l\",port=\"http\","
+		"protocol=\"TCP\",ip_family=\"IPv4\",frontend=\"ExternalIP\"} 174\n",
+		"vipd_service_refused_total{namespace=\"shop\",service=\"a\",port=\"http\","
+		"protocol=\"TCP\",ip_family=\"IPv4\",frontend=\"ClusterIP\"} 3\n",
+		"vipd_endpoint_connections_total{namespace=\"shop\",service=\"a\",port=\"http\","
+		"protocol=\"TCP\",ip_family=\"IPv4\",endpoint=\"10.0.1.2:8080\"} 8082\n",
+		"vipd_series_left_out 0\n",
+	};
+	struct world w;
+	struct str text = { 0 };
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "shop/a", "ip=10.96.0.1 port=http:83");
+	put_slice(&w.w, "shop/a-x", "a", "|http:8080|1 rs; 2 rs; 3 rs");
+	put_service(&w.w, "shop/l", "ip=10.96.0.2 ext=203.0.113.1 ext=203.0.113.2 port=http:87");
+	settle(&w);
+	(void)answer_text(&w, PLANE_COUNT_ENDPOINTS, 1000, &text);
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
+		if (strstr(text.text, wanted[i]) == NULL)
+			print_error("no '%s' in\n%.6000s\n", wanted[i], text.text);
+		assert_non_null(strstr(text.text, wanted[i]));
+	}
+	str_clear(&text);
+	(void)answer_text(&w, PLANE_COUNT_SERVICES, 1000, &text);
+	assert_non_null(strstr(text.text, "vipd_service_connections_total{"));
+	assert_null(strstr(text.text, "vipd_endpoint_connections_total"));
+	str_fini(&text);
+	world_fini(&w);
+}
+
+/* Many services: every line once, and none beyond the bound; in small pieces. */
+static void test_counts_bound(void **state)
+{
+	enum {
+		SERVICES = 1000,
+		MAX = 1700
+	}; /* two lines each */
+	struct world w;
+	struct str text = { 0 };
+	char left_out[64];
+	size_t n = 0;
+
+	(void)state;
+	world_init(&w);
+	for (int i = 0; i < SERVICES; i++) {
+		char key[32];
+		char ip[64];
+
+		(void)snprintf(key, sizeof(key), "shop/s%d", i);
+		(void)snprintf(ip, sizeof(ip), "ip=10.96.%d.%d port=http:80", i >> 8, i & 255);
+		put_service(&w.w, key, ip);
+	}
+	settle(&w);
+	assert_true(answer_text(&w, PLANE_COUNT_SERVICES, MAX, &text) > MAX / COUNTS_ASK);
+	for (const char *at = text.text; (at = strchr(at, '\n')) != NULL; at++)
+		n += strncmp(at, "\nvipd_service_", 14) == 0;
+	assert_int_equal(n, MAX);
+	assert_int_equal(w.w.k.n_counted, MAX); /* nor is more asked for */
+	(void)snprintf(left_out, sizeof(left_out), "\nvipd_series_left_out %d\n",
+		       2 * SERVICES - MAX);
+	assert_non_null(strstr(text.text, left_out));
+	str_fini(&text);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -389,6 +479,7 @@ int main(void)
 		cmocka_unit_test(test_sums_follow), cmocka_unit_test(test_sync_times),
 		cmocka_unit_test(test_programming), cmocka_unit_test(test_drops_never_go_back),
 		cmocka_unit_test(test_form),        cmocka_unit_test(test_cardinality),
+		cmocka_unit_test(test_counts),      cmocka_unit_test(test_counts_bound),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

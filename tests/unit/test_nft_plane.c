@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "fake/fake.h"
 #include "nft_cases.h"
+#include "objects.h"
 #include "plane/nft/decode.h"
 #include "test.h"
 
@@ -587,6 +588,7 @@ static void test_random(void **state)
 
 		print_message("    seed %llu\n", (unsigned long long)r.state);
 		bench_open(&b);
+		world_count(&b.w, (enum plane_counting)(run % 3));
 		for (int lot = 0; lot < 100; lot++) {
 			for (size_t n = 1 + rng_below(&r, 6); n > 0; n--) {
 				size_t i = rng_below(&r, SERVICES);
@@ -622,6 +624,81 @@ static void test_random(void **state)
 	}
 }
 
+/* --- counters --- */
+
+static struct plane_count count_of(struct bench *b, enum plane_frontend_counter which)
+{
+	const struct plan_rows *rows = world_svc(&b->w, "shop/web")->rows;
+	struct plane_count c = { 0 };
+	struct err err;
+
+	assert_int_equal(
+		b->w.plane->ops->count_frontends(b->w.plane, which, rows->frontends.v, 1, &c, &err),
+		0);
+	return c;
+}
+
+static const struct plan_pool *only_pool(struct bench *b)
+{
+	const struct plan_rows *rows = world_svc(&b->w, "shop/web")->rows;
+
+	return &rows->pools.v[0];
+}
+
+static struct plane_count count_of_slot(struct bench *b, uint32_t slot)
+{
+	const struct plan_pool *pool = only_pool(b);
+	const struct plan_backend *be = &pool->backends.v[slot];
+	struct plane_slot at = { be->addr, pool->id, slot, be->port, be->aff_id };
+	struct plane_count c = { 0 };
+	struct err err;
+
+	assert_int_equal(b->w.plane->ops->count_slots(b->w.plane, &at, 1, &c, &err), 0);
+	return c;
+}
+
+/* A frontend's element stays while it is there, whatever it leads to; a slot's is another's. */
+static void test_counters(void **state)
+{
+	struct bench b;
+	uint8_t key[NFT_KEY_MAX];
+	struct ip_addr ip = test_addr("10.96.0.1");
+
+	(void)state;
+	bench_open(&b);
+	world_count(&b.w, PLANE_COUNT_ENDPOINTS);
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80");
+	world_slice(&b.w, "shop/web-1", "web", "|http:8080|1 rs; 2 rs");
+	world_settle(&b.w);
+	nft_key_tuple(key, &ip, L4PROTO_TCP, 80);
+	fake_packets(b.f, IPFAM_V4, NFTSET_COUNTED, key, 7);
+	fake_packets(b.f, IPFAM_V4, NFTSET_REFUSED, key, 3);
+	nft_key_slot(key, only_pool(&b)->id, 1);
+	fake_packets(b.f, IPFAM_V4, NFTSET_ENDPOINTS, key, 5);
+	assert_int_equal(count_of(&b, PLANE_FRONTEND_ASKED).packets, 7);
+	assert_int_equal(count_of(&b, PLANE_FRONTEND_REFUSED).packets, 3);
+	assert_int_equal(count_of_slot(&b, 0).packets, 0);
+	assert_int_equal(count_of_slot(&b, 1).packets, 5);
+	world_slice(&b.w, "shop/web-1", "web", "|http:8080|2 rs; 3 rs; 4 rs");
+	world_settle(&b.w);
+	assert_int_equal(count_of(&b, PLANE_FRONTEND_ASKED).packets, 7);
+	assert_int_equal(count_of_slot(&b, 1).packets, 5); /* kept its place */
+	world_restart(&b.w);
+	assert_int_equal(world_settle(&b.w), 0);
+	assert_int_equal(count_of(&b, PLANE_FRONTEND_ASKED).packets, 7);
+	/* Without affinity and with it, in other sets. */
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80 affinity=60");
+	world_settle(&b.w);
+	assert_true(count_of_slot(&b, 1).is_known);
+	assert_int_equal(count_of_slot(&b, 1).packets, 0);
+	assert_int_equal(count_of(&b, PLANE_FRONTEND_ASKED).packets, 7);
+	/* Another backend stands where we ask, without our knowing. */
+	nft_put_word(key, nft_word(only_pool(&b)->id, only_pool(&b)->backends.v[0].aff_id));
+	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_AFF_ENDPOINTS, key));
+	assert_false(count_of_slot(&b, 0).is_known);
+	bench_close(&b);
+}
+
 /* --- a kernel full of nonsense --- */
 
 /* A key or data of nothing in particular, now and then close to what we write. */
@@ -635,7 +712,7 @@ static void nonsense(struct rng *r, uint8_t *bytes, size_t len)
 									: rng_below(r, 4096))));
 }
 
-static void nonsense_element(struct fake *f, struct rng *r)
+static void nonsense_element(struct fake *f, struct rng *r, enum plane_counting counting)
 {
 	enum ipfam fam = (enum ipfam)rng_below(r, IPFAM_N);
 	enum nft_set_id set = (enum nft_set_id)rng_below(r, NFTSET_POD_CIDRS);
@@ -645,7 +722,8 @@ static void nonsense_element(struct fake *f, struct rng *r)
 
 	nonsense(r, key, len);
 	nonsense(r, data, sizeof(data));
-	if (set == NFTSET_AFFINITY || fake_find(f, fam, set, key) != NULL)
+	if (set == NFTSET_AFFINITY || !nft_set_exists(set, counting) ||
+	    fake_find(f, fam, set, key) != NULL)
 		return;
 	if (nft_set_is_ranges(set)) { /* ranges may not overlap: one address each */
 		memcpy(key + len / 2, key, len / 2);
@@ -676,6 +754,7 @@ static void test_nonsense(void **state)
 		struct bench b;
 
 		bench_open(&b);
+		world_count(&b.w, (enum plane_counting)(run % 3));
 		for (size_t i = 0; i < SERVICES; i++) {
 			random_service(&b.w, &r, i);
 			random_slice(&b.w, &r, i);
@@ -686,7 +765,7 @@ static void test_nonsense(void **state)
 			for (size_t i = 0; i < ARRAY_SIZE(led_by); i++)
 				sizes[fam][i] = fake_set_size(b.f, fam, led_by[i]);
 		for (int i = 0; i < 400; i++)
-			nonsense_element(b.f, &r);
+			nonsense_element(b.f, &r, b.w.counting);
 		if (run % 2 == 0)
 			world_restart(&b.w);
 		else
@@ -720,6 +799,7 @@ int main(void)
 		cmocka_unit_test(test_reading),
 		cmocka_unit_test(test_lacking),
 		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_counters),
 		cmocka_unit_test(test_nonsense),
 	};
 

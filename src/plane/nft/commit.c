@@ -282,7 +282,7 @@ static void frontend_touch(struct nft_plane *p, const struct plan_op *op)
 
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
 	for (int set = 0; set < NFTSET_N; set++)
-		if (nft_set_is_by_tuple(set))
+		if (nft_set_is_by_tuple(set) && nft_set_exists(set, p->counting))
 			nft_changes_touch(&p->changes, fam, set, key, op->svc)->needs_look = true;
 }
 
@@ -386,6 +386,7 @@ int nft_transact(struct nft_plane *p, struct plane_result *res, struct err *err)
 {
 	struct nft_elem_writer w = { .batch = p->batch };
 	uint64_t began;
+	uint64_t took;
 	int r;
 
 	nl_batch_reset(p->batch, 0);
@@ -397,7 +398,9 @@ int nft_transact(struct nft_plane *p, struct plane_result *res, struct err *err)
 		return 0;
 	began = now_ns();
 	r = nl_batch_commit(p->batch, err);
-	res->kernel_ns += now_ns() - began;
+	took = now_ns() - began;
+	res->kernel_ns += took;
+	plane_times_add(&p->plane.times, took);
 	if (r < 0) {
 		r = refused(p, r, res, err);
 	} else {
@@ -486,7 +489,7 @@ static void keep_refused(struct nft_plane *p)
 int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *need,
 		   struct plane_result *res, struct err *err)
 {
-	struct nft_layout_result lr = { 0 };
+	struct nft_layout_result lr = { .times = &p->plane.times };
 	VEC(uint16_t) kinds = { 0 };
 	int r;
 
@@ -553,7 +556,7 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		return r;
 	assert(mode != PLANE_COMMIT_AUDIT || p->loaded == NULL);
 	nft_changes_reset(&p->changes);
-	r = nft_translate(&p->changes, p->loaded, ops, n, need, &res->culprit, err);
+	r = nft_translate(p, ops, n, need, &res->culprit, err);
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
 		r = nft_kinds_make(p, fam, &need[fam], res, err);
 	if (r == 0)

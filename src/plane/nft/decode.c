@@ -169,6 +169,8 @@ void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const u
 	case IPVSSET_MASQ:
 	case IPVSSET_MASQ_HOSTS:
 	case IPVSSET_IDLE:
+	case NFTSET_COUNTED:
+	case NFTSET_REFUSED:
 		text_tuple(out, fam, key);
 		break;
 	case NFTSET_ENDPOINTS:

@@ -130,6 +130,7 @@ struct parsed {
 	const uint8_t *key;
 	const uint8_t *key_end;
 	const uint8_t *data;
+	const struct nlattr *expr;
 };
 
 /* The bytes inside NFTA_SET_ELEM_x if there are exactly `len`. */
@@ -154,7 +155,21 @@ static struct parsed elem_parse(const struct nlattr *elem, enum nft_set_id set, 
 	e.key = value_bytes(tb[NFTA_SET_ELEM_KEY], d->key_len);
 	e.key_end = value_bytes(tb[NFTA_SET_ELEM_KEY_END], d->key_len);
 	e.data = value_bytes(tb[NFTA_SET_ELEM_DATA], d->data_len);
+	e.expr = tb[NFTA_SET_ELEM_EXPR];
 	return e;
+}
+
+/* Packets of the element's counter; 0 when it has none. */
+static uint64_t elem_packets(const struct parsed *e)
+{
+	const struct nlattr *expr[NFTA_EXPR_MAX + 1];
+	const struct nlattr *counter[NFTA_COUNTER_MAX + 1];
+
+	nl_attr_nest(expr, NFTA_EXPR_MAX, e->expr);
+	if (strcmp(nl_attr_str(expr[NFTA_EXPR_NAME]), "counter") != 0)
+		return 0;
+	nl_attr_nest(counter, NFTA_COUNTER_MAX, expr[NFTA_EXPR_DATA]);
+	return nl_attr_be64(counter[NFTA_COUNTER_PACKETS], 0);
 }
 
 /* The key as we keep it; false when this is no element of ours. */
@@ -309,6 +324,7 @@ struct get {
 	const uint8_t *keys;
 	uint8_t *data;
 	uint8_t *found;
+	uint64_t *packets; /* or NULL */
 	size_t n;
 	size_t answered;
 };
@@ -335,6 +351,8 @@ static int get_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		g->found[i] = 1;
 		if (g->data != NULL && e.data != NULL)
 			memcpy(g->data + i * data_len, e.data, data_len);
+		if (g->packets != NULL)
+			g->packets[i] = elem_packets(&e);
 	}
 	return 0;
 }
@@ -368,39 +386,73 @@ static int get_some(struct nl_sock *nl, const struct nft_table_ref *table, struc
 	return 0;
 }
 
-int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
-		  const uint8_t *keys, size_t n, uint8_t *data, uint8_t *found, enum nft_get how,
-		  struct err *err)
+/* What nft_elems_get() and nft_elems_count() are asked, `g` its pointers at the first key. */
+static int get_all(struct nl_sock *nl, const struct nft_table_ref *table, const struct get *all,
+		   enum nft_get how, struct err *err)
 {
-	size_t key_len = nft_key_len(set, table->fam);
-	size_t data_len = nft_data_len(set, table->fam);
-	struct get g = { .set = set, .fam = table->fam, .request = xmalloc(GET_REQUEST_MAX) };
+	size_t key_len = nft_key_len(all->set, table->fam);
+	size_t data_len = nft_data_len(all->set, table->fam);
+	struct get g = *all;
 	size_t max = GET_KEYS_MAX;
 	int r = 0;
 
-	memset(found, 0, n);
-	for (size_t i = 0; i < n;) {
+	memset(all->found, 0, all->n);
+	for (size_t i = 0; i < all->n;) {
 		bool is_missing;
 
-		g.keys = keys + i * key_len;
-		g.data = data ? data + i * data_len : NULL;
-		g.found = found + i;
-		g.n = MIN(n - i, max);
+		g.keys = all->keys + i * key_len;
+		g.data = all->data ? all->data + i * data_len : NULL;
+		g.found = all->found + i;
+		g.packets = all->packets ? all->packets + i : NULL;
+		g.n = MIN(all->n - i, max);
 		g.answered = 0;
 		r = get_some(nl, table, &g, &is_missing, err);
 		if (r == -ENOBUFS && max > 1) { /* a small receive buffer: ask for less */
-			memset(found + i, 0, n - i);
+			memset(all->found + i, 0, all->n - i);
 			max /= 2;
 			continue;
 		}
-		if (r < 0) {
-			err_wrap(err, r, "elements of %s", nft_set_desc(set, table->fam)->name);
-			break;
-		}
+		if (r < 0)
+			return err_wrap(err, r, "elements of %s",
+					nft_set_desc(all->set, table->fam)->name);
 		i += is_missing ? MIN(g.answered, g.n - 1) + 1 : g.n;
 		if (is_missing && how == NFT_GET_PREFIX)
 			break;
 	}
+	return 0;
+}
+
+int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
+		  const uint8_t *keys, size_t n, uint8_t *data, uint8_t *found, enum nft_get how,
+		  struct err *err)
+{
+	struct get g = { .set = set,
+			 .fam = table->fam,
+			 .request = xmalloc(GET_REQUEST_MAX),
+			 .keys = keys,
+			 .data = data,
+			 .found = found,
+			 .n = n };
+	int r = get_all(nl, table, &g, how, err);
+
+	free(g.request);
+	return r;
+}
+
+int nft_elems_count(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
+		    const uint8_t *keys, size_t n, uint8_t *data, uint8_t *found, uint64_t *packets,
+		    struct err *err)
+{
+	struct get g = { .set = set,
+			 .fam = table->fam,
+			 .request = xmalloc(GET_REQUEST_MAX),
+			 .keys = keys,
+			 .data = data,
+			 .found = found,
+			 .packets = packets,
+			 .n = n };
+	int r = get_all(nl, table, &g, NFT_GET_ALL, err);
+
 	free(g.request);
 	return r;
 }

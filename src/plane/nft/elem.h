@@ -95,5 +95,13 @@ MUST_USE int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table
 			   enum nft_set_id set, const uint8_t *keys, size_t n, uint8_t *data,
 			   uint8_t *found, enum nft_get how, struct err *err);
 
+/*
+ * The same for the packets that elements have counted. Where found[i] becomes 1, packets[i]
+ * is filled, and data as above.
+ */
+MUST_USE int nft_elems_count(struct nl_sock *nl, const struct nft_table_ref *table,
+			     enum nft_set_id set, const uint8_t *keys, size_t n, uint8_t *data,
+			     uint8_t *found, uint64_t *packets, struct err *err);
+
 /* Of a refused message: is the attribute at `offset` one of the elements? */
 bool nft_offset_is_elem(const struct nlmsghdr *msg, uint32_t offset);

@@ -109,6 +109,7 @@ struct reading {
 	const struct nft_schema *schema;
 	enum ipfam fam;
 	const char *table;
+	enum plane_counting counting;
 	unsigned int index; /* of the map or set */
 	uint64_t packets, bytes;
 };
@@ -225,6 +226,12 @@ static bool set_fits(const struct nft_set_desc *d, const struct nlattr *const *t
 		nl_attr_be32(tb[NFTA_SET_DATA_LEN], 0) == d->data_len);
 }
 
+/* Does each element count? An expression of another kind is somebody else's idea. */
+static bool counts(const struct nlattr *const *tb)
+{
+	return tb[NFTA_SET_EXPR] != NULL || tb[NFTA_SET_EXPRESSIONS] != NULL;
+}
+
 static int sets_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	struct reading *rd = arg;
@@ -238,7 +245,10 @@ static int sets_message(void *arg, const struct nlmsghdr *h, struct err *err)
 				rd->schema->end);
 	if (id == rd->schema->end)
 		return 0;
-	if (set_fits(nft_set_desc(id, rd->fam), tb))
+	if (counts(tb) != nft_set_counts(id, rd->counting) || !nft_set_exists(id, rd->counting))
+		snprintf(rd->held->misfit, sizeof(rd->held->misfit), "set %s counts otherwise",
+			 nft_set_desc(id, rd->fam)->name);
+	else if (set_fits(nft_set_desc(id, rd->fam), tb))
 		rd->held->has_set[id] = true;
 	else
 		snprintf(rd->held->misfit, sizeof(rd->held->misfit), "set %s has other types",
@@ -509,9 +519,12 @@ static int fixed_read(struct reading *rd, struct nl_sock *nl, const struct nft_f
 }
 
 int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
-		   const struct nft_fixed_table *table, struct err *err)
+		   const struct nft_fixed_table *table, enum plane_counting counting,
+		   struct err *err)
 {
-	struct reading rd = { .held = ret, .fam = fam, .schema = &nft_schema };
+	struct reading rd = {
+		.held = ret, .fam = fam, .schema = &nft_schema, .counting = counting
+	};
 
 	return fixed_read(&rd, nl, table, err);
 }

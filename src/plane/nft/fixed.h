@@ -92,7 +92,8 @@ MUST_USE int nft_fixed_tables_read_as(struct nft_fixed_tables *ret, struct nl_so
 				      struct err *err);
 /* Everything about `table`; replaces `ret`. -EAGAIN also when it changes while it is read. */
 MUST_USE int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
-			    const struct nft_fixed_table *table, struct err *err);
+			    const struct nft_fixed_table *table, enum plane_counting counting,
+			    struct err *err);
 /* Of a table for both families, the sets of `fam` are meant. */
 MUST_USE int nft_fixed_read_as(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
 			       const struct nft_fixed_table *table, const struct nft_schema *schema,

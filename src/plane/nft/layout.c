@@ -36,6 +36,7 @@ struct nft_layout {
 	bool is_owner_refused;
 	char holder[256]; /* a table of ours that another process holds, or "" */
 	uint32_t holder_port;
+	enum plane_counting counting;
 	/* Kinds that have, or shall have, a chain: never forgotten while we live. */
 	uint64_t kinds[KINDS / 64];
 };
@@ -64,6 +65,11 @@ void nft_layout_open(struct nft_layout **ret, struct nl_sock *nl, enum ipfam fam
 	for (uint16_t kind = 1; kind <= NFT_KIND_PRECREATED; kind++)
 		kind_want(l, kind);
 	*ret = l;
+}
+
+void nft_layout_count(struct nft_layout *l, enum plane_counting counting)
+{
+	l->counting = counting;
 }
 
 void nft_layout_close(struct nft_layout *l)
@@ -266,7 +272,7 @@ static int table_try(struct nft_layout *l, const struct nft_fixed_table *t, stru
 		snprintf(l->misfit, sizeof(l->misfit), "%s: %s", t->name, misfit);
 	if (misfit != NULL || strlen(t->name) >= sizeof(l->table))
 		return 0;
-	r = nft_fixed_read(&l->held, l->nl, l->fam, t, err);
+	r = nft_fixed_read(&l->held, l->nl, l->fam, t, l->counting, err);
 	if (r < 0)
 		return r;
 	if (l->held.misfit[0] != '\0') {
@@ -591,13 +597,15 @@ static int apply(struct nft_layout *l, const struct nft_layout_params *params,
 	int r;
 
 	nft_writer_init(&w, l->nl, l->fam, l->table);
+	w.counting = l->counting;
 	if (is_new)
 		nft_write_table(&w, wanted_flags(l));
 	else if (l->held.flags != wanted_flags(l)) /* it sleeps, or nobody owns it */
 		nft_write_table_flags(&w, wanted_flags(l));
 	for (enum nft_set_id id = 0; id < NFTSET_N; id++) {
-		if (!l->held.has_set[id])
-			nft_write_set(&w, id);
+		if (l->held.has_set[id] || !nft_set_exists(id, l->counting))
+			continue;
+		nft_write_set(&w, id);
 		l->held.has_set[id] = true;
 	}
 	fixed_rules_write(l, &w, params);
@@ -629,6 +637,7 @@ static int is_loaded(const struct nft_layout *l, struct err *err)
 int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *params,
 		     struct nft_layout_result *res, struct err *err)
 {
+	struct nft_layout_params counting = *params;
 	bool is_new = !l->held.exists;
 	int r = is_loaded(l, err);
 
@@ -636,7 +645,8 @@ int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *param
 		r = holder_check(l, err);
 	if (r < 0)
 		return r;
-	r = apply(l, params, res, err);
+	counting.counting = l->counting;
+	r = apply(l, &counting, res, err);
 	if (r == 0 && is_new)
 		r = handle_read(l, err);
 	/* Chains that were missing from a live table are led to only now. */
@@ -726,20 +736,41 @@ int nft_layout_cleanup(struct nft_layout *l, struct nft_layout_result *res, stru
 	return r;
 }
 
-int nft_layout_invalid_drops(struct nft_layout *l, uint64_t *packets, uint64_t *bytes,
-			     struct err *err)
+/* Chains that count, and what. REJ-05 counts before it leads to the chain of REJ-01. */
+static const struct {
+	const char *chain;
+	enum plane_refusal refusal; /* PLANE_REFUSAL_N: INVALID packets */
+} counted[] = {
+	{ "reject_conn", PLANE_REFUSAL_NO_ENDPOINTS },
+	{ "drop_conn", PLANE_REFUSAL_NO_LOCAL_ENDPOINTS },
+	{ "fw", PLANE_REFUSAL_SOURCE_RANGES },
+	{ "services", PLANE_REFUSAL_UNKNOWN_PORT },
+	{ "prerouting", PLANE_REFUSAL_UNKNOWN_ADDRESS },
+	{ "output", PLANE_REFUSAL_UNKNOWN_ADDRESS },
+	{ "forward", PLANE_REFUSAL_N },
+	{ "input", PLANE_REFUSAL_N },
+};
+
+int nft_layout_drops(struct nft_layout *l, struct plane_drops *ret, struct err *err)
 {
-	static const char *const counted[] = { "forward", "input" };
-	uint64_t p = 0, b = 0;
+	uint64_t packets[PLANE_REFUSAL_N + 1] = { 0 };
+	uint64_t bytes[PLANE_REFUSAL_N + 1] = { 0 };
+	uint64_t *reject = &packets[PLANE_REFUSAL_NO_ENDPOINTS];
 
 	for (size_t i = 0; i < ARRAY_SIZE(counted); i++) {
-		int r = nft_fixed_counters(l->nl, l->family, l->table, counted[i], &p, &b, err);
+		enum plane_refusal what = counted[i].refusal;
+		int r = nft_fixed_counters(l->nl, l->family, l->table, counted[i].chain,
+					   &packets[what], &bytes[what], err);
 
 		if (r < 0)
 			return r;
 	}
-	*packets = p;
-	*bytes = b;
+	/* Read earlier, so it may be behind. */
+	*reject -= MIN(*reject, packets[PLANE_REFUSAL_UNKNOWN_PORT]);
+	for (int i = 0; i < PLANE_REFUSAL_N; i++)
+		ret->refused[i] += packets[i];
+	ret->invalid_packets += packets[PLANE_REFUSAL_N];
+	ret->invalid_bytes += bytes[PLANE_REFUSAL_N];
 	return 0;
 }
 

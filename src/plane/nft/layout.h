@@ -52,6 +52,7 @@ struct nft_layout_params {
 	size_t n_pod_cidrs;
 	const struct ip_prefix *service_cidrs;
 	size_t n_service_cidrs;
+	enum plane_counting counting; /* nft_layout_apply() fills it in */
 };
 
 enum nft_layout_state {
@@ -66,10 +67,13 @@ struct nft_layout_result {
 	size_t n_writes; /* messages other than batch begin and end; elements one by one */
 	size_t n_batches;
 	uint64_t kernel_ns;
+	struct plane_times *times; /* or NULL */
 };
 
 /* `nl` is borrowed. Both families may share one socket. */
 void nft_layout_open(struct nft_layout **ret, struct nl_sock *nl, enum ipfam fam);
+/* What the table shall count, before load(): one that counts otherwise is replaced. */
+void nft_layout_count(struct nft_layout *l, enum plane_counting counting);
 void nft_layout_close(struct nft_layout *l);
 DEFINE_AUTO(struct nft_layout *, nft_layout_close);
 
@@ -124,9 +128,8 @@ uint64_t nft_layout_handle(const struct nft_layout *l);
 bool nft_layout_has_set(const struct nft_layout *l, enum nft_set_id id);
 /* After load(): does a chain for this kind exist and do the verdict maps lead to it? */
 bool nft_layout_has_kind(const struct nft_layout *l, uint16_t kind);
-/* Packets and bytes of the INVALID drops (forward and input together), from the kernel. */
-MUST_USE int nft_layout_invalid_drops(struct nft_layout *l, uint64_t *packets, uint64_t *bytes,
-				      struct err *err);
+/* What its rules have refused and dropped, added to `ret`; from the kernel. */
+MUST_USE int nft_layout_drops(struct nft_layout *l, struct plane_drops *ret, struct err *err);
 
 /* The ruleset's generation: raised by one by every commit of anybody in this namespace. */
 MUST_USE int nft_genid_read(struct nl_sock *nl, uint32_t *genid, struct err *err);

@@ -29,7 +29,7 @@ struct nft_loaded {
 };
 
 /* Sets that are dumped whole, in this order; and those read by key, pool by pool. */
-#define NFT_DUMPED_N 9
+#define NFT_DUMPED_N 11
 extern const enum nft_set_id nft_dumped[NFT_DUMPED_N];
 #define NFT_BY_KEY_N 3
 extern const enum nft_set_id nft_by_key[NFT_BY_KEY_N];

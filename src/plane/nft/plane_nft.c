@@ -83,6 +83,15 @@ void nft_plane_own_tables(struct plane *plane)
 		nft_layout_own(p->layout[fam], true);
 }
 
+void nft_plane_count(struct plane *plane, enum plane_counting counting)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+
+	p->counting = counting;
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		nft_layout_count(p->layout[fam], counting);
+}
+
 static void plane_close(struct plane *plane)
 {
 	struct nft_plane *p;
@@ -220,7 +229,7 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 		      struct plane_result *res, struct err *err)
 {
 	struct nft_layout_params params = nft_layout_params_from(m, fam);
-	struct nft_layout_result lr = { 0 };
+	struct nft_layout_result lr = { .times = &p->plane.times };
 	int r = nft_layout_apply(p->layout[fam], &params, &lr, err);
 
 	res->n_writes += lr.n_writes;
@@ -262,9 +271,10 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 
 /* What leads goes before what is led to. */
 static const enum nft_set_id sweep_order[] = {
-	NFTSET_FRONTENDS,      NFTSET_FW_FRONTENDS, NFTSET_XL_CLUSTER, NFTSET_XL_LOCAL,
-	NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS,   NFTSET_VIPS,       NFTSET_CLUSTER_IPS,
-	NFTSET_FW_RANGES,      NFTSET_ENDPOINTS,    NFTSET_AFF_SLOTS,  NFTSET_AFF_ENDPOINTS,
+	NFTSET_FRONTENDS,      NFTSET_FW_FRONTENDS,  NFTSET_XL_CLUSTER, NFTSET_XL_LOCAL,
+	NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS,    NFTSET_COUNTED,    NFTSET_REFUSED,
+	NFTSET_VIPS,           NFTSET_CLUSTER_IPS,   NFTSET_FW_RANGES,  NFTSET_ENDPOINTS,
+	NFTSET_AFF_SLOTS,      NFTSET_AFF_ENDPOINTS,
 };
 
 static void swept(struct nft_plane *p)
@@ -337,7 +347,7 @@ static int sweep_set(struct nft_plane *p, enum ipfam fam, enum nft_set_id set,
 static int sweep_retire(struct nft_plane *p, struct plane_result *res, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		struct nft_layout_result lr = { 0 };
+		struct nft_layout_result lr = { .times = &p->plane.times };
 		int r = nft_layout_retire(p->layout[fam], &lr, err);
 
 		res->n_writes += lr.n_writes;
@@ -600,28 +610,6 @@ struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 	return s;
 }
 
-int nft_plane_invalid_drops(struct plane *plane, uint64_t *packets, uint64_t *bytes,
-			    struct err *err)
-{
-	struct nft_plane *p = nft_plane_of(plane);
-
-	*packets = *bytes = 0;
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		uint64_t family_packets = 0;
-		uint64_t family_bytes = 0;
-		int r;
-
-		if (nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD)
-			return err_set(err, -EAGAIN, "no layout in force");
-		r = nft_layout_invalid_drops(p->layout[fam], &family_packets, &family_bytes, err);
-		if (r < 0)
-			return r;
-		*packets += family_packets;
-		*bytes += family_bytes;
-	}
-	return 0;
-}
-
 const struct plane_ops nft_plane_ops = {
 	.name = "nftables",
 	.traits = { .pool_class = nft_pool_class },
@@ -632,6 +620,9 @@ const struct plane_ops nft_plane_ops = {
 	.sweep = plane_sweep,
 	.check = plane_check,
 	.tick = plane_tick,
+	.drops = nft_drops,
+	.count_frontends = nft_count_frontends,
+	.count_slots = nft_count_slots,
 	.cleanup = plane_cleanup,
 	.close = plane_close,
 };

@@ -70,9 +70,6 @@ struct nft_plane_stats {
 };
 struct nft_plane_stats nft_plane_stats(const struct plane *p);
 
-/*
- * Packets and bytes dropped as INVALID, both families, since their tables exist; read from
- * the kernel. -EAGAIN while there is no layout in force.
+/* What the kernel shall count, before the first load(). Tables that count otherwise are replaced.
  */
-MUST_USE int nft_plane_invalid_drops(struct plane *p, uint64_t *packets, uint64_t *bytes,
-				     struct err *err);
+void nft_plane_count(struct plane *p, enum plane_counting counting);

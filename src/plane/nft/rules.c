@@ -76,22 +76,43 @@ static void dispatch(struct nft_rules *rs, enum ipfam fam, enum nft_set_id words
 	nft_expr_vmap(rs, 0, set_name(verdicts));
 }
 
+/* A rule that only counts, if the table shall: in the element of the frontend, if it has one. */
+static void count(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set,
+		  const struct nft_layout_params *p)
+{
+	if (!nft_set_exists(set, p->counting))
+		return;
+	nft_rule_begin(rs);
+	tuple(rs, fam);
+	nft_expr_in(rs, 0, set_name(set));
+}
+
 static void reject_conn(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
 	uint8_t tcp = IPPROTO_TCP;
 
+	count(rs, fam, NFTSET_REFUSED, p);
 	nft_rule_begin(rs);
 	nft_expr_meta(rs, NFT_META_L4PROTO, 0);
 	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &tcp, sizeof(tcp));
+	nft_expr_counter(rs);
 	nft_expr_reject_tcp(rs);
 	nft_rule_begin(rs);
+	nft_expr_counter(rs);
 	nft_expr_reject_port(rs, fam);
+}
+
+static void count_and_drop(struct nft_rules *rs)
+{
+	nft_expr_counter(rs);
+	nft_expr_verdict(rs, NF_DROP, NULL);
 }
 
 static void drop_conn(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
+	count(rs, fam, NFTSET_REFUSED, p);
 	nft_rule_begin(rs);
-	nft_expr_verdict(rs, NF_DROP, NULL);
+	count_and_drop(rs);
 }
 
 /* An interface's name (`key`) against the bridge's, to its end, or against the prefix. */
@@ -164,18 +185,21 @@ static void fw(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_par
 	nft_expr_saddr(rs, fam, 1);
 	nft_expr_in(rs, 0, set_name(NFTSET_FW_RANGES));
 	nft_expr_verdict(rs, NFT_GOTO, "fw_pass");
+	count(rs, fam, NFTSET_REFUSED, p);
 	nft_rule_begin(rs);
-	nft_expr_verdict(rs, NF_DROP, NULL);
+	count_and_drop(rs);
 }
 
 static void services(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
+	count(rs, fam, NFTSET_COUNTED, p);
 	for (int i = 0; i < DISPATCHES; i++)
 		dispatch(rs, fam, NFTSET_FRONTENDS, NFTSET_KINDS);
 	/* REJ-05 */
 	nft_rule_begin(rs);
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_in(rs, 0, set_name(NFTSET_CLUSTER_IPS));
+	nft_expr_counter(rs);
 	nft_expr_verdict(rs, NFT_GOTO, "reject_conn");
 }
 
@@ -194,7 +218,7 @@ static void entry(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_in(rs, 0, set_name(NFTSET_SERVICE_CIDRS));
 	fib_is_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
-	nft_expr_verdict(rs, NF_DROP, NULL);
+	count_and_drop(rs);
 }
 
 /* The client asked for a cluster IP. */
@@ -310,8 +334,7 @@ static void drop_invalid(struct nft_rules *rs, enum ipfam fam, const struct nft_
 	nft_expr_saddr(rs, fam, 0);
 	nft_expr_saddr(rs, fam, nft_addr_words(fam));
 	nft_expr_in(rs, 0, set_name(NFTSET_ENDPOINT_ADDRS));
-	nft_expr_counter(rs);
-	nft_expr_verdict(rs, NF_DROP, NULL);
+	count_and_drop(rs);
 }
 
 static const struct nft_chain chains[] = {

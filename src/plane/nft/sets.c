@@ -45,6 +45,8 @@ struct spec {
 	enum part data[PARTS_MAX];
 	uint32_t size;
 	uint64_t timeout_ms;
+	enum plane_counting exists_at;
+	enum plane_counting counts_at; /* 0 = never */
 };
 
 #define TUPLE                                        \
@@ -69,7 +71,12 @@ struct spec {
 #define AFFINITY_TIMEOUT_MS (UINT64_C(10800) * 1000)
 
 static const struct spec specs[NFTSET_END] = {
-	[NFTSET_ENDPOINTS] = { "endpoints", 0, true, { PART_WORD, PART_SLOT }, ADDR_PORT },
+	[NFTSET_ENDPOINTS] = { "endpoints",
+			       0,
+			       true,
+			       { PART_WORD, PART_SLOT },
+			       ADDR_PORT,
+			       .counts_at = PLANE_COUNT_ENDPOINTS },
 	[NFTSET_FRONTENDS] = { "frontends", 0, true, TUPLE, WORD },
 	[NFTSET_VIPS] = { "vips", 0, false, { PART_DADDR } },
 	[NFTSET_CLUSTER_IPS] = { "cluster_ips", 0, false, { PART_DADDR } },
@@ -91,7 +98,12 @@ static const struct spec specs[NFTSET_END] = {
 			      AFFINITY_SIZE,
 			      AFFINITY_TIMEOUT_MS },
 	[NFTSET_AFF_SLOTS] = { "aff_slots", 0, true, { PART_WORD, PART_SLOT }, WORD },
-	[NFTSET_AFF_ENDPOINTS] = { "aff_endpoints", 0, true, WORD, ADDR_PORT },
+	[NFTSET_AFF_ENDPOINTS] = { "aff_endpoints", 0, true, WORD, ADDR_PORT,
+				   .counts_at = PLANE_COUNT_ENDPOINTS },
+	[NFTSET_COUNTED] = { "counted", 0, true, TUPLE, .exists_at = PLANE_COUNT_SERVICES,
+			     .counts_at = PLANE_COUNT_SERVICES },
+	[NFTSET_REFUSED] = { "refused", 0, true, TUPLE, .exists_at = PLANE_COUNT_SERVICES,
+			     .counts_at = PLANE_COUNT_SERVICES },
 	[NFTSET_POD_CIDRS] = { "pod_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
 	[NFTSET_SERVICE_CIDRS] = { "service_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
 	[NFTSET_LEAVES] = { "leaves", 0, true, WORD, { PART_VERDICT } },
@@ -419,6 +431,16 @@ const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam)
 		d->name = name;
 	}
 	return d;
+}
+
+bool nft_set_exists(enum nft_set_id id, enum plane_counting counting)
+{
+	return counting >= specs[id].exists_at;
+}
+
+bool nft_set_counts(enum nft_set_id id, enum plane_counting counting)
+{
+	return specs[id].counts_at != PLANE_COUNT_NONE && counting >= specs[id].counts_at;
 }
 
 const struct nft_set_desc *nft_set_desc_l4protos(void)

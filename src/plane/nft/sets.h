@@ -16,7 +16,7 @@
  */
 #pragma once
 
-#include "base/ip.h"
+#include "plane/plane.h"
 
 /* In order of creation: the kernel looks names up in a list, so the busy ones come first. */
 enum nft_set_id {
@@ -34,7 +34,9 @@ enum nft_set_id {
 	NFTSET_AFFINITY,  /* map pool<<12 . client               : pool<<12 | local id; dynamic */
 	NFTSET_AFF_SLOTS, /* map pool<<12 . slot                 : pool<<12 | local id */
 	NFTSET_AFF_ENDPOINTS, /* map pool<<12 | local id             : addr . port */
-	NFTSET_POD_CIDRS,     /* set addr range            layout.c writes it */
+	NFTSET_COUNTED,   /* set addr . proto . port   counts who asks for it; not always there */
+	NFTSET_REFUSED,   /* set addr . proto . port   counts who is refused; not always there */
+	NFTSET_POD_CIDRS, /* set addr range            layout.c writes it */
 	NFTSET_SERVICE_CIDRS, /* set addr range            layout.c writes it */
 	NFTSET_LEAVES,        /* map kind : verdict        layout.c writes it */
 	NFTSET_KINDS_X,       /* map kind : verdict        layout.c writes it */
@@ -83,6 +85,10 @@ struct nft_set_desc {
 
 /* Borrow the description; it lives as long as the process. */
 const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam);
+/* Is there such a set in a table that counts so much? */
+bool nft_set_exists(enum nft_set_id id, enum plane_counting counting);
+/* Does each of its elements have a counter of its own? */
+bool nft_set_counts(enum nft_set_id id, enum plane_counting counting);
 /* The inline set { tcp, udp, sctp } of rules: anonymous, the same for both families. */
 const struct nft_set_desc *nft_set_desc_l4protos(void);
 /* NFTSET_N when it is none of the nft plane's. */

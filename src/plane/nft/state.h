@@ -39,6 +39,7 @@ struct nft_plane {
 	struct nft_refs cluster_ips[IPFAM_N];
 	struct nft_refs endpoint_addrs[IPFAM_N];
 	struct nft_changes changes;
+	enum plane_counting counting;
 	/*
 	 * Loaded phase only: the copy of the kernel, and the addresses that were
 	 * counted before it began. Those nobody asks for again linger from its end.
@@ -86,13 +87,21 @@ void nft_plane_committed(struct nft_plane *p, size_t n);
 /* --- translate.c --- */
 
 /*
- * Operations become changes, and `need` the kinds they lead to. In the loaded
+ * Operations become p->changes, and `need` the kinds they lead to. In the loaded
  * phase a frontend that is added, and a pool, touch all that the kernel holds of them.
  * -ENOSPC (no pool ids), -EINVAL (contradictory operations) name `culprit`.
  */
-MUST_USE int nft_translate(struct nft_changes *c, const struct nft_loaded *loaded,
-			   const struct plan_op *ops, size_t n, struct nft_kinds need[IPFAM_N],
-			   struct svc **culprit, struct err *err);
+MUST_USE int nft_translate(struct nft_plane *p, const struct plan_op *ops, size_t n,
+			   struct nft_kinds need[IPFAM_N], struct svc **culprit, struct err *err);
+
+/* --- count.c: plane_ops.drops, .count_frontends, .count_slots --- */
+
+MUST_USE int nft_drops(const struct plane *plane, struct plane_drops *ret, struct err *err);
+MUST_USE int nft_count_frontends(const struct plane *plane, enum plane_frontend_counter which,
+				 const struct plan_frontend *v, size_t n, struct plane_count *ret,
+				 struct err *err);
+MUST_USE int nft_count_slots(const struct plane *plane, const struct plane_slot *v, size_t n,
+			     struct plane_count *ret, struct err *err);
 
 /* --- commit.c --- */
 

@@ -10,6 +10,9 @@
  *              With affinity aff_slots: pool.slot -> id, aff_endpoints: id -> address.port.
  *   range      fw_ranges
  *
+ * A plane that counts has each frontend in `counted` and `refused` too: there for as
+ * long as it is, whatever it leads to, so that its counters go on.
+ *
  * A word's upper bits always name a pool, also when its kind is reject or drop:
  * adoption finds the pool again that way.
  */
@@ -29,6 +32,7 @@ struct tr {
 	struct nft_changes *c;
 	const struct nft_loaded *loaded;
 	struct nft_kinds *need;
+	enum plane_counting counting;
 	struct svc *svc;
 };
 
@@ -98,6 +102,10 @@ static void frontend(struct tr *t, enum side side, const struct plan_frontend *f
 		element(t, side, fam, NFTSET_MASQ_FRONTENDS, key, NULL);
 	else if (f->masq == PLAN_MASQ_HOST)
 		element(t, side, fam, NFTSET_MASQ_HOSTS, key, NULL);
+	if (t->counting >= PLANE_COUNT_SERVICES) {
+		element(t, side, fam, NFTSET_COUNTED, key, NULL);
+		element(t, side, fam, NFTSET_REFUSED, key, NULL);
+	}
 	nft_changes_count(t->c, fam, NFTSET_VIPS, f->addr.bytes, one, t->svc);
 	if (f->kind == PLAN_FRONTEND_CLUSTERIP)
 		nft_changes_count(t->c, fam, NFTSET_CLUSTER_IPS, f->addr.bytes, one, t->svc);
@@ -191,10 +199,11 @@ static void operation(struct tr *t, const struct plan_op *op)
 	}
 }
 
-int nft_translate(struct nft_changes *c, const struct nft_loaded *loaded, const struct plan_op *ops,
-		  size_t n, struct nft_kinds need[IPFAM_N], struct svc **culprit, struct err *err)
+int nft_translate(struct nft_plane *p, const struct plan_op *ops, size_t n,
+		  struct nft_kinds need[IPFAM_N], struct svc **culprit, struct err *err)
 {
-	struct tr t = { .c = c, .loaded = loaded, .need = need };
+	struct nft_changes *c = &p->changes;
+	struct tr t = { .c = c, .loaded = p->loaded, .need = need, .counting = p->counting };
 
 	for (size_t i = 0; i < n; i++) {
 		t.svc = ops[i].svc;

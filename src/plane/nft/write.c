@@ -141,8 +141,18 @@ static void set_put(struct nft_writer *w, struct nlmsghdr *h, const struct nft_s
 void nft_write_set(struct nft_writer *w, enum nft_set_id id)
 {
 	const struct nft_set_desc *d = nft_set_desc(id, w->fam);
+	struct nlmsghdr *h =
+		message(w, NFT_MSG_NEWSET, NLM_F_CREATE | NLM_F_EXCL, "set %s", d->name);
+	struct nlattr *expr;
 
-	set_put(w, message(w, NFT_MSG_NEWSET, NLM_F_CREATE | NLM_F_EXCL, "set %s", d->name), d);
+	set_put(w, h, d);
+	if (!nft_set_counts(id, w->counting))
+		return;
+	/* What every element gets a copy of, without a word in the element's own message. */
+	expr = mnl_attr_nest_start(h, NFTA_SET_EXPR);
+	mnl_attr_put_strz(h, NFTA_EXPR_NAME, "counter");
+	mnl_attr_nest_end(h, mnl_attr_nest_start(h, NFTA_EXPR_DATA));
+	mnl_attr_nest_end(h, expr);
 }
 
 void nft_write_chain(struct nft_writer *w, const char *name, const struct nft_chain *base)
@@ -370,17 +380,20 @@ int nft_writer_commit(struct nft_writer *w, struct nft_layout_result *res, struc
 			     : w->family == NFPROTO_IPV6 ? "ip6"
 							 : "ip";
 	const struct nl_refusal *f;
-	uint64_t before;
+	uint64_t took;
 	int r;
 
 	if (nl_batch_count(w->batch) == 0)
 		return 0;
-	before = now_ns();
+	took = now_ns();
 	r = nl_batch_commit(w->batch, err);
+	took = now_ns() - took;
 	if (res != NULL) {
-		res->kernel_ns += now_ns() - before;
+		res->kernel_ns += took;
 		res->n_batches++;
 	}
+	if (res != NULL && res->times != NULL)
+		plane_times_add(res->times, took);
 	if (r == 0) {
 		if (res != NULL)
 			res->n_writes += w->n_writes;

@@ -21,8 +21,9 @@ struct nft_writer {
 	uint8_t family;
 	const char *table;
 	const struct nft_schema *schema;
-	uint32_t last_set_id; /* numbers of sets within a transaction */
-	size_t n_writes;      /* messages, elements one by one */
+	enum plane_counting counting; /* of the sets it makes; set it after init */
+	uint32_t last_set_id;         /* numbers of sets within a transaction */
+	size_t n_writes;              /* messages, elements one by one */
 	VEC(char *) tags;
 };
 
