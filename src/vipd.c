@@ -96,13 +96,20 @@ static void tell_conntrack(struct vipd *v)
 	v->repairs = repairs;
 }
 
-/* Who looks at us, and the flows that were removed meanwhile. */
-static void tell_outside(struct vipd *v)
+/* The flows that were removed meanwhile: passes end between steps of the sync, too. */
+static void tell_flows(void *arg)
 {
+	struct vipd *v = arg;
 	struct conntrack_stats st = conntrack_stats_get(v->conntrack);
 
 	for (; v->flow_passes < st.passes; v->flow_passes++)
 		outside_conntrack(v->outside, st.last_took_ns, st.n_deleted);
+}
+
+/* Who looks at us. */
+static void tell_outside(struct vipd *v)
+{
+	tell_flows(v);
 	outside_stepped(v->outside);
 }
 
@@ -478,6 +485,7 @@ static int open_outside(struct vipd *v, struct err *err)
 		.mode = v->plane->ops->name,
 		.counting = v->options.counting,
 		.sources = sources,
+		.refresh = tell_flows,
 		.arg = v,
 	};
 

@@ -148,6 +148,8 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 		return;
 	if (strcmp(q->path, "/metrics") == 0) {
 		reply->type = "text/plain; version=0.0.4; charset=utf-8";
+		if (m->config.refresh != NULL)
+			m->config.refresh(m->config.arg);
 		metrics_text(m, &reply->body, now_ns(), wall_now());
 		if (is_counting(m))
 			counts_reply(reply, &counts, &reply->body);

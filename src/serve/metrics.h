@@ -52,6 +52,8 @@ struct metrics_config {
 	/* Call `add` for each source. May be NULL. */
 	void (*sources)(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
 			void *add_arg);
+	/* Before each answer: tell what was not told yet (metrics_conntrack). May be NULL. */
+	void (*refresh)(void *arg);
 	void *arg;
 };
 

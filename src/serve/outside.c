@@ -58,6 +58,7 @@ static int open_parts(struct outside *o, struct event_base *base, const struct o
 		.mode = c->mode,
 		.counting = c->counting,
 		.sources = c->sources,
+		.refresh = c->refresh,
 		.arg = c->arg,
 	};
 	int r = health_open(&o->health, base, &health, err);

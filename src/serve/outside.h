@@ -23,6 +23,7 @@ struct outside_config {
 	/* As in metrics_config; may be NULL. */
 	void (*sources)(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
 			void *add_arg);
+	void (*refresh)(void *arg);
 	void *arg;
 };
 

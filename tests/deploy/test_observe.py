@@ -186,6 +186,17 @@ def test_every_alert_has_its_cases():
         assert sorted(fires) == [False, True], name
 
 
+def test_every_alert_says_what_to_do():
+    for r in rules():
+        assert r["labels"]["severity"] in ("page", "ticket")
+        assert set(r["annotations"]) == {"summary", "description", "runbook"}
+        path, _, anchor = r["annotations"]["runbook"].partition("#")
+        with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+            heads = re.findall(r"^##+ (.*)$", f.read(), re.M)
+        anchors = {re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in heads}
+        assert anchor in anchors, "%s: %s is not in %s" % (r["alert"], anchor, sorted(anchors))
+
+
 def test_what_is_asked_for_is_told(told):
     """Metric, labels and exact values of labels: all are in what a running vipd says."""
     bad = []

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the documents tell about, made in the lab: one scene for each name behind `<!-- lab: -->`.
+
+A scene is a function that makes the trouble; the commands of the document are run after it, in the
+node's namespace, with small programs in the path: `vipctl`, which asks this vipd, and `journalctl`,
+which shows its log.
+"""
+import json
+import os
+import re
+import subprocess
+import tempfile
+
+import daemon
+import lab as L
+from objects import entry, port, service, slice_, slice_port
+
+OLD = "2024-01-01T00:00:00Z"
+DNS_IP = "10.96.0.53"
+WEB_IP = "10.96.0.10"
+WEB_LB = L.lb_ip(10, 4)
+
+
+def svc(name, ip, ns="shop", number=80, proto="TCP", port_name="http", **kw):
+    return service(name, [ip], [port(number, proto, port_name, kw.pop("node_port", 0))], ns=ns,
+                   created=kw.pop("created", OLD), **kw)
+
+
+def pods(name, *entries, ns="shop", number=8080, proto="TCP", port_name="http"):
+    return slice_(name, list(entries), [slice_port(number, proto, port_name)], ns=ns, fam=4)
+
+
+def pod(name, addr, where=L.NODE_NAME, **kw):
+    e = entry(addr, where, **kw)
+    e["targetRef"] = {"kind": "Pod", "name": name}
+    return e
+
+
+POD1, POD2 = L.POD["pod1"][4], L.POD["pod2"][4]
+FAR1, FAR2 = L.remote(1, 4), L.remote(2, 4)
+
+
+def shop():
+    """A cluster in which all is well. `n1` is the node that is looked at."""
+    return [
+        daemon.node_object(),
+        svc("web", WEB_IP, lb=[WEB_LB], node_port=30080),
+        pods("web", pod("web-7d4b9-2xkqp", POD1), pod("web-7d4b9-8vlzr", FAR1, "n2"),
+             pod("web-7d4b9-m5c7t", FAR2, "n2")),
+        svc("cart", "10.96.0.11", affinity=600),
+        pods("cart", pod("cart-0", POD2), pod("cart-1", L.remote(3, 4), "n2")),
+        svc("dns", DNS_IP, ns="kube-system", number=53, proto="UDP", port_name="dns"),
+        pods("dns", pod("dns-5c9f-hq2lw", POD1), pod("dns-5c9f-x8v4k", POD2), ns="kube-system",
+             number=5353, proto="UDP", port_name="dns"),
+    ]
+
+
+class Stage:
+    """The lab, with vipd in it."""
+
+    def __init__(self):
+        self.lab = L.Lab()
+        self.bin = tempfile.mkdtemp(prefix="vipdt-bin-")
+        self.vipd = None
+        try:
+            self.vipd = daemon.Vipd(self.lab, {"-v": "2"}, base=False)
+            self.tool("vipctl", 'exec "%s" --socket "%s" "$@"' % (L.program("vipctl"),
+                                                                 self.vipd.socket))
+            # As journald shows it: without our own time and level in front.
+            self.tool("journalctl", "sed -E 's/^[0-9:.]+ +[a-z]+ +//' '%s'" % self.vipd.log_path)
+            self.vipd.write(shop())
+            self.vipd.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def tool(self, name, text):
+        path = os.path.join(self.bin, name)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("#!/bin/sh\n%s\n" % text)
+        os.chmod(path, 0o755)
+
+    def close(self):
+        if self.vipd is not None:
+            self.vipd.close()
+        self.lab.close()
+        subprocess.run(["rm", "-rf", self.bin], check=True)
+
+    def play(self, name):
+        """Make the scene, from a vipd just started and a cluster in which all is well."""
+        self.vipd.stop()
+        self.vipd.write(shop())
+        open(self.vipd.log_path, "w", encoding="utf-8").close()
+        self.vipd.start()
+        SCENES[name](self)
+
+    def set(self, objs, settle=True):
+        self.vipd.write(objs)
+        want = len([o for o in objs if o["kind"] == "Service"])
+        if settle:
+            L.eventually(lambda: self.vipd.is_settled() and
+                         self.vipd.status()["counts"]["services"] == want, 5,
+                         lambda: "not settled: " + self.vipd.log())
+
+    def run(self, command):
+        """What a person at the node would see."""
+        env = dict(os.environ, PATH=self.bin + ":" + os.environ["PATH"], LC_ALL="C.UTF-8",
+                   COLUMNS="100", NO_COLOR="1")
+        with self.lab.node.entered():
+            r = subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, env=env, timeout=30, check=False)
+        out = r.stdout.replace(self.vipd.socket, "/run/vipd/control.sock")
+        out = out.replace(self.vipd.manifests.path, "/etc/vipd/services")
+        return re.sub(r"[ \t]+$", "", out, flags=re.M)
+
+
+def with_changes(*changed):
+    """The cluster with some objects in the place of their like, or new."""
+    def key(o):
+        return o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]
+    new = {key(o): o for o in changed}
+    return [new.pop(key(o), o) for o in shop()] + list(new.values())
+
+
+# ---- the scenes ----
+
+def healthy(stage):
+    pass
+
+
+def no_endpoints(stage):
+    """All pods of shop/web fail their readiness probe; two others have troubles of their own."""
+    stage.set(with_changes(
+        pods("web", pod("web-7d4b9-2xkqp", POD1, ready=False),
+             pod("web-7d4b9-8vlzr", FAR1, "n2", ready=False)),
+        svc("cart-new", "10.96.0.12", external_ips=[L.external_ip(5, 4)],
+            created="2024-06-01T00:00:00Z"),
+        pods("cart-new", pod("cart-new-0", POD2)),
+        svc("cart", "10.96.0.11", affinity=600, external_ips=[L.external_ip(5, 4)]),
+        svc("pay", "10.96.0.13", lb=[L.lb_ip(13, 4)], etp="Local"),
+        pods("pay", pod("pay-0", L.remote(9, 4), "n2"))))
+
+
+def bad_object(stage):
+    obj = svc("web", WEB_IP, lb=[WEB_LB], node_port=30080)
+    obj["spec"]["ports"][0]["port"] = 70000
+    stage.vipd.manifests.put(stage.vipd.manifests.file(obj), json.dumps(obj))
+    L.eventually(lambda: stage.vipd.status()["source"]["errors"]["count"] == 1)
+
+
+def one_pod(stage):
+    """Four endpoints, of which two get nothing, each for a reason of its own."""
+    stage.set(with_changes(
+        svc("web", WEB_IP, lb=[WEB_LB], node_port=30080, etp="Local"),
+        pods("web", pod("web-7d4b9-2xkqp", POD1), pod("web-7d4b9-8vlzr", FAR1, "n2"),
+             pod("web-7d4b9-m5c7t", FAR2, "n2", ready=False),
+             pod("web-66f8d-zz9qk", L.remote(4, 4), "n2", ready=False, serving=True,
+                 terminating=True))))
+
+
+def rollout(stage):
+    """Pods of shop/web are replaced, one after the other."""
+    for i in range(12):
+        stage.set(with_changes(pods("web", *[
+            pod("web-%d" % k, L.remote(20 + k, 4), "n2") for k in range(i, i + 3)])))
+
+
+def leaving(stage):
+    """The autoscaler is about to take the node away."""
+    node = daemon.node_object()
+    node["spec"]["taints"] = [{"key": "ToBeDeletedByClusterAutoscaler", "value": "1",
+                               "effect": "NoSchedule"}]
+    stage.set(with_changes(node))
+
+
+def udp(stage):
+    """A resolver that keeps its source port talks to a DNS pod, and the pod goes away."""
+    conn = None
+    try:
+        for _ in range(64):     # until it is the pod that goes
+            conn, _ = L.connect(stage.lab.ns["pod3"], DNS_IP, 53, "udp")
+            if conn.ask().backend == POD1:
+                break
+            conn.close()
+        stage.set(with_changes(pods("dns", pod("dns-5c9f-hq2lw", POD1, ready=False, serving=False,
+                                               terminating=True),
+                                    pod("dns-5c9f-x8v4k", POD2), ns="kube-system", number=5353,
+                                    proto="UDP", port_name="dns")))
+        L.eventually(lambda: conn.ask(0.3).backend == POD2, 5)
+        L.eventually(lambda: re.search(r"deleted_entries_total [1-9]", stage.run(
+            "curl -s http://127.0.0.1:10249/metrics")))
+        # Only the flow that is told about.
+        stage.lab.node.run("sh", "-c", "conntrack -D -p udp --orig-dst %s || true" % DNS_IP)
+        L.eventually(lambda: conn.ask(0.3).ok)
+    finally:
+        conn.close()
+
+
+def flushed(stage):
+    """Somebody flushes the whole ruleset."""
+    loads = stage.vipd.status()["sync"]["loads"]
+    stage.lab.node.run("nft", "flush", "ruleset")
+    L.eventually(lambda: stage.vipd.status()["sync"]["loads"] > loads and stage.vipd.is_settled(), 10)
+
+
+def stopped(stage):
+    stage.vipd.stop()
+
+
+SCENES = {
+    "healthy": healthy, "no-endpoints": no_endpoints, "bad-object": bad_object,
+    "one-pod": one_pod, "rollout": rollout, "leaving": leaving, "udp": udp, "flushed": flushed,
+    "stopped": stopped,
+}
