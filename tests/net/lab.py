@@ -358,8 +358,8 @@ def bind_any(s, source):
 
 def connect(ns, addr, port, proto="tcp", timeout=SLOW, source=None):
     """Open a connection; returns (Conn or None, Result of opening)."""
-    kind = socket.SOCK_STREAM if proto == "tcp" else socket.SOCK_DGRAM
-    s = ns.socket(af(addr), kind)
+    kind = socket.SOCK_DGRAM if proto == "udp" else socket.SOCK_STREAM
+    s = ns.socket(af(addr), kind, socket.IPPROTO_SCTP if proto == "sctp" else 0)
     s.settimeout(timeout)
     start = time.monotonic()
     try:

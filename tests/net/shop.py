@@ -94,7 +94,8 @@ def reach(lab, origin, to, number, proto, fam, want, masqueraded, source=None, r
 def fails(lab, origin, to, number, proto, how, source=None):
     """The connection is refused at once (reject) or goes unanswered (drop)."""
     ns = lab.ns[ORIGIN.get(origin, origin)]
-    r = L.probe(ns, to, number, proto, timeout=0.25, source=source)
+    limit = 0.25 if how == "drop" else 0.25 * L.SLOW
+    r = L.probe(ns, to, number, proto, timeout=limit, source=source)
     # A local datagram that netfilter refuses or drops fails with EPERM at the sender.
     is_local_udp = (origin, proto) == ("H", "udp")
     if how == "drop":
@@ -103,4 +104,4 @@ def fails(lab, origin, to, number, proto, how, source=None):
         return
     good = ("refused", "unreachable") if is_local_udp else ("refused",)
     assert r.what in good, "%s instead of a refusal" % r
-    assert r.ms < 200, "refused only after %.0f ms" % r.ms
+    assert r.ms < 200 * L.SLOW, "refused only after %.0f ms" % r.ms
