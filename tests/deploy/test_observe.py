@@ -144,7 +144,7 @@ def told_by(netns, tmp_path, *flags):
 def flags_for_more():
     """Flags that make more metrics appear, of those that this vipd has."""
     known = subprocess.run([VIPD, "--help"], capture_output=True, text=True, check=True).stdout
-    return [f for f in ("--dead-flows=reset", "--service-metrics=all")
+    return [f for f in ("--dead-flows=reset", "--metrics-per-service=endpoint")
             if re.search(r"^  %s\b" % f.split("=")[0], known, re.M)]
 
 

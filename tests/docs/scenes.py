@@ -139,6 +139,8 @@ def no_endpoints(stage):
         svc("cart", "10.96.0.11", affinity=600, external_ips=[L.external_ip(5, 4)]),
         svc("pay", "10.96.0.13", lb=[L.lb_ip(13, 4)], etp="Local"),
         pods("pay", pod("pay-0", L.remote(9, 4), "n2"))))
+    for _ in range(3):
+        L.probe(stage.lab.ns["pod3"], WEB_IP, 80)
 
 
 def bad_object(stage):
