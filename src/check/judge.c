@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "check/judge.h"
+
+void judge_all(struct check_report *r, const struct facts *f)
+{
+	judge_kernel(r, f);
+	judge_nftables(r, f);
+	judge_capabilities(r, f);
+	judge_forwarding(r, f);
+	judge_rp_filter(r, f);
+	judge_localnet(r, f);
+	judge_bridge(r, f);
+	judge_conntrack(r, f);
+	judge_proxies(r, f);
+	judge_tables(r, f);
+	judge_ipvs(r, f);
+	judge_addresses(r, f);
+	judge_listeners(r, f);
+	judge_clock(r, f);
+	judge_files(r, f);
+	judge_netlink(r, f);
+	judge_memory(r, f);
+}

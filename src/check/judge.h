@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * check/judge - from facts to results, each with what to do. Pure.
+ *
+ * Every function adds at least one result. Private to check/.
+ */
+#pragma once
+
+#include "check/check.h"
+#include "check/facts.h"
+
+/* judge_kernel.c */
+void judge_kernel(struct check_report *r, const struct facts *f);
+void judge_nftables(struct check_report *r, const struct facts *f);
+/* judge_node.c */
+void judge_forwarding(struct check_report *r, const struct facts *f);
+void judge_rp_filter(struct check_report *r, const struct facts *f);
+void judge_localnet(struct check_report *r, const struct facts *f);
+void judge_bridge(struct check_report *r, const struct facts *f);
+void judge_conntrack(struct check_report *r, const struct facts *f);
+void judge_clock(struct check_report *r, const struct facts *f);
+/* judge_self.c */
+void judge_capabilities(struct check_report *r, const struct facts *f);
+void judge_files(struct check_report *r, const struct facts *f);
+void judge_netlink(struct check_report *r, const struct facts *f);
+void judge_memory(struct check_report *r, const struct facts *f);
+/* judge_owners.c */
+void judge_proxies(struct check_report *r, const struct facts *f);
+void judge_ipvs(struct check_report *r, const struct facts *f);
+void judge_addresses(struct check_report *r, const struct facts *f);
+void judge_tables(struct check_report *r, const struct facts *f);
+void judge_listeners(struct check_report *r, const struct facts *f);
+
+/* All of them, in the order they are shown. */
+void judge_all(struct check_report *r, const struct facts *f);

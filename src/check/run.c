@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* check/run - read, try, judge. */
+#include "check/check.h"
+
+#include "check/facts.h"
+#include "check/judge.h"
+#include "check/try.h"
+
+void check_run(struct check_report *ret, const struct check_env *env)
+{
+	struct facts *f = xmalloc(sizeof(*f)); /* large for a stack */
+
+	facts_init(f);
+	*ret = (struct check_report){ 0 };
+	read_links(f);
+	read_tables(f);
+	read_files(f, env->root);
+	read_self(f, env->root, env->clock_offset_ns);
+	try_kernel(&f->trial);
+	judge_all(ret, f);
+	facts_fini(f);
+	free(f);
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/nft/tryout.h"
+
+#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+
+#include <endian.h>
+#include <errno.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nl/attr.h"
+#include "plane/nft/write.h"
+
+#define TABLE "vipd-tryout"
+#define NO_TABLE "vipd-tryout-end" /* nobody has it: deleting it ends the transaction */
+#define CHAIN "try"
+#define AFFINITY_S 10800
+
+/* A chain with one rule, which `expr` fills. */
+static void rule_add(struct nft_writer *w, void (*expr)(struct nft_rules *rs, enum ipfam fam))
+{
+	struct nft_rules rs = { 0 };
+
+	nft_write_chain(w, CHAIN, NULL);
+	nft_rule_begin(&rs);
+	expr(&rs, w->fam);
+	nft_rules_hash(&rs);
+	nft_write_rules(w, CHAIN, &rs);
+	nft_rules_fini(&rs);
+}
+
+static void put_be32(struct nlmsghdr *h, uint16_t type, uint32_t value)
+{
+	mnl_attr_put_u32(h, type, htonl(value));
+}
+
+static void set_concat(struct nlmsghdr *h, const struct nft_set_desc *d)
+{
+	struct nlattr *desc = mnl_attr_nest_start(h, NFTA_SET_DESC);
+	struct nlattr *concat = mnl_attr_nest_start(h, NFTA_SET_DESC_CONCAT);
+
+	for (size_t i = 0; i < d->n_fields; i++) {
+		struct nlattr *f = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
+
+		put_be32(h, NFTA_SET_FIELD_LEN, d->field_len[i]);
+		mnl_attr_nest_end(h, f);
+	}
+	mnl_attr_nest_end(h, concat);
+	mnl_attr_nest_end(h, desc);
+}
+
+/* What the kernel may be unable to do: kinds, lengths and flags, without what is for people. */
+static void set_add(struct nft_writer *w, enum nft_set_id id)
+{
+	const struct nft_set_desc *d = nft_set_desc(id, w->fam);
+	struct nlmsghdr *h = nl_batch_msg(w->batch, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWSET,
+					  NLM_F_CREATE | NLM_F_EXCL, w->family, d->name);
+
+	mnl_attr_put_strz(h, NFTA_SET_TABLE, w->table);
+	mnl_attr_put_strz(h, NFTA_SET_NAME, d->name);
+	put_be32(h, NFTA_SET_FLAGS, d->flags);
+	put_be32(h, NFTA_SET_KEY_TYPE, d->key_type);
+	put_be32(h, NFTA_SET_KEY_LEN, d->key_len);
+	if (d->data_type != 0)
+		put_be32(h, NFTA_SET_DATA_TYPE, d->data_type);
+	if (d->data_len != 0)
+		put_be32(h, NFTA_SET_DATA_LEN, d->data_len);
+	put_be32(h, NFTA_SET_ID, ++w->last_set_id);
+	if (d->timeout_ms != 0)
+		mnl_attr_put_u64(h, NFTA_SET_TIMEOUT, htobe64(d->timeout_ms));
+	if (d->n_fields != 0)
+		set_concat(h, d);
+}
+
+static void base_chain(struct nft_writer *w, const char *name)
+{
+	nft_write_chain(w, name, nft_chain_find(name));
+}
+
+/* --- one function a feature ------------------------------------------------------- */
+
+static void try_table(struct nft_writer *w)
+{
+}
+
+static void try_sets(struct nft_writer *w)
+{
+	set_add(w, NFTSET_VIPS);
+	set_add(w, NFTSET_CLUSTER_IPS);
+}
+
+static void try_maps(struct nft_writer *w)
+{
+	set_add(w, NFTSET_FRONTENDS);
+	set_add(w, NFTSET_ENDPOINTS);
+	set_add(w, NFTSET_MASQ_FRONTENDS);
+}
+
+static void try_ranges(struct nft_writer *w)
+{
+	set_add(w, NFTSET_POD_CIDRS);
+}
+
+static void try_range_concats(struct nft_writer *w)
+{
+	set_add(w, NFTSET_FW_RANGES);
+}
+
+static void expr_vmap(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
+	nft_expr_mask(rs, 0, NFT_KIND_MASK);
+	nft_expr_vmap(rs, 0, nft_set_desc(NFTSET_LEAVES, fam)->name);
+}
+
+static void try_verdicts(struct nft_writer *w)
+{
+	const struct nft_verdict v = { NFT_KIND_DROP, NFT_GOTO, "drop_conn" };
+
+	set_add(w, NFTSET_LEAVES);
+	nft_write_chain(w, v.chain, NULL);
+	nft_write_verdicts(w, NFTSET_LEAVES, &v, 1);
+	rule_add(w, expr_vmap);
+}
+
+static void expr_dynset(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
+	nft_expr_mask(rs, 0, NFT_POOL_MASK);
+	nft_expr_saddr(rs, fam, 1);
+	nft_expr_meta(rs, NFT_META_PRIORITY, 5);
+	nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, nft_set_desc(NFTSET_AFFINITY, fam)->name, 0, 5,
+			UINT64_C(1000) * AFFINITY_S);
+}
+
+static void try_affinity(struct nft_writer *w)
+{
+	set_add(w, NFTSET_AFFINITY);
+	rule_add(w, expr_dynset);
+}
+
+static void try_nat_chains(struct nft_writer *w)
+{
+	base_chain(w, "prerouting");
+	base_chain(w, "output");
+	base_chain(w, "postrouting");
+}
+
+static void try_filter_chains(struct nft_writer *w)
+{
+	base_chain(w, "input");
+	base_chain(w, "forward");
+}
+
+static void expr_payload(struct nft_rules *rs, enum ipfam fam)
+{
+	unsigned int n = nft_addr_words(fam);
+
+	nft_expr_l4protos(rs);
+	nft_expr_daddr(rs, fam, 0);
+	nft_expr_meta(rs, NFT_META_L4PROTO, n);
+	nft_expr_dport(rs, n + 1);
+	nft_expr_hton(rs, n);
+	nft_expr_meta_set(rs, NFT_META_PRIORITY, n);
+}
+
+static void try_payload(struct nft_writer *w)
+{
+	rule_add(w, expr_payload);
+}
+
+static void expr_random(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_expr_random(rs, 0, 7);
+}
+
+static void try_random(struct nft_writer *w)
+{
+	rule_add(w, expr_random);
+}
+
+static void expr_dnat(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_expr_l4protos(rs);
+	nft_expr_number(rs, 0, 0);
+	nft_expr_number(rs, 1, 0);
+	nft_expr_map(rs, 0, nft_set_desc(NFTSET_ENDPOINTS, fam)->name);
+	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
+}
+
+static void try_dnat(struct nft_writer *w)
+{
+	set_add(w, NFTSET_ENDPOINTS);
+	rule_add(w, expr_dnat);
+}
+
+static void expr_masquerade(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_expr_masquerade(rs);
+}
+
+static void try_masquerade(struct nft_writer *w)
+{
+	rule_add(w, expr_masquerade);
+}
+
+static void expr_reject_tcp(struct nft_rules *rs, enum ipfam fam)
+{
+	uint8_t tcp = IPPROTO_TCP;
+
+	nft_expr_meta(rs, NFT_META_L4PROTO, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &tcp, sizeof(tcp));
+	nft_expr_reject_tcp(rs);
+}
+
+static void try_reject(struct nft_writer *w)
+{
+	struct nft_rules rs = { 0 };
+
+	rule_add(w, expr_reject_tcp);
+	nft_rule_begin(&rs);
+	nft_expr_reject_port(&rs, w->fam);
+	nft_rules_hash(&rs);
+	nft_write_rules(w, CHAIN, &rs);
+	nft_rules_fini(&rs);
+}
+
+static void expr_fib(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_expr_fib_type(rs, NFTA_FIB_F_SADDR, 0);
+	nft_expr_fib_type(rs, NFTA_FIB_F_DADDR, 0);
+}
+
+static void try_fib(struct nft_writer *w)
+{
+	rule_add(w, expr_fib);
+}
+
+static void expr_ct(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_expr_ct(rs, NFT_CT_STATE, 0);
+	nft_expr_ct(rs, NFT_CT_STATUS, 0);
+	nft_expr_l4protos(rs);
+	nft_expr_ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
+	nft_expr_ct_original(rs, NFT_CT_PROTO_DST, nft_addr_words(fam));
+}
+
+static void try_ct(struct nft_writer *w)
+{
+	rule_add(w, expr_ct);
+}
+
+static void expr_counter(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_expr_counter(rs);
+}
+
+static void try_counter(struct nft_writer *w)
+{
+	rule_add(w, expr_counter);
+}
+
+static void expr_ifname(struct nft_rules *rs, enum ipfam fam)
+{
+	uint32_t none = 0;
+
+	nft_expr_meta(rs, NFT_META_IIF, 0);
+	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &none, sizeof(none));
+	nft_expr_meta(rs, NFT_META_IIFNAME, 0);
+	nft_expr_meta(rs, NFT_META_OIFNAME, 0);
+}
+
+static void try_ifname(struct nft_writer *w)
+{
+	rule_add(w, expr_ifname);
+}
+
+static const struct {
+	const char *what;
+	const char *needs[IPFAM_N];
+	void (*add)(struct nft_writer *w);
+} features[] = {
+	{ "tables",
+	  { "CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4", "CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV6" },
+	  try_table },
+	{ "sets of addresses", { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" }, try_sets },
+	{ "maps with concatenated keys", { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" }, try_maps },
+	{ "sets of prefixes", { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" }, try_ranges },
+	{ "sets of concatenated ranges",
+	  { "CONFIG_NF_TABLES of Linux 5.6", "CONFIG_NF_TABLES of Linux 5.6" },
+	  try_range_concats },
+	{ "maps to verdicts", { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" }, try_verdicts },
+	{ "maps that packets fill, with timeouts",
+	  { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" },
+	  try_affinity },
+	{ "NAT chains",
+	  { "CONFIG_NFT_NAT, CONFIG_NF_NAT", "CONFIG_NFT_NAT, CONFIG_NF_NAT" },
+	  try_nat_chains },
+	{ "filter chains", { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" }, try_filter_chains },
+	{ "addresses and ports of packets, SCTP's too",
+	  { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" },
+	  try_payload },
+	{ "random numbers", { "CONFIG_NFT_NUMGEN", "CONFIG_NFT_NUMGEN" }, try_random },
+	{ "NAT from a map", { "CONFIG_NFT_NAT", "CONFIG_NFT_NAT" }, try_dnat },
+	{ "masquerading", { "CONFIG_NFT_MASQ", "CONFIG_NFT_MASQ" }, try_masquerade },
+	{ "rejecting",
+	  { "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV4",
+	    "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV6" },
+	  try_reject },
+	{ "types of addresses",
+	  { "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV4", "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV6" },
+	  try_fib },
+	{ "connection tracking",
+	  { "CONFIG_NFT_CT, CONFIG_NF_CONNTRACK", "CONFIG_NFT_CT, CONFIG_NF_CONNTRACK" },
+	  try_ct },
+	{ "counters", { "CONFIG_NFT_COUNTER", "CONFIG_NFT_COUNTER" }, try_counter },
+	{ "names of interfaces", { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" }, try_ifname },
+};
+_Static_assert(ARRAY_SIZE(features) <= NFT_TRIES_MAX, "they must fit what callers have");
+
+/* --- asking --------------------------------------------------------------------------- */
+
+static const char end_tag[] = "the end";
+
+/* What the kernel is sure to refuse, when it has looked at all the rest. */
+static void end_add(struct nft_writer *w)
+{
+	struct nlmsghdr *h = nl_batch_msg(w->batch, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELTABLE, 0,
+					  w->family, end_tag);
+
+	mnl_attr_put_strz(h, NFTA_TABLE_NAME, NO_TABLE);
+}
+
+/* Was the end all that the kernel refused? */
+static bool is_through(const struct nft_writer *w, int r)
+{
+	return r < 0 && nl_batch_refusal(w->batch)->tag == end_tag;
+}
+
+/* All of them in one transaction, which is the usual answer for the price of one. */
+static bool features_try(struct nl_sock *nl, enum ipfam fam)
+{
+	char names[ARRAY_SIZE(features)][sizeof(TABLE) + 4];
+	struct nft_writer w;
+	bool is_well;
+
+	nft_writer_init(&w, nl, fam, TABLE);
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++) {
+		(void)snprintf(names[i], sizeof(names[i]), TABLE "%zu", i % 100);
+		w.table = names[i];
+		nft_write_table(&w, 0);
+		features[i].add(&w);
+	}
+	end_add(&w);
+	is_well = is_through(&w, nft_writer_commit(&w, NULL, NULL));
+	nft_writer_fini(&w);
+	return is_well;
+}
+
+static void feature_try(struct nft_try *t, struct nl_sock *nl, enum ipfam fam,
+			void (*add)(struct nft_writer *w))
+{
+	struct nft_writer w;
+	struct err err = { 0 };
+	int r;
+
+	nft_writer_init(&w, nl, fam, TABLE);
+	nft_write_table(&w, 0);
+	add(&w);
+	end_add(&w);
+	r = nft_writer_commit(&w, NULL, &err);
+	if (is_through(&w, r)) {
+		t->result = 0;
+	} else if (r < 0) {
+		t->result = r;
+		(void)snprintf(t->detail, sizeof(t->detail), "%.*s", (int)sizeof(t->detail) - 1,
+			       err.text);
+	} else { /* somebody has a table of that name */
+		t->result = -EEXIST;
+		(void)snprintf(t->detail, sizeof(t->detail), "table %s existed", NO_TABLE);
+	}
+	nft_writer_fini(&w);
+}
+
+size_t nft_try_features(struct nft_try ret[static NFT_TRIES_MAX], struct nl_sock *nl,
+			enum ipfam fam)
+{
+	bool is_well = features_try(nl, fam);
+
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++) {
+		ret[i] = (struct nft_try){ .what = features[i].what,
+					   .needs = features[i].needs[fam] };
+		if (!is_well)
+			feature_try(&ret[i], nl, fam, features[i].add);
+	}
+	return ARRAY_SIZE(features);
+}
+
+static int layout_try(struct nl_sock *nl, enum ipfam fam, const struct nft_layout_params *params,
+		      struct err *err)
+{
+	AUTO(nft_layout_close) struct nft_layout *l = NULL;
+	uint16_t kinds[] = { nft_pool_class(3, 0), nft_pool_class(1000, 0),
+			     nft_pool_class(3, AFFINITY_S), nft_pool_class(1000, AFFINITY_S) };
+	int r;
+
+	nft_layout_open(&l, nl, fam);
+	r = nft_layout_load(l, err);
+	if (r == 0)
+		r = nft_layout_apply(l, params, NULL, err);
+	if (r == 0)
+		r = nft_layout_chains_need(l, kinds, ARRAY_SIZE(kinds), NULL, err);
+	if (r == 0)
+		r = nft_layout_cleanup(l, NULL, err);
+	return r;
+}
+
+int nft_try_layout(struct nl_sock *nl, struct err *err)
+{
+	struct nft_layout_params params[] = {
+		{ .detect = DETECT_LOCAL_CLUSTER_CIDR, .has_detector = true },
+		{ .detect = DETECT_LOCAL_BRIDGE, .has_detector = true, .ifname = "vipd-try" },
+		{ .is_masquerade_all = true },
+	};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < IPFAM_N * ARRAY_SIZE(params); i++)
+		r = layout_try(nl, (enum ipfam)(i % IPFAM_N), &params[i / IPFAM_N], err);
+	return r;
+}

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* check/judge: each check from facts that are well, then with one fact that is not. */
+#include "test.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <linux/netfilter.h>
+
+#include "check/judge.h"
+
+static struct ip_addr addr(const char *text)
+{
+	struct ip_addr a = { 0 };
+
+	assert_int_equal(ip_addr_parse(&a, text, NULL), 0);
+	return a;
+}
+
+static void link_put(struct facts *f, uint32_t index, const char *name, const char *kind,
+		     uint32_t master)
+{
+	struct fact_link *l = vec_push(&f->links);
+
+	*l = (struct fact_link){ .index = index, .master = master, .is_up = true };
+	strcpy(l->name, name);
+	strcpy(l->kind, kind);
+}
+
+static void addr_put(struct facts *f, uint32_t link, const char *text, uint8_t len)
+{
+	*vec_push(&f->addrs) = (struct fact_addr){ addr(text), len, link };
+}
+
+static void tries_put(struct facts *f)
+{
+	static const char *const what[] = { "tables", "random numbers" };
+
+	f->trial.is_done = f->trial.is_private = true;
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (size_t i = 0; i < ARRAY_SIZE(what); i++)
+			f->trial.tries[fam][f->trial.n[fam]++] =
+				(struct nft_try){ .what = what[i], .needs = "CONFIG_X" };
+}
+
+/* A node that is as it should be, with one service of each family. */
+static void well(struct facts *f)
+{
+	facts_init(f);
+	strcpy(f->release, "6.1.0-13-amd64");
+	tries_put(f);
+	f->ip_forward = f->ip6_forward = 1;
+	f->rp_filter_all = f->route_localnet_all = 0;
+	f->n_default_routes = 1;
+	f->ct_max = 262144;
+	f->ct_count = 1000;
+	f->ct_buckets = 65536;
+	f->ct_liberal = 0;
+	f->has_links = f->has_tables = true;
+	f->ours.n_tables[IPFAM_V4] = f->ours.n_tables[IPFAM_V6] = 1;
+	link_put(f, 1, "lo", "", 0);
+	link_put(f, 2, "eth0", "", 0);
+	link_put(f, 3, "br0", "bridge", 0);
+	addr_put(f, 1, "127.0.0.1", 8);
+	addr_put(f, 2, "192.168.0.2", 24);
+	addr_put(f, 3, "10.244.1.1", 24);
+	*vec_push(&f->ours.vips) = addr("10.96.0.1");
+	*vec_push(&f->ours.vips) = addr("192.168.0.2");
+	*vec_push(&f->ours.vips) = addr("fd00:10:96::1");
+	*vec_push(&f->ours.cluster_ips) = addr("10.96.0.1");
+	*vec_push(&f->ours.cluster_ips) = addr("fd00:10:96::1");
+	*vec_push(&f->ours.endpoints) = addr("10.244.1.11");
+	*vec_push(&f->ours.frontends) =
+		(struct fact_tuple){ .addr = addr("10.96.0.1"), .proto = IPPROTO_TCP, .port = 443 };
+	*vec_push(&f->ours.frontends) = (struct fact_tuple){ .addr = addr("192.168.0.2"),
+							     .proto = IPPROTO_TCP,
+							     .port = 30080 };
+	ours_sort(&f->ours);
+	f->is_clock_known = f->is_clock_synced = true;
+	f->wall_s = INT64_C(1800000000);
+	f->nofile_soft = f->nofile_hard = 65536;
+	f->has_capabilities = true;
+	f->capabilities = UINT64_MAX;
+}
+
+static struct fact_table *table_put(struct facts *f, const char *name, int32_t priority)
+{
+	struct fact_table *t = vec_push(&f->tables);
+
+	*t = (struct fact_table){ .family = NFPROTO_IPV4,
+				  .name = xstrdup(name),
+				  .comment = xstrdup("") };
+	*vec_push(&t->hooks) =
+		(struct fact_hook){ .chain = xstrdup("PREROUTING"), .priority = priority };
+	return t;
+}
+
+/* --- what may be wrong, one a function --- */
+
+static void old_kernel(struct facts *f)
+{
+	strcpy(f->release, "5.4.0");
+}
+static void strange_kernel(struct facts *f)
+{
+	strcpy(f->release, "mine");
+}
+static void not_tried(struct facts *f)
+{
+	f->trial.is_done = false;
+	strcpy(f->trial.text, "fork: no");
+}
+static void not_allowed(struct facts *f)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (size_t i = 0; i < f->trial.n[fam]; i++)
+			f->trial.tries[fam][i].result = -EPERM;
+}
+static void no_numgen(struct facts *f)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		f->trial.tries[fam][1].result = -ENOENT;
+}
+static void no_numgen_six(struct facts *f)
+{
+	f->trial.tries[IPFAM_V6][1].result = -ENOENT;
+}
+static void not_private(struct facts *f)
+{
+	f->trial.is_private = false;
+}
+static void no_layout(struct facts *f)
+{
+	f->trial.layout_result = -EINVAL;
+}
+static void no_forward(struct facts *f)
+{
+	f->ip_forward = 0;
+}
+static void no_forward_six(struct facts *f)
+{
+	f->ip6_forward = 0;
+}
+static void no_forward_six_unused(struct facts *f)
+{
+	f->ip6_forward = 0;
+	f->ours.vips.n = 2; /* sorted: IPv4 first */
+}
+static void no_six(struct facts *f)
+{
+	f->ip6_forward = FACT_UNKNOWN;
+}
+static void strict_one(struct facts *f)
+{
+	f->links.v[1].rp_filter = 1;
+}
+static void strict_all(struct facts *f)
+{
+	f->rp_filter_all = 1;
+	f->n_default_routes = 2;
+}
+static void loose_wins(struct facts *f)
+{
+	f->rp_filter_all = 2;
+	f->links.v[1].rp_filter = 1;
+}
+static void strict_lo(struct facts *f)
+{
+	f->links.v[0].rp_filter = 1;
+}
+static void localnet(struct facts *f)
+{
+	f->route_localnet_all = 1;
+}
+static void localnet_one(struct facts *f)
+{
+	f->links.v[1].route_localnet = 1;
+}
+static void bridged(struct facts *f)
+{
+	link_put(f, 4, "veth1", "veth", 3);
+}
+static void bridged_off(struct facts *f)
+{
+	bridged(f);
+	f->bridge_call_iptables = 0;
+}
+static void bridged_on(struct facts *f)
+{
+	bridged(f);
+	f->bridge_call_iptables = 1;
+}
+static void bridged_strangers(struct facts *f)
+{
+	bridged(f);
+	f->ours.endpoints.n = 0;
+}
+static void no_links(struct facts *f)
+{
+	f->has_links = false;
+}
+static void flows_many(struct facts *f)
+{
+	f->ct_count = f->ct_max * 80 / 100;
+}
+static void flows_full(struct facts *f)
+{
+	f->ct_count = f->ct_max;
+}
+static void few_buckets(struct facts *f)
+{
+	f->ct_buckets = 1024;
+}
+static void no_conntrack(struct facts *f)
+{
+	f->ct_max = FACT_UNKNOWN;
+}
+static void other_proxy(struct facts *f)
+{
+	*vec_push(&f->proxies) = (struct fact_process){ xstrdup("kube-proxy"), 17 };
+}
+static void cilium(struct facts *f)
+{
+	*vec_push(&f->proxies) = (struct fact_process){ xstrdup("cilium-agent"), 17 };
+}
+static void ipvs_link(struct facts *f)
+{
+	link_put(f, 9, "kube-ipvs0", "dummy", 0);
+}
+static void kube_table(struct facts *f)
+{
+	(void)table_put(f, "kube-proxy", -100);
+}
+static void kube_chains(struct facts *f)
+{
+	table_put(f, "nat", -100)->has_kube_services = true;
+}
+static void kube_legacy(struct facts *f)
+{
+	f->has_legacy_kube = true;
+}
+static void docker(struct facts *f)
+{
+	table_put(f, "nat", -100)->has_dnat = true;
+}
+static void early(struct facts *f)
+{
+	table_put(f, "lb", -150)->has_dnat = true;
+}
+static void early_harmless(struct facts *f)
+{
+	(void)table_put(f, "lb", -150);
+}
+static void mentions(struct facts *f)
+{
+	struct fact_table *t = table_put(f, "nat", -90);
+
+	t->n_mentions = 3;
+	t->mention = addr("10.96.0.1");
+	t->mention_chain = xstrdup("OTHERS");
+}
+static void tables_two(struct facts *f)
+{
+	f->ours.n_tables[IPFAM_V4] = 2;
+}
+static void table_squatter(struct facts *f)
+{
+	struct fact_table *t = table_put(f, "vipd", 0);
+
+	free(t->hooks.v[0].chain);
+	vec_clear(&t->hooks);
+}
+static void no_tables(struct facts *f)
+{
+	f->has_tables = false;
+	strcpy(f->tables_error, "Operation not permitted");
+}
+static void ipvs_ours(struct facts *f)
+{
+	f->has_ipvs = true;
+	*vec_push(&f->ipvs) =
+		(struct fact_tuple){ .addr = addr("10.96.0.1"), .proto = IPPROTO_TCP, .port = 443 };
+}
+static void ipvs_others(struct facts *f)
+{
+	ipvs_ours(f);
+	f->ipvs.v[0].port = 444;
+}
+static void vip_bound(struct facts *f)
+{
+	addr_put(f, 2, "10.96.0.1", 32);
+}
+static void vip_cached(struct facts *f)
+{
+	link_put(f, 7, "nodelocaldns", "dummy", 0);
+	addr_put(f, 7, "10.96.0.1", 32);
+}
+static void listener_put(struct facts *f, const char *a, uint16_t port, uint8_t proto, bool is_any)
+{
+	*vec_push(&f->listeners) = (struct fact_tuple){
+		.addr = addr(a), .proto = proto, .port = port, .is_any = is_any
+	};
+}
+static void listen_exact(struct facts *f)
+{
+	listener_put(f, "192.168.0.2", 30080, IPPROTO_TCP, false);
+}
+static void listen_any(struct facts *f)
+{
+	listener_put(f, "0.0.0.0", 30080, IPPROTO_TCP, true);
+}
+static void listen_any_six(struct facts *f)
+{
+	listener_put(f, "::", 30080, IPPROTO_TCP, true);
+}
+static void listen_elsewhere(struct facts *f)
+{
+	listener_put(f, "127.0.0.1", 30080, IPPROTO_TCP, false);
+	listener_put(f, "0.0.0.0", 30081, IPPROTO_TCP, true);
+	listener_put(f, "0.0.0.0", 30080, IPPROTO_UDP, true);
+	listener_put(f, "0.0.0.0", 443, IPPROTO_TCP, true); /* the cluster IP is not of this host */
+}
+static void unsynced(struct facts *f)
+{
+	f->is_clock_synced = false;
+}
+static void clock_unknown(struct facts *f)
+{
+	f->is_clock_known = false;
+}
+static void clock_jumped(struct facts *f)
+{
+	f->clock_jump_ns = -INT64_C(5000000000);
+}
+static void clock_old(struct facts *f)
+{
+	f->wall_s = 86400;
+}
+static void few_files(struct facts *f)
+{
+	f->nofile_hard = 1024;
+}
+static void no_rcvbuf(struct facts *f)
+{
+	f->rcvbuf_result = -EPERM;
+}
+static void little_memory(struct facts *f)
+{
+	f->memory_max = 64 << 20;
+	f->memory_used = 40 << 20;
+}
+static void enough_memory(struct facts *f)
+{
+	f->memory_max = 512 << 20;
+	f->memory_used = 40 << 20;
+}
+static void no_admin(struct facts *f)
+{
+	f->capabilities = 0;
+}
+static void caps_unknown(struct facts *f)
+{
+	f->has_capabilities = false;
+}
+
+static const struct {
+	void (*change)(struct facts *f);
+	const char *check;
+	enum check_level level; /* the worst of that check; all others stay ok */
+	const char *found;      /* a part of it */
+	const char *advice;     /* the same; NULL: none is looked for */
+} cases[] = {
+	{ old_kernel, "kernel", CHECK_ERROR, "Linux 5.4.0, older than 5.10", "upgrade" },
+	{ strange_kernel, "kernel", CHECK_NOTE, "'mine'", NULL },
+	{ not_tried, "nftables", CHECK_ERROR, "cannot be tried: fork: no", NULL },
+	{ not_allowed, "nftables", CHECK_ERROR, "may not be used", "CAP_NET_ADMIN" },
+	{ no_numgen, "nftables", CHECK_ERROR, "no random numbers (IPv4 and IPv6)", "CONFIG_X" },
+	{ no_numgen_six, "nftables", CHECK_ERROR, "no random numbers (IPv6)", "CONFIG_X" },
+	{ not_private, "nftables", CHECK_NOTE, "as a whole were not tried", "CAP_SYS_ADMIN" },
+	{ no_layout, "nftables", CHECK_ERROR, "the rules as a whole are refused", NULL },
+	{ no_forward, "forwarding", CHECK_ERROR, "off for IPv4", "net.ipv4.ip_forward=1" },
+	{ no_forward_six, "forwarding", CHECK_ERROR, "off for IPv6", "conf.all.forwarding=1" },
+	{ no_forward_six_unused, "forwarding", CHECK_NOTE, "there is no IPv6 service", NULL },
+	{ no_six, "forwarding", CHECK_NOTE, "no IPv6", NULL },
+	{ strict_one, "rp-filter", CHECK_NOTE, "strict on eth0", NULL },
+	{ strict_all, "rp-filter", CHECK_WARNING, "strict on eth0, br0, and 2 interfaces",
+	  "rp_filter=2" },
+	{ loose_wins, "rp-filter", CHECK_OK, "off or loose", NULL },
+	{ strict_lo, "rp-filter", CHECK_OK, "off or loose", NULL },
+	{ localnet, "localnet", CHECK_WARNING, "routed on all", "route_localnet=0" },
+	{ localnet_one, "localnet", CHECK_WARNING, "routed on eth0", "route_localnet=0" },
+	{ bridged, "bridge", CHECK_WARNING, "br0, and br_netfilter is not loaded",
+	  "modprobe br_netfilter" },
+	{ bridged_off, "bridge", CHECK_WARNING, "bridge-nf-call-iptables is 0",
+	  "bridge-nf-call-iptables=1" },
+	{ bridged_on, "bridge", CHECK_OK, "its packets are seen", NULL },
+	{ bridged_strangers, "bridge", CHECK_OK, "no known endpoint is behind bridge br0", NULL },
+	{ no_links, "bridge", CHECK_WARNING, "links cannot be read", NULL },
+	{ flows_many, "conntrack", CHECK_WARNING, "(79 %)", "nf_conntrack_max" },
+	{ flows_full, "conntrack", CHECK_ERROR, "262144 of 262144 tracked flows in use (100 %)",
+	  "nf_conntrack_max" },
+	{ few_buckets, "conntrack", CHECK_WARNING, "262144 flows share 1024 buckets", "hashsize" },
+	{ no_conntrack, "conntrack", CHECK_NOTE, "not loaded yet", NULL },
+	{ other_proxy, "proxies", CHECK_ERROR, "kube-proxy runs (process 17)", "one of the two" },
+	{ cilium, "proxies", CHECK_NOTE, "cilium-agent runs", "kubeProxyReplacement" },
+	{ ipvs_link, "proxies", CHECK_WARNING, "link kube-ipvs0", "ip link del" },
+	{ kube_chains, "proxies", CHECK_WARNING, "chain KUBE-SERVICES in table ip nat",
+	  "--cleanup" },
+	{ kube_table, "proxies", CHECK_WARNING, "table ip kube-proxy", "--cleanup" },
+	{ kube_legacy, "proxies", CHECK_WARNING, "iptables-legacy", "--cleanup" },
+	{ docker, "tables", CHECK_NOTE, "table ip nat has NAT chains beside ours", NULL },
+	{ early, "tables", CHECK_WARNING, "table ip lb changes destinations before ours",
+	  "nft list ruleset" },
+	{ early_harmless, "tables", CHECK_NOTE, "before ours", NULL },
+	{ mentions, "tables", CHECK_WARNING,
+	  "table ip nat has 3 rules about addresses of ours, such as 10.96.0.1 in chain OTHERS",
+	  NULL },
+	{ tables_two, "tables", CHECK_NOTE, "2 tables of vipd's for IPv4", NULL },
+	{ table_squatter, "tables", CHECK_NOTE, "table ip vipd is not vipd's", "rename" },
+	{ no_tables, "tables", CHECK_ERROR, "Operation not permitted", NULL },
+	{ ipvs_ours, "ipvs", CHECK_WARNING, "10.96.0.1:443/TCP", "ipvsadm" },
+	{ ipvs_others, "ipvs", CHECK_NOTE, "none of ours", NULL },
+	{ vip_bound, "addresses", CHECK_WARNING,
+	  "cluster IP 10.96.0.1 is an address of this host, "
+	  "on eth0",
+	  "ip addr del" },
+	{ vip_cached, "addresses", CHECK_NOTE, "on nodelocaldns", NULL },
+	{ listen_exact, "listeners", CHECK_WARNING, "192.168.0.2:30080/TCP", "ss -lntup" },
+	{ listen_any, "listeners", CHECK_WARNING, "192.168.0.2:30080/TCP", NULL },
+	{ listen_any_six, "listeners", CHECK_WARNING, "192.168.0.2:30080/TCP", NULL },
+	{ listen_elsewhere, "listeners", CHECK_OK,
+	  "of the ports of this host that services have: 1", NULL },
+	{ unsynced, "clock", CHECK_WARNING, "not synchronised", "chrony" },
+	{ clock_unknown, "clock", CHECK_NOTE, "cannot tell", NULL },
+	{ clock_jumped, "clock", CHECK_NOTE, "-5000 ms", NULL },
+	{ clock_old, "clock", CHECK_ERROR, "before 2025", NULL },
+	{ few_files, "files", CHECK_WARNING, "1024", "LimitNOFILE" },
+	{ no_rcvbuf, "netlink", CHECK_WARNING, "cannot be raised", "rmem_max" },
+	{ little_memory, "memory", CHECK_WARNING, "24 MiB of the control group's 64 MiB",
+	  "MemoryMax" },
+	{ enough_memory, "memory", CHECK_OK, "472 MiB", NULL },
+	{ no_admin, "capabilities", CHECK_ERROR, "without CAP_NET_ADMIN", "as root" },
+	{ caps_unknown, "capabilities", CHECK_NOTE, "cannot be read", NULL },
+};
+
+static void test_well(void **state)
+{
+	struct check_report r = { 0 };
+	struct facts f;
+
+	(void)state;
+	well(&f);
+	judge_all(&r, &f);
+	vec_for_each (c, &r.v) {
+		if (c->level != CHECK_OK)
+			print_message("    %s: %s\n", c->check, c->found);
+		assert_int_equal(c->level, CHECK_OK);
+		assert_null(c->advice);
+	}
+	assert_int_equal(check_report_worst(&r), CHECK_OK);
+	assert_in_range(r.v.n, 17, 20);
+	check_report_fini(&r);
+	facts_fini(&f);
+}
+
+static bool is_exempt(const char *check, size_t i)
+{
+	/* A foreign table of a proxy is a foreign table, too. */
+	return strcmp(check, "tables") == 0 && strcmp(cases[i].check, "proxies") == 0;
+}
+
+static void test_cases(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct check_report r = { 0 };
+		enum check_level worst = CHECK_UNSET;
+		bool is_found = false;
+		struct facts f;
+
+		print_message("    %s: %s\n", cases[i].check, cases[i].found);
+		well(&f);
+		cases[i].change(&f);
+		judge_all(&r, &f);
+		vec_for_each (c, &r.v) {
+			if (strcmp(c->check, cases[i].check) != 0) {
+				if (!is_exempt(c->check, i))
+					assert_int_equal(c->level, CHECK_OK);
+				continue;
+			}
+			worst = MAX(worst, c->level);
+			if (strstr(c->found, cases[i].found) == NULL)
+				continue;
+			is_found = true;
+			assert_int_equal(c->level, cases[i].level);
+			if (cases[i].advice != NULL) {
+				assert_non_null(c->advice);
+				assert_non_null(strstr(c->advice, cases[i].advice));
+			}
+			if (c->level >= CHECK_WARNING)
+				assert_non_null(c->advice);
+		}
+		assert_true(is_found);
+		assert_int_equal(worst, cases[i].level);
+		check_report_fini(&r);
+		facts_fini(&f);
+	}
+}
+
+/* Every check has a result, whatever could not be found out. */
+static void test_nothing_known(void **state)
+{
+	static const char *const checks[] = {
+		"kernel",    "nftables",  "capabilities", "forwarding", "rp-filter", "localnet",
+		"bridge",    "conntrack", "proxies",      "tables",     "ipvs",      "addresses",
+		"listeners", "clock",     "files",        "netlink",    "memory",
+	};
+	struct check_report r = { 0 };
+	struct facts f;
+	size_t at = 0;
+
+	(void)state;
+	facts_init(&f);
+	judge_all(&r, &f);
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+		assert_true(at < r.v.n);
+		assert_string_equal(r.v.v[at].check, checks[i]);
+		while (at < r.v.n && strcmp(r.v.v[at].check, checks[i]) == 0)
+			at++;
+	}
+	assert_int_equal(at, r.v.n);
+	assert_int_equal(check_report_worst(&r), CHECK_ERROR);
+	check_report_fini(&r);
+	facts_fini(&f);
+}
+
+static void test_json(void **state)
+{
+	struct check_report r = { 0 };
+	struct check_report back;
+	struct err err;
+	json_t *json;
+
+	(void)state;
+	check_add(&r, "a", CHECK_OK, NULL, "fine");
+	check_add(&r, "b", CHECK_ERROR, "mend it", "broken \"%s\"", "here");
+	check_add(&r, "c", CHECK_NOTE, NULL, "link \xff\xfe");
+	json = check_report_json(&r);
+	assert_int_equal(check_report_from_json(&back, json, &err), 0);
+	assert_int_equal(back.v.n, 3);
+	assert_int_equal(back.v.v[0].level, CHECK_OK);
+	assert_null(back.v.v[0].advice);
+	assert_string_equal(back.v.v[1].found, "broken \"here\"");
+	assert_string_equal(back.v.v[1].advice, "mend it");
+	assert_string_equal(back.v.v[2].found, "(a name that is no text)");
+	check_report_fini(&back);
+	(void)json_object_set_new(json_array_get(json, 1), "level", json_string("bad"));
+	assert_int_equal(check_report_from_json(&back, json, &err), -EPROTO);
+	assert_int_equal(back.v.n, 0);
+	assert_int_equal(check_report_from_json(&back, NULL, &err), -EPROTO);
+	json_decref(json);
+	check_report_fini(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_well),
+		cmocka_unit_test(test_cases),
+		cmocka_unit_test(test_nothing_known),
+		cmocka_unit_test(test_json),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

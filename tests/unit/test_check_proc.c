@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* check/proc and the readers of files: lines as the kernel writes them, and a root of our own. */
+#include "test.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "check/proc.h"
+
+static const struct {
+	const char *name;
+	const char *line;
+	uint8_t proto;
+	const char *endpoint; /* NULL: no listener */
+	bool is_any;
+} listener_cases[] = {
+	{ "head", "  sl  local_address rem_address   st tx_queue rx_queue", IPPROTO_TCP, NULL,
+	  false },
+	{ "one address", "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000",
+	  IPPROTO_TCP, "127.0.0.1:8080", false },
+	{ "all of IPv4", "   1: 00000000:0016 00000000:0000 0A 00000000:00000000", IPPROTO_TCP,
+	  "0.0.0.0:22", true },
+	{ "a connection", "   2: 0100007F:1F90 0100007F:D431 01 00000000:00000000", IPPROTO_TCP,
+	  NULL, false },
+	{ "all of IPv6",
+	  "   0: 00000000000000000000000000000000:7530 00000000000000000000000000000000:0000 0A 0",
+	  IPPROTO_TCP, "[::]:30000", true },
+	{ "one of IPv6",
+	  "   0: B80D0120000000000000000001000000:7530 00000000000000000000000000000000:0000 0A 0",
+	  IPPROTO_TCP, "[2001:db8::1]:30000", false },
+	{ "UDP", "  37: 0200A8C0:0035 00000000:0000 07 00000000:00000000", IPPROTO_UDP,
+	  "192.168.0.2:53", false },
+	{ "connected UDP", "  37: 0200A8C0:0035 0300A8C0:1234 01 00000000:00000000", IPPROTO_UDP,
+	  NULL, false },
+	{ "an address of five digits", "   0: 01007:1F90 00000000:0000 0A 0", IPPROTO_TCP, NULL,
+	  false },
+	{ "nothing", "", IPPROTO_TCP, NULL, false },
+};
+
+static void test_listeners(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(listener_cases); i++) {
+		char text[IP_ENDPOINT_TEXT_MAX];
+		struct fact_tuple t;
+		int r = proc_listener(&t, listener_cases[i].line, listener_cases[i].proto);
+
+		print_message("    %s\n", listener_cases[i].name);
+		assert_int_equal(r, listener_cases[i].endpoint != NULL);
+		if (r == 0)
+			continue;
+		assert_string_equal(ip_endpoint_text(&t.addr, t.port, text),
+				    listener_cases[i].endpoint);
+		assert_int_equal(t.is_any, listener_cases[i].is_any);
+		assert_int_equal(t.proto, listener_cases[i].proto);
+	}
+}
+
+static const struct {
+	const char *line;
+	const char *endpoint;
+	uint8_t proto;
+} ipvs_cases[] = {
+	{ "IP Virtual Server version 1.2.1 (size=4096)", NULL, 0 },
+	{ "Prot LocalAddress:Port Scheduler Flags", NULL, 0 },
+	{ "  -> RemoteAddress:Port Forward Weight ActiveConn InActConn", NULL, 0 },
+	{ "TCP  0A600001:01BB rr ", "10.96.0.1:443", IPPROTO_TCP },
+	{ "UDP  [fd00:0010:0096:0000:0000:0000:0000:000a]:0035 rr", "[fd00:10:96::a]:53",
+	  IPPROTO_UDP },
+	{ "SCTP C0A80001:1388 wlc persistent 10800", "192.168.0.1:5000", IPPROTO_SCTP },
+	{ "FWM  00000001 rr", NULL, 0 },
+	{ "  -> 0AF40105:1F90      Masq    1      0          0         ", NULL, 0 },
+};
+
+static void test_ipvs(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(ipvs_cases); i++) {
+		char text[IP_ENDPOINT_TEXT_MAX];
+		struct fact_tuple t;
+		int r = proc_ipvs(&t, ipvs_cases[i].line);
+
+		print_message("    %s\n", ipvs_cases[i].line);
+		assert_int_equal(r, ipvs_cases[i].endpoint != NULL);
+		if (r == 0)
+			continue;
+		assert_string_equal(ip_endpoint_text(&t.addr, t.port, text),
+				    ipvs_cases[i].endpoint);
+		assert_int_equal(t.proto, ipvs_cases[i].proto);
+	}
+}
+
+static void test_tables(void **state)
+{
+	char routes[] = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\n"
+			"eth0\t00000000\t0100A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n"
+			"eth1\t00000000\t0101A8C0\t0003\t0\t0\t200\t00000000\t0\t0\t0\n"
+			"eth1\t00000000\t0201A8C0\t0003\t0\t0\t300\t00000000\t0\t0\t0\n"
+			"eth0\t0000A8C0\t00000000\t0001\t0\t0\t100\t00FFFFFF\t0\t0\t0\n";
+	char stat[] = "entries  clashres found new invalid ignore delete chainlength insert "
+		      "insert_failed drop early_drop\n"
+		      "0000001b  00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+		      "00000000 00000000 00000010 00000000\n"
+		      "0000001b  00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+		      "00000000 00000000 00000002 00000007\n";
+	char other[] = "entries found\n00000001 00000002\n";
+	char empty[] = "";
+
+	(void)state;
+	assert_int_equal(proc_default_routes(routes), 2);
+	assert_int_equal(proc_default_routes(empty), 0);
+	assert_int_equal(proc_stat_sum(stat, "drop"), 18);
+	assert_int_equal(proc_stat_sum(other, "drop"), 0);
+	assert_int_equal(proc_stat_sum(empty, "drop"), 0);
+}
+
+/* --- a root of our own --- */
+
+static char root[64];
+
+static void put(const char *path, const char *text)
+{
+	char full[512];
+	FILE *f;
+
+	(void)snprintf(full, sizeof(full), "%s%s", root, path);
+	for (char *at = full + strlen(root) + 1; (at = strchr(at, '/')) != NULL; at++) {
+		*at = '\0';
+		(void)mkdir(full, 0755);
+		*at = '/';
+	}
+	f = fopen(full, "we");
+	assert_non_null(f);
+	(void)fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	strcpy(root, "/tmp/vipd-test-XXXXXX");
+	return mkdtemp(root) == NULL;
+}
+
+static int teardown(void **state)
+{
+	char command[128];
+
+	(void)state;
+	(void)snprintf(command, sizeof(command), "rm -r %s", root);
+	return system(command);
+}
+
+static void test_numbers(void **state)
+{
+	struct str text = { 0 };
+
+	(void)state;
+	put("/proc/sys/net/a", "17\n");
+	put("/proc/sys/net/b", "max\n");
+	put("/proc/sys/net/c", "");
+	assert_int_equal(proc_number(root, "/proc/sys/net/%s", "a"), 17);
+	assert_int_equal(proc_number(root, "/proc/sys/net/b"), FACT_UNKNOWN);
+	assert_int_equal(proc_number(root, "/proc/sys/net/c"), FACT_UNKNOWN);
+	assert_int_equal(proc_number(root, "/proc/sys/net/d"), FACT_UNKNOWN);
+	assert_int_equal(proc_read(&text, root, "/proc/sys/net/d"), -ENOENT);
+	assert_int_equal(proc_read(&text, root, "/proc/sys/net"), -EISDIR);
+	assert_int_equal(proc_read(&text, root, "/proc/sys/net/a"), 0);
+	assert_string_equal(text.text, "17\n");
+	str_fini(&text);
+}
+
+static void test_files(void **state)
+{
+	struct facts f;
+
+	(void)state;
+	facts_init(&f);
+	*vec_push(&f.links) = (struct fact_link){ .index = 2, .name = "eth0" };
+	put("/proc/sys/kernel/osrelease", "6.1.0-13-amd64\n");
+	put("/proc/sys/net/ipv4/ip_forward", "1\n");
+	put("/proc/sys/net/ipv4/conf/all/rp_filter", "0\n");
+	put("/proc/sys/net/ipv4/conf/eth0/rp_filter", "1\n");
+	put("/proc/sys/net/ipv4/conf/eth0/route_localnet", "1\n");
+	put("/proc/sys/net/bridge/bridge-nf-call-iptables", "0\n");
+	put("/proc/sys/net/netfilter/nf_conntrack_max", "262144\n");
+	put("/proc/sys/net/netfilter/nf_conntrack_count", "99\n");
+	put("/proc/self/net/tcp", "  sl  local_address\n   0: 0100007F:1F90 00000000:0000 0A 0\n");
+	put("/proc/self/net/udp6", "  sl  local_address\n"
+				   "   0: 00000000000000000000000000000000:0035 "
+				   "00000000000000000000000000000000:0000 07 0\n");
+	put("/proc/self/net/ip_vs", "TCP  0A600001:01BB rr \n");
+	put("/proc/17/comm", "kube-proxy\n");
+	put("/proc/18/comm", "kube-proxyish\n");
+	put("/proc/no-process/comm", "kube-router\n");
+	read_files(&f, root);
+	assert_string_equal(f.release, "6.1.0-13-amd64");
+	assert_int_equal(f.ip_forward, 1);
+	assert_int_equal(f.ip6_forward, FACT_UNKNOWN);
+	assert_int_equal(f.links.v[0].rp_filter, 1);
+	assert_int_equal(f.links.v[0].route_localnet, 1);
+	assert_int_equal(f.bridge_call_iptables, 0);
+	assert_int_equal(f.bridge_call_ip6tables, FACT_UNKNOWN);
+	assert_int_equal(f.ct_max, 262144);
+	assert_int_equal(f.ct_count, 99);
+	assert_int_equal(f.listeners.n, 2);
+	assert_true(f.has_ipvs);
+	assert_int_equal(f.ipvs.n, 1);
+	assert_int_equal(f.proxies.n, 1);
+	assert_string_equal(f.proxies.v[0].name, "kube-proxy");
+	assert_int_equal(f.proxies.v[0].pid, 17);
+	facts_fini(&f);
+}
+
+/* The tightest limit on the way up counts, by what is left. */
+static void test_memory(void **state)
+{
+	struct facts f;
+
+	(void)state;
+	facts_init(&f);
+	put("/proc/self/cgroup", "1:name=systemd:/x\n0::/pods/vipd\n");
+	put("/proc/self/status", "Name:\tvipd\nCapEff:\t0000000000001000\n");
+	put("/sys/fs/cgroup/pods/vipd/memory.max", "max\n");
+	put("/sys/fs/cgroup/pods/memory.max", "104857600\n");
+	put("/sys/fs/cgroup/pods/memory.current", "94371840\n");
+	put("/sys/fs/cgroup/memory.max", "1073741824\n");
+	put("/sys/fs/cgroup/memory.current", "1048576\n");
+	read_self(&f, root, 0);
+	assert_int_equal(f.memory_max, 104857600);
+	assert_int_equal(f.memory_used, 94371840);
+	assert_true(f.has_capabilities);
+	assert_int_equal(f.capabilities, 0x1000);
+	assert_int_equal(f.clock_jump_ns, 0);
+	read_self(&f, root, INT64_C(1)); /* the wall clock was at 0 when it was opened */
+	assert_true(f.clock_jump_ns > 0);
+	facts_fini(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_listeners),
+		cmocka_unit_test(test_ipvs),
+		cmocka_unit_test(test_tables),
+		cmocka_unit_test_setup_teardown(test_numbers, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_files, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
