@@ -455,6 +455,42 @@ static int parse_int(int64_t *ret, const char *value, int64_t min, int64_t max, 
 	return 0;
 }
 
+/* LEVEL for all areas, or AREA=LEVEL; later ones win. */
+static int log_level_take(struct options *o, char *word, struct err *err)
+{
+	char *equals = strchr(word, '=');
+	const char *text = equals != NULL ? equals + 1 : word;
+	int level = log_level_parse(text);
+	int area = -1;
+
+	if (level < 0)
+		return err_set(err, -EINVAL, "'%s' is not error, warn, notice, info or debug",
+			       text);
+	if (equals != NULL) {
+		*equals = '\0';
+		area = log_area_parse(word);
+		if (area < 0)
+			return err_set(err, -EINVAL, "'%s' is no area of the log", word);
+	}
+	for (int i = 0; i < LOG_AREA_N; i++)
+		if (area < 0 || i == area)
+			o->area_level[i] = (enum log_level)level;
+	return 0;
+}
+
+static int flag_log_level(struct parse *p, const char *value, struct err *err)
+{
+	char *copy = xstrdup(value);
+	char *rest = copy;
+	char *word;
+	int r = 0;
+
+	while (r == 0 && (word = strsep(&rest, ",")) != NULL)
+		r = log_level_take(p->o, word, err);
+	free(copy);
+	return r;
+}
+
 static int flag_vmodule(struct parse *p, const char *value, struct err *err)
 {
 	char *copy = xstrdup(value);
@@ -905,6 +941,9 @@ static const struct flag flags[] = {
 	  "AREA=N,...: the same for single areas: main, source, model, plan, sync, nl, plane, "
 	  "conntrack, serve",
 	  "logging.vmodule", CONFIG_VMODULE, "" },
+	{ "log-level", "LIST", flag_log_level,
+	  "error, warn, notice, info or debug, or AREA=LEVEL,... for single areas: wins over -v and "
+	  "--vmodule; vipctl log changes it at run time" },
 	{ "logging-format", "FORMAT", flag_log_format, "text; json is accepted without effect",
 	  "logging.format", CONFIG_TEXT, "text" },
 	{ "log-flush-frequency", "TIME", flag_ignored, HELP_LOG, "logging.flushFrequency",

@@ -73,8 +73,9 @@ struct options {
 	uint64_t audit_period_ns;
 	enum plane_counting counting; /* --metrics-per-service */
 	int verbosity;
-	int area_verbosity[LOG_AREA_N]; /* --vmodule; -1: as `verbosity` */
-	int32_t oom_score_adj;          /* OOM_SCORE_UNSET: as it is */
+	int area_verbosity[LOG_AREA_N];        /* --vmodule; -1: as `verbosity` */
+	enum log_level area_level[LOG_AREA_N]; /* --log-level; 0: as these say */
+	int32_t oom_score_adj;                 /* OOM_SCORE_UNSET: as it is */
 	struct sysctl_config sysctls;
 	bool resets_dead_flows; /* --dead-flows=reset */
 	bool is_cleanup_forced; /* --cleanup=kube-proxy,force */

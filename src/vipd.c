@@ -25,6 +25,7 @@
 #include "cleanup/kube_proxy.h"
 #include "config.h"
 #include "conntrack/conntrack.h"
+#include "doctor.h"
 #include "options.h"
 #include "plane/nft/plane_nft.h"
 #include "serve/control.h"
@@ -49,6 +50,7 @@ struct vipd {
 	struct plane *plane;
 	struct sync *sync;
 	struct conntrack *conntrack;
+	struct doctor *doctor;
 	uint64_t repairs; /* of the sync, as far as conntrack was told */
 	struct host *host;
 	struct files *files; /* one of these two is the source */
@@ -91,6 +93,7 @@ static void tell_conntrack(struct vipd *v)
 	if (sync_state_get(v->sync) != SYNC_RUNNING)
 		return;
 	conntrack_start(v->conntrack);
+	doctor_settled(v->doctor);
 	if (repairs != v->repairs)
 		conntrack_doubt(v->conntrack);
 	v->repairs = repairs;
@@ -328,14 +331,16 @@ static int open_sources(struct vipd *v, struct err *err)
 static void problem_add(void *arg, const struct files_problem *p)
 {
 	struct serve_source_info *info = arg;
+	struct serve_source_errors *list = p->is_error ? &info->errors : &info->notes;
 	struct str where = { 0 };
 
-	if (info->errors.n == SOURCE_ERRORS_SHOWN)
+	*(p->is_error ? &info->n_errors : &info->n_notes) += 1;
+	if (list->n == SOURCE_ERRORS_SHOWN)
 		return;
 	str_puts(&where, p->file);
 	if (p->line != 0)
 		str_printf(&where, ":%u", p->line);
-	*vec_push(&info->errors) =
+	*vec_push(list) =
 		(struct serve_source_error){ .where = where.text, .text = xstrdup(p->text) };
 }
 
@@ -346,21 +351,24 @@ static void describe_files(struct vipd *v, struct serve_source_info *info)
 	str_printf(&text, "manifests in %s", v->options.manifests);
 	info->text = text.text;
 	info->waiting_for = v->is_source_ready ? NULL : xstrdup("the folder's first reading");
-	info->n_errors = v->files ? files_problems(v->files, problem_add, info) : 0;
+	if (v->files != NULL)
+		(void)files_problems(v->files, problem_add, info);
 }
 
-static void error_add(struct serve_source_info *info, const char *what, const char *ns,
-		      const char *name, const char *text, uint64_t since_ns)
+/* `is_error`: not served as asked; else a part was left out. NULL when there are enough. */
+static struct serve_source_error *remark_add(struct serve_source_info *info, bool is_error,
+					     const char *what, const char *ns, const char *name,
+					     const char *text)
 {
+	struct serve_source_errors *list = is_error ? &info->errors : &info->notes;
 	struct str where = { 0 };
 
-	info->n_errors++;
-	if (info->errors.n == SOURCE_ERRORS_SHOWN)
-		return;
+	*(is_error ? &info->n_errors : &info->n_notes) += 1;
+	if (list->n == SOURCE_ERRORS_SHOWN)
+		return NULL;
 	str_printf(&where, "%s %s%s%s", what, ns, *ns ? "/" : "", name);
-	*vec_push(&info->errors) = (struct serve_source_error){ .where = where.text,
-								.text = xstrdup(text),
-								.since_ns = since_ns };
+	*vec_push(list) = (struct serve_source_error){ .where = where.text, .text = xstrdup(text) };
+	return &list->v[list->n - 1];
 }
 
 /* One line for a resource that is in trouble, one for each object that is not as it should be. */
@@ -368,17 +376,21 @@ static void describe_reflector(struct vipd *v, size_t i, struct serve_source_inf
 			       struct str *waiting)
 {
 	struct kube_reflector_status st;
+	struct serve_source_error *e = NULL;
 
 	kube_reflector_status(v->kube, i, &st);
 	if (!st.is_complete)
 		str_printf(waiting, "%s%s%s%s", waiting->len > 0 ? ", " : "", st.resource,
 			   *st.error ? ": " : "", st.error);
 	if (*st.error != '\0')
-		error_add(info, "watch", "", st.resource, st.error, st.error_ns);
+		e = remark_add(info, true, "watch", "", st.resource, st.error);
+	if (e != NULL)
+		e->since_ns = st.error_ns;
 	for (size_t k = 0; k < kube_n_remarks(v->kube, i); k++) {
 		struct kube_remark remark = kube_remark(v->kube, i, k);
 
-		error_add(info, st.resource, remark.ns, remark.name, remark.text, 0);
+		(void)remark_add(info, remark.is_refused, st.resource, remark.ns, remark.name,
+				 remark.text);
 	}
 }
 
@@ -502,6 +514,7 @@ static int open_serve(struct vipd *v, struct err *err)
 		.plan = &v->plan,
 		.sync = v->sync,
 		.plane = v->plane,
+		.checks = doctor_checks(v->doctor),
 		.source = { describe_source, v },
 		.started_ns = now_ns(),
 	};
@@ -576,6 +589,7 @@ static void vipd_close(struct vipd *v)
 		event_free(v->ruleset_event);
 	if (v->plane != NULL)
 		v->plane->ops->close(v->plane);
+	doctor_close(v->doctor);
 	conntrack_close(v->conntrack);
 	for (size_t i = 0; i < ARRAY_SIZE(v->signals); i++)
 		if (v->signals[i] != NULL)
@@ -609,8 +623,10 @@ static int run(struct vipd *v, struct err *err)
 		r = open_events(v, err);
 	if (r == 0)
 		r = lock_answer(v->lock, v->base, err);
-	if (r == 0) /* the first that takes room: it forks */
+	if (r == 0) /* the first that take room: they fork */
 		r = open_conntrack(v, err);
+	if (r == 0)
+		r = doctor_open(&v->doctor, v->base, err);
 	if (r == 0)
 		r = open_kernel(v, err);
 	if (r == 0)
@@ -693,6 +709,9 @@ static void set_verbosity(const struct options *o)
 	for (int i = 0; i < LOG_AREA_N; i++)
 		if (o->area_verbosity[i] >= 0)
 			log_level_set((enum log_area)i, level_of(o->area_verbosity[i]));
+	for (int i = 0; i < LOG_AREA_N; i++)
+		if (o->area_level[i] != 0)
+			log_level_set((enum log_area)i, o->area_level[i]);
 }
 
 static void print(void (*what)(struct str *ret))

@@ -302,11 +302,11 @@ static int exchange_sink(void *arg, const char *data, size_t len)
 	return 0;
 }
 
-int client_get(const struct client *c, const char *target,
-	       int (*sink)(void *arg, const char *data, size_t len), void *arg, struct err *err)
+static int request(const struct client *c, const char *method, const char *target,
+		   int (*sink)(void *arg, const char *data, size_t len), void *arg, struct err *err)
 {
 	struct exchange x = { .sink = sink, .arg = arg };
-	struct str request = { 0 };
+	struct str text = { 0 };
 	int fd = -1;
 	int r = socket_connect(&fd, c, err);
 
@@ -314,17 +314,24 @@ int client_get(const struct client *c, const char *target,
 		return r;
 	x.answer.sink = exchange_sink;
 	x.answer.arg = &x;
-	str_printf(&request, "GET %s HTTP/1.1\r\nHost: vipd\r\nConnection: close\r\n\r\n", target);
-	r = request_send(c, fd, &request, err);
+	str_printf(&text, "%s %s HTTP/1.1\r\nHost: vipd\r\nConnection: close\r\n\r\n", method,
+		   target);
+	r = request_send(c, fd, &text, err);
 	if (r == 0)
 		r = answer_read(c, fd, &x.answer, err);
 	if (r == 0 && x.answer.status != 200)
 		r = status_error(x.answer.status, &x.refusal, err);
 	close(fd);
-	str_fini(&request);
+	str_fini(&text);
 	str_fini(&x.refusal);
 	answer_fini(&x.answer);
 	return r;
+}
+
+int client_get(const struct client *c, const char *target,
+	       int (*sink)(void *arg, const char *data, size_t len), void *arg, struct err *err)
+{
+	return request(c, "GET", target, sink, arg, err);
 }
 
 /* --- values --- */
@@ -353,11 +360,12 @@ static int version_check(const json_t *body, struct err *err)
 	return malformed(err);
 }
 
-int client_get_json(json_t **ret, const struct client *c, const char *target, struct err *err)
+static int request_json(json_t **ret, const struct client *c, const char *method,
+			const char *target, struct err *err)
 {
 	struct str text = { 0 };
 	json_t *body;
-	int r = client_get(c, target, sink_str, &text, err);
+	int r = request(c, method, target, sink_str, &text, err);
 
 	if (r == -EFBIG)
 		(void)err_set(err, r, "the answer is larger than %u MB", CLIENT_BODY_MAX >> 20);
@@ -371,6 +379,16 @@ int client_get_json(json_t **ret, const struct client *c, const char *target, st
 	}
 	*ret = body;
 	return 0;
+}
+
+int client_get_json(json_t **ret, const struct client *c, const char *target, struct err *err)
+{
+	return request_json(ret, c, "GET", target, err);
+}
+
+int client_put_json(json_t **ret, const struct client *c, const char *target, struct err *err)
+{
+	return request_json(ret, c, "PUT", target, err);
 }
 
 void client_encode(struct str *out, const char *text)

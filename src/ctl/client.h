@@ -65,5 +65,9 @@ MUST_USE int client_get(const struct client *c, const char *target,
 MUST_USE int client_get_json(json_t **ret, const struct client *c, const char *target,
 			     struct err *err);
 
+/* The same with PUT, which changes something: logs, checks of the node. */
+MUST_USE int client_put_json(json_t **ret, const struct client *c, const char *target,
+			     struct err *err);
+
 /* Append `text` percent-encoded (RFC 3986 section 2.3). */
 void client_encode(struct str *out, const char *text);

@@ -20,6 +20,7 @@
 
 #include "base/control.h"
 #include "ctl/client.h"
+#include "ctl/doctor.h"
 #include "ctl/run.h"
 #include "ctl/show.h"
 #include "ctl/value.h"
@@ -373,6 +374,65 @@ static int run_dump(const struct command *cmd)
 	return r == 0 || r == -EPIPE ? EXIT_FINE : failed(r, &err);
 }
 
+/* --- doctor, log --- */
+
+/* The answer as it is wanted. Ends with `code`, unless it cannot be written. */
+static int answer_show(json_t *answer, int code,
+		       void (*show)(struct str *out, const json_t *answer,
+				    const struct style *style))
+{
+	struct str out = { 0 };
+
+	if (opt.output == OUTPUT_JSON)
+		return out_json(answer, code);
+	value_clean(answer);
+	show(&out, answer, &opt.style);
+	(void)out_write(str_text(&out), out.len);
+	str_fini(&out);
+	return code;
+}
+
+static int run_doctor(const struct command *cmd)
+{
+	json_t *answer;
+	int code;
+
+	(void)cmd;
+	if (opt.n_args > 0)
+		return usage("'%s': doctor takes no argument", opt.args[0]);
+	doctor_ask(&answer, &opt.client);
+	code = answer_show(answer, (int)doctor_exit(answer), show_doctor);
+	json_decref(answer);
+	return code;
+}
+
+static int run_log(const struct command *cmd)
+{
+	struct str target = { 0 };
+	struct err err;
+	json_t *answer;
+	int code;
+	int r;
+
+	(void)cmd;
+	if (opt.n_args != 0 && opt.n_args != 2)
+		return usage("log takes no argument, or AREA and LEVEL");
+	str_puts(&target, "/v1/log");
+	if (opt.n_args == 2) {
+		query_add(&target, "area", opt.args[0]);
+		query_add(&target, "level", opt.args[1]);
+		r = client_put_json(&answer, &opt.client, target.text, &err);
+	} else {
+		r = client_get_json(&answer, &opt.client, target.text, &err);
+	}
+	str_fini(&target);
+	if (r < 0)
+		return failed(r, &err);
+	code = answer_show(answer, EXIT_FINE, show_log);
+	json_decref(answer);
+	return code;
+}
+
 /* --- the command line --- */
 
 static const struct command commands[] = {
@@ -405,6 +465,17 @@ static const struct command commands[] = {
 	  run_trace },
 	{ "dump", "[WHAT]", "everything as JSON, without times: for tests and reports", "n",
 	  "  WHAT as for svc. Two dumps of the same state are the same bytes.\n", run_dump },
+	{ "doctor", "", "is this node fit for a service proxy, and what to do if not", "",
+	  "  vipd looks again at the kernel's features and settings, at other owners of the\n"
+	  "  same addresses, at the clock and at its own limits. Where no vipd answers, vipctl\n"
+	  "  looks itself. Ends with 0 when there are at most notes, 1 when there are\n"
+	  "  warnings, 2 when there are errors.\n",
+	  run_doctor },
+	{ "log", "[AREA LEVEL]", "levels of vipd's log, and changing them while it runs", "",
+	  "  AREA is one of those that are listed, or all; LEVEL is error, warn, notice, info\n"
+	  "  or debug. HELD-BACK counts lines that were not written because they repeat.\n"
+	  "  The next start begins with what the flags say (-v, --vmodule, --log-level).\n",
+	  run_log },
 };
 
 static const struct option long_options[] = {
@@ -438,8 +509,9 @@ static int help(const struct command *cmd)
 		(void)printf("Usage: vipctl %s%s%s [OPTIONS]\n\n  %s\n\n%s", cmd->name,
 			     *cmd->args ? " " : "", cmd->args, cmd->summary, cmd->help);
 	} else {
-		(void)printf("Usage: vipctl COMMAND [OPTIONS]\n\n"
-			     "Asks the vipd of this node, and changes nothing.\n\nCommands:\n");
+		(void)printf(
+			"Usage: vipctl COMMAND [OPTIONS]\n\n"
+			"Asks the vipd of this node; only log changes anything.\n\nCommands:\n");
 		for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 			(void)printf("  %-6s %-18s %s\n", commands[i].name, commands[i].args,
 				     commands[i].summary);

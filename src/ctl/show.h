@@ -34,3 +34,5 @@ void show_trace(struct str *out, const json_t *trace, const struct style *style,
 		enum show_width width, const char *about);
 /* Does it reach an endpoint? The exit code of `vipctl trace`. */
 bool trace_is_balanced(const json_t *trace);
+void show_doctor(struct str *out, const json_t *answer, const struct style *style);
+void show_log(struct str *out, const json_t *answer, const struct style *style);

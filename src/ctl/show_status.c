@@ -251,6 +251,19 @@ static void error_items(struct str *out, const json_t *errors)
 	more(out, errors, n);
 }
 
+/* What is served as far as it goes: nothing that makes the status a bad one. */
+static void notes(struct str *out, const json_t *status, const struct style *style)
+{
+	const json_t *list = value_get(value_get(status, "source"), "notes");
+
+	if (value_int(list, "count") == 0)
+		return;
+	str_puts(out, "\n");
+	mark_puts(out, style, MARK_ATTENTION, "NOTES");
+	str_puts(out, "\n  left out by the source, or not its concern\n");
+	error_items(out, list);
+}
+
 static void problems(struct str *out, const json_t *status, const struct style *style)
 {
 	const json_t *list = value_get(status, "problems");
@@ -286,4 +299,5 @@ void show_status(struct str *out, const json_t *status, const struct style *styl
 	if (width == SHOW_WIDE)
 		options(out, status, style);
 	problems(out, status, style);
+	notes(out, status, style);
 }

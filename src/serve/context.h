@@ -3,7 +3,7 @@
  * serve/context - what the control socket reads; filled by vipd.c.
  *
  * Everything is borrowed and must outlive the servers that were given the context.
- * Nothing is ever changed through it.
+ * Nothing is ever changed through it, but that checks of the node are asked for.
  */
 #pragma once
 
@@ -17,6 +17,12 @@ struct serve_source_error {
 	uint64_t since_ns; /* now_ns() when it was first seen; 0 = unknown */
 };
 
+struct serve_source_errors { /* as VEC() */
+	struct serve_source_error *v;
+	size_t n;
+	size_t cap;
+};
+
 /* Filled anew for every answer; serve frees it. */
 struct serve_source_info {
 	char *text;             /* "manifests in /etc/vipd/services" */
@@ -24,7 +30,9 @@ struct serve_source_info {
 	char *waiting_for;      /* what is missing while it was not; NULL = nothing to say */
 	uint64_t last_event_ns; /* 0 = none yet */
 	size_t n_errors;        /* all of them; `errors` may hold the first few */
-	VEC(struct serve_source_error) errors;
+	struct serve_source_errors errors;
+	size_t n_notes; /* what is served as far as it goes, or was none of ours; the same */
+	struct serve_source_errors notes;
 };
 
 struct serve_source {
@@ -38,6 +46,7 @@ struct serve_option {
 	const char *value;
 };
 
+struct check_helper;
 struct health;
 struct history;
 
@@ -48,6 +57,7 @@ struct serve_context {
 	const struct plane *plane;     /* the same */
 	const struct health *health;   /* the same */
 	const struct history *history; /* the same */
+	struct check_helper *checks;   /* of this node; NULL: none */
 	struct serve_source source;
 	const struct serve_option *options;
 	size_t n_options;

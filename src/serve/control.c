@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "serve/admin.h"
 #include "serve/body.h"
 #include "serve/history.h"
 #include "serve/http.h"
@@ -128,11 +129,28 @@ static const char *behind(const char *path, const char *prefix)
 	return strncmp(path, prefix, n) == 0 ? path + n : NULL;
 }
 
+/* What may be asked for with PUT and POST as well. */
+static bool route_admin(const struct serve_control *c, const struct http_request *q,
+			struct http_reply *reply)
+{
+	if (strcmp(q->path, "/v1/log") == 0)
+		admin_log(reply, q);
+	else if (strcmp(q->path, "/v1/doctor") == 0)
+		admin_doctor(reply, c->ctx, q);
+	else if (q->is_write)
+		http_reply_error(reply, 405, "'%.128s': only GET and HEAD", q->path);
+	else
+		return false;
+	return true;
+}
+
 static void route(void *arg, const struct http_request *q, struct http_reply *reply)
 {
 	struct serve_control *c = arg;
 	const char *rest;
 
+	if (route_admin(c, q, reply))
+		return;
 	if (strcmp(q->path, "/v1/status") == 0) {
 		body_status(reply, c->ctx, q);
 	} else if (strcmp(q->path, "/v1/services") == 0) {
@@ -151,11 +169,11 @@ static void route(void *arg, const struct http_request *q, struct http_reply *re
 		http_reply_error(reply, 404, "'%.128s': only version 1 (/v1/...) is spoken here",
 				 q->path);
 	} else {
-		http_reply_error(
-			reply, 404,
-			"'%.128s': there are /v1/status, /v1/services, "
-			"/v1/services/NAMESPACE/NAME, /v1/trace, /v1/rows, /v1/history and /v1/dump",
-			q->path);
+		http_reply_error(reply, 404,
+				 "'%.128s': there are /v1/status, /v1/services, "
+				 "/v1/services/NAMESPACE/NAME, /v1/trace, /v1/rows, /v1/history, "
+				 "/v1/doctor, /v1/log and /v1/dump",
+				 q->path);
 	}
 }
 
@@ -163,7 +181,8 @@ int serve_control_open(struct serve_control **ret, struct event_base *base,
 		       const struct serve_context *ctx, const char *path, struct err *err)
 {
 	struct serve_control *c = xcalloc(1, sizeof(*c));
-	struct http_config config = { HTTP_CONFIG_DEFAULT, .handler = route, .arg = c };
+	struct http_config config = { HTTP_CONFIG_DEFAULT, .takes_writes = true, .handler = route,
+				      .arg = c };
 	int fd = -1;
 	int r;
 

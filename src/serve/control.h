@@ -2,7 +2,7 @@
 /*
  * serve/control - the control socket: what vipd knows, for vipctl and for tests.
  *
- * HTTP and JSON on a Unix socket, read-only; the requests stand in
+ * HTTP and JSON on a Unix socket, read-only but for admin.h; the requests stand in
  * doc/control-api.md. The socket appears at `path` complete, with mode 0660: it is
  * bound beside it and renamed. A socket that a vipd which is gone left behind is
  * replaced; one that somebody answers on is not.

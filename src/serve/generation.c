@@ -62,6 +62,7 @@ static void mix_source(struct mix *m, const struct serve_source *source)
 	mix_text(m, info.waiting_for);
 	mix_uint(m, info.is_complete);
 	mix_uint(m, info.n_errors);
+	mix_uint(m, info.n_notes);
 	vec_for_each (e, &info.errors) {
 		mix_text(m, e->where);
 		mix_text(m, e->text);

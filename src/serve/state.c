@@ -33,15 +33,21 @@ enum serve_state serve_state_parse(const char *text, size_t len)
 	return SERVE_STATE_UNSET;
 }
 
+static void errors_fini(struct serve_source_errors *errors)
+{
+	vec_for_each (e, errors) {
+		free(e->where);
+		free(e->text);
+	}
+	vec_fini(errors);
+}
+
 void serve_source_info_fini(struct serve_source_info *info)
 {
 	free(info->text);
 	free(info->waiting_for);
-	vec_for_each (e, &info->errors) {
-		free(e->where);
-		free(e->text);
-	}
-	vec_fini(&info->errors);
+	errors_fini(&info->errors);
+	errors_fini(&info->notes);
 	*info = (struct serve_source_info){ 0 };
 }
 

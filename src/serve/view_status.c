@@ -272,18 +272,14 @@ static void view_refused(struct jsonw *w, const struct serve_context *ctx, uint6
 	free(v);
 }
 
-static void view_source(struct jsonw *w, const struct serve_source_info *source, uint64_t now)
+static void view_source_errors(struct jsonw *w, const char *key, size_t n,
+			       const struct serve_source_errors *list, uint64_t now)
 {
-	jsonw_object(w, "source");
-	jsonw_text(w, "text", source->text);
-	jsonw_bool(w, "complete", source->is_complete);
-	jsonw_text(w, "waiting_for", source->is_complete ? NULL : source->waiting_for);
-	age(w, "last_event_ms", source->last_event_ns, now);
-	jsonw_object(w, "errors");
-	jsonw_uint(w, "count", MAX(source->n_errors, source->errors.n));
+	jsonw_object(w, key);
+	jsonw_uint(w, "count", MAX(n, list->n));
 	jsonw_array(w, "items");
-	for (size_t i = 0; i < MIN(source->errors.n, (size_t)ERRORS_SHOWN); i++) {
-		const struct serve_source_error *e = &source->errors.v[i];
+	for (size_t i = 0; i < MIN(list->n, (size_t)ERRORS_SHOWN); i++) {
+		const struct serve_source_error *e = &list->v[i];
 
 		jsonw_object(w, NULL);
 		jsonw_text(w, "where", e->where);
@@ -293,6 +289,17 @@ static void view_source(struct jsonw *w, const struct serve_source_info *source,
 	}
 	jsonw_end(w);
 	jsonw_end(w);
+}
+
+static void view_source(struct jsonw *w, const struct serve_source_info *source, uint64_t now)
+{
+	jsonw_object(w, "source");
+	jsonw_text(w, "text", source->text);
+	jsonw_bool(w, "complete", source->is_complete);
+	jsonw_text(w, "waiting_for", source->is_complete ? NULL : source->waiting_for);
+	age(w, "last_event_ms", source->last_event_ns, now);
+	view_source_errors(w, "errors", source->n_errors, &source->errors, now);
+	view_source_errors(w, "notes", source->n_notes, &source->notes, now);
 	jsonw_end(w);
 }
 

@@ -72,7 +72,8 @@ def resident_max(vipd):
 def problems(vipd):
     """{file: [text]}"""
     out = {}
-    for e in vipd.status()["source"]["errors"]["items"]:
+    source = vipd.status()["source"]
+    for e in source["errors"]["items"] + source["notes"]["items"]:
         out.setdefault(e["where"].split(":")[0], []).append(e["text"])
     return out
 
@@ -106,4 +107,5 @@ def test_everything_bad_at_once(lab, vipd):
         os.unlink(os.path.join(vipd.manifests.path, name))
     vipd.apply([], timeout=15)
     assert not vipd.status()["source"]["errors"]["count"]
+    assert not vipd.status()["source"]["notes"]["count"]
     vipd.check_tables()

@@ -231,6 +231,53 @@ static void test_refusals(void **state)
 	world_fini(&w);
 }
 
+/* --- what may be changed --- */
+
+static const struct {
+	const char *request;
+	int status;
+	const char *text; /* in the answer */
+} writes[] = {
+	{ "PUT /v1/log?area=sync&level=debug", 200, "\"area\":\"sync\",\"level\":\"debug\"" },
+	{ "GET /v1/log", 200, "\"area\":\"sync\",\"level\":\"debug\"" },
+	{ "POST /v1/log?area=all&level=error", 200, "\"area\":\"main\",\"level\":\"error\"" },
+	{ "GET /v1/log?area=sync&level=debug", 200, "\"area\":\"sync\",\"level\":\"error\"" },
+	{ "PUT /v1/log?area=sync", 400, "level ''" },
+	{ "PUT /v1/log?area=sync&level=loud", 400, "level 'loud': error, warn" },
+	{ "PUT /v1/log?area=moon&level=debug", 400, "area 'moon'" },
+	{ "PUT /v1/log?level=debug", 400, "area ''" },
+	{ "PUT /v1/log?area=sync&level=debug&for=ever", 400, "no parameter 'for'" },
+	{ "GET /v1/log", 200, "\"area\":\"sync\",\"level\":\"error\"" },
+	{ "PUT /v1/status", 405, "only GET and HEAD" },
+	{ "POST /v1/services/a/b", 405, "only GET and HEAD" },
+	{ "PUT /v2/log", 405, "only GET and HEAD" },
+	{ "DELETE /v1/log", 405, "only GET, HEAD, PUT and POST" },
+	{ "GET /v1/doctor", 404, "does not check its node" },
+};
+
+static void test_writes(void **state)
+{
+	struct world w;
+	struct str body = { 0 };
+
+	(void)state;
+	world_init(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(writes); i++) {
+		char request[256];
+
+		print_message("    %s\n", writes[i].request);
+		(void)snprintf(request, sizeof(request), "%s HTTP/1.1\r\nHost: vipd\r\n\r\n",
+			       writes[i].request);
+		assert_int_equal(talk_get(&w.talk, w.path, request, &body), writes[i].status);
+		assert_non_null(strstr(body.text, writes[i].text));
+		assert_true(writes[i].status != 200 ||
+			    (log_level_get(LOG_AREA_SYNC) == LOG_LEVEL_DEBUG) == (i < 2));
+	}
+	log_level_set_all(LOG_LEVEL_ERR);
+	str_fini(&body);
+	world_fini(&w);
+}
+
 static void test_empty(void **state)
 {
 	struct world w;
@@ -553,6 +600,7 @@ int main(void)
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_successor),
 		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_writes),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_traces),
 		cmocka_unit_test(test_trace_endpoints),

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "ctl/doctor.h"
 #include "ctl/show.h"
 #include "ctl/value.h"
 
@@ -29,6 +30,8 @@ enum what {
 	SERVICES,
 	SERVICE,
 	TRACE,
+	DOCTOR,
+	LOG,
 };
 
 static const struct {
@@ -60,6 +63,10 @@ static const struct {
 	{ "trace.wide", "trace", TRACE, &pipe_style, SHOW_WIDE },
 	{ "trace-dropped", "trace-dropped", TRACE, &pipe_style, SHOW_NORMAL },
 	{ "trace-none", "trace-none", TRACE, &coloured, SHOW_NORMAL },
+	{ "doctor", "doctor", DOCTOR, &pipe_style, SHOW_NORMAL },
+	{ "doctor.colour", "doctor", DOCTOR, &coloured, SHOW_NORMAL },
+	{ "doctor-alone", "doctor-alone", DOCTOR, &pipe_style, SHOW_NORMAL },
+	{ "log", "log", LOG, &pipe_style, SHOW_NORMAL },
 };
 
 static json_t *load(const char *name)
@@ -98,6 +105,25 @@ static void file_write(const char *path, const struct str *text)
 	assert_int_equal(fclose(f), 0);
 }
 
+static void test_doctor_exit(void **state)
+{
+	static const struct {
+		const char *worst;
+		enum doctor_exit code;
+	} worsts[] = {
+		{ "ok", DOCTOR_WELL },      { "note", DOCTOR_WELL }, { "warning", DOCTOR_WARNINGS },
+		{ "error", DOCTOR_ERRORS }, { "", DOCTOR_ERRORS },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(worsts); i++) {
+		json_t *answer = json_pack("{s:s}", "worst", worsts[i].worst);
+
+		assert_int_equal(doctor_exit(answer), worsts[i].code);
+		json_decref(answer);
+	}
+}
+
 static void test_golden(void **state)
 {
 	(void)state;
@@ -115,6 +141,10 @@ static void test_golden(void **state)
 				      cases[i].width);
 		else if (cases[i].what == TRACE)
 			show_trace(&out, json, cases[i].style, cases[i].width, NULL);
+		else if (cases[i].what == DOCTOR)
+			show_doctor(&out, json, cases[i].style);
+		else if (cases[i].what == LOG)
+			show_log(&out, json, cases[i].style);
 		else
 			show_service(&out, json, cases[i].style);
 		(void)snprintf(path, sizeof(path), GOLDEN "%s.txt", cases[i].text);
@@ -252,8 +282,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_trace_about), cmocka_unit_test(test_golden),
-		cmocka_unit_test(test_is_well),     cmocka_unit_test(test_fits),
-		cmocka_unit_test(test_columns),     cmocka_unit_test(test_times),
+		cmocka_unit_test(test_doctor_exit), cmocka_unit_test(test_is_well),
+		cmocka_unit_test(test_fits),        cmocka_unit_test(test_columns),
+		cmocka_unit_test(test_times),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,6 +90,38 @@ static void test_parse(void **state)
 	}
 }
 
+/* Where PUT and POST are taken: without a body, and nothing else that changes something. */
+static void test_writes(void **state)
+{
+	static const struct {
+		const char *head;
+		int status;
+		bool is_write;
+	} heads[] = {
+		{ "PUT /v1/log?area=a" END, 0, true },
+		{ "POST /v1/log" END, 0, true },
+		{ "GET /v1/log" END, 0, false },
+		{ "HEAD /v1/log" END, 0, false },
+		{ "PUT /v1/log HTTP/1.1\r\nContent-Length: 0\r\n\r\n", 0, true },
+		{ "PUT /v1/log HTTP/1.1\r\nContent-Length: 2\r\n\r\n", 413, true },
+		{ "DELETE /v1/log" END, 405, false },
+		{ "put /v1/log" END, 501, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(heads); i++) {
+		struct http_request q;
+		struct err err;
+
+		print_message("    %s\n", heads[i].head);
+		assert_int_equal(
+			http_request_parse_write(&q, heads[i].head, strlen(heads[i].head), &err),
+			heads[i].status);
+		assert_int_equal(q.is_write, heads[i].is_write);
+		http_request_fini(&q);
+	}
+}
+
 static void test_too_many_params(void **state)
 {
 	struct str head = { 0 };
@@ -159,9 +191,8 @@ static void test_mutations(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_parse),
-		cmocka_unit_test(test_too_many_params),
-		cmocka_unit_test(test_head_len),
+		cmocka_unit_test(test_parse),           cmocka_unit_test(test_writes),
+		cmocka_unit_test(test_too_many_params), cmocka_unit_test(test_head_len),
 		cmocka_unit_test(test_mutations),
 	};
 

@@ -134,6 +134,40 @@ static void test_noted(void **state)
 	}
 }
 
+static void test_log_level(void **state)
+{
+	static const struct {
+		const char *flags;
+		int sync, plane; /* 0: not set */
+		const char *error;
+	} cases[] = {
+		{ "--log-level debug", LOG_LEVEL_DEBUG, LOG_LEVEL_DEBUG, NULL },
+		{ "--log-level=sync=debug", LOG_LEVEL_DEBUG, 0, NULL },
+		{ "--log-level error,sync=info", LOG_LEVEL_INFO, LOG_LEVEL_ERR, NULL },
+		{ "--log-level sync=info,warn", LOG_LEVEL_WARN, LOG_LEVEL_WARN, NULL },
+		{ "--log-level sync=info --log-level plane=notice", LOG_LEVEL_INFO,
+		  LOG_LEVEL_NOTICE, NULL },
+		{ "--log-level loud", 0, 0, "'loud' is not error, warn, notice, info or debug" },
+		{ "--log-level moon=debug", 0, 0, "'moon' is no area of the log" },
+		{ "--log-level sync=", 0, 0, "'' is not error" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char flags[128];
+		struct parsed p;
+
+		print_message("    %s\n", cases[i].flags);
+		(void)snprintf(flags, sizeof(flags), "--manifests m %s", cases[i].flags);
+		parse(&p, flags);
+		assert_int_equal(p.r < 0, cases[i].error != NULL);
+		if (cases[i].error != NULL)
+			assert_non_null(strstr(p.err.text, cases[i].error));
+		assert_int_equal(p.o.area_level[LOG_AREA_SYNC], cases[i].sync);
+		assert_int_equal(p.o.area_level[LOG_AREA_PLANE], cases[i].plane);
+		parsed_fini(&p);
+	}
+}
+
 static void test_values(void **state)
 {
 	struct parsed p;
@@ -150,6 +184,7 @@ static void test_values(void **state)
 	assert_int_equal(p.o.verbosity, 2);
 	assert_int_equal(p.o.area_verbosity[LOG_AREA_SYNC], 4);
 	assert_int_equal(p.o.area_verbosity[LOG_AREA_PLANE], -1);
+	assert_int_equal(p.o.area_level[LOG_AREA_SYNC], 0);
 	assert_true(p.o.api_qps > 7.4 && p.o.api_qps < 7.6);
 	assert_true(p.config.is_masquerade_all);
 	assert_true(p.config.no_external_ips);
@@ -355,10 +390,10 @@ static void test_document(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refused),  cmocka_unit_test(test_noted),
-		cmocka_unit_test(test_values),   cmocka_unit_test(test_places),
-		cmocka_unit_test(test_actions),  cmocka_unit_test(test_all_known),
-		cmocka_unit_test(test_document),
+		cmocka_unit_test(test_refused),   cmocka_unit_test(test_noted),
+		cmocka_unit_test(test_log_level), cmocka_unit_test(test_values),
+		cmocka_unit_test(test_places),    cmocka_unit_test(test_actions),
+		cmocka_unit_test(test_all_known), cmocka_unit_test(test_document),
 	};
 
 	return cmocka_run_group_tests_name("options", tests, NULL, NULL);

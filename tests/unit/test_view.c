@@ -473,6 +473,11 @@ static void describe(void *arg, struct serve_source_info *ret)
 			.text = strdup("spec.ports[0]: port: 70000 is not in 1..65535"),
 			.since_ns = T0,
 		};
+	ret->n_notes = 1;
+	*vec_push(&ret->notes) = (struct serve_source_error){
+		.where = strdup("web.yaml"),
+		.text = strdup("1 object of a kind that is not read: Deployment"),
+	};
 }
 
 static void test_status(void **state)
@@ -523,6 +528,8 @@ static void test_status(void **state)
 	assert_string_equal(text_at(st, "source.text"), "manifests in /etc/vipd/services");
 	assert_int_equal(int_at(st, "source.errors.count"), 3);
 	assert_int_equal(len_at(st, "source.errors.items"), 2);
+	assert_int_equal(int_at(st, "source.notes.count"), 1); /* no problem */
+	assert_string_equal(text_at(st, "source.notes.items.0.where"), "web.yaml");
 	assert_string_equal(text_at(st, "problems.0.text"), "3 problems with the source");
 	assert_string_equal(text_at(st, "options.min-sync-period"), "0s");
 	json_decref(st);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "ctl/doctor.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/control.h"
+#include "check/check.h"
+#include "ctl/value.h"
+
+#define PATH "/v1/doctor"
+#define LOOK_MS 20 /* from one look whether it is done to the next */
+
+/* Ask for a run and wait for its end; 0, or why there is no result. */
+static int ask_vipd(json_t **ret, const struct client *c, struct err *err)
+{
+	const struct timespec pause = { .tv_nsec = LOOK_MS * (long)NSEC_PER_MSEC };
+	uint64_t end = now_ns() + c->timeout_ms * NSEC_PER_MSEC;
+	json_t *answer;
+	json_int_t runs;
+	int r = client_put_json(&answer, c, PATH, err);
+
+	if (r < 0)
+		return r;
+	runs = value_int(answer, "runs");
+	while (value_int(answer, "runs") <= runs) {
+		json_decref(answer);
+		if (now_ns() >= end)
+			return err_set(err, -ETIMEDOUT, "vipd's checks take longer than %u s",
+				       c->timeout_ms / 1000);
+		(void)nanosleep(&pause, NULL);
+		r = client_get_json(&answer, c, PATH, err);
+		if (r < 0)
+			return r;
+	}
+	*ret = answer;
+	return 0;
+}
+
+static json_t *look(const struct err *why)
+{
+	const struct check_env env = { .root = "" };
+	struct check_report report;
+	json_t *answer;
+
+	check_run(&report, &env);
+	answer =
+		json_pack("{s:i, s:s, s:s, s:s, s:o}", "api", CONTROL_API_VERSION, "by", "vipctl",
+			  "vipd", why->text, "worst", check_level_text(check_report_worst(&report)),
+			  "results", check_report_json(&report));
+	check_report_fini(&report);
+	return answer;
+}
+
+void doctor_ask(json_t **ret, const struct client *c)
+{
+	struct err err = { 0 };
+
+	if (ask_vipd(ret, c, &err) < 0)
+		*ret = look(&err);
+}
+
+enum doctor_exit doctor_exit(const json_t *answer)
+{
+	const char *worst = value_text(answer, "worst");
+
+	if (strcmp(worst, "ok") == 0 || strcmp(worst, "note") == 0)
+		return DOCTOR_WELL;
+	return strcmp(worst, "warning") == 0 ? DOCTOR_WARNINGS : DOCTOR_ERRORS;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ctl/show_doctor - one line a result, and below what to do about those that are not well. */
+#include "ctl/show.h"
+
+#include <string.h>
+
+#include "ctl/value.h"
+
+static enum mark level_mark(const char *level)
+{
+	if (strcmp(level, "ok") == 0)
+		return MARK_GOOD;
+	if (strcmp(level, "warning") == 0)
+		return MARK_ATTENTION;
+	return strcmp(level, "error") == 0 ? MARK_BAD : MARK_NONE;
+}
+
+static bool needs_advice(const json_t *result)
+{
+	return strcmp(value_text(result, "level"), "ok") != 0 && value_has(result, "advice");
+}
+
+static void advice(struct str *out, const json_t *results, const struct style *style)
+{
+	bool has_any = false;
+
+	for (size_t i = 0; i < json_array_size(results); i++) {
+		const json_t *result = json_array_get(results, i);
+
+		if (!needs_advice(result))
+			continue;
+		if (!has_any) {
+			str_puts(out, "\n");
+			mark_puts(out, style, MARK_TITLE, "WHAT TO DO");
+			str_puts(out, "\n");
+		}
+		has_any = true;
+		str_printf(out, "  %s: %s\n", value_text(result, "check"),
+			   value_text(result, "advice"));
+	}
+}
+
+void show_doctor(struct str *out, const json_t *answer, const struct style *style)
+{
+	const json_t *results = value_get(answer, "results");
+	struct table t = { 0 };
+
+	table_column(&t, "LEVEL", 0);
+	table_column(&t, "CHECK", 0);
+	table_column(&t, "FOUND", 0);
+	for (size_t i = 0; i < json_array_size(results); i++) {
+		const json_t *result = json_array_get(results, i);
+		const char *level = value_text(result, "level");
+
+		table_cell(&t, level_mark(level), "%s", level);
+		table_cell(&t, MARK_NONE, "%s", value_text(result, "check"));
+		table_cell(&t, MARK_NONE, "%s", value_text(result, "found"));
+	}
+	table_print(out, &t, style, 0);
+	table_fini(&t);
+	advice(out, results, style);
+	if (strcmp(value_text(answer, "by"), "vipctl") == 0)
+		str_printf(out, "\nSeen by vipctl itself: %s\n", value_text(answer, "vipd"));
+}
+
+/* The areas of the log with their levels. */
+void show_log(struct str *out, const json_t *answer, const struct style *style)
+{
+	const json_t *areas = value_get(answer, "areas");
+	struct table t = { 0 };
+
+	table_column(&t, "AREA", 0);
+	table_column(&t, "LEVEL", 0);
+	table_column(&t, "HELD-BACK", TABLE_RIGHT);
+	for (size_t i = 0; i < json_array_size(areas); i++) {
+		const json_t *area = json_array_get(areas, i);
+
+		table_cell(&t, MARK_NONE, "%s", value_text(area, "area"));
+		table_cell(&t, MARK_NONE, "%s", value_text(area, "level"));
+		table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(area, "held_back"));
+	}
+	table_print(out, &t, style, 0);
+	table_fini(&t);
+}

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""vipctl doctor: every check of the node is made to fail and to pass, in a namespace whose settings,
+tables, links and sockets are set wrong; vipd and a vipctl alone see the same. And what can be
+changed in vipd's log while it runs."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+import lab as L
+import objects as k8s
+
+LEVELS = ["ok", "note", "warning", "error"]
+VIP = L.cluster_ip(60, 4)
+NODE_PORT = 30960
+SERVICE = k8s.service("doc", [VIP, L.cluster_ip(60, 6)], [k8s.port(80, node_port=NODE_PORT)],
+                      kind="NodePort")
+SLICES = [k8s.slice_("doc", [L.POD["pod1"][fam]], [k8s.slice_port(8080)]) for fam in (4, 6)]
+
+
+def doctor(vipd, *socket):
+    """(exit code, {check: [result]}, the answer)"""
+    r = vipd.lab.node.popen(L.program("vipctl"), *(socket or ("--socket", vipd.socket)), "doctor",
+                            "-o", "json", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, err = r.communicate(timeout=30)
+    assert not err, err
+    answer = json.loads(out)
+    checks = {}
+    for result in answer["results"]:
+        checks.setdefault(result["check"], []).append(result)
+    return r.returncode, checks, answer
+
+
+def worst(results):
+    return max((r["level"] for r in results), key=LEVELS.index)
+
+
+def expect(vipd, check, level, *words):
+    """The check's worst result has this level, and says all of this, advice included."""
+    _, checks, _ = doctor(vipd)
+    assert worst(checks[check]) == level, checks[check]
+    told = [r for r in checks[check] if r["level"] == level]
+    text = " ".join("%s %s" % (r["found"], r["advice"]) for r in told)
+    for word in words:
+        assert word in text, (word, told)
+    if level in ("warning", "error"):
+        assert all(r["advice"] for r in told), told
+
+
+def nft(vipd, text):
+    p = vipd.lab.node.popen("nft", "-f", "-", stdin=subprocess.PIPE)
+    p.communicate(text.encode(), timeout=10)
+    assert p.returncode == 0
+
+
+def ip(vipd, *args):
+    vipd.lab.node.run("ip", *args)
+
+
+def test_all_is_shown(lab, vipd):
+    vipd.apply([SERVICE] + SLICES)
+    code, checks, answer = doctor(vipd)
+    assert answer["by"] == "vipd" and answer["pid"] == vipd.proc.pid
+    assert set(checks) == {"kernel", "nftables", "capabilities", "forwarding", "rp-filter",
+                           "localnet", "bridge", "conntrack", "invalid", "proxies", "tables",
+                           "ipvs", "addresses", "listeners", "clock", "files", "netlink", "memory"}
+    for check in ("kernel", "nftables", "capabilities", "forwarding", "localnet", "conntrack",
+                  "tables", "ipvs", "addresses", "listeners", "netlink"):
+        assert worst(checks[check]) == "ok", checks[check]
+    assert "as a whole were accepted" in checks["nftables"][0]["found"]
+    assert code == {"ok": 0, "note": 0, "warning": 1, "error": 2}[answer["worst"]]
+    text = subprocess.run([L.program("vipctl"), "--socket", vipd.socket, "doctor"], check=False,
+                          capture_output=True, text=True, timeout=30).stdout.splitlines()
+    assert text[0].split() == ["LEVEL", "CHECK", "FOUND"]
+    assert [line.split()[:2] for line in text[1:1 + len(answer["results"])]] == \
+        [[r["level"], r["check"]] for r in answer["results"]]
+
+
+def test_alone_it_sees_the_same(lab, vipd):
+    _, checks, answer = doctor(vipd, "--socket", "/nowhere/control.sock")
+    assert answer["by"] == "vipctl" and "/nowhere/control.sock" in answer["vipd"]
+    _, theirs, _ = doctor(vipd)
+    mine = {c: [(r["level"], r["found"]) for r in rs] for c, rs in checks.items()}
+    theirs = {c: [(r["level"], r["found"]) for r in rs] for c, rs in theirs.items()}
+    for check in ("conntrack", "files", "memory"):  # figures that move, or are of the process
+        assert mine.pop(check) and theirs.pop(check)
+    assert mine == theirs
+
+
+def test_trying_leaves_nothing(lab, vipd):
+    """The generation of the ruleset stays, and so do the tables."""
+    before = vipd.lab.node.run("nft", "list", "ruleset")
+    genid = vipd.nft.genid()
+    doctor(vipd)
+    assert vipd.lab.node.run("nft", "list", "ruleset") == before
+    assert vipd.nft.genid() == genid
+
+
+def test_sysctls(lab, vipd):
+    lab.node.sysctl(net__ipv4__conf__all__rp_filter=1)
+    expect(vipd, "rp-filter", "note", "strict on", "br0")
+    lab.node.sysctl(net__ipv4__conf__all__rp_filter=2)
+    expect(vipd, "rp-filter", "ok", "off or loose")
+    lab.node.sysctl(net__ipv4__conf__all__route_localnet=1)
+    expect(vipd, "localnet", "warning", "routed on all", "route_localnet=0")
+    lab.node.sysctl(net__ipv4__conf__all__route_localnet=0)
+    expect(vipd, "localnet", "ok")
+    lab.node.sysctl(net__netfilter__nf_conntrack_tcp_be_liberal=1)
+    expect(vipd, "invalid", "ok", "out of window pass")
+    lab.node.sysctl(net__netfilter__nf_conntrack_tcp_be_liberal=0)
+    expect(vipd, "invalid", "ok", "are dropped and counted")
+
+
+def test_bridge(lab, vipd):
+    """The pods of pod1 to pod3 hang on br0."""
+    path = "net__bridge__bridge-nf-call-iptables"
+    if not os.path.exists("/proc/sys/net/bridge"):
+        expect(vipd, "bridge", "warning", "br_netfilter is not loaded", "modprobe")
+        return
+    lab.node.sysctl(**{path: 0})
+    expect(vipd, "bridge", "warning", "bridge br0", "bridge-nf-call-iptables is 0")
+    lab.node.sysctl(**{path: 1, path.replace("iptables", "ip6tables"): 1})
+    expect(vipd, "bridge", "ok", "bridge br0", "its packets are seen")
+
+
+def test_owners_of_addresses(lab, vipd):
+    expect(vipd, "addresses", "ok")
+    ip(vipd, "addr", "add", VIP + "/32", "dev", "lo")
+    expect(vipd, "addresses", "warning", "cluster IP %s" % VIP, "on lo", "ip addr del")
+    ip(vipd, "addr", "del", VIP + "/32", "dev", "lo")
+    with lab.node.socket() as s:
+        s.bind((L.NODE[4], NODE_PORT))
+        s.listen()
+        expect(vipd, "listeners", "warning", "%s:%d/TCP" % (L.NODE[4], NODE_PORT), "ss -lntup")
+    with lab.node.socket() as s:
+        s.bind(("127.0.0.1", NODE_PORT))
+        s.listen()
+        expect(vipd, "listeners", "ok")
+
+
+def test_other_proxies(lab, vipd):
+    expect(vipd, "proxies", "ok")
+    ip(vipd, "link", "add", "kube-ipvs0", "type", "veth", "peer", "name", "kube-peer")
+    expect(vipd, "proxies", "warning", "kube-ipvs0", "ip link del")
+    ip(vipd, "link", "del", "kube-ipvs0")
+    nft(vipd, "table ip nat { chain KUBE-SERVICES { ip daddr %s counter; }; "
+              "chain PREROUTING { type nat hook prerouting priority -100; "
+              "jump KUBE-SERVICES; }; }" % VIP)
+    expect(vipd, "proxies", "warning", "KUBE-SERVICES in table ip nat", "kube-proxy --cleanup")
+    expect(vipd, "tables", "warning", "such as %s in chain KUBE-SERVICES" % VIP)
+    nft(vipd, "delete table ip nat")
+    nft(vipd, "table ip6 kube-proxy { }")
+    expect(vipd, "proxies", "warning", "table ip6 kube-proxy")
+    nft(vipd, "delete table ip6 kube-proxy")
+    expect(vipd, "proxies", "ok")
+
+
+def test_a_process_of_another_proxy(lab, vipd):
+    with tempfile.TemporaryDirectory() as where:
+        shutil.copy("/bin/sleep", where + "/kube-proxy")
+        elsewhere = lab.client.popen(where + "/kube-proxy", "60")
+        expect(vipd, "proxies", "ok")  # of another network
+        elsewhere.kill()
+        proxy = lab.node.popen(where + "/kube-proxy", "60")
+        expect(vipd, "proxies", "error", "kube-proxy runs (process %d)" % proxy.pid)
+        code, _, _ = doctor(vipd)
+        assert code == 2
+        proxy.kill()
+        proxy.wait()
+
+
+def test_foreign_tables(lab, vipd):
+    nft(vipd, "table ip early { chain c { type nat hook prerouting priority -150; "
+              "ip daddr 203.0.113.77 tcp dport 1 dnat to 203.0.113.78; }; }")
+    expect(vipd, "tables", "warning", "table ip early changes destinations before ours")
+    nft(vipd, "delete table ip early")
+    nft(vipd, "table ip late { chain c { type nat hook prerouting priority -90; "
+              "ip daddr 203.0.113.77 tcp dport 1 dnat to 203.0.113.78; }; }")
+    expect(vipd, "tables", "note", "behind ours")
+    nft(vipd, "delete table ip late")
+    nft(vipd, "table inet vipd { }")
+    expect(vipd, "tables", "note", "table inet vipd is not vipd's")
+    nft(vipd, "delete table inet vipd")
+    expect(vipd, "tables", "ok", "nobody else")
+
+
+def test_without_rights(lab, vipd):
+    """A vipctl that may nothing says so, and does not fall over."""
+    p = lab.node.popen("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                       "--bounding-set=-all", "--inh-caps=-all", L.program("vipctl"), "--socket",
+                       "/nowhere", "doctor", "-o", "json", stdout=subprocess.PIPE, text=True)
+    out, _ = p.communicate(timeout=30)
+    levels = {r["check"]: r["level"] for r in json.loads(out)["results"]}
+    assert p.returncode == 2
+    assert levels["capabilities"] == "error" and levels["nftables"] == "error"
+    assert levels["tables"] == "error" and levels["netlink"] == "warning"
+
+
+def test_warnings_are_logged_once(lab, vipd):
+    """Forwarding as well: turned off for a moment, which no flow of this test notices."""
+    def told():
+        return len(re.findall("doctor: warning: localnet: .* what to do: sysctl", vipd.log(2000)))
+    before = told()
+    lab.node.sysctl(net__ipv4__conf__all__route_localnet=1)
+    doctor(vipd)
+    doctor(vipd)
+    lab.node.sysctl(net__ipv4__conf__all__route_localnet=0)
+    assert told() == before + 1
+
+
+def test_helper_dies(lab, vipd):
+    """The next look has another helper, and the loop never waited."""
+    def helpers():
+        out = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(vipd.proc.pid)], check=True,
+                             capture_output=True, text=True).stdout
+        return [int(line.split()[0]) for line in out.splitlines() if "vipd-doctor" in line]
+    first = helpers()
+    assert len(first) == 1
+    os.kill(first[0], 9)
+    code, checks, _ = doctor(vipd)
+    assert "kernel" in checks or "doctor" in checks
+    _, checks, _ = doctor(vipd)
+    assert "kernel" in checks
+    assert helpers() and helpers() != first
+
+
+def test_looking_does_not_stop_the_loop(lab, vipd):
+    """While ten looks run, an answer of the control socket takes what it always takes."""
+    took = []
+    looks = [lab.node.popen(L.program("vipctl"), "--socket", vipd.socket, "doctor",
+                            stdout=subprocess.DEVNULL) for _ in range(3)]
+    while any(p.poll() is None for p in looks):
+        begin = time.monotonic()
+        assert vipd.get("/v1/log")["api"] == 1
+        took.append(time.monotonic() - begin)
+    assert sorted(took)[len(took) // 2] < 0.02, sorted(took)[-5:]
+
+
+def test_log_levels(lab, vipd):
+    def levels():
+        return {line.split()[0]: line.split()[1]
+                for line in vipd.ctl("log").splitlines()[1:]}
+    assert set(levels().values()) == {"notice"}
+    vipd.ctl("log", "sync", "debug")
+    assert levels()["sync"] == "debug" and levels()["plane"] == "notice"
+    assert "log level of sync: debug" in vipd.log()
+    vipd.ctl("log", "all", "notice")
+    assert set(levels().values()) == {"notice"}
+    for args, word in ((("moon", "debug"), "area 'moon'"), (("sync", "loud"), "level 'loud'"),
+                       (("sync",), "AREA and LEVEL")):
+        r = subprocess.run([L.program("vipctl"), "--socket", vipd.socket, "log", *args],
+                           capture_output=True, text=True, timeout=10, check=False)
+        assert r.returncode == 2 and word in r.stderr, r.stderr
+
+
+def test_many_bad_documents(lab, vipd):
+    """The log shows the first, then says how many more there are, and where they are listed."""
+    docs = [json.dumps(dict(k8s.service("bad%d" % i, [L.cluster_ip(100, 4)], [k8s.port(80)]),
+                            spec={"clusterIP": L.cluster_ip(100, 4),
+                                  "ports": [{"port": 0}]})) for i in range(60)]
+    vipd.manifests.put("many.yaml", "\n---\n".join(docs))
+    L.eventually(lambda: "50 more lines like" in vipd.log(200), 10, lambda: vipd.log(30))
+    line = [line for line in vipd.log(200).splitlines() if "50 more lines like" in line]
+    assert len(line) == 1 and "see vipctl status -o json" in line[0]
+    assert vipd.status()["source"]["errors"]["count"] == 60
+    vipd.manifests.delete("many.yaml")
+    vipd.apply()
+
+
+def test_notes_are_no_problem(lab, vipd):
+    """An object of a kind that is not read, and an entry that was left out: told, but all is well."""
+    vipd.manifests.put("deployment.yaml", json.dumps(
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}))
+    L.eventually(lambda: vipd.status()["source"]["notes"]["count"] == 1, 5, vipd.log)
+    text = vipd.ctl("status")  # which fails unless it ends with 0
+    assert "NOTES" in text and "Deployment" in text
+    vipd.manifests.delete("deployment.yaml")
+    vipd.apply()
