@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include <event2/event.h>
 
@@ -749,6 +750,14 @@ static int act(struct vipd *v, struct err *err)
 	return run(v, err);
 }
 
+static int64_t wall_now(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec * (int64_t)NSEC_PER_SEC + ts.tv_nsec;
+}
+
 int main(int argc, char **argv)
 {
 	struct vipd v = { .argc = argc, .argv = argv };
@@ -768,6 +777,7 @@ int main(int argc, char **argv)
 		log_warn(LOG_AREA_MAIN, "%s", *note);
 	v.model.config.node_name = name_get_str(v.options.hostname);
 	v.model.config.tracks_addrs = v.options.resets_dead_flows;
+	v.model.config.triggers_since_ns = wall_now();
 	model_configured(&v.model);
 	r = act(&v, &err);
 	if (r < 0)

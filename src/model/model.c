@@ -250,6 +250,20 @@ static int slice_unlink(struct model *m, struct slice_entry *e, uint64_t at_ns)
 	return does_matter;
 }
 
+/*
+ * The oldest trigger is kept, for what it asked for is not done yet. But one from before the
+ * start will not be measured, and must not stand before one that will.
+ */
+static bool trigger_counts(const struct model *m, const struct svc *svc, int64_t trigger_ns)
+{
+	bool is_early = trigger_ns < m->config.triggers_since_ns;
+	bool is_held_early = svc->trigger_ns < m->config.triggers_since_ns;
+
+	if (svc->trigger_ns == 0 || is_early != is_held_early)
+		return svc->trigger_ns == 0 || is_held_early;
+	return trigger_ns < svc->trigger_ns;
+}
+
 /* The content of `e` is new to its service. */
 static int slice_arrived(struct model *m, struct slice_entry *e, uint64_t at_ns)
 {
@@ -259,7 +273,7 @@ static int slice_arrived(struct model *m, struct slice_entry *e, uint64_t at_ns)
 
 	/* Before its Service a slice waits: that delay counts as well (IN-14). */
 	if ((does_matter || svc->service == NULL) && trigger_ns > 0 &&
-	    (svc->trigger_ns == 0 || trigger_ns < svc->trigger_ns))
+	    trigger_counts(m, svc, trigger_ns))
 		svc->trigger_ns = trigger_ns;
 	if (does_matter)
 		model_mark_dirty(m, svc, at_ns);

@@ -70,8 +70,9 @@ struct model_config {
 	VEC(struct ip_prefix) nodeport_cidrs; /* ... this one; else "primary" (SVC-09, SVC-10) */
 	struct ip_addr bind_addr[IPFAM_N];    /* --bind-address replaces the node IP (LIFE-14) */
 	bool is_masquerade_all;
-	bool no_external_ips; /* gate AllowServiceExternalIPs off (SVC-13) */
-	bool tracks_addrs;    /* model_has_addr() will be asked: costs memory */
+	bool no_external_ips;      /* gate AllowServiceExternalIPs off (SVC-13) */
+	bool tracks_addrs;         /* model_has_addr() will be asked: costs memory */
+	int64_t triggers_since_ns; /* older trigger times give way to younger ones (IN-40) */
 };
 
 /* Derived from the configuration, the Node, the host's addresses and ServiceCIDRs. */

@@ -62,13 +62,19 @@ static void rows_add(struct metrics *m, const struct plan_rows *rows, int sign)
 	no_local_add(m, rows, sign);
 }
 
-/* MET-06: a sample for each family the service is served in. */
-static void programming_add(struct metrics *m, const struct svc *svc, int64_t wall_ns)
+/*
+ * MET-06: a sample for each family the service is served in, if the trigger is younger than
+ * the process (IN-40). How old that is does not come from the wall clock, so no sample is
+ * ever longer than we live: a clock that is put forward makes the triggers of before look
+ * older than the process, and they are passed over. One that is put back makes them lie in
+ * the future: what is known of them then is that they were quick enough to count as 0.
+ */
+static void programming_add(struct metrics *m, const struct svc *svc, uint64_t now, int64_t wall_ns)
 {
+	uint64_t age = now - MIN(now, m->config.ctx->started_ns);
 	int64_t took = wall_ns - svc->trigger_ns;
 
-	if (svc->trigger_ns < m->config.started_wall_ns || svc->trigger_ns == 0 ||
-	    svc->service == NULL)
+	if (svc->trigger_ns == 0 || svc->service == NULL || took > (int64_t)age)
 		return;
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
 		if (service_has_family(svc->service, fam))
@@ -76,11 +82,11 @@ static void programming_add(struct metrics *m, const struct svc *svc, int64_t wa
 }
 
 void metrics_accepted(struct metrics *m, const struct svc *svc, const struct plan_rows *old,
-		      const struct plan_rows *new, int64_t wall_ns)
+		      const struct plan_rows *new, uint64_t now_ns, int64_t wall_ns)
 {
 	rows_add(m, old, -1);
 	rows_add(m, new, 1);
-	programming_add(m, svc, wall_ns);
+	programming_add(m, svc, now_ns, wall_ns);
 }
 
 /* --- the sync --- */

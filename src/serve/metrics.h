@@ -46,7 +46,7 @@ struct metrics_config {
 	struct page_server *page;                      /* answers before us; may be NULL */
 	struct listen_place at;                        /* port 0: no server */
 	bool is_hard_fail;
-	int64_t started_wall_ns;      /* Unix ns: triggers before it are not measured (IN-40) */
+	int64_t started_wall_ns;      /* Unix ns */
 	const char *mode;             /* for /proxyMode */
 	enum plane_counting counting; /* as the plane was told */
 	/* Call `add` for each source. May be NULL. */
@@ -61,9 +61,9 @@ MUST_USE int metrics_open(struct metrics **ret, struct event_base *base,
 			  const struct metrics_config *config, struct err *err);
 void metrics_close(struct metrics *m);
 
-/* As sync_config.accepted; `wall_ns` is now. */
+/* As sync_config.accepted; `wall_ns` is now by the wall's clock, Unix ns. */
 void metrics_accepted(struct metrics *m, const struct svc *svc, const struct plan_rows *old,
-		      const struct plan_rows *new, int64_t wall_ns);
+		      const struct plan_rows *new, uint64_t now_ns, int64_t wall_ns);
 void metrics_stepped(struct metrics *m);
 void metrics_queued(struct metrics *m, int64_t wall_ns);
 /* A pass over tracked flows ended, which is for both families; `deleted`: ever. */

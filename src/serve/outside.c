@@ -119,7 +119,7 @@ const struct history *outside_history(const struct outside *o)
 void outside_accepted(struct outside *o, const struct svc *svc, const struct plan_rows *old,
 		      const struct plan_rows *new)
 {
-	metrics_accepted(o->metrics, svc, old, new, wall_now());
+	metrics_accepted(o->metrics, svc, old, new, now_ns(), wall_now());
 	health_services_accepted(o->services, svc);
 }
 

@@ -298,6 +298,11 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 	}
 	if (s->stats.services > services)
 		s->stats.last_success_ns = end;
+	if (s->state == SYNC_RUNNING)
+		log_info(LOG_AREA_SYNC,
+			 "%" PRIu64 " services, %" PRIu64 " kernel operations, %" PRIu64 " us",
+			 s->stats.last_step_services, s->stats.last_step_writes,
+			 s->stats.last_step_took_ns / NSEC_PER_USEC);
 	sync_hist_add(&s->stats.step_time, end - begin);
 	s->not_before_ns =
 		s->config.min_period_ns ? now + (end - begin) + s->config.min_period_ns : 0;

@@ -22,6 +22,7 @@ NOT = {
         "test_conntrack.py": CONNTRACK,
         "test_conntrack_scale.py": CONNTRACK,
         "test_dead_flows.py": CONNTRACK,
+        "test_counters.py": "about counters of nf_tables",
         "test_api.py": "about the source of objects; the plane makes no difference",
     },
 }

@@ -17,6 +17,7 @@ struct world {
 	struct serve_world w;
 	struct metrics *m;
 	int64_t wall_ns;
+	uint64_t now_ns; /* 0: as the wall's clock says */
 };
 
 static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
@@ -24,7 +25,8 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 {
 	struct world *w = arg;
 
-	metrics_accepted(w->m, svc, old, new, w->wall_ns);
+	metrics_accepted(w->m, svc, old, new,
+			 w->now_ns ? w->now_ns : T0 + (uint64_t)(w->wall_ns - WALL), w->wall_ns);
 }
 
 static void sources(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
@@ -271,6 +273,91 @@ static void test_programming(void **state)
 	world_fini(&w);
 }
 
+/* A slice changes `n` seconds after the start by the control plane's clock, and is programmed. */
+static void triggered(struct world *w, int n_endpoints, int64_t trigger_s)
+{
+	char text[96];
+
+	(void)snprintf(text, sizeof(text), "trigger=%lld |http:8080|%s", (long long)trigger_s * S,
+		       n_endpoints == 1 ? "1 rs" : "1 rs; 2 rs");
+	put_slice(&w->w, "shop/a-x", "a", text);
+}
+
+/* The wall's clock is put forward and back: no sample is longer than the process lives. */
+static void test_programming_clock(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put_service(&w.w, "shop/a", "ip=10.96.0.1 port=http:80");
+	settle(&w);
+	w.now_ns = T0 + 20 * S; /* 20 seconds old, and a year was passed over */
+	w.wall_ns = WALL + (int64_t)(31536000 * S);
+	triggered(&w, 1, 2010); /* by the clock of before: not measured */
+	settle(&w);
+	assert_value(&w, NP "_count" IP4, 0);
+	triggered(&w, 2, 2000 + 31536000 - 3); /* by the new one */
+	settle(&w);
+	assert_value(&w, NP "_count" IP4, 1);
+	assert_value(&w, NP "_sum" IP4, 3);
+
+	w.now_ns = T0 + 40 * S; /* back, to before the start */
+	w.wall_ns = WALL - (int64_t)(500 * S);
+	triggered(&w, 1, 2010); /* in the future */
+	settle(&w);
+	assert_value(&w, NP "_count" IP4, 2);
+	assert_value(&w, NP "_sum" IP4, 3);
+	triggered(&w, 2, 1500 - 4); /* "before the start", but not before we were started */
+	settle(&w);
+	assert_value(&w, NP "_count" IP4, 3);
+	assert_value(&w, NP "_sum" IP4, 7);
+	world_fini(&w);
+}
+
+/* A sync that fails as a whole and is made again, changes that come together, and a start. */
+static void test_programming_late(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.w.m.config.triggers_since_ns = WALL;
+	put_service(&w.w, "shop/a", "ip=10.96.0.1 port=http:80");
+	/* Before the start, and then, still before the first sync, a change that counts. */
+	triggered(&w, 1, 1000);
+	triggered(&w, 2, 2001);
+	triggered(&w, 1, 1500);
+	w.wall_ns = WALL + (int64_t)(2 * S);
+	settle(&w);
+	assert_value(&w, NP "_count" IP4, 1);
+	assert_value(&w, NP "_sum" IP4, 1);
+	/* Three changes, one sync: from the oldest. */
+	w.wall_ns = WALL + (int64_t)(20 * S);
+	triggered(&w, 2, 2012);
+	triggered(&w, 1, 2010);
+	triggered(&w, 2, 2015);
+	settle(&w);
+	assert_value(&w, NP "_count" IP4, 2);
+	assert_value(&w, NP "_sum" IP4, 1 + 10);
+	/* The outcome is unknown: the kernel is read again, and what it lacks is sent. */
+	triggered(&w, 1, 2020);
+	w.w.k.fail_next_commit = -EBUSY;
+	w.wall_ns = WALL + (int64_t)(23 * S);
+	settle(&w);
+	assert_value(&w, NP "_count" IP4, 2); /* nothing is told before it is true */
+	w.wall_ns = WALL + (int64_t)(25 * S);
+	while (sync_step(w.w.s, T0 + 60 * S) == SYNC_NOW)
+		metrics_stepped(w.m);
+	assert_value(&w, NP "_count" IP4, 3);
+	assert_value(&w, NP "_sum" IP4, 1 + 10 + 5);
+	/* Read again with nothing changed: nothing is measured. */
+	sync_reload(w.w.s);
+	settle(&w);
+	assert_value(&w, NP "_count" IP4, 3);
+	world_fini(&w);
+}
+
 /* --- drops --- */
 
 static void test_drops_never_go_back(void **state)
@@ -475,11 +562,18 @@ static void test_counts_bound(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hist),        cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_sums_follow), cmocka_unit_test(test_sync_times),
-		cmocka_unit_test(test_programming), cmocka_unit_test(test_drops_never_go_back),
-		cmocka_unit_test(test_form),        cmocka_unit_test(test_cardinality),
-		cmocka_unit_test(test_counts),      cmocka_unit_test(test_counts_bound),
+		cmocka_unit_test(test_hist),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_sums_follow),
+		cmocka_unit_test(test_sync_times),
+		cmocka_unit_test(test_programming),
+		cmocka_unit_test(test_programming_clock),
+		cmocka_unit_test(test_programming_late),
+		cmocka_unit_test(test_drops_never_go_back),
+		cmocka_unit_test(test_form),
+		cmocka_unit_test(test_cardinality),
+		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_counts_bound),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

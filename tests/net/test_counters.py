@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the kernel counts and /metrics tells of it: connections of services and endpoints, refusals,
+and that the times of syncs are those of the log (section 13 of doc/behaviour.md)."""
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import lab as L
+from objects import entry, service, slice_
+from test_health import METRICS, get, is_counted, scrape
+
+FLAGS = {"--metrics-per-service": "endpoint", "-v": "2"}
+N = 30
+
+
+def series(lab, metric, **labels):
+    """The sum of the metric's lines that have these labels; None without any."""
+    found = [value for name, value in scrape(lab)[0].items() if name.startswith(metric + "{") and
+             all('%s="%s"' % (k, v) in name for k, v in labels.items())]
+    return sum(found) if found else None
+
+
+def asked(lab, name, **labels):
+    return series(lab, "vipd_service_connections_total", service=name, **labels)
+
+
+def refused(lab, name):
+    return series(lab, "vipd_service_refused_total", service=name)
+
+
+def reached(lab, name, **labels):
+    return series(lab, "vipd_endpoint_connections_total", service=name, **labels)
+
+
+def connect(lab, addr, n=N, proto="tcp"):
+    for _ in range(n):
+        assert L.probe(lab.client, addr, 80, proto).ok
+
+
+@pytest.mark.parametrize("fam", (4, 6))
+def test_connections(lab, vipd, fam):
+    """Each is counted once, at its service and at one endpoint, and nowhere else."""
+    ip, other = L.cluster_ip(700, fam), L.cluster_ip(701, fam)
+    ends = [L.remote(i, fam) for i in (1, 2, 3)]
+    objs = [service("cn", [ip], 80), slice_("cn", ends, 8080, fam=fam),
+            service("quiet", [other], 80), slice_("quiet", ends, 8080, fam=fam)]
+    vipd.apply(objs)
+    connect(lab, ip)
+    assert asked(lab, "cn", frontend="ClusterIP", protocol="TCP") == N
+    by_end = [reached(lab, "cn", endpoint=L.endpoint(e, 8080)) for e in ends]
+    assert sum(by_end) == N and min(by_end) > 0
+    assert refused(lab, "cn") == 0
+    assert asked(lab, "quiet") == 0 and reached(lab, "quiet") == 0
+    # Another endpoint: the service's count goes on, and so do those of endpoints that stay.
+    objs[1] = slice_("cn", ends + [L.remote(4, fam)], 8080, fam=fam)
+    vipd.apply(objs)
+    assert asked(lab, "cn") == N
+    assert [reached(lab, "cn", endpoint=L.endpoint(e, 8080)) for e in ends] == by_end
+    # A reply over the same connection is none.
+    c, _ = L.connect(lab.client, ip, 80)
+    for _ in range(5):
+        assert c.ask().ok
+    c.close()
+    assert asked(lab, "cn") == N + 1
+    # Another vipd reads on, for the kernel counts.
+    vipd.kill()
+    vipd.start()
+    assert asked(lab, "cn") == N + 1
+    assert reached(lab, "cn") == N + 1
+
+
+def test_affinity(lab, vipd):
+    """Sticky connections are counted at the endpoint they stick to."""
+    ip = L.cluster_ip(702, 4)
+    vipd.apply([service("st", [ip], 80, affinity=600),
+                slice_("st", [L.remote(i, 4) for i in (1, 2, 3)], 8080)])
+    connect(lab, ip)
+    counts = [reached(lab, "st", endpoint=L.endpoint(L.remote(i, 4), 8080)) for i in (1, 2, 3)]
+    assert sorted(counts) == [0, 0, N]
+
+
+def test_refused(lab, vipd):
+    """Rejected for want of endpoints, dropped for want of local ones, and by source ranges."""
+    none, local, ranges = L.cluster_ip(703, 4), L.cluster_ip(704, 4), L.lb_ip(70, 4)
+    guarded = service("rn", [L.cluster_ip(705, 4)], 80, kind="LoadBalancer")
+    guarded["spec"]["loadBalancerSourceRanges"] = ["10.9.9.0/24"]
+    guarded["status"] = {"loadBalancer": {"ingress": [{"ip": ranges}]}}
+    vipd.apply([service("no", [none], 80),
+                service("lo", [local], 80, itp="Local"),
+                slice_("lo", [entry(L.remote(1, 4), "n2")], 8080),
+                guarded, slice_("rn", [L.remote(1, 4)], 8080)])
+    before = scrape(lab)[0]
+    for addr, port in ((none, 80), (local, 80), (ranges, 80), (none, 81)):
+        for _ in range(3):
+            assert not L.probe(lab.client, addr, port, timeout=0.2).ok
+    after = L.eventually(lambda: scrape(lab)[0], 1)
+    # /metrics asks for rules' counters once a second.
+    L.eventually(lambda: more("source_ranges", before, scrape(lab)[0]) >= 3)
+    after = scrape(lab)[0]
+    for reason in ("no_endpoints", "no_local_endpoints", "source_ranges", "unknown_port"):
+        assert more(reason, before, after) >= 3, reason
+    assert refused(lab, "no") == asked(lab, "no") >= 3
+    assert refused(lab, "lo") == asked(lab, "lo") >= 3
+    assert refused(lab, "rn") == series(lab, "vipd_service_connections_total", service="rn",
+                                        frontend="LoadBalancer") >= 3
+    assert after["vipd_series_left_out"] == 0
+
+
+def more(reason, before, after):
+    name = 'vipd_refused_packets_total{reason="%s"}' % reason
+    return after[name] - before[name]
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool (package prometheus)")
+def test_promtool(lab, vipd):
+    """Lines of services and endpoints are in good form, too."""
+    vipd.apply([service("pt", [L.cluster_ip(706, 4), L.cluster_ip(706, 6)], 80),
+                slice_("pt", [L.remote(1, 4)], 8080), slice_("pt", [L.remote(1, 6)], 8080, fam=6)])
+    body = get(lab, "/metrics", METRICS)[2]
+    assert 'endpoint="[%s]:8080"' % L.remote(1, 6) in body
+    r = subprocess.run(["promtool", "check", "metrics"], input=body, capture_output=True,
+                       text=True, check=False)
+    # The name is kube-proxy's.
+    assert r.stdout + r.stderr == ("kubeproxy_sync_proxy_rules_no_local_endpoints_total "
+                                   "non-counter metrics should not have \"_total\" suffix\n")
+
+
+SYNC = re.compile(r"sync: (\d+) services, (\d+) kernel operations, (\d+) us$", re.M)
+
+
+def test_times_are_those_of_the_log(lab, vipd):
+    """Scraped while changes come, no bucket ever goes back; in the end the histogram has as many
+    syncs as the log, and their sum."""
+    kind = "kubeproxy_sync_partial_proxy_rules_duration_seconds"
+    name = kind + '_%s{ip_family="IPv4"}'
+    vipd.stop()
+    vipd.start()
+    with open(vipd.log_path, encoding="utf-8") as f:
+        offset = len(f.read())
+    began, types = scrape(lab)
+    last = began
+    # As many as a site of the log says at once.
+    for i in range(8):
+        vipd.write([service("hl", [L.cluster_ip(710, 4)], 80),
+                    slice_("hl", [L.remote(i + 1, 4)], 8080)])
+        for _ in range(3):
+            now, _ = scrape(lab)
+            for line, value in now.items():
+                if line in last and is_counted(line, types) and not line.startswith(
+                        ("vipd_service_", "vipd_endpoint_")):
+                    assert value >= last[line], line
+            last = now
+    L.eventually(vipd.is_settled)
+    done, _ = scrape(lab)
+    with open(vipd.log_path, encoding="utf-8") as f:
+        text = f.read()[offset:]
+    took = [int(m[3]) for m in SYNC.finditer(text)]
+    held = sum(int(n) for n in re.findall(r"(\d+) more lines? like", text))
+    assert took
+    assert done[name % "count"] - began[name % "count"] == len(took) + held
+    if held == 0:  # the log's are whole microseconds
+        diff = done[name % "sum"] - began[name % "sum"] - sum(took) / 1e6
+        assert 0 <= diff < len(took) * 1.1e-6
+    bounds = sorted(float(m[1]) for m in (re.match(
+        re.escape(kind) + r'_bucket\{ip_family="IPv4",le="([0-9.]+)"\}', n) for n in done) if m)
+    cumulated = [done[kind + '_bucket{ip_family="IPv4",le="%s"}' % ("%g" % b)] for b in bounds]
+    assert len(bounds) == 15 and cumulated == sorted(cumulated)
+    assert cumulated[-1] <= done[name % "count"]
+    assert done[kind + '_bucket{ip_family="IPv4",le="+Inf"}'] == done[name % "count"]
+
+
+def test_switched_off(lab, vipd):
+    """Asked to count no more: no such lines, and connections as before."""
+    ip = L.cluster_ip(700, 4)
+    vipd.apply([service("cn", [ip], 80), slice_("cn", [L.remote(1, 4)], 8080)])
+    vipd.stop()
+    vipd.flags["--metrics-per-service"] = "none"
+    vipd.start()
+    connect(lab, ip, 3)
+    assert asked(lab, "cn") is None
+    assert "@counted" not in lab.node.run("nft", "list", "table", "ip", vipd.table(4))
+    assert get(lab, "/metrics", METRICS)[0] == 200
