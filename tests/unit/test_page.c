@@ -323,6 +323,8 @@ static void test_slices(void **state)
 	};
 	struct world w;
 	struct http_reply reply;
+	uint64_t begin;
+	char tag[64];
 
 	(void)state;
 	world_init(&w);
@@ -341,9 +343,16 @@ static void test_slices(void **state)
 		put_slice(&w.w, slice, strchr(key, '/') + 1, text);
 	}
 	sync_all(&w.w);
+	tag[0] = '\0';
+	(void)is_same(&w, paths[0], tag);
+	begin = cpu_ns();
+	for (int i = 0; i < 1000; i++)
+		assert_true(is_same(&w, paths[0], tag));
+	print_message("    nothing changed: %.1f us\n",
+		      (double)(cpu_ns() - begin) / 1000 / NSEC_PER_USEC);
+	assert_true((cpu_ns() - begin) / 1000 < NSEC_PER_MSEC);
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
-		uint64_t begin = cpu_ns();
-
+		begin = cpu_ns();
 		w.longest_ns = 0;
 		assert_true(ask(&w, paths[i], HERE, &reply));
 		assert_int_equal(reply.status, 200);
