@@ -33,7 +33,7 @@ TROUBLE = re.compile(r"\bBUG\b|\bOops\b|WARNING:|Call Trace|Kernel panic|general
                      r"refcount_t|UBSAN|KASAN|detected stall|blocked for more than")
 # Names of the environment that go into the machine.
 PASSED = re.compile(r"VIPD_(?!VM_)|PYTEST_|CMOCKA_|PYTHON(?!HOME|PATH)|ASAN_|UBSAN_|LSAN_")
-APPEND = ("console=ttyS0 quiet panic=-1 root=/dev/nvme0n1 rw rootfstype=ext4 init=/init "
+APPEND = ("console=ttyS0 loglevel=5 panic=-1 root=/dev/nvme0n1 rw rootfstype=ext4 init=/init "
           "mitigations=off cryptomgr.notests nowatchdog rcupdate.rcu_cpu_stall_suppress=1")
 FREE_MB = 256
 # Times as slow as this host, for limits of time (tests/net/lab.py).
