@@ -89,6 +89,7 @@ class Stage:
     def play(self, name):
         """Make the scene, from a vipd just started and a cluster in which all is well."""
         self.vipd.stop()
+        self.lab.node.sysctl(net__ipv4__ip_forward=1)
         self.vipd.write(shop())
         open(self.vipd.log_path, "w", encoding="utf-8").close()
         self.vipd.start()
@@ -205,6 +206,11 @@ def flushed(stage):
     L.eventually(lambda: stage.vipd.status()["sync"]["loads"] > loads and stage.vipd.is_settled(), 10)
 
 
+def no_forwarding(stage):
+    """Somebody's hardening switched routing off."""
+    stage.lab.node.sysctl(net__ipv4__ip_forward=0)
+
+
 def stopped(stage):
     stage.vipd.stop()
 
@@ -212,5 +218,5 @@ def stopped(stage):
 SCENES = {
     "healthy": healthy, "no-endpoints": no_endpoints, "bad-object": bad_object,
     "one-pod": one_pod, "rollout": rollout, "leaving": leaving, "udp": udp, "flushed": flushed,
-    "stopped": stopped,
+    "no-forwarding": no_forwarding, "stopped": stopped,
 }
