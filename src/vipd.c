@@ -31,6 +31,7 @@
 #include "plane/nft/plane_nft.h"
 #include "serve/control.h"
 #include "serve/lock.h"
+#include "serve/monitor.h"
 #include "serve/outside.h"
 #include "source/files/files.h"
 #include "source/host/host.h"
@@ -59,6 +60,7 @@ struct vipd {
 	struct serve_context context;
 	struct serve_control *control;
 	struct outside *outside;
+	struct monitor *monitor;
 	struct lock *lock;
 	uint64_t flow_passes; /* of conntrack, as far as outside was told */
 	struct event *sync_event;
@@ -115,6 +117,7 @@ static void tell_outside(struct vipd *v)
 {
 	tell_flows(v);
 	outside_stepped(v->outside);
+	monitor_stepped(v->monitor, v->sync);
 }
 
 static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
@@ -124,6 +127,14 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 
 	conntrack_accepted(v->conntrack, svc, old, new);
 	outside_accepted(v->outside, svc, old, new);
+	monitor_accepted(v->monitor, svc, old, new);
+}
+
+static void on_refused(void *arg, const struct svc *svc, const char *text)
+{
+	struct vipd *v = arg;
+
+	monitor_refused(v->monitor, svc, text);
 }
 
 /*
@@ -280,6 +291,7 @@ static int open_kernel(struct vipd *v, struct err *err)
 		.audit_period_ns = v->options.audit_period_ns,
 		.check_period_ns = CHECK_PERIOD_NS,
 		.accepted = on_accepted,
+		.refused = on_refused,
 		.accepted_arg = v,
 	};
 	int r = open_plane(v, err);
@@ -510,12 +522,14 @@ static int open_serve(struct vipd *v, struct err *err)
 {
 	int r;
 
+	monitor_open(&v->monitor, &v->model);
 	v->context = (struct serve_context){
 		.model = &v->model,
 		.plan = &v->plan,
 		.sync = v->sync,
 		.plane = v->plane,
 		.checks = doctor_checks(v->doctor),
+		.monitor = v->monitor,
 		.source = { describe_source, v },
 		.started_ns = now_ns(),
 	};
@@ -578,6 +592,8 @@ static void vipd_close(struct vipd *v)
 {
 	config_watch_close(v->config_watch);
 	serve_control_close(v->control);
+	monitor_close(v->monitor);
+	v->monitor = NULL;
 	files_close(v->files);
 	kube_close(v->kube);
 	host_close(v->host);

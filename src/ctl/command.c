@@ -136,7 +136,7 @@ static int run_status(const struct command *cmd)
 
 /* --- svc --- */
 
-static void query_add(struct str *target, const char *name, const char *value)
+void query_add(struct str *target, const char *name, const char *value)
 {
 	if (value == NULL)
 		return;
@@ -304,6 +304,12 @@ static int run_diff_command(const struct command *cmd)
 	return run_diff(&opt);
 }
 
+static int run_monitor_command(const struct command *cmd)
+{
+	(void)cmd;
+	return run_monitor(&opt);
+}
+
 /* --- trace --- */
 
 static int trace_show(json_t *trace)
@@ -457,6 +463,13 @@ static const struct command commands[] = {
 	  "  Reads the kernel by itself and compares with what vipd says it acknowledged. Prints\n"
 	  "  nothing and ends with 0 when all is well, else 1.\n",
 	  run_diff_command },
+	{ "monitor", "", "what happens, while it happens", "mK",
+	  "  One line for every object that comes or goes, and for what the kernel took for it:\n"
+	  "  the operations, and how long after the event. Until it is interrupted.\n"
+	  "  --service NAMESPACE/NAME: only of that service. --kind LIST: only these: service,\n"
+	  "  endpointslice, node, servicecidr, addresses, sync, refused, kernel. -o json prints\n"
+	  "  a line of JSON an event. Who is too slow is told how many events were lost.\n",
+	  run_monitor_command },
 	{ "trace", "SRC DST:PORT [POD]", "where a connection would go, step by step, and why", "",
 	  "  SRC is an address, the name of a pod, or `host`. DST:PORT is ADDRESS:PORT[/PROTOCOL]\n"
 	  "  (udp, sctp; else tcp), or NAMESPACE/NAME[:PORT] for the service's cluster IP. Told\n"
@@ -479,11 +492,12 @@ static const struct command commands[] = {
 };
 
 static const struct option long_options[] = {
-	{ "output", required_argument, NULL, 'o' }, { "namespace", required_argument, NULL, 'n' },
-	{ "state", required_argument, NULL, 's' },  { "kernel", no_argument, NULL, 'k' },
-	{ "socket", required_argument, NULL, 'S' }, { "timeout", required_argument, NULL, 't' },
-	{ "color", required_argument, NULL, 'c' },  { "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },      { NULL, 0, NULL, 0 },
+	{ "output", required_argument, NULL, 'o' },  { "namespace", required_argument, NULL, 'n' },
+	{ "state", required_argument, NULL, 's' },   { "kernel", no_argument, NULL, 'k' },
+	{ "service", required_argument, NULL, 'm' }, { "kind", required_argument, NULL, 'K' },
+	{ "socket", required_argument, NULL, 'S' },  { "timeout", required_argument, NULL, 't' },
+	{ "color", required_argument, NULL, 'c' },   { "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },       { NULL, 0, NULL, 0 },
 };
 
 static void help_options(void)
@@ -493,6 +507,8 @@ static void help_options(void)
 		     "  -n, --namespace NAME  only services of this namespace\n"
 		     "      --state LIST      svc: only services in these states\n"
 		     "      --kernel          svc: what the kernel holds, without vipd\n"
+		     "      --service NS/NAME monitor: only of this service\n"
+		     "      --kind LIST       monitor: only such events\n"
 		     "      --socket PATH     of vipd's control socket (%s)\n"
 		     "      --timeout SECONDS without progress until vipctl gives up (%d)\n"
 		     "      --color WHEN      auto, always or never; NO_COLOR is honoured\n"
@@ -513,7 +529,7 @@ static int help(const struct command *cmd)
 			"Usage: vipctl COMMAND [OPTIONS]\n\n"
 			"Asks the vipd of this node; only log changes anything.\n\nCommands:\n");
 		for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-			(void)printf("  %-6s %-18s %s\n", commands[i].name, commands[i].args,
+			(void)printf("  %-7s %-18s %s\n", commands[i].name, commands[i].args,
 				     commands[i].summary);
 	}
 	help_options();
@@ -563,6 +579,12 @@ static int option_take(int c)
 		return 0;
 	case 's':
 		opt.states = optarg;
+		return 0;
+	case 'm':
+		opt.service = optarg;
+		return 0;
+	case 'K':
+		opt.kinds = optarg;
 		return 0;
 	case 'k':
 		opt.is_kernel = true;
@@ -623,6 +645,10 @@ int command_main(int argc, char **argv)
 		return usage("-n has no meaning for %s", cmd->name);
 	if (opt.states != NULL && strchr(cmd->options, 's') == NULL)
 		return usage("--state has no meaning for %s", cmd->name);
+	if (opt.service != NULL && strchr(cmd->options, 'm') == NULL)
+		return usage("--service has no meaning for %s", cmd->name);
+	if (opt.kinds != NULL && strchr(cmd->options, 'K') == NULL)
+		return usage("--kind has no meaning for %s", cmd->name);
 	if (opt.is_kernel && strchr(cmd->options, 'k') == NULL)
 		return usage("--kernel has no meaning for %s", cmd->name);
 	opt.n_args = argc - optind - 1;

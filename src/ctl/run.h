@@ -25,8 +25,10 @@ struct run {
 	enum output output;
 	const char *ns;
 	const char *states;
-	const char *colour; /* "auto", "always", "never" */
-	bool is_kernel;     /* svc: ask the kernel, not vipd */
+	const char *colour;  /* "auto", "always", "never" */
+	bool is_kernel;      /* svc: ask the kernel, not vipd */
+	const char *service; /* monitor: only of this one */
+	const char *kinds;   /* monitor: only these */
 	struct style style;
 	int n_args;
 	char **args; /* behind the command */
@@ -41,5 +43,9 @@ int out_write(const char *data, size_t len);
 /* Prints `json`; yields `code`, unless it cannot be written. */
 int out_json(const json_t *json, int code);
 
+/* Append a parameter to the target of a request; nothing for a `value` of NULL. */
+void query_add(struct str *target, const char *name, const char *value);
+
 int run_diff(const struct run *run);
 int run_svc_kernel(const struct run *run);
+int run_monitor(const struct run *run);

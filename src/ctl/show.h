@@ -36,3 +36,5 @@ void show_trace(struct str *out, const json_t *trace, const struct style *style,
 bool trace_is_balanced(const json_t *trace);
 void show_doctor(struct str *out, const json_t *answer, const struct style *style);
 void show_log(struct str *out, const json_t *answer, const struct style *style);
+/* A line of /v1/monitor. */
+void show_event(struct str *out, const json_t *event, const struct style *style);

@@ -167,9 +167,29 @@ void model_mark_all_dirty(struct model *m, uint64_t at_ns)
 	mark_if(m, is_in_kernel, 0, at_ns);
 }
 
+/* --- news --------------------------------------------------------------------------- */
+
+/* Releases the names; yields `r`, what the change came to. */
+static int news_tell(struct model *m, struct model_news *news, int r)
+{
+	news->does_matter = r > 0;
+	m->news(m->news_arg, news);
+	name_unref(news->ns);
+	name_unref(news->name);
+	name_unref(news->service);
+	return r;
+}
+
+static size_t endpoints_known(const struct model *m, const struct name *ns, const struct name *name)
+{
+	const struct slice_entry *e = model_find_slice(m, ns, name);
+
+	return e ? e->slice->endpoints.n : 0;
+}
+
 /* --- services ---------------------------------------------------------------------- */
 
-int model_put_service(struct model *m, struct service *s, uint64_t at_ns)
+static int service_put(struct model *m, struct service *s, uint64_t at_ns)
 {
 	struct svc *svc = svc_get(m, s->ns, s->name);
 	struct service *old = svc->service;
@@ -190,8 +210,19 @@ int model_put_service(struct model *m, struct service *s, uint64_t at_ns)
 	return does_matter;
 }
 
-int model_del_service(struct model *m, const struct name *ns, const struct name *name,
-		      uint64_t at_ns)
+int model_put_service(struct model *m, struct service *s, uint64_t at_ns)
+{
+	struct model_news news = { .kind = MODEL_NEWS_SERVICE, .at_ns = at_ns };
+
+	if (m->news == NULL)
+		return service_put(m, s, at_ns);
+	news.ns = name_ref(s->ns);
+	news.name = name_ref(s->name);
+	return news_tell(m, &news, service_put(m, s, at_ns));
+}
+
+static int service_del(struct model *m, const struct name *ns, const struct name *name,
+		       uint64_t at_ns)
 {
 	struct svc *svc = model_find(m, ns, name);
 	bool does_matter;
@@ -206,6 +237,18 @@ int model_del_service(struct model *m, const struct name *ns, const struct name 
 		model_mark_dirty(m, svc, at_ns);
 	model_reap(m, svc); /* stays while dirty: its rows and claims are the plan's to release */
 	return does_matter;
+}
+
+int model_del_service(struct model *m, const struct name *ns, const struct name *name,
+		      uint64_t at_ns)
+{
+	struct model_news news = { .kind = MODEL_NEWS_SERVICE, .is_delete = true, .at_ns = at_ns };
+
+	if (m->news == NULL)
+		return service_del(m, ns, name, at_ns);
+	news.ns = name_ref(ns);
+	news.name = name_ref(name);
+	return news_tell(m, &news, service_del(m, ns, name, at_ns));
 }
 
 /* --- slices ------------------------------------------------------------------------- */
@@ -328,13 +371,27 @@ static int slice_put_known(struct model *m, struct slice_entry *e, struct slice 
 	return slice_arrived(m, e, at_ns) || moved || was_family;
 }
 
-int model_put_slice(struct model *m, struct slice *s, uint64_t at_ns)
+static int slice_del(struct model *m, const struct name *ns, const struct name *name,
+		     uint64_t at_ns)
+{
+	struct slice_entry *e = model_find_slice(m, ns, name);
+	int r;
+
+	m->stats.slice_events++;
+	if (e == NULL)
+		return 0;
+	r = slice_unlink(m, e, at_ns);
+	slice_free(m, e);
+	return r;
+}
+
+static int slice_put(struct model *m, struct slice *s, uint64_t at_ns)
 {
 	struct slice_entry *e = model_find_slice(m, s->ns, s->name);
 	int r;
 
 	if (s->service == NULL || s->service->len == 0) { /* IN-34; a label taken away: IN-36 */
-		r = e != NULL ? model_del_slice(m, s->ns, s->name, at_ns) : 0;
+		r = e != NULL ? slice_del(m, s->ns, s->name, at_ns) : 0;
 		slice_close(s);
 		return r;
 	}
@@ -353,17 +410,34 @@ int model_put_slice(struct model *m, struct slice *s, uint64_t at_ns)
 	return slice_put_known(m, e, s, at_ns);
 }
 
-int model_del_slice(struct model *m, const struct name *ns, const struct name *name, uint64_t at_ns)
+int model_put_slice(struct model *m, struct slice *s, uint64_t at_ns)
 {
-	struct slice_entry *e = model_find_slice(m, ns, name);
+	struct model_news news = { .kind = MODEL_NEWS_SLICE, .at_ns = at_ns };
 	int r;
 
-	m->stats.slice_events++;
-	if (e == NULL)
-		return 0;
-	r = slice_unlink(m, e, at_ns);
-	slice_free(m, e);
-	return r;
+	if (m->news == NULL)
+		return slice_put(m, s, at_ns);
+	news.ns = name_ref(s->ns);
+	news.name = name_ref(s->name);
+	news.service = name_ref(s->service);
+	news.endpoints_before = endpoints_known(m, s->ns, s->name);
+	r = slice_put(m, s, at_ns);
+	news.endpoints_after = endpoints_known(m, news.ns, news.name);
+	return news_tell(m, &news, r);
+}
+
+int model_del_slice(struct model *m, const struct name *ns, const struct name *name, uint64_t at_ns)
+{
+	struct model_news news = { .kind = MODEL_NEWS_SLICE, .is_delete = true, .at_ns = at_ns };
+	const struct slice_entry *e = model_find_slice(m, ns, name);
+
+	if (m->news == NULL)
+		return slice_del(m, ns, name, at_ns);
+	news.ns = name_ref(ns);
+	news.name = name_ref(name);
+	news.service = e ? name_ref(e->slice->service) : NULL;
+	news.endpoints_before = e ? e->slice->endpoints.n : 0;
+	return news_tell(m, &news, slice_del(m, ns, name, at_ns));
 }
 
 bool model_has_addr(const struct model *m, const struct ip_addr *a)
@@ -423,7 +497,7 @@ static int env_update(struct model *m, uint64_t at_ns)
 	return 1;
 }
 
-int model_put_node(struct model *m, struct node *n, uint64_t at_ns)
+static int node_put(struct model *m, struct node *n, uint64_t at_ns)
 {
 	if (m->config.node_name == NULL || n->name != m->config.node_name ||
 	    (m->self != NULL && node_is_equal(m->self, n))) {
@@ -436,12 +510,32 @@ int model_put_node(struct model *m, struct node *n, uint64_t at_ns)
 	return 1; /* if not env, then eligibility (HC-08) */
 }
 
-int model_del_node(struct model *m, const struct name *name, uint64_t at_ns)
+int model_put_node(struct model *m, struct node *n, uint64_t at_ns)
+{
+	struct model_news news = { .kind = MODEL_NEWS_NODE, .at_ns = at_ns };
+
+	if (m->news == NULL)
+		return node_put(m, n, at_ns);
+	news.name = name_ref(n->name);
+	return news_tell(m, &news, node_put(m, n, at_ns));
+}
+
+static int node_del(struct model *m, const struct name *name, uint64_t at_ns)
 {
 	if (m->self == NULL || m->self->name != name || m->self->is_deleting)
 		return 0;
 	m->self->is_deleting = true;
 	return 1;
+}
+
+int model_del_node(struct model *m, const struct name *name, uint64_t at_ns)
+{
+	struct model_news news = { .kind = MODEL_NEWS_NODE, .is_delete = true, .at_ns = at_ns };
+
+	if (m->news == NULL)
+		return node_del(m, name, at_ns);
+	news.name = name_ref(name);
+	return news_tell(m, &news, node_del(m, name, at_ns));
 }
 
 static struct service_cidr **service_cidr_find(struct model *m, const struct name *name)
@@ -452,7 +546,7 @@ static struct service_cidr **service_cidr_find(struct model *m, const struct nam
 	return NULL;
 }
 
-int model_put_service_cidr(struct model *m, struct service_cidr *c, uint64_t at_ns)
+static int service_cidr_put(struct model *m, struct service_cidr *c, uint64_t at_ns)
 {
 	struct service_cidr **known = service_cidr_find(m, c->name);
 
@@ -465,7 +559,17 @@ int model_put_service_cidr(struct model *m, struct service_cidr *c, uint64_t at_
 	return env_update(m, at_ns);
 }
 
-int model_del_service_cidr(struct model *m, const struct name *name, uint64_t at_ns)
+int model_put_service_cidr(struct model *m, struct service_cidr *c, uint64_t at_ns)
+{
+	struct model_news news = { .kind = MODEL_NEWS_SERVICE_CIDR, .at_ns = at_ns };
+
+	if (m->news == NULL)
+		return service_cidr_put(m, c, at_ns);
+	news.name = name_ref(c->name);
+	return news_tell(m, &news, service_cidr_put(m, c, at_ns));
+}
+
+static int service_cidr_del(struct model *m, const struct name *name, uint64_t at_ns)
 {
 	struct service_cidr **known = service_cidr_find(m, name);
 
@@ -476,13 +580,34 @@ int model_del_service_cidr(struct model *m, const struct name *name, uint64_t at
 	return env_update(m, at_ns);
 }
 
-int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n, uint64_t at_ns)
+int model_del_service_cidr(struct model *m, const struct name *name, uint64_t at_ns)
+{
+	struct model_news news = { .kind = MODEL_NEWS_SERVICE_CIDR,
+				   .is_delete = true,
+				   .at_ns = at_ns };
+
+	if (m->news == NULL)
+		return service_cidr_del(m, name, at_ns);
+	news.name = name_ref(name);
+	return news_tell(m, &news, service_cidr_del(m, name, at_ns));
+}
+
+static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n, uint64_t at_ns)
 {
 	vec_clear(&m->host_addrs);
 	vec_reserve(&m->host_addrs, n);
 	for (size_t i = 0; i < n; i++)
 		*vec_push(&m->host_addrs) = addrs[i];
 	return env_update(m, at_ns);
+}
+
+int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n, uint64_t at_ns)
+{
+	struct model_news news = { .kind = MODEL_NEWS_HOST_ADDRS, .at_ns = at_ns };
+
+	if (m->news == NULL)
+		return host_addrs_put(m, addrs, n, at_ns);
+	return news_tell(m, &news, host_addrs_put(m, addrs, n, at_ns));
 }
 
 /* --- life --------------------------------------------------------------------------------- */

@@ -85,6 +85,28 @@ struct model_env {
 	VEC(struct ip_prefix) service_cidrs; /* sorted, no prefix inside another */
 };
 
+/* Something was told to the model: for people who look on. */
+enum model_news_kind {
+	MODEL_NEWS_SERVICE = 0,
+	MODEL_NEWS_SLICE,
+	MODEL_NEWS_NODE,
+	MODEL_NEWS_SERVICE_CIDR,
+	MODEL_NEWS_HOST_ADDRS,
+	MODEL_NEWS_N,
+};
+
+struct model_news {
+	uint8_t kind; /* enum model_news_kind */
+	bool is_delete;
+	bool does_matter;           /* what the kernel shall hold may change by it */
+	const struct name *ns;      /* NULL where there is none; all are borrowed */
+	const struct name *name;    /* the same */
+	const struct name *service; /* of a slice, else NULL */
+	size_t endpoints_before;    /* of a slice */
+	size_t endpoints_after;
+	uint64_t at_ns;
+};
+
 struct model_stats {
 	size_t services; /* Service objects */
 	size_t slices;
@@ -107,6 +129,9 @@ struct model {
 	host_addrs;              /* addresses of this host, as told by model_put_host_addrs */
 	uint64_t env_generation; /* raised whenever env changes; planes compare it */
 	struct model_stats stats;
+	/* Told of every object that comes or goes, after it did. NULL: nobody looks on. */
+	void (*news)(void *arg, const struct model_news *news);
+	void *news_arg;
 };
 
 void model_init(struct model *m);

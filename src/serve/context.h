@@ -48,6 +48,7 @@ struct serve_option {
 
 struct check_helper;
 struct health;
+struct monitor;
 struct history;
 
 struct serve_context {
@@ -58,6 +59,7 @@ struct serve_context {
 	const struct health *health;   /* the same */
 	const struct history *history; /* the same */
 	struct check_helper *checks;   /* of this node; NULL: none */
+	struct monitor *monitor;       /* who looks on; NULL: nobody can */
 	struct serve_source source;
 	const struct serve_option *options;
 	size_t n_options;

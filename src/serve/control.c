@@ -16,6 +16,7 @@
 #include "serve/body.h"
 #include "serve/history.h"
 #include "serve/http.h"
+#include "serve/monitor.h"
 #include "serve/trace.h"
 
 #define BACKLOG 64
@@ -161,6 +162,8 @@ static void route(void *arg, const struct http_request *q, struct http_reply *re
 		body_service_path(reply, c->ctx, q, rest);
 	} else if (strcmp(q->path, "/v1/trace") == 0) {
 		body_trace(reply, c->ctx, q);
+	} else if (strcmp(q->path, "/v1/monitor") == 0) {
+		body_monitor(reply, c->ctx, q);
 	} else if (strcmp(q->path, "/v1/rows") == 0) {
 		body_rows(reply, c->ctx, q);
 	} else if (strcmp(q->path, "/v1/dump") == 0) {
@@ -169,11 +172,12 @@ static void route(void *arg, const struct http_request *q, struct http_reply *re
 		http_reply_error(reply, 404, "'%.128s': only version 1 (/v1/...) is spoken here",
 				 q->path);
 	} else {
-		http_reply_error(reply, 404,
-				 "'%.128s': there are /v1/status, /v1/services, "
-				 "/v1/services/NAMESPACE/NAME, /v1/trace, /v1/rows, /v1/history, "
-				 "/v1/doctor, /v1/log and /v1/dump",
-				 q->path);
+		http_reply_error(
+			reply, 404,
+			"'%.128s': there are /v1/status, /v1/services, "
+			"/v1/services/NAMESPACE/NAME, /v1/trace, /v1/rows, /v1/monitor, /v1/history, "
+			"/v1/doctor, /v1/log and /v1/dump",
+			q->path);
 	}
 }
 

@@ -43,7 +43,7 @@ enum conn_state {
 	CONN_LINGER,
 };
 
-struct conn {
+struct http_conn {
 	struct list link;  /* in server.conns */
 	struct list ready; /* in server.ready */
 	struct http_server *server;
@@ -129,7 +129,7 @@ static const char *reason(int status)
 
 /* --- one connection --- */
 
-static void body_close(struct conn *c)
+static void body_close(struct http_conn *c)
 {
 	if (c->ops != NULL)
 		c->ops->close(c->body);
@@ -137,7 +137,7 @@ static void body_close(struct conn *c)
 	c->body = NULL;
 }
 
-static void conn_close(struct conn *c)
+static void conn_close(struct http_conn *c)
 {
 	struct http_server *s = c->server;
 
@@ -154,7 +154,7 @@ static void conn_close(struct conn *c)
 		(void)event_add(s->turn, &(const struct timeval){ 0, 0 });
 }
 
-static void deadline_set(struct conn *c, unsigned int ms)
+static void deadline_set(struct http_conn *c, unsigned int ms)
 {
 	struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
 
@@ -162,7 +162,7 @@ static void deadline_set(struct conn *c, unsigned int ms)
 }
 
 /* All is written: say so, and give the other side a moment to close first. */
-static void conn_linger(struct conn *c)
+static void conn_linger(struct http_conn *c)
 {
 	if (c->is_half_closed) {
 		conn_close(c);
@@ -173,14 +173,14 @@ static void conn_linger(struct conn *c)
 	deadline_set(c, LINGER_MS);
 }
 
-static void conn_flush(struct conn *c)
+static void conn_flush(struct http_conn *c)
 {
 	c->state = CONN_FLUSH;
 	if (evbuffer_get_length(bufferevent_get_output(c->bev)) == 0)
 		conn_linger(c);
 }
 
-static void ready_add(struct conn *c)
+static void ready_add(struct http_conn *c)
 {
 	struct http_server *s = c->server;
 	const struct timeval now = { 0, 0 };
@@ -189,7 +189,7 @@ static void ready_add(struct conn *c)
 	(void)event_add(s->turn, &now);
 }
 
-static void head_send(struct conn *c, const struct http_reply *reply)
+static void head_send(struct http_conn *c, const struct http_reply *reply)
 {
 	struct evbuffer *out = bufferevent_get_output(c->bev);
 
@@ -206,7 +206,7 @@ static void head_send(struct conn *c, const struct http_reply *reply)
 	evbuffer_add_printf(out, "Cache-Control: no-store\r\nConnection: close\r\n\r\n");
 }
 
-static void reply_send(struct conn *c, struct http_reply *reply, bool is_head)
+static void reply_send(struct http_conn *c, struct http_reply *reply, bool is_head)
 {
 	c->ops = reply->ops;
 	c->body = reply->state;
@@ -214,6 +214,8 @@ static void reply_send(struct conn *c, struct http_reply *reply, bool is_head)
 	deadline_set(c, c->server->config.reply_ms);
 	if (!is_head && c->ops != NULL) {
 		c->state = CONN_BODY;
+		if (c->ops->begin != NULL)
+			c->ops->begin(c->body, c);
 		ready_add(c);
 	} else {
 		body_close(c);
@@ -226,7 +228,7 @@ static void reply_send(struct conn *c, struct http_reply *reply, bool is_head)
 	str_fini(&reply->headers);
 }
 
-static void refuse(struct conn *c, int status, const char *text)
+static void refuse(struct http_conn *c, int status, const char *text)
 {
 	struct http_reply reply = { 0 };
 
@@ -235,7 +237,7 @@ static void refuse(struct conn *c, int status, const char *text)
 	reply_send(c, &reply, false);
 }
 
-static void request_handle(struct conn *c, const char *head, size_t len)
+static void request_handle(struct http_conn *c, const char *head, size_t len)
 {
 	const struct http_config *config = &c->server->config;
 	struct http_request q;
@@ -258,7 +260,7 @@ static void request_handle(struct conn *c, const char *head, size_t len)
 
 static void on_read(struct bufferevent *bev, void *arg)
 {
-	struct conn *c = arg;
+	struct http_conn *c = arg;
 	struct evbuffer *in = bufferevent_get_input(bev);
 	size_t max = c->server->config.head_max;
 	size_t len = MIN(evbuffer_get_length(in), max);
@@ -280,11 +282,25 @@ static void on_read(struct bufferevent *bev, void *arg)
 	evbuffer_drain(in, evbuffer_get_length(in));
 }
 
+static bool is_endless(const struct http_conn *c)
+{
+	return c->state == CONN_BODY && c->ops->begin != NULL;
+}
+
+void http_wake(struct http_conn *c)
+{
+	if (c->state == CONN_BODY && !list_is_linked(&c->ready) &&
+	    evbuffer_get_length(bufferevent_get_output(c->bev)) < OUTPUT_HIGH)
+		ready_add(c);
+}
+
 /* Room in the output: less than OUTPUT_LOW is left, or nothing. */
 static void on_write(struct bufferevent *bev, void *arg)
 {
-	struct conn *c = arg;
+	struct http_conn *c = arg;
 
+	if (is_endless(c)) /* taken: the next piece has its own time */
+		(void)event_del(c->deadline);
 	if (c->state == CONN_BODY && !list_is_linked(&c->ready))
 		ready_add(c);
 	else if (c->state == CONN_FLUSH && evbuffer_get_length(bufferevent_get_output(bev)) == 0)
@@ -293,12 +309,12 @@ static void on_write(struct bufferevent *bev, void *arg)
 
 static void on_event(struct bufferevent *bev, short what, void *arg)
 {
-	struct conn *c = arg;
+	struct http_conn *c = arg;
 
 	(void)bev;
 	if ((what & BEV_EVENT_EOF) && (what & BEV_EVENT_READING)) {
 		c->is_half_closed = true;
-		if (c->state == CONN_BODY || c->state == CONN_FLUSH)
+		if ((c->state == CONN_BODY && !is_endless(c)) || c->state == CONN_FLUSH)
 			return; /* "I am done asking" is not "I am gone" */
 	}
 	conn_close(c);
@@ -306,7 +322,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 
 static void on_deadline(evutil_socket_t fd, short what, void *arg)
 {
-	struct conn *c = arg;
+	struct http_conn *c = arg;
 
 	(void)fd;
 	(void)what;
@@ -331,7 +347,7 @@ static void server_gone(struct http_server *s)
 	gone(arg);
 }
 
-static void piece_send(struct conn *c, const struct str *piece)
+static void piece_send(struct http_conn *c, const struct str *piece)
 {
 	struct evbuffer *out = bufferevent_get_output(c->bev);
 
@@ -344,7 +360,7 @@ static void piece_send(struct conn *c, const struct str *piece)
 		evbuffer_add(out, "\r\n", 2);
 }
 
-static void body_step(struct conn *c, uint64_t deadline_ns)
+static void body_step(struct http_conn *c, uint64_t deadline_ns)
 {
 	struct http_server *s = c->server;
 	struct evbuffer *out = bufferevent_get_output(c->bev);
@@ -363,6 +379,9 @@ static void body_step(struct conn *c, uint64_t deadline_ns)
 		if (c->is_chunked)
 			evbuffer_add(out, "0\r\n\r\n", 5);
 		conn_flush(c);
+	} else if (r == HTTP_BODY_WAIT) {
+		if (s->piece.len > 0)
+			deadline_set(c, s->config.reply_ms);
 	} else if (evbuffer_get_length(out) < OUTPUT_HIGH) {
 		list_add_tail(&s->ready, &c->ready);
 	} /* else on_write() brings it back */
@@ -377,7 +396,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	while (!list_is_empty(&s->ready) && now_ns() < end) {
-		struct conn *c = list_entry(s->ready.next, struct conn, ready);
+		struct http_conn *c = list_entry(s->ready.next, struct http_conn, ready);
 
 		list_del(&c->ready);
 		body_step(c, end);
@@ -396,7 +415,7 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 		      int peer_len, void *arg)
 {
 	struct http_server *s = arg;
-	struct conn *c = xcalloc(1, sizeof(*c));
+	struct http_conn *c = xcalloc(1, sizeof(*c));
 
 	(void)l;
 	(void)peer;
@@ -468,7 +487,7 @@ void http_server_close(struct http_server *s)
 		return;
 	s->gone = NULL;
 	list_for_each_safe (l, tmp, &s->conns)
-		conn_close(list_entry(l, struct conn, link));
+		conn_close(list_entry(l, struct http_conn, link));
 	assert(s->n_conns == 0 && list_is_empty(&s->ready));
 	if (s->listener != NULL)
 		evconnlistener_free(s->listener);

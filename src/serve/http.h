@@ -71,6 +71,11 @@ void http_request_fini(struct http_request *q);
 /* The first parameter of that name, or NULL. */
 const char *http_request_param(const struct http_request *q, const char *name);
 
+/* more(): nothing for now; http_wake() when there is. */
+#define HTTP_BODY_WAIT 2
+
+struct http_conn;
+
 struct http_body_ops {
 	/*
 	 * Append the next piece to `out`. Returns 1 when there is more (also when nothing
@@ -80,7 +85,16 @@ struct http_body_ops {
 	 */
 	int (*more)(void *state, struct str *out, uint64_t deadline_ns);
 	void (*close)(void *state);
+	/*
+	 * Not NULL: a body without an end, as long as the reader stays. It may wait, and
+	 * `reply_ms` is for what the reader has not taken yet, not for the whole. Told the
+	 * connection to wake, which is good until close().
+	 */
+	void (*begin)(void *state, struct http_conn *conn);
 };
+
+/* There is more of a body that waits. May be called at any time, also for nothing. */
+void http_wake(struct http_conn *conn);
 
 struct http_reply {
 	int status;

@@ -70,6 +70,8 @@ void sync_failure_note(struct sync *s, struct svc *svc, const struct err *err, u
 			 svc->ns->text, svc->name->text, err->text);
 	(void)snprintf(f->text, sizeof(f->text), "%.*s", (int)sizeof(f->text) - 1, err->text);
 	s->stats.refused++;
+	if (s->config.refused != NULL)
+		s->config.refused(s->config.accepted_arg, svc, f->text);
 }
 
 void sync_failure_clear(struct sync *s, const struct svc *svc)

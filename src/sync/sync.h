@@ -93,7 +93,9 @@ struct sync_config {
 	 */
 	void (*accepted)(void *arg, const struct svc *svc, const struct plan_rows *old,
 			 const struct plan_rows *new);
-	void *accepted_arg;
+	/* The kernel refused it; `text` says why. May be NULL. Must not change the model. */
+	void (*refused)(void *arg, const struct svc *svc, const char *text);
+	void *accepted_arg; /* of both */
 };
 
 struct sync;

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ctl/run_monitor - lines as they come, until somebody has seen enough. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/control.h"
+#include "ctl/run.h"
+#include "ctl/value.h"
+
+/* A line that is longer is no event of vipd's. */
+#define LINE_MAX_BYTES (1U << 20)
+
+struct lines {
+	const struct run *run;
+	struct str rest; /* of a line that is not complete */
+};
+
+static int event_print(const struct run *run, const char *line, size_t len)
+{
+	json_t *event = json_loadb(line, len, 0, NULL);
+	struct str out = { 0 };
+	int r;
+
+	if (event == NULL)
+		return -EPROTO;
+	value_clean(event);
+	show_event(&out, event, &run->style);
+	r = out_write(str_text(&out), out.len);
+	str_fini(&out);
+	json_decref(event);
+	return r;
+}
+
+static int line_take(const struct run *run, const char *line, size_t len)
+{
+	int r;
+
+	if (run->output != OUTPUT_JSON)
+		return event_print(run, line, len);
+	r = out_write(line, len);
+	return r == 0 ? out_write("\n", 1) : r;
+}
+
+static int sink_lines(void *arg, const char *data, size_t len)
+{
+	struct lines *l = arg;
+	const char *end;
+	int r = 0;
+
+	str_add(&l->rest, data, len);
+	while (r == 0 && (end = memchr(l->rest.text, '\n', l->rest.len)) != NULL) {
+		size_t n = (size_t)(end - l->rest.text);
+
+		r = line_take(l->run, l->rest.text, n);
+		memmove(l->rest.text, l->rest.text + n + 1, l->rest.len - n - 1);
+		l->rest.len -= n + 1;
+	}
+	if (r == 0 && l->rest.len > LINE_MAX_BYTES)
+		r = -EPROTO;
+	if (fflush(stdout) != 0 && r == 0)
+		r = -errno;
+	return r;
+}
+
+int run_monitor(const struct run *run)
+{
+	struct client client = run->client;
+	struct lines lines = { .run = run };
+	struct str target = { 0 };
+	struct err err = { "what came is not an event of vipd" };
+	int r;
+
+	if (run->n_args > 0)
+		return usage("'%s': monitor takes no argument", run->args[0]);
+	client.timeout_ms = UINT_MAX; /* as long as nothing happens */
+	str_puts(&target, "/v1/monitor");
+	query_add(&target, "service", run->service);
+	query_add(&target, "kind", run->kinds);
+	r = client_get(&client, target.text, sink_lines, &lines, &err);
+	str_fini(&target);
+	str_fini(&lines.rest);
+	return r == 0 || r == -EPIPE ? EXIT_FINE : failed(r, &err);
+}
