@@ -1321,6 +1321,7 @@ static int flag_apply(struct parse *p, const struct flag *f, const char *value, 
 	if (r < 0)
 		return err_wrap(err, r, "%s", name);
 	effective_put(p->o, f, value ? value : "true");
+	(void)json_object_set_new(p->o->given, f->name, json_string(value ? value : "true"));
 	return 0;
 }
 
@@ -1406,6 +1407,7 @@ static void options_init(struct options *o)
 	for (size_t i = 0; i < ARRAY_SIZE(o->area_verbosity); i++)
 		o->area_verbosity[i] = -1;
 	o->effective = json_object();
+	o->given = json_object();
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
 		if (flags[i].preset != NULL)
 			effective_put(o, &flags[i], flags[i].preset);
@@ -1421,6 +1423,8 @@ void options_fini(struct options *o)
 	vec_fini(&o->notes);
 	json_decref(o->effective);
 	o->effective = NULL;
+	json_decref(o->given);
+	o->given = NULL;
 }
 
 static int flags_apply(struct parse *p, int argc, char **argv, struct err *err)
@@ -1514,4 +1518,65 @@ bool options_has_page(const struct options *o)
 void options_effective(const struct options *o, struct str *ret)
 {
 	config_print(ret, o->effective);
+}
+
+void options_configz(const struct options *o, struct str *ret)
+{
+	json_t *config = json_copy(o->effective);
+	json_t *all = json_object();
+	char *text;
+
+	(void)json_object_set_new(config, "apiVersion",
+				  json_string("kubeproxy.config.k8s.io/v1alpha1"));
+	(void)json_object_set_new(config, "kind", json_string("KubeProxyConfiguration"));
+	(void)json_object_set_new(all, "kubeproxy.config.k8s.io", config);
+	text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
+	str_puts(ret, text ? text : "{}");
+	str_puts(ret, "\n");
+	free(text);
+	json_decref(all);
+}
+
+/* What stands between "://" and "@" of a URL names a user. */
+static void value_put(struct str *ret, const char *value)
+{
+	const char *scheme;
+
+	while ((scheme = strstr(value, "://")) != NULL) {
+		size_t host = strcspn(scheme + 3, "/,");
+		const char *at = memrchr(scheme + 3, '@', host);
+
+		str_add(ret, value, (size_t)(scheme + 3 - value));
+		value = at ? at + 1 : scheme + 3;
+	}
+	str_puts(ret, value);
+}
+
+/* In force, whoever said it: the command line, the file, or nobody. */
+static void flag_value(const struct options *o, const struct flag *f, struct str *ret)
+{
+	const json_t *v = json_object_get(o->given, f->name);
+	char name[64];
+	char *text;
+
+	if (f->fields != NULL && f->kind != CONFIG_NONE && field_next(f->fields, name) != NULL)
+		v = config_tree_get(o->effective, name);
+	if (json_is_string(v)) {
+		value_put(ret, json_string_value(v));
+	} else if (v != NULL) {
+		text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
+		value_put(ret, text ? text : "");
+		free(text);
+	}
+}
+
+void options_flagz(const struct options *o, struct str *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+		if (flags[i].name == NULL || flag_is_ignored(&flags[i]))
+			continue;
+		str_printf(ret, "%s=", flags[i].name);
+		flag_value(o, &flags[i], ret);
+		str_puts(ret, "\n");
+	}
 }

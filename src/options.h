@@ -84,6 +84,7 @@ struct options {
 	char pod_bridge[IFNAME_MAX]; /* --pod-bridge-interface; used in its detection mode only */
 	char pod_prefix[IFNAME_MAX];
 	json_t *effective; /* fields of the configuration file as they are in force */
+	json_t *given;     /* flags of the command line, by name */
 	VEC(char *) texts;
 	VEC(char *) notes; /* to be logged as warnings, in this order */
 };
@@ -99,6 +100,10 @@ MUST_USE int options_parse(struct options *o, struct model_config *config, int a
 void options_fini(struct options *o);
 /* All that is in force, as a configuration file (CFG-05). */
 void options_effective(const struct options *o, struct str *ret);
+/* The same in JSON, under its group's name, as kube-proxy's /configz tells it. */
+void options_configz(const struct options *o, struct str *ret);
+/* Every flag that does something and its value, a line each, no passwords in them. */
+void options_flagz(const struct options *o, struct str *ret);
 bool options_has_page(const struct options *o);
 /* For people, and the table of doc/flags.md. */
 void options_help(struct str *ret);

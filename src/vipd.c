@@ -497,6 +497,20 @@ static void raise_fd_limit(void)
 	(void)setrlimit(RLIMIT_NOFILE, &rl);
 }
 
+static void tell_config(void *arg, struct str *out)
+{
+	const struct vipd *v = arg;
+
+	options_configz(&v->options, out);
+}
+
+static void tell_flags(void *arg, struct str *out)
+{
+	const struct vipd *v = arg;
+
+	options_flagz(&v->options, out);
+}
+
 static int open_outside(struct vipd *v, struct err *err)
 {
 	struct outside_config config = {
@@ -511,6 +525,8 @@ static int open_outside(struct vipd *v, struct err *err)
 		.counting = v->options.counting,
 		.sources = sources,
 		.refresh = tell_flows,
+		.config = tell_config,
+		.flags = tell_flags,
 		.arg = v,
 	};
 

@@ -54,6 +54,9 @@ struct metrics_config {
 			void *add_arg);
 	/* Before each answer: tell what was not told yet (metrics_conntrack). May be NULL. */
 	void (*refresh)(void *arg);
+	/* For /configz and /flagz (zpages.h); may be NULL. */
+	void (*config)(void *arg, struct str *out);
+	void (*flags)(void *arg, struct str *out);
 	void *arg;
 };
 

@@ -4,6 +4,7 @@
 
 #include "serve/expo.h"
 #include "serve/metrics.h"
+#include "serve/zpages.h"
 
 enum metrics_policy {
 	METRICS_INTERNAL = 0,
@@ -13,6 +14,7 @@ enum metrics_policy {
 
 struct metrics {
 	struct metrics_config config;
+	struct zpages_config zpages;
 	struct door *door;
 	size_t n_proxied; /* services the kernel holds something for */
 	size_t n_frontends;

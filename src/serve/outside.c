@@ -59,6 +59,8 @@ static int open_parts(struct outside *o, struct event_base *base, const struct o
 		.counting = c->counting,
 		.sources = c->sources,
 		.refresh = c->refresh,
+		.config = c->config,
+		.flags = c->flags,
 		.arg = c->arg,
 	};
 	int r = health_open(&o->health, base, &health, err);

@@ -24,6 +24,8 @@ struct outside_config {
 	void (*sources)(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
 			void *add_arg);
 	void (*refresh)(void *arg);
+	void (*config)(void *arg, struct str *out);
+	void (*flags)(void *arg, struct str *out);
 	void *arg;
 };
 

@@ -265,19 +265,39 @@ def test_addresses_follow(lab, vipd):
     L.eventually(lambda: status(lab, L.NODE[4], PORT) == 200)
 
 
+def process(pid, what):
+    with open("/proc/%d/status" % pid, encoding="ascii") as f:
+        return int(re.search(r"^%s:\s+(\d+)" % what, f.read(), re.M)[1])
+
+
 def test_two_thousand(second, alone):
-    """One listener each, in one process, without threads; all answer."""
+    """One listener each, in one process, without threads, a descriptor and little memory for each;
+    all answer, for their own service."""
     n = 2000
     second.start()
-    second.apply([with_health("s%04d" % i, 1000 + i, 20000 + i, [4]) for i in range(n)],
-                 timeout=30)
-    with open("/proc/%d/status" % second.proc.pid, encoding="ascii") as f:
-        assert "Threads:\t1\n" in f.read()
+    pid = second.proc.pid
+    before = process(pid, "VmRSS")
+    objs = [with_health("s%04d" % i, 1000 + i, 20000 + i, [4]) for i in range(n)]
+    objs += [slices("s%04d" % i, 4, *[here(1 + k, 4) for k in range(1 + i % 3)])
+             for i in range(0, n, 2)]
+    second.apply(objs, timeout=30)
+    assert process(pid, "Threads") == 1
     assert metric(alone, "vipd_health_check_listeners") == n
+    fds = len(os.listdir("/proc/%d/fd" % pid))
+    used = process(pid, "VmRSS") - before
+    print("%d ports: %d descriptors, %d kB more" % (n, fds, used))
+    assert n <= fds < n + 100
+    assert used < 16 * 1024  # services and endpoints included
     for i in range(0, n, 97):
-        assert status(alone, L.NODE[4], 20000 + i) == 503
-    second.apply([])
+        code, headers, body = get(alone, "/", 20000 + i, L.NODE[4])
+        ready = 1 + i % 3 if i % 2 == 0 else 0
+        assert code == (200 if ready else 503)
+        assert headers["X-Load-Balancing-Endpoint-Weight"] == str(ready)
+        told = json.loads(body)
+        assert (told["service"]["name"], told["localEndpoints"]) == ("s%04d" % i, ready)
+    second.apply([], timeout=30)
     assert metric(alone, "vipd_health_check_listeners") == 0
+    assert len(os.listdir("/proc/%d/fd" % pid)) < 100
 
 
 # ---- metrics ----
@@ -379,6 +399,31 @@ def test_metrics_server(lab, vipd):
     assert get(lab, "/nothing", METRICS)[0] == 404
     with pytest.raises(ConnectionRefusedError):  # for this host only, unless told otherwise
         get(lab, "/metrics", METRICS, L.NODE[4])
+
+
+def test_pages(alone, second):
+    """CFG-47, CFG-48: what is in force, and no passwords in it."""
+    second.flags.update({"--min-sync-period": "1s", "--oom-score-adj": "-500"})
+    second.start()
+    config = json.loads(get(alone, "/configz", METRICS)[2])["kubeproxy.config.k8s.io"]
+    assert config["kind"] == "KubeProxyConfiguration"
+    assert config["apiVersion"] == "kubeproxy.config.k8s.io/v1alpha1"
+    assert config["clusterCIDR"] == ",".join(L.CLUSTER_CIDR.values())
+    assert config["oomScoreAdj"] == -500 and config["mode"] == "nftables"
+    code, headers, flags = get(alone, "/flagz", METRICS)
+    assert code == 200 and headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert flags.startswith("\nvipd flagz\nWarning: ")
+    for line in ("min-sync-period=1s", "oom-score-adj=-500", "manifests=" + second.manifests.path,
+                 "metrics-per-service="):
+        assert "\n%s\n" % line in flags, line
+    text = get(alone, "/statusz", METRICS)[2]
+    assert text.startswith("\nvipd statusz\nWarning: ")
+    assert re.search(r"^Up: 0 hr 00 min \d\d sec$", text, re.M)
+    assert "/metrics/slis" in text
+    slis = get(alone, "/metrics/slis", METRICS)[2]
+    assert 'kubernetes_healthcheck{name="proxy",type="livez"} 1\n' in slis
+    for path in ("/configz/", "/flagz2", "/debug/pprof/"):
+        assert get(alone, path, METRICS)[0] == 404
 
 
 # ---- the lock ----

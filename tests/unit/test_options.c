@@ -45,6 +45,41 @@ static void parsed_fini(struct parsed *p)
 	free(p->text);
 }
 
+/* CFG-48: who said it does not matter, and nobody's password is in it. */
+static void test_flagz(void **state)
+{
+	static const char *const wanted[] = {
+		"\nmaster=https://api.example:6443,https://other\n",
+		"\nmetrics-per-service=service\n",
+		"\noom-score-adj=-500\n",
+		"manifests=\n",
+		"\ncluster-cidr=10.0.0.0/8\n",
+	};
+	struct parsed p;
+	struct str flagz = { 0 };
+	struct str configz = { 0 };
+
+	(void)state;
+	parse(&p, "--master=https://who:secret@api.example:6443,https://token@other "
+		  "--metrics-per-service=service --oom-score-adj -500 --cluster-cidr=10.0.0.0/8");
+	assert_int_equal(p.r, 0);
+	options_flagz(&p.o, &flagz);
+	options_configz(&p.o, &configz);
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
+		if (strstr(flagz.text, wanted[i]) == NULL)
+			print_error("no '%s' in\n%s\n", wanted[i], flagz.text);
+		assert_non_null(strstr(flagz.text, wanted[i]));
+	}
+	assert_null(strstr(flagz.text, "secret"));
+	assert_null(strstr(flagz.text, "token"));
+	assert_null(strstr(configz.text, "secret"));
+	assert_non_null(strstr(configz.text, "{\"kubeproxy.config.k8s.io\":{"));
+	assert_non_null(strstr(configz.text, "\"clusterCIDR\":\"10.0.0.0/8\""));
+	str_fini(&flagz);
+	str_fini(&configz);
+	parsed_fini(&p);
+}
+
 static const struct {
 	const char *name;
 	const char *args;
@@ -58,6 +93,8 @@ static const struct {
 	{ "CFG-07 other", "--proxy-mode kernelspace",
 	  "--proxy-mode: 'kernelspace' is not nftables or iptables" },
 	{ "CFG-09", "--bind-address=1.2.3", "--bind-address: '1.2.3' is not an IP address" },
+	{ "metrics-per-service", "--metrics-per-service=pod",
+	  "--metrics-per-service: 'pod' is not none, service or endpoint" },
 	{ "CFG-15", "--config-sync-period=0", "--config-sync-period: '0' is not above 0" },
 	{ "CFG-17 qps", "--kube-api-qps=x", "--kube-api-qps: 'x' is not a number" },
 	{ "CFG-17 burst", "--kube-api-burst=-1",
@@ -394,6 +431,7 @@ int main(void)
 		cmocka_unit_test(test_log_level), cmocka_unit_test(test_values),
 		cmocka_unit_test(test_places),    cmocka_unit_test(test_actions),
 		cmocka_unit_test(test_all_known), cmocka_unit_test(test_document),
+		cmocka_unit_test(test_flagz),
 	};
 
 	return cmocka_run_group_tests_name("options", tests, NULL, NULL);
