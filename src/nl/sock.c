@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "nl/sock.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/netlink.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -161,20 +159,13 @@ int nl_sock_join(struct nl_sock *nl, unsigned int group, struct err *err)
 	return 0;
 }
 
-int nl_sock_only(struct nl_sock *nl, uint16_t type, struct err *err)
+int nl_sock_filter(struct nl_sock *nl, struct sock_filter *prog, uint16_t n, struct err *err)
 {
-	/* A load of two bytes takes them for a number in network order. */
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, offsetof(struct nlmsghdr, nlmsg_type)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(type), 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
-		BPF_STMT(BPF_RET | BPF_K, 0),
-	};
-	struct sock_fprog prog = { .len = ARRAY_SIZE(code), .filter = code };
+	struct sock_fprog f = { .len = n, .filter = prog };
 
 	if (nl->fd == -1)
 		return err_set(err, -ENOTSUP, "netlink filter: scripted socket");
-	if (setsockopt(nl->fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) == -1)
+	if (setsockopt(nl->fd, SOL_SOCKET, SO_ATTACH_FILTER, &f, sizeof(f)) == -1)
 		return err_errno(err, "netlink filter");
 	return 0;
 }

@@ -66,10 +66,12 @@ DEFINE_AUTO(struct nl_sock *, nl_sock_close);
 /* Receive the notifications of `group` (RTNLGRP_*, NFNLGRP_*) too. Not on scripted sockets. */
 MUST_USE int nl_sock_join(struct nl_sock *nl, unsigned int group, struct err *err);
 /*
- * From now on only datagrams that begin with a message of this type are queued; the
- * kernel throws the others away. Not on scripted sockets.
+ * From now on only datagrams that `prog` (linux/filter.h, `n` instructions) lets through
+ * are queued; the kernel throws the others away. Not on scripted sockets.
  */
-MUST_USE int nl_sock_only(struct nl_sock *nl, uint16_t type, struct err *err);
+struct sock_filter;
+MUST_USE int nl_sock_filter(struct nl_sock *nl, struct sock_filter *prog, uint16_t n,
+			    struct err *err);
 /*
  * While a batch is sent on `nl`, `watch` is not a member of `group`, which it has
  * joined. When nobody listens, the kernel builds no notifications: so our own

@@ -161,6 +161,11 @@ struct plane_ops {
 	 */
 	int (*check)(struct plane *p, struct err *err);
 	/*
+	 * After check() said PLANE_CHECK_DOUBT, until the next one: may what was changed
+	 * belong to these rows? They are worth the first look. May be NULL.
+	 */
+	bool (*touched)(const struct plane *p, const struct plan_rows *rows);
+	/*
 	 * Work that waits for time (lingering elements); returns when it wants to be
 	 * called again, in now_ns() terms, 0 = not at all. May be NULL.
 	 */

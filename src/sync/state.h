@@ -43,6 +43,13 @@ struct sync {
 		uint64_t writes;
 		char who[sizeof(((struct plane *)0)->changed_by)];
 	} incident;
+	/* Services at the head of model.all that it may have been about: they are compared first.
+	 */
+	struct {
+		bool is_due; /* something was found; the rest of `incident` is not yet told */
+		size_t left;
+		uint64_t next_ns;
+	} touched;
 	uint32_t load_no;
 	uint32_t load_failures; /* in a row, without a complete adoption between them */
 	uint64_t load_told_ns;  /* when the log last had it, and what it was */

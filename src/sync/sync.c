@@ -130,8 +130,8 @@ static uint64_t load_failed(struct sync *s, int r, const struct err *err, uint64
 /* From now on, what is written repairs what somebody else did. */
 static void incident_begin(struct sync *s)
 {
-	if (s->incident.begin_ns != 0) /* one more before the last was dealt with */
-		return;
+	if (s->incident.begin_ns != 0 && s->incident.writes > 0)
+		return; /* one more before the last is told */
 	s->incident.begin_ns = now_ns();
 	s->incident.writes = 0;
 	memcpy(s->incident.who, s->plane->changed_by, sizeof(s->incident.who));
@@ -234,6 +234,7 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 			   writes, took / NSEC_PER_MSEC);
 	}
 	s->incident.begin_ns = 0;
+	s->touched.is_due = false;
 	s->stats.last_ok_ns = s->stats.last_success_ns = now_ns();
 	s->next_check_ns = now + s->config.check_period_ns;
 	s->next_audit_ns = now + s->config.audit_period_ns;
@@ -245,6 +246,28 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 }
 
 /* --- others --- */
+
+/* What it may have been about comes first in the walk over all services. */
+static void touched_first(struct sync *s)
+{
+	struct list *all = &s->model->all;
+	struct list *next;
+
+	s->touched.is_due = true;
+	s->touched.left = 0;
+	if (s->plane->ops->touched == NULL)
+		return;
+	for (struct list *l = all->next; l != all; l = next) {
+		struct svc *svc = list_entry(l, struct svc, all);
+
+		next = l->next;
+		if (svc->rows == NULL || !s->plane->ops->touched(s->plane, svc->rows))
+			continue;
+		list_del(l);
+		list_add_after(all, l);
+		s->touched.left++;
+	}
+}
 
 static int look(struct sync *s, uint64_t now)
 {
@@ -258,6 +281,7 @@ static int look(struct sync *s, uint64_t now)
 		s->is_env_owed = true;
 		s->audit.is_wanted = true;
 		incident_begin(s);
+		touched_first(s);
 		log_debug(LOG_AREA_SYNC, "ruleset changed by %s: comparing", s->plane->changed_by);
 	} else if (r == PLANE_CHECK_LOST) {
 		s->is_load_wanted = true;
@@ -314,19 +338,19 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 /* --- audit --- */
 
 /* The next few services as if nothing were held; a service that is owed a sync is left to it. */
-static void audit_collect(struct sync *s)
+static void audit_collect(struct sync *s, size_t *left)
 {
 	struct list *all = &s->model->all;
 
 	vec_clear(&s->ops.ops);
-	for (int i = 0; i < AUDIT_SERVICES && s->ops.ops.n < AUDIT_OPS && s->audit.left > 0 &&
-			!list_is_empty(all);
+	for (int i = 0;
+	     i < AUDIT_SERVICES && s->ops.ops.n<AUDIT_OPS && * left> 0 && !list_is_empty(all);
 	     i++) {
 		struct svc *svc = list_entry(all->next, struct svc, all);
 
 		list_del(&svc->all);
 		list_add_tail(all, &svc->all);
-		s->audit.left--;
+		--*left;
 		if (svc->rows != NULL && sync_is_adopted(s, svc) && !list_is_linked(&svc->dirty))
 			plan_diff(&s->ops, svc, NULL, svc->rows);
 	}
@@ -348,13 +372,52 @@ static void audit_end(struct sync *s, uint64_t now)
 	incident_end(s, s->audit.is_wanted && s->incident.begin_ns != 0);
 }
 
+/* Compare the next services of `left`; the kernel operations that took. */
+static int audit_piece(struct sync *s, size_t *left, struct plane_result *res, uint64_t now)
+{
+	struct err err = { 0 };
+	int r = 0;
+
+	audit_collect(s, left);
+	if (s->ops.ops.n > 0)
+		r = s->plane->ops->commit(s->plane, s->ops.ops.v, s->ops.ops.n, PLANE_COMMIT_AUDIT,
+					  res, &err);
+	sync_result_note(s, res);
+	incident_writes(s, res->n_writes);
+	if (r == -EBUSY || r == -ENOTRECOVERABLE) {
+		(void)load_failed(s, r, &err, now);
+		return r;
+	}
+	if (r < 0) { /* changed under our hands, or refused: once more later */
+		sync_error_note(s, &err, now);
+		log_warn(LOG_AREA_SYNC, "audit: %s", err.text);
+		s->audit.is_wanted = true;
+	}
+	return 0;
+}
+
+/* Of a change by somebody else: what it was about, and then it is told. */
+static uint64_t step_touched(struct sync *s, uint64_t now)
+{
+	struct plane_result res = { 0 };
+	uint64_t begin = now_ns();
+
+	if (s->touched.left > 0 && audit_piece(s, &s->touched.left, &res, now) < 0)
+		return s->not_before_ns;
+	s->stats.repairs += res.n_writes;
+	s->touched.next_ns = now + AUDIT_REST_INCIDENT * (now_ns() - begin);
+	if (s->touched.left == 0) {
+		s->touched.is_due = false;
+		incident_end(s, true);
+	}
+	return SYNC_NOW;
+}
+
 static uint64_t step_audit(struct sync *s, uint64_t now)
 {
 	struct plane_result res = { 0 };
-	struct err err = { 0 };
 	uint64_t begin = now_ns();
 	uint64_t worked;
-	int r = 0;
 
 	if (s->audit.left == 0) {
 		s->audit.is_wanted = false;
@@ -363,20 +426,9 @@ static uint64_t step_audit(struct sync *s, uint64_t now)
 		s->audit.writes = 0;
 		s->audit.worked_ns = 0;
 	}
-	audit_collect(s);
-	if (s->ops.ops.n > 0)
-		r = s->plane->ops->commit(s->plane, s->ops.ops.v, s->ops.ops.n, PLANE_COMMIT_AUDIT,
-					  &res, &err);
-	sync_result_note(s, &res);
+	if (audit_piece(s, &s->audit.left, &res, now) < 0)
+		return s->not_before_ns;
 	s->audit.writes += res.n_writes;
-	incident_writes(s, res.n_writes);
-	if (r == -EBUSY || r == -ENOTRECOVERABLE)
-		return load_failed(s, r, &err, now);
-	if (r < 0) { /* changed under our hands, or refused: once more later */
-		sync_error_note(s, &err, now);
-		log_warn(LOG_AREA_SYNC, "audit: %s", err.text);
-		s->audit.is_wanted = true;
-	}
 	worked = now_ns() - begin;
 	s->audit.worked_ns += worked;
 	s->audit.next_ns =
@@ -399,6 +451,11 @@ static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 	if (s->config.audit_period_ns != 0) {
 		s->audit.is_wanted |= now >= s->next_audit_ns;
 		next = MIN(next, MAX(s->next_audit_ns, now + 1));
+	}
+	if (s->touched.is_due) {
+		if (now >= s->touched.next_ns)
+			return step_touched(s, now);
+		next = MIN(next, s->touched.next_ns);
 	}
 	if (s->audit.is_wanted || s->audit.left > 0) {
 		if (now >= s->audit.next_ns)

@@ -188,9 +188,10 @@ static void test_who_changes(void **state)
 	struct nl_sock *cmd = kernel_sock();
 	struct nl_sock *other = kernel_sock();
 	const int small = 16384;
-	struct nft_watch w = { 0 };
+	struct nft_watch w;
 	struct err err = { 0 };
 
+	nft_watch_init(&w);
 	assert_int_equal(nft_watch_join(&w, nl, cmd, &err), 0);
 	nft_watch_read(&w);
 	nft_watch_text(&w, text);
@@ -225,6 +226,7 @@ static void test_who_changes(void **state)
 	nft_watch_read(&w);
 	nft_watch_text(&w, text);
 	assert_non_null(strstr(text, "and others"));
+	nft_watch_fini(&w);
 	nl_sock_close(other);
 	nl_sock_close(cmd);
 	nl_sock_close(nl);

@@ -370,8 +370,9 @@ static void test_watch_text(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		char text[NFT_WATCH_TEXT_MAX];
-		struct nft_watch w = { 0 };
+		struct nft_watch w;
 
+		nft_watch_init(&w);
 		for (int k = 0; k < 2; k++)
 			heard(&w, cases[i].pid[k], cases[i].name[k]);
 		nft_watch_text(&w, text);
@@ -379,6 +380,7 @@ static void test_watch_text(void **state)
 		nft_watch_reset(&w);
 		nft_watch_text(&w, text);
 		assert_string_equal(text, "somebody");
+		nft_watch_fini(&w);
 	}
 }
 

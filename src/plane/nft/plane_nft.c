@@ -59,6 +59,7 @@ void nft_plane_open(struct plane **ret, struct nl_sock *cmd, struct nl_sock *que
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		nft_layout_open(&p->layout[fam], cmd, fam);
 	counts_init(p);
+	nft_watch_init(&p->watch);
 	*ret = &p->plane;
 }
 
@@ -113,6 +114,7 @@ static void plane_close(struct plane *plane)
 	nl_sock_close(p->query);
 	nl_sock_close(p->walk_nl);
 	nl_sock_close(p->watch_nl);
+	nft_watch_fini(&p->watch);
 	free(p);
 }
 
@@ -418,24 +420,39 @@ static int check_layout(struct nft_plane *p, enum ipfam fam, struct err *err)
 	return PLANE_CHECK_DOUBT;
 }
 
+/*
+ * A commit raises the generation first and tells of itself last, which takes a large
+ * one some time: then the next look has all of it. Should there be nothing to hear, that
+ * one does not wait again.
+ */
+static bool is_being_told(struct nft_plane *p)
+{
+	p->is_awaited = p->watch.nl != NULL && p->watch.pid == 0 && !p->is_awaited;
+	return p->is_awaited;
+}
+
 static int plane_check(struct plane *plane, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
 	uint32_t genid;
 	int r;
 
+	if (!p->is_awaited)
+		nft_watch_reset(&p->watch);
 	nft_watch_read(&p->watch);
 	r = nft_genid_read(p->query, &genid, err);
 	if (r < 0)
 		return r;
-	if (p->is_genid_known && genid == p->genid) {
-		nft_watch_reset(&p->watch);
+	/* The generation is raised before elements are told: then they are heard late. */
+	if (p->is_genid_known && genid == p->genid && p->watch.touched.n == 0) {
+		p->is_awaited = false;
 		return PLANE_CHECK_QUIET;
 	}
-	p->n_foreign++;
 	nft_watch_read(&p->watch);
+	if (is_being_told(p))
+		return PLANE_CHECK_QUIET;
+	p->n_foreign++;
 	nft_watch_text(&p->watch, p->plane.changed_by);
-	nft_watch_reset(&p->watch);
 	r = check_layout(p, IPFAM_V4, err);
 	if (r == PLANE_CHECK_DOUBT)
 		r = check_layout(p, IPFAM_V6, err);
@@ -444,7 +461,14 @@ static int plane_check(struct plane *plane, struct err *err)
 	p->genid = genid;
 	p->is_genid_known = true;
 	p->has_env = false;
+	if (r == PLANE_CHECK_DOUBT && p->watch.is_flood)
+		return err_set(err, PLANE_CHECK_LOST, "many elements of our tables were changed");
 	return r;
+}
+
+static bool plane_touched(const struct plane *plane, const struct plan_rows *rows)
+{
+	return nft_watch_touches(&((const struct nft_plane *)plane)->watch, rows);
 }
 
 /* --- tick --- */
@@ -619,6 +643,7 @@ const struct plane_ops nft_plane_ops = {
 	.commit = nft_commit,
 	.sweep = plane_sweep,
 	.check = plane_check,
+	.touched = plane_touched,
 	.tick = plane_tick,
 	.drops = nft_drops,
 	.count_frontends = nft_count_frontends,

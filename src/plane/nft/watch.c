@@ -1,21 +1,69 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plane/nft/watch.h"
 
+#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "nl/attr.h"
+#include "plane/nft/kind.h"
+#include "plane/nft/sets.h"
 
-#define TYPE_NEWGEN (NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWGEN)
+#define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 /* Datagrams in one go; what is left is old news by the next one. */
 #define READ_MAX 4096
+/* The kernel packs notifications into NLMSG_GOODSIZE, at most this. */
+#define DATAGRAM_MAX 8192
+
+/* What somebody's element was about. All of it is compared, so nothing is left unset. */
+struct touched {
+	uint8_t fam;
+	uint8_t is_pool;
+	uint8_t pad[2];
+	uint8_t bytes[16]; /* an address as long as the family has it; a pool's id */
+};
+_Static_assert(sizeof(struct touched) == 20, "hashed as raw bytes");
+
+void nft_watch_init(struct nft_watch *w)
+{
+	*w = (struct nft_watch){ .buf = xmalloc(DATAGRAM_MAX) };
+	nft_tab_init(&w->touched, sizeof(struct touched), 0);
+}
+
+void nft_watch_fini(struct nft_watch *w)
+{
+	nft_tab_clear(&w->touched);
+	free(w->buf);
+}
 
 int nft_watch_join(struct nft_watch *w, struct nl_sock *nl, struct nl_sock *cmd, struct err *err)
 {
-	int r = nl_sock_only(nl, TYPE_NEWGEN, err);
+	/*
+	 * A load takes what it finds for a number in network order. The name of the table is
+	 * the first attribute of messages about elements.
+	 */
+	const uint32_t type_at = offsetof(struct nlmsghdr, nlmsg_type);
+	const uint32_t name_at =
+		sizeof(struct nlmsghdr) + sizeof(struct nfgenmsg) + sizeof(struct nlattr);
+	struct sock_filter prog[] = {
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, type_at),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(TYPE(NFT_MSG_NEWGEN)), 4, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(TYPE(NFT_MSG_DELSETELEM)), 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(TYPE(NFT_MSG_NEWSETELEM)), 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, name_at),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x76697064 /* "vipd" */, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	int r = nl_sock_filter(nl, prog, ARRAY_SIZE(prog), err);
 
 	if (r == 0)
 		r = nl_sock_join(nl, NFNLGRP_NFTABLES, err);
@@ -36,13 +84,11 @@ static void name_copy(struct nft_watch *w, const char *name)
 	w->name[i] = '\0';
 }
 
-void nft_watch_message(struct nft_watch *w, const struct nlmsghdr *h)
+static void committed(struct nft_watch *w, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[NFTA_GEN_MAX + 1];
 	uint32_t pid;
 
-	if (h->nlmsg_type != TYPE_NEWGEN)
-		return;
 	nl_attr_table(tb, NFTA_GEN_MAX, h, sizeof(struct nfgenmsg));
 	pid = nl_attr_be32(tb[NFTA_GEN_PROC_PID], 0);
 	if (pid == 0)
@@ -52,21 +98,139 @@ void nft_watch_message(struct nft_watch *w, const struct nlmsghdr *h)
 	name_copy(w, nl_attr_str(tb[NFTA_GEN_PROC_NAME]));
 }
 
+static struct touched touched_addr(enum ipfam fam, const uint8_t *addr)
+{
+	struct touched t = { .fam = (uint8_t)fam };
+
+	memcpy(t.bytes, addr, ip_len(fam));
+	return t;
+}
+
+static struct touched touched_pool(enum ipfam fam, uint32_t id)
+{
+	struct touched t = { .fam = (uint8_t)fam, .is_pool = 1 };
+
+	memcpy(t.bytes, &id, sizeof(id));
+	return t;
+}
+
+static bool is_among(enum nft_set_id set, const enum nft_set_id *sets, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (sets[i] == set)
+			return true;
+	return false;
+}
+
+/* False: the layout's own, or the clients', whom nobody repairs. */
+static bool touched_of(struct touched *ret, enum nft_set_id set, enum ipfam fam, const uint8_t *key)
+{
+	static const enum nft_set_id pools[] = { NFTSET_ENDPOINTS, NFTSET_AFF_SLOTS,
+						 NFTSET_AFF_ENDPOINTS, NFTSET_FW_RANGES };
+	static const enum nft_set_id addrs[] = { NFTSET_FRONTENDS,      NFTSET_VIPS,
+						 NFTSET_CLUSTER_IPS,    NFTSET_ENDPOINT_ADDRS,
+						 NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS,
+						 NFTSET_XL_CLUSTER,     NFTSET_XL_LOCAL,
+						 NFTSET_FW_FRONTENDS };
+	uint32_t word;
+
+	if (is_among(set, pools, ARRAY_SIZE(pools))) {
+		memcpy(&word, key, sizeof(word));
+		if (set == NFTSET_FW_RANGES)
+			word = ntohl(word);
+		*ret = touched_pool(fam, word >> NFT_KIND_BITS);
+		return true;
+	}
+	if (!is_among(set, addrs, ARRAY_SIZE(addrs)))
+		return false;
+	*ret = touched_addr(fam, key);
+	return true;
+}
+
+static void element(struct nft_watch *w, enum nft_set_id set, enum ipfam fam,
+		    const struct nlattr *elem)
+{
+	const struct nlattr *tb[NFTA_SET_ELEM_MAX + 1];
+	const struct nlattr *value[NFTA_DATA_MAX + 1];
+	struct touched t;
+	const uint8_t *key;
+	bool is_new;
+
+	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, elem);
+	nl_attr_nest(value, NFTA_DATA_MAX, tb[NFTA_SET_ELEM_KEY]);
+	key = nl_attr_bytes(value[NFTA_DATA_VALUE], nft_set_desc(set, fam)->key_len);
+	if (key == NULL || !touched_of(&t, set, fam, key))
+		return;
+	if (w->touched.n < NFT_WATCH_TOUCHED_MAX)
+		(void)nft_tab_put(&w->touched, &t, &is_new);
+	else if (nft_tab_find(&w->touched, &t) == NULL)
+		w->is_flood = true;
+}
+
+static void elements(struct nft_watch *w, const struct nlmsghdr *h)
+{
+	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
+	const struct nfgenmsg *g = mnl_nlmsg_get_payload(h);
+	enum nft_set_id set;
+
+	nl_attr_table(tb, NFTA_SET_ELEM_LIST_MAX, h, sizeof(*g));
+	set = nft_set_by_name(nl_attr_str(tb[NFTA_SET_ELEM_LIST_SET]));
+	if (set == NFTSET_N || strncmp(nl_attr_str(tb[NFTA_SET_ELEM_LIST_TABLE]), "vipd", 4) != 0 ||
+	    (g->nfgen_family != NFPROTO_IPV4 && g->nfgen_family != NFPROTO_IPV6))
+		return;
+	nl_attr_for_each (e, tb[NFTA_SET_ELEM_LIST_ELEMENTS])
+		element(w, set, g->nfgen_family == NFPROTO_IPV6 ? IPFAM_V6 : IPFAM_V4, e);
+}
+
+void nft_watch_message(struct nft_watch *w, const struct nlmsghdr *h)
+{
+	if (h->nlmsg_len < sizeof(*h) + sizeof(struct nfgenmsg))
+		return;
+	if (h->nlmsg_type == TYPE(NFT_MSG_NEWGEN))
+		committed(w, h);
+	else if (h->nlmsg_type == TYPE(NFT_MSG_NEWSETELEM) ||
+		 h->nlmsg_type == TYPE(NFT_MSG_DELSETELEM))
+		elements(w, h);
+}
+
 void nft_watch_read(struct nft_watch *w)
 {
-	_Alignas(struct nlmsghdr) char buf[512];
-
 	for (int i = 0; w->nl != NULL && i < READ_MAX; i++) {
-		ssize_t n = nl_sock_recv(w->nl, buf, sizeof(buf));
-		const struct nlmsghdr *h = (const struct nlmsghdr *)buf;
+		ssize_t n = nl_sock_recv(w->nl, w->buf, DATAGRAM_MAX);
+		int left = (int)n;
 
 		if (n == -ENOBUFS || n == -EMSGSIZE)
 			continue;
 		if (n < 0)
 			return;
-		if ((size_t)n >= sizeof(*h) && h->nlmsg_len <= (size_t)n)
+		for (const struct nlmsghdr *h = (const void *)w->buf; mnl_nlmsg_ok(h, left);
+		     h = mnl_nlmsg_next(h, &left))
 			nft_watch_message(w, h);
 	}
+}
+
+bool nft_watch_touches(const struct nft_watch *w, const struct plan_rows *rows)
+{
+	if (w->touched.n == 0)
+		return false;
+	vec_for_each (f, &rows->frontends) {
+		struct touched t = touched_addr(ip_fam(&f->addr), f->addr.bytes);
+
+		if (nft_tab_find(&w->touched, &t) != NULL)
+			return true;
+	}
+	vec_for_each (pool, &rows->pools) {
+		struct touched t = touched_pool(pool->fam, pool->id);
+
+		if (nft_tab_find(&w->touched, &t) != NULL)
+			return true;
+		vec_for_each (b, &pool->backends) {
+			t = touched_addr(pool->fam, b->addr.bytes);
+			if (nft_tab_find(&w->touched, &t) != NULL)
+				return true;
+		}
+	}
+	return false;
 }
 
 void nft_watch_text(const struct nft_watch *w, char buf[static NFT_WATCH_TEXT_MAX])
@@ -84,4 +248,6 @@ void nft_watch_reset(struct nft_watch *w)
 	w->pid = 0;
 	w->name[0] = '\0';
 	w->is_several = false;
+	w->is_flood = false;
+	nft_tab_clear(&w->touched);
 }
