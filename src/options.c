@@ -256,10 +256,9 @@ static int flag_proxy_mode(struct parse *p, const char *value, struct err *err)
 	else if (*value == '\0' || strcmp(value, "iptables") == 0)
 		p->o->mode = PROXY_MODE_IPTABLES;
 	else if (strcmp(value, "ipvs") == 0)
-		return err_set(err, -EINVAL,
-			       "'ipvs': this vipd has no plane for it, only nftables");
+		p->o->mode = PROXY_MODE_IPVS;
 	else
-		return err_set(err, -EINVAL, "'%s' is not nftables or iptables", value);
+		return err_set(err, -EINVAL, "'%s' is not nftables, ipvs or iptables", value);
 	return 0;
 }
 
@@ -774,13 +773,102 @@ static int flag_hard_fail(struct parse *p, const char *value, struct err *err)
 	return parse_bool(&p->o->is_bind_hard_fail, value, err);
 }
 
+/* --- ipvs --- */
+
+static int flag_ipvs_scheduler(struct parse *p, const char *value, struct err *err)
+{
+	p->o->ipvs.scheduler = *value != '\0' ? value : NULL;
+	return 0;
+}
+
+static int flag_ipvs_exclude(struct parse *p, const char *value, struct err *err)
+{
+	struct prefixes list;
+	int r = parse_prefixes(&list, value, err);
+
+	free(p->o->ipvs.exclude.v);
+	p->o->ipvs.exclude.v = list.v;
+	p->o->ipvs.exclude.n = p->o->ipvs.exclude.cap = list.n;
+	return r;
+}
+
+/* IPVS-07: whole seconds; 0 = as it is. */
+static int parse_ipvs_seconds(uint32_t *ret, const char *value, struct err *err)
+{
+	uint64_t s;
+	int r = parse_seconds(&s, value, err);
+
+	if (r == 0 && s > INT32_MAX / 1000)
+		return err_set(err, -ERANGE, "'%s' is longer than IPVS can wait", value);
+	if (r == 0)
+		*ret = (uint32_t)s;
+	return r;
+}
+
+static int flag_ipvs_tcp(struct parse *p, const char *value, struct err *err)
+{
+	return parse_ipvs_seconds(&p->o->ipvs.tcp_s, value, err);
+}
+
+static int flag_ipvs_tcpfin(struct parse *p, const char *value, struct err *err)
+{
+	return parse_ipvs_seconds(&p->o->ipvs.tcpfin_s, value, err);
+}
+
+static int flag_ipvs_udp(struct parse *p, const char *value, struct err *err)
+{
+	return parse_ipvs_seconds(&p->o->ipvs.udp_s, value, err);
+}
+
+static int flag_ipvs_drain(struct parse *p, const char *value, struct err *err)
+{
+	int r = parse_ipvs_seconds(&p->o->ipvs.drain_s, value, err);
+
+	p->o->ipvs.has_drain = r == 0;
+	return r;
+}
+
+static int flag_ipvs_mark(struct parse *p, const char *value, struct err *err)
+{
+	char *end;
+	unsigned long n = strtoul(value, &end, 0);
+
+	if (end == value || *end != '\0' || n < 2 || n > 254 || n % 2 != 0)
+		return err_set(err, -EINVAL, "'%s' is not an even number from 2 to 254", value);
+	p->o->ipvs.mark_tag = (uint32_t)n;
+	return 0;
+}
+
+static int flag_ipvs_table(struct parse *p, const char *value, struct err *err)
+{
+	int64_t n;
+	int r = parse_int(&n, value, 1, UINT32_MAX, err);
+
+	if (r == 0 && n >= 253 && n <= 255)
+		return err_set(err, -EINVAL, "tables 253 to 255 are the kernel's own");
+	if (r == 0)
+		p->o->ipvs.route_table = (uint32_t)n;
+	return r;
+}
+
+static int flag_ipvs_priority(struct parse *p, const char *value, struct err *err)
+{
+	int64_t n;
+	int r = parse_int(&n, value, 1, 32762, err);
+
+	if (r == 0)
+		p->o->ipvs.rule_priority = (uint32_t)n;
+	return r;
+}
+
 static int flag_refused(struct parse *p, const char *value, struct err *err)
 {
 	return err_set(err, -EINVAL, "%s", p->flag->help);
 }
 
 #define HELP_NO_SERVER "this vipd has no such HTTP server"
-#define HELP_IPVS "for the ipvs mode, which this vipd does not have"
+#define HELP_IPVS_ARP "no address is bound to a device here: there is no ARP to be strict about"
+#define HELP_IPVS_PERIOD "the same as in other modes counts: --min-sync-period, --audit-period"
 #define HELP_WINDOWS "for Windows"
 #define HELP_LOG "vipd logs to standard error, unbuffered"
 #define HELP_NO_MARK "vipd uses no packet mark"
@@ -852,7 +940,7 @@ static const struct flag flags[] = {
 
 	/* traffic */
 	{ "proxy-mode", "MODE", flag_proxy_mode,
-	  "nftables (default); iptables is served with nftables, ipvs refused", "mode", CONFIG_TEXT,
+	  "nftables (default) or ipvs; iptables is served with nftables", "mode", CONFIG_TEXT,
 	  "nftables" },
 	{ "cluster-cidr", "LIST", flag_cluster_cidr,
 	  "prefixes of all pods, for ClusterCIDR detection", "clusterCIDR", CONFIG_TEXT, "" },
@@ -965,22 +1053,39 @@ static const struct flag flags[] = {
 	{ "skip-log-headers", NULL, flag_ignored, HELP_LOG },
 	{ "one-output", NULL, flag_ignored, HELP_LOG },
 
-	/* other modes */
-	{ "ipvs-sync-period", "TIME", flag_ignored_period, HELP_IPVS, "ipvs.syncPeriod",
-	  CONFIG_DURATION, "30s" },
-	{ "ipvs-min-sync-period", "TIME", flag_ignored, HELP_IPVS, "ipvs.minSyncPeriod",
-	  CONFIG_DURATION, "0s" },
-	{ "ipvs-scheduler", "NAME", flag_ignored, HELP_IPVS, "ipvs.scheduler", CONFIG_TEXT, "" },
-	{ "ipvs-exclude-cidrs", "LIST", flag_ignored, HELP_IPVS, "ipvs.excludeCIDRs", CONFIG_LIST,
+	/* ipvs */
+	{ "ipvs-scheduler", "NAME", flag_ipvs_scheduler,
+	  "rr (default), wrr, lc, wlc, fo, ovf, lblc, lblcr, dh, sh, mh, sed, nq, twos; flags after "
+	  "commas: mh,mh-fallback,mh-port; a service's own: annotation vipd.io/scheduler",
+	  "ipvs.scheduler", CONFIG_TEXT, "" },
+	{ "ipvs-drain-timeout", "TIME", flag_ipvs_drain,
+	  "how long a backend that leaves may keep its connections (default 15m, 0 = for ever); a "
+	  "service's own: annotation vipd.io/drain-timeout",
+	  "ipvs.drainTimeout", CONFIG_DURATION, "15m" },
+	{ "ipvs-exclude-cidrs", "LIST", flag_ipvs_exclude,
+	  "virtual services at these addresses are never touched", "ipvs.excludeCIDRs", CONFIG_LIST,
 	  "" },
-	{ "ipvs-strict-arp", NULL, flag_ignored, HELP_IPVS, "ipvs.strictARP", CONFIG_BOOL,
-	  "false" },
-	{ "ipvs-tcp-timeout", "TIME", flag_ignored, HELP_IPVS, "ipvs.tcpTimeout", CONFIG_DURATION,
-	  "0s" },
-	{ "ipvs-tcpfin-timeout", "TIME", flag_ignored, HELP_IPVS, "ipvs.tcpFinTimeout",
+	{ "ipvs-tcp-timeout", "TIME", flag_ipvs_tcp,
+	  "of an idle TCP connection in IPVS (0 = as the kernel has it)", "ipvs.tcpTimeout",
 	  CONFIG_DURATION, "0s" },
-	{ "ipvs-udp-timeout", "TIME", flag_ignored, HELP_IPVS, "ipvs.udpTimeout", CONFIG_DURATION,
-	  "0s" },
+	{ "ipvs-tcpfin-timeout", "TIME", flag_ipvs_tcpfin, "the same after its end began",
+	  "ipvs.tcpFinTimeout", CONFIG_DURATION, "0s" },
+	{ "ipvs-udp-timeout", "TIME", flag_ipvs_udp, "the same of a UDP flow", "ipvs.udpTimeout",
+	  CONFIG_DURATION, "0s" },
+	{ "ipvs-mark", "TAG", flag_ipvs_mark,
+	  "the upper eight bits of packet marks, even (default 0x5a); the next number is used too" },
+	{ "ipvs-route-table", "N", flag_ipvs_table,
+	  "the routing table that captured packets are looked up in (default 77)" },
+	{ "ipvs-rule-priority", "N", flag_ipvs_priority,
+	  "the first of four policy routing rules (default 100)" },
+	{ "ipvs-sync-period", "TIME", flag_ignored_period, HELP_IPVS_PERIOD, "ipvs.syncPeriod",
+	  CONFIG_DURATION, "30s" },
+	{ "ipvs-min-sync-period", "TIME", flag_ignored, HELP_IPVS_PERIOD, "ipvs.minSyncPeriod",
+	  CONFIG_DURATION, "0s" },
+	{ "ipvs-strict-arp", NULL, flag_ignored, HELP_IPVS_ARP, "ipvs.strictARP", CONFIG_BOOL,
+	  "false" },
+
+	/* other modes */
 	{ NULL, NULL, flag_ignored, HELP_WINDOWS, "winkernel.networkName", CONFIG_TEXT, "" },
 	{ NULL, NULL, flag_ignored, HELP_WINDOWS, "winkernel.sourceVip", CONFIG_TEXT, "" },
 	{ NULL, NULL, flag_ignored, HELP_WINDOWS, "winkernel.enableDSR", CONFIG_BOOL, "false" },
@@ -1131,9 +1236,11 @@ static bool is_prefix(const char *prefix, const char *text)
 static bool is_foreign(const struct parse *p, const char *field)
 {
 	bool is_nft = p->o->mode == PROXY_MODE_NFTABLES;
+	bool is_ipvs = p->o->mode == PROXY_MODE_IPVS;
 
-	return is_prefix("ipvs.", field) || is_prefix("winkernel.", field) ||
-	       is_prefix(is_nft ? "iptables." : "nftables.", field);
+	return (!is_ipvs && is_prefix("ipvs.", field)) || is_prefix("winkernel.", field) ||
+	       (!is_nft && is_prefix("nftables.", field)) ||
+	       ((is_nft || is_ipvs) && is_prefix("iptables.", field));
 }
 
 /* Go's zero values, for which defaults are filled in; but 0 says something about conntrack. */
@@ -1419,6 +1526,7 @@ void options_fini(struct options *o)
 		free(*text);
 	vec_for_each (text, &o->notes)
 		free(*text);
+	vec_fini(&o->ipvs.exclude);
 	vec_fini(&o->texts);
 	vec_fini(&o->notes);
 	json_decref(o->effective);
@@ -1500,7 +1608,8 @@ int options_parse(struct options *o, struct model_config *config, int argc, char
 		r = validate(&p, err);
 	if (r == 0)
 		notes_make(&p);
-	config_tree_put(o->effective, "mode", json_string("nftables")); /* whatever was asked for */
+	config_tree_put(o->effective, "mode", /* what serves, whatever was asked for */
+			json_string(o->mode == PROXY_MODE_IPVS ? "ipvs" : "nftables"));
 	if (o->write_config_to != NULL && o->action != OPTIONS_HELP &&
 	    o->action != OPTIONS_VERSION && o->action != OPTIONS_TABLE)
 		o->action = OPTIONS_WRITE_CONFIG;

@@ -34,11 +34,26 @@ enum options_action {
 
 #define OOM_SCORE_UNSET INT32_MIN
 
-/* What kube-proxy would do; vipd serves with nftables in any case (CFG-07). */
+/* Which plane serves: nftables unless it is IPVS that is asked for (CFG-07). */
 enum proxy_mode {
 	PROXY_MODE_UNSET = 0, /* "" */
 	PROXY_MODE_NFTABLES,
 	PROXY_MODE_IPTABLES,
+	PROXY_MODE_IPVS,
+};
+
+/* --ipvs-*; 0 and NULL: the plane's own default. */
+struct options_ipvs {
+	const char *scheduler;
+	uint32_t drain_s;
+	bool has_drain;
+	uint32_t tcp_s; /* 0 = as the kernel has it */
+	uint32_t tcpfin_s;
+	uint32_t udp_s;
+	uint32_t mark_tag;
+	uint32_t route_table;
+	uint32_t rule_priority;
+	VEC(struct ip_prefix) exclude;
 };
 
 /* The status page on the metrics server. */
@@ -81,6 +96,7 @@ struct options {
 	bool is_cleanup_forced; /* --cleanup=kube-proxy,force */
 	bool is_table_owner;    /* --nft-table-owner */
 	enum proxy_mode mode;
+	struct options_ipvs ipvs;
 	char pod_bridge[IFNAME_MAX]; /* --pod-bridge-interface; used in its detection mode only */
 	char pod_prefix[IFNAME_MAX];
 	json_t *effective; /* fields of the configuration file as they are in force */

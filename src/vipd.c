@@ -28,6 +28,7 @@
 #include "conntrack/conntrack.h"
 #include "doctor.h"
 #include "options.h"
+#include "plane/ipvs/plane_ipvs.h"
 #include "plane/nft/plane_nft.h"
 #include "serve/control.h"
 #include "serve/lock.h"
@@ -74,6 +75,7 @@ struct vipd {
 	uint64_t last_event_ns; /* when a source last changed the model; 0 = never */
 	bool is_source_ready;
 	bool is_host_ready;
+	bool is_alone; /* nothing is left of another plane */
 };
 
 /* --- sync --- */
@@ -158,12 +160,15 @@ static void ruleset_wait(struct vipd *v)
 	v->looks = looks;
 }
 
+static void other_plane_end(struct vipd *v);
+
 static void on_sync(evutil_socket_t fd, short what, void *arg)
 {
 	struct vipd *v = arg;
 	uint64_t next = sync_step(v->sync, now_ns());
 
 	ruleset_wait(v);
+	other_plane_end(v);
 	tell_conntrack(v);
 	tell_outside(v);
 	sync_wake_at(v, next, now_ns());
@@ -237,7 +242,7 @@ static int open_events(struct vipd *v, struct err *err)
 	return 0;
 }
 
-static int open_plane(struct vipd *v, struct err *err)
+static int open_nft(struct plane **ret, struct err *err)
 {
 	AUTO(nl_sock_close) struct nl_sock *cmd = NULL;
 	AUTO(nl_sock_close) struct nl_sock *query = NULL;
@@ -250,10 +255,90 @@ static int open_plane(struct vipd *v, struct err *err)
 		r = nl_sock_open(&walk, NETLINK_NETFILTER, err);
 	if (r < 0)
 		return r;
-	nft_plane_open(&v->plane, TAKE(cmd), TAKE(query));
-	nft_plane_walk_with(v->plane, TAKE(walk));
-	nft_plane_count(v->plane, v->options.counting);
+	nft_plane_open(ret, TAKE(cmd), TAKE(query));
+	nft_plane_walk_with(*ret, TAKE(walk));
 	return 0;
+}
+
+static struct ipvs_config ipvs_config_from(const struct options_ipvs *o)
+{
+	return (struct ipvs_config){
+		.sched = o->scheduler,
+		.drain_s = o->has_drain ? o->drain_s : IPVS_DRAIN_TIMEOUT_DEFAULT_S,
+		.mark_tag = (uint8_t)o->mark_tag,
+		.route_table = o->route_table,
+		.rule_priority = o->rule_priority,
+		.timeouts = { o->tcp_s, o->tcpfin_s, o->udp_s },
+		.exclude = o->exclude.v,
+		.n_exclude = o->exclude.n,
+		.sysctl_root = "",
+	};
+}
+
+static int open_ipvs(struct plane **ret, const struct options_ipvs *options, struct err *err)
+{
+	struct ipvs_config config = ipvs_config_from(options);
+	AUTO(nl_sock_close) struct nl_sock *nft = NULL;
+	AUTO(nl_sock_close) struct nl_sock *query = NULL;
+	AUTO(nl_sock_close) struct nl_sock *genl = NULL;
+	AUTO(nl_sock_close) struct nl_sock *route = NULL;
+	int r = nl_sock_open(&nft, NETLINK_NETFILTER, err);
+
+	if (r == 0)
+		r = nl_sock_open(&query, NETLINK_NETFILTER, err);
+	if (r == 0)
+		r = nl_sock_open(&genl, NETLINK_GENERIC, err);
+	if (r == 0)
+		r = nl_sock_open(&route, NETLINK_ROUTE, err);
+	if (r == 0)
+		r = ipvs_plane_open(ret, &(struct ipvs_socks){ nft, query, genl, route }, &config,
+				    err);
+	if (r < 0)
+		return r;
+	(void)TAKE(nft);
+	(void)TAKE(query);
+	(void)TAKE(genl);
+	(void)TAKE(route);
+	return 0;
+}
+
+static bool is_ipvs(const struct vipd *v)
+{
+	return v->options.mode == PROXY_MODE_IPVS;
+}
+
+static int open_plane(struct vipd *v, struct err *err)
+{
+	int r = is_ipvs(v) ? open_ipvs(&v->plane, &v->options.ipvs, err) : open_nft(&v->plane, err);
+
+	if (r == 0 && !is_ipvs(v))
+		nft_plane_count(v->plane, v->options.counting);
+	return r;
+}
+
+/* Remove what a vipd with the other plane left, if anything. */
+static int other_plane_cleanup(const struct vipd *v, struct err *err)
+{
+	struct plane *other = NULL;
+	int r = is_ipvs(v) ? open_nft(&other, err) : open_ipvs(&other, &v->options.ipvs, err);
+
+	if (r == 0)
+		r = other->ops->cleanup(other, err);
+	if (other != NULL)
+		other->ops->close(other);
+	return r;
+}
+
+/* This plane serves now: new connections are its own. */
+static void other_plane_end(struct vipd *v)
+{
+	struct err err = { 0 };
+
+	if (v->is_alone || sync_state_get(v->sync) != SYNC_RUNNING)
+		return;
+	v->is_alone = true;
+	if (other_plane_cleanup(v, &err) < 0)
+		log_warn(LOG_AREA_MAIN, "what another plane of vipd left stays: %s", err.text);
 }
 
 /* Without it changes by others are found by looking, and nobody knows who made them. */
@@ -298,9 +383,10 @@ static int open_kernel(struct vipd *v, struct err *err)
 
 	if (r < 0)
 		return r;
-	if (v->options.is_table_owner)
+	if (v->options.is_table_owner && !is_ipvs(v))
 		nft_plane_own_tables(v->plane);
-	open_watch(v);
+	if (!is_ipvs(v))
+		open_watch(v);
 	v->plane->gone = conntrack_gone;
 	v->plane->gone_arg = v->conntrack;
 	plan_init(&v->plan, &v->model, &v->plane->ops->traits);
@@ -684,7 +770,9 @@ static int cleanup(struct vipd *v, struct err *err)
 
 	if (r == 0)
 		r = open_plane(v, err);
-	return r < 0 ? r : v->plane->ops->cleanup(v->plane, err);
+	if (r == 0)
+		r = v->plane->ops->cleanup(v->plane, err);
+	return r < 0 ? r : other_plane_cleanup(v, err);
 }
 
 /* Beside a vipd that runs: it has the lock, and that is how it shows. */

@@ -140,6 +140,12 @@ void service_close(struct service *s)
 	vec_fini(&s->external_ips);
 	vec_fini(&s->ingress);
 	vec_fini(&s->source_ranges);
+	if (s->tuning != NULL) {
+		name_unref(s->tuning->scheduler);
+		name_unref(s->tuning->weights);
+		name_unref(s->tuning->drain_timeout);
+		free(s->tuning);
+	}
 	name_unref(s->ns);
 	name_unref(s->name);
 	free(s);
@@ -172,6 +178,14 @@ static bool service_ports_are_equal(const struct service *a, const struct servic
 	return true;
 }
 
+static bool tunings_are_equal(const struct service_tuning *a, const struct service_tuning *b)
+{
+	if (a == NULL || b == NULL)
+		return a == b;
+	return a->scheduler == b->scheduler && a->weights == b->weights &&
+	       a->drain_timeout == b->drain_timeout;
+}
+
 bool service_is_equal(const struct service *a, const struct service *b)
 {
 	return a->ns == b->ns && a->name == b->name && a->created_s == b->created_s &&
@@ -182,7 +196,7 @@ bool service_is_equal(const struct service *a, const struct service *b)
 	       a->health_check_node_port == b->health_check_node_port &&
 	       a->n_bad_source_ranges == b->n_bad_source_ranges &&
 	       memcmp(a->cluster_ip, b->cluster_ip, sizeof(a->cluster_ip)) == 0 &&
-	       service_ports_are_equal(a, b) &&
+	       service_ports_are_equal(a, b) && tunings_are_equal(a->tuning, b->tuning) &&
 	       vecs_are_equal(&a->external_ips, &b->external_ips, addr_cmp) &&
 	       vecs_are_equal(&a->ingress, &b->ingress, ingress_cmp) &&
 	       vecs_are_equal(&a->source_ranges, &b->source_ranges, prefix_cmp);

@@ -54,6 +54,16 @@ struct service_ingress {
 	bool is_proxy_mode; /* ipMode: Proxy, not captured (SVC-16) */
 };
 
+/*
+ * What annotations ask of a plane that schedules, as written: the plane knows what it
+ * can make of it. NULL: not given.
+ */
+struct service_tuning {
+	const struct name *scheduler;     /* vipd.io/scheduler, kube-router.io/service.scheduler */
+	const struct name *weights;       /* vipd.io/weights */
+	const struct name *drain_timeout; /* vipd.io/drain-timeout */
+};
+
 struct service {
 	const struct name *ns;
 	const struct name *name;
@@ -74,6 +84,7 @@ struct service {
 	VEC(struct ip_addr) external_ips;
 	VEC(struct service_ingress) ingress;
 	VEC(struct ip_prefix) source_ranges;
+	struct service_tuning *tuning; /* NULL: nothing is asked for */
 };
 
 struct slice_port {

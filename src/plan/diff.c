@@ -152,6 +152,8 @@ static void diff_pools(struct diff *d, const struct plan_rows *old, const struct
 		was = old ? plan_rows_pool(old, pool->fam, pool->id) : NULL;
 		if (was == NULL)
 			add_op(d, PLAN_POOL_ADD)->pool = pool;
+		else if (was->tuning != pool->tuning)
+			add_op(d, PLAN_POOL_CHANGE)->pool = pool;
 		diff_backends(d, was ? was : &none, pool);
 		diff_ranges(d, was ? was : &none, pool);
 	}
@@ -233,6 +235,8 @@ const char *plan_op_text(enum plan_op_kind k)
 		return "backend-move";
 	case PLAN_RANGE_ADD:
 		return "range-add";
+	case PLAN_POOL_CHANGE:
+		return "pool-change";
 	case PLAN_FRONTEND_ADD:
 		return "frontend-add";
 	case PLAN_FRONTEND_CHANGE:

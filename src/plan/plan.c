@@ -456,6 +456,20 @@ static void pool_inherit(const struct plan_rows *old, struct plan_pool *pool)
 	plan_slots_arrange(pool->backends.v, pool->backends.n, held->backends.v, held->backends.n);
 }
 
+/* A number for the annotations' texts: names may be freed and others stand in their place. */
+static uint32_t tuning_of(const struct build *b)
+{
+	const struct service_tuning *t = b->s->tuning;
+	uint32_t parts[3];
+
+	if (t == NULL || !b->p->traits->has_tuning)
+		return 0;
+	parts[0] = hash_bytes(name_text(t->scheduler), strlen(name_text(t->scheduler)));
+	parts[1] = hash_bytes(name_text(t->weights), strlen(name_text(t->weights)));
+	parts[2] = hash_bytes(name_text(t->drain_timeout), strlen(name_text(t->drain_timeout)));
+	return hash_bytes(parts, sizeof(parts)) | 1;
+}
+
 static void port_pool(struct build *b, const struct service_port *port, enum ipfam fam,
 		      enum plan_scope scope, const struct selection *sel)
 {
@@ -464,7 +478,8 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 				  .scope = (uint8_t)scope,
 				  .proto = port->proto,
 				  .port_name = port->name,
-				  .next_aff_id = 1 };
+				  .next_aff_id = 1,
+				  .tuning = tuning_of(b) };
 	struct plan_pool *pool;
 
 	if (pool_find(b->rows, &like) != NULL)

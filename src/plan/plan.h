@@ -34,6 +34,8 @@ struct plan_traits {
 	 * changes, they are rewritten (PLAN_FRONTEND_CHANGE). Constant if they need not be.
 	 */
 	uint16_t (*pool_class)(size_t n, uint32_t affinity_s);
+	/* It schedules: wants to know when a service's annotations about that change. */
+	bool has_tuning;
 };
 
 enum plan_op_kind {
@@ -42,6 +44,7 @@ enum plan_op_kind {
 	PLAN_BACKEND_ADD,  /* pool, backend, slot */
 	PLAN_BACKEND_MOVE, /* pool, backend, from -> slot */
 	PLAN_RANGE_ADD,    /* pool, range */
+	PLAN_POOL_CHANGE,  /* pool: scheduler, weights, ...; only with traits.has_tuning */
 	PLAN_FRONTEND_ADD, /* frontend */
 	PLAN_FRONTEND_CHANGE, /* old_frontend -> frontend, same key */
 	PLAN_FRONTEND_DEL,    /* old_frontend */

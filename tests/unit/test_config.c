@@ -82,8 +82,6 @@ static const struct {
 	{ "two documents", HEAD "---\na: 1\n", "c.yaml:4: a second document; wanted is one" },
 	{ "syntax", HEAD "mode: [\n",
 	  "c.yaml:4: while parsing a flow node: did not find expected node content" },
-	{ "CFG-07 ipvs", HEAD "mode: ipvs\n",
-	  "c.yaml:3: mode: 'ipvs': this vipd has no plane for it, only nftables" },
 	{ "text wanted", HEAD "mode: 1\n", "c.yaml:3: mode: is not text" },
 	{ "boolean wanted", HEAD "iptables:\n  masqueradeAll: 'yes'\n",
 	  "c.yaml:4: iptables.masqueradeAll: is not true or false" },

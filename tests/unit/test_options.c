@@ -88,10 +88,14 @@ static const struct {
 	{ "CFG-06 positional", "x", "unexpected argument 'x'" },
 	{ "unknown", "--no-such-flag", "unknown flag '--no-such-flag' (see --help)" },
 	{ "no value", "--manifests", "--manifests wants a value: DIR" },
-	{ "CFG-07 ipvs", "--proxy-mode=ipvs",
-	  "--proxy-mode: 'ipvs': this vipd has no plane for it, only nftables" },
 	{ "CFG-07 other", "--proxy-mode kernelspace",
-	  "--proxy-mode: 'kernelspace' is not nftables or iptables" },
+	  "--proxy-mode: 'kernelspace' is not nftables, ipvs or iptables" },
+	{ "ipvs mark, odd", "--ipvs-mark=0x5b",
+	  "--ipvs-mark: '0x5b' is not an even number from 2 to 254" },
+	{ "ipvs table of the kernel's", "--ipvs-route-table=254",
+	  "--ipvs-route-table: tables 253 to 255 are the kernel's own" },
+	{ "ipvs priority", "--ipvs-rule-priority=32763",
+	  "--ipvs-rule-priority: '32763' is not a number from 1 to 32762" },
 	{ "CFG-09", "--bind-address=1.2.3", "--bind-address: '1.2.3' is not an IP address" },
 	{ "metrics-per-service", "--metrics-per-service=pod",
 	  "--metrics-per-service: 'pod' is not none, service or endpoint" },
@@ -144,8 +148,8 @@ static const struct {
 	{ "what is honoured",
 	  "--cluster-cidr=10.0.0.0/8 --masquerade-all --proxy-mode nftables -v=4", NULL },
 	{ "all that is ignored, in one line, as it is called",
-	  "--iptables-masquerade-bit=3 --ipvs-scheduler rr --ipvs-strict-arp --log_dir=/tmp",
-	  "accepted without effect: --iptables-masquerade-bit, --ipvs-scheduler, "
+	  "--iptables-masquerade-bit=3 --ipvs-min-sync-period 1s --ipvs-strict-arp --log_dir=/tmp",
+	  "accepted without effect: --iptables-masquerade-bit, --ipvs-min-sync-period, "
 	  "--ipvs-strict-arp, --log-dir" },
 	{ "gates and areas that are not ours",
 	  "--feature-gates=NFTablesProxyMode=true,AllowServiceExternalIPs=false "

@@ -212,6 +212,7 @@ void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const u
 	case NFTSET_LEAVES:
 	case NFTSET_KINDS_X:
 	case NFTSET_KINDS:
+	case IPVSSET_REMEMBERED:
 	case NFTSET_N:
 	case NFTSET_END:
 		str_printf(out, "0x%x", nft_get_word(key));

@@ -142,6 +142,24 @@ void nft_expr_ct_original(struct nft_rules *rs, uint32_t key, unsigned int word)
 	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_DREG, reg(word));
 }
 
+void nft_expr_ct_direction(struct nft_rules *rs, unsigned int word)
+{
+	nft_expr_ct(rs, NFT_CT_DIRECTION, word);
+}
+
+void nft_expr_socket_wildcard(struct nft_rules *rs, unsigned int word)
+{
+	struct nftnl_expr *e = expr_add(rs, "socket");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_SOCKET_KEY, NFT_SOCKET_WILDCARD);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_SOCKET_DREG, reg(word));
+}
+
+void nft_expr_icmp_type(struct nft_rules *rs, unsigned int word)
+{
+	payload(rs, NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1, word);
+}
+
 void nft_expr_number(struct nft_rules *rs, unsigned int word, uint32_t value)
 {
 	struct nftnl_expr *e = expr_add(rs, "immediate");
@@ -171,15 +189,19 @@ void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word)
 
 void nft_expr_mask(struct nft_rules *rs, unsigned int word, uint32_t mask)
 {
+	nft_expr_mask_xor(rs, word, mask, 0);
+}
+
+void nft_expr_mask_xor(struct nft_rules *rs, unsigned int word, uint32_t mask, uint32_t bits)
+{
 	struct nftnl_expr *e = expr_add(rs, "bitwise");
-	uint32_t zero = 0;
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_SREG, reg(word));
 	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_DREG, reg(word));
 	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_OP, NFT_BITWISE_BOOL);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_LEN, sizeof(mask));
 	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_MASK, &mask, sizeof(mask));
-	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_XOR, &zero, sizeof(zero));
+	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_XOR, &bits, sizeof(bits));
 }
 
 void nft_expr_hton(struct nft_rules *rs, unsigned int word)
@@ -292,6 +314,11 @@ void nft_expr_masquerade(struct nft_rules *rs)
 	nftnl_expr_set_u32(e, NFTNL_EXPR_MASQ_FLAGS, NF_NAT_RANGE_PROTO_RANDOM_FULLY);
 }
 
+void nft_expr_redirect(struct nft_rules *rs)
+{
+	(void)expr_add(rs, "redir");
+}
+
 static void reject(struct nft_rules *rs, uint32_t type, uint8_t code)
 {
 	struct nftnl_expr *e = expr_add(rs, "reject");
@@ -309,4 +336,9 @@ void nft_expr_reject_port(struct nft_rules *rs, enum ipfam fam)
 {
 	reject(rs, NFT_REJECT_ICMP_UNREACH,
 	       fam == IPFAM_V6 ? ICMPV6_PORT_UNREACH : ICMP_PORT_UNREACH);
+}
+
+void nft_expr_reject_port_any(struct nft_rules *rs)
+{
+	reject(rs, NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_PORT_UNREACH);
 }

@@ -51,11 +51,18 @@ void nft_expr_ct(struct nft_rules *rs, uint32_t key, unsigned int word);
 void nft_expr_ct_original(struct nft_rules *rs, uint32_t key, unsigned int word);
 void nft_expr_number(struct nft_rules *rs, unsigned int word, uint32_t value);
 void nft_expr_random(struct nft_rules *rs, unsigned int word, uint32_t modulus);
+/* The connection's direction: one byte, IP_CT_DIR_*. */
+void nft_expr_ct_direction(struct nft_rules *rs, unsigned int word);
+/* One byte: is the socket that will get the packet bound to no address? No socket: no match. */
+void nft_expr_socket_wildcard(struct nft_rules *rs, unsigned int word);
+/* The first byte of the transport header: the type of ICMP. */
+void nft_expr_icmp_type(struct nft_rules *rs, unsigned int word);
 /* Address type by routing table; `flags` NFTA_FIB_F_SADDR or _DADDR. */
 void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word);
 
 /* Arithmetic in place. */
 void nft_expr_mask(struct nft_rules *rs, unsigned int word, uint32_t mask);
+void nft_expr_mask_xor(struct nft_rules *rs, unsigned int word, uint32_t mask, uint32_t bits);
 void nft_expr_hton(struct nft_rules *rs, unsigned int word);
 void nft_expr_meta_set(struct nft_rules *rs, uint32_t key, unsigned int word);
 
@@ -81,5 +88,9 @@ void nft_expr_verdict(struct nft_rules *rs, int verdict, const char *chain);
 void nft_expr_dnat(struct nft_rules *rs, enum ipfam fam, unsigned int addr, unsigned int port);
 /* With fully random source ports (MASQ-12). */
 void nft_expr_masquerade(struct nft_rules *rs);
+/* To this host itself. */
+void nft_expr_redirect(struct nft_rules *rs);
 void nft_expr_reject_tcp(struct nft_rules *rs);
 void nft_expr_reject_port(struct nft_rules *rs, enum ipfam fam);
+/* The same in a table of both families. */
+void nft_expr_reject_port_any(struct nft_rules *rs);

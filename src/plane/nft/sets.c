@@ -123,6 +123,7 @@ static const struct spec specs[NFTSET_END] = {
 	[IPVSSET_MASQ] = { "masq", 0, false, TUPLE },
 	[IPVSSET_MASQ_HOSTS] = { "masq_hosts", 0, false, TUPLE },
 	[IPVSSET_IDLE] = { "idle", 0, false, TUPLE, MARK },
+	[IPVSSET_REMEMBERED] = { "remembered", 0, false, MARK, MARK },
 	[IPVSSET_POD_CIDRS] = { "pod_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
 	[IPVSSET_SERVICE_CIDRS] = { "service_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
 };

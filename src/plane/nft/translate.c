@@ -194,6 +194,7 @@ static void operation(struct tr *t, const struct plan_op *op)
 		of_backend(t, WAS, op->pool, op->backend);
 		return;
 	case PLAN_OP_UNSET:
+	case PLAN_POOL_CHANGE:
 	case PLAN_POOL_DEL: /* its elements went one by one */
 		return;
 	}

@@ -13,6 +13,7 @@
 
 #include "source/decode/meta.h"
 
+#define ANNOTATION_MAX 65536 /* a weight for each of some thousand endpoints */
 #define LABEL_PROXY_NAME "service.kubernetes.io/service-proxy-name"
 
 /* One of `n` words, as an index; absent or empty is 0, which is the default. */
@@ -573,6 +574,32 @@ static int spec_decode(struct service *s, const json_t *obj, struct decode *d, s
 	return 0;
 }
 
+/* Values are kept as written, and are never a reason to refuse a service. */
+static const struct name *annotation(const struct meta *m, const char *key, const char *or_key)
+{
+	const char *text = meta_annotation(m, key);
+
+	if (text == NULL && or_key != NULL)
+		text = meta_annotation(m, or_key);
+	if (text == NULL || strlen(text) > ANNOTATION_MAX)
+		return NULL;
+	return name_get_str(text);
+}
+
+static void tuning_decode(struct service *s, const struct meta *m)
+{
+	struct service_tuning t = {
+		.scheduler = annotation(m, "vipd.io/scheduler", "kube-router.io/service.scheduler"),
+		.weights = annotation(m, "vipd.io/weights", NULL),
+		.drain_timeout = annotation(m, "vipd.io/drain-timeout", NULL),
+	};
+
+	if (t.scheduler == NULL && t.weights == NULL && t.drain_timeout == NULL)
+		return;
+	s->tuning = xcalloc(1, sizeof(*s->tuning));
+	*s->tuning = t;
+}
+
 int decode_service(struct service **ret, const json_t *obj, struct decode *d, struct err *err)
 {
 	AUTO(service_close) struct service *s = service_open();
@@ -600,6 +627,7 @@ int decode_service(struct service **ret, const json_t *obj, struct decode *d, st
 	r = ingress_decode(s, obj, d, err);
 	if (r < 0)
 		return r;
+	tuning_decode(s, &m);
 	*ret = TAKE(s);
 	return 0;
 }

@@ -50,7 +50,10 @@ struct message {
 static bool is_read_annotation(const char *key)
 {
 	return strcmp(key, "endpoints.kubernetes.io/last-change-trigger-time") == 0 ||
-	       strcmp(key, "k8s.io/initial-events-end") == 0;
+	       strcmp(key, "k8s.io/initial-events-end") == 0 ||
+	       strcmp(key, "vipd.io/scheduler") == 0 || strcmp(key, "vipd.io/weights") == 0 ||
+	       strcmp(key, "vipd.io/drain-timeout") == 0 ||
+	       strcmp(key, "kube-router.io/service.scheduler") == 0;
 }
 
 static const struct field object_meta_fields[] = {

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/ipvs/commit - one change: IPVS gets more, nf_tables is switched, IPVS gets less.
+ *
+ * Elements: what the kernel holds of a key is believed (normal running), known from the
+ * copy (loaded phase), or read (verify, audit), as in plane/nft/commit.c, whose wire
+ * format and accumulators these are.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "plane/ipvs/state.h"
+#include "plane/nft/decode.h"
+
+/* A batch buffer that grew beyond this is given back. */
+#define BATCH_KEEP ((size_t)4 * 1024 * 1024)
+
+void ipvs_committed(struct ipvs_plane *p, size_t n)
+{
+	while (n-- > 0)
+		if (++p->genid == 0) /* the kernel skips it too */
+			p->genid = 1;
+}
+
+/* --- looking --- */
+
+static void look_result(struct ipvs_plane *p, struct nft_change *ch, const uint8_t *data,
+			bool found)
+{
+	ch->needs_look = false;
+	ch->has_held = found;
+	if (found)
+		memcpy(ch->held, data, nft_data_len(ch->set, ch->fam));
+	if (p->loaded == NULL)
+		return;
+	if (found)
+		ipvs_copy_put(p->loaded, ch->fam, ch->set, ch->key, data, false);
+	else
+		ipvs_copy_del(p->loaded, ch->fam, ch->set, ch->key);
+}
+
+static int look_set(struct ipvs_plane *p, enum ipfam fam, enum nft_set_id set, struct err *err)
+{
+	struct nft_table_ref table = ipvs_table(fam);
+	size_t key_len = nft_key_len(set, fam);
+	size_t data_len = nft_data_len(set, fam);
+	uint8_t *keys;
+	uint8_t *data;
+	uint8_t *found;
+	size_t n = 0;
+	size_t i = 0;
+	int r;
+
+	nft_changes_for_each (ch, &p->changes, fam, set)
+		n += ch->needs_look;
+	if (n == 0)
+		return 0;
+	keys = xreallocarray(NULL, n, key_len + data_len + 1);
+	data = keys + n * key_len;
+	found = data + n * data_len;
+	nft_changes_for_each (ch, &p->changes, fam, set)
+		if (ch->needs_look)
+			memcpy(keys + i++ * key_len, ch->key, key_len);
+	r = nft_elems_get(p->query, &table, set, keys, n, data, found, NFT_GET_ALL, err);
+	i = 0;
+	nft_changes_for_each (ch, &p->changes, fam, set) {
+		if (r < 0 || !ch->needs_look)
+			continue;
+		look_result(p, ch, data + i * data_len, found[i] != 0);
+		i++;
+	}
+	free(keys);
+	return r;
+}
+
+int ipvs_changes_look(struct ipvs_plane *p, struct err *err)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (enum nft_set_id set = IPVSSET_BEGIN; set < NFTSET_END; set++) {
+			int r = look_set(p, fam, set, err);
+
+			if (r < 0)
+				return r;
+		}
+	return 0;
+}
+
+/* Frontends may have elements from a time when they were led otherwise. */
+static void frontends_touch(struct ipvs_plane *p, const struct plan_op *ops, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct plan_frontend *f = ops[i].frontend;
+		enum ipfam fam;
+		uint8_t key[NFT_KEY_MAX];
+
+		if (ops[i].kind != PLAN_FRONTEND_ADD && ops[i].kind != PLAN_FRONTEND_CHANGE)
+			continue;
+		fam = ip_fam(&f->addr);
+		nft_key_tuple(key, &f->addr, f->proto, f->port);
+		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++)
+			if (ipvs_set_is_by_tuple(set))
+				(void)nft_changes_touch(&p->changes, fam, set, key, ops[i].svc);
+	}
+}
+
+/* --- settling --- */
+
+/* What an address is counted to be, and whether the kernel should have it. */
+static void settle_counted(struct ipvs_plane *p, struct nft_change *ch)
+{
+	uint32_t base = nft_refs_count(ipvs_refs(p, ch->fam, ch->set), ch->key);
+
+	assert(ch->delta >= 0 || base >= (uint32_t)-ch->delta);
+	ch->count = base + (uint32_t)ch->delta;
+	ch->has_held = base > 0;
+	ch->has_new = ch->count > 0;
+}
+
+static void settle_loaded(const struct ipvs_plane *p, struct nft_change *ch)
+{
+	const uint8_t *data = ipvs_copy_find(p->loaded, ch->fam, ch->set, ch->key);
+
+	ch->has_held = data != NULL;
+	if (data != NULL)
+		memcpy(ch->held, data, nft_data_len(ch->set, ch->fam));
+}
+
+static int settle(struct ipvs_plane *p, enum plane_commit_mode mode, struct err *err)
+{
+	int r = 0;
+
+	vec_for_each (ch, &p->changes.v) {
+		if (mode == PLANE_COMMIT_AUDIT)
+			ch->delta = 0; /* counted when it was accepted */
+		if (ch->is_counted)
+			settle_counted(p, ch);
+		if (mode != PLANE_COMMIT_NORMAL)
+			ch->needs_look = true;
+		else if (p->loaded != NULL)
+			settle_loaded(p, ch);
+	}
+	if (mode != PLANE_COMMIT_NORMAL)
+		r = ipvs_changes_look(p, err);
+	/* Others that need an address may not have been compared yet: it waits for the sweep. */
+	vec_for_each (ch, &p->changes.v)
+		if (p->loaded != NULL && ch->is_counted)
+			ch->has_new |= ch->has_held;
+	return r;
+}
+
+/* Verify and audit: the services that are told of are read again. */
+static int services_look(struct ipvs_plane *p, struct err *err)
+{
+	vec_for_each (each, &p->touched) {
+		int r = ipvs_vs_read(p, *each, err);
+
+		if (r < 0)
+			return r;
+		(*each)->is_whole = true;
+	}
+	return 0;
+}
+
+/* --- nf_tables --- */
+
+static void write_all(struct nft_elem_writer *w, const struct nft_changes *c, enum nft_write write)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (enum nft_set_id set = IPVSSET_BEGIN; set < NFTSET_END; set++) {
+			size_t data_len = nft_data_len(set, fam);
+
+			nft_changes_for_each (ch, c, fam, set) {
+				if (write == NFT_WRITE_DEL && nft_change_is_del(ch, data_len))
+					nft_elem_put(w, write, fam, set, ch->key, NULL, ch);
+				else if (write == NFT_WRITE_ADD && nft_change_is_add(ch, data_len))
+					nft_elem_put(w, write, fam, set, ch->key,
+						     data_len > 0 ? ch->data : NULL, ch);
+			}
+		}
+}
+
+static int name_element(const struct nft_change *ch, int r, struct err *err)
+{
+	struct str text = { 0 };
+
+	nft_elem_text(&text, ch->fam, ch->set, ch->key,
+		      ch->has_new && nft_data_len(ch->set, ch->fam) > 0 ? ch->data : NULL);
+	r = err_wrap(err, r, "inet %s %s", nft_set_desc(ch->set, ch->fam)->name, str_text(&text));
+	str_fini(&text);
+	return r;
+}
+
+/* As in plane/nft/commit.c: there already, or not there, means that we believed wrongly. */
+static int refusal_code(const struct nl_refusal *f)
+{
+	bool is_del;
+
+	if (f->msg == NULL)
+		return f->error == -ERESTART ? -EBUSY : f->error;
+	is_del = NFNL_MSG_TYPE(f->msg->nlmsg_type) == NFT_MSG_DELSETELEM;
+	if (f->error == -ENOENT) {
+		bool is_elem = f->has_offset ? nft_offset_is_elem(f->msg, f->offset) : is_del;
+
+		return is_elem && is_del ? -ESTALE : -ENOTRECOVERABLE;
+	}
+	if (!is_del && (f->error == -EEXIST || f->error == -ENOTEMPTY || f->error == -EBUSY))
+		return -ESTALE;
+	return f->error;
+}
+
+static int refused(const struct ipvs_plane *p, int r, struct plane_result *res, struct err *err)
+{
+	const struct nl_refusal *f = nl_batch_refusal(p->batch);
+	const struct nft_change *ch = f->tag;
+
+	if (f->error == 0) /* no verdict, or nothing sent */
+		return r == -ENOBUFS ? err_set(err, -EBUSY, "verdict lost, outcome unknown") : r;
+	r = refusal_code(f);
+	if (ch == NULL)
+		return r;
+	if (r != -ENOTRECOVERABLE)
+		res->culprit = ch->svc;
+	return name_element(ch, r, err);
+}
+
+int ipvs_transact(struct ipvs_plane *p, struct plane_result *res, struct err *err)
+{
+	struct nft_elem_writer w = { .batch = p->batch };
+	uint64_t began;
+	int r;
+
+	nl_batch_reset(p->batch, 0);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		w.tables[fam] = ipvs_table(fam);
+	write_all(&w, &p->changes, NFT_WRITE_DEL);
+	write_all(&w, &p->changes, NFT_WRITE_ADD);
+	if (w.n == 0)
+		return 0;
+	began = now_ns();
+	r = nl_batch_commit(p->batch, err);
+	res->kernel_ns += now_ns() - began;
+	if (r < 0) {
+		r = refused(p, r, res, err);
+	} else {
+		res->n_writes += w.n;
+		res->n_batches++;
+		ipvs_committed(p, 1);
+	}
+	if (nl_batch_bytes(p->batch) > BATCH_KEEP) {
+		nl_batch_close(p->batch);
+		nl_batch_open(&p->batch, p->cmd, 0);
+	}
+	return r;
+}
+
+/* --- afterwards --- */
+
+static void applied(struct ipvs_plane *p)
+{
+	vec_for_each (ch, &p->changes.v) {
+		if (ch->is_counted && ch->delta != 0)
+			nft_refs_set(ipvs_refs(p, ch->fam, ch->set), ch->key, ch->count);
+		if (p->loaded == NULL)
+			continue;
+		if (!ch->has_new)
+			ipvs_copy_del(p->loaded, ch->fam, ch->set, ch->key);
+		else
+			ipvs_copy_put(p->loaded, ch->fam, ch->set, ch->key,
+				      nft_data_len(ch->set, ch->fam) > 0 && !ch->is_counted
+					      ? ch->data
+					      : NULL,
+				      !ch->is_counted || ch->count > 0);
+	}
+}
+
+/* What was asked for and refused is not swept: the service's last good state stays. */
+static void keep_refused(struct ipvs_plane *p)
+{
+	vec_for_each (ch, &p->changes.v)
+		if (ipvs_copy_find(p->loaded, ch->fam, ch->set, ch->key) != NULL)
+			ipvs_copy_put(p->loaded, ch->fam, ch->set, ch->key, NULL, true);
+}
+
+static bool is_refusal(int r)
+{
+	return r < 0 && r != -EBUSY && r != -ENOTRECOVERABLE && r != -ESTALE;
+}
+
+static struct svc *only_svc(const struct plan_op *ops, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (ops[i].svc != ops[0].svc)
+			return NULL;
+	return n > 0 ? ops[0].svc : NULL;
+}
+
+static int failed(struct ipvs_plane *p, const struct plan_op *ops, size_t n, int r,
+		  struct plane_result *res)
+{
+	if (is_refusal(r)) {
+		if (res->culprit == NULL)
+			res->culprit = only_svc(ops, n);
+		if (p->loaded != NULL)
+			keep_refused(p);
+	}
+	ipvs_servers_undo(p);
+	return r;
+}
+
+int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
+		enum plane_commit_mode mode, struct plane_result *res, struct err *err)
+{
+	struct ipvs_plane *p = ipvs_plane_of(plane);
+	int r;
+
+	if (ipvs_layout_state(p->layout) != IPVS_LAYOUT_HELD)
+		return err_set(err, -ENOTRECOVERABLE, "the layout of the table is not known");
+	assert(mode != PLANE_COMMIT_AUDIT || p->loaded == NULL);
+	nft_changes_reset(&p->changes);
+	r = ipvs_translate(p, ops, n, &res->culprit, err);
+	if (r == 0 && mode == PLANE_COMMIT_VERIFY)
+		frontends_touch(p, ops, n);
+	if (r == 0)
+		r = settle(p, mode, err);
+	if (r == 0 && mode != PLANE_COMMIT_NORMAL)
+		r = services_look(p, err);
+	if (r == 0)
+		r = ipvs_servers_add(p, res, err);
+	if (r == 0)
+		r = ipvs_transact(p, res, err);
+	if (r < 0)
+		return failed(p, ops, n, r, res);
+	if (mode != PLANE_COMMIT_AUDIT)
+		applied(p);
+	r = ipvs_servers_remove(p, res, err);
+	ipvs_servers_done(p);
+	/* nf_tables says what it shall: what is left of the old is found when all is read again. */
+	return r < 0 ? -EBUSY : 0;
+}

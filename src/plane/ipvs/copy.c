@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/ipvs/copy - the elements the kernel has, read for adoption, and the pools they name.
+ *
+ * A pool is found again by a frontend that leads to it. Frontends whose mark names no pool,
+ * because they refuse or are served by address and port, have a second element that
+ * does, in `idle`.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plane/ipvs/state.h"
+#include "plane/nft/decode.h"
+
+#define WANTED 1
+
+static bool is_copied(enum nft_set_id set)
+{
+	return set < IPVSSET_REMEMBERED;
+}
+
+void ipvs_copy_open(struct ipvs_copy **ret)
+{
+	struct ipvs_copy *c = xcalloc(1, sizeof(*c));
+
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		for (enum nft_set_id set = IPVSSET_BEGIN; set < NFTSET_END; set++)
+			nft_tab_init(&c->sets[fam][set], nft_key_len(set, fam),
+				     nft_data_len(set, fam) + 1);
+		nft_tab_init(&c->ids[fam], sizeof(uint32_t), sizeof(struct ipvs_known_id));
+	}
+	*ret = c;
+}
+
+void ipvs_copy_close(struct ipvs_copy *c)
+{
+	if (c == NULL)
+		return;
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		for (enum nft_set_id set = IPVSSET_BEGIN; set < NFTSET_END; set++)
+			nft_tab_clear(&c->sets[fam][set]);
+		nft_tab_clear(&c->ids[fam]);
+	}
+	free(c);
+}
+
+const uint8_t *ipvs_copy_find(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set,
+			      const uint8_t *key)
+{
+	return nft_tab_find(&c->sets[fam][set], key);
+}
+
+void ipvs_copy_put(struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
+		   const uint8_t *data, bool is_wanted)
+{
+	size_t len = nft_data_len(set, fam);
+	uint8_t *val = nft_tab_put(&c->sets[fam][set], key, NULL);
+
+	if (len > 0 && data != NULL)
+		memcpy(val, data, len);
+	val[len] = is_wanted ? WANTED : 0;
+}
+
+void ipvs_copy_del(struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
+{
+	(void)nft_tab_del(&c->sets[fam][set], key);
+}
+
+/* --- reading --- */
+
+struct reading {
+	struct ipvs_copy *c;
+	enum ipfam fam;
+	enum nft_set_id set;
+};
+
+static void set_begin(void *arg)
+{
+	const struct reading *rd = arg;
+
+	nft_tab_clear(&rd->c->sets[rd->fam][rd->set]);
+}
+
+static int element_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+{
+	const struct reading *rd = arg;
+
+	ipvs_copy_put(rd->c, rd->fam, rd->set, key, data, false);
+	return 0;
+}
+
+static void id_note(struct ipvs_copy *c, enum ipfam fam, uint32_t id)
+{
+	if (id != 0)
+		(void)nft_tab_put(&c->ids[fam], &id, NULL);
+}
+
+static void ids_note(struct ipvs_copy *c, const struct ipvs_plane *p, enum ipfam fam,
+		     enum nft_set_id set)
+{
+	struct nft_tab_pos pos = { 0 };
+	const uint8_t *key;
+	uint8_t *val;
+
+	while (nft_tab_next(&c->sets[fam][set], &pos, &key, &val))
+		id_note(c, fam, ipvs_mark_id(&p->marks, nft_get_word(val)));
+}
+
+int ipvs_copy_read(struct ipvs_copy *c, struct ipvs_plane *p, struct err *err)
+{
+	static const enum nft_set_id naming[] = { IPVSSET_FE, IPVSSET_FE_IN, IPVSSET_FE_OUT,
+						  IPVSSET_IDLE };
+
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		struct nft_table_ref table = ipvs_table(fam);
+
+		for (enum nft_set_id set = IPVSSET_BEGIN; is_copied(set); set++) {
+			struct reading rd = { c, fam, set };
+			int r;
+
+			if (!ipvs_layout_has_set(p->layout, fam, set))
+				continue;
+			r = nft_elems_dump(p->query, &table, set, set_begin, element_found, &rd,
+					   err);
+			if (r < 0)
+				return r;
+		}
+		for (size_t i = 0; i < ARRAY_SIZE(naming); i++)
+			ids_note(c, p, fam, naming[i]);
+	}
+	htable_for_each (n, &p->vss) {
+		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
+
+		id_note(c, vs->key.fam, ipvs_mark_id(&p->marks, vs->key.mark));
+	}
+	return 0;
+}
+
+static int key_cmp(const void *a, const void *b, void *len)
+{
+	return memcmp(a, b, *(const size_t *)len);
+}
+
+uint8_t *ipvs_copy_unwanted(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set,
+			    size_t *n)
+{
+	const struct nft_tab *t = &c->sets[fam][set];
+	size_t key_len = nft_key_len(set, fam);
+	size_t data_len = nft_data_len(set, fam);
+	struct nft_tab_pos pos = { 0 };
+	const uint8_t *key;
+	uint8_t *keys = NULL;
+	uint8_t *val;
+
+	*n = 0;
+	if (t->n == 0)
+		return NULL;
+	keys = xreallocarray(NULL, t->n, key_len);
+	while (nft_tab_next(t, &pos, &key, &val))
+		if (val[data_len] != WANTED)
+			memcpy(keys + (*n)++ * key_len, key, key_len);
+	if (*n > 1)
+		qsort_r(keys, *n, key_len, key_cmp, &key_len);
+	return keys;
+}
+
+/* --- recalling --- */
+
+static void ids_reserve(struct ipvs_copy *c, struct plan *plan)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		struct nft_tab_pos pos = { 0 };
+		const uint8_t *key;
+		uint8_t *val;
+
+		while (nft_tab_next(&c->ids[fam], &pos, &key, &val)) {
+			struct ipvs_known_id known = { 0 };
+			uint32_t id;
+
+			memcpy(&id, key, sizeof(id));
+			known.is_ours = !plan_id_is_used(plan, fam, id);
+			memcpy(val, &known, sizeof(known));
+			plan_id_reserve(plan, fam, id);
+		}
+	}
+	c->plan = plan;
+}
+
+void ipvs_copy_release_ids(struct ipvs_copy *c)
+{
+	for (int fam = 0; fam < IPFAM_N && c->plan != NULL; fam++) {
+		struct nft_tab_pos pos = { 0 };
+		const uint8_t *key;
+		uint8_t *val;
+
+		while (nft_tab_next(&c->ids[fam], &pos, &key, &val)) {
+			struct ipvs_known_id known;
+			uint32_t id;
+
+			memcpy(&id, key, sizeof(id));
+			memcpy(&known, val, sizeof(known));
+			if (known.is_ours && !known.is_taken)
+				plan_id_release(c->plan, fam, id);
+		}
+	}
+}
+
+static struct plan_pool *rows_pool(const struct plan_rows *rows, const struct plan_frontend *f,
+				   enum plan_scope scope)
+{
+	const struct name *port_name = rows->svc->service->ports.v[f->port_index].name;
+
+	vec_for_each (pool, &rows->pools)
+		if (pool->fam == ip_fam(&f->addr) && pool->scope == scope &&
+		    pool->proto == f->proto && pool->port_name == port_name)
+			return pool;
+	return NULL;
+}
+
+/* The pool that the element of this frontend names gets its number, if it is of that scope. */
+static void recall_from(const struct ipvs_plane *p, const struct plan_rows *rows,
+			const struct plan_frontend *f, enum nft_set_id set)
+{
+	enum ipfam fam = ip_fam(&f->addr);
+	struct ipvs_known_id known;
+	struct plan_pool *pool;
+	const uint8_t *data;
+	uint8_t key[NFT_KEY_MAX];
+	uint32_t mark;
+	uint32_t id;
+	uint8_t *val;
+
+	nft_key_tuple(key, &f->addr, f->proto, f->port);
+	data = ipvs_copy_find(p->loaded, fam, set, key);
+	mark = data != NULL ? nft_get_word(data) : 0;
+	id = ipvs_mark_id(&p->marks, mark);
+	val = id != 0 ? nft_tab_find(&p->loaded->ids[fam], &id) : NULL;
+	pool = rows_pool(rows, f, mark & IPVS_MARK_LOCAL ? PLAN_SCOPE_LOCAL : PLAN_SCOPE_CLUSTER);
+	if (val == NULL || pool == NULL || pool->id != 0)
+		return;
+	memcpy(&known, val, sizeof(known));
+	if (!known.is_ours || known.is_taken)
+		return;
+	known.is_taken = 1;
+	memcpy(val, &known, sizeof(known));
+	pool->id = id;
+}
+
+void ipvs_copy_recall(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows)
+{
+	static const enum nft_set_id naming[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET_FE_IN,
+						  IPVSSET_IDLE };
+
+	if (p->loaded->plan == NULL)
+		ids_reserve(p->loaded, plan);
+	for (size_t i = 0; i < ARRAY_SIZE(naming); i++)
+		vec_for_each (f, &rows->frontends)
+			recall_from(p, rows, f, naming[i]);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/ipvs/drain - destinations on their way out.
+ *
+ *     weight 0 --its connections are gone, or its time is up--> deleted
+ *        \--wanted again--> its weight, never deleted and made anew
+ *
+ * The deadline is kept in the kernel, as the upper threshold, which means nothing at
+ * weight 0: so a process that begins later goes on where this one ended. IPVS tells
+ * nobody when a connection ends: services with such destinations, and only those, are
+ * read once a second.
+ *
+ * UDP has no end of a connection: each packet of a flow keeps it alive. A backend
+ * keeps its flows while it serves; as soon as no slice says so, it is deleted, and
+ * its clients' next packets choose another (expire_nodest_conn). SCTP is treated alike.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "plane/ipvs/state.h"
+
+#define TICK_NS NSEC_PER_SEC
+/* Services read in one go, and how soon the rest follows. */
+#define TICK_SERVICES 128
+#define TICK_AGAIN_NS (10 * NSEC_PER_MSEC)
+#define TICK_RETRY_NS (5 * NSEC_PER_SEC)
+
+static bool is_without_end(const struct ipvs_vs *vs)
+{
+	return vs->proto == L4PROTO_UDP || vs->proto == L4PROTO_SCTP;
+}
+
+/* Does any slice of the service say that this address serves? */
+static bool serves_still(const struct ipvs_plane *p, const struct ipvs_vs *vs,
+			 const struct ip_addr *addr)
+{
+	const struct svc *svc =
+		vs->ns != NULL && p->model != NULL ? model_find(p->model, vs->ns, vs->name) : NULL;
+
+	if (svc == NULL || svc->service == NULL)
+		return false;
+	list_for_each (l, &svc->slices) {
+		const struct slice *s = list_entry(l, struct slice_entry, link)->slice;
+
+		vec_for_each (e, &s->endpoints)
+			if (e->flags & ENDPOINT_SERVING && ip_addr_is_equal(&e->addr, addr))
+				return true;
+	}
+	return false;
+}
+
+void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs)
+{
+	bool is_owed = vs->is_held && (!vs->is_wanted || vs->is_shadow);
+
+	vec_for_each (d, &vs->dests)
+		is_owed |= (d->flags & DST_LEAVING) != 0;
+	if (!is_owed || vs->is_spared || list_is_linked(&vs->leaving))
+		return;
+	list_add_tail(&p->leaving, &vs->leaving);
+	p->tick_at = p->tick_at == 0 ? now_ns() + TICK_NS : p->tick_at;
+}
+
+void ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
+{
+	uint32_t now_s = ipvs_now_s();
+	uint32_t deadline_s = vs->drain_s != 0 ? now_s + vs->drain_s : 0;
+
+	if (is_without_end(vs) && !serves_still(p, vs, &d->addr)) {
+		d->flags |= DST_QUEUED;
+		ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0, 0);
+		return;
+	}
+	if (d->weight == 0 && d->flags & DST_HELD) { /* an earlier process began it */
+		if (d->deadline_s == 0)
+			d->deadline_s = deadline_s;
+		d->since_s = 0;
+	} else {
+		d->flags |= DST_QUEUED;
+		d->since_s = now_s;
+		ipvs_op_dest(p, IPVS_DEST_SET, vs, d, 0, deadline_s);
+	}
+	d->flags |= DST_LEAVING;
+}
+
+/* --- looking --- */
+
+static void look_begin(void *arg)
+{
+	struct ipvs_vs *vs = arg;
+
+	vec_for_each (d, &vs->dests)
+		if (d->flags & DST_LEAVING)
+			d->flags &= (uint8_t)~DST_HELD;
+}
+
+static void look_found(void *arg, const struct ipvs_dest *found)
+{
+	struct ipvs_vs *vs = arg;
+	struct ipvs_dst *d = ipvs_dst_find(vs, &found->addr, found->port);
+
+	if (d == NULL || !(d->flags & DST_LEAVING))
+		return;
+	d->flags |= DST_HELD;
+	d->active = found->active;
+	d->inactive = found->inactive;
+}
+
+static void told_expired(const struct ipvs_vs *vs, const struct ipvs_dst *d)
+{
+	char ip[IP_ENDPOINT_TEXT_MAX];
+
+	log_info(LOG_AREA_PLANE,
+		 "service %s/%s: backend %s ends with %" PRIu32 " connections: its time is up",
+		 name_text(vs->ns), name_text(vs->name), ip_endpoint_text(&d->addr, d->port, ip),
+		 d->active + d->inactive);
+}
+
+static bool is_over(struct ipvs_plane *p, const struct ipvs_vs *vs, const struct ipvs_dst *d,
+		    uint32_t now_s)
+{
+	if (d->active == 0 && d->inactive == 0) {
+		p->stats.n_drained++;
+		return true;
+	}
+	if (d->deadline_s != 0 && now_s >= d->deadline_s) {
+		p->stats.n_expired++;
+		told_expired(vs, d);
+		return true;
+	}
+	return is_without_end(vs) && !serves_still(p, vs, &d->addr);
+}
+
+/* One service: read, delete what is over. */
+static int vs_look(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, struct err *err)
+{
+	struct plane_result res = { 0 };
+	bool has_dests = false;
+	int r = ipvs_wire_dests(p->wire, &vs->key, look_begin, look_found, vs, err);
+
+	if (r < 0)
+		return r;
+	vec_clear(&p->ops);
+	vec_for_each (d, &vs->dests) {
+		if (d->flags & DST_LEAVING && !(d->flags & DST_HELD))
+			d->flags &= (uint8_t)~DST_LEAVING;
+		else if (d->flags & DST_LEAVING && is_over(p, vs, d, now_s))
+			ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0, 0);
+		else
+			has_dests |= (d->flags & DST_HELD) != 0;
+	}
+	if (!has_dests && vs->is_held && (!vs->is_wanted || vs->is_shadow))
+		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);
+	r = ipvs_ops_send(p, &res, err);
+	/* As after a commit: entries nobody has or wants are dropped, and services. */
+	list_del(&vs->leaving);
+	ipvs_vs_touch(p, vs, NULL);
+	ipvs_drain_watch(p, vs);
+	ipvs_servers_done(p);
+	return r;
+}
+
+uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
+{
+	struct err err = { 0 };
+	struct list round;
+	int n = 0;
+
+	if (list_is_empty(&p->leaving)) {
+		p->tick_at = 0;
+		return 0;
+	}
+	if (p->tick_at == 0 || now < p->tick_at) {
+		p->tick_at = p->tick_at == 0 ? now + TICK_NS : p->tick_at;
+		return p->tick_at;
+	}
+	/* This round's services; those that stay go to the end of the list again. */
+	list_init(&round);
+	while (!list_is_empty(&p->leaving) && n < TICK_SERVICES) {
+		struct list *l = p->leaving.next;
+
+		list_del(l);
+		list_add_tail(&round, l);
+		n++;
+	}
+	p->tick_at = now + (list_is_empty(&p->leaving) ? TICK_NS : TICK_AGAIN_NS);
+	while (!list_is_empty(&round)) {
+		struct ipvs_vs *vs = list_entry(round.next, struct ipvs_vs, leaving);
+
+		if (vs_look(p, vs, ipvs_now_s(), &err) == 0)
+			continue;
+		log_warn(LOG_AREA_PLANE, "end of backends put off: %s", err.text);
+		p->tick_at = now + TICK_RETRY_NS;
+		if (!list_is_empty(&round) && round.next == &vs->leaving) {
+			list_del(&vs->leaving);
+			list_add_tail(&p->leaving, &vs->leaving);
+		}
+	}
+	if (list_is_empty(&p->leaving))
+		p->tick_at = 0;
+	return p->tick_at;
+}

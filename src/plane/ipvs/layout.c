@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/ipvs/layout.h"
+
+#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+
+#include <errno.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "plane/nft/write.h"
+
+struct ipvs_layout {
+	struct nl_sock *nl;
+	enum ipvs_layout_state state;
+	uint64_t handle; /* of our table, also of one that will be replaced; 0 = none */
+	/* The same chains twice; sets and ranges each of one family. */
+	struct nft_fixed held[IPFAM_N];
+	bool is_fresh; /* read, and nothing written since */
+};
+
+void ipvs_layout_open(struct ipvs_layout **ret, struct nl_sock *nl)
+{
+	struct ipvs_layout *l = xcalloc(1, sizeof(*l));
+
+	l->nl = nl;
+	*ret = l;
+}
+
+static void forget(struct ipvs_layout *l)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		nft_fixed_fini(&l->held[fam]);
+	l->state = IPVS_LAYOUT_UNKNOWN;
+	l->handle = 0;
+	l->is_fresh = false;
+}
+
+void ipvs_layout_close(struct ipvs_layout *l)
+{
+	if (l == NULL)
+		return;
+	forget(l);
+	free(l);
+}
+
+enum ipvs_layout_state ipvs_layout_state(const struct ipvs_layout *l)
+{
+	return l->state;
+}
+
+uint64_t ipvs_layout_handle(const struct ipvs_layout *l)
+{
+	return l->handle;
+}
+
+bool ipvs_layout_has_set(const struct ipvs_layout *l, enum ipfam fam, enum nft_set_id set)
+{
+	return l->state == IPVS_LAYOUT_HELD && l->held[fam].has_set[set];
+}
+
+/* --- reading --- */
+
+static int table_read(struct ipvs_layout *l, const struct nft_fixed_table *t, struct err *err)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		int r = nft_fixed_read_as(&l->held[fam], l->nl, fam, t, &ipvs_schema, err);
+
+		if (r < 0)
+			return r;
+	}
+	l->handle = t->handle;
+	l->state = IPVS_LAYOUT_HELD;
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		if (l->held[fam].misfit[0] == '\0')
+			continue;
+		log_notice(LOG_AREA_PLANE, "table inet %s will be replaced: %s", t->name,
+			   l->held[fam].misfit);
+		l->state = IPVS_LAYOUT_ABSENT;
+	}
+	return 0;
+}
+
+static int tables_find(struct ipvs_layout *l, const struct nft_fixed_tables *tables,
+		       struct err *err)
+{
+	l->state = IPVS_LAYOUT_ABSENT;
+	vec_for_each (t, &tables->v) {
+		if (strcmp(t->name, IPVS_TABLE) != 0)
+			continue;
+		if (!t->is_ours)
+			return err_set(err, -EEXIST, "table inet %s is there and is not vipd's",
+				       IPVS_TABLE);
+		return table_read(l, t, err);
+	}
+	return 0;
+}
+
+int ipvs_layout_load(struct ipvs_layout *l, struct err *err)
+{
+	struct nft_fixed_tables tables = { 0 };
+	int r;
+
+	forget(l);
+	r = nft_fixed_tables_read_as(&tables, l->nl, NFPROTO_INET, &ipvs_schema, err);
+	if (r == 0)
+		r = tables_find(l, &tables, err);
+	nft_fixed_tables_fini(&tables);
+	if (r < 0)
+		forget(l);
+	l->is_fresh = r == 0;
+	return r;
+}
+
+/* --- writing --- */
+
+static bool hashes_are_equal(const struct nft_fixed_chain *c, const struct nft_rules *rs)
+{
+	if (c->hashes.n != rs->v.n)
+		return false;
+	for (size_t i = 0; i < rs->v.n; i++)
+		if (c->hashes.v[i] != rs->v.v[i].hash)
+			return false;
+	return true;
+}
+
+static void rules_write(struct ipvs_layout *l, struct nft_writer *w, const char *name,
+			struct nft_rules *rs)
+{
+	struct nft_fixed_chain *c = nft_fixed_chain(&l->held[0], name);
+
+	nft_rules_hash(rs);
+	if (hashes_are_equal(c, rs))
+		return;
+	if (c->hashes.n > 0)
+		nft_write_rules_del(w, c->name);
+	nft_write_rules(w, c->name, rs);
+	vec_clear(&c->hashes);
+	vec_for_each (r, &rs->v)
+		*vec_push(&c->hashes) = r->hash;
+}
+
+static void chain_ensure(struct ipvs_layout *l, struct nft_writer *w, const struct nft_chain *chain)
+{
+	struct nft_fixed_chain *c = nft_fixed_chain(&l->held[0], chain->name);
+
+	if (c == NULL) {
+		nft_write_chain(w, chain->name, chain->type != NULL ? chain : NULL);
+		(void)nft_fixed_chain_add(&l->held[0], chain->name);
+	} else if (chain->type != NULL && c->policy != NF_ACCEPT) {
+		nft_write_chain_policy(w, chain->name);
+		c->policy = NF_ACCEPT;
+	}
+}
+
+static void chains_write(struct ipvs_layout *l, struct nft_writer *w,
+			 const struct ipvs_rules_params *params)
+{
+	size_t n;
+	const struct nft_chain *chains = ipvs_chains(&n);
+
+	for (size_t i = 0; i < n; i++)
+		chain_ensure(l, w, &chains[i]);
+	for (size_t i = 0; i < n; i++) {
+		struct nft_rules rs = { 0 };
+
+		ipvs_rules_build(&rs, i, params);
+		rules_write(l, w, chains[i].name, &rs);
+		nft_rules_fini(&rs);
+	}
+}
+
+static void ranges_write(struct ipvs_layout *l, struct nft_writer *w, enum ipfam fam,
+			 unsigned int index, const struct ip_prefix *prefixes, size_t n)
+{
+	struct nft_bounds *held = &l->held[fam].ranges[index];
+	struct nft_bounds want = { 0 };
+
+	nft_bounds_from(&want, fam, prefixes, n);
+	if (nft_bounds_are_equal(held, &want)) {
+		nft_bounds_fini(&want);
+		return;
+	}
+	nft_write_ranges_del(w, ipvs_schema.ranges + index, held);
+	nft_write_ranges(w, ipvs_schema.ranges + index, &want);
+	nft_bounds_fini(held);
+	*held = want;
+}
+
+static void family_write(struct ipvs_layout *l, struct nft_writer *w, enum ipfam fam,
+			 const struct model *m)
+{
+	w->fam = fam;
+	for (enum nft_set_id id = ipvs_schema.begin; id < ipvs_schema.end; id++) {
+		if (!l->held[fam].has_set[id])
+			nft_write_set(w, id);
+		l->held[fam].has_set[id] = true;
+	}
+	ranges_write(l, w, fam, 0, m->env.pod_cidrs.v, m->env.pod_cidrs.n);
+	ranges_write(l, w, fam, 1, m->env.service_cidrs.v, m->env.service_cidrs.n);
+}
+
+static void transition_log(const struct ipvs_layout *l, const struct nft_writer *w, bool is_new)
+{
+	if (!l->is_fresh || w->n_writes == 0)
+		return;
+	if (is_new)
+		log_info(LOG_AREA_PLANE, "table inet " IPVS_TABLE ": made");
+	else
+		log_notice(LOG_AREA_PLANE,
+			   "table inet " IPVS_TABLE ": not as wanted, put right: %zu writes, the "
+			   "first: %s",
+			   w->n_writes, w->tags.v[0]);
+}
+
+/* The table is ours since a moment: which one is it? */
+static int handle_read(struct ipvs_layout *l, struct err *err)
+{
+	struct nft_fixed_tables tables = { 0 };
+	int r = nft_fixed_tables_read_as(&tables, l->nl, NFPROTO_INET, &ipvs_schema, err);
+
+	l->handle = 0;
+	vec_for_each (t, &tables.v)
+		if (t->is_ours && strcmp(t->name, IPVS_TABLE) == 0)
+			l->handle = t->handle;
+	nft_fixed_tables_fini(&tables);
+	if (r == 0 && l->handle == 0)
+		return err_set(err, -ENOENT, "table inet " IPVS_TABLE " is gone again");
+	return r;
+}
+
+int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
+		      const struct model *m, struct nft_layout_result *res, struct err *err)
+{
+	bool is_new = l->state != IPVS_LAYOUT_HELD;
+	struct nft_writer w;
+	int r;
+
+	if (l->state == IPVS_LAYOUT_UNKNOWN)
+		return err_set(err, -EINVAL, "table inet " IPVS_TABLE " is not loaded");
+	nft_writer_init_as(&w, l->nl, &ipvs_schema, IPVS_TABLE);
+	if (is_new && l->handle != 0)
+		nft_write_table_del(&w, l->handle);
+	if (is_new) {
+		for (int fam = 0; fam < IPFAM_N; fam++)
+			nft_fixed_fini(&l->held[fam]);
+		nft_write_table(&w, 0);
+	} else if (l->held[0].flags & NFT_TABLE_F_DORMANT) {
+		nft_write_table_flags(&w, 0);
+	}
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		family_write(l, &w, fam, m);
+	chains_write(l, &w, params);
+	r = nft_writer_commit(&w, res, err);
+	if (r == 0)
+		transition_log(l, &w, is_new);
+	nft_writer_fini(&w);
+	l->is_fresh = false;
+	if (r == 0 && is_new)
+		r = handle_read(l, err);
+	if (r < 0) {
+		forget(l);
+		return r;
+	}
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		l->held[fam].exists = true;
+		l->held[fam].flags = 0;
+	}
+	l->state = IPVS_LAYOUT_HELD;
+	return 0;
+}
+
+int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err)
+{
+	struct nft_fixed_tables tables = { 0 };
+	int r;
+
+	forget(l);
+	r = nft_fixed_tables_read_as(&tables, l->nl, NFPROTO_INET, &ipvs_schema, err);
+	vec_for_each (t, &tables.v) {
+		struct nft_writer w;
+
+		if (r < 0 || !t->is_ours)
+			continue;
+		nft_writer_init_as(&w, l->nl, &ipvs_schema, t->name);
+		nft_write_table_del(&w, t->handle);
+		r = nft_writer_commit(&w, NULL, err);
+		if (r == -ENOENT)
+			r = 0;
+		nft_writer_fini(&w);
+	}
+	nft_fixed_tables_fini(&tables);
+	return r;
+}

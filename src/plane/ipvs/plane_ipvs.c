@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/ipvs - the life of the plane: load, environment, sweep, check, tick, cleanup.
+ */
+#include "plane/ipvs/plane_ipvs.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "plane/ipvs/state.h"
+#include "plane/nft/decode.h"
+#include "plane/nft/layout.h"
+
+/* Elements gathered for a transaction of sweep(). */
+#define SWEEP_MAX 2048
+/* Rules and routes announce nothing to us: how often they are looked at. */
+#define ROUTES_PERIOD_NS (10 * NSEC_PER_SEC)
+
+/* --- opening and closing --- */
+
+static void counts_init(struct ipvs_plane *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		nft_refs_init(&p->vips[fam], fam);
+		nft_refs_init(&p->cluster_ips[fam], fam);
+		/* Of pairs of addresses. */
+		nft_refs_init(&p->hairpins[fam], fam);
+	}
+}
+
+static void counts_clear(struct ipvs_plane *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		nft_refs_clear(&p->vips[fam]);
+		nft_refs_clear(&p->cluster_ips[fam]);
+		nft_refs_clear(&p->hairpins[fam]);
+	}
+}
+
+static int config_check(struct ipvs_plane *p, struct err *err)
+{
+	struct ipvs_config *c = &p->config;
+
+	if (c->mark_tag == 0)
+		c->mark_tag = IPVS_MARK_TAG_DEFAULT;
+	if (c->route_table == 0)
+		c->route_table = IPVS_ROUTE_TABLE_DEFAULT;
+	if (c->rule_priority == 0)
+		c->rule_priority = IPVS_RULE_PRIORITY_DEFAULT;
+	if (c->mark_tag % 2 != 0)
+		return err_set(err, -EINVAL,
+			       "IPVS mark tag 0x%x: must be even, the next one is used too",
+			       c->mark_tag);
+	p->marks = ipvs_marks_from(c->mark_tag);
+	p->route_config = (struct ipvs_route_config){ .marks = p->marks,
+						      .table = c->route_table,
+						      .priority = c->rule_priority };
+	return ipvs_sched_parse(&p->sched, c->sched != NULL && *c->sched ? c->sched : "rr", err);
+}
+
+int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
+		    const struct ipvs_config *config, struct err *err)
+{
+	struct ipvs_plane *p = xcalloc(1, sizeof(*p));
+	int r;
+
+	p->plane.ops = &ipvs_plane_ops;
+	p->config = *config;
+	r = config_check(p, err);
+	if (r < 0) {
+		free(p);
+		return r;
+	}
+	p->cmd = socks->nft;
+	p->query = socks->query;
+	p->route = socks->route;
+	ipvs_wire_open(&p->wire, socks->genl);
+	nl_batch_open(&p->batch, p->cmd, 0);
+	ipvs_layout_open(&p->layout, p->cmd);
+	list_init(&p->leaving);
+	counts_init(p);
+	*ret = &p->plane;
+	return 0;
+}
+
+static void plane_close(struct plane *plane)
+{
+	struct ipvs_plane *p;
+
+	if (plane == NULL)
+		return;
+	p = ipvs_plane_of(plane);
+	ipvs_copy_close(p->loaded);
+	ipvs_vss_clear(p);
+	counts_clear(p);
+	nft_changes_fini(&p->changes);
+	vec_fini(&p->touched);
+	vec_fini(&p->undo);
+	vec_fini(&p->ops);
+	ipvs_layout_close(p->layout);
+	nl_batch_close(p->batch);
+	ipvs_wire_close(p->wire);
+	nl_sock_close(p->cmd);
+	nl_sock_close(p->query);
+	nl_sock_close(p->route);
+	free(p);
+}
+
+/* --- load --- */
+
+static int plane_load(struct plane *plane, struct err *err)
+{
+	struct ipvs_plane *p = ipvs_plane_of(plane);
+	AUTO(ipvs_copy_close) struct ipvs_copy *loaded = NULL;
+	uint32_t genid;
+	int r;
+
+	r = ipvs_wire_resolve(p->wire, err);
+	if (r == 0)
+		r = nft_genid_read(p->query, &genid, err);
+	if (r == 0)
+		r = ipvs_layout_load(p->layout, err);
+	if (r == 0)
+		r = ipvs_vss_read(p, err);
+	ipvs_copy_open(&loaded);
+	if (r == 0)
+		r = ipvs_copy_read(loaded, p, err);
+	if (r < 0) /* a table or set that went away while it was read */
+		return r == -ENOTRECOVERABLE || r == -ENOENT ? -EAGAIN : r;
+	counts_clear(p);
+	ipvs_copy_close(p->loaded);
+	p->loaded = TAKE(loaded);
+	p->genid = genid;
+	p->is_genid_known = true;
+	p->has_env = false;
+	return 0;
+}
+
+static void plane_recall(struct plane *plane, struct plan *plan, struct plan_rows *rows)
+{
+	ipvs_copy_recall(ipvs_plane_of(plane), plan, rows);
+}
+
+/* --- environment --- */
+
+static struct ipvs_rules_params params_from(const struct ipvs_plane *p, const struct model *m)
+{
+	struct ipvs_rules_params params = {
+		.marks = p->marks,
+		.detect = m->config.detect_local,
+		.is_masquerade_all = m->config.is_masquerade_all,
+	};
+
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		params.has_detector[fam] = m->env.has_detector[fam];
+	memcpy(params.ifname, m->config.detect_ifname, sizeof(params.ifname));
+	return params;
+}
+
+static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plane_result *res,
+			struct err *err)
+{
+	struct ipvs_rules_params params = params_from(p, m);
+	struct nft_layout_result lr = { 0 };
+	int r = ipvs_layout_apply(p->layout, &params, m, &lr, err);
+
+	res->n_writes += lr.n_writes;
+	res->n_batches += lr.n_batches;
+	res->kernel_ns += lr.kernel_ns;
+	ipvs_committed(p, lr.n_batches - (r < 0 && lr.n_batches > 0));
+	return r == -ENOBUFS ? -EBUSY : r;
+}
+
+static int plane_env(struct plane *plane, const struct model *m, struct plane_result *res,
+		     struct err *err)
+{
+	struct ipvs_plane *p = ipvs_plane_of(plane);
+	int r;
+
+	p->model = m;
+	if (p->has_env && p->env_generation == m->env_generation)
+		return 0;
+	r = layout_apply(p, m, res, err);
+	if (r == 0)
+		r = ipvs_sysctls_apply(p, res, err);
+	if (r == 0)
+		r = ipvs_route_apply(p->route, &p->route_config, &res->n_writes, err);
+	if (r < 0)
+		return r;
+	p->env_generation = m->env_generation;
+	p->has_env = true;
+	return 0;
+}
+
+/* --- sweep --- */
+
+/* What leads goes before what is led to. */
+static const enum nft_set_id sweep_order[] = {
+	IPVSSET_FE,          IPVSSET_FE_IN,  IPVSSET_FE_OUT,     IPVSSET_GUARDED,
+	IPVSSET_IDLE,        IPVSSET_MASQ,   IPVSSET_MASQ_HOSTS, IPVSSET_VIPS,
+	IPVSSET_CLUSTER_IPS, IPVSSET_RANGES, IPVSSET_HAIRPINS,
+};
+
+static int sweep_batch(struct ipvs_plane *p, struct plane_result *res, struct err *err)
+{
+	int r = ipvs_transact(p, res, err);
+
+	if (r == -ESTALE) {
+		vec_for_each (ch, &p->changes.v)
+			ch->needs_look = true;
+		r = ipvs_changes_look(p, err);
+		if (r == 0)
+			r = ipvs_transact(p, res, err);
+	}
+	if (r == 0)
+		vec_for_each (ch, &p->changes.v)
+			ipvs_copy_del(p->loaded, ch->fam, ch->set, ch->key);
+	nft_changes_reset(&p->changes);
+	return r;
+}
+
+static void tell_gone(const struct ipvs_plane *p, enum ipfam fam, const uint8_t *key)
+{
+	struct nft_tuple t;
+
+	nft_get_tuple(&t, fam, key);
+	if (p->plane.gone != NULL)
+		p->plane.gone(p->plane.gone_arg, &t.addr, t.port, t.proto);
+}
+
+static int sweep_set(struct ipvs_plane *p, enum ipfam fam, enum nft_set_id set,
+		     struct plane_result *res, struct err *err)
+{
+	size_t len = nft_key_len(set, fam);
+	size_t n;
+	uint8_t *keys = ipvs_copy_unwanted(p->loaded, fam, set, &n);
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		const uint8_t *key = keys + i * len;
+
+		nft_changes_was(&p->changes, fam, set, key,
+				ipvs_copy_find(p->loaded, fam, set, key), NULL);
+		if (set == IPVSSET_FE || set == IPVSSET_FE_OUT)
+			tell_gone(p, fam, key);
+		if (p->changes.v.n >= SWEEP_MAX)
+			r = sweep_batch(p, res, err);
+	}
+	free(keys);
+	return r;
+}
+
+/* Services of ours that nobody asked for begin to leave, and destinations. */
+static int sweep_servers(struct ipvs_plane *p, struct plane_result *res, struct err *err)
+{
+	int r;
+
+	htable_for_each (n, &p->vss) {
+		struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
+
+		if (vs->is_spared)
+			continue;
+		ipvs_vs_touch(p, vs, NULL);
+		vs->is_whole = true;
+	}
+	r = ipvs_servers_remove(p, res, err);
+	ipvs_servers_done(p);
+	return r;
+}
+
+static int plane_sweep(struct plane *plane, struct plane_result *res, struct err *err)
+{
+	struct ipvs_plane *p = ipvs_plane_of(plane);
+	int r = 0;
+
+	if (p->loaded == NULL)
+		return 0;
+	nft_changes_reset(&p->changes);
+	for (size_t i = 0; i < ARRAY_SIZE(sweep_order) && r == 0; i++)
+		for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
+			r = sweep_set(p, fam, sweep_order[i], res, err);
+	if (r == 0)
+		r = sweep_batch(p, res, err);
+	nft_changes_reset(&p->changes);
+	if (r == 0)
+		r = sweep_servers(p, res, err);
+	if (r < 0)
+		return r;
+	ipvs_copy_release_ids(p->loaded);
+	ipvs_copy_close(p->loaded);
+	p->loaded = NULL;
+	nft_changes_fini(&p->changes);
+	(void)malloc_trim(0);
+	return 0;
+}
+
+/* --- check --- */
+
+static int plane_check(struct plane *plane, struct err *err)
+{
+	struct ipvs_plane *p = ipvs_plane_of(plane);
+	uint64_t handle = ipvs_layout_handle(p->layout);
+	uint32_t genid;
+	int r;
+
+	r = nft_genid_read(p->query, &genid, err);
+	if (r < 0)
+		return r;
+	if (p->is_genid_known && genid == p->genid)
+		return PLANE_CHECK_QUIET;
+	p->stats.n_foreign++;
+	r = ipvs_layout_load(p->layout, err);
+	if (r < 0)
+		return r;
+	p->genid = genid;
+	p->is_genid_known = true;
+	p->has_env = false;
+	return ipvs_layout_state(p->layout) != IPVS_LAYOUT_HELD ||
+			       ipvs_layout_handle(p->layout) != handle
+		       ? PLANE_CHECK_LOST
+		       : PLANE_CHECK_DOUBT;
+}
+
+/* --- tick --- */
+
+static uint64_t tick_routes(struct ipvs_plane *p, uint64_t now)
+{
+	struct err err = { 0 };
+	size_t n = 0;
+	int r;
+
+	if (p->routes_at == 0)
+		p->routes_at = now + ROUTES_PERIOD_NS;
+	if (now < p->routes_at)
+		return p->routes_at;
+	p->routes_at = now + ROUTES_PERIOD_NS;
+	r = ipvs_route_apply(p->route, &p->route_config, &n, &err);
+	if (r < 0)
+		log_warn(LOG_AREA_PLANE, "%s", err.text);
+	else if (n > 0)
+		log_notice(LOG_AREA_PLANE,
+			   "policy routing was changed by somebody else, repaired: %zu writes", n);
+	return p->routes_at;
+}
+
+static uint64_t plane_tick(struct plane *plane, uint64_t now)
+{
+	struct ipvs_plane *p = ipvs_plane_of(plane);
+	uint64_t next;
+	uint64_t at;
+
+	if (p->loaded != NULL || !p->has_env)
+		return now + NSEC_PER_SEC;
+	next = tick_routes(p, now);
+	at = ipvs_drain_tick(p, now);
+	/* A backend may begin to leave at any time: it is looked at a second later. */
+	return at != 0 ? MIN(at, next) : MIN(next, now + NSEC_PER_SEC);
+}
+
+/* --- cleanup --- */
+
+static int servers_cleanup(struct ipvs_plane *p, struct err *err)
+{
+	struct plane_result res = { 0 };
+	int r = ipvs_vss_read(p, err);
+
+	if (r < 0)
+		return r;
+	vec_clear(&p->ops);
+	htable_for_each (n, &p->vss)
+		ipvs_op_service(p, IPVS_SERVICE_DEL, container_of(n, struct ipvs_vs, node));
+	return ipvs_ops_send(p, &res, err);
+}
+
+/* Asking for the family would load the module: on a node without IPVS nobody wants that. */
+static bool is_loaded(const struct ipvs_plane *p)
+{
+	char path[256];
+
+	if (p->config.sysctl_root == NULL)
+		return true;
+	(void)snprintf(path, sizeof(path), "%s/proc/net/ip_vs", p->config.sysctl_root);
+	return access(path, F_OK) == 0;
+}
+
+static int plane_cleanup(struct plane *plane, struct err *err)
+{
+	struct ipvs_plane *p = ipvs_plane_of(plane);
+	bool has_ipvs = is_loaded(p);
+	int r = has_ipvs ? ipvs_wire_resolve(p->wire, err) : 0;
+
+	ipvs_copy_close(p->loaded);
+	p->loaded = NULL;
+	p->is_genid_known = false;
+	if (r == 0)
+		r = ipvs_layout_load(p->layout, err);
+	if (r == -EEXIST) /* a table of that name, not ours */
+		r = 0;
+	if (r == 0 && has_ipvs)
+		ipvs_sysctls_restore(p);
+	if (r == 0) /* nobody is led there any more before it goes */
+		r = ipvs_layout_cleanup(p->layout, err);
+	if (r == 0 && has_ipvs)
+		r = servers_cleanup(p, err);
+	if (r == 0)
+		r = ipvs_route_cleanup(p->route, err);
+	return r;
+}
+
+struct ipvs_plane_stats ipvs_plane_stats(const struct plane *plane)
+{
+	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
+	struct ipvs_plane_stats s = p->stats;
+
+	htable_for_each (n, &p->vss) {
+		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
+
+		s.n_services += vs->is_held;
+		vec_for_each (d, &vs->dests) {
+			s.n_dests += (d->flags & DST_HELD) != 0;
+			s.n_draining += (d->flags & DST_LEAVING) != 0;
+		}
+	}
+	return s;
+}
+
+const struct plane_ops ipvs_plane_ops = {
+	.name = "ipvs",
+	.traits = { .pool_class = ipvs_pool_class, .has_tuning = true },
+	.load = plane_load,
+	.recall = plane_recall,
+	.env = plane_env,
+	.commit = ipvs_commit,
+	.sweep = plane_sweep,
+	.check = plane_check,
+	.tick = plane_tick,
+	.cleanup = plane_cleanup,
+	.close = plane_close,
+};

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/ipvs - IPVS chooses the backend; nf_tables tells it who asks for what.
+ *
+ * A frontend is an element of a map: address . protocol . port -> mark. A pool is one
+ * virtual service that is asked for by its mark, however many frontends lead to it;
+ * one of a pool with ClientIP affinity is asked for by address and port, because
+ * IPVS keeps the client's port in a persistent service with a mark. No address is
+ * bound to any device: a policy routing rule delivers what carries a mark.
+ *
+ * IPVS has no transactions. A commit adds to it first, then changes nf_tables in one
+ * batch, then takes away; each prefix of that is a safe state. A backend that leaves
+ * gets weight 0 at once and is deleted when its connections are gone or its time
+ * is up: tick() looks, once a second, at services that have such backends.
+ *
+ * Ownership: marks of our tag; virtual services by address with flag 0x20; the table
+ *           by its comment; rules and routes by their protocol. Nothing else is
+ *           ever touched.
+ * Kernel:    linux/ip_vs.h, linux/netfilter/nf_tables.h; Linux 5.10 or newer.
+ */
+#pragma once
+
+#include "nl/sock.h"
+#include "plane/ipvs/route.h"
+#include "plane/ipvs/wire.h"
+#include "plane/plane.h"
+
+/*
+ * How long a backend that left may keep its connections. Fifteen minutes is when TCP
+ * itself gives a silent peer up (net.ipv4.tcp_retries2); a client of a backend that
+ * is gone is then told with a reset instead of waiting on.
+ */
+#define IPVS_DRAIN_TIMEOUT_DEFAULT_S 900
+
+struct ipvs_config {
+	const char *sched;      /* default scheduler, with flags; NULL: rr */
+	uint32_t drain_s;       /* 0 = for ever */
+	uint8_t mark_tag;       /* even; 0: the default */
+	uint32_t route_table;   /* 0: the default */
+	uint32_t rule_priority; /* 0: the default */
+	struct ipvs_timeouts timeouts;
+	/* Virtual services at these addresses are not ours, whatever they carry. Borrowed. */
+	const struct ip_prefix *exclude;
+	size_t n_exclude;
+	const char *sysctl_root; /* "" but for tests; NULL: leave sysctls alone */
+};
+
+/* The sockets it talks through; taken. */
+struct ipvs_socks {
+	struct nl_sock *nft;   /* NETLINK_NETFILTER: batches */
+	struct nl_sock *query; /* NETLINK_NETFILTER: reading */
+	struct nl_sock *genl;  /* NETLINK_GENERIC */
+	struct nl_sock *route; /* NETLINK_ROUTE */
+};
+
+extern const struct plane_ops ipvs_plane_ops;
+
+/* -EINVAL: the configuration makes no sense, and the sockets stay the caller's. */
+MUST_USE int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
+			     const struct ipvs_config *config, struct err *err);
+
+/* A backend that is on its way out, for people. */
+struct ipvs_drain {
+	struct ip_addr addr;
+	uint16_t port;
+	uint8_t proto;
+	uint8_t scope;   /* enum plan_scope */
+	uint32_t active; /* connections, as of the last look */
+	uint32_t inactive;
+	uint64_t since_s;    /* Unix time; 0 = before this process began */
+	uint64_t deadline_s; /* Unix time; 0 = none */
+};
+
+/* What the plane remembers; for status and tests. */
+struct ipvs_plane_stats {
+	size_t n_services; /* virtual services of ours in the kernel */
+	size_t n_dests;
+	size_t n_draining;
+	uint64_t n_drained; /* ended without a connection left */
+	uint64_t n_expired; /* ended by their deadline */
+	uint64_t n_foreign; /* times check() saw that somebody else changed the ruleset */
+};
+struct ipvs_plane_stats ipvs_plane_stats(const struct plane *p);

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/ipvs/route.h"
+
+#include <errno.h>
+#include <linux/fib_rules.h>
+#include <linux/rtnetlink.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "nl/attr.h"
+#include "nl/dump.h"
+
+#define RULES 4
+#define LO_INDEX 1 /* in every network namespace */
+#define REQUEST_MAX 512
+
+struct rule {
+	uint32_t priority;
+	uint32_t mark;
+	uint32_t mask;
+	uint32_t table;
+	uint32_t target; /* of goto */
+	uint8_t action;  /* FR_ACT_* */
+	bool is_iif_lo;
+	bool has_more; /* conditions that we never write */
+	bool is_ours;
+};
+
+struct reading {
+	const struct ipvs_route_config *c;
+	VEC(struct rule) rules;
+	bool has_route;
+	bool has_foreign_route;
+};
+
+static const int families[] = { AF_INET, AF_INET6 };
+
+static const char *family_text(int family)
+{
+	return family == AF_INET6 ? "IPv6" : "IPv4";
+}
+
+/* What there shall be, in the order in which it is made: never without the exception. */
+static void rules_want(struct rule want[static RULES], const struct ipvs_route_config *c)
+{
+	uint32_t p = c->priority;
+
+	want[0] = (struct rule){ .priority = p + 3, .action = FR_ACT_NOP };
+	want[1] = (struct rule){ .priority = p + 1,
+				 .mark = c->marks.tag,
+				 .mask = IPVS_MARK_MASK,
+				 .is_iif_lo = true,
+				 .action = FR_ACT_GOTO,
+				 .target = p + 3 };
+	want[2] = (struct rule){ .priority = p + 2,
+				 .mark = c->marks.tag,
+				 .mask = IPVS_MARK_MASK,
+				 .action = FR_ACT_TO_TBL,
+				 .table = c->table };
+	want[3] = (struct rule){ .priority = p,
+				 .mark = c->marks.birth,
+				 .mask = IPVS_MARK_MASK,
+				 .action = FR_ACT_TO_TBL,
+				 .table = c->table };
+}
+
+static bool rule_is_equal(const struct rule *a, const struct rule *b)
+{
+	return a->priority == b->priority && a->mark == b->mark && a->mask == b->mask &&
+	       a->table == b->table && a->target == b->target && a->action == b->action &&
+	       a->is_iif_lo == b->is_iif_lo && a->has_more == b->has_more;
+}
+
+/* --- reading --- */
+
+static uint32_t attr_u32(const struct nlattr *a)
+{
+	const void *p = nl_attr_bytes(a, sizeof(uint32_t));
+	uint32_t v = 0;
+
+	if (p != NULL)
+		memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static void rules_begin(void *arg)
+{
+	struct reading *rd = arg;
+
+	vec_clear(&rd->rules);
+}
+
+static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[FRA_MAX + 1];
+	const struct fib_rule_hdr *f;
+	struct reading *rd = arg;
+	const uint8_t *protocol;
+	struct rule r = { 0 };
+
+	if (h->nlmsg_type != RTM_NEWRULE || h->nlmsg_len < NLMSG_LENGTH(sizeof(*f)))
+		return 0;
+	f = mnl_nlmsg_get_payload(h);
+	nl_attr_table(tb, FRA_MAX, h, sizeof(*f));
+	protocol = nl_attr_bytes(tb[FRA_PROTOCOL], 1);
+	r.priority = attr_u32(tb[FRA_PRIORITY]);
+	r.mark = attr_u32(tb[FRA_FWMARK]);
+	r.mask = attr_u32(tb[FRA_FWMASK]);
+	r.action = f->action;
+	r.target = f->action == FR_ACT_GOTO ? attr_u32(tb[FRA_GOTO]) : 0;
+	if (f->action == FR_ACT_TO_TBL)
+		r.table = tb[FRA_TABLE] != NULL ? attr_u32(tb[FRA_TABLE]) : f->table;
+	r.is_iif_lo = strcmp(nl_attr_str(tb[FRA_IIFNAME]), "lo") == 0;
+	r.has_more = tb[FRA_SRC] != NULL || tb[FRA_DST] != NULL || tb[FRA_OIFNAME] != NULL ||
+		     (tb[FRA_IIFNAME] != NULL && !r.is_iif_lo) || f->flags & FIB_RULE_INVERT;
+	r.is_ours = protocol != NULL && *protocol == IPVS_ROUTE_PROTOCOL;
+	*vec_push(&rd->rules) = r;
+	return 0;
+}
+
+static void routes_begin(void *arg)
+{
+	struct reading *rd = arg;
+
+	rd->has_route = rd->has_foreign_route = false;
+}
+
+static int route_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[RTA_MAX + 1];
+	struct reading *rd = arg;
+	const struct rtmsg *m;
+
+	if (h->nlmsg_type != RTM_NEWROUTE || h->nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
+		return 0;
+	m = mnl_nlmsg_get_payload(h);
+	nl_attr_table(tb, RTA_MAX, h, sizeof(*m));
+	if ((tb[RTA_TABLE] != NULL ? attr_u32(tb[RTA_TABLE]) : m->rtm_table) != rd->c->table)
+		return 0;
+	if (m->rtm_protocol != IPVS_ROUTE_PROTOCOL)
+		rd->has_foreign_route = true;
+	else if (m->rtm_type == RTN_LOCAL && m->rtm_dst_len == 0)
+		rd->has_route = true;
+	return 0;
+}
+
+static struct nlmsghdr *route_request(void *buf, size_t size, uint16_t type, int family,
+				      uint32_t table)
+{
+	struct nlmsghdr *h = nl_request(buf, size, type);
+	struct rtmsg *m = mnl_nlmsg_put_extra_header(h, sizeof(*m));
+
+	m->rtm_family = (unsigned char)family;
+	m->rtm_table = table < 256 ? (unsigned char)table : RT_TABLE_COMPAT;
+	mnl_attr_put_u32(h, RTA_TABLE, table);
+	return h;
+}
+
+static struct nlmsghdr *rule_request(void *buf, size_t size, uint16_t type, int family)
+{
+	struct nlmsghdr *h = nl_request(buf, size, type);
+	struct fib_rule_hdr *f = mnl_nlmsg_put_extra_header(h, sizeof(*f));
+
+	f->family = (uint8_t)family;
+	return h;
+}
+
+/* A node with many routes: let the kernel look at our table only, if it can. */
+static void ask_strictly(struct nl_sock *nl)
+{
+	int on = 1;
+
+	if (nl_sock_fd(nl) >= 0)
+		(void)setsockopt(nl_sock_fd(nl), SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on,
+				 sizeof(on));
+}
+
+static int read_family(struct reading *rd, struct nl_sock *nl, int family, struct err *err)
+{
+	char buf[REQUEST_MAX];
+	int r;
+
+	ask_strictly(nl);
+	r = nl_dump(nl, rule_request(buf, sizeof(buf), RTM_GETRULE, family),
+		    &(struct nl_reader){ rules_begin, rule_message, rd }, err);
+	if (r < 0)
+		return err_wrap(err, r, "list policy routing rules of %s", family_text(family));
+	r = nl_dump(nl, route_request(buf, sizeof(buf), RTM_GETROUTE, family, rd->c->table),
+		    &(struct nl_reader){ routes_begin, route_message, rd }, err);
+	if (r == -ENOENT) /* strictly asked: there is no such table yet */
+		r = 0;
+	return r < 0 ? err_wrap(err, r, "list routes of %s", family_text(family)) : 0;
+}
+
+/* --- writing --- */
+
+static int nothing_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	return 0;
+}
+
+static int act(struct nl_sock *nl, struct nlmsghdr *h, uint16_t flags, struct err *err)
+{
+	h->nlmsg_flags |= flags;
+	return nl_query(nl, h, &(struct nl_reader){ .message = nothing_message }, NULL, err);
+}
+
+static int rule_act(struct nl_sock *nl, uint16_t type, int family, const struct rule *r,
+		    struct err *err)
+{
+	char buf[REQUEST_MAX];
+	struct nlmsghdr *h = rule_request(buf, sizeof(buf), type, family);
+	struct fib_rule_hdr *f = mnl_nlmsg_get_payload(h);
+	int ret;
+
+	f->action = r->action;
+	mnl_attr_put_u32(h, FRA_PRIORITY, r->priority);
+	mnl_attr_put_u8(h, FRA_PROTOCOL, IPVS_ROUTE_PROTOCOL);
+	if (r->mask != 0) {
+		mnl_attr_put_u32(h, FRA_FWMARK, r->mark);
+		mnl_attr_put_u32(h, FRA_FWMASK, r->mask);
+	}
+	if (r->is_iif_lo)
+		mnl_attr_put_strz(h, FRA_IIFNAME, "lo");
+	if (r->action == FR_ACT_GOTO)
+		mnl_attr_put_u32(h, FRA_GOTO, r->target);
+	if (r->action == FR_ACT_TO_TBL) {
+		f->table = r->table < 256 ? (uint8_t)r->table : RT_TABLE_COMPAT;
+		mnl_attr_put_u32(h, FRA_TABLE, r->table);
+	}
+	ret = act(nl, h, type == RTM_NEWRULE ? NLM_F_CREATE | NLM_F_EXCL : 0, err);
+	return ret < 0 ? err_wrap(err, ret, "policy routing rule %u of %s", r->priority,
+				  family_text(family))
+		       : 0;
+}
+
+static int route_act(struct nl_sock *nl, uint16_t type, int family, uint32_t table, struct err *err)
+{
+	char buf[REQUEST_MAX];
+	struct nlmsghdr *h = route_request(buf, sizeof(buf), type, family, table);
+	struct rtmsg *m = mnl_nlmsg_get_payload(h);
+	int r;
+
+	m->rtm_protocol = IPVS_ROUTE_PROTOCOL;
+	m->rtm_scope = family == AF_INET ? RT_SCOPE_HOST : RT_SCOPE_UNIVERSE;
+	m->rtm_type = RTN_LOCAL;
+	mnl_attr_put_u32(h, RTA_OIF, LO_INDEX);
+	r = act(nl, h, type == RTM_NEWROUTE ? NLM_F_CREATE | NLM_F_EXCL : 0, err);
+	return r < 0 ? err_wrap(err, r, "local route in table %u of %s", table, family_text(family))
+		     : 0;
+}
+
+static const struct rule *rule_find(const struct reading *rd, const struct rule *want)
+{
+	vec_for_each (r, &rd->rules)
+		if (r->is_ours && rule_is_equal(r, want))
+			return r;
+	return NULL;
+}
+
+/* Does anybody else use what we are about to? */
+static int conflict_find(const struct reading *rd, int family, struct err *err)
+{
+	const struct ipvs_route_config *c = rd->c;
+
+	if (rd->has_foreign_route)
+		return err_set(err, -EBUSY,
+			       "routing table %u of %s has routes of others: choose another with "
+			       "--ipvs-route-table",
+			       c->table, family_text(family));
+	vec_for_each (r, &rd->rules) {
+		if (r->is_ours)
+			continue;
+		if (r->priority >= c->priority && r->priority < c->priority + RULES)
+			return err_set(err, -EBUSY,
+				       "policy routing rule %u of %s is somebody else's: choose "
+				       "other priorities with --ipvs-rule-priority",
+				       r->priority, family_text(family));
+		if (r->mask != 0 && (r->mask & IPVS_MARK_MASK) == IPVS_MARK_MASK &&
+		    ((r->mark & IPVS_MARK_MASK) == c->marks.tag ||
+		     (r->mark & IPVS_MARK_MASK) == c->marks.birth))
+			return err_set(err, -EBUSY,
+				       "policy routing rule %u of %s is about marks 0x%x: choose "
+				       "another tag with --ipvs-mark",
+				       r->priority, family_text(family), r->mark);
+	}
+	return 0;
+}
+
+static int apply_family(struct nl_sock *nl, const struct ipvs_route_config *c, int family,
+			size_t *n_writes, struct err *err)
+{
+	struct reading rd = { .c = c };
+	struct rule want[RULES];
+	int r = read_family(&rd, nl, family, err);
+
+	rules_want(want, c);
+	if (r == 0)
+		r = conflict_find(&rd, family, err);
+	if (r == 0 && !rd.has_route) {
+		r = route_act(nl, RTM_NEWROUTE, family, c->table, err);
+		*n_writes += r == 0;
+	}
+	for (size_t i = 0; i < RULES && r == 0; i++) {
+		if (rule_find(&rd, &want[i]) != NULL)
+			continue;
+		r = rule_act(nl, RTM_NEWRULE, family, &want[i], err);
+		*n_writes += r == 0;
+	}
+	for (size_t i = 0; i < rd.rules.n && r == 0; i++) {
+		const struct rule *old = &rd.rules.v[i];
+		bool is_wanted = false;
+
+		for (size_t k = 0; k < RULES; k++)
+			is_wanted |= rule_is_equal(old, &want[k]);
+		if (!old->is_ours || is_wanted)
+			continue;
+		r = rule_act(nl, RTM_DELRULE, family, old, err);
+		*n_writes += r == 0;
+	}
+	vec_fini(&rd.rules);
+	return r;
+}
+
+int ipvs_route_apply(struct nl_sock *nl, const struct ipvs_route_config *c, size_t *n_writes,
+		     struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+		int r = apply_family(nl, c, families[i], n_writes, err);
+
+		/* A kernel started without IPv6 has none of this, and no packets either. */
+		if (r == -EAFNOSUPPORT && families[i] == AF_INET6)
+			continue;
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* The tables that rules of ours lead to, so that a changed configuration leaves nothing. */
+static int cleanup_family(struct nl_sock *nl, int family, struct err *err)
+{
+	struct ipvs_route_config c = { .table = IPVS_ROUTE_TABLE_DEFAULT };
+	struct reading rd = { .c = &c };
+	int r = read_family(&rd, nl, family, err);
+
+	for (size_t i = 0; i < rd.rules.n && r == 0; i++) {
+		const struct rule *old = &rd.rules.v[i];
+
+		if (!old->is_ours)
+			continue;
+		if (old->action == FR_ACT_TO_TBL)
+			c.table = old->table;
+		r = rule_act(nl, RTM_DELRULE, family, old, err);
+	}
+	if (r == 0) {
+		r = route_act(nl, RTM_DELROUTE, family, c.table, err);
+		if (r == -ESRCH || r == -ENOENT)
+			r = 0;
+	}
+	vec_fini(&rd.rules);
+	return r;
+}
+
+int ipvs_route_cleanup(struct nl_sock *nl, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+		int r = cleanup_family(nl, families[i], err);
+
+		if (r == -EAFNOSUPPORT && families[i] == AF_INET6)
+			continue;
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/ipvs/route - what makes the kernel deliver captured packets to itself.
+ *
+ *     local default dev lo                       table 77
+ *     100: fwmark 0x5b000000/0xff000000          lookup 77
+ *     101: fwmark 0x5a000000/0xff000000 iif lo   goto 103
+ *     102: fwmark 0x5a000000/0xff000000          lookup 77
+ *     103: nop
+ *
+ * in both families. The line with goto takes everything out that does not come
+ * from another device: packets that the nat hook routes once more after IPVS gave
+ * them another destination, and the look-ups of reverse path filters.
+ *
+ * What is ours carries a route protocol of its own.
+ *
+ * Kernel: linux/fib_rules.h, linux/rtnetlink.h; net/core/fib_rules.c.
+ */
+#pragma once
+
+#include "nl/sock.h"
+#include "plane/ipvs/marks.h"
+
+#define IPVS_ROUTE_TABLE_DEFAULT 77
+#define IPVS_RULE_PRIORITY_DEFAULT 100
+/* RTPROT_*: nobody's in linux/rtnetlink.h and in iproute2's rt_protos. */
+#define IPVS_ROUTE_PROTOCOL 118
+
+struct ipvs_route_config {
+	struct ipvs_marks marks;
+	uint32_t table;
+	uint32_t priority; /* of the first of four rules */
+};
+
+/*
+ * Read rules and routes, add what is missing, remove what is ours and not wanted.
+ * -EBUSY: somebody else uses the table, a priority or the marks; `err` names it.
+ * `n_writes` counts what was written.
+ */
+MUST_USE int ipvs_route_apply(struct nl_sock *nl, const struct ipvs_route_config *c,
+			      size_t *n_writes, struct err *err);
+/* Remove all that carries our protocol. */
+MUST_USE int ipvs_route_cleanup(struct nl_sock *nl, struct err *err);

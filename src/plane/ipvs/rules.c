@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/ipvs/rules.h"
+
+#include <netinet/in.h> /* before linux/in.h: that one then steps back */
+
+#include <linux/icmp.h>
+#include <linux/icmpv6.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nf_conntrack_tuple_common.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter_ipv4.h>
+#include <linux/rtnetlink.h>
+#include <string.h>
+
+/* nft's state bits: NF_CT_STATE_*_BIT of the kernel's nf_conntrack.h. */
+#define CT_STATE_INVALID 1
+#define CT_STATE_NEW 8
+
+/* IPVS sees packets of this host at -98 of its output hook, nat at -100. */
+#define PRI_BIRTH_END (-99)
+/* IPVS takes captured packets at 98 and 99 of the input hook. */
+#define PRI_LATE 110
+#define PRI_CLEAR (NF_IP_PRI_NAT_SRC + 50)
+
+/* In skb->priority, from prerouting to postrouting: it came through a pod's interface. */
+#define PRIORITY_POD UINT32_C(0x76697064)
+
+static const char *set_name(enum nft_set_id id, enum ipfam fam)
+{
+	return nft_set_desc(id, fam)->name;
+}
+
+/* --- conditions --- */
+
+static void is_family(struct nft_rules *rs, enum ipfam fam)
+{
+	uint8_t proto = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+
+	nft_expr_meta(rs, NFT_META_NFPROTO, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &proto, sizeof(proto));
+}
+
+static void is_l4proto(struct nft_rules *rs, uint8_t proto)
+{
+	nft_expr_meta(rs, NFT_META_L4PROTO, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &proto, sizeof(proto));
+}
+
+/* The mark's tag is `tag` (`op` NFT_CMP_EQ), or is not. */
+static void tag_is(struct nft_rules *rs, uint32_t op, uint32_t tag)
+{
+	nft_expr_meta(rs, NFT_META_MARK, 0);
+	nft_expr_mask(rs, 0, IPVS_MARK_MASK);
+	nft_expr_cmp(rs, op, 0, &tag, sizeof(tag));
+}
+
+static void mark_is(struct nft_rules *rs, uint32_t mark)
+{
+	nft_expr_meta(rs, NFT_META_MARK, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &mark, sizeof(mark));
+}
+
+static void mark_set(struct nft_rules *rs, uint32_t mark)
+{
+	nft_expr_number(rs, 0, mark);
+	nft_expr_meta_set(rs, NFT_META_MARK, 0);
+}
+
+static void ct_state_has(struct nft_rules *rs, uint32_t state)
+{
+	uint32_t none = 0;
+
+	nft_expr_ct(rs, NFT_CT_STATE, 0);
+	nft_expr_mask(rs, 0, state);
+	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &none, sizeof(none));
+}
+
+static void addr_type_is(struct nft_rules *rs, uint32_t flags, uint32_t op)
+{
+	uint32_t local = RTN_LOCAL;
+
+	nft_expr_fib_type(rs, flags, 0);
+	nft_expr_cmp(rs, op, 0, &local, sizeof(local));
+}
+
+static void daddr_in(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set)
+{
+	is_family(rs, fam);
+	nft_expr_daddr(rs, fam, 0);
+	nft_expr_in(rs, 0, set_name(set, fam));
+}
+
+/* ip daddr . meta l4proto . th dport, from word 0 on */
+static void tuple(struct nft_rules *rs, enum ipfam fam)
+{
+	unsigned int n = nft_addr_words(fam);
+
+	nft_expr_daddr(rs, fam, 0);
+	nft_expr_meta(rs, NFT_META_L4PROTO, n);
+	nft_expr_dport(rs, n + 1);
+}
+
+/* What the client asked for. */
+static void original_tuple(struct nft_rules *rs, enum ipfam fam)
+{
+	unsigned int n = nft_addr_words(fam);
+
+	is_family(rs, fam);
+	nft_expr_l4protos(rs);
+	nft_expr_ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
+	nft_expr_meta(rs, NFT_META_L4PROTO, n);
+	nft_expr_ct_original(rs, NFT_CT_PROTO_DST, n + 1);
+}
+
+static void reply_return(struct nft_rules *rs)
+{
+	uint8_t reply = IP_CT_DIR_REPLY;
+
+	nft_rule_begin(rs);
+	nft_expr_ct_direction(rs, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &reply, sizeof(reply));
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
+}
+
+/* Somebody else's nat has chosen another destination for this connection. */
+static void is_dnat(struct nft_rules *rs, uint32_t op)
+{
+	uint32_t none = 0;
+
+	nft_expr_ct(rs, NFT_CT_STATUS, 0);
+	nft_expr_mask(rs, 0, IPS_DST_NAT);
+	nft_expr_cmp(rs, op, 0, &none, sizeof(none));
+}
+
+static void dnat_return(struct nft_rules *rs)
+{
+	nft_rule_begin(rs);
+	is_dnat(rs, NFT_CMP_NEQ);
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
+}
+
+static bool is_by_ifname(const struct ipvs_rules_params *p)
+{
+	return p->detect == DETECT_LOCAL_BRIDGE || p->detect == DETECT_LOCAL_PREFIX;
+}
+
+static bool has_detector(const struct ipvs_rules_params *p, enum ipfam fam)
+{
+	return p->has_detector[fam] && p->detect != DETECT_LOCAL_UNSET;
+}
+
+/* Section 6.1 of the behaviour, as prerouting sees a packet. */
+static void from_pod(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
+{
+	size_t len = p->detect == DETECT_LOCAL_BRIDGE ? IFNAME_MAX : strnlen(p->ifname, IFNAME_MAX);
+
+	if (is_by_ifname(p)) {
+		nft_expr_meta(rs, NFT_META_IIFNAME, 0);
+		nft_expr_cmp(rs, NFT_CMP_EQ, 0, p->ifname, (uint32_t)len);
+		return;
+	}
+	is_family(rs, fam);
+	nft_expr_saddr(rs, fam, 0);
+	nft_expr_in(rs, 0, set_name(IPVSSET_POD_CIDRS, fam));
+}
+
+/* --- chains that others lead to --- */
+
+/* A synchronous ICMP error would cost a TCP client its first retransmission: a second. */
+static void refuse(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	nft_rule_begin(rs);
+	is_l4proto(rs, IPPROTO_TCP);
+	nft_expr_reject_tcp(rs);
+	nft_rule_begin(rs);
+	nft_expr_reject_port_any(rs);
+}
+
+/* A socket of this host waits for it: let it pass. None: its answer would be a reset. */
+static void no_socket(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	for (uint8_t is_any = 0; is_any < 2; is_any++) {
+		nft_rule_begin(rs);
+		nft_expr_socket_wildcard(rs, 0);
+		nft_expr_cmp(rs, NFT_CMP_EQ, 0, &is_any, sizeof(is_any));
+		nft_expr_verdict(rs, NFT_RETURN, NULL);
+	}
+	nft_rule_begin(rs);
+	nft_expr_counter(rs);
+	nft_expr_verdict(rs, NF_DROP, NULL);
+}
+
+static void mark_from(struct nft_rules *rs, enum ipfam fam, enum nft_set_id map)
+{
+	nft_rule_begin(rs);
+	is_family(rs, fam); /* nobody else gets here, but nft wants it said to print it */
+	nft_expr_l4protos(rs);
+	tuple(rs, fam);
+	nft_expr_map(rs, 0, set_name(map, fam));
+	nft_expr_meta_set(rs, NFT_META_MARK, 0);
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
+}
+
+/* externalTrafficPolicy Local, for pods and this host: the cluster pool (POL-25) */
+static void inside(struct nft_rules *rs, enum ipfam fam)
+{
+	mark_from(rs, fam, IPVSSET_FE_IN);
+}
+
+/*
+ * loadBalancerSourceRanges (REJ-10): who begins a connection must be in one of those of the
+ * pool that the mark names for a moment.
+ */
+static void guard(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_rule_begin(rs);
+	is_family(rs, fam);
+	nft_expr_meta(rs, NFT_META_MARK, 0);
+	nft_expr_hton(rs, 0);
+	nft_expr_saddr(rs, fam, 1);
+	nft_expr_not_in(rs, 0, set_name(IPVSSET_RANGES, fam));
+	nft_expr_verdict(rs, NF_DROP, NULL);
+}
+
+static void guard_jump(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_rule_begin(rs);
+	is_family(rs, fam);
+	nft_expr_l4protos(rs);
+	ct_state_has(rs, CT_STATE_NEW);
+	tuple(rs, fam);
+	nft_expr_map(rs, 0, set_name(IPVSSET_GUARDED, fam));
+	nft_expr_meta_set(rs, NFT_META_MARK, 0);
+	nft_expr_verdict(rs, NFT_JUMP, fam == IPFAM_V6 ? "guard6" : "guard4");
+}
+
+static void guard4(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	guard(rs, IPFAM_V4);
+}
+
+static void guard6(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	guard(rs, IPFAM_V6);
+}
+
+/* Behind the test that the address is one of ours. */
+static void assign(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
+{
+	const char *in = fam == IPFAM_V6 ? "inside6" : "inside4";
+	uint32_t pod = PRIORITY_POD;
+
+	guard_jump(rs, fam);
+	if (has_detector(p, fam) && is_by_ifname(p)) {
+		nft_rule_begin(rs);
+		ct_state_has(rs, CT_STATE_NEW);
+		from_pod(rs, fam, p);
+		nft_expr_number(rs, 0, pod);
+		nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
+	}
+	mark_from(rs, fam, IPVSSET_FE);
+	if (has_detector(p, fam)) {
+		nft_rule_begin(rs);
+		from_pod(rs, fam, p);
+		nft_expr_verdict(rs, NFT_GOTO, in);
+	}
+	nft_rule_begin(rs);
+	addr_type_is(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
+	nft_expr_verdict(rs, NFT_GOTO, in);
+	mark_from(rs, fam, IPVSSET_FE_OUT);
+}
+
+static void inside4(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	inside(rs, IPFAM_V4);
+}
+
+static void inside6(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	inside(rs, IPFAM_V6);
+}
+
+static void assign4(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	assign(rs, IPFAM_V4, p);
+}
+
+static void assign6(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	assign(rs, IPFAM_V6, p);
+}
+
+static void assign_jumps(struct nft_rules *rs)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		nft_rule_begin(rs);
+		daddr_in(rs, fam, IPVSSET_VIPS);
+		nft_expr_verdict(rs, NFT_JUMP, fam == IPFAM_V6 ? "assign6" : "assign4");
+	}
+}
+
+/* A cluster IP's port that is no service (REJ-05), and an address nobody has (REJ-06). */
+static void unknown(struct nft_rules *rs, enum ipfam fam, uint32_t tag)
+{
+	nft_rule_begin(rs);
+	daddr_in(rs, fam, IPVSSET_CLUSTER_IPS);
+	if (tag != 0)
+		tag_is(rs, NFT_CMP_NEQ, tag);
+	nft_expr_l4protos(rs);
+	nft_expr_verdict(rs, NFT_GOTO, "refuse");
+}
+
+static void nobodys(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_rule_begin(rs);
+	daddr_in(rs, fam, IPVSSET_CLUSTER_IPS);
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	nft_rule_begin(rs);
+	daddr_in(rs, fam, IPVSSET_SERVICE_CIDRS);
+	addr_type_is(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
+	nft_expr_verdict(rs, NF_DROP, NULL);
+}
+
+/* Frontends that serve nobody new: connections that go on have another state. */
+static void serves_nobody(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	nft_rule_begin(rs);
+	mark_is(rs, p->marks.tag | IPVS_ID_REFUSE);
+	ct_state_has(rs, CT_STATE_NEW);
+	nft_expr_verdict(rs, NFT_GOTO, "refuse");
+	nft_rule_begin(rs);
+	mark_is(rs, p->marks.tag | IPVS_ID_DROP);
+	ct_state_has(rs, CT_STATE_NEW);
+	nft_expr_verdict(rs, NF_DROP, NULL);
+}
+
+/* --- base chains --- */
+
+static void pre(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	uint8_t echo6 = ICMPV6_ECHO_REQUEST;
+
+	reply_return(rs);
+	dnat_return(rs);
+	assign_jumps(rs);
+	/* Not later: once routed to itself, the kernel would send ICMP from the VIP, and cannot. */
+	serves_nobody(rs, p);
+	/* A cluster IP answers pings: captured, it arrives here, and the kernel replies. */
+	nft_rule_begin(rs);
+	is_family(rs, IPFAM_V6);
+	is_l4proto(rs, IPPROTO_ICMPV6);
+	nft_expr_icmp_type(rs, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &echo6, sizeof(echo6));
+	nft_expr_daddr(rs, IPFAM_V6, 0);
+	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, IPFAM_V6));
+	mark_set(rs, p->marks.tag);
+}
+
+/* Of type route: a mark sends the packet to lo. */
+static void out_first(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_EQ, p->marks.tag); /* the second time, after IPVS */
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	reply_return(rs);
+	dnat_return(rs);
+	assign_jumps(rs);
+	serves_nobody(rs, p);
+	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
+	nft_expr_meta(rs, NFT_META_MARK, 0);
+	nft_expr_mask_xor(rs, 0, ~IPVS_MARK_MASK, p->marks.birth);
+	nft_expr_meta_set(rs, NFT_META_MARK, 0);
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		unknown(rs, fam, p->marks.birth);
+		nobodys(rs, fam);
+	}
+}
+
+static void out_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_EQ, p->marks.birth);
+	is_dnat(rs, NFT_CMP_EQ);
+	nft_expr_meta(rs, NFT_META_MARK, 0);
+	nft_expr_mask_xor(rs, 0, ~IPVS_MARK_MASK, p->marks.tag);
+	nft_expr_meta_set(rs, NFT_META_MARK, 0);
+}
+
+/*
+ * While another proxy's nat serves the same frontend, vipd's nft plane before it is removed
+ * or kube-proxy, that one wins: the packet goes the way of its new destination.
+ */
+static void nat_wins(struct nft_rules *rs, uint32_t tag)
+{
+	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_EQ, tag);
+	is_dnat(rs, NFT_CMP_NEQ);
+	mark_set(rs, 0);
+}
+
+static void pre_nat(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	nat_wins(rs, p->marks.tag);
+}
+
+/* Of type route: without the mark there is another way. */
+static void out_nat(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	nat_wins(rs, p->marks.birth);
+}
+
+static void in(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	/*
+	 * An INVALID packet of a backend to a connection masqueraded here: the host
+	 * would answer with a reset.
+	 */
+	nft_rule_begin(rs);
+	is_l4proto(rs, IPPROTO_TCP);
+	ct_state_has(rs, CT_STATE_INVALID);
+	addr_type_is(rs, NFTA_FIB_F_DADDR, NFT_CMP_EQ);
+	nft_expr_verdict(rs, NFT_JUMP, "no_socket");
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		unknown(rs, fam, p->marks.tag);
+}
+
+/*
+ * IPVS let it pass: it has forgotten the connection. The kernel cannot answer from
+ * an address that is not its own, and the client would wait for ever.
+ */
+static void late(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
+	addr_type_is(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
+	is_l4proto(rs, IPPROTO_TCP);
+	nft_expr_reject_tcp(rs);
+	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
+	addr_type_is(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
+	nft_expr_l4protos(rs);
+	nft_expr_verdict(rs, NF_DROP, NULL);
+}
+
+static void forward(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		unknown(rs, fam, 0);
+		nobodys(rs, fam);
+	}
+}
+
+static void ping(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	uint8_t echo = ICMP_ECHO;
+
+	nft_rule_begin(rs);
+	is_family(rs, IPFAM_V4);
+	is_l4proto(rs, IPPROTO_ICMP);
+	nft_expr_icmp_type(rs, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &echo, sizeof(echo));
+	nft_expr_daddr(rs, IPFAM_V4, 0);
+	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, IPFAM_V4));
+	nft_expr_redirect(rs);
+}
+
+static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_rule_begin(rs);
+	is_family(rs, fam);
+	nft_expr_ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
+	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, fam));
+}
+
+/* Whoever the detector does not know, or everybody (MASQ-05); else no rule (MASQ-01) */
+static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
+				   const struct ipvs_rules_params *p)
+{
+	uint32_t pod = PRIORITY_POD;
+
+	if (!p->is_masquerade_all && !has_detector(p, fam))
+		return;
+	to_cluster_ip(rs, fam);
+	if (!p->is_masquerade_all && is_by_ifname(p)) {
+		nft_expr_meta(rs, NFT_META_PRIORITY, 0);
+		nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &pod, sizeof(pod));
+	} else if (!p->is_masquerade_all) {
+		nft_expr_saddr(rs, fam, 0);
+		nft_expr_not_in(rs, 0, set_name(IPVSSET_POD_CIDRS, fam));
+	}
+	nft_expr_masquerade(rs);
+}
+
+static void post(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_NEQ, p->marks.tag);
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		/* Hairpin (MASQ-09) */
+		nft_rule_begin(rs);
+		is_family(rs, fam);
+		nft_expr_saddr(rs, fam, 0);
+		nft_expr_daddr(rs, fam, nft_addr_words(fam));
+		nft_expr_in(rs, 0, set_name(IPVSSET_HAIRPINS, fam));
+		nft_expr_masquerade(rs);
+		nft_rule_begin(rs);
+		original_tuple(rs, fam);
+		nft_expr_in(rs, 0, set_name(IPVSSET_MASQ, fam));
+		nft_expr_masquerade(rs);
+		/* MASQ-08 */
+		nft_rule_begin(rs);
+		original_tuple(rs, fam);
+		nft_expr_in(rs, 0, set_name(IPVSSET_MASQ_HOSTS, fam));
+		addr_type_is(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
+		nft_expr_masquerade(rs);
+		masquerade_cluster_ips(rs, fam, p);
+	}
+}
+
+/* A tunnel keeps the mark on its outer packet, which would be balanced again. */
+static void clear(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
+	nft_expr_number(rs, 0, 0);
+	nft_expr_meta_set(rs, NFT_META_MARK, 0);
+	if (is_by_ifname(p))
+		nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
+}
+
+static const struct {
+	struct nft_chain chain;
+	void (*build)(struct nft_rules *rs, const struct ipvs_rules_params *p);
+} chains[] = {
+	{ { "refuse", NULL, 0, 0, NULL }, refuse },
+	{ { "no_socket", NULL, 0, 0, NULL }, no_socket },
+	{ { "inside4", NULL, 0, 0, NULL }, inside4 },
+	{ { "inside6", NULL, 0, 0, NULL }, inside6 },
+	{ { "guard4", NULL, 0, 0, NULL }, guard4 },
+	{ { "guard6", NULL, 0, 0, NULL }, guard6 },
+	{ { "assign4", NULL, 0, 0, NULL }, assign4 },
+	{ { "assign6", NULL, 0, 0, NULL }, assign6 },
+	{ { "pre", "filter", NF_INET_PRE_ROUTING, NF_IP_PRI_MANGLE, NULL }, pre },
+	{ { "out_first", "route", NF_INET_LOCAL_OUT, NF_IP_PRI_MANGLE, NULL }, out_first },
+	{ { "pre_nat", "filter", NF_INET_PRE_ROUTING, PRI_BIRTH_END, NULL }, pre_nat },
+	{ { "out_nat", "route", NF_INET_LOCAL_OUT, PRI_BIRTH_END, NULL }, out_nat },
+	{ { "out_last", "filter", NF_INET_LOCAL_OUT, PRI_BIRTH_END, NULL }, out_last },
+	{ { "in", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER, NULL }, in },
+	{ { "late", "filter", NF_INET_LOCAL_IN, PRI_LATE, NULL }, late },
+	{ { "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER, NULL }, forward },
+	{ { "ping", "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST, NULL }, ping },
+	{ { "post", "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC, NULL }, post },
+	{ { "clear", "filter", NF_INET_POST_ROUTING, PRI_CLEAR, NULL }, clear },
+};
+
+const struct nft_chain *ipvs_chains(size_t *n)
+{
+	static struct nft_chain v[ARRAY_SIZE(chains)];
+
+	for (size_t i = 0; i < ARRAY_SIZE(chains); i++)
+		v[i] = chains[i].chain;
+	*n = ARRAY_SIZE(chains);
+	return v;
+}
+
+void ipvs_rules_build(struct nft_rules *rs, size_t i, const struct ipvs_rules_params *p)
+{
+	chains[i].build(rs, p);
+}
+
+const struct nft_schema ipvs_schema = {
+	.comment = IPVS_TABLE_COMMENT,
+	.version = IPVS_LAYOUT_VERSION,
+	.family = NFPROTO_INET,
+	.begin = IPVSSET_BEGIN,
+	.end = NFTSET_END,
+	.ranges = IPVSSET_POD_CIDRS,
+	.chains = ipvs_chains,
+};

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/ipvs/rules - the chains of table inet vipd-ipvs, and the rules of each.
+ *
+ * Pure: rules come out as objects. What each chain is for, and why at its
+ * priority, stands in doc/design/0007-ipvs-plane.md.
+ */
+#pragma once
+
+#include "model/model.h"
+#include "plane/ipvs/marks.h"
+#include "plane/nft/fixed.h"
+#include "plane/nft/rules.h"
+
+#define IPVS_TABLE "vipd-ipvs"
+#define IPVS_TABLE_COMMENT "vipd ipvs layout "
+#define IPVS_LAYOUT_VERSION 1
+
+/* What the rules depend on. */
+struct ipvs_rules_params {
+	struct ipvs_marks marks;
+	enum detect_local detect;
+	bool has_detector[IPFAM_N];
+	bool is_masquerade_all;
+	char ifname[IFNAME_MAX];
+};
+
+extern const struct nft_schema ipvs_schema;
+
+/* All chains, those that lead nowhere first; `build` of none is set. */
+const struct nft_chain *ipvs_chains(size_t *n);
+/* The rules of the i-th. */
+void ipvs_rules_build(struct nft_rules *rs, size_t i, const struct ipvs_rules_params *p);

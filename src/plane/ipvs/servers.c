@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/ipvs/servers - the difference between wanted and held, as operations on IPVS.
+ *
+ * Only what a commit touched is looked at: destinations named in its journal, and
+ * all of a service that it names as a whole. What the kernel acknowledged is noted
+ * at once, operation by operation, so what is held is known also after a refusal.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/ip_vs.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "plane/ipvs/state.h"
+
+/* --- operations --- */
+
+static struct ipvs_op *op_push(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs)
+{
+	struct ipvs_op *op = vec_push(&p->ops);
+
+	*op = (struct ipvs_op){ .cmd = (uint8_t)cmd, .service.key = vs->key, .tag = vs };
+	return op;
+}
+
+/* How the service shall be. One by mark of a pool with affinity has no persistence to offer. */
+static struct ipvs_service vs_wanted(const struct ipvs_plane *p, const struct ipvs_vs *vs)
+{
+	struct ipvs_service s = { .key = vs->key };
+	struct ipvs_sched sched = vs->sched;
+	uint8_t mh = ipvs_sched_no("mh");
+
+	if (vs->key.mark != 0 && vs->timeout_s != 0 && !(p->missing_scheds & UINT32_C(1) << mh))
+		sched = (struct ipvs_sched){ .no = mh, .flags = IP_VS_SVC_F_SCHED1 };
+	s.flags = sched.flags;
+	if (vs->key.mark == 0) {
+		s.flags |= IPVS_FLAG_PERSISTENT | IPVS_FLAG_OURS;
+		s.timeout_s = vs->timeout_s;
+	}
+	memcpy(s.sched, ipvs_sched_name(sched.no), strlen(ipvs_sched_name(sched.no)) + 1);
+	return s;
+}
+
+void ipvs_op_service(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs)
+{
+	op_push(p, cmd, vs)->service = vs_wanted(p, vs);
+}
+
+void ipvs_op_dest(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs,
+		  const struct ipvs_dst *d, uint32_t weight, uint32_t deadline_s)
+{
+	op_push(p, cmd, vs)->dest = (struct ipvs_dest){
+		.addr = d->addr, .port = d->port, .weight = weight, .u_thresh = deadline_s
+	};
+}
+
+/* --- results --- */
+
+static void service_done(struct ipvs_vs *vs, const struct ipvs_op *op)
+{
+	if (op->cmd == IPVS_SERVICE_DEL) {
+		vs->is_held = false;
+		return;
+	}
+	vs->is_new |= op->cmd == IPVS_SERVICE_NEW;
+	vs->is_held = true;
+	vs->held_sched = ipvs_sched_no(op->service.sched);
+	vs->held_flags = op->service.flags;
+	vs->held_timeout_s = op->service.timeout_s;
+}
+
+static void dest_done(struct ipvs_vs *vs, const struct ipvs_op *op)
+{
+	struct ipvs_dst *d = ipvs_dst_find(vs, &op->dest.addr, op->dest.port);
+
+	if (d == NULL)
+		return;
+	if (op->cmd == IPVS_DEST_DEL) {
+		d->flags &= (uint8_t) ~(DST_HELD | DST_ODD | DST_LEAVING);
+		return;
+	}
+	if (op->cmd == IPVS_DEST_NEW)
+		d->flags |= DST_NEW;
+	d->flags |= DST_HELD;
+	d->flags &= (uint8_t)~DST_ODD;
+	d->weight = (uint16_t)op->dest.weight;
+	d->deadline_s = op->dest.u_thresh;
+	if (op->dest.weight != 0)
+		d->flags &= (uint8_t)~DST_LEAVING;
+}
+
+/* The kernel has not what we thought. */
+static void not_there(struct ipvs_vs *vs, const struct ipvs_op *op)
+{
+	struct ipvs_dst *d;
+
+	if (op->result == -ESRCH) {
+		vs->is_held = false;
+		vec_for_each (each, &vs->dests)
+			each->flags &= (uint8_t) ~(DST_HELD | DST_ODD | DST_LEAVING);
+		return;
+	}
+	d = op->cmd >= IPVS_DEST_NEW ? ipvs_dst_find(vs, &op->dest.addr, op->dest.port) : NULL;
+	if (d != NULL && op->result == -ENOENT)
+		d->flags &= (uint8_t) ~(DST_HELD | DST_ODD | DST_LEAVING);
+}
+
+static bool is_removal(const struct ipvs_op *op)
+{
+	return op->cmd == IPVS_SERVICE_DEL || op->cmd == IPVS_DEST_DEL ||
+	       (op->cmd == IPVS_DEST_SET && op->dest.weight == 0);
+}
+
+static bool is_sched_missing(const struct ipvs_op *op)
+{
+	return op->result == -ENOENT &&
+	       (op->cmd == IPVS_SERVICE_NEW || op->cmd == IPVS_SERVICE_SET);
+}
+
+static int refused(const struct ipvs_plane *p, const struct ipvs_op *op, struct err *err)
+{
+	char text[IPVS_KEY_TEXT_MAX];
+	char ip[IP_ENDPOINT_TEXT_MAX];
+	const char *key = ipvs_key_text(&op->service.key, text);
+	int r = op->result;
+
+	if (is_sched_missing(op))
+		return err_set(err, -EOPNOTSUPP, "IPVS %s: scheduler '%s' is not in this kernel",
+			       key, op->service.sched);
+	if (r == -EEXIST || r == -ESRCH || (r == -ENOENT && op->cmd >= IPVS_DEST_NEW))
+		r = -ESTALE;
+	if (op->cmd < IPVS_DEST_NEW)
+		return err_set(err, r, "IPVS %s: %s", key, strerror(-op->result));
+	return err_set(err, r, "IPVS %s, destination %s: %s", key,
+		       ip_endpoint_text(&op->dest.addr, op->dest.port, ip), strerror(-op->result));
+}
+
+static int results_note(struct ipvs_plane *p, struct plane_result *res, struct err *err)
+{
+	int r = 0;
+
+	vec_for_each (op, &p->ops) {
+		struct ipvs_vs *vs = op->tag;
+
+		if (!op->is_done)
+			continue;
+		if (op->result == 0 && op->cmd >= IPVS_DEST_NEW) {
+			dest_done(vs, op);
+		} else if (op->result == 0) {
+			service_done(vs, op);
+		} else {
+			not_there(vs, op);
+			/* Gone already is what a removal wants. */
+			if (is_removal(op) && (op->result == -ENOENT || op->result == -ESRCH))
+				continue;
+			if (r == 0) {
+				r = refused(p, op, err);
+				res->culprit = vs->svc;
+			}
+		}
+	}
+	return r;
+}
+
+int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *err)
+{
+	uint64_t began;
+	int r;
+
+	if (p->ops.n == 0)
+		return 0;
+	began = now_ns();
+	do {
+		r = ipvs_wire_send(p->wire, p->ops.v, p->ops.n, &res->n_writes, err);
+		if (r == 0 || r == -ECANCELED) {
+			int refusal = results_note(p, res, err);
+			size_t n = 0;
+
+			/* What was not sent because of removals that were done already: go on. */
+			vec_for_each (op, &p->ops)
+				if (!op->is_done)
+					p->ops.v[n++] = *op;
+			p->ops.n = n;
+			r = refusal;
+		}
+	} while (r == 0 && p->ops.n > 0);
+	vec_clear(&p->ops);
+	res->kernel_ns += now_ns() - began;
+	res->n_batches++;
+	return r == -ENOBUFS ? -EBUSY : r;
+}
+
+/* --- additions --- */
+
+static bool is_in_kernel(const struct ipvs_vs *vs)
+{
+	return vs->is_wanted && !vs->is_shadow;
+}
+
+static bool service_differs(const struct ipvs_plane *p, const struct ipvs_vs *vs)
+{
+	struct ipvs_service want = vs_wanted(p, vs);
+
+	return vs->held_sched != ipvs_sched_no(want.sched) || vs->held_flags != want.flags ||
+	       (vs->held_timeout_s != want.timeout_s && want.timeout_s != 0);
+}
+
+static void dst_add(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
+{
+	bool is_good = d->flags & DST_HELD && !(d->flags & (DST_ODD | DST_LEAVING)) &&
+		       d->weight == d->want_weight && d->deadline_s == 0;
+
+	if (!(d->flags & DST_WANTED) || d->flags & DST_QUEUED || is_good)
+		return;
+	d->flags |= DST_QUEUED;
+	ipvs_op_dest(p, d->flags & DST_HELD ? IPVS_DEST_SET : IPVS_DEST_NEW, vs, d, d->want_weight,
+		     0);
+}
+
+static void queued_clear(struct ipvs_plane *p)
+{
+	vec_for_each (op, &p->ops) {
+		struct ipvs_dst *d = op->cmd >= IPVS_DEST_NEW
+					     ? ipvs_dst_find(op->tag, &op->dest.addr, op->dest.port)
+					     : NULL;
+
+		if (d != NULL)
+			d->flags &= (uint8_t)~DST_QUEUED;
+	}
+}
+
+static void additions_collect(struct ipvs_plane *p)
+{
+	vec_clear(&p->ops);
+	vec_for_each (each, &p->touched) {
+		struct ipvs_vs *vs = *each;
+
+		if (!is_in_kernel(vs))
+			continue;
+		if (!vs->is_held) {
+			vs->is_whole = true;
+			ipvs_op_service(p, IPVS_SERVICE_NEW, vs);
+		} else if (service_differs(p, vs)) {
+			ipvs_op_service(p, IPVS_SERVICE_SET, vs);
+		}
+		if (vs->is_whole)
+			vec_for_each (d, &vs->dests)
+				dst_add(p, vs, d);
+	}
+	vec_for_each (u, &p->undo) {
+		struct ipvs_dst *d = u->is_dst && !u->vs->is_whole && is_in_kernel(u->vs)
+					     ? ipvs_dst_find(u->vs, &u->addr, u->port)
+					     : NULL;
+
+		if (d != NULL)
+			dst_add(p, u->vs, d);
+	}
+	queued_clear(p);
+}
+
+/* A scheduler turned out to be missing: the default takes its place. True: try again. */
+static bool sched_fall_back(struct ipvs_plane *p)
+{
+	bool is_any = false;
+
+	vec_for_each (op, &p->ops) {
+		struct ipvs_vs *vs = op->tag;
+		uint8_t no = ipvs_sched_no(op->service.sched);
+
+		if (!op->is_done || !is_sched_missing(op))
+			continue;
+		if (no == p->sched.no)
+			return false;
+		if (!(p->missing_scheds & UINT32_C(1) << no))
+			log_warn(LOG_AREA_PLANE,
+				 "IPVS scheduler '%s' is not in this kernel (module ip_vs_%s): "
+				 "services that ask for it get '%s'",
+				 op->service.sched, op->service.sched,
+				 ipvs_sched_name(p->sched.no));
+		p->missing_scheds |= UINT32_C(1) << no;
+		if (vs->sched.no == no)
+			vs->sched = p->sched;
+		is_any = true;
+	}
+	return is_any;
+}
+
+/* As ipvs_ops_send(), but what a missing scheduler prevents is tried with the default. */
+static int additions_send(struct ipvs_plane *p, struct plane_result *res, struct err *err)
+{
+	for (;;) {
+		bool again;
+		int r;
+
+		if (p->ops.n == 0)
+			return 0;
+		r = ipvs_wire_send(p->wire, p->ops.v, p->ops.n, &res->n_writes, err);
+		res->n_batches++;
+		if (r < 0 && r != -ECANCELED)
+			return r == -ENOBUFS ? -EBUSY : r;
+		again = r == -ECANCELED && sched_fall_back(p);
+		/* Noted before it is repeated: what was done is not done twice. */
+		r = results_note(p, res, err);
+		if (!again)
+			return r;
+		res->culprit = NULL;
+		additions_collect(p);
+	}
+}
+
+int ipvs_servers_add(struct ipvs_plane *p, struct plane_result *res, struct err *err)
+{
+	uint64_t began = now_ns();
+	int r;
+
+	additions_collect(p);
+	r = additions_send(p, res, err);
+	vec_clear(&p->ops);
+	res->kernel_ns += now_ns() - began;
+	return r;
+}
+
+/* --- removals --- */
+
+static bool is_to_leave(const struct ipvs_vs *vs, const struct ipvs_dst *d)
+{
+	return d->flags & DST_HELD && !(d->flags & (DST_LEAVING | DST_QUEUED)) &&
+	       (!(d->flags & DST_WANTED) || !is_in_kernel(vs));
+}
+
+static void vs_remove(struct ipvs_plane *p, struct ipvs_vs *vs)
+{
+	bool has_dests = false;
+
+	if (is_in_kernel(vs) && !vs->is_whole)
+		return;
+	vec_for_each (d, &vs->dests) {
+		if (is_to_leave(vs, d))
+			ipvs_drain_begin(p, vs, d);
+		has_dests |= (d->flags & DST_HELD) != 0;
+	}
+	if (!is_in_kernel(vs) && vs->is_held && !has_dests)
+		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);
+	ipvs_drain_watch(p, vs);
+}
+
+int ipvs_servers_remove(struct ipvs_plane *p, struct plane_result *res, struct err *err)
+{
+	vec_clear(&p->ops);
+	vec_for_each (each, &p->touched)
+		vs_remove(p, *each);
+	vec_for_each (u, &p->undo) {
+		struct ipvs_dst *d = u->is_dst && is_in_kernel(u->vs) && !u->vs->is_whole
+					     ? ipvs_dst_find(u->vs, &u->addr, u->port)
+					     : NULL;
+
+		if (d != NULL && is_to_leave(u->vs, d)) {
+			ipvs_drain_begin(p, u->vs, d);
+			ipvs_drain_watch(p, u->vs);
+		}
+	}
+	queued_clear(p);
+	return ipvs_ops_send(p, res, err);
+}
+
+/* --- the end of a commit --- */
+
+static void vs_undo(struct ipvs_vs *vs, const struct ipvs_undo *u)
+{
+	if (vs->pool != u->pool) {
+		list_del(&vs->sibling);
+		if (u->pool != NULL)
+			list_add_tail(&u->pool->classics, &vs->sibling);
+	}
+	vs->is_wanted = u->is_wanted;
+	vs->is_shadow = u->is_shadow;
+	vs->sched = u->sched;
+	vs->timeout_s = u->timeout_s;
+	vs->pool = u->pool;
+}
+
+static void dst_undo(struct ipvs_vs *vs, const struct ipvs_undo *u)
+{
+	struct ipvs_dst *d = ipvs_dst_find(vs, &u->addr, u->port);
+	uint8_t kept = DST_WANTED | DST_LEAVING;
+
+	if (d == NULL)
+		return;
+	d->flags = (uint8_t)((d->flags & ~kept) | (u->flags & kept));
+	d->want_weight = u->want_weight;
+}
+
+static void additions_withdraw(struct ipvs_plane *p, struct ipvs_vs *vs)
+{
+	vec_for_each (d, &vs->dests) {
+		if (!(d->flags & DST_HELD))
+			continue;
+		if (d->flags & DST_NEW && !(d->flags & DST_WANTED))
+			ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0, 0);
+		else if (d->flags & DST_LEAVING && d->weight != 0)
+			ipvs_op_dest(p, IPVS_DEST_SET, vs, d, 0, ipvs_now_s() + vs->drain_s);
+	}
+	if (vs->is_new && !vs->is_wanted)
+		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);
+}
+
+void ipvs_servers_undo(struct ipvs_plane *p)
+{
+	struct plane_result res = { 0 };
+	struct err err = { 0 };
+
+	for (size_t i = p->undo.n; i-- > 0;) {
+		const struct ipvs_undo *u = &p->undo.v[i];
+
+		if (u->is_dst)
+			dst_undo(u->vs, u);
+		else
+			vs_undo(u->vs, u);
+	}
+	vec_clear(&p->ops);
+	vec_for_each (each, &p->touched) {
+		additions_withdraw(p, *each);
+		(*each)->is_spared |= p->loaded != NULL;
+	}
+	if (ipvs_ops_send(p, &res, &err) < 0)
+		log_warn(LOG_AREA_PLANE, "left behind in IPVS until the next audit: %s", err.text);
+	ipvs_servers_done(p);
+}
+
+static void dests_drop(struct ipvs_vs *vs)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < vs->dests.n; i++) {
+		struct ipvs_dst d = vs->dests.v[i];
+
+		d.flags &= (uint8_t) ~(DST_NEW | DST_QUEUED);
+		if (d.flags & (DST_HELD | DST_WANTED))
+			vs->dests.v[kept++] = d;
+	}
+	vs->dests.n = kept;
+}
+
+void ipvs_servers_done(struct ipvs_plane *p)
+{
+	vec_for_each (each, &p->touched) {
+		struct ipvs_vs *vs = *each;
+
+		vs->is_touched = vs->is_whole = vs->is_new = false;
+		vs->svc = NULL;
+		dests_drop(vs);
+	}
+	vec_for_each (each, &p->touched)
+		if (!(*each)->is_wanted && !(*each)->is_held)
+			ipvs_vs_free(p, *each);
+	vec_clear(&p->touched);
+	vec_clear(&p->undo);
+}

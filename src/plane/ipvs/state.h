@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/ipvs/state - what the parts of the plane share: virtual services as they are
+ * held and wanted, and the plane itself.
+ */
+#pragma once
+
+#include "base/htable.h"
+#include "base/list.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "nl/batch.h"
+#include "plane/ipvs/layout.h"
+#include "plane/ipvs/plane_ipvs.h"
+#include "plane/ipvs/sched.h"
+#include "plane/nft/change.h"
+#include "plane/nft/refs.h"
+#include "plane/nft/tab.h"
+
+enum ipvs_dst_flags {
+	DST_WANTED = 1 << 0,
+	DST_HELD = 1 << 1,    /* the kernel has it */
+	DST_LEAVING = 1 << 2, /* weight 0, to be deleted */
+	DST_ODD = 1 << 3,     /* the kernel has it, but not as we make them */
+	DST_NEW = 1 << 4,     /* made by the commit under way */
+	DST_QUEUED = 1 << 5,  /* the commit under way has an operation for it */
+};
+
+/* A destination of a virtual service. */
+struct ipvs_dst {
+	struct ip_addr addr;
+	uint16_t port;
+	uint8_t flags;
+	uint16_t weight; /* held */
+	uint16_t want_weight;
+	uint32_t deadline_s; /* Unix time; 0 = none */
+	uint32_t since_s;    /* Unix time it began to leave; 0 = unknown */
+	uint32_t active;     /* while leaving, as of the last look */
+	uint32_t inactive;
+};
+
+/* A virtual service. */
+struct ipvs_vs {
+	struct hnode node; /* in plane.vss */
+	struct ipvs_key key;
+	struct list leaving;   /* in plane.leaving while destinations, or it itself, are to go */
+	struct list sibling;   /* of a VIP:port service: in its pool's `classics` */
+	struct list classics;  /* of a pool with affinity */
+	struct ipvs_vs *pool;  /* of a VIP:port service, while it is wanted */
+	const struct name *ns; /* whom it serves, for people; NULL: unknown */
+	const struct name *name;
+	uint32_t drain_s;
+	uint8_t proto; /* enum l4proto; 0 = unknown, of a mark found in the kernel */
+	bool is_wanted;
+	bool is_held;
+	bool is_shadow;  /* a pool that only its VIP:port services balance: not in the kernel */
+	bool is_touched; /* by the commit under way */
+	bool is_whole;   /* the commit names all it shall hold */
+	bool is_new;     /* made by it */
+	bool is_spared;  /* of a service that was refused while the kernel was compared */
+	struct ipvs_sched sched; /* wanted */
+	uint32_t timeout_s;      /* wanted; 0 = no persistence */
+	uint8_t held_sched;
+	uint32_t held_flags;
+	uint32_t held_timeout_s;
+	struct svc *svc;            /* of the commit under way */
+	VEC(struct ipvs_dst) dests; /* sorted by address and port */
+};
+
+/* How something was before the commit under way. */
+struct ipvs_undo {
+	struct ipvs_vs *vs;
+	bool is_dst;
+	struct ip_addr addr;
+	uint16_t port;
+	uint8_t flags; /* of the destination */
+	uint16_t want_weight;
+	/* of the service */
+	bool is_wanted;
+	bool is_shadow;
+	struct ipvs_sched sched;
+	uint32_t timeout_s;
+	struct ipvs_vs *pool;
+};
+
+/* Elements of our table as the kernel has them; loaded phase only. */
+struct ipvs_copy {
+	struct nft_tab sets[IPFAM_N][NFTSET_END]; /* key -> data and one byte: asked for */
+	struct nft_tab ids[IPFAM_N];              /* pool id -> struct ipvs_known_id */
+	struct plan *plan;                        /* who was told of the ids; NULL: nobody */
+};
+
+struct ipvs_known_id {
+	uint8_t is_ours; /* to recall: the plan had not given it out */
+	uint8_t is_taken;
+};
+
+/* Sysctls, and what they were: see sysctl.c. */
+#define IPVS_SYSCTLS 6
+#define IPVS_REMEMBERED (IPVS_SYSCTLS + 3) /* the timeouts too */
+
+struct ipvs_plane {
+	struct plane plane; /* first: plane.h */
+	struct ipvs_config config;
+	struct ipvs_marks marks;
+	struct ipvs_sched sched; /* the default */
+	struct ipvs_route_config route_config;
+	struct ipvs_wire *wire;
+	struct nl_sock *cmd;
+	struct nl_sock *query;
+	struct nl_sock *route;
+	struct nl_batch *batch;
+	struct ipvs_layout *layout;
+	struct nft_changes changes;
+	struct nft_refs vips[IPFAM_N];
+	struct nft_refs cluster_ips[IPFAM_N];
+	struct nft_refs hairpins[IPFAM_N];
+	struct htable vss;
+	struct list leaving;
+	VEC(struct ipvs_vs *) touched;
+	VEC(struct ipvs_undo) undo;
+	VEC(struct ipvs_op) ops;
+	struct ipvs_copy *loaded;
+	const struct model *model;
+	bool is_genid_known;
+	uint32_t genid;
+	uint64_t env_generation;
+	bool has_env;
+	uint32_t missing_scheds; /* bits by number: the kernel has no such module */
+	uint64_t tick_at;
+	uint64_t routes_at;
+	struct ipvs_plane_stats stats;
+};
+
+static inline struct ipvs_plane *ipvs_plane_of(struct plane *p)
+{
+	return container_of(p, struct ipvs_plane, plane);
+}
+
+/* The counter of a counted set; NULL for others. */
+static inline struct nft_refs *ipvs_refs(struct ipvs_plane *p, enum ipfam fam, enum nft_set_id set)
+{
+	return set == IPVSSET_VIPS          ? &p->vips[fam]
+	       : set == IPVSSET_CLUSTER_IPS ? &p->cluster_ips[fam]
+	       : set == IPVSSET_HAIRPINS    ? &p->hairpins[fam]
+					    : NULL;
+}
+
+/* Are its keys frontends: address . protocol . port? */
+static inline bool ipvs_set_is_by_tuple(enum nft_set_id set)
+{
+	return set == IPVSSET_FE || set == IPVSSET_FE_IN || set == IPVSSET_FE_OUT ||
+	       set == IPVSSET_GUARDED || set == IPVSSET_MASQ || set == IPVSSET_MASQ_HOSTS ||
+	       set == IPVSSET_IDLE;
+}
+
+/* What a service's annotations, or else the configuration, say. */
+struct ipvs_tuning {
+	struct ipvs_sched sched;
+	uint32_t drain_s;
+};
+/*
+ * Fill `ret` with what is in force. What cannot be honoured is replaced by the default
+ * and, if `remark` is not NULL, told there.
+ */
+void ipvs_tuning_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, const struct service *s,
+		      struct str *remark);
+
+/* Wall clock, for deadlines that outlive the process. */
+uint32_t ipvs_now_s(void);
+
+/* --- vs.c --- */
+
+struct ipvs_key ipvs_key_mark(enum ipfam fam, uint32_t mark);
+struct ipvs_key ipvs_key_vip(const struct ip_addr *addr, uint8_t proto, uint16_t port);
+struct ipvs_vs *ipvs_vs_find(const struct ipvs_plane *p, const struct ipvs_key *key);
+/* Made when there is none. */
+struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, const struct ipvs_key *key);
+/* Nobody wants it and the kernel does not have it. */
+void ipvs_vs_free(struct ipvs_plane *p, struct ipvs_vs *vs);
+void ipvs_vss_clear(struct ipvs_plane *p);
+struct ipvs_dst *ipvs_dst_find(const struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port);
+/* Made when there is none; pointers to others of this service are stale then. */
+struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port);
+void ipvs_dst_del(struct ipvs_vs *vs, struct ipvs_dst *d);
+/* Is a service of the kernel's provably ours? */
+bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *s);
+/* All of ours, with destinations. What is known already keeps what is wanted of it. */
+MUST_USE int ipvs_vss_read(struct ipvs_plane *p, struct err *err);
+/* One service again. */
+MUST_USE int ipvs_vs_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err);
+
+/* --- translate.c --- */
+
+MUST_USE int ipvs_translate(struct ipvs_plane *p, const struct plan_op *ops, size_t n,
+			    struct svc **culprit, struct err *err);
+uint16_t ipvs_pool_class(size_t n, uint32_t affinity_s);
+/* Mark a service as part of the commit under way, and remember how it was. */
+void ipvs_vs_touch(struct ipvs_plane *p, struct ipvs_vs *vs, struct svc *svc);
+
+/* --- servers.c: what IPVS is told --- */
+
+/* What is wanted and not held. On failure `culprit` is who the kernel refused. */
+MUST_USE int ipvs_servers_add(struct ipvs_plane *p, struct plane_result *res, struct err *err);
+/* What is held and not wanted begins to leave. */
+MUST_USE int ipvs_servers_remove(struct ipvs_plane *p, struct plane_result *res, struct err *err);
+/* The commit failed: wants are as they were, and what was added goes. */
+void ipvs_servers_undo(struct ipvs_plane *p);
+/* The commit is over. */
+void ipvs_servers_done(struct ipvs_plane *p);
+/* Perform p->ops and note what became of them. */
+MUST_USE int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *err);
+void ipvs_op_dest(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs,
+		  const struct ipvs_dst *d, uint32_t weight, uint32_t deadline_s);
+void ipvs_op_service(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs);
+
+/* --- drain.c --- */
+
+/* The destination begins to leave; weight and deadline are in the operation that is appended. */
+void ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d);
+/* There may be something to wait for. */
+void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs);
+uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now);
+
+/* --- copy.c --- */
+
+void ipvs_copy_open(struct ipvs_copy **ret);
+void ipvs_copy_close(struct ipvs_copy *c);
+DEFINE_AUTO(struct ipvs_copy *, ipvs_copy_close);
+MUST_USE int ipvs_copy_read(struct ipvs_copy *c, struct ipvs_plane *p, struct err *err);
+const uint8_t *ipvs_copy_find(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set,
+			      const uint8_t *key);
+/* The kernel holds it; `is_wanted`: and somebody asked for it. */
+void ipvs_copy_put(struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
+		   const uint8_t *data, bool is_wanted);
+void ipvs_copy_del(struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set, const uint8_t *key);
+/* The keys nobody asked for, sorted, for the caller to free. */
+uint8_t *ipvs_copy_unwanted(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set,
+			    size_t *n);
+void ipvs_copy_recall(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows);
+void ipvs_copy_release_ids(struct ipvs_copy *c);
+
+/* --- commit.c --- */
+
+MUST_USE int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
+			 enum plane_commit_mode mode, struct plane_result *res, struct err *err);
+/* Send p->changes as they stand. */
+MUST_USE int ipvs_transact(struct ipvs_plane *p, struct plane_result *res, struct err *err);
+MUST_USE int ipvs_changes_look(struct ipvs_plane *p, struct err *err);
+void ipvs_committed(struct ipvs_plane *p, size_t n);
+
+/* --- sysctl.c --- */
+
+/* Set what IPVS needs; what it was goes into the table, once. */
+MUST_USE int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, struct err *err);
+/* As they were before us, as far as the table remembers. */
+void ipvs_sysctls_restore(struct ipvs_plane *p);

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/ipvs/sysctl - what IPVS needs of this network namespace, and what it was before.
+ *
+ * The values before us are elements of the map `remembered`, number -> value plus one,
+ * so that --cleanup, perhaps of another process, can put them back. Written once: whoever
+ * finds them there knows that today's values are ours.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "plane/ipvs/state.h"
+#include "plane/nft/decode.h"
+
+/* Order is meaning: numbers of `remembered`. */
+static const struct {
+	const char *name;
+	uint32_t value;
+} sysctls[IPVS_SYSCTLS] = {
+	{ "conntrack", 1 },                 /* hairpins and masquerading */
+	{ "expire_nodest_conn", 1 },        /* a deleted backend's clients are told at once */
+	{ "expire_quiescent_template", 1 }, /* affinity leaves a draining backend */
+	{ "conn_reuse_mode", 1 },
+	{ "sloppy_tcp", 0 },
+	{ "run_estimation", 0 }, /* it walks all objects every two seconds */
+};
+
+static void path_of(char *buf, size_t size, const struct ipvs_plane *p, size_t i)
+{
+	(void)snprintf(buf, size, "%s/proc/sys/net/ipv4/vs/%s", p->config.sysctl_root,
+		       sysctls[i].name);
+}
+
+/* False when there is no such file. */
+static bool sysctl_read(const struct ipvs_plane *p, size_t i, uint32_t *value)
+{
+	char path[256];
+	char text[32] = "";
+	ssize_t n;
+	int fd;
+
+	path_of(path, sizeof(path), p, i);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd == -1)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	(void)close(fd);
+	*value = n > 0 ? (uint32_t)strtoul(text, NULL, 10) : 0;
+	return n > 0;
+}
+
+static int sysctl_write(const struct ipvs_plane *p, size_t i, uint32_t value)
+{
+	char path[256];
+	char text[32];
+	ssize_t len = snprintf(text, sizeof(text), "%" PRIu32 "\n", value);
+	int fd;
+	int r = 0;
+
+	path_of(path, sizeof(path), p, i);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd == -1)
+		return -errno;
+	if (write(fd, text, (size_t)len) != len)
+		r = -errno;
+	(void)close(fd);
+	return r;
+}
+
+/* --- what it was --- */
+
+static int found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+{
+	uint32_t *was = arg;
+	uint32_t no = nft_get_word(key);
+
+	if (no < IPVS_REMEMBERED)
+		was[no] = nft_get_word(data);
+	return 0;
+}
+
+/* Each value plus one; 0 = not there. */
+static int remembered_read(struct ipvs_plane *p, uint32_t was[static IPVS_REMEMBERED],
+			   struct err *err)
+{
+	struct nft_table_ref table = ipvs_table(IPFAM_V4);
+
+	memset(was, 0, IPVS_REMEMBERED * sizeof(was[0]));
+	if (!ipvs_layout_has_set(p->layout, IPFAM_V4, IPVSSET_REMEMBERED))
+		return 0;
+	return nft_elems_dump(p->query, &table, IPVSSET_REMEMBERED, NULL, found, was, err);
+}
+
+static void remember(struct ipvs_plane *p, uint32_t no, uint32_t value)
+{
+	uint8_t key[NFT_KEY_MAX] = { 0 };
+	uint8_t data[NFT_DATA_MAX] = { 0 };
+
+	nft_put_word(key, no);
+	nft_put_word(data, value + 1);
+	nft_changes_will(&p->changes, IPFAM_V4, IPVSSET_REMEMBERED, key, data, NULL);
+}
+
+/* --- today --- */
+
+static void sysctls_set(struct ipvs_plane *p, struct plane_result *res)
+{
+	for (size_t i = 0; i < IPVS_SYSCTLS; i++) {
+		uint32_t value;
+		int r;
+
+		if (!sysctl_read(p, i, &value) || value == sysctls[i].value)
+			continue;
+		r = sysctl_write(p, i, sysctls[i].value);
+		if (r < 0)
+			log_warn(LOG_AREA_PLANE,
+				 "net.ipv4.vs.%s is %" PRIu32 " and should be %" PRIu32 ": %s",
+				 sysctls[i].name, value, sysctls[i].value, strerror(-r));
+		else
+			res->n_writes++;
+	}
+}
+
+static bool timeout_differs(uint32_t want, uint32_t is)
+{
+	return want != 0 && want != is;
+}
+
+static int timeouts_apply(struct ipvs_plane *p, const struct ipvs_timeouts *now,
+			  struct plane_result *res, struct err *err)
+{
+	const struct ipvs_timeouts *want = &p->config.timeouts;
+	int r;
+
+	if (!timeout_differs(want->tcp, now->tcp) &&
+	    !timeout_differs(want->tcp_fin, now->tcp_fin) && !timeout_differs(want->udp, now->udp))
+		return 0;
+	r = ipvs_wire_timeouts_set(p->wire, want, err);
+	res->n_writes += r == 0;
+	return r;
+}
+
+static int remember_all(struct ipvs_plane *p, const struct ipvs_timeouts *now,
+			struct plane_result *res, struct err *err)
+{
+	uint32_t was[IPVS_REMEMBERED];
+	int r = remembered_read(p, was, err);
+
+	if (r < 0)
+		return r;
+	nft_changes_reset(&p->changes);
+	for (size_t i = 0; i < IPVS_SYSCTLS; i++) {
+		uint32_t value;
+
+		if (was[i] == 0 && sysctl_read(p, i, &value))
+			remember(p, (uint32_t)i, value);
+	}
+	if (was[IPVS_SYSCTLS] == 0) {
+		remember(p, IPVS_SYSCTLS, now->tcp);
+		remember(p, IPVS_SYSCTLS + 1, now->tcp_fin);
+		remember(p, IPVS_SYSCTLS + 2, now->udp);
+	}
+	r = ipvs_transact(p, res, err);
+	nft_changes_reset(&p->changes);
+	return r;
+}
+
+int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, struct err *err)
+{
+	struct ipvs_timeouts now = { 0 };
+	int r;
+
+	r = ipvs_wire_timeouts_get(p->wire, &now, err);
+	if (r == 0)
+		r = remember_all(p, &now, res, err);
+	if (r == 0)
+		r = timeouts_apply(p, &now, res, err);
+	if (r < 0)
+		return r;
+	if (p->config.sysctl_root != NULL)
+		sysctls_set(p, res);
+	return 0;
+}
+
+void ipvs_sysctls_restore(struct ipvs_plane *p)
+{
+	uint32_t was[IPVS_REMEMBERED];
+	struct ipvs_timeouts t;
+	struct err err = { 0 };
+
+	if (remembered_read(p, was, &err) < 0) {
+		log_warn(LOG_AREA_PLANE, "sysctls of IPVS stay as they are: %s", err.text);
+		return;
+	}
+	for (size_t i = 0; i < IPVS_SYSCTLS; i++)
+		if (was[i] != 0 && p->config.sysctl_root != NULL)
+			(void)sysctl_write(p, i, was[i] - 1);
+	if (was[IPVS_SYSCTLS] == 0)
+		return;
+	t = (struct ipvs_timeouts){ was[IPVS_SYSCTLS] - 1, was[IPVS_SYSCTLS + 1] - 1,
+				    was[IPVS_SYSCTLS + 2] - 1 };
+	if (ipvs_wire_timeouts_set(p->wire, &t, &err) < 0)
+		log_warn(LOG_AREA_PLANE, "%s", err.text);
+}

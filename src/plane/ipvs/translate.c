@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/ipvs/translate - from operations of the plan to elements and to what is wanted of IPVS.
+ *
+ *   frontend   fe: tuple -> mark of its pool. Split (POL-25): fe_out and fe_in instead.
+ *              Refusing or dropping: a mark of its own, and idle: tuple -> its pool.
+ *              With affinity: the mark that names no pool, idle, and a virtual service
+ *              by address and port. Its address in vips, a cluster IP's in cluster_ips.
+ *              masq, masq_hosts, guarded as the plan says.
+ *   pool       a virtual service by mark. With affinity its VIP:port services balance, and
+ *              there is one by mark only if pods ask for a split frontend through it.
+ *   backend    a destination of each; its address in hairpins.
+ *   range      ranges, under the pool's mark
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "model/select.h"
+#include "plane/ipvs/state.h"
+#include "plane/nft/decode.h"
+
+/* Before the transaction or after it. */
+enum side {
+	WAS = 0,
+	WILL,
+};
+
+/* Values of a target's class. */
+enum pool_class {
+	CLASS_PLAIN = 1,
+	CLASS_AFFINITY,
+};
+
+struct tr {
+	struct ipvs_plane *p;
+	struct svc *svc;
+};
+
+uint16_t ipvs_pool_class(size_t n, uint32_t affinity_s)
+{
+	return affinity_s != 0 ? CLASS_AFFINITY : CLASS_PLAIN;
+}
+
+void ipvs_vs_touch(struct ipvs_plane *p, struct ipvs_vs *vs, struct svc *svc)
+{
+	if (svc != NULL)
+		vs->svc = svc;
+	if (vs->is_touched)
+		return;
+	vs->is_touched = true;
+	*vec_push(&p->touched) = vs;
+	*vec_push(&p->undo) = (struct ipvs_undo){ .vs = vs,
+						  .is_wanted = vs->is_wanted,
+						  .is_shadow = vs->is_shadow,
+						  .sched = vs->sched,
+						  .timeout_s = vs->timeout_s,
+						  .pool = vs->pool };
+}
+
+static void dst_remember(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_dst *d)
+{
+	*vec_push(&p->undo) = (struct ipvs_undo){ .vs = vs,
+						  .is_dst = true,
+						  .addr = d->addr,
+						  .port = d->port,
+						  .flags = d->flags,
+						  .want_weight = d->want_weight };
+}
+
+/* --- elements --- */
+
+static void element(struct tr *t, enum side side, enum ipfam fam, enum nft_set_id set,
+		    const uint8_t *key, const uint8_t *data)
+{
+	if (side == WAS)
+		nft_changes_was(&t->p->changes, fam, set, key, data, t->svc);
+	else
+		nft_changes_will(&t->p->changes, fam, set, key, data, t->svc);
+}
+
+static void map_mark(struct tr *t, enum side side, enum ipfam fam, enum nft_set_id set,
+		     const uint8_t *key, uint32_t mark)
+{
+	uint8_t data[NFT_DATA_MAX];
+
+	nft_put_word(data, mark);
+	element(t, side, fam, set, key, data);
+}
+
+static uint32_t target_pool(const struct tr *t, const struct plan_target *target)
+{
+	return ipvs_mark_pool(&t->p->marks, target->pool_id, target->scope);
+}
+
+static bool is_by_vip(const struct plan_target *target)
+{
+	return target->verdict == PLAN_VERDICT_POOL && target->class == CLASS_AFFINITY;
+}
+
+/* Where a frontend leads those who come from outside, or everybody. */
+static uint32_t target_mark(const struct tr *t, const struct plan_target *target)
+{
+	switch ((enum plan_verdict)target->verdict) {
+	case PLAN_VERDICT_POOL:
+		return is_by_vip(target) ? t->p->marks.tag : target_pool(t, target);
+	case PLAN_VERDICT_DROP:
+		return t->p->marks.tag | IPVS_ID_DROP;
+	case PLAN_VERDICT_UNSET:
+	case PLAN_VERDICT_REJECT:
+		break;
+	}
+	return t->p->marks.tag | IPVS_ID_REFUSE;
+}
+
+/* Whom a split frontend leads pods and this host to: always by mark. */
+static uint32_t inside_mark(const struct tr *t, const struct plan_target *target)
+{
+	return target->verdict == PLAN_VERDICT_POOL ? target_pool(t, target)
+						    : target_mark(t, target);
+}
+
+/* --- services by address and port --- */
+
+static struct ipvs_vs *pool_vs(const struct tr *t, enum ipfam fam, const struct plan_target *target)
+{
+	struct ipvs_key key = ipvs_key_mark(fam, target_pool(t, target));
+
+	return ipvs_vs_find(t->p, &key);
+}
+
+static void classic_adopt(struct tr *t, struct ipvs_vs *vs, struct ipvs_vs *pool)
+{
+	ipvs_vs_touch(t->p, vs, t->svc);
+	vs->is_wanted = true;
+	vs->is_whole = true;
+	vs->sched = pool->sched;
+	vs->timeout_s = pool->timeout_s;
+	vs->drain_s = pool->drain_s;
+	if (vs->pool != pool) {
+		list_del(&vs->sibling);
+		list_add_tail(&pool->classics, &vs->sibling);
+		vs->pool = pool;
+	}
+	vec_for_each (from, &pool->dests) {
+		struct ipvs_dst *d;
+
+		if (!(from->flags & DST_WANTED))
+			continue;
+		d = ipvs_dst_get(vs, &from->addr, from->port);
+		if (d->flags & DST_WANTED && d->want_weight == from->want_weight)
+			continue;
+		dst_remember(t->p, vs, d);
+		d->flags |= DST_WANTED;
+		d->want_weight = from->want_weight;
+	}
+}
+
+static void classic_leave(struct tr *t, struct ipvs_vs *vs, const struct ipvs_vs *pool)
+{
+	if (vs == NULL || vs->pool != pool) /* another service has it by now */
+		return;
+	ipvs_vs_touch(t->p, vs, t->svc);
+	vs->is_wanted = false;
+	vs->is_whole = true;
+	vs->pool = NULL;
+	list_del(&vs->sibling);
+	vec_for_each (d, &vs->dests) {
+		if (!(d->flags & DST_WANTED))
+			continue;
+		dst_remember(t->p, vs, d);
+		d->flags &= (uint8_t)~DST_WANTED;
+	}
+}
+
+static void classic(struct tr *t, enum side side, const struct plan_frontend *f)
+{
+	struct ipvs_key key = ipvs_key_vip(&f->addr, f->proto, f->port);
+	struct ipvs_vs *pool = pool_vs(t, ip_fam(&f->addr), &f->target);
+
+	if (pool == NULL)
+		return;
+	if (side == WILL)
+		classic_adopt(t, ipvs_vs_get(t->p, &key), pool);
+	else
+		classic_leave(t, ipvs_vs_find(t->p, &key), pool);
+}
+
+/* --- frontends --- */
+
+/* A pool with affinity is asked for by mark after all. */
+static void pool_show(struct tr *t, enum ipfam fam, const struct plan_target *target)
+{
+	struct ipvs_vs *vs = pool_vs(t, fam, target);
+
+	if (vs == NULL || !vs->is_shadow)
+		return;
+	ipvs_vs_touch(t->p, vs, t->svc);
+	vs->is_shadow = false;
+	vs->is_whole = true;
+}
+
+static void frontend_leads(struct tr *t, enum side side, const struct plan_frontend *f,
+			   const uint8_t *key)
+{
+	enum ipfam fam = ip_fam(&f->addr);
+
+	if (f->is_split) {
+		map_mark(t, side, fam, IPVSSET_FE_OUT, key, target_mark(t, &f->target));
+		map_mark(t, side, fam, IPVSSET_FE_IN, key, inside_mark(t, &f->inside));
+		if (side == WILL && is_by_vip(&f->inside))
+			pool_show(t, fam, &f->inside);
+	} else {
+		map_mark(t, side, fam, IPVSSET_FE, key, target_mark(t, &f->target));
+	}
+	if (f->target.verdict != PLAN_VERDICT_POOL || is_by_vip(&f->target))
+		map_mark(t, side, fam, IPVSSET_IDLE, key, target_pool(t, &f->target));
+	if (is_by_vip(&f->target))
+		classic(t, side, f);
+}
+
+static void frontend(struct tr *t, enum side side, const struct plan_frontend *f)
+{
+	enum ipfam fam = ip_fam(&f->addr);
+	int32_t one = side == WILL ? 1 : -1;
+	uint8_t key[NFT_KEY_MAX];
+
+	nft_key_tuple(key, &f->addr, f->proto, f->port);
+	if (side == WILL && t->p->loaded != NULL) /* all the kernel has of it joins in */
+		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++)
+			if (ipvs_set_is_by_tuple(set) &&
+			    ipvs_copy_find(t->p->loaded, fam, set, key) != NULL)
+				(void)nft_changes_touch(&t->p->changes, fam, set, key, t->svc);
+	frontend_leads(t, side, f, key);
+	if (f->is_guarded)
+		map_mark(t, side, fam, IPVSSET_GUARDED, key, target_pool(t, &f->target));
+	if (f->masq == PLAN_MASQ_ALWAYS)
+		element(t, side, fam, IPVSSET_MASQ, key, NULL);
+	else if (f->masq == PLAN_MASQ_HOST)
+		element(t, side, fam, IPVSSET_MASQ_HOSTS, key, NULL);
+	nft_changes_count(&t->p->changes, fam, IPVSSET_VIPS, f->addr.bytes, one, t->svc);
+	if (f->kind == PLAN_FRONTEND_CLUSTERIP)
+		nft_changes_count(&t->p->changes, fam, IPVSSET_CLUSTER_IPS, f->addr.bytes, one,
+				  t->svc);
+}
+
+/* --- pools and backends --- */
+
+static struct ipvs_vs *vs_of(const struct tr *t, const struct plan_pool *pool)
+{
+	struct ipvs_key key =
+		ipvs_key_mark(pool->fam, ipvs_mark_pool(&t->p->marks, pool->id, pool->scope));
+
+	return ipvs_vs_get(t->p, &key);
+}
+
+static void vs_named(struct ipvs_vs *vs, const struct svc *svc)
+{
+	if (vs->ns == svc->ns && vs->name == svc->name)
+		return;
+	name_unref(vs->ns);
+	name_unref(vs->name);
+	vs->ns = name_ref(svc->ns);
+	vs->name = name_ref(svc->name);
+}
+
+/* What the service, or else the configuration, says of scheduling and draining. */
+static void vs_tune(struct tr *t, struct ipvs_vs *vs, const struct plan_pool *pool)
+{
+	struct ipvs_tuning tuning;
+
+	ipvs_tuning_read(&tuning, t->p, t->svc->service, NULL);
+	vs->sched = tuning.sched;
+	vs->drain_s = tuning.drain_s;
+	vs->timeout_s = pool->affinity_s;
+	vs->proto = pool->proto;
+}
+
+static uint16_t weight_of(const struct tr *t, const struct ip_addr *addr)
+{
+	const struct service *s = t->svc->service;
+
+	return s != NULL && s->tuning != NULL && s->tuning->weights != NULL
+		       ? ipvs_weight(s->tuning->weights->text, addr)
+		       : 1;
+}
+
+static bool is_asked_for_inside(const struct service *s, const struct plan_pool *pool)
+{
+	return s != NULL && pool->scope == PLAN_SCOPE_CLUSTER && service_is_etp_local(s);
+}
+
+static void pool_add(struct tr *t, const struct plan_pool *pool)
+{
+	struct ipvs_vs *vs = vs_of(t, pool);
+	bool was_wanted = vs->is_wanted;
+
+	ipvs_vs_touch(t->p, vs, t->svc);
+	vs_named(vs, t->svc);
+	vs_tune(t, vs, pool);
+	vs->is_wanted = true;
+	vs->is_whole = true;
+	/* An audit tells of it again: what it became meanwhile stays. */
+	if (!was_wanted)
+		vs->is_shadow =
+			pool->affinity_s != 0 && !is_asked_for_inside(t->svc->service, pool);
+}
+
+static void pool_change(struct tr *t, const struct plan_pool *pool)
+{
+	struct ipvs_vs *vs = vs_of(t, pool);
+
+	ipvs_vs_touch(t->p, vs, t->svc);
+	vs_tune(t, vs, pool);
+	vs->is_whole = true;
+	vec_for_each (d, &vs->dests) {
+		uint16_t weight = weight_of(t, &d->addr);
+
+		if (!(d->flags & DST_WANTED) || d->want_weight == weight)
+			continue;
+		dst_remember(t->p, vs, d);
+		d->want_weight = weight;
+	}
+	list_for_each_safe (l, tmp, &vs->classics)
+		classic_adopt(t, list_entry(l, struct ipvs_vs, sibling), vs);
+}
+
+static void pool_del(struct tr *t, const struct plan_pool *pool)
+{
+	struct ipvs_vs *vs = vs_of(t, pool);
+
+	ipvs_vs_touch(t->p, vs, t->svc);
+	vs->is_wanted = false;
+}
+
+static void dst_want(struct tr *t, struct ipvs_vs *vs, const struct plan_backend *b, bool is_wanted)
+{
+	struct ipvs_dst *d;
+
+	ipvs_vs_touch(t->p, vs, t->svc);
+	d = ipvs_dst_get(vs, &b->addr, b->port);
+	dst_remember(t->p, vs, d);
+	if (!is_wanted) {
+		d->flags &= (uint8_t)~DST_WANTED;
+		return;
+	}
+	d->flags |= DST_WANTED;
+	d->want_weight = weight_of(t, &b->addr);
+}
+
+static void backend(struct tr *t, enum side side, const struct plan_pool *pool,
+		    const struct plan_backend *b)
+{
+	struct ipvs_vs *vs = vs_of(t, pool);
+	uint8_t key[NFT_KEY_MAX];
+
+	dst_want(t, vs, b, side == WILL);
+	list_for_each (l, &vs->classics)
+		dst_want(t, list_entry(l, struct ipvs_vs, sibling), b, side == WILL);
+	nft_key_addr_pair(key, &b->addr);
+	nft_changes_count(&t->p->changes, pool->fam, IPVSSET_HAIRPINS, key, side == WILL ? 1 : -1,
+			  t->svc);
+}
+
+/* In network order: ranges are compared as bytes. */
+static void range(struct tr *t, enum side side, const struct plan_pool *pool,
+		  const struct ip_prefix *r)
+{
+	uint32_t mark = htonl(ipvs_mark_pool(&t->p->marks, pool->id, pool->scope));
+	uint8_t key[NFT_KEY_MAX];
+
+	nft_key_range(key, pool->id, r);
+	nft_put_word(key, mark);
+	nft_put_word(key + nft_key_len(IPVSSET_RANGES, pool->fam) / 2, mark);
+	element(t, side, pool->fam, IPVSSET_RANGES, key, NULL);
+}
+
+static void operation(struct tr *t, const struct plan_op *op)
+{
+	switch ((enum plan_op_kind)op->kind) {
+	case PLAN_POOL_ADD:
+		pool_add(t, op->pool);
+		return;
+	case PLAN_POOL_CHANGE:
+		pool_change(t, op->pool);
+		return;
+	case PLAN_BACKEND_ADD:
+		backend(t, WILL, op->pool, op->backend);
+		return;
+	case PLAN_BACKEND_DEL:
+		backend(t, WAS, op->pool, op->backend);
+		return;
+	case PLAN_RANGE_ADD:
+		range(t, WILL, op->pool, op->range);
+		return;
+	case PLAN_RANGE_DEL:
+		range(t, WAS, op->pool, op->range);
+		return;
+	case PLAN_FRONTEND_ADD:
+		frontend(t, WILL, op->frontend);
+		return;
+	case PLAN_FRONTEND_CHANGE:
+		frontend(t, WAS, op->old_frontend);
+		frontend(t, WILL, op->frontend);
+		return;
+	case PLAN_FRONTEND_DEL:
+		frontend(t, WAS, op->old_frontend);
+		return;
+	case PLAN_POOL_DEL:
+		pool_del(t, op->pool);
+		return;
+	case PLAN_OP_UNSET:
+	case PLAN_BACKEND_MOVE: /* destinations have no order */
+		return;
+	}
+}
+
+int ipvs_translate(struct ipvs_plane *p, const struct plan_op *ops, size_t n, struct svc **culprit,
+		   struct err *err)
+{
+	struct tr t = { .p = p };
+
+	for (size_t i = 0; i < n; i++) {
+		t.svc = ops[i].svc;
+		if (ops[i].kind == PLAN_POOL_ADD && ops[i].pool->id == 0) {
+			*culprit = ops[i].svc;
+			return err_set(err, -ENOSPC, "all %d pool ids are in use",
+				       PLAN_POOL_ID_MAX);
+		}
+		operation(&t, &ops[i]);
+	}
+	if (p->changes.conflict != 0) {
+		const struct nft_change *ch = &p->changes.v.v[p->changes.conflict - 1];
+		struct str text = { 0 };
+		int r;
+
+		nft_elem_text(&text, ch->fam, ch->set, ch->key, NULL);
+		r = err_set(err, -EINVAL, "two operations disagree on %s of %s", str_text(&text),
+			    nft_set_desc(ch->set, ch->fam)->name);
+		str_fini(&text);
+		*culprit = ch->svc;
+		return r;
+	}
+	return 0;
+}
