@@ -199,8 +199,22 @@ def test_without_rights(lab, vipd):
     assert levels["tables"] == "error" and levels["netlink"] == "warning"
 
 
+def test_tried_where_traffic_flows(lab, vipd):
+    """Without the right to make a namespace, what is tried is tried here: and refused at its end."""
+    before = vipd.lab.node.run("nft", "list", "ruleset")
+    genid = vipd.nft.genid()
+    for _ in range(3):
+        p = lab.node.popen("setpriv", "--bounding-set=-sys_admin", L.program("vipctl"), "--socket",
+                           "/nowhere", "doctor", "-o", "json", stdout=subprocess.PIPE, text=True)
+        out, _ = p.communicate(timeout=30)
+        found = {r["check"]: r for r in json.loads(out)["results"]}
+        assert found["nftables"]["level"] == "note", found["nftables"]
+        assert "were not tried" in found["nftables"]["found"]
+    assert vipd.lab.node.run("nft", "list", "ruleset") == before
+    assert vipd.nft.genid() == genid
+
+
 def test_warnings_are_logged_once(lab, vipd):
-    """Forwarding as well: turned off for a moment, which no flow of this test notices."""
     def told():
         return len(re.findall("doctor: warning: localnet: .* what to do: sysctl", vipd.log(2000)))
     before = told()

@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h> /* before linux/in.h: that one then steps back */
 
-#include <endian.h>
 #include <errno.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -33,49 +32,6 @@ static void rule_add(struct nft_writer *w, void (*expr)(struct nft_rules *rs, en
 	nft_rules_fini(&rs);
 }
 
-static void put_be32(struct nlmsghdr *h, uint16_t type, uint32_t value)
-{
-	mnl_attr_put_u32(h, type, htonl(value));
-}
-
-static void set_concat(struct nlmsghdr *h, const struct nft_set_desc *d)
-{
-	struct nlattr *desc = mnl_attr_nest_start(h, NFTA_SET_DESC);
-	struct nlattr *concat = mnl_attr_nest_start(h, NFTA_SET_DESC_CONCAT);
-
-	for (size_t i = 0; i < d->n_fields; i++) {
-		struct nlattr *f = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
-
-		put_be32(h, NFTA_SET_FIELD_LEN, d->field_len[i]);
-		mnl_attr_nest_end(h, f);
-	}
-	mnl_attr_nest_end(h, concat);
-	mnl_attr_nest_end(h, desc);
-}
-
-/* What the kernel may be unable to do: kinds, lengths and flags, without what is for people. */
-static void set_add(struct nft_writer *w, enum nft_set_id id)
-{
-	const struct nft_set_desc *d = nft_set_desc(id, w->fam);
-	struct nlmsghdr *h = nl_batch_msg(w->batch, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWSET,
-					  NLM_F_CREATE | NLM_F_EXCL, w->family, d->name);
-
-	mnl_attr_put_strz(h, NFTA_SET_TABLE, w->table);
-	mnl_attr_put_strz(h, NFTA_SET_NAME, d->name);
-	put_be32(h, NFTA_SET_FLAGS, d->flags);
-	put_be32(h, NFTA_SET_KEY_TYPE, d->key_type);
-	put_be32(h, NFTA_SET_KEY_LEN, d->key_len);
-	if (d->data_type != 0)
-		put_be32(h, NFTA_SET_DATA_TYPE, d->data_type);
-	if (d->data_len != 0)
-		put_be32(h, NFTA_SET_DATA_LEN, d->data_len);
-	put_be32(h, NFTA_SET_ID, ++w->last_set_id);
-	if (d->timeout_ms != 0)
-		mnl_attr_put_u64(h, NFTA_SET_TIMEOUT, htobe64(d->timeout_ms));
-	if (d->n_fields != 0)
-		set_concat(h, d);
-}
-
 static void base_chain(struct nft_writer *w, const char *name)
 {
 	nft_write_chain(w, name, nft_chain_find(name));
@@ -89,25 +45,25 @@ static void try_table(struct nft_writer *w)
 
 static void try_sets(struct nft_writer *w)
 {
-	set_add(w, NFTSET_VIPS);
-	set_add(w, NFTSET_CLUSTER_IPS);
+	nft_write_set(w, NFTSET_VIPS);
+	nft_write_set(w, NFTSET_CLUSTER_IPS);
 }
 
 static void try_maps(struct nft_writer *w)
 {
-	set_add(w, NFTSET_FRONTENDS);
-	set_add(w, NFTSET_ENDPOINTS);
-	set_add(w, NFTSET_MASQ_FRONTENDS);
+	nft_write_set(w, NFTSET_FRONTENDS);
+	nft_write_set(w, NFTSET_ENDPOINTS);
+	nft_write_set(w, NFTSET_MASQ_FRONTENDS);
 }
 
 static void try_ranges(struct nft_writer *w)
 {
-	set_add(w, NFTSET_POD_CIDRS);
+	nft_write_set(w, NFTSET_POD_CIDRS);
 }
 
 static void try_range_concats(struct nft_writer *w)
 {
-	set_add(w, NFTSET_FW_RANGES);
+	nft_write_set(w, NFTSET_FW_RANGES);
 }
 
 static void expr_vmap(struct nft_rules *rs, enum ipfam fam)
@@ -121,7 +77,7 @@ static void try_verdicts(struct nft_writer *w)
 {
 	const struct nft_verdict v = { NFT_KIND_DROP, NFT_GOTO, "drop_conn" };
 
-	set_add(w, NFTSET_LEAVES);
+	nft_write_set(w, NFTSET_LEAVES);
 	nft_write_chain(w, v.chain, NULL);
 	nft_write_verdicts(w, NFTSET_LEAVES, &v, 1);
 	rule_add(w, expr_vmap);
@@ -139,7 +95,7 @@ static void expr_dynset(struct nft_rules *rs, enum ipfam fam)
 
 static void try_affinity(struct nft_writer *w)
 {
-	set_add(w, NFTSET_AFFINITY);
+	nft_write_set(w, NFTSET_AFFINITY);
 	rule_add(w, expr_dynset);
 }
 
@@ -194,7 +150,7 @@ static void expr_dnat(struct nft_rules *rs, enum ipfam fam)
 
 static void try_dnat(struct nft_writer *w)
 {
-	set_add(w, NFTSET_ENDPOINTS);
+	nft_write_set(w, NFTSET_ENDPOINTS);
 	rule_add(w, expr_dnat);
 }
 
