@@ -48,7 +48,7 @@ static int tables_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(struct nfgenmsg));
 	name = nl_attr_str(tb[NFTA_TABLE_NAME]);
-	t->has_vipd |= strcmp(name, "vipd") == 0;
+	t->has_vipd |= strcmp(name, "vipd") == 0 || strcmp(name, "vipd-ipvs") == 0;
 	t->has_kube_proxy |= strcmp(name, KUBE_PROXY_TABLE) == 0;
 	return 0;
 }
@@ -64,9 +64,11 @@ static int tables_read(struct tables *ret, struct nl_sock *nl, uint8_t nfproto, 
 
 int cleanup_has_vipd(struct nl_sock *nl, struct err *err)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+	static const uint8_t places[] = { NFPROTO_IPV4, NFPROTO_IPV6, NFPROTO_INET };
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		struct tables t = { 0 };
-		int r = tables_read(&t, nl, families[i].nfproto, err);
+		int r = tables_read(&t, nl, places[i], err);
 
 		if (r < 0 || t.has_vipd)
 			return r < 0 ? r : 1;

@@ -11,7 +11,7 @@
 #include "cleanup/report.h"
 #include "nl/sock.h"
 
-/* Are tables of vipd's in this network namespace? 1, 0 or -errno. */
+/* Are tables of vipd's, whatever its plane, in this network namespace? 1, 0 or -errno. */
 MUST_USE int cleanup_has_vipd(struct nl_sock *nl, struct err *err);
 /* The tables "kube-proxy" of ip and ip6. What cannot go is told, and no error. */
 MUST_USE int cleanup_nftables(struct nl_sock *nl, struct report *report, struct err *err);
