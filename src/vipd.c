@@ -31,6 +31,7 @@
 #include "plane/ipvs/plane_ipvs.h"
 #include "plane/nft/plane_nft.h"
 #include "serve/control.h"
+#include "serve/drain.h"
 #include "serve/lock.h"
 #include "serve/monitor.h"
 #include "serve/outside.h"
@@ -62,6 +63,7 @@ struct vipd {
 	struct serve_control *control;
 	struct outside *outside;
 	struct monitor *monitor;
+	struct drains *drains;
 	struct lock *lock;
 	uint64_t flow_passes; /* of conntrack, as far as outside was told */
 	struct event *sync_event;
@@ -620,17 +622,32 @@ static int open_outside(struct vipd *v, struct err *err)
 	return outside_open(&v->outside, v->base, &config, err);
 }
 
+/* What operators drained is kept beside the control socket, over which they say so. */
+static void open_drains(struct vipd *v)
+{
+	const char *socket = v->options.control_socket;
+	const char *slash = strrchr(socket, '/');
+	struct str path = { 0 };
+
+	if (slash != NULL)
+		str_printf(&path, "%.*s/drained", (int)(slash - socket), socket);
+	drains_open(&v->drains, &v->model, path.text, on_changed, v);
+	str_fini(&path);
+}
+
 static int open_serve(struct vipd *v, struct err *err)
 {
 	int r;
 
 	monitor_open(&v->monitor, &v->model);
+	open_drains(v);
 	v->context = (struct serve_context){
 		.model = &v->model,
 		.plan = &v->plan,
 		.sync = v->sync,
 		.plane = v->plane,
 		.checks = doctor_checks(v->doctor),
+		.drains = v->drains,
 		.monitor = v->monitor,
 		.source = { describe_source, v },
 		.started_ns = now_ns(),
@@ -694,6 +711,7 @@ static void vipd_close(struct vipd *v)
 {
 	config_watch_close(v->config_watch);
 	serve_control_close(v->control);
+	drains_close(v->drains);
 	monitor_close(v->monitor);
 	v->monitor = NULL;
 	files_close(v->files);

@@ -310,6 +310,11 @@ static int run_monitor_command(const struct command *cmd)
 	return run_monitor(&opt);
 }
 
+static int run_drain_command(const struct command *cmd)
+{
+	return strcmp(cmd->name, "drain") == 0 ? run_drain(&opt) : run_undrain(&opt);
+}
+
 /* --- trace --- */
 
 static int trace_show(json_t *trace)
@@ -470,6 +475,13 @@ static const struct command commands[] = {
 	  "  endpointslice, node, servicecidr, addresses, sync, refused, kernel. -o json prints\n"
 	  "  a line of JSON an event. Who is too slow is told how many events were lost.\n",
 	  run_monitor_command },
+	{ "drain", "[NS/NAME ENDPOINT]", "take an endpoint out of a service, until undone", "",
+	  "  ENDPOINT is a pod's name or an address. It gets no new connections, on this node; those\n"
+	  "  that stand go on. It stays so over restarts of vipd, until `undrain`, and is listed\n"
+	  "  without arguments.\n",
+	  run_drain_command },
+	{ "undrain", "NS/NAME ENDPOINT", "let a drained endpoint serve again", "", "",
+	  run_drain_command },
 	{ "trace", "SRC DST:PORT [POD]", "where a connection would go, step by step, and why", "",
 	  "  SRC is an address, the name of a pod, or `host`. DST:PORT is ADDRESS:PORT[/PROTOCOL]\n"
 	  "  (udp, sctp; else tcp), or NAMESPACE/NAME[:PORT] for the service's cluster IP. Told\n"
@@ -527,9 +539,9 @@ static int help(const struct command *cmd)
 	} else {
 		(void)printf(
 			"Usage: vipctl COMMAND [OPTIONS]\n\n"
-			"Asks the vipd of this node; only log changes anything.\n\nCommands:\n");
+			"Asks the vipd of this node; only log and drain change anything.\n\nCommands:\n");
 		for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-			(void)printf("  %-7s %-18s %s\n", commands[i].name, commands[i].args,
+			(void)printf("  %-7s %-19s %s\n", commands[i].name, commands[i].args,
 				     commands[i].summary);
 	}
 	help_options();

@@ -49,3 +49,5 @@ void query_add(struct str *target, const char *name, const char *value);
 int run_diff(const struct run *run);
 int run_svc_kernel(const struct run *run);
 int run_monitor(const struct run *run);
+int run_drain(const struct run *run);
+int run_undrain(const struct run *run);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "model/addrs.h"
+#include "model/drain.h"
 #include "model/env.h"
 #include "model/select.h"
 
@@ -645,6 +646,7 @@ void model_fini(struct model *m)
 	htable_fini(&m->services);
 	htable_fini(&m->slices);
 	addrs_fini(&m->addrs);
+	model_drains_fini(m);
 	node_close(m->self);
 	vec_for_each (c, &m->service_cidrs)
 		service_cidr_close(*c);

@@ -85,6 +85,14 @@ struct model_env {
 	VEC(struct ip_prefix) service_cidrs; /* sorted, no prefix inside another */
 };
 
+/* See model/drain.h. */
+struct model_drain {
+	const struct name *ns; /* counted */
+	const struct name *name;
+	struct ip_addr addr;
+	char *pod; /* NULL = unknown */
+};
+
 /* Something was told to the model: for people who look on. */
 enum model_news_kind {
 	MODEL_NEWS_SERVICE = 0,
@@ -128,6 +136,7 @@ struct model {
 	VEC(struct ip_addr)
 	host_addrs;              /* addresses of this host, as told by model_put_host_addrs */
 	uint64_t env_generation; /* raised whenever env changes; planes compare it */
+	VEC(struct model_drain) drains; /* in the order in which they were asked for */
 	struct model_stats stats;
 	/* Told of every object that comes or goes, after it did. NULL: nobody looks on. */
 	void (*news)(void *arg, const struct model_news *news);

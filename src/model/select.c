@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/drain.h"
+
 /* --- text ------------------------------------------------------------------ */
 
 const char *exclusion_text(enum exclusion e)
@@ -35,6 +37,8 @@ const char *exclusion_text(enum exclusion e)
 		return "hinted for other zones";
 	case EXCLUSION_NOT_LOCAL:
 		return "not on this node";
+	case EXCLUSION_DRAINED:
+		return "drained by an operator";
 	case EXCLUSION_SET_UNUSED:
 		return "not asked for";
 	}
@@ -254,6 +258,7 @@ static void merge(struct selection *ret, const struct model *m, const struct svc
 			.port = best->port,
 			.flags = best->from->flags,
 			.is_local = is_local(m, best->from),
+			.is_drained = m->drains.n > 0 && model_is_drained(m, svc, best->from),
 			.from = best->from,
 		};
 	}
@@ -274,14 +279,14 @@ struct tally {
 
 static bool is_ready(const struct endpoint *e)
 {
-	return (e->flags & ENDPOINT_READY) != 0;
+	return (e->flags & ENDPOINT_READY) != 0 && !e->is_drained;
 }
 
 static bool is_fallback(const struct endpoint *e)
 {
 	const unsigned int both = ENDPOINT_SERVING | ENDPOINT_TERMINATING;
 
-	return (e->flags & both) == both;
+	return (e->flags & both) == both && !e->is_drained;
 }
 
 static struct tally count(const struct selection *s, const struct model *m)
@@ -318,6 +323,8 @@ static enum topology_mode topology(const struct tally *t)
 /* Table 4.3. `has_ready`: of those that count for the set. */
 static enum exclusion judge_condition(const struct endpoint *e, bool has_ready)
 {
+	if (e->is_drained)
+		return EXCLUSION_DRAINED;
 	if (is_ready(e))
 		return EXCLUSION_NONE;
 	if ((e->flags & ENDPOINT_TERMINATING) == 0)

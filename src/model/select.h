@@ -19,6 +19,7 @@ enum exclusion {
 	EXCLUSION_OTHER_NODE,  /* hinted for other nodes (POL-14) */
 	EXCLUSION_OTHER_ZONE,  /* hinted for other zones (POL-15) */
 	EXCLUSION_NOT_LOCAL,   /* local set: on another node, or no node known */
+	EXCLUSION_DRAINED,     /* by an operator (model/drain.h) */
 	EXCLUSION_SET_UNUSED,  /* no frontend of the port uses this set (POL-02) */
 };
 const char *exclusion_text(enum exclusion e);
@@ -36,6 +37,7 @@ struct endpoint {
 	uint16_t port;                     /* host order */
 	uint8_t flags;                     /* enum endpoint_flags */
 	bool is_local;                     /* EPS-12 */
+	bool is_drained;                   /* counts as not ready (model/drain.h) */
 	uint8_t cluster;                   /* enum exclusion for the cluster set; NONE = in it */
 	uint8_t local;                     /* the same for the local set */
 	const struct slice_endpoint *from; /* borrowed: node, pod, hints */

@@ -47,6 +47,7 @@ struct serve_option {
 };
 
 struct check_helper;
+struct drains;
 struct health;
 struct monitor;
 struct history;
@@ -59,6 +60,7 @@ struct serve_context {
 	const struct health *health;   /* the same */
 	const struct history *history; /* the same */
 	struct check_helper *checks;   /* of this node; NULL: none */
+	struct drains *drains;         /* of operators; NULL: none can be asked for */
 	struct monitor *monitor;       /* who looks on; NULL: nobody can */
 	struct serve_source source;
 	const struct serve_option *options;

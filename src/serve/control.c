@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "serve/admin.h"
 #include "serve/body.h"
+#include "serve/drain.h"
 #include "serve/history.h"
 #include "serve/http.h"
 #include "serve/monitor.h"
@@ -138,6 +139,8 @@ static bool route_admin(const struct serve_control *c, const struct http_request
 		admin_log(reply, q);
 	else if (strcmp(q->path, "/v1/doctor") == 0)
 		admin_doctor(reply, c->ctx, q);
+	else if (strcmp(q->path, "/v1/drains") == 0)
+		admin_drains(reply, c->ctx, q);
 	else if (q->is_write)
 		http_reply_error(reply, 405, "'%.128s': only GET and HEAD", q->path);
 	else
@@ -176,7 +179,7 @@ static void route(void *arg, const struct http_request *q, struct http_reply *re
 			reply, 404,
 			"'%.128s': there are /v1/status, /v1/services, "
 			"/v1/services/NAMESPACE/NAME, /v1/trace, /v1/rows, /v1/monitor, /v1/history, "
-			"/v1/doctor, /v1/log and /v1/dump",
+			"/v1/doctor, /v1/drains, /v1/log and /v1/dump",
 			q->path);
 	}
 }

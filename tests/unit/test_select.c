@@ -70,6 +70,8 @@ static char letter(uint8_t exclusion)
 		return 'z';
 	case EXCLUSION_NOT_LOCAL:
 		return 'l';
+	case EXCLUSION_DRAINED:
+		return 'd';
 	case EXCLUSION_SET_UNUSED:
 		return '-';
 	}

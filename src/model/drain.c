@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* model/drain - a short list, looked at endpoint by endpoint only while it is not empty. */
+#include "model/drain.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct model_drain *drain_find(const struct model *m, const struct name *ns,
+				      const struct name *name, const struct ip_addr *addr)
+{
+	vec_for_each (d, &m->drains)
+		if (d->ns == ns && d->name == name && ip_addr_is_equal(&d->addr, addr))
+			return d;
+	return NULL;
+}
+
+static void drain_fini(struct model_drain *d)
+{
+	name_unref(d->ns);
+	name_unref(d->name);
+	free(d->pod);
+}
+
+static void mark(struct model *m, const struct name *ns, const struct name *name, uint64_t at_ns)
+{
+	struct svc *svc = model_find(m, ns, name);
+
+	if (svc != NULL && svc->service != NULL && service_skip_reason(svc->service) == NULL)
+		model_mark_dirty(m, svc, at_ns);
+}
+
+int model_drain(struct model *m, const struct name *ns, const struct name *name,
+		const struct ip_addr *addr, const char *pod, uint64_t at_ns)
+{
+	if (drain_find(m, ns, name, addr) != NULL)
+		return 0;
+	if (m->drains.n == MODEL_DRAINS_MAX)
+		return -ENOSPC;
+	*vec_push(&m->drains) = (struct model_drain){
+		.ns = name_ref(ns),
+		.name = name_ref(name),
+		.addr = *addr,
+		.pod = pod != NULL ? xstrdup(pod) : NULL,
+	};
+	mark(m, ns, name, at_ns);
+	return 1;
+}
+
+int model_undrain(struct model *m, const struct name *ns, const struct name *name,
+		  const struct ip_addr *addr, uint64_t at_ns)
+{
+	struct model_drain *d = drain_find(m, ns, name, addr);
+
+	if (d == NULL)
+		return 0;
+	mark(m, ns, name, at_ns);
+	drain_fini(d);
+	memmove(d, d + 1, (size_t)(&m->drains.v[m->drains.n] - (d + 1)) * sizeof(*d));
+	m->drains.n--;
+	return 1;
+}
+
+bool model_is_drained(const struct model *m, const struct svc *svc, const struct slice_endpoint *e)
+{
+	vec_for_each (d, &m->drains)
+		if (d->ns == svc->ns && d->name == svc->name &&
+		    ip_addr_is_equal(&d->addr, &e->addr) &&
+		    (d->pod == NULL || e->pod == NULL || strcmp(d->pod, e->pod) == 0))
+			return true;
+	return false;
+}
+
+void model_drains_fini(struct model *m)
+{
+	vec_for_each (d, &m->drains)
+		drain_fini(d);
+	vec_fini(&m->drains);
+}

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""vipctl drain: no new connections, those that stand go on, also over a restart, until undone."""
+import json
+
+import lab as L
+import shop
+from shop import E1, E2, Svc
+
+SVC = Svc("drained", 63)
+
+
+def test_drain(lab, vipd):
+    vipd.apply(SVC.objects())
+    to, number = SVC.target("clusterip", 4)
+    shop.reach(lab, "P", to, number, "tcp", 4, {E1[4], E2[4]}, False)
+    conns = [L.connect(lab.ns["pod3"], to, number)[0] for _ in range(12)]
+    met = {c.ask().backend for c in conns}
+    assert met == {E1[4], E2[4]}
+    assert E1[4] in vipd.ctl("drain", "default/drained", E1[4])
+    L.eventually(lambda: vipd.is_settled())
+    shop.reach(lab, "P", to, number, "tcp", 4, {E2[4]}, False)
+    # The IPv6 address of the same pod is another endpoint; an address names one.
+    shop.reach(lab, "P", SVC.addr("clusterip", 6), number, "tcp", 6, {E1[6], E2[6]}, False)
+    assert all(c.ask().ok for c in conns)  # they go on
+    assert "drained by an operator" in vipd.ctl("trace", L.POD["pod3"][4], "default/drained:tcp")
+    vipd.stop()
+    vipd.start()
+    shop.reach(lab, "P", to, number, "tcp", 4, {E2[4]}, False)
+    assert all(c.ask().ok for c in conns)
+    answer = json.loads(vipd.ctl("undrain", "default/drained", E1[4], "-o", "json"))
+    assert answer["items"] == []
+    L.eventually(lambda: vipd.is_settled())
+    shop.reach(lab, "P", to, number, "tcp", 4, {E1[4], E2[4]}, False)
+    for c in conns:
+        assert c.ask().ok
+        c.close()

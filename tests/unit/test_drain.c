@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* model/drain, serve/drain: out of every set, back, and over a restart. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "model/drain.h"
+#include "model/select.h"
+#include "serve/drain.h"
+#include "serve_world.h"
+
+struct world {
+	struct serve_world w;
+	struct drains *drains;
+	char path[64];
+	int changes;
+};
+
+static void on_changed(void *arg)
+{
+	((struct world *)arg)->changes++;
+}
+
+static void world_init(struct world *w)
+{
+	serve_world_init(&w->w);
+	w->changes = 0;
+	(void)snprintf(w->path, sizeof(w->path), "/tmp/vipd-drained-%d", getpid());
+	(void)unlink(w->path);
+	drains_open(&w->drains, &w->w.m, w->path, on_changed, w);
+	w->w.ctx.drains = w->drains;
+	put_service(&w->w, "shop/web", "type=NodePort ip=10.96.0.1 port=http:80:30080 etp");
+	put_slice(&w->w, "shop/web-1", "web",
+		  "|http:8080|1 rs @n1 ~web-1;2 rs @n1 ~web-2;3 rs @n2");
+	sync_all(&w->w);
+}
+
+static void world_fini(struct world *w)
+{
+	drains_close(w->drains);
+	serve_world_fini(&w->w);
+	(void)unlink(w->path);
+}
+
+/* PUT /v1/drains with these parameters; the status, and the body in `ret` unless it is NULL. */
+static int put(struct world *w, const char *params, json_t **ret)
+{
+	struct http_request q = { 0 };
+	struct http_reply reply = { 0 };
+	char head[256];
+	struct err err;
+	int n = snprintf(head, sizeof(head), "PUT /v1/drains?%s HTTP/1.1\r\nHost: x\r\n\r\n",
+			 params);
+	int status;
+
+	assert_int_equal(http_request_parse_write(&q, head, (size_t)n, &err), 0);
+	admin_drains(&reply, &w->w.ctx, &q);
+	status = reply.status;
+	if (ret != NULL)
+		*ret = json_of(reply.body.text, reply.body.len);
+	http_request_fini(&q);
+	str_fini(&reply.body);
+	sync_settle(w->w.s, T0);
+	return status;
+}
+
+/* ".d." for the cluster set, as tests/unit/test_select.c writes it. */
+static void assert_sets(struct world *w, const char *cluster, const char *local)
+{
+	struct selection sel;
+	const struct svc *svc = model_find_text(&w->w.m, "shop", "web");
+	static const char letters[] = ".rtsnzld-";
+	char c[8] = "";
+	char l[8] = "";
+
+	select_endpoints(&sel, &w->w.m, svc, 0, IPFAM_V4);
+	for (size_t i = 0; i < sel.endpoints.n; i++) {
+		c[i] = letters[sel.endpoints.v[i].cluster];
+		l[i] = letters[sel.endpoints.v[i].local];
+	}
+	selection_fini(&sel);
+	assert_string_equal(c, cluster);
+	assert_string_equal(l, local);
+}
+
+static void test_drain(void **state)
+{
+	struct world w;
+	json_t *json;
+
+	(void)state;
+	world_init(&w);
+	assert_sets(&w, "...", "..l");
+	assert_int_equal(service_local_ready(&w.w.m, model_find_text(&w.w.m, "shop", "web"), 0), 2);
+	assert_int_equal(put(&w, "service=shop/web&endpoint=web-2&state=drained", &json), 200);
+	assert_string_equal(text_at(json, "items.0.address"), "10.0.1.2");
+	assert_string_equal(text_at(json, "items.0.pod"), "web-2");
+	assert_string_equal(text_at(json, "problem"), "null");
+	json_decref(json);
+	assert_sets(&w, ".d.", ".dl");
+	assert_int_equal(w.changes, 1);
+	assert_int_equal(w.w.k.slots.n, 3); /* 2 of the cluster pool, 1 of the local one */
+	/* health checks of the node do not count it */
+	assert_int_equal(service_local_ready(&w.w.m, model_find_text(&w.w.m, "shop", "web"), 0), 1);
+	assert_int_equal(put(&w, "service=shop/web&endpoint=10.0.1.1&state=drained", NULL), 200);
+	assert_sets(&w, "dd.", "ddl");
+	assert_int_equal(put(&w, "service=shop/web&endpoint=10.0.1.2&state=serving", NULL), 200);
+	assert_sets(&w, "d..", "d.l");
+	assert_int_equal(put(&w, "service=shop/web&endpoint=web-1&state=serving", NULL), 200);
+	assert_sets(&w, "...", "..l");
+	world_fini(&w);
+}
+
+/* It is the pod that is meant: a successor at the same address serves. */
+static void test_successor(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	assert_int_equal(put(&w, "service=shop/web&endpoint=web-2&state=drained", NULL), 200);
+	put_slice(&w.w, "shop/web-1", "web", "|http:8080|1 rs @n1 ~web-1;2 rs @n1 ~web-9;3 rs @n2");
+	assert_sets(&w, "...", "..l");
+	assert_int_equal(put(&w, "service=shop/web&endpoint=web-2&state=serving", NULL), 200);
+	assert_int_equal(w.w.m.drains.n, 0);
+	world_fini(&w);
+}
+
+/* Terminating endpoints are no way around it, and the last one may be drained as well. */
+static void test_all(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put_slice(&w.w, "shop/web-1", "web", "|http:8080|1 rs @n1;2 st @n1");
+	assert_int_equal(put(&w, "service=shop/web&endpoint=10.0.1.2&state=drained", NULL), 200);
+	assert_sets(&w, ".d", ".d");
+	assert_int_equal(put(&w, "service=shop/web&endpoint=10.0.1.1&state=drained", NULL), 200);
+	assert_sets(&w, "dd", "dd");
+	assert_int_equal(w.w.k.slots.n, 0);
+	world_fini(&w);
+}
+
+static void test_refusals(void **state)
+{
+	static const struct {
+		const char *params;
+		int status;
+		const char *text;
+	} bad[] = {
+		{ "endpoint=x&state=drained", 400, "service: '' is not NAMESPACE/NAME" },
+		{ "service=web&endpoint=x&state=drained", 400, "service: 'web'" },
+		{ "service=shop/web&state=drained", 400, "endpoint: " },
+		{ "service=shop/web&endpoint=x", 400, "state: ''" },
+		{ "service=shop/web&endpoint=x&state=gone", 400, "state: 'gone'" },
+		{ "service=shop/db&endpoint=x&state=drained", 404, "there is no service shop/db" },
+		{ "service=shop/web&endpoint=x&state=drained", 404, "has no endpoint 'x'" },
+		{ "service=shop/web&endpoint=web-1&state=serving", 404,
+		  "has no drained endpoint 'web-1'" },
+	};
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		json_t *json;
+
+		assert_int_equal(put(&w, bad[i].params, &json), bad[i].status);
+		assert_non_null(strstr(text_at(json, "error.text"), bad[i].text));
+		json_decref(json);
+	}
+	assert_int_equal(w.changes, 0);
+	world_fini(&w);
+}
+
+/* A new process reads what the old one wrote; a line that is none is passed over. */
+static void test_restart(void **state)
+{
+	struct world w;
+	struct drains *next;
+	FILE *f;
+
+	(void)state;
+	world_init(&w);
+	assert_int_equal(put(&w, "service=shop/web&endpoint=web-2&state=drained", NULL), 200);
+	assert_int_equal(put(&w, "service=shop/web&endpoint=10.0.1.3&state=drained", NULL), 200);
+	f = fopen(w.path, "a");
+	assert_non_null(f);
+	(void)fputs("nonsense\n\nshop/web nowhere web-7\n", f);
+	assert_int_equal(fclose(f), 0);
+	model_drains_fini(&w.w.m);
+	assert_sets(&w, "...", "..l");
+	drains_open(&next, &w.w.m, w.path, on_changed, &w);
+	assert_int_equal(w.w.m.drains.n, 2);
+	assert_sets(&w, ".dd", ".dl");
+	drains_close(next);
+	world_fini(&w);
+}
+
+/* The list cannot be written: it is done, and said. */
+static void test_no_file(void **state)
+{
+	struct world w;
+	struct drains *other;
+	json_t *json;
+
+	(void)state;
+	world_init(&w);
+	drains_open(&other, &w.w.m, "/nonexistent/drained", on_changed, &w);
+	w.w.ctx.drains = other;
+	assert_int_equal(put(&w, "service=shop/web&endpoint=web-2&state=drained", &json), 200);
+	assert_non_null(strstr(text_at(json, "problem"), "this ends with vipd"));
+	json_decref(json);
+	assert_sets(&w, ".d.", ".dl");
+	drains_close(other);
+	world_fini(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_drain),   cmocka_unit_test(test_successor),
+		cmocka_unit_test(test_all),     cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_restart), cmocka_unit_test(test_no_file),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
