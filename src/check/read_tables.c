@@ -31,12 +31,42 @@
 #define ENTRIES_MAX (64U << 20) /* of an iptables table of the old kind */
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 
+/* One of ours: of one family, or of both. */
+struct our_table {
+	uint8_t family; /* NFPROTO_* */
+	char name[NFT_TABLE_NAME_MAX];
+};
+
 struct tables {
 	struct facts *f;
 	struct nl_sock *nl;
 	struct fact_table *table; /* whose rules are being read */
-	enum ipfam fam;           /* of ours */
-	enum nft_set_id set;
+	VEC(struct our_table) ours;
+	enum ipfam fam; /* of the elements being read, and their set */
+	const struct our_set *set;
+};
+
+enum our_kind {
+	OUR_FRONTENDS = 1,
+	OUR_VIPS,
+	OUR_CLUSTER_IPS,
+	OUR_ENDPOINTS,
+};
+
+/* Of both planes; a table has those of one. */
+static const struct our_set {
+	enum nft_set_id id;
+	enum our_kind kind;
+} our_sets[] = {
+	{ NFTSET_FRONTENDS, OUR_FRONTENDS },
+	{ NFTSET_VIPS, OUR_VIPS },
+	{ NFTSET_CLUSTER_IPS, OUR_CLUSTER_IPS },
+	{ NFTSET_ENDPOINT_ADDRS, OUR_ENDPOINTS },
+	{ IPVSSET_FE, OUR_FRONTENDS },
+	{ IPVSSET_FE_IN, OUR_FRONTENDS },
+	{ IPVSSET_VIPS, OUR_VIPS },
+	{ IPVSSET_CLUSTER_IPS, OUR_CLUSTER_IPS },
+	{ IPVSSET_HAIRPINS, OUR_ENDPOINTS },
 };
 
 static void nothing(void *arg)
@@ -67,6 +97,7 @@ static void tables_begin(void *arg)
 	struct tables *t = arg;
 
 	vec_clear(&t->f->tables);
+	vec_clear(&t->ours);
 	memset(t->f->ours.n_tables, 0, sizeof(t->f->ours.n_tables));
 }
 
@@ -80,6 +111,11 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(*nfg));
 	comment_get(comment, sizeof(comment), tb[NFTA_TABLE_USERDATA]);
 	if (strncmp(comment, COMMENT_OURS, strlen(COMMENT_OURS)) == 0) {
+		struct our_table *ours = vec_push(&t->ours);
+
+		ours->family = nfg->nfgen_family;
+		(void)snprintf(ours->name, sizeof(ours->name), "%s",
+			       nl_attr_str(tb[NFTA_TABLE_NAME]));
 		if (nfg->nfgen_family != NFPROTO_IPV6)
 			t->f->ours.n_tables[IPFAM_V4]++;
 		if (nfg->nfgen_family != NFPROTO_IPV4)
@@ -270,27 +306,32 @@ static int others_read(struct tables *t, struct err *err)
 
 static void element_add(struct tables *t, const struct nlattr *key)
 {
+	const struct nft_set_desc *d = nft_set_desc(t->set->id, t->fam);
+	const void *bytes = nl_attr_bytes(key, d->key_len);
 	struct fact_ours *o = &t->f->ours;
 	struct nft_tuple tuple;
 	struct ip_addr addr;
 
-	if (mnl_attr_get_payload_len(key) < nft_set_desc(t->set, t->fam)->key_len)
+	if (bytes == NULL)
 		return;
-	if (t->set == NFTSET_FRONTENDS) {
-		nft_get_tuple(&tuple, t->fam, mnl_attr_get_payload(key));
+	addr = ip_addr_from_bytes(t->fam == IPFAM_V6 ? AF_INET6 : AF_INET, bytes);
+	switch (t->set->kind) {
+	case OUR_FRONTENDS:
+		nft_get_tuple(&tuple, t->fam, bytes);
 		*vec_push(&o->frontends) = (struct fact_tuple){ .addr = tuple.addr,
 								.proto = tuple.proto,
 								.port = tuple.port };
 		return;
-	}
-	addr = ip_addr_from_bytes(t->fam == IPFAM_V6 ? AF_INET6 : AF_INET,
-				  mnl_attr_get_payload(key));
-	if (t->set == NFTSET_VIPS)
+	case OUR_VIPS:
 		*vec_push(&o->vips) = addr;
-	else if (t->set == NFTSET_CLUSTER_IPS)
+		return;
+	case OUR_CLUSTER_IPS:
 		*vec_push(&o->cluster_ips) = addr;
-	else
+		return;
+	case OUR_ENDPOINTS:
 		*vec_push(&o->endpoints) = addr;
+		return;
+	}
 }
 
 static int element_message(void *arg, const struct nlmsghdr *h, struct err *err)
@@ -313,29 +354,36 @@ static int element_message(void *arg, const struct nlmsghdr *h, struct err *err)
 }
 
 /* What an interrupted dump brought twice does no harm: these are only ever asked for. */
-static int ours_read(struct tables *t, struct err *err)
+static int our_set_read(struct tables *t, const struct our_table *table, struct err *err)
 {
-	static const enum nft_set_id sets[] = { NFTSET_FRONTENDS, NFTSET_VIPS, NFTSET_CLUSTER_IPS,
-						NFTSET_ENDPOINT_ADDRS };
-	AUTO(nft_layout_close) struct nft_layout *l = NULL;
+	const struct nl_reader reader = { nothing, element_message, t };
+	char buf[512];
+	struct nlmsghdr *req =
+		nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETSETELEM), table->family);
 	int r;
 
-	nft_layout_open(&l, t->nl, t->fam);
-	r = nft_layout_load(l, err);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sets); i++) {
-		const struct nl_reader reader = { nothing, element_message, t };
-		char buf[512];
-		struct nlmsghdr *req = nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETSETELEM),
-						       nft_layout_family(l));
+	mnl_attr_put_strz(req, NFTA_SET_ELEM_LIST_TABLE, table->name);
+	mnl_attr_put_strz(req, NFTA_SET_ELEM_LIST_SET, nft_set_desc(t->set->id, t->fam)->name);
+	r = nl_dump(t->nl, req, &reader, err);
+	return r == -ENOENT ? 0 : r; /* it has no such set, or is gone */
+}
 
-		if (!nft_layout_has_set(l, sets[i]))
-			continue;
-		t->set = sets[i];
-		mnl_attr_put_strz(req, NFTA_SET_ELEM_LIST_TABLE, nft_layout_table(l));
-		mnl_attr_put_strz(req, NFTA_SET_ELEM_LIST_SET, nft_set_desc(sets[i], t->fam)->name);
-		r = nl_dump(t->nl, req, &reader, err);
+static int ours_read(struct tables *t, struct err *err)
+{
+	vec_for_each (table, &t->ours) {
+		for (size_t i = 0; i < ARRAY_SIZE(our_sets) * IPFAM_N; i++) {
+			int r;
+
+			t->fam = (enum ipfam)(i % IPFAM_N);
+			t->set = &our_sets[i / IPFAM_N];
+			if (table->family == (t->fam == IPFAM_V6 ? NFPROTO_IPV4 : NFPROTO_IPV6))
+				continue;
+			r = our_set_read(t, table, err);
+			if (r < 0)
+				return err_wrap(err, r, "table %s", table->name);
+		}
 	}
-	return r == -ENOENT ? 0 : r;
+	return 0;
 }
 
 /* --- iptables of the old kind ------------------------------------------------------------- */
@@ -393,10 +441,7 @@ static int all_read(struct tables *t, struct err *err)
 
 	if (r < 0)
 		return err_wrap(err, r, "tables");
-	for (int fam = 0; r == 0 && fam < IPFAM_N; fam++) {
-		t->fam = (enum ipfam)fam;
-		r = ours_read(t, err);
-	}
+	r = ours_read(t, err);
 	ours_sort(&t->f->ours);
 	return r < 0 ? r : others_read(t, err);
 }
@@ -411,6 +456,7 @@ void read_tables(struct facts *f)
 	t.nl = nl;
 	if (r == 0)
 		r = all_read(&t, &err);
+	vec_fini(&t.ours);
 	f->has_tables = r == 0;
 	(void)snprintf(f->tables_error, sizeof(f->tables_error), "%s", r < 0 ? err.text : "");
 	legacy_read(f);

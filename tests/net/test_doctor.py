@@ -141,6 +141,18 @@ def test_owners_of_addresses(lab, vipd):
         expect(vipd, "listeners", "ok")
 
 
+def test_addresses_of_the_other_plane(lab, vipd):
+    """What the ipvs plane's table says is ours, too."""
+    nft(vipd, 'table inet vipd-ipvs { comment "vipd ipvs layout 1"; '
+              "set cluster_ips4 { type ipv4_addr; elements = { 198.51.100.77 }; }; }")
+    ip(vipd, "addr", "add", "198.51.100.77/32", "dev", "lo")
+    expect(vipd, "addresses", "warning", "cluster IP 198.51.100.77", "on lo")
+    expect(vipd, "tables", "note", "2 tables of vipd's")
+    ip(vipd, "addr", "del", "198.51.100.77/32", "dev", "lo")
+    nft(vipd, "delete table inet vipd-ipvs")
+    expect(vipd, "tables", "ok")
+
+
 def test_other_proxies(lab, vipd):
     expect(vipd, "proxies", "ok")
     ip(vipd, "link", "add", "kube-ipvs0", "type", "veth", "peer", "name", "kube-peer")
