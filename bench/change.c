@@ -5,7 +5,9 @@
  * For each size: a cluster of N services x E endpoints is put into a model, first
  * sync into an empty network namespace, then single changes of five kinds, each
  * timed from the object's arrival in the model until the kernel has
- * acknowledged it; then a second life over the same kernel state (adoption).
+ * acknowledged it; then a second life over the same kernel state (adoption), and a
+ * third that wants nothing of it (sweep). The longest kernel transaction of each is told:
+ * others who want the kernel's nft lock wait for it.
  * Each size runs in a child of its own, so that memory can be told apart.
  *
  * Needs root: everything happens in a private network namespace that goes with
@@ -19,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,6 +64,7 @@ struct cluster {
 	int endpoints;
 	int rounds;
 	enum watch watch;
+	enum plane_counting counting;
 };
 
 static void die(const char *what, const struct err *err)
@@ -138,6 +142,7 @@ static void life_begin(struct life *l, const struct cluster *c)
 	    nl_sock_open(&query, NETLINK_NETFILTER, &err) < 0)
 		die("netlink", &err);
 	nft_plane_open(&l->plane, cmd, query);
+	nft_plane_count(l->plane, c->counting);
 	if (c->watch != WATCH_NONE && (nl_sock_open(&watch, NETLINK_NETFILTER, &err) < 0 ||
 				       nft_plane_watch_with(l->plane, watch, &err) < 0))
 		die("notifications", &err);
@@ -269,11 +274,49 @@ static void print_changes(const struct cluster *c, uint64_t *took[CHANGE_N])
 		       (double)took[k][c->rounds - 1] / 1e3);
 }
 
+static double system_ms(void)
+{
+	struct rusage ru = { 0 };
+
+	(void)getrusage(RUSAGE_SELF, &ru);
+	return (double)ru.ru_stime.tv_sec * 1e3 + (double)ru.ru_stime.tv_usec / 1e3;
+}
+
+static void print_longest(const struct life *l, const char *what)
+{
+	const struct plane_times *t = &l->plane->times;
+
+	uint64_t n_long = 0;
+
+	for (int i = 16; i < PLANE_TIMES_BUCKETS; i++) /* 2^15 us */
+		n_long += t->bucket[i];
+	printf("  longest batch      %9.1f ms   of %llu, %s; %llu took more than 33 ms\n",
+	       (double)t->longest_ns / 1e6, (unsigned long long)t->count, what,
+	       (unsigned long long)n_long);
+}
+
+/* The kernel holds all of it, and nobody wants it any more. */
+static void measure_sweep(const struct cluster *c)
+{
+	struct cluster none = *c;
+	struct life l;
+	double ms;
+
+	none.services = 0;
+	life_begin(&l, &none);
+	ms = life_start(&l);
+	printf("  sweep              %9.1f ms   %llu kernel operations\n", ms,
+	       (unsigned long long)sync_stats_get(l.s)->writes);
+	print_longest(&l, "the sweep");
+	life_end(&l);
+}
+
 static int run(const struct cluster *c)
 {
 	uint64_t *took[CHANGE_N];
 	struct life l;
 	double first_ms;
+	double cpu_ms;
 	double adopt_ms;
 	long kb;
 
@@ -287,14 +330,22 @@ static int run(const struct cluster *c)
 	for (int k = 0; k < CHANGE_N; k++)
 		took[k] = xcalloc((size_t)c->rounds, sizeof(uint64_t));
 	life_begin(&l, c);
+	cpu_ms = system_ms();
 	first_ms = life_start(&l);
+	cpu_ms = system_ms() - cpu_ms;
 	kb = rss_kb();
 	printf("%d services x %d endpoints\n", c->services, c->endpoints);
 	printf("  first sync         %9.1f ms   %llu kernel operations, %llu batches, resident %.1f MB\n",
 	       first_ms, (unsigned long long)sync_stats_get(l.s)->writes,
 	       (unsigned long long)sync_stats_get(l.s)->batches, (double)kb / 1024);
+	/* What a busy machine does not change much. */
+	printf("  kernel CPU         %9.1f ms   in the first sync, %.1f a batch\n", cpu_ms,
+	       cpu_ms / (double)sync_stats_get(l.s)->batches);
+	print_longest(&l, "first sync");
+	l.plane->times = (struct plane_times){ 0 };
 	measure_changes(&l, c, took);
 	print_changes(c, took);
+	print_longest(&l, "single changes");
 	life_end(&l);
 	malloc_trim(0);
 
@@ -302,8 +353,9 @@ static int run(const struct cluster *c)
 	adopt_ms = life_start(&l);
 	printf("  adoption           %9.1f ms   %llu kernel operations, resident %.1f MB\n",
 	       adopt_ms, (unsigned long long)sync_stats_get(l.s)->writes, (double)rss_kb() / 1024);
-	(void)fflush(stdout);
 	life_end(&l);
+	measure_sweep(c);
+	(void)fflush(stdout);
 	for (int k = 0; k < CHANGE_N; k++)
 		free(took[k]);
 	return 0;
@@ -330,15 +382,20 @@ int main(int argc, char **argv)
 	int n = 4;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "e:r:w:h")) != -1) {
+	while ((opt = getopt(argc, argv, "c:e:r:w:h")) != -1) {
 		if (opt == 'e') {
 			c.endpoints = atoi(optarg);
 		} else if (opt == 'r') {
 			c.rounds = atoi(optarg);
+		} else if (opt == 'c') {
+			c.counting = (enum plane_counting)atoi(optarg);
 		} else if (opt == 'w') {
 			c.watch = (enum watch)atoi(optarg);
 		} else {
-			printf("usage: change [-e ENDPOINTS] [-r ROUNDS] [-w WATCH] [SERVICES ...]\n"
+			printf("usage: change [-c COUNTING] [-e ENDPOINTS] [-r ROUNDS] [-w WATCH] [SERVICES "
+			       "...]\n"
+			       "COUNTING: connections of 0 nothing (default), 1 services, 2 "
+			       "endpoints too\n"
 			       "WATCH: who hears what is written: 0 nobody (default), 1 as vipd "
 			       "listens, 2 all the time\n");
 			return opt == 'h' ? 0 : 2;
