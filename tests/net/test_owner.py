@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""--nft-table-owner: nobody else changes our tables, and a flush of the ruleset leaves them out."""
+import subprocess
+import time
+
+import pytest
+
+import foreigner as F
+import lab as L
+import nftables as N
+from objects import service, slice_
+
+FLAGS = {"--nft-table-owner": True}
+OWNED = 6  # NFT_TABLE_F_OWNER | NFT_TABLE_F_PERSIST
+
+
+def objects():
+    return [service("s", [L.cluster_ip(1, 4), L.cluster_ip(1, 6)], 80)] + [
+        slice_("s", [L.remote(i, fam) for i in (1, 2, 3)], 8080) for fam in (4, 6)]
+
+
+def new_connections(lab):
+    return lab.flow("client", "new", "--to", "tcp:%s:80" % L.cluster_ip(1, 4), "--to",
+                    "tcp:" + L.endpoint(L.cluster_ip(1, 6), 80), "--rate", "300",
+                    "--concurrency", "16", "--seconds", "60")
+
+
+@pytest.fixture(autouse=True)
+def able(lab, vipd):
+    """Kernels before 6.9 cannot: there the flag is a warning."""
+    if "has no effect" in vipd.log(1000):
+        pytest.skip("no tables with an owner that outlive it")
+    vipd.apply(objects())
+
+
+def refused(lab, *command):
+    with lab.node.entered():
+        r = subprocess.run(("nft",) + command, capture_output=True, text=True, check=False)
+    return r.returncode != 0 and "Operation not permitted" in r.stderr
+
+
+def test_others_can_do_nothing(lab, vipd):
+    """A flush by somebody is a success that leaves us out; whatever else he does is refused. Nobody
+    notices anything."""
+    genid = vipd.nft.genid()
+    load = new_connections(lab)
+    for _ in range(5):
+        lab.node.run("nft", "flush", "ruleset")
+    table = vipd.table(4)
+    assert refused(lab, "delete", "table", "ip", table)
+    assert refused(lab, "flush", "chain", "ip", table, "services")
+    assert refused(lab, "delete", "element", "ip", table, "vips", "{ %s }" % L.cluster_ip(1, 4))
+    time.sleep(0.2)
+    result = load.stop()
+    assert result["ok"] > 0 and result["failed"] == 0, result["first_failure"]
+    vipd.check_tables()
+    assert "table ip %s" % table in lab.node.run("nft", "list", "ruleset")
+    assert vipd.nft.genid() <= genid + 5  # the flushes, and nothing of ours
+    assert "is gone" not in vipd.log()
+
+
+def test_restart_claims(lab, vipd):
+    """One write a family, and the same tables; while nobody holds them, they are there."""
+    handles = vipd.nft.tables(4), vipd.nft.tables(6)
+    load = new_connections(lab)
+    for how in ("kill", "stop"):
+        genid = vipd.nft.genid()
+        getattr(vipd, how)()
+        vipd.check_tables()
+        vipd.start()
+        time.sleep(0.2)
+        assert vipd.nft.genid() == genid + 2
+        assert (vipd.nft.tables(4), vipd.nft.tables(6)) == handles
+    assert refused(lab, "delete", "table", "ip", vipd.table(4))
+    result = load.stop()
+    assert result["failed"] == 0, result["first_failure"]
+
+
+def test_switched_off_and_on(lab, vipd):
+    """The other kind of table takes the place of the one: no connection notices."""
+    load = new_connections(lab)
+    try:
+        for flag, left in ((None, 0), (True, 6), (None, 0), (True, 6)):
+            before = vipd.nft.tables(4)
+            vipd.kill()
+            vipd.flags["--nft-table-owner"] = flag
+            vipd.start()
+            vipd.check_tables()
+            assert len(vipd.nft.tables(4)) == 1 and vipd.nft.tables(4) != before
+            assert refused(lab, "delete", "table", "ip", vipd.table(4)) if left else True
+    finally:
+        vipd.flags["--nft-table-owner"] = True
+    result = load.stop()
+    assert result["failed"] == 0, result["first_failure"]
+
+
+def test_held_by_somebody_else(lab, vipd):
+    """Said once, waited for, and taken as soon as it is free."""
+    table = vipd.table(4)
+    vipd.kill()
+    at = F.log_size(vipd)
+    other = F.Foreigner(lab.node)
+    other.batch((0, 0, 4, N.attr(1, table) + N.attr(2, OWNED.to_bytes(4, "big"))))
+    try:
+        vipd.start(wait=False)
+        L.eventually(lambda: (vipd.status().get("sync") or {}).get("last_error"), 5, "no error")
+        time.sleep(1)
+        said = [x for x in F.log_from(vipd, at) if "is held by another running process" in x]
+        assert len(said) == 1 and "table ip %s" % table in said[0], F.log_from(vipd, at)
+        assert vipd.status()["state"] == "loading"
+        assert L.probe(lab.client, L.cluster_ip(1, 4), 80).ok
+    finally:
+        other.close()
+    vipd.wait_ready()
+    vipd.check_tables()
+
+
+@pytest.mark.no_steady
+def test_cleanup(lab, vipd):
+    """Refused while a vipd runs; of tables that nobody holds, nothing is left."""
+    def cleanup():
+        with lab.node.entered():
+            return subprocess.run([L.program("vipd"), "--cleanup"], capture_output=True, text=True,
+                                  check=False)
+    r = cleanup()
+    assert r.returncode != 0 and "vipd" in r.stderr, r.stderr
+    vipd.check_tables()
+    vipd.kill()
+    r = cleanup()
+    assert r.returncode == 0, r.stderr
+    assert not vipd.nft.tables(4) and not vipd.nft.tables(6)
+    vipd.start()
+    vipd.check_tables()

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""An older layout serves; a newer vipd takes over under load, whatever ends it in between."""
+import re
+import time
+
+import pytest
+
+import foreigner as F
+import lab as L
+
+KILLS_MS = (0, 1, 2, 4, 8, 16, 32, 64)
+
+
+def age(lab, vipd):
+    """Make the tables in force those of an older layout: the same services under its version, and
+    chains that this version does not have in this form. nft puts them in one transaction."""
+    text = ""
+    for fam, family in ((4, "ip"), (6, "ip6")):
+        table = vipd.table(fam)
+        listing = lab.node.run("nft", "list", "table", family, table)
+        assert 'comment "vipd layout 1"' in listing
+        listing = listing.replace('comment "vipd layout 1"', 'comment "vipd layout 0"')
+        listing = re.sub(r"\tchain input \{.*?\n\t\}\n", "", listing, flags=re.S)
+        text += "delete table %s %s\n%s" % (family, table, listing)
+    lab.node.run("nft", "-f", "-", input=text)
+    for fam, family in ((4, "ip"), (6, "ip6")):
+        held = lab.node.run("nft", "-t", "list", "table", family, vipd.table(fam))
+        assert "layout 0" in held and "chain input" not in held
+
+
+def comments(lab):
+    return re.findall(r'comment "(vipd layout \d+)"', lab.node.run("nft", "-t", "list", "ruleset"))
+
+
+@pytest.fixture
+def older(lab, vipd):
+    """5,000 services in a table of an older layout; nobody looks after it."""
+    if not vipd.is_running():
+        vipd.start()
+    vipd.apply([])
+    frontends = F.many(vipd) if len(vipd.elements(4, "frontends")) < F.SERVICES else \
+        len(vipd.elements(4, "frontends"))
+    vipd.kill()
+    age(lab, vipd)
+    assert L.probe(lab.client, F.addr(4000), 80).ok
+    return frontends
+
+
+def load(lab):
+    return lab.flow("client", "new", "--to", "tcp:%s:80" % F.addr(4000), "--to",
+                    "tcp:%s:80" % F.addr(17), "--rate", "400", "--concurrency", "16",
+                    "--seconds", "60")
+
+
+def taken_over(lab, vipd, frontends):
+    assert comments(lab) == ["vipd layout 1"] * 2
+    assert len(vipd.nft.tables(4)) == len(vipd.nft.tables(6)) == 1
+    assert len(vipd.elements(4, "frontends")) == frontends
+
+
+@pytest.mark.no_steady
+def test_older_layout(lab, vipd, older):
+    """The new layout beside the old one, then the old one goes: no connection fails."""
+    flow = load(lab)
+    time.sleep(0.3)
+    start = time.monotonic()
+    vipd.start()
+    print("taken over after %.0f ms" % ((time.monotonic() - start) * 1e3))
+    taken_over(lab, vipd, older)
+    time.sleep(0.3)
+    result = flow.stop()
+    assert result["ok"] > 50 and result["failed"] == 0, result["first_failure"]
+    assert "made to replace vipd" in vipd.log()
+    genid = vipd.nft.genid()
+    vipd.kill()
+    vipd.start()
+    assert vipd.nft.genid() == genid
+
+
+@pytest.mark.no_steady
+def test_killed_in_between(lab, vipd, older):
+    """At any moment of the replacement: the next start goes on from there."""
+    flow = load(lab)
+    steady = lab.flow("client", "steady", "--concurrency", "4", "--seconds", "60",
+                      "--to", "tcp:%s:80" % F.addr(100), "--to", "tcp:%s:80" % F.addr(101))
+    L.eventually(lambda: all(f["answers"] for f in steady.stat()["flows"]), 3, "no steady flows")
+    seen = []
+    for ms in KILLS_MS:
+        genid = vipd.nft.genid()
+        vipd.start(wait=False)
+        while vipd.nft.genid() == genid and vipd.is_running() and not vipd.is_settled():
+            pass  # reading, and nothing is written yet
+        time.sleep(ms / 1e3)
+        vipd.kill()
+        seen.append((len(vipd.nft.tables(4)), len(vipd.nft.tables(6)),
+                     len(vipd.elements(4, "frontends"))))
+    print("tables of both families, and frontends of the new one, when it was killed: %s" % seen)
+    assert any(s[0] == 2 for s in seen), "never killed in between"
+    vipd.start()
+    taken_over(lab, vipd, older)
+    time.sleep(0.3)
+    result = flow.stop()
+    assert result["ok"] > 50 and result["failed"] == 0, result["first_failure"]
+    for f in steady.stop()["flows"]:
+        assert not f["broken"] and not f["moved"], f
