@@ -20,7 +20,8 @@
  * comment, "vipd layout <version>". A table of ours whose sets or base chains
  * cannot be changed into what we want is replaced: the whole layout is made under the
  * other name, filled by the caller, and retire() deletes the old table later.
- * Meanwhile both answer; the older hook runs first.
+ * Meanwhile both answer: the newer hook runs first, and what
+ * it has not yet comes to the older one.
  *
  * Errors: a failed batch changes nothing and leaves the layout "not loaded":
  *         load again. -EEXIST, -ENOENT: somebody else changed the table
