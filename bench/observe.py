@@ -15,14 +15,17 @@ turns with rounds of each kind of looking, so that what the machine does meanwhi
   scrape       /metrics once a second
 
 once while nothing changes, and once with 20 changed endpoints a second. Told are, against the
-round of nobody before it, the connections a second (median of the pairs); CPU of vipd; and how
-long changes took from event to the kernel's acknowledgement. Last, the time of single requests.
+round of nobody before it (medians of the pairs), the connections a second and the CPU time of a
+connection, of the client and all that the kernel does for it: the first wavers with whatever else
+the machine does, the second hardly. Then CPU of vipd, and how long changes took from event to the
+kernel's acknowledgement. Last, the time of single requests.
 Needs root.
 """
 import argparse
 import http.client
 import json
 import os
+import resource
 import statistics
 import sys
 import threading
@@ -138,7 +141,7 @@ def latencies(vipd):
 
 
 def a_round(vipd, lab, target, seconds, askers):
-    """Connections a second, CPU of vipd a second, and what askers did."""
+    """Connections a second, CPU us of a connection, CPU of vipd a second."""
     for a in askers:
         a.once()        # to load a page is not to look at it
     for a in askers:
@@ -147,15 +150,18 @@ def a_round(vipd, lab, target, seconds, askers):
         flow = lab.flow("client", "new", "--to", target, "--concurrency", "8",
                         "--seconds", str(seconds))
         cpu, begin = cpu_seconds(vipd.proc.pid), time.monotonic()
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
         result = flow.wait()
         took = time.monotonic() - begin
+        now = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
         cpu = cpu_seconds(vipd.proc.pid) - cpu
     finally:
         for a in askers:
             a.over.set()
         for a in askers:
             a.join()
-    return result["ok"] / took, cpu / took
+    return result["ok"] / took, used / max(result["ok"], 1) * 1e6, cpu / took
 
 
 def looks(vipd):
@@ -178,10 +184,11 @@ def quantile_us(before, after, q):
 
 
 def pairs(vipd, lab, args, target, is_changing):
-    print("%s\n\n| looking | connections a second | against nobody | CPU of vipd | %s" % (
-        "with %d changes a second" % CHANGES if is_changing else "while nothing changes",
-        "event to ack, mean / 99 % |" if is_changing else ""))
-    print("|---|---|---|---|%s" % ("---|" if is_changing else ""))
+    print("%s\n\n| looking | connections a second | against nobody | CPU a connection | against nobody | "
+          "CPU of vipd |%s" % (
+              "with %d changes a second" % CHANGES if is_changing else "while nothing changes",
+              " event to ack, mean / 99 % |" if is_changing else ""))
+    print("|---|---|---|---|---|---|%s" % ("---|" if is_changing else ""))
     changer = Changer(vipd)
     if is_changing:
         changer.start()
@@ -190,22 +197,23 @@ def pairs(vipd, lab, args, target, is_changing):
         for name, make in looks(vipd).items():
             for who, askers in (("nobody", []), (name, make())):
                 before = latencies(vipd)
-                rate, cpu = a_round(vipd, lab, target, args.seconds, askers)
+                rate, each, cpu = a_round(vipd, lab, target, args.seconds, askers)
                 after = latencies(vipd)
                 n = after[2] - before[2]
-                record = (rate, cpu, (after[1] - before[1]) / n * 1e6 if n else 0,
+                record = (rate, each, cpu, (after[1] - before[1]) / n * 1e6 if n else 0,
                           quantile_us(before, after, 0.99) if n else 0)
                 if who == "nobody":
                     alone.append(record)
-                    last = rate
+                    last = record
                 else:
-                    seen.setdefault(name, []).append(record + (rate / last,))
+                    seen.setdefault(name, []).append(record + (rate / last[0], each / last[1]))
     changer.over.set()
     for name, records in [("nobody", alone)] + list(seen.items()):
         median = [statistics.median(r[i] for r in records) for i in range(len(records[0]))]
-        print("| %s | %d | %s | %.2f %% | %s" % (
-            name, median[0], "%+.1f %%" % (100 * median[4] - 100) if len(median) > 4 else "",
-            100 * median[1], "%.0f / %.0f us |" % (median[2], median[3]) if is_changing else ""))
+        against = ["%+.1f %%" % (100 * m - 100) for m in median[5:]] or ["", ""]
+        print("| %s | %d | %s | %.1f us | %s | %.2f %% |%s" % (
+            name, median[0], against[0], median[1], against[1], 100 * median[2],
+            " %.0f / %.0f us |" % (median[3], median[4]) if is_changing else ""))
     print(flush=True)
 
 

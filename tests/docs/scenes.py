@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import tempfile
+import threading
 
 import daemon
 import lab as L
@@ -62,6 +63,8 @@ class Stage:
         self.lab = L.Lab()
         self.bin = tempfile.mkdtemp(prefix="vipdt-bin-")
         self.vipd = None
+        self.thread = None
+        self.over = threading.Event()
         try:
             self.vipd = daemon.Vipd(self.lab, {"-v": "2"}, base=False)
             self.tool("vipctl", 'exec "%s" --socket "%s" "$@"' % (L.program("vipctl"),
@@ -80,7 +83,16 @@ class Stage:
             f.write("#!/bin/sh\n%s\n" % text)
         os.chmod(path, 0o755)
 
+    def cut(self):
+        """End what goes on by itself."""
+        self.over.set()
+        if self.thread is not None:
+            self.thread.join()
+        self.thread = None
+        self.over.clear()
+
     def close(self):
+        self.cut()
         if self.vipd is not None:
             self.vipd.close()
         self.lab.close()
@@ -88,6 +100,7 @@ class Stage:
 
     def play(self, name):
         """Make the scene, from a vipd just started and a cluster in which all is well."""
+        self.cut()
         self.vipd.stop()
         self.lab.node.sysctl(net__ipv4__ip_forward=1)
         self.vipd.write(shop())
@@ -168,6 +181,18 @@ def rollout(stage):
             pod("web-%d" % k, L.remote(20 + k, 4), "n2") for k in range(i, i + 3)])))
 
 
+def rolling(stage):
+    """The same, going on while somebody looks."""
+    def replace():
+        for i in range(40):
+            if stage.over.wait(0.3):
+                return
+            stage.vipd.write(with_changes(pods("web", *[
+                pod("web-%d" % k, L.remote(20 + k, 4), "n2") for k in (0, 1, 2 + i % 2)])))
+    stage.thread = threading.Thread(target=replace)
+    stage.thread.start()
+
+
 def leaving(stage):
     """The autoscaler is about to take the node away."""
     node = daemon.node_object()
@@ -217,6 +242,6 @@ def stopped(stage):
 
 SCENES = {
     "healthy": healthy, "no-endpoints": no_endpoints, "bad-object": bad_object,
-    "one-pod": one_pod, "rollout": rollout, "leaving": leaving, "udp": udp, "flushed": flushed,
+    "one-pod": one_pod, "rollout": rollout, "rolling": rolling, "leaving": leaving, "udp": udp, "flushed": flushed,
     "no-forwarding": no_forwarding, "stopped": stopped,
 }

@@ -106,14 +106,14 @@ def rows(page):
                         "r => [r.dataset.service, [...r.cells].map(c => c.innerText)])"))
 
 
-def ask(vipd, path, headers=None):
+def ask(vipd, path, headers=None, method="GET"):
     """(status, headers, body, ms) of one request."""
     start = time.monotonic()
     with vipd.lab.node.entered():
         conn = http.client.HTTPConnection("127.0.0.1", PORT, timeout=10)
         conn.connect()
     try:
-        conn.request("GET", path, headers=headers or {})
+        conn.request(method, path, headers=headers or {})
         r = conn.getresponse()
         body = r.read()
         return r.status, r.headers, body, (time.monotonic() - start) * 1e3
@@ -311,7 +311,16 @@ def test_what_is_not_there(vipd):
     """What is not harmless stays on the control socket."""
     assert ask(vipd, "/v1/dump")[0] == 404
     assert json.loads(ask(vipd, "/v1/status")[2])["options"] == {}
+    assert ask(vipd, "/v1/drains")[0] == 404 and ask(vipd, "/v1/log")[0] == 404
     assert ask(vipd, "/page.html")[0] == 404 and ask(vipd, "/index.html")[0] == 200
+
+
+@pytest.mark.parametrize("method", ("POST", "PUT", "DELETE", "OPTIONS"))
+def test_nothing_can_be_changed(vipd, method):
+    for path in ("/", "/v1/status", "/v1/log", "/v1/drains"):
+        code, headers, _, _ = ask(vipd, path, method=method)
+        assert code == 405 and headers["Allow"] == "GET, HEAD"
+        assert not [h for h in headers if h.lower().startswith("access-control-")]
 
 
 @pytest.mark.parametrize("flags,is_there", [
