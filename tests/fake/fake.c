@@ -846,9 +846,11 @@ static uint8_t nfproto(enum ipfam fam)
 /* The oldest table of the family that is called as ours are, and its set. */
 static struct set *set_ours(const struct fake *f, enum ipfam fam, enum nft_set_id set)
 {
+	uint8_t family = set >= IPVSSET_BEGIN ? NFPROTO_INET : nfproto(fam);
+
 	list_for_each (l, &f->tables) {
 		struct table *t = list_entry(l, struct table, link);
-		struct set *s = t->family == nfproto(fam) && strncmp(t->name, "vipd", 4) == 0
+		struct set *s = t->family == family && strncmp(t->name, "vipd", 4) == 0
 					? set_find(t, nft_set_desc(set, fam)->name)
 					: NULL;
 

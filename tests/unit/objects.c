@@ -85,6 +85,13 @@ static enum service_type type_of(const char *text)
 	return SERVICE_TYPE_UNSET;
 }
 
+static struct service_tuning *tuning_of(struct service *s)
+{
+	if (s->tuning == NULL)
+		s->tuning = xcalloc(1, sizeof(*s->tuning));
+	return s->tuning;
+}
+
 static bool service_value(struct service *s, const char *word)
 {
 	const char *v;
@@ -112,6 +119,12 @@ static bool service_value(struct service *s, const char *word)
 		s->affinity_s = (uint32_t)strtoul(v, NULL, 10);
 	} else if ((v = value_of(word, "hc")) != NULL) {
 		s->health_check_node_port = (uint16_t)strtoul(v, NULL, 10);
+	} else if ((v = value_of(word, "sched")) != NULL) {
+		tuning_of(s)->scheduler = name_get_str(v);
+	} else if ((v = value_of(word, "weights")) != NULL) {
+		tuning_of(s)->weights = name_get_str(v);
+	} else if ((v = value_of(word, "drain")) != NULL) {
+		tuning_of(s)->drain_timeout = name_get_str(v);
 	} else if ((v = value_of(word, "created")) != NULL) {
 		s->created_s = strtoll(v, NULL, 10);
 	} else {

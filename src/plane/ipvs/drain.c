@@ -65,7 +65,7 @@ void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs)
 
 void ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
 {
-	uint32_t now_s = ipvs_now_s();
+	uint32_t now_s = ipvs_now_s(p);
 	uint32_t deadline_s = vs->drain_s != 0 ? now_s + vs->drain_s : 0;
 
 	if (is_without_end(vs) && !serves_still(p, vs, &d->addr)) {
@@ -189,7 +189,7 @@ uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 	while (!list_is_empty(&round)) {
 		struct ipvs_vs *vs = list_entry(round.next, struct ipvs_vs, leaving);
 
-		if (vs_look(p, vs, ipvs_now_s(), &err) == 0)
+		if (vs_look(p, vs, ipvs_now_s(p), &err) == 0)
 			continue;
 		log_warn(LOG_AREA_PLANE, "end of backends put off: %s", err.text);
 		p->tick_at = now + TICK_RETRY_NS;

@@ -399,7 +399,7 @@ static void additions_withdraw(struct ipvs_plane *p, struct ipvs_vs *vs)
 		if (d->flags & DST_NEW && !(d->flags & DST_WANTED))
 			ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0, 0);
 		else if (d->flags & DST_LEAVING && d->weight != 0)
-			ipvs_op_dest(p, IPVS_DEST_SET, vs, d, 0, ipvs_now_s() + vs->drain_s);
+			ipvs_op_dest(p, IPVS_DEST_SET, vs, d, 0, ipvs_now_s(p) + vs->drain_s);
 	}
 	if (vs->is_new && !vs->is_wanted)
 		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);

@@ -167,7 +167,7 @@ void ipvs_tuning_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, const
 		      struct str *remark);
 
 /* Wall clock, for deadlines that outlive the process. */
-uint32_t ipvs_now_s(void);
+uint32_t ipvs_now_s(const struct ipvs_plane *p);
 
 /* --- vs.c --- */
 

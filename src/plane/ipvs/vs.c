@@ -11,9 +11,9 @@
 #include "base/name.h"
 #include "plane/ipvs/state.h"
 
-uint32_t ipvs_now_s(void)
+uint32_t ipvs_now_s(const struct ipvs_plane *p)
 {
-	return (uint32_t)time(NULL);
+	return p->config.now_s != NULL ? p->config.now_s() : (uint32_t)time(NULL);
 }
 
 struct ipvs_key ipvs_key_mark(enum ipfam fam, uint32_t mark)

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tests/fake/ipvs - a kernel's IPVS and policy routing in memory, behind struct nl_io.
+ *
+ *     fake_ipvs_open -> fake_ipvs_connect, fake_ipvs_connect_route ... -> fake_ipvs_close
+ *
+ * The same bytes and answers as Linux, as far as vipd goes: every message of a datagram
+ * is performed and acknowledged by itself; EEXIST, ENOENT, ESRCH where the kernel has
+ * them (net/netfilter/ipvs/ip_vs_ctl.c), ENOENT for a scheduler that is not loaded.
+ *
+ * Not modelled: packets. Connections are set by the test.
+ */
+#pragma once
+
+#include "base/str.h"
+#include "nl/sock.h"
+#include "plane/ipvs/wire.h"
+
+struct fake_ipvs;
+
+void fake_ipvs_open(struct fake_ipvs **ret);
+void fake_ipvs_close(struct fake_ipvs *f);
+/* Sockets to it; closed before it is. */
+struct nl_sock *fake_ipvs_connect(struct fake_ipvs *f);
+struct nl_sock *fake_ipvs_connect_route(struct fake_ipvs *f);
+
+/* Messages that changed something, or tried to, since the last reset. */
+size_t fake_ipvs_writes(const struct fake_ipvs *f);
+void fake_ipvs_writes_reset(struct fake_ipvs *f);
+/* Dumps of destinations since the last reset. */
+size_t fake_ipvs_dumps(const struct fake_ipvs *f);
+
+/* --- trouble --- */
+
+/* The k-th changing message from now on (from 1) is refused with -`error`. */
+void fake_ipvs_refuse(struct fake_ipvs *f, size_t k, int error);
+/* This scheduler's module is not there; "" = all are. */
+void fake_ipvs_lack(struct fake_ipvs *f, const char *sched);
+
+/* --- others on the same kernel --- */
+
+/* Connections that a destination has, in all services. */
+void fake_ipvs_conns(struct fake_ipvs *f, const char *addr, uint32_t active, uint32_t inactive);
+/* Somebody makes a virtual service with one destination. `flags` as in linux/ip_vs.h. */
+void fake_ipvs_foreign(struct fake_ipvs *f, const struct ipvs_key *key, uint32_t flags,
+		       const char *dest, uint16_t port);
+/* Somebody deletes a destination from all services, or sets its weight. */
+void fake_ipvs_foreign_del(struct fake_ipvs *f, const char *addr);
+void fake_ipvs_foreign_weight(struct fake_ipvs *f, const char *addr, uint32_t weight);
+/* Somebody removes all policy routing rules of vipd's, or adds one at a priority. */
+void fake_ipvs_foreign_rule(struct fake_ipvs *f, int family, uint32_t priority);
+void fake_ipvs_rules_flush(struct fake_ipvs *f);
+
+/* --- what it holds --- */
+
+/*
+ * Services sorted, one a line; deadlines are not told:
+ *     mark 0x5a000001 rr: 10.1.0.4:80=1 10.1.0.5:80=0
+ */
+void fake_ipvs_print(const struct fake_ipvs *f, struct str *out);
+/* The upper threshold of a destination in any service; 0 when there is none. */
+uint32_t fake_ipvs_threshold(const struct fake_ipvs *f, const char *addr);
+size_t fake_ipvs_n_rules(const struct fake_ipvs *f);
+size_t fake_ipvs_n_routes(const struct fake_ipvs *f);

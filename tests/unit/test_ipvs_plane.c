@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The ipvs plane behind the sync, over fakes of nf_tables, IPVS and policy routing.
+ *
+ * After every step the virtual services are compared with a text, and a second process
+ * that begins then has to find nothing to do.
+ */
+#include <errno.h>
+#include <linux/ip_vs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/log.h"
+#include "base/name.h"
+#include "fake/fake.h"
+#include "fake/ipvs.h"
+#include "objects.h"
+#include "plane/ipvs/plane_ipvs.h"
+#include "plane/nft/decode.h"
+#include "sync/sync.h"
+#include "test.h"
+
+#define STEPS_MAX 20000
+#define WEB "ip=10.96.0.10 port=http:80"
+
+static uint32_t clock_s;
+
+static uint32_t clock_now(void)
+{
+	return clock_s;
+}
+
+struct world {
+	struct fake *nft;
+	struct fake_ipvs *ipvs;
+	struct ipvs_config config;
+	struct model m;
+	struct plan p;
+	struct plane *plane;
+	struct sync *s;
+	uint64_t now;
+};
+
+static void life_begin(struct world *w)
+{
+	struct sync_config config = { 0 };
+	struct ipvs_socks socks = { .nft = fake_connect(w->nft),
+				    .query = fake_connect(w->nft),
+				    .genl = fake_ipvs_connect(w->ipvs),
+				    .route = fake_ipvs_connect_route(w->ipvs) };
+
+	w->config.now_s = clock_now;
+	assert_int_equal(ipvs_plane_open(&w->plane, &socks, &w->config, NULL), 0);
+	plan_init(&w->p, &w->m, &w->plane->ops->traits);
+	sync_open(&w->s, &w->m, &w->p, w->plane, &config);
+	sync_sources_ready(w->s);
+}
+
+static void life_end(struct world *w)
+{
+	sync_close(w->s);
+	plan_fini(&w->p);
+	w->plane->ops->close(w->plane);
+}
+
+static void world_open(struct world *w)
+{
+	struct ip_addr addrs[] = { test_addr("192.168.0.1"), test_addr("fd01::1") };
+
+	*w = (struct world){ .now = NSEC_PER_SEC, .config = { .drain_s = 60 } };
+	clock_s = 1000000;
+	fake_open(&w->nft);
+	fake_ipvs_open(&w->ipvs);
+	model_init(&w->m);
+	w->m.config.node_name = name_get_str("n1");
+	w->m.config.detect_local = DETECT_LOCAL_NODE_CIDR;
+	w->m.config.has_nodeport_cidrs = true;
+	*vec_push(&w->m.config.nodeport_cidrs) = test_prefix("192.168.0.0/24");
+	*vec_push(&w->m.config.service_cidrs) = test_prefix("10.96.0.0/12");
+	model_configured(&w->m);
+	model_put_node(&w->m, test_node("n1", "addr=192.168.0.1 pods=10.0.0.0/16"), 1);
+	model_put_host_addrs(&w->m, addrs, ARRAY_SIZE(addrs), 1);
+	life_begin(w);
+}
+
+static void world_close(struct world *w)
+{
+	life_end(w);
+	model_fini(&w->m);
+	fake_ipvs_close(w->ipvs);
+	fake_close(w->nft);
+}
+
+static size_t settle_until(struct world *w, bool may_refuse)
+{
+	uint64_t before = sync_stats_get(w->s)->writes;
+
+	for (int i = 0; i < STEPS_MAX; i++) {
+		uint64_t next = sync_step(w->s, w->now);
+
+		if (next == SYNC_NOW)
+			continue;
+		if (sync_state_get(w->s) == SYNC_RUNNING && list_is_empty(&w->m.dirty) &&
+		    (may_refuse || sync_failure_count(w->s) == 0))
+			return (size_t)(sync_stats_get(w->s)->writes - before);
+		w->now = next;
+	}
+	fail_msg("no rest: %s", sync_stats_get(w->s)->last_error);
+	return 0;
+}
+
+static size_t settle(struct world *w)
+{
+	return settle_until(w, false);
+}
+
+static size_t restart(struct world *w)
+{
+	life_end(w);
+	htable_for_each (n, &w->m.services)
+		container_of(n, struct svc, node)->adopted_load = 0;
+	life_begin(w);
+	return settle(w);
+}
+
+static void service(struct world *w, const char *name, const char *text)
+{
+	model_put_service(&w->m, test_service(name, text), 1);
+}
+
+static void slice(struct world *w, const char *name, const char *of, const char *text)
+{
+	model_put_slice(&w->m, test_slice(name, of, text), 1);
+}
+
+static void no_service(struct world *w, const char *ns, const char *name)
+{
+	const struct name *n = name_get_str(ns);
+	const struct name *m = name_get_str(name);
+
+	model_del_service(&w->m, n, m, 1);
+	name_unref(n);
+	name_unref(m);
+}
+
+static void expect_ipvs(const struct world *w, const char *want)
+{
+	struct str text = { 0 };
+
+	fake_ipvs_print(w->ipvs, &text);
+	assert_string_equal(str_text(&text), want);
+	str_fini(&text);
+}
+
+/* A restart, with whatever is going on, writes nothing. */
+static void expect_adopted(struct world *w)
+{
+	fake_ipvs_writes_reset(w->ipvs);
+	fake_count_reset(w->nft);
+	assert_int_equal(restart(w), 0);
+	assert_int_equal(fake_ipvs_writes(w->ipvs), 0);
+	assert_int_equal(fake_count(w->nft).n_batches, 0);
+}
+
+/* Where a frontend leads: the mark, 0 when the map has no such element. */
+static uint32_t mark_in(const struct world *w, enum nft_set_id set, const char *addr, uint16_t port,
+			uint8_t proto)
+{
+	struct ip_addr a = test_addr(addr);
+	uint8_t key[NFT_KEY_MAX];
+	const uint8_t *data;
+
+	nft_key_tuple(key, &a, proto, port);
+	data = fake_find(w->nft, ip_fam(&a), set, key);
+	return data != NULL ? nft_get_word(data) : 0;
+}
+
+static uint32_t mark_of(const struct world *w, const char *addr, uint16_t port)
+{
+	return mark_in(w, IPVSSET_FE, addr, port, L4PROTO_TCP);
+}
+
+/* Seconds pass; the plane looks after what leaves. */
+static void pass(struct world *w, uint32_t seconds)
+{
+	for (uint32_t i = 0; i < seconds; i++) {
+		clock_s++;
+		w->now = (uint64_t)clock_s * 1000 * NSEC_PER_SEC;
+		(void)w->plane->ops->tick(w->plane, w->now);
+	}
+}
+
+/* --- services --- */
+
+static void test_first(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	assert_true(settle(&w) > 0);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000001);
+	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 8);
+	assert_int_equal(fake_ipvs_n_routes(w.ipvs), 2);
+	expect_adopted(&w);
+	world_close(&w);
+}
+
+/* However many frontends there are, one endpoint is one operation a pool, and one address. */
+static void test_one_endpoint(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web",
+		"type=LoadBalancer ip=10.96.0.10 port=http:80:30080 ext=192.0.2.1 ext=192.0.2.2 "
+		"vip=192.0.2.3");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_writes_reset(w.ipvs);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	assert_int_equal(settle(&w), 2); /* the destination, and its address among hairpins */
+	assert_int_equal(fake_ipvs_writes(w.ipvs), 1);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1 10.0.1.3:8080=1\n");
+	world_close(&w);
+}
+
+static void test_local_policy(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", "type=LoadBalancer ip=10.96.0.10 port=http:80 vip=192.0.2.3 etp");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs @n1; 2 rs @n2");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n"
+			"mark 0x5a800002 rr: 10.0.1.1:8080=1\n");
+	assert_int_equal(mark_of(&w, "192.0.2.3", 80), 0);
+	assert_int_equal(mark_in(&w, IPVSSET_FE_IN, "192.0.2.3", 80, L4PROTO_TCP), 0x5a000001);
+	assert_int_equal(mark_in(&w, IPVSSET_FE_OUT, "192.0.2.3", 80, L4PROTO_TCP), 0x5a800002);
+	expect_adopted(&w);
+	/* None here any more: outside sources are dropped, the pool is remembered. */
+	slice(&w, "shop/web-1", "web", "| http:8080 | 2 rs @n2");
+	settle(&w);
+	assert_int_equal(mark_in(&w, IPVSSET_FE_OUT, "192.0.2.3", 80, L4PROTO_TCP), 0x5a7fffff);
+	assert_int_equal(mark_in(&w, IPVSSET_IDLE, "192.0.2.3", 80, L4PROTO_TCP), 0x5a800002);
+	expect_adopted(&w);
+	world_close(&w);
+}
+
+static void test_empty(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr:\n");
+	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a7ffffe);
+	expect_adopted(&w);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
+	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000001);
+	world_close(&w);
+}
+
+static void test_affinity(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web",
+		"type=LoadBalancer ip=10.96.0.10 port=http:80 ext=192.0.2.1 "
+		"affinity=600");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	expect_ipvs(&w, "10.96.0.10:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=1 10.0.1.2:8080=1\n"
+			"192.0.2.1:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000000);
+	expect_adopted(&w);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 2 rs; 3 rs");
+	settle(&w);
+	expect_ipvs(&w, "10.96.0.10:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=0 10.0.1.2:8080=1 "
+			"10.0.1.3:8080=1\n"
+			"192.0.2.1:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=0 10.0.1.2:8080=1 "
+			"10.0.1.3:8080=1\n");
+	/* Without affinity: a service by mark; the others drain, and go. */
+	service(&w, "shop/web", "type=LoadBalancer ip=10.96.0.10 port=http:80 ext=192.0.2.1");
+	settle(&w);
+	assert_true(mark_of(&w, "10.96.0.10", 80) > 0x5a000000);
+	pass(&w, 2);
+	expect_ipvs(&w, "mark 0x5a000002 rr: 10.0.1.2:8080=1 10.0.1.3:8080=1\n");
+	expect_adopted(&w);
+	world_close(&w);
+}
+
+/* Affinity and Local policy: outside by address, inside by a mark that hashes clients. */
+static void test_affinity_local(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web",
+		"type=LoadBalancer ip=10.96.0.10 port=http:80 vip=192.0.2.1 etp "
+		"affinity=600");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs @n1; 2 rs @n2");
+	settle(&w);
+	expect_ipvs(&w, "10.96.0.10:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=1 10.0.1.2:8080=1\n"
+			"192.0.2.1:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=1\n"
+			"mark 0x5a000001 mh flags 0x8: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	expect_adopted(&w);
+	world_close(&w);
+}
+
+/* --- leaving --- */
+
+static void test_drain(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 1);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 st");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 1000060);
+	pass(&w, 3); /* it has connections */
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1);
+	expect_adopted(&w);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 0, 1);
+	pass(&w, 2);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 0, 0);
+	pass(&w, 2);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
+	assert_int_equal(ipvs_plane_stats(w.plane).n_drained, 1);
+	/* Nothing leaves: nothing is read. */
+	fake_ipvs_writes_reset(w.ipvs);
+	pass(&w, 5);
+	assert_int_equal(fake_ipvs_dumps(w.ipvs), 0);
+	world_close(&w);
+}
+
+static void test_drain_deadline(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB " drain=10");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 0);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 1000010);
+	pass(&w, 4);
+	expect_adopted(&w); /* the deadline goes on */
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 0);
+	pass(&w, 4);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
+	pass(&w, 3);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
+	assert_int_equal(ipvs_plane_stats(w.plane).n_expired, 1);
+	world_close(&w);
+}
+
+/* It comes back: one operation gives it its weight. */
+static void test_drain_back(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 0);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	pass(&w, 2);
+	fake_ipvs_writes_reset(w.ipvs);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	assert_int_equal(fake_ipvs_writes(w.ipvs), 1);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 0);
+	pass(&w, 100);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	expect_adopted(&w);
+	world_close(&w);
+}
+
+/* UDP: flows stay while it serves, and move as soon as no slice has it. */
+static void test_drain_udp(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/dns", "ip=10.96.0.10 port=dns/UDP:53");
+	slice(&w, "shop/dns-1", "dns", "| dns/UDP:53 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 5, 5);
+	slice(&w, "shop/dns-1", "dns", "| dns/UDP:53 | 1 rs; 2 st");
+	settle(&w);
+	pass(&w, 3);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:53=1 10.0.1.2:53=0\n");
+	slice(&w, "shop/dns-1", "dns", "| dns/UDP:53 | 1 rs");
+	settle(&w);
+	pass(&w, 1);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:53=1\n");
+	/* At once, when it is gone without notice. */
+	slice(&w, "shop/dns-1", "dns", "| dns/UDP:53 | 3 rs");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.3:53=1\n");
+	world_close(&w);
+}
+
+static void test_service_gone(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
+	no_service(&w, "shop", "web");
+	settle(&w);
+	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=0\n");
+	expect_adopted(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 0, 0);
+	pass(&w, 2);
+	expect_ipvs(&w, "");
+	world_close(&w);
+}
+
+/* --- what services ask for --- */
+
+static void test_tuning(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB " sched=wrr weights=10.0.1.1=5");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 wrr: 10.0.1.1:8080=5 10.0.1.2:8080=1\n");
+	expect_adopted(&w);
+	fake_ipvs_writes_reset(w.ipvs);
+	service(&w, "shop/web", WEB " sched=mh,mh-port weights=10.0.1.1=5,10.0.1.2=2");
+	settle(&w);
+	assert_int_equal(fake_ipvs_writes(w.ipvs), 2);
+	expect_ipvs(&w, "mark 0x5a000001 mh flags 0x10: 10.0.1.1:8080=5 10.0.1.2:8080=2\n");
+	service(&w, "shop/web", WEB " sched=nonsense");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	expect_adopted(&w);
+	world_close(&w);
+}
+
+static void test_sched_missing(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	fake_ipvs_lack(w.ipvs, "lblcr");
+	service(&w, "shop/web", WEB " sched=lblcr");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	service(&w, "shop/api", "ip=10.96.0.11 port=http:80 sched=wlc");
+	slice(&w, "shop/api-1", "api", "| http:8080 | 3 rs");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 wlc: 10.0.1.3:8080=1\n"
+			"mark 0x5a000002 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	world_close(&w);
+}
+
+/* --- others --- */
+
+static void test_foreign(void **state)
+{
+	struct ipvs_key theirs = { .fam = IPFAM_V4, .mark = 0x77 };
+	struct ipvs_key vip = { .fam = IPFAM_V4, .proto = L4PROTO_TCP, .port = 443 };
+	struct ipvs_key excluded = { .fam = IPFAM_V4, .proto = L4PROTO_TCP, .port = 444 };
+	struct ip_prefix exclude = test_prefix("192.0.2.128/25");
+	struct world w;
+
+	world_open(&w);
+	vip.addr = test_addr("192.0.2.9");
+	excluded.addr = test_addr("192.0.2.200");
+	fake_ipvs_foreign(w.ipvs, &theirs, 0, "10.9.0.1", 1);
+	fake_ipvs_foreign(w.ipvs, &vip, 0, "10.9.0.1", 1);
+	fake_ipvs_foreign(w.ipvs, &excluded, 0x20, "10.9.0.1", 1);
+	w.config.exclude = &exclude;
+	w.config.n_exclude = 1;
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	restart(&w);
+	pass(&w, 3);
+	expect_ipvs(&w, "192.0.2.200:444/TCP wlc flags 0x20: 10.9.0.1:1=1\n"
+			"192.0.2.9:443/TCP wlc: 10.9.0.1:1=1\n"
+			"mark 0x5a000001 rr: 10.0.1.1:8080=1\n"
+			"mark 0x77 wlc: 10.9.0.1:1=1\n");
+	expect_adopted(&w);
+	assert_int_equal(w.plane->ops->cleanup(w.plane, NULL), 0);
+	expect_ipvs(&w, "192.0.2.200:444/TCP wlc flags 0x20: 10.9.0.1:1=1\n"
+			"192.0.2.9:443/TCP wlc: 10.9.0.1:1=1\n"
+			"mark 0x77 wlc: 10.9.0.1:1=1\n");
+	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 0);
+	assert_int_equal(fake_ipvs_n_routes(w.ipvs), 0);
+	world_close(&w);
+}
+
+/* A service of ours that nobody asks for, from an earlier life, drains and goes. */
+static void test_leftover(void **state)
+{
+	struct ipvs_key key = { .fam = IPFAM_V4, .mark = 0x5a000123 };
+	struct world w;
+
+	world_open(&w);
+	settle(&w);
+	fake_ipvs_foreign(w.ipvs, &key, 0, "10.9.0.1", 1);
+	fake_ipvs_conns(w.ipvs, "10.9.0.1", 1, 0);
+	restart(&w);
+	expect_ipvs(&w, "mark 0x5a000123 wlc: 10.9.0.1:1=0\n");
+	fake_ipvs_conns(w.ipvs, "10.9.0.1", 0, 0);
+	pass(&w, 2);
+	expect_ipvs(&w, "");
+	world_close(&w);
+}
+
+static void test_audit(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_foreign_del(w.ipvs, "10.0.1.1");
+	fake_ipvs_foreign_weight(w.ipvs, "10.0.1.2", 9);
+	fake_ipvs_rules_flush(w.ipvs);
+	sync_audit(w.s);
+	w.now += 60 * NSEC_PER_SEC;
+	assert_true(sync_settle(w.s, w.now) > 0);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	pass(&w, 2); /* routing is looked at by the clock */
+	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 8);
+	expect_adopted(&w);
+	world_close(&w);
+}
+
+/* What the kernel holds is not what was believed: it is read, and the change goes through. */
+static void test_stale(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_foreign_del(w.ipvs, "10.0.1.1");
+	service(&w, "shop/web", WEB " weights=10.0.1.1=4");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=4 10.0.1.2:8080=1\n");
+	expect_adopted(&w);
+	world_close(&w);
+}
+
+/* --- refusals --- */
+
+/* Whatever operation of a change is refused: the others are served, then this one, too. */
+static void test_refused(void **state)
+{
+	for (size_t k = 1; k <= 6; k++) {
+		struct world w;
+
+		world_open(&w);
+		service(&w, "shop/web", WEB);
+		slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+		service(&w, "shop/api", "ip=10.96.0.11 port=http:80");
+		slice(&w, "shop/api-1", "api", "| http:8080 | 3 rs");
+		settle_until(&w, true);
+		fake_ipvs_refuse(w.ipvs, k, EINVAL);
+		slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 4 rs; 5 rs");
+		slice(&w, "shop/api-1", "api", "| http:8080 | 3 rs; 6 rs");
+		settle(&w);
+		pass(&w, 2);
+		expect_ipvs(
+			&w,
+			"mark 0x5a000001 rr: 10.0.1.3:8080=1 10.0.1.6:8080=1\n"
+			"mark 0x5a000002 rr: 10.0.1.1:8080=1 10.0.1.4:8080=1 10.0.1.5:8080=1\n");
+		expect_adopted(&w);
+		fake_ipvs_refuse(w.ipvs, 0, 0);
+		world_close(&w);
+	}
+}
+
+static void test_refused_at_first(void **state)
+{
+	for (size_t k = 1; k <= 5; k++) {
+		struct world w;
+
+		world_open(&w);
+		settle(&w);
+		fake_ipvs_refuse(w.ipvs, k, EINVAL);
+		service(&w, "shop/web", WEB);
+		slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+		settle(&w);
+		expect_ipvs(&w, k < 3    ? "mark 0x5a000002 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n"
+				: k == 3 ? "mark 0x5a000002 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n"
+					 : "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+		fake_ipvs_refuse(w.ipvs, 0, 0);
+		expect_adopted(&w);
+		world_close(&w);
+	}
+}
+
+/* nf_tables refuses: IPVS is as it was. */
+static void test_refused_by_nft(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	settle(&w);
+	fake_refuse(w.nft, 1, EINVAL);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle_until(&w, true);
+	expect_ipvs(&w, "");
+	settle(&w);
+	assert_true(mark_of(&w, "10.96.0.10", 80) != 0);
+	expect_adopted(&w);
+	world_close(&w);
+}
+
+static void test_route_conflict(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	fake_ipvs_foreign_rule(w.ipvs, AF_INET, 102);
+	for (int i = 0; i < 50 && *sync_stats_get(w.s)->last_error == '\0'; i++)
+		(void)sync_step(w.s, w.now);
+	assert_non_null(strstr(sync_stats_get(w.s)->last_error,
+			       "policy routing rule 102 of IPv4 is somebody else's"));
+	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 1);
+	world_close(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_first),
+		cmocka_unit_test(test_one_endpoint),
+		cmocka_unit_test(test_local_policy),
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_affinity),
+		cmocka_unit_test(test_affinity_local),
+		cmocka_unit_test(test_drain),
+		cmocka_unit_test(test_drain_deadline),
+		cmocka_unit_test(test_drain_back),
+		cmocka_unit_test(test_drain_udp),
+		cmocka_unit_test(test_service_gone),
+		cmocka_unit_test(test_tuning),
+		cmocka_unit_test(test_sched_missing),
+		cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_leftover),
+		cmocka_unit_test(test_audit),
+		cmocka_unit_test(test_stale),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_refused_at_first),
+		cmocka_unit_test(test_refused_by_nft),
+		cmocka_unit_test(test_route_conflict),
+	};
+
+	log_level_set_all(LOG_LEVEL_ERR);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
