@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/roff.h"
 #include "config.h"
 
 #define CONTROL_SOCKET_DEFAULT "/run/vipd/control.sock"
@@ -153,7 +154,11 @@ static int parse_ifname(char ret[static IFNAME_MAX], const char *value, struct e
 
 static int flag_help(struct parse *p, const char *value, struct err *err)
 {
-	p->o->action = value && strcmp(value, "table") == 0 ? OPTIONS_TABLE : OPTIONS_HELP;
+	p->o->action = OPTIONS_HELP;
+	if (value != NULL && strcmp(value, "table") == 0)
+		p->o->action = OPTIONS_TABLE;
+	else if (value != NULL && strcmp(value, "man") == 0)
+		p->o->action = OPTIONS_MAN;
 	return 0;
 }
 
@@ -1167,6 +1172,64 @@ void options_table(struct str *ret)
 	}
 }
 
+/* --- the manual page --- */
+
+static void man_flag(struct str *ret, const struct flag *f)
+{
+	str_puts(ret, ".TP\n.B ");
+	str_puts(ret, strlen(f->name) == 1 ? "\\-" : "\\-\\-");
+	roff_text(ret, f->name);
+	if (f->arg != NULL) {
+		str_puts(ret, " \\fI");
+		roff_text(ret, f->arg);
+	}
+	str_puts(ret, "\n");
+	roff_paragraph(ret, f->help);
+}
+
+static void man_flags(struct str *ret, bool is_ignored)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		if (flags[i].name != NULL && flag_is_ignored(&flags[i]) == is_ignored)
+			man_flag(ret, &flags[i]);
+}
+
+void options_man(struct str *ret)
+{
+	str_puts(ret,
+		 ".TH VIPD 8 \"\" \"vipd " VIPD_VERSION "\" \"vipd\"\n"
+		 ".SH NAME\n"
+		 "vipd \\- the service proxy of a Kubernetes node\n"
+		 ".SH SYNOPSIS\n"
+		 ".B vipd \\-\\-manifests\n.I DIR\n[\\fIflags\\fR]\n.br\n"
+		 ".B vipd \\-\\-kubeconfig\n.I FILE\n[\\fIflags\\fR]\n.br\n"
+		 ".B vipd \\-\\-config\n.I FILE\n[\\fIflags\\fR]\n"
+		 ".SH DESCRIPTION\n"
+		 ".B vipd\n"
+		 "makes Kubernetes service addresses work on this node, in the kernel. It reads\n"
+		 "Services and EndpointSlices from an API server or from a folder of manifests,\n"
+		 "and keeps nf_tables equal to what they say. What is in the kernel stays when\n"
+		 ".B vipd\n"
+		 "ends, and is adopted when it starts: connections notice neither.\n"
+		 ".PP\n"
+		 "The flags are those of kube\\-proxy, and some more.\n"
+		 ".SH FLAGS\n");
+	man_flags(ret, false);
+	str_puts(ret, ".SH FLAGS WITHOUT EFFECT\n"
+		      "Accepted because command lines of kube\\-proxy have them.\n");
+	man_flags(ret, true);
+	str_puts(ret,
+		 ".SH SIGNALS\n.TP\n.B SIGTERM\\fR, \\fBSIGINT\nend; the kernel keeps serving.\n"
+		 ".SH EXIT STATUS\n"
+		 "0: ended by a signal, or done. 1: it could not go on, or the configuration\n"
+		 "file changed and it wants to be started with it. 2: usage.\n"
+		 ".SH FILES\n.TP\n.I /run/vipd/control.sock\n"
+		 "the control socket, for\n.BR vipctl (8).\n"
+		 ".TP\n.I /run/vipd/drained\n"
+		 "endpoints that an operator has drained.\n"
+		 ".SH SEE ALSO\n.BR vipctl (8),\n.BR nft (8)\n");
+}
+
 /* --- rows and fields --- */
 
 /* Next of a row's fields, into `name`; NULL after the last. */
@@ -1611,7 +1674,7 @@ int options_parse(struct options *o, struct model_config *config, int argc, char
 	config_tree_put(o->effective, "mode", /* what serves, whatever was asked for */
 			json_string(o->mode == PROXY_MODE_IPVS ? "ipvs" : "nftables"));
 	if (o->write_config_to != NULL && o->action != OPTIONS_HELP &&
-	    o->action != OPTIONS_VERSION && o->action != OPTIONS_TABLE)
+	    o->action != OPTIONS_VERSION && o->action != OPTIONS_TABLE && o->action != OPTIONS_MAN)
 		o->action = OPTIONS_WRITE_CONFIG;
 	parse_fini(&p);
 	config_fini(&file);

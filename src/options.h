@@ -30,6 +30,7 @@ enum options_action {
 	OPTIONS_INIT_ONLY,
 	OPTIONS_WRITE_CONFIG,
 	OPTIONS_TABLE, /* --help=table */
+	OPTIONS_MAN,   /* --help=man */
 };
 
 #define OOM_SCORE_UNSET INT32_MIN
@@ -124,3 +125,5 @@ bool options_has_page(const struct options *o);
 /* For people, and the table of doc/flags.md. */
 void options_help(struct str *ret);
 void options_table(struct str *ret);
+/* The manual page, vipd(8). */
+void options_man(struct str *ret);

@@ -871,6 +871,9 @@ static int act(struct vipd *v, struct err *err)
 	case OPTIONS_TABLE:
 		print(options_table);
 		return 0;
+	case OPTIONS_MAN:
+		print(options_man);
+		return 0;
 	case OPTIONS_VERSION:
 		printf("vipd %s\n", VIPD_VERSION);
 		return 0;

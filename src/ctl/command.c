@@ -10,31 +10,27 @@
 #include <errno.h>
 #include <getopt.h>
 #include <langinfo.h>
+#include <limits.h>
 #include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/control.h"
 #include "ctl/client.h"
 #include "ctl/doctor.h"
+#include "ctl/manual.h"
 #include "ctl/run.h"
 #include "ctl/show.h"
 #include "ctl/value.h"
+#include "ctl/yaml.h"
 
 #define TIMEOUT_MS_DEFAULT 10000
-
-struct command {
-	const char *name;
-	const char *args;
-	const char *summary;
-	const char *options; /* letters of those it knows beside the common ones */
-	const char *help;
-	int (*run)(const struct command *cmd);
-};
+#define WATCH_S_DEFAULT 2
 
 /* vipctl does one thing and ends: this is its only state. */
 static struct run opt = { .client = { CONTROL_SOCKET_PATH, TIMEOUT_MS_DEFAULT }, .colour = "auto" };
@@ -80,6 +76,15 @@ static int out_finish(int code)
 
 int out_json(const json_t *json, int code)
 {
+	struct str out = { 0 };
+	int r = 0;
+
+	if (opt.is_yaml) {
+		yaml_print(&out, json);
+		r = out_write(str_text(&out), out.len);
+		str_fini(&out);
+		return r < 0 ? EXIT_PROBLEM : code;
+	}
 	if (json_dumpf(json, stdout, JSON_INDENT(2)) < 0 || out_write("\n", 1) < 0)
 		return EXIT_PROBLEM;
 	return code;
@@ -167,6 +172,16 @@ static int list_get(json_t **ret, const char *name, const char *text, struct err
 	return 0;
 }
 
+/* For scripts and shells: one service a line. */
+static void names_show(const json_t *items)
+{
+	for (size_t i = 0; i < json_array_size(items); i++) {
+		const json_t *item = json_array_get(items, i);
+
+		(void)printf("%s/%s\n", value_text(item, "namespace"), value_text(item, "name"));
+	}
+}
+
 static int list_show(json_t *items)
 {
 	struct str out = { 0 };
@@ -180,6 +195,10 @@ static int list_show(json_t *items)
 	}
 	if (json_array_size(items) == 0) {
 		(void)fputs("no services\n", stderr);
+		return EXIT_FINE;
+	}
+	if (opt.output == OUTPUT_NAME) {
+		names_show(items);
 		return EXIT_FINE;
 	}
 	value_clean(items);
@@ -446,13 +465,15 @@ static int run_log(const struct command *cmd)
 
 /* --- the command line --- */
 
+static int run_completion(const struct command *cmd);
+
 static const struct command commands[] = {
-	{ "status", "", "is vipd well, what did it do, what does it owe", "",
+	{ "status", "", "is vipd well, what did it do, what does it owe", "w",
 	  "  Ends with 1 when there is something to complain about: services that the\n"
 	  "  kernel refused, objects that cannot be read, conflicts. -o wide adds totals and\n"
 	  "  the options in force.\n",
 	  run_status },
-	{ "svc", "[WHAT]", "where addresses lead, and why not to a certain pod", "nsk",
+	{ "svc", "[WHAT]", "where addresses lead, and why not to a certain pod", "nskw",
 	  "  Without WHAT: one line a service port. POOL tells backends in the kernel / known\n"
 	  "  endpoints: 3/5; L marks a pool of this node's endpoints only: 1L/5.\n"
 	  "  WHAT is NAMESPACE/NAME, or a part of it, an address with or without a port (of a\n"
@@ -464,11 +485,11 @@ static const struct command commands[] = {
 	  "  --kernel reads what the kernel holds, without vipd: one line a frontend, with WHAT\n"
 	  "  those that contain it.\n",
 	  run_svc },
-	{ "diff", "", "what the kernel holds against what it shall hold", "",
+	{ "diff", "", "what the kernel holds against what it shall hold", "w",
 	  "  Reads the kernel by itself and compares with what vipd says it acknowledged. Prints\n"
 	  "  nothing and ends with 0 when all is well, else 1.\n",
 	  run_diff_command },
-	{ "monitor", "", "what happens, while it happens", "mK",
+	{ "monitor", "", "what happens, while it happens", "SK",
 	  "  One line for every object that comes or goes, and for what the kernel took for it:\n"
 	  "  the operations, and how long after the event. Until it is interrupted.\n"
 	  "  --service NAMESPACE/NAME: only of that service. --kind LIST: only these: service,\n"
@@ -482,7 +503,7 @@ static const struct command commands[] = {
 	  run_drain_command },
 	{ "undrain", "NS/NAME ENDPOINT", "let a drained endpoint serve again", "", "",
 	  run_drain_command },
-	{ "trace", "SRC DST:PORT [POD]", "where a connection would go, step by step, and why", "",
+	{ "trace", "SRC DST:PORT [POD]", "where a connection would go, step by step, and why", "w",
 	  "  SRC is an address, the name of a pod, or `host`. DST:PORT is ADDRESS:PORT[/PROTOCOL]\n"
 	  "  (udp, sctp; else tcp), or NAMESPACE/NAME[:PORT] for the service's cluster IP. Told\n"
 	  "  from what the objects say, without a packet; with POD (or its address) only that\n"
@@ -501,75 +522,137 @@ static const struct command commands[] = {
 	  "  or debug. HELD-BACK counts lines that were not written because they repeat.\n"
 	  "  The next start begins with what the flags say (-v, --vmodule, --log-level).\n",
 	  run_log },
+	{ "completion", "SHELL", "a script that completes for bash, zsh or fish", "",
+	  "  To be read by the shell: source <(vipctl completion bash)\n", run_completion },
+	{ 0 },
 };
 
-static const struct option long_options[] = {
-	{ "output", required_argument, NULL, 'o' },  { "namespace", required_argument, NULL, 'n' },
-	{ "state", required_argument, NULL, 's' },   { "kernel", no_argument, NULL, 'k' },
-	{ "service", required_argument, NULL, 'm' }, { "kind", required_argument, NULL, 'K' },
-	{ "socket", required_argument, NULL, 'S' },  { "timeout", required_argument, NULL, 't' },
-	{ "color", required_argument, NULL, 'c' },   { "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },       { NULL, 0, NULL, 0 },
+static const struct ctl_option options[] = {
+	{ "output", 'o', "FORMAT", CTL_OPTION_COMMON, "table, wide, json, yaml, or name (svc)",
+	  "table wide json yaml name" },
+	{ "namespace", 'n', "NAME", CTL_OPTION_SOME, "only services of this namespace", NULL },
+	{ "state", 's', "LIST", CTL_OPTION_SOME, "only services in these states",
+	  "ok rejecting dropping conflict pending refused not-proxied no-service" },
+	{ "kernel", 'k', NULL, CTL_OPTION_SOME, "what the kernel holds, without vipd", NULL },
+	{ "service", 'S', "NS/NAME", CTL_OPTION_SOME, "only of this service", NULL },
+	{ "kind", 'K', "LIST", CTL_OPTION_SOME, "only such events",
+	  "service endpointslice node servicecidr addresses sync refused kernel" },
+	{ "watch", 'w', "[=SECONDS]", CTL_OPTION_SOME, "again and again, every 2 s", NULL },
+	{ "socket", 'P', "PATH", CTL_OPTION_COMMON, "of vipd's control socket", NULL },
+	{ "timeout", 'T', "SECONDS", CTL_OPTION_COMMON,
+	  "without progress until vipctl gives up, 10", NULL },
+	{ "color", 'C', "WHEN", CTL_OPTION_COMMON, "auto, always or never; NO_COLOR is honoured",
+	  "auto always never" },
+	{ "help", 'h', "[=man]", CTL_OPTION_COMMON, "also for a single command", NULL },
+	{ "version", 'V', NULL, CTL_OPTION_COMMON, "of vipctl and of the control API", NULL },
+	{ 0 },
 };
+#define OPTIONS_N (ARRAY_SIZE(options) - 1)
 
-static void help_options(void)
+static const struct ctl_option *option_of(int letter)
 {
-	(void)printf("\nOptions:\n"
-		     "  -o, --output FORMAT   table, wide or json\n"
-		     "  -n, --namespace NAME  only services of this namespace\n"
-		     "      --state LIST      svc: only services in these states\n"
-		     "      --kernel          svc: what the kernel holds, without vipd\n"
-		     "      --service NS/NAME monitor: only of this service\n"
-		     "      --kind LIST       monitor: only such events\n"
-		     "      --socket PATH     of vipd's control socket (%s)\n"
-		     "      --timeout SECONDS without progress until vipctl gives up (%d)\n"
-		     "      --color WHEN      auto, always or never; NO_COLOR is honoured\n"
-		     "  -h, --help            also for a single command\n"
-		     "      --version\n"
-		     "\nExit code: 0 fine, 1 not found or a problem, 2 usage, 3 vipd cannot be "
-		     "reached.\n",
-		     CONTROL_SOCKET_PATH, TIMEOUT_MS_DEFAULT / 1000);
+	for (const struct ctl_option *o = options; o->name != NULL; o++)
+		if (o->letter == letter)
+			return o;
+	return NULL;
 }
 
-static int help(const struct command *cmd)
+/* What getopt_long() wants; `short_text` has room for a letter and two colons each. */
+static void options_for_getopt(struct option long_options[static OPTIONS_N + 1],
+			       char short_text[static 3 * OPTIONS_N + 1])
 {
-	if (cmd != NULL) {
-		(void)printf("Usage: vipctl %s%s%s [OPTIONS]\n\n  %s\n\n%s", cmd->name,
-			     *cmd->args ? " " : "", cmd->args, cmd->summary, cmd->help);
-	} else {
-		(void)printf(
-			"Usage: vipctl COMMAND [OPTIONS]\n\n"
-			"Asks the vipd of this node; only log and drain change anything.\n\nCommands:\n");
-		for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-			(void)printf("  %-7s %-19s %s\n", commands[i].name, commands[i].args,
-				     commands[i].summary);
+	char *p = short_text;
+
+	for (size_t i = 0; i < OPTIONS_N; i++) {
+		const struct ctl_option *o = &options[i];
+		int has_arg = o->arg == NULL   ? no_argument
+			      : *o->arg == '[' ? optional_argument
+					       : required_argument;
+
+		long_options[i] = (struct option){ o->name, has_arg, NULL, o->letter };
+		if (o->letter < 'a')
+			continue;
+		*p++ = o->letter;
+		if (has_arg == required_argument)
+			*p++ = ':';
 	}
-	help_options();
-	return EXIT_FINE;
+	*p = '\0';
+	long_options[OPTIONS_N] = (struct option){ 0 };
+}
+
+static int print(struct str *text, int code)
+{
+	(void)out_write(str_text(text), text->len);
+	str_fini(text);
+	return code;
+}
+
+static int run_completion(const struct command *cmd)
+{
+	struct str out = { 0 };
+
+	(void)cmd;
+	if (opt.n_args != 1 || manual_completion(&out, opt.args[0], commands, options) < 0)
+		return usage("completion takes bash, zsh or fish");
+	return print(&out, EXIT_FINE);
+}
+
+/* `how`: NULL, or "man". */
+static int help(const struct command *cmd, const char *how)
+{
+	struct str out = { 0 };
+
+	if (how != NULL && strcmp(how, "man") != 0)
+		return usage("'%s': --help takes nothing, or =man", how);
+	if (how != NULL)
+		manual_man(&out, commands, options);
+	else if (cmd != NULL)
+		manual_help_command(&out, cmd, options);
+	else
+		manual_help(&out, commands, options);
+	return print(&out, EXIT_FINE);
 }
 
 static int output_parse(const char *text)
 {
-	if (strcmp(text, "table") == 0)
-		opt.output = OUTPUT_TABLE;
-	else if (strcmp(text, "wide") == 0)
-		opt.output = OUTPUT_WIDE;
-	else if (strcmp(text, "json") == 0)
-		opt.output = OUTPUT_JSON;
-	else
-		return usage("'%s': -o takes table, wide or json", text);
-	return 0;
+	static const struct {
+		const char *text;
+		enum output output;
+		bool is_yaml;
+	} outputs[] = { { "table", OUTPUT_TABLE, false },
+			{ "wide", OUTPUT_WIDE, false },
+			{ "json", OUTPUT_JSON, false },
+			{ "yaml", OUTPUT_JSON, true },
+			{ "name", OUTPUT_NAME, false } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(outputs); i++)
+		if (strcmp(text, outputs[i].text) == 0) {
+			opt.output = outputs[i].output;
+			opt.is_yaml = outputs[i].is_yaml;
+			return 0;
+		}
+	return usage("'%s': -o takes table, wide, json, yaml or name", text);
 }
 
-static int timeout_parse(const char *text)
+static int seconds_parse(unsigned int *ret, const char *name, const char *text)
 {
 	char *end;
 	unsigned long s = strtoul(text, &end, 10);
 
 	if (*text < '0' || *text > '9' || *end != '\0' || s < 1 || s > 3600)
-		return usage("'%s': --timeout takes seconds, 1 to 3600", text);
-	opt.client.timeout_ms = (unsigned int)s * 1000;
+		return usage("'%s': --%s takes seconds, 1 to 3600", text, name);
+	*ret = (unsigned int)s;
 	return 0;
+}
+
+static int timeout_parse(const char *text)
+{
+	unsigned int s;
+	int code = seconds_parse(&s, "timeout", text);
+
+	if (code == 0)
+		opt.client.timeout_ms = s * 1000;
+	return code;
 }
 
 static int colour_parse(const char *text)
@@ -592,7 +675,7 @@ static int option_take(int c)
 	case 's':
 		opt.states = optarg;
 		return 0;
-	case 'm':
+	case 'S':
 		opt.service = optarg;
 		return 0;
 	case 'K':
@@ -601,12 +684,15 @@ static int option_take(int c)
 	case 'k':
 		opt.is_kernel = true;
 		return 0;
-	case 'S':
+	case 'w':
+		opt.watch_s = WATCH_S_DEFAULT;
+		return optarg != NULL ? seconds_parse(&opt.watch_s, "watch", optarg) : 0;
+	case 'P':
 		opt.client.path = optarg;
 		return 0;
-	case 't':
+	case 'T':
 		return timeout_parse(optarg);
-	case 'c':
+	case 'C':
 		return colour_parse(optarg);
 	default: /* getopt has named it already */
 		(void)fputs("See vipctl --help\n", stderr);
@@ -616,55 +702,92 @@ static int option_take(int c)
 
 static const struct command *command_find(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		if (strcmp(commands[i].name, name) == 0)
-			return &commands[i];
+	for (const struct command *c = commands; c->name != NULL; c++)
+		if (strcmp(c->name, name) == 0)
+			return c;
 	return NULL;
+}
+
+/* What was said on the command line beside the words. */
+struct said {
+	bool is_given[UCHAR_MAX + 1]; /* by letter */
+	bool wants_help;
+	const char *help_how;
+};
+
+static int options_parse(struct said *said, int argc, char **argv)
+{
+	struct option long_options[OPTIONS_N + 1];
+	char short_text[3 * OPTIONS_N + 1];
+	int code = 0;
+	int c;
+
+	options_for_getopt(long_options, short_text);
+	while (code == 0 && (c = getopt_long(argc, argv, short_text, long_options, NULL)) != -1) {
+		said->is_given[(unsigned char)c] = true;
+		if (c == 'h') {
+			said->wants_help = true;
+			said->help_how = optarg;
+		} else if (c != 'V') {
+			code = option_take(c);
+		}
+	}
+	return code;
+}
+
+static int options_check(const struct said *said, const struct command *cmd)
+{
+	for (int c = 0; c <= UCHAR_MAX; c++) {
+		const struct ctl_option *o = said->is_given[c] ? option_of(c) : NULL;
+
+		if (o != NULL && !manual_takes(cmd, o))
+			return usage("--%s has no meaning for %s", o->name, cmd->name);
+	}
+	if (opt.output == OUTPUT_NAME && strcmp(cmd->name, "svc") != 0)
+		return usage("-o name has no meaning for %s", cmd->name);
+	return 0;
+}
+
+/* Until it is interrupted, or nobody reads any more. */
+static int watch(const struct command *cmd)
+{
+	const struct timespec pause = { opt.watch_s, 0 };
+	int code;
+
+	do {
+		if (opt.style.width > 0)
+			(void)fputs("\033[H\033[2J", stdout);
+		code = cmd->run(cmd);
+		if (opt.style.width == 0)
+			(void)fputs("\n", stdout);
+	} while (fflush(stdout) == 0 && nanosleep(&pause, NULL) == 0);
+	return code;
 }
 
 int command_main(int argc, char **argv)
 {
 	const struct command *cmd;
-	bool wants_help = false;
-	int c;
+	struct said said = { 0 };
+	int code = options_parse(&said, argc, argv);
 
-	while ((c = getopt_long(argc, argv, "o:n:h", long_options, NULL)) != -1) {
-		int code = 0;
-
-		if (c == 'V') {
-			(void)printf("vipctl %s, control API %d\n", VIPD_VERSION,
-				     CONTROL_API_VERSION);
-			return EXIT_FINE;
-		}
-		if (c == 'h')
-			wants_help = true;
-		else
-			code = option_take(c);
-		if (code != 0)
-			return code;
+	if (code != 0)
+		return code;
+	if (said.is_given['V']) {
+		(void)printf("vipctl %s, control API %d\n", VIPD_VERSION, CONTROL_API_VERSION);
+		return EXIT_FINE;
 	}
-	if (optind == argc) {
-		if (wants_help)
-			return help(NULL);
-		return usage("a command is missing");
-	}
+	if (optind == argc)
+		return said.wants_help ? help(NULL, said.help_how) : usage("a command is missing");
 	cmd = command_find(argv[optind]);
 	if (cmd == NULL)
 		return usage("there is no command '%s'", argv[optind]);
-	if (wants_help)
-		return help(cmd);
-	if (opt.ns != NULL && strchr(cmd->options, 'n') == NULL)
-		return usage("-n has no meaning for %s", cmd->name);
-	if (opt.states != NULL && strchr(cmd->options, 's') == NULL)
-		return usage("--state has no meaning for %s", cmd->name);
-	if (opt.service != NULL && strchr(cmd->options, 'm') == NULL)
-		return usage("--service has no meaning for %s", cmd->name);
-	if (opt.kinds != NULL && strchr(cmd->options, 'K') == NULL)
-		return usage("--kind has no meaning for %s", cmd->name);
-	if (opt.is_kernel && strchr(cmd->options, 'k') == NULL)
-		return usage("--kernel has no meaning for %s", cmd->name);
+	if (said.wants_help)
+		return help(cmd, said.help_how);
+	code = options_check(&said, cmd);
+	if (code != 0)
+		return code;
 	opt.n_args = argc - optind - 1;
 	opt.args = argv + optind + 1;
 	style_decide();
-	return out_finish(cmd->run(cmd));
+	return out_finish(opt.watch_s > 0 ? watch(cmd) : cmd->run(cmd));
 }

@@ -17,6 +17,7 @@ enum output {
 	OUTPUT_TABLE = 0,
 	OUTPUT_WIDE,
 	OUTPUT_JSON,
+	OUTPUT_NAME, /* of services, one a line */
 };
 
 /* What was asked for. */
@@ -25,10 +26,12 @@ struct run {
 	enum output output;
 	const char *ns;
 	const char *states;
-	const char *colour;  /* "auto", "always", "never" */
-	bool is_kernel;      /* svc: ask the kernel, not vipd */
-	const char *service; /* monitor: only of this one */
-	const char *kinds;   /* monitor: only these */
+	const char *colour;   /* "auto", "always", "never" */
+	bool is_yaml;         /* JSON is to be written as YAML */
+	unsigned int watch_s; /* 0: once */
+	bool is_kernel;       /* svc: ask the kernel, not vipd */
+	const char *service;  /* monitor: only of this one */
+	const char *kinds;    /* monitor: only these */
 	struct style style;
 	int n_args;
 	char **args; /* behind the command */

@@ -74,6 +74,8 @@ int run_monitor(const struct run *run)
 
 	if (run->n_args > 0)
 		return usage("'%s': monitor takes no argument", run->args[0]);
+	if (run->is_yaml)
+		return usage("monitor writes lines of JSON, or text");
 	client.timeout_ms = UINT_MAX; /* as long as nothing happens */
 	str_puts(&target, "/v1/monitor");
 	query_add(&target, "service", run->service);

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ctl/yaml - blocks and scalars.
+ *
+ * A text that could be taken for anything else than a text is written as in JSON,
+ * which YAML 1.2 reads as what it is.
+ */
+#include "ctl/yaml.h"
+
+#include <string.h>
+#include <strings.h>
+
+static bool is_plain(const char *text)
+{
+	static const char *const words[] = { "true", "false", "null", "yes", "no",
+					     "on",   "off",   "y",    "n" };
+
+	if (!((*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z')))
+		return false;
+	if (text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			      "0123456789_./-")] != '\0')
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strcasecmp(text, words[i]) == 0)
+			return false;
+	return true;
+}
+
+static void scalar(struct str *out, const json_t *json)
+{
+	char *text;
+
+	if (json_is_string(json) && is_plain(json_string_value(json))) {
+		str_puts(out, json_string_value(json));
+		return;
+	}
+	text = json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT);
+	str_puts(out, text ? text : "null");
+	free(text);
+}
+
+static bool is_block(const json_t *json)
+{
+	return json_object_size(json) > 0 || json_array_size(json) > 0;
+}
+
+/* `is_begun`: the first line stands behind "- " already. */
+static void block(struct str *out, const json_t *json, int indent, bool is_begun);
+
+static void value(struct str *out, const json_t *json, int indent)
+{
+	if (is_block(json)) {
+		str_puts(out, "\n");
+		block(out, json, indent, false);
+		return;
+	}
+	str_puts(out, " ");
+	scalar(out, json);
+	str_puts(out, "\n");
+}
+
+static void block(struct str *out, const json_t *json, int indent, bool is_begun)
+{
+	const char *key;
+	json_t *v;
+	size_t i;
+
+	json_array_foreach (json, i, v) {
+		str_printf(out, "%*s-", is_begun && i == 0 ? 0 : indent, "");
+		if (is_block(v)) {
+			str_puts(out, " ");
+			block(out, v, indent + 2, true);
+		} else {
+			value(out, v, indent);
+		}
+	}
+	if (!json_is_object(json))
+		return;
+	/* The macro of jansson takes no const: nothing is changed. */
+	for (void *it = json_object_iter((json_t *)(uintptr_t)json); it != NULL;
+	     it = json_object_iter_next((json_t *)(uintptr_t)json, it)) {
+		key = json_object_iter_key(it);
+		str_printf(out, "%*s", is_begun ? 0 : indent, "");
+		is_begun = false;
+		if (is_plain(key))
+			str_puts(out, key);
+		else
+			str_printf(out, "\"%s\"", key);
+		str_puts(out, ":");
+		value(out, json_object_iter_value(it), indent + 2);
+	}
+}
+
+void yaml_print(struct str *out, const json_t *json)
+{
+	if (is_block(json)) {
+		block(out, json, 0, false);
+		return;
+	}
+	scalar(out, json);
+	str_puts(out, "\n");
+}
