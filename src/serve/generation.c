@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "check/helper.h"
 #include "serve/health.h"
 
 #define TAG_MAX 24
@@ -98,6 +99,8 @@ uint64_t serve_generation(const struct serve_context *ctx)
 	mix_uint(&m, ctx->model->env_generation);
 	mix_uint(&m, ctx->plan->n_conflicts);
 	mix_source(&m, &ctx->source);
+	if (ctx->checks != NULL)
+		mix_uint(&m, check_helper_state(ctx->checks).runs);
 	if (ctx->sync != NULL)
 		mix_sync(&m, ctx->sync);
 	if (ctx->sync != NULL && ctx->health != NULL)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "serve/admin.h"
 #include "serve/body.h"
 #include "serve/history.h"
 #include "serve/page_files.h"
@@ -93,6 +94,7 @@ static bool is_view(const char *path)
 	size_t n = strlen(SERVICES);
 
 	return strcmp(path, "/v1/status") == 0 || strcmp(path, "/v1/history") == 0 ||
+	       strcmp(path, "/v1/doctor") == 0 ||
 	       (strncmp(path, SERVICES, n) == 0 && (path[n] == '\0' || path[n] == '/'));
 }
 
@@ -106,6 +108,8 @@ static void view_answer(struct page_server *p, const struct http_request *q,
 		body_status(reply, &p->ctx, q);
 	else if (strcmp(q->path, "/v1/history") == 0)
 		body_history(reply, &p->ctx, q);
+	else if (strcmp(q->path, "/v1/doctor") == 0)
+		admin_doctor(reply, &p->ctx, q); /* a server of GET and HEAD: nothing is begun */
 	else if (strcmp(q->path, SERVICES) == 0)
 		body_services(reply, &p->ctx, q);
 	else

@@ -26,6 +26,7 @@ class Alone:
     def __init__(self):
         self.node = lab_.Ns("%s%d-page" % (lab_.PREFIX, os.getpid()))
         self.node.run("ip", "link", "set", "lo", "up")
+        self.node.sysctl(net__ipv4__ip_forward=1, net__ipv6__conf__all__forwarding=1)
         self.node.run("ip", "addr", "add", lab_.NODE[4] + "/32", "dev", "lo")
 
     def close(self):

@@ -143,6 +143,25 @@ def test_overview(page):
     assert len(set(signs.values())) == len(signs) == 6 and '""' not in signs.values()
 
 
+def test_doctor(page, vipd, alone):
+    """What the doctor found stands there with what to do; when it is gone, it goes."""
+    vipd.stop()
+    alone.node.sysctl(net__ipv4__ip_forward=0)
+    try:
+        vipd.start()
+        page.events.clear()
+        page.wait("/forwarding off for IPv4/.test(document.querySelector('#checks').innerText)")
+        assert "sysctl -w net.ipv4.ip_forward=1" in page.js(
+            "document.querySelector('#checks .advice').innerText")
+        assert page.js("document.querySelector('#checks').className") == "box"
+        page.js("0")
+        page.events.clear()     # of the moment without a vipd
+    finally:
+        alone.node.sysctl(net__ipv4__ip_forward=1)
+    vipd.ctl("doctor", check=False)
+    page.wait("!/forwarding/.test(document.querySelector('#checks').innerText)")
+
+
 def test_plots(page, vipd):
     """The last minutes as vipd kept them: bars where something happened, also after a reload."""
     vipd.write(shop() + [svc("extra", 99)])
@@ -373,6 +392,7 @@ def test_picture(page, vipd, name, scheme, target):
     dark = page.js("getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/g)"
                    ".every(c => c < 64)")
     assert dark == (scheme == "dark")
+    page.js("document.querySelector('#checks').hidden = true")  # what is wrong with this machine
     # Nothing is wider than the window, and text can be told from its ground.
     assert page.js("document.documentElement.scrollWidth <= innerWidth")
     assert page.js(CONTRAST) == []

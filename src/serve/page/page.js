@@ -3,7 +3,7 @@
 // page - asks vipd what it knows, and shows it.
 //
 //     every PERIOD_MS ── /v1/status ── 304: ages are counted on, nothing else is asked
-//                                  └── 200: /v1/history, and the list or service that is shown
+//                                  └── 200: /v1/history, /v1/doctor, and the list or service shown
 //
 // What is shown stands behind the "#" of the address: "#q=web&state=ok" or "#service=shop/web".
 // Whatever vipd says is a text and becomes one: there is no innerHTML here.
@@ -94,7 +94,7 @@ async function ask(path) {
 	const last = held.get(path);
 	const r = await fetch(path, {
 		cache: "no-store", credentials: "omit",
-		headers: last ? { "If-None-Match": last.tag } : {},
+		headers: last && last.tag ? { "If-None-Match": last.tag } : {},
 	});
 
 	if (r.status === 304 && last)
@@ -216,6 +216,25 @@ function showProblems(s) {
 	byId("problems").replaceChildren(el("ul", {}, items));
 }
 
+const DOCTOR = { "error": ["refused", "✕"], "warning": ["dropping", "!"] };
+let doctor = null; // the last /v1/doctor
+
+async function askDoctor() {
+	const r = await ask("/v1/doctor");
+
+	doctor = r.json || null;
+}
+
+function showDoctor() {
+	const found = doctor === null ? [] : doctor.results.filter((c) => DOCTOR[c.level]);
+
+	byId("checks").className = found.some((c) => c.level === "error") ? "box" : "box soft";
+	byId("checks").hidden = found.length === 0;
+	byId("checks").replaceChildren(el("ul", {}, found.map((c) => el("li", {},
+		el("span", { "class": "state s-" + DOCTOR[c.level][0], "data-sign": DOCTOR[c.level][1] }, c.check),
+		" " + c.found, c.advice ? el("div", { "class": "advice" }, c.advice) : null))));
+}
+
 function chip(label, n, value, sign) {
 	const b = el("button", { type: "button", "aria-pressed": String(view.state === value) },
 		sign ? el("span", { "class": "state s-" + value, "data-sign": sign }, label) : label,
@@ -252,6 +271,7 @@ function showStatus() {
 	document.title = (bad ? "(!) " : "") + "vipd " + (s.node.name || "");
 	showNumbers(s);
 	showProblems(s);
+	showDoctor();
 	if (document.activeElement === null || !byId("chips").contains(document.activeElement))
 		showChips(s);
 }
@@ -698,7 +718,7 @@ async function turn(all) {
 			status = r;
 			unheard = null;
 			if (r.fresh || all || shown !== pathOf())
-				await Promise.all([askHistory(), askShown()]);
+				await Promise.all([askHistory(), askDoctor(), askShown()]);
 		} catch (e) {
 			unheard = unheard === null ? performance.now() : unheard;
 		}
