@@ -235,6 +235,19 @@ def test_service(page):
     page.wait("!document.querySelector('#overview').hidden")
 
 
+def test_drains(page):
+    """A plane that waits for connections to end tells of them in `drains`: counted down."""
+    page.js("location.hash = '#service=shop/web'")
+    page.wait("document.querySelector('#service table.endpoints')")
+    page.js("showService({...held.get('/v1/services/shop/web').json, drains: [{address: "
+            "'10.244.2.9', port: 8080, protocol: 'TCP', pool: 3, connections: 2, left_ms: 61500, "
+            "of_ms: 90000}]}, performance.now())")
+    told = page.js("document.querySelector('#drains tbody').innerText")
+    assert told.split()[:3] == ["10.244.2.9:8080/TCP", "3", "2"] and "1 m 1 s" in told
+    page.wait("document.querySelector('#drains .left').innerText === '59 s'", 5)
+    assert 55 < float(page.js("document.querySelector('#drains .bar i').style.width")[:-1]) < 70
+
+
 def test_conflict_leads_to_the_owner(page):
     page.js("location.hash = '#service=core/thief'")
     page.wait("document.querySelector('#conflicts a')")

@@ -259,7 +259,8 @@ function showChips(s) {
 
 function showStatus() {
 	const s = status.json;
-	const bad = s.problems.length > 0;
+	const bad = s.problems.length > 0 ||
+		(doctor !== null && doctor.results.some((c) => c.level === "error"));
 
 	byId("node").textContent = (s.node.name || "(no name)") + (s.node.zone ? " · " + s.node.zone : "");
 	byId("state").replaceChildren(el("span", {
