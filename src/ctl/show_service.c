@@ -101,6 +101,11 @@ static void head(struct str *out, const json_t *page, const struct style *style)
 	mark_puts(out, style, state_mark(state), state);
 	str_puts(out, "\n");
 	debts(out, page, style);
+	if (value_has(page, "remark")) {
+		str_puts(out, "  ");
+		mark_puts(out, style, MARK_ATTENTION, value_text(page, "remark"));
+		str_puts(out, "\n");
+	}
 	if (!value_bool(page, "has_object"))
 		return;
 	policies(out, page);
@@ -447,6 +452,42 @@ static void port_print(struct str *out, const json_t *port, const struct style *
 	}
 }
 
+/* Backends that get no new connections. */
+static void leaving(struct str *out, const json_t *page, const struct style *style)
+{
+	const json_t *list = value_get(page, "leaving");
+	struct table t = { 0 };
+
+	if (json_array_size(list) == 0)
+		return;
+	table_column(&t, "LEAVING", 0);
+	table_column(&t, "ACTIVE", TABLE_RIGHT);
+	table_column(&t, "CLOSING", TABLE_RIGHT);
+	table_column(&t, "FOR", 0);
+	table_column(&t, "ENDED IN", 0);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *l = json_array_get(list, i);
+		struct str text = { 0 };
+
+		say_endpoint(&text, value_text(l, "address"), value_int(l, "port"));
+		table_cell(&t, MARK_ATTENTION, "%s/%s", text.text, value_text(l, "protocol"));
+		table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(l, "active"));
+		table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(l, "inactive"));
+		str_clear(&text);
+		if (value_has(l, "since_ms"))
+			say_ms(&text, value_int(l, "since_ms"));
+		table_cell(&t, MARK_NONE, "%s", value_has(l, "since_ms") ? text.text : "?");
+		str_clear(&text);
+		if (value_has(l, "left_ms"))
+			say_ms(&text, value_int(l, "left_ms"));
+		table_cell(&t, MARK_NONE, "%s", value_has(l, "left_ms") ? text.text : "never");
+		str_fini(&text);
+	}
+	str_puts(out, "\n");
+	table_print(out, &t, style, 0);
+	table_fini(&t);
+}
+
 void show_service(struct str *out, const json_t *page, const struct style *style)
 {
 	const json_t *ports = value_get(page, "ports");
@@ -456,6 +497,7 @@ void show_service(struct str *out, const json_t *page, const struct style *style
 	frontends(out, page, style);
 	conflicts(out, page, style);
 	pools(out, page, style);
+	leaving(out, page, style);
 	for (size_t i = 0; is_proxied && i < json_array_size(ports); i++)
 		port_print(out, json_array_get(ports, i), style);
 	if (value_has(page, "complete") && !value_bool(page, "complete"))

@@ -24,6 +24,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "base/str.h"
 #include "plan/plan.h"
 
 struct plane;
@@ -119,6 +120,17 @@ enum plane_check {
 	PLANE_CHECK_LOST = 2,
 };
 
+/* A backend on its way out: no new connections, until its old ones are over. For people. */
+struct plane_leaving {
+	struct ip_addr addr;
+	uint16_t port;
+	uint8_t proto;       /* enum l4proto; 0 = unknown */
+	uint32_t active;     /* connections, as of the last look */
+	uint32_t inactive;   /* closed ones that are not yet forgotten */
+	uint64_t since_s;    /* Unix time; 0 = before this process began */
+	uint64_t deadline_s; /* Unix time; 0 = none */
+};
+
 struct plane_ops {
 	const char *name; /* "nftables", "ipvs" */
 	struct plan_traits traits;
@@ -180,6 +192,11 @@ struct plane_ops {
 			       struct err *err);
 	int (*count_slots)(const struct plane *p, const struct plane_slot *v, size_t n,
 			   struct plane_count *ret, struct err *err);
+	/* Backends of `svc` that are leaving. May be NULL: they leave at once. */
+	void (*leaving)(const struct plane *p, const struct svc *svc,
+			void (*fn)(void *arg, const struct plane_leaving *l), void *arg);
+	/* Append what `svc` asks of the plane and does not get. May be NULL. */
+	void (*remark)(const struct plane *p, const struct svc *svc, struct str *ret);
 	/* Remove everything of ours from the kernel (--cleanup). */
 	int (*cleanup)(struct plane *p, struct err *err);
 	void (*close)(struct plane *p);

@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/control.h"
 #include "model/select.h"
@@ -68,6 +69,9 @@ struct view_page {
 };
 
 /* --- texts --- */
+
+/* Backends told of: the head is made in one go. */
+#define LEAVING_MAX 1000
 
 static const char *fam_text(enum ipfam fam)
 {
@@ -159,6 +163,55 @@ static void head_debts(struct jsonw *w, const struct svc *svc, const struct sync
 	jsonw_end(w);
 }
 
+struct leaving {
+	struct jsonw *w;
+	uint64_t now_s; /* Unix time: as deadlines are kept */
+	size_t n;
+};
+
+static uint64_t ms_between(uint64_t from_s, uint64_t to_s)
+{
+	return to_s > from_s ? (to_s - from_s) * 1000 : 0;
+}
+
+static void leaving_add(void *arg, const struct plane_leaving *l)
+{
+	struct leaving *all = arg;
+
+	if (all->n++ >= LEAVING_MAX)
+		return;
+	jsonw_object(all->w, NULL);
+	jsonw_addr(all->w, "address", &l->addr);
+	jsonw_uint(all->w, "port", l->port);
+	jsonw_text(all->w, "protocol", l4proto_text(l->proto));
+	jsonw_uint(all->w, "active", l->active);
+	jsonw_uint(all->w, "inactive", l->inactive);
+	if (l->since_s != 0)
+		jsonw_uint(all->w, "since_ms", ms_between(l->since_s, all->now_s));
+	if (l->deadline_s != 0)
+		jsonw_uint(all->w, "left_ms", ms_between(all->now_s, l->deadline_s));
+	jsonw_end(all->w);
+}
+
+/* What a plane that schedules has to say of the service. */
+static void head_plane(struct jsonw *w, const struct view_page *v, const struct svc *svc)
+{
+	const struct plane *p = v->ctx->plane;
+	struct leaving all = { .w = w, .now_s = (uint64_t)time(NULL) };
+	struct str remark = { 0 };
+
+	if (p->ops->remark != NULL)
+		p->ops->remark(p, svc, &remark);
+	if (p->ops->remark != NULL)
+		jsonw_text(w, "remark", remark.text);
+	str_fini(&remark);
+	if (p->ops->leaving == NULL || v->mode != VIEW_PAGE_PEOPLE)
+		return;
+	jsonw_array(w, "leaving");
+	p->ops->leaving(p, svc, leaving_add, &all);
+	jsonw_end(w);
+}
+
 static void head_write(struct view_page *v, const struct svc *svc, const struct serve_facts *f,
 		       uint64_t now)
 {
@@ -177,6 +230,7 @@ static void head_write(struct view_page *v, const struct svc *svc, const struct 
 	head_debts(&w, svc, f->failure, v->mode, now);
 	if (svc->service != NULL)
 		head_object(&w, svc->service);
+	head_plane(&w, v, svc);
 	str_fini(&note);
 }
 

@@ -55,6 +55,7 @@ static const struct {
 	{ "db", "db", SERVICE, &pipe_style, SHOW_NORMAL },
 	{ "web", "web", SERVICE, &pipe_style, SHOW_NORMAL },
 	{ "web-untold", "web-untold", SERVICE, &pipe_style, SHOW_NORMAL },
+	{ "leaving", "leaving", SERVICE, &pipe_style, SHOW_NORMAL },
 	{ "headless", "headless", SERVICE, &pipe_style, SHOW_NORMAL },
 	{ "typo", "typo", SERVICE, &pipe_style, SHOW_NORMAL },
 	{ "bad", "bad", SERVICE, &pipe_style, SHOW_NORMAL },

@@ -311,6 +311,27 @@ static int failed(struct ipvs_plane *p, const struct plan_op *ops, size_t n, int
 	return r;
 }
 
+/* What a service asks for and does not get is said when it asks, not at every sync. */
+static void remarks_tell(const struct ipvs_plane *p, const struct plan_op *ops, size_t n)
+{
+	const struct svc *told = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		struct ipvs_tuning tuning;
+		struct str remark = { 0 };
+
+		if ((ops[i].kind != PLAN_POOL_ADD && ops[i].kind != PLAN_POOL_CHANGE) ||
+		    ops[i].svc == told)
+			continue;
+		told = ops[i].svc;
+		ipvs_tuning_read(&tuning, p, told->service, &remark);
+		if (remark.len > 0)
+			log_warn(LOG_AREA_PLANE, "service %s/%s: %s", told->ns->text,
+				 told->name->text, remark.text);
+		str_fini(&remark);
+	}
+}
+
 int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		enum plane_commit_mode mode, struct plane_result *res, struct err *err)
 {
@@ -334,8 +355,10 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		r = ipvs_transact(p, res, err);
 	if (r < 0)
 		return failed(p, ops, n, r, res);
-	if (mode != PLANE_COMMIT_AUDIT)
+	if (mode != PLANE_COMMIT_AUDIT) {
 		applied(p);
+		remarks_tell(p, ops, n);
+	}
 	r = ipvs_servers_remove(p, res, err);
 	ipvs_servers_done(p);
 	/* nf_tables says what it shall: what is left of the old is found when all is read again. */

@@ -202,3 +202,28 @@ uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 		p->tick_at = 0;
 	return p->tick_at;
 }
+
+void ipvs_drain_tell(const struct plane *plane, const struct svc *svc,
+		     void (*fn)(void *arg, const struct plane_leaving *l), void *arg)
+{
+	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
+
+	list_for_each (l, &p->leaving) {
+		const struct ipvs_vs *vs = list_entry(l, struct ipvs_vs, leaving);
+
+		if (vs->ns != svc->ns || vs->name != svc->name)
+			continue;
+		vec_for_each (d, &vs->dests) {
+			struct plane_leaving leaving = { .addr = d->addr,
+							 .port = d->port,
+							 .proto = vs->proto,
+							 .active = d->active,
+							 .inactive = d->inactive,
+							 .since_s = d->since_s,
+							 .deadline_s = d->deadline_s };
+
+			if (d->flags & DST_LEAVING)
+				fn(arg, &leaving);
+		}
+	}
+}

@@ -412,6 +412,13 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	return r;
 }
 
+static void plane_remark(const struct plane *plane, const struct svc *svc, struct str *ret)
+{
+	struct ipvs_tuning tuning;
+
+	ipvs_tuning_read(&tuning, (const struct ipvs_plane *)plane, svc->service, ret);
+}
+
 struct ipvs_plane_stats ipvs_plane_stats(const struct plane *plane)
 {
 	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
@@ -439,6 +446,8 @@ const struct plane_ops ipvs_plane_ops = {
 	.sweep = plane_sweep,
 	.check = plane_check,
 	.tick = plane_tick,
+	.leaving = ipvs_drain_tell,
+	.remark = plane_remark,
 	.cleanup = plane_cleanup,
 	.close = plane_close,
 };

@@ -60,18 +60,6 @@ extern const struct plane_ops ipvs_plane_ops;
 MUST_USE int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 			     const struct ipvs_config *config, struct err *err);
 
-/* A backend that is on its way out, for people. */
-struct ipvs_drain {
-	struct ip_addr addr;
-	uint16_t port;
-	uint8_t proto;
-	uint8_t scope;   /* enum plan_scope */
-	uint32_t active; /* connections, as of the last look */
-	uint32_t inactive;
-	uint64_t since_s;    /* Unix time; 0 = before this process began */
-	uint64_t deadline_s; /* Unix time; 0 = none */
-};
-
 /* What the plane remembers; for status and tests. */
 struct ipvs_plane_stats {
 	size_t n_services; /* virtual services of ours in the kernel */

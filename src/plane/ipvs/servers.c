@@ -272,12 +272,6 @@ static bool sched_fall_back(struct ipvs_plane *p)
 			continue;
 		if (no == p->sched.no)
 			return false;
-		if (!(p->missing_scheds & UINT32_C(1) << no))
-			log_warn(LOG_AREA_PLANE,
-				 "IPVS scheduler '%s' is not in this kernel (module ip_vs_%s): "
-				 "services that ask for it get '%s'",
-				 op->service.sched, op->service.sched,
-				 ipvs_sched_name(p->sched.no));
 		p->missing_scheds |= UINT32_C(1) << no;
 		if (vs->sched.no == no)
 			vs->sched = p->sched;

@@ -221,6 +221,9 @@ void ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst 
 /* There may be something to wait for. */
 void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs);
 uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now);
+/* plane.h leaving. */
+void ipvs_drain_tell(const struct plane *plane, const struct svc *svc,
+		     void (*fn)(void *arg, const struct plane_leaving *l), void *arg);
 
 /* --- copy.c --- */
 

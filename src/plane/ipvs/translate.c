@@ -121,6 +121,16 @@ static uint32_t inside_mark(const struct tr *t, const struct plan_target *target
 						    : target_mark(t, target);
 }
 
+static void vs_named(struct ipvs_vs *vs, const struct svc *svc)
+{
+	if (vs->ns == svc->ns && vs->name == svc->name)
+		return;
+	name_unref(vs->ns);
+	name_unref(vs->name);
+	vs->ns = name_ref(svc->ns);
+	vs->name = name_ref(svc->name);
+}
+
 /* --- services by address and port --- */
 
 static struct ipvs_vs *pool_vs(const struct tr *t, enum ipfam fam, const struct plan_target *target)
@@ -138,6 +148,7 @@ static void classic_adopt(struct tr *t, struct ipvs_vs *vs, struct ipvs_vs *pool
 	vs->sched = pool->sched;
 	vs->timeout_s = pool->timeout_s;
 	vs->drain_s = pool->drain_s;
+	vs_named(vs, t->svc);
 	if (vs->pool != pool) {
 		list_del(&vs->sibling);
 		list_add_tail(&pool->classics, &vs->sibling);
@@ -253,16 +264,6 @@ static struct ipvs_vs *vs_of(const struct tr *t, const struct plan_pool *pool)
 		ipvs_key_mark(pool->fam, ipvs_mark_pool(&t->p->marks, pool->id, pool->scope));
 
 	return ipvs_vs_get(t->p, &key);
-}
-
-static void vs_named(struct ipvs_vs *vs, const struct svc *svc)
-{
-	if (vs->ns == svc->ns && vs->name == svc->name)
-		return;
-	name_unref(vs->ns);
-	name_unref(vs->name);
-	vs->ns = name_ref(svc->ns);
-	vs->name = name_ref(svc->name);
 }
 
 /* What the service, or else the configuration, says of scheduling and draining. */
