@@ -329,6 +329,12 @@ static int run_monitor_command(const struct command *cmd)
 	return run_monitor(&opt);
 }
 
+static int run_top_command(const struct command *cmd)
+{
+	(void)cmd;
+	return run_top(&opt);
+}
+
 static int run_drain_command(const struct command *cmd)
 {
 	return strcmp(cmd->name, "drain") == 0 ? run_drain(&opt) : run_undrain(&opt);
@@ -496,6 +502,12 @@ static const struct command commands[] = {
 	  "  endpointslice, node, servicecidr, addresses, sync, refused, kernel. -o json prints\n"
 	  "  a line of JSON an event. Who is too slow is told how many events were lost.\n",
 	  run_monitor_command },
+	{ "top", "", "the busiest services and endpoints, and the sync", "w",
+	  "  Connections a second, asked for and refused, as far as the kernel counts them\n"
+	  "  (vipd --metrics-per-service). Keys: r t x n sort by rate, total, refused, name; e\n"
+	  "  shows endpoints; arrows and pages; q ends. --watch=SECONDS is the period. Not on a\n"
+	  "  terminal, it shows one second, once.\n",
+	  run_top_command },
 	{ "drain", "[NS/NAME ENDPOINT]", "take an endpoint out of a service, until undone", "",
 	  "  ENDPOINT is a pod's name or an address. It gets no new connections, on this node; those\n"
 	  "  that stand go on. It stays so over restarts of vipd, until `undrain`, and is listed\n"
@@ -789,5 +801,6 @@ int command_main(int argc, char **argv)
 	opt.n_args = argc - optind - 1;
 	opt.args = argv + optind + 1;
 	style_decide();
-	return out_finish(opt.watch_s > 0 ? watch(cmd) : cmd->run(cmd));
+	return out_finish(opt.watch_s > 0 && cmd->run != run_top_command ? watch(cmd)
+									 : cmd->run(cmd));
 }

@@ -54,3 +54,4 @@ int run_svc_kernel(const struct run *run);
 int run_monitor(const struct run *run);
 int run_drain(const struct run *run);
 int run_undrain(const struct run *run);
+int run_top(const struct run *run);

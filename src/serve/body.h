@@ -31,3 +31,6 @@ void body_dump(struct http_reply *reply, const struct serve_context *ctx,
 /* /v1/rows: what the kernel shall hold for every service, one text a frontend. */
 void body_rows(struct http_reply *reply, const struct serve_context *ctx,
 	       const struct http_request *q);
+/* /v1/counts: connections of services and endpoints, as far as the plane counts them. */
+void body_counts(struct http_reply *reply, const struct serve_context *ctx,
+		 const struct http_request *q);

@@ -167,6 +167,8 @@ static void route(void *arg, const struct http_request *q, struct http_reply *re
 		body_trace(reply, c->ctx, q);
 	} else if (strcmp(q->path, "/v1/monitor") == 0) {
 		body_monitor(reply, c->ctx, q);
+	} else if (strcmp(q->path, "/v1/counts") == 0) {
+		body_counts(reply, c->ctx, q);
 	} else if (strcmp(q->path, "/v1/rows") == 0) {
 		body_rows(reply, c->ctx, q);
 	} else if (strcmp(q->path, "/v1/dump") == 0) {
@@ -178,7 +180,7 @@ static void route(void *arg, const struct http_request *q, struct http_reply *re
 		http_reply_error(
 			reply, 404,
 			"'%.128s': there are /v1/status, /v1/services, "
-			"/v1/services/NAMESPACE/NAME, /v1/trace, /v1/rows, /v1/monitor, /v1/history, "
+			"/v1/services/NAMESPACE/NAME, /v1/trace, /v1/rows, /v1/counts, /v1/monitor, /v1/history, "
 			"/v1/doctor, /v1/drains, /v1/log and /v1/dump",
 			q->path);
 	}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ctl/top - rates from differences, and a screen of text. */
+#include "ctl/top.h"
+
+#include <string.h>
+
+#include "ctl/value.h"
+
+#define HEAD_LINES 4 /* two of text, an empty one, the titles */
+#define FOOT_LINES 1
+
+/* --- samples --- */
+
+static void rows_clear(struct top *t)
+{
+	vec_for_each (row, &t->rows) {
+		free(row->name);
+		free(row->endpoint);
+	}
+	vec_clear(&t->rows);
+}
+
+/* Items by NAMESPACE/NAME: borrowed values. */
+static json_t *items_index(const json_t *counts)
+{
+	const json_t *items = value_get(counts, "items");
+	json_t *index = json_object();
+
+	for (size_t i = 0; i < json_array_size(items); i++) {
+		json_t *item = json_array_get(items, i);
+		struct str key = { 0 };
+
+		str_printf(&key, "%s/%s", value_text(item, "namespace"), value_text(item, "name"));
+		(void)json_object_set(index, key.text, item);
+		str_fini(&key);
+	}
+	return index;
+}
+
+/* A counter that is smaller than it was began again at 0. */
+static double rate_of(json_int_t now, json_int_t before, double seconds)
+{
+	if (seconds <= 0)
+		return -1;
+	return (double)(now >= before ? now - before : now) / seconds;
+}
+
+static json_int_t endpoint_before(const json_t *item, const json_t *ep)
+{
+	const json_t *list = value_get(item, "endpoints");
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *e = json_array_get(list, i);
+
+		if (value_int(e, "port") == value_int(ep, "port") &&
+		    strcmp(value_text(e, "address"), value_text(ep, "address")) == 0)
+			return value_int(e, "connections");
+	}
+	return 0;
+}
+
+static void rows_endpoints(struct top *t, const char *name, const json_t *item, const json_t *old,
+			   double seconds)
+{
+	const json_t *list = value_get(item, "endpoints");
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *ep = json_array_get(list, i);
+		json_int_t n = value_int(ep, "connections");
+		struct str where = { 0 };
+
+		say_endpoint(&where, value_text(ep, "address"), value_int(ep, "port"));
+		*vec_push(&t->rows) = (struct top_row){
+			.name = xstrdup(name),
+			.endpoint = where.text,
+			.total = n,
+			.rate = rate_of(n, endpoint_before(old, ep), seconds),
+		};
+	}
+}
+
+static void rows_service(struct top *t, const char *name, const json_t *item, const json_t *old,
+			 double seconds)
+{
+	json_int_t asked = value_int(item, "asked");
+	json_int_t refused = value_int(item, "refused");
+
+	*vec_push(&t->rows) = (struct top_row){
+		.name = xstrdup(name),
+		.total = asked,
+		.refused = refused,
+		.rate = rate_of(asked, value_int(old, "asked"), seconds),
+		.refused_rate = rate_of(refused, value_int(old, "refused"), seconds),
+	};
+}
+
+static double seconds_between(const struct top *t)
+{
+	if (t->before == NULL)
+		return 0;
+	return (double)(value_int(t->counts, "clock_ms") - value_int(t->before, "clock_ms")) / 1e3;
+}
+
+static void rows_make(struct top *t)
+{
+	const json_t *items = value_get(t->counts, "items");
+	json_t *index = items_index(t->before);
+	double seconds = seconds_between(t);
+
+	rows_clear(t);
+	for (size_t i = 0; i < json_array_size(items); i++) {
+		const json_t *item = json_array_get(items, i);
+		struct str name = { 0 };
+		const json_t *old;
+
+		str_printf(&name, "%s/%s", value_text(item, "namespace"), value_text(item, "name"));
+		old = json_object_get(index, name.text);
+		if (t->shows_endpoints)
+			rows_endpoints(t, name.text, item, old, seconds);
+		else
+			rows_service(t, name.text, item, old, seconds);
+		str_fini(&name);
+	}
+	json_decref(index);
+}
+
+void top_feed(struct top *t, json_t *counts, json_t *status)
+{
+	json_decref(t->before);
+	json_decref(t->status_before);
+	t->before = t->counts;
+	t->status_before = t->status;
+	t->counts = counts;
+	t->status = status;
+	value_clean(t->counts);
+	value_clean(t->status);
+}
+
+void top_fini(struct top *t)
+{
+	rows_clear(t);
+	vec_fini(&t->rows);
+	json_decref(t->before);
+	json_decref(t->counts);
+	json_decref(t->status_before);
+	json_decref(t->status);
+}
+
+/* --- order --- */
+
+static int cmp_number(double a, double b)
+{
+	return (a < b) - (a > b); /* the larger first */
+}
+
+static int row_cmp(const void *a, const void *b, void *arg)
+{
+	const struct top_row *x = a;
+	const struct top_row *y = b;
+	const struct top *t = arg;
+	int c = 0;
+
+	switch (t->sort) {
+	case TOP_BY_RATE:
+		c = cmp_number(x->rate, y->rate);
+		break;
+	case TOP_BY_REFUSED:
+		c = cmp_number(x->refused_rate, y->refused_rate);
+		if (c == 0)
+			c = cmp_number((double)x->refused, (double)y->refused);
+		break;
+	case TOP_BY_NAME:
+	case TOP_BY_TOTAL:
+		break;
+	}
+	if (c == 0 && t->sort != TOP_BY_NAME)
+		c = cmp_number((double)x->total, (double)y->total);
+	if (c == 0)
+		c = strcmp(x->name, y->name);
+	return c != 0 || x->endpoint == NULL ? c : strcmp(x->endpoint, y->endpoint);
+}
+
+/* --- the screen --- */
+
+/* One line: cut at `width` characters. */
+static void line_put(struct str *out, struct str *line, size_t width)
+{
+	size_t n = 0;
+	const char *p = str_text(line);
+
+	for (; *p != '\0'; p++) {
+		if (((unsigned char)*p & 0xc0) != 0x80 && n++ == width)
+			break;
+	}
+	str_add(out, str_text(line), (size_t)(p - str_text(line)));
+	str_puts(out, "\n");
+	str_clear(line);
+}
+
+/* Growth of a member of "sync" a second. */
+static double sync_rate(const struct top *t, const char *member)
+{
+	const json_t *now = value_get(t->status, "sync");
+	const json_t *before = value_get(t->status_before, "sync");
+	double seconds = seconds_between(t);
+
+	if (seconds <= 0 || value_int(now, member) < value_int(before, member))
+		return 0;
+	return (double)(value_int(now, member) - value_int(before, member)) / seconds;
+}
+
+static void head_put(struct str *out, const struct top *t, size_t width)
+{
+	const json_t *sync = value_get(t->status, "sync");
+	const json_t *ack = value_get(sync, "event_to_ack");
+	struct str line = { 0 };
+
+	str_printf(&line, "vipd on %s  %s  up ", value_text(value_get(t->status, "node"), "name"),
+		   value_text(t->status, "state"));
+	say_ms(&line, value_int(t->status, "uptime_ms"));
+	str_puts(&line, "  ");
+	say_count(&line, value_int(value_get(t->status, "counts"), "services"), "service",
+		  "services");
+	str_printf(&line, "  owed %" JSON_INTEGER_FORMAT "  refused %" JSON_INTEGER_FORMAT,
+		   value_int(value_get(t->status, "owed"), "services"),
+		   value_int(value_get(t->status, "refused"), "count"));
+	line_put(out, &line, width);
+	str_puts(&line, "event to kernel: half in ");
+	say_us(&line, value_int(ack, "p50_us"));
+	str_puts(&line, ", 99% in ");
+	say_us(&line, value_int(ack, "p99_us"));
+	str_printf(&line, "; %.1f syncs/s, %.1f writes/s", sync_rate(t, "transactions"),
+		   sync_rate(t, "writes"));
+	line_put(out, &line, width);
+	line_put(out, &line, width);
+	str_fini(&line);
+}
+
+static void rate_put(struct str *line, double rate)
+{
+	if (rate < 0)
+		str_printf(line, " %9s", "-");
+	else
+		str_printf(line, " %9.1f", rate);
+}
+
+static void row_put(struct str *out, struct str *line, const struct top *t,
+		    const struct top_row *row, size_t width)
+{
+	rate_put(line, row->rate);
+	if (!t->shows_endpoints)
+		rate_put(line, row->refused_rate);
+	str_printf(line, " %12" JSON_INTEGER_FORMAT, row->total);
+	if (t->shows_endpoints)
+		str_printf(line, "  %-24s  %s", row->endpoint, row->name);
+	else
+		str_printf(line, " %10" JSON_INTEGER_FORMAT "  %s", row->refused, row->name);
+	line_put(out, line, width);
+}
+
+static void titles_put(struct str *out, struct str *line, const struct top *t, size_t width)
+{
+	if (t->shows_endpoints)
+		str_printf(line, " %9s %12s  %-24s  %s", "CONN/S", "CONNECTIONS", "ENDPOINT",
+			   "SERVICE");
+	else
+		str_printf(line, " %9s %9s %12s %10s  %s", "CONN/S", "REFUSED/S", "CONNECTIONS",
+			   "REFUSED", "SERVICE");
+	line_put(out, line, width);
+}
+
+static void foot_put(struct str *out, struct str *line, const struct top *t, size_t width)
+{
+	static const char *const sorts[] = { "rate", "total", "refused", "name" };
+
+	str_printf(line, "by %s: r t x n to change; e: %s; arrows; q: quit", sorts[t->sort],
+		   t->shows_endpoints ? "services" : "endpoints");
+	line_put(out, line, width);
+}
+
+static size_t room(size_t height)
+{
+	return height > HEAD_LINES + FOOT_LINES ? height - HEAD_LINES - FOOT_LINES : 0;
+}
+
+/* Nothing to list, and why. */
+static const char *empty_text(const struct top *t)
+{
+	if (!value_bool(t->counts, "counted"))
+		return "vipd counts nothing here: --metrics-per-service=service, or =endpoint";
+	return t->shows_endpoints ? "no connection yet; endpoints: --metrics-per-service=endpoint"
+				  : "no connection yet";
+}
+
+void top_lines(struct str *out, struct top *t, size_t width, size_t height)
+{
+	size_t n_lines = room(height);
+	struct str line = { 0 };
+
+	rows_make(t);
+	if (t->rows.n > 1)
+		qsort_r(t->rows.v, t->rows.n, sizeof(*t->rows.v), row_cmp, t);
+	t->first = MIN(t->first, t->rows.n > n_lines ? t->rows.n - n_lines : 0);
+	head_put(out, t, width);
+	titles_put(out, &line, t, width);
+	for (size_t i = 0; i < n_lines; i++) {
+		if (i + t->first < t->rows.n) {
+			row_put(out, &line, t, &t->rows.v[i + t->first], width);
+		} else {
+			if (i == 0)
+				str_printf(&line, "  %s", empty_text(t));
+			line_put(out, &line, width);
+		}
+	}
+	foot_put(out, &line, t, width);
+	str_fini(&line);
+}
+
+bool top_key(struct top *t, int key, size_t height)
+{
+	switch (key) {
+	case 'q':
+		return true;
+	case 'r':
+		t->sort = TOP_BY_RATE;
+		break;
+	case 't':
+		t->sort = TOP_BY_TOTAL;
+		break;
+	case 'x':
+		t->sort = TOP_BY_REFUSED;
+		break;
+	case 'n':
+		t->sort = TOP_BY_NAME;
+		break;
+	case 'e':
+		t->shows_endpoints = !t->shows_endpoints;
+		t->first = 0;
+		break;
+	case 'j':
+		t->first++;
+		break;
+	case 'k':
+		t->first -= t->first > 0;
+		break;
+	case 'd':
+		t->first += room(height);
+		break;
+	case 'u':
+		t->first -= MIN(t->first, room(height));
+		break;
+	default: /* no meaning */
+		break;
+	}
+	return false;
+}

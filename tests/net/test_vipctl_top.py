@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""vipctl top in a terminal of 80x24: what it shows is what was connected to; keys; a clean end."""
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import pyte
+
+import lab as L
+from shop import E1, Svc
+
+FLAGS = {"--metrics-per-service": "endpoint"}
+
+
+class Terminal:
+    """vipctl in a pseudo terminal, and the screen that it draws."""
+
+    def __init__(self, *argv, cols=80, lines=24):
+        self.screen = pyte.Screen(cols, lines)
+        self.stream = pyte.ByteStream(self.screen)
+        self.fd, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, cols, 0, 0))
+        self.before = termios.tcgetattr(slave)
+        self.slave = slave
+        self.proc = subprocess.Popen(argv, stdin=slave, stdout=slave, stderr=slave,
+                                     env=dict(os.environ, TERM="linux"), start_new_session=True)
+
+    def read(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            r, _, _ = select.select([self.fd], [], [], 0.05)
+            if r:
+                self.stream.feed(os.read(self.fd, 65536))
+
+    def until(self, wanted, timeout=8):
+        end = time.monotonic() + timeout
+        while not wanted(self.screen.display):
+            assert time.monotonic() < end, "\n".join(self.screen.display)
+            self.read(0.1)
+        return self.screen.display
+
+    def key(self, text):
+        os.write(self.fd, text.encode())
+
+    def ended(self):
+        self.read(0.2)
+        return self.proc.wait(5)
+
+    def is_clean(self):
+        """The terminal is as it was."""
+        return termios.tcgetattr(self.slave)[:4] == self.before[:4]
+
+    def close(self):
+        if self.proc.poll() is None:
+            self.proc.kill()
+            self.proc.wait()
+        os.close(self.fd)
+        os.close(self.slave)
+
+
+def row_of(display, text):
+    rows = [line for line in display if text in line]
+    return rows[0].split() if rows else []
+
+
+def test_top(lab, vipd):
+    svc = Svc("topped", 64, "local")
+    vipd.apply(svc.objects())
+    t = Terminal(L.program("vipctl"), "--socket", vipd.socket, "top", "--watch=1")
+    try:
+        t.until(lambda d: "vipd on n1" in d[0] and "CONN/S" in d[3])
+        for _ in range(20):
+            assert L.probe(lab.ns["pod3"], svc.addr("clusterip", 4), 80).ok
+        display = t.until(lambda d: row_of(d, "default/topped")[2:3] == ["20"])
+        assert "by rate" in display[23]
+        t.key("n")
+        t.until(lambda d: "by name" in d[23])
+        t.key("e")
+        display = t.until(lambda d: "ENDPOINT" in d[3] and row_of(d, "%s:8080" % E1[4]))
+        assert row_of(display, "%s:8080" % E1[4])[1] == "20"
+        t.key("q")
+        assert t.ended() == 0 and t.is_clean()
+    finally:
+        t.close()
+
+
+def test_top_is_interrupted(vipd):
+    """Ctrl-C, a vipd that goes away, and a terminal that nobody knows: all leave it as it was."""
+    t = Terminal(L.program("vipctl"), "--socket", vipd.socket, "top")
+    try:
+        t.until(lambda d: "vipd on n1" in d[0])
+        t.proc.send_signal(signal.SIGINT)
+        assert t.ended() == 0 and t.is_clean()
+    finally:
+        t.close()
+    r = subprocess.run([L.program("vipctl"), "--socket", vipd.socket + ".none", "top"],
+                       capture_output=True, text=True, timeout=10, check=False)
+    assert r.returncode == 3 and "there is no socket" in r.stderr

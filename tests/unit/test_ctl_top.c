@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ctl/top: rates between two samples, order, and a screen that fits. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ctl/table.h"
+#include "ctl/top.h"
+
+#define STATUS                                                                              \
+	"{'state':'running','uptime_ms':5000,'node':{'name':'n1'},'counts':{'services':3}," \
+	"'owed':{'services':0},'refused':{'count':1},"                                      \
+	"'sync':{'transactions':%d,'writes':%d,'event_to_ack':{'p50_us':85,'p99_us':1250}}}"
+
+static json_t *json_of(const char *text)
+{
+	char *copy = strdup(text);
+	json_t *json;
+
+	for (char *p = copy; *p != '\0'; p++)
+		if (*p == '\'')
+			*p = '"';
+	json = json_loads(copy, 0, NULL);
+	assert_non_null(json);
+	free(copy);
+	return json;
+}
+
+static json_t *status(int transactions, int writes)
+{
+	char text[512];
+
+	(void)snprintf(text, sizeof(text), STATUS, transactions, writes);
+	return json_of(text);
+}
+
+static json_t *first_counts(void)
+{
+	return json_of(
+		"{'clock_ms':1000,'counted':true,'items':["
+		"{'namespace':'shop','name':'cart','asked':100,'refused':0,'endpoints':["
+		"{'address':'10.0.0.1','port':80,'connections':50},"
+		"{'address':'10.0.0.2','port':80,'connections':50}]},"
+		"{'namespace':'shop','name':'db','asked':500,'refused':10,'endpoints':[]}]}");
+}
+
+/* Two seconds later; cart was busy, web is new, db was made anew and began again at 0. */
+static json_t *second_counts(void)
+{
+	return json_of("{'clock_ms':3000,'counted':true,'items':["
+		       "{'namespace':'shop','name':'cart','asked':200,'refused':0,'endpoints':["
+		       "{'address':'10.0.0.1','port':80,'connections':140},"
+		       "{'address':'10.0.0.2','port':80,'connections':60}]},"
+		       "{'namespace':'shop','name':'db','asked':4,'refused':4,'endpoints':[]},"
+		       "{'namespace':'web','name':'new','asked':30,'refused':0,'endpoints':["
+		       "{'address':'fd00::1','port':80,'connections':30}]}]}");
+}
+
+/* Line `n` of the screen. */
+static void line_at(char ret[static 256], struct top *t, size_t n, size_t width, size_t height)
+{
+	struct str out = { 0 };
+	char *rest;
+	char *line = NULL;
+
+	top_lines(&out, t, width, height);
+	rest = out.text;
+	for (size_t i = 0; i <= n; i++)
+		line = strsep(&rest, "\n");
+	assert_non_null(line);
+	(void)snprintf(ret, 256, "%s", line);
+	str_fini(&out);
+}
+
+static void assert_line(struct top *t, size_t n, const char *want)
+{
+	char line[256];
+
+	line_at(line, t, n, 80, 24);
+	assert_string_equal(line, want);
+}
+
+static void two_samples(struct top *t)
+{
+	*t = (struct top){ 0 };
+	top_feed(t, first_counts(), status(10, 100));
+	top_feed(t, second_counts(), status(14, 160));
+}
+
+static void test_services(void **state)
+{
+	struct top t;
+
+	(void)state;
+	two_samples(&t);
+	assert_line(&t, 0, "vipd on n1  running  up 5 s  3 services  owed 0  refused 1");
+	assert_line(&t, 1,
+		    "event to kernel: half in 85 us, 99% in 1.2 ms; 2.0 syncs/s, 30.0 "
+		    "writes/s");
+	assert_line(&t, 3, "    CONN/S REFUSED/S  CONNECTIONS    REFUSED  SERVICE");
+	assert_line(&t, 4, "      50.0       0.0          200          0  shop/cart");
+	assert_line(&t, 5, "      15.0       0.0           30          0  web/new");
+	assert_line(&t, 6, "       2.0       2.0            4          4  shop/db");
+	assert_line(&t, 7, "");
+	top_key(&t, 'x', 24);
+	assert_line(&t, 4, "       2.0       2.0            4          4  shop/db");
+	top_key(&t, 'n', 24);
+	assert_line(&t, 6, "      15.0       0.0           30          0  web/new");
+	top_key(&t, 't', 24);
+	assert_line(&t, 4, "      50.0       0.0          200          0  shop/cart");
+	assert_line(&t, 23, "by total: r t x n to change; e: endpoints; arrows; q: quit");
+	assert_false(top_key(&t, '?', 24));
+	assert_true(top_key(&t, 'q', 24));
+	top_fini(&t);
+}
+
+static void test_endpoints(void **state)
+{
+	struct top t;
+
+	(void)state;
+	two_samples(&t);
+	top_key(&t, 'e', 24);
+	assert_line(&t, 3, "    CONN/S  CONNECTIONS  ENDPOINT                  SERVICE");
+	assert_line(&t, 4, "      45.0          140  10.0.0.1:80               shop/cart");
+	assert_line(&t, 5, "      15.0           30  [fd00::1]:80              web/new");
+	assert_line(&t, 6, "       5.0           60  10.0.0.2:80               shop/cart");
+	top_fini(&t);
+}
+
+/* With one sample there is no rate yet; what is not counted is said. */
+static void test_first_sample(void **state)
+{
+	struct top t = { 0 };
+
+	(void)state;
+	top_feed(&t, first_counts(), status(1, 1));
+	assert_line(&t, 4, "         -         -          500         10  shop/db");
+	top_feed(&t, json_of("{'clock_ms':9000,'counted':false,'items':[]}"), status(1, 1));
+	assert_line(&t, 4,
+		    "  vipd counts nothing here: --metrics-per-service=service, or "
+		    "=endpoint");
+	top_fini(&t);
+}
+
+/* Whatever the terminal: that many lines, none too long; and it can be scrolled to the end. */
+static void test_fits(void **state)
+{
+	struct top t;
+
+	(void)state;
+	two_samples(&t);
+	for (size_t width = 1; width < 120; width += 7)
+		for (size_t height = 1; height < 40; height += 3) {
+			struct str out = { 0 };
+			size_t n = 0;
+			char *rest;
+			char *line;
+
+			top_lines(&out, &t, width, height);
+			rest = out.text;
+			while ((line = strsep(&rest, "\n")) != NULL) {
+				assert_true(text_width(line) <= width);
+				n += rest != NULL;
+			}
+			assert_true(n == height || height < 6);
+			str_fini(&out);
+		}
+	for (int i = 0; i < 10; i++)
+		top_key(&t, 'j', 7);
+	{
+		char line[256];
+
+		line_at(line, &t, 5, 80, 7); /* two rows: the last one is the last of all */
+		assert_non_null(strstr(line, "shop/db"));
+	}
+	top_key(&t, 'u', 7);
+	top_key(&t, 'u', 7);
+	assert_int_equal(t.first, 0);
+	top_fini(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_services),
+		cmocka_unit_test(test_endpoints),
+		cmocka_unit_test(test_first_sample),
+		cmocka_unit_test(test_fits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
