@@ -399,6 +399,8 @@ static int run_dump(const struct command *cmd)
 	int r;
 
 	(void)cmd;
+	if (opt.is_bundle)
+		return run_bundle(&opt);
 	if (opt.n_args > 1)
 		return usage("'%s': dump takes one argument", opt.args[1]);
 	str_puts(&target, "/v1/dump");
@@ -521,8 +523,11 @@ static const struct command commands[] = {
 	  "  from what the objects say, without a packet; with POD (or its address) only that\n"
 	  "  endpoint is shown. Ends with 1 when no endpoint would be reached.\n",
 	  run_trace },
-	{ "dump", "[WHAT]", "everything as JSON, without times: for tests and reports", "n",
-	  "  WHAT as for svc. Two dumps of the same state are the same bytes.\n", run_dump },
+	{ "dump", "[WHAT]", "everything as JSON, without times: for tests and reports", "nB",
+	  "  WHAT as for svc. Two dumps of the same state are the same bytes. --bundle: what vipd\n"
+	  "  says of itself, of this node and of every service, and what the kernel holds, as one\n"
+	  "  JSON object for somebody who helps; there are no secrets in it.\n",
+	  run_dump },
 	{ "doctor", "", "is this node fit for a service proxy, and what to do if not", "",
 	  "  vipd looks again at the kernel's features and settings, at other owners of the\n"
 	  "  same addresses, at the clock and at its own limits. Where no vipd answers, vipctl\n"
@@ -546,6 +551,7 @@ static const struct ctl_option options[] = {
 	{ "state", 's', "LIST", CTL_OPTION_SOME, "only services in these states",
 	  "ok rejecting dropping conflict pending refused not-proxied no-service" },
 	{ "kernel", 'k', NULL, CTL_OPTION_SOME, "what the kernel holds, without vipd", NULL },
+	{ "bundle", 'B', NULL, CTL_OPTION_SOME, "all there is to be told, for who helps", NULL },
 	{ "service", 'S', "NS/NAME", CTL_OPTION_SOME, "only of this service", NULL },
 	{ "kind", 'K', "LIST", CTL_OPTION_SOME, "only such events",
 	  "service endpointslice node servicecidr addresses sync refused kernel" },
@@ -695,6 +701,9 @@ static int option_take(int c)
 		return 0;
 	case 'k':
 		opt.is_kernel = true;
+		return 0;
+	case 'B':
+		opt.is_bundle = true;
 		return 0;
 	case 'w':
 		opt.watch_s = WATCH_S_DEFAULT;

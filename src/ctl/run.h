@@ -29,6 +29,7 @@ struct run {
 	const char *colour;   /* "auto", "always", "never" */
 	bool is_yaml;         /* JSON is to be written as YAML */
 	unsigned int watch_s; /* 0: once */
+	bool is_bundle;       /* dump: all there is to be told */
 	bool is_kernel;       /* svc: ask the kernel, not vipd */
 	const char *service;  /* monitor: only of this one */
 	const char *kinds;    /* monitor: only these */
@@ -55,3 +56,4 @@ int run_monitor(const struct run *run);
 int run_drain(const struct run *run);
 int run_undrain(const struct run *run);
 int run_top(const struct run *run);
+int run_bundle(const struct run *run);

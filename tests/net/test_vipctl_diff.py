@@ -61,6 +61,22 @@ def test_every_frontend(vipd, shelf):
     assert len(big_one.splitlines()) == 1 and big_one.count(":8080") == 100
 
 
+def test_bundle(vipd, shelf):
+    """One JSON object with all of it; a part that there is not does not spoil the others."""
+    r = vipctl(vipd, "dump", "--bundle")
+    assert r.returncode == 0, r.stderr
+    b = json.loads(r.stdout)
+    assert b["status"]["state"] == "running" and len(b["dump"]["items"]) >= 9
+    assert len(b["kernel_frontends"]) == sum(len(vipd.elements(f, "frontends")) for f in (4, 6))
+    with vipd.lab.node.entered():
+        r = subprocess.run([L.program("vipctl"), "--socket", vipd.socket + ".none", "dump",
+                            "--bundle"], capture_output=True, text=True, timeout=20, check=False)
+    assert r.returncode == 1
+    b2 = json.loads(r.stdout)
+    assert "there is no socket" in b2["status"]["error"]
+    assert b2["kernel_frontends"] == b["kernel_frontends"]
+
+
 @pytest.mark.no_steady
 def test_tells_what_is_wrong(vipd, shelf):
     """Without vipd the kernel is still read; what somebody took out is missing there."""

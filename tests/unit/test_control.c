@@ -526,6 +526,39 @@ static void test_many(void **state)
 	world_fini(&w);
 }
 
+/* Everything that walks over all services does so in slices: no turn is longer than a few ms. */
+static void test_slices(void **state)
+{
+	static const char *const targets[] = {
+		"/v1/trace?from=host&to=10.96.0.1:81",
+		"/v1/trace?from=nobody&to=10.96.0.1:80",
+		"/v1/rows",
+		"/v1/counts",
+		"/v1/services?limit=all",
+		"/v1/dump",
+		"/v1/services?q=nobody",
+	};
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	some_services(&w, 10000);
+	sync_all(&w.w);
+	for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
+		json_t *json;
+
+		w.talk.longest_turn_ns = 0;
+		w.talk.turns = 0;
+		json = get_json(&w, targets[i]);
+		print_message("    %s: longest turn of the loop %llu us in %zu turns\n", targets[i],
+			      (unsigned long long)(w.talk.longest_turn_ns / NSEC_PER_USEC),
+			      w.talk.turns);
+		assert_true(w.talk.longest_turn_ns < TURN_MAX_NS);
+		json_decref(json);
+	}
+	world_fini(&w);
+}
+
 /* One service with very many endpoints: its page is made in many turns. */
 static void test_large_service(void **state)
 {
@@ -596,19 +629,13 @@ static void test_list_while_changing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mode),
-		cmocka_unit_test(test_places),
-		cmocka_unit_test(test_successor),
-		cmocka_unit_test(test_refusals),
-		cmocka_unit_test(test_writes),
-		cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_traces),
-		cmocka_unit_test(test_trace_endpoints),
-		cmocka_unit_test(test_searches),
-		cmocka_unit_test(test_page_and_dump),
-		cmocka_unit_test(test_many),
-		cmocka_unit_test(test_large_service),
-		cmocka_unit_test(test_list_while_changing),
+		cmocka_unit_test(test_mode),          cmocka_unit_test(test_places),
+		cmocka_unit_test(test_successor),     cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_writes),        cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_traces),        cmocka_unit_test(test_trace_endpoints),
+		cmocka_unit_test(test_searches),      cmocka_unit_test(test_page_and_dump),
+		cmocka_unit_test(test_many),          cmocka_unit_test(test_slices),
+		cmocka_unit_test(test_large_service), cmocka_unit_test(test_list_while_changing),
 	};
 
 	log_level_set_all(LOG_LEVEL_WARN);

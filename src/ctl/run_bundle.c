@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ctl/run_bundle - all there is to be told about a node, as one JSON object: what somebody
+ * who helps needs to see, and can ask his questions of later.
+ *
+ * What vipd says, as it says it, and what the kernel holds by its own words. Nothing in
+ * it is secret: vipd tells no passwords or tokens, and nothing is read from files.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "base/control.h"
+#include "ctl/run.h"
+#include "plane/nft/held.h"
+
+static const struct {
+	const char *member;
+	const char *target;
+} parts[] = {
+	{ "status", "/v1/status" }, { "doctor", "/v1/doctor" }, { "history", "/v1/history" },
+	{ "log", "/v1/log" },       { "drains", "/v1/drains" }, { "counts", "/v1/counts" },
+	{ "rows", "/v1/rows" },     { "dump", "/v1/dump" },
+};
+
+static int sink_str(void *arg, const char *data, size_t len)
+{
+	str_add(arg, data, len);
+	return 0;
+}
+
+static int text_member(const char *name, const char *text)
+{
+	json_t *json = json_pack("{s:s?}", name, text);
+	int r;
+
+	if (json == NULL) /* not UTF-8 */
+		json = json_pack("{s:n}", name);
+	/* Without braces, and with a comma behind it. */
+	r = json_dumpf(json, stdout, JSON_EMBED);
+	json_decref(json);
+	return r < 0 ? r : out_write(",\n", 2);
+}
+
+static int head_write(void)
+{
+	struct utsname uts = { 0 };
+	char now[32] = "";
+	time_t t = time(NULL);
+	struct tm tm;
+
+	(void)uname(&uts);
+	if (gmtime_r(&t, &tm) != NULL)
+		(void)strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	(void)printf("{\"api\": %d,\n", CONTROL_API_VERSION);
+	(void)text_member("made_at", now);
+	(void)text_member("made_by", "vipctl " VIPD_VERSION);
+	(void)text_member("kernel", uts.release);
+	(void)text_member("machine", uts.machine);
+	return text_member("host", uts.nodename);
+}
+
+/* A part that there is not is told as its error, and no reason to leave the others out. */
+static int part_write(const struct run *run, const char *member, const char *target)
+{
+	struct str body = { 0 };
+	struct err err;
+	int r = client_get(&run->client, target, sink_str, &body, &err);
+
+	(void)printf("\"%s\": ", member);
+	if (r == 0) {
+		(void)out_write(str_text(&body), body.len);
+	} else {
+		(void)printf("{");
+		(void)text_member("error", err.text);
+		(void)printf("\"code\": %d}", -r);
+	}
+	str_fini(&body);
+	(void)out_write(",\n", 2);
+	return r;
+}
+
+/* Lines of the kernel's tables as an array. */
+static void kernel_write(void)
+{
+	struct str text = { 0 };
+	struct err err = { "" };
+	int r = nft_held_text(&text, &err);
+	json_t *lines = json_array();
+	char *rest = text.text;
+	char *line;
+
+	while (r == 0 && (line = strsep(&rest, "\n")) != NULL)
+		if (*line != '\0')
+			(void)json_array_append_new(lines, json_string(line));
+	(void)printf("\"kernel_frontends\": ");
+	(void)json_dumpf(lines, stdout, JSON_INDENT(1));
+	(void)printf(",\n\"kernel_error\": ");
+	if (r < 0) {
+		json_t *why = json_string(err.text);
+
+		(void)json_dumpf(why, stdout, JSON_ENCODE_ANY);
+		json_decref(why);
+	} else {
+		(void)printf("null");
+	}
+	(void)printf("}\n");
+	json_decref(lines);
+	str_fini(&text);
+}
+
+int run_bundle(const struct run *run)
+{
+	int code = EXIT_FINE;
+
+	if (run->n_args > 0 || run->ns != NULL)
+		return usage("a bundle is of everything: dump --bundle takes no argument");
+	if (head_write() < 0)
+		return EXIT_PROBLEM;
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		if (part_write(run, parts[i].member, parts[i].target) < 0)
+			code = EXIT_PROBLEM;
+	kernel_write();
+	return code;
+}
