@@ -285,6 +285,22 @@ static void service_close_body(void *state)
 
 static const struct http_body_ops service_ops = { service_more, service_close_body };
 
+static void leaving_count(void *arg, const struct plane_leaving *l)
+{
+	(void)l;
+	*(size_t *)arg += 1;
+}
+
+/* Connections of backends that leave end without a word to anybody: no generation knows. */
+static bool is_leaving(const struct serve_context *ctx, const struct svc *svc)
+{
+	size_t n = 0;
+
+	if (ctx->plane != NULL && ctx->plane->ops->leaving != NULL)
+		ctx->plane->ops->leaving(ctx->plane, svc, leaving_count, &n);
+	return n > 0;
+}
+
 void body_service(struct http_reply *reply, const struct serve_context *ctx,
 		  const struct http_request *q, const char *ns, const char *name)
 {
@@ -295,7 +311,7 @@ void body_service(struct http_reply *reply, const struct serve_context *ctx,
 		http_reply_error(reply, 404, "there is no service %.64s/%.64s", ns, name);
 		return;
 	}
-	if (serve_unchanged(reply, ctx, q))
+	if (!is_leaving(ctx, svc) && serve_unchanged(reply, ctx, q))
 		return;
 	b = xcalloc(1, sizeof(*b));
 	view_page_open(&b->view, ctx, svc, VIEW_PAGE_PEOPLE, now_ns());

@@ -236,14 +236,16 @@ def test_service(page):
 
 
 def test_drains(page):
-    """A plane that waits for connections to end tells of them in `drains`: counted down."""
+    """A plane that waits for connections to end tells of them in `leaving`: counted down."""
     page.js("location.hash = '#service=shop/web'")
     page.wait("document.querySelector('#service table.endpoints')")
-    page.js("showService({...held.get('/v1/services/shop/web').json, drains: [{address: "
-            "'10.244.2.9', port: 8080, protocol: 'TCP', pool: 3, connections: 2, left_ms: 61500, "
-            "of_ms: 90000}]}, performance.now())")
+    page.js("showService({...held.get('/v1/services/shop/web').json, leaving: [{address: "
+            "'10.244.2.9', port: 8080, protocol: 'TCP', active: 3, inactive: 2, left_ms: 61500, "
+            "since_ms: 28500}, {address: 'fd00::9', port: 80, protocol: null, active: 1, "
+            "inactive: 0}]}, performance.now())")
     told = page.js("document.querySelector('#drains tbody').innerText")
     assert told.split()[:3] == ["10.244.2.9:8080/TCP", "3", "2"] and "1 m 1 s" in told
+    assert "[fd00::9]:80" in told and "no limit" in told
     page.wait("document.querySelector('#drains .left').innerText === '59 s'", 5)
     assert 55 < float(page.js("document.querySelector('#drains .bar i').style.width")[:-1]) < 70
 

@@ -262,6 +262,48 @@ static void test_conditional(void **state)
 	world_fini(&w);
 }
 
+static size_t n_leaving;
+
+static void leaving(const struct plane *p, const struct svc *svc,
+		    void (*fn)(void *arg, const struct plane_leaving *l), void *arg)
+{
+	struct plane_leaving l = { .addr = test_addr("10.1.0.9"), .port = 80, .active = 3 };
+
+	(void)p;
+	(void)svc;
+	for (size_t i = 0; i < n_leaving; i++)
+		fn(arg, &l);
+}
+
+/* Their connections end without a change of anything else: told anew until there are none. */
+static void test_leaving(void **state)
+{
+	struct plane_ops ops = mock_plane_ops;
+	struct plane plane = { .ops = &ops };
+	struct world w;
+	struct http_reply reply;
+	char tag[64] = "";
+
+	(void)state;
+	world_init(&w);
+	ops.leaving = leaving;
+	put_service(&w.w, "a/b", "ip=10.96.0.1 port=http:80");
+	sync_all(&w.w);
+	w.w.ctx.plane = &plane;
+	n_leaving = 0;
+	assert_false(is_same(&w, "/v1/services/a/b", tag));
+	assert_true(is_same(&w, "/v1/services/a/b", tag));
+	n_leaving = 2;
+	assert_true(ask(&w, "/v1/services/a/b", HERE, &reply));
+	assert_int_equal(reply.status, 200);
+	assert_null(strstr(reply.headers.text, "ETag"));
+	assert_non_null(strstr(reply.body.text, "\"active\":3"));
+	reply_fini(&reply);
+	n_leaving = 0;
+	assert_true(is_same(&w, "/v1/services/a/b", tag));
+	world_fini(&w);
+}
+
 /* --- the last minutes --- */
 
 static json_t *history_of(struct world *w)
@@ -370,7 +412,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hosts),   cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_options), cmocka_unit_test(test_conditional),
-		cmocka_unit_test(test_history), cmocka_unit_test(test_slices),
+		cmocka_unit_test(test_leaving), cmocka_unit_test(test_history),
+		cmocka_unit_test(test_slices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

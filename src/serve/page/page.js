@@ -537,22 +537,22 @@ function conflicts(s) {
 
 // Backends that get no new connections and keep their old ones for a while.
 function drains(s, at) {
-	return !s.drains || s.drains.length === 0 ? [] : [el("h2", {}, "Draining",
+	return !s.leaving || s.leaving.length === 0 ? [] : [el("h2", {}, "Leaving",
 		el("span", { "class": "quiet" }, "no new connections; the old ones may end")),
-		table(["Backend", "Pool", "Connections", "Ends in"], s.drains.map((d) => {
-			const bar = el("i", {});
-			const left = el("span", { "class": "left" });
-			const r = el("tr", { "data-left": d.left_ms, "data-of": d.of_ms, "data-at": at },
-				el("td", { "class": "addr" }, endpoint(d.address, d.port) + "/" + d.protocol),
-				el("td", {}, d.pool), el("td", { "class": "n" }, d.connections),
-				el("td", {}, el("span", { "class": "bar" }, bar), " ", left));
-
-			return r;
-		}), { id: "drains" })];
+		table(["Backend", "Connections", "Closed, not yet forgotten", "Leaves in at most"],
+			s.leaving.map((d) => el("tr", {
+				"data-left": d.left_ms, "data-of": (d.since_ms || 0) + (d.left_ms || 0), "data-at": at,
+			},
+			el("td", { "class": "addr" }, endpoint(d.address, d.port) +
+				(d.protocol ? "/" + d.protocol : "")),
+			el("td", {}, count(d.active)), el("td", {}, count(d.inactive)),
+			d.left_ms === undefined ? el("td", { "class": "quiet" }, "no limit") :
+				el("td", {}, el("span", { "class": "bar" }, el("i", {})), " ",
+					el("span", { "class": "left" })))), { id: "drains" })];
 }
 
 function drainsTick() {
-	for (const r of document.querySelectorAll("#drains tbody tr")) {
+	for (const r of document.querySelectorAll("#drains tbody tr[data-left]")) {
 		const left = Math.max(0, r.dataset.left - (performance.now() - r.dataset.at));
 
 		r.querySelector(".left").textContent = left > 0 ? age(left) : "any moment";
@@ -636,7 +636,7 @@ function pools(s) {
 }
 
 function showService(s, at) {
-	const notes = noteOf({ note: s.note, ports: s.ports || [] });
+	const notes = [...noteOf({ note: s.note, ports: s.ports || [] }), ...(s.remark ? [s.remark] : [])];
 	const ingress = (s.ingress || []).map((i) => i.address + (i.captured ? "" : " (not captured)"));
 
 	byId("service").replaceChildren(...[
@@ -700,6 +700,13 @@ async function askShown() {
 		window.scrollTo(0, 0);
 }
 
+// Connections that end change no generation.
+function isLeaving() {
+	const entry = view.service === "" ? null : held.get(shown);
+
+	return entry && (entry.json.leaving || []).length > 0;
+}
+
 // ---- the clock ----
 
 let timer = null;
@@ -720,6 +727,8 @@ async function turn(all) {
 			unheard = null;
 			if (r.fresh || all || shown !== pathOf())
 				await Promise.all([askHistory(), askDoctor(), askShown()]);
+			else if (isLeaving())
+				await askShown();
 		} catch (e) {
 			unheard = unheard === null ? performance.now() : unheard;
 		}
