@@ -31,6 +31,7 @@
 
 #define TIMEOUT_MS_DEFAULT 10000
 #define WATCH_S_DEFAULT 2
+#define LIVE_S_DEFAULT 10
 
 /* vipctl does one thing and ends: this is its only state. */
 static struct run opt = { .client = { CONTROL_SOCKET_PATH, TIMEOUT_MS_DEFAULT }, .colour = "auto" };
@@ -380,6 +381,8 @@ static int run_trace(const struct command *cmd)
 	if (r < 0)
 		return failed(r, &err);
 	code = trace_show(trace);
+	if (opt.live_s > 0 && opt.output != OUTPUT_JSON && !value_has(trace, "problem"))
+		code = run_live(&opt, trace);
 	json_decref(trace);
 	return code;
 }
@@ -517,11 +520,14 @@ static const struct command commands[] = {
 	  run_drain_command },
 	{ "undrain", "NS/NAME ENDPOINT", "let a drained endpoint serve again", "", "",
 	  run_drain_command },
-	{ "trace", "SRC DST:PORT [POD]", "where a connection would go, step by step, and why", "w",
+	{ "trace", "SRC DST:PORT [POD]", "where a connection would go, step by step, and why", "wL",
 	  "  SRC is an address, the name of a pod, or `host`. DST:PORT is ADDRESS:PORT[/PROTOCOL]\n"
 	  "  (udp, sctp; else tcp), or NAMESPACE/NAME[:PORT] for the service's cluster IP. Told\n"
 	  "  from what the objects say, without a packet; with POD (or its address) only that\n"
-	  "  endpoint is shown. Ends with 1 when no endpoint would be reached.\n",
+	  "  endpoint is shown. Ends with 1 when no endpoint would be reached. --live then follows\n"
+	  "  the first packets of new connections of this flow through the kernel's rules, for\n"
+	  "  10 seconds and 10 connections at most: in this network namespace, by a table of its\n"
+	  "  own that goes with vipctl, however that ends.\n",
 	  run_trace },
 	{ "dump", "[WHAT]", "everything as JSON, without times: for tests and reports", "nB",
 	  "  WHAT as for svc. Two dumps of the same state are the same bytes. --bundle: what vipd\n"
@@ -551,6 +557,8 @@ static const struct ctl_option options[] = {
 	{ "state", 's', "LIST", CTL_OPTION_SOME, "only services in these states",
 	  "ok rejecting dropping conflict pending refused not-proxied no-service" },
 	{ "kernel", 'k', NULL, CTL_OPTION_SOME, "what the kernel holds, without vipd", NULL },
+	{ "live", 'L', "[=SECONDS]", CTL_OPTION_SOME, "and what happens to real packets, 10 s",
+	  NULL },
 	{ "bundle", 'B', NULL, CTL_OPTION_SOME, "all there is to be told, for who helps", NULL },
 	{ "service", 'S', "NS/NAME", CTL_OPTION_SOME, "only of this service", NULL },
 	{ "kind", 'K', "LIST", CTL_OPTION_SOME, "only such events",
@@ -702,6 +710,9 @@ static int option_take(int c)
 	case 'k':
 		opt.is_kernel = true;
 		return 0;
+	case 'L':
+		opt.live_s = LIVE_S_DEFAULT;
+		return optarg != NULL ? seconds_parse(&opt.live_s, "live", optarg) : 0;
 	case 'B':
 		opt.is_bundle = true;
 		return 0;

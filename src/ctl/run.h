@@ -29,6 +29,7 @@ struct run {
 	const char *colour;   /* "auto", "always", "never" */
 	bool is_yaml;         /* JSON is to be written as YAML */
 	unsigned int watch_s; /* 0: once */
+	unsigned int live_s;  /* trace: follow real packets for so long; 0: do not */
 	bool is_bundle;       /* dump: all there is to be told */
 	bool is_kernel;       /* svc: ask the kernel, not vipd */
 	const char *service;  /* monitor: only of this one */
@@ -57,3 +58,5 @@ int run_drain(const struct run *run);
 int run_undrain(const struct run *run);
 int run_top(const struct run *run);
 int run_bundle(const struct run *run);
+/* Follows packets of what `trace`, an answer of /v1/trace, is about. */
+int run_live(const struct run *run, const json_t *trace);

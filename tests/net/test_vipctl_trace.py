@@ -6,6 +6,9 @@ client keeps its address, and a real connection must meet exactly that.
 """
 import itertools
 import json
+import signal
+import subprocess
+import time
 import urllib.parse
 
 import pytest
@@ -125,3 +128,55 @@ def test_why_not(lab, vipd, shelf):
     with pytest.raises(RuntimeError):  # it ends with 1: nobody would answer
         L.run(L.program("vipctl"), "--socket", vipd.socket, "trace", L.CLIENT[4],
               L.endpoint(L.lb_ip(43, 4), 80))
+
+
+def live(vipd, *args):
+    """vipctl trace --live in the node; returns when it follows packets."""
+    p = vipd.lab.node.popen(L.program("vipctl"), "--socket", vipd.socket, "trace", *args,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while True:
+        line = p.stdout.readline()
+        assert line, p.stderr.read()
+        if line.startswith("new connections"):
+            return p
+
+
+def trace_tables(vipd):
+    return [t for t in vipd.lab.node.run("nft", "list", "tables").splitlines() if "trace" in t]
+
+
+@FAM
+def test_live(lab, vipd, shelf, fam):
+    """Real packets of that flow, and of no other, with the endpoint that they were dealt to."""
+    to = L.lb_ip(42, fam)  # policy Local: from outside there is one endpoint
+    p = live(vipd, L.CLIENT[fam], L.endpoint(to, 80), "--live=3")
+    assert L.probe(lab.client, to, 80, source=L.CLIENT2[fam]).ok  # another source
+    assert L.probe(lab.ns["pod3"], L.cluster_ip(41, fam), 80).ok  # another flow
+    for _ in range(2):
+        assert L.probe(lab.client, to, 80, source=L.CLIENT[fam]).ok
+    out, err = p.communicate(timeout=20)
+    assert p.returncode == 0, err
+    packets = [line for line in out.splitlines() if line.startswith("packet ")]
+    flows = {line.split()[2] for line in packets}
+    assert len(flows) == 2 and all(f.startswith(L.endpoint(L.CLIENT[fam], 0)[:-1]) for f in flows)
+    assert any(line.endswith("-> " + L.endpoint(to, 80)) for line in packets)
+    assert any(line.endswith("-> " + L.endpoint(E1[fam], 8080)) for line in packets)
+    assert any(line.split() == ["vipd", "prerouting", "jump", "services"]
+               for line in out.splitlines())
+    assert trace_tables(vipd) == []
+
+
+def test_live_leaves_nothing(vipd, shelf):
+    """However it ends: by a signal, or without a chance to clean up."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+        p = live(vipd, "host", L.endpoint(L.cluster_ip(41, 4), 80), "--live=30")
+        assert len(trace_tables(vipd)) == 1
+        p.send_signal(number)
+        p.communicate(timeout=5)
+        L.eventually(lambda: trace_tables(vipd) == [], 3, "the table stays after %s" % number)
+    start = time.monotonic()
+    p = live(vipd, "host", L.endpoint(L.cluster_ip(41, 4), 80), "--live=1")
+    out, err = p.communicate(timeout=20)
+    assert p.returncode == 1 and "no connection" in err
+    assert time.monotonic() - start < 10
+    assert vipd.is_settled()

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* plane/nft/live - the rule that marks, and the events that come of it. */
+#include "plane/nft/live.h"
+
+#include <netinet/in.h> /* before linux/in.h: that one then steps back */
+
+#include <endian.h>
+#include <errno.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nl/attr.h"
+#include "plane/nft/expr.h"
+#include "plane/nft/layout.h"
+#include "plane/nft/write.h"
+
+#define TABLE_NAME "vipd-trace"
+/* Behind connection tracking (-200), which says what is new; before translation (-100). */
+#define PRIORITY (-150)
+#define CT_STATE_NEW 8 /* nft's bit: NF_CT_STATE_BIT(IP_CT_NEW) */
+
+struct nft_live {
+	struct nl_sock *owner; /* of the table */
+	struct nl_sock *events;
+	size_t len; /* of the datagram under work */
+	size_t at;
+	_Alignas(struct nlmsghdr) uint8_t buf[NL_RECV_MAX];
+};
+
+/* --- the mark --- */
+
+static void mark_rule(struct nft_rules *rs, const struct nft_live_query *q)
+{
+	enum ipfam fam = ip_fam(&q->dst);
+	uint8_t port[2] = { (uint8_t)(q->port >> 8), (uint8_t)q->port };
+	uint32_t none = 0;
+
+	nft_rule_begin(rs);
+	nft_expr_ct(rs, NFT_CT_STATE, 0);
+	nft_expr_mask(rs, 0, CT_STATE_NEW);
+	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &none, sizeof(none));
+	nft_expr_daddr(rs, fam, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, q->dst.bytes, (uint32_t)ip_len(fam));
+	if (ip_is_set(&q->src)) {
+		nft_expr_saddr(rs, fam, 0);
+		nft_expr_cmp(rs, NFT_CMP_EQ, 0, q->src.bytes, (uint32_t)ip_len(fam));
+	}
+	nft_expr_meta(rs, NFT_META_L4PROTO, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &q->proto, sizeof(q->proto));
+	nft_expr_dport(rs, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, port, sizeof(port));
+	nft_expr_number(rs, 0, htole32(1)); /* the first byte is read */
+	nft_expr_meta_set(rs, NFT_META_NFTRACE, 0);
+}
+
+static int table_make(struct nft_live *l, const struct nft_live_query *q, struct err *err)
+{
+	static const struct nft_chain chains[] = {
+		{ "prerouting", "filter", NF_INET_PRE_ROUTING, PRIORITY, NULL },
+		{ "output", "filter", NF_INET_LOCAL_OUT, PRIORITY, NULL },
+	};
+	struct nft_schema schema = { .comment = "vipctl trace ",
+				     .family = ip_fam(&q->dst) == IPFAM_V6 ? NFPROTO_IPV6
+									   : NFPROTO_IPV4 };
+	struct nft_writer w;
+	int r;
+
+	nft_writer_init_as(&w, l->owner, &schema, TABLE_NAME);
+	nft_write_table(&w, NFT_TABLE_F_OWNER);
+	for (size_t i = 0; i < ARRAY_SIZE(chains); i++) {
+		struct nft_rules rs = { 0 };
+
+		mark_rule(&rs, q);
+		nft_rules_hash(&rs);
+		nft_write_chain(&w, chains[i].name, &chains[i]);
+		nft_write_rules(&w, chains[i].name, &rs);
+		nft_rules_fini(&rs);
+	}
+	r = nft_writer_commit(&w, NULL, err);
+	nft_writer_fini(&w);
+	if (r == -EEXIST)
+		(void)err_set(err, r, "somebody else is tracing: there is a table %s", TABLE_NAME);
+	return r < 0 ? err_wrap(err, r, "marking packets") : 0;
+}
+
+int nft_live_open(struct nft_live **ret, const struct nft_live_query *q, struct err *err)
+{
+	struct nft_live *l = xcalloc(1, sizeof(*l));
+	int r = nl_sock_open(&l->owner, NETLINK_NETFILTER, err);
+
+	if (r == 0)
+		r = nl_sock_open(&l->events, NETLINK_NETFILTER, err);
+	if (r == 0)
+		r = nl_sock_join(l->events, NFNLGRP_NFTRACE, err);
+	if (r == 0)
+		r = table_make(l, q, err);
+	if (r < 0) {
+		nft_live_close(l);
+		return r;
+	}
+	*ret = l;
+	return 0;
+}
+
+void nft_live_close(struct nft_live *l)
+{
+	if (l == NULL)
+		return;
+	nl_sock_close(l->owner); /* and with it the table */
+	nl_sock_close(l->events);
+	free(l);
+}
+
+/* --- events --- */
+
+static uint16_t port_at(const uint8_t *p)
+{
+	return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+static void addrs_read(struct nft_live_event *ret, const struct nlattr *network,
+		       const struct nlattr *transport)
+{
+	const uint8_t *ip = nl_attr_bytes(network, 20);
+	const uint8_t *th = nl_attr_bytes(transport, 4);
+
+	if (ip == NULL || th == NULL)
+		return;
+	if (ip[0] >> 4 == 6) {
+		ip = nl_attr_bytes(network, 40);
+		if (ip == NULL)
+			return;
+		ret->src = ip_addr_from_bytes(AF_INET6, ip + 8);
+		ret->dst = ip_addr_from_bytes(AF_INET6, ip + 24);
+	} else {
+		ret->src = ip_addr_from_bytes(AF_INET, ip + 12);
+		ret->dst = ip_addr_from_bytes(AF_INET, ip + 16);
+	}
+	ret->sport = port_at(th);
+	ret->dport = port_at(th + 2);
+	ret->has_addrs = true;
+}
+
+static const char *code_text(uint32_t code)
+{
+	switch ((int32_t)code) {
+	case NFT_CONTINUE:
+		return "continue";
+	case NFT_BREAK:
+		return "break";
+	case NFT_JUMP:
+		return "jump";
+	case NFT_GOTO:
+		return "goto";
+	case NFT_RETURN:
+		return "return";
+	default:
+		break;
+	}
+	switch (code & NF_VERDICT_MASK) {
+	case NF_DROP:
+		return "drop";
+	case NF_ACCEPT:
+		return "accept";
+	case NF_STOLEN:
+		return "stolen";
+	case NF_QUEUE:
+		return "queue";
+	default:
+		return "?";
+	}
+}
+
+static void verdict_read(struct nft_live_event *ret, const struct nlattr **tb)
+{
+	const struct nlattr *v[NFTA_VERDICT_MAX + 1];
+	const char *chain;
+
+	if (tb[NFTA_TRACE_POLICY] != NULL &&
+	    nl_attr_be32(tb[NFTA_TRACE_TYPE], 0) == NFT_TRACETYPE_POLICY) {
+		(void)snprintf(ret->verdict, sizeof(ret->verdict), "policy %s",
+			       code_text(nl_attr_be32(tb[NFTA_TRACE_POLICY], NF_ACCEPT)));
+		return;
+	}
+	nl_attr_nest(v, NFTA_VERDICT_MAX, tb[NFTA_TRACE_VERDICT]);
+	chain = nl_attr_str(v[NFTA_VERDICT_CHAIN]);
+	(void)snprintf(ret->verdict, sizeof(ret->verdict), "%s%s%.40s",
+		       code_text(nl_attr_be32(v[NFTA_VERDICT_CODE], 0)), *chain ? " " : "", chain);
+}
+
+static bool event_read(struct nft_live_event *ret, const struct nlmsghdr *h)
+{
+	const struct nlattr *tb[NFTA_TRACE_MAX + 1];
+
+	if (h->nlmsg_type != (NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_TRACE))
+		return false;
+	nl_attr_table(tb, NFTA_TRACE_MAX, h, sizeof(struct nfgenmsg));
+	*ret = (struct nft_live_event){ .id = nl_attr_be32(tb[NFTA_TRACE_ID], 0) };
+	(void)snprintf(ret->table, sizeof(ret->table), "%.63s", nl_attr_str(tb[NFTA_TRACE_TABLE]));
+	(void)snprintf(ret->chain, sizeof(ret->chain), "%.63s", nl_attr_str(tb[NFTA_TRACE_CHAIN]));
+	verdict_read(ret, tb);
+	addrs_read(ret, tb[NFTA_TRACE_NETWORK_HEADER], tb[NFTA_TRACE_TRANSPORT_HEADER]);
+	return true;
+}
+
+/* The next event of the datagram under work. */
+static bool event_next(struct nft_live *l, struct nft_live_event *ret)
+{
+	while (l->len - l->at >= sizeof(struct nlmsghdr)) {
+		const struct nlmsghdr *h = (const void *)(l->buf + l->at);
+
+		if (h->nlmsg_len < sizeof(*h) || h->nlmsg_len > l->len - l->at)
+			break;
+		l->at += MIN((size_t)NLMSG_ALIGN(h->nlmsg_len), l->len - l->at);
+		if (event_read(ret, h))
+			return true;
+	}
+	l->len = l->at = 0;
+	return false;
+}
+
+int nft_live_next(struct nft_live *l, struct nft_live_event *ret, uint64_t deadline_ns,
+		  struct err *err)
+{
+	while (!event_next(l, ret)) {
+		struct pollfd p = { .fd = nl_sock_fd(l->events), .events = POLLIN };
+		uint64_t now = now_ns();
+		ssize_t n = nl_sock_recv(l->events, l->buf, sizeof(l->buf));
+
+		if (n > 0) {
+			l->len = (size_t)n;
+			continue;
+		}
+		if (n < 0 && n != -EAGAIN && n != -ENOBUFS && n != -EINTR)
+			return err_set(err, (int)n, "trace events: %s", strerror((int)-n));
+		if (now >= deadline_ns)
+			return 0;
+		if (poll(&p, 1, (int)((deadline_ns - now) / NSEC_PER_MSEC) + 1) < 0)
+			return errno == EINTR ? 0 : err_errno(err, "poll");
+	}
+	return 1;
+}
