@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What only the ipvs plane has: backends that drain, schedulers, owners of virtual services, and
+the change from one plane to the other on a node that serves."""
+import re
+import time
+
+import pytest
+
+import lab as L
+import planes
+from objects import entry, port, service, slice_, slice_port
+
+pytestmark = pytest.mark.skipif(planes.PLANE != "ipvs", reason="about the ipvs plane alone")
+
+DRAIN_S = 6
+FLAGS = {"--ipvs-drain-timeout": "%ds" % DRAIN_S, "--v": "2"}
+PORTS = [port(80, "TCP", "t")]
+EPORTS = [slice_port(8080, "TCP", "t")]
+VIP = L.cluster_ip(1, 4)
+
+
+def web(*eps, **kw):
+    return [service("web", [VIP], PORTS, **kw),
+            slice_("web", [e if isinstance(e, dict) else entry(L.remote(e, 4), "n2") for e in eps],
+                   EPORTS)]
+
+
+def terminating(i):
+    return entry(L.remote(i, 4), "n2", ready=False, serving=True, terminating=True)
+
+
+def servers(lab):
+    """{service: (scheduler, {backend: weight})}, as ipvsadm says."""
+    out = {}
+    for line in lab.node.run("ipvsadm", "-Ln").splitlines():
+        words = line.split()
+        if words and words[0] in ("TCP", "UDP", "SCTP", "FWM"):
+            held = out[words[0] + " " + words[1]] = (words[2], {})
+        elif words and words[0] == "->" and words[1][0] in "0123456789[":
+            held[1][words[1]] = int(words[3])
+    return out
+
+
+def weights(lab):
+    """Of the service `web`, by the last number of the backend's address."""
+    for _, backends in servers(lab).values():
+        mine = {int(re.search(r"\.(\d+):8080", b).group(1)): w for b, w in backends.items()
+                if b.startswith("10.244.2.") and ".250:" not in b}
+        if mine:
+            return mine
+    return {}
+
+
+def leaving(vipd):
+    return vipd.get("/v1/services/default/web").get("leaving", [])
+
+
+def kept(lab, backend):
+    """A connection that stands, to this backend."""
+    for _ in range(40):
+        conn, r = L.connect(lab.client, VIP, 80, timeout=2 * L.SLOW)
+        assert r.ok, r
+        if conn.ask(2 * L.SLOW).backend == backend:
+            return conn
+        conn.close()
+    raise AssertionError("no connection to %s" % backend)
+
+
+def test_a_backend_leaves(lab, vipd):
+    """Weight 0 at once: no new connection, the old one goes on, nobody fails. It comes back in
+    the midst of that: the same connection goes on. At the end of its time it is told, by a reset."""
+    vipd.apply(web(1, 2, 3))
+    conn = kept(lab, L.remote(2, 4))
+    load = lab.flow("client", "new", "--to", "tcp:%s:80" % VIP, "--rate", "100", "--concurrency",
+                    "8", "--seconds", "120")
+    vipd.apply(web(1, terminating(2), 3))
+    assert weights(lab) == {1: 1, 2: 0, 3: 1}
+    assert conn.ask(2 * L.SLOW).backend == L.remote(2, 4)
+    lab_leaving = L.eventually(lambda: [l for l in leaving(vipd) if l["active"] > 0], 5 * L.SLOW)
+    assert lab_leaving[0]["address"] == L.remote(2, 4)
+    assert 0 < lab_leaving[0]["left_ms"] <= DRAIN_S * 1000
+    assert L.remote(2, 4) in vipd.ctl("svc", "default/web")
+    vipd.apply(web(1, 2, 3))
+    assert weights(lab) == {1: 1, 2: 1, 3: 1} and leaving(vipd) == []
+    assert conn.ask(2 * L.SLOW).backend == L.remote(2, 4)
+    vipd.apply(web(1, 3))
+    assert weights(lab) == {1: 1, 2: 0, 3: 1}
+    start = time.monotonic()
+    assert conn.ask(2 * L.SLOW).backend == L.remote(2, 4)
+    L.eventually(lambda: weights(lab) == {1: 1, 3: 1}, DRAIN_S + 5 * L.SLOW)
+    assert time.monotonic() - start > DRAIN_S - 3
+    assert conn.ask(5 * L.SLOW).what == "reset"
+    result = load.stop()
+    assert result["failed"] == 0 and result["started"] > 20, result
+
+
+def test_a_drain_survives_a_restart(lab, vipd):
+    vipd.apply(web(4, 5))
+    conn = kept(lab, L.remote(5, 4))
+    vipd.apply(web(4))
+    assert weights(lab)[4] == 1 and weights(lab)[5] == 0
+    vipd.stop()
+    vipd.start()
+    assert vipd.status()["sync"]["writes"] == 0
+    assert weights(lab)[4] == 1 and weights(lab)[5] == 0
+    assert conn.ask(2 * L.SLOW).backend == L.remote(5, 4)
+    L.eventually(lambda: 5 not in weights(lab), DRAIN_S + 5 * L.SLOW)
+    conn.close()
+
+
+def test_schedulers(lab, vipd):
+    """By annotation; a wish that cannot be had is told, and the service is served all the same."""
+    def with_annotations(**notes):
+        objs = web(6, 7)
+        objs[0]["metadata"]["annotations"] = notes
+        return objs
+    vipd.apply(with_annotations(**{"vipd.io/scheduler": "wrr",
+                                   "vipd.io/weights": "%s=7" % L.remote(6, 4)}))
+    held = [s for s, b in servers(lab).values() if "%s:8080" % L.remote(6, 4) in b]
+    assert held == ["wrr"] and (weights(lab)[6], weights(lab)[7]) == (7, 1)
+    vipd.apply(with_annotations(**{"kube-router.io/service.scheduler": "fastest"}))
+    held = [s for s, b in servers(lab).values() if "%s:8080" % L.remote(6, 4) in b]
+    assert held == ["rr"] and (weights(lab)[6], weights(lab)[7]) == (1, 1)
+    assert "unknown scheduler 'fastest': served with rr" in vipd.ctl("svc", "default/web")
+    assert L.probe(lab.client, VIP, 80, timeout=2 * L.SLOW).ok
+
+
+@pytest.mark.no_steady
+def test_others_services_stay(lab, vipd):
+    """--cleanup takes away what is vipd's, and puts sysctls back; a stranger's stays."""
+    lab.node.run("ipvsadm", "-A", "-t", "192.0.2.77:99", "-s", "wlc")
+    lab.node.run("ipvsadm", "-a", "-t", "192.0.2.77:99", "-r", "10.244.2.9:1", "-m")
+    theirs = {"TCP 192.0.2.77:99": ("wlc", {"10.244.2.9:1": 1})}
+    try:
+        vipd.apply(web(1, 2))
+        vipd.stop()
+        vipd.start()
+        assert servers(lab)["TCP 192.0.2.77:99"] == theirs["TCP 192.0.2.77:99"]
+        vipd.stop()
+        lab.node.run(*vipd.argv(), "--cleanup")
+        assert servers(lab) == theirs
+        assert "vipd" not in lab.node.run("nft", "list", "ruleset")
+        assert "5a000000" not in lab.node.run("ip", "rule")
+        assert "5a000000" not in lab.node.run("ip", "-6", "rule")
+        assert lab.node.run("cat", "/proc/sys/net/ipv4/vs/conntrack").strip() == "0"
+    finally:
+        lab.node.run("ipvsadm", "-D", "-t", "192.0.2.77:99")
+        if not vipd.is_running():
+            vipd.start()
+
+
+def tables(lab):
+    text = lab.node.run("nft", "list", "tables")
+    return {"ipvs": "inet vipd-ipvs" in text, "nft": "ip vipd\n" in text + "\n"}
+
+
+@pytest.mark.no_steady
+def test_change_of_planes(lab, vipd):
+    """nftables after ipvs, and ipvs after nftables: the new one serves before the old one's are
+    removed, so no new connection fails; connections of the nft plane even go on."""
+    vipd.apply(web(1, 2))
+    load = lab.flow("client", "new", "--to", "tcp:%s:80" % VIP, "--rate", "60", "--concurrency",
+                    "8", "--seconds", "120")
+    pods = lab.flow("pod3", "new", "--to", "tcp:%s:80" % VIP, "--rate", "60", "--concurrency",
+                    "8", "--seconds", "120")
+    for mode, own in (("nftables", "nft"), ("ipvs", "ipvs")):
+        conn = kept(lab, L.remote(1, 4))
+        vipd.stop()
+        vipd.flags["--proxy-mode"] = mode
+        vipd.start()
+        assert vipd.status()["plane"] == mode
+        L.eventually(lambda: tables(lab) == {p: p == own for p in ("ipvs", "nft")}, 5 * L.SLOW)
+        assert L.probe(lab.node, VIP, 80, timeout=2 * L.SLOW).ok
+        if mode == "ipvs":
+            assert conn.ask(2 * L.SLOW).backend == L.remote(1, 4)
+        else:
+            assert servers(lab) == {}
+        conn.close()
+    for flow in (load, pods):
+        result = flow.stop()
+        assert result["failed"] == 0 and result["started"] > 20, result
