@@ -64,6 +64,7 @@ class Stage:
         self.bin = tempfile.mkdtemp(prefix="vipdt-bin-")
         self.vipd = None
         self.thread = None
+        self.load = None
         self.over = threading.Event()
         try:
             self.vipd = daemon.Vipd(self.lab, {"-v": "2"}, base=False)
@@ -90,6 +91,9 @@ class Stage:
             self.thread.join()
         self.thread = None
         self.over.clear()
+        if self.load is not None:
+            self.load.stop()
+        self.load = None
 
     def close(self):
         self.cut()
@@ -102,6 +106,7 @@ class Stage:
         """Make the scene, from a vipd just started and a cluster in which all is well."""
         self.cut()
         self.vipd.stop()
+        self.vipd.flags.pop("--metrics-per-service", None)
         self.lab.node.sysctl(net__ipv4__ip_forward=1)
         self.vipd.write(shop())
         open(self.vipd.log_path, "w", encoding="utf-8").close()
@@ -193,6 +198,16 @@ def rolling(stage):
     stage.thread.start()
 
 
+def busy(stage):
+    """Clients of shop/web, and a vipd that counts them."""
+    stage.vipd.stop()
+    stage.vipd.flags["--metrics-per-service"] = "endpoint"
+    stage.vipd.start()
+    stage.load = stage.lab.flow("client", "new", "--to", "tcp:%s:80" % WEB_LB, "--rate", "300",
+                                "--concurrency", "8", "--seconds", "60")
+    L.eventually(lambda: stage.load.stat()["ok"] > 100, 10)
+
+
 def leaving(stage):
     """The autoscaler is about to take the node away."""
     node = daemon.node_object()
@@ -242,6 +257,6 @@ def stopped(stage):
 
 SCENES = {
     "healthy": healthy, "no-endpoints": no_endpoints, "bad-object": bad_object,
-    "one-pod": one_pod, "rollout": rollout, "rolling": rolling, "leaving": leaving, "udp": udp, "flushed": flushed,
+    "one-pod": one_pod, "rollout": rollout, "rolling": rolling, "busy": busy, "leaving": leaving, "udp": udp, "flushed": flushed,
     "no-forwarding": no_forwarding, "stopped": stopped,
 }

@@ -9,7 +9,8 @@
 // Whatever vipd says is a text and becomes one: there is no innerHTML here.
 "use strict";
 
-const PERIOD_MS = 2000;
+const PERIOD_MS = 2000; // from an answer to the next question ...
+const PATIENCE = 5;     // ... or so many times what the answer took
 const TYPING_MS = 150;
 const LIMIT = 100;           // services a page
 const ENDPOINTS_SHOWN = 250; // of a port, until all are asked for
@@ -711,12 +712,15 @@ function isLeaving() {
 
 let timer = null;
 let busy = false;
+let took = 0; // by the last answers
 
 // `all`: whatever the status says, for something else is to be shown.
 async function turn(all) {
 	clearTimeout(timer);
 	timer = null;
 	if (!busy) {
+		const begin = performance.now();
+
 		busy = true;
 		try {
 			const r = await ask("/v1/status");
@@ -733,6 +737,7 @@ async function turn(all) {
 			unheard = unheard === null ? performance.now() : unheard;
 		}
 		busy = false;
+		took = performance.now() - begin;
 		show();
 		if (unheard === null && shown !== pathOf() && !document.hidden) {
 			turn(true);
@@ -740,7 +745,7 @@ async function turn(all) {
 		}
 	}
 	if (!document.hidden && timer === null)
-		timer = setTimeout(turn, PERIOD_MS);
+		timer = setTimeout(turn, Math.max(PERIOD_MS, Math.min(PATIENCE * took, 10 * PERIOD_MS)));
 }
 
 function show() {
