@@ -87,7 +87,7 @@ static enum l4proto proto_cut(char *text)
 	char *slash = strrchr(text, '/');
 
 	for (size_t i = 0; slash != NULL && i < ARRAY_SIZE(protos); i++)
-		if (strcasecmp(slash + 1, l4proto_text(protos[i])) == 0) {
+		if (strcasecmp(slash + 1, l4proto_text((uint8_t)protos[i])) == 0) {
 			*slash = '\0';
 			return protos[i];
 		}
