@@ -209,6 +209,31 @@ static int list_show(json_t *items)
 	return EXIT_FINE;
 }
 
+/*
+ * What the kernel counted of a service, as the page's member "counts". A vipd that
+ * counts nothing, or is too old to be asked, is no reason not to show the page.
+ */
+static void page_add_counts(json_t *page, const char *ns, const char *name)
+{
+	struct str target = { 0 };
+	struct str service = { 0 };
+	struct err err;
+	json_t *counts;
+
+	str_printf(&service, "%s/%s", ns, name);
+	str_puts(&target, "/v1/counts");
+	query_add(&target, "service", service.text);
+	if (client_get_json(&counts, &opt.client, target.text, &err) == 0) {
+		json_t *item = json_array_get(json_object_get(counts, "items"), 0);
+
+		if (item != NULL)
+			(void)json_object_set(page, "counts", item);
+		json_decref(counts);
+	}
+	str_fini(&service);
+	str_fini(&target);
+}
+
 static int page_show(const char *ns, const char *name)
 {
 	struct str target = { 0 };
@@ -229,6 +254,7 @@ static int page_show(const char *ns, const char *name)
 	if (opt.output == OUTPUT_JSON) {
 		code = out_json(page, code);
 	} else {
+		page_add_counts(page, ns, name);
 		value_clean(page);
 		show_service(&out, page, &opt.style);
 		(void)out_write(str_text(&out), out.len);

@@ -24,7 +24,7 @@ bool status_is_well(const json_t *status);
 /* "items" of /v1/services: one line a service port. */
 void show_services(struct str *out, const json_t *items, const struct style *style,
 		   enum show_width width);
-/* /v1/services/NAMESPACE/NAME: a page. */
+/* /v1/services/NAMESPACE/NAME: a page; "counts", its item of /v1/counts, may be added. */
 void show_service(struct str *out, const json_t *page, const struct style *style);
 /*
  * /v1/trace. `about`: a pod, an address or an address and port, to be told of that one

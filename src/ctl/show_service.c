@@ -116,6 +116,15 @@ static void head(struct str *out, const json_t *page, const struct style *style)
 		str_puts(out, "\n");
 	}
 	addresses(out, page);
+	if (value_has(page, "counts")) {
+		const json_t *counts = value_get(page, "counts");
+
+		label(out, "connections");
+		str_printf(out,
+			   "%" JSON_INTEGER_FORMAT " asked for, of these %" JSON_INTEGER_FORMAT
+			   " refused\n",
+			   value_int(counts, "asked"), value_int(counts, "refused"));
+	}
 	if (value_int(page, "health_check_node_port") != 0) {
 		label(out, "health check port");
 		str_printf(out, "%" JSON_INTEGER_FORMAT "\n",
@@ -298,9 +307,25 @@ static const char *dash(const char *text)
 	return *text != '\0' ? text : "-";
 }
 
-static void pool_print(struct str *out, const json_t *pool, const json_t *index,
-		       const struct style *style)
+/* Connections of "address:port", as far as they are counted; NULL: they are not. */
+static const json_t *count_find(const json_t *counts, const json_t *backend)
 {
+	const json_t *list = value_get(counts, "endpoints");
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *e = json_array_get(list, i);
+
+		if (value_int(e, "port") == value_int(backend, "port") &&
+		    strcmp(value_text(e, "address"), value_text(backend, "address")) == 0)
+			return e;
+	}
+	return NULL;
+}
+
+static void pool_print(struct str *out, const json_t *pool, const json_t *index,
+		       const json_t *counts, const struct style *style)
+{
+	bool has_counts = json_array_size(value_get(counts, "endpoints")) > 0;
 	const json_t *backends = value_get(pool, "backends");
 	const char *name = value_text(pool, "port_name");
 	struct table t = { 0 };
@@ -316,6 +341,8 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 	table_column(&t, "BACKEND", 0);
 	table_column(&t, "POD", TABLE_NAMES);
 	table_column(&t, "NODE", TABLE_ELASTIC);
+	if (has_counts)
+		table_column(&t, "CONNECTIONS", TABLE_RIGHT);
 	for (size_t i = 0; i < json_array_size(backends); i++) {
 		const json_t *b = json_array_get(backends, i);
 		struct str where = { 0 };
@@ -328,6 +355,9 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 		table_cell(&t, ep ? MARK_NONE : MARK_ATTENTION, "%s",
 			   ep ? dash(value_text(ep, "pod")) : "no longer an endpoint");
 		table_cell(&t, MARK_NONE, "%s", dash(value_text(ep, "node")));
+		if (has_counts)
+			table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT,
+				   value_int(count_find(counts, b), "connections"));
 		str_fini(&where);
 	}
 	table_print(out, &t, style, 2);
@@ -340,7 +370,7 @@ static void pools(struct str *out, const json_t *page, const struct style *style
 	json_t *index = endpoints_index(page);
 
 	for (size_t i = 0; i < json_array_size(list); i++)
-		pool_print(out, json_array_get(list, i), index, style);
+		pool_print(out, json_array_get(list, i), index, value_get(page, "counts"), style);
 	json_decref(index);
 }
 

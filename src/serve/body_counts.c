@@ -10,6 +10,7 @@
 #include "serve/body.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/control.h"
 #include "serve/jsonw.h"
@@ -28,6 +29,8 @@ struct counts_body {
 	const struct serve_context *ctx;
 	struct page page;
 	struct jsonw w;
+	const struct name *ns; /* counted; of the one service that is asked for, NULL = all */
+	const struct name *name;
 	bool is_found;
 	bool is_counted; /* some counter was there */
 	VEC(struct plane_slot) slots;
@@ -145,6 +148,13 @@ static bool is_countable(const struct serve_context *ctx)
 	       ctx->plane->ops->count_slots != NULL;
 }
 
+static bool is_asked_for(void *arg, const struct svc *svc)
+{
+	const struct counts_body *b = arg;
+
+	return b->name == NULL || (svc->ns == b->ns && svc->name == b->name);
+}
+
 static int counts_more(void *state, struct str *out, uint64_t deadline_ns)
 {
 	struct counts_body *b = state;
@@ -183,6 +193,8 @@ static void counts_close(void *state)
 	struct counts_body *b = state;
 
 	page_fini(&b->page);
+	name_unref(b->ns);
+	name_unref(b->name);
 	vec_fini(&b->slots);
 	vec_fini(&b->sums);
 	free(b);
@@ -193,15 +205,27 @@ static const struct http_body_ops counts_ops = { .more = counts_more, .close = c
 void body_counts(struct http_reply *reply, const struct serve_context *ctx,
 		 const struct http_request *q)
 {
-	const struct page_query all = { 0 };
+	const char *service = http_request_param(q, "service");
+	const char *slash = service ? strchr(service, '/') : NULL;
+	struct page_query query = { .is_wanted = is_asked_for };
 	struct counts_body *b;
 
-	if (q->params.n > 0) {
-		http_reply_error(reply, 400, "there is no parameter '%.64s'", q->params.v[0].name);
+	vec_for_each (p, &q->params)
+		if (strcmp(p->name, "service") != 0) {
+			http_reply_error(reply, 400, "there is no parameter '%.64s'", p->name);
+			return;
+		}
+	if (service != NULL && slash == NULL) {
+		http_reply_error(reply, 400, "service: '%.64s' is not NAMESPACE/NAME", service);
 		return;
 	}
 	b = xcalloc(1, sizeof(*b));
 	b->ctx = ctx;
-	page_init(&b->page, ctx->model, &all);
+	if (service != NULL) {
+		b->ns = name_get(service, (size_t)(slash - service));
+		b->name = name_get_str(slash + 1);
+	}
+	query.arg = b;
+	page_init(&b->page, ctx->model, &query);
 	http_reply_stream(reply, "application/json", &counts_ops, b);
 }

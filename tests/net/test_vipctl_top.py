@@ -90,6 +90,21 @@ def test_top(lab, vipd):
         t.close()
 
 
+def test_page_has_counts(lab, vipd):
+    """vipctl svc tells connections where they are counted."""
+    svc = Svc("counted", 65, "local")
+    vipd.apply(svc.objects())
+    for _ in range(7):
+        assert L.probe(lab.ns["pod3"], svc.addr("clusterip", 4), 80).ok
+    page = vipd.ctl("svc", "default/counted")
+    assert "7 asked for, of these 0 refused" in page
+    backend = [line.split() for line in page.splitlines()
+               if "%s:8080" % E1[4] in line and line.split()[0] == "0"]
+    assert "7" in [b[-1] for b in backend]
+    only = vipd.get("/v1/counts?service=default/counted")
+    assert [i["name"] for i in only["items"]] == ["counted"]
+
+
 def test_top_is_interrupted(vipd):
     """Ctrl-C, a vipd that goes away, and a terminal that nobody knows: all leave it as it was."""
     t = Terminal(L.program("vipctl"), "--socket", vipd.socket, "top")

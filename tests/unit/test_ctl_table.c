@@ -54,6 +54,7 @@ static const struct {
 	{ "cart-pending", "cart-pending", SERVICE, &terminal_80, SHOW_NORMAL },
 	{ "db", "db", SERVICE, &pipe_style, SHOW_NORMAL },
 	{ "web", "web", SERVICE, &pipe_style, SHOW_NORMAL },
+	{ "web-counts", "web-counts", SERVICE, &pipe_style, SHOW_NORMAL },
 	{ "web-untold", "web-untold", SERVICE, &pipe_style, SHOW_NORMAL },
 	{ "leaving", "leaving", SERVICE, &pipe_style, SHOW_NORMAL },
 	{ "headless", "headless", SERVICE, &pipe_style, SHOW_NORMAL },
