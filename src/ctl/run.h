@@ -2,8 +2,8 @@
 /*
  * ctl/run - what every command is given, and how it ends.
  *
- * Small commands stand in command.c; those with more to do have a file of their own
- * and a function here. Each returns the exit code (enum command_exit).
+ * Commands that ask once and show the answer stand in run_show.c, others have a file of
+ * their own. Each returns the exit code (enum command_exit).
  */
 #pragma once
 
@@ -51,6 +51,12 @@ int out_json(const json_t *json, int code);
 /* Append a parameter to the target of a request; nothing for a `value` of NULL. */
 void query_add(struct str *target, const char *name, const char *value);
 
+int run_status(const struct run *run);
+int run_svc(const struct run *run);
+int run_trace(const struct run *run);
+int run_dump(const struct run *run);
+int run_doctor(const struct run *run);
+int run_log(const struct run *run);
 int run_diff(const struct run *run);
 int run_svc_kernel(const struct run *run);
 int run_monitor(const struct run *run);
