@@ -126,9 +126,10 @@ static const struct command commands[] = {
 	  "  --kernel reads what the kernel holds, without vipd: one line a frontend, with WHAT\n"
 	  "  those that contain it.\n",
 	  run_svc },
-	{ "diff", "", "what the kernel holds against what it shall hold", "w",
+	{ "diff", "", "what the kernel holds against what it shall hold", "wMNA",
 	  "  Reads the kernel by itself and compares with what vipd says it acknowledged. Prints\n"
-	  "  nothing and ends with 0 when all is well, else 1.\n",
+	  "  nothing and ends with 0 when all is well, else 1. With --manifests no vipd is asked:\n"
+	  "  what it would make of the folder is compared.\n",
 	  run_diff },
 	{ "monitor", "", "what happens, while it happens", "SK",
 	  "  One line for every object that comes or goes, and for what the kernel took for it:\n"
@@ -190,6 +191,10 @@ static const struct ctl_option options[] = {
 	{ "live", 'L', "[=SECONDS]", CTL_OPTION_SOME, "and what happens to real packets, 10 s",
 	  NULL },
 	{ "bundle", 'B', NULL, CTL_OPTION_SOME, "all there is to be told, for who helps", NULL },
+	{ "manifests", 'M', "DIR", CTL_OPTION_SOME, "compare with what this folder says", NULL },
+	{ "node", 'N', "NAME", CTL_OPTION_SOME, "of this node, with --manifests", NULL },
+	{ "nodeport-addresses", 'A', "LIST", CTL_OPTION_SOME, "as vipd has it, with --manifests",
+	  NULL },
 	{ "service", 'S', "NS/NAME", CTL_OPTION_SOME, "only of this service", NULL },
 	{ "kind", 'K', "LIST", CTL_OPTION_SOME, "only such events",
 	  "service endpointslice node servicecidr addresses sync refused kernel" },
@@ -338,6 +343,15 @@ static int option_take(int c)
 		return 0;
 	case 'k':
 		opt.is_kernel = true;
+		return 0;
+	case 'M':
+		opt.manifests = optarg;
+		return 0;
+	case 'N':
+		opt.node = optarg;
+		return 0;
+	case 'A':
+		opt.nodeport_addresses = optarg;
 		return 0;
 	case 'L':
 		opt.live_s = LIVE_S_DEFAULT;

@@ -26,14 +26,17 @@ struct run {
 	enum output output;
 	const char *ns;
 	const char *states;
-	const char *colour;   /* "auto", "always", "never" */
-	bool is_yaml;         /* JSON is to be written as YAML */
-	unsigned int watch_s; /* 0: once */
-	unsigned int live_s;  /* trace: follow real packets for so long; 0: do not */
-	bool is_bundle;       /* dump: all there is to be told */
-	bool is_kernel;       /* svc: ask the kernel, not vipd */
-	const char *service;  /* monitor: only of this one */
-	const char *kinds;    /* monitor: only these */
+	const char *colour;    /* "auto", "always", "never" */
+	bool is_yaml;          /* JSON is to be written as YAML */
+	unsigned int watch_s;  /* 0: once */
+	unsigned int live_s;   /* trace: follow real packets for so long; 0: do not */
+	bool is_bundle;        /* dump: all there is to be told */
+	bool is_kernel;        /* svc: ask the kernel, not vipd */
+	const char *manifests; /* diff: against what this folder says; NULL: vipd */
+	const char *node;      /* with manifests */
+	const char *nodeport_addresses;
+	const char *service; /* monitor: only of this one */
+	const char *kinds;   /* monitor: only these */
 	struct style style;
 	int n_args;
 	char **args; /* behind the command */
