@@ -235,9 +235,13 @@ class Vipd:
 
     # ---- kernel ----
 
+    def main_tables(self, fam):
+        """{name: handle} of those that serve; a guard does not."""
+        return {n: h for n, h in self.nft.tables(fam).items() if n in ("vipd", "vipd-2")}
+
     def table(self, fam):
         """Name of the table in force: vipd or vipd-2; the newer one while there are both."""
-        names = {n: h for n, h in self.nft.tables(fam).items() if n in ("vipd", "vipd-2")}
+        names = self.main_tables(fam)
         return max(names, key=names.get) if names else "vipd"
 
     def elements(self, fam, name):
