@@ -20,8 +20,10 @@
 
 static const char usage[] =
 	"usage: flow serve  [--netns PATH] [--tcp PORT,...] [--udp PORT,...] [--seconds N]\n"
+	"                   [--drain-ms N]\n"
 	"       flow new    [--netns PATH] --to PROTO:ADDRESS:PORT ... [--concurrency N] [--rate N]\n"
 	"                   [--count N] [--timeout-ms N] [--from ADDRESS] [--seconds N]\n"
+	"                   [--requests N] [--interval-ms N]\n"
 	"       flow steady [--netns PATH] --to PROTO:ADDRESS:PORT ... [--concurrency N]\n"
 	"                   [--interval-ms N] [--gap-ms N] [--from ADDRESS] [--seconds N]\n"
 	"PROTO is tcp or udp; IPv6 addresses stand in brackets. Standard input: \"stat\" prints the\n"
@@ -99,9 +101,11 @@ bool flow_answer_parse(struct flow_answer *ret, const char *line)
 	char peer[IP_TEXT_MAX];
 	unsigned backend_port;
 	unsigned peer_port;
+	char last[6] = "";
 
-	if (sscanf(line, "%47s %u %47s %u", backend, &backend_port, peer, &peer_port) != 4)
+	if (sscanf(line, "%47s %u %47s %u %5s", backend, &backend_port, peer, &peer_port, last) < 4)
 		return false;
+	ret->is_last = strcmp(last, "close") == 0;
 	if (ip_addr_parse(&ret->backend, backend, NULL) < 0 ||
 	    ip_addr_parse(&ret->peer, peer, NULL) < 0)
 		return false;
@@ -144,7 +148,7 @@ void flow_loop_open(struct flow_loop *l, const struct flow_options *o, void (*st
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (l->epoll == -1 || fd == -1)
 		flow_die("event loop: %s", strerror(errno));
-	flow_loop_add(l, fd, EPOLLIN, TAG_SIGNAL);
+	flow_loop_add(l, fd, EPOLLIN | EPOLLET, TAG_SIGNAL); /* never read */
 	flow_loop_add(l, STDIN_FILENO, EPOLLIN, TAG_STDIN);
 }
 
@@ -309,6 +313,12 @@ static void option(struct flow_options *o, int c)
 	case 'g':
 		o->gap_ms = number(optarg, 1, 60000, "--gap-ms");
 		break;
+	case 'q':
+		o->requests = number(optarg, 1, 1000000, "--requests");
+		break;
+	case 'd':
+		o->drain_ms = number(optarg, 0, 600000, "--drain-ms");
+		break;
 	case 's':
 		o->seconds = number(optarg, 1, FLOW_SECONDS_MAX, "--seconds");
 		break;
@@ -343,6 +353,8 @@ int main(int argc, char **argv)
 		{ "timeout-ms", required_argument, NULL, 'm' },
 		{ "gap-ms", required_argument, NULL, 'g' },
 		{ "seconds", required_argument, NULL, 's' },
+		{ "requests", required_argument, NULL, 'q' },
+		{ "drain-ms", required_argument, NULL, 'd' },
 		{ NULL, 0, NULL, 0 },
 	};
 	static struct flow_options o = {
@@ -351,6 +363,7 @@ int main(int argc, char **argv)
 		.timeout_ms = 900,
 		.gap_ms = 500,
 		.seconds = 600,
+		.requests = 1,
 	};
 	int c;
 

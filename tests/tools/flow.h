@@ -9,7 +9,8 @@
  *
  * Wire: a client sends a line (TCP) or a datagram (UDP); the server answers with
  * "LOCAL-ADDRESS LOCAL-PORT PEER-ADDRESS PEER-PORT\n" as it sees the connection, so
- * a client learns which backend served it and what the backend saw of it.
+ * a client learns which backend served it and what the backend saw of it. A server
+ * that is about to end appends " close", and who is told so closes the connection.
  *
  * Control: standard input. "stat\n" prints one line of JSON so far; end of file
  * or SIGTERM ends the run and prints the final line. A run also ends by itself.
@@ -58,8 +59,10 @@ struct flow_options {
 	unsigned interval_ms;         /* steady: from answer to the next ping */
 	unsigned timeout_ms;          /* new: a connection that takes longer failed */
 	unsigned gap_ms;              /* steady: an answer that takes longer is a gap */
+	unsigned requests;            /* new: asked for on each TCP connection */
+	unsigned drain_ms;            /* serve: see flow_serve.c; 0 = end at once */
 	unsigned seconds;
-	uint64_t count; /* new: end after so many, 0 = no such end */
+	uint64_t count; /* new: end after so many connections, 0 = no such end */
 };
 
 /* What a server said: whom the client reached and how the server saw the client. */
@@ -68,6 +71,7 @@ struct flow_answer {
 	uint16_t backend_port;
 	struct ip_addr peer;
 	uint16_t peer_port;
+	bool is_last; /* on this connection */
 };
 
 /* The loop all three share: epoll, standard input, signals, end of time. */

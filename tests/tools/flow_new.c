@@ -2,7 +2,9 @@
 /*
  * flow new - new connections without a pause, and what became of each.
  *
- * Every connection asks one question and checks the answer. TCP connections are
+ * Every connection asks one question and checks the answer; with --requests many, one
+ * after the other, --interval-ms apart, until the server says that it is the last: each
+ * answer counts as "answered", the connection as ok when all came. TCP connections are
  * closed with a reset, so that neither side keeps TIME_WAIT and a port can be
  * used again at once. The time limit is below TCP's first retransmission (1 s):
  * a lost SYN is a failure here, not a delay.
@@ -53,7 +55,9 @@ struct slot {
 	int fd; /* -1 = free */
 	bool is_asked;
 	const struct flow_target *target;
-	uint64_t start_ns;
+	unsigned left;     /* questions, that under way included */
+	uint64_t start_ns; /* of it */
+	uint64_t ask_ns;   /* when to ask again; 0 = an answer is due */
 };
 
 struct second {
@@ -69,6 +73,7 @@ struct state {
 	size_t n_free;
 	size_t next_target;
 	uint64_t started;
+	uint64_t answered;
 	uint64_t outcomes[OUTCOME_N];
 	uint64_t latency_us[24]; /* i: below 2^i us, the last: all others */
 	uint64_t latency_max_us;
@@ -227,7 +232,8 @@ static void stat_print(void *arg)
 	size_t seconds =
 		MIN((now_ns() - s->loop.start_ns) / NSEC_PER_SEC + 1, (uint64_t)FLOW_SECONDS_MAX);
 
-	(void)printf("{\"started\": %llu, ", (unsigned long long)s->started);
+	(void)printf("{\"started\": %llu, \"answered\": %llu, ", (unsigned long long)s->started,
+		     (unsigned long long)s->answered);
 	for (size_t i = OUTCOME_OK; i < OUTCOME_N; i++) {
 		(void)printf("\"%s\": %llu, ", outcome_text[i], (unsigned long long)s->outcomes[i]);
 		failed += i == OUTCOME_OK ? 0 : s->outcomes[i];
@@ -259,6 +265,8 @@ static void slot_start(struct state *s)
 	c->target = &o->targets[s->next_target++ % o->n_targets];
 	c->start_ns = now_ns();
 	c->is_asked = false;
+	c->ask_ns = 0;
+	c->left = c->target->type == SOCK_STREAM ? o->requests : 1;
 	c->fd = flow_socket(c->target, o);
 	s->started++;
 	len = flow_sa_fill(&sa, &c->target->addr, c->target->port);
@@ -269,6 +277,27 @@ static void slot_start(struct state *s)
 		return;
 	}
 	flow_loop_add(&s->loop, c->fd, EPOLLOUT, (uint64_t)(c - s->slots));
+}
+
+static void slot_ask(struct state *s, struct slot *c)
+{
+	if (c->is_asked)
+		c->start_ns = now_ns(); /* the first one's began with the connection */
+	c->is_asked = true;
+	c->ask_ns = 0;
+	if (send(c->fd, "?\n", 2, MSG_NOSIGNAL) != 2)
+		slot_fail(s, c, errno);
+}
+
+static void slot_answered(struct state *s, struct slot *c, const struct flow_answer *a)
+{
+	backend_count(s, a);
+	peer_remember(s, &a->peer);
+	s->answered++;
+	if (--c->left == 0 || a->is_last || s->loop.is_ending)
+		slot_end(s, c, OUTCOME_OK, 0);
+	else
+		c->ask_ns = now_ns() + s->o->interval_ms * NSEC_PER_MSEC;
 }
 
 static void slot_ready(struct state *s, struct slot *c, uint32_t events)
@@ -287,12 +316,8 @@ static void slot_ready(struct state *s, struct slot *c, uint32_t events)
 		return;
 	}
 	if (!c->is_asked) {
-		c->is_asked = true;
-		if (send(c->fd, "?\n", 2, MSG_NOSIGNAL) != 2) {
-			slot_fail(s, c, errno);
-			return;
-		}
 		flow_loop_change(&s->loop, c->fd, EPOLLIN, (uint64_t)(c - s->slots));
+		slot_ask(s, c);
 		return;
 	}
 	n = recv(c->fd, buf, sizeof(buf) - 1, 0);
@@ -311,12 +336,11 @@ static void slot_ready(struct state *s, struct slot *c, uint32_t events)
 		slot_end(s, c, OUTCOME_UNTOUCHED, 0);
 		return;
 	}
-	backend_count(s, &a);
-	peer_remember(s, &a.peer);
-	slot_end(s, c, OUTCOME_OK, 0);
+	slot_answered(s, c, &a);
 }
 
-static void timeouts_check(struct state *s)
+/* Those that took too long, and those whose next question is due. */
+static void slots_check(struct state *s)
 {
 	uint64_t limit = s->o->timeout_ms * NSEC_PER_MSEC;
 	uint64_t now = now_ns();
@@ -324,8 +348,14 @@ static void timeouts_check(struct state *s)
 	for (size_t i = 0; i < s->o->concurrency; i++) {
 		struct slot *c = &s->slots[i];
 
-		if (c->fd != -1 && now > c->start_ns + limit)
+		if (c->fd == -1)
+			continue;
+		if (c->ask_ns == 0 && now > c->start_ns + limit)
 			slot_end(s, c, OUTCOME_TIMEOUT, 0);
+		else if (c->ask_ns != 0 && s->loop.is_ending)
+			slot_end(s, c, OUTCOME_OK, 0);
+		else if (c->ask_ns != 0 && now >= c->ask_ns)
+			slot_ask(s, c);
 	}
 }
 
@@ -373,7 +403,7 @@ int flow_new(const struct flow_options *o)
 		for (int i = 0; i < n; i++)
 			slot_ready(&s, &s.slots[ev[i].data.u64], ev[i].events);
 		if (now > checked_ns + 5 * NSEC_PER_MSEC) {
-			timeouts_check(&s);
+			slots_check(&s);
 			checked_ns = now;
 		}
 	}

@@ -4,6 +4,10 @@
  *
  * Sockets are bound to the wildcard of both families; a datagram is answered from
  * the address it was sent to, so one process can be any number of backends.
+ *
+ * With --drain-ms it ends as a pod should: on SIGTERM it answers on, telling each client
+ * that this was the connection's last answer; after that time it closes its
+ * listening sockets, and when no connection is left it ends.
  */
 #include "flow.h"
 
@@ -31,6 +35,9 @@ struct server {
 	struct flow_loop loop;
 	VEC(struct conn) conns; /* by descriptor */
 	uint64_t answered;
+	size_t n_open; /* connections */
+	bool is_draining;
+	uint64_t drain_ns; /* when the listening sockets go; 0 = they are gone */
 };
 
 static void stat_print(void *arg)
@@ -113,6 +120,7 @@ static void conn_accept(struct server *s, int listener)
 		flow_sa_read(&local, &addr, &port);
 		c = conn_at(s, fd);
 		*c = (struct conn){ .kind = SOCK_KIND_CONN };
+		s->n_open++;
 		c->n_answer = answer_text(c->answer, &addr, port, &peer);
 		flow_loop_add(&s->loop, fd, EPOLLIN, (uint64_t)fd);
 	}
@@ -120,8 +128,18 @@ static void conn_accept(struct server *s, int listener)
 
 static void conn_close(struct server *s, int fd)
 {
+	s->n_open -= s->conns.v[fd].kind == SOCK_KIND_CONN;
 	s->conns.v[fd].kind = SOCK_KIND_UNSET;
 	(void)close(fd);
+}
+
+static bool conn_answer(const struct server *s, const struct conn *c, int fd)
+{
+	char line[FLOW_LINE_MAX + 8];
+	int n = snprintf(line, sizeof(line), "%.*s%s\n", (int)c->n_answer - 1, c->answer,
+			 s->is_draining ? " close" : "");
+
+	return send(fd, line, (size_t)n, MSG_NOSIGNAL) == n;
 }
 
 static void conn_read(struct server *s, int fd)
@@ -140,7 +158,7 @@ static void conn_read(struct server *s, int fd)
 		if (buf[i] != '\n')
 			continue;
 		/* A client that does not read is not worth waiting for. */
-		if (send(fd, c->answer, c->n_answer, MSG_NOSIGNAL) != (ssize_t)c->n_answer) {
+		if (!conn_answer(s, c, fd)) {
 			conn_close(s, fd);
 			return;
 		}
@@ -184,6 +202,25 @@ static void datagrams_read(struct server *s, int fd)
 	}
 }
 
+/* Told to end: are there clients to be told? */
+static bool is_still_draining(struct server *s, const struct flow_options *o)
+{
+	if (o->drain_ms == 0 || now_ns() >= s->loop.end_ns)
+		return false;
+	if (!s->is_draining) {
+		s->is_draining = true;
+		s->drain_ns = now_ns() + o->drain_ms * NSEC_PER_MSEC;
+	}
+	if (s->drain_ns != 0 && now_ns() >= s->drain_ns) {
+		s->drain_ns = 0;
+		for (size_t fd = 0; fd < s->conns.n; fd++)
+			if (s->conns.v[fd].kind == SOCK_KIND_LISTEN ||
+			    s->conns.v[fd].kind == SOCK_KIND_UDP)
+				conn_close(s, (int)fd);
+	}
+	return s->drain_ns != 0 || s->n_open > 0;
+}
+
 int flow_serve(const struct flow_options *o)
 {
 	static struct server s;
@@ -195,8 +232,9 @@ int flow_serve(const struct flow_options *o)
 	for (size_t i = 0; i < o->n_udp_ports; i++)
 		listen_open(&s, o->udp_ports[i], SOCK_DGRAM);
 	flow_loop_ready();
-	while (!s.loop.is_ending) {
-		int n = flow_loop_wait(&s.loop, ev, ARRAY_SIZE(ev), UINT64_MAX);
+	while (!s.loop.is_ending || is_still_draining(&s, o)) {
+		int n = flow_loop_wait(&s.loop, ev, ARRAY_SIZE(ev),
+				       s.is_draining ? now_ns() + 10 * NSEC_PER_MSEC : UINT64_MAX);
 
 		for (int i = 0; i < n; i++) {
 			int fd = (int)ev[i].data.u64;

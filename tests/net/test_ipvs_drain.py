@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The ipvs plane's reason to be: a backend that leaves gets no new connection from the moment its
+slice says so, keeps those it has for as long as they need, and nobody ever sees a failure.
+
+VIPD_IPVS_REQUESTS=20000 makes each rolling update as long as that; VIPD_IPVS_SERVICES=10000 is
+how many services there are while reaction is measured."""
+import os
+import signal
+import socket
+import statistics
+import struct
+import time
+
+import pytest
+
+import ipvs
+import lab as L
+from objects import entry, port, service, slice_, slice_port
+
+pytestmark = pytest.mark.skipif(ipvs.why_not() is not None, reason=str(ipvs.why_not()))
+
+DRAIN_S = 600
+FLAGS = {"--ipvs-drain-timeout": "%ds" % DRAIN_S}
+REQUESTS = int(os.environ.get("VIPD_IPVS_REQUESTS", "2500"))
+SERVICES = int(os.environ.get("VIPD_IPVS_SERVICES", "300"))
+# How long a pod that was told to end accepts connections on: for the event to be on its way.
+LAME_DUCK_MS = int(400 * L.SLOW)
+READY, ENDING, UNREADY = "ready", "ending", "unready"
+CONDITIONS = {READY: (True, True, False), ENDING: (False, True, True),
+              UNREADY: (False, False, False)}
+
+
+class Pod:
+    """One pod: a process with a port of its own, so that it can die; on this node or the other."""
+
+    def __init__(self, lab, n, runs=True):
+        self.role = "pod1" if n % 3 == 0 else "node2"
+        self.node = L.NODE_NAME if n % 3 == 0 else "n2"
+        self.port = 9000 + n
+        self.addr = {f: L.POD["pod1"][f] if n % 3 == 0 else L.remote(n % 250 + 1, f)
+                     for f in (4, 6)}
+        self.flow = None
+        if runs:
+            self.flow = lab.flow(self.role, "serve", "--netns", lab.ns[self.role].path, "--tcp",
+                                 self.port, "--udp", self.port, "--drain-ms", LAME_DUCK_MS,
+                                 "--seconds", L.LONG)
+
+    def slices(self, name, state=READY, fams=(4, 6)):
+        ready, serving, terminating = CONDITIONS[state]
+        return [slice_(name, [entry(self.addr[f], self.node, ready, serving, terminating)],
+                       [slice_port(self.port, "TCP", "t"), slice_port(self.port, "UDP", "u")],
+                       name="%s-%d-%d" % (name, self.port, f)) for f in fams]
+
+    def end(self):
+        """As kubelet does it."""
+        self.flow.proc.send_signal(signal.SIGTERM)
+
+    def is_dead(self):
+        return self.flow.proc.poll() is not None
+
+
+@pytest.fixture(scope="module")
+def kernel(lab, vipd):
+    made = ipvs.Ipvs(lab.node)
+    yield made
+    made.close()
+
+
+def svc(name, number, annotations=None, **kw):
+    notes = {"vipd.io/" + k: v for k, v in (annotations or {}).items()}
+    return service(name, [L.cluster_ip(number, 4), L.cluster_ip(number, 6)],
+                   [port(80, "TCP", "t"), port(80, "UDP", "u")], annotations=notes, **kw)
+
+
+def objects(name, number, pods, annotations=None, fams=(4, 6), **kw):
+    """pods: {Pod: state}."""
+    out = [svc(name, number, annotations, **kw)]
+    for pod, state in pods.items():
+        out += pod.slices(name, state, fams)
+    return out
+
+
+def all_of(kernel, pod, fam=4):
+    return kernel.find(pod.addr[fam], pod.port)
+
+
+def weights(kernel, pod):
+    return {d.weight for fam in (4, 6) for d in all_of(kernel, pod, fam)}
+
+
+def leaving(vipd, name, pod, fam=4):
+    """What the service's JSON says of a pod on its way out, TCP only."""
+    return [x for x in vipd.get("/v1/services/default/" + name).get("leaving", [])
+            if (x["address"], x["port"], x["protocol"]) == (pod.addr[fam], pod.port, "TCP")]
+
+
+def hold(lab, addr, number, want, n=24):
+    """Connections of which at least one is to `want`; those only, the others are closed."""
+    kept = []
+    for _ in range(n):
+        c, r = L.connect(lab.client, addr, number, timeout=5 * L.SLOW)
+        assert c is not None, r
+        if c.ask(5 * L.SLOW).backend_port == want.port:
+            kept.append(c)
+        else:
+            reset(c.sock)
+        if len(kept) == 2:
+            return kept
+    raise AssertionError("no connection to %s" % want.port)
+
+
+def reset(sock):
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+def asked(lab, addr, number=80, n=12, ports=(), fin=False):
+    """Ports of the backends that new connections meet; from these client ports, if any."""
+    met = []
+    for i in range(len(ports) or n):
+        s = lab.client.socket(L.af(addr), socket.SOCK_STREAM)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.settimeout(2 * L.SLOW)
+        if ports:
+            s.bind((L.CLIENT[L.family(addr)], ports[i]))
+        s.connect((addr, number))
+        c = L.Conn(s, "tcp")
+        met.append(c.ask(2 * L.SLOW).backend_port)
+        if fin:
+            s.shutdown(socket.SHUT_WR)
+            assert s.recv(10) == b""
+            s.close()
+        else:
+            reset(s)
+    return met
+
+
+def load(lab, number):
+    """Short connections and kept ones, of both families, from outside, a pod and this host."""
+    out = []
+    for role in ("client", "pod3", "node"):
+        to = [x for f in (4, 6) for x in ("--to", "tcp:" + L.endpoint(L.cluster_ip(number, f), 80))]
+        out.append(lab.flow(role, "new", *to, "--concurrency", "4", "--rate",
+                            int(1000 / L.SLOW), "--seconds", L.LONG))
+        out.append(lab.flow(role, "new", *to, "--requests", "100", "--interval-ms", "10",
+                            "--concurrency", "8", "--seconds", L.LONG))
+    return out
+
+
+def answered(flows):
+    return sum(f.stat()["answered"] for f in flows)
+
+
+def nobody_failed(flows):
+    total = 0
+    for f in flows:
+        r = f.stop()
+        total += r["answered"]
+        assert r["failed"] == 0, "%d of %d connections failed, the first: %s" % (
+            r["failed"], r["started"], r["first_failure"])
+    return total
+
+
+@pytest.mark.parametrize("removal", ("after-death", "before-the-end"))
+def test_rolling_update(lab, vipd, kernel, removal):
+    """Pods are replaced one by one under load. "after-death": the endpoint stays in its slice, as
+    terminating, until after the process is gone. "before-the-end": it leaves the slice at once,
+    while connections to it go on. Nothing is refused, reset or late."""
+    number = 1 if removal == "after-death" else 2
+    pods = {Pod(lab, n): READY for n in range(3)}
+    gone = []
+    vipd.apply(objects("roll", number, pods))
+    flows = load(lab, number)
+    serial, begin = 3, time.monotonic()
+    while answered(flows) < REQUESTS or serial < 6:
+        new = Pod(lab, serial + (100 if number == 2 else 0))
+        serial += 1
+        pods[new] = READY
+        vipd.write(objects("roll", number, pods))
+        L.eventually(lambda: 1 in weights(kernel, new), 2, "the new pod gets no connections")
+        old = next(iter(pods))
+        if removal == "after-death":
+            pods[old] = ENDING
+            vipd.write(objects("roll", number, pods))
+            old.end()
+            L.eventually(old.is_dead, 20, "clients of a pod that ends do not leave it")
+            time.sleep(0.1 * L.SLOW)
+            assert weights(kernel, old) <= {0}
+            del pods[old]
+            vipd.write(objects("roll", number, pods))
+        else:
+            del pods[old]
+            vipd.write(objects("roll", number, pods))
+            L.eventually(lambda: weights(kernel, old) <= {0}, 2, "it still gets connections")
+            assert {d.weight for f in (4, 6) for d in all_of(kernel, old, f)} == {0}
+            old.end()
+            L.eventually(old.is_dead, 20, "clients of a pod that ends do not leave it")
+        gone.append(old)
+    total = nobody_failed(flows)
+    print("%s: %d requests, %d pods replaced, %.1f s" % (removal, total, len(gone),
+                                                        time.monotonic() - begin))
+    assert total >= REQUESTS
+    for pod in gone:
+        assert weights(kernel, pod) <= {0}
+    vipd.apply([])
+
+
+def test_weight_0_and_back(lab, vipd, kernel):
+    """At once; the connection goes on; no new one, be it from the same client port; back with its
+    weight, and the connection still goes on: the destination was never deleted."""
+    a, b = Pod(lab, 201), Pod(lab, 202)
+    ip = L.cluster_ip(3, 4)
+    lab.client.sysctl(net__ipv4__tcp_tw_reuse=1)
+    vipd.apply(objects("back", 3, {a: READY, b: READY}))
+    conns = hold(lab, ip, 80, a)
+    mine = {fin: list(range(41000 + 100 * fin, 41016 + 100 * fin)) for fin in (False, True)}
+    for fin, ports in mine.items():
+        assert set(asked(lab, ip, ports=ports, fin=fin)) == {a.port, b.port}
+    vipd.write(objects("back", 3, {a: ENDING, b: READY}))
+    L.eventually(lambda: weights(kernel, a) == {0}, 1)
+    assert weights(kernel, b) == {1}
+    assert set(asked(lab, ip)) == {b.port}
+    time.sleep(1.1)  # what tcp_tw_reuse asks for
+    for fin, ports in mine.items():
+        assert set(asked(lab, ip, ports=ports, fin=fin)) == {b.port}, "the old backend again"
+    assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in conns)
+    vipd.write(objects("back", 3, {a: READY, b: READY}))
+    L.eventually(lambda: weights(kernel, a) == {1}, 1)
+    assert all(d.threshold == 0 for d in all_of(kernel, a)), "a deadline limits a backend"
+    assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in conns)
+    assert set(asked(lab, ip)) == {a.port, b.port}
+    for c in conns:
+        c.close()
+
+
+def test_affinity_leaves(lab, vipd, kernel):
+    """ClientIP: the client's next connection goes elsewhere, and stays there."""
+    a, b = Pod(lab, 211), Pod(lab, 212)
+    ip = L.cluster_ip(4, 4)
+    vipd.apply(objects("sticky", 4, {a: READY, b: READY}, affinity=600))
+    first = set(asked(lab, ip))
+    assert len(first) == 1
+    left, stays = (a, b) if first == {a.port} else (b, a)
+    conns = hold(lab, ip, 80, left, 2)
+    vipd.write(objects("sticky", 4, {left: ENDING, stays: READY}, affinity=600))
+    L.eventually(lambda: weights(kernel, left) == {0}, 1)
+    assert set(asked(lab, ip)) == {stays.port}
+    assert all(c.ask(2 * L.SLOW).backend_port == left.port for c in conns)
+    vipd.write(objects("sticky", 4, {left: READY, stays: READY}, affinity=600))
+    L.eventually(lambda: weights(kernel, left) == {1}, 1)
+    assert set(asked(lab, ip)) == {stays.port}
+    for c in conns:
+        c.close()
+
+
+def test_deleted_when_drained(lab, vipd, kernel):
+    """Seen in vipctl and in the service's JSON as long as it lasts. IPVS remembers a connection
+    that was reset for ten seconds."""
+    a, b = Pod(lab, 221), Pod(lab, 222)
+    ip = L.cluster_ip(5, 4)
+    vipd.apply(objects("done", 5, {a: READY, b: READY}))
+    conns = hold(lab, ip, 80, a)
+    vipd.apply(objects("done", 5, {b: READY}))
+    drain = L.eventually(lambda: [x for x in leaving(vipd, "done", a) if x["active"]], 4,
+                         "nobody tells of the drain")[0]
+    assert drain["active"] == len(conns) and 0 <= drain["since_ms"] < 10000 * L.SLOW
+    assert 0 <= DRAIN_S * 1000 - drain["since_ms"] - drain["left_ms"] <= 1000
+    text = vipd.ctl("svc", "default/done")
+    line = [x for x in text.splitlines() if L.endpoint(a.addr[4], a.port) + "/TCP" in x]
+    assert "LEAVING" in text and line[0].split()[1] == str(len(conns))
+    # Nobody connects through IPv6: gone with the first look.
+    L.eventually(lambda: not all_of(kernel, a, 6), 4, "drained, and there it is")
+    assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in conns)
+    for c in conns:
+        reset(c.sock)
+    L.eventually(lambda: not all_of(kernel, a), 8, "drained, and there it is")
+    assert leaving(vipd, "done", a) == [] and "LEAVING" not in vipd.ctl("svc", "default/done")
+
+
+def test_deadline_and_restart(lab, vipd, kernel):
+    """kill -9 and a new start in the middle: the deadline is the old one. At the deadline the
+    backend goes, and its client is told with a reset instead of waiting for ever. With 0 there
+    is none; an annotation is stronger than the flag."""
+    a, b = Pod(lab, 231), Pod(lab, 232)
+    seconds = int(6 * L.SLOW ** 0.5)
+
+    def objs(states):
+        return objects("late", 6, states, {"drain-timeout": "%ds" % seconds}, (4,)) + \
+            objects("ever", 7, states, {"drain-timeout": "0"}, (4,))
+    vipd.apply(objs({a: READY, b: READY}))
+    late = hold(lab, L.cluster_ip(6, 4), 80, a)
+    ever = hold(lab, L.cluster_ip(7, 4), 80, a)
+    began = time.time()
+    vipd.apply(objs({b: READY}))
+    held = {d.threshold for d in all_of(kernel, a)}
+    assert len(held) == 2 and 0 in held
+    deadline = max(held)
+    assert began + seconds - 1 <= deadline <= time.time() + seconds
+    vipd.kill()
+    assert {d.threshold for d in all_of(kernel, a)} == held
+    vipd.start()
+    assert {d.threshold for d in all_of(kernel, a)} == held and weights(kernel, a) == {0}
+    told = leaving(vipd, "late", a)
+    assert len(told) == 1 and "since_ms" not in told[0], "nobody can know since when"
+    assert abs(deadline - time.time() - told[0]["left_ms"] / 1e3) <= 2 * L.SLOW
+    assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in late + ever)
+    L.eventually(lambda: len(all_of(kernel, a)) == 1, seconds + 5, "the deadline means nothing")
+    assert time.time() >= deadline
+    assert [c.ask(2 * L.SLOW).what for c in late] == ["reset"] * len(late)
+    assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in ever)
+    assert [d.threshold for d in all_of(kernel, a)] == [0]
+    for c in late + ever:
+        c.close()
+
+
+def test_udp_moves_when_the_endpoint_is_gone(lab, vipd, kernel):
+    """A flow of datagrams never ends: it stays while the pod serves, and moves when no slice says
+    any more that it does: at once, or within the second if it was on its way out already."""
+    a, b = Pod(lab, 241), Pod(lab, 242)
+    vipd.apply(objects("dgram", 8, {a: READY, b: READY}))
+    for fam in (4, 6):
+        vipd.apply(objects("dgram", 8, {a: READY, b: READY}))
+        ip = L.cluster_ip(8, fam)
+        flows = [L.connect(lab.client, ip, 80, "udp")[0] for _ in range(6)]
+        there = {c: c.ask(2 * L.SLOW).backend_port for c in flows}
+        assert set(there.values()) == {a.port, b.port}
+        vipd.apply(objects("dgram", 8, {a: ENDING, b: READY}))
+        time.sleep(1.2)  # a look at drains in between
+        assert {c: c.ask(2 * L.SLOW).backend_port for c in flows} == there
+        vipd.apply(objects("dgram", 8, {b: READY}))
+        L.eventually(lambda: not all_of(kernel, a, fam), 2, "its flows stay for ever")
+        moved(flows, b)
+        # Not on its way out before.
+        vipd.apply(objects("dgram", 8, {a: READY, b: READY}))
+        flows += [L.connect(lab.client, ip, 80, "udp")[0] for _ in range(6)]
+        assert {c.ask(2 * L.SLOW).backend_port for c in flows} == {a.port, b.port}
+        vipd.apply(objects("dgram", 8, {a: READY}))
+        moved(flows, a)
+        for c in flows:
+            c.close()
+
+
+def moved(flows, to):
+    """One datagram of each may be lost: it tells IPVS that the backend is gone."""
+    for c in flows:
+        first = c.ask(0.5 * L.SLOW)
+        assert (first if first.ok else c.ask(2 * L.SLOW)).backend_port == to.port
+
+
+def test_terminating_serves_only_when_nothing_is_ready(lab, vipd, kernel):
+    a, b = Pod(lab, 251), Pod(lab, 252)
+    ip = L.cluster_ip(9, 4)
+    vipd.apply(objects("last", 9, {a: ENDING, b: READY}))
+    assert set(asked(lab, ip)) == {b.port}
+    vipd.apply(objects("last", 9, {a: ENDING, b: ENDING}))
+    assert set(asked(lab, ip)) == {a.port, b.port}
+    vipd.apply(objects("last", 9, {a: ENDING, b: UNREADY}))
+    assert set(asked(lab, ip)) == {a.port}
+    vipd.apply(objects("last", 9, {a: READY, b: UNREADY}))
+    conns = hold(lab, ip, 80, a)
+    vipd.apply(objects("last", 9, {a: UNREADY, b: UNREADY}))
+    assert L.probe(lab.client, ip, 80).what == "refused"
+    assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in conns), "drained, not dropped"
+    for c in conns:
+        c.close()
+
+
+def test_reaction(lab, vipd, kernel):
+    """From the slice's change to the kernel being told of weight 0, among many services: heard on
+    the wire, so nobody's looking disturbs it."""
+    a, b = Pod(lab, 261, runs=False), Pod(lab, 262, runs=False)
+    items = []
+    for n in range(SERVICES):
+        items += [service("many%d" % n, L.cluster_ip(1000 + n, 4), [port(80, "TCP", "t")]),
+                  slice_("many%d" % n, [L.remote(n % 200 + 1, 4)], [slice_port(8080, "TCP", "t")])]
+    vipd.apply(objects("quick", 10, {a: READY, b: READY}, fams=(4,)))
+    vipd.manifests.put("many.json", ipvs.as_list(items))
+    del vipd.manifests.held["many.json"]  # or write() takes it away
+    L.eventually(lambda: len(kernel.services()) >= SERVICES, 20 + SERVICES / 50)
+    wire = ipvs.Wire(lab.node, kernel.family)
+    took = []
+    try:
+        for i in range(24):
+            objs = objects("quick", 10, {a: READY if i % 2 else ENDING, b: READY}, fams=(4,))
+            time.sleep(0.05)
+            wire.heard()
+            begin = time.time()
+            vipd.write(objs)
+            # Without a connection it may be deleted before it comes back.
+            what = ("set_dest", "new_dest") if i % 2 else ("set_dest",)
+            at = L.eventually(lambda: wire.first(*what), 2, "the change does not come")
+            if not i % 2:
+                took.append((at - begin) * 1e3)
+    finally:
+        wire.close()
+        os.unlink(os.path.join(vipd.manifests.path, "many.json"))
+    took.sort()
+    print("from slice to weight 0 at %d services, ms: best %.2f, median %.2f, worst %.2f" % (
+        SERVICES, took[0], statistics.median(took), took[-1]))
+    assert statistics.median(took) < 5 * L.SLOW
+    vipd.apply([], timeout=20 + SERVICES / 50)
