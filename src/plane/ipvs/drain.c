@@ -12,7 +12,8 @@
  *
  * UDP has no end of a connection: each packet of a flow keeps it alive. A backend
  * keeps its flows while it serves; as soon as no slice says so, it is deleted, and
- * its clients' next packets choose another (expire_nodest_conn). SCTP is treated alike.
+ * its clients' next packets choose another (expire_nodest_conn). Associations of SCTP have
+ * an end: they are treated as TCP connections are.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,7 +30,7 @@
 
 static bool is_without_end(const struct ipvs_vs *vs)
 {
-	return vs->proto == L4PROTO_UDP || vs->proto == L4PROTO_SCTP;
+	return vs->proto == L4PROTO_UDP;
 }
 
 /* Does any slice of the service say that this address serves? */
