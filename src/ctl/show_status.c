@@ -125,6 +125,11 @@ static void counts(struct str *out, const json_t *status, const struct style *st
 	say_count(out, value_int(c, "frontends"), "frontend, ", "frontends, ");
 	say_count(out, value_int(c, "pools"), "pool, ", "pools, ");
 	say_count(out, value_int(c, "backends"), "backend\n", "backends\n");
+	if (value_int(c, "drained") > 0) {
+		label(out, style, "drained");
+		say_count(out, value_int(c, "drained"), "endpoint", "endpoints");
+		str_puts(out, ", by an operator (vipctl drain)\n");
+	}
 }
 
 static void owed(struct str *out, const json_t *status, const struct style *style)

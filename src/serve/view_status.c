@@ -368,6 +368,7 @@ static void view_counts(struct jsonw *w, const struct serve_context *ctx,
 	jsonw_uint(w, "pools", t->n_pools);
 	jsonw_uint(w, "backends", t->n_backends);
 	jsonw_uint(w, "conflicts", ctx->plan->n_conflicts);
+	jsonw_uint(w, "drained", ctx->model->drains.n);
 	jsonw_end(w);
 	jsonw_object(w, "states");
 	for (int i = SERVE_STATE_OK; i < SERVE_STATE_N; i++)

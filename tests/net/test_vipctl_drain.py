@@ -22,6 +22,7 @@ def test_drain(lab, vipd):
     # The IPv6 address of the same pod is another endpoint; an address names one.
     shop.reach(lab, "P", SVC.addr("clusterip", 6), number, "tcp", 6, {E1[6], E2[6]}, False)
     assert all(c.ask().ok for c in conns)  # they go on
+    assert "1 endpoint, by an operator" in vipd.ctl("status")
     assert "drained by an operator" in vipd.ctl("trace", L.POD["pod3"][4], "default/drained:tcp")
     vipd.stop()
     vipd.start()
