@@ -264,7 +264,9 @@ class Vipd:
     def differences(self, strict=True):
         """In what the kernel differs from what the resolver says of our objects."""
         if planes.PLANE != "nft":  # whose tables are others; traffic tells
-            return [] if self.is_settled() else ["vipd owes the kernel something"]
+            if not self.is_running() or self.is_settled():
+                return []
+            return ["vipd owes the kernel something"]
         result = resolver.resolve(self.all_objects(), self.config())
         out = []
         for fam in (4, 6):
