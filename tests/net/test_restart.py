@@ -33,13 +33,13 @@ def test_nothing_changed_nothing_written(lab, vipd, how):
     """The generation id counts every commit of anybody in the namespace: it must stand still."""
     vipd.apply(everything(), timeout=10)
     vipd.check_tables()
-    genid = vipd.nft.genid()
+    genid = vipd.writes()
     getattr(vipd, how)()
-    assert vipd.nft.genid() == genid, "ending wrote something"
+    assert vipd.writes() == genid, "ending wrote something"
     vipd.check_tables()  # LIFE-21: everything stays
     vipd.start()
     time.sleep(0.5)
-    assert vipd.nft.genid() == genid, "a restart with nothing changed wrote something"
+    assert vipd.writes() == genid, "a restart with nothing changed wrote something"
     # It is not asleep: the next change is taken.
     vipd.apply(everything()[:-1], timeout=10)
     vipd.check_tables()
@@ -48,11 +48,11 @@ def test_nothing_changed_nothing_written(lab, vipd, how):
 def test_twenty_restarts_write_nothing(lab, vipd):
     """Whatever the random order of anything inside: never a write."""
     vipd.apply(everything(6), timeout=10)
-    genid = vipd.nft.genid()
+    genid = vipd.writes()
     for _ in range(20):
         vipd.kill()
         vipd.start()
-        assert vipd.nft.genid() == genid
+        assert vipd.writes() == genid
 
 
 def test_changes_while_down(lab, vipd):
@@ -147,7 +147,7 @@ def test_no_write_before_the_first_list(lab, vipd, tmp_path):
     """IN-19: a folder that cannot be read yet must not empty the kernel."""
     ip = L.cluster_ip(703, 4)
     vipd.apply([service("keep", ip, 80), slice_("keep", [L.remote(1, 4)], 8080)])
-    genid = vipd.nft.genid()
+    genid = vipd.writes()
     vipd.kill()
     real = vipd.manifests.path
     moved = real + ".away"
@@ -155,13 +155,13 @@ def test_no_write_before_the_first_list(lab, vipd, tmp_path):
     try:
         vipd.start(wait=False)
         time.sleep(0.4)
-        assert vipd.nft.genid() == genid
+        assert vipd.writes() == genid
         assert L.probe(lab.client, ip, 80).ok
     finally:
         vipd.kill()
         os.rename(moved, real)
     vipd.start()
-    assert vipd.nft.genid() == genid
+    assert vipd.writes() == genid
 
 
 def test_folder_emptied_is_obeyed(lab, vipd):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `make test` runs in virtual machines: under which kernel, for which plane, which tests."""
+"""What `make test` runs in virtual machines: under which kernel, for which plane, which tests.
+
+README.md says why these."""
+import concurrent.futures
 import os
 import shutil
 import tempfile
@@ -8,49 +11,80 @@ import tree
 import vm
 
 IS_REQUIRED = os.environ.get("VIPD_VM") == "required"
-SECONDS = {"short": 900, "all": 5400}
+AT_ONCE = max(1, min(4, os.cpu_count()))
+NET = "tests/net/"
+PATHS = [NET + "test_paths.py", NET + "test_sctp.py", NET + "test_sctp_sockets.py"]
+RESTART = [NET + "test_restart.py::" + t for t in (
+    "test_nothing_changed_nothing_written", "test_changes_while_down",
+    "test_endpoint_gone_while_down")]
+NEWER = "6.12"
 
 
 class Run:
     """One machine and its tests: "kernel" (programs of that Meson suite), files for pytest."""
 
-    def __init__(self, name, kernel, tests, env=None, seconds=900):
+    def __init__(self, name, kernel, tests, plane=None, seconds=1800):
         self.name = name
         self.kernel = kernel
         self.tests = tests
-        self.env = env or {}
+        self.env = {"VIPD_PLANE": plane} if plane else {}
         self.seconds = seconds
+        self.out = None
+        self.result = None
+        self.problem = None
 
-    def go(self, count, build, expression=""):
-        """Run it; results are added to count (of tools/run-tests)."""
-        label = "vm %s: " % self.name
-        out = tempfile.mkdtemp(prefix="vipd-vm-out-")
+    def go(self, build, expression=""):
+        """Run it. Any thread may; report() tells."""
+        self.out = tempfile.mkdtemp(prefix="vipd-vm-out-")
         command = ["/usr/bin/python3", os.path.join(tree.ROOT, "tools/run-tests"), "--build",
                    build] + (["-k", expression] if expression else []) + ["--inside"] + self.tests
         try:
-            r = vm.run(command, kernel=self.kernel, build=os.path.join(tree.ROOT, build),
-                       cwd=tree.ROOT, env=self.env, timeout=self.seconds, out=out)
-            report = os.path.join(out, "report.json")
-            if os.path.exists(report):
-                count.merge(label, report)
+            self.result = vm.run(command, kernel=self.kernel, cwd=tree.ROOT, env=self.env,
+                                 build=os.path.join(tree.ROOT, build), timeout=self.seconds,
+                                 out=self.out)
+        except vm.Unavailable as e:
+            self.problem = str(e).splitlines()[0]
+        return self
+
+    def report(self, count):
+        """Add what became of it to `count` (of tools/run-tests)."""
+        label = "vm %s: " % self.name
+        try:
+            if self.result is None:
+                count.add(label + "a virtual machine", False if IS_REQUIRED else None,
+                          "no virtual machine: %s" % self.problem)
+                return
+            r = self.result
+            path = os.path.join(self.out, "report.json")
+            if os.path.exists(path):
+                count.merge(label, path)
             why = r.failure()
-            if why is None and (r.status != 0 or not os.path.exists(report)):
+            if why is None and (r.status != 0 or not os.path.exists(path)):
                 why = "the tests ended with %d" % r.status
             count.add(label + "the machine", why is None, "" if why is None else "%s\n%s\n%s" % (
                 why, r.output[-4000:], r.console[-4000:]))
-        except vm.Unavailable as e:
-            count.add(label + "a virtual machine", False if IS_REQUIRED else None,
-                      "no virtual machine: %s" % str(e).splitlines()[0])
         finally:
-            shutil.rmtree(out, ignore_errors=True)
+            shutil.rmtree(self.out, ignore_errors=True)
 
 
 def runs(how):
     """How: short, or all."""
-    everything = ["kernel", "tests/net"]
     if how == "all":
-        return [Run("%s nft" % k, k, everything, seconds=SECONDS[how])
-                for k in ("6.1", "6.12", "7.2")]
-    return [Run("6.1 nft", "6.1", ["tests/net/test_sctp.py",
-                                   "tests/net/test_cleanup_kube_proxy.py::test_ipvs"]),
-            Run("6.12 nft", "6.12", ["tests/net/test_sctp.py"])]
+        return [Run("%s %s" % (k, plane), k, (["kernel"] if plane == "nft" else []) + [NET],
+                    plane, 7200)
+                for k in ("6.1", "6.12", "7.2") for plane in ("nft", "ipvs")]
+    # cleanup: of IPVS, dummy devices and ipsets, which the host's kernel may lack.
+    return [Run("6.1 nft", "6.1", ["kernel"] + PATHS + RESTART +
+                [NET + "test_cleanup_kube_proxy.py::test_ipvs"]),
+            Run("6.1 ipvs", "6.1", PATHS + RESTART, "ipvs"),
+            Run(NEWER + " nft", NEWER, [NET + "test_sctp_sockets.py", NET + "test_paths.py"] +
+                RESTART)]
+
+
+def run_all(count, how, build, expression="", told=lambda run: None):
+    """Run them, as many at once as there are processors; results are added as they come."""
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        futures = [pool.submit(r.go, build, expression) for r in runs(how)]
+        for f in concurrent.futures.as_completed(futures):
+            f.result().report(count)
+            told(f.result())
