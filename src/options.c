@@ -412,6 +412,14 @@ static int flag_table_owner(struct parse *p, const char *value, struct err *err)
 	return parse_bool(&p->o->is_table_owner, value, err);
 }
 
+static int flag_guard(struct parse *p, const char *value, struct err *err)
+{
+	p->o->is_guard_off = strcmp(value, "off") == 0;
+	if (!p->o->is_guard_off && strcmp(value, "auto") != 0)
+		return err_set(err, -EINVAL, "'%s' is not auto or off", value);
+	return 0;
+}
+
 static int flag_counting(struct parse *p, const char *value, struct err *err)
 {
 	static const char *const words[] = {
@@ -982,6 +990,9 @@ static const struct flag flags[] = {
 	{ "nft-table-owner", NULL, flag_table_owner,
 	  "have nobody else change vipd's tables, and a flush of the ruleset leave them out (needs "
 	  "Linux 6.9)" },
+	{ "nft-guard", "WHEN", flag_guard,
+	  "a small table that a flush of the ruleset leaves, so that established connections go on "
+	  "until vipd's tables are back: auto (default; needs Linux 6.9), or off" },
 	{ "dead-flows", "WHAT", flag_dead_flows,
 	  "TCP connections whose endpoint is gone for good: keep (default), or reset: the client is "
 	  "told at its next packet" },

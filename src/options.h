@@ -96,6 +96,7 @@ struct options {
 	bool resets_dead_flows; /* --dead-flows=reset */
 	bool is_cleanup_forced; /* --cleanup=kube-proxy,force */
 	bool is_table_owner;    /* --nft-table-owner */
+	bool is_guard_off;      /* --nft-guard=off */
 	enum proxy_mode mode;
 	struct options_ipvs ipvs;
 	char pod_bridge[IFNAME_MAX]; /* --pod-bridge-interface; used in its detection mode only */

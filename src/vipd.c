@@ -387,8 +387,10 @@ static int open_kernel(struct vipd *v, struct err *err)
 		return r;
 	if (v->options.is_table_owner && !is_ipvs(v))
 		nft_plane_own_tables(v->plane);
-	if (!is_ipvs(v))
+	if (!is_ipvs(v)) {
+		nft_plane_guard(v->plane, !v->options.is_guard_off && !v->options.is_table_owner);
 		open_watch(v);
+	}
 	v->plane->gone = conntrack_gone;
 	v->plane->gone_arg = v->conntrack;
 	plan_init(&v->plan, &v->model, &v->plane->ops->traits);

@@ -27,6 +27,7 @@
 #include "plane/nft/layout.h"
 
 #define COMMENT_OURS "vipd "
+#define COMMENT_GUARD "vipd guard " /* plane/nft/guard.h: it serves nobody */
 #define KUBE_CHAIN "KUBE-SERVICES"
 #define ENTRIES_MAX (64U << 20) /* of an iptables table of the old kind */
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
@@ -110,6 +111,8 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(*nfg));
 	comment_get(comment, sizeof(comment), tb[NFTA_TABLE_USERDATA]);
+	if (strncmp(comment, COMMENT_GUARD, strlen(COMMENT_GUARD)) == 0)
+		return 0;
 	if (strncmp(comment, COMMENT_OURS, strlen(COMMENT_OURS)) == 0) {
 		struct our_table *ours = vec_push(&t->ours);
 

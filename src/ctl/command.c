@@ -22,11 +22,9 @@
 
 #include "base/control.h"
 #include "ctl/client.h"
-#include "ctl/doctor.h"
 #include "ctl/manual.h"
 #include "ctl/run.h"
 #include "ctl/show.h"
-#include "ctl/value.h"
 #include "ctl/yaml.h"
 
 #define TIMEOUT_MS_DEFAULT 10000
@@ -55,11 +53,6 @@ static void style_decide(void)
 	if (is_terminal && opt.output != OUTPUT_WIDE &&
 	    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
 		opt.style.width = size.ws_col;
-}
-
-static enum show_width show_width(void)
-{
-	return opt.output == OUTPUT_WIDE ? SHOW_WIDE : SHOW_NORMAL;
 }
 
 int out_write(const char *data, size_t len)
@@ -111,398 +104,9 @@ int failed(int r, const struct err *err)
 	return r == -EINVAL ? EXIT_USAGE : EXIT_NO_VIPD;
 }
 
-/* --- status --- */
-
-static int run_status(const struct command *cmd)
-{
-	struct str out = { 0 };
-	struct err err;
-	json_t *status;
-	int code;
-	int r;
-
-	if (opt.n_args > 0)
-		return usage("'%s': status takes no argument", opt.args[0]);
-	(void)cmd;
-	r = client_get_json(&status, &opt.client, "/v1/status", &err);
-	if (r < 0)
-		return failed(r, &err);
-	code = status_is_well(status) ? EXIT_FINE : EXIT_PROBLEM;
-	if (opt.output == OUTPUT_JSON) {
-		code = out_json(status, code);
-	} else {
-		value_clean(status);
-		show_status(&out, status, &opt.style, show_width());
-		(void)out_write(str_text(&out), out.len);
-	}
-	str_fini(&out);
-	json_decref(status);
-	return code;
-}
-
-/* --- svc --- */
-
-void query_add(struct str *target, const char *name, const char *value)
-{
-	if (value == NULL)
-		return;
-	str_printf(target, "%s%s=", strchr(target->text, '?') ? "&" : "?", name);
-	client_encode(target, value);
-}
-
-/* A list in one array; 0 or a negative errno. */
-static int list_get(json_t **ret, const char *name, const char *text, struct err *err)
-{
-	struct str target = { 0 };
-	json_t *page;
-	int r;
-
-	str_puts(&target, "/v1/services?limit=all");
-	query_add(&target, "namespace", opt.ns);
-	query_add(&target, "name", name);
-	query_add(&target, "q", text);
-	query_add(&target, "state", opt.states);
-	r = client_get_json(&page, &opt.client, target.text, err);
-	str_fini(&target);
-	if (r < 0)
-		return r;
-	*ret = json_incref(json_object_get(page, "items"));
-	if (*ret == NULL)
-		*ret = json_array();
-	json_decref(page);
-	return 0;
-}
-
-/* For scripts and shells: one service a line. */
-static void names_show(const json_t *items)
-{
-	for (size_t i = 0; i < json_array_size(items); i++) {
-		const json_t *item = json_array_get(items, i);
-
-		(void)printf("%s/%s\n", value_text(item, "namespace"), value_text(item, "name"));
-	}
-}
-
-static int list_show(json_t *items)
-{
-	struct str out = { 0 };
-
-	if (opt.output == OUTPUT_JSON) {
-		json_t *json = json_pack("{s:i, s:O}", "api", CONTROL_API_VERSION, "items", items);
-		int code = out_json(json, EXIT_FINE);
-
-		json_decref(json);
-		return code;
-	}
-	if (json_array_size(items) == 0) {
-		(void)fputs("no services\n", stderr);
-		return EXIT_FINE;
-	}
-	if (opt.output == OUTPUT_NAME) {
-		names_show(items);
-		return EXIT_FINE;
-	}
-	value_clean(items);
-	show_services(&out, items, &opt.style, show_width());
-	(void)out_write(str_text(&out), out.len);
-	str_fini(&out);
-	return EXIT_FINE;
-}
-
-/*
- * What the kernel counted of a service, as the page's member "counts". A vipd that
- * counts nothing, or is too old to be asked, is no reason not to show the page.
- */
-static void page_add_counts(json_t *page, const char *ns, const char *name)
-{
-	struct str target = { 0 };
-	struct str service = { 0 };
-	struct err err;
-	json_t *counts;
-
-	str_printf(&service, "%s/%s", ns, name);
-	str_puts(&target, "/v1/counts");
-	query_add(&target, "service", service.text);
-	if (client_get_json(&counts, &opt.client, target.text, &err) == 0) {
-		json_t *item = json_array_get(json_object_get(counts, "items"), 0);
-
-		if (item != NULL)
-			(void)json_object_set(page, "counts", item);
-		json_decref(counts);
-	}
-	str_fini(&service);
-	str_fini(&target);
-}
-
-static int page_show(const char *ns, const char *name)
-{
-	struct str target = { 0 };
-	struct str out = { 0 };
-	struct err err;
-	json_t *page;
-	int code = EXIT_FINE;
-	int r;
-
-	str_puts(&target, "/v1/services/");
-	client_encode(&target, ns);
-	str_puts(&target, "/");
-	client_encode(&target, name);
-	r = client_get_json(&page, &opt.client, target.text, &err);
-	str_fini(&target);
-	if (r < 0)
-		return failed(r, &err);
-	if (opt.output == OUTPUT_JSON) {
-		code = out_json(page, code);
-	} else {
-		page_add_counts(page, ns, name);
-		value_clean(page);
-		show_service(&out, page, &opt.style);
-		(void)out_write(str_text(&out), out.len);
-	}
-	str_fini(&out);
-	json_decref(page);
-	return code;
-}
-
-/* The one that is meant, if it is one: alone, or the only one of exactly this name. */
-static const json_t *meant(const json_t *items, const char *text)
-{
-	const json_t *found = NULL;
-	size_t n = 0;
-
-	if (json_array_size(items) == 1)
-		return json_array_get(items, 0);
-	for (size_t i = 0; i < json_array_size(items); i++) {
-		const json_t *item = json_array_get(items, i);
-
-		if (strcmp(value_text(item, "name"), text) == 0) {
-			found = item;
-			n++;
-		}
-	}
-	return n == 1 ? found : NULL;
-}
-
-/* Anything but NAMESPACE/NAME: look for it, show the page of what is meant, or the list. */
-static int svc_search(const char *text)
-{
-	const json_t *one;
-	struct err err;
-	json_t *items;
-	int code;
-	int r = list_get(&items, NULL, text, &err);
-
-	if (r < 0)
-		return failed(r, &err);
-	one = meant(items, text);
-	if (json_array_size(items) == 0) {
-		(void)fprintf(
-			stderr,
-			"vipctl: no service has '%s' in its name, as an address or as a pod\n",
-			text);
-		code = EXIT_PROBLEM;
-	} else if (one != NULL) {
-		code = page_show(value_text(one, "namespace"), value_text(one, "name"));
-	} else {
-		code = list_show(items);
-	}
-	json_decref(items);
-	return code;
-}
-
-static int run_svc(const struct command *cmd)
-{
-	struct err err;
-	json_t *items;
-	const char *slash;
-	char *ns;
-	int code;
-	int r;
-
-	(void)cmd;
-	if (opt.n_args > 1)
-		return usage("'%s': svc takes one argument", opt.args[1]);
-	if (opt.is_kernel)
-		return run_svc_kernel(&opt);
-	if (opt.n_args == 0) {
-		r = list_get(&items, NULL, NULL, &err);
-		if (r < 0)
-			return failed(r, &err);
-		code = list_show(items);
-		json_decref(items);
-		return code;
-	}
-	slash = strchr(opt.args[0], '/');
-	if (slash == NULL || opt.states != NULL)
-		return svc_search(opt.args[0]);
-	ns = xstrndup(opt.args[0], (size_t)(slash - opt.args[0]));
-	if (opt.ns != NULL && strcmp(opt.ns, ns) != 0)
-		code = usage("'%s' names another namespace than -n", opt.args[0]);
-	else
-		code = page_show(ns, slash + 1);
-	free(ns);
-	return code;
-}
-
-static int run_diff_command(const struct command *cmd)
-{
-	(void)cmd;
-	return run_diff(&opt);
-}
-
-static int run_monitor_command(const struct command *cmd)
-{
-	(void)cmd;
-	return run_monitor(&opt);
-}
-
-static int run_top_command(const struct command *cmd)
-{
-	(void)cmd;
-	return run_top(&opt);
-}
-
-static int run_drain_command(const struct command *cmd)
-{
-	return strcmp(cmd->name, "drain") == 0 ? run_drain(&opt) : run_undrain(&opt);
-}
-
-/* --- trace --- */
-
-static int trace_show(json_t *trace)
-{
-	int code = trace_is_balanced(trace) ? EXIT_FINE : EXIT_PROBLEM;
-	struct str out = { 0 };
-
-	if (opt.output == OUTPUT_JSON)
-		return out_json(trace, code);
-	value_clean(trace);
-	if (value_has(trace, "problem"))
-		(void)fprintf(stderr, "vipctl: %s\n", value_text(trace, "problem"));
-	else
-		show_trace(&out, trace, &opt.style, show_width(),
-			   opt.n_args > 2 ? opt.args[2] : NULL);
-	(void)out_write(str_text(&out), out.len);
-	str_fini(&out);
-	return code;
-}
-
-static int run_trace(const struct command *cmd)
-{
-	struct str target = { 0 };
-	struct err err;
-	json_t *trace;
-	int code;
-	int r;
-
-	(void)cmd;
-	if (opt.n_args < 2 || opt.n_args > 3)
-		return usage(
-			"trace takes two arguments, SRC and DST:PORT[/PROTO], and perhaps POD");
-	str_puts(&target, "/v1/trace");
-	query_add(&target, "from", opt.args[0]);
-	query_add(&target, "to", opt.args[1]);
-	r = client_get_json(&trace, &opt.client, target.text, &err);
-	str_fini(&target);
-	if (r < 0)
-		return failed(r, &err);
-	code = trace_show(trace);
-	if (opt.live_s > 0 && opt.output != OUTPUT_JSON && !value_has(trace, "problem"))
-		code = run_live(&opt, trace);
-	json_decref(trace);
-	return code;
-}
-
-/* --- dump --- */
-
-static int sink_stdout(void *arg, const char *data, size_t len)
-{
-	(void)arg;
-	return out_write(data, len);
-}
-
-static int run_dump(const struct command *cmd)
-{
-	struct str target = { 0 };
-	struct err err = { 0 };
-	int r;
-
-	(void)cmd;
-	if (opt.is_bundle)
-		return run_bundle(&opt);
-	if (opt.n_args > 1)
-		return usage("'%s': dump takes one argument", opt.args[1]);
-	str_puts(&target, "/v1/dump");
-	query_add(&target, "namespace", opt.ns);
-	if (opt.n_args == 1)
-		query_add(&target, "q", opt.args[0]);
-	r = client_get(&opt.client, target.text, sink_stdout, NULL, &err);
-	str_fini(&target);
-	return r == 0 || r == -EPIPE ? EXIT_FINE : failed(r, &err);
-}
-
-/* --- doctor, log --- */
-
-/* The answer as it is wanted. Ends with `code`, unless it cannot be written. */
-static int answer_show(json_t *answer, int code,
-		       void (*show)(struct str *out, const json_t *answer,
-				    const struct style *style))
-{
-	struct str out = { 0 };
-
-	if (opt.output == OUTPUT_JSON)
-		return out_json(answer, code);
-	value_clean(answer);
-	show(&out, answer, &opt.style);
-	(void)out_write(str_text(&out), out.len);
-	str_fini(&out);
-	return code;
-}
-
-static int run_doctor(const struct command *cmd)
-{
-	json_t *answer;
-	int code;
-
-	(void)cmd;
-	if (opt.n_args > 0)
-		return usage("'%s': doctor takes no argument", opt.args[0]);
-	doctor_ask(&answer, &opt.client);
-	code = answer_show(answer, (int)doctor_exit(answer), show_doctor);
-	json_decref(answer);
-	return code;
-}
-
-static int run_log(const struct command *cmd)
-{
-	struct str target = { 0 };
-	struct err err;
-	json_t *answer;
-	int code;
-	int r;
-
-	(void)cmd;
-	if (opt.n_args != 0 && opt.n_args != 2)
-		return usage("log takes no argument, or AREA and LEVEL");
-	str_puts(&target, "/v1/log");
-	if (opt.n_args == 2) {
-		query_add(&target, "area", opt.args[0]);
-		query_add(&target, "level", opt.args[1]);
-		r = client_put_json(&answer, &opt.client, target.text, &err);
-	} else {
-		r = client_get_json(&answer, &opt.client, target.text, &err);
-	}
-	str_fini(&target);
-	if (r < 0)
-		return failed(r, &err);
-	code = answer_show(answer, EXIT_FINE, show_log);
-	json_decref(answer);
-	return code;
-}
-
 /* --- the command line --- */
 
-static int run_completion(const struct command *cmd);
+static int run_completion(const struct run *run);
 
 static const struct command commands[] = {
 	{ "status", "", "is vipd well, what did it do, what does it owe", "w",
@@ -522,30 +126,31 @@ static const struct command commands[] = {
 	  "  --kernel reads what the kernel holds, without vipd: one line a frontend, with WHAT\n"
 	  "  those that contain it.\n",
 	  run_svc },
-	{ "diff", "", "what the kernel holds against what it shall hold", "w",
+	{ "diff", "", "what the kernel holds against what it shall hold", "wMNA",
 	  "  Reads the kernel by itself and compares with what vipd says it acknowledged. Prints\n"
-	  "  nothing and ends with 0 when all is well, else 1.\n",
-	  run_diff_command },
+	  "  nothing and ends with 0 when all is well, else 1. With --manifests no vipd is asked:\n"
+	  "  what it would make of the folder is compared.\n",
+	  run_diff },
 	{ "monitor", "", "what happens, while it happens", "SK",
 	  "  One line for every object that comes or goes, and for what the kernel took for it:\n"
 	  "  the operations, and how long after the event. Until it is interrupted.\n"
 	  "  --service NAMESPACE/NAME: only of that service. --kind LIST: only these: service,\n"
 	  "  endpointslice, node, servicecidr, addresses, sync, refused, kernel. -o json prints\n"
 	  "  a line of JSON an event. Who is too slow is told how many events were lost.\n",
-	  run_monitor_command },
+	  run_monitor },
 	{ "top", "", "the busiest services and endpoints, and the sync", "w",
 	  "  Connections a second, asked for and refused, as far as the kernel counts them\n"
 	  "  (vipd --metrics-per-service). Keys: r t x n sort by rate, total, refused, name; e\n"
 	  "  shows endpoints; arrows and pages; q ends. --watch=SECONDS is the period. Not on a\n"
 	  "  terminal, it shows one second, once.\n",
-	  run_top_command },
+	  run_top },
 	{ "drain", "[NS/NAME ENDPOINT]", "take an endpoint out of a service, until undone", "",
 	  "  ENDPOINT is a pod's name or an address. It gets no new connections, on this node; those\n"
 	  "  that stand go on. It stays so over restarts of vipd, until `undrain`, and is listed\n"
 	  "  without arguments.\n",
-	  run_drain_command },
+	  run_drain },
 	{ "undrain", "NS/NAME ENDPOINT", "let a drained endpoint serve again", "", "",
-	  run_drain_command },
+	  run_undrain },
 	{ "trace", "SRC DST:PORT [POD]", "where a connection would go, step by step, and why", "wL",
 	  "  SRC is an address, the name of a pod, or `host`. DST:PORT is ADDRESS:PORT[/PROTOCOL]\n"
 	  "  (udp, sctp; else tcp), or NAMESPACE/NAME[:PORT] for the service's cluster IP. Told\n"
@@ -586,6 +191,10 @@ static const struct ctl_option options[] = {
 	{ "live", 'L', "[=SECONDS]", CTL_OPTION_SOME, "and what happens to real packets, 10 s",
 	  NULL },
 	{ "bundle", 'B', NULL, CTL_OPTION_SOME, "all there is to be told, for who helps", NULL },
+	{ "manifests", 'M', "DIR", CTL_OPTION_SOME, "compare with what this folder says", NULL },
+	{ "node", 'N', "NAME", CTL_OPTION_SOME, "of this node, with --manifests", NULL },
+	{ "nodeport-addresses", 'A', "LIST", CTL_OPTION_SOME, "as vipd has it, with --manifests",
+	  NULL },
 	{ "service", 'S', "NS/NAME", CTL_OPTION_SOME, "only of this service", NULL },
 	{ "kind", 'K', "LIST", CTL_OPTION_SOME, "only such events",
 	  "service endpointslice node servicecidr addresses sync refused kernel" },
@@ -639,12 +248,11 @@ static int print(struct str *text, int code)
 	return code;
 }
 
-static int run_completion(const struct command *cmd)
+static int run_completion(const struct run *run)
 {
 	struct str out = { 0 };
 
-	(void)cmd;
-	if (opt.n_args != 1 || manual_completion(&out, opt.args[0], commands, options) < 0)
+	if (run->n_args != 1 || manual_completion(&out, run->args[0], commands, options) < 0)
 		return usage("completion takes bash, zsh or fish");
 	return print(&out, EXIT_FINE);
 }
@@ -736,6 +344,15 @@ static int option_take(int c)
 	case 'k':
 		opt.is_kernel = true;
 		return 0;
+	case 'M':
+		opt.manifests = optarg;
+		return 0;
+	case 'N':
+		opt.node = optarg;
+		return 0;
+	case 'A':
+		opt.nodeport_addresses = optarg;
+		return 0;
 	case 'L':
 		opt.live_s = LIVE_S_DEFAULT;
 		return optarg != NULL ? seconds_parse(&opt.live_s, "live", optarg) : 0;
@@ -815,7 +432,7 @@ static int watch(const struct command *cmd)
 	do {
 		if (opt.style.width > 0)
 			(void)fputs("\033[H\033[2J", stdout);
-		code = cmd->run(cmd);
+		code = cmd->run(&opt);
 		if (opt.style.width == 0)
 			(void)fputs("\n", stdout);
 	} while (fflush(stdout) == 0 && nanosleep(&pause, NULL) == 0);
@@ -847,6 +464,5 @@ int command_main(int argc, char **argv)
 	opt.n_args = argc - optind - 1;
 	opt.args = argv + optind + 1;
 	style_decide();
-	return out_finish(opt.watch_s > 0 && cmd->run != run_top_command ? watch(cmd)
-									 : cmd->run(cmd));
+	return out_finish(opt.watch_s > 0 && cmd->run != run_top ? watch(cmd) : cmd->run(&opt));
 }

@@ -33,7 +33,7 @@ static void help_option(struct str *out, const struct ctl_option *o)
 	str_printf(&head, "--%s", o->name);
 	if (o->arg != NULL)
 		str_printf(&head, "%s%s", o->arg[0] == '[' ? "" : " ", o->arg);
-	str_printf(out, "  %-24s  %s\n", head.text, o->help);
+	str_printf(out, "  %-27s  %s\n", head.text, o->help);
 	str_fini(&head);
 }
 

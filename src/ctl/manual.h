@@ -7,13 +7,15 @@
 
 #include "base/str.h"
 
+struct run;
+
 struct command {
 	const char *name;
 	const char *args;
 	const char *summary;
 	const char *options; /* letters of those it knows beside the common ones */
 	const char *help;    /* lines, indented by two */
-	int (*run)(const struct command *cmd);
+	int (*run)(const struct run *run);
 };
 
 enum ctl_option_kind {

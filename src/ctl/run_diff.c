@@ -8,6 +8,7 @@
 
 #include "base/control.h"
 #include "ctl/diff.h"
+#include "ctl/manifests.h"
 #include "ctl/run.h"
 #include "ctl/value.h"
 #include "plane/nft/held.h"
@@ -28,11 +29,34 @@ static int want_get(struct diff *d, const struct run *run, struct err *err)
 	return 0;
 }
 
-/* vipd is asked first: it is what changes the kernel. */
+static void problem_tell(const char *where, const char *text)
+{
+	(void)fprintf(stderr, "vipctl: %s: %s\n", where, text);
+}
+
+/* What vipd would make of the folder, without one. */
+static int want_read(struct diff *d, const struct run *run, struct err *err)
+{
+	const struct manifests_config config = {
+		.dir = run->manifests,
+		.node = run->node,
+		.nodeport_addresses = run->nodeport_addresses,
+	};
+	json_t *items;
+	int r = manifests_rows(&items, &config, problem_tell, err);
+
+	if (r < 0)
+		return r;
+	diff_want(d, items);
+	json_decref(items);
+	return 0;
+}
+
+/* What is wanted is asked for first: vipd is what changes the kernel. */
 static int diff_try(struct diff *d, const struct run *run, struct err *err)
 {
 	struct str text = { 0 };
-	int r = want_get(d, run, err);
+	int r = run->manifests != NULL ? want_read(d, run, err) : want_get(d, run, err);
 
 	if (r == 0)
 		r = nft_held_text(&text, err);
@@ -88,10 +112,10 @@ int run_diff(const struct run *run)
 
 	if (run->n_args > 0)
 		return usage("'%s': diff takes no argument", run->args[0]);
-	r = plane_check(run, &err);
+	r = run->manifests != NULL ? 0 : plane_check(run, &err);
 	for (int i = 0; r == 0; i++) {
 		r = diff_try(&d, run, &err);
-		if (r < 0 || diff_is_empty(&d) || i == TRIES - 1)
+		if (r < 0 || diff_is_empty(&d) || i == TRIES - 1 || run->manifests != NULL)
 			break;
 		diff_fini(&d);
 		(void)nanosleep(&pause, NULL);

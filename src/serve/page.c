@@ -94,7 +94,7 @@ static bool is_view(const char *path)
 	size_t n = strlen(SERVICES);
 
 	return strcmp(path, "/v1/status") == 0 || strcmp(path, "/v1/history") == 0 ||
-	       strcmp(path, "/v1/doctor") == 0 ||
+	       strcmp(path, "/v1/doctor") == 0 || strcmp(path, "/v1/counts") == 0 ||
 	       (strncmp(path, SERVICES, n) == 0 && (path[n] == '\0' || path[n] == '/'));
 }
 
@@ -110,6 +110,10 @@ static void view_answer(struct page_server *p, const struct http_request *q,
 		body_history(reply, &p->ctx, q);
 	else if (strcmp(q->path, "/v1/doctor") == 0)
 		admin_doctor(reply, &p->ctx, q); /* a server of GET and HEAD: nothing is begun */
+	else if (strcmp(q->path, "/v1/counts") == 0 && http_request_param(q, "service") == NULL)
+		http_reply_error(reply, 400, "service: NAMESPACE/NAME is wanted here");
+	else if (strcmp(q->path, "/v1/counts") == 0)
+		body_counts(reply, &p->ctx, q);
 	else if (strcmp(q->path, SERVICES) == 0)
 		body_services(reply, &p->ctx, q);
 	else

@@ -3,8 +3,9 @@
  * serve/page - the status page: what vipd knows, for people with a browser.
  *
  * Files of src/serve/page/, compiled in, and the views of the control socket that are
- * harmless: status without options, lists, pages of services, history. It stands on the
- * metrics server, and only when that is for this host alone or somebody asked for it.
+ * harmless: status without options, lists, pages of services and their counters, history,
+ * what the doctor found. It stands on the metrics server, and only when that is for this
+ * host alone or somebody asked for it.
  *
  * Nothing can be changed here. Scripts of other sites are kept out: the name in the
  * request must be an address, localhost or this node's (a name of theirs that resolves

@@ -242,9 +242,13 @@ class Vipd:
         # Who counts the writes to IPVS? Nobody: what it holds stands for them.
         return self.nft.genid(), self.lab.node.run("ipvsadm", "-Sn")
 
+    def main_tables(self, fam):
+        """{name: handle} of those that serve; a guard does not."""
+        return {n: h for n, h in self.nft.tables(fam).items() if n in ("vipd", "vipd-2")}
+
     def table(self, fam):
         """Name of the table in force: vipd or vipd-2; the newer one while there are both."""
-        names = {n: h for n, h in self.nft.tables(fam).items() if n in ("vipd", "vipd-2")}
+        names = self.main_tables(fam)
         return max(names, key=names.get) if names else "vipd"
 
     def elements(self, fam, name):
@@ -271,9 +275,8 @@ class Vipd:
     def differences(self, strict=True):
         """In what the kernel differs from what the resolver says of our objects."""
         if planes.PLANE != "nft":  # whose tables are others; traffic tells
-            if not self.is_running() or self.is_settled():
-                return []
-            return ["vipd owes the kernel something"]
+            is_good = not self.is_running() or self.is_settled()
+            return [] if is_good else ["vipd owes the kernel something"]
         result = resolver.resolve(self.all_objects(), self.config())
         out = []
         for fam in (4, 6):

@@ -29,11 +29,15 @@ NOT = {
         "test_dead_flows.py": CONNTRACK,
         "test_counters.py": "about counters of nf_tables",
         "test_affinity.py::test_expires": TABLES,
+        "test_affinity.py::test_per_port":
+            "ports are separate, but rr deals alike for both: the same clients, the same order",
         "test_changes.py::test_ten_thousand_swaps":
             "waits for a commit of nf_tables at each change; here most are of IPVS alone",
         "test_changes.py::test_latency_of_a_change": "the same",
         "test_paths.py::test_marks_are_not_touched":
             "the mark of a captured packet is the plane's; who overwrites it takes the packet away",
+        "test_sctp_sockets.py::test_associations_survive":
+            "an SCTP backend that leaves is deleted at once (IPVS-21), and its associations with it",
         "test_api.py": "about the source of objects; the plane makes no difference",
     },
 }

@@ -81,12 +81,14 @@ def test_switched_off_and_on(lab, vipd):
     load = new_connections(lab)
     try:
         for flag, left in ((None, 0), (True, 6), (None, 0), (True, 6)):
-            before = vipd.nft.tables(4)
+            before = vipd.main_tables(4)
             vipd.kill()
             vipd.flags["--nft-table-owner"] = flag
             vipd.start()
             vipd.check_tables()
-            assert len(vipd.nft.tables(4)) == 1 and vipd.nft.tables(4) != before
+            assert len(vipd.main_tables(4)) == 1 and vipd.main_tables(4) != before
+            # Tables that nobody can flush need no guard.
+            assert ("vipd-guard" in vipd.nft.tables(4)) == (flag is None)
             assert refused(lab, "delete", "table", "ip", vipd.table(4)) if left else True
     finally:
         vipd.flags["--nft-table-owner"] = True

@@ -55,7 +55,7 @@ def load(lab):
 
 def taken_over(lab, vipd, frontends):
     assert comments(lab) == ["vipd layout 1"] * 2
-    assert len(vipd.nft.tables(4)) == len(vipd.nft.tables(6)) == 1
+    assert len(vipd.main_tables(4)) == len(vipd.main_tables(6)) == 1
     assert len(vipd.elements(4, "frontends")) == frontends
 
 
@@ -97,7 +97,7 @@ def test_killed_in_between(lab, vipd, older):
             pass  # reading, and nothing is written yet
         time.sleep(ms / 1e3)
         vipd.kill()
-        seen.append((len(vipd.nft.tables(4)), len(vipd.elements(4, "frontends"))))
+        seen.append((len(vipd.main_tables(4)), len(vipd.elements(4, "frontends"))))
         vipd.start()
         taken_over(lab, vipd, older)
         result = flow.stop()

@@ -77,6 +77,17 @@ def test_bundle(vipd, shelf):
     assert b2["kernel_frontends"] == b["kernel_frontends"]
 
 
+def test_manifests(vipd, shelf):
+    """Against the folder, without asking vipd: nothing differs; another node sees it otherwise."""
+    args = ["diff", "--manifests", vipd.manifests.path, "--node", L.NODE_NAME]
+    r = vipctl(vipd, *args)
+    assert (r.returncode, r.stdout) == (0, ""), r.stdout + r.stderr
+    r = vipctl(vipd, "diff", "--manifests", vipd.manifests.path, "--node", "elsewhere")
+    assert r.returncode == 1 and L.endpoint(L.lb_ip(52, 4), 80) + "/TCP  default/local" in r.stdout
+    r = vipctl(vipd, "diff", "--manifests", vipd.manifests.path + ".none")
+    assert r.returncode == 3 and ".none" in r.stderr
+
+
 @pytest.mark.no_steady
 def test_tells_what_is_wrong(vipd, shelf):
     """Without vipd the kernel is still read; what somebody took out is missing there."""

@@ -8,6 +8,7 @@ import http.client
 import io
 import json
 import os
+import socket
 import time
 
 import pytest
@@ -235,10 +236,39 @@ def test_service(page):
     page.wait("!document.querySelector('#overview').hidden")
 
 
+def test_connections(page, vipd, alone):
+    """Where vipd counts, its page tells how many connections each endpoint was given."""
+    alone.node.run("ip", "route", "add", "10.0.0.0/8", "dev", "lo")
+    vipd.stop()
+    vipd.flags["--metrics-per-service"] = "endpoint"
+    try:
+        vipd.start()
+        page.open("about:blank")
+        page.events.clear()
+        page.open(URL + "#service=shop/cart")
+        page.wait("document.querySelector('#service [data-count]')")
+        for _ in range(7):
+            with alone.node.entered(), socket.socket() as s:
+                s.setblocking(False)
+                s.connect_ex((L.cluster_ip(11, 4), 80))
+        cells = "[...document.querySelectorAll('#service tbody [data-count]')]"
+        page.wait(cells + ".map(c => parseInt(c.textContent)).reduce((a, b) => a + b) === 7", 8)
+        assert "/s" in page.js(cells + ".map(c => c.textContent).join()")
+        assert page.js("document.querySelector('[data-count=asked]').textContent").startswith("7,")
+    finally:
+        del vipd.flags["--metrics-per-service"]
+        vipd.stop()
+        vipd.start()
+        alone.node.run("ip", "route", "del", "10.0.0.0/8")
+    page.js("0")
+    page.events.clear()     # of the moment without a vipd
+
+
 def test_drains(page):
     """A plane that waits for connections to end tells of them in `leaving`: counted down."""
     page.js("location.hash = '#service=shop/web'")
     page.wait("document.querySelector('#service table.endpoints')")
+    page.js("clearTimeout(timer), busy = true")     # no answer takes the place of this one
     page.js("showService({...held.get('/v1/services/shop/web').json, leaving: [{address: "
             "'10.244.2.9', port: 8080, protocol: 'TCP', active: 3, inactive: 2, left_ms: 61500, "
             "since_ms: 28500}, {address: 'fd00::9', port: 80, protocol: null, active: 1, "
@@ -246,8 +276,9 @@ def test_drains(page):
     told = page.js("document.querySelector('#drains tbody').innerText")
     assert told.split()[:3] == ["10.244.2.9:8080/TCP", "3", "2"] and "1 m 1 s" in told
     assert "[fd00::9]:80" in told and "no limit" in told
-    page.wait("document.querySelector('#drains .left').innerText === '59 s'", 5)
+    page.wait("(drainsTick(), document.querySelector('#drains .left').innerText === '59 s')", 5)
     assert 55 < float(page.js("document.querySelector('#drains .bar i').style.width")[:-1]) < 70
+    page.js("busy = false, turn(), 0")
 
 
 def test_conflict_leads_to_the_owner(page):

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "objects.h"
 #include "plane/nft/elem.h"
 #include "test.h"
 
@@ -503,6 +504,93 @@ static void case_owner(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
+#define GUARD_WAIT_NS (11 * NSEC_PER_SEC)
+
+/* Another life, with or without a guard; the commits until it is at rest. */
+static uint32_t guard_restart(struct world *w, enum world_guard guard)
+{
+	uint32_t genid = world_genid(w);
+
+	w->guard = guard;
+	world_restart(w);
+	world_settle(w);
+	world_check(w);
+	world_wait(w, 0);
+	return world_genid(w) - genid;
+}
+
+/* Commits in so long a time without a change. */
+static uint32_t guard_wait(struct world *w)
+{
+	uint32_t genid = world_genid(w);
+
+	world_wait(w, GUARD_WAIT_NS);
+	return world_genid(w) - genid;
+}
+
+static bool is_guarded(const struct world *w)
+{
+	return nft_plane_stats(w->plane).has_guard;
+}
+
+static void guard_cidrs(struct world *w)
+{
+	struct service_cidr *c = service_cidr_open();
+
+	c->name = name_get_str("more");
+	*vec_push(&c->cidrs) = test_prefix("10.200.0.0/16");
+	model_put_service_cidr(&w->m, c, 1);
+}
+
+/*
+ * A restart writes nothing, and claims the guard later, in one write a family, or together
+ * with the first change.
+ */
+static void case_guard(const struct world_kernel *kernel)
+{
+	struct world w;
+	uint32_t genid;
+
+	world_open(&w, kernel);
+	world_service(&w, "shop/web", WEB);
+	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	world_settle(&w);
+	assert_int_equal(guard_restart(&w, WORLD_GUARD_ON), 0);
+	assert_int_equal(w.plane->ops->check(w.plane, NULL), PLANE_CHECK_QUIET);
+	if (guard_wait(&w) == 0) {
+		assert_false(is_guarded(&w));
+		print_message("    this kernel has no such tables\n");
+		world_close(&w);
+		return;
+	}
+	assert_true(is_guarded(&w));
+	assert_int_equal(guard_wait(&w), 0);
+	assert_int_equal(guard_restart(&w, WORLD_GUARD_ON), 0);
+	assert_false(is_guarded(&w));
+	assert_int_equal(guard_wait(&w), 2); /* claimed */
+	assert_true(is_guarded(&w));
+	assert_int_equal(w.plane->ops->check(w.plane, NULL), PLANE_CHECK_QUIET);
+	assert_int_equal(guard_restart(&w, WORLD_GUARD_ON), 0);
+	genid = world_genid(&w);
+	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs; 4 rs");
+	world_settle(&w);
+	assert_int_equal(world_genid(&w), genid + 3);
+	assert_true(is_guarded(&w));
+	genid = world_genid(&w);
+	guard_cidrs(&w); /* into the table and into the guard */
+	world_settle(&w);
+	assert_int_equal(world_genid(&w), genid + 2);
+	assert_true(is_guarded(&w));
+	assert_int_equal(guard_restart(&w, WORLD_GUARD_ON), 0);
+	assert_int_equal(guard_wait(&w), 2); /* the ranges are right: claimed, and no more */
+	assert_int_equal(guard_restart(&w, WORLD_GUARD_OFF), 0);
+	assert_int_equal(guard_wait(&w), 2); /* removed */
+	assert_int_equal(guard_restart(&w, WORLD_GUARD_OFF), 0);
+	assert_int_equal(guard_wait(&w), 0);
+	assert_int_equal(w.plane->ops->check(w.plane, NULL), PLANE_CHECK_QUIET);
+	world_close(&w);
+}
+
 static const struct nft_case cases[] = {
 	{ "cluster ip", case_cluster_ip },
 	{ "ipv6", case_ipv6 },
@@ -517,6 +605,7 @@ static const struct nft_case cases[] = {
 	{ "lingering", case_linger },
 	{ "lingering over a reload", case_linger_reload },
 	{ "tables with an owner", case_owner },
+	{ "a guard", case_guard },
 };
 
 const struct nft_case *nft_cases(size_t *n)

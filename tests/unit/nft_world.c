@@ -25,6 +25,8 @@ static void life_begin(struct world *w)
 	nft_plane_walk_with(w->plane, w->kernel->connect(w->kernel->ctx));
 	if (w->is_table_owner)
 		nft_plane_own_tables(w->plane);
+	if (w->guard != WORLD_GUARD_UNSET)
+		nft_plane_guard(w->plane, w->guard == WORLD_GUARD_ON);
 	nft_plane_count(w->plane, w->counting);
 	plan_init(&w->p, &w->m, &w->plane->ops->traits);
 	sync_open(&w->s, &w->m, &w->p, w->plane, &config);
@@ -167,6 +169,21 @@ void world_walk(struct world *w)
 		w->now = next;
 	}
 	fail_msg("%s", "the walk did not end");
+}
+
+void world_wait(struct world *w, uint64_t ns)
+{
+	w->now += ns;
+	(void)w->plane->ops->tick(w->plane, w->now);
+}
+
+uint32_t world_genid(const struct world *w)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = w->kernel->connect(w->kernel->ctx);
+	uint32_t genid;
+
+	assert_int_equal(nft_genid_read(nl, &genid, NULL), 0);
+	return genid;
 }
 
 size_t world_audit(struct world *w)

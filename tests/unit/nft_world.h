@@ -20,6 +20,13 @@ struct world_kernel {
 	void *ctx;
 };
 
+/* nft_plane_guard(), called or not. */
+enum world_guard {
+	WORLD_GUARD_UNSET = 0,
+	WORLD_GUARD_ON,
+	WORLD_GUARD_OFF,
+};
+
 struct world {
 	const struct world_kernel *kernel;
 	struct model m;
@@ -27,7 +34,8 @@ struct world {
 	struct plane *plane;
 	struct sync *s;
 	uint64_t now;
-	bool is_table_owner; /* of the next life */
+	bool is_table_owner;    /* of the next life */
+	enum world_guard guard; /* the same */
 	enum plane_counting counting;
 };
 
@@ -55,6 +63,10 @@ size_t world_settle(struct world *w);
 size_t world_settle_refused(struct world *w);
 /* Let the plane look for addresses an earlier life left behind. */
 void world_walk(struct world *w);
+/* Let so much time pass, and the plane tick. */
+void world_wait(struct world *w, uint64_t ns);
+/* Commits of anybody, as the kernel counts them. */
+uint32_t world_genid(const struct world *w);
 /* Compare every service with the kernel and repair; kernel operations it took. */
 size_t world_audit(struct world *w);
 /* Read the kernel as at the start, with rows that have their numbers. */

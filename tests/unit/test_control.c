@@ -533,9 +533,7 @@ static void test_slices(void **state)
 		"/v1/trace?from=host&to=10.96.0.1:81",
 		"/v1/trace?from=nobody&to=10.96.0.1:80",
 		"/v1/rows",
-		"/v1/counts",
 		"/v1/services?limit=all",
-		"/v1/dump",
 		"/v1/services?q=nobody",
 	};
 	struct world w;

@@ -45,6 +45,9 @@ static void service_text(struct str *s, const struct service *v)
 	str_puts(s, v->is_etp_local ? " etp-local" : "");
 	if (v->affinity_s != 0)
 		str_printf(s, " affinity=%u", v->affinity_s);
+	if (v->tuning != NULL)
+		str_printf(s, " sched=%s weights=%s drain=%s", name_text(v->tuning->scheduler),
+			   name_text(v->tuning->weights), name_text(v->tuning->drain_timeout));
 	if (v->health_check_node_port != 0)
 		str_printf(s, " health=%u", v->health_check_node_port);
 	if (v->created_s != 0)
@@ -414,6 +417,16 @@ static const struct decode_case service_meta_cases[] = {
 	  "metadata.labels[service.kubernetes.io/service-proxy-name]: 1 is not text "
 	  "(write it in quotes)",
 	  NULL },
+	{ "annotations of a scheduler, as written",
+	  "metadata: {name: a, annotations: {vipd.io/scheduler: 'mh,mh-port', vipd.io/weights: x, "
+	  "vipd.io/drain-timeout: 1m, kube-router.io/service.scheduler: lc, other: y}}",
+	  0, "default/a ClusterIP v4=10.96.0.1 sched=mh,mh-port weights=x drain=1m", NULL },
+	{ "kube-router's annotation",
+	  "metadata: {name: a, annotations: {kube-router.io/service.scheduler: lc}}", 0,
+	  "default/a ClusterIP v4=10.96.0.1 sched=lc weights= drain=", NULL },
+	{ "other annotations",
+	  "metadata: {name: a, annotations: {kube-router.io/service.dsr: tunnel}}", 0,
+	  "default/a ClusterIP v4=10.96.0.1", NULL },
 	{ "created", "metadata: {name: a, creationTimestamp: 2026-11-20T09:45:21Z}", 0,
 	  "default/a ClusterIP v4=10.96.0.1 created=1795167921", NULL },
 	{ "created at an unknown time", "metadata: {name: a, creationTimestamp: yesterday}", 0,

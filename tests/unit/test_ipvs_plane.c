@@ -420,6 +420,10 @@ static void test_drain_udp(void **state)
 	slice(&w, "shop/dns-1", "dns", "| dns/UDP:53 | 3 rs");
 	settle(&w);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.3:53=1\n");
+	/* The whole service: in the same commit, nothing to wait for. */
+	no_service(&w, "shop", "dns");
+	settle(&w);
+	expect_ipvs(&w, "");
 	world_close(&w);
 }
 

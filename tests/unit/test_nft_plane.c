@@ -418,6 +418,106 @@ static void test_held_by_other(void **state)
 	bench_close(&b);
 }
 
+/* A kernel without such tables: one line, one refused batch, and all else as ever. */
+static void test_guard_is_refused(void **state)
+{
+	struct bench b;
+	uint64_t told;
+
+	(void)state;
+	bench_open(&b);
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80 ip=fd02::1");
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	world_settle(&b.w);
+	fake_no_persist(b.f, true);
+	b.w.guard = WORLD_GUARD_ON;
+	world_restart(&b.w);
+	fake_count_reset(b.f);
+	assert_int_equal(world_settle(&b.w), 0);
+	log_level_set_all(LOG_LEVEL_INFO);
+	told = log_count(LOG_LEVEL_INFO);
+	for (int i = 0; i < 3; i++)
+		world_wait(&b.w, 60 * NSEC_PER_SEC);
+	assert_int_equal(log_count(LOG_LEVEL_INFO), told + 1);
+	log_level_set_all(LOG_LEVEL_ERR);
+	assert_int_equal(fake_count(b.f).n_refused, 1);
+	assert_int_equal(fake_count(b.f).n_batches, 0);
+	assert_false(nft_plane_stats(b.w.plane).has_guard);
+	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_QUIET);
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 4 rs");
+	world_settle(&b.w);
+	world_check(&b.w);
+	bench_close(&b);
+}
+
+/* A flush takes the tables and leaves the guard, which nobody has to write again. */
+static void test_guard_stays(void **state)
+{
+	struct bench b;
+	uint32_t genid;
+
+	(void)state;
+	bench_open(&b);
+	b.w.guard = WORLD_GUARD_ON;
+	world_restart(&b.w);
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80 ip=fd02::1");
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	world_settle(&b.w);
+	assert_true(nft_plane_stats(b.w.plane).has_guard);
+	fake_foreign_flush(b.f, IPFAM_V4);
+	fake_foreign_flush(b.f, IPFAM_V6);
+	assert_int_equal(fake_chain_count(b.f, IPFAM_V4), 2);
+	assert_int_equal(fake_chain_count(b.f, IPFAM_V6), 2);
+	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_LOST);
+	sync_reload(b.w.s);
+	world_settle(&b.w);
+	world_check(&b.w);
+	genid = fake_genid(b.f);
+	world_wait(&b.w, 60 * NSEC_PER_SEC);
+	assert_int_equal(fake_genid(b.f), genid);
+	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_QUIET);
+	/* Nobody else removes it, who knows of it; without an owner it goes. */
+	b.w.plane->ops->close(b.w.plane);
+	nft_plane_open(&b.w.plane, fake_connect(b.f), fake_connect(b.f));
+	assert_int_equal(b.w.plane->ops->cleanup(b.w.plane, &b.err), 0);
+	assert_int_equal(fake_chain_count(b.f, IPFAM_V4) + fake_chain_count(b.f, IPFAM_V6), 0);
+	bench_close(&b);
+}
+
+/* Another process holds it, or somebody's table has its name: said once, tried again. */
+static void test_guard_is_held(void **state)
+{
+	struct plane_result res = { 0 };
+	struct plane *other;
+	struct bench b;
+	uint64_t told;
+
+	(void)state;
+	bench_open(&b);
+	b.w.guard = WORLD_GUARD_ON;
+	world_restart(&b.w);
+	world_settle(&b.w);
+	world_wait(&b.w, 11 * NSEC_PER_SEC);
+	assert_true(nft_plane_stats(b.w.plane).has_guard);
+	nft_plane_open(&other, fake_connect(b.f), fake_connect(b.f));
+	nft_plane_guard(other, true);
+	assert_int_equal(other->ops->load(other, &b.err), 0);
+	assert_int_equal(other->ops->env(other, &b.w.m, &res, &b.err), 0);
+	assert_int_equal(other->ops->sweep(other, &res, &b.err), 0);
+	log_level_set_all(LOG_LEVEL_INFO);
+	told = log_count(LOG_LEVEL_INFO);
+	for (uint64_t s = 1; s < 300; s += 30)
+		(void)other->ops->tick(other, s * NSEC_PER_SEC);
+	assert_int_equal(log_count(LOG_LEVEL_INFO), told + 1);
+	log_level_set_all(LOG_LEVEL_ERR);
+	assert_false(nft_plane_stats(other).has_guard);
+	b.w.plane->ops->close(b.w.plane);
+	(void)other->ops->tick(other, 400 * NSEC_PER_SEC);
+	assert_true(nft_plane_stats(other).has_guard);
+	b.w.plane = other;
+	bench_close(&b);
+}
+
 /* --- reading under difficulties --- */
 
 static void test_reading(void **state)
@@ -796,6 +896,9 @@ int main(void)
 		cmocka_unit_test(test_tables_gone),
 		cmocka_unit_test(test_owner_is_refused),
 		cmocka_unit_test(test_held_by_other),
+		cmocka_unit_test(test_guard_is_refused),
+		cmocka_unit_test(test_guard_stays),
+		cmocka_unit_test(test_guard_is_held),
 		cmocka_unit_test(test_reading),
 		cmocka_unit_test(test_lacking),
 		cmocka_unit_test(test_random),

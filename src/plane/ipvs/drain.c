@@ -64,7 +64,7 @@ void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs)
 	p->tick_at = p->tick_at == 0 ? now_ns() + TICK_NS : p->tick_at;
 }
 
-void ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
+bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
 {
 	uint32_t now_s = ipvs_now_s(p);
 	uint32_t deadline_s = vs->drain_s != 0 ? now_s + vs->drain_s : 0;
@@ -72,7 +72,7 @@ void ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst 
 	if (is_without_end(vs) && !serves_still(p, vs, &d->addr)) {
 		d->flags |= DST_QUEUED;
 		ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0, 0);
-		return;
+		return true;
 	}
 	if (d->weight == 0 && d->flags & DST_HELD) { /* an earlier process began it */
 		if (d->deadline_s == 0)
@@ -84,6 +84,7 @@ void ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst 
 		ipvs_op_dest(p, IPVS_DEST_SET, vs, d, 0, deadline_s);
 	}
 	d->flags |= DST_LEAVING;
+	return false;
 }
 
 /* --- looking --- */

@@ -330,9 +330,9 @@ static void vs_remove(struct ipvs_plane *p, struct ipvs_vs *vs)
 	if (is_in_kernel(vs) && !vs->is_whole)
 		return;
 	vec_for_each (d, &vs->dests) {
-		if (is_to_leave(vs, d))
-			ipvs_drain_begin(p, vs, d);
-		has_dests |= (d->flags & DST_HELD) != 0;
+		bool is_gone = is_to_leave(vs, d) && ipvs_drain_begin(p, vs, d);
+
+		has_dests |= d->flags & DST_HELD && !is_gone;
 	}
 	if (!is_in_kernel(vs) && vs->is_held && !has_dests)
 		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);
@@ -350,7 +350,7 @@ int ipvs_servers_remove(struct ipvs_plane *p, struct plane_result *res, struct e
 					     : NULL;
 
 		if (d != NULL && is_to_leave(u->vs, d)) {
-			ipvs_drain_begin(p, u->vs, d);
+			(void)ipvs_drain_begin(p, u->vs, d);
 			ipvs_drain_watch(p, u->vs);
 		}
 	}

@@ -216,8 +216,10 @@ void ipvs_op_service(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs
 
 /* --- drain.c --- */
 
-/* The destination begins to leave; weight and deadline are in the operation that is appended. */
-void ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d);
+/*
+ * The destination begins to leave: an operation is appended. True when that deletes it.
+ */
+bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d);
 /* There may be something to wait for. */
 void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs);
 uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now);

@@ -23,6 +23,7 @@
 
 void nft_plane_committed(struct nft_plane *p, size_t n)
 {
+	p->is_written |= n > 0;
 	while (n-- > 0)
 		if (++p->genid == 0) /* the kernel skips it too */
 			p->genid = 1;

@@ -84,6 +84,14 @@ void nft_plane_own_tables(struct plane *plane)
 		nft_layout_own(p->layout[fam], true);
 }
 
+void nft_plane_guard(struct plane *plane, bool is_wanted)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+
+	assert(p->guard == NULL);
+	nft_guard_open(&p->guard, p->cmd, is_wanted ? NFT_GUARD_ON : NFT_GUARD_OFF);
+}
+
 void nft_plane_count(struct plane *plane, enum plane_counting counting)
 {
 	struct nft_plane *p = nft_plane_of(plane);
@@ -109,6 +117,7 @@ static void plane_close(struct plane *plane)
 		nft_refs_clear(&p->before[fam]);
 		nft_layout_close(p->layout[fam]);
 	}
+	nft_guard_close(p->guard);
 	nl_batch_close(p->batch);
 	nl_sock_close(p->cmd);
 	nl_sock_close(p->query);
@@ -251,6 +260,41 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 	return 0;
 }
 
+/*
+ * --- the guard (guard.h) ---
+ *
+ * What is written for it belongs to no service, and is not among what a commit reports.
+ */
+static void guard_follow(struct nft_plane *p)
+{
+	struct nft_layout_result lr = { .times = &p->plane.times };
+
+	if (p->guard == NULL || p->loaded != NULL || !p->is_written)
+		return;
+	nft_guard_follow(p->guard, &lr);
+	nft_plane_committed(p, lr.n_batches);
+}
+
+static int plane_commit(struct plane *plane, const struct plan_op *ops, size_t n,
+			enum plane_commit_mode mode, struct plane_result *res, struct err *err)
+{
+	int r = nft_commit(plane, ops, n, mode, res, err);
+
+	if (r == 0)
+		guard_follow(nft_plane_of(plane));
+	return r;
+}
+
+static void guard_want(struct nft_plane *p, const struct model *m)
+{
+	struct nft_layout_result lr = { .times = &p->plane.times };
+
+	if (p->guard == NULL)
+		return;
+	nft_guard_want(p->guard, m->env.service_cidrs.v, m->env.service_cidrs.n, &lr);
+	nft_plane_committed(p, lr.n_batches);
+}
+
 static int plane_env(struct plane *plane, const struct model *m, struct plane_result *res,
 		     struct err *err)
 {
@@ -264,6 +308,7 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 		if (r < 0)
 			return r;
 	}
+	guard_want(p, m);
 	p->env_generation = m->env_generation;
 	p->has_env = true;
 	return 0;
@@ -392,6 +437,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	p->loaded = NULL;
 	p->is_walk_wanted = p->walk_nl != NULL;
 	nft_changes_fini(&p->changes);
+	guard_follow(p);
 	(void)malloc_trim(0); /* the copy was large, and is not needed until the next audit */
 	return 0;
 }
@@ -576,15 +622,30 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 	return p->walk_at;
 }
 
+static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
+{
+	struct nft_layout_result lr = { .times = &p->plane.times };
+	uint64_t next;
+
+	if (p->guard == NULL)
+		return 0;
+	next = nft_guard_tick(p->guard, now, &lr);
+	nft_plane_committed(p, lr.n_batches);
+	return next;
+}
+
 static uint64_t plane_tick(struct plane *plane, uint64_t now)
 {
 	struct nft_plane *p = nft_plane_of(plane);
-	uint64_t next = 0;
+	uint64_t next, walk = 0;
 
 	if (p->loaded != NULL) /* who is needed is not yet known */
 		return now + NSEC_PER_SEC;
+	next = tick_guard(p, now);
 	if (p->walk_nl != NULL)
-		next = tick_walk(p, now);
+		walk = tick_walk(p, now);
+	if (walk != 0 && (next == 0 || walk < next))
+		next = walk;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		uint64_t at;
 
@@ -602,6 +663,7 @@ static uint64_t plane_tick(struct plane *plane, uint64_t now)
 static int plane_cleanup(struct plane *plane, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
+	AUTO(nft_guard_close) struct nft_guard *guard = NULL;
 
 	nft_loaded_close(p->loaded);
 	p->loaded = NULL;
@@ -614,7 +676,8 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	nft_guard_open(&guard, p->cmd, NFT_GUARD_OFF);
+	return nft_guard_cleanup(guard, err);
 }
 
 struct nft_plane_stats nft_plane_stats(const struct plane *plane)
@@ -630,6 +693,7 @@ struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 		s.is_table_owner &= nft_layout_is_owner(p->layout[fam]);
 	}
 	s.n_endpoint_addrs -= s.n_lingering;
+	s.has_guard = p->guard != NULL && nft_guard_is_held(p->guard);
 	s.n_loaded = p->loaded ? nft_loaded_count(p->loaded) : 0;
 	return s;
 }
@@ -640,7 +704,7 @@ const struct plane_ops nft_plane_ops = {
 	.load = plane_load,
 	.recall = plane_recall,
 	.env = plane_env,
-	.commit = nft_commit,
+	.commit = plane_commit,
 	.sweep = plane_sweep,
 	.check = plane_check,
 	.touched = plane_touched,

@@ -58,6 +58,13 @@ MUST_USE int nft_plane_watch_with(struct plane *p, struct nl_sock *watch, struct
  */
 void nft_plane_own_tables(struct plane *p);
 
+/*
+ * Before the first load(): shall there be a table that a flush of the ruleset leaves, so that
+ * established connections go on until ours are back (plane/nft/guard.h)? If not, what an
+ * earlier process left of it is removed. Never called: nobody looks. tick() does the work.
+ */
+void nft_plane_guard(struct plane *p, bool is_wanted);
+
 /* What the plane remembers; for status, tests and memory budgets. */
 struct nft_plane_stats {
 	size_t n_vips; /* addresses counted, both families */
@@ -67,6 +74,7 @@ struct nft_plane_stats {
 	size_t n_loaded;     /* elements copied from the kernel; 0 outside the loaded phase */
 	uint64_t n_foreign;  /* times check() saw that somebody else changed the ruleset */
 	bool is_table_owner; /* our tables are held by this process */
+	bool has_guard;      /* nft_plane_guard(): it is there and held */
 };
 struct nft_plane_stats nft_plane_stats(const struct plane *p);
 

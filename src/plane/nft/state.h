@@ -7,6 +7,7 @@
 #include "nl/batch.h"
 #include "plane/nft/change.h"
 #include "plane/nft/elem.h"
+#include "plane/nft/guard.h"
 #include "plane/nft/layout.h"
 #include "plane/nft/loaded.h"
 #include "plane/nft/plane_nft.h"
@@ -34,6 +35,8 @@ struct nft_plane {
 	struct nl_sock *query;
 	struct nl_batch *batch;
 	struct nft_layout *layout[IPFAM_N];
+	struct nft_guard *guard;         /* or NULL */
+	bool is_written;                 /* by this process, anything */
 	struct nft_kinds ready[IPFAM_N]; /* kinds whose chains are known to exist */
 	struct nft_refs vips[IPFAM_N];
 	struct nft_refs cluster_ips[IPFAM_N];

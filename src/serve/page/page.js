@@ -576,6 +576,57 @@ function isUsed(e, f) {
 	return (f.uses_cluster_set && e.cluster_set.used) || (f.uses_local_set && e.local_set.used);
 }
 
+// Of the service shown, where vipd counts: { service, json, before }, the latter an answer earlier.
+let counts = null;
+
+async function askCounts() {
+	const name = view.service;
+
+	if (name === "" || (counts && counts.service === name && !counts.json.counted))
+		return;
+	const r = await ask("/v1/counts?service=" + encodeURIComponent(name));
+	if (!r.json || view.service !== name)
+		return;
+	const before = counts && counts.service === name ? counts.json : null;
+	counts = { service: name, json: r.json, before };
+	if (before === null && r.json.counted)
+		showShown(); // with one more column
+	else
+		countsTick();
+}
+
+function isCounted() {
+	return counts !== null && counts.service === view.service && counts.json.counted;
+}
+
+// "611, 300/s": `pick` takes the number out of an answer, null where there is none.
+function countText(pick) {
+	const now = pick(counts.json);
+	const was = counts.before && pick(counts.before);
+	const ms = counts.before ? counts.json.clock_ms - counts.before.clock_ms : 0;
+
+	if (now === null)
+		return "0";
+	return count(now) + (ms > 0 && now >= (was || 0) ?
+		", " + count(Math.round((now - (was || 0)) * 1000 / ms)) + "/s" : "");
+}
+
+function countsTick() {
+	if (!isCounted())
+		return;
+	for (const cell of document.querySelectorAll("#service [data-count]")) {
+		const [address, port] = cell.dataset.count.split(" ");
+
+		cell.textContent = countText((json) => {
+			const item = json.items[0];
+			const e = item && (address === "asked" || address === "refused" ? item[address] :
+				(item.endpoints || []).find((x) => x.address === address && x.port === Number(port)));
+
+			return e === undefined ? null : typeof e === "number" ? e : e.connections;
+		});
+	}
+}
+
 function endpointRow(e, f) {
 	const used = isUsed(e, f);
 
@@ -588,6 +639,7 @@ function endpointRow(e, f) {
 		el("td", {}, e.pod || "–"),
 		el("td", {}, (e.node || "–") + (e.on_this_node ? " (here)" : "")),
 		el("td", {}, conditions(e)),
+		isCounted() ? el("td", { "data-count": e.address + " " + e.port }) : null,
 		f.uses_cluster_set ? el("td", { "class": "why" }, setText(e.cluster_set)) : null,
 		f.uses_local_set ? el("td", { "class": "why" }, setText(e.local_set)) : null,
 		el("td", { "class": "quiet" }, [...e.zone_hints.map((z) => "zone " + z),
@@ -615,12 +667,12 @@ function family(p, f) {
 		showShown();
 	});
 	if (part.length < sorted.length)
-		rows.push(el("tr", { "class": "rest" }, el("td", { colspan: 8 }, more)));
+		rows.push(el("tr", { "class": "rest" }, el("td", { colspan: 9 }, more)));
 	if (rows.length === 0)
-		rows.push(el("tr", {}, el("td", { colspan: 8, "class": "none" }, "No slice lists an endpoint.")));
+		rows.push(el("tr", {}, el("td", { colspan: 9, "class": "none" }, "No slice lists an endpoint.")));
 	return [el("h2", {}, "Port " + (p.name ? p.name + " " : "") + portText(p) + ", " + f.family,
 		el("span", { "class": "quiet" }, familyNote(f))),
-		table(["", "Endpoint", "Pod", "Node", "Condition",
+		table(["", "Endpoint", "Pod", "Node", "Condition", isCounted() ? "Connections" : null,
 			f.uses_cluster_set ? "For the cluster" : null,
 			f.uses_local_set ? "For this node only" : null, "Hints"].filter((x) => x !== null), rows,
 			{ "class": "endpoints" })];
@@ -656,6 +708,8 @@ function showService(s, at) {
 			fact("health check port", s.health_check_node_port ? String(s.health_check_node_port) : ""),
 			fact("in the kernel", s.in_kernel ? (s.owed ? "the state before" : "yes") : "no"),
 			fact("slices", count(s.slices)),
+			isCounted() ? fact("asked for", el("span", { "data-count": "asked" })) : null,
+			isCounted() ? fact("refused", el("span", { "data-count": "refused" })) : null,
 		].filter((x) => x)),
 		...(s.frontends.length > 0 ? frontends(s) : []),
 		...conflicts(s), ...drains(s, at),
@@ -663,6 +717,7 @@ function showService(s, at) {
 		...pools(s),
 	]);
 	drainsTick();
+	countsTick();
 }
 
 function showError(e) {
@@ -733,6 +788,7 @@ async function turn(all) {
 				await Promise.all([askHistory(), askDoctor(), askShown()]);
 			else if (isLeaving())
 				await askShown();
+			await askCounts();
 		} catch (e) {
 			unheard = unheard === null ? performance.now() : unheard;
 		}

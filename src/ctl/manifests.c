@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ctl/manifests - vipd's own sources, model and plan, for one look. */
+#include "ctl/manifests.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "base/str.h"
+#include "plan/text.h"
+#include "plane/nft/kind.h"
+#include "source/files/files.h"
+#include "source/host/host.h"
+
+struct reading {
+	struct event_base *base;
+	struct model model;
+	struct plan plan;
+	bool is_ready;
+	void (*problem)(const char *where, const char *text);
+};
+
+/* --- configuration --- */
+
+static int nodeport_parse(struct model_config *c, const char *list, struct err *err)
+{
+	char *copy;
+	char *rest;
+	char *word;
+	int r = 0;
+
+	if (list == NULL || strcmp(list, "primary") == 0)
+		return 0;
+	c->has_nodeport_cidrs = true;
+	copy = rest = xstrdup(list);
+	while (r == 0 && (word = strsep(&rest, ",")) != NULL)
+		r = ip_prefix_parse(vec_push(&c->nodeport_cidrs), word, err);
+	free(copy);
+	return r < 0 ? err_wrap(err, r, "--nodeport-addresses") : 0;
+}
+
+/* As vipd finds it: lower case, without blanks around it. */
+static const struct name *node_name(const char *said)
+{
+	char text[HOST_NAME_MAX + 1] = "";
+
+	if (said != NULL)
+		return name_get_str(said);
+	(void)gethostname(text, sizeof(text) - 1);
+	for (char *p = text; *p != '\0'; p++)
+		if (*p >= 'A' && *p <= 'Z')
+			*p = (char)(*p - 'A' + 'a');
+	return name_get_str(text);
+}
+
+/* --- reading --- */
+
+static void on_ready(void *arg)
+{
+	struct reading *rd = arg;
+
+	rd->is_ready = true;
+	event_base_loopbreak(rd->base);
+}
+
+static void on_nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void on_problem(void *arg, const struct files_problem *p)
+{
+	struct reading *rd = arg;
+	struct str where = { 0 };
+
+	str_puts(&where, p->file);
+	if (p->line != 0)
+		str_printf(&where, ":%u", p->line);
+	rd->problem(str_text(&where), p->text);
+	str_fini(&where);
+}
+
+static int folder_read(struct reading *rd, const char *dir, struct err *err)
+{
+	const struct host_callbacks host_ops = { on_nothing, on_nothing, NULL };
+	const struct files_ops files_ops = { on_ready, on_nothing, rd };
+	AUTO(host_close) struct host *host = NULL;
+	AUTO(files_close) struct files *files = NULL;
+	int r = host_open(&host, rd->base, &rd->model, &host_ops, err);
+
+	if (r == 0)
+		r = files_open(&files, rd->base, &rd->model, dir, &files_ops, err);
+	if (r < 0)
+		return r;
+	if (event_base_dispatch(rd->base) < 0 || !rd->is_ready)
+		return err_set(err, -EIO, "%s: the folder cannot be read", dir);
+	(void)files_problems(files, on_problem, rd);
+	return 0;
+}
+
+/* --- rows --- */
+
+static json_t *item_of(const struct svc *svc)
+{
+	const struct plan_rows *rows = svc->rows;
+	json_t *lines = json_array();
+	struct str line = { 0 };
+
+	vec_for_each (f, &rows->frontends) {
+		str_clear(&line);
+		plan_frontend_led_print(&line, rows, f);
+		(void)json_array_append_new(lines, json_string(line.text));
+	}
+	str_fini(&line);
+	return json_pack("{s:s, s:s, s:b, s:n, s:b, s:o}", "namespace", svc->ns->text, "name",
+			 svc->name->text, "owed", 0, "refused", "complete", 1, "frontends", lines);
+}
+
+/* All are built before the first is settled: then everybody's claims are known (plan.h). */
+static json_t *rows_make(struct reading *rd)
+{
+	struct plan_displaced displaced = { 0 };
+	json_t *items = json_array();
+	size_t n;
+	struct svc **all = model_sorted(&rd->model, &n);
+	struct plan_rows **rows = xcalloc(n + 1, sizeof(struct plan_rows *));
+
+	for (size_t i = 0; i < n; i++)
+		rows[i] = plan_rows_build(&rd->plan, all[i]);
+	for (size_t i = 0; i < n; i++) {
+		if (rows[i] == NULL)
+			continue;
+		plan_rows_settle(&rd->plan, rows[i], &displaced);
+		plan_rows_number(&rd->plan, rows[i]);
+	}
+	for (size_t i = 0; i < n; i++) {
+		plan_rows_accept(&rd->plan, all[i], rows[i]);
+		if (rows[i] != NULL)
+			(void)json_array_append_new(items, item_of(all[i]));
+	}
+	vec_fini(&displaced.svcs);
+	free(rows);
+	free(all);
+	return items;
+}
+
+int manifests_rows(json_t **ret, const struct manifests_config *config,
+		   void (*problem)(const char *where, const char *text), struct err *err)
+{
+	static const struct plan_traits traits = { .pool_class = nft_pool_class };
+	struct reading rd = { .base = event_base_new(), .problem = problem };
+	int r;
+
+	if (rd.base == NULL)
+		return err_set(err, -ENOMEM, "event loop");
+	model_init(&rd.model);
+	rd.model.config.node_name = node_name(config->node);
+	r = nodeport_parse(&rd.model.config, config->nodeport_addresses, err);
+	if (r == 0) {
+		model_configured(&rd.model);
+		r = folder_read(&rd, config->dir, err);
+	}
+	plan_init(&rd.plan, &rd.model, &traits);
+	if (r == 0)
+		*ret = rows_make(&rd);
+	plan_fini(&rd.plan);
+	model_fini(&rd.model);
+	event_base_free(rd.base);
+	return r;
+}

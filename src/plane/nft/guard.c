@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/nft/guard.h"
+
+#include <netinet/in.h> /* before linux/in.h: that one then steps back */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter_ipv4.h>
+#include <linux/rtnetlink.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "plane/nft/write.h"
+
+/* Behind every nat chain at the usual place: whatever anybody serves is translated by then. */
+#define PRIORITY (NF_IP_PRI_NAT_DST + 10)
+#define RETRY_NS (60 * NSEC_PER_SEC)
+#define TABLE_FLAGS (NFT_TABLE_F_OWNER | NFT_FIXED_TABLE_F_PERSIST)
+/* nft's state bits: NF_CT_STATE_BIT(IP_CT_NEW) of the kernel's nf_conntrack.h. */
+#define CT_STATE_NEW 8
+/* Of the ranges that a schema may have, the second: NFTSET_SERVICE_CIDRS. */
+#define RANGE_CIDRS 1
+
+/* What is known of the table of one family. */
+struct guard_family {
+	struct nft_fixed held;
+	bool is_held; /* as wanted, and nobody else can write to it */
+	struct nft_bounds want;
+};
+
+struct nft_guard {
+	struct nl_sock *nl;
+	enum nft_guard_mode mode;
+	struct guard_family fams[IPFAM_N];
+	uint64_t at;     /* when to write; 0 = the first tick sets it */
+	bool is_done;    /* nothing to do until something else is wanted */
+	bool is_refused; /* the kernel has no such tables */
+	bool is_trouble_told;
+};
+
+static void drop_strays(struct nft_rules *rs, enum ipfam fam)
+{
+	uint32_t local = RTN_LOCAL, none = 0;
+
+	nft_expr_daddr(rs, fam, 0);
+	nft_expr_in(rs, 0, nft_set_desc(NFTSET_SERVICE_CIDRS, fam)->name);
+	/* Always so in a nat chain; what counts is that the rule needs connection tracking. */
+	nft_expr_ct(rs, NFT_CT_STATE, 0);
+	nft_expr_mask(rs, 0, CT_STATE_NEW);
+	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &none, sizeof(none));
+	nft_expr_fib_type(rs, NFTA_FIB_F_DADDR, 0);
+	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &local, sizeof(local));
+	nft_expr_counter(rs);
+	nft_expr_verdict(rs, NF_DROP, NULL);
+}
+
+static void prerouting(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+{
+	(void)p;
+	nft_rule_begin(rs);
+	drop_strays(rs, fam);
+}
+
+static void output(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+{
+	uint8_t udp = IPPROTO_UDP;
+
+	(void)p;
+	nft_rule_begin(rs);
+	nft_expr_meta(rs, NFT_META_L4PROTO, 0);
+	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &udp, sizeof(udp));
+	drop_strays(rs, fam);
+}
+
+static const struct nft_chain chains[] = {
+	{ "prerouting", "nat", NF_INET_PRE_ROUTING, PRIORITY, prerouting },
+	{ "output", "nat", NF_INET_LOCAL_OUT, PRIORITY, output },
+};
+
+static const struct nft_chain *guard_chains(size_t *n)
+{
+	*n = ARRAY_SIZE(chains);
+	return chains;
+}
+
+static const struct nft_schema guard_schema = {
+	.comment = NFT_GUARD_COMMENT,
+	.version = 1,
+	.begin = NFTSET_SERVICE_CIDRS,
+	.end = NFTSET_SERVICE_CIDRS + 1,
+	.ranges = NFTSET_SERVICE_CIDRS - RANGE_CIDRS,
+	.chains = guard_chains,
+};
+
+static const char *family_text(enum ipfam fam)
+{
+	return fam == IPFAM_V6 ? "ip6" : "ip";
+}
+
+void nft_guard_open(struct nft_guard **ret, struct nl_sock *nl, enum nft_guard_mode mode)
+{
+	struct nft_guard *g = xcalloc(1, sizeof(*g));
+
+	g->nl = nl;
+	g->mode = mode;
+	*ret = g;
+}
+
+void nft_guard_close(struct nft_guard *g)
+{
+	if (g == NULL)
+		return;
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		nft_fixed_fini(&g->fams[fam].held);
+		nft_bounds_fini(&g->fams[fam].want);
+	}
+	free(g);
+}
+
+bool nft_guard_is_held(const struct nft_guard *g)
+{
+	return g->fams[IPFAM_V4].is_held && g->fams[IPFAM_V6].is_held;
+}
+
+/* --- reading --- */
+
+static bool chain_is_right(const struct nft_fixed *held, enum ipfam fam,
+			   const struct nft_chain *chain)
+{
+	const struct nft_fixed_chain *c = nft_fixed_chain(held, chain->name);
+	struct nft_rules rs = { 0 };
+	bool is_right;
+
+	chain->build(&rs, fam, NULL);
+	nft_rules_hash(&rs);
+	is_right = c != NULL && c->policy == NF_ACCEPT && c->hashes.n == rs.v.n;
+	for (size_t i = 0; is_right && i < rs.v.n; i++)
+		is_right = c->hashes.v[i] == rs.v.v[i].hash;
+	nft_rules_fini(&rs);
+	return is_right;
+}
+
+/* Can it be claimed as it is, whatever its ranges? Another one is replaced as a whole. */
+static bool is_right(const struct nft_fixed *held, enum ipfam fam)
+{
+	bool is = held->misfit[0] == '\0' && held->has_set[NFTSET_SERVICE_CIDRS] &&
+		  (held->flags & NFT_FIXED_TABLE_F_PERSIST);
+
+	for (size_t i = 0; is && i < ARRAY_SIZE(chains); i++)
+		is = chain_is_right(held, fam, &chains[i]);
+	return is;
+}
+
+static int holder_check(const struct nft_guard *g, enum ipfam fam, const struct nft_fixed_table *t,
+			struct err *err)
+{
+	if (!(t->flags & NFT_TABLE_F_OWNER) || t->owner == nl_sock_port(g->nl))
+		return 0;
+	return err_set(err, -EPERM,
+		       "table %s %s is held by another running process (netlink port %" PRIu32
+		       ", which is usually its process id)",
+		       family_text(fam), t->name, t->owner);
+}
+
+/*
+ * What is there: `handle` 0 if nothing is, and `held->exists` if it can be kept. -EEXIST:
+ * somebody else's; -EPERM: somebody else holds it.
+ */
+static int family_read(const struct nft_guard *g, enum ipfam fam, struct nft_fixed *held,
+		       uint64_t *handle, struct err *err)
+{
+	struct nft_fixed_tables tables = { 0 };
+	const uint8_t family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+	int r = nft_fixed_tables_read_as(&tables, g->nl, family, &guard_schema, err);
+
+	*handle = 0;
+	vec_for_each (t, &tables.v) {
+		if (r < 0 || strcmp(t->name, NFT_GUARD_TABLE) != 0)
+			continue;
+		*handle = t->handle;
+		r = t->is_ours ? holder_check(g, fam, t, err)
+			       : err_set(err, -EEXIST, "table %s %s is there and is not vipd's",
+					 family_text(fam), t->name);
+		if (r == 0)
+			r = nft_fixed_read_as(held, g->nl, fam, t, &guard_schema, err);
+	}
+	nft_fixed_tables_fini(&tables);
+	if (r == 0 && held->exists && !is_right(held, fam))
+		nft_fixed_fini(held);
+	return r;
+}
+
+/* --- writing --- */
+
+static void whole_write(struct nft_writer *w, enum ipfam fam)
+{
+	nft_write_table(w, TABLE_FLAGS);
+	nft_write_set(w, NFTSET_SERVICE_CIDRS);
+	for (size_t i = 0; i < ARRAY_SIZE(chains); i++) {
+		struct nft_rules rs = { 0 };
+
+		chains[i].build(&rs, fam, NULL);
+		nft_rules_hash(&rs);
+		nft_write_chain(w, chains[i].name, &chains[i]);
+		nft_write_rules(w, chains[i].name, &rs);
+		nft_rules_fini(&rs);
+	}
+}
+
+static void ranges_write(struct nft_writer *w, const struct nft_bounds *held,
+			 const struct nft_bounds *want)
+{
+	if (nft_bounds_are_equal(held, want))
+		return;
+	nft_write_ranges_del(w, NFTSET_SERVICE_CIDRS, held);
+	nft_write_ranges(w, NFTSET_SERVICE_CIDRS, want);
+}
+
+static void writer_init(struct nft_writer *w, const struct nft_guard *g, enum ipfam fam)
+{
+	nft_writer_init(w, g->nl, fam, NFT_GUARD_TABLE);
+	w->schema = &guard_schema;
+}
+
+/* Of `res`, only batches that changed something shall be left. */
+static int commit(struct nft_writer *w, struct nft_layout_result *res, struct err *err)
+{
+	int r = nft_writer_commit(w, res, err);
+
+	if (r < 0 && res != NULL)
+		res->n_batches--;
+	return r;
+}
+
+/* `old`: the table that is there and cannot be kept; 0: none. */
+static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old,
+			struct nft_layout_result *res, struct err *err)
+{
+	struct guard_family *gf = &g->fams[fam];
+	bool is_new = !gf->held.exists;
+	struct nft_writer w;
+	int r;
+
+	writer_init(&w, g, fam);
+	if (is_new && old != 0)
+		nft_write_table_del(&w, old);
+	if (is_new)
+		whole_write(&w, fam);
+	else if (gf->held.flags != TABLE_FLAGS)
+		nft_write_table_flags(&w, TABLE_FLAGS);
+	ranges_write(&w, &gf->held.ranges[RANGE_CIDRS], &gf->want);
+	r = commit(&w, res, err);
+	g->is_refused = r < 0 && is_new && nft_writer_is_table_refused(&w);
+	if (r == 0 && !gf->is_held)
+		log_info(LOG_AREA_PLANE, "table %s %s: %s", family_text(fam), NFT_GUARD_TABLE,
+			 is_new ? "made" : "claimed");
+	nft_writer_fini(&w);
+	return r;
+}
+
+/* As wanted: what was written is held, without the copies of what is never compared again. */
+static void held_set(struct guard_family *gf)
+{
+	struct nft_bounds *ranges = &gf->held.ranges[RANGE_CIDRS];
+
+	gf->held.exists = true;
+	gf->held.flags = TABLE_FLAGS;
+	vec_clear(&ranges->v);
+	vec_for_each (b, &gf->want.v)
+		*vec_push(&ranges->v) = *b;
+	gf->is_held = true;
+}
+
+static int family_apply(struct nft_guard *g, enum ipfam fam, struct nft_layout_result *res,
+			struct err *err)
+{
+	struct guard_family *gf = &g->fams[fam];
+	uint64_t old = 0;
+	int r = 0;
+
+	if (!gf->is_held)
+		r = family_read(g, fam, &gf->held, &old, err);
+	if (r == 0)
+		r = family_write(g, fam, old, res, err);
+	if (r == 0) {
+		held_set(gf);
+		return 0;
+	}
+	nft_fixed_fini(&gf->held);
+	gf->is_held = false;
+	return r;
+}
+
+static int family_delete(struct nft_guard *g, enum ipfam fam, struct nft_layout_result *res,
+			 struct err *err)
+{
+	struct nft_fixed_tables tables = { 0 };
+	const uint8_t family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+	int r = nft_fixed_tables_read_as(&tables, g->nl, family, &guard_schema, err);
+
+	vec_for_each (t, &tables.v) {
+		struct nft_writer w;
+
+		if (r < 0 || !t->is_ours)
+			continue;
+		r = holder_check(g, fam, t, err);
+		if (r < 0)
+			continue;
+		writer_init(&w, g, fam);
+		nft_write_table_del(&w, t->handle);
+		r = commit(&w, res, err);
+		r = r == -ENOENT ? 0 : r;
+		nft_writer_fini(&w);
+	}
+	nft_fixed_tables_fini(&tables);
+	nft_fixed_fini(&g->fams[fam].held);
+	g->fams[fam].is_held = false;
+	return r;
+}
+
+int nft_guard_cleanup(struct nft_guard *g, struct err *err)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		int r = family_delete(g, fam, NULL, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* --- when --- */
+
+static int apply(struct nft_guard *g, struct nft_layout_result *res, struct err *err)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		int r = g->mode == NFT_GUARD_ON ? family_apply(g, fam, res, err)
+						: family_delete(g, fam, res, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Without it vipd serves as well: told once. */
+static void trouble_log(struct nft_guard *g, const struct err *err)
+{
+	if (g->is_refused)
+		log_info(LOG_AREA_PLANE,
+			 "no table " NFT_GUARD_TABLE
+			 ": this kernel has no tables with an owner that outlive it (Linux 6.9 "
+			 "has), so a flush of the ruleset interrupts established connections");
+	else if (!g->is_trouble_told)
+		log_info(LOG_AREA_PLANE, "table " NFT_GUARD_TABLE " put off: %s", err->text);
+	g->is_trouble_told = true;
+}
+
+static int try(struct nft_guard *g, struct nft_layout_result *res)
+{
+	struct err err = { 0 };
+	int r = apply(g, res, &err);
+
+	if (r < 0)
+		trouble_log(g, &err);
+	else
+		g->is_trouble_told = false;
+	g->is_done = r == 0 || g->is_refused;
+	return r;
+}
+
+void nft_guard_want(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n,
+		    struct nft_layout_result *res)
+{
+	if (g->mode != NFT_GUARD_ON || g->is_refused)
+		return;
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		struct guard_family *gf = &g->fams[fam];
+		struct nft_bounds want = { 0 };
+
+		nft_bounds_from(&want, fam, cidrs, n);
+		g->is_done &= nft_bounds_are_equal(&want, &gf->want);
+		nft_bounds_fini(&gf->want);
+		gf->want = want;
+	}
+	if (!g->is_done && nft_guard_is_held(g))
+		(void)try(g, res);
+}
+
+uint64_t nft_guard_tick(struct nft_guard *g, uint64_t now, struct nft_layout_result *res)
+{
+	if (g->mode == NFT_GUARD_UNSET || g->is_done)
+		return 0;
+	if (g->at == 0)
+		g->at = now + NFT_GUARD_AFTER_NS;
+	if (now < g->at)
+		return g->at;
+	if (try(g, res) == 0 || g->is_done)
+		return 0;
+	g->at = now + RETRY_NS;
+	return g->at;
+}
+
+void nft_guard_follow(struct nft_guard *g, struct nft_layout_result *res)
+{
+	if (g->mode != NFT_GUARD_UNSET && !g->is_done && !g->is_trouble_told)
+		(void)try(g, res);
+}
