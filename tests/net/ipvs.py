@@ -51,6 +51,12 @@ def why_not():
     return None
 
 
+def has_scheduler(name):
+    """Does the kernel have its module?"""
+    return subprocess.run(["modprobe", "-q", "ip_vs_" + name], capture_output=True,
+                          check=False).returncode == 0
+
+
 class Ipvs:
     """A netlink socket in one namespace."""
 

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is ours and what is not: a restart sends nothing, others' virtual services are never touched,
+sysctls go back; and what services may ask for: schedulers, flags, weights.
+
+VIPD_IPVS_SERVICES=10000 makes the restart as big as that."""
+import os
+import time
+
+import pytest
+
+import ipvs
+import lab as L
+from objects import entry, port, service, slice_, slice_port
+
+pytestmark = pytest.mark.skipif(ipvs.why_not() is not None, reason=str(ipvs.why_not()))
+
+SERVICES = int(os.environ.get("VIPD_IPVS_SERVICES", "200"))
+EXCLUDED = "198.51.100.128/25"
+FLAGS = {"--ipvs-exclude-cidrs": EXCLUDED, "--v": "2"}
+# Bits of IP_VS_SVC_F_*: persistent, sh-fallback or mh-fallback, sh-port or mh-port.
+PERSISTENT, FALLBACK, PORT = 1, 8, 16
+
+
+@pytest.fixture(scope="module")
+def kernel(lab, vipd):
+    made = ipvs.Ipvs(lab.node)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def wire(lab, kernel):
+    made = ipvs.Wire(lab.node, kernel.family)
+    yield made
+    made.close()
+
+
+def svc(name, number, backends=(1, 2), notes=None, ports=None, **kw):
+    ports = ports or [port(80, "TCP", "t")]
+    return [service(name, L.cluster_ip(number, 4), ports, annotations=notes, **kw),
+            slice_(name, [entry(L.remote(i, 4), "n2") for i in backends],
+                   [slice_port(8080, p["protocol"], p["name"]) for p in ports])]
+
+
+def held(kernel, *backends):
+    """The services of ours that have exactly these backends."""
+    want = {(L.remote(i, 4), 8080) for i in backends}
+    return {s: d for s, d in kernel.state().items() if set(d) == want}
+
+
+def many():
+    """Kinds of everything: policies, affinity, node ports, UDP, both families, no endpoints."""
+    out = []
+    for n in range(SERVICES):
+        fam = 6 if n % 5 == 4 else 4
+        kw = [{}, {"affinity": 300}, {"etp": "Local", "lb": (L.lb_ip(1 + n % 200, fam),)},
+              {"notes": {"vipd.io/scheduler": "wlc"}}, {"itp": "Local"}][n % 5]
+        notes = kw.pop("notes", None)
+        ports = [port(80, "TCP", "t"), port(80 + n, "UDP", "u")]
+        out.append(service("m%d" % n, L.cluster_ip(1000 + n, fam), ports, annotations=notes, **kw))
+        out.append(slice_("m%d" % n, [] if n % 11 == 7 else [
+            entry(L.remote(i % 250 + 1, fam), "n2", terminating=i % 7 == 0, ready=i % 7 != 0,
+                  serving=True) for i in range(n, n + 5)],
+            [slice_port(8080, "TCP", "t"), slice_port(8080, "UDP", "u")], fam=fam))
+    return out
+
+
+@pytest.mark.parametrize("how", ("kill", "stop"))
+def test_restart_sends_nothing(lab, vipd, kernel, wire, how):
+    """Every message to the kernel is heard: IPVS, routes and rules, nf_tables. None may change
+    anything; nor while it runs on. Then the next change is taken."""
+    path = os.path.join(vipd.manifests.path, "many.json")
+    vipd.apply([])
+    vipd.manifests.put("many.json", ipvs.as_list(many()))
+    del vipd.manifests.held["many.json"]  # or write() takes it away
+    try:
+        vipd.apply(svc("one", 310), timeout=15 + SERVICES / 50)
+        L.eventually(lambda: len(kernel.services()) > SERVICES and vipd.is_settled(),
+                     15 + SERVICES / 50)
+        time.sleep(1.5)  # what had no connections and left is deleted
+        before = kernel.state()
+        wire.heard()
+        getattr(vipd, how)()
+        begin = time.monotonic()
+        vipd.start(wait=False)
+        vipd.wait_ready(10 + SERVICES / 100)
+        took = time.monotonic() - begin
+        time.sleep(1.5)
+        assert not wire.heard()
+        state = kernel.state()
+        assert {s: {k: d[:4] for k, d in v.items()} for s, v in state.items()} == \
+            {s: {k: d[:4] for k, d in v.items()} for s, v in before.items()}
+        print("%d virtual services, %d destinations adopted in %.2f s" % (
+            len(state), sum(len(d) for d in state.values()), took))
+        vipd.apply(svc("one", 310, (1, 3)))
+        L.eventually(lambda: held(kernel, 1, 3), 4, "it does nothing any more")
+    finally:
+        os.unlink(path)
+        vipd.apply([], timeout=15 + SERVICES / 50)
+
+
+THEIRS = (("-f", "5"), ("-f", "0x5c000001"), ("-f", "0x59ffffff"), ("-t", "192.0.2.77:99"),
+          ("-u", "198.51.100.200:53"), ("-t", "[2001:db8:100::99]:80"), ("-t", "203.0.113.1:8443"))
+
+
+def add_theirs(lab):
+    for kind, at in THEIRS:
+        six = ["-6"] if kind == "-f" and at == "5" else []
+        lab.node.run("ipvsadm", "-A", kind, str(int(at, 0)) if kind == "-f" else at, *six,
+                     "-s", "wlc", "-p", "77")
+        where = "[fd00:10:244:2::9]:80" if six or at[0] == "[" else "10.244.2.9:80"
+        lab.node.run("ipvsadm", "-a", kind, str(int(at, 0)) if kind == "-f" else at, *six,
+                     "-r", where, "-m", "-w", "3")
+
+
+def del_theirs(lab):
+    for kind, at in THEIRS:
+        six = ["-6"] if kind == "-f" and at == "5" else []
+        lab.node.run("ipvsadm", "-D", kind, str(int(at, 0)) if kind == "-f" else at, *six)
+
+
+@pytest.mark.no_steady
+def test_foreign_services(lab, vipd, kernel):
+    """As keepalived makes them: by address, on an address of the node, by marks beside ours. Not
+    at a change, a restart, an audit or --cleanup; and the sysctls are as they were."""
+    names = ("conntrack", "expire_nodest_conn", "expire_quiescent_template", "conn_reuse_mode",
+             "sloppy_tcp", "run_estimation")
+
+    def sysctls():
+        return [lab.node.run("cat", "/proc/sys/net/ipv4/vs/" + n).strip() for n in names]
+    vipd.stop()
+    lab.node.run(*vipd.argv(), "--cleanup")
+    was = ["0", "0", "1", "1", "1", "1"]
+    for name, value in zip(names, was):
+        lab.node.sysctl(**{"net__ipv4__vs__" + name: value})
+    lab.node.run("ipvsadm", "--set", "1234", "60", "70")
+    add_theirs(lab)
+    try:
+        theirs = kernel.state(ours=False)
+        assert len(theirs) == len(THEIRS) and not kernel.state()
+        vipd.flags.update({"--ipvs-tcp-timeout": "2h", "--ipvs-udp-timeout": "200s"})
+        vipd.start()
+        assert sysctls() == ["1", "1", "1", "1", "0", "0"]
+        assert lab.node.run("ipvsadm", "-Ln", "--timeout").split()[-3:] == ["7200", "60", "200"]
+        vipd.apply(svc("one", 311))
+        vipd.kill()
+        vipd.start()
+        vipd.apply(svc("one", 311, (2, 3)))
+        L.eventually(lambda: held(kernel, 2, 3), 4)
+        assert kernel.state(ours=False) == theirs
+        vipd.stop()
+        assert sysctls() == ["1", "1", "1", "1", "0", "0"]
+        lab.node.run(*vipd.argv(), "--cleanup")
+        assert sysctls() == was
+        assert lab.node.run("ipvsadm", "-Ln", "--timeout").split()[-3:] == ["1234", "60", "70"]
+        assert kernel.state(ours=False) == theirs and not kernel.state()
+    finally:
+        vipd.stop()
+        del_theirs(lab)
+        for flag in ("--ipvs-tcp-timeout", "--ipvs-udp-timeout"):
+            vipd.flags.pop(flag, None)
+        lab.node.run("ipvsadm", "--set", "900", "120", "300")
+        vipd.start()
+
+
+def test_excluded_addresses(lab, vipd, kernel):
+    """One that even looks like ours stays, where the flag says so; elsewhere it is swept, as what
+    an earlier life left."""
+    out = "198.51.100.130:80"
+    swept = "198.51.100.5:80"
+    vipd.stop()
+    for at in (out, swept):
+        lab.node.run("ipvsadm", "-A", "-t", at, "-s", "rr", "-b", "flag-3", "-p", "60")
+        lab.node.run("ipvsadm", "-a", "-t", at, "-r", "10.244.2.9:80", "-m")
+    try:
+        vipd.start()
+        vipd.apply(svc("one", 312))
+        L.eventually(lambda: "198.51.100.5" not in [s.addr for s in kernel.services()], 3)
+        mine = [(s, d) for s, d in kernel.state().items() if s.addr == "198.51.100.130"]
+        assert len(mine) == 1 and [d.weight for d in mine[0][1].values()] == [1]
+    finally:
+        lab.node.run("ipvsadm", "-D", "-t", out)
+
+
+def schedulers():
+    lacking = []
+    for name in ("rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh", "sh", "mh", "sed",
+                 "nq", "twos"):
+        if ipvs.has_scheduler(name):
+            yield name
+        else:
+            lacking.append(name)
+    print("not in this kernel: %s" % (", ".join(lacking) or "none"))
+
+
+def test_every_scheduler_by_annotation(lab, vipd, kernel):
+    """All at once, one service each; and each of them serves."""
+    names = list(schedulers())
+    assert len(names) >= 10
+    objs = []
+    for i, name in enumerate(names):
+        objs += svc("by-" + name, 320 + i, (10 + i, 40 + i), {"vipd.io/scheduler": name})
+    vipd.apply(objs)
+    for i, name in enumerate(names):
+        assert [s.sched for s in held(kernel, 10 + i, 40 + i)] == [name]
+        r = L.probe(lab.client, L.cluster_ip(320 + i, 4), 80, timeout=2 * L.SLOW)
+        assert r.ok and r.backend in (L.remote(10 + i, 4), L.remote(40 + i, 4)), (name, r)
+
+
+@pytest.mark.parametrize("text,bits", (
+    ("sh", 0), ("sh,sh-fallback", FALLBACK), ("sh,sh-port", PORT),
+    ("mh,mh-fallback,mh-port", FALLBACK | PORT)))
+def test_flags_of_schedulers(lab, vipd, kernel, text, bits):
+    vipd.apply(svc("flags", 340, (60, 61), {"vipd.io/scheduler": text}))
+    found = list(held(kernel, 60, 61))
+    assert [(s.sched, s.flags) for s in found] == [(text.split(",")[0], bits)]
+    if "port" not in text:  # by the client's address alone
+        met = {L.probe(lab.client, L.cluster_ip(340, 4), 80, timeout=2 * L.SLOW).backend
+               for _ in range(8)}
+        assert len(met) == 1
+
+
+def test_the_default_scheduler(lab, vipd, kernel):
+    """--ipvs-scheduler: for who asks for nothing, affinity's services by address included; existing
+    ones are changed, not made anew."""
+    vipd.apply(svc("plain", 341, (62, 63)) + svc("sticky", 342, (64, 65), affinity=90))
+    conn = L.connect(lab.client, L.cluster_ip(341, 4), 80)[0]
+    backend = conn.ask(2 * L.SLOW).backend
+    vipd.stop()
+    vipd.flags["--ipvs-scheduler"] = "wlc"
+    try:
+        vipd.start()
+        assert [s.sched for s in held(kernel, 62, 63)] == ["wlc"]
+        assert [(s.sched, s.addr, s.flags & PERSISTENT, s.timeout) for s in held(kernel, 64, 65)] \
+            == [("wlc", L.cluster_ip(342, 4), PERSISTENT, 90)]
+        assert conn.ask(2 * L.SLOW).backend == backend
+    finally:
+        conn.close()
+        del vipd.flags["--ipvs-scheduler"]
+        vipd.stop()
+        vipd.start()
+    assert [s.sched for s in held(kernel, 62, 63)] == ["rr"]
+
+
+def test_unknown_scheduler(lab, vipd, kernel):
+    """The default, and one warning that names the service; the next change says it no more."""
+    vipd.apply(svc("odd", 343, (66, 67), {"vipd.io/scheduler": "fastest"}))
+    assert [s.sched for s in held(kernel, 66, 67)] == ["rr"]
+    assert L.probe(lab.client, L.cluster_ip(343, 4), 80, timeout=2 * L.SLOW).ok
+    vipd.apply(svc("odd", 343, (66, 67, 68), {"vipd.io/scheduler": "fastest"}))
+    said = [x for x in vipd.log(400).splitlines() if "unknown scheduler 'fastest'" in x]
+    assert len(said) == 1 and "default/odd" in said[0] and " warn " in said[0], said
+    assert "unknown scheduler 'fastest'" in vipd.ctl("svc", "default/odd")
+
+
+def test_weights(lab, vipd, kernel):
+    """By address; who is not named has 1; changed in place; 0 is a backend for nobody, not one
+    that leaves: it stays."""
+    def weights():
+        return {d.addr: d.weight for d in list(held(kernel, 69, 70, 71).values())[0].values()}
+    a, b, c = (L.remote(i, 4) for i in (69, 70, 71))
+    notes = {"vipd.io/scheduler": "wrr", "vipd.io/weights": "%s=3,%s=0" % (a, b)}
+    vipd.apply(svc("heavy", 344, (69, 70, 71), notes))
+    assert weights() == {a: 3, b: 0, c: 1}
+    met = [L.probe(lab.client, L.cluster_ip(344, 4), 80, timeout=2 * L.SLOW).backend
+           for _ in range(8)]
+    assert (met.count(a), met.count(b), met.count(c)) == (6, 0, 2)
+    time.sleep(2.5)
+    assert weights() == {a: 3, b: 0, c: 1}, "weight 0 by wish was taken for a drain"
+    notes["vipd.io/weights"] = "%s=1" % a
+    vipd.apply(svc("heavy", 344, (69, 70, 71), notes))
+    assert weights() == {a: 1, b: 1, c: 1}
