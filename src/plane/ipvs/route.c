@@ -344,17 +344,19 @@ static int cleanup_family(struct nl_sock *nl, int family, struct err *err)
 	struct ipvs_route_config c = { .table = IPVS_ROUTE_TABLE_DEFAULT };
 	struct reading rd = { .c = &c };
 	int r = read_family(&rd, nl, family, err);
+	bool is_there = rd.has_route;
 
 	for (size_t i = 0; i < rd.rules.n && r == 0; i++) {
 		const struct rule *old = &rd.rules.v[i];
 
 		if (!old->is_ours)
 			continue;
+		is_there = true;
 		if (old->action == FR_ACT_TO_TBL)
 			c.table = old->table;
 		r = rule_act(nl, RTM_DELRULE, family, old, err);
 	}
-	if (r == 0) {
+	if (r == 0 && is_there) {
 		r = route_act(nl, RTM_DELROUTE, family, c.table, err);
 		if (r == -ESRCH || r == -ENOENT)
 			r = 0;
