@@ -456,17 +456,23 @@ static void pool_inherit(const struct plan_rows *old, struct plan_pool *pool)
 	plan_slots_arrange(pool->backends.v, pool->backends.n, held->backends.v, held->backends.n);
 }
 
-/* A number for the annotations' texts: names may be freed and others stand in their place. */
-static uint32_t tuning_of(const struct build *b)
+/*
+ * A number for the annotations' texts and the affinity: names may be freed and others stand
+ * in their place.
+ */
+static uint32_t tuning_of(const struct build *b, uint32_t affinity_s)
 {
+	static const struct service_tuning none;
 	const struct service_tuning *t = b->s->tuning;
-	uint32_t parts[3];
+	uint32_t parts[4];
 
-	if (t == NULL || !b->p->traits->has_tuning)
+	if (!b->p->traits->has_tuning || (t == NULL && affinity_s == 0))
 		return 0;
+	t = t != NULL ? t : &none;
 	parts[0] = hash_bytes(name_text(t->scheduler), strlen(name_text(t->scheduler)));
 	parts[1] = hash_bytes(name_text(t->weights), strlen(name_text(t->weights)));
 	parts[2] = hash_bytes(name_text(t->drain_timeout), strlen(name_text(t->drain_timeout)));
+	parts[3] = affinity_s;
 	return hash_bytes(parts, sizeof(parts)) | 1;
 }
 
@@ -478,13 +484,13 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 				  .scope = (uint8_t)scope,
 				  .proto = port->proto,
 				  .port_name = port->name,
-				  .next_aff_id = 1,
-				  .tuning = tuning_of(b) };
+				  .next_aff_id = 1 };
 	struct plan_pool *pool;
 
 	if (pool_find(b->rows, &like) != NULL)
 		return;
 	like.affinity_s = n <= PLAN_AFFINITY_BACKENDS_MAX ? b->s->affinity_s : 0;
+	like.tuning = tuning_of(b, like.affinity_s);
 	pool = vec_push(&b->rows->pools);
 	*pool = like;
 	(void)name_ref(pool->port_name);

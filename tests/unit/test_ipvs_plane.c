@@ -283,6 +283,17 @@ static void test_affinity(void **state)
 			"192.0.2.1:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
 	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000000);
 	expect_adopted(&w);
+	/* Only the time changes: nothing but it is told. */
+	service(&w, "shop/web",
+		"type=LoadBalancer ip=10.96.0.10 port=http:80 ext=192.0.2.1 "
+		"affinity=300");
+	assert_int_equal(settle(&w), 2);
+	expect_ipvs(&w, "10.96.0.10:80/TCP rr flags 0x21 300s: 10.0.1.1:8080=1 10.0.1.2:8080=1\n"
+			"192.0.2.1:80/TCP rr flags 0x21 300s: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	service(&w, "shop/web",
+		"type=LoadBalancer ip=10.96.0.10 port=http:80 ext=192.0.2.1 "
+		"affinity=600");
+	settle(&w);
 	slice(&w, "shop/web-1", "web", "| http:8080 | 2 rs; 3 rs");
 	settle(&w);
 	expect_ipvs(&w, "10.96.0.10:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=0 10.0.1.2:8080=1 "
