@@ -55,6 +55,9 @@ struct fake_ipvs {
 	size_t n_dumps;
 	size_t refuse_k;
 	int refuse_error;
+	bool has_cut;
+	bool is_cut;
+	size_t n_left;
 	char lacked[IPVS_SCHED_MAX];
 };
 
@@ -303,6 +306,11 @@ static int change(struct fake_ipvs *f, uint8_t cmd, const struct nlattr *const *
 	struct ipvs_key key;
 
 	f->n_writes++;
+	if (f->has_cut && f->n_left == 0) {
+		f->is_cut = true;
+		return EPERM;
+	}
+	f->n_left -= f->has_cut;
 	if (f->refuse_k > 0 && --f->refuse_k == 0)
 		return f->refuse_error;
 	nl_attr_nest(svc, IPVS_SVC_ATTR_MAX, top[IPVS_CMD_ATTR_SERVICE]);
@@ -613,6 +621,18 @@ void fake_ipvs_refuse(struct fake_ipvs *f, size_t k, int error)
 {
 	f->refuse_k = k;
 	f->refuse_error = error;
+}
+
+void fake_ipvs_cut(struct fake_ipvs *f, size_t k)
+{
+	f->has_cut = k != SIZE_MAX;
+	f->is_cut = false;
+	f->n_left = k;
+}
+
+bool fake_ipvs_is_cut(const struct fake_ipvs *f)
+{
+	return f->is_cut;
 }
 
 void fake_ipvs_lack(struct fake_ipvs *f, const char *sched)

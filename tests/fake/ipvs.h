@@ -34,6 +34,13 @@ size_t fake_ipvs_dumps(const struct fake_ipvs *f);
 
 /* The k-th changing message from now on (from 1) is refused with -`error`. */
 void fake_ipvs_refuse(struct fake_ipvs *f, size_t k, int error);
+/*
+ * Nothing that would change anything gets through after `k` messages that did: who sent them
+ * has died. Every later one is refused with EPERM. SIZE_MAX: all get through again.
+ */
+void fake_ipvs_cut(struct fake_ipvs *f, size_t k);
+/* Was any refused by that? */
+bool fake_ipvs_is_cut(const struct fake_ipvs *f);
 /* This scheduler's module is not there; "" = all are. */
 void fake_ipvs_lack(struct fake_ipvs *f, const char *sched);
 
