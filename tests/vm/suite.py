@@ -17,17 +17,20 @@ PATHS = [NET + "test_paths.py", NET + "test_sctp.py", NET + "test_sctp_sockets.p
 RESTART = [NET + "test_restart.py::" + t for t in (
     "test_nothing_changed_nothing_written", "test_changes_while_down",
     "test_endpoint_gone_while_down")]
+IPVS = [NET + "test_ipvs%s.py" % t for t in ("", "_drain", "_foreign", "_probe")]
 NEWER = "6.12"
+# With --vm all: 20,000 requests in rolling updates under each kernel.
+THOROUGH = {"VIPD_IPVS_REQUESTS": "10000"}
 
 
 class Run:
     """One machine and its tests: "kernel" (programs of that Meson suite), files for pytest."""
 
-    def __init__(self, name, kernel, tests, plane=None, seconds=1800):
+    def __init__(self, name, kernel, tests, plane=None, seconds=1800, env=None):
         self.name = name
         self.kernel = kernel
         self.tests = tests
-        self.env = {"VIPD_PLANE": plane} if plane else {}
+        self.env = dict(env or {}, **({"VIPD_PLANE": plane} if plane else {}))
         self.seconds = seconds
         self.out = None
         self.result = None
@@ -71,12 +74,13 @@ def runs(how):
     """How: short, or all."""
     if how == "all":
         return [Run("%s %s" % (k, plane), k, (["kernel"] if plane == "nft" else []) + [NET],
-                    plane, 7200)
+                    plane, 7200, THOROUGH)
                 for k in ("6.1", "6.12", "7.2") for plane in ("nft", "ipvs")]
     # cleanup: of IPVS, dummy devices and ipsets, which the host's kernel may lack.
     return [Run("6.1 nft", "6.1", ["kernel"] + PATHS + RESTART +
                 [NET + "test_cleanup_kube_proxy.py::test_ipvs"]),
             Run("6.1 ipvs", "6.1", PATHS + RESTART, "ipvs"),
+            Run("6.1 ipvs, by itself", "6.1", IPVS, "ipvs"),
             Run(NEWER + " nft", NEWER, [NET + "test_sctp_sockets.py", NET + "test_paths.py"] +
                 RESTART)]
 
