@@ -19,6 +19,7 @@ import struct
 import subprocess
 import sys
 
+HERE = os.path.dirname(os.path.realpath(__file__))
 libc = ctypes.CDLL(None, use_errno=True)
 
 MS_RDONLY, MS_BIND, MS_REC, MS_PRIVATE = 1, 0x1000, 0x4000, 1 << 18
@@ -102,13 +103,27 @@ def runtime_directory(unit):
         bind_itself("/run/" + name)
 
 
+def private_tmp():
+    """This project stays where it is, were it in there: real units have their program elsewhere."""
+    own = {os.path.dirname(os.path.dirname(HERE)), os.path.realpath(
+        os.environ.get("VIPD_BUILD", HERE))}
+    kept = {path: os.open(path, os.O_PATH) for path in sorted(own)}
+    for tmp in ("/tmp", "/var/tmp"):
+        mount("tmpfs", tmp, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
+        for path, fd in kept.items():
+            if path.startswith(tmp + "/"):
+                os.makedirs(path, exist_ok=True)
+                mount("/proc/self/fd/%d" % fd, path, None, MS_BIND | MS_REC)
+    for fd in kept.values():
+        os.close(fd)
+
+
 def enter_mounts(unit):
     check(libc.unshare(CLONE_NEWNS | CLONE_NEWUTS), "unshare")
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     runtime_directory(unit)
     if unit.is_on("PrivateTmp"):
-        for path in ("/tmp", "/var/tmp"):
-            mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
+        private_tmp()
     if unit.is_on("PrivateDevices"):
         private_devices()
     if unit.get("ProtectSystem") == "strict":
