@@ -200,7 +200,15 @@ static void services(struct nft_rules *rs, enum ipfam fam, const struct nft_layo
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_in(rs, 0, set_name(NFTSET_CLUSTER_IPS));
 	nft_expr_counter(rs);
-	nft_expr_verdict(rs, NFT_GOTO, "reject_conn");
+	/*
+	 * By way of a map: while a flush of the ruleset is committed, the kernel has emptied all
+	 * maps, but no set, and some rules still run. Then this leads nowhere, and REJ-06 drops.
+	 */
+	nft_expr_number(rs, 0, NFT_KIND_REJECT);
+	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
+	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
+	nft_expr_mask(rs, 0, NFT_KIND_MASK);
+	nft_expr_vmap(rs, 0, set_name(NFTSET_KINDS));
 }
 
 /* prerouting and output: the first packet of a connection, before it is routed */
