@@ -213,6 +213,8 @@ struct plane {
 	void *gone_arg;
 	/* Whom the last check() that found a change found it of: "nft (pid 4711)", for people. */
 	char changed_by[64];
+	/* A flush of the ruleset by others would not be noticed by established connections. */
+	bool is_flush_safe;
 	struct plane_times times;
 };
 

@@ -391,6 +391,7 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 	view_state(w, ctx, &source);
 	view_health(w, ctx, now);
 	jsonw_text(w, "plane", ctx->plane ? ctx->plane->ops->name : NULL);
+	jsonw_bool(w, "flush_safe", ctx->plane != NULL && ctx->plane->is_flush_safe);
 	view_node(w, "node", ctx->model);
 	view_source(w, &source, now);
 	view_counts(w, ctx, t);

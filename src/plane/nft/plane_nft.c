@@ -260,11 +260,20 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 	return 0;
 }
 
-/*
- * --- the guard (guard.h) ---
- *
- * What is written for it belongs to no service, and is not among what a commit reports.
- */
+/* --- the guard (guard.h) --- */
+
+static bool is_owner(const struct nft_plane *p)
+{
+	return nft_layout_is_owner(p->layout[IPFAM_V4]) && nft_layout_is_owner(p->layout[IPFAM_V6]);
+}
+
+/* What is written for it belongs to no service, and is not among what a commit reports. */
+static void guard_written(struct nft_plane *p, const struct nft_layout_result *lr)
+{
+	nft_plane_committed(p, lr->n_batches);
+	p->plane.is_flush_safe = nft_guard_is_held(p->guard) || is_owner(p);
+}
+
 static void guard_follow(struct nft_plane *p)
 {
 	struct nft_layout_result lr = { .times = &p->plane.times };
@@ -272,7 +281,7 @@ static void guard_follow(struct nft_plane *p)
 	if (p->guard == NULL || p->loaded != NULL || !p->is_written)
 		return;
 	nft_guard_follow(p->guard, &lr);
-	nft_plane_committed(p, lr.n_batches);
+	guard_written(p, &lr);
 }
 
 static int plane_commit(struct plane *plane, const struct plan_op *ops, size_t n,
@@ -292,7 +301,7 @@ static void guard_want(struct nft_plane *p, const struct model *m)
 	if (p->guard == NULL)
 		return;
 	nft_guard_want(p->guard, m->env.service_cidrs.v, m->env.service_cidrs.n, &lr);
-	nft_plane_committed(p, lr.n_batches);
+	guard_written(p, &lr);
 }
 
 static int plane_env(struct plane *plane, const struct model *m, struct plane_result *res,
@@ -630,7 +639,7 @@ static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
 	if (p->guard == NULL)
 		return 0;
 	next = nft_guard_tick(p->guard, now, &lr);
-	nft_plane_committed(p, lr.n_batches);
+	guard_written(p, &lr);
 	return next;
 }
 
@@ -683,14 +692,13 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 {
 	const struct nft_plane *p = (const struct nft_plane *)plane;
-	struct nft_plane_stats s = { .n_foreign = p->n_foreign, .is_table_owner = true };
+	struct nft_plane_stats s = { .n_foreign = p->n_foreign, .is_table_owner = is_owner(p) };
 
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		s.n_vips += p->vips[fam].tab.n;
 		s.n_cluster_ips += p->cluster_ips[fam].tab.n;
 		s.n_endpoint_addrs += p->endpoint_addrs[fam].tab.n;
 		s.n_lingering += p->endpoint_addrs[fam].n_lingering;
-		s.is_table_owner &= nft_layout_is_owner(p->layout[fam]);
 	}
 	s.n_endpoint_addrs -= s.n_lingering;
 	s.has_guard = p->guard != NULL && nft_guard_is_held(p->guard);
