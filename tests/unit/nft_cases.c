@@ -479,17 +479,19 @@ static size_t restart_writes(struct world *w, bool is_owner)
 static void case_owner(const struct world_kernel *kernel)
 {
 	struct world w;
+	size_t n;
 
 	world_open(&w, kernel);
 	world_service(&w, "shop/web", WEB);
 	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
 	world_settle(&w);
-	assert_true(restart_writes(&w, true) > 100);
+	n = restart_writes(&w, true);
 	if (!nft_plane_stats(w.plane).is_table_owner) {
 		print_message("    this kernel has no such tables\n");
 		world_close(&w);
 		return;
 	}
+	assert_true(n > 100);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(restart_writes(&w, true), 2);
 		assert_true(nft_plane_stats(w.plane).is_table_owner);
