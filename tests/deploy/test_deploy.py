@@ -270,6 +270,11 @@ def ruleset(netns):
                           capture_output=True, text=True, check=True).stdout
 
 
+def without_owner(rules):
+    """A table's owner ends with its process, the table does not."""
+    return re.sub(r"^\tflags .*\n", "", rules, flags=re.M)
+
+
 def test_net_admin_is_enough(netns, tmp_path):
     write_config(tmp_path)
     os.mkdir(tmp_path / "run")
@@ -386,6 +391,6 @@ def test_configuration_changes(netns, tmp_path):
         kubelet_put(folder, head + "clusterCIDR: 10.0.0.0/8\n", 4)
         assert v.proc.wait(5) == 1
         assert "config.yaml: changed" in v.log()
-        assert ruleset(netns) == before
+        assert without_owner(ruleset(netns)) == without_owner(before)
     finally:
         v.close()
