@@ -1,0 +1,247 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the ipvs plane costs, beside ipvsadm and the layout with a virtual service for each address
+and port, in one run: bench/ipvs.py BUILD [SERVICES [DRAINING]]
+
+Where the kernel has no IPVS it runs itself in a virtual machine whose clock counts instructions (2 ns
+each): its times are alike from run to run, and say how things relate, not how long they take.
+"""
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+os.environ["VIPD_PLANE"] = "ipvs"
+sys.path.insert(0, os.path.join(ROOT, "tests", "net"))
+import daemon as D  # noqa: E402
+import ipvs  # noqa: E402
+import lab as L  # noqa: E402
+import planes  # noqa: E402
+from objects import entry, port, service, slice_, slice_port  # noqa: E402
+
+ENDPOINTS = 5
+ROUNDS = 20
+NODE_NETS = "192.168.0.0/24,203.0.113.0/24,10.244.1.0/24"
+SETTLE_S = 600
+
+
+def in_a_machine(args):
+    build = os.path.abspath(args[0])
+    return subprocess.run(
+        [os.path.join(ROOT, "tools", "vm-run"), "--icount", "--memory", "2048", "--timeout", "1800",
+         "--build", build, "--env", "VIPD_SLOW=5", "--", "/usr/bin/python3", "bench/ipvs.py"] + args,
+        cwd=ROOT, check=False).returncode
+
+
+def many(n, endpoints=ENDPOINTS):
+    for i in range(n):
+        yield service("s%d" % i, L.cluster_ip(1000 + i, 4), [port(80, "TCP", "t")], ns="bench")
+        yield slice_("s%d" % i, [entry(L.remote((i + k) % 240 + 1, 4), "n2")
+                                 for k in range(endpoints)], [slice_port(8080, "TCP", "t")],
+                     ns="bench")
+
+
+class Bed:
+    def __init__(self):
+        self.lab = L.Lab()
+        self.vipd = D.Vipd(self.lab, {"--nodeport-addresses": NODE_NETS}, base=True)
+        self.vipd.write([])
+        self.vipd.start()
+        self.kernel = ipvs.Ipvs(self.lab.node)
+        self.wire = ipvs.Wire(self.lab.node, self.kernel.family)
+        self.classic = L.Ns(self.lab.id + "-classic")
+        self.classic.run("ip", "link", "set", "lo", "up")
+
+    def close(self):
+        self.wire.close()
+        self.kernel.close()
+        self.vipd.close()
+        self.classic.close()
+        self.lab.close()
+
+    def file(self, name, items):
+        self.vipd.manifests.put(name, ipvs.as_list(items))
+        self.vipd.manifests.held.pop(name, None)
+
+    def ipvsadm(self, lines):
+        """Seconds that one ipvsadm -R takes."""
+        begin = time.monotonic()
+        with self.classic.entered():
+            subprocess.run(["ipvsadm", "-R"], input="\n".join(lines) + "\n", text=True, check=True)
+        return time.monotonic() - begin
+
+    def settled(self, n):
+        L.eventually(lambda: self.vipd.status().get("counts", {}).get("services", 0) >= n and
+                     self.vipd.is_settled(), SETTLE_S, "it does not settle")
+
+    def heard(self):
+        """(how many messages: to IPVS, to nf_tables; when the last was sent)."""
+        told = list(self.wire.messages())
+        nft = sum(name.startswith("nft") for name, _ in told)
+        return len(told) - nft, nft, max((at for _, at in told), default=0)
+
+
+def row(what, ours, theirs):
+    print("| %s | %s | %s |" % (what, ours, theirs), flush=True)
+
+
+def ms(seconds):
+    return "%.1f ms" % (seconds * 1e3) if seconds < 10 else "%.1f s" % seconds
+
+
+def one_change(bed):
+    """A backend leaves a service of a cluster IP, two balancers' addresses, and a node port on
+    three addresses of the node; then another takes its place."""
+    def objs(states):
+        return [service("one", L.cluster_ip(900, 4), [port(80, "TCP", "t", 30900)],
+                        kind="LoadBalancer", lb=[L.lb_ip(90, 4), L.lb_ip(91, 4)]),
+                slice_("one", [entry(L.remote(i, 4), "n2", ready, True, not ready)
+                               for i, ready in states.items()], [slice_port(8080, "TCP", "t")])]
+    at = ["-t " + L.endpoint(a, n) for a, n in (
+        (L.cluster_ip(900, 4), 80), (L.lb_ip(90, 4), 80), (L.lb_ip(91, 4), 80), (L.NODE[4], 30900),
+        (L.NODE_TO_CLIENT[4], 30900), (L.BRIDGE[4], 30900))]
+    bed.ipvsadm(["-A %s -s rr" % a for a in at] + ["-a %s -r %s:8080 -m" % (a, L.remote(i, 4))
+                                                   for a in at for i in range(1, 6)])
+    all_five = {i: True for i in range(1, 6)}
+    took, messages, alone, batch = [], [], [], []
+    for i in range(ROUNDS):
+        bed.vipd.apply(objs(all_five))
+        bed.heard()
+        begin = time.time()
+        bed.vipd.write(objs({**all_five, 2: False}))
+        time.sleep(0.3)
+        n, m, last = bed.heard()
+        took.append(last - begin)
+        messages.append((n, m))
+        begin = time.monotonic()
+        for a in at:
+            bed.classic.run("ipvsadm", "-e", *a.split(), "-r", L.remote(2, 4) + ":8080", "-m",
+                            "-w", str(i % 2))
+        alone.append(time.monotonic() - begin)
+        batch.append(bed.ipvsadm(["-e %s -r %s:8080 -m -w %d" % (a, L.remote(2, 4), i % 2)
+                                  for a in at]))
+    row("one endpoint leaves a service with 6 frontends: messages to IPVS (to nf_tables)",
+        "%d (%d)" % max(messages, key=messages.count), len(at))
+    row("from the slice's change to the last message, median of %d" % ROUNDS,
+        ms(statistics.median(took)), "%s; ipvsadm -R: %s (both without finding out what to do)" % (
+            ms(statistics.median(alone)), ms(statistics.median(batch))))
+
+
+def programmed(bed, n):
+    bed.heard()
+    bed.file("many.json", many(n))
+    begin = time.time()
+    bed.settled(n)
+    k, m, last = bed.heard()
+    lines = []
+    for i in range(n):
+        a = L.endpoint(L.cluster_ip(1000 + i, 4), 80)
+        lines.append("-A -t %s -s rr" % a)
+        lines += ["-a -t %s -r %s:8080 -m" % (a, L.remote((i + j) % 240 + 1, 4))
+                  for j in range(ENDPOINTS)]
+    theirs = bed.ipvsadm(lines)
+    row("%d services x %d programmed (manifest read, planned, sent: %d + %d messages)" % (
+        n, ENDPOINTS, k, m), ms(last - begin), "%s (ipvsadm -R, IPVS alone)" % ms(theirs))
+
+
+def adopted(bed):
+    bed.vipd.stop()
+    time.sleep(1)
+    bed.heard()
+    begin = time.monotonic()
+    bed.vipd.start(wait=False)
+    bed.vipd.wait_ready(SETTLE_S)
+    took = time.monotonic() - begin
+    time.sleep(2)
+    k, m, _ = bed.heard()
+    begin = time.monotonic()
+    bed.classic.run("ipvsadm", "-Sn", timeout=SETTLE_S)
+    saved = time.monotonic() - begin
+    row("a restart with nothing changed (messages that change anything)",
+        "%s (%d)" % (ms(took), k + m), "%s (ipvsadm -Sn, reads IPVS alone)" % ms(saved))
+
+
+def cpu(pid):
+    with open("/proc/%d/stat" % pid, encoding="ascii") as f:
+        fields = f.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def idle(bed, seconds=20):
+    begin = cpu(bed.vipd.proc.pid)
+    time.sleep(seconds)
+    return (cpu(bed.vipd.proc.pid) - begin) / seconds
+
+
+def connection(bed, addr, source_port):
+    """From a port of its own: IPVS cannot tell apart the replies of one backend to one client port
+    that reached it through two addresses."""
+    s = bed.lab.client.socket()
+    s.settimeout(5)
+    s.bind((L.CLIENT[4], source_port))
+    s.connect((addr, 80))
+    return L.Conn(s, "tcp")
+
+
+def draining(bed, n):
+    """Each of n services has a backend that leaves and keeps one connection."""
+    def objs(backend):
+        out = []
+        for i in range(n):
+            out.append(service("d%d" % i, L.cluster_ip(20000 + i, 4), [port(80, "TCP", "t")],
+                               ns="drain"))
+            out.append(slice_("d%d" % i, [entry(L.remote(backend, 4), "n2")],
+                              [slice_port(8080, "TCP", "t")], ns="drain"))
+        return out
+    bed.file("drain.json", objs(241))
+    L.eventually(lambda: L.probe(bed.lab.client, L.cluster_ip(20000 + n - 1, 4), 80).ok, 60)
+    bed.settled(n)
+    conns = [connection(bed, L.cluster_ip(20000 + i, 4), 20000 + i) for i in range(n)]
+    answers = [c.ask(5) for c in conns]
+    assert all(a.backend == L.remote(241, 4) for a in answers), [
+        (i, a) for i, a in enumerate(answers) if a.backend != L.remote(241, 4)][:5]
+    quiet = idle(bed)
+    bed.file("drain.json", objs(242))
+    L.eventually(lambda: sum(d.weight == 0 for d in bed.kernel.find(L.remote(241, 4))) >= n, 60)
+    time.sleep(2)
+    busy = idle(bed)
+    answers = [c.ask(5) for c in conns]
+    assert all(a.backend == L.remote(241, 4) for a in answers), "a drain ended a connection: %s" % [
+        a for a in answers if not a.ok][:5]
+    begin = time.monotonic()
+    bed.lab.node.run("ipvsadm", "-Ln", timeout=SETTLE_S)
+    whole = time.monotonic() - begin
+    row("%d backends draining: CPU a second, looked at once a second" % n,
+        "%s (%s with none)" % (ms(busy), ms(quiet)), "%s (ipvsadm -Ln once)" % ms(whole))
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    n = int(sys.argv[2]) if len(sys.argv) > 2 else 10000
+    n_draining = int(sys.argv[3]) if len(sys.argv) > 3 else 1000
+    why = ipvs.why_not()
+    if why is not None:
+        if os.path.exists("/job/run"):
+            sys.exit(why)
+        return in_a_machine(sys.argv[1:])
+    os.environ["VIPD_BUILD"] = os.path.abspath(sys.argv[1])
+    why = L.missing() or planes.missing(L.run)
+    if why is not None:
+        print(why)
+        return 77
+    with contextlib.closing(Bed()) as bed:
+        row("what", "vipd", "a virtual service for each address and port")
+        row("---", "---", "---")
+        one_change(bed)
+        draining(bed, n_draining)
+        programmed(bed, n)
+        adopted(bed)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
