@@ -361,6 +361,48 @@ static void test_drain(void **state)
 	world_close(&w);
 }
 
+/* However many services have such backends, each is read once a second. */
+static void test_drain_many(void **state)
+{
+	struct world w;
+	uint64_t until;
+
+	world_open(&w);
+	for (int round = 0; round < 2; round++)
+		for (int i = 0; i < 300; i++) {
+			char name[16], key[32], slice_key[48], text[64];
+
+			(void)snprintf(name, sizeof(name), "s%d", i);
+			(void)snprintf(key, sizeof(key), "shop/%s", name);
+			(void)snprintf(slice_key, sizeof(slice_key), "shop/%s-1", name);
+			(void)snprintf(text, sizeof(text), "ip=10.97.%d.%d port=http:80", i / 250,
+				       i % 250 + 1);
+			service(&w, key, text);
+			slice(&w, slice_key, name,
+			      round == 0 ? "| http:8080 | 1 rs; 2 rs" : "| http:8080 | 1 rs");
+			if (round == 1 && i == 0)
+				fake_ipvs_conns(w.ipvs, "10.0.1.2", 1, 0);
+			if (i == 299)
+				settle(&w);
+		}
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 300);
+	fake_ipvs_writes_reset(w.ipvs);
+	w.now = (uint64_t)clock_s * 1000 * NSEC_PER_SEC;
+	until = w.now + 10 * NSEC_PER_SEC;
+	while (w.now < until) {
+		uint64_t next = w.plane->ops->tick(w.plane, w.now);
+
+		assert_true(next > w.now);
+		w.now = MIN(next, until);
+	}
+	assert_in_range(fake_ipvs_dumps(w.ipvs), 9 * 300, 11 * 300);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 300);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 0, 0);
+	pass(&w, 3);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 0);
+	world_close(&w);
+}
+
 static void test_drain_deadline(void **state)
 {
 	struct world w;
@@ -674,27 +716,17 @@ static void test_route_conflict(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first),
-		cmocka_unit_test(test_one_endpoint),
-		cmocka_unit_test(test_local_policy),
-		cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_affinity),
-		cmocka_unit_test(test_affinity_local),
-		cmocka_unit_test(test_drain),
-		cmocka_unit_test(test_drain_deadline),
-		cmocka_unit_test(test_drain_back),
-		cmocka_unit_test(test_drain_udp),
-		cmocka_unit_test(test_service_gone),
-		cmocka_unit_test(test_tuning),
-		cmocka_unit_test(test_sched_missing),
-		cmocka_unit_test(test_foreign),
-		cmocka_unit_test(test_leftover),
-		cmocka_unit_test(test_audit),
-		cmocka_unit_test(test_stale),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_refused_at_first),
-		cmocka_unit_test(test_refused_by_nft),
-		cmocka_unit_test(test_route_conflict),
+		cmocka_unit_test(test_first),          cmocka_unit_test(test_one_endpoint),
+		cmocka_unit_test(test_local_policy),   cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_affinity),       cmocka_unit_test(test_affinity_local),
+		cmocka_unit_test(test_drain),          cmocka_unit_test(test_drain_many),
+		cmocka_unit_test(test_drain_deadline), cmocka_unit_test(test_drain_back),
+		cmocka_unit_test(test_drain_udp),      cmocka_unit_test(test_service_gone),
+		cmocka_unit_test(test_tuning),         cmocka_unit_test(test_sched_missing),
+		cmocka_unit_test(test_foreign),        cmocka_unit_test(test_leftover),
+		cmocka_unit_test(test_audit),          cmocka_unit_test(test_stale),
+		cmocka_unit_test(test_refused),        cmocka_unit_test(test_refused_at_first),
+		cmocka_unit_test(test_refused_by_nft), cmocka_unit_test(test_route_conflict),
 	};
 
 	log_level_set_all(LOG_LEVEL_ERR);

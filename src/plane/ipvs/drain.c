@@ -178,16 +178,25 @@ uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 		p->tick_at = p->tick_at == 0 ? now + TICK_NS : p->tick_at;
 		return p->tick_at;
 	}
-	/* This round's services; those that stay go to the end of the list again. */
+	if (p->n_unlooked == 0) {
+		p->round_at = now;
+		list_for_each (l, &p->leaving)
+			p->n_unlooked++;
+	}
+	/* This go's services; those that stay go to the end of the list again. */
 	list_init(&round);
-	while (!list_is_empty(&p->leaving) && n < TICK_SERVICES) {
+	while (!list_is_empty(&p->leaving) && p->n_unlooked > 0 && n < TICK_SERVICES) {
 		struct list *l = p->leaving.next;
 
 		list_del(l);
 		list_add_tail(&round, l);
+		p->n_unlooked--;
 		n++;
 	}
-	p->tick_at = now + (list_is_empty(&p->leaving) ? TICK_NS : TICK_AGAIN_NS);
+	p->n_unlooked = list_is_empty(&p->leaving) ? 0 : p->n_unlooked;
+	p->tick_at = now + TICK_AGAIN_NS;
+	if (p->n_unlooked == 0)
+		p->tick_at = MAX(p->tick_at, p->round_at + TICK_NS);
 	while (!list_is_empty(&round)) {
 		struct ipvs_vs *vs = list_entry(round.next, struct ipvs_vs, leaving);
 
