@@ -2,6 +2,7 @@
 """IPVS as the kernel has it, read over generic netlink without ipvsadm or any code of vipd's, and
 what goes to the kernel, heard on the wire: IPVS has no generation id that would count changes."""
 import collections
+import ctypes
 import errno
 import json
 import os
@@ -160,6 +161,11 @@ class Wire:
         self.sock = ns.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
         self.sock.setsockopt(socket.SOL_SOCKET, 33, 256 << 20)  # SO_RCVBUFFORCE
         self.sock.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS
+        # Without acknowledgements, of which there are many: ldh [4]; NLMSG_ERROR: 0, else all.
+        code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *i) for i in (
+            (0x28, 0, 0, 4), (0x15, 0, 1, NLMSG_ERROR << 8), (6, 0, 0, 0), (6, 0, 0, 1 << 18))))
+        self.sock.setsockopt(socket.SOL_SOCKET, 26,  # SO_ATTACH_FILTER
+                             struct.pack("HL", 4, ctypes.addressof(code)))
         self.sock.bind(("nlmon0", 0))
         self.sock.setblocking(False)
 
