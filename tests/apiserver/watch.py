@@ -50,7 +50,9 @@ class Watch:
     # ---- from the store
 
     def push(self, data, seen, rv):
-        """An event, framed; `seen` is (type, item)."""
+        """An event, framed; `seen` is (type, item). None comes behind the end."""
+        if self.ending:
+            return
         if self.idle and not self.server.faults and self.ex.drained():
             self.events += 1
             self.ex.write(data)

@@ -58,7 +58,8 @@ class Node:
             text = self.lab.node.run("%s-%s-save" % (TOOL[fam], self.xtables))
             out += re.sub(r"^#.*\n|\[\d+:\d+\]", "", text, flags=re.M)
         text = self.lab.node.run("nft", "list", "tables")
-        return out + "".join(x + "\n" for x in text.splitlines() if not x.endswith(" vipd"))
+        return out + "".join(x + "\n" for x in text.splitlines()
+                             if not x.endswith((" vipd", " vipd-guard")))
 
     def restore(self, fam, text, flush=False):
         args = () if flush else ("--noflush",)
