@@ -131,6 +131,12 @@ struct plane_leaving {
 	uint64_t deadline_s; /* Unix time; 0 = none */
 };
 
+struct plane_drains {
+	uint64_t n_leaving; /* backends on their way out now */
+	uint64_t n_drained; /* of this process, ended: without a connection left ... */
+	uint64_t n_expired; /* ... or because their time was up */
+};
+
 struct plane_ops {
 	const char *name; /* "nftables", "ipvs" */
 	struct plan_traits traits;
@@ -195,6 +201,8 @@ struct plane_ops {
 	/* Backends of `svc` that are leaving. May be NULL: they leave at once. */
 	void (*leaving)(const struct plane *p, const struct svc *svc,
 			void (*fn)(void *arg, const struct plane_leaving *l), void *arg);
+	/* All of them, in numbers. NULL where `leaving` is. */
+	void (*drains)(const struct plane *p, struct plane_drains *ret);
 	/* Append what `svc` asks of the plane and does not get. May be NULL. */
 	void (*remark)(const struct plane *p, const struct svc *svc, struct str *ret);
 	/* Remove everything of ours from the kernel (--cleanup). */

@@ -275,6 +275,23 @@ static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 	    m->drops.sum.invalid_bytes + m->drops.last.invalid_bytes);
 }
 
+/* On a plane where backends leave at once there are none to tell of. */
+static void drain_lines(const struct metrics *m, struct str *out)
+{
+	static const char ended[] = "vipd_drained_backends_total";
+	const struct plane *plane = m->config.ctx->plane;
+	struct plane_drains d = { 0 };
+
+	if (plane == NULL || plane->ops->drains == NULL)
+		return;
+	plane->ops->drains(plane, &d);
+	one(out, "vipd_draining_backends", "gauge",
+	    "Backends that get no new connections and keep those they have", d.n_leaving);
+	expo_head(out, ended, "counter", "Backends whose draining ended, by what ended it");
+	expo_uint(out, ended, "end=\"no_connections\"", d.n_drained);
+	expo_uint(out, ended, "end=\"deadline\"", d.n_expired);
+}
+
 /* Of all kernel transactions, whoever made them. */
 static void times_lines(const struct metrics *m, struct str *out)
 {
@@ -473,6 +490,7 @@ void metrics_text(struct metrics *m, struct str *out, uint64_t now_ns, int64_t w
 	latency_lines(m, out);
 	times_lines(m, out);
 	drop_lines(m, out, now_ns);
+	drain_lines(m, out);
 	health_service_lines(m, out);
 	source_lines(m, out, now_ns);
 	log_lines(out);

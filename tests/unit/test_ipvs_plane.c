@@ -330,6 +330,14 @@ static void test_affinity_local(void **state)
 
 /* --- leaving --- */
 
+static struct plane_drains drains(const struct world *w)
+{
+	struct plane_drains d;
+
+	w->plane->ops->drains(w->plane, &d);
+	return d;
+}
+
 static void test_drain(void **state)
 {
 	struct world w;
@@ -345,6 +353,7 @@ static void test_drain(void **state)
 	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 1000060);
 	pass(&w, 3); /* it has connections */
 	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1);
+	assert_int_equal(drains(&w).n_leaving, 1);
 	expect_adopted(&w);
 	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1);
 	fake_ipvs_conns(w.ipvs, "10.0.1.2", 0, 1);
@@ -353,7 +362,8 @@ static void test_drain(void **state)
 	fake_ipvs_conns(w.ipvs, "10.0.1.2", 0, 0);
 	pass(&w, 2);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
-	assert_int_equal(ipvs_plane_stats(w.plane).n_drained, 1);
+	assert_int_equal(drains(&w).n_leaving, 0);
+	assert_int_equal(drains(&w).n_drained, 1);
 	/* Nothing leaves: nothing is read. */
 	fake_ipvs_writes_reset(w.ipvs);
 	pass(&w, 5);

@@ -238,3 +238,14 @@ void ipvs_drain_tell(const struct plane *plane, const struct svc *svc,
 		}
 	}
 }
+
+void ipvs_drain_count(const struct plane *plane, struct plane_drains *ret)
+{
+	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
+
+	*ret = (struct plane_drains){ .n_drained = p->stats.n_drained,
+				      .n_expired = p->stats.n_expired };
+	list_for_each (l, &p->leaving)
+		vec_for_each (d, &list_entry(l, struct ipvs_vs, leaving)->dests)
+			ret->n_leaving += (d->flags & DST_LEAVING) != 0;
+}

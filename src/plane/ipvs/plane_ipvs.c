@@ -447,6 +447,7 @@ const struct plane_ops ipvs_plane_ops = {
 	.check = plane_check,
 	.tick = plane_tick,
 	.leaving = ipvs_drain_tell,
+	.drains = ipvs_drain_count,
 	.remark = plane_remark,
 	.cleanup = plane_cleanup,
 	.close = plane_close,
