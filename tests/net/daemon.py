@@ -239,8 +239,12 @@ class Vipd:
         """Something that differs after anybody wrote: for == and !=."""
         if planes.PLANE != "ipvs":
             return self.nft.genid()
-        # Who counts the writes to IPVS? Nobody: what it holds stands for them.
-        return self.nft.genid(), self.lab.node.run("ipvsadm", "-Sn")
+        # Who counts the writes to IPVS? Nobody: what it holds stands for them. A backend that
+        # leaves ends when its connections have, and a service with its last backend.
+        held = [line.split() for line in self.lab.node.run("ipvsadm", "-Sn").splitlines()]
+        lives = [x for x in held if x[0] == "-a" and x[-1] != "0"]
+        used = {tuple(x[1:3]) for x in lives}
+        return self.nft.genid(), lives, [x for x in held if x[0] == "-A" and tuple(x[1:3]) in used]
 
     def main_tables(self, fam):
         """{name: handle} of those that serve; a guard does not."""
