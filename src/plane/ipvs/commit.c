@@ -8,13 +8,12 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <linux/netfilter/nf_tables.h>
-#include <linux/netfilter/nfnetlink.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "plane/ipvs/state.h"
 #include "plane/nft/decode.h"
+#include "plane/nft/refusal.h"
 
 /* A batch buffer that grew beyond this is given back. */
 #define BATCH_KEEP ((size_t)4 * 1024 * 1024)
@@ -183,50 +182,6 @@ static void write_all(struct nft_elem_writer *w, const struct nft_changes *c, en
 		}
 }
 
-static int name_element(const struct nft_change *ch, int r, struct err *err)
-{
-	struct str text = { 0 };
-
-	nft_elem_text(&text, ch->fam, ch->set, ch->key,
-		      ch->has_new && nft_data_len(ch->set, ch->fam) > 0 ? ch->data : NULL);
-	r = err_wrap(err, r, "inet %s %s", nft_set_desc(ch->set, ch->fam)->name, str_text(&text));
-	str_fini(&text);
-	return r;
-}
-
-/* As in plane/nft/commit.c: there already, or not there, means that we believed wrongly. */
-static int refusal_code(const struct nl_refusal *f)
-{
-	bool is_del;
-
-	if (f->msg == NULL)
-		return f->error == -ERESTART ? -EBUSY : f->error;
-	is_del = NFNL_MSG_TYPE(f->msg->nlmsg_type) == NFT_MSG_DELSETELEM;
-	if (f->error == -ENOENT) {
-		bool is_elem = f->has_offset ? nft_offset_is_elem(f->msg, f->offset) : is_del;
-
-		return is_elem && is_del ? -ESTALE : -ENOTRECOVERABLE;
-	}
-	if (!is_del && (f->error == -EEXIST || f->error == -ENOTEMPTY || f->error == -EBUSY))
-		return -ESTALE;
-	return f->error;
-}
-
-static int refused(const struct ipvs_plane *p, int r, struct plane_result *res, struct err *err)
-{
-	const struct nl_refusal *f = nl_batch_refusal(p->batch);
-	const struct nft_change *ch = f->tag;
-
-	if (f->error == 0) /* no verdict, or nothing sent */
-		return r == -ENOBUFS ? err_set(err, -EBUSY, "verdict lost, outcome unknown") : r;
-	r = refusal_code(f);
-	if (ch == NULL)
-		return r;
-	if (r != -ENOTRECOVERABLE)
-		res->culprit = ch->svc;
-	return name_element(ch, r, err);
-}
-
 int ipvs_transact(struct ipvs_plane *p, struct plane_result *res, struct err *err)
 {
 	struct nft_elem_writer w = { .batch = p->batch };
@@ -244,7 +199,7 @@ int ipvs_transact(struct ipvs_plane *p, struct plane_result *res, struct err *er
 	r = nl_batch_commit(p->batch, err);
 	res->kernel_ns += now_ns() - began;
 	if (r < 0) {
-		r = refused(p, r, res, err);
+		r = nft_refusal(p->batch, w.tables, r, res, err);
 	} else {
 		res->n_writes += w.n;
 		res->n_batches++;

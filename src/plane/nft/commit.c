@@ -12,11 +12,10 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <linux/netfilter/nf_tables.h>
-#include <linux/netfilter/nfnetlink.h>
 #include <string.h>
 
 #include "plane/nft/decode.h"
+#include "plane/nft/refusal.h"
 
 /* A batch buffer that grew beyond this is given back. */
 #define BATCH_KEEP ((size_t)4 * 1024 * 1024)
@@ -332,57 +331,6 @@ static void write_all(struct nft_elem_writer *w, const struct nft_changes *c, en
 		}
 }
 
-/* "ip frontends 10.0.0.1:80/TCP -> pool 7 p3" in front of the kernel's words. */
-static int name_element(const struct nft_change *ch, int r, struct err *err)
-{
-	struct str text = { 0 };
-
-	nft_elem_text(&text, ch->fam, ch->set, ch->key,
-		      ch->has_new && nft_data_len(ch->set, ch->fam) > 0 ? ch->data : NULL);
-	r = err_wrap(err, r, "%s %s %s", ch->fam == IPFAM_V6 ? "ip6" : "ip",
-		     nft_set_desc(ch->set, ch->fam)->name, str_text(&text));
-	str_fini(&text);
-	return r;
-}
-
-/*
- * What a refusal means. An element that is there already, or is not, means that
- * the kernel holds something else than we believe; a missing table or set, that
- * somebody took it away.
- */
-static int refusal_code(const struct nl_refusal *f)
-{
-	bool is_del;
-
-	if (f->msg == NULL)
-		return f->error == -ERESTART ? -EBUSY : f->error;
-	is_del = NFNL_MSG_TYPE(f->msg->nlmsg_type) == NFT_MSG_DELSETELEM;
-	if (f->error == -ENOENT) {
-		bool is_elem = f->has_offset ? nft_offset_is_elem(f->msg, f->offset) : is_del;
-
-		return is_elem && is_del ? -ESTALE : -ENOTRECOVERABLE;
-	}
-	/* ENOTEMPTY: a range that overlaps another; EBUSY: one half of it does */
-	if (!is_del && (f->error == -EEXIST || f->error == -ENOTEMPTY || f->error == -EBUSY))
-		return -ESTALE;
-	return f->error;
-}
-
-static int refused(const struct nft_plane *p, int r, struct plane_result *res, struct err *err)
-{
-	const struct nl_refusal *f = nl_batch_refusal(p->batch);
-	const struct nft_change *ch = f->tag;
-
-	if (f->error == 0) /* no verdict, or nothing sent */
-		return r == -ENOBUFS ? err_set(err, -EBUSY, "verdict lost, outcome unknown") : r;
-	r = refusal_code(f);
-	if (ch == NULL)
-		return r;
-	if (r != -ENOTRECOVERABLE)
-		res->culprit = ch->svc;
-	return name_element(ch, r, err);
-}
-
 int nft_transact(struct nft_plane *p, struct plane_result *res, struct err *err)
 {
 	struct nft_elem_writer w = { .batch = p->batch };
@@ -403,7 +351,7 @@ int nft_transact(struct nft_plane *p, struct plane_result *res, struct err *err)
 	res->kernel_ns += took;
 	plane_times_add(&p->plane.times, took);
 	if (r < 0) {
-		r = refused(p, r, res, err);
+		r = nft_refusal(p->batch, w.tables, r, res, err);
 	} else {
 		res->n_writes += w.n;
 		res->n_batches++;
