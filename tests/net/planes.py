@@ -37,8 +37,6 @@ NOT = {
         "test_changes.py::test_latency_of_a_change": "the same",
         "test_paths.py::test_marks_are_not_touched":
             "the mark of a captured packet is the plane's; who overwrites it takes the packet away",
-        "test_sctp_sockets.py::test_associations_survive":
-            "an SCTP backend that leaves is deleted at once (IPVS-21), and its associations with it",
         "test_api.py": "about the source of objects; the plane makes no difference",
     },
 }
