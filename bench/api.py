@@ -22,6 +22,7 @@ import http.client
 import json
 import os
 import random
+import signal
 import socket
 import string
 import subprocess
@@ -195,4 +196,5 @@ def main(argv):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was made is removed
     sys.exit(main(sys.argv[1:]))

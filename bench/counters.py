@@ -12,6 +12,7 @@ Then the price of having it: the kernel's memory, and an answer of /metrics.
 import os
 import re
 import resource
+import signal
 import statistics
 import subprocess
 import sys
@@ -135,4 +136,5 @@ def main(argv):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was made is removed
     sys.exit(main(sys.argv[1:]))

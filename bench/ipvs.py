@@ -8,6 +8,7 @@ each): its times are alike from run to run, and say how things relate, not how l
 """
 import contextlib
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -244,4 +245,5 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was made is removed
     sys.exit(main())

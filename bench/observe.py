@@ -26,6 +26,7 @@ import http.client
 import json
 import os
 import resource
+import signal
 import statistics
 import sys
 import threading
@@ -270,4 +271,5 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was made is removed
     sys.exit(main())
