@@ -27,6 +27,9 @@
 #define TICK_SERVICES 128
 #define TICK_AGAIN_NS (10 * NSEC_PER_MSEC)
 #define TICK_RETRY_NS (5 * NSEC_PER_SEC)
+/* How soon it is seen that a backend of datagrams serves no more. Without a message to the kernel.
+ */
+#define ORPHANS_NS (20 * NSEC_PER_MSEC)
 
 static bool is_without_end(const struct ipvs_vs *vs)
 {
@@ -164,8 +167,50 @@ static int vs_look(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, str
 	return r;
 }
 
+static bool has_orphans(const struct ipvs_plane *p, const struct ipvs_vs *vs)
+{
+	vec_for_each (d, &vs->dests)
+		if (d->flags & DST_LEAVING && !serves_still(p, vs, &d->addr))
+			return true;
+	return false;
+}
+
+/*
+ * Backends of datagrams that were leaving when the last slice let go of them: the objects
+ * are asked, whenever one has changed; the kernel only about services that have some.
+ * False: there are no flows of datagrams to wait for.
+ */
+static bool orphans_look(struct ipvs_plane *p)
+{
+	struct err err = { 0 };
+	uint64_t events = p->model == NULL
+				  ? 0
+				  : p->model->stats.slice_events + p->model->stats.service_events;
+	bool has_changed = events != p->events_seen;
+	bool has_some = false;
+	size_t n = 0;
+
+	list_for_each (l, &p->leaving) {
+		has_some |= is_without_end(list_entry(l, struct ipvs_vs, leaving));
+		n++;
+	}
+	p->events_seen = events;
+	for (; has_some && has_changed && n > 0 && !list_is_empty(&p->leaving); n--) {
+		struct ipvs_vs *vs = list_entry(p->leaving.next, struct ipvs_vs, leaving);
+
+		list_del(&vs->leaving);
+		list_add_tail(&p->leaving, &vs->leaving);
+		/* What fails is done by the next look at everybody. */
+		if (is_without_end(vs) && has_orphans(p, vs) &&
+		    vs_look(p, vs, ipvs_now_s(p), &err) < 0)
+			log_debug(LOG_AREA_PLANE, "flows of datagrams wait: %s", err.text);
+	}
+	return has_some;
+}
+
 uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 {
+	uint64_t soon = orphans_look(p) ? now + ORPHANS_NS : UINT64_MAX;
 	struct err err = { 0 };
 	struct list round;
 	int n = 0;
@@ -176,7 +221,7 @@ uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 	}
 	if (p->tick_at == 0 || now < p->tick_at) {
 		p->tick_at = p->tick_at == 0 ? now + TICK_NS : p->tick_at;
-		return p->tick_at;
+		return MIN(soon, p->tick_at);
 	}
 	if (p->n_unlooked == 0) {
 		p->round_at = now;
@@ -209,9 +254,11 @@ uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 			list_add_tail(&p->leaving, &vs->leaving);
 		}
 	}
-	if (list_is_empty(&p->leaving))
+	if (list_is_empty(&p->leaving)) {
 		p->tick_at = 0;
-	return p->tick_at;
+		return 0;
+	}
+	return MIN(soon, p->tick_at);
 }
 
 void ipvs_drain_tell(const struct plane *plane, const struct svc *svc,

@@ -128,8 +128,9 @@ struct ipvs_plane {
 	bool has_env;
 	uint32_t missing_scheds; /* bits by number: the kernel has no such module */
 	uint64_t tick_at;
-	uint64_t round_at; /* when the look at `leaving` under way began */
-	size_t n_unlooked; /* services that it has not come to */
+	uint64_t round_at;    /* when the look at `leaving` under way began */
+	size_t n_unlooked;    /* services that it has not come to */
+	uint64_t events_seen; /* of objects, when flows of datagrams were last thought of */
 	uint64_t routes_at;
 	struct ipvs_plane_stats stats;
 };
