@@ -44,6 +44,8 @@ enum place {
 #define SERVICE_PORT 80
 /* Long enough for a namespace, short enough for the drops that are waited for. */
 #define CONNECT_MS 700
+/* What a server that has the connection says is never waited for in vain. */
+#define ANSWER_MS 10000
 
 static const struct {
 	const char *pods;          /* the detector's CIDR */
@@ -160,15 +162,16 @@ static pid_t keeper(void)
 	return pid;
 }
 
-/* Tells every client "<place> <client's address>" and hangs up. */
-static void serve(enum place self, enum ipfam fam)
+/* Tells every client "<place> <client's address>" and hangs up; a byte into `ready` when it can. */
+static void serve(enum place self, enum ipfam fam, int ready)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = sockaddr_of(&ss, fam == IPFAM_V6 ? "::" : "0.0.0.0", BACKEND_PORT);
 	int on = 1, fd = socket(ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (fd == -1 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == -1 ||
-	    bind(fd, (const struct sockaddr *)&ss, len) == -1 || listen(fd, 64) == -1)
+	    bind(fd, (const struct sockaddr *)&ss, len) == -1 || listen(fd, 64) == -1 ||
+	    write(ready, "x", 1) != 1)
 		_exit(99);
 	for (;;) {
 		char host[64], text[96];
@@ -236,13 +239,21 @@ static void world_open(struct world *w, enum ipfam fam)
 			    fam == IPFAM_V6 ? "-6" : "-4", nets[fam].addrs[OUTSIDE]),
 			 0);
 	for (enum place p = POD1; p <= POD2; p++) {
-		pid_t pid = child();
+		int ready[2];
+		pid_t pid;
+		char c;
 
+		assert_int_equal(pipe(ready), 0);
+		pid = child();
 		if (pid == 0) {
+			close(ready[0]);
 			enter(w, p);
-			serve(p, fam);
+			serve(p, fam, ready[1]);
 		}
 		w->servers[p - POD1] = pid;
+		close(ready[1]);
+		assert_int_equal(read(ready[0], &c, 1), 1);
+		close(ready[0]);
 	}
 }
 
@@ -449,7 +460,7 @@ static int connected(int fd, char *buf, size_t size)
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == -1 || error != 0)
 		return error;
 	p.events = POLLIN;
-	if (poll(&p, 1, connect_ms()) != 1)
+	if (poll(&p, 1, ANSWER_MS) != 1)
 		return ETIMEDOUT;
 	n = read(fd, buf, size - 1);
 	if (n <= 0)
