@@ -15,10 +15,7 @@
 #include <string.h>
 
 #include "plane/nft/decode.h"
-#include "plane/nft/refusal.h"
-
-/* A batch buffer that grew beyond this is given back. */
-#define BATCH_KEEP ((size_t)4 * 1024 * 1024)
+#include "plane/nft/exchange.h"
 
 void nft_plane_committed(struct nft_plane *p, size_t n)
 {
@@ -30,64 +27,31 @@ void nft_plane_committed(struct nft_plane *p, size_t n)
 
 /* --- looking --- */
 
-static void look_result(struct nft_plane *p, struct nft_change *ch, const uint8_t *data, bool found)
+static void tables_of(const struct nft_plane *p, struct nft_table_ref ret[IPFAM_N])
 {
-	ch->needs_look = false;
-	ch->has_held = found;
-	if (found)
-		memcpy(ch->held, data, nft_data_len(ch->set, ch->fam));
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		ret[fam] = nft_plane_table(p, fam);
+}
+
+/* The copy learns what was read. */
+static void seen(void *arg, const struct nft_change *ch)
+{
+	struct nft_plane *p = arg;
+
 	if (p->loaded == NULL || !nft_loaded_covers(ch->set))
 		return;
-	if (found)
-		nft_loaded_found(p->loaded, ch->fam, ch->set, ch->key, data);
+	if (ch->has_held)
+		nft_loaded_found(p->loaded, ch->fam, ch->set, ch->key, ch->held);
 	else
 		nft_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
 }
 
-static int look_set(struct nft_plane *p, enum ipfam fam, enum nft_set_id set, struct err *err)
-{
-	struct nft_table_ref table = nft_plane_table(p, fam);
-	size_t key_len = nft_key_len(set, fam);
-	size_t data_len = nft_data_len(set, fam);
-	uint8_t *keys;
-	uint8_t *data;
-	uint8_t *found;
-	size_t n = 0;
-	size_t i = 0;
-	int r;
-
-	nft_changes_for_each (ch, &p->changes, fam, set)
-		n += ch->needs_look;
-	if (n == 0)
-		return 0;
-	keys = xreallocarray(NULL, n, key_len + data_len + 1);
-	data = keys + n * key_len;
-	found = data + n * data_len;
-	nft_changes_for_each (ch, &p->changes, fam, set)
-		if (ch->needs_look)
-			memcpy(keys + i++ * key_len, ch->key, key_len);
-	r = nft_elems_get(p->query, &table, set, keys, n, data, found, NFT_GET_ALL, err);
-	i = 0;
-	nft_changes_for_each (ch, &p->changes, fam, set) {
-		if (r < 0 || !ch->needs_look)
-			continue;
-		look_result(p, ch, data + i * data_len, found[i] != 0);
-		i++;
-	}
-	free(keys);
-	return r;
-}
-
 int nft_changes_look(struct nft_plane *p, struct err *err)
 {
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		for (int set = 0; set < NFTSET_N; set++) {
-			int r = look_set(p, fam, set, err);
+	struct nft_table_ref tables[IPFAM_N];
 
-			if (r < 0)
-				return r;
-		}
-	return 0;
+	tables_of(p, tables);
+	return nft_changes_read(&p->changes, p->query, tables, seen, p, err);
 }
 
 /* --- settling --- */
@@ -315,53 +279,28 @@ static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 
 /* --- sending --- */
 
-static void write_all(struct nft_elem_writer *w, const struct nft_changes *c, enum nft_write write)
-{
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		for (int set = 0; set < NFTSET_N; set++) {
-			size_t data_len = nft_data_len(set, fam);
-
-			nft_changes_for_each (ch, c, fam, set) {
-				if (write == NFT_WRITE_DEL && nft_change_is_del(ch, data_len))
-					nft_elem_put(w, write, fam, set, ch->key, NULL, ch);
-				else if (write == NFT_WRITE_ADD && nft_change_is_add(ch, data_len))
-					nft_elem_put(w, write, fam, set, ch->key,
-						     data_len > 0 ? ch->data : NULL, ch);
-			}
-		}
-}
-
 int nft_transact(struct nft_plane *p, struct plane_result *res, struct err *err)
 {
-	struct nft_elem_writer w = { .batch = p->batch };
-	uint64_t began;
-	uint64_t took;
+	struct nft_table_ref tables[IPFAM_N];
 	int r;
 
-	nl_batch_reset(p->batch, 0);
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		w.tables[fam] = nft_plane_table(p, fam);
-	write_all(&w, &p->changes, NFT_WRITE_DEL);
-	write_all(&w, &p->changes, NFT_WRITE_ADD);
-	if (w.n == 0)
-		return 0;
-	began = now_ns();
-	r = nl_batch_commit(p->batch, err);
-	took = now_ns() - began;
-	res->kernel_ns += took;
-	plane_times_add(&p->plane.times, took);
-	if (r < 0) {
-		r = nft_refusal(p->batch, w.tables, r, res, err);
-	} else {
-		res->n_writes += w.n;
-		res->n_batches++;
+	tables_of(p, tables);
+	r = nft_changes_send(&p->changes, &p->batch, p->cmd, tables, &p->plane, res, err);
+	if (r > 0)
 		nft_plane_committed(p, 1);
-	}
-	if (nl_batch_bytes(p->batch) > BATCH_KEEP) {
-		nl_batch_close(p->batch);
-		nl_batch_open(&p->batch, p->cmd, 0);
-	}
-	return r;
+	return MIN(r, 0);
+}
+
+int nft_transact_held(struct nft_plane *p, struct plane_result *res, struct err *err)
+{
+	int r = nft_transact(p, res, err);
+
+	if (r != -ESTALE)
+		return r;
+	vec_for_each (ch, &p->changes.v)
+		ch->needs_look = true;
+	r = nft_changes_look(p, err);
+	return r < 0 ? r : nft_transact(p, res, err);
 }
 
 /* --- afterwards --- */
@@ -472,19 +411,6 @@ int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *
 
 /* --- commit --- */
 
-static struct svc *only_svc(const struct plan_op *ops, size_t n)
-{
-	for (size_t i = 1; i < n; i++)
-		if (ops[i].svc != ops[0].svc)
-			return NULL;
-	return n > 0 ? ops[0].svc : NULL;
-}
-
-static bool is_refusal(int r)
-{
-	return r < 0 && r != -EBUSY && r != -ENOTRECOVERABLE && r != -ESTALE;
-}
-
 static int ready_for(const struct nft_plane *p, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
@@ -519,9 +445,8 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 			applied(p);
 		return 0;
 	}
-	if (is_refusal(r)) {
-		if (res->culprit == NULL)
-			res->culprit = only_svc(ops, n);
+	if (nft_is_refusal(r)) {
+		nft_refusal_blame(res, ops, n);
 		if (p->loaded != NULL)
 			keep_refused(p);
 	}

@@ -353,14 +353,7 @@ static int sweep_batch(struct nft_plane *p, struct plane_result *res, struct err
 	int r;
 
 	nft_loaded_touch_unled(p->loaded, &p->changes);
-	r = nft_transact(p, res, err);
-	if (r == -ESTALE) {
-		vec_for_each (ch, &p->changes.v)
-			ch->needs_look = true;
-		r = nft_changes_look(p, err);
-		if (r == 0)
-			r = nft_transact(p, res, err);
-	}
+	r = nft_transact_held(p, res, err);
 	if (r == 0)
 		swept(p);
 	nft_changes_reset(&p->changes);
@@ -544,14 +537,7 @@ static int linger_end(struct nft_plane *p, enum ipfam fam, const uint8_t *addrs,
 		memcpy(key + len, addrs + i * len, len);
 		nft_changes_was(&p->changes, fam, NFTSET_ENDPOINT_ADDRS, key, NULL, NULL);
 	}
-	r = nft_transact(p, &res, err);
-	if (r == -ESTALE) {
-		vec_for_each (ch, &p->changes.v)
-			ch->needs_look = true;
-		r = nft_changes_look(p, err);
-		if (r == 0)
-			r = nft_transact(p, &res, err);
-	}
+	r = nft_transact_held(p, &res, err);
 	for (size_t i = 0; i < n && r == 0; i++)
 		nft_refs_set(&p->endpoint_addrs[fam], addrs + i * len, 0);
 	nft_changes_reset(&p->changes);

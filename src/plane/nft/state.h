@@ -116,6 +116,8 @@ MUST_USE int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n
  * res->culprit is who the kernel points at.
  */
 MUST_USE int nft_transact(struct nft_plane *p, struct plane_result *res, struct err *err);
+/* The same; if the kernel holds something else than believed, what follows from what it holds. */
+MUST_USE int nft_transact_held(struct nft_plane *p, struct plane_result *res, struct err *err);
 /* Read what the kernel holds of every changed key. */
 MUST_USE int nft_changes_look(struct nft_plane *p, struct err *err);
 /* Make the chains of `need` that do not exist yet. */

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/nft/exchange.h"
+
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <string.h>
+
+#include "nl/batch.h"
+#include "plane/nft/decode.h"
+
+/* A batch buffer that grew beyond this is given back. */
+#define BATCH_KEEP ((size_t)4 * 1024 * 1024)
+
+/* --- reading --- */
+
+static int read_set(struct nft_changes *c, struct nl_sock *query, const struct nft_table_ref *table,
+		    enum ipfam fam, enum nft_set_id set,
+		    void (*seen)(void *arg, const struct nft_change *ch), void *arg,
+		    struct err *err)
+{
+	size_t key_len;
+	size_t data_len;
+	uint8_t *keys;
+	uint8_t *data;
+	uint8_t *found;
+	size_t n = 0;
+	size_t i = 0;
+	int r;
+
+	nft_changes_for_each (ch, c, fam, set)
+		n += ch->needs_look;
+	if (n == 0)
+		return 0;
+	key_len = nft_key_len(set, fam);
+	data_len = nft_data_len(set, fam);
+	keys = xreallocarray(NULL, n, key_len + data_len + 1);
+	data = keys + n * key_len;
+	found = data + n * data_len;
+	nft_changes_for_each (ch, c, fam, set)
+		if (ch->needs_look)
+			memcpy(keys + i++ * key_len, ch->key, key_len);
+	r = nft_elems_get(query, table, set, keys, n, data, found, NFT_GET_ALL, err);
+	i = 0;
+	nft_changes_for_each (ch, c, fam, set) {
+		if (r < 0 || !ch->needs_look)
+			continue;
+		ch->needs_look = false;
+		ch->has_held = found[i] != 0;
+		if (ch->has_held)
+			memcpy(ch->held, data + i * data_len, data_len);
+		if (seen != NULL)
+			seen(arg, ch);
+		i++;
+	}
+	free(keys);
+	return r;
+}
+
+int nft_changes_read(struct nft_changes *c, struct nl_sock *query,
+		     const struct nft_table_ref tables[IPFAM_N],
+		     void (*seen)(void *arg, const struct nft_change *ch), void *arg,
+		     struct err *err)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (int set = 0; set < NFTSET_END; set++) {
+			int r = read_set(c, query, &tables[fam], fam, set, seen, arg, err);
+
+			if (r < 0)
+				return r;
+		}
+	return 0;
+}
+
+/* --- what a refusal means --- */
+
+/* "ip frontends 10.0.0.1:80/TCP -> pool 7 p3" in front of the kernel's words. */
+static int name_element(const struct nft_change *ch, const struct nft_table_ref *table, int r,
+			struct err *err)
+{
+	const char *family = table->family == NFPROTO_INET ? "inet"
+			     : ch->fam == IPFAM_V6         ? "ip6"
+							   : "ip";
+	struct str text = { 0 };
+
+	nft_elem_text(&text, ch->fam, ch->set, ch->key,
+		      ch->has_new && nft_data_len(ch->set, ch->fam) > 0 ? ch->data : NULL);
+	r = err_wrap(err, r, "%s %s %s", family, nft_set_desc(ch->set, ch->fam)->name,
+		     str_text(&text));
+	str_fini(&text);
+	return r;
+}
+
+static int refusal_code(const struct nl_refusal *f)
+{
+	bool is_del;
+
+	if (f->msg == NULL)
+		return f->error == -ERESTART ? -EBUSY : f->error;
+	is_del = NFNL_MSG_TYPE(f->msg->nlmsg_type) == NFT_MSG_DELSETELEM;
+	if (f->error == -ENOENT) {
+		bool is_elem = f->has_offset ? nft_offset_is_elem(f->msg, f->offset) : is_del;
+
+		return is_elem && is_del ? -ESTALE : -ENOTRECOVERABLE;
+	}
+	/* ENOTEMPTY: a range that overlaps another; EBUSY: one half of it does */
+	if (!is_del && (f->error == -EEXIST || f->error == -ENOTEMPTY || f->error == -EBUSY))
+		return -ESTALE;
+	return f->error;
+}
+
+/* After the commit of `b`, whose tags are changes, returned `r` < 0. */
+static int refusal(const struct nl_batch *b, const struct nft_table_ref tables[IPFAM_N], int r,
+		   struct plane_result *res, struct err *err)
+{
+	const struct nl_refusal *f = nl_batch_refusal(b);
+	const struct nft_change *ch = f->tag;
+
+	if (f->error == 0) /* no verdict, or nothing sent */
+		return r == -ENOBUFS ? err_set(err, -EBUSY, "verdict lost, outcome unknown") : r;
+	r = refusal_code(f);
+	if (ch == NULL)
+		return r;
+	if (r != -ENOTRECOVERABLE)
+		res->culprit = ch->svc;
+	return name_element(ch, &tables[ch->fam], r, err);
+}
+
+void nft_refusal_blame(struct plane_result *res, const struct plan_op *ops, size_t n)
+{
+	if (res->culprit != NULL || n == 0)
+		return;
+	for (size_t i = 1; i < n; i++)
+		if (ops[i].svc != ops[0].svc)
+			return;
+	res->culprit = ops[0].svc;
+}
+
+/* --- sending --- */
+
+static void write_all(struct nft_elem_writer *w, const struct nft_changes *c, enum nft_write write)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (int set = 0; set < NFTSET_END; set++) {
+			size_t data_len;
+
+			if (c->sets[fam][set].n == 0)
+				continue;
+			data_len = nft_data_len(set, fam);
+			nft_changes_for_each (ch, c, fam, set) {
+				if (write == NFT_WRITE_DEL && nft_change_is_del(ch, data_len))
+					nft_elem_put(w, write, fam, set, ch->key, NULL, ch);
+				else if (write == NFT_WRITE_ADD && nft_change_is_add(ch, data_len))
+					nft_elem_put(w, write, fam, set, ch->key,
+						     data_len > 0 ? ch->data : NULL, ch);
+			}
+		}
+}
+
+int nft_changes_send(const struct nft_changes *c, struct nl_batch **batch, struct nl_sock *cmd,
+		     const struct nft_table_ref tables[IPFAM_N], struct plane *plane,
+		     struct plane_result *res, struct err *err)
+{
+	struct nft_elem_writer w = { .batch = *batch };
+	uint64_t began;
+	uint64_t took;
+	int r;
+
+	memcpy(w.tables, tables, sizeof(w.tables));
+	nl_batch_reset(*batch, 0);
+	write_all(&w, c, NFT_WRITE_DEL);
+	write_all(&w, c, NFT_WRITE_ADD);
+	if (w.n == 0)
+		return 0;
+	began = now_ns();
+	r = nl_batch_commit(*batch, err);
+	took = now_ns() - began;
+	res->kernel_ns += took;
+	plane_times_add(&plane->times, took);
+	if (r < 0) {
+		r = refusal(*batch, tables, r, res, err);
+	} else {
+		res->n_writes += w.n;
+		res->n_batches++;
+		r = 1;
+	}
+	if (nl_batch_bytes(*batch) > BATCH_KEEP) {
+		nl_batch_close(*batch);
+		nl_batch_open(batch, cmd, 0);
+	}
+	return r;
+}
