@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -13,10 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/log.h"
 #include "base/str.h"
 
-#define HELPER_FD 3
 #define ANSWER_MAX (4U << 20)
 #define NICENESS 10 /* traffic and syncs come first */
 
@@ -27,8 +26,7 @@ struct check_helper {
 	void (*done)(void *arg, const struct check_report *report);
 	void *arg;
 	int64_t clock_offset_ns; /* when it was opened */
-	pid_t pid;               /* 0: none */
-	int fd;                  /* -1: none */
+	struct child child;
 	struct event *readable;
 	struct event *lost; /* tells of a run that could not begin */
 	struct str in;
@@ -44,23 +42,6 @@ struct check_helper {
 
 /* --- the helper -------------------------------------------------------------------- */
 
-static bool write_all(int fd, const void *data, size_t len)
-{
-	const uint8_t *at = data;
-
-	while (len > 0) {
-		ssize_t n = write(fd, at, len);
-
-		if (n == -1 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		len -= (size_t)n;
-	}
-	return true;
-}
-
 static _Noreturn void run_child(int fd, int64_t clock_offset_ns)
 {
 	const struct check_env env = { .root = "", .clock_offset_ns = clock_offset_ns };
@@ -74,7 +55,7 @@ static _Noreturn void run_child(int fd, int64_t clock_offset_ns)
 	check_run(&report, &env);
 	json = check_report_json(&report);
 	text = json_dumps(json, JSON_COMPACT);
-	_exit(text != NULL && write_all(fd, text, strlen(text)) ? 0 : 1);
+	_exit(text != NULL && child_write(fd, text, strlen(text)) ? 0 : 1);
 }
 
 static void answer_failure(struct str *out, int status)
@@ -137,37 +118,19 @@ static bool request_serve(int fd, int64_t clock_offset_ns)
 	if (status != 0)
 		answer_failure(&out, status);
 	len = (uint32_t)out.len;
-	is_well = write_all(fd, &len, sizeof(len)) && write_all(fd, out.text, out.len);
+	is_well = child_write(fd, &len, sizeof(len)) && child_write(fd, out.text, out.len);
 	str_fini(&out);
 	return is_well;
 }
 
-/* Nothing of the parent's is used. It ends when the daemon has; signals leave it alone. */
-static _Noreturn void helper_main(int fd, pid_t parent, int64_t clock_offset_ns)
+static void helper_main(void *arg, int fd)
 {
+	int64_t clock_offset_ns = ((const struct check_helper *)arg)->clock_offset_ns;
 	char ask;
 
-	/* First of all what is not ours: the lock of a parent that is killed now (serve/lock.h). */
-	if (fd != HELPER_FD && dup2(fd, HELPER_FD) == -1)
-		_exit(1);
-	if (close_range(HELPER_FD + 1, ~0U, 0) == -1)
-		_exit(1);
-	(void)prctl(PR_SET_NAME, "vipd-doctor");
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) /* it was gone before that */
-		_exit(0);
-	(void)signal(SIGTERM, SIG_IGN);
-	(void)signal(SIGINT, SIG_IGN);
-	(void)signal(SIGHUP, SIG_IGN);
 	(void)setpriority(PRIO_PROCESS, 0, NICENESS);
-	for (;;) {
-		ssize_t n = read(HELPER_FD, &ask, 1);
-
-		if (n == -1 && errno == EINTR)
-			continue;
-		if (n != 1 || !request_serve(HELPER_FD, clock_offset_ns))
-			_exit(0);
-	}
+	while (child_read(fd, &ask, 1) && request_serve(fd, clock_offset_ns))
+		;
 }
 
 /* --- the daemon's end ------------------------------------------------------------------ */
@@ -177,11 +140,7 @@ static void helper_stop(struct check_helper *h)
 	if (h->readable != NULL)
 		event_free(h->readable);
 	h->readable = NULL;
-	if (h->fd != -1)
-		close(h->fd);
-	h->fd = -1;
-	if (h->pid > 0)
-		(void)kill(h->pid, SIGKILL);
+	child_stop(&h->child);
 	str_clear(&h->in);
 }
 
@@ -212,9 +171,7 @@ static void run_failed(struct check_helper *h, const char *why)
 static void helper_died(struct check_helper *h)
 {
 	helper_stop(h);
-	while (waitpid(h->pid, NULL, 0) == -1 && errno == EINTR)
-		;
-	h->pid = 0;
+	child_reap(&h->child);
 	if (h->is_running)
 		run_failed(h, "died");
 }
@@ -258,28 +215,14 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 static int helper_start(struct check_helper *h, struct err *err)
 {
-	pid_t self = getpid();
-	int fds[2];
+	int r = child_start(&h->child, "vipd-doctor", helper_main, h, err);
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == -1)
-		return err_errno(err, "checks: socket pair");
-	h->pid = fork();
-	if (h->pid == -1) {
-		int r = err_errno(err, "checks: fork");
-
-		h->pid = 0;
-		close(fds[0]);
-		close(fds[1]);
+	if (r < 0)
 		return r;
-	}
-	if (h->pid == 0)
-		helper_main(fds[1], self, h->clock_offset_ns);
-	close(fds[1]);
-	h->fd = fds[0];
-	(void)fcntl(h->fd, F_SETFL, O_NONBLOCK);
-	h->readable = event_new(h->base, h->fd, EV_READ | EV_PERSIST, on_readable, h);
+	h->readable = event_new(h->base, h->child.fd, EV_READ | EV_PERSIST, on_readable, h);
 	if (h->readable == NULL || event_add(h->readable, NULL) == -1) {
 		helper_stop(h);
+		child_reap(&h->child);
 		return err_set(err, -ENOMEM, "checks: event");
 	}
 	return 0;
@@ -289,7 +232,7 @@ static void on_lost(evutil_socket_t fd, short what, void *arg)
 {
 	struct check_helper *h = arg;
 
-	if (h->is_running && h->fd == -1)
+	if (h->is_running && h->child.fd == -1)
 		run_failed(h, "could not be started");
 }
 
@@ -302,13 +245,13 @@ void check_helper_run(struct check_helper *h)
 		return;
 	h->is_running = true;
 	h->begun_ns = now_ns();
-	if (h->fd == -1 && helper_start(h, &err) < 0) {
+	if (h->child.fd == -1 && helper_start(h, &err) < 0) {
 		log_warn(LOG_AREA_MAIN, "%s", err.text);
 		event_active(h->lost, EV_TIMEOUT, 0);
 		return;
 	}
 	/* One byte into an empty socket; that it is closed is seen by on_readable(). */
-	(void)!send(h->fd, "", 1, MSG_NOSIGNAL);
+	(void)!send(h->child.fd, "", 1, MSG_NOSIGNAL);
 }
 
 struct check_helper_state check_helper_state(const struct check_helper *h)
@@ -332,7 +275,7 @@ int check_helper_open(struct check_helper **ret, struct event_base *base,
 	h->base = base;
 	h->done = done;
 	h->arg = arg;
-	h->fd = -1;
+	h->child = CHILD_NONE;
 	h->clock_offset_ns = check_clock_offset_ns();
 	h->lost = event_new(base, -1, 0, on_lost, h);
 	if (h->lost == NULL)

@@ -5,17 +5,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/log.h"
-
-#define HELPER_FD 3
 
 /* What a job looks like on the way: this, then the three arrays. Same program, same machine. */
 struct head {
@@ -28,8 +23,7 @@ struct head {
 struct worker {
 	struct event_base *base;
 	struct worker_config config;
-	pid_t pid; /* 0: none */
-	int fd;    /* -1: none */
+	struct child child;
 	struct event *readable;
 	struct event *writable;
 	struct event *lost; /* tells of a job that could not even be sent */
@@ -43,53 +37,18 @@ struct worker {
 
 /* --- the helper ------------------------------------------------------------------ */
 
-/* All of it; false at the end of the stream or on an error. */
-static bool read_all(int fd, void *data, size_t len)
-{
-	uint8_t *at = data;
-
-	while (len > 0) {
-		ssize_t n = read(fd, at, len);
-
-		if (n == -1 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		len -= (size_t)n;
-	}
-	return true;
-}
-
-static bool write_all(int fd, const void *data, size_t len)
-{
-	const uint8_t *at = data;
-
-	while (len > 0) {
-		ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
-
-		if (n == -1 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		len -= (size_t)n;
-	}
-	return true;
-}
-
-#define read_vec(fd, vec, want)                                                      \
-	({                                                                           \
-		vec_reserve((vec), (want));                                          \
-		(vec)->n = (want);                                                   \
-		(want) == 0 || read_all((fd), (vec)->v, (want) * sizeof(*(vec)->v)); \
+#define read_vec(fd, vec, want)                                                        \
+	({                                                                             \
+		vec_reserve((vec), (want));                                            \
+		(vec)->n = (want);                                                     \
+		(want) == 0 || child_read((fd), (vec)->v, (want) * sizeof(*(vec)->v)); \
 	})
 
 static bool job_read(struct job *job, int fd)
 {
 	struct head head;
 
-	if (!read_all(fd, &head, sizeof(head)))
+	if (!child_read(fd, &head, sizeof(head)))
 		return false;
 	job->id = head.id;
 	return read_vec(fd, &job->frontends, head.n_frontends) &&
@@ -103,38 +62,17 @@ static bool job_answer(const struct worker_config *config, const struct job *job
 
 	a.result = config->run(config->helper, job, &a.pass, &a.err);
 	a.took_ns = now_ns() - begin;
-	return write_all(fd, &a, sizeof(a));
+	return child_write(fd, &a, sizeof(a));
 }
 
-static void helper_loop(const struct worker_config *config, int fd)
+static void helper_main(void *arg, int fd)
 {
+	const struct worker_config *config = arg;
 	struct job job = { 0 };
 
 	while (job_read(&job, fd) && job_answer(config, &job, fd))
 		;
 	job_fini(&job);
-}
-
-/*
- * Nothing of the parent's is used but the configuration. Signals that end the
- * daemon leave the helper alone: it ends when the daemon has.
- */
-static _Noreturn void helper_main(const struct worker_config *config, int fd, pid_t parent)
-{
-	/* First of all what is not ours: the lock of a parent that is killed now (serve/lock.h). */
-	if (fd != HELPER_FD && dup2(fd, HELPER_FD) == -1)
-		_exit(1);
-	if (close_range(HELPER_FD + 1, ~0U, 0) == -1)
-		_exit(1);
-	(void)prctl(PR_SET_NAME, "vipd-conntrack");
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) /* it was gone before that */
-		_exit(0);
-	(void)signal(SIGTERM, SIG_IGN);
-	(void)signal(SIGINT, SIG_IGN);
-	(void)signal(SIGHUP, SIG_IGN);
-	helper_loop(config, HELPER_FD);
-	_exit(0);
 }
 
 /* --- the daemon's end -------------------------------------------------------------- */
@@ -147,11 +85,7 @@ static void helper_stop(struct worker *w)
 	if (w->writable != NULL)
 		event_free(w->writable);
 	w->readable = w->writable = NULL;
-	if (w->fd != -1)
-		close(w->fd);
-	w->fd = -1;
-	if (w->pid > 0)
-		(void)kill(w->pid, SIGKILL);
+	child_stop(&w->child);
 	w->in_len = 0;
 	vec_clear(&w->out);
 }
@@ -174,9 +108,7 @@ static void job_fail(struct worker *w, const char *why)
 static void helper_died(struct worker *w)
 {
 	helper_stop(w);
-	while (waitpid(w->pid, NULL, 0) == -1 && errno == EINTR)
-		;
-	w->pid = 0;
+	child_reap(&w->child);
 	log_notice(LOG_AREA_CONNTRACK, "the helper process is gone, a new one starts when needed");
 	if (w->job != 0)
 		job_fail(w, "died");
@@ -206,7 +138,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 static void flush(struct worker *w)
 {
 	while (w->out_at < w->out.n) {
-		ssize_t n = send(w->fd, w->out.v + w->out_at, w->out.n - w->out_at, MSG_NOSIGNAL);
+		ssize_t n =
+			send(w->child.fd, w->out.v + w->out_at, w->out.n - w->out_at, MSG_NOSIGNAL);
 
 		if (n == -1 && errno == EINTR)
 			continue;
@@ -228,8 +161,8 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
 static int helper_events(struct worker *w, struct err *err)
 {
-	w->readable = event_new(w->base, w->fd, EV_READ | EV_PERSIST, on_readable, w);
-	w->writable = event_new(w->base, w->fd, EV_WRITE, on_writable, w);
+	w->readable = event_new(w->base, w->child.fd, EV_READ | EV_PERSIST, on_readable, w);
+	w->writable = event_new(w->base, w->child.fd, EV_WRITE, on_writable, w);
 	if (w->readable == NULL || w->writable == NULL || event_add(w->readable, NULL) == -1)
 		return err_set(err, -ENOMEM, "helper process: event");
 	return 0;
@@ -237,30 +170,14 @@ static int helper_events(struct worker *w, struct err *err)
 
 static int helper_start(struct worker *w, struct err *err)
 {
-	pid_t self = getpid();
-	int fds[2];
-	int r;
+	int r = child_start(&w->child, "vipd-conntrack", helper_main, &w->config, err);
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == -1)
-		return err_errno(err, "helper process: socket pair");
-	w->pid = fork();
-	if (w->pid == -1) {
-		r = err_errno(err, "helper process: fork");
-		w->pid = 0;
-		close(fds[0]);
-		close(fds[1]);
-		return r;
-	}
-	if (w->pid == 0)
-		helper_main(&w->config, fds[1], self);
-	close(fds[1]);
-	w->fd = fds[0];
-	if (fcntl(w->fd, F_SETFL, O_NONBLOCK) == -1)
-		r = err_errno(err, "helper process: socket");
-	else
+	if (r == 0)
 		r = helper_events(w, err);
-	if (r < 0)
+	if (r < 0) {
 		helper_stop(w);
+		child_reap(&w->child);
+	}
 	return r;
 }
 
@@ -270,7 +187,7 @@ static void on_lost(evutil_socket_t fd, short what, void *arg)
 {
 	struct worker *w = arg;
 
-	if (w->job != 0 && w->fd == -1)
+	if (w->job != 0 && w->child.fd == -1)
 		job_fail(w, "could not be started");
 }
 
@@ -296,7 +213,7 @@ void worker_send(struct worker *w, const struct job *job)
 
 	assert(w->job == 0 && job->id != 0);
 	w->job = job->id;
-	if (w->fd == -1) {
+	if (w->child.fd == -1) {
 		w->restarts++;
 		if (helper_start(w, &err) < 0) {
 			log_warn(LOG_AREA_CONNTRACK, "%s", err.text);
@@ -320,7 +237,7 @@ bool worker_is_idle(const struct worker *w)
 
 int worker_pid(const struct worker *w)
 {
-	return (int)w->pid;
+	return (int)w->child.pid;
 }
 
 uint64_t worker_restarts(const struct worker *w)
@@ -338,7 +255,7 @@ int worker_open(struct worker **ret, struct event_base *base, const struct worke
 
 	w->base = base;
 	w->config = *config;
-	w->fd = -1;
+	w->child = CHILD_NONE;
 	w->lost = event_new(base, -1, 0, on_lost, w);
 	if (w->lost == NULL)
 		return err_set(err, -ENOMEM, "helper process: event");

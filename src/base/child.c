@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "base/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHILD_FD 3
+
+bool child_read(int fd, void *data, size_t len)
+{
+	uint8_t *at = data;
+
+	while (len > 0) {
+		ssize_t n = read(fd, at, len);
+
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		at += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+/* Of a socket or a pipe. Whoever reads may be gone: that is told by the result, not by a signal. */
+bool child_write(int fd, const void *data, size_t len)
+{
+	const uint8_t *at = data;
+
+	while (len > 0) {
+		ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
+
+		if (n == -1 && errno == ENOTSOCK)
+			n = write(fd, at, len);
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		at += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+static _Noreturn void child_main(const char *name, void (*run)(void *arg, int fd), void *arg,
+				 int fd, pid_t parent)
+{
+	/* First of all what is not ours: the lock of a parent that is killed now (serve/lock.h). */
+	if (fd != CHILD_FD && dup2(fd, CHILD_FD) == -1)
+		_exit(1);
+	if (close_range(CHILD_FD + 1, ~0U, 0) == -1)
+		_exit(1);
+	(void)prctl(PR_SET_NAME, name);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent) /* it was gone before that */
+		_exit(0);
+	(void)signal(SIGTERM, SIG_IGN);
+	(void)signal(SIGINT, SIG_IGN);
+	(void)signal(SIGHUP, SIG_IGN);
+	run(arg, CHILD_FD);
+	_exit(0);
+}
+
+int child_start(struct child *c, const char *name, void (*run)(void *arg, int fd), void *arg,
+		struct err *err)
+{
+	pid_t self = getpid();
+	pid_t pid;
+	int fds[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == -1)
+		return err_errno(err, "%s: socket pair", name);
+	if (fcntl(fds[0], F_SETFL, O_NONBLOCK) == -1) {
+		int r = err_errno(err, "%s: socket", name);
+
+		close(fds[0]);
+		close(fds[1]);
+		return r;
+	}
+	pid = fork();
+	if (pid == -1) {
+		int r = err_errno(err, "%s: fork", name);
+
+		close(fds[0]);
+		close(fds[1]);
+		return r;
+	}
+	if (pid == 0)
+		child_main(name, run, arg, fds[1], self);
+	close(fds[1]);
+	*c = (struct child){ .pid = pid, .fd = fds[0] };
+	return 0;
+}
+
+void child_stop(struct child *c)
+{
+	if (c->fd != -1)
+		close(c->fd);
+	c->fd = -1;
+	if (c->pid > 0)
+		(void)kill(c->pid, SIGKILL);
+}
+
+void child_reap(struct child *c)
+{
+	child_stop(c);
+	while (c->pid > 0 && waitpid(c->pid, NULL, 0) == -1 && errno == EINTR)
+		;
+	c->pid = 0;
+}
