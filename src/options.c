@@ -874,6 +874,11 @@ static int flag_ipvs_priority(struct parse *p, const char *value, struct err *er
 	return r;
 }
 
+static int flag_ipvs_estimation(struct parse *p, const char *value, struct err *err)
+{
+	return parse_bool(&p->o->ipvs.is_estimating, value, err);
+}
+
 static int flag_refused(struct parse *p, const char *value, struct err *err)
 {
 	return err_set(err, -EINVAL, "%s", p->flag->help);
@@ -1094,6 +1099,8 @@ static const struct flag flags[] = {
 	  "the routing table that captured packets are looked up in (default 77)" },
 	{ "ipvs-rule-priority", "N", flag_ipvs_priority,
 	  "the first of four policy routing rules (default 100)" },
+	{ "ipvs-estimation", NULL, flag_ipvs_estimation,
+	  "let IPVS keep its own counters and rates (ipvsadm --stats, --rate): it walks over all virtual services and backends every two seconds" },
 	{ "ipvs-sync-period", "TIME", flag_ignored_period, HELP_IPVS_PERIOD, "ipvs.syncPeriod",
 	  CONFIG_DURATION, "30s" },
 	{ "ipvs-min-sync-period", "TIME", flag_ignored, HELP_IPVS_PERIOD, "ipvs.minSyncPeriod",

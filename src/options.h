@@ -54,6 +54,7 @@ struct options_ipvs {
 	uint32_t mark_tag;
 	uint32_t route_table;
 	uint32_t rule_priority;
+	bool is_estimating;
 	VEC(struct ip_prefix) exclude;
 };
 

@@ -271,21 +271,23 @@ static struct ipvs_config ipvs_config_from(const struct options_ipvs *o)
 		.route_table = o->route_table,
 		.rule_priority = o->rule_priority,
 		.timeouts = { o->tcp_s, o->tcpfin_s, o->udp_s },
+		.is_estimating = o->is_estimating,
 		.exclude = o->exclude.v,
 		.n_exclude = o->exclude.n,
 		.sysctl_root = "",
 	};
 }
 
-static int open_ipvs(struct plane **ret, const struct options_ipvs *options, struct err *err)
+static int open_ipvs(struct plane **ret, const struct options *options, struct err *err)
 {
-	struct ipvs_config config = ipvs_config_from(options);
+	struct ipvs_config config = ipvs_config_from(&options->ipvs);
 	AUTO(nl_sock_close) struct nl_sock *nft = NULL;
 	AUTO(nl_sock_close) struct nl_sock *query = NULL;
 	AUTO(nl_sock_close) struct nl_sock *genl = NULL;
 	AUTO(nl_sock_close) struct nl_sock *route = NULL;
 	int r = nl_sock_open(&nft, NETLINK_NETFILTER, err);
 
+	config.counting = options->counting;
 	if (r == 0)
 		r = nl_sock_open(&query, NETLINK_NETFILTER, err);
 	if (r == 0)
@@ -311,7 +313,7 @@ static bool is_ipvs(const struct vipd *v)
 
 static int open_plane(struct vipd *v, struct err *err)
 {
-	int r = is_ipvs(v) ? open_ipvs(&v->plane, &v->options.ipvs, err) : open_nft(&v->plane, err);
+	int r = is_ipvs(v) ? open_ipvs(&v->plane, &v->options, err) : open_nft(&v->plane, err);
 
 	if (r == 0 && !is_ipvs(v))
 		nft_plane_count(v->plane, v->options.counting);
@@ -322,7 +324,7 @@ static int open_plane(struct vipd *v, struct err *err)
 static int other_plane_cleanup(const struct vipd *v, struct err *err)
 {
 	struct plane *other = NULL;
-	int r = is_ipvs(v) ? open_nft(&other, err) : open_ipvs(&other, &v->options.ipvs, err);
+	int r = is_ipvs(v) ? open_nft(&other, err) : open_ipvs(&other, &v->options, err);
 
 	if (r == 0)
 		r = other->ops->cleanup(other, err);

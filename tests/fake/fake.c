@@ -161,6 +161,44 @@ static int chain_new(struct op *o)
 	return 0;
 }
 
+/* Does a rule of another chain than `own` look this set up, or lead to this chain? */
+static bool is_in_use(const struct table *t, const char *name, const struct chain *own)
+{
+	char text[OBJ_NAME_MAX + 2] = ""; /* as an attribute: behind its type, and ended */
+	size_t len = strlen(name) + 2;
+
+	memcpy(text + 1, name, len - 1);
+	list_for_each (l, &t->chains) {
+		const struct chain *c = list_entry(l, struct chain, link);
+
+		list_for_each (k, &c->rules) {
+			const struct obj_attrs *a = &list_entry(k, struct rule, link)->attrs;
+
+			if (c != own && memmem(a->bytes, a->len, text, len) != NULL)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* With its rules. */
+static int chain_del(struct op *o)
+{
+	const struct nlattr *tb[NFTA_CHAIN_MAX + 1];
+	struct table *t;
+	struct chain *c;
+
+	nl_attr_table(tb, NFTA_CHAIN_MAX, o->h, sizeof(struct nfgenmsg));
+	t = table_named(o, tb[NFTA_CHAIN_TABLE]);
+	c = t != NULL ? chain_find(t, nl_attr_str(tb[NFTA_CHAIN_NAME])) : NULL;
+	if (c == NULL)
+		return bad(o, tb[NFTA_CHAIN_NAME], ENOENT);
+	if (is_in_use(t, c->name, c))
+		return bad(o, tb[NFTA_CHAIN_NAME], EBUSY);
+	journal_del(&o->b->journal, OBJECT_CHAIN, &c->link, NULL);
+	return 0;
+}
+
 static struct chain *rule_chain(struct op *o, const struct nlattr **tb)
 {
 	struct table *t;
@@ -239,6 +277,24 @@ static int set_new(struct op *o)
 	list_init(&s->elems);
 	list_add_tail(&t->sets, &s->link);
 	journal_added(&o->b->journal, OBJECT_SET, &s->link, NULL);
+	return 0;
+}
+
+/* With its elements. */
+static int set_del(struct op *o)
+{
+	const struct nlattr *tb[NFTA_SET_MAX + 1];
+	struct table *t;
+	struct set *s;
+
+	nl_attr_table(tb, NFTA_SET_MAX, o->h, sizeof(struct nfgenmsg));
+	t = table_named(o, tb[NFTA_SET_TABLE]);
+	s = t != NULL ? set_find(t, nl_attr_str(tb[NFTA_SET_NAME])) : NULL;
+	if (s == NULL)
+		return bad(o, tb[NFTA_SET_NAME], ENOENT);
+	if (is_in_use(t, s->name, NULL))
+		return bad(o, tb[NFTA_SET_NAME], EBUSY);
+	journal_del(&o->b->journal, OBJECT_SET, &s->link, NULL);
 	return 0;
 }
 
@@ -436,12 +492,16 @@ static int operation(struct op *o)
 		return table_del(o);
 	case NFT_MSG_NEWCHAIN:
 		return chain_new(o);
+	case NFT_MSG_DELCHAIN:
+		return chain_del(o);
 	case NFT_MSG_NEWRULE:
 		return rule_new(o);
 	case NFT_MSG_DELRULE:
 		return rule_del(o);
 	case NFT_MSG_NEWSET:
 		return set_new(o);
+	case NFT_MSG_DELSET:
+		return set_del(o);
 	case NFT_MSG_NEWSETELEM:
 		return elems(o, true);
 	case NFT_MSG_DELSETELEM:
@@ -951,4 +1011,15 @@ size_t fake_chain_count(const struct fake *f, enum ipfam fam)
 			n++;
 	}
 	return n;
+}
+
+uint64_t fake_table_with(const struct fake *f, const char *name)
+{
+	list_for_each (l, &f->tables) {
+		struct table *t = list_entry(l, struct table, link);
+
+		if (set_find(t, name) != NULL || chain_find(t, name) != NULL)
+			return t->handle;
+	}
+	return 0;
 }

@@ -98,6 +98,8 @@ void fake_packets(struct fake *f, enum ipfam fam, enum nft_set_id set, const voi
 		  uint64_t packets);
 size_t fake_set_size(const struct fake *f, enum ipfam fam, enum nft_set_id set);
 size_t fake_chain_count(const struct fake *f, enum ipfam fam);
+/* Handle of a table that has a set or a chain of this name; 0: none has. */
+uint64_t fake_table_with(const struct fake *f, const char *name);
 
 /*
  * Every element that depends on services, one a line, sorted:

@@ -27,7 +27,6 @@ NOT = {
         "test_conntrack.py": CONNTRACK,
         "test_conntrack_scale.py": CONNTRACK,
         "test_dead_flows.py": CONNTRACK,
-        "test_counters.py": "about counters of nf_tables",
         "test_affinity.py::test_expires": TABLES,
         "test_restart.py::test_cleanup_leaves_nothing": TABLES,  # test_ipvs.py has its own
         "test_affinity.py::test_per_port":

@@ -180,5 +180,5 @@ def test_switched_off(lab, vipd):
     vipd.start()
     connect(lab, ip, 3)
     assert asked(lab, "cn") is None
-    assert "@counted" not in lab.node.run("nft", "list", "table", "ip", vipd.table(4))
+    assert "counted" not in lab.node.run("nft", "list", "ruleset")
     assert get(lab, "/metrics", METRICS)[0] == 200

@@ -3,7 +3,8 @@
  * The ipvs plane behind the sync, over fakes of nf_tables, IPVS and policy routing.
  *
  * After every step the virtual services are compared with a text, and a second process
- * that begins then has to find nothing to do.
+ * that begins then has to find nothing to do. All of it three times: with nothing counted,
+ * services, and endpoints.
  */
 #include <errno.h>
 #include <linux/ip_vs.h>
@@ -25,6 +26,7 @@
 #define STEPS_MAX 20000
 #define WEB "ip=10.96.0.10 port=http:80"
 
+static enum plane_counting counting; /* of every world that opens */
 static uint32_t clock_s;
 
 static uint32_t clock_now(void)
@@ -69,7 +71,8 @@ static void world_open(struct world *w)
 {
 	struct ip_addr addrs[] = { test_addr("192.168.0.1"), test_addr("fd01::1") };
 
-	*w = (struct world){ .now = NSEC_PER_SEC, .config = { .drain_s = 60 } };
+	*w = (struct world){ .now = NSEC_PER_SEC,
+			     .config = { .drain_s = 60, .counting = counting } };
 	clock_s = 1000000;
 	fake_open(&w->nft);
 	fake_ipvs_open(&w->ipvs);
@@ -223,7 +226,8 @@ static void test_one_endpoint(void **state)
 	settle(&w);
 	fake_ipvs_writes_reset(w.ipvs);
 	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
-	assert_int_equal(settle(&w), 2); /* the destination, and its address among hairpins */
+	/* The destination, and its address among hairpins; and what counts it. */
+	assert_int_equal(settle(&w), 2 + (counting == PLANE_COUNT_ENDPOINTS));
 	assert_int_equal(fake_ipvs_writes(w.ipvs), 1);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1 10.0.1.3:8080=1\n");
 	world_close(&w);
@@ -733,22 +737,212 @@ static void test_route_conflict(void **state)
 	world_close(&w);
 }
 
+/* --- counters --- */
+
+static const struct plan_rows *web_rows(const struct world *w)
+{
+	const struct name *ns = name_get_str("shop");
+	const struct name *name = name_get_str("web");
+	const struct svc *svc = model_find(&w->m, ns, name);
+
+	name_unref(ns);
+	name_unref(name);
+	assert_non_null(svc);
+	return svc->rows;
+}
+
+static struct plane_count asked(const struct world *w, enum plane_frontend_counter which, size_t i)
+{
+	struct plane_count c = { 0 };
+	struct err err;
+
+	assert_int_equal(w->plane->ops->count_frontends(w->plane, which,
+							&web_rows(w)->frontends.v[i], 1, &c, &err),
+			 0);
+	return c;
+}
+
+/* Of the backend that stands at `addr` in the pool of this scope. */
+static struct plane_count reached(const struct world *w, enum plan_scope scope, const char *addr)
+{
+	struct plane_slot at = { .addr = test_addr(addr) };
+	struct plane_count c = { 0 };
+	struct err err;
+
+	vec_for_each (pool, &web_rows(w)->pools) {
+		if (pool->scope != scope || pool->fam != ip_fam(&at.addr))
+			continue;
+		at.pool_id = pool->id;
+		vec_for_each (b, &pool->backends)
+			if (ip_addr_cmp(&b->addr, &at.addr) == 0)
+				at.port = b->port;
+	}
+	assert_int_equal(w->plane->ops->count_slots(w->plane, &at, 1, &c, &err), 0);
+	return c;
+}
+
+static void packets_come(const struct world *w, uint32_t mark, const char *addr, uint64_t n)
+{
+	struct ip_addr a = test_addr(addr);
+	uint8_t key[NFT_KEY_MAX];
+
+	nft_key_reached(key, mark, &a, 8080);
+	fake_packets(w->nft, ip_fam(&a), IPVSSET_REACHED, key, n);
+}
+
+static void packets_ask(const struct world *w, enum nft_set_id set, const char *addr, uint64_t n)
+{
+	struct ip_addr a = test_addr(addr);
+	uint8_t key[NFT_KEY_MAX];
+
+	nft_key_tuple(key, &a, L4PROTO_TCP, 80);
+	fake_packets(w->nft, ip_fam(&a), set, key, n);
+}
+
+/* A frontend counts for as long as it is there, a backend for as long as it is in its pool. */
+static void test_counters(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	w.config.counting = PLANE_COUNT_ENDPOINTS;
+	restart(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	packets_ask(&w, IPVSSET_COUNTED, "10.96.0.10", 7);
+	packets_ask(&w, IPVSSET_REFUSED, "10.96.0.10", 3);
+	packets_come(&w, 0x5a000001, "10.0.1.1", 4);
+	packets_come(&w, 0x5a000001, "10.0.1.2", 5);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 2 rs; 3 rs");
+	settle(&w);
+	expect_adopted(&w);
+	assert_int_equal(asked(&w, PLANE_FRONTEND_ASKED, 0).packets, 7);
+	assert_int_equal(asked(&w, PLANE_FRONTEND_REFUSED, 0).packets, 3);
+	assert_int_equal(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.2").packets, 5);
+	assert_true(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.3").is_known);
+	/* It leaves while its connections last, and nothing of it is counted. */
+	assert_false(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.1").is_known);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	settle(&w);
+	assert_true(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.1").is_known);
+	assert_int_equal(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.1").packets, 0);
+	/* Nobody serves: refused, and counted where it was. */
+	slice(&w, "shop/web-1", "web", "| http:8080 |");
+	settle(&w);
+	assert_int_equal(asked(&w, PLANE_FRONTEND_ASKED, 0).packets, 7);
+	expect_adopted(&w);
+	no_service(&w, "shop", "web");
+	settle(&w);
+	assert_int_equal(fake_set_size(w.nft, IPFAM_V4, IPVSSET_COUNTED), 0);
+	assert_int_equal(fake_set_size(w.nft, IPFAM_V4, IPVSSET_REFUSED), 0);
+	assert_int_equal(fake_set_size(w.nft, IPFAM_V4, IPVSSET_REACHED), 0);
+	world_close(&w);
+}
+
+/* Under the pool's mark, also where packets carry one that names no pool: `idle` has it. */
+static void test_counters_of_pools(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	w.config.counting = PLANE_COUNT_ENDPOINTS;
+	restart(&w);
+	service(&w, "shop/web",
+		"type=LoadBalancer ip=10.96.0.10 port=http:80 vip=192.0.2.1 etp affinity=600");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs @n1; 2 rs @n2");
+	settle(&w);
+	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000000);
+	assert_int_equal(mark_in(&w, IPVSSET_IDLE, "10.96.0.10", 80, L4PROTO_TCP), 0x5a000001);
+	assert_int_equal(mark_in(&w, IPVSSET_IDLE, "192.0.2.1", 80, L4PROTO_TCP), 0x5a800002);
+	packets_come(&w, 0x5a000001, "10.0.1.1", 4);
+	packets_come(&w, 0x5a000001, "10.0.1.2", 5);
+	packets_come(&w, 0x5a800002, "10.0.1.1", 6);
+	assert_int_equal(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.1").packets, 4);
+	assert_int_equal(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.2").packets, 5);
+	assert_int_equal(reached(&w, PLAN_SCOPE_LOCAL, "10.0.1.1").packets, 6);
+	expect_adopted(&w);
+	world_close(&w);
+}
+
+static void expect_counting(const struct world *w, enum plane_counting is)
+{
+	assert_int_equal(fake_table_with(w->nft, "counted4") != 0, is >= PLANE_COUNT_SERVICES);
+	assert_int_equal(fake_table_with(w->nft, "refused6") != 0, is >= PLANE_COUNT_SERVICES);
+	assert_int_equal(fake_table_with(w->nft, "asked") != 0, is >= PLANE_COUNT_SERVICES);
+	assert_int_equal(fake_table_with(w->nft, "reached4") != 0, is >= PLANE_COUNT_ENDPOINTS);
+	assert_int_equal(fake_table_with(w->nft, "reached_in") != 0, is >= PLANE_COUNT_ENDPOINTS);
+	assert_int_equal(asked(w, PLANE_FRONTEND_ASKED, 0).is_known, is >= PLANE_COUNT_SERVICES);
+	assert_int_equal(reached(w, PLAN_SCOPE_CLUSTER, "10.0.1.1").is_known,
+			 is >= PLANE_COUNT_ENDPOINTS);
+}
+
+/* From anything to anything else: the same table, and nothing that serves is taken from it. */
+static void test_counting_changes(void **state)
+{
+	for (enum plane_counting from = 0; from <= PLANE_COUNT_ENDPOINTS; from++)
+		for (enum plane_counting to = 0; to <= PLANE_COUNT_ENDPOINTS; to++) {
+			struct world w;
+			uint64_t table;
+
+			world_open(&w);
+			w.config.counting = from;
+			restart(&w);
+			service(&w, "shop/web", WEB);
+			slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+			settle(&w);
+			expect_counting(&w, from);
+			if (from != PLANE_COUNT_NONE)
+				packets_ask(&w, IPVSSET_COUNTED, "10.96.0.10", 7);
+			table = fake_table_with(w.nft, "fe4");
+			w.config.counting = to;
+			fake_count_reset(w.nft);
+			fake_ipvs_writes_reset(w.ipvs);
+			restart(&w);
+			expect_counting(&w, to);
+			assert_int_equal(asked(&w, PLANE_FRONTEND_ASKED, 0).packets,
+					 from != 0 && to != 0 ? 7 : 0);
+			assert_int_equal(fake_table_with(w.nft, "fe4"), table);
+			assert_int_equal(fake_count(w.nft).n_dels, 0);
+			assert_int_equal(fake_ipvs_writes(w.ipvs), 0);
+			expect_adopted(&w);
+			world_close(&w);
+		}
+}
+
 int main(void)
 {
+	int failed = 0;
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first),          cmocka_unit_test(test_one_endpoint),
-		cmocka_unit_test(test_local_policy),   cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_affinity),       cmocka_unit_test(test_affinity_local),
-		cmocka_unit_test(test_drain),          cmocka_unit_test(test_drain_many),
-		cmocka_unit_test(test_drain_deadline), cmocka_unit_test(test_drain_back),
-		cmocka_unit_test(test_drain_udp),      cmocka_unit_test(test_service_gone),
-		cmocka_unit_test(test_tuning),         cmocka_unit_test(test_sched_missing),
-		cmocka_unit_test(test_foreign),        cmocka_unit_test(test_leftover),
-		cmocka_unit_test(test_audit),          cmocka_unit_test(test_stale),
-		cmocka_unit_test(test_refused),        cmocka_unit_test(test_refused_at_first),
-		cmocka_unit_test(test_refused_by_nft), cmocka_unit_test(test_route_conflict),
+		cmocka_unit_test(test_first),
+		cmocka_unit_test(test_one_endpoint),
+		cmocka_unit_test(test_local_policy),
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_affinity),
+		cmocka_unit_test(test_affinity_local),
+		cmocka_unit_test(test_drain),
+		cmocka_unit_test(test_drain_many),
+		cmocka_unit_test(test_drain_deadline),
+		cmocka_unit_test(test_drain_back),
+		cmocka_unit_test(test_drain_udp),
+		cmocka_unit_test(test_service_gone),
+		cmocka_unit_test(test_tuning),
+		cmocka_unit_test(test_sched_missing),
+		cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_leftover),
+		cmocka_unit_test(test_audit),
+		cmocka_unit_test(test_stale),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_refused_at_first),
+		cmocka_unit_test(test_refused_by_nft),
+		cmocka_unit_test(test_route_conflict),
+		cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_counters_of_pools),
+		cmocka_unit_test(test_counting_changes),
 	};
 
 	log_level_set_all(LOG_LEVEL_ERR);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	for (counting = 0; counting <= PLANE_COUNT_ENDPOINTS; counting++)
+		failed += cmocka_run_group_tests(tests, NULL, NULL);
+	return failed;
 }

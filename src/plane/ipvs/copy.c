@@ -15,9 +15,10 @@
 
 #define WANTED 1
 
-static bool is_copied(enum nft_set_id set)
+/* Sets that count and shall be no more go as a whole, when the layout is put right. */
+static bool is_copied(const struct ipvs_plane *p, enum nft_set_id set)
 {
-	return set < IPVSSET_REMEMBERED;
+	return set < IPVSSET_REMEMBERED && nft_set_exists(set, p->config.counting);
 }
 
 void ipvs_copy_open(struct ipvs_copy **ret)
@@ -115,11 +116,11 @@ int ipvs_copy_read(struct ipvs_copy *c, struct ipvs_plane *p, struct err *err)
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		struct nft_table_ref table = ipvs_table(fam);
 
-		for (enum nft_set_id set = IPVSSET_BEGIN; is_copied(set); set++) {
+		for (enum nft_set_id set = IPVSSET_BEGIN; set < NFTSET_END; set++) {
 			struct reading rd = { c, fam, set };
 			int r;
 
-			if (!ipvs_layout_has_set(p->layout, fam, set))
+			if (!is_copied(p, set) || !ipvs_layout_has_set(p->layout, fam, set))
 				continue;
 			r = nft_elems_dump(p->query, &table, set, set_begin, element_found, &rd,
 					   err);

@@ -154,17 +154,29 @@ static void chain_ensure(struct ipvs_layout *l, struct nft_writer *w, const stru
 	}
 }
 
+static void chain_remove(struct ipvs_layout *l, struct nft_writer *w, const char *name)
+{
+	nft_write_chain_del(w, name);
+	nft_fixed_chain_del(&l->held[0], name);
+}
+
 static void chains_write(struct ipvs_layout *l, struct nft_writer *w,
 			 const struct ipvs_rules_params *params)
 {
 	size_t n;
 	const struct nft_chain *chains = ipvs_chains(&n);
 
-	for (size_t i = 0; i < n; i++)
-		chain_ensure(l, w, &chains[i]);
+	for (size_t i = 0; i < n; i++) {
+		if (ipvs_chain_exists(i, params->counting))
+			chain_ensure(l, w, &chains[i]);
+		else if (nft_fixed_chain(&l->held[0], chains[i].name) != NULL)
+			chain_remove(l, w, chains[i].name);
+	}
 	for (size_t i = 0; i < n; i++) {
 		struct nft_rules rs = { 0 };
 
+		if (!ipvs_chain_exists(i, params->counting))
+			continue;
 		ipvs_rules_build(&rs, i, params);
 		rules_write(l, w, chains[i].name, &rs);
 		nft_rules_fini(&rs);
@@ -193,12 +205,25 @@ static void family_write(struct ipvs_layout *l, struct nft_writer *w, enum ipfam
 {
 	w->fam = fam;
 	for (enum nft_set_id id = ipvs_schema.begin; id < ipvs_schema.end; id++) {
-		if (!l->held[fam].has_set[id])
-			nft_write_set(w, id);
+		if (l->held[fam].has_set[id] || !nft_set_exists(id, w->counting))
+			continue;
+		nft_write_set(w, id);
 		l->held[fam].has_set[id] = true;
 	}
 	ranges_write(l, w, fam, 0, m->env.pod_cidrs.v, m->env.pod_cidrs.n);
 	ranges_write(l, w, fam, 1, m->env.service_cidrs.v, m->env.service_cidrs.n);
+}
+
+/* When no rule looks them up any more. */
+static void sets_remove(struct ipvs_layout *l, struct nft_writer *w, enum ipfam fam)
+{
+	w->fam = fam;
+	for (enum nft_set_id id = ipvs_schema.begin; id < ipvs_schema.end; id++) {
+		if (!l->held[fam].has_set[id] || nft_set_exists(id, w->counting))
+			continue;
+		nft_write_set_del(w, id);
+		l->held[fam].has_set[id] = false;
+	}
 }
 
 static void transition_log(const struct ipvs_layout *l, const struct nft_writer *w, bool is_new)
@@ -240,6 +265,7 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 	if (l->state == IPVS_LAYOUT_UNKNOWN)
 		return err_set(err, -EINVAL, "table inet " IPVS_TABLE " is not loaded");
 	nft_writer_init_as(&w, l->nl, &ipvs_schema, IPVS_TABLE);
+	w.counting = params->counting;
 	if (is_new && l->handle != 0)
 		nft_write_table_del(&w, l->handle);
 	if (is_new) {
@@ -252,6 +278,8 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		family_write(l, &w, fam, m);
 	chains_write(l, &w, params);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		sets_remove(l, &w, fam);
 	r = nft_writer_commit(&w, res, err);
 	if (r == 0)
 		transition_log(l, &w, is_new);
@@ -268,6 +296,27 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 		l->held[fam].flags = 0;
 	}
 	l->state = IPVS_LAYOUT_HELD;
+	return 0;
+}
+
+int ipvs_layout_drops(const struct ipvs_layout *l, struct plane_drops *ret, struct err *err)
+{
+	uint64_t packets[PLANE_REFUSAL_N + 1] = { 0 };
+	uint64_t bytes[PLANE_REFUSAL_N + 1] = { 0 };
+	size_t n;
+	const struct ipvs_drop_chain *chains = ipvs_drop_chains(&n);
+
+	for (size_t i = 0; i < n; i++) {
+		enum plane_refusal what = chains[i].refusal;
+		int r = nft_fixed_counters(l->nl, ipvs_schema.family, IPVS_TABLE, chains[i].name,
+					   &packets[what], &bytes[what], err);
+
+		if (r < 0)
+			return r;
+	}
+	memcpy(ret->refused, packets, sizeof(ret->refused));
+	ret->invalid_packets = packets[PLANE_REFUSAL_N];
+	ret->invalid_bytes = bytes[PLANE_REFUSAL_N];
 	return 0;
 }
 

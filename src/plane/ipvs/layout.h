@@ -9,7 +9,7 @@
  * hashes differ gets its rules anew in one transaction, and what is as it should
  * be costs no write. There are no chains per pool size, so one batch does it.
  * A table of ours that cannot be put right in place is replaced in one transaction;
- * the caller then fills it.
+ * the caller then fills it. Sets and chains that count come and go in place.
  */
 #pragma once
 
@@ -32,6 +32,9 @@ MUST_USE int ipvs_layout_load(struct ipvs_layout *l, struct err *err);
 /* Write the difference. */
 MUST_USE int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
 			       const struct model *m, struct nft_layout_result *res,
+			       struct err *err);
+/* What its rules have refused and dropped; from the kernel. */
+MUST_USE int ipvs_layout_drops(const struct ipvs_layout *l, struct plane_drops *ret,
 			       struct err *err);
 /* Delete the table if it is ours. */
 MUST_USE int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err);

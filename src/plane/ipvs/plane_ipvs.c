@@ -154,6 +154,7 @@ static struct ipvs_rules_params params_from(const struct ipvs_plane *p, const st
 		.marks = p->marks,
 		.detect = m->config.detect_local,
 		.is_masquerade_all = m->config.is_masquerade_all,
+		.counting = p->config.counting,
 	};
 
 	for (int fam = 0; fam < IPFAM_N; fam++)
@@ -201,9 +202,9 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 
 /* What leads goes before what is led to. */
 static const enum nft_set_id sweep_order[] = {
-	IPVSSET_FE,          IPVSSET_FE_IN,  IPVSSET_FE_OUT,     IPVSSET_GUARDED,
-	IPVSSET_IDLE,        IPVSSET_MASQ,   IPVSSET_MASQ_HOSTS, IPVSSET_VIPS,
-	IPVSSET_CLUSTER_IPS, IPVSSET_RANGES, IPVSSET_HAIRPINS,
+	IPVSSET_FE,       IPVSSET_FE_IN,      IPVSSET_FE_OUT,  IPVSSET_GUARDED,     IPVSSET_IDLE,
+	IPVSSET_MASQ,     IPVSSET_MASQ_HOSTS, IPVSSET_VIPS,    IPVSSET_CLUSTER_IPS, IPVSSET_RANGES,
+	IPVSSET_HAIRPINS, IPVSSET_COUNTED,    IPVSSET_REFUSED, IPVSSET_REACHED,
 };
 
 static int sweep_batch(struct ipvs_plane *p, struct plane_result *res, struct err *err)
@@ -446,6 +447,9 @@ const struct plane_ops ipvs_plane_ops = {
 	.sweep = plane_sweep,
 	.check = plane_check,
 	.tick = plane_tick,
+	.drops = ipvs_drops,
+	.count_frontends = ipvs_count_frontends,
+	.count_slots = ipvs_count_slots,
 	.leaving = ipvs_drain_tell,
 	.drains = ipvs_drain_count,
 	.remark = plane_remark,

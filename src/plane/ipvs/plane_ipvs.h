@@ -39,6 +39,9 @@ struct ipvs_config {
 	uint32_t route_table;   /* 0: the default */
 	uint32_t rule_priority; /* 0: the default */
 	struct ipvs_timeouts timeouts;
+	/* What our table shall count. Sets and rules for it come and go in place. */
+	enum plane_counting counting;
+	bool is_estimating; /* IPVS's own counters and rates move (net.ipv4.vs.run_estimation) */
 	/* Virtual services at these addresses are not ours, whatever they carry. Borrowed. */
 	const struct ip_prefix *exclude;
 	size_t n_exclude;

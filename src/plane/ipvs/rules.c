@@ -23,6 +23,10 @@
 #define PRI_LATE 110
 #define PRI_CLEAR (NF_IP_PRI_NAT_SRC + 50)
 
+/* Nat chains that count: behind those that choose a destination, before a source is chosen. */
+#define PRI_ASKED (NF_IP_PRI_NAT_DST + 10)
+#define PRI_REACHED (NF_IP_PRI_NAT_SRC - 10)
+
 /* In skb->priority, from prerouting to postrouting: it came through a pod's interface. */
 #define PRIORITY_POD UINT32_C(0x76697064)
 
@@ -165,6 +169,44 @@ static void from_pod(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rul
 	nft_expr_in(rs, 0, set_name(IPVSSET_POD_CIDRS, fam));
 }
 
+/* --- counting --- */
+
+static void tuple_in(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set)
+{
+	is_family(rs, fam);
+	nft_expr_l4protos(rs);
+	tuple(rs, fam);
+	nft_expr_in(rs, 0, set_name(set, fam));
+}
+
+/* In front of a refusal: in the elements of the frontend, if there are such. */
+static void count_refused(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
+{
+	static const enum nft_set_id sets[] = { IPVSSET_COUNTED, IPVSSET_REFUSED };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+		if (!nft_set_exists(sets[i], p->counting))
+			continue;
+		nft_rule_begin(rs);
+		tuple_in(rs, fam, sets[i]);
+	}
+}
+
+static void counter_then(struct nft_rules *rs, int verdict, const char *chain)
+{
+	nft_rule_begin(rs);
+	nft_expr_counter(rs);
+	nft_expr_verdict(rs, verdict, chain);
+}
+
+/* Where packets of all states come: those that ask for a connection count. */
+static void count_new(struct nft_rules *rs)
+{
+	nft_rule_begin(rs);
+	ct_state_has(rs, CT_STATE_NEW);
+	nft_expr_counter(rs);
+}
+
 /* --- chains that others lead to --- */
 
 /* A synchronous ICMP error would cost a TCP client its first retransmission: a second. */
@@ -177,6 +219,34 @@ static void refuse(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	nft_expr_reject_port_any(rs);
 }
 
+static void no_endpoints(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		count_refused(rs, fam, p);
+	counter_then(rs, NFT_GOTO, "refuse");
+}
+
+static void no_local(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		count_refused(rs, fam, p);
+	counter_then(rs, NF_DROP, NULL);
+}
+
+static void unknown_port(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	count_new(rs);
+	nft_rule_begin(rs);
+	nft_expr_verdict(rs, NFT_GOTO, "refuse");
+}
+
+static void unknown_address(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	count_new(rs);
+	nft_rule_begin(rs);
+	nft_expr_verdict(rs, NF_DROP, NULL);
+}
+
 /* A socket of this host waits for it: let it pass. None: its answer would be a reset. */
 static void no_socket(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
@@ -186,9 +256,7 @@ static void no_socket(struct nft_rules *rs, const struct ipvs_rules_params *p)
 		nft_expr_cmp(rs, NFT_CMP_EQ, 0, &is_any, sizeof(is_any));
 		nft_expr_verdict(rs, NFT_RETURN, NULL);
 	}
-	nft_rule_begin(rs);
-	nft_expr_counter(rs);
-	nft_expr_verdict(rs, NF_DROP, NULL);
+	counter_then(rs, NF_DROP, NULL);
 }
 
 static void mark_from(struct nft_rules *rs, enum ipfam fam, enum nft_set_id map)
@@ -212,15 +280,17 @@ static void inside(struct nft_rules *rs, enum ipfam fam)
  * loadBalancerSourceRanges (REJ-10): who begins a connection must be in one of those of the
  * pool that the mark names for a moment.
  */
-static void guard(struct nft_rules *rs, enum ipfam fam)
+static void guard(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
 	nft_rule_begin(rs);
 	is_family(rs, fam);
 	nft_expr_meta(rs, NFT_META_MARK, 0);
 	nft_expr_hton(rs, 0);
 	nft_expr_saddr(rs, fam, 1);
-	nft_expr_not_in(rs, 0, set_name(IPVSSET_RANGES, fam));
-	nft_expr_verdict(rs, NF_DROP, NULL);
+	nft_expr_in(rs, 0, set_name(IPVSSET_RANGES, fam));
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	count_refused(rs, fam, p);
+	counter_then(rs, NF_DROP, NULL);
 }
 
 static void guard_jump(struct nft_rules *rs, enum ipfam fam)
@@ -237,12 +307,12 @@ static void guard_jump(struct nft_rules *rs, enum ipfam fam)
 
 static void guard4(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	guard(rs, IPFAM_V4);
+	guard(rs, IPFAM_V4, p);
 }
 
 static void guard6(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	guard(rs, IPFAM_V6);
+	guard(rs, IPFAM_V6, p);
 }
 
 /* Behind the test that the address is one of ours. */
@@ -308,7 +378,7 @@ static void unknown(struct nft_rules *rs, enum ipfam fam, uint32_t tag)
 	if (tag != 0)
 		tag_is(rs, NFT_CMP_NEQ, tag);
 	nft_expr_l4protos(rs);
-	nft_expr_verdict(rs, NFT_GOTO, "refuse");
+	nft_expr_verdict(rs, NFT_GOTO, "unknown_port");
 }
 
 static void nobodys(struct nft_rules *rs, enum ipfam fam)
@@ -319,7 +389,7 @@ static void nobodys(struct nft_rules *rs, enum ipfam fam)
 	nft_rule_begin(rs);
 	daddr_in(rs, fam, IPVSSET_SERVICE_CIDRS);
 	addr_type_is(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
-	nft_expr_verdict(rs, NF_DROP, NULL);
+	nft_expr_verdict(rs, NFT_GOTO, "unknown_address");
 }
 
 /* Frontends that serve nobody new: connections that go on have another state. */
@@ -328,11 +398,11 @@ static void serves_nobody(struct nft_rules *rs, const struct ipvs_rules_params *
 	nft_rule_begin(rs);
 	mark_is(rs, p->marks.tag | IPVS_ID_REFUSE);
 	ct_state_has(rs, CT_STATE_NEW);
-	nft_expr_verdict(rs, NFT_GOTO, "refuse");
+	nft_expr_verdict(rs, NFT_GOTO, "no_endpoints");
 	nft_rule_begin(rs);
 	mark_is(rs, p->marks.tag | IPVS_ID_DROP);
 	ct_state_has(rs, CT_STATE_NEW);
-	nft_expr_verdict(rs, NF_DROP, NULL);
+	nft_expr_verdict(rs, NFT_GOTO, "no_local");
 }
 
 /* --- base chains --- */
@@ -532,11 +602,64 @@ static void clear(struct nft_rules *rs, const struct ipvs_rules_params *p)
 		nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
 }
 
+/*
+ * A nat chain sees the first packet of a connection: what counts there counts connections. It
+ * is not asked once another one has chosen a destination.
+ */
+static void asked(struct nft_rules *rs, uint32_t tag)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		nft_rule_begin(rs);
+		tag_is(rs, NFT_CMP_EQ, tag);
+		tuple_in(rs, fam, IPVSSET_COUNTED);
+	}
+}
+
+static void asked_pre(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	asked(rs, p->marks.tag);
+}
+
+static void asked_out(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	asked(rs, p->marks.birth);
+}
+
+/*
+ * IPVS has chosen. Services by address have a mark that names no pool: `idle` knows the one
+ * they stand for. Whoever looks at the mark from here on looks at its tag only.
+ */
+static void reached(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_NEQ, p->marks.tag);
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		nft_rule_begin(rs);
+		mark_is(rs, p->marks.tag);
+		original_tuple(rs, fam);
+		nft_expr_map(rs, 0, set_name(IPVSSET_IDLE, fam));
+		nft_expr_meta_set(rs, NFT_META_MARK, 0);
+		nft_rule_begin(rs);
+		is_family(rs, fam);
+		nft_expr_l4protos(rs);
+		nft_expr_meta(rs, NFT_META_MARK, 0);
+		nft_expr_daddr(rs, fam, 1);
+		nft_expr_dport(rs, 1 + nft_addr_words(fam));
+		nft_expr_in(rs, 0, set_name(IPVSSET_REACHED, fam));
+	}
+}
+
 static const struct {
 	struct nft_chain chain;
 	void (*build)(struct nft_rules *rs, const struct ipvs_rules_params *p);
+	enum plane_counting exists_at;
 } chains[] = {
 	{ { "refuse", NULL, 0, 0, NULL }, refuse },
+	{ { "no_endpoints", NULL, 0, 0, NULL }, no_endpoints },
+	{ { "no_local", NULL, 0, 0, NULL }, no_local },
+	{ { "unknown_port", NULL, 0, 0, NULL }, unknown_port },
+	{ { "unknown_address", NULL, 0, 0, NULL }, unknown_address },
 	{ { "no_socket", NULL, 0, 0, NULL }, no_socket },
 	{ { "inside4", NULL, 0, 0, NULL }, inside4 },
 	{ { "inside6", NULL, 0, 0, NULL }, inside6 },
@@ -555,6 +678,19 @@ static const struct {
 	{ { "ping", "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST, NULL }, ping },
 	{ { "post", "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC, NULL }, post },
 	{ { "clear", "filter", NF_INET_POST_ROUTING, PRI_CLEAR, NULL }, clear },
+	{ { "asked", "nat", NF_INET_PRE_ROUTING, PRI_ASKED, NULL },
+	  asked_pre,
+	  PLANE_COUNT_SERVICES },
+	{ { "asked_out", "nat", NF_INET_LOCAL_OUT, PRI_ASKED, NULL },
+	  asked_out,
+	  PLANE_COUNT_SERVICES },
+	{ { "reached", "nat", NF_INET_POST_ROUTING, PRI_REACHED, NULL },
+	  reached,
+	  PLANE_COUNT_ENDPOINTS },
+	/* A backend that is this host itself: the packet stays here. */
+	{ { "reached_in", "nat", NF_INET_LOCAL_IN, PRI_REACHED, NULL },
+	  reached,
+	  PLANE_COUNT_ENDPOINTS },
 };
 
 const struct nft_chain *ipvs_chains(size_t *n)
@@ -567,9 +703,30 @@ const struct nft_chain *ipvs_chains(size_t *n)
 	return v;
 }
 
+bool ipvs_chain_exists(size_t i, enum plane_counting counting)
+{
+	return counting >= chains[i].exists_at;
+}
+
 void ipvs_rules_build(struct nft_rules *rs, size_t i, const struct ipvs_rules_params *p)
 {
 	chains[i].build(rs, p);
+}
+
+const struct ipvs_drop_chain *ipvs_drop_chains(size_t *n)
+{
+	static const struct ipvs_drop_chain v[] = {
+		{ "no_endpoints", PLANE_REFUSAL_NO_ENDPOINTS },
+		{ "no_local", PLANE_REFUSAL_NO_LOCAL_ENDPOINTS },
+		{ "guard4", PLANE_REFUSAL_SOURCE_RANGES },
+		{ "guard6", PLANE_REFUSAL_SOURCE_RANGES },
+		{ "unknown_port", PLANE_REFUSAL_UNKNOWN_PORT },
+		{ "unknown_address", PLANE_REFUSAL_UNKNOWN_ADDRESS },
+		{ "no_socket", PLANE_REFUSAL_N },
+	};
+
+	*n = ARRAY_SIZE(v);
+	return v;
 }
 
 const struct nft_schema ipvs_schema = {

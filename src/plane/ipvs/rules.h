@@ -23,11 +23,21 @@ struct ipvs_rules_params {
 	bool has_detector[IPFAM_N];
 	bool is_masquerade_all;
 	char ifname[IFNAME_MAX];
+	enum plane_counting counting;
 };
 
 extern const struct nft_schema ipvs_schema;
 
 /* All chains, those that lead nowhere first; `build` of none is set. */
 const struct nft_chain *ipvs_chains(size_t *n);
+/* Is the i-th in a table that counts so much? */
+bool ipvs_chain_exists(size_t i, enum plane_counting counting);
 /* The rules of the i-th. */
 void ipvs_rules_build(struct nft_rules *rs, size_t i, const struct ipvs_rules_params *p);
+
+/* Chains whose rules count what is refused (PLANE_REFUSAL_N: INVALID packets), and how many. */
+struct ipvs_drop_chain {
+	const char *name;
+	enum plane_refusal refusal;
+};
+const struct ipvs_drop_chain *ipvs_drop_chains(size_t *n);

@@ -154,7 +154,7 @@ static inline bool ipvs_set_is_by_tuple(enum nft_set_id set)
 {
 	return set == IPVSSET_FE || set == IPVSSET_FE_IN || set == IPVSSET_FE_OUT ||
 	       set == IPVSSET_GUARDED || set == IPVSSET_MASQ || set == IPVSSET_MASQ_HOSTS ||
-	       set == IPVSSET_IDLE;
+	       set == IPVSSET_IDLE || set == IPVSSET_COUNTED || set == IPVSSET_REFUSED;
 }
 
 /* What a service's annotations, or else the configuration, say. */
@@ -248,6 +248,15 @@ uint8_t *ipvs_copy_unwanted(const struct ipvs_copy *c, enum ipfam fam, enum nft_
 			    size_t *n);
 void ipvs_copy_recall(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows);
 void ipvs_copy_release_ids(struct ipvs_copy *c);
+
+/* --- count.c: plane_ops.drops, .count_frontends, .count_slots --- */
+
+MUST_USE int ipvs_drops(const struct plane *plane, struct plane_drops *ret, struct err *err);
+MUST_USE int ipvs_count_frontends(const struct plane *plane, enum plane_frontend_counter which,
+				  const struct plan_frontend *v, size_t n, struct plane_count *ret,
+				  struct err *err);
+MUST_USE int ipvs_count_slots(const struct plane *plane, const struct plane_slot *v, size_t n,
+			      struct plane_count *ret, struct err *err);
 
 /* --- commit.c --- */
 

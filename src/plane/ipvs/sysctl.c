@@ -30,6 +30,12 @@ static const struct {
 	{ "sloppy_tcp", 0 },
 	{ "run_estimation", 0 }, /* it walks all objects every two seconds */
 };
+#define RUN_ESTIMATION (IPVS_SYSCTLS - 1)
+
+static uint32_t wanted(const struct ipvs_plane *p, size_t i)
+{
+	return i == RUN_ESTIMATION ? p->config.is_estimating : sysctls[i].value;
+}
 
 static void path_of(char *buf, size_t size, const struct ipvs_plane *p, size_t i)
 {
@@ -115,13 +121,13 @@ static void sysctls_set(struct ipvs_plane *p, struct plane_result *res)
 		uint32_t value;
 		int r;
 
-		if (!sysctl_read(p, i, &value) || value == sysctls[i].value)
+		if (!sysctl_read(p, i, &value) || value == wanted(p, i))
 			continue;
-		r = sysctl_write(p, i, sysctls[i].value);
+		r = sysctl_write(p, i, wanted(p, i));
 		if (r < 0)
 			log_warn(LOG_AREA_PLANE,
 				 "net.ipv4.vs.%s is %" PRIu32 " and should be %" PRIu32 ": %s",
-				 sysctls[i].name, value, sysctls[i].value, strerror(-r));
+				 sysctls[i].name, value, wanted(p, i), strerror(-r));
 		else
 			res->n_writes++;
 	}

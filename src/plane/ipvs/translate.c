@@ -6,10 +6,12 @@
  *              Refusing or dropping: a mark of its own, and idle: tuple -> its pool.
  *              With affinity: the mark that names no pool, idle, and a virtual service
  *              by address and port. Its address in vips, a cluster IP's in cluster_ips.
- *              masq, masq_hosts, guarded as the plan says.
+ *              masq, masq_hosts, guarded as the plan says. If services are counted, it is in
+ *              counted and refused for as long as it is there, wherever it leads.
  *   pool       a virtual service by mark. With affinity its VIP:port services balance, and
  *              there is one by mark only if pods ask for a split frontend through it.
- *   backend    a destination of each; its address in hairpins.
+ *   backend    a destination of each; its address in hairpins; reached if that is counted,
+ *              under the pool's mark.
  *   range      ranges, under the pool's mark
  */
 #include <arpa/inet.h>
@@ -250,6 +252,10 @@ static void frontend(struct tr *t, enum side side, const struct plan_frontend *f
 		element(t, side, fam, IPVSSET_MASQ, key, NULL);
 	else if (f->masq == PLAN_MASQ_HOST)
 		element(t, side, fam, IPVSSET_MASQ_HOSTS, key, NULL);
+	if (nft_set_exists(IPVSSET_COUNTED, t->p->config.counting)) {
+		element(t, side, fam, IPVSSET_COUNTED, key, NULL);
+		element(t, side, fam, IPVSSET_REFUSED, key, NULL);
+	}
 	nft_changes_count(&t->p->changes, fam, IPVSSET_VIPS, f->addr.bytes, one, t->svc);
 	if (f->kind == PLAN_FRONTEND_CLUSTERIP)
 		nft_changes_count(&t->p->changes, fam, IPVSSET_CLUSTER_IPS, f->addr.bytes, one,
@@ -359,6 +365,11 @@ static void backend(struct tr *t, enum side side, const struct plan_pool *pool,
 	dst_want(t, vs, b, side == WILL);
 	list_for_each (l, &vs->classics)
 		dst_want(t, list_entry(l, struct ipvs_vs, sibling), b, side == WILL);
+	if (nft_set_exists(IPVSSET_REACHED, t->p->config.counting)) {
+		nft_key_reached(key, ipvs_mark_pool(&t->p->marks, pool->id, pool->scope), &b->addr,
+				b->port);
+		element(t, side, pool->fam, IPVSSET_REACHED, key, NULL);
+	}
 	nft_key_addr_pair(key, &b->addr);
 	nft_changes_count(&t->p->changes, pool->fam, IPVSSET_HAIRPINS, key, side == WILL ? 1 : -1,
 			  t->svc);

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "plane/nft/asking.h"
 #include "plane/nft/decode.h"
 
 static bool is_in_force(const struct nft_plane *p)
@@ -39,91 +40,13 @@ int nft_drops(const struct plane *plane, struct plane_drops *ret, struct err *er
 	return 0;
 }
 
-/* Keys of one set, and what the kernel answers. */
-struct asking {
-	enum ipfam fam;
-	enum nft_set_id set;
-	uint8_t *keys;
-	size_t *of; /* key i is of object of[i] */
-	size_t n;
-	uint8_t *data;
-	uint8_t *found;
-	uint64_t *packets;
-};
-
-static void asking_init(struct asking *a, size_t max)
-{
-	*a = (struct asking){ .keys = xreallocarray(NULL, max, NFT_KEY_MAX),
-			      .of = xreallocarray(NULL, max, sizeof(size_t)),
-			      .data = xreallocarray(NULL, max, NFT_DATA_MAX),
-			      .found = xreallocarray(NULL, max, 1),
-			      .packets = xreallocarray(NULL, max, sizeof(uint64_t)) };
-}
-
-static void asking_begin(struct asking *a, enum ipfam fam, enum nft_set_id set)
-{
-	a->fam = fam;
-	a->set = set;
-	a->n = 0;
-}
-
-static void asking_fini(struct asking *a)
-{
-	free(a->keys);
-	free(a->of);
-	free(a->data);
-	free(a->found);
-	free(a->packets);
-}
-
-static void ask(struct asking *a, const uint8_t *key, size_t of)
-{
-	size_t len = nft_key_len(a->set, a->fam);
-
-	memcpy(a->keys + a->n * len, key, len);
-	a->of[a->n++] = of;
-}
-
-static int answer(const struct nft_plane *p, struct asking *a, struct err *err)
-{
-	struct nft_table_ref table = nft_plane_table(p, a->fam);
-
-	return a->n == 0 ? 0
-			 : nft_elems_count(p->query, &table, a->set, a->keys, a->n, a->data,
-					   a->found, a->packets, err);
-}
-
-static void counted(struct plane_count *ret, const struct asking *a, size_t i)
-{
-	ret->is_known = a->found[i] != 0;
-	ret->packets = ret->is_known ? a->packets[i] : 0;
-}
-
-static int frontends_ask(const struct nft_plane *p, struct asking *a, const struct plan_frontend *v,
-			 size_t n, struct plane_count *ret, struct err *err)
-{
-	int r;
-
-	for (size_t i = 0; i < n; i++) {
-		uint8_t key[NFT_KEY_MAX];
-
-		nft_key_tuple(key, &v[i].addr, v[i].proto, v[i].port);
-		if (ip_fam(&v[i].addr) == a->fam)
-			ask(a, key, i);
-	}
-	r = answer(p, a, err);
-	for (size_t i = 0; i < a->n && r == 0; i++)
-		counted(&ret[a->of[i]], a, i);
-	return r;
-}
-
 int nft_count_frontends(const struct plane *plane, enum plane_frontend_counter which,
 			const struct plan_frontend *v, size_t n, struct plane_count *ret,
 			struct err *err)
 {
 	enum nft_set_id set = which == PLANE_FRONTEND_ASKED ? NFTSET_COUNTED : NFTSET_REFUSED;
 	const struct nft_plane *p = (const struct nft_plane *)plane;
-	struct asking a;
+	struct nft_asking a;
 	int r = 0;
 
 	memset(ret, 0, n * sizeof(*ret));
@@ -131,12 +54,14 @@ int nft_count_frontends(const struct plane *plane, enum plane_frontend_counter w
 		return 0;
 	if (!is_in_force(p))
 		return err_set(err, -EAGAIN, "no layout in force");
-	asking_init(&a, n);
+	nft_asking_init(&a, n);
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
-		asking_begin(&a, fam, set);
-		r = frontends_ask(p, &a, v, n, ret, err);
+		struct nft_table_ref table = nft_plane_table(p, fam);
+
+		nft_asking_begin(&a, &table, set);
+		r = nft_asking_frontends(&a, p->query, v, n, ret, err);
 	}
-	asking_fini(&a);
+	nft_asking_fini(&a);
 	return r;
 }
 
@@ -151,24 +76,24 @@ static enum nft_set_id slot_key(uint8_t key[static NFT_KEY_MAX], const struct pl
 	return NFTSET_AFF_ENDPOINTS;
 }
 
-static int slots_ask(const struct nft_plane *p, struct asking *a, const struct plane_slot *v,
+static int slots_ask(const struct nft_plane *p, struct nft_asking *a, const struct plane_slot *v,
 		     size_t n, struct plane_count *ret, struct err *err)
 {
-	size_t len = nft_data_len(a->set, a->fam);
+	size_t len = nft_data_len(a->set, a->table.fam);
 	uint8_t buf[NFT_DATA_MAX];
 	int r;
 
 	for (size_t i = 0; i < n; i++) {
 		uint8_t key[NFT_KEY_MAX];
 
-		if (ip_fam(&v[i].addr) == a->fam && slot_key(key, &v[i]) == a->set)
-			ask(a, key, i);
+		if (ip_fam(&v[i].addr) == a->table.fam && slot_key(key, &v[i]) == a->set)
+			nft_asking_put(a, key, i);
 	}
-	r = answer(p, a, err);
+	r = nft_asking_answer(a, p->query, err);
 	for (size_t i = 0; i < a->n && r == 0; i++) {
 		nft_data_endpoint(buf, &v[a->of[i]].addr, v[a->of[i]].port);
 		if (a->found[i] && memcmp(a->data + i * len, buf, len) == 0)
-			counted(&ret[a->of[i]], a, i);
+			ret[a->of[i]] = nft_asking_result(a, i);
 	}
 	return r;
 }
@@ -178,7 +103,7 @@ int nft_count_slots(const struct plane *plane, const struct plane_slot *v, size_
 {
 	static const enum nft_set_id sets[] = { NFTSET_ENDPOINTS, NFTSET_AFF_ENDPOINTS };
 	const struct nft_plane *p = (const struct nft_plane *)plane;
-	struct asking a;
+	struct nft_asking a;
 	int r = 0;
 
 	memset(ret, 0, n * sizeof(*ret));
@@ -186,12 +111,14 @@ int nft_count_slots(const struct plane *plane, const struct plane_slot *v, size_
 		return 0;
 	if (!is_in_force(p))
 		return err_set(err, -EAGAIN, "no layout in force");
-	asking_init(&a, n);
+	nft_asking_init(&a, n);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (size_t i = 0; i < ARRAY_SIZE(sets) && r == 0; i++) {
-			asking_begin(&a, fam, sets[i]);
+			struct nft_table_ref table = nft_plane_table(p, fam);
+
+			nft_asking_begin(&a, &table, sets[i]);
 			r = slots_ask(p, &a, v, n, ret, err);
 		}
-	asking_fini(&a);
+	nft_asking_fini(&a);
 	return r;
 }

@@ -74,6 +74,13 @@ void nft_data_endpoint(uint8_t data[static NFT_DATA_MAX], const struct ip_addr *
 	put_port(put_addr(data, addr), port);
 }
 
+void nft_key_reached(uint8_t key[static NFT_KEY_MAX], uint32_t mark, const struct ip_addr *addr,
+		     uint16_t port)
+{
+	nft_put_word(key, mark);
+	put_port(put_addr(key + 4, addr), port);
+}
+
 static struct ip_addr get_addr(enum ipfam fam, const uint8_t *p)
 {
 	return ip_addr_from_bytes(fam == IPFAM_V6 ? AF_INET6 : AF_INET, p);
@@ -169,6 +176,8 @@ void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const u
 	case IPVSSET_MASQ:
 	case IPVSSET_MASQ_HOSTS:
 	case IPVSSET_IDLE:
+	case IPVSSET_COUNTED:
+	case IPVSSET_REFUSED:
 	case NFTSET_COUNTED:
 	case NFTSET_REFUSED:
 		text_tuple(out, fam, key);
@@ -204,6 +213,10 @@ void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const u
 		text_addr(out, fam, key + 4);
 		str_puts(out, "-");
 		text_addr(out, fam, key + 4 + len + 4);
+		break;
+	case IPVSSET_REACHED:
+		str_printf(out, "mark 0x%x ", nft_get_word(key));
+		text_endpoint(out, fam, key + 4);
 		break;
 	case NFTSET_AFFINITY:
 		str_printf(out, "pool %u client ", nft_word_pool(nft_get_word(key)));

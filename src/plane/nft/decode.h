@@ -26,6 +26,9 @@ void nft_key_addr_pair(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *ad
 /* pool<<12 . first address, pool<<12 . last address: key of fw_ranges. */
 void nft_key_range(uint8_t key[static NFT_KEY_MAX], uint32_t pool_id,
 		   const struct ip_prefix *range);
+/* mark . address . port: key of the ipvs plane's reached. */
+void nft_key_reached(uint8_t key[static NFT_KEY_MAX], uint32_t mark, const struct ip_addr *addr,
+		     uint16_t port);
 /* address . port: data of endpoints and aff_endpoints. */
 void nft_data_endpoint(uint8_t data[static NFT_DATA_MAX], const struct ip_addr *addr,
 		       uint16_t port);
@@ -47,6 +50,7 @@ uint32_t nft_get_range_pool(const uint8_t *key);
  *     pool 7 slot 0 -> 10.1.0.4:53              endpoints
  *     10.96.0.10                                vips, cluster_ips, endpoint_addrs
  *     pool 7 from 10.0.0.0-10.0.0.255           fw_ranges
+ *     mark 0x5a000007 10.1.0.4:53               reached
  *     pool 7 slot 0 -> id 1, pool 7 id 1 -> 10.1.0.4:53      aff_slots, aff_endpoints
  */
 void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key,

@@ -28,12 +28,16 @@ const struct nft_schema nft_schema = {
 	.chains = nft_chains,
 };
 
+static void chain_fini(struct nft_fixed_chain *c)
+{
+	free(c->name);
+	vec_fini(&c->hashes);
+}
+
 static void chains_clear(struct nft_fixed *h)
 {
-	vec_for_each (c, &h->chains) {
-		free(c->name);
-		vec_fini(&c->hashes);
-	}
+	vec_for_each (c, &h->chains)
+		chain_fini(c);
 	vec_clear(&h->chains);
 }
 
@@ -77,6 +81,16 @@ struct nft_fixed_chain *nft_fixed_chain_add(struct nft_fixed *h, const char *nam
 
 	*c = (struct nft_fixed_chain){ .name = xstrdup(name), .policy = NF_ACCEPT };
 	return c;
+}
+
+void nft_fixed_chain_del(struct nft_fixed *h, const char *name)
+{
+	struct nft_fixed_chain *c = nft_fixed_chain(h, name);
+
+	if (c == NULL)
+		return;
+	chain_fini(c);
+	*c = h->chains.v[--h->chains.n];
 }
 
 struct nft_fixed_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned int map,
@@ -533,7 +547,9 @@ int nft_fixed_read_as(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
 		      const struct nft_fixed_table *table, const struct nft_schema *schema,
 		      struct err *err)
 {
-	struct reading rd = { .held = ret, .fam = fam, .schema = schema };
+	struct reading rd = {
+		.held = ret, .fam = fam, .schema = schema, .counting = PLANE_COUNT_ENDPOINTS
+	};
 
 	return fixed_read(&rd, nl, table, err);
 }

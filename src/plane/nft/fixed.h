@@ -94,7 +94,10 @@ MUST_USE int nft_fixed_tables_read_as(struct nft_fixed_tables *ret, struct nl_so
 MUST_USE int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
 			    const struct nft_fixed_table *table, enum plane_counting counting,
 			    struct err *err);
-/* Of a table for both families, the sets of `fam` are meant. */
+/*
+ * Of a table for both families, the sets of `fam` are meant. Those that count may be there or
+ * not: has_set says.
+ */
 MUST_USE int nft_fixed_read_as(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
 			       const struct nft_fixed_table *table, const struct nft_schema *schema,
 			       struct err *err);
@@ -103,9 +106,10 @@ MUST_USE int nft_fixed_counters(struct nl_sock *nl, uint8_t family, const char *
 				const char *chain, uint64_t *packets, uint64_t *bytes,
 				struct err *err);
 
-/* NULL when there is none. Pointers are good until the next nft_fixed_chain_add(). */
+/* NULL when there is none. Pointers are good until the next nft_fixed_chain_add() or _del(). */
 struct nft_fixed_chain *nft_fixed_chain(const struct nft_fixed *h, const char *name);
 struct nft_fixed_chain *nft_fixed_chain_add(struct nft_fixed *h, const char *name);
+void nft_fixed_chain_del(struct nft_fixed *h, const char *name);
 struct nft_fixed_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned int map,
 					    uint32_t kind);
 /* Enter or replace. */

@@ -58,8 +58,11 @@ enum nft_set_id {
 	IPVSSET_MASQ,        /* set addr . proto . port   always masqueraded (MASQ-07) */
 	IPVSSET_MASQ_HOSTS,  /* set addr . proto . port   masqueraded for this host (MASQ-08) */
 	IPVSSET_IDLE,        /* map addr . proto . port : mark    pools of frontends that refuse */
-	IPVSSET_REMEMBERED,  /* map number : value        what sysctls were before us */
-	IPVSSET_POD_CIDRS,   /* set addr range */
+	IPVSSET_COUNTED, /* set addr . proto . port   counts who asks for it; not always there */
+	IPVSSET_REFUSED, /* set addr . proto . port   counts who is refused; not always there */
+	IPVSSET_REACHED, /* set mark . addr . port    counts a pool's backend; not always there */
+	IPVSSET_REMEMBERED,    /* map number : value        what sysctls were before us */
+	IPVSSET_POD_CIDRS,     /* set addr range */
 	IPVSSET_SERVICE_CIDRS, /* set addr range */
 	NFTSET_END,
 };

@@ -155,6 +155,15 @@ void nft_write_set(struct nft_writer *w, enum nft_set_id id)
 	mnl_attr_nest_end(h, expr);
 }
 
+void nft_write_set_del(struct nft_writer *w, enum nft_set_id id)
+{
+	const char *name = nft_set_desc(id, w->fam)->name;
+	struct nlmsghdr *h = message(w, NFT_MSG_DELSET, 0, "deletion of set %s", name);
+
+	mnl_attr_put_strz(h, NFTA_SET_TABLE, w->table);
+	mnl_attr_put_strz(h, NFTA_SET_NAME, name);
+}
+
 void nft_write_chain(struct nft_writer *w, const char *name, const struct nft_chain *base)
 {
 	struct nlmsghdr *h =
@@ -181,6 +190,14 @@ void nft_write_chain_policy(struct nft_writer *w, const char *name)
 	mnl_attr_put_strz(h, NFTA_CHAIN_TABLE, w->table);
 	mnl_attr_put_strz(h, NFTA_CHAIN_NAME, name);
 	put_be32(h, NFTA_CHAIN_POLICY, NF_ACCEPT);
+}
+
+void nft_write_chain_del(struct nft_writer *w, const char *name)
+{
+	struct nlmsghdr *h = message(w, NFT_MSG_DELCHAIN, 0, "deletion of chain %s", name);
+
+	mnl_attr_put_strz(h, NFTA_CHAIN_TABLE, w->table);
+	mnl_attr_put_strz(h, NFTA_CHAIN_NAME, name);
 }
 
 void nft_write_rules_del(struct nft_writer *w, const char *chain)

@@ -51,9 +51,13 @@ void nft_write_table_flags(struct nft_writer *w, uint32_t flags);
 void nft_write_table_del(struct nft_writer *w, uint64_t handle);
 void nft_write_set(struct nft_writer *w, enum nft_set_id id);
 /* `base` says type, hook and priority; NULL: an ordinary chain. */
+/* Nothing may look it up any more; its elements go with it. */
+void nft_write_set_del(struct nft_writer *w, enum nft_set_id id);
 void nft_write_chain(struct nft_writer *w, const char *name, const struct nft_chain *base);
 /* An existing base chain: policy accept. */
 void nft_write_chain_policy(struct nft_writer *w, const char *name);
+/* Nothing may lead there any more; its rules go with it. */
+void nft_write_chain_del(struct nft_writer *w, const char *name);
 void nft_write_rules_del(struct nft_writer *w, const char *chain);
 /* Append the rules, which nft_rules_hash() has seen, to the chain's. */
 void nft_write_rules(struct nft_writer *w, const char *chain, struct nft_rules *rs);
