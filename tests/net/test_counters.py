@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the kernel counts and /metrics tells of it: connections of services and endpoints, refusals,
 and that the times of syncs are those of the log (section 13 of doc/behaviour.md)."""
+import collections
 import re
 import shutil
 import subprocess
@@ -8,7 +9,8 @@ import subprocess
 import pytest
 
 import lab as L
-from objects import entry, service, slice_
+import planes
+from objects import entry, port, service, slice_, slice_port
 from test_health import METRICS, get, is_counted, scrape
 
 FLAGS = {"--metrics-per-service": "endpoint", "-v": "2"}
@@ -79,6 +81,48 @@ def test_affinity(lab, vipd):
     connect(lab, ip)
     counts = [reached(lab, "st", endpoint=L.endpoint(L.remote(i, 4), 8080)) for i in (1, 2, 3)]
     assert sorted(counts) == [0, 0, N]
+
+
+@pytest.fixture(scope="module")
+def on_node(lab):
+    """A backend that is the node itself."""
+    server = lab.serve("node", "8080")
+    yield
+    server.stop()
+
+
+@pytest.mark.parametrize("affinity", (None, 600), ids=("plain", "affinity"))
+@pytest.mark.parametrize("fam", (4, 6))
+def test_every_way(lab, vipd, on_node, fam, affinity):
+    """From outside, pods and the node itself, through each kind of frontend and both pools of a
+    Local policy, to a pod here, one elsewhere and the node: what was met is what was counted."""
+    number = 711 + 2 * (fam == 6) + bool(affinity)
+    name, lb = "way%d" % number, L.lb_ip(number - 640, fam)
+    backends = (L.POD["pod1"][fam], L.NODE_NAME), (L.NODE[fam], L.NODE_NAME), (L.remote(1, fam), "n2")
+    vipd.apply([
+        service(name, [L.cluster_ip(number, fam)], [
+            port(80, "TCP", "t", 30000 + number), port(80, "UDP", "u", 30000 + number)],
+            kind="LoadBalancer", lb=[lb], etp="Local", affinity=affinity),
+        slice_(name, [entry(*b) for b in backends], [slice_port(8080, "TCP", "t"),
+                                                     slice_port(8080, "UDP", "u")], fam=fam)])
+    frontends = {"ClusterIP": (L.cluster_ip(number, fam), 80),
+                 "NodePort": (L.NODE[fam], 30000 + number), "LoadBalancer": (lb, 80)}
+    asked_for, met = collections.Counter(), collections.Counter()
+    for origin in ("client", "pod3", "node"):
+        for kind, (addr, at) in frontends.items():
+            for proto in ("tcp", "udp") * 3:
+                r = L.probe(lab.ns[origin], addr, at, proto, 2 * L.SLOW)
+                assert r.ok, (origin, kind, proto, r)
+                asked_for[kind, proto] += 1
+                met[r.backend, proto] += 1
+    for (kind, proto), n in asked_for.items():
+        assert asked(lab, name, frontend=kind, protocol=proto.upper()) == n, (kind, proto)
+    for proto in ("tcp", "udp"):
+        for addr, _ in backends:
+            assert reached(lab, name, endpoint=L.endpoint(addr, 8080),
+                           protocol=proto.upper()) == met[addr, proto], (addr, proto, met)
+    assert refused(lab, name) == 0
+    assert affinity or len(met) == 6, met
 
 
 def test_refused(lab, vipd):
@@ -169,6 +213,33 @@ def test_times_are_those_of_the_log(lab, vipd):
     assert len(bounds) == 15 and cumulated == sorted(cumulated)
     assert cumulated[-1] <= done[name % "count"]
     assert done[kind + '_bucket{ip_family="IPv4",le="+Inf"}'] == done[name % "count"]
+
+
+@pytest.mark.skipif(planes.PLANE != "ipvs", reason="about IPVS's own counters")
+def test_estimation(lab, vipd):
+    """ipvsadm's counters stand still, unless asked for: then ours and theirs agree."""
+    ip, backend = L.cluster_ip(720, 4), L.remote(40, 4)
+    end = L.endpoint(backend, 8080)
+
+    def theirs():
+        """Connections of the backend, as IPVS counted them."""
+        lines = lab.node.run("ipvsadm", "-Ln", "--stats", "--exact").splitlines()
+        return [int(words[2]) for words in map(str.split, lines) if words[:2] == ["->", end]]
+    vipd.apply([service("es", [ip], 80), slice_("es", [backend], 8080)])
+    connect(lab, ip, 3)
+    assert theirs() == [0]
+    vipd.stop()
+    vipd.flags["--ipvs-estimation"] = True
+    vipd.start()
+    assert vipd.status()["sync"]["writes"] == 1
+    connect(lab, ip, 4)
+    # What came before counts too: only the sum was not made.
+    L.eventually(lambda: theirs() == [7], 5)
+    assert reached(lab, "es", endpoint=end) == 7
+    vipd.stop()
+    del vipd.flags["--ipvs-estimation"]
+    vipd.start()
+    assert lab.node.run("cat", "/proc/sys/net/ipv4/vs/run_estimation").strip() == "0"
 
 
 def test_switched_off(lab, vipd):
