@@ -71,12 +71,12 @@ def pytest_runtest_makereport(item, call):
 @pytest.fixture(autouse=True)
 def steady_all_along(request):
     """The steady flows of every test that has a daemon: a reset, gap or moved flow fails it.
-    Only tests that take the tables away go without (no_steady)."""
+    Only tests that take the tables away go without (no_steady; planes.UNSTEADY)."""
     if "vipd" not in request.fixturenames:
         yield
         return
     flows = request.getfixturevalue("steady")
-    if request.node.get_closest_marker("no_steady"):
+    if request.node.get_closest_marker("no_steady") or planes.is_unsteady(request.node.nodeid):
         flows.stop()
         yield
         flows.start()

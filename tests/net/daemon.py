@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 
+import ipvs
 import lab as lab_
 import nftables
 import planes
@@ -20,12 +21,18 @@ sys.path.insert(0, os.path.join(lab_.ROOT, "tests", "resolver"))
 
 import objects as k8s  # noqa: E402
 import resolver  # noqa: E402
+import servers  # noqa: E402
 import tables  # noqa: E402
 
 MARKER = ("default", "marker")
 MARKER_IP = {4: "10.96.255.254", 6: "fd00:10:96::fffe"}
 STEADY_IP = {4: "10.96.255.1", 6: "fd00:10:96::ff01"}
 STEADY_LB = {4: "192.0.2.250", 6: "2001:db8:200::fa"}
+
+# What `ip rule` prints of the ipvs plane's policy routing.
+ROUTING = ("100: from all fwmark 0x5b000000/0xff000000 lookup 77",
+           "101: from all fwmark 0x5a000000/0xff000000 iif lo goto 103",
+           "102: from all fwmark 0x5a000000/0xff000000 lookup 77", "103: from all nop")
 
 FLAGS = {
     "--cluster-cidr": ",".join(lab_.CLUSTER_CIDR.values()),
@@ -106,6 +113,7 @@ class Vipd:
         self.zone = "a"
         self.serial = 1
         self.nft = nftables.Nft(lab.node)
+        self.ipvs_ = None
 
     # ---- process ----
 
@@ -154,6 +162,8 @@ class Vipd:
     def close(self):
         self.kill()
         self.nft.close()
+        if self.ipvs_ is not None:
+            self.ipvs_.close()
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def log(self, lines=40):
@@ -250,15 +260,41 @@ class Vipd:
         """{name: handle} of those that serve; a guard does not."""
         return {n: h for n, h in self.nft.tables(fam).items() if n in ("vipd", "vipd-2")}
 
+    def ipvs(self):
+        """The kernel's IPVS; None before anybody needed it: the first who does loads the module."""
+        if self.ipvs_ is None and os.path.exists("/proc/net/ip_vs"):
+            self.ipvs_ = ipvs.Ipvs(self.lab.node)
+        return self.ipvs_
+
     def table(self, fam):
         """Name of the table in force: vipd or vipd-2; the newer one while there are both."""
+        if planes.PLANE == "ipvs":
+            return ipvs.TABLE
         names = self.main_tables(fam)
         return max(names, key=names.get) if names else "vipd"
 
+    def nft_table(self, fam):
+        """The table in force as nft is told of it: family and name."""
+        family = "inet" if planes.PLANE == "ipvs" else "ip" if fam == 4 else "ip6"
+        return family, self.table(fam)
+
+    def nft_set(self, fam, name):
+        """The same of a set of the nft plane, or what the ipvs plane has in its place."""
+        if planes.PLANE == "ipvs":
+            name = "%s%d" % (ipvs.SETS.get(name, name), fam)
+        return self.nft_table(fam) + (name,)
+
     def elements(self, fam, name):
+        if planes.PLANE == "ipvs":  # one table, whose sets are named with their family
+            return self.nft.dump_or_empty("inet", ipvs.TABLE, name)
         return self.nft.dump_or_empty(fam, self.table(fam), name)
 
     def tables(self, fam):
+        """The kernel's own account of this family: a Tables, or a Servers."""
+        if planes.PLANE == "ipvs":
+            kernel = self.ipvs()
+            return servers.Servers(fam, lambda name: self.elements(fam, name),
+                                   kernel.state(fam=fam) if kernel else {})
         return tables.Tables(fam, lambda name: self.elements(fam, name))
 
     def config(self):
@@ -278,14 +314,29 @@ class Vipd:
 
     def differences(self, strict=True):
         """In what the kernel differs from what the resolver says of our objects."""
-        if planes.PLANE != "nft":  # whose tables are others; traffic tells
-            is_good = not self.is_running() or self.is_settled()
-            return [] if is_good else ["vipd owes the kernel something"]
         result = resolver.resolve(self.all_objects(), self.config())
+        wishes = servers.Wishes(self.all_objects(), self.flags.get("--ipvs-scheduler") or "rr")
         out = []
         for fam in (4, 6):
-            out += ["IPv%d %s" % (fam, d) for d in tables.compare(result, self.tables(fam),
-                                                                 strict)]
+            held = self.tables(fam)
+            found = servers.compare(result, held, wishes, strict) \
+                if planes.PLANE == "ipvs" else tables.compare(result, held, strict)
+            out += ["IPv%d %s" % (fam, d) for d in found]
+        if planes.PLANE == "ipvs" and not out and self.is_running():
+            out += self.routing_differences()
+        return out
+
+    def routing_differences(self):
+        """What leads marked packets to IPVS: policy routing, for both families."""
+        out = []
+        for fam in (4, 6):
+            rules = [" ".join(line.split()) for line in self.lab.node.run(
+                "ip", "-%d" % fam, "rule").splitlines()]
+            routes = self.lab.node.run("ip", "-%d" % fam, "route", "show", "table", "77").split()
+            out += ["IPv%d: the rule '%s' is missing" % (fam, r) for r in ROUTING if
+                    r + " proto 118" not in rules]
+            if routes[:4] != ["local", "default", "dev", "lo"]:
+                out.append("IPv%d: table 77 says %s" % (fam, " ".join(routes)))
         return out
 
     def check_tables(self, timeout=3.0, strict=True):

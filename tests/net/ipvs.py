@@ -29,6 +29,8 @@ PROTO = {6: "tcp", 17: "udp", 132: "sctp", 0: ""}
 OURS = 0x20
 TAG = 0x5a
 TABLE = "vipd-ipvs"
+# Sets of the nft plane that have another name here.
+SETS = {"frontends": "fe", "masq_frontends": "masq", "endpoint_addrs": "hairpins"}
 
 Service = collections.namedtuple("Service", "fam mark proto addr port sched flags timeout")
 Dest = collections.namedtuple("Dest", "addr port weight threshold active inactive")
@@ -137,9 +139,9 @@ class Ipvs:
             out[addr, port] = Dest(addr, port, w, u, active, inactive)
         return out
 
-    def state(self, ours=True):
-        """{service: {(address, port): Dest}} of everything."""
-        return {s: self.dests(s) for s in self.services(ours)}
+    def state(self, ours=True, fam=None):
+        """{service: {(address, port): Dest}} of everything, or of one family."""
+        return {s: self.dests(s) for s in self.services(ours) if fam in (None, s.fam)}
 
     def find(self, addr, port=None):
         """Every Dest of this address, in all services of ours."""

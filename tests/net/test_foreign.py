@@ -1,15 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Others on the same kernel: elements somebody inserts, rules somebody edits, a flush; and what an
-operator reads with nft."""
-import tempfile
+operator reads with nft. test_ipvs_repair.py has what others do to IPVS."""
+import socket
 import time
 
 import pytest
 
 import daemon
+import foreigner as F
+import ipvs
 import lab as L
+import planes
 from objects import service, slice_
 from shop import Svc
+
+
+# A value of a frontend's element that leads nowhere.
+NOWHERE = {"nft": "0:7ffe", "ipvs": "0x5a0ffffe"}[planes.PLANE]
+# A chain that everything passes, behind the base chain.
+CHAIN = {"nft": "services", "ipvs": "assign4"}[planes.PLANE]
 
 
 def nft(lab, *args):
@@ -30,8 +39,8 @@ def test_foreign_element_in_the_way(lab, vipd):
     """Somebody's element has the key of a service that comes: that one is programmed too (or
     isolated and named), and every other service of the same write is."""
     vipd.apply(svc(1))
-    nft(lab, "add", "element", "ip", vipd.table(4), "frontends",
-        "{ %s . tcp . 80 : 0:7ffe }" % L.cluster_ip(2, 4))
+    nft(lab, "add", "element", *vipd.nft_set(4, "frontends"),
+        "{ %s . tcp . 80 : %s }" % (L.cluster_ip(2, 4), NOWHERE))
     vipd.apply(svc(1) + svc(2) + svc(3) + svc(4))
     for i in (1, 3, 4):
         assert served(lab, i), i
@@ -45,9 +54,9 @@ def test_foreign_elements_are_swept_by_a_restart(lab, vipd):
     """Elements nobody asked for do no harm to services; the next start removes them."""
     vipd.apply(svc(1))
     for name, element in (("vips", "{ 10.99.99.99 }"), ("cluster_ips", "{ 10.99.99.98 }"),
-                          ("frontends", "{ 10.99.99.97 . tcp . 80 : 0:1ffe }"),
+                          ("frontends", "{ 10.99.99.97 . tcp . 80 : %s }" % NOWHERE),
                           ("masq_frontends", "{ 10.99.99.96 . tcp . 80 }")):
-        nft(lab, "add", "element", "ip", vipd.table(4), name, element)
+        nft(lab, "add", "element", *vipd.nft_set(4, name), element)
     vipd.apply(svc(1) + svc(2))
     assert served(lab, 1) and served(lab, 2)
     vipd.kill()
@@ -59,14 +68,16 @@ def test_deleted_elements_are_restored(lab, vipd):
     """The generation id tells that somebody wrote; every service is compared and repaired. It
     takes up to ten seconds when the last such comparison was less than that ago."""
     vipd.apply([o for i in range(1, 8) for o in svc(i)])
-    table = vipd.table(4)
-    nft(lab, "delete", "element", "ip", table, "vips", "{ %s }" % L.cluster_ip(1, 4))
-    nft(lab, "delete", "element", "ip", table, "cluster_ips", "{ %s }" % L.cluster_ip(2, 4))
-    nft(lab, "delete", "element", "ip", table, "frontends", "{ %s . tcp . 80 }" %
-        L.cluster_ip(3, 4))
-    nft(lab, "flush", "map", "ip6", vipd.table(6), "endpoints")
-    nft(lab, "flush", "map", "ip6", vipd.table(6), "frontends")
-    nft(lab, "flush", "set", "ip6", vipd.table(6), "vips")
+
+    def delete(name, element):
+        nft(lab, "delete", "element", *vipd.nft_set(4, name), "{ %s }" % element)
+    delete("vips", L.cluster_ip(1, 4))
+    delete("cluster_ips", L.cluster_ip(2, 4))
+    delete("frontends", L.cluster_ip(3, 4) + " . tcp . 80")
+    if planes.PLANE == "nft":
+        nft(lab, "flush", "map", *vipd.nft_set(6, "endpoints"))
+    nft(lab, "flush", "map", *vipd.nft_set(6, "frontends"))
+    nft(lab, "flush", "set", *vipd.nft_set(6, "vips"))
     L.eventually(lambda: all(served(lab, i, fam) for i in range(1, 8) for fam in (4, 6)), 13,
                  "not restored")
     vipd.check_tables(timeout=13)
@@ -74,11 +85,11 @@ def test_deleted_elements_are_restored(lab, vipd):
 
 
 @pytest.mark.no_steady
-@pytest.mark.parametrize("how", ("flush ruleset", "delete table ip vipd", "flush table ip vipd"))
+@pytest.mark.parametrize("how", ("flush ruleset", "delete table", "flush table"))
 def test_table_gone(lab, vipd, how):
     """T-126: rebuilt within a second or two, by itself."""
     vipd.apply(svc(1) + svc(2))
-    lab.node.run("nft", *how.replace("vipd", vipd.table(4)).split())
+    nft(lab, *how.split(), *(vipd.nft_table(4) if "table" in how else ()))
     start = time.monotonic()
     L.eventually(lambda: served(lab, 1) and served(lab, 2, 6), 5, "not rebuilt")
     print("%s: served again after %.0f ms" % (how, (time.monotonic() - start) * 1e3))
@@ -88,7 +99,7 @@ def test_table_gone(lab, vipd, how):
 def test_edited_rule_is_restored(lab, vipd):
     """Somebody empties a chain of ours."""
     vipd.apply(svc(1))
-    nft(lab, "flush", "chain", "ip", vipd.table(4), "services")
+    nft(lab, "flush", "chain", *vipd.nft_table(4), CHAIN)
     L.eventually(lambda: served(lab, 1), 5, "the chain was not restored")
     vipd.check_tables(timeout=5)
 
@@ -101,7 +112,7 @@ def test_other_tables_are_not_touched(lab, vipd):
     try:
         before = nft(lab, "-s", "list", "table", "ip", "foreign")
         vipd.apply(svc(1) + svc(2))
-        nft(lab, "flush", "chain", "ip", vipd.table(4), "services")
+        nft(lab, "flush", "chain", *vipd.nft_table(4), CHAIN)
         L.eventually(lambda: served(lab, 1), 5, "not restored")
         vipd.kill()
         vipd.start()
@@ -150,58 +161,81 @@ def test_listing_is_readable(lab, vipd):
     text = nft(lab, "list", "ruleset")
     assert "%s . tcp . 80" % L.cluster_ip(10, 4) in text
     assert "%s . udp . 80" % L.cluster_ip(10, 6) in text
-    assert "table ip vipd" in text and "table ip6 vipd" in text
+    for fam in (4, 6):
+        assert "table %s %s" % vipd.nft_table(fam) in text
     nft(lab, "-j", "list", "ruleset")
+
+
+# What a copy must have like its original.
+SAME = ["frontends", "vips", "cluster_ips", "ranges", "masq_frontends", "masq_hosts"] + {
+    "nft": ["endpoints", "kinds", "xl_local", "aff_endpoints"],
+    "ipvs": ["fe_in", "fe_out", "guarded", "idle", "endpoint_addrs"]}[planes.PLANE]
+
+
+def copy_to(lab, other):
+    """The ruleset as nft prints it; and, as ipvsadm prints them, the virtual services."""
+    other.node.run("nft", "-f", "-", input=nft(lab, "-s", "list", "ruleset"))
+    if planes.PLANE == "ipvs":
+        other.node.run("ipvsadm", "-R", input=lab.node.run("ipvsadm", "-Sn"))
 
 
 def test_listing_loads_back(lab, vipd):
     """What nft prints, nft reads: the copy serves the same traffic, in a node of its own whose
-    vipd is dead."""
+    vipd is dead. (On the ipvs plane once policy routing is there too, of which nobody prints
+    what he would read.)"""
     vipd.apply(feature_rich())
     vipd.check_tables()
     held = {fam: vipd.tables(fam) for fam in (4, 6)}
-    with tempfile.NamedTemporaryFile("w", suffix=".nft") as f, L.Lab() as other:
-        f.write(nft(lab, "-s", "list", "ruleset"))
-        f.flush()
-        other.node.run("nft", "-f", f.name)
+
+    def serves(node):
+        return all(L.probe(node.client, L.cluster_ip(i, fam), 80).ok for i in (10, 11, 13, 14)
+                   for fam in (4, 6))
+    with L.Lab() as other:
+        copy_to(lab, other)
         copy = daemon.Vipd(other)
         try:
             for fam in (4, 6):
                 table = copy.tables(fam)
-                for name in ("frontends", "endpoints", "vips", "cluster_ips", "ranges",
-                             "masq_frontends", "masq_hosts", "kinds", "xl_local", "aff_endpoints"):
+                for name in SAME:
                     assert getattr(table, name) == getattr(held[fam], name), name
-            for i in (10, 11, 13, 14):
-                assert L.probe(other.client, L.cluster_ip(i, 4), 80).ok
-                assert L.probe(other.client, L.cluster_ip(i, 6), 80).ok
-            # And a vipd that starts on it makes it its own without a gap.
-            load = other.flow("client", "new", "--to",
-                              "tcp:" + L.endpoint(L.cluster_ip(10, 4), 80), "--rate", "300",
-                              "--concurrency", "16", "--seconds", "30")
+            load = None
+            if planes.PLANE == "nft":
+                assert serves(other)
+                # And a vipd that starts on it makes it its own without a gap.
+                load = other.flow("client", "new", "--to",
+                                  "tcp:" + L.endpoint(L.cluster_ip(10, 4), 80), "--rate", "300",
+                                  "--concurrency", "16", "--seconds", "30")
             copy.write(feature_rich())
             copy.start()
             copy.check_tables()
-            r = load.stop()
+            assert serves(other)
+            r = load.stop() if load else {"failed": 0}
             assert r["failed"] == 0, r["first_failure"]
         finally:
             copy.close()
+
+
+def layout(vipd):
+    """Chains and sets."""
+    fams = ("inet",) if planes.PLANE == "ipvs" else (4, 6)
+    return {fam: (sorted(vipd.nft.chains(fam, vipd.table(fam))),
+                  sorted(vipd.nft.sets(fam, vipd.table(fam)))) for fam in fams}
 
 
 def test_layout_is_fixed(lab, vipd):
     """No chain, rule or set is made or deleted because of a service: only elements differ, but
     for the chains of sizes and timeouts never seen before."""
     vipd.apply([])
-    before = {fam: (sorted(vipd.nft.chains(fam, vipd.table(fam))),
-                    sorted(vipd.nft.sets(fam, vipd.table(fam)))) for fam in (4, 6)}
+    before = layout(vipd)
     vipd.apply([o for i in range(40) for o in svc(i + 1, 1 + i % 5)] + Svc("x", 90).objects())
-    after = {fam: (sorted(vipd.nft.chains(fam, vipd.table(fam))),
-                   sorted(vipd.nft.sets(fam, vipd.table(fam)))) for fam in (4, 6)}
-    assert before == after
+    assert layout(vipd) == before and all(chains and sets for chains, sets in before.values())
 
 
 def test_small_batches(lab, vipd):
-    """One endpoint change is one transaction."""
+    """One endpoint change is one transaction; of IPVS, two messages: the one that comes, and
+    weight 0 for the one that goes."""
     vipd.apply([o for i in range(40) for o in svc(i + 1, 3)])
+    wire = ipvs.Wire(lab.node, vipd.ipvs().family) if planes.PLANE == "ipvs" else None
     genid = vipd.nft.genid()
     objs = [o for i in range(40) for o in svc(i + 1, 3)]
     objs[1] = slice_("s1", [L.remote(201, 4), L.remote(3, 4), L.remote(4, 4)], 8080)
@@ -209,3 +243,32 @@ def test_small_batches(lab, vipd):
     L.eventually(lambda: vipd.nft.genid() != genid, 3, "no write")
     time.sleep(0.1)
     assert vipd.nft.genid() == genid + 1
+    if wire:
+        heard = wire.heard()
+        wire.close()
+        assert (heard["new_dest"], heard["set_dest"]) == (1, 1) and heard["new_service"] == 0, heard
+
+
+def test_noticed_at_once(lab, vipd):
+    """What others change in the ruleset is noticed within a tenth of a second, and repaired soon,
+    whatever it was: somebody flushes it, empties a chain, deletes an element."""
+    vipd.apply(svc(1))
+    other = F.Foreigner(lab.node)
+    fam = "inet" if planes.PLANE == "ipvs" else 4
+    table, name = vipd.nft_set(4, "vips")[1:]
+    key = socket.inet_aton(L.cluster_ip(1, 4))
+    try:
+        for what in (lambda: other.delete_element(fam, table, name, key),
+                     lambda: other.flush_chain(fam, table, CHAIN)):
+            took = []
+            for _ in range(3):
+                before = vipd.status()["sync"]["foreign_changes"]
+                start = what()
+                L.eventually(lambda n=before: vipd.status()["sync"]["foreign_changes"] > n, 2,
+                             "not noticed")
+                took.append((time.monotonic() - start) * 1e3)
+                vipd.check_tables(timeout=13)
+            print("noticed after %s ms" % " ".join("%.0f" % t for t in took))
+            assert min(took) < 150 * L.SLOW
+    finally:
+        other.close()

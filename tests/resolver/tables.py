@@ -22,6 +22,8 @@ from resolver import DROP, REJECT, Pool
 PROTO = {6: "TCP", 17: "UDP", 132: "SCTP"}
 ADDR_LEN = {4: 4, 6: 16}
 INTERVAL_END = 1
+# As affinity of a Pool: by the client's address, without a time after which it ends.
+HASHED = -1
 
 Held = collections.namedtuple("Held", "kind_chain outside host ranges masq_always masq_host")
 
@@ -58,13 +60,63 @@ def sizes_of(n):
     return BOUNDS[n], n
 
 
-class Tables:
+class Elements:
+    """How keys and values of one family are read. A Tables, or a Servers, says what they mean."""
+
+    def __init__(self, fam):
+        self.fam = fam
+        self.alen = ADDR_LEN[fam]
+
+    @staticmethod
+    def _u32(raw):
+        return struct.unpack_from("=I", raw)[0]
+
+    def _addr(self, raw):
+        return _address(raw[:self.alen])
+
+    def _target(self, raw):
+        return self._addr(raw), struct.unpack_from(">H", raw, self.alen)[0]
+
+    def _tuple_map(self, elements):
+        out = {}
+        for key, _, data, _ in elements:
+            proto = PROTO[key[self.alen]]
+            port = struct.unpack_from(">H", key, self.alen + 4)[0]
+            out[self.fam, self._addr(key), proto, port] = self._u32(data) if data else None
+        return out
+
+    def _ranges(self, elements, shift=0):
+        """{number in front, without its last `shift` bits: [network]}"""
+        out = collections.defaultdict(list)
+        for key, end, _, _ in elements:
+            out[struct.unpack(">I", key[:4])[0] >> shift] += ipaddress.summarize_address_range(
+                ipaddress.ip_address(key[4:4 + self.alen]),
+                ipaddress.ip_address(end[4:4 + self.alen]))
+        return out
+
+    def _interval_set(self, elements):
+        points = sorted((int.from_bytes(key, "big"), flags & INTERVAL_END)
+                        for key, _, _, flags in elements)
+        nets = []
+        start = None
+        make = ipaddress.IPv4Address if self.fam == 4 else ipaddress.IPv6Address
+        for value, is_end in points:
+            if is_end and start is not None:
+                nets += ipaddress.summarize_address_range(make(start), make(value - 1))
+                start = None
+            if not is_end:
+                start = value
+        if start is not None:  # up to the last address there is
+            nets += ipaddress.summarize_address_range(make(start), make(2 ** (8 * self.alen) - 1))
+        return frozenset(ipaddress.collapse_addresses(nets))
+
+
+class Tables(Elements):
     """All elements of one family's table, decoded part by part."""
 
     def __init__(self, fam, elements):
         """`elements(name)` yields (key, key_end, data, flags) as nftables.Nft.elements does."""
-        self.fam = fam
-        self.alen = ADDR_LEN[fam]
+        super().__init__(fam)
         self.frontends = self._tuple_map(elements("frontends"))
         self.xl_cluster = self._tuple_map(elements("xl_cluster"))
         self.xl_local = self._tuple_map(elements("xl_local"))
@@ -85,48 +137,9 @@ class Tables:
             self.aff_slots[self._u32(key) >> 12][self._u32(key[4:])] = self._u32(data)
         self.aff_endpoints = {self._u32(key): self._target(data)
                               for key, _, data, _ in elements("aff_endpoints")}
-        self.ranges = collections.defaultdict(list)
-        for key, end, _, _ in elements("fw_ranges"):
-            pool = struct.unpack(">I", key[:4])[0] >> 12
-            self.ranges[pool] += ipaddress.summarize_address_range(
-                ipaddress.ip_address(key[4:4 + self.alen]),
-                ipaddress.ip_address(end[4:4 + self.alen]))
+        self.ranges = self._ranges(elements("fw_ranges"), 12)
         self.pod_cidrs = self._interval_set(elements("pod_cidrs"))
         self.service_cidrs = self._interval_set(elements("service_cidrs"))
-
-    @staticmethod
-    def _u32(raw):
-        return struct.unpack_from("=I", raw)[0]
-
-    def _addr(self, raw):
-        return _address(raw[:self.alen])
-
-    def _target(self, raw):
-        return self._addr(raw), struct.unpack_from(">H", raw, self.alen)[0]
-
-    def _tuple_map(self, elements):
-        out = {}
-        for key, _, data, _ in elements:
-            proto = PROTO[key[self.alen]]
-            port = struct.unpack_from(">H", key, self.alen + 4)[0]
-            out[self.fam, self._addr(key), proto, port] = self._u32(data) if data else None
-        return out
-
-    def _interval_set(self, elements):
-        points = sorted((int.from_bytes(key, "big"), flags & INTERVAL_END)
-                        for key, _, _, flags in elements)
-        nets = []
-        start = None
-        make = ipaddress.IPv4Address if self.fam == 4 else ipaddress.IPv6Address
-        for value, is_end in points:
-            if is_end and start is not None:
-                nets += ipaddress.summarize_address_range(make(start), make(value - 1))
-                start = None
-            if not is_end:
-                start = value
-        if start is not None:  # up to the last address there is
-            nets += ipaddress.summarize_address_range(make(start), make(2 ** (8 * self.alen) - 1))
-        return frozenset(ipaddress.collapse_addresses(nets))
 
     # ---- what a word leads to ----
 
@@ -198,6 +211,23 @@ class Tables:
             list(self.xl_cluster.values()) + list(self.xl_local.values())
         return {w >> 12 for w in words}
 
+    def leftovers(self):
+        """What nobody needs, in sentences."""
+        out = []
+        used = self.pools_used()
+        for name in ("endpoints", "aff_slots", "ranges"):
+            extra = {p for p, v in getattr(self, name).items() if v} - used
+            if extra:
+                out.append("%s: pools %s belong to no frontend" % (name, sorted(extra)))
+        extra = {w >> 12 for w in self.aff_endpoints} - used
+        if extra:
+            out.append("aff_endpoints: pools %s belong to no frontend" % sorted(extra))
+        for name in ("xl_cluster", "xl_local", "fw_frontends"):
+            extra = set(getattr(self, name)) - set(self.frontends)
+            if extra:
+                out.append("%s: %s are no frontends" % (name, sorted(extra)))
+        return out
+
 
 def _text(verdict):
     if isinstance(verdict, Pool):
@@ -234,6 +264,8 @@ def compare(result, tables, strict=True):
             out.append("%s (%s): %s" % (key, f.owner, e))
             continue
         for where, w, h in (("outside", f.outside, held.outside), ("host", f.host, held.host)):
+            if isinstance(h, Pool) and h.affinity_s == HASHED and isinstance(w, Pool):
+                h = h._replace(affinity_s=w.affinity_s)
             if w != h:
                 out.append("%s (%s) from %s: %s instead of %s" %
                            (key, f.owner, where, _text(h), _text(w)))
@@ -257,16 +289,5 @@ def compare(result, tables, strict=True):
         keys("pod_cidrs", set(ipaddress.collapse_addresses(result.pod_cidrs[fam])),
              set(tables.pod_cidrs))
     if strict:
-        used = tables.pools_used()
-        for name in ("endpoints", "aff_slots", "ranges"):
-            extra = {p for p, v in getattr(tables, name).items() if v} - used
-            if extra:
-                out.append("%s: pools %s belong to no frontend" % (name, sorted(extra)))
-        extra = {w >> 12 for w in tables.aff_endpoints} - used
-        if extra:
-            out.append("aff_endpoints: pools %s belong to no frontend" % sorted(extra))
-        for name in ("xl_cluster", "xl_local", "fw_frontends"):
-            extra = set(getattr(tables, name)) - set(tables.frontends)
-            if extra:
-                out.append("%s: %s are no frontends" % (name, sorted(extra)))
+        out += tables.leftovers()
     return out

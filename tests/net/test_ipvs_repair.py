@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What others do to virtual services, destinations and policy routing, which announce nothing: an
+audit finds it, routes are looked at every ten seconds. And that check_tables() sees all of it.
+
+test_foreign.py has what others do to the table, for both planes."""
+import time
+
+import pytest
+
+import ipvs
+import lab as L
+from objects import entry, port, service, slice_, slice_port
+
+pytestmark = pytest.mark.skipif(ipvs.why_not() is not None, reason=str(ipvs.why_not()))
+
+AUDIT_S = 2
+FLAGS = {"--audit-period": "%ds" % AUDIT_S}
+VIP = L.cluster_ip(1, 4)
+STICKY = L.cluster_ip(2, 4)
+
+
+def objs():
+    """A plain service, one with affinity, one with a Local policy."""
+    out = []
+    for name, number, kw in (("plain", 1, {}), ("sticky", 2, {"affinity": 600}),
+                             ("local", 3, {"etp": "Local", "kind": "LoadBalancer",
+                                           "lb": (L.lb_ip(3, 4),),
+                                           "ranges": ["203.0.113.0/24"]})):
+        out.append(service(name, L.cluster_ip(number, 4), [port(80, "TCP", "t")], **kw))
+        out.append(slice_(name, [entry(L.POD["pod1"][4], L.NODE_NAME)] +
+                          [entry(L.remote(i, 4), "n2") for i in (number * 10, number * 10 + 1)],
+                          [slice_port(8080, "TCP", "t")]))
+    return out
+
+
+# Name: how it is broken, how it is mended, what check_tables() says of it. {mark} leads to the plain
+# service with destinations {a}, {b}, {pod}; {sticky} has {s}; {lb} is the local one's.
+SERVICES = {
+    "destination deleted":
+        ("ipvsadm -d -f {mark} -r {a}:8080", "ipvsadm -a -f {mark} -r {a}:8080 -m -w 1",
+         "instead of"),
+    "weight changed":
+        ("ipvsadm -e -f {mark} -r {b}:8080 -m -w 7", "ipvsadm -e -f {mark} -r {b}:8080 -m -w 1",
+         "has weight 7"),
+    "weight 0":
+        ("ipvsadm -e -f {mark} -r {pod}:8080 -m -w 0",
+         "ipvsadm -e -f {mark} -r {pod}:8080 -m -w 1", "instead of"),
+    "destination added":
+        ("ipvsadm -a -f {mark} -r 10.244.2.99:8080 -m", "ipvsadm -d -f {mark} -r 10.244.2.99:8080",
+         "instead of"),
+    "scheduler changed":
+        ("ipvsadm -E -f {mark} -s wlc", "ipvsadm -E -f {mark} -s rr", "scheduler wlc"),
+    "destination of a persistent service deleted":
+        ("ipvsadm -d -t {sticky}:80 -r {s}:8080", "ipvsadm -a -t {sticky}:80 -r {s}:8080 -m -w 1",
+         "instead of"),
+    "affinity's time changed":
+        ("ipvsadm -E -t {sticky}:80 -s rr -b flag-3 -p 77",
+         "ipvsadm -E -t {sticky}:80 -s rr -b flag-3 -p 600", "affinity 77"),
+    "service deleted":
+        ("ipvsadm -D -f {outside}",
+         "ipvsadm -A -f {outside} -s rr ; ipvsadm -a -f {outside} -r {pod}:8080 -m -w 1",
+         "leads to no virtual service"),
+}
+ROUTING = {
+    "rule deleted":
+        ("ip rule del pref 102",
+         "ip rule add pref 102 fwmark 0x5a000000/0xff000000 lookup 77 protocol 118", "the rule"),
+    "route deleted":
+        ("ip -6 route flush table 77", "ip -6 route add local default dev lo table 77 proto 118",
+         "table 77"),
+}
+# Of nf_tables, which tells vipd at once (test_foreign.py).
+ELEMENTS = {
+    "frontend deleted":
+        ("nft delete element inet vipd-ipvs fe4 {{ {vip} . tcp . 80 }}",
+         "nft add element inet vipd-ipvs fe4 {{ {vip} . tcp . 80 : {mark} }}", "is missing"),
+    "frontend led elsewhere":
+        ("nft delete element inet vipd-ipvs fe4 {{ {vip} . tcp . 80 }} ; "
+         "nft add element inet vipd-ipvs fe4 {{ {vip} . tcp . 80 : 0x5a7ffffe }}",
+         "nft delete element inet vipd-ipvs fe4 {{ {vip} . tcp . 80 }} ; "
+         "nft add element inet vipd-ipvs fe4 {{ {vip} . tcp . 80 : {mark} }}",
+         "reject instead of"),
+    "address deleted":
+        ("nft delete element inet vipd-ipvs vips4 {{ {vip} }}",
+         "nft add element inet vipd-ipvs vips4 {{ {vip} }}", "is missing"),
+    "hairpin deleted":
+        ("nft delete element inet vipd-ipvs hairpins4 {{ {a} . {a} }}",
+         "nft add element inet vipd-ipvs hairpins4 {{ {a} . {a} }}", "endpoint_addrs"),
+    "masquerading deleted":
+        ("nft delete element inet vipd-ipvs masq_hosts4 {{ {lb} . tcp . 80 }}",
+         "nft add element inet vipd-ipvs masq_hosts4 {{ {lb} . tcp . 80 }}", "masq_hosts"),
+    "guard deleted":
+        ("nft delete element inet vipd-ipvs guarded4 {{ {lb} . tcp . 80 }}",
+         "nft add element inet vipd-ipvs guarded4 {{ {lb} . tcp . 80 : {guard} }}", "ranges"),
+}
+
+
+def words(vipd):
+    held = vipd.tables(4)
+    lb = L.lb_ip(3, 4)
+    return {"vip": VIP, "sticky": STICKY, "lb": lb, "mark": held.fe[4, VIP, "TCP", 80],
+            "outside": held.fe_out[4, lb, "TCP", 80], "guard": held.guarded[4, lb, "TCP", 80],
+            "a": L.remote(10, 4), "b": L.remote(11, 4), "pod": L.POD["pod1"][4],
+            "s": L.remote(20, 4)}
+
+
+def does(lab, commands, held):
+    for command in commands.format(**held).split(" ; "):
+        lab.node.run(*command.split())
+
+
+def differences(vipd):
+    return vipd.differences() + vipd.routing_differences()
+
+
+@pytest.mark.no_steady
+def test_differences_are_seen(lab, vipd):
+    """check_tables() of the ipvs plane can fail: with vipd dead, whatever is broken by hand is
+    named, and nothing once it is mended."""
+    vipd.apply(objs())
+    vipd.check_tables()
+    vipd.kill()
+    try:
+        held = words(vipd)
+        for name, (breaks, mends, said) in {**SERVICES, **ROUTING, **ELEMENTS}.items():
+            does(lab, breaks, held)
+            found = differences(vipd)
+            assert any(said in f for f in found), "%s: %s" % (name, found)
+            does(lab, mends, held)
+        assert not differences(vipd)
+    finally:
+        vipd.start()
+    assert vipd.status()["sync"]["writes"] == 0, "mended, and yet something was put right"
+
+
+def put_right(vipd, timeout):
+    start = time.monotonic()
+    vipd.check_tables(timeout=timeout)
+    return time.monotonic() - start
+
+
+def test_audit_repairs_services(lab, vipd):
+    """What a person does with ipvsadm, all of it at once: put right by the next audit, within its
+    period, and said in one line. Connections through other services notice nothing."""
+    vipd.apply(objs())
+    vipd.check_tables()
+    held = words(vipd)
+    repairs = vipd.status()["sync"]["repairs"]
+    for breaks, _, _ in SERVICES.values():
+        does(lab, breaks, held)
+    assert vipd.differences()
+    took = put_right(vipd, AUDIT_S + 2)
+    print("virtual services were as they should be after %.1f s" % took)
+    assert vipd.status()["sync"]["repairs"] >= repairs + len(SERVICES) - 1
+    assert "repaired what somebody else changed" in vipd.log()
+    for addr in (VIP, STICKY, L.lb_ip(3, 4)):
+        assert L.probe(lab.client, addr, 80).ok
+
+
+@pytest.mark.no_steady
+def test_all_services_gone(lab, vipd):
+    """ipvsadm -C, and the policy routing: the one by the audit, the other within ten seconds, or as
+    soon as the ruleset changes."""
+    vipd.apply(objs())
+    vipd.check_tables()
+    lab.node.run("ipvsadm", "-C")
+    lab.node.run("ip", "rule", "del", "pref", "101")
+    lab.node.run("ip", "-6", "rule", "del", "pref", "103")
+    lab.node.run("ip", "route", "flush", "table", "77")
+    assert not vipd.ipvs().services()
+    took = put_right(vipd, 12)
+    print("virtual services and policy routing were back after %.1f s" % took)
+    assert "policy routing was changed by somebody else" in vipd.log()
+    for breaks, _, _ in ROUTING.values():
+        does(lab, breaks, {})
+    lab.node.run("nft", "add", "table", "ip", "innocent")
+    try:
+        took = put_right(vipd, 3)
+        print("policy routing was back %.1f s after a change of the ruleset" % took)
+        assert took < 2 * L.SLOW
+    finally:
+        lab.node.run("nft", "delete", "table", "ip", "innocent")
+    assert L.probe(lab.client, VIP, 80).ok and L.probe(lab.client, STICKY, 80).ok

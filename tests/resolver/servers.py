@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What table inet vipd-ipvs and the virtual services of IPVS say together: tables.compare() for the
+ipvs plane.
+
+A connection is followed as the kernel does it: a frontend's element gives a mark, the mark a
+virtual service (no pool in it: the one by address and port), and that one the destinations with
+a weight. A destination with weight 0 is on its way out and serves nobody; so one whose annotation
+asks for weight 0 counts as missing.
+"""
+import ipaddress
+
+import tables
+from resolver import DROP, REJECT, Pool
+from tables import HASHED, Elements, Held, Wrong
+
+TAG = 0x5a000000
+MASK = 0xff000000
+REFUSE, DISCARD = TAG | 0x7ffffe, TAG | 0x7fffff
+# Of a virtual service: persistent, by address and port and ours, mh's fallback.
+PERSISTENT, OURS, FALLBACK = 0x1, 0x20, 0x8
+
+
+class Servers(Elements):
+    """One family. Has what tables.compare() asks a Tables for."""
+
+    def __init__(self, fam, elements, services):
+        """`elements(name)` as for Tables; `services` {virtual service: {(address, port):
+        destination}} of ours, as ipvs.Ipvs.state() has them."""
+        super().__init__(fam)
+
+        def of(name):
+            return elements("%s%d" % (name, fam))
+        self.fe, self.fe_in, self.fe_out, self.guarded, self.idle = (
+            self._tuple_map(of(name)) for name in ("fe", "fe_in", "fe_out", "guarded", "idle"))
+        self.frontends = {**self.fe_in, **self.fe_out, **self.fe}
+        self.masq_frontends = set(self._tuple_map(of("masq")))
+        self.masq_hosts = set(self._tuple_map(of("masq_hosts")))
+        self.vips = {self._addr(e[0]) for e in of("vips")}
+        self.cluster_ips = {self._addr(e[0]) for e in of("cluster_ips")}
+        self.endpoint_addrs = {(self._addr(e[0]), self._addr(e[0][self.alen:]))
+                               for e in of("hairpins")}
+        self.ranges = self._ranges(of("ranges"))
+        self.pod_cidrs = self._interval_set(of("pod_cidrs"))
+        self.service_cidrs = self._interval_set(of("service_cidrs"))
+        self.services = {(s.mark or (s.proto.upper(), s.addr, s.port)): (s, dests)
+                         for s, dests in services.items() if s.fam == fam}
+
+    def virtual(self, key, mark):
+        """(virtual service, destinations) that a packet to this frontend with this mark meets."""
+        by = mark if mark != TAG else key[2:3] + key[1:2] + key[3:]
+        if by not in self.services:
+            raise Wrong("mark %#x leads to no virtual service" % mark)
+        return self.services[by]
+
+    def verdict(self, key, mark):
+        if mark & MASK != TAG:
+            raise Wrong("mark %#x is not ours" % mark)
+        if mark in (REFUSE, DISCARD):
+            return REJECT if mark == REFUSE else DROP
+        s, dests = self.virtual(key, mark)
+        is_by_address = mark == TAG
+        if bool(s.flags & PERSISTENT) != is_by_address or bool(s.flags & OURS) != is_by_address:
+            raise Wrong("%s has the flags %#x" % (s, s.flags))
+        affinity = s.timeout if is_by_address else \
+            HASHED if s.sched == "mh" and s.flags & FALLBACK else 0
+        return Pool(frozenset(at for at, d in dests.items() if d.weight > 0), affinity)
+
+    def marks(self, key):
+        """From outside, and from pods and the host."""
+        if key in self.fe:
+            if key in self.fe_in or key in self.fe_out:
+                raise Wrong("is in fe, fe_in or fe_out at once")
+            return self.fe[key], self.fe[key]
+        if key not in self.fe_in or key not in self.fe_out:
+            raise Wrong("is in one of fe_in and fe_out only")
+        return self.fe_out[key], self.fe_in[key]
+
+    def frontend(self, key):
+        """The Held of one frontend."""
+        outside, host = self.marks(key)
+        ranges = None
+        if key in self.guarded:
+            ranges = frozenset(ipaddress.collapse_addresses(
+                self.ranges.get(self.guarded[key], [])))
+        return Held(None, self.verdict(key, outside), self.verdict(key, host), ranges,
+                    key in self.masq_frontends, key in self.masq_hosts)
+
+    def leftovers(self):
+        """What nobody needs, in sentences. A virtual service may stay while it has connections:
+        at weight 0."""
+        out = []
+        used = {m for part in (self.fe, self.fe_in, self.fe_out, self.idle) for m in part.values()}
+        for by, (s, dests) in self.services.items():
+            is_used = by in used if s.mark else \
+                (self.fam, s.addr, s.proto.upper(), s.port) in self.frontends
+            serving = [at for at, d in dests.items() if d.weight > 0]
+            if serving and not is_used:
+                out.append("%s: nobody leads to it, and it has %s" % (s, serving))
+        for name in ("guarded", "idle"):
+            extra = set(getattr(self, name)) - set(self.frontends)
+            if extra:
+                out.append("%s: %s are no frontends" % (name, sorted(extra)))
+        extra = set(self.ranges) - used - set(self.guarded.values())
+        if extra:
+            out.append("ranges: marks %s are of no frontend" % sorted(map(hex, extra)))
+        return out
+
+
+class Wishes:
+    """What annotations ask for: schedulers and weights."""
+
+    def __init__(self, objects, scheduler="rr"):
+        self.scheduler = scheduler
+        self.notes = {"%s/%s" % (o["metadata"].get("namespace") or "default",
+                                 o["metadata"]["name"]): o["metadata"].get("annotations") or {}
+                      for o in objects if o.get("kind") == "Service"}
+
+    def of(self, owner):
+        """(scheduler or None: do not ask, {address: weight}) for a Frontend's owner."""
+        notes = self.notes.get(owner.partition(":")[0], {})
+        pairs = [p.split("=") for p in notes.get("vipd.io/weights", "").split(",") if p]
+        asks = any(name.endswith("scheduler") for name in notes)
+        return None if asks else self.scheduler, {a: int(w) for a, w in pairs}
+
+
+def _odd(key, frontend, servers, wishes):
+    """Schedulers and weights that are not as asked for."""
+    scheduler, weights = wishes.of(frontend.owner)
+    pools = [v for v in (frontend.outside, frontend.host) if isinstance(v, Pool)]
+    for mark in sorted(set(servers.marks(key)) - {REFUSE, DISCARD}):
+        s, dests = servers.virtual(key, mark)
+        wanted = "mh" if s.mark and pools and pools[0].affinity_s else scheduler
+        if scheduler is not None and s.sched != wanted:
+            yield "%s: scheduler %s instead of %s" % (s, s.sched, wanted)
+        for (addr, port), d in dests.items():
+            if d.weight not in (0, weights.get(addr, 1)):
+                yield "%s: %s:%d has weight %d" % (s, addr, port, d.weight)
+
+
+def compare(result, servers, wishes, strict=True):
+    """As tables.compare(), and what IPVS alone has: schedulers, weights."""
+    out = tables.compare(result, servers, strict)
+    for key in sorted(set(result.frontends) & set(servers.frontends)):
+        try:
+            out += ["%s (%s): %s" % (key, result.frontends[key].owner, text)
+                    for text in _odd(key, result.frontends[key], servers, wishes)]
+        except Wrong:  # told already
+            pass
+    return out
