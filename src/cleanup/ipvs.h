@@ -6,14 +6,13 @@
  * the sets of node ports; firewall-mark services never are. A virtual service carries its
  * established connections, while vipd takes the new ones before they reach it: one with
  * connections stays until they are over, or for as long as it is not forced.
- *
- * Kernel: linux/ip_vs.h, generic netlink family IPVS. There are no transactions in it.
  */
 #pragma once
 
 #include "cleanup/ipset.h"
 #include "cleanup/link.h"
+#include "plane/ipvs/wire.h"
 
-/* `nl` is of NETLINK_GENERIC. *ret: none is left that carries connections. */
-MUST_USE int cleanup_ipvs(bool *ret, struct nl_sock *nl, const struct ipvs_link *link,
+/* *ret: none is left that carries connections. */
+MUST_USE int cleanup_ipvs(bool *ret, struct ipvs_wire *wire, const struct ipvs_link *link,
 			  const struct node_ports *ports, struct report *report, struct err *err);

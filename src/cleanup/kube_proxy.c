@@ -14,17 +14,20 @@
 struct sockets {
 	struct nl_sock *netfilter;
 	struct nl_sock *route;
-	struct nl_sock *generic;
+	struct ipvs_wire *ipvs;
 };
 
 static int sockets_open(struct sockets *s, struct err *err)
 {
+	struct nl_sock *generic = NULL;
 	int r = nl_sock_open(&s->netfilter, NETLINK_NETFILTER, err);
 
 	if (r == 0)
 		r = nl_sock_open(&s->route, NETLINK_ROUTE, err);
 	if (r == 0)
-		r = nl_sock_open(&s->generic, NETLINK_GENERIC, err);
+		r = nl_sock_open(&generic, NETLINK_GENERIC, err);
+	if (r == 0)
+		ipvs_wire_open(&s->ipvs, generic);
 	return r;
 }
 
@@ -32,7 +35,7 @@ static void sockets_close(struct sockets *s)
 {
 	nl_sock_close(s->netfilter);
 	nl_sock_close(s->route);
-	nl_sock_close(s->generic);
+	ipvs_wire_close(s->ipvs);
 }
 
 static int is_allowed(const struct cleanup_config *config, struct nl_sock *nl, struct err *err)
@@ -76,7 +79,7 @@ static int clean_ipvs(bool *ret, struct sockets *s, struct report *report, struc
 	if (r == 0)
 		r = ipset_node_ports(ports, s->netfilter, err);
 	if (r == 0)
-		r = cleanup_ipvs(ret, s->generic, &link, ports, report, err);
+		r = cleanup_ipvs(ret, s->ipvs, &link, ports, report, err);
 	if (r == 0 && *ret)
 		r = cleanup_link(&link, s->route, report, err);
 	else if (r == 0)

@@ -320,6 +320,7 @@ static void answer_services(struct kernel *k, const struct nlmsghdr *q)
 static void answer_destinations(struct kernel *k, const struct nlmsghdr *q)
 {
 	const struct virtual_service *s = asked(k, q);
+	static const uint8_t addr[16] = { 10, 244, 0, 1 };
 	_Alignas(8) char buf[256] = { 0 };
 	struct nlmsghdr *h = answer_begin(buf, q, FAMILY_ID);
 	struct nlattr *nest;
@@ -327,6 +328,8 @@ static void answer_destinations(struct kernel *k, const struct nlmsghdr *q)
 	assert_non_null(s);
 	genl_put(h, IPVS_CMD_NEW_DEST);
 	nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_DEST);
+	mnl_attr_put_u16(h, IPVS_DEST_ATTR_ADDR_FAMILY, AF_INET);
+	mnl_attr_put(h, IPVS_DEST_ATTR_ADDR, sizeof(addr), addr);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_ACTIVE_CONNS, s->n_active);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_INACT_CONNS, s->n_inactive);
 	mnl_attr_nest_end(h, nest);
@@ -386,7 +389,8 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, ch
 	struct ipvs_link link = { .index = 3, .is_dummy = true };
 	struct node_ports *ports = xcalloc(1, sizeof(*ports));
 	struct nl_io io = { .send = kernel_send, .recv = kernel_recv, .ctx = k };
-	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
+	AUTO(ipvs_wire_close) struct ipvs_wire *wire = NULL;
+	struct nl_sock *nl;
 	bool is_drained = false;
 	struct err err;
 
@@ -396,7 +400,8 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, ch
 	*report = (struct report){ .out = tmpfile(), .is_forced = is_forced };
 	assert_non_null(report->out);
 	nl_sock_open_io(&nl, &io);
-	assert_int_equal(cleanup_ipvs(&is_drained, nl, &link, ports, report, &err), 0);
+	ipvs_wire_open(&wire, nl);
+	assert_int_equal(cleanup_ipvs(&is_drained, wire, &link, ports, report, &err), 0);
 	for (size_t i = 0; i < k->n; i++)
 		if (k->services[i].is_deleted)
 			*deleted++ = (char)('0' + i);

@@ -75,7 +75,7 @@ static int family_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err)
 {
-	char buf[REQUEST_MAX];
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	struct nlmsghdr *h = nl_request(buf, sizeof(buf), GENL_ID_CTRL);
 	struct genlmsghdr *g = mnl_nlmsg_put_extra_header(h, sizeof(*g));
 	uint16_t id = 0;
@@ -173,7 +173,7 @@ int ipvs_wire_services(struct ipvs_wire *w, void (*begin)(void *arg),
 		       struct err *err)
 {
 	struct reading rd = { .begin = begin, .service = fn, .arg = arg };
-	char buf[REQUEST_MAX];
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	int r = nl_dump(w->nl, request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE),
 			&(struct nl_reader){ reading_begin, service_message, &rd }, err);
 
@@ -232,7 +232,7 @@ int ipvs_wire_service(struct ipvs_wire *w, const struct ipvs_key *key,
 		      struct err *err)
 {
 	struct reading rd = { .service = fn, .arg = arg };
-	char buf[REQUEST_MAX];
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	struct nlmsghdr *h = request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE);
 	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
 
@@ -247,7 +247,7 @@ int ipvs_wire_dests(struct ipvs_wire *w, const struct ipvs_key *key, void (*begi
 {
 	struct reading rd = { .begin = begin, .dest = fn, .arg = arg, .af = (uint8_t)af_of(key) };
 	char text[IPVS_KEY_TEXT_MAX];
-	char buf[REQUEST_MAX];
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	struct nlmsghdr *h = request(w, buf, sizeof(buf), IPVS_CMD_GET_DEST);
 	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
 	int r;
@@ -390,7 +390,7 @@ static int timeouts_message(void *arg, const struct nlmsghdr *h, struct err *err
 
 int ipvs_wire_timeouts_get(struct ipvs_wire *w, struct ipvs_timeouts *ret, struct err *err)
 {
-	char buf[REQUEST_MAX];
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	int r = nl_query(w->nl, request(w, buf, sizeof(buf), IPVS_CMD_GET_CONFIG),
 			 &(struct nl_reader){ .message = timeouts_message, .arg = ret }, NULL, err);
 
@@ -404,7 +404,7 @@ static int nothing_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 int ipvs_wire_timeouts_set(struct ipvs_wire *w, const struct ipvs_timeouts *t, struct err *err)
 {
-	char buf[REQUEST_MAX];
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	struct nlmsghdr *h = request(w, buf, sizeof(buf), IPVS_CMD_SET_CONFIG);
 	int r;
 

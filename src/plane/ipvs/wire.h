@@ -80,6 +80,7 @@ struct ipvs_wire;
 /* Takes the socket (NETLINK_GENERIC). */
 void ipvs_wire_open(struct ipvs_wire **ret, struct nl_sock *nl);
 void ipvs_wire_close(struct ipvs_wire *w);
+DEFINE_AUTO(struct ipvs_wire *, ipvs_wire_close);
 /* Find the family's number; asking loads the module. -EOPNOTSUPP: the kernel has no IPVS. */
 MUST_USE int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err);
 
