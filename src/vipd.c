@@ -353,7 +353,8 @@ static void open_watch(struct vipd *v)
 	int r = nl_sock_open(&watch, NETLINK_NETFILTER, &err);
 
 	if (r == 0)
-		r = nft_plane_watch_with(v->plane, watch, &err);
+		r = is_ipvs(v) ? ipvs_plane_watch_with(v->plane, watch, &err)
+			       : nft_plane_watch_with(v->plane, watch, &err);
 	if (r == 0)
 		v->ruleset_event = event_new(v->base, nl_sock_fd(watch), EV_READ, on_ruleset, v);
 	if (r < 0)
@@ -389,10 +390,9 @@ static int open_kernel(struct vipd *v, struct err *err)
 		return r;
 	if (v->options.is_table_owner && !is_ipvs(v))
 		nft_plane_own_tables(v->plane);
-	if (!is_ipvs(v)) {
+	if (!is_ipvs(v))
 		nft_plane_guard(v->plane, !v->options.is_guard_off && !v->options.is_table_owner);
-		open_watch(v);
-	}
+	open_watch(v);
 	v->plane->gone = conntrack_gone;
 	v->plane->gone_arg = v->conntrack;
 	plan_init(&v->plan, &v->model, &v->plane->ops->traits);

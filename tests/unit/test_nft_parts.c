@@ -2,6 +2,7 @@
 /* The parts of the nft plane that know no kernel: tables, counts, changes, bytes of elements. */
 #include <arpa/inet.h>
 #include <libmnl/libmnl.h>
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <stdlib.h>
@@ -384,13 +385,68 @@ static void test_watch_text(void **state)
 	}
 }
 
+static void told(struct nft_watch *w, uint8_t family, const char *table, const char *set,
+		 const uint8_t *key, size_t len)
+{
+	_Alignas(struct nlmsghdr) char buf[512];
+	struct nlmsghdr *h = nl_request_nfnl(
+		buf, sizeof(buf), NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELSETELEM, family);
+	struct nlattr *list;
+	struct nlattr *elem;
+	struct nlattr *data;
+
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, table);
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, set);
+	list = mnl_attr_nest_start(h, NFTA_SET_ELEM_LIST_ELEMENTS);
+	elem = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
+	data = mnl_attr_nest_start(h, NFTA_SET_ELEM_KEY);
+	mnl_attr_put(h, NFTA_DATA_VALUE, len, key);
+	mnl_attr_nest_end(h, data);
+	mnl_attr_nest_end(h, elem);
+	mnl_attr_nest_end(h, list);
+	nft_watch_message(w, h);
+}
+
+static void test_watch_touched(void **state)
+{
+	static const struct {
+		uint8_t family;
+		const char *table;
+		const char *set;
+		size_t len;
+		bool is_ours;
+	} cases[] = {
+		{ NFPROTO_IPV4, "vipd", "vips", 4, true },
+		{ NFPROTO_IPV6, "vipd-2", "frontends", 24, true },
+		{ NFPROTO_INET, "vipd-ipvs", "fe4", 12, true },
+		{ NFPROTO_INET, "vipd-ipvs", "masq_hosts6", 24, true },
+		{ NFPROTO_INET, "vipd-ipvs", "vips6", 16, true },
+		{ NFPROTO_INET, "vipd-ipvs", "remembered4", 4, false },
+		{ NFPROTO_INET, "vipd-ipvs", "vips", 4, false },
+		{ NFPROTO_INET, "theirs", "vips4", 4, false },
+		{ NFPROTO_IPV4, "vipd-ipvs", "vips4", 4, false },
+		{ NFPROTO_INET, "vipd-ipvs", "vips6", 4, false }, /* too short a key */
+	};
+	static const uint8_t key[24] = { 10, 96, 0, 10 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct nft_watch w;
+
+		nft_watch_init(&w);
+		told(&w, cases[i].family, cases[i].table, cases[i].set, key, cases[i].len);
+		assert_int_equal(w.touched.n, cases[i].is_ours);
+		nft_watch_fini(&w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_watch_text), cmocka_unit_test(test_tab_random),
-		cmocka_unit_test(test_refs),       cmocka_unit_test(test_refs_inherit),
-		cmocka_unit_test(test_changes),    cmocka_unit_test(test_changes_many),
-		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_watch_text),   cmocka_unit_test(test_watch_touched),
+		cmocka_unit_test(test_tab_random),   cmocka_unit_test(test_refs),
+		cmocka_unit_test(test_refs_inherit), cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_changes_many), cmocka_unit_test(test_bytes),
 	};
 
 	hash_seed(1, 2);

@@ -84,8 +84,17 @@ int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 	ipvs_layout_open(&p->layout, p->cmd);
 	list_init(&p->leaving);
 	counts_init(p);
+	nft_watch_init(&p->watch);
 	*ret = &p->plane;
 	return 0;
+}
+
+int ipvs_plane_watch_with(struct plane *plane, struct nl_sock *watch, struct err *err)
+{
+	struct ipvs_plane *p = ipvs_plane_of(plane);
+
+	p->watch_nl = watch;
+	return nft_watch_join(&p->watch, watch, p->cmd, err);
 }
 
 static void plane_close(struct plane *plane)
@@ -108,6 +117,8 @@ static void plane_close(struct plane *plane)
 	nl_sock_close(p->cmd);
 	nl_sock_close(p->query);
 	nl_sock_close(p->route);
+	nl_sock_close(p->watch_nl);
+	nft_watch_fini(&p->watch);
 	free(p);
 }
 
@@ -302,29 +313,56 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 
 /* --- check --- */
 
+/* The layout is read again: env() then repairs what is not as it should be. */
+static int check_layout(struct ipvs_plane *p, struct err *err)
+{
+	uint64_t handle = ipvs_layout_handle(p->layout);
+	int r = ipvs_layout_load(p->layout, err);
+
+	if (r < 0)
+		return r;
+	if (ipvs_layout_state(p->layout) != IPVS_LAYOUT_HELD)
+		return err_set(err, PLANE_CHECK_LOST, "table inet " IPVS_TABLE " is %s",
+			       ipvs_layout_handle(p->layout) == 0 ? "gone" : "beyond repair");
+	if (ipvs_layout_handle(p->layout) != handle)
+		return err_set(err, PLANE_CHECK_LOST, "table inet " IPVS_TABLE " is another one");
+	return PLANE_CHECK_DOUBT;
+}
+
 static int plane_check(struct plane *plane, struct err *err)
 {
 	struct ipvs_plane *p = ipvs_plane_of(plane);
-	uint64_t handle = ipvs_layout_handle(p->layout);
 	uint32_t genid;
 	int r;
 
+	nft_watch_begin(&p->watch);
 	r = nft_genid_read(p->query, &genid, err);
 	if (r < 0)
 		return r;
-	if (p->is_genid_known && genid == p->genid)
+	/* The generation is raised before elements are told: then they are heard late. */
+	if (p->is_genid_known && genid == p->genid && p->watch.touched.n == 0) {
+		p->watch.is_awaited = false;
+		return PLANE_CHECK_QUIET;
+	}
+	nft_watch_read(&p->watch);
+	if (nft_watch_is_awaited(&p->watch))
 		return PLANE_CHECK_QUIET;
 	p->stats.n_foreign++;
-	r = ipvs_layout_load(p->layout, err);
+	nft_watch_text(&p->watch, p->plane.changed_by);
+	r = check_layout(p, err);
 	if (r < 0)
 		return r;
 	p->genid = genid;
 	p->is_genid_known = true;
 	p->has_env = false;
-	return ipvs_layout_state(p->layout) != IPVS_LAYOUT_HELD ||
-			       ipvs_layout_handle(p->layout) != handle
-		       ? PLANE_CHECK_LOST
-		       : PLANE_CHECK_DOUBT;
+	if (r == PLANE_CHECK_DOUBT && p->watch.is_flood)
+		return err_set(err, PLANE_CHECK_LOST, "many elements of our tables were changed");
+	return r;
+}
+
+static bool plane_touched(const struct plane *plane, const struct plan_rows *rows)
+{
+	return nft_watch_touches(&((const struct ipvs_plane *)plane)->watch, rows);
 }
 
 /* --- tick --- */
@@ -446,6 +484,7 @@ const struct plane_ops ipvs_plane_ops = {
 	.commit = ipvs_commit,
 	.sweep = plane_sweep,
 	.check = plane_check,
+	.touched = plane_touched,
 	.tick = plane_tick,
 	.drops = ipvs_drops,
 	.count_frontends = ipvs_count_frontends,

@@ -63,6 +63,9 @@ extern const struct plane_ops ipvs_plane_ops;
 MUST_USE int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 			     const struct ipvs_config *config, struct err *err);
 
+/* As nft_plane_watch_with() of plane/nft/plane_nft.h: who changes the ruleset. */
+MUST_USE int ipvs_plane_watch_with(struct plane *p, struct nl_sock *watch, struct err *err);
+
 /* What the plane remembers; for status and tests. */
 struct ipvs_plane_stats {
 	size_t n_services; /* virtual services of ours in the kernel */

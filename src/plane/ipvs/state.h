@@ -16,6 +16,7 @@
 #include "plane/nft/change.h"
 #include "plane/nft/refs.h"
 #include "plane/nft/tab.h"
+#include "plane/nft/watch.h"
 
 enum ipvs_dst_flags {
 	DST_WANTED = 1 << 0,
@@ -122,6 +123,8 @@ struct ipvs_plane {
 	VEC(struct ipvs_op) ops;
 	struct ipvs_copy *loaded;
 	const struct model *model;
+	struct nl_sock *watch_nl; /* or NULL */
+	struct nft_watch watch;
 	bool is_genid_known;
 	uint32_t genid;
 	uint64_t env_generation;

@@ -468,36 +468,23 @@ static int check_layout(struct nft_plane *p, enum ipfam fam, struct err *err)
 	return PLANE_CHECK_DOUBT;
 }
 
-/*
- * A commit raises the generation first and tells of itself last, which takes a large
- * one some time: then the next look has all of it. Should there be nothing to hear, that
- * one does not wait again.
- */
-static bool is_being_told(struct nft_plane *p)
-{
-	p->is_awaited = p->watch.nl != NULL && p->watch.pid == 0 && !p->is_awaited;
-	return p->is_awaited;
-}
-
 static int plane_check(struct plane *plane, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
 	uint32_t genid;
 	int r;
 
-	if (!p->is_awaited)
-		nft_watch_reset(&p->watch);
-	nft_watch_read(&p->watch);
+	nft_watch_begin(&p->watch);
 	r = nft_genid_read(p->query, &genid, err);
 	if (r < 0)
 		return r;
 	/* The generation is raised before elements are told: then they are heard late. */
 	if (p->is_genid_known && genid == p->genid && p->watch.touched.n == 0) {
-		p->is_awaited = false;
+		p->watch.is_awaited = false;
 		return PLANE_CHECK_QUIET;
 	}
 	nft_watch_read(&p->watch);
-	if (is_being_told(p))
+	if (nft_watch_is_awaited(&p->watch))
 		return PLANE_CHECK_QUIET;
 	p->n_foreign++;
 	nft_watch_text(&p->watch, p->plane.changed_by);

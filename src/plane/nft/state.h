@@ -56,7 +56,6 @@ struct nft_plane {
 	uint64_t n_foreign;
 	struct nl_sock *watch_nl; /* or NULL */
 	struct nft_watch watch;
-	bool is_awaited; /* the generation is another, and nobody was heard yet */
 	/* Looking for strays (plane_nft.h). */
 	struct nl_sock *walk_nl; /* or NULL */
 	struct nft_walk walk;    /* under way if is_walking, over walk.fam */

@@ -127,11 +127,14 @@ static bool touched_of(struct touched *ret, enum nft_set_id set, enum ipfam fam,
 {
 	static const enum nft_set_id pools[] = { NFTSET_ENDPOINTS, NFTSET_AFF_SLOTS,
 						 NFTSET_AFF_ENDPOINTS, NFTSET_FW_RANGES };
-	static const enum nft_set_id addrs[] = { NFTSET_FRONTENDS,      NFTSET_VIPS,
-						 NFTSET_CLUSTER_IPS,    NFTSET_ENDPOINT_ADDRS,
-						 NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS,
-						 NFTSET_XL_CLUSTER,     NFTSET_XL_LOCAL,
-						 NFTSET_FW_FRONTENDS };
+	/* Their keys begin with an address. */
+	static const enum nft_set_id addrs[] = {
+		NFTSET_FRONTENDS,      NFTSET_VIPS,       NFTSET_CLUSTER_IPS, NFTSET_ENDPOINT_ADDRS,
+		NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS, NFTSET_XL_CLUSTER,  NFTSET_XL_LOCAL,
+		NFTSET_FW_FRONTENDS,   IPVSSET_FE,        IPVSSET_FE_IN,      IPVSSET_FE_OUT,
+		IPVSSET_GUARDED,       IPVSSET_IDLE,      IPVSSET_VIPS,       IPVSSET_CLUSTER_IPS,
+		IPVSSET_HAIRPINS,      IPVSSET_MASQ,      IPVSSET_MASQ_HOSTS
+	};
 	uint32_t word;
 
 	if (is_among(set, pools, ARRAY_SIZE(pools))) {
@@ -167,19 +170,38 @@ static void element(struct nft_watch *w, enum nft_set_id set, enum ipfam fam,
 		w->is_flood = true;
 }
 
+/* A table of family inet holds the sets of both, each named with its own. */
+static bool set_find(enum nft_set_id *ret, enum ipfam *fam, uint8_t family, const char *name)
+{
+	if (family == NFPROTO_IPV4 || family == NFPROTO_IPV6) {
+		*fam = family == NFPROTO_IPV6 ? IPFAM_V6 : IPFAM_V4;
+		*ret = nft_set_by_name(name);
+		return *ret != NFTSET_N;
+	}
+	if (family != NFPROTO_INET)
+		return false;
+	*fam = IPFAM_V4;
+	*ret = nft_set_by_name_in(name, IPFAM_V4, IPVSSET_BEGIN, NFTSET_END);
+	if (*ret != NFTSET_END)
+		return true;
+	*fam = IPFAM_V6;
+	*ret = nft_set_by_name_in(name, IPFAM_V6, IPVSSET_BEGIN, NFTSET_END);
+	return *ret != NFTSET_END;
+}
+
 static void elements(struct nft_watch *w, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
 	const struct nfgenmsg *g = mnl_nlmsg_get_payload(h);
 	enum nft_set_id set;
+	enum ipfam fam;
 
 	nl_attr_table(tb, NFTA_SET_ELEM_LIST_MAX, h, sizeof(*g));
-	set = nft_set_by_name(nl_attr_str(tb[NFTA_SET_ELEM_LIST_SET]));
-	if (set == NFTSET_N || strncmp(nl_attr_str(tb[NFTA_SET_ELEM_LIST_TABLE]), "vipd", 4) != 0 ||
-	    (g->nfgen_family != NFPROTO_IPV4 && g->nfgen_family != NFPROTO_IPV6))
+	if (strncmp(nl_attr_str(tb[NFTA_SET_ELEM_LIST_TABLE]), "vipd", 4) != 0 ||
+	    !set_find(&set, &fam, g->nfgen_family, nl_attr_str(tb[NFTA_SET_ELEM_LIST_SET])))
 		return;
 	nl_attr_for_each (e, tb[NFTA_SET_ELEM_LIST_ELEMENTS])
-		element(w, set, g->nfgen_family == NFPROTO_IPV6 ? IPFAM_V6 : IPFAM_V4, e);
+		element(w, set, fam, e);
 }
 
 void nft_watch_message(struct nft_watch *w, const struct nlmsghdr *h)
@@ -191,6 +213,19 @@ void nft_watch_message(struct nft_watch *w, const struct nlmsghdr *h)
 	else if (h->nlmsg_type == TYPE(NFT_MSG_NEWSETELEM) ||
 		 h->nlmsg_type == TYPE(NFT_MSG_DELSETELEM))
 		elements(w, h);
+}
+
+void nft_watch_begin(struct nft_watch *w)
+{
+	if (!w->is_awaited)
+		nft_watch_reset(w);
+	nft_watch_read(w);
+}
+
+bool nft_watch_is_awaited(struct nft_watch *w)
+{
+	w->is_awaited = w->nl != NULL && w->pid == 0 && !w->is_awaited;
+	return w->is_awaited;
 }
 
 void nft_watch_read(struct nft_watch *w)

@@ -12,7 +12,7 @@
  *
  * It is a hint: a commit between leaving and joining again is not heard, nor are those that
  * overflow the socket, nor elements of ours in the middle of a datagram. What is
- * true says the generation (nft_genid_read), and a look at everything. Private to nft/.
+ * true says the generation (nft_genid_read), and a look at everything. For both planes.
  *
  * Kernel: NFNLGRP_NFTABLES, NFT_MSG_NEWGEN: linux/netfilter/nf_tables.h (NFTA_GEN_*).
  *         The process id is that of the first pid namespace.
@@ -33,6 +33,7 @@ struct nft_watch {
 	char name[17];      /* its process's, printable */
 	bool is_several;    /* other processes committed too */
 	bool is_flood;
+	bool is_awaited; /* the generation is another, and nobody was heard yet */
 	struct nft_tab touched; /* addresses and pools of elements that were changed */
 	char *buf;
 };
@@ -42,8 +43,16 @@ void nft_watch_fini(struct nft_watch *w);
 /* Listen on `nl`, which the caller keeps; `cmd` sends our own batches. Failed: nothing is heard. */
 MUST_USE int nft_watch_join(struct nft_watch *w, struct nl_sock *nl, struct nl_sock *cmd,
 			    struct err *err);
+/* A look begins: what was heard before the last one is dealt with, unless that one waited. */
+void nft_watch_begin(struct nft_watch *w);
 /* Take in what was heard, never waiting; a storm is cut short. */
 void nft_watch_read(struct nft_watch *w);
+/*
+ * The generation is another: wait for the next look? A commit raises it first and tells of
+ * itself last, which takes a large one some time: then the next look has all of it. Should there
+ * be nothing to hear, that one does not wait again.
+ */
+bool nft_watch_is_awaited(struct nft_watch *w);
 /* "nft (pid 4711)", "nft (pid 4711) and others", or "somebody" when nobody was heard. */
 void nft_watch_text(const struct nft_watch *w, char buf[static NFT_WATCH_TEXT_MAX]);
 /* May what was changed belong to these rows? */
