@@ -38,7 +38,7 @@ struct claims {
 
 /* --- ids --- */
 
-bool plan_id_is_used(const struct plan *p, enum ipfam fam, uint32_t id)
+static bool id_is_used(const struct plan *p, enum ipfam fam, uint32_t id)
 {
 	return (p->ids[fam].used[id / 64] >> (id % 64)) & 1;
 }
@@ -61,7 +61,7 @@ static uint32_t id_take(struct plan *p, enum ipfam fam)
 		uint32_t id = p->ids[fam].next;
 
 		p->ids[fam].next = id == PLAN_POOL_ID_MAX ? 1 : id + 1;
-		if (!plan_id_is_used(p, fam, id)) {
+		if (!id_is_used(p, fam, id)) {
 			id_set(p, fam, id);
 			return id;
 		}
@@ -69,17 +69,41 @@ static uint32_t id_take(struct plan *p, enum ipfam fam)
 	return 0;
 }
 
-void plan_id_reserve(struct plan *p, enum ipfam fam, uint32_t id)
+static bool id_is_held(const struct plan *p, enum ipfam fam, uint32_t id)
+{
+	return p->ids[fam].held != NULL && (p->ids[fam].held[id / 64] >> (id % 64)) & 1;
+}
+
+void plan_id_hold(struct plan *p, enum ipfam fam, uint32_t id)
 {
 	assert(id >= 1 && id <= PLAN_POOL_ID_MAX);
+	if (id_is_used(p, fam, id))
+		return;
+	if (p->ids[fam].held == NULL)
+		p->ids[fam].held = xcalloc(ID_WORDS, sizeof(uint64_t));
 	id_set(p, fam, id);
+	p->ids[fam].held[id / 64] |= UINT64_C(1) << (id % 64);
 	if (id >= p->ids[fam].next)
 		p->ids[fam].next = id == PLAN_POOL_ID_MAX ? 1 : id + 1;
 }
 
-void plan_id_release(struct plan *p, enum ipfam fam, uint32_t id)
+bool plan_id_recall(struct plan *p, enum ipfam fam, uint32_t id)
 {
-	id_free(p, fam, id);
+	if (id == 0 || id > PLAN_POOL_ID_MAX || !id_is_held(p, fam, id))
+		return false;
+	p->ids[fam].held[id / 64] &= ~(UINT64_C(1) << (id % 64));
+	return true;
+}
+
+void plan_ids_let_go(struct plan *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		for (size_t i = 0; p->ids[fam].held != NULL && i < ID_WORDS; i++)
+			if (p->ids[fam].held[i] != 0)
+				p->ids[fam].used[i] &= ~p->ids[fam].held[i];
+		free(p->ids[fam].held);
+		p->ids[fam].held = NULL;
+	}
 }
 
 void plan_init(struct plan *p, struct model *m, const struct plan_traits *traits)
@@ -102,8 +126,10 @@ void plan_fini(struct plan *p)
 		svc->claims = NULL;
 	}
 	htable_fini(&p->claims);
-	for (int fam = 0; fam < IPFAM_N; fam++)
+	for (int fam = 0; fam < IPFAM_N; fam++) {
 		free(p->ids[fam].used);
+		free(p->ids[fam].held);
+	}
 }
 
 /* --- claims --- */

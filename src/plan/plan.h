@@ -74,7 +74,8 @@ struct plan {
 	struct model *model;
 	const struct plan_traits *traits;
 	struct {
-		uint64_t *used; /* bitmap of ids */
+		uint64_t *used; /* bitmap of ids: those of rows, and those held */
+		uint64_t *held; /* the kernel's, which nobody has recalled yet; NULL: none */
 		uint32_t next;
 	} ids[IPFAM_N];
 	struct htable claims;
@@ -118,11 +119,14 @@ void plan_diff(struct plan_ops *ops, struct svc *svc, const struct plan_rows *ol
 void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new);
 /* The kernel refused: frees `new` and the ids that only it used. */
 void plan_rows_refuse(struct plan *p, struct svc *svc, struct plan_rows *new);
-/* An id that the kernel is known to hold, so that it is not given out: used at adoption. */
-void plan_id_reserve(struct plan *p, enum ipfam fam, uint32_t id);
-/* A reserved id is free again: the kernel no longer holds it, and no rows got it. */
-void plan_id_release(struct plan *p, enum ipfam fam, uint32_t id);
-bool plan_id_is_used(const struct plan *p, enum ipfam fam, uint32_t id);
+/*
+ * Adoption. An id that the kernel holds is not given out to others: it is recalled, once, by
+ * the rows that it was made for, unless some have it already. When all have been asked,
+ * those that nobody recalled are let go.
+ */
+void plan_id_hold(struct plan *p, enum ipfam fam, uint32_t id);
+bool plan_id_recall(struct plan *p, enum ipfam fam, uint32_t id);
+void plan_ids_let_go(struct plan *p);
 /* Slot order: arrange `want` (any order) with the least change against `held`. Exposed for planes
  * and tests. */
 void plan_slots_arrange(struct plan_backend *want, size_t n_want, const struct plan_backend *held,

@@ -58,6 +58,18 @@ const struct plan_frontend *plan_rows_frontend(const struct plan_rows *r,
 	return NULL;
 }
 
+struct plan_pool *plan_rows_pool_of(const struct plan_rows *rows, const struct plan_frontend *f,
+				    enum plan_scope scope)
+{
+	const struct name *port_name = rows->svc->service->ports.v[f->port_index].name;
+
+	vec_for_each (pool, &rows->pools)
+		if (pool->fam == ip_fam(&f->addr) && pool->scope == scope &&
+		    pool->proto == f->proto && pool->port_name == port_name)
+			return pool;
+	return NULL;
+}
+
 struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id)
 {
 	vec_for_each (pool, &r->pools)

@@ -120,6 +120,9 @@ int plan_frontend_key_cmp(const struct plan_frontend *a, const struct plan_front
 /* The frontend with the key (address, protocol, port) of `key`, or NULL. */
 const struct plan_frontend *plan_rows_frontend(const struct plan_rows *r,
 					       const struct plan_frontend *key);
+/* The pool that serves a frontend of the same rows in that scope; NULL: none. */
+struct plan_pool *plan_rows_pool_of(const struct plan_rows *rows, const struct plan_frontend *f,
+				    enum plan_scope scope);
 struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id);
 const char *plan_frontend_kind_text(enum plan_frontend_kind k);
 const char *plan_verdict_text(enum plan_verdict v);

@@ -238,7 +238,8 @@ static inline void mock_recall(struct plane *p, struct plan *plan, struct plan_r
 		if (have == NULL || rows->pools.n != 1 || rows->pools.v[0].id != 0)
 			continue;
 		rows->pools.v[0].id = have->f.target.pool_id;
-		plan_id_reserve(plan, rows->pools.v[0].fam, rows->pools.v[0].id);
+		plan_id_hold(plan, rows->pools.v[0].fam, rows->pools.v[0].id);
+		(void)plan_id_recall(plan, rows->pools.v[0].fam, rows->pools.v[0].id);
 	}
 	vec_for_each (pool, &rows->pools) {
 		struct plan_backend held[64];

@@ -29,7 +29,6 @@ void ipvs_copy_open(struct ipvs_copy **ret)
 		for (enum nft_set_id set = IPVSSET_BEGIN; set < NFTSET_END; set++)
 			nft_tab_init(&c->sets[fam][set], nft_key_len(set, fam),
 				     nft_data_len(set, fam) + 1);
-		nft_tab_init(&c->ids[fam], sizeof(uint32_t), sizeof(struct ipvs_known_id));
 	}
 	*ret = c;
 }
@@ -41,7 +40,6 @@ void ipvs_copy_close(struct ipvs_copy *c)
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		for (enum nft_set_id set = IPVSSET_BEGIN; set < NFTSET_END; set++)
 			nft_tab_clear(&c->sets[fam][set]);
-		nft_tab_clear(&c->ids[fam]);
 	}
 	free(c);
 }
@@ -91,28 +89,8 @@ static int element_found(void *arg, const uint8_t *key, const uint8_t *data, str
 	return 0;
 }
 
-static void id_note(struct ipvs_copy *c, enum ipfam fam, uint32_t id)
-{
-	if (id != 0)
-		(void)nft_tab_put(&c->ids[fam], &id, NULL);
-}
-
-static void ids_note(struct ipvs_copy *c, const struct ipvs_plane *p, enum ipfam fam,
-		     enum nft_set_id set)
-{
-	struct nft_tab_pos pos = { 0 };
-	const uint8_t *key;
-	uint8_t *val;
-
-	while (nft_tab_next(&c->sets[fam][set], &pos, &key, &val))
-		id_note(c, fam, ipvs_mark_id(&p->marks, nft_get_word(val)));
-}
-
 int ipvs_copy_read(struct ipvs_copy *c, struct ipvs_plane *p, struct err *err)
 {
-	static const enum nft_set_id naming[] = { IPVSSET_FE, IPVSSET_FE_IN, IPVSSET_FE_OUT,
-						  IPVSSET_IDLE };
-
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		struct nft_table_ref table = ipvs_table(fam);
 
@@ -127,13 +105,6 @@ int ipvs_copy_read(struct ipvs_copy *c, struct ipvs_plane *p, struct err *err)
 			if (r < 0)
 				return r;
 		}
-		for (size_t i = 0; i < ARRAY_SIZE(naming); i++)
-			ids_note(c, p, fam, naming[i]);
-	}
-	htable_for_each (n, &p->vss) {
-		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
-
-		id_note(c, vs->key.fam, ipvs_mark_id(&p->marks, vs->key.mark));
 	}
 	return 0;
 }
@@ -168,55 +139,45 @@ uint8_t *ipvs_copy_unwanted(const struct ipvs_copy *c, enum ipfam fam, enum nft_
 
 /* --- recalling --- */
 
-static void ids_reserve(struct ipvs_copy *c, struct plan *plan)
+/* Maps whose data may name a pool. */
+static const enum nft_set_id naming[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET_FE_IN, IPVSSET_IDLE };
+
+static void id_hold(struct ipvs_plane *p, enum ipfam fam, uint32_t mark)
 {
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		struct nft_tab_pos pos = { 0 };
-		const uint8_t *key;
-		uint8_t *val;
+	uint32_t id = ipvs_mark_id(&p->marks, mark);
 
-		while (nft_tab_next(&c->ids[fam], &pos, &key, &val)) {
-			struct ipvs_known_id known = { 0 };
-			uint32_t id;
-
-			memcpy(&id, key, sizeof(id));
-			known.is_ours = !plan_id_is_used(plan, fam, id);
-			memcpy(val, &known, sizeof(known));
-			plan_id_reserve(plan, fam, id);
-		}
-	}
-	c->plan = plan;
+	if (id != 0)
+		plan_id_hold(p->loaded->plan, fam, id);
 }
 
-void ipvs_copy_release_ids(struct ipvs_copy *c)
+static void ids_hold(struct ipvs_plane *p, enum ipfam fam, enum nft_set_id set)
 {
-	for (int fam = 0; fam < IPFAM_N && c->plan != NULL; fam++) {
-		struct nft_tab_pos pos = { 0 };
-		const uint8_t *key;
-		uint8_t *val;
+	struct nft_tab_pos pos = { 0 };
+	const uint8_t *key;
+	uint8_t *val;
 
-		while (nft_tab_next(&c->ids[fam], &pos, &key, &val)) {
-			struct ipvs_known_id known;
-			uint32_t id;
+	while (nft_tab_next(&p->loaded->sets[fam][set], &pos, &key, &val))
+		id_hold(p, fam, nft_get_word(val));
+}
 
-			memcpy(&id, key, sizeof(id));
-			memcpy(&known, val, sizeof(known));
-			if (known.is_ours && !known.is_taken)
-				plan_id_release(c->plan, fam, id);
-		}
+static void all_ids_hold(struct ipvs_plane *p, struct plan *plan)
+{
+	plan_ids_let_go(plan); /* of a load that was begun anew */
+	p->loaded->plan = plan;
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (size_t i = 0; i < ARRAY_SIZE(naming); i++)
+			ids_hold(p, fam, naming[i]);
+	htable_for_each (n, &p->vss) {
+		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
+
+		id_hold(p, vs->key.fam, vs->key.mark);
 	}
 }
 
-static struct plan_pool *rows_pool(const struct plan_rows *rows, const struct plan_frontend *f,
-				   enum plan_scope scope)
+void ipvs_copy_let_go(struct ipvs_copy *c)
 {
-	const struct name *port_name = rows->svc->service->ports.v[f->port_index].name;
-
-	vec_for_each (pool, &rows->pools)
-		if (pool->fam == ip_fam(&f->addr) && pool->scope == scope &&
-		    pool->proto == f->proto && pool->port_name == port_name)
-			return pool;
-	return NULL;
+	if (c->plan != NULL)
+		plan_ids_let_go(c->plan);
 }
 
 /* The pool that the element of this frontend names gets its number, if it is of that scope. */
@@ -224,37 +185,26 @@ static void recall_from(const struct ipvs_plane *p, const struct plan_rows *rows
 			const struct plan_frontend *f, enum nft_set_id set)
 {
 	enum ipfam fam = ip_fam(&f->addr);
-	struct ipvs_known_id known;
 	struct plan_pool *pool;
 	const uint8_t *data;
 	uint8_t key[NFT_KEY_MAX];
 	uint32_t mark;
 	uint32_t id;
-	uint8_t *val;
 
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
 	data = ipvs_copy_find(p->loaded, fam, set, key);
 	mark = data != NULL ? nft_get_word(data) : 0;
 	id = ipvs_mark_id(&p->marks, mark);
-	val = id != 0 ? nft_tab_find(&p->loaded->ids[fam], &id) : NULL;
-	pool = rows_pool(rows, f, mark & IPVS_MARK_LOCAL ? PLAN_SCOPE_LOCAL : PLAN_SCOPE_CLUSTER);
-	if (val == NULL || pool == NULL || pool->id != 0)
-		return;
-	memcpy(&known, val, sizeof(known));
-	if (!known.is_ours || known.is_taken)
-		return;
-	known.is_taken = 1;
-	memcpy(val, &known, sizeof(known));
-	pool->id = id;
+	pool = plan_rows_pool_of(rows, f,
+				 mark & IPVS_MARK_LOCAL ? PLAN_SCOPE_LOCAL : PLAN_SCOPE_CLUSTER);
+	if (pool != NULL && pool->id == 0 && plan_id_recall(p->loaded->plan, fam, id))
+		pool->id = id;
 }
 
 void ipvs_copy_recall(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows)
 {
-	static const enum nft_set_id naming[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET_FE_IN,
-						  IPVSSET_IDLE };
-
 	if (p->loaded->plan == NULL)
-		ids_reserve(p->loaded, plan);
+		all_ids_hold(p, plan);
 	for (size_t i = 0; i < ARRAY_SIZE(naming); i++)
 		vec_for_each (f, &rows->frontends)
 			recall_from(p, rows, f, naming[i]);

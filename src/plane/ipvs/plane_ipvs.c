@@ -303,7 +303,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 		r = sweep_servers(p, res, err);
 	if (r < 0)
 		return r;
-	ipvs_copy_release_ids(p->loaded);
+	ipvs_copy_let_go(p->loaded);
 	ipvs_copy_close(p->loaded);
 	p->loaded = NULL;
 	nft_changes_fini(&p->changes);

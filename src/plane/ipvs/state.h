@@ -87,13 +87,7 @@ struct ipvs_undo {
 /* Elements of our table as the kernel has them; loaded phase only. */
 struct ipvs_copy {
 	struct nft_tab sets[IPFAM_N][NFTSET_END]; /* key -> data and one byte: asked for */
-	struct nft_tab ids[IPFAM_N];              /* pool id -> struct ipvs_known_id */
 	struct plan *plan;                        /* who was told of the ids; NULL: nobody */
-};
-
-struct ipvs_known_id {
-	uint8_t is_ours; /* to recall: the plan had not given it out */
-	uint8_t is_taken;
 };
 
 /* Sysctls, and what they were: see sysctl.c. */
@@ -250,7 +244,7 @@ void ipvs_copy_del(struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set, con
 uint8_t *ipvs_copy_unwanted(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set,
 			    size_t *n);
 void ipvs_copy_recall(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows);
-void ipvs_copy_release_ids(struct ipvs_copy *c);
+void ipvs_copy_let_go(struct ipvs_copy *c);
 
 /* --- count.c: plane_ops.drops, .count_frontends, .count_slots --- */
 

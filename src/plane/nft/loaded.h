@@ -78,7 +78,7 @@ void nft_loaded_touch_frontend(const struct nft_loaded *h, enum ipfam fam, const
 /* plane.h recall. */
 void nft_loaded_recall(struct nft_loaded *h, struct plan *plan, struct plan_rows *rows);
 /* Ids that were found in the kernel and nobody recalled are the plan's to give again. */
-void nft_loaded_release_ids(struct nft_loaded *h);
+void nft_loaded_let_go(struct nft_loaded *h);
 
 /*
  * The keys of `set` nobody asked for, sorted, in an array the caller frees; NULL

@@ -11,8 +11,6 @@ struct nft_loaded_pool {
 	uint32_t n_slots; /* slots 0..n-1 were looked for; the kernel may lack some */
 	uint32_t n_leads; /* elements of maps that name it */
 	uint16_t kind;    /* 0: nothing is picked from it */
-	uint8_t is_ours;  /* to recall: the plan had not given the id out */
-	uint8_t is_taken;
 };
 
 struct nft_loaded_family {

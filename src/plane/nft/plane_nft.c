@@ -434,7 +434,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 		nft_refs_linger_rest(&p->endpoint_addrs[fam], &p->before[fam]);
 		nft_refs_clear(&p->before[fam]);
 	}
-	nft_loaded_release_ids(p->loaded);
+	nft_loaded_let_go(p->loaded);
 	nft_loaded_close(p->loaded);
 	p->loaded = NULL;
 	p->is_walk_wanted = p->walk_nl != NULL;

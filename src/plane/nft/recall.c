@@ -11,45 +11,28 @@
 
 #include "plane/nft/decode.h"
 
-/* Ids of the kernel that the plan has not given out may be recalled, and are not given out anew. */
-static void ids_reserve(struct nft_loaded *h, struct plan *plan)
+static void ids_hold(struct nft_loaded *h, struct plan *plan)
 {
+	plan_ids_let_go(plan); /* of a load that was begun anew */
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		struct nft_tab_pos pos = { 0 };
 		const uint8_t *key;
 		uint8_t *val;
 
 		while (nft_tab_next(&h->fam[fam].pools, &pos, &key, &val)) {
-			struct nft_loaded_pool pool;
 			uint32_t id;
 
 			memcpy(&id, key, sizeof(id));
-			memcpy(&pool, val, sizeof(pool));
-			pool.is_ours = !plan_id_is_used(plan, fam, id);
-			memcpy(val, &pool, sizeof(pool));
-			plan_id_reserve(plan, fam, id);
+			plan_id_hold(plan, fam, id);
 		}
 	}
 	h->plan = plan;
 }
 
-void nft_loaded_release_ids(struct nft_loaded *h)
+void nft_loaded_let_go(struct nft_loaded *h)
 {
-	for (int fam = 0; fam < IPFAM_N && h->plan != NULL; fam++) {
-		struct nft_tab_pos pos = { 0 };
-		const uint8_t *key;
-		uint8_t *val;
-
-		while (nft_tab_next(&h->fam[fam].pools, &pos, &key, &val)) {
-			struct nft_loaded_pool pool;
-			uint32_t id;
-
-			memcpy(&id, key, sizeof(id));
-			memcpy(&pool, val, sizeof(pool));
-			if (pool.is_ours && !pool.is_taken)
-				plan_id_release(h->plan, fam, id);
-		}
-	}
+	if (h->plan != NULL)
+		plan_ids_let_go(h->plan);
 }
 
 /* Local ids as the kernel has them; none where the elements do not agree. */
@@ -98,29 +81,15 @@ static void recall_slots(const struct nft_loaded *h, struct plan_pool *pool, uin
 	free(held);
 }
 
-static struct plan_pool *rows_pool(const struct plan_rows *rows, const struct plan_frontend *f,
-				   enum plan_scope scope)
-{
-	const struct name *port_name = rows->svc->service->ports.v[f->port_index].name;
-
-	vec_for_each (pool, &rows->pools)
-		if (pool->fam == ip_fam(&f->addr) && pool->scope == scope &&
-		    pool->proto == f->proto && pool->port_name == port_name)
-			return pool;
-	return NULL;
-}
-
 /* The pool of `rows` gets the id in `word` if neither has anything else. */
 static void recall_pool(struct nft_loaded *h, struct plan_pool *pool, uint32_t word)
 {
 	uint32_t id = nft_word_pool(word);
 	struct nft_loaded_pool held;
 
-	if (pool == NULL || pool->id != 0 || id == 0 ||
-	    !nft_loaded_pool_get(&h->fam[pool->fam], id, &held) || !held.is_ours || held.is_taken)
+	if (pool == NULL || pool->id != 0 || !nft_loaded_pool_get(&h->fam[pool->fam], id, &held) ||
+	    !plan_id_recall(h->plan, pool->fam, id))
 		return;
-	held.is_taken = 1;
-	nft_loaded_pool_put(&h->fam[pool->fam], id, &held);
 	pool->id = id;
 	recall_slots(h, pool, held.n_slots);
 }
@@ -129,9 +98,9 @@ static void recall_pool(struct nft_loaded *h, struct plan_pool *pool, uint32_t w
 static void recall_alike(struct nft_loaded *h, const struct plan_rows *rows,
 			 const struct plan_frontend *f, const struct nft_led *led)
 {
-	recall_pool(h, rows_pool(rows, f, f->target.scope), led->target);
+	recall_pool(h, plan_rows_pool_of(rows, f, f->target.scope), led->target);
 	if (f->is_split)
-		recall_pool(h, rows_pool(rows, f, f->inside.scope), led->inside);
+		recall_pool(h, plan_rows_pool_of(rows, f, f->inside.scope), led->inside);
 }
 
 /* It was split and shall no longer be, or the reverse: what served all were the cluster's. */
@@ -139,12 +108,12 @@ static void recall_unlike(struct nft_loaded *h, const struct plan_rows *rows,
 			  const struct plan_frontend *f, const struct nft_led *led)
 {
 	if (f->is_split) {
-		recall_pool(h, rows_pool(rows, f, f->inside.scope), led->target);
-		recall_pool(h, rows_pool(rows, f, f->target.scope), led->target);
+		recall_pool(h, plan_rows_pool_of(rows, f, f->inside.scope), led->target);
+		recall_pool(h, plan_rows_pool_of(rows, f, f->target.scope), led->target);
 	} else {
 		bool is_local = f->target.scope == PLAN_SCOPE_LOCAL;
 
-		recall_pool(h, rows_pool(rows, f, f->target.scope),
+		recall_pool(h, plan_rows_pool_of(rows, f, f->target.scope),
 			    is_local ? led->target : led->inside);
 	}
 }
@@ -152,7 +121,7 @@ static void recall_unlike(struct nft_loaded *h, const struct plan_rows *rows,
 void nft_loaded_recall(struct nft_loaded *h, struct plan *plan, struct plan_rows *rows)
 {
 	if (h->plan == NULL)
-		ids_reserve(h, plan);
+		ids_hold(h, plan);
 	for (int pass = 0; pass < 2; pass++) {
 		vec_for_each (f, &rows->frontends) {
 			uint8_t key[NFT_KEY_MAX];
