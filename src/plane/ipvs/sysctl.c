@@ -37,6 +37,15 @@ static uint32_t wanted(const struct ipvs_plane *p, size_t i)
 	return i == RUN_ESTIMATION ? p->config.is_estimating : sysctls[i].value;
 }
 
+bool ipvs_sysctl_wanted(size_t i, const char **name, uint32_t *value)
+{
+	if (i >= ARRAY_SIZE(sysctls))
+		return false;
+	*name = sysctls[i].name;
+	*value = sysctls[i].value;
+	return true;
+}
+
 static void path_of(char *buf, size_t size, const struct ipvs_plane *p, size_t i)
 {
 	(void)snprintf(buf, size, "%s/proc/sys/net/ipv4/vs/%s", p->config.sysctl_root,

@@ -235,11 +235,7 @@ static void try_ifname(struct nft_writer *w)
 	rule_add(w, expr_ifname);
 }
 
-static const struct {
-	const char *what;
-	const char *needs[IPFAM_N];
-	void (*add)(struct nft_writer *w);
-} features[] = {
+static const struct nft_feature features_nft[] = {
 	{ "tables",
 	  { "CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4", "CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV6" },
 	  try_table },
@@ -276,7 +272,7 @@ static const struct {
 	{ "counters", { "CONFIG_NFT_COUNTER", "CONFIG_NFT_COUNTER" }, try_counter },
 	{ "names of interfaces", { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" }, try_ifname },
 };
-_Static_assert(ARRAY_SIZE(features) <= NFT_TRIES_MAX, "they must fit what callers have");
+_Static_assert(ARRAY_SIZE(features_nft) <= NFT_TRIES_MAX, "they must fit what callers have");
 
 /* --- asking --------------------------------------------------------------------------- */
 
@@ -297,15 +293,30 @@ static bool is_through(const struct nft_writer *w, int r)
 	return r < 0 && nl_batch_refusal(w->batch)->tag == end_tag;
 }
 
-/* All of them in one transaction, which is the usual answer for the price of one. */
-static bool features_try(struct nl_sock *nl, enum ipfam fam)
+struct trying {
+	struct nl_sock *nl;
+	enum ipfam fam;
+	const struct nft_schema *schema; /* NULL: the nft plane's */
+};
+
+static void writer_begin(struct nft_writer *w, const struct trying *t)
 {
-	char names[ARRAY_SIZE(features)][sizeof(TABLE) + 4];
+	if (t->schema != NULL)
+		nft_writer_init_as(w, t->nl, t->schema, TABLE);
+	else
+		nft_writer_init(w, t->nl, t->fam, TABLE);
+	w->fam = t->fam;
+}
+
+/* All of them in one transaction, which is the usual answer for the price of one. */
+static bool features_try(const struct trying *t, const struct nft_feature *features, size_t n)
+{
+	char names[NFT_TRIES_MAX][sizeof(TABLE) + 4];
 	struct nft_writer w;
 	bool is_well;
 
-	nft_writer_init(&w, nl, fam, TABLE);
-	for (size_t i = 0; i < ARRAY_SIZE(features); i++) {
+	writer_begin(&w, t);
+	for (size_t i = 0; i < n; i++) {
 		(void)snprintf(names[i], sizeof(names[i]), TABLE "%zu", i % 100);
 		w.table = names[i];
 		nft_write_table(&w, 0);
@@ -317,43 +328,50 @@ static bool features_try(struct nl_sock *nl, enum ipfam fam)
 	return is_well;
 }
 
-static void feature_try(struct nft_try *t, struct nl_sock *nl, enum ipfam fam,
+static void feature_try(struct nft_try *ret, const struct trying *t,
 			void (*add)(struct nft_writer *w))
 {
 	struct nft_writer w;
 	struct err err = { 0 };
 	int r;
 
-	nft_writer_init(&w, nl, fam, TABLE);
+	writer_begin(&w, t);
 	nft_write_table(&w, 0);
 	add(&w);
 	end_add(&w);
 	r = nft_writer_commit(&w, NULL, &err);
 	if (is_through(&w, r)) {
-		t->result = 0;
+		ret->result = 0;
 	} else if (r < 0) {
-		t->result = r;
-		(void)snprintf(t->detail, sizeof(t->detail), "%.*s", (int)sizeof(t->detail) - 1,
-			       err.text);
+		ret->result = r;
+		(void)snprintf(ret->detail, sizeof(ret->detail), "%.*s",
+			       (int)sizeof(ret->detail) - 1, err.text);
 	} else { /* somebody has a table of that name */
-		t->result = -EEXIST;
-		(void)snprintf(t->detail, sizeof(t->detail), "table %s existed", NO_TABLE);
+		ret->result = -EEXIST;
+		(void)snprintf(ret->detail, sizeof(ret->detail), "table %s existed", NO_TABLE);
 	}
 	nft_writer_fini(&w);
+}
+
+void nft_try_list(struct nft_try *ret, struct nl_sock *nl, enum ipfam fam,
+		  const struct nft_schema *schema, const struct nft_feature *features, size_t n)
+{
+	const struct trying t = { nl, fam, schema };
+	bool is_well = features_try(&t, features, n);
+
+	for (size_t i = 0; i < n; i++) {
+		ret[i] = (struct nft_try){ .what = features[i].what,
+					   .needs = features[i].needs[fam] };
+		if (!is_well)
+			feature_try(&ret[i], &t, features[i].add);
+	}
 }
 
 size_t nft_try_features(struct nft_try ret[static NFT_TRIES_MAX], struct nl_sock *nl,
 			enum ipfam fam)
 {
-	bool is_well = features_try(nl, fam);
-
-	for (size_t i = 0; i < ARRAY_SIZE(features); i++) {
-		ret[i] = (struct nft_try){ .what = features[i].what,
-					   .needs = features[i].needs[fam] };
-		if (!is_well)
-			feature_try(&ret[i], nl, fam, features[i].add);
-	}
-	return ARRAY_SIZE(features);
+	nft_try_list(ret, nl, fam, NULL, features_nft, ARRAY_SIZE(features_nft));
+	return ARRAY_SIZE(features_nft);
 }
 
 static int layout_try(struct nl_sock *nl, enum ipfam fam, const struct nft_layout_params *params,

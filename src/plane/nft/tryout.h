@@ -15,6 +15,9 @@
 #include "base/ip.h"
 #include "nl/sock.h"
 
+struct nft_schema;
+struct nft_writer;
+
 #define NFT_TRIES_MAX 24
 
 struct nft_try {
@@ -23,6 +26,17 @@ struct nft_try {
 	int result;        /* 0, or the -errno of the refusal */
 	char detail[96];   /* what was refused, in the kernel's words; "" when nothing was */
 };
+
+/* What is tried: in a table of its own, which is made before. */
+struct nft_feature {
+	const char *what;
+	const char *needs[IPFAM_N];
+	void (*add)(struct nft_writer *w);
+};
+
+/* Features of any plane; `schema` NULL: of the nft plane. */
+void nft_try_list(struct nft_try *ret, struct nl_sock *nl, enum ipfam fam,
+		  const struct nft_schema *schema, const struct nft_feature *features, size_t n);
 
 /* Fills the tries of one family; returns how many there are, at most NFT_TRIES_MAX. */
 size_t nft_try_features(struct nft_try ret[static NFT_TRIES_MAX], struct nl_sock *nl,
