@@ -114,7 +114,7 @@ static const struct command commands[] = {
 	  "  kernel refused, objects that cannot be read, conflicts. -o wide adds totals and\n"
 	  "  the options in force.\n",
 	  run_status },
-	{ "svc", "[WHAT]", "where addresses lead, and why not to a certain pod", "nskw",
+	{ "svc", "[WHAT]", "where addresses lead, and why not to a certain pod", "nskwD",
 	  "  Without WHAT: one line a service port. POOL tells backends in the kernel / known\n"
 	  "  endpoints: 3/5; L marks a pool of this node's endpoints only: 1L/5.\n"
 	  "  WHAT is NAMESPACE/NAME, or a part of it, an address with or without a port (of a\n"
@@ -124,12 +124,14 @@ static const struct command commands[] = {
 	  "  --state LIST shows services in these states: ok, rejecting, dropping, conflict,\n"
 	  "  pending, refused, not-proxied, no-service.\n"
 	  "  --kernel reads what the kernel holds, without vipd: one line a frontend, with WHAT\n"
-	  "  those that contain it.\n",
+	  "  those that contain it. Of the ipvs plane, if its table is there or --plane says so, also\n"
+	  "  the rules of policy routing, and virtual services that no frontend leads to.\n",
 	  run_svc },
-	{ "diff", "", "what the kernel holds against what it shall hold", "wMNA",
+	{ "diff", "", "what the kernel holds against what it shall hold", "wMNAID",
 	  "  Reads the kernel by itself and compares with what vipd says it acknowledged. Prints\n"
 	  "  nothing and ends with 0 when all is well, else 1. With --manifests no vipd is asked:\n"
-	  "  what it would make of the folder is compared.\n",
+	  "  what it would make of the folder is compared. On the ipvs plane backends that leave are\n"
+	  "  no difference; weights, schedulers, affinity and policy routing are compared as well.\n",
 	  run_diff },
 	{ "monitor", "", "what happens, while it happens", "SK",
 	  "  One line for every object that comes or goes, and for what the kernel took for it:\n"
@@ -160,12 +162,12 @@ static const struct command commands[] = {
 	  "  10 seconds and 10 connections at most: in this network namespace, by a table of its\n"
 	  "  own that goes with vipctl, however that ends.\n",
 	  run_trace },
-	{ "dump", "[WHAT]", "everything as JSON, without times: for tests and reports", "nB",
+	{ "dump", "[WHAT]", "everything as JSON, without times: for tests and reports", "nBD",
 	  "  WHAT as for svc. Two dumps of the same state are the same bytes. --bundle: what vipd\n"
 	  "  says of itself, of this node and of every service, and what the kernel holds, as one\n"
 	  "  JSON object for somebody who helps; there are no secrets in it.\n",
 	  run_dump },
-	{ "doctor", "", "is this node fit for a service proxy, and what to do if not", "",
+	{ "doctor", "", "is this node fit for a service proxy, and what to do if not", "D",
 	  "  vipd looks again at the kernel's features and settings, at other owners of the\n"
 	  "  same addresses, at the clock and at its own limits. Where no vipd answers, vipctl\n"
 	  "  looks itself. Ends with 0 when there are at most notes, 1 when there are\n"
@@ -195,6 +197,10 @@ static const struct ctl_option options[] = {
 	{ "node", 'N', "NAME", CTL_OPTION_SOME, "of this node, with --manifests", NULL },
 	{ "nodeport-addresses", 'A', "LIST", CTL_OPTION_SOME, "as vipd has it, with --manifests",
 	  NULL },
+	{ "ipvs-scheduler", 'I', "NAME", CTL_OPTION_SOME,
+	  "as vipd has it, with --manifests on the ipvs plane; rr", NULL },
+	{ "plane", 'D', "NAME", CTL_OPTION_SOME,
+	  "nftables or ipvs; unless said, the one whose tables the kernel holds", "nftables ipvs" },
 	{ "service", 'S', "NS/NAME", CTL_OPTION_SOME, "only of this service", NULL },
 	{ "kind", 'K', "LIST", CTL_OPTION_SOME, "only such events",
 	  "service endpointslice node servicecidr addresses sync refused kernel" },
@@ -323,6 +329,14 @@ static int colour_parse(const char *text)
 	return 0;
 }
 
+static int plane_parse(const char *text)
+{
+	if (strcmp(text, "nftables") != 0 && strcmp(text, "ipvs") != 0)
+		return usage("'%s': --plane takes nftables or ipvs", text);
+	opt.plane = text;
+	return 0;
+}
+
 /* One option; 0, or the exit code. */
 static int option_take(int c)
 {
@@ -353,6 +367,11 @@ static int option_take(int c)
 	case 'A':
 		opt.nodeport_addresses = optarg;
 		return 0;
+	case 'I':
+		opt.ipvs_scheduler = optarg;
+		return 0;
+	case 'D':
+		return plane_parse(optarg);
 	case 'L':
 		opt.live_s = LIVE_S_DEFAULT;
 		return optarg != NULL ? seconds_parse(&opt.live_s, "live", optarg) : 0;

@@ -60,6 +60,21 @@ void diff_want(struct diff *d, const json_t *items)
 	}
 }
 
+void diff_want_lines(struct diff *d, char *text, const char *whose)
+{
+	char *line;
+
+	while ((line = strsep(&text, "\n")) != NULL) {
+		struct diff_line *to;
+
+		if (*line == '\0')
+			continue;
+		to = vec_push(&d->want);
+		*to = (struct diff_line){ .service = xstrdup(whose) };
+		line_split(to, line, strlen(line));
+	}
+}
+
 void diff_hold(struct diff *d, char *text)
 {
 	char *line;
@@ -81,6 +96,79 @@ static int line_cmp(const void *a, const void *b)
 	const struct diff_line *lb = b;
 
 	return strcmp(la->key, lb->key);
+}
+
+/* --- backends that leave --- */
+
+static bool begins(const char *word, size_t len, const char *with)
+{
+	return len >= strlen(with) && strncmp(word, with, strlen(with)) == 0;
+}
+
+/* Does the text have a word of this backend: alone, or with a weight? */
+static bool has_backend(const char *text, const char *name, size_t len)
+{
+	for (const char *at = text; (at = strchr(at, ' ')) != NULL; at++)
+		if (strncmp(at + 1, name, len) == 0 &&
+		    (at[1 + len] == '\0' || strchr(" =;", at[1 + len]) != NULL))
+			return true;
+	return false;
+}
+
+static bool is_leaving(const char *word, size_t len, const char *want)
+{
+	if (begins(word, len, "leaving="))
+		return true;
+	return len > 2 && strncmp(word + len - 2, "=0", 2) == 0 &&
+	       !has_backend(want, word, len - 2);
+}
+
+/* What is held without the backends that leave. Each word has a blank before it. */
+static char *settled(const char *held, const char *want)
+{
+	struct str out = { 0 };
+
+	while (*held == ' ') {
+		const char *word = held + 1;
+		size_t len = strcspn(word, " ");
+		bool is_last = len > 0 && word[len - 1] == ';';
+
+		if (!is_leaving(word, len - is_last, want))
+			str_printf(&out, " %.*s", (int)len, word);
+		else if (is_last)
+			str_puts(&out, ";");
+		held = word + len;
+	}
+	str_puts(&out, held);
+	return out.text;
+}
+
+static bool is_same(const char *want, const char *held)
+{
+	char *rest;
+	bool is;
+
+	if (strcmp(want, held) == 0)
+		return true;
+	rest = settled(held, want);
+	is = strcmp(want, rest) == 0;
+	free(rest);
+	return is;
+}
+
+/* A service that no frontend leads to, and whose backends all leave. */
+static bool is_ending(const struct diff_line *held)
+{
+	char *rest;
+	bool is;
+
+	if (!begins(held->key, strlen(held->key), "mark/") &&
+	    !begins(held->key, strlen(held->key), "virtual/"))
+		return false;
+	rest = settled(held->text, "");
+	is = strcmp(rest, " ->") == 0;
+	free(rest);
+	return is;
 }
 
 static void found_add(struct diff *d, const struct diff_line *want, const struct diff_line *held)
@@ -109,9 +197,11 @@ void diff_compare(struct diff *d)
 
 		if (c < 0)
 			found_add(d, &d->want.v[i++], NULL);
+		else if (c > 0 && is_ending(&d->held.v[k]))
+			k++;
 		else if (c > 0)
 			found_add(d, NULL, &d->held.v[k++]);
-		else if (strcmp(d->want.v[i].text, d->held.v[k].text) != 0)
+		else if (!is_same(d->want.v[i].text, d->held.v[k].text))
 			found_add(d, &d->want.v[i++], &d->held.v[k++]);
 		else
 			i++, k++;

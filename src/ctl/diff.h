@@ -9,6 +9,8 @@
  *
  * Pure. A line is "ADDRESS:PORT/PROTOCOL how it leads"; what stands for the same key on
  * both sides is compared word by word, but for "cluster-ip", which belongs to the address.
+ * On the ipvs plane a backend that leaves is no difference: "leaving=ADDRESS:PORT/TIME", and
+ * "ADDRESS:PORT=0" where nobody wants it; nor is a service that such backends alone keep.
  */
 #pragma once
 
@@ -40,6 +42,8 @@ struct diff {
 /* Zeroed memory is empty. */
 void diff_want(struct diff *d, const json_t *items);
 void diff_hold(struct diff *d, char *text);
+/* Lines that are wanted of no service: `whose` is told in its place. */
+void diff_want_lines(struct diff *d, char *text, const char *whose);
 void diff_compare(struct diff *d);
 bool diff_is_empty(const struct diff *d);
 void diff_print(struct str *out, const struct diff *d, const struct style *style);

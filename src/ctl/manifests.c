@@ -13,6 +13,7 @@
 
 #include "base/str.h"
 #include "plan/text.h"
+#include "plane/ipvs/held.h"
 #include "plane/nft/kind.h"
 #include "source/files/files.h"
 #include "source/host/host.h"
@@ -22,6 +23,7 @@ struct reading {
 	struct model model;
 	struct plan plan;
 	bool is_ready;
+	const struct plan_dealer *dealer; /* or NULL */
 	void (*problem)(const char *where, const char *text);
 };
 
@@ -105,7 +107,7 @@ static int folder_read(struct reading *rd, const char *dir, struct err *err)
 
 /* --- rows --- */
 
-static json_t *item_of(const struct svc *svc)
+static json_t *item_of(const struct svc *svc, const struct plan_dealer *dealer)
 {
 	const struct plan_rows *rows = svc->rows;
 	json_t *lines = json_array();
@@ -113,7 +115,7 @@ static json_t *item_of(const struct svc *svc)
 
 	vec_for_each (f, &rows->frontends) {
 		str_clear(&line);
-		plan_frontend_led_print(&line, rows, f);
+		plan_frontend_led_print(&line, rows, f, dealer);
 		(void)json_array_append_new(lines, json_string(line.text));
 	}
 	str_fini(&line);
@@ -141,7 +143,7 @@ static json_t *rows_make(struct reading *rd)
 	for (size_t i = 0; i < n; i++) {
 		plan_rows_accept(&rd->plan, all[i], rows[i]);
 		if (rows[i] != NULL)
-			(void)json_array_append_new(items, item_of(all[i]));
+			(void)json_array_append_new(items, item_of(all[i], rd->dealer));
 	}
 	vec_fini(&displaced.svcs);
 	free(rows);
@@ -152,10 +154,18 @@ static json_t *rows_make(struct reading *rd)
 int manifests_rows(json_t **ret, const struct manifests_config *config,
 		   void (*problem)(const char *where, const char *text), struct err *err)
 {
-	static const struct plan_traits traits = { .pool_class = nft_pool_class };
-	struct reading rd = { .base = event_base_new(), .problem = problem };
-	int r;
+	static const struct plan_traits nft_traits = { .pool_class = nft_pool_class };
+	static const struct plan_traits ipvs_traits = { .pool_class = ipvs_pool_class,
+							.has_tuning = true };
+	const char *scheduler = config->ipvs_scheduler ? config->ipvs_scheduler : "rr";
+	struct ipvs_sched sched = { 0 };
+	const struct plan_dealer dealer = ipvs_objects_dealer(&sched);
+	struct reading rd = { .problem = problem, .dealer = config->is_ipvs ? &dealer : NULL };
+	int r = ipvs_sched_parse(&sched, scheduler, err);
 
+	if (r < 0)
+		return err_wrap(err, r, "--ipvs-scheduler");
+	rd.base = event_base_new();
 	if (rd.base == NULL)
 		return err_set(err, -ENOMEM, "event loop");
 	model_init(&rd.model);
@@ -165,7 +175,7 @@ int manifests_rows(json_t **ret, const struct manifests_config *config,
 		model_configured(&rd.model);
 		r = folder_read(&rd, config->dir, err);
 	}
-	plan_init(&rd.plan, &rd.model, &traits);
+	plan_init(&rd.plan, &rd.model, config->is_ipvs ? &ipvs_traits : &nft_traits);
 	if (r == 0)
 		*ret = rows_make(&rd);
 	plan_fini(&rd.plan);

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include <jansson.h>
 
 #include "base/err.h"
@@ -15,6 +17,8 @@ struct manifests_config {
 	const char *dir;
 	const char *node;               /* name of this node; NULL: the host's name */
 	const char *nodeport_addresses; /* prefixes with commas, or NULL: "primary" */
+	bool is_ipvs;                   /* the plane; else nftables */
+	const char *ipvs_scheduler;     /* its default; NULL: rr */
 };
 
 /*

@@ -35,6 +35,8 @@ struct run {
 	const char *manifests; /* diff: against what this folder says; NULL: vipd */
 	const char *node;      /* with manifests */
 	const char *nodeport_addresses;
+	const char *ipvs_scheduler;
+	const char *plane;   /* whose tables; NULL: those that are there */
 	const char *service; /* monitor: only of this one */
 	const char *kinds;   /* monitor: only these */
 	struct style style;

@@ -12,8 +12,8 @@
 #include <time.h>
 
 #include "base/control.h"
+#include "ctl/held.h"
 #include "ctl/run.h"
-#include "plane/nft/held.h"
 
 static const struct {
 	const char *member;
@@ -81,33 +81,41 @@ static int part_write(const struct run *run, const char *member, const char *tar
 	return r;
 }
 
-/* Lines of the kernel's tables as an array. */
-static void kernel_write(void)
+struct kernel {
+	json_t *frontends;
+	json_t *routing;
+};
+
+static void kernel_line(void *arg, const char *line, bool is_frontend)
 {
-	struct str text = { 0 };
+	struct kernel *k = arg;
+
+	(void)json_array_append_new(is_frontend ? k->frontends : k->routing, json_string(line));
+}
+
+static void member(const char *name, json_t *value, const char *behind)
+{
+	(void)printf("\"%s\": ", name);
+	(void)json_dumpf(value, stdout, JSON_INDENT(1) | JSON_ENCODE_ANY);
+	(void)out_write(behind, strlen(behind));
+	json_decref(value);
+}
+
+/* Lines of the kernel's tables as arrays. */
+static void kernel_write(const struct run *run)
+{
+	struct kernel k = { json_array(), json_array() };
+	struct held held;
 	struct err err = { "" };
-	int r = nft_held_text(&text, &err);
-	json_t *lines = json_array();
-	char *rest = text.text;
-	char *line;
+	int r = held_read(&held, run->plane, &err);
 
-	while (r == 0 && (line = strsep(&rest, "\n")) != NULL)
-		if (*line != '\0')
-			(void)json_array_append_new(lines, json_string(line));
-	(void)printf("\"kernel_frontends\": ");
-	(void)json_dumpf(lines, stdout, JSON_INDENT(1));
-	(void)printf(",\n\"kernel_error\": ");
-	if (r < 0) {
-		json_t *why = json_string(err.text);
-
-		(void)json_dumpf(why, stdout, JSON_ENCODE_ANY);
-		json_decref(why);
-	} else {
-		(void)printf("null");
-	}
-	(void)printf("}\n");
-	json_decref(lines);
-	str_fini(&text);
+	if (r == 0)
+		held_lines(&held, kernel_line, &k);
+	member("kernel_plane", json_string(held.is_ipvs ? "ipvs" : "nftables"), ",\n");
+	member("kernel_frontends", k.frontends, ",\n");
+	member("kernel_routing", k.routing, ",\n");
+	member("kernel_error", r < 0 ? json_string(err.text) : json_null(), "}\n");
+	held_fini(&held);
 }
 
 int run_bundle(const struct run *run)
@@ -121,6 +129,6 @@ int run_bundle(const struct run *run)
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		if (part_write(run, parts[i].member, parts[i].target) < 0)
 			code = EXIT_PROBLEM;
-	kernel_write();
+	kernel_write(run);
 	return code;
 }

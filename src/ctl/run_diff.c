@@ -8,10 +8,10 @@
 
 #include "base/control.h"
 #include "ctl/diff.h"
+#include "ctl/held.h"
 #include "ctl/manifests.h"
 #include "ctl/run.h"
 #include "ctl/value.h"
-#include "plane/nft/held.h"
 
 /* What differs because somebody changed it between two readings differs once. */
 #define TRIES 3
@@ -35,12 +35,14 @@ static void problem_tell(const char *where, const char *text)
 }
 
 /* What vipd would make of the folder, without one. */
-static int want_read(struct diff *d, const struct run *run, struct err *err)
+static int want_read(struct diff *d, const struct run *run, bool is_ipvs, struct err *err)
 {
 	const struct manifests_config config = {
 		.dir = run->manifests,
 		.node = run->node,
 		.nodeport_addresses = run->nodeport_addresses,
+		.is_ipvs = is_ipvs,
+		.ipvs_scheduler = run->ipvs_scheduler,
 	};
 	json_t *items;
 	int r = manifests_rows(&items, &config, problem_tell, err);
@@ -53,33 +55,43 @@ static int want_read(struct diff *d, const struct run *run, struct err *err)
 }
 
 /* What is wanted is asked for first: vipd is what changes the kernel. */
-static int diff_try(struct diff *d, const struct run *run, struct err *err)
+static int diff_try(struct diff *d, const struct run *run, const char *plane, struct err *err)
 {
-	struct str text = { 0 };
-	int r = run->manifests != NULL ? want_read(d, run, err) : want_get(d, run, err);
+	struct held held = { 0 };
+	int r = run->manifests != NULL ? 0 : want_get(d, run, err);
 
 	if (r == 0)
-		r = nft_held_text(&text, err);
-	if (r == 0 && text.len > 0)
-		diff_hold(d, text.text);
-	if (r == 0)
+		r = held_read(&held, plane, err);
+	if (r == 0 && run->manifests != NULL)
+		r = want_read(d, run, held.is_ipvs, err);
+	if (r == 0) {
+		diff_want_lines(d, held.routing_want.text, "(policy routing)");
+		diff_hold(d, held.text.text);
+		diff_hold(d, held.routing.text);
 		diff_compare(d);
-	str_fini(&text);
+	}
+	held_fini(&held);
 	return r;
 }
 
-/* Is it the nftables plane that vipd drives? Another one is not read here. */
-static int plane_check(const struct run *run, struct err *err)
+/* Which plane vipd drives: NULL for one that is not read here. */
+static int plane_ask(const char **ret, const struct run *run, struct err *err)
 {
+	static const char *const planes[] = { "nftables", "ipvs" };
 	json_t *status;
 	int r = client_get_json(&status, &run->client, "/v1/status", err);
-	const char *plane;
 
+	*ret = NULL;
 	if (r < 0)
 		return r;
-	plane = value_text(status, "plane");
-	if (strcmp(plane, "nftables") != 0)
-		r = err_set(err, -EPROTO, "the plane is '%s': diff reads nftables only", plane);
+	for (size_t i = 0; i < ARRAY_SIZE(planes); i++)
+		if (strcmp(value_text(status, "plane"), planes[i]) == 0)
+			*ret = planes[i];
+	if (*ret == NULL)
+		r = err_set(err, -EPROTO, "the plane is '%s': diff reads nftables and ipvs",
+			    value_text(status, "plane"));
+	else if (run->plane != NULL && strcmp(run->plane, *ret) != 0)
+		r = err_set(err, -EINVAL, "--plane %s: vipd serves by %s", run->plane, *ret);
 	json_decref(status);
 	return r;
 }
@@ -105,6 +117,7 @@ static int diff_show(const struct run *run, const struct diff *d)
 int run_diff(const struct run *run)
 {
 	const struct timespec pause = { 0, PAUSE_NS };
+	const char *plane = run->plane;
 	struct diff d = { 0 };
 	struct err err;
 	int code;
@@ -112,9 +125,9 @@ int run_diff(const struct run *run)
 
 	if (run->n_args > 0)
 		return usage("'%s': diff takes no argument", run->args[0]);
-	r = run->manifests != NULL ? 0 : plane_check(run, &err);
+	r = run->manifests != NULL ? 0 : plane_ask(&plane, run, &err);
 	for (int i = 0; r == 0; i++) {
-		r = diff_try(&d, run, &err);
+		r = diff_try(&d, run, plane, &err);
 		if (r < 0 || diff_is_empty(&d) || i == TRIES - 1 || run->manifests != NULL)
 			break;
 		diff_fini(&d);
@@ -127,51 +140,69 @@ int run_diff(const struct run *run)
 
 /* --- svc --kernel --- */
 
+struct lines {
+	const struct run *run;
+	json_t *frontends;
+	json_t *routing;
+	bool is_over; /* nobody reads any more */
+};
+
 static bool is_wanted(const struct run *run, const char *line)
 {
 	return run->n_args == 0 || strstr(line, run->args[0]) != NULL;
 }
 
-static int kernel_json(const struct run *run, char *text)
+static void line_json(void *arg, const char *line, bool is_frontend)
 {
-	json_t *items = json_array();
+	struct lines *l = arg;
+
+	if (is_wanted(l->run, line))
+		(void)json_array_append_new(is_frontend ? l->frontends : l->routing,
+					    json_string(line));
+}
+
+static int kernel_json(const struct run *run, struct held *held)
+{
+	struct lines l = { .run = run, .frontends = json_array(), .routing = json_array() };
 	json_t *json;
-	char *line;
 	int code;
 
-	while ((line = strsep(&text, "\n")) != NULL)
-		if (*line != '\0' && is_wanted(run, line))
-			(void)json_array_append_new(items, json_string(line));
-	json = json_pack("{s:i, s:o}", "api", CONTROL_API_VERSION, "frontends", items);
+	held_lines(held, line_json, &l);
+	json = json_pack("{s:i, s:s, s:o, s:o}", "api", CONTROL_API_VERSION, "plane",
+			 held->is_ipvs ? "ipvs" : "nftables", "frontends", l.frontends, "routing",
+			 l.routing);
 	code = out_json(json, EXIT_FINE);
 	json_decref(json);
 	return code;
 }
 
+static void line_print(void *arg, const char *line, bool is_frontend)
+{
+	struct lines *l = arg;
+
+	(void)is_frontend;
+	if (!l->is_over && is_wanted(l->run, line))
+		l->is_over = out_write(line, strlen(line)) < 0 || out_write("\n", 1) < 0;
+}
+
 int run_svc_kernel(const struct run *run)
 {
-	struct str text = { 0 };
-	char *rest;
-	char *line;
+	struct lines l = { .run = run };
+	struct held held;
 	struct err err;
 	int code = EXIT_FINE;
-	int r = nft_held_text(&text, &err);
 
-	if (r < 0) {
+	if (held_read(&held, run->plane, &err) < 0) {
+		held_fini(&held);
 		(void)fprintf(stderr, "vipctl: %s\n", err.text);
 		return EXIT_NO_VIPD;
 	}
-	rest = text.text;
-	if (run->output == OUTPUT_JSON) {
-		code = kernel_json(run, rest);
-	} else if (rest == NULL) {
+	if (run->output == OUTPUT_JSON)
+		code = kernel_json(run, &held);
+	else if (held.text.len == 0 && held.routing.len == 0)
 		(void)fputs("no table of vipd's, or nothing in it\n", stderr);
-	} else {
-		while ((line = strsep(&rest, "\n")) != NULL)
-			if (*line != '\0' && is_wanted(run, line) &&
-			    (out_write(line, strlen(line)) < 0 || out_write("\n", 1) < 0))
-				break;
-	}
-	str_fini(&text);
+	else
+		held_lines(&held, line_print, &l);
+	held_fini(&held);
 	return code;
 }

@@ -328,17 +328,22 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 	bool has_counts = json_array_size(value_get(counts, "endpoints")) > 0;
 	const json_t *backends = value_get(pool, "backends");
 	const char *name = value_text(pool, "port_name");
+	bool is_dealt = value_has(pool, "scheduler");
 	struct table t = { 0 };
 
 	str_printf(out, "\nPOOL %" JSON_INTEGER_FORMAT "  %s %s%s%s, %s, ", value_int(pool, "id"),
 		   value_text(pool, "family"), value_text(pool, "protocol"), *name ? " " : "", name,
 		   strcmp(value_text(pool, "scope"), "local") == 0 ? "endpoints of this node"
 								   : "endpoints of the cluster");
-	say_count(out, (json_int_t)json_array_size(backends), "backend\n", "backends\n");
+	say_count(out, (json_int_t)json_array_size(backends), "backend", "backends");
+	str_printf(out, "%s%s\n", is_dealt ? ", scheduler " : "",
+		   is_dealt ? value_text(pool, "scheduler") : "");
 	if (json_array_size(backends) == 0)
 		return;
 	table_column(&t, "SLOT", TABLE_RIGHT);
 	table_column(&t, "BACKEND", 0);
+	if (is_dealt)
+		table_column(&t, "WEIGHT", TABLE_RIGHT);
 	table_column(&t, "POD", TABLE_NAMES);
 	table_column(&t, "NODE", TABLE_ELASTIC);
 	if (has_counts)
@@ -352,6 +357,8 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 		ep = json_object_get(index, where.text);
 		table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(b, "slot"));
 		table_cell(&t, MARK_NONE, "%s", where.text);
+		if (is_dealt)
+			table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(b, "weight"));
 		table_cell(&t, ep ? MARK_NONE : MARK_ATTENTION, "%s",
 			   ep ? dash(value_text(ep, "pod")) : "no longer an endpoint");
 		table_cell(&t, MARK_NONE, "%s", dash(value_text(ep, "node")));
@@ -482,6 +489,15 @@ static void port_print(struct str *out, const json_t *port, const struct style *
 	}
 }
 
+/* Not known before the first look, a second after it began to leave. */
+static void connections_cell(struct table *t, const json_t *l, const char *key)
+{
+	if (value_has(l, key))
+		table_cell(t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(l, key));
+	else
+		table_cell(t, MARK_FAINT, "-");
+}
+
 /* Backends that get no new connections. */
 static void leaving(struct str *out, const json_t *page, const struct style *style)
 {
@@ -501,8 +517,8 @@ static void leaving(struct str *out, const json_t *page, const struct style *sty
 
 		say_endpoint(&text, value_text(l, "address"), value_int(l, "port"));
 		table_cell(&t, MARK_ATTENTION, "%s/%s", text.text, value_text(l, "protocol"));
-		table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(l, "active"));
-		table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(l, "inactive"));
+		connections_cell(&t, l, "active");
+		connections_cell(&t, l, "inactive");
 		str_clear(&text);
 		if (value_has(l, "since_ms"))
 			say_ms(&text, value_int(l, "since_ms"));

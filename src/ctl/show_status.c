@@ -130,6 +130,16 @@ static void counts(struct str *out, const json_t *status, const struct style *st
 		say_count(out, value_int(c, "drained"), "endpoint", "endpoints");
 		str_puts(out, ", by an operator (vipctl drain)\n");
 	}
+	if (value_has(status, "leaving")) {
+		const json_t *l = value_get(status, "leaving");
+
+		label(out, style, "leaving");
+		say_count(out, value_int(l, "backends"), "backend; ", "backends; ");
+		str_printf(out,
+			   "ended: %" JSON_INTEGER_FORMAT
+			   " without a connection, %" JSON_INTEGER_FORMAT " as their time was up\n",
+			   value_int(l, "ended"), value_int(l, "ended_by_time"));
+	}
 }
 
 static void owed(struct str *out, const json_t *status, const struct style *style)

@@ -65,7 +65,9 @@ static void row(struct table *t, const json_t *ep)
 	table_cell(t, MARK_NONE, "%s%s", dash(value_text(ep, "node")),
 		   value_bool(ep, "on_this_node") ? "*" : "");
 	table_cell(t, MARK_NONE, "%s", condition(ep));
-	if (is_used)
+	if (is_used && !value_has(ep, "probability"))
+		table_cell(t, MARK_GOOD, "?");
+	else if (is_used)
 		table_cell(t, MARK_GOOD, "%.1f%%",
 			   100 * json_number_value(value_get(ep, "probability")));
 	else

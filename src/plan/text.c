@@ -122,6 +122,11 @@ void plan_op_print(struct str *out, const struct plan_op *op)
 
 /* --- where a frontend leads --- */
 
+struct plan_led {
+	const struct plan_rows *rows;
+	const struct plan_dealer *dealer; /* or NULL */
+};
+
 static int backend_cmp(const void *a, const void *b)
 {
 	const struct plan_backend *x = a;
@@ -131,11 +136,30 @@ static int backend_cmp(const void *a, const void *b)
 	return c != 0 ? c : (x->port > y->port) - (x->port < y->port);
 }
 
-static void print_led_pool(struct str *out, const struct plan_pool *pool)
+void plan_led_backend_print(struct str *out, const struct ip_addr *addr, uint16_t port,
+			    uint32_t weight)
 {
+	char buf[IP_ENDPOINT_TEXT_MAX];
+
+	str_printf(out, " %s", ip_endpoint_text(addr, port, buf));
+	if (weight != 1)
+		str_printf(out, "=%u", weight);
+}
+
+void plan_led_dealing_print(struct str *out, const struct plan_dealing *d)
+{
+	if (d->affinity_s != 0)
+		str_printf(out, " affinity=%us", d->affinity_s);
+	if (d->scheduler[0] != '\0')
+		str_printf(out, " scheduler=%s", d->scheduler);
+}
+
+static void print_led_pool(struct str *out, const struct plan_led *led,
+			   const struct plan_pool *pool, bool is_inside)
+{
+	struct plan_dealing dealing = { .affinity_s = pool ? pool->affinity_s : 0 };
 	size_t n = pool ? pool->backends.n : 0;
 	struct plan_backend *sorted;
-	char buf[IP_ENDPOINT_TEXT_MAX];
 
 	if (n == 0) {
 		str_puts(out, " NOWHERE");
@@ -145,18 +169,24 @@ static void print_led_pool(struct str *out, const struct plan_pool *pool)
 	memcpy(sorted, pool->backends.v, n * sizeof(*sorted));
 	qsort(sorted, n, sizeof(*sorted), backend_cmp);
 	for (size_t i = 0; i < n; i++)
-		str_printf(out, " %s", ip_endpoint_text(&sorted[i].addr, sorted[i].port, buf));
-	if (pool->affinity_s != 0)
-		str_printf(out, " affinity=%us", pool->affinity_s);
+		plan_led_backend_print(
+			out, &sorted[i].addr, sorted[i].port,
+			led->dealer != NULL && led->dealer->weight != NULL
+				? led->dealer->weight(led->dealer->ctx, led->rows, pool, &sorted[i])
+				: 1);
+	if (led->dealer != NULL && led->dealer->dealing != NULL)
+		led->dealer->dealing(led->dealer->ctx, led->rows, pool, is_inside, &dealing);
+	plan_led_dealing_print(out, &dealing);
 	free(sorted);
 }
 
-static void print_led(struct str *out, const struct plan_rows *rows, const struct plan_frontend *f,
-		      const struct plan_target *t)
+static void print_led(struct str *out, const struct plan_led *led, const struct plan_frontend *f,
+		      const struct plan_target *t, bool is_inside)
 {
 	str_puts(out, " ->");
 	if (t->verdict == PLAN_VERDICT_POOL)
-		print_led_pool(out, plan_rows_pool(rows, ip_fam(&f->addr), t->pool_id));
+		print_led_pool(out, led, plan_rows_pool(led->rows, ip_fam(&f->addr), t->pool_id),
+			       is_inside);
 	else
 		str_printf(out, " %s", plan_verdict_text(t->verdict));
 }
@@ -182,8 +212,10 @@ static void print_guard(struct str *out, const struct plan_pool *pool)
 }
 
 void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
-			     const struct plan_frontend *f)
+			     const struct plan_frontend *f, const struct plan_dealer *dealer)
 {
+	const struct plan_led led = { rows, dealer };
+
 	print_key(out, &f->addr, f->port, f->proto);
 	if (f->kind == PLAN_FRONTEND_CLUSTERIP)
 		str_puts(out, " cluster-ip");
@@ -193,9 +225,9 @@ void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
 		str_puts(out, " masq=host");
 	if (f->is_guarded)
 		print_guard(out, plan_rows_pool(rows, ip_fam(&f->addr), f->target.pool_id));
-	print_led(out, rows, f, &f->target);
+	print_led(out, &led, f, &f->target, false);
 	if (f->is_split) {
 		str_puts(out, "; inside");
-		print_led(out, rows, f, &f->inside);
+		print_led(out, &led, f, &f->inside, true);
 	}
 }

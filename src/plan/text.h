@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/str.h"
+#include "plan/dealing.h"
 #include "plan/plan.h"
 
 /* One line each, pools first, in the rows' order; every line ends with a newline. */
@@ -21,6 +22,13 @@ void plan_op_print(struct str *out, const struct plan_op *op);
  * two can be compared.
  *
  *     10.96.0.10:53/UDP cluster-ip -> 10.1.0.4:53 10.1.0.5:53
+ *     10.96.0.10:53/UDP cluster-ip -> 10.1.0.4:53=3 10.1.0.5:53 scheduler=wrr
+ *
+ * `dealer` knows what a plane that schedules adds; NULL: nothing.
  */
 void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
-			     const struct plan_frontend *f);
+			     const struct plan_frontend *f, const struct plan_dealer *dealer);
+/* Parts of it, for who reads the kernel: " 10.1.0.4:53=3", " affinity=600s scheduler=rr". */
+void plan_led_backend_print(struct str *out, const struct ip_addr *addr, uint16_t port,
+			    uint32_t weight);
+void plan_led_dealing_print(struct str *out, const struct plan_dealing *d);

@@ -370,6 +370,7 @@ static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
 		struct plan_trace_endpoint like = {
 			.port = e->port,
 			.is_local = e->is_local,
+			.weight = 1,
 			.exclusion = t->scope == PLAN_SCOPE_CLUSTER ? e->cluster : e->local,
 			.is_masqueraded =
 				masquerades(t->masq) || ip_addr_is_equal(&e->addr, &t->query.src),
@@ -378,6 +379,8 @@ static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
 		t->n_used += like.exclusion == EXCLUSION_NONE;
 		endpoint_push(t, e->from, &like);
 	}
+	t->weight = t->n_used;
+	t->dealing.affinity_s = t->affinity_s;
 	unlisted_add(t, svc, &sel);
 	selection_fini(&sel);
 	if (t->endpoints.n > 1)
@@ -617,6 +620,53 @@ void plan_trace_decide(struct plan_trace *t)
 		qsort(t->others.v, t->others.n, sizeof(*t->others.v), others_cmp);
 }
 
+/* --- weights --- */
+
+void plan_trace_weigh(struct plan_trace *t, const struct plan_dealer *dealer)
+{
+	struct plan_pool pool = { .id = t->pool_id,
+				  .fam = (uint8_t)ip_fam(&t->query.dst),
+				  .scope = (uint8_t)t->scope,
+				  .proto = t->query.proto,
+				  .port_name = t->port_name,
+				  .affinity_s = t->affinity_s };
+
+	if (t->ns == NULL || t->verdict != PLAN_TRACE_BALANCED || t->pool_id == 0)
+		return;
+	dealer->dealing(dealer->ctx, NULL, &pool, t->is_inside, &t->dealing);
+	t->affinity_s = t->dealing.affinity_s;
+	t->weight = t->n_used = 0;
+	vec_for_each (ep, &t->endpoints) {
+		const struct plan_backend b = { .addr = ep->addr, .port = ep->port };
+
+		if (plan_trace_endpoint_why(ep) != NULL)
+			continue;
+		ep->weight = dealer->weight(dealer->ctx, NULL, &pool, &b);
+		ep->is_weightless = ep->weight == 0;
+		t->n_used += ep->weight != 0;
+		t->weight += ep->weight;
+	}
+	if (t->n_used == 0) {
+		t->verdict = PLAN_TRACE_DROPPED;
+		t->why = PLAN_TRACE_WHY_WEIGHTLESS;
+	}
+	if (t->endpoints.n > 1)
+		qsort(t->endpoints.v, t->endpoints.n, sizeof(*t->endpoints.v), endpoint_cmp);
+}
+
+double plan_trace_chance(const struct plan_trace *t, const struct plan_trace_endpoint *ep)
+{
+	switch ((enum plan_deal)t->dealing.deal) {
+	case PLAN_DEAL_EVENLY:
+		return 1.0 / (double)t->n_used;
+	case PLAN_DEAL_BY_WEIGHT:
+		return (double)ep->weight / (double)t->weight;
+	case PLAN_DEAL_UNTOLD:
+		break;
+	}
+	return t->n_used == 1 ? 1.0 : -1.0;
+}
+
 void plan_trace_fini(struct plan_trace *t)
 {
 	vec_for_each (o, &t->others) {
@@ -669,5 +719,7 @@ const char *plan_trace_endpoint_why(const struct plan_trace_endpoint *ep)
 	case PLAN_TRACE_TWIN:
 		return "another entry of the same address and port counts";
 	}
+	if (ep->is_weightless)
+		return "its weight is 0";
 	return ep->exclusion == EXCLUSION_NONE ? NULL : exclusion_text(ep->exclusion);
 }

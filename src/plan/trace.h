@@ -20,6 +20,7 @@
 #pragma once
 
 #include "model/select.h"
+#include "plan/dealing.h"
 #include "plan/plan.h"
 
 /* Services beside the one that answers: at most so many are kept, all are counted. */
@@ -66,6 +67,8 @@ enum plan_trace_why {
 	PLAN_TRACE_WHY_NO_NODE_PORT,        /* an address of node ports, this is none */
 	PLAN_TRACE_WHY_ENDPOINT,            /* the address of an endpoint: no need for us */
 	PLAN_TRACE_WHY_UNKNOWN,             /* nobody's */
+	/* A frontend again, by plan_trace_weigh(). */
+	PLAN_TRACE_WHY_WEIGHTLESS, /* all that could be used weigh 0 */
 };
 
 /* Why another service than the one that answers has to do with the destination. */
@@ -111,6 +114,8 @@ struct plan_trace_endpoint {
 	uint8_t unlisted;  /* enum plan_trace_unlisted */
 	uint8_t exclusion; /* enum exclusion, from the set that is asked; NONE = used */
 	bool is_local;
+	bool is_weightless;      /* it would be used, and weighs 0 */
+	uint32_t weight;         /* 1 unless plan_trace_weigh() found another */
 	bool is_masqueraded;     /* if it is used; also the pod that meets itself (MASQ-09) */
 	const struct name *node; /* counted, as all below; NULL = unknown */
 	char *pod;
@@ -162,6 +167,8 @@ struct plan_trace {
 	struct ip_prefix range;       /* the one that lets the source in; unset = none */
 	VEC(struct plan_trace_endpoint) endpoints; /* used ones first, then by address */
 	size_t n_used;
+	uint64_t weight; /* of all that are used */
+	struct plan_dealing dealing;
 
 	VEC(struct plan_trace_other) others; /* oldest first, by relation */
 	size_t n_others[PLAN_TRACE_RELATION_N];
@@ -174,6 +181,13 @@ void plan_trace_look(struct plan_trace *t, const struct svc *svc);
 /* The source is a pod by name, and no endpoint of the destination's family has that name. */
 bool plan_trace_lacks_source(const struct plan_trace *t);
 void plan_trace_decide(struct plan_trace *t);
+/*
+ * After that, if there is one who knows: how the pool in the kernel deals its connections, and
+ * what its backends weigh. Who weighs 0 is not used; all of them: nobody answers.
+ */
+void plan_trace_weigh(struct plan_trace *t, const struct plan_dealer *dealer);
+/* Of an endpoint that is used: how likely it is, 0 to 1; negative when nobody can say. */
+double plan_trace_chance(const struct plan_trace *t, const struct plan_trace_endpoint *ep);
 void plan_trace_fini(struct plan_trace *t);
 
 /* "untouched", "balance", "reject", "drop" */

@@ -25,6 +25,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "plan/dealing.h"
 #include "plan/plan.h"
 
 struct plane;
@@ -125,6 +126,7 @@ struct plane_leaving {
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t proto;       /* enum l4proto; 0 = unknown */
+	bool is_looked_at;   /* since it leaves: how many connections it has is known */
 	uint32_t active;     /* connections, as of the last look */
 	uint32_t inactive;   /* closed ones that are not yet forgotten */
 	uint64_t since_s;    /* Unix time; 0 = before this process began */
@@ -203,6 +205,14 @@ struct plane_ops {
 			void (*fn)(void *arg, const struct plane_leaving *l), void *arg);
 	/* All of them, in numbers. NULL where `leaving` is. */
 	void (*drains)(const struct plane *p, struct plane_drains *ret);
+	/*
+	 * How connections are dealt to a pool of rows that were accepted (plan/dealing.h), as the
+	 * kernel acknowledged it; what is not known stays as it is. Both may be NULL: evenly.
+	 */
+	void (*dealing)(const struct plane *p, const struct plan_pool *pool, bool is_inside,
+			struct plan_dealing *ret);
+	uint32_t (*weight)(const struct plane *p, const struct plan_pool *pool,
+			   const struct plan_backend *b);
 	/* Append what `svc` asks of the plane and does not get. May be NULL. */
 	void (*remark)(const struct plane *p, const struct svc *svc, struct str *ret);
 	/* Remove everything of ours from the kernel (--cleanup). */
@@ -225,6 +235,32 @@ struct plane {
 	bool is_flush_safe;
 	struct plane_times times;
 };
+
+static inline void plane_dealing(const void *plane, const struct plan_rows *rows,
+				 const struct plan_pool *pool, bool is_inside,
+				 struct plan_dealing *ret)
+{
+	const struct plane *p = plane;
+
+	(void)rows;
+	if (p->ops->dealing != NULL)
+		p->ops->dealing(p, pool, is_inside, ret);
+}
+
+static inline uint32_t plane_weight(const void *plane, const struct plan_rows *rows,
+				    const struct plan_pool *pool, const struct plan_backend *b)
+{
+	const struct plane *p = plane;
+
+	(void)rows;
+	return p->ops->weight != NULL ? p->ops->weight(p, pool, b) : 1;
+}
+
+/* The plane as one who knows (plan/text.h). */
+static inline struct plan_dealer plane_dealer(const struct plane *p)
+{
+	return (struct plan_dealer){ plane_dealing, plane_weight, p };
+}
 
 static inline void plane_times_add(struct plane_times *t, uint64_t ns)
 {

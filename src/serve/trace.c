@@ -39,6 +39,11 @@ static void trace_begin(struct trace_body *b)
 	} else {
 		jsonw_null(&b->w, "problem");
 		plan_trace_decide(&b->trace);
+		if (b->ctx->plane != NULL && b->ctx->plane->ops->dealing != NULL) {
+			const struct plan_dealer dealer = plane_dealer(b->ctx->plane);
+
+			plan_trace_weigh(&b->trace, &dealer);
+		}
 		view_trace(&b->w, b->ctx, &b->trace);
 	}
 	jsonw_array(&b->w, "endpoints");

@@ -59,8 +59,9 @@ struct view_page {
 	enum view_page_mode mode;
 	enum stage stage;
 	bool is_cut;
-	size_t i; /* position in the list of the stage */
-	size_t k; /* position in the list below it */
+	bool is_dealt; /* the pool being told has a scheduler */
+	size_t i;      /* position in the list of the stage */
+	size_t k;      /* position in the list below it */
 	int fam;
 	struct str head;
 	struct plan_rows *rows; /* a copy; svc is not set */
@@ -184,8 +185,13 @@ static void leaving_add(void *arg, const struct plane_leaving *l)
 	jsonw_addr(all->w, "address", &l->addr);
 	jsonw_uint(all->w, "port", l->port);
 	jsonw_text(all->w, "protocol", l4proto_text(l->proto));
-	jsonw_uint(all->w, "active", l->active);
-	jsonw_uint(all->w, "inactive", l->inactive);
+	if (l->is_looked_at) {
+		jsonw_uint(all->w, "active", l->active);
+		jsonw_uint(all->w, "inactive", l->inactive);
+	} else {
+		jsonw_null(all->w, "active");
+		jsonw_null(all->w, "inactive");
+	}
 	if (l->since_s != 0)
 		jsonw_uint(all->w, "since_ms", ms_between(l->since_s, all->now_s));
 	if (l->deadline_s != 0)
@@ -516,6 +522,14 @@ static void step_pools(struct view_page *v, struct jsonw *w)
 	jsonw_text(w, "protocol", l4proto_text(pool->proto));
 	jsonw_uint(w, "affinity_s", pool->affinity_s);
 	jsonw_uint(w, "class", pool->class);
+	v->is_dealt = false;
+	if (v->ctx->plane->ops->dealing != NULL) {
+		struct plan_dealing dealing = { 0 };
+
+		v->ctx->plane->ops->dealing(v->ctx->plane, pool, false, &dealing);
+		v->is_dealt = dealing.scheduler[0] != '\0';
+		jsonw_text(w, "scheduler", v->is_dealt ? dealing.scheduler : NULL);
+	}
 	jsonw_array(w, "source_ranges");
 	vec_for_each (p, &pool->ranges)
 		jsonw_prefix(w, NULL, p);
@@ -538,6 +552,8 @@ static void step_backends(struct view_page *v, struct jsonw *w)
 		jsonw_uint(w, "port", b->port);
 		if (pool->affinity_s != 0)
 			jsonw_uint(w, "affinity_id", b->aff_id);
+		if (v->is_dealt)
+			jsonw_uint(w, "weight", plane_weight(v->ctx->plane, v->rows, pool, b));
 		jsonw_end(w);
 		return;
 	}

@@ -357,6 +357,21 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 
 /* --- all of it --- */
 
+/* Of a plane that lets backends keep their connections for a while. */
+static void view_leaving(struct jsonw *w, const struct plane *p)
+{
+	struct plane_drains d = { 0 };
+
+	if (p == NULL || p->ops->drains == NULL)
+		return;
+	p->ops->drains(p, &d);
+	jsonw_object(w, "leaving");
+	jsonw_uint(w, "backends", d.n_leaving);
+	jsonw_uint(w, "ended", d.n_drained);
+	jsonw_uint(w, "ended_by_time", d.n_expired);
+	jsonw_end(w);
+}
+
 static void view_counts(struct jsonw *w, const struct serve_context *ctx,
 			const struct view_totals *t)
 {
@@ -370,6 +385,7 @@ static void view_counts(struct jsonw *w, const struct serve_context *ctx,
 	jsonw_uint(w, "conflicts", ctx->plan->n_conflicts);
 	jsonw_uint(w, "drained", ctx->model->drains.n);
 	jsonw_end(w);
+	view_leaving(w, ctx->plane);
 	jsonw_object(w, "states");
 	for (int i = SERVE_STATE_OK; i < SERVE_STATE_N; i++)
 		jsonw_uint(w, serve_state_text(i), t->n_states[i]);

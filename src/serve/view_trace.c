@@ -185,6 +185,7 @@ static void say_none(struct str *out, const struct serve_context *ctx, const str
 	case PLAN_TRACE_WHY_INTERNAL_POLICY:
 	case PLAN_TRACE_WHY_EXTERNAL_POLICY:
 	case PLAN_TRACE_WHY_RANGES:
+	case PLAN_TRACE_WHY_WEIGHTLESS:
 	case PLAN_TRACE_WHY_UNKNOWN:
 		str_puts(out, "no service's address");
 		break;
@@ -258,13 +259,38 @@ static void step_policy(struct jsonw *w, const struct plan_trace *t)
 	str_fini(&out);
 }
 
+static void say_dealing(struct str *out, const struct plan_trace *t)
+{
+	const char *scheduler = t->dealing.scheduler;
+
+	if (*scheduler == '\0') {
+		if (t->n_used > 1)
+			str_printf(out, ", each with probability 1/%zu", t->n_used);
+		return;
+	}
+	switch ((enum plan_deal)t->dealing.deal) {
+	case PLAN_DEAL_EVENLY:
+		str_puts(out, " in turns");
+		break;
+	case PLAN_DEAL_BY_WEIGHT:
+		str_puts(out,
+			 t->dealing.is_by_client
+				 ? " by weight, the same for the same client while none changes"
+				 : " in turns, by weight");
+		break;
+	case PLAN_DEAL_UNTOLD:
+		str_puts(out, ", chosen by what goes on there");
+		break;
+	}
+	str_printf(out, " (scheduler %s)", scheduler);
+}
+
 static void say_pool(struct str *out, const struct plan_trace *t)
 {
 	if (t->pool_id != 0)
 		str_printf(out, "pool %u: ", t->pool_id);
 	str_printf(out, "%zu endpoint%s", t->n_used, t->n_used == 1 ? "" : "s");
-	if (t->n_used > 1)
-		str_printf(out, ", each with probability 1/%zu", t->n_used);
+	say_dealing(out, t);
 	if (t->topology != TOPOLOGY_OFF)
 		str_printf(out, "; those hinted for the %s only", topology_text(t->topology));
 	if (t->is_fallback)
@@ -278,6 +304,13 @@ static void step_pool(struct jsonw *w, const struct plan_trace *t)
 {
 	struct str out = { 0 };
 
+	if (t->why == PLAN_TRACE_WHY_WEIGHTLESS) {
+		str_puts(&out, "each usable endpoint has weight 0: nobody answers, and nobody "
+			       "refuses");
+		step(w, "pool", &out);
+		str_fini(&out);
+		return;
+	}
 	switch ((enum plan_verdict)(t->frontend.is_split && t->is_inside
 					    ? t->frontend.inside.verdict
 					    : t->frontend.target.verdict)) {
@@ -406,6 +439,8 @@ static const char *why_word(enum plan_trace_why why)
 		return "external-policy";
 	case PLAN_TRACE_WHY_RANGES:
 		return "source-ranges";
+	case PLAN_TRACE_WHY_WEIGHTLESS:
+		return "no-weight";
 	case PLAN_TRACE_WHY_OTHER_PORT:
 		return "unknown-port";
 	case PLAN_TRACE_WHY_UNALLOCATED:
@@ -477,6 +512,8 @@ static void view_service(struct jsonw *w, const struct plan_trace *t)
 		jsonw_null(w, "pool");
 	jsonw_text(w, "topology", topology_text(t->topology));
 	jsonw_uint(w, "affinity_s", t->affinity_s);
+	if (t->dealing.scheduler[0] != '\0')
+		jsonw_text(w, "scheduler", t->dealing.scheduler);
 	jsonw_bool(w, "masqueraded", t->masq >= PLAN_TRACE_MASQ_ALL);
 	jsonw_text(w, "kernel", held_word(t->held));
 	jsonw_uint(w, "used_endpoints", t->n_used);
@@ -538,7 +575,12 @@ void view_trace_endpoint(struct jsonw *w, const struct plan_trace *t,
 	jsonw_bool(w, "serving", ep->flags & ENDPOINT_SERVING);
 	jsonw_bool(w, "terminating", ep->flags & ENDPOINT_TERMINATING);
 	jsonw_bool(w, "used", is_used);
-	jsonw_real(w, "probability", is_used ? 1.0 / (double)t->n_used : 0.0);
+	if (is_used && plan_trace_chance(t, ep) < 0)
+		jsonw_null(w, "probability");
+	else
+		jsonw_real(w, "probability", is_used ? plan_trace_chance(t, ep) : 0.0);
+	if (is_used && t->dealing.scheduler[0] != '\0')
+		jsonw_uint(w, "weight", ep->weight);
 	jsonw_bool(w, "masqueraded", is_used && ep->is_masqueraded);
 	jsonw_text(w, "why_not", why);
 	jsonw_end(w);

@@ -16,6 +16,7 @@ IPVS = "about IPVS: VIPD_PLANE=ipvs, in a machine of tools/vm-run"
 NOT = {
     "nft": {
         "test_ipvs_drain.py": IPVS,
+        "test_ipvs_view.py": IPVS,
         "test_ipvs_probe.py": IPVS,
         "test_ipvs_foreign.py": IPVS,
         "test_ipvs_repair.py": IPVS,

@@ -83,6 +83,7 @@ bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst 
 		d->since_s = 0;
 	} else {
 		d->flags |= DST_QUEUED;
+		d->flags &= (uint8_t)~DST_LOOKED;
 		d->since_s = now_s;
 		ipvs_op_dest(p, IPVS_DEST_SET, vs, d, 0, deadline_s);
 	}
@@ -108,7 +109,7 @@ static void look_found(void *arg, const struct ipvs_dest *found)
 
 	if (d == NULL || !(d->flags & DST_LEAVING))
 		return;
-	d->flags |= DST_HELD;
+	d->flags |= DST_HELD | DST_LOOKED;
 	d->active = found->active;
 	d->inactive = found->inactive;
 }
@@ -275,6 +276,7 @@ void ipvs_drain_tell(const struct plane *plane, const struct svc *svc,
 			struct plane_leaving leaving = { .addr = d->addr,
 							 .port = d->port,
 							 .proto = vs->proto,
+							 .is_looked_at = d->flags & DST_LOOKED,
 							 .active = d->active,
 							 .inactive = d->inactive,
 							 .since_s = d->since_s,

@@ -18,6 +18,7 @@ struct ipvs_layout {
 	/* The same chains twice; sets and ranges each of one family. */
 	struct nft_fixed held[IPFAM_N];
 	bool is_fresh; /* read, and nothing written since */
+	bool is_looking;
 };
 
 void ipvs_layout_open(struct ipvs_layout **ret, struct nl_sock *nl)
@@ -26,6 +27,11 @@ void ipvs_layout_open(struct ipvs_layout **ret, struct nl_sock *nl)
 
 	l->nl = nl;
 	*ret = l;
+}
+
+void ipvs_layout_look(struct ipvs_layout *l)
+{
+	l->is_looking = true;
 }
 
 static void forget(struct ipvs_layout *l)
@@ -73,7 +79,7 @@ static int table_read(struct ipvs_layout *l, const struct nft_fixed_table *t, st
 	l->handle = t->handle;
 	l->state = IPVS_LAYOUT_HELD;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		if (l->held[fam].misfit[0] == '\0')
+		if (l->held[fam].misfit[0] == '\0' || l->is_looking)
 			continue;
 		log_notice(LOG_AREA_PLANE, "table inet %s will be replaced: %s", t->name,
 			   l->held[fam].misfit);

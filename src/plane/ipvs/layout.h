@@ -27,6 +27,9 @@ enum ipvs_layout_state {
 /* `nl` is borrowed. */
 void ipvs_layout_open(struct ipvs_layout **ret, struct nl_sock *nl);
 void ipvs_layout_close(struct ipvs_layout *l);
+DEFINE_AUTO(struct ipvs_layout *, ipvs_layout_close);
+/* Only look: what would be replaced is read as well. Never apply() after that. */
+void ipvs_layout_look(struct ipvs_layout *l);
 
 MUST_USE int ipvs_layout_load(struct ipvs_layout *l, struct err *err);
 /* Write the difference. */

@@ -377,3 +377,153 @@ int ipvs_route_cleanup(struct nl_sock *nl, struct err *err)
 	}
 	return 0;
 }
+
+/* --- for people --- */
+
+/* The configuration of one of ours; false when it does not say. */
+static bool rule_tells(const struct rule *r, struct ipvs_route_config *c)
+{
+	uint32_t birth = r->mark & (UINT32_C(1) << 24); /* tags are even */
+	uint32_t offset = r->action == FR_ACT_GOTO ? 1 : birth != 0 ? 0 : 2;
+
+	if (!r->is_ours || r->mask != IPVS_MARK_MASK || r->priority < offset ||
+	    (r->action != FR_ACT_GOTO && r->action != FR_ACT_TO_TBL))
+		return false;
+	c->marks = ipvs_marks_from((uint8_t)((r->mark ^ birth) >> 24));
+	c->priority = r->priority - offset;
+	if (r->action == FR_ACT_TO_TBL)
+		c->table = r->table;
+	return true;
+}
+
+int ipvs_route_recall(struct nl_sock *nl, struct ipvs_route_config *c, struct err *err)
+{
+	const struct ipvs_route_config any = { 0 };
+	int n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+		struct reading rd = { .c = &any };
+		int r = read_family(&rd, nl, families[i], err);
+
+		vec_for_each (rule, &rd.rules)
+			n += rule_tells(rule, c);
+		vec_fini(&rd.rules);
+		if (r < 0 && !(r == -EAFNOSUPPORT && families[i] == AF_INET6))
+			return r;
+	}
+	return n;
+}
+
+static void rule_print(struct str *out, int family, const struct rule *r)
+{
+	str_printf(out, "%s/rule/%u", family_text(family), r->priority);
+	if (r->mask != 0)
+		str_printf(out, " fwmark 0x%x/0x%x", r->mark, r->mask);
+	if (r->is_iif_lo)
+		str_puts(out, " iif lo");
+	if (r->action == FR_ACT_GOTO)
+		str_printf(out, " goto %u", r->target);
+	else if (r->action == FR_ACT_TO_TBL)
+		str_printf(out, " lookup %u", r->table);
+	else
+		str_puts(out, r->action == FR_ACT_NOP ? " nop" : " OTHER-ACTION");
+	str_puts(out, r->has_more ? " OTHER-CONDITIONS\n" : "\n");
+}
+
+static void route_print(struct str *out, int family, uint32_t table)
+{
+	str_printf(out, "%s/table/%u local default dev lo\n", family_text(family), table);
+}
+
+static int rule_cmp(const void *a, const void *b)
+{
+	const struct rule *x = a;
+	const struct rule *y = b;
+
+	return (x->priority > y->priority) - (x->priority < y->priority);
+}
+
+static void family_print(const struct reading *rd, int family, struct str *want, struct str *held)
+{
+	struct rule wanted[RULES];
+
+	rules_want(wanted, rd->c);
+	qsort(wanted, RULES, sizeof(wanted[0]), rule_cmp);
+	for (size_t i = 0; i < RULES; i++)
+		rule_print(want, family, &wanted[i]);
+	if (rd->rules.n > 1)
+		qsort(rd->rules.v, rd->rules.n, sizeof(rd->rules.v[0]), rule_cmp);
+	vec_for_each (r, &rd->rules)
+		if (r->is_ours)
+			rule_print(held, family, r);
+	route_print(want, family, rd->c->table);
+	if (rd->has_route)
+		route_print(held, family, rd->c->table);
+}
+
+int ipvs_route_text(struct nl_sock *nl, const struct ipvs_route_config *c, struct str *want,
+		    struct str *held, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+		struct reading rd = { .c = c };
+		int r = read_family(&rd, nl, families[i], err);
+
+		if (r == 0)
+			family_print(&rd, families[i], want, held);
+		vec_fini(&rd.rules);
+		if (r < 0 && !(r == -EAFNOSUPPORT && families[i] == AF_INET6))
+			return r;
+	}
+	return 0;
+}
+
+/* May a rule of others, asked before ours, take captured packets elsewhere? */
+static bool is_in_front(const struct ipvs_route_config *c, const struct rule *r)
+{
+	uint32_t told = r->mask & IPVS_MARK_MASK; /* the rest is the pool's number */
+	bool is_local = r->action == FR_ACT_TO_TBL && r->table == RT_TABLE_LOCAL;
+
+	if (r->is_ours || r->priority >= c->priority + RULES - 1 || r->action == FR_ACT_NOP ||
+	    (is_local && r->mask == 0 && !r->has_more && !r->is_iif_lo))
+		return false;
+	return ((r->mark ^ c->marks.tag) & told) == 0 || ((r->mark ^ c->marks.birth) & told) == 0;
+}
+
+static void family_troubles(const struct reading *rd, int family,
+			    void (*fn)(void *arg, bool is_hard, const char *text), void *arg)
+{
+	struct err err = { 0 };
+
+	if (conflict_find(rd, family, &err) < 0)
+		fn(arg, true, err.text);
+	vec_for_each (r, &rd->rules) {
+		struct str text = { 0 };
+
+		if (!is_in_front(rd->c, r))
+			continue;
+		str_printf(&text, "policy routing rule %u of %s is asked before vipd's",
+			   r->priority, family_text(family));
+		if (r->mask != 0)
+			str_printf(&text, ", and marks 0x%x/0x%x can be a captured packet's",
+				   r->mark, r->mask);
+		fn(arg, false, str_text(&text));
+		str_fini(&text);
+	}
+}
+
+int ipvs_route_troubles(struct nl_sock *nl, const struct ipvs_route_config *c,
+			void (*fn)(void *arg, bool is_hard, const char *text), void *arg,
+			struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+		struct reading rd = { .c = c };
+		int r = read_family(&rd, nl, families[i], err);
+
+		if (r == 0)
+			family_troubles(&rd, families[i], fn, arg);
+		vec_fini(&rd.rules);
+		if (r < 0 && !(r == -EAFNOSUPPORT && families[i] == AF_INET6))
+			return r;
+	}
+	return 0;
+}

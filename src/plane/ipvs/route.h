@@ -18,6 +18,7 @@
  */
 #pragma once
 
+#include "base/str.h"
 #include "nl/sock.h"
 #include "plane/ipvs/marks.h"
 
@@ -41,3 +42,22 @@ MUST_USE int ipvs_route_apply(struct nl_sock *nl, const struct ipvs_route_config
 			      size_t *n_writes, struct err *err);
 /* Remove all that carries our protocol. */
 MUST_USE int ipvs_route_cleanup(struct nl_sock *nl, struct err *err);
+
+/*
+ * The configuration that the rules of ours in the kernel were made with; what they do not say
+ * stays as it is in `c`. Returns how many there are, of both families, or -errno.
+ */
+MUST_USE int ipvs_route_recall(struct nl_sock *nl, struct ipvs_route_config *c, struct err *err);
+/*
+ * Rules and routes as there shall be, and those of ours as there are, one a line, both in the
+ * same order: "IPv4/rule/102 fwmark 0x5a000000/0xff000000 lookup 77".
+ */
+MUST_USE int ipvs_route_text(struct nl_sock *nl, const struct ipvs_route_config *c,
+			     struct str *want, struct str *held, struct err *err);
+/*
+ * Call `fn` for all that stands in the way: rules and routes of others that use our places or
+ * marks, or decide before ours. `is_hard`: vipd will not serve beside it.
+ */
+MUST_USE int ipvs_route_troubles(struct nl_sock *nl, const struct ipvs_route_config *c,
+				 void (*fn)(void *arg, bool is_hard, const char *text), void *arg,
+				 struct err *err);

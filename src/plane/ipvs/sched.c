@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/ip_vs.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,45 @@ uint8_t ipvs_sched_no(const char *name)
 		if (strcmp(names[i], name) == 0)
 			return i;
 	return 0;
+}
+
+struct ipvs_sched ipvs_sched_by_mark(struct ipvs_sched sched, uint32_t affinity_s, uint32_t missing)
+{
+	uint8_t mh = ipvs_sched_no("mh");
+
+	if (affinity_s == 0 || missing & UINT32_C(1) << mh)
+		return sched;
+	return (struct ipvs_sched){ .no = mh, .flags = IP_VS_SVC_F_SCHED1 };
+}
+
+static enum plan_deal deal_of(const char *name)
+{
+	if (strcmp(name, "rr") == 0)
+		return PLAN_DEAL_EVENLY;
+	return strcmp(name, "wrr") == 0 || strcmp(name, "sh") == 0 || strcmp(name, "mh") == 0
+		       ? PLAN_DEAL_BY_WEIGHT
+		       : PLAN_DEAL_UNTOLD;
+}
+
+void ipvs_sched_dealing(struct plan_dealing *ret, uint8_t no, uint32_t svc_flags)
+{
+	const char *name = ipvs_sched_name(no);
+	size_t len = strlen(name);
+
+	ret->deal = (uint8_t)deal_of(name);
+	ret->is_by_client = strcmp(name, "sh") == 0 || strcmp(name, "mh") == 0;
+	if (len == 0) {
+		memcpy(ret->scheduler, "?", 2);
+		return;
+	}
+	memcpy(ret->scheduler, name, len + 1);
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+		if (strcmp(flags[i].sched, name) != 0 || !(svc_flags & flags[i].flag))
+			continue;
+		(void)snprintf(ret->scheduler + len, sizeof(ret->scheduler) - len, ",%s",
+			       flags[i].text);
+		len = strlen(ret->scheduler);
+	}
 }
 
 static bool is_word(const char *word, size_t len, const char *text)

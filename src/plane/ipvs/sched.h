@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/ip.h"
+#include "plan/dealing.h"
 #include "plane/ipvs/wire.h"
 
 /* Flags we do not give out freely: what marks a VIP:port service as ours. */
@@ -29,6 +30,17 @@ MUST_USE int ipvs_sched_parse(struct ipvs_sched *ret, const char *text, struct e
 const char *ipvs_sched_name(uint8_t no);
 /* 0 when it is none we know. */
 uint8_t ipvs_sched_no(const char *name);
+/*
+ * Of a service by mark. One of a pool with affinity has no persistence to offer: it hashes
+ * clients, if the kernel can (`missing`: bits by number).
+ */
+struct ipvs_sched ipvs_sched_by_mark(struct ipvs_sched sched, uint32_t affinity_s,
+				     uint32_t missing);
+/*
+ * How it deals, for people, its name with its flags ("mh,mh-port") included; `svc_flags` as a
+ * service's in the kernel. What is no scheduler we know is called "?".
+ */
+void ipvs_sched_dealing(struct plan_dealing *ret, uint8_t no, uint32_t svc_flags);
 
 /*
  * The weight that `text` ("10.0.0.4=3,10.0.0.5=1") gives to an address; 1 when it says

@@ -24,15 +24,14 @@ static struct ipvs_op *op_push(struct ipvs_plane *p, enum ipvs_cmd cmd, struct i
 	return op;
 }
 
-/* How the service shall be. One by mark of a pool with affinity has no persistence to offer. */
+/* How the service shall be. */
 static struct ipvs_service vs_wanted(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 {
 	struct ipvs_service s = { .key = vs->key };
-	struct ipvs_sched sched = vs->sched;
-	uint8_t mh = ipvs_sched_no("mh");
+	struct ipvs_sched sched =
+		vs->key.mark != 0 ? ipvs_sched_by_mark(vs->sched, vs->timeout_s, p->missing_scheds)
+				  : vs->sched;
 
-	if (vs->key.mark != 0 && vs->timeout_s != 0 && !(p->missing_scheds & UINT32_C(1) << mh))
-		sched = (struct ipvs_sched){ .no = mh, .flags = IP_VS_SVC_F_SCHED1 };
 	s.flags = sched.flags;
 	if (vs->key.mark == 0) {
 		s.flags |= IPVS_FLAG_PERSISTENT | IPVS_FLAG_OURS;

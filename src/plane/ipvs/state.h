@@ -25,6 +25,7 @@ enum ipvs_dst_flags {
 	DST_ODD = 1 << 3,     /* the kernel has it, but not as we make them */
 	DST_NEW = 1 << 4,     /* made by the commit under way */
 	DST_QUEUED = 1 << 5,  /* the commit under way has an operation for it */
+	DST_LOOKED = 1 << 6,  /* since it leaves: `active` and `inactive` are known */
 };
 
 /* A destination of a virtual service. */
@@ -194,7 +195,6 @@ MUST_USE int ipvs_vs_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *
 
 MUST_USE int ipvs_translate(struct ipvs_plane *p, const struct plan_op *ops, size_t n,
 			    struct svc **culprit, struct err *err);
-uint16_t ipvs_pool_class(size_t n, uint32_t affinity_s);
 /* Mark a service as part of the commit under way, and remember how it was. */
 void ipvs_vs_touch(struct ipvs_plane *p, struct ipvs_vs *vs, struct svc *svc);
 
@@ -270,3 +270,13 @@ void ipvs_committed(struct ipvs_plane *p, size_t n);
 MUST_USE int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, struct err *err);
 /* As they were before us, as far as the table remembers. */
 void ipvs_sysctls_restore(struct ipvs_plane *p);
+
+/* --- tell.c: for people, in the words of plan/text.h --- */
+
+/* plane.h dealing, weight */
+void ipvs_tell_dealing(const struct plane *plane, const struct plan_pool *pool, bool is_inside,
+		       struct plan_dealing *ret);
+uint32_t ipvs_tell_weight(const struct plane *plane, const struct plan_pool *pool,
+			  const struct plan_backend *b);
+/* What was loaded: every frontend, then services of ours to which none leads (held.h). */
+void ipvs_tell_loaded(struct str *out, const struct ipvs_plane *p);

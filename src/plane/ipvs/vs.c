@@ -204,7 +204,7 @@ static void dest_found(void *arg, const struct ipvs_dest *found)
 	struct ipvs_vs *vs = arg;
 	struct ipvs_dst *d = ipvs_dst_get(vs, &found->addr, found->port);
 
-	d->flags |= DST_HELD;
+	d->flags |= DST_HELD | DST_LOOKED;
 	d->weight = (uint16_t)MIN(found->weight, (uint32_t)IPVS_WEIGHT_MAX);
 	if (found->fwd != 0 || (found->weight != 0 && found->u_thresh != 0))
 		d->flags |= DST_ODD;

@@ -135,7 +135,7 @@ static void text_endpoint(struct str *out, enum ipfam fam, const uint8_t *data)
 	str_puts(out, ip_endpoint_text(&b.addr, b.port, buf));
 }
 
-static void text_tuple(struct str *out, enum ipfam fam, const uint8_t *key)
+void nft_tuple_text(struct str *out, enum ipfam fam, const uint8_t *key)
 {
 	char buf[IP_ENDPOINT_TEXT_MAX];
 	struct nft_tuple t;
@@ -180,7 +180,7 @@ void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const u
 	case IPVSSET_REFUSED:
 	case NFTSET_COUNTED:
 	case NFTSET_REFUSED:
-		text_tuple(out, fam, key);
+		nft_tuple_text(out, fam, key);
 		break;
 	case NFTSET_ENDPOINTS:
 	case NFTSET_AFF_SLOTS:
@@ -321,7 +321,7 @@ static void text_target(const struct text *t, const uint8_t *data)
 
 struct guard {
 	enum ipfam fam;
-	uint32_t pool_id;
+	uint32_t word;
 	VEC(struct plan_backend) ends; /* first and last in turn */
 };
 
@@ -330,7 +330,7 @@ static void guard_collect(void *arg, const uint8_t *key)
 	struct guard *g = arg;
 	size_t len = ip_len(g->fam);
 
-	if (nft_get_range_pool(key) != g->pool_id)
+	if (ntohl(nft_get_word(key)) != g->word)
 		return;
 	*vec_push(&g->ends) = (struct plan_backend){ .addr = get_addr(g->fam, key + 4) };
 	*vec_push(&g->ends) = (struct plan_backend){ .addr = get_addr(g->fam, key + 8 + len) };
@@ -344,17 +344,18 @@ static int guard_cmp(const void *a, const void *b)
 	return ip_addr_cmp(&x->addr, &y->addr);
 }
 
-static void text_guard(const struct text *t, uint32_t pool_id)
+void nft_guard_text(struct str *out, const struct nft_source *src, enum ipfam fam,
+		    enum nft_set_id set, uint32_t word)
 {
-	struct guard g = { .fam = t->fam, .pool_id = pool_id };
+	struct guard g = { .fam = fam, .word = word };
 	char buf[IP_TEXT_MAX];
 
-	t->src->each(t->src->ctx, t->fam, NFTSET_FW_RANGES, guard_collect, &g);
+	src->each(src->ctx, fam, set, guard_collect, &g);
 	if (g.ends.n > 2)
 		qsort(g.ends.v, g.ends.n / 2, 2 * sizeof(g.ends.v[0]), guard_cmp);
-	str_puts(t->out, g.ends.n == 0 ? " guard=nobody" : " guard=");
+	str_puts(out, g.ends.n == 0 ? " guard=nobody" : " guard=");
 	for (size_t i = 0; i < g.ends.n; i++)
-		str_printf(t->out, "%s%s",
+		str_printf(out, "%s%s",
 			   i == 0  ? ""
 			   : i % 2 ? "-"
 				   : ",",
@@ -368,7 +369,7 @@ void nft_frontend_text(struct str *out, const struct nft_source *src, enum ipfam
 	struct text t = { out, src, fam };
 	const uint8_t *data = find(&t, NFTSET_FRONTENDS, key);
 
-	text_tuple(out, fam, key);
+	nft_tuple_text(out, fam, key);
 	if (find(&t, NFTSET_CLUSTER_IPS, key) != NULL)
 		str_puts(out, " cluster-ip");
 	if (find(&t, NFTSET_VIPS, key) == NULL)
@@ -378,7 +379,8 @@ void nft_frontend_text(struct str *out, const struct nft_source *src, enum ipfam
 	if (find(&t, NFTSET_MASQ_HOSTS, key) != NULL)
 		str_puts(out, " masq=host");
 	if (data != NULL && nft_word_kind(nft_get_word(data)) == NFT_KIND_FW) {
-		text_guard(&t, nft_word_pool(nft_get_word(data)));
+		nft_guard_text(out, src, fam, NFTSET_FW_RANGES,
+			       nft_word(nft_word_pool(nft_get_word(data)), 0));
 		data = find(&t, NFTSET_FW_FRONTENDS, key);
 	}
 	if (data != NULL && nft_word_kind(nft_get_word(data)) == NFT_KIND_XL) {
@@ -408,18 +410,33 @@ static int key_cmp(const void *a, const void *b, void *len)
 	return memcmp(a, b, *(const size_t *)len);
 }
 
-void nft_frontends_text(struct str *out, const struct nft_source *src)
+void nft_frontends_each(struct str *out, const struct nft_source *src, const enum nft_set_id *sets,
+			size_t n_sets,
+			void (*text)(struct str *out, const struct nft_source *src, enum ipfam fam,
+				     const uint8_t *key))
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		struct keys k = { .len = nft_key_len(NFTSET_FRONTENDS, fam) };
+		struct keys k = { .len = nft_key_len(sets[0], fam) };
 
-		src->each(src->ctx, fam, NFTSET_FRONTENDS, key_collect, &k);
+		for (size_t i = 0; i < n_sets; i++)
+			src->each(src->ctx, fam, sets[i], key_collect, &k);
 		if (k.bytes.n > k.len)
 			qsort_r(k.bytes.v, k.bytes.n / k.len, k.len, key_cmp, &k.len);
 		for (size_t at = 0; at < k.bytes.n; at += k.len) {
-			nft_frontend_text(out, src, fam, k.bytes.v + at);
+			const uint8_t *key = k.bytes.v + at;
+
+			if (at > 0 && memcmp(key - k.len, key, k.len) == 0)
+				continue; /* in two of the sets */
+			text(out, src, fam, key);
 			str_puts(out, "\n");
 		}
 		vec_fini(&k.bytes);
 	}
+}
+
+void nft_frontends_text(struct str *out, const struct nft_source *src)
+{
+	static const enum nft_set_id sets[] = { NFTSET_FRONTENDS };
+
+	nft_frontends_each(out, src, sets, ARRAY_SIZE(sets), nft_frontend_text);
 }

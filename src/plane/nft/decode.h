@@ -55,6 +55,8 @@ uint32_t nft_get_range_pool(const uint8_t *key);
  */
 void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
 		   const uint8_t *data);
+/* "10.96.0.10:53/UDP" */
+void nft_tuple_text(struct str *out, enum ipfam fam, const uint8_t *key);
 
 /* Where elements are looked up for people: a copy, a kernel, a fake. */
 struct nft_source {
@@ -80,3 +82,11 @@ void nft_frontend_text(struct str *out, const struct nft_source *src, enum ipfam
 		       const uint8_t *key);
 /* All frontends of both families, one a line, sorted by address, protocol and port. */
 void nft_frontends_text(struct str *out, const struct nft_source *src);
+/* The same for the frontends in any of these sets, each of them once, in the words of `text`. */
+void nft_frontends_each(struct str *out, const struct nft_source *src, const enum nft_set_id *sets,
+			size_t n_sets,
+			void (*text)(struct str *out, const struct nft_source *src, enum ipfam fam,
+				     const uint8_t *key));
+/* " guard=10.0.0.0-10.0.0.255": the ranges under this word in a set of ranges. */
+void nft_guard_text(struct str *out, const struct nft_source *src, enum ipfam fam,
+		    enum nft_set_id set, uint32_t word);

@@ -20,8 +20,8 @@
 #include "plane/nft/write.h"
 
 #define TABLE_NAME "vipd-trace"
-/* Behind connection tracking (-200), which says what is new; before translation (-100). */
-#define PRIORITY (-150)
+/* Behind connection tracking (-200), which says what is new; before all of vipd's (-150). */
+#define PRIORITY (-160)
 #define CT_STATE_NEW 8 /* nft's bit: NF_CT_STATE_BIT(IP_CT_NEW) */
 
 struct nft_live {

@@ -189,6 +189,7 @@ function showNumbers(s) {
 		number("kernel", count(s.counts.frontends),
 			plural(s.counts.frontends, "frontend").replace(/^\S+ /, "") + ", " +
 			plural(s.counts.backends, "backend")),
+		s.leaving ? number("leaving", count(s.leaving.backends), "keep their connections") : null,
 		number("owed", s.owed.services === 0 ? "nothing" : count(s.owed.services),
 			s.owed.oldest_ms === null ? "" : "for " + since(s.owed.oldest_ms)),
 		lat && lat.count > 0 ? number("event to kernel", "≤ " + short(lat.p50_us),
@@ -536,6 +537,11 @@ function conflicts(s) {
 			}, c.owner_namespace + "/" + c.owner_name)))), { id: "conflicts" })];
 }
 
+// How many is looked at a second after a backend began to leave.
+function soon(n) {
+	return n === null ? "…" : count(n);
+}
+
 // Backends that get no new connections and keep their old ones for a while.
 function drains(s, at) {
 	return !s.leaving || s.leaving.length === 0 ? [] : [el("h2", {}, "Leaving",
@@ -546,7 +552,7 @@ function drains(s, at) {
 			},
 			el("td", { "class": "addr" }, endpoint(d.address, d.port) +
 				(d.protocol ? "/" + d.protocol : "")),
-			el("td", {}, count(d.active)), el("td", {}, count(d.inactive)),
+			el("td", {}, soon(d.active)), el("td", {}, soon(d.inactive)),
 			d.left_ms === undefined ? el("td", { "class": "quiet" }, "no limit") :
 				el("td", {}, el("span", { "class": "bar" }, el("i", {})), " ",
 					el("span", { "class": "left" })))), { id: "drains" })];
@@ -678,14 +684,26 @@ function family(p, f) {
 			{ "class": "endpoints" })];
 }
 
+// "wrr, weights 1 to 3"
+function scheduler(p) {
+	const weights = p.backends.map((b) => b.weight);
+	const least = Math.min(...weights), most = Math.max(...weights);
+
+	return !p.scheduler ? "–" : p.scheduler + (most <= least ? "" : ", weights " + least + " to " + most);
+}
+
 function pools(s) {
+	const dealt = s.pools.some((p) => p.scheduler);
+
 	return s.pools.length === 0 ? [] : [el("h2", {}, "Pools in the kernel"),
-		table(["Pool", "Family", "Port", "Endpoints of", "Backends", "Affinity"], s.pools.map((p) => el("tr", {},
+		table(["Pool", "Family", "Port", "Endpoints of", "Backends", "Affinity",
+			...dealt ? ["Scheduler"] : []], s.pools.map((p) => el("tr", {},
 			el("td", { "class": "mono" }, String(p.id)), el("td", {}, p.family),
 			el("td", {}, p.protocol + (p.port_name ? " " + p.port_name : "")),
 			el("td", {}, p.scope === "local" ? "this node" : "the cluster"),
 			el("td", { "class": "mono" }, count(p.backends.length)),
-			el("td", {}, p.affinity_s ? p.affinity_s + " s" : "–"))), { id: "pools" })];
+			el("td", {}, p.affinity_s ? p.affinity_s + " s" : "–"),
+			dealt ? el("td", {}, scheduler(p)) : null)), { id: "pools" })];
 }
 
 function showService(s, at) {

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* plane/ipvs/held - the plane's own load, for its own sake. */
+#include "plane/ipvs/held.h"
+
+#include <errno.h>
+
+#include "plane/ipvs/state.h"
+#include "plane/nft/decode.h"
+#include "plane/nft/layout.h"
+
+#define TRIES 8
+
+void ipvs_held_fini(struct ipvs_held *h)
+{
+	str_fini(&h->frontends);
+	str_fini(&h->routing);
+	str_fini(&h->routing_want);
+	*h = (struct ipvs_held){ 0 };
+}
+
+/* The tag of the first mark in the maps; 0 when they are empty. */
+static uint32_t tag_of_maps(const struct ipvs_copy *c)
+{
+	static const enum nft_set_id maps[] = { IPVSSET_FE, IPVSSET_FE_OUT };
+
+	for (size_t i = 0; i < ARRAY_SIZE(maps) * IPFAM_N; i++) {
+		struct nft_tab_pos pos = { 0 };
+		const uint8_t *key;
+		uint8_t *val;
+
+		if (nft_tab_next(&c->sets[i % IPFAM_N][maps[i / IPFAM_N]], &pos, &key, &val))
+			return nft_get_word(val) & IPVS_MARK_MASK;
+	}
+	return 0;
+}
+
+static int table_load(struct ipvs_plane *p, bool has_rules, struct err *err)
+{
+	int r = p->plane.ops->load(&p->plane, err);
+	uint32_t tag = r == 0 ? tag_of_maps(p->loaded) : 0;
+
+	if (r < 0 || has_rules || tag == 0 || tag == p->marks.tag)
+		return r;
+	p->marks = p->route_config.marks = ipvs_marks_from((uint8_t)(tag >> 24));
+	return p->plane.ops->load(&p->plane, err);
+}
+
+/* 1 when somebody changed the ruleset meanwhile. */
+static int held_try(struct ipvs_held *ret, struct ipvs_plane *p, struct err *err)
+{
+	uint32_t before;
+	uint32_t after;
+	int n_rules;
+	int r;
+
+	ipvs_held_fini(ret);
+	n_rules = ipvs_route_recall(p->route, &p->route_config, err);
+	if (n_rules < 0)
+		return n_rules;
+	p->marks = p->route_config.marks;
+	r = nft_genid_read(p->query, &before, err);
+	if (r == 0)
+		r = ipvs_layout_load(p->layout, err);
+	ret->is_there = r == 0 && ipvs_layout_state(p->layout) == IPVS_LAYOUT_HELD;
+	if (r == 0 && ret->is_there)
+		r = table_load(p, n_rules > 0, err);
+	if (r == 0)
+		r = nft_genid_read(p->query, &after, err);
+	if (r == 0)
+		r = ipvs_route_text(p->route, &p->route_config, &ret->routing_want, &ret->routing,
+				    err);
+	if (r < 0)
+		return r == -EAGAIN ? 1 : r;
+	if (before != after)
+		return 1;
+	if (ret->is_there)
+		ipvs_tell_loaded(&ret->frontends, p);
+	return 0;
+}
+
+int ipvs_held_read_by(struct ipvs_held *ret, const struct ipvs_socks *socks, struct err *err)
+{
+	const struct ipvs_config config = { .sysctl_root = NULL };
+	struct plane *plane;
+	int r = ipvs_plane_open(&plane, socks, &config, err);
+
+	if (r < 0)
+		return r;
+	ipvs_layout_look(ipvs_plane_of(plane)->layout);
+	r = 1;
+	for (int i = 0; i < TRIES && r > 0; i++)
+		r = held_try(ret, ipvs_plane_of(plane), err);
+	plane->ops->close(plane);
+	return r > 0 ? err_set(err, -EAGAIN, "the ruleset changes faster than it can be read") : r;
+}
+
+int ipvs_held_read(struct ipvs_held *ret, struct err *err)
+{
+	static const int protocols[] = { NETLINK_NETFILTER, NETLINK_NETFILTER, NETLINK_GENERIC,
+					 NETLINK_ROUTE };
+	struct nl_sock *nl[ARRAY_SIZE(protocols)] = { NULL };
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(protocols) && r == 0; i++)
+		r = nl_sock_open(&nl[i], protocols[i], err);
+	if (r == 0)
+		return ipvs_held_read_by(
+			ret,
+			&(struct ipvs_socks){
+				.nft = nl[0], .query = nl[1], .genl = nl[2], .route = nl[3] },
+			err);
+	for (size_t i = 0; i < ARRAY_SIZE(protocols); i++)
+		nl_sock_close(nl[i]);
+	return r;
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/ipvs/tell - what is held, in the words in which the plan says what shall be.
+ *
+ * A destination of weight 0 with a deadline is leaving, and told apart from those that get
+ * connections. One without a deadline may be wanted so (vipd.io/weights): it is told as it is.
+ */
+#include <linux/ip_vs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/name.h"
+#include "plan/text.h"
+#include "plane/ipvs/held.h"
+#include "plane/ipvs/state.h"
+#include "plane/nft/decode.h"
+
+/* Persistence is for services by address and port: inside it is a hash of the client. */
+static void dealing_fill(struct plan_dealing *ret, struct ipvs_sched sched, uint32_t affinity_s,
+			 bool is_inside, uint32_t missing)
+{
+	if (is_inside)
+		sched = ipvs_sched_by_mark(sched, affinity_s, missing);
+	ret->affinity_s = is_inside ? 0 : affinity_s;
+	ipvs_sched_dealing(ret, sched.no, sched.flags);
+}
+
+/* --- what objects ask for --- */
+
+static void objects_dealing(const void *ctx, const struct plan_rows *rows,
+			    const struct plan_pool *pool, bool is_inside, struct plan_dealing *ret)
+{
+	const struct service *s = rows->svc->service;
+	struct ipvs_sched sched = *(const struct ipvs_sched *)ctx;
+
+	if (s != NULL && s->tuning != NULL && s->tuning->scheduler != NULL)
+		(void)!ipvs_sched_parse(&sched, s->tuning->scheduler->text, NULL);
+	dealing_fill(ret, sched, pool->affinity_s, is_inside, 0);
+}
+
+static uint32_t objects_weight(const void *ctx, const struct plan_rows *rows,
+			       const struct plan_pool *pool, const struct plan_backend *b)
+{
+	const struct service *s = rows->svc->service;
+
+	(void)ctx;
+	(void)pool;
+	return s != NULL && s->tuning != NULL && s->tuning->weights != NULL
+		       ? ipvs_weight(s->tuning->weights->text, &b->addr)
+		       : 1;
+}
+
+struct plan_dealer ipvs_objects_dealer(const struct ipvs_sched *by_default)
+{
+	return (struct plan_dealer){ objects_dealing, objects_weight, by_default };
+}
+
+/* --- what was acknowledged --- */
+
+static const struct ipvs_vs *vs_of_pool(const struct plane *plane, const struct plan_pool *pool)
+{
+	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
+	struct ipvs_key key =
+		ipvs_key_mark(pool->fam, ipvs_mark_pool(&p->marks, pool->id, pool->scope));
+
+	return ipvs_vs_find(p, &key);
+}
+
+void ipvs_tell_dealing(const struct plane *plane, const struct plan_pool *pool, bool is_inside,
+		       struct plan_dealing *ret)
+{
+	const struct ipvs_vs *vs = vs_of_pool(plane, pool);
+
+	if (vs == NULL || vs->sched.no == 0)
+		return;
+	dealing_fill(ret, vs->sched, vs->timeout_s, is_inside,
+		     ((const struct ipvs_plane *)plane)->missing_scheds);
+}
+
+uint32_t ipvs_tell_weight(const struct plane *plane, const struct plan_pool *pool,
+			  const struct plan_backend *b)
+{
+	const struct ipvs_vs *vs = vs_of_pool(plane, pool);
+	const struct ipvs_dst *d = vs != NULL ? ipvs_dst_find(vs, &b->addr, b->port) : NULL;
+
+	return d != NULL ? d->want_weight : 1;
+}
+
+/* --- what was loaded --- */
+
+struct telling {
+	struct str *out;
+	const struct ipvs_plane *p;
+	const struct nft_source *src;
+	enum ipfam fam;
+	const uint8_t *key;
+};
+
+/* Virtual services that some frontend leads to. */
+struct told {
+	const struct ipvs_plane *p;
+	VEC(const struct ipvs_vs *) v;
+};
+
+static const uint8_t *source_find(const void *ctx, enum ipfam fam, enum nft_set_id set,
+				  const uint8_t *key)
+{
+	const struct told *told = ctx;
+
+	return ipvs_copy_find(told->p->loaded, fam, set, key);
+}
+
+/* Nobody has asked for anything yet, so what nobody asked for is everything. */
+static void source_each(const void *ctx, enum ipfam fam, enum nft_set_id set,
+			void (*fn)(void *arg, const uint8_t *key), void *arg)
+{
+	const struct told *told = ctx;
+	size_t len = nft_key_len(set, fam);
+	size_t n;
+	uint8_t *keys = ipvs_copy_unwanted(told->p->loaded, fam, set, &n);
+
+	for (size_t i = 0; i < n; i++)
+		fn(arg, keys + i * len);
+	free(keys);
+}
+
+static const uint8_t *find(const struct telling *t, enum nft_set_id set, const uint8_t *key)
+{
+	return t->src->find(t->src->ctx, t->fam, set, key);
+}
+
+static bool is_leaving(const struct ipvs_dst *d)
+{
+	return d->weight == 0 && d->deadline_s != 0;
+}
+
+static void tell_dests(struct str *out, const struct telling *t, const struct ipvs_vs *vs)
+{
+	uint8_t key[NFT_KEY_MAX];
+
+	vec_for_each (d, &vs->dests) {
+		if (is_leaving(d))
+			continue;
+		plan_led_backend_print(out, &d->addr, d->port, d->weight);
+		if (d->flags & DST_ODD)
+			str_puts(out, "(OTHER-FORWARDING-OR-LIMIT)");
+		nft_key_addr_pair(key, &d->addr);
+		if (t != NULL && d->weight != 0 && find(t, IPVSSET_HAIRPINS, key) == NULL)
+			str_puts(out, "(NOT-IN-HAIRPINS)");
+	}
+}
+
+static void tell_leaving(struct str *out, const struct ipvs_plane *p, const struct ipvs_vs *vs)
+{
+	uint32_t now_s = ipvs_now_s(p);
+	char buf[IP_ENDPOINT_TEXT_MAX];
+
+	vec_for_each (d, &vs->dests)
+		if (is_leaving(d))
+			str_printf(out, " leaving=%s/%us", ip_endpoint_text(&d->addr, d->port, buf),
+				   d->deadline_s > now_s ? d->deadline_s - now_s : 0);
+}
+
+static bool has_backends(const struct ipvs_vs *vs)
+{
+	vec_for_each (d, &vs->dests)
+		if (!is_leaving(d))
+			return true;
+	return false;
+}
+
+static void tell_vs(struct str *out, const struct telling *t, const struct ipvs_vs *vs)
+{
+	struct plan_dealing dealing = { .affinity_s = vs->held_flags & IPVS_FLAG_PERSISTENT
+							      ? vs->held_timeout_s
+							      : 0 };
+
+	ipvs_sched_dealing(&dealing, vs->held_sched, vs->held_flags);
+	if (!has_backends(vs))
+		str_puts(out, " NOWHERE");
+	tell_dests(out, t, vs);
+	plan_led_dealing_print(out, &dealing);
+	tell_leaving(out, t->p, vs);
+}
+
+static const struct ipvs_vs *vs_note(const struct telling *t, const struct ipvs_key *key)
+{
+	struct told *told = (struct told *)(uintptr_t)t->src->ctx;
+	const struct ipvs_vs *vs = ipvs_vs_find(t->p, key);
+
+	if (vs != NULL)
+		*vec_push(&told->v) = vs;
+	return vs;
+}
+
+static const struct ipvs_vs *vs_by_mark(const struct telling *t, uint32_t mark)
+{
+	struct ipvs_key key = ipvs_key_mark(t->fam, mark);
+
+	return vs_note(t, &key);
+}
+
+static const struct ipvs_vs *vs_by_vip(const struct telling *t)
+{
+	struct ipvs_key key;
+	struct nft_tuple tuple;
+
+	nft_get_tuple(&tuple, t->fam, t->key);
+	key = ipvs_key_vip(&tuple.addr, tuple.proto, tuple.port);
+	return vs_note(t, &key);
+}
+
+/* Its mark names no pool: another element does. */
+static const struct ipvs_vs *idle_vs(const struct telling *t)
+{
+	const uint8_t *data = find(t, IPVSSET_IDLE, t->key);
+
+	if (data == NULL)
+		str_puts(t->out, " NOT-IN-IDLE");
+	return data != NULL ? vs_by_mark(t, nft_get_word(data)) : NULL;
+}
+
+static void tell_target(const struct telling *t, const uint8_t *data, bool is_inside)
+{
+	uint32_t mark = data != NULL ? nft_get_word(data) : 0;
+	uint32_t id = mark & IPVS_MARK_ID;
+	const struct ipvs_vs *vs;
+
+	str_puts(t->out, " ->");
+	if (data == NULL) {
+		str_puts(t->out, " NOWHERE");
+	} else if (!ipvs_mark_is_ours(&t->p->marks, mark)) {
+		str_printf(t->out, " MARK-0x%x", mark);
+	} else if (id == IPVS_ID_REFUSE || id == IPVS_ID_DROP) {
+		str_puts(t->out, id == IPVS_ID_REFUSE ? " reject" : " drop");
+		vs = is_inside ? NULL : idle_vs(t);
+		if (vs != NULL) /* nobody new is served, those who stay are */
+			tell_leaving(t->out, t->p, vs);
+	} else {
+		vs = id == 0 ? vs_by_vip(t) : vs_by_mark(t, mark);
+		if (vs == NULL)
+			str_puts(t->out, " NO-VIRTUAL-SERVICE");
+		else
+			tell_vs(t->out, t, vs);
+		if (id == 0)
+			(void)idle_vs(t);
+	}
+}
+
+static void tell_frontend(struct str *out, const struct nft_source *src, enum ipfam fam,
+			  const uint8_t *key)
+{
+	const struct told *told = src->ctx;
+	struct telling t = { out, told->p, src, fam, key };
+	const uint8_t *guard = find(&t, IPVSSET_GUARDED, key);
+	const uint8_t *data = find(&t, IPVSSET_FE, key);
+
+	nft_tuple_text(out, fam, key);
+	if (find(&t, IPVSSET_CLUSTER_IPS, key) != NULL)
+		str_puts(out, " cluster-ip");
+	if (find(&t, IPVSSET_VIPS, key) == NULL)
+		str_puts(out, " NOT-IN-VIPS");
+	if (find(&t, IPVSSET_MASQ, key) != NULL)
+		str_puts(out, " masq");
+	if (find(&t, IPVSSET_MASQ_HOSTS, key) != NULL)
+		str_puts(out, " masq=host");
+	if (guard != NULL)
+		nft_guard_text(out, src, fam, IPVSSET_RANGES, nft_get_word(guard));
+	if (data != NULL) {
+		tell_target(&t, data, false);
+		return;
+	}
+	tell_target(&t, find(&t, IPVSSET_FE_OUT, key), false);
+	str_puts(out, "; inside");
+	tell_target(&t, find(&t, IPVSSET_FE_IN, key), true);
+}
+
+static int pointer_cmp(const void *a, const void *b)
+{
+	const struct ipvs_vs *const *x = a;
+	const struct ipvs_vs *const *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static int key_cmp(const void *a, const void *b)
+{
+	const struct ipvs_vs *const *x = a;
+	const struct ipvs_vs *const *y = b;
+
+	return memcmp(&(*x)->key, &(*y)->key, sizeof((*x)->key));
+}
+
+static void tell_orphan(struct str *out, const struct ipvs_plane *p, const struct ipvs_vs *vs)
+{
+	char buf[IPVS_KEY_TEXT_MAX];
+
+	if (vs->key.mark != 0)
+		str_printf(out, "mark/0x%x/IPv%c ->", vs->key.mark,
+			   vs->key.fam == IPFAM_V6 ? '6' : '4');
+	else
+		str_printf(out, "virtual/%s ->", ipvs_key_text(&vs->key, buf));
+	tell_dests(out, NULL, vs);
+	tell_leaving(out, p, vs);
+	str_puts(out, "\n");
+}
+
+/* Nobody new gets there: left by a change, until their connections are over. */
+static void tell_orphans(struct str *out, const struct told *told)
+{
+	VEC(const struct ipvs_vs *) rest = { 0 };
+
+	htable_for_each (n, &told->p->vss) {
+		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
+
+		if (told->v.n == 0 ||
+		    bsearch(&vs, told->v.v, told->v.n, sizeof(told->v.v[0]), pointer_cmp) == NULL)
+			*vec_push(&rest) = vs;
+	}
+	if (rest.n > 1)
+		qsort(rest.v, rest.n, sizeof(rest.v[0]), key_cmp);
+	vec_for_each (vs, &rest)
+		tell_orphan(out, told->p, *vs);
+	vec_fini(&rest);
+}
+
+void ipvs_tell_loaded(struct str *out, const struct ipvs_plane *p)
+{
+	static const enum nft_set_id sets[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET_FE_IN };
+	struct told told = { .p = p };
+	struct nft_source src = { source_find, source_each, &told };
+
+	nft_frontends_each(out, &src, sets, ARRAY_SIZE(sets), tell_frontend);
+	if (told.v.n > 1)
+		qsort(told.v.v, told.v.n, sizeof(told.v.v[0]), pointer_cmp);
+	tell_orphans(out, &told);
+	vec_fini(&told.v);
+}

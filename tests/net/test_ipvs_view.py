@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The operator's view of the ipvs plane: diff and svc --kernel read maps, virtual services and policy
+routing without vipd's help, trace tells weights and schedulers as packets meet them, the page tells
+who leaves."""
+import collections
+import json
+import subprocess
+import time
+
+import pytest
+
+import ipvs as I
+import lab as L
+from objects import entry, port, service, slice_, slice_port
+from shop import Svc
+
+FLAGS = {"--ipvs-drain-timeout": "60s", "--v": "2"}
+KINDS = [
+    Svc("plain", 51),
+    Svc("local", 52, etp="Local"),
+    Svc("none", 54, "none"),
+    Svc("ranges", 55, ranges=["203.0.113.0/25", "2001:db8:1::/120"]),
+    Svc("sticky", 57, affinity=600, etp="Local"),
+]
+VIP = L.cluster_ip(60, 4)
+KEY = L.endpoint(VIP, 80) + "/TCP"
+
+
+def web(*eps, **notes):
+    """A service of its own with weights 3, 1, 0 by wrr, unless said otherwise."""
+    notes = notes or {"vipd.io/scheduler": "wrr", "vipd.io/weights": "%s=3,%s=0" % (
+        L.remote(1, 4), L.remote(3, 4))}
+    obj = service("web", [VIP], [port(80, "TCP", "t")])
+    obj["metadata"]["annotations"] = notes
+    return [obj, slice_("web", [entry(L.remote(e, 4), "n2") for e in eps],
+                        [slice_port(8080, "TCP", "t")])]
+
+
+def shelf():
+    return [o for s in KINDS for o in s.objects()]
+
+
+def vipctl(vipd, *args):
+    with vipd.lab.node.entered():
+        return subprocess.run([L.program("vipctl"), "--socket", vipd.socket] + list(args),
+                              capture_output=True, text=True, timeout=60, check=False)
+
+
+def line_of(text, key=KEY):
+    lines = [l for l in text.splitlines() if l.startswith(key + " ")]
+    assert len(lines) == 1, text
+    return lines[0]
+
+
+def test_all_is_told(lab, vipd):
+    """A line for each frontend, with backends, weights, affinity, scheduler, who leaves, and the
+    same words from vipd, from the manifests, and from the kernel when there is no vipd."""
+    vipd.apply(shelf() + web(1, 2, 3))
+    r = vipctl(vipd, "diff")
+    assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
+    args = ["diff", "--manifests", vipd.manifests.path, "--node", L.NODE_NAME]
+    r = vipctl(vipd, *args)
+    assert (r.returncode, r.stdout) == (0, ""), r.stdout + r.stderr
+    r = vipctl(vipd, *args, "--ipvs-scheduler", "lc")
+    assert r.returncode == 1 and "scheduler=lc" in r.stdout and "default/web" not in r.stdout
+    text = vipctl(vipd, "svc", "--kernel").stdout
+    assert line_of(text) == "%s cluster-ip -> %s:8080=3 %s:8080 %s:8080=0 scheduler=wrr" % (
+        KEY, L.remote(1, 4), L.remote(2, 4), L.remote(3, 4))
+    assert line_of(text, L.endpoint(L.lb_ip(57, 4), 80) + "/TCP") == (
+        "%s/TCP masq=host -> %s:8080 affinity=600s scheduler=rr; inside -> %s:8080 %s:8080 "
+        "scheduler=mh,mh-fallback" % (L.endpoint(L.lb_ip(57, 4), 80), L.POD["pod1"][4],
+                                      L.POD["pod1"][4], L.remote(1, 4)))
+    assert "IPv4/rule/102 fwmark 0x5a000000/0xff000000 lookup 77" in text.splitlines()
+    told = json.loads(vipctl(vipd, "svc", "--kernel", "-o", "json").stdout)
+    assert told["plane"] == "ipvs" and len(told["routing"]) == 10
+    assert not [f for f in told["frontends"] if any(w.isupper() and "-" in w for w in f.split())]
+    bundle = json.loads(vipctl(vipd, "dump", "--bundle").stdout)
+    assert bundle["kernel_frontends"] == told["frontends"] and bundle["kernel_plane"] == "ipvs"
+    r = vipctl(vipd, "svc", "--kernel", "--plane", "nftables")
+    assert (r.returncode, r.stdout) == (0, "") and "no table" in r.stderr
+
+
+BREAKAGES = [
+    # One after the other: what is broken stays so.
+    ("weight", lambda mark: ["ipvsadm", "-e", "-f", mark, "-r", L.remote(2, 4) + ":8080", "-m", "-w",
+                             "9"], KEY, " %s:8080=9 " % L.remote(2, 4)),
+    ("missing", lambda mark: ["ipvsadm", "-d", "-f", mark, "-r", L.remote(1, 4) + ":8080"],
+     KEY, "+ -> %s:8080=9 " % L.remote(2, 4)),
+    ("too many", lambda mark: ["ipvsadm", "-a", "-f", mark, "-r", "10.244.2.99:1", "-m"],
+     KEY, " 10.244.2.99:1(NOT-IN-HAIRPINS) "),
+    ("scheduler", lambda mark: ["ipvsadm", "-E", "-f", mark, "-s", "lc"], KEY, "scheduler=lc"),
+    ("rule", lambda mark: ["ip", "rule", "del", "priority", "101"], "IPv4/rule/101", "iif lo goto"),
+    ("route", lambda mark: ["ip", "-6", "route", "flush", "table", "77"], "IPv6/table/77", "local"),
+    ("frontend", lambda mark: ["nft", "delete", "element", "inet", "vipd-ipvs", "fe4",
+                               "{ %s . tcp . 80 }" % VIP], KEY, "- ->"),
+    ("wrong pool", None, KEY, "+ -> %s:8080 " % L.POD["pod1"][4]),
+]
+
+
+@pytest.mark.no_steady
+def test_what_is_wrong_is_seen(lab, vipd):
+    """Each kind of damage is named where it is, and is all that is named; a start repairs it."""
+    vipd.apply(shelf() + web(1, 2, 3))
+    svc = I.Ipvs(lab.node)
+    try:
+        marks = {s.mark for s in svc.services() if (L.remote(3, 4), 8080) in svc.dests(s)}
+    finally:
+        svc.close()
+    mark = str(marks.pop())
+    other = line = None
+    for line in lab.node.run("nft", "list", "map", "inet", "vipd-ipvs", "fe4").split(","):
+        if L.cluster_ip(51, 4) + " . tcp . 80 " in line:
+            other = line.split(":")[1].split()[0]
+    vipd.kill()     # it would repair
+    try:
+        whole = vipctl(vipd, "svc", "--kernel").stdout
+        for name, command, key, said in BREAKAGES:
+            before = vipctl(vipd, "svc", "--kernel").stdout.splitlines()
+            if command is not None:
+                lab.node.run(*command(mark))
+            else:
+                lab.node.run("nft", "add", "element", "inet", "vipd-ipvs", "fe4",
+                             "{ %s . tcp . 80 : %s }" % (VIP, other))
+            r = vipctl(vipd, "diff", "--manifests", vipd.manifests.path, "--node", L.NODE_NAME)
+            assert r.returncode == 1, (name, r.stdout, r.stderr)
+            told = r.stdout.split("\n" + key + "  ")[1]
+            assert said in told, (name, r.stdout)
+            after = vipctl(vipd, "svc", "--kernel").stdout.splitlines()
+            changed = {l.split()[0] for l in set(before) ^ set(after)}
+            assert key in changed and changed <= {key, "mark/0x%x/IPv4" % int(mark)}, (name, changed)
+    finally:
+        vipd.start()
+    assert vipctl(vipd, "diff").returncode == 0
+    assert vipctl(vipd, "svc", "--kernel").stdout.split("leaving=")[0] == whole.split("leaving=")[0]
+
+
+def trace(vipd, *more):
+    return json.loads(vipctl(vipd, "trace", L.CLIENT[4], L.endpoint(VIP, 80), "-o", "json",
+                             *more).stdout)
+
+
+def test_trace_and_packets(lab, vipd):
+    """Chances are the weights for wrr; who weighs 0 or leaves is reached by nobody, and told so."""
+    vipd.apply(shelf() + web(1, 2, 3, 4))
+    vipd.apply(shelf() + web(1, 2, 3))      # 4 leaves, or has left
+    told = trace(vipd)
+    assert told["service"]["scheduler"] == "wrr"
+    chances = {e["address"]: e["probability"] for e in told["endpoints"]}
+    assert chances == {L.remote(1, 4): 0.75, L.remote(2, 4): 0.25, L.remote(3, 4): 0}
+    assert [e["why_not"] for e in told["endpoints"] if not e["used"]] == ["its weight is 0"]
+    met = collections.Counter(L.probe(lab.client, VIP, 80).backend for _ in range(12))
+    assert met == {L.remote(1, 4): 9, L.remote(2, 4): 3}
+    page = vipctl(vipd, "svc", "default/web").stdout
+    assert "scheduler wrr" in page and "WEIGHT" in page
+    vipd.apply(shelf() + web(1, 2, 3, **{"vipd.io/scheduler": "wlc"}))
+    assert {e["probability"] for e in trace(vipd)["endpoints"]} == {None}
+    assert "scheduler wlc" in vipctl(vipd, "trace", L.CLIENT[4], L.endpoint(VIP, 80)).stdout
+
+
+def test_live(lab, vipd):
+    """The rules of this plane's table, by the packet, and the endpoint that IPVS chose."""
+    vipd.apply(shelf() + web(2))
+    p = lab.node.popen(L.program("vipctl"), "--socket", vipd.socket, "trace", L.CLIENT[4],
+                       L.endpoint(VIP, 80), "--live=3", stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, text=True)
+    while not p.stdout.readline().startswith("new connections"):
+        assert p.poll() is None, p.stderr.read()
+    assert L.probe(lab.client, VIP, 80, source=L.CLIENT[4]).ok
+    out, err = p.communicate(timeout=60)
+    assert p.returncode == 0, err
+    words = [l.split() for l in out.splitlines()]
+    assert ["vipd-ipvs", "pre", "jump", "assign4"] in words, out
+    assert any(l.startswith("packet ") and l.endswith("-> %s:8080" % L.remote(2, 4))
+               for l in out.splitlines()), out
+
+
+def test_first_second(lab, vipd):
+    """How many connections a backend that begins to leave has is told when somebody has looked."""
+    vipd.apply(shelf() + web(1, 2))
+    conns = [L.connect(lab.client, VIP, 80)[0] for _ in range(4)]
+    vipd.apply(shelf() + web(1))
+    first = vipd.get("/v1/services/default/web")["leaving"]
+    start = time.monotonic()
+    assert len(first) == 1 and first[0]["active"] in (None, 1), first
+    L.eventually(lambda: vipd.get("/v1/services/default/web")["leaving"][0]["active"] == 1,
+                 3 * L.SLOW)
+    if first[0]["active"] is None:
+        assert time.monotonic() - start > 0.2
+    assert vipd.status()["leaving"]["backends"] >= 1
+    assert "leaving" in vipctl(vipd, "status").stdout
+    text = vipctl(vipd, "svc", "--kernel", VIP).stdout
+    assert " leaving=%s:8080/" % L.remote(2, 4) in line_of(text)
+    assert vipctl(vipd, "diff").returncode == 0
+    for conn in conns:
+        conn.close()

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/ipvs/held: the kernel told by itself is told in the words of the plan, and what is
+ * wrong with it is seen; vipctl's diff of the two over it.
+ */
+#include <linux/ip_vs.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "ctl/diff.h"
+#include "ipvs_world.h"
+#include "plan/text.h"
+#include "plan/trace.h"
+#include "plane/ipvs/held.h"
+
+#define STICKY "ip=10.96.0.20 port=http:80 affinity=600"
+#define LOCAL                                                                     \
+	"type=LoadBalancer ip=10.96.0.30 port=http:80:30080 vip=203.0.113.7 etp " \
+	"range=198.51.100.0/24"
+
+static void held_read(const struct world *w, struct ipvs_held *ret)
+{
+	struct ipvs_socks socks = { .nft = fake_connect(w->nft),
+				    .query = fake_connect(w->nft),
+				    .genl = fake_ipvs_connect(w->ipvs),
+				    .route = fake_ipvs_connect_route(w->ipvs) };
+	struct err err = { 0 };
+
+	*ret = (struct ipvs_held){ 0 };
+	assert_int_equal(ipvs_held_read_by(ret, &socks, &err), 0);
+}
+
+static void expect_held(const struct world *w, const char *want)
+{
+	struct ipvs_held h;
+
+	held_read(w, &h);
+	assert_string_equal(str_text(&h.frontends), want);
+	ipvs_held_fini(&h);
+}
+
+/* What /v1/rows says, as vipctl gets it. */
+static json_t *rows_of(const struct world *w)
+{
+	const struct plan_dealer dealer = plane_dealer(w->plane);
+	json_t *items = json_array();
+
+	htable_for_each (n, &w->m.services) {
+		const struct svc *svc = container_of(n, struct svc, node);
+		const struct plan_rows *rows = svc->rows;
+		json_t *lines = json_array();
+
+		for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
+			struct str line = { 0 };
+
+			plan_frontend_led_print(&line, rows, &rows->frontends.v[i], &dealer);
+			json_array_append_new(lines, json_string(line.text));
+			str_fini(&line);
+		}
+		json_array_append_new(items, json_pack("{s:s, s:s, s:b, s:o}", "namespace",
+						       svc->ns->text, "name", svc->name->text,
+						       "complete", 1, "frontends", lines));
+	}
+	return items;
+}
+
+/* `want`: what diff prints. */
+static void expect_diff(const struct world *w, const char *want)
+{
+	static const struct style plain = { 0 };
+	json_t *rows = rows_of(w);
+	struct str out = { 0 };
+	struct ipvs_held h;
+	struct diff d = { 0 };
+
+	held_read(w, &h);
+	diff_want(&d, rows);
+	diff_want_lines(&d, h.routing_want.text, "(policy routing)");
+	diff_hold(&d, h.frontends.text);
+	diff_hold(&d, h.routing.text);
+	diff_compare(&d);
+	diff_print(&out, &d, &plain);
+	assert_string_equal(str_text(&out), want);
+	str_fini(&out);
+	diff_fini(&d);
+	ipvs_held_fini(&h);
+	json_decref(rows);
+}
+
+#define DIFFERS "- what the kernel shall hold, + what it holds\n"
+
+static void web(struct world *w)
+{
+	world_open(w);
+	service(w, "shop/web",
+		"ip=10.96.0.10 port=http:80 sched=wrr weights=10.0.1.1=3,10.0.1.3=0");
+	slice(w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	settle(w);
+}
+
+static void test_weights(void **state)
+{
+	struct world w;
+
+	web(&w);
+	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080=3 10.0.1.2:8080 "
+			"10.0.1.3:8080=0 scheduler=wrr\n");
+	expect_diff(&w, "");
+	/* Reading writes nothing, neither to nf_tables nor to IPVS. */
+	fake_ipvs_writes_reset(w.ipvs);
+	fake_count_reset(w.nft);
+	expect_diff(&w, "");
+	assert_int_equal(fake_ipvs_writes(w.ipvs), 0);
+	assert_int_equal(fake_count(w.nft).n_batches, 0);
+	world_close(&w);
+}
+
+static void test_backends_differ(void **state)
+{
+	struct world w;
+
+	web(&w);
+	fake_ipvs_foreign_weight(w.ipvs, "10.0.1.2", 7);
+	expect_diff(&w, DIFFERS "10.96.0.10:80/TCP  shop/web\n"
+				"  - -> 10.0.1.1:8080=3 10.0.1.2:8080 10.0.1.3:8080=0 "
+				"scheduler=wrr\n"
+				"  + -> 10.0.1.1:8080=3 10.0.1.2:8080=7 10.0.1.3:8080=0 "
+				"scheduler=wrr\n");
+	/* Weight 0 of a backend that is wanted is no leave. */
+	fake_ipvs_foreign_weight(w.ipvs, "10.0.1.2", 0);
+	expect_diff(&w, DIFFERS "10.96.0.10:80/TCP  shop/web\n"
+				"  - -> 10.0.1.1:8080=3 10.0.1.2:8080 10.0.1.3:8080=0 "
+				"scheduler=wrr\n"
+				"  + -> 10.0.1.1:8080=3 10.0.1.2:8080=0 10.0.1.3:8080=0 "
+				"scheduler=wrr\n");
+	fake_ipvs_foreign_del(w.ipvs, "10.0.1.2");
+	fake_ipvs_foreign_del(w.ipvs, "10.0.1.3");
+	expect_diff(&w, DIFFERS "10.96.0.10:80/TCP  shop/web\n"
+				"  - -> 10.0.1.1:8080=3 10.0.1.2:8080 10.0.1.3:8080=0 "
+				"scheduler=wrr\n"
+				"  + -> 10.0.1.1:8080=3 scheduler=wrr\n");
+	world_close(&w);
+}
+
+/* A backend that leaves is told, with its time, and is no difference. */
+static void test_leaving(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", "ip=10.96.0.10 port=http:80");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 1);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 st");
+	settle(&w);
+	/* The deadline is by the fake's clock, long ago by the real one. */
+	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr "
+			"leaving=10.0.1.2:8080/0s\n");
+	expect_diff(&w, "");
+	/* The last one, too: nobody new is served, the frontend refuses. */
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
+	slice(&w, "shop/web-1", "web", "| http:8080 |");
+	settle(&w);
+	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> reject leaving=10.0.1.1:8080/0s "
+			"leaving=10.0.1.2:8080/0s\n");
+	expect_diff(&w, "");
+	/* And the service: no frontend leads to what its backends keep. */
+	no_service(&w, "shop", "web");
+	settle(&w);
+	expect_held(&w, "mark/0x5a000001/IPv4 -> leaving=10.0.1.1:8080/0s "
+			"leaving=10.0.1.2:8080/0s\n");
+	expect_diff(&w, "");
+	fake_ipvs_foreign_weight(w.ipvs, "10.0.1.1", 1);
+	expect_diff(&w, DIFFERS "mark/0x5a000001/IPv4  (nobody's)\n"
+				"  + -> 10.0.1.1:8080(OTHER-FORWARDING-OR-LIMIT) "
+				"leaving=10.0.1.2:8080/0s\n");
+	world_close(&w);
+}
+
+/* Drains without a deadline look like a weight of 0 that somebody wants. */
+static void test_leaving_for_ever(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", "ip=10.96.0.10 port=http:80 drain=0");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 1);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 st");
+	settle(&w);
+	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 10.0.1.2:8080=0 "
+			"scheduler=rr\n");
+	expect_diff(&w, "");
+	world_close(&w);
+}
+
+static void test_affinity(void **state)
+{
+	struct ip_addr vip = test_addr("10.96.0.20");
+	struct world w;
+	uint8_t key[NFT_KEY_MAX];
+	uint8_t mark[NFT_DATA_MAX];
+
+	world_open(&w);
+	service(&w, "shop/web", STICKY);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	service(&w, "shop/other", "ip=10.96.0.21 port=http:80");
+	slice(&w, "shop/other-1", "other", "| http:8080 | 7 rs");
+	settle(&w);
+	expect_held(&w, "10.96.0.20:80/TCP cluster-ip -> 10.0.1.1:8080 10.0.1.2:8080 "
+			"affinity=600s scheduler=rr\n"
+			"10.96.0.21:80/TCP cluster-ip -> 10.0.1.7:8080 scheduler=rr\n");
+	expect_diff(&w, "");
+	/* To another's pool. */
+	nft_key_tuple(key, &vip, L4PROTO_TCP, 80);
+	nft_put_word(mark, mark_of(&w, "10.96.0.21", 80));
+	assert_true(fake_foreign_del(w.nft, IPFAM_V4, IPVSSET_FE, key));
+	fake_foreign_add(w.nft, IPFAM_V4, IPVSSET_FE, key, mark);
+	expect_diff(&w, DIFFERS "10.96.0.20:80/TCP  shop/web\n"
+				"  - -> 10.0.1.1:8080 10.0.1.2:8080 affinity=600s scheduler=rr\n"
+				"  + -> 10.0.1.7:8080 scheduler=rr\n"
+				"virtual/10.96.0.20:80/TCP  (nobody's)\n"
+				"  + -> 10.0.1.1:8080 10.0.1.2:8080\n");
+	/* To none, and not captured at all. */
+	assert_true(fake_foreign_del(w.nft, IPFAM_V4, IPVSSET_FE, key));
+	expect_diff(&w, DIFFERS "10.96.0.20:80/TCP  shop/web\n"
+				"  - -> 10.0.1.1:8080 10.0.1.2:8080 affinity=600s scheduler=rr\n"
+				"virtual/10.96.0.20:80/TCP  (nobody's)\n"
+				"  + -> 10.0.1.1:8080 10.0.1.2:8080\n");
+	world_close(&w);
+}
+
+/* POL-25: who is inside is led elsewhere; with affinity, by a hash. */
+static void test_split(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", LOCAL);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs @n1; 2 rs @n2");
+	settle(&w);
+	expect_diff(&w, "");
+	service(&w, "shop/web", LOCAL " affinity=600");
+	settle(&w);
+	expect_diff(&w, "");
+	expect_held(&w,
+		    "10.96.0.30:80/TCP cluster-ip -> 10.0.1.1:8080 10.0.1.2:8080 affinity=600s "
+		    "scheduler=rr\n"
+		    "192.168.0.1:30080/TCP masq=host -> 10.0.1.1:8080 affinity=600s scheduler=rr; "
+		    "inside -> 10.0.1.1:8080 10.0.1.2:8080 scheduler=mh,mh-fallback\n"
+		    "203.0.113.7:80/TCP masq=host guard=198.51.100.0-198.51.100.255 -> "
+		    "10.0.1.1:8080 affinity=600s scheduler=rr; inside -> 10.0.1.1:8080 "
+		    "10.0.1.2:8080 scheduler=mh,mh-fallback\n"
+		    /* How they were asked for before. */
+		    "mark/0x5a000001/IPv4 -> leaving=10.0.1.1:8080/0s leaving=10.0.1.2:8080/0s\n"
+		    "mark/0x5a800002/IPv4 -> leaving=10.0.1.1:8080/0s\n");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 2 rs @n2");
+	settle(&w);
+	expect_diff(&w, "");
+	world_close(&w);
+}
+
+static void test_routing(void **state)
+{
+	struct world w;
+	struct ipvs_held h;
+
+	web(&w);
+	fake_ipvs_rules_flush(w.ipvs);
+	held_read(&w, &h);
+	assert_string_equal(str_text(&h.routing), "IPv4/table/77 local default dev lo\n"
+						  "IPv6/table/77 local default dev lo\n");
+	ipvs_held_fini(&h);
+	expect_diff(&w, DIFFERS "IPv4/rule/100  (policy routing)\n"
+				"  - fwmark 0x5b000000/0xff000000 lookup 77\n"
+				"IPv4/rule/101  (policy routing)\n"
+				"  - fwmark 0x5a000000/0xff000000 iif lo goto 103\n"
+				"IPv4/rule/102  (policy routing)\n"
+				"  - fwmark 0x5a000000/0xff000000 lookup 77\n"
+				"IPv4/rule/103  (policy routing)\n"
+				"  - nop\n"
+				"IPv6/rule/100  (policy routing)\n"
+				"  - fwmark 0x5b000000/0xff000000 lookup 77\n"
+				"IPv6/rule/101  (policy routing)\n"
+				"  - fwmark 0x5a000000/0xff000000 iif lo goto 103\n"
+				"IPv6/rule/102  (policy routing)\n"
+				"  - fwmark 0x5a000000/0xff000000 lookup 77\n"
+				"IPv6/rule/103  (policy routing)\n"
+				"  - nop\n");
+	world_close(&w);
+}
+
+/* Another tag, table and priority are seen from what is there; the tag also from the maps alone. */
+static void test_configured(void **state)
+{
+	struct world w;
+	struct ipvs_held h;
+
+	world_open(&w);
+	w.config.mark_tag = 0x60;
+	w.config.route_table = 300;
+	w.config.rule_priority = 2000;
+	life_end(&w);
+	fake_ipvs_rules_flush(w.ipvs);
+	life_begin(&w);
+	service(&w, "shop/web", "ip=10.96.0.10 port=http:80");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	expect_diff(&w, "");
+	held_read(&w, &h);
+	assert_non_null(
+		strstr(h.routing.text, "IPv6/rule/2002 fwmark 0x60000000/0xff000000 lookup 300\n"));
+	ipvs_held_fini(&h);
+	fake_ipvs_rules_flush(w.ipvs);
+	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr\n");
+	world_close(&w);
+}
+
+static void test_nothing(void **state)
+{
+	struct world w = { .now = 1 };
+	struct ipvs_held h;
+
+	fake_open(&w.nft);
+	fake_ipvs_open(&w.ipvs);
+	held_read(&w, &h);
+	assert_false(h.is_there);
+	assert_string_equal(str_text(&h.frontends), "");
+	assert_string_equal(str_text(&h.routing), "");
+	ipvs_held_fini(&h);
+	fake_ipvs_close(w.ipvs);
+	fake_close(w.nft);
+}
+
+/* --- the trace --- */
+
+static void trace_of(struct world *w, struct plan_trace *t, const char *to)
+{
+	const struct plan_dealer dealer = plane_dealer(w->plane);
+	struct plan_trace_query q = { .src = test_addr("10.0.1.99"),
+				      .dst = test_addr(to),
+				      .port = 80,
+				      .proto = L4PROTO_TCP };
+
+	plan_trace_init(t, &w->p, &q);
+	htable_for_each (n, &w->m.services)
+		plan_trace_look(t, container_of(n, struct svc, node));
+	plan_trace_decide(t);
+	plan_trace_weigh(t, &dealer);
+}
+
+static void expect_chances(struct world *w, const char *sched, size_t n, const double *chances)
+{
+	struct plan_trace t;
+	char text[128];
+
+	(void)snprintf(text, sizeof(text),
+		       "ip=10.96.0.10 port=http:80 sched=%s weights=10.0.1.1=3,"
+		       "10.0.1.3=0",
+		       sched);
+	service(w, "shop/web", text);
+	settle(w);
+	trace_of(w, &t, "10.96.0.10");
+	assert_string_equal(t.dealing.scheduler, sched);
+	assert_int_equal(t.verdict, PLAN_TRACE_BALANCED);
+	assert_int_equal(t.n_used, n);
+	for (size_t i = 0; i < n; i++)
+		assert_true(plan_trace_chance(&t, &t.endpoints.v[i]) == chances[i]);
+	assert_int_equal(t.endpoints.n, 3);
+	assert_string_equal(plan_trace_endpoint_why(&t.endpoints.v[2]), "its weight is 0");
+	plan_trace_fini(&t);
+}
+
+static void test_chances(void **state)
+{
+	static const double even[] = { 0.5, 0.5 };
+	static const double weighed[] = { 0.75, 0.25 };
+	static const double untold[] = { -1, -1 };
+	struct plan_trace t;
+	struct world w;
+
+	web(&w);
+	expect_chances(&w, "rr", 2, even);
+	expect_chances(&w, "wrr", 2, weighed);
+	expect_chances(&w, "mh,mh-fallback,mh-port", 2, weighed);
+	expect_chances(&w, "wlc", 2, untold);
+	service(&w, "shop/web",
+		"ip=10.96.0.10 port=http:80 weights=10.0.1.1=0,10.0.1.2=0,"
+		"10.0.1.3=0");
+	settle(&w);
+	trace_of(&w, &t, "10.96.0.10");
+	assert_int_equal(t.verdict, PLAN_TRACE_DROPPED);
+	assert_int_equal(t.why, PLAN_TRACE_WHY_WEIGHTLESS);
+	assert_int_equal(t.n_used, 0);
+	plan_trace_fini(&t);
+	world_close(&w);
+}
+
+/* Strangers' services are nobody's business. */
+static void test_foreign(void **state)
+{
+	struct ipvs_key key;
+	struct world w;
+
+	web(&w);
+	memset(&key, 0, sizeof(key));
+	key.mark = 7;
+	fake_ipvs_foreign(w.ipvs, &key, 0, "10.9.9.9", 80);
+	key.mark = 0;
+	key.addr = test_addr("192.0.2.1");
+	key.proto = L4PROTO_TCP;
+	key.port = 80;
+	fake_ipvs_foreign(w.ipvs, &key, 0, "10.9.9.9", 80);
+	expect_diff(&w, "");
+	world_close(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_weights),  cmocka_unit_test(test_backends_differ),
+		cmocka_unit_test(test_leaving),  cmocka_unit_test(test_leaving_for_ever),
+		cmocka_unit_test(test_affinity), cmocka_unit_test(test_split),
+		cmocka_unit_test(test_routing),  cmocka_unit_test(test_configured),
+		cmocka_unit_test(test_nothing),  cmocka_unit_test(test_chances),
+		cmocka_unit_test(test_foreign),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
