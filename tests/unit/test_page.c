@@ -267,7 +267,10 @@ static size_t n_leaving;
 static void leaving(const struct plane *p, const struct svc *svc,
 		    void (*fn)(void *arg, const struct plane_leaving *l), void *arg)
 {
-	struct plane_leaving l = { .addr = test_addr("10.1.0.9"), .port = 80, .active = 3 };
+	struct plane_leaving l = { .addr = test_addr("10.1.0.9"),
+				   .port = 80,
+				   .is_looked_at = n_leaving > 1,
+				   .active = 3 };
 
 	(void)p;
 	(void)svc;
@@ -298,6 +301,10 @@ static void test_leaving(void **state)
 	assert_int_equal(reply.status, 200);
 	assert_null(strstr(reply.headers.text, "ETag"));
 	assert_non_null(strstr(reply.body.text, "\"active\":3"));
+	reply_fini(&reply);
+	n_leaving = 1; /* before the first look */
+	assert_true(ask(&w, "/v1/services/a/b", HERE, &reply));
+	assert_non_null(strstr(reply.body.text, "\"active\":null,\"inactive\":null"));
 	reply_fini(&reply);
 	n_leaving = 0;
 	assert_true(is_same(&w, "/v1/services/a/b", tag));
