@@ -356,6 +356,31 @@ static void test_tables_gone(void **state)
 	bench_close(&b);
 }
 
+/*
+ * Others write so often that our tables cannot be read in one go. What is known stays known: the
+ * next change is written, and the look that succeeds finds the same tables.
+ */
+static void test_interrupted_look(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80 ip=fd02::1");
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	world_settle(&b.w);
+	fake_foreign_commit(b.f);
+	fake_interrupt_dump(b.f, 1, true);
+	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), -EAGAIN);
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 3 rs");
+	assert_in_range(world_settle(&b.w), 1, 4);
+	fake_calm(b.f);
+	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_DOUBT);
+	world_settle(&b.w);
+	world_check(&b.w);
+	bench_close(&b);
+}
+
 /* A kernel that cannot: nothing is replaced, and one warning says so. */
 static void test_owner_is_refused(void **state)
 {
@@ -894,6 +919,7 @@ int main(void)
 		cmocka_unit_test(test_stranger_in_class),
 		cmocka_unit_test(test_lost_answer),
 		cmocka_unit_test(test_tables_gone),
+		cmocka_unit_test(test_interrupted_look),
 		cmocka_unit_test(test_owner_is_refused),
 		cmocka_unit_test(test_held_by_other),
 		cmocka_unit_test(test_guard_is_refused),

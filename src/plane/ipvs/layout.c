@@ -106,17 +106,23 @@ static int tables_find(struct ipvs_layout *l, const struct nft_fixed_tables *tab
 int ipvs_layout_load(struct ipvs_layout *l, struct err *err)
 {
 	struct nft_fixed_tables tables = { 0 };
+	struct ipvs_layout known = *l; /* taken away, and given back if there is nothing better */
 	int r;
 
+	memset(l->held, 0, sizeof(l->held));
 	forget(l);
 	r = nft_fixed_tables_read_as(&tables, l->nl, NFPROTO_INET, &ipvs_schema, err);
 	if (r == 0)
 		r = tables_find(l, &tables, err);
 	nft_fixed_tables_fini(&tables);
-	if (r < 0)
+	if (r < 0) {
 		forget(l);
-	l->is_fresh = r == 0;
-	return r;
+		*l = known;
+		return r;
+	}
+	forget(&known);
+	l->is_fresh = true;
+	return 0;
 }
 
 /* --- writing --- */

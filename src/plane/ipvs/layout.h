@@ -31,6 +31,7 @@ DEFINE_AUTO(struct ipvs_layout *, ipvs_layout_close);
 /* Only look: what would be replaced is read as well. Never apply() after that. */
 void ipvs_layout_look(struct ipvs_layout *l);
 
+/* When it cannot be read (-EAGAIN: others write all the time), what was known stays so. */
 MUST_USE int ipvs_layout_load(struct ipvs_layout *l, struct err *err);
 /* Write the difference. */
 MUST_USE int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,

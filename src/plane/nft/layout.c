@@ -346,17 +346,26 @@ static int load(struct nft_layout *l, const struct nft_fixed_tables *tables, str
 int nft_layout_load(struct nft_layout *l, struct err *err)
 {
 	struct nft_fixed_tables tables = { 0 };
+	struct nft_layout known = *l; /* taken away, and given back if there is nothing better */
 	int r;
 
+	memset(&l->held, 0, sizeof(l->held));
+	memset(&l->old, 0, sizeof(l->old));
 	forget(l);
 	r = nft_fixed_tables_read(&tables, l->nl, l->family, err);
 	if (r == 0)
 		r = load(l, &tables, err);
 	nft_fixed_tables_fini(&tables);
-	if (r < 0)
+	if (r < 0) {
 		forget(l);
-	l->is_fresh = r == 0;
-	return r;
+		vec_fini(&l->old);
+		*l = known;
+		return r;
+	}
+	forget(&known);
+	vec_fini(&known.old);
+	l->is_fresh = true;
+	return 0;
 }
 
 /*

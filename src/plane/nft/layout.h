@@ -95,6 +95,7 @@ bool nft_layout_is_owner_refused(const struct nft_layout *l);
 /* Borrowed arrays of the model's environment. */
 struct nft_layout_params nft_layout_params_from(const struct model *m, enum ipfam fam);
 
+/* When it cannot be read (-EAGAIN: others write all the time), what was known stays so. */
 MUST_USE int nft_layout_load(struct nft_layout *l, struct err *err);
 /* Write the difference; `res` may be NULL. One batch (two when chains for known kinds are missing).
  */
