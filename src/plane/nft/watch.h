@@ -33,7 +33,7 @@ struct nft_watch {
 	char name[17];      /* its process's, printable */
 	bool is_several;    /* other processes committed too */
 	bool is_flood;
-	bool is_awaited; /* the generation is another, and nobody was heard yet */
+	bool is_awaited;        /* the generation is another, and nobody was heard yet */
 	struct nft_tab touched; /* addresses and pools of elements that were changed */
 	char *buf;
 };
