@@ -13,7 +13,7 @@ from objects import entry, port, service, slice_, slice_port
 
 FLAGS = {"-v": "2", "--dead-flows": "reset"}
 
-FAM = pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
+FAMS = (4, 6)  # together: each test waits for seconds
 GRACE = 5  # how long an address must be an endpoint of nothing
 PORTS = [port(80, "TCP", "tcp", 30001)]
 
@@ -42,7 +42,7 @@ def eps(*numbers, name="s"):
 
 @contextlib.contextmanager
 def silent(lab, number):
-    """The pod is gone: nobody answers for its address, not even with a reset."""
+    """The pod is gone: nobody answers for its addresses, not even with a reset."""
     lab.node2.run("nft", """table inet vipdt_dead { chain c {
         type filter hook prerouting priority -400;
         ip daddr %s drop; ip6 daddr %s drop; }; }""" % (L.remote(number, 4), L.remote(number, 6)))
@@ -52,14 +52,38 @@ def silent(lab, number):
         lab.node2.run("nft", "delete", "table", "inet", "vipdt_dead")
 
 
-def clients(lab, fam, want):
+def clients(lab, number):
+    """Of every frontend, from everywhere, in both families; all of them reach that endpoint."""
     out = t.Clients()
     for origin in "XPH":
         for kind in ("clusterip", "lb", "nodeport"):
-            c = t.Client(lab, origin, *t.target(kind, fam), "tcp")
-            assert c.backend() == want
-            out.append(c)
+            for fam in FAMS:
+                c = t.Client(lab, origin, *t.target(kind, fam), "tcp")
+                assert c.backend() == L.remote(number, fam)
+                out.append(c)
     return out
+
+
+class Kept:
+    """Clients of one frontend, some of each family, whose connections shall stay what they are."""
+
+    def __init__(self, lab, ct, origin, kind, n=1):
+        self.ct = ct
+        self.clients = t.Clients(t.Client(lab, origin, *t.target(kind, fam), "tcp")
+                                 for fam in FAMS for _ in range(n))
+        assert all(c.ask().ok for c in self.clients)
+        self.ids = [c.entry(ct).id for c in self.clients]
+
+    def check(self):
+        for c, id_ in zip(self.clients, self.ids):
+            assert c.ask().ok and c.entry(self.ct).id == id_
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for c in self.clients:
+            c.close()
 
 
 def outcome(client, seconds):
@@ -74,16 +98,13 @@ def outcome(client, seconds):
         return str(e)
 
 
-@FAM
 @pytest.mark.parametrize("left", ((2,), ()), ids=("another-left", "none-left"))
-def test_reset(lab, vipd, ct, fam, left):
+def test_reset(lab, vipd, ct, left):
     """By whichever frontend and from wherever it came."""
     vipd.apply([svc()] + eps(7))
-    with clients(lab, fam, L.remote(7, fam)) as dead, silent(lab, 7):
+    with clients(lab, 7) as dead, silent(lab, 7):
         vipd.apply([svc()] + eps(*left))
-        with t.Clients() as alive:
-            if left:
-                alive.extend(clients(lab, fam, L.remote(2, fam)))
+        with clients(lab, 2) if left else t.Clients() as alive:
             ids = [c.entry(ct).id for c in alive]
             for c in dead:
                 c.conn.sock.sendall(b"?\n")  # all of them at once: the kernel repeats it
@@ -93,65 +114,52 @@ def test_reset(lab, vipd, ct, fam, left):
                 assert c.ask().ok and c.entry(ct).id == id_
 
 
-@FAM
-def test_back_in_time(lab, vipd, ct, fam):
+def test_back_in_time(lab, vipd, ct):
     """Out of its slice and into another, with a gap: the connection does not notice."""
     vipd.apply([svc()] + eps(7))
-    c = t.Client(lab, "X", *t.target("lb", fam), "tcp")
-    assert c.ask().ok
-    id_ = c.entry(ct).id
-    vipd.apply([svc()] + eps(2))
-    time.sleep(GRACE / 2)
-    vipd.apply([svc()] + eps(2, 7))
-    time.sleep(GRACE)
-    assert c.ask().ok and c.entry(ct).id == id_
-    c.close()
+    with Kept(lab, ct, "X", "lb") as kept:
+        vipd.apply([svc()] + eps(2))
+        time.sleep(GRACE / 2)
+        vipd.apply([svc()] + eps(2, 7))
+        time.sleep(GRACE)
+        kept.check()
 
 
-@FAM
-def test_alive_elsewhere(lab, vipd, ct, fam):
+def test_alive_elsewhere(lab, vipd, ct):
     """Out of this service, but an endpoint of a headless one still: the pod lives, and so do its
     connections."""
     headless = service("h", "None", port(9, "TCP"))
     headless["spec"]["clusterIPs"] = ["None"]
     other = [headless] + eps(7, name="h")
     vipd.apply([svc()] + eps(2, 7) + other)
-    conns = [t.Client(lab, "X", *t.target("clusterip", fam), "tcp") for _ in range(12)]
-    ids = [c.entry(ct).id for c in conns]
-    assert L.remote(7, fam) in [c.backend() for c in conns]
-    vipd.apply([svc()] + eps(2) + other)
-    time.sleep(GRACE + 2)
-    for c, id_ in zip(conns, ids):
-        assert c.ask().ok and c.entry(ct).id == id_
-        c.close()
+    with Kept(lab, ct, "X", "clusterip", 12) as kept:
+        assert {L.remote(7, fam) for fam in FAMS} <= {c.backend() for c in kept.clients}
+        vipd.apply([svc()] + eps(2) + other)
+        time.sleep(GRACE + 2)
+        kept.check()
 
 
-@FAM
-def test_terminating_is_not_dead(lab, vipd, ct, fam):
+def test_terminating_is_not_dead(lab, vipd, ct):
     """In a slice in whatever condition: its connections may end by themselves."""
     vipd.apply([svc()] + eps(7))
-    c = t.Client(lab, "X", *t.target("nodeport", fam), "tcp")
-    assert c.ask().ok
-    id_ = c.entry(ct).id
-    gone = {"ready": False, "serving": False, "terminating": True}
-    vipd.apply([svc()] + [slice_("s", [entry(L.remote(7, f), "n2", **gone)],
-                                 [slice_port(8080, "TCP", "tcp")], fam=f) for f in (4, 6)])
-    time.sleep(GRACE + 2)
-    assert c.ask().ok and c.entry(ct).id == id_
-    c.close()
+    with Kept(lab, ct, "X", "nodeport") as kept:
+        gone = {"ready": False, "serving": False, "terminating": True}
+        vipd.apply([svc()] + [slice_("s", [entry(L.remote(7, f), "n2", **gone)],
+                                     [slice_port(8080, "TCP", "tcp")], fam=f) for f in FAMS])
+        time.sleep(GRACE + 2)
+        kept.check()
 
 
-@FAM
-def test_service_deleted(lab, vipd, fam):
+def test_service_deleted(lab, vipd):
     """Service and pods at once, as when a namespace goes."""
     vipd.apply([svc()] + eps(7))
-    with clients(lab, fam, L.remote(7, fam)) as dead, silent(lab, 7):
+    with clients(lab, 7) as dead, silent(lab, 7):
         vipd.apply([])
         before = time.monotonic()
         # The cluster IP and the others lead nowhere of ours any more: the lab's world resets.
         for c in dead:
             c.conn.sock.sendall(b"?\n")
         for c in dead:
-            if c.to != L.cluster_ip(t.NUMBER, fam):  # dropped: nobody's address (REJ-06)
+            if c.to not in [L.cluster_ip(t.NUMBER, f) for f in FAMS]:  # nobody's address (REJ-06)
                 assert outcome(c, 20) == "reset"
         assert time.monotonic() - before > GRACE - 1
