@@ -608,10 +608,13 @@ static void clear(struct nft_rules *rs, const struct ipvs_rules_params *p)
  */
 static void asked(struct nft_rules *rs, uint32_t tag)
 {
+	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_NEQ, tag);
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_rule_begin(rs);
-		tag_is(rs, NFT_CMP_EQ, tag);
 		tuple_in(rs, fam, IPVSSET_COUNTED);
+		nft_expr_verdict(rs, NFT_RETURN, NULL); /* the other family need not be asked */
 	}
 }
 
@@ -647,6 +650,7 @@ static void reached(struct nft_rules *rs, const struct ipvs_rules_params *p)
 		nft_expr_daddr(rs, fam, 1);
 		nft_expr_dport(rs, 1 + nft_addr_words(fam));
 		nft_expr_in(rs, 0, set_name(IPVSSET_REACHED, fam));
+		nft_expr_verdict(rs, NFT_RETURN, NULL);
 	}
 }
 
