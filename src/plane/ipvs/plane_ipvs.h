@@ -80,5 +80,7 @@ struct ipvs_plane_stats ipvs_plane_stats(const struct plane *p);
 /* A part of its traits, for those who plan without it. */
 uint16_t ipvs_pool_class(size_t n, uint32_t affinity_s);
 
-/* net.ipv4.vs.*: what the plane sets them to. False behind the last. */
+/*
+ * net.ipv4.vs.*: what the plane sets them to, whatever its configuration. False behind the last.
+ */
 bool ipvs_sysctl_wanted(size_t i, const char **name, uint32_t *value);

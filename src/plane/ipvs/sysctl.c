@@ -39,7 +39,7 @@ static uint32_t wanted(const struct ipvs_plane *p, size_t i)
 
 bool ipvs_sysctl_wanted(size_t i, const char **name, uint32_t *value)
 {
-	if (i >= ARRAY_SIZE(sysctls))
+	if (i >= RUN_ESTIMATION)
 		return false;
 	*name = sysctls[i].name;
 	*value = sysctls[i].value;
