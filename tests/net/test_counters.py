@@ -215,6 +215,21 @@ def test_times_are_those_of_the_log(lab, vipd):
     assert done[kind + '_bucket{ip_family="IPv4",le="+Inf"}'] == done[name % "count"]
 
 
+@pytest.mark.skipif(planes.PLANE != "ipvs", reason="tests/kernel has it for the nft plane")
+def test_nft_prints_what_loads_back(lab, vipd):
+    """All that counts is there, and an operator's nft reads it."""
+    vipd.apply([service("pr", [L.cluster_ip(721, 4), L.cluster_ip(721, 6)], 80, affinity=60),
+                slice_("pr", [L.remote(1, 4)], 8080), slice_("pr", [L.remote(1, 6)], 8080, fam=6)])
+    text = lab.node.run("nft", "-s", "list", "table", "inet", "vipd-ipvs")
+    assert "@reached6" in text and "%s . 8080" % L.remote(1, 6) in text
+    other = L.Ns(lab.id + "-print")
+    try:
+        other.run("nft", "-f", "-", input=text)
+        assert other.run("nft", "-s", "list", "table", "inet", "vipd-ipvs") == text
+    finally:
+        other.close()
+
+
 @pytest.mark.skipif(planes.PLANE != "ipvs", reason="about IPVS's own counters")
 def test_estimation(lab, vipd):
     """ipvsadm's counters stand still, unless asked for: then ours and theirs agree."""

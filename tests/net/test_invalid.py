@@ -12,6 +12,7 @@ import planes
 import rawpackets
 from objects import entry, service, slice_
 from shop import E1, E2
+from test_health import scrape
 
 RESET = 0x04
 FAM = pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
@@ -62,6 +63,13 @@ def test_out_of_window(lab, vipd, fam, where, source):
     finally:
         at_pod.close()
         at_client.close()
+
+
+def test_metric(lab, vipd):
+    """/metrics tells of those that the rules have counted."""
+    fams = (4,) if planes.PLANE == "ipvs" else (4, 6)  # one chain for both
+    want = sum(invalid_drops(lab, vipd, fam) for fam in fams)
+    L.eventually(lambda: scrape(lab)[0]["vipd_invalid_dropped_packets_total"] == want > 0)
 
 
 def invalid_drops(lab, vipd, fam):

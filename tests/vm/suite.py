@@ -18,6 +18,9 @@ RESTART = [NET + "test_restart.py::" + t for t in (
     "test_nothing_changed_nothing_written", "test_changes_while_down",
     "test_endpoint_gone_while_down")]
 IPVS = [NET + "test_ipvs%s.py" % t for t in ("", "_drain", "_foreign", "_probe")]
+COUNTERS = [NET + "test_counters.py::" + t for t in (
+    "test_every_way[4-affinity]", "test_every_way[6-plain]", "test_refused",
+    "test_nft_prints_what_loads_back", "test_switched_off")]
 NEWER = "6.12"
 # With --vm all: 20,000 requests in rolling updates under each kernel.
 THOROUGH = {"VIPD_IPVS_REQUESTS": "10000"}
@@ -80,7 +83,7 @@ def runs(how):
     return [Run("6.1 nft", "6.1", ["kernel"] + PATHS + RESTART +
                 [NET + "test_cleanup_kube_proxy.py::test_ipvs"]),
             Run("6.1 ipvs", "6.1", PATHS + RESTART, "ipvs"),
-            Run("6.1 ipvs, by itself", "6.1", IPVS, "ipvs"),
+            Run("6.1 ipvs, by itself", "6.1", IPVS + COUNTERS, "ipvs"),
             Run(NEWER + " nft", NEWER, [NET + "test_sctp_sockets.py", NET + "test_paths.py"] +
                 RESTART)]
 
