@@ -98,7 +98,8 @@ def test_every_way(lab, vipd, on_node, fam, affinity):
     Local policy, to a pod here, one elsewhere and the node: what was met is what was counted."""
     number = 711 + 2 * (fam == 6) + bool(affinity)
     name, lb = "way%d" % number, L.lb_ip(number - 640, fam)
-    backends = (L.POD["pod1"][fam], L.NODE_NAME), (L.NODE[fam], L.NODE_NAME), (L.remote(1, fam), "n2")
+    backends = ((L.POD["pod1"][fam], L.NODE_NAME), (L.NODE[fam], L.NODE_NAME),
+                (L.remote(1, fam), "n2"))
     vipd.apply([
         service(name, [L.cluster_ip(number, fam)], [
             port(80, "TCP", "t", 30000 + number), port(80, "UDP", "u", 30000 + number)],
@@ -136,9 +137,9 @@ def test_refused(lab, vipd):
                 slice_("lo", [entry(L.remote(1, 4), "n2")], 8080),
                 guarded, slice_("rn", [L.remote(1, 4)], 8080)])
     before = scrape(lab)[0]
-    for addr, port in ((none, 80), (local, 80), (ranges, 80), (none, 81)):
+    for addr, number in ((none, 80), (local, 80), (ranges, 80), (none, 81)):
         for _ in range(3):
-            assert not L.probe(lab.client, addr, port, timeout=0.2).ok
+            assert not L.probe(lab.client, addr, number, timeout=0.2).ok
     after = L.eventually(lambda: scrape(lab)[0], 1)
     # /metrics asks for rules' counters once a second.
     L.eventually(lambda: more("source_ranges", before, scrape(lab)[0]) >= 3)
