@@ -17,6 +17,7 @@ CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME = 3, 1, 2
 CMD = {"new_service": 1, "set_service": 2, "del_service": 3, "get_service": 4, "new_dest": 5,
        "set_dest": 6, "del_dest": 7, "get_dest": 8, "set_config": 12, "get_config": 13,
        "zero": 16, "flush": 17}
+NLM_F_MULTI = 2
 READS = ("get_service", "get_dest", "get_config", "get_daemon", "get_info")
 NAMES = {v: k for k, v in CMD.items()}
 NAMES.update({9: "new_daemon", 10: "del_daemon", 11: "get_daemon", 15: "get_info"})
@@ -163,11 +164,13 @@ class Wire:
         self.sock = ns.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
         self.sock.setsockopt(socket.SOL_SOCKET, 33, 256 << 20)  # SO_RCVBUFFORCE
         self.sock.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS
-        # Without acknowledgements, of which there are many: ldh [4]; NLMSG_ERROR: 0, else all.
+        # Without what the kernel says, which is a lot: ldb [6], NLM_F_MULTI: 0; ldh [4],
+        # NLMSG_ERROR: 0, else all.
         code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *i) for i in (
-            (0x28, 0, 0, 4), (0x15, 0, 1, NLMSG_ERROR << 8), (6, 0, 0, 0), (6, 0, 0, 1 << 18))))
+            (0x30, 0, 0, 6), (0x45, 3, 0, NLM_F_MULTI), (0x28, 0, 0, 4),
+            (0x15, 1, 0, NLMSG_ERROR << 8), (6, 0, 0, 1 << 18), (6, 0, 0, 0))))
         self.sock.setsockopt(socket.SOL_SOCKET, 26,  # SO_ATTACH_FILTER
-                             struct.pack("HL", 4, ctypes.addressof(code)))
+                             struct.pack("HL", 6, ctypes.addressof(code)))
         self.sock.bind(("nlmon0", 0))
         self.sock.setblocking(False)
 
@@ -176,18 +179,19 @@ class Wire:
         self.ns.run("ip", "link", "del", "nlmon0")
 
     def _name(self, proto, kind, body):
+        """(what it is called, whether it only reads)"""
         if proto == NETLINK_GENERIC and kind == self.family:
             name = NAMES.get(body[0], str(body[0]))
-            return None if name in READS else name
+            return name, name in READS
         if proto == 0:  # NETLINK_ROUTE: of each four, the third reads
-            return None if (kind - 16) % 4 == 2 else "route message %d" % kind
-        if proto == 12 and kind >> 8 == 10 and kind & 255 not in (1, 4, 7, 10, 13, 16, 19, 23):
-            return "nft message %d" % (kind & 255)
-        return None
+            return "route message %d" % kind, (kind - 16) % 4 == 2
+        if proto == 12 and kind >> 8 == 10:
+            return "nft message %d" % (kind & 255), kind & 255 in (1, 4, 7, 10, 13, 16, 19, 23)
+        return None, True
 
-    def messages(self):
-        """(name, when it was sent by the wall clock) of each since the last call. Answers of the
-        kernel do not count."""
+    def requests(self):
+        """(name, when it was sent by the wall clock, whether it only reads) of each since the last
+        call. Answers of the kernel do not count."""
         while True:
             try:
                 data, notes, _, where = self.sock.recvmsg(1 << 18, 64)
@@ -201,13 +205,17 @@ class Wire:
                 if length < 16:
                     break
                 if flags & NLM_F_REQUEST and kind >= 16:
-                    name = self._name(proto, kind, data[at + 16:at + length])
+                    name, is_read = self._name(proto, kind, data[at + 16:at + length])
                     if name:
-                        yield name, sec + nsec / 1e9
+                        yield name, sec + nsec / 1e9, is_read
                 at += (length + 3) & ~3
         dropped = struct.unpack("=II", self.sock.getsockopt(263, 6, 8))[1]  # PACKET_STATISTICS
         if dropped:
             raise OSError(errno.ENOBUFS, "%d messages were missed" % dropped)
+
+    def messages(self):
+        """(name, when) of each since the last call that changes anything."""
+        return ((name, at) for name, at, is_read in self.requests() if not is_read)
 
     def heard(self):
         """{what: how often} since the last call."""

@@ -105,6 +105,15 @@ def test_swaps_as_fast_as_can_be(lab, vipd):
     vipd.check_tables()
 
 
+def new_from_apart(lab, fam, *targets):
+    """New connections to each target, from a client address of its own: of two connections that
+    reach one pod through two addresses from one client port, IPVS forgets the older one
+    (doc/design/0007-ipvs-plane.md, "Limits"), and a client that is fast meets it."""
+    return [lab.flow("client", "new", "--to", to_, "--from", source, "--rate",
+                     str(800 // len(targets)), "--concurrency", "16", "--seconds", "60")
+            for to_, source in zip(targets, (L.far(7, fam), L.CLIENT[fam], L.CLIENT2[fam]))]
+
+
 def steady_on(lab, fam, number, n=8, role="client"):
     """Long-lived connections, and the address of the endpoint each stands on."""
     flow = lab.flow(role, "steady", "--to", to(fam, number), "--concurrency", str(n))
@@ -158,9 +167,7 @@ def test_rolling_update(lab, vipd, fam):
                                  terminating=True) for i in draining], 8080))
         return out
     vipd.apply(objs(range(1, 6)))
-    load = lab.flow("client", "new", "--to", to(fam, 4), "--to",
-                    "tcp:" + L.endpoint(L.NODE[fam], 30004), "--rate", "800", "--concurrency",
-                    "32", "--seconds", "60")
+    loads = new_from_apart(lab, fam, to(fam, 4), "tcp:" + L.endpoint(L.NODE[fam], 30004))
     pods = list(range(1, 6))
     for new in range(6, 26):
         old = pods.pop(0)
@@ -168,18 +175,20 @@ def test_rolling_update(lab, vipd, fam):
         vipd.apply(objs(pods, [old]))
         vipd.apply(objs(pods))
     time.sleep(0.1)
-    result = load.stop()
-    nothing_failed(result)
+    results = [load.stop() for load in loads]
+    for result in results:
+        nothing_failed(result)
     met = {int(b.rsplit(":", 1)[0].strip("[]").replace(":", ".").split(".")[-1],
-               10 if fam == 4 else 16) for b in result["backends"]}
+               10 if fam == 4 else 16) for result in results for b in result["backends"]}
     assert len(met) > 10, met
 
 
 @FAM
 def test_policies_change_under_load(lab, vipd, fam):
-    """Affinity, source ranges, node ports, external policy: changed without one failure."""
+    """Affinity, source ranges, node ports, external policy: changed without one failure. Not the
+    pod of the steady service, which the client reaches through other addresses already."""
     ip = L.cluster_ip(5, fam)
-    local = [entry(L.POD["pod1"][fam], L.NODE_NAME), entry(L.POD["pod2"][fam], L.NODE_NAME),
+    local = [entry(L.POD["pod1"][fam], L.NODE_NAME), entry(L.POD["pod3"][fam], L.NODE_NAME),
              entry(L.remote(1, fam), "n2")]
     lb = L.lb_ip(5, fam)
     variants = [{}, {"affinity": 30}, {"etp": "Local"}, {"etp": "Local", "affinity": 60},
@@ -191,19 +200,22 @@ def test_policies_change_under_load(lab, vipd, fam):
     def objs(kw):
         return [service("pol", ip, port(80, "TCP", "", 30005), lb=[lb], **kw), eps]
     vipd.apply(objs({}))
-    load = lab.flow("client", "new", "--to", to(fam, 5), "--to", "tcp:" + L.endpoint(lb, 80),
-                    "--to", "tcp:" + L.endpoint(L.NODE[fam], 30005), "--rate", "800",
-                    "--concurrency", "32", "--seconds", "60")
+    loads = new_from_apart(lab, fam, to(fam, 5), "tcp:" + L.endpoint(lb, 80),
+                           "tcp:" + L.endpoint(L.NODE[fam], 30005))
     for _ in range(2):
         for kw in variants:
             vipd.apply(objs(kw))
             time.sleep(0.05)
-    nothing_failed(load.stop())
+    for load in loads:
+        nothing_failed(load.stop())
     vipd.check_tables()
 
 
 def test_many_services_at_once(lab, vipd):
-    """Three hundred services come and go in one write; the others do not notice."""
+    """Three hundred services come and go in one write; the others do not notice. (A machine whose
+    clock counts instructions says 4 ms for the longest silence, with either plane; 3 ms for flows
+    that no proxy meets. Emulated on a busy host all of them were silent for half a second and
+    more, and a process that only slept woke two seconds late: there it is the machine.)"""
     def objs(n):
         out = []
         for i in range(100, 100 + n):

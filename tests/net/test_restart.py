@@ -118,7 +118,7 @@ def test_kill_in_the_middle_of_syncs(lab, vipd):
         out.append(swapped)
         for fam in (4, 6):
             out.append(slice_("swapped", [L.remote(k, fam) for k in
-                                          rng.sample(range(1, 30), rng.randint(1, 9))], 8080))
+                                          rng.sample(range(3, 30), rng.randint(1, 9))], 8080))
         return out
     vipd.apply(stable + churn(0), timeout=10)
     load = lab.flow("client", "new", "--to", to(4, 701), "--to", to(6, 701),

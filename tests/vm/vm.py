@@ -33,8 +33,11 @@ TROUBLE = re.compile(r"\bBUG\b|\bOops\b|WARNING:|Call Trace|Kernel panic|general
                      r"refcount_t|UBSAN|KASAN|detected stall|blocked for more than")
 # Names of the environment that go into the machine.
 PASSED = re.compile(r"VIPD_(?!VM_)|PYTEST_|CMOCKA_|PYTHON(?!HOME|PATH)|ASAN_|UBSAN_|LSAN_")
+# The disk may take its time: a busy host lets it wait for seconds, which under a clock that skips
+# what is waited for are minutes.
 APPEND = ("console=ttyS0 loglevel=5 panic=-1 root=/dev/nvme0n1 rw rootfstype=ext4 init=/init "
-          "mitigations=off cryptomgr.notests nowatchdog rcupdate.rcu_cpu_stall_suppress=1")
+          "mitigations=off cryptomgr.notests nowatchdog rcupdate.rcu_cpu_stall_suppress=1 "
+          "nvme_core.io_timeout=4000000 nvme_core.admin_timeout=4000000")
 FREE_MB = 256
 
 
@@ -152,7 +155,8 @@ def arguments(folder, kernel, disk, memory, cpus, icount, is_shell):
     return ["qemu-system-x86_64"] + accel + [
         "-cpu", "qemu64,-cx16", "-m", str(memory), "-smp", str(cpus), "-display", "none",
         "-nodefaults", "-no-user-config", "-no-reboot", "-net", "none",
-        "-kernel", os.path.join(kernel, "vmlinuz"), "-append", APPEND,
+        "-kernel", os.path.join(kernel, "vmlinuz"),
+        "-append", APPEND + (" vipd.icount" if icount else ""),
         "-serial", "file:%s/console" % folder,
         "-serial", "mon:stdio" if is_shell else "file:%s/output" % folder,
         "-drive", "file=%s,if=none,id=d0,format=raw,cache=unsafe" % disk,
