@@ -1,11 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the ipvs plane costs, beside ipvsadm and the layout with a virtual service for each address
-and port, in one run: bench/ipvs.py BUILD [SERVICES [DRAINING]]
+and port, in one run: bench/ipvs.py BUILD [SERVICES [DRAINING [KERNEL]]]
 
 Where the kernel has no IPVS it runs itself in a virtual machine whose clock counts instructions (2 ns
 each): its times are alike from run to run, and say how things relate, not how long they take.
+It fails if a restart with nothing changed sends anything, or if drains are looked at by reading more
+than the services that have any.
 """
+import collections
 import contextlib
 import os
 import signal
@@ -27,13 +30,17 @@ ENDPOINTS = 5
 ROUNDS = 20
 NODE_NETS = "192.168.0.0/24,203.0.113.0/24,10.244.1.0/24"
 SETTLE_S = 600
+NFT_GETSETELEM = "nft message 13"
+IDLE_S = 20
+ESTIMATOR_S = 5  # it walks every two seconds
 
 
 def in_a_machine(args):
     build = os.path.abspath(args[0])
     return subprocess.run(
-        [os.path.join(ROOT, "tools", "vm-run"), "--icount", "--memory", "2048", "--timeout", "1800",
-         "--build", build, "--env", "VIPD_SLOW=5", "--", "/usr/bin/python3", "bench/ipvs.py"] + args,
+        [os.path.join(ROOT, "tools", "vm-run"), "--icount", "--memory", "2048", "--timeout", "3600",
+         "--kernel", args[3] if len(args) > 3 else "6.1", "--build", build, "--env", "VIPD_SLOW=5",
+         "--", "/usr/bin/python3", "bench/ipvs.py"] + args,
         cwd=ROOT, check=False).returncode
 
 
@@ -55,6 +62,8 @@ class Bed:
         self.wire = ipvs.Wire(self.lab.node, self.kernel.family)
         self.classic = L.Ns(self.lab.id + "-classic")
         self.classic.run("ip", "link", "set", "lo", "up")
+        # Or its estimator would be measured wherever vipd is.
+        self.estimate(self.classic, 0)
 
     def close(self):
         self.wire.close()
@@ -62,6 +71,10 @@ class Bed:
         self.vipd.close()
         self.classic.close()
         self.lab.close()
+
+    @staticmethod
+    def estimate(ns, value):
+        ns.run("sysctl", "-q", "-w", "net.ipv4.vs.run_estimation=%d" % value)
 
     def file(self, name, items):
         self.vipd.manifests.put(name, ipvs.as_list(items))
@@ -152,17 +165,78 @@ def programmed(bed, n):
 
 
 def adopted(bed):
+    """Stopped, started, nothing changed."""
     bed.vipd.stop()
     time.sleep(1)
+    bed.heard()
     begin = time.monotonic()
     bed.vipd.start(wait=False)
     bed.vipd.wait_ready(SETTLE_S)
     took = time.monotonic() - begin
+    time.sleep(1)
+    heard = list(bed.wire.requests())
+    changes = [name for name, _, is_read in heard if not is_read]
+    if changes or bed.writes():
+        raise SystemExit("a restart with nothing changed: %d writes, %s" % (
+            bed.writes(), collections.Counter(changes)))
+    # First IPVS is read, then the maps; sysctls and timeouts come behind them.
+    first = min(at for name, at, _ in heard if name == "get_service")
+    end = min(at for name, at, _ in heard if name == "get_config")
+    maps = min(at for name, at, _ in heard if name == NFT_GETSETELEM and at > first)
     begin = time.monotonic()
     bed.classic.run("ipvsadm", "-Sn", timeout=SETTLE_S)
     saved = time.monotonic() - begin
-    row("a restart with nothing changed (operations)",
-        "%s (%d)" % (ms(took), bed.writes()), "%s (ipvsadm -Sn, reads IPVS alone)" % ms(saved))
+    row("a restart with nothing changed, manifests read (messages that change anything)",
+        "%s (%d)" % (ms(took), len(changes)), "")
+    row("of it from the first question to the kernel until it serves",
+        ms(bed.vipd.status()["sync"]["first_sync_us"] / 1e6), "")
+    row("of that the dump for adoption: services and destinations, maps", "%s: %s, %s" % (
+        ms(end - first), ms(maps - first), ms(end - maps)),
+        "%s (ipvsadm -Sn, IPVS alone)" % ms(saved))
+
+
+# ---- the estimator ----
+
+def stalls(seconds):
+    """(longest gap between two looks at the clock, looks) of who does nothing else."""
+    clock = time.monotonic_ns
+    longest, n, last = 0, 0, clock()
+    end = last + int(seconds * 1e9)
+    while last < end:
+        now = clock()
+        longest = max(longest, now - last)
+        last = now
+        n += 1
+    return longest / 1e9, n
+
+
+def echoes(bed, seconds):
+    """Round trips of one UDP client through the proxy, sorted."""
+    conn, _ = L.connect(bed.lab.client, D.STEADY_IP[4], 80, "udp")
+    took, end = [], time.monotonic() + seconds
+    while time.monotonic() < end:
+        r = conn.ask(30)
+        assert r.ok, r
+        took.append(r.ms / 1e3)
+    conn.close()
+    return sorted(took)
+
+
+def estimator(bed, n):
+    """vipd has switched it off; what would it cost?"""
+    out = {}
+    for value in (0, 1):
+        bed.estimate(bed.lab.node, value)
+        time.sleep(10)  # kernels of today first count how much a walk takes
+        longest, looks = stalls(ESTIMATOR_S)
+        took = echoes(bed, ESTIMATOR_S)
+        out[value] = (longest, looks, took[len(took) // 2], took[len(took) * 999 // 1000], took[-1])
+    for i, (what, show) in enumerate((
+            ("longest stall of a process that only reads the clock", ms),
+            ("what it gets done in %d s" % ESTIMATOR_S, lambda x: "%d looks" % x),
+            ("UDP round trip: median", ms), ("99.9 %", ms), ("longest", ms))):
+        row("run_estimation 0, %d services x %d: %s" % (n, ENDPOINTS, what), show(out[0][i]),
+            "%s (run_estimation 1)" % show(out[1][i]))
 
 
 def cpu(pid):
@@ -171,10 +245,13 @@ def cpu(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def idle(bed, seconds=20):
+def idle(bed, seconds=IDLE_S):
+    """(CPU a second, what is asked of the kernel in all) while nothing changes."""
+    bed.heard()
     begin = cpu(bed.vipd.proc.pid)
     time.sleep(seconds)
-    return (cpu(bed.vipd.proc.pid) - begin) / seconds
+    used = (cpu(bed.vipd.proc.pid) - begin) / seconds
+    return used, collections.Counter(name for name, _, _ in bed.wire.requests())
 
 
 def connection(bed, addr, source_port):
@@ -204,11 +281,11 @@ def draining(bed, n):
     answers = [c.ask(5) for c in conns]
     assert all(a.backend == L.remote(241, 4) for a in answers), [
         (i, a) for i, a in enumerate(answers) if a.backend != L.remote(241, 4)][:5]
-    quiet = idle(bed)
+    quiet, _ = idle(bed)
     bed.file("drain.json", objs(242))
     L.eventually(lambda: sum(d.weight == 0 for d in bed.kernel.find(L.remote(241, 4))) >= n, 60)
     time.sleep(2)
-    busy = idle(bed)
+    busy, asked = idle(bed)
     answers = [c.ask(5) for c in conns]
     assert all(a.backend == L.remote(241, 4) for a in answers), "a drain ended a connection: %s" % [
         a for a in answers if not a.ok][:5]
@@ -217,6 +294,10 @@ def draining(bed, n):
     whole = time.monotonic() - begin
     row("%d backends draining: CPU a second, looked at once a second" % n,
         "%s (%s with none)" % (ms(busy), ms(quiet)), "%s (ipvsadm -Ln once)" % ms(whole))
+    row("services whose destinations are read a second (of all: %d)" % len(bed.kernel.services()),
+        "%.0f" % (asked["get_dest"] / IDLE_S), "")
+    if asked["get_service"] or asked["get_dest"] > n * (IDLE_S + 1):
+        raise SystemExit("%d drains are looked at with %s" % (n, dict(asked)))
 
 
 def main():
@@ -238,9 +319,10 @@ def main():
         row("what", "vipd", "a virtual service for each address and port")
         row("---", "---", "---")
         one_change(bed)
-        draining(bed, n_draining)
         programmed(bed, n)
         adopted(bed)
+        estimator(bed, n)
+        draining(bed, n_draining)
     return 0
 
 
