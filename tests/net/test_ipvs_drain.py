@@ -365,9 +365,22 @@ def test_terminating_serves_only_when_nothing_is_ready(lab, vipd, kernel):
         c.close()
 
 
+def restart_sends_nothing(vipd, wire):
+    time.sleep(1.5)  # what had no connections and left is deleted
+    wire.heard()
+    vipd.kill()
+    begin = time.monotonic()
+    vipd.start(wait=False)
+    vipd.wait_ready(10 + SERVICES / 100)
+    took = time.monotonic() - begin
+    time.sleep(1.5)
+    assert not wire.heard()
+    print("%d services adopted in %.2f s" % (SERVICES, took))
+
+
 def test_reaction(lab, vipd, kernel):
     """From the slice's change to the kernel being told of weight 0, among many services: heard on
-    the wire, so nobody's looking disturbs it."""
+    the wire, so nobody's looking disturbs it. Then a restart among them, which sends nothing."""
     a, b = Pod(lab, 261, runs=False), Pod(lab, 262, runs=False)
     items = []
     for n in range(SERVICES):
@@ -376,7 +389,9 @@ def test_reaction(lab, vipd, kernel):
     vipd.apply(objects("quick", 10, {a: READY, b: READY}, fams=(4,)))
     vipd.manifests.put("many.json", ipvs.as_list(items))
     del vipd.manifests.held["many.json"]  # or write() takes it away
-    L.eventually(lambda: len(kernel.services()) >= SERVICES, 20 + SERVICES / 50)
+    L.eventually(lambda: vipd.status().get("counts", {}).get("services", 0) > SERVICES and
+                 vipd.is_settled(), 20 + SERVICES / 50)
+    assert len(kernel.services()) > SERVICES
     wire = ipvs.Wire(lab.node, kernel.family)
     took = []
     try:
@@ -391,6 +406,7 @@ def test_reaction(lab, vipd, kernel):
             at = L.eventually(lambda: wire.first(*what), 2, "the change does not come")
             if not i % 2:
                 took.append((at - begin) * 1e3)
+        restart_sends_nothing(vipd, wire)
     finally:
         wire.close()
         os.unlink(os.path.join(vipd.manifests.path, "many.json"))

@@ -29,12 +29,13 @@ THOROUGH = {"VIPD_IPVS_REQUESTS": "10000"}
 class Run:
     """One machine and its tests: "kernel" (programs of that Meson suite), files for pytest."""
 
-    def __init__(self, name, kernel, tests, plane=None, seconds=1800, env=None):
+    def __init__(self, name, kernel, tests, plane=None, seconds=1800, env=None, **machine):
         self.name = name
         self.kernel = kernel
         self.tests = tests
         self.env = dict(env or {}, **({"VIPD_PLANE": plane} if plane else {}))
         self.seconds = seconds
+        self.machine = machine  # more of vm.run()
         self.out = None
         self.result = None
         self.problem = None
@@ -47,7 +48,7 @@ class Run:
         try:
             self.result = vm.run(command, kernel=self.kernel, cwd=tree.ROOT, env=self.env,
                                  build=os.path.join(tree.ROOT, build), timeout=self.seconds,
-                                 out=self.out)
+                                 out=self.out, **self.machine)
         except vm.Unavailable as e:
             self.problem = str(e).splitlines()[0]
         return self
