@@ -32,7 +32,6 @@ NODE_NETS = "192.168.0.0/24,203.0.113.0/24,10.244.1.0/24"
 SETTLE_S = 600
 NFT_GETSETELEM = "nft message 13"
 IDLE_S = 20
-ESTIMATOR_S = 5  # it walks every two seconds
 
 
 def in_a_machine(args):
@@ -62,8 +61,8 @@ class Bed:
         self.wire = ipvs.Wire(self.lab.node, self.kernel.family)
         self.classic = L.Ns(self.lab.id + "-classic")
         self.classic.run("ip", "link", "set", "lo", "up")
-        # Or its estimator would be measured wherever vipd is.
-        self.estimate(self.classic, 0)
+        # Or its estimator would be measured wherever vipd is (bench/estimator.py).
+        self.classic.run("sysctl", "-q", "-w", "net.ipv4.vs.run_estimation=0")
 
     def close(self):
         self.wire.close()
@@ -71,10 +70,6 @@ class Bed:
         self.vipd.close()
         self.classic.close()
         self.lab.close()
-
-    @staticmethod
-    def estimate(ns, value):
-        ns.run("sysctl", "-q", "-w", "net.ipv4.vs.run_estimation=%d" % value)
 
     def file(self, name, items):
         self.vipd.manifests.put(name, ipvs.as_list(items))
@@ -195,50 +190,6 @@ def adopted(bed):
         "%s (ipvsadm -Sn, IPVS alone)" % ms(saved))
 
 
-# ---- the estimator ----
-
-def stalls(seconds):
-    """(longest gap between two looks at the clock, looks) of who does nothing else."""
-    clock = time.monotonic_ns
-    longest, n, last = 0, 0, clock()
-    end = last + int(seconds * 1e9)
-    while last < end:
-        now = clock()
-        longest = max(longest, now - last)
-        last = now
-        n += 1
-    return longest / 1e9, n
-
-
-def echoes(bed, seconds):
-    """Round trips of one UDP client through the proxy, sorted."""
-    conn, _ = L.connect(bed.lab.client, D.STEADY_IP[4], 80, "udp")
-    took, end = [], time.monotonic() + seconds
-    while time.monotonic() < end:
-        r = conn.ask(30)
-        assert r.ok, r
-        took.append(r.ms / 1e3)
-    conn.close()
-    return sorted(took)
-
-
-def estimator(bed, n):
-    """vipd has switched it off; what would it cost?"""
-    out = {}
-    for value in (0, 1):
-        bed.estimate(bed.lab.node, value)
-        time.sleep(10)  # kernels of today first count how much a walk takes
-        longest, looks = stalls(ESTIMATOR_S)
-        took = echoes(bed, ESTIMATOR_S)
-        out[value] = (longest, looks, took[len(took) // 2], took[len(took) * 999 // 1000], took[-1])
-    for i, (what, show) in enumerate((
-            ("longest stall of a process that only reads the clock", ms),
-            ("what it gets done in %d s" % ESTIMATOR_S, lambda x: "%d looks" % x),
-            ("UDP round trip: median", ms), ("99.9 %", ms), ("longest", ms))):
-        row("run_estimation 0, %d services x %d: %s" % (n, ENDPOINTS, what), show(out[0][i]),
-            "%s (run_estimation 1)" % show(out[1][i]))
-
-
 def cpu(pid):
     with open("/proc/%d/stat" % pid, encoding="ascii") as f:
         fields = f.read().rpartition(")")[2].split()
@@ -321,7 +272,6 @@ def main():
         one_change(bed)
         programmed(bed, n)
         adopted(bed)
-        estimator(bed, n)
         draining(bed, n_draining)
     return 0
 
