@@ -91,11 +91,11 @@ static void on_log_pending(void *arg)
 
 /* --- life --- */
 
-int doctor_open(struct doctor **ret, struct event_base *base, struct err *err)
+int doctor_open(struct doctor **ret, struct event_base *base, const char *plane, struct err *err)
 {
 	AUTO(doctor_close) struct doctor *d = xcalloc(1, sizeof(*d));
 	const struct timeval patience = { .tv_sec = DOCTOR_PATIENCE_S };
-	int r = check_helper_open(&d->checks, base, on_checked, d, err);
+	int r = check_helper_open(&d->checks, base, plane, on_checked, d, err);
 
 	if (r < 0)
 		return r;

@@ -16,7 +16,9 @@ struct doctor;
 #define DOCTOR_PATIENCE_S 3
 
 /* Forks: early, while nothing large is held. */
-MUST_USE int doctor_open(struct doctor **ret, struct event_base *base, struct err *err);
+/* `plane`: what the node shall be fit for, "nftables" or "ipvs". */
+MUST_USE int doctor_open(struct doctor **ret, struct event_base *base, const char *plane,
+			 struct err *err);
 void doctor_close(struct doctor *d);
 DEFINE_AUTO(struct doctor *, doctor_close);
 /* The kernel holds what it should. Only the first call counts. */

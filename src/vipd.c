@@ -767,7 +767,7 @@ static int run(struct vipd *v, struct err *err)
 	if (r == 0) /* the first that take room: they fork */
 		r = open_conntrack(v, err);
 	if (r == 0)
-		r = doctor_open(&v->doctor, v->base, err);
+		r = doctor_open(&v->doctor, v->base, is_ipvs(v) ? "ipvs" : "nftables", err);
 	if (r == 0)
 		r = open_kernel(v, err);
 	if (r == 0)

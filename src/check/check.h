@@ -59,6 +59,8 @@ struct check_env {
 	const char *root; /* in front of /proc and /sys; "" */
 	/* Wall clock minus monotonic clock when the daemon started; 0: no daemon. */
 	int64_t clock_offset_ns;
+	/* "nftables" or "ipvs": what the node shall be fit for. NULL: whose tables are there. */
+	const char *plane;
 };
 
 /* Wall clock minus monotonic clock, now. */

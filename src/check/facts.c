@@ -22,7 +22,23 @@ void facts_init(struct facts *f)
 		.nofile_hard = FACT_UNKNOWN,
 		.memory_max = FACT_UNKNOWN,
 		.memory_used = FACT_UNKNOWN,
+		.ipvs_plane = { .table_size = FACT_UNKNOWN, .n_conns = FACT_UNKNOWN },
 	};
+	for (size_t i = 0; i < FACT_IPVS_SYSCTLS; i++)
+		f->ipvs_plane.sysctls[i] = FACT_UNKNOWN;
+}
+
+static void ipvs_fini(struct fact_ipvs *p)
+{
+	vec_for_each (text, &p->missing)
+		free(*text);
+	vec_for_each (text, &p->hard)
+		free(*text);
+	vec_for_each (text, &p->soft)
+		free(*text);
+	vec_fini(&p->missing);
+	vec_fini(&p->hard);
+	vec_fini(&p->soft);
 }
 
 void facts_fini(struct facts *f)
@@ -30,7 +46,10 @@ void facts_fini(struct facts *f)
 	vec_for_each (t, &f->tables) {
 		vec_for_each (h, &t->hooks)
 			free(h->chain);
+		vec_for_each (i, &t->inputs)
+			free(i->chain);
 		vec_fini(&t->hooks);
+		vec_fini(&t->inputs);
 		free(t->name);
 		free(t->comment);
 		free(t->mention_chain);
@@ -43,6 +62,7 @@ void facts_fini(struct facts *f)
 	vec_fini(&f->addrs);
 	vec_fini(&f->listeners);
 	vec_fini(&f->ipvs);
+	ipvs_fini(&f->ipvs_plane);
 	vec_fini(&f->ours.frontends);
 	vec_fini(&f->ours.vips);
 	vec_fini(&f->ours.cluster_ips);

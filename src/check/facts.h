@@ -11,10 +11,12 @@
 
 #include "base/ip.h"
 #include "base/vec.h"
+#include "plane/ipvs/tryout.h"
 #include "plane/nft/tryout.h"
 
 #define FACT_UNKNOWN (-1)
 #define FACT_NAME_MAX 64
+#define FACT_IPVS_SYSCTLS 8 /* room for ipvs_sysctl_wanted()'s */
 
 /* What the trials said; see try.h. */
 struct fact_try {
@@ -24,6 +26,10 @@ struct fact_try {
 	char text[ERR_TEXT_MAX]; /* why not done, or what the layout met */
 	size_t n[IPFAM_N];
 	struct nft_try tries[IPFAM_N][NFT_TRIES_MAX];
+	/* Of the ipvs plane: */
+	int ipvs_result; /* 0: IPVS answers, or -errno */
+	size_t n_scheds; /* tried only where is_private */
+	struct ipvs_try scheds[IPVS_TRIES_MAX];
 };
 
 struct fact_link {
@@ -62,6 +68,12 @@ struct fact_hook {
 	int32_t priority;
 };
 
+/* A base chain that packets to this host pass, and that drops what it does not accept. */
+struct fact_input {
+	char *chain;
+	bool accepts_mark; /* as far as a rule of its table says so */
+};
+
 /* A table of nf_tables that is not ours. */
 struct fact_table {
 	uint8_t family; /* NFPROTO_* */
@@ -73,6 +85,7 @@ struct fact_table {
 	struct ip_addr mention; /* one of them */
 	char *mention_chain;
 	VEC(struct fact_hook) hooks;
+	VEC(struct fact_input) inputs; /* read for the ipvs plane only */
 };
 
 /* What is ours in the kernel; sorted. */
@@ -82,6 +95,21 @@ struct fact_ours {
 	VEC(struct ip_addr) vips; /* of all frontends */
 	VEC(struct ip_addr) cluster_ips;
 	VEC(struct ip_addr) endpoints;
+};
+
+/* What the ipvs plane needs besides. */
+struct fact_ipvs {
+	bool is_asked;    /* judge for that plane; else nothing below is read */
+	bool is_in_force; /* its table is there */
+	uint32_t mark;    /* that captured packets carry, in the bits of IPVS_MARK_MASK */
+	bool has_routing; /* the two lists below are known */
+	char routing_error[ERR_TEXT_MAX];
+	VEC(char *) missing; /* policy routing rules and routes */
+	VEC(char *) hard;    /* others' that vipd does not serve beside */
+	VEC(char *) soft;    /* others' that may decide before vipd's */
+	int64_t sysctls[FACT_IPVS_SYSCTLS];
+	int64_t table_size; /* buckets for connections */
+	int64_t n_conns;
 };
 
 struct facts {
@@ -104,7 +132,8 @@ struct facts {
 	VEC(struct fact_process) proxies;
 	VEC(struct fact_tuple) listeners;
 	bool has_ipvs;
-	VEC(struct fact_tuple) ipvs;
+	VEC(struct fact_tuple) ipvs; /* those of others */
+	struct fact_ipvs ipvs_plane;
 	bool has_tables;
 	char tables_error[ERR_TEXT_MAX];
 	VEC(struct fact_table) tables;
@@ -133,6 +162,8 @@ void read_self(struct facts *f, const char *root, int64_t clock_offset_ns);
 void read_links(struct facts *f);
 /* nf_tables: our tables, then others' */
 void read_tables(struct facts *f);
+/* IPVS and policy routing, after the tables and the files */
+void read_ipvs(struct facts *f, const char *root);
 
 /* What of it is in `ours`. */
 bool ours_has_frontend(const struct fact_ours *o, const struct ip_addr *a, uint8_t proto,

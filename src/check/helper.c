@@ -25,7 +25,7 @@ struct check_helper {
 	struct event_base *base;
 	void (*done)(void *arg, const struct check_report *report);
 	void *arg;
-	int64_t clock_offset_ns; /* when it was opened */
+	struct check_env env; /* as of when it was opened */
 	struct child child;
 	struct event *readable;
 	struct event *lost; /* tells of a run that could not begin */
@@ -42,9 +42,8 @@ struct check_helper {
 
 /* --- the helper -------------------------------------------------------------------- */
 
-static _Noreturn void run_child(int fd, int64_t clock_offset_ns)
+static _Noreturn void run_child(int fd, const struct check_env *env)
 {
-	const struct check_env env = { .root = "", .clock_offset_ns = clock_offset_ns };
 	struct check_report report;
 	json_t *json;
 	char *text;
@@ -52,7 +51,7 @@ static _Noreturn void run_child(int fd, int64_t clock_offset_ns)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)signal(SIGALRM, SIG_DFL);
 	(void)alarm(CHECK_DEADLINE_S);
-	check_run(&report, &env);
+	check_run(&report, env);
 	json = check_report_json(&report);
 	text = json_dumps(json, JSON_COMPACT);
 	_exit(text != NULL && child_write(fd, text, strlen(text)) ? 0 : 1);
@@ -92,7 +91,7 @@ static void read_to_end(struct str *out, int fd)
 	}
 }
 
-static bool request_serve(int fd, int64_t clock_offset_ns)
+static bool request_serve(int fd, const struct check_env *env)
 {
 	struct str out = { 0 };
 	uint32_t len;
@@ -106,7 +105,7 @@ static bool request_serve(int fd, int64_t clock_offset_ns)
 	pid = fork();
 	if (pid == 0) {
 		close(fds[0]);
-		run_child(fds[1], clock_offset_ns);
+		run_child(fds[1], env);
 	}
 	close(fds[1]);
 	if (pid > 0) {
@@ -125,11 +124,11 @@ static bool request_serve(int fd, int64_t clock_offset_ns)
 
 static void helper_main(void *arg, int fd)
 {
-	int64_t clock_offset_ns = ((const struct check_helper *)arg)->clock_offset_ns;
+	const struct check_env *env = &((const struct check_helper *)arg)->env;
 	char ask;
 
 	(void)setpriority(PRIO_PROCESS, 0, NICENESS);
-	while (child_read(fd, &ask, 1) && request_serve(fd, clock_offset_ns))
+	while (child_read(fd, &ask, 1) && request_serve(fd, env))
 		;
 }
 
@@ -265,7 +264,7 @@ struct check_helper_state check_helper_state(const struct check_helper *h)
 	};
 }
 
-int check_helper_open(struct check_helper **ret, struct event_base *base,
+int check_helper_open(struct check_helper **ret, struct event_base *base, const char *plane,
 		      void (*done)(void *arg, const struct check_report *report), void *arg,
 		      struct err *err)
 {
@@ -273,10 +272,12 @@ int check_helper_open(struct check_helper **ret, struct event_base *base,
 	int r;
 
 	h->base = base;
+	h->env.plane = plane;
 	h->done = done;
 	h->arg = arg;
 	h->child = CHILD_NONE;
-	h->clock_offset_ns = check_clock_offset_ns();
+	h->env.root = "";
+	h->env.clock_offset_ns = check_clock_offset_ns();
 	h->lost = event_new(base, -1, 0, on_lost, h);
 	if (h->lost == NULL)
 		return err_set(err, -ENOMEM, "checks: event");

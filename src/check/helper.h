@@ -29,8 +29,9 @@ struct check_helper_state {
 	bool is_running;
 };
 
-/* `done` may be NULL. */
+/* `done` may be NULL; `plane` as in check_env, of static storage. */
 MUST_USE int check_helper_open(struct check_helper **ret, struct event_base *base,
+			       const char *plane,
 			       void (*done)(void *arg, const struct check_report *report),
 			       void *arg, struct err *err);
 void check_helper_close(struct check_helper *h);

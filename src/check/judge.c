@@ -5,6 +5,13 @@ void judge_all(struct check_report *r, const struct facts *f)
 {
 	judge_kernel(r, f);
 	judge_nftables(r, f);
+	if (f->ipvs_plane.is_asked) {
+		judge_ipvs_kernel(r, f);
+		judge_ipvs_routing(r, f);
+		judge_ipvs_sysctls(r, f);
+		judge_ipvs_input(r, f);
+		judge_ipvs_conns(r, f);
+	}
 	judge_capabilities(r, f);
 	judge_forwarding(r, f);
 	judge_rp_filter(r, f);

@@ -2,7 +2,8 @@
 /*
  * check/judge - from facts to results, each with what to do. Pure.
  *
- * Every function adds at least one result. Private to check/.
+ * Every function adds at least one result; those of the ipvs plane are for it alone. Private to
+ * check/.
  */
 #pragma once
 
@@ -31,5 +32,12 @@ void judge_addresses(struct check_report *r, const struct facts *f);
 void judge_tables(struct check_report *r, const struct facts *f);
 void judge_listeners(struct check_report *r, const struct facts *f);
 
-/* All of them, in the order they are shown. */
+/* judge_ipvs.c: for the ipvs plane only */
+void judge_ipvs_kernel(struct check_report *r, const struct facts *f);
+void judge_ipvs_routing(struct check_report *r, const struct facts *f);
+void judge_ipvs_sysctls(struct check_report *r, const struct facts *f);
+void judge_ipvs_input(struct check_report *r, const struct facts *f);
+void judge_ipvs_conns(struct check_report *r, const struct facts *f);
+
+/* All of them that are about the plane in question, in the order they are shown. */
 void judge_all(struct check_report *r, const struct facts *f);

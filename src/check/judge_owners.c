@@ -11,6 +11,7 @@
 
 #include "base/str.h"
 #include "check/judge.h"
+#include "plane/ipvs/rules.h"
 
 #define LISTED_MAX 3
 #define TABLE_OURS "vipd"
@@ -150,7 +151,9 @@ void judge_ipvs(struct check_report *r, const struct facts *f)
 			  "IPVS serves %zu addresses and ports, none of ours", f->ipvs.n);
 	else
 		check_add(r, "ipvs", CHECK_OK, NULL,
-			  f->has_ipvs ? "IPVS serves nothing" : "no IPVS in this kernel");
+			  !f->has_ipvs             ? "no IPVS in this kernel"
+			  : f->ipvs_plane.is_asked ? "IPVS serves nothing but vipd's services"
+						   : "IPVS serves nothing");
 	str_fini(&list);
 }
 
@@ -162,10 +165,36 @@ static const struct fact_link *link_find(const struct facts *f, uint32_t index)
 	return NULL;
 }
 
-void judge_addresses(struct check_report *r, const struct facts *f)
+/*
+ * On the ipvs plane: a service's address on a device that only holds addresses makes it the
+ * source of this host's own connections to it, and their answers never come back.
+ */
+static size_t judge_held_addresses(struct check_report *r, const struct facts *f)
 {
 	char text[IP_TEXT_MAX];
 	size_t n = 0;
+
+	vec_for_each (a, &f->addrs) {
+		const struct fact_link *l = link_find(f, a->link);
+
+		if (l == NULL || strcmp(l->kind, "dummy") != 0 ||
+		    strcmp(l->name, "nodelocaldns") == 0 || !ours_has_vip(&f->ours, &a->addr) ||
+		    ours_has_cluster_ip(&f->ours, &a->addr) || n++ >= LISTED_MAX)
+			continue;
+		check_add(
+			r, "addresses", CHECK_WARNING,
+			"ip addr del it, or ip link del the device: the ipvs plane needs no address "
+			"on any, and this host's own connections to it time out",
+			"service address %s is an address of this host, on %s",
+			ip_addr_text(&a->addr, text), l->name);
+	}
+	return n;
+}
+
+void judge_addresses(struct check_report *r, const struct facts *f)
+{
+	size_t n = f->ipvs_plane.is_asked ? judge_held_addresses(r, f) : 0;
+	char text[IP_TEXT_MAX];
 
 	vec_for_each (a, &f->addrs) {
 		const struct fact_link *l = link_find(f, a->link);
@@ -177,14 +206,16 @@ void judge_addresses(struct check_report *r, const struct facts *f)
 			r, "addresses", is_cache ? CHECK_NOTE : CHECK_WARNING,
 			is_cache
 				? "nothing, where a DNS cache of this node is meant to answer there"
+			: f->ipvs_plane.is_asked
+				? "ip addr del it: this host's own connections to it time out, as it "
+				  "would send them from there"
 				: "ip addr del it: this host answers for the ports that no service "
 				  "has, instead of a refusal",
 			"cluster IP %s is an address of this host, on %s",
 			ip_addr_text(&a->addr, text), l != NULL ? l->name : "?");
 	}
 	if (n > LISTED_MAX)
-		check_add(r, "addresses", CHECK_WARNING, "ip addr", "and %zu more cluster IPs",
-			  n - LISTED_MAX);
+		check_add(r, "addresses", CHECK_WARNING, "ip addr", "and %zu more", n - LISTED_MAX);
 	if (n == 0)
 		check_add(r, "addresses", CHECK_OK, NULL,
 			  "no cluster IP is an address of this host, of %zu",
@@ -256,7 +287,7 @@ static const struct fact_hook *first_hook(const struct fact_table *t)
 	return first;
 }
 
-static void judge_foreign(struct check_report *r, const struct fact_table *t)
+static void judge_foreign(struct check_report *r, const struct fact_table *t, bool is_ipvs)
 {
 	const struct fact_hook *h = first_hook(t);
 	const char *family = family_text(t->family);
@@ -267,7 +298,8 @@ static void judge_foreign(struct check_report *r, const struct fact_table *t)
 	if (t->n_mentions > 0)
 		check_add(
 			r, "tables", CHECK_WARNING,
-			"nft list ruleset; whoever has the earlier hook decides",
+			is_ipvs ? "nft list ruleset; where it changes the destination, IPVS is not asked"
+				: "nft list ruleset; whoever has the earlier hook decides",
 			"table %s %s has %zu rules about addresses of ours, such as %s in chain %s",
 			family, t->name, t->n_mentions, ip_addr_text(&t->mention, text),
 			t->mention_chain);
@@ -278,6 +310,12 @@ static void judge_foreign(struct check_report *r, const struct fact_table *t)
 			"table %s %s changes destinations before ours: chain %s, %s, priority %d",
 			family, t->name, h->chain, h->is_output ? "output" : "prerouting",
 			h->priority);
+	else if (is_ipvs)
+		check_add(
+			r, "tables", CHECK_NOTE, NULL,
+			"table %s %s has NAT chains, and no rule about addresses of ours: where it "
+			"changes a destination, IPVS is not asked",
+			family, t->name);
 	else
 		check_add(r, "tables", CHECK_NOTE, NULL,
 			  "table %s %s has NAT chains %s ours, and no rule about addresses of ours",
@@ -305,12 +343,18 @@ void judge_tables(struct check_report *r, const struct facts *f)
 				"%zu tables of vipd's for IPv%c: one replaces the other",
 				f->ours.n_tables[fam], fam == IPFAM_V6 ? '6' : '4');
 	vec_for_each (t, &f->tables) {
-		if (strncmp(t->name, TABLE_OURS, strlen(TABLE_OURS)) == 0)
+		if (f->ipvs_plane.is_asked && strcmp(t->name, IPVS_TABLE) == 0 &&
+		    t->family == NFPROTO_INET)
+			check_add(r, "tables", CHECK_ERROR,
+				  "rename it: vipd does not serve by ipvs while it is there",
+				  "table inet %s is not vipd's: it has no comment of vipd's",
+				  t->name);
+		else if (strncmp(t->name, TABLE_OURS, strlen(TABLE_OURS)) == 0)
 			check_add(r, "tables", CHECK_NOTE,
 				  "rename it: vipd takes another name while it is there",
 				  "table %s %s is not vipd's: it has no comment of vipd's",
 				  family_text(t->family), t->name);
-		judge_foreign(r, t);
+		judge_foreign(r, t, f->ipvs_plane.is_asked);
 	}
 	if (r->v.n == before)
 		check_add(r, "tables", CHECK_OK, NULL, "nobody else changes destinations");

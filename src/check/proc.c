@@ -146,6 +146,26 @@ int proc_ipvs(struct fact_tuple *ret, const char *line)
 	return ret->proto != 0 && port <= UINT16_MAX;
 }
 
+/* "  -> 0A000102:1F90      Masq    1      3          12" */
+int64_t proc_ipvs_conns(const char *line)
+{
+	long long active;
+	long long inactive;
+
+	return sscanf(line, " -> %*s %*s %*d %lld %lld", &active, &inactive) == 2
+		       ? active + inactive
+		       : FACT_UNKNOWN;
+}
+
+/* "IP Virtual Server version 1.2.1 (size=4096)" */
+int64_t proc_ipvs_size(const char *line)
+{
+	long long size;
+
+	return sscanf(line, "IP Virtual Server version %*s (size=%lld)", &size) == 1 ? size
+										     : FACT_UNKNOWN;
+}
+
 /* --- routes and counters --------------------------------------------------------------- */
 
 struct routes {

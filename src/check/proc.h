@@ -25,6 +25,10 @@ void proc_lines(char *text, void (*line)(void *arg, char *line), void *arg);
 int proc_listener(struct fact_tuple *ret, const char *line, uint8_t proto);
 /* A virtual server of /proc/net/ip_vs: 1 when the line is one, else 0. */
 int proc_ipvs(struct fact_tuple *ret, const char *line);
+/* Connections of a destination there; FACT_UNKNOWN when the line is none. */
+int64_t proc_ipvs_conns(const char *line);
+/* Buckets of IPVS's table of connections, which its first line tells; else FACT_UNKNOWN. */
+int64_t proc_ipvs_size(const char *line);
 /* Default routes of /proc/net/route, one an interface. */
 size_t proc_default_routes(char *text);
 /* The sum of one column of /proc/net/stat/nf_conntrack, which are hexadecimal, a line a CPU. */

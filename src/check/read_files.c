@@ -65,7 +65,7 @@ static void read_conntrack(struct facts *f, const char *root)
 	str_fini(&text);
 }
 
-/* --- sockets, IPVS -------------------------------------------------------------------- */
+/* --- sockets -------------------------------------------------------------------------- */
 
 struct sockets {
 	struct facts *f;
@@ -101,25 +101,6 @@ static void read_listeners(struct facts *f, const char *root)
 			proc_lines(text.text, socket_line, &s);
 		str_fini(&text);
 	}
-}
-
-static void ipvs_line(void *arg, char *line)
-{
-	struct facts *f = arg;
-	struct fact_tuple t;
-
-	if (proc_ipvs(&t, line))
-		*vec_push(&f->ipvs) = t;
-}
-
-static void read_ipvs(struct facts *f, const char *root)
-{
-	struct str text = { 0 };
-
-	f->has_ipvs = proc_read(&text, root, "/proc/self/net/ip_vs") == 0;
-	if (text.text != NULL)
-		proc_lines(text.text, ipvs_line, f);
-	str_fini(&text);
 }
 
 /* --- processes -------------------------------------------------------------------------- */
@@ -181,6 +162,5 @@ void read_files(struct facts *f, const char *root)
 	read_routes(f, root);
 	read_conntrack(f, root);
 	read_listeners(f, root);
-	read_ipvs(f, root);
 	read_processes(f, root);
 }

@@ -23,11 +23,13 @@
 #include "check/proc.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
+#include "plane/ipvs/route.h"
 #include "plane/nft/decode.h"
 #include "plane/nft/layout.h"
 
 #define COMMENT_OURS "vipd "
 #define COMMENT_GUARD "vipd guard " /* plane/nft/guard.h: it serves nobody */
+#define COMMENT_IPVS "vipd ipvs layout "
 #define KUBE_CHAIN "KUBE-SERVICES"
 #define ENTRIES_MAX (64U << 20) /* of an iptables table of the old kind */
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
@@ -99,6 +101,7 @@ static void tables_begin(void *arg)
 
 	vec_clear(&t->f->tables);
 	vec_clear(&t->ours);
+	t->f->ipvs_plane.is_in_force = false;
 	memset(t->f->ours.n_tables, 0, sizeof(t->f->ours.n_tables));
 }
 
@@ -113,6 +116,8 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	comment_get(comment, sizeof(comment), tb[NFTA_TABLE_USERDATA]);
 	if (strncmp(comment, COMMENT_GUARD, strlen(COMMENT_GUARD)) == 0)
 		return 0;
+	if (strncmp(comment, COMMENT_IPVS, strlen(COMMENT_IPVS)) == 0)
+		t->f->ipvs_plane.is_in_force = true;
 	if (strncmp(comment, COMMENT_OURS, strlen(COMMENT_OURS)) == 0) {
 		struct our_table *ours = vec_push(&t->ours);
 
@@ -142,6 +147,12 @@ static struct fact_table *table_find(struct facts *f, uint8_t family, const char
 
 /* --- chains --------------------------------------------------------------------------- */
 
+/* Its hooks have the numbers of NF_INET_*. */
+static bool is_of_ip(uint8_t family)
+{
+	return family == NFPROTO_IPV4 || family == NFPROTO_IPV6 || family == NFPROTO_INET;
+}
+
 static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[NFTA_CHAIN_MAX + 1];
@@ -157,10 +168,16 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		return 0;
 	if (strcmp(nl_attr_str(tb[NFTA_CHAIN_NAME]), KUBE_CHAIN) == 0)
 		table->has_kube_services = true;
-	if (tb[NFTA_CHAIN_HOOK] == NULL || strcmp(nl_attr_str(tb[NFTA_CHAIN_TYPE]), "nat") != 0)
+	if (tb[NFTA_CHAIN_HOOK] == NULL)
 		return 0;
 	nl_attr_nest(hook, NFTA_HOOK_MAX, tb[NFTA_CHAIN_HOOK]);
 	num = nl_attr_be32(hook[NFTA_HOOK_HOOKNUM], UINT32_MAX);
+	if (num == NF_INET_LOCAL_IN && is_of_ip(table->family) &&
+	    nl_attr_be32(tb[NFTA_CHAIN_POLICY], NF_ACCEPT) == NF_DROP)
+		*vec_push(&table->inputs) =
+			(struct fact_input){ .chain = xstrdup(nl_attr_str(tb[NFTA_CHAIN_NAME])) };
+	if (strcmp(nl_attr_str(tb[NFTA_CHAIN_TYPE]), "nat") != 0)
+		return 0;
 	if (num == NF_INET_PRE_ROUTING || num == NF_INET_LOCAL_OUT)
 		*vec_push(&table->hooks) = (struct fact_hook){
 			.chain = xstrdup(nl_attr_str(tb[NFTA_CHAIN_NAME])),
@@ -178,7 +195,10 @@ static void chains_begin(void *arg)
 	vec_for_each (table, &t->f->tables) {
 		vec_for_each (hook, &table->hooks)
 			free(hook->chain);
+		vec_for_each (input, &table->inputs)
+			free(input->chain);
 		vec_clear(&table->hooks);
+		vec_clear(&table->inputs);
 	}
 }
 
@@ -223,12 +243,46 @@ static bool nat_is_dnat(const char *name, const struct nlattr *data)
 	return nl_attr_be32(tb[NFTA_NAT_TYPE], NFT_NAT_SNAT) == NFT_NAT_DNAT;
 }
 
+/*
+ * Does the expression compare with the mark of captured packets: `meta mark and 0xff000000 ==
+ * 0x5a000000`, `meta mark 0x5a000000/8`, or iptables' `-m mark --mark 0x5a000000/0xff000000`?
+ */
+static bool expr_has_mark(const char *name, const struct nlattr *data, uint32_t mark)
+{
+	const struct nlattr *tb[NFTA_CMP_MAX + 1];
+	const struct nlattr *value[NFTA_DATA_MAX + 1];
+	const struct nlattr *match[NFTA_MATCH_MAX + 1];
+	const void *bytes = NULL;
+	uint32_t word;
+
+	if (strcmp(name, "cmp") == 0) {
+		nl_attr_nest(tb, NFTA_CMP_MAX, data);
+		nl_attr_nest(value, NFTA_DATA_MAX, tb[NFTA_CMP_DATA]);
+		bytes = nl_attr_bytes(value[NFTA_DATA_VALUE], sizeof(word));
+	} else if (strcmp(name, "match") == 0) { /* of iptables: struct xt_mark_mtinfo1 */
+		nl_attr_nest(match, NFTA_MATCH_MAX, data);
+		if (strcmp(nl_attr_str(match[NFTA_MATCH_NAME]), "mark") == 0)
+			bytes = nl_attr_bytes(match[NFTA_MATCH_INFO], sizeof(word));
+	}
+	if (bytes == NULL)
+		return false;
+	memcpy(&word, bytes, sizeof(word));
+	return (word & IPVS_MARK_MASK) == mark;
+}
+
 static void rule_mentions(struct fact_table *table, const struct ip_addr *addr, const char *chain)
 {
 	if (table->n_mentions++ > 0)
 		return;
 	table->mention = *addr;
 	table->mention_chain = xstrdup(chain);
+}
+
+/* Where the rule stands is not followed: it is there, so somebody has thought of it. */
+static void inputs_accept(struct fact_table *table)
+{
+	vec_for_each (input, &table->inputs)
+		input->accepts_mark = true;
 }
 
 static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
@@ -252,6 +306,8 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 			continue;
 		if (nat_is_dnat(name, expr[NFTA_EXPR_DATA]))
 			t->table->has_dnat = true;
+		if (expr_has_mark(name, expr[NFTA_EXPR_DATA], t->f->ipvs_plane.mark))
+			inputs_accept(t->table);
 		if (strcmp(name, "cmp") == 0 && !has_mention &&
 		    cmp_mentions(&a, t->f, expr[NFTA_EXPR_DATA])) {
 			addr = a;
@@ -294,7 +350,7 @@ static int others_read(struct tables *t, struct err *err)
 	if (r < 0)
 		return err_wrap(err, r, "chains");
 	vec_for_each (table, &t->f->tables) {
-		if (table->hooks.n == 0)
+		if (table->hooks.n == 0 && table->inputs.n == 0)
 			continue;
 		t->table = table;
 		r = dump(t, NFT_MSG_GETRULE, table->family, table->name, rules_begin, rule_message,
@@ -449,6 +505,17 @@ static int all_read(struct tables *t, struct err *err)
 	return r < 0 ? r : others_read(t, err);
 }
 
+/* The tag of captured packets, for what others' rules say of it. */
+static void mark_read(struct facts *f)
+{
+	struct ipvs_route_config c = { .marks = ipvs_marks_from(IPVS_MARK_TAG_DEFAULT) };
+	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
+
+	if (nl_sock_open(&nl, NETLINK_ROUTE, NULL) == 0)
+		(void)!ipvs_route_recall(nl, &c, NULL);
+	f->ipvs_plane.mark = c.marks.tag;
+}
+
 void read_tables(struct facts *f)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
@@ -457,6 +524,7 @@ void read_tables(struct facts *f)
 	int r = nl_sock_open(&nl, NETLINK_NETFILTER, &err);
 
 	t.nl = nl;
+	mark_read(f);
 	if (r == 0)
 		r = all_read(&t, &err);
 	vec_fini(&t.ours);

@@ -2,6 +2,8 @@
 /* check/run - read, try, judge. */
 #include "check/check.h"
 
+#include <string.h>
+
 #include "check/facts.h"
 #include "check/judge.h"
 #include "check/try.h"
@@ -12,11 +14,15 @@ void check_run(struct check_report *ret, const struct check_env *env)
 
 	facts_init(f);
 	*ret = (struct check_report){ 0 };
+	f->ipvs_plane.is_asked = env->plane != NULL && strcmp(env->plane, "ipvs") == 0;
 	read_links(f);
 	read_tables(f);
+	if (env->plane == NULL)
+		f->ipvs_plane.is_asked = f->ipvs_plane.is_in_force;
 	read_files(f, env->root);
+	read_ipvs(f, env->root);
 	read_self(f, env->root, env->clock_offset_ns);
-	try_kernel(&f->trial);
+	try_kernel(&f->trial, f->ipvs_plane.is_asked);
 	judge_all(ret, f);
 	facts_fini(f);
 	free(f);

@@ -16,7 +16,27 @@
 
 #define DEADLINE_MS 20000
 
-static void trial(struct fact_try *t)
+/* IPVS itself: asking loads its module, a service that of its scheduler. */
+static void trial_ipvs(struct fact_try *t)
+{
+	AUTO(ipvs_wire_close) struct ipvs_wire *w = NULL;
+	struct nl_sock *nl = NULL;
+
+	t->ipvs_result = nl_sock_open(&nl, NETLINK_GENERIC, NULL);
+	if (t->ipvs_result < 0)
+		return;
+	ipvs_wire_open(&w, nl);
+	t->ipvs_result = ipvs_wire_resolve(w, NULL);
+	if (t->ipvs_result == 0 && t->is_private)
+		t->n_scheds = ipvs_try_scheds(t->scheds, w);
+}
+
+static int trial_layout(struct nl_sock *nl, bool is_ipvs, struct err *err)
+{
+	return is_ipvs ? ipvs_try_layout(nl, err) : nft_try_layout(nl, err);
+}
+
+static void trial(struct fact_try *t, bool is_ipvs)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
 	struct err err = { 0 };
@@ -27,15 +47,18 @@ static void trial(struct fact_try *t)
 	t->is_done = r == 0;
 	if (r == 0) {
 		for (int fam = 0; fam < IPFAM_N; fam++)
-			t->n[fam] = nft_try_features(t->tries[fam], nl, (enum ipfam)fam);
+			t->n[fam] = is_ipvs ? ipvs_try_features(t->tries[fam], nl, (enum ipfam)fam)
+					    : nft_try_features(t->tries[fam], nl, (enum ipfam)fam);
 		if (t->is_private)
-			t->layout_result = nft_try_layout(nl, &err);
+			t->layout_result = trial_layout(nl, is_ipvs, &err);
 	}
+	if (is_ipvs)
+		trial_ipvs(t);
 	(void)snprintf(t->text, sizeof(t->text), "%s", err.text);
 }
 
 /* Nobody hears of what the layout does here. */
-static _Noreturn void child(int fd)
+static _Noreturn void child(int fd, bool is_ipvs)
 {
 	struct fact_try *t = xcalloc(1, sizeof(*t));
 	const char *at = (const char *)t;
@@ -44,7 +67,7 @@ static _Noreturn void child(int fd)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (int i = 0; i < LOG_AREA_N; i++)
 		log_level_set((enum log_area)i, (enum log_level)(LOG_LEVEL_ERR - 1));
-	trial(t);
+	trial(t, is_ipvs);
 	while (left > 0) {
 		ssize_t n = write(fd, at, left);
 
@@ -81,7 +104,7 @@ static bool read_all(struct fact_try *t, int fd)
 	return true;
 }
 
-void try_kernel(struct fact_try *ret)
+void try_kernel(struct fact_try *ret, bool is_ipvs)
 {
 	int fds[2];
 	pid_t pid;
@@ -93,7 +116,7 @@ void try_kernel(struct fact_try *ret)
 	}
 	pid = fork();
 	if (pid == 0)
-		child(fds[1]);
+		child(fds[1], is_ipvs);
 	close(fds[1]);
 	if (pid == -1)
 		(void)snprintf(ret->text, sizeof(ret->text), "fork: %s", strerror(errno));

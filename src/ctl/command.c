@@ -170,7 +170,8 @@ static const struct command commands[] = {
 	{ "doctor", "", "is this node fit for a service proxy, and what to do if not", "D",
 	  "  vipd looks again at the kernel's features and settings, at other owners of the\n"
 	  "  same addresses, at the clock and at its own limits. Where no vipd answers, vipctl\n"
-	  "  looks itself. Ends with 0 when there are at most notes, 1 when there are\n"
+	  "  looks itself; so it does with --plane for another plane than vipd's: would this node be\n"
+	  "  fit for it? Ends with 0 when there are at most notes, 1 when there are\n"
 	  "  warnings, 2 when there are errors.\n",
 	  run_doctor },
 	{ "log", "[AREA LEVEL]", "levels of vipd's log, and changing them while it runs", "",

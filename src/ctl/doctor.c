@@ -38,9 +38,9 @@ static int ask_vipd(json_t **ret, const struct client *c, struct err *err)
 	return 0;
 }
 
-static json_t *look(const struct err *why)
+static json_t *look(const struct err *why, const char *plane)
 {
-	const struct check_env env = { .root = "" };
+	const struct check_env env = { .root = "", .plane = plane };
 	struct check_report report;
 	json_t *answer;
 
@@ -53,12 +53,33 @@ static json_t *look(const struct err *why)
 	return answer;
 }
 
-void doctor_ask(json_t **ret, const struct client *c)
+/* Does the vipd that runs serve by that plane? 0, or why not. */
+static int plane_check(const struct client *c, const char *plane, struct err *err)
+{
+	json_t *status;
+	int r;
+
+	if (plane == NULL)
+		return 0;
+	r = client_get_json(&status, c, "/v1/status", err);
+	if (r < 0)
+		return r;
+	if (strcmp(value_text(status, "plane"), plane) != 0)
+		r = err_set(err, -EINVAL, "it serves by %s, not by %s", value_text(status, "plane"),
+			    plane);
+	json_decref(status);
+	return r;
+}
+
+void doctor_ask(json_t **ret, const struct client *c, const char *plane)
 {
 	struct err err = { 0 };
+	int r = plane_check(c, plane, &err);
 
-	if (ask_vipd(ret, c, &err) < 0)
-		*ret = look(&err);
+	if (r == 0)
+		r = ask_vipd(ret, c, &err);
+	if (r < 0)
+		*ret = look(&err, plane);
 }
 
 enum doctor_exit doctor_exit(const json_t *answer)

@@ -15,7 +15,8 @@ enum doctor_exit {
 
 /*
  * An answer of /v1/doctor, whose results are younger than the call. "by" is "vipd", or
- * "vipctl" with "vipd": why it was not asked.
+ * "vipctl" with "vipd": why it was not asked. `plane` NULL: vipd's, or that whose tables are
+ * there; another one, and vipctl looks itself.
  */
-void doctor_ask(json_t **ret, const struct client *c);
+void doctor_ask(json_t **ret, const struct client *c, const char *plane);
 enum doctor_exit doctor_exit(const json_t *answer);

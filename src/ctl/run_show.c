@@ -344,7 +344,7 @@ int run_doctor(const struct run *run)
 
 	if (run->n_args > 0)
 		return usage("'%s': doctor takes no argument", run->args[0]);
-	doctor_ask(&answer, &run->client);
+	doctor_ask(&answer, &run->client, run->plane);
 	code = answer_show(run, answer, (int)doctor_exit(answer), show_doctor);
 	json_decref(answer);
 	return code;

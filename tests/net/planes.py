@@ -27,6 +27,7 @@ NOT = {
         "test_conntrack_scale.py": CONNTRACK,
         "test_dead_flows.py": CONNTRACK,
         "test_affinity.py::test_expires": TABLES,
+        "test_doctor.py::test_addresses_of_the_other_plane": "makes the table that this plane has",
         "test_restart.py::test_cleanup_leaves_nothing": TABLES,  # test_ipvs.py has its own
         "test_affinity.py::test_per_port":
             "ports are separate, but rr deals alike for both: the same clients, the same order",

@@ -195,3 +195,95 @@ def test_first_second(lab, vipd):
     assert vipctl(vipd, "diff").returncode == 0
     for conn in conns:
         conn.close()
+
+
+# --- doctor ---------------------------------------------------------------------------------------
+
+IPVS_CHECKS = {"ipvs-kernel", "policy-routing", "ipvs-sysctls", "input-policy", "ipvs-connections"}
+LEVELS = ["ok", "note", "warning", "error"]
+
+
+def doctor(vipd, *args):
+    """{check: [(level, what was found)]}, and the answer."""
+    answer = json.loads(vipctl(vipd, "doctor", "-o", "json", *args).stdout)
+    checks = {}
+    for r in answer["results"]:
+        checks.setdefault(r["check"], []).append((r["level"], r["found"]))
+    return checks, answer
+
+
+def worst(results):
+    return max(results, key=lambda r: LEVELS.index(r[0]))
+
+
+def test_doctor(lab, vipd):
+    """Checks of this plane are there and content; those who alone look see the same; for the other
+    plane they are not asked."""
+    sticky = Svc("sticky", 57, affinity=600)
+    vipd.apply(sticky.objects() + web(1, 2))
+    checks, answer = doctor(vipd)
+    assert answer["by"] == "vipd" and IPVS_CHECKS <= set(checks)
+    for check in sorted(IPVS_CHECKS) + ["nftables", "ipvs", "tables", "addresses"]:
+        assert worst(checks[check])[0] == "ok", (check, checks[check])
+    assert "as a whole were accepted" in checks["nftables"][0][1]
+    assert "IPVS serves nothing" in checks["ipvs"][0][1]    # what is ours is nobody else's
+    other, answer = doctor(vipd, "--plane", "nftables")
+    assert answer["by"] == "vipctl" and not IPVS_CHECKS & set(other)
+    assert "serves by ipvs" in answer["vipd"]
+
+
+TROUBLES = [
+    # check, level, what is said; done; undone
+    ("policy-routing", "warning", "rule 7 of IPv4 is asked before",
+     "ip rule add priority 7 fwmark 0x200/0xf00 lookup main", "ip rule del priority 7"),
+    ("policy-routing", "error", "0x5a000001",
+     "ip rule add priority 30000 fwmark 0x5a000001/0xff000001 lookup main",
+     "ip rule del priority 30000"),
+    ("ipvs-sysctls", "warning", "net.ipv4.vs.sloppy_tcp=0",
+     "sysctl -qw net.ipv4.vs.sloppy_tcp=1", "sysctl -qw net.ipv4.vs.sloppy_tcp=0"),
+    ("ipvs", "note", "1 addresses and ports, none of ours",
+     "ipvsadm -A -t 192.0.2.77:99", "ipvsadm -D -t 192.0.2.77:99"),
+    ("proxies", "warning", "kube-ipvs0", "ip link add kube-ipvs0 type dummy",
+     "ip link del kube-ipvs0"),
+    ("addresses", "warning", VIP, "ip addr add %s/32 dev kube-ipvs0" % VIP, "true"),
+]
+HOST = "table inet host { chain input { type filter hook input priority 0; policy drop; iif lo " \
+       "accept; ct state established accept; meta l4proto icmp accept; }; }"
+
+
+@pytest.mark.no_steady
+def test_doctor_finds(lab, vipd):
+    """What is wrong is named, and is what packets meet; what is put right is named no more."""
+    vipd.apply(web(1, 2))
+    assert L.probe(lab.node, VIP, 80).ok
+    try:
+        for _, _, _, do, _ in TROUBLES:
+            lab.node.run(*do.split())
+        checks, _ = doctor(vipd)
+        for check, level, said, _, _ in TROUBLES:
+            assert any(l == level and said in f for l, f in checks[check]), (check, checks[check])
+        # This host would send from the address it holds.
+        assert L.probe(lab.node, VIP, 80, timeout=1.5).what == "timeout"
+    finally:
+        for _, _, _, _, undo in TROUBLES:
+            lab.node.run(*undo.split())
+    checks, _ = doctor(vipd)
+    assert {worst(checks[t[0]])[0] for t in TROUBLES} == {"ok"}, checks
+    assert L.probe(lab.node, VIP, 80).ok
+
+
+@pytest.mark.no_steady
+def test_doctor_looks_at_input(lab, vipd):
+    """Captured packets come by there: a policy of drop has to accept their mark."""
+    vipd.apply(web(1, 2))
+    lab.node.run("nft", "-f", "-", input=HOST)
+    try:
+        assert L.probe(lab.client, VIP, 80, timeout=1.5).what == "timeout"
+        found = worst(doctor(vipd)[0]["input-policy"])
+        assert found[0] == "warning" and "chain input of table host" in found[1]
+        lab.node.run("nft", "insert rule inet host input meta mark & 0xff000000 == 0x5a000000 "
+                            "accept")
+        assert L.probe(lab.client, VIP, 80).ok
+        assert worst(doctor(vipd)[0]["input-policy"])[0] == "ok"
+    finally:
+        lab.node.run("nft", "delete", "table", "inet", "host")

@@ -10,6 +10,7 @@
 #include <linux/netfilter.h>
 
 #include "check/judge.h"
+#include "plane/ipvs/plane_ipvs.h"
 
 static struct ip_addr addr(const char *text)
 {
@@ -365,6 +366,153 @@ static void caps_unknown(struct facts *f)
 	f->has_capabilities = false;
 }
 
+/* --- the ipvs plane --- */
+
+static void as_ipvs(struct facts *f)
+{
+	struct fact_ipvs *p = &f->ipvs_plane;
+	const char *name;
+	uint32_t value;
+
+	p->is_asked = p->is_in_force = p->has_routing = true;
+	p->mark = 0x5a000000;
+	p->table_size = 4096;
+	p->n_conns = 1000;
+	for (size_t i = 0; ipvs_sysctl_wanted(i, &name, &value); i++) {
+		assert_true(i < FACT_IPVS_SYSCTLS);
+		p->sysctls[i] = value;
+	}
+	f->trial.n_scheds = 2;
+	f->trial.scheds[0].sched = "rr";
+	f->trial.scheds[1].sched = "mh";
+}
+static void no_ipvs(struct facts *f)
+{
+	as_ipvs(f);
+	f->trial.ipvs_result = -EOPNOTSUPP;
+}
+static void scheds_untried(struct facts *f)
+{
+	as_ipvs(f);
+	f->trial.n_scheds = 0;
+	f->trial.is_private = false;
+}
+static void no_rr(struct facts *f)
+{
+	as_ipvs(f);
+	f->trial.scheds[0].result = -ENOENT;
+}
+static void no_mh(struct facts *f)
+{
+	as_ipvs(f);
+	f->trial.scheds[1].result = -ENOENT;
+}
+static void no_rule(struct facts *f)
+{
+	as_ipvs(f);
+	*vec_push(&f->ipvs_plane.missing) = xstrdup("IPv4/rule/102 fwmark ...");
+}
+static void no_rule_yet(struct facts *f)
+{
+	no_rule(f);
+	f->ipvs_plane.is_in_force = false;
+}
+static void rule_in_the_way(struct facts *f)
+{
+	as_ipvs(f);
+	*vec_push(&f->ipvs_plane.hard) = xstrdup("rule 101 of IPv4 is somebody else's");
+}
+static void rule_in_front(struct facts *f)
+{
+	as_ipvs(f);
+	*vec_push(&f->ipvs_plane.soft) = xstrdup("rule 9 of IPv6 is asked before vipd's");
+}
+static void routing_unread(struct facts *f)
+{
+	as_ipvs(f);
+	f->ipvs_plane.has_routing = false;
+	strcpy(f->ipvs_plane.routing_error, "not permitted");
+}
+static void other_sysctl(struct facts *f)
+{
+	as_ipvs(f);
+	f->ipvs_plane.sysctls[0] = 0;
+}
+static void other_sysctl_yet(struct facts *f)
+{
+	other_sysctl(f);
+	f->ipvs_plane.is_in_force = false;
+}
+static void no_sysctls(struct facts *f)
+{
+	as_ipvs(f);
+	f->ipvs_plane.is_in_force = false;
+	for (size_t i = 0; i < FACT_IPVS_SYSCTLS; i++)
+		f->ipvs_plane.sysctls[i] = FACT_UNKNOWN;
+}
+static void input_put(struct facts *f, bool accepts_mark)
+{
+	struct fact_table *t = vec_push(&f->tables);
+
+	as_ipvs(f);
+	*t = (struct fact_table){ .family = NFPROTO_IPV4,
+				  .name = xstrdup("filter"),
+				  .comment = xstrdup("") };
+	*vec_push(&t->inputs) =
+		(struct fact_input){ .chain = xstrdup("INPUT"), .accepts_mark = accepts_mark };
+}
+static void input_drops(struct facts *f)
+{
+	input_put(f, false);
+}
+static void input_accepts(struct facts *f)
+{
+	input_put(f, true);
+}
+static void few_ipvs_buckets(struct facts *f)
+{
+	as_ipvs(f);
+	f->ipvs_plane.n_conns = 100000;
+}
+static void no_ipvs_buckets(struct facts *f)
+{
+	as_ipvs(f);
+	f->ipvs_plane.table_size = f->ipvs_plane.n_conns = FACT_UNKNOWN;
+}
+static void dummy_put(struct facts *f, const char *text)
+{
+	as_ipvs(f);
+	link_put(f, 9, "vips0", "dummy", 0);
+	addr_put(f, 9, text, 32);
+	*vec_push(&f->ours.vips) = addr("203.0.113.7");
+	ours_sort(&f->ours);
+}
+static void dummy_with_vip(struct facts *f)
+{
+	dummy_put(f, "203.0.113.7");
+}
+static void dummy_without(struct facts *f)
+{
+	dummy_put(f, "203.0.113.8");
+}
+static void dummy_on_nft(struct facts *f)
+{
+	dummy_put(f, "203.0.113.7");
+	f->ipvs_plane.is_asked = false;
+}
+static void nat_beside_ipvs(struct facts *f)
+{
+	as_ipvs(f);
+	table_put(f, "nat", -100);
+}
+static void not_our_ipvs_table(struct facts *f)
+{
+	as_ipvs(f);
+	*vec_push(&f->tables) = (struct fact_table){ .family = NFPROTO_INET,
+						     .name = xstrdup("vipd-ipvs"),
+						     .comment = xstrdup("") };
+}
+
 static const struct {
 	void (*change)(struct facts *f);
 	const char *check;
@@ -443,6 +591,32 @@ static const struct {
 	{ enough_memory, "memory", CHECK_OK, "472 MiB", NULL },
 	{ no_admin, "capabilities", CHECK_ERROR, "without CAP_NET_ADMIN", "as root" },
 	{ caps_unknown, "capabilities", CHECK_NOTE, "cannot be read", NULL },
+	{ as_ipvs, "ipvs-kernel", CHECK_OK, "2 schedulers", NULL },
+	{ no_ipvs, "ipvs-kernel", CHECK_ERROR, "no IPVS", "modprobe ip_vs" },
+	{ scheds_untried, "ipvs-kernel", CHECK_NOTE, "were not tried", NULL },
+	{ no_rr, "ipvs-kernel", CHECK_ERROR, "no scheduler rr", "modprobe ip_vs_rr" },
+	{ no_mh, "ipvs-kernel", CHECK_WARNING, "no scheduler mh", "modprobe ip_vs_mh" },
+	{ as_ipvs, "policy-routing", CHECK_OK, "are there", NULL },
+	{ no_rule, "policy-routing", CHECK_ERROR, "missing: IPv4/rule/102", "within 10 s" },
+	{ no_rule_yet, "policy-routing", CHECK_OK, "nobody has the places", NULL },
+	{ rule_in_the_way, "policy-routing", CHECK_ERROR, "somebody else's", "does not begin" },
+	{ rule_in_front, "policy-routing", CHECK_WARNING, "is asked before", "priority" },
+	{ routing_unread, "policy-routing", CHECK_WARNING, "not permitted", "look at" },
+	{ other_sysctl, "ipvs-sysctls", CHECK_WARNING, "net.ipv4.vs.conntrack=1", "sysctl -w" },
+	{ other_sysctl_yet, "ipvs-sysctls", CHECK_OK, "will set them", NULL },
+	{ no_sysctls, "ipvs-sysctls", CHECK_NOTE, "come with", NULL },
+	{ input_drops, "input-policy", CHECK_WARNING, "chain INPUT of table filter",
+	  "0x5a000000/0xff000000" },
+	{ input_accepts, "input-policy", CHECK_OK, "nobody drops", NULL },
+	{ as_ipvs, "ipvs-connections", CHECK_OK, "1000 connections in a table of 4096", NULL },
+	{ few_ipvs_buckets, "ipvs-connections", CHECK_WARNING, "100000 connections share 4096",
+	  "conn_tab_bits" },
+	{ no_ipvs_buckets, "ipvs-connections", CHECK_NOTE, "no table", NULL },
+	{ dummy_with_vip, "addresses", CHECK_WARNING, "203.0.113.7 is an address", "time out" },
+	{ dummy_without, "addresses", CHECK_OK, "no cluster IP", NULL },
+	{ dummy_on_nft, "addresses", CHECK_OK, "no cluster IP", NULL },
+	{ nat_beside_ipvs, "tables", CHECK_NOTE, "IPVS is not asked", NULL },
+	{ not_our_ipvs_table, "tables", CHECK_ERROR, "is not vipd's", "rename" },
 };
 
 static void test_well(void **state)
@@ -468,7 +642,10 @@ static void test_well(void **state)
 static bool is_exempt(const char *check, size_t i)
 {
 	/* A foreign table of a proxy is a foreign table, too. */
-	return strcmp(check, "tables") == 0 && strcmp(cases[i].check, "proxies") == 0;
+	if (strcmp(check, "tables") == 0 && strcmp(cases[i].check, "proxies") == 0)
+		return true;
+	/* What is tried in a namespace of its own is features and schedulers. */
+	return strcmp(check, "nftables") == 0 && cases[i].change == scheds_untried;
 }
 
 static void test_cases(void **state)

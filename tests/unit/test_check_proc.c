@@ -95,6 +95,23 @@ static void test_ipvs(void **state)
 	}
 }
 
+static void test_ipvs_conns(void **state)
+{
+	(void)state;
+	assert_int_equal(proc_ipvs_size("IP Virtual Server version 1.2.1 (size=4096)"), 4096);
+	assert_int_equal(proc_ipvs_size("Prot LocalAddress:Port Scheduler Flags"), FACT_UNKNOWN);
+	assert_int_equal(proc_ipvs_conns("  -> RemoteAddress:Port Forward Weight ActiveConn "
+					 "InActConn"),
+			 FACT_UNKNOWN);
+	assert_int_equal(proc_ipvs_conns("FWM  5A000001 rr "), FACT_UNKNOWN);
+	assert_int_equal(
+		proc_ipvs_conns("  -> 0AF40105:1F90      Masq    1      3          12        "),
+		15);
+	assert_int_equal(proc_ipvs_conns("  -> [fd00:0000:0000:0000:0000:0000:0000:0001]:1F90  "
+					 "Masq    1      0          2"),
+			 2);
+}
+
 static void test_tables(void **state)
 {
 	char routes[] = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\n"
@@ -199,6 +216,7 @@ static void test_files(void **state)
 	put("/proc/18/comm", "kube-proxyish\n");
 	put("/proc/no-process/comm", "kube-router\n");
 	read_files(&f, root);
+	read_ipvs(&f, root);
 	assert_string_equal(f.release, "6.1.0-13-amd64");
 	assert_int_equal(f.ip_forward, 1);
 	assert_int_equal(f.ip6_forward, FACT_UNKNOWN);
@@ -247,6 +265,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_listeners),
 		cmocka_unit_test(test_ipvs),
+		cmocka_unit_test(test_ipvs_conns),
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test_setup_teardown(test_numbers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_files, setup, teardown),

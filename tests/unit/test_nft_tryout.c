@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "fake/fake.h"
+#include "fake/ipvs.h"
+#include "plane/ipvs/tryout.h"
 #include "plane/nft/tryout.h"
 
 static void test_all_there(void **state)
@@ -131,13 +133,54 @@ static void test_layout(void **state)
 	nl_sock_close(nl);
 }
 
+/* The ipvs plane's list, of both families in one table; its layout; its schedulers. */
+static void test_ipvs(void **state)
+{
+	AUTO(fake_close) struct fake *f = NULL;
+	AUTO(ipvs_wire_close) struct ipvs_wire *w = NULL;
+	struct nft_try tries[NFT_TRIES_MAX];
+	struct ipvs_try scheds[IPVS_TRIES_MAX];
+	struct fake_ipvs *ipvs;
+	struct nl_sock *nl;
+	struct err err = { 0 };
+	size_t n;
+
+	(void)state;
+	fake_open(&f);
+	nl = fake_connect(f);
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		n = ipvs_try_features(tries, nl, (enum ipfam)fam);
+		assert_in_range(n, 10, NFT_TRIES_MAX);
+		for (size_t i = 0; i < n; i++)
+			assert_int_equal(tries[i].result, 0);
+	}
+	assert_int_equal(fake_count(f).n_batches, 0);
+	fake_refuse(f, 1, EOPNOTSUPP); /* of all at once, then nothing */
+	n = ipvs_try_features(tries, nl, IPFAM_V6);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(tries[i].result, 0);
+	assert_int_equal(ipvs_try_layout(nl, &err), 0);
+	assert_int_equal(fake_chain_count(f, IPFAM_V4), 0);
+	fake_ipvs_open(&ipvs);
+	ipvs_wire_open(&w, fake_ipvs_connect(ipvs));
+	assert_int_equal(ipvs_wire_resolve(w, NULL), 0);
+	fake_ipvs_lack(ipvs, "mh");
+	n = ipvs_try_scheds(scheds, w);
+	assert_in_range(n, 5, IPVS_TRIES_MAX);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(scheds[i].result,
+				 strcmp(scheds[i].sched, "mh") == 0 ? -ENOENT : 0);
+	ipvs_wire_close(TAKE(w));
+	fake_ipvs_close(ipvs);
+	nl_sock_close(nl);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_there),
-		cmocka_unit_test(test_each_refusal),
-		cmocka_unit_test(test_denied),
-		cmocka_unit_test(test_layout),
+		cmocka_unit_test(test_all_there), cmocka_unit_test(test_each_refusal),
+		cmocka_unit_test(test_denied),    cmocka_unit_test(test_layout),
+		cmocka_unit_test(test_ipvs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

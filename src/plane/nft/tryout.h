@@ -18,7 +18,7 @@
 struct nft_schema;
 struct nft_writer;
 
-#define NFT_TRIES_MAX 24
+#define NFT_TRIES_MAX 20
 
 struct nft_try {
 	const char *what;  /* static text: "maps with concatenated keys" */
