@@ -17,6 +17,8 @@ PATHS = [NET + "test_paths.py", NET + "test_sctp.py", NET + "test_sctp_sockets.p
 RESTART = [NET + "test_restart.py::" + t for t in (
     "test_nothing_changed_nothing_written", "test_changes_while_down",
     "test_endpoint_gone_while_down")]
+VIEW = [NET + "test_ipvs_view.py::test_" + t for t in (
+    "what_is_wrong_is_seen", "trace_and_packets", "doctor_finds")]
 IPVS = [NET + "test_ipvs%s.py" % t for t in ("", "_drain", "_foreign", "_probe")]
 COUNTERS = [NET + "test_counters.py::" + t for t in (
     "test_every_way[4-affinity]", "test_every_way[6-plain]", "test_refused",
@@ -84,7 +86,7 @@ def runs(how):
     return [Run("6.1 nft", "6.1", ["kernel"] + PATHS + RESTART +
                 [NET + "test_cleanup_kube_proxy.py::test_ipvs"]),
             Run("6.1 ipvs", "6.1", PATHS + RESTART, "ipvs"),
-            Run("6.1 ipvs, by itself", "6.1", IPVS + COUNTERS, "ipvs"),
+            Run("6.1 ipvs, by itself", "6.1", IPVS + COUNTERS + VIEW, "ipvs"),
             Run(NEWER + " nft", NEWER, [NET + "test_sctp_sockets.py", NET + "test_paths.py"] +
                 RESTART)]
 
