@@ -13,17 +13,37 @@ import vm
 IS_REQUIRED = os.environ.get("VIPD_VM") == "required"
 AT_ONCE = max(1, min(4, os.cpu_count()))
 NET = "tests/net/"
-PATHS = [NET + "test_paths.py", NET + "test_sctp.py", NET + "test_sctp_sockets.py"]
-RESTART = [NET + "test_restart.py::" + t for t in (
-    "test_nothing_changed_nothing_written", "test_changes_while_down",
-    "test_endpoint_gone_while_down")]
-VIEW = [NET + "test_ipvs_view.py::test_" + t for t in (
-    "what_is_wrong_is_seen", "trace_and_packets", "doctor_finds")]
-IPVS = [NET + "test_ipvs%s.py" % t for t in ("", "_drain", "_foreign", "_probe")]
-COUNTERS = [NET + "test_counters.py::" + t for t in (
-    "test_every_way[4-affinity]", "test_every_way[6-plain]", "test_refused",
-    "test_nft_prints_what_loads_back", "test_switched_off")]
 NEWER = "6.12"
+ALL = ("6.1", NEWER, "7.2")
+
+
+def of(name, *tests):
+    """These tests of a file of tests/net."""
+    return ["%stest_%s.py::test_%s" % (NET, name, t) for t in tests] or [
+        "%stest_%s.py" % (NET, name)]
+
+
+# Of raw packets of SCTP, those that refuse: what reaches a backend is shown by sockets.
+PATHS = of("paths") + of("sctp_sockets") + of(
+    "sctp", "refused", "dropped", "unknown_port", "local_policy_keeps_the_source",
+    "three_protocols_one_number")
+RESTART = of("restart", "nothing_changed_nothing_written", "changes_while_down",
+             "endpoint_gone_while_down")
+IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_foreign") + of("ipvs_probe") + of("ipvs_repair")
+COUNTERS = of("counters", "every_way[4-affinity]", "every_way[6-plain]", "refused",
+              "nft_prints_what_loads_back", "switched_off")
+VIEW = of("ipvs_view", "what_is_wrong_is_seen", "trace_and_packets", "doctor_finds")
+# What another kernel may do in another way, once.
+NEWER_PATHS = of("paths", "cluster_policy", "external_policy_local", "no_endpoints", "hairpin",
+                 "hairpin_local_policy", "marks_are_not_touched", "unallocated_cluster_ip",
+                 "unserved_node_port_is_untouched") + \
+    of("restart", "nothing_changed_nothing_written[kill]", "endpoint_gone_while_down")
+NEWER_IPVS = of("ipvs_drain", "rolling_update[after-death]", "weight_0_and_back", "affinity_leaves",
+                "deleted_when_drained", "udp_moves_when_the_endpoint_is_gone",
+                "terminating_serves_only_when_nothing_is_ready") + \
+    of("ipvs_foreign", "restart_sends_nothing[kill]", "every_scheduler_by_annotation") + \
+    of("ipvs_probe", "probes", "daemons_of_the_node") + of("ipvs_repair") + \
+    of("ipvs", "change_of_planes")
 # With --vm all: 20,000 requests in rolling updates under each kernel.
 THOROUGH = {"VIPD_IPVS_REQUESTS": "10000"}
 
@@ -76,19 +96,26 @@ class Run:
             shutil.rmtree(self.out, ignore_errors=True)
 
 
+def many(kernel):
+    """Where the clock counts instructions, limits of time hold whatever else this host does."""
+    return Run(kernel + " ipvs, 10,000 services", kernel, of("ipvs_drain", "reaction"), "ipvs",
+               env={"VIPD_IPVS_SERVICES": "10000"}, icount=True)
+
+
 def runs(how):
     """How: short, or all."""
     if how == "all":
         return [Run("%s %s" % (k, plane), k, (["kernel"] if plane == "nft" else []) + [NET],
                     plane, 7200, THOROUGH)
-                for k in ("6.1", "6.12", "7.2") for plane in ("nft", "ipvs")]
-    # cleanup: of IPVS, dummy devices and ipsets, which the host's kernel may lack.
-    return [Run("6.1 nft", "6.1", ["kernel"] + PATHS + RESTART +
-                [NET + "test_cleanup_kube_proxy.py::test_ipvs"]),
+                for k in ALL for plane in ("nft", "ipvs")] + [many(k) for k in ALL]
+    # The longest first. cleanup: IPVS, dummy devices and ipsets, which the host's kernel may lack.
+    return [Run("6.1 ipvs, by itself", "6.1", IPVS + COUNTERS + VIEW, "ipvs"),
+            Run("6.1 nft", "6.1", ["kernel"] + PATHS + RESTART +
+                of("cleanup_kube_proxy", "ipvs")),
             Run("6.1 ipvs", "6.1", PATHS + RESTART, "ipvs"),
-            Run("6.1 ipvs, by itself", "6.1", IPVS + COUNTERS + VIEW, "ipvs"),
-            Run(NEWER + " nft", NEWER, [NET + "test_sctp_sockets.py", NET + "test_paths.py"] +
-                RESTART)]
+            Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs"),
+            many("6.1"),
+            Run(NEWER + " nft", NEWER, NEWER_PATHS + of("sctp_sockets"))]
 
 
 def run_all(count, how, build, expression="", told=lambda run: None):
