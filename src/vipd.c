@@ -41,6 +41,7 @@
 #include "sync/sync.h"
 
 #define CHECK_PERIOD_NS (80 * NSEC_PER_MSEC)
+#define RETIRE_RETRY_NS (60 * NSEC_PER_SEC)
 #define SOURCE_ERRORS_SHOWN 100
 
 /* run(): ended by a new configuration; the exit code is 1 as for other ends that want a restart. */
@@ -77,19 +78,27 @@ struct vipd {
 	uint64_t last_event_ns; /* when a source last changed the model; 0 = never */
 	bool is_source_ready;
 	bool is_host_ready;
-	bool is_alone; /* nothing is left of another plane */
+	struct plane *retiring; /* what another plane left; NULL: not yet known, or nothing */
+	struct event *retire_event;
+	uint64_t retire_at; /* the next step of that; 0: at once */
+	bool is_alone;      /* nothing is left of another plane */
 };
 
 /* --- sync --- */
 
-static void sync_wake_at(struct vipd *v, uint64_t when, uint64_t now)
+static void wake_at(struct event *ev, uint64_t when, uint64_t now)
 {
 	uint64_t wait = when > now ? when - now : 0;
 	struct timeval tv = { (time_t)(wait / NSEC_PER_SEC),
 			      (suseconds_t)(wait % NSEC_PER_SEC / NSEC_PER_USEC) };
 
+	(void)event_add(ev, &tv);
+}
+
+static void sync_wake_at(struct vipd *v, uint64_t when, uint64_t now)
+{
 	if (when != SYNC_NEVER)
-		(void)event_add(v->sync_event, &tv);
+		wake_at(v->sync_event, when, now);
 }
 
 /* Flows made while the rules were not what they should be may be stale as well. */
@@ -162,6 +171,7 @@ static void ruleset_wait(struct vipd *v)
 	v->looks = looks;
 }
 
+static void on_retire(evutil_socket_t fd, short what, void *arg);
 static void other_plane_end(struct vipd *v);
 
 static void on_sync(evutil_socket_t fd, short what, void *arg)
@@ -233,7 +243,8 @@ static int open_events(struct vipd *v, struct err *err)
 	if (v->base == NULL)
 		return err_set(err, -ENOMEM, "event loop");
 	v->sync_event = event_new(v->base, -1, 0, on_sync, v);
-	if (v->sync_event == NULL)
+	v->retire_event = event_new(v->base, -1, 0, on_retire, v);
+	if (v->sync_event == NULL || v->retire_event == NULL)
 		return err_set(err, -ENOMEM, "event loop");
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
 		v->signals[i] = evsignal_new(v->base, numbers[i], on_signal, v);
@@ -320,11 +331,16 @@ static int open_plane(struct vipd *v, struct err *err)
 	return r;
 }
 
+static int open_other(struct plane **ret, const struct vipd *v, struct err *err)
+{
+	return is_ipvs(v) ? open_nft(ret, err) : open_ipvs(ret, &v->options, err);
+}
+
 /* Remove what a vipd with the other plane left, if anything. */
 static int other_plane_cleanup(const struct vipd *v, struct err *err)
 {
 	struct plane *other = NULL;
-	int r = is_ipvs(v) ? open_nft(&other, err) : open_ipvs(&other, &v->options, err);
+	int r = open_other(&other, v, err);
 
 	if (r == 0)
 		r = other->ops->cleanup(other, err);
@@ -333,16 +349,42 @@ static int other_plane_cleanup(const struct vipd *v, struct err *err)
 	return r;
 }
 
+static void retiring_close(struct vipd *v)
+{
+	if (v->retiring != NULL)
+		v->retiring->ops->close(v->retiring);
+	v->retiring = NULL;
+}
+
 /* This plane serves now: new connections are its own. */
 static void other_plane_end(struct vipd *v)
 {
+	uint64_t now = now_ns();
+	uint64_t again = 0;
 	struct err err = { 0 };
+	int r = 0;
 
-	if (v->is_alone || sync_state_get(v->sync) != SYNC_RUNNING)
+	if (v->is_alone || sync_state_get(v->sync) != SYNC_RUNNING || now < v->retire_at)
 		return;
-	v->is_alone = true;
-	if (other_plane_cleanup(v, &err) < 0)
+	if (v->retiring == NULL)
+		r = open_other(&v->retiring, v, &err);
+	if (r == 0)
+		r = v->retiring->ops->retire(v->retiring, &v->model, now, &again, &err);
+	if (r < 0) {
 		log_warn(LOG_AREA_MAIN, "what another plane of vipd left stays: %s", err.text);
+		again = now + RETIRE_RETRY_NS;
+	}
+	v->is_alone = again == 0;
+	v->retire_at = again;
+	if (r < 0 || again == 0)
+		retiring_close(v);
+	if (again != 0)
+		wake_at(v->retire_event, again, now);
+}
+
+static void on_retire(evutil_socket_t fd, short what, void *arg)
+{
+	other_plane_end(arg);
 }
 
 /* Without it changes by others are found by looking, and nobody knows who made them. */
@@ -737,6 +779,9 @@ static void vipd_close(struct vipd *v)
 			event_free(v->signals[i]);
 	if (v->sync_event != NULL)
 		event_free(v->sync_event);
+	if (v->retire_event != NULL)
+		event_free(v->retire_event);
+	retiring_close(v);
 	lock_release(v->lock);
 	if (v->base != NULL)
 		event_base_free(v->base);

@@ -215,6 +215,14 @@ struct plane_ops {
 			   const struct plan_backend *b);
 	/* Append what `svc` asks of the plane and does not get. May be NULL. */
 	void (*remark)(const struct plane *p, const struct svc *svc, struct str *ret);
+	/*
+	 * Another plane serves now. What an earlier process left of this one is removed, but
+	 * not what connections that stand still need: those come first to an end. Called
+	 * again at *again (now_ns() terms) until that is 0: nothing is left. No other
+	 * operation but close is used then.
+	 */
+	int (*retire)(struct plane *p, const struct model *m, uint64_t now, uint64_t *again,
+		      struct err *err);
 	/* Remove everything of ours from the kernel (--cleanup). */
 	int (*cleanup)(struct plane *p, struct err *err);
 	void (*close)(struct plane *p);

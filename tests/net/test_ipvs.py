@@ -154,28 +154,66 @@ def tables(lab):
     return {"ipvs": "inet vipd-ipvs" in text, "nft": "ip vipd\n" in text + "\n"}
 
 
+def change(vipd, mode):
+    vipd.stop()
+    vipd.flags["--proxy-mode"] = mode
+    vipd.start()
+    assert vipd.status()["plane"] == mode
+
+
 @pytest.mark.no_steady
 def test_change_of_planes(lab, vipd):
     """nftables after ipvs, and ipvs after nftables: the new one serves before the old one's are
-    removed, so no new connection fails; connections of the nft plane even go on."""
+    removed, so no new connection fails; and established ones go on, through whatever made them."""
     vipd.apply(web(1, 2))
     load = lab.flow("client", "new", "--to", "tcp:%s:80" % VIP, "--rate", "60", "--concurrency",
                     "8", "--seconds", "120")
     pods = lab.flow("pod3", "new", "--to", "tcp:%s:80" % VIP, "--rate", "60", "--concurrency",
                     "8", "--seconds", "120")
-    for mode, own in (("nftables", "nft"), ("ipvs", "ipvs")):
+    for mode in ("nftables", "ipvs"):
         conn = kept(lab, L.remote(1, 4))
-        vipd.stop()
-        vipd.flags["--proxy-mode"] = mode
-        vipd.start()
-        assert vipd.status()["plane"] == mode
-        L.eventually(lambda: tables(lab) == {p: p == own for p in ("ipvs", "nft")}, 5 * L.SLOW)
-        assert L.probe(lab.node, VIP, 80, timeout=2 * L.SLOW).ok
-        if mode == "ipvs":
+        change(vipd, mode)
+        for _ in range(3):
             assert conn.ask(2 * L.SLOW).backend == L.remote(1, 4)
-        else:
-            assert servers(lab) == {}
+            time.sleep(0.2)
+        if mode == "nftables":
+            assert set(weights(lab).values()) == {0}, "IPVS chooses for new connections still"
+            vipd.kill()  # on the way; the next one goes on with it
+            vipd.start()
+            assert conn.ask(2 * L.SLOW).backend == L.remote(1, 4)
+            vipd.apply(web(1, 2, 3))  # what is new is the serving plane's
         conn.close()
+        if mode == "ipvs":
+            assert tables(lab) == {"ipvs": True, "nft": False}
+        else:  # the table goes when no flow of datagrams can need it any more, in minutes
+            L.eventually(lambda: servers(lab) == {}, (DRAIN_S + 5) * L.SLOW)
+        assert L.probe(lab.node, VIP, 80, timeout=2 * L.SLOW).ok
     for flow in (load, pods):
         result = flow.stop()
         assert result["failed"] == 0 and result["started"] > 20, result
+
+
+@pytest.mark.no_steady
+def test_datagrams_change_planes(lab, vipd):
+    """A flow of datagrams has no end that one could wait for: it moves to the serving plane at its
+    next packet, of which one may be lost; in both directions."""
+    ports, eports = [port(80, "UDP", "u")], [slice_port(8080, "UDP", "u")]
+    objs = [service("dgram", [VIP], ports),
+            slice_("dgram", [entry(L.remote(i, 4), "n2") for i in (6, 7)], eports)]
+    vipd.apply(objs)
+    flows = [L.connect(ns, VIP, 80, "udp")[0] for ns in (lab.client, lab.ns["pod3"], lab.node)]
+    for c in flows:
+        assert c.ask(2 * L.SLOW).ok
+    for mode in ("nftables", "ipvs"):
+        change(vipd, mode)
+        time.sleep(1)
+        for c in flows:
+            assert any(c.ask(0.5 * L.SLOW).ok for _ in range(2)), mode
+        if mode == "nftables":
+            assert not {6, 7} & set(weights(lab)), "flows go on where nobody looks after them"
+        assert all(c.ask(2 * L.SLOW).ok for c in flows)
+    # And nobody goes on past the one that serves: the backends are others now.
+    vipd.apply([objs[0], slice_("dgram", [entry(L.remote(5, 4), "n2")], eports)])
+    for c in flows:
+        L.eventually(lambda c=c: c.ask(0.5 * L.SLOW).backend == L.remote(5, 4), 4)
+        c.close()

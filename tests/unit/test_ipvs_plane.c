@@ -461,6 +461,109 @@ static void test_leftover(void **state)
 	world_close(&w);
 }
 
+/* Another plane serves; this one is there only for what is left of it. */
+static struct plane *retiree(struct world *w)
+{
+	struct ipvs_socks socks = { .nft = fake_connect(w->nft),
+				    .query = fake_connect(w->nft),
+				    .genl = fake_ipvs_connect(w->ipvs),
+				    .route = fake_ipvs_connect_route(w->ipvs) };
+	struct plane *p;
+
+	assert_int_equal(ipvs_plane_open(&p, &socks, &w->config, NULL), 0);
+	return p;
+}
+
+/* True while there is something left. */
+static bool retires(struct world *w, struct plane *p, uint32_t seconds)
+{
+	uint64_t again = 0;
+
+	for (uint32_t i = 0; i <= seconds; i++) {
+		assert_int_equal(p->ops->retire(p, &w->m, w->now, &again, NULL), 0);
+		if (again == 0)
+			return false;
+		assert_in_range(again, w->now + 1, w->now + NSEC_PER_SEC);
+		clock_s += i < seconds;
+		w->now += i < seconds ? NSEC_PER_SEC : 0;
+	}
+	return true;
+}
+
+/*
+ * Connections come to their end, datagrams move at once, and a process that is killed on
+ * the way is followed by one that goes on.
+ */
+static void test_retires(void **state)
+{
+	struct plane *p;
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	service(&w, "shop/dns", "ip=10.96.0.11 port=dns/UDP:53");
+	slice(&w, "shop/dns-1", "dns", "| dns/UDP:53 | 5 rs; 6 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 2, 0);
+	fake_ipvs_conns(w.ipvs, "10.0.1.5", 0, 3);
+	life_end(&w);
+	w.now = now_ns() + NSEC_PER_SEC / 2;
+	p = retiree(&w);
+	assert_true(retires(&w, p, 0));
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=0 10.0.1.2:8080=0\n");
+	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000001); /* they have to get there */
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.1"), 1000060);
+	p->ops->close(p);
+	p = retiree(&w);
+	fake_ipvs_writes_reset(w.ipvs);
+	fake_count_reset(w.nft);
+	assert_true(retires(&w, p, 5));
+	assert_int_equal(fake_ipvs_writes(w.ipvs), 1); /* the one without connections went */
+	assert_int_equal(fake_count(w.nft).n_batches, 0);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=0\n");
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 0, 0);
+	assert_true(retires(&w, p, 5));
+	expect_ipvs(&w, "");
+	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000001); /* datagrams may come */
+	assert_false(retires(&w, p, 200));
+	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0);
+	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 0);
+	p->ops->close(p);
+	life_begin(&w);
+	world_close(&w);
+}
+
+/* Back again before its end: all is as it was. */
+static void test_retires_not(void **state)
+{
+	struct plane *p;
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 2, 0);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 2, 0);
+	life_end(&w);
+	w.now = now_ns() + NSEC_PER_SEC / 2;
+	p = retiree(&w);
+	assert_true(retires(&w, p, 3));
+	p->ops->close(p);
+	life_begin(&w);
+	assert_true(settle(&w) > 0);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+	expect_adopted(&w);
+	/* Nothing was ever there, or no longer: nothing to wait for. */
+	assert_int_equal(w.plane->ops->cleanup(w.plane, NULL), 0);
+	p = retiree(&w);
+	assert_false(retires(&w, p, 0));
+	p->ops->close(p);
+	world_close(&w);
+}
+
 static void test_audit(void **state)
 {
 	struct world w;
@@ -773,6 +876,8 @@ int main(void)
 		cmocka_unit_test(test_sched_missing),
 		cmocka_unit_test(test_foreign),
 		cmocka_unit_test(test_leftover),
+		cmocka_unit_test(test_retires),
+		cmocka_unit_test(test_retires_not),
 		cmocka_unit_test(test_audit),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_refused),

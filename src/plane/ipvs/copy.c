@@ -142,35 +142,80 @@ uint8_t *ipvs_copy_unwanted(const struct ipvs_copy *c, enum ipfam fam, enum nft_
 /* Maps whose data may name a pool. */
 static const enum nft_set_id naming[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET_FE_IN, IPVSSET_IDLE };
 
-static void id_hold(struct ipvs_plane *p, enum ipfam fam, uint32_t mark)
+/* Calls fn() for each element that names, or could name, a pool. */
+static void frontends_walk(const struct ipvs_copy *c,
+			   void (*fn)(void *arg, enum ipfam fam, const struct nft_tuple *t,
+				      uint32_t mark),
+			   void *arg)
 {
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (size_t i = 0; i < ARRAY_SIZE(naming); i++) {
+			struct nft_tab_pos pos = { 0 };
+			const uint8_t *key;
+			uint8_t *val;
+
+			while (nft_tab_next(&c->sets[fam][naming[i]], &pos, &key, &val)) {
+				struct nft_tuple t;
+
+				nft_get_tuple(&t, fam, key);
+				fn(arg, fam, &t, nft_get_word(val));
+			}
+		}
+}
+
+static void protocol_note(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32_t mark)
+{
+	struct ipvs_plane *p = arg;
+	struct ipvs_key key = ipvs_key_mark(fam, mark);
+	struct ipvs_vs *vs = ipvs_mark_id(&p->marks, mark) != 0 ? ipvs_vs_find(p, &key) : NULL;
+
+	if (vs != NULL)
+		vs->proto = t->proto;
+}
+
+void ipvs_copy_protocols(const struct ipvs_copy *c, struct ipvs_plane *p)
+{
+	frontends_walk(c, protocol_note, p);
+}
+
+struct protocol_query {
+	uint8_t proto;
+	bool is_found;
+};
+
+static void protocol_ask(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32_t mark)
+{
+	struct protocol_query *q = arg;
+
+	q->is_found |= t->proto == q->proto;
+}
+
+bool ipvs_copy_has_protocol(const struct ipvs_copy *c, uint8_t proto)
+{
+	struct protocol_query q = { .proto = proto };
+
+	frontends_walk(c, protocol_ask, &q);
+	return q.is_found;
+}
+
+static void id_hold(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32_t mark)
+{
+	struct ipvs_plane *p = arg;
 	uint32_t id = ipvs_mark_id(&p->marks, mark);
 
 	if (id != 0)
 		plan_id_hold(p->loaded->plan, fam, id);
 }
 
-static void ids_hold(struct ipvs_plane *p, enum ipfam fam, enum nft_set_id set)
-{
-	struct nft_tab_pos pos = { 0 };
-	const uint8_t *key;
-	uint8_t *val;
-
-	while (nft_tab_next(&p->loaded->sets[fam][set], &pos, &key, &val))
-		id_hold(p, fam, nft_get_word(val));
-}
-
-static void all_ids_hold(struct ipvs_plane *p, struct plan *plan)
+static void ids_hold(struct ipvs_plane *p, struct plan *plan)
 {
 	plan_ids_let_go(plan); /* of a load that was begun anew */
 	p->loaded->plan = plan;
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		for (size_t i = 0; i < ARRAY_SIZE(naming); i++)
-			ids_hold(p, fam, naming[i]);
+	frontends_walk(p->loaded, id_hold, p);
 	htable_for_each (n, &p->vss) {
 		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
 
-		id_hold(p, vs->key.fam, vs->key.mark);
+		id_hold(p, vs->key.fam, NULL, vs->key.mark);
 	}
 }
 
@@ -204,7 +249,7 @@ static void recall_from(const struct ipvs_plane *p, const struct plan_rows *rows
 void ipvs_copy_recall(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows)
 {
 	if (p->loaded->plan == NULL)
-		all_ids_hold(p, plan);
+		ids_hold(p, plan);
 	for (size_t i = 0; i < ARRAY_SIZE(naming); i++)
 		vec_for_each (f, &rows->frontends)
 			recall_from(p, rows, f, naming[i]);

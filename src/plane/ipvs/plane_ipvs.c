@@ -143,6 +143,7 @@ static int plane_load(struct plane *plane, struct err *err)
 		r = ipvs_copy_read(loaded, p, err);
 	if (r < 0) /* a table or set that went away while it was read */
 		return r == -ENOTRECOVERABLE || r == -ENOENT ? -EAGAIN : r;
+	ipvs_copy_protocols(loaded, p);
 	counts_clear(p);
 	ipvs_copy_close(p->loaded);
 	p->loaded = TAKE(loaded);
@@ -166,6 +167,7 @@ static struct ipvs_rules_params params_from(const struct ipvs_plane *p, const st
 		.detect = m->config.detect_local,
 		.is_masquerade_all = m->config.is_masquerade_all,
 		.counting = p->config.counting,
+		.is_retiring = p->is_retiring,
 	};
 
 	for (int fam = 0; fam < IPFAM_N; fam++)
@@ -451,6 +453,71 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	return r;
 }
 
+/* --- retiring --- */
+
+/*
+ * Clients of datagrams move at the next packet, as long as that still reaches IPVS. Later ones
+ * have no entry of conntrack any more (nf_conntrack_udp_timeout_stream).
+ */
+#define RETIRE_MIN_NS (150 * NSEC_PER_SEC)
+
+/*
+ * New connections are left to the plane that serves, all services begin to leave: those
+ * of datagrams at once. Nothing is begun where nothing leads to IPVS.
+ */
+static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t now, struct err *err)
+{
+	struct plane_result res = { 0 };
+	bool has_datagrams;
+	int r;
+
+	if (!is_loaded(p))
+		return 0;
+	r = ipvs_layout_load(p->layout, err);
+	if (r == -EEXIST || (r == 0 && ipvs_layout_state(p->layout) != IPVS_LAYOUT_HELD))
+		return 0;
+	p->config.counting = PLANE_COUNT_NONE;
+	if (r == 0)
+		r = plane_load(&p->plane, err);
+	if (r < 0 || p->vss.count == 0)
+		return r;
+	p->is_retiring = true;
+	has_datagrams = ipvs_copy_has_protocol(p->loaded, L4PROTO_UDP);
+	r = plane_env(&p->plane, m, &res, err);
+	if (r == 0)
+		r = sweep_servers(p, &res, err);
+	ipvs_copy_close(p->loaded);
+	p->loaded = NULL;
+	p->retire_until = has_datagrams ? now + RETIRE_MIN_NS : now;
+	if (r == 0)
+		log_notice(LOG_AREA_PLANE,
+			   "ipvs: another plane serves: %zu virtual services keep their "
+			   "connections until these end or their time is up",
+			   p->vss.count);
+	return r;
+}
+
+static int plane_retire(struct plane *plane, const struct model *m, uint64_t now, uint64_t *again,
+			struct err *err)
+{
+	struct ipvs_plane *p = ipvs_plane_of(plane);
+	int r;
+
+	*again = 0;
+	if (!p->is_retiring) {
+		r = retire_begin(p, m, now, err);
+		if (r < 0)
+			return r;
+	}
+	if (p->is_retiring && (now < p->retire_until || !list_is_empty(&p->leaving))) {
+		*again = plane_tick(plane, now);
+		return 0;
+	}
+	if (p->is_retiring)
+		log_notice(LOG_AREA_PLANE, "ipvs: the last connections have ended");
+	return plane_cleanup(plane, err);
+}
+
 static void plane_remark(const struct plane *plane, const struct svc *svc, struct str *ret)
 {
 	struct ipvs_tuning tuning;
@@ -494,6 +561,7 @@ const struct plane_ops ipvs_plane_ops = {
 	.dealing = ipvs_tell_dealing,
 	.weight = ipvs_tell_weight,
 	.remark = plane_remark,
+	.retire = plane_retire,
 	.cleanup = plane_cleanup,
 	.close = plane_close,
 };

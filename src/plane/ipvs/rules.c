@@ -127,14 +127,28 @@ static void reply_return(struct nft_rules *rs)
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 }
 
-/* Somebody else's nat has chosen another destination for this connection. */
-static void is_dnat(struct nft_rules *rs, uint32_t op)
+/* Has the connection this status (NFT_CMP_NEQ), or not? */
+static void ct_status(struct nft_rules *rs, uint32_t status, uint32_t op)
 {
 	uint32_t none = 0;
 
 	nft_expr_ct(rs, NFT_CT_STATUS, 0);
-	nft_expr_mask(rs, 0, IPS_DST_NAT);
+	nft_expr_mask(rs, 0, status);
 	nft_expr_cmp(rs, op, 0, &none, sizeof(none));
+}
+
+/* Somebody else's nat has chosen another destination for this connection. */
+static void is_dnat(struct nft_rules *rs, uint32_t op)
+{
+	ct_status(rs, IPS_DST_NAT, op);
+}
+
+/* The first packet of a connection is none of ours any more. */
+static void first_return(struct nft_rules *rs)
+{
+	nft_rule_begin(rs);
+	ct_status(rs, IPS_CONFIRMED, NFT_CMP_EQ);
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
 }
 
 static void dnat_return(struct nft_rules *rs)
@@ -413,6 +427,11 @@ static void pre(struct nft_rules *rs, const struct ipvs_rules_params *p)
 
 	reply_return(rs);
 	dnat_return(rs);
+	if (p->is_retiring) {
+		first_return(rs);
+		assign_jumps(rs);
+		return;
+	}
 	assign_jumps(rs);
 	/* Not later: once routed to itself, the kernel would send ICMP from the VIP, and cannot. */
 	serves_nobody(rs, p);
@@ -435,15 +454,18 @@ static void out_first(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 	reply_return(rs);
 	dnat_return(rs);
+	if (p->is_retiring)
+		first_return(rs);
 	assign_jumps(rs);
-	serves_nobody(rs, p);
+	if (!p->is_retiring)
+		serves_nobody(rs, p);
 	nft_rule_begin(rs);
 	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
 	nft_expr_meta(rs, NFT_META_MARK, 0);
 	nft_expr_mask_xor(rs, 0, ~IPVS_MARK_MASK, p->marks.birth);
 	nft_expr_meta_set(rs, NFT_META_MARK, 0);
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
-	for (int fam = 0; fam < IPFAM_N; fam++) {
+	for (int fam = 0; fam < IPFAM_N && !p->is_retiring; fam++) {
 		unknown(rs, fam, p->marks.birth);
 		nobodys(rs, fam);
 	}
@@ -493,7 +515,7 @@ static void in(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	ct_state_has(rs, CT_STATE_INVALID);
 	addr_type_is(rs, NFTA_FIB_F_DADDR, NFT_CMP_EQ);
 	nft_expr_verdict(rs, NFT_JUMP, "no_socket");
-	for (int fam = 0; fam < IPFAM_N; fam++)
+	for (int fam = 0; fam < IPFAM_N && !p->is_retiring; fam++)
 		unknown(rs, fam, p->marks.tag);
 }
 
@@ -517,7 +539,7 @@ static void late(struct nft_rules *rs, const struct ipvs_rules_params *p)
 
 static void forward(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
-	for (int fam = 0; fam < IPFAM_N; fam++) {
+	for (int fam = 0; fam < IPFAM_N && !p->is_retiring; fam++) {
 		unknown(rs, fam, 0);
 		nobodys(rs, fam);
 	}
@@ -527,6 +549,8 @@ static void ping(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	uint8_t echo = ICMP_ECHO;
 
+	if (p->is_retiring)
+		return;
 	nft_rule_begin(rs);
 	is_family(rs, IPFAM_V4);
 	is_l4proto(rs, IPPROTO_ICMP);

@@ -24,6 +24,8 @@ struct ipvs_rules_params {
 	bool is_masquerade_all;
 	char ifname[IFNAME_MAX];
 	enum plane_counting counting;
+	/* Another plane serves: only connections that IPVS has already are captured. */
+	bool is_retiring;
 };
 
 extern const struct nft_schema ipvs_schema;

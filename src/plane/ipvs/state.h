@@ -130,6 +130,8 @@ struct ipvs_plane {
 	size_t n_unlooked;    /* services that it has not come to */
 	uint64_t events_seen; /* of objects, when flows of datagrams were last thought of */
 	uint64_t routes_at;
+	bool is_retiring; /* another plane serves, see plane.h retire */
+	uint64_t retire_until;
 	struct ipvs_plane_stats stats;
 };
 
@@ -234,6 +236,10 @@ void ipvs_copy_open(struct ipvs_copy **ret);
 void ipvs_copy_close(struct ipvs_copy *c);
 DEFINE_AUTO(struct ipvs_copy *, ipvs_copy_close);
 MUST_USE int ipvs_copy_read(struct ipvs_copy *c, struct ipvs_plane *p, struct err *err);
+/* A mark does not say which protocol its service has; the frontends that lead to it do. */
+void ipvs_copy_protocols(const struct ipvs_copy *c, struct ipvs_plane *p);
+/* Does a frontend have it? */
+bool ipvs_copy_has_protocol(const struct ipvs_copy *c, uint8_t proto);
 const uint8_t *ipvs_copy_find(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set,
 			      const uint8_t *key);
 /* The kernel holds it; `is_wanted`: and somebody asked for it. */

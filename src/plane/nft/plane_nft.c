@@ -662,6 +662,16 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	return nft_guard_cleanup(guard, err);
 }
 
+/* Established connections need nothing of it: conntrack translates them. */
+static int plane_retire(struct plane *plane, const struct model *m, uint64_t now, uint64_t *again,
+			struct err *err)
+{
+	(void)m;
+	(void)now;
+	*again = 0;
+	return plane_cleanup(plane, err);
+}
+
 struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 {
 	const struct nft_plane *p = (const struct nft_plane *)plane;
@@ -693,6 +703,7 @@ const struct plane_ops nft_plane_ops = {
 	.drops = nft_drops,
 	.count_frontends = nft_count_frontends,
 	.count_slots = nft_count_slots,
+	.retire = plane_retire,
 	.cleanup = plane_cleanup,
 	.close = plane_close,
 };
