@@ -76,7 +76,7 @@ def test_a_backend_leaves(lab, vipd):
     vipd.apply(web(1, terminating(2), 3))
     assert weights(lab) == {1: 1, 2: 0, 3: 1}
     assert conn.ask(2 * L.SLOW).backend == L.remote(2, 4)
-    lab_leaving = L.eventually(lambda: [l for l in leaving(vipd) if l["active"] > 0], 5 * L.SLOW)
+    lab_leaving = L.eventually(lambda: [l for l in leaving(vipd) if l["active"]], 5 * L.SLOW)
     assert lab_leaving[0]["address"] == L.remote(2, 4)
     assert 0 < lab_leaving[0]["left_ms"] <= DRAIN_S * 1000
     assert L.remote(2, 4) in vipd.ctl("svc", "default/web")
