@@ -153,6 +153,12 @@ static bool is_of_ip(uint8_t family)
 	return family == NFPROTO_IPV4 || family == NFPROTO_IPV6 || family == NFPROTO_INET;
 }
 
+/* Rules of host firewalls are many, and matter to that plane alone. */
+static bool is_for_ipvs(const struct facts *f)
+{
+	return f->ipvs_plane.is_asked || f->ipvs_plane.is_in_force;
+}
+
 static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[NFTA_CHAIN_MAX + 1];
@@ -172,7 +178,7 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		return 0;
 	nl_attr_nest(hook, NFTA_HOOK_MAX, tb[NFTA_CHAIN_HOOK]);
 	num = nl_attr_be32(hook[NFTA_HOOK_HOOKNUM], UINT32_MAX);
-	if (num == NF_INET_LOCAL_IN && is_of_ip(table->family) &&
+	if (num == NF_INET_LOCAL_IN && is_for_ipvs(t->f) && is_of_ip(table->family) &&
 	    nl_attr_be32(tb[NFTA_CHAIN_POLICY], NF_ACCEPT) == NF_DROP)
 		*vec_push(&table->inputs) =
 			(struct fact_input){ .chain = xstrdup(nl_attr_str(tb[NFTA_CHAIN_NAME])) };

@@ -276,6 +276,15 @@ def test_drains(page):
     told = page.js("document.querySelector('#drains tbody').innerText")
     assert told.split()[:3] == ["10.244.2.9:8080/TCP", "3", "2"] and "1 m 1 s" in told
     assert "[fd00::9]:80" in told and "no limit" in told and "…" in told
+    # ... and one that schedules, of schedulers and weights.
+    page.js("showService(((s) => ({...s, pools: s.pools.map((p, i) => ({...p, scheduler: i ? 'rr' : "
+            "'wrr', backends: [{weight: 1}, {weight: i ? 1 : 3}]}))}))"
+            "(held.get('/v1/services/shop/web').json), performance.now())")
+    told = page.js("document.querySelector('#pools tbody tr').innerText")
+    assert told.endswith("wrr, weights 1 to 3"), told
+    page.js("showService({...held.get('/v1/services/shop/web').json, leaving: [{address: "
+            "'10.244.2.9', port: 8080, protocol: 'TCP', active: 3, inactive: 2, left_ms: 61500, "
+            "since_ms: 28500}]}, performance.now())")
     page.wait("(drainsTick(), document.querySelector('#drains .left').innerText === '59 s')", 5)
     assert 55 < float(page.js("document.querySelector('#drains .bar i').style.width")[:-1]) < 70
     page.js("busy = false, turn(), 0")

@@ -176,7 +176,7 @@ static void ask_strictly(struct nl_sock *nl)
 				 sizeof(on));
 }
 
-static int read_family(struct reading *rd, struct nl_sock *nl, int family, struct err *err)
+static int read_rules(struct reading *rd, struct nl_sock *nl, int family, struct err *err)
 {
 	char buf[REQUEST_MAX];
 	int r;
@@ -184,8 +184,16 @@ static int read_family(struct reading *rd, struct nl_sock *nl, int family, struc
 	ask_strictly(nl);
 	r = nl_dump(nl, rule_request(buf, sizeof(buf), RTM_GETRULE, family),
 		    &(struct nl_reader){ rules_begin, rule_message, rd }, err);
+	return r < 0 ? err_wrap(err, r, "list policy routing rules of %s", family_text(family)) : 0;
+}
+
+static int read_family(struct reading *rd, struct nl_sock *nl, int family, struct err *err)
+{
+	char buf[REQUEST_MAX];
+	int r = read_rules(rd, nl, family, err);
+
 	if (r < 0)
-		return err_wrap(err, r, "list policy routing rules of %s", family_text(family));
+		return r;
 	r = nl_dump(nl, route_request(buf, sizeof(buf), RTM_GETROUTE, family, rd->c->table),
 		    &(struct nl_reader){ routes_begin, route_message, rd }, err);
 	if (r == -ENOENT) /* strictly asked: there is no such table yet */
@@ -398,12 +406,11 @@ static bool rule_tells(const struct rule *r, struct ipvs_route_config *c)
 
 int ipvs_route_recall(struct nl_sock *nl, struct ipvs_route_config *c, struct err *err)
 {
-	const struct ipvs_route_config any = { 0 };
 	int n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
-		struct reading rd = { .c = &any };
-		int r = read_family(&rd, nl, families[i], err);
+		struct reading rd = { 0 };
+		int r = read_rules(&rd, nl, families[i], err);
 
 		vec_for_each (rule, &rd.rules)
 			n += rule_tells(rule, c);
