@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The operator's view of the ipvs plane: diff and svc --kernel read maps, virtual services and policy
-routing without vipd's help, trace tells weights and schedulers as packets meet them, the page tells
+"""The operator's view of the ipvs plane: diff and svc --kernel read maps, virtual services and
+policy routing without vipd's help, trace tells weights and schedulers as packets meet them, the page tells
 who leaves."""
 import collections
 import json
@@ -82,8 +82,8 @@ def test_all_is_told(lab, vipd):
 
 BREAKAGES = [
     # One after the other: what is broken stays so.
-    ("weight", lambda mark: ["ipvsadm", "-e", "-f", mark, "-r", L.remote(2, 4) + ":8080", "-m", "-w",
-                             "9"], KEY, " %s:8080=9 " % L.remote(2, 4)),
+    ("weight", lambda mark: ["ipvsadm", "-e", "-f", mark, "-r", L.remote(2, 4) + ":8080", "-m",
+                             "-w", "9"], KEY, " %s:8080=9 " % L.remote(2, 4)),
     ("missing", lambda mark: ["ipvsadm", "-d", "-f", mark, "-r", L.remote(1, 4) + ":8080"],
      KEY, "+ -> %s:8080=9 " % L.remote(2, 4)),
     ("too many", lambda mark: ["ipvsadm", "-a", "-f", mark, "-r", "10.244.2.99:1", "-m"],
@@ -127,7 +127,8 @@ def test_what_is_wrong_is_seen(lab, vipd):
             assert said in told, (name, r.stdout)
             after = vipctl(vipd, "svc", "--kernel").stdout.splitlines()
             changed = {l.split()[0] for l in set(before) ^ set(after)}
-            assert key in changed and changed <= {key, "mark/0x%x/IPv4" % int(mark)}, (name, changed)
+            assert key in changed, (name, changed)
+            assert changed <= {key, "mark/0x%x/IPv4" % int(mark)}, (name, changed)
     finally:
         vipd.start()
     assert vipctl(vipd, "diff").returncode == 0

@@ -96,10 +96,13 @@ struct telling {
 	const uint8_t *key;
 };
 
-/* Virtual services that some frontend leads to. */
+struct vss {
+	VEC(const struct ipvs_vs *) v;
+};
+
 struct told {
 	const struct ipvs_plane *p;
-	VEC(const struct ipvs_vs *) v;
+	struct vss *led; /* virtual services that some frontend leads to */
 };
 
 static const uint8_t *source_find(const void *ctx, enum ipfam fam, enum nft_set_id set,
@@ -185,11 +188,11 @@ static void tell_vs(struct str *out, const struct telling *t, const struct ipvs_
 
 static const struct ipvs_vs *vs_note(const struct telling *t, const struct ipvs_key *key)
 {
-	struct told *told = (struct told *)(uintptr_t)t->src->ctx;
+	const struct told *told = t->src->ctx;
 	const struct ipvs_vs *vs = ipvs_vs_find(t->p, key);
 
 	if (vs != NULL)
-		*vec_push(&told->v) = vs;
+		*vec_push(&told->led->v) = vs;
 	return vs;
 }
 
@@ -306,33 +309,34 @@ static void tell_orphan(struct str *out, const struct ipvs_plane *p, const struc
 }
 
 /* Nobody new gets there: left by a change, until their connections are over. */
-static void tell_orphans(struct str *out, const struct told *told)
+static void tell_orphans(struct str *out, const struct ipvs_plane *p, const struct vss *led)
 {
-	VEC(const struct ipvs_vs *) rest = { 0 };
+	struct vss rest = { 0 };
 
-	htable_for_each (n, &told->p->vss) {
+	htable_for_each (n, &p->vss) {
 		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
 
-		if (told->v.n == 0 ||
-		    bsearch(&vs, told->v.v, told->v.n, sizeof(told->v.v[0]), pointer_cmp) == NULL)
-			*vec_push(&rest) = vs;
+		if (led->v.n == 0 ||
+		    bsearch(&vs, led->v.v, led->v.n, sizeof(led->v.v[0]), pointer_cmp) == NULL)
+			*vec_push(&rest.v) = vs;
 	}
-	if (rest.n > 1)
-		qsort(rest.v, rest.n, sizeof(rest.v[0]), key_cmp);
-	vec_for_each (vs, &rest)
-		tell_orphan(out, told->p, *vs);
-	vec_fini(&rest);
+	if (rest.v.n > 1)
+		qsort(rest.v.v, rest.v.n, sizeof(rest.v.v[0]), key_cmp);
+	vec_for_each (vs, &rest.v)
+		tell_orphan(out, p, *vs);
+	vec_fini(&rest.v);
 }
 
 void ipvs_tell_loaded(struct str *out, const struct ipvs_plane *p)
 {
 	static const enum nft_set_id sets[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET_FE_IN };
-	struct told told = { .p = p };
-	struct nft_source src = { source_find, source_each, &told };
+	struct vss led = { 0 };
+	const struct told told = { p, &led };
+	const struct nft_source src = { source_find, source_each, &told };
 
 	nft_frontends_each(out, &src, sets, ARRAY_SIZE(sets), tell_frontend);
-	if (told.v.n > 1)
-		qsort(told.v.v, told.v.n, sizeof(told.v.v[0]), pointer_cmp);
-	tell_orphans(out, &told);
-	vec_fini(&told.v);
+	if (led.v.n > 1)
+		qsort(led.v.v, led.v.n, sizeof(led.v.v[0]), pointer_cmp);
+	tell_orphans(out, p, &led);
+	vec_fini(&led.v);
 }
