@@ -10,6 +10,7 @@ PLANE = os.environ.get("VIPD_PLANE") or "nft"
 FLAGS = {"nft": {}, "ipvs": {"--proxy-mode": "ipvs"}}
 
 TABLES = "reads and edits the tables of the nft plane"
+OWN = "in the nft plane's words; test_ipvs_view.py has its own"
 CONNTRACK = "about NAT entries of conntrack; IPVS keeps its own connections"
 IPVS = "about IPVS: VIPD_PLANE=ipvs, in a machine of tools/vm-run"
 # {plane: {a file, or file::test, or file::test[parameters beginning so: why not}}
@@ -27,6 +28,9 @@ NOT = {
         "test_conntrack_scale.py": CONNTRACK,
         "test_dead_flows.py": CONNTRACK,
         "test_affinity.py::test_expires": TABLES,
+        "test_vipctl_diff.py::test_every_frontend": OWN,
+        "test_vipctl_diff.py::test_bundle": OWN,
+        "test_vipctl_diff.py::test_tells_what_is_wrong": OWN,
         "test_doctor.py::test_addresses_of_the_other_plane": "makes the table that this plane has",
         "test_restart.py::test_cleanup_leaves_nothing": TABLES,  # test_ipvs.py has its own
         "test_affinity.py::test_per_port":

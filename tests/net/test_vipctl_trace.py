@@ -14,6 +14,7 @@ import urllib.parse
 import pytest
 
 import lab as L
+import planes
 import shop
 from objects import service, port
 from shop import E1, E2, Svc
@@ -161,8 +162,9 @@ def test_live(lab, vipd, shelf, fam):
     assert len(flows) == 2 and all(f.startswith(L.endpoint(L.CLIENT[fam], 0)[:-1]) for f in flows)
     assert any(line.endswith("-> " + L.endpoint(to, 80)) for line in packets)
     assert any(line.endswith("-> " + L.endpoint(E1[fam], 8080)) for line in packets)
-    assert any(line.split() == ["vipd", "prerouting", "jump", "services"]
-               for line in out.splitlines())
+    rule = {"nft": ["vipd", "prerouting", "jump", "services"],
+            "ipvs": ["vipd-ipvs", "pre", "jump", "assign%d" % fam]}[planes.PLANE]
+    assert any(line.split() == rule for line in out.splitlines())
     assert trace_tables(vipd) == []
 
 
