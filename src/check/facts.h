@@ -101,6 +101,7 @@ struct fact_ours {
 struct fact_ipvs {
 	bool is_asked;    /* judge for that plane; else nothing below is read */
 	bool is_in_force; /* its table is there */
+	bool has_other;   /* and one of the nft plane's, which comes first then */
 	uint32_t mark;    /* that captured packets carry, in the bits of IPVS_MARK_MASK */
 	bool has_routing; /* the two lists below are known */
 	char routing_error[ERR_TEXT_MAX];

@@ -339,7 +339,7 @@ void judge_tables(struct check_report *r, const struct facts *f)
 			check_add(
 				r, "tables", CHECK_NOTE,
 				"nothing: vipd removes the older one when all services are in the "
-				"newer",
+				"newer, and no connection needs it",
 				"%zu tables of vipd's for IPv%c: one replaces the other",
 				f->ours.n_tables[fam], fam == IPFAM_V6 ? '6' : '4');
 	vec_for_each (t, &f->tables) {

@@ -101,7 +101,7 @@ static void tables_begin(void *arg)
 
 	vec_clear(&t->f->tables);
 	vec_clear(&t->ours);
-	t->f->ipvs_plane.is_in_force = false;
+	t->f->ipvs_plane.is_in_force = t->f->ipvs_plane.has_other = false;
 	memset(t->f->ours.n_tables, 0, sizeof(t->f->ours.n_tables));
 }
 
@@ -116,11 +116,13 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	comment_get(comment, sizeof(comment), tb[NFTA_TABLE_USERDATA]);
 	if (strncmp(comment, COMMENT_GUARD, strlen(COMMENT_GUARD)) == 0)
 		return 0;
-	if (strncmp(comment, COMMENT_IPVS, strlen(COMMENT_IPVS)) == 0)
-		t->f->ipvs_plane.is_in_force = true;
 	if (strncmp(comment, COMMENT_OURS, strlen(COMMENT_OURS)) == 0) {
 		struct our_table *ours = vec_push(&t->ours);
 
+		if (strncmp(comment, COMMENT_IPVS, strlen(COMMENT_IPVS)) == 0)
+			t->f->ipvs_plane.is_in_force = true;
+		else
+			t->f->ipvs_plane.has_other = true;
 		ours->family = nfg->nfgen_family;
 		(void)snprintf(ours->name, sizeof(ours->name), "%s",
 			       nl_attr_str(tb[NFTA_TABLE_NAME]));

@@ -18,7 +18,7 @@ void check_run(struct check_report *ret, const struct check_env *env)
 	read_links(f);
 	read_tables(f);
 	if (env->plane == NULL)
-		f->ipvs_plane.is_asked = f->ipvs_plane.is_in_force;
+		f->ipvs_plane.is_asked = f->ipvs_plane.is_in_force && !f->ipvs_plane.has_other;
 	read_files(f, env->root);
 	read_ipvs(f, env->root);
 	read_self(f, env->root, env->clock_offset_ns);

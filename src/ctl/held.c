@@ -7,45 +7,42 @@
 #include "plane/ipvs/held.h"
 #include "plane/nft/held.h"
 
-static bool is_asked(const char *plane, const char *name)
-{
-	return plane == NULL || strcmp(plane, name) == 0;
-}
-
-/* Nobody said which of the two. */
-static void both_tell(void)
-{
-	(void)fputs("vipctl: tables of both planes are there, as while one takes over from the "
-		    "other; this is ipvs (--plane=nftables: the other)\n",
-		    stderr);
-}
-
-int held_read(struct held *ret, const char *plane, struct err *err)
+static int ipvs_read(struct held *ret, struct err *err)
 {
 	struct ipvs_held ipvs = { 0 };
-	int r = is_asked(plane, "ipvs") ? ipvs_held_read(&ipvs, err) : 0;
+	int r = ipvs_held_read(&ipvs, err);
 
-	*ret = (struct held){ 0 };
 	if (r < 0) {
 		ipvs_held_fini(&ipvs);
 		return r;
 	}
-	ret->is_ipvs = ipvs.is_there || (plane != NULL && is_asked(plane, "ipvs"));
-	if (ret->is_ipvs) {
-		ret->text = ipvs.frontends;
-		ret->routing = ipvs.routing;
-		ret->routing_want = ipvs.routing_want;
-	} else {
-		ipvs_held_fini(&ipvs);
-		return nft_held_text(&ret->text, err);
-	}
-	if (plane == NULL) {
-		struct str other = { 0 };
+	ret->is_ipvs = true;
+	ret->text = ipvs.frontends;
+	ret->routing = ipvs.routing;
+	ret->routing_want = ipvs.routing_want;
+	return 0;
+}
 
-		if (nft_held_text(&other, err) == 0 && other.len > 0)
-			both_tell();
-		str_fini(&other);
-	}
+int held_read(struct held *ret, const char *plane, struct err *err)
+{
+	bool is_ipvs = plane != NULL && strcmp(plane, "ipvs") == 0;
+	int r;
+
+	*ret = (struct held){ 0 };
+	if (is_ipvs)
+		return ipvs_read(ret, err);
+	r = nft_held_text(&ret->text, err);
+	if (r < 0 || plane != NULL)
+		return r;
+	r = ipvs_held_is_there(err);
+	if (r <= 0)
+		return r;
+	if (ret->text.len == 0)
+		return ipvs_read(ret, err);
+	(void)fputs(
+		"vipctl: tables of both planes are there: one takes over from the other; this is "
+		"nftables, --plane=ipvs the other\n",
+		stderr);
 	return 0;
 }
 

@@ -15,7 +15,10 @@ struct held {
 	struct str routing_want;
 };
 
-/* "nftables", "ipvs", or NULL: that whose tables are there; of both, ipvs and a warning. */
+/*
+ * "nftables", "ipvs", or NULL: that whose tables are there. While one takes over from the other
+ * both are: what nftables translates does not get to IPVS, so it is that, and a remark.
+ */
 MUST_USE int held_read(struct held *ret, const char *plane, struct err *err);
 void held_fini(struct held *h);
 /* Call `fn` for each line of frontends, then of routing; the text is cut up. */

@@ -288,3 +288,31 @@ def test_doctor_looks_at_input(lab, vipd):
         assert worst(doctor(vipd)[0]["input-policy"])[0] == "ok"
     finally:
         lab.node.run("nft", "delete", "table", "inet", "host")
+
+
+@pytest.mark.no_steady
+def test_while_planes_change(lab, vipd):
+    """Connections keep the table of the plane that was: what serves is shown, and that there is
+    another; vipd's own view is the one it is compared with."""
+    vipd.apply(web(1, 2))
+    conns = [L.connect(lab.client, VIP, 80)[0] for _ in range(2)]
+    try:
+        for mode in ("nftables", "ipvs"):
+            vipd.stop()
+            vipd.flags["--proxy-mode"] = mode
+            vipd.start()
+            r = vipctl(vipd, "diff")
+            assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
+            if mode == "ipvs":
+                break
+            r = vipctl(vipd, "svc", "--kernel", VIP)
+            assert "scheduler=" not in r.stdout and "tables of both planes" in r.stderr
+            r = vipctl(vipd, "svc", "--kernel", "--plane", "ipvs", VIP)
+            assert r.stdout.count(" leaving=") == 2 and r.stderr == ""
+            checks, answer = doctor(vipd, "--socket", "/nowhere")
+            assert answer["by"] == "vipctl" and not IPVS_CHECKS & set(checks)
+            assert worst(checks["ipvs"])[0] == "ok"
+            assert all(c.ask(2 * L.SLOW).ok for c in conns)
+    finally:
+        for c in conns:
+            c.close()

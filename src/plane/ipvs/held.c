@@ -113,3 +113,17 @@ int ipvs_held_read(struct ipvs_held *ret, struct err *err)
 		nl_sock_close(nl[i]);
 	return r;
 }
+
+int ipvs_held_is_there(struct err *err)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
+	AUTO(ipvs_layout_close) struct ipvs_layout *l = NULL;
+	int r = nl_sock_open(&nl, NETLINK_NETFILTER, err);
+
+	if (r < 0)
+		return r;
+	ipvs_layout_open(&l, nl);
+	ipvs_layout_look(l);
+	r = ipvs_layout_load(l, err);
+	return r < 0 ? r : ipvs_layout_state(l) == IPVS_LAYOUT_HELD;
+}

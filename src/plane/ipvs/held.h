@@ -41,6 +41,8 @@ MUST_USE int ipvs_held_read(struct ipvs_held *ret, struct err *err);
 MUST_USE int ipvs_held_read_by(struct ipvs_held *ret, const struct ipvs_socks *socks,
 			       struct err *err);
 void ipvs_held_fini(struct ipvs_held *h);
+/* Is the table there? Cheap: 1, 0 or -errno as above. */
+MUST_USE int ipvs_held_is_there(struct err *err);
 
 /*
  * How pools shall be dealt by what their services say, for a plane with this default
