@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What others do to virtual services, destinations and policy routing, which announce nothing: an
-audit finds it, routes are looked at every ten seconds. And that check_tables() sees all of it.
+audit finds it, routes are looked at every ten seconds. And that check_tables() sees all of it, and
+that a table of another layout is replaced without a gap.
 
 test_foreign.py has what others do to the table, for both planes."""
+import re
 import time
 
 import pytest
 
+import foreigner as F
 import ipvs
 import lab as L
 from objects import entry, port, service, slice_, slice_port
@@ -17,6 +20,7 @@ AUDIT_S = 2
 FLAGS = {"--audit-period": "%ds" % AUDIT_S}
 VIP = L.cluster_ip(1, 4)
 STICKY = L.cluster_ip(2, 4)
+VERSION, OLDER = 'comment "vipd ipvs layout 1"', 'comment "vipd ipvs layout 0"'
 
 
 def objs():
@@ -181,3 +185,63 @@ def test_all_services_gone(lab, vipd):
     finally:
         lab.node.run("nft", "delete", "table", "ip", "innocent")
     assert L.probe(lab.client, VIP, 80).ok and L.probe(lab.client, STICKY, 80).ok
+
+
+def age(lab):
+    """Make the table in force that of an older layout: another version, and a chain less. nft
+    puts it in one transaction; the same elements."""
+    listing = lab.node.run("nft", "list", "table", "inet", ipvs.TABLE)
+    assert VERSION in listing
+    listing = re.sub(r"\tchain late \{.*?\n\t\}\n", "", listing.replace(VERSION, OLDER), flags=re.S)
+    lab.node.run("nft", "-f", "-", input="delete table inet %s\n%s" % (ipvs.TABLE, listing))
+    assert OLDER in lab.node.run("nft", "-t", "list", "table", "inet", ipvs.TABLE)
+
+
+def remembered(lab):
+    return sorted(lab.node.run("nft", "list", "map", "inet", ipvs.TABLE, "remembered4").split())
+
+
+def test_older_layout(lab, vipd):
+    """Another layout takes the place of the one in force, with its elements: no new connection
+    fails, none that stands notices, and what sysctls were before us is still known."""
+    more = [o for i in range(100) for o in (
+        service("m%d" % i, L.cluster_ip(100 + i, 4), [port(80, "TCP", "t")]),
+        slice_("m%d" % i, [L.remote(1 + i, 4), L.remote(2 + i, 4)],
+               [slice_port(8080, "TCP", "t")]))]
+    vipd.apply(objs() + more, timeout=10)
+    vipd.check_tables()
+    was = remembered(lab)
+    vipd.kill()
+    age(lab)
+    load = lab.flow("client", "new", "--to", "tcp:%s:80" % VIP, "--to", "tcp:%s:80" % STICKY,
+                    "--to", "tcp:%s:80" % L.cluster_ip(199, 4), "--rate", "200", "--concurrency",
+                    "16", "--seconds", "60")
+    time.sleep(0.3)
+    at = F.log_size(vipd)
+    vipd.start()
+    vipd.check_tables()
+    result = load.stop()
+    assert result["failed"] == 0 and result["ok"] > 20, result
+    text = lab.node.run("nft", "-t", "list", "table", "inet", ipvs.TABLE)
+    assert VERSION in text and "chain late" in text
+    assert [x for x in F.log_from(vipd, at) if "will be replaced: it is of another layout" in x]
+    assert remembered(lab) == was
+
+
+@pytest.mark.no_steady
+def test_sysctls_are_remembered(lab, vipd):
+    """What sysctls were before us outlives our table: --cleanup puts them back."""
+    path = "/proc/sys/net/ipv4/vs/expire_nodest_conn"
+    vipd.stop()
+    lab.node.run(*vipd.argv(), "--cleanup")
+    assert lab.node.run("cat", path).strip() == "0"
+    vipd.start()
+    vipd.apply(objs())
+    was = remembered(lab)
+    lab.node.run("nft", "flush", "ruleset")
+    vipd.check_tables(timeout=5)
+    assert remembered(lab) == was and lab.node.run("cat", path).strip() == "1"
+    vipd.stop()
+    lab.node.run(*vipd.argv(), "--cleanup")
+    assert lab.node.run("cat", path).strip() == "0"
+    vipd.start()

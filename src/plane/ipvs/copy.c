@@ -109,6 +109,21 @@ int ipvs_copy_read(struct ipvs_copy *c, struct ipvs_plane *p, struct err *err)
 	return 0;
 }
 
+void ipvs_copy_write(const struct ipvs_copy *c, struct nft_elem_writer *w)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++) {
+			bool has_data = nft_data_len(set, fam) > 0;
+			struct nft_tab_pos pos = { 0 };
+			const uint8_t *key;
+			uint8_t *val;
+
+			while (nft_tab_next(&c->sets[fam][set], &pos, &key, &val))
+				nft_elem_put(w, NFT_WRITE_ADD, fam, set, key, has_data ? val : NULL,
+					     "an element of the old one");
+		}
+}
+
 static int key_cmp(const void *a, const void *b, void *len)
 {
 	return memcmp(a, b, *(const size_t *)len);

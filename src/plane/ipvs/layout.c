@@ -19,6 +19,7 @@ struct ipvs_layout {
 	struct nft_fixed held[IPFAM_N];
 	bool is_fresh; /* read, and nothing written since */
 	bool is_looking;
+	bool is_disinherited; /* the kernel refused the heritage */
 };
 
 void ipvs_layout_open(struct ipvs_layout **ret, struct nl_sock *nl)
@@ -63,7 +64,7 @@ uint64_t ipvs_layout_handle(const struct ipvs_layout *l)
 
 bool ipvs_layout_has_set(const struct ipvs_layout *l, enum ipfam fam, enum nft_set_id set)
 {
-	return l->state == IPVS_LAYOUT_HELD && l->held[fam].has_set[set];
+	return l->state != IPVS_LAYOUT_UNKNOWN && l->held[fam].has_set[set];
 }
 
 /* --- reading --- */
@@ -238,12 +239,23 @@ static void sets_remove(struct ipvs_layout *l, struct nft_writer *w, enum ipfam 
 	}
 }
 
+static void inherit(struct nft_writer *w, const struct ipvs_heritage *heritage)
+{
+	struct nft_elem_writer elems = { .batch = w->batch };
+
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		elems.tables[fam] = ipvs_table(fam);
+	heritage->fill(heritage->arg, &elems);
+	w->n_writes += elems.n;
+}
+
 static void transition_log(const struct ipvs_layout *l, const struct nft_writer *w, bool is_new)
 {
 	if (!l->is_fresh || w->n_writes == 0)
 		return;
 	if (is_new)
-		log_info(LOG_AREA_PLANE, "table inet " IPVS_TABLE ": made");
+		log_info(LOG_AREA_PLANE, "table inet " IPVS_TABLE ": made, %zu writes",
+			 w->n_writes);
 	else
 		log_notice(LOG_AREA_PLANE,
 			   "table inet " IPVS_TABLE ": not as wanted, put right: %zu writes, the "
@@ -268,9 +280,11 @@ static int handle_read(struct ipvs_layout *l, struct err *err)
 }
 
 int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
-		      const struct model *m, struct nft_layout_result *res, struct err *err)
+		      const struct model *m, const struct ipvs_heritage *heritage,
+		      struct nft_layout_result *res, struct err *err)
 {
 	bool is_new = l->state != IPVS_LAYOUT_HELD;
+	bool is_heir = is_new && l->handle != 0 && heritage != NULL && !l->is_disinherited;
 	struct nft_writer w;
 	int r;
 
@@ -289,6 +303,8 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 	}
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		family_write(l, &w, fam, m);
+	if (is_heir)
+		inherit(&w, heritage);
 	chains_write(l, &w, params);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		sets_remove(l, &w, fam);
@@ -297,6 +313,7 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 		transition_log(l, &w, is_new);
 	nft_writer_fini(&w);
 	l->is_fresh = false;
+	l->is_disinherited = is_heir && r < 0;
 	if (r == 0 && is_new)
 		r = handle_read(l, err);
 	if (r < 0) {

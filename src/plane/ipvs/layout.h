@@ -8,8 +8,9 @@
  * As plane/nft/layout.h, whose writers it uses: rules carry a hash, a chain whose
  * hashes differ gets its rules anew in one transaction, and what is as it should
  * be costs no write. There are no chains per pool size, so one batch does it.
- * A table of ours that cannot be put right in place is replaced in one transaction;
- * the caller then fills it. Sets and chains that count come and go in place.
+ * A table of ours that cannot be put right in place is replaced in one transaction, in
+ * which the caller fills the new one with what the old one had. Sets and chains that
+ * count come and go in place.
  */
 #pragma once
 
@@ -33,10 +34,18 @@ void ipvs_layout_look(struct ipvs_layout *l);
 
 /* When it cannot be read (-EAGAIN: others write all the time), what was known stays so. */
 MUST_USE int ipvs_layout_load(struct ipvs_layout *l, struct err *err);
-/* Write the difference. */
+/* What a table is given that takes the place of another; `w` knows the tables. NULL: nothing. */
+struct ipvs_heritage {
+	void (*fill)(void *arg, struct nft_elem_writer *w);
+	void *arg;
+};
+/*
+ * Write the difference. Should the kernel refuse a table with its heritage, the next
+ * attempt, after load(), makes it without.
+ */
 MUST_USE int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
-			       const struct model *m, struct nft_layout_result *res,
-			       struct err *err);
+			       const struct model *m, const struct ipvs_heritage *heritage,
+			       struct nft_layout_result *res, struct err *err);
 /* What its rules have refused and dropped; from the kernel. */
 MUST_USE int ipvs_layout_drops(const struct ipvs_layout *l, struct plane_drops *ret,
 			       struct err *err);
@@ -45,7 +54,7 @@ MUST_USE int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err);
 
 enum ipvs_layout_state ipvs_layout_state(const struct ipvs_layout *l);
 uint64_t ipvs_layout_handle(const struct ipvs_layout *l);
-/* After load(): is the set there, with our types? */
+/* After load(): is the set there, with our types? Also in a table that will be replaced. */
 bool ipvs_layout_has_set(const struct ipvs_layout *l, enum ipfam fam, enum nft_set_id set);
 
 static inline struct nft_table_ref ipvs_table(enum ipfam fam)

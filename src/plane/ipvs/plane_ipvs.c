@@ -137,6 +137,8 @@ static int plane_load(struct plane *plane, struct err *err)
 	if (r == 0)
 		r = ipvs_layout_load(p->layout, err);
 	if (r == 0)
+		r = ipvs_sysctls_recall(p, err);
+	if (r == 0)
 		r = ipvs_vss_read(p, err);
 	ipvs_copy_open(&loaded);
 	if (r == 0)
@@ -176,12 +178,20 @@ static struct ipvs_rules_params params_from(const struct ipvs_plane *p, const st
 	return params;
 }
 
+/* So that nobody notices: where the old table leads, the new one does. */
+static void inherit(void *arg, struct nft_elem_writer *w)
+{
+	if (arg != NULL)
+		ipvs_copy_write(arg, w);
+}
+
 static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plane_result *res,
 			struct err *err)
 {
 	struct ipvs_rules_params params = params_from(p, m);
 	struct nft_layout_result lr = { 0 };
-	int r = ipvs_layout_apply(p->layout, &params, m, &lr, err);
+	int r = ipvs_layout_apply(p->layout, &params, m,
+				  &(struct ipvs_heritage){ inherit, p->loaded }, &lr, err);
 
 	res->n_writes += lr.n_writes;
 	res->n_batches += lr.n_batches;

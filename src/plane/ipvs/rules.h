@@ -14,6 +14,10 @@
 
 #define IPVS_TABLE "vipd-ipvs"
 #define IPVS_TABLE_COMMENT "vipd ipvs layout "
+/*
+ * Elements of an older version are taken over, where the set has the same name and types:
+ * who gives them another meaning gives the set another name.
+ */
 #define IPVS_LAYOUT_VERSION 1
 
 /* What the rules depend on. */

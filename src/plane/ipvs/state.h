@@ -124,7 +124,8 @@ struct ipvs_plane {
 	uint32_t genid;
 	uint64_t env_generation;
 	bool has_env;
-	uint32_t missing_scheds; /* bits by number: the kernel has no such module */
+	uint32_t was[IPVS_REMEMBERED]; /* as sysctl.c has it: each value plus one; 0 = unknown */
+	uint32_t missing_scheds;       /* bits by number: the kernel has no such module */
 	uint64_t tick_at;
 	uint64_t round_at;    /* when the look at `leaving` under way began */
 	size_t n_unlooked;    /* services that it has not come to */
@@ -249,6 +250,8 @@ void ipvs_copy_del(struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set, con
 /* The keys nobody asked for, sorted, for the caller to free. */
 uint8_t *ipvs_copy_unwanted(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set,
 			    size_t *n);
+/* All of it, into a table that has nothing. */
+void ipvs_copy_write(const struct ipvs_copy *c, struct nft_elem_writer *w);
 void ipvs_copy_recall(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows);
 void ipvs_copy_let_go(struct ipvs_copy *c);
 
@@ -271,6 +274,9 @@ MUST_USE int ipvs_changes_look(struct ipvs_plane *p, struct err *err);
 void ipvs_committed(struct ipvs_plane *p, size_t n);
 
 /* --- sysctl.c --- */
+
+/* What the table remembers of the time before us: it may be gone when that is written again. */
+MUST_USE int ipvs_sysctls_recall(struct ipvs_plane *p, struct err *err);
 
 /* Set what IPVS needs; what it was goes into the table, once. */
 MUST_USE int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, struct err *err);

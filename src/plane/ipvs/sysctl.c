@@ -112,13 +112,27 @@ static int remembered_read(struct ipvs_plane *p, uint32_t was[static IPVS_REMEMB
 	return nft_elems_dump(p->query, &table, IPVSSET_REMEMBERED, NULL, found, was, err);
 }
 
+int ipvs_sysctls_recall(struct ipvs_plane *p, struct err *err)
+{
+	uint32_t was[IPVS_REMEMBERED];
+	int r = remembered_read(p, was, err);
+
+	for (size_t i = 0; i < IPVS_REMEMBERED && r == 0; i++)
+		if (was[i] != 0)
+			p->was[i] = was[i];
+	return r;
+}
+
+/* `value` is today's, and that of the time before us unless we know better. */
 static void remember(struct ipvs_plane *p, uint32_t no, uint32_t value)
 {
 	uint8_t key[NFT_KEY_MAX] = { 0 };
 	uint8_t data[NFT_DATA_MAX] = { 0 };
 
+	if (p->was[no] == 0)
+		p->was[no] = value + 1;
 	nft_put_word(key, no);
-	nft_put_word(data, value + 1);
+	nft_put_word(data, p->was[no]);
 	nft_changes_will(&p->changes, IPFAM_V4, IPVSSET_REMEMBERED, key, data, NULL);
 }
 

@@ -200,7 +200,7 @@ static int layout_try(struct nl_sock *nl, const struct ipvs_rules_params *params
 	ipvs_layout_open(&l, nl);
 	r = ipvs_layout_load(l, err);
 	if (r == 0)
-		r = ipvs_layout_apply(l, params, m, &res, err);
+		r = ipvs_layout_apply(l, params, m, NULL, &res, err);
 	if (r == 0)
 		r = ipvs_layout_cleanup(l, err);
 	return r;
