@@ -15,6 +15,7 @@
 
 /* nft's state bits: NF_CT_STATE_*_BIT of the kernel's nf_conntrack.h. */
 #define CT_STATE_INVALID 1
+#define CT_STATE_ESTABLISHED 2
 #define CT_STATE_NEW 8
 
 /* IPVS sees packets of this host at -98 of its output hook, nat at -100. */
@@ -247,9 +248,16 @@ static void no_local(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	counter_then(rs, NF_DROP, NULL);
 }
 
+/*
+ * A connection that stands comes here if somebody has changed the table under a packet
+ * that was on its way: to be sent again is better than to be reset.
+ */
 static void unknown_port(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	count_new(rs);
+	nft_rule_begin(rs);
+	ct_state_has(rs, CT_STATE_ESTABLISHED);
+	nft_expr_verdict(rs, NF_DROP, NULL);
 	nft_rule_begin(rs);
 	nft_expr_verdict(rs, NFT_GOTO, "refuse");
 }
@@ -329,6 +337,19 @@ static void guard6(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	guard(rs, IPFAM_V6, p);
 }
 
+/*
+ * A port that a cluster IP no longer has: the connections go on while their backends are on
+ * their way out, as IPVS knows them by address and port.
+ */
+static void ended(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
+{
+	nft_rule_begin(rs);
+	daddr_in(rs, fam, IPVSSET_CLUSTER_IPS);
+	ct_state_has(rs, CT_STATE_ESTABLISHED);
+	mark_set(rs, p->marks.tag);
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
+}
+
 /* Behind the test that the address is one of ours. */
 static void assign(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
@@ -344,6 +365,7 @@ static void assign(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules
 		nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
 	}
 	mark_from(rs, fam, IPVSSET_FE);
+	ended(rs, fam, p);
 	if (has_detector(p, fam)) {
 		nft_rule_begin(rs);
 		from_pod(rs, fam, p);
