@@ -9,7 +9,6 @@ import subprocess
 PLANE = os.environ.get("VIPD_PLANE") or "nft"
 FLAGS = {"nft": {}, "ipvs": {"--proxy-mode": "ipvs"}}
 
-TABLES = "reads and edits the tables of the nft plane"
 OWN = "in the nft plane's words; test_ipvs_view.py has its own"
 CONNTRACK = "about NAT entries of conntrack; IPVS keeps its own connections"
 IPVS = "about IPVS: VIPD_PLANE=ipvs, in a machine of tools/vm-run"
@@ -23,21 +22,25 @@ NOT = {
         "test_ipvs_repair.py": IPVS,
     },
     "ipvs": {
+        "test_owner.py": "about owners of the nft plane's tables; that of this plane has none",
+        "test_guard.py":
+            "about the guard of the nft plane's tables; connections of this plane end with its rules",
+        "test_upgrade.py":
+            "about the nft plane's tables, of which the old and the new one stand side by side; "
+            "test_ipvs_repair.py has the same of this plane's",
+        "test_repair.py":
+            "times and lines of the log for each of the nft plane's sets; test_foreign.py and "
+            "test_ipvs_repair.py have this plane's",
         "test_cleanup_kube_proxy.py": "what kube-proxy left is cleaned by the nft plane's rules",
         "test_conntrack.py": CONNTRACK,
         "test_conntrack_scale.py": CONNTRACK,
         "test_dead_flows.py": CONNTRACK,
-        "test_affinity.py::test_expires": TABLES,
         "test_vipctl_diff.py::test_every_frontend": OWN,
         "test_vipctl_diff.py::test_bundle": OWN,
         "test_vipctl_diff.py::test_tells_what_is_wrong": OWN,
         "test_doctor.py::test_addresses_of_the_other_plane": "makes the table that this plane has",
-        "test_restart.py::test_cleanup_leaves_nothing": TABLES,  # test_ipvs.py has its own
         "test_affinity.py::test_per_port":
             "ports are separate, but rr deals alike for both: the same clients, the same order",
-        "test_changes.py::test_ten_thousand_swaps":
-            "waits for a commit of nf_tables at each change; here most are of IPVS alone",
-        "test_changes.py::test_latency_of_a_change": "the same",
         "test_paths.py::test_marks_are_not_touched":
             "the mark of a captured packet is the plane's; who overwrites it takes the packet away",
         "test_api.py": "about the source of objects; the plane makes no difference",

@@ -10,6 +10,7 @@ import pytest
 
 import daemon
 import lab as L
+import planes
 from objects import entry, port, service, slice_, slice_port
 from stream import Stream
 
@@ -175,21 +176,38 @@ def test_folder_emptied_is_obeyed(lab, vipd):
 
 @pytest.mark.no_steady
 def test_cleanup_leaves_nothing(lab, vipd):
-    """--cleanup removes what is ours, and only that."""
+    """--cleanup removes what is ours, and only that. Of the ipvs plane: virtual services, rules and
+    routes, and what it had set of the sysctls."""
     with L.Lab(servers=False) as other:
         other.node.run("nft", "table ip foreign { set s { type ipv4_addr; "
                        "elements = { 10.0.0.1 }; }; }")
         mine = daemon.Vipd(other)
         try:
+            before = surroundings(other.node)
             mine.write(everything(8))
             mine.start()
-            assert "vipd" in mine.nft.tables(4) and "vipd" in mine.nft.tables(6)
+            for fam in (4, 6):
+                family, table = mine.nft_table(fam)
+                assert "table %s %s" % (family, table) in other.node.run("nft", "list", "tables")
+            assert (surroundings(other.node) != before) == (planes.PLANE == "ipvs")
             mine.stop()
             other.node.run(*mine.argv(), "--cleanup")
-            assert set(mine.nft.tables(4)) == {"foreign"} and not mine.nft.tables(6)
+            assert other.node.run("nft", "list", "tables").split() == ["table", "ip", "foreign"]
+            assert surroundings(other.node) == before
             other.node.run(*mine.argv(), "--cleanup")  # nothing to do is no error
         finally:
             mine.close()
+
+
+def surroundings(node):
+    """What the ipvs plane writes besides its table."""
+    out = [node.run("ip", family, what, *more) for family in ("-4", "-6")
+           for what, more in (("rule", ()), ("route", ("show", "table", "all")))]
+    if planes.PLANE == "ipvs":
+        sysctls = "cd /proc/sys/net/ipv4/vs && grep -H . *"
+        out += [node.run("ipvsadm", "-Sn"), node.run("ipvsadm", "-Ln", "--timeout"),
+                node.run("sh", "-c", sysctls)]
+    return out
 
 
 def test_two_at_once(lab, vipd):
