@@ -312,10 +312,15 @@ class Vipd:
                             lab_.NODE_TO_WORLD[4], lab_.NODE_TO_WORLD[6], "127.0.0.1", "::1"],
             service_cidrs=split("--service-cluster-ip-range"))
 
-    def differences(self, strict=True):
-        """In what the kernel differs from what the resolver says of our objects."""
-        result = resolver.resolve(self.all_objects(), self.config())
-        wishes = servers.Wishes(self.all_objects(), self.flags.get("--ipvs-scheduler") or "rr")
+    def wanted(self):
+        """What the resolver says of our objects, and what their annotations ask for."""
+        objs = self.all_objects()
+        return resolver.resolve(objs, self.config()), \
+            servers.Wishes(objs, self.flags.get("--ipvs-scheduler") or "rr")
+
+    def differences(self, strict=True, wanted=None):
+        """In what the kernel differs from that."""
+        result, wishes = wanted or self.wanted()
         out = []
         for fam in (4, 6):
             held = self.tables(fam)
@@ -327,23 +332,24 @@ class Vipd:
         return out
 
     def routing_differences(self):
-        """What leads marked packets to IPVS: policy routing, for both families."""
+        """What leads marked packets to IPVS: policy routing."""
         out = []
         for fam in (4, 6):
-            rules = [" ".join(line.split()) for line in self.lab.node.run(
-                "ip", "-%d" % fam, "rule").splitlines()]
-            routes = self.lab.node.run("ip", "-%d" % fam, "route", "show", "table", "77").split()
-            out += ["IPv%d: the rule '%s' is missing" % (fam, r) for r in ROUTING if
-                    r + " proto 118" not in rules]
-            if routes[:4] != ["local", "default", "dev", "lo"]:
-                out.append("IPv%d: table 77 says %s" % (fam, " ".join(routes)))
+            said = self.lab.node.run("ip", "-%d" % fam, "-batch", "-",
+                                     input="rule\nroute show table 77\n")
+            lines = [" ".join(line.split()) for line in said.splitlines()]
+            out += ["IPv%d: the rule '%s' is missing" % (fam, r) for r in ROUTING
+                    if r + " proto 118" not in lines]
+            if not any(line.startswith("local default dev lo ") for line in lines):
+                out.append("IPv%d: table 77 has no route" % fam)
         return out
 
     def check_tables(self, timeout=3.0, strict=True):
         """The kernel holds what it should, soon."""
         end = time.monotonic() + timeout * lab_.SLOW
+        wanted = self.wanted()
         while True:
-            found = self.differences(strict)
+            found = self.differences(strict, wanted)
             if not found:
                 return
             if time.monotonic() > end:

@@ -204,7 +204,7 @@ def remembered(lab):
 def test_older_layout(lab, vipd):
     """Another layout takes the place of the one in force, with its elements: no new connection
     fails, none that stands notices, and what sysctls were before us is still known."""
-    more = [o for i in range(100) for o in (
+    more = [o for i in range(40) for o in (
         service("m%d" % i, L.cluster_ip(100 + i, 4), [port(80, "TCP", "t")]),
         slice_("m%d" % i, [L.remote(1 + i, 4), L.remote(2 + i, 4)],
                [slice_port(8080, "TCP", "t")]))]
@@ -214,7 +214,7 @@ def test_older_layout(lab, vipd):
     vipd.kill()
     age(lab)
     load = lab.flow("client", "new", "--to", "tcp:%s:80" % VIP, "--to", "tcp:%s:80" % STICKY,
-                    "--to", "tcp:%s:80" % L.cluster_ip(199, 4), "--rate", "200", "--concurrency",
+                    "--to", "tcp:%s:80" % L.cluster_ip(139, 4), "--rate", "200", "--concurrency",
                     "16", "--seconds", "60")
     time.sleep(0.3)
     at = F.log_size(vipd)

@@ -27,9 +27,15 @@ def of(name, *tests):
 PATHS = of("paths") + of("sctp_sockets") + of(
     "sctp", "refused", "dropped", "unknown_port", "local_policy_keeps_the_source",
     "three_protocols_one_number")
-RESTART = of("restart", "nothing_changed_nothing_written", "changes_while_down",
-             "endpoint_gone_while_down")
-IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_foreign") + of("ipvs_probe") + of("ipvs_repair")
+RESTART = of("restart", "nothing_changed_nothing_written", "endpoint_gone_while_down")
+IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_foreign") + of("ipvs_probe") + of(
+    "ipvs_repair", "differences_are_seen", "audit_repairs_services", "older_layout",
+    "sysctls_are_remembered")
+# The same files as on the nft plane: of each what the ipvs plane does in a way of its own.
+TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restored",
+           "edited_rule_is_restored", "noticed_at_once") + \
+    of("invalid", "out_of_window[masqueraded-local-v4]", "out_of_window[kept-remote-v6]") + \
+    of("stream", "stream[restarts]") + of("changes", "a_port_is_removed")
 COUNTERS = of("counters", "every_way[4-affinity]", "every_way[6-plain]", "refused",
               "nft_prints_what_loads_back", "switched_off")
 VIEW = of("ipvs_view", "what_is_wrong_is_seen", "trace_and_packets", "doctor_finds")
@@ -42,7 +48,8 @@ NEWER_IPVS = of("ipvs_drain", "rolling_update[after-death]", "weight_0_and_back"
                 "deleted_when_drained", "udp_moves_when_the_endpoint_is_gone",
                 "terminating_serves_only_when_nothing_is_ready") + \
     of("ipvs_foreign", "restart_sends_nothing[kill]", "every_scheduler_by_annotation") + \
-    of("ipvs_probe", "probes", "daemons_of_the_node") + of("ipvs_repair") + \
+    of("ipvs_probe", "probes", "daemons_of_the_node") + \
+    of("ipvs_repair", "differences_are_seen", "older_layout") + \
     of("ipvs", "change_of_planes")
 # With --vm all: 20,000 requests in rolling updates under each kernel.
 THOROUGH = {"VIPD_IPVS_REQUESTS": "10000"}
@@ -111,8 +118,8 @@ def runs(how):
     # The longest first. cleanup: IPVS, dummy devices and ipsets, which the host's kernel may lack.
     return [Run("6.1 ipvs, by itself", "6.1", IPVS + COUNTERS + VIEW, "ipvs"),
             Run("6.1 nft", "6.1", ["kernel"] + PATHS + RESTART +
-                of("cleanup_kube_proxy", "ipvs")),
-            Run("6.1 ipvs", "6.1", PATHS + RESTART, "ipvs"),
+                of("restart", "changes_while_down") + of("cleanup_kube_proxy", "ipvs")),
+            Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS, "ipvs"),
             Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs"),
             many("6.1"),
             Run(NEWER + " nft", NEWER, NEWER_PATHS + of("sctp_sockets"))]
