@@ -189,28 +189,43 @@ static void bash(struct str *out, const struct command *commands, const struct c
 		      "}\ncomplete -F _vipctl vipctl\n");
 }
 
+static void zsh_option(struct str *out, const struct ctl_option *o, bool by_letter)
+{
+	if (by_letter)
+		str_printf(out, "\t\t\"-%c%s", o->letter, o->arg != NULL ? "+" : "");
+	else
+		str_printf(out, "\t\t\"--%s%s", o->name, o->arg != NULL ? "=" : "");
+	str_printf(out, "[%s]", o->help);
+	if (o->words != NULL)
+		str_printf(out, ":word:(%s)", o->words);
+	else if (o->arg != NULL)
+		str_printf(out, ":%s:", o->name);
+	str_puts(out, "\" \\\n");
+}
+
 static void zsh(struct str *out, const struct command *commands, const struct ctl_option *options)
 {
 	str_puts(out, "#compdef vipctl\n# made by: vipctl completion zsh\n_vipctl() {\n"
+		      "\tlocal curcontext=$curcontext state line\n"
 		      "\tlocal -a commands services\n\tcommands=(\n");
 	for (const struct command *c = commands; c->name != NULL; c++)
 		str_printf(out, "\t\t\"%s:%s\"\n", c->name, c->summary);
 	str_puts(out, "\t)\n\t_arguments -C \\\n");
 	for (const struct ctl_option *o = options; o->name != NULL; o++) {
-		str_printf(out, "\t\t\"--%s%s[%s]", o->name, o->arg != NULL ? "=" : "", o->help);
-		if (o->words != NULL)
-			str_printf(out, ":word:(%s)", o->words);
-		else if (o->arg != NULL)
-			str_printf(out, ":%s:", o->name);
-		str_puts(out, "\" \\\n");
+		zsh_option(out, o, false);
+		if (is_short(o))
+			zsh_option(out, o, true);
 	}
 	str_puts(out, "\t\t'1: :->command' '*: :->argument'\n\tcase $state in\n"
 		      "\tcommand) _describe command commands ;;\n"
-		      "\targument)\n\t\tcase ${words[2]} in\n\t\t" OF_SERVICES ")\n"
+		      "\targument)\n\t\tcase $line[1] in\n\t\t" OF_SERVICES ")\n"
 		      "\t\t\tservices=(${(f)\"$(vipctl svc -o name 2>/dev/null)\"})\n"
 		      "\t\t\tcompadd -a services ;;\n"
 		      "\t\tcompletion) compadd bash zsh fish ;;\n"
-		      "\t\tesac ;;\n\tesac\n}\n_vipctl \"$@\"\n");
+		      "\t\tesac ;;\n\tesac\n}\n"
+		      "# Of a folder in $fpath, or sourced.\n"
+		      "if [[ $funcstack[1] == _vipctl ]]; then\n\t_vipctl \"$@\"\n"
+		      "else\n\tcompdef _vipctl vipctl\nfi\n");
 }
 
 static void fish(struct str *out, const struct command *commands, const struct ctl_option *options)
