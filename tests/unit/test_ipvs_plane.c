@@ -137,6 +137,33 @@ static void test_affinity(void **state)
 	world_close(&w);
 }
 
+/* An address goes to the older service, and back: its backends serve there, and no others. */
+static void test_affinity_taken_over(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web",
+		"ip=10.96.0.10 port=http:80 ext=192.0.2.1 affinity=600 created=200");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	service(&w, "shop/old", "ip=10.96.0.11 port=http:80 ext=192.0.2.1 affinity=60 created=100");
+	slice(&w, "shop/old-1", "old", "| http:8080 | 3 rs");
+	settle(&w);
+	expect_ipvs(&w, "10.96.0.10:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=1 10.0.1.2:8080=1\n"
+			"10.96.0.11:80/TCP rr flags 0x21 60s: 10.0.1.3:8080=1\n"
+			"192.0.2.1:80/TCP rr flags 0x21 60s: 10.0.1.1:8080=0 10.0.1.2:8080=0 "
+			"10.0.1.3:8080=1\n");
+	expect_adopted(&w);
+	service(&w, "shop/old", "ip=10.96.0.11 port=http:80 affinity=60 created=100");
+	settle(&w);
+	expect_ipvs(&w, "10.96.0.10:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=1 10.0.1.2:8080=1\n"
+			"10.96.0.11:80/TCP rr flags 0x21 60s: 10.0.1.3:8080=1\n"
+			"192.0.2.1:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=1 10.0.1.2:8080=1 "
+			"10.0.1.3:8080=0\n");
+	world_close(&w);
+}
+
 /* Affinity and Local policy: outside by address, inside by a mark that hashes clients. */
 static void test_affinity_local(void **state)
 {
@@ -866,6 +893,7 @@ int main(void)
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_affinity),
 		cmocka_unit_test(test_affinity_local),
+		cmocka_unit_test(test_affinity_taken_over),
 		cmocka_unit_test(test_drain),
 		cmocka_unit_test(test_drain_many),
 		cmocka_unit_test(test_drain_deadline),

@@ -142,6 +142,16 @@ static struct ipvs_vs *pool_vs(const struct tr *t, enum ipfam fam, const struct 
 	return ipvs_vs_find(t->p, &key);
 }
 
+static void dests_unwant(struct tr *t, struct ipvs_vs *vs)
+{
+	vec_for_each (d, &vs->dests) {
+		if (!(d->flags & DST_WANTED))
+			continue;
+		dst_remember(t->p, vs, d);
+		d->flags &= (uint8_t)~DST_WANTED;
+	}
+}
+
 static void classic_adopt(struct tr *t, struct ipvs_vs *vs, struct ipvs_vs *pool)
 {
 	ipvs_vs_touch(t->p, vs, t->svc);
@@ -151,7 +161,8 @@ static void classic_adopt(struct tr *t, struct ipvs_vs *vs, struct ipvs_vs *pool
 	vs->timeout_s = pool->timeout_s;
 	vs->drain_s = pool->drain_s;
 	vs_named(vs, t->svc);
-	if (vs->pool != pool) {
+	if (vs->pool != pool) { /* perhaps before the other one, of another service, leaves */
+		dests_unwant(t, vs);
 		list_del(&vs->sibling);
 		list_add_tail(&pool->classics, &vs->sibling);
 		vs->pool = pool;
@@ -179,12 +190,7 @@ static void classic_leave(struct tr *t, struct ipvs_vs *vs, const struct ipvs_vs
 	vs->is_whole = true;
 	vs->pool = NULL;
 	list_del(&vs->sibling);
-	vec_for_each (d, &vs->dests) {
-		if (!(d->flags & DST_WANTED))
-			continue;
-		dst_remember(t->p, vs, d);
-		d->flags &= (uint8_t)~DST_WANTED;
-	}
+	dests_unwant(t, vs);
 }
 
 static void classic(struct tr *t, enum side side, const struct plan_frontend *f)
