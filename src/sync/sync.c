@@ -343,11 +343,12 @@ static void audit_collect(struct sync *s, size_t *left)
 	struct list *all = &s->model->all;
 
 	vec_clear(&s->ops.ops);
-	for (int i = 0;
-	     i < AUDIT_SERVICES && s->ops.ops.n<AUDIT_OPS && * left> 0 && !list_is_empty(all);
-	     i++) {
+	*left = MIN(*left, s->model->services.count); /* some may have gone: nobody is met twice */
+	for (int i = 0; i<AUDIT_SERVICES && * left> 0; i++) {
 		struct svc *svc = list_entry(all->next, struct svc, all);
 
+		if (s->ops.ops.n >= AUDIT_OPS)
+			break;
 		list_del(&svc->all);
 		list_add_tail(all, &svc->all);
 		--*left;

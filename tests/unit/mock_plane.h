@@ -189,6 +189,17 @@ static inline int mock_refuses(struct mock_plane *m, const struct plan_op *ops, 
 	return 0;
 }
 
+/* Does a comparison ask for the same frontend twice? */
+static inline bool mock_is_twice(const struct plan_op *ops, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < i; k++)
+			if (ops[i].kind == PLAN_FRONTEND_ADD && ops[k].kind == PLAN_FRONTEND_ADD &&
+			    plan_frontend_key_cmp(ops[i].frontend, ops[k].frontend) == 0)
+				return true;
+	return false;
+}
+
 static inline int mock_commit(struct plane *p, const struct plan_op *ops, size_t n,
 			      enum plane_commit_mode mode, struct plane_result *res,
 			      struct err *err)
@@ -199,6 +210,8 @@ static inline int mock_commit(struct plane *p, const struct plan_op *ops, size_t
 
 	if (r < 0)
 		return r;
+	if (mode == PLANE_COMMIT_AUDIT && mock_is_twice(ops, n))
+		return err_set(err, -EINVAL, "two operations disagree");
 	m->is_comparing = m->is_loaded_phase || mode == PLANE_COMMIT_AUDIT;
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = mock_apply_dels(m, &ops[i]);

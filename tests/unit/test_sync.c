@@ -342,6 +342,34 @@ static void test_audit(void **state)
 	world_fini(&w);
 }
 
+/* Services may go while an audit is on its way: those that stay are compared once. */
+static void test_audit_of_fewer(void **state)
+{
+	struct world w;
+
+	world_init(&w);
+	some_services(&w, 40);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	sync_audit(w.s);
+	sync_settle(w.s, T0 + 20 * NSEC_PER_SEC);
+	assert_int_equal(sync_stats_get(w.s)->audits, 0); /* 32 of 40 */
+	for (int i = 0; i < 38; i++) {
+		char key[32];
+
+		(void)snprintf(key, sizeof(key), "shop/s%d", i);
+		(void)drop_service(&w.m, key);
+		(void)snprintf(key, sizeof(key), "shop/s%d-a", i);
+		(void)drop_slice(&w.m, key);
+	}
+	for (int k = 1; k < 4; k++)
+		sync_settle(w.s, T0 + (uint64_t)(20 + k) * NSEC_PER_SEC);
+	assert_int_equal(sync_stats_get(w.s)->audits, 1);
+	assert_string_equal(sync_stats_get(w.s)->last_error, "");
+	assert_int_equal(w.k.frontends.n, 2);
+	world_fini(&w);
+}
+
 struct told {
 	size_t n;
 	bool had_rows;
@@ -615,6 +643,7 @@ int main(void)
 		cmocka_unit_test(test_look),
 		cmocka_unit_test(test_look_under_changes),
 		cmocka_unit_test(test_audit),
+		cmocka_unit_test(test_audit_of_fewer),
 		cmocka_unit_test(test_spared),
 		cmocka_unit_test(test_accepted),
 		cmocka_unit_test(test_one_owner),
