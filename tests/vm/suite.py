@@ -113,7 +113,7 @@ def runs(how):
     """How: short, or all."""
     if how == "all":
         return [Run("%s %s" % (k, plane), k, (["kernel"] if plane == "nft" else []) + [NET],
-                    plane, 7200, THOROUGH)
+                    plane, 7200, THOROUGH, cpus=1 if k == "7.2" else 2)
                 for k in ALL for plane in ("nft", "ipvs")] + [many(k) for k in ALL]
     # The longest first. cleanup: IPVS, dummy devices and ipsets, which the host's kernel may lack.
     return [Run("6.1 ipvs, by itself", "6.1", IPVS + COUNTERS + VIEW, "ipvs"),
