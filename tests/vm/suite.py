@@ -68,6 +68,7 @@ class Run:
         self.out = None
         self.result = None
         self.problem = None
+        self.took = 0.0
 
     def go(self, build, expression=""):
         """Run it. Any thread may; report() tells."""
@@ -78,6 +79,7 @@ class Run:
             self.result = vm.run(command, kernel=self.kernel, cwd=tree.ROOT, env=self.env,
                                  build=os.path.join(tree.ROOT, build), timeout=self.seconds,
                                  out=self.out, **self.machine)
+            self.took = self.result.seconds
         except vm.Unavailable as e:
             self.problem = str(e).splitlines()[0]
         return self
