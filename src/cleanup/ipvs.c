@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "plane/ipvs/sched.h"
+
 struct keys {
 	VEC(struct ipvs_key) v;
 };
@@ -22,7 +24,7 @@ static void service_found(void *arg, const struct ipvs_service *s)
 {
 	struct keys *keys = arg;
 
-	if (s->key.mark == 0)
+	if (s->key.mark == 0 && !(s->flags & IPVS_FLAG_OURS)) /* vipd's, for ClientIP affinity */
 		*vec_push(&keys->v) = s->key;
 }
 

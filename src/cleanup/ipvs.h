@@ -3,8 +3,8 @@
  * cleanup/ipvs - the virtual services of kube-proxy's ipvs mode, and nobody else's.
  *
  * Its own are those of an address on kube-ipvs0, and those of a port that is in one of
- * the sets of node ports; firewall-mark services never are. A virtual service carries its
- * established connections, while vipd takes the new ones before they reach it: one with
+ * the sets of node ports; firewall-mark services never are, nor vipd's own. A virtual service
+ * carries its established connections, while vipd takes the new ones before they reach it: one with
  * connections stays until they are over, or for as long as it is not forced.
  */
 #pragma once

@@ -31,7 +31,6 @@ NOT = {
         "test_repair.py":
             "times and lines of the log for each of the nft plane's sets; test_foreign.py and "
             "test_ipvs_repair.py have this plane's",
-        "test_cleanup_kube_proxy.py": "what kube-proxy left is cleaned by the nft plane's rules",
         "test_conntrack.py": CONNTRACK,
         "test_conntrack_scale.py": CONNTRACK,
         "test_dead_flows.py": CONNTRACK,

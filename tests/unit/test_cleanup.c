@@ -216,6 +216,7 @@ struct virtual_service {
 	uint32_t n_active;
 	uint32_t n_inactive;
 	bool is_deleted;
+	bool is_vipds;
 };
 
 /* A kernel that knows generic netlink and IPVS. */
@@ -247,8 +248,10 @@ static void answer_error(struct kernel *k, const struct nlmsghdr *q, uint16_t ty
 	str_add(&k->out, buf, h->nlmsg_len);
 }
 
-static void put_service(struct nlmsghdr *h, const struct virtual_service *s)
+/* Its key, and what else there is to say of it. */
+static void put_service(struct nlmsghdr *h, const struct virtual_service *s, bool is_whole)
 {
+	struct ip_vs_flags flags = { .flags = s->is_vipds ? 0x20 : 0, .mask = ~0U };
 	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
 	uint8_t addr[16] = { 0 };
 	bool is_v6 = strchr(s->addr, ':') != NULL;
@@ -262,6 +265,8 @@ static void put_service(struct nlmsghdr *h, const struct virtual_service *s)
 		mnl_attr_put(h, IPVS_SVC_ATTR_ADDR, sizeof(addr), addr);
 		mnl_attr_put_u16(h, IPVS_SVC_ATTR_PORT, htons(s->port));
 	}
+	if (is_whole)
+		mnl_attr_put(h, IPVS_SVC_ATTR_FLAGS, sizeof(flags), &flags);
 	mnl_attr_nest_end(h, nest);
 }
 
@@ -280,7 +285,7 @@ static struct virtual_service *asked(struct kernel *k, const struct nlmsghdr *q)
 		struct nlmsghdr *h = mnl_nlmsg_put_header(buf);
 
 		genl_put(h, 0);
-		put_service(h, &k->services[i]);
+		put_service(h, &k->services[i], false);
 		if (h->nlmsg_len == q->nlmsg_len && !k->services[i].is_deleted &&
 		    memcmp(buf + MNL_NLMSG_HDRLEN + GENL_HDRLEN,
 			   (const char *)q + MNL_NLMSG_HDRLEN + GENL_HDRLEN,
@@ -310,7 +315,7 @@ static void answer_services(struct kernel *k, const struct nlmsghdr *q)
 		struct nlmsghdr *h = answer_begin(buf, q, FAMILY_ID);
 
 		genl_put(h, IPVS_CMD_NEW_SERVICE);
-		put_service(h, &k->services[i]);
+		put_service(h, &k->services[i], true);
 		if (!k->services[i].is_deleted)
 			str_add(&k->out, buf, h->nlmsg_len);
 	}
@@ -421,6 +426,7 @@ static const struct virtual_service services[] = {
 	{ IPPROTO_UDP, "192.0.2.9", 30080, 0, 0, 0, false }, /* a port of another protocol */
 	{ IPPROTO_TCP, "192.0.2.9", 443, 0, 0, 0, false },
 	{ IPPROTO_TCP, "10.96.0.1", 0, 77, 0, 0, false }, /* by firewall mark */
+	{ IPPROTO_TCP, "10.96.0.1", 443, 0, 0, 0, false, true },
 };
 
 static void test_ipvs(void **state)
