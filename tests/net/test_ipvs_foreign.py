@@ -270,3 +270,19 @@ def test_weights(lab, vipd, kernel):
     notes["vipd.io/weights"] = "%s=1" % a
     vipd.apply(svc("heavy", 344, (69, 70, 71), notes))
     assert weights() == {a: 1, b: 1, c: 1}
+
+
+def test_bits_of_others(lab, vipd):
+    """As kube-proxy's rules do that are still there: their nat chains set a bit of the mark of each
+    first packet. What IPVS knows is the mark without it."""
+    vipd.apply(svc("bits", 345, (72, 73)))
+    lab.node.run("nft", """table inet vipdt_bits {
+        chain pre { type nat hook prerouting priority -100; meta mark set meta mark or 0x4000; }
+        chain out { type nat hook output priority -100; meta mark set meta mark or 0x4000; }; }""")
+    try:
+        for ns in (lab.client, lab.ns["pod3"], lab.node):
+            for _ in range(3):
+                r = L.probe(ns, L.cluster_ip(345, 4), 80, timeout=2 * L.SLOW)
+                assert r.ok and r.backend in (L.remote(72, 4), L.remote(73, 4)), r
+    finally:
+        lab.node.run("nft", "delete", "table", "inet", "vipdt_bits")

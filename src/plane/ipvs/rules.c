@@ -493,16 +493,6 @@ static void out_first(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	}
 }
 
-static void out_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
-{
-	nft_rule_begin(rs);
-	tag_is(rs, NFT_CMP_EQ, p->marks.birth);
-	is_dnat(rs, NFT_CMP_EQ);
-	nft_expr_meta(rs, NFT_META_MARK, 0);
-	nft_expr_mask_xor(rs, 0, ~IPVS_MARK_MASK, p->marks.tag);
-	nft_expr_meta_set(rs, NFT_META_MARK, 0);
-}
-
 /*
  * While another proxy's nat serves the same frontend, vipd's nft plane before it is removed
  * or kube-proxy, that one wins: the packet goes the way of its new destination.
@@ -515,15 +505,42 @@ static void nat_wins(struct nft_rules *rs, uint32_t tag)
 	mark_set(rs, 0);
 }
 
+/*
+ * Somebody else's nat chain may have put a bit of its own into the mark (kube-proxy's 0x4000
+ * says: masquerade), and IPVS would not know it. They see first packets only.
+ */
+static void mark_again(struct nft_rules *rs, uint32_t tag)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		nft_rule_begin(rs);
+		tag_is(rs, NFT_CMP_EQ, tag);
+		ct_status(rs, IPS_CONFIRMED, NFT_CMP_EQ);
+		daddr_in(rs, fam, IPVSSET_VIPS);
+		nft_expr_verdict(rs, NFT_JUMP, fam == IPFAM_V6 ? "assign6" : "assign4");
+	}
+}
+
 static void pre_nat(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	nat_wins(rs, p->marks.tag);
+	mark_again(rs, p->marks.tag);
 }
 
 /* Of type route: without the mark there is another way. */
 static void out_nat(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	nat_wins(rs, p->marks.birth);
+}
+
+static void out_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	mark_again(rs, p->marks.birth);
+	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_EQ, p->marks.birth);
+	is_dnat(rs, NFT_CMP_EQ);
+	nft_expr_meta(rs, NFT_META_MARK, 0);
+	nft_expr_mask_xor(rs, 0, ~IPVS_MARK_MASK, p->marks.tag);
+	nft_expr_meta_set(rs, NFT_META_MARK, 0);
 }
 
 static void in(struct nft_rules *rs, const struct ipvs_rules_params *p)
