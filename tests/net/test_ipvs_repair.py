@@ -151,8 +151,7 @@ def test_audit_repairs_services(lab, vipd):
     held = words(vipd)
     repairs = vipd.status()["sync"]["repairs"]
     for breaks, _, _ in SERVICES.values():
-        does(lab, breaks, held)
-    assert vipd.differences()
+        does(lab, breaks, held)  # a slow machine's audit may come before the last of them
     took = put_right(vipd, AUDIT_S + 2)
     print("virtual services were as they should be after %.1f s" % took)
     assert vipd.status()["sync"]["repairs"] >= repairs + len(SERVICES) - 1
