@@ -20,6 +20,8 @@
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 /* Datagrams in one go; what is left is old news by the next one. */
 #define READ_MAX 4096
+/* Looks that wait for who is slow to tell, or has no CPU to do it. */
+#define WAITS_MAX 3
 /* The kernel packs notifications into NLMSG_GOODSIZE, at most this. */
 #define DATAGRAM_MAX 8192
 
@@ -224,7 +226,8 @@ void nft_watch_begin(struct nft_watch *w)
 
 bool nft_watch_is_awaited(struct nft_watch *w)
 {
-	w->is_awaited = w->nl != NULL && w->pid == 0 && !w->is_awaited;
+	w->is_awaited = w->nl != NULL && w->pid == 0 && w->n_waits < WAITS_MAX;
+	w->n_waits = w->is_awaited ? w->n_waits + 1 : 0;
 	return w->is_awaited;
 }
 

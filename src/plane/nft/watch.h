@@ -33,7 +33,8 @@ struct nft_watch {
 	char name[17];      /* its process's, printable */
 	bool is_several;    /* other processes committed too */
 	bool is_flood;
-	bool is_awaited;        /* the generation is another, and nobody was heard yet */
+	bool is_awaited; /* the generation is another, and nobody was heard yet */
+	unsigned int n_waits;
 	struct nft_tab touched; /* addresses and pools of elements that were changed */
 	char *buf;
 };
@@ -49,8 +50,8 @@ void nft_watch_begin(struct nft_watch *w);
 void nft_watch_read(struct nft_watch *w);
 /*
  * The generation is another: wait for the next look? A commit raises it first and tells of
- * itself last, which takes a large one some time: then the next look has all of it. Should there
- * be nothing to hear, that one does not wait again.
+ * itself last, which takes a large one some time: then a later look has all of it. Should there
+ * be nothing to hear, three of them wait and no more.
  */
 bool nft_watch_is_awaited(struct nft_watch *w);
 /* "nft (pid 4711)", "nft (pid 4711) and others", or "somebody" when nobody was heard. */
