@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "check/judge.h"
 
+void judge_list_add(struct str *list, size_t *n, size_t max, const char *name)
+{
+	if ((*n)++ < max)
+		str_printf(list, "%s%s", list->len > 0 ? ", " : "", name);
+}
+
+void judge_list_end(struct str *list, size_t n, size_t max)
+{
+	if (n > max)
+		str_printf(list, " and %zu more", n - max);
+}
+
 void judge_all(struct check_report *r, const struct facts *f)
 {
 	judge_kernel(r, f);

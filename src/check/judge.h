@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "base/str.h"
 #include "check/check.h"
 #include "check/facts.h"
 
@@ -38,6 +39,13 @@ void judge_ipvs_routing(struct check_report *r, const struct facts *f);
 void judge_ipvs_sysctls(struct check_report *r, const struct facts *f);
 void judge_ipvs_input(struct check_report *r, const struct facts *f);
 void judge_ipvs_conns(struct check_report *r, const struct facts *f);
+
+/*
+ * "a, b, c and 4 more": names are added one by one, of which `max` are written, and counted
+ * in `n`; the end tells of the rest.
+ */
+void judge_list_add(struct str *list, size_t *n, size_t max, const char *name);
+void judge_list_end(struct str *list, size_t n, size_t max);
 
 /* All of them that are about the plane in question, in the order they are shown. */
 void judge_all(struct check_report *r, const struct facts *f);

@@ -13,18 +13,6 @@
 #define LISTED_MAX 3
 #define PER_BUCKET_MAX 8
 
-static void list_add(struct str *list, size_t *n, const char *name)
-{
-	if ((*n)++ < LISTED_MAX)
-		str_printf(list, "%s%s", list->len > 0 ? ", " : "", name);
-}
-
-static void list_end(struct str *list, size_t n)
-{
-	if (n > LISTED_MAX)
-		str_printf(list, " and %zu more", n - LISTED_MAX);
-}
-
 /* --- IPVS itself --- */
 
 static void judge_scheds(struct check_report *r, const struct fact_try *t)
@@ -95,8 +83,8 @@ void judge_ipvs_routing(struct check_report *r, const struct facts *f)
 			  "priority behind vipd's, or vipd others with --ipvs-rule-priority",
 			  "%s", *text);
 	vec_for_each (text, &p->missing)
-		list_add(&list, &n, *text);
-	list_end(&list, n);
+		judge_list_add(&list, &n, LISTED_MAX, *text);
+	judge_list_end(&list, n, LISTED_MAX);
 	if (n > 0 && p->is_in_force)
 		check_add(r, "policy-routing", CHECK_ERROR,
 			  "vipd puts them back within 10 s; look who takes them away (ip monitor "

@@ -20,19 +20,6 @@ static bool has_family(const struct fact_ours *o, uint8_t family)
 	return false;
 }
 
-/* "a, b, c and 4 more" */
-static void list_add(struct str *list, size_t *n, const char *name)
-{
-	if ((*n)++ < LISTED_MAX)
-		str_printf(list, "%s%s", list->len > 0 ? ", " : "", name);
-}
-
-static void list_end(struct str *list, size_t n)
-{
-	if (n > LISTED_MAX)
-		str_printf(list, " and %zu more", n - LISTED_MAX);
-}
-
 void judge_forwarding(struct check_report *r, const struct facts *f)
 {
 	if (f->ip_forward == 0)
@@ -70,8 +57,8 @@ void judge_rp_filter(struct check_report *r, const struct facts *f)
 
 	vec_for_each (l, &f->links)
 		if (is_strict(f, l))
-			list_add(&names, &n, l->name);
-	list_end(&names, n);
+			judge_list_add(&names, &n, LISTED_MAX, l->name);
+	judge_list_end(&names, n, LISTED_MAX);
 	if (n == 0)
 		check_add(r, "rp-filter", CHECK_OK, NULL, "off or loose on every interface");
 	else if (f->n_default_routes > 1)
@@ -97,11 +84,11 @@ void judge_localnet(struct check_report *r, const struct facts *f)
 	size_t n = 0;
 
 	if (f->route_localnet_all > 0)
-		list_add(&names, &n, "all");
+		judge_list_add(&names, &n, LISTED_MAX, "all");
 	vec_for_each (l, &f->links)
 		if (l->route_localnet > 0)
-			list_add(&names, &n, l->name);
-	list_end(&names, n);
+			judge_list_add(&names, &n, LISTED_MAX, l->name);
+	judge_list_end(&names, n, LISTED_MAX);
 	if (n == 0)
 		check_add(r, "localnet", CHECK_OK, NULL,
 			  "127.0.0.0/8 is not routed: node ports are not served there");

@@ -120,17 +120,12 @@ void judge_proxies(struct check_report *r, const struct facts *f)
 static void tuple_list(struct str *list, size_t *n, const struct ip_addr *a, uint8_t proto,
 		       uint16_t port)
 {
-	char text[IP_ENDPOINT_TEXT_MAX];
+	char ip[IP_ENDPOINT_TEXT_MAX];
+	char text[IP_ENDPOINT_TEXT_MAX + 16];
 
-	if ((*n)++ < LISTED_MAX)
-		str_printf(list, "%s%s/%s", list->len > 0 ? ", " : "",
-			   ip_endpoint_text(a, port, text), proto_text(proto));
-}
-
-static void tuple_list_end(struct str *list, size_t n)
-{
-	if (n > LISTED_MAX)
-		str_printf(list, " and %zu more", n - LISTED_MAX);
+	(void)snprintf(text, sizeof(text), "%s/%s", ip_endpoint_text(a, port, ip),
+		       proto_text(proto));
+	judge_list_add(list, n, LISTED_MAX, text);
 }
 
 void judge_ipvs(struct check_report *r, const struct facts *f)
@@ -141,7 +136,7 @@ void judge_ipvs(struct check_report *r, const struct facts *f)
 	vec_for_each (v, &f->ipvs)
 		if (ours_has_frontend(&f->ours, &v->addr, v->proto, v->port))
 			tuple_list(&list, &n, &v->addr, v->proto, v->port);
-	tuple_list_end(&list, n);
+	judge_list_end(&list, n, LISTED_MAX);
 	if (n > 0)
 		check_add(r, "ipvs", CHECK_WARNING,
 			  "ipvsadm -L -n; ipvsadm -D those that no other program needs",
@@ -261,7 +256,7 @@ void judge_listeners(struct check_report *r, const struct facts *f)
 		if (is_listened_on(f, t))
 			tuple_list(&list, &n, &t->addr, t->proto, t->port);
 	}
-	tuple_list_end(&list, n);
+	judge_list_end(&list, n, LISTED_MAX);
 	if (n > 0)
 		check_add(r, "listeners", CHECK_WARNING,
 			  "ss -lntup tells which daemon; move it, or the service's node port",
