@@ -33,31 +33,13 @@ int ipvs_drops(const struct plane *plane, struct plane_drops *ret, struct err *e
 	return r;
 }
 
-int ipvs_count_frontends(const struct plane *plane, enum plane_frontend_counter which,
-			 const struct plan_frontend *v, size_t n, struct plane_count *ret,
-			 struct err *err)
-{
-	enum nft_set_id set = which == PLANE_FRONTEND_ASKED ? IPVSSET_COUNTED : IPVSSET_REFUSED;
-	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
-	struct nft_asking a;
-	int r;
-
-	memset(ret, 0, n * sizeof(*ret));
-	if (p->config.counting < PLANE_COUNT_SERVICES || n == 0)
-		return 0;
-	r = is_in_force(p, err);
-	if (r < 0)
-		return r;
-	nft_asking_init(&a, n);
-	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
-		struct nft_table_ref table = ipvs_table(fam);
-
-		nft_asking_begin(&a, &table, set);
-		r = nft_asking_frontends(&a, p->query, v, n, ret, err);
-	}
-	nft_asking_fini(&a);
-	return r;
-}
+/* What is asked for: some frontends, or some slots. */
+struct asked {
+	const struct plan_frontend *frontends; /* NULL: slots */
+	const struct plane_slot *slots;
+	size_t n;
+	struct plane_count *ret;
+};
 
 /* The mark of a pool: who asks knows its number alone. */
 static uint32_t pool_mark(const struct ipvs_plane *p, enum ipfam fam, uint32_t id)
@@ -70,13 +52,14 @@ static uint32_t pool_mark(const struct ipvs_plane *p, enum ipfam fam, uint32_t i
 					   : ipvs_mark_pool(&p->marks, id, PLAN_SCOPE_CLUSTER);
 }
 
-static int slots_ask(const struct ipvs_plane *p, struct nft_asking *a, const struct plane_slot *v,
-		     size_t n, struct plane_count *ret, struct err *err)
+static int slots_ask(const struct ipvs_plane *p, struct nft_asking *a, const struct asked *q,
+		     struct err *err)
 {
+	const struct plane_slot *v = q->slots;
 	enum ipfam fam = a->table.fam;
 	int r;
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < q->n; i++) {
 		uint8_t key[NFT_KEY_MAX];
 
 		if (ip_fam(&v[i].addr) != fam)
@@ -86,30 +69,47 @@ static int slots_ask(const struct ipvs_plane *p, struct nft_asking *a, const str
 	}
 	r = nft_asking_answer(a, p->query, err);
 	for (size_t i = 0; i < a->n && r == 0; i++)
-		ret[a->of[i]] = nft_asking_result(a, i);
+		q->ret[a->of[i]] = nft_asking_result(a, i);
 	return r;
+}
+
+static int ask(const struct ipvs_plane *p, enum nft_set_id set, const struct asked *q,
+	       struct err *err)
+{
+	struct nft_asking a;
+	int r;
+
+	memset(q->ret, 0, q->n * sizeof(*q->ret));
+	if (!nft_set_exists(set, p->config.counting) || q->n == 0)
+		return 0;
+	r = is_in_force(p, err);
+	if (r < 0)
+		return r;
+	nft_asking_init(&a, q->n);
+	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
+		struct nft_table_ref table = ipvs_table(fam);
+
+		nft_asking_begin(&a, &table, set);
+		r = q->frontends != NULL
+			    ? nft_asking_frontends(&a, p->query, q->frontends, q->n, q->ret, err)
+			    : slots_ask(p, &a, q, err);
+	}
+	nft_asking_fini(&a);
+	return r;
+}
+
+int ipvs_count_frontends(const struct plane *plane, enum plane_frontend_counter which,
+			 const struct plan_frontend *v, size_t n, struct plane_count *ret,
+			 struct err *err)
+{
+	return ask((const struct ipvs_plane *)plane,
+		   which == PLANE_FRONTEND_ASKED ? IPVSSET_COUNTED : IPVSSET_REFUSED,
+		   &(struct asked){ .frontends = v, .n = n, .ret = ret }, err);
 }
 
 int ipvs_count_slots(const struct plane *plane, const struct plane_slot *v, size_t n,
 		     struct plane_count *ret, struct err *err)
 {
-	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
-	struct nft_asking a;
-	int r;
-
-	memset(ret, 0, n * sizeof(*ret));
-	if (p->config.counting < PLANE_COUNT_ENDPOINTS || n == 0)
-		return 0;
-	r = is_in_force(p, err);
-	if (r < 0)
-		return r;
-	nft_asking_init(&a, n);
-	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
-		struct nft_table_ref table = ipvs_table(fam);
-
-		nft_asking_begin(&a, &table, IPVSSET_REACHED);
-		r = slots_ask(p, &a, v, n, ret, err);
-	}
-	nft_asking_fini(&a);
-	return r;
+	return ask((const struct ipvs_plane *)plane, IPVSSET_REACHED,
+		   &(struct asked){ .slots = v, .n = n, .ret = ret }, err);
 }

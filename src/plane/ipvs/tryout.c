@@ -12,29 +12,14 @@
 #include "plane/ipvs/plane_ipvs.h"
 #include "plane/nft/write.h"
 
-#define CHAIN "try"
-
-static void rule_add(struct nft_writer *w, const struct nft_chain *base,
-		     void (*expr)(struct nft_rules *rs, enum ipfam fam))
-{
-	struct nft_rules rs = { 0 };
-
-	nft_write_chain(w, CHAIN, base);
-	nft_rule_begin(&rs);
-	expr(&rs, w->fam);
-	nft_rules_hash(&rs);
-	nft_write_rules(w, CHAIN, &rs);
-	nft_rules_fini(&rs);
-}
-
 /* Some expressions are for certain hooks only. */
-static const struct nft_chain on_input = { CHAIN, "filter", NF_INET_LOCAL_IN, 0, NULL };
-static const struct nft_chain on_dnat = { CHAIN, "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST,
-					  NULL };
-static const struct nft_chain on_snat = { CHAIN, "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC,
-					  NULL };
-static const struct nft_chain on_route = { CHAIN, "route", NF_INET_LOCAL_OUT, NF_IP_PRI_MANGLE,
-					   NULL };
+static const struct nft_chain on_input = { NFT_TRY_CHAIN, "filter", NF_INET_LOCAL_IN, 0, NULL };
+static const struct nft_chain on_dnat = { NFT_TRY_CHAIN, "nat", NF_INET_PRE_ROUTING,
+					  NF_IP_PRI_NAT_DST, NULL };
+static const struct nft_chain on_snat = { NFT_TRY_CHAIN, "nat", NF_INET_POST_ROUTING,
+					  NF_IP_PRI_NAT_SRC, NULL };
+static const struct nft_chain on_route = { NFT_TRY_CHAIN, "route", NF_INET_LOCAL_OUT,
+					   NF_IP_PRI_MANGLE, NULL };
 
 /* --- one function a feature --- */
 
@@ -71,7 +56,7 @@ static void expr_map(struct nft_rules *rs, enum ipfam fam)
 static void try_map(struct nft_writer *w)
 {
 	nft_write_set(w, IPVSSET_FE);
-	rule_add(w, NULL, expr_map);
+	nft_try_rule(w, NULL, expr_map);
 }
 
 static void expr_mark(struct nft_rules *rs, enum ipfam fam)
@@ -83,7 +68,7 @@ static void expr_mark(struct nft_rules *rs, enum ipfam fam)
 
 static void try_route(struct nft_writer *w)
 {
-	rule_add(w, &on_route, expr_mark);
+	nft_try_rule(w, &on_route, expr_mark);
 }
 
 static void expr_ct(struct nft_rules *rs, enum ipfam fam)
@@ -98,7 +83,7 @@ static void expr_ct(struct nft_rules *rs, enum ipfam fam)
 
 static void try_ct(struct nft_writer *w)
 {
-	rule_add(w, NULL, expr_ct);
+	nft_try_rule(w, NULL, expr_ct);
 }
 
 static void expr_fib(struct nft_rules *rs, enum ipfam fam)
@@ -108,7 +93,7 @@ static void expr_fib(struct nft_rules *rs, enum ipfam fam)
 
 static void try_fib(struct nft_writer *w)
 {
-	rule_add(w, &on_input, expr_fib);
+	nft_try_rule(w, &on_input, expr_fib);
 }
 
 static void expr_socket(struct nft_rules *rs, enum ipfam fam)
@@ -118,7 +103,7 @@ static void expr_socket(struct nft_rules *rs, enum ipfam fam)
 
 static void try_socket(struct nft_writer *w)
 {
-	rule_add(w, &on_input, expr_socket);
+	nft_try_rule(w, &on_input, expr_socket);
 }
 
 static void expr_reject(struct nft_rules *rs, enum ipfam fam)
@@ -128,7 +113,7 @@ static void expr_reject(struct nft_rules *rs, enum ipfam fam)
 
 static void try_reject(struct nft_writer *w)
 {
-	rule_add(w, &on_input, expr_reject);
+	nft_try_rule(w, &on_input, expr_reject);
 }
 
 static void expr_masquerade(struct nft_rules *rs, enum ipfam fam)
@@ -138,7 +123,7 @@ static void expr_masquerade(struct nft_rules *rs, enum ipfam fam)
 
 static void try_masquerade(struct nft_writer *w)
 {
-	rule_add(w, &on_snat, expr_masquerade);
+	nft_try_rule(w, &on_snat, expr_masquerade);
 }
 
 static void expr_redirect(struct nft_rules *rs, enum ipfam fam)
@@ -148,7 +133,7 @@ static void expr_redirect(struct nft_rules *rs, enum ipfam fam)
 
 static void try_redirect(struct nft_writer *w)
 {
-	rule_add(w, &on_dnat, expr_redirect);
+	nft_try_rule(w, &on_dnat, expr_redirect);
 }
 
 static void expr_counter(struct nft_rules *rs, enum ipfam fam)
@@ -158,7 +143,7 @@ static void expr_counter(struct nft_rules *rs, enum ipfam fam)
 
 static void try_counter(struct nft_writer *w)
 {
-	rule_add(w, NULL, expr_counter);
+	nft_try_rule(w, NULL, expr_counter);
 }
 
 #define SAME(options)                \

@@ -16,19 +16,19 @@
 
 #define TABLE "vipd-tryout"
 #define NO_TABLE "vipd-tryout-end" /* nobody has it: deleting it ends the transaction */
-#define CHAIN "try"
 #define AFFINITY_S 10800
 
 /* A chain with one rule, which `expr` fills. */
-static void rule_add(struct nft_writer *w, void (*expr)(struct nft_rules *rs, enum ipfam fam))
+void nft_try_rule(struct nft_writer *w, const struct nft_chain *base,
+		  void (*expr)(struct nft_rules *rs, enum ipfam fam))
 {
 	struct nft_rules rs = { 0 };
 
-	nft_write_chain(w, CHAIN, NULL);
+	nft_write_chain(w, NFT_TRY_CHAIN, base);
 	nft_rule_begin(&rs);
 	expr(&rs, w->fam);
 	nft_rules_hash(&rs);
-	nft_write_rules(w, CHAIN, &rs);
+	nft_write_rules(w, NFT_TRY_CHAIN, &rs);
 	nft_rules_fini(&rs);
 }
 
@@ -80,7 +80,7 @@ static void try_verdicts(struct nft_writer *w)
 	nft_write_set(w, NFTSET_LEAVES);
 	nft_write_chain(w, v.chain, NULL);
 	nft_write_verdicts(w, NFTSET_LEAVES, &v, 1);
-	rule_add(w, expr_vmap);
+	nft_try_rule(w, NULL, expr_vmap);
 }
 
 static void expr_dynset(struct nft_rules *rs, enum ipfam fam)
@@ -96,7 +96,7 @@ static void expr_dynset(struct nft_rules *rs, enum ipfam fam)
 static void try_affinity(struct nft_writer *w)
 {
 	nft_write_set(w, NFTSET_AFFINITY);
-	rule_add(w, expr_dynset);
+	nft_try_rule(w, NULL, expr_dynset);
 }
 
 static void try_nat_chains(struct nft_writer *w)
@@ -126,7 +126,7 @@ static void expr_payload(struct nft_rules *rs, enum ipfam fam)
 
 static void try_payload(struct nft_writer *w)
 {
-	rule_add(w, expr_payload);
+	nft_try_rule(w, NULL, expr_payload);
 }
 
 static void expr_random(struct nft_rules *rs, enum ipfam fam)
@@ -136,7 +136,7 @@ static void expr_random(struct nft_rules *rs, enum ipfam fam)
 
 static void try_random(struct nft_writer *w)
 {
-	rule_add(w, expr_random);
+	nft_try_rule(w, NULL, expr_random);
 }
 
 static void expr_dnat(struct nft_rules *rs, enum ipfam fam)
@@ -151,7 +151,7 @@ static void expr_dnat(struct nft_rules *rs, enum ipfam fam)
 static void try_dnat(struct nft_writer *w)
 {
 	nft_write_set(w, NFTSET_ENDPOINTS);
-	rule_add(w, expr_dnat);
+	nft_try_rule(w, NULL, expr_dnat);
 }
 
 static void expr_masquerade(struct nft_rules *rs, enum ipfam fam)
@@ -161,7 +161,7 @@ static void expr_masquerade(struct nft_rules *rs, enum ipfam fam)
 
 static void try_masquerade(struct nft_writer *w)
 {
-	rule_add(w, expr_masquerade);
+	nft_try_rule(w, NULL, expr_masquerade);
 }
 
 static void expr_reject_tcp(struct nft_rules *rs, enum ipfam fam)
@@ -177,11 +177,11 @@ static void try_reject(struct nft_writer *w)
 {
 	struct nft_rules rs = { 0 };
 
-	rule_add(w, expr_reject_tcp);
+	nft_try_rule(w, NULL, expr_reject_tcp);
 	nft_rule_begin(&rs);
 	nft_expr_reject_port(&rs, w->fam);
 	nft_rules_hash(&rs);
-	nft_write_rules(w, CHAIN, &rs);
+	nft_write_rules(w, NFT_TRY_CHAIN, &rs);
 	nft_rules_fini(&rs);
 }
 
@@ -193,7 +193,7 @@ static void expr_fib(struct nft_rules *rs, enum ipfam fam)
 
 static void try_fib(struct nft_writer *w)
 {
-	rule_add(w, expr_fib);
+	nft_try_rule(w, NULL, expr_fib);
 }
 
 static void expr_ct(struct nft_rules *rs, enum ipfam fam)
@@ -207,7 +207,7 @@ static void expr_ct(struct nft_rules *rs, enum ipfam fam)
 
 static void try_ct(struct nft_writer *w)
 {
-	rule_add(w, expr_ct);
+	nft_try_rule(w, NULL, expr_ct);
 }
 
 static void expr_counter(struct nft_rules *rs, enum ipfam fam)
@@ -217,7 +217,7 @@ static void expr_counter(struct nft_rules *rs, enum ipfam fam)
 
 static void try_counter(struct nft_writer *w)
 {
-	rule_add(w, expr_counter);
+	nft_try_rule(w, NULL, expr_counter);
 }
 
 static void expr_ifname(struct nft_rules *rs, enum ipfam fam)
@@ -232,7 +232,7 @@ static void expr_ifname(struct nft_rules *rs, enum ipfam fam)
 
 static void try_ifname(struct nft_writer *w)
 {
-	rule_add(w, expr_ifname);
+	nft_try_rule(w, NULL, expr_ifname);
 }
 
 static const struct nft_feature features_nft[] = {

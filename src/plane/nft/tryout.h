@@ -15,6 +15,8 @@
 #include "base/ip.h"
 #include "nl/sock.h"
 
+struct nft_chain;
+struct nft_rules;
 struct nft_schema;
 struct nft_writer;
 
@@ -37,6 +39,14 @@ struct nft_feature {
 /* Features of any plane; `schema` NULL: of the nft plane. */
 void nft_try_list(struct nft_try *ret, struct nl_sock *nl, enum ipfam fam,
 		  const struct nft_schema *schema, const struct nft_feature *features, size_t n);
+
+/*
+ * One rule in a chain of its own; `base` as in nft_write_chain(), under the name NFT_TRY_CHAIN,
+ * or NULL.
+ */
+#define NFT_TRY_CHAIN "try"
+void nft_try_rule(struct nft_writer *w, const struct nft_chain *base,
+		  void (*expr)(struct nft_rules *rs, enum ipfam fam));
 
 /* Fills the tries of one family; returns how many there are, at most NFT_TRIES_MAX. */
 size_t nft_try_features(struct nft_try ret[static NFT_TRIES_MAX], struct nl_sock *nl,
