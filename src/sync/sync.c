@@ -344,10 +344,10 @@ static void audit_collect(struct sync *s, size_t *left)
 
 	vec_clear(&s->ops.ops);
 	*left = MIN(*left, s->model->services.count); /* some may have gone: nobody is met twice */
-	for (int i = 0; i<AUDIT_SERVICES && * left> 0; i++) {
+	for (int i = 0; i < AUDIT_SERVICES; i++) {
 		struct svc *svc = list_entry(all->next, struct svc, all);
 
-		if (s->ops.ops.n >= AUDIT_OPS)
+		if (*left == 0 || s->ops.ops.n >= AUDIT_OPS)
 			break;
 		list_del(&svc->all);
 		list_add_tail(all, &svc->all);
