@@ -3,8 +3,6 @@
  * tests/unit/http_talk - a client on a Unix socket, in the same thread as the server's loop.
  *
  * Nothing waits: the client does what it can, then the loop turns once, and so on.
- * The longest turn of the loop is remembered, in time of this thread: a machine that
- * does something else meanwhile does not count.
  */
 #pragma once
 
@@ -13,33 +11,23 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <event2/event.h>
 
 #include "base/str.h"
 
+/* A test that hangs ends after this time. No behaviour depends on it. */
+#define TALK_LIMIT_NS (60 * NSEC_PER_SEC)
+
 struct talk {
 	struct event_base *base;
-	uint64_t longest_turn_ns;
 	size_t turns;
 };
 
-static inline uint64_t talk_cpu_ns(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
 static inline void talk_turn(struct talk *t)
 {
-	uint64_t begin = talk_cpu_ns();
-
 	event_base_loop(t->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-	t->longest_turn_ns = MAX(t->longest_turn_ns, talk_cpu_ns() - begin);
 	t->turns++;
 }
 
@@ -65,11 +53,11 @@ static inline int talk_read(int fd, struct str *out, size_t max)
 	return n > 0 || (n < 0 && errno == EAGAIN);
 }
 
-/* Send `request`, read until the server closes; the loop turns at most for `limit_ms`. */
+/* Send `request`, read until the server closes. */
 static inline void talk_all(struct talk *t, int fd, const char *request, size_t len,
-			    struct str *out, unsigned int limit_ms)
+			    struct str *out)
 {
-	uint64_t end = now_ns() + limit_ms * NSEC_PER_MSEC;
+	uint64_t end = now_ns() + TALK_LIMIT_NS;
 	size_t sent = 0;
 
 	while (now_ns() < end) {
@@ -81,7 +69,7 @@ static inline void talk_all(struct talk *t, int fd, const char *request, size_t 
 		if (!talk_read(fd, out, SIZE_MAX))
 			return;
 	}
-	fail_msg("no end of the answer within %u ms", limit_ms);
+	fail_msg("the answer does not end");
 }
 
 /* The status of an answer, its body (chunks put together) in `body`; -1 when it was cut. */
@@ -122,7 +110,7 @@ static inline int talk_get(struct talk *t, const char *path, const char *request
 	int fd = talk_connect(path);
 	int status;
 
-	talk_all(t, fd, request, strlen(request), &answer, 5000);
+	talk_all(t, fd, request, strlen(request), &answer);
 	close(fd);
 	str_clear(body);
 	status = talk_parse(&answer, body);

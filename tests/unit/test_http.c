@@ -118,7 +118,7 @@ static void test_answers(void **state)
 
 	/* HTTP/1.0 has no chunks: the end of the connection is the end of the body. */
 	fd = talk_connect(s.path);
-	talk_all(&s.talk, fd, "GET / HTTP/1.0\r\n\r\n", 18, &answer, 1000);
+	talk_all(&s.talk, fd, "GET / HTTP/1.0\r\n\r\n", 18, &answer);
 	close(fd);
 	assert_null(strcasestr(answer.text, "chunked"));
 	assert_int_equal(talk_parse(&answer, &body), 200);
@@ -128,7 +128,7 @@ static void test_answers(void **state)
 	str_clear(&answer);
 	s.made = 0;
 	fd = talk_connect(s.path);
-	talk_all(&s.talk, fd, "HEAD / HTTP/1.1\r\n\r\n", 19, &answer, 1000);
+	talk_all(&s.talk, fd, "HEAD / HTTP/1.1\r\n\r\n", 19, &answer);
 	close(fd);
 	assert_string_equal(strstr(answer.text, "\r\n\r\n"), "\r\n\r\n");
 	assert_int_equal(s.made, 0);
@@ -205,7 +205,7 @@ static void test_drip(void **state)
 	fd = talk_connect(s.path);
 	begin = now_ns();
 	while (talk_read(fd, &answer, SIZE_MAX)) {
-		assert_true(now_ns() - begin < 1000 * NSEC_PER_MSEC);
+		assert_true(now_ns() - begin < TALK_LIMIT_NS);
 		if (now_ns() - last > 5 * NSEC_PER_MSEC) {
 			(void)!send(fd, "G", 1, MSG_NOSIGNAL);
 			last = now_ns();
@@ -239,7 +239,7 @@ static void test_stalled_reader(void **state)
 	begin = now_ns();
 	do
 		talk_turn(&s.talk);
-	while (s.closed == 0 && now_ns() - begin < 1000 * NSEC_PER_MSEC);
+	while (s.closed == 0 && now_ns() - begin < TALK_LIMIT_NS);
 	assert_int_equal(s.closed, 1);
 	assert_true(now_ns() - begin >= 60 * NSEC_PER_MSEC);
 	assert_true(s.made < 1000); /* what fits the socket and the buffer: under 1 MB of 100 */
@@ -289,7 +289,7 @@ static void test_half_close(void **state)
 	fd = talk_connect(s.path);
 	assert_int_equal(send(fd, GET, strlen(GET), 0), (ssize_t)strlen(GET));
 	assert_int_equal(shutdown(fd, SHUT_WR), 0);
-	talk_all(&s.talk, fd, NULL, 0, &answer, 1000);
+	talk_all(&s.talk, fd, NULL, 0, &answer);
 	assert_int_equal(talk_parse(&answer, &body), 200);
 	assert_int_equal(body.len, 1000000);
 	close(fd);
@@ -332,7 +332,7 @@ static void test_crowd(void **state)
 		fd[i] = talk_connect(s.path);
 		assert_int_equal(send(fd[i], GET, strlen(GET), 0), (ssize_t)strlen(GET));
 	}
-	while (open > 0 && now_ns() - begin < 3000 * NSEC_PER_MSEC) {
+	while (open > 0 && now_ns() - begin < TALK_LIMIT_NS) {
 		talk_turn(&s.talk);
 		assert_true(http_server_connections(s.http) <= 4);
 		for (size_t i = 0; i < ARRAY_SIZE(fd); i++)
@@ -410,7 +410,7 @@ static void test_retire(void **state)
 	late = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(connect(late, (struct sockaddr *)&addr, sizeof(addr)), -1);
 	close(late);
-	talk_all(&s.talk, fd, "GET /whole HTTP/1.1\r\n\r\n", 23, &answer, 1000);
+	talk_all(&s.talk, fd, "GET /whole HTTP/1.1\r\n\r\n", 23, &answer);
 	assert_int_equal(talk_parse(&answer, &body), 200);
 	close(fd);
 	for (int i = 0; i < 10 && s.n_gone == 0; i++)

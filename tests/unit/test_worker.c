@@ -126,7 +126,7 @@ static void world_fini(struct world *w)
 
 static void wait_answers(struct world *w, size_t n)
 {
-	struct timeval limit = { 10, 0 };
+	struct timeval limit = { 60, 0 }; /* a test that hangs ends */
 
 	(void)event_base_loopexit(w->base, &limit);
 	while (w->n_answers < n && !event_base_got_exit(w->base))
@@ -268,7 +268,7 @@ static void test_follows(void **state)
 	assert_int_equal(kill(helper, SIGINT), 0);
 	assert_int_equal(poll(&fd, 1, 20), 0);
 	assert_int_equal(kill(daemon, SIGKILL), 0);
-	assert_int_equal(poll(&fd, 1, 5000), 1);
+	assert_int_equal(poll(&fd, 1, 60000), 1);
 	assert_int_equal(waitpid(daemon, NULL, 0), daemon);
 	close(fd.fd);
 	close(pids[0]);
