@@ -255,9 +255,10 @@ static void conflicts(struct str *out, const json_t *page, const struct style *s
 
 	if (json_array_size(list) == 0)
 		return;
-	table_column(&t, "NOT OURS", 0);
+	table_column(&t, "CONFLICT", 0);
 	table_column(&t, "KIND", 0);
-	table_column(&t, "BELONGS TO", 0);
+	table_column(&t, "SERVED BY", 0);
+	table_column(&t, "REASON", 0);
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *c = json_array_get(list, i);
 		struct str where = { 0 };
@@ -267,6 +268,7 @@ static void conflicts(struct str *out, const json_t *page, const struct style *s
 		table_cell(&t, MARK_NONE, "%s", value_text(c, "kind"));
 		table_cell(&t, MARK_ATTENTION, "%s/%s", value_text(c, "owner_namespace"),
 			   value_text(c, "owner_name"));
+		table_cell(&t, MARK_NONE, "%s", value_text(c, "reason"));
 		str_fini(&where);
 	}
 	str_puts(out, "\n");

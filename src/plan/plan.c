@@ -23,6 +23,7 @@ struct claim {
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t proto;
+	uint8_t kind;    /* enum plan_frontend_kind */
 	bool is_leaving; /* no longer asked for, but the kernel still has it for us */
 };
 
@@ -161,7 +162,7 @@ static int claim_cmp(const struct claim *a, const struct claim *b)
 	return a->port == b->port ? 0 : a->port < b->port ? -1 : 1;
 }
 
-bool plan_is_older(const struct svc *a, const struct svc *b)
+static bool is_older(const struct svc *a, const struct svc *b)
 {
 	int64_t ca = a->service ? a->service->created_s : 0;
 	int64_t cb = b->service ? b->service->created_s : 0;
@@ -174,6 +175,26 @@ bool plan_is_older(const struct svc *a, const struct svc *b)
 	}
 	c = strcmp(a->ns->text, b->ns->text);
 	return c != 0 ? c < 0 : strcmp(a->name->text, b->name->text) < 0;
+}
+
+/*
+ * Lower goes first. Cluster IPs and node ports are allocated by the API server, load
+ * balancer addresses by a controller; an external IP is whatever a service's author writes.
+ */
+static unsigned int kind_rank(uint8_t kind)
+{
+	static const uint8_t rank[] = {
+		[PLAN_FRONTEND_UNSET] = 4,      [PLAN_FRONTEND_CLUSTERIP] = 0,
+		[PLAN_FRONTEND_NODEPORT] = 1,   [PLAN_FRONTEND_LB] = 2,
+		[PLAN_FRONTEND_EXTERNALIP] = 3,
+	};
+
+	return rank[kind];
+}
+
+bool plan_precedes(const struct svc *a, uint8_t kind_a, const struct svc *b, uint8_t kind_b)
+{
+	return kind_a != kind_b ? kind_rank(kind_a) < kind_rank(kind_b) : is_older(a, b);
 }
 
 static bool rows_hold(const struct svc *svc, const struct claim *c)
@@ -206,9 +227,11 @@ static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows,
 	for (size_t i = 0; i < n; i++) {
 		const struct plan_frontend *f = &rows->frontends.v[i];
 
-		cs->v[i] = (struct claim){
-			.svc = svc, .addr = f->addr, .port = f->port, .proto = f->proto
-		};
+		cs->v[i] = (struct claim){ .svc = svc,
+					   .addr = f->addr,
+					   .port = f->port,
+					   .proto = f->proto,
+					   .kind = f->kind };
 	}
 	return cs;
 }
@@ -225,6 +248,7 @@ static void claims_add_leaving(struct claims *cs, struct svc *svc)
 				   .addr = f->addr,
 				   .port = f->port,
 				   .proto = f->proto,
+				   .kind = f->kind,
 				   .is_leaving = true };
 
 		while (j < cs->n_wanted && claim_cmp(&cs->v[j], &c) < 0)
@@ -234,7 +258,7 @@ static void claims_add_leaving(struct claims *cs, struct svc *svc)
 	}
 }
 
-/* Wake those who waited for what was asked for, and no longer is. */
+/* Mark other claimants dirty where a claim goes, or changes its kind and so its precedence. */
 static void claims_wake(struct plan *p, const struct claims *old, const struct claims *new)
 {
 	size_t n = new ? new->n_wanted : 0;
@@ -245,7 +269,7 @@ static void claims_wake(struct plan *p, const struct claims *old, const struct c
 
 		while (j < n && claim_cmp(&new->v[j], c) < 0)
 			j++;
-		if (j == n || claim_cmp(&new->v[j], c) != 0)
+		if (j == n || claim_cmp(&new->v[j], c) != 0 || new->v[j].kind != c->kind)
 			wake_others(p, c);
 	}
 }
@@ -291,44 +315,46 @@ static void displaced_add(struct plan_displaced *d, struct svc *svc)
 	*vec_push(&d->svcs) = svc;
 }
 
-static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f, struct svc *owner)
+static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f,
+			 const struct claim *owner)
 {
 	*vec_push(&rows->conflicts) = (struct plan_conflict){
 		.addr = f->addr,
 		.port = f->port,
 		.proto = f->proto,
 		.kind = f->kind,
-		.owner_ns = name_ref(owner->ns),
-		.owner_name = name_ref(owner->name),
+		.owner_kind = owner->kind,
+		.owner_ns = name_ref(owner->svc->ns),
+		.owner_name = name_ref(owner->svc->name),
 	};
 }
 
 /*
- * Who gets `c`? The oldest of all that ask. When it is not us and the winner does
- * not hold it yet, it is woken; when it is us, those who hold it are displaced, also
- * when they no longer ask for it: what they leave and we take is one transaction.
+ * The claim that gets the frontend of `c`, by precedence (SEL-14). A winner of another
+ * service that does not hold the frontend yet is marked dirty. When `c` wins, the holders
+ * are displaced, even those that no longer claim it: loss and gain are one transaction.
  */
-static struct svc *claim_owner(struct plan *p, const struct claim *c,
-			       struct plan_displaced *displaced)
+static const struct claim *claim_owner(struct plan *p, const struct claim *c,
+				       struct plan_displaced *displaced)
 {
-	struct svc *best = c->svc;
+	const struct claim *best = c;
 
 	htable_for_each_hash (n, &p->claims, c->node.hash) {
 		struct claim *other = container_of(n, struct claim, node);
 
-		if (other->svc != best && !other->is_leaving && claim_is_same(other, c) &&
-		    plan_is_older(other->svc, best))
-			best = other->svc;
+		if (other->svc != best->svc && !other->is_leaving && claim_is_same(other, c) &&
+		    plan_precedes(other->svc, other->kind, best->svc, best->kind))
+			best = other;
 	}
-	if (best != c->svc) {
-		if (!rows_hold(best, c))
-			model_mark_dirty(p->model, best, 0);
+	if (best != c) {
+		if (!rows_hold(best->svc, c))
+			model_mark_dirty(p->model, best->svc, 0);
 		return best;
 	}
 	htable_for_each_hash (n, &p->claims, c->node.hash) {
 		struct claim *other = container_of(n, struct claim, node);
 
-		if (other->svc != best && claim_is_same(other, c) && rows_hold(other->svc, c))
+		if (other->svc != c->svc && claim_is_same(other, c) && rows_hold(other->svc, c))
 			displaced_add(displaced, other->svc);
 	}
 	return best;
@@ -552,15 +578,9 @@ static void guard_pools(struct build *b)
 	}
 }
 
-/* Same key asked for twice by one service: the more specific kind stays (LB before external IP). */
+/* Same key asked for twice by one service: the kind that has precedence stays. */
 static int frontend_cmp(const void *a, const void *b)
 {
-	static const uint8_t rank[] = {
-		[PLAN_FRONTEND_CLUSTERIP] = 0,
-		[PLAN_FRONTEND_LB] = 1,
-		[PLAN_FRONTEND_EXTERNALIP] = 2,
-		[PLAN_FRONTEND_NODEPORT] = 3,
-	};
 	const struct plan_frontend *fa = a;
 	const struct plan_frontend *fb = b;
 	int c = plan_frontend_key_cmp(fa, fb);
@@ -568,7 +588,7 @@ static int frontend_cmp(const void *a, const void *b)
 	if (c != 0)
 		return c;
 	if (fa->kind != fb->kind)
-		return rank[fa->kind] < rank[fb->kind] ? -1 : 1;
+		return kind_rank(fa->kind) < kind_rank(fb->kind) ? -1 : 1;
 	return fa->port_index < fb->port_index ? -1 : fa->port_index > fb->port_index;
 }
 
@@ -699,9 +719,9 @@ void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displa
 	size_t kept = 0;
 
 	for (size_t i = 0; i < rows->frontends.n; i++) {
-		struct svc *owner = claim_owner(p, &claims->v[i], displaced);
+		const struct claim *owner = claim_owner(p, &claims->v[i], displaced);
 
-		if (owner == rows->svc)
+		if (owner->svc == rows->svc)
 			rows->frontends.v[kept++] = rows->frontends.v[i];
 		else
 			conflict_add(rows, &rows->frontends.v[i], owner);

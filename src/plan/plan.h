@@ -3,7 +3,7 @@
  * plan - desired minus held, as an ordered list of operations.
  *
  *     new = plan_rows_build(p, svc)               desired rows, from the model
- *     plan_rows_settle(p, new, &displaced)        less what belongs to older services
+ *     plan_rows_settle(p, new, &displaced)        less what other services get
  *     plan_rows_number(p, new)                    ids, after the plane's recall
  *     plan_diff(&ops, svc, svc->rows, new)        what to do about it
  *     ... the plane accepts ...                   plan_rows_accept(p, svc, new)
@@ -16,12 +16,12 @@
  * prefix of the list is a safe state for a plane without transactions, if that
  * plane performs a BACKEND_DEL as "no new connections, then drain".
  *
- * A frontend that two services ask for belongs to the older one (creation time,
- * then namespace and name; SEL-14). Building rows claims frontends; settling
- * drops those that others have a better claim to. All services of one
- * transaction are built before the first is settled. A service that loses a
- * frontend it holds to an older one is reported in `displaced` and must be synced
- * in the same transaction.
+ * A frontend that two services claim goes to one by precedence (SEL-14): cluster IP,
+ * node port, load balancer address, external IP; within one kind the older service
+ * (creation time, then namespace and name). Building rows claims frontends; settling
+ * drops those that another service gets. All services of one transaction are built
+ * before the first is settled. A service that loses a frontend it holds is reported in
+ * `displaced` and must be synced in the same transaction.
  */
 #pragma once
 
@@ -98,10 +98,10 @@ void plan_fini(struct plan *p);
 struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc);
 /* The same, and nothing else happens: no claims, no ids. For those who only want to know. */
 struct plan_rows *plan_rows_desired(const struct plan *p, struct svc *svc);
-/* Order of rights to a frontend: the older service first (SEL-14). */
-bool plan_is_older(const struct svc *a, const struct svc *b);
+/* Precedence of a frontend claimed by `a` as `kind_a` over one claimed by `b` (SEL-14). */
+bool plan_precedes(const struct svc *a, uint8_t kind_a, const struct svc *b, uint8_t kind_b);
 /*
- * Drop the frontends that older services ask for (they become conflicts). Services
+ * Drop the frontends that other services get (they become conflicts). Services
  * that hold one of ours, whether they ask for it or are leaving it, are appended to
  * `displaced`: build and settle those too, for the same transaction.
  */

@@ -78,6 +78,26 @@ struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint
 	return NULL;
 }
 
+const char *plan_conflict_reason(const struct plan_conflict *c)
+{
+	bool is_lb = c->kind == PLAN_FRONTEND_LB;
+
+	if (c->owner_kind == c->kind)
+		return "older service";
+	switch (c->owner_kind) {
+	case PLAN_FRONTEND_CLUSTERIP:
+		if (c->kind == PLAN_FRONTEND_NODEPORT)
+			return "cluster IP before node port";
+		return is_lb ? "cluster IP before load balancer address"
+			     : "cluster IP before external IP";
+	case PLAN_FRONTEND_NODEPORT:
+		return is_lb ? "node port before load balancer address"
+			     : "node port before external IP";
+	default:
+		return "load balancer address before external IP";
+	}
+}
+
 const char *plan_frontend_kind_text(enum plan_frontend_kind k)
 {
 	switch (k) {

@@ -98,7 +98,8 @@ struct plan_conflict {
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t proto;
-	uint8_t kind;
+	uint8_t kind;                /* enum plan_frontend_kind: as what this service claims it */
+	uint8_t owner_kind;          /* as what the owner has it */
 	const struct name *owner_ns; /* counted */
 	const struct name *owner_name;
 };
@@ -125,5 +126,7 @@ struct plan_pool *plan_rows_pool_of(const struct plan_rows *rows, const struct p
 				    enum plan_scope scope);
 struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id);
 const char *plan_frontend_kind_text(enum plan_frontend_kind k);
+/* Why the owner has precedence: "older service", "cluster IP before external IP" ... */
+const char *plan_conflict_reason(const struct plan_conflict *c);
 const char *plan_verdict_text(enum plan_verdict v);
 const char *plan_scope_text(enum plan_scope s);

@@ -90,8 +90,8 @@ void plan_rows_print(struct str *out, const struct plan_rows *rows)
 	vec_for_each (c, &rows->conflicts) {
 		str_puts(out, "conflict ");
 		print_key(out, &c->addr, c->port, c->proto);
-		str_printf(out, " %s owned by %s/%s\n", plan_frontend_kind_text(c->kind),
-			   c->owner_ns->text, c->owner_name->text);
+		str_printf(out, " %s owned by %s/%s: %s\n", plan_frontend_kind_text(c->kind),
+			   c->owner_ns->text, c->owner_name->text, plan_conflict_reason(c));
 	}
 }
 

@@ -186,7 +186,7 @@ static void look_service(struct plan_trace *t, const struct svc *svc)
 	}
 	if (!service_has_family(s, ip_fam(&t->query.dst)))
 		return;
-	if (has_node_port(t, s) && is_here && (kind == PLAN_FRONTEND_UNSET || !has_port(t, s)))
+	if (has_node_port(t, s) && is_here && (kind != PLAN_FRONTEND_CLUSTERIP || !has_port(t, s)))
 		relate(t, svc, PLAN_TRACE_ASKS, PLAN_FRONTEND_NODEPORT);
 	else if (!look_addresses(t, svc) && has_node_port(t, s) &&
 		 is_host_addr(t->plan->model, &t->query.dst))
@@ -521,7 +521,7 @@ static void decide_frontend(struct plan_trace *t, struct svc *svc, const struct 
 	decide_endpoints(t, svc);
 }
 
-/* The oldest of those that ask, if its rows have the frontend; false: nobody's have. */
+/* The claimant that has precedence, if its rows have the frontend; false: no frontend. */
 static bool decide_owner(struct plan_trace *t)
 {
 	struct plan_frontend key = { .addr = t->query.dst,
@@ -530,13 +530,16 @@ static bool decide_owner(struct plan_trace *t)
 	const struct plan_frontend *f;
 	struct plan_rows *rows;
 	struct svc *best = NULL;
+	uint8_t kind = PLAN_FRONTEND_UNSET;
 
 	vec_for_each (o, &t->others) {
 		struct svc *svc = model_find(t->plan->model, o->ns, o->name);
 
 		if (o->relation == PLAN_TRACE_ASKS && svc != NULL && svc->service != NULL &&
-		    (best == NULL || plan_is_older(svc, best)))
+		    (best == NULL || plan_precedes(svc, o->kind, best, kind))) {
 			best = svc;
+			kind = o->kind;
+		}
 	}
 	rows = best ? plan_rows_desired(t->plan, best) : NULL;
 	f = rows ? plan_rows_frontend(rows, &key) : NULL;

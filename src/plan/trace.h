@@ -73,7 +73,7 @@ enum plan_trace_why {
 
 /* Why another service than the one that answers has to do with the destination. */
 enum plan_trace_relation {
-	PLAN_TRACE_ASKS = 0, /* asks for the very same; the oldest gets it (SEL-14) */
+	PLAN_TRACE_ASKS = 0, /* claims the frontend too; precedence decides (SEL-14) */
 	PLAN_TRACE_NOT_CAPTURED,
 	PLAN_TRACE_EXTERNAL_OFF,
 	PLAN_TRACE_NOT_PROXIED,

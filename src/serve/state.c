@@ -222,9 +222,9 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 
 		if (port_find(svc->service, c->proto, c->port, c->kind) != port)
 			continue;
-		str_printf(out, "%s%s belongs to %s/%s, the older service", out->len ? "; " : "",
+		str_printf(out, "%s%s is served by %s/%s (%s)", out->len ? "; " : "",
 			   ip_endpoint_text(&c->addr, c->port, text), c->owner_ns->text,
-			   c->owner_name->text);
+			   c->owner_name->text, plan_conflict_reason(c));
 	}
 	note_add(out, p, SERVE_FACT_REJECTS, "no usable endpoint anywhere");
 	note_add(out, p, SERVE_FACT_DROPS_INTERNAL,

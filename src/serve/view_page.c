@@ -495,6 +495,8 @@ static void step_conflicts(struct view_page *v, struct jsonw *w)
 		jsonw_text(w, "kind", plan_frontend_kind_text(c->kind));
 		jsonw_name(w, "owner_namespace", c->owner_ns);
 		jsonw_name(w, "owner_name", c->owner_name);
+		jsonw_text(w, "owner_kind", plan_frontend_kind_text(c->owner_kind));
+		jsonw_text(w, "reason", plan_conflict_reason(c));
 		jsonw_end(w);
 		return;
 	}

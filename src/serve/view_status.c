@@ -346,8 +346,8 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 	problem_count(w, "source", MAX(source->n_errors, source->errors.n),
 		      "problem with the source", "problems with the source");
 	problem_count(w, "conflicts", ctx->plan->n_conflicts,
-		      "address and port is wanted by more than one service",
-		      "addresses and ports are wanted by more than one service");
+		      "address and port is claimed by more than one service",
+		      "addresses and ports are claimed by more than one service");
 	if (ctx->sync != NULL)
 		problem_load(w, ctx->sync);
 	if (m->config.node_name == NULL || m->config.node_name->len == 0)

@@ -210,8 +210,9 @@ static void step_frontend(struct jsonw *w, const struct serve_context *ctx,
 	step(w, "frontend", &out);
 	str_clear(&out);
 	if (t->n_others[PLAN_TRACE_ASKS] > 0) {
+		str_puts(&out, "also claimed by ");
 		say_others(&out, t, PLAN_TRACE_ASKS);
-		str_puts(&out, " would have it too: the oldest service gets it");
+		str_puts(&out, ": precedence by kind of address, then by age of the service");
 		step(w, "conflict", &out);
 	}
 	str_fini(&out);

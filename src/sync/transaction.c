@@ -31,10 +31,11 @@ static void item_decided(struct sync *s, struct sync_item *it)
 static bool is_same_conflict(const struct plan_conflict *a, const struct plan_conflict *b)
 {
 	return ip_addr_cmp(&a->addr, &b->addr) == 0 && a->port == b->port && a->proto == b->proto &&
-	       a->owner_ns == b->owner_ns && a->owner_name == b->owner_name;
+	       a->owner_ns == b->owner_ns && a->owner_name == b->owner_name && a->kind == b->kind &&
+	       a->owner_kind == b->owner_kind;
 }
 
-/* SEL-14: who does not get what it asks for is named once, not at every sync. */
+/* SEL-14: log a conflict when it begins or changes, not at every sync. */
 static void conflicts_tell(const struct svc *svc, const struct plan_rows *old,
 			   const struct plan_rows *new)
 {
@@ -50,10 +51,10 @@ static void conflicts_tell(const struct svc *svc, const struct plan_rows *old,
 		return;
 	c = &new->conflicts.v[i];
 	log_warn(LOG_AREA_SYNC,
-		 "service %s/%s: %s port %u/%s belongs to %s/%s, the older service%s",
+		 "service %s/%s: address conflict: %s port %u/%s is served by %s/%s (%s)%s",
 		 svc->ns->text, svc->name->text, ip_addr_text(&c->addr, ip), c->port,
 		 l4proto_text(c->proto), c->owner_ns->text, c->owner_name->text,
-		 n - i > 1 ? ", and there are more such" : "");
+		 plan_conflict_reason(c), n - i > 1 ? "; more conflicts: see vipctl svc" : "");
 }
 
 static void item_accept(struct sync *s, struct sync_item *it)

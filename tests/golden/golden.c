@@ -301,10 +301,10 @@ static void print_conflicts(struct world *w)
 			char buf[IP_ENDPOINT_TEXT_MAX];
 			const struct plan_conflict *c = &rows->conflicts.v[k];
 
-			printf("  conflict: %s/%s wants %s/%s, which is %s/%s's\n",
+			printf("  conflict: %s/%s wants %s/%s, which is %s/%s's: %s\n",
 			       all[i]->ns->text, all[i]->name->text,
 			       ip_endpoint_text(&c->addr, c->port, buf), l4proto_text(c->proto),
-			       c->owner_ns->text, c->owner_name->text);
+			       c->owner_ns->text, c->owner_name->text, plan_conflict_reason(c));
 		}
 	}
 	free(all);

@@ -98,7 +98,7 @@ def test_everything_bad_at_once(lab, vipd):
 
     for i, port in ((40, 80), (41, 80), (42, 80), (45, 1999), (47, 80)):
         assert L.probe(lab.client, L.cluster_ip(i, 4), port).ok, i
-    assert "10.96.0.40:80 belongs to default/older" in vipd.ctl("svc", "default/newer")
+    assert "10.96.0.40:80 is served by default/older (older service)" in vipd.ctl("svc", "default/newer")
     assert "service default/newer: " in vipd.log(1000)
     assert " 5000 backends" in vipd.ctl("svc", "default/pods")
     assert resident_max(vipd) < RESIDENT_MAX

@@ -364,6 +364,27 @@ def test_conflict_older_wins(lab, vipd):
     vipd.check_tables()
 
 
+@pytest.mark.parametrize("fam", [4, 6])
+def test_cluster_ip_before_external_ip(lab, vipd, fam):
+    """SEL-14: an older service cannot take over another service's cluster IP by its externalIPs; it
+    serves the address only until that service comes. Clients of every role reach the owner."""
+    cip = L.cluster_ip(147, fam)
+    thief = service("thief", L.cluster_ip(148, fam), 80, external_ips=[cip],
+                    created="2020-01-01T00:00:00Z")
+    owner = service("owner", cip, 80, created="2026-01-01T00:00:00Z")
+    eps = [slice_("thief", [E1[fam]], 8080), slice_("owner", [E2[fam]], 8080)]
+    vipd.apply([thief] + eps)
+    assert L.probe(lab.pod3, cip, 80).backend == E1[fam]
+    vipd.apply([thief, owner] + eps)
+    for role in ("pod3", "client", "node"):
+        assert L.probe(getattr(lab, role), cip, 80).backend == E2[fam]
+    assert "cluster IP before external IP" in vipd.ctl("svc", "default/thief")
+    assert "cluster IP before external IP" in vipd.log()
+    assert "also claimed by default/thief" in vipd.ctl("trace", L.POD["pod3"][fam], "%s:80/TCP" % (
+        "[%s]" % cip if fam == 6 else cip))
+    vipd.check_tables()
+
+
 def test_long_names(lab, vipd):
     """T-125: 63 characters everywhere, no endpoints: must not disturb anything."""
     long = service("s" * 63, L.cluster_ip(60, 4), [port(80, "TCP", "p" * 63)], ns="n" * 63)

@@ -121,7 +121,7 @@ def test_why_not(lab, vipd, shelf):
                     [port(80, "TCP", "tcp")], external_ips=[L.external_ip(41, 4)])
     vipd.apply([o for s in SHOP for o in s.objects()] + [young])
     text = vipd.ctl("trace", L.CLIENT[4], L.endpoint(L.external_ip(41, 4), 80))
-    assert "would have it too: the oldest service gets it" in text
+    assert "precedence by kind of address, then by age of the service" in text
     assert len(text.splitlines()) <= 24
     vipctl = L.run(L.program("vipctl"), "--socket", vipd.socket, "trace", L.CLIENT[4],
                    "default/cluster:tcp", E2[4])

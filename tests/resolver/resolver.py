@@ -291,7 +291,7 @@ def created_of(svc):
 
 
 def service_frontends(svc, objects, config, node, fam):
-    """[(key, Frontend)] of one service in one family, the most specific kind first."""
+    """[(key, Frontend)] of one service in one family."""
     spec = svc["spec"]
     cip = cluster_ip_of(svc, fam)
     if not is_proxied(svc) or cip is None:  # SEL-04
@@ -352,14 +352,16 @@ def service_frontends(svc, objects, config, node, fam):
 def resolve(objects, config):
     node = Node(objects, config)
     services = [o for o in objects if o.get("kind") == "Service"]
-    # THE OLDER SERVICE WINS, then namespace and name (SEL-14).
+    # BY KIND OF ADDRESS; within one kind THE OLDER SERVICE WINS, then namespace and name (SEL-14).
     services.sort(key=lambda s: (created_of(s),) + key_of(s))
     frontends = {}
     cluster_ips = set()
     conflicts = []
     for fam in (4, 6):
-        for svc in services:
-            for key, frontend in service_frontends(svc, objects, config, node, fam):
+        claims = [c for svc in services
+                  for c in service_frontends(svc, objects, config, node, fam)]
+        for kind in ("clusterip", "nodeport", "lb", "externalip"):
+            for key, frontend in (c for c in claims if c[1].kind == kind):
                 if frontend.kind == "clusterip":
                     cluster_ips.add((fam, key[1]))
                 if key not in frontends:

@@ -98,7 +98,7 @@ class Stream:
         # Only a single port may be without a name.
         names = [rng.choice(["", "http"])] if self.chance(60) else ["http", "dns"]
         for name in names:
-            p = port(rng.choice([53, 80, 80, 443, 8080]), rng.choice(PROTOS), name)
+            p = port(rng.choice([53, 80, 80, 443, 8080, 30002]), rng.choice(PROTOS), name)
             if (p["port"], p["protocol"]) in used:
                 continue
             used.add((p["port"], p["protocol"]))
@@ -146,11 +146,12 @@ class Stream:
                 spec["sessionAffinityConfig"] = {
                     "clientIP": {"timeoutSeconds": rng.choice([5, 60, 10800])}}
         if self.chance(30):
-            # Few addresses for many services: conflicts are wanted.
+            # Few addresses for many services, and addresses of other kinds: conflicts are wanted.
             spec["externalIPs"] = rng.sample(
                 ["198.51.100.%d" % i for i in range(1, 6)] +
-                ["2001:db8:100::%x" % i for i in range(1, 6)] + ["010.010.000.007"],
-                rng.randint(1, 3))
+                ["2001:db8:100::%x" % i for i in range(1, 6)] + ["010.010.000.007"] +
+                ["10.96.0.%d" % i for i in range(1, 4)] + ["192.0.2.1", "2001:db8:200::1"] +
+                ["192.168.0.2", "fd00:192::2"], rng.randint(1, 3))
         if spec["type"] == "LoadBalancer" and self.chance(85):
             ingress = []
             for ip in rng.sample(["192.0.2.%d" % i for i in range(1, 8)] +

@@ -204,6 +204,26 @@ def test_conflict_older_wins():
     assert sorted(x[1] for x in r.conflicts) == ["default/a", "default/c"]
 
 
+def test_conflict_precedence():
+    """SEL-14: a younger service keeps its cluster IP, its node port and its load balancer address;
+    as the older service claims them with a kind that comes later, it does not get them."""
+    old = {"created": "2026-01-01T00:00:00Z"}
+    new = {"created": "2026-02-01T00:00:00Z"}
+    kinds = [
+        lambda n, when: service(n, "192.168.0.2", 80, **when),
+        lambda n, when: service(n, "10.96.0.8" + n, [port(9000, node_port=80)], kind="NodePort",
+                                **when),
+        lambda n, when: service(n, "10.96.0.8" + n, 80, lb=["192.168.0.2"],
+                                kind="LoadBalancer", **when),
+        lambda n, when: service(n, "10.96.0.8" + n, 80, external_ips=["192.168.0.2"], **when)]
+    key = (4, "192.168.0.2", "TCP", 80)
+    for i, winner in enumerate(kinds):
+        for loser in kinds[i + 1:]:
+            r = resolve([node("n1", ["192.168.0.2"]), loser("1", old), winner("2", new)], CONFIG)
+            assert r.frontends[key].owner == "default/2"
+            assert r.conflicts == [(key, "default/1", "default/2")]
+
+
 NODEPORTS = [
     ("primary", None, {"192.168.0.2", "fd00:192::2"}),
     ("one net", ["192.168.0.0/16"], {"192.168.0.2"}),

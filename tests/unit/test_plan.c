@@ -378,7 +378,7 @@ static void test_conflict(void **state)
 	assert_rows(world_sync(&w, "shop", "new"),
 		    "pool 1 v4 http/TCP cluster: 0=10.1.0.1:8080\n"
 		    "frontend 10.96.0.2:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)\n"
-		    "conflict 203.0.113.20:80/TCP ExternalIP owned by shop/old\n");
+		    "conflict 203.0.113.20:80/TCP ExternalIP owned by shop/old: older service\n");
 	assert_int_equal(w.p.n_conflicts, 1);
 
 	model_clean(&w.m, model_find_text(&w.m, "shop", "new"));
@@ -393,6 +393,85 @@ static void test_conflict(void **state)
 	assert_int_equal(w.p.n_conflicts, 0);
 	vec_fini(&displaced.svcs);
 	world_fini(&w);
+}
+
+/* A service that claims CONTESTED:80/TCP as a frontend of `kind`. */
+#define CONTESTED "192.168.0.1"
+
+static void claim_as(struct world *w, const char *key, enum plan_frontend_kind kind,
+		     const char *cluster_ip, int64_t created_s)
+{
+	bool is_cluster_ip = kind == PLAN_FRONTEND_CLUSTERIP;
+	bool is_node_port = kind == PLAN_FRONTEND_NODEPORT;
+	struct service *s = make_service_object(key, is_cluster_ip ? CONTESTED : cluster_ip, NULL,
+						is_node_port ? ":TCP:8080:80" : ":TCP:80");
+
+	s->created_s = created_s;
+	if (kind == PLAN_FRONTEND_LB)
+		*vec_push(&s->ingress) = (struct service_ingress){ make_ip(CONTESTED), false };
+	if (kind == PLAN_FRONTEND_EXTERNALIP)
+		*vec_push(&s->external_ips) = make_ip(CONTESTED);
+	model_put_service(&w->m, s, 1);
+}
+
+static uint8_t kind_held(const struct plan_rows *rows)
+{
+	const struct plan_frontend key = { .addr = make_ip(CONTESTED),
+					   .port = 80,
+					   .proto = L4PROTO_TCP };
+	const struct plan_frontend *f = plan_rows_frontend(rows, &key);
+
+	return f != NULL ? f->kind : PLAN_FRONTEND_UNSET;
+}
+
+/* SEL-14: the kind decides, whichever service is older, and whichever comes first. */
+static void test_precedence(void **state)
+{
+	static const struct {
+		enum plan_frontend_kind first, second;
+		const char *reason;
+	} pairs[] = {
+		{ PLAN_FRONTEND_CLUSTERIP, PLAN_FRONTEND_NODEPORT, "cluster IP before node port" },
+		{ PLAN_FRONTEND_CLUSTERIP, PLAN_FRONTEND_LB,
+		  "cluster IP before load balancer address" },
+		{ PLAN_FRONTEND_CLUSTERIP, PLAN_FRONTEND_EXTERNALIP,
+		  "cluster IP before external IP" },
+		{ PLAN_FRONTEND_NODEPORT, PLAN_FRONTEND_LB,
+		  "node port before load balancer address" },
+		{ PLAN_FRONTEND_NODEPORT, PLAN_FRONTEND_EXTERNALIP,
+		  "node port before external IP" },
+		{ PLAN_FRONTEND_LB, PLAN_FRONTEND_EXTERNALIP,
+		  "load balancer address before external IP" },
+	};
+	static const char *const orders[][3] = { { "winner", "loser", "winner" },
+						 { "loser", "winner", "loser" } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(pairs) * ARRAY_SIZE(orders); i++) {
+		const char *const *order = orders[i % 2];
+		enum plan_frontend_kind first = pairs[i / 2].first, second = pairs[i / 2].second;
+		const struct plan_conflict *c;
+		struct world w;
+
+		print_message("    %s, %s first\n", pairs[i / 2].reason, order[0]);
+		world_init(&w);
+		*vec_push(&w.m.env.nodeport_addrs) = make_ip(CONTESTED);
+		claim_as(&w, "shop/winner", first, "10.96.0.1", 2000);
+		claim_as(&w, "shop/loser", second, "10.96.0.2", 1000);
+		for (size_t k = 0; k < ARRAY_SIZE(orders[0]); k++)
+			world_sync(&w, "shop", order[k]);
+		assert_int_equal(kind_held(model_find_text(&w.m, "shop", "winner")->rows), first);
+		assert_int_equal(kind_held(model_find_text(&w.m, "shop", "loser")->rows),
+				 PLAN_FRONTEND_UNSET);
+		assert_int_equal(w.p.n_conflicts, 1);
+		c = &((struct plan_rows *)model_find_text(&w.m, "shop", "loser")->rows)
+			     ->conflicts.v[0];
+		assert_string_equal(plan_conflict_reason(c), pairs[i / 2].reason);
+		/* The winner claims it no longer: the loser is marked dirty, and gets it. */
+		drop_service(&w.m, "shop/winner");
+		assert_null(world_sync(&w, "shop", "winner"));
+		assert_int_equal(kind_held(world_sync(&w, "shop", "loser")), second);
+		world_fini(&w);
+	}
 }
 
 /* --- slots --- */
@@ -506,9 +585,13 @@ static void test_ids_rise(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_policy),       cmocka_unit_test(test_dual_stack),
-		cmocka_unit_test(test_operations),   cmocka_unit_test(test_conflict),
-		cmocka_unit_test(test_slots_random), cmocka_unit_test(test_prefixes_are_safe),
+		cmocka_unit_test(test_policy),
+		cmocka_unit_test(test_dual_stack),
+		cmocka_unit_test(test_operations),
+		cmocka_unit_test(test_conflict),
+		cmocka_unit_test(test_precedence),
+		cmocka_unit_test(test_slots_random),
+		cmocka_unit_test(test_prefixes_are_safe),
 		cmocka_unit_test(test_ids_rise),
 	};
 

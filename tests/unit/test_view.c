@@ -316,7 +316,7 @@ static void test_conflict(void **state)
 	p = page(&w, "shop", "young");
 	assert_string_equal(text_at(p, "state"), "conflict");
 	assert_string_equal(text_at(p, "ports.0.note"),
-			    "198.51.100.7:80 belongs to shop/old, the older service");
+			    "198.51.100.7:80 is served by shop/old (older service)");
 	assert_string_equal(text_at(p, "conflicts.0.owner_name"), "old");
 	assert_string_equal(text_at(p, "conflicts.0.kind"), "ExternalIP");
 	assert_int_equal(len_at(p, "frontends"), 1);
@@ -327,7 +327,7 @@ static void test_conflict(void **state)
 	st = status(&w, T0);
 	assert_int_equal(int_at(st, "counts.conflicts"), 1);
 	assert_string_equal(text_at(st, "problems.0.text"),
-			    "1 address and port is wanted by more than one service");
+			    "1 address and port is claimed by more than one service");
 	json_decref(st);
 	serve_world_fini(&w);
 }

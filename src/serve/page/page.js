@@ -529,12 +529,13 @@ function frontends(s) {
 }
 
 function conflicts(s) {
-	return s.conflicts.length === 0 ? [] : [el("h2", {}, "Belongs to others"),
-		table(["Address", "Kind", "Older service"], s.conflicts.map((c) => el("tr", {},
+	return s.conflicts.length === 0 ? [] : [el("h2", {}, "Conflicts"),
+		table(["Address", "Kind", "Served by", "Reason"], s.conflicts.map((c) => el("tr", {},
 			el("td", { "class": "addr" }, endpoint(c.address, c.port) + "/" + c.protocol),
 			el("td", {}, c.kind), el("td", {}, el("a", {
 				href: hashOf({ service: c.owner_namespace + "/" + c.owner_name }),
-			}, c.owner_namespace + "/" + c.owner_name)))), { id: "conflicts" })];
+			}, c.owner_namespace + "/" + c.owner_name)),
+			el("td", {}, c.reason))), { id: "conflicts" })];
 }
 
 // How many is looked at a second after a backend began to leave.
