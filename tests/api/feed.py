@@ -14,6 +14,7 @@ KUBEFEED = os.path.join(BUILD, "tests", "tools", "kubefeed")
 # Pauses of a real daemon, made short: nobody waits for half a minute in a test.
 FAST = {"backoff_min_ms": 30, "backoff_max_ms": 400, "connect_ms": 1500, "head_ms": 1500,
         "idle_ms": 1200, "others_ms": 1000, "plugin_ms": 3000}
+PATIENCE = 60  # seconds after which a wait ends, so that no test hangs
 # Words that must not appear in anything it writes.
 SECRETS = ("kube-proxy-token", "Bearer", "BEGIN", "SECRET")
 
@@ -74,7 +75,9 @@ class Feed:
     # ---- waiting
 
     def wait_for(self, test, what, timeout=10):
-        """Until test() is true, tried again every 10 ms and with every line it writes."""
+        """Until test() is true, tried again every 10 ms and with every line it writes. The limit
+        only ends a test that would hang."""
+        timeout = max(timeout, PATIENCE)
         deadline = time.monotonic() + timeout
         while True:
             value = test()

@@ -142,12 +142,30 @@ static char *listing(void)
 	return sh_text("nft -s list ruleset 2>&1 | sort");
 }
 
+/*
+ * nft 1.1 lists the mask of a host-order key within a concatenation with its bytes swapped, so
+ * that the listing of 0xfffff000 reads f0:ffff and is loaded as another rule. The rule of
+ * fw_ranges is the only one of ours; vipd itself never loads a listing.
+ */
+static const char *mask_sed(void)
+{
+	bool is_swapped =
+		sh("unshare -n sh -c 'nft \"add table ip t; add set ip t s { typeof meta priority . ip "
+		   "saddr; flags interval; }; add chain ip t c; add rule ip t c meta priority & "
+		   "0xfffff000 . ip saddr @s\" && nft list table ip t' | grep -q f0:ffff") == 0;
+
+	return is_swapped ? "s/priority & f0:ffff/priority \\& ffff:f000/" : "";
+}
+
 /* nft lists, loads that into a fresh namespace, and lists the same again. */
 static int reload(void)
 {
-	return sh("t=$(mktemp) && nft list ruleset >$t && "
-		  "unshare -n sh -c 'nft -f '$t' && nft list ruleset' | cmp - $t; "
-		  "r=$?; rm -f $t; exit $r");
+	const char *mask = mask_sed();
+
+	return sh("t=$(mktemp) && nft list ruleset | sed '%s' >$t && "
+		  "unshare -n sh -c 'nft -f '$t' && nft list ruleset' | sed '%s' | cmp - $t; "
+		  "r=$?; rm -f $t; exit $r",
+		  mask, mask);
 }
 
 static void test_listing_loads_back(void **state)
@@ -195,10 +213,12 @@ static int set_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	nl_attr_table(tb, NFTA_SET_MAX, h, sizeof(struct nfgenmsg));
 	memset(s, 0, sizeof(*s));
-	/* Inline sets are numbered: all are one to us. */
+	/* Inline sets are numbered: all are one to us. Their size is a hint that nft 1.1 omits. */
 	snprintf(s->name, sizeof(s->name), "%s", nl_attr_str(tb[NFTA_SET_NAME]));
-	if (strncmp(s->name, "__set", 5) == 0)
+	if (strncmp(s->name, "__set", 5) == 0) {
 		s->name[5] = '\0';
+		tb[NFTA_SET_DESC] = NULL;
+	}
 	s->flags = nl_attr_be32(tb[NFTA_SET_FLAGS], 0);
 	s->key_type = nl_attr_be32(tb[NFTA_SET_KEY_TYPE], 0);
 	s->key_len = nl_attr_be32(tb[NFTA_SET_KEY_LEN], 0);

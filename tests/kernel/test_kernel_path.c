@@ -439,14 +439,14 @@ static int connect_ms(void)
 	return CONNECT_MS * (factor < 1 ? 1 : factor);
 }
 
-static int connected(int fd, char *buf, size_t size)
+static int connected(int fd, char *buf, size_t size, int limit_ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
 	int error = 0;
 	socklen_t len = sizeof(error);
 	ssize_t n;
 
-	if (poll(&p, 1, connect_ms()) != 1)
+	if (poll(&p, 1, limit_ms) != 1)
 		return ETIMEDOUT;
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == -1 || error != 0)
 		return error;
@@ -461,10 +461,11 @@ static int connected(int fd, char *buf, size_t size)
 }
 
 /*
- * Connect and say what came of it: the server's words, or "refused", "timeout",
- * "denied" (the host's own firewall said no).
+ * Connect and say what came of it: the server's words, or "refused", "timeout" (no answer for
+ * `limit_ms`), "denied" (the host's own firewall said no).
  */
-static const char *talk(struct world *w, enum place from, const char *to, uint16_t port)
+static const char *talk(struct world *w, enum place from, const char *to, uint16_t port,
+			int limit_ms)
 {
 	static char answer[128];
 	int out[2];
@@ -484,7 +485,7 @@ static const char *talk(struct world *w, enum place from, const char *to, uint16
 		if (connect(fd, (const struct sockaddr *)&ss, len) == -1)
 			error = errno;
 		if (error == 0 || error == EINPROGRESS)
-			error = connected(fd, buf, sizeof(buf));
+			error = connected(fd, buf, sizeof(buf), limit_ms);
 		if (error == ETIMEDOUT)
 			strcpy(buf, "timeout");
 		else if (error == EPERM)
@@ -508,7 +509,7 @@ static const char *talk(struct world *w, enum place from, const char *to, uint16
 static void expect(struct world *w, enum place from, const char *to, enum place pod,
 		   const char *source)
 {
-	const char *answer = talk(w, from, to, SERVICE_PORT);
+	const char *answer = talk(w, from, to, SERVICE_PORT, ANSWER_MS);
 	char want[96];
 
 	snprintf(want, sizeof(want), "pod%d %s", pod == POD1 ? 1 : 2, source);
@@ -518,7 +519,9 @@ static void expect(struct world *w, enum place from, const char *to, enum place 
 static void expect_word(struct world *w, enum place from, const char *to, uint16_t port,
 			const char *word)
 {
-	assert_string_equal(talk(w, from, to, port), word);
+	int limit_ms = strcmp(word, "timeout") == 0 ? connect_ms() : ANSWER_MS;
+
+	assert_string_equal(talk(w, from, to, port, limit_ms), word);
 }
 
 static void wait_answer(struct world *w, enum place from, enum place pod)
@@ -526,7 +529,7 @@ static void wait_answer(struct world *w, enum place from, enum place pod)
 	const char *answer = "";
 
 	for (int i = 0; i < 50 && strncmp(answer, "pod", 3) != 0; i++) {
-		answer = talk(w, from, nets[w->fam].addrs[pod], BACKEND_PORT);
+		answer = talk(w, from, nets[w->fam].addrs[pod], BACKEND_PORT, connect_ms());
 		if (strncmp(answer, "pod", 3) != 0)
 			nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
 	}
@@ -770,7 +773,7 @@ static void test_affinity(void **state)
 	cluster_ip(w, nft_word(1, kind));
 	written(w);
 	for (int i = 0; i < 12; i++) {
-		const char *answer = talk(w, OUTSIDE, vip, SERVICE_PORT);
+		const char *answer = talk(w, OUTSIDE, vip, SERVICE_PORT, ANSWER_MS);
 		enum place pod = answer[3] == '1' ? POD1 : POD2;
 
 		assert_int_equal(strncmp(answer, "pod", 3), 0);
@@ -795,7 +798,8 @@ static void test_affinity(void **state)
 		written(w);
 	}
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(talk(w, OUTSIDE, vip, SERVICE_PORT)[3], first == POD1 ? '2' : '1');
+		assert_int_equal(talk(w, OUTSIDE, vip, SERVICE_PORT, ANSWER_MS)[3],
+				 first == POD1 ? '2' : '1');
 }
 
 /* A size class with empty slots: nobody is lost, both are used. */
@@ -814,7 +818,7 @@ static void test_size_class(void **state)
 	cluster_ip(w, nft_word(1, kind));
 	written(w);
 	for (int i = 0; i < 60; i++) {
-		const char *answer = talk(w, OUTSIDE, nets[w->fam].vip, SERVICE_PORT);
+		const char *answer = talk(w, OUTSIDE, nets[w->fam].vip, SERVICE_PORT, ANSWER_MS);
 
 		assert_int_equal(strncmp(answer, "pod", 3), 0);
 		seen[answer[3] == '2']++;

@@ -221,6 +221,3 @@ class Wire:
         """{what: how often} since the last call."""
         return collections.Counter(name for name, _ in self.messages())
 
-    def first(self, *names):
-        """When the first message of these kinds was sent; the others are forgotten."""
-        return min((at for what, at in self.messages() if what in names), default=None)

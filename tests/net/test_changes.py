@@ -96,10 +96,9 @@ def test_ten_thousand_swaps(lab, vipd):
         kernels[fam].before()
         vipd.manifests.put(name[fam], texts[fam][n])
         while not kernels[fam].has(wanted[fam][n]):
-            assert time.monotonic() - t < 5 * L.SLOW, "a swap did not reach the kernel"
+            assert time.monotonic() - t < L.PATIENCE * L.SLOW, "a swap did not reach the kernel"
         slowest = max(slowest, time.monotonic() - t)
         done[fam] += 1
-        assert time.monotonic() - start < 90, "only %s swaps in 90 s" % done
     elapsed = time.monotonic() - start
     result = load.stop()
     genid = vipd.nft.genid()
@@ -352,21 +351,35 @@ def test_bad_objects_change_nothing(lab, vipd, name, spoil, word):
     vipd.check_tables()
 
 
-def test_latency_of_a_change(lab, vipd):
-    """From the rename of the file to the kernel's commit, one change at a time."""
+def on_cpu_ms(vipd):
+    """How long vipd has run so far."""
+    with open("/proc/%d/schedstat" % vipd.proc.pid, encoding="ascii") as f:
+        return int(f.read().split()[0]) / 1e6
+
+
+def test_work_of_a_change(lab, vipd):
+    """From the rename of the file to the kernel's commit, one change at a time: one transaction of
+    few operations, and little CPU time. The latency is printed; bench/ measures it."""
     svc = service("lat", L.cluster_ip(10, 4), 80)
     vipd.apply([svc, slice_("lat", [L.remote(1, 4)], 8080)])
     kernel = Kernel(vipd, L.cluster_ip(10, 4), ("TCP",))
     times = []
+    first, writes = vipd.nft.genid(), vipd.status()["sync"]["writes"]
+    cpu = on_cpu_ms(vipd)
     for i in range(100):
         o = slice_("lat", [L.remote(1 + (i + 1) % 2, 4)], 8080)
         kernel.before()
         start = time.monotonic()
         vipd.manifests.put(vipd.manifests.file(o), json.dumps(o))
         while not kernel.has(as_set(o)):
-            assert time.monotonic() - start < 2 * L.SLOW
+            assert time.monotonic() - start < L.PATIENCE * L.SLOW
         times.append((time.monotonic() - start) * 1e3)
         time.sleep(0.003)
+    cpu = (on_cpu_ms(vipd) - cpu) / 100
+    writes = (vipd.status()["sync"]["writes"] - writes) / 100
     times.sort()
-    print("file to kernel: median %.2f ms, p99 %.2f ms" % (times[50], times[98]))
-    assert times[50] < 10 * L.SLOW, times
+    print("file to kernel: median %.2f ms, p99 %.2f ms; %.2f ms of CPU, %.1f operations a change" %
+          (times[50], times[98], cpu, writes))
+    assert planes.PLANE == "ipvs" or vipd.nft.genid() - first == 100
+    assert 0 < writes <= 8
+    assert cpu < 5 * L.SLOW

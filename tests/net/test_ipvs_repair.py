@@ -17,6 +17,7 @@ from objects import entry, port, service, slice_, slice_port
 pytestmark = pytest.mark.skipif(ipvs.why_not() is not None, reason=str(ipvs.why_not()))
 
 AUDIT_S = 2
+ROUTES_LOOK_S = 10
 FLAGS = {"--audit-period": "%ds" % AUDIT_S}
 VIP = L.cluster_ip(1, 4)
 STICKY = L.cluster_ip(2, 4)
@@ -174,15 +175,18 @@ def test_all_services_gone(lab, vipd):
     took = put_right(vipd, 12)
     print("virtual services and policy routing were back after %.1f s" % took)
     assert "policy routing was changed by somebody else" in vipd.log()
-    for breaks, _, _ in ROUTING.values():
-        does(lab, breaks, {})
-    lab.node.run("nft", "add", "table", "ip", "innocent")
-    try:
-        took = put_right(vipd, 3)
-        print("policy routing was back %.1f s after a change of the ruleset" % took)
-        assert took < 2 * L.SLOW
-    finally:
-        lab.node.run("nft", "delete", "table", "ip", "innocent")
+    # Repaired by the periodic look alone, each round but the first would take a whole period.
+    start = time.monotonic()
+    for _ in range(3):
+        for breaks, _, _ in ROUTING.values():
+            does(lab, breaks, {})
+        lab.node.run("nft", "add", "table", "ip", "innocent")
+        try:
+            took = put_right(vipd, 3)
+            print("policy routing was back %.1f s after a change of the ruleset" % took)
+        finally:
+            lab.node.run("nft", "delete", "table", "ip", "innocent")
+    assert time.monotonic() - start < 2 * ROUTES_LOOK_S
     assert L.probe(lab.client, VIP, 80).ok and L.probe(lab.client, STICKY, 80).ok
 
 

@@ -174,11 +174,9 @@ def test_live_leaves_nothing(vipd, shelf):
         p = live(vipd, "host", L.endpoint(L.cluster_ip(41, 4), 80), "--live=30")
         assert len(trace_tables(vipd)) == 1
         p.send_signal(number)
-        p.communicate(timeout=5)
+        p.communicate(timeout=L.PATIENCE * L.SLOW)
         L.eventually(lambda: trace_tables(vipd) == [], 3, "the table stays after %s" % number)
-    start = time.monotonic()
     p = live(vipd, "host", L.endpoint(L.cluster_ip(41, 4), 80), "--live=1")
-    out, err = p.communicate(timeout=20)
+    _, err = p.communicate(timeout=L.PATIENCE * L.SLOW)
     assert p.returncode == 1 and "no connection" in err
-    assert time.monotonic() - start < 10
     assert vipd.is_settled()

@@ -517,22 +517,16 @@ def on_cpu_ms(vipd):
 
 
 def test_requests_at_10000(many):
-    """A page of the list, a search, a state, the counts: under 100 ms each, of which vipd's own
-    part is a fraction. On a busy machine the fastest answer counts, and has as much more time as
-    there are others that want to run."""
-    limit = 100 * L.SLOW * max(1, os.getloadavg()[0] / os.cpu_count())
+    """A page of the list, a search, a state, the counts: less than 40 ms of vipd's CPU time each."""
     for path in ("/v1/services?limit=100", "/v1/services?limit=100&q=svc-09999",
                  "/v1/services?limit=100&q=10.201.7.9", "/v1/services?limit=100&state=" + ATTENTION,
                  "/v1/services?limit=100&after=ns20/svc-00020", "/v1/status", "/v1/history",
                  "/v1/services/ns39/svc-09999"):
-        took = []
         before = on_cpu_ms(many)
         for _ in range(9):
-            code, headers, body, ms = ask(many, path)
+            code, headers, body, _ = ask(many, path)
             assert code == 200 and json.loads(body)["api"] == 1
-            took.append(ms)
         assert (on_cpu_ms(many) - before) / 9 < 40 * L.SLOW, path
-        assert min(took) < limit, (path, took)
         code, _, body, _ = ask(many, path, {"If-None-Match": headers["ETag"]})
         assert (code, body) == (304, b"")
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -93,6 +94,16 @@ int flow_socket(const struct flow_target *t, const struct flow_options *o)
 			flow_die("bind to the source address: %s", strerror(errno));
 	}
 	return fd;
+}
+
+uint32_t flow_resent(const struct flow_target *t, int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (t->type == SOCK_STREAM)
+		(void)getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len);
+	return info.tcpi_total_retrans;
 }
 
 bool flow_answer_parse(struct flow_answer *ret, const char *line)

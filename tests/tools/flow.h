@@ -57,8 +57,8 @@ struct flow_options {
 	unsigned concurrency;         /* new: connections in flight; steady: flows a target */
 	unsigned rate;                /* new: connections a second, 0 = as many as fit */
 	unsigned interval_ms;         /* steady: from answer to the next ping */
-	unsigned timeout_ms;          /* new: a connection that takes longer failed */
-	unsigned gap_ms;              /* steady: an answer that takes longer is a gap */
+	unsigned timeout_ms;          /* new: one that takes longer and lost packets failed */
+	unsigned gap_ms;              /* steady: an answer later than this may be a gap */
 	unsigned requests;            /* new: asked for on each TCP connection */
 	unsigned drain_ms;            /* serve: see flow_serve.c; 0 = end at once */
 	unsigned seconds;
@@ -104,6 +104,8 @@ socklen_t flow_sa_fill(union flow_sa *sa, const struct ip_addr *addr, uint16_t p
 void flow_sa_read(const union flow_sa *sa, struct ip_addr *addr, uint16_t *port);
 /* A socket of the target's type and family, non-blocking, bound to the source if one is set. */
 int flow_socket(const struct flow_target *t, const struct flow_options *o);
+/* Segments that TCP has sent again on a socket of this target; 0 for UDP. */
+uint32_t flow_resent(const struct flow_target *t, int fd);
 bool flow_answer_parse(struct flow_answer *ret, const char *line);
 /* Who failed to start says why and leaves. */
 void flow_die(const char *fmt, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));

@@ -6,8 +6,11 @@
  * after the other, --interval-ms apart, until the server says that it is the last: each
  * answer counts as "answered", the connection as ok when all came. TCP connections are
  * closed with a reset, so that neither side keeps TIME_WAIT and a port can be
- * used again at once. The time limit is below TCP's first retransmission (1 s):
- * a lost SYN is a failure here, not a delay.
+ * used again at once.
+ *
+ * A connection that exceeds the time limit failed if TCP had to send a segment again: a
+ * lost SYN is a failure here, not a delay. Without that the packets arrived, and a busy
+ * machine does not run the server. A datagram is lost after several times the limit.
  */
 #include "flow.h"
 
@@ -20,6 +23,8 @@
 #define BACKENDS_MAX 4096
 #define BACKEND_BUCKETS 8192
 #define PEERS_MAX 16
+#define UDP_LIMITS 5 /* a datagram is never sent again: time limits until it counts as lost */
+#define HANGS_NS (30 * NSEC_PER_SEC)
 
 enum outcome {
 	OUTCOME_UNSET = 0,
@@ -58,6 +63,7 @@ struct slot {
 	unsigned left;     /* questions, that under way included */
 	uint64_t start_ns; /* of it */
 	uint64_t ask_ns;   /* when to ask again; 0 = an answer is due */
+	uint32_t resent;   /* segments sent again before that question */
 };
 
 struct second {
@@ -266,6 +272,7 @@ static void slot_start(struct state *s)
 	c->start_ns = now_ns();
 	c->is_asked = false;
 	c->ask_ns = 0;
+	c->resent = 0;
 	c->left = c->target->type == SOCK_STREAM ? o->requests : 1;
 	c->fd = flow_socket(c->target, o);
 	s->started++;
@@ -279,10 +286,25 @@ static void slot_start(struct state *s)
 	flow_loop_add(&s->loop, c->fd, EPOLLOUT, (uint64_t)(c - s->slots));
 }
 
+/* Too late, and not because the server did not run. */
+static bool slot_is_lost(const struct state *s, const struct slot *c)
+{
+	uint64_t limit = s->o->timeout_ms * NSEC_PER_MSEC;
+	uint64_t waited = now_ns() - c->start_ns;
+
+	if (waited <= limit)
+		return false;
+	if (c->target->type != SOCK_STREAM)
+		return waited > UDP_LIMITS * limit;
+	return waited > HANGS_NS || flow_resent(c->target, c->fd) != c->resent;
+}
+
 static void slot_ask(struct state *s, struct slot *c)
 {
-	if (c->is_asked)
-		c->start_ns = now_ns(); /* the first one's began with the connection */
+	if (c->is_asked) { /* the first one's time began with the connection */
+		c->start_ns = now_ns();
+		c->resent = flow_resent(c->target, c->fd);
+	}
 	c->is_asked = true;
 	c->ask_ns = 0;
 	if (send(c->fd, "?\n", 2, MSG_NOSIGNAL) != 2)
@@ -291,6 +313,10 @@ static void slot_ask(struct state *s, struct slot *c)
 
 static void slot_answered(struct state *s, struct slot *c, const struct flow_answer *a)
 {
+	if (slot_is_lost(s, c)) {
+		slot_end(s, c, OUTCOME_TIMEOUT, 0);
+		return;
+	}
 	backend_count(s, a);
 	peer_remember(s, &a->peer);
 	s->answered++;
@@ -342,7 +368,6 @@ static void slot_ready(struct state *s, struct slot *c, uint32_t events)
 /* Those that took too long, and those whose next question is due. */
 static void slots_check(struct state *s)
 {
-	uint64_t limit = s->o->timeout_ms * NSEC_PER_MSEC;
 	uint64_t now = now_ns();
 
 	for (size_t i = 0; i < s->o->concurrency; i++) {
@@ -350,7 +375,7 @@ static void slots_check(struct state *s)
 
 		if (c->fd == -1)
 			continue;
-		if (c->ask_ns == 0 && now > c->start_ns + limit)
+		if (c->ask_ns == 0 && slot_is_lost(s, c))
 			slot_end(s, c, OUTCOME_TIMEOUT, 0);
 		else if (c->ask_ns != 0 && s->loop.is_ending)
 			slot_end(s, c, OUTCOME_OK, 0);

@@ -3,11 +3,13 @@
  * flow steady - long-lived connections that must never notice anything.
  *
  * Each flow asks, waits for the answer, pauses, and asks again. What fails it: a
- * connection that breaks, an answer that takes longer than the gap, an answer
- * from another backend than the first, another source address or port than the
- * first. A broken flow is not opened again: a failure stays visible.
+ * connection that breaks, a gap, an answer from another backend than the first,
+ * another source address or port than the first. A broken flow is not opened again: a
+ * failure stays visible.
  *
- * A gap is counted without the time this process itself was kept from running.
+ * A gap is an answer that is late because packets were lost: TCP sent the question
+ * again, or no answer to a datagram ever comes. An answer that is late because a busy
+ * machine does not run the backend is none.
  */
 #include "flow.h"
 
@@ -23,11 +25,13 @@ struct flow {
 	bool is_known; /* `first` is set */
 	struct flow_answer first;
 	uint64_t asked_ns;
+	uint32_t resent_at_ask; /* segments that TCP had sent again when the question was sent */
 	uint64_t stall_at_ask_ns;
 	uint64_t next_ns; /* when to ask again */
 	uint64_t answers;
 	uint64_t longest_ns;
 	uint64_t gaps;
+	uint64_t unanswered; /* datagrams among `gaps` whose answer may still come */
 	uint64_t moved;
 	char broken[120]; /* why; empty = not broken */
 };
@@ -39,7 +43,30 @@ struct state {
 	size_t n;
 };
 
-static void flow_print(const struct flow *f, bool is_first)
+/* How long the question has been open, without our own stalls. */
+static uint64_t flow_waited_ns(const struct state *s, const struct flow *f)
+{
+	uint64_t waited = now_ns() - f->asked_ns;
+	uint64_t stalled = s->loop.stall_ns - f->stall_at_ask_ns;
+
+	return waited > stalled ? waited - stalled : 0;
+}
+
+/* The answer is late, and packets were lost. */
+static bool flow_is_gap(const struct state *s, const struct flow *f)
+{
+	return flow_waited_ns(s, f) > s->o->gap_ms * NSEC_PER_MSEC &&
+	       (f->target->type != SOCK_STREAM ||
+		flow_resent(f->target, f->fd) != f->resent_at_ask);
+}
+
+/* A gap that has not ended. */
+static bool flow_is_open_gap(const struct state *s, const struct flow *f)
+{
+	return f->fd != -1 && f->is_waiting && flow_is_gap(s, f);
+}
+
+static void flow_print(const struct state *s, const struct flow *f, bool is_first)
 {
 	char text[IP_ENDPOINT_TEXT_MAX] = "";
 	char peer[IP_ENDPOINT_TEXT_MAX] = "";
@@ -52,7 +79,8 @@ static void flow_print(const struct flow *f, bool is_first)
 		     "\"longest_ms\": %.1f, \"gaps\": %llu, \"moved\": %llu, \"broken\": \"%s\"}",
 		     is_first ? "" : ", ", f->target->text, text, peer,
 		     (unsigned long long)f->answers, (double)f->longest_ns / 1e6,
-		     (unsigned long long)f->gaps, (unsigned long long)f->moved, f->broken);
+		     (unsigned long long)f->gaps + flow_is_open_gap(s, f),
+		     (unsigned long long)f->moved, f->broken);
 }
 
 static void stat_print(void *arg)
@@ -64,9 +92,9 @@ static void stat_print(void *arg)
 	for (size_t i = 0; i < s->n; i++) {
 		const struct flow *f = &s->flows[i];
 
-		flow_print(f, i == 0);
+		flow_print(s, f, i == 0);
 		bad += f->broken[0] != '\0' || f->moved != 0 || f->gaps != 0 ||
-		       f->longest_ns > s->o->gap_ms * NSEC_PER_MSEC;
+		       flow_is_open_gap(s, f);
 	}
 	(void)printf("], \"n\": %zu, \"bad\": %zu, \"stall_ms\": %llu}\n", s->n, bad,
 		     (unsigned long long)(s->loop.stall_ns / NSEC_PER_MSEC));
@@ -107,17 +135,9 @@ static void flow_ask(struct state *s, struct flow *f)
 	f->next_ns = UINT64_MAX;
 	f->asked_ns = now_ns();
 	f->stall_at_ask_ns = s->loop.stall_ns;
+	f->resent_at_ask = flow_resent(f->target, f->fd);
 	if (send(f->fd, "?\n", 2, MSG_NOSIGNAL) != 2)
 		flow_break(s, f, "send", errno);
-}
-
-/* How long the question has been open, without our own stalls. */
-static uint64_t flow_waited_ns(const struct state *s, const struct flow *f)
-{
-	uint64_t waited = now_ns() - f->asked_ns;
-	uint64_t stalled = s->loop.stall_ns - f->stall_at_ask_ns;
-
-	return waited > stalled ? waited - stalled : 0;
 }
 
 static void flow_answered(struct state *s, struct flow *f, const char *line)
@@ -125,12 +145,17 @@ static void flow_answered(struct state *s, struct flow *f, const char *line)
 	struct flow_answer a;
 	uint64_t waited = flow_waited_ns(s, f);
 
+	if (!f->is_waiting && f->unanswered > 0) { /* late, not lost */
+		f->unanswered--;
+		f->gaps--;
+		return;
+	}
+	if (f->target->type == SOCK_STREAM && flow_is_gap(s, f))
+		f->gaps++;
 	f->is_waiting = false;
 	f->next_ns = now_ns() + s->o->interval_ms * NSEC_PER_MSEC;
 	f->longest_ns = MAX(f->longest_ns, waited);
 	f->answers++;
-	if (waited > s->o->gap_ms * NSEC_PER_MSEC)
-		f->gaps++;
 	if (!flow_answer_parse(&a, line)) {
 		flow_break(s, f, "answer makes no sense", 0);
 		return;
@@ -192,9 +217,9 @@ static uint64_t flows_turn(struct state *s)
 			if (flow_waited_ns(s, f) > 30 * NSEC_PER_SEC) {
 				f->gaps++;
 				flow_break(s, f, "no answer", ETIMEDOUT);
-			} else if (f->target->type == SOCK_DGRAM &&
-				   flow_waited_ns(s, f) > s->o->gap_ms * NSEC_PER_MSEC) {
+			} else if (f->target->type == SOCK_DGRAM && flow_is_gap(s, f)) {
 				f->gaps++; /* a datagram is not sent again by itself */
+				f->unanswered++;
 				flow_ask(s, f);
 			}
 		} else if (f->next_ns <= now) {

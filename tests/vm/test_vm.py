@@ -66,10 +66,9 @@ def test_failure(script, said):
 
 
 def test_time_limit():
-    start = time.monotonic()
     r = bash("echo here; sleep 600", timeout=2)
     assert r.failure() == "the command did not end in time" and r.status is None
-    assert r.output == "here\n" and time.monotonic() - start < 120
+    assert r.output == "here\n" and r.seconds < 600
     assert not left()
 
 
@@ -105,7 +104,7 @@ def test_killed():
         proc.send_signal(signal.SIGKILL)
         proc.wait()
         proc.stdout.close()
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while os.path.exists("/proc/%d" % qemu[0]) and state(qemu[0]) != "Z":
         assert time.monotonic() < end, "qemu lives on"
         time.sleep(0.05)
