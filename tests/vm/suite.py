@@ -124,6 +124,7 @@ def runs(how):
                 of("restart", "changes_while_down") + of("cleanup_kube_proxy", "ipvs")),
             Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS, "ipvs"),
             Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs"),
+            Run("6.1 systemd", "6.1", ["tests/deploy/unit_in_machine.py"], systemd=True),
             many("6.1"),
             Run(NEWER + " nft", NEWER, NEWER_PATHS + of("sctp_sockets"))]
 

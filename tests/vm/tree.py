@@ -17,16 +17,16 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 # With what they depend on. Also in tools/install-deps.
 PACKAGES = """bash busybox-static conntrack coreutils dash findutils grep iproute2 iputils-arping
 iputils-ping ipvsadm kmod mawk ncurses-base netbase nftables openssl procps python3 python3-cryptography
-python3-h2 python3-pyte python3-pytest python3-yaml sed socat tcpdump util-linux""".split()
+python3-h2 python3-pyte python3-pytest python3-yaml sed socat systemd tcpdump util-linux""".split()
 # Nice to have; taken when this host has them.
 OPTIONAL = "gdb strace ethtool iperf3 ncat iptables ipset".split()
 # Dependencies that are about installing, or about other machines.
 NOT_PACKAGES = """adduser base-passwd ca-certificates debconf dpkg init-system-helpers install-info
-libc-dev libgcc-dev login passwd perl perl-base systemd tzdata""".split()
+libc-dev libgcc-dev login passwd perl perl-base tzdata""".split()
 NOT_FILES = re.compile(
     r"/usr/share/(doc|man|locale|info|lintian|bug|zsh|i18n|menu|pixmaps|reportbug|bash-completion)(/|$)"
     r"|/usr/lib/python3\.\d+/(test|idlelib|ensurepip|lib2to3|turtledemo)(/|$)|/var(/|$)"
-    r"|/etc/(init\.d|pam\.d|security|systemd)(/|$)|/(usr/)?lib/systemd(/|$)|/usr/share/gdb(/|$)")
+    r"|/etc/(init\.d|pam\.d|security)(/|$)|/usr/share/gdb(/|$)")
 
 MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 FOLDERS = ("dev", "proc", "sys", "run", "tmp", "root", "out", "job", "etc", "var/tmp", "mnt",
@@ -38,6 +38,12 @@ FILES = {
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\nprotocols: files\n"
                          "services: files\n",
     "etc/mtab": "",
+    "etc/machine-id": "0123456789abcdef0123456789abcdef\n",
+    # What systemd starts where it is the first process: the job, and what a job needs.
+    "etc/systemd/system/default.target": "[Unit]\nRequires=job.service\n",
+    "etc/systemd/system/job.service": "[Unit]\nRequires=basic.target\nAfter=basic.target\n"
+                                      "[Service]\nType=oneshot\nExecStart=/init\n",
+    "etc/tmpfiles.d/tmp.conf": "# In place of systemd's: nothing in /tmp is removed at boot.\n",
 }
 
 
@@ -138,6 +144,7 @@ def base(tree, kernel, packages):
         os.symlink("dash", tree + "/usr/bin/sh")
     for name, text in FILES.items():
         path = os.path.join(tree, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         if os.path.lexists(path):
             os.unlink(path)
         with open(path, "w", encoding="ascii") as f:
@@ -200,6 +207,11 @@ def build_into(tree, build):
         if not os.path.lexists(dst):
             os.makedirs(os.path.dirname(dst), exist_ok=True)
             shutil.copy2(os.path.realpath(lib), dst)
+
+
+def install_into(tree, build):
+    """What `make install` puts on a machine."""
+    kernels.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", tree])
 
 
 def sources_into(tree):

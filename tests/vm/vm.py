@@ -85,7 +85,7 @@ def prepared(kernel, refresh=False):
         place = kernels.get(kernel, CACHE, refresh)
         packages = tree.closure()
         trees = os.path.join(CACHE, "trees")
-        prefix = kernel + "-"
+        prefix = "base-%s-" % kernel
         made = os.path.join(trees, prefix + tree.base_key(place, packages))
         if not os.path.exists(made):
             os.makedirs(trees, exist_ok=True)
@@ -122,7 +122,7 @@ def job(command, cwd, env):
     return "\n".join(lines + ["exec " + " ".join(shlex.quote(c) for c in command), ""])
 
 
-def image(folder, base, build, files, script, is_shell):
+def image(folder, base, build, files, script, is_shell, is_systemd):
     """The disk of one run."""
     root = os.path.join(folder, "root")
     # Links, not copies: nothing below writes into a file of the base.
@@ -130,6 +130,8 @@ def image(folder, base, build, files, script, is_shell):
     tree.sources_into(root)
     if build:
         tree.build_into(root, build)
+    if build and is_systemd:
+        tree.install_into(root, build)
     for path in files:
         tree.put(path, root)
     with open(root + "/job/run", "w", encoding="utf-8") as f:
@@ -146,7 +148,7 @@ def image(folder, base, build, files, script, is_shell):
     return disk
 
 
-def arguments(folder, kernel, disk, memory, cpus, icount, is_shell):
+def arguments(folder, kernel, disk, memory, cpus, icount, is_shell, is_systemd):
     """qemu's. The CPU has no cmpxchg16b: qemu 7.2 computes its flags wrongly, and 6.12 dies."""
     accel = ["-accel", "tcg,thread=multi"]
     if icount:
@@ -156,7 +158,8 @@ def arguments(folder, kernel, disk, memory, cpus, icount, is_shell):
         "-cpu", "qemu64,-cx16", "-m", str(memory), "-smp", str(cpus), "-display", "none",
         "-nodefaults", "-no-user-config", "-no-reboot", "-net", "none",
         "-kernel", os.path.join(kernel, "vmlinuz"),
-        "-append", APPEND + (" vipd.icount" if icount else ""),
+        "-append", APPEND + (" vipd.icount" if icount else "") +
+        (" vipd.systemd" if is_systemd else ""),
         "-serial", "file:%s/console" % folder,
         "-serial", "mon:stdio" if is_shell else "file:%s/output" % folder,
         "-drive", "file=%s,if=none,id=d0,format=raw,cache=unsafe" % disk,
@@ -220,11 +223,12 @@ def status_of(disk, folder):
 
 
 def run(command, kernel="6.1", build=None, cwd=None, env=None, files=(), memory=1024, cpus=2,
-        icount=False, timeout=600, out=None, echo=None, shell=False):
+        icount=False, timeout=600, out=None, echo=None, shell=False, systemd=False):
     """Run a command in a machine of its own; a Result. Raises Unavailable if there can be none.
 
     build: folder whose programs go along. files: more paths of the host. out: folder that gets
-    what the command left in /out. echo(bytes): told the output as it comes.
+    what the command left in /out. echo(bytes): gets the output as it comes. systemd: the first
+    process is systemd, and the build is installed as `make install` does.
     """
     echo = echo or (lambda data: len(data))
     cwd = cwd or os.getcwd()
@@ -243,8 +247,8 @@ def run(command, kernel="6.1", build=None, cwd=None, env=None, files=(), memory=
     folder = tempfile.mkdtemp(dir=runs, prefix="%d-" % os.getpid())
     try:
         begin = time.monotonic()
-        disk = image(folder, base, build, files, job(command, cwd, full), shell)
-        args = arguments(folder, place, disk, memory, cpus, icount, shell)
+        disk = image(folder, base, build, files, job(command, cwd, full), shell, systemd)
+        args = arguments(folder, place, disk, memory, cpus, icount, shell, systemd)
         cpu = children_cpu()
         for tries in range(1, TRIES + 1):
             started, timed_out = boot(args, folder, timeout, echo, shell)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""vipd.service under a real systemd: the first process of a machine of tests/vm, in which the build
+is installed as `make install` does. Run by tests/vm/suite.py; not collected elsewhere, because it
+enables a service on the machine that it runs on."""
+import contextlib
+import ctypes
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+SERVICES = "/etc/vipd/services"
+DROP_IN = "/etc/systemd/system/vipd.service.d/test.conf"
+IP, POD, NODE_SIDE = "10.96.0.10", "10.244.1.2", "10.244.1.1"
+FAST_EXITS = 7  # more than systemd's default start limit, 5 in 10 s
+PATIENCE = 120
+CLONE_NEWNET = 0x40000000
+MANIFEST = {"apiVersion": "v1", "kind": "List", "items": [
+    {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "shop"},
+     "spec": {"clusterIP": IP, "clusterIPs": [IP], "ports": [{"port": 80, "targetPort": 8080}]}},
+    {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+     "metadata": {"name": "web-1", "namespace": "shop",
+                  "labels": {"kubernetes.io/service-name": "web"}},
+     "endpoints": [{"addresses": [POD], "conditions": {"ready": True}}],
+     "ports": [{"name": "", "port": 8080, "protocol": "TCP"}]}]}
+
+
+def run(*argv, check=True):
+    r = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert r.returncode == 0 or not check, (argv, r.stdout, r.stderr)
+    return r.stdout.strip()
+
+
+def systemctl(*argv, **kw):
+    return run("systemctl", *argv, **kw)
+
+
+def show(name):
+    return systemctl("show", "--value", "-p", name, "vipd")
+
+
+def journal():
+    return run("journalctl", "-u", "vipd", "--no-pager", "-o", "short-monotonic")
+
+
+def eventually(what):
+    end = time.monotonic() + PATIENCE
+    while not what():
+        assert time.monotonic() < end, journal()[-4000:]
+        time.sleep(0.1)
+
+
+def is_active():
+    return systemctl("is-active", "vipd", check=False) == "active"
+
+
+def status():
+    return json.loads(run("/usr/local/bin/vipctl", "-o", "json", "status"))
+
+
+def connect():
+    with socket.create_connection((IP, 80), timeout=20) as s:
+        return s.recv(16)
+
+
+def put_manifest():
+    with open(SERVICES + "/.web.json", "w", encoding="ascii") as f:
+        json.dump(MANIFEST, f)
+    os.rename(SERVICES + "/.web.json", SERVICES + "/web.json")
+
+
+@contextlib.contextmanager
+def pod():
+    """A namespace with a server that greets. The listening socket is made in there, by a thread."""
+    made = threading.Event()
+
+    def serve():
+        with open("/run/netns/pod", "rb") as ns:
+            assert ctypes.CDLL(None).setns(ns.fileno(), CLONE_NEWNET) == 0
+        with socket.create_server((POD, 8080)) as listening:
+            made.set()
+            while True:
+                conn, _ = listening.accept()
+                conn.sendall(b"hello")
+                conn.close()
+    run("ip", "netns", "add", "pod")
+    try:
+        run("ip", "link", "add", "pod0", "type", "veth", "peer", "name", "eth0", "netns", "pod")
+        for where, dev, addr in ((), "pod0", NODE_SIDE), (("-n", "pod"), "eth0", POD):
+            run("ip", *where, "addr", "add", addr + "/24", "dev", dev)
+            run("ip", *where, "link", "set", dev, "up")
+        run("ip", "route", "add", "10.96.0.0/12", "via", POD)
+        run("sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
+        threading.Thread(target=serve, daemon=True).start()
+        assert made.wait(20)
+        yield
+    finally:
+        run("ip", "netns", "del", "pod")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def installed():
+    """Installed and enabled, with nothing else done: what a first user does."""
+    with open("/proc/cmdline", encoding="ascii") as f:
+        assert "vipd.systemd" in f.read(), "for a machine of tests/vm only"
+    with pod():
+        systemctl("enable", "--now", "vipd")
+        yield
+        systemctl("disable", "--now", "vipd")
+
+
+@contextlib.contextmanager
+def drop_in(text):
+    os.makedirs(os.path.dirname(DROP_IN), exist_ok=True)
+    with open(DROP_IN, "w", encoding="ascii") as f:
+        f.write(text)
+    systemctl("daemon-reload")
+    try:
+        yield
+    finally:
+        os.unlink(DROP_IN)
+        systemctl("daemon-reload")
+
+
+def test_start():
+    """Install and enable is enough: the folder of manifests exists, and is watched."""
+    assert is_active() and show("NRestarts") == "0"
+    assert os.listdir(SERVICES) == []
+    put_manifest()
+    eventually(lambda: IP in run("nft", "list", "table", "ip", "vipd"))
+    assert connect() == b"hello"
+    assert show("StatusText")
+
+
+def test_restart():
+    """Ready means in service: what the restart adopted was not written again."""
+    before = show("MainPID")
+    systemctl("restart", "vipd")
+    assert is_active() and show("MainPID") != before
+    assert connect() == b"hello"
+    assert status()["sync"]["writes"] == 0, status()["sync"]
+
+
+def test_killed():
+    """systemd starts it again; meanwhile the kernel serves."""
+    restarts, before = int(show("NRestarts")), show("MainPID")
+    with drop_in("[Service]\nRestartSec=5\n"):
+        systemctl("kill", "-s", "KILL", "vipd")
+        eventually(lambda: show("ActiveState") == "activating")
+        assert connect() == b"hello"
+        eventually(lambda: int(show("NRestarts")) == restarts + 1 and is_active())
+    assert show("MainPID") != before and connect() == b"hello"
+
+
+def test_watchdog():
+    """A process that hangs is replaced. A healthy one is not: it sends its signs of life."""
+    with drop_in("[Service]\nWatchdogSec=6\n"):
+        systemctl("restart", "vipd")
+        restarts, before = int(show("NRestarts")), show("MainPID")
+        assert show("WatchdogUSec") == "6s"
+        time.sleep(13)
+        assert (int(show("NRestarts")), show("MainPID")) == (restarts, before), journal()[-4000:]
+        systemctl("kill", "-s", "STOP", "--kill-whom=main", "vipd")
+        eventually(lambda: int(show("NRestarts")) > restarts and is_active())
+        assert "Watchdog timeout" in journal()
+    assert show("MainPID") != before and connect() == b"hello"
+    systemctl("restart", "vipd")
+
+
+def test_stop():
+    """The rules stay in the kernel and serve; nothing is left running."""
+    systemctl("stop", "vipd")
+    assert (show("Result"), show("ExecMainStatus"), show("ActiveState")) == (
+        "success", "0", "inactive")
+    assert not re.search(r"^\S*vipd$", run("ps", "-eo", "comm"), re.M)
+    assert connect() == b"hello"
+    systemctl("start", "vipd")
+    assert status()["sync"]["writes"] == 0
+
+
+def test_start_failure_and_recovery():
+    """A source that does not exist yet: systemd goes on trying, however often vipd exits."""
+    config = "/etc/vipd/kubeconfig"
+    systemctl("stop", "vipd")
+    systemctl("reset-failed", "vipd")
+    with drop_in("[Service]\nEnvironment=VIPD_FLAGS=--kubeconfig=%s\nRestartSec=100ms\n" % config):
+        systemctl("start", "--no-block", "vipd")
+        eventually(lambda: int(show("NRestarts")) >= FAST_EXITS)
+        assert show("ActiveState") == "activating" and show("Result") != "start-limit-hit"
+        assert config in journal() and connect() == b"hello"
+        systemctl("stop", "vipd")
+    shutil.move(SERVICES, SERVICES + ".away")
+    with drop_in("[Service]\nRestartSec=100ms\n"):
+        systemctl("start", "--no-block", "vipd")
+        time.sleep(5)
+        assert connect() == b"hello"
+        shutil.move(SERVICES + ".away", SERVICES)
+        eventually(is_active)
+    assert connect() == b"hello" and status()["sync"]["writes"] == 0
