@@ -1096,7 +1096,7 @@ static const struct flag flags[] = {
 	{ "ipvs-mark", "TAG", flag_ipvs_mark,
 	  "the upper eight bits of packet marks, even (default 0x5a); the next number is used too" },
 	{ "ipvs-route-table", "N", flag_ipvs_table,
-	  "the routing table that captured packets are looked up in (default 77)" },
+	  "the routing table that captured packets are looked up in (default 23130)" },
 	{ "ipvs-rule-priority", "N", flag_ipvs_priority,
 	  "the first of four policy routing rules (default 100)" },
 	{ "ipvs-estimation", NULL, flag_ipvs_estimation,

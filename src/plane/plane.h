@@ -228,6 +228,22 @@ struct plane_ops {
 	void (*close)(struct plane *p);
 };
 
+/*
+ * What this node lacks for the plane, and what another process does to its surroundings. A kind has
+ * one fault at a time.
+ */
+enum plane_fault_kind {
+	PLANE_FAULT_SCHEDULER = 0, /* the kernel has no module for it */
+	PLANE_FAULT_SYSCTL,        /* cannot be set */
+	PLANE_FAULT_ROUTING,       /* foreign policy routing */
+	PLANE_FAULT_N,
+};
+
+struct plane_fault {
+	bool is_unready; /* services are not served as they should be: /healthz is 503 */
+	char text[256];  /* "" = none */
+};
+
 /* Every plane embeds this first. */
 struct plane {
 	const struct plane_ops *ops;
@@ -242,7 +258,15 @@ struct plane {
 	/* A flush of the ruleset by others would not be noticed by established connections. */
 	bool is_flush_safe;
 	struct plane_times times;
+	struct plane_fault faults[PLANE_FAULT_N];
 };
+
+/* Both return true when that is news, for the log. */
+bool plane_fault_set(struct plane *p, enum plane_fault_kind kind, bool is_unready,
+		     const char *text);
+bool plane_fault_clear(struct plane *p, enum plane_fault_kind kind);
+/* Why the plane is not ready; NULL when it is. `p` may be NULL. */
+const char *plane_unready(const struct plane *p);
 
 static inline void plane_dealing(const void *plane, const struct plan_rows *rows,
 				 const struct plan_pool *pool, bool is_inside,

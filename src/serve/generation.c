@@ -65,6 +65,7 @@ static void mix_health(struct mix *m, const struct health *health)
 	health_facts_get(&f, health, now_ns(), 0);
 	mix_uint(m, (uint64_t)health_is_good(&f) << 2 | (uint64_t)f.has_synced << 1 |
 			    (uint64_t)f.is_eligible);
+	mix_text(m, f.unready);
 }
 
 /* What is told of it is little: the first errors by their places, the others by number. */

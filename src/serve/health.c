@@ -51,7 +51,7 @@ int health_answer(struct str *body, const struct health_facts *f, enum health_qu
 {
 	struct jsonw w = { .out = body };
 	bool is_good = health_is_good(f);
-	bool is_healthy = is_good && (q == HEALTH_LIVE || f->has_synced);
+	bool is_healthy = is_good && (q == HEALTH_LIVE || (f->has_synced && f->unready == NULL));
 	bool is_ok = is_healthy && (q == HEALTH_LIVE || f->is_eligible);
 	int64_t updated = wall_of(f, f->updated_ns ? f->updated_ns : f->started_ns);
 	static const char *const families[] = { "IPv4", "IPv6" };
@@ -62,6 +62,8 @@ int health_answer(struct str *body, const struct health_facts *f, enum health_qu
 	jsonw_bool(&w, "healthy", is_healthy);
 	if (q == HEALTH_READY)
 		jsonw_bool(&w, "nodeEligible", f->is_eligible);
+	if (q == HEALTH_READY && f->unready != NULL)
+		jsonw_text(&w, "reason", f->unready);
 	for (size_t i = 0; f->has_synced && i < ARRAY_SIZE(families); i++) {
 		if (i == 0)
 			jsonw_object(&w, "status");
@@ -103,6 +105,7 @@ void health_facts_get(struct health_facts *ret, const struct health *h, uint64_t
 		.limit_ns = 2 * h->config.sync_period_ns,
 		.has_synced = stats->first_sync_ns != 0,
 		.is_eligible = node_is_eligible(h),
+		.unready = plane_unready(h->config.ctx->plane),
 	};
 }
 

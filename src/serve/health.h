@@ -30,6 +30,7 @@ struct health_facts {
 	uint64_t limit_ns;      /* how long something may be owed: 2 x sync period */
 	bool has_synced;        /* the first sync was completed */
 	bool is_eligible;       /* HC-08 */
+	const char *unready;    /* what the plane lacks (HC-05); borrowed, NULL = nothing */
 };
 
 enum health_question {

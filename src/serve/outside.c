@@ -36,7 +36,7 @@ static bool is_healthy(void *arg)
 	struct health_facts facts;
 
 	health_facts_get(&facts, o->health, now_ns(), wall_now());
-	return health_is_good(&facts);
+	return health_is_good(&facts) && facts.unready == NULL;
 }
 
 static int open_parts(struct outside *o, struct event_base *base, const struct outside_config *c,

@@ -237,7 +237,8 @@ static void view_health(struct jsonw *w, const struct serve_context *ctx, uint64
 	health_facts_get(&f, ctx->health, now, 0);
 	jsonw_object(w, "health");
 	jsonw_bool(w, "live", health_is_good(&f));
-	jsonw_bool(w, "ready", health_is_good(&f) && f.has_synced && f.is_eligible);
+	jsonw_bool(w, "ready",
+		   health_is_good(&f) && f.has_synced && f.is_eligible && f.unready == NULL);
 	jsonw_bool(w, "node_eligible", f.is_eligible);
 	jsonw_uint(w, "limit_ms", f.limit_ns / NSEC_PER_MSEC);
 	jsonw_end(w);
@@ -348,7 +349,10 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 	problem_count(w, "conflicts", ctx->plan->n_conflicts,
 		      "address and port is claimed by more than one service",
 		      "addresses and ports are claimed by more than one service");
-	if (ctx->sync != NULL)
+	for (int i = 0; ctx->plane != NULL && i < PLANE_FAULT_N; i++)
+		if (ctx->plane->faults[i].text[0] != '\0')
+			problem(w, "plane", ctx->plane->faults[i].text);
+	if (ctx->sync != NULL && plane_unready(ctx->plane) == NULL)
 		problem_load(w, ctx->sync);
 	if (m->config.node_name == NULL || m->config.node_name->len == 0)
 		problem(w, "node", "the node's name is unknown: no endpoint counts as local");

@@ -41,6 +41,7 @@ struct virtual
 struct routing {
 	int family;
 	uint32_t number; /* priority, or table */
+	uint32_t table;  /* of a rule */
 	uint8_t protocol;
 	size_t len;
 	uint8_t bytes[MSG_MAX];
@@ -443,6 +444,7 @@ static struct routing routing_read(const struct nlmsghdr *h)
 	nl_attr_table(tb, 63, h, sizeof(*m));
 	protocol = nl_attr_bytes(tb[FRA_PROTOCOL], 1);
 	r.number = is_rule ? u32(tb[FRA_PRIORITY]) : u32(tb[RTA_TABLE]);
+	r.table = is_rule ? u32(tb[FRA_TABLE]) : 0;
 	r.protocol = !is_rule ? m->rtm_protocol : protocol != NULL ? *protocol : 0;
 	r.len = h->nlmsg_len - MNL_NLMSG_HDRLEN;
 	memcpy(r.bytes, mnl_nlmsg_get_payload(h), MIN(r.len, sizeof(r.bytes)));
@@ -452,7 +454,8 @@ static struct routing routing_read(const struct nlmsghdr *h)
 static struct routing *routing_find(struct routing *v, size_t n, const struct routing *like)
 {
 	for (size_t i = 0; i < n; i++)
-		if (v[i].family == like->family && v[i].number == like->number)
+		if (v[i].family == like->family && v[i].number == like->number &&
+		    v[i].protocol == like->protocol && v[i].table == like->table)
 			return &v[i];
 	return NULL;
 }
@@ -695,7 +698,7 @@ void fake_ipvs_foreign_weight(struct fake_ipvs *f, const char *addr, uint32_t we
 				d->weight = weight;
 }
 
-void fake_ipvs_foreign_rule(struct fake_ipvs *f, int family, uint32_t priority)
+void fake_ipvs_foreign_rule(struct fake_ipvs *f, int family, uint32_t priority, uint32_t table)
 {
 	_Alignas(8) char buf[MSG_MAX] = { 0 };
 	struct nlmsghdr *h = mnl_nlmsg_put_header(buf);
@@ -704,9 +707,20 @@ void fake_ipvs_foreign_rule(struct fake_ipvs *f, int family, uint32_t priority)
 	h->nlmsg_type = RTM_NEWRULE;
 	m->family = (uint8_t)family;
 	m->action = FR_ACT_TO_TBL;
-	m->table = RT_TABLE_MAIN;
+	m->table = table < 256 ? (uint8_t)table : RT_TABLE_COMPAT;
 	mnl_attr_put_u32(h, FRA_PRIORITY, priority);
+	mnl_attr_put_u32(h, FRA_TABLE, table);
 	*vec_push(&f->rules) = routing_read(h);
+}
+
+void fake_ipvs_rules_del(struct fake_ipvs *f, uint32_t priority)
+{
+	size_t kept = 0;
+
+	vec_for_each (r, &f->rules)
+		if (r->number != priority)
+			f->rules.v[kept++] = *r;
+	f->rules.n = kept;
 }
 
 void fake_ipvs_rules_flush(struct fake_ipvs *f)

@@ -54,8 +54,9 @@ void fake_ipvs_foreign(struct fake_ipvs *f, const struct ipvs_key *key, uint32_t
 /* Somebody deletes a destination from all services, or sets its weight. */
 void fake_ipvs_foreign_del(struct fake_ipvs *f, const char *addr);
 void fake_ipvs_foreign_weight(struct fake_ipvs *f, const char *addr, uint32_t weight);
-/* Somebody removes all policy routing rules of vipd's, or adds one at a priority. */
-void fake_ipvs_foreign_rule(struct fake_ipvs *f, int family, uint32_t priority);
+/* Another process adds a policy routing rule, or deletes all of a priority, or all. */
+void fake_ipvs_foreign_rule(struct fake_ipvs *f, int family, uint32_t priority, uint32_t table);
+void fake_ipvs_rules_del(struct fake_ipvs *f, uint32_t priority);
 void fake_ipvs_rules_flush(struct fake_ipvs *f);
 
 /* --- what it holds --- */

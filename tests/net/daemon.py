@@ -30,9 +30,9 @@ STEADY_IP = {4: "10.96.255.1", 6: "fd00:10:96::ff01"}
 STEADY_LB = {4: "192.0.2.250", 6: "2001:db8:200::fa"}
 
 # What `ip rule` prints of the ipvs plane's policy routing.
-ROUTING = ("100: from all fwmark 0x5b000000/0xff000000 lookup 77",
+ROUTING = ("100: from all fwmark 0x5b000000/0xff000000 lookup 23130",
            "101: from all fwmark 0x5a000000/0xff000000 iif lo goto 103",
-           "102: from all fwmark 0x5a000000/0xff000000 lookup 77", "103: from all nop")
+           "102: from all fwmark 0x5a000000/0xff000000 lookup 23130", "103: from all nop")
 
 FLAGS = {
     "--cluster-cidr": ",".join(lab_.CLUSTER_CIDR.values()),
@@ -336,12 +336,12 @@ class Vipd:
         out = []
         for fam in (4, 6):
             said = self.lab.node.run("ip", "-%d" % fam, "-batch", "-",
-                                     input="rule\nroute show table 77\n")
+                                     input="rule\nroute show table 23130\n")
             lines = [" ".join(line.split()) for line in said.splitlines()]
             out += ["IPv%d: the rule '%s' is missing" % (fam, r) for r in ROUTING
                     if r + " proto 118" not in lines]
             if not any(line.startswith("local default dev lo ") for line in lines):
-                out.append("IPv%d: table 77 has no route" % fam)
+                out.append("IPv%d: table 23130 has no route" % fam)
         return out
 
     def check_tables(self, timeout=3.0, strict=True):

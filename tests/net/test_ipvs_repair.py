@@ -69,10 +69,10 @@ SERVICES = {
 ROUTING = {
     "rule deleted":
         ("ip rule del pref 102",
-         "ip rule add pref 102 fwmark 0x5a000000/0xff000000 lookup 77 protocol 118", "the rule"),
+         "ip rule add pref 102 fwmark 0x5a000000/0xff000000 lookup 23130 protocol 118", "the rule"),
     "route deleted":
-        ("ip -6 route flush table 77", "ip -6 route add local default dev lo table 77 proto 118",
-         "table 77"),
+        ("ip -6 route flush table 23130", "ip -6 route add local default dev lo table 23130 proto 118",
+         "table 23130"),
 }
 # Of nf_tables, which tells vipd at once (test_foreign.py).
 ELEMENTS = {
@@ -170,11 +170,11 @@ def test_all_services_gone(lab, vipd):
     lab.node.run("ipvsadm", "-C")
     lab.node.run("ip", "rule", "del", "pref", "101")
     lab.node.run("ip", "-6", "rule", "del", "pref", "103")
-    lab.node.run("ip", "route", "flush", "table", "77")
+    lab.node.run("ip", "route", "flush", "table", "23130")
     assert not vipd.ipvs().services()
     took = put_right(vipd, 12)
     print("virtual services and policy routing were back after %.1f s" % took)
-    assert "policy routing was changed by somebody else" in vipd.log()
+    assert "policy routing: changed by another process; repaired" in vipd.log()
     # Repaired by the periodic look alone, each round but the first would take a whole period.
     start = time.monotonic()
     for _ in range(3):

@@ -69,7 +69,7 @@ def test_all_is_told(lab, vipd):
         "%s/TCP masq=host -> %s:8080 affinity=600s scheduler=rr; inside -> %s:8080 %s:8080 "
         "scheduler=mh,mh-fallback" % (L.endpoint(L.lb_ip(57, 4), 80), L.POD["pod1"][4],
                                       L.POD["pod1"][4], L.remote(1, 4)))
-    assert "IPv4/rule/102 fwmark 0x5a000000/0xff000000 lookup 77" in text.splitlines()
+    assert "IPv4/rule/102 fwmark 0x5a000000/0xff000000 lookup 23130" in text.splitlines()
     told = json.loads(vipctl(vipd, "svc", "--kernel", "-o", "json").stdout)
     assert told["plane"] == "ipvs" and len(told["routing"]) == 10
     assert not [f for f in told["frontends"] if any(w.isupper() and "-" in w for w in f.split())]
@@ -89,7 +89,7 @@ BREAKAGES = [
      KEY, " 10.244.2.99:1(NOT-IN-HAIRPINS) "),
     ("scheduler", lambda mark: ["ipvsadm", "-E", "-f", mark, "-s", "lc"], KEY, "scheduler=lc"),
     ("rule", lambda mark: ["ip", "rule", "del", "priority", "101"], "IPv4/rule/101", "iif lo goto"),
-    ("route", lambda mark: ["ip", "-6", "route", "flush", "table", "77"], "IPv6/table/77", "local"),
+    ("route", lambda mark: ["ip", "-6", "route", "flush", "table", "23130"], "IPv6/table/23130", "local"),
     ("frontend", lambda mark: ["nft", "delete", "element", "inet", "vipd-ipvs", "fe4",
                                "{ %s . tcp . 80 }" % VIP], KEY, "- ->"),
     ("wrong pool", None, KEY, "+ -> %s:8080 " % L.POD["pod1"][4]),

@@ -40,6 +40,17 @@ static const struct answer_case {
 	  200,
 	  true,
 	  NULL },
+	{ "the plane lacks something (HC-05)",
+	  { .now_ns = 1000 * S,
+	    .started_ns = 1 * S,
+	    .updated_ns = 990 * S,
+	    .has_synced = true,
+	    .unready = "IPVS scheduler 'rr' is not in this kernel",
+	    .is_eligible = true },
+	  503,
+	  200,
+	  false,
+	  "2023-11-14T22:13:10.123456789Z" },
 	{ "nothing changed for a day (HC-04)",
 	  { .now_ns = 100000 * S,
 	    .started_ns = 1 * S,
@@ -126,6 +137,8 @@ static void test_answers(void **state)
 		assert_int_equal(int_at(json, "healthy"), c->is_healthy);
 		assert_int_equal(int_at(json, "nodeEligible"), f.is_eligible);
 		assert_string_equal(text_at(json, "currentTime"), "2023-11-14T22:13:20.123456789Z");
+		if (f.unready != NULL)
+			assert_string_equal(text_at(json, "reason"), f.unready);
 		assert_string_equal(text_at(json, "lastUpdated"),
 				    c->updated ? c->updated : text_at(json, "currentTime"));
 		check_status(json, &f);

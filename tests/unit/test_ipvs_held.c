@@ -271,23 +271,23 @@ static void test_routing(void **state)
 	web(&w);
 	fake_ipvs_rules_flush(w.ipvs);
 	held_read(&w, &h);
-	assert_string_equal(str_text(&h.routing), "IPv4/table/77 local default dev lo\n"
-						  "IPv6/table/77 local default dev lo\n");
+	assert_string_equal(str_text(&h.routing), "IPv4/table/23130 local default dev lo\n"
+						  "IPv6/table/23130 local default dev lo\n");
 	ipvs_held_fini(&h);
 	expect_diff(&w, DIFFERS "IPv4/rule/100  (policy routing)\n"
-				"  - fwmark 0x5b000000/0xff000000 lookup 77\n"
+				"  - fwmark 0x5b000000/0xff000000 lookup 23130\n"
 				"IPv4/rule/101  (policy routing)\n"
 				"  - fwmark 0x5a000000/0xff000000 iif lo goto 103\n"
 				"IPv4/rule/102  (policy routing)\n"
-				"  - fwmark 0x5a000000/0xff000000 lookup 77\n"
+				"  - fwmark 0x5a000000/0xff000000 lookup 23130\n"
 				"IPv4/rule/103  (policy routing)\n"
 				"  - nop\n"
 				"IPv6/rule/100  (policy routing)\n"
-				"  - fwmark 0x5b000000/0xff000000 lookup 77\n"
+				"  - fwmark 0x5b000000/0xff000000 lookup 23130\n"
 				"IPv6/rule/101  (policy routing)\n"
 				"  - fwmark 0x5a000000/0xff000000 iif lo goto 103\n"
 				"IPv6/rule/102  (policy routing)\n"
-				"  - fwmark 0x5a000000/0xff000000 lookup 77\n"
+				"  - fwmark 0x5a000000/0xff000000 lookup 23130\n"
 				"IPv6/rule/103  (policy routing)\n"
 				"  - nop\n");
 	world_close(&w);

@@ -700,13 +700,76 @@ static void test_route_conflict(void **state)
 {
 	struct world w;
 
+	/* At the start: vipd's local route would swallow what that rule leads into the table. */
 	world_open(&w);
-	fake_ipvs_foreign_rule(w.ipvs, AF_INET, 102);
+	fake_ipvs_foreign_rule(w.ipvs, AF_INET, 32000, IPVS_ROUTE_TABLE_DEFAULT);
 	for (int i = 0; i < 50 && *sync_stats_get(w.s)->last_error == '\0'; i++)
 		(void)sync_step(w.s, w.now);
 	assert_non_null(strstr(sync_stats_get(w.s)->last_error,
-			       "policy routing rule 102 of IPv4 is somebody else's"));
+			       "'32000: lookup 23130' leads into vipd's routing table"));
+	assert_string_equal(plane_unready(w.plane), sync_stats_get(w.s)->last_error);
 	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 1);
+	assert_int_equal(fake_ipvs_n_routes(w.ipvs), 0);
+	/* It goes, and vipd serves. */
+	fake_ipvs_rules_del(w.ipvs, 32000);
+	settle(&w);
+	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 8);
+	assert_null(plane_unready(w.plane));
+	/* Later: told, and vipd's own rules are kept in repair. */
+	fake_ipvs_foreign_rule(w.ipvs, AF_INET6, 32000, IPVS_ROUTE_TABLE_DEFAULT);
+	fake_ipvs_rules_del(w.ipvs, 101);
+	pass(&w, 12);
+	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 9);
+	assert_null(plane_unready(w.plane));
+	assert_non_null(strstr(w.plane->faults[PLANE_FAULT_ROUTING].text,
+			       "rule of IPv6: '32000: lookup 23130'"));
+	(void)restart(&w);
+	assert_non_null(strstr(w.plane->faults[PLANE_FAULT_ROUTING].text, "'32000:"));
+	fake_ipvs_rules_del(w.ipvs, 32000);
+	pass(&w, 12);
+	assert_string_equal(w.plane->faults[PLANE_FAULT_ROUTING].text, "");
+	world_close(&w);
+}
+
+#define MAIN_TABLE 254
+
+/* A foreign rule at a priority of vipd's stands beside them, at the start and later. */
+static void test_route_priority_shared(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	fake_ipvs_foreign_rule(w.ipvs, AF_INET, 102, MAIN_TABLE);
+	settle(&w);
+	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 9);
+	assert_null(plane_unready(w.plane));
+	fake_ipvs_rules_flush(w.ipvs);
+	fake_ipvs_foreign_rule(w.ipvs, AF_INET, 101, MAIN_TABLE);
+	pass(&w, 12);
+	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 9);
+	expect_adopted(&w);
+	world_close(&w);
+}
+
+/* Another table was configured before: its route goes with the rules that led to it. */
+static void test_route_table_changes(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	w.config.route_table = 77;
+	(void)restart(&w);
+	assert_int_equal(fake_ipvs_n_routes(w.ipvs), 2);
+	w.config.route_table = 0;
+	(void)restart(&w);
+	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 8);
+	assert_int_equal(fake_ipvs_n_routes(w.ipvs), 2);
+	expect_adopted(&w);
+	w.config.route_table = 77;
+	(void)restart(&w);
+	assert_int_equal(w.plane->ops->cleanup(w.plane, NULL), 0);
+	assert_int_equal(fake_ipvs_n_routes(w.ipvs), 0);
+	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 0);
 	world_close(&w);
 }
 
@@ -912,6 +975,8 @@ int main(void)
 		cmocka_unit_test(test_refused_at_first),
 		cmocka_unit_test(test_refused_by_nft),
 		cmocka_unit_test(test_route_conflict),
+		cmocka_unit_test(test_route_priority_shared),
+		cmocka_unit_test(test_route_table_changes),
 		cmocka_unit_test(test_counters),
 		cmocka_unit_test(test_counters_of_pools),
 		cmocka_unit_test(test_counting_changes),

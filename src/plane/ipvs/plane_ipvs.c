@@ -200,6 +200,24 @@ static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plan
 	return r == -ENOBUFS ? -EBUSY : r;
 }
 
+/* Also while a foreign rule is in the way: that is a fault to report, and no reason to stop. */
+static int routes_apply(struct ipvs_plane *p, size_t *n_writes, struct err *err)
+{
+	struct err conflict = { 0 };
+	int r = ipvs_route_apply(p->route, &p->route_config, n_writes, &conflict, err);
+
+	if (r == -EBUSY) {
+		(void)plane_fault_set(&p->plane, PLANE_FAULT_ROUTING, true, err->text);
+	} else if (r == 0 && conflict.text[0] != '\0') {
+		if (plane_fault_set(&p->plane, PLANE_FAULT_ROUTING, false, conflict.text))
+			log_err(LOG_AREA_PLANE, "%s; vipd's own rules stay", conflict.text);
+	} else if (r == 0 && plane_fault_clear(&p->plane, PLANE_FAULT_ROUTING)) {
+		log_notice(LOG_AREA_PLANE, "policy routing: recovered: no foreign rule or route "
+					   "conflicts with vipd's any more");
+	}
+	return r;
+}
+
 static int plane_env(struct plane *plane, const struct model *m, struct plane_result *res,
 		     struct err *err)
 {
@@ -213,7 +231,7 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 	if (r == 0)
 		r = ipvs_sysctls_apply(p, res, err);
 	if (r == 0)
-		r = ipvs_route_apply(p->route, &p->route_config, &res->n_writes, err);
+		r = routes_apply(p, &res->n_writes, err);
 	if (r < 0)
 		return r;
 	p->env_generation = m->env_generation;
@@ -390,12 +408,15 @@ static uint64_t tick_routes(struct ipvs_plane *p, uint64_t now)
 	if (now < p->routes_at)
 		return p->routes_at;
 	p->routes_at = now + ROUTES_PERIOD_NS;
-	r = ipvs_route_apply(p->route, &p->route_config, &n, &err);
+	r = routes_apply(p, &n, &err);
 	if (r < 0)
-		log_warn(LOG_AREA_PLANE, "%s", err.text);
+		log_warn(LOG_AREA_PLANE, "policy routing: not repaired: %s; next attempt in 10 s",
+			 err.text);
 	else if (n > 0)
-		log_notice(LOG_AREA_PLANE,
-			   "policy routing was changed by somebody else, repaired: %zu writes", n);
+		log_notice(
+			LOG_AREA_PLANE,
+			"policy routing: changed by another process; repaired: %zu kernel operations",
+			n);
 	return p->routes_at;
 }
 

@@ -25,6 +25,8 @@ struct rule {
 	bool is_iif_lo;
 	bool has_more; /* conditions that we never write */
 	bool is_ours;
+	uint8_t from_len; /* prefix length of `from`; 0: any source */
+	struct ip_addr from;
 };
 
 struct reading {
@@ -84,6 +86,17 @@ static uint32_t attr_u32(const struct nlattr *a)
 	return v;
 }
 
+static void rule_source(struct rule *r, const struct fib_rule_hdr *f, const struct nlattr *src)
+{
+	const void *bytes = nl_attr_bytes(src, f->family == AF_INET6 ? 16 : 4);
+
+	if (bytes == NULL)
+		return;
+	r->from_len = f->src_len;
+	r->from.family = f->family;
+	memcpy(r->from.bytes, bytes, f->family == AF_INET6 ? 16 : 4);
+}
+
 static void rules_begin(void *arg)
 {
 	struct reading *rd = arg;
@@ -112,6 +125,7 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	if (f->action == FR_ACT_TO_TBL)
 		r.table = tb[FRA_TABLE] != NULL ? attr_u32(tb[FRA_TABLE]) : f->table;
 	r.is_iif_lo = strcmp(nl_attr_str(tb[FRA_IIFNAME]), "lo") == 0;
+	rule_source(&r, f, tb[FRA_SRC]);
 	r.has_more = tb[FRA_SRC] != NULL || tb[FRA_DST] != NULL || tb[FRA_OIFNAME] != NULL ||
 		     (tb[FRA_IIFNAME] != NULL && !r.is_iif_lo) || f->flags & FIB_RULE_INVERT;
 	r.is_ours = protocol != NULL && *protocol == IPVS_ROUTE_PROTOCOL;
@@ -259,6 +273,35 @@ static int route_act(struct nl_sock *nl, uint16_t type, int family, uint32_t tab
 		     : 0;
 }
 
+/* What the rule asks and what it does, as `ip rule` prints it. */
+static void rule_conditions_print(struct str *out, const struct rule *r)
+{
+	char ip[IP_TEXT_MAX];
+
+	if (r->from_len > 0)
+		str_printf(out, " from %s/%u", ip_addr_text(&r->from, ip), r->from_len);
+	if (r->mask != 0)
+		str_printf(out, " fwmark 0x%x/0x%x", r->mark, r->mask);
+	if (r->is_iif_lo)
+		str_puts(out, " iif lo");
+	if (r->action == FR_ACT_GOTO)
+		str_printf(out, " goto %u", r->target);
+	else if (r->action == FR_ACT_TO_TBL)
+		str_printf(out, " lookup %u", r->table);
+	else
+		str_puts(out, r->action == FR_ACT_NOP ? " nop" : " OTHER-ACTION");
+	if (r->has_more && r->from_len == 0)
+		str_puts(out, " OTHER-CONDITIONS");
+}
+
+/* Of ours; a table without it is as good. */
+static int route_del(struct nl_sock *nl, int family, uint32_t table, struct err *err)
+{
+	int r = route_act(nl, RTM_DELROUTE, family, table, err);
+
+	return r == -ESRCH || r == -ENOENT ? 0 : r;
+}
+
 static const struct rule *rule_find(const struct reading *rd, const struct rule *want)
 {
 	vec_for_each (r, &rd->rules)
@@ -267,57 +310,62 @@ static const struct rule *rule_find(const struct reading *rd, const struct rule 
 	return NULL;
 }
 
-/* Does anybody else use what we are about to? */
+/* -EBUSY: `err` names the foreign rule. */
+static int conflict_err(struct err *err, int family, const struct rule *r, const char *why)
+{
+	struct str text = { 0 };
+
+	rule_conditions_print(&text, r);
+	(void)err_set(err, -EBUSY, "foreign policy routing rule of %s: '%u:%s' %s",
+		      family_text(family), r->priority, str_text(&text), why);
+	str_fini(&text);
+	return -EBUSY;
+}
+
+/*
+ * Foreign rules and routes that cannot share the routing table or the marks with vipd: a rule
+ * that leads into vipd's table would deliver its packets, all pods' for example, to this host.
+ */
 static int conflict_find(const struct reading *rd, int family, struct err *err)
 {
 	const struct ipvs_route_config *c = rd->c;
 
 	if (rd->has_foreign_route)
 		return err_set(err, -EBUSY,
-			       "routing table %u of %s has routes of others: choose another with "
-			       "--ipvs-route-table",
+			       "routing table %u of %s has foreign routes: choose another table "
+			       "with --ipvs-route-table",
 			       c->table, family_text(family));
 	vec_for_each (r, &rd->rules) {
 		if (r->is_ours)
 			continue;
-		if (r->priority >= c->priority && r->priority < c->priority + RULES)
-			return err_set(err, -EBUSY,
-				       "policy routing rule %u of %s is somebody else's: choose "
-				       "other priorities with --ipvs-rule-priority",
-				       r->priority, family_text(family));
+		if (r->action == FR_ACT_TO_TBL && r->table == c->table)
+			return conflict_err(err, family, r,
+					    "leads into vipd's routing table: choose another "
+					    "table with --ipvs-route-table");
 		if (r->mask != 0 && (r->mask & IPVS_MARK_MASK) == IPVS_MARK_MASK &&
 		    ((r->mark & IPVS_MARK_MASK) == c->marks.tag ||
 		     (r->mark & IPVS_MARK_MASK) == c->marks.birth))
-			return err_set(err, -EBUSY,
-				       "policy routing rule %u of %s is about marks 0x%x: choose "
-				       "another tag with --ipvs-mark",
-				       r->priority, family_text(family), r->mark);
+			return conflict_err(err, family, r,
+					    "matches vipd's marks: choose another tag with "
+					    "--ipvs-mark");
 	}
 	return 0;
 }
 
-static int apply_family(struct nl_sock *nl, const struct ipvs_route_config *c, int family,
-			size_t *n_writes, struct err *err)
+/* Do vipd's own rules with this table and these marks stand already? */
+static bool is_in_place(const struct reading *rd, const struct rule want[static RULES])
 {
-	struct reading rd = { .c = c };
-	struct rule want[RULES];
-	int r = read_family(&rd, nl, family, err);
+	return rd->has_route && rule_find(rd, &want[2]) != NULL;
+}
 
-	rules_want(want, c);
-	if (r == 0)
-		r = conflict_find(&rd, family, err);
-	if (r == 0 && !rd.has_route) {
-		r = route_act(nl, RTM_NEWROUTE, family, c->table, err);
-		*n_writes += r == 0;
-	}
-	for (size_t i = 0; i < RULES && r == 0; i++) {
-		if (rule_find(&rd, &want[i]) != NULL)
-			continue;
-		r = rule_act(nl, RTM_NEWRULE, family, &want[i], err);
-		*n_writes += r == 0;
-	}
-	for (size_t i = 0; i < rd.rules.n && r == 0; i++) {
-		const struct rule *old = &rd.rules.v[i];
+/* Delete rules of ours that are not wanted any more, and the route in the table they led to. */
+static int old_rules_del(struct nl_sock *nl, const struct reading *rd, int family,
+			 const struct rule want[static RULES], size_t *n_writes, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < rd->rules.n && r == 0; i++) {
+		const struct rule *old = &rd->rules.v[i];
 		bool is_wanted = false;
 
 		for (size_t k = 0; k < RULES; k++)
@@ -325,17 +373,58 @@ static int apply_family(struct nl_sock *nl, const struct ipvs_route_config *c, i
 		if (!old->is_ours || is_wanted)
 			continue;
 		r = rule_act(nl, RTM_DELRULE, family, old, err);
+		if (r == 0 && old->action == FR_ACT_TO_TBL && old->table != rd->c->table)
+			r = route_del(nl, family, old->table, err);
 		*n_writes += r == 0;
 	}
+	return r;
+}
+
+static int family_write(struct nl_sock *nl, const struct reading *rd, int family,
+			const struct rule want[static RULES], size_t *n_writes, struct err *err)
+{
+	int r = 0;
+
+	if (!rd->has_route) {
+		r = route_act(nl, RTM_NEWROUTE, family, rd->c->table, err);
+		*n_writes += r == 0;
+	}
+	for (size_t i = 0; i < RULES && r == 0; i++) {
+		if (rule_find(rd, &want[i]) != NULL)
+			continue;
+		r = rule_act(nl, RTM_NEWRULE, family, &want[i], err);
+		*n_writes += r == 0;
+	}
+	return r < 0 ? r : old_rules_del(nl, rd, family, want, n_writes, err);
+}
+
+static int apply_family(struct nl_sock *nl, const struct ipvs_route_config *c, int family,
+			size_t *n_writes, struct err *conflict, struct err *err)
+{
+	struct reading rd = { .c = c };
+	struct rule want[RULES];
+	struct err found = { 0 };
+	int r = read_family(&rd, nl, family, err);
+
+	rules_want(want, c);
+	if (r == 0 && conflict_find(&rd, family, &found) < 0) {
+		if (is_in_place(&rd, want))
+			*conflict = found;
+		else
+			r = err_set(err, -EBUSY, "%s", found.text);
+	}
+	if (r == 0)
+		r = family_write(nl, &rd, family, want, n_writes, err);
 	vec_fini(&rd.rules);
 	return r;
 }
 
 int ipvs_route_apply(struct nl_sock *nl, const struct ipvs_route_config *c, size_t *n_writes,
-		     struct err *err)
+		     struct err *conflict, struct err *err)
 {
+	*conflict = (struct err){ 0 };
 	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
-		int r = apply_family(nl, c, families[i], n_writes, err);
+		int r = apply_family(nl, c, families[i], n_writes, conflict, err);
 
 		/* A kernel started without IPv6 has none of this, and no packets either. */
 		if (r == -EAFNOSUPPORT && families[i] == AF_INET6)
@@ -346,29 +435,24 @@ int ipvs_route_apply(struct nl_sock *nl, const struct ipvs_route_config *c, size
 	return 0;
 }
 
-/* The tables that rules of ours lead to, so that a changed configuration leaves nothing. */
+/* Rules of ours, and the route in each table that they lead to, whatever the configuration. */
 static int cleanup_family(struct nl_sock *nl, int family, struct err *err)
 {
 	struct ipvs_route_config c = { .table = IPVS_ROUTE_TABLE_DEFAULT };
 	struct reading rd = { .c = &c };
 	int r = read_family(&rd, nl, family, err);
-	bool is_there = rd.has_route;
 
 	for (size_t i = 0; i < rd.rules.n && r == 0; i++) {
 		const struct rule *old = &rd.rules.v[i];
 
 		if (!old->is_ours)
 			continue;
-		is_there = true;
-		if (old->action == FR_ACT_TO_TBL)
-			c.table = old->table;
 		r = rule_act(nl, RTM_DELRULE, family, old, err);
+		if (r == 0 && old->action == FR_ACT_TO_TBL)
+			r = route_del(nl, family, old->table, err);
 	}
-	if (r == 0 && is_there) {
-		r = route_act(nl, RTM_DELROUTE, family, c.table, err);
-		if (r == -ESRCH || r == -ENOENT)
-			r = 0;
-	}
+	if (r == 0 && rd.has_route)
+		r = route_del(nl, family, c.table, err);
 	vec_fini(&rd.rules);
 	return r;
 }
@@ -424,19 +508,9 @@ int ipvs_route_recall(struct nl_sock *nl, struct ipvs_route_config *c, struct er
 static void rule_print(struct str *out, int family, const struct rule *r)
 {
 	str_printf(out, "%s/rule/%u", family_text(family), r->priority);
-	if (r->mask != 0)
-		str_printf(out, " fwmark 0x%x/0x%x", r->mark, r->mask);
-	if (r->is_iif_lo)
-		str_puts(out, " iif lo");
-	if (r->action == FR_ACT_GOTO)
-		str_printf(out, " goto %u", r->target);
-	else if (r->action == FR_ACT_TO_TBL)
-		str_printf(out, " lookup %u", r->table);
-	else
-		str_puts(out, r->action == FR_ACT_NOP ? " nop" : " OTHER-ACTION");
-	str_puts(out, r->has_more ? " OTHER-CONDITIONS\n" : "\n");
+	rule_conditions_print(out, r);
+	str_puts(out, "\n");
 }
-
 static void route_print(struct str *out, int family, uint32_t table)
 {
 	str_printf(out, "%s/table/%u local default dev lo\n", family_text(family), table);

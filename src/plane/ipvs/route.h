@@ -2,10 +2,10 @@
 /*
  * plane/ipvs/route - what makes the kernel deliver captured packets to itself.
  *
- *     local default dev lo                       table 77
- *     100: fwmark 0x5b000000/0xff000000          lookup 77
+ *     local default dev lo                       table 23130
+ *     100: fwmark 0x5b000000/0xff000000          lookup 23130
  *     101: fwmark 0x5a000000/0xff000000 iif lo   goto 103
- *     102: fwmark 0x5a000000/0xff000000          lookup 77
+ *     102: fwmark 0x5a000000/0xff000000          lookup 23130
  *     103: nop
  *
  * in both families. The line with goto takes everything out that does not come
@@ -22,7 +22,11 @@
 #include "nl/sock.h"
 #include "plane/ipvs/marks.h"
 
-#define IPVS_ROUTE_TABLE_DEFAULT 77
+/*
+ * 0x5a5a. Not a table of kube-router (77 to 79), kube-vip (198), Cilium (2004, 2005, and 11 on for
+ * devices), Calico (1 to 250), the VPC CNI (2 on), wg-quick (51820), Tailscale (52) or iproute2.
+ */
+#define IPVS_ROUTE_TABLE_DEFAULT 23130
 #define IPVS_RULE_PRIORITY_DEFAULT 100
 /* RTPROT_*: nobody's in linux/rtnetlink.h and in iproute2's rt_protos. */
 #define IPVS_ROUTE_PROTOCOL 118
@@ -35,11 +39,13 @@ struct ipvs_route_config {
 
 /*
  * Read rules and routes, add what is missing, remove what is ours and not wanted.
- * -EBUSY: somebody else uses the table, a priority or the marks; `err` names it.
+ * -EBUSY: a foreign rule or route uses the table or the marks, and vipd's rules do not stand yet;
+ * `err` names it. Where they stand they are repaired all the same, and `conflict` names it.
+ * Foreign rules at the priorities of ours are no conflict: rules of one priority coexist.
  * `n_writes` counts what was written.
  */
 MUST_USE int ipvs_route_apply(struct nl_sock *nl, const struct ipvs_route_config *c,
-			      size_t *n_writes, struct err *err);
+			      size_t *n_writes, struct err *conflict, struct err *err);
 /* Remove all that carries our protocol. */
 MUST_USE int ipvs_route_cleanup(struct nl_sock *nl, struct err *err);
 
@@ -50,7 +56,7 @@ MUST_USE int ipvs_route_cleanup(struct nl_sock *nl, struct err *err);
 MUST_USE int ipvs_route_recall(struct nl_sock *nl, struct ipvs_route_config *c, struct err *err);
 /*
  * Rules and routes as there shall be, and those of ours as there are, one a line, both in the
- * same order: "IPv4/rule/102 fwmark 0x5a000000/0xff000000 lookup 77".
+ * same order: "IPv4/rule/102 fwmark 0x5a000000/0xff000000 lookup 23130".
  */
 MUST_USE int ipvs_route_text(struct nl_sock *nl, const struct ipvs_route_config *c,
 			     struct str *want, struct str *held, struct err *err);
