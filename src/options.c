@@ -900,7 +900,7 @@ static const struct flag flags[] = {
 	{ "service-cluster-ip-range", "LIST", flag_service_cidr,
 	  "prefixes of cluster IPs: addresses in them that no service has are dropped" },
 	{ "min-sync-period", "TIME", flag_min_sync,
-	  "wait at least this long from one sync to the next (default 0: sync at once)" },
+	  "shortest time from the end of a sync to the next; first sync and repairs do not wait [0s]" },
 	{ "audit-period", "TIME", flag_audit,
 	  "compare the kernel with what it should hold this often (default 5m, 0: never)" },
 	{ "status-page", "WHEN", flag_status_page,

@@ -58,7 +58,9 @@ struct sync {
 	uint64_t load_begin_ns;
 	uint64_t behind_since_ns; /* not RUNNING since then; 0 = RUNNING, or WAITING */
 	uint64_t env_failed_ns;   /* when node-wide rules were first refused; 0 = they were not */
-	uint64_t not_before_ns;   /* minimum period, or backoff of a failed load */
+	uint64_t not_before_ns;   /* backoff of a failed load or of failed node-wide rules */
+	bool is_draining;         /* a sync has begun: dirty services are left of it */
+	uint64_t next_sync_ns;    /* earliest start of the next sync: config.min_period_ns */
 	uint64_t next_check_ns;
 	uint64_t look_after_ns; /* the earliest that sync_look() may ask for */
 	uint64_t next_audit_ns;

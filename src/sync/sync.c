@@ -185,6 +185,7 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 	s->load_writes = s->stats.writes;
 	s->is_load_wanted = false;
 	s->is_env_owed = false;
+	s->is_draining = false;
 	r = s->plane->ops->load(s->plane, &err);
 	if (r == 0)
 		r = env_update(s, &err);
@@ -317,7 +318,6 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 		if (r == -ENOTRECOVERABLE && s->state == SYNC_RUNNING &&
 		    look(s, now) == PLANE_CHECK_LOST)
 			return SYNC_NOW;
-		s->state = SYNC_LOADING;
 		return load_failed(s, r, &err, now);
 	}
 	if (s->stats.services > services)
@@ -328,16 +328,23 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 			 s->stats.last_step_services, s->stats.last_step_writes,
 			 s->stats.last_step_took_ns / NSEC_PER_USEC);
 	sync_hist_add(&s->stats.step_time, end - begin);
-	s->not_before_ns =
-		s->config.min_period_ns ? now + (end - begin) + s->config.min_period_ns : 0;
+	s->is_draining = s->state == SYNC_RUNNING && !list_is_empty(&s->model->dirty);
+	if (s->config.min_period_ns != 0 && s->state == SYNC_RUNNING && !s->is_draining)
+		s->next_sync_ns = now + (end - begin) + s->config.min_period_ns;
 	if (s->failures.count == 0 && list_is_empty(&s->model->dirty))
 		s->stats.last_ok_ns = end;
 	return SYNC_NOW;
 }
 
+/* RUN-14: only the first transaction of a sync waits for the minimum period. */
+static bool is_sync_due(const struct sync *s, uint64_t now)
+{
+	return s->state != SYNC_RUNNING || s->is_draining || now >= s->next_sync_ns;
+}
+
 /* --- audit --- */
 
-/* The next few services as if nothing were held; a service that is owed a sync is left to it. */
+/* The rows of the next few services, as if the kernel had nothing. */
 static void audit_collect(struct sync *s, size_t *left)
 {
 	struct list *all = &s->model->all;
@@ -352,7 +359,7 @@ static void audit_collect(struct sync *s, size_t *left)
 		list_del(&svc->all);
 		list_add_tail(all, &svc->all);
 		--*left;
-		if (svc->rows != NULL && sync_is_adopted(s, svc) && !list_is_linked(&svc->dirty))
+		if (svc->rows != NULL && sync_is_adopted(s, svc))
 			plan_diff(&s->ops, svc, NULL, svc->rows);
 	}
 }
@@ -526,8 +533,11 @@ uint64_t sync_step(struct sync *s, uint64_t now)
 	/* Changes without a pause put a look off, not away. */
 	if (is_look_overdue(s, now) && look(s, now) > 0)
 		return SYNC_NOW;
-	if (!list_is_empty(&s->model->dirty))
-		return step_transaction(s, now);
+	if (!list_is_empty(&s->model->dirty)) {
+		if (is_sync_due(s, now))
+			return step_transaction(s, now);
+		next = MIN(next, s->next_sync_ns);
+	}
 	if (s->state == SYNC_ADOPTING)
 		return step_sweep(s, now);
 	return step_idle(s, now, next);

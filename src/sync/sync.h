@@ -81,8 +81,12 @@ struct sync_stats {
 };
 
 struct sync_config {
-	uint64_t
-		min_period_ns; /* --min-sync-period: from the end of a sync to the next; 0 = none */
+	/*
+	 * Shortest time from the end of a sync to the start of the next, 0 = none. A sync is
+	 * all transactions that empty the dirty queue. Limits SYNC_RUNNING only: adoption,
+	 * audit and repair do not wait.
+	 */
+	uint64_t min_period_ns;
 	uint64_t audit_period_ns; /* 0 = never */
 	uint64_t check_period_ns; /* generation id look; 0 = never */
 	size_t batch_ops;         /* operations a transaction, cut between services; 0 = default */

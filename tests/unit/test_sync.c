@@ -21,13 +21,18 @@ struct world {
 	struct sync *s;
 };
 
+static void process_begin_with(struct world *w, const struct sync_config *config)
+{
+	make_model(&w->m);
+	plan_init(&w->p, &w->m, &mock_plane_ops.traits);
+	sync_open(&w->s, &w->m, &w->p, &w->k.plane, config);
+}
+
 static void process_begin(struct world *w)
 {
 	static const struct sync_config config = { .check_period_ns = 250 * NSEC_PER_MSEC };
 
-	make_model(&w->m);
-	plan_init(&w->p, &w->m, &mock_plane_ops.traits);
-	sync_open(&w->s, &w->m, &w->p, &w->k.plane, &config);
+	process_begin_with(w, &config);
 }
 
 /* The process is gone, the kernel (w->k) stays. */
@@ -628,6 +633,107 @@ static void test_look_under_changes(void **state)
 	world_fini(&w);
 }
 
+static void all_slices(struct world *w, int n, const char *eps)
+{
+	for (int i = 0; i < n; i++) {
+		char slice[40];
+		char name[16];
+
+		(void)snprintf(slice, sizeof(slice), "shop/s%d-a", i);
+		(void)snprintf(name, sizeof(name), "s%d", i);
+		make_slice(&w->m, slice, name, "http:TCP:8080", eps);
+	}
+}
+
+/* Transactions until nothing is due at `now`. */
+static size_t commits_at(struct world *w, uint64_t now)
+{
+	size_t before = w->k.n_commits;
+
+	sync_settle(w->s, now);
+	return w->k.n_commits - before;
+}
+
+/*
+ * RUN-14: first sync, adoption, repair, and all transactions of a sync take place at one
+ * time, with a minimum period as without; the next sync alone waits.
+ */
+static void test_min_period(void **state)
+{
+	for (int has_period = 0; has_period < 2; has_period++) {
+		const struct sync_config config = { .min_period_ns = has_period * NSEC_PER_SEC,
+						    .check_period_ns = 100 * NSEC_PER_MSEC,
+						    .batch_ops = 40 };
+		uint64_t now = T0;
+		struct world w = { 0 };
+
+		log_level_set_all(LOG_LEVEL_ERR);
+		mock_init(&w.k);
+		process_begin_with(&w, &config);
+		some_services(&w, 100);
+		sync_sources_ready(w.s);
+		assert_in_range(commits_at(&w, now), 15, 25); /* the first sync */
+		assert_int_equal(w.k.frontends.n, 100);
+		assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+
+		all_slices(&w, 100, "10.1.9.1"); /* after idle time: all transactions at once */
+		assert_in_range(commits_at(&w, now += NSEC_PER_MSEC), 12, 25);
+		assert_int_equal(w.k.slots.n, 100);
+
+		vec_clear(&w.k.slots); /* the table is deleted: read again, at once */
+		vec_clear(&w.k.frontends);
+		w.k.check_answer = PLANE_CHECK_LOST;
+		sync_look(w.s, now);
+		assert_in_range(commits_at(&w, now += 200 * NSEC_PER_MSEC), 12, 25);
+		assert_int_equal(w.k.frontends.n, 100);
+
+		process_end(&w); /* adoption */
+		process_begin_with(&w, &config);
+		some_services(&w, 100);
+		all_slices(&w, 100, "10.1.9.1");
+		sync_sources_ready(w.s);
+		assert_in_range(commits_at(&w, now), 12, 25);
+		assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+		log_level_set_all(LOG_LEVEL_NOTICE);
+		world_fini(&w);
+	}
+}
+
+/* RUN-04, RUN-05: a change within the period waits for its end; a repair does not. */
+static void test_min_period_waits(void **state)
+{
+	static const struct sync_config config = { .min_period_ns = NSEC_PER_SEC,
+						   .check_period_ns = 100 * NSEC_PER_MSEC };
+	struct world w = { 0 };
+	uint64_t now = T0;
+
+	log_level_set_all(LOG_LEVEL_ERR);
+	mock_init(&w.k);
+	process_begin_with(&w, &config);
+	some_services(&w, 3);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, now);
+	all_slices(&w, 1, "10.1.9.1");
+	assert_int_equal(commits_at(&w, now += 10 * NSEC_PER_SEC), 1); /* idle before: at once */
+	for (int i = 1; i < 10; i++) { /* ten changes become one sync */
+		all_slices(&w, 2, i % 2 ? "10.1.9.2" : "10.1.9.1");
+		assert_int_equal(commits_at(&w, now + (uint64_t)i * 20 * NSEC_PER_MSEC), 0);
+		assert_true(sync_step(w.s, now + (uint64_t)i * 20 * NSEC_PER_MSEC) <=
+			    now + 2 * NSEC_PER_SEC);
+	}
+	mock_remove(&w.k.frontends, &w.k.frontends.v[0]);
+	w.k.check_answer = PLANE_CHECK_DOUBT;
+	sync_look(w.s, now + 300 * NSEC_PER_MSEC);
+	sync_settle(w.s, now + 400 * NSEC_PER_MSEC);
+	assert_int_equal(w.k.frontends.n, 3);
+	assert_int_equal(sync_stats_get(w.s)->repairs, 1);
+	assert_false(list_is_empty(&w.m.dirty));
+	assert_int_equal(commits_at(&w, now + 1100 * NSEC_PER_MSEC), 1);
+	assert_true(list_is_empty(&w.m.dirty));
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -649,6 +755,8 @@ int main(void)
 		cmocka_unit_test(test_one_owner),
 		cmocka_unit_test(test_latency),
 		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_min_period),
+		cmocka_unit_test(test_min_period_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
