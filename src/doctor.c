@@ -84,9 +84,9 @@ static void on_log_timer(evutil_socket_t fd, short what, void *arg)
 		log_timer_arm(arg, next > now ? next - now : 0);
 }
 
-static void on_log_pending(void *arg)
+static void on_log_pending(void *arg, uint64_t wait_ns)
 {
-	log_timer_arm(arg, LOG_QUIET_NS);
+	log_timer_arm(arg, wait_ns);
 }
 
 /* --- life --- */
@@ -113,7 +113,6 @@ void doctor_close(struct doctor *d)
 	if (d == NULL)
 		return;
 	log_on_pending(NULL, NULL);
-	(void)log_tick(UINT64_MAX); /* nothing is kept from whoever reads the log later */
 	check_helper_close(d->checks);
 	if (d->patience != NULL)
 		event_free(d->patience);

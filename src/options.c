@@ -537,10 +537,11 @@ static int flag_vmodule(struct parse *p, const char *value, struct err *err)
 
 static int flag_log_format(struct parse *p, const char *value, struct err *err)
 {
-	if (strcmp(value, "json") == 0)
-		ignored_add(p, p->name, "=json");
-	else if (*value != '\0' && strcmp(value, "text") != 0)
+	bool is_json = strcmp(value, "json") == 0;
+
+	if (!is_json && *value != '\0' && strcmp(value, "text") != 0)
 		return err_set(err, -EINVAL, "'%s' is not text or json", value);
+	p->o->log_format = is_json ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT;
 	return 0;
 }
 
@@ -1053,8 +1054,9 @@ static const struct flag flags[] = {
 	{ "log-level", "LIST", flag_log_level,
 	  "error, warn, notice, info or debug, or AREA=LEVEL,... for single areas: wins over -v and "
 	  "--vmodule; vipctl log changes it at run time" },
-	{ "logging-format", "FORMAT", flag_log_format, "text; json is accepted without effect",
-	  "logging.format", CONFIG_TEXT, "text" },
+	{ "logging-format", "FORMAT", flag_log_format,
+	  "format of the log: text, or json: one object a line (default text)", "logging.format",
+	  CONFIG_TEXT, "text" },
 	{ "log-flush-frequency", "TIME", flag_ignored, HELP_LOG, "logging.flushFrequency",
 	  CONFIG_DURATION_OR_NS, "0s" },
 	{ NULL, NULL, flag_ignored, HELP_LOG, "logging.options", CONFIG_ANY, NULL },
@@ -1625,6 +1627,29 @@ static int flags_apply(struct parse *p, int argc, char **argv, struct err *err)
 	return r;
 }
 
+/*
+ * The format of the log, which is that of errors in other flags and fields, too: it is taken
+ * from the flag, else from the file, before anything else is checked.
+ */
+static void log_format_peek(struct parse *p, int argc, char **argv)
+{
+	const struct config_value *field = p->file ? config_find(p->file, "logging.format") : NULL;
+
+	if (field != NULL)
+		(void)flag_log_format(p, field->text, NULL);
+	for (int i = 1; i < argc; i++) {
+		const char *name = argv[i] + strspn(argv[i], "-");
+		size_t len = strcspn(name, "=");
+		const struct flag *f = name != argv[i] ? flag_find(name, len) : NULL;
+		const char *value = name[len] == '=' ? name + len + 1 : NULL;
+
+		if (f != NULL && f->arg != NULL && value == NULL && i + 1 < argc)
+			value = argv[++i];
+		if (f != NULL && f->parse == flag_log_format && value != NULL)
+			(void)flag_log_format(p, value, NULL);
+	}
+}
+
 /* All flags must be good, those too that a file takes the place of. Yields --config. */
 static int flags_check(const char **ret, int argc, char **argv, struct err *err)
 {
@@ -1674,10 +1699,12 @@ int options_parse(struct options *o, struct model_config *config, int argc, char
 	int r;
 
 	options_init(o);
+	log_format_peek(&p, argc, argv);
 	r = flags_check(&path, argc, argv, err);
 	if (r == 0 && path != NULL) {
 		r = config_read(&file, path, field_kind, err);
 		p.file = &file;
+		log_format_peek(&p, argc, argv);
 		if (r == 0)
 			r = file_apply(&p, err);
 	}

@@ -89,6 +89,7 @@ struct options {
 	bool is_bind_ipv6; /* --bind-address is of that family: so are defaults (CFG-09) */
 	uint64_t audit_period_ns;
 	enum plane_counting counting; /* --metrics-per-service */
+	enum log_format log_format;   /* known after a failure, too */
 	int verbosity;
 	int area_verbosity[LOG_AREA_N];        /* --vmodule; -1: as `verbosity` */
 	enum log_level area_level[LOG_AREA_N]; /* --log-level; 0: as these say */

@@ -956,8 +956,13 @@ int main(int argc, char **argv)
 
 	model_init(&v.model);
 	r = options_parse(&v.options, &v.model.config, argc, argv, &err);
+	log_format_set(v.options.log_format);
 	if (r < 0) {
-		(void)fprintf(stderr, "vipd: %s\n", err.text);
+		if (v.options.log_format == LOG_FORMAT_JSON)
+			log_err(LOG_AREA_MAIN, "%s", err.text);
+		else
+			(void)fprintf(stderr, "vipd: %s\n", err.text);
+		log_end();
 		options_fini(&v.options);
 		model_fini(&v.model);
 		return 2;
@@ -973,5 +978,6 @@ int main(int argc, char **argv)
 	if (r < 0)
 		log_err(LOG_AREA_MAIN, "%s", err.text);
 	vipd_close(&v);
+	log_end();
 	return r == 0 ? 0 : 1;
 }

@@ -4,13 +4,17 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#define LINE_MAX_BYTES 2048
-#define LINE_TAIL 128 /* room for what is said about lines that were held back */
+#include "base/log_out.h"
+#include "base/log_record.h"
+
+#define TEXT_MAX 1920
+#define TAIL_MAX 128 /* room for what is said about lines that were held back */
+/* How often a reader that does not read is tried. */
+#define WAIT_MIN_NS (100 * NSEC_PER_MSEC)
+#define WAIT_MAX_NS (10 * NSEC_PER_SEC)
+#define END_WAIT_MS 200
 /* Equal texts are known by a hash, in a table where a newer text takes an older one's place. */
 #define SAME_SLOTS 512 /* a power of two */
 #define SAME_WAIT_MIN_NS (60 * NSEC_PER_SEC)
@@ -34,8 +38,13 @@ static uint64_t counts[LOG_LEVEL_DEBUG + 1];
 static uint64_t held_back[LOG_AREA_N];
 static struct same sames[SAME_SLOTS];
 static struct log_site *pending;
-static void (*pending_call)(void *arg);
+static void (*pending_call)(void *arg, uint64_t wait_ns);
 static void *pending_arg;
+static enum log_format format;
+static uint64_t n_dropped;
+static uint64_t n_dropped_told;
+static bool is_waiting; /* for standard error to take what is queued */
+static uint64_t retry_ns;
 
 static const char *const area_names[LOG_AREA_N] = {
 	"main", "source", "model", "plan", "sync", "nl", "plane", "conntrack", "serve",
@@ -166,6 +175,12 @@ static bool same_take(const char *text, uint64_t now, uint32_t *held)
 	return true;
 }
 
+static void pending_arm(uint64_t wait_ns)
+{
+	if (pending_call != NULL)
+		pending_call(pending_arg, wait_ns);
+}
+
 static void hold_back(struct log_site *site, enum log_area area, enum log_level level,
 		      const char *text, uint64_t now)
 {
@@ -185,11 +200,11 @@ static void hold_back(struct log_site *site, enum log_area area, enum log_level 
 	site->is_pending = true;
 	site->next = pending;
 	pending = site;
-	if (is_first && pending_call != NULL)
-		pending_call(pending_arg);
+	if (is_first && !is_waiting)
+		pending_arm(LOG_QUIET_NS);
 }
 
-void log_on_pending(void (*call)(void *arg), void *arg)
+void log_on_pending(void (*call)(void *arg, uint64_t wait_ns), void *arg)
 {
 	pending_call = call;
 	pending_arg = arg;
@@ -197,48 +212,61 @@ void log_on_pending(void (*call)(void *arg), void *arg)
 
 /* --- lines ------------------------------------------------------------------------ */
 
-/* "<4>" for the journal, time and level for people. */
-static int prefix(char *buf, size_t size, enum log_level level)
+void log_format_set(enum log_format to)
 {
-	static int is_journal = -1;
-	struct timespec ts;
-	struct tm tm;
-
-	if (is_journal == -1)
-		is_journal = getenv("JOURNAL_STREAM") != NULL && !isatty(STDERR_FILENO);
-	if (is_journal)
-		return snprintf(buf, size, "<%d>", (int)level);
-	clock_gettime(CLOCK_REALTIME, &ts);
-	gmtime_r(&ts.tv_sec, &tm);
-	return snprintf(buf, size, "%02d:%02d:%02d.%03ld %-6s ", tm.tm_hour, tm.tm_min, tm.tm_sec,
-			ts.tv_nsec / 1000000, level_names[level]);
+	format = to;
 }
 
-/* `text` and what is appended to it; one write, so that lines of two processes do not mix. */
-static void line_write(enum log_area area, enum log_level level, const char *text, const char *tail)
+uint64_t log_dropped(void)
 {
-	char line[LINE_MAX_BYTES + 64];
-	size_t len = (size_t)prefix(line, sizeof(line), level);
-
-	len += (size_t)snprintf(line + len, sizeof(line) - len, "%s: %s%s", area_names[area], text,
-				tail);
-	len = MIN(len, sizeof(line) - 1);
-	line[len++] = '\n';
-	(void)!write(STDERR_FILENO, line, len);
+	return n_dropped;
 }
 
-/* One event, one line, whatever a name contains. */
-static void clean(char *text)
+static bool line_put(const struct log_record *rec)
 {
-	for (; *text != '\0'; text++)
-		if ((unsigned char)*text < 0x20)
-			*text = '?';
+	char line[LOG_RECORD_MAX];
+	size_t len = format == LOG_FORMAT_JSON ? log_record_json(line, rec)
+					       : log_record_text(line, rec, log_out_is_journal());
+
+	return log_out_put(line, len);
+}
+
+/* Before the first line that standard error takes again. */
+static bool dropped_tell(void)
+{
+	char text[128];
+	struct log_record rec = { LOG_AREA_MAIN, LOG_LEVEL_WARN, text, "", __FILE__, __LINE__ };
+
+	if (n_dropped == n_dropped_told)
+		return true;
+	if (!log_out_flush())
+		return false;
+	(void)snprintf(text, sizeof(text),
+		       "log: %llu lines dropped: standard error did not take them",
+		       (unsigned long long)(n_dropped - n_dropped_told));
+	if (!line_put(&rec))
+		return false;
+	n_dropped_told = n_dropped;
+	return true;
+}
+
+static void line_write(const struct log_record *rec)
+{
+	bool was_waiting = is_waiting;
+
+	if (!dropped_tell() || !line_put(rec))
+		n_dropped++;
+	is_waiting = !log_out_flush();
+	if (is_waiting && !was_waiting) {
+		retry_ns = WAIT_MIN_NS;
+		pending_arm(retry_ns);
+	}
 }
 
 void log_line(struct log_site *site, enum log_area area, enum log_level level, const char *fmt, ...)
 {
-	char text[LINE_MAX_BYTES - LINE_TAIL];
-	char tail[LINE_TAIL] = "";
+	char text[TEXT_MAX];
+	char tail[TAIL_MAX] = "";
 	uint32_t same = 0;
 	uint64_t now;
 	va_list ap;
@@ -250,7 +278,6 @@ void log_line(struct log_site *site, enum log_area area, enum log_level level, c
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	clean(text);
 	if ((level <= LOG_LEVEL_NOTICE && !same_take(text, now, &same)) ||
 	    !bucket_take(site, now)) {
 		hold_back(site, area, level, text, now);
@@ -263,7 +290,7 @@ void log_line(struct log_site *site, enum log_area area, enum log_level level, c
 		(void)snprintf(tail, sizeof(tail), " (%u like it not shown)", site->suppressed);
 		site->suppressed = 0;
 	}
-	line_write(area, level, text, tail);
+	line_write(&(struct log_record){ area, level, text, tail, site->file, site->line });
 }
 
 static uint64_t site_due(const struct log_site *site)
@@ -283,14 +310,32 @@ static void site_tell(struct log_site *site, uint64_t now)
 		       site->suppressed, site->suppressed == 1 ? "" : "s", site->sample,
 		       strlen(site->sample) == sizeof(site->sample) - 1 ? "..." : "",
 		       area_hints[site->area]);
-	line_write(site->area, site->level, text, "");
+	line_write(
+		&(struct log_record){ site->area, site->level, text, "", site->file, site->line });
 	site->suppressed = 0;
+}
+
+/* When to try again; 0: nothing waits. */
+static uint64_t out_tick(uint64_t now)
+{
+	if (!is_waiting)
+		return 0;
+	is_waiting = !log_out_flush() || !dropped_tell() || !log_out_flush();
+	retry_ns = MIN(retry_ns * 2, WAIT_MAX_NS);
+	return is_waiting ? now + retry_ns : 0;
+}
+
+void log_end(void)
+{
+	(void)log_tick(UINT64_MAX);
+	log_out_drain(END_WAIT_MS);
+	(void)dropped_tell();
 }
 
 uint64_t log_tick(uint64_t now)
 {
 	struct log_site **link = &pending;
-	uint64_t next = 0;
+	uint64_t next = out_tick(now);
 
 	while (*link != NULL) {
 		struct log_site *site = *link;

@@ -3,7 +3,9 @@
  * base/log - what an operator reads: `area: object: what happened: why`.
  *
  * One line to standard error, lower case, no full stop, with the journal's
- * priority prefix when the journal listens (JOURNAL_STREAM, systemd.exec(5)).
+ * priority prefix when standard error is the journal (JOURNAL_STREAM, systemd.exec(5)).
+ * A reader that does not read stops nothing: lines are queued, then dropped and counted
+ * (base/log_out.h), and their number is logged before the next line that is taken.
  *
  * Nothing repeats without bound, in two ways:
  * - a call site has a bucket: LOG_BURST lines at once, one more a second;
@@ -51,6 +53,8 @@ enum log_area {
  */
 struct log_site {
 	struct log_site *next;
+	const char *file;
+	int line;
 	uint64_t refill_ns;
 	uint64_t last_ns;      /* when a line was last held back */
 	uint64_t told_ns;      /* when log_tick() last told of it */
@@ -63,6 +67,12 @@ struct log_site {
 	char sample[80]; /* how the last line that was held back begins */
 };
 
+enum log_format {
+	LOG_FORMAT_TEXT = 0,
+	LOG_FORMAT_JSON, /* one object a line, with klog's field names */
+};
+
+void log_format_set(enum log_format format);
 /* Lines above `level` are not written. Default for all areas: NOTICE. */
 void log_level_set(enum log_area area, enum log_level level);
 void log_level_set_all(enum log_level level);
@@ -76,6 +86,10 @@ int log_level_parse(const char *text);
 uint64_t log_count(enum log_level level);
 /* Lines of this area that were held back since the start. */
 uint64_t log_suppressed(enum log_area area);
+/* Lines that standard error did not take, since the start. */
+uint64_t log_dropped(void);
+/* Write what is held back or queued, and wait a moment for a slow reader. Before exit. */
+void log_end(void);
 
 /*
  * Tell what sites held back, each once it has been silent for LOG_QUIET_NS, and one that
@@ -84,16 +98,16 @@ uint64_t log_suppressed(enum log_area area);
  */
 #define LOG_QUIET_NS (2 * NSEC_PER_SEC)
 uint64_t log_tick(uint64_t now);
-/* `call` is called when a line is held back and nothing was pending before: time to arm a timer. */
-void log_on_pending(void (*call)(void *arg), void *arg);
+/* `call` arms a timer for log_tick(): a line was held back, or waits for standard error. */
+void log_on_pending(void (*call)(void *arg, uint64_t wait_ns), void *arg);
 
 void log_line(struct log_site *site, enum log_area area, enum log_level level, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
 
-#define log_at(area, level, ...)                                   \
-	do {                                                       \
-		static struct log_site log_here;                   \
-		log_line(&log_here, (area), (level), __VA_ARGS__); \
+#define log_at(area, level, ...)                                                          \
+	do {                                                                              \
+		static struct log_site log_here = { .file = __FILE__, .line = __LINE__ }; \
+		log_line(&log_here, (area), (level), __VA_ARGS__);                        \
 	} while (0)
 #define log_err(area, ...) log_at((area), LOG_LEVEL_ERR, __VA_ARGS__)
 #define log_warn(area, ...) log_at((area), LOG_LEVEL_WARN, __VA_ARGS__)

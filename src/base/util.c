@@ -2,15 +2,16 @@
 /* base/util - allocation that does not fail, and the clock. */
 #include "base/util.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/log.h"
+
 static void *checked(void *p)
 {
 	if (p == NULL) {
-		(void)fputs("vipd: out of memory\n", stderr);
+		log_err(LOG_AREA_MAIN, "out of memory");
 		abort();
 	}
 	return p;

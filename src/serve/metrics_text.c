@@ -404,6 +404,9 @@ static void log_lines(struct str *out)
 	for (size_t i = 0; i < ARRAY_SIZE(levels); i++)
 		expo_uint(out, "vipd_log_lines_total", levels[i].labels,
 			  log_count(levels[i].level));
+	expo_head(out, "vipd_log_lines_dropped_total", "counter",
+		  "Lines that standard error did not take: its reader is slow, blocked or gone");
+	expo_uint(out, "vipd_log_lines_dropped_total", NULL, log_dropped());
 }
 
 /* --- the process --- */

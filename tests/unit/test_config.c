@@ -149,7 +149,7 @@ static const struct {
 	  "configSyncPeriod: 1m\nlogging: {format: json, flushFrequency: 0}\n"
 	  "featureGates: {WinDSR: true}\nipvs: {scheduler: rr}\niptables: {masqueradeBit: 1}\n",
 	  NULL,
-	  "accepted without effect: portRange, configSyncPeriod, logging.format=json, "
+	  "accepted without effect: portRange, configSyncPeriod, "
 	  "feature gate WinDSR\n" },
 	{ "JSON",
 	  "{\"apiVersion\":\"kubeproxy.config.k8s.io/v1alpha1\",\n\t\"kind\":"

@@ -2,16 +2,35 @@
 /* What log_line() writes is read back through a pipe in place of standard error. */
 #include "test.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 
 static int saved_stderr;
 static int pipe_read;
+
+static int journal_set(int fd)
+{
+	struct stat st;
+	char text[64];
+
+	if (fstat(fd, &st) == -1)
+		return -1;
+	(void)snprintf(text, sizeof(text), "%llu:%llu", (unsigned long long)st.st_dev,
+		       (unsigned long long)st.st_ino);
+	return setenv("JOURNAL_STREAM", text, 1);
+}
 
 static int setup(void **state)
 {
@@ -26,7 +45,9 @@ static int setup(void **state)
 	close(fds[1]);
 	pipe_read = fds[0];
 	log_level_set_all(LOG_LEVEL_NOTICE);
-	return 0;
+	log_format_set(LOG_FORMAT_TEXT);
+	/* The journal's form of a line is the one without a clock in it. */
+	return journal_set(STDERR_FILENO);
 }
 
 static int teardown(void **state)
@@ -73,6 +94,10 @@ static void test_control_characters(void **state)
 	(void)state;
 	log_line(&site, LOG_AREA_SYNC, LOG_LEVEL_ERR, "a\nb\x1b[31mc\td");
 	assert_string_equal(written(), "<3>sync: a?b?[31mc?d\n");
+	/* C1, an override of direction, a line separator, a byte that is no UTF-8; an umlaut stays
+	 */
+	log_line(&site, LOG_AREA_SYNC, LOG_LEVEL_ERR, "\x7f\xc2\x9b|\u202e|\u2028|\xff|\u00e4");
+	assert_string_equal(written(), "<3>sync: ??|?|?|?|\u00e4\n");
 }
 
 static void test_long_line(void **state)
@@ -149,10 +174,12 @@ static void test_bucket(void **state)
 }
 
 static unsigned int n_calls;
+static uint64_t expected_wait_ns = LOG_QUIET_NS;
 
-static void on_pending(void *arg)
+static void on_pending(void *arg, uint64_t wait_ns)
 {
 	assert_ptr_equal(arg, &n_calls);
+	assert_int_equal(wait_ns, expected_wait_ns);
 	n_calls++;
 }
 
@@ -227,6 +254,185 @@ static void test_same(void **state)
 	assert_int_equal(count_lines(written()), 5);
 }
 
+/* --- a reader that does not read --- */
+
+static char drained[1 << 20];
+
+static size_t drain(int fd)
+{
+	size_t len = 0;
+	ssize_t n;
+
+	while ((n = recv(fd, drained + len, sizeof(drained) - 1 - len, MSG_DONTWAIT)) > 0 ||
+	       (n < 0 && errno == ENOTSOCK && poll(&(struct pollfd){ fd, POLLIN, 0 }, 1, 0) == 1 &&
+		(n = read(fd, drained + len, sizeof(drained) - 1 - len)) > 0))
+		len += (size_t)n;
+	drained[len] = '\0';
+	return len;
+}
+
+/*
+ * More lines than the pipe and the queue take. No call waits (the alarm would end the
+ * program), no line is cut, none is lost without being counted, and the order stays.
+ */
+static void blocked_case(int reader)
+{
+	struct log_site site = { 0 };
+	uint64_t before = log_dropped();
+	const char *at = drained;
+	size_t n_lines = 0;
+	unsigned long long n_told = 0;
+	int last = -1;
+	int i;
+
+	n_calls = 0;
+	expected_wait_ns = 100 * NSEC_PER_MSEC;
+	log_level_set_all(LOG_LEVEL_INFO);
+	log_on_pending(on_pending, &n_calls);
+	for (i = 0; log_dropped() < before + 100; i++) {
+		site.tokens = LOG_BURST;
+		site.refill_ns = now_ns();
+		log_line(&site, LOG_AREA_SYNC, LOG_LEVEL_INFO, "line %d", i);
+	}
+	assert_int_equal(n_calls, 1);
+	assert_true(log_tick(now_ns()) > now_ns()); /* still blocked */
+	for (size_t n = drain(reader); n > 0; n = drain(reader)) {
+		for (at = drained; *at != '\0'; at = strchr(at, '\n') + 1, n_lines++) {
+			int k;
+
+			assert_non_null(strchr(at, '\n'));
+			if (sscanf(at, "<6>sync: line %d\n", &k) == 1) {
+				assert_int_equal(k, last + 1);
+				last = k;
+			} else {
+				assert_int_equal(
+					sscanf(at, "<4>main: log: %llu lines dropped: ", &n_told),
+					1);
+			}
+		}
+		if (n_told == 0)
+			(void)log_tick(now_ns());
+	}
+	assert_int_equal(n_told, 100);
+	assert_int_equal(n_lines, i - 100 + 1);
+	assert_int_equal(log_tick(now_ns()), 0);
+	log_line(&site, LOG_AREA_SYNC, LOG_LEVEL_WARN, "after");
+	(void)drain(reader);
+	assert_string_equal(drained, "<4>sync: after\n");
+	assert_int_equal(log_dropped(), before + 100);
+	log_on_pending(NULL, NULL);
+}
+
+static void test_blocked_pipe(void **state)
+{
+	(void)state;
+	alarm(60);
+	blocked_case(pipe_read);
+	/* Standard error is shared: what another process expects of it stays. */
+	assert_int_equal(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);
+	alarm(0);
+}
+
+static void test_blocked_socket(void **state)
+{
+	int pair[2];
+
+	(void)state;
+	alarm(60);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	assert_int_not_equal(dup2(pair[1], STDERR_FILENO), -1);
+	close(pair[1]);
+	assert_int_equal(journal_set(STDERR_FILENO), 0);
+	blocked_case(pair[0]);
+	assert_int_equal(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);
+	close(pair[0]); /* gone: the line is lost, the process lives */
+	log_err(LOG_AREA_SYNC, "nobody reads");
+	log_end();
+	alarm(0);
+}
+
+/* A file that others write to as well: its offset is shared, and nothing is overwritten. */
+static void test_file(void **state)
+{
+	struct log_site site = { 0 };
+	char path[] = "/tmp/test_log.XXXXXX";
+	int fd = mkstemp(path);
+	char buf[128] = "";
+
+	(void)state;
+	assert_int_not_equal(fd, -1);
+	(void)unlink(path);
+	assert_int_not_equal(dup2(fd, STDERR_FILENO), -1);
+	(void)log_tick(now_ns()); /* what waited for the socket above */
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+	assert_int_equal(write(fd, "other\n", 6), 6);
+	assert_int_equal(journal_set(fd), 0);
+	log_line(&site, LOG_AREA_SYNC, LOG_LEVEL_WARN, "ours");
+	assert_int_equal(write(fd, "other\n", 6), 6);
+	assert_int_equal(pread(fd, buf, sizeof(buf) - 1, 0), 26);
+	assert_string_equal(buf, "other\n<4>sync: ours\nother\n");
+	close(fd);
+}
+
+/* Not the journal: a variable of whoever started us says nothing of this standard error. */
+static void test_not_the_journal(void **state)
+{
+	struct log_site site = { 0 };
+
+	(void)state;
+	setenv("JOURNAL_STREAM", "8:1", 1);
+	log_line(&site, LOG_AREA_SYNC, LOG_LEVEL_WARN, "text");
+	assert_non_null(strstr(written(), " warn   sync: text\n"));
+}
+
+/* --- JSON --- */
+
+static void test_json(void **state)
+{
+	static struct log_site site = { .file = "../src/serve/http.c", .line = 12 };
+	long long ms = (long long)time(NULL) * 1000;
+	const char *line;
+	double ts;
+	int n = 0;
+
+	(void)state;
+	log_format_set(LOG_FORMAT_JSON);
+	log_line(&site, LOG_AREA_SERVE, LOG_LEVEL_WARN, "a \"b\" \\ \n\x1b\x7f\u202e\xff\u00e4");
+	line = written();
+	assert_int_equal(sscanf(line, "{\"ts\":%lf,%n", &ts, &n), 1);
+	assert_in_range((long long)ts, ms - 1000, ms + 60000);
+	assert_string_equal(line + n,
+			    "\"logger\":\"serve\",\"caller\":\"serve/http.c:12\",\"msg\":"
+			    "\"a \\\"b\\\" \\\\ \\u000a\\u001b\\u007f\\u202e\\ufffd\u00e4\","
+			    "\"v\":0,\"level\":\"warn\"}\n");
+	log_line(&site, LOG_AREA_MAIN, LOG_LEVEL_ERR, "bad");
+	line = strstr(written(), "\"logger\"");
+	assert_string_equal(line,
+			    "\"logger\":\"main\",\"caller\":\"serve/http.c:12\",\"msg\":\"bad\","
+			    "\"err\":\"bad\",\"level\":\"error\"}\n");
+}
+
+/* A record that is cut is an object all the same, and one write() to a pipe. */
+static void test_json_long(void **state)
+{
+	static struct log_site site;
+	char text[3000];
+	const char *line;
+	size_t len;
+
+	(void)state;
+	log_format_set(LOG_FORMAT_JSON);
+	memset(text, '\x01', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	log_line(&site, LOG_AREA_MAIN, LOG_LEVEL_ERR, "%s", text);
+	line = written();
+	len = strlen(line);
+	assert_in_range(len, 3000, PIPE_BUF);
+	assert_string_equal(line + len - strlen("\\u0001\",\"level\":\"error\"}\n"),
+			    "\\u0001\",\"level\":\"error\"}\n");
+}
+
 static void test_names(void **state)
 {
 	(void)state;
@@ -255,10 +461,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_told_afterwards, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tells_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_same, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_blocked_pipe, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_blocked_socket, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_file, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_not_the_journal, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_json, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_json_long, setup, teardown),
 		cmocka_unit_test(test_names),
 	};
 
-	/* The journal's form of a line is the one without a clock in it. */
-	setenv("JOURNAL_STREAM", "8:1", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
