@@ -273,12 +273,14 @@ def test_weights(lab, vipd, kernel):
 
 
 def test_bits_of_others(lab, vipd):
-    """As kube-proxy's rules do that are still there: their nat chains set a bit of the mark of each
-    first packet. What IPVS knows is the mark without it."""
+    """kube-proxy's rules that are still there set a bit of the mark of each first packet in nat
+    chains, Calico's in INPUT. IPVS knows the mark without them."""
     vipd.apply(svc("bits", 345, (72, 73)))
     lab.node.run("nft", """table inet vipdt_bits {
         chain pre { type nat hook prerouting priority -100; meta mark set meta mark or 0x4000; }
-        chain out { type nat hook output priority -100; meta mark set meta mark or 0x4000; }; }""")
+        chain out { type nat hook output priority -100; meta mark set meta mark or 0x4000; }
+        chain first { type filter hook input priority -150; meta mark set meta mark or 0x10000; }
+        chain in { type filter hook input priority 0; meta mark set meta mark or 0x10000; }; }""")
     try:
         for ns in (lab.client, lab.ns["pod3"], lab.node):
             for _ in range(3):

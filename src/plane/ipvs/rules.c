@@ -21,6 +21,7 @@
 /* IPVS sees packets of this host at -98 of its output hook, nat at -100. */
 #define PRI_BIRTH_END (-99)
 /* IPVS takes captured packets at 98 and 99 of the input hook. */
+#define PRI_IN_LAST 97
 #define PRI_LATE 110
 #define PRI_CLEAR (NF_IP_PRI_NAT_SRC + 50)
 
@@ -559,6 +560,15 @@ static void in(struct nft_rules *rs, const struct ipvs_rules_params *p)
 }
 
 /*
+ * Foreign input chains may have added a bit (Calico's 0x10000 says: accepted), behind the last
+ * place where pre_nat could put the mark right.
+ */
+static void in_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	mark_again(rs, p->marks.tag);
+}
+
+/*
  * IPVS let it pass: it has forgotten the connection. The kernel cannot answer from
  * an address that is not its own, and the client would wait for ever.
  */
@@ -740,6 +750,7 @@ static const struct {
 	{ { "out_nat", "route", NF_INET_LOCAL_OUT, PRI_BIRTH_END, NULL }, out_nat },
 	{ { "out_last", "filter", NF_INET_LOCAL_OUT, PRI_BIRTH_END, NULL }, out_last },
 	{ { "in", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER, NULL }, in },
+	{ { "in_last", "filter", NF_INET_LOCAL_IN, PRI_IN_LAST, NULL }, in_last },
 	{ { "late", "filter", NF_INET_LOCAL_IN, PRI_LATE, NULL }, late },
 	{ { "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER, NULL }, forward },
 	{ { "ping", "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST, NULL }, ping },
