@@ -9,23 +9,23 @@
 
 #include "plane/ipvs/sched.h"
 
-struct keys {
-	VEC(struct ipvs_key) v;
+struct services {
+	VEC(struct ipvs_service) v;
 };
 
-static void keys_begin(void *arg)
+static void services_begin(void *arg)
 {
-	struct keys *keys = arg;
+	struct services *services = arg;
 
-	vec_clear(&keys->v);
+	vec_clear(&services->v);
 }
 
 static void service_found(void *arg, const struct ipvs_service *s)
 {
-	struct keys *keys = arg;
+	struct services *services = arg;
 
 	if (s->key.mark == 0 && !(s->flags & IPVS_FLAG_OURS)) /* vipd's, for ClientIP affinity */
-		*vec_push(&keys->v) = s->key;
+		*vec_push(&services->v) = *s;
 }
 
 static bool is_owned(const struct ipvs_key *k, const struct ipvs_link *link,
@@ -50,25 +50,37 @@ static void conns_add(void *arg, const struct ipvs_dest *d)
 
 struct tally {
 	size_t n_removed;
+	size_t n_handed_over;
 	size_t n_busy;
 	size_t n_failed;
 	uint64_t n_conns;
 	struct err why; /* of the last that failed */
 };
 
-/* One that is gone already (-ESRCH) is as good. */
-static int service_del(struct ipvs_wire *wire, const struct ipvs_key *key, struct err *err)
+/* A service that is gone already (-ESRCH) is as good as deleted. */
+static int service_act(struct ipvs_wire *wire, const struct ipvs_op *what, struct err *err)
 {
-	struct ipvs_op op = { .cmd = IPVS_SERVICE_DEL, .service = { .key = *key } };
+	struct ipvs_op op = *what;
 	char text[IPVS_KEY_TEXT_MAX];
 	size_t n = 0;
 	int r = ipvs_wire_send(wire, &op, 1, &n, err);
 
 	if (r == -ECANCELED && op.result == -ESRCH)
 		return 0;
-	return r == -ECANCELED ? err_set(err, op.result, "%s: %s", ipvs_key_text(key, text),
-					 strerror(-op.result))
+	return r == -ECANCELED ? err_set(err, op.result, "%s: %s",
+					 ipvs_key_text(&op.service.key, text), strerror(-op.result))
 			       : r;
+}
+
+static void service_hand_over(const struct ipvs_service *s, struct ipvs_wire *wire, struct tally *t)
+{
+	struct ipvs_op op = { .cmd = IPVS_SERVICE_SET, .service = *s };
+
+	op.service.flags = (s->flags & ~IPVS_FLAG_HASHED) | IPVS_FLAG_OURS;
+	if (service_act(wire, &op, &t->why) == 0)
+		t->n_handed_over++;
+	else
+		t->n_failed++;
 }
 
 static void service_end(const struct ipvs_key *key, struct ipvs_wire *wire, bool is_forced,
@@ -83,7 +95,9 @@ static void service_end(const struct ipvs_key *key, struct ipvs_wire *wire, bool
 		return;
 	}
 	if (r == 0)
-		r = service_del(wire, key, &t->why);
+		r = service_act(wire,
+				&(struct ipvs_op){ .cmd = IPVS_SERVICE_DEL, .service.key = *key },
+				&t->why);
 	if (r == 0)
 		t->n_removed++;
 	else
@@ -92,6 +106,11 @@ static void service_end(const struct ipvs_key *key, struct ipvs_wire *wire, bool
 
 static void tell(const struct tally *t, struct report *report)
 {
+	if (t->n_handed_over > 0)
+		report_removed(report, t->n_handed_over,
+			       "ipvs: handed over to vipd: %zu virtual services with ClientIP "
+			       "affinity",
+			       t->n_handed_over);
 	if (t->n_removed > 0)
 		report_removed(report, t->n_removed, "ipvs: removed %zu virtual service%s",
 			       t->n_removed, t->n_removed == 1 ? "" : "s");
@@ -106,24 +125,31 @@ static void tell(const struct tally *t, struct report *report)
 			    t->why.text);
 }
 
-int cleanup_ipvs(bool *ret, struct ipvs_wire *wire, const struct ipvs_link *link,
-		 const struct node_ports *ports, struct report *report, struct err *err)
+int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
+		 const struct ipvs_link *link, const struct node_ports *ports, bool hands_over,
+		 struct report *report, struct err *err)
 {
-	struct keys keys = { 0 };
+	struct services services = { 0 };
 	struct tally tally = { 0 };
 	int r = ipvs_wire_resolve(wire, err);
 
 	if (r == -EOPNOTSUPP) /* no IPVS, no services */
 		r = 0;
 	else if (r == 0)
-		r = ipvs_wire_services(wire, keys_begin, service_found, &keys, err);
-	vec_for_each (k, &keys.v)
-		if (r == 0 && is_owned(k, link, ports))
-			service_end(k, wire, report->is_forced, &tally);
-	vec_fini(&keys.v);
+		r = ipvs_wire_services(wire, services_begin, service_found, &services, err);
+	vec_for_each (s, &services.v) {
+		if (r < 0 || !is_owned(&s->key, link, ports))
+			continue;
+		if (hands_over && s->flags & IPVS_FLAG_PERSISTENT)
+			service_hand_over(s, wire, &tally);
+		else
+			service_end(&s->key, wire, report->is_forced, &tally);
+	}
+	vec_fini(&services.v);
 	if (r < 0)
 		return r;
 	tell(&tally, report);
-	*ret = tally.n_busy + tally.n_failed == 0;
+	ret->n_handed_over = tally.n_handed_over;
+	ret->is_busy = tally.n_busy + tally.n_failed > 0;
 	return 0;
 }

@@ -13,6 +13,15 @@
 #include "cleanup/link.h"
 #include "plane/ipvs/wire.h"
 
-/* *ret: none is left that carries connections. */
-MUST_USE int cleanup_ipvs(bool *ret, struct ipvs_wire *wire, const struct ipvs_link *link,
-			  const struct node_ports *ports, struct report *report, struct err *err);
+struct cleanup_ipvs_result {
+	size_t n_handed_over;
+	bool is_busy; /* some are left that carry connections */
+};
+
+/*
+ * `hands_over`: services of vipd with ClientIP affinity wait for virtual services at their
+ * addresses. Persistent ones become vipd's, with their connections, and are not deleted.
+ */
+MUST_USE int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
+			  const struct ipvs_link *link, const struct node_ports *ports,
+			  bool hands_over, struct report *report, struct err *err);

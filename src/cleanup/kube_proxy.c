@@ -38,7 +38,8 @@ static void sockets_close(struct sockets *s)
 	ipvs_wire_close(s->ipvs);
 }
 
-static int is_allowed(const struct cleanup_config *config, struct nl_sock *nl, struct err *err)
+static int is_allowed(const struct cleanup_config *config, struct nl_sock *nl, size_t *n_occupied,
+		      struct err *err)
 {
 	int r;
 
@@ -49,16 +50,18 @@ static int is_allowed(const struct cleanup_config *config, struct nl_sock *nl, s
 		return r;
 	if (r == 0)
 		return err_set(err, -EAGAIN, "its tables are not in the kernel");
-	return serving_check(config->control_socket, err);
+	return serving_check(config->control_socket, n_occupied, err);
 }
 
-static int gate(const struct cleanup_config *config, struct nl_sock *nl, struct err *err)
+/* `n_occupied`: services of vipd that wait for what kube-proxy left. */
+static int gate(const struct cleanup_config *config, struct nl_sock *nl, size_t *n_occupied,
+		struct err *err)
 {
 	int r;
 
 	if (config->is_forced)
 		return 0;
-	r = is_allowed(config, nl, err);
+	r = is_allowed(config, nl, n_occupied, err);
 	if (r < 0)
 		(void)err_wrap(err, r, "vipd does not serve in its place");
 	else
@@ -69,9 +72,15 @@ static int gate(const struct cleanup_config *config, struct nl_sock *nl, struct 
 		     : 0;
 }
 
-/* The virtual services, the device of their addresses. *ret: nothing carries connections. */
-static int clean_ipvs(bool *ret, struct sockets *s, struct report *report, struct err *err)
+/*
+ * The virtual services, the device of their addresses. *ret: nothing carries connections. Until
+ * vipd serves what was handed over to it, packets come by the addresses of the device.
+ */
+static int clean_ipvs(bool *ret, const struct cleanup_config *config, struct sockets *s,
+		      size_t n_occupied, struct report *report, struct err *err)
 {
+	struct cleanup_ipvs_result done = { 0 };
+	struct err why = { 0 };
 	struct node_ports *ports = xcalloc(1, sizeof(*ports));
 	struct ipvs_link link = { 0 };
 	int r = ipvs_link_read(&link, s->route, err);
@@ -79,7 +88,12 @@ static int clean_ipvs(bool *ret, struct sockets *s, struct report *report, struc
 	if (r == 0)
 		r = ipset_node_ports(ports, s->netfilter, err);
 	if (r == 0)
-		r = cleanup_ipvs(ret, s->ipvs, &link, ports, report, err);
+		r = cleanup_ipvs(&done, s->ipvs, &link, ports, n_occupied > 0, report, err);
+	*ret = r == 0 && !done.is_busy;
+	if (*ret && done.n_handed_over > 0 && serving_wait(config->control_socket, &why) < 0) {
+		*ret = false;
+		report_left(report, "ipvs: left: what vipd does not serve yet: %s", why.text);
+	}
 	if (r == 0 && *ret)
 		r = cleanup_link(&link, s->route, report, err);
 	else if (r == 0)
@@ -89,13 +103,14 @@ static int clean_ipvs(bool *ret, struct sockets *s, struct report *report, struc
 	return r;
 }
 
-static int clean(struct sockets *s, struct report *report, struct err *err)
+static int clean(const struct cleanup_config *config, struct sockets *s, size_t n_occupied,
+		 struct report *report, struct err *err)
 {
 	bool is_drained = false;
 	int r = cleanup_nftables(s->netfilter, report, err);
 
 	if (r == 0)
-		r = clean_ipvs(&is_drained, s, report, err);
+		r = clean_ipvs(&is_drained, config, s, n_occupied, report, err);
 	if (r < 0 || !is_drained)
 		return r;
 	r = cleanup_iptables_nft(s->netfilter, report, err);
@@ -110,12 +125,13 @@ int cleanup_kube_proxy(const struct cleanup_config *config, struct err *err)
 {
 	struct sockets s = { 0 };
 	struct report report = { .out = config->out, .is_forced = config->is_forced };
+	size_t n_occupied = 0;
 	int r = sockets_open(&s, err);
 
 	if (r == 0)
-		r = gate(config, s.netfilter, err);
+		r = gate(config, s.netfilter, &n_occupied, err);
 	if (r == 0)
-		r = clean(&s, &report, err);
+		r = clean(config, &s, n_occupied, &report, err);
 	if (r == 0)
 		r = report_end(&report, err);
 	sockets_close(&s);

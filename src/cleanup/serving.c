@@ -8,13 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "ctl/client.h"
 #include "ctl/value.h"
 
 #define ASK_TIMEOUT_MS 5000
+/* vipd retries a service whose place is taken after 10 s at the latest. */
+#define WAIT_S 20
 
-int serving_check(const char *control_socket, struct err *err)
+int serving_check(const char *control_socket, size_t *n_occupied, struct err *err)
 {
 	struct client client = { .path = control_socket, .timeout_ms = ASK_TIMEOUT_MS };
 	json_t *status;
@@ -27,15 +30,31 @@ int serving_check(const char *control_socket, struct err *err)
 	if (r < 0)
 		return r;
 	value_clean(status);
-	owed = value_int(value_get(status, "owed"), "services");
+	*n_occupied = (size_t)value_int(value_get(status, "refused"), "occupied");
+	owed = value_int(value_get(status, "owed"), "services") - (json_int_t)*n_occupied;
 	if (strcmp(value_text(status, "state"), "running") != 0)
 		r = err_set(err, -EAGAIN, "it is still %s: %s", value_text(status, "state"),
 			    value_text(status, "state_text"));
 	else if (owed > 0)
-		r = err_set(err, -EAGAIN,
-			    "%lld services are not in the kernel as they should be (vipctl status)",
+		r = err_set(err, -EAGAIN, "%lld services are pending (vipctl status)",
 			    (long long)owed);
 	json_decref(status);
+	return r;
+}
+
+int serving_wait(const char *control_socket, struct err *err)
+{
+	size_t n_occupied = 1;
+	int r = 0;
+
+	for (int i = 0; i < WAIT_S && r == 0 && n_occupied > 0; i++) {
+		(void)sleep(1);
+		r = serving_check(control_socket, &n_occupied, err);
+	}
+	if (r == 0 && n_occupied > 0)
+		r = err_set(err, -EAGAIN,
+			    "%zu services are still pending after %d s (vipctl status)", n_occupied,
+			    WAIT_S);
 	return r;
 }
 

@@ -256,6 +256,7 @@ static void view_refused(struct jsonw *w, const struct serve_context *ctx, uint6
 		v = sync_failures(ctx->sync, &n);
 	jsonw_object(w, "refused");
 	jsonw_uint(w, "count", count);
+	jsonw_uint(w, "occupied", ctx->sync ? sync_occupied_count(ctx->sync) : 0);
 	jsonw_array(w, "items");
 	for (size_t i = 0; i < MIN(n, (size_t)REFUSED_SHOWN); i++) {
 		jsonw_object(w, NULL);

@@ -2,6 +2,7 @@
 /* sync/failure - services the kernel refused: who, why, and when they are tried again. */
 #include "sync/state.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "base/log.h"
 
 #define SPARED_RETRY_MAX_NS (300 * NSEC_PER_SEC) /* each reads the kernel as a whole */
+#define OCCUPIED_RETRY_MAX_NS (10 * NSEC_PER_SEC)
 
 static uint32_t svc_hash(const struct name *ns, const struct name *name)
 {
@@ -50,7 +52,16 @@ uint64_t sync_backoff(uint32_t attempts, uint64_t max)
 	return MIN(ns, max);
 }
 
-void sync_failure_note(struct sync *s, struct svc *svc, const struct err *err, uint64_t now)
+/* A service that waits for a foreign object to go is served soon after. */
+static uint64_t retry_max_ns(const struct sync_failure *f)
+{
+	if (f->code == -EEXIST)
+		return OCCUPIED_RETRY_MAX_NS;
+	return f->is_spared ? SPARED_RETRY_MAX_NS : SYNC_RETRY_MAX_NS;
+}
+
+void sync_failure_note(struct sync *s, struct svc *svc, int code, const struct err *err,
+		       uint64_t now)
 {
 	struct sync_failure *f = sync_failure_get(s, svc);
 
@@ -62,8 +73,8 @@ void sync_failure_note(struct sync *s, struct svc *svc, const struct err *err, u
 		htable_insert(&s->failures, &f->node, svc_hash(svc->ns, svc->name));
 	}
 	f->is_spared |= s->state == SYNC_ADOPTING;
-	f->retry_ns = now + sync_backoff(f->attempts++,
-					 f->is_spared ? SPARED_RETRY_MAX_NS : SYNC_RETRY_MAX_NS);
+	f->code = code;
+	f->retry_ns = now + sync_backoff(f->attempts++, retry_max_ns(f));
 	s->next_retry_ns = MIN(s->next_retry_ns, f->retry_ns);
 	if (strncmp(f->text, err->text, sizeof(f->text) - 1) != 0)
 		log_warn(LOG_AREA_SYNC, "service %s/%s refused, its last good state stays: %s",
@@ -128,6 +139,15 @@ const struct sync_failure *sync_failure_find(const struct sync *s, const struct 
 size_t sync_failure_count(const struct sync *s)
 {
 	return s->failures.count;
+}
+
+size_t sync_occupied_count(const struct sync *s)
+{
+	size_t n_occupied = 0;
+
+	htable_for_each (n, &s->failures)
+		n_occupied += container_of(n, struct sync_failure, node)->code == -EEXIST;
+	return n_occupied;
 }
 
 static int failure_cmp(const void *a, const void *b)

@@ -98,7 +98,8 @@ MUST_USE int sync_transaction(struct sync *s, uint64_t now);
 uint64_t sync_backoff(uint32_t attempts, uint64_t max);
 /* NULL when `svc` is not refused. */
 struct sync_failure *sync_failure_get(const struct sync *s, const struct svc *svc);
-void sync_failure_note(struct sync *s, struct svc *svc, const struct err *err, uint64_t now);
+void sync_failure_note(struct sync *s, struct svc *svc, int code, const struct err *err,
+		       uint64_t now);
 /* `svc` was accepted: forget that it ever was refused. */
 void sync_failure_clear(struct sync *s, const struct svc *svc);
 /* Owe a sync to those whose time has come; returns when the next one's comes. */

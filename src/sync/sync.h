@@ -30,6 +30,7 @@ struct sync_failure {
 	const struct name *ns;
 	const struct name *name;
 	char text[256];
+	int code; /* -errno of the plane; -EEXIST: a foreign object has the service's place */
 	uint32_t attempts;
 	uint64_t since_ns;
 	uint64_t retry_ns; /* not before */
@@ -144,5 +145,7 @@ const struct sync_stats *sync_stats_get(const struct sync *s);
 /* NULL when the service is not refused. */
 const struct sync_failure *sync_failure_find(const struct sync *s, const struct svc *svc);
 size_t sync_failure_count(const struct sync *s);
+/* Of them: those whose place in the kernel a foreign object has. */
+size_t sync_occupied_count(const struct sync *s);
 /* All failures, sorted by name; caller frees the array. */
 const struct sync_failure **sync_failures(const struct sync *s, size_t *n);

@@ -74,14 +74,15 @@ static void item_accept(struct sync *s, struct sync_item *it)
 	item_decided(s, it);
 }
 
-static void item_refuse(struct sync *s, struct sync_item *it, const struct err *err, uint64_t now)
+static void item_refuse(struct sync *s, struct sync_item *it, int code, const struct err *err,
+			uint64_t now)
 {
 	int64_t trigger_ns = it->svc->trigger_ns;
 	bool is_kept = it->svc->service != NULL || it->svc->n_slices > 0;
 	struct svc *svc = it->svc;
 
 	plan_rows_refuse(s->plan, it->svc, TAKE(it->rows));
-	sync_failure_note(s, it->svc, err, now);
+	sync_failure_note(s, it->svc, code, err, now);
 	item_decided(s, it);
 	if (is_kept) /* the wait goes on: MET-27 */
 		svc->trigger_ns = trigger_ns;
@@ -255,22 +256,22 @@ static size_t group_begin(const struct sync *s, size_t i)
 
 static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, struct err *err);
 
-static void refuse_range(struct sync *s, size_t begin, size_t end, const struct err *err,
+static void refuse_range(struct sync *s, size_t begin, size_t end, int code, const struct err *err,
 			 uint64_t now)
 {
 	for (size_t i = begin; i < end; i++)
-		item_refuse(s, &s->items.v[i], err, now);
+		item_refuse(s, &s->items.v[i], code, err, now);
 }
 
 /* Try what surrounds the group of item `bad` without it. */
-static int commit_without(struct sync *s, size_t begin, size_t end, size_t bad, uint64_t now,
-			  struct err *err)
+static int commit_without(struct sync *s, size_t begin, size_t end, size_t bad, int code,
+			  uint64_t now, struct err *err)
 {
 	size_t bad_begin = group_begin(s, bad);
 	size_t bad_end = group_end(s, bad);
 	int r;
 
-	refuse_range(s, bad_begin, bad_end, err, now);
+	refuse_range(s, bad_begin, bad_end, code, err, now);
 	r = commit_range(s, begin, bad_begin, now, err);
 	return r < 0 ? r : commit_range(s, bad_end, end, now, err);
 }
@@ -328,9 +329,9 @@ static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, 
 		return r;
 	for (size_t i = begin; res.culprit != NULL && i < end; i++)
 		if (s->items.v[i].svc == res.culprit)
-			return commit_without(s, begin, end, i, now, err);
+			return commit_without(s, begin, end, i, r, now, err);
 	if (group_end(s, begin) >= end) {
-		refuse_range(s, begin, end, err, now);
+		refuse_range(s, begin, end, r, err, now);
 		return 0;
 	}
 	return commit_halves(s, begin, end, now, err);

@@ -678,6 +678,22 @@ void fake_ipvs_foreign(struct fake_ipvs *f, const struct ipvs_key *key, uint32_t
 	*vec_push(&f->services) = s;
 }
 
+void fake_ipvs_foreign_flags(struct fake_ipvs *f, const struct ipvs_key *key, uint32_t flags)
+{
+	for (size_t i = 0; i < f->services.n; i++) {
+		struct virtual *s = f->services.v[i];
+
+		if (memcmp(&s->key, key, sizeof(*key)) != 0)
+			continue;
+		s->flags = flags;
+		if (flags != 0)
+			return;
+		service_free(s);
+		f->services.v[i] = f->services.v[--f->services.n];
+		return;
+	}
+}
+
 void fake_ipvs_foreign_del(struct fake_ipvs *f, const char *addr)
 {
 	struct ip_addr a = addr_of(addr);

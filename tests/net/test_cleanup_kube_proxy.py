@@ -28,12 +28,13 @@ def target(fam, number=NUMBER):
     return L.cluster_ip(number, fam), 80, NODE_PORT
 
 
-def objects():
+def objects(**kw):
+    """`kw`: of the first service."""
     out = []
     for name, number, node_port in (("web", NUMBER, NODE_PORT), ("other", OTHER, NODE_PORT + 1)):
         out.append(service(name, [L.cluster_ip(number, 4), L.cluster_ip(number, 6)],
                            [port(80, "TCP", "tcp", node_port), port(80, "UDP", "udp", node_port)],
-                           kind="NodePort"))
+                           kind="NodePort", **(kw if name == "web" else {})))
         for fam in (4, 6):
             out.append(slice_(name, [entry(ENDPOINTS[fam][0], L.NODE_NAME),
                                      entry(ENDPOINTS[fam][1], "n2")],
@@ -371,3 +372,32 @@ def test_ipvs():
         n.serves()
         n.serves(OTHER)
         assert n.cleanup().stdout == "nothing of kube-proxy's is here\n"
+
+
+def test_ipvs_affinity():
+    """A service with ClientIP affinity waits for the virtual services that kube-proxy left at its
+    addresses. That does not block cleanup, which hands them over with their connections."""
+    wanted("ipvsadm", "ipset", "iptables-nft-restore")
+    if planes.PLANE != "ipvs":
+        pytest.skip("only the ipvs plane has virtual services of its own")
+    with node() as n:
+        run = n.lab.node.run
+        kubeproxy.ipvs(n.lab, (NUMBER,), NODE_PORT, ENDPOINTS)
+        for fam in (4, 6):
+            for at in (L.endpoint(L.cluster_ip(NUMBER, fam), 80), L.endpoint(L.NODE[fam], NODE_PORT)):
+                run("ipvsadm", "-E", "-t", at, "-s", "rr", "-p", "600")
+            n.flows.append(n.lab.flow("client", *STEADY, "--to", "tcp:" + L.endpoint(
+                L.cluster_ip(NUMBER, fam), 80)))
+        n.vipd.write(objects(affinity=300))
+        n.start()
+        refused = n.vipd.status()["refused"]
+        assert (refused["count"], refused["occupied"]) == (1, 1), refused
+        assert "kube-proxy's ipvs mode left a virtual service" in refused["items"][0]["text"]
+        r = n.cleanup()
+        assert r.returncode == 0, r.stdout + r.stderr
+        assert "ipvs: handed over to vipd: 4 virtual services with ClientIP affinity\n" in r.stdout
+        assert "kube-ipvs0" not in run("ip", "link")
+        assert n.vipd.status()["refused"]["count"] == 0
+        n.check_steady()
+        n.serves(roles=("client", "pod3"))
+        assert "-p 300" in run("ipvsadm", "-Sn") and "-p 600" not in run("ipvsadm", "-Sn")

@@ -217,6 +217,7 @@ struct virtual_service {
 	uint32_t n_inactive;
 	bool is_deleted;
 	bool is_vipds;
+	bool is_persistent;
 };
 
 /* A kernel that knows generic netlink and IPVS. */
@@ -224,7 +225,8 @@ struct kernel {
 	bool has_ipvs;
 	struct virtual_service services[8];
 	size_t n;
-	struct str out; /* datagram that is to be read */
+	struct str out;  /* datagram that is to be read */
+	bool hands_over; /* services of vipd wait for persistent ones of these */
 };
 
 static struct nlmsghdr *answer_begin(void *buf, const struct nlmsghdr *q, uint16_t type)
@@ -251,7 +253,8 @@ static void answer_error(struct kernel *k, const struct nlmsghdr *q, uint16_t ty
 /* Its key, and what else there is to say of it. */
 static void put_service(struct nlmsghdr *h, const struct virtual_service *s, bool is_whole)
 {
-	struct ip_vs_flags flags = { .flags = s->is_vipds ? 0x20 : 0, .mask = ~0U };
+	struct ip_vs_flags flags = { .flags = (s->is_vipds ? 0x20U : 0) | s->is_persistent,
+				     .mask = ~0U };
 	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
 	uint8_t addr[16] = { 0 };
 	bool is_v6 = strchr(s->addr, ':') != NULL;
@@ -277,7 +280,10 @@ static void genl_put(struct nlmsghdr *h, uint8_t cmd)
 	g->cmd = cmd;
 }
 
-/* The service that a request is about: its attributes are those that put_service() writes. */
+#define KEY_AT (MNL_NLMSG_HDRLEN + GENL_HDRLEN + MNL_ATTR_HDRLEN)
+
+/* The service that a request is about: its attributes begin with those that put_service() writes.
+ */
 static struct virtual_service *asked(struct kernel *k, const struct nlmsghdr *q)
 {
 	for (size_t i = 0; i < k->n; i++) {
@@ -286,10 +292,8 @@ static struct virtual_service *asked(struct kernel *k, const struct nlmsghdr *q)
 
 		genl_put(h, 0);
 		put_service(h, &k->services[i], false);
-		if (h->nlmsg_len == q->nlmsg_len && !k->services[i].is_deleted &&
-		    memcmp(buf + MNL_NLMSG_HDRLEN + GENL_HDRLEN,
-			   (const char *)q + MNL_NLMSG_HDRLEN + GENL_HDRLEN,
-			   h->nlmsg_len - MNL_NLMSG_HDRLEN - GENL_HDRLEN) == 0)
+		if (h->nlmsg_len <= q->nlmsg_len && !k->services[i].is_deleted &&
+		    memcmp(buf + KEY_AT, (const char *)q + KEY_AT, h->nlmsg_len - KEY_AT) == 0)
 			return &k->services[i];
 	}
 	return NULL;
@@ -357,9 +361,14 @@ static ssize_t kernel_send(void *ctx, const void *data, size_t len)
 	} else {
 		struct virtual_service *s = asked(k, q);
 
-		assert_int_equal(g->cmd, IPVS_CMD_DEL_SERVICE);
-		if (s != NULL)
-			s->is_deleted = true;
+		if (g->cmd == IPVS_CMD_SET_SERVICE) {
+			assert_non_null(s);
+			s->is_vipds = true;
+		} else {
+			assert_int_equal(g->cmd, IPVS_CMD_DEL_SERVICE);
+			if (s != NULL)
+				s->is_deleted = true;
+		}
 		answer_error(k, q, NLMSG_ERROR, s ? 0 : -ESRCH);
 	}
 	return (ssize_t)len;
@@ -396,7 +405,7 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, ch
 	struct nl_io io = { .send = kernel_send, .recv = kernel_recv, .ctx = k };
 	AUTO(ipvs_wire_close) struct ipvs_wire *wire = NULL;
 	struct nl_sock *nl;
-	bool is_drained = false;
+	struct cleanup_ipvs_result done = { 0 };
 	struct err err;
 
 	*vec_push(&link.addrs) = addr_of("10.96.0.1");
@@ -406,7 +415,7 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, ch
 	assert_non_null(report->out);
 	nl_sock_open_io(&nl, &io);
 	ipvs_wire_open(&wire, nl);
-	assert_int_equal(cleanup_ipvs(&is_drained, wire, &link, ports, report, &err), 0);
+	assert_int_equal(cleanup_ipvs(&done, wire, &link, ports, k->hands_over, report, &err), 0);
 	for (size_t i = 0; i < k->n; i++)
 		if (k->services[i].is_deleted)
 			*deleted++ = (char)('0' + i);
@@ -415,7 +424,7 @@ static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, ch
 	ipvs_link_fini(&link);
 	free(ports);
 	str_fini(&k->out);
-	return is_drained;
+	return !done.is_busy;
 }
 
 static const struct virtual_service services[] = {
@@ -450,6 +459,24 @@ static void test_ipvs(void **state)
 	assert_int_equal(report.n_removed + report.n_left, 0);
 }
 
+/* Persistent ones go to vipd, with their connections; others as before. */
+static void test_ipvs_handed_over(void **state)
+{
+	struct kernel k = { .has_ipvs = true, .n = ARRAY_SIZE(services), .hands_over = true };
+	struct report report;
+	char deleted[9];
+
+	memcpy(k.services, services, sizeof(services));
+	k.services[1].is_persistent = k.services[3].is_persistent = true;
+	k.services[5].is_persistent = true; /* not kube-proxy's */
+	k.services[2].n_active = 0;
+	assert_true(run_ipvs(&k, false, &report, deleted));
+	assert_string_equal(deleted, "02");
+	assert_true(k.services[1].is_vipds && k.services[3].is_vipds && !k.services[5].is_vipds);
+	assert_int_equal(report.n_removed, 4);
+	assert_int_equal(report.n_left, 0);
+}
+
 static void test_ipvs_none(void **state)
 {
 	struct kernel k = { .has_ipvs = false };
@@ -463,9 +490,13 @@ static void test_ipvs_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_owned),  cmocka_unit_test(test_ipset_names),
-		cmocka_unit_test(test_legacy), cmocka_unit_test(test_child),
-		cmocka_unit_test(test_ipvs),   cmocka_unit_test(test_ipvs_none),
+		cmocka_unit_test(test_owned),
+		cmocka_unit_test(test_ipset_names),
+		cmocka_unit_test(test_legacy),
+		cmocka_unit_test(test_child),
+		cmocka_unit_test(test_ipvs),
+		cmocka_unit_test(test_ipvs_none),
+		cmocka_unit_test(test_ipvs_handed_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

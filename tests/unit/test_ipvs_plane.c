@@ -678,6 +678,53 @@ static void test_refused_at_first(void **state)
 	}
 }
 
+/*
+ * A foreign virtual service has the address that affinity needs: the refusal names it, the
+ * service's last good state stays, also over a restart, and it is served once the place is free
+ * or was handed over.
+ */
+static void test_occupied(void **state)
+{
+	struct ip_addr vip = test_addr("10.96.0.10");
+	struct ipvs_key key = { .fam = IPFAM_V4, .proto = L4PROTO_TCP, .port = 80, .addr = vip };
+
+	for (int is_handed_over = 0; is_handed_over < 2; is_handed_over++) {
+		struct world w;
+		size_t n;
+		const struct sync_failure **v;
+
+		world_open(&w);
+		service(&w, "shop/web", WEB);
+		slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+		settle(&w);
+		fake_ipvs_foreign(w.ipvs, &key, 0x1, "10.0.1.2", 8080);
+		service(&w, "shop/web", WEB " affinity=600");
+		settle_until(&w, true);
+		for (int life = 0; life < 2; life++) {
+			v = sync_failures(w.s, &n);
+			assert_int_equal(n, 1);
+			assert_int_equal(v[0]->code, -EEXIST);
+			assert_non_null(strstr(v[0]->text, "10.96.0.10:80/TCP: a foreign virtual"));
+			free(v);
+			assert_int_equal(sync_occupied_count(w.s), 1);
+			assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000001);
+			expect_ipvs(&w, "10.96.0.10:80/TCP wlc flags 0x1: 10.0.1.2:8080=1\n"
+					"mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+			life_end(&w);
+			life_begin(&w);
+			settle_until(&w, true);
+		}
+		fake_ipvs_foreign_flags(w.ipvs, &key, is_handed_over ? 0x21 : 0);
+		settle(&w);
+		assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000000);
+		pass(&w, 3);
+		expect_ipvs(&w, "10.96.0.10:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=1 "
+				"10.0.1.2:8080=1\n");
+		expect_adopted(&w);
+		world_close(&w);
+	}
+}
+
 /* nf_tables refuses: IPVS is as it was. */
 static void test_refused_by_nft(void **state)
 {
@@ -973,6 +1020,7 @@ int main(void)
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_refused_at_first),
+		cmocka_unit_test(test_occupied),
 		cmocka_unit_test(test_refused_by_nft),
 		cmocka_unit_test(test_route_conflict),
 		cmocka_unit_test(test_route_priority_shared),

@@ -170,14 +170,17 @@ static void keep_refused(struct ipvs_plane *p)
 }
 
 static int failed(struct ipvs_plane *p, const struct plan_op *ops, size_t n, int r,
-		  struct plane_result *res)
+		  enum plane_commit_mode mode, struct plane_result *res)
 {
-	if (nft_is_refusal(r)) {
+	/* A commit that has read the kernel and still finds another state is not repeated. */
+	bool is_refused = nft_is_refusal(r) || (r == -ESTALE && mode == PLANE_COMMIT_VERIFY);
+
+	if (is_refused) {
 		nft_refusal_blame(res, ops, n);
 		if (p->loaded != NULL)
 			keep_refused(p);
 	}
-	ipvs_servers_undo(p);
+	ipvs_servers_undo(p, is_refused);
 	return r;
 }
 
@@ -224,7 +227,7 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	if (r == 0)
 		r = ipvs_transact(p, res, err);
 	if (r < 0)
-		return failed(p, ops, n, r, res);
+		return failed(p, ops, n, r, mode, res);
 	if (mode != PLANE_COMMIT_AUDIT) {
 		applied(p);
 		remarks_tell(p, ops, n);

@@ -9,10 +9,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/ip_vs.h>
+#include <net/if.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "plane/ipvs/state.h"
+
+/* The device on which kube-proxy's ipvs mode has the addresses of services. */
+#define KUBE_IPVS "kube-ipvs0"
 
 /* --- operations --- */
 
@@ -117,6 +121,20 @@ static bool is_sched_missing(const struct ipvs_op *op)
 	       (op->cmd == IPVS_SERVICE_NEW || op->cmd == IPVS_SERVICE_SET);
 }
 
+/* A virtual service of another process has the address and port of one with ClientIP affinity. */
+static int is_occupied(const char *key, struct err *err)
+{
+	if (if_nametoindex(KUBE_IPVS) != 0)
+		return err_set(err, -EEXIST,
+			       "IPVS %s: kube-proxy's ipvs mode left a virtual service there: "
+			       "vipd --cleanup=kube-proxy hands it over",
+			       key);
+	return err_set(err, -EEXIST,
+		       "IPVS %s: a foreign virtual service is there (ipvsadm -Ln): delete it, or "
+		       "serve without ClientIP affinity",
+		       key);
+}
+
 static int refused(const struct ipvs_plane *p, const struct ipvs_op *op, struct err *err)
 {
 	char text[IPVS_KEY_TEXT_MAX];
@@ -127,6 +145,9 @@ static int refused(const struct ipvs_plane *p, const struct ipvs_op *op, struct 
 	if (is_sched_missing(op))
 		return err_set(err, -EOPNOTSUPP, "IPVS %s: scheduler '%s' is not in this kernel",
 			       key, op->service.sched);
+	if (r == -EEXIST && op->cmd == IPVS_SERVICE_NEW &&
+	    ((const struct ipvs_vs *)op->tag)->is_foreign)
+		return is_occupied(key, err);
 	if (r == -EEXIST || r == -ESRCH || (r == -ENOENT && op->cmd >= IPVS_DEST_NEW))
 		r = -ESTALE;
 	if (op->cmd < IPVS_DEST_NEW)
@@ -398,7 +419,7 @@ static void additions_withdraw(struct ipvs_plane *p, struct ipvs_vs *vs)
 		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);
 }
 
-void ipvs_servers_undo(struct ipvs_plane *p)
+void ipvs_servers_undo(struct ipvs_plane *p, bool is_refused)
 {
 	struct plane_result res = { 0 };
 	struct err err = { 0 };
@@ -414,7 +435,7 @@ void ipvs_servers_undo(struct ipvs_plane *p)
 	vec_clear(&p->ops);
 	vec_for_each (each, &p->touched) {
 		additions_withdraw(p, *each);
-		(*each)->is_spared |= p->loaded != NULL;
+		(*each)->is_spared |= is_refused && p->loaded != NULL;
 	}
 	if (ipvs_ops_send(p, &res, &err) < 0)
 		log_warn(LOG_AREA_PLANE, "left behind in IPVS until the next audit: %s", err.text);

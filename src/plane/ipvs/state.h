@@ -60,6 +60,7 @@ struct ipvs_vs {
 	bool is_whole;   /* the commit names all it shall hold */
 	bool is_new;     /* made by it */
 	bool is_spared;  /* of a service that was refused while the kernel was compared */
+	bool is_foreign; /* read: the kernel has one with this key that is not vipd's */
 	struct ipvs_sched sched; /* wanted */
 	uint32_t timeout_s;      /* wanted; 0 = no persistence */
 	uint8_t held_sched;
@@ -207,8 +208,11 @@ void ipvs_vs_touch(struct ipvs_plane *p, struct ipvs_vs *vs, struct svc *svc);
 MUST_USE int ipvs_servers_add(struct ipvs_plane *p, struct plane_result *res, struct err *err);
 /* What is held and not wanted begins to leave. */
 MUST_USE int ipvs_servers_remove(struct ipvs_plane *p, struct plane_result *res, struct err *err);
-/* The commit failed: wants are as they were, and what was added goes. */
-void ipvs_servers_undo(struct ipvs_plane *p);
+/*
+ * The commit failed: wants are as they were, and what was added goes. `is_refused`: in the loaded
+ * phase the sweep spares what the kernel has of these services.
+ */
+void ipvs_servers_undo(struct ipvs_plane *p, bool is_refused);
 /* The commit is over. */
 void ipvs_servers_done(struct ipvs_plane *p);
 /* Perform p->ops and note what became of them. */

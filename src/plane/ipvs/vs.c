@@ -285,6 +285,7 @@ int ipvs_vs_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 	if (r < 0)
 		return r;
 	vs->is_held = one.is_found && !one.is_foreign;
+	vs->is_foreign = one.is_foreign;
 	if (!vs->is_held) {
 		dests_begin(vs);
 		dests_tidy(vs);

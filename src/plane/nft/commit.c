@@ -445,7 +445,8 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 			applied(p);
 		return 0;
 	}
-	if (nft_is_refusal(r)) {
+	/* A commit that has read the kernel and still finds another state is not repeated. */
+	if (nft_is_refusal(r) || (r == -ESTALE && mode == PLANE_COMMIT_VERIFY)) {
 		nft_refusal_blame(res, ops, n);
 		if (p->loaded != NULL)
 			keep_refused(p);
