@@ -541,6 +541,7 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 
 	if (pool_find(b->rows, &like) != NULL)
 		return;
+	like.is_sticky = b->s->affinity_s != 0;
 	like.affinity_s = n <= PLAN_AFFINITY_BACKENDS_MAX ? b->s->affinity_s : 0;
 	like.tuning = tuning_of(b, like.affinity_s);
 	pool = vec_push(&b->rows->pools);
@@ -807,6 +808,11 @@ void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new)
 	struct plan_rows *old = svc->rows;
 
 	free_ids_not_in(p, old, new);
+	p->n_unsticky -= old != NULL && old->is_unsticky;
+	if (new != NULL) {
+		new->is_unsticky = plan_rows_is_unsticky(p, new);
+		p->n_unsticky += new->is_unsticky;
+	}
 	p->n_conflicts -= old ? old->conflicts.n : 0;
 	p->n_conflicts += new ? new->conflicts.n : 0;
 	plan_rows_close(old);

@@ -25,6 +25,7 @@
  */
 #pragma once
 
+#include "base/str.h"
 #include "plan/rows.h"
 
 /* What the plan must know of a plane: pure functions of it. */
@@ -34,6 +35,8 @@ struct plan_traits {
 	 * changes, they are rewritten (PLAN_FRONTEND_CHANGE). Constant if they need not be.
 	 */
 	uint16_t (*pool_class)(size_t n, uint32_t affinity_s);
+	/* The affinity timeout in force in pools of a class, 0 = none; NULL: as asked for. */
+	uint32_t (*class_affinity)(uint16_t class);
 	/* It schedules: wants to know when a service's annotations about that change. */
 	bool has_tuning;
 };
@@ -80,6 +83,7 @@ struct plan {
 	} ids[IPFAM_N];
 	struct htable claims;
 	size_t n_conflicts; /* frontends somebody asked for and did not get */
+	size_t n_unsticky;  /* services with affinity that a pool of theirs does not have */
 };
 
 struct plan_displaced {
@@ -117,6 +121,12 @@ void plan_diff(struct plan_ops *ops, struct svc *svc, const struct plan_rows *ol
 	       const struct plan_rows *new);
 /* The kernel holds `new` now (may be NULL): takes it, frees the old rows and their ids. */
 void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new);
+/* The affinity timeout in force in a numbered pool, 0 = none. */
+uint32_t plan_pool_affinity(const struct plan *p, const struct plan_pool *pool);
+/* Does the service ask for affinity that is not in force in one of these rows' pools? */
+bool plan_rows_is_unsticky(const struct plan *p, const struct plan_rows *rows);
+/* Append why the affinity of a pool is not as the service asks; nothing when it is. */
+void plan_affinity_text(const struct plan *p, const struct plan_rows *rows, struct str *out);
 /* The kernel refused: frees `new` and the ids that only it used. */
 void plan_rows_refuse(struct plan *p, struct svc *svc, struct plan_rows *new);
 /*

@@ -32,12 +32,13 @@ struct plan_backend {
 _Static_assert(sizeof(struct plan_backend) == 24, "one per endpoint: kept small");
 
 struct plan_pool {
-	uint32_t id;   /* 1..PLAN_POOL_ID_MAX, unique in its family; 0 = not yet given */
-	uint8_t fam;   /* enum ipfam */
-	uint8_t scope; /* enum plan_scope */
-	uint8_t proto; /* enum l4proto */
+	uint32_t id;    /* 1..PLAN_POOL_ID_MAX, unique in its family; 0 = not yet given */
+	uint8_t fam;    /* enum ipfam */
+	uint8_t scope;  /* enum plan_scope */
+	uint8_t proto;  /* enum l4proto */
+	bool is_sticky; /* the service asks for affinity */
 	const struct name *port_name;
-	uint32_t affinity_s;  /* 0 = none */
+	uint32_t affinity_s;  /* 0 = none; with too many backends also if it is asked for */
 	uint16_t class;       /* traits->pool_class(n, affinity_s) */
 	uint16_t next_aff_id; /* next local id to give out; wraps past ids in use */
 	uint32_t tuning;      /* stands for what a plane that schedules is asked for; 0 = nothing */
@@ -109,6 +110,7 @@ struct plan_rows {
 	VEC(struct plan_pool) pools; /* sorted by (fam, port_name, proto, scope, has affinity) */
 	VEC(struct plan_frontend) frontends; /* sorted by (addr, proto, port) */
 	VEC(struct plan_conflict) conflicts;
+	bool is_unsticky; /* once accepted: plan_rows_is_unsticky() */
 };
 
 /* Frees what hangs on the pool, not the pool. */

@@ -99,6 +99,7 @@ uint64_t serve_generation(const struct serve_context *ctx)
 	mix_uint(&m, st->slice_events);
 	mix_uint(&m, ctx->model->env_generation);
 	mix_uint(&m, ctx->plan->n_conflicts);
+	mix_uint(&m, ctx->plan->n_unsticky);
 	mix_source(&m, &ctx->source);
 	if (ctx->checks != NULL)
 		mix_uint(&m, check_helper_state(ctx->checks).runs);

@@ -169,6 +169,8 @@ static void state_lines(const struct metrics *m, struct str *out, size_t n_dirty
 	one(out, "vipd_backends", "gauge", "Backends in all pools", m->n_backends);
 	one(out, "vipd_conflicts", "gauge",
 	    "Addresses and ports that more than one service asks for", ctx->plan->n_conflicts);
+	one(out, "vipd_services_without_affinity", "gauge",
+	    "Services whose session affinity is not in force", ctx->plan->n_unsticky);
 	one(out, "vipd_refused_services", "gauge", "Services the kernel refuses",
 	    sync_failure_count(ctx->sync));
 	one(out, "vipd_owed_services", "gauge",

@@ -199,7 +199,7 @@ static void leaving_add(void *arg, const struct plane_leaving *l)
 	jsonw_end(all->w);
 }
 
-/* What a plane that schedules has to say of the service. */
+/* What the service asks for and does not get. */
 static void head_plane(struct jsonw *w, const struct view_page *v, const struct svc *svc)
 {
 	const struct plane *p = v->ctx->plane;
@@ -208,7 +208,9 @@ static void head_plane(struct jsonw *w, const struct view_page *v, const struct 
 
 	if (p->ops->remark != NULL)
 		p->ops->remark(p, svc, &remark);
-	if (p->ops->remark != NULL)
+	if (svc->rows != NULL)
+		plan_affinity_text(v->ctx->plan, svc->rows, &remark);
+	if (p->ops->remark != NULL || remark.len > 0)
 		jsonw_text(w, "remark", remark.text);
 	str_fini(&remark);
 	if (p->ops->leaving == NULL || v->mode != VIEW_PAGE_PEOPLE)

@@ -350,6 +350,9 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 	problem_count(w, "conflicts", ctx->plan->n_conflicts,
 		      "address and port is claimed by more than one service",
 		      "addresses and ports are claimed by more than one service");
+	problem_count(w, "affinity", ctx->plan->n_unsticky,
+		      "service has no session affinity: see vipctl svc NAME",
+		      "services have no session affinity: see vipctl svc NAME");
 	for (int i = 0; ctx->plane != NULL && i < PLANE_FAULT_N; i++)
 		if (ctx->plane->faults[i].text[0] != '\0')
 			problem(w, "plane", ctx->plane->faults[i].text);

@@ -360,23 +360,29 @@ static void state_run(struct world *w, const char *folder, const char *name)
 	state_print(w);
 }
 
-/* Everything as it is, said once more to a new process: it must find nothing to do. */
+/*
+ * Everything as it is, for a new process: it adds nothing. It may remove affinity chains that
+ * no service leads to any more; then the next process has nothing to write.
+ */
 static int restart(struct world *w, const char *folder, const char *name, int argc, char **argv)
 {
 	char path[1024];
-	size_t writes;
+	size_t writes = 0;
 
-	life_end(w);
-	life_begin(w, argc, argv);
 	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
-	fake_count_reset(w->kernel);
-	w->spy.is_printing = false;
 	if (freopen("/dev/null", "w", stdout) == NULL)
 		die("/dev/null", strerror(errno));
-	state_read(w, path);
-	sync_sources_ready(w->s);
-	sync_settle(w->s, w->now);
-	writes = fake_count(w->kernel).n_messages;
+	for (int life = 0; life < 2 && writes == 0; life++) {
+		life_end(w);
+		life_begin(w, argc, argv);
+		fake_count_reset(w->kernel);
+		w->spy.is_printing = false;
+		state_read(w, path);
+		sync_sources_ready(w->s);
+		sync_settle(w->s, w->now);
+		writes =
+			life == 0 ? fake_count(w->kernel).n_adds : fake_count(w->kernel).n_messages;
+	}
 	if (writes > 0)
 		(void)fprintf(stderr, "golden: a restart with nothing changed wrote %zu messages\n",
 			      writes);

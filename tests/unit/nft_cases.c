@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "nft_cases.h"
 
+#include <netinet/in.h> /* before linux/in.h: that one then steps back */
+
+#include <linux/netfilter.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "objects.h"
 #include "plane/nft/elem.h"
+#include "plane/nft/fixed.h"
 #include "test.h"
 
 #define WEB "ip=10.96.0.1 port=http:80"
@@ -593,12 +597,87 @@ static void case_guard(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
+/* Does the kernel hold this chain, in the table of IPv4? */
+static bool has_chain(const struct world *w, const char *name)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = w->kernel->connect(w->kernel->ctx);
+	struct nft_fixed_tables tables = { 0 };
+	struct nft_fixed fixed = { 0 };
+	bool has = false;
+
+	assert_int_equal(nft_fixed_tables_read(&tables, nl, NFPROTO_IPV4, NULL), 0);
+	vec_for_each (t, &tables.v) {
+		if (!t->is_ours)
+			continue;
+		assert_int_equal(nft_fixed_read(&fixed, nl, IPFAM_V4, t, w->counting, NULL), 0);
+		has |= nft_fixed_chain(&fixed, name) != NULL;
+	}
+	nft_fixed_fini(&fixed);
+	nft_fixed_tables_fini(&tables);
+	return has;
+}
+
+#define KINDS_PERIOD_NS (600 * NSEC_PER_SEC)
+
+/* Chains for affinity go when no service leads to them: in time, and after a restart. */
+static void case_unused_kinds(const struct world_kernel *kernel)
+{
+	struct world w;
+
+	world_open(&w, kernel);
+	world_service(&w, "shop/web", WEB " affinity=600");
+	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
+	world_service(&w, "shop/other", "ip=10.96.0.7 port=http:80 affinity=90");
+	world_slice(&w, "shop/other-1", "other", "| http:8080 | 4 rs");
+	world_settle(&w);
+	world_service(&w, "shop/web", WEB " affinity=60");
+	world_settle(&w);
+	world_wait(&w, KINDS_PERIOD_NS);
+	world_wait(&w, KINDS_PERIOD_NS);
+	assert_false(has_chain(&w, "a3-600"));
+	assert_true(has_chain(&w, "a3-60"));
+	assert_true(has_chain(&w, "a1-90"));
+	assert_int_equal(nft_kind_count(), 2);
+	assert_int_equal(w.plane->ops->check(w.plane, NULL), PLANE_CHECK_QUIET);
+	world_check(&w);
+	/* Back to the first one: its chain is made anew, and stays while it is asked for. */
+	world_service(&w, "shop/web", WEB " affinity=600");
+	world_settle(&w);
+	world_service(&w, "shop/web", WEB " affinity=60");
+	world_settle(&w);
+	world_wait(&w, KINDS_PERIOD_NS);
+	assert_true(has_chain(&w, "a3-600"));
+	world_service(&w, "shop/web", WEB " affinity=600");
+	world_settle(&w);
+	world_check(&w);
+	/* What went while no process was there goes with the sweep. */
+	world_no_service(&w, "shop/other");
+	world_no_slice(&w, "shop/other-1");
+	nft_kind_reset();
+	world_restart(&w);
+	world_settle(&w);
+	assert_true(has_chain(&w, "a3-600"));
+	assert_false(has_chain(&w, "a3-60"));
+	assert_false(has_chain(&w, "a1-90"));
+	assert_int_equal(nft_kind_count(), 1);
+	assert_int_equal(world_audit(&w), 0);
+	world_check(&w);
+	world_no_service(&w, "shop/web");
+	world_settle(&w);
+	world_wait(&w, KINDS_PERIOD_NS);
+	world_wait(&w, KINDS_PERIOD_NS);
+	assert_int_equal(nft_kind_count(), 0);
+	assert_false(has_chain(&w, "a3-600"));
+	world_close(&w);
+}
+
 static const struct nft_case cases[] = {
 	{ "cluster ip", case_cluster_ip },
 	{ "ipv6", case_ipv6 },
 	{ "external frontends and guards", case_external },
 	{ "local policies", case_local },
 	{ "affinity", case_affinity },
+	{ "unused affinity chains", case_unused_kinds },
 	{ "addresses several need", case_shared },
 	{ "size classes", case_classes },
 	{ "restart writes nothing", case_restart },

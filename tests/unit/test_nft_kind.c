@@ -114,6 +114,9 @@ static const struct {
 	{ "sign", 0x807, "a-3-60", -EINVAL },
 	{ "overflow", 0x807, "a3-4294967296", -EINVAL },
 	{ "trailing text", 0x807, "a3-60x", -EINVAL },
+	{ "coarse", 0x807, "b6-10800", 0 },
+	{ "coarse, no such size", 0x808, "b5-10800", -EINVAL },
+	{ "coarse, no such timeout", 0x808, "b6-10801", -EINVAL },
 	{ "no affinity chain", 0x807, "p3", -EINVAL },
 	{ "plain", 3, "p3", 0 },
 	{ "plain, wrong name", 3, "p4", -EINVAL },
@@ -134,20 +137,68 @@ static void test_recall(void **state)
 	assert_int_equal(nft_pool_class(3, 10800), 0x805);
 	for (uint32_t t = 1; t <= 5; t++)
 		assert_int_equal(nft_pool_class(1, t), NFT_KIND_AFFINITY + t - 1);
-	assert_int_equal(nft_pool_class(1, 6), 0x807);
+	assert_int_equal(nft_pool_class(1, 6), 0x808);
 }
 
-/* When all numbers are taken, further combinations are balanced plainly, for good. */
-static void test_exhausted(void **state)
+/* Services with ever more sizes and timeouts deprive no other service of affinity. */
+static void test_scarce(void **state)
 {
-	size_t room = NFT_KIND_AFFINITY_END - NFT_KIND_AFFINITY;
+	static const struct {
+		size_t n;
+		uint32_t affinity_s;
+		const char *chain;
+	} cases[] = {
+		{ 1, 50000, "a1-50000" }, /* the last exact one */
+		{ 1, 3, "b1-10" },          { 5, 10800, "b6-10800" },
+		{ 5, 10801, "b6-14400" },   { 6, 10800, "b6-10800" },
+		{ 70, 86400, "b96-86400" }, { 4095, 10800, "b4096-10800" },
+		{ 2, 1, "a2-1" },
+	};
+	struct nft_kind_info info;
+	char buf[NFT_CHAIN_NAME_MAX];
+	size_t n_coarse = 0;
 
-	for (uint32_t t = 1; t <= room; t++)
+	for (uint32_t t = 1; t <= 1514; t++)
 		assert_int_equal(nft_pool_class(2, t), NFT_KIND_AFFINITY + t - 1);
-	assert_int_equal(nft_pool_class(2, 100000), 2);
-	assert_int_equal(nft_pool_class(70, 100000), 0x400);
-	assert_int_equal(nft_pool_class(2, 100000), 2);
-	assert_int_equal(nft_pool_class(2, 7), NFT_KIND_AFFINITY + 6);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_string_equal(
+			nft_kind_chain(nft_pool_class(cases[i].n, cases[i].affinity_s), buf),
+			cases[i].chain);
+	/* Whatever a service asks for: it is served, for as long as it asks at least. */
+	for (size_t n = 1; n <= 4095; n = n * 9 / 8 + 1)
+		for (uint32_t t = 1; t <= 86400; t = t * 9 / 8 + 1) {
+			assert_true(nft_kind_info(nft_pool_class(n, t), &info));
+			assert_true(info.affinity_s >= t);
+			assert_true(info.affinity_s <= MAX(2 * t, 10U));
+			assert_true(info.safe_slots <= n && n <= info.slots);
+		}
+	for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++) {
+		const char *name = nft_kind_chain(kind, buf);
+
+		n_coarse += name != NULL && name[0] == 'b';
+		if (name != NULL)
+			assert_int_equal(nft_kind_recall(kind, name), 0);
+	}
+	assert_true(n_coarse > 300 && n_coarse <= 528);
+}
+
+/* A number that no service asks for any more serves another combination. */
+static void test_release(void **state)
+{
+	char buf[NFT_CHAIN_NAME_MAX];
+
+	for (uint32_t t = 1; t <= 1515; t++)
+		assert_int_equal(nft_pool_class(2, t), NFT_KIND_AFFINITY + t - 1);
+	assert_string_equal(nft_kind_chain(nft_pool_class(3, 600), buf), "b3-600");
+	assert_int_equal(nft_kind_count(), 1516);
+	assert_false(nft_kind_is_idle(NFT_KIND_AFFINITY + 7)); /* asked for */
+	assert_true(nft_kind_is_idle(NFT_KIND_AFFINITY + 7));
+	nft_kind_release(NFT_KIND_AFFINITY + 7);
+	assert_false(nft_kind_is_idle(NFT_KIND_AFFINITY + 7)); /* not taken */
+	assert_int_equal(nft_class_affinity(NFT_KIND_AFFINITY + 7), 0);
+	assert_int_equal(nft_pool_class(3, 600), NFT_KIND_AFFINITY + 7);
+	assert_string_equal(nft_kind_chain(NFT_KIND_AFFINITY + 7, buf), "a3-600");
+	assert_int_equal(nft_class_affinity(NFT_KIND_AFFINITY + 7), 600);
 }
 
 int main(void)
@@ -157,7 +208,8 @@ int main(void)
 		cmocka_unit_test(test_classes_cover),
 		cmocka_unit_test_setup(test_affinity, reset),
 		cmocka_unit_test_setup(test_recall, reset),
-		cmocka_unit_test_setup(test_exhausted, reset),
+		cmocka_unit_test_setup(test_scarce, reset),
+		cmocka_unit_test_setup(test_release, reset),
 	};
 
 	return cmocka_run_group_tests_name("nft kind", tests, NULL, NULL);

@@ -345,6 +345,7 @@ static void applied(struct nft_plane *p)
 		if (p->loaded != NULL)
 			applied_loaded(p, ch);
 	}
+	nft_kinds_applied(p);
 	if (p->loaded == NULL)
 		return;
 	for (int fam = 0; fam < IPFAM_N; fam++)
@@ -372,43 +373,6 @@ static void keep_refused(struct nft_plane *p)
 					    &p->endpoint_addrs[fam]);
 }
 
-/* --- kinds --- */
-
-int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *need,
-		   struct plane_result *res, struct err *err)
-{
-	struct nft_layout_result lr = { .times = &p->plane.times };
-	VEC(uint16_t) kinds = { 0 };
-	int r;
-
-	for (size_t i = 0; i < ARRAY_SIZE(need->bits); i++)
-		for (uint64_t left = need->bits[i] & ~p->ready[fam].bits[i]; left != 0;
-		     left &= left - 1)
-			*vec_push(&kinds) = (uint16_t)(i * 64 + (size_t)__builtin_ctzll(left));
-	if (kinds.n == 0)
-		return 0;
-	r = nft_layout_chains_need(p->layout[fam], kinds.v, kinds.n, &lr, err);
-	vec_fini(&kinds);
-	res->n_writes += lr.n_writes;
-	res->n_batches += lr.n_batches;
-	res->kernel_ns += lr.kernel_ns;
-	nft_plane_committed(p, lr.n_batches - (r < 0 && lr.n_batches > 0));
-	if (r == 0) {
-		for (size_t i = 0; i < ARRAY_SIZE(need->bits); i++)
-			p->ready[fam].bits[i] |= need->bits[i];
-		return 0;
-	}
-	memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
-	if (r == -EEXIST || r == -ENOENT)
-		return err_wrap(err, -ENOTRECOVERABLE, "the table was changed by somebody else");
-	if (r == -ENOBUFS)
-		return -EBUSY;
-	/* The layout has to be read again before it can be written to. */
-	if (nft_layout_load(p->layout[fam], NULL) < 0)
-		return -EBUSY;
-	return err_wrap(err, r, "chains for a new pool size");
-}
-
 /* --- commit --- */
 
 static int ready_for(const struct nft_plane *p, struct err *err)
@@ -431,6 +395,7 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		return r;
 	assert(mode != PLANE_COMMIT_AUDIT || p->loaded == NULL);
 	nft_changes_reset(&p->changes);
+	vec_clear(&p->led);
 	r = nft_translate(p, ops, n, need, &res->culprit, err);
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
 		r = nft_kinds_make(p, fam, &need[fam], res, err);

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h> /* before linux/in.h: that one then steps back */
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/netfilter.h>
@@ -11,11 +12,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
 #include "plane/nft/rules.h"
 
 #define REQUEST_MAX 512
+#define NAMES_MIN 64
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 
 const struct nft_schema nft_schema = {
@@ -39,6 +42,9 @@ static void chains_clear(struct nft_fixed *h)
 	vec_for_each (c, &h->chains)
 		chain_fini(c);
 	vec_clear(&h->chains);
+	free(h->by_name);
+	h->by_name = NULL;
+	h->n_by_name = 0;
 }
 
 static void verdicts_clear(struct nft_fixed *h, unsigned int map)
@@ -46,6 +52,8 @@ static void verdicts_clear(struct nft_fixed *h, unsigned int map)
 	vec_for_each (v, &h->verdicts[map])
 		free(v->chain);
 	vec_clear(&h->verdicts[map]);
+	free(h->by_kind[map]);
+	h->by_kind[map] = NULL;
 }
 
 void nft_fixed_fini(struct nft_fixed *h)
@@ -66,13 +74,30 @@ void nft_fixed_tables_fini(struct nft_fixed_tables *t)
 	vec_fini(&t->v);
 }
 
+/* Where `name` stands in by_name, or the empty place where the search ended. */
+static size_t name_probe(const struct nft_fixed *h, const char *name)
+{
+	size_t i = hash_bytes(name, strlen(name)) & (h->n_by_name - 1);
+
+	while (h->by_name[i] != 0 && strcmp(h->chains.v[h->by_name[i] - 1].name, name) != 0)
+		i = (i + 1) & (h->n_by_name - 1);
+	return i;
+}
+
+static void names_index(struct nft_fixed *h, size_t n)
+{
+	free(h->by_name);
+	h->n_by_name = n;
+	h->by_name = xcalloc(n, sizeof(h->by_name[0]));
+	for (uint32_t i = 0; i < h->chains.n; i++)
+		h->by_name[name_probe(h, h->chains.v[i].name)] = i + 1;
+}
+
 struct nft_fixed_chain *nft_fixed_chain(const struct nft_fixed *h, const char *name)
 {
-	vec_for_each (c, &h->chains) {
-		if (strcmp(c->name, name) == 0)
-			return c;
-	}
-	return NULL;
+	uint32_t at = h->n_by_name == 0 ? 0 : h->by_name[name_probe(h, name)];
+
+	return at == 0 ? NULL : &h->chains.v[at - 1];
 }
 
 struct nft_fixed_chain *nft_fixed_chain_add(struct nft_fixed *h, const char *name)
@@ -80,6 +105,10 @@ struct nft_fixed_chain *nft_fixed_chain_add(struct nft_fixed *h, const char *nam
 	struct nft_fixed_chain *c = vec_push(&h->chains);
 
 	*c = (struct nft_fixed_chain){ .name = xstrdup(name), .policy = NF_ACCEPT };
+	if (h->chains.n * 2 > h->n_by_name)
+		names_index(h, MAX(h->n_by_name * 2, (size_t)NAMES_MIN));
+	else
+		h->by_name[name_probe(h, name)] = (uint32_t)h->chains.n;
 	return c;
 }
 
@@ -91,16 +120,27 @@ void nft_fixed_chain_del(struct nft_fixed *h, const char *name)
 		return;
 	chain_fini(c);
 	*c = h->chains.v[--h->chains.n];
+	names_index(h, h->n_by_name);
 }
 
 struct nft_fixed_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned int map,
 					    uint32_t kind)
 {
-	vec_for_each (v, &h->verdicts[map]) {
-		if (v->kind == kind)
-			return v;
-	}
-	return NULL;
+	uint16_t at = h->by_kind[map] != NULL && kind < NFT_FIXED_KINDS ? h->by_kind[map][kind] : 0;
+
+	return at == 0 ? NULL : &h->verdicts[map].v[at - 1];
+}
+
+void nft_fixed_verdict_del(struct nft_fixed *h, unsigned int map, uint32_t kind)
+{
+	struct nft_fixed_verdict *v = nft_fixed_verdict(h, map, kind);
+
+	if (v == NULL)
+		return;
+	free(v->chain);
+	*v = h->verdicts[map].v[--h->verdicts[map].n];
+	h->by_kind[map][v->kind] = h->by_kind[map][kind];
+	h->by_kind[map][kind] = 0;
 }
 
 void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, uint32_t kind, int32_t code,
@@ -108,9 +148,13 @@ void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, uint32_t kind,
 {
 	struct nft_fixed_verdict *v = nft_fixed_verdict(h, map, kind);
 
+	assert(kind < NFT_FIXED_KINDS);
+	if (h->by_kind[map] == NULL)
+		h->by_kind[map] = xcalloc(NFT_FIXED_KINDS, sizeof(h->by_kind[map][0]));
 	if (v == NULL) {
 		v = vec_push(&h->verdicts[map]);
 		v->chain = NULL;
+		h->by_kind[map][kind] = (uint16_t)h->verdicts[map].n;
 	}
 	free(v->chain);
 	*v = (struct nft_fixed_verdict){ .kind = kind, .code = code, .chain = xstrdup(chain) };
@@ -375,6 +419,8 @@ static void verdict_element(struct reading *rd, const struct nlattr *elem)
 	if (p == NULL)
 		return;
 	memcpy(&kind, p, sizeof(kind));
+	if (kind >= NFT_FIXED_KINDS) /* no frontend can name it */
+		return;
 	if (verdict[NFTA_VERDICT_CHAIN] != NULL)
 		(void)chain_get(rd->held, nl_attr_str(verdict[NFTA_VERDICT_CHAIN]));
 	nft_fixed_verdict_put(rd->held, rd->index, kind,

@@ -38,6 +38,8 @@ extern const struct nft_schema nft_schema;
 #define NFT_VERDICT_MAPS 3 /* NFTSET_LEAVES + i */
 #define NFT_RANGE_SETS 2   /* NFTSET_POD_CIDRS + i */
 
+#define NFT_FIXED_KINDS (1 << NFT_KIND_BITS)
+
 struct nft_chain;
 
 struct nft_fixed_chain {
@@ -52,9 +54,9 @@ struct nft_fixed_chain {
 };
 
 struct nft_fixed_verdict {
-	uint32_t kind;
-	int32_t code; /* NFT_JUMP, NFT_GOTO, NF_DROP ... */
-	char *chain;  /* "" when the code has none */
+	uint32_t kind; /* below NFT_FIXED_KINDS; others are not read */
+	int32_t code;  /* NFT_JUMP, NFT_GOTO, NF_DROP ... */
+	char *chain;   /* "" when the code has none */
 };
 
 struct nft_fixed {
@@ -63,7 +65,10 @@ struct nft_fixed {
 	bool has_set[NFTSET_END];
 	char misfit[128]; /* why it cannot be repaired in place; "" = it can */
 	VEC(struct nft_fixed_chain) chains;
+	uint32_t *by_name; /* of chains, open addressing: position plus 1, or 0 */
+	size_t n_by_name;  /* a power of two, or 0 */
 	VEC(struct nft_fixed_verdict) verdicts[NFT_VERDICT_MAPS];
+	uint16_t *by_kind[NFT_VERDICT_MAPS]; /* of verdicts, or NULL: position plus 1 by kind */
 	struct nft_bounds ranges[NFT_RANGE_SETS]; /* sorted */
 };
 
@@ -112,6 +117,7 @@ struct nft_fixed_chain *nft_fixed_chain_add(struct nft_fixed *h, const char *nam
 void nft_fixed_chain_del(struct nft_fixed *h, const char *name);
 struct nft_fixed_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned int map,
 					    uint32_t kind);
+void nft_fixed_verdict_del(struct nft_fixed *h, unsigned int map, uint32_t kind);
 /* Enter or replace. */
 void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, uint32_t kind, int32_t code,
 			   const char *chain);

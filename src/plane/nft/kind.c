@@ -1,25 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plane/nft/kind.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
-
 #define AFFINITY_MAX (NFT_KIND_AFFINITY_END - NFT_KIND_AFFINITY)
 /* Bounds grow by an eighth from 64; the 59th is the first that reaches NFT_POOL_SLOTS_MAX. */
 #define CLASS_MAX 64
 
-/* What an affinity number stands for; slots 0 = not given out. */
+/* What an affinity number stands for; slots 0 = free. */
 struct affinity {
 	uint32_t slots;
 	uint32_t affinity_s;
+	bool is_coarse;
+	bool is_asked; /* by nft_pool_class(), since nft_kind_is_idle() last saw it */
 };
 
 static struct affinity affinities[AFFINITY_MAX];
-static size_t affinity_next; /* numbers below were tried; recalled ones may lie above */
+
+/* Timeouts of coarse combinations: others are rounded up. */
+static const uint32_t coarse_timeouts[] = {
+	10,   20,   30,   60,    120,   180,   300,   600,   900,   1200,  1800,
+	2700, 3600, 7200, 10800, 14400, 21600, 28800, 36000, 43200, 64800, 86400,
+};
+/* 1, 2, 3, 4, 6, 8, 12 ... 4096: all sizes that have affinity at all. */
+#define COARSE_SIZES 24
+#define COARSE_SLOTS_MAX 4096
+#define COARSE_MAX (COARSE_SIZES * ARRAY_SIZE(coarse_timeouts))
+/* Numbers that exact combinations may take; the others are never lacking for coarse ones. */
+#define EXACT_MAX (AFFINITY_MAX - COARSE_MAX)
 
 static uint32_t bound_next(uint32_t bound)
 {
@@ -75,33 +87,81 @@ static uint32_t slots_safe(uint32_t slots)
 	return below + 1;
 }
 
-static struct affinity *affinity_find(uint32_t slots, uint32_t affinity_s)
+/* The coarse size after `slots`: half of it more, or a third when it is no power of two. */
+static uint32_t coarse_next(uint32_t slots)
+{
+	if (slots < 4)
+		return slots + 1;
+	return (slots & (slots - 1)) == 0 ? slots + slots / 2 : slots + slots / 3;
+}
+
+/* The smallest coarse combination that holds `slots` and lasts `affinity_s`. */
+static struct affinity coarse_of(uint32_t slots, uint32_t affinity_s)
+{
+	struct affinity a = { .slots = 1, .is_coarse = true };
+
+	while (a.slots < slots && a.slots < COARSE_SLOTS_MAX)
+		a.slots = coarse_next(a.slots);
+	for (size_t i = 0; i < ARRAY_SIZE(coarse_timeouts) && a.affinity_s < affinity_s; i++)
+		a.affinity_s = coarse_timeouts[i];
+	return a;
+}
+
+/* How many of a coarse size are filled for certain: one more than the size below. */
+static uint32_t coarse_safe(uint32_t slots)
+{
+	uint32_t below = 0;
+
+	for (uint32_t size = 1; size < slots; size = coarse_next(size))
+		below = size;
+	return below + 1;
+}
+
+/* A number whose chain lets all of `a`'s backends be picked, or NULL. */
+static struct affinity *affinity_find(const struct affinity *a)
 {
 	for (size_t i = 0; i < AFFINITY_MAX; i++) {
-		if (affinities[i].slots == slots && affinities[i].affinity_s == affinity_s)
+		if (affinities[i].slots == a->slots && affinities[i].affinity_s == a->affinity_s &&
+		    affinities[i].is_coarse == a->is_coarse)
 			return &affinities[i];
 	}
 	return NULL;
 }
 
-/* NULL when all numbers are taken. Never given back, so the answer stays NULL. */
-static struct affinity *affinity_get(uint32_t slots, uint32_t affinity_s)
+/* A number of its own for `a`; NULL when its share of the numbers is taken. */
+static struct affinity *affinity_add(const struct affinity *a)
 {
-	struct affinity *a = affinity_find(slots, affinity_s);
+	struct affinity *free_one = NULL;
+	size_t n_exact = 0;
 
-	if (a != NULL)
-		return a;
-	while (affinity_next < AFFINITY_MAX && affinities[affinity_next].slots != 0)
-		affinity_next++;
-	if (affinity_next == AFFINITY_MAX) {
-		log_warn(LOG_AREA_PLANE,
-			 "affinity: %d sizes and timeouts are in use, no number is left: a service "
-			 "with %" PRIu32 " backends and %" PRIu32 " s is balanced without",
-			 AFFINITY_MAX, slots, affinity_s);
-		return NULL;
+	for (size_t i = 0; i < AFFINITY_MAX; i++) {
+		if (affinities[i].slots == 0 && free_one == NULL)
+			free_one = &affinities[i];
+		n_exact += affinities[i].slots != 0 && !affinities[i].is_coarse;
 	}
-	a = &affinities[affinity_next++];
-	*a = (struct affinity){ .slots = slots, .affinity_s = affinity_s };
+	if (free_one == NULL || (!a->is_coarse && n_exact >= EXACT_MAX))
+		return NULL;
+	*free_one = *a;
+	return free_one;
+}
+
+/* NULL only when exact combinations of an earlier version have taken all numbers. */
+static struct affinity *affinity_get(size_t n, uint32_t slots, uint32_t affinity_s)
+{
+	const struct affinity exact = { .slots = slots, .affinity_s = affinity_s };
+	struct affinity *a = affinity_find(&exact);
+
+	if (a == NULL)
+		a = affinity_add(&exact);
+	if (a == NULL && n <= COARSE_SLOTS_MAX) {
+		const struct affinity coarse = coarse_of((uint32_t)n, affinity_s);
+
+		a = affinity_find(&coarse);
+		if (a == NULL)
+			a = affinity_add(&coarse);
+	}
+	if (a != NULL)
+		a->is_asked = true;
 	return a;
 }
 
@@ -115,7 +175,7 @@ uint16_t nft_pool_class(size_t n, uint32_t affinity_s)
 		plain = (uint16_t)(NFT_KIND_CLASS + class_of(n, &slots));
 	if (n == 0 || affinity_s == 0)
 		return plain;
-	a = affinity_get(slots, affinity_s);
+	a = affinity_get(n, slots, affinity_s);
 	return a == NULL ? plain : (uint16_t)(NFT_KIND_AFFINITY + (a - affinities));
 }
 
@@ -131,9 +191,11 @@ bool nft_kind_info(uint16_t kind, struct nft_kind_info *ret)
 		info.slots = affinities[kind - NFT_KIND_AFFINITY].slots;
 		info.affinity_s = affinities[kind - NFT_KIND_AFFINITY].affinity_s;
 	}
-	info.safe_slots = slots_safe(info.slots);
 	if (info.slots == 0)
 		return false;
+	info.safe_slots = info.affinity_s != 0 && affinities[kind - NFT_KIND_AFFINITY].is_coarse
+				  ? coarse_safe(info.slots)
+				  : slots_safe(info.slots);
 	*ret = info;
 	return true;
 }
@@ -155,7 +217,8 @@ const char *nft_kind_chain(uint16_t kind, char buf[static NFT_CHAIN_NAME_MAX])
 	if (!nft_kind_info(kind, &info))
 		return NULL;
 	if (info.affinity_s != 0)
-		snprintf(buf, NFT_CHAIN_NAME_MAX, "a%" PRIu32 "-%" PRIu32, info.slots,
+		snprintf(buf, NFT_CHAIN_NAME_MAX, "%c%" PRIu32 "-%" PRIu32,
+			 affinities[kind - NFT_KIND_AFFINITY].is_coarse ? 'b' : 'a', info.slots,
 			 info.affinity_s);
 	else
 		snprintf(buf, NFT_CHAIN_NAME_MAX, "%c%" PRIu32, kind < NFT_KIND_CLASS ? 'p' : 'c',
@@ -178,16 +241,22 @@ static uint32_t number_parse(const char *s, const char *end)
 	return n <= UINT32_MAX ? (uint32_t)n : 0;
 }
 
-/* "a<slots>-<seconds>" */
+/* "a<slots>-<seconds>", "b<slots>-<seconds>" */
 static bool affinity_parse(struct affinity *ret, const char *name)
 {
 	const char *dash = strchr(name, '-');
+	struct affinity coarse;
 
-	if (name[0] != 'a' || dash == NULL)
+	*ret = (struct affinity){ .is_coarse = name[0] == 'b' };
+	if ((name[0] != 'a' && name[0] != 'b') || dash == NULL)
 		return false;
 	ret->slots = number_parse(name + 1, dash);
 	ret->affinity_s = number_parse(dash + 1, dash + strlen(dash));
-	return slots_are_valid(ret->slots) && ret->affinity_s != 0;
+	if (!ret->is_coarse)
+		return slots_are_valid(ret->slots) && ret->affinity_s != 0;
+	coarse = coarse_of(ret->slots, ret->affinity_s);
+	return ret->slots != 0 && ret->affinity_s != 0 && coarse.slots == ret->slots &&
+	       coarse.affinity_s == ret->affinity_s;
 }
 
 int nft_kind_recall(uint16_t kind, const char *name)
@@ -203,16 +272,48 @@ int nft_kind_recall(uint16_t kind, const char *name)
 	if (!affinity_parse(&want, name))
 		return -EINVAL;
 	have = &affinities[kind - NFT_KIND_AFFINITY];
-	if (have->slots == want.slots && have->affinity_s == want.affinity_s)
+	if (affinity_find(&want) == have)
 		return 0;
-	if (have->slots != 0 || affinity_find(want.slots, want.affinity_s) != NULL)
+	if (have->slots != 0 || affinity_find(&want) != NULL)
 		return -EEXIST;
 	*have = want;
 	return 0;
 }
 
+bool nft_kind_is_idle(uint16_t kind)
+{
+	struct affinity *a = &affinities[kind - NFT_KIND_AFFINITY];
+	bool is_idle = a->slots != 0 && !a->is_asked;
+
+	assert(kind >= NFT_KIND_AFFINITY && kind < NFT_KIND_AFFINITY_END);
+	a->is_asked = false;
+	return is_idle;
+}
+
+size_t nft_kind_count(void)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < AFFINITY_MAX; i++)
+		n += affinities[i].slots != 0;
+	return n;
+}
+
+void nft_kind_release(uint16_t kind)
+{
+	assert(kind >= NFT_KIND_AFFINITY && kind < NFT_KIND_AFFINITY_END);
+	affinities[kind - NFT_KIND_AFFINITY] = (struct affinity){ 0 };
+}
+
+uint32_t nft_class_affinity(uint16_t class)
+{
+	struct nft_kind_info info = { 0 };
+
+	(void)nft_kind_info(class, &info);
+	return info.affinity_s;
+}
+
 void nft_kind_reset(void)
 {
 	memset(affinities, 0, sizeof(affinities));
-	affinity_next = 0;
 }

@@ -9,14 +9,18 @@
  *   0x400 + i   c<bound>    up to `bound` backends: empty slots miss and are retried
  *   0x800 + i   a<n>-<t>    ClientIP affinity of t seconds over n backends, where
  *                           n is exact to 64 and a class bound above
+ *   0x800 + i   b<n>-<t>    the same for up to n backends and at most t seconds: coarse
  *   0xffb..     fw, xl, drop_conn, reject_conn
  *
- * The affinity numbers are given out as needed, and for the life of the process:
- * (size, seconds) does not fit twelve bits, and the plan wants a plain function
- * of both. This registry is the one piece of process-wide state of the plane.
- * Adoption recalls from the kernel's maps what an earlier process gave out,
- * before anybody asks for a class. When all 2043 are taken, services with yet
- * another combination are balanced without affinity.
+ * Affinity numbers are given out as needed: (size, seconds) does not fit twelve
+ * bits. This registry is the one piece of process-wide state of the plane.
+ * Adoption enters the numbers of an earlier process, from the kernel's maps,
+ * before the first pool_class(). A number that no pool uses is released.
+ *
+ * Of the 2,043 numbers 1,515 are for exact combinations. A combination that finds
+ * none free gets a coarse one: the size and the timeout are rounded up to one of
+ * 24 sizes and of 22 timeouts. All 528 of those have room in the rest, so no
+ * service can deprive another of affinity: only of the exact timeout.
  */
 #pragma once
 
@@ -60,6 +64,21 @@ static inline uint16_t nft_word_kind(uint32_t word)
 	return (uint16_t)(word & NFT_KIND_MASK);
 }
 
+/* Kinds (12 bits) as a set. */
+struct nft_kinds {
+	uint64_t bits[(NFT_KIND_MASK + 1) / 64];
+};
+
+static inline bool nft_kinds_has(const struct nft_kinds *k, uint16_t kind)
+{
+	return (k->bits[kind / 64] >> (kind % 64)) & 1;
+}
+
+static inline void nft_kinds_add(struct nft_kinds *k, uint16_t kind)
+{
+	k->bits[kind / 64] |= UINT64_C(1) << (kind % 64);
+}
+
 /* What a kind's chain does; all zero for kinds that pick nothing. */
 struct nft_kind_info {
 	uint32_t slots;      /* picks modulo this: the exact number, or the class bound */
@@ -68,10 +87,12 @@ struct nft_kind_info {
 };
 
 /*
- * plan_traits.pool_class: the kind of a pool of `n` > 0 backends. The same for
- * the same arguments, and for all n of one size class, for the life of the process.
+ * plan_traits.pool_class: the kind of a pool of `n` > 0 backends, equal for all n of one size
+ * class. Equal arguments return equal kinds until nft_kind_release().
  */
 uint16_t nft_pool_class(size_t n, uint32_t affinity_s);
+/* plan_traits.class_affinity: the timeout in force in a pool of that class; 0 = none. */
+uint32_t nft_class_affinity(uint16_t class);
 /* Is it a number of a pick or affinity chain, known here? Fills `ret` if so. */
 bool nft_kind_info(uint16_t kind, struct nft_kind_info *ret);
 /* The chain's name, also of reject, drop, xl and fw; NULL for an unknown kind. */
@@ -82,5 +103,11 @@ const char *nft_kind_chain(uint16_t kind, char buf[static NFT_CHAIN_NAME_MAX]);
  * already given out otherwise; -EINVAL when it is no name of ours for that range.
  */
 MUST_USE int nft_kind_recall(uint16_t kind, const char *name);
+/* Is this affinity number taken, and has pool_class() not returned it since the last call? */
+bool nft_kind_is_idle(uint16_t kind);
+/* Affinity numbers that are taken. */
+size_t nft_kind_count(void);
+/* No pool and no chain uses this affinity number: another combination may have it. */
+void nft_kind_release(uint16_t kind);
 /* Forget all affinity numbers; for tests only. */
 void nft_kind_reset(void);

@@ -42,7 +42,7 @@ struct nft_layout {
 	char holder[256]; /* a table of ours that another process holds, or "" */
 	uint32_t holder_port;
 	enum plane_counting counting;
-	/* Kinds that have, or shall have, a chain: never forgotten while we live. */
+	/* Kinds that have, or shall have, a chain. */
 	uint64_t kinds[KINDS / 64];
 };
 
@@ -704,6 +704,48 @@ int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n
 	nft_writer_fini(&w);
 	r = written(l, r);
 	return r < 0 || is_complete ? r : verdicts_lead(l, false, res, err);
+}
+
+/* The verdict maps lead to `kinds` no more. */
+static void verdicts_remove(struct nft_layout *l, struct nft_writer *w, const uint16_t *kinds,
+			    size_t n)
+{
+	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++) {
+		VEC(uint32_t) gone = { 0 };
+
+		for (size_t i = 0; i < n; i++)
+			if (nft_fixed_verdict(&l->held, map, kinds[i]) != NULL) {
+				*vec_push(&gone) = kinds[i];
+				nft_fixed_verdict_del(&l->held, map, kinds[i]);
+			}
+		nft_write_verdicts_del(w, NFTSET_LEAVES + map, gone.v, gone.n);
+		vec_fini(&gone);
+	}
+}
+
+int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t n,
+			     struct nft_layout_result *res, struct err *err)
+{
+	struct nft_writer w;
+	int r = is_loaded(l, err);
+
+	if (r < 0 || !l->held.exists)
+		return r;
+	nft_writer_init(&w, l->nl, l->fam, l->table);
+	verdicts_remove(l, &w, kinds, n);
+	for (size_t i = 0; i < n; i++) {
+		char buf[NFT_CHAIN_NAME_MAX];
+		const char *chain = nft_kind_chain(kinds[i], buf);
+
+		l->kinds[kinds[i] / 64] &= ~(UINT64_C(1) << kinds[i] % 64);
+		if (chain == NULL || nft_fixed_chain(&l->held, chain) == NULL)
+			continue;
+		nft_write_chain_del(&w, chain);
+		nft_fixed_chain_del(&l->held, chain);
+	}
+	r = nft_writer_commit(&w, res, err);
+	nft_writer_fini(&w);
+	return written(l, r);
 }
 
 /* One table less; one that is gone already is as good. */

@@ -111,6 +111,12 @@ MUST_USE int nft_layout_apply(struct nft_layout *l, const struct nft_layout_para
  */
 MUST_USE int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n,
 				    struct nft_layout_result *res, struct err *err);
+/*
+ * Remove the chains of `kinds` and what leads to them, in one batch; no frontend may lead
+ * there. Kinds without a chain cost nothing.
+ */
+MUST_USE int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t n,
+				      struct nft_layout_result *res, struct err *err);
 /* Delete the tables that this one replaces, if any. Call when all services are in. */
 MUST_USE int nft_layout_retire(struct nft_layout *l, struct nft_layout_result *res,
 			       struct err *err);

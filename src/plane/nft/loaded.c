@@ -231,6 +231,18 @@ bool nft_loaded_led(const struct nft_loaded *h, enum ipfam fam, const uint8_t *k
 	return true;
 }
 
+void nft_loaded_kinds(const struct nft_loaded *h, enum ipfam fam, struct nft_kinds *ret)
+{
+	for (size_t i = 0; i < NFT_LEADING_N; i++) {
+		struct nft_tab_pos pos = { 0 };
+		const uint8_t *key;
+		uint8_t *val;
+
+		while (nft_tab_next(&h->fam[fam].sets[nft_leading[i]], &pos, &key, &val))
+			nft_kinds_add(ret, nft_word_kind(nft_get_word(val)));
+	}
+}
+
 /* --- pools --- */
 
 /* The ranges of a pool as they were read: their keys begin with its number, high byte first. */

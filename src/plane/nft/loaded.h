@@ -99,5 +99,8 @@ struct nft_led {
 bool nft_loaded_led(const struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
 		    struct nft_led *ret);
 
+/* Add the kinds that the kernel's frontends lead to. */
+void nft_loaded_kinds(const struct nft_loaded *h, enum ipfam fam, struct nft_kinds *ret);
+
 /* Elements copied, over all sets. */
 size_t nft_loaded_count(const struct nft_loaded *h);

@@ -31,6 +31,8 @@
 #define TICK_RETRY_NS (60 * NSEC_PER_SEC)
 /* Elements gathered for a transaction of sweep(); the pools they led to come on top. */
 #define SWEEP_MAX (NFT_BATCH_ELEMS / 8)
+/* How often idle affinity kinds are removed. One that is asked for in between stays. */
+#define KINDS_PERIOD_NS (600 * NSEC_PER_SEC)
 /* Between two pieces of a walk, and between two walks. A late piece takes the kernel 10 ms. */
 #define WALK_STEP_NS (100 * NSEC_PER_MSEC)
 #define WALK_PERIOD_NS (UINT64_C(86400) * NSEC_PER_SEC)
@@ -110,6 +112,7 @@ static void plane_close(struct plane *plane)
 	p = nft_plane_of(plane);
 	nft_loaded_close(p->loaded);
 	nft_changes_fini(&p->changes);
+	vec_fini(&p->led);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_refs_clear(&p->vips[fam]);
 		nft_refs_clear(&p->cluster_ips[fam]);
@@ -170,6 +173,7 @@ static int plane_load(struct plane *plane, struct err *err)
 		return r == -ENOTRECOVERABLE || r == -ENOENT ? -EAGAIN : r;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		counts_restart(p, fam, nft_loaded_has_table(loaded, fam));
+		nft_kinds_restart(p, fam);
 		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 	}
 	nft_loaded_close(p->loaded);
@@ -409,6 +413,18 @@ static int sweep_retire(struct nft_plane *p, struct plane_result *res, struct er
 	return 0;
 }
 
+/* A chain that stays costs nothing but room: the next round tries again. */
+static void kinds_remove(struct nft_plane *p)
+{
+	struct err err = { 0 };
+
+	if (nft_kinds_remove(p, &err) < 0)
+		log_info(LOG_AREA_PLANE,
+			 "unused affinity chains: not removed: %s; next attempt "
+			 "in %d s",
+			 err.text, (int)(KINDS_PERIOD_NS / NSEC_PER_SEC));
+}
+
 static int plane_sweep(struct plane *plane, struct plane_result *res, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
@@ -434,9 +450,12 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 		nft_refs_linger_rest(&p->endpoint_addrs[fam], &p->before[fam]);
 		nft_refs_clear(&p->before[fam]);
 	}
+	nft_kinds_keep(p);
 	nft_loaded_let_go(p->loaded);
 	nft_loaded_close(p->loaded);
 	p->loaded = NULL;
+	kinds_remove(p);
+	p->kinds_at = 0;
 	p->is_walk_wanted = p->walk_nl != NULL;
 	nft_changes_fini(&p->changes);
 	guard_follow(p);
@@ -616,14 +635,35 @@ static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
 	return next;
 }
 
+static bool ready_for_kinds(const struct nft_plane *p)
+{
+	return nft_layout_state(p->layout[IPFAM_V4]) == NFT_LAYOUT_HELD &&
+	       nft_layout_state(p->layout[IPFAM_V6]) == NFT_LAYOUT_HELD;
+}
+
+static uint64_t tick_kinds(struct nft_plane *p, uint64_t now)
+{
+	if (nft_kind_count() == 0)
+		return p->kinds_at = 0;
+	if (p->kinds_at != 0 && now < p->kinds_at)
+		return p->kinds_at;
+	if (p->kinds_at != 0 && ready_for_kinds(p))
+		kinds_remove(p);
+	p->kinds_at = now + KINDS_PERIOD_NS;
+	return p->kinds_at;
+}
+
 static uint64_t plane_tick(struct plane *plane, uint64_t now)
 {
 	struct nft_plane *p = nft_plane_of(plane);
-	uint64_t next, walk = 0;
+	uint64_t next, kinds, walk = 0;
 
 	if (p->loaded != NULL) /* who is needed is not yet known */
 		return now + NSEC_PER_SEC;
 	next = tick_guard(p, now);
+	kinds = tick_kinds(p, now);
+	if (kinds != 0 && (next == 0 || kinds < next))
+		next = kinds;
 	if (p->walk_nl != NULL)
 		walk = tick_walk(p, now);
 	if (walk != 0 && (next == 0 || walk < next))
@@ -691,7 +731,7 @@ struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 
 const struct plane_ops nft_plane_ops = {
 	.name = "nftables",
-	.traits = { .pool_class = nft_pool_class },
+	.traits = { .pool_class = nft_pool_class, .class_affinity = nft_class_affinity },
 	.load = plane_load,
 	.recall = plane_recall,
 	.env = plane_env,

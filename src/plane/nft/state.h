@@ -14,20 +14,12 @@
 #include "plane/nft/refs.h"
 #include "plane/nft/watch.h"
 
-/* Kinds (12 bits) as a set. */
-struct nft_kinds {
-	uint64_t bits[(NFT_KIND_MASK + 1) / 64];
+/* A frontend leads to an affinity kind, or no longer does, once a transaction is acknowledged. */
+struct nft_kind_led {
+	uint16_t kind;
+	uint8_t fam;
+	int8_t by; /* 1 or -1 */
 };
-
-static inline bool nft_kinds_has(const struct nft_kinds *k, uint16_t kind)
-{
-	return (k->bits[kind / 64] >> (kind % 64)) & 1;
-}
-
-static inline void nft_kinds_add(struct nft_kinds *k, uint16_t kind)
-{
-	k->bits[kind / 64] |= UINT64_C(1) << (kind % 64);
-}
 
 struct nft_plane {
 	struct plane plane; /* first: plane.h */
@@ -38,6 +30,10 @@ struct nft_plane {
 	struct nft_guard *guard;         /* or NULL */
 	bool is_written;                 /* by this process, anything */
 	struct nft_kinds ready[IPFAM_N]; /* kinds whose chains are known to exist */
+	VEC(struct nft_kind_led) led;    /* of the transaction under way */
+	uint32_t n_led[IPFAM_N][NFT_KIND_AFFINITY_END - NFT_KIND_AFFINITY];
+	struct nft_kinds kept[IPFAM_N]; /* found by the last load and led to at its sweep */
+	uint64_t kinds_at;              /* tick() then removes idle ones; 0 = not yet due */
 	struct nft_refs vips[IPFAM_N];
 	struct nft_refs cluster_ips[IPFAM_N];
 	struct nft_refs endpoint_addrs[IPFAM_N];
@@ -119,6 +115,22 @@ MUST_USE int nft_transact(struct nft_plane *p, struct plane_result *res, struct 
 MUST_USE int nft_transact_held(struct nft_plane *p, struct plane_result *res, struct err *err);
 /* Read what the kernel holds of every changed key. */
 MUST_USE int nft_changes_look(struct nft_plane *p, struct err *err);
+
+/* --- kinds.c --- */
+
 /* Make the chains of `need` that do not exist yet. */
 MUST_USE int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *need,
 			    struct plane_result *res, struct err *err);
+/* Note that the transaction under way adds (1) or removes (-1) a frontend of this kind. */
+void nft_kinds_led(struct nft_plane *p, enum ipfam fam, uint16_t kind, int by);
+/* The transaction was acknowledged. */
+void nft_kinds_applied(struct nft_plane *p);
+/* A load: the frontends of the family are counted anew. */
+void nft_kinds_restart(struct nft_plane *p, enum ipfam fam);
+/* A sweep ends: keep the kinds of frontends that the kernel holds and nothing counts. */
+void nft_kinds_keep(struct nft_plane *p);
+/*
+ * Remove the chains of affinity kinds that no frontend leads to and that nft_pool_class() has
+ * not returned since the last call, and release their numbers.
+ */
+MUST_USE int nft_kinds_remove(struct nft_plane *p, struct err *err);

@@ -30,6 +30,7 @@ enum side {
 
 struct tr {
 	struct nft_changes *c;
+	struct nft_plane *plane;
 	const struct nft_loaded *loaded;
 	struct nft_kinds *need;
 	enum plane_counting counting;
@@ -61,6 +62,7 @@ static uint16_t target_kind(struct tr *t, enum side side, enum ipfam fam,
 	case PLAN_VERDICT_POOL:
 		if (side == WILL)
 			nft_kinds_add(&t->need[fam], target->class & NFT_KIND_MASK);
+		nft_kinds_led(t->plane, fam, target->class & NFT_KIND_MASK, side == WILL ? 1 : -1);
 		return target->class & NFT_KIND_MASK;
 	case PLAN_VERDICT_DROP:
 		return NFT_KIND_DROP;
@@ -204,7 +206,9 @@ int nft_translate(struct nft_plane *p, const struct plan_op *ops, size_t n,
 		  struct nft_kinds need[IPFAM_N], struct svc **culprit, struct err *err)
 {
 	struct nft_changes *c = &p->changes;
-	struct tr t = { .c = c, .loaded = p->loaded, .need = need, .counting = p->counting };
+	struct tr t = {
+		.c = c, .plane = p, .loaded = p->loaded, .need = need, .counting = p->counting
+	};
 
 	for (size_t i = 0; i < n; i++) {
 		t.svc = ops[i].svc;

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/kinds - pick chains of a table: made when a transaction leads to them, removed
+ * when no frontend does.
+ *
+ * Only chains of affinity numbers are removed: there are few of the others. A frontend is
+ * counted once its transaction is acknowledged. Frontends that the kernel holds but the
+ * plane does not count (the last good state of a service that was rejected after a load)
+ * keep their chains until the next load.
+ */
+#include "plane/nft/state.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "plane/nft/decode.h"
+
+int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *need,
+		   struct plane_result *res, struct err *err)
+{
+	struct nft_layout_result lr = { .times = &p->plane.times };
+	VEC(uint16_t) kinds = { 0 };
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(need->bits); i++)
+		for (uint64_t left = need->bits[i] & ~p->ready[fam].bits[i]; left != 0;
+		     left &= left - 1)
+			*vec_push(&kinds) = (uint16_t)(i * 64 + (size_t)__builtin_ctzll(left));
+	if (kinds.n == 0)
+		return 0;
+	r = nft_layout_chains_need(p->layout[fam], kinds.v, kinds.n, &lr, err);
+	vec_fini(&kinds);
+	res->n_writes += lr.n_writes;
+	res->n_batches += lr.n_batches;
+	res->kernel_ns += lr.kernel_ns;
+	nft_plane_committed(p, lr.n_batches - (r < 0 && lr.n_batches > 0));
+	if (r == 0) {
+		for (size_t i = 0; i < ARRAY_SIZE(need->bits); i++)
+			p->ready[fam].bits[i] |= need->bits[i];
+		return 0;
+	}
+	memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
+	if (r == -EEXIST || r == -ENOENT)
+		return err_wrap(err, -ENOTRECOVERABLE, "the table was modified by another process");
+	if (r == -ENOBUFS)
+		return -EBUSY;
+	/* The layout has to be read again before it can be written to. */
+	if (nft_layout_load(p->layout[fam], NULL) < 0)
+		return -EBUSY;
+	return err_wrap(err, r, "chains for a new pool size");
+}
+
+/* --- counting and removing --- */
+
+void nft_kinds_led(struct nft_plane *p, enum ipfam fam, uint16_t kind, int by)
+{
+	if (kind >= NFT_KIND_AFFINITY && kind < NFT_KIND_AFFINITY_END)
+		*vec_push(&p->led) = (struct nft_kind_led){ kind, (uint8_t)fam, (int8_t)by };
+}
+
+void nft_kinds_applied(struct nft_plane *p)
+{
+	vec_for_each (led, &p->led) {
+		uint32_t *n = &p->n_led[led->fam][led->kind - NFT_KIND_AFFINITY];
+
+		assert(led->by > 0 || *n > 0);
+		*n += (uint32_t)led->by;
+	}
+	vec_clear(&p->led);
+}
+
+void nft_kinds_restart(struct nft_plane *p, enum ipfam fam)
+{
+	memset(p->n_led[fam], 0, sizeof(p->n_led[fam]));
+	memset(&p->kept[fam], 0, sizeof(p->kept[fam]));
+}
+
+static bool is_led(const struct nft_plane *p, enum ipfam fam, uint16_t kind)
+{
+	return p->n_led[fam][kind - NFT_KIND_AFFINITY] > 0 || nft_kinds_has(&p->kept[fam], kind);
+}
+
+void nft_kinds_keep(struct nft_plane *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		struct nft_kinds held = { 0 };
+
+		nft_loaded_kinds(p->loaded, fam, &held);
+		for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
+			if (nft_kinds_has(&held, kind) && !is_led(p, fam, kind))
+				nft_kinds_add(&p->kept[fam], kind);
+	}
+}
+
+/* Remove the chains of `idle` that no frontend of the family leads to. */
+static int family_remove(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *idle,
+			 struct err *err)
+{
+	struct nft_layout_result lr = { .times = &p->plane.times };
+	VEC(uint16_t) kinds = { 0 };
+	int r;
+
+	for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
+		if (nft_kinds_has(idle, kind) && !is_led(p, fam, kind))
+			*vec_push(&kinds) = kind;
+	r = nft_layout_chains_remove(p->layout[fam], kinds.v, kinds.n, &lr, err);
+	if (kinds.n > 0)
+		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
+	vec_fini(&kinds);
+	nft_plane_committed(p, lr.n_batches - (r < 0 && lr.n_batches > 0));
+	/* The layout has to be read again before it can be written to. */
+	if (r < 0 && nft_layout_load(p->layout[fam], NULL) < 0)
+		return -EBUSY;
+	return r;
+}
+
+int nft_kinds_remove(struct nft_plane *p, struct err *err)
+{
+	struct nft_kinds idle = { 0 };
+
+	for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
+		if (nft_kind_is_idle(kind))
+			nft_kinds_add(&idle, kind);
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		int r = family_remove(p, fam, &idle, err);
+
+		if (r < 0)
+			return r;
+	}
+	for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
+		if (nft_kinds_has(&idle, kind) && !is_led(p, IPFAM_V4, kind) &&
+		    !is_led(p, IPFAM_V6, kind))
+			nft_kind_release(kind);
+	return 0;
+}
