@@ -146,13 +146,14 @@ int health_open(struct health **ret, struct event_base *base, const struct healt
 		.what = "health server",
 		.at = config->at,
 		.is_hard_fail = config->is_hard_fail,
-		.http = { HTTP_CONFIG_DEFAULT, .takes_any_method = true, .handler = answer,
-			  .arg = h },
+		.http = { HTTP_CONFIG_DEFAULT, .class = HTTP_HEALTH, .takes_any_method = true,
+			  .handler = answer, .arg = h },
 	};
 	int r = 0;
 
 	h->config = *config;
 	door.http.connections_max = 256; /* every load balancer probes every few seconds */
+	door.http.head_ms = HTTP_PROBE_HEAD_MS;
 	if (config->at.port != 0)
 		r = door_open(&h->door, base, &door, err);
 	if (r < 0) {

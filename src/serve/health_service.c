@@ -21,9 +21,8 @@
 #include "serve/listen.h"
 
 #define HEAD_MAX 4096
-#define HEAD_MS 5000
 #define REPLY_MS 5000
-#define CONNECTIONS_MAX 16 /* of one listener; the others wait in its backlog */
+#define CONNECTIONS_MAX 64 /* of one listener */
 
 /* One socket. */
 struct spot {
@@ -138,8 +137,9 @@ static int spot_add(struct entry *e, const struct ip_addr *addr, struct err *err
 {
 	const struct listen_place at = { *addr, e->port };
 	struct spot *d = xcalloc(1, sizeof(*d));
-	struct http_config http = { .head_max = HEAD_MAX,
-				    .head_ms = HEAD_MS,
+	struct http_config http = { .class = HTTP_SERVICE_HEALTH,
+				    .head_max = HEAD_MAX,
+				    .head_ms = HTTP_PROBE_HEAD_MS,
 				    .reply_ms = REPLY_MS,
 				    .connections_max = CONNECTIONS_MAX,
 				    .takes_any_method = true, /* HC-15 */

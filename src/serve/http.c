@@ -35,6 +35,7 @@
 #define OUTPUT_LOW (16 * 1024)   /* ... until so little is left */
 #define LINGER_MS 1000
 #define ACCEPT_RETRY_MS 1000
+#define LIMIT_LOG_NS (60 * NSEC_PER_SEC)
 
 enum conn_state {
 	CONN_READ = 0,
@@ -44,11 +45,12 @@ enum conn_state {
 };
 
 struct http_conn {
-	struct list link;  /* in server.conns */
+	struct list link;  /* in server.conns, oldest first */
 	struct list ready; /* in server.ready */
 	struct http_server *server;
 	struct bufferevent *bev;
 	struct event *deadline;
+	struct ip_addr client; /* of IPv6 the /64; unset on a Unix socket */
 	enum conn_state state;
 	bool is_chunked;
 	bool is_half_closed; /* the other side will send no more */
@@ -409,18 +411,158 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 		server_gone(s);
 }
 
+/* --- limits --- */
+
+static const char *const class_names[HTTP_CLASSES] = {
+	[HTTP_CONTROL] = "control socket",
+	[HTTP_HEALTH] = "health server",
+	[HTTP_METRICS] = "metrics server",
+	[HTTP_SERVICE_HEALTH] = "health check node ports",
+};
+static uint64_t n_closed[HTTP_CLASSES][HTTP_LIMITS];
+
+uint64_t http_closed(enum http_class class, enum http_limit limit)
+{
+	return n_closed[class][limit];
+}
+
+static void limit_count(const struct http_server *s, enum http_limit limit,
+			const struct ip_addr *client)
+{
+	static uint64_t told_ns[HTTP_CLASSES];
+	enum http_class class = s->config.class;
+	char text[IP_TEXT_MAX];
+	uint64_t now = now_ns();
+
+	n_closed[class][limit]++;
+	if (told_ns[class] != 0 && now - told_ns[class] < LIMIT_LOG_NS)
+		return;
+	told_ns[class] = now;
+	if (limit == HTTP_LIMIT_CLIENT)
+		log_warn(LOG_AREA_SERVE,
+			 "%s: client %s has %u connections, the limit; its oldest without a "
+			 "complete request are closed (vipd_http_connections_closed_total)",
+			 class_names[class], ip_addr_text(client, text),
+			 s->config.connections_max / 2);
+	else
+		log_warn(LOG_AREA_SERVE,
+			 "%s: %u connections, the limit; the oldest without a complete request "
+			 "are closed (vipd_http_connections_closed_total)",
+			 class_names[class], s->config.connections_max);
+}
+
+static struct ip_addr client_of(const struct sockaddr *peer)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)peer;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)peer;
+	uint8_t bytes[16] = { 0 };
+
+	if (peer->sa_family == AF_INET)
+		return ip_addr_from_bytes(AF_INET, &in->sin_addr);
+	if (peer->sa_family != AF_INET6)
+		return (struct ip_addr){ 0 };
+	if (memcmp(&in6->sin6_addr, mapped, sizeof(mapped)) == 0)
+		return ip_addr_from_bytes(AF_INET, in6->sin6_addr.s6_addr + sizeof(mapped));
+	memcpy(bytes, &in6->sin6_addr, 8);
+	return ip_addr_from_bytes(AF_INET6, bytes);
+}
+
+static bool is_incomplete(const struct http_conn *c)
+{
+	char byte;
+
+	/* What has come and was not read yet may be a request. */
+	return c->state == CONN_READ &&
+	       recv(bufferevent_getfd(c->bev), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
+}
+
+/*
+ * Close the oldest connection, of `client` when it is not NULL, that waits for a request, or
+ * else one that was answered. False when there is none but `keep`.
+ */
+static bool conn_evict(struct http_server *s, const struct ip_addr *client,
+		       const struct http_conn *keep)
+{
+	for (int wants_answered = 0; wants_answered < 2; wants_answered++)
+		list_for_each (l, &s->conns) {
+			struct http_conn *c = list_entry(l, struct http_conn, link);
+
+			if (c == keep || (client != NULL && !ip_addr_is_equal(&c->client, client)))
+				continue;
+			if (wants_answered ? c->state != CONN_LINGER : !is_incomplete(c))
+				continue;
+			conn_close(c);
+			return true;
+		}
+	return false;
+}
+
+/* Make room for one more connection of this client. False: it has too many that are busy. */
+static bool client_admit(struct http_server *s, const struct ip_addr *client)
+{
+	size_t n = 0;
+	size_t n_busy = 0;
+
+	if (!ip_is_set(client))
+		return true;
+	list_for_each (l, &s->conns) {
+		const struct http_conn *c = list_entry(l, struct http_conn, link);
+
+		if (ip_addr_is_equal(&c->client, client)) {
+			n++;
+			n_busy += c->state == CONN_BODY || c->state == CONN_FLUSH;
+		}
+	}
+	if (n < s->config.connections_max / 2)
+		return true;
+	if (!conn_evict(s, client, NULL) && n_busy < n)
+		return true; /* requests that are not yet read */
+	limit_count(s, HTTP_LIMIT_CLIENT, client);
+	return n_busy < n;
+}
+
+/*
+ * Keep room for one more connection, or stop accepting: others wait in the backlog. What has
+ * come from a connection is read in this turn of the loop, then it can be told again which of
+ * them wait for a request; when all have one, the next that ends makes room.
+ */
+static void room_make(struct http_server *s, const struct http_conn *newest)
+{
+	const struct timeval next_turn = { 0, 0 };
+	bool is_reading = false;
+
+	if (s->n_conns < s->config.connections_max)
+		return;
+	if (conn_evict(s, NULL, newest)) {
+		limit_count(s, HTTP_LIMIT_ALL, NULL);
+		return;
+	}
+	evconnlistener_disable(s->listener);
+	list_for_each (l, &s->conns)
+		is_reading |= list_entry(l, struct http_conn, link)->state == CONN_READ;
+	if (is_reading)
+		(void)event_add(s->accept_again, &next_turn);
+}
+
 /* --- accepting --- */
 
 static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *peer,
 		      int peer_len, void *arg)
 {
 	struct http_server *s = arg;
-	struct http_conn *c = xcalloc(1, sizeof(*c));
+	struct ip_addr client = client_of(peer);
+	struct http_conn *c;
 
 	(void)l;
-	(void)peer;
 	(void)peer_len;
+	if (!client_admit(s, &client)) {
+		close(fd);
+		return;
+	}
+	c = xcalloc(1, sizeof(*c));
 	c->server = s;
+	c->client = client;
 	c->bev = bufferevent_socket_new(s->base, fd, BEV_OPT_CLOSE_ON_FREE);
 	c->deadline = evtimer_new(s->base, on_deadline, c);
 	if (c->bev == NULL || c->deadline == NULL)
@@ -431,8 +573,8 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	(void)bufferevent_enable(c->bev, EV_READ);
 	list_add_tail(&s->conns, &c->link);
 	deadline_set(c, s->config.head_ms);
-	if (++s->n_conns == s->config.connections_max)
-		evconnlistener_disable(l); /* the others wait in the backlog */
+	s->n_conns++;
+	room_make(s, c);
 }
 
 static void on_accept_error(struct evconnlistener *l, void *arg)
@@ -451,7 +593,10 @@ static void on_accept_again(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (s->n_conns < s->config.connections_max && s->listener != NULL)
+	if (s->listener == NULL)
+		return;
+	room_make(s, NULL);
+	if (s->n_conns < s->config.connections_max)
 		evconnlistener_enable(s->listener);
 }
 

@@ -10,7 +10,10 @@
  *
  * Bounds: the head of a request is at most `head_max` bytes and complete within
  * `head_ms` of the connection, however slowly it drips; the answer is taken within
- * `reply_ms`; more than `connections_max` wait in the kernel's backlog.
+ * `reply_ms`. At `connections_max` a new connection takes the place of the oldest one without
+ * a complete request; while all have one, further ones wait in the kernel's backlog. A client
+ * (an IPv4 address, or a /64) has half of that at most: its next connection takes the place
+ * of its own oldest.
  *
  * Signals: opening a server sets SIGPIPE to be ignored.
  *
@@ -110,7 +113,23 @@ void http_reply_stream(struct http_reply *reply, const char *type, const struct 
 /* {"error":{"status":...,"text":...}} */
 void http_reply_error(struct http_reply *reply, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+/* For the log and the metrics. */
+enum http_class {
+	HTTP_CONTROL = 0,
+	HTTP_HEALTH,
+	HTTP_METRICS,
+	HTTP_SERVICE_HEALTH,
+	HTTP_CLASSES,
+};
+
+enum http_limit {
+	HTTP_LIMIT_ALL = 0,
+	HTTP_LIMIT_CLIENT,
+	HTTP_LIMITS,
+};
+
 struct http_config {
+	enum http_class class;
 	size_t head_max;
 	unsigned int head_ms;
 	unsigned int reply_ms;
@@ -126,6 +145,9 @@ struct http_config {
 #define HTTP_CONFIG_DEFAULT \
 	.head_max = 8192, .head_ms = 5000, .reply_ms = 60000, .connections_max = 32
 
+/* Probes send their request at once: what has sent none by then is no probe. */
+#define HTTP_PROBE_HEAD_MS 2000
+
 struct http_server;
 
 /* `listen_fd` listens and does not block; it is taken over, also on failure. */
@@ -138,5 +160,7 @@ void http_server_close(struct http_server *s);
  * there is none. http_server_close() before that is allowed, and calls nothing.
  */
 void http_server_retire(struct http_server *s, void (*gone)(void *arg));
+/* Connections of all servers of a class that were closed because of a limit, since the start. */
+uint64_t http_closed(enum http_class class, enum http_limit limit);
 /* Connections that are open now. */
 size_t http_server_connections(const struct http_server *s);

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BACKLOG 128
+#define BACKLOG 1024
 
 static socklen_t sockaddr_fill(struct sockaddr_storage *ret, const struct listen_place *at)
 {

@@ -12,7 +12,7 @@
 #include "serve/metrics_state.h"
 #include "serve/page.h"
 
-#define CONNECTIONS_MAX 16
+#define CONNECTIONS_MAX 32
 
 /* --- what the kernel holds --- */
 
@@ -186,7 +186,7 @@ int metrics_open(struct metrics **ret, struct event_base *base, const struct met
 		.what = "metrics server",
 		.at = config->at,
 		.is_hard_fail = config->is_hard_fail,
-		.http = { HTTP_CONFIG_DEFAULT, .handler = answer, .arg = m },
+		.http = { HTTP_CONFIG_DEFAULT, .class = HTTP_METRICS, .handler = answer, .arg = m },
 	};
 	int r = 0;
 

@@ -411,6 +411,31 @@ static void log_lines(struct str *out)
 	expo_uint(out, "vipd_log_lines_dropped_total", NULL, log_dropped());
 }
 
+static void connection_lines(struct str *out)
+{
+	static const char *const servers[HTTP_CLASSES] = {
+		[HTTP_CONTROL] = "control",
+		[HTTP_HEALTH] = "healthz",
+		[HTTP_METRICS] = "metrics",
+		[HTTP_SERVICE_HEALTH] = "service_health",
+	};
+	static const char *const limits[HTTP_LIMITS] = {
+		[HTTP_LIMIT_ALL] = "all",
+		[HTTP_LIMIT_CLIENT] = "client",
+	};
+	char labels[64];
+
+	expo_head(out, "vipd_http_connections_closed_total", "counter",
+		  "Connections closed because a server, or one client of it, had too many");
+	for (int class = 0; class < HTTP_CLASSES; class ++)
+		for (int limit = 0; limit < HTTP_LIMITS; limit++) {
+			(void)snprintf(labels, sizeof(labels), "server=\"%s\",limit=\"%s\"",
+				       servers[class], limits[limit]);
+			expo_uint(out, "vipd_http_connections_closed_total", labels,
+				  http_closed((enum http_class) class, (enum http_limit)limit));
+		}
+}
+
 /* --- the process --- */
 
 static uint64_t time_ns(struct timeval tv)
@@ -499,5 +524,6 @@ void metrics_text(struct metrics *m, struct str *out, uint64_t now_ns, int64_t w
 	health_service_lines(m, out);
 	source_lines(m, out, now_ns);
 	log_lines(out);
+	connection_lines(out);
 	process_lines(m, out);
 }

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
@@ -100,6 +101,53 @@ def test_healthy(lab, vipd, path, method):
 def test_other_paths(lab, vipd):
     for path in ("/", "/healthz/", "/metrics"):
         assert get(lab, path)[0] == 404
+
+
+def idle_connections(lab, role, host, port, n):
+    """Connections that are opened as fast as it goes, and never say anything."""
+    code = ("import socket, sys, time\n"
+            "held = []\n"
+            "while True:\n"
+            "    s = socket.socket()\n"
+            "    s.setblocking(False)\n"
+            "    s.connect_ex((%r, %d))\n"
+            "    held.append(s)\n"
+            "    if len(held) == %d:\n"
+            "        print('full', flush=True)\n"
+            "    if len(held) > %d:\n"
+            "        held.pop(0).close()\n"
+            "    time.sleep(0.002)\n" % (host, port, n, n))
+    p = getattr(lab, role).popen(sys.executable, "-c", code, stdout=subprocess.PIPE)
+    assert p.stdout.readline() == b"full\n"
+    return p
+
+
+def closed(lab, server):
+    """Of a server's connections, those that were closed for a limit."""
+    text = get(lab, "/metrics", METRICS)[2]
+    found = re.findall(r'vipd_http_connections_closed_total\{server="%s",limit="\w+"\} (\d+)'
+                       % server, text)
+    assert len(found) == 2, text
+    return sum(map(int, found))
+
+
+def test_idle_connections_starve_no_probe(lab, vipd):
+    """HC-01, HC-15: 500 idle connections of a pod to each kind of health port, renewed all the
+    time. Every probe of the node is answered."""
+    vipd.apply([with_health("idle", 91, PORT, fams=(4,)), slices("idle", 4, here(1, 4))])
+    L.eventually(lambda: status(lab, L.NODE[4], PORT) == 200)
+    crowds = [idle_connections(lab, "pod1", L.NODE[4], port, 500) for port in (HEALTHZ, PORT)]
+    try:
+        for _ in range(20):
+            assert get(lab, "/healthz", HEALTHZ, L.NODE[4])[0] == 200
+            assert get(lab, "/", PORT, L.NODE[4])[0] == 200
+        assert closed(lab, "healthz") > 200 and closed(lab, "service_health") > 200
+        assert "health server: client %s has " % L.POD["pod1"][4] in vipd.log()
+    finally:
+        for p in crowds:
+            p.kill()
+            p.wait()
+        vipd.apply([])
 
 
 def put_node(vipd, change):

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <arpa/inet.h>
+
 #include "http_talk.h"
 #include "serve/http.h"
 
@@ -354,6 +356,113 @@ static void test_crowd(void **state)
 	server_end(&s);
 }
 
+/*
+ * Connections without a request, more than the limit, and again whenever one is closed: a
+ * request is answered all the same, and long before any of them runs out of time.
+ */
+static void test_idle_crowd(void **state)
+{
+	struct http_config config = plain;
+	struct server s;
+	struct str answer = { 0 };
+	struct str body = { 0 };
+	uint64_t before = http_closed(HTTP_HEALTH, HTTP_LIMIT_ALL);
+	int idle[40];
+	int fd;
+
+	(void)state;
+	config.class = HTTP_HEALTH;
+	config.connections_max = 8;
+	config.head_ms = 3600 * 1000;
+	server_begin(&s, config);
+	for (size_t i = 0; i < ARRAY_SIZE(idle); i++) {
+		idle[i] = talk_connect(s.path);
+		if (i % 2 != 0) /* a request that is never complete is none */
+			assert_int_equal(send(idle[i], "GET / HT", 8, 0), 8);
+	}
+	fd = talk_connect(s.path);
+	talk_all(&s.talk, fd, GET, strlen(GET), &answer);
+	assert_true(http_server_connections(s.http) <= 8);
+	assert_int_equal(talk_parse(&answer, &body), 200);
+	assert_true(http_closed(HTTP_HEALTH, HTTP_LIMIT_ALL) - before >= ARRAY_SIZE(idle) - 8);
+	close(fd);
+	for (size_t i = 0; i < ARRAY_SIZE(idle); i++)
+		close(idle[i]);
+	str_fini(&answer);
+	str_fini(&body);
+	server_end(&s);
+}
+
+static int tcp_connect(const char *from, const struct sockaddr_in *to)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(inet_pton(AF_INET, from, &addr.sin_addr), 1);
+	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	if (connect(fd, (const struct sockaddr *)to, sizeof(*to)) < 0)
+		assert_int_equal(errno, EINPROGRESS);
+	return fd;
+}
+
+/* One client with too many connections loses its own, and no other client loses any. */
+static void test_client_limit(void **state)
+{
+	struct http_config config = plain;
+	struct server s = { .pieces = 1, .piece_size = 10 };
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	socklen_t len = sizeof(at);
+	struct str answer = { 0 };
+	uint64_t all = http_closed(HTTP_HEALTH, HTTP_LIMIT_ALL);
+	uint64_t client = http_closed(HTTP_HEALTH, HTTP_LIMIT_CLIENT);
+	struct err err;
+	int crowd[60];
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int slow;
+
+	(void)state;
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listener, 64), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+	config.class = HTTP_HEALTH;
+	config.connections_max = 8;
+	config.head_ms = 3600 * 1000;
+	config.handler = handle;
+	config.arg = &s;
+	s.talk.base = event_base_new();
+	assert_int_equal(http_server_open(&s.http, s.talk.base, listener, &config, &err), 0);
+	slow = tcp_connect("127.0.0.3", &at); /* first, and slow: the oldest of all */
+	talk_turn(&s.talk);
+	for (size_t i = 0; i < ARRAY_SIZE(crowd); i++) {
+		crowd[i] = tcp_connect("127.0.0.2", &at);
+		talk_turn(&s.talk);
+		assert_true(http_server_connections(s.http) <= 1 + 4);
+	}
+	assert_int_equal(http_closed(HTTP_HEALTH, HTTP_LIMIT_ALL), all);
+	assert_int_equal(http_closed(HTTP_HEALTH, HTTP_LIMIT_CLIENT) - client,
+			 ARRAY_SIZE(crowd) - 4);
+	talk_all(&s.talk, slow, GET, strlen(GET), &answer);
+	assert_int_equal(strncmp(str_text(&answer), "HTTP/1.1 200", 12), 0);
+	/* A burst of whole requests of that client is no crowd: each is answered. */
+	for (size_t i = 0; i < ARRAY_SIZE(crowd); i++)
+		close(crowd[i]);
+	for (size_t i = 0; i < 7; i++) {
+		crowd[i] = tcp_connect("127.0.0.2", &at);
+		assert_int_equal(send(crowd[i], GET, strlen(GET), 0), (ssize_t)strlen(GET));
+	}
+	for (size_t i = 0; i < 7; i++) {
+		str_clear(&answer);
+		talk_all(&s.talk, crowd[i], NULL, 0, &answer);
+		assert_int_equal(strncmp(str_text(&answer), "HTTP/1.1 200", 12), 0);
+		close(crowd[i]);
+	}
+	close(slow);
+	str_fini(&answer);
+	http_server_close(s.http);
+	event_base_free(s.talk.base);
+}
+
 /* Closed while requests and answers are under way: nothing is left behind, nothing is called. */
 static void test_close_busy(void **state)
 {
@@ -464,6 +573,7 @@ int main(void)
 		cmocka_unit_test(test_huge_head),      cmocka_unit_test(test_drip),
 		cmocka_unit_test(test_stalled_reader), cmocka_unit_test(test_reader_leaves),
 		cmocka_unit_test(test_half_close),     cmocka_unit_test(test_cut_body),
+		cmocka_unit_test(test_idle_crowd),     cmocka_unit_test(test_client_limit),
 		cmocka_unit_test(test_crowd),          cmocka_unit_test(test_retire),
 		cmocka_unit_test(test_any_method),     cmocka_unit_test(test_close_busy),
 	};
