@@ -125,6 +125,7 @@ struct svc **model_sorted(const struct model *m, size_t *n)
 
 void model_mark_dirty(struct model *m, struct svc *svc, uint64_t at_ns)
 {
+	svc->is_claimed = false;
 	if (list_is_linked(&svc->dirty))
 		return;
 	list_add_tail(&m->dirty, &svc->dirty);

@@ -329,26 +329,49 @@ static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f,
 	};
 }
 
-/*
- * The claim that gets the frontend of `c`, by precedence (SEL-14). A winner of another
- * service that does not hold the frontend yet is marked dirty. When `c` wins, the holders
- * are displaced, even those that no longer claim it: loss and gain are one transaction.
- */
-static const struct claim *claim_owner(struct plan *p, const struct claim *c,
-				       struct plan_displaced *displaced)
+/* The claim to the frontend of `c` that has precedence (SEL-14); `c` if there is no other. */
+static const struct claim *claim_best(const struct plan *p, const struct claim *c)
 {
 	const struct claim *best = c;
 
 	htable_for_each_hash (n, &p->claims, c->node.hash) {
-		struct claim *other = container_of(n, struct claim, node);
+		const struct claim *other = container_of(n, struct claim, node);
 
 		if (other->svc != best->svc && !other->is_leaving && claim_is_same(other, c) &&
-		    plan_precedes(other->svc, other->kind, best->svc, best->kind))
+		    (best->is_leaving ||
+		     plan_precedes(other->svc, other->kind, best->svc, best->kind)))
 			best = other;
 	}
+	return best;
+}
+
+/*
+ * `best` gets the frontend of `c`, which another service holds or held: loss and gain are
+ * one transaction. If `c` is not held, no transaction takes the frontend away: the winner
+ * is only marked dirty.
+ */
+static void winner_join(struct plan *p, const struct claim *c, const struct claim *best,
+			struct plan_displaced *displaced)
+{
+	if (rows_hold(best->svc, c))
+		return;
+	if (rows_hold(c->svc, c))
+		displaced_add(displaced, best->svc);
+	else
+		model_mark_dirty(p->model, best->svc, 0);
+}
+
+/*
+ * The claim that gets the frontend of `c`. Services that lose the frontend to `c`, even
+ * if they no longer claim it, or that gain it from the service of `c`, are displaced.
+ */
+static const struct claim *claim_owner(struct plan *p, const struct claim *c,
+				       struct plan_displaced *displaced)
+{
+	const struct claim *best = claim_best(p, c);
+
 	if (best != c) {
-		if (!rows_hold(best->svc, c))
-			model_mark_dirty(p->model, best->svc, 0);
+		winner_join(p, c, best, displaced);
 		return best;
 	}
 	htable_for_each_hash (n, &p->claims, c->node.hash) {
@@ -674,6 +697,26 @@ struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc)
 	return rows;
 }
 
+/* Which frontends a service has depends on its object and this node, not on endpoints. */
+void plan_claim(struct plan *p, struct svc *svc)
+{
+	static const struct selection none;
+	struct build b = { .p = p, .svc = svc, .s = svc->service };
+
+	if (svc->is_claimed)
+		return;
+	svc->is_claimed = true;
+	if (svc->service != NULL && service_skip_reason(svc->service) == NULL) {
+		b.rows = xcalloc(1, sizeof(*b.rows));
+		for (int fam = 0; fam < IPFAM_N; fam++)
+			for (size_t i = 0; service_has_family(b.s, fam) && i < b.s->ports.n; i++)
+				port_frontends(&b, i, fam, &none);
+		frontends_sort(b.rows);
+	}
+	claims_replace(p, svc, b.rows);
+	plan_rows_close(b.rows);
+}
+
 /* The pool that `t` of `f` leads to; NULL for an unset target. */
 static struct plan_pool *target_pool(const struct plan_rows *rows, const struct plan_frontend *f,
 				     const struct plan_target *t)
@@ -712,6 +755,18 @@ static void pools_drop_unled(struct plan_rows *rows)
 	}
 	rows->pools.n = kept;
 	free(is_led);
+}
+
+void plan_heirs(struct plan *p, const struct svc *svc, struct plan_displaced *displaced)
+{
+	const struct claims *cs = svc->claims;
+
+	for (size_t i = cs ? cs->n_wanted : 0; cs != NULL && i < cs->n; i++) {
+		const struct claim *best = claim_best(p, &cs->v[i]);
+
+		if (best != &cs->v[i])
+			winner_join(p, &cs->v[i], best, displaced);
+	}
 }
 
 void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displaced *displaced)

@@ -20,8 +20,9 @@
  * node port, load balancer address, external IP; within one kind the older service
  * (creation time, then namespace and name). Building rows claims frontends; settling
  * drops those that another service gets. All services of one transaction are built
- * before the first is settled. A service that loses a frontend it holds is reported in
- * `displaced` and must be synced in the same transaction.
+ * before the first is settled. A service that loses a frontend it holds, or that gets
+ * a frontend that another one loses, is reported in `displaced` and must be synced in the
+ * same transaction: the kernel never lacks an address that moves.
  */
 #pragma once
 
@@ -86,6 +87,7 @@ struct plan {
 	size_t n_unsticky;  /* services with affinity that a pool of theirs does not have */
 };
 
+/* Services that lose a frontend to a service, or gain one from it. */
 struct plan_displaced {
 	VEC(struct svc *) svcs;
 };
@@ -105,9 +107,21 @@ struct plan_rows *plan_rows_desired(const struct plan *p, struct svc *svc);
 /* Precedence of a frontend claimed by `a` as `kind_a` over one claimed by `b` (SEL-14). */
 bool plan_precedes(const struct svc *a, uint8_t kind_a, const struct svc *b, uint8_t kind_b);
 /*
- * Drop the frontends that other services get (they become conflicts). Services
- * that hold one of ours, whether they ask for it or are leaving it, are appended to
- * `displaced`: build and settle those too, for the same transaction.
+ * Register the frontends that `svc` asks for, as plan_rows_build() does, without rows.
+ * Cheap if nothing changed since. Called for all dirty services before the first one is
+ * built: a service that loses a frontend must find the service that gains it.
+ */
+void plan_claim(struct plan *p, struct svc *svc);
+/*
+ * Append to `displaced` the services that get a frontend that `svc` holds and no longer
+ * asks for. They belong to the same transaction. After plan_rows_build() of `svc`.
+ */
+void plan_heirs(struct plan *p, const struct svc *svc, struct plan_displaced *displaced);
+/*
+ * Drop the frontends that other services get (they become conflicts). Services that hold
+ * one of `rows`, whether they ask for it or are leaving it, and services that get one
+ * that `rows->svc` holds, are appended to `displaced`: build and settle those too, for
+ * the same transaction.
  */
 void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displaced *displaced);
 /*

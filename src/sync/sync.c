@@ -322,7 +322,7 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 	}
 	if (s->stats.services > services)
 		s->stats.last_success_ns = end;
-	if (s->state == SYNC_RUNNING)
+	if (s->state == SYNC_RUNNING && s->stats.last_step_services > 0)
 		log_info(LOG_AREA_SYNC,
 			 "%" PRIu64 " services, %" PRIu64 " kernel operations, %" PRIu64 " us",
 			 s->stats.last_step_services, s->stats.last_step_writes,

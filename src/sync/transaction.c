@@ -146,43 +146,74 @@ static void items_move(struct sync *s, size_t from, size_t n, size_t to)
 }
 
 /*
- * `loser` gives a frontend up to the item at `winner`: both are of one group from
- * now on, and whoever else is in the loser's. Returns the index of the winner,
- * which moves if the loser's group stood before it.
+ * A frontend moves between `other` and the item at `i`: both groups become one. Returns
+ * the index of the item, which changes if the group of `other` was in front of it.
  */
-static size_t item_glue(struct sync *s, size_t winner, struct svc *loser)
+static size_t item_glue(struct sync *s, size_t i, struct svc *other)
 {
-	size_t at = item_find(s, loser);
-	size_t end = group_end(s, winner);
+	size_t at = item_find(s, other);
+	size_t end = group_end(s, i);
 	size_t n;
 
 	if (at == s->items.n) {
-		struct sync_item it = item_make(s, loser, true);
+		struct sync_item it = item_make(s, other, true);
 
 		*items_insert(s, end, 1) = it;
-		return winner;
+		return i;
 	}
 	at = group_begin(s, at);
-	if (at == group_begin(s, winner))
-		return winner;
+	if (at == group_begin(s, i))
+		return i;
 	n = group_end(s, at) - at;
 	s->items.v[at].is_glued = true;
 	items_move(s, at, n, end);
-	return at < winner ? winner - n : winner;
+	return at < i ? i - n : i;
 }
 
-/* Frontends that several services ask for go to the oldest; who holds one now joins in. */
+/* Frontends that several services ask for go by precedence; services that exchange one are glued.
+ */
 static void items_settle(struct sync *s)
 {
 	for (size_t i = 0; i < s->items.n; i++) {
-		if (s->items.v[i].rows == NULL || s->items.v[i].is_settled)
+		struct sync_item *it = &s->items.v[i];
+
+		if (it->is_settled)
 			continue;
+		it->is_settled = true;
 		vec_clear(&s->displaced.svcs);
-		s->items.v[i].is_settled = true;
-		plan_rows_settle(s->plan, s->items.v[i].rows, &s->displaced);
-		for (size_t k = 0; k < s->displaced.svcs.n; k++)
-			i = item_glue(s, i, s->displaced.svcs.v[k]);
+		plan_heirs(s->plan, it->svc, &s->displaced);
+		if (it->rows != NULL)
+			plan_rows_settle(s->plan, it->rows, &s->displaced);
+		vec_for_each (other, &s->displaced.svcs)
+			i = item_glue(s, i, *other);
 	}
+}
+
+#define CLAIMS_MAX 2048 /* services a step: about 5 ms */
+
+/*
+ * Register what all dirty services ask for, before the first of them is built: the service
+ * that gains a frontend may be far behind the one that loses it. Returns whether some are
+ * left for the next step. An adoption does without: what the kernel holds stays until the
+ * sweep.
+ */
+static bool claims_register(struct sync *s)
+{
+	struct list *dirty = &s->model->dirty;
+	size_t n = 0;
+
+	if (s->state != SYNC_RUNNING || dirty->next == dirty->prev)
+		return false;
+	list_for_each (l, dirty) {
+		struct svc *svc = list_entry(l, struct svc, dirty);
+
+		if (svc->is_claimed)
+			continue;
+		if (n++ == CLAIMS_MAX)
+			return true;
+		plan_claim(s->plan, svc);
+	}
+	return false;
 }
 
 static void item_diff(struct sync *s, struct sync_item *it)
@@ -256,23 +287,64 @@ static size_t group_begin(const struct sync *s, size_t i)
 
 static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, struct err *err);
 
-static void refuse_range(struct sync *s, size_t begin, size_t end, int code, const struct err *err,
-			 uint64_t now)
+/* Does the item gain a frontend that another item of [begin, end), undecided yet, still holds? */
+static bool is_gaining(const struct sync *s, size_t begin, size_t end, const struct sync_item *it)
 {
+	for (size_t k = it->ops_begin; k < it->ops_end; k++) {
+		const struct plan_op *op = &s->ops.ops.v[k];
+
+		for (size_t i = begin; op->kind == PLAN_FRONTEND_ADD && i < end; i++) {
+			const struct svc *other = s->items.v[i].svc;
+
+			if (other != NULL && other != it->svc && other->rows != NULL &&
+			    plan_rows_frontend(other->rows, op->frontend) != NULL)
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Can the item do without its group? Then it has all that it asks for: no service of the
+ * group that may be the rejected one takes a frontend that the item serves now.
+ */
+static bool is_separable(const struct sync *s, size_t begin, size_t end, const struct sync_item *it)
+{
+	return (it->rows == NULL || it->rows->conflicts.n == 0) && !is_gaining(s, begin, end, it);
+}
+
+/* Refuse the group [begin, end), but for services that the refusal need not keep waiting. */
+static int refuse_group(struct sync *s, size_t begin, size_t end, const struct svc *culprit,
+			int code, const struct err *err, uint64_t now)
+{
+	for (size_t i = begin; i < end && end - begin > 1; i++) {
+		const struct sync_item *it = &s->items.v[i];
+		struct err own = { 0 };
+		int r;
+
+		if (it->svc == culprit || !is_separable(s, begin, end, it))
+			continue;
+		r = commit_range(s, i, i + 1, now, &own);
+		if (r < 0)
+			return r;
+	}
 	for (size_t i = begin; i < end; i++)
-		item_refuse(s, &s->items.v[i], code, err, now);
+		if (s->items.v[i].svc != NULL)
+			item_refuse(s, &s->items.v[i], code, err, now);
+	return 0;
 }
 
 /* Try what surrounds the group of item `bad` without it. */
 static int commit_without(struct sync *s, size_t begin, size_t end, size_t bad, int code,
 			  uint64_t now, struct err *err)
 {
-	size_t bad_begin = group_begin(s, bad);
-	size_t bad_end = group_end(s, bad);
+	size_t bad_begin = MAX(group_begin(s, bad), begin);
+	size_t bad_end = MIN(group_end(s, bad), end);
 	int r;
 
-	refuse_range(s, bad_begin, bad_end, code, err, now);
-	r = commit_range(s, begin, bad_begin, now, err);
+	r = refuse_group(s, bad_begin, bad_end, s->items.v[bad].svc, code, err, now);
+	if (r == 0)
+		r = commit_range(s, begin, bad_begin, now, err);
 	return r < 0 ? r : commit_range(s, bad_end, end, now, err);
 }
 
@@ -330,10 +402,8 @@ static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, 
 	for (size_t i = begin; res.culprit != NULL && i < end; i++)
 		if (s->items.v[i].svc == res.culprit)
 			return commit_without(s, begin, end, i, r, now, err);
-	if (group_end(s, begin) >= end) {
-		refuse_range(s, begin, end, r, err, now);
-		return 0;
-	}
+	if (group_end(s, begin) >= end)
+		return refuse_group(s, begin, end, NULL, r, err, now);
 	return commit_halves(s, begin, end, now, err);
 }
 
@@ -357,6 +427,8 @@ int sync_transaction(struct sync *s, uint64_t now)
 	struct err err = { 0 };
 	int r;
 
+	if (claims_register(s))
+		return 0;
 	items_collect(s);
 	r = commit_range(s, 0, s->items.n, now, &err);
 	if (r < 0)

@@ -633,6 +633,134 @@ static void test_look_under_changes(void **state)
 	world_fini(&w);
 }
 
+#define MOVERS 5000
+
+static size_t n_boundaries;
+
+/* Every address that moves is there after every transaction. */
+static int commit_watched(struct plane *p, const struct plan_op *ops, size_t n,
+			  enum plane_commit_mode mode, struct plane_result *res, struct err *err)
+{
+	int r = mock_commit(p, ops, n, mode, res, err);
+	size_t n_external = 0;
+
+	vec_for_each (f, &mock_of(p)->frontends)
+		n_external += f->f.kind == PLAN_FRONTEND_EXTERNALIP;
+	if (n_boundaries > 0) {
+		assert_int_equal(n_external, MOVERS);
+		n_boundaries++;
+	}
+	return r;
+}
+
+static void mover(struct world *w, int i, int external, int64_t created)
+{
+	struct service *s;
+	char key[32];
+	char ip[32];
+
+	(void)snprintf(key, sizeof(key), "shop/s%d", i);
+	(void)snprintf(ip, sizeof(ip), "10.96.%d.%d", i / 250, i % 250 + 1);
+	s = make_service_object(key, ip, NULL, "http:TCP:80");
+	s->created_s = created;
+	if (external >= 0) {
+		(void)snprintf(ip, sizeof(ip), "203.%d.%d.1", external / 250, external % 250);
+		*vec_push(&s->external_ips) = make_ip(ip);
+	}
+	model_put_service(&w->m, s, 1);
+}
+
+/*
+ * SEL-14: 10,000 services change at once and their frontends move, some to an older
+ * service, some because the old owner no longer asks for them or is deleted. Old and new
+ * owner are many transactions apart in the queue, and yet no address is ever missing.
+ */
+static void test_move_is_atomic(void **state)
+{
+	static const struct sync_config config = { .batch_ops = 2000 };
+	static struct plane_ops watched;
+	struct world w;
+
+	log_level_set_all(LOG_LEVEL_ERR);
+	w = (struct world){ 0 };
+	mock_init(&w.k);
+	process_begin_with(&w, &config);
+	watched = mock_plane_ops;
+	watched.commit = commit_watched;
+	w.k.plane.ops = &watched;
+	n_boundaries = 0;
+	for (int i = 0; i < 2 * MOVERS; i++)
+		mover(&w, i, i < MOVERS ? i : -1, 1000);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	assert_int_equal(w.k.frontends.n, 3 * MOVERS);
+
+	for (int i = 0; i < MOVERS; i++) {
+		char key[32];
+
+		(void)snprintf(key, sizeof(key), "shop/s%d", i);
+		if (i % 3 == 0)
+			drop_service(&w.m, key);
+		else if (i % 3 == 1)
+			mover(&w, i, -1, 1000);
+		else
+			mover(&w, i, i, 3000); /* made anew: it is the younger one */
+	}
+	for (int i = 0; i < MOVERS; i++)
+		mover(&w, MOVERS + i, i, 2000);
+	n_boundaries = 1;
+	sync_settle(w.s, T0 + 1);
+	assert_in_range(n_boundaries, 10, 100);
+	assert_true(list_is_empty(&w.m.dirty));
+	for (int i = 0; i < MOVERS; i += 97) {
+		struct plan_frontend key = { .port = 80, .proto = L4PROTO_TCP };
+		const struct plan_rows *rows;
+		char text[32];
+
+		(void)snprintf(text, sizeof(text), "203.%d.%d.1", i / 250, i % 250);
+		key.addr = make_ip(text);
+		(void)snprintf(text, sizeof(text), "s%d", MOVERS + i);
+		rows = model_find_text(&w.m, "shop", text)->rows;
+		assert_non_null(plan_rows_frontend(rows, &key));
+	}
+	n_boundaries = 0;
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+/* A service that is rejected does not keep those in the kernel that it inherits from. */
+static void test_rejected_heir(void **state)
+{
+	for (int is_named = 0; is_named < 2; is_named++) {
+		struct world w;
+
+		world_init(&w);
+		log_level_set_all(LOG_LEVEL_ERR);
+		with_external_ip(&w, "shop/a", "10.96.0.1", 1000);
+		sync_sources_ready(w.s);
+		sync_settle(w.s, T0);
+		with_external_ip(&w, "shop/b", "10.96.0.2", 2000);
+		refuse(&w, "b", is_named);
+		drop_service(&w.m, "shop/a");
+		sync_settle(w.s, T0 + 1);
+		assert_null(model_find_text(&w.m, "shop", "a"));
+		assert_int_equal(w.k.frontends.n, 0);
+		assert_int_equal(sync_failure_count(w.s), 1);
+		refuse(&w, NULL, false);
+		sync_settle(w.s, T0 + NSEC_PER_SEC);
+		assert_string_equal(owner(&w), "b");
+
+		/* The last good state stays where a loser still asks for what it has. */
+		with_external_ip(&w, "shop/c", "10.96.0.3", 1500);
+		refuse(&w, "c", is_named);
+		sync_settle(w.s, T0 + 2 * NSEC_PER_SEC);
+		assert_string_equal(owner(&w), "b");
+		assert_int_equal(w.k.frontends.n, 2);
+		log_level_set_all(LOG_LEVEL_NOTICE);
+		world_fini(&w);
+	}
+}
+
 static void all_slices(struct world *w, int n, const char *eps)
 {
 	for (int i = 0; i < n; i++) {
@@ -755,6 +883,8 @@ int main(void)
 		cmocka_unit_test(test_one_owner),
 		cmocka_unit_test(test_latency),
 		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_move_is_atomic),
+		cmocka_unit_test(test_rejected_heir),
 		cmocka_unit_test(test_min_period),
 		cmocka_unit_test(test_min_period_waits),
 	};
