@@ -81,6 +81,20 @@ static bool list_is_wanted(void *arg, const struct svc *svc)
 	return filter_matches(arg, svc);
 }
 
+/* The worst state comes first. */
+static uint8_t rank_of(enum serve_state s)
+{
+	return (uint8_t)(SERVE_STATE_N - s);
+}
+
+static uint8_t list_rank(void *arg, const struct svc *svc)
+{
+	struct filter *f = arg;
+
+	serve_facts_get(&f->scratch, f->ctx, svc);
+	return rank_of(f->scratch.state);
+}
+
 static void list_begin(struct list_body *b)
 {
 	jsonw_object(&b->w, NULL);
@@ -100,7 +114,11 @@ static void list_end(struct list_body *b)
 
 	jsonw_end(&b->w);
 	if (!b->is_dump) {
-		if (b->page.has_more && last != NULL)
+		if (b->page.has_more && last != NULL && b->page.query.rank != NULL)
+			jsonw_printf(&b->w, "next", "%s/%s/%s",
+				     serve_state_text(SERVE_STATE_N - last->rank), last->ns->text,
+				     last->name->text);
+		else if (b->page.has_more && last != NULL)
 			jsonw_printf(&b->w, "next", "%s/%s", last->ns->text, last->name->text);
 		else
 			jsonw_null(&b->w, "next");
@@ -200,13 +218,35 @@ static int limit_parse(size_t *ret, const struct http_request *q, struct err *er
 	return 0;
 }
 
+static int sort_parse(struct page_query *ret, const struct http_request *q, struct err *err)
+{
+	const char *text = http_request_param(q, "sort");
+
+	if (text == NULL || strcmp(text, "name") == 0)
+		return 0;
+	if (strcmp(text, "state") != 0)
+		return err_set(err, -EINVAL, "sort: '%.64s' is not name or state", text);
+	ret->rank = list_rank;
+	return 0;
+}
+
 static int after_parse(struct page_query *ret, const struct http_request *q, struct err *err)
 {
 	const char *text = http_request_param(q, "after");
 	const char *slash = text ? strchr(text, '/') : NULL;
+	enum serve_state s;
 
 	if (text == NULL || text[0] == '\0')
 		return 0;
+	if (slash != NULL && ret->rank != NULL) {
+		s = serve_state_parse(text, (size_t)(slash - text));
+		if (s == SERVE_STATE_UNSET)
+			return err_set(err, -EINVAL, "after: '%.64s' is not STATE/NAMESPACE/NAME",
+				       text);
+		ret->after_rank = rank_of(s);
+		text = slash + 1;
+		slash = strchr(text, '/');
+	}
 	if (slash == NULL)
 		return err_set(err, -EINVAL, "after: '%.64s' is not NAMESPACE/NAME", text);
 	ret->after_ns = xstrndup(text, (size_t)(slash - text));
@@ -217,7 +257,8 @@ static int after_parse(struct page_query *ret, const struct http_request *q, str
 static void list_open(struct http_reply *reply, const struct serve_context *ctx,
 		      const struct http_request *q, bool is_dump)
 {
-	static const char *const known[] = { "namespace", "name", "q", "state", "limit", "after" };
+	static const char *const known[] = { "namespace", "name",  "q",   "state",
+					     "limit",     "after", "sort" };
 	struct list_body *b = xcalloc(1, sizeof(*b));
 	struct page_query query = { .is_wanted = list_is_wanted, .arg = &b->filter };
 	struct err err = { 0 };
@@ -231,6 +272,8 @@ static void list_open(struct http_reply *reply, const struct serve_context *ctx,
 		r = filter_init(&b->filter, ctx, q, &err);
 	if (r == 0)
 		r = limit_parse(&query.limit, q, &err);
+	if (r == 0)
+		r = sort_parse(&query, q, &err);
 	if (r == 0)
 		r = after_parse(&query, q, &err);
 	if (is_dump)

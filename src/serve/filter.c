@@ -39,6 +39,8 @@ int filter_init(struct filter *ret, const struct serve_context *ctx, const struc
 	ret->ns = param_copy(q, "namespace");
 	ret->name = param_copy(q, "name");
 	ret->text = param_copy(q, "q");
+	if (ret->text != NULL)
+		ret->text_state = serve_state_parse(ret->text, strlen(ret->text));
 	if (ret->text != NULL && ip_addr_parse(&ret->addr, ret->text, NULL) < 0 &&
 	    ip_endpoint_parse(&ret->addr, &ret->port, ret->text) < 0)
 		ret->port = 0; /* neither: a part of a name, or a pod */
@@ -150,6 +152,11 @@ static bool text_matches(struct filter *f, const struct svc *svc)
 		str_add(&f->key, "/", 1);
 		str_add(&f->key, svc->name->text, svc->name->len);
 		if (strstr(f->key.text, f->text) != NULL)
+			return true;
+	}
+	if (f->text_state != SERVE_STATE_UNSET) {
+		serve_facts_get(&f->scratch, f->ctx, svc);
+		if (f->scratch.state == f->text_state)
 			return true;
 	}
 	return slices_match(f, svc);

@@ -4,8 +4,8 @@
  *
  * A filter is made of the parameters "namespace", "name" (exact), "state" (a list of
  * states, separated by commas) and "q", what a person typed: a part of
- * NAMESPACE/NAME, the name of a pod, or an address with or without a port, be it a
- * frontend's or an endpoint's.
+ * NAMESPACE/NAME, the name of a pod, a state, or an address with or without a port, of
+ * a frontend or of an endpoint.
  */
 #pragma once
 
@@ -17,9 +17,10 @@ struct filter {
 	char *ns;
 	char *name;
 	char *text;
-	struct ip_addr addr; /* set: `text` is an address, or an address and a port */
-	uint16_t port;       /* 0 = any */
-	uint32_t states;     /* bits of enum serve_state; 0 = all */
+	struct ip_addr addr;         /* set: `text` is an address, or an address and a port */
+	uint16_t port;               /* 0 = any */
+	uint32_t states;             /* bits of enum serve_state; 0 = all */
+	enum serve_state text_state; /* `text` names it; UNSET: none */
 	struct serve_facts scratch;
 	struct str key;
 };

@@ -37,32 +37,31 @@ int walk_services(struct walk *w, const struct model *m, void (*visit)(void *arg
 
 /* --- pages --- */
 
-static int key_cmp(const struct name *ns_a, const struct name *name_a, const struct name *ns_b,
-		   const struct name *name_b)
+static int name_cmp(const struct name *a, const struct name *b)
 {
-	int c = ns_a == ns_b ? 0 : strcmp(ns_a->text, ns_b->text);
-
-	if (c != 0)
-		return c;
-	return name_a == name_b ? 0 : strcmp(name_a->text, name_b->text);
+	return a == b ? 0 : strcmp(a->text, b->text);
 }
 
 static int walk_key_cmp(const void *a, const void *b)
 {
 	const struct walk_key *ka = a;
 	const struct walk_key *kb = b;
+	int c = ka->rank - kb->rank;
 
-	return key_cmp(ka->ns, ka->name, kb->ns, kb->name);
+	if (c == 0)
+		c = name_cmp(ka->ns, kb->ns);
+	return c != 0 ? c : name_cmp(ka->name, kb->name);
 }
 
-static bool is_after(const struct page_query *q, const struct svc *svc)
+static bool is_after(const struct page_query *q, const struct walk_key *key)
 {
-	int c;
+	int c = key->rank - q->after_rank;
 
 	if (q->after_ns == NULL)
 		return true;
-	c = strcmp(svc->ns->text, q->after_ns);
-	return c > 0 || (c == 0 && strcmp(svc->name->text, q->after_name) > 0);
+	if (c == 0)
+		c = strcmp(key->ns->text, q->after_ns);
+	return c > 0 || (c == 0 && strcmp(key->name->text, q->after_name) > 0);
 }
 
 /* The largest key is the first of the heap, so that a smaller one can take its place. */
@@ -97,6 +96,11 @@ static void heap_rise(struct walk_key *v, size_t i)
 	}
 }
 
+static struct walk_key key_ref(const struct walk_key *key)
+{
+	return (struct walk_key){ key->rank, name_ref(key->ns), name_ref(key->name) };
+}
+
 /* --- runs, when all keys are kept --- */
 
 static void run_sort(struct page *p, size_t start)
@@ -106,9 +110,9 @@ static void run_sort(struct page *p, size_t start)
 	*vec_push(&p->heads) = start;
 }
 
-static void run_add(struct page *p, const struct svc *svc)
+static void run_add(struct page *p, const struct walk_key *key)
 {
-	*vec_push(&p->keys) = (struct walk_key){ name_ref(svc->ns), name_ref(svc->name) };
+	*vec_push(&p->keys) = key_ref(key);
 	if (p->keys.n % RUN == 0)
 		run_sort(p, p->keys.n - RUN);
 }
@@ -161,30 +165,30 @@ static const struct walk_key *runs_next(struct page *p)
 static void page_visit(void *arg, struct svc *svc)
 {
 	struct page *p = arg;
-	struct walk_key *key;
+	struct walk_key key = { 0, svc->ns, svc->name };
 
 	if (p->query.is_wanted != NULL && !p->query.is_wanted(p->query.arg, svc))
 		return;
 	p->n_matching++;
-	if (!is_after(&p->query, svc))
+	if (p->query.rank != NULL)
+		key.rank = p->query.rank(p->query.arg, svc);
+	if (!is_after(&p->query, &key))
 		return;
 	if (p->query.limit == 0) {
-		run_add(p, svc);
+		run_add(p, &key);
 		return;
 	}
 	if (p->keys.n < p->query.limit) {
-		key = vec_push(&p->keys);
-		*key = (struct walk_key){ name_ref(svc->ns), name_ref(svc->name) };
+		*vec_push(&p->keys) = key_ref(&key);
 		heap_rise(p->keys.v, p->keys.n - 1);
 		return;
 	}
 	p->has_more = true;
-	key = &p->keys.v[0];
-	if (p->keys.n == 0 || key_cmp(svc->ns, svc->name, key->ns, key->name) > 0)
+	if (p->keys.n == 0 || walk_key_cmp(&key, &p->keys.v[0]) > 0)
 		return;
-	name_unref(key->ns);
-	name_unref(key->name);
-	*key = (struct walk_key){ name_ref(svc->ns), name_ref(svc->name) };
+	name_unref(p->keys.v[0].ns);
+	name_unref(p->keys.v[0].name);
+	p->keys.v[0] = key_ref(&key);
 	heap_sink(p->keys.v, p->keys.n);
 }
 

@@ -30,6 +30,7 @@ int walk_services(struct walk *w, const struct model *m, void (*visit)(void *arg
 
 /* A service by name: good over turns of the loop, in which pointers are not. */
 struct walk_key {
+	uint8_t rank;          /* 0 unless the query ranks; smaller ranks come first */
 	const struct name *ns; /* counted */
 	const struct name *name;
 };
@@ -37,7 +38,10 @@ struct walk_key {
 struct page_query {
 	/* NULL: all. Services for which it returns false are not counted either. */
 	bool (*is_wanted)(void *arg, const struct svc *svc);
+	/* Sort by rank first, as it is when the service is visited. NULL: by name alone. */
+	uint8_t (*rank)(void *arg, const struct svc *svc);
 	void *arg;
+	uint8_t after_rank;
 	char *after_ns; /* NULL: from the beginning */
 	char *after_name;
 	size_t limit; /* 0: all that come after the key */

@@ -8,6 +8,7 @@ import http.client
 import io
 import json
 import os
+import re
 import socket
 import time
 
@@ -124,19 +125,76 @@ def ask(vipd, path, headers=None, method="GET"):
 
 # ---- what it shows ----
 
+def all_services(page):
+    page.js("location.hash = '#state=all'")
+    page.wait("document.querySelectorAll('#services tr[data-service]').length === 10")
+
+
+def test_opens_with_what_needs_attention(page, vipd):
+    """Failing services first; all of them when there is none."""
+    assert set(rows(page)) == {"core/thief", "shop/empty", "shop/lonely"}
+    assert page.js("location.hash") == ""
+    vipd.apply([o for o in shop() if o["metadata"]["name"] not in ("thief", "empty", "lonely")])
+    page.open("about:blank")
+    page.open(URL)
+    page.wait(READY)
+    # The slices of two of them are there still.
+    page.wait("document.querySelectorAll('#services tr[data-service]').length === 9")
+    assert "problem" not in page.js("document.querySelector('#state').innerText")
+
+
+def test_sort(page):
+    """By state or by name, over all pages; the address of the page says it."""
+    all_services(page)
+    page.click("#services th[data-sort=name] button")
+    page.wait("location.hash === '#state=all&sort=name'")
+    page.wait("document.querySelector('#services tbody tr').dataset.service === 'core/api'")
+    assert list(rows(page)) == sorted(rows(page))
+    page.click("#services th[data-sort=state] button")
+    page.wait("document.querySelector('#services tbody tr').dataset.service === 'core/thief'")
+
+
+def test_pages_by_state(vipd):
+    """Each service once, the worst first, in pages of three."""
+    got, after = [], ""
+    while after is not None:
+        status, _, body, _ = ask(vipd, "/v1/services?limit=3&sort=state&after=" + after)
+        page_, after = json.loads(body)["items"], json.loads(body)["next"]
+        got += [(i["state"], i["namespace"] + "/" + i["name"]) for i in page_]
+        assert status == 200 and len(page_) <= 3
+    assert len(got) == len(set(got)) == 10
+    assert [s for s, _ in got] == ["conflict", "rejecting", "dropping", "not-proxied",
+                                   "no-service"] + ["ok"] * 5
+    for bad in ("sort=age", "sort=state&after=shop/web", "sort=state&after=no/shop/web"):
+        assert ask(vipd, "/v1/services?" + bad)[0] == 400
+
+
+def test_troubleshooting(page):
+    """A state leads to the text about it; the page needs no other host."""
+    page.click("tr[data-service='shop/lonely'] .state a")
+    page.wait("location.pathname === '/troubleshooting.html' && location.hash === '#dropping'")
+    page.wait("document.querySelector(':target').textContent === 'dropping'")
+    assert page.js("[...document.links].every(a => a.origin === location.origin)")
+    for state in page.js("fetch('/page.js').then(r => r.text()).then(t => "
+                         "JSON.parse(t.match(/HELP = (.*);/)[1]))"):
+        assert page.js("document.getElementById(%s) !== null" % json.dumps(state)), state
+
+
 def test_overview(page):
+    all_services(page)
     told = rows(page)
     assert {k: v[0].strip() for k, v in told.items()} == {
         "shop/web": "ok", "shop/cart": "ok", "core/api": "ok", "core/thief": "conflict",
         "shop/empty": "rejecting", "shop/lonely": "dropping", "core/headless": "not-proxied",
         "shop/forgotten": "no-service", "core/search": "ok", "core/mail": "ok"}
-    assert list(told) == sorted(told)
+    severity = ["conflict", "rejecting", "dropping", "not-proxied", "no-service", "ok"]
+    assert list(told) == sorted(told, key=lambda k: (severity.index(told[k][0].strip()), k))
     assert told["shop/empty"][6] == "no usable endpoint anywhere"
     assert told["shop/web"][5] == "2/4" and told["shop/cart"][5] == "2/2"
     assert L.lb_ip(10, 4) in told["shop/web"][3] and L.cluster_ip(10, 4) in told["shop/web"][3]
     text = page.js("document.body.innerText")
-    for word in ("running", "healthy", L.NODE_NAME, "live",
-                 "1 address and port is wanted by more than one service"):
+    for word in ("running", "1 problem", "healthy", L.NODE_NAME, "live", "frontends, ",
+                 "1 address and port is claimed by more than one service"):
         assert word in text
     # Never colour alone: every state has a sign of its own.
     signs = page.js("Object.fromEntries([...document.querySelectorAll('#services .state')].map("
@@ -182,12 +240,15 @@ def test_search(page):
     """By name, pod and address; the address of the page says it, and a reload finds it again."""
     for text, found in (("cart", ["shop/cart"]), ("web-starting", ["shop/web"]),
                         (L.cluster_ip(16, 4), ["core/search"]),
-                        (L.lb_ip(15, 4) + ":80", ["shop/lonely"]), ("no such", [])):
+                        (L.lb_ip(15, 4) + ":80", ["shop/lonely"]), ("no such", []),
+                        ("rejecting", ["shop/empty"]), ("ok", sorted([
+                            "shop/web", "shop/cart", "core/api", "core/search", "core/mail"]))):
         page.type("#q", text)
         page.wait("JSON.stringify([...document.querySelectorAll('#services tr[data-service]')]."
                   "map(r => r.dataset.service)) === %s" % json.dumps(
                       json.dumps(found, separators=(",", ":"))))
-    assert "No service matches" in page.js("document.body.innerText")
+    page.type("#q", "no such")
+    page.wait("document.body.innerText.includes('No service matches')")
     page.type("#q", "core/")
     page.wait("location.hash === '#q=core%2F'")
     page.js("location.reload()")
@@ -214,9 +275,10 @@ def test_states(page):
 
 def test_service(page):
     """A click leads to it: frontends, pools, endpoints, and why some are left out."""
-    page.click("tr[data-service='shop/web'] a")
+    all_services(page)
+    page.click("tr[data-service='shop/web'] .name a")
     page.wait("document.querySelector('#service h1')")
-    assert page.js("location.hash") == "#service=shop%2Fweb"
+    assert page.js("location.hash") == "#state=all&service=shop%2Fweb"
     lines = [line.split("\t") for line in page.js(
         "[...document.querySelectorAll('#service table.endpoints tbody tr')].map("
         "r => [...r.cells].map(c => c.innerText.trim()).join('\\t')).join('\\n')").split("\n")]
@@ -326,6 +388,7 @@ def test_names_are_texts(page, vipd):
 
 def test_follows_changes(page, vipd):
     """In the list, and in a service's page, without a reload."""
+    all_services(page)
     page.js("window.kept = 1")
     vipd.write(shop() + [slices("empty", pod(20, name="late"))])
     page.wait("document.querySelector(\"tr[data-service='shop/empty']\").dataset.state === 'ok'",
@@ -429,7 +492,7 @@ def distance(a, b):
 
 
 @pytest.mark.parametrize("name,scheme,target", [
-    ("status-page", "light", ""), ("status-page-dark", "dark", ""),
+    ("status-page", "light", "#state=all"), ("status-page-dark", "dark", "#state=all"),
     ("status-page-service", "light", "#service=shop/web")])
 def test_picture(page, vipd, name, scheme, target):
     """As the pictures in the documents: what differs is small (ages, fonts), nothing is moved."""
@@ -443,7 +506,7 @@ def test_picture(page, vipd, name, scheme, target):
     page.open(URL + target)
     page.wait(READY)
     page.wait("document.querySelector('%s')" % (
-        "#service h1" if target else "#services tr[data-service]"))
+        "#service h1" if "service=" in target else "#services tr[data-service]"))
     dark = page.js("getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/g)"
                    ".every(c => c < 64)")
     assert dark == (scheme == "dark")
@@ -476,12 +539,22 @@ CONTRAST = """(() => {
 
 
 def test_narrow(page):
-    """On a telephone the list has fewer columns, and still nothing is cut."""
+    """On a telephone a service is a card with its reason; nothing is cut off, no labels overlap."""
     page.resize(390, 800)
     try:
         page.wait("document.documentElement.scrollWidth <= innerWidth")
-        assert page.js("getComputedStyle(document.querySelector('#services td.note')).display") \
-            == "none"
+        assert "no usable endpoint anywhere" in page.js(
+            "document.querySelector('tr[data-service=\"shop/empty\"]').innerText")
+        assert page.js("""(() => {
+            const cut = (e) => e.getBoundingClientRect().right > innerWidth + 0.5;
+            const boxes = [...document.querySelectorAll('#plot-latency svg text')].map(
+                (e) => e.getBoundingClientRect());
+            const meet = (a, b) => a.left < b.right && b.left < a.right &&
+                a.top < b.bottom && b.top < a.bottom;
+            return [...document.querySelectorAll('#overview td, #overview dd, figcaption')].filter(
+                (e) => e.offsetParent !== null && cut(e)).length +
+                boxes.filter((a, i) => boxes.some((b, k) => i < k && meet(a, b))).length;
+        })()""") == 0
     finally:
         page.resize(1280, 800)
 
@@ -518,7 +591,8 @@ def on_cpu_ms(vipd):
 
 def test_requests_at_10000(many):
     """A page of the list, a search, a state, the counts: less than 40 ms of vipd's CPU time each."""
-    for path in ("/v1/services?limit=100", "/v1/services?limit=100&q=svc-09999",
+    for path in ("/v1/services?limit=100", "/v1/services?limit=100&sort=state",
+                 "/v1/services?limit=100&q=svc-09999",
                  "/v1/services?limit=100&q=10.201.7.9", "/v1/services?limit=100&state=" + ATTENTION,
                  "/v1/services?limit=100&after=ns20/svc-00020", "/v1/status", "/v1/history",
                  "/v1/services/ns39/svc-09999"):
@@ -534,7 +608,7 @@ def test_requests_at_10000(many):
 def test_page_at_10000(many, browser):
     browser.events.clear()
     browser.open("about:blank")
-    browser.open(URL)
+    browser.open(URL + "#state=all&sort=name")
     browser.wait(READY)
     assert "of 10\u202f0" in browser.js("document.querySelector('#range').textContent")
     assert browser.js("document.querySelectorAll('#services tr[data-service]').length") == 100
@@ -546,6 +620,8 @@ def test_page_at_10000(many, browser):
     assert first > browser.js("document.querySelector('#services tr[data-service]').dataset.service")
     browser.type("#q", "svc-09876")
     browser.wait("document.querySelectorAll('#services tr[data-service]').length === 1")
+    numbers = browser.js("document.querySelector('#numbers').innerText")
+    assert re.search(r"kernel\n10\u202f0\d\d frontends, 30\u202f0\d\d backends", numbers), numbers
     browser.click("tr[data-service='ns36/svc-09876'] a")
     browser.wait("document.querySelectorAll('#service table.endpoints tbody tr').length === 3")
     assert browser.complaints() == []

@@ -5,8 +5,8 @@
 //     every PERIOD_MS ── /v1/status ── 304: ages are counted on, nothing else is asked
 //                                  └── 200: /v1/history, /v1/doctor, and the list or service shown
 //
-// What is shown stands behind the "#" of the address: "#q=web&state=ok" or "#service=shop/web".
-// Whatever vipd says is a text and becomes one: there is no innerHTML here.
+// The part of the address behind "#" says what is shown: "#q=web&state=ok" or "#service=shop/web".
+// All text from vipd is inserted as text: there is no innerHTML here.
 "use strict";
 
 const PERIOD_MS = 2000; // from an answer to the next question ...
@@ -15,6 +15,9 @@ const TYPING_MS = 150;
 const LIMIT = 100;           // services a page
 const ENDPOINTS_SHOWN = 250; // of a port, until all are asked for
 const ATTENTION = "dropping,rejecting,conflict,pending,refused";
+const ALL = "all";
+// States to which troubleshooting.html has a heading.
+const HELP = ["rejecting", "dropping", "conflict", "pending", "refused", "no-service"];
 const SIGNS = {
 	"ok": "●", "dropping": "◐", "rejecting": "✕", "conflict": "⇄", "pending": "◌",
 	"refused": "▲", "not-proxied": "–", "no-service": "?",
@@ -50,8 +53,12 @@ function count(n) {
 	return String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 }
 
-function plural(n, one, many) {
-	return count(n) + " " + (n === 1 ? one : many || one + "s");
+function noun(n, one) {
+	return n === 1 ? one : one + "s";
+}
+
+function plural(n, one) {
+	return count(n) + " " + noun(n, one);
 }
 
 function short(us) {
@@ -79,7 +86,10 @@ function endpoint(address, port) {
 }
 
 function state(name) {
-	return el("span", { "class": "state s-" + name, "data-sign": SIGNS[name] || "?" }, name);
+	return el("span", { "class": "state s-" + name, "data-sign": SIGNS[name] || "?" },
+		HELP.includes(name) ? el("a", {
+			href: "/troubleshooting.html#" + name, title: "troubleshooting: " + name,
+		}, name) : name);
 }
 
 function named(ns, name) {
@@ -113,7 +123,8 @@ async function ask(path) {
 // ---- what is shown ----
 
 const view = {
-	q: "", state: "", after: "", service: "",
+	q: "", state: "", sort: "", after: "", service: "",
+	preset: null,  // the state filter until one is chosen: set by the first status
 	before: [],    // `after` of the pages that led here
 	all: new Set(), // ports of which all endpoints are shown
 };
@@ -122,7 +133,7 @@ let shown = null; // path of the list or service in the page
 function viewRead() {
 	const p = new URLSearchParams(location.hash.slice(1));
 
-	for (const key of ["q", "state", "after", "service"])
+	for (const key of ["q", "state", "sort", "after", "service"])
 		view[key] = p.get(key) || "";
 	if (view.after === "")
 		view.before = [];
@@ -134,7 +145,9 @@ function viewRead() {
 
 function hashOf(change) {
 	const p = new URLSearchParams();
-	const next = { q: view.q, state: view.state, after: "", service: "", ...change };
+	const next = {
+		q: view.q, state: view.state, sort: view.sort, after: "", service: "", ...change,
+	};
 
 	for (const [key, value] of Object.entries(next))
 		if (value !== "")
@@ -142,12 +155,19 @@ function hashOf(change) {
 	return "#" + p.toString();
 }
 
+// A search that chooses no state finds services of all states.
+function stateFilter() {
+	return view.state || (view.q === "" && view.preset) || ALL;
+}
+
 function pathOf() {
-	const p = new URLSearchParams({ limit: LIMIT });
+	const p = new URLSearchParams({ limit: LIMIT, sort: view.sort || "state" });
 
 	if (view.service !== "")
 		return "/v1/services/" + view.service.split("/").map(encodeURIComponent).join("/");
-	for (const key of ["q", "state", "after"])
+	if (stateFilter() !== ALL)
+		p.set("state", stateFilter());
+	for (const key of ["q", "after"])
 		if (view[key] !== "")
 			p.set(key, view[key]);
 	return "/v1/services?" + p;
@@ -187,8 +207,7 @@ function showNumbers(s) {
 		number("services", count(s.counts.services)),
 		number("endpoints", count(s.counts.endpoints)),
 		number("kernel", count(s.counts.frontends),
-			plural(s.counts.frontends, "frontend").replace(/^\S+ /, "") + ", " +
-			plural(s.counts.backends, "backend")),
+			noun(s.counts.frontends, "frontend") + ", " + plural(s.counts.backends, "backend")),
 		s.leaving ? number("leaving", count(s.leaving.backends), "keep their connections") : null,
 		number("owed", s.owed.services === 0 ? "nothing" : count(s.owed.services),
 			s.owed.oldest_ms === null ? "" : "for " + since(s.owed.oldest_ms)),
@@ -238,7 +257,7 @@ function showDoctor() {
 }
 
 function chip(label, n, value, sign) {
-	const b = el("button", { type: "button", "aria-pressed": String(view.state === value) },
+	const b = el("button", { type: "button", "aria-pressed": String(stateFilter() === value) },
 		sign ? el("span", { "class": "state s-" + value, "data-sign": sign }, label) : label,
 		el("span", { "class": "n" }, count(n)));
 
@@ -254,24 +273,25 @@ function showChips(s) {
 	const needs = ATTENTION.split(",").reduce((sum, x) => sum + s.states[x], 0);
 
 	byId("chips").replaceChildren(
-		chip("all", total, ""), chip("need attention", needs, ATTENTION),
+		chip("need attention", needs, ATTENTION), chip("all", total, ALL),
 		...states.filter(([name, n]) => n > 0 || view.state === name)
 			.map(([name, n]) => chip(name, n, name, SIGNS[name])));
 }
 
 function showStatus() {
 	const s = status.json;
-	const bad = s.problems.length > 0 ||
-		(doctor !== null && doctor.results.some((c) => c.level === "error"));
+	const bad = s.problems.length +
+		(doctor === null ? 0 : doctor.results.filter((c) => c.level === "error").length);
+	const kind = s.state === "running" ? "ok" : "pending";
 
 	byId("node").textContent = (s.node.name || "(no name)") + (s.node.zone ? " · " + s.node.zone : "");
 	byId("state").replaceChildren(el("span", {
-		"class": "state s-" + (s.state !== "running" ? "pending" : bad ? "dropping" : "ok"),
-		"data-sign": s.state !== "running" ? SIGNS.pending : bad ? "!" : SIGNS.ok, title: s.state_text,
-	}, s.state));
+		"class": "state s-" + kind, "data-sign": SIGNS[kind], title: s.state_text,
+	}, s.state), bad === 0 ? "" : el("span", { "class": "state s-dropping", "data-sign": "!" },
+		plural(bad, "problem")));
 	byId("facts").textContent = [s.source.text, s.plane, "vipd " + s.version,
 		"up " + since(s.uptime_ms)].filter((x) => x).join("  ·  ");
-	document.title = (bad ? "(!) " : "") + "vipd " + (s.node.name || "");
+	document.title = (bad > 0 ? "(!) " : "") + "vipd " + (s.node.name || "");
 	showNumbers(s);
 	showProblems(s);
 	showDoctor();
@@ -289,7 +309,7 @@ function showLink() {
 
 // ---- plots ----
 
-const PLOT = { left: 46, right: 4, top: 8, bottom: 16, height: 112, seconds: 300 };
+const PLOT = { left: 46, right: 4, top: 8, bottom: 16, height: 112, seconds: 300, roomy: 320 };
 let seconds = []; // { t, ... }: t in seconds of performance.now()
 
 function plotOpen(id) {
@@ -315,7 +335,7 @@ function plotGrid(p, marks) {
 		p.root.append(svg("line", { "class": "grid", x1: PLOT.left, x2: p.width - PLOT.right, y1: y, y2: y }),
 			svg("text", { x: PLOT.left - 6, y: y + 3.5, "text-anchor": "end" }, text));
 	}
-	for (let m = 0; m <= 5; m++)
+	for (let m = 0; m <= 5; m += p.inner < PLOT.roomy ? 5 : 1)
 		p.root.append(svg("text", {
 			x: plotX(p, p.now - 60 * m), y: PLOT.height - 3,
 			"text-anchor": m === 0 ? "end" : m === 5 ? "start" : "middle",
@@ -476,10 +496,12 @@ function showList(list) {
 
 	if (n === 0)
 		rows.push(el("tr", {}, el("td", { colspan: 7, "class": "none" },
-			view.q || view.state ? "No service matches." : "There are no services.")));
+			view.q || stateFilter() !== ALL ? "No service matches." : "There are no services.")));
+	for (const th of document.querySelectorAll("#services th[data-sort]"))
+		th.setAttribute("aria-sort", (view.sort || "state") === th.dataset.sort ? "ascending" : "none");
 	byId("services").tBodies[0].replaceChildren(...rows);
 	byId("range").textContent = n === 0 ? "" :
-		(view.after && view.before.length === 0 ? plural(n, "service") + " behind " + view.after :
+		(view.after && view.before.length === 0 ? plural(n, "service") + " after " + view.after :
 			count(first) + "–" + count(first + n - 1)) + " of " + count(list.matching);
 	byId("prev").disabled = view.after === "";
 	byId("next").disabled = list.next === null;
@@ -803,6 +825,8 @@ async function turn(all) {
 				throw new Error(r.error.text);
 			status = r;
 			unheard = null;
+			if (view.preset === null)
+				view.preset = ATTENTION.split(",").some((x) => r.json.states[x] > 0) ? ATTENTION : ALL;
 			if (r.fresh || all || shown !== pathOf())
 				await Promise.all([askHistory(), askDoctor(), askShown()]);
 			else if (isLeaving())
@@ -861,6 +885,10 @@ function start() {
 	});
 	for (const figure of document.querySelectorAll("figure"))
 		plotHover(figure);
+	for (const th of document.querySelectorAll("#services th[data-sort]"))
+		th.querySelector("button").addEventListener("click", () => {
+			location.hash = hashOf({ sort: th.dataset.sort });
+		});
 	window.addEventListener("hashchange", () => {
 		viewRead();
 		turn(true);
