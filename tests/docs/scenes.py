@@ -240,8 +240,8 @@ def udp(stage):
 
 
 def flushed(stage):
-    """Another process flushes the whole ruleset, after the guard, which is programmed last."""
-    L.eventually(lambda: "table ip6 vipd-guard" in stage.lab.node.run("nft", "list", "tables"), 10)
+    """Another process flushes the whole ruleset of a vipd that serves."""
+    L.eventually(stage.vipd.is_settled, 10)
     loads = stage.vipd.status()["sync"]["loads"]
     stage.lab.node.run("nft", "flush", "ruleset")
     L.eventually(lambda: stage.vipd.status()["sync"]["loads"] > loads and stage.vipd.is_settled(), 10)
