@@ -62,6 +62,7 @@ def iptables_rules(service, endpoints, fam, cluster_cidr, extra=0):
         "-A KUBE-SERVICES -d %s -p udp -m udp --dport %d -j %s" % (ip, port, svc),
         "-A KUBE-SERVICES -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS",
         "-A KUBE-NODEPORTS -p tcp -m tcp --dport %d -j %s" % (node_port, ext),
+        "-A KUBE-NODEPORTS -p udp -m udp --dport %d -j %s" % (node_port, ext),
         "-A %s -j KUBE-MARK-MASQ" % ext, "-A %s -j %s" % (ext, svc),
         "-A %s ! -s %s -j KUBE-MARK-MASQ" % (svc, cluster_cidr)]
     for i, to in enumerate(endpoints):
@@ -91,30 +92,60 @@ def number(i):
     return "".join(digits[(i >> 5 * k) & 31] for k in range(16))
 
 
-def nftables_rules(service, endpoints, fam):
-    """Of mode nftables."""
-    ip, port, _ = service
+def nftables_rules(services, endpoints, fam, service_cidr=None):
+    """Of mode nftables, for services of (cluster IP, port, node port or 0). `service_cidr`: drop
+    what is sent to its other addresses, as kube-proxy does when the API server names it."""
     v = "ip" if fam == 4 else "ip6"
     to = ", ".join("%d : %s . 8080" % (i, e) for i, e in enumerate(endpoints))
+    ips, ports, chains = [], [], []
+    for ip, port, node_port in services:
+        name = "%s-%d" % (ip.replace(":", "_"), port)
+        ips += ["%s . %s . %d : goto service-%s" % (ip, proto, port, name)
+                for proto in ("tcp", "udp")]
+        chains.append("chain service-%s { meta l4proto { tcp, udp } dnat %s to numgen random mod %d "
+                      "map { %s }; }" % (name, v, len(endpoints), to))
+        if node_port:
+            ports += ["%s . %d : goto external-%s" % (proto, node_port, name)
+                      for proto in ("tcp", "udp")]
+            chains.append("chain external-%s { meta mark set mark or 0x4000; goto service-%s; }" % (
+                name, name))
+    hairpins = ", ".join("%s . %s . %s . 8080" % (e, e, proto) for e in endpoints
+                         for proto in ("tcp", "udp"))
     return """table %(v)s kube-proxy {
         comment "rules for kube-proxy"
-        map service-ips { type ipv%(fam)d_addr . inet_proto . inet_service : verdict;
-            elements = { %(ip)s . tcp . %(port)d : goto service-X,
-                         %(ip)s . udp . %(port)d : goto service-X }; }
-        chain mark-for-masquerade { meta mark set mark or 0x4000; }
-        chain service-X { %(v)s saddr != %(pods)s jump mark-for-masquerade;
-            meta l4proto { tcp, udp } dnat %(v)s to numgen random mod 2 map { %(to)s }; }
-        chain services { %(v)s daddr . meta l4proto . th dport vmap @service-ips; }
+        set hairpin-connections { type %(addr)s . %(addr)s . inet_proto . inet_service;
+            elements = { %(hairpins)s }; }
+        set cluster-ips { type %(addr)s; elements = { %(cluster_ips)s }; }
+        set nodeport-ips { type %(addr)s; elements = { %(node)s }; }
+        map service-ips { type %(addr)s . inet_proto . inet_service : verdict;
+            elements = { %(ips)s }; }
+        map service-nodeports { type inet_proto . inet_service : verdict; %(ports)s }
+        %(chains)s
+        chain services {
+            %(v)s daddr @cluster-ips %(v)s saddr != %(pods)s meta mark set mark or 0x4000;
+            %(v)s daddr . meta l4proto . th dport vmap @service-ips;
+            %(v)s daddr @nodeport-ips meta l4proto . th dport vmap @service-nodeports; }
+        chain cluster-ips-check { %(v)s daddr @cluster-ips reject; %(unknown)s }
+        chain filter-forward { type filter hook forward priority filter;
+            ct state new jump cluster-ips-check; }
+        chain filter-output { type filter hook output priority filter;
+            ct state new jump cluster-ips-check; }
         chain nat-prerouting { type nat hook prerouting priority dstnat; jump services; }
         chain nat-output { type nat hook output priority -100; jump services; }
-        chain masquerading { mark and 0x4000 == 0 return; mark set mark xor 0x4000;
-            masquerade fully-random; }
+        chain masquerading {
+            mark and 0x4000 != 0 meta mark set mark xor 0x4000 masquerade fully-random;
+            ct status dnat %(v)s saddr . %(v)s daddr . meta l4proto . th dport @hairpin-connections \
+                masquerade fully-random; }
         chain nat-postrouting { type nat hook postrouting priority srcnat; jump masquerading; }
     }
-    """ % {"v": v, "fam": fam, "ip": ip, "port": port, "pods": L.CLUSTER_CIDR[fam], "to": to}
+    """ % {"v": v, "addr": "ipv%d_addr" % fam, "hairpins": hairpins, "node": L.NODE[fam],
+           "cluster_ips": ", ".join(sorted({ip for ip, _, _ in services})), "ips": ", ".join(ips),
+           "ports": "elements = { %s };" % ", ".join(ports) if ports else "",
+           "chains": "\n".join(chains), "pods": L.CLUSTER_CIDR[fam],
+           "unknown": "%s daddr %s drop;" % (v, service_cidr) if service_cidr else ""}
 
 
-def ipvs(lab, numbers, node_port, endpoints):
+def ipvs(lab, numbers, node_port, endpoints, protos=("tcp",)):
     """Of mode ipvs, for services of these numbers; the last one has the node port."""
     run = lab.node.run
     run("ip", "link", "add", "kube-ipvs0", "type", "dummy")
@@ -129,9 +160,11 @@ def ipvs(lab, numbers, node_port, endpoints):
         for n in numbers:
             ip = L.cluster_ip(n, fam)
             run("ip", "addr", "add", "%s/%d" % (ip, 32 if fam == 4 else 128), "dev", "kube-ipvs0")
-            run("ipset", "add", "KUBE-%sCLUSTER-IP" % six, "%s,tcp:80" % ip)
-            virtual_service(lab, L.endpoint(ip, 80), endpoints[fam])
-        virtual_service(lab, L.endpoint(L.NODE[fam], node_port), endpoints[fam])
+            for proto in protos:
+                run("ipset", "add", "KUBE-%sCLUSTER-IP" % six, "%s,%s:80" % (ip, proto))
+                virtual_service(lab, L.endpoint(ip, 80), endpoints[fam], proto)
+        for proto in protos:
+            virtual_service(lab, L.endpoint(L.NODE[fam], node_port), endpoints[fam], proto)
         run(tool + "-restore", "--noflush", input="\n".join([
             "*nat"] + [":%s - [0:0]" % c for c in (
                 "KUBE-SERVICES", "KUBE-POSTROUTING", "KUBE-MARK-MASQ", "KUBE-NODE-PORT",
@@ -145,7 +178,8 @@ def ipvs(lab, numbers, node_port, endpoints):
             ":KUBE-IPVS-FILTER - [0:0]", "-A INPUT -j KUBE-IPVS-FILTER", "COMMIT", ""]))
 
 
-def virtual_service(lab, at, endpoints):
-    lab.node.run("ipvsadm", "-A", "-t", at, "-s", "rr")
+def virtual_service(lab, at, endpoints, proto="tcp"):
+    kind = "-u" if proto == "udp" else "-t"
+    lab.node.run("ipvsadm", "-A", kind, at, "-s", "rr")
     for e in endpoints:
-        lab.node.run("ipvsadm", "-a", "-t", at, "-r", L.endpoint(e, 8080), "-m")
+        lab.node.run("ipvsadm", "-a", kind, at, "-r", L.endpoint(e, 8080), "-m")

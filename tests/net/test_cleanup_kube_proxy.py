@@ -184,7 +184,7 @@ def test_nftables():
         before = n.save()
         for fam in (4, 6):
             n.lab.node.run("nft", "-f", "-",
-                           input=kubeproxy.nftables_rules(target(fam), ENDPOINTS[fam], fam))
+                           input=kubeproxy.nftables_rules([target(fam)], ENDPOINTS[fam], fam))
         n.steady()
         n.start()
         r = n.cleanup()

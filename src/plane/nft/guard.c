@@ -12,10 +12,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "plane/nft/rules.h"
 #include "plane/nft/write.h"
 
-/* Behind every nat chain at the usual place: whatever anybody serves is translated by then. */
-#define PRIORITY (NF_IP_PRI_NAT_DST + 10)
 #define RETRY_NS (60 * NSEC_PER_SEC)
 #define TABLE_FLAGS (NFT_TABLE_F_OWNER | NFT_FIXED_TABLE_F_PERSIST)
 /* nft's state bits: NF_CT_STATE_BIT(IP_CT_NEW) of the kernel's nf_conntrack.h. */
@@ -75,8 +74,8 @@ static void output(struct nft_rules *rs, enum ipfam fam, const struct nft_layout
 }
 
 static const struct nft_chain chains[] = {
-	{ "prerouting", "nat", NF_INET_PRE_ROUTING, PRIORITY, prerouting },
-	{ "output", "nat", NF_INET_LOCAL_OUT, PRIORITY, output },
+	{ "prerouting", "nat", NF_INET_PRE_ROUTING, NFT_PRI_NAT_LAST, prerouting },
+	{ "output", "nat", NF_INET_LOCAL_OUT, NFT_PRI_NAT_LAST, output },
 };
 
 static const struct nft_chain *guard_chains(size_t *n)

@@ -29,15 +29,10 @@ struct nft_layout {
 	uint64_t handle;
 	struct nft_fixed held;
 	VEC(uint64_t) old; /* handles of our tables that this one replaces */
-	/*
-	 * The service CIDRs, as long as there are those: a table that has not all services yet
-	 * would drop (REJ-06) what the other one still serves.
-	 */
-	struct nft_bounds owed_cidrs;
-	char misfit[512]; /* why, if one of them could not be repaired */
-	bool is_fresh;    /* read, and nothing written since: differences are others' work */
-	bool is_looking;  /* at a table of whichever kind */
-	bool is_owned;    /* the table shall be, see layout.h */
+	char misfit[512];  /* why, if one of them could not be repaired */
+	bool is_fresh;     /* read, and nothing written since: differences are others' work */
+	bool is_looking;   /* at a table of whichever kind */
+	bool is_owned;     /* the table shall be, see layout.h */
 	bool is_owner_refused;
 	char holder[256]; /* a table of ours that another process holds, or "" */
 	uint32_t holder_port;
@@ -83,7 +78,6 @@ void nft_layout_close(struct nft_layout *l)
 		return;
 	nft_fixed_fini(&l->held);
 	vec_fini(&l->old);
-	nft_bounds_fini(&l->owed_cidrs);
 	free(l);
 }
 
@@ -629,9 +623,7 @@ static int apply(struct nft_layout *l, const struct nft_layout_params *params,
 			pick_rules_write(l, &w, kind);
 	}
 	ranges_write(l, &w, 0, params->pod_cidrs, params->n_pod_cidrs);
-	nft_bounds_fini(&l->owed_cidrs);
-	nft_bounds_from(&l->owed_cidrs, l->fam, params->service_cidrs, params->n_service_cidrs);
-	ranges_write(l, &w, 1, params->service_cidrs, l->old.n > 0 ? 0 : params->n_service_cidrs);
+	ranges_write(l, &w, 1, params->service_cidrs, params->n_service_cidrs);
 	verdicts_write(l, &w, is_new);
 	r = nft_writer_commit(&w, res, err);
 	if (r == 0)
@@ -762,31 +754,8 @@ static int table_delete(struct nft_layout *l, uint64_t handle, struct nft_layout
 	return r == -ENOENT ? 0 : r;
 }
 
-/* All services are in: what is dropped now is served by nobody. */
-static int owed_cidrs_write(struct nft_layout *l, struct nft_layout_result *res, struct err *err)
-{
-	struct nft_writer w;
-	int r;
-
-	if (l->owed_cidrs.v.n == 0 || l->held.ranges[1].v.n > 0)
-		return 0;
-	nft_writer_init(&w, l->nl, l->fam, l->table);
-	nft_write_ranges(&w, NFTSET_SERVICE_CIDRS, &l->owed_cidrs);
-	r = nft_writer_commit(&w, res, err);
-	nft_writer_fini(&w);
-	if (r == 0) {
-		l->held.ranges[1] = l->owed_cidrs;
-		l->owed_cidrs = (struct nft_bounds){ 0 };
-	}
-	return written(l, r);
-}
-
 int nft_layout_retire(struct nft_layout *l, struct nft_layout_result *res, struct err *err)
 {
-	int owed = l->old.n > 0 ? owed_cidrs_write(l, res, err) : 0;
-
-	if (owed < 0)
-		return owed;
 	while (l->old.n > 0) {
 		int r = table_delete(l, l->old.v[l->old.n - 1], res, err);
 
@@ -827,8 +796,8 @@ static const struct {
 	{ "drop_conn", PLANE_REFUSAL_NO_LOCAL_ENDPOINTS },
 	{ "fw", PLANE_REFUSAL_SOURCE_RANGES },
 	{ "services", PLANE_REFUSAL_UNKNOWN_PORT },
-	{ "prerouting", PLANE_REFUSAL_UNKNOWN_ADDRESS },
-	{ "output", PLANE_REFUSAL_UNKNOWN_ADDRESS },
+	{ "prerouting_last", PLANE_REFUSAL_UNKNOWN_ADDRESS },
+	{ "output_last", PLANE_REFUSAL_UNKNOWN_ADDRESS },
 	{ "forward", PLANE_REFUSAL_N },
 	{ "input", PLANE_REFUSAL_N },
 };

@@ -218,10 +218,16 @@ static void entry(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_in(rs, 0, set_name(NFTSET_VIPS));
 	nft_expr_verdict(rs, NFT_JUMP, "services");
-	/*
-	 * REJ-06, after REJ-05 (REJ-07). An address of this host inside a service
-	 * CIDR is a mistake of somebody's, but no reason to cut the host off.
-	 */
+}
+
+/*
+ * REJ-06, after REJ-05 (REJ-07) and behind the nat chains of all other proxies: an address that
+ * another proxy serves is not unknown, while vipd takes over from it, gives way to it, or works
+ * beside it. An address of this host inside a service CIDR is a mistake of the configuration, but
+ * no reason to cut the host off.
+ */
+static void unknown_address(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+{
 	nft_rule_begin(rs);
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_in(rs, 0, set_name(NFTSET_SERVICE_CIDRS));
@@ -355,6 +361,8 @@ static const struct nft_chain chains[] = {
 	{ "services", NULL, 0, 0, services },
 	{ "prerouting", "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST, entry },
 	{ "output", "nat", NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST, entry },
+	{ "prerouting_last", "nat", NF_INET_PRE_ROUTING, NFT_PRI_NAT_LAST, unknown_address },
+	{ "output_last", "nat", NF_INET_LOCAL_OUT, NFT_PRI_NAT_LAST, unknown_address },
 	{ "postrouting", "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC, postrouting },
 	{ "input", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER, drop_invalid },
 	{ "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER, drop_invalid },

@@ -11,6 +11,9 @@
 #include "plane/nft/kind.h"
 #include "plane/nft/layout.h"
 
+/* Behind the nat chains of all other proxies: what these serve is translated by then. */
+#define NFT_PRI_NAT_LAST (NF_IP_PRI_NAT_DST + 10)
+
 /* A chain of the fixed layout. */
 struct nft_chain {
 	const char *name;

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""vipd takes over from kube-proxy, and kube-proxy from vipd, under short connections without a
+pause: not one fails.
+
+    kube-proxy's rules -> vipd starts -> --cleanup=kube-proxy -> kube-proxy's rules -> --cleanup
+
+VIPD_TAKEOVERS is how often (default 2), VIPD_TAKEOVER_SERVICES how many services there are (40). In
+a virtual machine a connection may take longer than TCP needs to repeat a lost packet: there the
+UDP clients are those that miss one."""
+import contextlib
+import json
+import os
+
+import pytest
+
+import kubeproxy
+import lab as L
+from objects import entry, port, service, slice_, slice_port
+from test_cleanup_kube_proxy import Node, wanted
+
+TIMES = int(os.environ.get("VIPD_TAKEOVERS", "2"))
+SERVICES = int(os.environ.get("VIPD_TAKEOVER_SERVICES", "40"))
+NUMBER = 900       # the service with a node port and UDP
+MORE = 2000        # the first of the others
+NODE_PORT = 30900
+ENDPOINTS = {fam: [L.POD["pod1"][fam], L.remote(1, fam)] for fam in (4, 6)}
+SERVICE_CIDRS = {4: "10.96.0.0/16", 6: "fd00:10:96::/112"}
+CHUNK = 500        # objects in a file
+# Between two steps, each client has so many more connections.
+BETWEEN = 100
+
+
+def objects():
+    numbers = [NUMBER] + [MORE + i for i in range(SERVICES)]
+    services, slices = [], []
+    for n in numbers:
+        name = "s%d" % n
+        ports = [port(80, "TCP", "tcp", NODE_PORT if n == NUMBER else 0),
+                 port(80, "UDP", "udp", NODE_PORT if n == NUMBER else 0)]
+        services.append(service(name, [L.cluster_ip(n, 4), L.cluster_ip(n, 6)], ports))
+        for fam in (4, 6):
+            slices.append(slice_(name, [entry(ENDPOINTS[fam][0], L.NODE_NAME),
+                                        entry(ENDPOINTS[fam][1], "n2")],
+                                 [slice_port(8080, "TCP", "tcp"), slice_port(8080, "UDP", "udp")],
+                                 fam=fam))
+    return services + slices
+
+
+class Takeover(Node):
+    """A node that kube-proxy serves, and vipd not yet."""
+
+    def __init__(self, lab, mode):
+        super().__init__(lab)
+        self.mode = mode
+        self.clients = {}
+        self.vipd.write([])
+        every = objects()
+        for i in range(0, len(every), CHUNK):
+            self.vipd.manifests.put("takeover-%05d.json" % i, json.dumps(
+                {"apiVersion": "v1", "kind": "List", "items": every[i:i + CHUNK]}))
+        self.rules = {fam: self.render(fam) for fam in (4, 6)}
+
+    def render(self, fam):
+        main = (L.cluster_ip(NUMBER, fam), 80, NODE_PORT)
+        if self.mode == "ipvs":
+            return None
+        if self.mode == "iptables":
+            return kubeproxy.iptables_rules(main, ENDPOINTS[fam], fam, L.CLUSTER_CIDR[fam],
+                                            SERVICES)
+        return kubeproxy.nftables_rules(
+            [main] + [(L.cluster_ip(MORE + i, fam), 80, 0) for i in range(SERVICES)],
+            ENDPOINTS[fam], fam, SERVICE_CIDRS[fam])
+
+    def put_kube_proxy(self, extra=0):
+        if self.mode == "ipvs":
+            kubeproxy.ipvs(self.lab, (MORE, MORE + SERVICES - 1, NUMBER), NODE_PORT, ENDPOINTS,
+                           ("tcp", "udp"))
+            return
+        for fam in (4, 6):
+            if self.mode == "iptables":
+                self.restore(fam, self.rules[fam])
+            else:
+                self.lab.node.run("nft", "-f", "-", input=self.rules[fam], timeout=300)
+
+    def connect(self):
+        """Clients in pods, outside and on the node itself."""
+        first, last = MORE, MORE + SERVICES - 1
+        pods = ["tcp:" + L.endpoint(L.cluster_ip(n, fam), 80) for n in (NUMBER, first, last)
+                for fam in (4, 6)]
+        pods += ["udp:" + L.endpoint(L.cluster_ip(NUMBER, fam), 80) for fam in (4, 6)]
+        outside = ["%s:%s" % (proto, L.endpoint(L.NODE[fam], NODE_PORT)) for fam in (4, 6)
+                   for proto in ("tcp", "udp")]
+        clients = {"pod2": pods, "pod3": pods, "node": pods, "client": outside + pods}
+        if self.mode == "ipvs":  # with its device, this host's own connections come from it
+            del clients["node"]
+        for role, targets in clients.items():
+            to = [x for target in targets for x in ("--to", target)]
+            self.clients[role] = self.lab.flow(role, "new", "--concurrency", 2, "--rate", 1500,
+                                               "--seconds", L.LONG, *to)
+
+    def good(self, when):
+        """Some hundred connections later, none failed."""
+        before = {role: flow.stat()["ok"] for role, flow in self.clients.items()}
+        L.eventually(lambda: all(flow.stat()["ok"] >= before[role] + BETWEEN
+                                 for role, flow in self.clients.items()), 20,
+                     lambda: [flow.stat() for flow in self.clients.values()])
+        failed = {role: s["first_failure"] for role, s in
+                  ((role, flow.stat()) for role, flow in self.clients.items()) if s["failed"]}
+        assert not failed, "%s: %s" % (when, failed)
+
+    def away(self, i):
+        """kube-proxy ends; vipd serves."""
+        self.start()
+        self.good("%d: vipd started" % i)
+        last = []
+
+        def is_removed():  # virtual services wait for the end of their connections
+            last[:] = [self.cleanup()]
+            return last[0].returncode == 0
+        L.eventually(is_removed, 120 if self.mode == "ipvs" else 1,
+                     lambda: last[0].stdout + last[0].stderr)
+        self.good("%d: kube-proxy removed" % i)
+
+    def back(self, i):
+        """vipd ends; kube-proxy serves."""
+        self.put_kube_proxy()
+        self.good("%d: kube-proxy started" % i)
+        self.vipd.stop()
+        with self.lab.node.entered():
+            L.run(L.program("vipd"), "--cleanup")
+        self.good("%d: vipd removed" % i)
+
+    def close(self):
+        for flow in self.clients.values():
+            with contextlib.suppress(OSError, RuntimeError, ValueError):
+                flow.stop()
+        super().close()
+
+
+@pytest.mark.parametrize("mode", ["nftables", "iptables", "ipvs"])
+def test_takeover(mode):
+    if mode != "nftables":
+        wanted("iptables-nft-restore")
+    with L.Lab() as lab:
+        if mode == "ipvs":
+            wanted("ipvsadm", "ipset")
+            try:
+                lab.node.run("ipvsadm", "-Sn")
+                lab.node.run("ip", "link", "add", "other0", "type", "dummy")
+            except RuntimeError as e:
+                pytest.skip("the kernel lacks IPVS or dummy devices: %s" % e)
+        n = Takeover(lab, mode)
+        try:
+            n.put_kube_proxy()
+            n.connect()
+            n.good("kube-proxy alone")
+            for i in range(TIMES):
+                n.away(i)
+                n.back(i)
+        finally:
+            n.close()
