@@ -243,7 +243,7 @@ def flushed(stage):
     """Another process flushes the whole ruleset of a vipd that serves and owns its guard."""
     guard = "nft list table ip6 vipd-guard 2>&1 | grep -q owner"
     L.eventually(lambda: stage.vipd.is_settled() and
-                 stage.lab.node.run("sh", "-c", guard + "; echo $?").strip() == "0", 10)
+                 stage.lab.node.run("sh", "-c", guard + "; echo $?").strip() == "0", 30)
     loads = stage.vipd.status()["sync"]["loads"]
     stage.lab.node.run("nft", "flush", "ruleset")
     L.eventually(lambda: stage.vipd.status()["sync"]["loads"] > loads and stage.vipd.is_settled(), 10)
