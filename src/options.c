@@ -1245,6 +1245,8 @@ void options_man(struct str *ret)
 		 "file changed and it wants to be started with it. 2: usage.\n"
 		 ".SH FILES\n.TP\n.I /run/vipd/control.sock\n"
 		 "the control socket, for\n.BR vipctl (8).\n"
+		 ".TP\n.I /run/vipd/lock\n"
+		 "locked by the vipd of each network namespace.\n"
 		 ".TP\n.I /run/vipd/drained\n"
 		 "endpoints that an operator has drained.\n"
 		 ".SH SEE ALSO\n.BR vipctl (8),\n.BR nft (8)\n");

@@ -803,12 +803,10 @@ static void set_oom_score(int32_t score)
 
 static int run(struct vipd *v, struct err *err)
 {
-	int r = lock_take(&v->lock, err);
+	int r = lock_take(&v->lock, LOCK_DIR, err);
 
 	if (r == 0)
 		r = open_events(v, err);
-	if (r == 0)
-		r = lock_answer(v->lock, v->base, err);
 	if (r == 0) /* the first that take room: they fork */
 		r = open_conntrack(v, err);
 	if (r == 0)
@@ -833,7 +831,7 @@ static int run(struct vipd *v, struct err *err)
 
 static int cleanup(struct vipd *v, struct err *err)
 {
-	int r = lock_take(&v->lock, err); /* one that runs would put it all back */
+	int r = lock_take(&v->lock, LOCK_DIR, err); /* one that runs would put it all back */
 
 	if (r == 0)
 		r = open_plane(v, err);
@@ -850,7 +848,7 @@ static int cleanup_theirs(struct vipd *v, struct err *err)
 		.is_forced = v->options.is_cleanup_forced,
 		.out = stdout,
 	};
-	int r = lock_take(&v->lock, err);
+	int r = lock_take(&v->lock, LOCK_DIR, err);
 
 	if (r < 0 && r != -EBUSY)
 		return r;

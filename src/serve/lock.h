@@ -2,26 +2,29 @@
 /*
  * serve/lock - one vipd a network namespace.
  *
- * Two would undo each other's work. The lock is an abstract Unix socket: its name
- * belongs to the network namespace, as the rules do, and it is gone with its process,
- * however that ended. Any local user can take such a name, so only a holder who could
- * be a vipd (root, or of our own user) keeps us out; another is named in a warning.
+ * Two would undo each other's work. The lock is two bytes of the file LOCK_DIR/lock, at an
+ * offset that follows from the inode number of the network namespace: containers that share
+ * the folder share the lock. Only root, or our own user, can open the file, so no process
+ * of another user can take the lock.
+ *
+ * The first byte is the lock: an open file description lock, which a process that ends gives
+ * back last, after its sockets (descriptors are closed in the reverse order of their numbers,
+ * so the lock is taken before anything else is opened). The second is a process's record
+ * lock, which is given back first and is not inherited: it tells the holder's pid.
  */
 #pragma once
 
 #include "base/err.h"
 
-struct event_base;
 struct lock;
 
-#define LOCK_NAME "vipd/lock" /* behind the zero byte */
+#define LOCK_DIR "/run/vipd"
 
 /*
- * -EBUSY: `err` names the process that holds it, after 0.2 s in which it did not end. One
- * that is dead is waited for longer: what it had just forked closes the socket.
+ * -EBUSY: `err` names the holder, after 0.2 s, or after 5 s in which a holder that was
+ * told to end did not. -EPERM: `dir` or the file belong to another user. A folder that cannot
+ * be written is no failure but a warning: `*ret` is then without effect.
  */
-MUST_USE int lock_take(struct lock **ret, struct err *err);
-/* From the loop, answer those who ask who has it. Before lock_release(). Once at most. */
-MUST_USE int lock_answer(struct lock *l, struct event_base *base, struct err *err);
+MUST_USE int lock_take(struct lock **ret, const char *dir, struct err *err);
 void lock_release(struct lock *l);
 DEFINE_AUTO(struct lock *, lock_release);

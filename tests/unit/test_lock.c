@@ -1,26 +1,82 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* serve/lock: one holder; who it is; one that died and left a process with its descriptors. */
+/* serve/lock: one holder; who it is; who may have the file; a holder that ends. */
 #include "test.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "serve/lock.h"
 
-#define HELD_US 60000
+#define LEFT_US 400000    /* the same */
 #define STOPPED_US 300000 /* longer than a holder that lives is waited for */
 
-/* The name belongs to the network namespace: have one of our own. */
+static char dir[64];
+static char file[80];
+
+static int setup(void **state)
+{
+	(void)state;
+	strcpy(dir, "/tmp/vipd-test-lock.XXXXXX");
+	if (mkdtemp(dir) == NULL)
+		return -1;
+	(void)snprintf(file, sizeof(file), "%s/lock", dir);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	(void)unlink(file);
+	return rmdir(dir);
+}
+
+/* The lock is that of a network namespace: have one of our own. */
 static void own_namespace(void)
 {
-	if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
+	if (unshare(CLONE_NEWNET) < 0)
 		skip();
+}
+
+/* A process that takes the lock and stays; `left` more inherit its descriptors. */
+static pid_t holder_start(int left)
+{
+	int ready[2];
+	struct lock *l;
+	struct err err;
+	pid_t pid;
+	char c;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		(void)signal(SIGTERM, SIG_DFL);
+		if (lock_take(&l, dir, &err) < 0)
+			_exit(1);
+		while (left-- > 0)
+			if (fork() == 0) {
+				usleep(LEFT_US);
+				_exit(0);
+			}
+		if (write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	close(ready[0]);
+	return pid;
 }
 
 static void test_one_at_a_time(void **state)
@@ -29,101 +85,57 @@ static void test_one_at_a_time(void **state)
 	struct lock *b = NULL;
 	char want[128];
 	struct err err;
+	pid_t pid;
 
+	(void)state;
 	own_namespace();
+	pid = holder_start(0);
 	(void)snprintf(want, sizeof(want), "another vipd serves this network namespace: process %d",
-		       (int)getpid());
-	assert_int_equal(lock_take(&a, &err), 0);
-	for (int i = 0; i < 3; i++) { /* each leaves a question that nobody has answered yet */
-		assert_int_equal(lock_take(&b, &err), -EBUSY);
+		       (int)pid);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(lock_take(&b, dir, &err), -EBUSY);
 		assert_null(b);
 		assert_string_equal(err.text, want);
 	}
+	own_namespace(); /* another one: another lock */
+	assert_int_equal(lock_take(&a, dir, &err), 0);
 	lock_release(a);
-	assert_int_equal(lock_take(&b, &err), 0);
-	lock_release(b);
-}
-
-/* Takes the lock, forks somebody who inherits it, says so, and is killed. */
-static _Noreturn void holder(int ready)
-{
-	struct lock *l;
-	struct err err;
-
-	if (lock_take(&l, &err) < 0)
-		_exit(1);
-	if (fork() == 0) {
-		if (write(ready, "x", 1) != 1)
-			_exit(1);
-		usleep(HELD_US);
-		_exit(0);
-	}
-	for (;;)
-		pause();
-}
-
-/* `is_reaped`: the dead holder is no zombie any more. */
-static void check_left_behind(bool is_reaped)
-{
-	struct lock *l = NULL;
-	uint64_t begin;
-	int ready[2];
-	struct err err;
-	pid_t pid;
-	char c;
-
-	own_namespace();
-	assert_int_equal(pipe(ready), 0);
-	pid = fork();
-	if (pid == 0)
-		holder(ready[1]);
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &c, 1), 1);
-	begin = now_ns();
 	assert_int_equal(kill(pid, SIGKILL), 0);
-	if (is_reaped)
-		assert_int_equal(waitpid(pid, NULL, 0), pid);
-	assert_int_equal(lock_take(&l, &err), 0);
-	assert_true(now_ns() - begin > HELD_US * NSEC_PER_USEC / 2);
-	if (!is_reaped)
-		assert_int_equal(waitpid(pid, NULL, 0), pid);
-	lock_release(l);
-	close(ready[0]);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+/* A dead holder, a zombie or not, left a process with its descriptors: that one is waited for. */
 static void test_left_behind(void **state)
 {
-	check_left_behind(true);
+	struct lock *l = NULL;
+	struct err err;
+
+	(void)state;
+	own_namespace();
+	for (int is_reaped = 0; is_reaped < 2; is_reaped++) {
+		pid_t pid = holder_start(1);
+
+		assert_int_equal(kill(pid, SIGKILL), 0);
+		if (is_reaped)
+			assert_int_equal(waitpid(pid, NULL, 0), pid);
+		assert_int_equal(lock_take(&l, dir, &err), 0);
+		if (!is_reaped)
+			assert_int_equal(waitpid(pid, NULL, 0), pid);
+		lock_release(l);
+	}
 }
 
-static void test_left_behind_zombie(void **state)
-{
-	check_left_behind(false);
-}
-
-/* It was killed, and does not get a CPU: stopped by a tracer it looks the same. */
+/* Killed, without a CPU for it: stopped by a tracer it looks the same. */
 static void test_told_to_end(void **state)
 {
 	struct lock *l = NULL;
-	int ready[2];
 	struct err err;
-	uint64_t begin;
 	pid_t waker;
 	pid_t pid;
-	char c;
 
+	(void)state;
 	own_namespace();
-	assert_int_equal(pipe(ready), 0);
-	pid = fork();
-	if (pid == 0) {
-		(void)signal(SIGTERM, SIG_DFL);
-		if (lock_take(&l, &err) < 0 || write(ready[1], "x", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &c, 1), 1);
+	pid = holder_start(0);
 	assert_int_equal(kill(pid, SIGSTOP), 0);
 	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
 	assert_int_equal(kill(pid, SIGTERM), 0); /* stays pending in a process that is stopped */
@@ -132,22 +144,105 @@ static void test_told_to_end(void **state)
 		usleep(STOPPED_US);
 		_exit(kill(pid, SIGCONT));
 	}
-	begin = now_ns();
-	assert_int_equal(lock_take(&l, &err), 0);
-	assert_true(now_ns() - begin > STOPPED_US * NSEC_PER_USEC / 2);
+	assert_int_equal(lock_take(&l, dir, &err), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_int_equal(waitpid(waker, NULL, 0), waker);
 	lock_release(l);
-	close(ready[0]);
+}
+
+/* What another user could have made, or could lock. */
+static void test_owner(void **state)
+{
+	struct lock *l = NULL;
+	char text[160];
+	struct err err;
+	int fd;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	own_namespace();
+	fd = open(file, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	assert_int_equal(fchown(fd, 12345, 0), 0);
+	assert_int_equal(lock_take(&l, dir, &err), -EPERM);
+	(void)snprintf(text, sizeof(text), "lock: %s: owned by uid 12345; must be root's", file);
+	assert_string_equal(err.text, text);
+	assert_int_equal(fchown(fd, 0, 0), 0);
+	assert_int_equal(fchmod(fd, 0644), 0); /* to lock it, it need only be opened */
+	assert_int_equal(lock_take(&l, dir, &err), -EPERM);
+	(void)unlink(file);
+	close(fd);
+	assert_int_equal(symlink("/tmp/elsewhere", file), 0);
+	assert_int_equal(lock_take(&l, dir, &err), -ELOOP);
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(chmod(dir, 0777), 0);
+	assert_int_equal(lock_take(&l, dir, &err), -EPERM);
+	assert_int_equal(chmod(dir, 0755), 0);
+	assert_int_equal(lock_take(&l, dir, &err), 0);
+	lock_release(l);
+}
+
+/* A user who takes the name of the old lock, listening or not; and an old vipd. */
+static void test_old_lock(void **state)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	socklen_t len = offsetof(struct sockaddr_un, sun_path) + sizeof("vipd/lock");
+	struct lock *l = NULL;
+	struct err err;
+	char want[128];
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	own_namespace();
+	memcpy(addr.sun_path + 1, "vipd/lock", sizeof("vipd/lock") - 1);
+	for (int i = 0; i < 3; i++) { /* bound; listens, another user's; listens, root's */
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		int r;
+
+		assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
+		if (i == 1)
+			assert_int_equal(seteuid(12345), 0);
+		if (i > 0)
+			assert_int_equal(listen(fd, 8), 0);
+		assert_int_equal(seteuid(0), 0);
+		r = lock_take(&l, dir, &err);
+		if (i < 2) {
+			assert_int_equal(r, 0);
+			lock_release(l);
+		} else {
+			assert_int_equal(r, -EBUSY);
+			(void)snprintf(want, sizeof(want),
+				       "another vipd serves this network namespace: process %d",
+				       (int)getpid());
+			assert_string_equal(err.text, want);
+		}
+		close(fd);
+	}
+}
+
+/* A folder that cannot be made: a warning, and no lock. */
+static void test_no_folder(void **state)
+{
+	uint64_t before = log_count(LOG_LEVEL_WARN);
+	struct lock *l = NULL;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(lock_take(&l, "/proc/no-such-folder", &err), 0);
+	assert_int_equal(log_count(LOG_LEVEL_WARN), before + 1);
+	lock_release(l);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_at_a_time),
-		cmocka_unit_test(test_left_behind),
-		cmocka_unit_test(test_left_behind_zombie),
-		cmocka_unit_test(test_told_to_end),
+		cmocka_unit_test_setup_teardown(test_one_at_a_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_left_behind, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_told_to_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_owner, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_old_lock, setup, teardown),
+		cmocka_unit_test(test_no_folder),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
