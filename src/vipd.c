@@ -77,6 +77,8 @@ struct vipd {
 	bool is_outdated;       /* the configuration file says something else by now */
 	uint64_t last_event_ns; /* when a source last changed the model; 0 = never */
 	bool is_source_ready;
+	bool is_source_complete; /* no object is unknown; sync_sweep_hold() is over */
+	bool is_sweep_told;      /* the log says that the sweep is pending */
 	bool is_host_ready;
 	struct plane *retiring; /* what another plane left; NULL: not yet known, or nothing */
 	struct event *retire_event;
@@ -174,16 +176,60 @@ static void ruleset_wait(struct vipd *v)
 static void on_retire(evutil_socket_t fd, short what, void *arg);
 static void other_plane_end(struct vipd *v);
 
+static bool source_is_complete(const struct vipd *v, struct str *why);
+
+/* Once when the sweep is held back, with the reason, and once when it is no longer. */
+static void sweep_tell(struct vipd *v)
+{
+	struct str why = { 0 };
+	size_t kept;
+
+	if (sync_state_get(v->sync) != SYNC_RUNNING ||
+	    sync_is_sweep_pending(v->sync, &kept) == v->is_sweep_told)
+		return;
+	v->is_sweep_told = !v->is_sweep_told;
+	if (!v->is_sweep_told) {
+		log_notice(LOG_AREA_SYNC, "sweep done: every object of the source is known");
+		return;
+	}
+	(void)source_is_complete(v, &why);
+	log_warn(LOG_AREA_SYNC, "sweep pending: %s; frontends kept: %zu", str_text(&why), kept);
+	str_fini(&why);
+}
+
 static void on_sync(evutil_socket_t fd, short what, void *arg)
 {
 	struct vipd *v = arg;
 	uint64_t next = sync_step(v->sync, now_ns());
 
+	sweep_tell(v);
 	ruleset_wait(v);
 	other_plane_end(v);
 	tell_conntrack(v);
 	tell_outside(v);
 	sync_wake_at(v, next, now_ns());
+}
+
+/* Is some version of every object known? `why` gets the first reason, if not. */
+static bool source_is_complete(const struct vipd *v, struct str *why)
+{
+	return v->files != NULL ? files_are_complete(v->files, why)
+				: kube_is_complete(v->kube, why);
+}
+
+/* Kernel state may belong to objects that could not be read yet: it is not swept before. */
+static void sweep_follow(struct vipd *v)
+{
+	struct str why = { 0 };
+
+	if (v->is_source_complete || !v->is_source_ready)
+		return;
+	v->is_source_complete = source_is_complete(v, &why);
+	if (v->is_source_complete)
+		sync_sweep_release(v->sync);
+	else
+		sync_sweep_hold(v->sync);
+	str_fini(&why);
 }
 
 /* In this very turn of the loop: an isolated change waits for nothing. */
@@ -192,6 +238,7 @@ static void on_changed(void *arg)
 	struct vipd *v = arg;
 
 	v->last_event_ns = now_ns();
+	sweep_follow(v);
 	outside_changed(v->outside);
 	event_active(v->sync_event, EV_TIMEOUT, 0);
 }
@@ -209,6 +256,7 @@ static void on_source_ready(void *arg)
 	struct vipd *v = arg;
 
 	v->is_source_ready = true;
+	sweep_follow(v);
 	gate(v);
 }
 
@@ -364,7 +412,8 @@ static void other_plane_end(struct vipd *v)
 	struct err err = { 0 };
 	int r = 0;
 
-	if (v->is_alone || sync_state_get(v->sync) != SYNC_RUNNING || now < v->retire_at)
+	if (v->is_alone || sync_state_get(v->sync) != SYNC_RUNNING || !v->is_source_complete ||
+	    now < v->retire_at)
 		return;
 	if (v->retiring == NULL)
 		r = open_other(&v->retiring, v, &err);
@@ -562,7 +611,12 @@ static void describe_source(void *arg, struct serve_source_info *info)
 {
 	struct vipd *v = arg;
 
+	struct str unknown = { 0 };
+
 	info->is_complete = v->is_source_ready;
+	if (v->is_source_ready && !v->is_source_complete && !source_is_complete(v, &unknown))
+		info->unknown = TAKE(unknown.text);
+	str_fini(&unknown);
 	info->last_event_ns = v->last_event_ns;
 	if (v->kube != NULL)
 		describe_kube(v, info);

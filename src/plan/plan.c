@@ -729,34 +729,6 @@ static struct plan_pool *target_pool(const struct plan_rows *rows, const struct 
 	return t->verdict == PLAN_VERDICT_UNSET ? NULL : pool_find(rows, &like);
 }
 
-/*
- * A pool that no frontend leads to, because others have them, is not programmed:
- * a plane that recalls pools by their frontends would never find it again.
- */
-static void pools_drop_unled(struct plan_rows *rows)
-{
-	uint8_t *is_led = xcalloc(rows->pools.n + 1, 1);
-	size_t kept = 0;
-
-	vec_for_each (f, &rows->frontends) {
-		const struct plan_pool *target = target_pool(rows, f, &f->target);
-		const struct plan_pool *inside = target_pool(rows, f, &f->inside);
-
-		if (target != NULL)
-			is_led[target - rows->pools.v] = 1;
-		if (inside != NULL)
-			is_led[inside - rows->pools.v] = 1;
-	}
-	for (size_t i = 0; i < rows->pools.n; i++) {
-		if (is_led[i])
-			rows->pools.v[kept++] = rows->pools.v[i];
-		else
-			plan_pool_fini(&rows->pools.v[i]);
-	}
-	rows->pools.n = kept;
-	free(is_led);
-}
-
 void plan_heirs(struct plan *p, const struct svc *svc, struct plan_displaced *displaced)
 {
 	const struct claims *cs = svc->claims;
@@ -783,7 +755,7 @@ void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displa
 			conflict_add(rows, &rows->frontends.v[i], owner);
 	}
 	rows->frontends.n = kept;
-	pools_drop_unled(rows);
+	plan_rows_drop_unled(rows);
 	rows_shrink(rows);
 }
 

@@ -2,6 +2,7 @@
 /* plan/rows - lifetime, order and names of the rows. */
 #include "plan/rows.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void plan_pool_fini(struct plan_pool *pool)
@@ -68,6 +69,51 @@ struct plan_pool *plan_rows_pool_of(const struct plan_rows *rows, const struct p
 		    pool->proto == f->proto && pool->port_name == port_name)
 			return pool;
 	return NULL;
+}
+
+static void led_note(const struct plan_rows *rows, const struct plan_frontend *f,
+		     const struct plan_target *t, uint8_t *is_led)
+{
+	const struct plan_pool *pool =
+		t->verdict == PLAN_VERDICT_UNSET ? NULL : plan_rows_pool_of(rows, f, t->scope);
+
+	if (pool != NULL)
+		is_led[pool - rows->pools.v] = 1;
+}
+
+void plan_rows_drop_unled(struct plan_rows *rows)
+{
+	uint8_t *is_led = xcalloc(rows->pools.n + 1, 1);
+	size_t kept = 0;
+
+	vec_for_each (f, &rows->frontends) {
+		led_note(rows, f, &f->target, is_led);
+		led_note(rows, f, &f->inside, is_led);
+	}
+	for (size_t i = 0; i < rows->pools.n; i++) {
+		if (is_led[i])
+			rows->pools.v[kept++] = rows->pools.v[i];
+		else
+			plan_pool_fini(&rows->pools.v[i]);
+	}
+	rows->pools.n = kept;
+	free(is_led);
+}
+
+void plan_rows_filter(struct plan_rows *rows,
+		      bool (*is_dropped)(void *arg, const struct svc *svc,
+					 const struct plan_frontend *f),
+		      void *arg)
+{
+	size_t kept = 0;
+
+	vec_for_each (f, &rows->frontends)
+		if (!is_dropped(arg, rows->svc, f))
+			rows->frontends.v[kept++] = *f;
+	if (kept == rows->frontends.n)
+		return;
+	rows->frontends.n = kept;
+	plan_rows_drop_unled(rows);
 }
 
 struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id)

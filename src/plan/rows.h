@@ -126,6 +126,16 @@ const struct plan_frontend *plan_rows_frontend(const struct plan_rows *r,
 /* The pool that serves a frontend of the same rows in that scope; NULL: none. */
 struct plan_pool *plan_rows_pool_of(const struct plan_rows *rows, const struct plan_frontend *f,
 				    enum plan_scope scope);
+/*
+ * Drop pools that no frontend leads to: a plane that recalls pools by their frontends
+ * would never find them again. For rows without numbers.
+ */
+void plan_rows_drop_unled(struct plan_rows *rows);
+/* Drop the frontends for which `is_dropped` holds, and the pools that only they led to. */
+void plan_rows_filter(struct plan_rows *rows,
+		      bool (*is_dropped)(void *arg, const struct svc *svc,
+					 const struct plan_frontend *f),
+		      void *arg);
 struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id);
 const char *plan_frontend_kind_text(enum plan_frontend_kind k);
 /* Why the owner has precedence: "older service", "cluster IP before external IP" ... */

@@ -174,6 +174,10 @@ struct plane_ops {
 		      enum plane_commit_mode mode, struct plane_result *res, struct err *err);
 	/* End of the loaded phase: remove what nobody asked for. Errors as commit. */
 	int (*sweep)(struct plane *p, struct plane_result *res, struct err *err);
+	/* Loaded phase: number of frontends that sweep() would remove. */
+	size_t (*unwanted)(const struct plane *p);
+	/* Loaded phase: does the kernel lead the frontend with the key of `f` to a pool? */
+	bool (*leads)(const struct plane *p, const struct plan_frontend *f);
 	/*
 	 * A few times a second, microseconds: has somebody else changed the ruleset
 	 * since our last transaction? enum plane_check, or -errno. When somebody has,
@@ -253,6 +257,11 @@ struct plane {
 	 */
 	void (*gone)(void *arg, const struct ip_addr *addr, uint16_t port, uint8_t proto);
 	void *gone_arg;
+	/*
+	 * Loaded phase: every known service was committed, and sweep() has to wait for objects
+	 * that could not be read yet. Work that waits for time goes on. Set by the caller.
+	 */
+	bool is_sweep_pending;
 	/* Whom the last check() that found a change found it of: "nft (pid 4711)", for people. */
 	char changed_by[64];
 	/* A flush of the ruleset by others would not be noticed by established connections. */

@@ -29,7 +29,8 @@ struct serve_source_info {
 	bool is_complete;       /* the first complete list was delivered */
 	char *waiting_for;      /* what is missing while it was not; NULL = nothing to say */
 	uint64_t last_event_ns; /* 0 = none yet */
-	size_t n_errors;        /* all of them; `errors` may hold the first few */
+	char *unknown;   /* the first object of which no good version is known; NULL = none */
+	size_t n_errors; /* all of them; `errors` may hold the first few */
 	struct serve_source_errors errors;
 	size_t n_notes; /* what is served as far as it goes, or was none of ours; the same */
 	struct serve_source_errors notes;

@@ -78,6 +78,7 @@ static void mix_source(struct mix *m, const struct serve_source *source)
 	source->describe(source->arg, &info);
 	mix_text(m, info.text);
 	mix_text(m, info.waiting_for);
+	mix_text(m, info.unknown);
 	mix_uint(m, info.is_complete);
 	mix_uint(m, info.n_errors);
 	mix_uint(m, info.n_notes);

@@ -157,6 +157,7 @@ static void state_lines(const struct metrics *m, struct str *out, size_t n_dirty
 	const struct serve_context *ctx = m->config.ctx;
 	const struct model_stats *st = &ctx->model->stats;
 	uint64_t owed_since = sync_owed_since(ctx->sync);
+	size_t kept;
 
 	one(out, "vipd_services", "gauge", "Service objects known", st->services);
 	one(out, "vipd_endpoint_slices", "gauge", "EndpointSlice objects known", st->slices);
@@ -179,6 +180,9 @@ static void state_lines(const struct metrics *m, struct str *out, size_t n_dirty
 	one_seconds(out, "vipd_owed_seconds", "gauge",
 		    "How long the kernel has been behind, refused services aside",
 		    owed_since != 0 && now > owed_since ? now - owed_since : 0);
+	(void)sync_is_sweep_pending(ctx->sync, &kept);
+	one(out, "vipd_kept_frontends", "gauge",
+	    "Frontends of no known object, kept in the kernel until the source is complete", kept);
 	one(out, "vipd_in_service", "gauge", "The first sync was completed",
 	    sync_stats_get(ctx->sync)->first_sync_ns != 0);
 }

@@ -46,6 +46,7 @@ void serve_source_info_fini(struct serve_source_info *info)
 {
 	free(info->text);
 	free(info->waiting_for);
+	free(info->unknown);
 	errors_fini(&info->errors);
 	errors_fini(&info->notes);
 	*info = (struct serve_source_info){ 0 };

@@ -337,6 +337,20 @@ static void problem_load(struct jsonw *w, const struct sync *sync)
 	str_fini(&text);
 }
 
+static void problem_sweep(struct jsonw *w, const struct sync *sync,
+			  const struct serve_source_info *source)
+{
+	struct str text = { 0 };
+	size_t kept;
+
+	if (!sync_is_sweep_pending(sync, &kept))
+		return;
+	str_printf(&text, "sweep pending: %s; frontends kept: %zu",
+		   source->unknown != NULL ? source->unknown : "the source is read again", kept);
+	problem(w, "source", text.text);
+	str_fini(&text);
+}
+
 static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 			  const struct serve_source_info *source)
 {
@@ -358,6 +372,8 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 			problem(w, "plane", ctx->plane->faults[i].text);
 	if (ctx->sync != NULL && plane_unready(ctx->plane) == NULL)
 		problem_load(w, ctx->sync);
+	if (ctx->sync != NULL)
+		problem_sweep(w, ctx->sync, source);
 	if (m->config.node_name == NULL || m->config.node_name->len == 0)
 		problem(w, "node", "the node's name is unknown: no endpoint counts as local");
 	jsonw_end(w);

@@ -41,7 +41,7 @@ static void failure_close(struct sync *s, struct sync_failure *f)
 
 static void failure_end(struct sync *s, struct sync_failure *f)
 {
-	s->is_load_wanted |= f->is_spared && s->state == SYNC_RUNNING;
+	s->is_load_wanted |= f->is_spared && !sync_is_plane_loaded(s);
 	failure_close(s, f);
 }
 
@@ -72,7 +72,7 @@ void sync_failure_note(struct sync *s, struct svc *svc, int code, const struct e
 		f->since_ns = now;
 		htable_insert(&s->failures, &f->node, svc_hash(svc->ns, svc->name));
 	}
-	f->is_spared |= s->state == SYNC_ADOPTING;
+	f->is_spared |= sync_is_plane_loaded(s);
 	f->code = code;
 	f->retry_ns = now + sync_backoff(f->attempts++, retry_max_ns(f));
 	s->next_retry_ns = MIN(s->next_retry_ns, f->retry_ns);
@@ -112,7 +112,7 @@ uint64_t sync_failures_requeue(struct sync *s, uint64_t now)
 			failure_end(s, f);
 		} else if (f->retry_ns <= now) {
 			f->retry_ns = now + SYNC_RETRY_MAX_NS; /* until the attempt sets it anew */
-			if (f->is_spared && s->state == SYNC_RUNNING)
+			if (f->is_spared && !sync_is_plane_loaded(s))
 				s->is_load_wanted = true;
 			else
 				model_mark_dirty(s->model, svc, now);

@@ -28,6 +28,8 @@ struct sync {
 	enum sync_state state;
 	bool is_load_wanted;
 	bool is_env_owed;
+	bool is_sweep_held;    /* sync_sweep_hold() */
+	bool is_sweep_pending; /* RUNNING, and the plane is in its loaded phase */
 	struct {
 		bool is_wanted;
 		size_t left; /* services of the pass under way */
@@ -81,6 +83,12 @@ struct sync {
 static inline bool sync_is_adopted(const struct sync *s, const struct svc *svc)
 {
 	return svc->adopted_load == s->load_no;
+}
+
+/* Does the plane hold a copy of the kernel's state, so that it can recall and compare? */
+static inline bool sync_is_plane_loaded(const struct sync *s)
+{
+	return s->state == SYNC_ADOPTING || s->is_sweep_pending;
 }
 
 /* --- transaction.c --- */

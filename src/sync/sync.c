@@ -186,6 +186,7 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 	s->is_load_wanted = false;
 	s->is_env_owed = false;
 	s->is_draining = false;
+	s->is_sweep_pending = s->plane->is_sweep_pending = false;
 	r = s->plane->ops->load(s->plane, &err);
 	if (r == 0)
 		r = env_update(s, &err);
@@ -207,9 +208,12 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	struct err err = { 0 };
 	uint64_t took;
 	uint64_t writes;
-	int r;
+	int r = 0;
 
-	r = s->plane->ops->sweep(s->plane, &res, &err);
+	if (s->is_sweep_held)
+		s->is_sweep_pending = s->plane->is_sweep_pending = true;
+	else
+		r = s->plane->ops->sweep(s->plane, &res, &err);
 	sync_result_note(s, &res);
 	if (r < 0) {
 		s->stats.failures++;
@@ -280,6 +284,7 @@ static int look(struct sync *s, uint64_t now)
 	if (r == PLANE_CHECK_DOUBT) {
 		s->stats.doubts++;
 		s->is_env_owed = true;
+		s->is_load_wanted |= s->is_sweep_pending; /* the plane's copy is out of date */
 		s->audit.is_wanted = true;
 		incident_begin(s);
 		touched_first(s);
@@ -456,16 +461,16 @@ static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 			return SYNC_NOW;
 		next = MIN(next, s->next_check_ns);
 	}
-	if (s->config.audit_period_ns != 0) {
+	if (s->config.audit_period_ns != 0 && !s->is_sweep_pending) {
 		s->audit.is_wanted |= now >= s->next_audit_ns;
 		next = MIN(next, MAX(s->next_audit_ns, now + 1));
 	}
-	if (s->touched.is_due) {
+	if (s->touched.is_due && !s->is_sweep_pending) {
 		if (now >= s->touched.next_ns)
 			return step_touched(s, now);
 		next = MIN(next, s->touched.next_ns);
 	}
-	if (s->audit.is_wanted || s->audit.left > 0) {
+	if ((s->audit.is_wanted || s->audit.left > 0) && !s->is_sweep_pending) {
 		if (now >= s->audit.next_ns)
 			return step_audit(s, now);
 		next = MIN(next, s->audit.next_ns);
@@ -574,6 +579,23 @@ void sync_sources_ready(struct sync *s)
 {
 	if (s->state == SYNC_WAITING)
 		s->state = SYNC_LOADING;
+}
+
+void sync_sweep_hold(struct sync *s)
+{
+	s->is_sweep_held = true;
+}
+
+void sync_sweep_release(struct sync *s)
+{
+	s->is_sweep_held = false;
+	s->is_load_wanted |= s->is_sweep_pending;
+}
+
+bool sync_is_sweep_pending(const struct sync *s, size_t *kept)
+{
+	*kept = s->is_sweep_pending ? s->plane->ops->unwanted(s->plane) : 0;
+	return s->is_sweep_pending;
 }
 
 void sync_open(struct sync **ret, struct model *m, struct plan *p, struct plane *plane,

@@ -113,6 +113,17 @@ DEFINE_AUTO(struct sync *, sync_close);
 /* Every source delivered its complete first list; before that sync_step() does nothing. */
 void sync_sources_ready(struct sync *s);
 /*
+ * A source has objects that it could not read yet. From the next load on, adoption ends
+ * without its sweep: kernel state that no object explains stays, and so do frontends that
+ * lead to endpoints while their service is listed without any. Everything else is
+ * programmed, and changes go on. Call it before sync_sources_ready().
+ */
+void sync_sweep_hold(struct sync *s);
+/* All objects are known: the kernel is read again, compared and swept. */
+void sync_sweep_release(struct sync *s);
+/* Has an adoption ended without its sweep? `kept`: number of frontends the sweep would remove. */
+bool sync_is_sweep_pending(const struct sync *s, size_t *kept);
+/*
  * Do at most one transaction. Returns when to call again: SYNC_NOW (more is owed),
  * a now_ns() time, or SYNC_NEVER (until something changes).
  */

@@ -216,12 +216,28 @@ static bool claims_register(struct sync *s)
 	return false;
 }
 
+/*
+ * A frontend whose service is listed without endpoints, while the kernel leads it to some:
+ * its slices may be what the source cannot read. Frontends that were accepted before, with
+ * endpoints, lost them by a change.
+ */
+static bool is_unexplained(void *arg, const struct svc *svc, const struct plan_frontend *f)
+{
+	const struct sync *s = arg;
+
+	return f->target.verdict == PLAN_VERDICT_REJECT &&
+	       (svc->rows == NULL || plan_rows_frontend(svc->rows, f) == NULL) &&
+	       s->plane->ops->leads(s->plane, f);
+}
+
 static void item_diff(struct sync *s, struct sync_item *it)
 {
 	const struct plan_rows *held = sync_is_adopted(s, it->svc) ? it->svc->rows : NULL;
 
 	if (it->rows != NULL) {
-		if (s->state == SYNC_ADOPTING && it->svc->rows == NULL)
+		if (s->is_sweep_held && sync_is_plane_loaded(s))
+			plan_rows_filter(it->rows, is_unexplained, s);
+		if (sync_is_plane_loaded(s) && (it->svc->rows == NULL || s->is_sweep_pending))
 			s->plane->ops->recall(s->plane, s->plan, it->rows);
 		plan_rows_number(s->plan, it->rows);
 	}
@@ -237,7 +253,7 @@ static void item_diff(struct sync *s, struct sync_item *it)
 static bool is_put_off(struct sync *s, struct svc *svc)
 {
 	struct sync_failure *f =
-		s->failures.count > 0 && s->state == SYNC_RUNNING ? sync_failure_get(s, svc) : NULL;
+		s->failures.count > 0 && !sync_is_plane_loaded(s) ? sync_failure_get(s, svc) : NULL;
 
 	if (f == NULL || !f->is_spared)
 		return false;

@@ -245,3 +245,77 @@ def test_json_and_yaml(lab, vipd):
         vipd.manifests.delete("list.json")
     vipd.apply([])
     vipd.check_tables()
+
+
+BROKEN = {
+    "unreadable": lambda path, text: os.unlink(path) or os.symlink("nowhere", path),
+    "broken text": lambda path, text: write_text(path, text[:-2]),
+    "bad object": lambda path, text: write_text(path, text.replace('"port": 80', '"port": 80000')),
+}
+
+
+def write_text(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def reason(vipd):
+    """What status says of the sweep, or None."""
+    found = [p["text"] for p in vipd.status()["problems"] if p["text"].startswith("sweep")]
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize("kind", ("service", "endpointslice"))
+@pytest.mark.parametrize("how", BROKEN)
+def test_bad_file_at_start(lab, vipd, how, kind):
+    """IN-19: a restart while a file cannot be used takes nothing away: services of which the Service
+    or the slice is unknown are served as before, what is known is programmed, and changes go on.
+    As soon as the file is gone, or good again, all is swept."""
+    def of(name, number, backend, fam=4):
+        return [service(name, L.cluster_ip(number, fam), 80),
+                slice_(name, [L.remote(backend, fam)], 8080)]
+
+    def backend(number, fam=4):
+        return L.probe(lab.client, L.cluster_ip(number, fam), 80).backend
+    lost, left = of("lost", 710, 1), of("left", 711, 2)
+    gone6 = of("gone", 713, 4, 6)
+    vipd.apply(lost + left + gone6)
+    obj = next(o for o in lost if o["kind"].lower() == kind)
+    name = vipd.manifests.file(obj)
+    path = os.path.join(vipd.manifests.path, name)
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    vipd.kill()
+    BROKEN[how](path, text)
+    vipd.write(lost + left)  # it was deleted meanwhile: nobody can be sure before all is known
+    vipd.start()
+    assert (backend(710), backend(711)) == (L.remote(1, 4), L.remote(2, 4))
+    assert backend(713, 6) == L.remote(4, 6)
+    assert name in reason(vipd) and reason(vipd).endswith("frontends kept: 2")
+    assert "sweep pending: " + name in vipd.log(1000)
+    # changes go on, of services known before and new ones
+    vipd.apply(lost + of("left", 711, 3) + of("new", 712, 4))
+    assert (backend(710), backend(711)) == (L.remote(1, 4), L.remote(3, 4))
+    assert backend(712) == L.remote(4, 4)
+    assert backend(713, 6) == L.remote(4, 6)
+    vipd.kill()
+    vipd.start()
+    assert backend(710) == L.remote(1, 4)
+    genid = vipd.writes()
+    os.unlink(path)
+    vipd.manifests.put(name, text)  # good again
+    L.eventually(lambda: reason(vipd) is None and vipd.is_settled(), 5, vipd.log)
+    assert backend(710) == L.remote(1, 4)
+    assert genid != vipd.writes(), "the deleted service is still there"
+    vipd.check_tables()
+    vipd.kill()
+    os.unlink(path)
+    os.symlink("nowhere", path)
+    vipd.start()
+    assert backend(710) == L.remote(1, 4)
+    os.unlink(path)
+    vipd.manifests.held.pop(name)
+    vipd.objects = [o for o in vipd.objects if o is not obj]
+    L.eventually(lambda: reason(vipd) is None and vipd.is_settled(), 5, vipd.log)
+    assert backend(710) is None
+    vipd.check_tables()

@@ -293,6 +293,24 @@ static inline int mock_sweep(struct plane *p, struct plane_result *res, struct e
 	return 0;
 }
 
+static inline size_t mock_unwanted(const struct plane *p)
+{
+	const struct mock_plane *m = (const struct mock_plane *)p;
+	size_t n = 0;
+
+	vec_for_each (f, &m->frontends)
+		n += !f->is_wanted;
+	return n;
+}
+
+static inline bool mock_leads(const struct plane *p, const struct plan_frontend *f)
+{
+	const struct mock_frontend *have =
+		mock_frontend_find(((const struct mock_plane *)p)->self, f);
+
+	return have != NULL && have->f.target.verdict == PLAN_VERDICT_POOL;
+}
+
 static inline int mock_check(struct plane *p, struct err *err)
 {
 	return mock_take(&mock_of(p)->check_answer);
@@ -352,6 +370,8 @@ static const struct plane_ops mock_plane_ops = {
 	.env = mock_env,
 	.commit = mock_commit,
 	.sweep = mock_sweep,
+	.unwanted = mock_unwanted,
+	.leads = mock_leads,
 	.check = mock_check,
 	.drops = mock_drops,
 	.count_frontends = mock_count_frontends,

@@ -319,7 +319,7 @@ static void test_first(void **state)
 	world_open(w, "f");
 	expect_model(w, "default/c 10.96.0.3; x/a 10.96.0.1 80 (a-1:1)");
 	expect_problems(w, "b.yml:7: Service x/b: spec.ports[0].port: 70000 is not in 1..65535; "
-			   "it is not served\n");
+			   "no good version of it is known\n");
 	assert_int_equal(w->n_ready, 1);
 	assert_int_equal(w->n_changed, 0);
 	files_stats(w->files, &stats);
@@ -598,6 +598,81 @@ static void test_half_written(void **state)
 	assert_int_equal(close(fd), 0);
 	expect_model(w, "x/a 10.96.0.1 81");
 	expect_problems(w, "");
+}
+
+/* What keeps files_are_complete() from being true; "" when it is true. */
+static void expect_unknown(struct world *w, const char *want)
+{
+	uint64_t end = now_ns() + WAIT_NS;
+	struct str got = { 0 };
+
+	for (;;) {
+		str_clear(&got);
+		if (files_are_complete(w->files, &got) != (got.len == 0))
+			fail_msg("'%s' explains nothing", str_text(&got));
+		if (strcmp(str_text(&got), want) == 0)
+			break;
+		if (now_ns() >= end) {
+			assert_string_equal(str_text(&got), want);
+			break;
+		}
+		(void)event_base_loop(w->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	}
+	str_fini(&got);
+}
+
+/* IN-19: objects of which no version is known; a later bad version is no such gap. */
+static void test_complete(void **state)
+{
+	struct world *w = *state;
+	unsigned int n_changed;
+
+	put(w, "f/a.yaml", SERVICE("a", "80") SLICE("a-1", "a"));
+	put(w, "f/b.yaml", SERVICE("b", "80") SERVICE("c", "70000"));
+	put(w, "f/d.yaml", SERVICE("d", "80") "---\nkind: [\n");
+	make_link(w, "nowhere", "f/e.yaml");
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 80 (a-1:1); x/b 10.96.0.1 80; x/d 10.96.0.1 80");
+	expect_unknown(w, "b.yaml:14: Service x/c: spec.ports[0].port: 70000 is not in 1..65535; "
+			  "no good version of it is known");
+	put(w, "f/b.yaml", SERVICE("b", "80") SERVICE("c", "81"));
+	expect_unknown(w, "d.yaml:10: document: while parsing a flow node: did not find "
+			  "expected node content; until it can be read no object leaves this file");
+	n_changed = w->n_changed;
+	put(w, "f/d.yaml", SERVICE("d", "80"));
+	expect_unknown(w, "e.yaml: is a link to nothing; what it said last stays");
+	del(w, "f/e.yaml");
+	expect_unknown(w, "");
+	assert_int_equal(w->n_changed, n_changed + 1); /* it is told, though the model is equal */
+	put(w, "f/b.yaml", "kind: [");
+	put(w, "f/z.yaml", "kind: [");
+	expect_model(w, "x/a 10.96.0.1 80 (a-1:1); x/b 10.96.0.1 80; x/c 10.96.0.1 81; "
+			"x/d 10.96.0.1 80");
+	expect_unknown(w, "");
+}
+
+/* IN-19: a file that a process is still writing is not taken for a short one. */
+static void test_written_at_start(void **state)
+{
+	static const char first[] = SERVICE("a", "80");
+	static const char rest[] = SLICE("a-1", "a");
+	struct world *w = *state;
+	char path[256];
+	int fd;
+
+	path_of(w, "f/a.yaml", path, sizeof(path));
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	assert_int_equal(write(fd, first, sizeof(first) - 1), sizeof(first) - 1);
+	put(w, "f/b.yaml", SERVICE("b", "80"));
+	world_open(w, "f");
+	expect_unknown(w, "a.yaml: is not completely written");
+	for (int i = 0; i < 10; i++)
+		(void)event_base_loop(w->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	assert_int_equal(w->n_ready, 0);
+	assert_int_equal(write(fd, rest, sizeof(rest) - 1), sizeof(rest) - 1);
+	assert_int_equal(close(fd), 0);
+	expect_model(w, "x/a 10.96.0.1 80 (a-1:1); x/b 10.96.0.1 80");
+	expect_unknown(w, "");
 }
 
 /* Removed and created again: as long as the new one is being written the old one counts. */
@@ -920,9 +995,9 @@ static void test_names_and_texts_are_clean(void **state)
 	put(w, "f/c.yaml", SERVICE("a", "\"\\e[31m\\n\""));
 	world_open(w, "f");
 	expect_problems(w, "a?[2Jb?.yaml:7: Service x/a: spec.ports[0].port: '\"\\e[31m\\n\"' is "
-			   "not a number; it is not served\n"
+			   "not a number; no good version of it is known\n"
 			   "c.yaml:7: Service x/a: spec.ports[0].port: '?[31m?' is not a number; "
-			   "it is not served\n");
+			   "no good version of it is known\n");
 }
 
 static void test_other_kinds(void **state)
@@ -1138,6 +1213,8 @@ int main(void)
 		TEST(test_shadow_bad_winner),
 		TEST(test_twice_in_a_file),
 		TEST(test_half_written),
+		TEST(test_complete),
+		TEST(test_written_at_start),
 		TEST(test_remove_and_create),
 		TEST(test_config_map),
 		TEST(test_folder_link),

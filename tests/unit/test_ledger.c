@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/str.h"
 #include "test.h"
 
 struct world {
@@ -335,6 +336,42 @@ static void test_cidrs(void **state)
 	world_fini(&w);
 }
 
+/* IN-19: objects of which only rejected versions were seen. */
+static void test_complete(void **state)
+{
+	struct str why = { 0 };
+	struct world w;
+
+	world_init(&w, OBJECT_KIND_SERVICE);
+	ledger_list_begin(&w.l);
+	assert_int_equal(put(&w, service("a", 80)), 1);
+	assert_int_equal(put(&w, service("b", 70000)), 0);
+	assert_int_equal(ledger_list_end(&w.l, 1), 0);
+	assert_false(ledger_is_complete(&w.l, &why));
+	assert_string_equal(str_text(&why), "Service shop/b: no good version of it is known");
+	assert_int_equal(put(&w, service("b", 80)), 1);
+	assert_true(ledger_is_complete(&w.l, &why));
+	assert_int_equal(put(&w, service("b", 70000)), 0); /* its last good version stays */
+	assert_true(ledger_is_complete(&w.l, &why));
+	assert_int_equal(put(&w, service("c", 70000)), 0);
+	assert_int_equal(put(&w, service("c", 70001)), 0);
+	assert_false(ledger_is_complete(&w.l, &why));
+	assert_int_equal(del(&w, service("c", 80)), 0);
+	assert_true(ledger_is_complete(&w.l, &why));
+
+	ledger_list_begin(&w.l);
+	ledger_unreadable(&w.l, NULL, "larger than one object may be");
+	assert_int_equal(ledger_list_end(&w.l, 1), 0);
+	str_clear(&why);
+	assert_false(ledger_is_complete(&w.l, &why));
+	assert_string_equal(str_text(&why), "Service without a readable name");
+	ledger_list_begin(&w.l);
+	assert_int_equal(ledger_list_end(&w.l, 1), 2);
+	assert_true(ledger_is_complete(&w.l, &why));
+	str_fini(&why);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -342,6 +379,7 @@ int main(void)
 		cmocka_unit_test(test_told_once),  cmocka_unit_test(test_many_refused),
 		cmocka_unit_test(test_unreadable), cmocka_unit_test(test_ignored),
 		cmocka_unit_test(test_node),       cmocka_unit_test(test_cidrs),
+		cmocka_unit_test(test_complete),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,6 +131,85 @@ static void test_restart(void **state)
 	world_fini(&w);
 }
 
+/* A process that begins with an incomplete source: what its first reading found. */
+static void process_begin_incomplete(struct world *w)
+{
+	process_end(w);
+	process_begin(w);
+	make_service(&w->m, "shop/s0", "10.96.0.1", "http:TCP:80");
+	make_slice(&w->m, "shop/s0-a", "s0", "http:TCP:8080", "10.1.0.1 10.1.0.2");
+	make_service(&w->m, "shop/s1", "10.96.0.2", "http:TCP:80"); /* its slice is not known */
+	sync_sweep_hold(w->s);
+	sync_sources_ready(w->s);
+	sync_settle(w->s, T0);
+}
+
+/* LIFE-27: what no object explains stays while objects are unknown, and goes afterwards. */
+static void test_sweep_held(void **state)
+{
+	struct world w;
+	size_t kept;
+	size_t writes;
+
+	world_init(&w);
+	some_services(&w, 4);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	assert_false(sync_is_sweep_pending(w.s, &kept));
+	writes = w.k.n_writes;
+
+	process_begin_incomplete(&w);
+	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+	assert_true(sync_is_sweep_pending(w.s, &kept));
+	assert_int_equal(kept, 3);
+	assert_int_equal(w.k.n_writes, writes);
+	assert_int_equal(sync_owed_since(w.s), 0);
+
+	/* Changes go on: of a service that is known, and of one whose slice is found. */
+	make_slice(&w.m, "shop/s0-a", "s0", "http:TCP:8080", "10.1.0.2");
+	make_slice(&w.m, "shop/s1-a", "s1", "http:TCP:8080", "10.1.1.1 10.1.1.2");
+	sync_settle(w.s, T0 + 1);
+	assert_int_equal(w.k.slots.n, 7);
+	assert_true(sync_is_sweep_pending(w.s, &kept));
+	assert_int_equal(kept, 2);
+	/* It loses its last endpoint by a change: that is no gap in what is known. */
+	make_slice(&w.m, "shop/s0-a", "s0", "http:TCP:8080", "");
+	sync_settle(w.s, T0 + 2);
+	assert_int_equal(frontend(&w, "10.96.0.1")->f.target.verdict, PLAN_VERDICT_REJECT);
+
+	sync_sweep_release(w.s);
+	sync_settle(w.s, T0 + 3);
+	assert_false(sync_is_sweep_pending(w.s, &kept));
+	assert_int_equal(w.k.frontends.n, 2);
+	assert_int_equal(w.k.slots.n, 2);
+	world_fini(&w);
+}
+
+/* A foreign change while the sweep is pending: the plane's copy is read again, and nothing more. */
+static void test_sweep_held_foreign(void **state)
+{
+	struct world w;
+	size_t kept;
+	size_t loads;
+
+	world_init(&w);
+	some_services(&w, 4);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	process_begin_incomplete(&w);
+	loads = w.k.n_loads;
+	mock_remove(&w.k.frontends, &w.k.frontends.v[0]);
+	w.k.check_answer = PLANE_CHECK_DOUBT;
+	sync_look(w.s, T0 + NSEC_PER_SEC);
+	sync_settle(w.s, T0 + NSEC_PER_SEC);
+	assert_int_equal(w.k.n_loads, loads + 1);
+	assert_true(sync_is_sweep_pending(w.s, &kept));
+	assert_non_null(frontend(&w, "10.96.0.1"));
+	/* Nothing is due before the next look. */
+	assert_true(sync_step(w.s, T0 + NSEC_PER_SEC + 1) > T0 + NSEC_PER_SEC + 1);
+	world_fini(&w);
+}
+
 static void refuse(struct world *w, const char *name, bool is_named)
 {
 	w->k.refuse_name = name;
@@ -867,6 +946,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_gate),
 		cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_sweep_held),
+		cmocka_unit_test(test_sweep_held_foreign),
 		cmocka_unit_test(test_refusal),
 		cmocka_unit_test(test_refused_then_deleted),
 		cmocka_unit_test(test_unknown_outcome),

@@ -152,6 +152,20 @@ uint8_t *ipvs_copy_unwanted(const struct ipvs_copy *c, enum ipfam fam, enum nft_
 	return keys;
 }
 
+size_t ipvs_copy_unwanted_count(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set)
+{
+	const struct nft_tab *t = &c->sets[fam][set];
+	size_t data_len = nft_data_len(set, fam);
+	struct nft_tab_pos pos = { 0 };
+	const uint8_t *key;
+	uint8_t *val;
+	size_t n = 0;
+
+	while (nft_tab_next(t, &pos, &key, &val))
+		n += val[data_len] != WANTED;
+	return n;
+}
+
 /* --- recalling --- */
 
 /* Maps whose data may name a pool. */

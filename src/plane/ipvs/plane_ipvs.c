@@ -341,6 +341,33 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	return 0;
 }
 
+static size_t plane_unwanted(const struct plane *plane)
+{
+	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
+	size_t n = 0;
+
+	for (int fam = 0; p->loaded != NULL && fam < IPFAM_N; fam++)
+		n += ipvs_copy_unwanted_count(p->loaded, fam, IPVSSET_FE) +
+		     ipvs_copy_unwanted_count(p->loaded, fam, IPVSSET_FE_OUT);
+	return n;
+}
+
+static bool plane_leads(const struct plane *plane, const struct plan_frontend *f)
+{
+	static const enum nft_set_id maps[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET_FE_IN };
+	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
+	uint8_t key[NFT_KEY_MAX];
+
+	nft_key_tuple(key, &f->addr, f->proto, f->port);
+	for (size_t i = 0; p->loaded != NULL && i < ARRAY_SIZE(maps); i++) {
+		const uint8_t *data = ipvs_copy_find(p->loaded, ip_fam(&f->addr), maps[i], key);
+
+		if (data != NULL && (nft_get_word(data) & IPVS_MARK_ID) < IPVS_ID_REFUSE)
+			return true;
+	}
+	return false;
+}
+
 /* --- check --- */
 
 /* The layout is read again: env() then repairs what is not as it should be. */
@@ -426,7 +453,7 @@ static uint64_t plane_tick(struct plane *plane, uint64_t now)
 	uint64_t next;
 	uint64_t at;
 
-	if (p->loaded != NULL || !p->has_env)
+	if ((p->loaded != NULL && !p->plane.is_sweep_pending) || !p->has_env)
 		return now + NSEC_PER_SEC;
 	next = tick_routes(p, now);
 	at = ipvs_drain_tick(p, now);
@@ -581,6 +608,8 @@ const struct plane_ops ipvs_plane_ops = {
 	.env = plane_env,
 	.commit = ipvs_commit,
 	.sweep = plane_sweep,
+	.unwanted = plane_unwanted,
+	.leads = plane_leads,
 	.check = plane_check,
 	.touched = plane_touched,
 	.tick = plane_tick,

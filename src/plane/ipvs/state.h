@@ -254,6 +254,7 @@ void ipvs_copy_del(struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set, con
 /* The keys nobody asked for, sorted, for the caller to free. */
 uint8_t *ipvs_copy_unwanted(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set,
 			    size_t *n);
+size_t ipvs_copy_unwanted_count(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set);
 /* All of it, into a table that has nothing. */
 void ipvs_copy_write(const struct ipvs_copy *c, struct nft_elem_writer *w);
 void ipvs_copy_recall(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows);

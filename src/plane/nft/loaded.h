@@ -87,6 +87,9 @@ void nft_loaded_let_go(struct nft_loaded *h);
 uint8_t *nft_loaded_unwanted(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
 			     size_t *n);
 
+/* Number of keys of `set` nobody asked for. */
+size_t nft_loaded_unwanted_count(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set);
+
 /* How a frontend is led, as the kernel has it: words, 0 where there is none. */
 struct nft_led {
 	bool is_guarded;

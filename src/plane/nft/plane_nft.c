@@ -463,6 +463,33 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	return 0;
 }
 
+static size_t plane_unwanted(const struct plane *plane)
+{
+	const struct nft_plane *p = (const struct nft_plane *)plane;
+	size_t n = 0;
+
+	for (int fam = 0; p->loaded != NULL && fam < IPFAM_N; fam++)
+		n += nft_loaded_unwanted_count(p->loaded, fam, NFTSET_FRONTENDS);
+	return n;
+}
+
+static bool is_to_pool(uint32_t word)
+{
+	return word != 0 && nft_word_kind(word) != NFT_KIND_REJECT &&
+	       nft_word_kind(word) != NFT_KIND_DROP;
+}
+
+static bool plane_leads(const struct plane *plane, const struct plan_frontend *f)
+{
+	const struct nft_plane *p = (const struct nft_plane *)plane;
+	uint8_t key[NFT_KEY_MAX];
+	struct nft_led led;
+
+	nft_key_tuple(key, &f->addr, f->proto, f->port);
+	return p->loaded != NULL && nft_loaded_led(p->loaded, ip_fam(&f->addr), key, &led) &&
+	       (is_to_pool(led.target) || is_to_pool(led.inside));
+}
+
 /* --- check --- */
 
 /* The layout is read again: env() then repairs what is not as it should be. */
@@ -737,6 +764,8 @@ const struct plane_ops nft_plane_ops = {
 	.env = plane_env,
 	.commit = plane_commit,
 	.sweep = plane_sweep,
+	.unwanted = plane_unwanted,
+	.leads = plane_leads,
 	.check = plane_check,
 	.touched = plane_touched,
 	.tick = plane_tick,

@@ -14,6 +14,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -63,6 +64,7 @@ struct files {
 	struct file_stamp stamp;
 	uint64_t read_bytes;
 	bool is_ready;
+	bool is_complete;  /* files_are_complete() */
 	bool is_unsettled; /* something was half written */
 	bool wants_soon;   /* something else may come right by itself */
 	bool is_soon;      /* the timer runs for less than SCAN_MS */
@@ -276,14 +278,30 @@ static void reading_start(struct files *fs, struct file *f)
 	manifest_open(&fs->manifest, &ops);
 }
 
-/* All of it was read; but was it one version? */
+/*
+ * Has a process the file open for writing? A read lease is refused then (fcntl(2)). One that
+ * opens it meanwhile waits until the lease is given up; its signal is one that is ignored.
+ * A file system or a user without leases: false.
+ */
+static bool has_writer(int fd)
+{
+	if (fcntl(fd, F_SETSIG, SIGURG) == -1)
+		return false;
+	if (fcntl(fd, F_SETLEASE, F_RDLCK) == -1)
+		return errno == EAGAIN;
+	(void)fcntl(fd, F_SETLEASE, F_UNLCK);
+	return false;
+}
+
+/* All of it was read; but was it one version? The first one of a file has to be whole. */
 static void reading_done(struct files *fs)
 {
 	struct file *f = fs->file;
 	struct file_stamp now;
 	struct stat st;
 
-	if (fstat(fs->fd, &st) == -1 || (now = stamp_of(&st), now.size != fs->stamp.size) ||
+	if ((!fs->is_complete && !f->is_known && has_writer(fs->fd)) || fstat(fs->fd, &st) == -1 ||
+	    (now = stamp_of(&st), now.size != fs->stamp.size) ||
 	    now.mtime_ns != fs->stamp.mtime_ns) {
 		fs->is_unsettled = true; /* its writer's close will be told */
 		reading_stop(fs);
@@ -378,15 +396,29 @@ static void memory_return(struct files *fs)
 #endif
 }
 
+static bool is_all_known(const struct files *fs, struct str *why)
+{
+	if (fs->failure != NULL)
+		str_puts(why, fs->failure);
+	return fs->failure == NULL && state_is_complete(fs->state, why);
+}
+
 /* The queue is empty and applied. */
 static void settle(struct files *fs, bool is_changed)
 {
+	struct str why = { 0 };
+
 	if (!fs->is_ready && fs->is_unsettled && fs->tries++ < SETTLE_TRIES) {
 		timer_set(fs, SETTLE_MS);
 		return;
 	}
 	timer_arm(fs);
 	fs->event_ns = 0;
+	if (!fs->is_complete && is_all_known(fs, &why)) {
+		fs->is_complete = true;
+		is_changed = true;
+	}
+	str_fini(&why);
 	if (!fs->is_ready) {
 		fs->is_ready = true;
 		memory_return(fs);
@@ -658,6 +690,13 @@ void files_close(struct files *fs)
 bool files_are_ready(const struct files *fs)
 {
 	return fs->is_ready;
+}
+
+bool files_are_complete(const struct files *fs, struct str *why)
+{
+	if (!fs->is_complete)
+		(void)is_all_known(fs, why);
+	return fs->is_complete;
 }
 
 size_t files_problems(const struct files *fs,

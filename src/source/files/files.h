@@ -29,13 +29,14 @@
 
 struct event_base;
 struct files;
+struct str;
 
 #define FILES_FILE_MAX (256U << 20)
 
 struct files_ops {
 	/* Once: the whole folder was read, good or bad, and what is good is in the model. */
 	void (*ready)(void *arg);
-	/* The model was changed, after ready(). */
+	/* The model was changed, or files_are_complete() became true, after ready(). */
 	void (*changed)(void *arg);
 	void *arg;
 };
@@ -69,6 +70,11 @@ void files_close(struct files *f);
 DEFINE_AUTO(struct files *, files_close);
 
 bool files_are_ready(const struct files *f);
+/*
+ * Is some version of every object of the folder known? Once true it stays true: from then on
+ * last good versions stand for what cannot be read. `why` gets the first reason, if not.
+ */
+bool files_are_complete(const struct files *f, struct str *why);
 /* What is wrong now, sorted by file and line; returns how many. `each` may be NULL. */
 size_t files_problems(const struct files *f, void (*each)(void *arg, const struct files_problem *p),
 		      void *arg);

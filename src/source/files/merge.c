@@ -47,7 +47,8 @@ static void bad_add(struct file *f, uint32_t unit, const struct piece *p, const 
 
 	entry_title(&text, e);
 	str_printf(&text, ": %s; %s", p->why,
-		   e->flags & ENTRY_HAS_GOOD ? "its last good version stays" : "it is not served");
+		   e->flags & ENTRY_HAS_GOOD ? "its last good version stays"
+					     : "no good version of it is known");
 	problem_add(f, unit, p->why_line, true, text.text);
 }
 
@@ -346,6 +347,7 @@ void state_file_read(struct state *s, struct file *f, struct manifest *m)
 	moved_mark(&g);
 	units_take(&g);
 	old_close(&g);
+	f->is_known |= !g.has_unreadable;
 	f->wants_reading = false;
 	vec_fit(&f->units);
 	vec_fit(&f->entries);

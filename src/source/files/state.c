@@ -401,6 +401,57 @@ size_t state_problems(const struct state *s, void (*each)(void *arg, const struc
 	return n;
 }
 
+/* Is an object of this unit unknown: does it hold one that was never good, in any file? */
+static bool unit_is_unknown(const struct state *s, const struct file *f, const struct file_unit *u)
+{
+	if (u->is_unreadable)
+		return !f->is_known;
+	for (uint32_t i = 0; i < u->n_entries; i++) {
+		const struct entry *e = f->entries.v[u->first_entry + i];
+		struct key k = { e->kind, e->ns, e->name };
+
+		if (!(e->flags & ENTRY_HAS_GOOD) && winner_find(s, &k) == NULL)
+			return true;
+	}
+	return false;
+}
+
+static bool file_is_complete(const struct state *s, const struct file *f, struct str *why)
+{
+	bool is_complete = f->is_known;
+
+	vec_for_each (u, &f->units)
+		is_complete &= !unit_is_unknown(s, f, u);
+	if (is_complete)
+		return true;
+	vec_for_each (p, &f->problems) {
+		const struct file_unit *u = &f->units.v[p->unit];
+
+		if (f->failure != NULL || !p->is_error || !unit_is_unknown(s, f, u))
+			continue;
+		str_printf(why, "%s:%" PRIu32 ": %s", f->shown, u->line + p->line, p->text);
+		return false;
+	}
+	str_printf(why, "%s: %s", f->shown,
+		   f->failure != NULL ? f->failure
+		   : f->units.n > 0   ? "holds objects of which no good version is known"
+				      : "is not completely written");
+	return false;
+}
+
+bool state_is_complete(const struct state *s, struct str *why)
+{
+	bool is_complete = true;
+	struct file **files;
+	size_t n;
+
+	files = state_files(s, &n);
+	for (size_t i = 0; is_complete && i < n; i++)
+		is_complete = file_is_complete(s, files[i], why);
+	free(files);
+	return is_complete;
+}
+
 void state_stats(const struct state *s, struct files_stats *ret)
 {
 	ret->files = s->files.count;

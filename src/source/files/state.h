@@ -30,8 +30,9 @@
 #include "source/files/files.h"
 #include "source/files/manifest.h"
 
-struct state;
 struct entry;
+struct state;
+struct str;
 
 /* Identity of a file's content, as far as the kernel tells it without reading. */
 struct file_stamp {
@@ -72,6 +73,7 @@ struct file {
 	char *shown;             /* the same, fit for logs */
 	struct file_stamp stamp; /* of the version read last */
 	bool is_read;            /* `stamp` is valid */
+	bool is_known;           /* some version was read of which every unit could be read */
 	bool is_racy;            /* it was so young when read that the stamp proves nothing */
 	bool must_read;          /* whatever the stamp says */
 	bool wants_reading;      /* state_apply() lacks a version of this file */
@@ -110,6 +112,12 @@ void state_file_gone(struct state *s, struct file *f);
 void state_units_reset(struct file *f);
 /* For manifest_ops.known: which unit of `f`'s last version has this hash? */
 size_t state_unit_known(struct file *f, uint64_t hash);
+
+/*
+ * Is every object of the folder known in some version? If not, `why` gets the first reason:
+ * "web.yaml:14: ...".
+ */
+bool state_is_complete(const struct state *s, struct str *why);
 
 #define STATE_CHANGED 1       /* the model took something from it */
 #define STATE_WANTS_READING 2 /* see above; both may be set */

@@ -292,6 +292,12 @@ struct kube_status kube_status(const struct kube *k)
 	};
 }
 
+bool kube_is_complete(const struct kube *k, struct str *why)
+{
+	return ledger_is_complete(reflector_ledger(k->reflectors[WHICH_SERVICES]), why) &&
+	       ledger_is_complete(reflector_ledger(k->reflectors[WHICH_SLICES]), why);
+}
+
 size_t kube_n_reflectors(const struct kube *k)
 {
 	return k->n;

@@ -20,6 +20,7 @@
 #include "model/model.h"
 
 struct kube;
+struct str;
 
 /* Limits and pauses; kube_config_init() has what stands behind each. */
 struct kube_timing {
@@ -56,7 +57,7 @@ void kube_config_init(struct kube_config *c);
 struct kube_callbacks {
 	/* Once: Services and EndpointSlices are complete (IN-15), the rest too or late (IN-20). */
 	void (*synced)(void *arg);
-	/* Something that matters changed in the model. */
+	/* Something that matters changed in the model, or kube_is_complete() did. */
 	void (*changed)(void *arg);
 	void *arg;
 };
@@ -123,6 +124,11 @@ struct kube_status {
 };
 
 struct kube_status kube_status(const struct kube *k);
+/*
+ * Is some version of every Service and EndpointSlice known? `why` gets the first one of which
+ * only rejected versions were seen.
+ */
+bool kube_is_complete(const struct kube *k, struct str *why);
 size_t kube_n_reflectors(const struct kube *k);
 void kube_reflector_status(const struct kube *k, size_t i, struct kube_reflector_status *ret);
 /* Of reflector `i`; there may be more remarked objects than remarks. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/str.h"
 
 /* One object the server has. */
 struct key {
@@ -14,6 +15,7 @@ struct key {
 	const struct name *name;
 	uint32_t generation;
 	bool is_refused;
+	bool is_known;   /* some version was good, or valid and not for us */
 	bool has_remark; /* the object has one, kept in `remarks` or not */
 };
 
@@ -60,12 +62,21 @@ static struct ledger_remark *remark_find(struct ledger *l, const struct key *k)
 	return NULL;
 }
 
+static void known_set(struct ledger *l, struct key *k)
+{
+	if (k == NULL || k->is_known)
+		return;
+	l->n_unknown -= k->is_refused;
+	k->is_known = true;
+}
+
 static void remark_drop(struct ledger *l, struct key *k)
 {
 	struct ledger_remark *rm = remark_find(l, k);
 
 	l->n_remarked -= k->has_remark;
 	l->n_refused -= k->is_refused;
+	l->n_unknown -= !k->is_known && k->is_refused;
 	k->has_remark = k->is_refused = false;
 	if (rm == NULL)
 		return;
@@ -92,9 +103,10 @@ static void remark_log(const struct ledger *l, const struct key *k, bool is_refu
 	const char *slash = k->ns != NULL ? "/" : "";
 
 	if (is_refused)
-		log_warn(LOG_AREA_SOURCE, "%s %s%s%s: ignored, its last good state stays: %s",
-			 object_kind_text(l->kind), name_text(k->ns), slash, name_text(k->name),
-			 text);
+		log_warn(LOG_AREA_SOURCE, "%s %s%s%s: rejected: %s; %s", object_kind_text(l->kind),
+			 name_text(k->ns), slash, name_text(k->name), text,
+			 k->is_known ? "its last good version stays"
+				     : "no good version of it is known");
 	else
 		log_warn(LOG_AREA_SOURCE, "%s %s%s%s: %s", object_kind_text(l->kind),
 			 name_text(k->ns), slash, name_text(k->name), text);
@@ -115,6 +127,7 @@ static void remark_put(struct ledger *l, struct key *k, bool is_refused, const c
 	k->is_refused = is_refused;
 	l->n_remarked++;
 	l->n_refused += is_refused;
+	l->n_unknown += !k->is_known && is_refused;
 	if (l->remarks.n == LEDGER_REMARKS_MAX)
 		return;
 	*vec_push(&l->remarks) = (struct ledger_remark){ .ns = name_ref(k->ns),
@@ -248,6 +261,7 @@ static int put_key(struct ledger *l, const json_t *obj, int r, const struct note
 	}
 	k = key_mark(l, ns, name);
 	if (r == DECODE_IGNORED) {
+		known_set(l, k);
 		notes_put(l, k, notes);
 		changed = model_drop(l, ns, name, at_ns);
 	} else {
@@ -263,12 +277,15 @@ int ledger_put(struct ledger *l, const json_t *obj, uint64_t at_ns)
 	struct notes notes = { .n = 0 };
 	struct decode d = { .note = on_note, .arg = &notes };
 	struct object o = { 0 };
+	struct key *k;
 	struct err err;
 	int r = decode_object(&o, l->kind, obj, &d, &err);
 
 	if (r != 0)
 		return put_key(l, obj, r, &notes, err.text, at_ns);
-	notes_put(l, object_mark(l, &o), &notes);
+	k = object_mark(l, &o);
+	known_set(l, k);
+	notes_put(l, k, &notes);
 	return model_take(l, &o, at_ns);
 }
 
@@ -295,6 +312,27 @@ int ledger_del(struct ledger *l, const json_t *obj, uint64_t at_ns)
 
 /* --- lists ---------------------------------------------------------------- */
 
+bool ledger_is_complete(const struct ledger *l, struct str *why)
+{
+	if (l->n_unknown == 0 && !l->is_list_partial)
+		return true;
+	if (l->n_unknown == 0) {
+		str_printf(why, "%s without a readable name", object_kind_text(l->kind));
+		return false;
+	}
+	htable_for_each (node, &l->keys) {
+		const struct key *k = container_of(node, struct key, node);
+
+		if (k->is_known || !k->is_refused)
+			continue;
+		str_printf(why, "%s %s%s%s: no good version of it is known",
+			   object_kind_text(l->kind), name_text(k->ns), k->ns != NULL ? "/" : "",
+			   name_text(k->name));
+		break;
+	}
+	return false;
+}
+
 void ledger_list_begin(struct ledger *l)
 {
 	l->generation++;
@@ -305,6 +343,7 @@ size_t ledger_list_end(struct ledger *l, uint64_t at_ns)
 {
 	size_t n = 0;
 
+	l->is_list_partial = l->has_unknown;
 	if (l->has_unknown) {
 		log_warn(LOG_AREA_SOURCE,
 			 "%s: nothing is deleted by this list: it has objects without a name",

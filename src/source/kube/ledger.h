@@ -23,6 +23,8 @@
 #include "model/model.h"
 #include "source/decode/decode.h"
 
+struct str;
+
 /* Texts kept of what is wrong; there may be more objects than texts. */
 #define LEDGER_REMARKS_MAX 64
 
@@ -37,9 +39,11 @@ struct ledger {
 	struct model *model;
 	enum object_kind kind;
 	struct htable keys;
-	uint32_t generation; /* of the last list that was begun */
-	bool has_unknown;    /* this list had an object without a name: nothing can be deleted */
+	uint32_t generation;  /* of the last list that was begun */
+	bool has_unknown;     /* this list had an object without a name: nothing can be deleted */
+	bool is_list_partial; /* the last complete list was such a one */
 	size_t n_refused;
+	size_t n_unknown;      /* of them: no version was ever good */
 	size_t n_remarked;     /* refused, or with entries skipped */
 	uint64_t n_unreadable; /* objects and events without a name, ever */
 	VEC(struct ledger_remark) remarks;
@@ -57,6 +61,9 @@ int ledger_del(struct ledger *l, const json_t *obj, uint64_t at_ns);
  * not even that.
  */
 void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why);
+
+/* Is some version of every object known? `why` gets the first one that is not. */
+bool ledger_is_complete(const struct ledger *l, struct str *why);
 
 void ledger_list_begin(struct ledger *l);
 /* The list is complete. The number of objects that were deleted from the model. */

@@ -54,6 +54,7 @@ struct reflector {
 	uint64_t began_ns;
 	uint64_t events_before;
 	bool is_changed; /* and `changed` is owed */
+	bool was_whole;  /* the ledger was complete when `changed` was last told */
 
 	/* Trouble. */
 	uint32_t failures;
@@ -241,9 +242,12 @@ static void begin(struct reflector *r)
 
 static void tell_changed(struct reflector *r)
 {
-	if (!r->is_changed)
+	bool is_whole = r->ledger.n_unknown == 0 && !r->ledger.is_list_partial;
+
+	if (!r->is_changed && is_whole == r->was_whole)
 		return;
 	r->is_changed = false;
+	r->was_whole = is_whole;
 	r->c.changed(r->c.arg);
 }
 
@@ -715,6 +719,7 @@ int reflector_open(struct reflector **ret, const struct reflector_config *config
 	ledger_init(&r->ledger, config->model, config->kind);
 	r->is_json_only = config->is_json_only;
 	r->wants_list = true;
+	r->was_whole = true;
 	r->timer = event_new(config->base, -1, 0, on_timer, r);
 	if (r->timer == NULL) {
 		reflector_close(r);
