@@ -910,14 +910,12 @@ static int cleanup_theirs(struct vipd *v, struct err *err)
 	return cleanup_kube_proxy(&config, err);
 }
 
-/* LIFE-08: can the kernel be talked to? Its limits are set, nothing else is written. */
+/* LIFE-08: do what needs a writable /proc/sys, so that CAP_NET_ADMIN is enough from then on. */
 static int init_only(struct vipd *v, struct err *err)
 {
 	int r = open_plane(v, err);
 
-	if (r == 0)
-		(void)sysctl_apply(&v->options.sysctls, "");
-	return r;
+	return r < 0 ? r : conntrack_prepare(&v->options.sysctls, err);
 }
 
 static int write_config(const struct vipd *v, struct err *err)

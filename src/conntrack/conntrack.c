@@ -5,7 +5,9 @@
 #include <event2/event.h>
 #include <inttypes.h>
 #include <linux/netlink.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "base/log.h"
 #include "conntrack/worker.h"
@@ -30,20 +32,53 @@ struct conntrack {
 	bool is_failing;
 };
 
-/* --- in the helper --------------------------------------------------------------- */
-
-static int helper_open(struct pass **ret, struct err *err)
+static int ctnl_sockets_open(struct ctnl **ret, struct err *err)
 {
 	AUTO(nl_sock_close) struct nl_sock *query = NULL;
 	AUTO(nl_sock_close) struct nl_sock *del = NULL;
-	struct ctnl *ctnl;
 	int r = nl_sock_open(&query, NETLINK_NETFILTER, err);
 
 	if (r == 0)
 		r = nl_sock_open(&del, NETLINK_NETFILTER, err);
+	if (r == 0)
+		ctnl_open(ret, TAKE(query), TAKE(del));
+	return r;
+}
+
+/* --- --init-only ------------------------------------------------------------------ */
+
+static void ignore(void *arg, const struct ctnl_entry *e)
+{
+	(void)arg;
+	(void)e;
+}
+
+int conntrack_prepare(const struct sysctl_config *sysctls, struct err *err)
+{
+	AUTO(ctnl_close) struct ctnl *ctnl = NULL;
+	int r = 0;
+
+	if (!sysctl_is_there("")) {
+		r = ctnl_sockets_open(&ctnl, err);
+		/* Any request makes the kernel load the modules; this one has the shortest answer.
+		 */
+		if (r == 0)
+			r = ctnl_dump(ctnl, AF_INET, IPPROTO_SCTP, ignore, NULL, err);
+	}
+	if (r == 0)
+		(void)sysctl_apply(sysctls, "");
+	return r;
+}
+
+/* --- in the helper --------------------------------------------------------------- */
+
+static int helper_open(struct pass **ret, struct err *err)
+{
+	struct ctnl *ctnl;
+	int r = ctnl_sockets_open(&ctnl, err);
+
 	if (r < 0)
 		return r;
-	ctnl_open(&ctnl, TAKE(query), TAKE(del));
 	pass_open(ret, ctnl);
 	return 0;
 }

@@ -39,6 +39,12 @@ struct conntrack_config {
 };
 
 /*
+ * For --init-only: load connection tracking if the kernel has not done so, then set its
+ * limits and timeouts. A value that cannot be set is a warning, as in conntrack_open().
+ */
+MUST_USE int conntrack_prepare(const struct sysctl_config *sysctls, struct err *err);
+
+/*
  * Forks the helper: call before anything large is held. Sets the kernel's limits and
  * timeouts, now or, if the kernel does not track connections yet, in conntrack_start().
  * `m` is borrowed.
