@@ -875,6 +875,7 @@ static int run(struct vipd *v, struct err *err)
 		r = open_config(v, err);
 	if (r < 0)
 		return r;
+	conntrack_limits_set(v->conntrack); /* from here on the node is changed */
 	set_oom_score(v->options.oom_score_adj);
 	log_notice(LOG_AREA_MAIN, "vipd %s on node %s, %s plane", VIPD_VERSION, v->options.hostname,
 		   v->plane->ops->name);

@@ -192,6 +192,12 @@ static void sysctls_set(struct conntrack *c)
 	c->are_sysctls_set = true;
 }
 
+void conntrack_limits_set(struct conntrack *c)
+{
+	if (sysctl_is_there(""))
+		sysctls_set(c);
+}
+
 void conntrack_start(struct conntrack *c)
 {
 	sysctls_set(c);
@@ -227,8 +233,6 @@ int conntrack_open(struct conntrack **ret, struct event_base *base, const struct
 		return r;
 	stale_open(&c->stale, m, config->is_reset);
 	c->sysctls = config->sysctls;
-	if (sysctl_is_there(""))
-		sysctls_set(c);
 	c->timer = event_new(base, -1, 0, on_timer, c);
 	if (c->timer == NULL)
 		return err_set(err, -ENOMEM, "event");

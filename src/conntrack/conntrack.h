@@ -40,13 +40,12 @@ struct conntrack_config {
 
 /*
  * For --init-only: load connection tracking if the kernel has not done so, then set its
- * limits and timeouts. A value that cannot be set is a warning, as in conntrack_open().
+ * limits and timeouts. A value that cannot be set is a warning, as in conntrack_limits_set().
  */
 MUST_USE int conntrack_prepare(const struct sysctl_config *sysctls, struct err *err);
 
 /*
- * Forks the helper: call before anything large is held. Sets the kernel's limits and
- * timeouts, now or, if the kernel does not track connections yet, in conntrack_start().
+ * Forks the helper: call before anything large is held. Changes nothing in the kernel.
  * `m` is borrowed.
  */
 MUST_USE int conntrack_open(struct conntrack **ret, struct event_base *base, const struct model *m,
@@ -54,6 +53,11 @@ MUST_USE int conntrack_open(struct conntrack **ret, struct event_base *base, con
 void conntrack_close(struct conntrack *c);
 DEFINE_AUTO(struct conntrack *, conntrack_close);
 
+/*
+ * Set the kernel's limits and timeouts, once all that can fail at the start has succeeded. If
+ * the kernel does not track connections yet, conntrack_start() does it.
+ */
+void conntrack_limits_set(struct conntrack *c);
 /* sync_config.accepted; `arg` is the conntrack. */
 void conntrack_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
 			const struct plan_rows *new);
