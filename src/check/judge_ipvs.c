@@ -105,22 +105,28 @@ void judge_ipvs_sysctls(struct check_report *r, const struct facts *f)
 	struct str list = { 0 };
 	const char *name;
 	uint32_t value;
+	bool is_required = false;
 	size_t n_known = 0;
 
 	for (size_t i = 0; i < FACT_IPVS_SYSCTLS && ipvs_sysctl_wanted(i, &name, &value); i++) {
 		n_known += p->sysctls[i] >= 0;
-		if (p->sysctls[i] >= 0 && p->sysctls[i] != value)
-			str_printf(&list, "%snet.ipv4.vs.%s=%" PRIu32, list.len > 0 ? " " : "",
-				   name, value);
+		if (p->sysctls[i] < 0 || p->sysctls[i] == value)
+			continue;
+		/* Without it nothing is masqueraded. */
+		is_required |= strcmp(name, "conntrack") == 0;
+		str_printf(&list, "%snet.ipv4.vs.%s=%" PRIu32, list.len > 0 ? " " : "", name,
+			   value);
 	}
 	if (n_known == 0)
 		check_add(r, "ipvs-sysctls", p->is_in_force ? CHECK_WARNING : CHECK_NOTE,
 			  p->is_in_force ? "let it read /proc/sys/net/ipv4/vs" : NULL,
 			  p->is_in_force ? "cannot be read" : "they come with IPVS's module");
 	else if (list.len > 0 && p->is_in_force)
-		check_add(r, "ipvs-sysctls", CHECK_WARNING,
-			  "sysctl -w what is named; vipd does at its start: look who changed it",
-			  "not as the plane needs them: %s", list.text);
+		check_add(
+			r, "ipvs-sysctls", is_required ? CHECK_ERROR : CHECK_WARNING,
+			"sysctl -w what is named; vipd repairs them every 10 s where /proc/sys is "
+			"writable",
+			"not as the plane needs them: %s", list.text);
 	else
 		check_add(r, "ipvs-sysctls", CHECK_OK, NULL,
 			  list.len > 0 ? "vipd will set them at its start"

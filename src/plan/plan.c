@@ -847,8 +847,21 @@ void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new)
 	claims_left(p, svc);
 }
 
+/* No packet has met a refused id: the next attempt takes the same ids, newest first given back. */
+static void ids_give_back(struct plan *p, const struct plan_rows *rows)
+{
+	for (size_t i = rows != NULL ? rows->pools.n : 0; i-- > 0;) {
+		const struct plan_pool *pool = &rows->pools.v[i];
+		uint32_t *next = &p->ids[pool->fam].next;
+
+		if (pool->id != 0 && pool->id + 1 == *next && !id_is_used(p, pool->fam, pool->id))
+			*next = pool->id;
+	}
+}
+
 void plan_rows_refuse(struct plan *p, struct svc *svc, struct plan_rows *new)
 {
 	free_ids_not_in(p, new, svc->rows);
+	ids_give_back(p, new);
 	plan_rows_close(new);
 }

@@ -168,6 +168,7 @@ struct plane_ops {
 	 *                  applied; repeat with PLANE_COMMIT_VERIFY
 	 *   -EBUSY         outcome unknown (a lost answer): load again
 	 *   -ENOTRECOVERABLE  our tables are gone or foreign: load again
+	 *   -EPERM         the plane lacks what every service needs (see faults): load again
 	 *   other -errno   refused, nothing was applied; `err` says why, res->culprit whom
 	 */
 	int (*commit)(struct plane *p, const struct plan_op *ops, size_t n,

@@ -678,6 +678,16 @@ void fake_ipvs_foreign(struct fake_ipvs *f, const struct ipvs_key *key, uint32_t
 	*vec_push(&f->services) = s;
 }
 
+void fake_ipvs_foreign_timeout(struct fake_ipvs *f, uint32_t tcp_s)
+{
+	f->timeouts.tcp = tcp_s;
+}
+
+uint32_t fake_ipvs_timeout(const struct fake_ipvs *f)
+{
+	return f->timeouts.tcp;
+}
+
 void fake_ipvs_foreign_flags(struct fake_ipvs *f, const struct ipvs_key *key, uint32_t flags)
 {
 	for (size_t i = 0; i < f->services.n; i++) {

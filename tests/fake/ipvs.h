@@ -51,6 +51,9 @@ void fake_ipvs_conns(struct fake_ipvs *f, const char *addr, uint32_t active, uin
 /* Somebody makes a virtual service with one destination. `flags` as in linux/ip_vs.h. */
 void fake_ipvs_foreign(struct fake_ipvs *f, const struct ipvs_key *key, uint32_t flags,
 		       const char *dest, uint16_t port);
+/* Another process sets the timeout of TCP; what it is. */
+void fake_ipvs_foreign_timeout(struct fake_ipvs *f, uint32_t tcp_s);
+uint32_t fake_ipvs_timeout(const struct fake_ipvs *f);
 /* Another process changes the flags of a virtual service; 0: deletes it. */
 void fake_ipvs_foreign_flags(struct fake_ipvs *f, const struct ipvs_key *key, uint32_t flags);
 /* Somebody deletes a destination from all services, or sets its weight. */

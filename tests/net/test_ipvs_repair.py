@@ -248,3 +248,17 @@ def test_sysctls_are_remembered(lab, vipd):
     lab.node.run(*vipd.argv(), "--cleanup")
     assert lab.node.run("cat", path).strip() == "0"
     vipd.start()
+
+
+@pytest.mark.no_steady
+def test_sysctls_repaired(lab, vipd):
+    """Without net.ipv4.vs.conntrack nothing is masqueraded: a client outside gets no answer."""
+    vipd.apply(objs())
+    before = vipd.status()["sync"]["loads"]
+    lab.node.sysctl(net__ipv4__vs__conntrack=0)
+    path = "/proc/sys/net/ipv4/vs/conntrack"
+    L.eventually(lambda: lab.node.run("cat", path).strip() == "1", 12 * L.SLOW)
+    L.eventually(lambda: "net.ipv4.vs.conntrack: changed to 0 by another process; repaired"
+                 in vipd.log(), 3)
+    assert L.probe(lab.client, VIP, 80).ok
+    assert vipd.status()["sync"]["loads"] == before

@@ -602,7 +602,7 @@ static const struct {
 	{ rule_in_the_way, "policy-routing", CHECK_ERROR, "somebody else's", "does not begin" },
 	{ rule_in_front, "policy-routing", CHECK_WARNING, "is asked before", "priority" },
 	{ routing_unread, "policy-routing", CHECK_WARNING, "not permitted", "look at" },
-	{ other_sysctl, "ipvs-sysctls", CHECK_WARNING, "net.ipv4.vs.conntrack=1", "sysctl -w" },
+	{ other_sysctl, "ipvs-sysctls", CHECK_ERROR, "net.ipv4.vs.conntrack=1", "sysctl -w" },
 	{ other_sysctl_yet, "ipvs-sysctls", CHECK_OK, "will set them", NULL },
 	{ no_sysctls, "ipvs-sysctls", CHECK_NOTE, "come with", NULL },
 	{ input_drops, "input-policy", CHECK_WARNING, "chain INPUT of table filter",

@@ -228,6 +228,9 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		r = ipvs_transact(p, res, err);
 	if (r < 0)
 		return failed(p, ops, n, r, mode, res);
+	if (plane_fault_clear(&p->plane, PLANE_FAULT_SCHEDULER))
+		log_notice(LOG_AREA_PLANE, "ipvs: recovered: the kernel has scheduler %s",
+			   ipvs_sched_name(p->sched.no));
 	if (mode != PLANE_COMMIT_AUDIT) {
 		applied(p);
 		remarks_tell(p, ops, n);

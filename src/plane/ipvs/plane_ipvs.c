@@ -18,7 +18,7 @@
 
 /* Elements gathered for a transaction of sweep(). */
 #define SWEEP_MAX 2048
-/* Rules and routes announce nothing to us: how often they are looked at. */
+/* Rules, routes and sysctls announce no change to vipd: how often they are verified. */
 #define ROUTES_PERIOD_NS (10 * NSEC_PER_SEC)
 
 /* --- opening and closing --- */
@@ -424,7 +424,7 @@ static bool plane_touched(const struct plane *plane, const struct plan_rows *row
 
 /* --- tick --- */
 
-static uint64_t tick_routes(struct ipvs_plane *p, uint64_t now)
+static uint64_t tick_surroundings(struct ipvs_plane *p, uint64_t now)
 {
 	struct err err = { 0 };
 	size_t n = 0;
@@ -435,6 +435,8 @@ static uint64_t tick_routes(struct ipvs_plane *p, uint64_t now)
 	if (now < p->routes_at)
 		return p->routes_at;
 	p->routes_at = now + ROUTES_PERIOD_NS;
+	if (!p->is_retiring)
+		ipvs_sysctls_watch(p);
 	r = routes_apply(p, &n, &err);
 	if (r < 0)
 		log_warn(LOG_AREA_PLANE, "policy routing: not repaired: %s; next attempt in 10 s",
@@ -455,7 +457,7 @@ static uint64_t plane_tick(struct plane *plane, uint64_t now)
 
 	if ((p->loaded != NULL && !p->plane.is_sweep_pending) || !p->has_env)
 		return now + NSEC_PER_SEC;
-	next = tick_routes(p, now);
+	next = tick_surroundings(p, now);
 	at = ipvs_drain_tick(p, now);
 	/* A backend may begin to leave at any time: it is looked at a second later. */
 	return at != 0 ? MIN(at, next) : MIN(next, now + NSEC_PER_SEC);

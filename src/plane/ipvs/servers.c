@@ -135,16 +135,27 @@ static int is_occupied(const char *key, struct err *err)
 		       key);
 }
 
-static int refused(const struct ipvs_plane *p, const struct ipvs_op *op, struct err *err)
+/* Without the default scheduler no service can be served, and none is to blame. */
+static int sched_fault(struct ipvs_plane *p, const char *sched, struct err *err)
+{
+	int r = err_set(err, -EPERM,
+			"IPVS scheduler %s is not in this kernel: load the module ip_vs_%s, or "
+			"choose another with --ipvs-scheduler",
+			sched, sched);
+
+	(void)plane_fault_set(&p->plane, PLANE_FAULT_SCHEDULER, true, err->text);
+	return r;
+}
+
+static int refused(struct ipvs_plane *p, const struct ipvs_op *op, struct err *err)
 {
 	char text[IPVS_KEY_TEXT_MAX];
 	char ip[IP_ENDPOINT_TEXT_MAX];
 	const char *key = ipvs_key_text(&op->service.key, text);
 	int r = op->result;
 
-	if (is_sched_missing(op))
-		return err_set(err, -EOPNOTSUPP, "IPVS %s: scheduler '%s' is not in this kernel",
-			       key, op->service.sched);
+	if (is_sched_missing(op)) /* the default: what another needs is served with the default */
+		return sched_fault(p, op->service.sched, err);
 	if (r == -EEXIST && op->cmd == IPVS_SERVICE_NEW &&
 	    ((const struct ipvs_vs *)op->tag)->is_foreign)
 		return is_occupied(key, err);

@@ -126,6 +126,7 @@ struct ipvs_plane {
 	uint64_t env_generation;
 	bool has_env;
 	uint32_t was[IPVS_REMEMBERED]; /* as sysctl.c has it: each value plus one; 0 = unknown */
+	bool has_sysctls;              /* set by this process: a change is a foreign one */
 	uint32_t missing_scheds;       /* bits by number: the kernel has no such module */
 	uint64_t tick_at;
 	uint64_t round_at;    /* when the look at `leaving` under way began */
@@ -285,6 +286,8 @@ MUST_USE int ipvs_sysctls_recall(struct ipvs_plane *p, struct err *err);
 
 /* Set what IPVS needs; what it was goes into the table, once. */
 MUST_USE int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, struct err *err);
+/* Repair what another process changed since. */
+void ipvs_sysctls_watch(struct ipvs_plane *p);
 /* As they were before us, as far as the table remembers. */
 void ipvs_sysctls_restore(struct ipvs_plane *p);
 

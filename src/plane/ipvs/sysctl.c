@@ -138,8 +138,26 @@ static void remember(struct ipvs_plane *p, uint32_t no, uint32_t value)
 
 /* --- today --- */
 
-static void sysctls_set(struct ipvs_plane *p, struct plane_result *res)
+/* Without it nothing is masqueraded: hosts and hairpins get no answer. */
+#define REQUIRED 0 /* conntrack */
+
+static void fault_tell(struct ipvs_plane *p, const struct str *lacking, bool is_unready)
 {
+	if (lacking->len > 0) {
+		if (plane_fault_set(&p->plane, PLANE_FAULT_SYSCTL, is_unready, lacking->text))
+			log_err(LOG_AREA_PLANE, "%s%s", lacking->text,
+				is_unready ? "; not ready" : "");
+	} else if (plane_fault_clear(&p->plane, PLANE_FAULT_SYSCTL)) {
+		log_notice(LOG_AREA_PLANE, "net.ipv4.vs: recovered: all are as the plane needs "
+					   "them");
+	}
+}
+
+static void sysctls_set(struct ipvs_plane *p, size_t *n_writes)
+{
+	struct str lacking = { 0 };
+	bool is_unready = false;
+
 	for (size_t i = 0; i < IPVS_SYSCTLS; i++) {
 		uint32_t value;
 		int r;
@@ -147,13 +165,25 @@ static void sysctls_set(struct ipvs_plane *p, struct plane_result *res)
 		if (!sysctl_read(p, i, &value) || value == wanted(p, i))
 			continue;
 		r = sysctl_write(p, i, wanted(p, i));
-		if (r < 0)
-			log_warn(LOG_AREA_PLANE,
-				 "net.ipv4.vs.%s is %" PRIu32 " and should be %" PRIu32 ": %s",
-				 sysctls[i].name, value, wanted(p, i), strerror(-r));
-		else
-			res->n_writes++;
+		if (r < 0) {
+			is_unready |= i == REQUIRED;
+			str_printf(&lacking,
+				   "%snet.ipv4.vs.%s is %" PRIu32 ", must be %" PRIu32
+				   " and cannot be set: %s",
+				   lacking.len > 0 ? "; " : "", sysctls[i].name, value,
+				   wanted(p, i), strerror(-r));
+			continue;
+		}
+		++*n_writes;
+		if (p->has_sysctls)
+			log_notice(LOG_AREA_PLANE,
+				   "net.ipv4.vs.%s: changed to %" PRIu32
+				   " by another process; repaired: set to %" PRIu32,
+				   sysctls[i].name, value, wanted(p, i));
 	}
+	p->has_sysctls = true;
+	fault_tell(p, &lacking, is_unready);
+	str_fini(&lacking);
 }
 
 static bool timeout_differs(uint32_t want, uint32_t is)
@@ -161,8 +191,8 @@ static bool timeout_differs(uint32_t want, uint32_t is)
 	return want != 0 && want != is;
 }
 
-static int timeouts_apply(struct ipvs_plane *p, const struct ipvs_timeouts *now,
-			  struct plane_result *res, struct err *err)
+static int timeouts_apply(struct ipvs_plane *p, const struct ipvs_timeouts *now, size_t *n_writes,
+			  struct err *err)
 {
 	const struct ipvs_timeouts *want = &p->config.timeouts;
 	int r;
@@ -171,7 +201,7 @@ static int timeouts_apply(struct ipvs_plane *p, const struct ipvs_timeouts *now,
 	    !timeout_differs(want->tcp_fin, now->tcp_fin) && !timeout_differs(want->udp, now->udp))
 		return 0;
 	r = ipvs_wire_timeouts_set(p->wire, want, err);
-	res->n_writes += r == 0;
+	*n_writes += r == 0;
 	return r;
 }
 
@@ -209,12 +239,36 @@ int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, struct er
 	if (r == 0)
 		r = remember_all(p, &now, res, err);
 	if (r == 0)
-		r = timeouts_apply(p, &now, res, err);
+		r = timeouts_apply(p, &now, &res->n_writes, err);
 	if (r < 0)
 		return r;
 	if (p->config.sysctl_root != NULL)
-		sysctls_set(p, res);
+		sysctls_set(p, &res->n_writes);
 	return 0;
+}
+
+void ipvs_sysctls_watch(struct ipvs_plane *p)
+{
+	struct ipvs_timeouts now;
+	struct err err = { 0 };
+	size_t n_timeouts = 0;
+	size_t n = 0;
+	int r;
+
+	if (p->config.sysctl_root != NULL)
+		sysctls_set(p, &n);
+	r = ipvs_wire_timeouts_get(p->wire, &now, &err);
+	if (r == 0)
+		r = timeouts_apply(p, &now, &n_timeouts, &err);
+	if (r < 0)
+		log_warn(LOG_AREA_PLANE, "IPVS timeouts: not verified: %s; next attempt in 10 s",
+			 err.text);
+	else if (n_timeouts > 0)
+		log_notice(LOG_AREA_PLANE,
+			   "IPVS timeouts: changed to %" PRIu32 " %" PRIu32 " %" PRIu32
+			   " s (tcp, tcpfin, udp) by another process; "
+			   "repaired",
+			   now.tcp, now.tcp_fin, now.udp);
 }
 
 void ipvs_sysctls_restore(struct ipvs_plane *p)
