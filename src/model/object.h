@@ -25,10 +25,10 @@ enum l4proto {
 };
 
 /* Bounds on what one object may hold; a decoder refuses more by name. */
-#define SERVICE_PORTS_MAX 4096
+#define SERVICE_PORTS_MAX 20000
 #define SERVICE_ADDRS_MAX 1024     /* external IPs, ingress entries, source ranges: each */
 #define SLICE_ENDPOINTS_MAX 100000 /* the API allows 1000; manifests may be larger */
-#define SLICE_PORTS_MAX 4096
+#define SLICE_PORTS_MAX 20000      /* as the API */
 #define HINTS_MAX 64
 #define AFFINITY_DEFAULT_S 10800 /* SVC-31 */
 #define AFFINITY_MAX_S 86400

@@ -510,19 +510,10 @@ static void port_frontends(struct build *b, size_t index, enum ipfam fam,
 	external_frontends(b, &f, fam, port);
 }
 
-static struct plan_pool *pool_find(const struct plan_rows *rows, const struct plan_pool *like)
-{
-	vec_for_each (pool, &rows->pools)
-		if (pool->fam == like->fam && pool->scope == like->scope &&
-		    pool->proto == like->proto && pool->port_name == like->port_name)
-			return pool;
-	return NULL;
-}
-
 /* Id, slots and local ids stay as they are held, unless affinity was switched. */
 static void pool_inherit(const struct plan_rows *old, struct plan_pool *pool)
 {
-	const struct plan_pool *held = old ? pool_find(old, pool) : NULL;
+	const struct plan_pool *held = old ? plan_rows_pool_like(old, pool) : NULL;
 
 	if (held == NULL || (held->affinity_s != 0) != (pool->affinity_s != 0))
 		return;
@@ -562,8 +553,6 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 				  .next_aff_id = 1 };
 	struct plan_pool *pool;
 
-	if (pool_find(b->rows, &like) != NULL)
-		return;
 	like.is_sticky = b->s->affinity_s != 0;
 	like.affinity_s = n <= PLAN_AFFINITY_BACKENDS_MAX ? b->s->affinity_s : 0;
 	like.tuning = tuning_of(b, like.affinity_s);
@@ -595,7 +584,7 @@ static void guard_pools(struct build *b)
 
 		if (!f->is_guarded)
 			continue;
-		pool = pool_find(b->rows, &like);
+		pool = plan_rows_pool_like(b->rows, &like);
 		assert(pool != NULL);
 		if (pool->ranges.n == 0)
 			pool_guard(b, pool);
@@ -629,20 +618,21 @@ static void frontends_sort(struct plan_rows *rows)
 	rows->frontends.n = kept + 1;
 }
 
-static int pool_cmp(const void *a, const void *b)
+/* Two ports of one name and protocol, which the API refuses, share a pool. */
+static void pools_sort(struct plan_rows *rows)
 {
-	const struct plan_pool *pa = a;
-	const struct plan_pool *pb = b;
-	int c;
+	size_t kept = 0;
 
-	if (pa->fam != pb->fam)
-		return pa->fam < pb->fam ? -1 : 1;
-	c = pa->port_name == pb->port_name ? 0 : strcmp(pa->port_name->text, pb->port_name->text);
-	if (c != 0)
-		return c;
-	if (pa->proto != pb->proto)
-		return pa->proto < pb->proto ? -1 : 1;
-	return pa->scope < pb->scope ? -1 : pa->scope > pb->scope;
+	if (rows->pools.n < 2)
+		return;
+	qsort(rows->pools.v, rows->pools.n, sizeof(struct plan_pool), plan_pool_key_cmp);
+	for (size_t i = 1; i < rows->pools.n; i++) {
+		if (plan_pool_key_cmp(&rows->pools.v[kept], &rows->pools.v[i]) != 0)
+			rows->pools.v[++kept] = rows->pools.v[i];
+		else
+			plan_pool_fini(&rows->pools.v[i]);
+	}
+	rows->pools.n = kept + 1;
 }
 
 /* Rows live as long as the service: give back what growing left over. */
@@ -682,9 +672,8 @@ struct plan_rows *plan_rows_desired(const struct plan *p, struct svc *svc)
 			selection_fini(&sel);
 		}
 	}
+	pools_sort(b.rows);
 	guard_pools(&b);
-	if (b.rows->pools.n > 1)
-		qsort(b.rows->pools.v, b.rows->pools.n, sizeof(struct plan_pool), pool_cmp);
 	frontends_sort(b.rows);
 	return b.rows;
 }
@@ -726,7 +715,7 @@ static struct plan_pool *target_pool(const struct plan_rows *rows, const struct 
 				  .proto = f->proto,
 				  .port_name = rows->svc->service->ports.v[f->port_index].name };
 
-	return t->verdict == PLAN_VERDICT_UNSET ? NULL : pool_find(rows, &like);
+	return t->verdict == PLAN_VERDICT_UNSET ? NULL : plan_rows_pool_like(rows, &like);
 }
 
 void plan_heirs(struct plan *p, const struct svc *svc, struct plan_displaced *displaced)
@@ -811,6 +800,7 @@ void plan_rows_number(struct plan *p, struct plan_rows *rows)
 				      ? p->traits->pool_class(pool->backends.n, pool->affinity_s)
 				      : 0;
 	}
+	plan_rows_index(rows);
 	vec_for_each (f, &rows->frontends) {
 		target_number(rows, f, &f->target);
 		target_number(rows, f, &f->inside);

@@ -25,6 +25,7 @@ void plan_rows_close(struct plan_rows *r)
 	vec_fini(&r->pools);
 	vec_fini(&r->frontends);
 	vec_fini(&r->conflicts);
+	free(r->by_id);
 	free(r);
 }
 
@@ -62,13 +63,57 @@ const struct plan_frontend *plan_rows_frontend(const struct plan_rows *r,
 struct plan_pool *plan_rows_pool_of(const struct plan_rows *rows, const struct plan_frontend *f,
 				    enum plan_scope scope)
 {
-	const struct name *port_name = rows->svc->service->ports.v[f->port_index].name;
+	struct plan_pool like = { .fam = (uint8_t)ip_fam(&f->addr),
+				  .scope = (uint8_t)scope,
+				  .proto = f->proto,
+				  .port_name = rows->svc->service->ports.v[f->port_index].name };
 
-	vec_for_each (pool, &rows->pools)
-		if (pool->fam == ip_fam(&f->addr) && pool->scope == scope &&
-		    pool->proto == f->proto && pool->port_name == port_name)
-			return pool;
-	return NULL;
+	return plan_rows_pool_like(rows, &like);
+}
+
+int plan_pool_key_cmp(const void *a, const void *b)
+{
+	const struct plan_pool *pa = a;
+	const struct plan_pool *pb = b;
+	int c;
+
+	if (pa->fam != pb->fam)
+		return pa->fam < pb->fam ? -1 : 1;
+	c = pa->port_name == pb->port_name ? 0 : strcmp(pa->port_name->text, pb->port_name->text);
+	if (c != 0)
+		return c;
+	if (pa->proto != pb->proto)
+		return pa->proto < pb->proto ? -1 : 1;
+	return pa->scope < pb->scope ? -1 : pa->scope > pb->scope;
+}
+
+struct plan_pool *plan_rows_pool_like(const struct plan_rows *r, const struct plan_pool *like)
+{
+	return r->pools.n == 0 ? NULL
+			       : bsearch(like, r->pools.v, r->pools.n, sizeof(r->pools.v[0]),
+					 plan_pool_key_cmp);
+}
+
+static int by_id_cmp(const void *a, const void *b)
+{
+	const struct plan_pool *pa = *(struct plan_pool *const *)a;
+	const struct plan_pool *pb = *(struct plan_pool *const *)b;
+
+	if (pa->fam != pb->fam)
+		return pa->fam < pb->fam ? -1 : 1;
+	return pa->id < pb->id ? -1 : pa->id > pb->id;
+}
+
+void plan_rows_index(struct plan_rows *r)
+{
+	free(r->by_id);
+	r->by_id = NULL;
+	if (r->pools.n < PLAN_INDEX_MIN)
+		return;
+	r->by_id = xreallocarray(NULL, r->pools.n, sizeof(r->by_id[0]));
+	for (size_t i = 0; i < r->pools.n; i++)
+		r->by_id[i] = &r->pools.v[i];
+	qsort(r->by_id, r->pools.n, sizeof(r->by_id[0]), by_id_cmp);
 }
 
 static void led_note(const struct plan_rows *rows, const struct plan_frontend *f,
@@ -118,6 +163,14 @@ void plan_rows_filter(struct plan_rows *rows,
 
 struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id)
 {
+	const struct plan_pool like = { .fam = (uint8_t)fam, .id = id };
+	const struct plan_pool *key = &like;
+	struct plan_pool **at;
+
+	if (r->by_id != NULL) {
+		at = bsearch(&key, r->by_id, r->pools.n, sizeof(r->by_id[0]), by_id_cmp);
+		return at ? *at : NULL;
+	}
 	vec_for_each (pool, &r->pools)
 		if (pool->fam == fam && pool->id == id)
 			return pool;

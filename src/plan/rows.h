@@ -110,8 +110,11 @@ struct plan_rows {
 	VEC(struct plan_pool) pools; /* sorted by (fam, port_name, proto, scope, has affinity) */
 	VEC(struct plan_frontend) frontends; /* sorted by (addr, proto, port) */
 	VEC(struct plan_conflict) conflicts;
-	bool is_unsticky; /* once accepted: plan_rows_is_unsticky() */
+	bool is_unsticky;         /* once accepted: plan_rows_is_unsticky() */
+	struct plan_pool **by_id; /* pools by (fam, id), of plan_rows_index(); NULL: few, or none */
 };
+
+#define PLAN_INDEX_MIN 16 /* pools; fewer are searched one by one */
 
 /* Frees what hangs on the pool, not the pool. */
 void plan_pool_fini(struct plan_pool *pool);
@@ -136,7 +139,13 @@ void plan_rows_filter(struct plan_rows *rows,
 		      bool (*is_dropped)(void *arg, const struct svc *svc,
 					 const struct plan_frontend *f),
 		      void *arg);
+/* The pool with family, port name, protocol and scope of `like`, or NULL. */
+struct plan_pool *plan_rows_pool_like(const struct plan_rows *r, const struct plan_pool *like);
+int plan_pool_key_cmp(const void *a, const void *b);
+/* The pool with that id. With many pools fast only after plan_rows_index(). */
 struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id);
+/* Call when all pools have ids; the order of the pools must not change afterwards. */
+void plan_rows_index(struct plan_rows *r);
 const char *plan_frontend_kind_text(enum plan_frontend_kind k);
 /* Why the owner has precedence: "older service", "cluster IP before external IP" ... */
 const char *plan_conflict_reason(const struct plan_conflict *c);
