@@ -1189,7 +1189,8 @@ static void test_bad_folder(void **state)
 			files_open(&w->files, w->base, &w->model, TESTS_DATA "/bad", &ops, &err),
 			0);
 	}
-	expect_model(w, "x/good 10.96.0.1 80 (good-1:1); x/unserved - 80");
+	expect_model(w, "x/good 10.96.0.1 80 (good-1:1); x/policy 10.96.1.1; x/protocol 10.96.1.1; "
+			"x/type 10.96.1.1; x/unserved - 80");
 	expect_problems(w, str_text(&want));
 	str_fini(&want);
 }

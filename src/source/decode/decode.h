@@ -10,7 +10,9 @@
  *
  *   refused   the object as a whole: a negative result, `err` reads
  *             "spec.ports[2].port: 70000 is not in 1..65535"
- *   skipped   one entry of it (SVC-14, SVC-23, EPS-05, EPS-06, EPS-09, EPS-19):
+ *   skipped   one entry of it (SVC-14, SVC-23, EPS-05, EPS-06, EPS-09, EPS-19), or a word
+ *             that this version does not know (IN-44: a port's protocol; the default of a
+ *             policy takes its place):
  *             told through `note`, the rest of the object counts
  *   ignored   a valid object that is not for vipd (EPS-01, IN-04, IN-34): the
  *             result DECODE_IGNORED; what an earlier version said is void

@@ -280,7 +280,7 @@ int trail_proto(uint8_t *ret, struct decode *d, const json_t *obj, struct err *e
 		return r;
 	*ret = (uint8_t)l4proto_parse(text);
 	if (*ret == L4PROTO_UNSET)
-		return trail_refuse(d, err, "'%.64s' is not TCP, UDP or SCTP", text);
+		trail_note(d, "'%.64s' is not TCP, UDP or SCTP, the port is skipped", text);
 	return 0;
 }
 

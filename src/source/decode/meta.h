@@ -34,8 +34,8 @@ bool is_dns_label(const char *text);
 bool is_dns_subdomain(const char *text);
 
 /*
- * A protocol and an address as services and slices spell them, at the current
- * field. decode_address() takes no address that cannot be one host: unspecified,
+ * A protocol (L4PROTO_UNSET with a note: unknown) and an address as services and slices spell them,
+ * at the current field. decode_address() takes no address that cannot be one host: unspecified,
  * multicast, broadcast. Its -EINVAL leaves the decision to the caller; `err`
  * has no path.
  */

@@ -16,7 +16,10 @@
 #define ANNOTATION_MAX 65536 /* a weight for each of some thousand endpoints */
 #define LABEL_PROXY_NAME "service.kubernetes.io/service-proxy-name"
 
-/* One of `n` words, as an index; absent or empty is 0, which is the default. */
+/*
+ * One of `n` words, as an index; absent or empty is 0, which is the default, and so is a word
+ * of a later version of the API, with a note (IN-44).
+ */
 static int word_field(size_t *ret, struct decode *d, const json_t *obj, const char *key,
 		      const char *const *words, size_t n, struct err *err)
 {
@@ -33,13 +36,15 @@ static int word_field(size_t *ret, struct decode *d, const json_t *obj, const ch
 			return 0;
 	for (size_t i = 0; i < n; i++)
 		str_printf(&list, "%s%s", i == 0 ? "" : i == n - 1 ? " or " : ", ", words[i]);
-	r = trail_refuse(d, err, "'%.64s' is not %s", text, str_text(&list));
+	trail_note(d, "'%.64s' is not %s, %s is used", text, str_text(&list), words[0]);
 	str_fini(&list);
-	return r;
+	*ret = 0;
+	return 0;
 }
 
 /* --- ports ---------------------------------------------------------------- */
 
+/* `ret` without a protocol: the port is skipped. */
 static int port_decode(struct service_port *ret, const json_t *port, struct decode *d,
 		       struct err *err)
 {
@@ -49,7 +54,7 @@ static int port_decode(struct service_port *ret, const json_t *port, struct deco
 	int r;
 
 	r = trail_proto(&ret->proto, d, port, err);
-	if (r < 0)
+	if (r < 0 || ret->proto == L4PROTO_UNSET)
 		return r;
 	r = trail_int(&node_port, d, port, "nodePort", 0, UINT16_MAX, err);
 	if (r < 0)
@@ -138,6 +143,20 @@ static size_t claims_fill(struct port_claim *claims, const struct service *s, en
 	return n;
 }
 
+/* Where the `i`th of the ports that count stands in spec.ports: those before it may be skipped. */
+static uint32_t port_place(const json_t *list, uint32_t i)
+{
+	uint32_t place = 0;
+
+	for (;; place++) {
+		const json_t *port = json_array_get(list, place);
+		const char *proto = json_string_value(json_object_get(port, "protocol"));
+
+		if (l4proto_parse(proto) != L4PROTO_UNSET && i-- == 0)
+			return place;
+	}
+}
+
 /* The trail stands inside spec.ports. */
 static int ports_check(const struct service *s, const json_t *list, struct decode *d,
 		       struct err *err)
@@ -153,13 +172,16 @@ static int ports_check(const struct service *s, const json_t *list, struct decod
 		size_t n = claims_fill(claims, s, what);
 		const struct port_claim *c;
 		uint32_t earlier = 0;
+		uint32_t place;
 
 		c = claim_conflict(claims, n, &earlier);
 		if (c == NULL)
 			continue;
-		(void)trail_element(d, list, c->index);
+		place = port_place(list, c->index);
+		earlier = port_place(list, earlier);
+		(void)trail_element(d, list, place);
 		trail_into(d);
-		(void)trail_field(d, json_array_get(list, c->index), field[what]);
+		(void)trail_field(d, json_array_get(list, place), field[what]);
 		if (what == CLAIM_NAME && c->name->len == 0)
 			r = trail_refuse(d, err, "missing, as is that of ports[%u]", earlier);
 		else if (what == CLAIM_NAME)
@@ -195,6 +217,7 @@ static int ports_decode(struct service *s, const json_t *spec, struct decode *d,
 		r = port_decode(p, port, d, err);
 		if (r < 0)
 			return r;
+		s->ports.n -= p->proto == L4PROTO_UNSET;
 		trail_out(d);
 	}
 	r = ports_check(s, list, d, err);
@@ -234,9 +257,12 @@ static int families_decode(enum ipfam fams[static IPFAM_N], size_t *n, const jso
 		r = trail_element_text(&text, d, list, i, err);
 		if (r < 0)
 			return r;
-		if (family_text_parse(&fams[i], text) < 0)
-			return trail_refuse(d, err, "'%.64s' is not IPv4 or IPv6",
-					    text ? text : "");
+		if (family_text_parse(&fams[i], text) < 0) {
+			trail_note(d, "'%.64s' is not IPv4 or IPv6, the addresses tell",
+				   text ? text : "");
+			*n = 0;
+			break;
+		}
 		if (i > 0 && fams[i] == fams[0])
 			return trail_refuse(d, err, "'%s' is given twice", text);
 	}

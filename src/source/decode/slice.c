@@ -20,7 +20,7 @@ static int port_decode(struct slice *s, const json_t *port, struct decode *d, st
 	int r;
 
 	r = trail_proto(&p.proto, d, port, err);
-	if (r < 0)
+	if (r < 0 || p.proto == L4PROTO_UNSET)
 		return r;
 	r = trail_text(&name, d, port, "name", err);
 	if (r < 0)
@@ -284,8 +284,10 @@ static int family_decode(struct slice *s, const json_t *obj, struct decode *d, s
 		trail_note(d, "FQDN cannot be balanced to, the slice is ignored");
 		return DECODE_IGNORED;
 	}
-	if (strcmp(text, "IPv4") != 0 && strcmp(text, "IPv6") != 0)
-		return trail_refuse(d, err, "'%.64s' is not IPv4, IPv6 or FQDN", text);
+	if (strcmp(text, "IPv4") != 0 && strcmp(text, "IPv6") != 0) {
+		trail_note(d, "'%.64s' is not IPv4, IPv6 or FQDN, the slice is ignored", text);
+		return DECODE_IGNORED;
+	}
 	s->fam = strcmp(text, "IPv6") == 0 ? IPFAM_V6 : IPFAM_V4;
 	return 0;
 }
