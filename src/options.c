@@ -1238,18 +1238,23 @@ void options_man(struct str *ret)
 	str_puts(ret, ".SH FLAGS WITHOUT EFFECT\n"
 		      "Accepted because command lines of kube\\-proxy have them.\n");
 	man_flags(ret, true);
-	str_puts(ret,
-		 ".SH SIGNALS\n.TP\n.B SIGTERM\\fR, \\fBSIGINT\nend; the kernel keeps serving.\n"
-		 ".SH EXIT STATUS\n"
-		 "0: ended by a signal, or done. 1: it could not go on, or the configuration\n"
-		 "file changed and it wants to be started with it. 2: usage.\n"
-		 ".SH FILES\n.TP\n.I /run/vipd/control.sock\n"
-		 "the control socket, for\n.BR vipctl (8).\n"
-		 ".TP\n.I /run/vipd/lock\n"
-		 "locked by the vipd of each network namespace.\n"
-		 ".TP\n.I /run/vipd/drained\n"
-		 "endpoints that an operator has drained.\n"
-		 ".SH SEE ALSO\n.BR vipctl (8),\n.BR nft (8)\n");
+	str_puts(
+		ret,
+		".SH SIGNALS\n.TP\n.B SIGTERM\\fR, \\fBSIGINT\nend; the kernel keeps serving.\n"
+		".TP\n.B SIGHUP\n"
+		"read the configuration file and the sources again: manifests, the kubeconfig and\n"
+		"the files it names. Fields of the log take effect; other fields that changed are\n"
+		"logged by name, with \\(lqrestart needed\\(rq.\n"
+		".SH EXIT STATUS\n"
+		"0: ended by a signal, or done. 1: it could not go on, or the configuration\n"
+		"file changed and it wants to be started with it. 2: usage.\n"
+		".SH FILES\n.TP\n.I /run/vipd/control.sock\n"
+		"the control socket, for\n.BR vipctl (8).\n"
+		".TP\n.I /run/vipd/lock\n"
+		"locked by the vipd of each network namespace.\n"
+		".TP\n.I /run/vipd/drained\n"
+		"endpoints that an operator has drained.\n"
+		".SH SEE ALSO\n.BR vipctl (8),\n.BR nft (8)\n");
 }
 
 /* --- rows and fields --- */
@@ -1737,6 +1742,50 @@ bool options_has_page(const struct options *o)
 void options_effective(const struct options *o, struct str *ret)
 {
 	config_print(ret, o->effective);
+}
+
+/* `old` and `new` may be NULL: not there. */
+static void differences_add(struct str *ret, const char *name, const json_t *old, const json_t *new)
+{
+	const json_t *trees[] = { old, new };
+	const char *key;
+	json_t *v;
+
+	if (!json_is_object(old) || !json_is_object(new)) {
+		if (!json_equal(old, new))
+			str_printf(ret, "%s%s", ret->len > 0 ? ", " : "", name);
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
+		json_object_foreach ((json_t *)(uintptr_t)trees[i], key, v) {
+			char full[128];
+
+			if (i == 1 && json_object_get(old, key) != NULL)
+				continue; /* compared already */
+			(void)snprintf(full, sizeof(full), "%s%s%s", name, *name ? "." : "", key);
+			if (strcmp(full, "logging") != 0)
+				differences_add(ret, full, json_object_get(old, key),
+						json_object_get(new, key));
+		}
+}
+
+void options_differences(const struct options *old, const struct options *new, struct str *ret)
+{
+	differences_add(ret, "", old->effective, new->effective);
+}
+
+bool options_take_log(struct options *o, const struct options *new)
+{
+	json_t *logging = json_object_get(new->effective, "logging");
+
+	if (json_equal(json_object_get(o->effective, "logging"), logging))
+		return false;
+	(void)json_object_set(o->effective, "logging", logging);
+	o->log_format = new->log_format;
+	o->verbosity = new->verbosity;
+	memcpy(o->area_verbosity, new->area_verbosity, sizeof(o->area_verbosity));
+	memcpy(o->area_level, new->area_level, sizeof(o->area_level));
+	return true;
 }
 
 void options_configz(const struct options *o, struct str *ret)

@@ -120,6 +120,13 @@ MUST_USE int options_parse(struct options *o, struct model_config *config, int a
 void options_fini(struct options *o);
 /* All that is in force, as a configuration file (CFG-05). */
 void options_effective(const struct options *o, struct str *ret);
+/*
+ * Fields whose value in `new` is another than in `old`, with commas; those of the log, which
+ * options_take_log() puts in force, are left out.
+ */
+void options_differences(const struct options *old, const struct options *new, struct str *ret);
+/* Take over what `new` says of the log. False when that is what `o` says. */
+bool options_take_log(struct options *o, const struct options *new);
 /* The same in JSON, under its group's name, as kube-proxy's /configz tells it. */
 void options_configz(const struct options *o, struct str *ret);
 /* Every flag that does something and its value, a line each, no passwords in them. */

@@ -70,7 +70,7 @@ struct vipd {
 	struct event *sync_event;
 	struct event *ruleset_event; /* somebody else committed; NULL: only looked for */
 	uint64_t looks;              /* of the sync, as far as ruleset_event was told */
-	struct event *signals[2];
+	struct event *signals[3];
 	char **argv; /* as main() had it: the file is read again with the same flags */
 	int argc;
 	struct config_watch *config_watch;
@@ -268,10 +268,16 @@ static void on_host_ready(void *arg)
 	gate(v);
 }
 
+static void reload(struct vipd *v);
+
 static void on_signal(evutil_socket_t fd, short what, void *arg)
 {
 	struct vipd *v = arg;
 
+	if (fd == SIGHUP) {
+		reload(v);
+		return;
+	}
 	log_notice(LOG_AREA_MAIN, "ending by %s: the kernel keeps serving", strsignal((int)fd));
 	event_base_loopbreak(v->base);
 }
@@ -280,7 +286,7 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
 
 static int open_events(struct vipd *v, struct err *err)
 {
-	static const int numbers[] = { SIGTERM, SIGINT };
+	static const int numbers[] = { SIGTERM, SIGINT, SIGHUP };
 	struct event_config *config = event_config_new();
 
 	if (config != NULL)
@@ -763,6 +769,53 @@ static int open_serve(struct vipd *v, struct err *err)
 				  err);
 }
 
+static enum log_level level_of(int verbosity)
+{
+	return verbosity >= 4   ? LOG_LEVEL_DEBUG
+	       : verbosity >= 2 ? LOG_LEVEL_INFO
+				: LOG_LEVEL_NOTICE;
+}
+
+static void log_setup(const struct options *o)
+{
+	log_format_set(o->log_format);
+	log_level_set_all(level_of(o->verbosity));
+	for (int i = 0; i < LOG_AREA_N; i++)
+		if (o->area_verbosity[i] >= 0)
+			log_level_set((enum log_area)i, level_of(o->area_verbosity[i]));
+	for (int i = 0; i < LOG_AREA_N; i++)
+		if (o->area_level[i] != 0)
+			log_level_set((enum log_area)i, o->area_level[i]);
+}
+
+/*
+ * Read the file again and put in force what it says of the log. False when it is refused,
+ * which is logged; else `differences` gets the other fields that changed.
+ */
+static bool config_read_again(struct vipd *v, struct str *differences)
+{
+	struct options options;
+	struct model_config config = { 0 };
+	struct err err;
+	int r = options_parse(&options, &config, v->argc, v->argv, &err);
+
+	if (r < 0) {
+		log_warn(LOG_AREA_MAIN, "configuration: rejected: %s; the previous one stays",
+			 err.text);
+	} else {
+		options_differences(&v->options, &options, differences);
+		if (options_take_log(&v->options, &options)) {
+			log_setup(&v->options);
+			log_notice(LOG_AREA_MAIN, "configuration: logging: changed, in force now");
+		}
+	}
+	options_fini(&options);
+	vec_fini(&config.cluster_cidrs);
+	vec_fini(&config.service_cidrs);
+	vec_fini(&config.nodeport_cidrs);
+	return r == 0;
+}
+
 /*
  * CFG-04: a good new file that asks for something else ends the process, and its
  * supervisor starts it with that; what the kernel holds is adopted, and nothing is
@@ -771,32 +824,33 @@ static int open_serve(struct vipd *v, struct err *err)
 static void on_config_changed(void *arg)
 {
 	struct vipd *v = arg;
-	struct options options;
-	struct model_config config = { 0 };
-	struct str now = { 0 };
-	struct str new = { 0 };
-	struct err err;
-	int r = options_parse(&options, &config, v->argc, v->argv, &err);
+	struct str fields = { 0 };
 
-	if (r < 0) {
-		log_warn(LOG_AREA_MAIN, "configuration as before: the new one is refused: %s",
-			 err.text);
-	} else {
-		options_effective(&v->options, &now);
-		options_effective(&options, &new);
-		if (strcmp(now.text, new.text) != 0) {
-			log_notice(LOG_AREA_MAIN, "%s: changed: ending to be started with it",
-				   options.config);
-			v->is_outdated = true;
-			event_base_loopbreak(v->base);
-		}
+	if (config_read_again(v, &fields) && fields.len > 0) {
+		log_notice(LOG_AREA_MAIN,
+			   "configuration: %s: changed: %s; exiting for the supervisor to "
+			   "restart vipd",
+			   v->options.config, fields.text);
+		v->is_outdated = true;
+		event_base_loopbreak(v->base);
 	}
-	str_fini(&now);
-	str_fini(&new);
-	options_fini(&options);
-	vec_fini(&config.cluster_cidrs);
-	vec_fini(&config.service_cidrs);
-	vec_fini(&config.nodeport_cidrs);
+	str_fini(&fields);
+}
+
+/* SIGHUP: nothing ends, and what cannot change while vipd runs is named. */
+static void reload(struct vipd *v)
+{
+	struct str fields = { 0 };
+
+	log_notice(LOG_AREA_MAIN, "SIGHUP: reading configuration and sources again");
+	if (config_read_again(v, &fields) && fields.len > 0)
+		log_warn(LOG_AREA_MAIN, "configuration: %s: changed: %s; restart needed",
+			 v->options.config, fields.text);
+	str_fini(&fields);
+	if (v->files != NULL)
+		files_read_again(v->files);
+	if (v->kube != NULL)
+		kube_read_again(v->kube);
 }
 
 static int open_config(struct vipd *v, struct err *err)
@@ -935,24 +989,6 @@ static int write_config(const struct vipd *v, struct err *err)
 	return r;
 }
 
-static enum log_level level_of(int verbosity)
-{
-	return verbosity >= 4   ? LOG_LEVEL_DEBUG
-	       : verbosity >= 2 ? LOG_LEVEL_INFO
-				: LOG_LEVEL_NOTICE;
-}
-
-static void set_verbosity(const struct options *o)
-{
-	log_level_set_all(level_of(o->verbosity));
-	for (int i = 0; i < LOG_AREA_N; i++)
-		if (o->area_verbosity[i] >= 0)
-			log_level_set((enum log_area)i, level_of(o->area_verbosity[i]));
-	for (int i = 0; i < LOG_AREA_N; i++)
-		if (o->area_level[i] != 0)
-			log_level_set((enum log_area)i, o->area_level[i]);
-}
-
 static void print(void (*what)(struct str *ret))
 {
 	struct str text = { 0 };
@@ -1018,7 +1054,7 @@ int main(int argc, char **argv)
 		model_fini(&v.model);
 		return 2;
 	}
-	set_verbosity(&v.options);
+	log_setup(&v.options);
 	vec_for_each (note, &v.options.notes)
 		log_warn(LOG_AREA_MAIN, "%s", *note);
 	v.model.config.node_name = name_get_str(v.options.hostname);

@@ -438,7 +438,7 @@ def test_configuration_changes(netns, tmp_path):
         eventually(v.is_settled)
         before = ruleset(netns)
         kubelet_put(folder, head + "mode: [\n", 2)
-        eventually(lambda: "the new one is refused" in v.log())
+        eventually(lambda: "configuration: rejected: " in v.log())
         assert "config.yaml:5" in v.log()
         kubelet_put(folder, head + "# the same\n", 3)
         time.sleep(0.3)

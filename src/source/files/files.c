@@ -45,6 +45,7 @@ enum scan_why {
 	SCAN_FIRST,
 	SCAN_CHANGED, /* what is there is complete */
 	SCAN_TIMER,   /* files may be half written */
+	SCAN_ASKED,   /* every file is read, also one that looks as before */
 };
 
 struct files {
@@ -487,7 +488,8 @@ static void consider(struct files *fs, const char *name, enum scan_why why)
 		return;
 	}
 	stamp = stamp_of(&st);
-	if (f->is_read && f->failure == NULL && !f->is_racy && stamps_are_equal(&stamp, &f->stamp))
+	if (why != SCAN_ASKED && f->is_read && f->failure == NULL && !f->is_racy &&
+	    stamps_are_equal(&stamp, &f->stamp))
 		return;
 	if (why == SCAN_TIMER && fs->is_ready && is_younger(&stamp, YOUNG_NS)) {
 		fs->is_unsettled = true;
@@ -685,6 +687,14 @@ void files_close(struct files *fs)
 	free(fs->failure);
 	free(fs->path);
 	free(fs);
+}
+
+void files_read_again(struct files *fs)
+{
+	event_note(fs);
+	(void)watch_again(fs->watch);
+	scan(fs, SCAN_ASKED);
+	event_active(fs->work, EV_TIMEOUT, 0);
 }
 
 bool files_are_ready(const struct files *fs)

@@ -69,6 +69,8 @@ MUST_USE int files_open(struct files **ret, struct event_base *base, struct mode
 void files_close(struct files *f);
 DEFINE_AUTO(struct files *, files_close);
 
+/* Read every file of the folder again in the next turns of the loop, changed or not. */
+void files_read_again(struct files *f);
 bool files_are_ready(const struct files *f);
 /*
  * Is some version of every object of the folder known? Once true it stays true: from then on

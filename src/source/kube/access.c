@@ -131,6 +131,7 @@ static void kubeconfig_look(struct access *a)
 	if (r > 0)
 		r = kubeconfig_open(&fresh, a->path, a->master, a->account_dir, &err);
 	if (r < 0) {
+		a->kubeconfig.is_read = false; /* bad as long as it says this */
 		complain(a, err.text);
 		return;
 	}
@@ -506,6 +507,16 @@ void access_reject(struct access *a)
 {
 	if (a->where->exec != NULL && a->plugin.process == NULL)
 		plugin_forget(&a->plugin);
+}
+
+void access_read_again(struct access *a)
+{
+	struct err err;
+
+	free(TAKE(a->complaint)); /* what is still wrong is logged again */
+	access_reject(a);
+	if (files_look(a, &err) < 0)
+		complain(a, err.text);
 }
 
 const struct kubeconfig *access_where(const struct access *a)

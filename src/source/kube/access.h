@@ -53,5 +53,7 @@ void access_ask(struct access *a, access_fn fn, void *arg);
 void access_cancel(struct access *a, const void *arg);
 /* The server answered 401: what is cached is void. */
 void access_reject(struct access *a);
+/* Read the kubeconfig and the files it names again; what a plugin said is void. */
+void access_read_again(struct access *a);
 /* Where the servers are, as last read; never empty. */
 const struct kubeconfig *access_where(const struct access *a);

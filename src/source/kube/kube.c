@@ -261,6 +261,13 @@ void kube_close(struct kube *k)
 	free(k);
 }
 
+void kube_read_again(struct kube *k)
+{
+	access_read_again(k->access);
+	for (size_t i = 0; i < k->n; i++)
+		reflector_hurry(k->reflectors[i]);
+}
+
 /* --- status --------------------------------------------------------------- */
 
 const char *kube_state_text(enum kube_state s)

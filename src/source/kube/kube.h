@@ -70,6 +70,11 @@ struct kube_callbacks {
 MUST_USE int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 		       const struct kube_config *config, const struct kube_callbacks *callbacks,
 		       struct err *err);
+/*
+ * Read the kubeconfig and the files it names again, run its plugin again, and end the pauses
+ * after failures. Open watches go on: they are as current as the server.
+ */
+void kube_read_again(struct kube *k);
 /* The model stays as it is. Accepts NULL. */
 void kube_close(struct kube *k);
 

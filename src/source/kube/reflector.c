@@ -730,6 +730,12 @@ int reflector_open(struct reflector **ret, const struct reflector_config *config
 	return 0;
 }
 
+void reflector_hurry(struct reflector *r)
+{
+	if (r->http == NULL)
+		event_active(r->timer, EV_TIMEOUT, 0);
+}
+
 void reflector_close(struct reflector *r)
 {
 	if (r == NULL)

@@ -40,6 +40,8 @@ struct reflector_config {
 
 MUST_USE int reflector_open(struct reflector **ret, const struct reflector_config *config,
 			    struct err *err);
+/* End a pause: the next request begins in this turn of the loop. */
+void reflector_hurry(struct reflector *r);
 void reflector_close(struct reflector *r);
 bool reflector_is_complete(const struct reflector *r);
 const char *reflector_resource(const struct reflector *r);

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""SIGHUP: configuration and sources are read again, and nothing ends."""
+import os
+import signal
+import subprocess
+
+import pytest
+
+import daemon
+import lab as L
+from objects import service
+
+HEAD = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
+
+
+@pytest.fixture(scope="module")
+def alone():
+    with L.Lab(servers=False) as lab:
+        yield lab
+
+
+@pytest.fixture
+def vipd(alone, tmp_path):
+    """Configured by a file behind a mount of its own: to change it is no event in its folder."""
+    made = daemon.Vipd(alone, base=False)
+    made.config_files = []
+    made.config_path = str(tmp_path / "config.yaml")
+    config(made, "mode: nftables\n")
+    made.flags = {"--config": made.config_path}
+    made.write([service("a", [L.cluster_ip(1, 4)], 80)])
+    yield made
+    for f in made.config_files:
+        f.close()
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def steady_all_along():
+    """No steady flows: no backend is served here."""
+
+
+def config(vipd, text):
+    """Written in place, and not closed before the next of these: no watcher is told."""
+    f = open(vipd.config_path, "r+" if os.path.exists(vipd.config_path) else "w+",
+             encoding="utf-8")  # pylint: disable=consider-using-with
+    f.truncate(0)
+    f.write(HEAD + text)
+    f.flush()
+    vipd.config_files.append(f)
+
+
+def hup(vipd, text, times=1):
+    pid = vipd.proc.pid
+    vipd.proc.send_signal(signal.SIGHUP)
+    L.eventually(lambda: vipd.log(1000).count(text) >= times, 5, lambda: vipd.log(1000))
+    assert vipd.is_running() and vipd.status()["pid"] == pid
+    return vipd.log(1000)
+
+
+def test_nothing_new(vipd):
+    vipd.start()
+    log = hup(vipd, "SIGHUP: reading configuration and sources again")
+    assert "changed" not in log and "restart needed" not in log
+    vipd.stop()
+    assert vipd.proc.returncode == 0
+
+
+def test_configuration(vipd):
+    """What says something of the log is in force; the rest is named. A bad file changes nothing."""
+    vipd.start()
+    config(vipd, "mode: nftables\nnodePortAddresses: [127.0.0.0/8]\nconntrack: {min: 5}\n"
+                 "logging: {verbosity: 4}\n")
+    log = hup(vipd, "restart needed")
+    assert "%s: changed: nodePortAddresses, conntrack.min; restart needed" \
+        % vipd.config_path in log, log
+    assert "configuration: logging: changed, in force now" in log
+    assert vipd.get("/v1/log")["areas"][0]["level"] == "debug"
+    config(vipd, "oomScoreAdj: 5000\n")
+    log = hup(vipd, "configuration: rejected: ")
+    assert "config.yaml:3: oomScoreAdj: '5000'" in log
+    assert vipd.get("/v1/log")["areas"][0]["level"] == "debug"
+
+
+def test_a_changed_log_level_ends_nothing(vipd):
+    """CFG-04: the watcher too puts in force what says something of the log."""
+    vipd.start()
+    config(vipd, "mode: nftables\nlogging: {verbosity: 2}\n")
+    vipd.config_files[-1].close()
+    L.eventually(lambda: vipd.get("/v1/log")["areas"][0]["level"] == "info", 5)
+    config(vipd, "mode: nftables\nclusterCIDR: 10.0.0.0/8\n")
+    vipd.config_files[-1].close()
+    vipd.proc.wait(10 * L.SLOW)
+    assert vipd.proc.returncode == 1
+    assert "changed: clusterCIDR; exiting for the supervisor to restart vipd" in vipd.log()
+
+
+def test_manifests(vipd):
+    """Every file is read, also one that looks as it did."""
+    vipd.start()
+    reads = "vipd_source_lists_total{source=\"manifests\"} "
+
+    def count():
+        with vipd.lab.node.entered():
+            text = subprocess.run(["curl", "-s", "http://127.0.0.1:10249/metrics"],
+                                  capture_output=True, text=True, timeout=20, check=True).stdout
+        return int(text.split(reads)[1].split()[0])
+    before = count()
+    vipd.proc.send_signal(signal.SIGHUP)
+    L.eventually(lambda: count() == before + 1, 5)
+    assert len(vipd.get("/v1/services")["items"]) == 1
+
+
+def test_kubeconfig(vipd, tmp_path):
+    """A credential that cannot be read is named again, and the pause after a failure ends."""
+    path = tmp_path / "kubeconfig"
+    text = ("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: "
+            "'https://127.0.0.1:%d', insecure-skip-tls-verify: true}}]\n"
+            "users: [{name: u, user: {token: x}}]\n"
+            "contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n")
+    path.write_text(text % 1, encoding="utf-8")
+    with open(vipd.log_path, "ab") as log:
+        vipd.proc = vipd.lab.node.popen(
+            L.program("vipd"), "--kubeconfig", str(path), "--hostname-override", "n1",
+            "--control-socket", vipd.socket, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    L.eventually(lambda: vipd.get("/v1/status").get("state") == "waiting", 5)
+    path.write_text("clusters: 7\n", encoding="utf-8")
+    hup(vipd, "api: credentials: the last good ones stay: ", 1)
+    hup(vipd, "api: credentials: the last good ones stay: ", 2)
+    path.write_text(text % 2, encoding="utf-8")
+    hup(vipd, "kubeconfig changed and was read again")
+    L.eventually(lambda: "127.0.0.1:2" in json_text(vipd), 5)
+
+
+def json_text(vipd):
+    return str(vipd.get("/v1/status"))
