@@ -94,6 +94,7 @@ def test_half_a_million(big):
         vipd.close()
 
 
+@pytest.mark.parametrize("big", ["5% UDP"], indirect=True)
 def test_loop_goes_on(big):
     """vipd does not wait for the helper's walk: while the helper is stopped in the middle of it,
     vipd answers and programs changes; the walk is finished later."""
@@ -120,6 +121,7 @@ def test_loop_goes_on(big):
         vipd.close()
 
 
+@pytest.mark.parametrize("big", ["5% UDP"], indirect=True)
 def test_many_stale(big):
     """Many flows are stale at once: all go, none that may stay."""
     lab, ct = big

@@ -28,17 +28,16 @@ PATHS = of("paths") + of("sctp_sockets") + of(
     "sctp", "refused", "dropped", "unknown_port", "local_policy_keeps_the_source",
     "three_protocols_one_number")
 RESTART = of("restart", "nothing_changed_nothing_written", "endpoint_gone_while_down")
-IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_foreign") + of("ipvs_probe") + of(
-    "ipvs_repair", "differences_are_seen", "audit_repairs_services", "older_layout",
-    "sysctls_are_remembered")
+# All of them: the host's kernel may have no IPVS, and then they run nowhere else.
+IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_foreign") + of("ipvs_probe") + of("ipvs_repair")
 # The same files as on the nft plane: of each what the ipvs plane does in a way of its own.
 TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restored",
            "edited_rule_is_restored", "noticed_at_once") + \
     of("invalid", "out_of_window[masqueraded-local-v4]", "out_of_window[kept-remote-v6]") + \
     of("stream", "stream[restarts]") + of("changes", "a_port_is_removed")
 COUNTERS = of("counters", "every_way[4-affinity]", "every_way[6-plain]", "refused",
-              "nft_prints_what_loads_back", "switched_off")
-VIEW = of("ipvs_view", "what_is_wrong_is_seen", "trace_and_packets", "doctor_finds")
+              "nft_prints_what_loads_back", "estimation", "switched_off")
+VIEW = of("ipvs_view")
 # What another kernel may do in another way, once.
 NEWER_PATHS = of("paths", "cluster_policy", "external_policy_local", "no_endpoints", "hairpin",
                  "hairpin_local_policy", "marks_are_not_touched", "unallocated_cluster_ip",
