@@ -1,4 +1,4 @@
-# Thin, over Meson. `make` builds build/vipd and build/vipctl; what a fresh Debian lacks is
+# Thin, over Meson. `make` builds build/vipd and build/vipctl, no tests; what a fresh Debian lacks is
 # installed first (tools/install-deps). B=DIR chooses another build folder.
 B ?= build
 PYTHON ?= /usr/bin/python3
@@ -10,12 +10,13 @@ all: $(B)/build.ninja
 
 $(B)/build.ninja:
 	@tools/install-deps build
-	@meson setup $(B)
+	@meson setup $(B) -Dtests=false
 
 # Serve examples/ in private network namespaces, with traffic, while it changes.
 demo:
 	@tools/install-deps demo
 	@$(MAKE) --no-print-directory all
+	@ninja -C $(B) tests/tools/flow
 	@VIPD_BUILD=$(abspath $(B)) $(PYTHON) tools/demo
 
 # Everything there is; the last line says "N passed, N failed".
@@ -40,8 +41,9 @@ install-deps:
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
-# The quick half of `make test`: needs no root, takes seconds.
-check: all
+# The quick half of `make test`: needs no root, takes minutes. Builds the tests in $(B), too.
+check: $(B)/build.ninja
+	@tools/install-deps check
 	@$(PYTHON) tools/run-tests --quick --build $(B)
 
 clean:

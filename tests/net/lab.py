@@ -146,22 +146,26 @@ def missing():
         run("ip", "netns", "add", name)
     except RuntimeError as e:
         return "network namespaces cannot be made here (CONFIG_NET_NS, CAP_SYS_ADMIN): %s" % e
+    # Not `ip -n` or `ip netns exec`: these change mounts, which fails in a chroot whose / is no
+    # mount point.
+    inside = ("nsenter", "--net=%s/%s" % (NETNS_DIR, name))
+    try:
+        run(*inside, "true")
+    except (OSError, RuntimeError) as e:
+        return "network namespaces cannot be entered here: %s" % e
     try:
         for what, args in (
                 ("veth pairs (CONFIG_VETH)",
-                 ("ip", "-n", name, "link", "add", "v0", "type", "veth", "peer", "name", "v1")),
-                ("bridges (CONFIG_BRIDGE)",
-                 ("ip", "-n", name, "link", "add", "br0", "type", "bridge")),
-                ("nf_tables (CONFIG_NF_TABLES)",
-                 ("ip", "netns", "exec", name, "nft", "add table ip t")),
+                 ("ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1")),
+                ("bridges (CONFIG_BRIDGE)", ("ip", "link", "add", "br0", "type", "bridge")),
+                ("nf_tables (CONFIG_NF_TABLES)", ("nft", "add table ip t")),
                 ("nf_tables NAT (CONFIG_NFT_NAT)",
-                 ("ip", "netns", "exec", name, "nft",
-                  "table ip t { chain c { type nat hook prerouting priority -100; "
+                 ("nft", "table ip t { chain c { type nat hook prerouting priority -100; "
                   "ip daddr 192.0.2.1 tcp dport 1 dnat to 192.0.2.2:2; }; }"))):
             try:
-                run(*args)
+                run(*inside, *args)
             except RuntimeError as e:
-                return "the kernel lacks %s: %s" % (what, e)
+                return "no %s here: %s" % (what, e)
     finally:
         subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
     return None
