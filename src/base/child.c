@@ -55,7 +55,7 @@ static _Noreturn void child_main(const char *name, void (*run)(void *arg, int fd
 	/* First of all what is not ours: the lock of a parent that is killed now (serve/lock.h). */
 	if (fd != CHILD_FD && dup2(fd, CHILD_FD) == -1)
 		_exit(1);
-	if (close_range(CHILD_FD + 1, ~0U, 0) == -1)
+	if (close_from(CHILD_FD + 1) == -1)
 		_exit(1);
 	(void)prctl(PR_SET_NAME, name);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);

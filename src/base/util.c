@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* base/util - allocation that does not fail, and the clock. */
+/* base/util - allocation that does not fail, what some C libraries lack, and the clock. */
 #include "base/util.h"
 
+#include <linux/close_range.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/log.h"
 
@@ -40,6 +44,28 @@ char *xstrdup(const char *s)
 char *xstrndup(const char *s, size_t n)
 {
 	return checked(strndup(s, n));
+}
+
+void memory_trim(void)
+{
+#ifdef HAVE_MALLOC_TRIM
+	(void)malloc_trim(0);
+#endif
+}
+
+int close_from(int first)
+{
+	return (int)syscall(SYS_close_range, (unsigned int)first, ~0U, 0);
+}
+
+int cloexec_from(int first)
+{
+	return (int)syscall(SYS_close_range, (unsigned int)first, ~0U, CLOSE_RANGE_CLOEXEC);
+}
+
+int process_fd(pid_t pid)
+{
+	return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
 uint64_t now_ns(void)

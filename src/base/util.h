@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define MUST_USE __attribute__((warn_unused_result))
@@ -58,6 +59,15 @@ void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 void *xreallocarray(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
+
+/*
+ * What not every C library has. musl: no malloc_trim(), and no functions for the system calls
+ * close_range(2) and pidfd_open(2).
+ */
+void memory_trim(void); /* return freed memory to the kernel, where the C library can */
+MUST_USE int close_from(int first);
+MUST_USE int cloexec_from(int first); /* programs started later do not get them */
+MUST_USE int process_fd(pid_t pid);
 
 /* CLOCK_MONOTONIC in nanoseconds. Only owners of a timer call it; pure code is told the time. */
 uint64_t now_ns(void);

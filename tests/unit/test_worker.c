@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -262,7 +261,7 @@ static void test_follows(void **state)
 	}
 	close(pids[1]);
 	assert_int_equal(read(pids[0], &helper, sizeof(helper)), sizeof(helper));
-	fd = (struct pollfd){ .fd = pidfd_open(helper, 0), .events = POLLIN };
+	fd = (struct pollfd){ .fd = process_fd(helper), .events = POLLIN };
 	assert_true(fd.fd >= 0);
 	assert_int_equal(kill(helper, SIGTERM), 0);
 	assert_int_equal(kill(helper, SIGINT), 0);

@@ -5,7 +5,6 @@
 #include "plane/ipvs/plane_ipvs.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -337,7 +336,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	ipvs_copy_close(p->loaded);
 	p->loaded = NULL;
 	nft_changes_fini(&p->changes);
-	(void)malloc_trim(0);
+	memory_trim();
 	return 0;
 }
 

@@ -16,7 +16,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -459,7 +458,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	p->is_walk_wanted = p->walk_nl != NULL;
 	nft_changes_fini(&p->changes);
 	guard_follow(p);
-	(void)malloc_trim(0); /* the copy was large, and is not needed until the next audit */
+	memory_trim(); /* the copy was large, and is not needed until the next audit */
 	return 0;
 }
 

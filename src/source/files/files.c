@@ -16,7 +16,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #ifdef __GLIBC__
-#include <malloc.h>
 #endif
 #include <stdio.h>
 #include <stdlib.h>
@@ -392,9 +391,7 @@ static void memory_return(struct files *fs)
 	if (fs->parsed_bytes < TRIM_BYTES)
 		return;
 	fs->parsed_bytes = 0;
-#ifdef __GLIBC__
-	(void)malloc_trim(0);
-#endif
+	memory_trim();
 }
 
 static bool is_all_known(const struct files *fs, struct str *why)

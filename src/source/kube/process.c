@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -143,8 +142,8 @@ static int spawn(struct process *p, int out, struct err *err)
 	r = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
 	if (r == 0)
 		r = posix_spawn_file_actions_adddup2(&files, out, 1);
-	if (r == 0)
-		r = posix_spawn_file_actions_addclosefrom_np(&files, 3);
+	if (r == 0 && cloexec_from(3) == -1) /* those that vipd inherited */
+		r = errno;
 	if (r == 0)
 		r = posix_spawnp(&p->pid, p->config.path, &files, &attr, p->config.argv,
 				 p->config.envp);
@@ -162,7 +161,7 @@ static int open_events(struct process *p, struct event_base *base, struct err *e
 	struct timeval tv = { (time_t)(p->config.timeout_ns / NSEC_PER_SEC),
 			      (suseconds_t)(p->config.timeout_ns % NSEC_PER_SEC / NSEC_PER_USEC) };
 
-	p->pidfd = pidfd_open(p->pid, 0);
+	p->pidfd = process_fd(p->pid);
 	if (p->pidfd == -1)
 		return err_errno(err, "pidfd");
 	p->output_ready = event_new(base, p->out, EV_READ | EV_PERSIST, on_output, p);
