@@ -423,7 +423,7 @@ def test_reaction(lab, vipd, kernel):
                 return next((at for name, at in heard if name in what), None)
             at = L.eventually(told, 2, "the change does not come")
             # Of thousands of services nothing is written again.
-            assert len([name for name, _ in heard if name in WRITES]) == 1, heard
+            assert len([name for name, _ in heard if name in WRITES]) <= 2, heard  # TCP and UDP
             if not i % 2:
                 took.append((at - begin) * 1e3)
         restart_sends_nothing(vipd, wire, due)
