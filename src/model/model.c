@@ -594,13 +594,54 @@ int model_del_service_cidr(struct model *m, const struct name *name, uint64_t at
 	return news_tell(m, &news, service_cidr_del(m, name, at_ns));
 }
 
+static int addr_cmp(const void *a, const void *b)
+{
+	return ip_addr_cmp(a, b);
+}
+
+bool model_is_host_addr(const struct model *m, const struct ip_addr *a)
+{
+	return m->host_sorted.n > 0 && bsearch(a, m->host_sorted.v, m->host_sorted.n,
+					       sizeof(*m->host_sorted.v), addr_cmp) != NULL;
+}
+
+const struct ip_addr *model_host_cluster_ip(const struct model *m, const struct service *s)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (service_has_family(s, fam) && model_is_host_addr(m, &s->cluster_ip[fam]))
+			return &s->cluster_ip[fam];
+	return NULL;
+}
+
+/* The rows of a service say whether its cluster IP is an address of this host. */
+static int mark_host_cluster_ips(struct model *m, uint64_t at_ns)
+{
+	int n = 0;
+
+	htable_for_each (node, &m->services) {
+		struct svc *svc = container_of(node, struct svc, node);
+
+		if (svc->service == NULL || model_host_cluster_ip(m, svc->service) == NULL)
+			continue;
+		model_mark_dirty(m, svc, at_ns);
+		n = 1;
+	}
+	return n;
+}
+
 static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n, uint64_t at_ns)
 {
+	int r = mark_host_cluster_ips(m, at_ns); /* those that were, and below those that are */
+
 	vec_clear(&m->host_addrs);
+	vec_clear(&m->host_sorted);
 	vec_reserve(&m->host_addrs, n);
 	for (size_t i = 0; i < n; i++)
-		*vec_push(&m->host_addrs) = addrs[i];
-	return env_update(m, at_ns);
+		*vec_push(&m->host_addrs) = *vec_push(&m->host_sorted) = addrs[i];
+	if (n > 1)
+		qsort(m->host_sorted.v, n, sizeof(*m->host_sorted.v), addr_cmp);
+	r |= mark_host_cluster_ips(m, at_ns);
+	return env_update(m, at_ns) | r;
 }
 
 int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n, uint64_t at_ns)
@@ -653,6 +694,7 @@ void model_fini(struct model *m)
 		service_cidr_close(*c);
 	vec_fini(&m->service_cidrs);
 	vec_fini(&m->host_addrs);
+	vec_fini(&m->host_sorted);
 	env_fini(&m->env);
 	name_unref(m->config.node_name);
 	vec_fini(&m->config.cluster_cidrs);

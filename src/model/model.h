@@ -135,9 +135,10 @@ struct model {
 	struct node *self;   /* own Node object or NULL */
 	VEC(struct service_cidr *) service_cidrs;
 	VEC(struct ip_addr)
-	host_addrs;              /* addresses of this host, as told by model_put_host_addrs */
-	uint64_t env_generation; /* raised whenever env changes; planes compare it */
-	VEC(struct model_drain) drains; /* in the order in which they were asked for */
+	host_addrs; /* addresses of this host, as told by model_put_host_addrs ... */
+	VEC(struct ip_addr) host_sorted; /* ... and sorted, for model_is_host_addr() */
+	uint64_t env_generation;         /* raised whenever env changes; planes compare it */
+	VEC(struct model_drain) drains;  /* in the order in which they were asked for */
 	struct model_stats stats;
 	/* Told of every object that comes or goes, after it did. NULL: nobody looks on. */
 	void (*news)(void *arg, const struct model_news *news);
@@ -176,6 +177,10 @@ int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n,
 struct svc *model_find(const struct model *m, const struct name *ns, const struct name *name);
 struct slice_entry *model_find_slice(const struct model *m, const struct name *ns,
 				     const struct name *name);
+/* Is `a` an address of this host? Loopback and link-local addresses are not listed. */
+bool model_is_host_addr(const struct model *m, const struct ip_addr *a);
+/* The first cluster IP of `s` that is an address of this host, or NULL. */
+const struct ip_addr *model_host_cluster_ip(const struct model *m, const struct service *s);
 /* Is `a` an endpoint in any slice, in whatever condition? Only with config.tracks_addrs. */
 bool model_has_addr(const struct model *m, const struct ip_addr *a);
 /* Look up by text without interning; NULL when unknown. */

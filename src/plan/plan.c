@@ -653,12 +653,16 @@ static void rows_shrink(struct plan_rows *rows)
 struct plan_rows *plan_rows_desired(const struct plan *p, struct svc *svc)
 {
 	struct build b = { .p = p, .svc = svc, .s = svc->service, .old = svc->rows };
+	const struct ip_addr *host_ip;
 	struct selection sel;
 
 	if (svc->service == NULL || service_skip_reason(svc->service) != NULL)
 		return NULL;
 	b.rows = xcalloc(1, sizeof(*b.rows));
 	b.rows->svc = svc;
+	host_ip = model_host_cluster_ip(p->model, b.s);
+	if (host_ip != NULL)
+		b.rows->host_cluster_ip = *host_ip;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		if (!service_has_family(b.s, fam))
 			continue;
@@ -832,6 +836,8 @@ void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new)
 	}
 	p->n_conflicts -= old ? old->conflicts.n : 0;
 	p->n_conflicts += new ? new->conflicts.n : 0;
+	p->n_host_cluster_ips -= old && ip_is_set(&old->host_cluster_ip);
+	p->n_host_cluster_ips += new &&ip_is_set(&new->host_cluster_ip);
 	plan_rows_close(old);
 	svc->rows = new;
 	claims_left(p, svc);

@@ -83,8 +83,9 @@ struct plan {
 		uint32_t next;
 	} ids[IPFAM_N];
 	struct htable claims;
-	size_t n_conflicts; /* frontends somebody asked for and did not get */
-	size_t n_unsticky;  /* services with affinity that a pool of theirs does not have */
+	size_t n_conflicts;        /* frontends somebody asked for and did not get */
+	size_t n_unsticky;         /* services with affinity that a pool of theirs does not have */
+	size_t n_host_cluster_ips; /* services whose cluster IP is an address of this host */
 };
 
 /* Services that lose a frontend to a service, or gain one from it. */

@@ -112,6 +112,7 @@ struct plan_rows {
 	VEC(struct plan_conflict) conflicts;
 	bool is_unsticky;         /* once accepted: plan_rows_is_unsticky() */
 	struct plan_pool **by_id; /* pools by (fam, id), of plan_rows_index(); NULL: few, or none */
+	struct ip_addr host_cluster_ip; /* a cluster IP that is an address of this host; or unset */
 };
 
 #define PLAN_INDEX_MIN 16 /* pools; fewer are searched one by one */

@@ -65,7 +65,7 @@ static bool addrs_have(const struct ip_addr *v, size_t n, const struct ip_addr *
 
 static bool is_host_addr(const struct model *m, const struct ip_addr *a)
 {
-	return ip_addr_is_loopback(a) || addrs_have(m->host_addrs.v, m->host_addrs.n, a) ||
+	return ip_addr_is_loopback(a) || model_is_host_addr(m, a) ||
 	       ip_addr_is_equal(&m->env.node_ip[ip_fam(a)], a);
 }
 
@@ -558,7 +558,7 @@ static void decide_none(struct plan_trace *t)
 	bool has_cidr = ip_is_set(&t->service_cidr.addr);
 
 	t->verdict = PLAN_TRACE_UNTOUCHED;
-	if (t->is_cluster_ip) {
+	if (t->is_cluster_ip && !is_local) {
 		t->verdict = PLAN_TRACE_REJECTED;
 		t->why = PLAN_TRACE_WHY_OTHER_PORT;
 	} else if (has_cidr && !is_local) {

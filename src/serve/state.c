@@ -227,6 +227,9 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 			   ip_endpoint_text(&c->addr, c->port, text), c->owner_ns->text,
 			   c->owner_name->text, plan_conflict_reason(c));
 	}
+	if (rows != NULL && ip_is_set(&rows->host_cluster_ip))
+		str_printf(out, "%scluster IP %s is an address of this node", out->len ? "; " : "",
+			   ip_addr_text(&rows->host_cluster_ip, text));
 	note_add(out, p, SERVE_FACT_REJECTS, "no usable endpoint anywhere");
 	note_add(out, p, SERVE_FACT_DROPS_INTERNAL,
 		 "cluster IP: internalTrafficPolicy Local, no endpoint on this node");

@@ -58,7 +58,7 @@ void serve_facts_get(struct serve_facts *ret, const struct serve_context *ctx,
 void serve_facts_fini(struct serve_facts *f);
 
 enum serve_state serve_port_state(const struct serve_facts *f, size_t port);
-/* Why, in words; nothing is appended for SERVE_STATE_OK. */
+/* Why, in words; for SERVE_STATE_OK only warnings are appended. */
 void serve_port_note(struct str *out, const struct serve_facts *f, const struct svc *svc,
 		     size_t port);
 /* For what concerns the service as a whole; nothing when its ports say it all. */

@@ -367,6 +367,9 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 	problem_count(w, "affinity", ctx->plan->n_unsticky,
 		      "service has no session affinity: see vipctl svc NAME",
 		      "services have no session affinity: see vipctl svc NAME");
+	problem_count(w, "node", ctx->plan->n_host_cluster_ips,
+		      "service has a cluster IP that is an address of this node",
+		      "services have a cluster IP that is an address of this node");
 	for (int i = 0; ctx->plane != NULL && i < PLANE_FAULT_N; i++)
 		if (ctx->plane->faults[i].text[0] != '\0')
 			problem(w, "plane", ctx->plane->faults[i].text);

@@ -164,7 +164,8 @@ static void say_none(struct str *out, const struct serve_context *ctx, const str
 	case PLAN_TRACE_WHY_VIP_OTHER_PORT:
 		str_puts(out, "an address of ");
 		say_others(out, t, PLAN_TRACE_HAS_ADDRESS);
-		str_puts(out, ", but not this port and protocol");
+		str_puts(out, ", but not this port and protocol: passed on, or dropped where the "
+			      "route leads back to the sender's interface");
 		break;
 	case PLAN_TRACE_WHY_NODE_PORT_ELSEWHERE:
 		str_puts(out, "the node port of ");

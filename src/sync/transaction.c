@@ -16,6 +16,8 @@
 
 #include "base/log.h"
 
+#define HOST_CLUSTER_IPS_LOGGED 5
+
 /* --- items --- */
 
 /* The outcome is known. A service that was marked again meanwhile stays dirty. */
@@ -57,11 +59,28 @@ static void conflicts_tell(const struct svc *svc, const struct plan_rows *old,
 		 plan_conflict_reason(c), n - i > 1 ? "; more conflicts: see vipctl svc" : "");
 }
 
+/* Log it once for a service, and for few: kube-proxy's ipvs mode leaves all cluster IPs behind. */
+static void host_cluster_ip_tell(const struct sync *s, const struct svc *svc,
+				 const struct plan_rows *old, const struct plan_rows *new)
+{
+	char ip[IP_TEXT_MAX];
+
+	if (new == NULL || !ip_is_set(&new->host_cluster_ip) ||
+	    s->plan->n_host_cluster_ips >= HOST_CLUSTER_IPS_LOGGED ||
+	    (old != NULL && ip_addr_is_equal(&old->host_cluster_ip, &new->host_cluster_ip)))
+		return;
+	log_warn(LOG_AREA_SYNC,
+		 "service %s/%s: cluster IP %s is an address of this node: the service takes over "
+		 "its own ports on it, and all other ports stay the node's",
+		 svc->ns->text, svc->name->text, ip_addr_text(&new->host_cluster_ip, ip));
+}
+
 static void item_accept(struct sync *s, struct sync_item *it)
 {
 	uint64_t since = it->svc->dirty_since_ns;
 
 	conflicts_tell(it->svc, it->svc->rows, it->rows);
+	host_cluster_ip_tell(s, it->svc, it->svc->rows, it->rows);
 	if (s->config.accepted != NULL)
 		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows);
 	it->svc->trigger_ns = 0; /* measured, also if it was marked again meanwhile */

@@ -407,13 +407,17 @@ static void assign_jumps(struct nft_rules *rs)
 	}
 }
 
-/* A cluster IP's port that is no service (REJ-05), and an address nobody has (REJ-06). */
+/*
+ * A cluster IP's port that is no service (REJ-05), and an address that no service has (REJ-06).
+ * A cluster IP that is an address of this node has other ports: the node's own.
+ */
 static void unknown(struct nft_rules *rs, enum ipfam fam, uint32_t tag)
 {
 	nft_rule_begin(rs);
 	daddr_in(rs, fam, IPVSSET_CLUSTER_IPS);
 	if (tag != 0)
 		tag_is(rs, NFT_CMP_NEQ, tag);
+	addr_type_is(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
 	nft_expr_l4protos(rs);
 	nft_expr_verdict(rs, NFT_GOTO, "unknown_port");
 }
@@ -610,6 +614,19 @@ static void ping(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	nft_expr_redirect(rs);
 }
 
+/* REJ-17: not captured, and routed back to the router that sent it here. */
+static void vip_loop(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	for (int fam = 0; fam < IPFAM_N && !p->is_retiring; fam++) {
+		nft_rule_begin(rs);
+		daddr_in(rs, fam, IPVSSET_VIPS);
+		tag_is(rs, NFT_CMP_NEQ, p->marks.tag);
+		nft_expr_fib_returns(rs, 0);
+		nft_expr_counter(rs);
+		nft_expr_verdict(rs, NF_DROP, NULL);
+	}
+}
+
 static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_rule_begin(rs);
@@ -754,6 +771,7 @@ static const struct {
 	{ { "late", "filter", NF_INET_LOCAL_IN, PRI_LATE, NULL }, late },
 	{ { "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER, NULL }, forward },
 	{ { "ping", "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST, NULL }, ping },
+	{ { "vip_loop", "nat", NF_INET_PRE_ROUTING, PRI_ASKED, NULL }, vip_loop },
 	{ { "post", "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC, NULL }, post },
 	{ { "clear", "filter", NF_INET_POST_ROUTING, PRI_CLEAR, NULL }, clear },
 	{ { "asked", "nat", NF_INET_PRE_ROUTING, PRI_ASKED, NULL },
@@ -799,6 +817,7 @@ const struct ipvs_drop_chain *ipvs_drop_chains(size_t *n)
 		{ "guard4", PLANE_REFUSAL_SOURCE_RANGES },
 		{ "guard6", PLANE_REFUSAL_SOURCE_RANGES },
 		{ "unknown_port", PLANE_REFUSAL_UNKNOWN_PORT },
+		{ "vip_loop", PLANE_REFUSAL_UNKNOWN_PORT },
 		{ "unknown_address", PLANE_REFUSAL_UNKNOWN_ADDRESS },
 		{ "no_socket", PLANE_REFUSAL_N },
 	};

@@ -187,6 +187,18 @@ void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word)
 	nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_DREG, reg(word));
 }
 
+void nft_expr_fib_returns(struct nft_rules *rs, unsigned int word)
+{
+	struct nftnl_expr *e = expr_add(rs, "fib");
+	const uint8_t exists[4] = { 1 }; /* the kernel writes a byte, nft compares a word */
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_RESULT, NFT_FIB_RESULT_OIF);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_FLAGS,
+			   NFTA_FIB_F_DADDR | NFTA_FIB_F_IIF | NFTA_FIB_F_PRESENT);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_DREG, reg(word));
+	nft_expr_cmp(rs, NFT_CMP_EQ, word, exists, sizeof(exists));
+}
+
 void nft_expr_mask(struct nft_rules *rs, unsigned int word, uint32_t mask)
 {
 	nft_expr_mask_xor(rs, word, mask, 0);

@@ -59,6 +59,8 @@ void nft_expr_socket_wildcard(struct nft_rules *rs, unsigned int word);
 void nft_expr_icmp_type(struct nft_rules *rs, unsigned int word);
 /* Address type by routing table; `flags` NFTA_FIB_F_SADDR or _DADDR. */
 void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word);
+/* Matches when the route to the destination leaves through the input interface; prerouting only. */
+void nft_expr_fib_returns(struct nft_rules *rs, unsigned int word);
 
 /* Arithmetic in place. */
 void nft_expr_mask(struct nft_rules *rs, unsigned int word, uint32_t mask);

@@ -787,7 +787,8 @@ int nft_layout_cleanup(struct nft_layout *l, struct nft_layout_result *res, stru
 	return r;
 }
 
-/* Chains that count, and what. REJ-05 counts before it leads to the chain of REJ-01. */
+/* Chains that count, and what. "services" (REJ-05) counts before it leads to the chain of REJ-01.
+ */
 static const struct {
 	const char *chain;
 	enum plane_refusal refusal; /* PLANE_REFUSAL_N: INVALID packets */
@@ -796,6 +797,7 @@ static const struct {
 	{ "drop_conn", PLANE_REFUSAL_NO_LOCAL_ENDPOINTS },
 	{ "fw", PLANE_REFUSAL_SOURCE_RANGES },
 	{ "services", PLANE_REFUSAL_UNKNOWN_PORT },
+	{ "vip_loop", PLANE_REFUSAL_UNKNOWN_PORT },
 	{ "prerouting_last", PLANE_REFUSAL_UNKNOWN_ADDRESS },
 	{ "output_last", PLANE_REFUSAL_UNKNOWN_ADDRESS },
 	{ "forward", PLANE_REFUSAL_N },
@@ -807,6 +809,7 @@ int nft_layout_drops(struct nft_layout *l, struct plane_drops *ret, struct err *
 	uint64_t packets[PLANE_REFUSAL_N + 1] = { 0 };
 	uint64_t bytes[PLANE_REFUSAL_N + 1] = { 0 };
 	uint64_t *reject = &packets[PLANE_REFUSAL_NO_ENDPOINTS];
+	uint64_t led_to_reject = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(counted); i++) {
 		enum plane_refusal what = counted[i].refusal;
@@ -815,9 +818,11 @@ int nft_layout_drops(struct nft_layout *l, struct plane_drops *ret, struct err *
 
 		if (r < 0)
 			return r;
+		if (strcmp(counted[i].chain, "services") == 0)
+			led_to_reject = packets[what];
 	}
 	/* Read earlier, so it may be behind. */
-	*reject -= MIN(*reject, packets[PLANE_REFUSAL_UNKNOWN_PORT]);
+	*reject -= MIN(*reject, led_to_reject);
 	for (int i = 0; i < PLANE_REFUSAL_N; i++)
 		ret->refused[i] += packets[i];
 	ret->invalid_packets += packets[PLANE_REFUSAL_N];

@@ -22,6 +22,9 @@
 /* nft's state bits: NF_CT_STATE_INVALID_BIT of the kernel's nf_conntrack.h. */
 #define CT_STATE_INVALID 1
 
+/* A nat chain behind those that choose a destination: it sees what none of them translated. */
+#define PRI_UNTRANSLATED (NF_IP_PRI_NAT_DST + 10)
+
 static const char *set_name(enum nft_set_id id)
 {
 	return nft_set_desc(id, IPFAM_V4)->name;
@@ -195,10 +198,11 @@ static void services(struct nft_rules *rs, enum ipfam fam, const struct nft_layo
 	count(rs, fam, NFTSET_COUNTED, p);
 	for (int i = 0; i < DISPATCHES; i++)
 		dispatch(rs, fam, NFTSET_FRONTENDS, NFTSET_KINDS);
-	/* REJ-05 */
+	/* REJ-05, but for an address of this node: its other ports are the node's own */
 	nft_rule_begin(rs);
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_in(rs, 0, set_name(NFTSET_CLUSTER_IPS));
+	fib_is_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
 	nft_expr_counter(rs);
 	/*
 	 * By way of a map: while a flush of the ruleset is committed, the kernel has emptied all
@@ -232,6 +236,20 @@ static void unknown_address(struct nft_rules *rs, enum ipfam fam, const struct n
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_in(rs, 0, set_name(NFTSET_SERVICE_CIDRS));
 	fib_is_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
+	count_and_drop(rs);
+}
+
+/*
+ * REJ-17. A router sends the packets of a load balancer address or external IP to this node.
+ * One for a port that no service has would be routed back to the router, and loop until its
+ * hop limit is reached. A packet that this node routes elsewhere passes.
+ */
+static void vip_loop(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+{
+	nft_rule_begin(rs);
+	nft_expr_daddr(rs, fam, 0);
+	nft_expr_in(rs, 0, set_name(NFTSET_VIPS));
+	nft_expr_fib_returns(rs, 0);
 	count_and_drop(rs);
 }
 
@@ -360,6 +378,7 @@ static const struct nft_chain chains[] = {
 	{ "fw", NULL, 0, 0, fw },
 	{ "services", NULL, 0, 0, services },
 	{ "prerouting", "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST, entry },
+	{ "vip_loop", "nat", NF_INET_PRE_ROUTING, PRI_UNTRANSLATED, vip_loop },
 	{ "output", "nat", NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST, entry },
 	{ "prerouting_last", "nat", NF_INET_PRE_ROUTING, NFT_PRI_NAT_LAST, unknown_address },
 	{ "output_last", "nat", NF_INET_LOCAL_OUT, NFT_PRI_NAT_LAST, unknown_address },

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Ports that no service has, on addresses that a service has: of a router in front of the node
+(REJ-17), and of the node itself (REJ-05)."""
+import contextlib
+import re
+import socket
+
+import pytest
+
+import lab as L
+from objects import service, slice_
+from shop import E1, E2
+from test_health import scrape
+
+FAM = pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
+METRIC = 'vipd_refused_packets_total{reason="unknown_port"}'
+CAPTURE = """table inet looped {
+ chain c {
+  type filter hook prerouting priority raw
+  iifname "eth0" ip daddr { 192.0.2.40, 198.51.100.40 } counter
+  iifname "eth0" ip6 daddr { 2001:db8:200::28, 2001:db8:100::28 } counter
+ }
+}
+"""
+
+
+@contextlib.contextmanager
+def router(lab, addr):
+    """`client` becomes the router of the address: it leads it to the node, and the node's own
+    route leads back."""
+    fam = L.family(addr)
+    route = ("route", "%s", addr, "via", L.CLIENT[fam])
+    lab.client.sysctl(net__ipv4__ip_forward=1, net__ipv6__conf__all__forwarding=1)
+    lab.client.run("nft", "-f", "-", input=CAPTURE)
+    lab.node.run("ip", "-%d" % fam, *[x.replace("%s", "add") for x in route])
+    try:
+        yield
+    finally:
+        lab.node.run("ip", "-%d" % fam, *[x.replace("%s", "del") for x in route])
+        lab.client.run("nft", "delete", "table", "inet", "looped")
+        lab.client.sysctl(net__ipv4__ip_forward=0, net__ipv6__conf__all__forwarding=0)
+
+
+@contextlib.contextmanager
+def own_server(lab):
+    """A server of the node itself on port 90."""
+    server = lab.serve("node", "90")
+    try:
+        yield
+    finally:
+        server.proc.kill()
+
+
+def returned(lab):
+    """Packets that the node sent back to the router."""
+    text = lab.client.run("nft", "list", "table", "inet", "looped")
+    return sum(int(n) for n in re.findall(r"packets (\d+)", text))
+
+
+def ping(ns, addr):
+    """One echo request; is there a reply?"""
+    fam = L.family(addr)
+    proto = socket.IPPROTO_ICMPV6 if fam == 6 else socket.IPPROTO_ICMP
+    s = ns.socket(L.af(addr), socket.SOCK_RAW, proto)
+    s.settimeout(0.3 * L.SLOW)
+    # Type, code, checksum (ICMPv6: by the kernel), identifier, sequence.
+    packet = bytes((128, 0, 0, 0, 0, 1, 0, 1) if fam == 6 else (8, 0, 0xf7, 0xfd, 0, 1, 0, 1))
+    try:
+        s.sendto(packet, (addr, 0))
+        while True:
+            data = s.recv(200)
+            if data[0 if fam == 6 else 20] == (129 if fam == 6 else 0):
+                return True
+    except socket.timeout:
+        return False
+    finally:
+        s.close()
+
+
+@FAM
+@pytest.mark.parametrize("kind", ("lb", "external"))
+def test_loop(lab, vipd, fam, kind):
+    """REJ-17: a packet that the router sends for a port that no service has does not go back to
+    the router. The served port, and another way out, are not touched."""
+    addr = (L.lb_ip if kind == "lb" else L.external_ip)(40, fam)
+    where = {"lb": [addr]} if kind == "lb" else {"external_ips": [addr]}
+    vipd.apply([service("loop", L.cluster_ip(40, fam), 80, **where),
+                slice_("loop", [E2[fam]], 8080)])
+    assert L.probe(lab.pod3, addr, 81).what == "untouched"
+    with router(lab, addr):
+        before = scrape(lab)[0][METRIC]
+        assert L.probe(lab.client, addr, 80).backend == E2[fam]
+        for proto in ("tcp", "udp"):
+            assert L.probe(lab.client, addr, 81, proto, timeout=0.3 * L.SLOW).what == "timeout"
+        assert not ping(lab.client, addr)
+        assert returned(lab) == 0, "the node sent packets back to the router"
+        L.eventually(lambda: scrape(lab)[0][METRIC] >= before + 3)
+        assert L.probe(lab.client, addr, 80).backend == E2[fam]
+
+
+@FAM
+def test_loop_local_address(lab, vipd, fam):
+    """An external IP that is an address of the node: its other ports are the node's, also when a
+    route of the node leads elsewhere."""
+    vipd.apply([service("local", L.cluster_ip(41, fam), 80, external_ips=[L.NODE[fam]]),
+                slice_("local", [E2[fam]], 8080)])
+    assert L.probe(lab.client, L.NODE[fam], 80).backend == E2[fam]
+    with own_server(lab):
+        for role in ("client", "node2", "pod3", "node"):
+            assert L.probe(lab.ns[role], L.NODE[fam], 90).backend == L.NODE[fam]
+    assert ping(lab.client, L.NODE[fam])
+
+
+@FAM
+def test_cluster_ip_of_node(lab, vipd, fam):
+    """REJ-05: a cluster IP that is an address of this node takes its own ports only, and is named
+    in log, status and the service's page; while it is not the node's, other ports are rejected."""
+    addr = L.cluster_ip(42, fam)
+    svc = [service("mine", addr, 80), slice_("mine", [E2[fam]], 8080)]
+    vipd.apply(svc)
+    assert L.probe(lab.client, addr, 90).what == "refused"
+    assert "address of this node" not in vipd.ctl("svc")
+    lab.node.run("ip", "addr", "add", "%s/%d" % (addr, 128 if fam == 6 else 32), "dev", "lo")
+    try:
+        L.eventually(lambda: "cluster IP %s is an address of this node" % addr in vipd.ctl("svc"))
+        assert "cluster IP %s is an address of this node" % addr in vipd.log()
+        status = vipd.ctl("status", check=False)
+        assert "1 service has a cluster IP that is an address of this node" in status
+        with own_server(lab):
+            for role in ("client", "node2", "pod3", "node"):
+                r = L.probe(lab.ns[role], addr, 90)
+                assert r.what == "untouched" and r.backend == addr, (role, r)
+                assert L.probe(lab.ns[role], addr, 80).backend == E2[fam]
+    finally:
+        lab.node.run("ip", "addr", "del", "%s/%d" % (addr, 128 if fam == 6 else 32), "dev", "lo")
+    L.eventually(lambda: "address of this node" not in vipd.ctl("svc"))
+    assert L.probe(lab.client, addr, 90).what == "refused"
+    vipd.check_tables()
+
+
+def test_pools_of_e1(lab, vipd):
+    """A local endpoint behind an address that loops: pods and the node reach it."""
+    addr = L.lb_ip(40, 4)
+    vipd.apply([service("loop", L.cluster_ip(40, 4), 80, lb=[addr]),
+                slice_("loop", [E1[4]], 8080)])
+    with router(lab, addr):
+        for role in ("client", "pod3", "node", "node2"):
+            assert L.probe(lab.ns[role], addr, 80).backend == E1[4]
