@@ -14,7 +14,7 @@
 #include "base/vec.h"
 
 #define OBJ_NAME_MAX 64
-#define ELEM_KEY_MAX 64
+#define ELEM_KEY_MAX 80
 
 /* Attributes as they came: `len` bytes of a message. */
 struct obj_attrs {

@@ -18,6 +18,7 @@
 #include "../unit/make.h"
 #include "base/log.h"
 #include "fake/fake.h"
+#include "plane/nft/decode.h"
 #include "plane/nft/plane_nft.h"
 #include "sync/sync.h"
 
@@ -416,13 +417,12 @@ static void test_meddling(void **state)
 static void test_address_lost_while_down(void **state)
 {
 	struct ip_addr backend = make_ip("10.1.0.5");
-	uint8_t key[8];
+	uint8_t key[NFT_KEY_MAX];
 	struct world w;
 
 	(void)state;
 	log_level_set_all(LOG_LEVEL_ERR - 1);
-	memcpy(key, backend.bytes, 4);
-	memcpy(key + 4, backend.bytes, 4);
+	nft_key_endpoint(key, &backend, 8080);
 	world_begin(&w);
 	state_first(&w.m);
 	sync_sources_ready(w.s);

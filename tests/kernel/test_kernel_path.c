@@ -413,6 +413,7 @@ static void put_backend(struct world *w, uint32_t pool, uint32_t slot, enum plac
 	part_port(&data, BACKEND_PORT);
 	put(w, NFTSET_ENDPOINTS, &key, &data);
 	part_addr(&pair, a);
+	part_port(&pair, BACKEND_PORT);
 	part_addr(&pair, a);
 	put(w, NFTSET_ENDPOINT_ADDRS, &pair, NULL);
 }

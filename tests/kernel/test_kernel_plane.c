@@ -135,7 +135,7 @@ static void test_listing(void **state)
 	assert_non_null(strstr(text, "0:1000 . 2 : 10.0.1.3 . 8080"));
 	free(text);
 	text = sh_text("nft list set ip6 vipd endpoint_addrs");
-	assert_non_null(strstr(text, "fd00::1 . fd00::1"));
+	assert_non_null(strstr(text, "fd00::1 . 8080 . fd00::1"));
 	free(text);
 	world_close(&w);
 }

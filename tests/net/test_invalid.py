@@ -65,6 +65,38 @@ def test_out_of_window(lab, vipd, fam, where, source):
         at_client.close()
 
 
+@FAM
+@pytest.mark.parametrize("number", (8080, 5353), ids=("backend", "other-port"))
+def test_host_network(lab, vipd, fam, number):
+    """NFT-46: of a host that has a hostNetwork endpoint, only the endpoint's port counts: an INVALID
+    packet of the node's own connection to another port reaches the node, which answers it."""
+    host = L.NODE2[fam]
+    vipd.apply([service("hn", L.cluster_ip(2, fam), 80), slice_("hn", [entry(host, "n2")], 8080)])
+    at_host = rawpackets.TcpTap(lab.node2, fam)
+    try:
+        conn, r = L.connect(lab.node, host, number)
+        assert r.ok
+        first = conn.ask()
+        assert first.ok and first.backend == host
+        time.sleep(0.05)
+        mine = [s for s in at_host.segments() if s[1] == first.peer_port and s[2] == number]
+        _, sport, _, seq, ack, _, data = mine[-1]
+        drops = invalid_drops(lab, vipd, fam)
+        for ahead in (1 << 30, -(1 << 29)):
+            rawpackets.send_segment(lab.node2, host, first.peer, number, sport, ack + ahead,
+                                    seq + len(data))
+        time.sleep(0.2)
+        answers = [s for s in at_host.segments() if s[1] == sport]
+        if number == 8080 and planes.PLANE == "nft":
+            assert invalid_drops(lab, vipd, fam) > drops
+        else:
+            assert invalid_drops(lab, vipd, fam) == drops and answers
+        assert conn.ask().ok
+        conn.close()
+    finally:
+        at_host.close()
+
+
 def test_metric(lab, vipd):
     """/metrics tells of those that the rules have counted."""
     fams = (4,) if planes.PLANE == "ipvs" else (4, 6)  # one chain for both

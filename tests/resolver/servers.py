@@ -45,6 +45,9 @@ class Servers(Elements):
         self.services = {(s.mark or (s.proto.upper(), s.addr, s.port)): (s, dests)
                          for s, dests in services.items() if s.fam == fam}
 
+    def endpoint_keys(self, backends):
+        return {(a, a) for a, _ in backends}
+
     def virtual(self, key, mark):
         """(virtual service, destinations) that a packet to this frontend with this mark meets."""
         by = mark if mark != TAG else key[2:3] + key[1:2] + key[3:]

@@ -74,6 +74,10 @@ class Elements:
     def _addr(self, raw):
         return _address(raw[:self.alen])
 
+    def endpoint_keys(self, backends):
+        """What `endpoint_addrs` holds of these (address, port)."""
+        return set(backends)
+
     def _target(self, raw):
         return self._addr(raw), struct.unpack_from(">H", raw, self.alen)[0]
 
@@ -125,8 +129,8 @@ class Tables(Elements):
         self.masq_hosts = set(self._tuple_map(elements("masq_hosts")))
         self.vips = {self._addr(e[0]) for e in elements("vips")}
         self.cluster_ips = {self._addr(e[0]) for e in elements("cluster_ips")}
-        self.endpoint_addrs = {(self._addr(e[0]), self._addr(e[0][self.alen:]))
-                               for e in elements("endpoint_addrs")}
+        self.endpoint_addrs = {self._target(e[0]) for e in elements("endpoint_addrs")
+                               if e[0][:self.alen] == e[0][self.alen + 4:]}
         self.kinds = {m: {self._u32(e[0]): e[2] for e in elements(m)}
                       for m in ("kinds", "kinds_x", "leaves")}
         self.endpoints = collections.defaultdict(dict)
@@ -270,7 +274,7 @@ def compare(result, tables, strict=True):
                 out.append("%s (%s) from %s: %s instead of %s" %
                            (key, f.owner, where, _text(h), _text(w)))
             if isinstance(h, Pool):
-                backends |= {a for a, _ in h.endpoints}
+                backends |= h.endpoints
         if f.ranges != held.ranges:
             out.append("%s (%s) ranges: %s instead of %s" % (key, f.owner, held.ranges, f.ranges))
         if isinstance(f.outside, Pool) or isinstance(f.host, Pool):
@@ -278,7 +282,7 @@ def compare(result, tables, strict=True):
                                ("masq_hosts", f.masq == "host", held.masq_host)):
                 if w != h:
                     out.append("%s (%s) in %s: %s" % (key, f.owner, name, h))
-    keys("endpoint_addrs", {(a, a) for a in backends} - tables.endpoint_addrs, set())
+    keys("endpoint_addrs", tables.endpoint_keys(backends) - tables.endpoint_addrs, set())
     for name in ("masq_frontends", "masq_hosts"):
         extra = getattr(tables, name) - set(want)
         if extra:

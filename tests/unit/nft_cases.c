@@ -51,7 +51,7 @@ static const struct step cluster_ip_steps[] = {
 	{ "it comes back: its address was still there", NULL, "| http:8080 | 1 rs; 2 rs; 3 rs", 2 },
 	{ "the first goes: the last moves into its slot", NULL, "| http:8080 | 2 rs; 3 rs", 5 },
 	{ "the one in slot 0 goes", NULL, "| http:8080 | 2 rs", 5 },
-	{ "another port", NULL, "| http:8081 | 2 rs", 2 },
+	{ "another port", NULL, "| http:8081 | 2 rs", 3 },
 	{ "all go", NULL, "", 3 },
 	{ "the service goes", "", NULL, 3 },
 };
@@ -163,7 +163,7 @@ static void case_shared(const struct world_kernel *kernel)
 	world_service(&w, "a/one", "ip=10.96.0.1 port=http:80 ext=192.0.2.1");
 	world_service(&w, "a/two", "ip=10.96.0.2 port=tls:443 ext=192.0.2.1");
 	world_slice(&w, "a/one-1", "one", "| http:8080 | 1 rs; 2 rs");
-	world_slice(&w, "a/two-1", "two", "| tls:8443 | 1 rs");
+	world_slice(&w, "a/two-1", "two", "| tls:8080 | 1 rs");
 	world_settle(&w);
 	world_check(&w);
 	world_no_service(&w, "a/one");
@@ -171,7 +171,7 @@ static void case_shared(const struct world_kernel *kernel)
 	world_check(&w);
 	held = world_elements(&w);
 	assert_non_null(strstr(held, "ip vips 192.0.2.1\n"));
-	assert_non_null(strstr(held, "ip endpoint_addrs 10.0.1.1\n"));
+	assert_non_null(strstr(held, "ip endpoint_addrs 10.0.1.1:8080\n"));
 	free(held);
 	assert_int_equal(nft_plane_stats(w.plane).n_lingering, 1);
 
@@ -286,7 +286,7 @@ static const struct {
 	size_t writes;       /* or ANY */
 } down_cases[] = {
 	{ "an endpoint replaced", "a/plain", "ip=10.96.0.1 port=http:80 port=tls:443",
-	  "| http:8080 tls:8443 | 1 rs; 2 rs; 10 rs", 5 },
+	  "| http:8080 tls:8443 | 1 rs; 2 rs; 10 rs", 6 },
 	{ "an endpoint gone", "a/plain", "ip=10.96.0.1 port=http:80 port=tls:443",
 	  "| http:8080 tls:8443 | 1 rs; 3 rs", 10 },
 	{ "a port gone", "a/plain", "ip=10.96.0.1 port=http:80", "| http:8080 | 1 rs; 2 rs; 3 rs",
@@ -437,8 +437,8 @@ static void case_linger(const struct world_kernel *kernel)
 	plane->ops->tick(plane, t0 + hour + NSEC_PER_SEC);
 	assert_int_equal(nft_plane_stats(plane).n_lingering, 1);
 	held = world_elements(&w);
-	assert_null(strstr(held, "ip endpoint_addrs 10.0.1.3\n"));
-	assert_non_null(strstr(held, "ip endpoint_addrs 10.0.1.2\n"));
+	assert_null(strstr(held, "ip endpoint_addrs 10.0.1.3:8080\n"));
+	assert_non_null(strstr(held, "ip endpoint_addrs 10.0.1.2:8080\n"));
 	free(held);
 	world_check(&w);
 	plane->ops->tick(plane, t0 + 2 * hour);

@@ -373,7 +373,7 @@ static void pool_lines(struct lines *ls, const struct plan_pool *pool)
 
 		ip_endpoint_text(&b->addr, b->port, ep);
 		line(ls, "%s endpoints pool %u slot %zu -> %s", fam, pool->id, i, ep);
-		line(ls, "%s endpoint_addrs %s", fam, ip_addr_text(&b->addr, addr));
+		line(ls, "%s endpoint_addrs %s", fam, ep);
 		if (pool->affinity_s == 0)
 			continue;
 		assert_int_not_equal(b->aff_id, 0);

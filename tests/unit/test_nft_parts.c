@@ -86,7 +86,7 @@ static void test_refs(void **state)
 	struct nft_refs r;
 
 	(void)state;
-	nft_refs_init(&r, IPFAM_V4);
+	nft_refs_init(&r, 4);
 	assert_int_equal(nft_refs_count(&r, a), 0);
 	assert_false(nft_refs_is_known(&r, a));
 	nft_refs_set(&r, a, 2);
@@ -145,8 +145,8 @@ static void test_refs_inherit(void **state)
 	struct nft_refs new;
 
 	(void)state;
-	nft_refs_init(&old, IPFAM_V4);
-	nft_refs_init(&new, IPFAM_V4);
+	nft_refs_init(&old, 4);
+	nft_refs_init(&new, 4);
 	nft_refs_set(&old, a, 1);
 	nft_refs_linger(&old, a);
 	nft_refs_stamp(&old, 100);
@@ -291,12 +291,12 @@ static const struct {
 	  "2001:db8::/33",
 	  "pool 7 from 2001:db8::-2001:db8:7fff:ffff:ffff:ffff:ffff:ffff",
 	  { 0, 0, 0x70, 0, 0x20, 1, 0x0d, 0xb8 } },
-	{ "address pair",
+	{ "endpoint",
 	  NFTSET_ENDPOINT_ADDRS,
 	  "10.1.0.4",
 	  NULL,
-	  "10.1.0.4",
-	  { 10, 1, 0, 4, 10, 1, 0, 4 } },
+	  "10.1.0.4:53",
+	  { 10, 1, 0, 4, 0, 53, 0, 0 } },
 };
 
 static void test_bytes(void **state)
@@ -322,7 +322,8 @@ static void test_bytes(void **state)
 			nft_key_range(key, 7, &p);
 			assert_int_equal(nft_get_range_pool(key), 7);
 		} else {
-			nft_key_addr_pair(key, &a);
+			nft_key_endpoint(key, &a, 53);
+			assert_memory_equal(key + 8, key, 4);
 		}
 		assert_memory_equal(key, bytes_cases[i].first, fam == IPFAM_V4 ? 8 : 2);
 		nft_put_word(data, nft_word(7, 3));

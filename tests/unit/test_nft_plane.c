@@ -185,7 +185,7 @@ static void test_refused_while_adopting(void **state)
 	free(held);
 	b.w.plane->ops->tick(b.w.plane, b.w.now + 2 * NFT_LINGER_S * NSEC_PER_SEC);
 	held = world_elements(&b.w);
-	assert_non_null(strstr(held, "ip endpoint_addrs 10.0.1.6\n"));
+	assert_non_null(strstr(held, "ip endpoint_addrs 10.0.1.6:8080\n"));
 	free(held);
 	/* Let in at last, it is brought to what it should be: same pool, one slot less. */
 	fake_calm(b.f);
@@ -247,7 +247,7 @@ static void test_stale(void **state)
 	/* What no transaction meets, the audit finds. */
 	text_key(front, "10.96.0.1", 80);
 	assert_int_equal(ip_addr_parse(&a, "10.0.1.1", NULL), 0);
-	nft_key_addr_pair(addr, &a);
+	nft_key_endpoint(addr, &a, 8080);
 	nft_key_slot(slot, 1, 0);
 	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_DOUBT);
 	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_QUIET);

@@ -25,10 +25,10 @@
 static void counts_init(struct ipvs_plane *p)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_refs_init(&p->vips[fam], fam);
-		nft_refs_init(&p->cluster_ips[fam], fam);
+		nft_refs_init(&p->vips[fam], ip_len(fam));
+		nft_refs_init(&p->cluster_ips[fam], ip_len(fam));
 		/* Of pairs of addresses. */
-		nft_refs_init(&p->hairpins[fam], fam);
+		nft_refs_init(&p->hairpins[fam], ip_len(fam));
 	}
 }
 

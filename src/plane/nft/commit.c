@@ -106,8 +106,6 @@ static void settle_loaded(struct nft_plane *p, struct nft_change *ch)
  */
 static void trust_addresses(struct nft_plane *p, enum ipfam fam)
 {
-	size_t len = ip_len(fam);
-
 	nft_changes_for_each (ch, &p->changes, fam, NFTSET_ENDPOINTS) {
 		uint8_t key[NFT_KEY_MAX];
 		struct nft_change *addr;
@@ -115,8 +113,7 @@ static void trust_addresses(struct nft_plane *p, enum ipfam fam)
 		if (!ch->has_held || !ch->has_new ||
 		    memcmp(ch->held, ch->data, nft_data_len(ch->set, fam)) != 0)
 			continue;
-		memcpy(key, ch->data, len);
-		memcpy(key + len, ch->data, len);
+		nft_key_endpoint_from(key, fam, ch->data);
 		addr = nft_changes_find(&p->changes, fam, NFTSET_ENDPOINT_ADDRS, key);
 		if (addr == NULL || !addr->needs_look)
 			continue;

@@ -51,6 +51,20 @@ void nft_key_slot(uint8_t key[static NFT_KEY_MAX], uint32_t pool_id, uint32_t sl
 	nft_put_word(key + 4, slot);
 }
 
+void nft_key_endpoint(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *addr, uint16_t port)
+{
+	nft_data_endpoint(key, addr, port);
+	nft_key_endpoint_from(key, ip_fam(addr), key);
+}
+
+void nft_key_endpoint_from(uint8_t key[static NFT_KEY_MAX], enum ipfam fam, const uint8_t *data)
+{
+	size_t len = ip_len(fam);
+
+	memmove(key, data, len + 4);
+	memcpy(key + len + 4, key, len);
+}
+
 void nft_key_addr_pair(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *addr)
 {
 	put_addr(put_addr(key, addr), addr);
@@ -194,13 +208,15 @@ void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const u
 	case NFTSET_CLUSTER_IPS:
 	case NFTSET_POD_CIDRS:
 	case NFTSET_SERVICE_CIDRS:
-	case NFTSET_ENDPOINT_ADDRS:
 	case IPVSSET_VIPS:
 	case IPVSSET_CLUSTER_IPS:
 	case IPVSSET_HAIRPINS:
 	case IPVSSET_POD_CIDRS:
 	case IPVSSET_SERVICE_CIDRS:
 		text_addr(out, fam, key);
+		break;
+	case NFTSET_ENDPOINT_ADDRS:
+		text_endpoint(out, fam, key);
 		break;
 	case NFTSET_FW_RANGES:
 		str_printf(out, "pool %u from ", nft_get_range_pool(key));
@@ -288,7 +304,7 @@ static void text_pool(const struct text *t, uint32_t pool_id, const struct nft_k
 		qsort(found.v, found.n, sizeof(found.v[0]), backend_cmp);
 	vec_for_each (b, &found) {
 		str_printf(t->out, " %s", ip_endpoint_text(&b->addr, b->port, buf));
-		nft_key_addr_pair(key, &b->addr);
+		nft_key_endpoint(key, &b->addr, b->port);
 		if (find(t, NFTSET_ENDPOINT_ADDRS, key) == NULL)
 			str_puts(t->out, "(NOT-IN-ENDPOINT_ADDRS)");
 	}

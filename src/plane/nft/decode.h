@@ -21,7 +21,11 @@ void nft_key_slot(uint8_t key[static NFT_KEY_MAX], uint32_t pool_id, uint32_t sl
 /* A word alone: key of aff_endpoints, data of all maps that lead to a pool. */
 void nft_put_word(uint8_t *bytes, uint32_t word);
 uint32_t nft_get_word(const uint8_t *bytes);
-/* address . address: key of endpoint_addrs. */
+/* address . port . address: key of endpoint_addrs, which begins like the data of endpoints. */
+void nft_key_endpoint(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *addr, uint16_t port);
+/* The same from the data of an element of endpoints. */
+void nft_key_endpoint_from(uint8_t key[static NFT_KEY_MAX], enum ipfam fam, const uint8_t *data);
+/* address . address: key of the ipvs plane's hairpins. */
 void nft_key_addr_pair(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *addr);
 /* pool<<12 . first address, pool<<12 . last address: key of fw_ranges. */
 void nft_key_range(uint8_t key[static NFT_KEY_MAX], uint32_t pool_id,
@@ -48,7 +52,8 @@ uint32_t nft_get_range_pool(const uint8_t *key);
  *
  *     10.96.0.10:53/UDP -> pool 7 p3            frontends and the like
  *     pool 7 slot 0 -> 10.1.0.4:53              endpoints
- *     10.96.0.10                                vips, cluster_ips, endpoint_addrs
+ *     10.96.0.10                                vips, cluster_ips, hairpins
+ *     10.1.0.4:53                               endpoint_addrs
  *     pool 7 from 10.0.0.0-10.0.0.255           fw_ranges
  *     mark 0x5a000007 10.1.0.4:53               reached
  *     pool 7 slot 0 -> id 1, pool 7 id 1 -> 10.1.0.4:53      aff_slots, aff_endpoints

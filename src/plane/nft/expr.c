@@ -25,6 +25,7 @@
 #define IP4_DADDR 16
 #define IP6_SADDR 8
 #define IP6_DADDR 24
+#define TH_SPORT 0
 #define TH_DPORT 2
 
 /* The largest rule of the layout has 15 expressions and takes about 1 KiB. */
@@ -102,6 +103,11 @@ void nft_expr_daddr(struct nft_rules *rs, enum ipfam fam, unsigned int word)
 {
 	payload(rs, NFT_PAYLOAD_NETWORK_HEADER, fam == IPFAM_V6 ? IP6_DADDR : IP4_DADDR,
 		(uint32_t)ip_len(fam), word);
+}
+
+void nft_expr_sport(struct nft_rules *rs, unsigned int word)
+{
+	payload(rs, NFT_PAYLOAD_TRANSPORT_HEADER, TH_SPORT, 2, word);
 }
 
 void nft_expr_dport(struct nft_rules *rs, unsigned int word)

@@ -44,6 +44,7 @@ static inline unsigned int nft_addr_words(enum ipfam fam)
 /* Loads. `word` is the first word written. */
 void nft_expr_saddr(struct nft_rules *rs, enum ipfam fam, unsigned int word);
 void nft_expr_daddr(struct nft_rules *rs, enum ipfam fam, unsigned int word);
+void nft_expr_sport(struct nft_rules *rs, unsigned int word);
 void nft_expr_dport(struct nft_rules *rs, unsigned int word);
 void nft_expr_meta(struct nft_rules *rs, uint32_t key, unsigned int word);
 void nft_expr_ct(struct nft_rules *rs, uint32_t key, unsigned int word);

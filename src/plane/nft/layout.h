@@ -35,7 +35,7 @@
 #include "plane/nft/kind.h"
 #include "plane/nft/sets.h"
 
-#define NFT_LAYOUT_VERSION 1
+#define NFT_LAYOUT_VERSION 2
 #define NFT_TABLE_NAME_MAX 24
 /* The batch size (bytes) at which a caller should commit; well below any socket limit as root. */
 #define NFT_BATCH_BYTES (2 * 1024 * 1024)

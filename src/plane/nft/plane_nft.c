@@ -25,7 +25,7 @@
 #include "plane/nft/state.h"
 
 /* Addresses removed in one transaction of tick(), and how soon the next may follow. */
-#define TICK_MAX 1024
+#define TICK_MAX 512
 #define TICK_AGAIN_NS (20 * NSEC_PER_MSEC)
 #define TICK_RETRY_NS (60 * NSEC_PER_SEC)
 /* Elements gathered for a transaction of sweep(); the pools they led to come on top. */
@@ -42,10 +42,10 @@
 static void counts_init(struct nft_plane *p)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_refs_init(&p->vips[fam], fam);
-		nft_refs_init(&p->cluster_ips[fam], fam);
-		nft_refs_init(&p->endpoint_addrs[fam], fam);
-		nft_refs_init(&p->before[fam], fam);
+		nft_refs_init(&p->vips[fam], ip_len(fam));
+		nft_refs_init(&p->cluster_ips[fam], ip_len(fam));
+		nft_refs_init(&p->endpoint_addrs[fam], nft_data_len(NFTSET_ENDPOINTS, fam));
+		nft_refs_init(&p->before[fam], nft_data_len(NFTSET_ENDPOINTS, fam));
 	}
 }
 
@@ -138,7 +138,7 @@ static void counts_restart(struct nft_plane *p, enum ipfam fam, bool has_table)
 
 	nft_refs_clear(&p->vips[fam]);
 	nft_refs_clear(&p->cluster_ips[fam]);
-	nft_refs_init(&p->endpoint_addrs[fam], fam);
+	nft_refs_init(&p->endpoint_addrs[fam], nft_data_len(NFTSET_ENDPOINTS, fam));
 	if (!has_table) {
 		nft_refs_clear(&old);
 		nft_refs_clear(&p->before[fam]);
@@ -558,15 +558,14 @@ static int linger_end(struct nft_plane *p, enum ipfam fam, const uint8_t *addrs,
 		      struct err *err)
 {
 	struct plane_result res = { 0 };
-	size_t len = ip_len(fam);
+	size_t len = nft_data_len(NFTSET_ENDPOINTS, fam);
 	int r;
 
 	nft_changes_reset(&p->changes);
 	for (size_t i = 0; i < n; i++) {
 		uint8_t key[NFT_KEY_MAX];
 
-		memcpy(key, addrs + i * len, len);
-		memcpy(key + len, addrs + i * len, len);
+		nft_key_endpoint_from(key, fam, addrs + i * len);
 		nft_changes_was(&p->changes, fam, NFTSET_ENDPOINT_ADDRS, key, NULL, NULL);
 	}
 	r = nft_transact_held(p, &res, err);
@@ -581,13 +580,14 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 	struct nft_refs *refs = &p->endpoint_addrs[fam];
 	uint32_t now_s = (uint32_t)(now / NSEC_PER_SEC) + 1;
 	struct err err = { 0 };
-	uint8_t addrs[TICK_MAX * 4]; /* as many of IPv6 as fit */
+	uint8_t addrs[TICK_MAX * 8]; /* as many of IPv6 as fit */
 	uint32_t due_s;
 	size_t n;
 	int r;
 
 	nft_refs_stamp(refs, now_s);
-	n = nft_refs_due(refs, now_s, NFT_LINGER_S, addrs, sizeof(addrs) / ip_len(fam));
+	n = nft_refs_due(refs, now_s, NFT_LINGER_S, addrs,
+			 sizeof(addrs) / nft_data_len(NFTSET_ENDPOINTS, fam));
 	if (n > 0) {
 		r = linger_end(p, fam, addrs, n, &err);
 		if (r < 0) {

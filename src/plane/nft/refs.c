@@ -27,10 +27,10 @@ static void value_set(struct nft_refs *r, const void *addr, uint32_t v)
 		memcpy(nft_tab_put(&r->tab, addr, NULL), &v, sizeof(v));
 }
 
-void nft_refs_init(struct nft_refs *r, enum ipfam fam)
+void nft_refs_init(struct nft_refs *r, size_t key_len)
 {
 	*r = (struct nft_refs){ 0 };
-	nft_tab_init(&r->tab, ip_len(fam), sizeof(uint32_t));
+	nft_tab_init(&r->tab, key_len, sizeof(uint32_t));
 }
 
 void nft_refs_clear(struct nft_refs *r)

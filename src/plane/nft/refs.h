@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/refs - how often each address is needed, and addresses that linger.
+ * plane/nft/refs - how often each address is needed, and addresses that linger. The address
+ * of an endpoint includes its port.
  *
  * An address stands once in a kernel set however many frontends or backends
  * have it. The plane counts them here; what is counted is what the kernel has
@@ -18,7 +19,7 @@
 
 /* One address waiting for its removal. */
 struct nft_linger {
-	uint8_t addr[16];
+	uint8_t addr[20];
 	uint32_t seq;
 	uint32_t since_s; /* 0: not yet stamped */
 };
@@ -32,10 +33,10 @@ struct nft_refs {
 	size_t n_lingering; /* addresses; the FIFO may hold stale entries besides */
 };
 
-void nft_refs_init(struct nft_refs *r, enum ipfam fam);
+/* Keys are `key_len` bytes: an address in network order, or what endpoint_addrs begins with. */
+void nft_refs_init(struct nft_refs *r, size_t key_len);
 void nft_refs_clear(struct nft_refs *r);
 
-/* `addr`: 4 or 16 bytes in network order, as the family has. */
 uint32_t nft_refs_count(const struct nft_refs *r, const void *addr);
 bool nft_refs_lingers(const struct nft_refs *r, const void *addr);
 /* Set the count; at 0 the address is forgotten. It no longer lingers. */
@@ -55,7 +56,7 @@ void nft_refs_linger_rest(struct nft_refs *r, const struct nft_refs *old);
 void nft_refs_stamp(struct nft_refs *r, uint32_t now_s);
 /*
  * Up to `max` addresses that have lingered `wait_s`, oldest first, into `addrs`
- * (address length each). They go on lingering until nft_refs_set(.., 0).
+ * (key length each). They go on lingering until nft_refs_set(.., 0).
  */
 size_t nft_refs_due(struct nft_refs *r, uint32_t now_s, uint32_t wait_s, uint8_t *addrs,
 		    size_t max);

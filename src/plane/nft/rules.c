@@ -317,6 +317,7 @@ static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 
 static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
+	unsigned int n = nft_addr_words(fam);
 	uint32_t none = 0;
 
 	nft_rule_begin(rs);
@@ -331,7 +332,8 @@ static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_l
 	/* Hairpin (MASQ-09) */
 	nft_rule_begin(rs);
 	nft_expr_saddr(rs, fam, 0);
-	nft_expr_daddr(rs, fam, nft_addr_words(fam));
+	nft_expr_dport(rs, n);
+	nft_expr_daddr(rs, fam, n + 1);
 	nft_expr_in(rs, 0, set_name(NFTSET_ENDPOINT_ADDRS));
 	nft_expr_masquerade(rs);
 	nft_rule_begin(rs);
@@ -351,12 +353,14 @@ static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_l
  * An INVALID packet of a backend would leave with the backend's own address: a
  * client that never spoke to it answers with a reset, which ends the backend's
  * connection. At the input hook the same from a remote backend to a connection
- * masqueraded here: this host would send the reset. Only backends are judged,
- * others' asymmetric routes are not ours to break. Valid traffic leaves the
- * rule at its first condition; an accept in front of it would cost as much.
+ * masqueraded here: this host would send the reset. Only the addresses and ports of
+ * backends match: asymmetric routes of other hosts, and other ports of a host that has
+ * a hostNetwork endpoint, are not affected. Valid traffic leaves the rule at its first
+ * condition; an accept in front of it would cost as much.
  */
 static void drop_invalid(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
+	unsigned int n = nft_addr_words(fam);
 	uint32_t none = 0;
 
 	nft_rule_begin(rs);
@@ -364,7 +368,8 @@ static void drop_invalid(struct nft_rules *rs, enum ipfam fam, const struct nft_
 	nft_expr_mask(rs, 0, CT_STATE_INVALID);
 	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &none, sizeof(none));
 	nft_expr_saddr(rs, fam, 0);
-	nft_expr_saddr(rs, fam, nft_addr_words(fam));
+	nft_expr_sport(rs, n);
+	nft_expr_saddr(rs, fam, n + 1);
 	nft_expr_in(rs, 0, set_name(NFTSET_ENDPOINT_ADDRS));
 	count_and_drop(rs);
 }

@@ -24,7 +24,7 @@ enum nft_set_id {
 	NFTSET_FRONTENDS,      /* map addr . proto . port             : word */
 	NFTSET_VIPS,           /* set addr                  every address that has a frontend */
 	NFTSET_CLUSTER_IPS,    /* set addr                  unknown ports are refused (REJ-05) */
-	NFTSET_ENDPOINT_ADDRS, /* set addr . addr           a.a of every backend */
+	NFTSET_ENDPOINT_ADDRS, /* set addr . port . addr    a.port.a of every backend */
 	NFTSET_MASQ_FRONTENDS, /* set addr . proto . port   always masqueraded (MASQ-07) */
 	NFTSET_MASQ_HOSTS,     /* set addr . proto . port   masqueraded for this host (MASQ-08) */
 	NFTSET_XL_CLUSTER,     /* map addr . proto . port             : word of the cluster pool */

@@ -6,7 +6,7 @@
  *              in cluster_ips. Who is masqueraded: masq_frontends, masq_hosts.
  *              Split (POL-25): frontends says xl, xl_local and xl_cluster say where.
  *              Guarded (REJ-10): frontends says fw, fw_frontends what comes after it.
- *   backend    endpoints: pool.slot -> address.port; its address in endpoint_addrs.
+ *   backend    endpoints: pool.slot -> address.port; address and port in endpoint_addrs.
  *              With affinity aff_slots: pool.slot -> id, aff_endpoints: id -> address.port.
  *   range      fw_ranges
  *
@@ -141,7 +141,7 @@ static void of_backend(struct tr *t, enum side side, const struct plan_pool *poo
 	uint8_t key[NFT_KEY_MAX];
 	uint8_t data[NFT_DATA_MAX];
 
-	nft_key_addr_pair(key, &b->addr);
+	nft_key_endpoint(key, &b->addr, b->port);
 	nft_changes_count(t->c, pool->fam, NFTSET_ENDPOINT_ADDRS, key, side == WILL ? 1 : -1,
 			  t->svc);
 	if (!has_affinity(pool, b))
