@@ -125,12 +125,13 @@ enum plane_check {
 struct plane_leaving {
 	struct ip_addr addr;
 	uint16_t port;
-	uint8_t proto;       /* enum l4proto; 0 = unknown */
-	bool is_looked_at;   /* since it leaves: how many connections it has is known */
-	uint32_t active;     /* connections, as of the last look */
-	uint32_t inactive;   /* closed ones that are not yet forgotten */
-	uint64_t since_s;    /* Unix time; 0 = before this process began */
-	uint64_t deadline_s; /* Unix time; 0 = none */
+	uint8_t proto;     /* enum l4proto; 0 = unknown */
+	bool is_looked_at; /* since it leaves: how many connections it has is known */
+	uint32_t active;   /* connections, as of the last look */
+	uint32_t inactive; /* closed ones that are not yet forgotten */
+	bool has_deadline; /* else it drains until its connections have ended */
+	uint64_t age_s;    /* since it began to drain */
+	uint64_t left_s;   /* to its deadline */
 };
 
 struct plane_drains {

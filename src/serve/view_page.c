@@ -166,14 +166,8 @@ static void head_debts(struct jsonw *w, const struct svc *svc, const struct sync
 
 struct leaving {
 	struct jsonw *w;
-	uint64_t now_s; /* Unix time: as deadlines are kept */
 	size_t n;
 };
-
-static uint64_t ms_between(uint64_t from_s, uint64_t to_s)
-{
-	return to_s > from_s ? (to_s - from_s) * 1000 : 0;
-}
 
 static void leaving_add(void *arg, const struct plane_leaving *l)
 {
@@ -192,10 +186,9 @@ static void leaving_add(void *arg, const struct plane_leaving *l)
 		jsonw_null(all->w, "active");
 		jsonw_null(all->w, "inactive");
 	}
-	if (l->since_s != 0)
-		jsonw_uint(all->w, "since_ms", ms_between(l->since_s, all->now_s));
-	if (l->deadline_s != 0)
-		jsonw_uint(all->w, "left_ms", ms_between(all->now_s, l->deadline_s));
+	jsonw_uint(all->w, "since_ms", l->age_s * 1000);
+	if (l->has_deadline)
+		jsonw_uint(all->w, "left_ms", l->left_s * 1000);
 	jsonw_end(all->w);
 }
 
@@ -203,7 +196,7 @@ static void leaving_add(void *arg, const struct plane_leaving *l)
 static void head_plane(struct jsonw *w, const struct view_page *v, const struct svc *svc)
 {
 	const struct plane *p = v->ctx->plane;
-	struct leaving all = { .w = w, .now_s = (uint64_t)time(NULL) };
+	struct leaving all = { .w = w };
 	struct str remark = { 0 };
 
 	if (p->ops->remark != NULL)

@@ -24,6 +24,7 @@ struct dest {
 	uint16_t port;
 	uint32_t weight;
 	uint32_t u_thresh;
+	uint32_t l_thresh;
 	uint32_t active;
 	uint32_t inactive;
 };
@@ -221,6 +222,7 @@ static void dest_put(struct connection *c, const struct nlmsghdr *to, const stru
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_FWD_METHOD, 0);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_WEIGHT, d->weight);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_U_THRESH, d->u_thresh);
+	mnl_attr_put_u32(h, IPVS_DEST_ATTR_L_THRESH, d->l_thresh);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_ACTIVE_CONNS, d->active);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_INACT_CONNS, d->inactive);
 	mnl_attr_nest_end(h, nest);
@@ -291,12 +293,15 @@ static int dest_change(struct virtual *s, uint8_t cmd, const struct nlattr *cons
 	if (tb[IPVS_DEST_ATTR_WEIGHT] == NULL || tb[IPVS_DEST_ATTR_U_THRESH] == NULL ||
 	    tb[IPVS_DEST_ATTR_L_THRESH] == NULL || tb[IPVS_DEST_ATTR_FWD_METHOD] == NULL)
 		return EINVAL;
+	if (u32(tb[IPVS_DEST_ATTR_L_THRESH]) > u32(tb[IPVS_DEST_ATTR_U_THRESH]))
+		return ERANGE;
 	if (d == NULL) {
 		d = vec_push(&s->dests);
 		*d = (struct dest){ .addr = addr, .port = port };
 	}
 	d->weight = u32(tb[IPVS_DEST_ATTR_WEIGHT]);
 	d->u_thresh = u32(tb[IPVS_DEST_ATTR_U_THRESH]);
+	d->l_thresh = u32(tb[IPVS_DEST_ATTR_L_THRESH]);
 	return 0;
 }
 

@@ -310,6 +310,68 @@ static void test_drain_deadline(void **state)
 	world_close(&w);
 }
 
+/* The timeout changes while they drain, at once and over a restart: it counts from the begin. */
+static void test_drain_timeout_changes(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB " drain=600");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 0);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 1000600);
+	pass(&w, 4);
+	service(&w, "shop/web", WEB " drain=30");
+	fake_ipvs_writes_reset(w.ipvs);
+	settle(&w);
+	assert_int_equal(fake_ipvs_writes(w.ipvs), 1);
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 1000030);
+	expect_adopted(&w);
+	service(&w, "shop/web", WEB " drain=0");
+	settle(&w);
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), UINT32_MAX);
+	expect_adopted(&w);
+	service(&w, "shop/web", WEB " drain=20");
+	(void)restart(&w);
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 1000020);
+	/* A service that is gone keeps it, also over a restart. */
+	no_service(&w, "shop", "web");
+	settle(&w);
+	pass(&w, 2);
+	expect_adopted(&w);
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 1000020);
+	pass(&w, 12);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.2:8080=0\n");
+	pass(&w, 4);
+	expect_ipvs(&w, "");
+	world_close(&w);
+}
+
+/* Weight 0 by wish, and then it drains: the deadline is in the kernel, and outlives the process. */
+static void test_drain_of_weight_0(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB " drain=10 weights=10.0.1.2=0");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 0);
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 0);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 1000010);
+	pass(&w, 6);
+	expect_adopted(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 0);
+	pass(&w, 5);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
+	world_close(&w);
+}
+
 /* It comes back: one operation gives it its weight. */
 static void test_drain_back(void **state)
 {
@@ -1115,6 +1177,8 @@ int main(void)
 		cmocka_unit_test(test_drain),
 		cmocka_unit_test(test_drain_many),
 		cmocka_unit_test(test_drain_deadline),
+		cmocka_unit_test(test_drain_timeout_changes),
+		cmocka_unit_test(test_drain_of_weight_0),
 		cmocka_unit_test(test_drain_back),
 		cmocka_unit_test(test_drain_udp),
 		cmocka_unit_test(test_service_gone),

@@ -5,10 +5,11 @@
  *     weight 0 --its connections are gone, or its time is up--> deleted
  *        \--wanted again--> its weight, never deleted and made anew
  *
- * The deadline is kept in the kernel, as the upper threshold, which means nothing at
- * weight 0: so a process that begins later goes on where this one ended. IPVS tells
- * nobody when a connection ends: services with such destinations, and only those, are
- * read once a second.
+ * Begin and deadline are kept in the kernel, as the lower and upper threshold, which mean nothing
+ * at weight 0: so a process that begins later goes on where this one ended. They are times of
+ * CLOCK_BOOTTIME, which, like IPVS's state, lasts as long as the kernel runs, and which a change
+ * of the wall clock does not move. IPVS does not announce the end of a connection: services with
+ * such destinations, and only those, are read once a second.
  *
  * UDP has no end of a connection: each packet of a flow keeps it alive. A backend
  * keeps its flows while it serves; as soon as no slice says so, it is deleted, and
@@ -67,25 +68,47 @@ void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs)
 	p->tick_at = p->tick_at == 0 ? now_ns() + TICK_NS : p->tick_at;
 }
 
+/* By the timeout in force; a virtual service that is not wanted any more keeps what it had. */
+static uint32_t deadline_of(const struct ipvs_vs *vs, const struct ipvs_dst *d)
+{
+	if (!vs->is_wanted)
+		return d->deadline_s;
+	return vs->drain_s != 0 ? d->since_s + vs->drain_s : 0;
+}
+
+void ipvs_drain_retime(struct ipvs_plane *p, struct ipvs_vs *vs)
+{
+	vec_for_each (d, &vs->dests) {
+		uint32_t deadline_s = deadline_of(vs, d);
+		bool is_draining = d->flags & DST_LEAVING && d->flags & DST_HELD;
+
+		if (is_draining && d->since_s != 0 && deadline_s != d->deadline_s)
+			ipvs_op_drain(p, vs, d, d->since_s, deadline_s);
+	}
+}
+
 bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
 {
 	uint32_t now_s = ipvs_now_s(p);
-	uint32_t deadline_s = vs->drain_s != 0 ? now_s + vs->drain_s : 0;
+	bool is_begun = d->flags & DST_HELD && d->weight == 0 && d->since_s != 0 &&
+			d->since_s <= now_s; /* by an earlier process */
+	uint32_t deadline_s;
 
 	if (is_without_end(vs) && !serves_still(p, vs, &d->addr)) {
 		d->flags |= DST_QUEUED;
-		ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0, 0);
+		ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0);
 		return true;
 	}
-	if (d->weight == 0 && d->flags & DST_HELD) { /* an earlier process began it */
-		if (d->deadline_s == 0)
-			d->deadline_s = deadline_s;
-		d->since_s = 0;
+	if (is_begun) {
+		deadline_s = deadline_of(vs, d);
 	} else {
+		d->since_s = now_s;
+		deadline_s = vs->drain_s != 0 ? now_s + vs->drain_s : 0;
+	}
+	if (!is_begun || deadline_s != d->deadline_s) {
 		d->flags |= DST_QUEUED;
 		d->flags &= (uint8_t)~DST_LOOKED;
-		d->since_s = now_s;
-		ipvs_op_dest(p, IPVS_DEST_SET, vs, d, 0, deadline_s);
+		ipvs_op_drain(p, vs, d, d->since_s, deadline_s);
 	}
 	d->flags |= DST_LEAVING;
 	return false;
@@ -153,7 +176,7 @@ static int vs_look(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, str
 		if (d->flags & DST_LEAVING && !(d->flags & DST_HELD))
 			d->flags &= (uint8_t)~DST_LEAVING;
 		else if (d->flags & DST_LEAVING && is_over(p, vs, d, now_s))
-			ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0, 0);
+			ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0);
 		else
 			has_dests |= (d->flags & DST_HELD) != 0;
 	}
@@ -266,6 +289,7 @@ void ipvs_drain_tell(const struct plane *plane, const struct svc *svc,
 		     void (*fn)(void *arg, const struct plane_leaving *l), void *arg)
 {
 	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
+	uint32_t now_s = ipvs_now_s(p);
 
 	list_for_each (l, &p->leaving) {
 		const struct ipvs_vs *vs = list_entry(l, struct ipvs_vs, leaving);
@@ -279,8 +303,10 @@ void ipvs_drain_tell(const struct plane *plane, const struct svc *svc,
 							 .is_looked_at = d->flags & DST_LOOKED,
 							 .active = d->active,
 							 .inactive = d->inactive,
-							 .since_s = d->since_s,
-							 .deadline_s = d->deadline_s };
+							 .age_s = now_s - MIN(d->since_s, now_s),
+							 .has_deadline = d->deadline_s != 0,
+							 .left_s = d->deadline_s -
+								   MIN(d->deadline_s, now_s) };
 
 			if (d->flags & DST_LEAVING)
 				fn(arg, &leaving);

@@ -46,7 +46,7 @@ struct ipvs_config {
 	const struct ip_prefix *exclude;
 	size_t n_exclude;
 	const char *sysctl_root; /* "" but for tests; NULL: leave sysctls alone */
-	uint32_t (*now_s)(void); /* wall clock, for deadlines that outlive us; NULL: the real one */
+	uint32_t (*now_s)(void); /* CLOCK_BOOTTIME, > 0; NULL: the real one */
 };
 
 /* The sockets it talks through; taken. */

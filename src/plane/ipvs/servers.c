@@ -51,11 +51,20 @@ void ipvs_op_service(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs
 }
 
 void ipvs_op_dest(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs,
-		  const struct ipvs_dst *d, uint32_t weight, uint32_t deadline_s)
+		  const struct ipvs_dst *d, uint32_t weight)
 {
-	op_push(p, cmd, vs)->dest = (struct ipvs_dest){
-		.addr = d->addr, .port = d->port, .weight = weight, .u_thresh = deadline_s
-	};
+	op_push(p, cmd, vs)->dest =
+		(struct ipvs_dest){ .addr = d->addr, .port = d->port, .weight = weight };
+}
+
+void ipvs_op_drain(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_dst *d,
+		   uint32_t since_s, uint32_t deadline_s)
+{
+	op_push(p, IPVS_DEST_SET, vs)->dest =
+		(struct ipvs_dest){ .addr = d->addr,
+				    .port = d->port,
+				    .l_thresh = since_s,
+				    .u_thresh = deadline_s != 0 ? deadline_s : IPVS_THRESH_NONE };
 }
 
 /* --- results --- */
@@ -88,7 +97,8 @@ static void dest_done(struct ipvs_vs *vs, const struct ipvs_op *op)
 	d->flags |= DST_HELD;
 	d->flags &= (uint8_t)~DST_ODD;
 	d->weight = (uint16_t)op->dest.weight;
-	d->deadline_s = op->dest.u_thresh;
+	d->since_s = op->dest.l_thresh;
+	d->deadline_s = op->dest.u_thresh != IPVS_THRESH_NONE ? op->dest.u_thresh : 0;
 	if (op->dest.weight != 0)
 		d->flags &= (uint8_t)~DST_LEAVING;
 }
@@ -240,13 +250,12 @@ static bool service_differs(const struct ipvs_plane *p, const struct ipvs_vs *vs
 static void dst_add(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
 {
 	bool is_good = d->flags & DST_HELD && !(d->flags & (DST_ODD | DST_LEAVING)) &&
-		       d->weight == d->want_weight && d->deadline_s == 0;
+		       d->weight == d->want_weight && d->since_s == 0;
 
 	if (!(d->flags & DST_WANTED) || d->flags & DST_QUEUED || is_good)
 		return;
 	d->flags |= DST_QUEUED;
-	ipvs_op_dest(p, d->flags & DST_HELD ? IPVS_DEST_SET : IPVS_DEST_NEW, vs, d, d->want_weight,
-		     0);
+	ipvs_op_dest(p, d->flags & DST_HELD ? IPVS_DEST_SET : IPVS_DEST_NEW, vs, d, d->want_weight);
 }
 
 static void queued_clear(struct ipvs_plane *p)
@@ -358,6 +367,7 @@ static void vs_remove(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
 	bool has_dests = false;
 
+	ipvs_drain_retime(p, vs);
 	if (is_in_kernel(vs) && !vs->is_whole)
 		return;
 	vec_for_each (d, &vs->dests) {
@@ -418,13 +428,15 @@ static void dst_undo(struct ipvs_vs *vs, const struct ipvs_undo *u)
 
 static void additions_withdraw(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
+	uint32_t now_s = ipvs_now_s(p);
+
 	vec_for_each (d, &vs->dests) {
 		if (!(d->flags & DST_HELD))
 			continue;
 		if (d->flags & DST_NEW && !(d->flags & DST_WANTED))
-			ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0, 0);
+			ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0);
 		else if (d->flags & DST_LEAVING && d->weight != 0)
-			ipvs_op_dest(p, IPVS_DEST_SET, vs, d, 0, ipvs_now_s(p) + vs->drain_s);
+			ipvs_op_drain(p, vs, d, now_s, vs->drain_s != 0 ? now_s + vs->drain_s : 0);
 	}
 	if (vs->is_new && !vs->is_wanted)
 		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);

@@ -35,8 +35,8 @@ struct ipvs_dst {
 	uint8_t flags;
 	uint16_t weight; /* held */
 	uint16_t want_weight;
-	uint32_t deadline_s; /* Unix time; 0 = none */
-	uint32_t since_s;    /* Unix time it began to leave; 0 = unknown */
+	uint32_t since_s;    /* CLOCK_BOOTTIME: it began to drain; 0 = it does not */
+	uint32_t deadline_s; /* CLOCK_BOOTTIME: the end of its drain; 0 = none */
 	uint32_t active;     /* while leaving, as of the last look */
 	uint32_t inactive;
 };
@@ -172,7 +172,7 @@ struct ipvs_tuning {
 void ipvs_tuning_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, const struct service *s,
 		      struct str *remark);
 
-/* Wall clock, for deadlines that outlive the process. */
+/* CLOCK_BOOTTIME: IPVS and its deadlines outlive the process, not the kernel; no one sets it. */
 uint32_t ipvs_now_s(const struct ipvs_plane *p);
 
 /* --- vs.c --- */
@@ -219,7 +219,10 @@ void ipvs_servers_done(struct ipvs_plane *p);
 /* Perform p->ops and note what became of them. */
 MUST_USE int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *err);
 void ipvs_op_dest(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs,
-		  const struct ipvs_dst *d, uint32_t weight, uint32_t deadline_s);
+		  const struct ipvs_dst *d, uint32_t weight);
+/* Weight 0, since when, and until when (0: without end). */
+void ipvs_op_drain(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_dst *d,
+		   uint32_t since_s, uint32_t deadline_s);
 void ipvs_op_service(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs);
 
 /* --- drain.c --- */
@@ -228,6 +231,8 @@ void ipvs_op_service(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs
  * The destination begins to leave: an operation is appended. True when that deletes it.
  */
 bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d);
+/* Another drain timeout may be in force for it: operations are appended. */
+void ipvs_drain_retime(struct ipvs_plane *p, struct ipvs_vs *vs);
 /* There may be something to wait for. */
 void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs);
 uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now);

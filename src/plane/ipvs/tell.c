@@ -134,7 +134,7 @@ static const uint8_t *find(const struct telling *t, enum nft_set_id set, const u
 
 static bool is_leaving(const struct ipvs_dst *d)
 {
-	return d->weight == 0 && d->deadline_s != 0;
+	return d->weight == 0 && d->since_s != 0;
 }
 
 static void tell_dests(struct str *out, const struct telling *t, const struct ipvs_vs *vs)
@@ -158,10 +158,15 @@ static void tell_leaving(struct str *out, const struct ipvs_plane *p, const stru
 	uint32_t now_s = ipvs_now_s(p);
 	char buf[IP_ENDPOINT_TEXT_MAX];
 
-	vec_for_each (d, &vs->dests)
-		if (is_leaving(d))
-			str_printf(out, " leaving=%s/%us", ip_endpoint_text(&d->addr, d->port, buf),
-				   d->deadline_s > now_s ? d->deadline_s - now_s : 0);
+	vec_for_each (d, &vs->dests) {
+		if (!is_leaving(d))
+			continue;
+		str_printf(out, " leaving=%s/", ip_endpoint_text(&d->addr, d->port, buf));
+		if (d->deadline_s != 0)
+			str_printf(out, "%us", d->deadline_s - MIN(d->deadline_s, now_s));
+		else
+			str_puts(out, "no-deadline");
+	}
 }
 
 static bool has_backends(const struct ipvs_vs *vs)

@@ -13,7 +13,12 @@
 
 uint32_t ipvs_now_s(const struct ipvs_plane *p)
 {
-	return p->config.now_s != NULL ? p->config.now_s() : (uint32_t)time(NULL);
+	struct timespec ts;
+
+	if (p->config.now_s != NULL)
+		return p->config.now_s();
+	(void)clock_gettime(CLOCK_BOOTTIME, &ts);
+	return (uint32_t)ts.tv_sec + 1;
 }
 
 struct ipvs_key ipvs_key_mark(enum ipfam fam, uint32_t mark)
@@ -203,12 +208,15 @@ static void dest_found(void *arg, const struct ipvs_dest *found)
 {
 	struct ipvs_vs *vs = arg;
 	struct ipvs_dst *d = ipvs_dst_get(vs, &found->addr, found->port);
+	bool is_draining;
 
 	d->flags |= DST_HELD | DST_LOOKED;
 	d->weight = (uint16_t)MIN(found->weight, (uint32_t)IPVS_WEIGHT_MAX);
-	if (found->fwd != 0 || (found->weight != 0 && found->u_thresh != 0))
+	is_draining = found->weight == 0 && found->l_thresh != 0;
+	if (found->fwd != 0 || (!is_draining && (found->u_thresh != 0 || found->l_thresh != 0)))
 		d->flags |= DST_ODD;
-	d->deadline_s = found->weight == 0 ? found->u_thresh : 0;
+	d->since_s = is_draining ? found->l_thresh : 0;
+	d->deadline_s = is_draining && found->u_thresh != IPVS_THRESH_NONE ? found->u_thresh : 0;
 	d->active = found->active;
 	d->inactive = found->inactive;
 }

@@ -199,6 +199,7 @@ static int dest_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	d.fwd = (uint16_t)(attr_u32(tb[IPVS_DEST_ATTR_FWD_METHOD]) & FWD_MASK);
 	d.weight = attr_u32(tb[IPVS_DEST_ATTR_WEIGHT]);
 	d.u_thresh = attr_u32(tb[IPVS_DEST_ATTR_U_THRESH]);
+	d.l_thresh = attr_u32(tb[IPVS_DEST_ATTR_L_THRESH]);
 	d.active = attr_u32(tb[IPVS_DEST_ATTR_ACTIVE_CONNS]);
 	d.inactive = attr_u32(tb[IPVS_DEST_ATTR_INACT_CONNS]);
 	rd->dest(rd->arg, &d);
@@ -282,7 +283,7 @@ static void put_dest(struct nlmsghdr *h, const struct ipvs_key *k, const struct 
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_FWD_METHOD, d->fwd);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_WEIGHT, d->weight);
 	mnl_attr_put_u32(h, IPVS_DEST_ATTR_U_THRESH, d->u_thresh);
-	mnl_attr_put_u32(h, IPVS_DEST_ATTR_L_THRESH, 0);
+	mnl_attr_put_u32(h, IPVS_DEST_ATTR_L_THRESH, d->l_thresh);
 }
 
 static size_t put_op(const struct ipvs_wire *w, uint8_t *at, const struct ipvs_op *op, uint32_t seq)

@@ -39,12 +39,16 @@ struct ipvs_service {
 	uint32_t timeout_s; /* of persistence */
 };
 
+#define IPVS_THRESH_NONE UINT32_MAX /* upper threshold of a drain without a deadline */
+
 struct ipvs_dest {
 	struct ip_addr addr;
 	uint16_t port; /* host order */
 	uint16_t fwd;  /* IP_VS_CONN_F_FWD_MASK: 0 is masquerading */
 	uint32_t weight;
-	uint32_t u_thresh;
+	/* They limit connections, and mean nothing at weight 0: drains are kept there. */
+	uint32_t u_thresh; /* not below the other */
+	uint32_t l_thresh;
 	/* Told by dumps only. */
 	uint32_t active;
 	uint32_t inactive;
