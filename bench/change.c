@@ -6,30 +6,41 @@
  * sync into an empty network namespace, then single changes of five kinds, each
  * timed from the object's arrival in the model until the kernel has
  * acknowledged it; then a second life over the same kernel state (adoption), and a
- * third that wants nothing of it (sweep). The longest kernel transaction of each is told:
- * others who want the kernel's nft lock wait for it.
+ * third that wants nothing of it (sweep). With -f, an adoption beside a process that commits. The
+ * longest kernel transaction of each is told: others who want the kernel's nft lock wait for it.
  * Each size runs in a child of its own, so that memory can be told apart.
  *
  * Needs root: everything happens in a private network namespace that goes with
  * the process.
  */
+#include <netinet/in.h> /* before linux/in.h: that one then steps back */
+
 #include <errno.h>
 #include <getopt.h>
-#include <linux/netlink.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
 #include <malloc.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "nl/batch.h"
+#include "plane/nft/layout.h"
 #include "plane/nft/plane_nft.h"
 #include "sync/sync.h"
 
 #define ROUNDS_DEFAULT 2000
+/* How long a first sync may take beside others. */
+#define START_MAX_NS (60 * NSEC_PER_SEC)
 
 enum change {
 	CHANGE_REPLACE = 0,
@@ -65,6 +76,7 @@ struct cluster {
 	int rounds;
 	enum watch watch;
 	enum plane_counting counting;
+	int commits_per_s; /* of a neighbour; 0 = there is none */
 };
 
 static void die(const char *what, const struct err *err)
@@ -156,6 +168,43 @@ static void life_begin(struct life *l, const struct cluster *c)
 	}
 }
 
+/* Another process, with a table of its own that it makes and deletes again and again. */
+static pid_t neighbour_begin(int commits_per_s)
+{
+	pid_t pid = fork();
+	struct nl_batch *batch;
+	struct nl_sock *nl;
+	struct err err = { 0 };
+	uint64_t begin = now_ns();
+
+	if (pid != 0)
+		return pid;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (nl_sock_open(&nl, NETLINK_NETFILTER, &err) < 0)
+		die("netlink", &err);
+	nl_batch_open(&batch, nl, 0);
+	for (uint64_t i = 0;; i++) {
+		uint16_t msg = i % 2 == 0 ? NFT_MSG_NEWTABLE : NFT_MSG_DELTABLE;
+		uint64_t due = begin + i * NSEC_PER_SEC / (uint64_t)commits_per_s;
+		struct nlmsghdr *h =
+			nl_batch_msg(batch, NFNL_SUBSYS_NFTABLES << 8 | msg,
+				     i % 2 == 0 ? NLM_F_CREATE : 0, NFPROTO_IPV4, NULL);
+
+		mnl_attr_put_strz(h, NFTA_TABLE_NAME, "neighbour");
+		if (nl_batch_commit(batch, &err) < 0)
+			die("neighbour", &err);
+		nl_batch_reset(batch, 0);
+		while (now_ns() < due)
+			(void)usleep(100);
+	}
+}
+
+static void neighbour_end(pid_t pid)
+{
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
 static void life_end(struct life *l)
 {
 	sync_close(l->s);
@@ -164,7 +213,7 @@ static void life_end(struct life *l)
 	model_fini(&l->m);
 }
 
-/* From the gate's opening to the last acknowledgement. */
+/* From the gate's opening to the last acknowledgement. A load that fails is tried again. */
 static double life_start(struct life *l)
 {
 	uint64_t begin = now_ns();
@@ -172,6 +221,10 @@ static double life_start(struct life *l)
 
 	sync_sources_ready(l->s);
 	sync_settle(l->s, begin);
+	while (sync_state_get(l->s) != SYNC_RUNNING && now_ns() - begin < START_MAX_NS) {
+		(void)usleep(1000);
+		sync_settle(l->s, now_ns());
+	}
 	if (sync_state_get(l->s) != SYNC_RUNNING) {
 		memcpy(err.text, sync_stats_get(l->s)->last_error, sizeof(err.text));
 		die("first sync", &err);
@@ -311,6 +364,38 @@ static void measure_sweep(const struct cluster *c)
 	life_end(&l);
 }
 
+static uint32_t genid(void)
+{
+	struct nl_sock *nl;
+	struct err err = { 0 };
+	uint32_t id = 0;
+
+	if (nl_sock_open(&nl, NETLINK_NETFILTER, &err) < 0 || nft_genid_read(nl, &id, &err) < 0)
+		die("generation", &err);
+	nl_sock_close(nl);
+	return id;
+}
+
+static void measure_neighbour(const struct cluster *c)
+{
+	pid_t pid = neighbour_begin(c->commits_per_s);
+	uint32_t before;
+	struct life l;
+	double ms;
+
+	life_begin(&l, c);
+	(void)usleep(100000); /* until it is at work */
+	before = genid();
+	ms = life_start(&l);
+	printf("  beside a neighbour %9.1f ms   %llu kernel operations, %llu loads failed, %.0f "
+	       "commits a second\n",
+	       ms, (unsigned long long)sync_stats_get(l.s)->writes,
+	       (unsigned long long)sync_stats_get(l.s)->failures,
+	       (double)(genid() - before) * 1e3 / ms);
+	neighbour_end(pid);
+	life_end(&l);
+}
+
 static int run(const struct cluster *c)
 {
 	uint64_t *took[CHANGE_N];
@@ -354,6 +439,8 @@ static int run(const struct cluster *c)
 	printf("  adoption           %9.1f ms   %llu kernel operations, resident %.1f MB\n",
 	       adopt_ms, (unsigned long long)sync_stats_get(l.s)->writes, (double)rss_kb() / 1024);
 	life_end(&l);
+	if (c->commits_per_s > 0)
+		measure_neighbour(c);
 	measure_sweep(c);
 	(void)fflush(stdout);
 	for (int k = 0; k < CHANGE_N; k++)
@@ -382,20 +469,24 @@ int main(int argc, char **argv)
 	int n = 4;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "c:e:r:w:h")) != -1) {
+	while ((opt = getopt(argc, argv, "c:e:f:r:w:h")) != -1) {
 		if (opt == 'e') {
 			c.endpoints = atoi(optarg);
 		} else if (opt == 'r') {
 			c.rounds = atoi(optarg);
 		} else if (opt == 'c') {
 			c.counting = (enum plane_counting)atoi(optarg);
+		} else if (opt == 'f') {
+			c.commits_per_s = atoi(optarg);
 		} else if (opt == 'w') {
 			c.watch = (enum watch)atoi(optarg);
 		} else {
-			printf("usage: change [-c COUNTING] [-e ENDPOINTS] [-r ROUNDS] [-w WATCH] [SERVICES "
+			printf("usage: change [-c COUNTING] [-e ENDPOINTS] [-f COMMITS] [-r ROUNDS] [-w WATCH] [SERVICES "
 			       "...]\n"
 			       "COUNTING: connections of 0 nothing (default), 1 services, 2 "
 			       "endpoints too\n"
+			       "COMMITS: adopt once more beside a process that commits so often a "
+			       "second (default 0: do not)\n"
 			       "WATCH: who hears what is written: 0 nobody (default), 1 as vipd "
 			       "listens, 2 all the time\n");
 			return opt == 'h' ? 0 : 2;

@@ -155,8 +155,10 @@ static int kernel_verdict(const struct answer *a, const struct nlmsghdr *req)
 
 int nl_dump(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd, struct err *err)
 {
+	unsigned int tries = rd->is_scoped ? NL_DUMP_STARTS : NL_DUMP_TRIES;
+
 	req->nlmsg_flags |= NLM_F_REQUEST | NLM_F_DUMP;
-	for (unsigned int i = 0; i < NL_DUMP_TRIES; i++) {
+	for (unsigned int i = 0; i < tries; i++) {
 		struct answer a = { .rd = rd, .err = err };
 		int r;
 
@@ -165,12 +167,12 @@ int nl_dump(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd
 		if (r < 0)
 			return r;
 		/* nf_tables refuses with EINTR when the ruleset changed before the first piece. */
-		if (a.is_interrupted || a.result == -EINTR)
+		if ((a.is_interrupted && !rd->is_scoped) || a.result == -EINTR)
 			continue;
 		return kernel_verdict(&a, req);
 	}
-	return err_set(err, -EAGAIN, "dump %u: interrupted by changes %d times", req->nlmsg_type,
-		       NL_DUMP_TRIES);
+	return err_set(err, -EAGAIN, "dump %u: interrupted by changes %u times", req->nlmsg_type,
+		       tries);
 }
 
 int nl_query(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd,

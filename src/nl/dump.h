@@ -4,10 +4,18 @@
  *
  *     nl_request(buf, sizeof(buf), type, flags) -> mnl_attr_put_*() -> nl_dump() or nl_query()
  *
- * A dump that a change interrupted is useless: it is read to its end, thrown
- * away and asked again, at most NL_DUMP_TRIES times. The reader is told with
- * begin() to forget what it has seen. One dump is consistent in itself; whoever
- * needs several to agree compares the ruleset's generation before and after.
+ * A dump that a change interrupted is read to its end, thrown away and requested
+ * again, at most NL_DUMP_TRIES times; begin() tells the reader to forget what it has
+ * seen. One dump is consistent in itself; several may differ.
+ *
+ * Dumps of nf_tables are marked as interrupted by any commit in the namespace. But the
+ * kernel continues a dump of one table's rules or sets, or of one set's elements, at a
+ * position (cb->args) within that table or set: a commit elsewhere moves nothing there.
+ * Such a dump is `is_scoped` and stands. An element can be missed or repeated only when
+ * the set itself changes between two pieces: inserts may resize its hash table (net/netfilter/
+ * nft_set_hash.c: nft_rhash_walk skips by count), and removals from a set of ranges shift
+ * its rules (nft_set_pipapo.c). Who uses a scoped dump must learn of such changes by
+ * other means (plane/nft/watch.h) and read the table again.
  *
  * Kernel: NLM_F_DUMP, NLM_F_DUMP_INTR (netlink(7)); nfgenmsg.res_id, where
  *         nf_tables puts the low 16 bits of the generation a message was made in
@@ -20,6 +28,8 @@
 #include "nl/sock.h"
 
 #define NL_DUMP_TRIES 5
+/* The kernel rejects a dump before its first piece (-EINTR) when a commit is quicker. */
+#define NL_DUMP_STARTS 100
 
 struct nl_reader {
 	/* An attempt begins: forget everything. May be NULL for nl_query(). */
@@ -30,6 +40,7 @@ struct nl_reader {
 	 */
 	int (*message)(void *arg, const struct nlmsghdr *h, struct err *err);
 	void *arg;
+	bool is_scoped; /* a commit to other tables does not spoil the answer */
 };
 
 /* Where in the request the kernel saw the problem, as far as it told. */

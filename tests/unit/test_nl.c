@@ -510,6 +510,14 @@ static void dump_never_quiet(struct script *s)
 	say_done(s, 0, NLM_F_DUMP_INTR);
 }
 
+static void dump_starts_late(struct script *s)
+{
+	if (s->round < 2)
+		say_verdict(s, s->seq0, -EINTR, NULL, NULL);
+	else
+		dump_two(s);
+}
+
 static void dump_refused(struct script *s)
 {
 	say_verdict(s, s->seq0, -ENOENT, "no such table", NULL);
@@ -546,11 +554,15 @@ static const struct {
 	void (*answer)(struct script *s);
 	int ret;
 	size_t begun, messages;
+	bool is_scoped;
 } dump_cases[] = {
 	{ "two pieces", dump_two, 0, 1, 2 },
 	{ "interrupted twice", dump_interrupted_twice, 0, 3, 2 },
 	{ "another generation", dump_generations, 0, 2, 2 },
 	{ "interrupted always", dump_never_quiet, -EAGAIN, NL_DUMP_TRIES, 1 },
+	{ "scoped: interrupted", dump_interrupted_twice, 0, 1, 2, .is_scoped = true },
+	{ "scoped: another generation", dump_generations, 0, 1, 2, .is_scoped = true },
+	{ "scoped: rejected twice", dump_starts_late, 0, 3, 2, .is_scoped = true },
 	{ "refused", dump_refused, -ENOENT, 1, 0 },
 	{ "fails underway", dump_fails_late, -ENOMEM, 1, 1 },
 	{ "ends without a word", dump_stops_short, -EIO, 1, 1 },
@@ -558,12 +570,13 @@ static const struct {
 	{ "pieces of another question", dump_stale, 0, 1, 2 },
 };
 
-static int dump(struct world *w, struct reading *rd)
+static int dump(struct world *w, struct reading *rd, bool is_scoped)
 {
 	char buf[64];
 
 	return nl_dump(w->nl, nl_request_nfnl(buf, sizeof(buf), TYPE(1), 2),
-		       &(struct nl_reader){ reading_begin, reading_message, rd }, &w->err);
+		       &(struct nl_reader){ reading_begin, reading_message, rd, is_scoped },
+		       &w->err);
 }
 
 static void test_dumps(void **state)
@@ -575,7 +588,7 @@ static void test_dumps(void **state)
 		print_message("    %s\n", dump_cases[i].what);
 		setup((void **)&w);
 		w->s.answer = dump_cases[i].answer;
-		assert_int_equal(dump(w, &rd), dump_cases[i].ret);
+		assert_int_equal(dump(w, &rd, dump_cases[i].is_scoped), dump_cases[i].ret);
 		assert_int_equal(rd.begun, dump_cases[i].begun);
 		assert_int_equal(rd.messages, dump_cases[i].messages);
 		assert_int_equal(nl_sock_stats(w->nl)->n_dumps, dump_cases[i].begun);
@@ -592,7 +605,7 @@ static void test_reader_stops(void **state)
 	struct reading rd = { .stop = -EBADMSG };
 
 	w->s.answer = dump_two;
-	assert_int_equal(dump(w, &rd), -EBADMSG);
+	assert_int_equal(dump(w, &rd, false), -EBADMSG);
 	assert_int_equal(rd.messages, 1);
 	assert_int_equal(w->s.next, 3); /* read to the end all the same */
 }

@@ -45,11 +45,9 @@ static int table_load(struct ipvs_plane *p, bool has_rules, struct err *err)
 	return p->plane.ops->load(&p->plane, err);
 }
 
-/* 1 when somebody changed the ruleset meanwhile. */
+/* 1 when another process changed the table meanwhile. */
 static int held_try(struct ipvs_held *ret, struct ipvs_plane *p, struct err *err)
 {
-	uint32_t before;
-	uint32_t after;
 	int n_rules;
 	int r;
 
@@ -58,21 +56,15 @@ static int held_try(struct ipvs_held *ret, struct ipvs_plane *p, struct err *err
 	if (n_rules < 0)
 		return n_rules;
 	p->marks = p->route_config.marks;
-	r = nft_genid_read(p->query, &before, err);
-	if (r == 0)
-		r = ipvs_layout_load(p->layout, err);
+	r = ipvs_layout_load(p->layout, err);
 	ret->is_there = r == 0 && ipvs_layout_state(p->layout) == IPVS_LAYOUT_HELD;
 	if (r == 0 && ret->is_there)
 		r = table_load(p, n_rules > 0, err);
-	if (r == 0)
-		r = nft_genid_read(p->query, &after, err);
 	if (r == 0)
 		r = ipvs_route_text(p->route, &p->route_config, &ret->routing_want, &ret->routing,
 				    err);
 	if (r < 0)
 		return r == -EAGAIN ? 1 : r;
-	if (before != after)
-		return 1;
 	if (ret->is_there)
 		ipvs_tell_loaded(&ret->frontends, p);
 	return 0;
@@ -87,28 +79,32 @@ int ipvs_held_read_by(struct ipvs_held *ret, const struct ipvs_socks *socks, str
 	if (r < 0)
 		return r;
 	ipvs_layout_look(ipvs_plane_of(plane)->layout);
-	r = 1;
+	r = socks->watch != NULL ? ipvs_plane_watch_with(plane, socks->watch, err) : 0;
+	r = r < 0 ? r : 1;
 	for (int i = 0; i < TRIES && r > 0; i++)
 		r = held_try(ret, ipvs_plane_of(plane), err);
 	plane->ops->close(plane);
-	return r > 0 ? err_set(err, -EAGAIN, "the ruleset changes faster than it can be read") : r;
+	return r > 0 ? err_set(err, -EAGAIN, "the table of vipd changes faster than it can be read")
+		     : r;
 }
 
 int ipvs_held_read(struct ipvs_held *ret, struct err *err)
 {
 	static const int protocols[] = { NETLINK_NETFILTER, NETLINK_NETFILTER, NETLINK_GENERIC,
-					 NETLINK_ROUTE };
+					 NETLINK_ROUTE, NETLINK_NETFILTER };
 	struct nl_sock *nl[ARRAY_SIZE(protocols)] = { NULL };
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(protocols) && r == 0; i++)
 		r = nl_sock_open(&nl[i], protocols[i], err);
 	if (r == 0)
-		return ipvs_held_read_by(
-			ret,
-			&(struct ipvs_socks){
-				.nft = nl[0], .query = nl[1], .genl = nl[2], .route = nl[3] },
-			err);
+		return ipvs_held_read_by(ret,
+					 &(struct ipvs_socks){ .nft = nl[0],
+							       .query = nl[1],
+							       .genl = nl[2],
+							       .route = nl[3],
+							       .watch = nl[4] },
+					 err);
 	for (size_t i = 0; i < ARRAY_SIZE(protocols); i++)
 		nl_sock_close(nl[i]);
 	return r;

@@ -123,31 +123,61 @@ static void plane_close(struct plane *plane)
 
 /* --- load --- */
 
-static int plane_load(struct plane *plane, struct err *err)
-{
-	struct ipvs_plane *p = ipvs_plane_of(plane);
-	AUTO(ipvs_copy_close) struct ipvs_copy *loaded = NULL;
-	uint32_t genid;
-	int r;
+/* Readings of our table, while others modify it, until load() fails. */
+#define LOAD_TRIES 5
 
-	r = ipvs_wire_resolve(p->wire, err);
-	if (r == 0)
-		r = nft_genid_read(p->query, &genid, err);
-	if (r == 0)
-		r = ipvs_layout_load(p->layout, err);
+static int kernel_read(struct ipvs_plane *p, struct ipvs_copy *loaded, struct err *err)
+{
+	int r = ipvs_layout_load(p->layout, err);
+
 	if (r == 0)
 		r = ipvs_sysctls_recall(p, err);
 	if (r == 0)
 		r = ipvs_vss_read(p, err);
-	ipvs_copy_open(&loaded);
 	if (r == 0)
 		r = ipvs_copy_read(loaded, p, err);
-	if (r < 0) /* a table or set that went away while it was read */
-		return r == -ENOTRECOVERABLE || r == -ENOENT ? -EAGAIN : r;
+	/* a table or set that went away while it was read */
+	return r == -ENOTRECOVERABLE || r == -ENOENT ? -EAGAIN : r;
+}
+
+/* As loaded_read() of plane/nft/plane_nft.c. */
+static int loaded_read(struct ipvs_plane *p, struct ipvs_copy **ret, uint32_t *genid,
+		       struct err *err)
+{
+	for (int i = 0; i < LOAD_TRIES; i++) {
+		AUTO(ipvs_copy_close) struct ipvs_copy *loaded = NULL;
+		int r = nft_genid_read(p->query, genid, err);
+
+		ipvs_copy_open(&loaded);
+		nft_watch_read(&p->watch);
+		nft_watch_reset(&p->watch);
+		if (r == 0)
+			r = kernel_read(p, loaded, err);
+		if (r < 0)
+			return r;
+		if (!nft_watch_heard(&p->watch)) {
+			*ret = TAKE(loaded);
+			return 0;
+		}
+	}
+	return err_set(err, -EAGAIN, "tables of vipd were modified while they were read");
+}
+
+static int plane_load(struct plane *plane, struct err *err)
+{
+	struct ipvs_plane *p = ipvs_plane_of(plane);
+	struct ipvs_copy *loaded = NULL;
+	uint32_t genid;
+	int r = ipvs_wire_resolve(p->wire, err);
+
+	if (r == 0)
+		r = loaded_read(p, &loaded, &genid, err);
+	if (r < 0)
+		return r;
 	ipvs_copy_protocols(loaded, p);
 	counts_clear(p);
 	ipvs_copy_close(p->loaded);
-	p->loaded = TAKE(loaded);
+	p->loaded = loaded;
 	p->genid = genid;
 	p->is_genid_known = true;
 	p->has_env = false;

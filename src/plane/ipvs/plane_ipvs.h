@@ -55,6 +55,7 @@ struct ipvs_socks {
 	struct nl_sock *query; /* NETLINK_NETFILTER: reading */
 	struct nl_sock *genl;  /* NETLINK_GENERIC */
 	struct nl_sock *route; /* NETLINK_ROUTE */
+	struct nl_sock *watch; /* NETLINK_NETFILTER, of ipvs_held_read_by() only; NULL: none */
 };
 
 extern const struct plane_ops ipvs_plane_ops;

@@ -827,6 +827,7 @@ const struct ipvs_drop_chain *ipvs_drop_chains(size_t *n)
 }
 
 const struct nft_schema ipvs_schema = {
+	.table = IPVS_TABLE,
 	.comment = IPVS_TABLE_COMMENT,
 	.version = IPVS_LAYOUT_VERSION,
 	.family = NFPROTO_INET,

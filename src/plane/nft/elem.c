@@ -252,7 +252,9 @@ int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *table, enum n
 		   void (*begin)(void *arg), nft_elem_fn *fn, void *arg, struct err *err)
 {
 	struct dump d = { .set = set, .fam = table->fam, .begin = begin, .fn = fn, .arg = arg };
-	const struct nl_reader rd = { .begin = dump_begin, .message = dump_message, .arg = &d };
+	const struct nl_reader rd = {
+		.begin = dump_begin, .message = dump_message, .arg = &d, .is_scoped = true
+	};
 	char buf[REQUEST_MAX];
 	int r = nl_dump(nl, dump_request(buf, sizeof(buf), table, set), &rd, err);
 

@@ -22,6 +22,7 @@
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 
 const struct nft_schema nft_schema = {
+	.table = "vipd",
 	.comment = NFT_TABLE_COMMENT,
 	.version = NFT_LAYOUT_VERSION,
 	.begin = 0,
@@ -30,6 +31,14 @@ const struct nft_schema nft_schema = {
 	.has_verdict_maps = true,
 	.chains = nft_chains,
 };
+
+void nft_table_name(char buf[static NFT_TABLE_NAME_MAX], const char *base, int i)
+{
+	if (i == 1)
+		(void)snprintf(buf, NFT_TABLE_NAME_MAX, "%s", base);
+	else
+		(void)snprintf(buf, NFT_TABLE_NAME_MAX, "%s-%d", base, i);
+}
 
 static void chain_fini(struct nft_fixed_chain *c)
 {
@@ -242,6 +251,30 @@ int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint
 	return nft_fixed_tables_read_as(ret, nl, family, &nft_schema, err);
 }
 
+/*
+ * The tables of our names one by one. A table that another process deletes moves those
+ * behind it forward, so an interrupted dump of all tables may lack one of ours.
+ */
+static int tables_query(struct reading *rd, struct nl_sock *nl, uint8_t family, struct err *err)
+{
+	tables_begin(rd);
+	for (int i = 1; i <= NFT_TABLE_NAMES_MAX; i++) {
+		char buf[REQUEST_MAX];
+		struct nlmsghdr *h =
+			nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETTABLE), family);
+		char name[NFT_TABLE_NAME_MAX];
+		int r;
+
+		nft_table_name(name, rd->schema->table, i);
+		mnl_attr_put_strz(h, NFTA_TABLE_NAME, name);
+		r = nl_query(nl, h, &(struct nl_reader){ .message = tables_message, .arg = rd },
+			     NULL, err);
+		if (r < 0 && r != -ENOENT)
+			return r;
+	}
+	return 0;
+}
+
 int nft_fixed_tables_read_as(struct nft_fixed_tables *ret, struct nl_sock *nl, uint8_t family,
 			     const struct nft_schema *schema, struct err *err)
 {
@@ -251,6 +284,8 @@ int nft_fixed_tables_read_as(struct nft_fixed_tables *ret, struct nl_sock *nl, u
 
 	r = nl_dump(nl, nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETTABLE), family),
 		    &(struct nl_reader){ tables_begin, tables_message, &rd }, err);
+	if (r == -EAGAIN)
+		r = tables_query(&rd, nl, family, err);
 	/* nfnetlink knows no such subsystem, and loading it by request failed. */
 	if (r == -EINVAL)
 		return err_set(err, -EOPNOTSUPP, "no nf_tables in this kernel (module nf_tables)");
@@ -483,7 +518,7 @@ static int read_dump(struct reading *rd, struct nl_sock *nl, uint16_t msg, uint1
 	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), TYPE(msg), family_of(rd));
 
 	mnl_attr_put_strz(h, table_attr, rd->table);
-	return nl_dump(nl, h, &(struct nl_reader){ begin, message, rd }, err);
+	return nl_dump(nl, h, &(struct nl_reader){ begin, message, rd, true }, err);
 }
 
 static int read_elements(struct reading *rd, struct nl_sock *nl, enum nft_set_id id,
@@ -500,7 +535,7 @@ static int read_elements(struct reading *rd, struct nl_sock *nl, enum nft_set_id
 	h = nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETSETELEM), family_of(rd));
 	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, rd->table);
 	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, nft_set_desc(id, rd->fam)->name);
-	r = nl_dump(nl, h, &(struct nl_reader){ begin, message, rd }, err);
+	r = nl_dump(nl, h, &(struct nl_reader){ begin, message, rd, true }, err);
 	/* It was there a moment ago. */
 	return r == -ENOENT ? -EAGAIN : r;
 }
@@ -636,7 +671,7 @@ int nft_fixed_counters(struct nl_sock *nl, uint8_t family, const char *table, co
 
 	mnl_attr_put_strz(h, NFTA_RULE_TABLE, table);
 	mnl_attr_put_strz(h, NFTA_RULE_CHAIN, chain);
-	r = nl_dump(nl, h, &(struct nl_reader){ counters_begin, counters_message, &rd }, err);
+	r = nl_dump(nl, h, &(struct nl_reader){ counters_begin, counters_message, &rd, true }, err);
 	if (r < 0)
 		return err_wrap(err, r, "read counters of chain %s", chain);
 	*packets += rd.packets;

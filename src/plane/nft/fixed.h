@@ -19,6 +19,7 @@
 
 /* What tells the tables of one plane from those of another. */
 struct nft_schema {
+	const char *table;   /* its tables' first name: nft_table_name() */
 	const char *comment; /* of its tables, before the version */
 	int version;
 	uint8_t family;        /* NFPROTO_* of tables that serve both families; 0: one table each */
@@ -85,6 +86,11 @@ struct nft_fixed_table {
 struct nft_fixed_tables {
 	VEC(struct nft_fixed_table) v; /* in order of handle: oldest first */
 };
+
+/* Tables that may be there at a time: "vipd", "vipd-2" ... */
+#define NFT_TABLE_NAMES_MAX 9
+/* The name of the `i`th, from 1. */
+void nft_table_name(char buf[static NFT_TABLE_NAME_MAX], const char *base, int i);
 
 void nft_fixed_fini(struct nft_fixed *h);
 void nft_fixed_tables_fini(struct nft_fixed_tables *t);

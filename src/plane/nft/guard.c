@@ -85,6 +85,7 @@ static const struct nft_chain *guard_chains(size_t *n)
 }
 
 static const struct nft_schema guard_schema = {
+	.table = NFT_GUARD_TABLE,
 	.comment = NFT_GUARD_COMMENT,
 	.version = 1,
 	.begin = NFTSET_SERVICE_CIDRS,

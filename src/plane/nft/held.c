@@ -8,6 +8,7 @@
 #include "plane/nft/decode.h"
 #include "plane/nft/layout.h"
 #include "plane/nft/loaded.h"
+#include "plane/nft/watch.h"
 
 #define TRIES 8
 
@@ -42,23 +43,21 @@ static int family_read(struct nft_loaded *h, struct nl_sock *nl, enum ipfam fam,
 	return r < 0 ? r : nft_loaded_read(h, nl, l, err);
 }
 
-/* 1 when somebody changed the ruleset meanwhile. */
-static int held_try(struct str *out, struct nl_sock *nl, struct err *err)
+/* 1 when another process changed the tables meanwhile. */
+static int held_try(struct str *out, struct nl_sock *nl, struct nft_watch *watch, struct err *err)
 {
 	AUTO(nft_loaded_close) struct nft_loaded *h = NULL;
 	struct nft_source src = { held_find, held_each, NULL };
-	uint32_t before;
-	uint32_t after;
-	int r = nft_genid_read(nl, &before, err);
+	int r = 0;
 
 	nft_loaded_open(&h);
+	nft_watch_read(watch);
+	nft_watch_reset(watch);
 	for (int fam = 0; r == 0 && fam < IPFAM_N; fam++)
 		r = family_read(h, nl, fam, err);
-	if (r == 0)
-		r = nft_genid_read(nl, &after, err);
 	if (r < 0)
 		return r == -EAGAIN ? 1 : r;
-	if (before != after)
+	if (nft_watch_heard(watch))
 		return 1;
 	src.ctx = h;
 	nft_frontends_text(out, &src);
@@ -68,14 +67,22 @@ static int held_try(struct str *out, struct nl_sock *nl, struct err *err)
 int nft_held_text(struct str *out, struct err *err)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
+	AUTO(nl_sock_close) struct nl_sock *watch_nl = NULL;
+	struct nft_watch watch;
 	int r = nl_sock_open(&nl, NETLINK_NETFILTER, err);
 
+	if (r == 0)
+		r = nl_sock_open(&watch_nl, NETLINK_NETFILTER, err);
 	if (r < 0)
 		return r;
-	for (int i = 0; i < TRIES; i++) {
-		r = held_try(out, nl, err);
+	nft_watch_init(&watch);
+	r = nft_watch_join(&watch, watch_nl, nl, err);
+	for (int i = 0; i < TRIES && r >= 0; i++) {
+		r = held_try(out, nl, &watch, err);
 		if (r <= 0)
-			return r;
+			break;
 	}
-	return err_set(err, -EAGAIN, "the ruleset changes faster than it can be read");
+	nft_watch_fini(&watch);
+	return r > 0 ? err_set(err, -EAGAIN, "tables of vipd change faster than they can be read")
+		     : r;
 }

@@ -17,8 +17,6 @@
 #include "plane/nft/write.h"
 
 #define KINDS (1 << NFT_KIND_BITS)
-#define TABLE_NAME "vipd"
-#define TABLE_NAMES_MAX 9
 
 struct nft_layout {
 	struct nl_sock *nl;
@@ -61,7 +59,7 @@ void nft_layout_open(struct nft_layout **ret, struct nl_sock *nl, enum ipfam fam
 	l->nl = nl;
 	l->fam = fam;
 	l->family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
-	snprintf(l->table, sizeof(l->table), TABLE_NAME);
+	nft_table_name(l->table, nft_schema.table, 1);
 	for (uint16_t kind = 1; kind <= NFT_KIND_PRECREATED; kind++)
 		kind_want(l, kind);
 	*ret = l;
@@ -222,14 +220,13 @@ static bool name_is_free(const struct nft_fixed_tables *tables, const char *name
 /* A name nobody has: "vipd", "vipd-2" ... */
 static int name_choose(struct nft_layout *l, const struct nft_fixed_tables *tables, struct err *err)
 {
-	snprintf(l->table, sizeof(l->table), TABLE_NAME);
-	for (int i = 2; !name_is_free(tables, l->table); i++) {
-		if (i > TABLE_NAMES_MAX)
-			return err_set(err, -EEXIST, "tables %s to %s are all there and not ours",
-				       TABLE_NAME, l->table);
-		snprintf(l->table, sizeof(l->table), TABLE_NAME "-%d", i);
+	for (int i = 1; i <= NFT_TABLE_NAMES_MAX; i++) {
+		nft_table_name(l->table, nft_schema.table, i);
+		if (name_is_free(tables, l->table))
+			return 0;
 	}
-	return 0;
+	return err_set(err, -EEXIST, "tables %s to %s are all there and not ours", nft_schema.table,
+		       l->table);
 }
 
 /* Nobody can write to a table that somebody else holds, nor delete it. */

@@ -32,6 +32,8 @@
 #define SWEEP_MAX (NFT_BATCH_ELEMS / 8)
 /* How often idle affinity kinds are removed. One that is asked for in between stays. */
 #define KINDS_PERIOD_NS (600 * NSEC_PER_SEC)
+/* Readings of our tables, while others modify them, until load() fails. */
+#define LOAD_TRIES 5
 /* Between two pieces of a walk, and between two walks. A late piece takes the kernel 10 ms. */
 #define WALK_STEP_NS (100 * NSEC_PER_MSEC)
 #define WALK_PERIOD_NS (UINT64_C(86400) * NSEC_PER_SEC)
@@ -154,29 +156,62 @@ static void counts_restart(struct nft_plane *p, enum ipfam fam, bool has_table)
 	}
 }
 
+/* Layouts and elements of both families. */
+static int tables_read(struct nft_plane *p, struct nft_loaded *loaded, struct err *err)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		int r = nft_layout_load(p->layout[fam], err);
+
+		if (r == 0)
+			r = nft_loaded_read(loaded, p->query, p->layout[fam], err);
+		if (r < 0) /* a table or set that went away while it was read */
+			return r == -ENOTRECOVERABLE || r == -ENOENT ? -EAGAIN : r;
+	}
+	return 0;
+}
+
+/*
+ * Commits of others to their own tables do not matter (nl/dump.h). When elements of ours
+ * were changed while they were read, they are read again.
+ */
+static int loaded_read(struct nft_plane *p, struct nft_loaded **ret, uint32_t *genid,
+		       struct err *err)
+{
+	for (int i = 0; i < LOAD_TRIES; i++) {
+		AUTO(nft_loaded_close) struct nft_loaded *loaded = NULL;
+		int r = nft_genid_read(p->query, genid, err);
+
+		nft_loaded_open(&loaded);
+		nft_watch_read(&p->watch);
+		nft_watch_reset(&p->watch);
+		if (r == 0)
+			r = tables_read(p, loaded, err);
+		if (r < 0)
+			return r;
+		if (!nft_watch_heard(&p->watch)) {
+			*ret = TAKE(loaded);
+			return 0;
+		}
+	}
+	return err_set(err, -EAGAIN, "tables of vipd were modified while they were read");
+}
+
 static int plane_load(struct plane *plane, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
-	AUTO(nft_loaded_close) struct nft_loaded *loaded = NULL;
+	struct nft_loaded *loaded = NULL;
 	uint32_t genid;
-	int r;
+	int r = loaded_read(p, &loaded, &genid, err);
 
-	r = nft_genid_read(p->query, &genid, err);
-	nft_loaded_open(&loaded);
-	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
-		r = nft_layout_load(p->layout[fam], err);
-		if (r == 0)
-			r = nft_loaded_read(loaded, p->query, p->layout[fam], err);
-	}
-	if (r < 0) /* a table or set that went away while it was read */
-		return r == -ENOTRECOVERABLE || r == -ENOENT ? -EAGAIN : r;
+	if (r < 0)
+		return r;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		counts_restart(p, fam, nft_loaded_has_table(loaded, fam));
 		nft_kinds_restart(p, fam);
 		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 	}
 	nft_loaded_close(p->loaded);
-	p->loaded = TAKE(loaded);
+	p->loaded = loaded;
 	p->genid = genid;
 	p->is_genid_known = true;
 	p->has_env = false;

@@ -271,6 +271,12 @@ bool nft_watch_touches(const struct nft_watch *w, const struct plan_rows *rows)
 	return false;
 }
 
+bool nft_watch_heard(struct nft_watch *w)
+{
+	nft_watch_read(w);
+	return w->is_flood || w->touched.n > 0;
+}
+
 void nft_watch_text(const struct nft_watch *w, char buf[static NFT_WATCH_TEXT_MAX])
 {
 	if (w->pid == 0)

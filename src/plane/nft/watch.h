@@ -54,6 +54,11 @@ void nft_watch_read(struct nft_watch *w);
  * be nothing to hear, three of them wait and no more.
  */
 bool nft_watch_is_awaited(struct nft_watch *w);
+/*
+ * Reading our tables begins (reset) and has ended (heard): did another process change elements
+ * of them meanwhile? A commit that is still telling of itself is heard by the next look.
+ */
+bool nft_watch_heard(struct nft_watch *w);
 /* "nft (pid 4711)", "nft (pid 4711) and others", or "somebody" when nobody was heard. */
 void nft_watch_text(const struct nft_watch *w, char buf[static NFT_WATCH_TEXT_MAX]);
 /* May what was changed belong to these rows? */
