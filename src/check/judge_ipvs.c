@@ -148,8 +148,8 @@ void judge_ipvs_input(struct check_report *r, const struct facts *f)
 				continue;
 			(void)snprintf(
 				advice, sizeof(advice),
-				"accept mark 0x%x/0xff000000 there: iptables -I INPUT -m mark "
-				"--mark 0x%x/0xff000000 -j ACCEPT, or `meta mark & 0xff000000 == "
+				"accept mark 0x%x/0xff000f00 there: iptables -I INPUT -m mark "
+				"--mark 0x%x/0xff000f00 -j ACCEPT, or `meta mark & 0xff000f00 == "
 				"0x%x accept`",
 				f->ipvs_plane.mark, f->ipvs_plane.mark, f->ipvs_plane.mark);
 			check_add(

@@ -20,7 +20,7 @@ enum plan_scope {
 	PLAN_SCOPE_LOCAL = 1,   /* the local set (POL-06) */
 };
 
-#define PLAN_POOL_ID_MAX 1048575        /* 20 bits; ids start at 1 */
+#define PLAN_POOL_ID_MAX 524285         /* 19 bits without the last two; ids start at 1 */
 #define PLAN_AFFINITY_BACKENDS_MAX 4095 /* local ids have 12 bits; beyond it affinity is off */
 
 struct plan_backend {

@@ -30,9 +30,9 @@ STEADY_IP = {4: "10.96.255.1", 6: "fd00:10:96::ff01"}
 STEADY_LB = {4: "192.0.2.250", 6: "2001:db8:200::fa"}
 
 # What `ip rule` prints of the ipvs plane's policy routing.
-ROUTING = ("100: from all fwmark 0x5b000000/0xff000000 lookup 23130",
-           "101: from all fwmark 0x5a000000/0xff000000 iif lo goto 103",
-           "102: from all fwmark 0x5a000000/0xff000000 lookup 23130", "103: from all nop")
+ROUTING = ("100: from all fwmark 0x5b000000/0xff000f00 lookup 23130",
+           "101: from all fwmark 0x5a000000/0xff000f00 iif lo goto 103",
+           "102: from all fwmark 0x5a000000/0xff000f00 lookup 23130", "103: from all nop")
 
 FLAGS = {
     "--cluster-cidr": ",".join(lab_.CLUSTER_CIDR.values()),

@@ -288,3 +288,21 @@ def test_bits_of_others(lab, vipd):
                 assert r.ok and r.backend in (L.remote(72, 4), L.remote(73, 4)), r
     finally:
         lab.node.run("nft", "delete", "table", "inet", "vipdt_bits")
+
+
+def test_marks_of_others(lab, vipd):
+    """Cilium's marks have a pod's identity in the upper half: one that begins with a tag of vipd's
+    is led nowhere else, and services are served."""
+    vipd.apply(svc("marks", 346, (74, 75)))
+    lab.node.run("nft", """table inet vipdt_marks {
+        chain pre { type filter hook prerouting priority -300; meta mark set 0x5a070f00; }
+        chain out { type route hook output priority -300; meta mark set 0x5b070f00; }; }""")
+    try:
+        for ns in (lab.client, lab.ns["pod3"], lab.node):
+            r = L.probe(ns, L.cluster_ip(346, 4), 80, timeout=2 * L.SLOW)
+            assert r.ok and r.backend in (L.remote(74, 4), L.remote(75, 4)), r
+        for ns in (lab.ns["pod3"], lab.node):
+            r = L.probe(ns, L.remote(74, 4), 8080, timeout=2 * L.SLOW)
+            assert r.ok and r.backend == L.remote(74, 4), r
+    finally:
+        lab.node.run("nft", "delete", "table", "inet", "vipdt_marks")

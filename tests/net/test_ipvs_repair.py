@@ -69,7 +69,7 @@ SERVICES = {
 ROUTING = {
     "rule deleted":
         ("ip rule del pref 102",
-         "ip rule add pref 102 fwmark 0x5a000000/0xff000000 lookup 23130 protocol 118", "the rule"),
+         "ip rule add pref 102 fwmark 0x5a000000/0xff000f00 lookup 23130 protocol 118", "the rule"),
     "route deleted":
         ("ip -6 route flush table 23130", "ip -6 route add local default dev lo table 23130 proto 118",
          "table 23130"),
@@ -81,7 +81,7 @@ ELEMENTS = {
          "nft add element inet vipd-ipvs fe4 {{ {vip} . tcp . 80 : {mark} }}", "is missing"),
     "frontend led elsewhere":
         ("nft delete element inet vipd-ipvs fe4 {{ {vip} . tcp . 80 }} ; "
-         "nft add element inet vipd-ipvs fe4 {{ {vip} . tcp . 80 : 0x5a7ffffe }}",
+         "nft add element inet vipd-ipvs fe4 {{ {vip} . tcp . 80 : 0x5a7ff0fe }}",
          "nft delete element inet vipd-ipvs fe4 {{ {vip} . tcp . 80 }} ; "
          "nft add element inet vipd-ipvs fe4 {{ {vip} . tcp . 80 : {mark} }}",
          "reject instead of"),

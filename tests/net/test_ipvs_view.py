@@ -69,7 +69,7 @@ def test_all_is_told(lab, vipd):
         "%s/TCP masq=host -> %s:8080 affinity=600s scheduler=rr; inside -> %s:8080 %s:8080 "
         "scheduler=mh,mh-fallback" % (L.endpoint(L.lb_ip(57, 4), 80), L.POD["pod1"][4],
                                       L.POD["pod1"][4], L.remote(1, 4)))
-    assert "IPv4/rule/102 fwmark 0x5a000000/0xff000000 lookup 23130" in text.splitlines()
+    assert "IPv4/rule/102 fwmark 0x5a000000/0xff000f00 lookup 23130" in text.splitlines()
     told = json.loads(vipctl(vipd, "svc", "--kernel", "-o", "json").stdout)
     assert told["plane"] == "ipvs" and len(told["routing"]) == 10
     assert not [f for f in told["frontends"] if any(w.isupper() and "-" in w for w in f.split())]
@@ -279,7 +279,7 @@ def test_doctor_looks_at_input(lab, vipd):
         assert L.probe(lab.client, VIP, 80, timeout=1.5).what == "timeout"
         found = worst(doctor(vipd)[0]["input-policy"])
         assert found[0] == "warning" and "chain input of table host" in found[1]
-        lab.node.run("nft", "insert rule inet host input meta mark & 0xff000000 == 0x5a000000 "
+        lab.node.run("nft", "insert rule inet host input meta mark & 0xff000f00 == 0x5a000000 "
                             "accept")
         assert L.probe(lab.client, VIP, 80).ok
         assert worst(doctor(vipd)[0]["input-policy"])[0] == "ok"

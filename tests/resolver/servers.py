@@ -14,8 +14,8 @@ from resolver import DROP, REJECT, Pool
 from tables import HASHED, Elements, Held, Wrong
 
 TAG = 0x5a000000
-MASK = 0xff000000
-REFUSE, DISCARD = TAG | 0x7ffffe, TAG | 0x7fffff
+MASK = 0xff000f00
+REFUSE, DISCARD = TAG | 0x7ff0fe, TAG | 0x7ff0ff
 # Of a virtual service: persistent, by address and port and ours, mh's fallback.
 PERSISTENT, OURS, FALLBACK = 0x1, 0x20, 0x8
 

@@ -606,7 +606,7 @@ static const struct {
 	{ other_sysctl_yet, "ipvs-sysctls", CHECK_OK, "will set them", NULL },
 	{ no_sysctls, "ipvs-sysctls", CHECK_NOTE, "come with", NULL },
 	{ input_drops, "input-policy", CHECK_WARNING, "chain INPUT of table filter",
-	  "0x5a000000/0xff000000" },
+	  "0x5a000000/0xff000f00" },
 	{ input_accepts, "input-policy", CHECK_OK, "nobody drops", NULL },
 	{ as_ipvs, "ipvs-connections", CHECK_OK, "1000 connections in a table of 4096", NULL },
 	{ few_ipvs_buckets, "ipvs-connections", CHECK_WARNING, "100000 connections share 4096",

@@ -300,19 +300,19 @@ static void test_routing(void **state)
 						  "IPv6/table/23130 local default dev lo\n");
 	ipvs_held_fini(&h);
 	expect_diff(&w, DIFFERS "IPv4/rule/100  (policy routing)\n"
-				"  - fwmark 0x5b000000/0xff000000 lookup 23130\n"
+				"  - fwmark 0x5b000000/0xff000f00 lookup 23130\n"
 				"IPv4/rule/101  (policy routing)\n"
-				"  - fwmark 0x5a000000/0xff000000 iif lo goto 103\n"
+				"  - fwmark 0x5a000000/0xff000f00 iif lo goto 103\n"
 				"IPv4/rule/102  (policy routing)\n"
-				"  - fwmark 0x5a000000/0xff000000 lookup 23130\n"
+				"  - fwmark 0x5a000000/0xff000f00 lookup 23130\n"
 				"IPv4/rule/103  (policy routing)\n"
 				"  - nop\n"
 				"IPv6/rule/100  (policy routing)\n"
-				"  - fwmark 0x5b000000/0xff000000 lookup 23130\n"
+				"  - fwmark 0x5b000000/0xff000f00 lookup 23130\n"
 				"IPv6/rule/101  (policy routing)\n"
-				"  - fwmark 0x5a000000/0xff000000 iif lo goto 103\n"
+				"  - fwmark 0x5a000000/0xff000f00 iif lo goto 103\n"
 				"IPv6/rule/102  (policy routing)\n"
-				"  - fwmark 0x5a000000/0xff000000 lookup 23130\n"
+				"  - fwmark 0x5a000000/0xff000f00 lookup 23130\n"
 				"IPv6/rule/103  (policy routing)\n"
 				"  - nop\n");
 	world_close(&w);
@@ -337,7 +337,7 @@ static void test_configured(void **state)
 	expect_diff(&w, "");
 	held_read(&w, &h);
 	assert_non_null(
-		strstr(h.routing.text, "IPv6/rule/2002 fwmark 0x60000000/0xff000000 lookup 300\n"));
+		strstr(h.routing.text, "IPv6/rule/2002 fwmark 0x60000000/0xff000f00 lookup 300\n"));
 	ipvs_held_fini(&h);
 	fake_ipvs_rules_flush(w.ipvs);
 	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr\n");

@@ -391,7 +391,7 @@ static bool plane_leads(const struct plane *plane, const struct plan_frontend *f
 	for (size_t i = 0; p->loaded != NULL && i < ARRAY_SIZE(maps); i++) {
 		const uint8_t *data = ipvs_copy_find(p->loaded, ip_fam(&f->addr), maps[i], key);
 
-		if (data != NULL && (nft_get_word(data) & IPVS_MARK_ID) < IPVS_ID_REFUSE)
+		if (data != NULL && (nft_get_word(data) & IPVS_MARK_ID) < IPVS_MARK_REFUSE)
 			return true;
 	}
 	return false;

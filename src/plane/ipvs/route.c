@@ -342,7 +342,7 @@ static int conflict_find(const struct reading *rd, int family, struct err *err)
 			return conflict_err(err, family, r,
 					    "leads into vipd's routing table: choose another "
 					    "table with --ipvs-route-table");
-		if (r->mask != 0 && (r->mask & IPVS_MARK_MASK) == IPVS_MARK_MASK &&
+		if ((r->mask & IPVS_MARK_MASK) == IPVS_MARK_MASK &&
 		    ((r->mark & IPVS_MARK_MASK) == c->marks.tag ||
 		     (r->mark & IPVS_MARK_MASK) == c->marks.birth))
 			return conflict_err(err, family, r,
@@ -478,7 +478,7 @@ static bool rule_tells(const struct rule *r, struct ipvs_route_config *c)
 	uint32_t birth = r->mark & (UINT32_C(1) << 24); /* tags are even */
 	uint32_t offset = r->action == FR_ACT_GOTO ? 1 : birth != 0 ? 0 : 2;
 
-	if (!r->is_ours || r->mask != IPVS_MARK_MASK || r->priority < offset ||
+	if (!r->is_ours || (r->mask & IPVS_MARK_TAG) != IPVS_MARK_TAG || r->priority < offset ||
 	    (r->action != FR_ACT_GOTO && r->action != FR_ACT_TO_TBL))
 		return false;
 	c->marks = ipvs_marks_from((uint8_t)((r->mark ^ birth) >> 24));

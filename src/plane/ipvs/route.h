@@ -3,9 +3,9 @@
  * plane/ipvs/route - what makes the kernel deliver captured packets to itself.
  *
  *     local default dev lo                       table 23130
- *     100: fwmark 0x5b000000/0xff000000          lookup 23130
- *     101: fwmark 0x5a000000/0xff000000 iif lo   goto 103
- *     102: fwmark 0x5a000000/0xff000000          lookup 23130
+ *     100: fwmark 0x5b000000/0xff000f00          lookup 23130
+ *     101: fwmark 0x5a000000/0xff000f00 iif lo   goto 103
+ *     102: fwmark 0x5a000000/0xff000f00          lookup 23130
  *     103: nop
  *
  * in both families. The line with goto takes everything out that does not come
@@ -56,7 +56,7 @@ MUST_USE int ipvs_route_cleanup(struct nl_sock *nl, struct err *err);
 MUST_USE int ipvs_route_recall(struct nl_sock *nl, struct ipvs_route_config *c, struct err *err);
 /*
  * Rules and routes as there shall be, and those of ours as there are, one a line, both in the
- * same order: "IPv4/rule/102 fwmark 0x5a000000/0xff000000 lookup 23130".
+ * same order: "IPv4/rule/102 fwmark 0x5a000000/0xff000f00 lookup 23130".
  */
 MUST_USE int ipvs_route_text(struct nl_sock *nl, const struct ipvs_route_config *c,
 			     struct str *want, struct str *held, struct err *err);

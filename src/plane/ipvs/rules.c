@@ -437,11 +437,11 @@ static void nobodys(struct nft_rules *rs, enum ipfam fam)
 static void serves_nobody(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	nft_rule_begin(rs);
-	mark_is(rs, p->marks.tag | IPVS_ID_REFUSE);
+	mark_is(rs, p->marks.tag | IPVS_MARK_REFUSE);
 	ct_state_has(rs, CT_STATE_NEW);
 	nft_expr_verdict(rs, NFT_GOTO, "no_endpoints");
 	nft_rule_begin(rs);
-	mark_is(rs, p->marks.tag | IPVS_ID_DROP);
+	mark_is(rs, p->marks.tag | IPVS_MARK_DROP);
 	ct_state_has(rs, CT_STATE_NEW);
 	nft_expr_verdict(rs, NFT_GOTO, "no_local");
 }

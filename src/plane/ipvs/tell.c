@@ -239,8 +239,8 @@ static void tell_target(const struct telling *t, const uint8_t *data, bool is_in
 		str_puts(t->out, " NOWHERE");
 	} else if (!ipvs_mark_is_ours(&t->p->marks, mark)) {
 		str_printf(t->out, " MARK-0x%x", mark);
-	} else if (id == IPVS_ID_REFUSE || id == IPVS_ID_DROP) {
-		str_puts(t->out, id == IPVS_ID_REFUSE ? " reject" : " drop");
+	} else if (id == IPVS_MARK_REFUSE || id == IPVS_MARK_DROP) {
+		str_puts(t->out, id == IPVS_MARK_REFUSE ? " reject" : " drop");
 		vs = is_inside ? NULL : idle_vs(t);
 		if (vs != NULL) /* nobody new is served, those who stay are */
 			tell_leaving(t->out, t->p, vs);

@@ -108,12 +108,12 @@ static uint32_t target_mark(const struct tr *t, const struct plan_target *target
 	case PLAN_VERDICT_POOL:
 		return is_by_vip(target) ? t->p->marks.tag : target_pool(t, target);
 	case PLAN_VERDICT_DROP:
-		return t->p->marks.tag | IPVS_ID_DROP;
+		return t->p->marks.tag | IPVS_MARK_DROP;
 	case PLAN_VERDICT_UNSET:
 	case PLAN_VERDICT_REJECT:
 		break;
 	}
-	return t->p->marks.tag | IPVS_ID_REFUSE;
+	return t->p->marks.tag | IPVS_MARK_REFUSE;
 }
 
 /* Whom a split frontend leads pods and this host to: always by mark. */

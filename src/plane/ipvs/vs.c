@@ -161,7 +161,7 @@ void ipvs_dst_del(struct ipvs_vs *vs, struct ipvs_dst *d)
 bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *s)
 {
 	if (s->key.mark != 0)
-		return ipvs_mark_is_ours(&p->marks, s->key.mark);
+		return (s->key.mark & IPVS_MARK_TAG) == p->marks.tag;
 	if (!(s->flags & IPVS_FLAG_OURS))
 		return false;
 	for (size_t i = 0; i < p->config.n_exclude; i++)
