@@ -389,7 +389,8 @@ def test_ipvs_affinity():
             n.flows.append(n.lab.flow("client", *STEADY, "--to", "tcp:" + L.endpoint(
                 L.cluster_ip(NUMBER, fam), 80)))
         n.vipd.write(objects(affinity=300))
-        n.start()
+        n.vipd.start(wait=False)
+        L.eventually(lambda: n.vipd.status().get("state") == "running", 30, n.vipd.log)
         refused = n.vipd.status()["refused"]
         assert (refused["count"], refused["occupied"]) == (1, 1), refused
         assert "kube-proxy's ipvs mode left a virtual service" in refused["items"][0]["text"]
