@@ -142,6 +142,23 @@ static void counts(struct str *out, const json_t *status, const struct style *st
 	}
 }
 
+static void health(struct str *out, const json_t *status, const struct style *style)
+{
+	const json_t *h = value_get(status, "health");
+	bool is_ready = value_bool(h, "ready");
+
+	if (!value_has(status, "health"))
+		return;
+	label(out, style, "health");
+	mark_puts(out, style, is_ready ? MARK_GOOD : MARK_BAD,
+		  !value_bool(h, "live") ? "not live"
+		  : is_ready             ? "ready"
+					 : "not ready");
+	if (value_has(h, "reason"))
+		str_printf(out, ": %s", value_text(h, "reason"));
+	str_puts(out, "\n");
+}
+
 static void owed(struct str *out, const json_t *status, const struct style *style)
 {
 	const json_t *o = value_get(status, "owed");
@@ -309,6 +326,7 @@ void show_status(struct str *out, const json_t *status, const struct style *styl
 	node(out, status, style);
 	source(out, status, style);
 	counts(out, status, style);
+	health(out, status, style);
 	owed(out, status, style);
 	sync_lines(out, status, style, width);
 	if (width == SHOW_WIDE)

@@ -7,6 +7,7 @@
 #include "base/control.h"
 #include "base/log.h"
 #include "check/helper.h"
+#include "serve/health.h"
 #include "serve/jsonw.h"
 
 #define AREA_ALL "all"
@@ -96,22 +97,47 @@ void admin_log(struct http_reply *reply, const struct http_request *q)
 
 /* --- doctor --- */
 
-static void doctor_results(struct jsonw *w, const struct check_report *report)
+static void doctor_result(struct jsonw *w, const struct check_result *c)
 {
-	jsonw_text(w, "worst",
-		   report != NULL ? check_level_text(check_report_worst(report)) : NULL);
-	jsonw_array(w, "results");
-	for (size_t i = 0; report != NULL && i < report->v.n; i++) {
-		const struct check_result *c = &report->v.v[i];
-
-		jsonw_object(w, NULL);
-		jsonw_text(w, "check", c->check);
-		jsonw_text(w, "level", check_level_text(c->level));
-		jsonw_text(w, "found", c->found);
-		jsonw_text(w, "advice", c->advice);
-		jsonw_end(w);
-	}
+	jsonw_object(w, NULL);
+	jsonw_text(w, "check", c->check);
+	jsonw_text(w, "level", check_level_text(c->level));
+	jsonw_text(w, "found", c->found);
+	jsonw_text(w, "advice", c->advice);
 	jsonw_end(w);
+}
+
+/* What the helper process found, and what only this process knows: its Node. */
+static void doctor_results(struct jsonw *w, const struct check_report *report,
+			   const struct serve_context *ctx)
+{
+	struct check_report own = { 0 };
+
+	if (report == NULL) {
+		jsonw_text(w, "worst", NULL);
+		jsonw_array(w, "results");
+		jsonw_end(w);
+		return;
+	}
+	if (ctx->health != NULL && health_lacks_node(ctx->health))
+		check_add(&own, "node", CHECK_ERROR,
+			  "--hostname-override must be the name of this node's Node object "
+			  "(kubectl get nodes)",
+			  "no Node object named \"%s\": /healthz answers 503, and no endpoint "
+			  "counts as local",
+			  name_text(ctx->model->config.node_name));
+	else if (ctx->model->self != NULL)
+		check_add(&own, "node", CHECK_OK, NULL, "there is a Node object named \"%s\"",
+			  name_text(ctx->model->config.node_name));
+	jsonw_text(w, "worst",
+		   check_level_text(MAX(check_report_worst(report), check_report_worst(&own))));
+	jsonw_array(w, "results");
+	vec_for_each (c, &own.v)
+		doctor_result(w, c);
+	vec_for_each (c, &report->v)
+		doctor_result(w, c);
+	jsonw_end(w);
+	check_report_fini(&own);
 }
 
 void admin_doctor(struct http_reply *reply, const struct serve_context *ctx,
@@ -140,6 +166,6 @@ void admin_doctor(struct http_reply *reply, const struct serve_context *ctx,
 	else
 		jsonw_null(&w, "age_ms");
 	jsonw_uint(&w, "took_us", state.took_ns / NSEC_PER_USEC);
-	doctor_results(&w, state.report);
+	doctor_results(&w, state.report, ctx);
 	reply_end(reply, &w);
 }

@@ -47,6 +47,10 @@ struct serve_option {
 	const char *value;
 };
 
+/* What follows when no Node object has this node's name. */
+#define SERVE_NO_NODE \
+	"/healthz answers 503, and no endpoint counts as local; --hostname-override must be the name of this node's Node object"
+
 struct check_helper;
 struct drains;
 struct health;

@@ -2,6 +2,7 @@
 /* serve/health - facts, the answer they make, and the server that gives it. */
 #include "serve/health.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -62,8 +63,8 @@ int health_answer(struct str *body, const struct health_facts *f, enum health_qu
 	jsonw_bool(&w, "healthy", is_healthy);
 	if (q == HEALTH_READY)
 		jsonw_bool(&w, "nodeEligible", f->is_eligible);
-	if (q == HEALTH_READY && f->unready != NULL)
-		jsonw_text(&w, "reason", f->unready);
+	if (q == HEALTH_READY && !is_ok && f->reason[0] != '\0')
+		jsonw_text(&w, "reason", f->reason);
 	for (size_t i = 0; f->has_synced && i < ARRAY_SIZE(families); i++) {
 		if (i == 0)
 			jsonw_object(&w, "status");
@@ -80,14 +81,49 @@ int health_answer(struct str *body, const struct health_facts *f, enum health_qu
 
 /* --- facts --- */
 
-/* HC-08 */
-static bool node_is_eligible(const struct health *h)
+/* HC-08; NULL: it is. `buf` is for a text. */
+static const char *node_ineligible(const struct health *h, char *buf, size_t size)
 {
-	const struct node *self = h->config.ctx->model->self;
+	const struct model *m = h->config.ctx->model;
 
-	if (self == NULL)
-		return h->config.is_node_optional;
-	return !self->is_deleting && !self->has_autoscaler_taint;
+	if (m->self == NULL) {
+		(void)snprintf(buf, size, "no Node object named \"%s\"",
+			       name_text(m->config.node_name));
+		return h->config.is_node_optional ? NULL : buf;
+	}
+	if (m->self->is_deleting)
+		return "the Node is being deleted";
+	if (m->self->has_autoscaler_taint)
+		return "the Node has the taint ToBeDeletedByClusterAutoscaler";
+	return NULL;
+}
+
+bool health_lacks_node(const struct health *h)
+{
+	const struct serve_context *ctx = h->config.ctx;
+
+	return ctx->model->self == NULL && !h->config.is_node_optional && ctx->sync != NULL &&
+	       sync_state_get(ctx->sync) != SYNC_WAITING;
+}
+
+/* What makes /healthz answer 503; empty: nothing. */
+static void reason_set(struct health_facts *f, const struct health *h)
+{
+	char buf[sizeof(f->reason)];
+	const char *ineligible = node_ineligible(h, buf, sizeof(buf));
+
+	f->is_eligible = ineligible == NULL;
+	if (f->unready != NULL)
+		(void)snprintf(f->reason, sizeof(f->reason), "%s", f->unready);
+	else if (!health_is_good(f))
+		(void)snprintf(f->reason, sizeof(f->reason),
+			       "the kernel has not taken a change for %llu s; allowed are %llu s",
+			       (unsigned long long)((f->now_ns - f->owed_since_ns) / NSEC_PER_SEC),
+			       (unsigned long long)(f->limit_ns / NSEC_PER_SEC));
+	else if (!f->has_synced)
+		(void)snprintf(f->reason, sizeof(f->reason), "the first sync is not complete");
+	else if (ineligible != NULL)
+		(void)snprintf(f->reason, sizeof(f->reason), "%s", ineligible);
 }
 
 void health_facts_get(struct health_facts *ret, const struct health *h, uint64_t now_ns,
@@ -104,9 +140,9 @@ void health_facts_get(struct health_facts *ret, const struct health *h, uint64_t
 		.owed_since_ns = sync_owed_since(sync),
 		.limit_ns = 2 * h->config.sync_period_ns,
 		.has_synced = stats->first_sync_ns != 0,
-		.is_eligible = node_is_eligible(h),
 		.unready = plane_unready(h->config.ctx->plane),
 	};
+	reason_set(ret, h);
 }
 
 /* --- the server --- */

@@ -20,17 +20,20 @@
 struct event_base;
 struct health;
 
+#define HEALTH_REASON_MAX 384
+
 /* All that an answer depends on. */
 struct health_facts {
-	int64_t wall_ns;        /* the answer's time, Unix ns */
-	uint64_t now_ns;        /* the same moment in terms of now_ns() */
-	uint64_t started_ns;    /* begin of the sync loop: counts as an update (HC-03) */
-	uint64_t updated_ns;    /* last successful sync; 0 = none yet */
-	uint64_t owed_since_ns; /* 0 = nothing is owed */
-	uint64_t limit_ns;      /* how long something may be owed: 2 x sync period */
-	bool has_synced;        /* the first sync was completed */
-	bool is_eligible;       /* HC-08 */
-	const char *unready;    /* what the plane lacks (HC-05); borrowed, NULL = nothing */
+	int64_t wall_ns;                /* the answer's time, Unix ns */
+	uint64_t now_ns;                /* the same moment in terms of now_ns() */
+	uint64_t started_ns;            /* begin of the sync loop: counts as an update (HC-03) */
+	uint64_t updated_ns;            /* last successful sync; 0 = none yet */
+	uint64_t owed_since_ns;         /* 0 = nothing is owed */
+	uint64_t limit_ns;              /* how long something may be owed: 2 x sync period */
+	bool has_synced;                /* the first sync was completed */
+	bool is_eligible;               /* HC-08 */
+	char reason[HEALTH_REASON_MAX]; /* why /healthz is 503, for people; empty: it is not */
+	const char *unready;            /* what the plane lacks (HC-05); borrowed, NULL = nothing */
 };
 
 enum health_question {
@@ -57,6 +60,8 @@ struct health_config {
 MUST_USE int health_open(struct health **ret, struct event_base *base,
 			 const struct health_config *config, struct err *err);
 void health_close(struct health *h);
+/* The source is complete, and has no Node object of our name although it should. */
+bool health_lacks_node(const struct health *h);
 void health_facts_get(struct health_facts *ret, const struct health *h, uint64_t now_ns,
 		      int64_t wall_ns);
 /* Answers given (HC-12); `is_good`: those with 200, else with 503. */

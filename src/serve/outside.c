@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/log.h"
 #include "serve/history.h"
 #include "serve/notify.h"
 #include "serve/page.h"
@@ -19,7 +20,8 @@ struct outside {
 	struct page_server *page; /* NULL: not wanted */
 	struct metrics *metrics;
 	struct notify *notify;
-	uint64_t status_ns; /* when the status was last told */
+	uint64_t status_ns;  /* when the status was last told */
+	bool is_node_missed; /* and logged */
 };
 
 static int64_t wall_now(void)
@@ -154,8 +156,23 @@ static void status_tell(struct outside *o)
 	str_fini(&text);
 }
 
+/* Once when it is missed, and once when it is there. */
+static void node_tell(struct outside *o)
+{
+	bool is_missed = health_lacks_node(o->health);
+	const struct name *name = o->ctx->model->config.node_name;
+
+	if (is_missed && !o->is_node_missed)
+		log_warn(LOG_AREA_SERVE, "no Node object named \"%s\": " SERVE_NO_NODE,
+			 name_text(name));
+	else if (!is_missed && o->is_node_missed)
+		log_notice(LOG_AREA_SERVE, "Node object \"%s\": known now", name_text(name));
+	o->is_node_missed = is_missed;
+}
+
 void outside_stepped(struct outside *o)
 {
+	node_tell(o);
 	metrics_stepped(o->metrics);
 	history_note(o->history, now_ns());
 	health_services_env(o->services);

@@ -240,6 +240,7 @@ static void view_health(struct jsonw *w, const struct serve_context *ctx, uint64
 	jsonw_bool(w, "ready",
 		   health_is_good(&f) && f.has_synced && f.is_eligible && f.unready == NULL);
 	jsonw_bool(w, "node_eligible", f.is_eligible);
+	jsonw_text(w, "reason", f.reason[0] != '\0' ? f.reason : NULL);
 	jsonw_uint(w, "limit_ms", f.limit_ns / NSEC_PER_MSEC);
 	jsonw_end(w);
 }
@@ -351,6 +352,16 @@ static void problem_sweep(struct jsonw *w, const struct sync *sync,
 	str_fini(&text);
 }
 
+static void problem_node(struct jsonw *w, const struct model *m)
+{
+	struct str text = { 0 };
+
+	str_printf(&text, "no Node object named \"%s\": " SERVE_NO_NODE,
+		   name_text(m->config.node_name));
+	problem(w, "node", text.text);
+	str_fini(&text);
+}
+
 static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 			  const struct serve_source_info *source)
 {
@@ -379,6 +390,8 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 		problem_sweep(w, ctx->sync, source);
 	if (m->config.node_name == NULL || m->config.node_name->len == 0)
 		problem(w, "node", "the node's name is unknown: no endpoint counts as local");
+	else if (ctx->health != NULL && health_lacks_node(ctx->health))
+		problem_node(w, m);
 	jsonw_end(w);
 }
 

@@ -71,7 +71,7 @@ def test_all_is_shown(lab, vipd):
     assert set(checks) == {"kernel", "nftables", "capabilities", "forwarding", "rp-filter",
                            "localnet", "bridge", "conntrack", "invalid", "proxies", "tables",
                            "ipvs", "addresses", "listeners", "clock", "files", "netlink",
-                           "memory"} | OF_THE_PLANE[planes.PLANE]
+                           "memory", "node"} | OF_THE_PLANE[planes.PLANE]
     for check in ("kernel", "nftables", "capabilities", "forwarding", "localnet", "conntrack",
                   "tables", "ipvs", "addresses", "listeners", "netlink"):
         assert worst(checks[check]) == "ok", checks[check]
@@ -92,6 +92,7 @@ def test_alone_it_sees_the_same(lab, vipd):
     theirs = {c: [(r["level"], r["found"]) for r in rs] for c, rs in theirs.items()}
     for check in ("conntrack", "files", "memory"):  # figures that move, or are of the process
         assert mine.pop(check) and theirs.pop(check)
+    assert theirs.pop("node") == [("ok", 'there is a Node object named "%s"' % L.NODE_NAME)]
     assert mine == theirs
 
 

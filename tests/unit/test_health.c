@@ -132,13 +132,16 @@ static void test_answers(void **state)
 		print_message("    %s\n", c->name);
 		f.wall_ns = WALL;
 		f.limit_ns = 60 * S;
+		strcpy(f.reason, f.unready ? f.unready : "why");
 		assert_int_equal(health_answer(&body, &f, HEALTH_READY), c->ready);
 		json = json_of(body.text, body.len);
 		assert_int_equal(int_at(json, "healthy"), c->is_healthy);
 		assert_int_equal(int_at(json, "nodeEligible"), f.is_eligible);
 		assert_string_equal(text_at(json, "currentTime"), "2023-11-14T22:13:20.123456789Z");
-		if (f.unready != NULL)
-			assert_string_equal(text_at(json, "reason"), f.unready);
+		if (c->ready == 503)
+			assert_string_equal(text_at(json, "reason"), f.reason);
+		else
+			assert_null(json_object_get(json, "reason"));
 		assert_string_equal(text_at(json, "lastUpdated"),
 				    c->updated ? c->updated : text_at(json, "currentTime"));
 		check_status(json, &f);

@@ -203,7 +203,7 @@ function showNumbers(s) {
 
 	byId("numbers").replaceChildren(...[
 		number("health", healthText(s.health),
-			s.health && !s.health.node_eligible ? "node is leaving" : ""),
+			s.health && s.health.reason ? s.health.reason : ""),
 		number("services", count(s.counts.services)),
 		number("endpoints", count(s.counts.endpoints)),
 		number("kernel", count(s.counts.frontends),

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""HC-08: a node name that no Node object has is named wherever an operator looks."""
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+
+import lab as L
+from objects import node
+from test_api import ApiVipd
+
+sys.path.insert(0, os.path.join(L.ROOT, "tests"))
+
+from apiserver.client import Server  # noqa: E402
+
+MISSING = 'no Node object named "typo"'
+
+
+def healthz(lab):
+    with lab.node.entered():
+        try:
+            with urllib.request.urlopen("http://127.0.0.1:10256/healthz", timeout=20) as r:
+                return r.status, json.loads(r.read())
+        except urllib.error.HTTPError as e:
+            return e.code, json.loads(e.read())
+
+
+def doctor(vipd):
+    told = json.loads(vipd.ctl("doctor", "-o", "json", check=False))
+    return {x["check"]: (x["level"], x["found"]) for x in told["results"]}, told["worst"]
+
+
+def test_wrong_name():
+    with L.Lab(servers=False) as lab, Server(netns=lab.node.name) as api:
+        vipd = ApiVipd(lab, api)
+        try:
+            vipd.write([])
+            vipd.flags["--hostname-override"] = "typo"
+            vipd.start()
+            code, body = healthz(lab)
+            assert code == 503 and body["reason"] == MISSING and body["nodeEligible"] is False
+            status = vipd.status()
+            assert status["health"]["ready"] is False and status["health"]["reason"] == MISSING
+            assert [p["text"] for p in status["problems"] if p["kind"] == "node"][0] \
+                .startswith(MISSING + ": /healthz answers 503")
+            text = vipd.ctl("status", check=False)
+            assert "health      not ready: " + MISSING in text
+            assert "  " + MISSING in text.split("PROBLEMS")[1]
+            assert vipd.log().count(MISSING) == 1
+            found, worst = doctor(vipd)
+            assert worst == "error" and found["node"][0] == "error"
+            assert found["node"][1].startswith(MISSING)
+
+            api.put(node("typo", [L.NODE[4]]))
+            L.eventually(lambda: healthz(lab)[0] == 200)
+            assert "reason" not in healthz(lab)[1]
+            assert "health      ready\n" in vipd.ctl("status")
+            assert vipd.status()["problems"] == []
+            assert 'Node object "typo": known now' in vipd.log()
+            assert doctor(vipd)[0]["node"][0] == "ok"
+        finally:
+            vipd.close()
