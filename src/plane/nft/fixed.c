@@ -177,7 +177,8 @@ struct reading {
 	enum ipfam fam;
 	const char *table;
 	enum plane_counting counting;
-	unsigned int index; /* of the map or set */
+	bool is_any_counting; /* whatever it counts, it fits */
+	unsigned int index;   /* of the map or set */
 	uint64_t packets, bytes;
 };
 
@@ -338,7 +339,8 @@ static int sets_message(void *arg, const struct nlmsghdr *h, struct err *err)
 				rd->schema->end);
 	if (id == rd->schema->end)
 		return 0;
-	if (counts(tb) != nft_set_counts(id, rd->counting) || !nft_set_exists(id, rd->counting))
+	if (!rd->is_any_counting &&
+	    (counts(tb) != nft_set_counts(id, rd->counting) || !nft_set_exists(id, rd->counting)))
 		snprintf(rd->held->misfit, sizeof(rd->held->misfit), "set %s counts otherwise",
 			 nft_set_desc(id, rd->fam)->name);
 	else if (set_fits(nft_set_desc(id, rd->fam), tb))
@@ -619,6 +621,16 @@ int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
 {
 	struct reading rd = {
 		.held = ret, .fam = fam, .schema = &nft_schema, .counting = counting
+	};
+
+	return fixed_read(&rd, nl, table, err);
+}
+
+int nft_fixed_look(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
+		   const struct nft_fixed_table *table, struct err *err)
+{
+	struct reading rd = {
+		.held = ret, .fam = fam, .schema = &nft_schema, .is_any_counting = true
 	};
 
 	return fixed_read(&rd, nl, table, err);

@@ -105,6 +105,9 @@ MUST_USE int nft_fixed_tables_read_as(struct nft_fixed_tables *ret, struct nl_so
 MUST_USE int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
 			    const struct nft_fixed_table *table, enum plane_counting counting,
 			    struct err *err);
+/* The same, whatever the table counts. */
+MUST_USE int nft_fixed_look(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
+			    const struct nft_fixed_table *table, struct err *err);
 /*
  * Of a table for both families, the sets of `fam` are meant. Those that count may be there or
  * not: has_set says.

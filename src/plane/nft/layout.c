@@ -269,7 +269,8 @@ static int table_try(struct nft_layout *l, const struct nft_fixed_table *t, stru
 		snprintf(l->misfit, sizeof(l->misfit), "%s: %s", t->name, misfit);
 	if (misfit != NULL || strlen(t->name) >= sizeof(l->table))
 		return 0;
-	r = nft_fixed_read(&l->held, l->nl, l->fam, t, l->counting, err);
+	r = l->is_looking ? nft_fixed_look(&l->held, l->nl, l->fam, t, err)
+			  : nft_fixed_read(&l->held, l->nl, l->fam, t, l->counting, err);
 	if (r < 0)
 		return r;
 	if (l->held.misfit[0] != '\0') {

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every reader of kernel state, with every option that changes what the tables look like: vipctl
+diff and svc --kernel, doctor, adoption, audit and --cleanup."""
+import json
+import subprocess
+
+import pytest
+
+import daemon
+import lab as L
+from shop import Svc
+
+SERVICES = [
+    Svc("plain", 61),
+    Svc("local", 62, etp="Local"),
+    Svc("none", 63, "none"),
+    Svc("ranges", 64, ranges=["203.0.113.0/25", "2001:db8:1::/120"]),
+    Svc("sticky", 65, affinity=600),
+]
+OPTIONS = {
+    "default": {},
+    "count-services": {"--metrics-per-service": "service"},
+    "count-endpoints": {"--metrics-per-service": "endpoint"},
+    "owner": {"--nft-table-owner": True},
+    "owner-and-counters": {"--nft-table-owner": True, "--metrics-per-service": "endpoint"},
+    "no-guard": {"--nft-guard": "off"},
+    "bridge": {"--detect-local-mode": "BridgeInterface", "--pod-bridge-interface": "br0",
+               "--cluster-cidr": None},
+    "prefix": {"--detect-local-mode": "InterfaceNamePrefix", "--pod-interface-name-prefix": "br",
+               "--cluster-cidr": None},
+    "node-cidr": {"--detect-local-mode": "NodeCIDR", "--cluster-cidr": None},
+    "no-detector": {"--cluster-cidr": None},
+    "masquerade-all": {"--masquerade-all": True},
+    "no-service-cidrs": {"--service-cluster-ip-range": None},
+}
+
+
+def program(vipd, name, *args):
+    """In the node's network namespace, where the kernel's tables are."""
+    with vipd.lab.node.entered():
+        return subprocess.run([L.program(name)] + list(args), capture_output=True, text=True,
+                              timeout=30 * L.SLOW, check=False)
+
+
+def vipctl(vipd, *args):
+    return program(vipd, "vipctl", "--socket", vipd.socket, *args)
+
+
+@pytest.fixture(params=sorted(OPTIONS))
+def option(request, vipd):
+    vipd.stop()
+    vipd.flags = dict(daemon.FLAGS)
+    vipd.flags.update(OPTIONS[request.param])
+    vipd.start()
+    vipd.apply([o for s in SERVICES for o in s.objects()])
+    vipd.check_tables()
+    return request.param
+
+
+@pytest.mark.no_steady
+def test_readers(vipd, option):
+    """With vipd, after a restart that adopts, and without vipd."""
+    r = vipctl(vipd, "diff")
+    assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
+    lines = vipctl(vipd, "svc", "--kernel").stdout
+    for s in SERVICES:
+        assert L.endpoint(s.addr("clusterip", 4), 80) + "/TCP" in lines
+        assert L.endpoint(s.addr("clusterip", 6), 80) + "/TCP" in lines
+    doctor = vipctl(vipd, "doctor", "-o", "json")
+    assert not [d for d in json.loads(doctor.stdout)["results"] if d["level"] == "error"]
+    vipd.kill()
+    assert vipctl(vipd, "svc", "--kernel").stdout == lines
+    vipd.start()
+    assert vipd.status()["sync"]["writes"] <= 2  # a table's new owner: one write a family
+    assert vipctl(vipd, "diff").returncode == 0
+    vipd.check_tables()
+    vipd.kill()
+    r = program(vipd, "vipd", "--cleanup")
+    assert r.returncode == 0, r.stderr
+    assert vipctl(vipd, "svc", "--kernel").stdout == ""
+    assert "vipd" not in vipd.lab.node.run("nft", "list", "tables")
+    vipd.start()
