@@ -109,3 +109,33 @@ bool str_is_utf8(const char *data, size_t len)
 	}
 	return true;
 }
+
+/* U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069. */
+static bool is_bidi(const unsigned char *p, size_t n)
+{
+	if (n == 2)
+		return p[0] == 0xd8 && p[1] == 0x9c;
+	return n == 3 && p[0] == 0xe2 &&
+	       ((p[1] == 0x80 &&
+		 (p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xaa && p[2] <= 0xae))) ||
+		(p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9));
+}
+
+char *str_clean(char *text)
+{
+	unsigned char *p = (unsigned char *)text;
+	size_t left = strlen(text);
+
+	while (left > 0) {
+		size_t n = utf8_sequence(p, left);
+		bool is_c1 = n == 2 && p[0] == 0xc2 && p[1] < 0xa0;
+		bool is_bad = n == 0 || p[0] < 0x20 || p[0] == 0x7f || is_c1 || is_bidi(p, n);
+
+		n = n == 0 ? 1 : n;
+		if (is_bad)
+			memset(p, '?', n);
+		p += n;
+		left -= n;
+	}
+	return text;
+}

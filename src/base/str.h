@@ -28,3 +28,8 @@ static inline const char *str_text(const struct str *s)
 
 /* Well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms)? */
 bool str_is_utf8(const char *data, size_t len);
+/*
+ * Control characters, characters that change the direction of text, and bytes that are not
+ * UTF-8 become '?', byte by byte: for logs and terminals. Returns `text`.
+ */
+char *str_clean(char *text);

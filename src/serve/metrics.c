@@ -150,6 +150,13 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 	reply->status = 200;
 	reply->type = "text/plain; charset=utf-8";
 	str_puts(&reply->headers, "X-Content-Type-Options: nosniff\r\n");
+	if (!page_host_is_good(m->config.ctx, q->host)) {
+		http_reply_error(reply, 403,
+				 "Host '%.64s': only an address, localhost and the name of the "
+				 "node are answered",
+				 q->host ? q->host : "");
+		return;
+	}
 	if (m->config.page != NULL && page_answer(m->config.page, q, reply))
 		return;
 	if (strcmp(q->path, "/metrics") == 0) {

@@ -22,5 +22,10 @@ struct page_server;
 /* `ctx` is borrowed. */
 void page_server_open(struct page_server **ret, const struct serve_context *ctx);
 void page_server_close(struct page_server *p);
-/* False: the path is not the page's, and `reply` untouched. */
+/*
+ * Is the Host header an address, localhost or the name of this node? A web page that makes
+ * a browser send requests here does so by a name of its own: nothing on the port answers it.
+ */
+bool page_host_is_good(const struct serve_context *ctx, const char *host);
+/* False: the path is not the page's, and `reply` untouched. The Host was examined. */
 bool page_answer(struct page_server *p, const struct http_request *q, struct http_reply *reply);

@@ -6,12 +6,14 @@ import os
 import select
 import socket
 import subprocess
+import sys
 import threading
 import time
 
 import pytest
 import yaml
 
+from apiserver.client import Server
 from feed import KUBEFEED, service
 from test_watch import shop
 
@@ -340,6 +342,56 @@ def test_plugin_leaves_a_child(api, start):
     config = plugin_config(api, "sleep 5 &\n" + credential())
     feed = start(config=config).wait_synced()
     assert feed.synced_ms < 3000
+
+
+def running(word):
+    """Processes whose command line has the word."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open("/proc/%s/cmdline" % pid, "rb") as f:
+            if word.encode() in f.read():
+                found.append(int(pid))
+    return found
+
+
+@pytest.mark.parametrize("how", ["joins the group of its parent", "is a child in its own session"])
+@pytest.mark.parametrize("end", ["timeout", "exit"])
+def test_plugin_leaves_its_group(api, start, tmp_path, how, end):
+    """It is killed at its timeout and at the end all the same, and nobody waits for it."""
+    word = "vipd-test-%d-%d" % (os.getpid(), time.monotonic_ns())
+    if how.startswith("joins"):
+        script = "os.setpgid(0, os.getpgid(os.getppid()))\ntime.sleep(300)"
+    else:
+        script = ("subprocess.run([sys.executable, '-c', 'import time; time.sleep(300)', %r],"
+                  " start_new_session=True)" % word)
+    path = tmp_path / "plugin.py"
+    path.write_text("import os, subprocess, sys, time\n" + script)
+    config = plugin_config(api, "exec %s %s %s" % (sys.executable, path, word))
+    wanted = 1 if how.startswith("joins") else 2
+    feed = start(config=config, plugin_ms=300000 if end == "exit" else 2000)
+    feed.wait_for(lambda: len(running(word)) == wanted, "the plugin")
+    first = set(running(word))
+    if end == "exit":
+        feed.process.stdin.close()
+        assert feed.process.wait(60) == 0
+    else:
+        feed.wait_error("services", "no answer in 2 s")
+    deadline = time.monotonic() + 60
+    while first & set(running(word)):
+        assert time.monotonic() < deadline, "the plugin is still there"
+        time.sleep(0.01)
+
+
+def test_no_credentials_over_plain_http(start):
+    """As client-go does: whoever is on the way would read them."""
+    with Server(plain=True) as api:
+        for user in ("token", "tokenfile", "exec", "basic"):
+            feed = start(config=api.kubeconfig(user=user, url=api.http))
+            feed.wait_log(api.http, "credentials are not sent over plain http")
+            feed.wait_for(lambda: feed.reflector("services")["error"] or feed.synced_ms,
+                          "an answer")
+            assert len([li for li in feed.log if "not sent over plain http" in li]) == 1
+        assert auths(api) == {"none"}
 
 
 # ---- proxies

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Servers that refuse, hang, lie and stop: named, retried, and never a loss of state."""
+import json
 import time
 
 import pytest
@@ -307,6 +308,58 @@ def test_odd_slices(api, start):
 
 
 # ---- the server itself
+
+def page(i, token):
+    return json.dumps({"apiVersion": "v1", "kind": "ServiceList", "items": [],
+                       "metadata": {"resourceVersion": "7", "continue": token}})
+
+
+@pytest.mark.parametrize("tokens", ["one", "ever new"])
+def test_endless_pages(api, start, tokens):
+    """A list that never ends: its pages are requests like any other (--kube-api-qps), the same
+    page twice is an error, and so is a list that takes longer than a list may."""
+    shop(api).set(watchlist="invalid")
+    faults = [api.fault("status", code=200, body=page(i, "t%d" % (0 if tokens == "one" else i)),
+                        type="application/json", resource="services", verb="list", count=1)
+              for i in range(60)]
+    last = api.fault("status", code=200, body=page(61, "t0"), type="application/json",
+                     resource="services", verb="list")
+    feed = start(args=["--qps", "40", "--burst", "1"], list_ms=500)
+    if tokens == "one":
+        feed.wait_error("services", "a page names itself as the next one")
+    else:
+        feed.wait_error("services", "more pages than there is time for")
+    asked = [r["time"] for r in api.requests(resource="services")]
+    assert feed.synced_ms is None
+    # all requests of all kinds share the rate: the pages among them keep to it
+    assert asked[-1] - asked[0] >= (len(asked) - 2) / 40 * 0.9, asked
+    for fault in faults + [last]:
+        api.clear(fault)
+    feed.wait_synced().same_as(api)
+
+
+@pytest.mark.parametrize("verb", ["list", "watchlist"])
+def test_answer_without_end(api, start, verb):
+    """Always a byte, never the last one: a list has a time by which it must be complete."""
+    shop(api).set(watchlist="invalid" if verb == "list" else "serve")
+    fault = api.fault("slow", resource="services", verb=verb, rate=5)
+    feed = start(list_ms=1000)
+    feed.wait_error("services", "not complete after")
+    assert feed.synced_ms is None
+    api.clear(fault)
+    feed.wait_synced().same_as(api)
+
+
+def test_refusal_without_end(api, start):
+    """Of a refusal the first 64 KiB are read."""
+    shop(api)
+    fault = api.fault("status", code=503, body="x" * (1 << 20), type="text/plain",
+                      resource="services")
+    feed = start()
+    feed.wait_error("services", "status 503")
+    assert api.clear(fault) is not False
+    feed.wait_synced().same_as(api)
+
 
 def test_restarted_server(api, start):
     """It ends, and comes back with another history: a list, and the same state."""

@@ -98,6 +98,19 @@ def test_healthy(lab, vipd, path, method):
         assert family["healthy"] is True and family["lastUpdated"] <= told["currentTime"]
 
 
+@pytest.mark.parametrize("host,code", [(L.NODE_NAME, 200), ("localhost:10249", 200),
+                                       ("evil.example", 403), ("", 403)])
+def test_metrics_port_checks_host(lab, vipd, host, code):
+    """A page whose name was made to resolve to this node reads nothing on the port."""
+    with lab.node.entered():
+        for path in ("/metrics", "/healthz", "/proxyMode", "/configz", "/flagz", "/statusz", "/",
+                     "/metrics/slis", "/v1/status"):
+            conn = http.client.HTTPConnection("127.0.0.1", METRICS, timeout=5)
+            conn.request("GET", path, headers={"Host": host})
+            assert conn.getresponse().status == code, path
+            conn.close()
+
+
 def test_other_paths(lab, vipd):
     for path in ("/", "/healthz/", "/metrics"):
         assert get(lab, path)[0] == 404

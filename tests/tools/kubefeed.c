@@ -341,6 +341,7 @@ static bool timing_set(struct kube_timing *t, const char *text)
 		{ "connect_ms", &t->connect_ns, NSEC_PER_MSEC },
 		{ "head_ms", &t->head_ns, NSEC_PER_MSEC },
 		{ "idle_ms", &t->idle_ns, NSEC_PER_MSEC },
+		{ "list_ms", &t->list_ns, NSEC_PER_MSEC },
 		{ "bookmark_ms", &t->bookmark_ns, NSEC_PER_MSEC },
 		{ "quiet_ms", &t->quiet_ns, NSEC_PER_MSEC },
 		{ "probe_ms", &t->probe_ns, NSEC_PER_MSEC },

@@ -150,12 +150,37 @@ static void test_utf8_all(void **state)
 	}
 }
 
+static void test_clean(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "plain: é€😀", "plain: é€😀" },
+		{ "a\x1b[31mb\nc\td\x7f", "a?[31mb?c?d?" },
+		{ "a\xc2\x9b"
+		  "31m",
+		  "a??31m" },
+		{ "\xff"
+		  "a\xe2\x82",
+		  "?a??" },
+		{ "a\u202eb\u2066c\u061cd\u200f", "a???b???c??d???" },
+		{ "\xe2\x80\x94\xe2\x81\xa0", "\xe2\x80\x94\xe2\x81\xa0" },
+		{ "", "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char text[64];
+
+		(void)snprintf(text, sizeof(text), "%s", cases[i][0]);
+		assert_string_equal(str_clean(text), cases[i][1]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_empty),    cmocka_unit_test(test_printf),
 		cmocka_unit_test(test_property), cmocka_unit_test(test_utf8),
-		cmocka_unit_test(test_utf8_all),
+		cmocka_unit_test(test_utf8_all), cmocka_unit_test(test_clean),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <string.h>
 
 #include "base/str.h"
 #include "model/object.h"
@@ -104,6 +105,16 @@ MUST_USE int decode_service_cidr(struct service_cidr **ret, const json_t *obj, s
 /* The same by kind; `kind` is one of the four. */
 MUST_USE int decode_object(struct object *ret, enum object_kind kind, const json_t *obj,
 			   struct decode *d, struct err *err);
+
+/* What jansson says, without the text that it quotes: that may be a secret. */
+static inline const char *json_error_words(json_error_t *e)
+{
+	char *quote = strstr(e->text, " near '");
+
+	if (quote != NULL)
+		*quote = '\0';
+	return e->text;
+}
 
 /*
  * RFC 3339 date and time, fractions and offsets included, to Unix nanoseconds.

@@ -397,7 +397,7 @@ static int scalar_value(json_t **ret, const yaml_event_t *ev, struct err *err)
 	else
 		*ret = text_value(text, len);
 	if (*ret == NULL)
-		return err_set(err, -EINVAL, "'%.64s' cannot have the tag '%.64s'", text, tag);
+		return err_set(err, -EINVAL, "a value that its tag does not fit");
 	return 0;
 }
 
@@ -639,14 +639,16 @@ static int on_alias(struct yaml *y, const yaml_event_t *ev, struct err *err)
 	int r;
 
 	if (a == NULL)
-		return err_set(err, -EINVAL, "the alias '*%.64s' has no anchor before it", name);
+		return err_set(err, -EINVAL,
+			       "an alias without an anchor before it (text that "
+			       "begins with '*' has to be in quotes)");
 	r = cost_add(y, a->cost, err);
 	if (r < 0)
 		return r;
 	if (!wants_key(y))
 		return value_put(y, json_incref(a->value), event_line(y, ev), err);
 	if (!json_is_string(a->value))
-		return err_set(err, -EINVAL, "the alias '*%.64s' is a key but not text", name);
+		return err_set(err, -EINVAL, "an alias that is a key but not text");
 	return key_put(y, json_string_value(a->value), json_string_length(a->value),
 		       event_line(y, ev), err);
 }
@@ -662,7 +664,7 @@ static int on_container(struct yaml *y, const yaml_event_t *ev, struct err *err)
 	anchor = is_object ? ev->data.mapping_start.anchor : ev->data.sequence_start.anchor;
 	if (tag != NULL && strcmp(tag_short((const char *)tag), want) != 0 &&
 	    strcmp((const char *)tag, "!") != 0)
-		return err_set(err, -EINVAL, "the tag '%.64s' is not known", (const char *)tag);
+		return err_set(err, -EINVAL, "a tag that is not known");
 	return container_open(y, is_object ? json_object() : json_array(), anchor,
 			      event_line(y, ev), err);
 }

@@ -8,24 +8,6 @@
 #include "base/hash.h"
 #include "base/str.h"
 
-/* What comes out of a file may hold anything; logs and terminals must not. */
-char *entry_text_clean(char *text)
-{
-	unsigned char *p = (unsigned char *)text;
-	size_t len = strlen(text);
-	bool is_utf8 = str_is_utf8(text, len);
-
-	for (size_t i = 0; i < len; i++) {
-		bool is_c1 = p[i] == 0xc2 && p[i + 1] >= 0x80 && p[i + 1] < 0xa0;
-
-		if (is_c1)
-			p[i + 1] = '?';
-		if (p[i] < 0x20 || p[i] == 0x7f || is_c1 || (p[i] >= 0x80 && !is_utf8))
-			p[i] = '?';
-	}
-	return text;
-}
-
 uint32_t entry_line(const struct entry *e)
 {
 	const struct file *f = e->file;

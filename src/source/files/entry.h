@@ -51,9 +51,6 @@ struct state {
 	bool is_closing;
 };
 
-/* Control characters and broken UTF-8 become '?': for logs and terminals. Returns `text`. */
-char *entry_text_clean(char *text);
-
 uint32_t entry_key_hash(enum object_kind kind, const struct name *ns, const struct name *name);
 bool entry_is(const struct entry *e, enum object_kind kind, const struct name *ns,
 	      const struct name *name);

@@ -373,7 +373,7 @@ static json_t *piece_load(struct manifest *m, const struct json_piece *p)
 
 	if (v != NULL)
 		return v;
-	str_printf(&why, "%s", error.text);
+	str_puts(&why, json_error_words(&error));
 	unreadable_add(m, p->line + (uint32_t)MAX(error.line, 1) - 1, str_text(&why));
 	str_fini(&why);
 	return NULL;
@@ -527,7 +527,7 @@ static int sub_load(json_t **ret, struct json_piece *p, struct manifest *m, stru
 
 	p->line += m->work->doc.line - 1;
 	*ret = json_loadb(p->text, p->len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-	return *ret != NULL ? 0 : err_set(err, -EINVAL, "%s", error.text);
+	return *ret != NULL ? 0 : err_set(err, -EINVAL, "%s", json_error_words(&error));
 }
 
 static int sub_item(void *arg, const struct json_piece *p, struct err *err)

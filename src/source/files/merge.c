@@ -21,7 +21,7 @@
 /* Takes `text`. Logged here, once: an unchanged unit brings its problems along instead. */
 static void problem_add(struct file *f, uint32_t unit, uint32_t line, bool is_error, char *text)
 {
-	entry_text_clean(text);
+	str_clean(text);
 	log_warn(LOG_AREA_SOURCE, "%s:%" PRIu32 ": %s", f->shown, f->units.v[unit].line + line,
 		 text);
 	if (f->problems.n >= MANIFEST_NOTES_MAX) {

@@ -90,7 +90,7 @@ struct file *state_file_get(struct state *s, const char *name)
 		return f;
 	f = xcalloc(1, sizeof(*f));
 	f->name = xstrdup(name);
-	f->shown = entry_text_clean(xstrdup(name));
+	f->shown = str_clean(xstrdup(name));
 	list_init(&f->dirty);
 	htable_insert(&s->files, &f->node, hash_bytes(name, strlen(name)));
 	return f;
@@ -127,7 +127,7 @@ void state_file_failed(struct state *s, struct file *f, const char *why)
 	if (why == NULL && f->failure != NULL)
 		log_notice(LOG_AREA_SOURCE, "%s: can be read again", f->shown);
 	free(f->failure);
-	f->failure = why != NULL ? entry_text_clean(xstrdup(why)) : NULL;
+	f->failure = why != NULL ? str_clean(xstrdup(why)) : NULL;
 }
 
 void state_file_gone(struct state *s, struct file *f)
@@ -368,7 +368,7 @@ static void file_list(const struct state *s, const struct file *f, struct listin
 			   n_others == 1 ? "%zu object of a kind that is not read: %s"
 					 : "%zu objects of kinds that are not read, such as %s",
 			   n_others, f->other);
-		list_add(l, 0, false, entry_text_clean(text.text));
+		list_add(l, 0, false, str_clean(text.text));
 	}
 }
 

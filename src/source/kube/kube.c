@@ -60,6 +60,7 @@ void kube_config_init(struct kube_config *c)
 			.connect_ns = 10 * NSEC_PER_SEC,
 			.head_ns = 60 * NSEC_PER_SEC,
 			.idle_ns = 30 * NSEC_PER_SEC,
+			.list_ns = 600 * NSEC_PER_SEC,
 			.bookmark_ns = 150 * NSEC_PER_SEC,
 			.quiet_ns = 20 * NSEC_PER_SEC,
 			.probe_ns = 15 * NSEC_PER_SEC,

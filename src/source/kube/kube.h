@@ -27,6 +27,7 @@ struct kube_timing {
 	uint64_t connect_ns;     /* 10 s: TCP and TLS to one address */
 	uint64_t head_ns;        /* 60 s: until an answer begins (a server may queue us) */
 	uint64_t idle_ns;        /* 30 s: silence in a list, and of a watch that should be over */
+	uint64_t list_ns;        /* 600 s: from the first page of a list to the end of the last */
 	uint64_t bookmark_ns;    /* 150 s: silence of a watch that has had bookmarks before */
 	uint64_t quiet_ns;       /* 20 s: silence of an HTTP/2 connection that is asked about ... */
 	uint64_t probe_ns;       /* 15 s: ... for this long before it is given up */

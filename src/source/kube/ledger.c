@@ -133,7 +133,7 @@ static void remark_put(struct ledger *l, struct key *k, bool is_refused, const c
 	*vec_push(&l->remarks) = (struct ledger_remark){ .ns = name_ref(k->ns),
 							 .name = name_ref(k->name),
 							 .is_refused = is_refused,
-							 .text = xstrdup(text) };
+							 .text = str_clean(xstrdup(text)) };
 }
 
 void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why)

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -11,6 +13,17 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/vec.h"
+
+#define CHILDREN_MAX 256 /* that are looked for when a program is killed */
+#define REAP_MS 1000
+
+struct pids { /* as VEC() */
+	pid_t *v;
+	size_t n;
+	size_t cap;
+};
 
 struct process {
 	struct process_config config;
@@ -40,13 +53,55 @@ static void process_free(struct process *p)
 	free(p);
 }
 
+/* Append the children of `pid`, of all its threads. */
+static void children_add(struct pids *ret, pid_t pid)
+{
+	char path[64];
+	glob_t tasks;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/*/children", (int)pid);
+	if (glob(path, GLOB_NOSORT, NULL, &tasks) != 0)
+		return;
+	for (size_t i = 0; i < tasks.gl_pathc; i++) {
+		FILE *f = fopen(tasks.gl_pathv[i], "re");
+		int child;
+
+		while (f != NULL && ret->n < CHILDREN_MAX && fscanf(f, "%d", &child) == 1)
+			*vec_push(ret) = child;
+		if (f != NULL)
+			(void)fclose(f);
+	}
+	globfree(&tasks);
+}
+
+/*
+ * The program, its group, and its descendants, some of which may have left the group. They
+ * are collected first: children of a killed process have another parent.
+ */
+static void kill_all(const struct process *p)
+{
+	struct pids pids = { 0 };
+
+	*vec_push(&pids) = p->pid;
+	for (size_t i = 0; i < pids.n; i++)
+		children_add(&pids, pids.v[i]);
+	(void)kill(-p->pid, SIGKILL);
+	vec_for_each (pid, &pids)
+		(void)kill(*pid, SIGKILL);
+	vec_fini(&pids);
+}
+
+/* A killed process ends at once, unless the kernel holds it: then it is not waited for. */
 void process_close(struct process *p)
 {
 	if (p == NULL)
 		return;
 	if (p->pid > 0) {
-		(void)kill(-p->pid, SIGKILL);
-		(void)waitpid(p->pid, NULL, 0); /* it was killed: this takes no time */
+		struct pollfd ended = { .fd = p->pidfd, .events = POLLIN };
+
+		kill_all(p);
+		(void)poll(&ended, p->pidfd >= 0, REAP_MS);
+		(void)waitpid(p->pid, NULL, WNOHANG);
 	}
 	process_free(p);
 }
@@ -55,7 +110,7 @@ static void give_up(struct process *p, int r)
 {
 	if (p->r == 0)
 		p->r = r;
-	(void)kill(-p->pid, SIGKILL);
+	kill_all(p);
 }
 
 static void drain(struct process *p)

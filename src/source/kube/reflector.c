@@ -52,6 +52,7 @@ struct reflector {
 	/* This request. */
 	uint64_t at_ns; /* arrival of the bytes at hand */
 	uint64_t began_ns;
+	uint64_t list_began_ns; /* of the list under way: its first page */
 	uint64_t events_before;
 	bool is_changed; /* and `changed` is owed */
 	bool was_whole;  /* the ledger was complete when `changed` was last told */
@@ -182,6 +183,14 @@ static int on_head(void *arg, const struct http_head *head, struct err *err);
 static int on_data(void *arg, const void *data, size_t len, struct err *err);
 static void on_done(void *arg, const struct http_result *result);
 
+/* What is left of the time that a list may take, all of its pages together; at least 1. */
+static uint64_t list_left_ns(const struct reflector *r)
+{
+	uint64_t spent = now_ns() - r->list_began_ns;
+
+	return spent < r->c.timing->list_ns ? r->c.timing->list_ns - spent : 1;
+}
+
 static void request(struct reflector *r)
 {
 	static const struct http_ops ops = { on_head, on_data, on_done };
@@ -212,6 +221,7 @@ static void request(struct reflector *r)
 					  : "application/vnd.kubernetes.protobuf,application/json",
 			.head_ns = t->head_ns,
 			.idle_ns = r->phase == KUBE_QUERY_WATCH ? 0 : t->idle_ns,
+			.total_ns = r->phase == KUBE_QUERY_WATCH ? 0 : list_left_ns(r),
 			.ops = &ops,
 			.arg = r,
 		});
@@ -220,7 +230,7 @@ static void request(struct reflector *r)
 
 static void begin(struct reflector *r)
 {
-	uint64_t wait = r->next != NULL ? 0 : r->c.admit(r->c.arg);
+	uint64_t wait = r->c.admit(r->c.arg);
 
 	assert(r->http == NULL);
 	if (wait > 0) {
@@ -233,8 +243,10 @@ static void begin(struct reflector *r)
 	r->phase = phase_next(r);
 	r->began_ns = now_ns();
 	r->events_before = r->events;
-	if (r->phase != KUBE_QUERY_WATCH && r->next == NULL)
+	if (r->phase != KUBE_QUERY_WATCH && r->next == NULL) {
 		ledger_list_begin(&r->ledger);
+		r->list_began_ns = r->began_ns;
+	}
 	request(r);
 }
 
@@ -493,15 +505,24 @@ static void list_over(struct reflector *r)
 {
 	struct stream_list list;
 	struct err err;
+	bool is_again;
 
 	if (stream_end(r->stream, &list, &err) < 0) {
 		garbage(r, err.text);
 		return;
 	}
+	is_again = r->next != NULL && list.next != NULL && strcmp(r->next, list.next) == 0;
 	free(r->next);
 	r->next = list.next;
-	if (r->next == NULL)
+	if (r->next == NULL) {
 		list_complete(r, list.version);
+	} else if (is_again || list_left_ns(r) == 1) {
+		free(TAKE(r->next));
+		trouble(r, 0,
+			is_again ? "a page names itself as the next one"
+				 : "more pages than there is time for");
+		return;
+	}
 	begin(r);
 }
 
@@ -687,6 +708,8 @@ static void ended(struct reflector *r, const struct http_result *result)
 		trouble_of_server(r, result->why);
 		return;
 	case HTTP_CUT:
+		if (r->phase == KUBE_QUERY_LIST && list_left_ns(r) == 1)
+			free(TAKE(r->next)); /* from the first page again */
 		watch_list_failed(r);
 		trouble(r, 0, result->why);
 		return;

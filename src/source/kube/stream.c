@@ -77,7 +77,7 @@ static int json_read(json_t **ret, const char *text, size_t len, struct err *err
 
 	*ret = json_loadb(text, len, 0, &why);
 	if (*ret == NULL)
-		return err_set(err, -EBADMSG, "not JSON: %s", why.text);
+		return err_set(err, -EBADMSG, "not JSON: %s", json_error_words(&why));
 	return 0;
 }
 

@@ -47,6 +47,7 @@ struct transport {
 	struct peers peers;
 	size_t server; /* counts up; modulo the number of servers */
 	bool is_http2; /* the last answer was */
+	bool is_plain_told;
 	struct http *probe;
 	struct transport_stats stats;
 };
@@ -64,6 +65,7 @@ struct http {
 	bool is_asking; /* for credentials */
 	bool is_paused;
 	bool has_head;
+	bool is_body_full; /* of a refusal: no more of it is read */
 	uint64_t started_ns;
 	uint64_t heard_ns;
 	int stopped; /* what an operation returned */
@@ -228,8 +230,9 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 	if (h->stopped < 0)
 		return 0;
 	if (h->result.status != 200) {
+		h->is_body_full = len > BODY_MAX - h->body.len;
 		str_add(&h->body, data, MIN(len, BODY_MAX - h->body.len));
-		return len;
+		return h->is_body_full ? 0 : len;
 	}
 	if (h->t->spent_ns >= TURN_NS) {
 		struct timeval next_turn = { 0, 0 };
@@ -261,7 +264,7 @@ static void transfer_done(struct http *h, CURLcode code)
 		finish(h, HTTP_STOPPED, text.text);
 		return;
 	}
-	if (code == CURLE_OK) {
+	if (code == CURLE_OK || h->is_body_full) {
 		finish(h, HTTP_ANSWERED, "");
 		return;
 	}
@@ -468,6 +471,7 @@ static void on_quiet(void *arg)
 		/* The connection is given up first, unless the probe went over another. */
 		.head_ns = 2 * t->config.probe_ns,
 		.idle_ns = 2 * t->config.probe_ns,
+		.total_ns = 4 * t->config.probe_ns,
 		.ops = &ops,
 		.arg = t,
 	};
@@ -499,13 +503,19 @@ static uint64_t waited_ns(const struct http *h, uint64_t now)
 	return now - (h->has_head ? h->heard_ns : h->started_ns);
 }
 
+static bool is_total_over(const struct http *h, uint64_t now)
+{
+	return h->request.total_ns != 0 && now - h->started_ns >= h->request.total_ns;
+}
+
 static struct http *overdue(const struct transport *t, uint64_t now)
 {
 	list_for_each (n, &t->requests) {
 		struct http *h = list_entry(n, struct http, link);
 
-		if (!h->is_asking && !h->is_paused && limit_of(h) != 0 &&
-		    waited_ns(h, now) >= limit_of(h))
+		if (!h->is_asking && !h->is_paused &&
+		    (is_total_over(h, now) ||
+		     (limit_of(h) != 0 && waited_ns(h, now) >= limit_of(h))))
 			return h;
 	}
 	return NULL;
@@ -516,8 +526,12 @@ static void expire(struct http *h, uint64_t now)
 	bool has_head = h->has_head;
 	struct err text;
 
-	(void)err_set(&text, 0, "%s for %.3g s", has_head ? "nothing came" : "no answer",
-		      (double)waited_ns(h, now) / (double)NSEC_PER_SEC);
+	if (is_total_over(h, now))
+		(void)err_set(&text, 0, "not complete after %.3g s",
+			      (double)(now - h->started_ns) / (double)NSEC_PER_SEC);
+	else
+		(void)err_set(&text, 0, "%s for %.3g s", has_head ? "nothing came" : "no answer",
+			      (double)waited_ns(h, now) / (double)NSEC_PER_SEC);
 	finish(h, has_head ? HTTP_CUT : HTTP_UNREACHABLE, text.text);
 	if (!has_head)
 		transport_avoid(h->t, h->server);
@@ -652,6 +666,20 @@ static void callbacks_set(struct http *h)
 	(void)curl_easy_setopt(h->easy, CURLOPT_CLOSESOCKETDATA, t);
 }
 
+/* Over plain http everybody on the way reads credentials: they are not sent. */
+static bool is_private(const struct http *h)
+{
+	const char *server = server_text(h->t, h->server);
+
+	if (strncasecmp(server, "https://", 8) == 0)
+		return true;
+	if (!h->t->is_plain_told)
+		log_warn(LOG_AREA_SOURCE,
+			 "api: %s: credentials are not sent over plain http; use https", server);
+	h->t->is_plain_told = true;
+	return false;
+}
+
 static void easy_set(struct http *h, const struct access_grant *g)
 {
 	struct transport *t = h->t;
@@ -670,7 +698,7 @@ static void easy_set(struct http *h, const struct access_grant *g)
 		(void)curl_easy_setopt(h->easy, CURLOPT_NOPROXY, "");
 	}
 	header_add(h, "Accept", h->accept);
-	if (g->authorization != NULL)
+	if (g->authorization != NULL && is_private(h))
 		header_add(h, "Authorization", g->authorization);
 	(void)curl_easy_setopt(h->easy, CURLOPT_HTTPHEADER, h->headers);
 	tls_set(h->easy, g);
@@ -717,6 +745,7 @@ void http_open(struct http **ret, struct transport *t, const struct http_request
 void http_set_idle(struct http *h, uint64_t idle_ns)
 {
 	h->request.idle_ns = idle_ns;
+	h->request.total_ns = 0;
 }
 
 /* --- life ----------------------------------------------------------------- */

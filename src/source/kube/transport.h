@@ -97,6 +97,7 @@ struct http_request {
 	const char *accept; /* copied */
 	uint64_t head_ns;   /* the answer must have begun after this ... */
 	uint64_t idle_ns;   /* ... and never pause for longer; 0: it may */
+	uint64_t total_ns;  /* ... and be complete after this; 0: no limit */
 	const struct http_ops *ops;
 	void *arg;
 };
@@ -104,5 +105,5 @@ struct http_request {
 void http_open(struct http **ret, struct transport *t, const struct http_request *request);
 /* Ends it without a word; not from head() or data(). Accepts NULL. */
 void http_close(struct http *h);
-/* From now on the answer may pause that long. */
+/* From now on the answer may pause that long, and go on without end. */
 void http_set_idle(struct http *h, uint64_t idle_ns);
