@@ -87,12 +87,6 @@ void expo_uint(struct str *out, const char *name, const char *labels, uint64_t n
 	str_printf(out, "%" PRIu64 "\n", n);
 }
 
-void expo_double(struct str *out, const char *name, const char *labels, double n)
-{
-	line_begin(out, name, "", labels);
-	str_printf(out, "%.9g\n", n);
-}
-
 /* Exact, without trailing zeros: 0.001, 1.024, 60. */
 static void seconds(struct str *out, uint64_t ns)
 {

@@ -35,7 +35,6 @@ void expo_hist_add(struct expo_hist *h, uint64_t ns);
 
 void expo_head(struct str *out, const char *name, const char *type, const char *help);
 void expo_uint(struct str *out, const char *name, const char *labels, uint64_t n);
-void expo_double(struct str *out, const char *name, const char *labels, double n);
 /* Nanoseconds as seconds. */
 void expo_seconds(struct str *out, const char *name, const char *labels, uint64_t ns);
 void expo_hist(struct str *out, const char *name, const char *labels, const struct expo_hist *h);

@@ -188,7 +188,6 @@ void ipvs_vss_clear(struct ipvs_plane *p);
 struct ipvs_dst *ipvs_dst_find(const struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port);
 /* Made when there is none; pointers to others of this service are stale then. */
 struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port);
-void ipvs_dst_del(struct ipvs_vs *vs, struct ipvs_dst *d);
 /* Is a service of the kernel's provably ours? */
 bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *s);
 /* All of ours, with destinations. What is known already keeps what is wanted of it. */

@@ -147,15 +147,6 @@ struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, ui
 	return &vs->dests.v[i];
 }
 
-void ipvs_dst_del(struct ipvs_vs *vs, struct ipvs_dst *d)
-{
-	size_t i = (size_t)(d - vs->dests.v);
-
-	assert(i < vs->dests.n);
-	memmove(d, d + 1, (vs->dests.n - 1 - i) * sizeof(*d));
-	vs->dests.n--;
-}
-
 /* --- reading --- */
 
 bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *s)
