@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #include "base/roff.h"
 #include "config.h"
 
+#define VERSION_BEFORE "1.35" /* of the kube-proxy whose flags these are, 1.36 */
 #define CONTROL_SOCKET_DEFAULT "/run/vipd/control.sock"
 #define SYNC_PERIOD_DEFAULT_NS (30 * NSEC_PER_SEC)
 #define AUDIT_PERIOD_DEFAULT_NS (300 * NSEC_PER_SEC)
@@ -54,13 +56,22 @@ struct flag {
 
 static int parse_bool(bool *ret, const char *value, struct err *err)
 {
-	if (value == NULL || strcmp(value, "true") == 0 || strcmp(value, "1") == 0)
+	static const char *const words[2][6] = { /* Go's strconv.ParseBool() */
+						 { "0", "f", "F", "false", "False", "FALSE" },
+						 { "1", "t", "T", "true", "True", "TRUE" }
+	};
+
+	if (value == NULL) {
 		*ret = true;
-	else if (strcmp(value, "false") == 0 || strcmp(value, "0") == 0)
-		*ret = false;
-	else
-		return err_set(err, -EINVAL, "'%s' is not true or false", value);
-	return 0;
+		return 0;
+	}
+	for (int truth = 0; truth < 2; truth++)
+		for (size_t i = 0; i < ARRAY_SIZE(words[truth]); i++)
+			if (strcmp(value, words[truth][i]) == 0) {
+				*ret = truth;
+				return 0;
+			}
+	return err_set(err, -EINVAL, "'%s' is not true or false", value);
 }
 
 /* Go's durations: a sequence of numbers with units, "1m30s", "250ms"; "0" alone. */
@@ -70,8 +81,15 @@ static int parse_duration(uint64_t *ret, const char *value, struct err *err)
 		const char *unit;
 		uint64_t ns;
 	} units[] = {
-		{ "ns", 1 },           { "us", NSEC_PER_USEC },    { "ms", NSEC_PER_MSEC },
-		{ "s", NSEC_PER_SEC }, { "m", 60 * NSEC_PER_SEC }, { "h", 3600 * NSEC_PER_SEC },
+		{ "ns", 1 },
+		{ "us", NSEC_PER_USEC },
+		{ "ms", NSEC_PER_MSEC },
+		{ "s", NSEC_PER_SEC },
+		{ "m", 60 * NSEC_PER_SEC },
+		{ "h", 3600 * NSEC_PER_SEC },
+		/* the two signs for micro, as Go prints and reads them */
+		{ "\u00b5s", NSEC_PER_USEC },
+		{ "\u03bcs", NSEC_PER_USEC },
 	};
 	const char *p = value;
 	double total = 0;
@@ -89,7 +107,7 @@ static int parse_duration(uint64_t *ret, const char *value, struct err *err)
 		if (n < 0 || end == p)
 			return err_set(err, -EINVAL, "'%s' is not a duration such as 30s or 1m30s",
 				       value);
-		unit_len = strspn(end, "nusmh");
+		unit_len = strspn(end, "nusmh\u00b5\u03bc");
 		while (i < ARRAY_SIZE(units) && (strlen(units[i].unit) != unit_len ||
 						 strncmp(units[i].unit, end, unit_len) != 0))
 			i++;
@@ -220,7 +238,7 @@ static int flag_qps(struct parse *p, const char *value, struct err *err)
 	char *end;
 
 	p->o->api_qps = strtod(value, &end);
-	if (*value == '\0' || *end != '\0')
+	if (*value == '\0' || *end != '\0' || !isfinite(p->o->api_qps))
 		return err_set(err, -EINVAL, "'%s' is not a number", value);
 	return 0;
 }
@@ -271,8 +289,11 @@ static int flag_bind_address(struct parse *p, const char *value, struct err *err
 {
 	static const uint8_t any[16];
 	struct ip_addr a;
-	int r = ip_addr_parse(&a, value, err);
+	int r;
 
+	if (*value == '\0') /* as if it were not given */
+		return 0;
+	r = ip_addr_parse(&a, value, err);
 	if (r == 0)
 		p->o->is_bind_ipv6 = a.family == AF_INET6;
 	if (r == 0 && memcmp(a.bytes, any, sizeof(any)) != 0) /* LIFE-14 */
@@ -340,14 +361,15 @@ static int flag_detect_local(struct parse *p, const char *value, struct err *err
 		       value);
 }
 
+/* Empty: as if they were not given; validate() asks for the one that the mode needs. */
 static int flag_pod_bridge(struct parse *p, const char *value, struct err *err)
 {
-	return parse_ifname(p->o->pod_bridge, value, err);
+	return *value == '\0' ? 0 : parse_ifname(p->o->pod_bridge, value, err);
 }
 
 static int flag_pod_prefix(struct parse *p, const char *value, struct err *err)
 {
-	return parse_ifname(p->o->pod_prefix, value, err);
+	return *value == '\0' ? 0 : parse_ifname(p->o->pod_prefix, value, err);
 }
 
 static int flag_masquerade_all(struct parse *p, const char *value, struct err *err)
@@ -442,17 +464,6 @@ static int flag_control(struct parse *p, const char *value, struct err *err)
 	return 0;
 }
 
-static int flag_verbosity(struct parse *p, const char *value, struct err *err)
-{
-	char *end;
-	long n = strtol(value, &end, 10);
-
-	if (*value == '\0' || *end != '\0' || n < 0 || n > 10)
-		return err_set(err, -EINVAL, "'%s' is not a number from 0 to 10", value);
-	p->o->verbosity = (int)n;
-	return 0;
-}
-
 static int parse_int(int64_t *ret, const char *value, int64_t min, int64_t max, struct err *err)
 {
 	char *end;
@@ -465,6 +476,16 @@ static int parse_int(int64_t *ret, const char *value, int64_t min, int64_t max, 
 			       (long long)min, (long long)max);
 	*ret = n;
 	return 0;
+}
+
+static int flag_verbosity(struct parse *p, const char *value, struct err *err)
+{
+	int64_t n;
+	int r = parse_int(&n, value, 0, INT32_MAX, err);
+
+	if (r == 0)
+		p->o->verbosity = (int)n;
+	return r;
 }
 
 /* LEVEL for all areas, or AREA=LEVEL; later ones win. */
@@ -522,7 +543,7 @@ static int flag_vmodule(struct parse *p, const char *value, struct err *err)
 		else
 			*level++ = '\0';
 		if (r == 0)
-			r = parse_int(&n, level, 0, 10, err);
+			r = parse_int(&n, level, 0, INT32_MAX, err);
 		if (r < 0)
 			break;
 		area = log_area_parse(word);
@@ -629,6 +650,16 @@ static int flag_ignored_bit(struct parse *p, const char *value, struct err *err)
 	int r = parse_int(&n, value, 0, 31, err);
 
 	return r < 0 ? r : flag_ignored(p, value, err);
+}
+
+/* As kube-proxy 1.36: hidden metrics of the minor version before, or none. */
+static int flag_ignored_version(struct parse *p, const char *value, struct err *err)
+{
+	if (*value == '\0')
+		return 0;
+	if (strcmp(value, VERSION_BEFORE) != 0)
+		return err_set(err, -EINVAL, "'%s' is not " VERSION_BEFORE ", nor empty", value);
+	return flag_ignored(p, value, err);
 }
 
 /* CT-17: whole seconds, fractions are cut. */
@@ -890,6 +921,7 @@ static int flag_refused(struct parse *p, const char *value, struct err *err)
 #define HELP_IPVS_PERIOD "the same as in other modes counts: --min-sync-period, --audit-period"
 #define HELP_WINDOWS "for Windows"
 #define HELP_LOG "vipd logs to standard error, unbuffered"
+#define HELP_NO_ID "vipd reads no id of the machine or of its boot"
 #define HELP_NO_MARK "vipd uses no packet mark"
 
 static const struct flag flags[] = {
@@ -1041,8 +1073,9 @@ static const struct flag flags[] = {
 	  "bindAddressHardFail", CONFIG_BOOL, "false" },
 	{ "profiling", NULL, flag_ignored, HELP_NO_SERVER, "enableProfiling", CONFIG_BOOL,
 	  "false" },
-	{ "show-hidden-metrics-for-version", "VERSION", flag_ignored, "no metric here is hidden",
-	  "showHiddenMetricsForVersion", CONFIG_TEXT, "" },
+	{ "show-hidden-metrics-for-version", "VERSION", flag_ignored_version,
+	  "no metric here is hidden; " VERSION_BEFORE " or empty", "showHiddenMetricsForVersion",
+	  CONFIG_TEXT, "" },
 
 	/* logs */
 	{ "v", "N", flag_verbosity, "0: transitions and problems, 2: every sync, 4: details",
@@ -1075,6 +1108,8 @@ static const struct flag flags[] = {
 	{ "skip-headers", NULL, flag_ignored, HELP_LOG },
 	{ "skip-log-headers", NULL, flag_ignored, HELP_LOG },
 	{ "one-output", NULL, flag_ignored, HELP_LOG },
+	{ "boot-id-file", "FILES", flag_ignored, HELP_NO_ID },
+	{ "machine-id-file", "FILES", flag_ignored, HELP_NO_ID },
 
 	/* ipvs */
 	{ "ipvs-scheduler", "NAME", flag_ipvs_scheduler,
@@ -1127,7 +1162,7 @@ static const struct flag flags[] = {
 static bool flag_is_ignored(const struct flag *f)
 {
 	return f->parse == flag_ignored || f->parse == flag_ignored_period ||
-	       f->parse == flag_ignored_bit;
+	       f->parse == flag_ignored_bit || f->parse == flag_ignored_version;
 }
 
 static const char *flag_fate(const struct flag *f)
@@ -1357,23 +1392,45 @@ static bool is_preset(const struct flag *f, const struct config_value *v)
 	return is_equal;
 }
 
+static int field_refuse(const struct parse *p, const struct config_value *v, int code,
+			struct err *err)
+{
+	(void)err_wrap(err, code, "%s", v->name);
+	return err_wrap(err, code, "%s:%u", p->file->path, v->line);
+}
+
+/* CFG-44: the iptables section is checked in every mode, without effect in others. */
+static int foreign_check(const struct parse *p, const struct flag *f, const struct config_value *v,
+			 struct err *err)
+{
+	struct options o = *p->o;
+	struct model_config config = *p->config;
+	struct parse scratch = { .o = &o, .config = &config, .flag = f, .name = v->name };
+	int r = is_prefix("iptables.", v->name) ? f->parse(&scratch, v->text, err) : 0;
+
+	str_fini(&scratch.ignored);
+	return r < 0 ? field_refuse(p, v, r, err) : 0;
+}
+
 static int field_apply(struct parse *p, const struct config_value *v, struct err *err)
 {
 	const struct flag *f = field_find(v->name);
 	char *text;
 	int r;
 
-	if (is_unset(f, v) || is_foreign(p, v->name) || (flag_fate(f)[0] != 'h' && is_preset(f, v)))
+	if (is_unset(f, v))
+		return 0;
+	if (is_foreign(p, v->name))
+		return foreign_check(p, f, v, err);
+	if (flag_fate(f)[0] != 'h' && is_preset(f, v))
 		return 0;
 	text = xstrdup(v->text);
 	*vec_push(&p->o->texts) = text;
 	p->flag = f;
 	p->name = v->name;
 	r = f->parse(p, text, err);
-	if (r < 0) {
-		(void)err_wrap(err, r, "%s", v->name);
-		return err_wrap(err, r, "%s:%u", p->file->path, v->line);
-	}
+	if (r < 0)
+		return field_refuse(p, v, r, err);
 	effective_put(p->o, f, text);
 	return 0;
 }
@@ -1393,6 +1450,17 @@ static int file_apply(struct parse *p, struct err *err)
 	return r;
 }
 
+/* Of a section's field: what the file says, also where it has no effect, or what is in force. */
+static const char *period_text(const struct parse *p, const char *name)
+{
+	const struct config_value *v = p->file ? config_find(p->file, name) : NULL;
+	uint64_t ns;
+
+	if (v != NULL && parse_duration(&ns, v->text, NULL) == 0 && ns > 0)
+		return v->text;
+	return json_string_value(config_tree_get(p->o->effective, name));
+}
+
 /* CFG-44: where the period is said, in the file or by a flag. */
 static int periods_check(const struct parse *p, const char *section, struct err *err)
 {
@@ -1404,19 +1472,30 @@ static int periods_check(const struct parse *p, const char *section, struct err 
 	uint64_t least_ns;
 
 	(void)snprintf(name, sizeof(name), "%s.syncPeriod", section);
-	period = json_string_value(config_tree_get(p->o->effective, name));
+	period = period_text(p, name);
 	(void)snprintf(name, sizeof(name), "%s.minSyncPeriod", section);
-	least = json_string_value(config_tree_get(p->o->effective, name));
+	least = period_text(p, name);
 	if (period == NULL || least == NULL || parse_duration(&period_ns, period, NULL) < 0 ||
 	    parse_duration(&least_ns, least, NULL) < 0 || least_ns <= period_ns)
 		return 0;
 	if (p->file == NULL)
 		return err_set(err, -EINVAL,
-			       "--iptables-min-sync-period: %s is above --iptables-sync-period, %s",
-			       least, period);
+			       "--%s-min-sync-period: %s is above --%s-sync-period, %s", section,
+			       least, section, period);
 	v = config_find(p->file, name);
 	return err_set(err, -EINVAL, "%s:%u: %s: %s is above %s.syncPeriod, %s", p->file->path,
 		       v ? v->line : 0, name, least, section, period);
+}
+
+static int all_periods_check(const struct parse *p, struct err *err)
+{
+	int r = periods_check(p, "iptables", err);
+
+	if (r == 0 && p->o->mode == PROXY_MODE_NFTABLES && p->file != NULL)
+		r = periods_check(p, "nftables", err);
+	if (r == 0 && p->o->mode == PROXY_MODE_IPVS)
+		r = periods_check(p, "ipvs", err);
+	return r;
 }
 
 /* CFG-10, CFG-11, CFG-22: what was left open. */
@@ -1446,7 +1525,7 @@ static int validate(const struct parse *p, struct err *err)
 {
 	struct options *o = p->o;
 	struct model_config *config = p->config;
-	int r = periods_check(p, o->mode == PROXY_MODE_NFTABLES ? "nftables" : "iptables", err);
+	int r = all_periods_check(p, err);
 
 	if (r < 0)
 		return r;
@@ -1517,7 +1596,10 @@ static int flag_apply(struct parse *p, const struct flag *f, const char *value, 
 	r = f->parse(p, value, err);
 	if (r < 0)
 		return err_wrap(err, r, "%s", name);
-	effective_put(p->o, f, value ? value : "true");
+	if (f->preset != NULL && value != NULL && *value == '\0')
+		effective_put(p->o, f, f->preset); /* as if it were not given */
+	else
+		effective_put(p->o, f, value ? value : "true");
 	(void)json_object_set_new(p->o->given, f->name, json_string(value ? value : "true"));
 	return 0;
 }

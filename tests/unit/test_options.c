@@ -109,7 +109,20 @@ static const struct {
 	  "--feature-gates: 'A' is not NAME=true or NAME=false" },
 	{ "CFG-19 bad value", "--feature-gates=A=maybe",
 	  "--feature-gates: A: 'maybe' is not true or false" },
-	{ "CFG-20 -v", "-v=x", "-v: 'x' is not a number from 0 to 10" },
+	{ "CFG-20 -v", "-v=x", "-v: 'x' is not a number from 0 to 2147483647" },
+	{ "CFG-20 -v below 0", "-v=-1", "-v: '-1' is not a number from 0 to 2147483647" },
+	{ "CFG-17 qps, no number", "--kube-api-qps=nan", "--kube-api-qps: 'nan' is not a number" },
+	{ "CFG-14", "--show-hidden-metrics-for-version=1.10",
+	  "--show-hidden-metrics-for-version: '1.10' is not 1.35, nor empty" },
+	{ "CFG-25 empty", "--detect-local-mode=InterfaceNamePrefix --pod-interface-name-prefix=",
+	  "--detect-local-mode=InterfaceNamePrefix wants --pod-interface-name-prefix "
+	  "(detectLocal.interfaceNamePrefix)" },
+	{ "CFG-29 below 0", "--iptables-masquerade-bit=-10",
+	  "--iptables-masquerade-bit: '-10' is not a number from 0 to 31" },
+	{ "CFG-39", "--conntrack-min=-1",
+	  "--conntrack-min: '-1' is not a number from 0 to 2147483647" },
+	{ "CFG-40", "--conntrack-tcp-timeout-established=-1s",
+	  "--conntrack-tcp-timeout-established: '-1s' is not a duration such as 30s or 1m30s" },
 	{ "CFG-20 vmodule", "--vmodule=sync", "--vmodule: 'sync' is not AREA=N" },
 	{ "CFG-20 format", "--logging-format=xml", "--logging-format: 'xml' is not text or json" },
 	{ "CFG-25", "--detect-local-mode=BridgeInterface",
@@ -145,6 +158,19 @@ static const struct {
 	const char *note; /* the only one; NULL: none */
 } noted[] = {
 	{ "nothing", "", NULL },
+	{ "empty values, as kube-proxy takes them",
+	  "--bind-address= --pod-bridge-interface= --pod-interface-name-prefix= "
+	  "--show-hidden-metrics-for-version= --hostname-override= --healthz-bind-address=",
+	  NULL },
+	{ "Go's booleans and durations, and any verbosity",
+	  "--masquerade-all=TRUE --bind-address-hard-fail=f --iptables-min-sync-period=500\u00b5s "
+	  "-v=99 --vmodule=sync=11",
+	  NULL },
+	{ "flags of libraries in kube-proxy",
+	  "--boot-id-file=/proc/sys/kernel/random/boot_id --machine-id-file /etc/machine-id "
+	  "--show-hidden-metrics-for-version=1.35",
+	  "accepted without effect: --boot-id-file, --machine-id-file, "
+	  "--show-hidden-metrics-for-version" },
 	{ "what is honoured",
 	  "--cluster-cidr=10.0.0.0/8 --masquerade-all --proxy-mode nftables -v=4", NULL },
 	{ "all that is ignored, in one line, as it is called",
