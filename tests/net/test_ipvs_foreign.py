@@ -306,3 +306,39 @@ def test_marks_of_others(lab, vipd):
             assert r.ok and r.backend == L.remote(74, 4), r
     finally:
         lab.node.run("nft", "delete", "table", "inet", "vipdt_marks")
+
+
+def plane_problems(vipd):
+    return [p["text"] for p in vipd.status()["problems"] if p["kind"] == "plane"]
+
+
+@pytest.mark.no_steady
+def test_foreign_rules(lab, vipd):
+    """kube-router's rule for pods leads into table 77, another stands at a priority of vipd's: both
+    and vipd's stay. One that leads into vipd's table is told, and vipd goes on."""
+    def rule(verb, *what):
+        lab.node.run("ip", "rule", verb, *what)
+
+    vipd.apply(svc("rules", 347, (76, 77)))
+    theirs = (("from", L.CLUSTER_CIDR[4], "lookup", "77", "pref", "32000"),
+              ("from", "192.0.2.0/24", "lookup", "main", "pref", "101"))
+    into = ("from", "192.0.2.0/24", "lookup", "23130", "pref", "32001")
+    try:
+        for each in theirs:
+            rule("add", *each)
+        rule("del", "pref", "103")
+        vipd.check_tables(timeout=12)
+        vipd.stop()
+        vipd.start()
+        vipd.check_tables()
+        assert not plane_problems(vipd)
+        rule("add", *into)
+        L.eventually(lambda: any("'32001: from 192.0.2.0/24 lookup 23130'" in p
+                                 for p in plane_problems(vipd)), 12 * L.SLOW)
+        assert vipd.status()["health"]["ready"]
+        for addr, number in ((L.cluster_ip(347, 4), 80), (L.remote(76, 4), 8080)):
+            assert L.probe(lab.ns["pod3"], addr, number, timeout=2 * L.SLOW).ok, addr
+    finally:
+        for each in theirs + (into,):
+            lab.node.run("sh", "-c", "ip rule del " + " ".join(each) + " || true")
+    L.eventually(lambda: not plane_problems(vipd), 12 * L.SLOW)

@@ -4,7 +4,10 @@ audit finds it, routes are looked at every ten seconds. And that check_tables() 
 that a table of another layout is replaced without a gap.
 
 test_foreign.py has what others do to the table, for both planes."""
+import glob
+import os
 import re
+import subprocess
 import time
 
 import pytest
@@ -262,3 +265,34 @@ def test_sysctls_repaired(lab, vipd):
                  in vipd.log(), 3)
     assert L.probe(lab.client, VIP, 80).ok
     assert vipd.status()["sync"]["loads"] == before
+
+
+@pytest.mark.no_steady
+def test_scheduler_missing(lab, vipd):
+    """The module of the default scheduler is not there: vipd says so and is not ready, what it
+    served is served, and it goes on by itself when the module comes."""
+    found = glob.glob("/lib/modules/%s/**/ip_vs_lblc.ko*" % os.uname().release, recursive=True)
+    if not found or not os.path.exists("/job/run"):
+        pytest.skip("a module is taken away: only in a machine of tests/vm")
+    vipd.apply(objs())
+    subprocess.run(["rmmod", "ip_vs_lblc"], capture_output=True, check=False)
+    vipd.stop()
+    vipd.flags["--ipvs-scheduler"] = "lblc"
+    os.rename(found[0], found[0] + ".away")
+    try:
+        vipd.start(wait=False)
+        said = "IPVS scheduler lblc is not in this kernel: load the module ip_vs_lblc"
+        L.eventually(lambda: any(said in p["text"] for p in vipd.status()["problems"]), 10)
+        assert not vipd.status()["health"]["ready"]
+        time.sleep(3)
+        assert len([x for x in vipd.log(400).splitlines() if said in x]) == 1
+        assert L.probe(lab.client, VIP, 80).ok
+        os.rename(found[0] + ".away", found[0])
+        vipd.wait_ready(15)
+        assert vipd.status()["health"]["ready"] and not vipd.status()["problems"]
+    finally:
+        if os.path.exists(found[0] + ".away"):
+            os.rename(found[0] + ".away", found[0])
+        del vipd.flags["--ipvs-scheduler"]
+        vipd.stop()
+        vipd.start()
