@@ -136,12 +136,13 @@ static void tell_outside(struct vipd *v)
 }
 
 static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
-			const struct plan_rows *new)
+			const struct plan_rows *new, bool is_whole)
 {
 	struct vipd *v = arg;
 
-	conntrack_accepted(v->conntrack, svc, old, new);
-	outside_accepted(v->outside, svc, old, new);
+	if (is_whole)
+		conntrack_accepted(v->conntrack, svc, old, new);
+	outside_accepted(v->outside, svc, old, new, is_whole);
 	monitor_accepted(v->monitor, svc, old, new);
 }
 

@@ -204,6 +204,7 @@ static int service_put(struct model *m, struct service *s, uint64_t at_ns)
 		return 0;
 	}
 	svc->service = s;
+	svc->service_no++;
 	if (old == NULL)
 		m->stats.services++;
 	service_close(old);
@@ -234,6 +235,7 @@ static int service_del(struct model *m, const struct name *ns, const struct name
 		return 0;
 	does_matter = is_proxied(svc->service) || svc->rows != NULL;
 	service_close(TAKE(svc->service));
+	svc->service_no++;
 	m->stats.services--;
 	if (does_matter)
 		model_mark_dirty(m, svc, at_ns);

@@ -35,6 +35,7 @@ struct svc {
 	 */
 	void *rows;
 	void *claims;           /* the plan's: frontends this service asks for (plan/plan.c) */
+	uint32_t service_no;    /* raised when `service` is replaced or deleted */
 	bool is_claimed;        /* the plan's: no change since `claims` was made */
 	uint32_t adopted_load;  /* the sync's: number of the load that last compared this service */
 	bool is_in_transaction; /* the sync's: taken from the dirty list, outcome open */

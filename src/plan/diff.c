@@ -86,8 +86,9 @@ static void diff_backends(struct diff *d, const struct plan_pool *old, const str
 	size_t n_will;
 
 	if (old->backends.n == new->backends.n &&
-	    (old->backends.n == 0 || memcmp(old->backends.v, new->backends.v,
-					    old->backends.n * sizeof(struct plan_backend)) == 0))
+	    (old->backends.n == 0 || old->backends.v == new->backends.v ||
+	     memcmp(old->backends.v, new->backends.v,
+		    old->backends.n * sizeof(struct plan_backend)) == 0))
 		return;
 	was = differing(old, new, &n_was);
 	will = differing(new, old, &n_will);
@@ -126,6 +127,8 @@ static void diff_ranges(struct diff *d, const struct plan_pool *old, const struc
 	size_t i = 0;
 	size_t j = 0;
 
+	if (old->ranges.v == new->ranges.v)
+		return;
 	while (i < old->ranges.n || j < new->ranges.n) {
 		int c = i == old->ranges.n   ? 1
 			: j == new->ranges.n ? -1

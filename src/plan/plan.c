@@ -391,6 +391,9 @@ struct build {
 	const struct service *s;
 	struct plan_rows *rows;
 	const struct plan_rows *old;
+	enum ipfam fam; /* the next port to build */
+	size_t port;
+	size_t n_seen; /* endpoints, of the step under way */
 };
 
 static struct plan_target target_to(enum plan_scope scope, size_t n, enum plan_verdict if_empty)
@@ -650,36 +653,126 @@ static void rows_shrink(struct plan_rows *rows)
 	}
 }
 
-struct plan_rows *plan_rows_desired(const struct plan *p, struct svc *svc)
+static void port_rows(struct build *b, size_t i, enum ipfam fam)
 {
-	struct build b = { .p = p, .svc = svc, .s = svc->service, .old = svc->rows };
-	const struct ip_addr *host_ip;
 	struct selection sel;
 
+	select_endpoints(&sel, b->p->model, b->svc, i, fam);
+	if (sel.uses_cluster)
+		port_pool(b, &b->s->ports.v[i], fam, PLAN_SCOPE_CLUSTER, &sel);
+	if (sel.uses_local)
+		port_pool(b, &b->s->ports.v[i], fam, PLAN_SCOPE_LOCAL, &sel);
+	port_frontends(b, i, fam, &sel);
+	b->n_seen += sel.endpoints.n + 1;
+	selection_fini(&sel);
+}
+
+static struct build *build_open(const struct plan *p, struct svc *svc)
+{
+	struct build *b = xcalloc(1, sizeof(*b));
+	const struct ip_addr *host_ip;
+
+	*b = (struct build){ .p = p, .svc = svc, .s = svc->service, .old = svc->rows };
 	if (svc->service == NULL || service_skip_reason(svc->service) != NULL)
-		return NULL;
-	b.rows = xcalloc(1, sizeof(*b.rows));
-	b.rows->svc = svc;
-	host_ip = model_host_cluster_ip(p->model, b.s);
+		return b;
+	b->rows = xcalloc(1, sizeof(*b->rows));
+	b->rows->svc = svc;
+	host_ip = model_host_cluster_ip(p->model, b->s);
 	if (host_ip != NULL)
-		b.rows->host_cluster_ip = *host_ip;
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		if (!service_has_family(b.s, fam))
+		b->rows->host_cluster_ip = *host_ip;
+	return b;
+}
+
+/* The next ports, until `max` endpoints were looked at. Returns whether ports are left. */
+static bool build_step(struct build *b, size_t max)
+{
+	b->n_seen = 0;
+	for (; b->rows != NULL && b->fam < IPFAM_N; b->fam++, b->port = 0) {
+		if (!service_has_family(b->s, b->fam))
 			continue;
-		for (size_t i = 0; i < b.s->ports.n; i++) {
-			select_endpoints(&sel, p->model, svc, i, fam);
-			if (sel.uses_cluster)
-				port_pool(&b, &b.s->ports.v[i], fam, PLAN_SCOPE_CLUSTER, &sel);
-			if (sel.uses_local)
-				port_pool(&b, &b.s->ports.v[i], fam, PLAN_SCOPE_LOCAL, &sel);
-			port_frontends(&b, i, fam, &sel);
-			selection_fini(&sel);
+		for (; b->port < b->s->ports.n; b->port++) {
+			if (b->n_seen >= max)
+				return true;
+			port_rows(b, b->port, b->fam);
 		}
 	}
-	pools_sort(b.rows);
-	guard_pools(&b);
-	frontends_sort(b.rows);
-	return b.rows;
+	return false;
+}
+
+static struct plan_rows *build_end(struct build *b)
+{
+	struct plan_rows *rows = b->rows;
+
+	if (rows != NULL) {
+		pools_sort(rows);
+		guard_pools(b);
+		frontends_sort(rows);
+	}
+	free(b);
+	return rows;
+}
+
+struct plan_rows *plan_rows_desired(const struct plan *p, struct svc *svc)
+{
+	struct build *b = build_open(p, svc);
+
+	(void)build_step(b, SIZE_MAX);
+	return build_end(b);
+}
+
+/* --- building in steps --- */
+
+void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc)
+{
+	*ret = build_open(p, svc);
+}
+
+bool plan_build_step(struct build *b, size_t max)
+{
+	return build_step(b, max);
+}
+
+void plan_build_close(struct build *b)
+{
+	if (b == NULL)
+		return;
+	plan_rows_close(b->rows);
+	free(b);
+}
+
+struct plan_rows *plan_build_end(struct plan *p, struct build *b)
+{
+	struct svc *svc = b->svc;
+	struct plan_rows *rows = build_end(b);
+
+	claims_replace(p, svc, rows);
+	return rows;
+}
+
+size_t plan_size(const struct svc *svc)
+{
+	const struct plan_rows *rows = svc->rows;
+	size_t n = 0;
+
+	list_for_each (l, &svc->slices)
+		n += list_entry(l, struct slice_entry, link)->slice->endpoints.n;
+	n = svc->service != NULL ? svc->service->ports.n * (n + 1) : 0;
+	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++)
+		n += rows->pools.v[i].backends.n + 1;
+	return n;
+}
+
+bool plan_is_owner(const struct plan *p, const struct svc *svc, const struct plan_frontend *f)
+{
+	const struct claim like = { .addr = f->addr, .port = f->port, .proto = f->proto };
+
+	htable_for_each_hash (n, &p->claims, claim_hash(&like)) {
+		const struct claim *c = container_of(n, struct claim, node);
+
+		if (c->svc == svc && !c->is_leaving && claim_is_same(c, &like))
+			return claim_best(p, c) == c;
+	}
+	return false;
 }
 
 struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc)
@@ -824,11 +917,18 @@ static void free_ids_not_in(struct plan *p, const struct plan_rows *rows,
 	}
 }
 
-void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new)
+void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *new,
+		       const struct plan_rows *kept)
 {
 	struct plan_rows *old = svc->rows;
 
-	free_ids_not_in(p, old, new);
+	for (size_t i = 0; old != NULL && i < old->pools.n; i++) {
+		const struct plan_pool *pool = &old->pools.v[i];
+
+		if ((new == NULL || plan_rows_pool(new, pool->fam, pool->id) == NULL) &&
+		    (kept == NULL || plan_rows_pool(kept, pool->fam, pool->id) == NULL))
+			id_free(p, pool->fam, pool->id);
+	}
 	p->n_unsticky -= old != NULL && old->is_unsticky;
 	if (new != NULL) {
 		new->is_unsticky = plan_rows_is_unsticky(p, new);
@@ -838,8 +938,15 @@ void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new)
 	p->n_conflicts += new ? new->conflicts.n : 0;
 	p->n_host_cluster_ips -= old && ip_is_set(&old->host_cluster_ip);
 	p->n_host_cluster_ips += new &&ip_is_set(&new->host_cluster_ip);
-	plan_rows_close(old);
 	svc->rows = new;
+}
+
+void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new)
+{
+	struct plan_rows *old = svc->rows;
+
+	plan_rows_replace(p, svc, new, NULL);
+	plan_rows_close(old);
 	claims_left(p, svc);
 }
 

@@ -103,6 +103,20 @@ void plan_fini(struct plan *p);
  * in the model.
  */
 struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc);
+/*
+ * plan_rows_build() in steps, for a service with many ports and endpoints: step until it
+ * returns false, then end, or close. The service object must not change meanwhile; slices
+ * may. `max`: endpoints that a step looks at, at least one port.
+ */
+struct build;
+void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc);
+bool plan_build_step(struct build *b, size_t max);
+struct plan_rows *plan_build_end(struct plan *p, struct build *b);
+void plan_build_close(struct build *b);
+/* Backends that the service holds, and at most may have: the work that a change may cause. */
+size_t plan_size(const struct svc *svc);
+/* Does `svc` have precedence for its frontend? */
+bool plan_is_owner(const struct plan *p, const struct svc *svc, const struct plan_frontend *f);
 /* The same, and nothing else happens: no claims, no ids. For those who only want to know. */
 struct plan_rows *plan_rows_desired(const struct plan *p, struct svc *svc);
 /* Precedence of a frontend claimed by `a` as `kind_a` over one claimed by `b` (SEL-14). */
@@ -142,6 +156,9 @@ uint32_t plan_pool_affinity(const struct plan *p, const struct plan_pool *pool);
 bool plan_rows_is_unsticky(const struct plan *p, const struct plan_rows *rows);
 /* Append why the affinity of a pool is not as the service asks; nothing when it is. */
 void plan_affinity_text(const struct plan *p, const struct plan_rows *rows, struct str *out);
+/* Part of accept: the ids of `kept` stay taken; the old rows and claims stay the caller's. */
+void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *new,
+		       const struct plan_rows *kept);
 /* The kernel refused: frees `new` and the ids that only it used. */
 void plan_rows_refuse(struct plan *p, struct svc *svc, struct plan_rows *new);
 /*

@@ -64,6 +64,9 @@ MUST_USE int metrics_open(struct metrics **ret, struct event_base *base,
 			  const struct metrics_config *config, struct err *err);
 void metrics_close(struct metrics *m);
 
+/* A piece of a large service: what the kernel holds changes, and nothing is over yet. */
+void metrics_piece_accepted(struct metrics *m, const struct plan_rows *old,
+			    const struct plan_rows *new);
 /* As sync_config.accepted; `wall_ns` is now by the wall's clock, Unix ns. */
 void metrics_accepted(struct metrics *m, const struct svc *svc, const struct plan_rows *old,
 		      const struct plan_rows *new, uint64_t now_ns, int64_t wall_ns);

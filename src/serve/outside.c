@@ -121,8 +121,12 @@ const struct history *outside_history(const struct outside *o)
 }
 
 void outside_accepted(struct outside *o, const struct svc *svc, const struct plan_rows *old,
-		      const struct plan_rows *new)
+		      const struct plan_rows *new, bool is_whole)
 {
+	if (!is_whole) {
+		metrics_piece_accepted(o->metrics, old, new);
+		return;
+	}
 	metrics_accepted(o->metrics, svc, old, new, now_ns(), wall_now());
 	health_services_accepted(o->services, svc);
 }

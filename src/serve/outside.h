@@ -39,7 +39,7 @@ const struct history *outside_history(const struct outside *o);
 
 /* As sync_config.accepted. */
 void outside_accepted(struct outside *o, const struct svc *svc, const struct plan_rows *old,
-		      const struct plan_rows *new);
+		      const struct plan_rows *new, bool is_whole);
 /* After each step of the sync. */
 void outside_stepped(struct outside *o);
 /* The model was changed. */

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "plan/pieces.h"
 #include "sync/sync.h"
 
 #define SYNC_RETRY_MIN_NS (100 * NSEC_PER_MSEC)
@@ -17,6 +18,12 @@ struct sync_item {
 	size_t ops_end;
 	bool is_glued; /* belongs together with the item before it */
 	bool is_settled;
+};
+
+enum sync_large_phase {
+	SYNC_LARGE_BUILD = 0,
+	SYNC_LARGE_RECALL,
+	SYNC_LARGE_PIECES,
 };
 
 struct sync {
@@ -74,6 +81,18 @@ struct sync {
 	VEC(struct sync_item) items;
 	struct plan_ops ops;
 	struct plan_displaced displaced;
+	/* The service that is brought up to date in pieces; it stays in model.dirty. */
+	struct {
+		struct svc *svc; /* NULL: none */
+		uint32_t service_no;
+		enum sync_large_phase phase;
+		bool is_turn;           /* after a transaction of others */
+		struct build *build;    /* BUILD */
+		struct plan_rows *goal; /* from then on; NULL: nothing is wanted */
+		size_t recalled;        /* pools */
+		struct plan_pieces pieces;
+		const struct svc *whole; /* large, and yet to be done in one; compared only */
+	} large;
 };
 
 /*
@@ -99,6 +118,27 @@ static inline bool sync_is_plane_loaded(const struct sync *s)
  * gone; what was not decided is dirty again.
  */
 MUST_USE int sync_transaction(struct sync *s, uint64_t now);
+
+/* A plane transaction, repeated in verify mode if the kernel holds something else. */
+MUST_USE int sync_commit_ops(struct sync *s, const struct plan_op *ops, size_t n,
+			     struct plane_result *res, struct err *err);
+/* Bring `svc` to `rows`, which are settled: as sync_transaction(). */
+MUST_USE int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, uint64_t now,
+			      struct err *err);
+/* Drop frontends that a source which is not complete may not know enough of. */
+void sync_rows_explain(struct sync *s, struct plan_rows *rows);
+/* Are the numbers of the rows of `svc` to be recalled from the kernel? */
+bool sync_is_recalled(const struct sync *s, const struct svc *svc);
+
+/* --- large.c --- */
+
+/* Is `svc` to be brought up to date in pieces? */
+bool sync_is_large(const struct sync *s, const struct svc *svc);
+void sync_large_begin(struct sync *s, struct svc *svc);
+/* Drop what was planned; what the kernel took stays. The service stays dirty. */
+void sync_large_forget(struct sync *s);
+/* A piece of work. Errors as sync_transaction(). */
+MUST_USE int sync_large_step(struct sync *s, uint64_t now, struct err *err);
 
 /* --- failure.c --- */
 

@@ -186,6 +186,7 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 	s->is_load_wanted = false;
 	s->is_env_owed = false;
 	s->is_draining = false;
+	sync_large_forget(s);
 	s->is_sweep_pending = s->plane->is_sweep_pending = false;
 	r = s->plane->ops->load(s->plane, &err);
 	if (r == 0)
@@ -616,6 +617,7 @@ void sync_close(struct sync *s)
 {
 	if (s == NULL)
 		return;
+	sync_large_forget(s);
 	sync_failures_fini(s);
 	vec_fini(&s->items);
 	vec_fini(&s->ops.ops);

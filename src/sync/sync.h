@@ -90,14 +90,16 @@ struct sync_config {
 	uint64_t min_period_ns;
 	uint64_t audit_period_ns; /* 0 = never */
 	uint64_t check_period_ns; /* generation id look; 0 = never */
+	size_t piece_ops;         /* operations of a piece of a large service; 0 = default */
 	size_t batch_ops;         /* operations a transaction, cut between services; 0 = default */
 	/*
-	 * The kernel took what `svc` shall hold: `new` in place of `old`, NULL is nothing.
-	 * Called once a service and transaction, before `old` is freed; the model still says
-	 * what `new` was made of. May be NULL. Must not change the model.
+	 * The kernel took `new` in place of `old` for `svc`, NULL is nothing. Called before
+	 * `old` is freed. `is_whole`: `new` is what the service shall hold, as the model still
+	 * says; otherwise a piece of the way there, whose frontends may be of an earlier
+	 * Service object. May be NULL. Must not change the model.
 	 */
 	void (*accepted)(void *arg, const struct svc *svc, const struct plan_rows *old,
-			 const struct plan_rows *new);
+			 const struct plan_rows *new, bool is_whole);
 	/* The kernel refused it; `text` says why. May be NULL. Must not change the model. */
 	void (*refused)(void *arg, const struct svc *svc, const char *text);
 	void *accepted_arg; /* of both */

@@ -82,7 +82,7 @@ static void item_accept(struct sync *s, struct sync_item *it)
 	conflicts_tell(it->svc, it->svc->rows, it->rows);
 	host_cluster_ip_tell(s, it->svc, it->svc->rows, it->rows);
 	if (s->config.accepted != NULL)
-		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows);
+		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows, true);
 	it->svc->trigger_ns = 0; /* measured, also if it was marked again meanwhile */
 	plan_rows_accept(s->plan, it->svc, TAKE(it->rows));
 	it->svc->adopted_load = s->load_no;
@@ -109,6 +109,10 @@ static void item_refuse(struct sync *s, struct sync_item *it, int code, const st
 
 static struct sync_item item_make(struct sync *s, struct svc *svc, bool is_glued)
 {
+	if (svc == s->large.svc)
+		sync_large_forget(s);
+	if (svc == s->large.whole)
+		s->large.whole = NULL;
 	list_del(&svc->dirty);
 	svc->is_in_transaction = true;
 	return (struct sync_item){ .svc = svc,
@@ -249,14 +253,24 @@ static bool is_unexplained(void *arg, const struct svc *svc, const struct plan_f
 	       s->plane->ops->leads(s->plane, f);
 }
 
+void sync_rows_explain(struct sync *s, struct plan_rows *rows)
+{
+	if (s->is_sweep_held && sync_is_plane_loaded(s))
+		plan_rows_filter(rows, is_unexplained, s);
+}
+
+bool sync_is_recalled(const struct sync *s, const struct svc *svc)
+{
+	return sync_is_plane_loaded(s) && (svc->rows == NULL || s->is_sweep_pending);
+}
+
 static void item_diff(struct sync *s, struct sync_item *it)
 {
 	const struct plan_rows *held = sync_is_adopted(s, it->svc) ? it->svc->rows : NULL;
 
 	if (it->rows != NULL) {
-		if (s->is_sweep_held && sync_is_plane_loaded(s))
-			plan_rows_filter(it->rows, is_unexplained, s);
-		if (sync_is_plane_loaded(s) && (it->svc->rows == NULL || s->is_sweep_pending))
+		sync_rows_explain(s, it->rows);
+		if (sync_is_recalled(s, it->svc))
 			s->plane->ops->recall(s->plane, s->plan, it->rows);
 		plan_rows_number(s->plan, it->rows);
 	}
@@ -285,17 +299,25 @@ static bool is_put_off(struct sync *s, struct svc *svc)
 /* Fill the transaction: build all, settle who owns what, then the differences in order. */
 static void items_collect(struct sync *s)
 {
+	struct list *dirty = &s->model->dirty;
+	struct list *next;
 	size_t weight = 0;
 
 	vec_clear(&s->items);
 	vec_clear(&s->ops.ops);
-	while (!list_is_empty(&s->model->dirty) && weight < s->config.batch_ops) {
-		struct svc *svc = list_entry(s->model->dirty.next, struct svc, dirty);
+	for (struct list *l = dirty->next; l != dirty && weight < s->config.batch_ops; l = next) {
+		struct svc *svc = list_entry(l, struct svc, dirty);
 
+		next = l->next;
 		if (svc->is_in_transaction) /* marked again by one after it */
 			break;
-		if (is_put_off(s, svc))
+		if (svc == s->large.svc || is_put_off(s, svc))
 			continue;
+		if (sync_is_large(s, svc)) {
+			if (s->large.svc == NULL)
+				sync_large_begin(s, svc);
+			continue;
+		}
 		*vec_push(&s->items) = item_make(s, svc, false);
 		weight += item_weight(&s->items.v[s->items.n - 1]);
 	}
@@ -394,15 +416,11 @@ static int commit_halves(struct sync *s, size_t begin, size_t end, uint64_t now,
 	return r < 0 ? r : commit_range(s, mid, end, now, err);
 }
 
-static int plane_commit(struct sync *s, size_t begin, size_t end, struct plane_result *res,
-			struct err *err)
+int sync_commit_ops(struct sync *s, const struct plan_op *ops, size_t n, struct plane_result *res,
+		    struct err *err)
 {
-	const struct plan_op *ops = s->ops.ops.v + s->items.v[begin].ops_begin;
-	size_t n = s->items.v[end - 1].ops_end - s->items.v[begin].ops_begin;
 	int r;
 
-	if (n == 0)
-		return 0;
 	s->stats.steps++;
 	r = s->plane->ops->commit(s->plane, ops, n, PLANE_COMMIT_NORMAL, res, err);
 	if (r != -ESTALE)
@@ -410,6 +428,15 @@ static int plane_commit(struct sync *s, size_t begin, size_t end, struct plane_r
 	log_notice(LOG_AREA_SYNC, "the kernel differs from what was believed, comparing: %s",
 		   err->text);
 	return s->plane->ops->commit(s->plane, ops, n, PLANE_COMMIT_VERIFY, res, err);
+}
+
+static int plane_commit(struct sync *s, size_t begin, size_t end, struct plane_result *res,
+			struct err *err)
+{
+	const struct plan_op *ops = s->ops.ops.v + s->items.v[begin].ops_begin;
+	size_t n = s->items.v[end - 1].ops_end - s->items.v[begin].ops_begin;
+
+	return n == 0 ? 0 : sync_commit_ops(s, ops, n, res, err);
 }
 
 /*
@@ -457,6 +484,24 @@ static void items_put_back(struct sync *s)
 	}
 }
 
+int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, uint64_t now,
+		     struct err *err)
+{
+	int r;
+
+	vec_clear(&s->items);
+	vec_clear(&s->ops.ops);
+	if (svc->is_claimed) /* else it has changed since, and stays dirty */
+		list_del(&svc->dirty);
+	svc->is_in_transaction = true;
+	*vec_push(&s->items) = (struct sync_item){ .svc = svc, .rows = rows, .is_settled = true };
+	item_diff(s, &s->items.v[0]);
+	r = commit_range(s, 0, 1, now, err);
+	if (r < 0)
+		items_put_back(s);
+	return r;
+}
+
 int sync_transaction(struct sync *s, uint64_t now)
 {
 	struct err err = { 0 };
@@ -464,7 +509,12 @@ int sync_transaction(struct sync *s, uint64_t now)
 
 	if (claims_register(s))
 		return 0;
+	s->large.is_turn = !s->large.is_turn;
+	if (s->large.svc != NULL && s->large.is_turn)
+		return sync_large_step(s, now, &err);
 	items_collect(s);
+	if (s->items.n == 0 && s->large.svc != NULL)
+		return sync_large_step(s, now, &err);
 	r = commit_range(s, 0, s->items.n, now, &err);
 	if (r < 0)
 		items_put_back(s);

@@ -247,18 +247,19 @@ static inline void mock_recall(struct plane *p, struct plan *plan, struct plan_r
 
 	vec_for_each (f, &rows->frontends) {
 		struct mock_frontend *have = mock_frontend_find(m, f);
+		struct plan_pool *pool = plan_rows_pool_of(rows, f, f->target.scope);
 
-		if (have == NULL || rows->pools.n != 1 || rows->pools.v[0].id != 0)
+		if (have == NULL || pool == NULL || pool->id != 0)
 			continue;
-		rows->pools.v[0].id = have->f.target.pool_id;
-		plan_id_hold(plan, rows->pools.v[0].fam, rows->pools.v[0].id);
-		(void)plan_id_recall(plan, rows->pools.v[0].fam, rows->pools.v[0].id);
+		plan_id_hold(plan, pool->fam, have->f.target.pool_id);
+		if (plan_id_recall(plan, pool->fam, have->f.target.pool_id))
+			pool->id = have->f.target.pool_id;
 	}
 	vec_for_each (pool, &rows->pools) {
-		struct plan_backend held[64];
+		struct plan_backend held[256];
 		size_t n = 0;
 
-		for (struct mock_slot *s; n < 64; n++) {
+		for (struct mock_slot *s; n < ARRAY_SIZE(held); n++) {
 			s = mock_slot_find(m, pool->fam, pool->id, (uint32_t)n);
 			if (s == NULL)
 				break;

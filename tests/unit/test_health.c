@@ -212,7 +212,7 @@ static void test_owed(void **state)
 static int64_t seen_trigger;
 
 static void note_trigger(void *arg, const struct svc *svc, const struct plan_rows *old,
-			 const struct plan_rows *new)
+			 const struct plan_rows *new, bool is_whole)
 {
 	(void)arg;
 	(void)old;

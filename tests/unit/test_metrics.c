@@ -21,7 +21,7 @@ struct world {
 };
 
 static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
-			const struct plan_rows *new)
+			const struct plan_rows *new, bool is_whole)
 {
 	struct world *w = arg;
 

@@ -24,7 +24,7 @@ struct watch {
 };
 
 static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
-			const struct plan_rows *new)
+			const struct plan_rows *new, bool is_whole)
 {
 	monitor_accepted(((struct world *)arg)->mon, svc, old, new);
 }

@@ -461,7 +461,7 @@ struct told {
 };
 
 static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
-			const struct plan_rows *new)
+			const struct plan_rows *new, bool is_whole)
 {
 	struct told *t = arg;
 
@@ -941,6 +941,275 @@ static void test_min_period_waits(void **state)
 	world_fini(&w);
 }
 
+/* --- services in pieces --- */
+
+#define PIECE 24
+
+/* Slots of a pool in the kernel, which must be filled from 0 on. */
+static size_t slots_of(struct mock_plane *k, uint8_t fam, uint32_t pool)
+{
+	size_t n = 0;
+	uint32_t last = 0;
+
+	vec_for_each (s, &k->slots)
+		if (s->fam == fam && s->pool == pool) {
+			n++;
+			last = MAX(last, s->slot);
+		}
+	assert_true(n == 0 || last == n - 1);
+	return n;
+}
+
+static bool is_led(struct mock_plane *k, const struct mock_slot *s)
+{
+	vec_for_each (f, &k->frontends)
+		if (f->f.target.verdict == PLAN_VERDICT_POOL && f->f.target.pool_id == s->pool)
+			return true;
+	return false;
+}
+
+/*
+ * A packet meets complete pools only: each frontend leads to as many backends as it says,
+ * and no backend is in a pool that no frontend leads to, where no restart would find it.
+ */
+static void assert_consistent(struct mock_plane *k)
+{
+	vec_for_each (f, &k->frontends) {
+		size_t n = slots_of(k, (uint8_t)ip_fam(&f->f.addr), f->f.target.pool_id);
+
+		if (f->f.target.verdict == PLAN_VERDICT_POOL)
+			assert_int_equal(f->f.target.class, mock_pool_class(n, 0));
+	}
+	vec_for_each (s, &k->slots)
+		assert_true(is_led(k, s));
+}
+
+static size_t longest_commit;
+
+static int commit_consistent(struct plane *p, const struct plan_op *ops, size_t n,
+			     enum plane_commit_mode mode, struct plane_result *res, struct err *err)
+{
+	int r = mock_commit(p, ops, n, mode, res, err);
+
+	if (r == 0 && !mock_of(p)->is_loaded_phase)
+		assert_consistent(mock_of(p));
+	longest_commit = MAX(longest_commit, n);
+	return r;
+}
+
+static void large_put(struct world *w, int i, int ports, int endpoints, int shift)
+{
+	struct service *s = make_service_object("shop/x", "10.96.0.1", NULL, "p:TCP:1");
+	struct slice *sl = make_slice_object("shop/x-a", "x", "p:TCP:1", "10.1.0.1");
+	char text[32];
+
+	s->name = (name_unref(s->name), (void)snprintf(text, sizeof(text), "x%d", i),
+		   name_get_str(text));
+	s->cluster_ip[IPFAM_V4].bytes[3] = (uint8_t)(i + 1);
+	sl->service = (name_unref(sl->service), name_ref(s->name));
+	sl->name = (name_unref(sl->name), name_ref(s->name));
+	vec_for_each (p, &s->ports)
+		name_unref(p->name);
+	vec_for_each (p, &sl->ports)
+		name_unref(p->name);
+	vec_clear(&s->ports);
+	vec_clear(&sl->ports);
+	vec_clear(&sl->endpoints);
+	for (int k = 0; k < ports; k++) {
+		(void)snprintf(text, sizeof(text), "p%d", k);
+		*vec_push(&s->ports) = (struct service_port){ .name = name_get_str(text),
+							      .proto = L4PROTO_TCP,
+							      .port = (uint16_t)(1000 + k) };
+		*vec_push(&sl->ports) = (struct slice_port){ .name = name_get_str(text),
+							     .proto = L4PROTO_TCP,
+							     .port = (uint16_t)(2000 + k) };
+	}
+	for (int k = 0; k < endpoints; k++) {
+		(void)snprintf(text, sizeof(text), "10.1.%d.%d", i, (k + shift) % 250);
+		*vec_push(&sl->endpoints) =
+			(struct slice_endpoint){ .addr = make_ip(text),
+						 .flags = ENDPOINT_READY | ENDPOINT_SERVING };
+	}
+	model_put_service(&w->m, s, 1);
+	model_put_slice(&w->m, sl, 1);
+}
+
+static void large_drop(struct world *w, int i)
+{
+	char key[32];
+
+	(void)snprintf(key, sizeof(key), "shop/x%d", i);
+	(void)drop_service(&w->m, key);
+	(void)drop_slice(&w->m, key);
+}
+
+static void large_world(struct world *w, struct plane_ops *ops)
+{
+	static const struct sync_config config = { .batch_ops = PIECE, .piece_ops = PIECE };
+
+	*w = (struct world){ 0 };
+	mock_init(&w->k);
+	*ops = mock_plane_ops;
+	ops->commit = commit_consistent;
+	w->k.plane.ops = ops;
+	process_begin_with(w, &config);
+	longest_commit = 0;
+}
+
+static uint64_t slots_hash(const struct world *w)
+{
+	uint64_t h = 0;
+
+	vec_for_each (s, &w->k.slots)
+		h += hash_bytes(s, offsetof(struct mock_slot, is_wanted));
+	return h;
+}
+
+/* What a service with many ports, or with many endpoints, needs is cut into pieces. */
+static void test_pieces(void **state)
+{
+	static const struct sync_config config = { .batch_ops = PIECE, .piece_ops = PIECE };
+	static struct plane_ops ops;
+	struct world w;
+	size_t writes;
+	uint64_t hash;
+
+	large_world(&w, &ops);
+	log_level_set_all(LOG_LEVEL_ERR);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	large_put(&w, 0, 40, 10, 0);
+	large_put(&w, 1, 1, 200, 0);
+	some_services(&w, 1);
+	for (int i = 0; i < 6 && frontend(&w, "10.96.0.1") == NULL; i++)
+		(void)sync_step(w.s, T0); /* a small service does not wait for the large ones */
+	sync_settle(w.s, T0);
+	assert_int_equal(w.k.slots.n, 402 + 200);
+	assert_int_equal(w.k.frontends.n, 42);
+	large_put(&w, 0, 40, 10, 5); /* half of the endpoints of all ports replaced */
+	large_put(&w, 1, 1, 200, 100);
+	sync_settle(w.s, T0 + 1);
+	large_put(&w, 1, 1, 20, 130); /* fewer */
+	sync_settle(w.s, T0 + 2);
+	assert_int_equal(w.k.slots.n, 402 + 20);
+	large_put(&w, 1, 1, 150, 0);
+	sync_settle(w.s, T0 + 3);
+	assert_true(longest_commit <= 4 * PIECE);
+
+	process_end(&w); /* adopted in pieces, with nothing written */
+	writes = w.k.n_writes;
+	hash = slots_hash(&w);
+	process_begin_with(&w, &config);
+	large_put(&w, 0, 40, 10, 5);
+	large_put(&w, 1, 1, 150, 0);
+	some_services(&w, 1);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	assert_int_equal(w.k.n_writes, writes);
+	assert_int_equal(slots_hash(&w), hash);
+
+	longest_commit = 0;
+	large_drop(&w, 0);
+	large_drop(&w, 1);
+	sync_settle(w.s, T0 + 4);
+	assert_int_equal(w.k.slots.n, 2);
+	assert_int_equal(w.k.frontends.n, 1);
+	assert_true(longest_commit <= 4 * PIECE);
+	assert_null(model_find_text(&w.m, "shop", "x0"));
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+/* A piece is refused: what was taken before serves on, and the next attempt goes on from there. */
+static void test_piece_refused(void **state)
+{
+	static struct plane_ops ops;
+	struct world w;
+	size_t served;
+
+	large_world(&w, &ops);
+	log_level_set_all(LOG_LEVEL_ERR);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	large_put(&w, 0, 40, 10, 0);
+	while (w.k.frontends.n < 10)
+		(void)sync_step(w.s, T0);
+	refuse(&w, "x0", true);
+	served = w.k.frontends.n;
+	sync_settle(w.s, T0);
+	assert_int_equal(w.k.frontends.n, served);
+	assert_int_equal(sync_failure_count(w.s), 1);
+	assert_true(list_is_empty(&w.m.dirty));
+	refuse(&w, NULL, false);
+	sync_settle(w.s, T0 + NSEC_PER_SEC);
+	assert_int_equal(w.k.frontends.n, 40);
+	assert_int_equal(w.k.slots.n, 400);
+	assert_int_equal(sync_failure_count(w.s), 0);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
+/*
+ * Large services change at any time, transactions are refused or lost, the process ends
+ * between two pieces: the kernel is consistent after each transaction, and in the end
+ * holds what is wanted and nothing else.
+ */
+static void test_pieces_random(void **state)
+{
+	static const struct sync_config config = { .batch_ops = PIECE, .piece_ops = PIECE };
+	static struct plane_ops ops;
+	int ports[4] = { 0 };
+	int endpoints[4] = { 0 };
+	int shift[4] = { 0 };
+	struct world w;
+	uint64_t now = T0;
+
+	srandom(7);
+	large_world(&w, &ops);
+	log_level_set_all(LOG_LEVEL_ERR - 1);
+	sync_sources_ready(w.s);
+	for (int round = 0; round < 400; round++) {
+		int i = (int)(random() % 4);
+		size_t n_slots = 0;
+		size_t n_frontends = 0;
+
+		ports[i] = random() % 4 == 0 ? 0 : 1 + (int)(random() % (random() % 2 ? 3 : 30));
+		endpoints[i] = (int)(random() % (ports[i] > 3 ? 12 : 120));
+		shift[i] = (int)(random() % 60);
+		if (ports[i] == 0)
+			large_drop(&w, i);
+		else
+			large_put(&w, i, ports[i], endpoints[i], shift[i]);
+		if (random() % 8 == 0)
+			w.k.fail_next_commit = random() % 2 ? -EBUSY : -EINVAL;
+		for (long n = random() % 30; n > 0; n--)
+			(void)sync_step(w.s, now);
+		if (random() % 8 == 0) {
+			process_end(&w);
+			process_begin_with(&w, &config);
+			for (int k = 0; k < 4; k++)
+				if (ports[k] > 0)
+					large_put(&w, k, ports[k], endpoints[k], shift[k]);
+			sync_sources_ready(w.s);
+		}
+		if (random() % 3 != 0)
+			continue;
+		w.k.fail_next_commit = 0;
+		for (int k = 0; k < 40; k++)
+			sync_settle(w.s, now += 400 * NSEC_PER_SEC);
+		for (int k = 0; k < 4; k++) {
+			n_frontends += (size_t)ports[k];
+			n_slots += (size_t)(ports[k] * endpoints[k]);
+		}
+		assert_int_equal(sync_failure_count(w.s), 0);
+		assert_int_equal(w.k.frontends.n, n_frontends);
+		assert_int_equal(w.k.slots.n, n_slots);
+		assert_consistent(&w.k);
+	}
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -964,6 +1233,9 @@ int main(void)
 		cmocka_unit_test(test_one_owner),
 		cmocka_unit_test(test_latency),
 		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_piece_refused),
+		cmocka_unit_test(test_pieces_random),
 		cmocka_unit_test(test_move_is_atomic),
 		cmocka_unit_test(test_rejected_heir),
 		cmocka_unit_test(test_min_period),

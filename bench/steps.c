@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * bench/steps - how long the daemon's loop is kept by one step of the sync.
+ *
+ * Very large services, over the kernel: first sync, one endpoint replaced, adoption,
+ * removal; of each the whole time and the longest step, by the wall and of CPU time. Then
+ * 10,000 services x 5 endpoints without and with a minimum sync period of 1 s: first sync,
+ * the same after `nft delete table ip vipd`, an update of all slices, adoption.
+ *
+ * Needs root: everything happens in a private network namespace that goes with the process.
+ */
+#include <errno.h>
+#include <linux/netlink.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "plane/nft/plane_nft.h"
+#include "sync/sync.h"
+
+#define SLICE_MAX 1000 /* endpoints, as the API */
+
+struct cluster {
+	int services;
+	int ports;
+	int endpoints;
+	uint64_t min_period_ns;
+};
+
+struct life {
+	struct model m;
+	struct plan p;
+	struct plane *plane;
+	struct sync *s;
+};
+
+static void die(const char *what, const char *why)
+{
+	(void)fprintf(stderr, "bench/steps: %s: %s\n", what, why);
+	exit(1);
+}
+
+static const struct name *numbered(const char *prefix, int i)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "%s%d", prefix, i);
+	return name_get_str(text);
+}
+
+static struct ip_addr v4(uint8_t a, uint32_t low)
+{
+	uint8_t bytes[4] = { a, (uint8_t)(low >> 16), (uint8_t)(low >> 8), (uint8_t)low };
+
+	return ip_addr_from_bytes(AF_INET, bytes);
+}
+
+static struct service *make_service(const struct cluster *c, int i)
+{
+	struct service *s = service_open();
+
+	s->ns = name_get_str("bench");
+	s->name = numbered("service-", i);
+	s->type = SERVICE_TYPE_CLUSTERIP;
+	s->created_s = 1000 + i;
+	s->cluster_ip[IPFAM_V4] = v4(96, (uint32_t)i + 1);
+	for (int k = 0; k < c->ports; k++)
+		*vec_push(&s->ports) = (struct service_port){ .name = numbered("port-", k),
+							      .proto = L4PROTO_TCP,
+							      .port = (uint16_t)(80 + k) };
+	return s;
+}
+
+/* Endpoints [from, from + n) of service i; the first one is at another address if `shift`. */
+static struct slice *make_slice(const struct cluster *c, int i, int from, int n, int shift)
+{
+	struct slice *sl = slice_open();
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "service-%d-%06d", i, from);
+	sl->ns = name_get_str("bench");
+	sl->name = name_get_str(text);
+	sl->service = numbered("service-", i);
+	sl->fam = IPFAM_V4;
+	for (int k = 0; k < c->ports; k++)
+		*vec_push(&sl->ports) = (struct slice_port){ .name = numbered("port-", k),
+							     .proto = L4PROTO_TCP,
+							     .port = (uint16_t)(8000 + k) };
+	for (int k = from; k < from + n; k++)
+		*vec_push(&sl->endpoints) = (struct slice_endpoint){
+			.addr = v4((uint8_t)(k == 0 ? 10 + shift : 10),
+				   (uint32_t)(i * c->endpoints + k)),
+			.flags = ENDPOINT_READY | ENDPOINT_SERVING,
+		};
+	return sl;
+}
+
+static void put_slices(struct life *l, const struct cluster *c, int i, int shift)
+{
+	for (int from = 0; from < c->endpoints; from += SLICE_MAX)
+		model_put_slice(&l->m,
+				make_slice(c, i, from, MIN(c->endpoints - from, SLICE_MAX), shift),
+				now_ns());
+}
+
+static void life_begin(struct life *l, const struct cluster *c)
+{
+	const struct sync_config config = { .min_period_ns = c->min_period_ns,
+					    .check_period_ns = 80 * NSEC_PER_MSEC };
+	struct ip_addr addr = v4(192, 1);
+	struct nl_sock *cmd = NULL;
+	struct nl_sock *query = NULL;
+	struct err err;
+
+	*l = (struct life){ 0 };
+	model_init(&l->m);
+	l->m.config.node_name = name_get_str("node-1");
+	model_configured(&l->m);
+	model_put_host_addrs(&l->m, &addr, 1, 1);
+	if (nl_sock_open(&cmd, NETLINK_NETFILTER, &err) < 0 ||
+	    nl_sock_open(&query, NETLINK_NETFILTER, &err) < 0)
+		die("netlink", err.text);
+	nft_plane_open(&l->plane, cmd, query);
+	plan_init(&l->p, &l->m, &l->plane->ops->traits);
+	sync_open(&l->s, &l->m, &l->p, l->plane, &config);
+	for (int i = 0; i < c->services; i++) {
+		model_put_service(&l->m, make_service(c, i), 1);
+		put_slices(l, c, i, 0);
+	}
+}
+
+static void life_end(struct life *l)
+{
+	sync_close(l->s);
+	plan_fini(&l->p);
+	l->plane->ops->close(l->plane);
+	model_fini(&l->m);
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* As the daemon's loop, until the kernel holds everything. `loads`: after so many loads. */
+static void run(struct life *l, const char *what, uint64_t loads)
+{
+	uint64_t begin = now_ns();
+	uint64_t cpu_max = 0;
+	uint64_t load_cpu = 0;
+	uint64_t wall_max = 0;
+	size_t steps = 0;
+
+	for (;;) {
+		bool is_load = sync_state_get(l->s) == SYNC_LOADING;
+		uint64_t wall = now_ns();
+		uint64_t cpu = cpu_ns();
+		uint64_t next = sync_step(l->s, wall);
+		uint64_t now = now_ns();
+
+		cpu = cpu_ns() - cpu;
+		steps++;
+		if (is_load) {
+			load_cpu = MAX(load_cpu, cpu);
+		} else {
+			cpu_max = MAX(cpu_max, cpu);
+			wall_max = MAX(wall_max, now - wall);
+		}
+		if (sync_state_get(l->s) == SYNC_RUNNING && list_is_empty(&l->m.dirty) &&
+		    sync_stats_get(l->s)->loads >= loads)
+			break;
+		if (next != SYNC_NOW && next > now) {
+			struct timespec ts = { 0, (long)MIN(next - now, 10 * NSEC_PER_MSEC) };
+
+			(void)nanosleep(&ts, NULL);
+		}
+	}
+	if (sync_failure_count(l->s) > 0)
+		die(what, sync_stats_get(l->s)->last_error);
+	printf("  %-22s %9.1f ms  %6zu steps  longest %7.1f ms CPU, %7.1f ms wall; load %6.1f ms CPU\n",
+	       what, (double)(now_ns() - begin) / 1e6, steps, (double)cpu_max / 1e6,
+	       (double)wall_max / 1e6, (double)load_cpu / 1e6);
+	(void)fflush(stdout);
+}
+
+static void measure_large(const struct cluster *c)
+{
+	const struct name *ns = name_get_str("bench");
+	const struct name *name = numbered("service-", 0);
+	struct life l;
+
+	printf("1 service, %d ports x %d endpoints\n", c->ports, c->endpoints);
+	life_begin(&l, c);
+	sync_sources_ready(l.s);
+	run(&l, "first sync", 1);
+	model_put_slice(&l.m, make_slice(c, 0, 0, MIN(c->endpoints, SLICE_MAX), 1), now_ns());
+	run(&l, "endpoint replaced", 1);
+	model_put_slice(&l.m, make_slice(c, 0, 0, MIN(c->endpoints, SLICE_MAX), 0), now_ns());
+	run(&l, "and back", 1);
+	life_end(&l);
+	life_begin(&l, c);
+	sync_sources_ready(l.s);
+	run(&l, "adoption", 1);
+	model_del_service(&l.m, ns, name, now_ns());
+	run(&l, "service removed", 1);
+	life_end(&l);
+	name_unref(ns);
+	name_unref(name);
+}
+
+static void measure_period(const struct cluster *c)
+{
+	struct life l;
+
+	printf("%d services x %d endpoints, minimum period %.1f s\n", c->services, c->endpoints,
+	       (double)c->min_period_ns / 1e9);
+	life_begin(&l, c);
+	sync_sources_ready(l.s);
+	run(&l, "first sync", 1);
+	if (system("nft delete table ip vipd") != 0) /* NOLINT: a fixed command */
+		die("nft delete table ip vipd", "failed");
+	sync_look(l.s, now_ns());
+	run(&l, "table deleted", 2);
+	for (int i = 0; i < c->services; i++)
+		put_slices(&l, c, i, 1);
+	run(&l, "all slices changed", 2);
+	life_end(&l);
+	life_begin(&l, c);
+	for (int i = 0; i < c->services; i++)
+		put_slices(&l, c, i, 1);
+	sync_sources_ready(l.s);
+	run(&l, "adoption", 1);
+	life_end(&l);
+}
+
+static int run_child(void (*measure)(const struct cluster *c), const struct cluster *c)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		if (unshare(CLONE_NEWNET) < 0)
+			die("a private network namespace", strerror(errno));
+		log_level_set_all(LOG_LEVEL_WARN);
+		measure(c);
+		_exit(0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		return 1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct cluster large[] = { { 1, 2000, 500, 0 }, { 1, 1, 50000, 0 } };
+	static const struct cluster many[] = { { 10000, 1, 5, 0 }, { 10000, 1, 5, NSEC_PER_SEC } };
+	int r = 0;
+
+	if (argc == 3) { /* PORTS ENDPOINTS */
+		struct cluster c = { 1, atoi(argv[1]), atoi(argv[2]), 0 };
+
+		return run_child(measure_large, &c);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(large); i++)
+		r |= run_child(measure_large, &large[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
+		r |= run_child(measure_period, &many[i]);
+	return r;
+}

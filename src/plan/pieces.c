@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* plan/pieces - intermediate rows: what is held, with some pools as they shall be. */
+#include "plan/pieces.h"
+
+#include <string.h>
+
+#define COMPARE_COST 64 /* backends that are compared for the price of one operation */
+
+static int waiting_cmp(const void *a, const void *b)
+{
+	const struct plan_waiting *x = a;
+	const struct plan_waiting *y = b;
+
+	if (x->pool != y->pool)
+		return x->pool < y->pool ? -1 : 1;
+	return x->frontend < y->frontend ? -1 : x->frontend > y->frontend;
+}
+
+static uint32_t pool_index(const struct plan_rows *rows, const struct plan_frontend *f,
+			   const struct plan_target *t)
+{
+	const struct plan_pool *pool =
+		t->verdict == PLAN_VERDICT_UNSET ? NULL : plan_rows_pool_of(rows, f, t->scope);
+
+	return pool != NULL ? (uint32_t)(pool - rows->pools.v) : 0;
+}
+
+void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal)
+{
+	*pp = (struct plan_pieces){ .goal = goal };
+	if (goal == NULL)
+		return;
+	pp->is_selected = xcalloc(goal->frontends.n + 1, 1);
+	pp->is_whole = xcalloc(goal->pools.n + 1, 1);
+	vec_reserve(&pp->order, goal->frontends.n);
+	for (size_t i = 0; i < goal->frontends.n; i++) {
+		const struct plan_frontend *f = &goal->frontends.v[i];
+		uint32_t target = pool_index(goal, f, &f->target);
+		uint32_t inside = pool_index(goal, f, &f->inside);
+
+		*vec_push(&pp->order) = (struct plan_waiting){ MAX(target, inside), (uint32_t)i };
+	}
+	if (pp->order.n > 1)
+		qsort(pp->order.v, pp->order.n, sizeof(pp->order.v[0]), waiting_cmp);
+}
+
+void plan_pieces_fini(struct plan_pieces *pp)
+{
+	vec_fini(&pp->order);
+	free(pp->is_selected);
+	free(pp->is_whole);
+	*pp = (struct plan_pieces){ 0 };
+}
+
+/* --- recall --- */
+
+static int frontend_cmp(const void *a, const void *b)
+{
+	return plan_frontend_key_cmp(a, b);
+}
+
+struct plan_rows *plan_pieces_part(struct plan_pieces *pp, size_t *pool, size_t max)
+{
+	struct plan_rows *goal = pp->goal;
+	struct plan_rows *part;
+	size_t n = 0;
+
+	if (goal == NULL || *pool == goal->pools.n)
+		return NULL;
+	part = xcalloc(1, sizeof(*part));
+	part->svc = goal->svc;
+	/* The pools of one port stay together: a frontend may lead to both. */
+	for (size_t at = *pool; at < goal->pools.n; at++, ++*pool) {
+		const struct plan_pool *next = &goal->pools.v[at];
+
+		if (n >= max && next->port_name != next[-1].port_name)
+			break;
+		n += next->backends.n + 1;
+		*vec_push(&part->pools) = *next;
+	}
+	for (; pp->next_waiting < pp->order.n && pp->order.v[pp->next_waiting].pool < *pool;
+	     pp->next_waiting++)
+		*vec_push(&part->frontends) =
+			goal->frontends.v[pp->order.v[pp->next_waiting].frontend];
+	if (part->frontends.n > 1)
+		qsort(part->frontends.v, part->frontends.n, sizeof(part->frontends.v[0]),
+		      frontend_cmp);
+	if (*pool == goal->pools.n)
+		pp->next_waiting = 0;
+	return part;
+}
+
+void plan_pieces_recalled(struct plan_pieces *pp, struct plan_rows *part)
+{
+	vec_for_each (pool, &part->pools) {
+		struct plan_pool *to = plan_rows_pool_like(pp->goal, pool);
+
+		*to = *pool;
+		pp->is_whole[to - pp->goal->pools.v] = pool->id != 0;
+	}
+	vec_fini(&part->pools); /* what hangs on them is the goal's */
+	vec_fini(&part->frontends);
+	free(part);
+}
+
+/* --- one pool --- */
+
+static size_t pool_cost(const struct plan_pool *was, const struct plan_pool *will)
+{
+	size_t n_was = was ? was->backends.n : 0;
+	size_t n_will = will ? will->backends.n : 0;
+	size_t both = MIN(n_was, n_will);
+	size_t n = MAX(n_was, n_will) - both + both / COMPARE_COST + 1;
+
+	for (size_t i = 0; i < both; i++)
+		n += 2 * (memcmp(&was->backends.v[i], &will->backends.v[i],
+				 sizeof(struct plan_backend)) != 0);
+	return n;
+}
+
+static bool is_equal(const struct plan_pool *a, const struct plan_pool *b)
+{
+	return a->affinity_s == b->affinity_s && a->class == b->class && a->tuning == b->tuning &&
+	       a->next_aff_id == b->next_aff_id && a->is_sticky == b->is_sticky &&
+	       a->backends.n == b->backends.n && a->ranges.n == b->ranges.n &&
+	       (a->backends.n == 0 || memcmp(a->backends.v, b->backends.v,
+					     a->backends.n * sizeof(struct plan_backend)) == 0) &&
+	       (a->ranges.n == 0 ||
+		memcmp(a->ranges.v, b->ranges.v, a->ranges.n * sizeof(struct ip_prefix)) == 0);
+}
+
+static void ranges_copy(struct plan_pool *to, const struct plan_pool *from)
+{
+	memset(&to->ranges, 0, sizeof(to->ranges));
+	vec_for_each (r, &from->ranges)
+		*vec_push(&to->ranges) = *r;
+}
+
+/* `to` gets the head of `from`, with backends and ranges of its own, and room for `n`. */
+static void pool_copy(struct plan_pool *to, const struct plan_pool *from, size_t n)
+{
+	*to = *from;
+	(void)name_ref(to->port_name);
+	ranges_copy(to, from);
+	memset(&to->backends, 0, sizeof(to->backends));
+	if (MAX(n, from->backends.n) > 0)
+		vec_reserve(&to->backends, MAX(n, from->backends.n));
+	to->backends.n = from->backends.n;
+	if (from->backends.n > 0)
+		memcpy(to->backends.v, from->backends.v,
+		       from->backends.n * sizeof(struct plan_backend));
+}
+
+static int backend_cmp(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct plan_backend));
+}
+
+struct slot {
+	struct plan_backend b;
+	size_t slot;
+};
+
+/*
+ * Take the last slots away: of backends that stay, into the slot that they shall have.
+ * Slots stay dense, and no backend is there twice.
+ */
+static size_t pool_shrink(struct plan_pool *pool, const struct plan_pool *will, size_t n_min,
+			  size_t max)
+{
+	size_t n = will ? will->backends.n : 0;
+	struct slot *sorted = xreallocarray(NULL, n + 1, sizeof(*sorted));
+	size_t cost = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = (struct slot){ will->backends.v[i], i };
+	qsort(sorted, n, sizeof(*sorted), backend_cmp);
+	while (pool->backends.n > n_min && cost < max) {
+		const struct plan_backend *last = &pool->backends.v[pool->backends.n - 1];
+		const struct slot *to =
+			n > 0 ? bsearch(last, sorted, n, sizeof(*sorted), backend_cmp) : NULL;
+
+		if (to != NULL && to->slot < pool->backends.n - 1)
+			pool->backends.v[to->slot] = *last;
+		pool->backends.n--;
+		cost += 2;
+	}
+	free(sorted);
+	return cost;
+}
+
+/* From `was` (or NULL) towards `will` (or NULL), at most about `max` operations. */
+static void pool_between(struct plan_pool *ret, const struct plan *p, const struct plan_pool *was,
+			 const struct plan_pool *will, size_t max)
+{
+	size_t n = will ? will->backends.n : 0;
+	size_t cost;
+
+	pool_copy(ret, was ? was : will, n);
+	if (was == NULL)
+		ret->backends.n = 0;
+	cost = pool_shrink(ret, will, MAX(n, (size_t)1), ret->backends.n > n ? max : 0);
+	for (size_t i = 0; i < MIN(n, ret->backends.n) && cost < max; i++) {
+		if (backend_cmp(&ret->backends.v[i], &will->backends.v[i]) == 0)
+			continue;
+		ret->backends.v[i] = will->backends.v[i];
+		cost += 2;
+	}
+	for (; ret->backends.n < n && cost < max; cost++) {
+		ret->backends.v[ret->backends.n] = will->backends.v[ret->backends.n];
+		ret->backends.n++;
+	}
+	ret->class = p->traits->pool_class(ret->backends.n, ret->affinity_s);
+}
+
+/* --- rows --- */
+
+struct piece {
+	struct plan_pieces *pp;
+	const struct plan *p;
+	const struct plan_rows *held;
+	struct plan_rows *rows;
+	size_t max;
+	size_t cost;
+	size_t n_done;               /* pools of the goal that the piece brings in whole */
+	const struct plan_pool *cut; /* pool of the goal, or held and unwanted, in between */
+	struct plan_pool between;
+	VEC(const struct plan_pool *) gone; /* held pools that the piece takes away; sorted */
+};
+
+static const struct plan_pool *pool_held(const struct piece *pc, const struct plan_pool *pool)
+{
+	return pc->held ? plan_rows_pool(pc->held, pool->fam, pool->id) : NULL;
+}
+
+static const struct plan_pool *pool_wanted(const struct piece *pc, const struct plan_pool *pool)
+{
+	return pc->pp->goal ? plan_rows_pool(pc->pp->goal, pool->fam, pool->id) : NULL;
+}
+
+static void frontends_select(struct piece *pc)
+{
+	struct plan_pieces *pp = pc->pp;
+
+	for (; pp->next_waiting < pp->order.n; pp->next_waiting++) {
+		const struct plan_waiting *w = &pp->order.v[pp->next_waiting];
+
+		if (w->pool >= pc->n_done)
+			break;
+		pp->is_selected[w->frontend] = 1;
+		pc->cost++;
+	}
+}
+
+/* A pool that no packet met yet serves from its first piece on. */
+static void frontends_select_cut(struct piece *pc)
+{
+	struct plan_pieces *pp = pc->pp;
+
+	for (size_t i = pp->next_waiting; i < pp->order.n; i++) {
+		if (pp->order.v[i].pool != pc->n_done)
+			break;
+		pp->is_selected[pp->order.v[i].frontend] = 1;
+	}
+}
+
+/* Pools of the goal, in order. Returns false when the piece is full. */
+static bool pools_bring(struct piece *pc)
+{
+	const struct plan_rows *goal = pc->pp->goal;
+
+	for (pc->n_done = pc->pp->next_pool; goal != NULL && pc->n_done < goal->pools.n;) {
+		const struct plan_pool *will = &goal->pools.v[pc->n_done];
+		const struct plan_pool *was = pool_held(pc, will);
+		size_t cost = pool_cost(was, will);
+		bool is_cut =
+			cost > pc->max && will->affinity_s == 0 && !pc->pp->is_whole[pc->n_done];
+
+		if (pc->cost > 0 && pc->cost + cost > pc->max)
+			return false;
+		if (is_cut) {
+			pool_between(&pc->between, pc->p, was, will, pc->max);
+			pc->cut = will;
+			if (was == NULL || was->backends.n == 0)
+				frontends_select_cut(pc);
+			return false;
+		}
+		pc->cost += cost;
+		pc->n_done++;
+		frontends_select(pc);
+	}
+	return true;
+}
+
+/* Held pools that are not wanted. Returns false when the piece is full. */
+static bool pools_drop(struct piece *pc)
+{
+	for (size_t i = 0; pc->held != NULL && i < pc->held->pools.n; i++) {
+		const struct plan_pool *was = &pc->held->pools.v[i];
+		size_t cost = was->backends.n + 2;
+
+		if (pool_wanted(pc, was) != NULL)
+			continue;
+		if (pc->cost > 0 && pc->cost + cost > pc->max)
+			return false;
+		if (cost > pc->max && was->affinity_s == 0) {
+			pool_between(&pc->between, pc->p, was, NULL, pc->max);
+			pc->cut = was;
+			return false;
+		}
+		pc->cost += cost;
+		*vec_push(&pc->gone) = was;
+	}
+	return true;
+}
+
+/* Does the piece take away the pool that `t` leads to? Its pools are indexed. */
+static bool is_gone(const struct piece *pc, enum ipfam fam, const struct plan_target *t)
+{
+	return t->verdict != PLAN_VERDICT_UNSET && pc->gone.n > 0 &&
+	       plan_rows_pool(pc->rows, fam, t->pool_id) == NULL;
+}
+
+/* A held pool stays as it is: its backends are borrowed. */
+static void pool_keep(struct piece *pc, const struct plan_pool *was)
+{
+	struct plan_pool *to = vec_push(&pc->rows->pools);
+
+	*to = *was;
+	(void)name_ref(to->port_name);
+}
+
+static void pool_put_held(struct piece *pc, const struct plan_pool *was)
+{
+	if (pc->cut != NULL && pc->cut->fam == was->fam && pc->cut->id == was->id)
+		*vec_push(&pc->rows->pools) = pc->between;
+	else
+		pool_keep(pc, was);
+}
+
+static void pool_put_wanted(struct piece *pc, size_t i, const struct plan_pool *was)
+{
+	const struct plan_pool *will = &pc->pp->goal->pools.v[i];
+
+	bool is_brought = i >= pc->pp->next_pool && i < pc->n_done;
+
+	if (will == pc->cut)
+		*vec_push(&pc->rows->pools) = pc->between;
+	else if (was != NULL && (!is_brought || is_equal(was, will)))
+		pool_keep(pc, was);
+	else if (i < pc->n_done)
+		pool_copy(vec_push(&pc->rows->pools), will, 0);
+}
+
+static void pools_put(struct piece *pc)
+{
+	const struct plan_rows *goal = pc->pp->goal;
+	size_t n = goal ? goal->pools.n : 0;
+	size_t gone = 0;
+	size_t n_wanted;
+
+	for (size_t i = 0; i < n; i++)
+		pool_put_wanted(pc, i, pool_held(pc, &goal->pools.v[i]));
+	n_wanted = pc->rows->pools.n;
+	for (size_t i = 0; pc->held != NULL && i < pc->held->pools.n; i++) {
+		const struct plan_pool *was = &pc->held->pools.v[i];
+
+		if (gone < pc->gone.n && pc->gone.v[gone] == was)
+			gone++;
+		else if (pool_wanted(pc, was) == NULL)
+			pool_put_held(pc, was);
+	}
+	if (n_wanted > 0 && pc->rows->pools.n > n_wanted)
+		qsort(pc->rows->pools.v, pc->rows->pools.n, sizeof(struct plan_pool),
+		      plan_pool_key_cmp);
+	plan_rows_index(pc->rows);
+}
+
+/* Frontends of a pool in between lead to as many backends as it has. */
+static void target_fit(const struct piece *pc, enum ipfam fam, struct plan_target *t)
+{
+	if (pc->cut != NULL && t->verdict == PLAN_VERDICT_POOL && pc->cut->fam == fam &&
+	    pc->cut->id == t->pool_id)
+		t->class = pc->between.class;
+}
+
+static void frontend_put(struct piece *pc, const struct plan_frontend *from)
+{
+	enum ipfam fam = ip_fam(&from->addr);
+	struct plan_frontend *f = vec_push(&pc->rows->frontends);
+
+	*f = *from;
+	target_fit(pc, fam, &f->target);
+	target_fit(pc, fam, &f->inside);
+}
+
+static void frontends_put(struct piece *pc)
+{
+	const struct plan_rows *goal = pc->pp->goal;
+	size_t n_held = pc->held ? pc->held->frontends.n : 0;
+	size_t n_goal = goal ? goal->frontends.n : 0;
+	size_t i = 0;
+	size_t j = 0;
+
+	vec_reserve(&pc->rows->frontends, MAX(n_held, n_goal));
+	while (i < n_held || j < n_goal) {
+		const struct plan_frontend *a = i < n_held ? &pc->held->frontends.v[i] : NULL;
+		const struct plan_frontend *b = j < n_goal ? &goal->frontends.v[j] : NULL;
+		int c = a == NULL ? 1 : b == NULL ? -1 : plan_frontend_key_cmp(a, b);
+
+		if (c >= 0 && pc->pp->is_selected[j])
+			frontend_put(pc, b);
+		else if (c <= 0 && !is_gone(pc, ip_fam(&a->addr), &a->target) &&
+			 !is_gone(pc, ip_fam(&a->addr), &a->inside))
+			frontend_put(pc, a);
+		i += c <= 0;
+		j += c >= 0;
+	}
+}
+
+struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,
+				   const struct plan_rows *held, size_t max)
+{
+	struct piece pc = { .pp = pp, .p = p, .held = held, .max = max };
+
+	pp->first_new = pp->next_waiting;
+	if (pools_bring(&pc) && pools_drop(&pc)) {
+		vec_fini(&pc.gone);
+		return NULL;
+	}
+	pc.rows = xcalloc(1, sizeof(*pc.rows));
+	pc.rows->svc = pp->goal ? pp->goal->svc : held->svc;
+	if (pp->goal != NULL)
+		pc.rows->host_cluster_ip = pp->goal->host_cluster_ip;
+	pools_put(&pc);
+	frontends_put(&pc);
+	pp->next_pool = pc.n_done;
+	vec_fini(&pc.gone);
+	return pc.rows;
+}
+
+bool plan_pieces_are_owned(const struct plan_pieces *pp, const struct plan *p)
+{
+	for (size_t i = pp->first_new; i < pp->order.n; i++) {
+		uint32_t f = pp->order.v[i].frontend;
+
+		if (!pp->is_selected[f])
+			break;
+		if (!plan_is_owner(p, pp->goal->svc, &pp->goal->frontends.v[f]))
+			return false;
+	}
+	return true;
+}
+
+/* --- outcomes --- */
+
+/* `to` keeps what it borrowed, and `from` forgets it. */
+static void borrowed_forget(struct plan_rows *from, const struct plan_rows *to)
+{
+	vec_for_each (pool, &from->pools) {
+		const struct plan_pool *other = plan_rows_pool(to, pool->fam, pool->id);
+
+		if (other == NULL)
+			continue;
+		if (other->backends.v == pool->backends.v)
+			memset(&pool->backends, 0, sizeof(pool->backends));
+		if (other->ranges.v == pool->ranges.v)
+			memset(&pool->ranges, 0, sizeof(pool->ranges));
+	}
+}
+
+void plan_piece_accept(struct plan *p, struct svc *svc, struct plan_rows *piece,
+		       const struct plan_pieces *pp)
+{
+	struct plan_rows *old = svc->rows;
+
+	plan_rows_replace(p, svc, piece, pp->goal);
+	if (old != NULL)
+		borrowed_forget(old, piece);
+	plan_rows_close(old);
+}
+
+void plan_piece_refuse(struct svc *svc, struct plan_rows *piece)
+{
+	if (svc->rows != NULL)
+		borrowed_forget(piece, svc->rows);
+	plan_rows_close(piece);
+}

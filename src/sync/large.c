@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * sync/large - a service that is too large for one transaction.
+ *
+ *     BUILD -> (RECALL) -> PIECES -> the rest, as any service
+ *
+ * One such service at a time, a step of bounded work in turn with transactions of other
+ * services. It stays in the dirty queue until its last piece. What the kernel took of it
+ * is svc->rows at any time: after a refusal, a change of the service or a load that
+ * begins in between, the way goes on from there. A service that exchanges a frontend
+ * with others does not come here: both are one transaction, whatever their size.
+ */
+#include "sync/state.h"
+
+#include <errno.h>
+
+#define PIECE_OPS_DEFAULT 3000 /* about 10 ms */
+#define STEP_ENDPOINTS 20000   /* looked at in a step of BUILD or RECALL: about 10 ms */
+
+bool sync_is_large(const struct sync *s, const struct svc *svc)
+{
+	size_t max = s->config.piece_ops ? s->config.piece_ops : PIECE_OPS_DEFAULT;
+
+	return svc != s->large.whole && plan_size(svc) > max;
+}
+
+void sync_large_forget(struct sync *s)
+{
+	if (s->large.svc == NULL)
+		return;
+	plan_build_close(TAKE(s->large.build));
+	if (s->large.goal != NULL)
+		plan_rows_refuse(s->plan, s->large.svc, TAKE(s->large.goal));
+	plan_pieces_fini(&s->large.pieces);
+	s->large.svc = NULL;
+}
+
+void sync_large_begin(struct sync *s, struct svc *svc)
+{
+	plan_claim(s->plan, svc); /* cleared by whatever changes from now on */
+	s->large.svc = svc;
+	s->large.service_no = svc->service_no;
+	s->large.phase = SYNC_LARGE_BUILD;
+	s->large.recalled = 0;
+	plan_build_open(&s->large.build, s->plan, svc);
+}
+
+/* Does a frontend move to or from another service? Then all goes into one transaction. */
+static bool is_exchanging(struct sync *s)
+{
+	vec_clear(&s->displaced.svcs);
+	plan_heirs(s->plan, s->large.svc, &s->displaced);
+	if (s->large.goal != NULL)
+		plan_rows_settle(s->plan, s->large.goal, &s->displaced);
+	return s->displaced.svcs.n > 0;
+}
+
+static void pieces_begin(struct sync *s)
+{
+	if (s->large.goal != NULL)
+		plan_rows_number(s->plan, s->large.goal);
+	s->large.phase = SYNC_LARGE_PIECES;
+}
+
+static void step_build(struct sync *s)
+{
+	struct svc *svc = s->large.svc;
+
+	if (plan_build_step(s->large.build, STEP_ENDPOINTS))
+		return;
+	s->large.goal = plan_build_end(s->plan, TAKE(s->large.build));
+	if (is_exchanging(s)) {
+		sync_large_forget(s);
+		s->large.whole = svc;
+		return;
+	}
+	if (s->large.goal != NULL)
+		sync_rows_explain(s, s->large.goal);
+	plan_pieces_init(&s->large.pieces, s->large.goal);
+	if (sync_is_recalled(s, svc))
+		s->large.phase = SYNC_LARGE_RECALL;
+	else
+		pieces_begin(s);
+}
+
+static void step_recall(struct sync *s)
+{
+	struct plan_rows *part =
+		plan_pieces_part(&s->large.pieces, &s->large.recalled, STEP_ENDPOINTS);
+
+	if (part == NULL) {
+		pieces_begin(s);
+		return;
+	}
+	s->plane->ops->recall(s->plane, s->plan, part);
+	plan_pieces_recalled(&s->large.pieces, part);
+}
+
+/* What is left is small enough, or shall be tried as a whole. */
+static int step_rest(struct sync *s, uint64_t now, struct err *err)
+{
+	struct svc *svc = TAKE(s->large.svc);
+
+	plan_pieces_fini(&s->large.pieces);
+	return sync_commit_rows(s, svc, TAKE(s->large.goal), now, err);
+}
+
+static void piece_accepted(struct sync *s, struct plan_rows *rows)
+{
+	struct svc *svc = s->large.svc;
+
+	if (s->config.accepted != NULL)
+		s->config.accepted(s->config.accepted_arg, svc, svc->rows, rows, false);
+	plan_piece_accept(s->plan, svc, rows, &s->large.pieces);
+	svc->adopted_load = s->load_no;
+}
+
+/* The service keeps what it has; the next attempt begins with that. */
+static void piece_refused(struct sync *s, int code, const struct err *err, uint64_t now)
+{
+	struct svc *svc = s->large.svc;
+
+	sync_large_forget(s);
+	sync_failure_note(s, svc, code, err, now);
+	if (!svc->is_claimed) /* changed meanwhile: not without another attempt */
+		return;
+	list_del(&svc->dirty);
+	svc->dirty_since_ns = 0;
+	model_reap(s->model, svc);
+}
+
+static int step_piece(struct sync *s, uint64_t now, struct err *err)
+{
+	size_t max = s->config.piece_ops ? s->config.piece_ops : PIECE_OPS_DEFAULT;
+	struct svc *svc = s->large.svc;
+	const struct plan_rows *held = sync_is_adopted(s, svc) ? svc->rows : NULL;
+	struct plan_rows *rows = plan_pieces_next(&s->large.pieces, s->plan, held, max);
+	bool is_owned = plan_pieces_are_owned(&s->large.pieces, s->plan);
+	struct plane_result res = { 0 };
+	int r = 0;
+
+	if (!is_owned) { /* another service has claimed a frontend meanwhile */
+		if (rows != NULL)
+			plan_piece_refuse(svc, rows);
+		sync_large_forget(s);
+		return 0;
+	}
+	if (rows == NULL)
+		return step_rest(s, now, err);
+	vec_clear(&s->ops.ops);
+	plan_diff(&s->ops, svc, held, rows);
+	if (s->ops.ops.n > 0)
+		r = sync_commit_ops(s, s->ops.ops.v, s->ops.ops.n, &res, err);
+	sync_result_note(s, &res);
+	if (r == 0) {
+		piece_accepted(s, rows);
+		return 0;
+	}
+	plan_piece_refuse(svc, rows);
+	sync_error_note(s, err, now);
+	s->stats.failures++;
+	if (r == -EBUSY || r == -ENOTRECOVERABLE || r == -EPERM) {
+		sync_large_forget(s);
+		return r;
+	}
+	/* Before the sweep all must be asked for once, so that it stays: see plane.h. */
+	if (sync_is_plane_loaded(s))
+		return step_rest(s, now, err);
+	piece_refused(s, r, err, now);
+	return 0;
+}
+
+int sync_large_step(struct sync *s, uint64_t now, struct err *err)
+{
+	if (s->large.svc->service_no != s->large.service_no) {
+		sync_large_forget(s);
+		return 0;
+	}
+	switch (s->large.phase) {
+	case SYNC_LARGE_BUILD:
+		step_build(s);
+		return 0;
+	case SYNC_LARGE_RECALL:
+		step_recall(s);
+		return 0;
+	case SYNC_LARGE_PIECES:
+		break;
+	}
+	return step_piece(s, now, err);
+}
