@@ -346,24 +346,9 @@ static const struct claim *claim_best(const struct plan *p, const struct claim *
 }
 
 /*
- * `best` gets the frontend of `c`, which another service holds or held: loss and gain are
- * one transaction. If `c` is not held, no transaction takes the frontend away: the winner
- * is only marked dirty.
- */
-static void winner_join(struct plan *p, const struct claim *c, const struct claim *best,
-			struct plan_displaced *displaced)
-{
-	if (rows_hold(best->svc, c))
-		return;
-	if (rows_hold(c->svc, c))
-		displaced_add(displaced, best->svc);
-	else
-		model_mark_dirty(p->model, best->svc, 0);
-}
-
-/*
- * The claim that gets the frontend of `c`. Services that lose the frontend to `c`, even
- * if they no longer claim it, or that gain it from the service of `c`, are displaced.
+ * The claim that gets the frontend of `c`. A winner of another service that does not hold
+ * the frontend yet is marked dirty. When `c` wins, the holders are displaced, even those
+ * that no longer claim it: loss and gain are one transaction.
  */
 static const struct claim *claim_owner(struct plan *p, const struct claim *c,
 				       struct plan_displaced *displaced)
@@ -371,7 +356,8 @@ static const struct claim *claim_owner(struct plan *p, const struct claim *c,
 	const struct claim *best = claim_best(p, c);
 
 	if (best != c) {
-		winner_join(p, c, best, displaced);
+		if (!best->svc->is_in_transaction && !rows_hold(best->svc, c))
+			model_mark_dirty(p->model, best->svc, 0);
 		return best;
 	}
 	htable_for_each_hash (n, &p->claims, c->node.hash) {
@@ -815,15 +801,16 @@ static struct plan_pool *target_pool(const struct plan_rows *rows, const struct 
 	return t->verdict == PLAN_VERDICT_UNSET ? NULL : plan_rows_pool_like(rows, &like);
 }
 
-void plan_heirs(struct plan *p, const struct svc *svc, struct plan_displaced *displaced)
+void plan_heirs(const struct plan *p, const struct svc *svc, struct plan_displaced *heirs)
 {
 	const struct claims *cs = svc->claims;
 
-	for (size_t i = cs ? cs->n_wanted : 0; cs != NULL && i < cs->n; i++) {
+	for (size_t i = 0; cs != NULL && i < cs->n; i++) {
 		const struct claim *best = claim_best(p, &cs->v[i]);
 
-		if (best != &cs->v[i])
-			winner_join(p, &cs->v[i], best, displaced);
+		if (best != &cs->v[i] && rows_hold(svc, &cs->v[i]) &&
+		    !rows_hold(best->svc, &cs->v[i]))
+			displaced_add(heirs, best->svc);
 	}
 }
 

@@ -128,15 +128,14 @@ bool plan_precedes(const struct svc *a, uint8_t kind_a, const struct svc *b, uin
  */
 void plan_claim(struct plan *p, struct svc *svc);
 /*
- * Append to `displaced` the services that get a frontend that `svc` holds and no longer
- * asks for. They belong to the same transaction. After plan_rows_build() of `svc`.
+ * Append the services that get a frontend that `svc` holds and no longer asks for, or
+ * loses by precedence. They belong to the same transaction. After plan_rows_build().
  */
-void plan_heirs(struct plan *p, const struct svc *svc, struct plan_displaced *displaced);
+void plan_heirs(const struct plan *p, const struct svc *svc, struct plan_displaced *heirs);
 /*
  * Drop the frontends that other services get (they become conflicts). Services that hold
- * one of `rows`, whether they ask for it or are leaving it, and services that get one
- * that `rows->svc` holds, are appended to `displaced`: build and settle those too, for
- * the same transaction.
+ * one of `rows`, whether they ask for it or are leaving it, are appended to `displaced`:
+ * build and settle those too, for the same transaction.
  */
 void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displaced *displaced);
 /*

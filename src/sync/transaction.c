@@ -169,47 +169,75 @@ static void items_move(struct sync *s, size_t from, size_t n, size_t to)
 }
 
 /*
- * A frontend moves between `other` and the item at `i`: both groups become one. Returns
- * the index of the item, which changes if the group of `other` was in front of it.
+ * `loser` gives a frontend up to the item at `winner`: their groups become one, in which
+ * the winner stands first. Returns the index of the winner, which changes if the loser's
+ * group stood before it.
  */
-static size_t item_glue(struct sync *s, size_t i, struct svc *other)
+static size_t item_glue(struct sync *s, size_t winner, struct svc *loser)
 {
-	size_t at = item_find(s, other);
-	size_t end = group_end(s, i);
+	size_t at = item_find(s, loser);
+	size_t end = group_end(s, winner);
 	size_t n;
 
 	if (at == s->items.n) {
-		struct sync_item it = item_make(s, other, true);
+		struct sync_item it = item_make(s, loser, true);
 
 		*items_insert(s, end, 1) = it;
-		return i;
+		return winner;
 	}
 	at = group_begin(s, at);
-	if (at == group_begin(s, i))
-		return i;
+	if (at == group_begin(s, winner))
+		return winner;
 	n = group_end(s, at) - at;
 	s->items.v[at].is_glued = true;
 	items_move(s, at, n, end);
-	return at < i ? i - n : i;
+	return at < winner ? winner - n : winner;
 }
 
-/* Frontends that several services ask for go by precedence; services that exchange one are glued.
+/* The same for a `winner` that may not be in the transaction yet. Returns the index of the loser.
  */
+static size_t item_inherit(struct sync *s, size_t loser, struct svc *winner)
+{
+	struct svc *svc = s->items.v[loser].svc;
+	size_t at = item_find(s, winner);
+
+	if (at == s->items.n) {
+		struct sync_item it = item_make(s, winner, false);
+
+		at = group_begin(s, loser);
+		*items_insert(s, at, 1) = it;
+	}
+	(void)item_glue(s, at, svc);
+	return item_find(s, svc);
+}
+
+/* Glue to the item at `i` the services that it exchanges a frontend with. Are items moved? */
+static bool item_settle(struct sync *s, size_t i)
+{
+	struct plan_displaced *displaced = &s->displaced;
+	bool is_moved;
+
+	s->items.v[i].is_settled = true;
+	vec_clear(&displaced->svcs);
+	plan_heirs(s->plan, s->items.v[i].svc, displaced);
+	is_moved = displaced->svcs.n > 0;
+	vec_for_each (winner, &displaced->svcs)
+		i = item_inherit(s, i, *winner);
+	vec_clear(&displaced->svcs);
+	if (s->items.v[i].rows != NULL)
+		plan_rows_settle(s->plan, s->items.v[i].rows, displaced);
+	is_moved |= displaced->svcs.n > 0;
+	vec_for_each (loser, &displaced->svcs)
+		i = item_glue(s, i, *loser);
+	return is_moved;
+}
+
+/* Frontends that several services ask for go by precedence (SEL-14). */
 static void items_settle(struct sync *s)
 {
-	for (size_t i = 0; i < s->items.n; i++) {
-		struct sync_item *it = &s->items.v[i];
-
-		if (it->is_settled)
-			continue;
-		it->is_settled = true;
-		vec_clear(&s->displaced.svcs);
-		plan_heirs(s->plan, it->svc, &s->displaced);
-		if (it->rows != NULL)
-			plan_rows_settle(s->plan, it->rows, &s->displaced);
-		vec_for_each (other, &s->displaced.svcs)
-			i = item_glue(s, i, *other);
-	}
+	for (size_t i = 0; i < s->items.n; i++)
+		if (!s->items.v[i].is_settled && item_settle(s, i))
+			i = SIZE_MAX; /* from the start: unsettled items may be anywhere */
 }
 
 #define CLAIMS_MAX 2048 /* services a step: about 5 ms */
