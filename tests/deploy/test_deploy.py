@@ -222,7 +222,7 @@ def test_unit_verifies(tmp_path):
 
 # ---- CAP_NET_ADMIN is enough, and needed ----
 
-def eventually(what, timeout=10):
+def eventually(what, timeout=60):
     end = time.monotonic() + timeout
     while not what():
         assert time.monotonic() < end, "did not happen in %s s" % timeout

