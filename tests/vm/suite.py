@@ -29,7 +29,8 @@ PATHS = of("paths") + of("sctp_sockets") + of(
     "three_protocols_one_number")
 RESTART = of("restart", "nothing_changed_nothing_written", "endpoint_gone_while_down")
 # All of them: the host's kernel may have no IPVS, and then they run nowhere else.
-IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_foreign") + of("ipvs_probe") + of("ipvs_repair")
+IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_probe")
+IPVS_BESIDE = of("ipvs_foreign") + of("ipvs_repair")
 # The same files as on the nft plane: of each what the ipvs plane does in a way of its own.
 TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restored",
            "edited_rule_is_restored", "noticed_at_once") + \
@@ -118,7 +119,8 @@ def runs(how):
                     plane, 7200, THOROUGH)
                 for k in ALL for plane in ("nft", "ipvs")] + [many(k) for k in ALL]
     # The longest first. cleanup: IPVS, dummy devices and ipsets, which the host's kernel may lack.
-    return [Run("6.1 ipvs, by itself", "6.1", IPVS + COUNTERS + VIEW, "ipvs"),
+    return [Run("6.1 ipvs, by itself", "6.1", IPVS, "ipvs"),
+            Run("6.1 ipvs, with others", "6.1", IPVS_BESIDE + COUNTERS + VIEW, "ipvs"),
             Run("6.1 nft", "6.1", ["kernel"] + PATHS + RESTART +
                 of("restart", "changes_while_down") + of("cleanup_kube_proxy", "ipvs")),
             Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS, "ipvs"),
