@@ -929,17 +929,22 @@ static const struct flag flags[] = {
 	{ "manifests", "DIR", flag_manifests,
 	  "serve the Service, EndpointSlice, Node and ServiceCIDR objects in the files of this folder" },
 	{ "control-socket", "PATH", flag_control,
-	  "where vipctl asks (default " CONTROL_SOCKET_DEFAULT ", empty: nowhere)" },
+	  "where vipctl asks (default " CONTROL_SOCKET_DEFAULT ", empty: nowhere)", NULL,
+	  CONFIG_NONE, CONTROL_SOCKET_DEFAULT },
 	{ "service-cluster-ip-range", "LIST", flag_service_cidr,
 	  "prefixes of cluster IPs: addresses in them that no service has are dropped" },
 	{ "min-sync-period", "TIME", flag_min_sync,
-	  "shortest time from the end of a sync to the next; first sync and repairs do not wait [0s]" },
+	  "shortest time from the end of a sync to the next; first sync and repairs do not wait [0s]",
+	  NULL, CONFIG_NONE, "0s" },
 	{ "audit-period", "TIME", flag_audit,
-	  "compare the kernel with what it should hold this often (default 5m, 0: never)" },
+	  "compare the kernel with what it should hold this often (default 5m, 0: never)", NULL,
+	  CONFIG_NONE, "5m" },
 	{ "status-page", "WHEN", flag_status_page,
-	  "a page for people beside /metrics: on, off or auto, which is on when that is for this host only (default auto)" },
+	  "a page for people beside /metrics: on, off or auto, which is on when that is for this host only (default auto)",
+	  NULL, CONFIG_NONE, "auto" },
 	{ "metrics-per-service", "WHAT", flag_counting,
-	  "count new connections of each service, or endpoint too: none (default), service, endpoint" },
+	  "count new connections of each service, or endpoint too: none (default), service, endpoint",
+	  NULL, CONFIG_NONE, "none" },
 
 	/* commands */
 	{ "config", "FILE", flag_config,
@@ -1027,13 +1032,16 @@ static const struct flag flags[] = {
 	/* tracked flows */
 	{ "nft-table-owner", NULL, flag_table_owner,
 	  "have nobody else change vipd's tables, and a flush of the ruleset leave them out (needs "
-	  "Linux 6.9)" },
+	  "Linux 6.9)",
+	  NULL, CONFIG_NONE, "false" },
 	{ "nft-guard", "WHEN", flag_guard,
 	  "a small table that a flush of the ruleset leaves, so that established connections go on "
-	  "until vipd's tables are back: auto (default; needs Linux 6.9), or off" },
+	  "until vipd's tables are back: auto (default; needs Linux 6.9), or off",
+	  NULL, CONFIG_NONE, "auto" },
 	{ "dead-flows", "WHAT", flag_dead_flows,
 	  "TCP connections whose endpoint is gone for good: keep (default), or reset: the client is "
-	  "told at its next packet" },
+	  "told at its next packet",
+	  NULL, CONFIG_NONE, "keep" },
 	{ "conntrack-max-per-core", "N", flag_ct_max,
 	  "raise the kernel's limit of tracked flows to this times CPUs (default 32768, 0: leave it)",
 	  "conntrack.maxPerCore", CONFIG_INT, "32768" },
@@ -1131,13 +1139,16 @@ static const struct flag flags[] = {
 	{ "ipvs-udp-timeout", "TIME", flag_ipvs_udp, "the same of a UDP flow", "ipvs.udpTimeout",
 	  CONFIG_DURATION, "0s" },
 	{ "ipvs-mark", "TAG", flag_ipvs_mark,
-	  "the upper eight bits of packet marks, even (default 0x5a); the next number is used too" },
+	  "the upper eight bits of packet marks, even (default 0x5a); the next number is used too",
+	  NULL, CONFIG_NONE, "0x5a" },
 	{ "ipvs-route-table", "N", flag_ipvs_table,
-	  "the routing table that captured packets are looked up in (default 23130)" },
+	  "the routing table that captured packets are looked up in (default 23130)", NULL,
+	  CONFIG_NONE, "23130" },
 	{ "ipvs-rule-priority", "N", flag_ipvs_priority,
-	  "the first of four policy routing rules (default 100)" },
+	  "the first of four policy routing rules (default 100)", NULL, CONFIG_NONE, "100" },
 	{ "ipvs-estimation", NULL, flag_ipvs_estimation,
-	  "let IPVS keep its own counters and rates (ipvsadm --stats, --rate): it walks over all virtual services and backends every two seconds" },
+	  "let IPVS keep its own counters and rates (ipvsadm --stats, --rate): it walks over all virtual services and backends every two seconds",
+	  NULL, CONFIG_NONE, "false" },
 	{ "ipvs-sync-period", "TIME", flag_ignored_period, HELP_IPVS_PERIOD, "ipvs.syncPeriod",
 	  CONFIG_DURATION, "30s" },
 	{ "ipvs-min-sync-period", "TIME", flag_ignored, HELP_IPVS_PERIOD, "ipvs.minSyncPeriod",
@@ -1911,7 +1922,9 @@ static void flag_value(const struct options *o, const struct flag *f, struct str
 
 	if (f->fields != NULL && f->kind != CONFIG_NONE && field_next(f->fields, name) != NULL)
 		v = config_tree_get(o->effective, name);
-	if (json_is_string(v)) {
+	if (v == NULL && f->fields == NULL && f->preset != NULL) {
+		str_puts(ret, f->preset);
+	} else if (json_is_string(v)) {
 		value_put(ret, json_string_value(v));
 	} else if (v != NULL) {
 		text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
@@ -1920,13 +1933,27 @@ static void flag_value(const struct options *o, const struct flag *f, struct str
 	}
 }
 
-void options_flagz(const struct options *o, struct str *ret)
+void options_list(const struct options *o,
+		  void (*add)(void *arg, const char *name, const char *value), void *arg)
 {
+	struct str value = { 0 };
+
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
 		if (flags[i].name == NULL || flag_is_ignored(&flags[i]))
 			continue;
-		str_printf(ret, "%s=", flags[i].name);
-		flag_value(o, &flags[i], ret);
-		str_puts(ret, "\n");
+		str_clear(&value);
+		flag_value(o, &flags[i], &value);
+		add(arg, flags[i].name, str_text(&value));
 	}
+	str_fini(&value);
+}
+
+static void flagz_add(void *arg, const char *name, const char *value)
+{
+	str_printf(arg, "%s=%s\n", name, value);
+}
+
+void options_flagz(const struct options *o, struct str *ret)
+{
+	options_list(o, flagz_add, ret);
 }

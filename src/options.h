@@ -129,6 +129,9 @@ void options_differences(const struct options *old, const struct options *new, s
 bool options_take_log(struct options *o, const struct options *new);
 /* The same in JSON, under its group's name, as kube-proxy's /configz tells it. */
 void options_configz(const struct options *o, struct str *ret);
+/* The same, one by one. */
+void options_list(const struct options *o,
+		  void (*add)(void *arg, const char *name, const char *value), void *arg);
 /* Every flag that does something and its value, a line each, no passwords in them. */
 void options_flagz(const struct options *o, struct str *ret);
 bool options_has_page(const struct options *o);

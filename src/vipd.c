@@ -61,6 +61,7 @@ struct vipd {
 	struct files *files; /* one of these two is the source */
 	struct kube *kube;
 	struct serve_context context;
+	VEC(struct serve_option) shown; /* options as vipctl status has them */
 	struct serve_control *control;
 	struct outside *outside;
 	struct monitor *monitor;
@@ -742,6 +743,30 @@ static void open_drains(struct vipd *v)
 	str_fini(&path);
 }
 
+static void shown_clear(struct vipd *v)
+{
+	vec_for_each (o, &v->shown)
+		free((char *)(uintptr_t)o->value);
+	vec_clear(&v->shown);
+}
+
+static void shown_add(void *arg, const char *name, const char *value)
+{
+	struct vipd *v = arg;
+
+	if (*value != '\0')
+		*vec_push(&v->shown) = (struct serve_option){ name, xstrdup(value) };
+}
+
+/* What is in force, also of what nobody asked for. */
+static void shown_set(struct vipd *v)
+{
+	shown_clear(v);
+	options_list(&v->options, shown_add, v);
+	v->context.options = v->shown.v;
+	v->context.n_options = v->shown.n;
+}
+
 static int open_serve(struct vipd *v, struct err *err)
 {
 	int r;
@@ -759,6 +784,7 @@ static int open_serve(struct vipd *v, struct err *err)
 		.source = { describe_source, v },
 		.started_ns = now_ns(),
 	};
+	shown_set(v);
 	r = open_outside(v, err);
 	if (r == 0) {
 		v->context.health = outside_health(v->outside);
@@ -807,6 +833,7 @@ static bool config_read_again(struct vipd *v, struct str *differences)
 		options_differences(&v->options, &options, differences);
 		if (options_take_log(&v->options, &options)) {
 			log_setup(&v->options);
+			shown_set(v);
 			log_notice(LOG_AREA_MAIN, "configuration: logging: changed, in force now");
 		}
 	}
@@ -892,6 +919,8 @@ static void vipd_close(struct vipd *v)
 		event_free(v->retire_event);
 	retiring_close(v);
 	lock_release(v->lock);
+	shown_clear(v);
+	vec_fini(&v->shown);
 	if (v->base != NULL)
 		event_base_free(v->base);
 	model_fini(&v->model);

@@ -133,3 +133,24 @@ def test_kubeconfig(vipd, tmp_path):
 
 def json_text(vipd):
     return str(vipd.get("/v1/status"))
+
+
+def test_options_in_force(vipd):
+    """`vipctl status` names the options in force: of the command line, of the file, and the
+    defaults. SIGHUP brings those of the log up to date."""
+    config(vipd, "mode: nftables\nclusterCIDR: 10.9.0.0/16\nconntrack: {min: 5}\n")
+    vipd.flags["--audit-period"] = "7m"
+    vipd.start()
+    shown = vipd.status()["options"]
+    assert shown["cluster-cidr"] == "10.9.0.0/16" and shown["conntrack-min"] == "5"
+    assert shown["audit-period"] == "7m" and shown["proxy-mode"] == "nftables"
+    assert shown["control-socket"] == vipd.socket and shown["manifests"] == vipd.manifests.path
+    assert shown["nft-guard"] == "auto" and shown["v"] == "0" and "" not in shown.values()
+    wide = vipd.ctl("status", "-o", "wide")
+    for name, value in shown.items():
+        assert "\noption      %s=%s\n" % (name, value) in wide
+    assert "option " not in vipd.ctl("status")
+    config(vipd, "mode: nftables\nclusterCIDR: 10.9.0.0/16\nconntrack: {min: 5}\n"
+                 "logging: {verbosity: 2}\n")
+    hup(vipd, "in force now")
+    assert vipd.status()["options"]["v"] == "2"
