@@ -372,6 +372,11 @@ static int flag_pod_prefix(struct parse *p, const char *value, struct err *err)
 	return *value == '\0' ? 0 : parse_ifname(p->o->pod_prefix, value, err);
 }
 
+static int flag_strict(struct parse *p, const char *value, struct err *err)
+{
+	return parse_bool(&p->o->is_strict, value, err);
+}
+
 static int flag_masquerade_all(struct parse *p, const char *value, struct err *err)
 {
 	return parse_bool(&p->config->is_masquerade_all, value, err);
@@ -928,6 +933,8 @@ static const struct flag flags[] = {
 	/* vipd's own */
 	{ "manifests", "DIR", flag_manifests,
 	  "serve the Service, EndpointSlice, Node and ServiceCIDR objects in the files of this folder" },
+	{ "strict", NULL, flag_strict,
+	  "reject manifests' objects with unknown fields, instead of a warning [false]" },
 	{ "control-socket", "PATH", flag_control,
 	  "where vipctl asks (default " CONTROL_SOCKET_DEFAULT ", empty: nowhere)", NULL,
 	  CONFIG_NONE, CONTROL_SOCKET_DEFAULT },

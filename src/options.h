@@ -97,6 +97,7 @@ struct options {
 	struct sysctl_config sysctls;
 	bool resets_dead_flows; /* --dead-flows=reset */
 	bool is_cleanup_forced; /* --cleanup=kube-proxy,force */
+	bool is_strict;         /* --strict */
 	bool is_table_owner;    /* --nft-table-owner */
 	bool is_guard_off;      /* --nft-guard=off */
 	enum proxy_mode mode;

@@ -75,8 +75,9 @@ struct vipd {
 	char **argv; /* as main() had it: the file is read again with the same flags */
 	int argc;
 	struct config_watch *config_watch;
-	bool is_outdated;       /* the configuration file says something else by now */
-	uint64_t last_event_ns; /* when a source last changed the model; 0 = never */
+	bool is_outdated;              /* the configuration file says something else by now */
+	uint64_t last_event_ns;        /* when a source last changed the model; 0 = never */
+	bool is_cidr_missing[IPFAM_N]; /* detector_check() */
 	bool is_source_ready;
 	bool is_source_complete; /* no object is unknown; sync_sweep_hold() is over */
 	bool is_sweep_told;      /* the log says that the sweep is pending */
@@ -136,11 +137,33 @@ static void tell_outside(struct vipd *v)
 	monitor_stepped(v->monitor, v->sync);
 }
 
+/* MASQ-03: once for each family that has frontends, but no prefix in --cluster-cidr. */
+static void detector_check(struct vipd *v, const struct plan_rows *rows)
+{
+	static const char *const families[] = { [IPFAM_V4] = "IPv4", [IPFAM_V6] = "IPv6" };
+
+	if (rows == NULL || v->model.config.detect_local != DETECT_LOCAL_CLUSTER_CIDR ||
+	    v->model.config.cluster_cidrs.n == 0)
+		return;
+	vec_for_each (f, &rows->frontends) {
+		enum ipfam fam = ip_fam(&f->addr);
+
+		if (v->is_cidr_missing[fam] || v->model.env.has_detector[fam])
+			continue;
+		v->is_cidr_missing[fam] = true;
+		log_warn(LOG_AREA_MAIN,
+			 "--cluster-cidr: no %s prefix, but there are %s services: their "
+			 "clients outside of the cluster are not masqueraded",
+			 families[fam], families[fam]);
+	}
+}
+
 static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
 			const struct plan_rows *new, bool is_whole)
 {
 	struct vipd *v = arg;
 
+	detector_check(v, new);
 	if (is_whole)
 		conntrack_accepted(v->conntrack, svc, old, new);
 	outside_accepted(v->outside, svc, old, new, is_whole);
@@ -501,7 +524,10 @@ static int open_kernel(struct vipd *v, struct err *err)
 
 static int open_files(struct vipd *v, struct err *err)
 {
-	struct files_ops ops = { .ready = on_source_ready, .changed = on_changed, .arg = v };
+	struct files_ops ops = { .ready = on_source_ready,
+				 .changed = on_changed,
+				 .arg = v,
+				 .is_strict = v->options.is_strict };
 
 	return files_open(&v->files, v->base, &v->model, v->options.manifests, &ops, err);
 }
@@ -570,7 +596,7 @@ static struct serve_source_error *remark_add(struct serve_source_info *info, boo
 	*(is_error ? &info->n_errors : &info->n_notes) += 1;
 	if (list->n == SOURCE_ERRORS_SHOWN)
 		return NULL;
-	str_printf(&where, "%s %s%s%s", what, ns, *ns ? "/" : "", name);
+	str_printf(&where, "%s%s%s%s%s", what, *name ? " " : "", ns, *ns ? "/" : "", name);
 	*vec_push(list) = (struct serve_source_error){ .where = where.text, .text = xstrdup(text) };
 	return &list->v[list->n - 1];
 }
@@ -630,6 +656,12 @@ static void describe_source(void *arg, struct serve_source_info *info)
 		describe_kube(v, info);
 	else if (v->options.manifests != NULL)
 		describe_files(v, info);
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
+		if (v->is_cidr_missing[fam])
+			(void)remark_add(info, false, "--cluster-cidr", "", "",
+					 fam == IPFAM_V6
+						 ? "no IPv6 prefix, but there are IPv6 services"
+						 : "no IPv4 prefix, but there are IPv4 services");
 }
 
 static void sources_files(struct vipd *v,

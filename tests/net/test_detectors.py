@@ -124,3 +124,17 @@ def test_hairpin(lab, vipd, mode, fam):
             assert r.peer == L.BRIDGE[fam]
             return
     raise AssertionError("never met itself")
+
+
+def test_cluster_cidr_of_one_family(lab):
+    """MASQ-03: services of a family that --cluster-cidr has no prefix of; said once, by name."""
+    v = daemon.Vipd(lab, {"--cluster-cidr": L.CLUSTER_CIDR[4]})
+    try:
+        v.write([])
+        v.start()
+        found = [li for li in v.log(1000).splitlines() if "--cluster-cidr: no " in li]
+        assert len(found) == 1 and "no IPv6 prefix" in found[0], found
+        assert [e["text"] for e in v.status()["source"]["notes"]["items"]
+                if e["where"] == "--cluster-cidr"] == ["no IPv6 prefix, but there are IPv6 services"]
+    finally:
+        v.close()

@@ -35,6 +35,7 @@ struct world {
 	struct files *files;
 	unsigned int n_ready;
 	unsigned int n_changed;
+	bool is_strict;
 };
 
 /* --- the folder --------------------------------------------------------------- */
@@ -212,6 +213,7 @@ static void world_open(struct world *w, const char *folder)
 	struct err err;
 
 	ops.arg = w;
+	ops.is_strict = w->is_strict;
 	path_of(w, folder, w->folder, sizeof(w->folder));
 	if (files_open(&w->files, w->base, &w->model, w->folder, &ops, &err) < 0)
 		fail_msg("%s", err.text);
@@ -649,6 +651,23 @@ static void test_complete(void **state)
 	expect_model(w, "x/a 10.96.0.1 80 (a-1:1); x/b 10.96.0.1 80; x/c 10.96.0.1 81; "
 			"x/d 10.96.0.1 80");
 	expect_unknown(w, "");
+}
+
+/* --strict: what an unknown field is in is rejected; the last good version stays. */
+static void test_strict(void **state)
+{
+	struct world *w = *state;
+
+	w->is_strict = true;
+	put(w, "f/a.yaml", SERVICE("a", "80") SERVICE("b", "80, targetport: 81"));
+	world_open(w, "f");
+	expect_model(w, "x/a 10.96.0.1 80");
+	expect_problems(w, "a.yaml:14: Service x/b: spec.ports[0].targetport: unknown field; "
+			   "no good version of it is known\n");
+	put(w, "f/a.yaml", SERVICE("a", "81") "  sesionAffinity: ClientIP\n");
+	expect_problems(w, "a.yaml:8: Service x/a: spec.sesionAffinity: unknown field; "
+			   "its last good version stays\n");
+	expect_model(w, "x/a 10.96.0.1 80");
 }
 
 /* IN-19: a file that a process is still writing is not taken for a short one. */
@@ -1189,8 +1208,10 @@ static void test_bad_folder(void **state)
 			files_open(&w->files, w->base, &w->model, TESTS_DATA "/bad", &ops, &err),
 			0);
 	}
-	expect_model(w, "x/good 10.96.0.1 80 (good-1:1); x/policy 10.96.1.1; x/protocol 10.96.1.1; "
-			"x/type 10.96.1.1; x/unserved - 80");
+	expect_model(
+		w,
+		"x/fields 10.96.1.1 80 81 (fields-1:2); x/good 10.96.0.1 80 (good-1:1); x/policy 10.96.1.1; x/protocol 10.96.1.1; "
+		"x/type 10.96.1.1; x/unserved - 80");
 	expect_problems(w, str_text(&want));
 	str_fini(&want);
 }
@@ -1215,6 +1236,7 @@ int main(void)
 		TEST(test_twice_in_a_file),
 		TEST(test_half_written),
 		TEST(test_complete),
+		TEST(test_strict),
 		TEST(test_written_at_start),
 		TEST(test_remove_and_create),
 		TEST(test_config_map),

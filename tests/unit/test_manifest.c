@@ -247,8 +247,8 @@ static const struct {
 	  "1: Service default/a good\n"
 	  "3: document unreadable: ends inside an object that began in line 3\n" },
 	{ "JSON, UTF-16 escapes", true,
-	  "{\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":{\"name\":\"a\",\"x\":"
-	  "\"\\ud83d\\ude00\"},\"spec\":{\"clusterIP\":\"10.96.0.1\"}}",
+	  "{\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":{\"name\":\"a\","
+	  "\"annotations\":{\"x\":\"\\ud83d\\ude00\"}},\"spec\":{\"clusterIP\":\"10.96.0.1\"}}",
 	  "1: Service default/a good\n" },
 	{ "YAML in a .json file", true, SERVICE("a"), "1: Service default/a good\n" },
 
@@ -258,7 +258,7 @@ static const struct {
 	  "3: Service default/a good\n5: Service default/b good\n" },
 	{ "JSON with tabs and UTF-16 in a YAML file", false,
 	  "{\n\t\"apiVersion\":\t\"v1\",\n\t\"kind\": \"Service\",\n\t\"metadata\":{\"name\":\"a\","
-	  "\n\"x\":\"\\ud83d\\ude00\"},\n\t\"spec\":{\n\t\"clusterIP\":1}}",
+	  "\n\"labels\":{\"x\":\"\\ud83d\\ude00\"}},\n\t\"spec\":{\n\t\"clusterIP\":1}}",
 	  "7: Service default/a bad: spec.clusterIP: 1 is not text (write it in quotes)\n" },
 	{ "neither", false, "{\"a\":1}\n{\"b\":\n",
 	  "2: document unreadable: did not find expected <document start>\n" },

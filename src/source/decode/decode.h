@@ -70,6 +70,7 @@ struct decode {
 	void *arg;
 	/* Namespace of objects that name none; NULL refuses them. */
 	const char *default_ns;
+	bool is_strict; /* decode_fields() refuses instead of noting */
 	/*
 	 * After a refusal and during a note, steps[0] to steps[depth] lead from the
 	 * object to the value at fault; steps[0].in is NULL when it is the object.
@@ -105,6 +106,13 @@ MUST_USE int decode_service_cidr(struct service_cidr **ret, const json_t *obj, s
 /* The same by kind; `kind` is one of the four. */
 MUST_USE int decode_object(struct object *ret, enum object_kind kind, const json_t *obj,
 			   struct decode *d, struct err *err);
+
+/*
+ * Name the fields of an object that the API does not have: a note each (of a list, those of
+ * its first element that has some), or with `is_strict` -EINVAL for the first.
+ */
+MUST_USE int decode_fields(enum object_kind kind, const json_t *obj, struct decode *d,
+			   struct err *err);
 
 /* What jansson says, without the text that it quotes: that may be a secret. */
 static inline const char *json_error_words(json_error_t *e)

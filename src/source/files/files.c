@@ -242,7 +242,8 @@ static void reading_start(struct files *fs, struct file *f)
 				    .known = on_known,
 				    .arg = fs,
 				    .key = { fs->key[0], fs->key[1] },
-				    .is_json = has_suffix(f->name, ".json") };
+				    .is_json = has_suffix(f->name, ".json"),
+				    .is_strict = fs->ops.is_strict };
 	int dir = watch_dir(fs->watch);
 	struct stat st;
 	int r;

@@ -39,6 +39,7 @@ struct files_ops {
 	/* The model was changed, or files_are_complete() became true, after ready(). */
 	void (*changed)(void *arg);
 	void *arg;
+	bool is_strict; /* refuse objects with unknown fields, instead of telling */
 };
 
 /* Something an operator should look at, as long as it lasts. */

@@ -251,7 +251,10 @@ static void object_add(struct manifest *m, const json_t *obj, enum object_kind k
 {
 	struct piece *p = piece_add(m, PIECE_GOOD, line);
 	struct taking t = { .m = m, .piece = p, .line = line };
-	struct decode d = { .note = on_note, .arg = &t, .default_ns = "default" };
+	struct decode d = { .note = on_note,
+			    .arg = &t,
+			    .default_ns = "default",
+			    .is_strict = m->work->ops.is_strict };
 	struct err err = { .text = "" };
 	int r;
 
@@ -261,7 +264,9 @@ static void object_add(struct manifest *m, const json_t *obj, enum object_kind k
 		piece_refuse(&t, p, &d, PIECE_UNREADABLE, err.text);
 		return;
 	}
-	r = decode_object(&p->obj, kind, obj, &d, &err);
+	r = decode_fields(kind, obj, &d, &err);
+	if (r == 0)
+		r = decode_object(&p->obj, kind, obj, &d, &err);
 	if (r < 0)
 		piece_refuse(&t, p, &d, PIECE_BAD, err.text);
 	else if (r == DECODE_IGNORED)

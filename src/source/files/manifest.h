@@ -64,6 +64,7 @@ struct manifest_ops {
 	void *arg;
 	uint64_t key[2]; /* of the hash */
 	bool is_json;    /* what the file's name says */
+	bool is_strict;  /* an unknown field is bad */
 };
 
 struct manifest {
