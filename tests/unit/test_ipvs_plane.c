@@ -934,7 +934,7 @@ static void test_route_conflict(void **state)
 	assert_null(plane_unready(w.plane));
 	/* Later: told, and vipd's own rules are kept in repair. */
 	fake_ipvs_foreign_rule(w.ipvs, AF_INET6, 32000, IPVS_ROUTE_TABLE_DEFAULT);
-	fake_ipvs_rules_del(w.ipvs, 101);
+	fake_ipvs_rules_del(w.ipvs, 102);
 	pass(&w, 12);
 	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 9);
 	assert_null(plane_unready(w.plane));

@@ -235,6 +235,7 @@ static int routes_apply(struct ipvs_plane *p, size_t *n_writes, struct err *err)
 	struct err conflict = { 0 };
 	int r = ipvs_route_apply(p->route, &p->route_config, n_writes, &conflict, err);
 
+	p->route_config.is_in_force |= r == 0;
 	if (r == -EBUSY) {
 		(void)plane_fault_set(&p->plane, PLANE_FAULT_ROUTING, true, err->text);
 	} else if (r == 0 && conflict.text[0] != '\0') {

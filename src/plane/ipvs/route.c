@@ -408,7 +408,7 @@ static int apply_family(struct nl_sock *nl, const struct ipvs_route_config *c, i
 
 	rules_want(want, c);
 	if (r == 0 && conflict_find(&rd, family, &found) < 0) {
-		if (is_in_place(&rd, want))
+		if (c->is_in_force || is_in_place(&rd, want))
 			*conflict = found;
 		else
 			r = err_set(err, -EBUSY, "%s", found.text);

@@ -35,6 +35,7 @@ struct ipvs_route_config {
 	struct ipvs_marks marks;
 	uint32_t table;
 	uint32_t priority; /* of the first of four rules */
+	bool is_in_force;  /* vipd serves by them: a conflict does not stop their repair */
 };
 
 /*
