@@ -122,7 +122,7 @@ def runs(how):
     return [Run("6.1 ipvs, by itself", "6.1", IPVS, "ipvs"),
             Run("6.1 ipvs, with others", "6.1", IPVS_BESIDE + COUNTERS + VIEW, "ipvs"),
             Run("6.1 nft", "6.1", ["kernel"] + PATHS + RESTART +
-                of("restart", "changes_while_down") + of("cleanup_kube_proxy", "ipvs")),
+                of("restart", "changes_while_down") + of("cleanup_kube_proxy", "ipvs", "ipvs_affinity")),
             Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS, "ipvs"),
             Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs"),
             Run("6.1 systemd", "6.1", ["tests/deploy/unit_in_machine.py"], systemd=True),
