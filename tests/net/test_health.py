@@ -478,7 +478,7 @@ def test_pages(alone, second):
     assert code == 200 and headers["Content-Type"] == "text/plain; charset=utf-8"
     assert flags.startswith("\nvipd flagz\nWarning: ")
     for line in ("min-sync-period=1s", "oom-score-adj=-500", "manifests=" + second.manifests.path,
-                 "metrics-per-service="):
+                 "metrics-per-service=none"):
         assert "\n%s\n" % line in flags, line
     text = get(alone, "/statusz", METRICS)[2]
     assert text.startswith("\nvipd statusz\nWarning: ")
