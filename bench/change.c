@@ -34,11 +34,14 @@
 
 #include "base/log.h"
 #include "nl/batch.h"
+#include "plane/nft/decode.h"
+#include "plane/nft/elem.h"
 #include "plane/nft/layout.h"
 #include "plane/nft/plane_nft.h"
 #include "sync/sync.h"
 
 #define ROUNDS_DEFAULT 2000
+#define MISSING_KEYS 50000
 /* How long a first sync may take beside others. */
 #define START_MAX_NS (60 * NSEC_PER_SEC)
 
@@ -61,6 +64,7 @@ struct life {
 	struct plan p;
 	struct plane *plane;
 	struct sync *s;
+	struct nl_sock *query; /* the plane's */
 };
 
 /* Who hears the notifications of nf_tables meanwhile. */
@@ -76,6 +80,7 @@ struct cluster {
 	int rounds;
 	enum watch watch;
 	enum plane_counting counting;
+	bool is_emptied;   /* also an audit of an emptied table */
 	int commits_per_s; /* of a neighbour; 0 = there is none */
 };
 
@@ -154,6 +159,7 @@ static void life_begin(struct life *l, const struct cluster *c)
 	    nl_sock_open(&query, NETLINK_NETFILTER, &err) < 0)
 		die("netlink", &err);
 	nft_plane_open(&l->plane, cmd, query);
+	l->query = query;
 	nft_plane_count(l->plane, c->counting);
 	if (c->watch != WATCH_NONE && (nl_sock_open(&watch, NETLINK_NETFILTER, &err) < 0 ||
 				       nft_plane_watch_with(l->plane, watch, &err) < 0))
@@ -376,6 +382,88 @@ static uint32_t genid(void)
 	return id;
 }
 
+/* Another process empties the sets of the table of IPv4. */
+static void sets_flush(void)
+{
+	struct nl_batch *batch;
+	struct nl_sock *nl;
+	struct err err = { 0 };
+
+	if (nl_sock_open(&nl, NETLINK_NETFILTER, &err) < 0)
+		die("netlink", &err);
+	nl_batch_open(&batch, nl, 0);
+	for (enum nft_set_id set = 0; set <= NFTSET_FW_RANGES; set++) {
+		struct nlmsghdr *h =
+			nl_batch_msg(batch, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELSETELEM, 0,
+				     NFPROTO_IPV4, NULL);
+
+		mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, "vipd");
+		mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, nft_set_desc(set, IPFAM_V4)->name);
+	}
+	if (nl_batch_commit(batch, &err) < 0)
+		die("flush of sets", &err);
+	nl_batch_close(batch);
+	nl_sock_close(nl);
+}
+
+/* What it takes to learn that as many keys are missing as one huge service has endpoints. */
+static void measure_missing(void)
+{
+	const struct nft_table_ref table = { .name = "vipd", .fam = IPFAM_V4 };
+	size_t len = nft_key_len(NFTSET_ENDPOINTS, IPFAM_V4);
+	uint8_t *keys = xcalloc(MISSING_KEYS, len);
+	uint8_t *found = xcalloc(MISSING_KEYS, 1);
+	struct err err = { 0 };
+	struct nl_sock *nl;
+	double cpu_ms;
+
+	for (uint32_t i = 0; i < MISSING_KEYS; i++) {
+		uint8_t key[NFT_KEY_MAX];
+
+		nft_key_slot(key, PLAN_POOL_ID_MAX, i);
+		memcpy(keys + i * len, key, len);
+	}
+	if (nl_sock_open(&nl, NETLINK_NETFILTER, &err) < 0)
+		die("netlink", &err);
+	cpu_ms = system_ms();
+	if (nft_elems_get(nl, &table, NFTSET_ENDPOINTS, keys, MISSING_KEYS, NULL, found,
+			  NFT_GET_ALL, &err) < 0)
+		die("missing keys", &err);
+	printf("  50,000 missing keys %8.1f ms   kernel CPU, %llu requests, %llu answers\n",
+	       system_ms() - cpu_ms, (unsigned long long)nl_sock_stats(nl)->n_sends,
+	       (unsigned long long)nl_sock_stats(nl)->n_recvs);
+	nl_sock_close(nl);
+	free(keys);
+	free(found);
+}
+
+static void measure_emptied(const struct cluster *c)
+{
+	uint64_t begin, audits;
+	struct nl_stats before;
+	const struct nl_stats *after;
+	double cpu_ms;
+	struct life l;
+
+	life_begin(&l, c);
+	(void)life_start(&l);
+	sets_flush();
+	before = *nl_sock_stats(l.query);
+	audits = sync_stats_get(l.s)->audits;
+	cpu_ms = system_ms();
+	begin = now_ns();
+	sync_audit(l.s);
+	while (sync_stats_get(l.s)->audits == audits)
+		(void)sync_step(l.s, now_ns());
+	after = nl_sock_stats(l.query);
+	printf("  emptied table      %9.1f ms   until an audit has put all back, kernel CPU %.0f ms, "
+	       "%llu requests, %llu answers\n",
+	       (double)(now_ns() - begin) / 1e6, system_ms() - cpu_ms,
+	       (unsigned long long)(after->n_sends - before.n_sends),
+	       (unsigned long long)(after->n_recvs - before.n_recvs));
+	life_end(&l);
+}
+
 static void measure_neighbour(const struct cluster *c)
 {
 	pid_t pid = neighbour_begin(c->commits_per_s);
@@ -441,6 +529,10 @@ static int run(const struct cluster *c)
 	life_end(&l);
 	if (c->commits_per_s > 0)
 		measure_neighbour(c);
+	if (c->is_emptied) {
+		measure_missing();
+		measure_emptied(c);
+	}
 	measure_sweep(c);
 	(void)fflush(stdout);
 	for (int k = 0; k < CHANGE_N; k++)
@@ -469,7 +561,7 @@ int main(int argc, char **argv)
 	int n = 4;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "c:e:f:r:w:h")) != -1) {
+	while ((opt = getopt(argc, argv, "c:e:f:mr:w:h")) != -1) {
 		if (opt == 'e') {
 			c.endpoints = atoi(optarg);
 		} else if (opt == 'r') {
@@ -478,15 +570,18 @@ int main(int argc, char **argv)
 			c.counting = (enum plane_counting)atoi(optarg);
 		} else if (opt == 'f') {
 			c.commits_per_s = atoi(optarg);
+		} else if (opt == 'm') {
+			c.is_emptied = true;
 		} else if (opt == 'w') {
 			c.watch = (enum watch)atoi(optarg);
 		} else {
-			printf("usage: change [-c COUNTING] [-e ENDPOINTS] [-f COMMITS] [-r ROUNDS] [-w WATCH] [SERVICES "
+			printf("usage: change [-c COUNTING] [-e ENDPOINTS] [-f COMMITS] [-m] [-r ROUNDS] [-w WATCH] [SERVICES "
 			       "...]\n"
 			       "COUNTING: connections of 0 nothing (default), 1 services, 2 "
 			       "endpoints too\n"
 			       "COMMITS: adopt once more beside a process that commits so often a "
 			       "second (default 0: do not)\n"
+			       "-m: audit a table that another process has emptied\n"
 			       "WATCH: who hears what is written: 0 nobody (default), 1 as vipd "
 			       "listens, 2 all the time\n");
 			return opt == 'h' ? 0 : 2;

@@ -189,3 +189,73 @@ int nl_query(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *r
 	}
 	return r < 0 ? r : kernel_verdict(&a, req);
 }
+
+/* Reading the answers to many requests. */
+struct each {
+	uint32_t seq; /* of the first request */
+	size_t n;
+	size_t answered; /* a request gets one answer: an object, or why there is none */
+	nl_each_fn *fn;
+	void *arg;
+	int result;
+};
+
+static void each_message(struct each *e, const struct nlmsghdr *h)
+{
+	size_t i = h->nlmsg_seq - e->seq;
+	struct nl_extack extack = { 0 };
+	struct nl_bad bad;
+	int error = 0;
+	int r;
+
+	if (i >= e->n) /* a late answer to an earlier request */
+		return;
+	if (h->nlmsg_type == NLMSG_ERROR)
+		error = nl_extack_read(&extack, h);
+	if (h->nlmsg_type == NLMSG_ERROR && error == 0)
+		return; /* an acknowledgement comes with an answer */
+	bad = (struct nl_bad){ extack.has_offset, extack.offset };
+	r = e->fn(e->arg, i, error == 0 ? h : NULL, error, &bad);
+	if (e->result == 0)
+		e->result = r;
+	e->answered++;
+}
+
+static int each_read(struct each *e, struct nl_sock *nl)
+{
+	uint8_t *buf = xmalloc(NL_RECV_MAX);
+	ssize_t n = 0;
+
+	while (e->answered < e->n) {
+		n = nl_sock_recv(nl, buf, NL_RECV_MAX);
+		if (n < 0)
+			break;
+		nl_for_each_message (h, buf, (size_t)n)
+			each_message(e, h);
+	}
+	free(buf);
+	/* The kernel answers inside send(): silence is no answer. */
+	return n >= 0 ? 0 : n == -EAGAIN ? -EIO : (int)n;
+}
+
+int nl_query_each(struct nl_sock *nl, void *requests, size_t len, size_t n, nl_each_fn *fn,
+		  void *arg, struct err *err)
+{
+	struct each e = { .seq = nl_sock_seq(nl, (uint32_t)n), .n = n, .fn = fn, .arg = arg };
+	struct nlmsghdr *h = requests;
+	int left = (int)len;
+	int r;
+
+	nl_sock_drain(nl);
+	for (uint32_t i = 0; i < n && mnl_nlmsg_ok(h, left); i++) {
+		h->nlmsg_seq = e.seq + i;
+		h = mnl_nlmsg_next(h, &left);
+	}
+	r = nl_sock_send(nl, requests, len);
+	if (r < 0)
+		return err_set(err, r, "%zu netlink requests: %s", n, strerror(-r));
+	r = each_read(&e, nl);
+	if (r < 0)
+		return err_set(err, r, "answers to %zu netlink requests: %s", n, strerror(-r));
+	return e.result;
+}

@@ -71,3 +71,15 @@ MUST_USE int nl_dump(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_r
  */
 MUST_USE int nl_query(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd,
 		      struct nl_bad *bad, struct err *err);
+
+/*
+ * `n` requests that are no dumps, back to back in `requests`, sent as one datagram: the kernel
+ * handles one after the other. `fn` is called once for each that is answered, `i` its number:
+ * with the answer, or with NULL and the kernel's -errno. Anything but 0 from `fn` is returned
+ * once all answers are read. Errors as nl_query(); requests that `fn` was not called for
+ * are not answered then.
+ */
+typedef int nl_each_fn(void *arg, size_t i, const struct nlmsghdr *answer, int error,
+		       const struct nl_bad *bad);
+MUST_USE int nl_query_each(struct nl_sock *nl, void *requests, size_t len, size_t n, nl_each_fn *fn,
+			   void *arg, struct err *err);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nl/answer.h"
 #include "nl/attr.h"
 
 /* One batch under work. */
@@ -738,7 +739,8 @@ static ssize_t io_send(void *ctx, const void *data, size_t len)
 	if (h->nlmsg_type == NFNL_MSG_BATCH_BEGIN)
 		batch(c, data, len);
 	else
-		request(c, h);
+		nl_for_each_message (m, data, len)
+			request(c, m);
 	return (ssize_t)len;
 }
 

@@ -12,6 +12,7 @@
 #include "nl/dump.h"
 #include "objects.h"
 #include "plane/nft/decode.h"
+#include "plane/nft/elem.h"
 #include "test.h"
 
 static struct nl_sock *connect_fake(void *ctx)
@@ -593,6 +594,55 @@ static void test_reading(void **state)
 	bench_close(&b);
 }
 
+/* What looking for `n` keys takes, of which every `step`th is there: datagrams to the kernel. */
+static uint64_t sends_of_get(struct bench *b, struct nl_sock *nl, size_t n, uint32_t step)
+{
+	struct nft_table_ref table = { .name = "vipd", .fam = IPFAM_V4 };
+	size_t len = nft_key_len(NFTSET_ENDPOINTS, IPFAM_V4);
+	uint8_t *keys = xcalloc(n, len);
+	uint8_t *found = xcalloc(n, 1);
+	uint64_t before = nl_sock_stats(nl)->n_sends;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint8_t key[NFT_KEY_MAX];
+		uint8_t data[NFT_DATA_MAX] = { 10, 0, 0, 1 };
+
+		nft_key_slot(key, 700 + step, i);
+		memcpy(keys + i * len, key, len);
+		if (step > 0 && i % step == 0)
+			fake_foreign_add(b->f, IPFAM_V4, NFTSET_ENDPOINTS, key, data);
+	}
+	assert_int_equal(nft_elems_get(nl, &table, NFTSET_ENDPOINTS, keys, n, NULL, found,
+				       NFT_GET_ALL, &b->err),
+			 0);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(found[i], step > 0 && i % step == 0);
+	free(keys);
+	free(found);
+	return nl_sock_stats(nl)->n_sends - before;
+}
+
+/* Missing keys take no more requests than those that are there, but for the first one. */
+static void test_missing_keys(void **state)
+{
+	struct nl_sock *nl;
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80");
+	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	world_settle(&b.w);
+	nl = fake_connect(b.f);
+	assert_int_equal(sends_of_get(&b, nl, 10240, 1), 40);
+	assert_int_equal(sends_of_get(&b, nl, 10240, 0), 41);
+	assert_in_range(sends_of_get(&b, nl, 10240, 2), 40, 42);
+	/* One missing now and then: a request ends there, and another begins. */
+	assert_in_range(sends_of_get(&b, nl, 2560, 3), 10, 12);
+	nl_sock_close(nl);
+	bench_close(&b);
+}
+
 /* What vipd or the kernel lacks is said in words, with the first request. */
 static void test_lacking(void **state)
 {
@@ -936,6 +986,7 @@ int main(void)
 		cmocka_unit_test(test_guard_stays),
 		cmocka_unit_test(test_guard_is_held),
 		cmocka_unit_test(test_reading),
+		cmocka_unit_test(test_missing_keys),
 		cmocka_unit_test(test_lacking),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_counters),

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h> /* before linux/in.h: that one then steps back */
 
+#include <assert.h>
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/netfilter.h>
@@ -19,6 +20,11 @@
 /* Keys a request. An answer is one datagram a key, all queued before the first is read. */
 #define GET_KEYS_MAX 256
 #define GET_REQUEST_MAX (256 + GET_KEYS_MAX * (3 * 12 + NFT_KEY_MAX))
+/* A request of one key: the headers, names of table and set, and the key. */
+#define GET_ONE_MAX 256
+/* So many keys of one missing, and each has a request of its own. */
+#define EACH_SHARE 16
+#define GET_BUFFER_MAX (GET_KEYS_MAX * GET_ONE_MAX)
 
 #define ATTR_HDR 4
 #define REQUEST_MAX 512 /* a request without keys */
@@ -322,7 +328,7 @@ int nft_walk_step(struct nft_walk *w, nft_elem_fn *fn, void *arg, struct err *er
 struct get {
 	enum nft_set_id set;
 	enum ipfam fam;
-	char *request; /* GET_REQUEST_MAX bytes */
+	char *request; /* GET_BUFFER_MAX bytes */
 	const uint8_t *keys;
 	uint8_t *data;
 	uint8_t *found;
@@ -331,31 +337,35 @@ struct get {
 	size_t answered;
 };
 
+/* The element `elem` answers for key `i`. */
+static void get_elem(struct get *g, size_t i, const struct nlattr *elem)
+{
+	struct parsed e = elem_parse(elem, g->set, g->fam);
+	size_t key_len = nft_key_len(g->set, g->fam);
+	size_t data_len = nft_data_len(g->set, g->fam);
+	uint8_t key[NFT_KEY_MAX];
+
+	/* A range is found by any value inside it; only the very same one counts. */
+	if (i >= g->n || !elem_key(&e, g->set, g->fam, key) ||
+	    memcmp(key, g->keys + i * key_len, key_len) != 0)
+		return;
+	g->found[i] = 1;
+	if (g->data != NULL && e.data != NULL)
+		memcpy(g->data + i * data_len, e.data, data_len);
+	if (g->packets != NULL)
+		g->packets[i] = elem_packets(&e);
+}
+
 static int get_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	struct get *g = arg;
 	const struct nlattr *list = answer_list(h);
-	size_t key_len = nft_key_len(g->set, g->fam);
-	size_t data_len = nft_data_len(g->set, g->fam);
 
 	(void)err;
 	if (list == NULL)
 		return 0;
-	nl_attr_for_each (elem, list) {
-		struct parsed e = elem_parse(elem, g->set, g->fam);
-		size_t i = g->answered++;
-		uint8_t key[NFT_KEY_MAX];
-
-		/* A range is found by any value inside it; only the very same one counts. */
-		if (i >= g->n || !elem_key(&e, g->set, g->fam, key) ||
-		    memcmp(key, g->keys + i * key_len, key_len) != 0)
-			continue;
-		g->found[i] = 1;
-		if (g->data != NULL && e.data != NULL)
-			memcpy(g->data + i * data_len, e.data, data_len);
-		if (g->packets != NULL)
-			g->packets[i] = elem_packets(&e);
-	}
+	nl_attr_for_each (elem, list)
+		get_elem(g, g->answered++, elem);
 	return 0;
 }
 
@@ -388,29 +398,89 @@ static int get_some(struct nl_sock *nl, const struct nft_table_ref *table, struc
 	return 0;
 }
 
-/* What nft_elems_get() and nft_elems_count() are asked, `g` its pointers at the first key. */
+static int each_answer(void *arg, size_t i, const struct nlmsghdr *answer, int error,
+		       const struct nl_bad *bad)
+{
+	struct get *g = arg;
+	const struct nlattr *list = answer != NULL ? answer_list(answer) : NULL;
+
+	g->answered++;
+	/* All requests look alike but for the key: an offset is good for any. */
+	if (error == -ENOENT && bad->has_offset &&
+	    !nft_offset_is_elem((const struct nlmsghdr *)g->request, bad->offset))
+		return -ENOTRECOVERABLE;
+	if (list == NULL)
+		return error == -ENOENT ? 0 : error;
+	nl_attr_for_each (elem, list)
+		get_elem(g, i, elem);
+	return 0;
+}
+
+/*
+ * Each key in a request of its own, all in one datagram: for keys of which many are missing,
+ * as a request ends at the first one that is. Fills how many are missing.
+ */
+static int get_each(struct nl_sock *nl, const struct nft_table_ref *table, struct get *g,
+		    size_t *n_missing, struct err *err)
+{
+	size_t key_len = nft_key_len(g->set, g->fam);
+	size_t len = 0;
+	int r;
+
+	for (size_t i = 0; i < g->n; i++) {
+		struct nlmsghdr *h = nl_request_nfnl(g->request + len, GET_ONE_MAX,
+						     msg_type(NFT_MSG_GETSETELEM), nfproto(table));
+		struct nlattr *list = list_begin(h, table, g->set);
+
+		list->nla_len = ATTR_HDR;
+		put_elem(h, list, g->set, g->fam, g->keys + i * key_len, NULL);
+		assert(h->nlmsg_len <= GET_ONE_MAX);
+		len += h->nlmsg_len;
+	}
+	r = nl_query_each(nl, g->request, len, g->n, each_answer, g, err);
+	if (r == -ENOTRECOVERABLE)
+		return err_set(err, r, "table %s or its set %s is gone", table->name,
+			       nft_set_desc(g->set, table->fam)->name);
+	*n_missing = 0;
+	for (size_t i = 0; i < g->n; i++)
+		*n_missing += !g->found[i];
+	return r;
+}
+
+/* The keys from `i` on, as `g` for one request. */
+static void get_portion(struct get *g, const struct get *all, size_t i, size_t max)
+{
+	g->keys = all->keys + i * nft_key_len(all->set, all->fam);
+	g->data = all->data ? all->data + i * nft_data_len(all->set, all->fam) : NULL;
+	g->found = all->found + i;
+	g->packets = all->packets ? all->packets + i : NULL;
+	g->n = MIN(all->n - i, max);
+	g->answered = 0;
+	memset(g->found, 0, g->n);
+}
+
+/*
+ * What nft_elems_get() and nft_elems_count() are asked, `g` its pointers at the first key. A
+ * request of many keys costs least while all are there. After a missing one each has its
+ * own, until few are missing again.
+ */
 static int get_all(struct nl_sock *nl, const struct nft_table_ref *table, const struct get *all,
 		   enum nft_get how, struct err *err)
 {
-	size_t key_len = nft_key_len(all->set, table->fam);
-	size_t data_len = nft_data_len(all->set, table->fam);
 	struct get g = *all;
 	size_t max = GET_KEYS_MAX;
-	int r = 0;
+	bool is_each = false;
 
 	memset(all->found, 0, all->n);
 	for (size_t i = 0; i < all->n;) {
-		bool is_missing;
+		size_t n_missing = 0;
+		bool is_missing = false;
+		int r;
 
-		g.keys = all->keys + i * key_len;
-		g.data = all->data ? all->data + i * data_len : NULL;
-		g.found = all->found + i;
-		g.packets = all->packets ? all->packets + i : NULL;
-		g.n = MIN(all->n - i, max);
-		g.answered = 0;
-		r = get_some(nl, table, &g, &is_missing, err);
+		get_portion(&g, all, i, max);
+		r = is_each ? get_each(nl, table, &g, &n_missing, err)
+			    : get_some(nl, table, &g, &is_missing, err);
 		if (r == -ENOBUFS && max > 1) { /* a small receive buffer: ask for less */
-			memset(all->found + i, 0, all->n - i);
 			max /= 2;
 			continue;
 		}
@@ -420,6 +490,7 @@ static int get_all(struct nl_sock *nl, const struct nft_table_ref *table, const 
 		i += is_missing ? MIN(g.answered, g.n - 1) + 1 : g.n;
 		if (is_missing && how == NFT_GET_PREFIX)
 			break;
+		is_each = is_missing || n_missing * EACH_SHARE > g.n;
 	}
 	return 0;
 }
@@ -430,7 +501,7 @@ int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table, enum nf
 {
 	struct get g = { .set = set,
 			 .fam = table->fam,
-			 .request = xmalloc(GET_REQUEST_MAX),
+			 .request = xmalloc(GET_BUFFER_MAX),
 			 .keys = keys,
 			 .data = data,
 			 .found = found,
@@ -447,7 +518,7 @@ int nft_elems_count(struct nl_sock *nl, const struct nft_table_ref *table, enum 
 {
 	struct get g = { .set = set,
 			 .fam = table->fam,
-			 .request = xmalloc(GET_REQUEST_MAX),
+			 .request = xmalloc(GET_BUFFER_MAX),
 			 .keys = keys,
 			 .data = data,
 			 .found = found,

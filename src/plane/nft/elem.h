@@ -9,7 +9,7 @@
  * so it is cut below 64 KB. Elements are laid out byte by byte: at a million a
  * second, attribute helpers would be most of the cost.
  *
- * Reading by key is linear in the number of keys. A dump is quadratic in the
+ * Reading by key is linear in the number of keys, missing ones included. A dump is quadratic in the
  * size of the set, as each piece of the answer begins again at the first bucket:
  * `endpoints` and `endpoint_addrs` are never dumped in one go.
  *
