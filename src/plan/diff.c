@@ -225,6 +225,47 @@ void plan_diff(struct plan_ops *ops, struct svc *svc, const struct plan_rows *ol
 	vec_fini(&d.dels);
 }
 
+/* Operation `k` of those that make `pool`. */
+static void pool_op(struct diff *d, const struct plan_pool *pool, size_t k)
+{
+	if (k == 0)
+		add_op(d, PLAN_POOL_ADD)->pool = pool;
+	else if (k <= pool->ranges.n)
+		range_op(add_op(d, PLAN_RANGE_ADD), pool, &pool->ranges.v[k - 1]);
+	else
+		backend_op(add_op(d, PLAN_BACKEND_ADD), pool,
+			   &pool->backends.v[k - 1 - pool->ranges.n], k - 1 - pool->ranges.n);
+}
+
+size_t plan_diff_part(struct plan_ops *ops, struct svc *svc, const struct plan_rows *rows,
+		      size_t from, size_t max)
+{
+	struct diff d = { .out = ops, .svc = svc };
+	size_t end = ops->ops.n + max;
+	size_t at = 0;
+
+	vec_for_each (pool, &rows->pools) {
+		size_t n = 1 + pool->ranges.n + pool->backends.n;
+		bool is_cut = pool->affinity_s == 0;
+
+		for (size_t k = at + n <= from        ? n
+				: from > at && is_cut ? from - at
+						      : 0;
+		     k < n; k++) {
+			if (ops->ops.n >= end && (is_cut || k == 0))
+				return at + k;
+			pool_op(&d, pool, k);
+		}
+		at += n;
+	}
+	for (size_t i = from > at ? from - at : 0; i < rows->frontends.n; i++) {
+		if (ops->ops.n >= end)
+			return at + i;
+		add_op(&d, PLAN_FRONTEND_ADD)->frontend = &rows->frontends.v[i];
+	}
+	return 0;
+}
+
 const char *plan_op_text(enum plan_op_kind k)
 {
 	switch (k) {

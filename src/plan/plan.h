@@ -38,6 +38,8 @@ struct plan_traits {
 	uint16_t (*pool_class)(size_t n, uint32_t affinity_s);
 	/* The affinity timeout in force in pools of a class, 0 = none; NULL: as asked for. */
 	uint32_t (*class_affinity)(uint16_t class);
+	/* Rows may be audited in parts (plan_diff_part()): each element is by itself. */
+	bool has_parts;
 	/* It schedules: wants to know when a service's annotations about that change. */
 	bool has_tuning;
 };
@@ -147,6 +149,12 @@ void plan_rows_number(struct plan *p, struct plan_rows *rows);
 /* Append the operations that lead from `old` to `new`; either may be NULL (nothing). */
 void plan_diff(struct plan_ops *ops, struct svc *svc, const struct plan_rows *old,
 	       const struct plan_rows *new);
+/*
+ * About `max` of the operations that lead from nothing to `rows`, from number `from` on.
+ * Returns the number to go on from; 0: these were the last. A pool with affinity is not cut.
+ */
+size_t plan_diff_part(struct plan_ops *ops, struct svc *svc, const struct plan_rows *rows,
+		      size_t from, size_t max);
 /* The kernel holds `new` now (may be NULL): takes it, frees the old rows and their ids. */
 void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new);
 /* The affinity timeout in force in a numbered pool, 0 = none. */

@@ -40,6 +40,9 @@ struct sync {
 	struct {
 		bool is_wanted;
 		size_t left; /* services of the pass under way */
+		const struct svc
+			*part_of; /* large service at the head of model.all; compared only */
+		size_t part;      /* its operations before this one are compared */
 		uint64_t writes;
 		uint64_t begin_ns;
 		uint64_t worked_ns; /* of the pass, without its rests */

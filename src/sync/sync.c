@@ -32,6 +32,7 @@
  */
 #define AUDIT_SERVICES 32
 #define AUDIT_OPS 64
+#define AUDIT_PART_OPS 1000 /* of a service that has more: below 10 ms */
 #define AUDIT_REST 4
 #define AUDIT_REST_INCIDENT 1
 /*
@@ -350,6 +351,19 @@ static bool is_sync_due(const struct sync *s, uint64_t now)
 
 /* --- audit --- */
 
+/*
+ * Part of the rows of a service that has many. Returns false when some are left. The rows
+ * may change between two parts: then some are compared twice, or at the next audit.
+ */
+static bool audit_part(struct sync *s, struct svc *svc)
+{
+	size_t from = svc == s->audit.part_of ? s->audit.part : 0;
+
+	s->audit.part = plan_diff_part(&s->ops, svc, svc->rows, from, AUDIT_PART_OPS);
+	s->audit.part_of = s->audit.part > 0 ? svc : NULL;
+	return s->audit.part == 0;
+}
+
 /* The rows of the next few services, as if the kernel had nothing. */
 static void audit_collect(struct sync *s, size_t *left)
 {
@@ -360,12 +374,19 @@ static void audit_collect(struct sync *s, size_t *left)
 	for (int i = 0; i < AUDIT_SERVICES; i++) {
 		struct svc *svc = list_entry(all->next, struct svc, all);
 
+		bool is_audited = svc->rows != NULL && sync_is_adopted(s, svc);
+
 		if (*left == 0 || s->ops.ops.n >= AUDIT_OPS)
 			break;
+		if (is_audited && s->plan->traits->has_parts && plan_size(svc) > AUDIT_PART_OPS) {
+			if (!audit_part(s, svc))
+				break;
+			is_audited = false;
+		}
 		list_del(&svc->all);
 		list_add_tail(all, &svc->all);
 		--*left;
-		if (svc->rows != NULL && sync_is_adopted(s, svc))
+		if (is_audited)
 			plan_diff(&s->ops, svc, NULL, svc->rows);
 	}
 }

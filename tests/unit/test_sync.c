@@ -997,6 +997,14 @@ static int commit_consistent(struct plane *p, const struct plan_op *ops, size_t 
 	return r;
 }
 
+static int mock_commit_counted(struct plane *p, const struct plan_op *ops, size_t n,
+			       enum plane_commit_mode mode, struct plane_result *res,
+			       struct err *err)
+{
+	longest_commit = MAX(longest_commit, n);
+	return mock_commit(p, ops, n, mode, res, err);
+}
+
 static void large_put(struct world *w, int i, int ports, int endpoints, int shift)
 {
 	struct service *s = make_service_object("shop/x", "10.96.0.1", NULL, "p:TCP:1");
@@ -1120,6 +1128,39 @@ static void test_pieces(void **state)
 	world_fini(&w);
 }
 
+/* The audit of a large service goes in parts of bounded size, and repairs all of it. */
+static void test_audit_in_parts(void **state)
+{
+	static struct plane_ops ops;
+	struct world w;
+	size_t commits;
+
+	large_world(&w, &ops);
+	log_level_set_all(LOG_LEVEL_ERR);
+	sync_sources_ready(w.s);
+	large_put(&w, 0, 20, 200, 0);
+	large_put(&w, 1, 1, 3, 0);
+	sync_settle(w.s, T0);
+	assert_int_equal(w.k.slots.n, 4003);
+	ops.commit = mock_commit_counted;
+	mock_remove(&w.k.slots, &w.k.slots.v[0]);
+	mock_remove(&w.k.slots, &w.k.slots.v[2000]);
+	mock_remove(&w.k.frontends, &w.k.frontends.v[7]);
+	longest_commit = 0;
+	commits = w.k.n_commits;
+	sync_audit(w.s);
+	for (uint64_t k = 0; k < 30; k++)
+		sync_settle(w.s, T0 + (20 + k) * NSEC_PER_SEC);
+	assert_int_equal(sync_stats_get(w.s)->audits, 1);
+	assert_int_equal(sync_stats_get(w.s)->repairs, 3);
+	assert_int_equal(w.k.slots.n, 4003);
+	assert_int_equal(w.k.frontends.n, 21);
+	assert_in_range(w.k.n_commits - commits, 4, 10);
+	assert_true(longest_commit <= 1100);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
 /* A piece is refused: what was taken before serves on, and the next attempt goes on from there. */
 static void test_piece_refused(void **state)
 {
@@ -1235,6 +1276,7 @@ int main(void)
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_piece_refused),
+		cmocka_unit_test(test_audit_in_parts),
 		cmocka_unit_test(test_pieces_random),
 		cmocka_unit_test(test_move_is_atomic),
 		cmocka_unit_test(test_rejected_heir),

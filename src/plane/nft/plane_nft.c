@@ -792,7 +792,9 @@ struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 
 const struct plane_ops nft_plane_ops = {
 	.name = "nftables",
-	.traits = { .pool_class = nft_pool_class, .class_affinity = nft_class_affinity },
+	.traits = { .has_parts = true,
+		    .pool_class = nft_pool_class,
+		    .class_affinity = nft_class_affinity },
 	.load = plane_load,
 	.recall = plane_recall,
 	.env = plane_env,
