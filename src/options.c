@@ -962,7 +962,7 @@ static const struct flag flags[] = {
 	  "remove everything of vipd's from the kernel, and exit; --cleanup=kube-proxy: what "
 	  "kube-proxy left there, while vipd serves (--cleanup=kube-proxy,force: in any case)" },
 	{ "init-only", NULL, flag_init_only,
-	  "do what needs more than CAP_NET_ADMIN, look whether the kernel can serve, and exit" },
+	  "set sysctls, which needs more than CAP_NET_ADMIN, and exit: for an init container" },
 	{ "version", NULL, flag_version, "print the version and exit" },
 	{ "help", NULL, flag_help, "print this and exit; --help=table: all flags and fields" },
 

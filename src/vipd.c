@@ -1032,7 +1032,11 @@ static int init_only(struct vipd *v, struct err *err)
 {
 	int r = open_plane(v, err);
 
-	return r < 0 ? r : conntrack_prepare(&v->options.sysctls, err);
+	if (r == 0)
+		r = conntrack_prepare(&v->options.sysctls, err);
+	if (r == 0 && v->plane->ops->prepare != NULL)
+		r = v->plane->ops->prepare(v->plane, err);
+	return r;
 }
 
 static int write_config(const struct vipd *v, struct err *err)

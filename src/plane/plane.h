@@ -229,6 +229,12 @@ struct plane_ops {
 	 */
 	int (*retire)(struct plane *p, const struct model *m, uint64_t now, uint64_t *again,
 		      struct err *err);
+	/*
+	 * For --init-only, without load(): set what needs a writable /proc/sys, so that a process
+	 * with CAP_NET_ADMIN alone finds it set. An error names what cannot be set and is
+	 * required. May be NULL: nothing is needed.
+	 */
+	int (*prepare)(struct plane *p, struct err *err);
 	/* Remove everything of ours from the kernel (--cleanup). */
 	int (*cleanup)(struct plane *p, struct err *err);
 	void (*close)(struct plane *p);

@@ -135,6 +135,7 @@ def enter_mounts(unit):
                 (["/tmp", "/var/tmp"] if unit.is_on("PrivateTmp") else []):
             set_readonly(path, False)
     if unit.is_on("ProtectKernelTunables"):
+        bind_itself("/proc/sys")
         set_readonly("/proc/sys")
         set_readonly("/sys")
     if unit.is_on("ProtectControlGroups") and os.path.ismount("/sys/fs/cgroup"):

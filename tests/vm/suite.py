@@ -30,7 +30,7 @@ PATHS = of("paths") + of("sctp_sockets") + of(
 RESTART = of("restart", "nothing_changed_nothing_written", "endpoint_gone_while_down")
 # All of them: the host's kernel may have no IPVS, and then they run nowhere else.
 IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_probe")
-IPVS_BESIDE = of("ipvs_foreign") + of("ipvs_repair")
+IPVS_BESIDE = of("ipvs_foreign") + of("ipvs_repair") + ["tests/deploy/pod_in_machine.py"]
 # The same files as on the nft plane: of each what the ipvs plane does in a way of its own.
 TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restored",
            "edited_rule_is_restored", "noticed_at_once") + \

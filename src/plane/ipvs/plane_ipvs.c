@@ -654,6 +654,7 @@ const struct plane_ops ipvs_plane_ops = {
 	.weight = ipvs_tell_weight,
 	.remark = plane_remark,
 	.retire = plane_retire,
+	.prepare = ipvs_sysctls_prepare,
 	.cleanup = plane_cleanup,
 	.close = plane_close,
 };

@@ -285,6 +285,9 @@ void ipvs_committed(struct ipvs_plane *p, size_t n);
 
 /* --- sysctl.c --- */
 
+/* plane_ops.prepare. The values of before are not remembered: there is no table yet. */
+MUST_USE int ipvs_sysctls_prepare(struct plane *plane, struct err *err);
+
 /* What the table remembers of the time before us: it may be gone when that is written again. */
 MUST_USE int ipvs_sysctls_recall(struct ipvs_plane *p, struct err *err);
 

@@ -230,6 +230,16 @@ static int remember_all(struct ipvs_plane *p, const struct ipvs_timeouts *now,
 	return r;
 }
 
+int ipvs_sysctls_prepare(struct plane *plane, struct err *err)
+{
+	struct ipvs_plane *p = container_of(plane, struct ipvs_plane, plane);
+	const struct plane_fault *f = &plane->faults[PLANE_FAULT_SYSCTL];
+	size_t n = 0;
+
+	sysctls_set(p, &n);
+	return f->is_unready ? err_set(err, -EPERM, "%s", f->text) : 0;
+}
+
 int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, struct err *err)
 {
 	struct ipvs_timeouts now = { 0 };
