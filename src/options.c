@@ -32,11 +32,14 @@ struct flag;
 struct parse {
 	struct options *o;
 	struct model_config *config;
-	const struct config *file; /* NULL without --config */
-	const struct flag *flag;   /* the row in hand ... */
-	const char *name;          /* ... as it was spelled: "--oom-score-adj", "oomScoreAdj" */
-	struct str ignored;        /* names of what is without effect */
-	struct str beside;         /* names of flags that the file takes the place of */
+	const struct config *file;   /* NULL without --config */
+	const struct flag *flag;     /* the row in hand ... */
+	const char *name;            /* ... as it was spelled: "--oom-score-adj", "oomScoreAdj" */
+	struct str ignored;          /* names of what is without effect */
+	struct str beside;           /* names of flags that the file takes the place of */
+	bool has_nodeport_addresses; /* "primary" or prefixes were asked for */
+	bool has_localhost;          /* localhostNodePorts was set, to ... */
+	bool is_localhost;
 };
 
 typedef int (*flag_fn)(struct parse *p, const char *value, struct err *err);
@@ -332,10 +335,46 @@ static int flag_nodeport_addresses(struct parse *p, const char *value, struct er
 	if (r < 0)
 		return err_wrap(err, r, "\"primary\" alone, or prefixes");
 	free(p->config->nodeport_cidrs.v);
+	p->has_nodeport_addresses = *value != '\0';
 	p->config->has_nodeport_cidrs = !is_primary;
 	p->config->nodeport_cidrs.v = list.v;
 	p->config->nodeport_cidrs.n = p->config->nodeport_cidrs.cap = list.n;
 	return 0;
+}
+
+static int flag_localhost_nodeports(struct parse *p, const char *value, struct err *err)
+{
+	p->has_localhost = true;
+	return parse_bool(&p->is_localhost, value, err);
+}
+
+/*
+ * SVC-10, IPT-12: in iptables mode, the default of kube-proxy's configuration, node ports are
+ * served on all addresses of the node and on localhost, unless the options say otherwise.
+ */
+static void nodeports_by_mode(struct parse *p)
+{
+	static const struct ip_prefix all[] = { { .addr = { .family = AF_INET } },
+						{ .addr = { .family = AF_INET6 } } };
+	static const char *const texts[] = { "0.0.0.0/0", "::/0" };
+	struct options *o = p->o;
+	bool is_iptables = o->mode == PROXY_MODE_IPTABLES ||
+			   (o->mode == PROXY_MODE_UNSET && o->config != NULL);
+	json_t *list;
+
+	p->config->serves_localhost =
+		o->mode != PROXY_MODE_IPVS && (p->has_localhost ? p->is_localhost : is_iptables);
+	config_tree_put(o->effective, "iptables.localhostNodePorts",
+			json_boolean(p->config->serves_localhost));
+	if (!is_iptables || p->has_nodeport_addresses)
+		return;
+	list = json_array();
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		json_array_append_new(list, json_string(texts[i]));
+		*vec_push(&p->config->nodeport_cidrs) = all[i];
+	}
+	p->config->has_nodeport_cidrs = true;
+	config_tree_put(o->effective, "nodePortAddresses", list);
 }
 
 static int flag_detect_local(struct parse *p, const char *value, struct err *err)
@@ -995,7 +1034,8 @@ static const struct flag flags[] = {
 	  "this node's address of its family, in place of the Node object's", "bindAddress",
 	  CONFIG_TEXT, "0.0.0.0" },
 	{ "nodeport-addresses", "LIST", flag_nodeport_addresses,
-	  "\"primary\" (default), or prefixes: node ports are served on the host's addresses in them",
+	  "\"primary\" (default; all addresses in iptables mode), or prefixes of node port addresses; "
+	  "a family without a prefix has no node ports",
 	  "nodePortAddresses", CONFIG_LIST, "" },
 	{ "oom-score-adj", "N", flag_oom,
 	  "-1000 to 1000, where vipd may set it (default: as it is)", "oomScoreAdj", CONFIG_INT,
@@ -1032,9 +1072,10 @@ static const struct flag flags[] = {
 	{ "iptables-masquerade-bit", "N", flag_ignored_bit, HELP_NO_MARK, "iptables.masqueradeBit",
 	  CONFIG_INT, "14" },
 	{ NULL, NULL, flag_ignored_bit, HELP_NO_MARK, "nftables.masqueradeBit", CONFIG_INT, "14" },
-	{ "iptables-localhost-nodeports", NULL, flag_ignored,
-	  "node ports are not served on loopback addresses", "iptables.localhostNodePorts",
-	  CONFIG_BOOL, "false" },
+	{ "iptables-localhost-nodeports", NULL, flag_localhost_nodeports,
+	  "serve node ports on 127.0.0.1 and ::1 for this node's processes (default in iptables "
+	  "mode)",
+	  "iptables.localhostNodePorts", CONFIG_BOOL, "false" },
 
 	/* tracked flows */
 	{ "nft-table-owner", NULL, flag_table_owner,
@@ -1684,9 +1725,9 @@ static void notes_make(struct parse *p)
 	if (p->ignored.len > 0)
 		note(o, "accepted without effect: %s", p->ignored.text);
 	if (o->mode == PROXY_MODE_IPTABLES)
-		note(o, "mode iptables, kube-proxy's default, is served with nftables: node ports "
-			"on the primary addresses unless nodePortAddresses says otherwise, and "
-			"never on loopback");
+		note(o, "mode iptables, kube-proxy's default, is served with nftables");
+	if (p->has_localhost && p->is_localhost && o->mode == PROXY_MODE_IPVS)
+		note(o, "iptables.localhostNodePorts: no effect in ipvs mode");
 }
 
 static void options_init(struct options *o)
@@ -1821,8 +1862,10 @@ int options_parse(struct options *o, struct model_config *config, int argc, char
 		r = hostname_find(&p, err);
 	if (r == 0)
 		r = validate(&p, err);
-	if (r == 0)
+	if (r == 0) {
+		nodeports_by_mode(&p);
 		notes_make(&p);
+	}
 	config_tree_put(o->effective, "mode", /* what serves, whatever was asked for */
 			json_string(o->mode == PROXY_MODE_IPVS ? "ipvs" : "nftables"));
 	if (o->write_config_to != NULL && o->action != OPTIONS_HELP &&

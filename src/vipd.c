@@ -78,6 +78,7 @@ struct vipd {
 	bool is_outdated;              /* the configuration file says something else by now */
 	uint64_t last_event_ns;        /* when a source last changed the model; 0 = never */
 	bool is_cidr_missing[IPFAM_N]; /* detector_check() */
+	enum model_nodeports nodeports[IPFAM_N]; /* as logged last */
 	bool is_source_ready;
 	bool is_source_complete; /* no object is unknown; sync_sweep_hold() is over */
 	bool is_sweep_told;      /* the log says that the sweep is pending */
@@ -257,6 +258,18 @@ static void sweep_follow(struct vipd *v)
 	str_fini(&why);
 }
 
+/* SVC-07: once for each cause, and again after the node's addresses or its options changed. */
+static void nodeports_follow(struct vipd *v)
+{
+	for (int fam = 0; fam < IPFAM_N && v->is_host_ready; fam++) {
+		enum model_nodeports why = model_nodeports(&v->model, fam);
+
+		if (why != v->nodeports[fam] && why != MODEL_NODEPORTS_OK)
+			log_warn(LOG_AREA_MAIN, "%s", model_nodeports_text(why, fam));
+		v->nodeports[fam] = why;
+	}
+}
+
 /* In this very turn of the loop: an isolated change waits for nothing. */
 static void on_changed(void *arg)
 {
@@ -264,6 +277,7 @@ static void on_changed(void *arg)
 
 	v->last_event_ns = now_ns();
 	sweep_follow(v);
+	nodeports_follow(v);
 	outside_changed(v->outside);
 	event_active(v->sync_event, EV_TIMEOUT, 0);
 }

@@ -200,6 +200,14 @@ bool ip_addr_is_equal(const struct ip_addr *a, const struct ip_addr *b)
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
+struct ip_addr ip_addr_loopback(enum ipfam fam)
+{
+	static const uint8_t v4[4] = { 127, 0, 0, 1 };
+	static const uint8_t v6[16] = { [15] = 1 };
+
+	return fam == IPFAM_V6 ? ip_addr_from_bytes(AF_INET6, v6) : ip_addr_from_bytes(AF_INET, v4);
+}
+
 bool ip_addr_is_loopback(const struct ip_addr *a)
 {
 	static const uint8_t one[16] = { [15] = 1 };

@@ -81,6 +81,8 @@ struct ip_addr ip_addr_from_bytes(uint8_t family, const void *bytes);
 int ip_addr_cmp(const struct ip_addr *a, const struct ip_addr *b);
 bool ip_addr_is_equal(const struct ip_addr *a, const struct ip_addr *b);
 bool ip_addr_is_loopback(const struct ip_addr *a);
+/* 127.0.0.1 or ::1 */
+struct ip_addr ip_addr_loopback(enum ipfam fam);
 bool ip_prefix_contains(const struct ip_prefix *p, const struct ip_addr *a);
 /* Does `outer` cover all of `inner`? */
 bool ip_prefix_covers(const struct ip_prefix *outer, const struct ip_prefix *inner);

@@ -75,6 +75,13 @@ static void derive_nodeport_addrs(struct model_env *e, const struct model *m)
 		vec_for_each (a, &m->host_addrs)
 			if (!ip_addr_is_loopback(a) && nodeport_cidrs_match(&m->config, a))
 				*vec_push(&e->nodeport_addrs) = *a;
+		for (int fam = 0; fam < IPFAM_N && m->config.serves_localhost; fam++) {
+			struct ip_addr a = ip_addr_loopback(fam);
+
+			/* The source of its connections is the node's address. */
+			if (ip_is_set(&e->node_ip[fam]) && nodeport_cidrs_match(&m->config, &a))
+				*vec_push(&e->nodeport_addrs) = a;
+		}
 	} else {
 		for (int fam = 0; fam < IPFAM_N; fam++)
 			if (ip_is_set(&e->node_ip[fam]) && !ip_addr_is_loopback(&e->node_ip[fam]))

@@ -615,6 +615,50 @@ const struct ip_addr *model_host_cluster_ip(const struct model *m, const struct 
 	return NULL;
 }
 
+enum model_nodeports model_nodeports(const struct model *m, enum ipfam fam)
+{
+	bool has_prefix = false;
+	bool has_addr = false;
+
+	vec_for_each (a, &m->env.nodeport_addrs)
+		if (ip_fam(a) == fam)
+			return MODEL_NODEPORTS_OK;
+	vec_for_each (a, &m->host_addrs)
+		has_addr |= ip_fam(a) == fam;
+	if (!m->config.has_nodeport_cidrs || !has_addr)
+		return MODEL_NODEPORTS_OK;
+	vec_for_each (p, &m->config.nodeport_cidrs)
+		has_prefix |= ip_fam(&p->addr) == fam;
+	return has_prefix ? MODEL_NODEPORTS_NO_MATCH : MODEL_NODEPORTS_NO_PREFIX;
+}
+
+const char *model_nodeports_text(enum model_nodeports why, enum ipfam fam)
+{
+	switch (why) {
+	case MODEL_NODEPORTS_OK:
+		break;
+	case MODEL_NODEPORTS_NO_PREFIX:
+		return fam == IPFAM_V6 ? "IPv6 node ports are not served: --nodeport-addresses has "
+					 "no IPv6 prefix"
+				       : "IPv4 node ports are not served: --nodeport-addresses has "
+					 "no IPv4 prefix";
+	case MODEL_NODEPORTS_NO_MATCH:
+		return fam == IPFAM_V6 ? "IPv6 node ports are not served: no address of this node "
+					 "is in --nodeport-addresses"
+				       : "IPv4 node ports are not served: no address of this node "
+					 "is in --nodeport-addresses";
+	}
+	return NULL;
+}
+
+bool model_serves_localhost(const struct model *m, enum ipfam fam)
+{
+	vec_for_each (a, &m->env.nodeport_addrs)
+		if (ip_fam(a) == fam && ip_addr_is_loopback(a))
+			return true;
+	return false;
+}
+
 /* The rows of a service say whether its cluster IP is an address of this host. */
 static int mark_host_cluster_ips(struct model *m, uint64_t at_ns)
 {

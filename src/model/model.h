@@ -71,6 +71,8 @@ struct model_config {
 	bool has_nodeport_cidrs;              /* --nodeport-addresses is a list of CIDRs ... */
 	VEC(struct ip_prefix) nodeport_cidrs; /* ... this one; else "primary" (SVC-09, SVC-10) */
 	struct ip_addr bind_addr[IPFAM_N];    /* --bind-address replaces the node IP (LIFE-14) */
+	bool serves_localhost; /* node ports also on loopback addresses in these prefixes (IPT-12)
+				*/
 	bool is_masquerade_all;
 	bool no_external_ips;      /* gate AllowServiceExternalIPs off (SVC-13) */
 	bool tracks_addrs;         /* model_has_addr() will be asked: costs memory */
@@ -178,6 +180,17 @@ int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n,
 struct svc *model_find(const struct model *m, const struct name *ns, const struct name *name);
 struct slice_entry *model_find_slice(const struct model *m, const struct name *ns,
 				     const struct name *name);
+enum model_nodeports {
+	MODEL_NODEPORTS_OK = 0,    /* or the node has no address of the family */
+	MODEL_NODEPORTS_NO_PREFIX, /* --nodeport-addresses has prefixes of the other family only */
+	MODEL_NODEPORTS_NO_MATCH,  /* no address of the node is in the prefixes of this family */
+};
+/* Why no node port of the family is served on this node. */
+enum model_nodeports model_nodeports(const struct model *m, enum ipfam fam);
+/* "IPv6 node ports are not served: ..."; NULL for MODEL_NODEPORTS_OK. */
+const char *model_nodeports_text(enum model_nodeports why, enum ipfam fam);
+/* Does the family serve node ports on its loopback address? */
+bool model_serves_localhost(const struct model *m, enum ipfam fam);
 /* Is `a` an address of this host? Loopback and link-local addresses are not listed. */
 bool model_is_host_addr(const struct model *m, const struct ip_addr *a);
 /* The first cluster IP of `s` that is an address of this host, or NULL. */

@@ -211,8 +211,21 @@ static void note_add(struct str *out, const struct serve_port_facts *p, unsigned
 	str_puts(out, text);
 }
 
-void serve_port_note(struct str *out, const struct serve_facts *f, const struct svc *svc,
-		     size_t port)
+/* Node ports of a family that no address of this node serves. */
+static void nodeports_note(struct str *out, const struct model *m, const struct svc *svc,
+			   size_t port)
+{
+	if (svc->service->ports.v[port].node_port == 0)
+		return;
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (service_has_family(svc->service, fam) &&
+		    model_nodeports(m, fam) != MODEL_NODEPORTS_OK)
+			str_printf(out, "%s%s", out->len ? "; " : "",
+				   model_nodeports_text(model_nodeports(m, fam), fam));
+}
+
+void serve_port_note(struct str *out, const struct serve_facts *f, const struct model *m,
+		     const struct svc *svc, size_t port)
 {
 	const struct serve_port_facts *p = &f->ports.v[port];
 	const struct plan_rows *rows = svc->rows;
@@ -235,6 +248,7 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 		 "cluster IP: internalTrafficPolicy Local, no endpoint on this node");
 	note_add(out, p, SERVE_FACT_DROPS_OUTSIDE,
 		 "outside clients: externalTrafficPolicy Local, no endpoint on this node");
+	nodeports_note(out, m, svc, port);
 }
 
 static const char *pending_text(const struct svc *svc)

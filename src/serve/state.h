@@ -59,8 +59,8 @@ void serve_facts_fini(struct serve_facts *f);
 
 enum serve_state serve_port_state(const struct serve_facts *f, size_t port);
 /* Why, in words; for SERVE_STATE_OK only warnings are appended. */
-void serve_port_note(struct str *out, const struct serve_facts *f, const struct svc *svc,
-		     size_t port);
+void serve_port_note(struct str *out, const struct serve_facts *f, const struct model *m,
+		     const struct svc *svc, size_t port);
 /* For what concerns the service as a whole; nothing when its ports say it all. */
 void serve_service_note(struct str *out, const struct serve_facts *f, const struct svc *svc);
 

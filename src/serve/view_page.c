@@ -275,7 +275,7 @@ static void ports_copy(struct view_page *v, const struct svc *svc, const struct 
 		struct page_port *p = vec_push(&v->ports);
 		struct str note = { 0 };
 
-		serve_port_note(&note, f, svc, i);
+		serve_port_note(&note, f, v->ctx->model, svc, i);
 		*p = (struct page_port){
 			.name = name_ref(svc->service->ports.v[i].name),
 			.port = svc->service->ports.v[i],

@@ -68,7 +68,8 @@ static void view_port_pools(struct jsonw *w, const struct plan_rows *rows,
 	jsonw_end(w);
 }
 
-static void view_port(struct jsonw *w, const struct svc *svc, const struct serve_facts *f, size_t i)
+static void view_port(struct jsonw *w, const struct model *m, const struct svc *svc,
+		      const struct serve_facts *f, size_t i)
 {
 	const struct service_port *port = &svc->service->ports.v[i];
 	struct str note = { 0 };
@@ -79,7 +80,7 @@ static void view_port(struct jsonw *w, const struct svc *svc, const struct serve
 	jsonw_uint(w, "port", port->port);
 	jsonw_uint(w, "node_port", port->node_port);
 	jsonw_text(w, "state", serve_state_text(serve_port_state(f, i)));
-	serve_port_note(&note, f, svc, i);
+	serve_port_note(&note, f, m, svc, i);
 	jsonw_text(w, "note", note.text);
 	jsonw_array(w, "families");
 	for (int fam = 0; fam < IPFAM_N; fam++) {
@@ -113,7 +114,7 @@ void view_row(struct jsonw *w, const struct serve_context *ctx, const struct svc
 		view_addrs(w, s);
 	jsonw_array(w, "ports");
 	for (size_t i = 0; s != NULL && i < s->ports.n; i++)
-		view_port(w, svc, scratch, i);
+		view_port(w, ctx->model, svc, scratch, i);
 	jsonw_end(w);
 	jsonw_end(w);
 	str_fini(&note);

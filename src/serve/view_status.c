@@ -388,6 +388,9 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 		problem_load(w, ctx->sync);
 	if (ctx->sync != NULL)
 		problem_sweep(w, ctx->sync, source);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (model_nodeports(m, fam) != MODEL_NODEPORTS_OK)
+			problem(w, "node", model_nodeports_text(model_nodeports(m, fam), fam));
 	if (m->config.node_name == NULL || m->config.node_name->len == 0)
 		problem(w, "node", "the node's name is unknown: no endpoint counts as local");
 	else if (ctx->health != NULL && health_lacks_node(ctx->health))

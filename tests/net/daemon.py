@@ -307,6 +307,9 @@ class Vipd:
             lab_.NODE_NAME, detect=self.flags.get("--detect-local-mode") or "ClusterCIDR",
             cluster_cidrs=split("--cluster-cidr"),
             nodeport_addresses=None if nodeports in ([], ["primary"]) else nodeports,
+            mode=self.flags.get("--proxy-mode"),
+            localhost_nodeports=next((f.partition("=")[2] or "true" for f in self.flags
+                                      if f.startswith("--iptables-localhost-nodeports")), None),
             host_addresses=[lab_.NODE[4], lab_.NODE[6], lab_.NODE_TO_CLIENT[4],
                             lab_.NODE_TO_CLIENT[6], lab_.BRIDGE[4], lab_.BRIDGE[6],
                             lab_.NODE_TO_WORLD[4], lab_.NODE_TO_WORLD[6], "127.0.0.1", "::1"],

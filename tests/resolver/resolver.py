@@ -35,11 +35,18 @@ class Config:
     """What flags and the host say; the Node object says the rest."""
 
     def __init__(self, node_name, detect="ClusterCIDR", cluster_cidrs=(), nodeport_addresses=None,
-                 host_addresses=(), service_cidrs=(), external_ips=True, bind_addresses=()):
+                 host_addresses=(), service_cidrs=(), external_ips=True, bind_addresses=(),
+                 mode=None, localhost_nodeports=None):
         self.node_name = node_name
         self.detect = detect  # ClusterCIDR NodeCIDR BridgeInterface InterfaceNamePrefix
         self.cluster_cidrs = list(cluster_cidrs)
+        # SVC-10, IPT-12: iptables mode serves all addresses and localhost, unless told otherwise.
+        is_iptables = mode == "iptables"
+        if is_iptables and nodeport_addresses is None:
+            nodeport_addresses = ["0.0.0.0/0", "::/0"]
         self.nodeport_addresses = nodeport_addresses  # None = "primary"
+        self.localhost = mode != "ipvs" and (
+            is_iptables if localhost_nodeports is None else localhost_nodeports == "true")
         self.host_addresses = list(host_addresses)
         self.service_cidrs = list(service_cidrs)
         self.external_ips = external_ips
@@ -268,7 +275,9 @@ class Node:
             return [] if ip is None or ip.is_loopback else [ip]
         nets = of_family([parse_net(c) for c in config.nodeport_addresses], fam)
         host = of_family([parse_ip(a) for a in config.host_addresses], fam)
-        return [a for a in host if not a.is_loopback and any(a in n for n in nets)]
+        # Of the loopback addresses, 127.0.0.1 and ::1; their clients get the node's address.
+        return [a for a in host if any(a in n for n in nets) and
+                (not a.is_loopback or (config.localhost and self.ip[fam] is not None))]
 
 
 def detector_of(config, node, fam):

@@ -182,8 +182,9 @@ static const struct {
 	  "--vmodule=proxier=9,sync=4",
 	  "accepted without effect: feature gate NFTablesProxyMode, vmodule proxier" },
 	{ "CFG-07 iptables", "--proxy-mode=iptables",
-	  "mode iptables, kube-proxy's default, is served with nftables: node ports on the primary "
-	  "addresses unless nodePortAddresses says otherwise, and never on loopback" },
+	  "mode iptables, kube-proxy's default, is served with nftables" },
+	{ "localhost node ports and ipvs", "--proxy-mode=ipvs --iptables-localhost-nodeports",
+	  "iptables.localhostNodePorts: no effect in ipvs mode" },
 };
 
 static void test_noted(void **state)
@@ -197,6 +198,40 @@ static void test_noted(void **state)
 		assert_int_equal(p.o.notes.n, noted[i].note != NULL);
 		if (noted[i].note != NULL)
 			assert_string_equal(p.o.notes.v[0], noted[i].note);
+		parsed_fini(&p);
+	}
+}
+
+/* SVC-10, IPT-12: what the mode means for node ports, unless other options say it. */
+static void test_nodeports_by_mode(void **state)
+{
+	static const struct {
+		const char *flags;
+		size_t n_cidrs; /* 0: the primary addresses */
+		bool is_localhost;
+	} cases[] = {
+		{ "", 0, false },
+		{ "--proxy-mode=nftables", 0, false },
+		{ "--proxy-mode=ipvs", 0, false },
+		{ "--proxy-mode=iptables", 2, true },
+		{ "--proxy-mode=", 2, true },
+		{ "--proxy-mode=iptables --nodeport-addresses=primary", 0, true },
+		{ "--proxy-mode=iptables --nodeport-addresses=", 2, true },
+		{ "--proxy-mode=iptables --nodeport-addresses=192.0.2.0/24", 1, true },
+		{ "--proxy-mode=iptables --iptables-localhost-nodeports=false", 2, false },
+		{ "--proxy-mode=nftables --iptables-localhost-nodeports", 0, true },
+		{ "--proxy-mode=ipvs --iptables-localhost-nodeports", 0, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct parsed p;
+
+		print_message("    %s\n", cases[i].flags);
+		parse(&p, cases[i].flags);
+		assert_int_equal(p.r, 0);
+		assert_int_equal(p.config.nodeport_cidrs.n, cases[i].n_cidrs);
+		assert_int_equal(p.config.has_nodeport_cidrs, cases[i].n_cidrs > 0);
+		assert_int_equal(p.config.serves_localhost, cases[i].is_localhost);
 		parsed_fini(&p);
 	}
 }
@@ -457,10 +492,15 @@ static void test_document(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refused),   cmocka_unit_test(test_noted),
-		cmocka_unit_test(test_log_level), cmocka_unit_test(test_values),
-		cmocka_unit_test(test_places),    cmocka_unit_test(test_actions),
-		cmocka_unit_test(test_all_known), cmocka_unit_test(test_document),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_noted),
+		cmocka_unit_test(test_nodeports_by_mode),
+		cmocka_unit_test(test_log_level),
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_actions),
+		cmocka_unit_test(test_all_known),
+		cmocka_unit_test(test_document),
 		cmocka_unit_test(test_flagz),
 	};
 

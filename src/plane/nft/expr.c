@@ -21,6 +21,7 @@
 #include "plane/nft/sets.h"
 
 /* Header offsets: RFC 791 section 3.1, RFC 8200 section 3; a port's is that of TCP, UDP, SCTP. */
+#define IP4_CSUM 10
 #define IP4_SADDR 12
 #define IP4_DADDR 16
 #define IP6_SADDR 8
@@ -103,6 +104,39 @@ void nft_expr_daddr(struct nft_rules *rs, enum ipfam fam, unsigned int word)
 {
 	payload(rs, NFT_PAYLOAD_NETWORK_HEADER, fam == IPFAM_V6 ? IP6_DADDR : IP4_DADDR,
 		(uint32_t)ip_len(fam), word);
+}
+
+static void addr_set(struct nft_rules *rs, enum ipfam fam, uint32_t offset, unsigned int word)
+{
+	struct nftnl_expr *e = expr_add(rs, "payload");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_SREG, reg(word));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_OFFSET, offset);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_LEN, (uint32_t)ip_len(fam));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_FLAGS, NFT_PAYLOAD_L4CSUM_PSEUDOHDR);
+	if (fam == IPFAM_V6)
+		return;
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_CSUM_TYPE, NFT_PAYLOAD_CSUM_INET);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_CSUM_OFFSET, IP4_CSUM);
+}
+
+void nft_expr_saddr_set(struct nft_rules *rs, enum ipfam fam, unsigned int word)
+{
+	addr_set(rs, fam, fam == IPFAM_V6 ? IP6_SADDR : IP4_SADDR, word);
+}
+
+void nft_expr_daddr_set(struct nft_rules *rs, enum ipfam fam, unsigned int word)
+{
+	addr_set(rs, fam, fam == IPFAM_V6 ? IP6_DADDR : IP4_DADDR, word);
+}
+
+void nft_expr_addr(struct nft_rules *rs, const struct ip_addr *addr, unsigned int word)
+{
+	struct nftnl_expr *e = expr_add(rs, "immediate");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_DREG, reg(word));
+	nftnl_expr_set(e, NFTNL_EXPR_IMM_DATA, addr->bytes, (uint32_t)ip_len(ip_fam(addr)));
 }
 
 void nft_expr_sport(struct nft_rules *rs, unsigned int word)

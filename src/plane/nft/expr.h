@@ -59,6 +59,11 @@ void nft_expr_socket_wildcard(struct nft_rules *rs, unsigned int word);
 /* The first byte of the transport header: the type of ICMP. */
 void nft_expr_icmp_type(struct nft_rules *rs, unsigned int word);
 /* Address type by routing table; `flags` NFTA_FIB_F_SADDR or _DADDR. */
+/* Write a source or destination address into the packet, checksums included. */
+void nft_expr_saddr_set(struct nft_rules *rs, enum ipfam fam, unsigned int word);
+void nft_expr_daddr_set(struct nft_rules *rs, enum ipfam fam, unsigned int word);
+/* An address into registers from `word` on. */
+void nft_expr_addr(struct nft_rules *rs, const struct ip_addr *addr, unsigned int word);
 void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word);
 /* Matches when the route to the destination leaves through the input interface; prerouting only. */
 void nft_expr_fib_returns(struct nft_rules *rs, unsigned int word);

@@ -118,6 +118,8 @@ struct nft_layout_params nft_layout_params_from(const struct model *m, enum ipfa
 		.n_service_cidrs = m->env.service_cidrs.n,
 	};
 
+	if (model_serves_localhost(m, fam))
+		p.localhost_source = m->env.node_ip[fam];
 	memcpy(p.ifname, m->config.detect_ifname, sizeof(p.ifname));
 	return p;
 }

@@ -49,6 +49,8 @@ struct nft_layout_params {
 	bool has_detector;
 	bool is_masquerade_all;
 	char ifname[IFNAME_MAX];
+	/* Set: node ports are served on the loopback address, and clients there get this source. */
+	struct ip_addr localhost_source;
 	const struct ip_prefix *pod_cidrs;
 	size_t n_pod_cidrs;
 	const struct ip_prefix *service_cidrs;
