@@ -104,6 +104,29 @@ def clients(vipd, fam, to):
 
 
 @FAM
+@pytest.mark.skipif(IS_IPVS, reason="IPVS keeps the timeout that a client's entry was made with")
+def test_shortened_timeout(lab, vipd, fam):
+    """A shorter timeout is that of entries made before, too: the time since the last connection
+    counts. A client that comes again in time keeps its endpoint."""
+    to, number = Svc("sticky8", 8).target("clusterip", fam)
+    vipd.apply(Svc("sticky8", 8, affinity=10800).objects())
+    first = backends(lab, to, number, n=1)
+    assert clients(vipd, fam, to) == {L.CLIENT[fam]}
+    vipd.apply(Svc("sticky8", 8, affinity=7200).objects())
+    time.sleep(2)
+    assert backends(lab, to, number, n=8) == first * 8
+    vipd.apply(Svc("sticky8", 8, affinity=2).objects())
+    L.eventually(lambda: not clients(vipd, fam, to), 20, "the entry lasts")
+    # The same while no vipd was there to see it.
+    vipd.apply(Svc("sticky8", 8, affinity=10800).objects())
+    backends(lab, to, number, n=1)
+    vipd.kill()
+    vipd.write(Svc("sticky8", 8, affinity=2).objects())
+    vipd.start()
+    L.eventually(lambda: not clients(vipd, fam, to), 20, "the entry lasts")
+
+
+@FAM
 def test_moves_when_its_endpoint_goes(lab, vipd, fam):
     """T-111, SVC-33: at once, to one that exists, and back to nothing it ever had."""
     svc = Svc("sticky4", 4, affinity=10800)

@@ -343,6 +343,7 @@ static void applied(struct nft_plane *p)
 			applied_loaded(p, ch);
 	}
 	nft_kinds_applied(p);
+	nft_shorten_applied(p);
 	if (p->loaded == NULL)
 		return;
 	for (int fam = 0; fam < IPFAM_N; fam++)

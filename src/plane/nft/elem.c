@@ -137,6 +137,7 @@ struct parsed {
 	const uint8_t *key_end;
 	const uint8_t *data;
 	const struct nlattr *expr;
+	uint64_t expires_ms;
 };
 
 /* The bytes inside NFTA_SET_ELEM_x if there are exactly `len`. */
@@ -162,6 +163,7 @@ static struct parsed elem_parse(const struct nlattr *elem, enum nft_set_id set, 
 	e.key_end = value_bytes(tb[NFTA_SET_ELEM_KEY_END], d->key_len);
 	e.data = value_bytes(tb[NFTA_SET_ELEM_DATA], d->data_len);
 	e.expr = tb[NFTA_SET_ELEM_EXPR];
+	e.expires_ms = nl_attr_be64(tb[NFTA_SET_ELEM_EXPIRATION], 0);
 	return e;
 }
 
@@ -219,7 +221,7 @@ static void dump_begin(void *arg)
 }
 
 static int message_elems(const struct nlmsghdr *h, enum ipfam fam, enum nft_set_id set,
-			 nft_elem_fn *fn, void *arg, struct err *err)
+			 uint64_t *expires_ms, nft_elem_fn *fn, void *arg, struct err *err)
 {
 	const struct nlattr *list = answer_list(h);
 	int r = 0;
@@ -230,6 +232,8 @@ static int message_elems(const struct nlmsghdr *h, enum ipfam fam, enum nft_set_
 		struct parsed e = elem_parse(elem, set, fam);
 		uint8_t key[NFT_KEY_MAX];
 
+		if (expires_ms != NULL)
+			*expires_ms = e.expires_ms;
 		if (r == 0 && elem_key(&e, set, fam, key))
 			r = fn(arg, key, e.data, err);
 	}
@@ -240,7 +244,7 @@ static int dump_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct dump *d = arg;
 
-	return message_elems(h, d->fam, d->set, d->fn, d->arg, err);
+	return message_elems(h, d->fam, d->set, NULL, d->fn, d->arg, err);
 }
 
 static struct nlmsghdr *dump_request(char *buf, size_t size, const struct nft_table_ref *table,
@@ -317,7 +321,7 @@ int nft_walk_step(struct nft_walk *w, nft_elem_fn *fn, void *arg, struct err *er
 			r = code < 0 ? err_set(err, code, "walk over %s: %s",
 					       nft_set_desc(w->set, w->fam)->name, strerror(-code))
 				     : 0;
-		else if (message_elems(h, w->fam, w->set, fn, arg, err) < 0)
+		else if (message_elems(h, w->fam, w->set, &w->expires_ms, fn, arg, err) < 0)
 			r = -ECANCELED;
 	}
 	free(buf);

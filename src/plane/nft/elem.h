@@ -74,6 +74,7 @@ struct nft_walk {
 	enum ipfam fam;
 	enum nft_set_id set;
 	uint32_t seq;
+	uint64_t expires_ms; /* of the element that is told; 0 = never */
 };
 MUST_USE int nft_walk_begin(struct nft_walk *w, struct nl_sock *nl,
 			    const struct nft_table_ref *table, enum nft_set_id set,

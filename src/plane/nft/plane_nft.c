@@ -34,6 +34,8 @@
 #define KINDS_PERIOD_NS (600 * NSEC_PER_SEC)
 /* Readings of our tables, while others modify them, until load() fails. */
 #define LOAD_TRIES 5
+/* How soon after a transaction that shortens an affinity timeout the entries follow. */
+#define SHORTEN_LOOK_NS (2 * NSEC_PER_SEC)
 /* Between two pieces of a walk, and between two walks. A late piece takes the kernel 10 ms. */
 #define WALK_STEP_NS (100 * NSEC_PER_MSEC)
 #define WALK_PERIOD_NS (UINT64_C(86400) * NSEC_PER_SEC)
@@ -114,6 +116,7 @@ static void plane_close(struct plane *plane)
 	nft_loaded_close(p->loaded);
 	nft_changes_fini(&p->changes);
 	vec_fini(&p->led);
+	vec_fini(&p->shorten);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_refs_clear(&p->vips[fam]);
 		nft_refs_clear(&p->cluster_ips[fam]);
@@ -684,6 +687,19 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 	return p->walk_at;
 }
 
+/* The socket of walks serves one at a time. When to come again, 0 = not at all. */
+static uint64_t tick_shorten(struct nft_plane *p, uint64_t now)
+{
+	struct err err = { 0 };
+
+	if (p->walk_nl == NULL || nft_kind_count() == 0)
+		return 0;
+	/* Transactions do not call for a tick. */
+	if (p->shorten.n == 0 || p->is_walking)
+		return now + SHORTEN_LOOK_NS;
+	return now + (nft_shorten_step(p, &err) ? TICK_AGAIN_NS : SHORTEN_LOOK_NS);
+}
+
 static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
 {
 	struct nft_layout_result lr = { .times = &p->plane.times };
@@ -717,7 +733,7 @@ static uint64_t tick_kinds(struct nft_plane *p, uint64_t now)
 static uint64_t plane_tick(struct plane *plane, uint64_t now)
 {
 	struct nft_plane *p = nft_plane_of(plane);
-	uint64_t next, kinds, walk = 0;
+	uint64_t next, kinds, shorten, walk = 0;
 
 	if (p->loaded != NULL) /* who is needed is not yet known */
 		return now + NSEC_PER_SEC;
@@ -725,7 +741,10 @@ static uint64_t plane_tick(struct plane *plane, uint64_t now)
 	kinds = tick_kinds(p, now);
 	if (kinds != 0 && (next == 0 || kinds < next))
 		next = kinds;
-	if (p->walk_nl != NULL)
+	shorten = tick_shorten(p, now);
+	if (shorten != 0 && (next == 0 || shorten < next))
+		next = shorten;
+	if (p->walk_nl != NULL && p->n_shortening == 0)
 		walk = tick_walk(p, now);
 	if (walk != 0 && (next == 0 || walk < next))
 		next = walk;

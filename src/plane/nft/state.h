@@ -21,6 +21,14 @@ struct nft_kind_led {
 	int8_t by; /* 1 or -1 */
 };
 
+/* A pool's affinity timeout became shorter. */
+struct nft_shorten {
+	uint32_t pool;
+	uint8_t fam;
+	uint32_t old_s;
+	uint32_t new_s;
+};
+
 struct nft_plane {
 	struct plane plane; /* first: plane.h */
 	struct nl_sock *cmd;
@@ -32,8 +40,10 @@ struct nft_plane {
 	struct nft_kinds ready[IPFAM_N]; /* kinds whose chains are known to exist */
 	VEC(struct nft_kind_led) led;    /* of the transaction under way */
 	uint32_t n_led[IPFAM_N][NFT_KIND_AFFINITY_END - NFT_KIND_AFFINITY];
-	struct nft_kinds kept[IPFAM_N]; /* found by the last load and led to at its sweep */
-	uint64_t kinds_at;              /* tick() then removes idle ones; 0 = not yet due */
+	struct nft_kinds kept[IPFAM_N];  /* found by the last load and led to at its sweep */
+	VEC(struct nft_shorten) shorten; /* entries of these pools are to follow */
+	size_t n_shortening;             /* of them, those of the walk under way; 0 = none is */
+	uint64_t kinds_at;               /* tick() then removes idle ones; 0 = not yet due */
 	struct nft_refs vips[IPFAM_N];
 	struct nft_refs cluster_ips[IPFAM_N];
 	struct nft_refs endpoint_addrs[IPFAM_N];
@@ -134,3 +144,10 @@ void nft_kinds_keep(struct nft_plane *p);
  * not returned since the last call, and release their numbers.
  */
 MUST_USE int nft_kinds_remove(struct nft_plane *p, struct err *err);
+
+/* --- shorten.c --- */
+
+/* A transaction was acknowledged: note the pools whose affinity timeout became shorter. */
+void nft_shorten_applied(struct nft_plane *p);
+/* One piece of the walk over clients' entries; false when nothing is left to do. */
+bool nft_shorten_step(struct nft_plane *p, struct err *err);

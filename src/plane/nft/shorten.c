@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/shorten - clients' entries follow an affinity timeout that became shorter.
+ *
+ * A rule sets an entry's expiration when the client connects, so an entry made with the old
+ * timeout would last longer than the new one allows. After the transaction the map is walked
+ * piece by piece, and such entries get what is left: the time since the client's last
+ * connection counts. Entries that last no longer than the new timeout stay as they are.
+ *
+ * An expiration can only be changed by replacing the element. Entries that the packet path
+ * removes meanwhile fail the batch; then each is replaced alone.
+ */
+#include "plane/nft/state.h"
+
+#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+
+#include <endian.h>
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <string.h>
+
+#include "plane/nft/decode.h"
+
+/* An entry that lasts no longer than this goes at once. */
+#define LEFT_MIN_MS 1000
+
+/* An entry to be replaced. */
+struct entry {
+	uint8_t key[NFT_KEY_MAX];
+	uint8_t data[NFT_DATA_MAX];
+	uint64_t left_ms; /* 0: it goes */
+	uint64_t timeout_ms;
+};
+
+struct walking {
+	struct nft_plane *p;
+	VEC(struct entry) v;
+};
+
+void nft_shorten_applied(struct nft_plane *p)
+{
+	static const enum nft_set_id leading[] = { NFTSET_FRONTENDS, NFTSET_FW_FRONTENDS,
+						   NFTSET_XL_CLUSTER, NFTSET_XL_LOCAL };
+
+	vec_for_each (ch, &p->changes.v) {
+		uint32_t old, new;
+
+		if (ch->set > NFTSET_FW_FRONTENDS || !ch->has_held || !ch->has_new)
+			continue;
+		for (size_t i = 0; i < ARRAY_SIZE(leading); i++) {
+			if (ch->set != leading[i] || nft_word_pool(nft_get_word(ch->held)) !=
+							     nft_word_pool(nft_get_word(ch->data)))
+				continue;
+			old = nft_class_affinity(nft_word_kind(nft_get_word(ch->held)));
+			new = nft_class_affinity(nft_word_kind(nft_get_word(ch->data)));
+			if (new != 0 && new < old)
+				*vec_push(&p->shorten) =
+					(struct nft_shorten){ nft_word_pool(nft_get_word(ch->data)),
+							      ch->fam, old, new };
+		}
+	}
+}
+
+static const struct nft_shorten *shorten_find(const struct nft_plane *p, uint32_t pool)
+{
+	const struct nft_shorten *last = NULL;
+
+	for (size_t i = 0; i < p->n_shortening; i++)
+		if (p->shorten.v[i].fam == p->walk.fam && p->shorten.v[i].pool == pool)
+			last = &p->shorten.v[i];
+	return last;
+}
+
+static int entry_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+{
+	struct walking *w = arg;
+	const struct nft_shorten *s = shorten_find(w->p, nft_word_pool(nft_get_word(key)));
+	uint64_t left = w->p->walk.expires_ms;
+	uint64_t less;
+	struct entry *e;
+
+	(void)err;
+	if (s == NULL || data == NULL || left <= (uint64_t)s->new_s * 1000)
+		return 0;
+	less = (uint64_t)(s->old_s - s->new_s) * 1000;
+	e = vec_push(&w->v);
+	*e = (struct entry){ .timeout_ms = (uint64_t)s->new_s * 1000 };
+	e->left_ms = left > less + LEFT_MIN_MS ? MIN(left - less, e->timeout_ms) : 0;
+	memcpy(e->key, key, nft_key_len(NFTSET_AFFINITY, w->p->walk.fam));
+	memcpy(e->data, data, nft_data_len(NFTSET_AFFINITY, w->p->walk.fam));
+	return 0;
+}
+
+static void value_put(struct nlmsghdr *h, uint16_t type, const void *bytes, size_t len)
+{
+	struct nlattr *n = mnl_attr_nest_start(h, type);
+
+	mnl_attr_put(h, NFTA_DATA_VALUE, len, bytes);
+	mnl_attr_nest_end(h, n);
+}
+
+static void element_put(struct nft_plane *p, const struct entry *e, bool is_del)
+{
+	enum ipfam fam = p->walk.fam;
+	uint16_t msg = is_del ? NFT_MSG_DELSETELEM : NFT_MSG_NEWSETELEM;
+	struct nlmsghdr *h =
+		nl_batch_msg(p->batch, NFNL_SUBSYS_NFTABLES << 8 | msg, is_del ? 0 : NLM_F_CREATE,
+			     nft_layout_family(p->layout[fam]), NULL);
+	struct nlattr *list, *elem;
+
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, nft_layout_table(p->layout[fam]));
+	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, nft_set_desc(NFTSET_AFFINITY, fam)->name);
+	list = mnl_attr_nest_start(h, NFTA_SET_ELEM_LIST_ELEMENTS);
+	elem = mnl_attr_nest_start(h, NFTA_LIST_ELEM);
+	value_put(h, NFTA_SET_ELEM_KEY, e->key, nft_key_len(NFTSET_AFFINITY, fam));
+	if (!is_del) {
+		value_put(h, NFTA_SET_ELEM_DATA, e->data, nft_data_len(NFTSET_AFFINITY, fam));
+		mnl_attr_put_u64(h, NFTA_SET_ELEM_TIMEOUT, htobe64(e->timeout_ms));
+		mnl_attr_put_u64(h, NFTA_SET_ELEM_EXPIRATION, htobe64(e->left_ms));
+	}
+	mnl_attr_nest_end(h, elem);
+	mnl_attr_nest_end(h, list);
+}
+
+/* Replace the entries from..to-1 in one transaction. */
+static int entries_replace(struct walking *w, size_t from, size_t to, struct err *err)
+{
+	struct nft_plane *p = w->p;
+	int r;
+
+	nl_batch_reset(p->batch, 0);
+	for (size_t i = from; i < to; i++) {
+		element_put(p, &w->v.v[i], true);
+		if (w->v.v[i].left_ms != 0)
+			element_put(p, &w->v.v[i], false);
+	}
+	r = nl_batch_commit(p->batch, err);
+	nl_batch_reset(p->batch, 0);
+	if (r == 0 && to > from)
+		nft_plane_committed(p, 1);
+	return r;
+}
+
+/* One piece of the walk. 1: there is more. */
+static int walk_piece(struct nft_plane *p, struct err *err)
+{
+	struct walking w = { .p = p };
+	int r = nft_walk_step(&p->walk, entry_found, &w, err);
+
+	if (r >= 0 && entries_replace(&w, 0, w.v.n, err) == -ENOENT)
+		for (size_t i = 0; i < w.v.n; i++)
+			(void)entries_replace(&w, i, i + 1, err); /* one that is gone is as good */
+	vec_fini(&w.v);
+	return r;
+}
+
+static int walk_begin(struct nft_plane *p, enum ipfam fam, struct err *err)
+{
+	struct nft_table_ref table = nft_plane_table(p, fam);
+
+	return nft_walk_begin(&p->walk, p->walk_nl, &table, NFTSET_AFFINITY, err);
+}
+
+bool nft_shorten_step(struct nft_plane *p, struct err *err)
+{
+	int r;
+
+	if (p->n_shortening == 0) {
+		p->n_shortening = p->shorten.n;
+		r = walk_begin(p, IPFAM_V4, err);
+	} else {
+		r = walk_piece(p, err);
+		if (r == 0 && p->walk.fam == IPFAM_V4)
+			r = walk_begin(p, IPFAM_V6, err) < 0 ? -EIO : 1;
+		else if (r == 0)
+			r = -ENODATA; /* both are walked */
+	}
+	if (r >= 0)
+		return true;
+	/* Over, or impossible: entries then last as long as they were made for. */
+	p->shorten.n -= p->n_shortening;
+	if (p->shorten.n > 0)
+		memmove(p->shorten.v, p->shorten.v + p->n_shortening,
+			p->shorten.n * sizeof(p->shorten.v[0]));
+	p->n_shortening = 0;
+	return p->shorten.n > 0;
+}
