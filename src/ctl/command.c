@@ -84,24 +84,95 @@ int out_json(const json_t *json, int code)
 	return code;
 }
 
-int usage(const char *fmt, ...)
+/* On standard error: standard output has answers only. */
+static int error_print(int code, const char *text, const char *hint)
 {
+	json_t *json;
+
+	if (opt.output != OUTPUT_JSON || opt.is_yaml) {
+		(void)fprintf(stderr, "vipctl: %s%s\n", text, hint);
+		return code;
+	}
+	json = json_pack("{s:i, s:{s:s, s:i}}", "api", CONTROL_API_VERSION, "error", "text", text,
+			 "exit_code", code);
+	(void)json_dumpf(json, stderr, JSON_COMPACT);
+	(void)fputs("\n", stderr);
+	json_decref(json);
+	return code;
+}
+
+int complain(int code, const char *fmt, ...)
+{
+	struct err text;
 	va_list ap;
 
-	(void)fputs("vipctl: ", stderr);
 	va_start(ap, fmt);
-	(void)vfprintf(stderr, fmt, ap);
+	(void)vsnprintf(text.text, sizeof(text.text), fmt, ap);
 	va_end(ap);
-	(void)fputs("; see vipctl --help\n", stderr);
-	return EXIT_USAGE;
+	return error_print(code, text.text, "");
+}
+
+int usage(const char *fmt, ...)
+{
+	struct err text;
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text.text, sizeof(text.text), fmt, ap);
+	va_end(ap);
+	return error_print(EXIT_USAGE, text.text, "; see vipctl --help");
 }
 
 int failed(int r, const struct err *err)
 {
-	(void)fprintf(stderr, "vipctl: %s\n", err->text);
 	if (r == -ENODATA)
-		return EXIT_PROBLEM;
-	return r == -EINVAL ? EXIT_USAGE : EXIT_NO_VIPD;
+		return error_print(EXIT_PROBLEM, err->text, "");
+	return error_print(r == -EINVAL ? EXIT_USAGE : EXIT_NO_VIPD, err->text, "");
+}
+
+/* --- typing mistakes --- */
+
+#define WORD_MAX 32
+
+/* Letters to insert, remove or replace; two that changed places count as one. */
+static size_t distance(const char *a, const char *b)
+{
+	uint8_t d[WORD_MAX + 1][WORD_MAX + 1];
+	size_t n = strlen(a);
+	size_t m = strlen(b);
+
+	if (n > WORD_MAX || m > WORD_MAX)
+		return WORD_MAX;
+	for (size_t i = 0; i <= n; i++)
+		for (size_t j = 0; j <= m; j++) {
+			size_t best = i + j;
+
+			if (i > 0 && j > 0)
+				best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+			if (i > 0)
+				best = MIN(best, (size_t)d[i - 1][j] + 1);
+			if (j > 0)
+				best = MIN(best, (size_t)d[i][j - 1] + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				best = MIN(best, (size_t)d[i - 2][j - 2] + 1);
+			d[i][j] = (uint8_t)best;
+		}
+	return d[n][m];
+}
+
+struct guess {
+	const char *best;
+	size_t distance;
+};
+
+static void guess_try(struct guess *g, const char *typed, const char *word)
+{
+	size_t n = distance(typed, word);
+
+	if (n < g->distance && n < strlen(word)) {
+		g->distance = n;
+		g->best = word;
+	}
 }
 
 /* --- the command line --- */
@@ -206,7 +277,8 @@ static const struct ctl_option options[] = {
 	{ "kind", 'K', "LIST", CTL_OPTION_SOME, "only such events",
 	  "service endpointslice node servicecidr addresses sync refused kernel" },
 	{ "watch", 'w', "[=SECONDS]", CTL_OPTION_SOME, "again and again, every 2 s", NULL },
-	{ "socket", 'P', "PATH", CTL_OPTION_COMMON, "of vipd's control socket", NULL },
+	{ "socket", 'P', "PATH", CTL_OPTION_COMMON, "of vipd's control socket; else $VIPCTL_SOCKET",
+	  NULL },
 	{ "timeout", 'T', "SECONDS", CTL_OPTION_COMMON,
 	  "without progress until vipctl gives up, 10", NULL },
 	{ "color", 'C', "WHEN", CTL_OPTION_COMMON, "auto, always or never; NO_COLOR is honoured",
@@ -227,10 +299,11 @@ static const struct ctl_option *option_of(int letter)
 
 /* What getopt_long() wants; `short_text` has room for a letter and two colons each. */
 static void options_for_getopt(struct option long_options[static OPTIONS_N + 1],
-			       char short_text[static 3 * OPTIONS_N + 1])
+			       char short_text[static 3 * OPTIONS_N + 2])
 {
 	char *p = short_text;
 
+	*p++ = ':'; /* a missing argument is told apart */
 	for (size_t i = 0; i < OPTIONS_N; i++) {
 		const struct ctl_option *o = &options[i];
 		int has_arg = o->arg == NULL   ? no_argument
@@ -338,6 +411,26 @@ static int plane_parse(const char *text)
 	return 0;
 }
 
+/* What getopt_long() could not use: `word` is what was typed. */
+static int option_bad(int c, const char *word)
+{
+	struct guess g = { .distance = 3 };
+	char name[WORD_MAX];
+
+	if (c == ':')
+		return usage("option '%s' wants an argument", word);
+	if (strncmp(word, "--", 2) != 0)
+		return usage("there is no option '-%c'", optopt);
+	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	if (optopt != 0)
+		return usage("option '--%s' takes no argument", name);
+	for (const struct ctl_option *o = options; o->name != NULL; o++)
+		guess_try(&g, name, o->name);
+	if (g.best != NULL)
+		return usage("there is no option '--%s' (did you mean '--%s'?)", name, g.best);
+	return usage("there is no option '--%s'", name);
+}
+
 /* One option; 0, or the exit code. */
 static int option_take(int c)
 {
@@ -389,10 +482,20 @@ static int option_take(int c)
 		return timeout_parse(optarg);
 	case 'C':
 		return colour_parse(optarg);
-	default: /* getopt has named it already */
-		(void)fputs("See vipctl --help\n", stderr);
-		return EXIT_USAGE;
+	default:
+		return 0;
 	}
+}
+
+static int command_unknown(const char *name)
+{
+	struct guess g = { .distance = 3 };
+
+	for (const struct command *c = commands; c->name != NULL; c++)
+		guess_try(&g, name, c->name);
+	if (g.best != NULL)
+		return usage("there is no command '%s' (did you mean '%s'?)", name, g.best);
+	return usage("there is no command '%s'", name);
 }
 
 static const struct command *command_find(const char *name)
@@ -410,15 +513,50 @@ struct said {
 	const char *help_how;
 };
 
+/* -w=1 is --watch=1: getopt would take the letters one by one. */
+static void assignments_expand(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		const struct ctl_option *o =
+			argv[i][0] == '-' && argv[i][1] >= 'a' && argv[i][2] == '='
+				? option_of(argv[i][1])
+				: NULL;
+		struct str text = { 0 };
+
+		if (o == NULL || o->arg == NULL || *o->arg != '[')
+			continue;
+		str_printf(&text, "--%s%s", o->name, argv[i] + 2);
+		argv[i] = text.text; /* as long as the process */
+	}
+}
+
+/* -o json counts for errors before it, too. */
+static void output_foresee(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *next = i + 1 < argc ? argv[i + 1] : "";
+
+		if (strcmp(argv[i], "-ojson") == 0 || strcmp(argv[i], "--output=json") == 0 ||
+		    ((strcmp(argv[i], "-o") == 0 || strcmp(argv[i], "--output") == 0) &&
+		     strcmp(next, "json") == 0))
+			opt.output = OUTPUT_JSON;
+	}
+}
+
 static int options_parse(struct said *said, int argc, char **argv)
 {
 	struct option long_options[OPTIONS_N + 1];
-	char short_text[3 * OPTIONS_N + 1];
+	char short_text[3 * OPTIONS_N + 2];
 	int code = 0;
 	int c;
 
 	options_for_getopt(long_options, short_text);
+	assignments_expand(argc, argv);
+	output_foresee(argc, argv);
+	opterr = 0;
 	while (code == 0 && (c = getopt_long(argc, argv, short_text, long_options, NULL)) != -1) {
+		if (c == '?' || c == ':')
+			return option_bad(c, argv[optind - 1]);
 		said->is_given[(unsigned char)c] = true;
 		if (c == 'h') {
 			said->wants_help = true;
@@ -463,7 +601,12 @@ int command_main(int argc, char **argv)
 {
 	const struct command *cmd;
 	struct said said = { 0 };
-	int code = options_parse(&said, argc, argv);
+	const char *socket = getenv("VIPCTL_SOCKET");
+	int code;
+
+	if (socket != NULL && *socket != '\0')
+		opt.client.path = socket;
+	code = options_parse(&said, argc, argv);
 
 	if (code != 0)
 		return code;
@@ -475,7 +618,7 @@ int command_main(int argc, char **argv)
 		return said.wants_help ? help(NULL, said.help_how) : usage("a command is missing");
 	cmd = command_find(argv[optind]);
 	if (cmd == NULL)
-		return usage("there is no command '%s'", argv[optind]);
+		return command_unknown(argv[optind]);
 	if (said.wants_help)
 		return help(cmd, said.help_how);
 	code = options_check(&said, cmd);

@@ -238,7 +238,8 @@ void diff_print(struct str *out, const struct diff *d, const struct style *style
 	vec_for_each (text, &d->owed)
 		str_printf(out, "%s\n", *text);
 	if (d->n_incomplete > 0)
-		str_printf(out, "%zu services changed meanwhile: ask again\n", d->n_incomplete);
+		str_printf(out, "%zu %s changed meanwhile: ask again\n", d->n_incomplete,
+			   d->n_incomplete == 1 ? "service" : "services");
 }
 
 json_t *diff_json(const struct diff *d)

@@ -44,6 +44,8 @@ struct run {
 	char **args; /* behind the command */
 };
 
+/* Prints an error, as JSON with -o json; yields `code`. */
+int complain(int code, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Says what is wrong with the command line. */
 int usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
 /* What a failed request means to the one who asked: says it, yields the exit code. */

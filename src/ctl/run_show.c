@@ -157,6 +157,8 @@ static int page_show(const struct run *run, const char *ns, const char *name)
 		return failed(r, &err);
 	if (run->output == OUTPUT_JSON) {
 		code = out_json(page, code);
+	} else if (run->output == OUTPUT_NAME) {
+		(void)printf("%s/%s\n", ns, name);
 	} else {
 		page_add_counts(run, page, ns, name);
 		value_clean(page);
@@ -200,11 +202,8 @@ static int svc_search(const struct run *run, const char *text)
 		return failed(r, &err);
 	one = meant(items, text);
 	if (json_array_size(items) == 0) {
-		(void)fprintf(
-			stderr,
-			"vipctl: no service has '%s' in its name, as an address or as a pod\n",
-			text);
-		code = EXIT_PROBLEM;
+		code = complain(EXIT_PROBLEM,
+				"no service has '%s' in its name, as an address or as a pod", text);
 	} else if (one != NULL) {
 		code = page_show(run, value_text(one, "namespace"), value_text(one, "name"));
 	} else {

@@ -142,6 +142,7 @@ static int run_batch(struct top *t, const struct run *run)
 	}
 	if (r < 0)
 		return failed(r, &err);
+	t->is_batch = true;
 	top_lines(&out, t, BATCH_WIDTH, BATCH_HEIGHT);
 	(void)out_write(str_text(&out), out.len);
 	str_fini(&out);

@@ -225,10 +225,15 @@ static void head_put(struct str *out, const struct top *t, size_t width)
 		   value_int(value_get(t->status, "owed"), "services"),
 		   value_int(value_get(t->status, "refused"), "count"));
 	line_put(out, &line, width);
-	str_puts(&line, "event to kernel: half in ");
-	say_us(&line, value_int(ack, "p50_us"));
-	str_puts(&line, ", 99% in ");
-	say_us(&line, value_int(ack, "p99_us"));
+	str_puts(&line, "event to kernel: ");
+	if (value_int(ack, "count") == 0) {
+		str_puts(&line, "no change yet");
+	} else {
+		str_puts(&line, "half in ");
+		say_us(&line, value_int(ack, "p50_us"));
+		str_puts(&line, ", 99% in ");
+		say_us(&line, value_int(ack, "p99_us"));
+	}
 	str_printf(&line, "; %.1f syncs/s, %.1f writes/s", sync_rate(t, "transactions"),
 		   sync_rate(t, "writes"));
 	line_put(out, &line, width);
@@ -301,6 +306,8 @@ void top_lines(struct str *out, struct top *t, size_t width, size_t height)
 	if (t->rows.n > 1)
 		qsort_r(t->rows.v, t->rows.n, sizeof(*t->rows.v), row_cmp, t);
 	t->first = MIN(t->first, t->rows.n > n_lines ? t->rows.n - n_lines : 0);
+	if (t->is_batch)
+		n_lines = MIN(n_lines, MAX(t->rows.n, (size_t)1));
 	head_put(out, t, width);
 	titles_put(out, &line, t, width);
 	for (size_t i = 0; i < n_lines; i++) {
@@ -312,7 +319,8 @@ void top_lines(struct str *out, struct top *t, size_t width, size_t height)
 			line_put(out, &line, width);
 		}
 	}
-	foot_put(out, &line, t, width);
+	if (!t->is_batch)
+		foot_put(out, &line, t, width);
 	str_fini(&line);
 }
 

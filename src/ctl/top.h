@@ -39,7 +39,8 @@ struct top {
 	VEC(struct top_row) rows;
 	bool shows_endpoints;
 	enum top_sort sort;
-	size_t first; /* row on top of the list */
+	bool is_batch; /* not on a terminal: no keys, no empty lines */
+	size_t first;  /* row on top of the list */
 };
 
 /* Zeroed memory has no sample. Takes both values. */

@@ -151,7 +151,7 @@ static void status_tell(struct outside *o)
 		str_puts(&text, "comparing every service with what the kernel holds");
 		break;
 	case SYNC_RUNNING:
-		str_printf(&text, "%zu services in the kernel", o->ctx->model->stats.services);
+		str_printf(&text, "services in the kernel: %zu", o->ctx->model->stats.services);
 		if (refused > 0)
 			str_printf(&text, ", %zu refused", refused);
 		break;

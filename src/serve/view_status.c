@@ -135,15 +135,15 @@ static void view_hist(struct jsonw *w, const char *key, const struct sync_hist *
 
 static void view_last_step(struct jsonw *w, const struct sync_stats *st, uint64_t now)
 {
-	if (st->last_step_ns == 0) {
+	if (st->last_sync_ns == 0) {
 		jsonw_null(w, "last");
 		return;
 	}
 	jsonw_object(w, "last");
-	age(w, "age_ms", st->last_step_ns, now);
-	jsonw_uint(w, "took_us", st->last_step_took_ns / NSEC_PER_USEC);
-	jsonw_uint(w, "services", st->last_step_services);
-	jsonw_uint(w, "writes", st->last_step_writes);
+	age(w, "age_ms", st->last_sync_ns, now);
+	jsonw_uint(w, "took_us", st->last_sync_took_ns / NSEC_PER_USEC);
+	jsonw_uint(w, "services", st->last_sync_services);
+	jsonw_uint(w, "writes", st->last_sync_writes);
 	jsonw_end(w);
 }
 

@@ -35,6 +35,10 @@ struct sync {
 	enum sync_state state;
 	bool is_load_wanted;
 	bool is_env_owed;
+	/* Of the sync under way, when it began: for stats.last_sync_*. */
+	uint64_t sync_begin_ns;
+	uint64_t sync_writes;
+	uint64_t sync_services;
 	bool is_sweep_held;    /* sync_sweep_hold() */
 	bool is_sweep_pending; /* RUNNING, and the plane is in its loaded phase */
 	struct {

@@ -229,6 +229,10 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	took = now_ns() - s->load_begin_ns;
 	s->stats.last_load_took_ns = MAX(took, UINT64_C(1));
 	writes = s->stats.writes - s->load_writes;
+	s->stats.last_sync_ns = now_ns();
+	s->stats.last_sync_took_ns = took;
+	s->stats.last_sync_services = s->model->stats.services;
+	s->stats.last_sync_writes = writes;
 	if (s->stats.first_sync_ns == 0) {
 		s->stats.first_sync_ns = MAX(took, UINT64_C(1));
 		log_notice(LOG_AREA_SYNC,
@@ -305,13 +309,37 @@ static int look(struct sync *s, uint64_t now)
 	return r;
 }
 
+static void sync_ended(struct sync *s, uint64_t begin_ns, uint64_t services, uint64_t writes)
+{
+	struct sync_stats *st = &s->stats;
+
+	if (services == 0)
+		return;
+	st->last_sync_ns = now_ns();
+	st->last_sync_took_ns = st->last_sync_ns - begin_ns;
+	st->last_sync_services = services;
+	st->last_sync_writes = writes;
+	if (s->state == SYNC_RUNNING)
+		log_info(LOG_AREA_SYNC,
+			 "%" PRIu64 " services, %" PRIu64 " kernel operations, %" PRIu64 " us",
+			 services, writes, st->last_sync_took_ns / NSEC_PER_USEC);
+}
+
 static uint64_t step_transaction(struct sync *s, uint64_t now)
 {
 	uint64_t writes = s->stats.writes;
 	uint64_t services = s->stats.services;
 	uint64_t begin = now_ns();
-	int r = sync_transaction(s, now);
-	uint64_t end = now_ns();
+	uint64_t end;
+	int r;
+
+	if (!s->is_draining) {
+		s->sync_begin_ns = begin;
+		s->sync_writes = writes;
+		s->sync_services = services;
+	}
+	r = sync_transaction(s, now);
+	end = now_ns();
 
 	s->stats.last_step_ns = end;
 	s->stats.last_step_took_ns = end - begin;
@@ -329,13 +357,11 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 	}
 	if (s->stats.services > services)
 		s->stats.last_success_ns = end;
-	if (s->state == SYNC_RUNNING && s->stats.last_step_services > 0)
-		log_info(LOG_AREA_SYNC,
-			 "%" PRIu64 " services, %" PRIu64 " kernel operations, %" PRIu64 " us",
-			 s->stats.last_step_services, s->stats.last_step_writes,
-			 s->stats.last_step_took_ns / NSEC_PER_USEC);
 	sync_hist_add(&s->stats.step_time, end - begin);
 	s->is_draining = s->state == SYNC_RUNNING && !list_is_empty(&s->model->dirty);
+	if (s->state == SYNC_RUNNING && !s->is_draining)
+		sync_ended(s, s->sync_begin_ns, s->stats.services - s->sync_services,
+			   s->stats.writes - s->sync_writes);
 	if (s->config.min_period_ns != 0 && s->state == SYNC_RUNNING && !s->is_draining)
 		s->next_sync_ns = now + (end - begin) + s->config.min_period_ns;
 	if (s->failures.count == 0 && list_is_empty(&s->model->dirty))

@@ -13,6 +13,7 @@ import time
 import pyte
 
 import lab as L
+from objects import service, slice_
 from shop import E1, Svc
 
 FLAGS = {"--metrics-per-service": "endpoint"}
@@ -117,3 +118,11 @@ def test_top_is_interrupted(vipd):
     r = subprocess.run([L.program("vipctl"), "--socket", vipd.socket + ".none", "top"],
                        capture_output=True, text=True, timeout=10, check=False)
     assert r.returncode == 3 and "there is no socket" in r.stderr
+
+
+def test_svc_name_of_one(lab, vipd):
+    """-o name prints names, also when one service is meant."""
+    ip = L.cluster_ip(720, 4)
+    vipd.apply([service("named", ip, 80), slice_("named", [L.remote(1, 4)], 8080)])
+    for what in ("default/named", "named", ip):
+        assert vipd.ctl("svc", what, "-o", "name") == "default/named\n"

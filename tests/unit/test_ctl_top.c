@@ -15,7 +15,7 @@
 #define STATUS                                                                              \
 	"{'state':'running','uptime_ms':5000,'node':{'name':'n1'},'counts':{'services':3}," \
 	"'owed':{'services':0},'refused':{'count':1},"                                      \
-	"'sync':{'transactions':%d,'writes':%d,'event_to_ack':{'p50_us':85,'p99_us':1250}}}"
+	"'sync':{'transactions':%d,'writes':%d,'event_to_ack':{'count':7,'p50_us':85,'p99_us':1250}}}"
 
 static json_t *json_of(const char *text)
 {
@@ -90,6 +90,27 @@ static void two_samples(struct top *t)
 	*t = (struct top){ 0 };
 	top_feed(t, first_counts(), status(10, 100));
 	top_feed(t, second_counts(), status(14, 160));
+}
+
+/* Not on a terminal: what there is, and no latency of changes that were none. */
+static void test_batch(void **state)
+{
+	struct str out = { 0 };
+	struct top t;
+	size_t n = 0;
+
+	(void)state;
+	two_samples(&t);
+	t.is_batch = true;
+	json_object_set_new(json_object_get(json_object_get(t.status, "sync"), "event_to_ack"),
+			    "count", json_integer(0));
+	assert_line(&t, 1, "event to kernel: no change yet; 2.0 syncs/s, 30.0 writes/s");
+	top_lines(&out, &t, 80, 24);
+	for (const char *p = out.text; (p = strchr(p, '\n')) != NULL; p++)
+		n++;
+	assert_int_equal(n, 7);
+	str_fini(&out);
+	top_fini(&t);
 }
 
 static void test_services(void **state)
@@ -188,9 +209,8 @@ static void test_fits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_services),
-		cmocka_unit_test(test_endpoints),
-		cmocka_unit_test(test_first_sample),
+		cmocka_unit_test(test_services),  cmocka_unit_test(test_batch),
+		cmocka_unit_test(test_endpoints), cmocka_unit_test(test_first_sample),
 		cmocka_unit_test(test_fits),
 	};
 

@@ -131,6 +131,41 @@ static void test_restart(void **state)
 	world_fini(&w);
 }
 
+/* What people are told is the sync, not the last of its transactions. */
+static void test_last_sync(void **state)
+{
+	const struct sync_config config = { .batch_ops = 20 };
+	const struct sync_stats *st;
+	struct world w;
+	uint64_t steps;
+
+	(void)state;
+	world_init(&w);
+	sync_close(w.s);
+	sync_open(&w.s, &w.m, &w.p, &w.k.plane, &config);
+	some_services(&w, 20);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	st = sync_stats_get(w.s);
+	assert_true(st->steps > 1);
+	assert_int_equal(st->last_sync_services, 20);
+	assert_int_equal(st->last_sync_writes, w.k.n_writes);
+	steps = st->steps;
+	for (int i = 0; i < 20; i++) {
+		char slice[40];
+		char name[16];
+
+		(void)snprintf(slice, sizeof(slice), "shop/s%d-a", i);
+		(void)snprintf(name, sizeof(name), "s%d", i);
+		make_slice(&w.m, slice, name, "http:TCP:8080", "10.2.0.1 10.2.0.2");
+	}
+	sync_settle(w.s, T0 + 1);
+	assert_true(st->steps > steps + 1);
+	assert_int_equal(st->last_sync_services, 20);
+	assert_int_equal(st->last_sync_writes, 80);
+	world_fini(&w);
+}
+
 /* A process that begins with an incomplete source: what its first reading found. */
 static void process_begin_incomplete(struct world *w)
 {
@@ -1256,6 +1291,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_gate),
 		cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_last_sync),
 		cmocka_unit_test(test_sweep_held),
 		cmocka_unit_test(test_sweep_held_foreign),
 		cmocka_unit_test(test_refusal),

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""vipctl's command line where no vipd runs: typing mistakes, forms of options, errors as JSON."""
+import json
+import os
+import subprocess
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+VIPCTL = os.path.join(os.environ.get("VIPD_BUILD", os.path.join(ROOT, "build")), "vipctl")
+USAGE, NO_VIPD = 2, 3
+
+pytestmark = pytest.mark.skipif(not os.access(VIPCTL, os.X_OK), reason="vipctl is not built")
+
+
+def vipctl(*args, **env):
+    r = subprocess.run([VIPCTL] + list(args), env=dict(os.environ, **env), capture_output=True,
+                       text=True, timeout=60, check=False)
+    assert r.stdout == ""
+    return r.returncode, r.stderr
+
+
+@pytest.mark.parametrize("args,words", [
+    (["statsu"], "there is no command 'statsu' (did you mean 'status'?); see vipctl --help"),
+    (["svcs"], "'svc'"), (["dotcor"], "'doctor'"), (["undrian"], "'undrain'"),
+    (["svc", "--kernal"], "there is no option '--kernal' (did you mean '--kernel'?)"),
+    (["--outptu=json", "svc"], "'--output'"), (["svc", "-x"], "there is no option '-x'"),
+    (["svc", "--socket"], "option '--socket' wants an argument"),
+    (["svc", "--kernel=yes"], "option '--kernel' takes no argument"),
+])
+def test_typing_mistakes(args, words):
+    code, said = vipctl(*args)
+    assert code == USAGE and words in said
+
+
+def test_no_wild_guess():
+    assert "did you mean" not in vipctl("frobnicate")[1]
+
+
+@pytest.mark.parametrize("args", [["-w=1", "status"], ["status", "-w"], ["status", "--watch=1"]])
+def test_watch(args):
+    """It goes on until it is interrupted: the options were understood."""
+    p = subprocess.Popen([VIPCTL, "--socket", "/nowhere"] + args, stdout=subprocess.DEVNULL,
+                         stderr=subprocess.PIPE, text=True)
+    try:
+        assert "no socket /nowhere" in p.stderr.readline()
+        assert p.poll() is None
+    finally:
+        p.kill()
+        p.wait()
+
+
+def test_socket_of_the_environment():
+    assert "/nowhere" in vipctl("status", VIPCTL_SOCKET="/nowhere")[1]
+    said = vipctl("status", "--socket", "/elsewhere", VIPCTL_SOCKET="/nowhere")[1]
+    assert "/elsewhere" in said and "/nowhere" not in said
+
+
+@pytest.mark.parametrize("args,code", [
+    (["status", "-o", "json"], NO_VIPD), (["-ojson", "statsu"], USAGE),
+    (["--nonsense", "--output=json"], USAGE), (["svc", "--kind", "x", "-o", "json"], USAGE),
+])
+def test_errors_are_json(args, code):
+    got, said = vipctl(*args, VIPCTL_SOCKET="/nowhere")
+    error = json.loads(said)["error"]
+    assert got == code == error["exit_code"] and error["text"]
