@@ -299,7 +299,7 @@ def test_deadline_and_restart(lab, vipd, kernel):
     backend goes, and its client is told with a reset instead of waiting for ever. With 0 there
     is none; an annotation is stronger than the flag. The wall clock means nothing."""
     a, b = Pod(lab, 231), Pod(lab, 232)
-    seconds = int(6 * L.SLOW ** 0.5)
+    seconds = int(10 * L.SLOW ** 0.5)
 
     def objs(states):
         return objects("late", 6, states, {"drain-timeout": "%ds" % seconds}, (4,)) + \
