@@ -5,7 +5,6 @@ slice says so, keeps those it has for as long as they need, and nobody ever sees
 VIPD_IPVS_REQUESTS=20000 makes each rolling update as long as that; VIPD_IPVS_SERVICES=10000 is
 how many services there are while reaction is measured."""
 import collections
-import contextlib
 import os
 import signal
 import socket
@@ -285,19 +284,10 @@ def boottime():
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-@contextlib.contextmanager
-def clock_forward(seconds):
-    time.clock_settime(time.CLOCK_REALTIME, time.time() + seconds)
-    try:
-        yield
-    finally:
-        time.clock_settime(time.CLOCK_REALTIME, time.time() - seconds)
-
-
 def test_deadline_and_restart(lab, vipd, kernel):
     """kill -9 and a new start in the middle: the deadline is the old one. At the deadline the
     backend goes, and its client is told with a reset instead of waiting for ever. With 0 there
-    is none; an annotation is stronger than the flag. The wall clock means nothing."""
+    is none; an annotation is stronger than the flag."""
     a, b = Pod(lab, 231), Pod(lab, 232)
     seconds = int(10 * L.SLOW ** 0.5)
 
@@ -320,10 +310,6 @@ def test_deadline_and_restart(lab, vipd, kernel):
     told = leaving(vipd, "late", a)
     assert len(told) == 1 and told[0]["since_ms"] / 1e3 <= boottime() - began + 1
     assert abs(deadline - boottime() - told[0]["left_ms"] / 1e3) <= 2 * L.SLOW
-    if os.path.exists("/job/run"):  # a machine of tests/vm: nothing else has its clock
-        with clock_forward(1200):
-            time.sleep(2)
-            assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in late + ever)
     assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in late + ever)
     L.eventually(lambda: len(all_of(kernel, a)) == 1, seconds + 5, "the deadline means nothing")
     assert boottime() >= deadline - 1
