@@ -253,7 +253,8 @@ static bool nat_is_dnat(const char *name, const struct nlattr *data)
 
 /*
  * Does the expression compare with the mark of captured packets: `meta mark and 0xff000f00 ==
- * 0x5a000000`, with a mask of 0xff000000 or less, or iptables' `-m mark --mark 0x5a000000/0xff000f00`?
+ * 0x5a000000`, also with a mask of 0xff000000 or less, or iptables' `-m mark --mark
+ * 0x5a000000/0xff000f00`?
  */
 static bool expr_has_mark(const char *name, const struct nlattr *data, uint32_t mark)
 {
