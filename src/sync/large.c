@@ -41,6 +41,7 @@ void sync_large_begin(struct sync *s, struct svc *svc)
 	s->large.svc = svc;
 	s->large.service_no = svc->service_no;
 	s->large.phase = SYNC_LARGE_BUILD;
+	s->large.is_built = false;
 	s->large.recalled = 0;
 	plan_build_open(&s->large.build, s->plan, svc);
 }
@@ -66,8 +67,10 @@ static void step_build(struct sync *s)
 {
 	struct svc *svc = s->large.svc;
 
-	if (plan_build_step(s->large.build, STEP_ENDPOINTS))
+	if (!s->large.is_built) {
+		s->large.is_built = !plan_build_step(s->large.build, STEP_ENDPOINTS);
 		return;
+	}
 	s->large.goal = plan_build_end(s->plan, TAKE(s->large.build));
 	if (is_exchanging(s)) {
 		sync_large_forget(s);

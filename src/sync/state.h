@@ -94,6 +94,7 @@ struct sync {
 		uint32_t service_no;
 		enum sync_large_phase phase;
 		bool is_turn;           /* after a transaction of others */
+		bool is_built;          /* all ports; the goal is made in the next step */
 		struct build *build;    /* BUILD */
 		struct plan_rows *goal; /* from then on; NULL: nothing is wanted */
 		size_t recalled;        /* pools */
