@@ -10,6 +10,23 @@
 
 #include <string.h>
 
+void plan_ops_leave_out(const struct plan *p, struct plan_ops *ops, size_t begin)
+{
+	size_t kept = begin;
+
+	if (p->left_out == 0)
+		return;
+	for (size_t i = begin; i < ops->ops.n; i++) {
+		const struct plan_op *op = &ops->ops.v[i];
+		const struct plan_frontend *f = op->frontend ? op->frontend : op->old_frontend;
+		enum ipfam fam = op->pool != NULL ? op->pool->fam : ip_fam(&f->addr);
+
+		if (!(p->left_out >> fam & 1))
+			ops->ops.v[kept++] = *op;
+	}
+	ops->ops.n = kept;
+}
+
 struct diff {
 	struct plan_ops *out;
 	struct svc *svc;

@@ -674,7 +674,7 @@ static bool build_step(struct build *b, size_t max)
 {
 	b->n_seen = 0;
 	for (; b->rows != NULL && b->fam < IPFAM_N; b->fam++, b->port = 0) {
-		if (!service_has_family(b->s, b->fam))
+		if (!service_has_family(b->s, b->fam) || b->p->left_out >> b->fam & 1)
 			continue;
 		for (; b->port < b->s->ports.n; b->port++) {
 			if (b->n_seen >= max)
@@ -781,7 +781,9 @@ void plan_claim(struct plan *p, struct svc *svc)
 	if (svc->service != NULL && service_skip_reason(svc->service) == NULL) {
 		b.rows = xcalloc(1, sizeof(*b.rows));
 		for (int fam = 0; fam < IPFAM_N; fam++)
-			for (size_t i = 0; service_has_family(b.s, fam) && i < b.s->ports.n; i++)
+			for (size_t i = 0; !(p->left_out >> fam & 1) &&
+					   service_has_family(b.s, fam) && i < b.s->ports.n;
+			     i++)
 				port_frontends(&b, i, fam, &none);
 		frontends_sort(b.rows);
 	}

@@ -85,6 +85,7 @@ struct plan {
 		uint32_t next;
 	} ids[IPFAM_N];
 	struct htable claims;
+	uint8_t left_out;          /* address families that rows are built without, as bits */
 	size_t n_conflicts;        /* frontends somebody asked for and did not get */
 	size_t n_unsticky;         /* services with affinity that a pool of theirs does not have */
 	size_t n_host_cluster_ips; /* services whose cluster IP is an address of this host */
@@ -155,6 +156,8 @@ void plan_diff(struct plan_ops *ops, struct svc *svc, const struct plan_rows *ol
  */
 size_t plan_diff_part(struct plan_ops *ops, struct svc *svc, const struct plan_rows *rows,
 		      size_t from, size_t max);
+/* Remove from `ops`, from number `begin` on, those of address families that are left out. */
+void plan_ops_leave_out(const struct plan *p, struct plan_ops *ops, size_t begin);
 /* The kernel holds `new` now (may be NULL): takes it, frees the old rows and their ids. */
 void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new);
 /* The affinity timeout in force in a numbered pool, 0 = none. */

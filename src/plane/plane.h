@@ -32,6 +32,8 @@ struct plane;
 
 /* What became of a commit. */
 struct plane_result {
+	/* After a refusal: families whose element, chain or table it names, as bits. */
+	uint8_t families;
 	/*
 	 * After a refusal: whom the kernel's answer names, or NULL when it cannot be
 	 * told (the caller then splits the transaction).
@@ -248,12 +250,30 @@ enum plane_fault_kind {
 	PLANE_FAULT_SCHEDULER = 0, /* the kernel has no module for it */
 	PLANE_FAULT_SYSCTL,        /* cannot be set */
 	PLANE_FAULT_ROUTING,       /* foreign policy routing */
+	PLANE_FAULT_FAMILY,        /* IPv4 failed; one kind for each family, struct plane_family */
+	PLANE_FAULT_FAMILY_LAST = PLANE_FAULT_FAMILY + IPFAM_N - 1,
 	PLANE_FAULT_N,
 };
 
 struct plane_fault {
 	bool is_unready; /* services are not served as they should be: /healthz is 503 */
 	char text[256];  /* "" = none */
+};
+
+/*
+ * An address family that failed is left out of every operation, and the caller leaves it out of
+ * rows and operations: what the kernel holds of it stays. The caller retries by clearing
+ * is_failed before a load. Planes whose families cannot fail one by one never set it.
+ */
+struct plane_family {
+	bool is_failed;
+	uint32_t failures;     /* without a long time in order between them */
+	uint64_t since_ns;     /* of the first of them; 0 = in order */
+	uint64_t retry_ns;     /* not before; 0 = plane_families_retry() sets it */
+	uint64_t recovered_ns; /* 0 = never */
+	uint32_t n_lost;       /* losses of the family's table within LOST_WINDOW_NS */
+	uint64_t lost_ns;      /* the first of these */
+	uint32_t n_again;      /* loads in a row that foreign changes interrupted */
 };
 
 /* Every plane embeds this first. */
@@ -276,7 +296,28 @@ struct plane {
 	bool is_flush_safe;
 	struct plane_times times;
 	struct plane_fault faults[PLANE_FAULT_N];
+	struct plane_family family[IPFAM_N];
 };
+
+/*
+ * `fam` failed with `code` and `err`: leave it out until its next attempt. Returns `code`, and
+ * changes nothing, if no other family is left: then the plane as a whole failed, and the next
+ * attempt includes all families. Otherwise 0.
+ */
+int plane_family_fail(struct plane *p, enum ipfam fam, int code, const struct err *err);
+/* The table of `fam` is gone. Like plane_family_fail(), if that happens again and again. */
+int plane_family_lost(struct plane *p, enum ipfam fam);
+/* Families that failed, as bits. */
+uint8_t plane_families_failed(const struct plane *p);
+/* It did, and has not recovered, even if an attempt is under way. `p` may be NULL. */
+bool plane_family_has_failed(const struct plane *p, enum ipfam fam);
+/* End of a load: families that had failed and were included have recovered. */
+void plane_families_settled(struct plane *p);
+/*
+ * Include failed families whose time has come in the next load; `is_due` says whether there are
+ * any. Returns when the next one's time comes, 0 = none.
+ */
+uint64_t plane_families_retry(struct plane *p, uint64_t now, bool *is_due);
 
 /* Both return true when that is news, for the log. */
 bool plane_fault_set(struct plane *p, enum plane_fault_kind kind, bool is_unready,

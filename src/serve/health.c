@@ -70,7 +70,7 @@ int health_answer(struct str *body, const struct health_facts *f, enum health_qu
 			jsonw_object(&w, "status");
 		jsonw_object(&w, families[i]);
 		time_put(&w, "lastUpdated", updated);
-		jsonw_bool(&w, "healthy", is_good);
+		jsonw_bool(&w, "healthy", is_good && !f->has_failed[i]);
 		jsonw_end(&w);
 		if (i + 1 == ARRAY_SIZE(families))
 			jsonw_end(&w);
@@ -142,6 +142,8 @@ void health_facts_get(struct health_facts *ret, const struct health *h, uint64_t
 		.has_synced = stats->first_sync_ns != 0,
 		.unready = plane_unready(h->config.ctx->plane),
 	};
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		ret->has_failed[fam] = plane_family_has_failed(h->config.ctx->plane, fam);
 	reason_set(ret, h);
 }
 

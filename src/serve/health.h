@@ -33,6 +33,7 @@ struct health_facts {
 	bool has_synced;                /* the first sync was completed */
 	bool is_eligible;               /* HC-08 */
 	char reason[HEALTH_REASON_MAX]; /* why /healthz is 503, for people; empty: it is not */
+	bool has_failed[IPFAM_N];       /* an address family, and has not recovered */
 	const char *unready;            /* what the plane lacks (HC-05); borrowed, NULL = nothing */
 };
 

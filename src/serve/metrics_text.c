@@ -183,6 +183,9 @@ static void state_lines(const struct metrics *m, struct str *out, size_t n_dirty
 	(void)sync_is_sweep_pending(ctx->sync, &kept);
 	one(out, "vipd_kept_frontends", "gauge",
 	    "Frontends of no known object, kept in the kernel until the source is complete", kept);
+	both(out, "vipd_family_up", "gauge", "0: the address family failed, and is left out",
+	     !plane_family_has_failed(ctx->plane, IPFAM_V4),
+	     !plane_family_has_failed(ctx->plane, IPFAM_V6));
 	one(out, "vipd_in_service", "gauge", "The first sync was completed",
 	    sync_stats_get(ctx->sync)->first_sync_ns != 0);
 }

@@ -150,6 +150,38 @@ size_t sync_occupied_count(const struct sync *s)
 	return n_occupied;
 }
 
+/* --- address families --- */
+
+/* So many refusals in a row are not the services' fault. */
+#define FAMILY_REFUSALS_MAX 8
+
+bool sync_family_failed(struct sync *s, int r, const struct plane_result *res,
+			const struct err *err)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		if (res->families != 1u << fam)
+			continue;
+		if (r == -ENOTRECOVERABLE) /* later, a look at all of them says which are gone */
+			return s->state == SYNC_ADOPTING && plane_family_lost(s->plane, fam) == 0;
+		if (++s->family_refusals[fam] < FAMILY_REFUSALS_MAX && r != -EPERM &&
+		    r != -EOPNOTSUPP && r != -EBUSY)
+			return false;
+		s->family_refusals[fam] = 0;
+		return plane_family_fail(s->plane, fam, r, err) == 0;
+	}
+	return false;
+}
+
+void sync_family_ok(struct sync *s, const struct plan_op *ops, size_t n)
+{
+	for (size_t i = 0; i < n && (s->family_refusals[0] | s->family_refusals[1]) != 0; i++) {
+		const struct plan_op *op = &ops[i];
+		const struct plan_frontend *f = op->frontend ? op->frontend : op->old_frontend;
+
+		s->family_refusals[op->pool != NULL ? op->pool->fam : ip_fam(&f->addr)] = 0;
+	}
+}
+
 static int failure_cmp(const void *a, const void *b)
 {
 	const struct sync_failure *fa = *(const struct sync_failure *const *)a;

@@ -80,7 +80,7 @@ static void step_build(struct sync *s)
 	if (s->large.goal != NULL)
 		sync_rows_explain(s, s->large.goal);
 	plan_pieces_init(&s->large.pieces, s->large.goal);
-	if (sync_is_recalled(s, svc))
+	if (sync_is_recalled(s))
 		s->large.phase = SYNC_LARGE_RECALL;
 	else
 		pieces_begin(s);
@@ -152,6 +152,7 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 		return step_rest(s, now, err);
 	vec_clear(&s->ops.ops);
 	plan_diff(&s->ops, svc, held, rows);
+	plan_ops_leave_out(s->plan, &s->ops, 0);
 	if (s->ops.ops.n > 0)
 		r = sync_commit_ops(s, s->ops.ops.v, s->ops.ops.n, &res, err);
 	sync_result_note(s, &res);
@@ -162,6 +163,10 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 	plan_piece_refuse(svc, rows);
 	sync_error_note(s, err, now);
 	s->stats.failures++;
+	if (sync_family_failed(s, r, &res, err)) {
+		sync_large_forget(s);
+		return -EAGAIN;
+	}
 	if (r == -EBUSY || r == -ENOTRECOVERABLE || r == -EPERM) {
 		sync_large_forget(s);
 		return r;

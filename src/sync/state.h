@@ -101,6 +101,7 @@ struct sync {
 		struct plan_pieces pieces;
 		const struct svc *whole; /* large, and yet to be done in one; compared only */
 	} large;
+	uint32_t family_refusals[IPFAM_N]; /* in a row, without a commit that the kernel took */
 };
 
 /*
@@ -135,8 +136,8 @@ MUST_USE int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows 
 			      struct err *err);
 /* Drop frontends that a source which is not complete may not know enough of. */
 void sync_rows_explain(struct sync *s, struct plan_rows *rows);
-/* Are the numbers of the rows of `svc` to be recalled from the kernel? */
-bool sync_is_recalled(const struct sync *s, const struct svc *svc);
+/* Are the numbers of rows to be recalled from the kernel? */
+bool sync_is_recalled(const struct sync *s);
 
 /* --- large.c --- */
 
@@ -149,6 +150,15 @@ void sync_large_forget(struct sync *s);
 MUST_USE int sync_large_step(struct sync *s, uint64_t now, struct err *err);
 
 /* --- failure.c --- */
+
+/*
+ * What the plane refused names one address family: has the family failed as a whole? Then it
+ * is left out from now on.
+ */
+bool sync_family_failed(struct sync *s, int r, const struct plane_result *res,
+			const struct err *err);
+/* The kernel took `n` operations. */
+void sync_family_ok(struct sync *s, const struct plan_op *ops, size_t n);
 
 /* How long to wait after that many failures in a row: doubling from SYNC_RETRY_MIN_NS. */
 uint64_t sync_backoff(uint32_t attempts, uint64_t max);

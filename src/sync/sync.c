@@ -177,6 +177,19 @@ static int env_update(struct sync *s, struct err *err)
 	return r;
 }
 
+/* Rows are built without address families that failed. */
+static void left_out_follow(struct sync *s)
+{
+	uint8_t failed = plane_families_failed(s->plane);
+
+	if (s->plan->left_out == failed)
+		return;
+	s->plan->left_out = failed;
+	sync_large_forget(s); /* it was planned otherwise */
+	list_for_each (l, &s->model->all)
+		list_entry(l, struct svc, all)->is_claimed = false;
+}
+
 static uint64_t step_load(struct sync *s, uint64_t now)
 {
 	struct err err = { 0 };
@@ -196,6 +209,7 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 		s->stats.failures++;
 		return load_failed(s, r, &err, now);
 	}
+	left_out_follow(s);
 	s->env_failed_ns = 0;
 	s->load_no++;
 	s->stats.loads++;
@@ -217,12 +231,15 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	else
 		r = s->plane->ops->sweep(s->plane, &res, &err);
 	sync_result_note(s, &res);
+	if (r < 0 && sync_family_failed(s, r, &res, &err))
+		return SYNC_NOW;
 	if (r < 0) {
 		s->stats.failures++;
 		s->stats.sweep_failures++;
 		return load_failed(s, r, &err, now);
 	}
 	s->state = SYNC_RUNNING;
+	plane_families_settled(s->plane);
 	s->load_failures = 0;
 	s->load_told[0] = '\0';
 	s->behind_since_ns = 0;
@@ -345,6 +362,8 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 	s->stats.last_step_took_ns = end - begin;
 	s->stats.last_step_writes = s->stats.writes - writes;
 	s->stats.last_step_services = s->stats.services - services;
+	if (r == -EAGAIN) /* an address family failed: once more, without it */
+		return SYNC_NOW;
 	if (r < 0) {
 		struct err err = { 0 };
 
@@ -415,6 +434,7 @@ static void audit_collect(struct sync *s, size_t *left)
 		if (is_audited)
 			plan_diff(&s->ops, svc, NULL, svc->rows);
 	}
+	plan_ops_leave_out(s->plan, &s->ops, 0);
 }
 
 static void audit_end(struct sync *s, uint64_t now)
@@ -562,12 +582,27 @@ static bool is_look_overdue(const struct sync *s, uint64_t now)
 	       now >= s->next_check_ns + s->config.check_period_ns;
 }
 
+/* Address families that failed: when the next attempt is due. It is a load. */
+static uint64_t families_follow(struct sync *s, uint64_t now)
+{
+	bool is_due = false;
+	uint64_t next = 0;
+
+	if (s->state != SYNC_ADOPTING)
+		next = plane_families_retry(s->plane, now, &is_due);
+	s->is_load_wanted |= is_due;
+	left_out_follow(s);
+	return next != 0 ? next : SYNC_NEVER;
+}
+
 uint64_t sync_step(struct sync *s, uint64_t now)
 {
+	uint64_t retry;
 	uint64_t next;
 
 	if (s->state == SYNC_WAITING)
 		return SYNC_NEVER;
+	retry = families_follow(s, now);
 	if (s->state != SYNC_RUNNING && s->behind_since_ns == 0)
 		s->behind_since_ns = now;
 	if (now < s->not_before_ns)
@@ -580,7 +615,7 @@ uint64_t sync_step(struct sync *s, uint64_t now)
 	}
 	if (s->is_env_owed || s->env_done != s->model->env_generation)
 		return step_env(s, now);
-	next = sync_failures_requeue(s, now);
+	next = MIN(retry, sync_failures_requeue(s, now));
 	if (s->is_load_wanted)
 		return SYNC_NOW;
 	/* Changes without a pause put a look off, not away. */

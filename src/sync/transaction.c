@@ -287,9 +287,10 @@ void sync_rows_explain(struct sync *s, struct plan_rows *rows)
 		plan_rows_filter(rows, is_unexplained, s);
 }
 
-bool sync_is_recalled(const struct sync *s, const struct svc *svc)
+/* Also services that have rows: of a family that was left out they have none. */
+bool sync_is_recalled(const struct sync *s)
 {
-	return sync_is_plane_loaded(s) && (svc->rows == NULL || s->is_sweep_pending);
+	return sync_is_plane_loaded(s);
 }
 
 static void item_diff(struct sync *s, struct sync_item *it)
@@ -298,12 +299,13 @@ static void item_diff(struct sync *s, struct sync_item *it)
 
 	if (it->rows != NULL) {
 		sync_rows_explain(s, it->rows);
-		if (sync_is_recalled(s, it->svc))
+		if (sync_is_recalled(s))
 			s->plane->ops->recall(s->plane, s->plan, it->rows);
 		plan_rows_number(s->plan, it->rows);
 	}
 	it->ops_begin = s->ops.ops.n;
 	plan_diff(&s->ops, it->svc, held, it->rows);
+	plan_ops_leave_out(s->plan, &s->ops, it->ops_begin);
 	it->ops_end = s->ops.ops.n;
 }
 
@@ -451,11 +453,14 @@ int sync_commit_ops(struct sync *s, const struct plan_op *ops, size_t n, struct 
 
 	s->stats.steps++;
 	r = s->plane->ops->commit(s->plane, ops, n, PLANE_COMMIT_NORMAL, res, err);
-	if (r != -ESTALE)
-		return r;
-	log_notice(LOG_AREA_SYNC, "the kernel differs from what was believed, comparing: %s",
-		   err->text);
-	return s->plane->ops->commit(s->plane, ops, n, PLANE_COMMIT_VERIFY, res, err);
+	if (r == -ESTALE) {
+		log_notice(LOG_AREA_SYNC,
+			   "the kernel differs from what was believed, comparing: %s", err->text);
+		r = s->plane->ops->commit(s->plane, ops, n, PLANE_COMMIT_VERIFY, res, err);
+	}
+	if (r == 0)
+		sync_family_ok(s, ops, n);
+	return r;
 }
 
 static int plane_commit(struct sync *s, size_t begin, size_t end, struct plane_result *res,
@@ -469,7 +474,8 @@ static int plane_commit(struct sync *s, size_t begin, size_t end, struct plane_r
 
 /*
  * Items [begin, end): accepted, refused one by one, or a negative errno when the
- * outcome is unknown or our tables are gone; then nothing is decided about the rest.
+ * outcome is unknown, our tables are gone, or (-EAGAIN) an address family is left out from now
+ * on; then nothing is decided about the rest.
  */
 static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, struct err *err)
 {
@@ -487,6 +493,8 @@ static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, 
 	}
 	sync_error_note(s, err, now);
 	s->stats.failures++;
+	if (sync_family_failed(s, r, &res, err))
+		return -EAGAIN;
 	if (r == -EBUSY || r == -ENOTRECOVERABLE || r == -EPERM)
 		return r;
 	for (size_t i = begin; res.culprit != NULL && i < end; i++)

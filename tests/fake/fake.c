@@ -512,11 +512,23 @@ static int operation(struct op *o)
 	}
 }
 
+static int failing(const struct fake *f, uint8_t family, enum fake_failing what)
+{
+	return f->failing.what == what && f->failing.family == family ? f->failing.error : 0;
+}
+
 static void message(struct batch *b, const struct nlmsghdr *h)
 {
 	const struct nfgenmsg *g = mnl_nlmsg_get_payload(h);
 	struct op o = { .b = b, .h = h, .family = g->nfgen_family };
-	int error = operation(&o);
+	uint16_t msg = NFNL_MSG_TYPE(h->nlmsg_type);
+	bool is_elem = msg == NFT_MSG_NEWSETELEM || msg == NFT_MSG_DELSETELEM;
+	int error = failing(b->f, g->nfgen_family, FAKE_FAILING_WRITES);
+
+	if (error == 0 && is_elem)
+		error = failing(b->f, g->nfgen_family, FAKE_FAILING_ELEMENTS);
+	if (error == 0)
+		error = operation(&o);
 
 	b->n_messages++;
 	if (error != 0)
@@ -680,8 +692,11 @@ static void request(struct connection *c, const struct nlmsghdr *h)
 	bool is_dump = (h->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
 	uint16_t intr = 0;
 
-	if (c->fake->denied != 0) {
-		answer_verdict(c, h, c->fake->denied, NULL);
+	int error = c->fake->denied != 0 ? c->fake->denied
+					 : failing(c->fake, g->nfgen_family, FAKE_FAILING_READS);
+
+	if (error != 0) {
+		answer_verdict(c, h, error, NULL);
 		return;
 	}
 	if (is_dump && (trap_springs(c->fake, &c->fake->interrupt) ||
@@ -880,6 +895,18 @@ void fake_deny(struct fake *f, int error)
 	f->denied = error;
 }
 
+static uint8_t nfproto(enum ipfam fam)
+{
+	return fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+}
+
+void fake_fail_family(struct fake *f, enum ipfam fam, enum fake_failing what, int error)
+{
+	f->failing.what = what;
+	f->failing.family = nfproto(fam);
+	f->failing.error = error;
+}
+
 void fake_recv_limit(struct fake *f, size_t n)
 {
 	f->recv_limit = n;
@@ -896,13 +923,9 @@ void fake_calm(struct fake *f)
 	f->is_interrupting = false;
 	f->no_offsets = false;
 	f->denied = 0;
+	f->failing.what = FAKE_FAILING_NONE;
 	f->recv_limit = 0;
 	f->refuse_key.set = NFTSET_N;
-}
-
-static uint8_t nfproto(enum ipfam fam)
-{
-	return fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
 }
 
 /* The oldest table of the family that is called as ours are, and its set. */

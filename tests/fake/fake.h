@@ -68,6 +68,14 @@ void fake_no_persist(struct fake *f, bool on);
 void fake_no_offsets(struct fake *f, bool on);
 /* Every request that is not a batch is answered with -`error`; 0 = as it should be. */
 void fake_deny(struct fake *f, int error);
+/* One address family fails with `error`, until fake_calm(). */
+enum fake_failing {
+	FAKE_FAILING_NONE = 0,
+	FAKE_FAILING_READS,
+	FAKE_FAILING_WRITES,
+	FAKE_FAILING_ELEMENTS, /* writes of these alone */
+};
+void fake_fail_family(struct fake *f, enum ipfam fam, enum fake_failing what, int error);
 /* No more than `n` answers fit the receive buffer; the rest is lost. 0 = no limit. */
 void fake_recv_limit(struct fake *f, size_t n);
 /* While it is on, no trouble happens; what was ordered goes on waiting. */

@@ -25,6 +25,11 @@ struct fake {
 	bool no_offsets;
 	bool no_persist;
 	int denied; /* an errno, or 0 */
+	struct {
+		enum fake_failing what;
+		uint8_t family;
+		int error;
+	} failing;
 	bool is_truce;
 	size_t recv_limit;
 	struct {

@@ -22,6 +22,8 @@ NOT = {
         "test_ipvs_repair.py": IPVS,
     },
     "ipvs": {
+        "test_families.py":
+            "about a table for each address family; the table of this plane has both",
         "test_owner.py": "about owners of the nft plane's tables; that of this plane has none",
         "test_guard.py":
             "about the guard of the nft plane's tables; connections of this plane end with its rules",

@@ -127,7 +127,8 @@ struct svc *world_svc(struct world *w, const char *name)
 static bool is_at_rest(const struct world *w, bool may_refuse)
 {
 	return sync_state_get(w->s) == SYNC_RUNNING && list_is_empty(&w->m.dirty) &&
-	       (may_refuse || sync_failure_count(w->s) == 0);
+	       (may_refuse ||
+		(sync_failure_count(w->s) == 0 && plane_families_failed(w->plane) == 0));
 }
 
 static size_t settle(struct world *w, bool may_refuse)

@@ -59,7 +59,7 @@ void world_no_slice(struct world *w, const char *name);
  * kernel operations it took. Fails the test when it does not come to rest.
  */
 size_t world_settle(struct world *w);
-/* The same, but a refused service may stay refused. */
+/* The same, but a refused service may stay refused, and a failed address family so. */
 size_t world_settle_refused(struct world *w);
 /* Let the plane look for addresses an earlier life left behind. */
 void world_walk(struct world *w);

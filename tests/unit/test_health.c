@@ -51,6 +51,18 @@ static const struct answer_case {
 	  200,
 	  false,
 	  "2023-11-14T22:13:10.123456789Z" },
+	{ "IPv6 failed (HC-05)",
+	  { .now_ns = 1000 * S,
+	    .started_ns = 1 * S,
+	    .updated_ns = 990 * S,
+	    .has_synced = true,
+	    .has_failed = { [IPFAM_V6] = true },
+	    .unready = "IPv6 failed: table ip6 vipd: Operation not permitted",
+	    .is_eligible = true },
+	  503,
+	  200,
+	  false,
+	  "2023-11-14T22:13:10.123456789Z" },
 	{ "nothing changed for a day (HC-04)",
 	  { .now_ns = 100000 * S,
 	    .started_ns = 1 * S,
@@ -113,7 +125,7 @@ static void check_status(json_t *json, const struct health_facts *f)
 	}
 	for (size_t i = 0; i < 2; i++) {
 		(void)snprintf(path, sizeof(path), "status.%s.healthy", families[i]);
-		assert_int_equal(int_at(json, path), health_is_good(f));
+		assert_int_equal(int_at(json, path), health_is_good(f) && !f->has_failed[i]);
 		(void)snprintf(path, sizeof(path), "status.%s.lastUpdated", families[i]);
 		assert_int_equal(strlen(text_at(json, path)), 30);
 	}

@@ -809,6 +809,159 @@ static void test_random(void **state)
 	}
 }
 
+/* --- address families --- */
+
+#define DUALS 12
+
+static void dual_service(struct bench *b, size_t i, const char *hosts)
+{
+	char name[64], slice[80], svc[32], text[128], four[128], six[128];
+
+	snprintf(svc, sizeof(svc), "d%zu", i);
+	snprintf(name, sizeof(name), "dual/%s", svc);
+	snprintf(text, sizeof(text), "ip=10.96.1.%zu ip=fd02::1:%zx port=http:80", i + 1, i + 1);
+	snprintf(four, sizeof(four), "| http:8080 | %s", hosts);
+	snprintf(six, sizeof(six), "v6 | http:8080 | %s", hosts);
+	world_service(&b->w, name, text);
+	snprintf(slice, sizeof(slice), "%s-4", name);
+	world_slice(&b->w, slice, svc, four);
+	snprintf(slice, sizeof(slice), "%s-6", name);
+	world_slice(&b->w, slice, svc, six);
+}
+
+static void duals(struct bench *b, const char *hosts)
+{
+	for (size_t i = 0; i < DUALS; i++)
+		dual_service(b, i, hosts);
+}
+
+/* IPv4 alone is as the rows say; the kernel's IPv6 is as `six` says. */
+static void check_one_family(struct bench *b, bool is_failed, const char *six)
+{
+	struct str all = { 0 };
+	const char *at;
+
+	assert_int_equal(plane_families_failed(b->w.plane), is_failed ? 1 << IPFAM_V6 : 0);
+	assert_int_equal(b->w.plane->faults[PLANE_FAULT_FAMILY + IPFAM_V6].text[0] != '\0',
+			 is_failed);
+	assert_int_equal(plane_family_has_failed(b->w.plane, IPFAM_V6), is_failed);
+	assert_false(plane_family_has_failed(b->w.plane, IPFAM_V4));
+	fake_print_services(b->f, &all);
+	for (size_t i = 0; i < DUALS; i++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "10.96.1.%zu:80/TCP", i + 1);
+		at = strstr(str_text(&all), text);
+		assert_non_null(at);
+		assert_non_null(strstr(at, "10.0.1.3:8080"));
+		snprintf(text, sizeof(text), "[fd02::1:%zx]:80/TCP", i + 1);
+		at = strstr(str_text(&all), text);
+		if (six == NULL) {
+			assert_null(at);
+			continue;
+		}
+		assert_non_null(at);
+		assert_int_equal(strstr(at, six) != NULL && strstr(at, six) < strchr(at, '\n'), 1);
+	}
+	str_fini(&all);
+}
+
+static void family_recovers(struct bench *b)
+{
+	uint64_t writes;
+
+	fake_calm(b->f);
+	world_settle(&b->w);
+	check_one_family(b, false, "::3]:8080");
+	world_check(&b->w);
+	writes = sync_stats_get(b->w.s)->writes;
+	world_reload(&b->w);
+	assert_int_equal(sync_stats_get(b->w.s)->writes, writes);
+}
+
+static const int family_errors[] = { EPERM, EOPNOTSUPP, EBUSY, ENOMEM };
+
+/* IPv6 fails from the start: IPv4 is served, and current, until it recovers. */
+static void test_family_fails_at_start(void **state)
+{
+	(void)state;
+	for (int what = FAKE_FAILING_READS; what <= FAKE_FAILING_ELEMENTS; what++)
+		for (size_t i = 0; i < ARRAY_SIZE(family_errors); i++) {
+			struct bench b;
+
+			print_message("    %d, %s\n", what, strerror(family_errors[i]));
+			b = (struct bench){ 0 };
+			bench_open(&b);
+			fake_foreign_flush(b.f, IPFAM_V4);
+			fake_foreign_flush(b.f, IPFAM_V6);
+			fake_fail_family(b.f, IPFAM_V6, what, family_errors[i]);
+			world_restart(&b.w);
+			duals(&b, "1 rs; 2 rs");
+			world_settle_refused(&b.w);
+			duals(&b, "1 rs; 3 rs");
+			world_settle_refused(&b.w);
+			check_one_family(&b, true, NULL);
+			family_recovers(&b);
+			bench_close(&b);
+		}
+}
+
+/* IPv6 fails later: its rules stay as they were, IPv4 follows every change. */
+static void test_family_fails_later(void **state)
+{
+	(void)state;
+	for (int what = FAKE_FAILING_WRITES; what <= FAKE_FAILING_ELEMENTS; what++)
+		for (size_t i = 0; i < ARRAY_SIZE(family_errors); i++) {
+			struct bench b;
+
+			print_message("    %d, %s\n", what, strerror(family_errors[i]));
+			bench_open(&b);
+			duals(&b, "1 rs; 2 rs");
+			world_settle(&b.w);
+			fake_fail_family(b.f, IPFAM_V6, what, family_errors[i]);
+			duals(&b, "1 rs; 3 rs");
+			world_settle_refused(&b.w);
+			check_one_family(&b, true, "::2]:8080");
+			world_no_service(&b.w, "dual/d0"); /* also while it is left out */
+			world_settle_refused(&b.w);
+			dual_service(&b, 0, "3 rs");
+			world_settle_refused(&b.w);
+			family_recovers(&b);
+			bench_close(&b);
+		}
+}
+
+/* Another process deletes the tables of IPv6 again and again: IPv4 is not loaded each time. */
+static void test_family_is_deleted_again_and_again(void **state)
+{
+	struct bench b;
+	uint64_t loads;
+
+	(void)state;
+	bench_open(&b);
+	duals(&b, "1 rs; 3 rs");
+	world_settle(&b.w);
+	for (int i = 0; i < 20; i++) { /* both at a time: a flush of the ruleset */
+		fake_foreign_flush(b.f, IPFAM_V4);
+		fake_foreign_flush(b.f, IPFAM_V6);
+		dual_service(&b, 0, i % 2 == 0 ? "3 rs" : "1 rs; 3 rs");
+		world_settle_refused(&b.w);
+	}
+	check_one_family(&b, false, "::3]:8080");
+	for (int i = 0; i < 20 && plane_families_failed(b.w.plane) == 0; i++) {
+		fake_foreign_flush(b.f, IPFAM_V6);
+		dual_service(&b, 0, i % 2 == 0 ? "3 rs" : "1 rs; 3 rs");
+		world_settle_refused(&b.w);
+	}
+	check_one_family(&b, true, NULL);
+	loads = sync_stats_get(b.w.s)->loads;
+	dual_service(&b, 0, "1 rs; 2 rs; 3 rs");
+	world_settle_refused(&b.w);
+	assert_int_equal(sync_stats_get(b.w.s)->loads, loads);
+	family_recovers(&b);
+	bench_close(&b);
+}
+
 /* --- counters --- */
 
 static struct plane_count count_of(struct bench *b, enum plane_frontend_counter which)
@@ -989,6 +1142,9 @@ int main(void)
 		cmocka_unit_test(test_missing_keys),
 		cmocka_unit_test(test_lacking),
 		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_family_fails_at_start),
+		cmocka_unit_test(test_family_fails_later),
+		cmocka_unit_test(test_family_is_deleted_again_and_again),
 		cmocka_unit_test(test_counters),
 		cmocka_unit_test(test_nonsense),
 	};

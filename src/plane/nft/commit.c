@@ -376,7 +376,8 @@ static void keep_refused(struct nft_plane *p)
 static int ready_for(const struct nft_plane *p, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD)
+		if (!p->plane.family[fam].is_failed &&
+		    nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD)
 			return err_set(err, -ENOTRECOVERABLE, "the layout of %s is not known",
 				       fam == IPFAM_V6 ? "ip6" : "ip");
 	return 0;
@@ -395,8 +396,11 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	nft_changes_reset(&p->changes);
 	vec_clear(&p->led);
 	r = nft_translate(p, ops, n, need, &res->culprit, err);
-	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
+	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
 		r = nft_kinds_make(p, fam, &need[fam], res, err);
+		if (r < 0)
+			res->families = (uint8_t)(1u << fam);
+	}
 	if (r == 0)
 		r = settle(p, mode, err);
 	if (r == 0 && mode != PLANE_COMMIT_NORMAL)

@@ -15,10 +15,16 @@
 #include "plane/nft/asking.h"
 #include "plane/nft/decode.h"
 
+/* Of an address family that failed nothing is asked. */
+static bool is_asked(const struct nft_plane *p, enum ipfam fam)
+{
+	return !p->plane.family[fam].is_failed;
+}
+
 static bool is_in_force(const struct nft_plane *p)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD)
+		if (is_asked(p, fam) && nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD)
 			return false;
 	return true;
 }
@@ -31,7 +37,7 @@ int nft_drops(const struct plane *plane, struct plane_drops *ret, struct err *er
 	if (!is_in_force(p))
 		return err_set(err, -EAGAIN, "no layout in force");
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = nft_layout_drops(p->layout[fam], &drops, err);
+		int r = is_asked(p, fam) ? nft_layout_drops(p->layout[fam], &drops, err) : 0;
 
 		if (r < 0)
 			return r;
@@ -58,6 +64,8 @@ int nft_count_frontends(const struct plane *plane, enum plane_frontend_counter w
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
 		struct nft_table_ref table = nft_plane_table(p, fam);
 
+		if (!is_asked(p, fam))
+			continue;
 		nft_asking_begin(&a, &table, set);
 		r = nft_asking_frontends(&a, p->query, v, n, ret, err);
 	}
@@ -113,7 +121,7 @@ int nft_count_slots(const struct plane *plane, const struct plane_slot *v, size_
 		return err_set(err, -EAGAIN, "no layout in force");
 	nft_asking_init(&a, n);
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		for (size_t i = 0; i < ARRAY_SIZE(sets) && r == 0; i++) {
+		for (size_t i = 0; i < ARRAY_SIZE(sets) && is_asked(p, fam) && r == 0; i++) {
 			struct nft_table_ref table = nft_plane_table(p, fam);
 
 			nft_asking_begin(&a, &table, sets[i]);

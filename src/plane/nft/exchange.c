@@ -109,6 +109,17 @@ static int refusal_code(const struct nl_refusal *f)
 	return f->error;
 }
 
+/* Bits; none for tables that have both families. */
+static uint8_t families_of(const struct nlmsghdr *h)
+{
+	uint8_t family =
+		h != NULL ? ((const struct nfgenmsg *)NLMSG_DATA(h))->nfgen_family : NFPROTO_UNSPEC;
+
+	return family == NFPROTO_IPV4   ? 1u << IPFAM_V4
+	       : family == NFPROTO_IPV6 ? 1u << IPFAM_V6
+					: 0;
+}
+
 /* After the commit of `b`, whose tags are changes, returned `r` < 0. */
 static int refusal(const struct nl_batch *b, const struct nft_table_ref tables[IPFAM_N], int r,
 		   struct plane_result *res, struct err *err)
@@ -119,6 +130,7 @@ static int refusal(const struct nl_batch *b, const struct nft_table_ref tables[I
 	if (f->error == 0) /* no verdict, or nothing sent */
 		return r == -ENOBUFS ? err_set(err, -EBUSY, "verdict lost, outcome unknown") : r;
 	r = refusal_code(f);
+	res->families = families_of(f->msg);
 	if (ch == NULL)
 		return r;
 	if (r != -ENOTRECOVERABLE)

@@ -60,16 +60,25 @@ void nft_loaded_open(struct nft_loaded **ret)
 	*ret = h;
 }
 
+void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam)
+{
+	struct nft_loaded_family *f = &h->fam[fam];
+
+	for (int set = 0; set < NFTSET_N; set++)
+		nft_tab_clear(&f->sets[set]);
+	nft_tab_clear(&f->pools);
+	free(f->ranges);
+	f->ranges = NULL;
+	f->n_ranges = 0;
+	f->has_table = false;
+}
+
 void nft_loaded_close(struct nft_loaded *h)
 {
 	if (h == NULL)
 		return;
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		for (int set = 0; set < NFTSET_N; set++)
-			nft_tab_clear(&h->fam[fam].sets[set]);
-		nft_tab_clear(&h->fam[fam].pools);
-		free(h->fam[fam].ranges);
-	}
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		nft_loaded_forget(h, fam);
 	free(h);
 }
 

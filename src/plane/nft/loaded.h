@@ -31,6 +31,8 @@ DEFINE_AUTO(struct nft_loaded *, nft_loaded_close);
  */
 MUST_USE int nft_loaded_read(struct nft_loaded *h, struct nl_sock *nl, const struct nft_layout *l,
 			     struct err *err);
+/* As if the kernel held nothing of this family. */
+void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam);
 /* Did the kernel hold a table of ours, so that unread elements may exist? */
 bool nft_loaded_has_table(const struct nft_loaded *h, enum ipfam fam);
 /* Is the set copied here? Not: endpoint_addrs and what layout.c writes. */

@@ -159,16 +159,37 @@ static void counts_restart(struct nft_plane *p, enum ipfam fam, bool has_table)
 	}
 }
 
+/* Foreign changes interrupted so many loads in a row: a failure of the family. */
+#define LOAD_AGAIN_MAX 3
+
+/* 0 also if the family failed, and is left out. */
+static int load_family(struct nft_plane *p, enum ipfam fam, struct nft_loaded *loaded,
+		       struct err *err)
+{
+	int r = nft_layout_load(p->layout[fam], err);
+
+	if (r == 0)
+		r = nft_loaded_read(loaded, p->query, p->layout[fam], err);
+	if (r == 0) {
+		p->plane.family[fam].n_again = 0;
+		return 0;
+	}
+	nft_loaded_forget(loaded, fam);
+	if (r == -ENOTRECOVERABLE || r == -ENOENT) /* gone while it was read */
+		r = -EAGAIN;
+	if (r == -EAGAIN && ++p->plane.family[fam].n_again < LOAD_AGAIN_MAX)
+		return r;
+	return plane_family_fail(&p->plane, fam, r, err);
+}
+
 /* Layouts and elements of both families. */
 static int tables_read(struct nft_plane *p, struct nft_loaded *loaded, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = nft_layout_load(p->layout[fam], err);
+		int r = p->plane.family[fam].is_failed ? 0 : load_family(p, fam, loaded, err);
 
-		if (r == 0)
-			r = nft_loaded_read(loaded, p->query, p->layout[fam], err);
-		if (r < 0) /* a table or set that went away while it was read */
-			return r == -ENOTRECOVERABLE || r == -ENOENT ? -EAGAIN : r;
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }
@@ -349,14 +370,21 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 		     struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
+	struct err own[IPFAM_N] = { 0 };
 
 	if (p->has_env && p->env_generation == m->env_generation)
 		return 0;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = env_family(p, fam, m, res, err);
+		int r = p->plane.family[fam].is_failed ? 0 : env_family(p, fam, m, res, &own[fam]);
 
-		if (r < 0)
+		if (r < 0 && r != -EAGAIN) /* that: with other flags of the tables */
+			r = plane_family_fail(&p->plane, fam, r, &own[fam]);
+		if (r < 0) {
+			*err = own[0].text[0] != '\0' ? own[0] : own[fam];
 			return r;
+		}
+		if (p->plane.family[fam].is_failed && p->loaded != NULL)
+			nft_loaded_forget(p->loaded, fam);
 	}
 	guard_want(p, m);
 	p->env_generation = m->env_generation;
@@ -438,14 +466,18 @@ static int sweep_retire(struct nft_plane *p, struct plane_result *res, struct er
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		struct nft_layout_result lr = { .times = &p->plane.times };
-		int r = nft_layout_retire(p->layout[fam], &lr, err);
+		int r = p->plane.family[fam].is_failed
+				? 0
+				: nft_layout_retire(p->layout[fam], &lr, err);
 
 		res->n_writes += lr.n_writes;
 		res->n_batches += lr.n_batches;
 		res->kernel_ns += lr.kernel_ns;
 		nft_plane_committed(p, lr.n_batches);
-		if (r < 0)
+		if (r < 0) {
+			res->families = (uint8_t)(1u << fam);
 			return r;
+		}
 	}
 	return 0;
 }
@@ -472,7 +504,8 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	nft_changes_reset(&p->changes);
 	for (size_t i = 0; i < ARRAY_SIZE(sweep_order) && r == 0; i++) {
 		for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
-			r = sweep_set(p, fam, sweep_order[i], res, err);
+			if (!p->plane.family[fam].is_failed)
+				r = sweep_set(p, fam, sweep_order[i], res, err);
 		if (r == 0 && sweep_order[i] == NFTSET_XL_LOCAL)
 			r = sweep_batch(p, res, err); /* takes the slots along */
 	}
@@ -551,6 +584,29 @@ static int check_layout(struct nft_plane *p, enum ipfam fam, struct err *err)
 	return PLANE_CHECK_DOUBT;
 }
 
+/*
+ * Look at the layouts of all families. When another process deletes the table of one alone, again
+ * and again, that family fails, and the others need not be loaded each time; one that flushes
+ * the ruleset means nobody in particular.
+ */
+static int check_layouts(struct nft_plane *p, struct err *err)
+{
+	unsigned int lost = 0;
+
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		int r = p->plane.family[fam].is_failed ? 0 : check_layout(p, fam, err);
+
+		if (r == PLANE_CHECK_LOST)
+			lost |= 1u << fam;
+		if (r < 0 && (r == -EAGAIN || plane_family_fail(&p->plane, fam, r, err) < 0))
+			return r;
+	}
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (lost == 1u << fam && plane_family_lost(&p->plane, fam) == 0)
+			lost = 0;
+	return lost != 0 ? PLANE_CHECK_LOST : PLANE_CHECK_DOUBT;
+}
+
 static int plane_check(struct plane *plane, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
@@ -571,9 +627,7 @@ static int plane_check(struct plane *plane, struct err *err)
 		return PLANE_CHECK_QUIET;
 	p->n_foreign++;
 	nft_watch_text(&p->watch, p->plane.changed_by);
-	r = check_layout(p, IPFAM_V4, err);
-	if (r == PLANE_CHECK_DOUBT)
-		r = check_layout(p, IPFAM_V6, err);
+	r = check_layouts(p, err);
 	if (r < 0)
 		return r;
 	p->genid = genid;
@@ -751,7 +805,8 @@ static uint64_t plane_tick(struct plane *plane, uint64_t now)
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		uint64_t at;
 
-		if (nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD)
+		if (nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD ||
+		    p->plane.family[fam].is_failed)
 			continue;
 		at = tick_family(p, fam, now);
 		if (at != 0 && (next == 0 || at < next))

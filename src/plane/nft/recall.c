@@ -23,7 +23,7 @@ static void ids_hold(struct nft_loaded *h, struct plan *plan)
 			uint32_t id;
 
 			memcpy(&id, key, sizeof(id));
-			if (id <= PLAN_POOL_ID_MAX) /* the elements have room for more */
+			if (id >= 1 && id <= PLAN_POOL_ID_MAX) /* the elements have room for more */
 				plan_id_hold(plan, fam, id);
 		}
 	}

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One address family fails: the other is served, and follows every change, as if nothing was; the
+one that failed is named, and recovers by itself."""
+import contextlib
+import struct
+
+import pytest
+
+import daemon
+import foreigner as F
+import lab as L
+import nftables as N
+from objects import service, slice_
+
+NFT_MSG_NEWTABLE, NLM_F_CREATE = 0, 0x400
+NFTA_TABLE_FLAGS, NFT_TABLE_F_OWNER = 2, 2
+COMMENT = b"vipd layout 1\0"
+
+
+def objects(backends):
+    return [service("s", [L.cluster_ip(1, 4), L.cluster_ip(1, 6)], 80)] + [
+        slice_("s", [L.remote(i, fam) for i in backends], 8080) for fam in (4, 6)]
+
+
+@contextlib.contextmanager
+def held(lab, fam):
+    """Another process owns the family's table: whatever vipd writes to it is refused."""
+    other = F.Foreigner(lab.node)
+    try:
+        other.batch((NFT_MSG_NEWTABLE, NLM_F_CREATE, fam,
+                     N.attr(N.NFTA_TABLE_NAME, "vipd") +
+                     N.attr(NFTA_TABLE_FLAGS, struct.pack(">I", NFT_TABLE_F_OWNER)) +
+                     N.attr(N.NFTA_TABLE_USERDATA, bytes([0, len(COMMENT)]) + COMMENT)))
+        yield
+    finally:
+        other.close()  # and with it goes the table
+
+
+def problems(vipd):
+    return [p["text"] for p in vipd.status().get("problems", [])]
+
+
+def backends(lab, fam, n=12):
+    """Which backends answer; empty if the service is not served."""
+    answers = [L.probe(lab.client, L.cluster_ip(1, fam), 80) for _ in range(n)]
+    return {r.backend for r in answers if r.ok and r.backend != L.cluster_ip(1, fam)}
+
+
+@pytest.mark.parametrize("fam", [6, 4])
+def test_table_of_another_process(fam):
+    well = 10 - fam
+    with L.Lab() as lab:
+        vipd = daemon.Vipd(lab)
+        try:
+            vipd.write(objects([1]))
+            with held(lab, fam):
+                vipd.start()
+                load = lab.flow("client", "new", "--to",
+                                "tcp:" + L.endpoint(L.cluster_ip(1, well), 80), "--rate", "300",
+                                "--concurrency", "4", "--seconds", "60")
+                assert backends(lab, well) == {L.remote(1, well)}
+                assert backends(lab, fam, 1) == set()
+                assert any("IPv%d failed: table ip%s vipd is held by another running process"
+                           % (fam, "6" if fam == 6 else "") in p for p in problems(vipd))
+                vipd.write(objects([1, 2]))
+                L.eventually(lambda: backends(lab, well) == {L.remote(1, well),
+                                                             L.remote(2, well)}, 10)
+                assert backends(lab, fam, 1) == set()
+            both = {L.remote(1, fam), L.remote(2, fam)}
+            L.eventually(lambda: problems(vipd) == [], 60, lambda: (problems(vipd), vipd.log()))
+            assert backends(lab, fam) == both
+            assert "IPv%d recovered after " % fam in vipd.log()
+            vipd.check_tables()
+            result = load.stop()
+            assert result["ok"] > 0 and result["failed"] == 0, result["first_failure"]
+        finally:
+            vipd.close()
+
+
+def test_deleted_again_and_again():
+    """The other family's table stays the same one all the time."""
+    with L.Lab() as lab:
+        vipd = daemon.Vipd(lab)
+        other = F.Foreigner(lab.node)
+        try:
+            vipd.write(objects([1]))
+            vipd.start()
+            handles = vipd.nft.tables(4)
+
+            def is_left_out():
+                with contextlib.suppress(OSError):
+                    other.delete_table(6, "vipd")
+                return any("IPv6 failed: another process deletes its table again and again" in p
+                           for p in problems(vipd))
+            L.eventually(is_left_out, 30, lambda: vipd.log())
+            vipd.write(objects([2]))
+            L.eventually(lambda: backends(lab, 4) == {L.remote(2, 4)}, 10)
+            assert vipd.nft.tables(4)["vipd"] == handles["vipd"]
+            L.eventually(lambda: problems(vipd) == [], 60, lambda: vipd.log())
+            assert backends(lab, 6) == {L.remote(2, 6)}
+            vipd.check_tables()
+        finally:
+            other.close()
+            vipd.close()
