@@ -42,7 +42,7 @@ class Terminal:
     """A shell, and what it shows."""
 
     def __init__(self, shell, home):
-        env = {"TERM": "vt100", "HOME": home, "PATH": home + ":" + os.environ["PATH"],
+        env = {"TERM": "xterm", "HOME": home, "PATH": home + ":" + os.environ["PATH"],
                "XDG_CONFIG_HOME": home, "XDG_DATA_HOME": home, "LANG": "C.UTF-8"}
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
