@@ -48,7 +48,7 @@ static const struct {
 	  "'frontends':[]}]",
 	  "", "a/b pending: changed, the kernel shall follow\na/c refused: no room\n" },
 	{ "changed meanwhile", "[{'namespace':'a','name':'b','complete':false,'frontends':[]}]", "",
-	  "1 services changed meanwhile: ask again\n" },
+	  "1 service changed meanwhile: ask again\n" },
 };
 
 static json_t *json_of(const char *text)

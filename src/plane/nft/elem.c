@@ -411,7 +411,7 @@ static int each_answer(void *arg, size_t i, const struct nlmsghdr *answer, int e
 	g->answered++;
 	/* All requests look alike but for the key: an offset is good for any. */
 	if (error == -ENOENT && bad->has_offset &&
-	    !nft_offset_is_elem((const struct nlmsghdr *)g->request, bad->offset))
+	    !nft_offset_is_elem((const void *)g->request, bad->offset))
 		return -ENOTRECOVERABLE;
 	if (list == NULL)
 		return error == -ENOENT ? 0 : error;

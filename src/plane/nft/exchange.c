@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plane/nft/exchange.h"
 
+#include <libmnl/libmnl.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -112,8 +113,8 @@ static int refusal_code(const struct nl_refusal *f)
 /* Bits; none for tables that have both families. */
 static uint8_t families_of(const struct nlmsghdr *h)
 {
-	uint8_t family =
-		h != NULL ? ((const struct nfgenmsg *)NLMSG_DATA(h))->nfgen_family : NFPROTO_UNSPEC;
+	const struct nfgenmsg *msg = h != NULL ? mnl_nlmsg_get_payload(h) : NULL;
+	uint8_t family = msg != NULL ? msg->nfgen_family : NFPROTO_UNSPEC;
 
 	return family == NFPROTO_IPV4   ? 1u << IPFAM_V4
 	       : family == NFPROTO_IPV6 ? 1u << IPFAM_V6
