@@ -173,7 +173,7 @@ def test_troubleshooting(page):
     """A state leads to the text about it; the page needs no other host."""
     page.click("tr[data-service='shop/lonely'] .state a")
     page.wait("location.pathname === '/troubleshooting.html' && location.hash === '#dropping'")
-    page.wait("document.querySelector(':target').textContent === 'dropping'")
+    page.wait("document.querySelector(':target')?.textContent === 'dropping'")
     assert page.js("[...document.links].every(a => a.origin === location.origin)")
     for state in page.js("fetch('/page.js').then(r => r.text()).then(t => "
                          "JSON.parse(t.match(/HELP = (.*);/)[1]))"):
@@ -438,10 +438,11 @@ def test_host(vipd, host, status):
         code, headers, body, _ = ask(vipd, path, {"Host": host})
         assert code == status, path
         assert headers["X-Content-Type-Options"] == "nosniff"
-        assert "default-src 'none'" in headers["Content-Security-Policy"]
-        assert "unsafe" not in headers["Content-Security-Policy"]
+        if status == 200:
+            assert "default-src 'none'" in headers["Content-Security-Policy"]
+            assert "unsafe" not in headers["Content-Security-Policy"]
         assert (b'"shop"' in body) == (status == 200 and path == "/v1/services")
-    assert ask(vipd, "/metrics", {"Host": host})[0] == 200
+    assert ask(vipd, "/metrics", {"Host": host})[0] == status
 
 
 def test_what_is_not_there(vipd):

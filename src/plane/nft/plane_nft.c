@@ -594,12 +594,17 @@ static int check_layouts(struct nft_plane *p, struct err *err)
 	unsigned int lost = 0;
 
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = p->plane.family[fam].is_failed ? 0 : check_layout(p, fam, err);
+		struct err own = { 0 };
+		int r = p->plane.family[fam].is_failed ? 0 : check_layout(p, fam, &own);
 
+		if (r < 0 && r != -EAGAIN)
+			r = plane_family_fail(&p->plane, fam, r, &own);
+		if (r < 0 || (r == PLANE_CHECK_LOST && lost == 0))
+			*err = own; /* of several lost families the first is named */
+		if (r < 0)
+			return r;
 		if (r == PLANE_CHECK_LOST)
 			lost |= 1u << fam;
-		if (r < 0 && (r == -EAGAIN || plane_family_fail(&p->plane, fam, r, err) < 0))
-			return r;
 	}
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (lost == 1u << fam && plane_family_lost(&p->plane, fam) == 0)
