@@ -298,6 +298,7 @@ static void test_every_field(void **state)
 	assert_int_equal(o.notes.n, 1);
 	assert_memory_equal(o.notes.v[0], "mode iptables, ", 15);
 	vec_fini(&config.cluster_cidrs);
+	vec_fini(&config.nodeport_cidrs);
 	options_fini(&o);
 }
 
