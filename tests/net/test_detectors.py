@@ -126,8 +126,9 @@ def test_hairpin(lab, vipd, mode, fam):
     raise AssertionError("never met itself")
 
 
-def test_cluster_cidr_of_one_family(lab):
+def test_cluster_cidr_of_one_family(vipd, lab):
     """MASQ-03: services of a family that --cluster-cidr has no prefix of; said once, by name."""
+    vipd.stop()
     v = daemon.Vipd(lab, {"--cluster-cidr": L.CLUSTER_CIDR[4]})
     try:
         v.write([])
@@ -138,3 +139,4 @@ def test_cluster_cidr_of_one_family(lab):
                 if e["where"] == "--cluster-cidr"] == ["no IPv6 prefix, but there are IPv6 services"]
     finally:
         v.close()
+        vipd.start()

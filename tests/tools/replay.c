@@ -13,8 +13,8 @@
  *     {"refuse": K} {"lose": K} {"send": K} {"interrupt": K} {"foreign": 1} {"calm": 1}
  *                                         trouble, see fake/fake.h
  *
- * "settle" answers one line: {"messages": written so far, "failures": services
- * refused, "4": {SET: [[KEY, END, DATA, FLAGS], ...], ...}, "6": ...}, bytes in
+ * "settle" answers one line: {"messages": and "adds": elements written so far, "failures":
+ * services rejected, "4": {SET: [[KEY, END, DATA, FLAGS], ...], ...}, "6": ...}, bytes in
  * hex, verdicts as the chain's name. Everything else answers nothing.
  *
  * tests/resolver/test_replay.py drives it and judges what it prints.
@@ -174,7 +174,8 @@ static void on_settle(struct world *w, uint64_t seconds)
 		sync_settle(w->s, w->now);
 		w->now += NSEC_PER_SEC / 2;
 	}
-	(void)printf("{\"messages\": %zu, \"failures\": %zu, ", fake_count(w->kernel).n_messages,
+	(void)printf("{\"messages\": %zu, \"adds\": %zu, \"failures\": %zu, ",
+		     fake_count(w->kernel).n_messages, fake_count(w->kernel).n_adds,
 		     sync_failure_count(w->s));
 	replay_print(w->kernel, IPFAM_V4);
 	(void)printf(", ");
