@@ -72,6 +72,8 @@ def test_ranges_of_the_node(lab, vipd, fam):
     lab.node.run("ip", "addr", "add", "%s/%d" % (to, prefix), "dev", "lo",
                  *(["nodad"] if fam == 6 else []))
     try:
+        # The kernel adds the local route of an IPv6 address later, in a work queue.
+        L.eventually(lambda: lab.node.run("ip", "route", "get", to).startswith("local"))
         ok(lab, "node", svc, "lb", fam, source=to)
     finally:
         lab.node.run("ip", "addr", "del", "%s/%d" % (to, prefix), "dev", "lo")
