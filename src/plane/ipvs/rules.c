@@ -491,11 +491,6 @@ static void out_first(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	nft_expr_meta(rs, NFT_META_MARK, 0);
 	nft_expr_mask_xor(rs, 0, ~IPVS_MARK_MASK, p->marks.birth);
 	nft_expr_meta_set(rs, NFT_META_MARK, 0);
-	nft_expr_verdict(rs, NFT_RETURN, NULL);
-	for (int fam = 0; fam < IPFAM_N && !p->is_retiring; fam++) {
-		unknown(rs, fam, p->marks.birth);
-		nobodys(rs, fam);
-	}
 }
 
 /*
@@ -537,6 +532,7 @@ static void out_nat(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	nat_wins(rs, p->marks.birth);
 }
 
+/* REJ-05 and REJ-06 come here, behind nat: what another proxy serves is not unknown. */
 static void out_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	mark_again(rs, p->marks.birth);
@@ -546,6 +542,17 @@ static void out_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	nft_expr_meta(rs, NFT_META_MARK, 0);
 	nft_expr_mask_xor(rs, 0, ~IPVS_MARK_MASK, p->marks.tag);
 	nft_expr_meta_set(rs, NFT_META_MARK, 0);
+	if (p->is_retiring)
+		return;
+	nft_rule_begin(rs);
+	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
+	nft_expr_verdict(rs, NFT_RETURN, NULL);
+	reply_return(rs);
+	dnat_return(rs);
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		unknown(rs, fam, 0);
+		nobodys(rs, fam);
+	}
 }
 
 static void in(struct nft_rules *rs, const struct ipvs_rules_params *p)
