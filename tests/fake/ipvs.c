@@ -295,6 +295,8 @@ static int dest_change(struct virtual *s, uint8_t cmd, const struct nlattr *cons
 		return EINVAL;
 	if (u32(tb[IPVS_DEST_ATTR_L_THRESH]) > u32(tb[IPVS_DEST_ATTR_U_THRESH]))
 		return ERANGE;
+	if (u32(tb[IPVS_DEST_ATTR_U_THRESH]) > INT32_MAX)
+		return EINVAL;
 	if (d == NULL) {
 		d = vec_push(&s->dests);
 		*d = (struct dest){ .addr = addr, .port = port };

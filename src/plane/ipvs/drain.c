@@ -68,12 +68,19 @@ void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs)
 	p->tick_at = p->tick_at == 0 ? now_ns() + TICK_NS : p->tick_at;
 }
 
+uint32_t ipvs_drain_deadline(uint32_t since_s, uint32_t drain_s)
+{
+	uint64_t deadline_s = (uint64_t)since_s + drain_s;
+
+	return drain_s != 0 && deadline_s < IPVS_THRESH_NONE ? (uint32_t)deadline_s : 0;
+}
+
 /* By the timeout in force; a virtual service that is not wanted any more keeps what it had. */
 static uint32_t deadline_of(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 {
 	if (!vs->is_wanted)
 		return d->deadline_s;
-	return vs->drain_s != 0 ? d->since_s + vs->drain_s : 0;
+	return ipvs_drain_deadline(d->since_s, vs->drain_s);
 }
 
 void ipvs_drain_retime(struct ipvs_plane *p, struct ipvs_vs *vs)
@@ -103,7 +110,7 @@ bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst 
 		deadline_s = deadline_of(vs, d);
 	} else {
 		d->since_s = now_s;
-		deadline_s = vs->drain_s != 0 ? now_s + vs->drain_s : 0;
+		deadline_s = ipvs_drain_deadline(now_s, vs->drain_s);
 	}
 	if (!is_begun || deadline_s != d->deadline_s) {
 		d->flags |= DST_QUEUED;
@@ -154,7 +161,8 @@ static bool is_over(struct ipvs_plane *p, const struct ipvs_vs *vs, const struct
 		p->stats.n_drained++;
 		return true;
 	}
-	if (d->deadline_s != 0 && now_s >= d->deadline_s) {
+	/* Both are whole seconds: at the deadline itself less than the timeout may have passed. */
+	if (d->deadline_s != 0 && now_s > d->deadline_s) {
 		p->stats.n_expired++;
 		told_expired(vs, d);
 		return true;

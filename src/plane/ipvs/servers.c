@@ -98,7 +98,7 @@ static void dest_done(struct ipvs_vs *vs, const struct ipvs_op *op)
 	d->flags &= (uint8_t)~DST_ODD;
 	d->weight = (uint16_t)op->dest.weight;
 	d->since_s = op->dest.l_thresh;
-	d->deadline_s = op->dest.u_thresh != IPVS_THRESH_NONE ? op->dest.u_thresh : 0;
+	d->deadline_s = op->dest.u_thresh < IPVS_THRESH_NONE ? op->dest.u_thresh : 0;
 	if (op->dest.weight != 0)
 		d->flags &= (uint8_t)~DST_LEAVING;
 }
@@ -436,7 +436,7 @@ static void additions_withdraw(struct ipvs_plane *p, struct ipvs_vs *vs)
 		if (d->flags & DST_NEW && !(d->flags & DST_WANTED))
 			ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0);
 		else if (d->flags & DST_LEAVING && d->weight != 0)
-			ipvs_op_drain(p, vs, d, now_s, vs->drain_s != 0 ? now_s + vs->drain_s : 0);
+			ipvs_op_drain(p, vs, d, now_s, ipvs_drain_deadline(now_s, vs->drain_s));
 	}
 	if (vs->is_new && !vs->is_wanted)
 		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);

@@ -226,9 +226,9 @@ void ipvs_op_service(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs
 
 /* --- drain.c --- */
 
-/*
- * The destination begins to leave: an operation is appended. True when that deletes it.
- */
+/* Of a drain that began then, with this timeout; 0 = none. */
+uint32_t ipvs_drain_deadline(uint32_t since_s, uint32_t drain_s);
+/* The destination begins to leave: an operation is appended. True when that deletes it. */
 bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d);
 /* Another drain timeout may be in force for it: operations are appended. */
 void ipvs_drain_retime(struct ipvs_plane *p, struct ipvs_vs *vs);

@@ -207,7 +207,7 @@ static void dest_found(void *arg, const struct ipvs_dest *found)
 	if (found->fwd != 0 || (!is_draining && (found->u_thresh != 0 || found->l_thresh != 0)))
 		d->flags |= DST_ODD;
 	d->since_s = is_draining ? found->l_thresh : 0;
-	d->deadline_s = is_draining && found->u_thresh != IPVS_THRESH_NONE ? found->u_thresh : 0;
+	d->deadline_s = is_draining && found->u_thresh < IPVS_THRESH_NONE ? found->u_thresh : 0;
 	d->active = found->active;
 	d->inactive = found->inactive;
 }

@@ -39,7 +39,11 @@ struct ipvs_service {
 	uint32_t timeout_s; /* of persistence */
 };
 
-#define IPVS_THRESH_NONE UINT32_MAX /* upper threshold of a drain without a deadline */
+/*
+ * The upper threshold of a drain without a deadline. A higher one is refused with EINVAL by newer
+ * kernels, stable ones included.
+ */
+#define IPVS_THRESH_NONE ((uint32_t)INT32_MAX)
 
 struct ipvs_dest {
 	struct ip_addr addr;
@@ -47,7 +51,7 @@ struct ipvs_dest {
 	uint16_t fwd;  /* IP_VS_CONN_F_FWD_MASK: 0 is masquerading */
 	uint32_t weight;
 	/* They limit connections, and mean nothing at weight 0: drains are kept there. */
-	uint32_t u_thresh; /* not below the other */
+	uint32_t u_thresh; /* not below the other, not above IPVS_THRESH_NONE */
 	uint32_t l_thresh;
 	/* Told by dumps only. */
 	uint32_t active;
