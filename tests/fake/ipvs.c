@@ -731,7 +731,8 @@ void fake_ipvs_foreign_weight(struct fake_ipvs *f, const char *addr, uint32_t we
 				d->weight = weight;
 }
 
-void fake_ipvs_foreign_rule(struct fake_ipvs *f, int family, uint32_t priority, uint32_t table)
+static void foreign_rule_add(struct fake_ipvs *f, int family, uint32_t priority, uint32_t table,
+			     uint32_t mark, uint32_t mask)
 {
 	_Alignas(8) char buf[MSG_MAX] = { 0 };
 	struct nlmsghdr *h = mnl_nlmsg_put_header(buf);
@@ -743,7 +744,22 @@ void fake_ipvs_foreign_rule(struct fake_ipvs *f, int family, uint32_t priority, 
 	m->table = table < 256 ? (uint8_t)table : RT_TABLE_COMPAT;
 	mnl_attr_put_u32(h, FRA_PRIORITY, priority);
 	mnl_attr_put_u32(h, FRA_TABLE, table);
+	if (mask != 0) {
+		mnl_attr_put_u32(h, FRA_FWMARK, mark);
+		mnl_attr_put_u32(h, FRA_FWMASK, mask);
+	}
 	*vec_push(&f->rules) = routing_read(h);
+}
+
+void fake_ipvs_foreign_rule(struct fake_ipvs *f, int family, uint32_t priority, uint32_t table)
+{
+	foreign_rule_add(f, family, priority, table, 0, 0);
+}
+
+void fake_ipvs_foreign_mark_rule(struct fake_ipvs *f, int family, uint32_t priority, uint32_t mark,
+				 uint32_t mask)
+{
+	foreign_rule_add(f, family, priority, RT_TABLE_MAIN, mark, mask);
 }
 
 void fake_ipvs_rules_del(struct fake_ipvs *f, uint32_t priority)

@@ -61,6 +61,8 @@ void fake_ipvs_foreign_del(struct fake_ipvs *f, const char *addr);
 void fake_ipvs_foreign_weight(struct fake_ipvs *f, const char *addr, uint32_t weight);
 /* Another process adds a policy routing rule, or deletes all of a priority, or all. */
 void fake_ipvs_foreign_rule(struct fake_ipvs *f, int family, uint32_t priority, uint32_t table);
+void fake_ipvs_foreign_mark_rule(struct fake_ipvs *f, int family, uint32_t priority, uint32_t mark,
+				 uint32_t mask);
 void fake_ipvs_rules_del(struct fake_ipvs *f, uint32_t priority);
 void fake_ipvs_rules_flush(struct fake_ipvs *f);
 

@@ -953,6 +953,59 @@ static void test_route_conflict(void **state)
 	world_close(&w);
 }
 
+struct troubles {
+	size_t n_hard;
+	size_t n_soft;
+};
+
+static void trouble_count(void *arg, bool is_hard, const char *text)
+{
+	struct troubles *t = arg;
+
+	t->n_hard += is_hard;
+	t->n_soft += !is_hard;
+}
+
+/* Rules about marks: which are somebody else's claim on vipd's, and which get in between. */
+static void test_route_marks(void **state)
+{
+	static const struct {
+		uint32_t priority, mark, mask;
+		struct troubles found;
+	} cases[] = {
+		{ 32000, 0x5a000000, 0xff000000, { 1, 0 } },
+		{ 32000, 0x5b000001, 0xff000001, { 1, 0 } },
+		{ 32000, 0x5a000000, 0xff000f00, { 1, 0 } },
+		{ 7, 0x5a000000, 0xff000f00, { 1, 1 } },
+		{ 32000, 0x20, 0xf0, { 0, 0 } }, /* asked after vipd's */
+		{ 7, 0x20, 0xf0, { 0, 1 } },
+		{ 7, 0x5a000000, 0xf0000000, { 0, 1 } },
+		{ 7, 0x4a000000, 0xff000000, { 0, 0 } },
+		{ 7, 0x200, 0xf00, { 0, 0 } }, /* Cilium's */
+		{ 7, 0x5a070200, 0xffffffff, { 0, 0 } },
+	};
+	struct ipvs_route_config c = { .marks = ipvs_marks_from(IPVS_MARK_TAG_DEFAULT),
+				       .table = IPVS_ROUTE_TABLE_DEFAULT,
+				       .priority = IPVS_RULE_PRIORITY_DEFAULT };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct troubles found = { 0 };
+		struct fake_ipvs *f;
+		struct nl_sock *nl;
+		struct err err;
+
+		fake_ipvs_open(&f);
+		nl = fake_ipvs_connect_route(f);
+		fake_ipvs_foreign_mark_rule(f, AF_INET, cases[i].priority, cases[i].mark,
+					    cases[i].mask);
+		assert_int_equal(ipvs_route_troubles(nl, &c, trouble_count, &found, &err), 0);
+		assert_int_equal(found.n_hard, cases[i].found.n_hard);
+		assert_int_equal(found.n_soft, cases[i].found.n_soft);
+		nl_sock_close(nl);
+		fake_ipvs_close(f);
+	}
+}
+
 #define MAIN_TABLE 254
 
 /* A foreign rule at a priority of vipd's stands beside them, at the start and later. */
@@ -1202,6 +1255,7 @@ int main(void)
 		cmocka_unit_test(test_occupied),
 		cmocka_unit_test(test_refused_by_nft),
 		cmocka_unit_test(test_route_conflict),
+		cmocka_unit_test(test_route_marks),
 		cmocka_unit_test(test_route_priority_shared),
 		cmocka_unit_test(test_route_table_changes),
 		cmocka_unit_test(test_counters),

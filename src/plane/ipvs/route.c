@@ -322,6 +322,14 @@ static int conflict_err(struct err *err, int family, const struct rule *r, const
 	return -EBUSY;
 }
 
+/* Can the mark of a captured packet be one that the rule is about? */
+static bool may_match(const struct rule *r, const struct ipvs_marks *m)
+{
+	uint32_t told = r->mask & IPVS_MARK_MASK; /* the rest is the pool's number */
+
+	return ((r->mark ^ m->tag) & told) == 0 || ((r->mark ^ m->birth) & told) == 0;
+}
+
 /*
  * Foreign rules and routes that cannot share the routing table or the marks with vipd: a rule
  * that leads into vipd's table would deliver its packets, all pods' for example, to this host.
@@ -342,9 +350,8 @@ static int conflict_find(const struct reading *rd, int family, struct err *err)
 			return conflict_err(err, family, r,
 					    "leads into vipd's routing table: choose another "
 					    "table with --ipvs-route-table");
-		if ((r->mask & IPVS_MARK_MASK) == IPVS_MARK_MASK &&
-		    ((r->mark & IPVS_MARK_MASK) == c->marks.tag ||
-		     (r->mark & IPVS_MARK_MASK) == c->marks.birth))
+		/* About a tag as a whole, or about a part of it that vipd's marks are in. */
+		if ((r->mask & IPVS_MARK_TAG) == IPVS_MARK_TAG && may_match(r, &c->marks))
 			return conflict_err(err, family, r,
 					    "matches vipd's marks: choose another tag with "
 					    "--ipvs-mark");
@@ -561,13 +568,12 @@ int ipvs_route_text(struct nl_sock *nl, const struct ipvs_route_config *c, struc
 /* May a rule of others, asked before ours, take captured packets elsewhere? */
 static bool is_in_front(const struct ipvs_route_config *c, const struct rule *r)
 {
-	uint32_t told = r->mask & IPVS_MARK_MASK; /* the rest is the pool's number */
 	bool is_local = r->action == FR_ACT_TO_TBL && r->table == RT_TABLE_LOCAL;
 
 	if (r->is_ours || r->priority >= c->priority + RULES - 1 || r->action == FR_ACT_NOP ||
 	    (is_local && r->mask == 0 && !r->has_more && !r->is_iif_lo))
 		return false;
-	return ((r->mark ^ c->marks.tag) & told) == 0 || ((r->mark ^ c->marks.birth) & told) == 0;
+	return may_match(r, &c->marks);
 }
 
 static void family_troubles(const struct reading *rd, int family,
