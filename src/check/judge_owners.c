@@ -202,8 +202,8 @@ void judge_addresses(struct check_report *r, const struct facts *f)
 			is_cache
 				? "nothing, where a DNS cache of this node is meant to answer there"
 			: f->ipvs_plane.is_asked
-				? "ip addr del it: this host's own connections to it time out, as it "
-				  "would send them from there"
+				? "ip addr del it: this host sends its own connections to it from "
+				  "there, and those that are not masqueraded time out"
 				: "ip addr del it: this host answers for the ports that no service "
 				  "has, instead of a refusal",
 			"cluster IP %s is an address of this host, on %s",
