@@ -154,7 +154,8 @@ static json_t *rows_make(struct reading *rd)
 int manifests_rows(json_t **ret, const struct manifests_config *config,
 		   void (*problem)(const char *where, const char *text), struct err *err)
 {
-	static const struct plan_traits nft_traits = { .pool_class = nft_pool_class };
+	static const struct plan_traits nft_traits = { .pool_class = nft_pool_class,
+						       .shares_affinity = true };
 	static const struct plan_traits ipvs_traits = { .pool_class = ipvs_pool_class,
 							.has_tuning = true };
 	const char *scheduler = config->ipvs_scheduler ? config->ipvs_scheduler : "rr";

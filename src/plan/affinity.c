@@ -1,6 +1,151 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plan/affinity - is the session affinity that a service asks for in force? */
+/*
+ * plan/affinity - local ids of backends, and whether the session affinity that a service asks
+ * for is in force.
+ */
 #include "plan/plan.h"
+
+#include <stdlib.h>
+
+static bool shares(const struct plan *p, const struct plan_pool *pool)
+{
+	return p->traits->shares_affinity && pool->affinity_s != 0;
+}
+
+struct plan_pool *plan_affinity_peer(const struct plan *p, const struct plan_rows *rows,
+				     const struct plan_pool *pool)
+{
+	const struct plan_pool like = {
+		.fam = pool->fam,
+		.scope = pool->scope == PLAN_SCOPE_LOCAL ? PLAN_SCOPE_CLUSTER : PLAN_SCOPE_LOCAL,
+		.proto = pool->proto,
+		.port_name = pool->port_name,
+	};
+	struct plan_pool *peer;
+
+	if (!shares(p, pool))
+		return NULL;
+	peer = plan_rows_pool_like(rows, &like);
+	return peer != NULL && shares(p, peer) ? peer : NULL;
+}
+
+uint32_t plan_affinity_id_bit(const struct plan *p, const struct plan_pool *pool)
+{
+	return shares(p, pool) && pool->scope == PLAN_SCOPE_LOCAL ? PLAN_POOL_LOCAL : 0;
+}
+
+/* --- local ids --- */
+
+struct local_ids {
+	uint64_t used[(PLAN_AFFINITY_BACKENDS_MAX + 64) / 64];
+	uint16_t next;
+};
+
+static bool id_is_used(const struct local_ids *ids, uint16_t id)
+{
+	return (ids->used[id / 64] >> (id % 64)) & 1;
+}
+
+static void id_use(struct local_ids *ids, uint16_t id)
+{
+	ids->used[id / 64] |= UINT64_C(1) << (id % 64);
+}
+
+/* Rising, so that a freed id rests as long as possible: clients' entries may hold it. */
+static uint16_t id_take(struct local_ids *ids)
+{
+	uint16_t id;
+
+	do {
+		id = ids->next;
+		ids->next = id == PLAN_AFFINITY_BACKENDS_MAX ? 1 : (uint16_t)(id + 1);
+	} while (id_is_used(ids, id));
+	id_use(ids, id);
+	return id;
+}
+
+static int backend_cmp(const void *a, const void *b)
+{
+	const struct plan_backend *x = *(struct plan_backend *const *)a;
+	const struct plan_backend *y = *(struct plan_backend *const *)b;
+	int c = ip_addr_cmp(&x->addr, &y->addr);
+
+	return c != 0 ? c : x->port == y->port ? 0 : x->port < y->port ? -1 : 1;
+}
+
+/* The backends of `pool`, sorted by address and port. Owned by the caller. */
+static struct plan_backend **sorted_backends(struct plan_pool *pool)
+{
+	struct plan_backend **v = xreallocarray(NULL, pool->backends.n + 1, sizeof(*v));
+
+	for (size_t i = 0; i < pool->backends.n; i++)
+		v[i] = &pool->backends.v[i];
+	qsort(v, pool->backends.n, sizeof(v[0]), backend_cmp);
+	return v;
+}
+
+/*
+ * A backend of both pools keeps the id that it has in `pool`, or else in `peer`. An id that is
+ * taken by another backend of `pool` is no id of a backend of `peer`.
+ */
+static void ids_agree(struct local_ids *ids, struct plan_backend *in_peer,
+		      struct plan_backend *in_pool)
+{
+	if (in_pool != NULL && in_pool->aff_id != 0)
+		in_peer->aff_id = in_pool->aff_id;
+	else if (in_peer->aff_id != 0 && id_is_used(ids, in_peer->aff_id))
+		in_peer->aff_id = 0;
+	if (in_peer->aff_id != 0)
+		id_use(ids, in_peer->aff_id);
+	if (in_pool != NULL)
+		in_pool->aff_id = in_peer->aff_id;
+}
+
+static void number_both(struct local_ids *ids, struct plan_pool *pool, struct plan_pool *peer)
+{
+	struct plan_backend **sorted = sorted_backends(pool);
+	struct plan_backend **same = xcalloc(peer->backends.n + 1, sizeof(*same));
+
+	for (size_t i = 0; i < peer->backends.n; i++) {
+		struct plan_backend *b = &peer->backends.v[i];
+		struct plan_backend **at =
+			bsearch(&b, sorted, pool->backends.n, sizeof(b), backend_cmp);
+
+		same[i] = at != NULL ? *at : NULL;
+		ids_agree(ids, b, same[i]);
+	}
+	vec_for_each (b, &pool->backends)
+		if (b->aff_id == 0)
+			b->aff_id = id_take(ids);
+	for (size_t i = 0; i < peer->backends.n; i++)
+		if (peer->backends.v[i].aff_id == 0)
+			peer->backends.v[i].aff_id =
+				same[i] != NULL ? same[i]->aff_id : id_take(ids);
+	free(sorted);
+	free(same);
+}
+
+void plan_affinity_number(struct plan_pool *pool, struct plan_pool *peer)
+{
+	struct local_ids ids = { .next = pool->next_aff_id };
+
+	id_use(&ids, 0);
+	vec_for_each (b, &pool->backends)
+		id_use(&ids, b->aff_id);
+	if (peer != NULL) {
+		if (peer->next_aff_id > ids.next)
+			ids.next = peer->next_aff_id;
+		number_both(&ids, pool, peer);
+		peer->next_aff_id = ids.next;
+	} else {
+		vec_for_each (b, &pool->backends)
+			if (b->aff_id == 0)
+				b->aff_id = id_take(&ids);
+	}
+	pool->next_aff_id = ids.next;
+}
+
+/* --- is it in force? --- */
 
 uint32_t plan_pool_affinity(const struct plan *p, const struct plan_pool *pool)
 {

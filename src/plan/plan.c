@@ -51,8 +51,10 @@ static void id_set(struct plan *p, enum ipfam fam, uint32_t id)
 
 static void id_free(struct plan *p, enum ipfam fam, uint32_t id)
 {
-	if (id != 0)
-		p->ids[fam].used[id / 64] &= ~(UINT64_C(1) << (id % 64));
+	uint32_t base = id & ~PLAN_POOL_LOCAL;
+
+	if (base != 0)
+		p->ids[fam].used[base / 64] &= ~(UINT64_C(1) << (base % 64));
 }
 
 /* Rising, so that a freed id rests as long as possible: packets in flight may hold it. */
@@ -77,7 +79,9 @@ static bool id_is_held(const struct plan *p, enum ipfam fam, uint32_t id)
 
 void plan_id_hold(struct plan *p, enum ipfam fam, uint32_t id)
 {
-	assert(id >= 1 && id <= PLAN_POOL_ID_MAX);
+	id &= ~PLAN_POOL_LOCAL;
+	if (id < 1 || id > PLAN_POOL_ID_MAX) /* the elements have room for more */
+		return;
 	if (id_is_used(p, fam, id))
 		return;
 	if (p->ids[fam].held == NULL)
@@ -88,11 +92,17 @@ void plan_id_hold(struct plan *p, enum ipfam fam, uint32_t id)
 		p->ids[fam].next = id == PLAN_POOL_ID_MAX ? 1 : id + 1;
 }
 
-bool plan_id_recall(struct plan *p, enum ipfam fam, uint32_t id)
+bool plan_id_recall(struct plan *p, const struct plan_rows *rows, const struct plan_pool *pool,
+		    uint32_t id)
 {
-	if (id == 0 || id > PLAN_POOL_ID_MAX || !id_is_held(p, fam, id))
+	const struct plan_pool *peer = plan_affinity_peer(p, rows, pool);
+	uint32_t base = id ^ plan_affinity_id_bit(p, pool);
+
+	if (peer != NULL && peer->id != 0)
+		return id == (peer->id ^ PLAN_POOL_LOCAL);
+	if (base == 0 || base > PLAN_POOL_ID_MAX || !id_is_held(p, pool->fam, base))
 		return false;
-	p->ids[fam].held[id / 64] &= ~(UINT64_C(1) << (id % 64));
+	p->ids[pool->fam].held[base / 64] &= ~(UINT64_C(1) << (base % 64));
 	return true;
 }
 
@@ -531,6 +541,18 @@ static uint32_t tuning_of(const struct build *b, uint32_t affinity_s)
 	return hash_bytes(parts, sizeof(parts)) | 1;
 }
 
+/* Local ids that a pool of `n` backends takes: with a peer, also those of the peer's. */
+static size_t n_local_ids(const struct build *b, const struct selection *sel, size_t n)
+{
+	if (b->s->affinity_s == 0 || !b->p->traits->shares_affinity || !sel->uses_cluster ||
+	    !sel->uses_local)
+		return n;
+	n = 0;
+	vec_for_each (ep, &sel->endpoints)
+		n += ep->local == EXCLUSION_NONE || ep->cluster == EXCLUSION_NONE;
+	return n;
+}
+
 static void port_pool(struct build *b, const struct service_port *port, enum ipfam fam,
 		      enum plan_scope scope, const struct selection *sel)
 {
@@ -543,7 +565,8 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 	struct plan_pool *pool;
 
 	like.is_sticky = b->s->affinity_s != 0;
-	like.affinity_s = n <= PLAN_AFFINITY_BACKENDS_MAX ? b->s->affinity_s : 0;
+	if (n_local_ids(b, sel, n) <= PLAN_AFFINITY_BACKENDS_MAX)
+		like.affinity_s = b->s->affinity_s;
 	like.tuning = tuning_of(b, like.affinity_s);
 	pool = vec_push(&b->rows->pools);
 	*pool = like;
@@ -836,33 +859,6 @@ void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displa
 
 /* --- numbers --- */
 
-static void number_backends(struct plan_pool *pool)
-{
-	uint64_t used[(PLAN_AFFINITY_BACKENDS_MAX + 64) / 64] = { 0 };
-	bool is_complete = true;
-
-	vec_for_each (b, &pool->backends) {
-		used[b->aff_id / 64] |= UINT64_C(1) << (b->aff_id % 64);
-		is_complete &= b->aff_id != 0;
-	}
-	if (is_complete)
-		return;
-	if (pool->next_aff_id == 0)
-		pool->next_aff_id = 1;
-	vec_for_each (b, &pool->backends) {
-		while (b->aff_id == 0) {
-			uint16_t id = pool->next_aff_id;
-
-			pool->next_aff_id =
-				id == PLAN_AFFINITY_BACKENDS_MAX ? 1 : (uint16_t)(id + 1);
-			if ((used[id / 64] >> (id % 64)) & 1)
-				continue;
-			used[id / 64] |= UINT64_C(1) << (id % 64);
-			b->aff_id = id;
-		}
-	}
-}
-
 static void target_number(const struct plan_rows *rows, const struct plan_frontend *f,
 			  struct plan_target *t)
 {
@@ -875,13 +871,24 @@ static void target_number(const struct plan_rows *rows, const struct plan_fronte
 	t->class = t->verdict == PLAN_VERDICT_POOL ? pool->class : 0;
 }
 
+static void pool_number(struct plan *p, const struct plan_rows *rows, struct plan_pool *pool)
+{
+	struct plan_pool *peer = plan_affinity_peer(p, rows, pool);
+
+	if (pool->id == 0 && peer != NULL && peer->id != 0)
+		pool->id = peer->id ^ PLAN_POOL_LOCAL;
+	if (pool->id == 0)
+		pool->id = id_take(p, pool->fam);
+	if (pool->id != 0)
+		pool->id |= plan_affinity_id_bit(p, pool);
+	if (pool->affinity_s != 0 && (peer == NULL || pool->scope == PLAN_SCOPE_CLUSTER))
+		plan_affinity_number(pool, peer);
+}
+
 void plan_rows_number(struct plan *p, struct plan_rows *rows)
 {
 	vec_for_each (pool, &rows->pools) {
-		if (pool->id == 0)
-			pool->id = id_take(p, pool->fam);
-		if (pool->affinity_s != 0)
-			number_backends(pool);
+		pool_number(p, rows, pool);
 		pool->class = pool->backends.n > 0
 				      ? p->traits->pool_class(pool->backends.n, pool->affinity_s)
 				      : 0;
@@ -895,13 +902,21 @@ void plan_rows_number(struct plan *p, struct plan_rows *rows)
 
 /* --- outcomes --- */
 
+/* Does a pool of `rows` have the id of `pool`, or its peer's? */
+static bool rows_use_id(const struct plan_rows *rows, const struct plan_pool *pool)
+{
+	return rows != NULL &&
+	       (plan_rows_pool(rows, pool->fam, pool->id) != NULL ||
+		plan_rows_pool(rows, pool->fam, pool->id ^ PLAN_POOL_LOCAL) != NULL);
+}
+
 static void free_ids_not_in(struct plan *p, const struct plan_rows *rows,
 			    const struct plan_rows *other)
 {
 	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++) {
 		const struct plan_pool *pool = &rows->pools.v[i];
 
-		if (other == NULL || plan_rows_pool(other, pool->fam, pool->id) == NULL)
+		if (!rows_use_id(other, pool))
 			id_free(p, pool->fam, pool->id);
 	}
 }
@@ -914,8 +929,7 @@ void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *new,
 	for (size_t i = 0; old != NULL && i < old->pools.n; i++) {
 		const struct plan_pool *pool = &old->pools.v[i];
 
-		if ((new == NULL || plan_rows_pool(new, pool->fam, pool->id) == NULL) &&
-		    (kept == NULL || plan_rows_pool(kept, pool->fam, pool->id) == NULL))
+		if (!rows_use_id(new, pool) && !rows_use_id(kept, pool))
 			id_free(p, pool->fam, pool->id);
 	}
 	p->n_unsticky -= old != NULL && old->is_unsticky;
@@ -945,9 +959,10 @@ static void ids_give_back(struct plan *p, const struct plan_rows *rows)
 	for (size_t i = rows != NULL ? rows->pools.n : 0; i-- > 0;) {
 		const struct plan_pool *pool = &rows->pools.v[i];
 		uint32_t *next = &p->ids[pool->fam].next;
+		uint32_t id = pool->id & ~PLAN_POOL_LOCAL;
 
-		if (pool->id != 0 && pool->id + 1 == *next && !id_is_used(p, pool->fam, pool->id))
-			*next = pool->id;
+		if (id != 0 && id + 1 == *next && !id_is_used(p, pool->fam, id))
+			*next = id;
 	}
 }
 

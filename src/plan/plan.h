@@ -40,6 +40,11 @@ struct plan_traits {
 	uint32_t (*class_affinity)(uint16_t class);
 	/* Rows may be audited in parts (plan_diff_part()): each element is by itself. */
 	bool has_parts;
+	/*
+	 * A client's affinity is shared by the Cluster and the Local pool of a port: their ids
+	 * differ in PLAN_POOL_LOCAL only, and a backend has the same local id in both.
+	 */
+	bool shares_affinity;
 	/* It schedules: wants to know when a service's annotations about that change. */
 	bool has_tuning;
 };
@@ -160,6 +165,13 @@ size_t plan_diff_part(struct plan_ops *ops, struct svc *svc, const struct plan_r
 void plan_ops_leave_out(const struct plan *p, struct plan_ops *ops, size_t begin);
 /* The kernel holds `new` now (may be NULL): takes it, frees the old rows and their ids. */
 void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new);
+/* The pool of the same port and the other scope that shares affinity with `pool`, or NULL. */
+struct plan_pool *plan_affinity_peer(const struct plan *p, const struct plan_rows *rows,
+				     const struct plan_pool *pool);
+/* PLAN_POOL_LOCAL if the id of `pool` must have it, else 0. */
+uint32_t plan_affinity_id_bit(const struct plan *p, const struct plan_pool *pool);
+/* Give local ids to backends that have none; the same in `peer`, which may be NULL. */
+void plan_affinity_number(struct plan_pool *pool, struct plan_pool *peer);
 /* The affinity timeout in force in a numbered pool, 0 = none. */
 uint32_t plan_pool_affinity(const struct plan *p, const struct plan_pool *pool);
 /* Does the service ask for affinity that is not in force in one of these rows' pools? */
@@ -177,7 +189,8 @@ void plan_rows_refuse(struct plan *p, struct svc *svc, struct plan_rows *new);
  * those that nobody recalled are let go.
  */
 void plan_id_hold(struct plan *p, enum ipfam fam, uint32_t id);
-bool plan_id_recall(struct plan *p, enum ipfam fam, uint32_t id);
+bool plan_id_recall(struct plan *p, const struct plan_rows *rows, const struct plan_pool *pool,
+		    uint32_t id);
 void plan_ids_let_go(struct plan *p);
 /* Slot order: arrange `want` (any order) with the least change against `held`. Exposed for planes
  * and tests. */

@@ -20,7 +20,12 @@ enum plan_scope {
 	PLAN_SCOPE_LOCAL = 1,   /* the local set (POL-06) */
 };
 
-#define PLAN_POOL_ID_MAX 524285         /* 19 bits without the last two; ids start at 1 */
+#define PLAN_POOL_ID_MAX 524285 /* 19 bits without the last two; ids start at 1 */
+/*
+ * With traits->shares_affinity: set in the id of a Local pool with affinity. The Cluster pool
+ * of the same port has the same id without it, or none has.
+ */
+#define PLAN_POOL_LOCAL UINT32_C(0x80000)
 #define PLAN_AFFINITY_BACKENDS_MAX 4095 /* local ids have 12 bits; beyond it affinity is off */
 
 struct plan_backend {
@@ -32,7 +37,8 @@ struct plan_backend {
 _Static_assert(sizeof(struct plan_backend) == 24, "one per endpoint: kept small");
 
 struct plan_pool {
-	uint32_t id;    /* 1..PLAN_POOL_ID_MAX, unique in its family; 0 = not yet given */
+	uint32_t id;    /* 1..PLAN_POOL_ID_MAX, perhaps with PLAN_POOL_LOCAL; unique in its family;
+			 * 0 = not yet given */
 	uint8_t fam;    /* enum ipfam */
 	uint8_t scope;  /* enum plan_scope */
 	uint8_t proto;  /* enum l4proto */

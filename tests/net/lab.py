@@ -75,6 +75,7 @@ CLUSTER_CIDR = {4: "10.244.0.0/16", 6: "fd00:10:244::/48"}
 POD_CIDR = {4: "10.244.1.0/24", 6: "fd00:10:244:1::/64"}
 REMOTE_CIDR = {4: "10.244.2.0/24", 6: "fd00:10:244:2::/64"}
 FAR_CIDR = {4: "10.244.3.0/24", 6: "fd00:10:244:3::/64"}
+OUTER_CIDR = {4: "198.18.0.0/24", 6: "2001:db8:18::/64"}
 SERVICE_CIDR = {4: "10.96.0.0/16", 6: "fd00:10:96::/112"}
 EXTERNAL_CIDR = {4: "198.51.100.0/24", 6: "2001:db8:100::/64"}
 LB_CIDR = {4: "192.0.2.0/24", 6: "2001:db8:200::/64"}
@@ -88,6 +89,11 @@ def remote(i, fam):
 def far(i, fam):
     """Address of the i-th pod of a third node, 1..250: these live in `client`, and connect."""
     return "10.244.3.%d" % i if fam == 4 else "fd00:10:244:3::%x" % i
+
+
+def outer(i, fam):
+    """Address of the i-th client outside the cluster, 1..250: these live in `client`."""
+    return "198.18.0.%d" % i if fam == 4 else "2001:db8:18::%x" % i
 
 
 def cluster_ip(i, fam):
@@ -504,6 +510,8 @@ class Lab:
                      "route add %s via %s" % (REMOTE_CIDR[4], NODE2[4]),
                      "route add %s via %s" % (FAR_CIDR[4], CLIENT[4]),
                      "-6 route add %s via %s" % (FAR_CIDR[6], CLIENT[6]),
+                     "route add %s via %s" % (OUTER_CIDR[4], CLIENT[4]),
+                     "-6 route add %s via %s" % (OUTER_CIDR[6], CLIENT[6]),
                      "route add default via %s" % WORLD[4],
                      "-6 route add %s via %s" % (REMOTE_CIDR[6], NODE2[6]),
                      "-6 route add default via %s" % WORLD[6]])
@@ -513,6 +521,8 @@ class Lab:
             "addr add %s/64 dev eth0 nodad" % CLIENT2[6],
             "route add local %s dev lo" % FAR_CIDR[4],
             "-6 route add local %s dev lo" % FAR_CIDR[6],
+            "route add local %s dev lo" % OUTER_CIDR[4],
+            "-6 route add local %s dev lo" % OUTER_CIDR[6],
             "route add default via %s src %s" % (NODE_TO_CLIENT[4], CLIENT[4]),
             "-6 route add default via %s src %s" % (NODE_TO_CLIENT[6], CLIENT[6])])
         self._batch(self.node2, up + [

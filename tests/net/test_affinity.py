@@ -96,11 +96,14 @@ def clients(vipd, fam, to):
     """Who is remembered for the service at this address; expired entries are not shown."""
     if IS_IPVS:
         return templates(vipd, fam, to)
-    held = vipd.tables(fam)
-    pool = held.frontends[fam, to, "TCP", 80] >> 12
-    return {str(ipaddress.ip_address(key[4:4 + held.alen]))
+    return remembered(vipd, fam, vipd.tables(fam).frontends[fam, to, "TCP", 80] >> 12)
+
+
+def remembered(vipd, fam, pool=None):
+    """The clients that have an entry of this pool, or of any."""
+    return {str(ipaddress.ip_address(key[4:4 + (4 if fam == 4 else 16)]))
             for key, _, _, _ in vipd.elements(fam, "affinity")
-            if struct.unpack_from("=I", key)[0] >> 12 == pool}
+            if pool is None or struct.unpack_from("=I", key)[0] >> 12 == pool}
 
 
 @FAM
@@ -190,6 +193,143 @@ def test_survives_restart(lab, vipd, fam):
     vipd.start()
     after = [backends(lab, to, number, n=1, source=s) for s in sources]
     assert before == after
+
+
+LOCAL2 = L.POD["pod2"]
+NFT_ONLY = pytest.mark.skipif(IS_IPVS, reason="persistence belongs to one virtual service (SVC-32)")
+
+
+def shared(name, number, local, remote=(), etp="Local"):
+    """A service with all kinds of frontends and with endpoints on this node and the other."""
+    svc = Svc(name, number, affinity=10800, etp=etp)
+    objs = svc.objects()[:1]
+    for fam in (4, 6):
+        eps = [entry(pod[fam], L.NODE_NAME) for pod in local] + \
+              [entry(L.remote(i, fam), "n2") for i in remote]
+        objs.append(slice_(name, eps, [slice_port(8080, "TCP", "tcp"),
+                                       slice_port(8080, "UDP", "udp")], fam=fam))
+    return svc, objs
+
+
+def one(lab, svc, kind, fam, source, proto="tcp"):
+    """The backend that `source` reaches through the frontend, three times."""
+    met = set(backends(lab, *svc.target(kind, fam), proto, 3, source=source))
+    assert len(met) == 1, (kind, source, met)
+    return met.pop()
+
+
+@NFT_ONLY
+@FAM
+@PROTO
+def test_shared_by_the_pools(lab, vipd, fam, proto):
+    """SVC-32: with externalTrafficPolicy Local, the cluster IP and the other frontends have pools
+    of their own. Whichever a client asks first, it meets the same endpoint through all of them:
+    24 sources, each with an even chance of another endpoint at three other kinds of frontend."""
+    svc, objs = shared("sticky9", 9, (E1, LOCAL2))
+    vipd.apply(objs)
+    firsts = set()
+    for i in range(24):
+        kinds = KINDS[i % 4:] + KINDS[:i % 4]
+        source = L.outer(100 + i, fam)
+        met = [one(lab, svc, kind, fam, source, proto) for kind in kinds]
+        assert len(set(met)) == 1, (source, kinds, met)
+        firsts.add(met[0])
+    assert firsts == {E1[fam], LOCAL2[fam]}
+    vipd.check_tables()
+
+
+@NFT_ONLY
+@FAM
+def test_not_in_the_local_pool(lab, vipd, fam):
+    """A client whose endpoint is on another node meets a local one through a frontend with policy
+    Local, always the same; and keeps the other through the cluster IP."""
+    svc, objs = shared("sticky10", 10, (E1, LOCAL2), (1, 2))
+    vipd.apply(objs)
+    local = {E1[fam], LOCAL2[fam]}
+    n_remote = n_local = 0
+    for i in range(24):
+        source = L.outer(130 + i, fam)
+        inside = one(lab, svc, "clusterip", fam, source)
+        outside = one(lab, svc, "nodeport", fam, source)
+        assert outside in local
+        if inside in local:
+            assert outside == inside
+            n_local += 1
+        else:
+            n_remote += 1
+        assert one(lab, svc, "clusterip", fam, source) == inside
+        assert one(lab, svc, "lb", fam, source) == outside
+    assert n_remote and n_local
+    vipd.check_tables()
+
+
+@NFT_ONLY
+@FAM
+def test_shortened_timeout_of_a_pool_that_went(lab, vipd, fam):
+    """A client was remembered by the Cluster pool, which is gone; the Local pool uses the entry. A
+    shorter timeout counts for it too."""
+    svc, objs = shared("sticky13", 13, (E1, LOCAL2))
+    vipd.apply(objs)
+    source = L.outer(60, fam)
+    first = one(lab, svc, "clusterip", fam, source)
+    assert one(lab, svc, "nodeport", fam, source) == first
+    assert source in clients(vipd, fam, svc.addr("clusterip", fam))
+    for timeout in (10800, 2):
+        ports = [port(80, "TCP", "tcp"), port(80, "UDP", "udp")]
+        objs[0] = service("sticky13", [svc.addr("clusterip", f) for f in (4, 6)], ports,
+                          itp="Local", affinity=timeout)
+        vipd.apply(objs)
+        assert timeout == 2 or one(lab, svc, "clusterip", fam, source) == first
+    L.eventually(lambda: source not in remembered(vipd, fam), 20, "the entry lasts")
+
+
+@NFT_ONLY
+@FAM
+def test_shared_endpoint_goes(lab, vipd, fam):
+    """SVC-33 with two pools: through whichever a client comes next, it meets another endpoint, and
+    the same through the other pool. Others stay where they are."""
+    svc, objs = shared("sticky11", 11, (E1, LOCAL2, L.POD["pod3"]))
+    vipd.apply(objs)
+    sources = [L.outer(160 + i, fam) for i in range(24)]
+    before = {s: one(lab, svc, KINDS[i % 2], fam, s) for i, s in enumerate(sources)}
+    for i, s in enumerate(sources):
+        assert one(lab, svc, KINDS[1 - i % 2], fam, s) == before[s]
+    vipd.apply(shared("sticky11", 11, (LOCAL2, L.POD["pod3"]))[1])
+    for i, s in enumerate(sources):
+        met = {one(lab, svc, kind, fam, s) for kind in (KINDS[i // 2 % 2], KINDS[1 - i // 2 % 2])}
+        assert len(met) == 1 and met <= {LOCAL2[fam], L.POD["pod3"][fam]}, met
+        assert before[s] == E1[fam] or met == {before[s]}
+    vipd.check_tables()
+
+
+@NFT_ONLY
+@FAM
+def test_pools_share_after_changes(lab, vipd, fam):
+    """The same over a restart, and when a pool comes, goes and comes again. A second restart
+    writes nothing."""
+    svc, objs = shared("sticky12", 12, (E1, LOCAL2), etp="Cluster")
+    local = shared("sticky12", 12, (E1, LOCAL2))[1]
+    vipd.apply(objs)
+    sources = [L.outer(190 + i, fam) for i in range(20)]
+    before = {s: one(lab, svc, "clusterip", fam, s) for s in sources}
+    assert len(set(before.values())) == 2
+
+    def kept(kinds):
+        for s in sources:
+            for kind in kinds:
+                assert one(lab, svc, kind, fam, s) == before[s], (s, kind)
+    vipd.apply(local)  # another pool, which no client was ever in
+    kept(["nodeport"])
+    for _ in range(2):
+        vipd.kill()
+        vipd.start()
+        assert vipd.status()["sync"]["writes"] == 0
+        kept(["nodeport", "clusterip"])
+    vipd.apply(objs)
+    kept(["nodeport"])
+    vipd.apply(local)
+    kept(["lb", "clusterip"])
+    vipd.check_tables()
 
 
 @FAM

@@ -88,6 +88,10 @@ class Servers(Elements):
         return Held(None, self.verdict(key, outside), self.verdict(key, host), ranges,
                     key in self.masq_frontends, key in self.masq_hosts)
 
+    def unshared(self):
+        """Nothing: persistence belongs to one virtual service (SVC-32)."""
+        return []
+
     def leftovers(self):
         """What nobody needs, in sentences. A virtual service may stay while it has connections:
         at weight 0."""

@@ -22,6 +22,8 @@ from resolver import DROP, REJECT, Pool
 PROTO = {6: "TCP", 17: "UDP", 132: "SCTP"}
 ADDR_LEN = {4: 4, 6: 16}
 INTERVAL_END = 1
+# In a word: the Local pool of a port with affinity; the Cluster pool has the same id without it.
+LOCAL = 0x80000000
 # As affinity of a Pool: by the client's address, without a time after which it ends.
 HASHED = -1
 
@@ -215,6 +217,24 @@ class Tables(Elements):
             list(self.xl_cluster.values()) + list(self.xl_local.values())
         return {w >> 12 for w in words}
 
+    def unshared(self):
+        """Ports whose two pools do not mean the same endpoint by a local id (SVC-32), in
+        sentences. The ids of such pools differ in their highest bit."""
+        out = []
+        for word, endpoint in self.aff_endpoints.items():
+            other = self.aff_endpoints.get(word ^ LOCAL, endpoint)
+            if word & LOCAL and other != endpoint:
+                out.append("aff_endpoints: id %d of pool %d is %s, and of its peer %s" %
+                           (word & 0xfff, word >> 12, endpoint, other))
+        for key in self.xl_local.keys() & self.xl_cluster.keys():
+            words = self.xl_local[key], self.xl_cluster[key]
+            if all(isinstance(v, Pool) and v.affinity_s
+                   for v in (self.verdict(w, "leaves") for w in words)) and \
+                    (words[0] ^ words[1]) >> 12 != LOCAL >> 12:
+                out.append("%s: its pools %d and %d are no peers" %
+                           (key, words[0] >> 12, words[1] >> 12))
+        return out
+
     def leftovers(self):
         """What nobody needs, in sentences."""
         out = []
@@ -294,4 +314,5 @@ def compare(result, tables, strict=True):
              set(tables.pod_cidrs))
     if strict:
         out += tables.leftovers()
+    out += tables.unshared()
     return out

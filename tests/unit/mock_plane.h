@@ -252,7 +252,7 @@ static inline void mock_recall(struct plane *p, struct plan *plan, struct plan_r
 		if (have == NULL || pool == NULL || pool->id != 0)
 			continue;
 		plan_id_hold(plan, pool->fam, have->f.target.pool_id);
-		if (plan_id_recall(plan, pool->fam, have->f.target.pool_id))
+		if (plan_id_recall(plan, rows, pool, have->f.target.pool_id))
 			pool->id = have->f.target.pool_id;
 	}
 	vec_for_each (pool, &rows->pools) {

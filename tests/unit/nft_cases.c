@@ -88,7 +88,11 @@ static const struct step local_steps[] = {
 	{ "guarded and split", LB " etp range=10.0.0.0/8", "| http:8080 | 1 rs @n1", 14 },
 	{ "ETP Cluster, still guarded", LB " range=10.0.0.0/8", NULL, 17 },
 	{ "ITP Local (SVC-30)", LB " itp", "| http:8080 | 1 rs @n1; 2 rs @n2", 10 },
-	{ "gone", "", NULL, 12 },
+	{ "affinity of two pools (SVC-32)", LB " etp affinity=600", NULL, ANY },
+	{ "one of both replaced", NULL, "| http:8080 | 3 rs @n1; 2 rs @n2", ANY },
+	{ "the Local one goes", LB " affinity=600", NULL, ANY },
+	{ "and comes back", LB " etp affinity=600", NULL, ANY },
+	{ "gone", "", NULL, 22 },
 };
 
 static const struct step affinity_steps[] = {
@@ -235,6 +239,10 @@ static void populate(struct world *w)
 	world_slice(w, "b/drop-1", "drop", "| http:8080 | 8 rs @n2");
 	world_service(w, "c/sticky", "ip=10.96.0.6 port=http:80 affinity=600");
 	world_slice(w, "c/sticky-1", "sticky", "| http:8080 | 1 rs; 2 rs; 3 rs; 4 rs");
+	world_service(w, "c/sticky-local",
+		      "type=NodePort ip=10.96.0.9 port=http:80:30081 etp affinity=600");
+	world_slice(w, "c/sticky-local-1", "sticky-local",
+		    "| http:8080 | 1 rs @n2; 2 rs @n1; 3 rs @n2; 4 rs @n1");
 	world_service(w, "c/big", "ip=10.96.0.7 port=http:80");
 	world_slice(w, "c/big-1", "big", endpoints(buf, sizeof(buf), "| http:80", 1000, 1069));
 	world_service(w, "c/big-sticky", "ip=10.96.0.8 port=http:80 affinity=600");
@@ -255,6 +263,8 @@ static void case_restart(const struct world_kernel *kernel)
 	/* Holes filled and ids out of order: not what a fresh numbering would give. */
 	world_slice(&w, "a/plain-1", "plain", "| http:8080 tls:8443 | 2 rs; 3 rs; 9 rs");
 	world_slice(&w, "c/sticky-1", "sticky", "| http:8080 | 3 rs; 4 rs; 7 rs");
+	world_slice(&w, "c/sticky-local-1", "sticky-local",
+		    "| http:8080 | 1 rs @n2; 4 rs @n1; 7 rs @n1; 8 rs @n2");
 	world_no_service(&w, "a/empty");
 	world_settle(&w);
 	world_service(&w, "a/empty", "ip=10.96.0.3 port=http:80");

@@ -138,6 +138,24 @@ static void set_headless(struct service *s)
 	s->is_headless = true;
 }
 
+static void set_affinity_node_port(struct service *s)
+{
+	set_affinity(s);
+	set_node_port(s);
+}
+
+static void set_affinity_local(struct service *s)
+{
+	set_affinity(s);
+	set_node_port_local(s);
+}
+
+static void set_affinity_local_only(struct service *s)
+{
+	set_affinity(s);
+	set_itp_local(s);
+}
+
 static const struct {
 	const char *name;
 	void (*change)(struct service *s);
@@ -245,6 +263,105 @@ static void test_policy(void **state)
 		assert_rows(world_sync(&w, "shop", "web"), policy_cases[i].rows);
 		world_fini(&w);
 	}
+}
+
+/* Only the pools of `rows`. */
+static void assert_pools(const struct plan_rows *rows, const char *expected)
+{
+	struct str s = { 0 };
+
+	vec_for_each (pool, &rows->pools) {
+		str_printf(&s, "%u %s:", pool->id, plan_scope_text(pool->scope));
+		vec_for_each (b, &pool->backends)
+			str_printf(&s, " %u#%u", b->addr.bytes[3], b->aff_id);
+		str_puts(&s, "\n");
+	}
+	assert_string_equal(str_text(&s), expected);
+	str_fini(&s);
+}
+
+/* SVC-32: the two pools of a port have a pair of ids, and a backend has one local id in both. */
+static void test_shared_affinity(void **state)
+{
+	static const struct plan_traits sharing = { .pool_class = mock_pool_class,
+						    .shares_affinity = true };
+	static const struct {
+		const char *what;
+		void (*change)(struct service *s);
+		const char *endpoints;
+		const char *pools;
+	} steps[] = {
+		{ "policy Cluster", set_affinity_node_port, "10.1.0.1@n1 10.1.0.2@n2",
+		  "1 cluster: 1#1 2#2\n" },
+		{ "a Local pool beside it", set_affinity_local, "10.1.0.1@n1 10.1.0.2@n2",
+		  "1 cluster: 1#1 2#2\n524289 local: 1#1\n" },
+		{ "a backend of the Local pool alone", set_affinity_local,
+		  "10.1.0.2@n2 10.1.0.3@n1!st", "1 cluster: 2#2\n524289 local: 3#3\n" },
+		{ "now of both, beside new ones", set_affinity_local,
+		  "10.1.0.2@n2 10.1.0.3@n1 10.1.0.4@n1",
+		  "1 cluster: 2#2 3#3 4#4\n524289 local: 3#3 4#4\n" },
+		{ "the Cluster pool is gone", set_affinity_local_only,
+		  "10.1.0.2@n2 10.1.0.3@n1 10.1.0.4@n1", "524289 local: 3#3 4#4\n" },
+		{ "and back", set_affinity_local, "10.1.0.2@n2 10.1.0.3@n1 10.1.0.4@n1",
+		  "1 cluster: 2#5 3#3 4#4\n524289 local: 3#3 4#4\n" },
+		{ "the Local pool is gone", set_affinity_node_port, "10.1.0.2@n2 10.1.0.3@n1",
+		  "1 cluster: 2#5 3#3\n" },
+		{ "no affinity", set_node_port_local, "10.1.0.2@n2 10.1.0.3@n1",
+		  "9 cluster: 2#0 3#0\n10 local: 3#0\n" },
+	};
+	char name[] = "other0";
+	struct world w;
+
+	world_init(&w);
+	w.p.traits = &sharing;
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		struct service *s =
+			make_service_object("shop/web", "10.96.0.1", NULL, "http:TCP:80");
+		char ip[] = "10.96.1.0";
+		char key[16];
+
+		print_message("    %s\n", steps[i].what);
+		steps[i].change(s);
+		model_put_service(&w.m, s, 1);
+		make_slice(&w.m, "shop/web-1", "web", "http:TCP:8080", steps[i].endpoints);
+		assert_pools(world_sync(&w, "shop", "web"), steps[i].pools);
+		/* Another service takes none of the pair, whichever of the two is in use. */
+		name[5] = ip[8] = (char)('1' + i);
+		snprintf(key, sizeof(key), "shop/%s", name);
+		s = make_service_object(key, ip, NULL, "http:TCP:80");
+		model_put_service(&w.m, s, 1);
+		assert_int_not_equal(world_sync(&w, "shop", name)->pools.v[0].id, 1);
+	}
+	world_fini(&w);
+}
+
+/* What an earlier process left does not fit together: the pools agree again. */
+static void test_shared_affinity_repaired(void **state)
+{
+	struct plan_backend in_pool[3] = { { make_ip("10.1.0.1"), 80, 1 },
+					   { make_ip("10.1.0.2"), 80, 2 },
+					   { make_ip("10.1.0.3"), 80, 0 } };
+	struct plan_backend in_peer[4] = { { make_ip("10.1.0.2"), 80, 7 },
+					   { make_ip("10.1.0.9"), 80, 1 },
+					   { make_ip("10.1.0.3"), 80, 5 },
+					   { make_ip("10.1.0.8"), 80, 0 } };
+	struct plan_pool pool = { .next_aff_id = 3 };
+	struct plan_pool peer = { .next_aff_id = 6 };
+
+	pool.backends.v = in_pool;
+	pool.backends.n = ARRAY_SIZE(in_pool);
+	peer.backends.v = in_peer;
+	peer.backends.n = ARRAY_SIZE(in_peer);
+	plan_affinity_number(&pool, &peer);
+	assert_int_equal(in_pool[0].aff_id, 1);
+	assert_int_equal(in_pool[1].aff_id, 2);
+	assert_int_equal(in_pool[2].aff_id, 5);
+	assert_int_equal(in_peer[0].aff_id, 2);
+	assert_int_equal(in_peer[1].aff_id, 6);
+	assert_int_equal(in_peer[2].aff_id, 5);
+	assert_int_equal(in_peer[3].aff_id, 7);
+	assert_int_equal(pool.next_aff_id, 8);
+	assert_int_equal(peer.next_aff_id, 8);
 }
 
 static void test_dual_stack(void **state)
@@ -587,6 +704,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_policy),
 		cmocka_unit_test(test_dual_stack),
+		cmocka_unit_test(test_shared_affinity),
+		cmocka_unit_test(test_shared_affinity_repaired),
 		cmocka_unit_test(test_operations),
 		cmocka_unit_test(test_conflict),
 		cmocka_unit_test(test_precedence),

@@ -271,7 +271,7 @@ static void recall_from(const struct ipvs_plane *p, const struct plan_rows *rows
 	id = ipvs_mark_id(&p->marks, mark);
 	pool = plan_rows_pool_of(rows, f,
 				 mark & IPVS_MARK_LOCAL ? PLAN_SCOPE_LOCAL : PLAN_SCOPE_CLUSTER);
-	if (pool != NULL && pool->id == 0 && plan_id_recall(p->loaded->plan, fam, id))
+	if (pool != NULL && pool->id == 0 && plan_id_recall(p->loaded->plan, rows, pool, id))
 		pool->id = id;
 }
 

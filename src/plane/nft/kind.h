@@ -33,6 +33,8 @@
 #define NFT_KIND_BITS 12
 #define NFT_KIND_MASK UINT32_C(0xfff)
 #define NFT_POOL_MASK UINT32_C(0xfffff000)
+/* In a word: PLAN_POOL_LOCAL of the pool id. Flipping it leads to the pool's peer. */
+#define NFT_POOL_LOCAL UINT32_C(0x80000000)
 
 #define NFT_KIND_EXACT_MAX 64
 #define NFT_KIND_PRECREATED 16 /* p1..p16 are part of the fixed layout */

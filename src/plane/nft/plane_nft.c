@@ -872,6 +872,7 @@ struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 const struct plane_ops nft_plane_ops = {
 	.name = "nftables",
 	.traits = { .has_parts = true,
+		    .shares_affinity = true,
 		    .pool_class = nft_pool_class,
 		    .class_affinity = nft_class_affinity },
 	.load = plane_load,

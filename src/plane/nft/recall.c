@@ -23,8 +23,7 @@ static void ids_hold(struct nft_loaded *h, struct plan *plan)
 			uint32_t id;
 
 			memcpy(&id, key, sizeof(id));
-			if (id >= 1 && id <= PLAN_POOL_ID_MAX) /* the elements have room for more */
-				plan_id_hold(plan, fam, id);
+			plan_id_hold(plan, fam, id);
 		}
 	}
 	h->plan = plan;
@@ -83,13 +82,14 @@ static void recall_slots(const struct nft_loaded *h, struct plan_pool *pool, uin
 }
 
 /* The pool of `rows` gets the id in `word` if neither has anything else. */
-static void recall_pool(struct nft_loaded *h, struct plan_pool *pool, uint32_t word)
+static void recall_pool(struct nft_loaded *h, const struct plan_rows *rows, struct plan_pool *pool,
+			uint32_t word)
 {
 	uint32_t id = nft_word_pool(word);
 	struct nft_loaded_pool held;
 
 	if (pool == NULL || pool->id != 0 || !nft_loaded_pool_get(&h->fam[pool->fam], id, &held) ||
-	    !plan_id_recall(h->plan, pool->fam, id))
+	    !plan_id_recall(h->plan, rows, pool, id))
 		return;
 	pool->id = id;
 	recall_slots(h, pool, held.n_slots);
@@ -99,9 +99,9 @@ static void recall_pool(struct nft_loaded *h, struct plan_pool *pool, uint32_t w
 static void recall_alike(struct nft_loaded *h, const struct plan_rows *rows,
 			 const struct plan_frontend *f, const struct nft_led *led)
 {
-	recall_pool(h, plan_rows_pool_of(rows, f, f->target.scope), led->target);
+	recall_pool(h, rows, plan_rows_pool_of(rows, f, f->target.scope), led->target);
 	if (f->is_split)
-		recall_pool(h, plan_rows_pool_of(rows, f, f->inside.scope), led->inside);
+		recall_pool(h, rows, plan_rows_pool_of(rows, f, f->inside.scope), led->inside);
 }
 
 /* It was split and shall no longer be, or the reverse: what served all were the cluster's. */
@@ -109,12 +109,12 @@ static void recall_unlike(struct nft_loaded *h, const struct plan_rows *rows,
 			  const struct plan_frontend *f, const struct nft_led *led)
 {
 	if (f->is_split) {
-		recall_pool(h, plan_rows_pool_of(rows, f, f->inside.scope), led->target);
-		recall_pool(h, plan_rows_pool_of(rows, f, f->target.scope), led->target);
+		recall_pool(h, rows, plan_rows_pool_of(rows, f, f->inside.scope), led->target);
+		recall_pool(h, rows, plan_rows_pool_of(rows, f, f->target.scope), led->target);
 	} else {
 		bool is_local = f->target.scope == PLAN_SCOPE_LOCAL;
 
-		recall_pool(h, plan_rows_pool_of(rows, f, f->target.scope),
+		recall_pool(h, rows, plan_rows_pool_of(rows, f, f->target.scope),
 			    is_local ? led->target : led->inside);
 	}
 }

@@ -486,15 +486,22 @@ static void pick(struct nft_rules *rs, enum ipfam fam, uint32_t slots)
 	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
 }
 
-/* The affinity entry of (pool, client): key from word 0 on, data right behind what nft allows. */
-static void remember(struct nft_rules *rs, enum ipfam fam, uint32_t op, uint32_t affinity_s)
+/*
+ * The affinity entry of (pool, client): key from word 0 on, data right behind what nft allows.
+ * `flip`: 0, or NFT_POOL_LOCAL for the entry of the pool's peer.
+ */
+static void remember(struct nft_rules *rs, enum ipfam fam, uint32_t op, uint32_t affinity_s,
+		     uint32_t flip)
 {
 	/* In IPv4 the data goes where nft puts it; in IPv6 that place is part of the key. */
 	unsigned int data = fam == IPFAM_V6 ? 5 : 4;
 
-	pool(rs);
+	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
+	nft_expr_mask_xor(rs, 0, NFT_POOL_MASK, flip);
 	nft_expr_saddr(rs, fam, 1);
 	nft_expr_meta(rs, NFT_META_PRIORITY, data);
+	if (flip != 0)
+		nft_expr_mask_xor(rs, data, UINT32_MAX, flip);
 	nft_expr_dynset(rs, op, set_name(NFTSET_AFFINITY), 0, data, (uint64_t)affinity_s * 1000);
 }
 
@@ -516,7 +523,7 @@ static void pick_sticky(struct nft_rules *rs, enum ipfam fam, uint32_t slots, ui
 	nft_expr_map(rs, 0, set_name(NFTSET_AFF_SLOTS));
 	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
 	if (affinity_s != 0)
-		remember(rs, fam, NFT_DYNSET_OP_ADD, affinity_s);
+		remember(rs, fam, NFT_DYNSET_OP_ADD, affinity_s, 0);
 	dnat_local_id(rs, fam);
 }
 
@@ -528,10 +535,30 @@ static void recall(struct nft_rules *rs, enum ipfam fam, uint32_t affinity_s)
 	nft_expr_saddr(rs, fam, 1);
 	nft_expr_map(rs, 0, set_name(NFTSET_AFFINITY));
 	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
-	remember(rs, fam, NFT_DYNSET_OP_UPDATE, affinity_s);
+	remember(rs, fam, NFT_DYNSET_OP_UPDATE, affinity_s, 0);
 	dnat_local_id(rs, fam);
 	nft_rule_begin(rs);
-	remember(rs, fam, NFT_DYNSET_OP_DELETE, 0);
+	remember(rs, fam, NFT_DYNSET_OP_DELETE, 0, 0);
+}
+
+/*
+ * A client that only the peer remembers (SVC-32): refresh that entry and go to the same backend,
+ * if it is in this pool. The scratch word is this pool's again before anything can fail: the
+ * rules that follow pick by it.
+ */
+static void recall_peer(struct nft_rules *rs, enum ipfam fam, uint32_t affinity_s)
+{
+	nft_rule_begin(rs);
+	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
+	nft_expr_mask_xor(rs, 0, NFT_POOL_MASK, NFT_POOL_LOCAL);
+	nft_expr_saddr(rs, fam, 1);
+	nft_expr_map(rs, 0, set_name(NFTSET_AFFINITY));
+	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
+	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
+	nft_expr_mask_xor(rs, 0, UINT32_MAX, NFT_POOL_LOCAL);
+	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
+	remember(rs, fam, NFT_DYNSET_OP_UPDATE, affinity_s, NFT_POOL_LOCAL);
+	dnat_local_id(rs, fam);
 }
 
 void nft_rules_pick(struct nft_rules *rs, enum ipfam fam, const struct nft_kind_info *kind)
@@ -546,6 +573,7 @@ void nft_rules_pick(struct nft_rules *rs, enum ipfam fam, const struct nft_kind_
 		return;
 	}
 	recall(rs, fam, kind->affinity_s);
+	recall_peer(rs, fam, kind->affinity_s);
 	for (int i = 0; i < tries; i++)
 		pick_sticky(rs, fam, kind->slots, kind->affinity_s);
 	pick_sticky(rs, fam, kind->safe_slots, kind->affinity_s);

@@ -63,14 +63,23 @@ void nft_shorten_applied(struct nft_plane *p)
 	}
 }
 
+/* For an entry of `pool`. The pool's peer uses it too, and may be the only one that is left. */
 static const struct nft_shorten *shorten_find(const struct nft_plane *p, uint32_t pool)
 {
 	const struct nft_shorten *last = NULL;
+	const struct nft_shorten *peers = NULL;
 
-	for (size_t i = 0; i < p->n_shortening; i++)
-		if (p->shorten.v[i].fam == p->walk.fam && p->shorten.v[i].pool == pool)
-			last = &p->shorten.v[i];
-	return last;
+	for (size_t i = 0; i < p->n_shortening; i++) {
+		const struct nft_shorten *s = &p->shorten.v[i];
+
+		if (s->fam != p->walk.fam)
+			continue;
+		if (s->pool == pool)
+			last = s;
+		else if (s->pool == (pool ^ PLAN_POOL_LOCAL))
+			peers = s;
+	}
+	return last != NULL ? last : peers;
 }
 
 static int entry_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)

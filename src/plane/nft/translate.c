@@ -22,6 +22,8 @@
 
 #include "plane/nft/decode.h"
 
+_Static_assert(NFT_POOL_LOCAL == PLAN_POOL_LOCAL << NFT_KIND_BITS, "a bit of the pool id");
+
 /* Before the transaction or after it. */
 enum side {
 	WAS = 0,
