@@ -308,6 +308,7 @@ def test_continue_token_expires(api, start):
     feed = start(quiet=True).wait_synced(30)
     # The next list has to come in pages: from a version that is not 0.
     fault = api.fault("delay", delay=0.5, resource="services", verb="list", skip=1)
+    api.wait(watches={"services": 1})
     api.end_watches(how="error", resource="services")
     feed.wait_for(lambda: any("continue" in r["query"]
                               for r in api.requests(resource="services", verb="list")),
