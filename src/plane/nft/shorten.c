@@ -21,8 +21,11 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "plane/nft/decode.h"
 
+/* Walks, until entries are left as they are. */
+#define TRIES 10
 /* An entry that lasts no longer than this goes at once. */
 #define LEFT_MIN_MS 1000
 
@@ -152,15 +155,32 @@ static int entries_replace(struct walking *w, size_t from, size_t to, struct err
 	return r;
 }
 
+/* Replace what a piece of the walk found. An entry that is gone by now needs nothing. */
+static int piece_replace(struct walking *w, struct err *err)
+{
+	int failed = entries_replace(w, 0, w->v.n, err);
+
+	if (failed != -ENOENT)
+		return failed;
+	failed = 0;
+	for (size_t i = 0; i < w->v.n; i++) {
+		int r = entries_replace(w, i, i + 1, err);
+
+		if (r < 0 && r != -ENOENT)
+			failed = r;
+	}
+	return failed;
+}
+
 /* One piece of the walk. 1: there is more. */
 static int walk_piece(struct nft_plane *p, struct err *err)
 {
 	struct walking w = { .p = p };
 	int r = nft_walk_step(&p->walk, entry_found, &w, err);
 
-	if (r >= 0 && entries_replace(&w, 0, w.v.n, err) == -ENOENT)
-		for (size_t i = 0; i < w.v.n; i++)
-			(void)entries_replace(&w, i, i + 1, err); /* one that is gone is as good */
+	/* The walk goes on after a failure: its socket has to be read to the end. */
+	if (r >= 0 && w.v.n > 0 && piece_replace(&w, err) < 0)
+		p->is_shorten_failed = true;
 	vec_fini(&w.v);
 	return r;
 }
@@ -178,6 +198,7 @@ bool nft_shorten_step(struct nft_plane *p, struct err *err)
 
 	if (p->n_shortening == 0) {
 		p->n_shortening = p->shorten.n;
+		p->is_shorten_failed = false;
 		r = walk_begin(p, IPFAM_V4, err);
 	} else {
 		r = walk_piece(p, err);
@@ -188,7 +209,17 @@ bool nft_shorten_step(struct nft_plane *p, struct err *err)
 	}
 	if (r >= 0)
 		return true;
-	/* Over, or impossible: entries then last as long as they were made for. */
+	if (r != -ENODATA || p->is_shorten_failed) {
+		if (++p->shorten_tries < TRIES) {
+			p->n_shortening = 0;
+			return false;
+		}
+		log_warn(LOG_AREA_PLANE,
+			 "session affinity: entries of clients could not be shortened: %s; they "
+			 "last as long as the previous timeout",
+			 err->text);
+	}
+	p->shorten_tries = 0;
 	p->shorten.n -= p->n_shortening;
 	if (p->shorten.n > 0)
 		memmove(p->shorten.v, p->shorten.v + p->n_shortening,

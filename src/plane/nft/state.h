@@ -43,6 +43,8 @@ struct nft_plane {
 	struct nft_kinds kept[IPFAM_N];  /* found by the last load and led to at its sweep */
 	VEC(struct nft_shorten) shorten; /* entries of these pools are to follow */
 	size_t n_shortening;             /* of them, those of the walk under way; 0 = none is */
+	unsigned int shorten_tries;      /* walks that failed in a row */
+	bool is_shorten_failed;          /* the walk under way left entries as they were */
 	uint64_t kinds_at;               /* tick() then removes idle ones; 0 = not yet due */
 	struct nft_refs vips[IPFAM_N];
 	struct nft_refs cluster_ips[IPFAM_N];
@@ -149,5 +151,5 @@ MUST_USE int nft_kinds_remove(struct nft_plane *p, struct err *err);
 
 /* A transaction was acknowledged: note the pools whose affinity timeout became shorter. */
 void nft_shorten_applied(struct nft_plane *p);
-/* One piece of the walk over clients' entries; false when nothing is left to do. */
+/* One piece of the walk over clients' entries; false when the next one may wait for seconds. */
 bool nft_shorten_step(struct nft_plane *p, struct err *err);
