@@ -154,16 +154,7 @@ uint8_t *ipvs_copy_unwanted(const struct ipvs_copy *c, enum ipfam fam, enum nft_
 
 size_t ipvs_copy_unwanted_count(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set)
 {
-	const struct nft_tab *t = &c->sets[fam][set];
-	size_t data_len = nft_data_len(set, fam);
-	struct nft_tab_pos pos = { 0 };
-	const uint8_t *key;
-	uint8_t *val;
-	size_t n = 0;
-
-	while (nft_tab_next(t, &pos, &key, &val))
-		n += val[data_len] != WANTED;
-	return n;
+	return nft_tab_count_without(&c->sets[fam][set], nft_data_len(set, fam), WANTED);
 }
 
 /* --- recalling --- */

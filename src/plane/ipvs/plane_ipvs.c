@@ -123,62 +123,48 @@ static void plane_close(struct plane *plane)
 
 /* --- load --- */
 
-/* Readings of our table, while others modify it, until load() fails. */
-#define LOAD_TRIES 5
+struct reading {
+	struct ipvs_plane *p;
+	struct ipvs_copy *loaded; /* owned */
+	uint32_t genid;
+};
 
-static int kernel_read(struct ipvs_plane *p, struct ipvs_copy *loaded, struct err *err)
+static int kernel_read(void *arg, struct err *err)
 {
-	int r = ipvs_layout_load(p->layout, err);
+	struct reading *rd = arg;
+	int r = nft_genid_read(rd->p->query, &rd->genid, err);
 
+	ipvs_copy_close(rd->loaded);
+	ipvs_copy_open(&rd->loaded);
 	if (r == 0)
-		r = ipvs_sysctls_recall(p, err);
+		r = ipvs_layout_load(rd->p->layout, err);
 	if (r == 0)
-		r = ipvs_vss_read(p, err);
+		r = ipvs_sysctls_recall(rd->p, err);
 	if (r == 0)
-		r = ipvs_copy_read(loaded, p, err);
+		r = ipvs_vss_read(rd->p, err);
+	if (r == 0)
+		r = ipvs_copy_read(rd->loaded, rd->p, err);
 	/* a table or set that went away while it was read */
 	return r == -ENOTRECOVERABLE || r == -ENOENT ? -EAGAIN : r;
-}
-
-/* As loaded_read() of plane/nft/plane_nft.c. */
-static int loaded_read(struct ipvs_plane *p, struct ipvs_copy **ret, uint32_t *genid,
-		       struct err *err)
-{
-	for (int i = 0; i < LOAD_TRIES; i++) {
-		AUTO(ipvs_copy_close) struct ipvs_copy *loaded = NULL;
-		int r = nft_genid_read(p->query, genid, err);
-
-		ipvs_copy_open(&loaded);
-		nft_watch_read(&p->watch);
-		nft_watch_reset(&p->watch);
-		if (r == 0)
-			r = kernel_read(p, loaded, err);
-		if (r < 0)
-			return r;
-		if (!nft_watch_heard(&p->watch)) {
-			*ret = TAKE(loaded);
-			return 0;
-		}
-	}
-	return err_set(err, -EAGAIN, "tables of vipd were modified while they were read");
 }
 
 static int plane_load(struct plane *plane, struct err *err)
 {
 	struct ipvs_plane *p = ipvs_plane_of(plane);
-	struct ipvs_copy *loaded = NULL;
-	uint32_t genid;
+	struct reading rd = { .p = p };
 	int r = ipvs_wire_resolve(p->wire, err);
 
 	if (r == 0)
-		r = loaded_read(p, &loaded, &genid, err);
-	if (r < 0)
+		r = nft_watch_load(&p->watch, kernel_read, &rd, err);
+	if (r < 0) {
+		ipvs_copy_close(rd.loaded);
 		return r;
-	ipvs_copy_protocols(loaded, p);
+	}
+	ipvs_copy_protocols(rd.loaded, p);
 	counts_clear(p);
 	ipvs_copy_close(p->loaded);
-	p->loaded = loaded;
-	p->genid = genid;
+	p->loaded = rd.loaded;
+	p->genid = rd.genid;
 	p->is_genid_known = true;
 	p->has_env = false;
 	return 0;

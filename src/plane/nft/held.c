@@ -10,8 +10,6 @@
 #include "plane/nft/loaded.h"
 #include "plane/nft/watch.h"
 
-#define TRIES 8
-
 static const uint8_t *held_find(const void *ctx, enum ipfam fam, enum nft_set_id set,
 				const uint8_t *key)
 {
@@ -43,31 +41,30 @@ static int family_read(struct nft_loaded *h, struct nl_sock *nl, enum ipfam fam,
 	return r < 0 ? r : nft_loaded_read(h, nl, l, err);
 }
 
-/* 1 when another process changed the tables meanwhile. */
-static int held_try(struct str *out, struct nl_sock *nl, struct nft_watch *watch, struct err *err)
+struct reading {
+	struct nl_sock *nl;
+	struct nft_loaded *loaded; /* owned */
+};
+
+/* 1 when a table vanished meanwhile. */
+static int held_read(void *arg, struct err *err)
 {
-	AUTO(nft_loaded_close) struct nft_loaded *h = NULL;
-	struct nft_source src = { held_find, held_each, NULL };
+	struct reading *rd = arg;
 	int r = 0;
 
-	nft_loaded_open(&h);
-	nft_watch_read(watch);
-	nft_watch_reset(watch);
+	nft_loaded_close(rd->loaded);
+	nft_loaded_open(&rd->loaded);
 	for (int fam = 0; r == 0 && fam < IPFAM_N; fam++)
-		r = family_read(h, nl, fam, err);
-	if (r < 0)
-		return r == -EAGAIN ? 1 : r;
-	if (nft_watch_heard(watch))
-		return 1;
-	src.ctx = h;
-	nft_frontends_text(out, &src);
-	return 0;
+		r = family_read(rd->loaded, rd->nl, fam, err);
+	return r == -EAGAIN ? 1 : r;
 }
 
 int nft_held_text(struct str *out, struct err *err)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
 	AUTO(nl_sock_close) struct nl_sock *watch_nl = NULL;
+	struct nft_source src = { held_find, held_each, NULL };
+	struct reading rd = { 0 };
 	struct nft_watch watch;
 	int r = nl_sock_open(&nl, NETLINK_NETFILTER, err);
 
@@ -75,14 +72,15 @@ int nft_held_text(struct str *out, struct err *err)
 		r = nl_sock_open(&watch_nl, NETLINK_NETFILTER, err);
 	if (r < 0)
 		return r;
+	rd.nl = nl;
 	nft_watch_init(&watch);
 	r = nft_watch_join(&watch, watch_nl, nl, err);
-	for (int i = 0; i < TRIES && r >= 0; i++) {
-		r = held_try(out, nl, &watch, err);
-		if (r <= 0)
-			break;
-	}
+	if (r == 0)
+		r = nft_watch_load(&watch, held_read, &rd, err);
 	nft_watch_fini(&watch);
-	return r > 0 ? err_set(err, -EAGAIN, "tables of vipd change faster than they can be read")
-		     : r;
+	src.ctx = rd.loaded;
+	if (r == 0)
+		nft_frontends_text(out, &src);
+	nft_loaded_close(rd.loaded);
+	return r;
 }

@@ -478,14 +478,5 @@ uint8_t *nft_loaded_unwanted(const struct nft_loaded *h, enum ipfam fam, enum nf
 
 size_t nft_loaded_unwanted_count(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set)
 {
-	const struct nft_tab *t = &h->fam[fam].sets[set];
-	size_t data_len = nft_data_len(set, fam);
-	struct nft_tab_pos pos = { 0 };
-	const uint8_t *key;
-	uint8_t *val;
-	size_t n = 0;
-
-	while (nft_tab_next(t, &pos, &key, &val))
-		n += (val[data_len] & WANTED) == 0;
-	return n;
+	return nft_tab_count_without(&h->fam[fam].sets[set], nft_data_len(set, fam), WANTED);
 }

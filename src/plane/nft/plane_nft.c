@@ -32,8 +32,6 @@
 #define SWEEP_MAX (NFT_BATCH_ELEMS / 8)
 /* How often idle affinity kinds are removed. One that is asked for in between stays. */
 #define KINDS_PERIOD_NS (600 * NSEC_PER_SEC)
-/* Readings of our tables, while others modify them, until load() fails. */
-#define LOAD_TRIES 5
 /* How soon after a transaction that shortens an affinity timeout the entries follow. */
 #define SHORTEN_LOOK_NS (2 * NSEC_PER_SEC)
 /* Between two pieces of a walk, and between two walks. A late piece takes the kernel 10 ms. */
@@ -182,61 +180,44 @@ static int load_family(struct nft_plane *p, enum ipfam fam, struct nft_loaded *l
 	return plane_family_fail(&p->plane, fam, r, err);
 }
 
+struct reading {
+	struct nft_plane *p;
+	struct nft_loaded *loaded; /* owned */
+	uint32_t genid;
+};
+
 /* Layouts and elements of both families. */
-static int tables_read(struct nft_plane *p, struct nft_loaded *loaded, struct err *err)
+static int tables_read(void *arg, struct err *err)
 {
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = p->plane.family[fam].is_failed ? 0 : load_family(p, fam, loaded, err);
+	struct reading *rd = arg;
+	int r = nft_genid_read(rd->p->query, &rd->genid, err);
 
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-/*
- * Commits of others to their own tables do not matter (nl/dump.h). When elements of ours
- * were changed while they were read, they are read again.
- */
-static int loaded_read(struct nft_plane *p, struct nft_loaded **ret, uint32_t *genid,
-		       struct err *err)
-{
-	for (int i = 0; i < LOAD_TRIES; i++) {
-		AUTO(nft_loaded_close) struct nft_loaded *loaded = NULL;
-		int r = nft_genid_read(p->query, genid, err);
-
-		nft_loaded_open(&loaded);
-		nft_watch_read(&p->watch);
-		nft_watch_reset(&p->watch);
-		if (r == 0)
-			r = tables_read(p, loaded, err);
-		if (r < 0)
-			return r;
-		if (!nft_watch_heard(&p->watch)) {
-			*ret = TAKE(loaded);
-			return 0;
-		}
-	}
-	return err_set(err, -EAGAIN, "tables of vipd were modified while they were read");
+	nft_loaded_close(rd->loaded);
+	nft_loaded_open(&rd->loaded);
+	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
+		if (!rd->p->plane.family[fam].is_failed)
+			r = load_family(rd->p, fam, rd->loaded, err);
+	return r;
 }
 
 static int plane_load(struct plane *plane, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
-	struct nft_loaded *loaded = NULL;
-	uint32_t genid;
-	int r = loaded_read(p, &loaded, &genid, err);
+	struct reading rd = { .p = p };
+	int r = nft_watch_load(&p->watch, tables_read, &rd, err);
 
-	if (r < 0)
+	if (r < 0) {
+		nft_loaded_close(rd.loaded);
 		return r;
+	}
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		counts_restart(p, fam, nft_loaded_has_table(loaded, fam));
+		counts_restart(p, fam, nft_loaded_has_table(rd.loaded, fam));
 		nft_kinds_restart(p, fam);
 		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 	}
 	nft_loaded_close(p->loaded);
-	p->loaded = loaded;
-	p->genid = genid;
+	p->loaded = rd.loaded;
+	p->genid = rd.genid;
 	p->is_genid_known = true;
 	p->has_env = false;
 	return 0;

@@ -176,3 +176,15 @@ bool nft_tab_next(const struct nft_tab *t, struct nft_tab_pos *pos, const uint8_
 	}
 	return false;
 }
+
+size_t nft_tab_count_without(const struct nft_tab *t, size_t at, uint8_t mask)
+{
+	struct nft_tab_pos pos = { 0 };
+	const uint8_t *key;
+	uint8_t *val;
+	size_t n = 0;
+
+	while (nft_tab_next(t, &pos, &key, &val))
+		n += (val[at] & mask) == 0;
+	return n;
+}

@@ -49,6 +49,8 @@ void *nft_tab_find(const struct nft_tab *t, const void *key);
 void *nft_tab_put(struct nft_tab *t, const void *key, bool *is_new);
 /* Was it there? */
 bool nft_tab_del(struct nft_tab *t, const void *key);
+/* Entries whose value has none of the bits `mask` in byte `at`. */
+size_t nft_tab_count_without(const struct nft_tab *t, size_t at, uint8_t mask);
 /*
  * The next entry of a walk, false at the end. Values may be changed on the way,
  * entries neither added nor deleted. The value follows the key in memory.

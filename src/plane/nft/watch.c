@@ -22,6 +22,8 @@
 #define READ_MAX 4096
 /* Looks that wait for who is slow to tell, or has no CPU to do it. */
 #define WAITS_MAX 3
+/* Readings of our tables, while others modify them. */
+#define LOAD_TRIES 8
 /* The kernel packs notifications into NLMSG_GOODSIZE, at most this. */
 #define DATAGRAM_MAX 8192
 
@@ -271,10 +273,22 @@ bool nft_watch_touches(const struct nft_watch *w, const struct plan_rows *rows)
 	return false;
 }
 
-bool nft_watch_heard(struct nft_watch *w)
+int nft_watch_load(struct nft_watch *w, int (*read)(void *arg, struct err *err), void *arg,
+		   struct err *err)
 {
-	nft_watch_read(w);
-	return w->is_flood || w->touched.n > 0;
+	for (int i = 0; i < LOAD_TRIES; i++) {
+		int r;
+
+		nft_watch_read(w);
+		nft_watch_reset(w);
+		r = read(arg, err);
+		if (r < 0)
+			return r;
+		nft_watch_read(w);
+		if (r == 0 && !w->is_flood && w->touched.n == 0)
+			return 0;
+	}
+	return err_set(err, -EAGAIN, "tables of vipd were modified while they were read");
 }
 
 void nft_watch_text(const struct nft_watch *w, char buf[static NFT_WATCH_TEXT_MAX])

@@ -55,10 +55,13 @@ void nft_watch_read(struct nft_watch *w);
  */
 bool nft_watch_is_awaited(struct nft_watch *w);
 /*
- * Reading our tables begins (reset) and has ended (heard): did another process change elements
- * of them meanwhile? A commit that is still telling of itself is heard by the next look.
+ * Call `read` until no process changed an element of our tables while it read them, eight times
+ * at most; then -EAGAIN. `read` returns 0, -errno, or 1 to be called again. Commits to other
+ * tables do not matter (nl/dump.h). A commit whose notifications are still on their way is
+ * found by the next look.
  */
-bool nft_watch_heard(struct nft_watch *w);
+MUST_USE int nft_watch_load(struct nft_watch *w, int (*read)(void *arg, struct err *err), void *arg,
+			    struct err *err);
 /* "nft (pid 4711)", "nft (pid 4711) and others", or "somebody" when nobody was heard. */
 void nft_watch_text(const struct nft_watch *w, char buf[static NFT_WATCH_TEXT_MAX]);
 /* May what was changed belong to these rows? */
