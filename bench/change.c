@@ -36,8 +36,8 @@
 #include "nl/batch.h"
 #include "plane/nft/decode.h"
 #include "plane/nft/elem.h"
-#include "plane/nft/layout.h"
 #include "plane/nft/plane_nft.h"
+#include "plane/nft/watch.h"
 #include "sync/sync.h"
 
 #define ROUNDS_DEFAULT 2000

@@ -90,7 +90,7 @@ static int port_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		if (b == NULL)
 			continue;
 		port = (unsigned int)b[0] << 8 | b[1];
-		p->bits[port / 64] |= UINT64_C(1) << port % 64;
+		bit_set(p->bits, port);
 	}
 	return 0;
 }
@@ -126,7 +126,7 @@ bool node_ports_has(const struct node_ports *p, uint8_t family, uint8_t proto, u
 					: -1;
 	int fam = family == AF_INET6 ? IPFAM_V6 : IPFAM_V4;
 
-	return i >= 0 && (p->bits[fam][i][port / 64] >> port % 64 & 1) != 0;
+	return i >= 0 && bit_is_set(p->bits[fam][i], port);
 }
 
 /* --- destruction --- */

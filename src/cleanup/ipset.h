@@ -6,13 +6,14 @@
  */
 #pragma once
 
+#include "base/bits.h"
 #include "cleanup/report.h"
 #include "nl/sock.h"
 
 /* Node ports, as the sets of them say. */
 struct node_ports {
 	/* By family (IPFAM_*) and protocol: tcp, udp, sctp. */
-	uint64_t bits[2][3][65536 / 64];
+	uint64_t bits[2][3][BITS_WORDS(65536)];
 };
 
 /* Of both families: "KUBE-..." and "KUBE-6-..." */

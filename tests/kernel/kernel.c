@@ -14,6 +14,7 @@
 
 #include "base/str.h"
 #include "plane/nft/layout.h"
+#include "plane/nft/watch.h"
 
 int kernel_enter(void)
 {

@@ -10,6 +10,7 @@
 #include "plane/nft/elem.h"
 #include "plane/nft/kind.h"
 #include "plane/nft/layout.h"
+#include "plane/nft/watch.h"
 #include "test.h"
 
 #define STEPS_MAX 20000

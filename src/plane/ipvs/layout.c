@@ -128,45 +128,6 @@ int ipvs_layout_load(struct ipvs_layout *l, struct err *err)
 
 /* --- writing --- */
 
-static bool hashes_are_equal(const struct nft_fixed_chain *c, const struct nft_rules *rs)
-{
-	if (c->hashes.n != rs->v.n)
-		return false;
-	for (size_t i = 0; i < rs->v.n; i++)
-		if (c->hashes.v[i] != rs->v.v[i].hash)
-			return false;
-	return true;
-}
-
-static void rules_write(struct ipvs_layout *l, struct nft_writer *w, const char *name,
-			struct nft_rules *rs)
-{
-	struct nft_fixed_chain *c = nft_fixed_chain(&l->held[0], name);
-
-	nft_rules_hash(rs);
-	if (hashes_are_equal(c, rs))
-		return;
-	if (c->hashes.n > 0)
-		nft_write_rules_del(w, c->name);
-	nft_write_rules(w, c->name, rs);
-	vec_clear(&c->hashes);
-	vec_for_each (r, &rs->v)
-		*vec_push(&c->hashes) = r->hash;
-}
-
-static void chain_ensure(struct ipvs_layout *l, struct nft_writer *w, const struct nft_chain *chain)
-{
-	struct nft_fixed_chain *c = nft_fixed_chain(&l->held[0], chain->name);
-
-	if (c == NULL) {
-		nft_write_chain(w, chain->name, chain->type != NULL ? chain : NULL);
-		(void)nft_fixed_chain_add(&l->held[0], chain->name);
-	} else if (chain->type != NULL && c->policy != NF_ACCEPT) {
-		nft_write_chain_policy(w, chain->name);
-		c->policy = NF_ACCEPT;
-	}
-}
-
 static void chain_remove(struct ipvs_layout *l, struct nft_writer *w, const char *name)
 {
 	nft_write_chain_del(w, name);
@@ -181,7 +142,8 @@ static void chains_write(struct ipvs_layout *l, struct nft_writer *w,
 
 	for (size_t i = 0; i < n; i++) {
 		if (ipvs_chain_exists(i, params->counting))
-			chain_ensure(l, w, &chains[i]);
+			(void)nft_ensure_chain(w, &l->held[0], chains[i].name,
+					       chains[i].type != NULL ? &chains[i] : NULL);
 		else if (nft_fixed_chain(&l->held[0], chains[i].name) != NULL)
 			chain_remove(l, w, chains[i].name);
 	}
@@ -191,40 +153,18 @@ static void chains_write(struct ipvs_layout *l, struct nft_writer *w,
 		if (!ipvs_chain_exists(i, params->counting))
 			continue;
 		ipvs_rules_build(&rs, i, params);
-		rules_write(l, w, chains[i].name, &rs);
+		nft_ensure_rules(w, nft_fixed_chain(&l->held[0], chains[i].name), &rs);
 		nft_rules_fini(&rs);
 	}
-}
-
-static void ranges_write(struct ipvs_layout *l, struct nft_writer *w, enum ipfam fam,
-			 unsigned int index, const struct ip_prefix *prefixes, size_t n)
-{
-	struct nft_bounds *held = &l->held[fam].ranges[index];
-	struct nft_bounds want = { 0 };
-
-	nft_bounds_from(&want, fam, prefixes, n);
-	if (nft_bounds_are_equal(held, &want)) {
-		nft_bounds_fini(&want);
-		return;
-	}
-	nft_write_ranges_del(w, ipvs_schema.ranges + index, held);
-	nft_write_ranges(w, ipvs_schema.ranges + index, &want);
-	nft_bounds_fini(held);
-	*held = want;
 }
 
 static void family_write(struct ipvs_layout *l, struct nft_writer *w, enum ipfam fam,
 			 const struct model *m)
 {
 	w->fam = fam;
-	for (enum nft_set_id id = ipvs_schema.begin; id < ipvs_schema.end; id++) {
-		if (l->held[fam].has_set[id] || !nft_set_exists(id, w->counting))
-			continue;
-		nft_write_set(w, id);
-		l->held[fam].has_set[id] = true;
-	}
-	ranges_write(l, w, fam, 0, m->env.pod_cidrs.v, m->env.pod_cidrs.n);
-	ranges_write(l, w, fam, 1, m->env.service_cidrs.v, m->env.service_cidrs.n);
+	nft_ensure_sets(w, &l->held[fam]);
+	nft_ensure_ranges(w, &l->held[fam], 0, m->env.pod_cidrs.v, m->env.pod_cidrs.n);
+	nft_ensure_ranges(w, &l->held[fam], 1, m->env.service_cidrs.v, m->env.service_cidrs.n);
 }
 
 /* When no rule looks them up any more. */

@@ -28,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bits.h"
 #include "base/util.h"
 
 #define NFT_KIND_BITS 12
@@ -68,18 +69,8 @@ static inline uint16_t nft_word_kind(uint32_t word)
 
 /* Kinds (12 bits) as a set. */
 struct nft_kinds {
-	uint64_t bits[(NFT_KIND_MASK + 1) / 64];
+	uint64_t bits[BITS_WORDS(NFT_KIND_MASK + 1)];
 };
-
-static inline bool nft_kinds_has(const struct nft_kinds *k, uint16_t kind)
-{
-	return (k->bits[kind / 64] >> (kind % 64)) & 1;
-}
-
-static inline void nft_kinds_add(struct nft_kinds *k, uint16_t kind)
-{
-	k->bits[kind / 64] |= UINT64_C(1) << (kind % 64);
-}
 
 /* What a kind's chain does; all zero for kinds that pick nothing. */
 struct nft_kind_info {

@@ -78,7 +78,7 @@ void nft_kinds_restart(struct nft_plane *p, enum ipfam fam)
 
 static bool is_led(const struct nft_plane *p, enum ipfam fam, uint16_t kind)
 {
-	return p->n_led[fam][kind - NFT_KIND_AFFINITY] > 0 || nft_kinds_has(&p->kept[fam], kind);
+	return p->n_led[fam][kind - NFT_KIND_AFFINITY] > 0 || bit_is_set(p->kept[fam].bits, kind);
 }
 
 void nft_kinds_keep(struct nft_plane *p)
@@ -88,8 +88,8 @@ void nft_kinds_keep(struct nft_plane *p)
 
 		nft_loaded_kinds(p->loaded, fam, &held);
 		for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
-			if (nft_kinds_has(&held, kind) && !is_led(p, fam, kind))
-				nft_kinds_add(&p->kept[fam], kind);
+			if (bit_is_set(held.bits, kind) && !is_led(p, fam, kind))
+				bit_set(p->kept[fam].bits, kind);
 	}
 }
 
@@ -102,7 +102,7 @@ static int family_remove(struct nft_plane *p, enum ipfam fam, const struct nft_k
 	int r;
 
 	for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
-		if (nft_kinds_has(idle, kind) && !is_led(p, fam, kind))
+		if (bit_is_set(idle->bits, kind) && !is_led(p, fam, kind))
 			*vec_push(&kinds) = kind;
 	r = nft_layout_chains_remove(p->layout[fam], kinds.v, kinds.n, &lr, err);
 	if (kinds.n > 0)
@@ -121,7 +121,7 @@ int nft_kinds_remove(struct nft_plane *p, struct err *err)
 
 	for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
 		if (nft_kind_is_idle(kind))
-			nft_kinds_add(&idle, kind);
+			bit_set(idle.bits, kind);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		int r = family_remove(p, fam, &idle, err);
 
@@ -129,7 +129,7 @@ int nft_kinds_remove(struct nft_plane *p, struct err *err)
 			return r;
 	}
 	for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
-		if (nft_kinds_has(&idle, kind) && !is_led(p, IPFAM_V4, kind) &&
+		if (bit_is_set(idle.bits, kind) && !is_led(p, IPFAM_V4, kind) &&
 		    !is_led(p, IPFAM_V6, kind))
 			nft_kind_release(kind);
 	return 0;

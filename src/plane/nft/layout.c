@@ -36,21 +36,11 @@ struct nft_layout {
 	uint32_t holder_port;
 	enum plane_counting counting;
 	/* Kinds that have, or shall have, a chain. */
-	uint64_t kinds[KINDS / 64];
+	struct nft_kinds kinds;
 };
 
 /* Kinds that pick nothing: where frontends without backends, or with conditions, lead. */
 static const uint16_t fixed_kinds[] = { NFT_KIND_FW, NFT_KIND_XL, NFT_KIND_DROP, NFT_KIND_REJECT };
-
-static void kind_want(struct nft_layout *l, uint16_t kind)
-{
-	l->kinds[kind / 64] |= UINT64_C(1) << kind % 64;
-}
-
-static bool kind_is_wanted(const struct nft_layout *l, uint16_t kind)
-{
-	return l->kinds[kind / 64] >> kind % 64 & 1;
-}
 
 void nft_layout_open(struct nft_layout **ret, struct nl_sock *nl, enum ipfam fam)
 {
@@ -61,7 +51,7 @@ void nft_layout_open(struct nft_layout **ret, struct nl_sock *nl, enum ipfam fam
 	l->family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
 	nft_table_name(l->table, nft_schema.table, 1);
 	for (uint16_t kind = 1; kind <= NFT_KIND_PRECREATED; kind++)
-		kind_want(l, kind);
+		bit_set(l->kinds.bits, kind);
 	*ret = l;
 }
 
@@ -205,7 +195,7 @@ static void kinds_recall(struct nft_layout *l)
 			 */
 			if (v->kind < KINDS && nft_fixed_chain(&l->held, v->chain) != NULL &&
 			    nft_kind_recall((uint16_t)v->kind, v->chain) == 0)
-				kind_want(l, (uint16_t)v->kind);
+				bit_set(l->kinds.bits, (uint16_t)v->kind);
 		}
 	}
 }
@@ -362,51 +352,6 @@ int nft_layout_load(struct nft_layout *l, struct err *err)
 	return 0;
 }
 
-/*
- * Writing: held state is changed while the messages are appended. When the
- * transaction fails it is wrong, and forgotten.
- */
-static bool hashes_are_equal(const struct nft_fixed_chain *c, const struct nft_rules *rs)
-{
-	if (c->hashes.n != rs->v.n)
-		return false;
-	for (size_t i = 0; i < rs->v.n; i++) {
-		if (c->hashes.v[i] != rs->v.v[i].hash)
-			return false;
-	}
-	return true;
-}
-
-static void chain_rules_write(struct nft_writer *w, struct nft_fixed_chain *c, struct nft_rules *rs)
-{
-	nft_rules_hash(rs);
-	if (hashes_are_equal(c, rs))
-		return;
-	if (c->hashes.n > 0)
-		nft_write_rules_del(w, c->name);
-	nft_write_rules(w, c->name, rs);
-	vec_clear(&c->hashes);
-	vec_for_each (r, &rs->v)
-		*vec_push(&c->hashes) = r->hash;
-}
-
-static struct nft_fixed_chain *chain_ensure(struct nft_layout *l, struct nft_writer *w,
-					    const char *name, const struct nft_chain *base)
-{
-	struct nft_fixed_chain *c = nft_fixed_chain(&l->held, name);
-
-	if (c == NULL) {
-		nft_write_chain(w, name, base);
-		c = nft_fixed_chain_add(&l->held, name);
-		c->is_base = base != NULL;
-		c->is_fresh = true;
-	} else if (base != NULL && c->policy != NF_ACCEPT) {
-		nft_write_chain_policy(w, name);
-		c->policy = NF_ACCEPT;
-	}
-	return c;
-}
-
 static void fixed_rules_write(struct nft_layout *l, struct nft_writer *w,
 			      const struct nft_layout_params *params)
 {
@@ -415,13 +360,13 @@ static void fixed_rules_write(struct nft_layout *l, struct nft_writer *w,
 
 	/* A rule may only name chains that exist. */
 	for (size_t i = 0; i < n; i++)
-		(void)chain_ensure(l, w, chains[i].name,
-				   chains[i].type != NULL ? &chains[i] : NULL);
+		(void)nft_ensure_chain(w, &l->held, chains[i].name,
+				       chains[i].type != NULL ? &chains[i] : NULL);
 	for (size_t i = 0; i < n; i++) {
 		struct nft_rules rs = { 0 };
 
 		chains[i].build(&rs, l->fam, params);
-		chain_rules_write(w, nft_fixed_chain(&l->held, chains[i].name), &rs);
+		nft_ensure_rules(w, nft_fixed_chain(&l->held, chains[i].name), &rs);
 		nft_rules_fini(&rs);
 	}
 }
@@ -436,7 +381,7 @@ static void pick_rules_write(struct nft_layout *l, struct nft_writer *w, uint16_
 	if (!nft_kind_info(kind, &info))
 		return;
 	nft_rules_pick(&rs, l->fam, &info);
-	chain_rules_write(w, chain_ensure(l, w, nft_kind_chain(kind, buf), NULL), &rs);
+	nft_ensure_rules(w, nft_ensure_chain(w, &l->held, nft_kind_chain(kind, buf), NULL), &rs);
 	nft_rules_fini(&rs);
 }
 
@@ -493,7 +438,7 @@ static void verdicts_write(struct nft_layout *l, struct nft_writer *w, bool even
 		struct verdicts vs = { 0 };
 
 		for (uint16_t kind = 1; kind < NFT_KIND_AFFINITY_END; kind++) {
-			if (kind_is_wanted(l, kind))
+			if (bit_is_set(l->kinds.bits, kind))
 				verdict_check(l, &vs, map, kind, even_fresh);
 		}
 		for (size_t i = 0; i < ARRAY_SIZE(fixed_kinds); i++)
@@ -504,24 +449,6 @@ static void verdicts_write(struct nft_layout *l, struct nft_writer *w, bool even
 			nft_fixed_verdict_put(&l->held, map, v->kind, v->code, v->chain);
 		verdicts_fini(&vs);
 	}
-}
-
-static void ranges_write(struct nft_layout *l, struct nft_writer *w, unsigned int index,
-			 const struct ip_prefix *prefixes, size_t n)
-{
-	struct nft_bounds *held = &l->held.ranges[index];
-	struct nft_bounds want = { 0 };
-
-	nft_bounds_from(&want, l->fam, prefixes, n);
-	if (nft_bounds_are_equal(held, &want)) {
-		nft_bounds_fini(&want);
-		return;
-	}
-	/* Few and rarely changed: all in one stroke, so that overlaps never arise. */
-	nft_write_ranges_del(w, NFTSET_POD_CIDRS + index, held);
-	nft_write_ranges(w, NFTSET_POD_CIDRS + index, &want);
-	nft_bounds_fini(held);
-	*held = want;
 }
 
 /* The transaction is through, or it failed. */
@@ -611,19 +538,14 @@ static int apply(struct nft_layout *l, const struct nft_layout_params *params,
 		nft_write_table(&w, wanted_flags(l));
 	else if (l->held.flags != wanted_flags(l)) /* it sleeps, or nobody owns it */
 		nft_write_table_flags(&w, wanted_flags(l));
-	for (enum nft_set_id id = 0; id < NFTSET_N; id++) {
-		if (l->held.has_set[id] || !nft_set_exists(id, l->counting))
-			continue;
-		nft_write_set(&w, id);
-		l->held.has_set[id] = true;
-	}
+	nft_ensure_sets(&w, &l->held);
 	fixed_rules_write(l, &w, params);
 	for (uint16_t kind = 1; kind < NFT_KIND_AFFINITY_END; kind++) {
-		if (kind_is_wanted(l, kind))
+		if (bit_is_set(l->kinds.bits, kind))
 			pick_rules_write(l, &w, kind);
 	}
-	ranges_write(l, &w, 0, params->pod_cidrs, params->n_pod_cidrs);
-	ranges_write(l, &w, 1, params->service_cidrs, params->n_service_cidrs);
+	nft_ensure_ranges(&w, &l->held, 0, params->pod_cidrs, params->n_pod_cidrs);
+	nft_ensure_ranges(&w, &l->held, 1, params->service_cidrs, params->n_service_cidrs);
 	verdicts_write(l, &w, is_new);
 	r = nft_writer_commit(&w, res, err);
 	if (r == 0)
@@ -689,7 +611,7 @@ int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n
 		if (kinds[i] >= NFT_KIND_AFFINITY_END || nft_layout_has_kind(l, kinds[i]))
 			continue;
 		is_complete = false;
-		kind_want(l, kinds[i]);
+		bit_set(l->kinds.bits, kinds[i]);
 		pick_rules_write(l, &w, kinds[i]);
 	}
 	r = nft_writer_commit(&w, res, err);
@@ -729,7 +651,7 @@ int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t
 		char buf[NFT_CHAIN_NAME_MAX];
 		const char *chain = nft_kind_chain(kinds[i], buf);
 
-		l->kinds[kinds[i] / 64] &= ~(UINT64_C(1) << kinds[i] % 64);
+		bit_clear(l->kinds.bits, kinds[i]);
 		if (chain == NULL || nft_fixed_chain(&l->held, chain) == NULL)
 			continue;
 		nft_write_chain_del(&w, chain);
@@ -828,35 +750,4 @@ int nft_layout_drops(struct nft_layout *l, struct plane_drops *ret, struct err *
 	ret->invalid_packets += packets[PLANE_REFUSAL_N];
 	ret->invalid_bytes += bytes[PLANE_REFUSAL_N];
 	return 0;
-}
-
-static int genid_message(void *arg, const struct nlmsghdr *h, struct err *err)
-{
-	const struct nlattr *tb[NFTA_GEN_MAX + 1];
-	uint32_t *genid = arg;
-
-	nl_attr_table(tb, NFTA_GEN_MAX, h, sizeof(struct nfgenmsg));
-	*genid = nl_attr_be32(tb[NFTA_GEN_ID], 0);
-	return 0;
-}
-
-int nft_genid_read(struct nl_sock *nl, uint32_t *genid, struct err *err)
-{
-	char buf[64];
-	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf),
-					     NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN, AF_UNSPEC);
-	int r = nl_query(nl, h, &(struct nl_reader){ .message = genid_message, .arg = genid }, NULL,
-			 err);
-
-	switch (r) { /* the first request there is: what is missing shows here */
-	case -EPERM:
-		return err_set(err, r,
-			       "nf_tables: Operation not permitted: vipd needs CAP_NET_ADMIN in "
-			       "the user namespace that owns this network namespace; run it as "
-			       "root, or give it this capability");
-	case -EINVAL: /* nfnetlink knows no such subsystem, and loading it by request failed */
-		return err_set(err, -EOPNOTSUPP, "no nf_tables in this kernel (module nf_tables)");
-	default:
-		return r < 0 ? err_wrap(err, r, "read ruleset generation") : 0;
-	}
 }

@@ -140,6 +140,3 @@ bool nft_layout_has_set(const struct nft_layout *l, enum nft_set_id id);
 bool nft_layout_has_kind(const struct nft_layout *l, uint16_t kind);
 /* What its rules have refused and dropped, added to `ret`; from the kernel. */
 MUST_USE int nft_layout_drops(struct nft_layout *l, struct plane_drops *ret, struct err *err);
-
-/* The ruleset's generation: raised by one by every commit of anybody in this namespace. */
-MUST_USE int nft_genid_read(struct nl_sock *nl, uint32_t *genid, struct err *err);

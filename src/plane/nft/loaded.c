@@ -248,7 +248,7 @@ void nft_loaded_kinds(const struct nft_loaded *h, enum ipfam fam, struct nft_kin
 		uint8_t *val;
 
 		while (nft_tab_next(&h->fam[fam].sets[nft_leading[i]], &pos, &key, &val))
-			nft_kinds_add(ret, nft_word_kind(nft_get_word(val)));
+			bit_set(ret->bits, nft_word_kind(nft_get_word(val)));
 	}
 }
 

@@ -264,7 +264,7 @@ static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model
 			continue;
 		n = svc_endpoints(svc, fam);
 		if (n > 0)
-			nft_kinds_add(&need, nft_pool_class(n, svc->service->affinity_s));
+			bit_set(need.bits, nft_pool_class(n, svc->service->affinity_s));
 	}
 	return nft_kinds_make(p, fam, &need, res, err);
 }

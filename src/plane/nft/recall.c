@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "plane/nft/decode.h"
 
 static void ids_hold(struct nft_loaded *h, struct plan *plan)
@@ -55,7 +56,7 @@ static uint16_t recall_aff_id(const struct nft_loaded *h, enum ipfam fam, uint32
 static void recall_slots(const struct nft_loaded *h, struct plan_pool *pool, uint32_t n_slots)
 {
 	struct plan_backend *held = xcalloc(MAX(n_slots, 1U), sizeof(*held));
-	uint64_t used[(PLAN_AFFINITY_BACKENDS_MAX + 64) / 64] = { 0 };
+	uint64_t used[BITS_WORDS(PLAN_AFFINITY_BACKENDS_MAX + 1)] = { 0 };
 	uint16_t max = 0;
 
 	for (uint32_t slot = 0; slot < n_slots; slot++) {
@@ -69,9 +70,9 @@ static void recall_slots(const struct nft_loaded *h, struct plan_pool *pool, uin
 			continue;
 		nft_get_endpoint(&held[slot], pool->fam, data);
 		aff = pool->affinity_s != 0 ? recall_aff_id(h, pool->fam, pool->id, key, data) : 0;
-		if (aff == 0 || (used[aff / 64] >> (aff % 64)) & 1)
+		if (aff == 0 || bit_is_set(used, aff))
 			continue;
-		used[aff / 64] |= UINT64_C(1) << (aff % 64);
+		bit_set(used, aff);
 		held[slot].aff_id = aff;
 		max = aff > max ? aff : max;
 	}

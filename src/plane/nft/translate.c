@@ -63,7 +63,7 @@ static uint16_t target_kind(struct tr *t, enum side side, enum ipfam fam,
 	switch ((enum plan_verdict)target->verdict) {
 	case PLAN_VERDICT_POOL:
 		if (side == WILL)
-			nft_kinds_add(&t->need[fam], target->class & NFT_KIND_MASK);
+			bit_set(t->need[fam].bits, target->class & NFT_KIND_MASK);
 		nft_kinds_led(t->plane, fam, target->class & NFT_KIND_MASK, side == WILL ? 1 : -1);
 		return target->class & NFT_KIND_MASK;
 	case PLAN_VERDICT_DROP:

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "nl/attr.h"
+#include "nl/dump.h"
 #include "plane/nft/kind.h"
 #include "plane/nft/sets.h"
 
@@ -35,6 +36,37 @@ struct touched {
 	uint8_t bytes[16]; /* an address as long as the family has it; a pool's id */
 };
 _Static_assert(sizeof(struct touched) == 20, "hashed as raw bytes");
+
+static int genid_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[NFTA_GEN_MAX + 1];
+	uint32_t *genid = arg;
+
+	nl_attr_table(tb, NFTA_GEN_MAX, h, sizeof(struct nfgenmsg));
+	*genid = nl_attr_be32(tb[NFTA_GEN_ID], 0);
+	return 0;
+}
+
+int nft_genid_read(struct nl_sock *nl, uint32_t *genid, struct err *err)
+{
+	char buf[64];
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf),
+					     NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN, AF_UNSPEC);
+	int r = nl_query(nl, h, &(struct nl_reader){ .message = genid_message, .arg = genid }, NULL,
+			 err);
+
+	switch (r) { /* the first request: a missing capability or module shows here */
+	case -EPERM:
+		return err_set(err, r,
+			       "nf_tables: Operation not permitted: vipd needs CAP_NET_ADMIN in "
+			       "the user namespace that owns this network namespace; run it as "
+			       "root, or give it this capability");
+	case -EINVAL: /* no such subsystem in nfnetlink, and no module that has it */
+		return err_set(err, -EOPNOTSUPP, "no nf_tables in this kernel (module nf_tables)");
+	default:
+		return r < 0 ? err_wrap(err, r, "read ruleset generation") : 0;
+	}
+}
 
 void nft_watch_init(struct nft_watch *w)
 {

@@ -39,6 +39,9 @@ struct nft_watch {
 	char *buf;
 };
 
+/* The ruleset's generation: each commit of any process in this network namespace raises it by 1. */
+MUST_USE int nft_genid_read(struct nl_sock *nl, uint32_t *genid, struct err *err);
+
 void nft_watch_init(struct nft_watch *w);
 void nft_watch_fini(struct nft_watch *w);
 /* Listen on `nl`, which the caller keeps; `cmd` sends our own batches. Failed: nothing is heard. */

@@ -433,3 +433,74 @@ bool nft_writer_is_table_refused(const struct nft_writer *w)
 	return f->msg != NULL && NFNL_MSG_TYPE(f->msg->nlmsg_type) == NFT_MSG_NEWTABLE &&
 	       (f->error == -EOPNOTSUPP || f->error == -EINVAL);
 }
+
+/* --- the difference between what is held and what is wanted --- */
+
+struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed *h,
+					 const char *name, const struct nft_chain *base)
+{
+	struct nft_fixed_chain *c = nft_fixed_chain(h, name);
+
+	if (c == NULL) {
+		nft_write_chain(w, name, base);
+		c = nft_fixed_chain_add(h, name);
+		c->is_base = base != NULL;
+		c->is_fresh = true;
+	} else if (base != NULL && c->policy != NF_ACCEPT) {
+		nft_write_chain_policy(w, name);
+		c->policy = NF_ACCEPT;
+	}
+	return c;
+}
+
+static bool hashes_are_equal(const struct nft_fixed_chain *c, const struct nft_rules *rs)
+{
+	if (c->hashes.n != rs->v.n)
+		return false;
+	for (size_t i = 0; i < rs->v.n; i++)
+		if (c->hashes.v[i] != rs->v.v[i].hash)
+			return false;
+	return true;
+}
+
+void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nft_rules *rs)
+{
+	nft_rules_hash(rs);
+	if (hashes_are_equal(c, rs))
+		return;
+	if (c->hashes.n > 0)
+		nft_write_rules_del(w, c->name);
+	nft_write_rules(w, c->name, rs);
+	vec_clear(&c->hashes);
+	vec_for_each (r, &rs->v)
+		*vec_push(&c->hashes) = r->hash;
+}
+
+void nft_ensure_sets(struct nft_writer *w, struct nft_fixed *h)
+{
+	for (enum nft_set_id id = w->schema->begin; id < w->schema->end; id++) {
+		if (h->has_set[id] || !nft_set_exists(id, w->counting))
+			continue;
+		nft_write_set(w, id);
+		h->has_set[id] = true;
+	}
+}
+
+void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int index,
+		       const struct ip_prefix *prefixes, size_t n)
+{
+	enum nft_set_id set = w->schema->ranges + index;
+	struct nft_bounds *held = &h->ranges[index];
+	struct nft_bounds want = { 0 };
+
+	nft_bounds_from(&want, w->fam, prefixes, n);
+	if (nft_bounds_are_equal(held, &want)) {
+		nft_bounds_fini(&want);
+		return;
+	}
+	/* Few and rarely changed: all in one message, so that overlaps never arise. */
+	nft_write_ranges_del(w, set, held);
+	nft_write_ranges(w, set, &want);
+	nft_bounds_fini(held);
+	*held = want;
+}

@@ -50,9 +50,9 @@ void nft_write_table(struct nft_writer *w, uint32_t flags);
 void nft_write_table_flags(struct nft_writer *w, uint32_t flags);
 void nft_write_table_del(struct nft_writer *w, uint64_t handle);
 void nft_write_set(struct nft_writer *w, enum nft_set_id id);
-/* `base` says type, hook and priority; NULL: an ordinary chain. */
 /* Nothing may look it up any more; its elements go with it. */
 void nft_write_set_del(struct nft_writer *w, enum nft_set_id id);
+/* `base` says type, hook and priority; NULL: an ordinary chain. */
 void nft_write_chain(struct nft_writer *w, const char *name, const struct nft_chain *base);
 /* An existing base chain: policy accept. */
 void nft_write_chain_policy(struct nft_writer *w, const char *name);
@@ -67,6 +67,17 @@ void nft_write_verdicts(struct nft_writer *w, enum nft_set_id map, const struct 
 			size_t n);
 void nft_write_ranges_del(struct nft_writer *w, enum nft_set_id set, const struct nft_bounds *b);
 void nft_write_ranges(struct nft_writer *w, enum nft_set_id set, const struct nft_bounds *b);
+
+/*
+ * Write what `h`, the table as the kernel holds it, lacks, and change `h` accordingly. `h` is
+ * wrong, and must be forgotten, when the commit fails.
+ */
+struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed *h,
+					 const char *name, const struct nft_chain *base);
+void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nft_rules *rs);
+void nft_ensure_sets(struct nft_writer *w, struct nft_fixed *h);
+void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int index,
+		       const struct ip_prefix *prefixes, size_t n);
 
 /*
  * Nothing to write is 0 without a transaction. `res` (may be NULL) is added to.
