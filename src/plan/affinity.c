@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "base/bits.h"
+
 static bool shares(const struct plan *p, const struct plan_pool *pool)
 {
 	return p->traits->shares_affinity && pool->affinity_s != 0;
@@ -37,19 +39,9 @@ uint32_t plan_affinity_id_bit(const struct plan *p, const struct plan_pool *pool
 /* --- local ids --- */
 
 struct local_ids {
-	uint64_t used[(PLAN_AFFINITY_BACKENDS_MAX + 64) / 64];
+	uint64_t used[BITS_WORDS(PLAN_AFFINITY_BACKENDS_MAX + 1)];
 	uint16_t next;
 };
-
-static bool id_is_used(const struct local_ids *ids, uint16_t id)
-{
-	return (ids->used[id / 64] >> (id % 64)) & 1;
-}
-
-static void id_use(struct local_ids *ids, uint16_t id)
-{
-	ids->used[id / 64] |= UINT64_C(1) << (id % 64);
-}
 
 /* Rising, so that a freed id rests as long as possible: clients' entries may hold it. */
 static uint16_t id_take(struct local_ids *ids)
@@ -59,8 +51,8 @@ static uint16_t id_take(struct local_ids *ids)
 	do {
 		id = ids->next;
 		ids->next = id == PLAN_AFFINITY_BACKENDS_MAX ? 1 : (uint16_t)(id + 1);
-	} while (id_is_used(ids, id));
-	id_use(ids, id);
+	} while (bit_is_set(ids->used, id));
+	bit_set(ids->used, id);
 	return id;
 }
 
@@ -93,10 +85,10 @@ static void ids_agree(struct local_ids *ids, struct plan_backend *in_peer,
 {
 	if (in_pool != NULL && in_pool->aff_id != 0)
 		in_peer->aff_id = in_pool->aff_id;
-	else if (in_peer->aff_id != 0 && id_is_used(ids, in_peer->aff_id))
+	else if (in_peer->aff_id != 0 && bit_is_set(ids->used, in_peer->aff_id))
 		in_peer->aff_id = 0;
 	if (in_peer->aff_id != 0)
-		id_use(ids, in_peer->aff_id);
+		bit_set(ids->used, in_peer->aff_id);
 	if (in_pool != NULL)
 		in_pool->aff_id = in_peer->aff_id;
 }
@@ -129,9 +121,9 @@ void plan_affinity_number(struct plan_pool *pool, struct plan_pool *peer)
 {
 	struct local_ids ids = { .next = pool->next_aff_id };
 
-	id_use(&ids, 0);
+	bit_set(ids.used, 0);
 	vec_for_each (b, &pool->backends)
-		id_use(&ids, b->aff_id);
+		bit_set(ids.used, b->aff_id);
 	if (peer != NULL) {
 		if (peer->next_aff_id > ids.next)
 			ids.next = peer->next_aff_id;

@@ -13,117 +13,13 @@
 
 #include "base/hash.h"
 #include "model/select.h"
-
-#define ID_WORDS ((PLAN_POOL_ID_MAX + 64) / 64)
-
-/* One frontend one service asks for; several services may ask for the same. */
-struct claim {
-	struct hnode node; /* in plan.claims, by key */
-	struct svc *svc;
-	struct ip_addr addr;
-	uint16_t port;
-	uint8_t proto;
-	uint8_t kind;    /* enum plan_frontend_kind */
-	bool is_leaving; /* no longer asked for, but the kernel still has it for us */
-};
-
-/*
- * svc->claims: all of one service. What it asks for comes first, sorted by key,
- * then what it is leaving. The array is never moved.
- */
-struct claims {
-	size_t n;
-	size_t n_wanted;
-	struct claim v[];
-};
-
-/* --- ids --- */
-
-static bool id_is_used(const struct plan *p, enum ipfam fam, uint32_t id)
-{
-	return (p->ids[fam].used[id / 64] >> (id % 64)) & 1;
-}
-
-static void id_set(struct plan *p, enum ipfam fam, uint32_t id)
-{
-	p->ids[fam].used[id / 64] |= UINT64_C(1) << (id % 64);
-}
-
-static void id_free(struct plan *p, enum ipfam fam, uint32_t id)
-{
-	uint32_t base = id & ~PLAN_POOL_LOCAL;
-
-	if (base != 0)
-		p->ids[fam].used[base / 64] &= ~(UINT64_C(1) << (base % 64));
-}
-
-/* Rising, so that a freed id rests as long as possible: packets in flight may hold it. */
-static uint32_t id_take(struct plan *p, enum ipfam fam)
-{
-	for (uint32_t tries = 0; tries < PLAN_POOL_ID_MAX; tries++) {
-		uint32_t id = p->ids[fam].next;
-
-		p->ids[fam].next = id == PLAN_POOL_ID_MAX ? 1 : id + 1;
-		if (!id_is_used(p, fam, id)) {
-			id_set(p, fam, id);
-			return id;
-		}
-	}
-	return 0;
-}
-
-static bool id_is_held(const struct plan *p, enum ipfam fam, uint32_t id)
-{
-	return p->ids[fam].held != NULL && (p->ids[fam].held[id / 64] >> (id % 64)) & 1;
-}
-
-void plan_id_hold(struct plan *p, enum ipfam fam, uint32_t id)
-{
-	id &= ~PLAN_POOL_LOCAL;
-	if (id < 1 || id > PLAN_POOL_ID_MAX) /* the elements have room for more */
-		return;
-	if (id_is_used(p, fam, id))
-		return;
-	if (p->ids[fam].held == NULL)
-		p->ids[fam].held = xcalloc(ID_WORDS, sizeof(uint64_t));
-	id_set(p, fam, id);
-	p->ids[fam].held[id / 64] |= UINT64_C(1) << (id % 64);
-	if (id >= p->ids[fam].next)
-		p->ids[fam].next = id == PLAN_POOL_ID_MAX ? 1 : id + 1;
-}
-
-bool plan_id_recall(struct plan *p, const struct plan_rows *rows, const struct plan_pool *pool,
-		    uint32_t id)
-{
-	const struct plan_pool *peer = plan_affinity_peer(p, rows, pool);
-	uint32_t base = id ^ plan_affinity_id_bit(p, pool);
-
-	if (peer != NULL && peer->id != 0)
-		return id == (peer->id ^ PLAN_POOL_LOCAL);
-	if (base == 0 || base > PLAN_POOL_ID_MAX || !id_is_held(p, pool->fam, base))
-		return false;
-	p->ids[pool->fam].held[base / 64] &= ~(UINT64_C(1) << (base % 64));
-	return true;
-}
-
-void plan_ids_let_go(struct plan *p)
-{
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		for (size_t i = 0; p->ids[fam].held != NULL && i < ID_WORDS; i++)
-			if (p->ids[fam].held[i] != 0)
-				p->ids[fam].used[i] &= ~p->ids[fam].held[i];
-		free(p->ids[fam].held);
-		p->ids[fam].held = NULL;
-	}
-}
+#include "plan/claims.h"
+#include "plan/ids.h"
 
 void plan_init(struct plan *p, struct model *m, const struct plan_traits *traits)
 {
 	*p = (struct plan){ .model = m, .traits = traits };
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		p->ids[fam].used = xcalloc(ID_WORDS, sizeof(uint64_t));
-		p->ids[fam].next = 1;
-	}
+	plan_ids_init(p);
 }
 
 void plan_fini(struct plan *p)
@@ -137,246 +33,7 @@ void plan_fini(struct plan *p)
 		svc->claims = NULL;
 	}
 	htable_fini(&p->claims);
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		free(p->ids[fam].used);
-		free(p->ids[fam].held);
-	}
-}
-
-/* --- claims --- */
-
-static uint32_t claim_hash(const struct claim *c)
-{
-	struct {
-		struct ip_addr addr;
-		uint16_t port;
-		uint16_t proto;
-	} key = { c->addr, c->port, c->proto };
-
-	return hash_bytes(&key, sizeof(key));
-}
-
-static bool claim_is_same(const struct claim *a, const struct claim *b)
-{
-	return a->port == b->port && a->proto == b->proto && ip_addr_is_equal(&a->addr, &b->addr);
-}
-
-static int claim_cmp(const struct claim *a, const struct claim *b)
-{
-	int c = ip_addr_cmp(&a->addr, &b->addr);
-
-	if (c != 0)
-		return c;
-	if (a->proto != b->proto)
-		return a->proto < b->proto ? -1 : 1;
-	return a->port == b->port ? 0 : a->port < b->port ? -1 : 1;
-}
-
-static bool is_older(const struct svc *a, const struct svc *b)
-{
-	int64_t ca = a->service ? a->service->created_s : 0;
-	int64_t cb = b->service ? b->service->created_s : 0;
-	int c;
-
-	if (ca != cb) {
-		if (ca == 0 || cb == 0) /* unknown counts as newest */
-			return cb == 0;
-		return ca < cb;
-	}
-	c = strcmp(a->ns->text, b->ns->text);
-	return c != 0 ? c < 0 : strcmp(a->name->text, b->name->text) < 0;
-}
-
-/*
- * Lower goes first. Cluster IPs and node ports are allocated by the API server, load
- * balancer addresses by a controller; an external IP is whatever a service's author writes.
- */
-static unsigned int kind_rank(uint8_t kind)
-{
-	static const uint8_t rank[] = {
-		[PLAN_FRONTEND_UNSET] = 4,      [PLAN_FRONTEND_CLUSTERIP] = 0,
-		[PLAN_FRONTEND_NODEPORT] = 1,   [PLAN_FRONTEND_LB] = 2,
-		[PLAN_FRONTEND_EXTERNALIP] = 3,
-	};
-
-	return rank[kind];
-}
-
-bool plan_precedes(const struct svc *a, uint8_t kind_a, const struct svc *b, uint8_t kind_b)
-{
-	return kind_a != kind_b ? kind_rank(kind_a) < kind_rank(kind_b) : is_older(a, b);
-}
-
-static bool rows_hold(const struct svc *svc, const struct claim *c)
-{
-	const struct plan_frontend key = { .addr = c->addr, .port = c->port, .proto = c->proto };
-
-	return svc->rows != NULL && plan_rows_frontend(svc->rows, &key) != NULL;
-}
-
-static void wake_others(struct plan *p, const struct claim *c)
-{
-	htable_for_each_hash (n, &p->claims, c->node.hash) {
-		struct claim *other = container_of(n, struct claim, node);
-
-		if (other->svc != c->svc && !other->is_leaving && claim_is_same(other, c))
-			model_mark_dirty(p->model, other->svc, 0);
-	}
-}
-
-/* The claims of `rows` (sorted), with room for `n_more`. */
-static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows, size_t n_more)
-{
-	size_t n = rows ? rows->frontends.n : 0;
-	struct claims *cs;
-
-	if (n + n_more == 0)
-		return NULL;
-	cs = xmalloc(sizeof(*cs) + (n + n_more) * sizeof(cs->v[0]));
-	cs->n = cs->n_wanted = n;
-	for (size_t i = 0; i < n; i++) {
-		const struct plan_frontend *f = &rows->frontends.v[i];
-
-		cs->v[i] = (struct claim){ .svc = svc,
-					   .addr = f->addr,
-					   .port = f->port,
-					   .proto = f->proto,
-					   .kind = f->kind };
-	}
-	return cs;
-}
-
-/* Append what the service holds and `cs` does not ask for; both are sorted. */
-static void claims_add_leaving(struct claims *cs, struct svc *svc)
-{
-	const struct plan_rows *held = svc->rows;
-	size_t j = 0;
-
-	for (size_t i = 0; held != NULL && i < held->frontends.n; i++) {
-		const struct plan_frontend *f = &held->frontends.v[i];
-		struct claim c = { .svc = svc,
-				   .addr = f->addr,
-				   .port = f->port,
-				   .proto = f->proto,
-				   .kind = f->kind,
-				   .is_leaving = true };
-
-		while (j < cs->n_wanted && claim_cmp(&cs->v[j], &c) < 0)
-			j++;
-		if (j == cs->n_wanted || claim_cmp(&cs->v[j], &c) != 0)
-			cs->v[cs->n++] = c;
-	}
-}
-
-/* Mark other claimants dirty where a claim goes, or changes its kind and so its precedence. */
-static void claims_wake(struct plan *p, const struct claims *old, const struct claims *new)
-{
-	size_t n = new ? new->n_wanted : 0;
-	size_t j = 0;
-
-	for (size_t i = 0; old != NULL && i < old->n_wanted; i++) {
-		const struct claim *c = &old->v[i];
-
-		while (j < n && claim_cmp(&new->v[j], c) < 0)
-			j++;
-		if (j == n || claim_cmp(&new->v[j], c) != 0 || new->v[j].kind != c->kind)
-			wake_others(p, c);
-	}
-}
-
-/* Replace the claims of `svc` by those of `rows` and what it has to leave for them. */
-static void claims_replace(struct plan *p, struct svc *svc, const struct plan_rows *rows)
-{
-	const struct plan_rows *held = svc->rows;
-	struct claims *old = svc->claims;
-	struct claims *new = claims_make(svc, rows, held ? held->frontends.n : 0);
-
-	if (new != NULL)
-		claims_add_leaving(new, svc);
-	for (size_t i = 0; old != NULL && i < old->n; i++)
-		htable_remove(&p->claims, &old->v[i].node);
-	for (size_t i = 0; new != NULL &&i < new->n; i++)
-		htable_insert(&p->claims, &new->v[i].node, claim_hash(&new->v[i]));
-	claims_wake(p, old, new);
-	free(old);
-	svc->claims = new;
-}
-
-/* The kernel no longer has what the service was leaving. */
-static void claims_left(struct plan *p, struct svc *svc)
-{
-	struct claims *cs = svc->claims;
-
-	if (cs == NULL)
-		return;
-	while (cs->n > cs->n_wanted)
-		htable_remove(&p->claims, &cs->v[--cs->n].node);
-	if (cs->n > 0)
-		return;
-	free(cs);
-	svc->claims = NULL;
-}
-
-static void displaced_add(struct plan_displaced *d, struct svc *svc)
-{
-	vec_for_each (have, &d->svcs)
-		if (*have == svc)
-			return;
-	*vec_push(&d->svcs) = svc;
-}
-
-static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f,
-			 const struct claim *owner)
-{
-	*vec_push(&rows->conflicts) = (struct plan_conflict){
-		.addr = f->addr,
-		.port = f->port,
-		.proto = f->proto,
-		.kind = f->kind,
-		.owner_kind = owner->kind,
-		.owner_ns = name_ref(owner->svc->ns),
-		.owner_name = name_ref(owner->svc->name),
-	};
-}
-
-/* The claim to the frontend of `c` that has precedence (SEL-14); `c` if there is no other. */
-static const struct claim *claim_best(const struct plan *p, const struct claim *c)
-{
-	const struct claim *best = c;
-
-	htable_for_each_hash (n, &p->claims, c->node.hash) {
-		const struct claim *other = container_of(n, struct claim, node);
-
-		if (other->svc != best->svc && !other->is_leaving && claim_is_same(other, c) &&
-		    (best->is_leaving ||
-		     plan_precedes(other->svc, other->kind, best->svc, best->kind)))
-			best = other;
-	}
-	return best;
-}
-
-/*
- * The claim that gets the frontend of `c`. A winner of another service that does not hold
- * the frontend yet is marked dirty. When `c` wins, the holders are displaced, even those
- * that no longer claim it: loss and gain are one transaction.
- */
-static const struct claim *claim_owner(struct plan *p, const struct claim *c,
-				       struct plan_displaced *displaced)
-{
-	const struct claim *best = claim_best(p, c);
-
-	if (best != c) {
-		if (!best->svc->is_in_transaction && !rows_hold(best->svc, c))
-			model_mark_dirty(p->model, best->svc, 0);
-		return best;
-	}
-	htable_for_each_hash (n, &p->claims, c->node.hash) {
-		struct claim *other = container_of(n, struct claim, node);
-
-		if (other->svc != c->svc && claim_is_same(other, c) && rows_hold(other->svc, c))
-			displaced_add(displaced, other->svc);
-	}
-	return best;
+	plan_ids_fini(p);
 }
 
 /* --- building --- */
@@ -586,17 +243,11 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 static void guard_pools(struct build *b)
 {
 	vec_for_each (f, &b->rows->frontends) {
-		struct plan_pool like = {
-			.fam = (uint8_t)ip_fam(&f->addr),
-			.scope = f->target.scope,
-			.proto = f->proto,
-			.port_name = b->s->ports.v[f->port_index].name,
-		};
 		struct plan_pool *pool;
 
 		if (!f->is_guarded)
 			continue;
-		pool = plan_rows_pool_like(b->rows, &like);
+		pool = plan_rows_pool_of(b->rows, f, f->target.scope);
 		assert(pool != NULL);
 		if (pool->ranges.n == 0)
 			pool_guard(b, pool);
@@ -613,7 +264,7 @@ static int frontend_cmp(const void *a, const void *b)
 	if (c != 0)
 		return c;
 	if (fa->kind != fb->kind)
-		return kind_rank(fa->kind) < kind_rank(fb->kind) ? -1 : 1;
+		return plan_kind_rank(fa->kind) < plan_kind_rank(fb->kind) ? -1 : 1;
 	return fa->port_index < fb->port_index ? -1 : fa->port_index > fb->port_index;
 }
 
@@ -647,21 +298,6 @@ static void pools_sort(struct plan_rows *rows)
 	rows->pools.n = kept + 1;
 }
 
-/* Rows live as long as the service: give back what growing left over. */
-static void rows_shrink(struct plan_rows *rows)
-{
-	if (rows->frontends.cap > rows->frontends.n && rows->frontends.n > 0) {
-		rows->frontends.v = xreallocarray(rows->frontends.v, rows->frontends.n,
-						  sizeof(struct plan_frontend));
-		rows->frontends.cap = rows->frontends.n;
-	}
-	if (rows->pools.cap > rows->pools.n && rows->pools.n > 0) {
-		rows->pools.v =
-			xreallocarray(rows->pools.v, rows->pools.n, sizeof(struct plan_pool));
-		rows->pools.cap = rows->pools.n;
-	}
-}
-
 static void port_rows(struct build *b, size_t i, enum ipfam fam)
 {
 	struct selection sel;
@@ -676,24 +312,22 @@ static void port_rows(struct build *b, size_t i, enum ipfam fam)
 	selection_fini(&sel);
 }
 
-static struct build *build_open(const struct plan *p, struct svc *svc)
+void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc)
 {
-	struct build *b = xcalloc(1, sizeof(*b));
+	struct build *b = *ret = xcalloc(1, sizeof(*b));
 	const struct ip_addr *host_ip;
 
 	*b = (struct build){ .p = p, .svc = svc, .s = svc->service, .old = svc->rows };
 	if (svc->service == NULL || service_skip_reason(svc->service) != NULL)
-		return b;
+		return;
 	b->rows = xcalloc(1, sizeof(*b->rows));
 	b->rows->svc = svc;
 	host_ip = model_host_cluster_ip(p->model, b->s);
 	if (host_ip != NULL)
 		b->rows->host_cluster_ip = *host_ip;
-	return b;
 }
 
-/* The next ports, until `max` endpoints were looked at. Returns whether ports are left. */
-static bool build_step(struct build *b, size_t max)
+bool plan_build_step(struct build *b, size_t max)
 {
 	b->n_seen = 0;
 	for (; b->rows != NULL && b->fam < IPFAM_N; b->fam++, b->port = 0) {
@@ -723,22 +357,11 @@ static struct plan_rows *build_end(struct build *b)
 
 struct plan_rows *plan_rows_desired(const struct plan *p, struct svc *svc)
 {
-	struct build *b = build_open(p, svc);
+	struct build *b;
 
-	(void)build_step(b, SIZE_MAX);
+	plan_build_open(&b, p, svc);
+	(void)plan_build_step(b, SIZE_MAX);
 	return build_end(b);
-}
-
-/* --- building in steps --- */
-
-void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc)
-{
-	*ret = build_open(p, svc);
-}
-
-bool plan_build_step(struct build *b, size_t max)
-{
-	return build_step(b, max);
 }
 
 void plan_build_close(struct build *b)
@@ -754,7 +377,7 @@ struct plan_rows *plan_build_end(struct plan *p, struct build *b)
 	struct svc *svc = b->svc;
 	struct plan_rows *rows = build_end(b);
 
-	claims_replace(p, svc, rows);
+	plan_claims_replace(p, svc, rows);
 	return rows;
 }
 
@@ -771,24 +394,11 @@ size_t plan_size(const struct svc *svc)
 	return n;
 }
 
-bool plan_is_owner(const struct plan *p, const struct svc *svc, const struct plan_frontend *f)
-{
-	const struct claim like = { .addr = f->addr, .port = f->port, .proto = f->proto };
-
-	htable_for_each_hash (n, &p->claims, claim_hash(&like)) {
-		const struct claim *c = container_of(n, struct claim, node);
-
-		if (c->svc == svc && !c->is_leaving && claim_is_same(c, &like))
-			return claim_best(p, c) == c;
-	}
-	return false;
-}
-
 struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc)
 {
 	struct plan_rows *rows = plan_rows_desired(p, svc);
 
-	claims_replace(p, svc, rows);
+	plan_claims_replace(p, svc, rows);
 	return rows;
 }
 
@@ -810,51 +420,8 @@ void plan_claim(struct plan *p, struct svc *svc)
 				port_frontends(&b, i, fam, &none);
 		frontends_sort(b.rows);
 	}
-	claims_replace(p, svc, b.rows);
+	plan_claims_replace(p, svc, b.rows);
 	plan_rows_close(b.rows);
-}
-
-/* The pool that `t` of `f` leads to; NULL for an unset target. */
-static struct plan_pool *target_pool(const struct plan_rows *rows, const struct plan_frontend *f,
-				     const struct plan_target *t)
-{
-	struct plan_pool like = { .fam = (uint8_t)ip_fam(&f->addr),
-				  .scope = t->scope,
-				  .proto = f->proto,
-				  .port_name = rows->svc->service->ports.v[f->port_index].name };
-
-	return t->verdict == PLAN_VERDICT_UNSET ? NULL : plan_rows_pool_like(rows, &like);
-}
-
-void plan_heirs(const struct plan *p, const struct svc *svc, struct plan_displaced *heirs)
-{
-	const struct claims *cs = svc->claims;
-
-	for (size_t i = 0; cs != NULL && i < cs->n; i++) {
-		const struct claim *best = claim_best(p, &cs->v[i]);
-
-		if (best != &cs->v[i] && rows_hold(svc, &cs->v[i]) &&
-		    !rows_hold(best->svc, &cs->v[i]))
-			displaced_add(heirs, best->svc);
-	}
-}
-
-void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displaced *displaced)
-{
-	struct claims *claims = rows->svc->claims;
-	size_t kept = 0;
-
-	for (size_t i = 0; i < rows->frontends.n; i++) {
-		const struct claim *owner = claim_owner(p, &claims->v[i], displaced);
-
-		if (owner->svc == rows->svc)
-			rows->frontends.v[kept++] = rows->frontends.v[i];
-		else
-			conflict_add(rows, &rows->frontends.v[i], owner);
-	}
-	rows->frontends.n = kept;
-	plan_rows_drop_unled(rows);
-	rows_shrink(rows);
 }
 
 /* --- numbers --- */
@@ -862,10 +429,11 @@ void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displa
 static void target_number(const struct plan_rows *rows, const struct plan_frontend *f,
 			  struct plan_target *t)
 {
-	const struct plan_pool *pool = target_pool(rows, f, t);
+	const struct plan_pool *pool;
 
 	if (t->verdict == PLAN_VERDICT_UNSET)
 		return;
+	pool = plan_rows_pool_of(rows, f, t->scope);
 	assert(pool != NULL);
 	t->pool_id = pool->id;
 	t->class = t->verdict == PLAN_VERDICT_POOL ? pool->class : 0;
@@ -878,7 +446,7 @@ static void pool_number(struct plan *p, const struct plan_rows *rows, struct pla
 	if (pool->id == 0 && peer != NULL && peer->id != 0)
 		pool->id = peer->id ^ PLAN_POOL_LOCAL;
 	if (pool->id == 0)
-		pool->id = id_take(p, pool->fam);
+		pool->id = plan_id_take(p, pool->fam);
 	if (pool->id != 0)
 		pool->id |= plan_affinity_id_bit(p, pool);
 	if (pool->affinity_s != 0 && (peer == NULL || pool->scope == PLAN_SCOPE_CLUSTER))
@@ -902,36 +470,12 @@ void plan_rows_number(struct plan *p, struct plan_rows *rows)
 
 /* --- outcomes --- */
 
-/* Does a pool of `rows` have the id of `pool`, or its peer's? */
-static bool rows_use_id(const struct plan_rows *rows, const struct plan_pool *pool)
-{
-	return rows != NULL &&
-	       (plan_rows_pool(rows, pool->fam, pool->id) != NULL ||
-		plan_rows_pool(rows, pool->fam, pool->id ^ PLAN_POOL_LOCAL) != NULL);
-}
-
-static void free_ids_not_in(struct plan *p, const struct plan_rows *rows,
-			    const struct plan_rows *other)
-{
-	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++) {
-		const struct plan_pool *pool = &rows->pools.v[i];
-
-		if (!rows_use_id(other, pool))
-			id_free(p, pool->fam, pool->id);
-	}
-}
-
 void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *new,
 		       const struct plan_rows *kept)
 {
 	struct plan_rows *old = svc->rows;
 
-	for (size_t i = 0; old != NULL && i < old->pools.n; i++) {
-		const struct plan_pool *pool = &old->pools.v[i];
-
-		if (!rows_use_id(new, pool) && !rows_use_id(kept, pool))
-			id_free(p, pool->fam, pool->id);
-	}
+	plan_ids_free(p, old, new, kept);
 	p->n_unsticky -= old != NULL && old->is_unsticky;
 	if (new != NULL) {
 		new->is_unsticky = plan_rows_is_unsticky(p, new);
@@ -950,25 +494,12 @@ void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new)
 
 	plan_rows_replace(p, svc, new, NULL);
 	plan_rows_close(old);
-	claims_left(p, svc);
-}
-
-/* No packet has met a refused id: the next attempt takes the same ids, newest first given back. */
-static void ids_give_back(struct plan *p, const struct plan_rows *rows)
-{
-	for (size_t i = rows != NULL ? rows->pools.n : 0; i-- > 0;) {
-		const struct plan_pool *pool = &rows->pools.v[i];
-		uint32_t *next = &p->ids[pool->fam].next;
-		uint32_t id = pool->id & ~PLAN_POOL_LOCAL;
-
-		if (id != 0 && id + 1 == *next && !id_is_used(p, pool->fam, id))
-			*next = id;
-	}
+	plan_claims_left(p, svc);
 }
 
 void plan_rows_refuse(struct plan *p, struct svc *svc, struct plan_rows *new)
 {
-	free_ids_not_in(p, new, svc->rows);
-	ids_give_back(p, new);
+	plan_ids_free(p, new, svc->rows, NULL);
+	plan_ids_give_back(p, new);
 	plan_rows_close(new);
 }

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* plan/claims - which service gets a frontend that several services ask for (SEL-14). */
+#include "plan/claims.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+/* One frontend one service asks for; several services may ask for the same. */
+struct claim {
+	struct hnode node; /* in plan.claims, by key */
+	struct svc *svc;
+	struct ip_addr addr;
+	uint16_t port;
+	uint8_t proto;
+	uint8_t kind;    /* enum plan_frontend_kind */
+	bool is_leaving; /* no longer asked for, but the kernel still has it for us */
+};
+
+/*
+ * svc->claims: all of one service. What it asks for comes first, sorted by key,
+ * then what it is leaving. The array is never moved.
+ */
+struct claims {
+	size_t n;
+	size_t n_wanted;
+	struct claim v[];
+};
+
+static uint32_t claim_hash(const struct claim *c)
+{
+	struct {
+		struct ip_addr addr;
+		uint16_t port;
+		uint16_t proto;
+	} key = { c->addr, c->port, c->proto };
+
+	return hash_bytes(&key, sizeof(key));
+}
+
+static bool claim_is_same(const struct claim *a, const struct claim *b)
+{
+	return a->port == b->port && a->proto == b->proto && ip_addr_is_equal(&a->addr, &b->addr);
+}
+
+static int claim_cmp(const struct claim *a, const struct claim *b)
+{
+	int c = ip_addr_cmp(&a->addr, &b->addr);
+
+	if (c != 0)
+		return c;
+	if (a->proto != b->proto)
+		return a->proto < b->proto ? -1 : 1;
+	return a->port == b->port ? 0 : a->port < b->port ? -1 : 1;
+}
+
+static bool is_older(const struct svc *a, const struct svc *b)
+{
+	int64_t ca = a->service ? a->service->created_s : 0;
+	int64_t cb = b->service ? b->service->created_s : 0;
+	int c;
+
+	if (ca != cb) {
+		if (ca == 0 || cb == 0) /* unknown counts as newest */
+			return cb == 0;
+		return ca < cb;
+	}
+	c = strcmp(a->ns->text, b->ns->text);
+	return c != 0 ? c < 0 : strcmp(a->name->text, b->name->text) < 0;
+}
+
+unsigned int plan_kind_rank(uint8_t kind)
+{
+	static const uint8_t rank[] = {
+		[PLAN_FRONTEND_UNSET] = 4,      [PLAN_FRONTEND_CLUSTERIP] = 0,
+		[PLAN_FRONTEND_NODEPORT] = 1,   [PLAN_FRONTEND_LB] = 2,
+		[PLAN_FRONTEND_EXTERNALIP] = 3,
+	};
+
+	return rank[kind];
+}
+
+bool plan_precedes(const struct svc *a, uint8_t kind_a, const struct svc *b, uint8_t kind_b)
+{
+	return kind_a != kind_b ? plan_kind_rank(kind_a) < plan_kind_rank(kind_b) : is_older(a, b);
+}
+
+static bool rows_hold(const struct svc *svc, const struct claim *c)
+{
+	const struct plan_frontend key = { .addr = c->addr, .port = c->port, .proto = c->proto };
+
+	return svc->rows != NULL && plan_rows_frontend(svc->rows, &key) != NULL;
+}
+
+static void wake_others(struct plan *p, const struct claim *c)
+{
+	htable_for_each_hash (n, &p->claims, c->node.hash) {
+		struct claim *other = container_of(n, struct claim, node);
+
+		if (other->svc != c->svc && !other->is_leaving && claim_is_same(other, c))
+			model_mark_dirty(p->model, other->svc, 0);
+	}
+}
+
+/* The claims of `rows` (sorted), with room for `n_more`. */
+static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows, size_t n_more)
+{
+	size_t n = rows ? rows->frontends.n : 0;
+	struct claims *cs;
+
+	if (n + n_more == 0)
+		return NULL;
+	cs = xmalloc(sizeof(*cs) + (n + n_more) * sizeof(cs->v[0]));
+	cs->n = cs->n_wanted = n;
+	for (size_t i = 0; i < n; i++) {
+		const struct plan_frontend *f = &rows->frontends.v[i];
+
+		cs->v[i] = (struct claim){ .svc = svc,
+					   .addr = f->addr,
+					   .port = f->port,
+					   .proto = f->proto,
+					   .kind = f->kind };
+	}
+	return cs;
+}
+
+/* Append what the service holds and `cs` does not ask for; both are sorted. */
+static void claims_add_leaving(struct claims *cs, struct svc *svc)
+{
+	const struct plan_rows *held = svc->rows;
+	size_t j = 0;
+
+	for (size_t i = 0; held != NULL && i < held->frontends.n; i++) {
+		const struct plan_frontend *f = &held->frontends.v[i];
+		struct claim c = { .svc = svc,
+				   .addr = f->addr,
+				   .port = f->port,
+				   .proto = f->proto,
+				   .kind = f->kind,
+				   .is_leaving = true };
+
+		while (j < cs->n_wanted && claim_cmp(&cs->v[j], &c) < 0)
+			j++;
+		if (j == cs->n_wanted || claim_cmp(&cs->v[j], &c) != 0)
+			cs->v[cs->n++] = c;
+	}
+}
+
+/* Mark other claimants dirty where a claim goes, or changes its kind and so its precedence. */
+static void claims_wake(struct plan *p, const struct claims *old, const struct claims *new)
+{
+	size_t n = new ? new->n_wanted : 0;
+	size_t j = 0;
+
+	for (size_t i = 0; old != NULL && i < old->n_wanted; i++) {
+		const struct claim *c = &old->v[i];
+
+		while (j < n && claim_cmp(&new->v[j], c) < 0)
+			j++;
+		if (j == n || claim_cmp(&new->v[j], c) != 0 || new->v[j].kind != c->kind)
+			wake_others(p, c);
+	}
+}
+
+void plan_claims_replace(struct plan *p, struct svc *svc, const struct plan_rows *rows)
+{
+	const struct plan_rows *held = svc->rows;
+	struct claims *old = svc->claims;
+	struct claims *new = claims_make(svc, rows, held ? held->frontends.n : 0);
+
+	if (new != NULL)
+		claims_add_leaving(new, svc);
+	for (size_t i = 0; old != NULL && i < old->n; i++)
+		htable_remove(&p->claims, &old->v[i].node);
+	for (size_t i = 0; new != NULL &&i < new->n; i++)
+		htable_insert(&p->claims, &new->v[i].node, claim_hash(&new->v[i]));
+	claims_wake(p, old, new);
+	free(old);
+	svc->claims = new;
+}
+
+void plan_claims_left(struct plan *p, struct svc *svc)
+{
+	struct claims *cs = svc->claims;
+
+	if (cs == NULL)
+		return;
+	while (cs->n > cs->n_wanted)
+		htable_remove(&p->claims, &cs->v[--cs->n].node);
+	if (cs->n > 0)
+		return;
+	free(cs);
+	svc->claims = NULL;
+}
+
+static void displaced_add(struct plan_displaced *d, struct svc *svc)
+{
+	vec_for_each (have, &d->svcs)
+		if (*have == svc)
+			return;
+	*vec_push(&d->svcs) = svc;
+}
+
+static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f,
+			 const struct claim *owner)
+{
+	*vec_push(&rows->conflicts) = (struct plan_conflict){
+		.addr = f->addr,
+		.port = f->port,
+		.proto = f->proto,
+		.kind = f->kind,
+		.owner_kind = owner->kind,
+		.owner_ns = name_ref(owner->svc->ns),
+		.owner_name = name_ref(owner->svc->name),
+	};
+}
+
+/* The claim to the frontend of `c` that has precedence (SEL-14); `c` if there is no other. */
+static const struct claim *claim_best(const struct plan *p, const struct claim *c)
+{
+	const struct claim *best = c;
+
+	htable_for_each_hash (n, &p->claims, c->node.hash) {
+		const struct claim *other = container_of(n, struct claim, node);
+
+		if (other->svc != best->svc && !other->is_leaving && claim_is_same(other, c) &&
+		    (best->is_leaving ||
+		     plan_precedes(other->svc, other->kind, best->svc, best->kind)))
+			best = other;
+	}
+	return best;
+}
+
+/*
+ * The claim that gets the frontend of `c`. A winner of another service that does not hold
+ * the frontend yet is marked dirty. When `c` wins, the holders are displaced, even those
+ * that no longer claim it: loss and gain are one transaction.
+ */
+static const struct claim *claim_owner(struct plan *p, const struct claim *c,
+				       struct plan_displaced *displaced)
+{
+	const struct claim *best = claim_best(p, c);
+
+	if (best != c) {
+		if (!best->svc->is_in_transaction && !rows_hold(best->svc, c))
+			model_mark_dirty(p->model, best->svc, 0);
+		return best;
+	}
+	htable_for_each_hash (n, &p->claims, c->node.hash) {
+		struct claim *other = container_of(n, struct claim, node);
+
+		if (other->svc != c->svc && claim_is_same(other, c) && rows_hold(other->svc, c))
+			displaced_add(displaced, other->svc);
+	}
+	return best;
+}
+
+bool plan_is_owner(const struct plan *p, const struct svc *svc, const struct plan_frontend *f)
+{
+	const struct claim like = { .addr = f->addr, .port = f->port, .proto = f->proto };
+
+	htable_for_each_hash (n, &p->claims, claim_hash(&like)) {
+		const struct claim *c = container_of(n, struct claim, node);
+
+		if (c->svc == svc && !c->is_leaving && claim_is_same(c, &like))
+			return claim_best(p, c) == c;
+	}
+	return false;
+}
+
+void plan_heirs(const struct plan *p, const struct svc *svc, struct plan_displaced *heirs)
+{
+	const struct claims *cs = svc->claims;
+
+	for (size_t i = 0; cs != NULL && i < cs->n; i++) {
+		const struct claim *best = claim_best(p, &cs->v[i]);
+
+		if (best != &cs->v[i] && rows_hold(svc, &cs->v[i]) &&
+		    !rows_hold(best->svc, &cs->v[i]))
+			displaced_add(heirs, best->svc);
+	}
+}
+
+/* Rows live as long as the service: give back what growing left over. */
+static void rows_shrink(struct plan_rows *rows)
+{
+	if (rows->frontends.cap > rows->frontends.n && rows->frontends.n > 0) {
+		rows->frontends.v = xreallocarray(rows->frontends.v, rows->frontends.n,
+						  sizeof(struct plan_frontend));
+		rows->frontends.cap = rows->frontends.n;
+	}
+	if (rows->pools.cap > rows->pools.n && rows->pools.n > 0) {
+		rows->pools.v =
+			xreallocarray(rows->pools.v, rows->pools.n, sizeof(struct plan_pool));
+		rows->pools.cap = rows->pools.n;
+	}
+}
+
+void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displaced *displaced)
+{
+	struct claims *claims = rows->svc->claims;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < rows->frontends.n; i++) {
+		const struct claim *owner = claim_owner(p, &claims->v[i], displaced);
+
+		if (owner->svc == rows->svc)
+			rows->frontends.v[kept++] = rows->frontends.v[i];
+		else
+			conflict_add(rows, &rows->frontends.v[i], owner);
+	}
+	rows->frontends.n = kept;
+	plan_rows_drop_unled(rows);
+	rows_shrink(rows);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* plan/ids - numbers of pools: given out, held for adoption, given back. */
+#include "plan/ids.h"
+
+#include <stdlib.h>
+
+#include "base/bits.h"
+
+#define ID_WORDS BITS_WORDS(PLAN_POOL_ID_MAX + 1)
+
+void plan_ids_init(struct plan *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		p->ids[fam].used = xcalloc(ID_WORDS, sizeof(uint64_t));
+		p->ids[fam].next = 1;
+	}
+}
+
+void plan_ids_fini(struct plan *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		free(p->ids[fam].used);
+		free(p->ids[fam].held);
+	}
+}
+
+static uint32_t id_after(uint32_t id)
+{
+	return id == PLAN_POOL_ID_MAX ? 1 : id + 1;
+}
+
+uint32_t plan_id_take(struct plan *p, enum ipfam fam)
+{
+	for (uint32_t tries = 0; tries < PLAN_POOL_ID_MAX; tries++) {
+		uint32_t id = p->ids[fam].next;
+
+		p->ids[fam].next = id_after(id);
+		if (!bit_is_set(p->ids[fam].used, id)) {
+			bit_set(p->ids[fam].used, id);
+			return id;
+		}
+	}
+	return 0;
+}
+
+void plan_id_hold(struct plan *p, enum ipfam fam, uint32_t id)
+{
+	id &= ~PLAN_POOL_LOCAL;
+	if (id < 1 || id > PLAN_POOL_ID_MAX) /* the elements have room for more */
+		return;
+	if (bit_is_set(p->ids[fam].used, id))
+		return;
+	if (p->ids[fam].held == NULL)
+		p->ids[fam].held = xcalloc(ID_WORDS, sizeof(uint64_t));
+	bit_set(p->ids[fam].used, id);
+	bit_set(p->ids[fam].held, id);
+	if (id >= p->ids[fam].next)
+		p->ids[fam].next = id_after(id);
+}
+
+bool plan_id_recall(struct plan *p, const struct plan_rows *rows, const struct plan_pool *pool,
+		    uint32_t id)
+{
+	const struct plan_pool *peer = plan_affinity_peer(p, rows, pool);
+	uint32_t base = id ^ plan_affinity_id_bit(p, pool);
+	uint64_t *held = p->ids[pool->fam].held;
+
+	if (peer != NULL && peer->id != 0)
+		return id == (peer->id ^ PLAN_POOL_LOCAL);
+	if (base == 0 || base > PLAN_POOL_ID_MAX || held == NULL || !bit_is_set(held, base))
+		return false;
+	bit_clear(held, base);
+	return true;
+}
+
+void plan_ids_let_go(struct plan *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		for (size_t i = 0; p->ids[fam].held != NULL && i < ID_WORDS; i++)
+			if (p->ids[fam].held[i] != 0)
+				p->ids[fam].used[i] &= ~p->ids[fam].held[i];
+		free(p->ids[fam].held);
+		p->ids[fam].held = NULL;
+	}
+}
+
+/* Does a pool of `rows` have the id of `pool`, or its peer's? */
+static bool rows_use_id(const struct plan_rows *rows, const struct plan_pool *pool)
+{
+	return rows != NULL &&
+	       (plan_rows_pool(rows, pool->fam, pool->id) != NULL ||
+		plan_rows_pool(rows, pool->fam, pool->id ^ PLAN_POOL_LOCAL) != NULL);
+}
+
+void plan_ids_free(struct plan *p, const struct plan_rows *rows, const struct plan_rows *kept,
+		   const struct plan_rows *also_kept)
+{
+	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++) {
+		const struct plan_pool *pool = &rows->pools.v[i];
+		uint32_t id = pool->id & ~PLAN_POOL_LOCAL;
+
+		if (id != 0 && !rows_use_id(kept, pool) && !rows_use_id(also_kept, pool))
+			bit_clear(p->ids[pool->fam].used, id);
+	}
+}
+
+void plan_ids_give_back(struct plan *p, const struct plan_rows *rows)
+{
+	for (size_t i = rows != NULL ? rows->pools.n : 0; i-- > 0;) {
+		const struct plan_pool *pool = &rows->pools.v[i];
+		uint32_t *next = &p->ids[pool->fam].next;
+		uint32_t id = pool->id & ~PLAN_POOL_LOCAL;
+
+		if (id != 0 && id + 1 == *next && !bit_is_set(p->ids[pool->fam].used, id))
+			*next = id;
+	}
+}
