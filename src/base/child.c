@@ -52,7 +52,8 @@ bool child_write(int fd, const void *data, size_t len)
 static _Noreturn void child_main(const char *name, void (*run)(void *arg, int fd), void *arg,
 				 int fd, pid_t parent)
 {
-	/* First of all what is not ours: the lock of a parent that is killed now (serve/lock.h). */
+	/* First of all what is not ours: the lock of a parent that is killed now (daemon/lock.h).
+	 */
 	if (fd != CHILD_FD && dup2(fd, CHILD_FD) == -1)
 		_exit(1);
 	if (close_from(CHILD_FD + 1) == -1)

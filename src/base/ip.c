@@ -236,3 +236,29 @@ struct ip_prefix ip_prefix_host(const struct ip_addr *a)
 {
 	return (struct ip_prefix){ .addr = *a, .len = (uint8_t)(ip_len(ip_fam(a)) * 8) };
 }
+
+const char *l4proto_text(uint8_t proto)
+{
+	switch ((enum l4proto)proto) {
+	case L4PROTO_TCP:
+		return "TCP";
+	case L4PROTO_UDP:
+		return "UDP";
+	case L4PROTO_SCTP:
+		return "SCTP";
+	case L4PROTO_UNSET:
+		break;
+	}
+	return "-";
+}
+
+enum l4proto l4proto_parse(const char *text)
+{
+	if (text == NULL || text[0] == '\0' || strcmp(text, "TCP") == 0)
+		return L4PROTO_TCP;
+	if (strcmp(text, "UDP") == 0)
+		return L4PROTO_UDP;
+	if (strcmp(text, "SCTP") == 0)
+		return L4PROTO_SCTP;
+	return L4PROTO_UNSET;
+}

@@ -88,3 +88,16 @@ bool ip_prefix_contains(const struct ip_prefix *p, const struct ip_addr *a);
 bool ip_prefix_covers(const struct ip_prefix *outer, const struct ip_prefix *inner);
 /* The prefix of full length that holds only `a`. */
 struct ip_prefix ip_prefix_host(const struct ip_addr *a);
+
+/* Transport protocols of services: IP protocol numbers. */
+enum l4proto {
+	L4PROTO_UNSET = 0,
+	L4PROTO_TCP = 6,
+	L4PROTO_UDP = 17,
+	L4PROTO_SCTP = 132,
+};
+
+/* "TCP", "UDP", "SCTP"; "-" for others. */
+const char *l4proto_text(uint8_t proto);
+/* From the API's spelling; "" and NULL mean TCP (SEL-13). L4PROTO_UNSET if unknown. */
+enum l4proto l4proto_parse(const char *text);

@@ -106,7 +106,7 @@ static void json_member(struct out *o, const char *key, const char *text, const 
 	out_add(o, "\"", 1);
 }
 
-/* "serve/http.c" of "../src/serve/http.c". */
+/* "http/http.c" of "../src/http/http.c". */
 static const char *short_path(const char *path)
 {
 	const char *at = path + strlen(path);

@@ -11,7 +11,7 @@
 
 #include "cleanup/ipset.h"
 #include "cleanup/link.h"
-#include "plane/ipvs/wire.h"
+#include "nl/ipvs.h"
 
 struct cleanup_ipvs_result {
 	size_t n_handed_over;

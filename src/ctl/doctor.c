@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "base/control.h"
-#include "check/check.h"
 #include "ctl/value.h"
+#include "doctor/check.h"
 
 #define PATH "/v1/doctor"
 #define LOOK_MS 20 /* from one look whether it is done to the next */

@@ -12,7 +12,7 @@
 #include <event2/event.h>
 
 #include "base/str.h"
-#include "plan/text.h"
+#include "explain/text.h"
 #include "plane/ipvs/held.h"
 #include "plane/nft/kind.h"
 #include "source/files/files.h"

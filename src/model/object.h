@@ -17,12 +17,6 @@
 #include "base/vec.h"
 
 /* IP protocol numbers, the only three a service can have (SEL-13). */
-enum l4proto {
-	L4PROTO_UNSET = 0,
-	L4PROTO_TCP = 6,
-	L4PROTO_UDP = 17,
-	L4PROTO_SCTP = 132,
-};
 
 /* Bounds on what one object may hold; a decoder refuses more by name. */
 #define SERVICE_PORTS_MAX 20000
@@ -196,8 +190,4 @@ void hints_unref(struct hints *h);
 bool hints_contain(const struct hints *h, const struct name *n);
 bool hints_are_equal(const struct hints *a, const struct hints *b);
 
-/* "TCP", "UDP", "SCTP"; "-" for others. */
-const char *l4proto_text(uint8_t proto);
-/* From the API's spelling; "" and NULL mean TCP (SEL-13). L4PROTO_UNSET if unknown. */
-enum l4proto l4proto_parse(const char *text);
 const char *service_type_text(enum service_type t);

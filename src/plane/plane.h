@@ -25,7 +25,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "plan/dealing.h"
+#include "explain/dealing.h"
 #include "plan/plan.h"
 
 struct plane;
@@ -214,8 +214,8 @@ struct plane_ops {
 	/* All of them, in numbers. NULL where `leaving` is. */
 	void (*drains)(const struct plane *p, struct plane_drains *ret);
 	/*
-	 * How connections are dealt to a pool of rows that were accepted (plan/dealing.h), as the
-	 * kernel acknowledged it; what is not known stays as it is. Both may be NULL: evenly.
+	 * How connections are dealt to a pool of rows that were accepted (explain/dealing.h), as
+	 * the kernel acknowledged it; what is not known stays as it is. Both may be NULL: evenly.
 	 */
 	void (*dealing)(const struct plane *p, const struct plan_pool *pool, bool is_inside,
 			struct plan_dealing *ret);
@@ -346,7 +346,7 @@ static inline uint32_t plane_weight(const void *plane, const struct plan_rows *r
 	return p->ops->weight != NULL ? p->ops->weight(p, pool, b) : 1;
 }
 
-/* The plane as one who knows (plan/text.h). */
+/* The plane as one who knows (explain/text.h). */
 static inline struct plan_dealer plane_dealer(const struct plane *p)
 {
 	return (struct plan_dealer){ plane_dealing, plane_weight, p };

@@ -13,8 +13,8 @@
 #pragma once
 
 #include "base/str.h"
+#include "nl/ipvs.h"
 #include "nl/sock.h"
-#include "plane/ipvs/wire.h"
 
 struct fake_ipvs;
 

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "serve/http.h"
+#include "http/http.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

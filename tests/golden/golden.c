@@ -20,9 +20,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "daemon/options.h"
+#include "explain/text.h"
 #include "fake/fake.h"
-#include "options.h"
-#include "plan/text.h"
 #include "plane/nft/plane_nft.h"
 #include "source/decode/decode.h"
 #include "source/decode/yamlread.h"

@@ -27,8 +27,8 @@
 #include <jansson.h>
 
 #include "base/log.h"
+#include "daemon/options.h"
 #include "fake/fake.h"
-#include "options.h"
 #include "plane/nft/plane_nft.h"
 #include "source/decode/decode.h"
 #include "sync/sync.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "plan/text.h"
+#include "explain/text.h"
 #include "plane/plane.h"
 
 struct mock_slot {

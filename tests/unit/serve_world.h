@@ -10,7 +10,7 @@
 
 #include "mock_plane.h"
 #include "objects.h"
-#include "serve/context.h"
+#include "state/context.h"
 
 #define T0 (1000 * NSEC_PER_SEC)
 

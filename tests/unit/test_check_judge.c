@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* check/judge: each check from facts that are well, then with one fact that is not. */
+/* doctor/judge: each check from facts that are well, then with one fact that is not. */
 #include "test.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include <linux/netfilter.h>
 
-#include "check/judge.h"
+#include "doctor/judge.h"
 #include "plane/ipvs/plane_ipvs.h"
 
 static struct ip_addr addr(const char *text)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* check/proc and the readers of files: lines as the kernel writes them, and a root of our own. */
+/* doctor/proc and the readers of files: lines as the kernel writes them, and a root of our own. */
 #include "test.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "check/proc.h"
+#include "doctor/proc.h"
 
 static const struct {
 	const char *name;

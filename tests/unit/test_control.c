@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* serve/control: the socket itself, every path, and 10,000 services a page at a time. */
+/* api/control: the socket itself, every path, and 10,000 services a page at a time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,10 +13,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "api/control.h"
 #include "base/log.h"
+#include "http/http.h"
 #include "http_talk.h"
-#include "serve/control.h"
-#include "serve/http.h"
 #include "serve_world.h"
 
 /*

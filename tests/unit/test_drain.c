@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* model/drain, serve/drain: out of every set, back, and over a restart. */
+/* model/drain, api/drain: out of every set, back, and over a restart. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
+#include "api/drain.h"
 #include "model/drain.h"
 #include "model/select.h"
-#include "serve/drain.h"
 #include "serve_world.h"
 
 struct world {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* serve/health: the answers by told time (HC-03 to HC-11), and what counts as owed (sync). */
+/* health/health: the answers by told time (HC-03 to HC-11), and what counts as owed (sync). */
 #include "test.h"
 
 #include <jansson.h>
 
-#include "serve/health.h"
+#include "health/health.h"
 #include "serve_world.h"
 
 #define S NSEC_PER_SEC

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* serve/http: clients that drip, stall, flood, leave, and say more than they should. */
+/* http/http: clients that drip, stall, flood, leave, and say more than they should. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +12,8 @@
 
 #include <arpa/inet.h>
 
+#include "http/http.h"
 #include "http_talk.h"
-#include "serve/http.h"
 
 #define PATH "/tmp/vipd-test-http.%d"
 #define GET "GET / HTTP/1.1\r\n\r\n"

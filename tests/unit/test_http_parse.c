@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* serve/http: heads of requests, well-formed and not. */
+/* http/http: heads of requests, well-formed and not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "serve/http.h"
+#include "http/http.h"
 
 #define END " HTTP/1.1\r\n\r\n"
 

@@ -9,9 +9,9 @@
 
 #include "base/log.h"
 #include "ctl/diff.h"
+#include "explain/text.h"
+#include "explain/trace.h"
 #include "ipvs_world.h"
-#include "plan/text.h"
-#include "plan/trace.h"
 #include "plane/ipvs/held.h"
 
 #define STICKY "ip=10.96.0.20 port=http:80 affinity=600"

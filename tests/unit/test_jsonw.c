@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* serve/jsonw: what is written is JSON, whatever the names are made of. */
+/* http/jsonw: what is written is JSON, whatever the names are made of. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "serve/jsonw.h"
+#include "http/jsonw.h"
 
 static void test_nesting(void **state)
 {

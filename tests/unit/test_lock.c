@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* serve/lock: one holder; who it is; who may have the file; a holder that ends. */
+/* daemon/lock: one holder; who it is; who may have the file; a holder that ends. */
 #include "test.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "serve/lock.h"
+#include "daemon/lock.h"
 
 #define LEFT_US 400000    /* the same */
 #define STOPPED_US 300000 /* longer than a holder that lives is waited for */

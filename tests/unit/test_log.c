@@ -390,7 +390,7 @@ static void test_not_the_journal(void **state)
 
 static void test_json(void **state)
 {
-	static struct log_site site = { .file = "../src/serve/http.c", .line = 12 };
+	static struct log_site site = { .file = "../src/http/http.c", .line = 12 };
 	long long ms = (long long)time(NULL) * 1000;
 	const char *line;
 	double ts;
@@ -403,13 +403,13 @@ static void test_json(void **state)
 	assert_int_equal(sscanf(line, "{\"ts\":%lf,%n", &ts, &n), 1);
 	assert_in_range((long long)ts, ms - 1000, ms + 60000);
 	assert_string_equal(line + n,
-			    "\"logger\":\"serve\",\"caller\":\"serve/http.c:12\",\"msg\":"
+			    "\"logger\":\"serve\",\"caller\":\"http/http.c:12\",\"msg\":"
 			    "\"a \\\"b\\\" \\\\ \\u000a\\u001b\\u007f\\u202e\\ufffd\u00e4\","
 			    "\"v\":0,\"level\":\"warn\"}\n");
 	log_line(&site, LOG_AREA_MAIN, LOG_LEVEL_ERR, "bad");
 	line = strstr(written(), "\"logger\"");
 	assert_string_equal(line,
-			    "\"logger\":\"main\",\"caller\":\"serve/http.c:12\",\"msg\":\"bad\","
+			    "\"logger\":\"main\",\"caller\":\"http/http.c:12\",\"msg\":\"bad\","
 			    "\"err\":\"bad\",\"level\":\"error\"}\n");
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* serve/metrics, serve/expo: the text, sums that follow changes, counters that never go back. */
+/* metrics/metrics, metrics/expo: the text, sums that follow changes, counters that never go back.
+ */
 #include "test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "serve/counts.h"
-#include "serve/expo.h"
-#include "serve/metrics.h"
+#include "metrics/counts.h"
+#include "metrics/expo.h"
+#include "metrics/metrics.h"
 #include "serve_world.h"
 
 #define S NSEC_PER_SEC

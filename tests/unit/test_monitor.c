@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* serve/monitor: each event to those who asked for it; the slow lose some and are told. */
+/* api/monitor: each event to those who asked for it; the slow lose some and are told. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "serve/monitor.h"
+#include "api/monitor.h"
 #include "serve_world.h"
 
 struct world {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The command line: fates of kube-proxy's flags, exact messages, and doc/flags.md. */
-#include "options.h"
+#include "daemon/options.h"
 
 #include <errno.h>
 #include <stdio.h>

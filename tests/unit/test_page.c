@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* serve/page, generation, history: who may ask, what is told again, and how long a slice is. */
+/* api/page, generation, history: who may ask, what is told again, and how long a slice is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "serve/history.h"
-#include "serve/page.h"
+#include "api/history.h"
+#include "api/page.h"
 #include "serve_world.h"
 
 /* Bytes that one unit of work may add to an answer: one service of a list, for example. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plan/trace: each way a first packet can take, and the reason told for it; and that
+ * explain/trace: each way a first packet can take, and the reason told for it; and that
  * a trace and the rows of the same model never disagree.
  */
 #include <setjmp.h>
@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
+#include "explain/trace.h"
 #include "mock_plane.h"
 #include "objects.h"
-#include "plan/trace.h"
 
 static const struct plan_traits traits = { .pool_class = mock_pool_class };
 

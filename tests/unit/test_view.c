@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* serve/view: the answers to "where does this VIP go, and why not to pod X?" */
+/* api/view: the answers to "where does this VIP go, and why not to pod X?" */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "api/view.h"
 #include "base/log.h"
-#include "serve/view.h"
 #include "serve_world.h"
 
 /* The page of a service, made in as many pieces as it can be. */

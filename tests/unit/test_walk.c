@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* serve/walk: everybody once, whatever happens in between; pages in order. */
+/* model/walk: everybody once, whatever happens in between; pages in order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "model/walk.h"
 #include "objects.h"
-#include "serve/walk.h"
 
 #define N 3000
 

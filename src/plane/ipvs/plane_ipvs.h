@@ -20,9 +20,9 @@
  */
 #pragma once
 
+#include "nl/ipvs.h"
 #include "nl/sock.h"
 #include "plane/ipvs/route.h"
-#include "plane/ipvs/wire.h"
 #include "plane/plane.h"
 
 /*

@@ -10,8 +10,8 @@
 
 #include "base/err.h"
 #include "base/ip.h"
-#include "plan/dealing.h"
-#include "plane/ipvs/wire.h"
+#include "explain/dealing.h"
+#include "nl/ipvs.h"
 
 /* Flags we do not give out freely: what marks a VIP:port service as ours. */
 #define IPVS_FLAG_OURS 0x0020U

@@ -298,7 +298,7 @@ void ipvs_sysctls_watch(struct ipvs_plane *p);
 /* As they were before us, as far as the table remembers. */
 void ipvs_sysctls_restore(struct ipvs_plane *p);
 
-/* --- tell.c: for people, in the words of plan/text.h --- */
+/* --- tell.c: for people, in the words of explain/text.h --- */
 
 /* plane.h dealing, weight */
 void ipvs_tell_dealing(const struct plane *plane, const struct plan_pool *pool, bool is_inside,

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/name.h"
-#include "plan/text.h"
+#include "explain/text.h"
 #include "plane/ipvs/held.h"
 #include "plane/ipvs/state.h"
 #include "plane/nft/decode.h"

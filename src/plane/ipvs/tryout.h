@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "plane/ipvs/wire.h"
+#include "nl/ipvs.h"
 #include "plane/nft/tryout.h"
 
 #define IPVS_TRIES_MAX 8

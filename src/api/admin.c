@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "api/admin.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/control.h"
+#include "base/log.h"
+#include "doctor/helper.h"
+#include "health/health.h"
+#include "http/jsonw.h"
+
+#define AREA_ALL "all"
+
+static void reply_begin(struct http_reply *reply, struct jsonw *w)
+{
+	reply->status = 200;
+	reply->type = "application/json";
+	*w = (struct jsonw){ .out = &reply->body };
+	jsonw_object(w, NULL);
+	jsonw_uint(w, "api", CONTROL_API_VERSION);
+}
+
+static void reply_end(struct http_reply *reply, struct jsonw *w)
+{
+	jsonw_end(w);
+	str_puts(&reply->body, "\n");
+}
+
+/* True when a parameter is none of ours; the refusal is in `reply`. */
+static bool refuse_params(struct http_reply *reply, const struct http_request *q, const char *a,
+			  const char *b)
+{
+	vec_for_each (p, &q->params) {
+		if (strcmp(p->name, a) == 0 || strcmp(p->name, b) == 0)
+			continue;
+		http_reply_error(reply, 400, "there is no parameter '%.64s'", p->name);
+		return true;
+	}
+	return false;
+}
+
+/* --- log --- */
+
+static void log_tell(struct http_reply *reply)
+{
+	struct jsonw w;
+
+	reply_begin(reply, &w);
+	jsonw_array(&w, "areas");
+	for (int i = 0; i < LOG_AREA_N; i++) {
+		jsonw_object(&w, NULL);
+		jsonw_text(&w, "area", log_area_text((enum log_area)i));
+		jsonw_text(&w, "level", log_level_text(log_level_get((enum log_area)i)));
+		jsonw_uint(&w, "held_back", log_suppressed((enum log_area)i));
+		jsonw_end(&w);
+	}
+	jsonw_end(&w);
+	reply_end(reply, &w);
+}
+
+/* True when it was done; else the refusal is in `reply`. */
+static bool log_change(struct http_reply *reply, const char *area_text, const char *level_text)
+{
+	bool is_all = area_text != NULL && strcmp(area_text, AREA_ALL) == 0;
+	int area = area_text != NULL ? log_area_parse(area_text) : -1;
+	int level = level_text != NULL ? log_level_parse(level_text) : -1;
+
+	if (area < 0 && !is_all)
+		http_reply_error(reply, 400,
+				 "area '%.64s': see vipctl log for those there are, or all",
+				 area_text != NULL ? area_text : "");
+	else if (level < 0)
+		http_reply_error(reply, 400, "level '%.64s': error, warn, notice, info or debug",
+				 level_text != NULL ? level_text : "");
+	if (level < 0 || (area < 0 && !is_all))
+		return false;
+	if (is_all)
+		log_level_set_all((enum log_level)level);
+	else
+		log_level_set((enum log_area)area, (enum log_level)level);
+	log_notice(LOG_AREA_MAIN, "log level of %s: %s, over the control socket", area_text,
+		   level_text);
+	return true;
+}
+
+void admin_log(struct http_reply *reply, const struct http_request *q)
+{
+	const char *area = http_request_param(q, "area");
+	const char *level = http_request_param(q, "level");
+
+	if (refuse_params(reply, q, "area", "level"))
+		return;
+	if (!q->is_write || log_change(reply, area, level))
+		log_tell(reply);
+}
+
+/* --- doctor --- */
+
+static void doctor_result(struct jsonw *w, const struct check_result *c)
+{
+	jsonw_object(w, NULL);
+	jsonw_text(w, "check", c->check);
+	jsonw_text(w, "level", check_level_text(c->level));
+	jsonw_text(w, "found", c->found);
+	jsonw_text(w, "advice", c->advice);
+	jsonw_end(w);
+}
+
+/* What the helper process found, and what only this process knows: its Node. */
+static void doctor_results(struct jsonw *w, const struct check_report *report,
+			   const struct serve_context *ctx)
+{
+	struct check_report own = { 0 };
+
+	if (report == NULL) {
+		jsonw_text(w, "worst", NULL);
+		jsonw_array(w, "results");
+		jsonw_end(w);
+		return;
+	}
+	if (ctx->health != NULL && health_lacks_node(ctx->health))
+		check_add(&own, "node", CHECK_ERROR,
+			  "--hostname-override must be the name of this node's Node object "
+			  "(kubectl get nodes)",
+			  "no Node object named \"%s\": /healthz answers 503, and no endpoint "
+			  "counts as local",
+			  name_text(ctx->model->config.node_name));
+	else if (ctx->model->self != NULL)
+		check_add(&own, "node", CHECK_OK, NULL, "there is a Node object named \"%s\"",
+			  name_text(ctx->model->config.node_name));
+	jsonw_text(w, "worst",
+		   check_level_text(MAX(check_report_worst(report), check_report_worst(&own))));
+	jsonw_array(w, "results");
+	vec_for_each (c, &own.v)
+		doctor_result(w, c);
+	vec_for_each (c, &report->v)
+		doctor_result(w, c);
+	jsonw_end(w);
+	check_report_fini(&own);
+}
+
+void admin_doctor(struct http_reply *reply, const struct serve_context *ctx,
+		  const struct http_request *q)
+{
+	struct check_helper_state state;
+	struct jsonw w;
+
+	if (ctx->checks == NULL) {
+		http_reply_error(reply, 404, "this vipd does not check its node");
+		return;
+	}
+	if (refuse_params(reply, q, "", ""))
+		return;
+	state = check_helper_state(ctx->checks);
+	if (q->is_write)
+		check_helper_run(ctx->checks);
+	reply_begin(reply, &w);
+	jsonw_text(&w, "by", "vipd");
+	jsonw_int(&w, "pid", getpid());
+	/* What a PUT asks for has ended when there are more. */
+	jsonw_uint(&w, "runs", state.runs + (q->is_write && state.is_running));
+	jsonw_bool(&w, "running", state.is_running || q->is_write);
+	if (state.ended_ns != 0)
+		jsonw_uint(&w, "age_ms", (now_ns() - state.ended_ns) / NSEC_PER_MSEC);
+	else
+		jsonw_null(&w, "age_ms");
+	jsonw_uint(&w, "took_us", state.took_ns / NSEC_PER_USEC);
+	doctor_results(&w, state.report, ctx);
+	reply_end(reply, &w);
+}

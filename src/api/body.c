@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* api/body - streams of status, lists, pages and dumps. */
+#include "api/body.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/filter.h"
+#include "api/generation.h"
+#include "api/view.h"
+#include "base/control.h"
+#include "model/walk.h"
+
+#define TYPE_JSON "application/json"
+
+/* --- status: count, then tell --- */
+
+struct status_body {
+	const struct serve_context *ctx;
+	struct walk walk;
+	struct view_totals totals;
+};
+
+static void status_visit(void *arg, struct svc *svc)
+{
+	struct status_body *b = arg;
+
+	view_totals_add(&b->totals, b->ctx, svc);
+}
+
+static int status_more(void *state, struct str *out, uint64_t deadline_ns)
+{
+	struct status_body *b = state;
+	struct jsonw w = { .out = out };
+
+	if (walk_services(&b->walk, b->ctx->model, status_visit, b, deadline_ns))
+		return 1;
+	view_status(&w, b->ctx, &b->totals, now_ns());
+	str_puts(out, "\n");
+	return 0;
+}
+
+static void status_close(void *state)
+{
+	struct status_body *b = state;
+
+	view_totals_fini(&b->totals);
+	free(b);
+}
+
+static const struct http_body_ops status_ops = { status_more, status_close };
+
+void body_status(struct http_reply *reply, const struct serve_context *ctx,
+		 const struct http_request *q)
+{
+	struct status_body *b;
+
+	if (serve_unchanged(reply, ctx, q))
+		return;
+	b = xcalloc(1, sizeof(*b));
+	b->ctx = ctx;
+	http_reply_stream(reply, TYPE_JSON, &status_ops, b);
+}
+
+/* --- lists and dumps: find the keys, then tell service by service --- */
+
+struct list_body {
+	const struct serve_context *ctx;
+	struct filter filter;
+	struct page page;
+	struct jsonw w;
+	bool is_found;          /* page.keys is complete */
+	bool is_dump;           /* pages of all services instead of rows of some */
+	struct view_page *view; /* a dump's, of the service being told */
+	struct serve_facts scratch;
+};
+
+static bool list_is_wanted(void *arg, const struct svc *svc)
+{
+	return filter_matches(arg, svc);
+}
+
+/* The worst state comes first. */
+static uint8_t rank_of(enum serve_state s)
+{
+	return (uint8_t)(SERVE_STATE_N - s);
+}
+
+static uint8_t list_rank(void *arg, const struct svc *svc)
+{
+	struct filter *f = arg;
+
+	serve_facts_get(&f->scratch, f->ctx, svc);
+	return rank_of(f->scratch.state);
+}
+
+static void list_begin(struct list_body *b)
+{
+	jsonw_object(&b->w, NULL);
+	jsonw_uint(&b->w, "api", CONTROL_API_VERSION);
+	if (b->is_dump) {
+		view_node(&b->w, "node", b->ctx->model);
+		jsonw_uint(&b->w, "conflicts", b->ctx->plan->n_conflicts);
+	} else {
+		jsonw_uint(&b->w, "matching", b->page.n_matching);
+	}
+	jsonw_array(&b->w, "items");
+}
+
+static void list_end(struct list_body *b)
+{
+	const struct walk_key *last = b->page.keys.n ? &b->page.keys.v[b->page.keys.n - 1] : NULL;
+
+	jsonw_end(&b->w);
+	if (!b->is_dump) {
+		if (b->page.has_more && last != NULL && b->page.query.rank != NULL)
+			jsonw_printf(&b->w, "next", "%s/%s/%s",
+				     serve_state_text(SERVE_STATE_N - last->rank), last->ns->text,
+				     last->name->text);
+		else if (b->page.has_more && last != NULL)
+			jsonw_printf(&b->w, "next", "%s/%s", last->ns->text, last->name->text);
+		else
+			jsonw_null(&b->w, "next");
+	}
+	jsonw_end(&b->w);
+	str_puts(b->w.out, "\n");
+}
+
+/* One service that may have gone since its key was found. */
+static void list_item(struct list_body *b, const struct walk_key *key)
+{
+	const struct svc *svc = model_find(b->ctx->model, key->ns, key->name);
+
+	if (svc == NULL)
+		return;
+	if (b->is_dump)
+		view_page_open(&b->view, b->ctx, svc, VIEW_PAGE_STABLE, 0);
+	else
+		view_row(&b->w, b->ctx, svc, &b->scratch);
+}
+
+static int list_more(void *state, struct str *out, uint64_t deadline_ns)
+{
+	struct list_body *b = state;
+	const struct walk_key *key;
+
+	b->w.out = out;
+	if (!b->is_found) {
+		if (page_more(&b->page, deadline_ns))
+			return 1;
+		b->is_found = true;
+		list_begin(b);
+		return 1;
+	}
+	do {
+		if (b->view != NULL) {
+			if (view_page_more(b->view, &b->w, deadline_ns))
+				return 1;
+			view_page_close(TAKE(b->view));
+		} else if ((key = page_next(&b->page)) != NULL) {
+			list_item(b, key);
+		} else {
+			list_end(b);
+			return 0;
+		}
+	} while (now_ns() < deadline_ns);
+	return 1;
+}
+
+static void list_close(void *state)
+{
+	struct list_body *b = state;
+
+	view_page_close(b->view);
+	page_fini(&b->page);
+	filter_fini(&b->filter);
+	serve_facts_fini(&b->scratch);
+	free(b);
+}
+
+static const struct http_body_ops list_ops = { list_more, list_close };
+
+/* --- parameters --- */
+
+static int params_check(const struct http_request *q, const char *const *known, size_t n,
+			struct err *err)
+{
+	vec_for_each (p, &q->params) {
+		size_t i = 0;
+
+		while (i < n && strcmp(known[i], p->name) != 0)
+			i++;
+		if (i == n)
+			return err_set(err, -EINVAL, "there is no parameter '%.64s'", p->name);
+	}
+	return 0;
+}
+
+static int limit_parse(size_t *ret, const struct http_request *q, struct err *err)
+{
+	const char *text = http_request_param(q, "limit");
+	char *end;
+	unsigned long n;
+
+	*ret = CONTROL_LIMIT_DEFAULT;
+	if (text == NULL)
+		return 0;
+	if (strcmp(text, "all") == 0) {
+		*ret = 0;
+		return 0;
+	}
+	n = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
+	if (n < 1 || n > CONTROL_LIMIT_MAX || *end != '\0')
+		return err_set(err, -EINVAL, "limit: '%.64s' is not a number in 1..%d, nor 'all'",
+			       text, CONTROL_LIMIT_MAX);
+	*ret = n;
+	return 0;
+}
+
+static int sort_parse(struct page_query *ret, const struct http_request *q, struct err *err)
+{
+	const char *text = http_request_param(q, "sort");
+
+	if (text == NULL || strcmp(text, "name") == 0)
+		return 0;
+	if (strcmp(text, "state") != 0)
+		return err_set(err, -EINVAL, "sort: '%.64s' is not name or state", text);
+	ret->rank = list_rank;
+	return 0;
+}
+
+static int after_parse(struct page_query *ret, const struct http_request *q, struct err *err)
+{
+	const char *text = http_request_param(q, "after");
+	const char *slash = text ? strchr(text, '/') : NULL;
+	enum serve_state s;
+
+	if (text == NULL || text[0] == '\0')
+		return 0;
+	if (slash != NULL && ret->rank != NULL) {
+		s = serve_state_parse(text, (size_t)(slash - text));
+		if (s == SERVE_STATE_UNSET)
+			return err_set(err, -EINVAL, "after: '%.64s' is not STATE/NAMESPACE/NAME",
+				       text);
+		ret->after_rank = rank_of(s);
+		text = slash + 1;
+		slash = strchr(text, '/');
+	}
+	if (slash == NULL)
+		return err_set(err, -EINVAL, "after: '%.64s' is not NAMESPACE/NAME", text);
+	ret->after_ns = xstrndup(text, (size_t)(slash - text));
+	ret->after_name = xstrdup(slash + 1);
+	return 0;
+}
+
+static void list_open(struct http_reply *reply, const struct serve_context *ctx,
+		      const struct http_request *q, bool is_dump)
+{
+	static const char *const known[] = { "namespace", "name",  "q",   "state",
+					     "limit",     "after", "sort" };
+	struct list_body *b = xcalloc(1, sizeof(*b));
+	struct page_query query = { .is_wanted = list_is_wanted, .arg = &b->filter };
+	struct err err = { 0 };
+	int r;
+
+	b->ctx = ctx;
+	b->is_dump = is_dump;
+	/* A dump is not paged: it takes the first four only. */
+	r = params_check(q, known, is_dump ? 4 : ARRAY_SIZE(known), &err);
+	if (r == 0)
+		r = filter_init(&b->filter, ctx, q, &err);
+	if (r == 0)
+		r = limit_parse(&query.limit, q, &err);
+	if (r == 0)
+		r = sort_parse(&query, q, &err);
+	if (r == 0)
+		r = after_parse(&query, q, &err);
+	if (is_dump)
+		query.limit = 0;
+	page_init(&b->page, ctx->model, &query);
+	if (r < 0) {
+		list_close(b);
+		http_reply_error(reply, 400, "%s", err.text);
+		return;
+	}
+	http_reply_stream(reply, TYPE_JSON, &list_ops, b);
+}
+
+void body_services(struct http_reply *reply, const struct serve_context *ctx,
+		   const struct http_request *q)
+{
+	if (!serve_unchanged(reply, ctx, q))
+		list_open(reply, ctx, q, false);
+}
+
+void body_dump(struct http_reply *reply, const struct serve_context *ctx,
+	       const struct http_request *q)
+{
+	list_open(reply, ctx, q, true);
+}
+
+/* --- one service --- */
+
+struct service_body {
+	struct view_page *view;
+	struct jsonw w;
+};
+
+static int service_more(void *state, struct str *out, uint64_t deadline_ns)
+{
+	struct service_body *b = state;
+
+	b->w.out = out;
+	if (view_page_more(b->view, &b->w, deadline_ns))
+		return 1;
+	str_puts(out, "\n");
+	return 0;
+}
+
+static void service_close_body(void *state)
+{
+	struct service_body *b = state;
+
+	view_page_close(b->view);
+	free(b);
+}
+
+static const struct http_body_ops service_ops = { service_more, service_close_body };
+
+static void leaving_count(void *arg, const struct plane_leaving *l)
+{
+	(void)l;
+	*(size_t *)arg += 1;
+}
+
+/* Connections of backends that leave end without a word to anybody: no generation knows. */
+static bool is_leaving(const struct serve_context *ctx, const struct svc *svc)
+{
+	size_t n = 0;
+
+	if (ctx->plane != NULL && ctx->plane->ops->leaving != NULL)
+		ctx->plane->ops->leaving(ctx->plane, svc, leaving_count, &n);
+	return n > 0;
+}
+
+void body_service(struct http_reply *reply, const struct serve_context *ctx,
+		  const struct http_request *q, const char *ns, const char *name)
+{
+	const struct svc *svc = model_find_text(ctx->model, ns, name);
+	struct service_body *b;
+
+	if (svc == NULL) {
+		http_reply_error(reply, 404, "there is no service %.64s/%.64s", ns, name);
+		return;
+	}
+	if (!is_leaving(ctx, svc) && serve_unchanged(reply, ctx, q))
+		return;
+	b = xcalloc(1, sizeof(*b));
+	view_page_open(&b->view, ctx, svc, VIEW_PAGE_PEOPLE, now_ns());
+	http_reply_stream(reply, TYPE_JSON, &service_ops, b);
+}
+
+void body_service_path(struct http_reply *reply, const struct serve_context *ctx,
+		       const struct http_request *q, const char *key)
+{
+	const char *slash = strchr(key, '/');
+	char *ns;
+
+	if (slash == NULL || slash == key || slash[1] == '\0' || strchr(slash + 1, '/') != NULL) {
+		http_reply_error(reply, 404, "'%.128s' is not NAMESPACE/NAME", key);
+		return;
+	}
+	ns = xstrndup(key, (size_t)(slash - key));
+	body_service(reply, ctx, q, ns, slash + 1);
+	free(ns);
+}

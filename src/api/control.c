@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* api/control - a socket that appears complete, and who answers which path. */
+#include "api/control.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "api/admin.h"
+#include "api/body.h"
+#include "api/drain.h"
+#include "api/history.h"
+#include "api/monitor.h"
+#include "api/trace.h"
+#include "base/log.h"
+#include "http/http.h"
+
+#define BACKLOG 64
+#define SOCKET_MODE 0660
+#define SUFFIX_MAX 16 /* ".<pid>" of the name it is bound to first */
+
+struct serve_control {
+	const struct serve_context *ctx;
+	struct http_server *http;
+	char *path;
+	dev_t dev; /* the socket's, to know it again */
+	ino_t ino;
+};
+
+/* --- the socket --- */
+
+/* 0 when the way is free: nothing there, or a socket that nobody answers on. */
+static int path_check(const struct sockaddr_un *addr, struct err *err)
+{
+	struct stat st;
+	int fd;
+	int r;
+
+	if (lstat(addr->sun_path, &st) < 0)
+		return errno == ENOENT ? 0 : err_errno(err, "%s", addr->sun_path);
+	if (!S_ISSOCK(st.st_mode))
+		return err_set(err, -EEXIST, "%s exists and is not a socket", addr->sun_path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return err_errno(err, "socket");
+	r = connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 ? -errno : 0;
+	close(fd);
+	if (r == -ECONNREFUSED || r == -ENOENT)
+		return 0;
+	if (r == 0 || r == -EAGAIN) /* a full backlog is somebody, too */
+		return err_set(err, -EADDRINUSE, "another process answers on %s", addr->sun_path);
+	return err_set(err, r, "%s: %s", addr->sun_path, strerror(-r));
+}
+
+static int folder_make(const char *path, struct err *err)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder;
+	int r = 0;
+
+	if (slash == NULL || slash == path)
+		return 0;
+	folder = xstrndup(path, (size_t)(slash - path));
+	if (mkdir(folder, 0755) < 0 && errno != EEXIST)
+		r = err_errno(err, "folder %s", folder);
+	free(folder);
+	return r;
+}
+
+/* A listening socket under a name of our own, then under `path` in one step. */
+static int socket_place(int fd, const char *path, struct serve_control *c, struct err *err)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	struct stat st;
+
+	(void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s.%d", path, getpid());
+	(void)unlink(addr.sun_path); /* of a process of this number that was killed here */
+	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0)
+		return err_errno(err, "bind %s", addr.sun_path);
+	if (chmod(addr.sun_path, SOCKET_MODE) < 0 || listen(fd, BACKLOG) < 0 ||
+	    lstat(addr.sun_path, &st) < 0 || rename(addr.sun_path, path) < 0) {
+		int r = err_errno(err, "%s", path);
+
+		(void)unlink(addr.sun_path);
+		return r;
+	}
+	c->dev = st.st_dev;
+	c->ino = st.st_ino;
+	return 0;
+}
+
+static int socket_open(int *ret, const char *path, struct serve_control *c, struct err *err)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd;
+	int r;
+
+	if (strlen(path) + SUFFIX_MAX >= sizeof(addr.sun_path))
+		return err_set(err, -ENAMETOOLONG, "%s: longer than %zu bytes", path,
+			       sizeof(addr.sun_path) - SUFFIX_MAX - 1);
+	strcpy(addr.sun_path, path);
+	r = folder_make(path, err);
+	if (r == 0)
+		r = path_check(&addr, err);
+	if (r < 0)
+		return r;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return err_errno(err, "socket");
+	r = socket_place(fd, path, c, err);
+	if (r < 0) {
+		close(fd);
+		return r;
+	}
+	*ret = fd;
+	return 0;
+}
+
+/* --- who answers --- */
+
+/* The part of `path` behind `prefix`, or NULL. */
+static const char *behind(const char *path, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return strncmp(path, prefix, n) == 0 ? path + n : NULL;
+}
+
+/* What may be asked for with PUT and POST as well. */
+static bool route_admin(const struct serve_control *c, const struct http_request *q,
+			struct http_reply *reply)
+{
+	if (strcmp(q->path, "/v1/log") == 0)
+		admin_log(reply, q);
+	else if (strcmp(q->path, "/v1/doctor") == 0)
+		admin_doctor(reply, c->ctx, q);
+	else if (strcmp(q->path, "/v1/drains") == 0)
+		admin_drains(reply, c->ctx, q);
+	else if (q->is_write)
+		http_reply_error(reply, 405, "'%.128s': only GET and HEAD", q->path);
+	else
+		return false;
+	return true;
+}
+
+static void route(void *arg, const struct http_request *q, struct http_reply *reply)
+{
+	struct serve_control *c = arg;
+	const char *rest;
+
+	if (route_admin(c, q, reply))
+		return;
+	if (strcmp(q->path, "/v1/status") == 0) {
+		body_status(reply, c->ctx, q);
+	} else if (strcmp(q->path, "/v1/services") == 0) {
+		body_services(reply, c->ctx, q);
+	} else if (strcmp(q->path, "/v1/history") == 0) {
+		body_history(reply, c->ctx, q);
+	} else if ((rest = behind(q->path, "/v1/services/")) != NULL) {
+		body_service_path(reply, c->ctx, q, rest);
+	} else if (strcmp(q->path, "/v1/trace") == 0) {
+		body_trace(reply, c->ctx, q);
+	} else if (strcmp(q->path, "/v1/monitor") == 0) {
+		body_monitor(reply, c->ctx, q);
+	} else if (strcmp(q->path, "/v1/counts") == 0) {
+		body_counts(reply, c->ctx, q);
+	} else if (strcmp(q->path, "/v1/rows") == 0) {
+		body_rows(reply, c->ctx, q);
+	} else if (strcmp(q->path, "/v1/dump") == 0) {
+		body_dump(reply, c->ctx, q);
+	} else if (behind(q->path, "/v1/") == NULL) {
+		http_reply_error(reply, 404, "'%.128s': only version 1 (/v1/...) is spoken here",
+				 q->path);
+	} else {
+		http_reply_error(
+			reply, 404,
+			"'%.128s': there are /v1/status, /v1/services, "
+			"/v1/services/NAMESPACE/NAME, /v1/trace, /v1/rows, /v1/counts, /v1/monitor, /v1/history, "
+			"/v1/doctor, /v1/drains, /v1/log and /v1/dump",
+			q->path);
+	}
+}
+
+int serve_control_open(struct serve_control **ret, struct event_base *base,
+		       const struct serve_context *ctx, const char *path, struct err *err)
+{
+	struct serve_control *c = xcalloc(1, sizeof(*c));
+	struct http_config config = { HTTP_CONFIG_DEFAULT, .takes_writes = true, .handler = route,
+				      .arg = c };
+	int fd = -1;
+	int r;
+
+	c->ctx = ctx;
+	r = socket_open(&fd, path, c, err);
+	if (r == 0) {
+		c->path = xstrdup(path);
+		r = http_server_open(&c->http, base, fd, &config, err);
+	}
+	if (r < 0) {
+		serve_control_close(c);
+		return err_wrap(err, r, "control socket");
+	}
+	log_info(LOG_AREA_SERVE, "control socket: %s", path);
+	*ret = c;
+	return 0;
+}
+
+void serve_control_close(struct serve_control *c)
+{
+	struct stat st;
+
+	if (c == NULL)
+		return;
+	if (c->path != NULL && lstat(c->path, &st) == 0 && st.st_dev == c->dev &&
+	    st.st_ino == c->ino)
+		(void)unlink(c->path);
+	http_server_close(c->http);
+	free(c->path);
+	free(c);
+}

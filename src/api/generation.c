@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* api/generation - a hash over counters, and the header that carries it. */
+#include "api/generation.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "doctor/helper.h"
+#include "health/health.h"
+
+#define TAG_MAX 24
+
+struct mix {
+	uint64_t h;
+};
+
+static void mix(struct mix *m, const void *data, size_t len)
+{
+	m->h = hash_bytes_fixed(data, len, m->h, len);
+}
+
+static void mix_uint(struct mix *m, uint64_t n)
+{
+	mix(m, &n, sizeof(n));
+}
+
+static void mix_text(struct mix *m, const char *text)
+{
+	mix(m, text ? text : "", text ? strlen(text) : 0);
+}
+
+/* By name: others of its counters move when nothing happens (looks, the time of the last one). */
+static void mix_sync(struct mix *m, const struct sync *sync)
+{
+	const struct sync_stats *st = sync_stats_get(sync);
+	const uint64_t told[] = {
+		st->steps,
+		st->services,
+		st->writes,
+		st->refused,
+		st->loads,
+		st->audits,
+		st->doubts,
+		st->repairs,
+		st->failures,
+		st->first_sync_ns,
+		st->last_step_ns,
+		st->last_error_ns,
+		st->event_to_ack.count,
+		st->step_time.count,
+		(uint64_t)sync_state_get(sync),
+		sync_failure_count(sync),
+	};
+
+	mix(m, told, sizeof(told));
+}
+
+static void mix_health(struct mix *m, const struct health *health)
+{
+	struct health_facts f;
+
+	health_facts_get(&f, health, now_ns(), 0);
+	mix_uint(m, (uint64_t)health_is_good(&f) << 2 | (uint64_t)f.has_synced << 1 |
+			    (uint64_t)f.is_eligible);
+	mix_text(m, f.unready);
+}
+
+/* What is told of it is little: the first errors by their places, the others by number. */
+static void mix_source(struct mix *m, const struct serve_source *source)
+{
+	struct serve_source_info info = { 0 };
+
+	if (source->describe == NULL)
+		return;
+	source->describe(source->arg, &info);
+	mix_text(m, info.text);
+	mix_text(m, info.waiting_for);
+	mix_text(m, info.unknown);
+	mix_uint(m, info.is_complete);
+	mix_uint(m, info.n_errors);
+	mix_uint(m, info.n_notes);
+	vec_for_each (e, &info.errors) {
+		mix_text(m, e->where);
+		mix_text(m, e->text);
+	}
+	serve_source_info_fini(&info);
+}
+
+uint64_t serve_generation(const struct serve_context *ctx)
+{
+	const struct model_stats *st = &ctx->model->stats;
+	struct mix m = { ctx->started_ns ^ (uint64_t)getpid() };
+
+	mix_uint(&m, st->services);
+	mix_uint(&m, st->slices);
+	mix_uint(&m, st->service_events);
+	mix_uint(&m, st->slice_events);
+	mix_uint(&m, ctx->model->env_generation);
+	mix_uint(&m, ctx->plan->n_conflicts);
+	mix_uint(&m, ctx->plan->n_unsticky);
+	mix_source(&m, &ctx->source);
+	if (ctx->checks != NULL)
+		mix_uint(&m, check_helper_state(ctx->checks).runs);
+	if (ctx->sync != NULL)
+		mix_sync(&m, ctx->sync);
+	if (ctx->sync != NULL && ctx->health != NULL)
+		mix_health(&m, ctx->health);
+	return m.h;
+}
+
+bool serve_unchanged(struct http_reply *reply, const struct serve_context *ctx,
+		     const struct http_request *q)
+{
+	char tag[TAG_MAX];
+
+	(void)snprintf(tag, sizeof(tag), "\"%016" PRIx64 "\"", serve_generation(ctx));
+	str_printf(&reply->headers, "ETag: %s\r\n", tag);
+	if (q->if_none_match == NULL || strstr(q->if_none_match, tag) == NULL)
+		return false;
+	reply->status = 304;
+	reply->type = "application/json";
+	return true;
+}

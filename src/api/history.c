@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* api/history - a ring of seconds. */
+#include "api/history.h"
+
+#include <stdlib.h>
+
+#include "api/generation.h"
+#include "base/control.h"
+#include "http/jsonw.h"
+
+/* What happened in one second. */
+struct second {
+	uint64_t at; /* now_ns() in seconds; 0 = never used */
+	uint32_t events;
+	uint32_t services;
+	uint32_t writes;
+	uint32_t refusals;
+	uint32_t acks; /* services that the kernel acknowledged ... */
+	uint32_t slow; /* ... the slowest of them took less than this; us */
+	uint64_t ack_sum_ns;
+};
+
+struct history {
+	const struct serve_context *ctx;
+	struct second ring[HISTORY_SECONDS];
+	/* The counters as they were at the last note. */
+	uint64_t events;
+	uint64_t services;
+	uint64_t writes;
+	uint64_t refused;
+	struct sync_hist acks;
+};
+
+void history_open(struct history **ret, const struct serve_context *ctx)
+{
+	struct history *h = xcalloc(1, sizeof(*h));
+
+	h->ctx = ctx;
+	*ret = h;
+}
+
+void history_close(struct history *h)
+{
+	free(h);
+}
+
+static uint32_t since(uint64_t *seen, uint64_t is)
+{
+	uint64_t n = is - *seen;
+
+	*seen = is;
+	return (uint32_t)MIN(n, (uint64_t)UINT32_MAX);
+}
+
+/* The edge of the highest bucket that got something. */
+static uint32_t slowest_us(const struct sync_hist *old, const struct sync_hist *new)
+{
+	for (unsigned int i = SYNC_HIST_BUCKETS; i-- > 0;)
+		if (new->bucket[i] != old->bucket[i])
+			return (uint32_t)MIN(UINT64_C(1) << i, new->max_ns / NSEC_PER_USEC + 1);
+	return 0;
+}
+
+static struct second *second_of(struct history *h, uint64_t now_ns)
+{
+	uint64_t at = now_ns / NSEC_PER_SEC;
+	struct second *s = &h->ring[at % HISTORY_SECONDS];
+
+	if (s->at != at)
+		*s = (struct second){ .at = at };
+	return s;
+}
+
+static void note_acks(struct history *h, struct second *s, const struct sync_hist *is)
+{
+	if (is->count == h->acks.count)
+		return;
+	s->slow = MAX(s->slow, slowest_us(&h->acks, is));
+	s->acks += (uint32_t)(is->count - h->acks.count);
+	s->ack_sum_ns += is->sum_ns - h->acks.sum_ns;
+	h->acks = *is;
+}
+
+void history_note(struct history *h, uint64_t now_ns)
+{
+	const struct model_stats *m = &h->ctx->model->stats;
+	const struct sync_stats *st = sync_stats_get(h->ctx->sync);
+	uint64_t events = m->service_events + m->slice_events;
+	struct second *s;
+
+	if (events == h->events && st->services == h->services && st->writes == h->writes &&
+	    st->refused == h->refused && st->event_to_ack.count == h->acks.count)
+		return;
+	s = second_of(h, now_ns);
+	s->events += since(&h->events, events);
+	s->services += since(&h->services, st->services);
+	s->writes += since(&h->writes, st->writes);
+	s->refusals += since(&h->refused, st->refused);
+	note_acks(h, s, &st->event_to_ack);
+}
+
+/* --- the answer --- */
+
+static void view_second(struct jsonw *w, const struct second *s, uint64_t now_s)
+{
+	jsonw_object(w, NULL);
+	jsonw_uint(w, "age_s", now_s - s->at);
+	jsonw_uint(w, "events", s->events);
+	jsonw_uint(w, "services", s->services);
+	jsonw_uint(w, "writes", s->writes);
+	jsonw_uint(w, "refusals", s->refusals);
+	if (s->acks > 0) {
+		jsonw_uint(w, "ack_mean_us", s->ack_sum_ns / s->acks / NSEC_PER_USEC);
+		jsonw_uint(w, "ack_max_us", s->slow);
+	} else {
+		jsonw_null(w, "ack_mean_us");
+		jsonw_null(w, "ack_max_us");
+	}
+	jsonw_end(w);
+}
+
+void body_history(struct http_reply *reply, const struct serve_context *ctx,
+		  const struct http_request *q)
+{
+	struct jsonw w = { .out = &reply->body };
+	uint64_t now_s = now_ns() / NSEC_PER_SEC;
+
+	if (serve_unchanged(reply, ctx, q))
+		return;
+	reply->status = 200;
+	reply->type = "application/json";
+	jsonw_object(&w, NULL);
+	jsonw_uint(&w, "api", CONTROL_API_VERSION);
+	jsonw_uint(&w, "seconds", HISTORY_SECONDS);
+	jsonw_array(&w, "items");
+	/* From the oldest to the youngest. */
+	for (uint64_t age = HISTORY_SECONDS; ctx->history != NULL && age-- > 0;) {
+		uint64_t at = now_s > age ? now_s - age : 0;
+		const struct second *s = &ctx->history->ring[at % HISTORY_SECONDS];
+
+		if (at != 0 && s->at == at)
+			view_second(&w, s, now_s);
+	}
+	jsonw_end(&w);
+	jsonw_end(&w);
+	str_puts(&reply->body, "\n");
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* api/monitor - readers, their queues, and the events as lines of JSON. */
+#include "api/monitor.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/control.h"
+#include "base/list.h"
+#include "explain/text.h"
+#include "http/jsonw.h"
+
+#define TYPE_LINES "application/x-ndjson"
+
+/* What can be asked for by name; the first are those of the model. */
+enum kind {
+	KIND_SYNC = MODEL_NEWS_N,
+	KIND_REFUSED,
+	KIND_KERNEL,
+	KIND_N,
+};
+
+static const char *const kind_names[] = {
+	[MODEL_NEWS_SERVICE] = "service",
+	[MODEL_NEWS_SLICE] = "endpointslice",
+	[MODEL_NEWS_NODE] = "node",
+	[MODEL_NEWS_SERVICE_CIDR] = "servicecidr",
+	[MODEL_NEWS_HOST_ADDRS] = "addresses",
+	[KIND_SYNC] = "sync",
+	[KIND_REFUSED] = "refused",
+	[KIND_KERNEL] = "kernel",
+};
+
+struct reader {
+	struct list link; /* in monitor.readers */
+	struct monitor *mon;
+	struct http_conn *conn; /* NULL before it is begun */
+	char *ns;               /* of the service that is asked for; NULL = all */
+	char *name;
+	uint32_t kinds; /* bits of enum kind */
+	struct str queue;
+	uint64_t lost;
+};
+
+struct monitor {
+	struct model *model;
+	struct list readers;
+	size_t n_readers;
+	struct str line;
+	struct plan_ops ops; /* used again and again */
+	uint64_t doubts;     /* of the sync, as far as they were told */
+	uint64_t repairs;
+	uint64_t loads;
+};
+
+/* --- events --- */
+
+static void reader_take(struct reader *r, const struct str *line)
+{
+	if (r->lost > 0 || r->queue.len + line->len > MONITOR_QUEUE_MAX)
+		r->lost++;
+	else
+		str_add(&r->queue, line->text, line->len);
+	if (r->conn != NULL)
+		http_wake(r->conn);
+}
+
+static bool is_about(const struct reader *r, const char *ns, const char *name)
+{
+	if (r->name == NULL)
+		return true;
+	return ns != NULL && name != NULL && strcmp(r->ns, ns) == 0 && strcmp(r->name, name) == 0;
+}
+
+/* Is there anybody for it? Before anything is made of it. */
+static bool is_asked_for(const struct monitor *mon, enum kind kind, const char *ns,
+			 const char *name)
+{
+	list_for_each (l, &mon->readers) {
+		const struct reader *r = list_entry(l, struct reader, link);
+
+		if ((r->kinds >> kind & 1) && is_about(r, ns, name))
+			return true;
+	}
+	return false;
+}
+
+/* `ns` and `name` are those of the service that it is about. */
+static void line_send(struct monitor *mon, enum kind kind, const char *ns, const char *name)
+{
+	str_puts(&mon->line, "\n");
+	list_for_each (l, &mon->readers) {
+		struct reader *r = list_entry(l, struct reader, link);
+
+		if ((r->kinds >> kind & 1) && is_about(r, ns, name))
+			reader_take(r, &mon->line);
+	}
+}
+
+static struct jsonw line_begin(struct monitor *mon, enum kind kind)
+{
+	struct jsonw w = { .out = &mon->line };
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	str_clear(&mon->line);
+	jsonw_object(&w, NULL);
+	jsonw_int(&w, "time_ms", (int64_t)now.tv_sec * 1000 + now.tv_nsec / (int64_t)NSEC_PER_MSEC);
+	jsonw_text(&w, "event", kind_names[kind]);
+	return w;
+}
+
+static void on_news(void *arg, const struct model_news *news)
+{
+	struct monitor *mon = arg;
+	enum kind kind = news->kind;
+	bool is_slice = kind == (enum kind)MODEL_NEWS_SLICE;
+	const struct name *service = is_slice ? news->service : news->name;
+	struct jsonw w;
+
+	if (!is_asked_for(mon, kind, name_text(news->ns), name_text(service)))
+		return;
+	w = line_begin(mon, kind);
+	jsonw_name(&w, "namespace", news->ns);
+	jsonw_name(&w, "name", news->name);
+	if (is_slice) {
+		jsonw_name(&w, "service", news->service);
+		jsonw_uint(&w, "endpoints_before", news->endpoints_before);
+		jsonw_uint(&w, "endpoints_after", news->endpoints_after);
+	}
+	jsonw_text(&w, "change", news->is_delete ? "delete" : "put");
+	jsonw_bool(&w, "matters", news->does_matter);
+	jsonw_end(&w);
+	line_send(mon, kind, name_text(news->ns), name_text(service));
+}
+
+static void ops_tell(struct monitor *mon, struct jsonw *w)
+{
+	struct str text = { 0 };
+
+	jsonw_uint(w, "operations", mon->ops.ops.n);
+	jsonw_array(w, "texts");
+	for (size_t i = 0; i < MIN(mon->ops.ops.n, (size_t)MONITOR_OPS_SHOWN); i++) {
+		str_clear(&text);
+		plan_op_print(&text, &mon->ops.ops.v[i]);
+		if (text.len > 0)
+			text.text[--text.len] = '\0'; /* its newline */
+		jsonw_text(w, NULL, str_text(&text));
+	}
+	jsonw_end(w);
+	str_fini(&text);
+}
+
+void monitor_accepted(struct monitor *mon, const struct svc *svc, const struct plan_rows *old,
+		      const struct plan_rows *new)
+{
+	uint64_t since = svc->dirty_since_ns;
+	struct jsonw w;
+
+	if (mon == NULL || mon->n_readers == 0 ||
+	    !is_asked_for(mon, KIND_SYNC, svc->ns->text, svc->name->text))
+		return;
+	vec_clear(&mon->ops.ops);
+	if (old != NULL || new != NULL)
+		plan_diff(&mon->ops, new ? new->svc : old->svc, old, new);
+	if (mon->ops.ops.n == 0 && since == 0)
+		return; /* an audit found all well */
+	w = line_begin(mon, KIND_SYNC);
+	jsonw_name(&w, "namespace", svc->ns);
+	jsonw_name(&w, "name", svc->name);
+	if (since > 1)
+		jsonw_uint(&w, "took_us", (now_ns() - since) / NSEC_PER_USEC);
+	else
+		jsonw_null(&w, "took_us");
+	ops_tell(mon, &w);
+	jsonw_end(&w);
+	line_send(mon, KIND_SYNC, svc->ns->text, svc->name->text);
+}
+
+void monitor_refused(struct monitor *mon, const struct svc *svc, const char *text)
+{
+	struct jsonw w;
+
+	if (mon == NULL || !is_asked_for(mon, KIND_REFUSED, svc->ns->text, svc->name->text))
+		return;
+	w = line_begin(mon, KIND_REFUSED);
+	jsonw_name(&w, "namespace", svc->ns);
+	jsonw_name(&w, "name", svc->name);
+	jsonw_text(&w, "text", text);
+	jsonw_end(&w);
+	line_send(mon, KIND_REFUSED, svc->ns->text, svc->name->text);
+}
+
+/* Appends only; the difference since it was last told. */
+static void kernel_tell(struct monitor *mon, uint64_t *told, uint64_t now, const char *what)
+{
+	struct jsonw w;
+
+	if (now == *told)
+		return;
+	if (is_asked_for(mon, KIND_KERNEL, NULL, NULL)) {
+		w = line_begin(mon, KIND_KERNEL);
+		jsonw_text(&w, "text", what);
+		jsonw_uint(&w, "count", now - *told);
+		jsonw_end(&w);
+		line_send(mon, KIND_KERNEL, NULL, NULL);
+	}
+	*told = now;
+}
+
+void monitor_stepped(struct monitor *mon, const struct sync *sync)
+{
+	const struct sync_stats *st;
+
+	if (mon == NULL)
+		return;
+	st = sync_stats_get(sync);
+	kernel_tell(mon, &mon->loads, st->loads, "the kernel's state was read");
+	kernel_tell(mon, &mon->doubts, st->doubts, "somebody else changed the ruleset");
+	kernel_tell(mon, &mon->repairs, st->repairs, "elements were repaired");
+}
+
+/* --- readers --- */
+
+static void reader_begin(void *state, struct http_conn *conn)
+{
+	struct reader *r = state;
+
+	r->conn = conn;
+}
+
+static int reader_more(void *state, struct str *out, uint64_t deadline_ns)
+{
+	struct reader *r = state;
+
+	(void)deadline_ns; /* copying is all there is to do */
+	if (r->queue.len > 0)
+		str_add(out, r->queue.text, r->queue.len);
+	str_clear(&r->queue);
+	if (r->lost > 0) {
+		struct jsonw w = { .out = out };
+
+		jsonw_object(&w, NULL);
+		jsonw_text(&w, "event", "lost");
+		jsonw_uint(&w, "count", r->lost);
+		jsonw_end(&w);
+		str_puts(out, "\n");
+	}
+	r->lost = 0;
+	return HTTP_BODY_WAIT;
+}
+
+static void reader_free(struct reader *r)
+{
+	str_fini(&r->queue);
+	free(r->ns);
+	free(r->name);
+	free(r);
+}
+
+static void reader_close(void *state)
+{
+	struct reader *r = state;
+	struct monitor *mon = r->mon;
+
+	list_del(&r->link);
+	if (--mon->n_readers == 0)
+		mon->model->news = NULL;
+	reader_free(r);
+}
+
+static const struct http_body_ops reader_ops = { reader_more, reader_close, reader_begin };
+
+static int kinds_parse(uint32_t *ret, const char *text, struct err *err)
+{
+	*ret = 0;
+	while (*text != '\0') {
+		size_t len = strcspn(text, ",");
+		size_t k = 0;
+
+		while (k < KIND_N &&
+		       (strlen(kind_names[k]) != len || memcmp(kind_names[k], text, len) != 0))
+			k++;
+		if (k == KIND_N)
+			return err_set(err, -EINVAL, "kind: there is no kind '%.*s'",
+				       (int)MIN(len, (size_t)64), text);
+		*ret |= UINT32_C(1) << k;
+		text += len;
+		if (*text == ',')
+			text++;
+	}
+	return 0;
+}
+
+static int reader_parse(struct reader *r, const struct http_request *q, struct err *err)
+{
+	const char *service = http_request_param(q, "service");
+	const char *kinds = http_request_param(q, "kind");
+	const char *slash = service ? strchr(service, '/') : NULL;
+
+	vec_for_each (p, &q->params)
+		if (strcmp(p->name, "service") != 0 && strcmp(p->name, "kind") != 0)
+			return err_set(err, -EINVAL, "there is no parameter '%.64s'", p->name);
+	if (service != NULL && slash == NULL)
+		return err_set(err, -EINVAL, "service: '%.64s' is not NAMESPACE/NAME", service);
+	if (service != NULL) {
+		r->ns = xstrndup(service, (size_t)(slash - service));
+		r->name = xstrdup(slash + 1);
+	}
+	r->kinds = (UINT32_C(1) << KIND_N) - 1;
+	return kinds != NULL ? kinds_parse(&r->kinds, kinds, err) : 0;
+}
+
+static void hello(struct reader *r)
+{
+	struct jsonw w = { .out = &r->queue };
+
+	jsonw_object(&w, NULL);
+	jsonw_uint(&w, "api", CONTROL_API_VERSION);
+	jsonw_text(&w, "event", "hello");
+	jsonw_text(&w, "version", VIPD_VERSION);
+	jsonw_end(&w);
+	str_puts(&r->queue, "\n");
+}
+
+void body_monitor(struct http_reply *reply, const struct serve_context *ctx,
+		  const struct http_request *q)
+{
+	struct monitor *mon = ctx->monitor;
+	struct reader *r = xcalloc(1, sizeof(*r));
+	struct err err = { 0 };
+
+	if (reader_parse(r, q, &err) < 0) {
+		http_reply_error(reply, 400, "%s", err.text);
+	} else if (mon == NULL || mon->n_readers == MONITOR_READERS_MAX) {
+		http_reply_error(reply, 503, "%d readers look on already", MONITOR_READERS_MAX);
+	} else {
+		r->mon = mon;
+		list_add_tail(&mon->readers, &r->link);
+		mon->n_readers++;
+		mon->model->news = on_news;
+		mon->model->news_arg = mon;
+		hello(r);
+		http_reply_stream(reply, TYPE_LINES, &reader_ops, r);
+		return;
+	}
+	reader_free(r);
+}
+
+/* --- life --- */
+
+void monitor_open(struct monitor **ret, struct model *m)
+{
+	struct monitor *mon = xcalloc(1, sizeof(*mon));
+
+	mon->model = m;
+	list_init(&mon->readers);
+	*ret = mon;
+}
+
+void monitor_close(struct monitor *mon)
+{
+	if (mon == NULL)
+		return;
+	mon->model->news = NULL;
+	str_fini(&mon->line);
+	vec_fini(&mon->ops.ops);
+	free(mon);
+}

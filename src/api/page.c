@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* api/page - who may ask, and who answers which path. */
+#include "api/page.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/admin.h"
+#include "api/body.h"
+#include "api/history.h"
+#include "api/page_files.h"
+
+#define SERVICES "/v1/services"
+
+/* Nothing from elsewhere is loaded, framed or sent to; no script but our file. */
+static const char safe_headers[] =
+	"Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
+	"connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
+	"frame-ancestors 'none'\r\n"
+	"Cross-Origin-Opener-Policy: same-origin\r\n"
+	"Cross-Origin-Resource-Policy: same-origin\r\n"
+	"Referrer-Policy: no-referrer\r\n"
+	"X-Frame-Options: DENY\r\n";
+
+struct page_server {
+	const struct serve_context *given;
+	struct serve_context ctx; /* of it what everybody may know; streams look at this one */
+};
+
+void page_server_open(struct page_server **ret, const struct serve_context *ctx)
+{
+	struct page_server *p = xcalloc(1, sizeof(*p));
+
+	p->given = ctx;
+	*ret = p;
+}
+
+void page_server_close(struct page_server *p)
+{
+	free(p);
+}
+
+/* --- who asks --- */
+
+/* The name in "name", "name:80", "[::1]:80", "::1"; false: too long to be any of ours. */
+static bool host_name(char ret[static 256], const char *host)
+{
+	const char *colon = strrchr(host, ':');
+	size_t len = strlen(host);
+
+	if (host[0] == '[') {
+		const char *end = strchr(host, ']');
+
+		len = end ? (size_t)(end - host - 1) : 0;
+		host++;
+	} else if (colon != NULL && colon == strchr(host, ':')) {
+		len = (size_t)(colon - host);
+	}
+	if (len > 255)
+		return false;
+	memcpy(ret, host, len);
+	ret[len] = '\0';
+	return true;
+}
+
+bool page_host_is_good(const struct serve_context *ctx, const char *host)
+{
+	const struct name *node = ctx->model->config.node_name;
+	struct ip_addr addr;
+	char name[256];
+
+	if (host == NULL || !host_name(name, host))
+		return false;
+	return ip_addr_parse(&addr, name, NULL) == 0 || strcasecmp(name, "localhost") == 0 ||
+	       (node != NULL && node->len > 0 && strcasecmp(name, node->text) == 0);
+}
+
+/* --- who answers --- */
+
+static const struct page_file *file_find(const char *path)
+{
+	const char *name = strcmp(path, "/") == 0 ? "index.html" : path + 1;
+
+	for (size_t i = 0; i < page_n_files; i++)
+		if (strcmp(page_files[i].name, name) == 0)
+			return &page_files[i];
+	return NULL;
+}
+
+static bool is_view(const char *path)
+{
+	size_t n = strlen(SERVICES);
+
+	return strcmp(path, "/v1/status") == 0 || strcmp(path, "/v1/history") == 0 ||
+	       strcmp(path, "/v1/doctor") == 0 || strcmp(path, "/v1/counts") == 0 ||
+	       (strncmp(path, SERVICES, n) == 0 && (path[n] == '\0' || path[n] == '/'));
+}
+
+static void view_answer(struct page_server *p, const struct http_request *q,
+			struct http_reply *reply)
+{
+	p->ctx = *p->given;
+	p->ctx.options = NULL; /* how vipd was started is its owner's business */
+	p->ctx.n_options = 0;
+	if (strcmp(q->path, "/v1/status") == 0)
+		body_status(reply, &p->ctx, q);
+	else if (strcmp(q->path, "/v1/history") == 0)
+		body_history(reply, &p->ctx, q);
+	else if (strcmp(q->path, "/v1/doctor") == 0)
+		admin_doctor(reply, &p->ctx, q); /* a server of GET and HEAD: nothing is begun */
+	else if (strcmp(q->path, "/v1/counts") == 0 && http_request_param(q, "service") == NULL)
+		http_reply_error(reply, 400, "service: NAMESPACE/NAME is wanted here");
+	else if (strcmp(q->path, "/v1/counts") == 0)
+		body_counts(reply, &p->ctx, q);
+	else if (strcmp(q->path, SERVICES) == 0)
+		body_services(reply, &p->ctx, q);
+	else
+		body_service_path(reply, &p->ctx, q, q->path + strlen(SERVICES) + 1);
+}
+
+bool page_answer(struct page_server *p, const struct http_request *q, struct http_reply *reply)
+{
+	const struct page_file *file = file_find(q->path);
+
+	if (file == NULL && !is_view(q->path))
+		return false;
+	str_puts(&reply->headers, safe_headers);
+	if (file != NULL) {
+		reply->status = 200;
+		reply->type = file->type;
+		str_add(&reply->body, file->data, file->len);
+	} else {
+		view_answer(p, q, reply);
+	}
+	return true;
+}

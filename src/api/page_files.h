@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* api/page_files - what tools/embed made of the files in src/api/page/. */
+#pragma once
+
+#include <stddef.h>
+
+struct page_file {
+	const char *name; /* "page.js" */
+	const char *type; /* "text/javascript; charset=utf-8" */
+	const char *data;
+	size_t len;
+};
+
+extern const struct page_file page_files[];
+extern const size_t page_n_files;

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* api/trace - the parameters, and the answer in pieces. */
+#include "api/trace.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/control.h"
+#include "model/walk.h"
+
+struct trace_body {
+	const struct serve_context *ctx;
+	struct plan_trace trace;
+	struct walk walk;
+	struct jsonw w;
+	bool is_decided;
+	size_t i; /* endpoint to be told next */
+};
+
+/* --- the answer --- */
+
+static void trace_visit(void *arg, struct svc *svc)
+{
+	plan_trace_look(arg, svc);
+}
+
+static void trace_begin(struct trace_body *b)
+{
+	jsonw_object(&b->w, NULL);
+	jsonw_uint(&b->w, "api", CONTROL_API_VERSION);
+	if (plan_trace_lacks_source(&b->trace)) {
+		jsonw_printf(&b->w, "problem", "'%.128s' is no %s address and no pod of a service",
+			     b->trace.query.src_pod->text,
+			     b->trace.query.dst.family == AF_INET6 ? "IPv6" : "IPv4");
+		b->i = b->trace.endpoints.n;
+	} else {
+		jsonw_null(&b->w, "problem");
+		plan_trace_decide(&b->trace);
+		if (b->ctx->plane != NULL && b->ctx->plane->ops->dealing != NULL) {
+			const struct plan_dealer dealer = plane_dealer(b->ctx->plane);
+
+			plan_trace_weigh(&b->trace, &dealer);
+		}
+		view_trace(&b->w, b->ctx, &b->trace);
+	}
+	jsonw_array(&b->w, "endpoints");
+}
+
+static int trace_more(void *state, struct str *out, uint64_t deadline_ns)
+{
+	struct trace_body *b = state;
+
+	b->w.out = out;
+	if (!b->is_decided) {
+		if (walk_services(&b->walk, b->ctx->model, trace_visit, &b->trace, deadline_ns))
+			return 1;
+		b->is_decided = true;
+		trace_begin(b);
+		return 1;
+	}
+	do {
+		if (b->i == b->trace.endpoints.n) {
+			jsonw_end(&b->w);
+			jsonw_end(&b->w);
+			str_puts(out, "\n");
+			return 0;
+		}
+		view_trace_endpoint(&b->w, &b->trace, &b->trace.endpoints.v[b->i++]);
+	} while (now_ns() < deadline_ns);
+	return 1;
+}
+
+static void trace_close(void *state)
+{
+	struct trace_body *b = state;
+
+	plan_trace_fini(&b->trace);
+	free(b);
+}
+
+static const struct http_body_ops trace_ops = { trace_more, trace_close };
+
+/* --- the parameters --- */
+
+/* Cut a "/tcp" off; L4PROTO_UNSET when there is none. */
+static enum l4proto proto_cut(char *text)
+{
+	static const enum l4proto protos[] = { L4PROTO_TCP, L4PROTO_UDP, L4PROTO_SCTP };
+	char *slash = strrchr(text, '/');
+
+	for (size_t i = 0; slash != NULL && i < ARRAY_SIZE(protos); i++)
+		if (strcasecmp(slash + 1, l4proto_text((uint8_t)protos[i])) == 0) {
+			*slash = '\0';
+			return protos[i];
+		}
+	return L4PROTO_UNSET;
+}
+
+/* The port of a service by name or number; the only one when `text` is empty. */
+static const struct service_port *port_find(const struct service *s, const char *text,
+					    enum l4proto proto)
+{
+	const struct service_port *found = NULL;
+	char number[8];
+
+	vec_for_each (p, &s->ports) {
+		if (proto != L4PROTO_UNSET && p->proto != proto)
+			continue;
+		(void)snprintf(number, sizeof(number), "%u", p->port);
+		if (*text == '\0' && found != NULL)
+			return NULL;
+		if (*text == '\0')
+			found = p;
+		else if (strcmp(text, p->name->text) == 0 || strcmp(text, number) == 0)
+			return p;
+	}
+	return found;
+}
+
+/* NAMESPACE/NAME[:PORT]: its cluster IP, of the source's family if that is known. */
+static int service_parse(struct plan_trace_query *ret, const struct serve_context *ctx, char *text,
+			 enum l4proto proto, struct err *err)
+{
+	char *slash = strchr(text, '/');
+	char *colon = strchr(slash, ':');
+	const struct service_port *port;
+	const struct svc *svc;
+	enum ipfam fam;
+
+	if (colon != NULL)
+		*colon++ = '\0';
+	*slash++ = '\0';
+	svc = model_find_text(ctx->model, text, slash);
+	if (svc == NULL || svc->service == NULL)
+		return err_set(err, -ENOENT, "there is no service %.64s/%.64s", text, slash);
+	port = port_find(svc->service, colon ? colon : "", proto);
+	if (port == NULL)
+		return err_set(err, -EINVAL, "to: which port of %.64s/%.64s? NAMESPACE/NAME:PORT",
+			       text, slash);
+	fam = ip_is_set(&ret->src) ? ip_fam(&ret->src) : IPFAM_V4;
+	if (!ip_is_set(&svc->service->cluster_ip[fam]) && !ip_is_set(&ret->src))
+		fam = IPFAM_V6;
+	if (!ip_is_set(&svc->service->cluster_ip[fam]))
+		return err_set(err, -EINVAL, "to: %.64s/%.64s has no cluster IP of that family",
+			       text, slash);
+	ret->dst = svc->service->cluster_ip[fam];
+	ret->port = port->port;
+	ret->proto = port->proto;
+	return 0;
+}
+
+static int to_parse(struct plan_trace_query *ret, const struct serve_context *ctx, const char *to,
+		    struct err *err)
+{
+	char *text = xstrdup(to);
+	enum l4proto proto = proto_cut(text);
+	int r;
+
+	if (ip_endpoint_parse(&ret->dst, &ret->port, text) == 0) {
+		ret->proto = (uint8_t)(proto != L4PROTO_UNSET ? proto : L4PROTO_TCP);
+		r = 0;
+	} else if (strchr(text, '/') != NULL && strcspn(text, "/") < strcspn(text, ":")) {
+		r = service_parse(ret, ctx, text, proto, err);
+	} else {
+		r = err_set(err, -EINVAL,
+			    "to: '%.64s' is not ADDRESS:PORT[/PROTOCOL] or NAMESPACE/NAME:PORT",
+			    to);
+	}
+	free(text);
+	return r;
+}
+
+static int query_parse(struct plan_trace_query *ret, const struct serve_context *ctx,
+		       const struct http_request *q, struct err *err)
+{
+	const char *from = http_request_param(q, "from");
+	const char *to = http_request_param(q, "to");
+	int r;
+
+	vec_for_each (p, &q->params)
+		if (strcmp(p->name, "from") != 0 && strcmp(p->name, "to") != 0)
+			return err_set(err, -EINVAL, "there is no parameter '%.64s'", p->name);
+	if (from == NULL || *from == '\0')
+		return err_set(err, -EINVAL, "from: an address, a pod's name or 'host' is missing");
+	if (to == NULL || *to == '\0')
+		return err_set(err, -EINVAL, "to: ADDRESS:PORT[/PROTOCOL] is missing");
+	if (ip_addr_parse(&ret->src, from, NULL) < 0 && strcmp(from, "host") != 0)
+		ret->src_pod = name_get_str(from);
+	r = to_parse(ret, ctx, to, err);
+	if (r == 0 && ip_is_set(&ret->src) && ret->src.family != ret->dst.family)
+		r = err_set(err, -EINVAL, "from and to are of different families");
+	if (r < 0)
+		name_unref(TAKE(ret->src_pod));
+	return r;
+}
+
+void body_trace(struct http_reply *reply, const struct serve_context *ctx,
+		const struct http_request *q)
+{
+	struct plan_trace_query query = { 0 };
+	struct trace_body *b;
+	struct err err = { 0 };
+	int r = query_parse(&query, ctx, q, &err);
+
+	if (r < 0) {
+		http_reply_error(reply, r == -ENOENT ? 404 : 400, "%s", err.text);
+		return;
+	}
+	b = xcalloc(1, sizeof(*b));
+	b->ctx = ctx;
+	plan_trace_init(&b->trace, ctx->plan, &query);
+	http_reply_stream(reply, "application/json", &trace_ops, b);
+}

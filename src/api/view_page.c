@@ -1,0 +1,739 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * api/view_page - all about one service, in pieces.
+ *
+ * When the page is opened, everything but the endpoints is copied: the head is
+ * written at once, rows are kept as values. Endpoints are selected one port and
+ * family at a time, each in the moment it is told, and copied then. So a page needs
+ * no pointer into the model from one turn of the loop to the next.
+ */
+#include "api/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/control.h"
+#include "model/select.h"
+
+enum stage {
+	STAGE_HEAD = 0,
+	STAGE_FRONTENDS,
+	STAGE_CONFLICTS,
+	STAGE_POOLS,
+	STAGE_BACKENDS,
+	STAGE_PORTS,
+	STAGE_FAMILIES,
+	STAGE_ENDPOINTS,
+	STAGE_END,
+	STAGE_DONE,
+};
+
+/* One service port as it was when the page was opened. */
+struct page_port {
+	const struct name *name; /* counted */
+	struct service_port port;
+	uint8_t state;
+	char *note; /* NULL = none */
+};
+
+struct page_endpoint {
+	struct ip_addr addr;
+	uint16_t port;
+	uint8_t flags;
+	bool is_local;
+	uint8_t cluster;
+	uint8_t local;
+	int64_t cluster_slot; /* -1 = not in the kernel's pool */
+	int64_t local_slot;
+	const struct name *node; /* counted */
+	char *pod;
+	struct hints *zones; /* counted */
+	struct hints *nodes;
+};
+
+struct view_page {
+	const struct serve_context *ctx;
+	const struct name *ns;
+	const struct name *name;
+	enum view_page_mode mode;
+	enum stage stage;
+	bool is_cut;
+	bool is_dealt; /* the pool being told has a scheduler */
+	size_t i;      /* position in the list of the stage */
+	size_t k;      /* position in the list below it */
+	int fam;
+	struct str head;
+	struct plan_rows *rows; /* a copy; svc is not set */
+	VEC(struct page_port) ports;
+	VEC(struct page_endpoint) endpoints;
+};
+
+/* --- texts --- */
+
+/* Backends told of: the head is made in one go. */
+#define LEAVING_MAX 1000
+
+static const char *fam_text(enum ipfam fam)
+{
+	return fam == IPFAM_V6 ? "IPv6" : "IPv4";
+}
+
+static const char *policy_text(bool is_local)
+{
+	return is_local ? "Local" : "Cluster";
+}
+
+/* Who is masqueraded at this frontend, the node's configuration considered (section 6.2). */
+static const char *masq_text(const struct model *m, const struct plan_frontend *f)
+{
+	switch ((enum plan_masq)f->masq) {
+	case PLAN_MASQ_UNSET:
+		break;
+	case PLAN_MASQ_CLUSTERIP:
+		if (m->config.is_masquerade_all)
+			return "all";
+		return m->env.has_detector[ip_fam(&f->addr)] ? "not-pods" : "none";
+	case PLAN_MASQ_ALWAYS:
+		return "all";
+	case PLAN_MASQ_HOST:
+		return "this-host";
+	}
+	return "-";
+}
+
+/* --- head --- */
+
+static void head_addrs(struct jsonw *w, const struct service *s)
+{
+	jsonw_array(w, "cluster_ips");
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (ip_is_set(&s->cluster_ip[fam]))
+			jsonw_addr(w, NULL, &s->cluster_ip[fam]);
+	jsonw_end(w);
+	jsonw_array(w, "external_ips");
+	vec_for_each (a, &s->external_ips)
+		jsonw_addr(w, NULL, a);
+	jsonw_end(w);
+	jsonw_array(w, "ingress");
+	vec_for_each (in, &s->ingress) {
+		jsonw_object(w, NULL);
+		jsonw_addr(w, "address", &in->addr);
+		jsonw_bool(w, "captured", !in->is_proxy_mode);
+		jsonw_end(w);
+	}
+	jsonw_end(w);
+	jsonw_array(w, "source_ranges");
+	vec_for_each (p, &s->source_ranges)
+		jsonw_prefix(w, NULL, p);
+	jsonw_end(w);
+	jsonw_uint(w, "bad_source_ranges", s->n_bad_source_ranges);
+}
+
+static void head_object(struct jsonw *w, const struct service *s)
+{
+	jsonw_text(w, "type", service_type_text(s->type));
+	jsonw_text(w, "not_proxied", service_skip_reason(s));
+	jsonw_int(w, "created_s", s->created_s);
+	jsonw_text(w, "internal_policy", policy_text(s->is_itp_local));
+	jsonw_text(w, "external_policy", policy_text(service_is_etp_local(s)));
+	jsonw_uint(w, "affinity_s", s->affinity_s);
+	jsonw_uint(w, "health_check_node_port", s->health_check_node_port);
+	head_addrs(w, s);
+}
+
+static void head_debts(struct jsonw *w, const struct svc *svc, const struct sync_failure *failure,
+		       enum view_page_mode mode, uint64_t now)
+{
+	jsonw_bool(w, "owed", serve_is_owed(svc));
+	if (mode == VIEW_PAGE_PEOPLE && svc->dirty_since_ns > 1 && now > svc->dirty_since_ns)
+		jsonw_uint(w, "owed_ms", (now - svc->dirty_since_ns) / NSEC_PER_MSEC);
+	if (failure == NULL) {
+		jsonw_null(w, "refused");
+		return;
+	}
+	jsonw_object(w, "refused");
+	jsonw_text(w, "text", failure->text);
+	if (mode == VIEW_PAGE_PEOPLE) {
+		jsonw_uint(w, "attempts", failure->attempts);
+		jsonw_uint(w, "since_ms",
+			   now > failure->since_ns ? (now - failure->since_ns) / NSEC_PER_MSEC : 0);
+		jsonw_uint(w, "retry_ms",
+			   failure->retry_ns > now ? (failure->retry_ns - now) / NSEC_PER_MSEC : 0);
+	}
+	jsonw_end(w);
+}
+
+struct leaving {
+	struct jsonw *w;
+	size_t n;
+};
+
+static void leaving_add(void *arg, const struct plane_leaving *l)
+{
+	struct leaving *all = arg;
+
+	if (all->n++ >= LEAVING_MAX)
+		return;
+	jsonw_object(all->w, NULL);
+	jsonw_addr(all->w, "address", &l->addr);
+	jsonw_uint(all->w, "port", l->port);
+	jsonw_text(all->w, "protocol", l4proto_text(l->proto));
+	if (l->is_looked_at) {
+		jsonw_uint(all->w, "active", l->active);
+		jsonw_uint(all->w, "inactive", l->inactive);
+	} else {
+		jsonw_null(all->w, "active");
+		jsonw_null(all->w, "inactive");
+	}
+	jsonw_uint(all->w, "since_ms", l->age_s * 1000);
+	if (l->has_deadline)
+		jsonw_uint(all->w, "left_ms", l->left_s * 1000);
+	jsonw_end(all->w);
+}
+
+/* What the service asks for and does not get. */
+static void head_plane(struct jsonw *w, const struct view_page *v, const struct svc *svc)
+{
+	const struct plane *p = v->ctx->plane;
+	struct leaving all = { .w = w };
+	struct str remark = { 0 };
+
+	if (p->ops->remark != NULL)
+		p->ops->remark(p, svc, &remark);
+	if (svc->rows != NULL)
+		plan_affinity_text(v->ctx->plan, svc->rows, &remark);
+	if (p->ops->remark != NULL || remark.len > 0)
+		jsonw_text(w, "remark", remark.text);
+	str_fini(&remark);
+	if (p->ops->leaving == NULL || v->mode != VIEW_PAGE_PEOPLE)
+		return;
+	jsonw_array(w, "leaving");
+	p->ops->leaving(p, svc, leaving_add, &all);
+	jsonw_end(w);
+}
+
+static void head_write(struct view_page *v, const struct svc *svc, const struct serve_facts *f,
+		       uint64_t now)
+{
+	struct jsonw w = { .out = &v->head };
+	struct str note = { 0 };
+
+	serve_service_note(&note, f, svc);
+	jsonw_object(&w, NULL);
+	jsonw_uint(&w, "api", CONTROL_API_VERSION);
+	view_svc_name(&w, svc);
+	jsonw_text(&w, "state", serve_state_text(f->state));
+	jsonw_text(&w, "note", note.text);
+	jsonw_bool(&w, "has_object", svc->service != NULL);
+	jsonw_bool(&w, "in_kernel", svc->rows != NULL);
+	jsonw_uint(&w, "slices", svc->n_slices);
+	head_debts(&w, svc, f->failure, v->mode, now);
+	if (svc->service != NULL)
+		head_object(&w, svc->service);
+	head_plane(&w, v, svc);
+	str_fini(&note);
+}
+
+/* --- copies --- */
+
+static void pool_copy(struct plan_pool *to, const struct plan_pool *from)
+{
+	*to = *from;
+	(void)name_ref(to->port_name);
+	to->backends.v = NULL;
+	to->backends.n = to->backends.cap = 0;
+	to->ranges.v = NULL;
+	to->ranges.n = to->ranges.cap = 0;
+	vec_reserve(&to->backends, from->backends.n);
+	vec_reserve(&to->ranges, from->ranges.n);
+	to->backends.n = from->backends.n;
+	to->ranges.n = from->ranges.n;
+	if (from->backends.n > 0)
+		memcpy(to->backends.v, from->backends.v,
+		       from->backends.n * sizeof(to->backends.v[0]));
+	if (from->ranges.n > 0)
+		memcpy(to->ranges.v, from->ranges.v, from->ranges.n * sizeof(to->ranges.v[0]));
+}
+
+static void rows_copy(struct view_page *v, const struct plan_rows *rows)
+{
+	vec_for_each (f, &rows->frontends)
+		*vec_push(&v->rows->frontends) = *f;
+	vec_for_each (pool, &rows->pools)
+		pool_copy(vec_push(&v->rows->pools), pool);
+	vec_for_each (c, &rows->conflicts) {
+		*vec_push(&v->rows->conflicts) = *c;
+		(void)name_ref(c->owner_ns);
+		(void)name_ref(c->owner_name);
+	}
+}
+
+static void ports_copy(struct view_page *v, const struct svc *svc, const struct serve_facts *f)
+{
+	for (size_t i = 0; i < svc->service->ports.n; i++) {
+		struct page_port *p = vec_push(&v->ports);
+		struct str note = { 0 };
+
+		serve_port_note(&note, f, v->ctx->model, svc, i);
+		*p = (struct page_port){
+			.name = name_ref(svc->service->ports.v[i].name),
+			.port = svc->service->ports.v[i],
+			.state = (uint8_t)serve_port_state(f, i),
+			.note = note.text,
+		};
+	}
+}
+
+/* --- endpoints and their slots --- */
+
+static int backend_cmp(const struct ip_addr *a_addr, uint16_t a_port, const struct ip_addr *b_addr,
+		       uint16_t b_port)
+{
+	int c = ip_addr_cmp(a_addr, b_addr);
+
+	return c != 0 ? c : a_port < b_port ? -1 : a_port > b_port;
+}
+
+struct slot {
+	const struct plan_backend *backend;
+	uint32_t slot;
+};
+
+static int slot_cmp(const void *a, const void *b)
+{
+	const struct slot *sa = a;
+	const struct slot *sb = b;
+
+	return backend_cmp(&sa->backend->addr, sa->backend->port, &sb->backend->addr,
+			   sb->backend->port);
+}
+
+static const struct plan_pool *pool_of(const struct view_page *v, const struct page_port *port,
+				       enum plan_scope scope)
+{
+	vec_for_each (pool, &v->rows->pools)
+		if (pool->fam == v->fam && pool->scope == scope &&
+		    pool->proto == port->port.proto && pool->port_name == port->name)
+			return pool;
+	return NULL;
+}
+
+/* Endpoints and slots are both in order of address: one pass over the two. */
+static void slots_assign(struct view_page *v, const struct page_port *port, enum plan_scope scope)
+{
+	const struct plan_pool *pool = pool_of(v, port, scope);
+	size_t n = pool ? pool->backends.n : 0;
+	struct slot *slots;
+	size_t k = 0;
+
+	if (n == 0)
+		return;
+	slots = xcalloc(n, sizeof(*slots));
+	for (size_t i = 0; i < n; i++)
+		slots[i] = (struct slot){ &pool->backends.v[i], (uint32_t)i };
+	qsort(slots, n, sizeof(*slots), slot_cmp);
+	vec_for_each (ep, &v->endpoints) {
+		int c = -1;
+
+		while (k < n && (c = backend_cmp(&slots[k].backend->addr, slots[k].backend->port,
+						 &ep->addr, ep->port)) < 0)
+			k++;
+		if (k < n && c == 0)
+			*(scope == PLAN_SCOPE_LOCAL ? &ep->local_slot : &ep->cluster_slot) =
+				slots[k].slot;
+	}
+	free(slots);
+}
+
+static void endpoints_clear(struct view_page *v)
+{
+	vec_for_each (ep, &v->endpoints) {
+		name_unref(ep->node);
+		free(ep->pod);
+		hints_unref(ep->zones);
+		hints_unref(ep->nodes);
+	}
+	vec_clear(&v->endpoints);
+}
+
+static void endpoints_copy(struct view_page *v, const struct page_port *port,
+			   const struct selection *sel)
+{
+	endpoints_clear(v);
+	vec_for_each (ep, &sel->endpoints)
+		*vec_push(&v->endpoints) = (struct page_endpoint){
+			.addr = ep->addr,
+			.port = ep->port,
+			.flags = ep->flags,
+			.is_local = ep->is_local,
+			.cluster = ep->cluster,
+			.local = ep->local,
+			.cluster_slot = -1,
+			.local_slot = -1,
+			.node = name_ref(ep->from->node),
+			.pod = ep->from->pod ? xstrdup(ep->from->pod) : NULL,
+			.zones = ep->from->zones ? hints_ref(ep->from->zones) : NULL,
+			.nodes = ep->from->nodes ? hints_ref(ep->from->nodes) : NULL,
+		};
+	slots_assign(v, port, PLAN_SCOPE_CLUSTER);
+	slots_assign(v, port, PLAN_SCOPE_LOCAL);
+}
+
+static void view_set(struct jsonw *w, const char *key, enum exclusion why, int64_t slot)
+{
+	jsonw_object(w, key);
+	jsonw_bool(w, "used", why == EXCLUSION_NONE);
+	jsonw_text(w, "why_not", why == EXCLUSION_NONE ? NULL : exclusion_text(why));
+	if (slot >= 0)
+		jsonw_int(w, "slot", slot);
+	else
+		jsonw_null(w, "slot");
+	jsonw_end(w);
+}
+
+static void view_hints(struct jsonw *w, const char *key, const struct hints *h)
+{
+	jsonw_array(w, key);
+	for (uint32_t i = 0; h != NULL && i < h->n; i++)
+		jsonw_name(w, NULL, h->names[i]);
+	jsonw_end(w);
+}
+
+static void view_endpoint(struct jsonw *w, const struct page_endpoint *ep)
+{
+	jsonw_object(w, NULL);
+	jsonw_addr(w, "address", &ep->addr);
+	jsonw_uint(w, "port", ep->port);
+	jsonw_text(w, "pod", ep->pod);
+	jsonw_name(w, "node", ep->node);
+	jsonw_bool(w, "on_this_node", ep->is_local);
+	view_hints(w, "zone_hints", ep->zones);
+	view_hints(w, "node_hints", ep->nodes);
+	jsonw_bool(w, "ready", ep->flags & ENDPOINT_READY);
+	jsonw_bool(w, "serving", ep->flags & ENDPOINT_SERVING);
+	jsonw_bool(w, "terminating", ep->flags & ENDPOINT_TERMINATING);
+	view_set(w, "cluster_set", ep->cluster, ep->cluster_slot);
+	view_set(w, "local_set", ep->local, ep->local_slot);
+	jsonw_end(w);
+}
+
+/* --- stages --- */
+
+static void stage_next(struct view_page *v, enum stage s)
+{
+	v->stage = s;
+	v->i = 0;
+	v->k = 0;
+}
+
+static void view_target(struct jsonw *w, const char *key, const struct plan_target *t)
+{
+	jsonw_object(w, key);
+	jsonw_text(w, "verdict", plan_verdict_text(t->verdict));
+	jsonw_uint(w, "pool", t->pool_id);
+	jsonw_text(w, "scope", plan_scope_text(t->scope));
+	jsonw_end(w);
+}
+
+static void view_frontend(struct view_page *v, struct jsonw *w, const struct plan_frontend *f)
+{
+	const char *port_name = NULL;
+
+	for (size_t i = 0; port_name == NULL && i < v->ports.n; i++) {
+		const struct page_port *p = &v->ports.v[i];
+
+		if (p->port.proto == f->proto &&
+		    f->port ==
+			    (f->kind == PLAN_FRONTEND_NODEPORT ? p->port.node_port : p->port.port))
+			port_name = p->name->text;
+	}
+	jsonw_object(w, NULL);
+	jsonw_addr(w, "address", &f->addr);
+	jsonw_uint(w, "port", f->port);
+	jsonw_text(w, "protocol", l4proto_text(f->proto));
+	jsonw_text(w, "kind", plan_frontend_kind_text(f->kind));
+	jsonw_text(w, "port_name", port_name);
+	view_target(w, "outside", &f->target);
+	view_target(w, "inside", f->is_split ? &f->inside : &f->target);
+	jsonw_bool(w, "split", f->is_split);
+	/* POL-23: without a detector nobody can tell pods from outside clients */
+	jsonw_bool(w, "pods_are_inside", v->ctx->model->env.has_detector[ip_fam(&f->addr)]);
+	jsonw_text(w, "masquerade", masq_text(v->ctx->model, f));
+	jsonw_bool(w, "guarded", f->is_guarded);
+	jsonw_end(w);
+}
+
+static void step_frontends(struct view_page *v, struct jsonw *w)
+{
+	if (v->i == 0)
+		jsonw_array(w, "frontends");
+	if (v->i < v->rows->frontends.n) {
+		view_frontend(v, w, &v->rows->frontends.v[v->i++]);
+		return;
+	}
+	jsonw_end(w);
+	stage_next(v, STAGE_CONFLICTS);
+}
+
+static void step_conflicts(struct view_page *v, struct jsonw *w)
+{
+	if (v->i == 0)
+		jsonw_array(w, "conflicts");
+	if (v->i < v->rows->conflicts.n) {
+		const struct plan_conflict *c = &v->rows->conflicts.v[v->i++];
+
+		jsonw_object(w, NULL);
+		jsonw_addr(w, "address", &c->addr);
+		jsonw_uint(w, "port", c->port);
+		jsonw_text(w, "protocol", l4proto_text(c->proto));
+		jsonw_text(w, "kind", plan_frontend_kind_text(c->kind));
+		jsonw_name(w, "owner_namespace", c->owner_ns);
+		jsonw_name(w, "owner_name", c->owner_name);
+		jsonw_text(w, "owner_kind", plan_frontend_kind_text(c->owner_kind));
+		jsonw_text(w, "reason", plan_conflict_reason(c));
+		jsonw_end(w);
+		return;
+	}
+	jsonw_end(w);
+	jsonw_array(w, "pools");
+	stage_next(v, STAGE_POOLS);
+}
+
+static void step_pools(struct view_page *v, struct jsonw *w)
+{
+	const struct plan_pool *pool;
+
+	if (v->i == v->rows->pools.n) {
+		jsonw_end(w);
+		jsonw_array(w, "ports");
+		stage_next(v, STAGE_PORTS);
+		return;
+	}
+	pool = &v->rows->pools.v[v->i];
+	jsonw_object(w, NULL);
+	jsonw_uint(w, "id", pool->id);
+	jsonw_text(w, "family", fam_text(pool->fam));
+	jsonw_text(w, "scope", plan_scope_text(pool->scope));
+	jsonw_name(w, "port_name", pool->port_name);
+	jsonw_text(w, "protocol", l4proto_text(pool->proto));
+	jsonw_uint(w, "affinity_s", pool->affinity_s);
+	jsonw_uint(w, "class", pool->class);
+	v->is_dealt = false;
+	if (v->ctx->plane->ops->dealing != NULL) {
+		struct plan_dealing dealing = { 0 };
+
+		v->ctx->plane->ops->dealing(v->ctx->plane, pool, false, &dealing);
+		v->is_dealt = dealing.scheduler[0] != '\0';
+		jsonw_text(w, "scheduler", v->is_dealt ? dealing.scheduler : NULL);
+	}
+	jsonw_array(w, "source_ranges");
+	vec_for_each (p, &pool->ranges)
+		jsonw_prefix(w, NULL, p);
+	jsonw_end(w);
+	jsonw_array(w, "backends");
+	v->stage = STAGE_BACKENDS;
+	v->k = 0;
+}
+
+static void step_backends(struct view_page *v, struct jsonw *w)
+{
+	const struct plan_pool *pool = &v->rows->pools.v[v->i];
+
+	if (v->k < pool->backends.n) {
+		const struct plan_backend *b = &pool->backends.v[v->k];
+
+		jsonw_object(w, NULL);
+		jsonw_uint(w, "slot", v->k++);
+		jsonw_addr(w, "address", &b->addr);
+		jsonw_uint(w, "port", b->port);
+		if (pool->affinity_s != 0)
+			jsonw_uint(w, "affinity_id", b->aff_id);
+		if (v->is_dealt)
+			jsonw_uint(w, "weight", plane_weight(v->ctx->plane, v->rows, pool, b));
+		jsonw_end(w);
+		return;
+	}
+	jsonw_end(w);
+	jsonw_end(w);
+	v->i++;
+	v->stage = STAGE_POOLS;
+}
+
+static void step_ports(struct view_page *v, struct jsonw *w)
+{
+	const struct page_port *p;
+
+	if (v->i == v->ports.n) {
+		stage_next(v, STAGE_END);
+		return;
+	}
+	p = &v->ports.v[v->i];
+	jsonw_object(w, NULL);
+	jsonw_name(w, "name", p->name);
+	jsonw_text(w, "protocol", l4proto_text(p->port.proto));
+	jsonw_uint(w, "port", p->port.port);
+	jsonw_uint(w, "node_port", p->port.node_port);
+	jsonw_text(w, "state", serve_state_text(p->state));
+	jsonw_text(w, "note", p->note);
+	jsonw_array(w, "families");
+	v->stage = STAGE_FAMILIES;
+	v->fam = 0;
+}
+
+/* The service as it is now, if port `i` of the page still is what it was. */
+static const struct svc *port_still(const struct view_page *v, size_t i)
+{
+	const struct svc *svc = model_find(v->ctx->model, v->ns, v->name);
+	const struct page_port *p = &v->ports.v[i];
+	const struct service_port *now;
+
+	if (svc == NULL || svc->service == NULL || i >= svc->service->ports.n)
+		return NULL;
+	now = &svc->service->ports.v[i];
+	return now->name == p->name && now->proto == p->port.proto ? svc : NULL;
+}
+
+static void view_selection(struct jsonw *w, const struct selection *sel)
+{
+	jsonw_text(w, "topology", topology_text(sel->topology));
+	jsonw_bool(w, "uses_cluster_set", sel->uses_cluster);
+	jsonw_bool(w, "uses_local_set", sel->uses_local);
+	jsonw_bool(w, "usable_anywhere", sel->has_any);
+	jsonw_bool(w, "cluster_fallback", sel->is_cluster_fallback);
+	jsonw_bool(w, "local_fallback", sel->is_local_fallback);
+	jsonw_uint(w, "in_cluster_set", sel->n_cluster);
+	jsonw_uint(w, "in_local_set", sel->n_local);
+	jsonw_array(w, "endpoints");
+}
+
+static void step_families(struct view_page *v, struct jsonw *w)
+{
+	const struct svc *svc;
+	struct selection sel;
+
+	if (v->fam == IPFAM_N) {
+		jsonw_end(w);
+		jsonw_end(w);
+		v->i++;
+		v->stage = STAGE_PORTS;
+		return;
+	}
+	svc = port_still(v, v->i);
+	if (svc == NULL)
+		v->is_cut = true;
+	if (svc == NULL || !service_has_family(svc->service, v->fam)) {
+		v->fam++;
+		return;
+	}
+	select_endpoints(&sel, v->ctx->model, svc, v->i, v->fam);
+	jsonw_object(w, NULL);
+	jsonw_text(w, "family", fam_text(v->fam));
+	view_selection(w, &sel);
+	endpoints_copy(v, &v->ports.v[v->i], &sel);
+	selection_fini(&sel);
+	v->stage = STAGE_ENDPOINTS;
+	v->k = 0;
+}
+
+static void step_endpoints(struct view_page *v, struct jsonw *w)
+{
+	if (v->k < v->endpoints.n) {
+		view_endpoint(w, &v->endpoints.v[v->k++]);
+		return;
+	}
+	jsonw_end(w);
+	jsonw_end(w);
+	v->fam++;
+	v->stage = STAGE_FAMILIES;
+}
+
+static void step_head(struct view_page *v, struct jsonw *w)
+{
+	/* Written before, by a writer of its own: enter the object here, then skip its brace. */
+	jsonw_object(w, NULL);
+	str_add(w->out, v->head.text + 1, v->head.len - 1);
+	w->has_item |= UINT32_C(1) << w->depth;
+	str_fini(&v->head);
+	stage_next(v, STAGE_FRONTENDS);
+}
+
+int view_page_more(struct view_page *v, struct jsonw *w, uint64_t deadline_ns)
+{
+	do {
+		switch (v->stage) {
+		case STAGE_HEAD:
+			step_head(v, w);
+			break;
+		case STAGE_FRONTENDS:
+			step_frontends(v, w);
+			break;
+		case STAGE_CONFLICTS:
+			step_conflicts(v, w);
+			break;
+		case STAGE_POOLS:
+			step_pools(v, w);
+			break;
+		case STAGE_BACKENDS:
+			step_backends(v, w);
+			break;
+		case STAGE_PORTS:
+			step_ports(v, w);
+			break;
+		case STAGE_FAMILIES:
+			step_families(v, w);
+			break;
+		case STAGE_ENDPOINTS:
+			step_endpoints(v, w);
+			break;
+		case STAGE_END:
+			jsonw_end(w);
+			jsonw_bool(w, "complete", !v->is_cut);
+			jsonw_end(w);
+			stage_next(v, STAGE_DONE);
+			break;
+		case STAGE_DONE:
+			return 0;
+		}
+	} while (v->stage != STAGE_DONE && now_ns() < deadline_ns);
+	return v->stage != STAGE_DONE;
+}
+
+void view_page_open(struct view_page **ret, const struct serve_context *ctx, const struct svc *svc,
+		    enum view_page_mode mode, uint64_t now)
+{
+	struct view_page *v = xcalloc(1, sizeof(*v));
+	struct serve_facts facts = { 0 };
+
+	v->rows = xcalloc(1, sizeof(*v->rows));
+	v->ctx = ctx;
+	v->mode = mode;
+	v->ns = name_ref(svc->ns);
+	v->name = name_ref(svc->name);
+	serve_facts_get(&facts, ctx, svc);
+	head_write(v, svc, &facts, now);
+	if (svc->rows != NULL)
+		rows_copy(v, svc->rows);
+	if (svc->service != NULL)
+		ports_copy(v, svc, &facts);
+	serve_facts_fini(&facts);
+	*ret = v;
+}
+
+void view_page_close(struct view_page *v)
+{
+	if (v == NULL)
+		return;
+	plan_rows_close(v->rows);
+	vec_for_each (p, &v->ports) {
+		name_unref(p->name);
+		free(p->note);
+	}
+	vec_fini(&v->ports);
+	endpoints_clear(v);
+	vec_fini(&v->endpoints);
+	str_fini(&v->head);
+	name_unref(v->ns);
+	name_unref(v->name);
+	free(v);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* api/view_row - one service of a list. */
+#include "api/view.h"
+
+#include "model/select.h"
+
+void view_svc_name(struct jsonw *w, const struct svc *svc)
+{
+	jsonw_name(w, "namespace", svc->ns);
+	jsonw_name(w, "name", svc->name);
+}
+
+static void view_addrs(struct jsonw *w, const struct service *s)
+{
+	jsonw_array(w, "cluster_ips");
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (ip_is_set(&s->cluster_ip[fam]))
+			jsonw_addr(w, NULL, &s->cluster_ip[fam]);
+	jsonw_end(w);
+	jsonw_array(w, "load_balancer_ips");
+	vec_for_each (in, &s->ingress)
+		if (!in->is_proxy_mode)
+			jsonw_addr(w, NULL, &in->addr);
+	jsonw_end(w);
+	jsonw_array(w, "external_ips");
+	vec_for_each (a, &s->external_ips)
+		jsonw_addr(w, NULL, a);
+	jsonw_end(w);
+}
+
+/*
+ * Endpoints as the slices list them for this port: looking at ports only, so that a
+ * long list does not cost what the endpoints of all its services cost. An endpoint
+ * that two slices list counts twice here, once in the page of the service.
+ */
+static size_t endpoints_listed(const struct svc *svc, const struct service_port *port,
+			       enum ipfam fam)
+{
+	size_t n = 0;
+
+	list_for_each (l, &svc->slices) {
+		const struct slice *sl = list_entry(l, struct slice_entry, link)->slice;
+
+		if (sl->fam != fam)
+			continue;
+		vec_for_each (p, &sl->ports)
+			if (p->name == port->name && p->proto == port->proto)
+				n += sl->endpoints.n;
+	}
+	return n;
+}
+
+static void view_port_pools(struct jsonw *w, const struct plan_rows *rows,
+			    const struct service_port *port, enum ipfam fam)
+{
+	jsonw_array(w, "pools");
+	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++) {
+		const struct plan_pool *pool = &rows->pools.v[i];
+
+		if (pool->fam != fam || pool->port_name != port->name || pool->proto != port->proto)
+			continue;
+		jsonw_object(w, NULL);
+		jsonw_uint(w, "id", pool->id);
+		jsonw_text(w, "scope", plan_scope_text(pool->scope));
+		jsonw_uint(w, "backends", pool->backends.n);
+		jsonw_end(w);
+	}
+	jsonw_end(w);
+}
+
+static void view_port(struct jsonw *w, const struct model *m, const struct svc *svc,
+		      const struct serve_facts *f, size_t i)
+{
+	const struct service_port *port = &svc->service->ports.v[i];
+	struct str note = { 0 };
+
+	jsonw_object(w, NULL);
+	jsonw_name(w, "name", port->name);
+	jsonw_text(w, "protocol", l4proto_text(port->proto));
+	jsonw_uint(w, "port", port->port);
+	jsonw_uint(w, "node_port", port->node_port);
+	jsonw_text(w, "state", serve_state_text(serve_port_state(f, i)));
+	serve_port_note(&note, f, m, svc, i);
+	jsonw_text(w, "note", note.text);
+	jsonw_array(w, "families");
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		if (!service_has_family(svc->service, fam))
+			continue;
+		jsonw_object(w, NULL);
+		jsonw_text(w, "family", fam == IPFAM_V6 ? "IPv6" : "IPv4");
+		jsonw_uint(w, "endpoints", endpoints_listed(svc, port, fam));
+		view_port_pools(w, svc->rows, port, fam);
+		jsonw_end(w);
+	}
+	jsonw_end(w);
+	jsonw_end(w);
+	str_fini(&note);
+}
+
+void view_row(struct jsonw *w, const struct serve_context *ctx, const struct svc *svc,
+	      struct serve_facts *scratch)
+{
+	const struct service *s = svc->service;
+	struct str note = { 0 };
+
+	serve_facts_get(scratch, ctx, svc);
+	serve_service_note(&note, scratch, svc);
+	jsonw_object(w, NULL);
+	view_svc_name(w, svc);
+	jsonw_text(w, "type", s ? service_type_text(s->type) : NULL);
+	jsonw_text(w, "state", serve_state_text(scratch->state));
+	jsonw_text(w, "note", note.text);
+	if (s != NULL)
+		view_addrs(w, s);
+	jsonw_array(w, "ports");
+	for (size_t i = 0; s != NULL && i < s->ports.n; i++)
+		view_port(w, ctx->model, svc, scratch, i);
+	jsonw_end(w);
+	jsonw_end(w);
+	str_fini(&note);
+}

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* api/view_status - the daemon as a whole: what it is, what it did, what it owes. */
+#include "api/view.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/control.h"
+#include "health/health.h"
+
+#define REFUSED_SHOWN 50
+#define REFUSED_SORTED_MAX 5000 /* more than these are only counted: sorting takes its time */
+#define ERRORS_SHOWN 100
+
+void view_totals_add(struct view_totals *t, const struct serve_context *ctx, const struct svc *svc)
+{
+	struct serve_facts *f = &t->scratch;
+
+	serve_facts_get(f, ctx, svc);
+	t->n_states[f->state]++;
+	t->n_frontends += f->n_frontends;
+	t->n_pools += f->n_pools;
+	t->n_backends += f->n_backends;
+	if (f->state != SERVE_STATE_PENDING && f->state != SERVE_STATE_REFUSED)
+		return;
+	t->n_owed++;
+	if (svc->dirty_since_ns > 1 &&
+	    (t->owed_since_ns == 0 || svc->dirty_since_ns < t->owed_since_ns))
+		t->owed_since_ns = svc->dirty_since_ns;
+}
+
+void view_totals_fini(struct view_totals *t)
+{
+	serve_facts_fini(&t->scratch);
+}
+
+/* Milliseconds since `then`; null when it never was. */
+static void age(struct jsonw *w, const char *key, uint64_t then_ns, uint64_t now)
+{
+	if (then_ns == 0)
+		jsonw_null(w, key);
+	else
+		jsonw_uint(w, key, now > then_ns ? (now - then_ns) / NSEC_PER_MSEC : 0);
+}
+
+/* --- this node --- */
+
+static const char *detect_text(enum detect_local d)
+{
+	switch (d) {
+	case DETECT_LOCAL_UNSET:
+		break;
+	case DETECT_LOCAL_CLUSTER_CIDR:
+		return "ClusterCIDR";
+	case DETECT_LOCAL_NODE_CIDR:
+		return "NodeCIDR";
+	case DETECT_LOCAL_BRIDGE:
+		return "BridgeInterface";
+	case DETECT_LOCAL_PREFIX:
+		return "InterfaceNamePrefix";
+	}
+	return NULL;
+}
+
+static void view_detector(struct jsonw *w, const struct model *m)
+{
+	const struct model_env *env = &m->env;
+
+	jsonw_object(w, "pod_detector");
+	jsonw_text(w, "mode", detect_text(m->config.detect_local));
+	jsonw_text(w, "interface",
+		   m->config.detect_ifname[0] != '\0' ? m->config.detect_ifname : NULL);
+	jsonw_array(w, "prefixes");
+	vec_for_each (p, &env->pod_cidrs)
+		jsonw_prefix(w, NULL, p);
+	jsonw_end(w);
+	jsonw_bool(w, "ipv4", env->has_detector[IPFAM_V4]);
+	jsonw_bool(w, "ipv6", env->has_detector[IPFAM_V6]);
+	jsonw_end(w);
+}
+
+void view_node(struct jsonw *w, const char *key, const struct model *m)
+{
+	const struct model_env *env = &m->env;
+
+	jsonw_object(w, key);
+	jsonw_name(w, "name", m->config.node_name);
+	jsonw_name(w, "zone", env->zone);
+	jsonw_array(w, "addresses");
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (ip_is_set(&env->node_ip[fam]))
+			jsonw_addr(w, NULL, &env->node_ip[fam]);
+	jsonw_end(w);
+	jsonw_array(w, "nodeport_addresses");
+	vec_for_each (a, &env->nodeport_addrs)
+		jsonw_addr(w, NULL, a);
+	jsonw_end(w);
+	jsonw_array(w, "service_cidrs");
+	vec_for_each (p, &env->service_cidrs)
+		jsonw_prefix(w, NULL, p);
+	jsonw_end(w);
+	jsonw_bool(w, "masquerade_all", m->config.is_masquerade_all);
+	view_detector(w, m);
+	jsonw_end(w);
+}
+
+/* --- what it did --- */
+
+/* The upper edge of the bucket in which the q/1000th sample is; never above the maximum. */
+static uint64_t quantile_ns(const struct sync_hist *h, uint64_t q)
+{
+	uint64_t rank = (h->count * q + 999) / 1000;
+	uint64_t seen = 0;
+
+	for (unsigned int i = 0; i < SYNC_HIST_BUCKETS - 1; i++) {
+		seen += h->bucket[i];
+		if (seen >= rank)
+			return MIN((UINT64_C(1) << i) * NSEC_PER_USEC, h->max_ns);
+	}
+	return h->max_ns;
+}
+
+static void view_hist(struct jsonw *w, const char *key, const struct sync_hist *h)
+{
+	jsonw_object(w, key);
+	jsonw_uint(w, "count", h->count);
+	jsonw_uint(w, "mean_us", h->count ? h->sum_ns / h->count / NSEC_PER_USEC : 0);
+	jsonw_uint(w, "p50_us", h->count ? quantile_ns(h, 500) / NSEC_PER_USEC : 0);
+	jsonw_uint(w, "p99_us", h->count ? quantile_ns(h, 990) / NSEC_PER_USEC : 0);
+	jsonw_uint(w, "max_us", h->max_ns / NSEC_PER_USEC);
+	jsonw_end(w);
+}
+
+static void view_last_step(struct jsonw *w, const struct sync_stats *st, uint64_t now)
+{
+	if (st->last_sync_ns == 0) {
+		jsonw_null(w, "last");
+		return;
+	}
+	jsonw_object(w, "last");
+	age(w, "age_ms", st->last_sync_ns, now);
+	jsonw_uint(w, "took_us", st->last_sync_took_ns / NSEC_PER_USEC);
+	jsonw_uint(w, "services", st->last_sync_services);
+	jsonw_uint(w, "writes", st->last_sync_writes);
+	jsonw_end(w);
+}
+
+static void view_sync(struct jsonw *w, const struct serve_context *ctx, uint64_t now)
+{
+	const struct sync_stats *st = ctx->sync ? sync_stats_get(ctx->sync) : NULL;
+
+	if (st == NULL) {
+		jsonw_null(w, "sync");
+		return;
+	}
+	jsonw_object(w, "sync");
+	view_last_step(w, st, now);
+	age(w, "caught_up_age_ms", st->last_ok_ns, now);
+	jsonw_uint(w, "transactions", st->steps);
+	jsonw_uint(w, "services", st->services);
+	jsonw_uint(w, "writes", st->writes);
+	jsonw_uint(w, "refusals", st->refused);
+	jsonw_uint(w, "loads", st->loads);
+	jsonw_uint(w, "audits", st->audits);
+	jsonw_uint(w, "foreign_changes", st->doubts);
+	jsonw_uint(w, "repairs", st->repairs);
+	if (st->first_sync_ns != 0)
+		jsonw_uint(w, "first_sync_us", st->first_sync_ns / NSEC_PER_USEC);
+	else
+		jsonw_null(w, "first_sync_us");
+	view_hist(w, "event_to_ack", &st->event_to_ack);
+	view_hist(w, "step", &st->step_time);
+	if (st->last_error_ns != 0) {
+		jsonw_object(w, "last_error");
+		jsonw_text(w, "text", st->last_error);
+		age(w, "age_ms", st->last_error_ns, now);
+		jsonw_end(w);
+	} else {
+		jsonw_null(w, "last_error");
+	}
+	jsonw_end(w);
+}
+
+static const char *state_word(const struct serve_context *ctx)
+{
+	if (ctx->sync == NULL)
+		return "starting";
+	switch (sync_state_get(ctx->sync)) {
+	case SYNC_WAITING:
+		return "waiting";
+	case SYNC_LOADING:
+		return "loading";
+	case SYNC_ADOPTING:
+		return "adopting";
+	case SYNC_RUNNING:
+		return "running";
+	}
+	return "-";
+}
+
+static void view_state(struct jsonw *w, const struct serve_context *ctx,
+		       const struct serve_source_info *source)
+{
+	jsonw_text(w, "state", state_word(ctx));
+	if (ctx->sync == NULL) {
+		jsonw_text(w, "state_text", "nothing is read or written yet");
+		return;
+	}
+	switch (sync_state_get(ctx->sync)) {
+	case SYNC_WAITING:
+		jsonw_printf(w, "state_text", "waiting for %s; nothing is written before",
+			     source->waiting_for ? source->waiting_for
+						 : "the first complete lists");
+		break;
+	case SYNC_LOADING:
+		jsonw_text(w, "state_text", "reading what the kernel holds");
+		break;
+	case SYNC_ADOPTING:
+		jsonw_text(w, "state_text", "comparing every service with what the kernel holds");
+		break;
+	case SYNC_RUNNING:
+		jsonw_text(w, "state_text", "in step with the objects as they change");
+		break;
+	}
+}
+
+static void view_health(struct jsonw *w, const struct serve_context *ctx, uint64_t now)
+{
+	struct health_facts f;
+
+	if (ctx->health == NULL || ctx->sync == NULL) {
+		jsonw_null(w, "health");
+		return;
+	}
+	health_facts_get(&f, ctx->health, now, 0);
+	jsonw_object(w, "health");
+	jsonw_bool(w, "live", health_is_good(&f));
+	jsonw_bool(w, "ready",
+		   health_is_good(&f) && f.has_synced && f.is_eligible && f.unready == NULL);
+	jsonw_bool(w, "node_eligible", f.is_eligible);
+	jsonw_text(w, "reason", f.reason[0] != '\0' ? f.reason : NULL);
+	jsonw_uint(w, "limit_ms", f.limit_ns / NSEC_PER_MSEC);
+	jsonw_end(w);
+}
+
+/* --- what is wrong --- */
+
+static void view_refused(struct jsonw *w, const struct serve_context *ctx, uint64_t now)
+{
+	size_t count = ctx->sync ? sync_failure_count(ctx->sync) : 0;
+	size_t n = 0;
+	const struct sync_failure **v = NULL;
+
+	if (count > 0 && count <= REFUSED_SORTED_MAX)
+		v = sync_failures(ctx->sync, &n);
+	jsonw_object(w, "refused");
+	jsonw_uint(w, "count", count);
+	jsonw_uint(w, "occupied", ctx->sync ? sync_occupied_count(ctx->sync) : 0);
+	jsonw_array(w, "items");
+	for (size_t i = 0; i < MIN(n, (size_t)REFUSED_SHOWN); i++) {
+		jsonw_object(w, NULL);
+		jsonw_name(w, "namespace", v[i]->ns);
+		jsonw_name(w, "name", v[i]->name);
+		jsonw_text(w, "text", v[i]->text);
+		jsonw_uint(w, "attempts", v[i]->attempts);
+		age(w, "since_ms", v[i]->since_ns, now);
+		jsonw_uint(w, "retry_ms",
+			   v[i]->retry_ns > now ? (v[i]->retry_ns - now) / NSEC_PER_MSEC : 0);
+		jsonw_end(w);
+	}
+	jsonw_end(w);
+	jsonw_end(w);
+	free(v);
+}
+
+static void view_source_errors(struct jsonw *w, const char *key, size_t n,
+			       const struct serve_source_errors *list, uint64_t now)
+{
+	jsonw_object(w, key);
+	jsonw_uint(w, "count", MAX(n, list->n));
+	jsonw_array(w, "items");
+	for (size_t i = 0; i < MIN(list->n, (size_t)ERRORS_SHOWN); i++) {
+		const struct serve_source_error *e = &list->v[i];
+
+		jsonw_object(w, NULL);
+		jsonw_text(w, "where", e->where);
+		jsonw_text(w, "text", e->text);
+		age(w, "since_ms", e->since_ns, now);
+		jsonw_end(w);
+	}
+	jsonw_end(w);
+	jsonw_end(w);
+}
+
+static void view_source(struct jsonw *w, const struct serve_source_info *source, uint64_t now)
+{
+	jsonw_object(w, "source");
+	jsonw_text(w, "text", source->text);
+	jsonw_bool(w, "complete", source->is_complete);
+	jsonw_text(w, "waiting_for", source->is_complete ? NULL : source->waiting_for);
+	age(w, "last_event_ms", source->last_event_ns, now);
+	view_source_errors(w, "errors", source->n_errors, &source->errors, now);
+	view_source_errors(w, "notes", source->n_notes, &source->notes, now);
+	jsonw_end(w);
+}
+
+/* `kind` says where in the status more is told; `text` is for people. */
+static void problem(struct jsonw *w, const char *kind, const char *text)
+{
+	jsonw_object(w, NULL);
+	jsonw_text(w, "kind", kind);
+	jsonw_text(w, "text", text);
+	jsonw_end(w);
+}
+
+static void problem_count(struct jsonw *w, const char *kind, uint64_t n, const char *one,
+			  const char *many)
+{
+	char text[128];
+
+	if (n == 0)
+		return;
+	(void)snprintf(text, sizeof(text), "%" PRIu64 " %s", n, n == 1 ? one : many);
+	problem(w, kind, text);
+}
+
+static void problem_load(struct jsonw *w, const struct sync *sync)
+{
+	struct str text = { 0 };
+
+	if (sync_state_get(sync) != SYNC_LOADING || sync_stats_get(sync)->last_error_ns == 0)
+		return;
+	str_printf(&text, "the kernel's state cannot be read: %s",
+		   sync_stats_get(sync)->last_error);
+	problem(w, "kernel", text.text);
+	str_fini(&text);
+}
+
+static void problem_sweep(struct jsonw *w, const struct sync *sync,
+			  const struct serve_source_info *source)
+{
+	struct str text = { 0 };
+	size_t kept;
+
+	if (!sync_is_sweep_pending(sync, &kept))
+		return;
+	str_printf(&text, "sweep pending: %s; frontends kept: %zu",
+		   source->unknown != NULL ? source->unknown : "the source is read again", kept);
+	problem(w, "source", text.text);
+	str_fini(&text);
+}
+
+static void problem_node(struct jsonw *w, const struct model *m)
+{
+	struct str text = { 0 };
+
+	str_printf(&text, "no Node object named \"%s\": " SERVE_NO_NODE,
+		   name_text(m->config.node_name));
+	problem(w, "node", text.text);
+	str_fini(&text);
+}
+
+static void view_problems(struct jsonw *w, const struct serve_context *ctx,
+			  const struct serve_source_info *source)
+{
+	const struct model *m = ctx->model;
+
+	jsonw_array(w, "problems");
+	problem_count(w, "refused", ctx->sync ? sync_failure_count(ctx->sync) : 0,
+		      "service is refused by the kernel", "services are refused by the kernel");
+	problem_count(w, "source", MAX(source->n_errors, source->errors.n),
+		      "problem with the source", "problems with the source");
+	problem_count(w, "conflicts", ctx->plan->n_conflicts,
+		      "address and port is claimed by more than one service",
+		      "addresses and ports are claimed by more than one service");
+	problem_count(w, "affinity", ctx->plan->n_unsticky,
+		      "service has no session affinity: see vipctl svc NAME",
+		      "services have no session affinity: see vipctl svc NAME");
+	problem_count(w, "node", ctx->plan->n_host_cluster_ips,
+		      "service has a cluster IP that is an address of this node",
+		      "services have a cluster IP that is an address of this node");
+	for (int i = 0; ctx->plane != NULL && i < PLANE_FAULT_N; i++)
+		if (ctx->plane->faults[i].text[0] != '\0')
+			problem(w, "plane", ctx->plane->faults[i].text);
+	if (ctx->sync != NULL && plane_unready(ctx->plane) == NULL)
+		problem_load(w, ctx->sync);
+	if (ctx->sync != NULL)
+		problem_sweep(w, ctx->sync, source);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (model_nodeports(m, fam) != MODEL_NODEPORTS_OK)
+			problem(w, "node", model_nodeports_text(model_nodeports(m, fam), fam));
+	if (m->config.node_name == NULL || m->config.node_name->len == 0)
+		problem(w, "node", "the node's name is unknown: no endpoint counts as local");
+	else if (ctx->health != NULL && health_lacks_node(ctx->health))
+		problem_node(w, m);
+	jsonw_end(w);
+}
+
+/* --- all of it --- */
+
+/* Of a plane that lets backends keep their connections for a while. */
+static void view_leaving(struct jsonw *w, const struct plane *p)
+{
+	struct plane_drains d = { 0 };
+
+	if (p == NULL || p->ops->drains == NULL)
+		return;
+	p->ops->drains(p, &d);
+	jsonw_object(w, "leaving");
+	jsonw_uint(w, "backends", d.n_leaving);
+	jsonw_uint(w, "ended", d.n_drained);
+	jsonw_uint(w, "ended_by_time", d.n_expired);
+	jsonw_end(w);
+}
+
+static void view_counts(struct jsonw *w, const struct serve_context *ctx,
+			const struct view_totals *t)
+{
+	jsonw_object(w, "counts");
+	jsonw_uint(w, "services", ctx->model->stats.services);
+	jsonw_uint(w, "slices", ctx->model->stats.slices);
+	jsonw_uint(w, "endpoints", ctx->model->stats.endpoints);
+	jsonw_uint(w, "frontends", t->n_frontends);
+	jsonw_uint(w, "pools", t->n_pools);
+	jsonw_uint(w, "backends", t->n_backends);
+	jsonw_uint(w, "conflicts", ctx->plan->n_conflicts);
+	jsonw_uint(w, "drained", ctx->model->drains.n);
+	jsonw_end(w);
+	view_leaving(w, ctx->plane);
+	jsonw_object(w, "states");
+	for (int i = SERVE_STATE_OK; i < SERVE_STATE_N; i++)
+		jsonw_uint(w, serve_state_text(i), t->n_states[i]);
+	jsonw_end(w);
+}
+
+void view_status(struct jsonw *w, const struct serve_context *ctx, const struct view_totals *t,
+		 uint64_t now)
+{
+	struct serve_source_info source = { 0 };
+
+	if (ctx->source.describe != NULL)
+		ctx->source.describe(ctx->source.arg, &source);
+	jsonw_object(w, NULL);
+	jsonw_uint(w, "api", CONTROL_API_VERSION);
+	jsonw_text(w, "version", VIPD_VERSION);
+	jsonw_int(w, "pid", getpid());
+	age(w, "uptime_ms", ctx->started_ns, now);
+	view_state(w, ctx, &source);
+	view_health(w, ctx, now);
+	jsonw_text(w, "plane", ctx->plane ? ctx->plane->ops->name : NULL);
+	jsonw_bool(w, "flush_safe", ctx->plane != NULL && ctx->plane->is_flush_safe);
+	view_node(w, "node", ctx->model);
+	view_source(w, &source, now);
+	view_counts(w, ctx, t);
+	jsonw_object(w, "owed");
+	jsonw_uint(w, "services", t->n_owed);
+	age(w, "oldest_ms", t->owed_since_ns, now);
+	jsonw_end(w);
+	view_sync(w, ctx, now);
+	view_refused(w, ctx, now);
+	jsonw_object(w, "options");
+	for (size_t i = 0; i < ctx->n_options; i++)
+		jsonw_text(w, ctx->options[i].name, ctx->options[i].value);
+	jsonw_end(w);
+	view_problems(w, ctx, &source);
+	jsonw_end(w);
+	serve_source_info_fini(&source);
+}

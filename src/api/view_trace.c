@@ -1,0 +1,589 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * api/view_trace - the steps of a decision in words, one sentence each.
+ *
+ * A step that did not matter is left out: who reads it finds what decided.
+ */
+#include <stdlib.h>
+
+#include "api/trace.h"
+#include "state/state.h"
+
+#define OTHERS_SHOWN 3
+#define RANGES_SHOWN 4
+
+static void step(struct jsonw *w, const char *name, const struct str *text)
+{
+	jsonw_object(w, NULL);
+	jsonw_text(w, "step", name);
+	jsonw_text(w, "text", str_text(text));
+	jsonw_end(w);
+}
+
+static void say_addr(struct str *out, const struct ip_addr *a)
+{
+	char text[IP_TEXT_MAX];
+
+	str_puts(out, ip_addr_text(a, text));
+}
+
+static void say_dst(struct str *out, const struct plan_trace *t)
+{
+	char text[IP_ENDPOINT_TEXT_MAX];
+
+	str_printf(out, "%s/%s", ip_endpoint_text(&t->query.dst, t->query.port, text),
+		   l4proto_text(t->query.proto));
+}
+
+static void say_prefix(struct str *out, const struct ip_prefix *p)
+{
+	char text[IP_PREFIX_TEXT_MAX];
+
+	str_puts(out, ip_prefix_text(p, text));
+}
+
+/* "a/b, c/d and 7 more" of one relation. */
+static void say_others(struct str *out, const struct plan_trace *t,
+		       enum plan_trace_relation relation)
+{
+	size_t n = 0;
+
+	vec_for_each (o, &t->others)
+		if (o->relation == relation && n++ < OTHERS_SHOWN)
+			str_printf(out, "%s%s/%s", n > 1 ? ", " : "", o->ns->text, o->name->text);
+	n = t->n_others[relation];
+	if (n > OTHERS_SHOWN)
+		str_printf(out, " and %zu more", n - OTHERS_SHOWN);
+}
+
+/* --- source --- */
+
+static void say_pod(struct str *out, const struct plan_trace *t)
+{
+	if (t->pod == NULL)
+		return;
+	str_printf(out, ", %s", t->pod);
+	if (t->pod_node != NULL)
+		str_printf(out, " on %s", t->pod_node->text);
+}
+
+static void say_how(struct str *out, const struct serve_context *ctx, const struct plan_trace *t)
+{
+	const struct model *m = ctx->model;
+
+	if (t->is_host)
+		return;
+	if (!m->env.has_detector[ip_fam(&t->query.dst)]) {
+		str_puts(out, ": nothing tells pods from outside clients here (no detector)");
+	} else if (t->is_assumed) {
+		str_printf(out, ": the detector asks for the interface %s%s; %s",
+			   m->config.detect_ifname,
+			   m->config.detect_local == DETECT_LOCAL_PREFIX ? "..." : "",
+			   t->is_pod_of_this_node ? "an endpoint of this node has the address"
+			   : t->is_pod            ? "the address is in this node's pod CIDRs"
+						  : "no pod of this node has the address");
+	} else {
+		str_printf(out, ": %s the pods' CIDRs", t->is_pod ? "in" : "not in");
+	}
+}
+
+static const char *source_word(const struct plan_trace *t)
+{
+	switch (t->source) {
+	case PLAN_TRACE_OUTSIDE:
+		return "outside";
+	case PLAN_TRACE_HOST:
+		return "host";
+	case PLAN_TRACE_POD:
+		return "pod";
+	}
+	return "-";
+}
+
+static void step_source(struct jsonw *w, const struct serve_context *ctx,
+			const struct plan_trace *t)
+{
+	static const char *const texts[] = { "an outside client", "this host", "a pod" };
+	struct str out = { 0 };
+
+	if (ip_is_set(&t->query.src)) {
+		say_addr(&out, &t->query.src);
+		str_puts(&out, " is ");
+	}
+	str_puts(&out, texts[t->source]);
+	say_pod(&out, t);
+	say_how(&out, ctx, t);
+	step(w, "source", &out);
+	str_fini(&out);
+}
+
+/* --- frontend --- */
+
+static void say_node_addrs(struct str *out, const struct serve_context *ctx, enum ipfam fam)
+{
+	size_t n = 0;
+
+	vec_for_each (a, &ctx->model->env.nodeport_addrs)
+		if (ip_fam(a) == fam) {
+			str_puts(out, n++ ? ", " : "");
+			say_addr(out, a);
+		}
+	if (n == 0)
+		str_puts(out, "no address of this family");
+}
+
+/* Why no frontend answers. */
+static void say_none(struct str *out, const struct serve_context *ctx, const struct plan_trace *t)
+{
+	switch (t->why) {
+	case PLAN_TRACE_WHY_OTHER_PORT:
+		str_puts(out, "an unknown port of the cluster IP of ");
+		say_others(out, t, PLAN_TRACE_HAS_ADDRESS);
+		break;
+	case PLAN_TRACE_WHY_UNALLOCATED:
+		str_puts(out, "in service CIDR ");
+		say_prefix(out, &t->service_cidr);
+		str_puts(out, ", and nobody's cluster IP");
+		if (t->n_others[PLAN_TRACE_NOT_PROXIED] > 0) {
+			str_puts(out, "; not proxied: ");
+			say_others(out, t, PLAN_TRACE_NOT_PROXIED);
+		}
+		break;
+	case PLAN_TRACE_WHY_NOT_CAPTURED:
+		str_puts(out, "ipMode Proxy, left to the balancer: address of ");
+		say_others(out, t, PLAN_TRACE_NOT_CAPTURED);
+		break;
+	case PLAN_TRACE_WHY_EXTERNAL_OFF:
+		str_puts(out, "external IPs are not served here: address of ");
+		say_others(out, t, PLAN_TRACE_EXTERNAL_OFF);
+		break;
+	case PLAN_TRACE_WHY_NOT_PROXIED:
+		str_puts(out, "of a service that is not proxied here: ");
+		say_others(out, t, PLAN_TRACE_NOT_PROXIED);
+		break;
+	case PLAN_TRACE_WHY_VIP_OTHER_PORT:
+		str_puts(out, "an address of ");
+		say_others(out, t, PLAN_TRACE_HAS_ADDRESS);
+		str_puts(out, ", but not this port and protocol: passed on, or dropped where the "
+			      "route leads back to the sender's interface");
+		break;
+	case PLAN_TRACE_WHY_NODE_PORT_ELSEWHERE:
+		str_puts(out, "the node port of ");
+		say_others(out, t, PLAN_TRACE_HAS_NODE_PORT);
+		str_puts(out, ", but node ports are served at ");
+		say_node_addrs(out, ctx, ip_fam(&t->query.dst));
+		break;
+	case PLAN_TRACE_WHY_NO_NODE_PORT:
+		str_puts(out, "an address of this host, and no service's node port");
+		break;
+	case PLAN_TRACE_WHY_ENDPOINT:
+		str_printf(out, "the address of an endpoint%s%s: no service is asked",
+			   t->dst_pod ? ", " : "", t->dst_pod ? t->dst_pod : "");
+		break;
+	case PLAN_TRACE_WHY_UNSET:
+	case PLAN_TRACE_WHY_POOL:
+	case PLAN_TRACE_WHY_NO_ENDPOINT:
+	case PLAN_TRACE_WHY_INTERNAL_POLICY:
+	case PLAN_TRACE_WHY_EXTERNAL_POLICY:
+	case PLAN_TRACE_WHY_RANGES:
+	case PLAN_TRACE_WHY_WEIGHTLESS:
+	case PLAN_TRACE_WHY_UNKNOWN:
+		str_puts(out, "no service's address");
+		break;
+	}
+}
+
+static void step_frontend(struct jsonw *w, const struct serve_context *ctx,
+			  const struct plan_trace *t)
+{
+	struct str out = { 0 };
+
+	say_dst(&out, t);
+	str_puts(&out, " is ");
+	if (t->ns != NULL) {
+		str_printf(&out, "%s of %s/%s", plan_frontend_kind_text(t->frontend.kind),
+			   t->ns->text, t->name->text);
+		if (t->port_name->len > 0)
+			str_printf(&out, ", port %s", t->port_name->text);
+	} else {
+		say_none(&out, ctx, t);
+	}
+	step(w, "frontend", &out);
+	str_clear(&out);
+	if (t->n_others[PLAN_TRACE_ASKS] > 0) {
+		str_puts(&out, "also claimed by ");
+		say_others(&out, t, PLAN_TRACE_ASKS);
+		str_puts(&out, ": precedence by kind of address, then by age of the service");
+		step(w, "conflict", &out);
+	}
+	str_fini(&out);
+}
+
+/* --- ranges, policy, pool --- */
+
+static void step_ranges(struct jsonw *w, const struct plan_trace *t)
+{
+	struct str out = { 0 };
+
+	if (!t->frontend.is_guarded)
+		return;
+	if (ip_is_set(&t->range.addr)) {
+		str_puts(&out, "let in by ");
+		say_prefix(&out, &t->range);
+	} else if (t->ranges.n == 0) {
+		str_puts(&out, "kept out: no source range of this family can be read");
+	} else {
+		str_puts(&out, "kept out: in none of ");
+		for (size_t i = 0; i < MIN(t->ranges.n, (size_t)RANGES_SHOWN); i++) {
+			str_puts(&out, i ? ", " : "");
+			say_prefix(&out, &t->ranges.v[i]);
+		}
+		if (t->ranges.n > RANGES_SHOWN)
+			str_printf(&out, " and %zu more", t->ranges.n - RANGES_SHOWN);
+	}
+	step(w, "source ranges", &out);
+	str_fini(&out);
+}
+
+static void step_policy(struct jsonw *w, const struct plan_trace *t)
+{
+	bool is_internal = t->frontend.kind == PLAN_FRONTEND_CLUSTERIP;
+	struct str out = { 0 };
+
+	str_puts(&out, is_internal ? "internal " : "external ");
+	if (t->is_inside)
+		str_puts(&out, "Local, but pods and this host count as inside: all endpoints");
+	else if (t->scope == PLAN_SCOPE_LOCAL)
+		str_puts(&out, "Local: endpoints of this node only");
+	else
+		str_puts(&out, "Cluster: all endpoints");
+	step(w, "policy", &out);
+	str_fini(&out);
+}
+
+static void say_dealing(struct str *out, const struct plan_trace *t)
+{
+	const char *scheduler = t->dealing.scheduler;
+
+	if (*scheduler == '\0') {
+		if (t->n_used > 1)
+			str_printf(out, ", each with probability 1/%zu", t->n_used);
+		return;
+	}
+	switch ((enum plan_deal)t->dealing.deal) {
+	case PLAN_DEAL_EVENLY:
+		str_puts(out, " in turns");
+		break;
+	case PLAN_DEAL_BY_WEIGHT:
+		str_puts(out,
+			 t->dealing.is_by_client
+				 ? " by weight, the same for the same client while none changes"
+				 : " in turns, by weight");
+		break;
+	case PLAN_DEAL_UNTOLD:
+		str_puts(out, ", chosen by what goes on there");
+		break;
+	}
+	str_printf(out, " (scheduler %s)", scheduler);
+}
+
+static void say_pool(struct str *out, const struct plan_trace *t)
+{
+	if (t->pool_id != 0)
+		str_printf(out, "pool %u: ", t->pool_id);
+	str_printf(out, "%zu endpoint%s", t->n_used, t->n_used == 1 ? "" : "s");
+	say_dealing(out, t);
+	if (t->topology != TOPOLOGY_OFF)
+		str_printf(out, "; those hinted for the %s only", topology_text(t->topology));
+	if (t->is_fallback)
+		str_puts(out, "; they terminate, but nothing is ready");
+	if (t->affinity_s != 0)
+		str_printf(out, "; a client that came in the last %u s goes where it went",
+			   t->affinity_s);
+}
+
+static void step_pool(struct jsonw *w, const struct plan_trace *t)
+{
+	struct str out = { 0 };
+
+	if (t->why == PLAN_TRACE_WHY_WEIGHTLESS) {
+		str_puts(&out, "each usable endpoint has weight 0: nobody answers, and nobody "
+			       "refuses");
+		step(w, "pool", &out);
+		str_fini(&out);
+		return;
+	}
+	switch ((enum plan_verdict)(t->frontend.is_split && t->is_inside
+					    ? t->frontend.inside.verdict
+					    : t->frontend.target.verdict)) {
+	case PLAN_VERDICT_UNSET:
+		break;
+	case PLAN_VERDICT_POOL:
+		say_pool(&out, t);
+		break;
+	case PLAN_VERDICT_REJECT:
+		str_puts(&out, "no endpoint is usable anywhere: refused at once");
+		break;
+	case PLAN_VERDICT_DROP:
+		str_puts(&out, "no usable endpoint on this node, others are elsewhere: dropped, so "
+			       "that clients try another node");
+		break;
+	}
+	step(w, "pool", &out);
+	str_fini(&out);
+}
+
+/* --- masquerading, kernel --- */
+
+static const char *masq_word(enum plan_trace_masq masq)
+{
+	switch (masq) {
+	case PLAN_TRACE_MASQ_NONE_POD:
+		return "no: a pod to a cluster IP keeps its address";
+	case PLAN_TRACE_MASQ_NONE_DETECTOR:
+		return "no: without a detector nobody is, to a cluster IP";
+	case PLAN_TRACE_MASQ_NONE_LOCAL:
+		return "no: external policy Local keeps the client's address";
+	case PLAN_TRACE_MASQ_ALL:
+		return "yes: --masquerade-all, to a cluster IP";
+	case PLAN_TRACE_MASQ_NOT_POD:
+		return "yes: to a cluster IP, and no pod by the detector";
+	case PLAN_TRACE_MASQ_EXTERNAL:
+		return "yes: external policy Cluster, replies have to come back this way";
+	case PLAN_TRACE_MASQ_HOST:
+		return "yes: this host to an external address with policy Local";
+	}
+	return "-";
+}
+
+static bool meets_itself(const struct plan_trace *t)
+{
+	vec_for_each (ep, &t->endpoints)
+		if (plan_trace_endpoint_why(ep) == NULL &&
+		    ip_addr_is_equal(&ep->addr, &t->query.src))
+			return true;
+	return false;
+}
+
+static void step_masq(struct jsonw *w, const struct plan_trace *t)
+{
+	struct str out = { 0 };
+
+	str_puts(&out, masq_word(t->masq));
+	if (t->masq < PLAN_TRACE_MASQ_ALL && meets_itself(t))
+		str_puts(&out, "; yes if it meets itself");
+	step(w, "masqueraded", &out);
+	str_fini(&out);
+}
+
+static const char *held_word(enum plan_trace_held held)
+{
+	switch (held) {
+	case PLAN_TRACE_HELD_SAME:
+		return "same";
+	case PLAN_TRACE_HELD_NOT:
+		return "absent";
+	case PLAN_TRACE_HELD_OTHER:
+		return "other";
+	}
+	return "-";
+}
+
+static void step_kernel(struct jsonw *w, const struct serve_context *ctx,
+			const struct plan_trace *t)
+{
+	static const char *const texts[] = { "holds this",
+					     "does not hold this frontend of the service",
+					     "holds another verdict or other endpoints" };
+	const struct svc *svc = model_find(ctx->model, t->ns, t->name);
+	const struct sync_failure *failure =
+		svc != NULL && ctx->sync != NULL ? sync_failure_find(ctx->sync, svc) : NULL;
+	struct str out = { 0 };
+
+	str_puts(&out, texts[t->held]);
+	if (failure != NULL)
+		str_printf(&out, "; it refuses the service: %s", failure->text);
+	else if (t->held != PLAN_TRACE_HELD_SAME)
+		str_puts(&out, "; it is on its way");
+	step(w, "kernel", &out);
+	str_fini(&out);
+}
+
+/* --- members --- */
+
+static void view_source(struct jsonw *w, const struct plan_trace *t)
+{
+	jsonw_object(w, "source");
+	jsonw_addr(w, "address", &t->query.src);
+	jsonw_text(w, "is", source_word(t));
+	jsonw_bool(w, "assumed", t->is_assumed);
+	jsonw_text(w, "pod", t->pod);
+	jsonw_end(w);
+	jsonw_object(w, "destination");
+	jsonw_addr(w, "address", &t->query.dst);
+	jsonw_uint(w, "port", t->query.port);
+	jsonw_text(w, "protocol", l4proto_text(t->query.proto));
+	jsonw_end(w);
+}
+
+static const char *why_word(enum plan_trace_why why)
+{
+	switch (why) {
+	case PLAN_TRACE_WHY_UNSET:
+		break;
+	case PLAN_TRACE_WHY_POOL:
+		return "pool";
+	case PLAN_TRACE_WHY_NO_ENDPOINT:
+		return "no-endpoint";
+	case PLAN_TRACE_WHY_INTERNAL_POLICY:
+		return "internal-policy";
+	case PLAN_TRACE_WHY_EXTERNAL_POLICY:
+		return "external-policy";
+	case PLAN_TRACE_WHY_RANGES:
+		return "source-ranges";
+	case PLAN_TRACE_WHY_WEIGHTLESS:
+		return "no-weight";
+	case PLAN_TRACE_WHY_OTHER_PORT:
+		return "unknown-port";
+	case PLAN_TRACE_WHY_UNALLOCATED:
+		return "unallocated-cluster-ip";
+	case PLAN_TRACE_WHY_NOT_CAPTURED:
+		return "ipmode-proxy";
+	case PLAN_TRACE_WHY_EXTERNAL_OFF:
+		return "external-ips-off";
+	case PLAN_TRACE_WHY_NOT_PROXIED:
+		return "not-proxied";
+	case PLAN_TRACE_WHY_VIP_OTHER_PORT:
+		return "unknown-port-of-external-address";
+	case PLAN_TRACE_WHY_NODE_PORT_ELSEWHERE:
+		return "node-port-on-other-addresses";
+	case PLAN_TRACE_WHY_NO_NODE_PORT:
+		return "no-node-port";
+	case PLAN_TRACE_WHY_ENDPOINT:
+		return "endpoint-address";
+	case PLAN_TRACE_WHY_UNKNOWN:
+		return "unknown-address";
+	}
+	return "-";
+}
+
+static void view_others(struct jsonw *w, const struct plan_trace *t)
+{
+	static const char *const relations[] = {
+		[PLAN_TRACE_ASKS] = "asks",
+		[PLAN_TRACE_NOT_CAPTURED] = "ipmode-proxy",
+		[PLAN_TRACE_EXTERNAL_OFF] = "external-ips-off",
+		[PLAN_TRACE_NOT_PROXIED] = "not-proxied",
+		[PLAN_TRACE_HAS_ADDRESS] = "has-address",
+		[PLAN_TRACE_HAS_NODE_PORT] = "has-node-port",
+	};
+
+	jsonw_array(w, "others");
+	for (size_t i = 0; i < MIN(t->others.n, (size_t)PLAN_TRACE_OTHERS_MAX); i++) {
+		const struct plan_trace_other *o = &t->others.v[i];
+
+		jsonw_object(w, NULL);
+		jsonw_name(w, "namespace", o->ns);
+		jsonw_name(w, "name", o->name);
+		jsonw_text(w, "relation", relations[o->relation]);
+		jsonw_text(w, "kind", plan_frontend_kind_text(o->kind));
+		jsonw_end(w);
+	}
+	jsonw_end(w);
+}
+
+static void view_service(struct jsonw *w, const struct plan_trace *t)
+{
+	if (t->ns == NULL) {
+		jsonw_null(w, "service");
+		return;
+	}
+	jsonw_object(w, "service");
+	jsonw_name(w, "namespace", t->ns);
+	jsonw_name(w, "name", t->name);
+	jsonw_name(w, "port_name", t->port_name);
+	jsonw_uint(w, "port", t->service_port);
+	jsonw_text(w, "kind", plan_frontend_kind_text(t->frontend.kind));
+	jsonw_bool(w, "guarded", t->frontend.is_guarded);
+	jsonw_bool(w, "split", t->frontend.is_split);
+	jsonw_bool(w, "inside", t->is_inside);
+	jsonw_text(w, "scope", plan_scope_text(t->scope));
+	if (t->pool_id != 0)
+		jsonw_uint(w, "pool", t->pool_id);
+	else
+		jsonw_null(w, "pool");
+	jsonw_text(w, "topology", topology_text(t->topology));
+	jsonw_uint(w, "affinity_s", t->affinity_s);
+	if (t->dealing.scheduler[0] != '\0')
+		jsonw_text(w, "scheduler", t->dealing.scheduler);
+	jsonw_bool(w, "masqueraded", t->masq >= PLAN_TRACE_MASQ_ALL);
+	jsonw_text(w, "kernel", held_word(t->held));
+	jsonw_uint(w, "used_endpoints", t->n_used);
+	jsonw_end(w);
+}
+
+void view_trace(struct jsonw *w, const struct serve_context *ctx, const struct plan_trace *t)
+{
+	jsonw_text(w, "verdict", plan_trace_verdict_text(t->verdict));
+	jsonw_text(w, "why", why_word(t->why));
+	view_source(w, t);
+	view_service(w, t);
+	jsonw_array(w, "steps");
+	step_source(w, ctx, t);
+	step_frontend(w, ctx, t);
+	if (t->ns != NULL) {
+		step_ranges(w, t);
+		if (t->why != PLAN_TRACE_WHY_RANGES) {
+			step_policy(w, t);
+			step_pool(w, t);
+		}
+		if (t->verdict == PLAN_TRACE_BALANCED)
+			step_masq(w, t);
+		step_kernel(w, ctx, t);
+	}
+	jsonw_end(w);
+	view_others(w, t);
+}
+
+static void view_hints(struct jsonw *w, const char *key, const struct hints *h)
+{
+	jsonw_array(w, key);
+	for (uint32_t i = 0; h != NULL && i < h->n; i++)
+		jsonw_name(w, NULL, h->names[i]);
+	jsonw_end(w);
+}
+
+void view_trace_endpoint(struct jsonw *w, const struct plan_trace *t,
+			 const struct plan_trace_endpoint *ep)
+{
+	const char *why = plan_trace_endpoint_why(ep);
+	bool is_used = why == NULL && t->verdict == PLAN_TRACE_BALANCED;
+
+	if (why == NULL && !is_used)
+		why = "the source ranges keep the client out";
+
+	jsonw_object(w, NULL);
+	jsonw_addr(w, "address", &ep->addr);
+	if (ep->port != 0)
+		jsonw_uint(w, "port", ep->port);
+	else
+		jsonw_null(w, "port");
+	jsonw_text(w, "pod", ep->pod);
+	jsonw_name(w, "node", ep->node);
+	jsonw_bool(w, "on_this_node", ep->is_local);
+	view_hints(w, "zone_hints", ep->zones);
+	view_hints(w, "node_hints", ep->nodes);
+	jsonw_bool(w, "ready", ep->flags & ENDPOINT_READY);
+	jsonw_bool(w, "serving", ep->flags & ENDPOINT_SERVING);
+	jsonw_bool(w, "terminating", ep->flags & ENDPOINT_TERMINATING);
+	jsonw_bool(w, "used", is_used);
+	if (is_used && plan_trace_chance(t, ep) < 0)
+		jsonw_null(w, "probability");
+	else
+		jsonw_real(w, "probability", is_used ? plan_trace_chance(t, ep) : 0.0);
+	if (is_used && t->dealing.scheduler[0] != '\0')
+		jsonw_uint(w, "weight", ep->weight);
+	jsonw_bool(w, "masqueraded", is_used && ep->is_masqueraded);
+	jsonw_text(w, "why_not", why);
+	jsonw_end(w);
+}

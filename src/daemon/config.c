@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* config - a file's tree, flattened to fields with names, lines and text. */
+#include "daemon/config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "source/decode/decode.h"
+#include "source/decode/yamlread.h"
+#include "source/files/watch.h"
+#include "source/kube/textfile.h"
+
+#define API_VERSION "kubeproxy.config.k8s.io/v1alpha1"
+#define KIND "KubeProxyConfiguration"
+#define COMPLAINTS_MAX 400 /* bytes; then "and more" */
+#define NAME_MAX_LEN 256
+
+/* What a walk through one document needs. */
+struct walk {
+	struct config *c;
+	struct yaml *yaml;
+	config_kind_fn kind_of;
+	struct decode at; /* steps to the value in hand; depth counts them */
+	char name[NAME_MAX_LEN];
+};
+
+/* --- complaints and errors --- */
+
+static void complain(struct config *c, uint32_t line, const char *name, const char *what)
+{
+	if (c->complaints.len > COMPLAINTS_MAX)
+		return;
+	str_printf(&c->complaints, "%sline %u: '%.64s' %s", c->complaints.len > 0 ? ", " : "", line,
+		   name, what);
+	if (c->complaints.len > COMPLAINTS_MAX)
+		str_puts(&c->complaints, ", and more");
+}
+
+static void on_twice(void *arg, const char *key, uint32_t line)
+{
+	complain(arg, line, key, "is given twice, the last one counts");
+}
+
+static uint32_t line_here(const struct walk *w)
+{
+	struct decode d = w->at;
+
+	if (d.depth == 0)
+		d.steps[0] = (struct decode_step){ 0 }; /* the document itself */
+	else
+		d.depth--; /* here depth counts, there it is the last one's index */
+	return yaml_line_of(w->yaml, &d);
+}
+
+/* "FILE:LINE: field: " in front of what `err` says. */
+static int refuse(struct walk *w, int code, struct err *err)
+{
+	if (w->name[0] != '\0')
+		(void)err_wrap(err, code, "%s", w->name);
+	return err_wrap(err, code, "%s:%u", w->c->path, line_here(w));
+}
+
+/* --- values as text --- */
+
+static const char *kind_text(enum config_kind kind)
+{
+	switch (kind) {
+	case CONFIG_TEXT:
+		return "text";
+	case CONFIG_BOOL:
+		return "true or false";
+	case CONFIG_INT:
+		return "a whole number";
+	case CONFIG_NUMBER:
+		return "a number";
+	case CONFIG_DURATION:
+	case CONFIG_DURATION_OR_NS:
+		return "a duration, as text such as 30s";
+	case CONFIG_LIST:
+		return "a list of text";
+	case CONFIG_GATES:
+		return "an object of names with true or false";
+	case CONFIG_VMODULE:
+		return "a list of filePattern and verbosity";
+	case CONFIG_SECTION:
+	case CONFIG_ANY:
+	case CONFIG_NONE:
+		break;
+	}
+	return "an object";
+}
+
+static bool text_list(struct str *ret, const json_t *v)
+{
+	const json_t *e;
+	size_t i;
+
+	if (!json_is_array(v))
+		return false;
+	json_array_foreach (v, i, e) {
+		if (!json_is_string(e))
+			return false;
+		str_printf(ret, "%s%s", i > 0 ? "," : "", json_string_value(e));
+	}
+	return true;
+}
+
+static bool text_gates(struct str *ret, const json_t *v)
+{
+	const char *key;
+	json_t *e;
+
+	if (!json_is_object(v))
+		return false;
+	json_object_foreach ((json_t *)(uintptr_t)v, key, e) {
+		if (!json_is_boolean(e))
+			return false;
+		str_printf(ret, "%s%s=%s", ret->len > 0 ? "," : "", key,
+			   json_is_true(e) ? "true" : "false");
+	}
+	return true;
+}
+
+static bool text_vmodule(struct str *ret, const json_t *v)
+{
+	const json_t *e;
+	size_t i;
+
+	if (!json_is_array(v))
+		return false;
+	json_array_foreach (v, i, e) {
+		const json_t *pattern = json_object_get(e, "filePattern");
+		const json_t *verbosity = json_object_get(e, "verbosity");
+
+		if (!json_is_string(pattern) || !json_is_integer(verbosity))
+			return false;
+		str_printf(ret, "%s%s=%" JSON_INTEGER_FORMAT, i > 0 ? "," : "",
+			   json_string_value(pattern), json_integer_value(verbosity));
+	}
+	return true;
+}
+
+/* False when `v` is not of this kind. */
+static bool text_of(struct str *ret, enum config_kind kind, const json_t *v)
+{
+	switch (kind) {
+	case CONFIG_TEXT:
+	case CONFIG_DURATION:
+		str_puts(ret, json_is_string(v) ? json_string_value(v) : "");
+		return json_is_string(v);
+	case CONFIG_DURATION_OR_NS:
+		if (!json_is_integer(v))
+			return text_of(ret, CONFIG_DURATION, v);
+		str_printf(ret, "%" JSON_INTEGER_FORMAT "ns", json_integer_value(v));
+		return true;
+	case CONFIG_BOOL:
+		str_puts(ret, json_is_true(v) ? "true" : "false");
+		return json_is_boolean(v);
+	case CONFIG_INT:
+		str_printf(ret, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+		return json_is_integer(v);
+	case CONFIG_NUMBER:
+		if (json_is_integer(v))
+			return text_of(ret, CONFIG_INT, v);
+		str_printf(ret, "%.9g", json_number_value(v));
+		return json_is_number(v);
+	case CONFIG_LIST:
+		return text_list(ret, v);
+	case CONFIG_GATES:
+		return text_gates(ret, v);
+	case CONFIG_VMODULE:
+		return text_vmodule(ret, v);
+	case CONFIG_ANY:
+		return json_is_object(v);
+	case CONFIG_SECTION:
+	case CONFIG_NONE:
+		break;
+	}
+	return false;
+}
+
+/* One entry of a list with commas. */
+static void word_add(json_t *ret, enum config_kind kind, char *word)
+{
+	char *value = kind != CONFIG_LIST ? strchr(word, '=') : NULL;
+
+	if (value != NULL)
+		*value++ = '\0';
+	if (kind == CONFIG_LIST)
+		(void)json_array_append_new(ret, json_string(word));
+	else if (kind == CONFIG_GATES)
+		(void)json_object_set_new(
+			ret, word, json_boolean(value == NULL || strcmp(value, "true") == 0));
+	else
+		(void)json_array_append_new(
+			ret, json_pack("{s:s,s:I}", "filePattern", word, "verbosity",
+				       (json_int_t)strtoll(value ? value : "0", NULL, 10)));
+}
+
+static json_t *from_words(enum config_kind kind, const char *text)
+{
+	json_t *ret = kind == CONFIG_GATES ? json_object() : json_array();
+	char *copy = xstrdup(text);
+	char *rest = copy;
+	char *word;
+
+	while ((word = strsep(&rest, ",")) != NULL) {
+		word += strspn(word, " \t");
+		word[strcspn(word, " \t")] = '\0';
+		if (*word != '\0')
+			word_add(ret, kind, word);
+	}
+	free(copy);
+	return ret;
+}
+
+json_t *config_from_text(enum config_kind kind, const char *text)
+{
+	switch (kind) {
+	case CONFIG_BOOL:
+		return json_boolean(strcmp(text, "true") == 0 || strcmp(text, "1") == 0);
+	case CONFIG_INT:
+		return json_integer(strtoll(text, NULL, 10));
+	case CONFIG_NUMBER:
+		return strpbrk(text, ".eE") ? json_real(strtod(text, NULL))
+					    : json_integer(strtoll(text, NULL, 10));
+	case CONFIG_ANY:
+		return json_object();
+	case CONFIG_LIST:
+	case CONFIG_GATES:
+	case CONFIG_VMODULE:
+		return from_words(kind, text);
+	case CONFIG_TEXT:
+	case CONFIG_DURATION:
+	case CONFIG_DURATION_OR_NS:
+	case CONFIG_SECTION:
+	case CONFIG_NONE:
+		break;
+	}
+	return json_string(text);
+}
+
+/* --- reading --- */
+
+static int value_take(struct walk *w, enum config_kind kind, json_t *v, struct err *err)
+{
+	struct str text = { 0 };
+
+	if (!text_of(&text, kind, v)) {
+		str_fini(&text);
+		return refuse(w, err_set(err, -EINVAL, "is not %s", kind_text(kind)), err);
+	}
+	*vec_push(&w->c->values) = (struct config_value){
+		.name = xstrdup(w->name),
+		.text = text.text ? text.text : xstrdup(""),
+		.json = json_incref(v),
+		.line = line_here(w),
+	};
+	return 0;
+}
+
+/* One object; its sections are walked the same way, so depth is that of the known fields. */
+static int section_walk(struct walk *w, const json_t *obj, struct err *err)
+{
+	size_t len = strlen(w->name);
+	const char *key;
+	json_t *v;
+	int r = 0;
+
+	json_object_foreach ((json_t *)(uintptr_t)obj, key, v) {
+		enum config_kind kind = CONFIG_NONE;
+
+		if (len == 0 && (strcmp(key, "apiVersion") == 0 || strcmp(key, "kind") == 0))
+			continue;
+		w->at.steps[w->at.depth++] = (struct decode_step){ .in = obj, .key = key };
+		if (len + strlen(key) + 2 <= sizeof(w->name)) {
+			if (len > 0)
+				strcpy(w->name + len, ".");
+			strcat(w->name, key);
+			kind = w->kind_of(w->name);
+		}
+		if (kind == CONFIG_NONE)
+			complain(w->c, line_here(w), len ? w->name : key, "is no field, ignored");
+		else if (json_is_null(v))
+			;
+		else if (kind != CONFIG_SECTION)
+			r = value_take(w, kind, v, err);
+		else if (json_is_object(v))
+			r = section_walk(w, v, err);
+		else
+			r = refuse(w, err_set(err, -EINVAL, "is not an object"), err);
+		if (r < 0)
+			return r;
+		w->name[len] = '\0';
+		w->at.depth--;
+	}
+	return 0;
+}
+
+static int head_check(struct walk *w, const json_t *root, const char *key, const char *want,
+		      struct err *err)
+{
+	const json_t *v = json_object_get(root, key);
+
+	w->at.steps[0] = (struct decode_step){ .in = root, .key = key };
+	w->at.depth = v != NULL;
+	if (v == NULL)
+		return refuse(w, err_set(err, -EINVAL, "%s is missing; wanted is %s", key, want),
+			      err);
+	if (!json_is_string(v) || strcmp(json_string_value(v), want) != 0)
+		return refuse(w,
+			      err_set(err, -EINVAL, "%s: '%s' is not %s", key,
+				      json_is_string(v) ? json_string_value(v) : "(no text)", want),
+			      err);
+	w->at.depth = 0;
+	return 0;
+}
+
+static int document_read(struct walk *w, const json_t *root, struct err *err)
+{
+	int r;
+
+	if (!json_is_object(root))
+		return refuse(w, err_set(err, -EINVAL, "is not an object"), err);
+	r = head_check(w, root, "apiVersion", API_VERSION, err);
+	if (r == 0)
+		r = head_check(w, root, "kind", KIND, err);
+	return r < 0 ? r : section_walk(w, root, err);
+}
+
+/* The only document of the file. */
+static int documents_read(struct walk *w, struct err *err)
+{
+	json_t *root = NULL;
+	json_t *more = NULL;
+	int r = yaml_next(w->yaml, &root, err);
+
+	if (r == YAML_END)
+		return err_set(err, -EINVAL, "%s: is empty", w->c->path);
+	if (r == YAML_ITEM)
+		r = refuse(w, err_set(err, -EINVAL, "is a list, wanted is a " KIND), err);
+	else if (r == YAML_DOCUMENT)
+		r = document_read(w, root, err);
+	else
+		r = err_wrap(err, r, "%s:%u", w->c->path, yaml_line(w->yaml));
+	if (r == 0) {
+		r = yaml_next(w->yaml, &more, err);
+		if (r > 0)
+			r = err_set(err, -EINVAL, "a second document; wanted is one");
+		if (r < 0)
+			(void)err_wrap(err, r, "%s:%u", w->c->path, yaml_line(w->yaml));
+	}
+	json_decref(more);
+	json_decref(root);
+	return r;
+}
+
+int config_read_text(struct config *c, const char *path, const char *text, size_t len,
+		     config_kind_fn kind_of, struct err *err)
+{
+	AUTO(yaml_close) struct yaml *y = NULL;
+	struct walk w = { .c = c, .kind_of = kind_of };
+
+	c->path = xstrdup(path);
+	yaml_open_text(&y, text, len, 1);
+	yaml_allow_twice(y, on_twice, c);
+	w.yaml = y;
+	return documents_read(&w, err);
+}
+
+int config_read(struct config *c, const char *path, config_kind_fn kind_of, struct err *err)
+{
+	struct str text = { 0 };
+	int r = textfile_read(&text, path, CONFIG_SIZE_MAX, err);
+
+	if (r == 0)
+		r = config_read_text(c, path, str_text(&text), text.len, kind_of, err);
+	str_fini(&text);
+	return r;
+}
+
+void config_fini(struct config *c)
+{
+	vec_for_each (v, &c->values) {
+		free(v->name);
+		free(v->text);
+		json_decref(v->json);
+	}
+	vec_fini(&c->values);
+	str_fini(&c->complaints);
+	free(c->path);
+	c->path = NULL;
+}
+
+const struct config_value *config_find(const struct config *c, const char *name)
+{
+	vec_for_each (v, &c->values)
+		if (strcmp(v->name, name) == 0)
+			return v;
+	return NULL;
+}
+
+/* --- trees --- */
+
+void config_tree_put(json_t *root, const char *name, json_t *value)
+{
+	const char *dot;
+
+	while ((dot = strchr(name, '.')) != NULL) {
+		char *key = xstrndup(name, (size_t)(dot - name));
+		json_t *next = json_object_get(root, key);
+
+		if (next == NULL) {
+			next = json_object();
+			(void)json_object_set_new(root, key, next);
+		}
+		free(key);
+		root = next;
+		name = dot + 1;
+	}
+	(void)json_object_set_new(root, name, value);
+}
+
+const json_t *config_tree_get(const json_t *root, const char *name)
+{
+	const char *dot;
+
+	while (root != NULL && (dot = strchr(name, '.')) != NULL) {
+		char *key = xstrndup(name, (size_t)(dot - name));
+
+		root = json_object_get(root, key);
+		free(key);
+		name = dot + 1;
+	}
+	return json_object_get(root, name);
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Sections as blocks; their values, lists and maps included, as JSON, which is YAML. */
+static void section_print(struct str *ret, const json_t *obj, int indent)
+{
+	size_t n = json_object_size(obj);
+	const char **keys = xreallocarray(NULL, n + 1, sizeof(*keys));
+	const char *key;
+	json_t *v;
+	size_t i = 0;
+
+	json_object_foreach ((json_t *)(uintptr_t)obj, key, v)
+		keys[i++] = key;
+	qsort(keys, n, sizeof(*keys), by_text);
+	for (i = 0; i < n; i++) {
+		v = json_object_get(obj, keys[i]);
+		str_printf(ret, "%*s%s:", indent, "", keys[i]);
+		if (json_is_object(v) && json_object_size(v) > 0) {
+			str_puts(ret, "\n");
+			section_print(ret, v, indent + 2);
+		} else {
+			char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_SORT_KEYS);
+
+			str_printf(ret, " %s\n", text);
+			free(text);
+		}
+	}
+	free(keys);
+}
+
+void config_print(struct str *ret, const json_t *root)
+{
+	str_puts(ret, "apiVersion: " API_VERSION "\nkind: " KIND "\n");
+	section_print(ret, root, 0);
+}
+
+/* --- watching --- */
+
+struct config_watch {
+	struct watch *watch;
+	char *folder;
+	char *file;
+	bool is_due;
+	void (*changed)(void *arg);
+	void *arg;
+};
+
+static void links_look(struct config_watch *w)
+{
+	watch_links_begin(w->watch);
+	watch_link(w->watch, w->file);
+	watch_links_end(w->watch);
+}
+
+/* What is only created is looked at when its writer closes it. */
+static void on_name(void *arg, const char *name, enum watch_what what)
+{
+	struct config_watch *w = arg;
+
+	if (what == WATCH_WRITTEN && strcmp(name, w->file) == 0)
+		w->is_due = true;
+}
+
+/* Links were turned: the file may be another one. */
+static void on_all(void *arg, bool is_lost)
+{
+	struct config_watch *w = arg;
+
+	w->is_due = true;
+}
+
+static void on_done(void *arg)
+{
+	struct config_watch *w = arg;
+	bool is_due = w->is_due;
+
+	links_look(w);
+	w->is_due = false;
+	if (is_due)
+		w->changed(w->arg);
+}
+
+int config_watch_open(struct config_watch **ret, struct event_base *base, const char *path,
+		      void (*changed)(void *arg), void *arg, struct err *err)
+{
+	AUTO(config_watch_close) struct config_watch *w = xcalloc(1, sizeof(*w));
+	struct watch_ops ops = { .name = on_name, .all = on_all, .done = on_done, .arg = w };
+	const char *slash = strrchr(path, '/');
+	int r;
+
+	w->changed = changed;
+	w->arg = arg;
+	w->folder = slash == NULL   ? xstrdup(".")
+		    : slash == path ? xstrdup("/")
+				    : xstrndup(path, (size_t)(slash - path));
+	w->file = xstrdup(slash == NULL ? path : slash + 1);
+	r = watch_open(&w->watch, base, w->folder, &ops, err);
+	if (r < 0)
+		return err_wrap(err, r, "%s", path);
+	links_look(w);
+	*ret = TAKE(w);
+	return 0;
+}
+
+void config_watch_close(struct config_watch *w)
+{
+	if (w == NULL)
+		return;
+	watch_close(w->watch);
+	free(w->folder);
+	free(w->file);
+	free(w);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "daemon/doctor.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <string.h>
+
+#include "base/log.h"
+
+struct doctor {
+	struct check_helper *checks;
+	struct event *patience;
+	struct event *log_timer;
+	struct check_report told; /* warnings and errors of the last run */
+	bool is_settled;
+};
+
+/* --- checks --- */
+
+static bool is_told(const struct doctor *d, const struct check_result *c)
+{
+	vec_for_each (t, &d->told.v)
+		if (strcmp(t->check, c->check) == 0 && strcmp(t->found, c->found) == 0)
+			return true;
+	return false;
+}
+
+static void on_checked(void *arg, const struct check_report *report)
+{
+	struct doctor *d = arg;
+	struct check_report told = { 0 };
+
+	vec_for_each (c, &report->v) {
+		if (c->level < CHECK_WARNING)
+			continue;
+		if (!is_told(d, c))
+			log_warn(LOG_AREA_MAIN, "doctor: %s: %s: %s%s%s",
+				 check_level_text(c->level), c->check, c->found,
+				 c->advice != NULL ? "; what to do: " : "",
+				 c->advice != NULL ? c->advice : "");
+		check_add(&told, c->check, c->level, NULL, "%s", c->found);
+	}
+	check_report_fini(&d->told);
+	d->told = told;
+}
+
+static void on_patience(evutil_socket_t fd, short what, void *arg)
+{
+	struct doctor *d = arg;
+
+	check_helper_run(d->checks);
+}
+
+void doctor_settled(struct doctor *d)
+{
+	if (d->is_settled)
+		return;
+	d->is_settled = true;
+	(void)event_del(d->patience);
+	check_helper_run(d->checks);
+}
+
+struct check_helper *doctor_checks(struct doctor *d)
+{
+	return d->checks;
+}
+
+/* --- the log --- */
+
+static void log_timer_arm(struct doctor *d, uint64_t wait_ns)
+{
+	const struct timeval tv = { (time_t)(wait_ns / NSEC_PER_SEC),
+				    (suseconds_t)(wait_ns % NSEC_PER_SEC / NSEC_PER_USEC) };
+
+	(void)event_add(d->log_timer, &tv);
+}
+
+static void on_log_timer(evutil_socket_t fd, short what, void *arg)
+{
+	uint64_t now = now_ns();
+	uint64_t next = log_tick(now);
+
+	if (next != 0)
+		log_timer_arm(arg, next > now ? next - now : 0);
+}
+
+static void on_log_pending(void *arg, uint64_t wait_ns)
+{
+	log_timer_arm(arg, wait_ns);
+}
+
+/* --- life --- */
+
+int doctor_open(struct doctor **ret, struct event_base *base, const char *plane, struct err *err)
+{
+	AUTO(doctor_close) struct doctor *d = xcalloc(1, sizeof(*d));
+	const struct timeval patience = { .tv_sec = DOCTOR_PATIENCE_S };
+	int r = check_helper_open(&d->checks, base, plane, on_checked, d, err);
+
+	if (r < 0)
+		return r;
+	d->patience = event_new(base, -1, 0, on_patience, d);
+	d->log_timer = event_new(base, -1, 0, on_log_timer, d);
+	if (d->patience == NULL || d->log_timer == NULL || event_add(d->patience, &patience) < 0)
+		return err_set(err, -ENOMEM, "checks: event");
+	log_on_pending(on_log_pending, d);
+	*ret = TAKE(d);
+	return 0;
+}
+
+void doctor_close(struct doctor *d)
+{
+	if (d == NULL)
+		return;
+	log_on_pending(NULL, NULL);
+	check_helper_close(d->checks);
+	if (d->patience != NULL)
+		event_free(d->patience);
+	if (d->log_timer != NULL)
+		event_free(d->log_timer);
+	check_report_fini(&d->told);
+	free(d);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* daemon/notify - datagrams to the service manager. */
+#include "daemon/notify.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "base/log.h"
+
+#define STATUS_MAX 512
+
+struct notify {
+	int fd; /* -1: nobody listens */
+	struct sockaddr_un addr;
+	socklen_t addr_len;
+	struct event *watchdog; /* NULL: not wanted */
+	bool is_ready_told;
+	char status[STATUS_MAX];
+};
+
+/* Lost only if the manager does not read; then it has other worries. */
+static void tell(const struct notify *n, const char *text)
+{
+	if (n->fd >= 0)
+		(void)sendto(n->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT,
+			     (const struct sockaddr *)&n->addr, n->addr_len);
+}
+
+static void on_watchdog(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	tell(arg, "WATCHDOG=1");
+}
+
+/* A path, or "@name" for an abstract one. */
+static void address_set(struct notify *n, const char *path)
+{
+	size_t len = strlen(path);
+
+	if ((path[0] != '/' && path[0] != '@') || len < 2 || len >= sizeof(n->addr.sun_path)) {
+		log_warn(LOG_AREA_MAIN, "NOTIFY_SOCKET: '%.64s' is not the name of a socket", path);
+		return;
+	}
+	n->addr.sun_family = AF_UNIX;
+	memcpy(n->addr.sun_path, path, len);
+	n->addr_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
+	if (path[0] == '@')
+		n->addr.sun_path[0] = '\0';
+	else
+		n->addr_len++; /* with its end */
+	n->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (n->fd < 0)
+		log_warn(LOG_AREA_MAIN, "NOTIFY_SOCKET: %s", strerror(errno));
+}
+
+static void watchdog_set(struct notify *n, struct event_base *base)
+{
+	const char *pid = getenv("WATCHDOG_PID");
+	const char *usec = getenv("WATCHDOG_USEC");
+	uint64_t us = usec ? strtoull(usec, NULL, 10) / 2 : 0;
+	const struct timeval tv = { (time_t)(us / 1000000), (suseconds_t)(us % 1000000) };
+
+	if (us == 0 || n->fd < 0 || (pid != NULL && strtol(pid, NULL, 10) != (long)getpid()))
+		return;
+	n->watchdog = event_new(base, -1, EV_PERSIST, on_watchdog, n);
+	if (n->watchdog == NULL)
+		abort(); /* memory is gone, as in xmalloc() */
+	(void)event_add(n->watchdog, &tv);
+}
+
+void notify_open(struct notify **ret, struct event_base *base)
+{
+	struct notify *n = xcalloc(1, sizeof(*n));
+	const char *path = getenv("NOTIFY_SOCKET");
+
+	n->fd = -1;
+	if (path != NULL && *path != '\0')
+		address_set(n, path);
+	watchdog_set(n, base);
+	(void)unsetenv("NOTIFY_SOCKET");
+	(void)unsetenv("WATCHDOG_USEC");
+	(void)unsetenv("WATCHDOG_PID");
+	*ret = n;
+}
+
+void notify_close(struct notify *n)
+{
+	if (n == NULL)
+		return;
+	tell(n, "STOPPING=1");
+	if (n->watchdog != NULL)
+		event_free(n->watchdog);
+	if (n->fd >= 0)
+		close(n->fd);
+	free(n);
+}
+
+void notify_ready(struct notify *n)
+{
+	if (n->is_ready_told)
+		return;
+	n->is_ready_told = true;
+	tell(n, "READY=1");
+}
+
+void notify_status(struct notify *n, const char *text)
+{
+	char message[STATUS_MAX + 8];
+
+	if (n->fd < 0 || strncmp(n->status, text, sizeof(n->status) - 1) == 0)
+		return;
+	(void)snprintf(n->status, sizeof(n->status), "%s", text);
+	(void)snprintf(message, sizeof(message), "STATUS=%s", n->status);
+	tell(n, message);
+}

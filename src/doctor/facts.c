@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "doctor/facts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void facts_init(struct facts *f)
+{
+	*f = (struct facts){
+		.ip_forward = FACT_UNKNOWN,
+		.ip6_forward = FACT_UNKNOWN,
+		.rp_filter_all = FACT_UNKNOWN,
+		.route_localnet_all = FACT_UNKNOWN,
+		.bridge_call_iptables = FACT_UNKNOWN,
+		.bridge_call_ip6tables = FACT_UNKNOWN,
+		.n_default_routes = FACT_UNKNOWN,
+		.ct_max = FACT_UNKNOWN,
+		.ct_count = FACT_UNKNOWN,
+		.ct_buckets = FACT_UNKNOWN,
+		.ct_liberal = FACT_UNKNOWN,
+		.nofile_soft = FACT_UNKNOWN,
+		.nofile_hard = FACT_UNKNOWN,
+		.memory_max = FACT_UNKNOWN,
+		.memory_used = FACT_UNKNOWN,
+		.ipvs_plane = { .table_size = FACT_UNKNOWN, .n_conns = FACT_UNKNOWN },
+	};
+	for (size_t i = 0; i < FACT_IPVS_SYSCTLS; i++)
+		f->ipvs_plane.sysctls[i] = FACT_UNKNOWN;
+}
+
+static void ipvs_fini(struct fact_ipvs *p)
+{
+	vec_for_each (text, &p->missing)
+		free(*text);
+	vec_for_each (text, &p->hard)
+		free(*text);
+	vec_for_each (text, &p->soft)
+		free(*text);
+	vec_fini(&p->missing);
+	vec_fini(&p->hard);
+	vec_fini(&p->soft);
+}
+
+void facts_fini(struct facts *f)
+{
+	vec_for_each (t, &f->tables) {
+		vec_for_each (h, &t->hooks)
+			free(h->chain);
+		vec_for_each (i, &t->inputs)
+			free(i->chain);
+		vec_fini(&t->hooks);
+		vec_fini(&t->inputs);
+		free(t->name);
+		free(t->comment);
+		free(t->mention_chain);
+	}
+	vec_for_each (p, &f->proxies)
+		free(p->name);
+	vec_fini(&f->tables);
+	vec_fini(&f->proxies);
+	vec_fini(&f->links);
+	vec_fini(&f->addrs);
+	vec_fini(&f->listeners);
+	vec_fini(&f->ipvs);
+	ipvs_fini(&f->ipvs_plane);
+	vec_fini(&f->ours.frontends);
+	vec_fini(&f->ours.vips);
+	vec_fini(&f->ours.cluster_ips);
+	vec_fini(&f->ours.endpoints);
+}
+
+/* --- ours ------------------------------------------------------------------------ */
+
+static int addr_cmp(const void *a, const void *b)
+{
+	return ip_addr_cmp(a, b);
+}
+
+static int tuple_cmp(const void *a, const void *b)
+{
+	const struct fact_tuple *x = a;
+	const struct fact_tuple *y = b;
+	int c = ip_addr_cmp(&x->addr, &y->addr);
+
+	if (c != 0)
+		return c;
+	if (x->proto != y->proto)
+		return x->proto < y->proto ? -1 : 1;
+	return (x->port > y->port) - (x->port < y->port);
+}
+
+#define sort(vec, cmp)                                                       \
+	do {                                                                 \
+		if ((vec)->n > 1)                                            \
+			qsort((vec)->v, (vec)->n, sizeof(*(vec)->v), (cmp)); \
+	} while (0)
+#define has(vec, key, cmp) \
+	((vec)->n > 0 && bsearch((key), (vec)->v, (vec)->n, sizeof(*(vec)->v), (cmp)) != NULL)
+
+void ours_sort(struct fact_ours *o)
+{
+	sort(&o->frontends, tuple_cmp);
+	sort(&o->vips, addr_cmp);
+	sort(&o->cluster_ips, addr_cmp);
+	sort(&o->endpoints, addr_cmp);
+}
+
+bool ours_has_frontend(const struct fact_ours *o, const struct ip_addr *a, uint8_t proto,
+		       uint16_t port)
+{
+	const struct fact_tuple key = { .addr = *a, .proto = proto, .port = port };
+
+	return has(&o->frontends, &key, tuple_cmp);
+}
+
+bool ours_has_vip(const struct fact_ours *o, const struct ip_addr *a)
+{
+	return has(&o->vips, a, addr_cmp);
+}
+
+bool ours_has_cluster_ip(const struct fact_ours *o, const struct ip_addr *a)
+{
+	return has(&o->cluster_ips, a, addr_cmp);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * doctor/facts - what the readers found, before anybody judges it.
+ *
+ * Numbers of files are FACT_UNKNOWN where the file is not there. Lists own their texts.
+ * Private to doctor/.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/ip.h"
+#include "base/vec.h"
+#include "plane/ipvs/tryout.h"
+#include "plane/nft/tryout.h"
+
+#define FACT_UNKNOWN (-1)
+#define FACT_NAME_MAX 64
+#define FACT_IPVS_SYSCTLS 8 /* room for ipvs_sysctl_wanted()'s */
+
+/* What the trials said; see try.h. */
+struct fact_try {
+	bool is_done;
+	bool is_private;         /* in a network namespace of its own; else without the layout */
+	int layout_result;       /* 0 or -errno; only where is_private */
+	char text[ERR_TEXT_MAX]; /* why not done, or what the layout met */
+	size_t n[IPFAM_N];
+	struct nft_try tries[IPFAM_N][NFT_TRIES_MAX];
+	/* Of the ipvs plane: */
+	int ipvs_result; /* 0: IPVS answers, or -errno */
+	size_t n_scheds; /* tried only where is_private */
+	struct ipvs_try scheds[IPVS_TRIES_MAX];
+};
+
+struct fact_link {
+	uint32_t index;
+	uint32_t master; /* index of the bridge it is a port of; 0: none */
+	char name[FACT_NAME_MAX];
+	char kind[FACT_NAME_MAX]; /* "bridge", "dummy"; "" when it has none */
+	bool is_up;
+	int64_t rp_filter;
+	int64_t route_localnet;
+};
+
+struct fact_addr {
+	struct ip_addr addr;
+	uint8_t prefix_len;
+	uint32_t link;
+};
+
+/* A frontend, a listening socket, a virtual server of IPVS. */
+struct fact_tuple {
+	struct ip_addr addr; /* unset: any address, of both families */
+	uint8_t proto;
+	uint16_t port;
+	bool is_any; /* all addresses of addr's family */
+};
+
+struct fact_process {
+	char *name;
+	int64_t pid;
+};
+
+/* A base chain of type nat, where destinations are changed. */
+struct fact_hook {
+	char *chain;
+	bool is_output; /* else prerouting */
+	int32_t priority;
+};
+
+/* A base chain that packets to this host pass, and that drops what it does not accept. */
+struct fact_input {
+	char *chain;
+	bool accepts_mark; /* as far as a rule of its table says so */
+};
+
+/* A table of nf_tables that is not ours. */
+struct fact_table {
+	uint8_t family; /* NFPROTO_* */
+	char *name;
+	char *comment;
+	bool has_kube_services; /* a chain KUBE-SERVICES */
+	bool has_dnat;          /* a rule that changes destinations */
+	size_t n_mentions;      /* rules that compare with an address of ours */
+	struct ip_addr mention; /* one of them */
+	char *mention_chain;
+	VEC(struct fact_hook) hooks;
+	VEC(struct fact_input) inputs; /* read for the ipvs plane only */
+};
+
+/* What is ours in the kernel; sorted. */
+struct fact_ours {
+	size_t n_tables[IPFAM_N];
+	VEC(struct fact_tuple) frontends;
+	VEC(struct ip_addr) vips; /* of all frontends */
+	VEC(struct ip_addr) cluster_ips;
+	VEC(struct ip_addr) endpoints;
+};
+
+/* What the ipvs plane needs besides. */
+struct fact_ipvs {
+	bool is_asked;    /* judge for that plane; else nothing below is read */
+	bool is_in_force; /* its table is there */
+	bool has_other;   /* and one of the nft plane's, which comes first then */
+	uint32_t mark;    /* that captured packets carry, in the bits of IPVS_MARK_MASK */
+	bool has_routing; /* the two lists below are known */
+	char routing_error[ERR_TEXT_MAX];
+	VEC(char *) missing; /* policy routing rules and routes */
+	VEC(char *) hard;    /* others' that vipd does not serve beside */
+	VEC(char *) soft;    /* others' that may decide before vipd's */
+	int64_t sysctls[FACT_IPVS_SYSCTLS];
+	int64_t table_size; /* buckets for connections */
+	int64_t n_conns;
+};
+
+struct facts {
+	char release[FACT_NAME_MAX];
+	struct fact_try trial;
+	/* sysctls */
+	int64_t ip_forward, ip6_forward;
+	int64_t rp_filter_all, route_localnet_all;
+	int64_t bridge_call_iptables, bridge_call_ip6tables;
+	int64_t n_default_routes; /* IPv4, by interface */
+	/* connection tracking */
+	int64_t ct_max, ct_count, ct_buckets, ct_liberal;
+	uint64_t ct_drops; /* new flows that found no room, ever */
+	/* links */
+	bool has_links;
+	char links_error[ERR_TEXT_MAX];
+	VEC(struct fact_link) links;
+	VEC(struct fact_addr) addrs;
+	/* others */
+	VEC(struct fact_process) proxies;
+	VEC(struct fact_tuple) listeners;
+	bool has_ipvs;
+	VEC(struct fact_tuple) ipvs; /* those of others */
+	struct fact_ipvs ipvs_plane;
+	bool has_tables;
+	char tables_error[ERR_TEXT_MAX];
+	VEC(struct fact_table) tables;
+	struct fact_ours ours;
+	bool has_legacy_kube; /* KUBE-SERVICES in iptables of the old kind */
+	/* clock */
+	bool is_clock_known, is_clock_synced;
+	int64_t clock_jump_ns; /* since the daemon started */
+	int64_t wall_s;
+	/* resources */
+	int64_t nofile_soft, nofile_hard;
+	int rcvbuf_result;
+	int64_t memory_max, memory_used; /* of the control group; FACT_UNKNOWN: no limit */
+	uint64_t capabilities;
+	bool has_capabilities;
+};
+
+void facts_init(struct facts *f);
+void facts_fini(struct facts *f);
+
+/* Files below `root`: sysctls, counters, sockets, processes. Links must have been read. */
+void read_files(struct facts *f, const char *root);
+/* Of this process: limits, capabilities, sockets, and the clock. */
+void read_self(struct facts *f, const char *root, int64_t clock_offset_ns);
+/* rtnetlink */
+void read_links(struct facts *f);
+/* nf_tables: our tables, then others' */
+void read_tables(struct facts *f);
+/* IPVS and policy routing, after the tables and the files */
+void read_ipvs(struct facts *f, const char *root);
+
+/* What of it is in `ours`. */
+bool ours_has_frontend(const struct fact_ours *o, const struct ip_addr *a, uint8_t proto,
+		       uint16_t port);
+bool ours_has_vip(const struct fact_ours *o, const struct ip_addr *a);
+bool ours_has_cluster_ip(const struct fact_ours *o, const struct ip_addr *a);
+void ours_sort(struct fact_ours *o);

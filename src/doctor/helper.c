@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* doctor/helper - both ends of the socket pair. */
+#include "doctor/helper.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/child.h"
+#include "base/log.h"
+#include "base/str.h"
+
+#define ANSWER_MAX (4U << 20)
+#define NICENESS 10 /* traffic and syncs come first */
+
+/* On the way: a byte asks; the answer is its length and then JSON. Same program, same machine. */
+
+struct check_helper {
+	struct event_base *base;
+	void (*done)(void *arg, const struct check_report *report);
+	void *arg;
+	struct check_env env; /* as of when it was opened */
+	struct child child;
+	struct event *readable;
+	struct event *lost; /* tells of a run that could not begin */
+	struct str in;
+	struct check_report report;
+	bool has_report;
+	bool is_running;
+	bool is_wanted_again;
+	uint64_t begun_ns;
+	uint64_t ended_ns;
+	uint64_t took_ns;
+	uint64_t runs;
+};
+
+/* --- the helper -------------------------------------------------------------------- */
+
+static _Noreturn void run_child(int fd, const struct check_env *env)
+{
+	struct check_report report;
+	json_t *json;
+	char *text;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)signal(SIGALRM, SIG_DFL);
+	(void)alarm(CHECK_DEADLINE_S);
+	check_run(&report, env);
+	json = check_report_json(&report);
+	text = json_dumps(json, JSON_COMPACT);
+	_exit(text != NULL && child_write(fd, text, strlen(text)) ? 0 : 1);
+}
+
+static void answer_failure(struct str *out, int status)
+{
+	struct check_report report = { 0 };
+	json_t *json;
+	char *text;
+
+	check_add(&report, "doctor", CHECK_ERROR, "ask again; report it if it stays so",
+		  WIFSIGNALED(status) ? "the process that checks ended by signal %d"
+				      : "the process that checks failed (%d)",
+		  WIFSIGNALED(status) ? WTERMSIG(status) : status);
+	json = check_report_json(&report);
+	text = json_dumps(json, JSON_COMPACT);
+	str_clear(out);
+	str_puts(out, text);
+	free(text);
+	json_decref(json);
+	check_report_fini(&report);
+}
+
+static void read_to_end(struct str *out, int fd)
+{
+	char buf[4096];
+
+	while (out->len < ANSWER_MAX) {
+		ssize_t n = read(fd, buf, sizeof(buf));
+
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return;
+		str_add(out, buf, (size_t)n);
+	}
+}
+
+static bool request_serve(int fd, const struct check_env *env)
+{
+	struct str out = { 0 };
+	uint32_t len;
+	int status = -1;
+	int fds[2];
+	bool is_well;
+	pid_t pid;
+
+	if (pipe(fds) == -1)
+		return false;
+	pid = fork();
+	if (pid == 0) {
+		close(fds[0]);
+		run_child(fds[1], env);
+	}
+	close(fds[1]);
+	if (pid > 0) {
+		read_to_end(&out, fds[0]);
+		while (waitpid(pid, &status, 0) == -1 && errno == EINTR)
+			;
+	}
+	close(fds[0]);
+	if (status != 0)
+		answer_failure(&out, status);
+	len = (uint32_t)out.len;
+	is_well = child_write(fd, &len, sizeof(len)) && child_write(fd, out.text, out.len);
+	str_fini(&out);
+	return is_well;
+}
+
+static void helper_main(void *arg, int fd)
+{
+	const struct check_env *env = &((const struct check_helper *)arg)->env;
+	char ask;
+
+	(void)setpriority(PRIO_PROCESS, 0, NICENESS);
+	while (child_read(fd, &ask, 1) && request_serve(fd, env))
+		;
+}
+
+/* --- the daemon's end ------------------------------------------------------------------ */
+
+static void helper_stop(struct check_helper *h)
+{
+	if (h->readable != NULL)
+		event_free(h->readable);
+	h->readable = NULL;
+	child_stop(&h->child);
+	str_clear(&h->in);
+}
+
+static void run_ended(struct check_helper *h, struct check_report *report)
+{
+	check_report_fini(&h->report);
+	h->report = *report;
+	h->has_report = true;
+	h->is_running = false;
+	h->ended_ns = now_ns();
+	h->took_ns = h->ended_ns - h->begun_ns;
+	h->runs++;
+	if (h->done != NULL)
+		h->done(h->arg, &h->report);
+	if (h->is_wanted_again && !h->is_running)
+		check_helper_run(h);
+}
+
+static void run_failed(struct check_helper *h, const char *why)
+{
+	struct check_report report = { 0 };
+
+	check_add(&report, "doctor", CHECK_ERROR, "ask again; report it if it stays so",
+		  "the helper process %s", why);
+	run_ended(h, &report);
+}
+
+static void helper_died(struct check_helper *h)
+{
+	helper_stop(h);
+	child_reap(&h->child);
+	if (h->is_running)
+		run_failed(h, "died");
+}
+
+/* The answer is whole. */
+static void answer_take(struct check_helper *h, const char *text, size_t len)
+{
+	struct check_report report = { 0 };
+	struct err err = { 0 };
+	json_t *json = json_loadb(text, len, 0, NULL);
+	int r = check_report_from_json(&report, json, &err);
+
+	json_decref(json);
+	str_clear(&h->in);
+	if (r < 0)
+		run_failed(h, err.text);
+	else
+		run_ended(h, &report);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct check_helper *h = arg;
+	char buf[4096];
+	ssize_t n = read((int)fd, buf, sizeof(buf));
+	uint32_t len;
+
+	if (n == -1 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		helper_died(h);
+		return;
+	}
+	str_add(&h->in, buf, (size_t)n);
+	if (h->in.len < sizeof(len))
+		return;
+	memcpy(&len, h->in.text, sizeof(len));
+	if (h->in.len >= sizeof(len) + len && h->is_running)
+		answer_take(h, h->in.text + sizeof(len), len);
+}
+
+static int helper_start(struct check_helper *h, struct err *err)
+{
+	int r = child_start(&h->child, "vipd-doctor", helper_main, h, err);
+
+	if (r < 0)
+		return r;
+	h->readable = event_new(h->base, h->child.fd, EV_READ | EV_PERSIST, on_readable, h);
+	if (h->readable == NULL || event_add(h->readable, NULL) == -1) {
+		helper_stop(h);
+		child_reap(&h->child);
+		return err_set(err, -ENOMEM, "checks: event");
+	}
+	return 0;
+}
+
+static void on_lost(evutil_socket_t fd, short what, void *arg)
+{
+	struct check_helper *h = arg;
+
+	if (h->is_running && h->child.fd == -1)
+		run_failed(h, "could not be started");
+}
+
+void check_helper_run(struct check_helper *h)
+{
+	struct err err = { 0 };
+
+	h->is_wanted_again = h->is_running;
+	if (h->is_running)
+		return;
+	h->is_running = true;
+	h->begun_ns = now_ns();
+	if (h->child.fd == -1 && helper_start(h, &err) < 0) {
+		log_warn(LOG_AREA_MAIN, "%s", err.text);
+		event_active(h->lost, EV_TIMEOUT, 0);
+		return;
+	}
+	/* One byte into an empty socket; that it is closed is seen by on_readable(). */
+	(void)!send(h->child.fd, "", 1, MSG_NOSIGNAL);
+}
+
+struct check_helper_state check_helper_state(const struct check_helper *h)
+{
+	return (struct check_helper_state){
+		.report = h->has_report ? &h->report : NULL,
+		.ended_ns = h->ended_ns,
+		.took_ns = h->took_ns,
+		.runs = h->runs,
+		.is_running = h->is_running,
+	};
+}
+
+int check_helper_open(struct check_helper **ret, struct event_base *base, const char *plane,
+		      void (*done)(void *arg, const struct check_report *report), void *arg,
+		      struct err *err)
+{
+	AUTO(check_helper_close) struct check_helper *h = xcalloc(1, sizeof(*h));
+	int r;
+
+	h->base = base;
+	h->env.plane = plane;
+	h->done = done;
+	h->arg = arg;
+	h->child = CHILD_NONE;
+	h->env.root = "";
+	h->env.clock_offset_ns = check_clock_offset_ns();
+	h->lost = event_new(base, -1, 0, on_lost, h);
+	if (h->lost == NULL)
+		return err_set(err, -ENOMEM, "checks: event");
+	r = helper_start(h, err);
+	if (r < 0)
+		return r;
+	*ret = TAKE(h);
+	return 0;
+}
+
+void check_helper_close(struct check_helper *h)
+{
+	if (h == NULL)
+		return;
+	helper_stop(h);
+	if (h->lost != NULL)
+		event_free(h->lost);
+	str_fini(&h->in);
+	check_report_fini(&h->report);
+	free(h);
+}

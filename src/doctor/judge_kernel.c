@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* doctor/judge_kernel - its version, and what of nf_tables it has. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor/judge.h"
+
+#define MAJOR_MIN 5U
+#define MINOR_MIN 10U
+
+void judge_kernel(struct check_report *r, const struct facts *f)
+{
+	unsigned int major;
+	unsigned int minor;
+
+	if (sscanf(f->release, "%u.%u", &major, &minor) != 2)
+		check_add(r, "kernel", CHECK_NOTE, NULL, "its version cannot be told: '%s'",
+			  f->release);
+	else if (major < MAJOR_MIN || (major == MAJOR_MIN && minor < MINOR_MIN))
+		check_add(r, "kernel", CHECK_ERROR,
+			  "upgrade the kernel: older ones lack or break what the rules use",
+			  "Linux %s, older than %u.%u", f->release, MAJOR_MIN, MINOR_MIN);
+	else
+		check_add(r, "kernel", CHECK_OK, NULL, "Linux %s", f->release);
+}
+
+static bool all_are(const struct fact_try *t, int result)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		for (size_t i = 0; i < t->n[fam]; i++)
+			if (t->tries[fam][i].result != result)
+				return false;
+	return t->n[IPFAM_V4] > 0;
+}
+
+static const char *const fam_names[IPFAM_N] = { "IPv4", "IPv6" };
+
+static void missing(struct check_report *r, const struct fact_try *t, size_t i)
+{
+	const struct nft_try *four = &t->tries[IPFAM_V4][i];
+	const struct nft_try *six = &t->tries[IPFAM_V6][i];
+	const struct nft_try *bad = four->result < 0 ? four : six;
+	char advice[256];
+
+	if (four->result == 0 && six->result == 0)
+		return;
+	(void)snprintf(advice, sizeof(advice), "a kernel with %s, or its module loaded",
+		       bad->needs);
+	check_add(r, "nftables", CHECK_ERROR, advice, "the kernel has no %s (%s): %s", bad->what,
+		  four->result < 0 && six->result < 0 ? "IPv4 and IPv6"
+						      : fam_names[bad == six ? IPFAM_V6 : IPFAM_V4],
+		  bad->detail);
+}
+
+void judge_nftables(struct check_report *r, const struct facts *f)
+{
+	const struct fact_try *t = &f->trial;
+
+	if (!t->is_done)
+		check_add(r, "nftables", CHECK_ERROR, "look at what it says", "cannot be tried: %s",
+			  t->text);
+	else if (all_are(t, -EPERM))
+		check_add(r, "nftables", CHECK_ERROR, "give it CAP_NET_ADMIN",
+			  "may not be used by this process");
+	else if (!all_are(t, 0))
+		for (size_t i = 0; i < t->n[IPFAM_V4]; i++)
+			missing(r, t, i);
+	else if (!t->is_private)
+		check_add(r, "nftables", CHECK_NOTE,
+			  "nothing, unless in doubt: with CAP_SYS_ADMIN the whole is tried as well",
+			  "all %zu features are there; the rules as a whole were not tried",
+			  t->n[IPFAM_V4]);
+	else if (t->layout_result < 0)
+		check_add(r, "nftables", CHECK_ERROR,
+			  "report this with the kernel's version: every part is accepted alone",
+			  "all features are there, but the rules as a whole are refused: %s",
+			  t->text);
+	else
+		check_add(r, "nftables", CHECK_OK, NULL,
+			  "all %zu features are there, and the rules as a whole were accepted",
+			  t->n[IPFAM_V4]);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "doctor/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TCP_LISTEN 0x0a    /* include/net/tcp_states.h */
+#define UDP_UNCONNECTED 07 /* a socket without a peer has the state TCP_CLOSE */
+
+int proc_read(struct str *out, const char *root, const char *path)
+{
+	char full[PROC_PATH_MAX];
+	char buf[4096];
+	ssize_t n;
+	int r = 0;
+	int fd;
+
+	(void)snprintf(full, sizeof(full), "%s%s", root, path);
+	fd = open(full, O_RDONLY | O_CLOEXEC);
+	if (fd == -1)
+		return -errno;
+	while (out->len < PROC_FILE_MAX && (n = read(fd, buf, sizeof(buf))) != 0) {
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n == -1) {
+			r = -errno;
+			break;
+		}
+		str_add(out, buf, (size_t)n);
+	}
+	close(fd);
+	return r;
+}
+
+int64_t proc_number(const char *root, const char *fmt, ...)
+{
+	struct str text = { 0 };
+	int64_t ret = FACT_UNKNOWN;
+	char path[PROC_PATH_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(path, sizeof(path), fmt, ap);
+	va_end(ap);
+	if (proc_read(&text, root, path) == 0) {
+		char *end = NULL;
+		long long n = strtoll(str_text(&text), &end, 10);
+
+		if (end != str_text(&text))
+			ret = n;
+	}
+	str_fini(&text);
+	return ret;
+}
+
+void proc_lines(char *text, void (*line)(void *arg, char *line), void *arg)
+{
+	char *save = NULL;
+
+	for (char *at = strtok_r(text, "\n", &save); at != NULL; at = strtok_r(NULL, "\n", &save))
+		line(arg, at);
+}
+
+/* --- sockets ----------------------------------------------------------------------- */
+
+/*
+ * The kernel prints each 32 bit word of an address as a number of this machine's byte order, and
+ * ports as numbers.
+ */
+static bool hex_addr(struct ip_addr *ret, const char *text, size_t len)
+{
+	uint32_t words[4];
+
+	if (len != 8 && len != 32)
+		return false;
+	for (size_t i = 0; i < len / 8; i++) {
+		char part[9] = { 0 };
+		char *end;
+
+		memcpy(part, text + 8 * i, 8);
+		words[i] = (uint32_t)strtoul(part, &end, 16);
+		if (*end != '\0')
+			return false;
+	}
+	*ret = ip_addr_from_bytes(len == 8 ? AF_INET : AF_INET6, words);
+	return true;
+}
+
+static bool is_zero(const struct ip_addr *a)
+{
+	static const uint8_t zero[16];
+
+	return memcmp(a->bytes, zero, sizeof(zero)) == 0;
+}
+
+int proc_listener(struct fact_tuple *ret, const char *line, uint8_t proto)
+{
+	char addr[33];
+	unsigned int port;
+	unsigned int state;
+
+	/* "  0: 0100007F:1F90 00000000:0000 0A ..." */
+	if (sscanf(line, " %*u: %32[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x", addr, &port, &state) != 3)
+		return 0;
+	if (state != (proto == IPPROTO_TCP ? TCP_LISTEN : UDP_UNCONNECTED) || port == 0 ||
+	    port > UINT16_MAX)
+		return 0;
+	*ret = (struct fact_tuple){ .proto = proto, .port = (uint16_t)port };
+	if (!hex_addr(&ret->addr, addr, strlen(addr)))
+		return 0;
+	ret->is_any = is_zero(&ret->addr);
+	return 1;
+}
+
+/* "TCP  0A600001:0050 rr" or "UDP  [2001:0db8:...:0001]:0035 rr"; these are in network order. */
+int proc_ipvs(struct fact_tuple *ret, const char *line)
+{
+	char proto[8];
+	char addr[64];
+	unsigned int port;
+	unsigned int v4;
+
+	*ret = (struct fact_tuple){ 0 };
+	if (sscanf(line, "%7s [%63[^]]]:%x", proto, addr, &port) == 3) {
+		if (ip_addr_parse(&ret->addr, addr, NULL) < 0)
+			return 0;
+	} else if (sscanf(line, "%7s %8x:%x", proto, &v4, &port) == 3) {
+		uint32_t raw = htonl(v4);
+
+		ret->addr = ip_addr_from_bytes(AF_INET, &raw);
+	} else {
+		return 0;
+	}
+	ret->proto = strcmp(proto, "TCP") == 0    ? IPPROTO_TCP
+		     : strcmp(proto, "UDP") == 0  ? IPPROTO_UDP
+		     : strcmp(proto, "SCTP") == 0 ? IPPROTO_SCTP
+						  : 0;
+	ret->port = (uint16_t)port;
+	return ret->proto != 0 && port <= UINT16_MAX;
+}
+
+/* "  -> 0A000102:1F90      Masq    1      3          12" */
+int64_t proc_ipvs_conns(const char *line)
+{
+	long long active;
+	long long inactive;
+
+	return sscanf(line, " -> %*s %*s %*d %lld %lld", &active, &inactive) == 2
+		       ? active + inactive
+		       : FACT_UNKNOWN;
+}
+
+/* "IP Virtual Server version 1.2.1 (size=4096)" */
+int64_t proc_ipvs_size(const char *line)
+{
+	long long size;
+
+	return sscanf(line, "IP Virtual Server version %*s (size=%lld)", &size) == 1 ? size
+										     : FACT_UNKNOWN;
+}
+
+/* --- routes and counters --------------------------------------------------------------- */
+
+struct routes {
+	char names[16][32];
+	size_t n;
+};
+
+static void route_line(void *arg, char *line)
+{
+	struct routes *rs = arg;
+	unsigned int dest;
+	unsigned int mask;
+	char name[32];
+
+	/* Iface Destination Gateway Flags RefCnt Use Metric Mask ... */
+	if (sscanf(line, "%31s %8x %*8x %*x %*d %*d %*d %8x", name, &dest, &mask) != 3 ||
+	    dest != 0 || mask != 0 || rs->n == ARRAY_SIZE(rs->names))
+		return;
+	for (size_t i = 0; i < rs->n; i++)
+		if (strcmp(rs->names[i], name) == 0)
+			return;
+	memcpy(rs->names[rs->n++], name, sizeof(name));
+}
+
+size_t proc_default_routes(char *text)
+{
+	struct routes rs = { 0 };
+
+	proc_lines(text, route_line, &rs);
+	return rs.n;
+}
+
+struct column {
+	const char *name;
+	int index; /* -1: the head was not read yet, or does not have it */
+	bool has_head;
+	uint64_t sum;
+};
+
+static void stat_line(void *arg, char *line)
+{
+	struct column *c = arg;
+	char *save = NULL;
+	int i = 0;
+
+	for (char *word = strtok_r(line, " \t", &save); word != NULL;
+	     word = strtok_r(NULL, " \t", &save), i++) {
+		if (!c->has_head && strcmp(word, c->name) == 0)
+			c->index = i;
+		else if (c->has_head && i == c->index)
+			c->sum += strtoull(word, NULL, 16);
+	}
+	c->has_head = true;
+}
+
+uint64_t proc_stat_sum(char *text, const char *column)
+{
+	struct column c = { .name = column, .index = -1 };
+
+	proc_lines(text, stat_line, &c);
+	return c.sum;
+}

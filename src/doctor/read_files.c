@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* doctor/read_files - sysctls, counters, sockets and processes, from files below a root. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "doctor/proc.h"
+
+#define SYSCTL "/proc/sys/net/"
+
+static void read_release(struct facts *f, const char *root)
+{
+	struct str text = { 0 };
+
+	if (proc_read(&text, root, "/proc/sys/kernel/osrelease") == 0) {
+		size_t n = strcspn(str_text(&text), "\n");
+
+		n = MIN(n, sizeof(f->release) - 1);
+		memcpy(f->release, str_text(&text), n);
+		f->release[n] = '\0';
+	}
+	str_fini(&text);
+}
+
+static void read_links_sysctl(struct facts *f, const char *root)
+{
+	f->ip_forward = proc_number(root, SYSCTL "ipv4/ip_forward");
+	f->ip6_forward = proc_number(root, SYSCTL "ipv6/conf/all/forwarding");
+	f->rp_filter_all = proc_number(root, SYSCTL "ipv4/conf/all/rp_filter");
+	f->route_localnet_all = proc_number(root, SYSCTL "ipv4/conf/all/route_localnet");
+	f->bridge_call_iptables = proc_number(root, SYSCTL "bridge/bridge-nf-call-iptables");
+	f->bridge_call_ip6tables = proc_number(root, SYSCTL "bridge/bridge-nf-call-ip6tables");
+	vec_for_each (l, &f->links) {
+		l->rp_filter = proc_number(root, SYSCTL "ipv4/conf/%s/rp_filter", l->name);
+		l->route_localnet =
+			proc_number(root, SYSCTL "ipv4/conf/%s/route_localnet", l->name);
+	}
+}
+
+static void read_routes(struct facts *f, const char *root)
+{
+	struct str text = { 0 };
+
+	if (proc_read(&text, root, "/proc/self/net/route") == 0)
+		f->n_default_routes =
+			text.text != NULL ? (int64_t)proc_default_routes(text.text) : 0;
+	str_fini(&text);
+}
+
+static void read_conntrack(struct facts *f, const char *root)
+{
+	struct str text = { 0 };
+
+	f->ct_max = proc_number(root, SYSCTL "netfilter/nf_conntrack_max");
+	f->ct_count = proc_number(root, SYSCTL "netfilter/nf_conntrack_count");
+	f->ct_buckets = proc_number(root, SYSCTL "netfilter/nf_conntrack_buckets");
+	f->ct_liberal = proc_number(root, SYSCTL "netfilter/nf_conntrack_tcp_be_liberal");
+	if (proc_read(&text, root, "/proc/self/net/stat/nf_conntrack") == 0 && text.text != NULL)
+		f->ct_drops = proc_stat_sum(text.text, "drop");
+	str_fini(&text);
+}
+
+/* --- sockets -------------------------------------------------------------------------- */
+
+struct sockets {
+	struct facts *f;
+	uint8_t proto;
+};
+
+static void socket_line(void *arg, char *line)
+{
+	struct sockets *s = arg;
+	struct fact_tuple t;
+
+	if (proc_listener(&t, line, s->proto))
+		*vec_push(&s->f->listeners) = t;
+}
+
+static void read_listeners(struct facts *f, const char *root)
+{
+	static const struct {
+		const char *path;
+		uint8_t proto;
+	} files[] = {
+		{ "/proc/self/net/tcp", IPPROTO_TCP },
+		{ "/proc/self/net/tcp6", IPPROTO_TCP },
+		{ "/proc/self/net/udp", IPPROTO_UDP },
+		{ "/proc/self/net/udp6", IPPROTO_UDP },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		struct sockets s = { f, files[i].proto };
+		struct str text = { 0 };
+
+		if (proc_read(&text, root, files[i].path) == 0 && text.text != NULL)
+			proc_lines(text.text, socket_line, &s);
+		str_fini(&text);
+	}
+}
+
+/* --- processes -------------------------------------------------------------------------- */
+
+/* Where its network is ours, as far as may be seen. One that has ended has none. */
+static bool is_neighbour(const char *root, const char *pid)
+{
+	char path[PROC_PATH_MAX];
+	char mine[64] = "";
+	char its[64] = "";
+
+	(void)snprintf(path, sizeof(path), "%s/proc/self/ns/net", root);
+	if (readlink(path, mine, sizeof(mine) - 1) < 0)
+		return true;
+	(void)snprintf(path, sizeof(path), "%s/proc/%s/ns/net", root, pid);
+	if (readlink(path, its, sizeof(its) - 1) < 0)
+		return errno == EACCES || errno == EPERM;
+	return strcmp(mine, its) == 0;
+}
+
+static void read_process(struct facts *f, const char *root, const char *pid)
+{
+	static const char *const proxies[] = { "kube-proxy", "kube-router", "cilium-agent" };
+	struct str text = { 0 };
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%.20s/comm", pid);
+	if (proc_read(&text, root, path) == 0 && text.len > 0) {
+		text.text[strcspn(text.text, "\n")] = '\0';
+		for (size_t i = 0; i < ARRAY_SIZE(proxies); i++)
+			if (strcmp(text.text, proxies[i]) == 0 && is_neighbour(root, pid))
+				*vec_push(&f->proxies) =
+					(struct fact_process){ xstrdup(text.text),
+							       strtoll(pid, NULL, 10) };
+	}
+	str_fini(&text);
+}
+
+static void read_processes(struct facts *f, const char *root)
+{
+	char path[PROC_PATH_MAX];
+	struct dirent *e;
+	DIR *d;
+
+	(void)snprintf(path, sizeof(path), "%s/proc", root);
+	d = opendir(path);
+	if (d == NULL)
+		return;
+	while ((e = readdir(d)) != NULL)
+		if (isdigit((unsigned char)e->d_name[0]))
+			read_process(f, root, e->d_name);
+	closedir(d);
+}
+
+void read_files(struct facts *f, const char *root)
+{
+	read_release(f, root);
+	read_links_sysctl(f, root);
+	read_routes(f, root);
+	read_conntrack(f, root);
+	read_listeners(f, root);
+	read_processes(f, root);
+}

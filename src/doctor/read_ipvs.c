@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * doctor/read_ipvs - virtual servers of others, and what the ipvs plane needs of this node.
+ *
+ * IPVS is asked only where it is loaded already.
+ */
+#include <linux/netlink.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "doctor/proc.h"
+#include "plane/ipvs/plane_ipvs.h"
+#include "plane/ipvs/sched.h"
+
+/* --- virtual servers --- */
+
+static void server_line(void *arg, char *line)
+{
+	struct facts *f = arg;
+	struct fact_ipvs *p = &f->ipvs_plane;
+	struct fact_tuple t;
+	int64_t n;
+
+	if (proc_ipvs(&t, line))
+		*vec_push(&f->ipvs) = t;
+	n = proc_ipvs_conns(line);
+	if (n >= 0)
+		p->n_conns = MAX(p->n_conns, (int64_t)0) + n;
+	n = proc_ipvs_size(line);
+	if (n > 0)
+		p->table_size = n;
+}
+
+/* One of the plane's, by address: none of others. */
+static void server_ours(void *arg, const struct ipvs_service *s)
+{
+	struct facts *f = arg;
+
+	if (s->key.mark != 0 || !(s->flags & IPVS_FLAG_OURS))
+		return;
+	for (size_t i = 0; i < f->ipvs.n; i++) {
+		struct fact_tuple *t = &f->ipvs.v[i];
+
+		if (t->proto == s->key.proto && t->port == s->key.port &&
+		    ip_addr_is_equal(&t->addr, &s->key.addr)) {
+			*t = f->ipvs.v[--f->ipvs.n];
+			return;
+		}
+	}
+}
+
+static void servers_read(struct facts *f, const char *root)
+{
+	AUTO(ipvs_wire_close) struct ipvs_wire *w = NULL;
+	struct str text = { 0 };
+	struct nl_sock *nl;
+
+	f->has_ipvs = proc_read(&text, root, "/proc/self/net/ip_vs") == 0;
+	if (f->has_ipvs)
+		f->ipvs_plane.n_conns = 0;
+	if (text.text != NULL)
+		proc_lines(text.text, server_line, f);
+	str_fini(&text);
+	if (f->ipvs.n == 0 || nl_sock_open(&nl, NETLINK_GENERIC, NULL) < 0)
+		return;
+	ipvs_wire_open(&w, nl);
+	if (ipvs_wire_resolve(w, NULL) == 0)
+		(void)!ipvs_wire_services(w, NULL, server_ours, f, NULL);
+}
+
+/* --- policy routing --- */
+
+static void trouble(void *arg, bool is_hard, const char *text)
+{
+	struct fact_ipvs *p = arg;
+
+	if (is_hard)
+		*vec_push(&p->hard) = xstrdup(text);
+	else
+		*vec_push(&p->soft) = xstrdup(text);
+}
+
+static bool has_line(const char *text, const char *line)
+{
+	size_t len = strlen(line);
+
+	for (const char *at = text; at != NULL && *at != '\0'; at = strchr(at, '\n')) {
+		at += *at == '\n';
+		if (strncmp(at, line, len) == 0 && (at[len] == '\n' || at[len] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
+{
+	struct ipvs_route_config c = { .marks = ipvs_marks_from(IPVS_MARK_TAG_DEFAULT),
+				       .table = IPVS_ROUTE_TABLE_DEFAULT,
+				       .priority = IPVS_RULE_PRIORITY_DEFAULT };
+	struct str want = { 0 };
+	struct str held = { 0 };
+	char *rest;
+	char *line;
+	int r = ipvs_route_recall(nl, &c, err);
+
+	if (r >= 0)
+		r = ipvs_route_text(nl, &c, &want, &held, err);
+	if (r >= 0)
+		r = ipvs_route_troubles(nl, &c, trouble, p, err);
+	rest = want.text;
+	while ((line = strsep(&rest, "\n")) != NULL)
+		if (*line != '\0' && !has_line(str_text(&held), line))
+			*vec_push(&p->missing) = xstrdup(line);
+	str_fini(&want);
+	str_fini(&held);
+	return r;
+}
+
+static void routing_read(struct fact_ipvs *p)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
+	struct err err = { 0 };
+	int r = nl_sock_open(&nl, NETLINK_ROUTE, &err);
+
+	if (r == 0)
+		r = routing_try(p, nl, &err);
+	p->has_routing = r == 0;
+	(void)snprintf(p->routing_error, sizeof(p->routing_error), "%s", r < 0 ? err.text : "");
+}
+
+void read_ipvs(struct facts *f, const char *root)
+{
+	struct fact_ipvs *p = &f->ipvs_plane;
+	const char *name;
+	uint32_t value;
+
+	servers_read(f, root);
+	if (!p->is_asked)
+		return;
+	for (size_t i = 0; i < FACT_IPVS_SYSCTLS && ipvs_sysctl_wanted(i, &name, &value); i++)
+		p->sysctls[i] = proc_number(root, "/proc/sys/net/ipv4/vs/%s", name);
+	routing_read(p);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* doctor/read_links - links and addresses, by rtnetlink. */
+#include <errno.h>
+#include <linux/if_addr.h>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor/facts.h"
+#include "nl/attr.h"
+#include "nl/dump.h"
+
+static void links_begin(void *arg)
+{
+	vec_clear(&((struct facts *)arg)->links);
+}
+
+static int link_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[IFLA_MAX + 1];
+	const struct nlattr *info[IFLA_INFO_MAX + 1];
+	struct facts *f = arg;
+	const struct ifinfomsg *ifi;
+	const void *master;
+	struct fact_link *l;
+
+	if (h->nlmsg_type != RTM_NEWLINK || h->nlmsg_len < NLMSG_LENGTH(sizeof(*ifi)))
+		return 0;
+	ifi = mnl_nlmsg_get_payload(h);
+	nl_attr_table(tb, IFLA_MAX, h, sizeof(*ifi));
+	nl_attr_nest(info, IFLA_INFO_MAX, tb[IFLA_LINKINFO]);
+	master = tb[IFLA_MASTER] ? nl_attr_bytes(tb[IFLA_MASTER], 4) : NULL;
+	l = vec_push(&f->links);
+	*l = (struct fact_link){ .index = (uint32_t)ifi->ifi_index,
+				 .is_up = ifi->ifi_flags & IFF_UP,
+				 .rp_filter = FACT_UNKNOWN,
+				 .route_localnet = FACT_UNKNOWN };
+	if (master != NULL)
+		memcpy(&l->master, master, sizeof(l->master));
+	(void)snprintf(l->name, sizeof(l->name), "%s", nl_attr_str(tb[IFLA_IFNAME]));
+	(void)snprintf(l->kind, sizeof(l->kind), "%s", nl_attr_str(info[IFLA_INFO_KIND]));
+	return 0;
+}
+
+static void addrs_begin(void *arg)
+{
+	vec_clear(&((struct facts *)arg)->addrs);
+}
+
+static int addr_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[IFA_MAX + 1];
+	struct facts *f = arg;
+	const struct ifaddrmsg *ifa;
+	const void *bytes;
+
+	if (h->nlmsg_type != RTM_NEWADDR || h->nlmsg_len < NLMSG_LENGTH(sizeof(*ifa)))
+		return 0;
+	ifa = mnl_nlmsg_get_payload(h);
+	if (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6)
+		return 0;
+	nl_attr_table(tb, IFA_MAX, h, sizeof(*ifa));
+	/* On point-to-point links IFA_ADDRESS is the peer; IFA_LOCAL is ours. */
+	bytes = nl_attr_bytes(tb[IFA_LOCAL] ? tb[IFA_LOCAL] : tb[IFA_ADDRESS],
+			      ifa->ifa_family == AF_INET6 ? 16 : 4);
+	if (bytes != NULL)
+		*vec_push(&f->addrs) =
+			(struct fact_addr){ .addr = ip_addr_from_bytes(ifa->ifa_family, bytes),
+					    .prefix_len = ifa->ifa_prefixlen,
+					    .link = ifa->ifa_index };
+	return 0;
+}
+
+static int links_dump(struct facts *f, struct nl_sock *nl, struct err *err)
+{
+	const struct nl_reader links = { links_begin, link_message, f };
+	const struct nl_reader addrs = { addrs_begin, addr_message, f };
+	char buf[256];
+	struct nlmsghdr *req = nl_request(buf, sizeof(buf), RTM_GETLINK);
+	struct ifinfomsg *ifi = mnl_nlmsg_put_extra_header(req, sizeof(*ifi));
+	struct ifaddrmsg *ifa;
+	int r;
+
+	ifi->ifi_family = AF_UNSPEC;
+	r = nl_dump(nl, req, &links, err);
+	if (r < 0)
+		return err_wrap(err, r, "links of this host");
+	req = nl_request(buf, sizeof(buf), RTM_GETADDR);
+	ifa = mnl_nlmsg_put_extra_header(req, sizeof(*ifa));
+	ifa->ifa_family = AF_UNSPEC;
+	r = nl_dump(nl, req, &addrs, err);
+	return r < 0 ? err_wrap(err, r, "addresses of this host") : 0;
+}
+
+void read_links(struct facts *f)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
+	struct err err = { 0 };
+	int r = nl_sock_open(&nl, NETLINK_ROUTE, &err);
+
+	if (r == 0)
+		r = links_dump(f, nl, &err);
+	f->has_links = r == 0;
+	(void)snprintf(f->links_error, sizeof(f->links_error), "%s", r < 0 ? err.text : "");
+}

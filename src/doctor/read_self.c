@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* doctor/read_self - what this process has and may do, and what time it is. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/timex.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/netlink.h>
+
+#include "doctor/check.h"
+#include "doctor/proc.h"
+
+#define RCVBUF_TRIED (4 << 20)
+
+int64_t check_clock_offset_ns(void)
+{
+	struct timespec wall;
+
+	(void)clock_gettime(CLOCK_REALTIME, &wall);
+	return (int64_t)wall.tv_sec * (int64_t)NSEC_PER_SEC + wall.tv_nsec - (int64_t)now_ns();
+}
+
+static void read_clock(struct facts *f, int64_t offset_ns)
+{
+	struct timex tx = { 0 };
+	int state = adjtimex(&tx);
+
+	f->is_clock_known = state != -1;
+	f->is_clock_synced = state != -1 && state != TIME_ERROR && !(tx.status & STA_UNSYNC);
+	f->wall_s = time(NULL);
+	f->clock_jump_ns = offset_ns == 0 ? 0 : check_clock_offset_ns() - offset_ns;
+}
+
+static void read_limits(struct facts *f)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) < 0)
+		return;
+	f->nofile_soft = rl.rlim_cur == RLIM_INFINITY ? INT64_MAX : (int64_t)rl.rlim_cur;
+	f->nofile_hard = rl.rlim_max == RLIM_INFINITY ? INT64_MAX : (int64_t)rl.rlim_max;
+}
+
+/* May the receive buffer of a netlink socket be raised above net.core.rmem_max? */
+static void read_rcvbuf(struct facts *f)
+{
+	int size = RCVBUF_TRIED;
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+
+	if (fd == -1 || setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) == -1)
+		f->rcvbuf_result = -errno;
+	if (fd != -1)
+		close(fd);
+}
+
+static void status_line(void *arg, char *line)
+{
+	struct facts *f = arg;
+	unsigned long long caps;
+
+	if (sscanf(line, "CapEff: %llx", &caps) == 1) {
+		f->capabilities = caps;
+		f->has_capabilities = true;
+	}
+}
+
+static void read_capabilities(struct facts *f, const char *root)
+{
+	struct str text = { 0 };
+
+	if (proc_read(&text, root, "/proc/self/status") == 0 && text.text != NULL)
+		proc_lines(text.text, status_line, f);
+	str_fini(&text);
+}
+
+/* The tightest limit on the way from our control group (version 2) to the top. */
+static void read_group(struct facts *f, const char *root, char *group)
+{
+	for (;;) {
+		int64_t max = proc_number(root, "/sys/fs/cgroup%s/memory.max", group);
+		int64_t used = proc_number(root, "/sys/fs/cgroup%s/memory.current", group);
+		char *slash = strrchr(group, '/');
+
+		if (max >= 0 &&
+		    (f->memory_max < 0 || max - used < f->memory_max - f->memory_used)) {
+			f->memory_max = max;
+			f->memory_used = MAX(used, (int64_t)0);
+		}
+		if (slash == NULL)
+			return;
+		*slash = '\0';
+	}
+}
+
+static void read_memory(struct facts *f, const char *root)
+{
+	struct str text = { 0 };
+
+	if (proc_read(&text, root, "/proc/self/cgroup") == 0 && text.text != NULL) {
+		char *group = strstr(text.text, "0::/");
+
+		if (group != NULL) {
+			group += strlen("0::");
+			group[strcspn(group, "\n")] = '\0';
+			if (strcmp(group, "/") == 0)
+				*group = '\0';
+			read_group(f, root, group);
+		}
+	}
+	str_fini(&text);
+}
+
+void read_self(struct facts *f, const char *root, int64_t clock_offset_ns)
+{
+	read_clock(f, clock_offset_ns);
+	read_limits(f);
+	read_rcvbuf(f);
+	read_capabilities(f, root);
+	read_memory(f, root);
+}

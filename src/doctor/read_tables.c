@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * doctor/read_tables - what nf_tables holds: ours, and others' where it may stand in our way.
+ *
+ * A table is ours when its comment says so, whatever its name. Of others' the base chains
+ * that change destinations are kept, and of tables that have such a chain every rule is looked
+ * at: does it change destinations, does it compare with an address of ours?
+ */
+#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+
+#include <errno.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nf_tables_compat.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter_ipv4/ip_tables.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "doctor/proc.h"
+#include "nl/attr.h"
+#include "nl/dump.h"
+#include "plane/ipvs/route.h"
+#include "plane/nft/decode.h"
+#include "plane/nft/layout.h"
+
+#define COMMENT_OURS "vipd "
+#define COMMENT_GUARD "vipd guard " /* plane/nft/guard.h: it serves nobody */
+#define COMMENT_IPVS "vipd ipvs layout "
+#define KUBE_CHAIN "KUBE-SERVICES"
+#define ENTRIES_MAX (64U << 20) /* of an iptables table of the old kind */
+#define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
+
+/* One of ours: of one family, or of both. */
+struct our_table {
+	uint8_t family; /* NFPROTO_* */
+	char name[NFT_TABLE_NAME_MAX];
+};
+
+struct tables {
+	struct facts *f;
+	struct nl_sock *nl;
+	struct fact_table *table; /* whose rules are being read */
+	VEC(struct our_table) ours;
+	enum ipfam fam; /* of the elements being read, and their set */
+	const struct our_set *set;
+};
+
+enum our_kind {
+	OUR_FRONTENDS = 1,
+	OUR_VIPS,
+	OUR_CLUSTER_IPS,
+	OUR_ENDPOINTS,
+};
+
+/* Of both planes; a table has those of one. */
+static const struct our_set {
+	enum nft_set_id id;
+	enum our_kind kind;
+} our_sets[] = {
+	{ NFTSET_FRONTENDS, OUR_FRONTENDS },
+	{ NFTSET_VIPS, OUR_VIPS },
+	{ NFTSET_CLUSTER_IPS, OUR_CLUSTER_IPS },
+	{ NFTSET_ENDPOINT_ADDRS, OUR_ENDPOINTS },
+	{ IPVSSET_FE, OUR_FRONTENDS },
+	{ IPVSSET_FE_IN, OUR_FRONTENDS },
+	{ IPVSSET_VIPS, OUR_VIPS },
+	{ IPVSSET_CLUSTER_IPS, OUR_CLUSTER_IPS },
+	{ IPVSSET_HAIRPINS, OUR_ENDPOINTS },
+};
+
+static void nothing(void *arg)
+{
+}
+
+/* --- tables ------------------------------------------------------------------------ */
+
+/* The comment in a table's userdata: type 0, length, text with its end. "" when there is none. */
+static void comment_get(char *buf, size_t size, const struct nlattr *udata)
+{
+	const uint8_t *at = udata ? mnl_attr_get_payload(udata) : NULL;
+	size_t len = udata ? mnl_attr_get_payload_len(udata) : 0;
+
+	buf[0] = '\0';
+	while (len >= 2 && len - 2 >= at[1]) {
+		if (at[0] == 0 && at[1] > 0) {
+			(void)snprintf(buf, size, "%.*s", at[1], (const char *)at + 2);
+			return;
+		}
+		len -= 2U + at[1];
+		at += 2U + at[1];
+	}
+}
+
+static void tables_begin(void *arg)
+{
+	struct tables *t = arg;
+
+	vec_clear(&t->f->tables);
+	vec_clear(&t->ours);
+	t->f->ipvs_plane.is_in_force = t->f->ipvs_plane.has_other = false;
+	memset(t->f->ours.n_tables, 0, sizeof(t->f->ours.n_tables));
+}
+
+static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
+	const struct nfgenmsg *nfg = mnl_nlmsg_get_payload(h);
+	struct tables *t = arg;
+	char comment[256];
+
+	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(*nfg));
+	comment_get(comment, sizeof(comment), tb[NFTA_TABLE_USERDATA]);
+	if (strncmp(comment, COMMENT_GUARD, strlen(COMMENT_GUARD)) == 0)
+		return 0;
+	if (strncmp(comment, COMMENT_OURS, strlen(COMMENT_OURS)) == 0) {
+		struct our_table *ours = vec_push(&t->ours);
+
+		if (strncmp(comment, COMMENT_IPVS, strlen(COMMENT_IPVS)) == 0)
+			t->f->ipvs_plane.is_in_force = true;
+		else
+			t->f->ipvs_plane.has_other = true;
+		ours->family = nfg->nfgen_family;
+		(void)snprintf(ours->name, sizeof(ours->name), "%s",
+			       nl_attr_str(tb[NFTA_TABLE_NAME]));
+		if (nfg->nfgen_family != NFPROTO_IPV6)
+			t->f->ours.n_tables[IPFAM_V4]++;
+		if (nfg->nfgen_family != NFPROTO_IPV4)
+			t->f->ours.n_tables[IPFAM_V6]++;
+		return 0;
+	}
+	*vec_push(&t->f->tables) =
+		(struct fact_table){ .family = nfg->nfgen_family,
+				     .name = xstrdup(nl_attr_str(tb[NFTA_TABLE_NAME])),
+				     .comment = xstrdup(comment) };
+	return 0;
+}
+
+static struct fact_table *table_find(struct facts *f, uint8_t family, const char *name)
+{
+	vec_for_each (t, &f->tables)
+		if (t->family == family && strcmp(t->name, name) == 0)
+			return t;
+	return NULL;
+}
+
+/* --- chains --------------------------------------------------------------------------- */
+
+/* Its hooks have the numbers of NF_INET_*. */
+static bool is_of_ip(uint8_t family)
+{
+	return family == NFPROTO_IPV4 || family == NFPROTO_IPV6 || family == NFPROTO_INET;
+}
+
+/* Rules of host firewalls are many, and matter to that plane alone. */
+static bool is_for_ipvs(const struct facts *f)
+{
+	return f->ipvs_plane.is_asked || f->ipvs_plane.is_in_force;
+}
+
+static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[NFTA_CHAIN_MAX + 1];
+	const struct nlattr *hook[NFTA_HOOK_MAX + 1];
+	const struct nfgenmsg *nfg = mnl_nlmsg_get_payload(h);
+	struct tables *t = arg;
+	struct fact_table *table;
+	uint32_t num;
+
+	nl_attr_table(tb, NFTA_CHAIN_MAX, h, sizeof(*nfg));
+	table = table_find(t->f, nfg->nfgen_family, nl_attr_str(tb[NFTA_CHAIN_TABLE]));
+	if (table == NULL)
+		return 0;
+	if (strcmp(nl_attr_str(tb[NFTA_CHAIN_NAME]), KUBE_CHAIN) == 0)
+		table->has_kube_services = true;
+	if (tb[NFTA_CHAIN_HOOK] == NULL)
+		return 0;
+	nl_attr_nest(hook, NFTA_HOOK_MAX, tb[NFTA_CHAIN_HOOK]);
+	num = nl_attr_be32(hook[NFTA_HOOK_HOOKNUM], UINT32_MAX);
+	if (num == NF_INET_LOCAL_IN && is_for_ipvs(t->f) && is_of_ip(table->family) &&
+	    nl_attr_be32(tb[NFTA_CHAIN_POLICY], NF_ACCEPT) == NF_DROP)
+		*vec_push(&table->inputs) =
+			(struct fact_input){ .chain = xstrdup(nl_attr_str(tb[NFTA_CHAIN_NAME])) };
+	if (strcmp(nl_attr_str(tb[NFTA_CHAIN_TYPE]), "nat") != 0)
+		return 0;
+	if (num == NF_INET_PRE_ROUTING || num == NF_INET_LOCAL_OUT)
+		*vec_push(&table->hooks) = (struct fact_hook){
+			.chain = xstrdup(nl_attr_str(tb[NFTA_CHAIN_NAME])),
+			.is_output = num == NF_INET_LOCAL_OUT,
+			.priority = (int32_t)nl_attr_be32(hook[NFTA_HOOK_PRIORITY], 0),
+		};
+	return 0;
+}
+
+/* A dump that is asked again would find its chains twice. */
+static void chains_begin(void *arg)
+{
+	struct tables *t = arg;
+
+	vec_for_each (table, &t->f->tables) {
+		vec_for_each (hook, &table->hooks)
+			free(hook->chain);
+		vec_for_each (input, &table->inputs)
+			free(input->chain);
+		vec_clear(&table->hooks);
+		vec_clear(&table->inputs);
+	}
+}
+
+/* --- rules ------------------------------------------------------------------------------ */
+
+/* The address a comparison is with, if it is one of ours. */
+static bool cmp_mentions(struct ip_addr *ret, const struct facts *f, const struct nlattr *data)
+{
+	const struct nlattr *tb[NFTA_CMP_MAX + 1];
+	const struct nlattr *value[NFTA_DATA_MAX + 1];
+	size_t len;
+
+	nl_attr_nest(tb, NFTA_CMP_MAX, data);
+	nl_attr_nest(value, NFTA_DATA_MAX, tb[NFTA_CMP_DATA]);
+	if (value[NFTA_DATA_VALUE] == NULL)
+		return false;
+	len = mnl_attr_get_payload_len(value[NFTA_DATA_VALUE]);
+	if (len != 4 && len != 16)
+		return false;
+	*ret = ip_addr_from_bytes(len == 4 ? AF_INET : AF_INET6,
+				  mnl_attr_get_payload(value[NFTA_DATA_VALUE]));
+	return ours_has_vip(&f->ours, ret);
+}
+
+static bool nat_is_dnat(const char *name, const struct nlattr *data)
+{
+	const struct nlattr *tb[NFTA_NAT_MAX + 1];
+
+	if (strcmp(name, "redir") == 0)
+		return true;
+	if (strcmp(name, "target") == 0) { /* of iptables */
+		const struct nlattr *target[NFTA_TARGET_MAX + 1];
+		const char *what;
+
+		nl_attr_nest(target, NFTA_TARGET_MAX, data);
+		what = nl_attr_str(target[NFTA_TARGET_NAME]);
+		return strcmp(what, "DNAT") == 0 || strcmp(what, "REDIRECT") == 0;
+	}
+	if (strcmp(name, "nat") != 0)
+		return false;
+	nl_attr_nest(tb, NFTA_NAT_MAX, data);
+	return nl_attr_be32(tb[NFTA_NAT_TYPE], NFT_NAT_SNAT) == NFT_NAT_DNAT;
+}
+
+/*
+ * Does the expression compare with the mark of captured packets: `meta mark and 0xff000f00 ==
+ * 0x5a000000`, also with a mask of 0xff000000 or less, or iptables' `-m mark --mark
+ * 0x5a000000/0xff000f00`?
+ */
+static bool expr_has_mark(const char *name, const struct nlattr *data, uint32_t mark)
+{
+	const struct nlattr *tb[NFTA_CMP_MAX + 1];
+	const struct nlattr *value[NFTA_DATA_MAX + 1];
+	const struct nlattr *match[NFTA_MATCH_MAX + 1];
+	const void *bytes = NULL;
+	uint32_t word;
+
+	if (strcmp(name, "cmp") == 0) {
+		nl_attr_nest(tb, NFTA_CMP_MAX, data);
+		nl_attr_nest(value, NFTA_DATA_MAX, tb[NFTA_CMP_DATA]);
+		bytes = nl_attr_bytes(value[NFTA_DATA_VALUE], sizeof(word));
+	} else if (strcmp(name, "match") == 0) { /* of iptables: struct xt_mark_mtinfo1 */
+		nl_attr_nest(match, NFTA_MATCH_MAX, data);
+		if (strcmp(nl_attr_str(match[NFTA_MATCH_NAME]), "mark") == 0)
+			bytes = nl_attr_bytes(match[NFTA_MATCH_INFO], sizeof(word));
+	}
+	if (bytes == NULL)
+		return false;
+	memcpy(&word, bytes, sizeof(word));
+	return (word & IPVS_MARK_MASK) == mark;
+}
+
+static void rule_mentions(struct fact_table *table, const struct ip_addr *addr, const char *chain)
+{
+	if (table->n_mentions++ > 0)
+		return;
+	table->mention = *addr;
+	table->mention_chain = xstrdup(chain);
+}
+
+/* Where the rule stands is not followed: it is there, so somebody has thought of it. */
+static void inputs_accept(struct fact_table *table)
+{
+	vec_for_each (input, &table->inputs)
+		input->accepts_mark = true;
+}
+
+static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[NFTA_RULE_MAX + 1];
+	struct tables *t = arg;
+	struct ip_addr addr;
+	bool has_mention = false;
+
+	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
+	if (tb[NFTA_RULE_EXPRESSIONS] == NULL)
+		return 0;
+	nl_attr_for_each (e, tb[NFTA_RULE_EXPRESSIONS]) {
+		const struct nlattr *expr[NFTA_EXPR_MAX + 1];
+		const char *name;
+		struct ip_addr a;
+
+		nl_attr_nest(expr, NFTA_EXPR_MAX, e);
+		name = nl_attr_str(expr[NFTA_EXPR_NAME]);
+		if (expr[NFTA_EXPR_DATA] == NULL)
+			continue;
+		if (nat_is_dnat(name, expr[NFTA_EXPR_DATA]))
+			t->table->has_dnat = true;
+		if (expr_has_mark(name, expr[NFTA_EXPR_DATA], t->f->ipvs_plane.mark))
+			inputs_accept(t->table);
+		if (strcmp(name, "cmp") == 0 && !has_mention &&
+		    cmp_mentions(&a, t->f, expr[NFTA_EXPR_DATA])) {
+			addr = a;
+			has_mention = true;
+		}
+	}
+	if (has_mention)
+		rule_mentions(t->table, &addr, nl_attr_str(tb[NFTA_RULE_CHAIN]));
+	return 0;
+}
+
+static void rules_begin(void *arg)
+{
+	struct tables *t = arg;
+
+	free(t->table->mention_chain);
+	t->table->mention_chain = NULL;
+	t->table->has_dnat = false;
+	t->table->n_mentions = 0;
+}
+
+static int dump(struct tables *t, uint8_t msg, uint8_t family, const char *table,
+		void (*begin)(void *arg),
+		int (*message)(void *arg, const struct nlmsghdr *h, struct err *err),
+		struct err *err)
+{
+	const struct nl_reader reader = { begin, message, t };
+	char buf[512];
+	struct nlmsghdr *req = nl_request_nfnl(buf, sizeof(buf), TYPE(msg), family);
+
+	if (table != NULL)
+		mnl_attr_put_strz(req, NFTA_RULE_TABLE, table);
+	return nl_dump(t->nl, req, &reader, err);
+}
+
+static int others_read(struct tables *t, struct err *err)
+{
+	int r = dump(t, NFT_MSG_GETCHAIN, NFPROTO_UNSPEC, NULL, chains_begin, chain_message, err);
+
+	if (r < 0)
+		return err_wrap(err, r, "chains");
+	vec_for_each (table, &t->f->tables) {
+		if (table->hooks.n == 0 && table->inputs.n == 0)
+			continue;
+		t->table = table;
+		r = dump(t, NFT_MSG_GETRULE, table->family, table->name, rules_begin, rule_message,
+			 err);
+		if (r < 0 && r != -ENOENT) /* it may have gone meanwhile */
+			return err_wrap(err, r, "rules of table %s", table->name);
+	}
+	return 0;
+}
+
+/* --- ours --------------------------------------------------------------------------------- */
+
+static void element_add(struct tables *t, const struct nlattr *key)
+{
+	const struct nft_set_desc *d = nft_set_desc(t->set->id, t->fam);
+	const void *bytes = nl_attr_bytes(key, d->key_len);
+	struct fact_ours *o = &t->f->ours;
+	struct nft_tuple tuple;
+	struct ip_addr addr;
+
+	if (bytes == NULL)
+		return;
+	addr = ip_addr_from_bytes(t->fam == IPFAM_V6 ? AF_INET6 : AF_INET, bytes);
+	switch (t->set->kind) {
+	case OUR_FRONTENDS:
+		nft_get_tuple(&tuple, t->fam, bytes);
+		*vec_push(&o->frontends) = (struct fact_tuple){ .addr = tuple.addr,
+								.proto = tuple.proto,
+								.port = tuple.port };
+		return;
+	case OUR_VIPS:
+		*vec_push(&o->vips) = addr;
+		return;
+	case OUR_CLUSTER_IPS:
+		*vec_push(&o->cluster_ips) = addr;
+		return;
+	case OUR_ENDPOINTS:
+		*vec_push(&o->endpoints) = addr;
+		return;
+	}
+}
+
+static int element_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
+
+	nl_attr_table(tb, NFTA_SET_ELEM_LIST_MAX, h, sizeof(struct nfgenmsg));
+	if (tb[NFTA_SET_ELEM_LIST_ELEMENTS] == NULL)
+		return 0;
+	nl_attr_for_each (e, tb[NFTA_SET_ELEM_LIST_ELEMENTS]) {
+		const struct nlattr *elem[NFTA_SET_ELEM_MAX + 1];
+		const struct nlattr *key[NFTA_DATA_MAX + 1];
+
+		nl_attr_nest(elem, NFTA_SET_ELEM_MAX, e);
+		nl_attr_nest(key, NFTA_DATA_MAX, elem[NFTA_SET_ELEM_KEY]);
+		if (key[NFTA_DATA_VALUE] != NULL)
+			element_add(arg, key[NFTA_DATA_VALUE]);
+	}
+	return 0;
+}
+
+/* What an interrupted dump brought twice does no harm: these are only ever asked for. */
+static int our_set_read(struct tables *t, const struct our_table *table, struct err *err)
+{
+	const struct nl_reader reader = { nothing, element_message, t };
+	char buf[512];
+	struct nlmsghdr *req =
+		nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETSETELEM), table->family);
+	int r;
+
+	mnl_attr_put_strz(req, NFTA_SET_ELEM_LIST_TABLE, table->name);
+	mnl_attr_put_strz(req, NFTA_SET_ELEM_LIST_SET, nft_set_desc(t->set->id, t->fam)->name);
+	r = nl_dump(t->nl, req, &reader, err);
+	return r == -ENOENT ? 0 : r; /* it has no such set, or is gone */
+}
+
+static int ours_read(struct tables *t, struct err *err)
+{
+	vec_for_each (table, &t->ours) {
+		for (size_t i = 0; i < ARRAY_SIZE(our_sets) * IPFAM_N; i++) {
+			int r;
+
+			t->fam = (enum ipfam)(i % IPFAM_N);
+			t->set = &our_sets[i / IPFAM_N];
+			if (table->family == (t->fam == IPFAM_V6 ? NFPROTO_IPV4 : NFPROTO_IPV6))
+				continue;
+			r = our_set_read(t, table, err);
+			if (r < 0)
+				return err_wrap(err, r, "table %s", table->name);
+		}
+	}
+	return 0;
+}
+
+/* --- iptables of the old kind ------------------------------------------------------------- */
+
+/* The table's entries as one block, in which chains stand by name. */
+static bool legacy_has_chain(int fd, const char *table)
+{
+	struct ipt_getinfo info = { 0 };
+	struct ipt_get_entries *entries;
+	socklen_t len = sizeof(info);
+	bool has = false;
+
+	(void)snprintf(info.name, sizeof(info.name), "%s", table);
+	if (getsockopt(fd, IPPROTO_IP, IPT_SO_GET_INFO, &info, &len) == -1 || info.size == 0 ||
+	    info.size > ENTRIES_MAX)
+		return false;
+	len = (socklen_t)(sizeof(*entries) + info.size);
+	entries = xcalloc(1, len);
+	(void)snprintf(entries->name, sizeof(entries->name), "%s", table);
+	entries->size = info.size;
+	if (getsockopt(fd, IPPROTO_IP, IPT_SO_GET_ENTRIES, entries, &len) == 0)
+		has = memmem(entries->entrytable, info.size, KUBE_CHAIN, sizeof(KUBE_CHAIN)) !=
+		      NULL;
+	free(entries);
+	return has;
+}
+
+/* Asking for a table makes the kernel load and hook it: only where it is there already. */
+static bool legacy_is_used(void)
+{
+	struct str names = { 0 };
+	bool is_used = proc_read(&names, "", "/proc/self/net/ip_tables_names") == 0 &&
+		       strstr(str_text(&names), "nat\n") != NULL;
+
+	str_fini(&names);
+	return is_used;
+}
+
+static void legacy_read(struct facts *f)
+{
+	int fd;
+
+	if (!legacy_is_used())
+		return;
+	fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
+	if (fd == -1)
+		return;
+	f->has_legacy_kube = legacy_has_chain(fd, "nat");
+	close(fd);
+}
+
+static int all_read(struct tables *t, struct err *err)
+{
+	int r = dump(t, NFT_MSG_GETTABLE, NFPROTO_UNSPEC, NULL, tables_begin, table_message, err);
+
+	if (r < 0)
+		return err_wrap(err, r, "tables");
+	r = ours_read(t, err);
+	ours_sort(&t->f->ours);
+	return r < 0 ? r : others_read(t, err);
+}
+
+/* The tag of captured packets, for what others' rules say of it. */
+static void mark_read(struct facts *f)
+{
+	struct ipvs_route_config c = { .marks = ipvs_marks_from(IPVS_MARK_TAG_DEFAULT) };
+	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
+
+	if (nl_sock_open(&nl, NETLINK_ROUTE, NULL) == 0)
+		(void)!ipvs_route_recall(nl, &c, NULL);
+	f->ipvs_plane.mark = c.marks.tag;
+}
+
+void read_tables(struct facts *f)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
+	struct tables t = { .f = f };
+	struct err err = { 0 };
+	int r = nl_sock_open(&nl, NETLINK_NETFILTER, &err);
+
+	t.nl = nl;
+	mark_read(f);
+	if (r == 0)
+		r = all_read(&t, &err);
+	vec_fini(&t.ours);
+	f->has_tables = r == 0;
+	(void)snprintf(f->tables_error, sizeof(f->tables_error), "%s", r < 0 ? err.text : "");
+	legacy_read(f);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "doctor/try.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define DEADLINE_MS 20000
+
+/* IPVS itself: asking loads its module, a service that of its scheduler. */
+static void trial_ipvs(struct fact_try *t)
+{
+	AUTO(ipvs_wire_close) struct ipvs_wire *w = NULL;
+	struct nl_sock *nl = NULL;
+
+	t->ipvs_result = nl_sock_open(&nl, NETLINK_GENERIC, NULL);
+	if (t->ipvs_result < 0)
+		return;
+	ipvs_wire_open(&w, nl);
+	t->ipvs_result = ipvs_wire_resolve(w, NULL);
+	if (t->ipvs_result == 0 && t->is_private)
+		t->n_scheds = ipvs_try_scheds(t->scheds, w);
+}
+
+static int trial_layout(struct nl_sock *nl, bool is_ipvs, struct err *err)
+{
+	return is_ipvs ? ipvs_try_layout(nl, err) : nft_try_layout(nl, err);
+}
+
+static void trial(struct fact_try *t, bool is_ipvs)
+{
+	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
+	struct err err = { 0 };
+	int r;
+
+	t->is_private = unshare(CLONE_NEWNET) == 0;
+	r = nl_sock_open(&nl, NETLINK_NETFILTER, &err);
+	t->is_done = r == 0;
+	if (r == 0) {
+		for (int fam = 0; fam < IPFAM_N; fam++)
+			t->n[fam] = is_ipvs ? ipvs_try_features(t->tries[fam], nl, (enum ipfam)fam)
+					    : nft_try_features(t->tries[fam], nl, (enum ipfam)fam);
+		if (t->is_private)
+			t->layout_result = trial_layout(nl, is_ipvs, &err);
+	}
+	if (is_ipvs)
+		trial_ipvs(t);
+	(void)snprintf(t->text, sizeof(t->text), "%s", err.text);
+}
+
+/* Nobody hears of what the layout does here. */
+static _Noreturn void child(int fd, bool is_ipvs)
+{
+	struct fact_try *t = xcalloc(1, sizeof(*t));
+	const char *at = (const char *)t;
+	size_t left = sizeof(*t);
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (int i = 0; i < LOG_AREA_N; i++)
+		log_level_set((enum log_area)i, (enum log_level)(LOG_LEVEL_ERR - 1));
+	trial(t, is_ipvs);
+	while (left > 0) {
+		ssize_t n = write(fd, at, left);
+
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			_exit(1);
+		at += n;
+		left -= (size_t)n;
+	}
+	_exit(0);
+}
+
+/* All of it within the deadline; the same program wrote it, in the same form. */
+static bool read_all(struct fact_try *t, int fd)
+{
+	uint64_t end = now_ns() + DEADLINE_MS * NSEC_PER_MSEC;
+	size_t len = 0;
+
+	while (len < sizeof(*t)) {
+		uint64_t now = now_ns();
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		ssize_t n;
+
+		if (now >= end || poll(&p, 1, (int)((end - now) / NSEC_PER_MSEC) + 1) == 0)
+			return false;
+		n = read(fd, (char *)t + len, sizeof(*t) - len);
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		len += (size_t)n;
+	}
+	return true;
+}
+
+void try_kernel(struct fact_try *ret, bool is_ipvs)
+{
+	int fds[2];
+	pid_t pid;
+
+	*ret = (struct fact_try){ 0 };
+	if (pipe(fds) == -1) {
+		(void)snprintf(ret->text, sizeof(ret->text), "pipe: %s", strerror(errno));
+		return;
+	}
+	pid = fork();
+	if (pid == 0)
+		child(fds[1], is_ipvs);
+	close(fds[1]);
+	if (pid == -1)
+		(void)snprintf(ret->text, sizeof(ret->text), "fork: %s", strerror(errno));
+	else if (!read_all(ret, fds[0])) {
+		*ret = (struct fact_try){ 0 };
+		(void)snprintf(ret->text, sizeof(ret->text), "the process that tries it failed");
+	}
+	close(fds[0]);
+	if (pid > 0) {
+		(void)kill(pid, SIGKILL); /* it has nothing left to do */
+		while (waitpid(pid, NULL, 0) == -1 && errno == EINTR)
+			;
+	}
+}

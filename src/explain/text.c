@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* explain/text - print rows and operations. */
+#include "explain/text.h"
+
+#include <string.h>
+
+static const char *masq_text(enum plan_masq m)
+{
+	switch (m) {
+	case PLAN_MASQ_UNSET:
+		break;
+	case PLAN_MASQ_CLUSTERIP:
+		return "clusterip";
+	case PLAN_MASQ_ALWAYS:
+		return "always";
+	case PLAN_MASQ_HOST:
+		return "host";
+	}
+	return "-";
+}
+
+static void print_target(struct str *out, const struct plan_target *t)
+{
+	if (t->verdict == PLAN_VERDICT_POOL)
+		str_printf(out, "pool %u (%s)", t->pool_id, plan_scope_text(t->scope));
+	else
+		str_puts(out, plan_verdict_text(t->verdict));
+}
+
+static void print_key(struct str *out, const struct ip_addr *addr, uint16_t port, uint8_t proto)
+{
+	char buf[IP_ENDPOINT_TEXT_MAX];
+
+	str_printf(out, "%s/%s", ip_endpoint_text(addr, port, buf), l4proto_text(proto));
+}
+
+static void print_frontend(struct str *out, const struct plan_frontend *f)
+{
+	print_key(out, &f->addr, f->port, f->proto);
+	str_printf(out, " %s masq=%s", plan_frontend_kind_text(f->kind), masq_text(f->masq));
+	if (f->is_guarded)
+		str_puts(out, " guarded");
+	str_puts(out, " -> ");
+	print_target(out, &f->target);
+	if (f->is_split) {
+		str_puts(out, ", inside -> ");
+		print_target(out, &f->inside);
+	}
+}
+
+static void print_backend(struct str *out, const struct plan_backend *b)
+{
+	char buf[IP_ENDPOINT_TEXT_MAX];
+
+	str_puts(out, ip_endpoint_text(&b->addr, b->port, buf));
+	if (b->aff_id != 0)
+		str_printf(out, "#%u", b->aff_id);
+}
+
+static void print_pool(struct str *out, const struct plan_pool *pool)
+{
+	char buf[IP_PREFIX_TEXT_MAX];
+
+	str_printf(out, "pool %u %s %s/%s %s", pool->id, pool->fam == IPFAM_V6 ? "v6" : "v4",
+		   pool->port_name->text, l4proto_text(pool->proto), plan_scope_text(pool->scope));
+	if (pool->affinity_s != 0)
+		str_printf(out, " affinity=%us", pool->affinity_s);
+	vec_for_each (r, &pool->ranges)
+		str_printf(out, " from=%s", ip_prefix_text(r, buf));
+	str_puts(out, ":");
+	for (size_t i = 0; i < pool->backends.n; i++) {
+		str_printf(out, " %zu=", i);
+		print_backend(out, &pool->backends.v[i]);
+	}
+}
+
+void plan_rows_print(struct str *out, const struct plan_rows *rows)
+{
+	if (rows == NULL)
+		return;
+	vec_for_each (pool, &rows->pools) {
+		print_pool(out, pool);
+		str_puts(out, "\n");
+	}
+	vec_for_each (f, &rows->frontends) {
+		str_puts(out, "frontend ");
+		print_frontend(out, f);
+		str_puts(out, "\n");
+	}
+	vec_for_each (c, &rows->conflicts) {
+		str_puts(out, "conflict ");
+		print_key(out, &c->addr, c->port, c->proto);
+		str_printf(out, " %s owned by %s/%s: %s\n", plan_frontend_kind_text(c->kind),
+			   c->owner_ns->text, c->owner_name->text, plan_conflict_reason(c));
+	}
+}
+
+void plan_op_print(struct str *out, const struct plan_op *op)
+{
+	char buf[IP_PREFIX_TEXT_MAX];
+
+	str_printf(out, "%s ", plan_op_text(op->kind));
+	if (op->pool != NULL)
+		str_printf(out, "pool %u", op->pool->id);
+	if (op->backend != NULL) {
+		str_puts(out, " ");
+		print_backend(out, op->backend);
+		if (op->kind == PLAN_BACKEND_MOVE)
+			str_printf(out, " %u -> %u", op->from, op->slot);
+		else
+			str_printf(out, " at %u", op->slot);
+	}
+	if (op->range != NULL)
+		str_printf(out, " %s", ip_prefix_text(op->range, buf));
+	if (op->frontend != NULL)
+		print_frontend(out, op->frontend);
+	else if (op->old_frontend != NULL)
+		print_key(out, &op->old_frontend->addr, op->old_frontend->port,
+			  op->old_frontend->proto);
+	str_puts(out, "\n");
+}
+
+/* --- where a frontend leads --- */
+
+struct plan_led {
+	const struct plan_rows *rows;
+	const struct plan_dealer *dealer; /* or NULL */
+};
+
+static int backend_cmp(const void *a, const void *b)
+{
+	const struct plan_backend *x = a;
+	const struct plan_backend *y = b;
+	int c = ip_addr_cmp(&x->addr, &y->addr);
+
+	return c != 0 ? c : (x->port > y->port) - (x->port < y->port);
+}
+
+void plan_led_backend_print(struct str *out, const struct ip_addr *addr, uint16_t port,
+			    uint32_t weight)
+{
+	char buf[IP_ENDPOINT_TEXT_MAX];
+
+	str_printf(out, " %s", ip_endpoint_text(addr, port, buf));
+	if (weight != 1)
+		str_printf(out, "=%u", weight);
+}
+
+void plan_led_dealing_print(struct str *out, const struct plan_dealing *d)
+{
+	if (d->affinity_s != 0)
+		str_printf(out, " affinity=%us", d->affinity_s);
+	if (d->scheduler[0] != '\0')
+		str_printf(out, " scheduler=%s", d->scheduler);
+}
+
+static void print_led_pool(struct str *out, const struct plan_led *led,
+			   const struct plan_pool *pool, bool is_inside)
+{
+	struct plan_dealing dealing = { .affinity_s = pool ? pool->affinity_s : 0 };
+	size_t n = pool ? pool->backends.n : 0;
+	struct plan_backend *sorted;
+
+	if (n == 0) {
+		str_puts(out, " NOWHERE");
+		return;
+	}
+	sorted = xreallocarray(NULL, n, sizeof(*sorted));
+	memcpy(sorted, pool->backends.v, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), backend_cmp);
+	for (size_t i = 0; i < n; i++)
+		plan_led_backend_print(
+			out, &sorted[i].addr, sorted[i].port,
+			led->dealer != NULL && led->dealer->weight != NULL
+				? led->dealer->weight(led->dealer->ctx, led->rows, pool, &sorted[i])
+				: 1);
+	if (led->dealer != NULL && led->dealer->dealing != NULL)
+		led->dealer->dealing(led->dealer->ctx, led->rows, pool, is_inside, &dealing);
+	plan_led_dealing_print(out, &dealing);
+	free(sorted);
+}
+
+static void print_led(struct str *out, const struct plan_led *led, const struct plan_frontend *f,
+		      const struct plan_target *t, bool is_inside)
+{
+	str_puts(out, " ->");
+	if (t->verdict == PLAN_VERDICT_POOL)
+		print_led_pool(out, led, plan_rows_pool(led->rows, ip_fam(&f->addr), t->pool_id),
+			       is_inside);
+	else
+		str_printf(out, " %s", plan_verdict_text(t->verdict));
+}
+
+static void print_guard(struct str *out, const struct plan_pool *pool)
+{
+	char buf[IP_TEXT_MAX];
+
+	if (pool == NULL || pool->ranges.n == 0) {
+		str_puts(out, " guard=nobody");
+		return;
+	}
+	str_puts(out, " guard=");
+	for (size_t i = 0; i < pool->ranges.n; i++) {
+		const struct ip_prefix *r = &pool->ranges.v[i];
+		struct ip_addr last = r->addr;
+
+		for (size_t bit = r->len; bit < ip_len(ip_fam(&last)) * 8; bit++)
+			last.bytes[bit / 8] |= (uint8_t)(0x80 >> (bit % 8));
+		str_printf(out, "%s%s-", i ? "," : "", ip_addr_text(&r->addr, buf));
+		str_puts(out, ip_addr_text(&last, buf));
+	}
+}
+
+void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
+			     const struct plan_frontend *f, const struct plan_dealer *dealer)
+{
+	const struct plan_led led = { rows, dealer };
+
+	print_key(out, &f->addr, f->port, f->proto);
+	if (f->kind == PLAN_FRONTEND_CLUSTERIP)
+		str_puts(out, " cluster-ip");
+	if (f->masq == PLAN_MASQ_ALWAYS)
+		str_puts(out, " masq");
+	else if (f->masq == PLAN_MASQ_HOST)
+		str_puts(out, " masq=host");
+	if (f->is_guarded)
+		print_guard(out, plan_rows_pool(rows, ip_fam(&f->addr), f->target.pool_id));
+	print_led(out, &led, f, &f->target, false);
+	if (f->is_split) {
+		str_puts(out, "; inside");
+		print_led(out, &led, f, &f->inside, true);
+	}
+}

@@ -1,0 +1,728 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * explain/trace - looking at every service once, then one decision.
+ *
+ * While looking, a service is related to the destination by its addresses and
+ * ports only, which is cheap. Rows are built for the one that answers, by
+ * plan_rows_desired(): what a frontend does is not decided a second time here.
+ */
+#include "explain/trace.h"
+
+#include <string.h>
+
+/* --- looking --- */
+
+static void pod_note(char **pod, const struct slice_endpoint *e)
+{
+	/* Several slices may list it: the same answer whatever their order. */
+	if (e->pod == NULL || (*pod != NULL && strcmp(*pod, e->pod) <= 0))
+		return;
+	free(*pod);
+	*pod = xstrdup(e->pod);
+}
+
+static void source_note(struct plan_trace *t, const struct slice_endpoint *e)
+{
+	const struct name *self = t->plan->model->config.node_name;
+
+	t->is_pod_of_this_node |= self != NULL && self->len > 0 && e->node == self;
+	pod_note(&t->pod, e);
+	if (t->pod_node == NULL)
+		t->pod_node = name_ref(e->node);
+}
+
+/* A pod by name has one address of a family; should it have two, the smaller. */
+static void source_by_name(struct plan_trace *t, const struct slice_endpoint *e)
+{
+	if (e->pod == NULL || strcmp(e->pod, t->query.src_pod->text) != 0)
+		return;
+	if (ip_is_set(&t->query.src) && ip_addr_cmp(&t->query.src, &e->addr) <= 0)
+		return;
+	t->query.src = e->addr;
+}
+
+static void look_endpoints(struct plan_trace *t, const struct slice *sl)
+{
+	vec_for_each (e, &sl->endpoints) {
+		if (t->query.src_pod != NULL)
+			source_by_name(t, e);
+		if (ip_is_set(&t->query.src) && ip_addr_is_equal(&e->addr, &t->query.src))
+			source_note(t, e);
+		if (ip_addr_is_equal(&e->addr, &t->query.dst)) {
+			t->is_dst_endpoint = true;
+			pod_note(&t->dst_pod, e);
+		}
+	}
+}
+
+static bool addrs_have(const struct ip_addr *v, size_t n, const struct ip_addr *a)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ip_addr_is_equal(&v[i], a))
+			return true;
+	return false;
+}
+
+static bool is_host_addr(const struct model *m, const struct ip_addr *a)
+{
+	return ip_addr_is_loopback(a) || model_is_host_addr(m, a) ||
+	       ip_addr_is_equal(&m->env.node_ip[ip_fam(a)], a);
+}
+
+static bool ingress_has(const struct service *s, const struct ip_addr *a, bool is_proxy_mode)
+{
+	vec_for_each (in, &s->ingress)
+		if (in->is_proxy_mode == is_proxy_mode && ip_addr_is_equal(&in->addr, a))
+			return true;
+	return false;
+}
+
+/* As what `s` has the destination among its addresses; UNSET: not at all. */
+static enum plan_frontend_kind kind_of_address(const struct plan_trace *t, const struct service *s)
+{
+	const struct ip_addr *dst = &t->query.dst;
+
+	if (ip_addr_is_equal(&s->cluster_ip[ip_fam(dst)], dst))
+		return PLAN_FRONTEND_CLUSTERIP;
+	if (ingress_has(s, dst, false))
+		return PLAN_FRONTEND_LB;
+	if (addrs_have(s->external_ips.v, s->external_ips.n, dst))
+		return PLAN_FRONTEND_EXTERNALIP;
+	return PLAN_FRONTEND_UNSET;
+}
+
+static bool has_port(const struct plan_trace *t, const struct service *s)
+{
+	vec_for_each (p, &s->ports)
+		if (p->port == t->query.port && p->proto == t->query.proto)
+			return true;
+	return false;
+}
+
+static bool has_node_port(const struct plan_trace *t, const struct service *s)
+{
+	vec_for_each (p, &s->ports)
+		if (p->node_port != 0 && p->node_port == t->query.port &&
+		    p->proto == t->query.proto)
+			return true;
+	return false;
+}
+
+static int other_cmp(const struct plan_trace_other *a, const struct plan_trace_other *b)
+{
+	int c = strcmp(a->ns->text, b->ns->text);
+
+	return c != 0 ? c : strcmp(a->name->text, b->name->text);
+}
+
+/* Where to put one more of the relation; NULL when enough of smaller names are known. */
+static struct plan_trace_other *other_room(struct plan_trace *t, const struct plan_trace_other *new)
+{
+	struct plan_trace_other *last = NULL;
+
+	if (new->relation == PLAN_TRACE_ASKS || t->n_others[new->relation] <= PLAN_TRACE_OTHERS_MAX)
+		return vec_push(&t->others);
+	vec_for_each (o, &t->others)
+		if (o->relation == new->relation && (last == NULL || other_cmp(last, o) < 0))
+			last = o;
+	if (other_cmp(new, last) >= 0)
+		return NULL;
+	name_unref(last->ns);
+	name_unref(last->name);
+	return last;
+}
+
+static void relate(struct plan_trace *t, const struct svc *svc, enum plan_trace_relation relation,
+		   enum plan_frontend_kind kind)
+{
+	struct plan_trace_other new = { svc->ns, svc->name, (uint8_t)relation, (uint8_t)kind };
+	struct plan_trace_other *room;
+
+	t->n_others[relation]++;
+	room = other_room(t, &new);
+	if (room == NULL)
+		return;
+	*room = new;
+	(void)name_ref(new.ns);
+	(void)name_ref(new.name);
+}
+
+/* Its addresses by the service's own words; node ports are on the node's. */
+static bool look_addresses(struct plan_trace *t, const struct svc *svc)
+{
+	const struct service *s = svc->service;
+	const struct model *m = t->plan->model;
+	enum plan_frontend_kind kind = kind_of_address(t, s);
+
+	if (kind == PLAN_FRONTEND_UNSET) {
+		if (!ingress_has(s, &t->query.dst, true) || !has_port(t, s))
+			return false;
+		relate(t, svc, PLAN_TRACE_NOT_CAPTURED, PLAN_FRONTEND_LB);
+		return true;
+	}
+	t->is_cluster_ip |= kind == PLAN_FRONTEND_CLUSTERIP;
+	if (!has_port(t, s))
+		relate(t, svc, PLAN_TRACE_HAS_ADDRESS, kind);
+	else if (kind == PLAN_FRONTEND_EXTERNALIP && m->config.no_external_ips)
+		relate(t, svc, PLAN_TRACE_EXTERNAL_OFF, kind);
+	else
+		relate(t, svc, PLAN_TRACE_ASKS, kind);
+	return true;
+}
+
+static void look_service(struct plan_trace *t, const struct svc *svc)
+{
+	const struct service *s = svc->service;
+	const struct model_env *env = &t->plan->model->env;
+	bool is_here = addrs_have(env->nodeport_addrs.v, env->nodeport_addrs.n, &t->query.dst);
+	enum plan_frontend_kind kind = kind_of_address(t, s);
+
+	if (service_skip_reason(s) != NULL) {
+		if (kind != PLAN_FRONTEND_UNSET)
+			relate(t, svc, PLAN_TRACE_NOT_PROXIED, kind);
+		else if (is_here && has_node_port(t, s))
+			relate(t, svc, PLAN_TRACE_NOT_PROXIED, PLAN_FRONTEND_NODEPORT);
+		return;
+	}
+	if (!service_has_family(s, ip_fam(&t->query.dst)))
+		return;
+	if (has_node_port(t, s) && is_here && (kind != PLAN_FRONTEND_CLUSTERIP || !has_port(t, s)))
+		relate(t, svc, PLAN_TRACE_ASKS, PLAN_FRONTEND_NODEPORT);
+	else if (!look_addresses(t, svc) && has_node_port(t, s) &&
+		 is_host_addr(t->plan->model, &t->query.dst))
+		relate(t, svc, PLAN_TRACE_HAS_NODE_PORT, PLAN_FRONTEND_NODEPORT);
+}
+
+void plan_trace_init(struct plan_trace *ret, const struct plan *p,
+		     const struct plan_trace_query *query)
+{
+	*ret = (struct plan_trace){ .plan = p, .query = *query };
+	if (!ip_is_set(&query->src) && query->src_pod == NULL)
+		ret->query.src = p->model->env.node_ip[ip_fam(&query->dst)];
+}
+
+void plan_trace_look(struct plan_trace *t, const struct svc *svc)
+{
+	list_for_each (l, &svc->slices) {
+		const struct slice *sl = list_entry(l, struct slice_entry, link)->slice;
+
+		if (sl->fam == ip_fam(&t->query.dst))
+			look_endpoints(t, sl);
+	}
+	if (svc->service != NULL)
+		look_service(t, svc);
+}
+
+bool plan_trace_lacks_source(const struct plan_trace *t)
+{
+	return t->query.src_pod != NULL && !ip_is_set(&t->query.src);
+}
+
+/* --- the source --- */
+
+static const struct ip_prefix *prefixes_find(const struct ip_prefix *v, size_t n,
+					     const struct ip_addr *a)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ip_prefix_contains(&v[i], a))
+			return &v[i];
+	return NULL;
+}
+
+/* An interface is not told by an address: what is known of this node's pods must do. */
+static bool is_behind_interface(struct plan_trace *t)
+{
+	const struct node *self = t->plan->model->self;
+
+	t->is_assumed = !t->is_host;
+	if (t->is_host)
+		return false;
+	if (t->is_pod_of_this_node)
+		return true;
+	return self != NULL &&
+	       prefixes_find(self->pod_cidrs.v, self->pod_cidrs.n, &t->query.src) != NULL;
+}
+
+static void decide_source(struct plan_trace *t)
+{
+	const struct model *m = t->plan->model;
+	bool is_told = ip_is_set(&t->query.src);
+
+	t->is_host = !is_told || is_host_addr(m, &t->query.src);
+	switch (m->config.detect_local) {
+	case DETECT_LOCAL_UNSET:
+		break;
+	case DETECT_LOCAL_CLUSTER_CIDR:
+	case DETECT_LOCAL_NODE_CIDR:
+		t->is_pod = is_told && prefixes_find(m->env.pod_cidrs.v, m->env.pod_cidrs.n,
+						     &t->query.src) != NULL;
+		break;
+	case DETECT_LOCAL_BRIDGE:
+	case DETECT_LOCAL_PREFIX:
+		t->is_pod = is_behind_interface(t);
+		break;
+	}
+	t->source = t->is_host ? PLAN_TRACE_HOST : t->is_pod ? PLAN_TRACE_POD : PLAN_TRACE_OUTSIDE;
+}
+
+/* --- the endpoints --- */
+
+static void endpoint_push(struct plan_trace *t, const struct slice_endpoint *from,
+			  const struct plan_trace_endpoint *like)
+{
+	struct plan_trace_endpoint *ep = vec_push(&t->endpoints);
+
+	*ep = *like;
+	ep->addr = from->addr;
+	ep->flags = from->flags;
+	ep->node = name_ref(from->node);
+	ep->pod = from->pod ? xstrdup(from->pod) : NULL;
+	ep->zones = from->zones ? hints_ref(from->zones) : NULL;
+	ep->nodes = from->nodes ? hints_ref(from->nodes) : NULL;
+}
+
+/* The first judged endpoint of that address, at whatever port, or NULL. */
+static const struct endpoint *judged_find(const struct selection *sel, const struct ip_addr *a)
+{
+	size_t lo = 0;
+	size_t hi = sel->endpoints.n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (ip_addr_cmp(&sel->endpoints.v[mid].addr, a) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == sel->endpoints.n || !ip_addr_is_equal(&sel->endpoints.v[lo].addr, a))
+		return NULL;
+	return &sel->endpoints.v[lo];
+}
+
+static const struct slice_port *slice_port_find(const struct slice *sl, const struct name *name,
+						uint8_t proto)
+{
+	vec_for_each (p, &sl->ports)
+		if (p->name == name && p->proto == proto)
+			return p;
+	return NULL;
+}
+
+/* What the selection never saw: slices without the port, and entries that others hide. */
+static void unlisted_add(struct plan_trace *t, const struct svc *svc, const struct selection *sel)
+{
+	list_for_each (l, &svc->slices) {
+		const struct slice *sl = list_entry(l, struct slice_entry, link)->slice;
+		const struct slice_port *port;
+		struct plan_trace_endpoint like = { 0 };
+
+		if (sl->fam != ip_fam(&t->query.dst))
+			continue;
+		port = slice_port_find(sl, t->port_name, t->query.proto);
+		like.unlisted = port ? PLAN_TRACE_TWIN : PLAN_TRACE_NO_PORT;
+		like.port = port ? port->port : 0;
+		vec_for_each (e, &sl->endpoints) {
+			const struct endpoint *judged = judged_find(sel, &e->addr);
+
+			if (port == NULL ? judged == NULL
+					 : judged != NULL && judged->port == port->port &&
+						   slice_endpoint_cmp(judged->from, e) != 0)
+				endpoint_push(t, e, &like);
+		}
+	}
+}
+
+static int endpoint_cmp(const void *a, const void *b)
+{
+	const struct plan_trace_endpoint *ea = a;
+	const struct plan_trace_endpoint *eb = b;
+	bool used_a = plan_trace_endpoint_why(ea) == NULL;
+	bool used_b = plan_trace_endpoint_why(eb) == NULL;
+	int c;
+
+	if (used_a != used_b)
+		return used_a ? -1 : 1;
+	c = ip_addr_cmp(&ea->addr, &eb->addr);
+	if (c != 0)
+		return c;
+	if (ea->port != eb->port)
+		return ea->port < eb->port ? -1 : 1;
+	if (ea->unlisted != eb->unlisted)
+		return ea->unlisted < eb->unlisted ? -1 : 1;
+	return strcmp(ea->pod ? ea->pod : "", eb->pod ? eb->pod : "");
+}
+
+static bool masquerades(enum plan_trace_masq masq)
+{
+	return masq >= PLAN_TRACE_MASQ_ALL;
+}
+
+static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
+{
+	struct selection sel;
+
+	select_endpoints(&sel, t->plan->model, svc, t->frontend.port_index, ip_fam(&t->query.dst));
+	t->topology = t->scope == PLAN_SCOPE_CLUSTER ? sel.topology : TOPOLOGY_OFF;
+	t->is_fallback =
+		t->scope == PLAN_SCOPE_CLUSTER ? sel.is_cluster_fallback : sel.is_local_fallback;
+	vec_for_each (e, &sel.endpoints) {
+		struct plan_trace_endpoint like = {
+			.port = e->port,
+			.is_local = e->is_local,
+			.weight = 1,
+			.exclusion = t->scope == PLAN_SCOPE_CLUSTER ? e->cluster : e->local,
+			.is_masqueraded =
+				masquerades(t->masq) || ip_addr_is_equal(&e->addr, &t->query.src),
+		};
+
+		t->n_used += like.exclusion == EXCLUSION_NONE;
+		endpoint_push(t, e->from, &like);
+	}
+	t->weight = t->n_used;
+	t->dealing.affinity_s = t->affinity_s;
+	unlisted_add(t, svc, &sel);
+	selection_fini(&sel);
+	if (t->endpoints.n > 1)
+		qsort(t->endpoints.v, t->endpoints.n, sizeof(*t->endpoints.v), endpoint_cmp);
+}
+
+/* --- a frontend answers --- */
+
+static const struct plan_pool *pool_find(const struct plan_trace *t, const struct plan_rows *rows,
+					 const struct plan_target *target)
+{
+	vec_for_each (pool, &rows->pools)
+		if (pool->fam == ip_fam(&t->query.dst) && pool->scope == target->scope &&
+		    pool->proto == t->query.proto && pool->port_name == t->port_name)
+			return pool;
+	return NULL;
+}
+
+/* As postrouting asks: the frontend's own rule, then that of cluster IPs. */
+static enum plan_trace_masq decide_masq(const struct plan_trace *t)
+{
+	const struct model *m = t->plan->model;
+	enum plan_masq masq = t->frontend.masq;
+
+	if (masq == PLAN_MASQ_ALWAYS)
+		return PLAN_TRACE_MASQ_EXTERNAL;
+	if (masq == PLAN_MASQ_HOST && t->is_host)
+		return PLAN_TRACE_MASQ_HOST;
+	if (masq == PLAN_MASQ_HOST && !t->is_cluster_ip)
+		return PLAN_TRACE_MASQ_NONE_LOCAL;
+	if (m->config.is_masquerade_all)
+		return PLAN_TRACE_MASQ_ALL;
+	if (!m->env.has_detector[ip_fam(&t->query.dst)])
+		return PLAN_TRACE_MASQ_NONE_DETECTOR;
+	return t->is_pod ? PLAN_TRACE_MASQ_NONE_POD : PLAN_TRACE_MASQ_NOT_POD;
+}
+
+static const struct plan_target *target_of(const struct plan_frontend *f, bool is_inside)
+{
+	return f->is_split && is_inside ? &f->inside : &f->target;
+}
+
+static bool backends_are_same(const struct plan_pool *a, const struct plan_pool *b)
+{
+	if (a == NULL || b == NULL)
+		return a == b;
+	if (a->backends.n != b->backends.n)
+		return false;
+	for (size_t i = 0; i < a->backends.n; i++)
+		if (a->backends.v[i].port != b->backends.v[i].port ||
+		    !ip_addr_is_equal(&a->backends.v[i].addr, &b->backends.v[i].addr))
+			return false;
+	return true;
+}
+
+/* Wanted pools take the slots of held ones, so equal pools are equal slot by slot. */
+static enum plan_trace_held decide_held(const struct plan_trace *t, const struct plan_rows *held,
+					const struct plan_rows *rows)
+{
+	const struct plan_frontend *f = held ? plan_rows_frontend(held, &t->frontend) : NULL;
+	const struct plan_target *want = target_of(&t->frontend, t->is_inside);
+	const struct plan_target *have = f ? target_of(f, t->is_inside) : NULL;
+
+	if (f == NULL)
+		return PLAN_TRACE_HELD_NOT;
+	if (f->is_guarded != t->frontend.is_guarded || f->masq != t->frontend.masq ||
+	    have->verdict != want->verdict || have->scope != want->scope)
+		return PLAN_TRACE_HELD_OTHER;
+	return backends_are_same(pool_find(t, held, have), pool_find(t, rows, want))
+		       ? PLAN_TRACE_HELD_SAME
+		       : PLAN_TRACE_HELD_OTHER;
+}
+
+static void decide_ranges(struct plan_trace *t, const struct plan_rows *rows)
+{
+	const struct plan_pool *pool = pool_find(t, rows, &t->frontend.target);
+	const struct ip_prefix *range;
+
+	if (!t->frontend.is_guarded || pool == NULL)
+		return;
+	vec_for_each (p, &pool->ranges)
+		*vec_push(&t->ranges) = *p;
+	range = prefixes_find(t->ranges.v, t->ranges.n, &t->query.src);
+	if (range != NULL)
+		t->range = *range;
+}
+
+static void decide_verdict(struct plan_trace *t, const struct plan_target *target)
+{
+	if (t->frontend.is_guarded && !ip_is_set(&t->range.addr)) {
+		t->verdict = PLAN_TRACE_DROPPED;
+		t->why = PLAN_TRACE_WHY_RANGES;
+		return;
+	}
+	switch ((enum plan_verdict)target->verdict) {
+	case PLAN_VERDICT_UNSET:
+		break;
+	case PLAN_VERDICT_POOL:
+		t->verdict = PLAN_TRACE_BALANCED;
+		t->why = PLAN_TRACE_WHY_POOL;
+		break;
+	case PLAN_VERDICT_REJECT:
+		t->verdict = PLAN_TRACE_REJECTED;
+		t->why = PLAN_TRACE_WHY_NO_ENDPOINT;
+		break;
+	case PLAN_VERDICT_DROP:
+		t->verdict = PLAN_TRACE_DROPPED;
+		t->why = t->frontend.kind == PLAN_FRONTEND_CLUSTERIP
+				 ? PLAN_TRACE_WHY_INTERNAL_POLICY
+				 : PLAN_TRACE_WHY_EXTERNAL_POLICY;
+		break;
+	}
+}
+
+static void decide_frontend(struct plan_trace *t, struct svc *svc, const struct plan_rows *rows,
+			    const struct plan_frontend *f)
+{
+	const struct service_port *port = &svc->service->ports.v[f->port_index];
+	const struct plan_target *target;
+	const struct plan_pool *pool;
+
+	t->frontend = *f;
+	t->ns = name_ref(svc->ns);
+	t->name = name_ref(svc->name);
+	t->port_name = name_ref(port->name);
+	t->service_port = port->port;
+	/* POL-23: without a detector nobody is taken for a pod. */
+	t->is_inside = f->is_split && (t->is_host || t->is_pod);
+	target = target_of(f, t->is_inside);
+	t->scope = target->scope;
+	pool = pool_find(t, rows, target);
+	t->pool_id = pool ? pool->id : 0;
+	t->affinity_s = pool ? pool->affinity_s : 0;
+	t->masq = decide_masq(t);
+	decide_ranges(t, rows);
+	decide_verdict(t, target);
+	t->held = decide_held(t, svc->rows, rows);
+	decide_endpoints(t, svc);
+}
+
+/* The claimant that has precedence, if its rows have the frontend; false: no frontend. */
+static bool decide_owner(struct plan_trace *t)
+{
+	struct plan_frontend key = { .addr = t->query.dst,
+				     .port = t->query.port,
+				     .proto = t->query.proto };
+	const struct plan_frontend *f;
+	struct plan_rows *rows;
+	struct svc *best = NULL;
+	uint8_t kind = PLAN_FRONTEND_UNSET;
+
+	vec_for_each (o, &t->others) {
+		struct svc *svc = model_find(t->plan->model, o->ns, o->name);
+
+		if (o->relation == PLAN_TRACE_ASKS && svc != NULL && svc->service != NULL &&
+		    (best == NULL || plan_precedes(svc, o->kind, best, kind))) {
+			best = svc;
+			kind = o->kind;
+		}
+	}
+	rows = best ? plan_rows_desired(t->plan, best) : NULL;
+	f = rows ? plan_rows_frontend(rows, &key) : NULL;
+	if (f != NULL)
+		decide_frontend(t, best, rows, f);
+	plan_rows_close(rows);
+	return f != NULL;
+}
+
+/* --- nobody answers --- */
+
+static void decide_none(struct plan_trace *t)
+{
+	const struct model *m = t->plan->model;
+	bool is_local = is_host_addr(m, &t->query.dst);
+	bool has_cidr = ip_is_set(&t->service_cidr.addr);
+
+	t->verdict = PLAN_TRACE_UNTOUCHED;
+	if (t->is_cluster_ip && !is_local) {
+		t->verdict = PLAN_TRACE_REJECTED;
+		t->why = PLAN_TRACE_WHY_OTHER_PORT;
+	} else if (has_cidr && !is_local) {
+		t->verdict = PLAN_TRACE_DROPPED;
+		t->why = PLAN_TRACE_WHY_UNALLOCATED;
+	} else if (t->n_others[PLAN_TRACE_NOT_CAPTURED] > 0) {
+		t->why = PLAN_TRACE_WHY_NOT_CAPTURED;
+	} else if (t->n_others[PLAN_TRACE_EXTERNAL_OFF] > 0) {
+		t->why = PLAN_TRACE_WHY_EXTERNAL_OFF;
+	} else if (t->n_others[PLAN_TRACE_NOT_PROXIED] > 0) {
+		t->why = PLAN_TRACE_WHY_NOT_PROXIED;
+	} else if (t->n_others[PLAN_TRACE_HAS_ADDRESS] > 0) {
+		t->why = PLAN_TRACE_WHY_VIP_OTHER_PORT;
+	} else if (t->n_others[PLAN_TRACE_HAS_NODE_PORT] > 0) {
+		t->why = PLAN_TRACE_WHY_NODE_PORT_ELSEWHERE;
+	} else if (is_local) {
+		t->why = PLAN_TRACE_WHY_NO_NODE_PORT;
+	} else {
+		t->why = t->is_dst_endpoint ? PLAN_TRACE_WHY_ENDPOINT : PLAN_TRACE_WHY_UNKNOWN;
+	}
+}
+
+/* The one that answers is none of the others. */
+static void others_drop_owner(struct plan_trace *t)
+{
+	for (size_t i = 0; i < t->others.n; i++) {
+		struct plan_trace_other *o = &t->others.v[i];
+
+		if (o->relation != PLAN_TRACE_ASKS || o->ns != t->ns || o->name != t->name)
+			continue;
+		name_unref(o->ns);
+		name_unref(o->name);
+		*o = t->others.v[--t->others.n];
+		t->n_others[PLAN_TRACE_ASKS]--;
+		return;
+	}
+}
+
+static int others_cmp(const void *a, const void *b)
+{
+	const struct plan_trace_other *oa = a;
+	const struct plan_trace_other *ob = b;
+
+	return oa->relation != ob->relation ? (int)oa->relation - (int)ob->relation
+					    : other_cmp(oa, ob);
+}
+
+void plan_trace_decide(struct plan_trace *t)
+{
+	const struct model_env *env = &t->plan->model->env;
+	const struct ip_prefix *cidr =
+		prefixes_find(env->service_cidrs.v, env->service_cidrs.n, &t->query.dst);
+
+	if (cidr != NULL)
+		t->service_cidr = *cidr;
+	decide_source(t);
+	if (decide_owner(t))
+		others_drop_owner(t);
+	else
+		decide_none(t);
+	if (t->others.n > 1)
+		qsort(t->others.v, t->others.n, sizeof(*t->others.v), others_cmp);
+}
+
+/* --- weights --- */
+
+void plan_trace_weigh(struct plan_trace *t, const struct plan_dealer *dealer)
+{
+	struct plan_pool pool = { .id = t->pool_id,
+				  .fam = (uint8_t)ip_fam(&t->query.dst),
+				  .scope = (uint8_t)t->scope,
+				  .proto = t->query.proto,
+				  .port_name = t->port_name,
+				  .affinity_s = t->affinity_s };
+
+	if (t->ns == NULL || t->verdict != PLAN_TRACE_BALANCED || t->pool_id == 0)
+		return;
+	dealer->dealing(dealer->ctx, NULL, &pool, t->is_inside, &t->dealing);
+	t->affinity_s = t->dealing.affinity_s;
+	t->weight = t->n_used = 0;
+	vec_for_each (ep, &t->endpoints) {
+		const struct plan_backend b = { .addr = ep->addr, .port = ep->port };
+
+		if (plan_trace_endpoint_why(ep) != NULL)
+			continue;
+		ep->weight = dealer->weight(dealer->ctx, NULL, &pool, &b);
+		ep->is_weightless = ep->weight == 0;
+		t->n_used += ep->weight != 0;
+		t->weight += ep->weight;
+	}
+	if (t->n_used == 0) {
+		t->verdict = PLAN_TRACE_DROPPED;
+		t->why = PLAN_TRACE_WHY_WEIGHTLESS;
+	}
+	if (t->endpoints.n > 1)
+		qsort(t->endpoints.v, t->endpoints.n, sizeof(*t->endpoints.v), endpoint_cmp);
+}
+
+double plan_trace_chance(const struct plan_trace *t, const struct plan_trace_endpoint *ep)
+{
+	switch ((enum plan_deal)t->dealing.deal) {
+	case PLAN_DEAL_EVENLY:
+		return 1.0 / (double)t->n_used;
+	case PLAN_DEAL_BY_WEIGHT:
+		return (double)ep->weight / (double)t->weight;
+	case PLAN_DEAL_UNTOLD:
+		break;
+	}
+	return t->n_used == 1 ? 1.0 : -1.0;
+}
+
+void plan_trace_fini(struct plan_trace *t)
+{
+	vec_for_each (o, &t->others) {
+		name_unref(o->ns);
+		name_unref(o->name);
+	}
+	vec_for_each (ep, &t->endpoints) {
+		name_unref(ep->node);
+		free(ep->pod);
+		hints_unref(ep->zones);
+		hints_unref(ep->nodes);
+	}
+	vec_fini(&t->others);
+	vec_fini(&t->endpoints);
+	vec_fini(&t->ranges);
+	name_unref(t->query.src_pod);
+	name_unref(t->pod_node);
+	name_unref(t->ns);
+	name_unref(t->name);
+	name_unref(t->port_name);
+	free(t->pod);
+	free(t->dst_pod);
+	*t = (struct plan_trace){ 0 };
+}
+
+/* --- texts --- */
+
+const char *plan_trace_verdict_text(enum plan_trace_verdict v)
+{
+	switch (v) {
+	case PLAN_TRACE_UNTOUCHED:
+		return "untouched";
+	case PLAN_TRACE_BALANCED:
+		return "balance";
+	case PLAN_TRACE_REJECTED:
+		return "reject";
+	case PLAN_TRACE_DROPPED:
+		return "drop";
+	}
+	return "-";
+}
+
+const char *plan_trace_endpoint_why(const struct plan_trace_endpoint *ep)
+{
+	switch ((enum plan_trace_unlisted)ep->unlisted) {
+	case PLAN_TRACE_LISTED:
+		break;
+	case PLAN_TRACE_NO_PORT:
+		return "its slice has no port of this name and protocol";
+	case PLAN_TRACE_TWIN:
+		return "another entry of the same address and port counts";
+	}
+	if (ep->is_weightless)
+		return "its weight is 0";
+	return ep->exclusion == EXCLUSION_NONE ? NULL : exclusion_text(ep->exclusion);
+}

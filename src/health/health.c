@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* health/health - facts, the answer they make, and the server that gives it. */
+#include "health/health.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "http/door.h"
+#include "http/http.h"
+#include "http/jsonw.h"
+
+#define TIME_MAX 64
+
+struct health {
+	struct health_config config;
+	struct door *door;
+	uint64_t answers[HEALTH_QUESTIONS][2]; /* [question][is it 200] */
+};
+
+/* --- the answer --- */
+
+bool health_is_good(const struct health_facts *f)
+{
+	return f->owed_since_ns == 0 || f->now_ns < f->owed_since_ns ||
+	       f->now_ns - f->owed_since_ns < f->limit_ns;
+}
+
+/* RFC 3339 with nanoseconds. */
+static void time_put(struct jsonw *w, const char *key, int64_t unix_ns)
+{
+	time_t s = (time_t)(unix_ns / (int64_t)NSEC_PER_SEC);
+	char text[TIME_MAX];
+	struct tm tm;
+
+	(void)gmtime_r(&s, &tm);
+	(void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	jsonw_printf(w, key, "%s.%09lldZ", text, (long long)(unix_ns % (int64_t)NSEC_PER_SEC));
+}
+
+/* The wall's time of an earlier moment: by how long ago it was, whatever the clock did since. */
+static int64_t wall_of(const struct health_facts *f, uint64_t then_ns)
+{
+	uint64_t ago = f->now_ns > then_ns ? f->now_ns - then_ns : 0;
+
+	return f->wall_ns - (int64_t)ago;
+}
+
+int health_answer(struct str *body, const struct health_facts *f, enum health_question q)
+{
+	struct jsonw w = { .out = body };
+	bool is_good = health_is_good(f);
+	bool is_healthy = is_good && (q == HEALTH_LIVE || (f->has_synced && f->unready == NULL));
+	bool is_ok = is_healthy && (q == HEALTH_LIVE || f->is_eligible);
+	int64_t updated = wall_of(f, f->updated_ns ? f->updated_ns : f->started_ns);
+	static const char *const families[] = { "IPv4", "IPv6" };
+
+	jsonw_object(&w, NULL);
+	time_put(&w, "lastUpdated", is_ok ? f->wall_ns : updated); /* HC-11 */
+	time_put(&w, "currentTime", f->wall_ns);
+	jsonw_bool(&w, "healthy", is_healthy);
+	if (q == HEALTH_READY)
+		jsonw_bool(&w, "nodeEligible", f->is_eligible);
+	if (q == HEALTH_READY && !is_ok && f->reason[0] != '\0')
+		jsonw_text(&w, "reason", f->reason);
+	for (size_t i = 0; f->has_synced && i < ARRAY_SIZE(families); i++) {
+		if (i == 0)
+			jsonw_object(&w, "status");
+		jsonw_object(&w, families[i]);
+		time_put(&w, "lastUpdated", updated);
+		jsonw_bool(&w, "healthy", is_good && !f->has_failed[i]);
+		jsonw_end(&w);
+		if (i + 1 == ARRAY_SIZE(families))
+			jsonw_end(&w);
+	}
+	jsonw_end(&w);
+	return is_ok ? 200 : 503;
+}
+
+/* --- facts --- */
+
+/* HC-08; NULL: it is. `buf` is for a text. */
+static const char *node_ineligible(const struct health *h, char *buf, size_t size)
+{
+	const struct model *m = h->config.ctx->model;
+
+	if (m->self == NULL) {
+		(void)snprintf(buf, size, "no Node object named \"%s\"",
+			       name_text(m->config.node_name));
+		return h->config.is_node_optional ? NULL : buf;
+	}
+	if (m->self->is_deleting)
+		return "the Node is being deleted";
+	if (m->self->has_autoscaler_taint)
+		return "the Node has the taint ToBeDeletedByClusterAutoscaler";
+	return NULL;
+}
+
+bool health_lacks_node(const struct health *h)
+{
+	const struct serve_context *ctx = h->config.ctx;
+
+	return ctx->model->self == NULL && !h->config.is_node_optional && ctx->sync != NULL &&
+	       sync_state_get(ctx->sync) != SYNC_WAITING;
+}
+
+/* What makes /healthz answer 503; empty: nothing. */
+static void reason_set(struct health_facts *f, const struct health *h)
+{
+	char buf[sizeof(f->reason)];
+	const char *ineligible = node_ineligible(h, buf, sizeof(buf));
+
+	f->is_eligible = ineligible == NULL;
+	if (f->unready != NULL)
+		(void)snprintf(f->reason, sizeof(f->reason), "%s", f->unready);
+	else if (!health_is_good(f))
+		(void)snprintf(f->reason, sizeof(f->reason),
+			       "the kernel has not taken a change for %llu s; allowed are %llu s",
+			       (unsigned long long)((f->now_ns - f->owed_since_ns) / NSEC_PER_SEC),
+			       (unsigned long long)(f->limit_ns / NSEC_PER_SEC));
+	else if (!f->has_synced)
+		(void)snprintf(f->reason, sizeof(f->reason), "the first sync is not complete");
+	else if (ineligible != NULL)
+		(void)snprintf(f->reason, sizeof(f->reason), "%s", ineligible);
+}
+
+void health_facts_get(struct health_facts *ret, const struct health *h, uint64_t now_ns,
+		      int64_t wall_ns)
+{
+	const struct sync *sync = h->config.ctx->sync;
+	const struct sync_stats *stats = sync_stats_get(sync);
+
+	*ret = (struct health_facts){
+		.wall_ns = wall_ns,
+		.now_ns = now_ns,
+		.started_ns = h->config.ctx->started_ns,
+		.updated_ns = stats->last_success_ns,
+		.owed_since_ns = sync_owed_since(sync),
+		.limit_ns = 2 * h->config.sync_period_ns,
+		.has_synced = stats->first_sync_ns != 0,
+		.unready = plane_unready(h->config.ctx->plane),
+	};
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		ret->has_failed[fam] = plane_family_has_failed(h->config.ctx->plane, fam);
+	reason_set(ret, h);
+}
+
+/* --- the server --- */
+
+static int64_t wall_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec * (int64_t)NSEC_PER_SEC + ts.tv_nsec;
+}
+
+static void answer(void *arg, const struct http_request *q, struct http_reply *reply)
+{
+	struct health *h = arg;
+	struct health_facts facts;
+	enum health_question question = HEALTH_READY;
+
+	if (strcmp(q->path, "/livez") == 0) {
+		question = HEALTH_LIVE;
+	} else if (strcmp(q->path, "/healthz") != 0) {
+		http_reply_error(reply, 404, "there are /healthz and /livez");
+		return;
+	}
+	health_facts_get(&facts, h, now_ns(), wall_ns());
+	reply->type = "application/json";
+	str_puts(&reply->headers, "X-Content-Type-Options: nosniff\r\n");
+	reply->status = health_answer(&reply->body, &facts, question);
+	h->answers[question][reply->status == 200]++;
+}
+
+int health_open(struct health **ret, struct event_base *base, const struct health_config *config,
+		struct err *err)
+{
+	struct health *h = xcalloc(1, sizeof(*h));
+	struct door_config door = {
+		.what = "health server",
+		.at = config->at,
+		.is_hard_fail = config->is_hard_fail,
+		.http = { HTTP_CONFIG_DEFAULT, .class = HTTP_HEALTH, .takes_any_method = true,
+			  .handler = answer, .arg = h },
+	};
+	int r = 0;
+
+	h->config = *config;
+	door.http.connections_max = 256; /* every load balancer probes every few seconds */
+	door.http.head_ms = HTTP_PROBE_HEAD_MS;
+	if (config->at.port != 0)
+		r = door_open(&h->door, base, &door, err);
+	if (r < 0) {
+		health_close(h);
+		return r;
+	}
+	*ret = h;
+	return 0;
+}
+
+void health_close(struct health *h)
+{
+	if (h == NULL)
+		return;
+	door_close(h->door);
+	free(h);
+}
+
+uint64_t health_answers(const struct health *h, enum health_question q, bool is_good)
+{
+	return h->answers[q][is_good];
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * health/health_service - entries by service, their sockets, and those who wait for one.
+ *
+ * An entry is one service on one port. When either ends, the entry leaves the table
+ * at once and its listeners close; it lives on, answering 503 (HC-22), until the last of
+ * its connections is gone: `n_servers` counts.
+ */
+#include "health/health_service.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/event.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "http/http.h"
+#include "http/jsonw.h"
+#include "http/listen.h"
+#include "model/select.h"
+
+#define HEAD_MAX 4096
+#define REPLY_MS 5000
+#define CONNECTIONS_MAX 64 /* of one listener */
+
+/* One socket. */
+struct spot {
+	struct list link; /* in entry.spots, or in entry.leaving */
+	struct entry *entry;
+	struct ip_addr addr;
+	struct http_server *http;
+};
+
+struct entry {
+	struct hnode node;   /* in services.entries, unless it is gone */
+	struct list waiting; /* in services.waiting while an address is missing */
+	struct list gone;    /* in services.gone */
+	struct health_services *all;
+	const struct name *ns;
+	const struct name *name;
+	uint16_t port;
+	bool is_gone;
+	bool is_trouble_told;
+	bool has_family[IPFAM_N];
+	size_t ready[IPFAM_N]; /* EPS-24 */
+	struct list spots;
+	struct list leaving; /* closed, with connections that are not */
+	size_t n_servers;    /* in both lists */
+};
+
+struct health_services {
+	struct event_base *base;
+	struct health_services_config config;
+	struct event *retry;
+	struct htable entries;
+	struct list waiting;
+	struct list gone;
+	size_t n_listeners;
+	uint64_t env_generation;
+	VEC(struct ip_addr) addrs; /* listened on, by every service of the family */
+};
+
+/* --- answers --- */
+
+static void quoted(struct str *out, const char *key, const struct name *name)
+{
+	struct jsonw w = { .out = out };
+
+	str_printf(out, "\t\t\"%s\": ", key);
+	jsonw_name(&w, NULL, name);
+}
+
+/* HC-18: as every load balancer's health check has seen it for years, to the byte. */
+static void body_write(struct str *out, const struct entry *e, size_t n, bool is_healthy)
+{
+	str_puts(out, "{\n\t\"service\": {\n");
+	quoted(out, "namespace", e->ns);
+	str_puts(out, ",\n");
+	quoted(out, "name", e->name);
+	str_printf(out, "\n\t},\n\t\"localEndpoints\": %zu,\n\t\"serviceProxyHealthy\": %s\n}", n,
+		   is_healthy ? "true" : "false");
+}
+
+static void answer(void *arg, const struct http_request *q, struct http_reply *reply)
+{
+	const struct spot *d = arg;
+	const struct entry *e = d->entry;
+	const struct health_services_config *config = &e->all->config;
+	bool is_healthy = config->is_healthy(config->arg);
+	size_t n = e->is_gone ? 0 : e->ready[ip_fam(&d->addr)]; /* HC-24 */
+
+	(void)q;
+	reply->status = n > 0 && is_healthy ? 200 : 503;
+	reply->type = "application/json";
+	str_printf(&reply->headers,
+		   "X-Content-Type-Options: nosniff\r\n"
+		   "X-Load-Balancing-Endpoint-Weight: %zu\r\n",
+		   n);
+	body_write(&reply->body, e, n, is_healthy);
+}
+
+/* --- sockets --- */
+
+static void entry_free(struct entry *e)
+{
+	list_del(&e->gone);
+	name_unref(e->ns);
+	name_unref(e->name);
+	free(e);
+}
+
+/* The last connection of a closed spot is gone. */
+static void on_spot_gone(void *arg)
+{
+	struct spot *d = arg;
+	struct entry *e = d->entry;
+
+	list_del(&d->link);
+	free(d);
+	e->n_servers--;
+	if (e->is_gone && e->n_servers == 0)
+		entry_free(e);
+}
+
+static void spot_shut(struct spot *d)
+{
+	struct entry *e = d->entry;
+
+	list_del(&d->link);
+	list_add_tail(&e->leaving, &d->link);
+	e->all->n_listeners--;
+	http_server_retire(d->http, on_spot_gone);
+}
+
+static int spot_add(struct entry *e, const struct ip_addr *addr, struct err *err)
+{
+	const struct listen_place at = { *addr, e->port };
+	struct spot *d = xcalloc(1, sizeof(*d));
+	struct http_config http = { .class = HTTP_SERVICE_HEALTH,
+				    .head_max = HEAD_MAX,
+				    .head_ms = HTTP_PROBE_HEAD_MS,
+				    .reply_ms = REPLY_MS,
+				    .connections_max = CONNECTIONS_MAX,
+				    .takes_any_method = true, /* HC-15 */
+				    .handler = answer,
+				    .arg = d };
+	int fd = -1;
+	int r = listen_tcp(&fd, &at, false, err);
+
+	if (r == 0)
+		r = http_server_open(&d->http, e->all->base, fd, &http, err);
+	if (r < 0) {
+		free(d);
+		return r;
+	}
+	d->entry = e;
+	d->addr = *addr;
+	list_add_tail(&e->spots, &d->link);
+	e->n_servers++;
+	e->all->n_listeners++;
+	return 0;
+}
+
+static struct spot *spot_find(const struct entry *e, const struct ip_addr *addr)
+{
+	list_for_each (l, &e->spots) {
+		struct spot *d = list_entry(l, struct spot, link);
+
+		if (ip_addr_is_equal(&d->addr, addr))
+			return d;
+	}
+	return NULL;
+}
+
+static bool is_wanted(const struct entry *e, const struct ip_addr *addr)
+{
+	if (!e->has_family[ip_fam(addr)])
+		return false;
+	vec_for_each (a, &e->all->addrs)
+		if (ip_addr_is_equal(a, addr))
+			return true;
+	return false;
+}
+
+/* At the latest then. */
+static void retry_in(struct health_services *hs, unsigned int s)
+{
+	const struct timeval tv = { .tv_sec = (time_t)s };
+
+	if (!list_is_empty(&hs->waiting) && (s == 0 || !event_pending(hs->retry, EV_TIMEOUT, NULL)))
+		(void)event_add(hs->retry, &tv);
+}
+
+/*
+ * The first time is not told, and tried again in the next turn: two services that
+ * swap ports in one sync are in each other's way for that long.
+ */
+static void trouble(struct entry *e, const struct err *err)
+{
+	if (!list_is_linked(&e->waiting)) {
+		list_add_tail(&e->all->waiting, &e->waiting);
+		retry_in(e->all, 0);
+		return;
+	}
+	if (!e->is_trouble_told)
+		log_warn(LOG_AREA_SERVE,
+			 "service %s/%s: health check node port %u: %s: next try in %d s",
+			 e->ns->text, e->name->text, e->port, err->text, LISTEN_RETRY_S);
+	e->is_trouble_told = true;
+}
+
+static void trouble_over(struct entry *e)
+{
+	list_del(&e->waiting);
+	if (e->is_trouble_told)
+		log_notice(LOG_AREA_SERVE, "service %s/%s: health check node port %u is served now",
+			   e->ns->text, e->name->text, e->port);
+	e->is_trouble_told = false;
+}
+
+/* Listen on exactly what is wanted, as far as it can be had. */
+static void entry_listen(struct entry *e)
+{
+	struct err err = { 0 };
+	bool is_whole = true;
+
+	list_for_each_safe (l, tmp, &e->spots) {
+		struct spot *d = list_entry(l, struct spot, link);
+
+		if (!is_wanted(e, &d->addr))
+			spot_shut(d);
+	}
+	vec_for_each (a, &e->all->addrs)
+		if (e->has_family[ip_fam(a)] && spot_find(e, a) == NULL)
+			is_whole &= spot_add(e, a, &err) == 0;
+	if (is_whole)
+		trouble_over(e);
+	else
+		trouble(e, &err);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+	struct health_services *hs = arg;
+
+	(void)fd;
+	(void)what;
+	list_for_each_safe (l, tmp, &hs->waiting)
+		entry_listen(list_entry(l, struct entry, waiting));
+	retry_in(hs, LISTEN_RETRY_S);
+}
+
+/* --- entries --- */
+
+static uint32_t key_hash(const struct name *ns, const struct name *name)
+{
+	const struct name *key[2] = { ns, name };
+
+	return hash_bytes(key, sizeof(key));
+}
+
+static struct entry *entry_find(const struct health_services *hs, const struct svc *svc)
+{
+	htable_for_each_hash (n, &hs->entries, key_hash(svc->ns, svc->name)) {
+		struct entry *e = container_of(n, struct entry, node);
+
+		if (e->ns == svc->ns && e->name == svc->name)
+			return e;
+	}
+	return NULL;
+}
+
+static struct entry *entry_add(struct health_services *hs, const struct svc *svc, uint16_t port)
+{
+	struct entry *e = xcalloc(1, sizeof(*e));
+
+	e->all = hs;
+	e->ns = name_ref(svc->ns);
+	e->name = name_ref(svc->name);
+	e->port = port;
+	list_init(&e->spots);
+	list_init(&e->leaving);
+	htable_insert(&hs->entries, &e->node, key_hash(svc->ns, svc->name));
+	return e;
+}
+
+static void entry_retire(struct entry *e)
+{
+	struct health_services *hs = e->all;
+
+	htable_remove(&hs->entries, &e->node);
+	list_del(&e->waiting);
+	list_add_tail(&hs->gone, &e->gone);
+	e->n_servers++; /* ours, so that it stays until all are shut */
+	list_for_each_safe (l, tmp, &e->spots)
+		spot_shut(list_entry(l, struct spot, link));
+	e->is_gone = true;
+	if (--e->n_servers == 0)
+		entry_free(e);
+	retry_in(hs, 0); /* somebody may wait for this very port */
+}
+
+/* SVC-26; 0 = none. */
+static uint16_t wanted_port(const struct service *s)
+{
+	if (s == NULL || service_skip_reason(s) != NULL || s->type != SERVICE_TYPE_LOADBALANCER ||
+	    !service_is_etp_local(s))
+		return 0;
+	return s->health_check_node_port;
+}
+
+void health_services_accepted(struct health_services *hs, const struct svc *svc)
+{
+	uint16_t port = wanted_port(svc->service);
+	struct entry *e;
+	bool is_new = false;
+
+	if (port == 0 && hs->entries.count == 0)
+		return;
+	e = entry_find(hs, svc);
+	if (e != NULL && e->port != port) {
+		entry_retire(e);
+		e = NULL;
+	}
+	if (port == 0)
+		return;
+	if (e == NULL) {
+		e = entry_add(hs, svc, port);
+		is_new = true;
+	}
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		bool has = service_has_family(svc->service, fam);
+
+		is_new |= has != e->has_family[fam];
+		e->has_family[fam] = has;
+		e->ready[fam] = has ? service_local_ready(hs->config.model, svc, fam) : 0;
+	}
+	if (is_new)
+		entry_listen(e);
+}
+
+/* --- addresses --- */
+
+static bool is_match_all(const struct model_config *c, enum ipfam fam)
+{
+	if (c->has_nodeport_cidrs)
+		vec_for_each (p, &c->nodeport_cidrs)
+			if (p->len == 0 && ip_fam(&p->addr) == fam)
+				return true;
+	return false;
+}
+
+/* HC-14 */
+static void addrs_get(struct health_services *hs)
+{
+	static const uint8_t any[16];
+	const struct model *m = hs->config.model;
+
+	vec_clear(&hs->addrs);
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
+		if (is_match_all(&m->config, fam)) {
+			*vec_push(&hs->addrs) =
+				ip_addr_from_bytes(fam == IPFAM_V6 ? AF_INET6 : AF_INET, any);
+			continue;
+		}
+		vec_for_each (a, &m->env.nodeport_addrs)
+			if (ip_fam(a) == fam)
+				*vec_push(&hs->addrs) = *a;
+	}
+}
+
+void health_services_env(struct health_services *hs)
+{
+	if (hs->env_generation == hs->config.model->env_generation)
+		return;
+	hs->env_generation = hs->config.model->env_generation;
+	addrs_get(hs);
+	htable_for_each (n, &hs->entries)
+		entry_listen(container_of(n, struct entry, node));
+}
+
+/* --- life --- */
+
+void health_services_open(struct health_services **ret, struct event_base *base,
+			  const struct health_services_config *config)
+{
+	struct health_services *hs = xcalloc(1, sizeof(*hs));
+
+	hs->base = base;
+	hs->config = *config;
+	hs->retry = evtimer_new(base, on_retry, hs);
+	if (hs->retry == NULL)
+		abort(); /* memory is gone, as in xmalloc() */
+	list_init(&hs->waiting);
+	list_init(&hs->gone);
+	hs->env_generation = config->model->env_generation;
+	addrs_get(hs);
+	*ret = hs;
+}
+
+static void spots_close(struct list *spots)
+{
+	list_for_each_safe (l, tmp, spots) {
+		struct spot *d = list_entry(l, struct spot, link);
+
+		http_server_close(d->http);
+		free(d);
+	}
+}
+
+static void entry_close(struct entry *e)
+{
+	spots_close(&e->spots);
+	spots_close(&e->leaving);
+	entry_free(e);
+}
+
+void health_services_close(struct health_services *hs)
+{
+	if (hs == NULL)
+		return;
+	htable_for_each_safe (n, tmp, &hs->entries) {
+		htable_remove(&hs->entries, n);
+		entry_close(container_of(n, struct entry, node));
+	}
+	list_for_each_safe (l, tmp, &hs->gone)
+		entry_close(list_entry(l, struct entry, gone));
+	htable_fini(&hs->entries);
+	vec_fini(&hs->addrs);
+	event_free(hs->retry);
+	free(hs);
+}
+
+struct health_services_stats health_services_stats(const struct health_services *hs)
+{
+	struct health_services_stats s = { .services = hs->entries.count,
+					   .listeners = hs->n_listeners };
+
+	list_for_each (l, &hs->waiting)
+		s.waiting++;
+	return s;
+}

@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * http/http - connections, their deadlines, and whose turn it is.
+ *
+ *     READ ── head complete ──► BODY ── last piece made ──► FLUSH ── all taken ──► LINGER
+ *
+ * A connection in BODY that has room in its output stands in `ready`; one timer of
+ * zero length goes through that queue once a turn of the loop, so that pieces are
+ * made between other events and never instead of them. LINGER waits for the other
+ * side to close: closing first, with bytes of it unread, would reset the connection
+ * and take the answer away with it.
+ */
+#include "http/http.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/listener.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "http/jsonw.h"
+
+#define OUTPUT_HIGH (128 * 1024) /* no further pieces are made ... */
+#define OUTPUT_LOW (16 * 1024)   /* ... until so little is left */
+#define LINGER_MS 1000
+#define ACCEPT_RETRY_MS 1000
+#define LIMIT_LOG_NS (60 * NSEC_PER_SEC)
+
+enum conn_state {
+	CONN_READ = 0,
+	CONN_BODY,
+	CONN_FLUSH,
+	CONN_LINGER,
+};
+
+struct http_conn {
+	struct list link;  /* in server.conns, oldest first */
+	struct list ready; /* in server.ready */
+	struct http_server *server;
+	struct bufferevent *bev;
+	struct event *deadline;
+	struct ip_addr client; /* of IPv6 the /64; unset on a Unix socket */
+	enum conn_state state;
+	bool is_chunked;
+	bool is_half_closed; /* the other side will send no more */
+	const struct http_body_ops *ops;
+	void *body;
+};
+
+struct http_server {
+	struct event_base *base;
+	struct http_config config;
+	struct evconnlistener *listener;
+	struct event *turn;
+	struct event *accept_again;
+	struct list conns;
+	struct list ready;
+	size_t n_conns;
+	struct str piece;
+	void (*gone)(void *arg); /* retired: freed with the last connection */
+};
+
+/* --- answers --- */
+
+void http_reply_stream(struct http_reply *reply, const char *type, const struct http_body_ops *ops,
+		       void *state)
+{
+	reply->status = 200;
+	reply->type = type;
+	reply->ops = ops;
+	reply->state = state;
+}
+
+void http_reply_error(struct http_reply *reply, int status, const char *fmt, ...)
+{
+	struct jsonw w = { .out = &reply->body };
+	char text[ERR_TEXT_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	reply->status = status;
+	reply->type = "application/json";
+	jsonw_object(&w, NULL);
+	jsonw_object(&w, "error");
+	jsonw_int(&w, "status", status);
+	jsonw_text(&w, "text", text);
+	jsonw_end(&w);
+	jsonw_end(&w);
+	str_puts(&reply->body, "\n");
+}
+
+static const char *reason(int status)
+{
+	static const struct {
+		int status;
+		const char *text;
+	} reasons[] = {
+		{ 200, "OK" },
+		{ 304, "Not Modified" },
+		{ 400, "Bad Request" },
+		{ 403, "Forbidden" },
+		{ 404, "Not Found" },
+		{ 405, "Method Not Allowed" },
+		{ 408, "Request Timeout" },
+		{ 413, "Content Too Large" },
+		{ 431, "Request Header Fields Too Large" },
+		{ 500, "Internal Server Error" },
+		{ 501, "Not Implemented" },
+		{ 503, "Service Unavailable" },
+		{ 505, "HTTP Version Not Supported" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
+		if (reasons[i].status == status)
+			return reasons[i].text;
+	return "Unknown";
+}
+
+/* --- one connection --- */
+
+static void body_close(struct http_conn *c)
+{
+	if (c->ops != NULL)
+		c->ops->close(c->body);
+	c->ops = NULL;
+	c->body = NULL;
+}
+
+static void conn_close(struct http_conn *c)
+{
+	struct http_server *s = c->server;
+
+	list_del(&c->link);
+	list_del(&c->ready);
+	body_close(c);
+	bufferevent_free(c->bev);
+	event_free(c->deadline);
+	free(c);
+	if (s->n_conns-- == s->config.connections_max && s->listener != NULL)
+		evconnlistener_enable(s->listener);
+	/* Not here and now: a caller may still hold the server. */
+	if (s->n_conns == 0 && s->gone != NULL)
+		(void)event_add(s->turn, &(const struct timeval){ 0, 0 });
+}
+
+static void deadline_set(struct http_conn *c, unsigned int ms)
+{
+	struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
+
+	(void)event_add(c->deadline, &tv);
+}
+
+/* All is written: say so, and give the other side a moment to close first. */
+static void conn_linger(struct http_conn *c)
+{
+	if (c->is_half_closed) {
+		conn_close(c);
+		return;
+	}
+	c->state = CONN_LINGER;
+	(void)shutdown(bufferevent_getfd(c->bev), SHUT_WR);
+	deadline_set(c, LINGER_MS);
+}
+
+static void conn_flush(struct http_conn *c)
+{
+	c->state = CONN_FLUSH;
+	if (evbuffer_get_length(bufferevent_get_output(c->bev)) == 0)
+		conn_linger(c);
+}
+
+static void ready_add(struct http_conn *c)
+{
+	struct http_server *s = c->server;
+	const struct timeval now = { 0, 0 };
+
+	list_add_tail(&s->ready, &c->ready);
+	(void)event_add(s->turn, &now);
+}
+
+static void head_send(struct http_conn *c, const struct http_reply *reply)
+{
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+
+	evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n", reply->status,
+			    reason(reply->status), reply->type);
+	if (reply->status == 405)
+		evbuffer_add_printf(out, "Allow: GET, HEAD\r\n");
+	if (reply->ops != NULL && c->is_chunked)
+		evbuffer_add_printf(out, "Transfer-Encoding: chunked\r\n");
+	else if (reply->ops == NULL && reply->status != 304) /* that would be of the other body */
+		evbuffer_add_printf(out, "Content-Length: %zu\r\n", reply->body.len);
+	if (reply->headers.len > 0)
+		evbuffer_add(out, reply->headers.text, reply->headers.len);
+	evbuffer_add_printf(out, "Cache-Control: no-store\r\nConnection: close\r\n\r\n");
+}
+
+static void reply_send(struct http_conn *c, struct http_reply *reply, bool is_head)
+{
+	c->ops = reply->ops;
+	c->body = reply->state;
+	head_send(c, reply);
+	deadline_set(c, c->server->config.reply_ms);
+	if (!is_head && c->ops != NULL) {
+		c->state = CONN_BODY;
+		if (c->ops->begin != NULL)
+			c->ops->begin(c->body, c);
+		ready_add(c);
+	} else {
+		body_close(c);
+		if (!is_head)
+			evbuffer_add(bufferevent_get_output(c->bev), str_text(&reply->body),
+				     reply->body.len);
+		c->state = CONN_FLUSH; /* on_write() goes on: the head at least is in the output */
+	}
+	str_fini(&reply->body);
+	str_fini(&reply->headers);
+}
+
+static void refuse(struct http_conn *c, int status, const char *text)
+{
+	struct http_reply reply = { 0 };
+
+	log_debug(LOG_AREA_SERVE, "request refused with %d: %s", status, text);
+	http_reply_error(&reply, status, "%s", text);
+	reply_send(c, &reply, false);
+}
+
+static void request_handle(struct http_conn *c, const char *head, size_t len)
+{
+	const struct http_config *config = &c->server->config;
+	struct http_request q;
+	struct http_reply reply = { 0 };
+	struct err err = { 0 };
+	int status = config->takes_any_method ? http_request_parse_any(&q, head, len, &err)
+		     : config->takes_writes   ? http_request_parse_write(&q, head, len, &err)
+					      : http_request_parse(&q, head, len, &err);
+
+	if (status != 0) {
+		refuse(c, status, err.text);
+	} else {
+		c->is_chunked = !q.is_http10;
+		config->handler(config->arg, &q, &reply);
+		assert(reply.status != 0 && reply.type != NULL);
+		reply_send(c, &reply, q.is_head);
+	}
+	http_request_fini(&q);
+}
+
+static void on_read(struct bufferevent *bev, void *arg)
+{
+	struct http_conn *c = arg;
+	struct evbuffer *in = bufferevent_get_input(bev);
+	size_t max = c->server->config.head_max;
+	size_t len = MIN(evbuffer_get_length(in), max);
+	size_t head_len;
+	const char *data;
+
+	if (c->state != CONN_READ) { /* what follows a request is not read, only emptied */
+		evbuffer_drain(in, evbuffer_get_length(in));
+		return;
+	}
+	data = (const char *)evbuffer_pullup(in, (ev_ssize_t)len);
+	head_len = http_head_len(data, len);
+	if (head_len > 0)
+		request_handle(c, data, head_len); /* may have closed `c` only by a later event */
+	else if (len == max)
+		refuse(c, 431, "the head of the request is too large");
+	else
+		return;
+	evbuffer_drain(in, evbuffer_get_length(in));
+}
+
+static bool is_endless(const struct http_conn *c)
+{
+	return c->state == CONN_BODY && c->ops->begin != NULL;
+}
+
+void http_wake(struct http_conn *c)
+{
+	if (c->state == CONN_BODY && !list_is_linked(&c->ready) &&
+	    evbuffer_get_length(bufferevent_get_output(c->bev)) < OUTPUT_HIGH)
+		ready_add(c);
+}
+
+/* Room in the output: less than OUTPUT_LOW is left, or nothing. */
+static void on_write(struct bufferevent *bev, void *arg)
+{
+	struct http_conn *c = arg;
+
+	if (is_endless(c)) /* taken: the next piece has its own time */
+		(void)event_del(c->deadline);
+	if (c->state == CONN_BODY && !list_is_linked(&c->ready))
+		ready_add(c);
+	else if (c->state == CONN_FLUSH && evbuffer_get_length(bufferevent_get_output(bev)) == 0)
+		conn_linger(c);
+}
+
+static void on_event(struct bufferevent *bev, short what, void *arg)
+{
+	struct http_conn *c = arg;
+
+	(void)bev;
+	if ((what & BEV_EVENT_EOF) && (what & BEV_EVENT_READING)) {
+		c->is_half_closed = true;
+		if ((c->state == CONN_BODY && !is_endless(c)) || c->state == CONN_FLUSH)
+			return; /* "I am done asking" is not "I am gone" */
+	}
+	conn_close(c);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_conn *c = arg;
+
+	(void)fd;
+	(void)what;
+	if (c->state == CONN_READ) {
+		refuse(c, 408, "the request did not come in time");
+		deadline_set(c, LINGER_MS);
+		return;
+	}
+	if (c->state != CONN_LINGER)
+		log_debug(LOG_AREA_SERVE, "answer not taken in time, connection closed");
+	conn_close(c);
+}
+
+/* --- turns --- */
+
+static void server_gone(struct http_server *s)
+{
+	void (*gone)(void *arg) = s->gone;
+	void *arg = s->config.arg;
+
+	http_server_close(s);
+	gone(arg);
+}
+
+static void piece_send(struct http_conn *c, const struct str *piece)
+{
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+
+	if (piece->len == 0)
+		return;
+	if (c->is_chunked)
+		evbuffer_add_printf(out, "%zx\r\n", piece->len);
+	evbuffer_add(out, piece->text, piece->len);
+	if (c->is_chunked)
+		evbuffer_add(out, "\r\n", 2);
+}
+
+static void body_step(struct http_conn *c, uint64_t deadline_ns)
+{
+	struct http_server *s = c->server;
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+	int r;
+
+	str_clear(&s->piece);
+	r = c->ops->more(c->body, &s->piece, deadline_ns);
+	if (r < 0) {
+		log_debug(LOG_AREA_SERVE, "answer cut: %s", strerror(-r));
+		conn_close(c);
+		return;
+	}
+	piece_send(c, &s->piece);
+	if (r == 0) {
+		body_close(c);
+		if (c->is_chunked)
+			evbuffer_add(out, "0\r\n\r\n", 5);
+		conn_flush(c);
+	} else if (r == HTTP_BODY_WAIT) {
+		if (s->piece.len > 0)
+			deadline_set(c, s->config.reply_ms);
+	} else if (evbuffer_get_length(out) < OUTPUT_HIGH) {
+		list_add_tail(&s->ready, &c->ready);
+	} /* else on_write() brings it back */
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_server *s = arg;
+	uint64_t end = now_ns() + HTTP_TURN_NS;
+	const struct timeval now = { 0, 0 };
+
+	(void)fd;
+	(void)what;
+	while (!list_is_empty(&s->ready) && now_ns() < end) {
+		struct http_conn *c = list_entry(s->ready.next, struct http_conn, ready);
+
+		list_del(&c->ready);
+		body_step(c, end);
+	}
+	if (s->piece.cap > 2 * (size_t)OUTPUT_HIGH) /* one unusually large piece */
+		str_fini(&s->piece);
+	if (!list_is_empty(&s->ready))
+		(void)event_add(s->turn, &now);
+	else if (s->n_conns == 0 && s->gone != NULL)
+		server_gone(s);
+}
+
+/* --- limits --- */
+
+static const char *const class_names[HTTP_CLASSES] = {
+	[HTTP_CONTROL] = "control socket",
+	[HTTP_HEALTH] = "health server",
+	[HTTP_METRICS] = "metrics server",
+	[HTTP_SERVICE_HEALTH] = "health check node ports",
+};
+static uint64_t n_closed[HTTP_CLASSES][HTTP_LIMITS];
+
+uint64_t http_closed(enum http_class class, enum http_limit limit)
+{
+	return n_closed[class][limit];
+}
+
+static void limit_count(const struct http_server *s, enum http_limit limit,
+			const struct ip_addr *client)
+{
+	static uint64_t told_ns[HTTP_CLASSES];
+	enum http_class class = s->config.class;
+	char text[IP_TEXT_MAX];
+	uint64_t now = now_ns();
+
+	n_closed[class][limit]++;
+	if (told_ns[class] != 0 && now - told_ns[class] < LIMIT_LOG_NS)
+		return;
+	told_ns[class] = now;
+	if (limit == HTTP_LIMIT_CLIENT)
+		log_warn(LOG_AREA_SERVE,
+			 "%s: client %s has %u connections, the limit; its oldest without a "
+			 "complete request are closed (vipd_http_connections_closed_total)",
+			 class_names[class], ip_addr_text(client, text),
+			 s->config.connections_max / 2);
+	else
+		log_warn(LOG_AREA_SERVE,
+			 "%s: %u connections, the limit; the oldest without a complete request "
+			 "are closed (vipd_http_connections_closed_total)",
+			 class_names[class], s->config.connections_max);
+}
+
+static struct ip_addr client_of(const struct sockaddr *peer)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)peer;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)peer;
+	uint8_t bytes[16] = { 0 };
+
+	if (peer->sa_family == AF_INET)
+		return ip_addr_from_bytes(AF_INET, &in->sin_addr);
+	if (peer->sa_family != AF_INET6)
+		return (struct ip_addr){ 0 };
+	if (memcmp(&in6->sin6_addr, mapped, sizeof(mapped)) == 0)
+		return ip_addr_from_bytes(AF_INET, in6->sin6_addr.s6_addr + sizeof(mapped));
+	memcpy(bytes, &in6->sin6_addr, 8);
+	return ip_addr_from_bytes(AF_INET6, bytes);
+}
+
+static bool is_incomplete(const struct http_conn *c)
+{
+	char byte;
+
+	/* What has come and was not read yet may be a request. */
+	return c->state == CONN_READ &&
+	       recv(bufferevent_getfd(c->bev), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
+}
+
+/*
+ * Close the oldest connection, of `client` when it is not NULL, that waits for a request, or
+ * else one that was answered. False when there is none but `keep`.
+ */
+static bool conn_evict(struct http_server *s, const struct ip_addr *client,
+		       const struct http_conn *keep)
+{
+	for (int wants_answered = 0; wants_answered < 2; wants_answered++)
+		list_for_each (l, &s->conns) {
+			struct http_conn *c = list_entry(l, struct http_conn, link);
+
+			if (c == keep || (client != NULL && !ip_addr_is_equal(&c->client, client)))
+				continue;
+			if (wants_answered ? c->state != CONN_LINGER : !is_incomplete(c))
+				continue;
+			conn_close(c);
+			return true;
+		}
+	return false;
+}
+
+/* Make room for one more connection of this client. False: it has too many that are busy. */
+static bool client_admit(struct http_server *s, const struct ip_addr *client)
+{
+	size_t n = 0;
+	size_t n_busy = 0;
+
+	if (!ip_is_set(client))
+		return true;
+	list_for_each (l, &s->conns) {
+		const struct http_conn *c = list_entry(l, struct http_conn, link);
+
+		if (ip_addr_is_equal(&c->client, client)) {
+			n++;
+			n_busy += c->state == CONN_BODY || c->state == CONN_FLUSH;
+		}
+	}
+	if (n < s->config.connections_max / 2)
+		return true;
+	if (!conn_evict(s, client, NULL) && n_busy < n)
+		return true; /* requests that are not yet read */
+	limit_count(s, HTTP_LIMIT_CLIENT, client);
+	return n_busy < n;
+}
+
+/*
+ * Keep room for one more connection, or stop accepting: others wait in the backlog. What has
+ * come from a connection is read in this turn of the loop, then it can be told again which of
+ * them wait for a request; when all have one, the next that ends makes room.
+ */
+static void room_make(struct http_server *s, const struct http_conn *newest)
+{
+	const struct timeval next_turn = { 0, 0 };
+	bool is_reading = false;
+
+	if (s->n_conns < s->config.connections_max)
+		return;
+	if (conn_evict(s, NULL, newest)) {
+		limit_count(s, HTTP_LIMIT_ALL, NULL);
+		return;
+	}
+	evconnlistener_disable(s->listener);
+	list_for_each (l, &s->conns)
+		is_reading |= list_entry(l, struct http_conn, link)->state == CONN_READ;
+	if (is_reading)
+		(void)event_add(s->accept_again, &next_turn);
+}
+
+/* --- accepting --- */
+
+static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *peer,
+		      int peer_len, void *arg)
+{
+	struct http_server *s = arg;
+	struct ip_addr client = client_of(peer);
+	struct http_conn *c;
+
+	(void)l;
+	(void)peer_len;
+	if (!client_admit(s, &client)) {
+		close(fd);
+		return;
+	}
+	c = xcalloc(1, sizeof(*c));
+	c->server = s;
+	c->client = client;
+	c->bev = bufferevent_socket_new(s->base, fd, BEV_OPT_CLOSE_ON_FREE);
+	c->deadline = evtimer_new(s->base, on_deadline, c);
+	if (c->bev == NULL || c->deadline == NULL)
+		abort(); /* memory is gone, as in xmalloc() */
+	bufferevent_setcb(c->bev, on_read, on_write, on_event, c);
+	bufferevent_setwatermark(c->bev, EV_READ, 0, s->config.head_max);
+	bufferevent_setwatermark(c->bev, EV_WRITE, OUTPUT_LOW, 0);
+	(void)bufferevent_enable(c->bev, EV_READ);
+	list_add_tail(&s->conns, &c->link);
+	deadline_set(c, s->config.head_ms);
+	s->n_conns++;
+	room_make(s, c);
+}
+
+static void on_accept_error(struct evconnlistener *l, void *arg)
+{
+	struct http_server *s = arg;
+	const struct timeval later = { .tv_sec = ACCEPT_RETRY_MS / 1000 };
+
+	log_warn(LOG_AREA_SERVE, "no connection accepted for a while: %s", strerror(errno));
+	evconnlistener_disable(l);
+	(void)event_add(s->accept_again, &later);
+}
+
+static void on_accept_again(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_server *s = arg;
+
+	(void)fd;
+	(void)what;
+	if (s->listener == NULL)
+		return;
+	room_make(s, NULL);
+	if (s->n_conns < s->config.connections_max)
+		evconnlistener_enable(s->listener);
+}
+
+int http_server_open(struct http_server **ret, struct event_base *base, int listen_fd,
+		     const struct http_config *config, struct err *err)
+{
+	struct http_server *s = xcalloc(1, sizeof(*s));
+
+	(void)signal(SIGPIPE, SIG_IGN); /* a reader who left is an errno here */
+	s->base = base;
+	s->config = *config;
+	list_init(&s->conns);
+	list_init(&s->ready);
+	s->turn = evtimer_new(base, on_turn, s);
+	s->accept_again = evtimer_new(base, on_accept_again, s);
+	/* backlog 0: it listens already */
+	s->listener = evconnlistener_new(
+		base, on_accept, s, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, listen_fd);
+	if (s->turn == NULL || s->accept_again == NULL || s->listener == NULL) {
+		if (s->listener == NULL)
+			close(listen_fd);
+		http_server_close(s);
+		return err_set(err, -ENOMEM, "http server: no memory for events");
+	}
+	evconnlistener_set_error_cb(s->listener, on_accept_error);
+	*ret = s;
+	return 0;
+}
+
+void http_server_close(struct http_server *s)
+{
+	if (s == NULL)
+		return;
+	s->gone = NULL;
+	list_for_each_safe (l, tmp, &s->conns)
+		conn_close(list_entry(l, struct http_conn, link));
+	assert(s->n_conns == 0 && list_is_empty(&s->ready));
+	if (s->listener != NULL)
+		evconnlistener_free(s->listener);
+	if (s->turn != NULL)
+		event_free(s->turn);
+	if (s->accept_again != NULL)
+		event_free(s->accept_again);
+	str_fini(&s->piece);
+	free(s);
+}
+
+void http_server_retire(struct http_server *s, void (*gone)(void *arg))
+{
+	evconnlistener_free(TAKE(s->listener));
+	s->gone = gone;
+	if (s->n_conns == 0)
+		server_gone(s);
+}
+
+size_t http_server_connections(const struct http_server *s)
+{
+	return s->n_conns;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* http/jsonw - commas, escapes, and repair of what is not UTF-8. */
+#include "http/jsonw.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+/* Length of the well-formed sequence `p` begins with, 0 if there is none. */
+static size_t sequence_len(const char *p, size_t left)
+{
+	for (size_t n = 1; n <= 4 && n <= left; n++)
+		if (str_is_utf8(p, n))
+			return n;
+	return 0;
+}
+
+static void escape(struct str *out, unsigned char c)
+{
+	switch (c) {
+	case '"':
+		str_puts(out, "\\\"");
+		return;
+	case '\\':
+		str_puts(out, "\\\\");
+		return;
+	case '\n':
+		str_puts(out, "\\n");
+		return;
+	default: /* a character, not an enum */
+		str_printf(out, "\\u%04x", c);
+	}
+}
+
+static void quote(struct str *out, const char *text)
+{
+	size_t left = strlen(text);
+
+	str_add(out, "\"", 1);
+	while (left > 0) {
+		size_t plain = 0;
+		size_t n;
+
+		while (plain < left && (unsigned char)text[plain] >= 0x20 &&
+		       (unsigned char)text[plain] < 0x7f && text[plain] != '"' &&
+		       text[plain] != '\\')
+			plain++;
+		str_add(out, text, plain);
+		text += plain;
+		left -= plain;
+		if (left == 0)
+			break;
+		if ((unsigned char)*text < 0x80) {
+			escape(out, (unsigned char)*text);
+			n = 1;
+		} else {
+			n = sequence_len(text, left);
+			if (n > 0)
+				str_add(out, text, n);
+			else
+				str_puts(out, REPLACEMENT);
+			n = MAX(n, (size_t)1);
+		}
+		text += n;
+		left -= n;
+	}
+	str_add(out, "\"", 1);
+}
+
+/* The comma and the key before a value. */
+static void lead(struct jsonw *w, const char *key)
+{
+	uint32_t bit = UINT32_C(1) << w->depth;
+
+	assert(w->depth == 0 || (key != NULL) == ((w->is_object & bit) != 0));
+	if (w->depth > 0 && (w->has_item & bit))
+		str_add(w->out, ",", 1);
+	w->has_item |= bit;
+	if (key == NULL)
+		return;
+	quote(w->out, key);
+	str_add(w->out, ":", 1);
+}
+
+static void enter(struct jsonw *w, bool is_object)
+{
+	assert(w->depth + 1 < JSONW_DEPTH_MAX);
+	w->depth++;
+	w->has_item &= ~(UINT32_C(1) << w->depth);
+	if (is_object)
+		w->is_object |= UINT32_C(1) << w->depth;
+	else
+		w->is_object &= ~(UINT32_C(1) << w->depth);
+}
+
+void jsonw_object(struct jsonw *w, const char *key)
+{
+	lead(w, key);
+	str_add(w->out, "{", 1);
+	enter(w, true);
+}
+
+void jsonw_array(struct jsonw *w, const char *key)
+{
+	lead(w, key);
+	str_add(w->out, "[", 1);
+	enter(w, false);
+}
+
+void jsonw_end(struct jsonw *w)
+{
+	assert(w->depth > 0);
+	str_add(w->out, (w->is_object >> w->depth) & 1 ? "}" : "]", 1);
+	w->depth--;
+}
+
+void jsonw_text(struct jsonw *w, const char *key, const char *text)
+{
+	lead(w, key);
+	if (text == NULL)
+		str_puts(w->out, "null");
+	else
+		quote(w->out, text);
+}
+
+void jsonw_name(struct jsonw *w, const char *key, const struct name *name)
+{
+	jsonw_text(w, key, name ? name->text : NULL);
+}
+
+void jsonw_printf(struct jsonw *w, const char *key, const char *fmt, ...)
+{
+	char buf[512];
+	char *text = buf;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(buf, sizeof(buf), fmt, ap);
+	va_end(ap);
+	if (n >= (int)sizeof(buf)) { /* rare: long names of users */
+		text = xmalloc((size_t)n + 1);
+		va_start(ap, fmt);
+		(void)vsnprintf(text, (size_t)n + 1, fmt, ap);
+		va_end(ap);
+	}
+	jsonw_text(w, key, text);
+	if (text != buf)
+		free(text);
+}
+
+void jsonw_uint(struct jsonw *w, const char *key, uint64_t n)
+{
+	char buf[24];
+	int len = snprintf(buf, sizeof(buf), "%" PRIu64, n);
+
+	lead(w, key);
+	str_add(w->out, buf, (size_t)len);
+}
+
+void jsonw_int(struct jsonw *w, const char *key, int64_t n)
+{
+	char buf[24];
+	int len = snprintf(buf, sizeof(buf), "%" PRId64, n);
+
+	lead(w, key);
+	str_add(w->out, buf, (size_t)len);
+}
+
+void jsonw_real(struct jsonw *w, const char *key, double n)
+{
+	char buf[32];
+	int len = snprintf(buf, sizeof(buf), "%.6g", n);
+
+	lead(w, key);
+	str_add(w->out, buf, (size_t)len);
+}
+
+void jsonw_bool(struct jsonw *w, const char *key, bool is_true)
+{
+	lead(w, key);
+	str_puts(w->out, is_true ? "true" : "false");
+}
+
+void jsonw_null(struct jsonw *w, const char *key)
+{
+	jsonw_text(w, key, NULL);
+}
+
+void jsonw_addr(struct jsonw *w, const char *key, const struct ip_addr *a)
+{
+	char buf[IP_TEXT_MAX];
+
+	jsonw_text(w, key, ip_is_set(a) ? ip_addr_text(a, buf) : NULL);
+}
+
+void jsonw_prefix(struct jsonw *w, const char *key, const struct ip_prefix *p)
+{
+	char buf[IP_PREFIX_TEXT_MAX];
+
+	jsonw_text(w, key, ip_prefix_text(p, buf));
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * http/jsonw - JSON as it is written, without a tree.
+ *
+ *     struct jsonw w = { .out = &text };
+ *     jsonw_object(&w, NULL);
+ *     jsonw_uint(&w, "pid", 17);
+ *     jsonw_array(&w, "addresses");
+ *     jsonw_text(&w, NULL, "10.0.0.1");
+ *     jsonw_end(&w);
+ *     jsonw_end(&w);
+ *
+ * `key` names a member of an object and is NULL in an array. Commas and escapes
+ * are the writer's; that keys stand where they belong and that all is closed is
+ * the caller's. `out` may be another buffer, or emptied, between two calls: what
+ * is large is written, sent and forgotten in pieces.
+ *
+ * Names come from users: control characters are escaped and bytes that are not
+ * UTF-8 become U+FFFD, so that the result is always JSON (RFC 8259 section 8.1).
+ */
+#pragma once
+
+#include "base/ip.h"
+#include "base/name.h"
+#include "base/str.h"
+
+#define JSONW_DEPTH_MAX 32
+
+struct jsonw {
+	struct str *out;
+	uint32_t depth;
+	uint32_t has_item;  /* bit d: something stands in the container of depth d */
+	uint32_t is_object; /* bit d: that container is an object */
+};
+
+void jsonw_object(struct jsonw *w, const char *key);
+void jsonw_array(struct jsonw *w, const char *key);
+/* Close the innermost object or array. */
+void jsonw_end(struct jsonw *w);
+
+/* NULL is written as null, here and for names. */
+void jsonw_text(struct jsonw *w, const char *key, const char *text);
+void jsonw_name(struct jsonw *w, const char *key, const struct name *name);
+void jsonw_printf(struct jsonw *w, const char *key, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void jsonw_uint(struct jsonw *w, const char *key, uint64_t n);
+void jsonw_int(struct jsonw *w, const char *key, int64_t n);
+/* Finite; six significant digits. */
+void jsonw_real(struct jsonw *w, const char *key, double n);
+void jsonw_bool(struct jsonw *w, const char *key, bool is_true);
+void jsonw_null(struct jsonw *w, const char *key);
+/* An unset address is null. */
+void jsonw_addr(struct jsonw *w, const char *key, const struct ip_addr *a);
+void jsonw_prefix(struct jsonw *w, const char *key, const struct ip_prefix *p);

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* http/listen - socket, options, bind, listen. */
+#include "http/listen.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKLOG 1024
+
+static socklen_t sockaddr_fill(struct sockaddr_storage *ret, const struct listen_place *at)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
+	struct sockaddr_in *in = (struct sockaddr_in *)ret;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->ss_family = at->addr.family;
+	if (at->addr.family == AF_INET6) {
+		in6->sin6_port = htons(at->port);
+		memcpy(&in6->sin6_addr, at->addr.bytes, sizeof(in6->sin6_addr));
+		return sizeof(*in6);
+	}
+	in->sin_port = htons(at->port);
+	memcpy(&in->sin_addr, at->addr.bytes, sizeof(in->sin_addr));
+	return sizeof(*in);
+}
+
+int listen_tcp(int *ret, const struct listen_place *at, bool is_dual, struct err *err)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sockaddr_fill(&addr, at);
+	char text[IP_ENDPOINT_TEXT_MAX];
+	int on = 1;
+	int v6only = !is_dual;
+	int fd = socket(at->addr.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int r;
+
+	if (fd < 0)
+		return err_errno(err, "socket");
+	/* A predecessor's connections in TIME_WAIT do not keep us out. */
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+	    (at->addr.family != AF_INET6 ||
+	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) == 0) &&
+	    bind(fd, (const struct sockaddr *)&addr, len) == 0 && listen(fd, BACKLOG) == 0) {
+		*ret = fd;
+		return 0;
+	}
+	r = err_errno(err, "listen on %s", ip_endpoint_text(&at->addr, at->port, text));
+	close(fd);
+	return r;
+}

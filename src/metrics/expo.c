@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* metrics/expo - lines of name, labels and number. */
+#include "metrics/expo.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MS NSEC_PER_MSEC
+#define S NSEC_PER_SEC
+#define TEN(n, step)                                                                               \
+	(n), (n) + (step), (n) + 2 * (step), (n) + 3 * (step), (n) + 4 * (step), (n) + 5 * (step), \
+		(n) + 6 * (step), (n) + 7 * (step), (n) + 8 * (step), (n) + 9 * (step)
+
+static const uint64_t e15[] = { 1 * MS,    2 * MS,    4 * MS,    8 * MS,    16 * MS,
+				32 * MS,   64 * MS,   128 * MS,  256 * MS,  512 * MS,
+				1024 * MS, 2048 * MS, 4096 * MS, 8192 * MS, 16384 * MS };
+static const uint64_t npl[] = {
+	250 * MS,
+	500 * MS,
+	TEN(1 * S, S),
+	TEN(11 * S, S),
+	TEN(21 * S, S),
+	TEN(31 * S, S),
+	TEN(41 * S, S),
+	51 * S,
+	52 * S,
+	53 * S,
+	54 * S,
+	55 * S,
+	56 * S,
+	57 * S,
+	58 * S,
+	59 * S,
+	TEN(60 * S, 5 * S),
+	110 * S,
+	115 * S,
+	120 * S,
+	150 * S,
+	180 * S,
+	210 * S,
+	240 * S,
+	270 * S,
+	300 * S,
+};
+_Static_assert(ARRAY_SIZE(e15) == 15, "E15");
+_Static_assert(ARRAY_SIZE(npl) == 80, "NPL");
+
+const struct expo_bounds expo_e15 = { e15, ARRAY_SIZE(e15) };
+const struct expo_bounds expo_npl = { npl, ARRAY_SIZE(npl) };
+
+void expo_hist_fini(struct expo_hist *h)
+{
+	free(h->buckets);
+	h->buckets = NULL;
+}
+
+void expo_hist_add(struct expo_hist *h, uint64_t ns)
+{
+	size_t i = 0;
+
+	if (h->buckets == NULL)
+		h->buckets = xcalloc(h->bounds->n + 1, sizeof(*h->buckets));
+	while (i < h->bounds->n && ns > h->bounds->v[i])
+		i++;
+	h->buckets[i]++;
+	h->count++;
+	h->sum_ns += ns;
+}
+
+void expo_head(struct str *out, const char *name, const char *type, const char *help)
+{
+	str_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void line_begin(struct str *out, const char *name, const char *suffix, const char *labels)
+{
+	str_printf(out, "%s%s", name, suffix);
+	if (labels != NULL)
+		str_printf(out, "{%s}", labels);
+	str_puts(out, " ");
+}
+
+void expo_uint(struct str *out, const char *name, const char *labels, uint64_t n)
+{
+	line_begin(out, name, "", labels);
+	str_printf(out, "%" PRIu64 "\n", n);
+}
+
+/* Exact, without trailing zeros: 0.001, 1.024, 60. */
+static void seconds(struct str *out, uint64_t ns)
+{
+	char fraction[16];
+	int n;
+
+	str_printf(out, "%" PRIu64, ns / S);
+	if (ns % S == 0)
+		return;
+	n = snprintf(fraction, sizeof(fraction), ".%09" PRIu64, ns % S);
+	while (n > 0 && fraction[n - 1] == '0')
+		n--;
+	str_add(out, fraction, (size_t)n);
+}
+
+void expo_seconds(struct str *out, const char *name, const char *labels, uint64_t ns)
+{
+	line_begin(out, name, "", labels);
+	seconds(out, ns);
+	str_puts(out, "\n");
+}
+
+void expo_bucket(struct str *out, const char *name, const char *labels, uint64_t ns, uint64_t n)
+{
+	str_printf(out, "%s_bucket{%s%sle=\"", name, labels ? labels : "", labels ? "," : "");
+	if (ns == 0)
+		str_puts(out, "+Inf");
+	else
+		seconds(out, ns);
+	str_printf(out, "\"} %" PRIu64 "\n", n);
+}
+
+void expo_hist(struct str *out, const char *name, const char *labels, const struct expo_hist *h)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < h->bounds->n; i++) {
+		n += h->buckets ? h->buckets[i] : 0;
+		expo_bucket(out, name, labels, h->bounds->v[i], n);
+	}
+	expo_bucket(out, name, labels, 0, h->count);
+	line_begin(out, name, "_sum", labels);
+	seconds(out, h->sum_ns);
+	str_puts(out, "\n");
+	line_begin(out, name, "_count", labels);
+	str_printf(out, "%" PRIu64 "\n", h->count);
+}
+
+void expo_quote(struct str *out, const char *text)
+{
+	str_puts(out, "\"");
+	for (; *text != '\0'; text++) {
+		if (*text == '\n')
+			str_puts(out, "\\n");
+		else if (*text == '"' || *text == '\\')
+			str_printf(out, "\\%c", *text);
+		else
+			str_add(out, text, 1);
+	}
+	str_puts(out, "\"");
+}

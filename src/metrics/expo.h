@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * metrics/expo - the text that Prometheus reads (exposition format 0.0.4), and histograms.
+ *
+ *     expo_head(out, "vipd_services", "gauge", "Service objects");
+ *     expo_uint(out, "vipd_services", NULL, 17);
+ *     expo_hist(out, "vipd_x_seconds", "ip_family=\"IPv4\"", &h);
+ *
+ * Labels are given as they are written, or NULL; expo_quote() makes a value safe.
+ * Bounds are nanoseconds and are written as seconds.
+ */
+#pragma once
+
+#include "base/str.h"
+
+struct expo_bounds {
+	const uint64_t *v; /* ascending, inclusive */
+	size_t n;
+};
+
+/* Section 13 of doc/behaviour.md. */
+extern const struct expo_bounds expo_e15; /* 1 ms doubled fourteen times */
+extern const struct expo_bounds expo_npl; /* a quarter of a second to five minutes */
+
+/* Zeroed but for `bounds` it is empty. Never decreases. */
+struct expo_hist {
+	const struct expo_bounds *bounds;
+	uint64_t *buckets; /* bounds->n + 1; NULL while empty */
+	uint64_t count;
+	uint64_t sum_ns;
+};
+
+void expo_hist_fini(struct expo_hist *h);
+void expo_hist_add(struct expo_hist *h, uint64_t ns);
+
+void expo_head(struct str *out, const char *name, const char *type, const char *help);
+void expo_uint(struct str *out, const char *name, const char *labels, uint64_t n);
+/* Nanoseconds as seconds. */
+void expo_seconds(struct str *out, const char *name, const char *labels, uint64_t ns);
+void expo_hist(struct str *out, const char *name, const char *labels, const struct expo_hist *h);
+/* One line of a histogram that somebody else counts: `n` values up to `ns`; 0: +Inf. */
+void expo_bucket(struct str *out, const char *name, const char *labels, uint64_t ns, uint64_t n);
+/* `text` in quotes, with backslashes, quotes and line ends escaped. */
+void expo_quote(struct str *out, const char *text);

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* metrics/metrics - sums that follow the changes, and the server that tells them. */
+#include "metrics/metrics.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/page.h"
+#include "http/door.h"
+#include "metrics/counts.h"
+#include "metrics/metrics_state.h"
+#include "model/select.h"
+
+#define CONNECTIONS_MAX 32
+
+/* --- what the kernel holds --- */
+
+static int port_cmp(const void *a, const void *b)
+{
+	uint32_t pa = *(const uint32_t *)a;
+	uint32_t pb = *(const uint32_t *)b;
+
+	return pa < pb ? -1 : pa > pb;
+}
+
+/* Which verdict speaks for which policy (MET-07). */
+static enum metrics_policy policy_of(const struct plan_frontend *f)
+{
+	return f->kind == PLAN_FRONTEND_CLUSTERIP ? METRICS_INTERNAL : METRICS_EXTERNAL;
+}
+
+/*
+ * Service ports, not frontends: a port with three external addresses is one. `sign`
+ * is 1 for rows that come and -1 for rows that go.
+ */
+static void no_local_add(struct metrics *m, const struct plan_rows *rows, int sign)
+{
+	VEC(uint32_t) seen = { 0 };
+
+	vec_for_each (f, &rows->frontends)
+		if (f->target.verdict == PLAN_VERDICT_DROP)
+			*vec_push(&seen) = (uint32_t)f->port_index << 2 |
+					   (uint32_t)policy_of(f) << 1 | (uint32_t)ip_fam(&f->addr);
+	if (seen.n > 0)
+		qsort(seen.v, seen.n, sizeof(*seen.v), port_cmp);
+	for (size_t i = 0; i < seen.n; i++)
+		if (i == 0 || seen.v[i] != seen.v[i - 1])
+			m->n_no_local[seen.v[i] >> 1 & 1][seen.v[i] & 1] += (size_t)sign;
+	vec_fini(&seen);
+}
+
+static void rows_add(struct metrics *m, const struct plan_rows *rows, int sign)
+{
+	if (rows == NULL)
+		return;
+	m->n_proxied += (size_t)sign;
+	m->n_frontends += (size_t)sign * rows->frontends.n;
+	m->n_pools += (size_t)sign * rows->pools.n;
+	vec_for_each (pool, &rows->pools)
+		m->n_backends += (size_t)sign * pool->backends.n;
+	no_local_add(m, rows, sign);
+}
+
+/*
+ * MET-06: a sample for each family the service is served in, if the trigger is younger than
+ * the process (IN-40). How old that is does not come from the wall clock, so no sample is
+ * ever longer than we live: a clock that is put forward makes the triggers of before look
+ * older than the process, and they are passed over. One that is put back makes them lie in
+ * the future: what is known of them then is that they were quick enough to count as 0.
+ */
+static void programming_add(struct metrics *m, const struct svc *svc, uint64_t now, int64_t wall_ns)
+{
+	uint64_t age = now - MIN(now, m->config.ctx->started_ns);
+	int64_t took = wall_ns - svc->trigger_ns;
+
+	if (svc->trigger_ns == 0 || svc->service == NULL || took > (int64_t)age)
+		return;
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
+		if (service_has_family(svc->service, fam))
+			expo_hist_add(&m->programming[fam], took > 0 ? (uint64_t)took : 0);
+}
+
+void metrics_piece_accepted(struct metrics *m, const struct plan_rows *old,
+			    const struct plan_rows *new)
+{
+	rows_add(m, old, -1);
+	rows_add(m, new, 1);
+}
+
+void metrics_accepted(struct metrics *m, const struct svc *svc, const struct plan_rows *old,
+		      const struct plan_rows *new, uint64_t now_ns, int64_t wall_ns)
+{
+	rows_add(m, old, -1);
+	rows_add(m, new, 1);
+	programming_add(m, svc, now_ns, wall_ns);
+}
+
+/* --- the sync --- */
+
+void metrics_stepped(struct metrics *m)
+{
+	const struct serve_context *ctx = m->config.ctx;
+	const struct sync_stats *st = sync_stats_get(ctx->sync);
+	bool is_running = sync_state_get(ctx->sync) == SYNC_RUNNING;
+
+	/* Transactions of an adoption are parts of one full sync. */
+	if (st->last_step_ns != m->seen_step_ns && is_running && m->seen_loads == st->loads) {
+		expo_hist_add(&m->sync_time, st->last_step_took_ns);
+		expo_hist_add(&m->partial_time, st->last_step_took_ns);
+	}
+	m->seen_step_ns = st->last_step_ns;
+	if (is_running && m->seen_loads != st->loads) {
+		expo_hist_add(&m->sync_time, st->last_load_took_ns);
+		expo_hist_add(&m->full_time, st->last_load_took_ns);
+		m->seen_loads = st->loads;
+	}
+	if (list_is_empty(&ctx->model->dirty))
+		m->consumed_slices = ctx->model->stats.slice_events;
+}
+
+void metrics_queued(struct metrics *m, int64_t wall_ns)
+{
+	m->queued_wall_ns = wall_ns;
+}
+
+void metrics_conntrack(struct metrics *m, uint64_t took_ns, uint64_t deleted)
+{
+	expo_hist_add(&m->conntrack_time, took_ns);
+	m->conntrack_deleted = deleted;
+}
+
+/* --- the server --- */
+
+static int64_t wall_now(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec * (int64_t)NSEC_PER_SEC + ts.tv_nsec;
+}
+
+static bool is_counting(const struct metrics *m)
+{
+	const struct plane *plane = m->config.ctx->plane;
+
+	return m->config.counting != PLANE_COUNT_NONE && plane != NULL &&
+	       plane->ops->count_frontends != NULL;
+}
+
+static void answer(void *arg, const struct http_request *q, struct http_reply *reply)
+{
+	struct metrics *m = arg;
+	const struct counts_config counts = { m->config.ctx, m->config.counting,
+					      COUNTS_SERIES_MAX };
+
+	reply->status = 200;
+	reply->type = "text/plain; charset=utf-8";
+	str_puts(&reply->headers, "X-Content-Type-Options: nosniff\r\n");
+	if (!page_host_is_good(m->config.ctx, q->host)) {
+		http_reply_error(reply, 403,
+				 "Host '%.64s': only an address, localhost and the name of the "
+				 "node are answered",
+				 q->host ? q->host : "");
+		return;
+	}
+	if (m->config.page != NULL && page_answer(m->config.page, q, reply))
+		return;
+	if (strcmp(q->path, "/metrics") == 0) {
+		reply->type = "text/plain; version=0.0.4; charset=utf-8";
+		if (m->config.refresh != NULL)
+			m->config.refresh(m->config.arg);
+		metrics_text(m, &reply->body, now_ns(), wall_now());
+		if (is_counting(m))
+			counts_reply(reply, &counts, &reply->body);
+	} else if (strcmp(q->path, "/proxyMode") == 0) {
+		str_puts(&reply->body, m->config.mode);
+	} else if (strcmp(q->path, "/healthz") == 0) {
+		str_puts(&reply->body, "ok");
+	} else if (!zpages_answer(&m->zpages, q, reply)) {
+		http_reply_error(reply, 404,
+				 "there are /metrics, /proxyMode, /healthz, /configz, "
+				 "/flagz and /statusz");
+	}
+}
+
+static void hists_init(struct metrics *m)
+{
+	m->sync_time.bounds = m->full_time.bounds = m->partial_time.bounds = &expo_e15;
+	m->conntrack_time.bounds = &expo_e15;
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		m->programming[fam].bounds = &expo_npl;
+}
+
+int metrics_open(struct metrics **ret, struct event_base *base, const struct metrics_config *config,
+		 struct err *err)
+{
+	struct metrics *m = xcalloc(1, sizeof(*m));
+	struct door_config door = {
+		.what = "metrics server",
+		.at = config->at,
+		.is_hard_fail = config->is_hard_fail,
+		.http = { HTTP_CONFIG_DEFAULT, .class = HTTP_METRICS, .handler = answer, .arg = m },
+	};
+	int r = 0;
+
+	m->config = *config;
+	m->zpages = (struct zpages_config){ .ctx = config->ctx,
+					    .health = config->health,
+					    .started_wall_ns = config->started_wall_ns,
+					    .config = config->config,
+					    .flags = config->flags,
+					    .arg = config->arg };
+	m->queued_wall_ns = config->started_wall_ns; /* MET-05 */
+	hists_init(m);
+	door.http.connections_max = CONNECTIONS_MAX;
+	if (config->at.port != 0)
+		r = door_open(&m->door, base, &door, err);
+	if (r < 0) {
+		metrics_close(m);
+		return r;
+	}
+	*ret = m;
+	return 0;
+}
+
+void metrics_close(struct metrics *m)
+{
+	if (m == NULL)
+		return;
+	door_close(m->door);
+	expo_hist_fini(&m->sync_time);
+	expo_hist_fini(&m->full_time);
+	expo_hist_fini(&m->partial_time);
+	expo_hist_fini(&m->conntrack_time);
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		expo_hist_fini(&m->programming[fam]);
+	free(m);
+}

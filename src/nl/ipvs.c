@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "nl/ipvs.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/genetlink.h>
+#include <linux/ip_vs.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nl/answer.h"
+#include "nl/attr.h"
+#include "nl/dump.h"
+
+/* The largest message is a new service: about 140 bytes. */
+#define OP_BYTES_MAX 256
+#define REQUEST_MAX 512
+#define FWD_MASK 0x7 /* IP_VS_CONN_F_FWD_MASK */
+
+struct ipvs_wire {
+	struct nl_sock *nl;
+	uint16_t family;
+	uint8_t *tx; /* IPVS_BATCH_MAX messages */
+	uint8_t *rx;
+};
+
+void ipvs_wire_open(struct ipvs_wire **ret, struct nl_sock *nl)
+{
+	struct ipvs_wire *w = xcalloc(1, sizeof(*w));
+
+	w->nl = nl;
+	w->tx = xcalloc(IPVS_BATCH_MAX, OP_BYTES_MAX);
+	w->rx = xmalloc(NL_RECV_MAX);
+	*ret = w;
+}
+
+void ipvs_wire_close(struct ipvs_wire *w)
+{
+	if (w == NULL)
+		return;
+	nl_sock_close(w->nl);
+	free(w->tx);
+	free(w->rx);
+	free(w);
+}
+
+/* --- the family --- */
+
+static struct nlmsghdr *request(const struct ipvs_wire *w, void *buf, size_t size, uint8_t cmd)
+{
+	struct nlmsghdr *h = nl_request(buf, size, w->family);
+	struct genlmsghdr *g = mnl_nlmsg_put_extra_header(h, sizeof(*g));
+
+	g->cmd = cmd;
+	g->version = IPVS_GENL_VERSION;
+	return h;
+}
+
+static int family_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[CTRL_ATTR_MAX + 1];
+	uint16_t *id = arg;
+	const void *p;
+
+	nl_attr_table(tb, CTRL_ATTR_MAX, h, sizeof(struct genlmsghdr));
+	p = nl_attr_bytes(tb[CTRL_ATTR_FAMILY_ID], sizeof(*id));
+	if (p != NULL)
+		memcpy(id, p, sizeof(*id));
+	return 0;
+}
+
+int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err)
+{
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
+	struct nlmsghdr *h = nl_request(buf, sizeof(buf), GENL_ID_CTRL);
+	struct genlmsghdr *g = mnl_nlmsg_put_extra_header(h, sizeof(*g));
+	uint16_t id = 0;
+	int r;
+
+	if (w->family != 0)
+		return 0;
+	g->cmd = CTRL_CMD_GETFAMILY;
+	g->version = 1;
+	mnl_attr_put_strz(h, CTRL_ATTR_FAMILY_NAME, IPVS_GENL_NAME);
+	r = nl_query(w->nl, h, &(struct nl_reader){ .message = family_message, .arg = &id }, NULL,
+		     err);
+	if (r == -ENOENT || (r == 0 && id == 0))
+		return err_set(err, -EOPNOTSUPP, "no IPVS in this kernel (module ip_vs)");
+	if (r < 0)
+		return err_wrap(err, r, "look for IPVS");
+	w->family = id;
+	return 0;
+}
+
+/* --- reading --- */
+
+static uint16_t attr_u16(const struct nlattr *a)
+{
+	const void *p = nl_attr_bytes(a, sizeof(uint16_t));
+	uint16_t v = 0;
+
+	if (p != NULL)
+		memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static uint32_t attr_u32(const struct nlattr *a)
+{
+	const void *p = nl_attr_bytes(a, sizeof(uint32_t));
+	uint32_t v = 0;
+
+	if (p != NULL)
+		memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+/* Sixteen bytes, of which an IPv4 address is the first four. */
+static struct ip_addr attr_addr(const struct nlattr *a, uint8_t af)
+{
+	const void *p = nl_attr_bytes(a, af == AF_INET6 ? 16 : 4);
+
+	return p != NULL ? ip_addr_from_bytes(af, p) : (struct ip_addr){ 0 };
+}
+
+struct reading {
+	void (*begin)(void *arg);
+	void (*service)(void *arg, const struct ipvs_service *s);
+	void (*dest)(void *arg, const struct ipvs_dest *d);
+	void *arg;
+	uint8_t af; /* of the service whose destinations are read */
+};
+
+static void reading_begin(void *arg)
+{
+	struct reading *rd = arg;
+
+	if (rd->begin != NULL)
+		rd->begin(rd->arg);
+}
+
+static int service_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *top[IPVS_CMD_ATTR_MAX + 1], *tb[IPVS_SVC_ATTR_MAX + 1];
+	struct ipvs_service s = { 0 };
+	const struct reading *rd = arg;
+	uint8_t af;
+
+	nl_attr_table(top, IPVS_CMD_ATTR_MAX, h, sizeof(struct genlmsghdr));
+	nl_attr_nest(tb, IPVS_SVC_ATTR_MAX, top[IPVS_CMD_ATTR_SERVICE]);
+	if (tb[IPVS_SVC_ATTR_AF] == NULL)
+		return 0;
+	af = (uint8_t)attr_u16(tb[IPVS_SVC_ATTR_AF]);
+	s.key.fam = af == AF_INET6 ? IPFAM_V6 : IPFAM_V4;
+	s.key.mark = attr_u32(tb[IPVS_SVC_ATTR_FWMARK]);
+	if (s.key.mark == 0) {
+		s.key.proto = (uint8_t)attr_u16(tb[IPVS_SVC_ATTR_PROTOCOL]);
+		s.key.port = ntohs(attr_u16(tb[IPVS_SVC_ATTR_PORT]));
+		s.key.addr = attr_addr(tb[IPVS_SVC_ATTR_ADDR], af);
+	}
+	(void)snprintf(s.sched, sizeof(s.sched), "%s", nl_attr_str(tb[IPVS_SVC_ATTR_SCHED_NAME]));
+	s.flags = attr_u32(tb[IPVS_SVC_ATTR_FLAGS]); /* struct ip_vs_flags begins with them */
+	s.timeout_s = attr_u32(tb[IPVS_SVC_ATTR_TIMEOUT]);
+	rd->service(rd->arg, &s);
+	return 0;
+}
+
+int ipvs_wire_services(struct ipvs_wire *w, void (*begin)(void *arg),
+		       void (*fn)(void *arg, const struct ipvs_service *s), void *arg,
+		       struct err *err)
+{
+	struct reading rd = { .begin = begin, .service = fn, .arg = arg };
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
+	int r = nl_dump(w->nl, request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE),
+			&(struct nl_reader){ reading_begin, service_message, &rd }, err);
+
+	return r < 0 ? err_wrap(err, r, "list virtual services") : 0;
+}
+
+static int dest_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *top[IPVS_CMD_ATTR_MAX + 1], *tb[IPVS_DEST_ATTR_MAX + 1];
+	const struct reading *rd = arg;
+	struct ipvs_dest d = { 0 };
+	uint8_t af;
+
+	nl_attr_table(top, IPVS_CMD_ATTR_MAX, h, sizeof(struct genlmsghdr));
+	nl_attr_nest(tb, IPVS_DEST_ATTR_MAX, top[IPVS_CMD_ATTR_DEST]);
+	if (tb[IPVS_DEST_ATTR_ADDR] == NULL)
+		return 0;
+	af = tb[IPVS_DEST_ATTR_ADDR_FAMILY] != NULL
+		     ? (uint8_t)attr_u16(tb[IPVS_DEST_ATTR_ADDR_FAMILY])
+		     : rd->af;
+	d.addr = attr_addr(tb[IPVS_DEST_ATTR_ADDR], af);
+	d.port = ntohs(attr_u16(tb[IPVS_DEST_ATTR_PORT]));
+	d.fwd = (uint16_t)(attr_u32(tb[IPVS_DEST_ATTR_FWD_METHOD]) & FWD_MASK);
+	d.weight = attr_u32(tb[IPVS_DEST_ATTR_WEIGHT]);
+	d.u_thresh = attr_u32(tb[IPVS_DEST_ATTR_U_THRESH]);
+	d.l_thresh = attr_u32(tb[IPVS_DEST_ATTR_L_THRESH]);
+	d.active = attr_u32(tb[IPVS_DEST_ATTR_ACTIVE_CONNS]);
+	d.inactive = attr_u32(tb[IPVS_DEST_ATTR_INACT_CONNS]);
+	rd->dest(rd->arg, &d);
+	return 0;
+}
+
+static void put_addr(struct nlmsghdr *h, uint16_t type, const struct ip_addr *a)
+{
+	mnl_attr_put(h, type, sizeof(a->bytes), a->bytes);
+}
+
+static uint16_t af_of(const struct ipvs_key *k)
+{
+	return k->fam == IPFAM_V6 ? AF_INET6 : AF_INET;
+}
+
+static void put_key(struct nlmsghdr *h, const struct ipvs_key *k)
+{
+	mnl_attr_put_u16(h, IPVS_SVC_ATTR_AF, af_of(k));
+	if (k->mark != 0) {
+		mnl_attr_put_u32(h, IPVS_SVC_ATTR_FWMARK, k->mark);
+		return;
+	}
+	mnl_attr_put_u16(h, IPVS_SVC_ATTR_PROTOCOL, k->proto);
+	put_addr(h, IPVS_SVC_ATTR_ADDR, &k->addr);
+	mnl_attr_put_u16(h, IPVS_SVC_ATTR_PORT, htons(k->port));
+}
+
+int ipvs_wire_service(struct ipvs_wire *w, const struct ipvs_key *key,
+		      void (*fn)(void *arg, const struct ipvs_service *s), void *arg,
+		      struct err *err)
+{
+	struct reading rd = { .service = fn, .arg = arg };
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
+	struct nlmsghdr *h = request(w, buf, sizeof(buf), IPVS_CMD_GET_SERVICE);
+	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
+
+	put_key(h, key);
+	mnl_attr_nest_end(h, nest);
+	return nl_query(w->nl, h, &(struct nl_reader){ .message = service_message, .arg = &rd },
+			NULL, err);
+}
+
+int ipvs_wire_dests(struct ipvs_wire *w, const struct ipvs_key *key, void (*begin)(void *arg),
+		    void (*fn)(void *arg, const struct ipvs_dest *d), void *arg, struct err *err)
+{
+	struct reading rd = { .begin = begin, .dest = fn, .arg = arg, .af = (uint8_t)af_of(key) };
+	char text[IPVS_KEY_TEXT_MAX];
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
+	struct nlmsghdr *h = request(w, buf, sizeof(buf), IPVS_CMD_GET_DEST);
+	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
+	int r;
+
+	put_key(h, key);
+	mnl_attr_nest_end(h, nest);
+	r = nl_dump(w->nl, h, &(struct nl_reader){ reading_begin, dest_message, &rd }, err);
+	return r < 0 ? err_wrap(err, r, "list destinations of %s", ipvs_key_text(key, text)) : 0;
+}
+
+/* --- writing --- */
+
+static void put_service(struct nlmsghdr *h, const struct ipvs_service *s)
+{
+	struct ip_vs_flags flags = { .flags = s->flags, .mask = ~UINT32_C(0) };
+	bool is_v6 = s->key.fam == IPFAM_V6;
+
+	mnl_attr_put_strz(h, IPVS_SVC_ATTR_SCHED_NAME, s->sched);
+	mnl_attr_put(h, IPVS_SVC_ATTR_FLAGS, sizeof(flags), &flags);
+	mnl_attr_put_u32(h, IPVS_SVC_ATTR_TIMEOUT, s->timeout_s);
+	mnl_attr_put_u32(h, IPVS_SVC_ATTR_NETMASK, is_v6 ? 128 : UINT32_MAX);
+}
+
+static void put_dest(struct nlmsghdr *h, const struct ipvs_key *k, const struct ipvs_dest *d,
+		     bool is_whole)
+{
+	mnl_attr_put_u16(h, IPVS_DEST_ATTR_ADDR_FAMILY, af_of(k));
+	put_addr(h, IPVS_DEST_ATTR_ADDR, &d->addr);
+	mnl_attr_put_u16(h, IPVS_DEST_ATTR_PORT, htons(d->port));
+	if (!is_whole)
+		return;
+	mnl_attr_put_u32(h, IPVS_DEST_ATTR_FWD_METHOD, d->fwd);
+	mnl_attr_put_u32(h, IPVS_DEST_ATTR_WEIGHT, d->weight);
+	mnl_attr_put_u32(h, IPVS_DEST_ATTR_U_THRESH, d->u_thresh);
+	mnl_attr_put_u32(h, IPVS_DEST_ATTR_L_THRESH, d->l_thresh);
+}
+
+static size_t put_op(const struct ipvs_wire *w, uint8_t *at, const struct ipvs_op *op, uint32_t seq)
+{
+	static const uint8_t cmds[] = {
+		[IPVS_SERVICE_NEW] = IPVS_CMD_NEW_SERVICE,
+		[IPVS_SERVICE_SET] = IPVS_CMD_SET_SERVICE,
+		[IPVS_SERVICE_DEL] = IPVS_CMD_DEL_SERVICE,
+		[IPVS_DEST_NEW] = IPVS_CMD_NEW_DEST,
+		[IPVS_DEST_SET] = IPVS_CMD_SET_DEST,
+		[IPVS_DEST_DEL] = IPVS_CMD_DEL_DEST,
+	};
+	struct nlmsghdr *h = request(w, at, OP_BYTES_MAX, cmds[op->cmd]);
+	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
+
+	h->nlmsg_flags |= NLM_F_ACK;
+	h->nlmsg_seq = seq;
+	put_key(h, &op->service.key);
+	if (op->cmd == IPVS_SERVICE_NEW || op->cmd == IPVS_SERVICE_SET)
+		put_service(h, &op->service);
+	mnl_attr_nest_end(h, nest);
+	if (op->cmd >= IPVS_DEST_NEW) {
+		nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_DEST);
+		put_dest(h, &op->service.key, &op->dest, op->cmd != IPVS_DEST_DEL);
+		mnl_attr_nest_end(h, nest);
+	}
+	return MNL_ALIGN(h->nlmsg_len);
+}
+
+/* The verdicts in one datagram. */
+static void verdicts_read(struct ipvs_op *ops, size_t n, uint32_t seq0, const uint8_t *data,
+			  size_t len)
+{
+	nl_for_each_message (h, data, len) {
+		uint32_t i = h->nlmsg_seq - seq0;
+		struct nl_extack ack;
+
+		if (h->nlmsg_type != NLMSG_ERROR || i >= n)
+			continue;
+		ops[i].result = nl_extack_read(&ack, h);
+		ops[i].is_done = true;
+	}
+}
+
+static int batch_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, struct err *err)
+{
+	uint32_t seq0 = nl_sock_seq(w->nl, (uint32_t)n);
+	size_t used = 0;
+	int r;
+
+	nl_sock_drain(w->nl);
+	for (size_t i = 0; i < n; i++)
+		used += put_op(w, w->tx + used, &ops[i], seq0 + (uint32_t)i);
+	r = nl_sock_send(w->nl, w->tx, used);
+	if (r < 0)
+		return err_set(err, r, "IPVS request: %s", strerror(-r));
+	for (;;) {
+		ssize_t len = nl_sock_recv(w->nl, w->rx, NL_RECV_MAX);
+
+		if (len == -EAGAIN)
+			break;
+		if (len < 0 && len != -ENOBUFS)
+			return err_set(err, (int)len, "IPVS answer: %s", strerror((int)-len));
+		if (len > 0)
+			verdicts_read(ops, n, seq0, w->rx, (size_t)len);
+	}
+	for (size_t i = 0; i < n; i++)
+		if (!ops[i].is_done)
+			return err_set(err, -ENOBUFS, "IPVS answer lost, outcome unknown");
+	return 0;
+}
+
+int ipvs_wire_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, size_t *n_ok,
+		   struct err *err)
+{
+	bool is_refused = false;
+
+	for (size_t at = 0; at < n && !is_refused; at += IPVS_BATCH_MAX) {
+		size_t some = MIN(n - at, (size_t)IPVS_BATCH_MAX);
+		int r = batch_send(w, ops + at, some, err);
+
+		if (r < 0)
+			return r;
+		for (size_t i = at; i < at + some; i++) {
+			is_refused |= ops[i].result < 0;
+			*n_ok += ops[i].result == 0;
+		}
+	}
+	return is_refused ? -ECANCELED : 0;
+}
+
+/* --- timeouts --- */
+
+static int timeouts_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[IPVS_CMD_ATTR_MAX + 1];
+	struct ipvs_timeouts *t = arg;
+
+	nl_attr_table(tb, IPVS_CMD_ATTR_MAX, h, sizeof(struct genlmsghdr));
+	t->tcp = attr_u32(tb[IPVS_CMD_ATTR_TIMEOUT_TCP]);
+	t->tcp_fin = attr_u32(tb[IPVS_CMD_ATTR_TIMEOUT_TCP_FIN]);
+	t->udp = attr_u32(tb[IPVS_CMD_ATTR_TIMEOUT_UDP]);
+	return 0;
+}
+
+int ipvs_wire_timeouts_get(struct ipvs_wire *w, struct ipvs_timeouts *ret, struct err *err)
+{
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
+	int r = nl_query(w->nl, request(w, buf, sizeof(buf), IPVS_CMD_GET_CONFIG),
+			 &(struct nl_reader){ .message = timeouts_message, .arg = ret }, NULL, err);
+
+	return r < 0 ? err_wrap(err, r, "read timeouts of IPVS") : 0;
+}
+
+static int nothing_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	return 0;
+}
+
+int ipvs_wire_timeouts_set(struct ipvs_wire *w, const struct ipvs_timeouts *t, struct err *err)
+{
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
+	struct nlmsghdr *h = request(w, buf, sizeof(buf), IPVS_CMD_SET_CONFIG);
+	int r;
+
+	if (t->tcp != 0)
+		mnl_attr_put_u32(h, IPVS_CMD_ATTR_TIMEOUT_TCP, t->tcp);
+	if (t->tcp_fin != 0)
+		mnl_attr_put_u32(h, IPVS_CMD_ATTR_TIMEOUT_TCP_FIN, t->tcp_fin);
+	if (t->udp != 0)
+		mnl_attr_put_u32(h, IPVS_CMD_ATTR_TIMEOUT_UDP, t->udp);
+	r = nl_query(w->nl, h, &(struct nl_reader){ .message = nothing_message }, NULL, err);
+	return r < 0 ? err_wrap(err, r, "set timeouts of IPVS") : 0;
+}
+
+const char *ipvs_key_text(const struct ipvs_key *k, char buf[static IPVS_KEY_TEXT_MAX])
+{
+	char ip[IP_ENDPOINT_TEXT_MAX];
+
+	if (k->mark != 0)
+		(void)snprintf(buf, IPVS_KEY_TEXT_MAX, "mark 0x%x%s", k->mark,
+			       k->fam == IPFAM_V6 ? " (IPv6)" : "");
+	else
+		(void)snprintf(buf, IPVS_KEY_TEXT_MAX, "%s/%s",
+			       ip_endpoint_text(&k->addr, k->port, ip), l4proto_text(k->proto));
+	return buf;
+}

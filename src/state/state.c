@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* state/state - facts from rows, a word from facts, a reason from both. */
+#include "state/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/select.h"
+#include "state/context.h"
+
+static const char *const state_names[SERVE_STATE_N] = {
+	[SERVE_STATE_UNSET] = "-",
+	[SERVE_STATE_OK] = "ok",
+	[SERVE_STATE_NO_SERVICE] = "no-service",
+	[SERVE_STATE_NOT_PROXIED] = "not-proxied",
+	[SERVE_STATE_DROPPING] = "dropping",
+	[SERVE_STATE_REJECTING] = "rejecting",
+	[SERVE_STATE_CONFLICT] = "conflict",
+	[SERVE_STATE_PENDING] = "pending",
+	[SERVE_STATE_REFUSED] = "refused",
+};
+
+const char *serve_state_text(enum serve_state s)
+{
+	return state_names[s];
+}
+
+enum serve_state serve_state_parse(const char *text, size_t len)
+{
+	for (int i = SERVE_STATE_OK; i < SERVE_STATE_N; i++)
+		if (strlen(state_names[i]) == len && memcmp(state_names[i], text, len) == 0)
+			return i;
+	return SERVE_STATE_UNSET;
+}
+
+static void errors_fini(struct serve_source_errors *errors)
+{
+	vec_for_each (e, errors) {
+		free(e->where);
+		free(e->text);
+	}
+	vec_fini(errors);
+}
+
+void serve_source_info_fini(struct serve_source_info *info)
+{
+	free(info->text);
+	free(info->waiting_for);
+	free(info->unknown);
+	errors_fini(&info->errors);
+	errors_fini(&info->notes);
+	*info = (struct serve_source_info){ 0 };
+}
+
+/* --- facts --- */
+
+static bool is_port_of(const struct service_port *port, uint8_t proto, uint16_t number,
+		       enum plan_frontend_kind kind)
+{
+	return port->proto == proto &&
+	       number == (kind == PLAN_FRONTEND_NODEPORT ? port->node_port : port->port);
+}
+
+static size_t port_find(const struct service *s, uint8_t proto, uint16_t number,
+			enum plan_frontend_kind kind)
+{
+	for (size_t i = 0; i < s->ports.n; i++)
+		if (is_port_of(&s->ports.v[i], proto, number, kind))
+			return i;
+	return SIZE_MAX;
+}
+
+size_t serve_frontend_port(const struct service *s, const struct plan_frontend *f)
+{
+	if (s == NULL)
+		return SIZE_MAX;
+	if (f->port_index < s->ports.n &&
+	    is_port_of(&s->ports.v[f->port_index], f->proto, f->port, f->kind))
+		return f->port_index;
+	return port_find(s, f->proto, f->port, f->kind);
+}
+
+static uint8_t target_facts(const struct plan_target *t, enum plan_frontend_kind kind)
+{
+	switch ((enum plan_verdict)t->verdict) {
+	case PLAN_VERDICT_UNSET:
+		break;
+	case PLAN_VERDICT_POOL:
+		return SERVE_FACT_BALANCES;
+	case PLAN_VERDICT_REJECT:
+		return SERVE_FACT_REJECTS;
+	case PLAN_VERDICT_DROP:
+		return kind == PLAN_FRONTEND_CLUSTERIP ? SERVE_FACT_DROPS_INTERNAL
+						       : SERVE_FACT_DROPS_OUTSIDE;
+	}
+	return 0;
+}
+
+static void rows_facts(struct serve_facts *ret, const struct svc *svc)
+{
+	const struct plan_rows *rows = svc->rows;
+
+	ret->n_frontends = rows->frontends.n;
+	ret->n_pools = rows->pools.n;
+	vec_for_each (pool, &rows->pools)
+		ret->n_backends += pool->backends.n;
+	vec_for_each (f, &rows->frontends) {
+		size_t port = serve_frontend_port(svc->service, f);
+
+		if (port == SIZE_MAX)
+			continue;
+		ret->ports.v[port].fam[ip_fam(&f->addr)] |= target_facts(&f->target, f->kind);
+		if (f->is_split)
+			ret->ports.v[port].fam[ip_fam(&f->addr)] |=
+				target_facts(&f->inside, f->kind);
+	}
+	vec_for_each (c, &rows->conflicts) {
+		size_t port = svc->service ? port_find(svc->service, c->proto, c->port, c->kind)
+					   : SIZE_MAX;
+
+		if (port != SIZE_MAX)
+			ret->ports.v[port].fam[ip_fam(&c->addr)] |= SERVE_FACT_CONFLICTS;
+	}
+}
+
+bool serve_is_owed(const struct svc *svc)
+{
+	bool is_proxied = svc->service != NULL && service_skip_reason(svc->service) == NULL;
+
+	return svc->dirty_since_ns != 0 || (svc->rows != NULL) != is_proxied;
+}
+
+static enum serve_state whole_state(const struct serve_facts *f, const struct svc *svc)
+{
+	if (f->failure != NULL)
+		return SERVE_STATE_REFUSED;
+	if (svc->service == NULL && svc->rows == NULL)
+		return SERVE_STATE_NO_SERVICE;
+	if (svc->service != NULL && svc->rows == NULL && service_skip_reason(svc->service) != NULL)
+		return SERVE_STATE_NOT_PROXIED;
+	if (serve_is_owed(svc))
+		return SERVE_STATE_PENDING;
+	return SERVE_STATE_UNSET;
+}
+
+enum serve_state serve_port_state(const struct serve_facts *f, size_t port)
+{
+	unsigned int all = f->ports.v[port].fam[IPFAM_V4] | f->ports.v[port].fam[IPFAM_V6];
+
+	if (f->state == SERVE_STATE_REFUSED || f->state == SERVE_STATE_PENDING ||
+	    f->state == SERVE_STATE_NOT_PROXIED)
+		return f->state;
+	if (all & SERVE_FACT_CONFLICTS)
+		return SERVE_STATE_CONFLICT;
+	if (all & SERVE_FACT_REJECTS)
+		return SERVE_STATE_REJECTING;
+	if (all & (SERVE_FACT_DROPS_INTERNAL | SERVE_FACT_DROPS_OUTSIDE))
+		return SERVE_STATE_DROPPING;
+	return SERVE_STATE_OK;
+}
+
+void serve_facts_get(struct serve_facts *ret, const struct serve_context *ctx,
+		     const struct svc *svc)
+{
+	size_t n_ports = svc->service ? svc->service->ports.n : 0;
+
+	vec_reserve(&ret->ports, n_ports);
+	ret->ports.n = n_ports;
+	if (n_ports > 0)
+		memset(ret->ports.v, 0, n_ports * sizeof(ret->ports.v[0]));
+	ret->n_frontends = ret->n_pools = ret->n_backends = 0;
+	ret->failure = ctx->sync ? sync_failure_find(ctx->sync, svc) : NULL;
+	if (svc->rows != NULL)
+		rows_facts(ret, svc);
+	ret->state = whole_state(ret, svc);
+	if (ret->state != SERVE_STATE_UNSET)
+		return;
+	ret->state = SERVE_STATE_OK;
+	for (size_t i = 0; i < n_ports; i++)
+		ret->state = MAX(ret->state, serve_port_state(ret, i));
+}
+
+void serve_facts_fini(struct serve_facts *f)
+{
+	vec_fini(&f->ports);
+}
+
+/* --- reasons --- */
+
+/* "IPv6: " when only that family of a dual-stack port is meant. */
+static void family_prefix(struct str *out, const struct serve_port_facts *p, unsigned int facts)
+{
+	if (p->fam[IPFAM_V4] == 0 || p->fam[IPFAM_V6] == 0)
+		return;
+	if ((p->fam[IPFAM_V6] & facts) == 0)
+		str_puts(out, "IPv4: ");
+	else if ((p->fam[IPFAM_V4] & facts) == 0)
+		str_puts(out, "IPv6: ");
+}
+
+static void note_add(struct str *out, const struct serve_port_facts *p, unsigned int facts,
+		     const char *text)
+{
+	unsigned int all = p->fam[IPFAM_V4] | p->fam[IPFAM_V6];
+
+	if ((all & facts) == 0)
+		return;
+	if (out->len > 0)
+		str_puts(out, "; ");
+	family_prefix(out, p, facts);
+	str_puts(out, text);
+}
+
+/* Node ports of a family that no address of this node serves. */
+static void nodeports_note(struct str *out, const struct model *m, const struct svc *svc,
+			   size_t port)
+{
+	if (svc->service->ports.v[port].node_port == 0)
+		return;
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (service_has_family(svc->service, fam) &&
+		    model_nodeports(m, fam) != MODEL_NODEPORTS_OK)
+			str_printf(out, "%s%s", out->len ? "; " : "",
+				   model_nodeports_text(model_nodeports(m, fam), fam));
+}
+
+void serve_port_note(struct str *out, const struct serve_facts *f, const struct model *m,
+		     const struct svc *svc, size_t port)
+{
+	const struct serve_port_facts *p = &f->ports.v[port];
+	const struct plan_rows *rows = svc->rows;
+	char text[IP_ENDPOINT_TEXT_MAX];
+
+	for (size_t i = 0; rows != NULL && i < rows->conflicts.n; i++) {
+		const struct plan_conflict *c = &rows->conflicts.v[i];
+
+		if (port_find(svc->service, c->proto, c->port, c->kind) != port)
+			continue;
+		str_printf(out, "%s%s is served by %s/%s (%s)", out->len ? "; " : "",
+			   ip_endpoint_text(&c->addr, c->port, text), c->owner_ns->text,
+			   c->owner_name->text, plan_conflict_reason(c));
+	}
+	if (rows != NULL && ip_is_set(&rows->host_cluster_ip))
+		str_printf(out, "%scluster IP %s is an address of this node", out->len ? "; " : "",
+			   ip_addr_text(&rows->host_cluster_ip, text));
+	note_add(out, p, SERVE_FACT_REJECTS, "no usable endpoint anywhere");
+	note_add(out, p, SERVE_FACT_DROPS_INTERNAL,
+		 "cluster IP: internalTrafficPolicy Local, no endpoint on this node");
+	note_add(out, p, SERVE_FACT_DROPS_OUTSIDE,
+		 "outside clients: externalTrafficPolicy Local, no endpoint on this node");
+	nodeports_note(out, m, svc, port);
+}
+
+static const char *pending_text(const struct svc *svc)
+{
+	if (svc->service == NULL)
+		return "deleted, still in the kernel";
+	if (svc->rows == NULL)
+		return "not in the kernel yet";
+	if (service_skip_reason(svc->service) != NULL)
+		return "no longer proxied, still in the kernel";
+	return "changed, the kernel holds the state before";
+}
+
+void serve_service_note(struct str *out, const struct serve_facts *f, const struct svc *svc)
+{
+	switch (f->state) {
+	case SERVE_STATE_REFUSED:
+		str_puts(out, f->failure->text);
+		break;
+	case SERVE_STATE_NOT_PROXIED:
+		str_puts(out, service_skip_reason(svc->service));
+		break;
+	case SERVE_STATE_NO_SERVICE:
+		str_printf(out, "%zu slice%s, but no Service of this name", svc->n_slices,
+			   svc->n_slices == 1 ? "" : "s");
+		break;
+	case SERVE_STATE_PENDING:
+		str_puts(out, pending_text(svc));
+		break;
+	case SERVE_STATE_UNSET:
+	case SERVE_STATE_OK:
+	case SERVE_STATE_DROPPING:
+	case SERVE_STATE_REJECTING:
+	case SERVE_STATE_CONFLICT:
+	case SERVE_STATE_N:
+		break;
+	}
+}
