@@ -13,11 +13,6 @@
 #include <linux/rtnetlink.h>
 #include <string.h>
 
-/* nft's state bits: NF_CT_STATE_*_BIT of the kernel's nf_conntrack.h. */
-#define CT_STATE_INVALID 1
-#define CT_STATE_ESTABLISHED 2
-#define CT_STATE_NEW 8
-
 /* IPVS sees packets of this host at -98 of its output hook, nat at -100. */
 #define PRI_BIRTH_END (-99)
 /* IPVS takes captured packets at 98 and 99 of the input hook. */
@@ -39,20 +34,6 @@ static const char *set_name(enum nft_set_id id, enum ipfam fam)
 
 /* --- conditions --- */
 
-static void is_family(struct nft_rules *rs, enum ipfam fam)
-{
-	uint8_t proto = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
-
-	nft_expr_meta(rs, NFT_META_NFPROTO, 0);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &proto, sizeof(proto));
-}
-
-static void is_l4proto(struct nft_rules *rs, uint8_t proto)
-{
-	nft_expr_meta(rs, NFT_META_L4PROTO, 0);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &proto, sizeof(proto));
-}
-
 /* The mark's tag is `tag` (`op` NFT_CMP_EQ), or is not. */
 static void tag_is(struct nft_rules *rs, uint32_t op, uint32_t tag)
 {
@@ -61,62 +42,11 @@ static void tag_is(struct nft_rules *rs, uint32_t op, uint32_t tag)
 	nft_expr_cmp(rs, op, 0, &tag, sizeof(tag));
 }
 
-static void mark_is(struct nft_rules *rs, uint32_t mark)
-{
-	nft_expr_meta(rs, NFT_META_MARK, 0);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &mark, sizeof(mark));
-}
-
-static void mark_set(struct nft_rules *rs, uint32_t mark)
-{
-	nft_expr_number(rs, 0, mark);
-	nft_expr_meta_set(rs, NFT_META_MARK, 0);
-}
-
-static void ct_state_has(struct nft_rules *rs, uint32_t state)
-{
-	uint32_t none = 0;
-
-	nft_expr_ct(rs, NFT_CT_STATE, 0);
-	nft_expr_mask(rs, 0, state);
-	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &none, sizeof(none));
-}
-
-static void addr_type_is(struct nft_rules *rs, uint32_t flags, uint32_t op)
-{
-	uint32_t local = RTN_LOCAL;
-
-	nft_expr_fib_type(rs, flags, 0);
-	nft_expr_cmp(rs, op, 0, &local, sizeof(local));
-}
-
 static void daddr_in(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set)
 {
-	is_family(rs, fam);
+	nft_match_family(rs, fam);
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_in(rs, 0, set_name(set, fam));
-}
-
-/* ip daddr . meta l4proto . th dport, from word 0 on */
-static void tuple(struct nft_rules *rs, enum ipfam fam)
-{
-	unsigned int n = nft_addr_words(fam);
-
-	nft_expr_daddr(rs, fam, 0);
-	nft_expr_meta(rs, NFT_META_L4PROTO, n);
-	nft_expr_dport(rs, n + 1);
-}
-
-/* What the client asked for. */
-static void original_tuple(struct nft_rules *rs, enum ipfam fam)
-{
-	unsigned int n = nft_addr_words(fam);
-
-	is_family(rs, fam);
-	nft_expr_l4protos(rs);
-	nft_expr_ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
-	nft_expr_meta(rs, NFT_META_L4PROTO, n);
-	nft_expr_ct_original(rs, NFT_CT_PROTO_DST, n + 1);
 }
 
 static void reply_return(struct nft_rules *rs)
@@ -129,34 +59,18 @@ static void reply_return(struct nft_rules *rs)
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 }
 
-/* Has the connection this status (NFT_CMP_NEQ), or not? */
-static void ct_status(struct nft_rules *rs, uint32_t status, uint32_t op)
-{
-	uint32_t none = 0;
-
-	nft_expr_ct(rs, NFT_CT_STATUS, 0);
-	nft_expr_mask(rs, 0, status);
-	nft_expr_cmp(rs, op, 0, &none, sizeof(none));
-}
-
-/* Somebody else's nat has chosen another destination for this connection. */
-static void is_dnat(struct nft_rules *rs, uint32_t op)
-{
-	ct_status(rs, IPS_DST_NAT, op);
-}
-
 /* The first packet of a connection is none of ours any more. */
 static void first_return(struct nft_rules *rs)
 {
 	nft_rule_begin(rs);
-	ct_status(rs, IPS_CONFIRMED, NFT_CMP_EQ);
+	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_CONFIRMED, NFT_CMP_EQ);
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 }
 
 static void dnat_return(struct nft_rules *rs)
 {
 	nft_rule_begin(rs);
-	is_dnat(rs, NFT_CMP_NEQ);
+	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 }
 
@@ -173,14 +87,12 @@ static bool has_detector(const struct ipvs_rules_params *p, enum ipfam fam)
 /* Section 6.1 of the behaviour, as prerouting sees a packet. */
 static void from_pod(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
-	size_t len = p->detect == DETECT_LOCAL_BRIDGE ? IFNAME_MAX : strnlen(p->ifname, IFNAME_MAX);
-
 	if (is_by_ifname(p)) {
-		nft_expr_meta(rs, NFT_META_IIFNAME, 0);
-		nft_expr_cmp(rs, NFT_CMP_EQ, 0, p->ifname, (uint32_t)len);
+		nft_match_ifname(rs, NFT_META_IIFNAME, NFT_CMP_EQ, p->ifname,
+				 p->detect == DETECT_LOCAL_PREFIX);
 		return;
 	}
-	is_family(rs, fam);
+	nft_match_family(rs, fam);
 	nft_expr_saddr(rs, fam, 0);
 	nft_expr_in(rs, 0, set_name(IPVSSET_POD_CIDRS, fam));
 }
@@ -189,9 +101,9 @@ static void from_pod(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rul
 
 static void tuple_in(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set)
 {
-	is_family(rs, fam);
+	nft_match_family(rs, fam);
 	nft_expr_l4protos(rs);
-	tuple(rs, fam);
+	nft_expr_tuple(rs, fam);
 	nft_expr_in(rs, 0, set_name(set, fam));
 }
 
@@ -219,7 +131,7 @@ static void counter_then(struct nft_rules *rs, int verdict, const char *chain)
 static void count_new(struct nft_rules *rs)
 {
 	nft_rule_begin(rs);
-	ct_state_has(rs, CT_STATE_NEW);
+	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
 	nft_expr_counter(rs);
 }
 
@@ -229,7 +141,7 @@ static void count_new(struct nft_rules *rs)
 static void refuse(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	nft_rule_begin(rs);
-	is_l4proto(rs, IPPROTO_TCP);
+	nft_match_l4proto(rs, IPPROTO_TCP);
 	nft_expr_reject_tcp(rs);
 	nft_rule_begin(rs);
 	nft_expr_reject_port_any(rs);
@@ -257,7 +169,7 @@ static void unknown_port(struct nft_rules *rs, const struct ipvs_rules_params *p
 {
 	count_new(rs);
 	nft_rule_begin(rs);
-	ct_state_has(rs, CT_STATE_ESTABLISHED);
+	nft_match_ct_state(rs, NFT_CT_STATE_ESTABLISHED);
 	nft_expr_verdict(rs, NF_DROP, NULL);
 	nft_rule_begin(rs);
 	nft_expr_verdict(rs, NFT_GOTO, "refuse");
@@ -285,16 +197,16 @@ static void no_socket(struct nft_rules *rs, const struct ipvs_rules_params *p)
 static void mark_from(struct nft_rules *rs, enum ipfam fam, enum nft_set_id map)
 {
 	nft_rule_begin(rs);
-	is_family(rs, fam); /* nobody else gets here, but nft wants it said to print it */
+	nft_match_family(rs, fam); /* nobody else gets here, but nft wants it said to print it */
 	nft_expr_l4protos(rs);
-	tuple(rs, fam);
+	nft_expr_tuple(rs, fam);
 	nft_expr_map(rs, 0, set_name(map, fam));
 	nft_expr_meta_set(rs, NFT_META_MARK, 0);
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 }
 
 /* externalTrafficPolicy Local, for pods and this host: the cluster pool (POL-25) */
-static void inside(struct nft_rules *rs, enum ipfam fam)
+static void inside(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
 	mark_from(rs, fam, IPVSSET_FE_IN);
 }
@@ -306,7 +218,7 @@ static void inside(struct nft_rules *rs, enum ipfam fam)
 static void guard(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
 	nft_rule_begin(rs);
-	is_family(rs, fam);
+	nft_match_family(rs, fam);
 	nft_expr_meta(rs, NFT_META_MARK, 0);
 	nft_expr_hton(rs, 0);
 	nft_expr_saddr(rs, fam, 1);
@@ -319,23 +231,13 @@ static void guard(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_
 static void guard_jump(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_rule_begin(rs);
-	is_family(rs, fam);
+	nft_match_family(rs, fam);
 	nft_expr_l4protos(rs);
-	ct_state_has(rs, CT_STATE_NEW);
-	tuple(rs, fam);
+	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
+	nft_expr_tuple(rs, fam);
 	nft_expr_map(rs, 0, set_name(IPVSSET_GUARDED, fam));
 	nft_expr_meta_set(rs, NFT_META_MARK, 0);
 	nft_expr_verdict(rs, NFT_JUMP, fam == IPFAM_V6 ? "guard6" : "guard4");
-}
-
-static void guard4(struct nft_rules *rs, const struct ipvs_rules_params *p)
-{
-	guard(rs, IPFAM_V4, p);
-}
-
-static void guard6(struct nft_rules *rs, const struct ipvs_rules_params *p)
-{
-	guard(rs, IPFAM_V6, p);
 }
 
 /*
@@ -346,8 +248,8 @@ static void ended(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_
 {
 	nft_rule_begin(rs);
 	daddr_in(rs, fam, IPVSSET_CLUSTER_IPS);
-	ct_state_has(rs, CT_STATE_ESTABLISHED);
-	mark_set(rs, p->marks.tag);
+	nft_match_ct_state(rs, NFT_CT_STATE_ESTABLISHED);
+	nft_expr_meta_number(rs, NFT_META_MARK, p->marks.tag);
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 }
 
@@ -355,15 +257,13 @@ static void ended(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_
 static void assign(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
 	const char *in = fam == IPFAM_V6 ? "inside6" : "inside4";
-	uint32_t pod = PRIORITY_POD;
 
 	guard_jump(rs, fam);
 	if (has_detector(p, fam) && is_by_ifname(p)) {
 		nft_rule_begin(rs);
-		ct_state_has(rs, CT_STATE_NEW);
+		nft_match_ct_state(rs, NFT_CT_STATE_NEW);
 		from_pod(rs, fam, p);
-		nft_expr_number(rs, 0, pod);
-		nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
+		nft_expr_meta_number(rs, NFT_META_PRIORITY, PRIORITY_POD);
 	}
 	mark_from(rs, fam, IPVSSET_FE);
 	ended(rs, fam, p);
@@ -373,29 +273,9 @@ static void assign(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules
 		nft_expr_verdict(rs, NFT_GOTO, in);
 	}
 	nft_rule_begin(rs);
-	addr_type_is(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
+	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
 	nft_expr_verdict(rs, NFT_GOTO, in);
 	mark_from(rs, fam, IPVSSET_FE_OUT);
-}
-
-static void inside4(struct nft_rules *rs, const struct ipvs_rules_params *p)
-{
-	inside(rs, IPFAM_V4);
-}
-
-static void inside6(struct nft_rules *rs, const struct ipvs_rules_params *p)
-{
-	inside(rs, IPFAM_V6);
-}
-
-static void assign4(struct nft_rules *rs, const struct ipvs_rules_params *p)
-{
-	assign(rs, IPFAM_V4, p);
-}
-
-static void assign6(struct nft_rules *rs, const struct ipvs_rules_params *p)
-{
-	assign(rs, IPFAM_V6, p);
 }
 
 static void assign_jumps(struct nft_rules *rs)
@@ -417,7 +297,7 @@ static void unknown(struct nft_rules *rs, enum ipfam fam, uint32_t tag)
 	daddr_in(rs, fam, IPVSSET_CLUSTER_IPS);
 	if (tag != 0)
 		tag_is(rs, NFT_CMP_NEQ, tag);
-	addr_type_is(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
+	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
 	nft_expr_l4protos(rs);
 	nft_expr_verdict(rs, NFT_GOTO, "unknown_port");
 }
@@ -429,7 +309,7 @@ static void nobodys(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 	nft_rule_begin(rs);
 	daddr_in(rs, fam, IPVSSET_SERVICE_CIDRS);
-	addr_type_is(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
+	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
 	nft_expr_verdict(rs, NFT_GOTO, "unknown_address");
 }
 
@@ -437,12 +317,12 @@ static void nobodys(struct nft_rules *rs, enum ipfam fam)
 static void serves_nobody(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	nft_rule_begin(rs);
-	mark_is(rs, p->marks.tag | IPVS_MARK_REFUSE);
-	ct_state_has(rs, CT_STATE_NEW);
+	nft_match_meta(rs, NFT_META_MARK, NFT_CMP_EQ, p->marks.tag | IPVS_MARK_REFUSE);
+	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
 	nft_expr_verdict(rs, NFT_GOTO, "no_endpoints");
 	nft_rule_begin(rs);
-	mark_is(rs, p->marks.tag | IPVS_MARK_DROP);
-	ct_state_has(rs, CT_STATE_NEW);
+	nft_match_meta(rs, NFT_META_MARK, NFT_CMP_EQ, p->marks.tag | IPVS_MARK_DROP);
+	nft_match_ct_state(rs, NFT_CT_STATE_NEW);
 	nft_expr_verdict(rs, NFT_GOTO, "no_local");
 }
 
@@ -464,13 +344,13 @@ static void pre(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	serves_nobody(rs, p);
 	/* A cluster IP answers pings: captured, it arrives here, and the kernel replies. */
 	nft_rule_begin(rs);
-	is_family(rs, IPFAM_V6);
-	is_l4proto(rs, IPPROTO_ICMPV6);
+	nft_match_family(rs, IPFAM_V6);
+	nft_match_l4proto(rs, IPPROTO_ICMPV6);
 	nft_expr_icmp_type(rs, 0);
 	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &echo6, sizeof(echo6));
 	nft_expr_daddr(rs, IPFAM_V6, 0);
 	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, IPFAM_V6));
-	mark_set(rs, p->marks.tag);
+	nft_expr_meta_number(rs, NFT_META_MARK, p->marks.tag);
 }
 
 /* Of type route: a mark sends the packet to lo. */
@@ -501,8 +381,8 @@ static void nat_wins(struct nft_rules *rs, uint32_t tag)
 {
 	nft_rule_begin(rs);
 	tag_is(rs, NFT_CMP_EQ, tag);
-	is_dnat(rs, NFT_CMP_NEQ);
-	mark_set(rs, 0);
+	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
+	nft_expr_meta_number(rs, NFT_META_MARK, 0);
 }
 
 /*
@@ -514,7 +394,7 @@ static void mark_again(struct nft_rules *rs, uint32_t tag)
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_rule_begin(rs);
 		tag_is(rs, NFT_CMP_EQ, tag);
-		ct_status(rs, IPS_CONFIRMED, NFT_CMP_EQ);
+		nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_CONFIRMED, NFT_CMP_EQ);
 		daddr_in(rs, fam, IPVSSET_VIPS);
 		nft_expr_verdict(rs, NFT_JUMP, fam == IPFAM_V6 ? "assign6" : "assign4");
 	}
@@ -538,7 +418,7 @@ static void out_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	mark_again(rs, p->marks.birth);
 	nft_rule_begin(rs);
 	tag_is(rs, NFT_CMP_EQ, p->marks.birth);
-	is_dnat(rs, NFT_CMP_EQ);
+	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_EQ);
 	nft_expr_meta(rs, NFT_META_MARK, 0);
 	nft_expr_mask_xor(rs, 0, ~IPVS_MARK_MASK, p->marks.tag);
 	nft_expr_meta_set(rs, NFT_META_MARK, 0);
@@ -562,9 +442,9 @@ static void in(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	 * would answer with a reset.
 	 */
 	nft_rule_begin(rs);
-	is_l4proto(rs, IPPROTO_TCP);
-	ct_state_has(rs, CT_STATE_INVALID);
-	addr_type_is(rs, NFTA_FIB_F_DADDR, NFT_CMP_EQ);
+	nft_match_l4proto(rs, IPPROTO_TCP);
+	nft_match_ct_state(rs, NFT_CT_STATE_INVALID);
+	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_EQ);
 	nft_expr_verdict(rs, NFT_JUMP, "no_socket");
 	for (int fam = 0; fam < IPFAM_N && !p->is_retiring; fam++)
 		unknown(rs, fam, p->marks.tag);
@@ -587,12 +467,12 @@ static void late(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	nft_rule_begin(rs);
 	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
-	addr_type_is(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
-	is_l4proto(rs, IPPROTO_TCP);
+	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
+	nft_match_l4proto(rs, IPPROTO_TCP);
 	nft_expr_reject_tcp(rs);
 	nft_rule_begin(rs);
 	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
-	addr_type_is(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
+	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
 	nft_expr_l4protos(rs);
 	nft_expr_verdict(rs, NF_DROP, NULL);
 }
@@ -612,8 +492,8 @@ static void ping(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	if (p->is_retiring)
 		return;
 	nft_rule_begin(rs);
-	is_family(rs, IPFAM_V4);
-	is_l4proto(rs, IPPROTO_ICMP);
+	nft_match_family(rs, IPFAM_V4);
+	nft_match_l4proto(rs, IPPROTO_ICMP);
 	nft_expr_icmp_type(rs, 0);
 	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &echo, sizeof(echo));
 	nft_expr_daddr(rs, IPFAM_V4, 0);
@@ -637,8 +517,8 @@ static void vip_loop(struct nft_rules *rs, const struct ipvs_rules_params *p)
 static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_rule_begin(rs);
-	is_family(rs, fam);
-	nft_expr_ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
+	nft_match_family(rs, fam);
+	nft_expr_original_daddr(rs, fam);
 	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, fam));
 }
 
@@ -646,14 +526,11 @@ static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
 static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 				   const struct ipvs_rules_params *p)
 {
-	uint32_t pod = PRIORITY_POD;
-
 	if (!p->is_masquerade_all && !has_detector(p, fam))
 		return;
 	to_cluster_ip(rs, fam);
 	if (!p->is_masquerade_all && is_by_ifname(p)) {
-		nft_expr_meta(rs, NFT_META_PRIORITY, 0);
-		nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &pod, sizeof(pod));
+		nft_match_meta(rs, NFT_META_PRIORITY, NFT_CMP_NEQ, PRIORITY_POD);
 	} else if (!p->is_masquerade_all) {
 		nft_expr_saddr(rs, fam, 0);
 		nft_expr_not_in(rs, 0, set_name(IPVSSET_POD_CIDRS, fam));
@@ -669,20 +546,22 @@ static void post(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		/* Hairpin (MASQ-09) */
 		nft_rule_begin(rs);
-		is_family(rs, fam);
+		nft_match_family(rs, fam);
 		nft_expr_saddr(rs, fam, 0);
 		nft_expr_daddr(rs, fam, nft_addr_words(fam));
 		nft_expr_in(rs, 0, set_name(IPVSSET_HAIRPINS, fam));
 		nft_expr_masquerade(rs);
 		nft_rule_begin(rs);
-		original_tuple(rs, fam);
+		nft_match_family(rs, fam);
+		nft_expr_original_tuple(rs, fam);
 		nft_expr_in(rs, 0, set_name(IPVSSET_MASQ, fam));
 		nft_expr_masquerade(rs);
 		/* MASQ-08 */
 		nft_rule_begin(rs);
-		original_tuple(rs, fam);
+		nft_match_family(rs, fam);
+		nft_expr_original_tuple(rs, fam);
 		nft_expr_in(rs, 0, set_name(IPVSSET_MASQ_HOSTS, fam));
-		addr_type_is(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
+		nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
 		nft_expr_masquerade(rs);
 		masquerade_cluster_ips(rs, fam, p);
 	}
@@ -736,12 +615,13 @@ static void reached(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_rule_begin(rs);
-		mark_is(rs, p->marks.tag);
-		original_tuple(rs, fam);
+		nft_match_meta(rs, NFT_META_MARK, NFT_CMP_EQ, p->marks.tag);
+		nft_match_family(rs, fam);
+		nft_expr_original_tuple(rs, fam);
 		nft_expr_map(rs, 0, set_name(IPVSSET_IDLE, fam));
 		nft_expr_meta_set(rs, NFT_META_MARK, 0);
 		nft_rule_begin(rs);
-		is_family(rs, fam);
+		nft_match_family(rs, fam);
 		nft_expr_l4protos(rs);
 		nft_expr_meta(rs, NFT_META_MARK, 0);
 		nft_expr_daddr(rs, fam, 1);
@@ -755,6 +635,9 @@ static const struct {
 	struct nft_chain chain;
 	void (*build)(struct nft_rules *rs, const struct ipvs_rules_params *p);
 	enum plane_counting exists_at;
+	/* In place of `build`, of a chain for one family. */
+	void (*build_of)(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p);
+	enum ipfam fam;
 } chains[] = {
 	{ { "refuse", NULL, 0, 0, NULL }, refuse },
 	{ { "no_endpoints", NULL, 0, 0, NULL }, no_endpoints },
@@ -762,12 +645,12 @@ static const struct {
 	{ { "unknown_port", NULL, 0, 0, NULL }, unknown_port },
 	{ { "unknown_address", NULL, 0, 0, NULL }, unknown_address },
 	{ { "no_socket", NULL, 0, 0, NULL }, no_socket },
-	{ { "inside4", NULL, 0, 0, NULL }, inside4 },
-	{ { "inside6", NULL, 0, 0, NULL }, inside6 },
-	{ { "guard4", NULL, 0, 0, NULL }, guard4 },
-	{ { "guard6", NULL, 0, 0, NULL }, guard6 },
-	{ { "assign4", NULL, 0, 0, NULL }, assign4 },
-	{ { "assign6", NULL, 0, 0, NULL }, assign6 },
+	{ { "inside4", NULL, 0, 0, NULL }, .build_of = inside, .fam = IPFAM_V4 },
+	{ { "inside6", NULL, 0, 0, NULL }, .build_of = inside, .fam = IPFAM_V6 },
+	{ { "guard4", NULL, 0, 0, NULL }, .build_of = guard, .fam = IPFAM_V4 },
+	{ { "guard6", NULL, 0, 0, NULL }, .build_of = guard, .fam = IPFAM_V6 },
+	{ { "assign4", NULL, 0, 0, NULL }, .build_of = assign, .fam = IPFAM_V4 },
+	{ { "assign6", NULL, 0, 0, NULL }, .build_of = assign, .fam = IPFAM_V6 },
 	{ { "pre", "filter", NF_INET_PRE_ROUTING, NF_IP_PRI_MANGLE, NULL }, pre },
 	{ { "out_first", "route", NF_INET_LOCAL_OUT, NF_IP_PRI_MANGLE, NULL }, out_first },
 	{ { "pre_nat", "filter", NF_INET_PRE_ROUTING, PRI_BIRTH_END, NULL }, pre_nat },
@@ -813,7 +696,10 @@ bool ipvs_chain_exists(size_t i, enum plane_counting counting)
 
 void ipvs_rules_build(struct nft_rules *rs, size_t i, const struct ipvs_rules_params *p)
 {
-	chains[i].build(rs, p);
+	if (chains[i].build_of != NULL)
+		chains[i].build_of(rs, chains[i].fam, p);
+	else
+		chains[i].build(rs, p);
 }
 
 const struct ipvs_drop_chain *ipvs_drop_chains(size_t *n)

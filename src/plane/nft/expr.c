@@ -9,10 +9,12 @@
 #include <libnftnl/rule.h>
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
+#include <linux/if.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_tuple_common.h>
 #include <linux/netfilter/nf_nat.h>
 #include <linux/netfilter/nf_tables.h>
+#include <linux/rtnetlink.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -393,4 +395,85 @@ void nft_expr_reject_port(struct nft_rules *rs, enum ipfam fam)
 void nft_expr_reject_port_any(struct nft_rules *rs)
 {
 	reject(rs, NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_PORT_UNREACH);
+}
+
+/* --- several expressions --- */
+
+void nft_expr_meta_number(struct nft_rules *rs, uint32_t key, uint32_t value)
+{
+	nft_expr_number(rs, 0, value);
+	nft_expr_meta_set(rs, key, 0);
+}
+
+void nft_match_meta(struct nft_rules *rs, uint32_t key, uint32_t op, uint32_t value)
+{
+	nft_expr_meta(rs, key, 0);
+	nft_expr_cmp(rs, op, 0, &value, sizeof(value));
+}
+
+void nft_match_family(struct nft_rules *rs, enum ipfam fam)
+{
+	uint8_t proto = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+
+	nft_expr_meta(rs, NFT_META_NFPROTO, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &proto, sizeof(proto));
+}
+
+void nft_match_l4proto(struct nft_rules *rs, uint8_t proto)
+{
+	nft_expr_meta(rs, NFT_META_L4PROTO, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &proto, sizeof(proto));
+}
+
+void nft_match_ct_bits(struct nft_rules *rs, uint32_t key, uint32_t bits, uint32_t op)
+{
+	uint32_t none = 0;
+
+	nft_expr_ct(rs, key, 0);
+	nft_expr_mask(rs, 0, bits);
+	nft_expr_cmp(rs, op, 0, &none, sizeof(none));
+}
+
+void nft_match_ct_state(struct nft_rules *rs, uint32_t state)
+{
+	nft_match_ct_bits(rs, NFT_CT_STATE, state, NFT_CMP_NEQ);
+}
+
+void nft_match_fib_local(struct nft_rules *rs, uint32_t flags, uint32_t op)
+{
+	uint32_t local = RTN_LOCAL;
+
+	nft_expr_fib_type(rs, flags, 0);
+	nft_expr_cmp(rs, op, 0, &local, sizeof(local));
+}
+
+void nft_match_ifname(struct nft_rules *rs, uint32_t key, uint32_t op, const char *name,
+		      bool is_prefix)
+{
+	nft_expr_meta(rs, key, 0);
+	nft_expr_cmp(rs, op, 0, name, (uint32_t)(is_prefix ? strnlen(name, IFNAMSIZ) : IFNAMSIZ));
+}
+
+void nft_expr_tuple(struct nft_rules *rs, enum ipfam fam)
+{
+	unsigned int n = nft_addr_words(fam);
+
+	nft_expr_daddr(rs, fam, 0);
+	nft_expr_meta(rs, NFT_META_L4PROTO, n);
+	nft_expr_dport(rs, n + 1);
+}
+
+void nft_expr_original_daddr(struct nft_rules *rs, enum ipfam fam)
+{
+	nft_expr_ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
+}
+
+void nft_expr_original_tuple(struct nft_rules *rs, enum ipfam fam)
+{
+	unsigned int n = nft_addr_words(fam);
+
+	nft_expr_l4protos(rs);
+	nft_expr_original_daddr(rs, fam);
+	nft_expr_meta(rs, NFT_META_L4PROTO, n);
+	nft_expr_ct_original(rs, NFT_CT_PROTO_DST, n + 1);
 }

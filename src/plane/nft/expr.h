@@ -24,6 +24,11 @@ struct nft_rule {
 	uint64_t hash;               /* of the expressions; never 0 once nft_rules_hash() ran */
 };
 
+/* nft's state bits: NF_CT_STATE_*_BIT of the kernel's nf_conntrack.h. */
+#define NFT_CT_STATE_INVALID 1
+#define NFT_CT_STATE_ESTABLISHED 2
+#define NFT_CT_STATE_NEW 8
+
 /* Zeroed memory is an empty list. */
 struct nft_rules {
 	VEC(struct nft_rule) v;
@@ -58,12 +63,12 @@ void nft_expr_ct_direction(struct nft_rules *rs, unsigned int word);
 void nft_expr_socket_wildcard(struct nft_rules *rs, unsigned int word);
 /* The first byte of the transport header: the type of ICMP. */
 void nft_expr_icmp_type(struct nft_rules *rs, unsigned int word);
-/* Address type by routing table; `flags` NFTA_FIB_F_SADDR or _DADDR. */
 /* Write a source or destination address into the packet, checksums included. */
 void nft_expr_saddr_set(struct nft_rules *rs, enum ipfam fam, unsigned int word);
 void nft_expr_daddr_set(struct nft_rules *rs, enum ipfam fam, unsigned int word);
 /* An address into registers from `word` on. */
 void nft_expr_addr(struct nft_rules *rs, const struct ip_addr *addr, unsigned int word);
+/* Address type by routing table; `flags` NFTA_FIB_F_SADDR or _DADDR. */
 void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word);
 /* Matches when the route to the destination leaves through the input interface; prerouting only. */
 void nft_expr_fib_returns(struct nft_rules *rs, unsigned int word);
@@ -82,6 +87,27 @@ void nft_expr_not_in(struct nft_rules *rs, unsigned int word, const char *set);
 /* { tcp, udp, sctp }: a rule with ports is only readable for nft behind such a match. */
 void nft_expr_l4protos(struct nft_rules *rs);
 
+/*
+ * Conditions of several expressions, over word 0. `nft_match_ct_bits`: one of `bits` is set
+ * (NFT_CMP_NEQ), or none (NFT_CMP_EQ).
+ */
+void nft_match_meta(struct nft_rules *rs, uint32_t key, uint32_t op, uint32_t value);
+void nft_match_family(struct nft_rules *rs, enum ipfam fam);
+void nft_match_l4proto(struct nft_rules *rs, uint8_t proto);
+void nft_match_ct_state(struct nft_rules *rs, uint32_t state);
+void nft_match_ct_bits(struct nft_rules *rs, uint32_t key, uint32_t bits, uint32_t op);
+/* The address is one of this host; `flags` NFTA_FIB_F_SADDR or _DADDR. */
+void nft_match_fib_local(struct nft_rules *rs, uint32_t flags, uint32_t op);
+/* An interface's name (`key`) against `name`, or its beginning. */
+void nft_match_ifname(struct nft_rules *rs, uint32_t key, uint32_t op, const char *name,
+		      bool is_prefix);
+
+/* Keys of sets: ip daddr . meta l4proto . th dport; and as the client sent it, the protocol first.
+ */
+void nft_expr_tuple(struct nft_rules *rs, enum ipfam fam);
+void nft_expr_original_daddr(struct nft_rules *rs, enum ipfam fam);
+void nft_expr_original_tuple(struct nft_rules *rs, enum ipfam fam);
+
 /* Maps: the data replaces the key from `word` on; or a verdict is taken. */
 void nft_expr_map(struct nft_rules *rs, unsigned int word, const char *map);
 void nft_expr_vmap(struct nft_rules *rs, unsigned int word, const char *map);
@@ -90,6 +116,7 @@ void nft_expr_dynset(struct nft_rules *rs, uint32_t op, const char *map, unsigne
 		     unsigned int data, uint64_t timeout_ms);
 
 /* Statements. */
+void nft_expr_meta_number(struct nft_rules *rs, uint32_t key, uint32_t value);
 void nft_expr_counter(struct nft_rules *rs);
 /* `verdict` is NF_DROP, NFT_RETURN, NFT_JUMP or NFT_GOTO; `chain` NULL for the former. */
 void nft_expr_verdict(struct nft_rules *rs, int verdict, const char *chain);

@@ -19,36 +19,12 @@
 /* Empty slots of a size class miss; the try after these only uses slots that are filled. */
 #define CLASS_TRIES 3
 
-/* nft's state bits: NF_CT_STATE_INVALID_BIT of the kernel's nf_conntrack.h. */
-#define CT_STATE_INVALID 1
-
 /* A nat chain behind those that choose a destination: it sees what none of them translated. */
 #define PRI_UNTRANSLATED (NF_IP_PRI_NAT_DST + 10)
 
 static const char *set_name(enum nft_set_id id)
 {
 	return nft_set_desc(id, IPFAM_V4)->name;
-}
-
-/* ip daddr . meta l4proto . th dport, from word 0 on */
-static void tuple(struct nft_rules *rs, enum ipfam fam)
-{
-	unsigned int n = nft_addr_words(fam);
-
-	nft_expr_daddr(rs, fam, 0);
-	nft_expr_meta(rs, NFT_META_L4PROTO, n);
-	nft_expr_dport(rs, n + 1);
-}
-
-/* What the client asked for: ct original ip daddr . meta l4proto . ct original proto-dst */
-static void original_tuple(struct nft_rules *rs, enum ipfam fam)
-{
-	unsigned int n = nft_addr_words(fam);
-
-	nft_expr_l4protos(rs);
-	nft_expr_ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
-	nft_expr_meta(rs, NFT_META_L4PROTO, n);
-	nft_expr_ct_original(rs, NFT_CT_PROTO_DST, n + 1);
 }
 
 /* meta priority & 0xfffff000, at word 0 */
@@ -58,20 +34,12 @@ static void pool(struct nft_rules *rs)
 	nft_expr_mask(rs, 0, NFT_POOL_MASK);
 }
 
-static void fib_is_local(struct nft_rules *rs, uint32_t flags, uint32_t op)
-{
-	uint32_t local = RTN_LOCAL;
-
-	nft_expr_fib_type(rs, flags, 0);
-	nft_expr_cmp(rs, op, 0, &local, sizeof(local));
-}
-
 /* The word of the frontend into the scratch word, then to the chain of its kind. */
 static void dispatch(struct nft_rules *rs, enum ipfam fam, enum nft_set_id words,
 		     enum nft_set_id verdicts)
 {
 	nft_rule_begin(rs);
-	tuple(rs, fam);
+	nft_expr_tuple(rs, fam);
 	nft_expr_map(rs, 0, set_name(words));
 	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
 	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
@@ -86,18 +54,15 @@ static void count(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set,
 	if (!nft_set_exists(set, p->counting))
 		return;
 	nft_rule_begin(rs);
-	tuple(rs, fam);
+	nft_expr_tuple(rs, fam);
 	nft_expr_in(rs, 0, set_name(set));
 }
 
 static void reject_conn(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
-	uint8_t tcp = IPPROTO_TCP;
-
 	count(rs, fam, NFTSET_REFUSED, p);
 	nft_rule_begin(rs);
-	nft_expr_meta(rs, NFT_META_L4PROTO, 0);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &tcp, sizeof(tcp));
+	nft_match_l4proto(rs, IPPROTO_TCP);
 	nft_expr_counter(rs);
 	nft_expr_reject_tcp(rs);
 	nft_rule_begin(rs);
@@ -118,16 +83,6 @@ static void drop_conn(struct nft_rules *rs, enum ipfam fam, const struct nft_lay
 	count_and_drop(rs);
 }
 
-/* An interface's name (`key`) against the bridge's, to its end, or against the prefix. */
-static void ifname(struct nft_rules *rs, uint32_t key, uint32_t op,
-		   const struct nft_layout_params *p)
-{
-	size_t len = p->detect == DETECT_LOCAL_BRIDGE ? IFNAME_MAX : strnlen(p->ifname, IFNAME_MAX);
-
-	nft_expr_meta(rs, key, 0);
-	nft_expr_cmp(rs, op, 0, p->ifname, (uint32_t)len);
-}
-
 /*
  * Is it from a pod? The detector's condition (section 6.1 of the behaviour), as
  * prerouting sees a packet. Those of this host have no input interface, and so
@@ -143,7 +98,8 @@ static void from_pod(struct nft_rules *rs, enum ipfam fam, const struct nft_layo
 		return;
 	case DETECT_LOCAL_BRIDGE:
 	case DETECT_LOCAL_PREFIX:
-		ifname(rs, NFT_META_IIFNAME, NFT_CMP_EQ, p);
+		nft_match_ifname(rs, NFT_META_IIFNAME, NFT_CMP_EQ, p->ifname,
+				 p->detect == DETECT_LOCAL_PREFIX);
 		return;
 	case DETECT_LOCAL_UNSET:
 		return;
@@ -169,7 +125,7 @@ static void xl(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_par
 		nft_expr_verdict(rs, NFT_GOTO, "xl_short");
 	}
 	nft_rule_begin(rs);
-	fib_is_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
+	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
 	nft_expr_verdict(rs, NFT_GOTO, "xl_short");
 	dispatch(rs, fam, NFTSET_XL_LOCAL, NFTSET_LEAVES);
 }
@@ -202,14 +158,13 @@ static void services(struct nft_rules *rs, enum ipfam fam, const struct nft_layo
 	nft_rule_begin(rs);
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_in(rs, 0, set_name(NFTSET_CLUSTER_IPS));
-	fib_is_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
+	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
 	nft_expr_counter(rs);
 	/*
 	 * By way of a map: while a flush of the ruleset is committed, the kernel has emptied all
 	 * maps, but no set, and some rules still run. Then this leads nowhere, and REJ-06 drops.
 	 */
-	nft_expr_number(rs, 0, NFT_KIND_REJECT);
-	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
+	nft_expr_meta_number(rs, NFT_META_PRIORITY, NFT_KIND_REJECT);
 	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
 	nft_expr_mask(rs, 0, NFT_KIND_MASK);
 	nft_expr_vmap(rs, 0, set_name(NFTSET_KINDS));
@@ -242,7 +197,7 @@ static void localhost_out(struct nft_rules *rs, enum ipfam fam, const struct nft
 		nft_rule_begin(rs);
 		addr_is(rs, &localhost, nft_expr_saddr);
 		addr_is(rs, &localhost, nft_expr_daddr);
-		tuple(rs, fam);
+		nft_expr_tuple(rs, fam);
 		nft_expr_in(rs, 0, set_name(sets[i]));
 		nft_expr_addr(rs, &p->localhost_source, 0);
 		nft_expr_saddr_set(rs, fam, 0);
@@ -301,7 +256,7 @@ static void unknown_address(struct nft_rules *rs, enum ipfam fam, const struct n
 	nft_rule_begin(rs);
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_in(rs, 0, set_name(NFTSET_SERVICE_CIDRS));
-	fib_is_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
+	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
 	count_and_drop(rs);
 }
 
@@ -323,17 +278,8 @@ static void vip_loop(struct nft_rules *rs, enum ipfam fam, const struct nft_layo
 static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_rule_begin(rs);
-	nft_expr_ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
+	nft_expr_original_daddr(rs, fam);
 	nft_expr_in(rs, 0, set_name(NFTSET_CLUSTER_IPS));
-}
-
-/* The packet has an input interface (`op` NFT_CMP_NEQ), or none. */
-static void iif(struct nft_rules *rs, uint32_t op)
-{
-	uint32_t none = 0;
-
-	nft_expr_meta(rs, NFT_META_IIF, 0);
-	nft_expr_cmp(rs, op, 0, &none, sizeof(none));
 }
 
 /*
@@ -347,15 +293,17 @@ static void masquerade_by_ifname(struct nft_rules *rs, enum ipfam fam,
 				 const struct nft_layout_params *p)
 {
 	to_cluster_ip(rs, fam);
-	fib_is_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
+	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
 	nft_expr_masquerade(rs);
 	to_cluster_ip(rs, fam);
-	iif(rs, NFT_CMP_NEQ);
-	ifname(rs, NFT_META_IIFNAME, NFT_CMP_NEQ, p);
+	nft_match_meta(rs, NFT_META_IIF, NFT_CMP_NEQ, 0);
+	nft_match_ifname(rs, NFT_META_IIFNAME, NFT_CMP_NEQ, p->ifname,
+			 p->detect == DETECT_LOCAL_PREFIX);
 	nft_expr_masquerade(rs);
 	to_cluster_ip(rs, fam);
-	iif(rs, NFT_CMP_EQ);
-	ifname(rs, NFT_META_OIFNAME, NFT_CMP_NEQ, p);
+	nft_match_meta(rs, NFT_META_IIF, NFT_CMP_EQ, 0);
+	nft_match_ifname(rs, NFT_META_OIFNAME, NFT_CMP_NEQ, p->ifname,
+			 p->detect == DETECT_LOCAL_PREFIX);
 	nft_expr_masquerade(rs);
 }
 
@@ -384,17 +332,13 @@ static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
 	unsigned int n = nft_addr_words(fam);
-	uint32_t none = 0;
 
 	nft_rule_begin(rs);
-	nft_expr_ct(rs, NFT_CT_STATUS, 0);
-	nft_expr_mask(rs, 0, IPS_DST_NAT);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &none, sizeof(none));
+	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_EQ);
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 	/* The scratch word has done its work: no qdisc shall see it. */
 	nft_rule_begin(rs);
-	nft_expr_number(rs, 0, 0);
-	nft_expr_meta_set(rs, NFT_META_PRIORITY, 0);
+	nft_expr_meta_number(rs, NFT_META_PRIORITY, 0);
 	/* Hairpin (MASQ-09) */
 	nft_rule_begin(rs);
 	nft_expr_saddr(rs, fam, 0);
@@ -403,14 +347,14 @@ static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_l
 	nft_expr_in(rs, 0, set_name(NFTSET_ENDPOINT_ADDRS));
 	nft_expr_masquerade(rs);
 	nft_rule_begin(rs);
-	original_tuple(rs, fam);
+	nft_expr_original_tuple(rs, fam);
 	nft_expr_in(rs, 0, set_name(NFTSET_MASQ_FRONTENDS));
 	nft_expr_masquerade(rs);
 	/* MASQ-08: this host may use the frontend's address itself as its source */
 	nft_rule_begin(rs);
-	original_tuple(rs, fam);
+	nft_expr_original_tuple(rs, fam);
 	nft_expr_in(rs, 0, set_name(NFTSET_MASQ_HOSTS));
-	fib_is_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
+	nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
 	nft_expr_masquerade(rs);
 	masquerade_cluster_ips(rs, fam, p);
 }
@@ -427,12 +371,9 @@ static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_l
 static void drop_invalid(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
 	unsigned int n = nft_addr_words(fam);
-	uint32_t none = 0;
 
 	nft_rule_begin(rs);
-	nft_expr_ct(rs, NFT_CT_STATE, 0);
-	nft_expr_mask(rs, 0, CT_STATE_INVALID);
-	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &none, sizeof(none));
+	nft_match_ct_state(rs, NFT_CT_STATE_INVALID);
 	nft_expr_saddr(rs, fam, 0);
 	nft_expr_sport(rs, n);
 	nft_expr_saddr(rs, fam, n + 1);
