@@ -21,42 +21,15 @@ static const struct nft_chain on_snat = { NFT_TRY_CHAIN, "nat", NF_INET_POST_ROU
 static const struct nft_chain on_route = { NFT_TRY_CHAIN, "route", NF_INET_LOCAL_OUT,
 					   NF_IP_PRI_MANGLE, NULL };
 
-/* --- one function a feature --- */
-
-static void try_table(struct nft_writer *w)
-{
-}
-
-static void try_sets(struct nft_writer *w)
-{
-	nft_write_set(w, IPVSSET_VIPS);
-	nft_write_set(w, IPVSSET_POD_CIDRS);
-}
-
-static void try_ranges(struct nft_writer *w)
-{
-	nft_write_set(w, IPVSSET_RANGES);
-}
+/* --- one rule a feature --- */
 
 static void expr_map(struct nft_rules *rs, enum ipfam fam)
 {
-	unsigned int n = nft_addr_words(fam);
-	uint8_t proto = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
-
-	nft_expr_meta(rs, NFT_META_NFPROTO, 0);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &proto, sizeof(proto));
+	nft_match_family(rs, fam);
 	nft_expr_l4protos(rs);
-	nft_expr_daddr(rs, fam, 0);
-	nft_expr_meta(rs, NFT_META_L4PROTO, n);
-	nft_expr_dport(rs, n + 1);
+	nft_expr_tuple(rs, fam);
 	nft_expr_map(rs, 0, nft_set_desc(IPVSSET_FE, fam)->name);
 	nft_expr_meta_set(rs, NFT_META_MARK, 0);
-}
-
-static void try_map(struct nft_writer *w)
-{
-	nft_write_set(w, IPVSSET_FE);
-	nft_try_rule(w, NULL, expr_map);
 }
 
 static void expr_mark(struct nft_rules *rs, enum ipfam fam)
@@ -66,24 +39,12 @@ static void expr_mark(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_meta_set(rs, NFT_META_MARK, 0);
 }
 
-static void try_route(struct nft_writer *w)
-{
-	nft_try_rule(w, &on_route, expr_mark);
-}
-
 static void expr_ct(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_expr_ct_direction(rs, 0);
 	nft_expr_ct(rs, NFT_CT_STATE, 0);
 	nft_expr_ct(rs, NFT_CT_STATUS, 0);
-	nft_expr_l4protos(rs);
-	nft_expr_ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
-	nft_expr_ct_original(rs, NFT_CT_PROTO_DST, nft_addr_words(fam));
-}
-
-static void try_ct(struct nft_writer *w)
-{
-	nft_try_rule(w, NULL, expr_ct);
+	nft_expr_original_tuple(rs, fam);
 }
 
 static void expr_fib(struct nft_rules *rs, enum ipfam fam)
@@ -91,19 +52,9 @@ static void expr_fib(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_fib_type(rs, NFTA_FIB_F_DADDR, 0);
 }
 
-static void try_fib(struct nft_writer *w)
-{
-	nft_try_rule(w, &on_input, expr_fib);
-}
-
 static void expr_socket(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_expr_socket_wildcard(rs, 0);
-}
-
-static void try_socket(struct nft_writer *w)
-{
-	nft_try_rule(w, &on_input, expr_socket);
 }
 
 static void expr_reject(struct nft_rules *rs, enum ipfam fam)
@@ -111,19 +62,9 @@ static void expr_reject(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_reject_port_any(rs);
 }
 
-static void try_reject(struct nft_writer *w)
-{
-	nft_try_rule(w, &on_input, expr_reject);
-}
-
 static void expr_masquerade(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_expr_masquerade(rs);
-}
-
-static void try_masquerade(struct nft_writer *w)
-{
-	nft_try_rule(w, &on_snat, expr_masquerade);
 }
 
 static void expr_redirect(struct nft_rules *rs, enum ipfam fam)
@@ -131,38 +72,49 @@ static void expr_redirect(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_redirect(rs);
 }
 
-static void try_redirect(struct nft_writer *w)
-{
-	nft_try_rule(w, &on_dnat, expr_redirect);
-}
-
 static void expr_counter(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_expr_counter(rs);
 }
 
-static void try_counter(struct nft_writer *w)
-{
-	nft_try_rule(w, NULL, expr_counter);
-}
-
-#define SAME(options)                \
-	{                            \
-		(options), (options) \
-	}
 static const struct nft_feature features[] = {
-	{ "tables of both families", SAME("CONFIG_NF_TABLES, CONFIG_NF_TABLES_INET"), try_table },
-	{ "sets of addresses and prefixes", SAME("CONFIG_NF_TABLES"), try_sets },
-	{ "sets of concatenated ranges", SAME("CONFIG_NF_TABLES of Linux 5.6"), try_ranges },
-	{ "marks from maps with concatenated keys", SAME("CONFIG_NF_TABLES"), try_map },
-	{ "chains that route again", SAME("CONFIG_NF_TABLES_INET of Linux 5.2"), try_route },
-	{ "connection tracking", SAME("CONFIG_NFT_CT, CONFIG_NF_CONNTRACK"), try_ct },
-	{ "types of addresses", SAME("CONFIG_NFT_FIB, CONFIG_NFT_FIB_INET"), try_fib },
-	{ "sockets of packets", SAME("CONFIG_NFT_SOCKET"), try_socket },
-	{ "rejecting", SAME("CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_INET"), try_reject },
-	{ "masquerading", SAME("CONFIG_NFT_NAT, CONFIG_NFT_MASQ"), try_masquerade },
-	{ "redirecting", SAME("CONFIG_NFT_NAT, CONFIG_NFT_REDIR"), try_redirect },
-	{ "counters", SAME("CONFIG_NFT_COUNTER"), try_counter },
+	{ "tables of both families", { "CONFIG_NF_TABLES, CONFIG_NF_TABLES_INET" } },
+	{ "sets of addresses and prefixes",
+	  { "CONFIG_NF_TABLES" },
+	  .n_sets = 2,
+	  .sets = { IPVSSET_VIPS, IPVSSET_POD_CIDRS } },
+	{ "sets of concatenated ranges",
+	  { "CONFIG_NF_TABLES of Linux 5.6" },
+	  .n_sets = 1,
+	  .sets = { IPVSSET_RANGES } },
+	{ "marks from maps with concatenated keys",
+	  { "CONFIG_NF_TABLES" },
+	  .n_sets = 1,
+	  .sets = { IPVSSET_FE },
+	  .expr = expr_map },
+	{ "chains that route again",
+	  { "CONFIG_NF_TABLES_INET of Linux 5.2" },
+	  .expr = expr_mark,
+	  .base = &on_route },
+	{ "connection tracking", { "CONFIG_NFT_CT, CONFIG_NF_CONNTRACK" }, .expr = expr_ct },
+	{ "types of addresses",
+	  { "CONFIG_NFT_FIB, CONFIG_NFT_FIB_INET" },
+	  .expr = expr_fib,
+	  .base = &on_input },
+	{ "sockets of packets", { "CONFIG_NFT_SOCKET" }, .expr = expr_socket, .base = &on_input },
+	{ "rejecting",
+	  { "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_INET" },
+	  .expr = expr_reject,
+	  .base = &on_input },
+	{ "masquerading",
+	  { "CONFIG_NFT_NAT, CONFIG_NFT_MASQ" },
+	  .expr = expr_masquerade,
+	  .base = &on_snat },
+	{ "redirecting",
+	  { "CONFIG_NFT_NAT, CONFIG_NFT_REDIR" },
+	  .expr = expr_redirect,
+	  .base = &on_dnat },
+	{ "counters", { "CONFIG_NFT_COUNTER" }, .expr = expr_counter },
 };
 _Static_assert(ARRAY_SIZE(features) <= NFT_TRIES_MAX, "they must fit what callers have");
 

@@ -19,8 +19,8 @@
 #define AFFINITY_S 10800
 
 /* A chain with one rule, which `expr` fills. */
-void nft_try_rule(struct nft_writer *w, const struct nft_chain *base,
-		  void (*expr)(struct nft_rules *rs, enum ipfam fam))
+static void try_rule(struct nft_writer *w, const struct nft_chain *base,
+		     void (*expr)(struct nft_rules *rs, enum ipfam fam))
 {
 	struct nft_rules rs = { 0 };
 
@@ -37,34 +37,7 @@ static void base_chain(struct nft_writer *w, const char *name)
 	nft_write_chain(w, name, nft_chain_find(name));
 }
 
-/* --- one function a feature ------------------------------------------------------- */
-
-static void try_table(struct nft_writer *w)
-{
-}
-
-static void try_sets(struct nft_writer *w)
-{
-	nft_write_set(w, NFTSET_VIPS);
-	nft_write_set(w, NFTSET_CLUSTER_IPS);
-}
-
-static void try_maps(struct nft_writer *w)
-{
-	nft_write_set(w, NFTSET_FRONTENDS);
-	nft_write_set(w, NFTSET_ENDPOINTS);
-	nft_write_set(w, NFTSET_MASQ_FRONTENDS);
-}
-
-static void try_ranges(struct nft_writer *w)
-{
-	nft_write_set(w, NFTSET_POD_CIDRS);
-}
-
-static void try_range_concats(struct nft_writer *w)
-{
-	nft_write_set(w, NFTSET_FW_RANGES);
-}
+/* --- what a feature takes ------------------------------------------------------------- */
 
 static void expr_vmap(struct nft_rules *rs, enum ipfam fam)
 {
@@ -80,7 +53,7 @@ static void try_verdicts(struct nft_writer *w)
 	nft_write_set(w, NFTSET_LEAVES);
 	nft_write_chain(w, v.chain, NULL);
 	nft_write_verdicts(w, NFTSET_LEAVES, &v, 1);
-	nft_try_rule(w, NULL, expr_vmap);
+	try_rule(w, NULL, expr_vmap);
 }
 
 static void expr_dynset(struct nft_rules *rs, enum ipfam fam)
@@ -91,12 +64,6 @@ static void expr_dynset(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_meta(rs, NFT_META_PRIORITY, 5);
 	nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, nft_set_desc(NFTSET_AFFINITY, fam)->name, 0, 5,
 			UINT64_C(1000) * AFFINITY_S);
-}
-
-static void try_affinity(struct nft_writer *w)
-{
-	nft_write_set(w, NFTSET_AFFINITY);
-	nft_try_rule(w, NULL, expr_dynset);
 }
 
 static void try_nat_chains(struct nft_writer *w)
@@ -117,26 +84,14 @@ static void expr_payload(struct nft_rules *rs, enum ipfam fam)
 	unsigned int n = nft_addr_words(fam);
 
 	nft_expr_l4protos(rs);
-	nft_expr_daddr(rs, fam, 0);
-	nft_expr_meta(rs, NFT_META_L4PROTO, n);
-	nft_expr_dport(rs, n + 1);
+	nft_expr_tuple(rs, fam);
 	nft_expr_hton(rs, n);
 	nft_expr_meta_set(rs, NFT_META_PRIORITY, n);
-}
-
-static void try_payload(struct nft_writer *w)
-{
-	nft_try_rule(w, NULL, expr_payload);
 }
 
 static void expr_random(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_expr_random(rs, 0, 7);
-}
-
-static void try_random(struct nft_writer *w)
-{
-	nft_try_rule(w, NULL, expr_random);
 }
 
 static void expr_dnat(struct nft_rules *rs, enum ipfam fam)
@@ -148,28 +103,14 @@ static void expr_dnat(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
 }
 
-static void try_dnat(struct nft_writer *w)
-{
-	nft_write_set(w, NFTSET_ENDPOINTS);
-	nft_try_rule(w, NULL, expr_dnat);
-}
-
 static void expr_masquerade(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_expr_masquerade(rs);
 }
 
-static void try_masquerade(struct nft_writer *w)
-{
-	nft_try_rule(w, NULL, expr_masquerade);
-}
-
 static void expr_reject_tcp(struct nft_rules *rs, enum ipfam fam)
 {
-	uint8_t tcp = IPPROTO_TCP;
-
-	nft_expr_meta(rs, NFT_META_L4PROTO, 0);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &tcp, sizeof(tcp));
+	nft_match_l4proto(rs, IPPROTO_TCP);
 	nft_expr_reject_tcp(rs);
 }
 
@@ -177,7 +118,7 @@ static void try_reject(struct nft_writer *w)
 {
 	struct nft_rules rs = { 0 };
 
-	nft_try_rule(w, NULL, expr_reject_tcp);
+	try_rule(w, NULL, expr_reject_tcp);
 	nft_rule_begin(&rs);
 	nft_expr_reject_port(&rs, w->fam);
 	nft_rules_hash(&rs);
@@ -191,23 +132,11 @@ static void expr_fib(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_fib_type(rs, NFTA_FIB_F_DADDR, 0);
 }
 
-static void try_fib(struct nft_writer *w)
-{
-	nft_try_rule(w, NULL, expr_fib);
-}
-
 static void expr_ct(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_expr_ct(rs, NFT_CT_STATE, 0);
 	nft_expr_ct(rs, NFT_CT_STATUS, 0);
-	nft_expr_l4protos(rs);
-	nft_expr_ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
-	nft_expr_ct_original(rs, NFT_CT_PROTO_DST, nft_addr_words(fam));
-}
-
-static void try_ct(struct nft_writer *w)
-{
-	nft_try_rule(w, NULL, expr_ct);
+	nft_expr_original_tuple(rs, fam);
 }
 
 static void expr_counter(struct nft_rules *rs, enum ipfam fam)
@@ -215,62 +144,58 @@ static void expr_counter(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_counter(rs);
 }
 
-static void try_counter(struct nft_writer *w)
-{
-	nft_try_rule(w, NULL, expr_counter);
-}
-
 static void expr_ifname(struct nft_rules *rs, enum ipfam fam)
 {
-	uint32_t none = 0;
-
-	nft_expr_meta(rs, NFT_META_IIF, 0);
-	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &none, sizeof(none));
+	nft_match_meta(rs, NFT_META_IIF, NFT_CMP_NEQ, 0);
 	nft_expr_meta(rs, NFT_META_IIFNAME, 0);
 	nft_expr_meta(rs, NFT_META_OIFNAME, 0);
 }
 
-static void try_ifname(struct nft_writer *w)
-{
-	nft_try_rule(w, NULL, expr_ifname);
-}
-
 static const struct nft_feature features_nft[] = {
 	{ "tables",
-	  { "CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4", "CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV6" },
-	  try_table },
-	{ "sets of addresses", { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" }, try_sets },
-	{ "maps with concatenated keys", { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" }, try_maps },
-	{ "sets of prefixes", { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" }, try_ranges },
+	  { "CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4",
+	    "CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV6" } },
+	{ "sets of addresses",
+	  { "CONFIG_NF_TABLES" },
+	  .n_sets = 2,
+	  .sets = { NFTSET_VIPS, NFTSET_CLUSTER_IPS } },
+	{ "maps with concatenated keys",
+	  { "CONFIG_NF_TABLES" },
+	  .n_sets = 3,
+	  .sets = { NFTSET_FRONTENDS, NFTSET_ENDPOINTS, NFTSET_MASQ_FRONTENDS } },
+	{ "sets of prefixes", { "CONFIG_NF_TABLES" }, .n_sets = 1, .sets = { NFTSET_POD_CIDRS } },
 	{ "sets of concatenated ranges",
-	  { "CONFIG_NF_TABLES of Linux 5.6", "CONFIG_NF_TABLES of Linux 5.6" },
-	  try_range_concats },
-	{ "maps to verdicts", { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" }, try_verdicts },
+	  { "CONFIG_NF_TABLES of Linux 5.6" },
+	  .n_sets = 1,
+	  .sets = { NFTSET_FW_RANGES } },
+	{ "maps to verdicts", { "CONFIG_NF_TABLES" }, .add = try_verdicts },
 	{ "maps that packets fill, with timeouts",
-	  { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" },
-	  try_affinity },
-	{ "NAT chains",
-	  { "CONFIG_NFT_NAT, CONFIG_NF_NAT", "CONFIG_NFT_NAT, CONFIG_NF_NAT" },
-	  try_nat_chains },
-	{ "filter chains", { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" }, try_filter_chains },
+	  { "CONFIG_NF_TABLES" },
+	  .n_sets = 1,
+	  .sets = { NFTSET_AFFINITY },
+	  .expr = expr_dynset },
+	{ "NAT chains", { "CONFIG_NFT_NAT, CONFIG_NF_NAT" }, .add = try_nat_chains },
+	{ "filter chains", { "CONFIG_NF_TABLES" }, .add = try_filter_chains },
 	{ "addresses and ports of packets, SCTP's too",
-	  { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" },
-	  try_payload },
-	{ "random numbers", { "CONFIG_NFT_NUMGEN", "CONFIG_NFT_NUMGEN" }, try_random },
-	{ "NAT from a map", { "CONFIG_NFT_NAT", "CONFIG_NFT_NAT" }, try_dnat },
-	{ "masquerading", { "CONFIG_NFT_MASQ", "CONFIG_NFT_MASQ" }, try_masquerade },
+	  { "CONFIG_NF_TABLES" },
+	  .expr = expr_payload },
+	{ "random numbers", { "CONFIG_NFT_NUMGEN" }, .expr = expr_random },
+	{ "NAT from a map",
+	  { "CONFIG_NFT_NAT" },
+	  .n_sets = 1,
+	  .sets = { NFTSET_ENDPOINTS },
+	  .expr = expr_dnat },
+	{ "masquerading", { "CONFIG_NFT_MASQ" }, .expr = expr_masquerade },
 	{ "rejecting",
 	  { "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV4",
 	    "CONFIG_NFT_REJECT, CONFIG_NFT_REJECT_IPV6" },
-	  try_reject },
+	  .add = try_reject },
 	{ "types of addresses",
 	  { "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV4", "CONFIG_NFT_FIB, CONFIG_NFT_FIB_IPV6" },
-	  try_fib },
-	{ "connection tracking",
-	  { "CONFIG_NFT_CT, CONFIG_NF_CONNTRACK", "CONFIG_NFT_CT, CONFIG_NF_CONNTRACK" },
-	  try_ct },
-	{ "counters", { "CONFIG_NFT_COUNTER", "CONFIG_NFT_COUNTER" }, try_counter },
-	{ "names of interfaces", { "CONFIG_NF_TABLES", "CONFIG_NF_TABLES" }, try_ifname },
+	  .expr = expr_fib },
+	{ "connection tracking", { "CONFIG_NFT_CT, CONFIG_NF_CONNTRACK" }, .expr = expr_ct },
+	{ "counters", { "CONFIG_NFT_COUNTER" }, .expr = expr_counter },
+	{ "names of interfaces", { "CONFIG_NF_TABLES" }, .expr = expr_ifname },
 };
 _Static_assert(ARRAY_SIZE(features_nft) <= NFT_TRIES_MAX, "they must fit what callers have");
 
@@ -285,6 +210,16 @@ static void end_add(struct nft_writer *w)
 					  w->family, end_tag);
 
 	mnl_attr_put_strz(h, NFTA_TABLE_NAME, NO_TABLE);
+}
+
+static void feature_add(struct nft_writer *w, const struct nft_feature *f)
+{
+	for (size_t i = 0; i < f->n_sets; i++)
+		nft_write_set(w, f->sets[i]);
+	if (f->expr != NULL)
+		try_rule(w, f->base, f->expr);
+	if (f->add != NULL)
+		f->add(w);
 }
 
 /* Was the end all that the kernel refused? */
@@ -320,7 +255,7 @@ static bool features_try(const struct trying *t, const struct nft_feature *featu
 		(void)snprintf(names[i], sizeof(names[i]), TABLE "%zu", i % 100);
 		w.table = names[i];
 		nft_write_table(&w, 0);
-		features[i].add(&w);
+		feature_add(&w, &features[i]);
 	}
 	end_add(&w);
 	is_well = is_through(&w, nft_writer_commit(&w, NULL, NULL));
@@ -329,7 +264,7 @@ static bool features_try(const struct trying *t, const struct nft_feature *featu
 }
 
 static void feature_try(struct nft_try *ret, const struct trying *t,
-			void (*add)(struct nft_writer *w))
+			const struct nft_feature *feature)
 {
 	struct nft_writer w;
 	struct err err = { 0 };
@@ -337,7 +272,7 @@ static void feature_try(struct nft_try *ret, const struct trying *t,
 
 	writer_begin(&w, t);
 	nft_write_table(&w, 0);
-	add(&w);
+	feature_add(&w, feature);
 	end_add(&w);
 	r = nft_writer_commit(&w, NULL, &err);
 	if (is_through(&w, r)) {
@@ -360,10 +295,12 @@ void nft_try_list(struct nft_try *ret, struct nl_sock *nl, enum ipfam fam,
 	bool is_well = features_try(&t, features, n);
 
 	for (size_t i = 0; i < n; i++) {
+		const char *const *needs = features[i].needs;
+
 		ret[i] = (struct nft_try){ .what = features[i].what,
-					   .needs = features[i].needs[fam] };
+					   .needs = needs[fam] != NULL ? needs[fam] : needs[0] };
 		if (!is_well)
-			feature_try(&ret[i], &t, features[i].add);
+			feature_try(&ret[i], &t, &features[i]);
 	}
 }
 
