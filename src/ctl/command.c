@@ -87,17 +87,19 @@ int out_json(const json_t *json, int code)
 /* On standard error: standard output has answers only. */
 static int error_print(int code, const char *text, const char *hint)
 {
+	char *clean = str_clean(xstrdup(text)); /* it quotes words that need not be UTF-8 */
 	json_t *json;
 
 	if (opt.output != OUTPUT_JSON || opt.is_yaml) {
-		(void)fprintf(stderr, "vipctl: %s%s\n", text, hint);
-		return code;
+		(void)fprintf(stderr, "vipctl: %s%s\n", clean, hint);
+	} else {
+		json = json_pack("{s:i, s:{s:s, s:i}}", "api", CONTROL_API_VERSION, "error", "text",
+				 clean, "exit_code", code);
+		(void)json_dumpf(json, stderr, JSON_COMPACT);
+		(void)fputs("\n", stderr);
+		json_decref(json);
 	}
-	json = json_pack("{s:i, s:{s:s, s:i}}", "api", CONTROL_API_VERSION, "error", "text", text,
-			 "exit_code", code);
-	(void)json_dumpf(json, stderr, JSON_COMPACT);
-	(void)fputs("\n", stderr);
-	json_decref(json);
+	free(clean);
 	return code;
 }
 
@@ -411,7 +413,7 @@ static int plane_parse(const char *text)
 	return 0;
 }
 
-/* What getopt_long() could not use: `word` is what was typed. */
+/* What getopt_long() could not use; `word` is the last one that it is done with. */
 static int option_bad(int c, const char *word)
 {
 	struct guess g = { .distance = 3 };
@@ -419,7 +421,7 @@ static int option_bad(int c, const char *word)
 
 	if (c == ':')
 		return usage("option '%s' wants an argument", word);
-	if (strncmp(word, "--", 2) != 0)
+	if (optopt != 0 && option_of(optopt) == NULL) /* a letter, maybe of the next word */
 		return usage("there is no option '-%c'", optopt);
 	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
 	if (optopt != 0)

@@ -27,6 +27,7 @@ def vipctl(*args, **env):
     (["--outptu=json", "svc"], "'--output'"), (["svc", "-x"], "there is no option '-x'"),
     (["svc", "--socket"], "option '--socket' wants an argument"),
     (["svc", "--kernel=yes"], "option '--kernel' takes no argument"),
+    (["--socket=/nowhere", "-zq", "svc"], "there is no option '-z'"),
 ])
 def test_typing_mistakes(args, words):
     code, said = vipctl(*args)
@@ -59,6 +60,7 @@ def test_socket_of_the_environment():
 @pytest.mark.parametrize("args,code", [
     (["status", "-o", "json"], NO_VIPD), (["-ojson", "statsu"], USAGE),
     (["--nonsense", "--output=json"], USAGE), (["svc", "--kind", "x", "-o", "json"], USAGE),
+    (["-ojson", b"stat\xff"], USAGE),
 ])
 def test_errors_are_json(args, code):
     got, said = vipctl(*args, VIPCTL_SOCKET="/nowhere")
