@@ -348,9 +348,15 @@ static int flag_localhost_nodeports(struct parse *p, const char *value, struct e
 	return parse_bool(&p->is_localhost, value, err);
 }
 
+/* The default of kube-proxy's configuration; the nftables plane serves it. */
+static bool is_iptables_mode(const struct options *o)
+{
+	return o->mode == PROXY_MODE_IPTABLES || (o->mode == PROXY_MODE_UNSET && o->config != NULL);
+}
+
 /*
- * SVC-10, IPT-12: in iptables mode, the default of kube-proxy's configuration, node ports are
- * served on all addresses of the node and on localhost, unless the options say otherwise.
+ * SVC-10, IPT-12: in iptables mode node ports are served on all addresses of the node and on
+ * localhost, unless the options say otherwise.
  */
 static void nodeports_by_mode(struct parse *p)
 {
@@ -358,8 +364,7 @@ static void nodeports_by_mode(struct parse *p)
 						{ .addr = { .family = AF_INET6 } } };
 	static const char *const texts[] = { "0.0.0.0/0", "::/0" };
 	struct options *o = p->o;
-	bool is_iptables = o->mode == PROXY_MODE_IPTABLES ||
-			   (o->mode == PROXY_MODE_UNSET && o->config != NULL);
+	bool is_iptables = is_iptables_mode(o);
 	json_t *list;
 
 	p->config->serves_localhost =
@@ -1334,7 +1339,7 @@ void options_man(struct str *ret)
 	man_flags(ret, true);
 	str_puts(
 		ret,
-		".SH SIGNALS\n.TP\n.B SIGTERM\\fR, \\fBSIGINT\nend; the kernel keeps serving.\n"
+		".SH SIGNALS\n.TP\n.B SIGTERM\\fR, \\fBSIGINT\nexit; rules stay in the kernel.\n"
 		".TP\n.B SIGHUP\n"
 		"read the configuration file and the sources again: manifests, the kubeconfig and\n"
 		"the files it names. Fields of the log take effect; other fields that changed are\n"
@@ -1866,8 +1871,10 @@ int options_parse(struct options *o, struct model_config *config, int argc, char
 		nodeports_by_mode(&p);
 		notes_make(&p);
 	}
-	config_tree_put(o->effective, "mode", /* what serves, whatever was asked for */
-			json_string(o->mode == PROXY_MODE_IPVS ? "ipvs" : "nftables"));
+	config_tree_put(o->effective, "mode",
+			json_string(o->mode == PROXY_MODE_IPVS ? "ipvs"
+				    : is_iptables_mode(o)      ? "iptables"
+							       : "nftables"));
 	if (o->write_config_to != NULL && o->action != OPTIONS_HELP &&
 	    o->action != OPTIONS_VERSION && o->action != OPTIONS_TABLE && o->action != OPTIONS_MAN)
 		o->action = OPTIONS_WRITE_CONFIG;

@@ -282,6 +282,19 @@ static void test_way_back(void **state)
 	options_effective(&p.o, &second);
 	assert_string_equal(first.text, second.text);
 	parsed_fini(&p);
+
+	/* IPT-12: no mode is iptables mode, which serves node ports on localhost. */
+	str_clear(&first);
+	str_clear(&second);
+	parse(&p, HEAD, "--hostname-override=flag", NULL, NULL);
+	assert_true(p.config.serves_localhost);
+	options_effective(&p.o, &first);
+	parsed_fini(&p);
+	parse(&p, first.text, NULL, NULL, NULL);
+	assert_true(p.config.serves_localhost);
+	options_effective(&p.o, &second);
+	assert_string_equal(first.text, second.text);
+	parsed_fini(&p);
 	str_fini(&first);
 	str_fini(&second);
 }
