@@ -65,7 +65,7 @@ static void mix_health(struct mix *m, const struct health *health)
 	health_facts_get(&f, health, now_ns(), 0);
 	mix_uint(m, (uint64_t)health_is_good(&f) << 2 | (uint64_t)f.has_synced << 1 |
 			    (uint64_t)f.is_eligible);
-	mix_text(m, f.unready);
+	mix_text(m, f.reason);
 }
 
 /* What is told of it is little: the first errors by their places, the others by number. */
@@ -101,6 +101,9 @@ uint64_t serve_generation(const struct serve_context *ctx)
 	mix_uint(&m, ctx->model->env_generation);
 	mix_uint(&m, ctx->plan->n_conflicts);
 	mix_uint(&m, ctx->plan->n_unsticky);
+	mix_uint(&m, ctx->plan->n_host_cluster_ips);
+	for (int i = 0; ctx->plane != NULL && i < PLANE_FAULT_N; i++)
+		mix_text(&m, ctx->plane->faults[i].text);
 	mix_source(&m, &ctx->source);
 	if (ctx->checks != NULL)
 		mix_uint(&m, check_helper_state(ctx->checks).runs);

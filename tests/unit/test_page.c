@@ -247,6 +247,11 @@ static void test_conditional(void **state)
 		sync_settle(w.w.s, T0);
 		assert_false(is_same(&w, paths[i], tag));
 	}
+	/* What the plane lacks is told at once, also while it is no reason to be unready. */
+	(void)is_same(&w, paths[0], tag);
+	assert_true(plane_fault_set(&w.w.k.plane, PLANE_FAULT_SYSCTL, false, "a sysctl"));
+	assert_false(is_same(&w, paths[0], tag));
+	assert_true(is_same(&w, paths[0], tag));
 	(void)snprintf(tag, sizeof(tag), "\"x\", W/%s", "\"0\"");
 	assert_false(is_same(&w, paths[0], tag));
 	world_fini(&w);
