@@ -236,7 +236,8 @@ static void on_sync(evutil_socket_t fd, short what, void *arg)
 	sync_wake_at(v, next, now_ns());
 }
 
-/* Is some version of every object known? `why` gets the first reason, if not. */
+/* Is some version of every object known? `why`, which may be NULL, gets the first reason, if not.
+ */
 static bool source_is_complete(const struct vipd *v, struct str *why)
 {
 	return v->files != NULL ? files_are_complete(v->files, why)
@@ -246,16 +247,13 @@ static bool source_is_complete(const struct vipd *v, struct str *why)
 /* Kernel state may belong to objects that could not be read yet: it is not swept before. */
 static void sweep_follow(struct vipd *v)
 {
-	struct str why = { 0 };
-
 	if (v->is_source_complete || !v->is_source_ready)
 		return;
-	v->is_source_complete = source_is_complete(v, &why);
+	v->is_source_complete = source_is_complete(v, NULL);
 	if (v->is_source_complete)
 		sync_sweep_release(v->sync);
 	else
 		sync_sweep_hold(v->sync);
-	str_fini(&why);
 }
 
 /* SVC-07: once for each cause, and again after the node's addresses or its options changed. */
@@ -317,7 +315,8 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
 		reload(v);
 		return;
 	}
-	log_notice(LOG_AREA_MAIN, "ending by %s: the kernel keeps serving", strsignal((int)fd));
+	log_notice(LOG_AREA_MAIN, "%s: exiting; rules stay in the kernel",
+		   fd == SIGINT ? "SIGINT" : "SIGTERM");
 	event_base_loopbreak(v->base);
 }
 

@@ -15,8 +15,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#ifdef __GLIBC__
-#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -702,7 +700,7 @@ bool files_are_ready(const struct files *fs)
 
 bool files_are_complete(const struct files *fs, struct str *why)
 {
-	if (!fs->is_complete)
+	if (!fs->is_complete && why != NULL)
 		(void)is_all_known(fs, why);
 	return fs->is_complete;
 }

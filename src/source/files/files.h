@@ -75,7 +75,8 @@ void files_read_again(struct files *f);
 bool files_are_ready(const struct files *f);
 /*
  * Is some version of every object of the folder known? Once true it stays true: from then on
- * last good versions stand for what cannot be read. `why` gets the first reason, if not.
+ * last good versions stand for what cannot be read. `why` gets the first reason, if not; NULL:
+ * the answer alone, at no cost.
  */
 bool files_are_complete(const struct files *f, struct str *why);
 /* What is wrong now, sorted by file and line; returns how many. `each` may be NULL. */

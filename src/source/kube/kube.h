@@ -131,8 +131,8 @@ struct kube_status {
 
 struct kube_status kube_status(const struct kube *k);
 /*
- * Is some version of every Service and EndpointSlice known? `why` gets the first one of which
- * only rejected versions were seen.
+ * Is some version of every Service and EndpointSlice known? `why`, unless NULL, gets the first
+ * one of which only rejected versions were seen.
  */
 bool kube_is_complete(const struct kube *k, struct str *why);
 size_t kube_n_reflectors(const struct kube *k);

@@ -316,6 +316,8 @@ bool ledger_is_complete(const struct ledger *l, struct str *why)
 {
 	if (l->n_unknown == 0 && !l->is_list_partial)
 		return true;
+	if (why == NULL)
+		return false;
 	if (l->n_unknown == 0) {
 		str_printf(why, "%s without a readable name", object_kind_text(l->kind));
 		return false;

@@ -62,7 +62,7 @@ int ledger_del(struct ledger *l, const json_t *obj, uint64_t at_ns);
  */
 void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why);
 
-/* Is some version of every object known? `why` gets the first one that is not. */
+/* Is some version of every object known? `why`, unless NULL, gets the first one that is not. */
 bool ledger_is_complete(const struct ledger *l, struct str *why);
 
 void ledger_list_begin(struct ledger *l);

@@ -666,7 +666,7 @@ static void callbacks_set(struct http *h)
 	(void)curl_easy_setopt(h->easy, CURLOPT_CLOSESOCKETDATA, t);
 }
 
-/* Over plain http everybody on the way reads credentials: they are not sent. */
+/* Over plain http any host on the way reads credentials: they are not sent. */
 static bool is_private(const struct http *h)
 {
 	const char *server = server_text(h->t, h->server);
