@@ -165,9 +165,9 @@ static void on_ended(evutil_socket_t fd, short what, void *arg)
 	int status = 0;
 	int r;
 
+	drain(p); /* what is there counts; before the pid is free, as this may kill */
 	if (waitpid(p->pid, &status, WNOHANG) != p->pid)
 		return;
-	drain(p); /* a child of it may hold the pipe: what is there counts */
 	p->pid = 0;
 	r = verdict(p, status, why, sizeof(why));
 	output = p->output;
