@@ -10,6 +10,7 @@ UDP clients are those that miss one."""
 import contextlib
 import json
 import os
+import time
 
 import pytest
 
@@ -112,13 +113,13 @@ class Takeover(Node):
         """kube-proxy ends; vipd serves."""
         self.start()
         self.good("%d: vipd started" % i)
-        last = []
-
-        def is_removed():  # virtual services wait for the end of their connections
-            last[:] = [self.cleanup()]
-            return last[0].returncode == 0
-        L.eventually(is_removed, 120 if self.mode == "ipvs" else 1,
-                     lambda: last[0].stdout + last[0].stderr)
+        r = self.cleanup()
+        if self.mode == "ipvs":  # virtual services wait for the end of their connections
+            end = time.monotonic() + 120 * L.SLOW
+            while r.returncode != 0 and time.monotonic() < end:
+                time.sleep(0.1)
+                r = self.cleanup()
+        assert r.returncode == 0, r.stdout + r.stderr
         self.good("%d: kube-proxy removed" % i)
 
     def back(self, i):
