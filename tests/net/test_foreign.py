@@ -16,6 +16,8 @@ from objects import service, slice_
 from shop import Svc
 
 
+# Foreign changes are repaired without the audit.
+FLAGS = {"--audit-period": "0"}
 # A value of a frontend's element that leads nowhere.
 NOWHERE = {"nft": "0:7ffe", "ipvs": "0x5a0ffffe"}[planes.PLANE]
 # A chain that everything passes, behind the base chain.
@@ -255,11 +257,8 @@ def test_small_batches(lab, vipd):
 
 
 def test_noticed_at_once(lab, vipd):
-    """What others change in the ruleset is noticed by the kernel's notification and repaired, without
-    any audit: another process empties a chain, deletes an element."""
-    vipd.stop()
-    vipd.flags["--audit-period"] = "0"
-    vipd.start()
+    """What others change in the ruleset is noticed by the kernel's notification and repaired: another
+    process empties a chain, deletes an element."""
     vipd.apply(svc(1))
     other = F.Foreigner(lab.node)
     fam = "inet" if planes.PLANE == "ipvs" else 4
@@ -281,6 +280,3 @@ def test_noticed_at_once(lab, vipd):
                 " ".join("%.0f" % t for t in times) for times in (noticed, repaired)))
     finally:
         other.close()
-        vipd.stop()
-        del vipd.flags["--audit-period"]
-        vipd.start()
