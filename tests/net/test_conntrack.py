@@ -21,6 +21,7 @@ ORIGINS = pytest.mark.parametrize("origin", "XPH")
 UDP = [port(80, "UDP", "udp", 30001), port(81, "TCP", "tcp", 30002)]
 NUMBER = 1
 SOON = 4.0
+UDP_TIMEOUT = 600  # seconds; longer than any test waits, so that only vipd ends a flow
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +29,16 @@ def ct(lab):
     made = ctnetlink.Conntrack(lab.node)
     yield made
     made.close()
+
+
+def set_udp_timeouts(lab):
+    lab.node.sysctl(net__netfilter__nf_conntrack_udp_timeout=UDP_TIMEOUT,
+                    net__netfilter__nf_conntrack_udp_timeout_stream=UDP_TIMEOUT)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_udp_timeout(lab):
+    set_udp_timeouts(lab)
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +84,7 @@ class Client:
         self.port = self.conn.sock.getsockname()[1]
         self.to, self.number, self.proto = to, number, proto
 
-    def ask(self, timeout=0.5):
+    def ask(self, timeout=None):
         return self.conn.ask(timeout)
 
     def backend(self):
@@ -209,7 +220,7 @@ def test_frontend_added(lab, vipd, ct, fam, kind):
     to, number = target(kind, fam)
     c = Client(lab, "X", to, number)
     for _ in range(3):
-        r = c.ask(0.1)
+        r = c.ask()
         assert r.what == "refused" if kind == "nodeport" else r.backend == to, r
     assert c.entry(ct) is not None, "no untranslated flow to begin with"
     vipd.apply([svc()] + eps(1))
@@ -229,7 +240,7 @@ def test_service_deleted(lab, vipd, ct, fam, kind):
         def gone():
             return not [e for e in ct.to(to, number) if e.reply_src != to]
         L.eventually(gone, SOON)
-        r = clients[0].ask(0.2)
+        r = clients[0].ask(0.2 if kind == "clusterip" else None)
         if kind == "nodeport":
             assert r.what == "refused", r
         elif kind == "clusterip":
@@ -530,9 +541,8 @@ def test_sysctls(lab, vipd):
         vipd.stop()
         for flag in flags:
             vipd.flags.pop(flag)
-        lab.node.sysctl(net__netfilter__nf_conntrack_tcp_be_liberal=0,
-                        net__netfilter__nf_conntrack_udp_timeout=30,
-                        net__netfilter__nf_conntrack_udp_timeout_stream=120)
+        lab.node.sysctl(net__netfilter__nf_conntrack_tcp_be_liberal=0)
+        set_udp_timeouts(lab)
         vipd.start()
 
 
