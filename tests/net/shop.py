@@ -94,9 +94,7 @@ def reach(lab, origin, to, number, proto, fam, want, masqueraded, source=None, r
 def fails(lab, origin, to, number, proto, how, source=None):
     """The connection is refused at once (reject) or goes unanswered (drop)."""
     ns = lab.ns[ORIGIN.get(origin, origin)]
-    # Before TCP sends its SYN again, which would hide that the first one was dropped.
-    limit = 0.25 if how == "drop" else 0.9 * L.SLOW
-    r = L.probe(ns, to, number, proto, timeout=limit, source=source)
+    r = L.probe(ns, to, number, proto, timeout=0.25 if how == "drop" else None, source=source)
     # A local datagram that netfilter refuses or drops fails with EPERM at the sender.
     is_local_udp = (origin, proto) == ("H", "udp")
     if how == "drop":

@@ -136,7 +136,7 @@ def test_a_flow_that_moves(lab, vipd):
     assert first in ends and asked(lab, "mv") == reached(lab, "mv") == 1
     other = ends[1 - ends.index(first)]
     vipd.apply([service("mv", [ip], port(80, "UDP")), slice_("mv", [other], udp)])
-    L.eventually(lambda: c.ask().backend == other)
+    L.eventually(lambda: c.ask(L.SLOW).backend == other)
     c.close()
     assert asked(lab, "mv") == 2
     assert reached(lab, "mv", endpoint=L.endpoint(other, 8080)) == 1

@@ -63,7 +63,7 @@ def agree(lab, vipd, origin, to, number, proto, fam):
             shop.reach(lab, origin, to, number, proto, fam, used(told),
                        told["service"]["masqueraded"])
         elif verdict == "untouched":
-            r = L.probe(lab.ns[shop.ORIGIN[origin]], to, number, proto, timeout=0.25)
+            r = L.probe(lab.ns[shop.ORIGIN[origin]], to, number, proto)
             # Nobody listens on this host; the rest of the world answers for what nobody captured.
             assert r.what == ("untouched" if L.is_worlds(to) else "refused"), r
         else:
