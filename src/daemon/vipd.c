@@ -686,11 +686,11 @@ static void sources_files(struct vipd *v,
 	files_stats(v->files, &st);
 	s = (struct metrics_source){
 		.name = "manifests",
-		.is_complete = v->is_source_ready,
+		.is_synced = v->is_source_ready,
 		.is_failing = st.errors > 0,
 		.last_event_ns = v->last_event_ns,
 		.objects = st.objects,
-		.refused = st.errors,
+		.invalid = st.errors,
 		.events = st.parsed,
 		.lists = st.reads,
 	};
@@ -713,11 +713,11 @@ static void sources(void *arg, void (*add)(void *add_arg, const struct metrics_s
 		kube_reflector_status(v->kube, i, &st);
 		s = (struct metrics_source){
 			.name = st.resource,
-			.is_complete = st.is_complete,
+			.is_synced = st.is_complete,
 			.is_failing = *st.error != '\0',
 			.last_event_ns = st.last_event_ns,
 			.objects = st.objects,
-			.refused = st.refused,
+			.invalid = st.refused,
 			.lists = st.lists,
 			.watches = st.watches,
 			.events = st.events,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * metrics/counts - three walks over the services, one a metric, because Prometheus wants all
- * lines of a metric together.
+ * metrics/counts - one walk over the services for each of three metrics, because all samples of
+ * a metric follow each other.
  *
- *     gather a few services -> ask the kernel, COUNTS_ASK at a time -> a line a series
+ *     gather a few services -> read COUNTS_BATCH counters at a time -> one line a series
  *
  * A series may be the sum of several counters: a node port has a frontend on every
- * address, a backend a slot in the pool of the cluster and in that of the node. What was
- * gathered is copied, so that rows may change before it is asked for.
+ * address, a backend has a slot in the cluster pool and in the local pool. Gathered
+ * frontends and slots are copies, so that rows may change before their counters are read.
  */
 #include "metrics/counts.h"
 
@@ -17,8 +17,8 @@
 #include "metrics/expo.h"
 #include "model/walk.h"
 
-enum counts_what {
-	COUNTS_ASKED = 0,
+enum counts_metric {
+	COUNTS_ATTEMPTS = 0,
 	COUNTS_REFUSED,
 	COUNTS_BACKENDS,
 	COUNTS_N,
@@ -29,31 +29,31 @@ static const struct {
 	const char *help;
 	enum plane_counting since;
 } metrics[COUNTS_N] = {
-	[COUNTS_ASKED] = { "vipd_service_connections_total",
-			   "Packets that asked for a connection, refused ones included",
-			   PLANE_COUNT_SERVICES },
-	[COUNTS_REFUSED] = { "vipd_service_refused_total",
-			     "Of these, packets that were rejected or dropped",
+	[COUNTS_ATTEMPTS] = { "vipd_service_connections_total",
+			      "First packets of connections, refused connections included",
+			      PLANE_COUNT_SERVICES },
+	[COUNTS_REFUSED] = { "vipd_service_refused_connections_total",
+			     "First packets of connections that were rejected or dropped",
 			     PLANE_COUNT_SERVICES },
 	[COUNTS_BACKENDS] = { "vipd_endpoint_connections_total",
-			      "Connections that were led to the endpoint", PLANE_COUNT_ENDPOINTS },
+			      "Connections forwarded to the endpoint", PLANE_COUNT_ENDPOINTS },
 };
 
 /* One line. */
 struct series {
 	char *labels;
 	uint64_t sum;
-	size_t n_left; /* counters that were not asked for yet */
+	size_t n_unread; /* counters that are not in `sum` yet */
 	bool is_known;
 };
 
-/* One counter, and what tells its series from others of the service. */
+/* One counter, and its series. */
 struct item {
 	union {
 		struct plan_frontend frontend;
 		struct plane_slot slot;
 	};
-	const struct name *port_name; /* borrowed: used while its service is gathered only */
+	const struct name *port_name; /* borrowed, valid while its service is gathered */
 	uint8_t fam;
 	uint8_t proto;
 	size_t series;
@@ -62,18 +62,18 @@ struct item {
 struct counts {
 	struct counts_config config;
 	struct str head;
-	enum counts_what what;
+	enum counts_metric metric;
 	bool is_begun; /* the metric's head was written */
 	struct walk walk;
 	VEC(struct item) items; /* in order of their series */
 	VEC(struct series) series;
-	size_t asked;   /* of the items */
-	size_t written; /* of the series */
+	size_t n_read;    /* items */
+	size_t n_written; /* series */
 	size_t n_series;
-	size_t n_left_out;
-	union { /* what is asked for, as the plane wants it */
-		struct plan_frontend frontends[COUNTS_ASK];
-		struct plane_slot slots[COUNTS_ASK];
+	size_t n_omitted;
+	union { /* argument of the plane's function */
+		struct plan_frontend frontends[COUNTS_BATCH];
+		struct plane_slot slots[COUNTS_BATCH];
 	};
 };
 
@@ -110,7 +110,7 @@ static int slot_cmp(const void *a, const void *b)
 	return c != 0 ? c : (x->slot.port > y->slot.port) - (x->slot.port < y->slot.port);
 }
 
-static char *labels_of(const struct svc *svc, const struct item *i, enum counts_what what)
+static char *labels_of(const struct svc *svc, const struct item *i, enum counts_metric metric)
 {
 	struct str s = { 0 };
 	char endpoint[IP_ENDPOINT_TEXT_MAX];
@@ -123,7 +123,7 @@ static char *labels_of(const struct svc *svc, const struct item *i, enum counts_
 	expo_quote(&s, i->port_name->text);
 	str_printf(&s, ",protocol=\"%s\",ip_family=\"%s\",", l4proto_text(i->proto),
 		   i->fam == IPFAM_V6 ? "IPv6" : "IPv4");
-	if (what == COUNTS_BACKENDS) {
+	if (metric == COUNTS_BACKENDS) {
 		str_printf(&s, "endpoint=\"%s\"",
 			   ip_endpoint_text(&i->slot.addr, i->slot.port, endpoint));
 	} else {
@@ -163,15 +163,15 @@ static void gather_slots(struct counts *c, const struct plan_rows *rows)
 
 static void series_add(struct counts *c, const struct svc *svc, const struct item *i)
 {
-	*vec_push(&c->series) = (struct series){ .labels = labels_of(svc, i, c->what) };
+	*vec_push(&c->series) = (struct series){ .labels = labels_of(svc, i, c->metric) };
 	c->n_series++;
 }
 
-/* Sorted items become series; those beyond the bound are counted, and forgotten. */
+/* Sort items from `first` into series. Series above the limit are counted and dropped. */
 static void series_make(struct counts *c, const struct svc *svc, size_t first)
 {
 	int (*cmp)(const void *, const void *) =
-		c->what == COUNTS_BACKENDS ? slot_cmp : frontend_cmp;
+		c->metric == COUNTS_BACKENDS ? slot_cmp : frontend_cmp;
 	size_t kept = first;
 
 	qsort(&c->items.v[first], c->items.n - first, sizeof(struct item), cmp);
@@ -179,14 +179,14 @@ static void series_make(struct counts *c, const struct svc *svc, size_t first)
 		bool is_new = i == first || cmp(&c->items.v[i - 1], &c->items.v[i]) != 0;
 
 		if (is_new && c->n_series >= c->config.series_max) {
-			c->n_left_out++;
+			c->n_omitted++;
 			continue;
 		}
 		if (is_new)
 			series_add(c, svc, &c->items.v[i]);
 		else if (c->n_series >= c->config.series_max && kept < i)
-			continue; /* of a series that was left out */
-		c->series.v[c->series.n - 1].n_left++;
+			continue; /* its series was omitted */
+		c->series.v[c->series.n - 1].n_unread++;
 		c->items.v[kept] = c->items.v[i];
 		c->items.v[kept++].series = c->series.n - 1;
 	}
@@ -200,7 +200,7 @@ static void gather(void *arg, struct svc *svc)
 
 	if (svc->rows == NULL)
 		return;
-	if (c->what == COUNTS_BACKENDS)
+	if (c->metric == COUNTS_BACKENDS)
 		gather_slots(c, svc->rows);
 	else
 		gather_frontends(c, svc->rows);
@@ -214,18 +214,18 @@ static void gathered_clear(struct counts *c)
 		free(s->labels);
 	vec_clear(&c->series);
 	vec_clear(&c->items);
-	c->asked = c->written = 0;
+	c->n_read = c->n_written = 0;
 }
 
-/* --- asking --- */
+/* --- reading --- */
 
-static int ask_plane(struct counts *c, size_t n, struct plane_count *ret)
+static int read_plane(struct counts *c, size_t n, struct plane_count *ret)
 {
 	const struct plane *plane = c->config.ctx->plane;
-	const struct item *items = &c->items.v[c->asked];
+	const struct item *items = &c->items.v[c->n_read];
 	struct err err;
 
-	if (c->what == COUNTS_BACKENDS) {
+	if (c->metric == COUNTS_BACKENDS) {
 		for (size_t i = 0; i < n; i++)
 			c->slots[i] = items[i].slot;
 		return plane->ops->count_slots(plane, c->slots, n, ret, &err);
@@ -233,43 +233,44 @@ static int ask_plane(struct counts *c, size_t n, struct plane_count *ret)
 	for (size_t i = 0; i < n; i++)
 		c->frontends[i] = items[i].frontend;
 	return plane->ops->count_frontends(
-		plane, c->what == COUNTS_ASKED ? PLANE_FRONTEND_ASKED : PLANE_FRONTEND_REFUSED,
+		plane, c->metric == COUNTS_ATTEMPTS ? PLANE_FRONTEND_ASKED : PLANE_FRONTEND_REFUSED,
 		c->frontends, n, ret, &err);
 }
 
-static void ask(struct counts *c)
+static void read_batch(struct counts *c)
 {
-	size_t n = MIN(c->items.n - c->asked, (size_t)COUNTS_ASK);
-	struct plane_count counts[COUNTS_ASK] = { 0 };
+	size_t n = MIN(c->items.n - c->n_read, (size_t)COUNTS_BATCH);
+	struct plane_count counts[COUNTS_BATCH] = { 0 };
 
-	/* What cannot be read now is not told in this answer. */
-	if (ask_plane(c, n, counts) < 0)
+	/* This answer omits counters that cannot be read. */
+	if (read_plane(c, n, counts) < 0)
 		memset(counts, 0, sizeof(counts));
 	for (size_t i = 0; i < n; i++) {
-		struct series *s = &c->series.v[c->items.v[c->asked + i].series];
+		struct series *s = &c->series.v[c->items.v[c->n_read + i].series];
 
 		s->sum += counts[i].packets;
 		s->is_known |= counts[i].is_known;
-		s->n_left--;
+		s->n_unread--;
 	}
-	c->asked += n;
+	c->n_read += n;
 }
 
 static void write_complete(struct counts *c, struct str *out)
 {
-	for (; c->written < c->series.n && c->series.v[c->written].n_left == 0; c->written++) {
-		const struct series *s = &c->series.v[c->written];
+	for (; c->n_written < c->series.n && c->series.v[c->n_written].n_unread == 0;
+	     c->n_written++) {
+		const struct series *s = &c->series.v[c->n_written];
 
 		if (s->is_known)
-			expo_uint(out, metrics[c->what].name, s->labels, s->sum);
+			expo_uint(out, metrics[c->metric].name, s->labels, s->sum);
 	}
 }
 
-/* A part of the walk, or of what it found. False at the end of the metric. */
-static bool go_on(struct counts *c, struct str *out, uint64_t deadline_ns)
+/* Read a batch of counters or gather further services. False at the end of the metric. */
+static bool metric_step(struct counts *c, struct str *out, uint64_t deadline_ns)
 {
-	if (c->asked < c->items.n) {
-		ask(c);
+	if (c->n_read < c->items.n) {
+		read_batch(c);
 		write_complete(c, out);
 		return true;
 	}
@@ -277,22 +278,23 @@ static bool go_on(struct counts *c, struct str *out, uint64_t deadline_ns)
 	do {
 		if (!walk_services(&c->walk, c->config.ctx->model, gather, c, 0))
 			return c->items.n > 0;
-	} while (c->items.n < COUNTS_ASK && now_ns() < deadline_ns);
+	} while (c->items.n < COUNTS_BATCH && now_ns() < deadline_ns);
 	return true;
 }
 
 static void metric_end(struct counts *c)
 {
-	c->what++;
+	c->metric++;
 	c->is_begun = false;
 	c->walk = (struct walk){ 0 };
 }
 
 static void counts_end(const struct counts *c, struct str *out)
 {
-	expo_head(out, "vipd_series_left_out", "gauge",
-		  "Lines of services and endpoints that this answer had no room for");
-	expo_uint(out, "vipd_series_left_out", NULL, c->n_left_out);
+	expo_head(out, "vipd_omitted_series", "gauge",
+		  "Series of services and endpoints omitted from this answer at the limit of "
+		  "series");
+	expo_uint(out, "vipd_omitted_series", NULL, c->n_omitted);
 }
 
 static int counts_more(void *state, struct str *out, uint64_t deadline_ns)
@@ -304,13 +306,13 @@ static int counts_more(void *state, struct str *out, uint64_t deadline_ns)
 		str_fini(&c->head);
 		return 1;
 	}
-	for (; c->what < COUNTS_N; metric_end(c)) {
-		if (c->config.counting < metrics[c->what].since)
+	for (; c->metric < COUNTS_N; metric_end(c)) {
+		if (c->config.counting < metrics[c->metric].since)
 			continue;
 		if (!c->is_begun)
-			expo_head(out, metrics[c->what].name, "counter", metrics[c->what].help);
+			expo_head(out, metrics[c->metric].name, "counter", metrics[c->metric].help);
 		c->is_begun = true;
-		while (go_on(c, out, deadline_ns))
+		while (metric_step(c, out, deadline_ns))
 			if (now_ns() >= deadline_ns)
 				return 1;
 	}

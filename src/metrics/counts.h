@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * metrics/counts - the metrics that have lines for single services and backends.
+ * metrics/counts - metrics of single services and endpoints (--metrics-per-service).
  *
- * They stand behind the others in an answer of /metrics, when the plane counts at all
- * (--metrics-per-service). Nothing of them is kept: an answer walks over the services, asks
- * the kernel for COUNTS_ASK counters at a time, less than a millisecond, and writes them as the
- * reader takes them. A counter begins again at 0 when its element is made anew, which
- * Prometheus knows how to read: a frontend's when it was gone, a backend's also when it moves
- * to another slot of its pool.
+ * They follow the metrics of the node in an answer of /metrics. vipd keeps no copy: an answer
+ * walks over the services, reads COUNTS_BATCH counters at a time from the kernel (less than a
+ * millisecond), and writes them as the client reads them. A counter restarts at 0 with its
+ * element, as Prometheus expects: a frontend's when the frontend was removed, a backend's also
+ * when the backend moves to another slot of its pool.
  *
- * An answer has COUNTS_SERIES_MAX such lines at most. Which services they are is the same in
- * every answer of a process, as long as the services are; how many lines were left out is
- * a metric too.
+ * An answer has at most COUNTS_SERIES_MAX series, of the same services in every answer while
+ * the services do not change. vipd_omitted_series counts the rest.
  */
 #pragma once
 
 #include "http/http.h"
 #include "state/context.h"
 
-#define COUNTS_ASK 256
+#define COUNTS_BATCH 256
 #define COUNTS_SERIES_MAX 50000
 
 struct counts_config {
@@ -27,5 +25,5 @@ struct counts_config {
 	size_t series_max;
 };
 
-/* `head`, the text before them, is taken. */
+/* Write `head`, then the metrics. Takes `head`. */
 void counts_reply(struct http_reply *reply, const struct counts_config *config, struct str *head);

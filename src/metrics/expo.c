@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* metrics/expo - lines of name, labels and number. */
+/* metrics/expo - sample lines and histograms. */
 #include "metrics/expo.h"
 
 #include <inttypes.h>
@@ -87,7 +87,7 @@ void expo_uint(struct str *out, const char *name, const char *labels, uint64_t n
 	str_printf(out, "%" PRIu64 "\n", n);
 }
 
-/* Exact, without trailing zeros: 0.001, 1.024, 60. */
+/* Write the exact value, without trailing zeros: 0.001, 1.024, 60. */
 static void seconds(struct str *out, uint64_t ns)
 {
 	char fraction[16];
@@ -119,6 +119,16 @@ void expo_bucket(struct str *out, const char *name, const char *labels, uint64_t
 	str_printf(out, "\"} %" PRIu64 "\n", n);
 }
 
+void expo_hist_end(struct str *out, const char *name, const char *labels, uint64_t sum_ns,
+		   uint64_t count)
+{
+	line_begin(out, name, "_sum", labels);
+	seconds(out, sum_ns);
+	str_puts(out, "\n");
+	line_begin(out, name, "_count", labels);
+	str_printf(out, "%" PRIu64 "\n", count);
+}
+
 void expo_hist(struct str *out, const char *name, const char *labels, const struct expo_hist *h)
 {
 	uint64_t n = 0;
@@ -128,11 +138,7 @@ void expo_hist(struct str *out, const char *name, const char *labels, const stru
 		expo_bucket(out, name, labels, h->bounds->v[i], n);
 	}
 	expo_bucket(out, name, labels, 0, h->count);
-	line_begin(out, name, "_sum", labels);
-	seconds(out, h->sum_ns);
-	str_puts(out, "\n");
-	line_begin(out, name, "_count", labels);
-	str_printf(out, "%" PRIu64 "\n", h->count);
+	expo_hist_end(out, name, labels, h->sum_ns, h->count);
 }
 
 void expo_quote(struct str *out, const char *text)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * metrics/expo - the text that Prometheus reads (exposition format 0.0.4), and histograms.
+ * metrics/expo - Prometheus exposition format 0.0.4, and histograms.
  *
- *     expo_head(out, "vipd_services", "gauge", "Service objects");
+ *     expo_head(out, "vipd_services", "gauge", "Service objects received");
  *     expo_uint(out, "vipd_services", NULL, 17);
  *     expo_hist(out, "vipd_x_seconds", "ip_family=\"IPv4\"", &h);
  *
- * Labels are given as they are written, or NULL; expo_quote() makes a value safe.
- * Bounds are nanoseconds and are written as seconds.
+ * Labels are written as given, or NULL; expo_quote() escapes a value.
+ * Bounds are nanoseconds, written as seconds.
  */
 #pragma once
 
@@ -22,7 +22,7 @@ struct expo_bounds {
 extern const struct expo_bounds expo_e15; /* 1 ms doubled fourteen times */
 extern const struct expo_bounds expo_npl; /* a quarter of a second to five minutes */
 
-/* Zeroed but for `bounds` it is empty. Never decreases. */
+/* Empty when zeroed except `bounds`. */
 struct expo_hist {
 	const struct expo_bounds *bounds;
 	uint64_t *buckets; /* bounds->n + 1; NULL while empty */
@@ -35,10 +35,13 @@ void expo_hist_add(struct expo_hist *h, uint64_t ns);
 
 void expo_head(struct str *out, const char *name, const char *type, const char *help);
 void expo_uint(struct str *out, const char *name, const char *labels, uint64_t n);
-/* Nanoseconds as seconds. */
+/* Write nanoseconds as seconds. */
 void expo_seconds(struct str *out, const char *name, const char *labels, uint64_t ns);
 void expo_hist(struct str *out, const char *name, const char *labels, const struct expo_hist *h);
-/* One line of a histogram that somebody else counts: `n` values up to `ns`; 0: +Inf. */
+/* Bucket of a histogram counted by the caller: `n` values up to `ns`; 0: +Inf. */
 void expo_bucket(struct str *out, const char *name, const char *labels, uint64_t ns, uint64_t n);
+/* Its _sum and _count. */
+void expo_hist_end(struct str *out, const char *name, const char *labels, uint64_t sum_ns,
+		   uint64_t count);
 /* `text` in quotes, with backslashes, quotes and line ends escaped. */
 void expo_quote(struct str *out, const char *text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* metrics/metrics - sums that follow the changes, and the server that tells them. */
+/* metrics/metrics - sums updated with each change, and the metrics server. */
 #include "metrics/metrics.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #define CONNECTIONS_MAX 32
 
-/* --- what the kernel holds --- */
+/* --- programmed state --- */
 
 static int port_cmp(const void *a, const void *b)
 {
@@ -24,15 +24,15 @@ static int port_cmp(const void *a, const void *b)
 	return pa < pb ? -1 : pa > pb;
 }
 
-/* Which verdict speaks for which policy (MET-07). */
+/* The traffic policy behind a drop verdict (MET-07). */
 static enum metrics_policy policy_of(const struct plan_frontend *f)
 {
 	return f->kind == PLAN_FRONTEND_CLUSTERIP ? METRICS_INTERNAL : METRICS_EXTERNAL;
 }
 
 /*
- * Service ports, not frontends: a port with three external addresses is one. `sign`
- * is 1 for rows that come and -1 for rows that go.
+ * Count service ports, not frontends: a port with three external addresses is one.
+ * `sign` is 1 for added rows and -1 for removed rows.
  */
 static void no_local_add(struct metrics *m, const struct plan_rows *rows, int sign)
 {
@@ -54,7 +54,7 @@ static void rows_add(struct metrics *m, const struct plan_rows *rows, int sign)
 {
 	if (rows == NULL)
 		return;
-	m->n_proxied += (size_t)sign;
+	m->n_programmed += (size_t)sign;
 	m->n_frontends += (size_t)sign * rows->frontends.n;
 	m->n_pools += (size_t)sign * rows->pools.n;
 	vec_for_each (pool, &rows->pools)
@@ -63,11 +63,10 @@ static void rows_add(struct metrics *m, const struct plan_rows *rows, int sign)
 }
 
 /*
- * MET-06: a sample for each family the service is served in, if the trigger is younger than
- * the process (IN-40). How old that is does not come from the wall clock, so no sample is
- * ever longer than we live: a clock that is put forward makes the triggers of before look
- * older than the process, and they are passed over. One that is put back makes them lie in
- * the future: what is known of them then is that they were quick enough to count as 0.
+ * MET-06: a sample for each family of the service, if the trigger is younger than the process
+ * (IN-40). The age of the process comes from the monotonic clock, so no sample exceeds it: after
+ * the wall clock was set forward, earlier triggers look older than the process and are skipped.
+ * After it was set back, earlier triggers lie in the future and count as 0.
  */
 static void programming_add(struct metrics *m, const struct svc *svc, uint64_t now, int64_t wall_ns)
 {
@@ -104,7 +103,7 @@ void metrics_stepped(struct metrics *m)
 	const struct sync_stats *st = sync_stats_get(ctx->sync);
 	bool is_running = sync_state_get(ctx->sync) == SYNC_RUNNING;
 
-	/* Transactions of an adoption are parts of one full sync. */
+	/* All transactions of an adoption count as one full sync. */
 	if (st->last_step_ns != m->seen_step_ns && is_running && m->seen_loads == st->loads) {
 		expo_hist_add(&m->sync_time, st->last_step_took_ns);
 		expo_hist_add(&m->partial_time, st->last_step_took_ns);
@@ -159,8 +158,7 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 	str_puts(&reply->headers, "X-Content-Type-Options: nosniff\r\n");
 	if (!page_host_is_good(m->config.ctx, q->host)) {
 		http_reply_error(reply, 403,
-				 "Host '%.64s': only an address, localhost and the name of the "
-				 "node are answered",
+				 "Host '%.64s': not an address, localhost or the name of the node",
 				 q->host ? q->host : "");
 		return;
 	}
@@ -179,8 +177,8 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 		str_puts(&reply->body, "ok");
 	} else if (!zpages_answer(&m->zpages, q, reply)) {
 		http_reply_error(reply, 404,
-				 "there are /metrics, /proxyMode, /healthz, /configz, "
-				 "/flagz and /statusz");
+				 "path not found; available: /metrics, /proxyMode, /healthz, "
+				 "/configz, /flagz, /statusz");
 	}
 }
 

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * metrics/metrics - what is counted, for Prometheus (section 13 of doc/behaviour.md).
+ * metrics/metrics - metrics for Prometheus (section 13 of doc/behaviour.md).
  *
- *     sync accepts a service ──► metrics_accepted()    what the kernel holds, latency
- *     after a step of the sync ► metrics_stepped()     how long it took
- *     a source brought news ───► metrics_queued()
- *     GET /metrics ────────────► all of it, as text
+ *     kernel accepted a service ──► metrics_accepted()    programmed state, latency
+ *     end of a sync step ─────────► metrics_stepped()     duration
+ *     sync request of a source ───► metrics_queued()
+ *     GET /metrics ───────────────► metrics_text()
  *
- * Names that kube-proxy has keep its prefix, names and buckets, so that its dashboards
- * and alerts go on working; ours begin with vipd_. One sync does both families: what
- * has a label ip_family is the same for both, but for what is counted by frontend.
+ * Metrics that kube-proxy has keep its prefix, names and buckets, so that its dashboards
+ * and alerts work unchanged; metrics of vipd begin with vipd_. A sync covers both
+ * families: metrics with the label ip_family have equal values for both, except those
+ * counted by frontend.
  *
- * Nothing is counted by walking over services: sums follow the changes. The number of
- * lines does not depend on what the cluster holds.
+ * Sums are updated with each change, without walks over the services. The number of
+ * series does not depend on the objects in the cluster.
  */
 #pragma once
 
@@ -27,12 +28,12 @@ struct page_server;
 
 /* One list and watch, or one folder. */
 struct metrics_source {
-	const char *name;       /* "services" */
-	bool is_complete;       /* its first list was delivered */
-	bool is_failing;        /* in trouble now */
+	const char *name; /* "services" */
+	bool is_synced;   /* the first complete list was received */
+	bool is_failing;
 	uint64_t last_event_ns; /* 0 = none yet */
 	uint64_t objects;
-	uint64_t refused; /* of them */
+	uint64_t invalid; /* included in `objects` */
 	uint64_t lists;
 	uint64_t watches;
 	uint64_t events;
@@ -40,21 +41,21 @@ struct metrics_source {
 };
 
 struct metrics_config {
-	const struct serve_context *ctx;               /* borrowed, like all here */
+	const struct serve_context *ctx;               /* borrowed, like all pointers here */
 	const struct health *health;                   /* may be NULL */
 	const struct health_services *health_services; /* may be NULL */
-	struct page_server *page;                      /* answers before us; may be NULL */
+	struct page_server *page;                      /* has precedence; may be NULL */
 	struct listen_place at;                        /* port 0: no server */
 	bool is_hard_fail;
 	int64_t started_wall_ns;      /* Unix ns */
 	const char *mode;             /* for /proxyMode */
-	enum plane_counting counting; /* as the plane was told */
+	enum plane_counting counting; /* of the plane */
 	/* Call `add` for each source. May be NULL. */
 	void (*sources)(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
 			void *add_arg);
-	/* Before each answer: tell what was not told yet (metrics_conntrack). May be NULL. */
+	/* Called before each answer, for deferred updates (metrics_conntrack). May be NULL. */
 	void (*refresh)(void *arg);
-	/* For /configz and /flagz (zpages.h); may be NULL. */
+	/* For /configz and /flagz (zpages.h). May be NULL. */
 	void (*config)(void *arg, struct str *out);
 	void (*flags)(void *arg, struct str *out);
 	void *arg;
@@ -64,16 +65,16 @@ MUST_USE int metrics_open(struct metrics **ret, struct event_base *base,
 			  const struct metrics_config *config, struct err *err);
 void metrics_close(struct metrics *m);
 
-/* A piece of a large service: what the kernel holds changes, and nothing is over yet. */
+/* The kernel accepted a part of a large service; the sync of the service continues. */
 void metrics_piece_accepted(struct metrics *m, const struct plan_rows *old,
 			    const struct plan_rows *new);
-/* As sync_config.accepted; `wall_ns` is now by the wall's clock, Unix ns. */
+/* As sync_config.accepted; `wall_ns` is the current Unix time in ns. */
 void metrics_accepted(struct metrics *m, const struct svc *svc, const struct plan_rows *old,
 		      const struct plan_rows *new, uint64_t now_ns, int64_t wall_ns);
 void metrics_stepped(struct metrics *m);
 void metrics_queued(struct metrics *m, int64_t wall_ns);
-/* A pass over tracked flows ended, which is for both families; `deleted`: ever. */
+/* A stale flow scan, of both families, ended; `deleted`: flows since the start. */
 void metrics_conntrack(struct metrics *m, uint64_t took_ns, uint64_t deleted);
 
-/* The text of /metrics at this moment. */
+/* Append the text of /metrics. */
 void metrics_text(struct metrics *m, struct str *out, uint64_t now_ns, int64_t wall_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* metrics/metrics_state - what metrics.c counts and metrics_text.c tells. */
+/* metrics/metrics_state - values updated by metrics.c and formatted by metrics_text.c. */
 #pragma once
 
 #include "metrics/expo.h"
@@ -16,7 +16,7 @@ struct metrics {
 	struct metrics_config config;
 	struct zpages_config zpages;
 	struct door *door;
-	size_t n_proxied; /* services the kernel holds something for */
+	size_t n_programmed; /* services with state in the kernel */
 	size_t n_frontends;
 	size_t n_pools;
 	size_t n_backends;
@@ -28,12 +28,12 @@ struct metrics {
 	struct expo_hist conntrack_time;
 	uint64_t conntrack_deleted;
 	int64_t queued_wall_ns;
-	uint64_t seen_step_ns; /* of the sync's statistics: counted already */
+	uint64_t seen_step_ns; /* step and loads of the sync's statistics already counted */
 	uint64_t seen_loads;
-	uint64_t consumed_slices; /* slice events up to the last moment nothing was dirty */
+	uint64_t consumed_slices; /* slice events when no service was dirty last */
 	struct {
-		uint64_t asked_ns;       /* the kernel is asked once a second at most */
-		struct plane_drops last; /* what it said ... */
-		struct plane_drops sum;  /* ... and what it said before rules were made anew */
+		uint64_t read_ns;        /* last read; at most one a second */
+		struct plane_drops last; /* counters of the current rules */
+		struct plane_drops sum;  /* counters of rules that were replaced */
 	} drops;
 };

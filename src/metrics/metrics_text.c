@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* metrics/metrics_text - the page itself. */
+/* metrics/metrics_text - the text of /metrics. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +11,11 @@
 #include "metrics/metrics_state.h"
 
 #define KP "kubeproxy_"
-#define DROPS_ASK_NS NSEC_PER_SEC
+#define DROPS_READ_NS NSEC_PER_SEC
 
 static const char *const family_labels[IPFAM_N] = { "ip_family=\"IPv4\"", "ip_family=\"IPv6\"" };
 
-/* A metric of one line. */
+/* A metric with a single sample. */
 static void one(struct str *out, const char *name, const char *type, const char *help, uint64_t n)
 {
 	expo_head(out, name, type, help);
@@ -27,6 +27,21 @@ static void one_seconds(struct str *out, const char *name, const char *type, con
 {
 	expo_head(out, name, type, help);
 	expo_seconds(out, name, NULL, ns);
+}
+
+/* Values below 2^i microseconds, counted by the sync or a plane. */
+static void log2_hist(struct str *out, const char *name, const char *help, const uint64_t *buckets,
+		      unsigned int n_buckets, uint64_t count, uint64_t sum_ns)
+{
+	uint64_t n = 0;
+
+	expo_head(out, name, "histogram", help);
+	for (unsigned int i = 0; i < n_buckets - 1; i++) {
+		n += buckets[i];
+		expo_bucket(out, name, NULL, (UINT64_C(1) << i) * NSEC_PER_USEC, n);
+	}
+	expo_bucket(out, name, NULL, 0, count);
+	expo_hist_end(out, name, NULL, sum_ns, count);
 }
 
 static void both_hist(struct str *out, const char *name, const char *help,
@@ -52,7 +67,7 @@ static void both_time(struct str *out, const char *name, const char *help, int64
 		expo_seconds(out, name, family_labels[fam], (uint64_t)MAX(wall_ns, INT64_C(0)));
 }
 
-/* --- kube-proxy's names --- */
+/* --- metrics of kube-proxy, under its names --- */
 
 static int64_t success_wall(const struct sync_stats *st, uint64_t now, int64_t wall_ns)
 {
@@ -66,32 +81,32 @@ static void sync_lines(struct metrics *m, struct str *out, uint64_t now, int64_t
 	const struct sync_stats *st = sync_stats_get(m->config.ctx->sync);
 
 	both_hist(out, KP "sync_proxy_rules_duration_seconds",
-		  "[ALPHA] How long syncs took, full or partial", &m->sync_time, &m->sync_time);
+		  "[ALPHA] Duration of syncs, full and partial", &m->sync_time, &m->sync_time);
 	both_hist(out, KP "sync_full_proxy_rules_duration_seconds",
-		  "[ALPHA] How long full syncs took: adoptions of what the kernel holds",
+		  "[ALPHA] Duration of full syncs: a load of kernel state and its repair",
 		  &m->full_time, &m->full_time);
 	both_hist(out, KP "sync_partial_proxy_rules_duration_seconds",
-		  "[ALPHA] How long partial syncs took: transactions of what changed",
+		  "[ALPHA] Duration of partial syncs: transactions with pending changes",
 		  &m->partial_time, &m->partial_time);
 	both_time(out, KP "sync_proxy_rules_last_timestamp_seconds",
-		  "[ALPHA] When the kernel last took a sync", success_wall(st, now, wall_ns));
+		  "[ALPHA] Unix time of the last successful sync", success_wall(st, now, wall_ns));
 	both_time(out, KP "sync_proxy_rules_last_queued_timestamp_seconds",
-		  "[ALPHA] When a sync was last asked for", m->queued_wall_ns);
+		  "[ALPHA] Unix time of the last sync request", m->queued_wall_ns);
 	both_hist(out, KP "network_programming_duration_seconds",
-		  "[ALPHA] From the change of endpoints, by their trigger time, to the kernel",
+		  "[ALPHA] Time from the trigger time of an EndpointSlice to the kernel's "
+		  "acknowledgement",
 		  &m->programming[IPFAM_V4], &m->programming[IPFAM_V6]);
 	both(out, KP "sync_proxy_rules_nftables_sync_failures_total", "counter",
-	     "[ALPHA] Transactions the kernel refused, and readings that failed", st->failures,
+	     "[ALPHA] Transactions rejected by the kernel, and failed loads", st->failures,
 	     st->failures);
 	both(out, KP "sync_proxy_rules_nftables_cleanup_failures_total", "counter",
-	     "[ALPHA] Removals of what nobody asked for that failed", st->sweep_failures,
+	     "[ALPHA] Failed removals of state without an object", st->sweep_failures,
 	     st->sweep_failures);
 	both_hist(out, KP "conntrack_reconciler_sync_duration_seconds",
-		  "[ALPHA] How long it took to remove stale flows", &m->conntrack_time,
-		  &m->conntrack_time);
-	/* Of both families: a pass does not tell them apart. */
+		  "[ALPHA] Duration of stale flow scans", &m->conntrack_time, &m->conntrack_time);
+	/* Without ip_family: a scan covers both families. */
 	one(out, KP "conntrack_reconciler_deleted_entries_total", "counter",
-	    "[ALPHA] Stale flows removed", m->conntrack_deleted);
+	    "[ALPHA] Stale flows deleted", m->conntrack_deleted);
 }
 
 static void no_local_lines(const struct metrics *m, struct str *out)
@@ -100,7 +115,7 @@ static void no_local_lines(const struct metrics *m, struct str *out)
 	static const char *const policies[METRICS_POLICIES] = { "internal", "external" };
 
 	expo_head(out, name, "gauge",
-		  "[ALPHA] Service ports of a Local policy with endpoints, but none on this node");
+		  "[ALPHA] Service ports with a Local traffic policy and no endpoint on this node");
 	for (int policy = 0; policy < METRICS_POLICIES; policy++)
 		for (int fam = 0; fam < IPFAM_N; fam++) {
 			char labels[64];
@@ -125,14 +140,14 @@ static void change_lines(const struct metrics *m, struct str *out, size_t n_dirt
 	const struct model_stats *st = &m->config.ctx->model->stats;
 
 	one(out, KP "sync_proxy_rules_endpoint_changes_pending", "gauge",
-	    "[ALPHA] Changes of slices since nothing was owed",
+	    "[ALPHA] EndpointSlice changes since no service was pending",
 	    n_dirty > 0 ? st->slice_events - m->consumed_slices : 0);
 	one(out, KP "sync_proxy_rules_endpoint_changes_total", "counter",
-	    "[ALPHA] Changes of slices seen", st->slice_events);
+	    "[ALPHA] EndpointSlice changes received", st->slice_events);
 	one(out, KP "sync_proxy_rules_service_changes_pending", "gauge",
 	    "[ALPHA] Services with a pending change", n_dirty);
 	one(out, KP "sync_proxy_rules_service_changes_total", "counter",
-	    "[ALPHA] Changes of services seen", st->service_events);
+	    "[ALPHA] Service changes received", st->service_events);
 }
 
 static void health_lines(const struct metrics *m, struct str *out)
@@ -150,43 +165,45 @@ static void health_lines(const struct metrics *m, struct str *out)
 	}
 }
 
-/* --- our own --- */
+/* --- metrics of vipd --- */
 
 static void state_lines(const struct metrics *m, struct str *out, size_t n_dirty, uint64_t now)
 {
 	const struct serve_context *ctx = m->config.ctx;
 	const struct model_stats *st = &ctx->model->stats;
-	uint64_t owed_since = sync_owed_since(ctx->sync);
-	size_t kept;
+	uint64_t pending_since = sync_owed_since(ctx->sync);
+	size_t orphaned;
 
-	one(out, "vipd_services", "gauge", "Service objects known", st->services);
-	one(out, "vipd_endpoint_slices", "gauge", "EndpointSlice objects known", st->slices);
-	one(out, "vipd_endpoints", "gauge", "Endpoints of all slices", st->endpoints);
-	one(out, "vipd_proxied_services", "gauge", "Services the kernel holds something for",
-	    m->n_proxied);
-	one(out, "vipd_frontends", "gauge", "Addresses and ports the kernel serves",
-	    m->n_frontends);
-	one(out, "vipd_pools", "gauge", "Sets of backends the kernel holds", m->n_pools);
+	one(out, "vipd_services", "gauge", "Service objects received", st->services);
+	one(out, "vipd_endpoint_slices", "gauge", "EndpointSlice objects received", st->slices);
+	one(out, "vipd_endpoints", "gauge", "Endpoints in all EndpointSlices", st->endpoints);
+	one(out, "vipd_programmed_services", "gauge", "Services programmed in the kernel",
+	    m->n_programmed);
+	one(out, "vipd_frontends", "gauge",
+	    "Frontends (address, port, protocol) programmed in the kernel", m->n_frontends);
+	one(out, "vipd_pools", "gauge", "Pools of backends programmed in the kernel", m->n_pools);
 	one(out, "vipd_backends", "gauge", "Backends in all pools", m->n_backends);
-	one(out, "vipd_conflicts", "gauge",
-	    "Addresses and ports that more than one service asks for", ctx->plan->n_conflicts);
+	one(out, "vipd_conflicts", "gauge", "Frontends claimed by more than one Service",
+	    ctx->plan->n_conflicts);
 	one(out, "vipd_services_without_affinity", "gauge",
-	    "Services whose session affinity is not in force", ctx->plan->n_unsticky);
-	one(out, "vipd_refused_services", "gauge", "Services the kernel refuses",
+	    "Services served without the session affinity they configure", ctx->plan->n_unsticky);
+	one(out, "vipd_rejected_services", "gauge", "Services rejected by the kernel",
 	    sync_failure_count(ctx->sync));
-	one(out, "vipd_owed_services", "gauge",
-	    "Services of which the kernel does not hold what it should",
+	one(out, "vipd_pending_services", "gauge",
+	    "Services with changes that are not in the kernel yet, rejected ones included",
 	    n_dirty + sync_failure_count(ctx->sync));
-	one_seconds(out, "vipd_owed_seconds", "gauge",
-		    "How long the kernel has been behind, refused services aside",
-		    owed_since != 0 && now > owed_since ? now - owed_since : 0);
-	(void)sync_is_sweep_pending(ctx->sync, &kept);
-	one(out, "vipd_kept_frontends", "gauge",
-	    "Frontends of no known object, kept in the kernel until the source is complete", kept);
-	both(out, "vipd_family_up", "gauge", "0: the address family failed, and is left out",
+	one_seconds(out, "vipd_pending_seconds", "gauge",
+		    "Age of the oldest pending change, rejected services excluded",
+		    pending_since != 0 && now > pending_since ? now - pending_since : 0);
+	(void)sync_is_sweep_pending(ctx->sync, &orphaned);
+	one(out, "vipd_orphaned_frontends", "gauge",
+	    "Frontends without an object, kept in the kernel until all sources are synced",
+	    orphaned);
+	both(out, "vipd_family_up", "gauge",
+	     "1 if the address family is programmed, 0 after a failure of the family",
 	     !plane_family_has_failed(ctx->plane, IPFAM_V4),
 	     !plane_family_has_failed(ctx->plane, IPFAM_V6));
-	one(out, "vipd_in_service", "gauge", "The first sync was completed",
+	one(out, "vipd_in_service", "gauge", "1 after the first sync, 0 before",
 	    sync_stats_get(ctx->sync)->first_sync_ns != 0);
 }
 
@@ -194,44 +211,33 @@ static void work_lines(const struct metrics *m, struct str *out)
 {
 	const struct sync_stats *st = sync_stats_get(m->config.ctx->sync);
 
-	one(out, "vipd_sync_services_total", "counter", "Services brought up to date",
+	const struct sync_hist *h = &st->event_to_ack;
+
+	one(out, "vipd_sync_services_total", "counter", "Services synced to the kernel",
 	    st->services);
-	one(out, "vipd_sync_transactions_total", "counter", "Transactions tried", st->steps);
-	one(out, "vipd_sync_operations_total", "counter", "Kernel operations acknowledged",
+	one(out, "vipd_sync_commits_total", "counter",
+	    "Attempts to program one or more services together", st->steps);
+	one(out, "vipd_sync_operations_total", "counter", "Operations acknowledged by the kernel",
 	    st->writes);
-	one(out, "vipd_sync_batches_total", "counter", "Kernel transactions", st->batches);
+	one(out, "vipd_sync_kernel_transactions_total", "counter",
+	    "Kernel transactions of the sync", st->batches);
 	one_seconds(out, "vipd_sync_kernel_seconds_total", "counter",
-		    "Time spent in kernel transactions", st->kernel_ns);
-	one(out, "vipd_sync_refusals_total", "counter", "Refusals of single services", st->refused);
-	one(out, "vipd_loads_total", "counter", "Times the kernel's state was read as a whole",
-	    st->loads);
-	one(out, "vipd_audits_total", "counter", "Comparisons of all services with the kernel",
-	    st->audits);
-	one(out, "vipd_doubts_total", "counter", "Times somebody else changed the ruleset",
+		    "Time spent in kernel transactions of the sync", st->kernel_ns);
+	one(out, "vipd_sync_rejections_total", "counter",
+	    "Rejections of single services by the kernel", st->refused);
+	one(out, "vipd_loads_total", "counter", "Loads (full reads) of kernel state", st->loads);
+	one(out, "vipd_audits_total", "counter",
+	    "Audits: comparisons of kernel state with desired state", st->audits);
+	one(out, "vipd_foreign_changes_total", "counter", "Ruleset changes made by other processes",
 	    st->doubts);
 	one(out, "vipd_repairs_total", "counter",
-	    "Kernel operations that put right what somebody else changed", st->repairs);
+	    "Operations that repaired kernel state modified by another process", st->repairs);
+	log2_hist(out, "vipd_event_to_ack_duration_seconds",
+		  "Time from the oldest pending event of a service to the kernel's acknowledgement",
+		  h->bucket, SYNC_HIST_BUCKETS, h->count, h->sum_ns);
 }
 
-/* Values below 2^i microseconds (sync.h). */
-static void latency_lines(const struct metrics *m, struct str *out)
-{
-	static const char name[] = "vipd_event_to_ack_duration_seconds";
-	const struct sync_hist *h = &sync_stats_get(m->config.ctx->sync)->event_to_ack;
-	uint64_t n = 0;
-
-	expo_head(out, name, "histogram",
-		  "From the oldest event of a service to the kernel's acknowledgement");
-	for (unsigned int i = 0; i < SYNC_HIST_BUCKETS - 1; i++) {
-		n += h->bucket[i];
-		expo_bucket(out, name, NULL, (UINT64_C(1) << i) * NSEC_PER_USEC, n);
-	}
-	expo_bucket(out, name, NULL, 0, h->count);
-	expo_seconds(out, "vipd_event_to_ack_duration_seconds_sum", NULL, h->sum_ns);
-	expo_uint(out, "vipd_event_to_ack_duration_seconds_count", NULL, h->count);
-}
-
-/* A counter starts again when its rule is made anew: what was before goes into the sum. */
+/* Rule counters restart at 0 when vipd recreates the rule; `sum` keeps the counts before that. */
 static void counter_follow(uint64_t *sum, uint64_t *last, uint64_t is)
 {
 	if (is < *last)
@@ -239,18 +245,18 @@ static void counter_follow(uint64_t *sum, uint64_t *last, uint64_t is)
 	*last = is;
 }
 
-static void drops_ask(struct metrics *m, const struct plane *plane, uint64_t now)
+static void drops_read(struct metrics *m, const struct plane *plane, uint64_t now)
 {
 	struct plane_drops *sum = &m->drops.sum;
 	struct plane_drops *last = &m->drops.last;
 	struct plane_drops is;
 	struct err err;
 
-	if (m->drops.asked_ns != 0 && now - m->drops.asked_ns < DROPS_ASK_NS)
+	if (m->drops.read_ns != 0 && now - m->drops.read_ns < DROPS_READ_NS)
 		return;
-	m->drops.asked_ns = now;
+	m->drops.read_ns = now;
 	if (plane->ops->drops(plane, &is, &err) < 0)
-		return; /* no rules yet, or they are being replaced: the last numbers stay */
+		return; /* rules do not exist yet, or are being replaced: keep the last values */
 	for (int i = 0; i < PLANE_REFUSAL_N; i++)
 		counter_follow(&sum->refused[i], &last->refused[i], is.refused[i]);
 	counter_follow(&sum->invalid_packets, &last->invalid_packets, is.invalid_packets);
@@ -270,24 +276,25 @@ static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 
 	if (plane == NULL || plane->ops->drops == NULL)
 		return;
-	drops_ask(m, plane, now);
+	drops_read(m, plane, now);
 	expo_head(out, "vipd_refused_packets_total", "counter",
-		  "Packets that asked for a connection and were rejected or dropped, by reason; "
-		  "retransmissions count");
+		  "First packets of connections that were rejected or dropped, by reason, "
+		  "retransmissions included");
 	for (int i = 0; i < PLANE_REFUSAL_N; i++)
 		expo_uint(out, "vipd_refused_packets_total", reasons[i],
 			  m->drops.sum.refused[i] + m->drops.last.refused[i]);
 	one(out, "vipd_invalid_dropped_packets_total", "counter",
-	    "Packets of services that conntrack called INVALID, dropped",
+	    "Packets to and from services dropped because conntrack classified them as INVALID",
 	    m->drops.sum.invalid_packets + m->drops.last.invalid_packets);
-	one(out, "vipd_invalid_dropped_bytes_total", "counter", "The same in bytes",
+	one(out, "vipd_invalid_dropped_bytes_total", "counter",
+	    "Bytes of the packets counted by vipd_invalid_dropped_packets_total",
 	    m->drops.sum.invalid_bytes + m->drops.last.invalid_bytes);
 }
 
-/* On a plane where backends leave at once there are none to tell of. */
+/* Absent on a plane without draining. */
 static void drain_lines(const struct metrics *m, struct str *out)
 {
-	static const char ended[] = "vipd_drained_backends_total";
+	static const char drained[] = "vipd_drained_backends_total";
 	const struct plane *plane = m->config.ctx->plane;
 	struct plane_drains d = { 0 };
 
@@ -295,33 +302,27 @@ static void drain_lines(const struct metrics *m, struct str *out)
 		return;
 	plane->ops->drains(plane, &d);
 	one(out, "vipd_draining_backends", "gauge",
-	    "Backends that get no new connections and keep those they have", d.n_leaving);
-	expo_head(out, ended, "counter", "Backends whose draining ended, by what ended it");
-	expo_uint(out, ended, "end=\"no_connections\"", d.n_drained);
-	expo_uint(out, ended, "end=\"deadline\"", d.n_expired);
+	    "Backends that get no new connections and finish their old ones", d.n_leaving);
+	expo_head(out, drained, "counter",
+		  "Backends drained: no connection was left, or the drain timeout passed");
+	expo_uint(out, drained, "reason=\"no_connections\"", d.n_drained);
+	expo_uint(out, drained, "reason=\"timeout\"", d.n_expired);
 }
 
-/* Of all kernel transactions, whoever made them. */
+/* All kernel transactions of the plane, not only those of the sync. */
 static void times_lines(const struct metrics *m, struct str *out)
 {
-	static const char name[] = "vipd_kernel_batch_duration_seconds";
 	const struct plane *plane = m->config.ctx->plane;
 	const struct plane_times *t;
-	uint64_t n = 0;
 
 	if (plane == NULL)
 		return;
 	t = &plane->times;
-	expo_head(out, name, "histogram", "Time of single kernel transactions");
-	for (unsigned int i = 0; i < PLANE_TIMES_BUCKETS - 1; i++) {
-		n += t->bucket[i];
-		expo_bucket(out, name, NULL, (UINT64_C(1) << i) * NSEC_PER_USEC, n);
-	}
-	expo_bucket(out, name, NULL, 0, t->count);
-	expo_seconds(out, "vipd_kernel_batch_duration_seconds_sum", NULL, t->sum_ns);
-	expo_uint(out, "vipd_kernel_batch_duration_seconds_count", NULL, t->count);
-	one_seconds(out, "vipd_kernel_batch_longest_seconds", "gauge",
-		    "The longest of them since the start", t->longest_ns);
+	log2_hist(out, "vipd_kernel_transaction_duration_seconds",
+		  "Duration of kernel transactions", t->bucket, PLANE_TIMES_BUCKETS, t->count,
+		  t->sum_ns);
+	one_seconds(out, "vipd_kernel_transaction_duration_max_seconds", "gauge",
+		    "Duration of the longest kernel transaction since the start", t->longest_ns);
 }
 
 static void health_service_lines(const struct metrics *m, struct str *out)
@@ -333,46 +334,71 @@ static void health_service_lines(const struct metrics *m, struct str *out)
 	st = health_services_stats(m->config.health_services);
 	one(out, "vipd_health_check_services", "gauge", "Services with a health check node port",
 	    st.services);
-	one(out, "vipd_health_check_listeners", "gauge", "Sockets open for them", st.listeners);
-	one(out, "vipd_health_check_waiting", "gauge",
-	    "Services of which an address or port cannot be had", st.waiting);
+	one(out, "vipd_health_check_listeners", "gauge", "Sockets open for health check node ports",
+	    st.listeners);
+	one(out, "vipd_health_check_unbound_services", "gauge",
+	    "Services with a health check node port that cannot be bound", st.waiting);
 }
 
-/* Prometheus wants all lines of a metric together: each is a buffer until the end. */
+enum source_metric {
+	SOURCE_SYNCED = 0,
+	SOURCE_FAILING,
+	SOURCE_AGE,
+	SOURCE_OBJECTS,
+	SOURCE_INVALID,
+	SOURCE_LISTS,
+	SOURCE_WATCHES,
+	SOURCE_EVENTS,
+	SOURCE_BYTES,
+	SOURCE_METRICS,
+};
+
+static const struct {
+	const char *name;
+	const char *type;
+	const char *help;
+} source_metrics[SOURCE_METRICS] = {
+	[SOURCE_SYNCED] = { "vipd_source_synced", "gauge",
+			    "1 after the first complete list of the source" },
+	[SOURCE_FAILING] = { "vipd_source_failing", "gauge", "1 while the source fails" },
+	[SOURCE_AGE] = { "vipd_source_last_event_age_seconds", "gauge",
+			 "Time since the last event or bookmark of the source" },
+	[SOURCE_OBJECTS] = { "vipd_source_objects", "gauge", "Objects of the source" },
+	[SOURCE_INVALID] = { "vipd_source_invalid_objects", "gauge",
+			     "Invalid objects, whose last valid version is in force" },
+	[SOURCE_LISTS] = { "vipd_source_lists_total", "counter", "Lists started" },
+	[SOURCE_WATCHES] = { "vipd_source_watches_total", "counter", "Watches started" },
+	[SOURCE_EVENTS] = { "vipd_source_events_total", "counter", "Events received" },
+	[SOURCE_BYTES] = { "vipd_source_received_bytes_total", "counter",
+			   "Bytes received in lists and watches" },
+};
+
+/* A buffer for each metric, because all samples of a metric follow each other. */
 struct source_lines {
 	uint64_t now;
-	struct str complete, failing, age, objects, refused, lists, watches, events, bytes;
+	struct str of[SOURCE_METRICS];
 };
 
 static void source_add(void *arg, const struct metrics_source *s)
 {
 	struct source_lines *l = arg;
+	const uint64_t values[SOURCE_METRICS] = {
+		[SOURCE_SYNCED] = s->is_synced, [SOURCE_FAILING] = s->is_failing,
+		[SOURCE_OBJECTS] = s->objects,  [SOURCE_INVALID] = s->invalid,
+		[SOURCE_LISTS] = s->lists,      [SOURCE_WATCHES] = s->watches,
+		[SOURCE_EVENTS] = s->events,    [SOURCE_BYTES] = s->bytes,
+	};
 	struct str label = { 0 };
 
 	str_puts(&label, "source=");
 	expo_quote(&label, s->name);
-	expo_uint(&l->complete, "vipd_source_complete", label.text, s->is_complete);
-	expo_uint(&l->failing, "vipd_source_failing", label.text, s->is_failing);
-	if (s->last_event_ns != 0)
-		expo_seconds(&l->age, "vipd_source_last_event_age_seconds", label.text,
-			     l->now - MIN(l->now, s->last_event_ns));
-	expo_uint(&l->objects, "vipd_source_objects", label.text, s->objects);
-	expo_uint(&l->refused, "vipd_source_refused_objects", label.text, s->refused);
-	expo_uint(&l->lists, "vipd_source_lists_total", label.text, s->lists);
-	expo_uint(&l->watches, "vipd_source_watches_total", label.text, s->watches);
-	expo_uint(&l->events, "vipd_source_events_total", label.text, s->events);
-	expo_uint(&l->bytes, "vipd_source_received_bytes_total", label.text, s->bytes);
+	for (int i = 0; i < SOURCE_METRICS; i++)
+		if (i != SOURCE_AGE)
+			expo_uint(&l->of[i], source_metrics[i].name, label.text, values[i]);
+		else if (s->last_event_ns != 0)
+			expo_seconds(&l->of[i], source_metrics[i].name, label.text,
+				     l->now - MIN(l->now, s->last_event_ns));
 	str_fini(&label);
-}
-
-static void source_put(struct str *out, struct str *lines, const char *name, const char *type,
-		       const char *help)
-{
-	if (lines->len > 0) {
-		expo_head(out, name, type, help);
-		str_add(out, lines->text, lines->len);
-	}
-	str_fini(lines);
 }
 
 static void source_lines(const struct metrics *m, struct str *out, uint64_t now)
@@ -382,19 +408,14 @@ static void source_lines(const struct metrics *m, struct str *out, uint64_t now)
 	if (m->config.sources == NULL)
 		return;
 	m->config.sources(m->config.arg, source_add, &l);
-	source_put(out, &l.complete, "vipd_source_complete", "gauge",
-		   "The first complete list was delivered");
-	source_put(out, &l.failing, "vipd_source_failing", "gauge", "The source is in trouble now");
-	source_put(out, &l.age, "vipd_source_last_event_age_seconds", "gauge",
-		   "Since the source last gave a sign of life");
-	source_put(out, &l.objects, "vipd_source_objects", "gauge", "Objects the source has");
-	source_put(out, &l.refused, "vipd_source_refused_objects", "gauge",
-		   "Objects of which the last good version stays");
-	source_put(out, &l.lists, "vipd_source_lists_total", "counter", "Lists begun");
-	source_put(out, &l.watches, "vipd_source_watches_total", "counter", "Watches begun");
-	source_put(out, &l.events, "vipd_source_events_total", "counter", "Events received");
-	source_put(out, &l.bytes, "vipd_source_received_bytes_total", "counter",
-		   "Bytes received in lists and watches");
+	for (int i = 0; i < SOURCE_METRICS; i++) {
+		if (l.of[i].len > 0) {
+			expo_head(out, source_metrics[i].name, source_metrics[i].type,
+				  source_metrics[i].help);
+			str_add(out, l.of[i].text, l.of[i].len);
+		}
+		str_fini(&l.of[i]);
+	}
 }
 
 static void log_lines(struct str *out)
@@ -409,12 +430,12 @@ static void log_lines(struct str *out)
 	};
 
 	expo_head(out, "vipd_log_lines_total", "counter",
-		  "Lines logged, those included that were not shown for being too many");
+		  "Log lines by level, lines suppressed by the rate limit included");
 	for (size_t i = 0; i < ARRAY_SIZE(levels); i++)
 		expo_uint(out, "vipd_log_lines_total", levels[i].labels,
 			  log_count(levels[i].level));
 	expo_head(out, "vipd_log_lines_dropped_total", "counter",
-		  "Lines that standard error did not take: its reader is slow, blocked or gone");
+		  "Log lines lost because the reader of standard error is slow, blocked or gone");
 	expo_uint(out, "vipd_log_lines_dropped_total", NULL, log_dropped());
 }
 
@@ -433,7 +454,8 @@ static void connection_lines(struct str *out)
 	char labels[64];
 
 	expo_head(out, "vipd_http_connections_closed_total", "counter",
-		  "Connections closed because a server, or one client of it, had too many");
+		  "Connections closed at the limit of a server (all) or of a client address "
+		  "(client)");
 	for (int class = 0; class < HTTP_CLASSES; class ++)
 		for (int limit = 0; limit < HTTP_LIMITS; limit++) {
 			(void)snprintf(labels, sizeof(labels), "server=\"%s\",limit=\"%s\"",
@@ -460,7 +482,7 @@ static size_t fds_count(void)
 	while (readdir(dir) != NULL)
 		n++;
 	(void)closedir(dir);
-	return n > 3 ? n - 3 : 0; /* "." and "..", and the one that reads */
+	return n > 3 ? n - 3 : 0; /* without ".", ".." and the descriptor of `dir` */
 }
 
 static void memory_lines(struct str *out)
@@ -508,7 +530,7 @@ static void build_lines(const struct metrics *m, struct str *out)
 	expo_quote(&labels, m->config.mode);
 	str_puts(&labels, ",version=");
 	expo_quote(&labels, VIPD_VERSION);
-	expo_head(out, "vipd_build_info", "gauge", "This vipd, always 1");
+	expo_head(out, "vipd_build_info", "gauge", "Version and mode of vipd; always 1");
 	expo_uint(out, "vipd_build_info", labels.text, 1);
 	str_fini(&labels);
 }
@@ -524,7 +546,6 @@ void metrics_text(struct metrics *m, struct str *out, uint64_t now_ns, int64_t w
 	build_lines(m, out);
 	state_lines(m, out, n_dirty, now_ns);
 	work_lines(m, out);
-	latency_lines(m, out);
 	times_lines(m, out);
 	drop_lines(m, out, now_ns);
 	drain_lines(m, out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* metrics/zpages - texts in the form that kube-proxy gives them. */
+/* metrics/zpages - pages in the format of kube-proxy. */
 #include "metrics/zpages.h"
 
 #include <inttypes.h>

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * metrics/zpages - what components of Kubernetes tell of themselves beside their metrics.
+ * metrics/zpages - debugging pages of Kubernetes components, on the metrics server.
  *
  *   /configz       the configuration in force, JSON (CFG-47)
  *   /flagz         the flags in force, text (CFG-48)
- *   /statusz       version, since when, which paths, text (CFG-48)
- *   /metrics/slis  the health of the proxy as a metric (MET-28)
+ *   /statusz       version, start time, paths, text (CFG-48)
+ *   /metrics/slis  results of the health checks as metrics (MET-28)
  *
- * For people and their tools on this host, like all on the metrics server. None tells a
- * secret: files are named and not read, and URLs lose the user they name.
+ * No page contains secrets: files appear by name, and URLs without user information.
  */
 #pragma once
 
@@ -16,15 +15,15 @@
 #include "http/http.h"
 
 struct zpages_config {
-	const struct serve_context *ctx; /* borrowed, like all here */
+	const struct serve_context *ctx; /* borrowed, like all pointers here */
 	const struct health *health;     /* may be NULL */
 	int64_t started_wall_ns;         /* Unix ns */
-	/* Append what /configz says, and the lines of /flagz. NULL: there are no such paths. */
+	/* Append the bodies of /configz and /flagz. NULL: no page is served. */
 	void (*config)(void *arg, struct str *out);
 	void (*flags)(void *arg, struct str *out);
 	void *arg;
 };
 
-/* False: the path is none of these, and `reply` untouched. */
+/* False when the path is none of these; `reply` is unchanged. */
 bool zpages_answer(const struct zpages_config *config, const struct http_request *q,
 		   struct http_reply *reply);

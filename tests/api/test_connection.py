@@ -273,7 +273,9 @@ def test_all_servers_are_down(pair):
 def test_rate_limit(api, start):
     """--kube-api-qps and --kube-api-burst hold back what begins, not what goes on."""
     shop(api)
+    began = time.monotonic()
     feed = start(args=["--qps", "4", "--burst", "1"]).wait_synced()
-    asked = sorted(r["time"] for r in api.requests())
-    assert len(asked) == 4 and asked[-1] - asked[0] > 0.6
+    received = sorted(r["time"] for r in api.requests())
+    # A busy server records requests late, never early: the fourth follows the first by 0.75 s.
+    assert len(received) == 4 and received[-1] - began >= 0.75
     feed.same_as(api)

@@ -29,7 +29,7 @@ def asked(lab, name, **labels):
 
 
 def refused(lab, name):
-    return series(lab, "vipd_service_refused_total", service=name)
+    return series(lab, "vipd_service_refused_connections_total", service=name)
 
 
 def reached(lab, name, **labels):
@@ -166,7 +166,7 @@ def test_refused(lab, vipd):
     assert refused(lab, "lo") == asked(lab, "lo") >= 3
     assert refused(lab, "rn") == series(lab, "vipd_service_connections_total", service="rn",
                                         frontend="LoadBalancer") >= 3
-    assert after["vipd_series_left_out"] == 0
+    assert after["vipd_omitted_series"] == 0
 
 
 def more(reason, before, after):

@@ -36,7 +36,7 @@ static void sources(void *arg, void (*add)(void *add_arg, const struct metrics_s
 	(void)arg;
 	add(add_arg,
 	    &(struct metrics_source){
-		    .name = "services", .is_complete = true, .last_event_ns = T0, .events = 7 });
+		    .name = "services", .is_synced = true, .last_event_ns = T0, .events = 7 });
 	add(add_arg, &(struct metrics_source){ .name = "a \"strange\\one\"", .is_failing = true });
 }
 
@@ -170,7 +170,7 @@ static void test_sums_follow(void **state)
 	settle(&w);
 	assert_value(&w, "vipd_in_service", 1);
 	assert_value(&w, "vipd_services", 3);
-	assert_value(&w, "vipd_proxied_services", 3);
+	assert_value(&w, "vipd_programmed_services", 3);
 	assert_value(&w, "vipd_frontends", 5);
 	assert_value(&w, internal4, 1);
 	assert_value(&w, external4, 1);
@@ -181,7 +181,7 @@ static void test_sums_follow(void **state)
 	put_slice(&w.w, "shop/l-x", "l", "|http:8080|7 rs @n1");
 	assert_value(&w, "kubeproxy_sync_proxy_rules_service_changes_pending", 2);
 	assert_value(&w, "kubeproxy_sync_proxy_rules_endpoint_changes_pending", 2);
-	assert_value(&w, "vipd_owed_services", 2);
+	assert_value(&w, "vipd_pending_services", 2);
 	settle(&w);
 	assert_value(&w, "kubeproxy_sync_proxy_rules_endpoint_changes_pending", 0);
 	assert_value(&w, "kubeproxy_sync_proxy_rules_endpoint_changes_total", 5);
@@ -197,7 +197,7 @@ static void test_sums_follow(void **state)
 	del_service(&w.w, "shop", "i");
 	del_service(&w.w, "shop", "l");
 	settle(&w);
-	assert_value(&w, "vipd_proxied_services", 0);
+	assert_value(&w, "vipd_programmed_services", 0);
 	assert_value(&w, "vipd_frontends", 0);
 	assert_value(&w, "vipd_pools", 0);
 	assert_value(&w, "vipd_backends", 0);
@@ -263,7 +263,7 @@ static void test_programming(void **state)
 	put_slice(&w.w, "shop/b-x", "b", "trigger=2011000000000 |http:8080|1 rs; 2 rs");
 	settle(&w);
 	assert_value(&w, NP "_count" IP4, 1);
-	assert_value(&w, "vipd_refused_services", 1);
+	assert_value(&w, "vipd_rejected_services", 1);
 	w.w.k.refuse_name = NULL;
 	w.wall_ns = WALL + (int64_t)(40 * S);
 	model_mark_dirty(&w.w.m, model_find_text(&w.w.m, "shop", "b"), T0);
@@ -435,6 +435,60 @@ static void test_form(void **state)
 	world_fini(&w);
 }
 
+/* A metric of kube-proxy, a gauge despite its suffix. */
+#define KUBEPROXY_GAUGE "kubeproxy_sync_proxy_rules_no_local_endpoints_total"
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n = strlen(text);
+
+	return n >= strlen(end) && strcmp(text + n - strlen(end), end) == 0;
+}
+
+/* Prometheus' naming rules: _total for counters only, base units, no reserved suffixes. */
+static void check_name(const char *name, const char *type)
+{
+	static const char *const bad[] = { "_count",  "_sum", "_bucket",  "_ms",
+					   "_millis", "_us",  "_minutes", "_kilobytes" };
+
+	if (strcmp(name, KUBEPROXY_GAUGE) == 0)
+		return;
+	if (ends_with(name, "_total") != (strcmp(type, "counter") == 0))
+		fail_msg("%s is a %s", name, type);
+	if (strcmp(type, "histogram") == 0 && !ends_with(name, "_seconds"))
+		fail_msg("histogram %s has no base unit", name);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		if (ends_with(name, bad[i]))
+			fail_msg("%s ends in %s", name, bad[i]);
+}
+
+static void test_names(void **state)
+{
+	struct world w;
+	struct str text = { 0 };
+	char *rest;
+	char *line;
+	size_t n = 0;
+
+	(void)state;
+	world_init(&w);
+	settle(&w);
+	metrics_text(w.m, &text, T0, WALL);
+	rest = text.text;
+	while ((line = strsep(&rest, "\n")) != NULL) {
+		char name[128];
+		char type[16];
+
+		if (sscanf(line, "# TYPE %127s %15s", name, type) != 2)
+			continue;
+		check_name(name, type);
+		n++;
+	}
+	assert_in_range(n, 60, 200);
+	str_fini(&text);
+	world_fini(&w);
+}
+
 /* What the cluster holds changes numbers, not lines. */
 static void test_cardinality(void **state)
 {
@@ -496,11 +550,11 @@ static void test_counts(void **state)
 		/* Two addresses of one kind are one line. */
 		"vipd_service_connections_total{namespace=\"shop\",service=\"l\",port=\"http\","
 		"protocol=\"TCP\",ip_family=\"IPv4\",frontend=\"ExternalIP\"} 174\n",
-		"vipd_service_refused_total{namespace=\"shop\",service=\"a\",port=\"http\","
+		"vipd_service_refused_connections_total{namespace=\"shop\",service=\"a\",port=\"http\","
 		"protocol=\"TCP\",ip_family=\"IPv4\",frontend=\"ClusterIP\"} 3\n",
 		"vipd_endpoint_connections_total{namespace=\"shop\",service=\"a\",port=\"http\","
 		"protocol=\"TCP\",ip_family=\"IPv4\",endpoint=\"10.0.1.2:8080\"} 8082\n",
-		"vipd_series_left_out 0\n",
+		"vipd_omitted_series 0\n",
 	};
 	struct world w;
 	struct str text = { 0 };
@@ -548,12 +602,12 @@ static void test_counts_bound(void **state)
 		put_service(&w.w, key, ip);
 	}
 	settle(&w);
-	assert_true(answer_text(&w, PLANE_COUNT_SERVICES, MAX, &text) > MAX / COUNTS_ASK);
+	assert_true(answer_text(&w, PLANE_COUNT_SERVICES, MAX, &text) > MAX / COUNTS_BATCH);
 	for (const char *at = text.text; (at = strchr(at, '\n')) != NULL; at++)
 		n += strncmp(at, "\nvipd_service_", 14) == 0;
 	assert_int_equal(n, MAX);
 	assert_int_equal(w.w.k.n_counted, MAX); /* nor is more asked for */
-	(void)snprintf(left_out, sizeof(left_out), "\nvipd_series_left_out %d\n",
+	(void)snprintf(left_out, sizeof(left_out), "\nvipd_omitted_series %d\n",
 		       2 * SERVICES - MAX);
 	assert_non_null(strstr(text.text, left_out));
 	str_fini(&text);
@@ -572,6 +626,7 @@ int main(void)
 		cmocka_unit_test(test_programming_late),
 		cmocka_unit_test(test_drops_never_go_back),
 		cmocka_unit_test(test_form),
+		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_cardinality),
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_counts_bound),
