@@ -61,8 +61,9 @@ struct frontend {
 };
 
 struct look {
-	struct list due; /* in a queue or in stale.under_way */
-	struct list of;  /* in frontend.looks */
+	struct hnode node; /* in stale.looks, by frontend and `to` */
+	struct list due;   /* in a queue or in stale.under_way */
+	struct list of;    /* in frontend.looks */
 	struct frontend *frontend;
 	struct job_endpoint to;
 	uint8_t kind;  /* enum job_kind */
@@ -85,9 +86,9 @@ struct stale {
 	bool is_started;
 	struct htable records;
 	struct htable frontends;
+	struct htable looks;
 	struct list queues[QUEUE_N];
 	struct list under_way;
-	size_t n_looks;
 	uint32_t job;
 	bool is_busy;
 	uint32_t failures;
@@ -112,7 +113,7 @@ static void look_drop(struct stale *s, struct look *l)
 	list_del(&l->due);
 	list_del(&l->of);
 	l->frontend->n_looks--;
-	s->n_looks--;
+	htable_remove(&s->looks, &l->node);
 	free(l);
 }
 
@@ -123,23 +124,35 @@ static void look_queue(struct stale *s, struct look *l, enum queue q, uint64_t d
 	list_add_tail(&s->queues[q], &l->due);
 }
 
+/* Without the kind, which looks_soften() changes. */
+static uint32_t look_hash(const struct frontend *f, const struct job_endpoint *to)
+{
+	struct {
+		const struct frontend *f;
+		struct job_endpoint to;
+	} key = { f, *to };
+
+	return hash_bytes(&key, sizeof(key));
+}
+
 /* The look for this that has not begun yet, or NULL. */
-static struct look *look_find(const struct frontend *f, enum job_kind kind,
+static struct look *look_find(const struct stale *s, const struct frontend *f, enum job_kind kind,
 			      const struct job_endpoint *to)
 {
-	list_for_each (i, &f->looks) {
-		struct look *l = list_entry(i, struct look, of);
+	htable_for_each_hash (n, &s->looks, look_hash(f, to)) {
+		struct look *l = container_of(n, struct look, node);
 
-		if (l->kind == kind && !l->is_under_way && job_endpoint_cmp(&l->to, to) == 0)
+		if (l->frontend == f && l->kind == kind && !l->is_under_way &&
+		    job_endpoint_cmp(&l->to, to) == 0)
 			return l;
 	}
 	return NULL;
 }
 
 /* Everything that does not live will be looked for. */
-static bool is_doubted(const struct frontend *f)
+static bool is_doubted(const struct stale *s, const struct frontend *f)
 {
-	return look_find(f, JOB_TARGET_NOT_LIVE, &nowhere) != NULL;
+	return look_find(s, f, JOB_TARGET_NOT_LIVE, &nowhere) != NULL;
 }
 
 /* Owe looks for a target; one that is owed already is owed anew. */
@@ -149,7 +162,7 @@ static void look_add(struct stale *s, struct frontend *f, enum job_kind kind,
 	struct look *l;
 
 	to = to ? to : &nowhere;
-	l = look_find(f, kind, to);
+	l = look_find(s, f, kind, to);
 	if (l == NULL) {
 		l = xcalloc(1, sizeof(*l));
 		l->frontend = f;
@@ -157,7 +170,7 @@ static void look_add(struct stale *s, struct frontend *f, enum job_kind kind,
 		l->to = *to;
 		list_add_tail(&f->looks, &l->of);
 		f->n_looks++;
-		s->n_looks++;
+		htable_insert(&s->looks, &l->node, look_hash(f, to));
 	}
 	l->looks = LOOKS;
 	if (f->key.proto == L4PROTO_TCP)
@@ -180,7 +193,7 @@ static void looks_drop(struct stale *s, struct frontend *f)
 static void look_add_exact(struct stale *s, struct frontend *f, const struct job_endpoint *to,
 			   uint64_t now)
 {
-	if (f->key.proto != L4PROTO_UDP || (f->n_looks < FRONTEND_LOOKS_MAX && !is_doubted(f))) {
+	if (f->key.proto != L4PROTO_UDP || (f->n_looks < FRONTEND_LOOKS_MAX && !is_doubted(s, f))) {
 		look_add(s, f, JOB_TARGET_EXACT, to, now);
 		return;
 	}
@@ -338,7 +351,7 @@ static void frontend_take(struct stale *s, const struct key *key, struct live *l
 		looks_soften(f);
 	if (key->proto != L4PROTO_UDP || !s->is_started)
 		return;
-	if ((old == NULL || (old->v.n == 0 && live->v.n > 0)) && !is_doubted(f))
+	if ((old == NULL || (old->v.n == 0 && live->v.n > 0)) && !is_doubted(s, f))
 		look_add(s, f, JOB_TARGET_UNTRANSLATED, NULL, now);
 }
 
@@ -684,10 +697,11 @@ void stale_close(struct stale *s)
 	}
 	htable_fini(&s->records);
 	htable_fini(&s->frontends);
+	htable_fini(&s->looks);
 	free(s);
 }
 
 struct stale_stats stale_stats_get(const struct stale *s)
 {
-	return (struct stale_stats){ .frontends = s->frontends.count, .owed = s->n_looks };
+	return (struct stale_stats){ .frontends = s->frontends.count, .owed = s->looks.count };
 }

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "base/str.h"
@@ -23,14 +24,25 @@ struct world {
 	struct sync *s;
 	struct stale *stale;
 	uint64_t now;
+	uint64_t accepted_ns; /* CPU time of stale_accepted() */
 };
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+}
 
 static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
 			const struct plan_rows *new, bool is_whole)
 {
 	struct world *w = arg;
+	uint64_t begin = cpu_ns();
 
 	stale_accepted(w->stale, svc, new, w->now);
+	w->accepted_ns += cpu_ns() - begin;
 }
 
 static void world_init(struct world *w, bool is_reset)
@@ -572,6 +584,45 @@ static void test_dead(void **state)
 	world_fini(&w);
 }
 
+/* CPU time that the ledger takes when a service of `n` TCP endpoints loses all but one. */
+static uint64_t loss_cpu_ns(size_t n)
+{
+	struct slice *slice = test_slice("a1", "a", W "1 rs");
+	struct world w;
+
+	world_init(&w, true);
+	one(&w, "svc", "a", WEB);
+	for (size_t i = 1; i < n; i++) {
+		struct slice_endpoint e = slice->endpoints.v[0];
+
+		e.addr.bytes[1] = 1;
+		e.addr.bytes[2] = (uint8_t)(i >> 8);
+		e.addr.bytes[3] = (uint8_t)i;
+		*vec_push(&slice->endpoints) = e;
+	}
+	(void)model_put_slice(&w.m, slice, 1);
+	sync_settle(w.s, w.now);
+	stale_start(w.stale, w.now);
+	drain(&w);
+	(void)model_put_slice(&w.m, test_slice("a1", "a", W "1 rs"), 1);
+	w.accepted_ns = 0;
+	sync_settle(w.s, w.now);
+	assert_int_equal(stale_stats_get(w.stale).owed, n - 1);
+	world_fini(&w);
+	return w.accepted_ns;
+}
+
+/* The cost of a loss does not grow with the square of the endpoints. */
+static void test_dead_many(void **state)
+{
+	uint64_t few = loss_cpu_ns(2000);
+	uint64_t many = loss_cpu_ns(32000);
+
+	print_message("    2,000: %lu us, 32,000: %lu us\n", (unsigned long)few / 1000,
+		      (unsigned long)many / 1000);
+	assert_true(many < few * 16 * 6);
+}
+
 static void test_dead_came_back(void **state)
 {
 	struct world w;
@@ -798,8 +849,8 @@ int main(void)
 		cmocka_unit_test(test_failures),       cmocka_unit_test(test_under_way),
 		cmocka_unit_test(test_rest),           cmocka_unit_test(test_came_back),
 		cmocka_unit_test(test_many),           cmocka_unit_test(test_dead),
-		cmocka_unit_test(test_dead_came_back), cmocka_unit_test(test_dead_elsewhere),
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_dead_many),      cmocka_unit_test(test_dead_came_back),
+		cmocka_unit_test(test_dead_elsewhere), cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
