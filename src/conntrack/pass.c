@@ -22,27 +22,13 @@
 #define DELETE_EVERY 512
 #define COST_NEVER UINT64_MAX
 
-enum way {
-	WAY_NONE = 0, /* no flow of this family is looked for, or no longer */
-	WAY_MATCH,
-	WAY_UDP,    /* a dump of the UDP flows of this family */
-	WAY_FAMILY, /* of all flows of this family */
-	WAY_ALL,
-};
-
-/* How many entries a dump told of. */
-struct seen {
-	uint64_t all;
-	uint64_t udp;
-};
-
 struct pass {
 	struct ctnl *ctnl;
-	bool cannot_match;           /* the kernel refused to delete by filter */
-	struct seen seen[IPFAM_N];   /* by the last dump that told */
-	const struct job *job;       /* of the dump under way */
-	struct pass_result *result;  /* likewise */
-	struct seen counts[IPFAM_N]; /* likewise */
+	bool cannot_match;          /* the kernel refused to delete by filter */
+	uint64_t n_udp[IPFAM_N];    /* flows of UDP, as the last dump of them showed */
+	const struct job *job;      /* of the dump under way */
+	struct pass_result *result; /* likewise */
+	uint64_t counts[IPFAM_N];   /* likewise: flows of UDP */
 };
 
 static const uint8_t families[IPFAM_N] = { AF_INET, AF_INET6 };
@@ -122,13 +108,11 @@ static int match_target(struct pass *p, const struct job *job, const struct job_
 	return ctnl_delete_matching(p->ctnl, &m, err);
 }
 
-/* All of IPv4. 0, -EOPNOTSUPP when this kernel cannot, or what went wrong. */
+/* 0, -EOPNOTSUPP when this kernel cannot, or what went wrong. */
 static int match_all(struct pass *p, const struct job *job, struct pass_result *result,
 		     struct err *err)
 {
 	vec_for_each (f, &job->frontends) {
-		if (ip_fam(&f->addr) != IPFAM_V4)
-			continue;
 		for (uint32_t i = 0; i < f->n_targets; i++) {
 			int r = match_target(p, job, f, &job->targets.v[f->target + i], err);
 
@@ -145,11 +129,9 @@ static int match_all(struct pass *p, const struct job *job, struct pass_result *
 static void on_entry(void *arg, const struct ctnl_entry *e)
 {
 	struct pass *p = arg;
-	struct seen *count = &p->counts[ip_fam(&e->flow.to.addr)];
 
 	p->result->n_seen++;
-	count->all++;
-	count->udp += e->flow.proto == IPPROTO_UDP;
+	p->counts[ip_fam(&e->flow.to.addr)] += e->flow.proto == IPPROTO_UDP;
 	if (job_is_stale(p->job, &e->flow))
 		ctnl_delete(p->ctnl, e);
 	if (p->result->n_seen % DELETE_EVERY == 0)
@@ -160,42 +142,36 @@ static int dump(struct pass *p, uint8_t family, uint8_t proto, struct err *err)
 {
 	int r;
 
-	p->counts[IPFAM_V4] = p->counts[IPFAM_V6] = (struct seen){ 0 };
+	p->counts[IPFAM_V4] = p->counts[IPFAM_V6] = 0;
 	r = ctnl_dump(p->ctnl, family, proto, on_entry, p, err);
-	for (int fam = 0; r == 0 && fam < IPFAM_N; fam++) {
-		if (family != 0 && family != families[fam])
-			continue;
-		p->seen[fam].udp = p->counts[fam].udp;
-		if (proto == 0)
-			p->seen[fam].all = p->counts[fam].all;
-	}
+	for (int fam = 0; r == 0 && fam < IPFAM_N; fam++)
+		if (family == 0 || family == families[fam])
+			p->n_udp[fam] = p->counts[fam];
 	return r;
 }
 
-static int dump_families(struct pass *p, const enum way ways[static IPFAM_N], struct err *err)
+/* `is_udp`: one dump of UDP for each family of the job, else one of everything. */
+static int dump_all(struct pass *p, bool is_udp, struct err *err)
 {
 	int r = 0;
 
-	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
-		if (ways[fam] == WAY_ALL)
-			return dump(p, 0, 0, err);
-		if (ways[fam] == WAY_UDP)
+	if (!is_udp)
+		return dump(p, 0, 0, err);
+	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
+		if (job_has_family(p->job, fam))
 			r = dump(p, families[fam], IPPROTO_UDP, err);
-		else if (ways[fam] == WAY_FAMILY)
-			r = dump(p, families[fam], 0, err);
-	}
 	return r;
 }
 
-static int judge_all(struct pass *p, const struct job *job, const enum way ways[static IPFAM_N],
-		     struct pass_result *result, struct err *err)
+static int judge_all(struct pass *p, const struct job *job, bool is_udp, struct pass_result *result,
+		     struct err *err)
 {
 	struct err del_err;
 	int r, d;
 
 	p->job = job;
 	p->result = result;
-	r = dump_families(p, ways, err);
+	r = dump_all(p, is_udp, err);
 	/* Also after a dump that broke off: what was judged is judged. */
 	d = ctnl_delete_flush(p->ctnl, &result->n_deleted, &del_err);
 	p->job = NULL;
@@ -209,93 +185,52 @@ static int judge_all(struct pass *p, const struct job *job, const enum way ways[
 
 /* --- which way ---------------------------------------------------------------------- */
 
-static uint64_t match_cost(const struct pass *p, const struct job *job, enum ipfam fam,
-			   uint64_t size)
+static uint64_t match_cost(const struct pass *p, const struct job *job, uint64_t size)
 {
 	uint64_t n = 0;
 
-	if (p->cannot_match || fam != IPFAM_V4)
+	if (p->cannot_match || job_has_family(job, IPFAM_V6))
 		return COST_NEVER;
-	vec_for_each (f, &job->frontends) {
-		if (ip_fam(&f->addr) != fam)
-			continue;
-		for (uint32_t i = 0; i < f->n_targets; i++) {
-			uint8_t kind = job->targets.v[f->target + i].kind;
-
-			if (kind == JOB_TARGET_NOT_LIVE)
-				return COST_NEVER;
-			n += kind == JOB_TARGET_UNTRANSLATED ? 2 : 1;
-		}
+	vec_for_each (t, &job->targets) {
+		if (t->kind == JOB_TARGET_NOT_LIVE)
+			return COST_NEVER;
+		n += t->kind == JOB_TARGET_UNTRANSLATED ? 2 : 1;
 	}
 	return n * (MATCH_COST + size / WALK_SHARE);
 }
 
-/* Of a dump that `passing` entries pass. */
-static uint64_t filter_cost(uint64_t passing, uint64_t size)
+/* Of dumps of UDP, where enough of the table passes. */
+static uint64_t udp_cost(const struct pass *p, const struct job *job, uint64_t size)
 {
-	return passing < size / FILTER_SHARE + 1 ? COST_NEVER
-						 : DUMP_COST + size / WALK_SHARE + passing;
-}
+	uint64_t cost = 0;
 
-/* The cheapest way for one family, and its cost. */
-static enum way choose_one(const struct pass *p, const struct job *job, enum ipfam fam,
-			   uint64_t size, uint64_t *cost)
-{
-	enum way way = WAY_MATCH;
-	uint64_t udp = job_is_udp_only(job) ? filter_cost(p->seen[fam].udp, size) : COST_NEVER;
-	uint64_t family = filter_cost(p->seen[fam].all, size);
-
-	*cost = match_cost(p, job, fam, size);
-	if (udp < *cost) {
-		*cost = udp;
-		way = WAY_UDP;
-	}
-	if (family < *cost) {
-		*cost = family;
-		way = WAY_FAMILY;
-	}
-	return way;
-}
-
-static void choose(const struct pass *p, const struct job *job, uint64_t size,
-		   enum way ways[static IPFAM_N])
-{
-	uint64_t left = DUMP_COST + size; /* what a dump of everything would cost */
-
+	if (!job_is_udp_only(job))
+		return COST_NEVER;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		uint64_t cost;
-
-		ways[fam] = WAY_NONE;
 		if (!job_has_family(job, fam))
 			continue;
-		ways[fam] = choose_one(p, job, fam, size, &cost);
-		if (cost > left) {
-			ways[IPFAM_V4] = ways[IPFAM_V6] = WAY_ALL;
-			return;
-		}
-		left -= cost;
+		if (p->n_udp[fam] < size / FILTER_SHARE + 1)
+			return COST_NEVER;
+		cost += DUMP_COST + size / WALK_SHARE + p->n_udp[fam];
 	}
+	return cost;
 }
 
 int pass_run(struct pass *p, const struct job *job, struct pass_result *ret, struct err *err)
 {
 	uint64_t size = table_size();
-	enum way ways[IPFAM_N];
+	uint64_t udp = udp_cost(p, job, size);
+	uint64_t all = DUMP_COST + size;
 
 	*ret = (struct pass_result){ 0 };
 	if (size == 0)
 		return 0;
-	choose(p, job, size, ways);
-	if (ways[IPFAM_V4] == WAY_MATCH) {
+	if (match_cost(p, job, size) <= MIN(udp, all)) {
 		int r = match_all(p, job, ret, err);
 
-		if (r < 0 && r != -EOPNOTSUPP)
+		if (r != -EOPNOTSUPP)
 			return r;
-		p->cannot_match = r < 0;
-		if (p->cannot_match)
-			choose(p, job, size, ways);
-		else
-			ways[IPFAM_V4] = WAY_NONE;
+		p->cannot_match = true;
 	}
-	return judge_all(p, job, ways, ret, err);
+	return judge_all(p, job, udp < all, ret, err);
 }

@@ -2,11 +2,11 @@
 /*
  * conntrack/pass - do a job: find the stale flows and delete them.
  *
- * Three ways, by what they are estimated to cost (conntrack/ctnl says what they do):
+ * Two ways, by what they are estimated to cost (conntrack/ctnl says what they do):
  *
- *   match   the kernel deletes by itself, one walk a target; IPv4 only
- *   filter  one dump of UDP, judged here; only where enough of the table is UDP
- *   all     one dump of everything, for both families
+ *   match   the kernel deletes by itself, one walk a target; for jobs of IPv4 only
+ *   dump    flows are dumped and judged here: everything, or UDP where that is enough of
+ *           the table
  *
  * A table that holds nothing is not walked. Runs in the helper process; blocks.
  */
