@@ -153,3 +153,14 @@ MUST_USE int nft_kinds_remove(struct nft_plane *p, struct err *err);
 void nft_shorten_applied(struct nft_plane *p);
 /* One piece of the walk over clients' entries; false when the next one may wait for seconds. */
 bool nft_shorten_step(struct nft_plane *p, struct err *err);
+
+/* --- tick.c --- */
+
+/* plane_ops.tick */
+uint64_t nft_tick(struct plane *plane, uint64_t now);
+/* Remove unused affinity chains. One that stays costs nothing but room: the next round retries. */
+void nft_tick_kinds_remove(struct nft_plane *p);
+/* Does `cmd` own both tables? */
+bool nft_plane_is_owner(const struct nft_plane *p);
+/* Writes for the guard belong to no service, and are not among what a commit reports. */
+void nft_plane_guard_written(struct nft_plane *p, const struct nft_layout_result *lr);

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plane/nft/tick - work of the plane that no change causes: addresses that lingered long enough,
+ * strays, shorter affinity timeouts, unused affinity chains, the guard.
+ */
+#include "base/log.h"
+#include "plane/nft/decode.h"
+#include "plane/nft/state.h"
+
+/* Addresses removed in one transaction of tick(), and how soon the next may follow. */
+#define TICK_MAX 512
+#define TICK_AGAIN_NS (20 * NSEC_PER_MSEC)
+#define TICK_RETRY_NS (60 * NSEC_PER_SEC)
+/* How often idle affinity kinds are removed. One that is asked for in between stays. */
+#define KINDS_PERIOD_NS (600 * NSEC_PER_SEC)
+/* How soon after a transaction that shortens an affinity timeout the entries follow. */
+#define SHORTEN_LOOK_NS (2 * NSEC_PER_SEC)
+/* Between two pieces of a walk, and between two walks. A late piece takes the kernel 10 ms. */
+#define WALK_STEP_NS (100 * NSEC_PER_MSEC)
+#define WALK_PERIOD_NS (UINT64_C(86400) * NSEC_PER_SEC)
+#define WALK_RETRY_NS (600 * NSEC_PER_SEC)
+
+bool nft_plane_is_owner(const struct nft_plane *p)
+{
+	return nft_layout_is_owner(p->layout[IPFAM_V4]) && nft_layout_is_owner(p->layout[IPFAM_V6]);
+}
+
+void nft_plane_guard_written(struct nft_plane *p, const struct nft_layout_result *lr)
+{
+	nft_plane_committed(p, lr->n_batches);
+	p->plane.is_flush_safe = nft_guard_is_held(p->guard) || nft_plane_is_owner(p);
+}
+
+void nft_tick_kinds_remove(struct nft_plane *p)
+{
+	struct err err = { 0 };
+
+	if (nft_kinds_remove(p, &err) < 0)
+		log_info(LOG_AREA_PLANE,
+			 "unused affinity chains: not removed: %s; next attempt "
+			 "in %d s",
+			 err.text, (int)(KINDS_PERIOD_NS / NSEC_PER_SEC));
+}
+
+/* Remove the addresses in `addrs` from the kernel; those it no longer has are forgotten too. */
+static int linger_end(struct nft_plane *p, enum ipfam fam, const uint8_t *addrs, size_t n,
+		      struct err *err)
+{
+	struct plane_result res = { 0 };
+	size_t len = nft_data_len(NFTSET_ENDPOINTS, fam);
+	int r;
+
+	nft_changes_reset(&p->changes);
+	for (size_t i = 0; i < n; i++) {
+		uint8_t key[NFT_KEY_MAX];
+
+		nft_key_endpoint_from(key, fam, addrs + i * len);
+		nft_changes_was(&p->changes, fam, NFTSET_ENDPOINT_ADDRS, key, NULL, NULL);
+	}
+	r = nft_transact_held(p, &res, err);
+	for (size_t i = 0; i < n && r == 0; i++)
+		nft_refs_set(&p->endpoint_addrs[fam], addrs + i * len, 0);
+	nft_changes_reset(&p->changes);
+	return r;
+}
+
+static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
+{
+	struct nft_refs *refs = &p->endpoint_addrs[fam];
+	uint32_t now_s = (uint32_t)(now / NSEC_PER_SEC) + 1;
+	struct err err = { 0 };
+	uint8_t addrs[TICK_MAX * 8]; /* as many of IPv6 as fit */
+	uint32_t due_s;
+	size_t n;
+	int r;
+
+	nft_refs_stamp(refs, now_s);
+	n = nft_refs_due(refs, now_s, NFT_LINGER_S, addrs,
+			 sizeof(addrs) / nft_data_len(NFTSET_ENDPOINTS, fam));
+	if (n > 0) {
+		r = linger_end(p, fam, addrs, n, &err);
+		if (r < 0) {
+			log_warn(LOG_AREA_PLANE, "removal of %zu addresses put off: %s", n,
+				 err.text);
+			return now + TICK_RETRY_NS;
+		}
+	}
+	due_s = nft_refs_next_due(refs, NFT_LINGER_S);
+	if (due_s == 0)
+		return 0;
+	return due_s <= now_s ? now + TICK_AGAIN_NS : (uint64_t)due_s * NSEC_PER_SEC;
+}
+
+/* An address that the kernel holds and nobody knows lingers from now on. */
+static int stray_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+{
+	struct nft_refs *refs = arg;
+
+	(void)data;
+	(void)err;
+	if (!nft_refs_is_known(refs, key))
+		nft_refs_linger(refs, key);
+	return 0;
+}
+
+static int walk_begin(struct nft_plane *p, enum ipfam fam, struct err *err)
+{
+	struct nft_table_ref table = nft_plane_table(p, fam);
+
+	return nft_walk_begin(&p->walk, p->walk_nl, &table, NFTSET_ENDPOINT_ADDRS, err);
+}
+
+/* One piece, or the beginning of a walk. When to come again, 0 = not at all. */
+static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
+{
+	struct err err = { 0 };
+	int r = 0;
+
+	if (!(p->is_walk_wanted && !p->is_walking) && (p->walk_at == 0 || now < p->walk_at))
+		return p->walk_at;
+	if (!p->is_walking) {
+		p->is_walk_wanted = false;
+		r = walk_begin(p, IPFAM_V4, &err);
+	} else {
+		r = nft_walk_step(&p->walk, stray_found, &p->endpoint_addrs[p->walk.fam], &err);
+		if (r == 0 && p->walk.fam == IPFAM_V6) {
+			p->is_walking = false;
+			p->walk_at = now + (p->is_walk_wanted ? WALK_STEP_NS : WALK_PERIOD_NS);
+			return p->walk_at;
+		}
+		if (r == 0)
+			r = walk_begin(p, IPFAM_V6, &err);
+	}
+	p->is_walking = r >= 0;
+	p->walk_at = now + (r >= 0 ? WALK_STEP_NS : WALK_RETRY_NS);
+	if (r < 0)
+		log_info(LOG_AREA_PLANE, "look for stray addresses put off: %s", err.text);
+	return p->walk_at;
+}
+
+/* The socket of walks serves one at a time. When to come again, 0 = not at all. */
+static uint64_t tick_shorten(struct nft_plane *p, uint64_t now)
+{
+	struct err err = { 0 };
+
+	if (p->walk_nl == NULL || nft_kind_count() == 0)
+		return 0;
+	/* Transactions do not call for a tick. */
+	if (p->shorten.n == 0 || p->is_walking)
+		return now + SHORTEN_LOOK_NS;
+	return now + (nft_shorten_step(p, &err) ? TICK_AGAIN_NS : SHORTEN_LOOK_NS);
+}
+
+static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
+{
+	struct nft_layout_result lr = { .times = &p->plane.times };
+	uint64_t next;
+
+	if (p->guard == NULL)
+		return 0;
+	next = nft_guard_tick(p->guard, now, &lr);
+	nft_plane_guard_written(p, &lr);
+	return next;
+}
+
+static bool ready_for_kinds(const struct nft_plane *p)
+{
+	return nft_layout_state(p->layout[IPFAM_V4]) == NFT_LAYOUT_HELD &&
+	       nft_layout_state(p->layout[IPFAM_V6]) == NFT_LAYOUT_HELD;
+}
+
+static uint64_t tick_kinds(struct nft_plane *p, uint64_t now)
+{
+	if (nft_kind_count() == 0)
+		return p->kinds_at = 0;
+	if (p->kinds_at != 0 && now < p->kinds_at)
+		return p->kinds_at;
+	if (p->kinds_at != 0 && ready_for_kinds(p))
+		nft_tick_kinds_remove(p);
+	p->kinds_at = now + KINDS_PERIOD_NS;
+	return p->kinds_at;
+}
+
+/* The earlier of two times; 0 = never. */
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+uint64_t nft_tick(struct plane *plane, uint64_t now)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+	uint64_t next;
+
+	if (p->loaded != NULL) /* the addresses in use are not all counted yet */
+		return now + NSEC_PER_SEC;
+	next = earlier(tick_guard(p, now), tick_kinds(p, now));
+	next = earlier(next, tick_shorten(p, now));
+	if (p->walk_nl != NULL && p->n_shortening == 0)
+		next = earlier(next, tick_walk(p, now));
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		if (nft_layout_state(p->layout[fam]) == NFT_LAYOUT_HELD &&
+		    !p->plane.family[fam].is_failed)
+			next = earlier(next, tick_family(p, fam, now));
+	return next;
+}
