@@ -18,7 +18,6 @@
 #include "plane/nft/rules.h"
 
 #define REQUEST_MAX 512
-#define NAMES_MIN 64
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 
 const struct nft_schema nft_schema = {
@@ -40,20 +39,19 @@ void nft_table_name(char buf[static NFT_TABLE_NAME_MAX], const char *base, int i
 		(void)snprintf(buf, NFT_TABLE_NAME_MAX, "%s-%d", base, i);
 }
 
-static void chain_fini(struct nft_fixed_chain *c)
+static void chain_free(struct nft_fixed *h, struct nft_fixed_chain *c)
 {
-	free(c->name);
+	htable_remove(&h->chains, &c->node);
 	vec_fini(&c->hashes);
+	free(c->name);
+	free(c);
 }
 
 static void chains_clear(struct nft_fixed *h)
 {
-	vec_for_each (c, &h->chains)
-		chain_fini(c);
-	vec_clear(&h->chains);
-	free(h->by_name);
-	h->by_name = NULL;
-	h->n_by_name = 0;
+	htable_for_each_safe (n, tmp, &h->chains)
+		chain_free(h, container_of(n, struct nft_fixed_chain, node));
+	htable_fini(&h->chains);
 }
 
 static void verdicts_clear(struct nft_fixed *h, unsigned int map)
@@ -68,7 +66,6 @@ static void verdicts_clear(struct nft_fixed *h, unsigned int map)
 void nft_fixed_fini(struct nft_fixed *h)
 {
 	chains_clear(h);
-	vec_fini(&h->chains);
 	for (unsigned int i = 0; i < NFT_VERDICT_MAPS; i++) {
 		verdicts_clear(h, i);
 		vec_fini(&h->verdicts[i]);
@@ -83,41 +80,24 @@ void nft_fixed_tables_fini(struct nft_fixed_tables *t)
 	vec_fini(&t->v);
 }
 
-/* Where `name` stands in by_name, or the empty place where the search ended. */
-static size_t name_probe(const struct nft_fixed *h, const char *name)
-{
-	size_t i = hash_bytes(name, strlen(name)) & (h->n_by_name - 1);
-
-	while (h->by_name[i] != 0 && strcmp(h->chains.v[h->by_name[i] - 1].name, name) != 0)
-		i = (i + 1) & (h->n_by_name - 1);
-	return i;
-}
-
-static void names_index(struct nft_fixed *h, size_t n)
-{
-	free(h->by_name);
-	h->n_by_name = n;
-	h->by_name = xcalloc(n, sizeof(h->by_name[0]));
-	for (uint32_t i = 0; i < h->chains.n; i++)
-		h->by_name[name_probe(h, h->chains.v[i].name)] = i + 1;
-}
-
 struct nft_fixed_chain *nft_fixed_chain(const struct nft_fixed *h, const char *name)
 {
-	uint32_t at = h->n_by_name == 0 ? 0 : h->by_name[name_probe(h, name)];
+	htable_for_each_hash (n, &h->chains, hash_bytes(name, strlen(name))) {
+		struct nft_fixed_chain *c = container_of(n, struct nft_fixed_chain, node);
 
-	return at == 0 ? NULL : &h->chains.v[at - 1];
+		if (strcmp(c->name, name) == 0)
+			return c;
+	}
+	return NULL;
 }
 
 struct nft_fixed_chain *nft_fixed_chain_add(struct nft_fixed *h, const char *name)
 {
-	struct nft_fixed_chain *c = vec_push(&h->chains);
+	struct nft_fixed_chain *c = xcalloc(1, sizeof(*c));
 
-	*c = (struct nft_fixed_chain){ .name = xstrdup(name), .policy = NF_ACCEPT };
-	if (h->chains.n * 2 > h->n_by_name)
-		names_index(h, MAX(h->n_by_name * 2, (size_t)NAMES_MIN));
-	else
-		h->by_name[name_probe(h, name)] = (uint32_t)h->chains.n;
+	c->name = xstrdup(name);
+	c->policy = NF_ACCEPT;
+	htable_insert(&h->chains, &c->node, hash_bytes(name, strlen(name)));
 	return c;
 }
 
@@ -125,11 +105,8 @@ void nft_fixed_chain_del(struct nft_fixed *h, const char *name)
 {
 	struct nft_fixed_chain *c = nft_fixed_chain(h, name);
 
-	if (c == NULL)
-		return;
-	chain_fini(c);
-	*c = h->chains.v[--h->chains.n];
-	names_index(h, h->n_by_name);
+	if (c != NULL)
+		chain_free(h, c);
 }
 
 struct nft_fixed_verdict *nft_fixed_verdict(const struct nft_fixed *h, unsigned int map,
@@ -542,25 +519,18 @@ static int read_elements(struct reading *rd, struct nl_sock *nl, enum nft_set_id
 	return r == -ENOENT ? -EAGAIN : r;
 }
 
-static const struct nft_chain *chain_wanted(const struct nft_schema *schema, const char *name)
+/* Base chains cannot be moved to another hook, nor become ordinary ones. */
+static void chains_check(struct nft_fixed *h, const struct nft_schema *schema)
 {
 	size_t n;
 	const struct nft_chain *chains = schema->chains(&n);
 
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(chains[i].name, name) == 0)
-			return &chains[i];
-	return NULL;
-}
-
-/* Base chains cannot be moved to another hook, nor become ordinary ones. */
-static void chains_check(struct nft_fixed *h, const struct nft_schema *schema)
-{
-	vec_for_each (c, &h->chains) {
-		const struct nft_chain *want = chain_wanted(schema, c->name);
+	for (size_t i = 0; i < n; i++) {
+		const struct nft_chain *want = &chains[i];
+		const struct nft_fixed_chain *c = nft_fixed_chain(h, want->name);
 		bool fits = true;
 
-		if (want == NULL)
+		if (c == NULL)
 			continue;
 		if (want->type == NULL)
 			fits = !c->is_base;

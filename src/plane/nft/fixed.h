@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "base/htable.h"
 #include "nl/sock.h"
 #include "plane/nft/bounds.h"
 #include "plane/nft/layout.h"
@@ -44,6 +45,7 @@ extern const struct nft_schema nft_schema;
 struct nft_chain;
 
 struct nft_fixed_chain {
+	struct hnode node; /* in nft_fixed.chains */
 	char *name;
 	bool is_base;
 	bool is_fresh; /* made in the batch under way: nothing may lead there yet */
@@ -64,10 +66,8 @@ struct nft_fixed {
 	bool exists;
 	uint32_t flags;
 	bool has_set[NFTSET_END];
-	char misfit[128]; /* why it cannot be repaired in place; "" = it can */
-	VEC(struct nft_fixed_chain) chains;
-	uint32_t *by_name; /* of chains, open addressing: position plus 1, or 0 */
-	size_t n_by_name;  /* a power of two, or 0 */
+	char misfit[128];     /* why it cannot be repaired in place; "" = it can */
+	struct htable chains; /* of struct nft_fixed_chain, by name */
 	VEC(struct nft_fixed_verdict) verdicts[NFT_VERDICT_MAPS];
 	uint16_t *by_kind[NFT_VERDICT_MAPS]; /* of verdicts, or NULL: position plus 1 by kind */
 	struct nft_bounds ranges[NFT_RANGE_SETS]; /* sorted */
@@ -120,7 +120,7 @@ MUST_USE int nft_fixed_counters(struct nl_sock *nl, uint8_t family, const char *
 				const char *chain, uint64_t *packets, uint64_t *bytes,
 				struct err *err);
 
-/* NULL when there is none. Pointers are good until the next nft_fixed_chain_add() or _del(). */
+/* NULL when there is none. */
 struct nft_fixed_chain *nft_fixed_chain(const struct nft_fixed *h, const char *name);
 struct nft_fixed_chain *nft_fixed_chain_add(struct nft_fixed *h, const char *name);
 void nft_fixed_chain_del(struct nft_fixed *h, const char *name);

@@ -458,8 +458,8 @@ static int written(struct nft_layout *l, int r)
 		forget(l);
 		return r;
 	}
-	vec_for_each (c, &l->held.chains)
-		c->is_fresh = false;
+	htable_for_each (n, &l->held.chains)
+		container_of(n, struct nft_fixed_chain, node)->is_fresh = false;
 	return 0;
 }
 
