@@ -33,11 +33,11 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "nft/decode.h"
+#include "nft/elem.h"
+#include "nft/watch.h"
 #include "nl/batch.h"
-#include "plane/nft/decode.h"
-#include "plane/nft/elem.h"
 #include "plane/nft/plane_nft.h"
-#include "plane/nft/watch.h"
 #include "sync/sync.h"
 
 #define ROUNDS_DEFAULT 2000
@@ -343,11 +343,11 @@ static double system_ms(void)
 
 static void print_longest(const struct life *l, const char *what)
 {
-	const struct plane_times *t = &l->plane->times;
+	const struct nl_times *t = &l->plane->times;
 
 	uint64_t n_long = 0;
 
-	for (int i = 16; i < PLANE_TIMES_BUCKETS; i++) /* 2^15 us */
+	for (int i = 16; i < NL_TIMES_BUCKETS; i++) /* 2^15 us */
 		n_long += t->bucket[i];
 	printf("  longest batch      %9.1f ms   of %llu, %s; %llu took more than 33 ms\n",
 	       (double)t->longest_ns / 1e6, (unsigned long long)t->count, what,
@@ -515,7 +515,7 @@ static int run(const struct cluster *c)
 	printf("  kernel CPU         %9.1f ms   in the first sync, %.1f a batch\n", cpu_ms,
 	       cpu_ms / (double)sync_stats_get(l.s)->batches);
 	print_longest(&l, "first sync");
-	l.plane->times = (struct plane_times){ 0 };
+	l.plane->times = (struct nl_times){ 0 };
 	measure_changes(&l, c, took);
 	print_changes(c, took);
 	print_longest(&l, "single changes");

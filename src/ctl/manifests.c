@@ -13,8 +13,8 @@
 
 #include "base/str.h"
 #include "explain/text.h"
+#include "nft/kind.h"
 #include "plane/ipvs/held.h"
-#include "plane/nft/kind.h"
 #include "source/files/files.h"
 #include "source/host/host.h"
 

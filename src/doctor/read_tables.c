@@ -21,10 +21,10 @@
 #include <unistd.h>
 
 #include "doctor/proc.h"
+#include "nft/decode.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
 #include "plane/ipvs/route.h"
-#include "plane/nft/decode.h"
 #include "plane/nft/layout.h"
 
 #define COMMENT_OURS "vipd "

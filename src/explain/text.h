@@ -18,7 +18,7 @@ void plan_rows_print(struct str *out, const struct plan_rows *rows);
 void plan_op_print(struct str *out, const struct plan_op *op);
 /*
  * A frontend and where it leads, without pool numbers and slots, no newline: what a plane
- * that reads the kernel back says in the same words (plane/nft/decode.h), so that the
+ * that reads the kernel back says in the same words (nft/decode.h), so that the
  * two can be compared.
  *
  *     10.96.0.10:53/UDP cluster-ip -> 10.1.0.4:53 10.1.0.5:53

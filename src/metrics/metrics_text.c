@@ -313,13 +313,13 @@ static void drain_lines(const struct metrics *m, struct str *out)
 static void times_lines(const struct metrics *m, struct str *out)
 {
 	const struct plane *plane = m->config.ctx->plane;
-	const struct plane_times *t;
+	const struct nl_times *t;
 
 	if (plane == NULL)
 		return;
 	t = &plane->times;
 	log2_hist(out, "vipd_kernel_transaction_duration_seconds",
-		  "Duration of kernel transactions", t->bucket, PLANE_TIMES_BUCKETS, t->count,
+		  "Duration of kernel transactions", t->bucket, NL_TIMES_BUCKETS, t->count,
 		  t->sum_ns);
 	one_seconds(out, "vipd_kernel_transaction_duration_max_seconds", "gauge",
 		    "Duration of the longest kernel transaction since the start", t->longest_ns);

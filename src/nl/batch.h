@@ -74,3 +74,24 @@ size_t nl_batch_bytes(const struct nl_batch *b);
 MUST_USE int nl_batch_commit(struct nl_batch *b, struct err *err);
 /* Of the last commit; valid until reset or close. */
 const struct nl_refusal *nl_batch_refusal(const struct nl_batch *b);
+
+/* How long the single kernel transactions took, those refused included. */
+#define NL_TIMES_BUCKETS 20
+struct nl_times {
+	uint64_t count;
+	uint64_t sum_ns;
+	uint64_t longest_ns;
+	uint64_t bucket[NL_TIMES_BUCKETS]; /* i: less than 2^i us; the last: all others */
+};
+
+static inline void nl_times_add(struct nl_times *t, uint64_t ns)
+{
+	unsigned int i = 0;
+
+	while (i < NL_TIMES_BUCKETS - 1 && ns >= (UINT64_C(1) << i) * NSEC_PER_USEC)
+		i++;
+	t->bucket[i]++;
+	t->count++;
+	t->sum_ns += ns;
+	t->longest_ns = ns > t->longest_ns ? ns : t->longest_ns;
+}

@@ -15,7 +15,7 @@
  * the set itself changes between two pieces: inserts may resize its hash table (net/netfilter/
  * nft_set_hash.c: nft_rhash_walk skips by count), and removals from a set of ranges shift
  * its rules (nft_set_pipapo.c). Who uses a scoped dump must learn of such changes by
- * other means (plane/nft/watch.h) and read the table again.
+ * other means (nft/watch.h) and read the table again.
  *
  * Kernel: NLM_F_DUMP, NLM_F_DUMP_INTR (netlink(7)); nfgenmsg.res_id, where
  *         nf_tables puts the low 16 bits of the generation a message was made in

@@ -26,6 +26,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "explain/dealing.h"
+#include "nl/batch.h"
 #include "plan/plan.h"
 
 struct plane;
@@ -104,15 +105,6 @@ struct plane_slot {
 struct plane_count {
 	bool is_known;
 	uint64_t packets; /* each asked for a connection */
-};
-
-/* How long the single kernel transactions took, those refused included. */
-#define PLANE_TIMES_BUCKETS 20
-struct plane_times {
-	uint64_t count;
-	uint64_t sum_ns;
-	uint64_t longest_ns;
-	uint64_t bucket[PLANE_TIMES_BUCKETS]; /* i: less than 2^i us; the last: all others */
 };
 
 enum plane_check {
@@ -294,7 +286,7 @@ struct plane {
 	char changed_by[64];
 	/* A flush of the ruleset by others would not be noticed by established connections. */
 	bool is_flush_safe;
-	struct plane_times times;
+	struct nl_times times;
 	struct plane_fault faults[PLANE_FAULT_N];
 	struct plane_family family[IPFAM_N];
 };
@@ -350,16 +342,4 @@ static inline uint32_t plane_weight(const void *plane, const struct plan_rows *r
 static inline struct plan_dealer plane_dealer(const struct plane *p)
 {
 	return (struct plan_dealer){ plane_dealing, plane_weight, p };
-}
-
-static inline void plane_times_add(struct plane_times *t, uint64_t ns)
-{
-	unsigned int i = 0;
-
-	while (i < PLANE_TIMES_BUCKETS - 1 && ns >= (UINT64_C(1) << i) * NSEC_PER_USEC)
-		i++;
-	t->bucket[i]++;
-	t->count++;
-	t->sum_ns += ns;
-	t->longest_ns = ns > t->longest_ns ? ns : t->longest_ns;
 }

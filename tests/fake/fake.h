@@ -16,8 +16,8 @@
 #pragma once
 
 #include "base/str.h"
+#include "nft/sets.h"
 #include "nl/sock.h"
-#include "plane/nft/sets.h"
 
 struct fake;
 

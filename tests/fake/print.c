@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plane/nft/decode.h"
+#include "nft/decode.h"
 
 static const char *const families[IPFAM_N] = { "ip", "ip6" };
 

@@ -18,7 +18,7 @@
 #include "../unit/make.h"
 #include "base/log.h"
 #include "fake/fake.h"
-#include "plane/nft/decode.h"
+#include "nft/decode.h"
 #include "plane/nft/plane_nft.h"
 #include "sync/sync.h"
 

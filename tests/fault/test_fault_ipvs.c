@@ -15,9 +15,9 @@
 #include "base/name.h"
 #include "fake/fake.h"
 #include "fake/ipvs.h"
+#include "nft/decode.h"
 #include "objects.h"
 #include "plane/ipvs/plane_ipvs.h"
-#include "plane/nft/decode.h"
 #include "sync/sync.h"
 #include "test.h"
 

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "nft/watch.h"
 #include "plane/nft/layout.h"
-#include "plane/nft/watch.h"
 
 int kernel_enter(void)
 {

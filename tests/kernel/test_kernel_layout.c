@@ -58,7 +58,7 @@ static void cidrs_make(void)
 struct world {
 	struct nl_sock *nl;
 	struct nft_layout *l;
-	struct nft_layout_result res; /* of the last run() */
+	struct nft_result res; /* of the last run() */
 };
 
 static enum plane_counting counting; /* what start() asks for */
@@ -84,7 +84,7 @@ static enum nft_layout_state run(struct world *w, const struct nft_layout_params
 	enum nft_layout_state found;
 	struct err err = { 0 };
 
-	w->res = (struct nft_layout_result){ 0 };
+	w->res = (struct nft_result){ 0 };
 	if (nft_layout_load(w->l, &err) < 0)
 		fail_msg("load: %s", err.text);
 	found = nft_layout_state(w->l);
@@ -111,7 +111,7 @@ static size_t restart(enum ipfam fam, const struct nft_layout_params *params,
 }
 
 /* The odd sizes and timeouts beside p1..p16, so that every form of chain is there. */
-static void need(struct world *w, struct nft_layout_result *res)
+static void need(struct world *w, struct nft_result *res)
 {
 	const uint16_t kinds[] = { nft_pool_class(17, 0),    nft_pool_class(70, 0),
 				   nft_pool_class(3, 10800), nft_pool_class(70, 60),
@@ -436,7 +436,7 @@ static void test_restart_recalls_kinds(void **state)
 
 static void test_chains_need(void **state)
 {
-	struct nft_layout_result res = { 0 };
+	struct nft_result res = { 0 };
 	struct err err = { 0 };
 	struct world w;
 
@@ -447,7 +447,7 @@ static void test_chains_need(void **state)
 	/* The chains first, what leads to them after. */
 	need(&w, &res);
 	assert_int_equal(res.n_batches, 2);
-	res = (struct nft_layout_result){ 0 };
+	res = (struct nft_result){ 0 };
 	need(&w, &res);
 	assert_int_equal(res.n_batches, 0);
 	assert_int_equal(nft_layout_chains_need(w.l, (uint16_t[]){ 0x300 }, 1, NULL, &err),
@@ -661,7 +661,7 @@ static void test_variants(void **state)
 	start(&w, IPFAM_V4);
 	run(&w, &cidrs);
 	for (size_t i = 0; i < ARRAY_SIZE(variants); i++) {
-		struct nft_layout_result res = { 0 };
+		struct nft_result res = { 0 };
 		struct err err = { 0 };
 		char *xl, *post;
 
@@ -682,7 +682,7 @@ static void test_variants(void **state)
 		free(xl);
 		free(post);
 		/* ... and nothing to do, now or after a restart. */
-		res = (struct nft_layout_result){ 0 };
+		res = (struct nft_result){ 0 };
 		assert_int_equal(nft_layout_apply(w.l, &variants[i].params, &res, &err), 0);
 		assert_int_equal(res.n_batches, 0);
 		assert_int_equal(restart(IPFAM_V4, &variants[i].params, NFT_LAYOUT_HELD), 0);

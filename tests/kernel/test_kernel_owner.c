@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What the kernel does with tables that have an owner, and whom it says a change is of:
- * what plane/nft/layout and plane/nft/watch build upon.
+ * what plane/nft/layout and nft/watch build upon.
  */
 #include "kernel.h"
 
@@ -17,9 +17,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "plane/nft/fixed.h"
+#include "nft/fixed.h"
+#include "nft/watch.h"
 #include "plane/nft/layout.h"
-#include "plane/nft/watch.h"
 
 #define OWNED (NFT_TABLE_F_OWNER | NFT_FIXED_TABLE_F_PERSIST)
 
@@ -93,7 +93,7 @@ end:
 struct life {
 	struct nl_sock *nl;
 	struct nft_layout *l;
-	struct nft_layout_result res;
+	struct nft_result res;
 	enum nft_layout_state found;
 };
 

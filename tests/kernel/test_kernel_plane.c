@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "nft/decode.h"
 #include "nft_cases.h"
 #include "objects.h"
-#include "plane/nft/decode.h"
 
 static struct nl_sock *connect_kernel(void *ctx)
 {

@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nft/elem.h"
+#include "nft/fixed.h"
 #include "objects.h"
-#include "plane/nft/elem.h"
-#include "plane/nft/fixed.h"
+#include "plane/nft/layout.h"
 #include "test.h"
 
 #define WEB "ip=10.96.0.1 port=http:80"
@@ -615,11 +616,12 @@ static bool has_chain(const struct world *w, const char *name)
 	struct nft_fixed fixed = { 0 };
 	bool has = false;
 
-	assert_int_equal(nft_fixed_tables_read(&tables, nl, NFPROTO_IPV4, NULL), 0);
+	assert_int_equal(nft_fixed_tables_read(&tables, nl, NFPROTO_IPV4, &nft_schema, NULL), 0);
 	vec_for_each (t, &tables.v) {
 		if (!t->is_ours)
 			continue;
-		assert_int_equal(nft_fixed_read(&fixed, nl, IPFAM_V4, t, w->counting, NULL), 0);
+		assert_int_equal(
+			nft_fixed_read(&fixed, nl, IPFAM_V4, t, &nft_schema, w->counting, NULL), 0);
 		has |= nft_fixed_chain(&fixed, name) != NULL;
 	}
 	nft_fixed_fini(&fixed);

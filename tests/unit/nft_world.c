@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nft/decode.h"
+#include "nft/elem.h"
+#include "nft/kind.h"
+#include "nft/watch.h"
 #include "objects.h"
-#include "plane/nft/decode.h"
-#include "plane/nft/elem.h"
-#include "plane/nft/kind.h"
 #include "plane/nft/layout.h"
-#include "plane/nft/watch.h"
 #include "test.h"
 
 #define STEPS_MAX 20000

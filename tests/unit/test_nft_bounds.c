@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/str.h"
-#include "plane/nft/bounds.h"
+#include "nft/bounds.h"
 
 static const struct {
 	const char *what;

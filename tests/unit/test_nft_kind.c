@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "plane/nft/kind.h"
+#include "nft/kind.h"
 
 static int reset(void **state)
 {

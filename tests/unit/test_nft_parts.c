@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "nft/change.h"
+#include "nft/decode.h"
+#include "nft/refs.h"
+#include "nft/tab.h"
+#include "nft/watch.h"
 #include "nl/dump.h"
 #include "objects.h"
-#include "plane/nft/change.h"
-#include "plane/nft/decode.h"
-#include "plane/nft/refs.h"
-#include "plane/nft/tab.h"
-#include "plane/nft/watch.h"
 #include "test.h"
 
 /* --- tab --- */

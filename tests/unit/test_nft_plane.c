@@ -8,11 +8,11 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "fake/fake.h"
+#include "nft/decode.h"
+#include "nft/elem.h"
 #include "nft_cases.h"
 #include "nl/dump.h"
 #include "objects.h"
-#include "plane/nft/decode.h"
-#include "plane/nft/elem.h"
 #include "test.h"
 
 static struct nl_sock *connect_fake(void *ctx)

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "plane/nft/sets.h"
+#include "nft/sets.h"
 
 static const struct {
 	enum nft_set_id id;

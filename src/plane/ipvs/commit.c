@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "nft/decode.h"
+#include "plane/exchange.h"
 #include "plane/ipvs/state.h"
-#include "plane/nft/decode.h"
-#include "plane/nft/exchange.h"
 
 void ipvs_committed(struct ipvs_plane *p, size_t n)
 {

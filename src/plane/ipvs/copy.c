@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nft/decode.h"
 #include "plane/ipvs/state.h"
-#include "plane/nft/decode.h"
 
 #define WANTED 1
 

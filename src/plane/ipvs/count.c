@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "nft/decode.h"
+#include "plane/asking.h"
 #include "plane/ipvs/state.h"
-#include "plane/nft/asking.h"
-#include "plane/nft/decode.h"
 
 static int is_in_force(const struct ipvs_plane *p, struct err *err)
 {

@@ -4,9 +4,9 @@
 
 #include <errno.h>
 
+#include "nft/decode.h"
+#include "plane/exchange.h"
 #include "plane/ipvs/state.h"
-#include "plane/nft/decode.h"
-#include "plane/nft/layout.h"
 
 #define TRIES 8
 

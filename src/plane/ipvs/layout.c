@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "plane/nft/write.h"
+#include "nft/write.h"
 
 struct ipvs_layout {
 	struct nl_sock *nl;
@@ -72,7 +72,8 @@ bool ipvs_layout_has_set(const struct ipvs_layout *l, enum ipfam fam, enum nft_s
 static int table_read(struct ipvs_layout *l, const struct nft_fixed_table *t, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = nft_fixed_read_as(&l->held[fam], l->nl, fam, t, &ipvs_schema, err);
+		int r = nft_fixed_read(&l->held[fam], l->nl, fam, t, &ipvs_schema,
+				       NFT_COUNT_BACKENDS, err);
 
 		if (r < 0)
 			return r;
@@ -112,7 +113,7 @@ int ipvs_layout_load(struct ipvs_layout *l, struct err *err)
 
 	memset(l->held, 0, sizeof(l->held));
 	forget(l);
-	r = nft_fixed_tables_read_as(&tables, l->nl, NFPROTO_INET, &ipvs_schema, err);
+	r = nft_fixed_tables_read(&tables, l->nl, NFPROTO_INET, &ipvs_schema, err);
 	if (r == 0)
 		r = tables_find(l, &tables, err);
 	nft_fixed_tables_fini(&tables);
@@ -137,23 +138,21 @@ static void chain_remove(struct ipvs_layout *l, struct nft_writer *w, const char
 static void chains_write(struct ipvs_layout *l, struct nft_writer *w,
 			 const struct ipvs_rules_params *params)
 {
-	size_t n;
-	const struct nft_chain *chains = ipvs_chains(&n);
+	const struct nft_chain *c;
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; (c = ipvs_chain_at(i)) != NULL; i++) {
 		if (ipvs_chain_exists(i, params->counting))
-			(void)nft_ensure_chain(w, &l->held[0], chains[i].name,
-					       chains[i].type != NULL ? &chains[i] : NULL);
-		else if (nft_fixed_chain(&l->held[0], chains[i].name) != NULL)
-			chain_remove(l, w, chains[i].name);
+			(void)nft_ensure_chain(w, &l->held[0], c->name, c->type != NULL ? c : NULL);
+		else if (nft_fixed_chain(&l->held[0], c->name) != NULL)
+			chain_remove(l, w, c->name);
 	}
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; (c = ipvs_chain_at(i)) != NULL; i++) {
 		struct nft_rules rs = { 0 };
 
 		if (!ipvs_chain_exists(i, params->counting))
 			continue;
 		ipvs_rules_build(&rs, i, params);
-		nft_ensure_rules(w, nft_fixed_chain(&l->held[0], chains[i].name), &rs);
+		nft_ensure_rules(w, nft_fixed_chain(&l->held[0], c->name), &rs);
 		nft_rules_fini(&rs);
 	}
 }
@@ -207,7 +206,7 @@ static void transition_log(const struct ipvs_layout *l, const struct nft_writer 
 static int handle_read(struct ipvs_layout *l, struct err *err)
 {
 	struct nft_fixed_tables tables = { 0 };
-	int r = nft_fixed_tables_read_as(&tables, l->nl, NFPROTO_INET, &ipvs_schema, err);
+	int r = nft_fixed_tables_read(&tables, l->nl, NFPROTO_INET, &ipvs_schema, err);
 
 	l->handle = 0;
 	vec_for_each (t, &tables.v)
@@ -221,7 +220,7 @@ static int handle_read(struct ipvs_layout *l, struct err *err)
 
 int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
 		      const struct model *m, const struct ipvs_heritage *heritage,
-		      struct nft_layout_result *res, struct err *err)
+		      struct nft_result *res, struct err *err)
 {
 	bool is_new = l->state != IPVS_LAYOUT_HELD;
 	bool is_heir = is_new && l->handle != 0 && heritage != NULL && !l->is_disinherited;
@@ -230,7 +229,7 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 
 	if (l->state == IPVS_LAYOUT_UNKNOWN)
 		return err_set(err, -EINVAL, "table inet " IPVS_TABLE " is not loaded");
-	nft_writer_init_as(&w, l->nl, &ipvs_schema, IPVS_TABLE);
+	nft_writer_init(&w, l->nl, &ipvs_schema, IPFAM_V4, IPVS_TABLE);
 	w.counting = params->counting;
 	if (is_new && l->handle != 0)
 		nft_write_table_del(&w, l->handle);
@@ -295,13 +294,13 @@ int ipvs_layout_cleanup(struct ipvs_layout *l, struct err *err)
 	int r;
 
 	forget(l);
-	r = nft_fixed_tables_read_as(&tables, l->nl, NFPROTO_INET, &ipvs_schema, err);
+	r = nft_fixed_tables_read(&tables, l->nl, NFPROTO_INET, &ipvs_schema, err);
 	vec_for_each (t, &tables.v) {
 		struct nft_writer w;
 
 		if (r < 0 || !t->is_ours)
 			continue;
-		nft_writer_init_as(&w, l->nl, &ipvs_schema, t->name);
+		nft_writer_init(&w, l->nl, &ipvs_schema, IPFAM_V4, t->name);
 		nft_write_table_del(&w, t->handle);
 		r = nft_writer_commit(&w, NULL, err);
 		if (r == -ENOENT)

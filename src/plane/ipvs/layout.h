@@ -14,8 +14,8 @@
  */
 #pragma once
 
+#include "nft/elem.h"
 #include "plane/ipvs/rules.h"
-#include "plane/nft/elem.h"
 
 struct ipvs_layout;
 
@@ -45,7 +45,7 @@ struct ipvs_heritage {
  */
 MUST_USE int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
 			       const struct model *m, const struct ipvs_heritage *heritage,
-			       struct nft_layout_result *res, struct err *err);
+			       struct nft_result *res, struct err *err);
 /* What its rules have refused and dropped; from the kernel. */
 MUST_USE int ipvs_layout_drops(const struct ipvs_layout *l, struct plane_drops *ret,
 			       struct err *err);

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "nft/decode.h"
+#include "plane/exchange.h"
 #include "plane/ipvs/state.h"
-#include "plane/nft/decode.h"
-#include "plane/nft/layout.h"
 
 /* Elements gathered for a transaction of sweep(). */
 #define SWEEP_MAX 2048
@@ -204,7 +204,7 @@ static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plan
 			struct err *err)
 {
 	struct ipvs_rules_params params = params_from(p, m);
-	struct nft_layout_result lr = { 0 };
+	struct nft_result lr = { 0 };
 	int r = ipvs_layout_apply(p->layout, &params, m,
 				  &(struct ipvs_heritage){ inherit, p->loaded }, &lr, err);
 

@@ -639,54 +639,41 @@ static const struct {
 	void (*build_of)(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p);
 	enum ipfam fam;
 } chains[] = {
-	{ { "refuse", NULL, 0, 0, NULL }, refuse },
-	{ { "no_endpoints", NULL, 0, 0, NULL }, no_endpoints },
-	{ { "no_local", NULL, 0, 0, NULL }, no_local },
-	{ { "unknown_port", NULL, 0, 0, NULL }, unknown_port },
-	{ { "unknown_address", NULL, 0, 0, NULL }, unknown_address },
-	{ { "no_socket", NULL, 0, 0, NULL }, no_socket },
-	{ { "inside4", NULL, 0, 0, NULL }, .build_of = inside, .fam = IPFAM_V4 },
-	{ { "inside6", NULL, 0, 0, NULL }, .build_of = inside, .fam = IPFAM_V6 },
-	{ { "guard4", NULL, 0, 0, NULL }, .build_of = guard, .fam = IPFAM_V4 },
-	{ { "guard6", NULL, 0, 0, NULL }, .build_of = guard, .fam = IPFAM_V6 },
-	{ { "assign4", NULL, 0, 0, NULL }, .build_of = assign, .fam = IPFAM_V4 },
-	{ { "assign6", NULL, 0, 0, NULL }, .build_of = assign, .fam = IPFAM_V6 },
-	{ { "pre", "filter", NF_INET_PRE_ROUTING, NF_IP_PRI_MANGLE, NULL }, pre },
-	{ { "out_first", "route", NF_INET_LOCAL_OUT, NF_IP_PRI_MANGLE, NULL }, out_first },
-	{ { "pre_nat", "filter", NF_INET_PRE_ROUTING, PRI_BIRTH_END, NULL }, pre_nat },
-	{ { "out_nat", "route", NF_INET_LOCAL_OUT, PRI_BIRTH_END, NULL }, out_nat },
-	{ { "out_last", "filter", NF_INET_LOCAL_OUT, PRI_BIRTH_END, NULL }, out_last },
-	{ { "in", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER, NULL }, in },
-	{ { "in_last", "filter", NF_INET_LOCAL_IN, PRI_IN_LAST, NULL }, in_last },
-	{ { "late", "filter", NF_INET_LOCAL_IN, PRI_LATE, NULL }, late },
-	{ { "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER, NULL }, forward },
-	{ { "ping", "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST, NULL }, ping },
-	{ { "vip_loop", "nat", NF_INET_PRE_ROUTING, PRI_ASKED, NULL }, vip_loop },
-	{ { "post", "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC, NULL }, post },
-	{ { "clear", "filter", NF_INET_POST_ROUTING, PRI_CLEAR, NULL }, clear },
-	{ { "asked", "nat", NF_INET_PRE_ROUTING, PRI_ASKED, NULL },
-	  asked_pre,
-	  PLANE_COUNT_SERVICES },
-	{ { "asked_out", "nat", NF_INET_LOCAL_OUT, PRI_ASKED, NULL },
-	  asked_out,
-	  PLANE_COUNT_SERVICES },
-	{ { "reached", "nat", NF_INET_POST_ROUTING, PRI_REACHED, NULL },
-	  reached,
-	  PLANE_COUNT_ENDPOINTS },
+	{ { "refuse", NULL, 0, 0 }, refuse },
+	{ { "no_endpoints", NULL, 0, 0 }, no_endpoints },
+	{ { "no_local", NULL, 0, 0 }, no_local },
+	{ { "unknown_port", NULL, 0, 0 }, unknown_port },
+	{ { "unknown_address", NULL, 0, 0 }, unknown_address },
+	{ { "no_socket", NULL, 0, 0 }, no_socket },
+	{ { "inside4", NULL, 0, 0 }, .build_of = inside, .fam = IPFAM_V4 },
+	{ { "inside6", NULL, 0, 0 }, .build_of = inside, .fam = IPFAM_V6 },
+	{ { "guard4", NULL, 0, 0 }, .build_of = guard, .fam = IPFAM_V4 },
+	{ { "guard6", NULL, 0, 0 }, .build_of = guard, .fam = IPFAM_V6 },
+	{ { "assign4", NULL, 0, 0 }, .build_of = assign, .fam = IPFAM_V4 },
+	{ { "assign6", NULL, 0, 0 }, .build_of = assign, .fam = IPFAM_V6 },
+	{ { "pre", "filter", NF_INET_PRE_ROUTING, NF_IP_PRI_MANGLE }, pre },
+	{ { "out_first", "route", NF_INET_LOCAL_OUT, NF_IP_PRI_MANGLE }, out_first },
+	{ { "pre_nat", "filter", NF_INET_PRE_ROUTING, PRI_BIRTH_END }, pre_nat },
+	{ { "out_nat", "route", NF_INET_LOCAL_OUT, PRI_BIRTH_END }, out_nat },
+	{ { "out_last", "filter", NF_INET_LOCAL_OUT, PRI_BIRTH_END }, out_last },
+	{ { "in", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER }, in },
+	{ { "in_last", "filter", NF_INET_LOCAL_IN, PRI_IN_LAST }, in_last },
+	{ { "late", "filter", NF_INET_LOCAL_IN, PRI_LATE }, late },
+	{ { "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER }, forward },
+	{ { "ping", "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST }, ping },
+	{ { "vip_loop", "nat", NF_INET_PRE_ROUTING, PRI_ASKED }, vip_loop },
+	{ { "post", "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC }, post },
+	{ { "clear", "filter", NF_INET_POST_ROUTING, PRI_CLEAR }, clear },
+	{ { "asked", "nat", NF_INET_PRE_ROUTING, PRI_ASKED }, asked_pre, PLANE_COUNT_SERVICES },
+	{ { "asked_out", "nat", NF_INET_LOCAL_OUT, PRI_ASKED }, asked_out, PLANE_COUNT_SERVICES },
+	{ { "reached", "nat", NF_INET_POST_ROUTING, PRI_REACHED }, reached, PLANE_COUNT_ENDPOINTS },
 	/* A backend that is this host itself: the packet stays here. */
-	{ { "reached_in", "nat", NF_INET_LOCAL_IN, PRI_REACHED, NULL },
-	  reached,
-	  PLANE_COUNT_ENDPOINTS },
+	{ { "reached_in", "nat", NF_INET_LOCAL_IN, PRI_REACHED }, reached, PLANE_COUNT_ENDPOINTS },
 };
 
-const struct nft_chain *ipvs_chains(size_t *n)
+const struct nft_chain *ipvs_chain_at(size_t i)
 {
-	static struct nft_chain v[ARRAY_SIZE(chains)];
-
-	for (size_t i = 0; i < ARRAY_SIZE(chains); i++)
-		v[i] = chains[i].chain;
-	*n = ARRAY_SIZE(chains);
-	return v;
+	return i < ARRAY_SIZE(chains) ? &chains[i].chain : NULL;
 }
 
 bool ipvs_chain_exists(size_t i, enum plane_counting counting)
@@ -727,5 +714,5 @@ const struct nft_schema ipvs_schema = {
 	.begin = IPVSSET_BEGIN,
 	.end = NFTSET_END,
 	.ranges = IPVSSET_POD_CIDRS,
-	.chains = ipvs_chains,
+	.chain = ipvs_chain_at,
 };

@@ -8,9 +8,11 @@
 #pragma once
 
 #include "model/model.h"
+#include "nft/expr.h"
+#include "nft/fixed.h"
+#include "nft/write.h"
 #include "plane/ipvs/marks.h"
-#include "plane/nft/fixed.h"
-#include "plane/nft/rules.h"
+#include "plane/plane.h"
 
 #define IPVS_TABLE "vipd-ipvs"
 #define IPVS_TABLE_COMMENT "vipd ipvs layout "
@@ -34,8 +36,8 @@ struct ipvs_rules_params {
 
 extern const struct nft_schema ipvs_schema;
 
-/* All chains, those that lead nowhere first; `build` of none is set. */
-const struct nft_chain *ipvs_chains(size_t *n);
+/* The i-th chain, those that lead nowhere first; NULL behind the last. */
+const struct nft_chain *ipvs_chain_at(size_t i);
 /* Is the i-th in a table that counts so much? */
 bool ipvs_chain_exists(size_t i, enum plane_counting counting);
 /* The rules of the i-th. */

@@ -9,14 +9,14 @@
 #include "base/list.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "nft/change.h"
+#include "nft/refs.h"
+#include "nft/tab.h"
+#include "nft/watch.h"
 #include "nl/batch.h"
 #include "plane/ipvs/layout.h"
 #include "plane/ipvs/plane_ipvs.h"
 #include "plane/ipvs/sched.h"
-#include "plane/nft/change.h"
-#include "plane/nft/refs.h"
-#include "plane/nft/tab.h"
-#include "plane/nft/watch.h"
 
 enum ipvs_dst_flags {
 	DST_WANTED = 1 << 0,

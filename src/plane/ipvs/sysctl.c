@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "nft/decode.h"
 #include "plane/ipvs/state.h"
-#include "plane/nft/decode.h"
 
 /* Order is meaning: numbers of `remembered`. */
 static const struct {

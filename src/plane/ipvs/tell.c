@@ -11,9 +11,9 @@
 
 #include "base/name.h"
 #include "explain/text.h"
+#include "nft/decode.h"
 #include "plane/ipvs/held.h"
 #include "plane/ipvs/state.h"
-#include "plane/nft/decode.h"
 
 /* Persistence is for services by address and port: inside it is a hash of the client. */
 static void dealing_fill(struct plan_dealing *ret, struct ipvs_sched sched, uint32_t affinity_s,

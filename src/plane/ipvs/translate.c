@@ -20,8 +20,8 @@
 
 #include "base/log.h"
 #include "model/select.h"
+#include "nft/decode.h"
 #include "plane/ipvs/state.h"
-#include "plane/nft/decode.h"
 
 /* Before the transaction or after it. */
 enum side {

@@ -8,18 +8,18 @@
 #include <linux/netfilter_ipv4.h>
 #include <string.h>
 
+#include "nft/write.h"
 #include "plane/ipvs/layout.h"
 #include "plane/ipvs/plane_ipvs.h"
-#include "plane/nft/write.h"
 
 /* Some expressions are for certain hooks only. */
-static const struct nft_chain on_input = { NFT_TRY_CHAIN, "filter", NF_INET_LOCAL_IN, 0, NULL };
+static const struct nft_chain on_input = { NFT_TRY_CHAIN, "filter", NF_INET_LOCAL_IN, 0 };
 static const struct nft_chain on_dnat = { NFT_TRY_CHAIN, "nat", NF_INET_PRE_ROUTING,
-					  NF_IP_PRI_NAT_DST, NULL };
+					  NF_IP_PRI_NAT_DST };
 static const struct nft_chain on_snat = { NFT_TRY_CHAIN, "nat", NF_INET_POST_ROUTING,
-					  NF_IP_PRI_NAT_SRC, NULL };
+					  NF_IP_PRI_NAT_SRC };
 static const struct nft_chain on_route = { NFT_TRY_CHAIN, "route", NF_INET_LOCAL_OUT,
-					   NF_IP_PRI_MANGLE, NULL };
+					   NF_IP_PRI_MANGLE };
 
 /* --- one rule a feature --- */
 
@@ -131,7 +131,7 @@ static int layout_try(struct nl_sock *nl, const struct ipvs_rules_params *params
 		      const struct model *m, struct err *err)
 {
 	AUTO(ipvs_layout_close) struct ipvs_layout *l = NULL;
-	struct nft_layout_result res = { 0 };
+	struct nft_result res = { 0 };
 	int r;
 
 	ipvs_layout_open(&l, nl);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/ipvs/tryout - does this kernel have what the plane uses? As plane/nft/tryout.h.
+ * plane/ipvs/tryout - does this kernel have what the plane uses? As nft/feature.h.
  */
 #pragma once
 
+#include "nft/feature.h"
 #include "nl/ipvs.h"
-#include "plane/nft/tryout.h"
 
 #define IPVS_TRIES_MAX 8
 

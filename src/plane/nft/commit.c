@@ -14,8 +14,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "plane/nft/decode.h"
-#include "plane/nft/exchange.h"
+#include "nft/decode.h"
+#include "plane/exchange.h"
 
 void nft_plane_committed(struct nft_plane *p, size_t n)
 {

@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "plane/nft/asking.h"
-#include "plane/nft/decode.h"
+#include "nft/decode.h"
+#include "plane/asking.h"
 
 /* Of an address family that failed nothing is asked. */
 static bool is_asked(const struct nft_plane *p, enum ipfam fam)

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "nft/write.h"
 #include "plane/nft/rules.h"
-#include "plane/nft/write.h"
 
 #define RETRY_NS (60 * NSEC_PER_SEC)
 #define TABLE_FLAGS (NFT_TABLE_F_OWNER | NFT_FIXED_TABLE_F_PERSIST)
@@ -55,33 +55,33 @@ static void drop_strays(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_verdict(rs, NF_DROP, NULL);
 }
 
-static void prerouting(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void prerouting(struct nft_rules *rs, enum ipfam fam)
 {
-	(void)p;
 	nft_rule_begin(rs);
 	drop_strays(rs, fam);
 }
 
-static void output(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
+static void output(struct nft_rules *rs, enum ipfam fam)
 {
 	uint8_t udp = IPPROTO_UDP;
 
-	(void)p;
 	nft_rule_begin(rs);
 	nft_expr_meta(rs, NFT_META_L4PROTO, 0);
 	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &udp, sizeof(udp));
 	drop_strays(rs, fam);
 }
 
-static const struct nft_chain chains[] = {
-	{ "prerouting", "nat", NF_INET_PRE_ROUTING, NFT_PRI_NAT_LAST, prerouting },
-	{ "output", "nat", NF_INET_LOCAL_OUT, NFT_PRI_NAT_LAST, output },
+static const struct {
+	struct nft_chain chain;
+	void (*build)(struct nft_rules *rs, enum ipfam fam);
+} chains[] = {
+	{ { "prerouting", "nat", NF_INET_PRE_ROUTING, NFT_PRI_NAT_LAST }, prerouting },
+	{ { "output", "nat", NF_INET_LOCAL_OUT, NFT_PRI_NAT_LAST }, output },
 };
 
-static const struct nft_chain *guard_chains(size_t *n)
+static const struct nft_chain *guard_chain(size_t i)
 {
-	*n = ARRAY_SIZE(chains);
-	return chains;
+	return i < ARRAY_SIZE(chains) ? &chains[i].chain : NULL;
 }
 
 static const struct nft_schema guard_schema = {
@@ -91,7 +91,7 @@ static const struct nft_schema guard_schema = {
 	.begin = NFTSET_SERVICE_CIDRS,
 	.end = NFTSET_SERVICE_CIDRS + 1,
 	.ranges = NFTSET_SERVICE_CIDRS - RANGE_CIDRS,
-	.chains = guard_chains,
+	.chain = guard_chain,
 };
 
 static const char *family_text(enum ipfam fam)
@@ -126,18 +126,17 @@ bool nft_guard_is_held(const struct nft_guard *g)
 
 /* --- reading --- */
 
-static bool chain_is_right(const struct nft_fixed *held, enum ipfam fam,
-			   const struct nft_chain *chain)
+static bool chain_is_right(const struct nft_fixed *held, enum ipfam fam, size_t i)
 {
-	const struct nft_fixed_chain *c = nft_fixed_chain(held, chain->name);
+	const struct nft_fixed_chain *c = nft_fixed_chain(held, chains[i].chain.name);
 	struct nft_rules rs = { 0 };
 	bool is_right;
 
-	chain->build(&rs, fam, NULL);
+	chains[i].build(&rs, fam);
 	nft_rules_hash(&rs);
 	is_right = c != NULL && c->policy == NF_ACCEPT && c->hashes.n == rs.v.n;
-	for (size_t i = 0; is_right && i < rs.v.n; i++)
-		is_right = c->hashes.v[i] == rs.v.v[i].hash;
+	for (size_t k = 0; is_right && k < rs.v.n; k++)
+		is_right = c->hashes.v[k] == rs.v.v[k].hash;
 	nft_rules_fini(&rs);
 	return is_right;
 }
@@ -149,7 +148,7 @@ static bool is_right(const struct nft_fixed *held, enum ipfam fam)
 		  (held->flags & NFT_FIXED_TABLE_F_PERSIST);
 
 	for (size_t i = 0; is && i < ARRAY_SIZE(chains); i++)
-		is = chain_is_right(held, fam, &chains[i]);
+		is = chain_is_right(held, fam, i);
 	return is;
 }
 
@@ -173,7 +172,7 @@ static int family_read(const struct nft_guard *g, enum ipfam fam, struct nft_fix
 {
 	struct nft_fixed_tables tables = { 0 };
 	const uint8_t family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
-	int r = nft_fixed_tables_read_as(&tables, g->nl, family, &guard_schema, err);
+	int r = nft_fixed_tables_read(&tables, g->nl, family, &guard_schema, err);
 
 	*handle = 0;
 	vec_for_each (t, &tables.v) {
@@ -184,7 +183,8 @@ static int family_read(const struct nft_guard *g, enum ipfam fam, struct nft_fix
 			       : err_set(err, -EEXIST, "table %s %s is there and is not vipd's",
 					 family_text(fam), t->name);
 		if (r == 0)
-			r = nft_fixed_read_as(held, g->nl, fam, t, &guard_schema, err);
+			r = nft_fixed_read(held, g->nl, fam, t, &guard_schema, NFT_COUNT_BACKENDS,
+					   err);
 	}
 	nft_fixed_tables_fini(&tables);
 	if (r == 0 && held->exists && !is_right(held, fam))
@@ -201,10 +201,10 @@ static void whole_write(struct nft_writer *w, enum ipfam fam)
 	for (size_t i = 0; i < ARRAY_SIZE(chains); i++) {
 		struct nft_rules rs = { 0 };
 
-		chains[i].build(&rs, fam, NULL);
+		chains[i].build(&rs, fam);
 		nft_rules_hash(&rs);
-		nft_write_chain(w, chains[i].name, &chains[i]);
-		nft_write_rules(w, chains[i].name, &rs);
+		nft_write_chain(w, chains[i].chain.name, &chains[i].chain);
+		nft_write_rules(w, chains[i].chain.name, &rs);
 		nft_rules_fini(&rs);
 	}
 }
@@ -220,12 +220,12 @@ static void ranges_write(struct nft_writer *w, const struct nft_bounds *held,
 
 static void writer_init(struct nft_writer *w, const struct nft_guard *g, enum ipfam fam)
 {
-	nft_writer_init(w, g->nl, fam, NFT_GUARD_TABLE);
+	nft_writer_init(w, g->nl, &guard_schema, fam, NFT_GUARD_TABLE);
 	w->schema = &guard_schema;
 }
 
 /* Of `res`, only batches that changed something shall be left. */
-static int commit(struct nft_writer *w, struct nft_layout_result *res, struct err *err)
+static int commit(struct nft_writer *w, struct nft_result *res, struct err *err)
 {
 	int r = nft_writer_commit(w, res, err);
 
@@ -235,8 +235,8 @@ static int commit(struct nft_writer *w, struct nft_layout_result *res, struct er
 }
 
 /* `old`: the table that is there and cannot be kept; 0: none. */
-static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old,
-			struct nft_layout_result *res, struct err *err)
+static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struct nft_result *res,
+			struct err *err)
 {
 	struct guard_family *gf = &g->fams[fam];
 	bool is_new = !gf->held.exists;
@@ -273,7 +273,7 @@ static void held_set(struct guard_family *gf)
 	gf->is_held = true;
 }
 
-static int family_apply(struct nft_guard *g, enum ipfam fam, struct nft_layout_result *res,
+static int family_apply(struct nft_guard *g, enum ipfam fam, struct nft_result *res,
 			struct err *err)
 {
 	struct guard_family *gf = &g->fams[fam];
@@ -293,12 +293,12 @@ static int family_apply(struct nft_guard *g, enum ipfam fam, struct nft_layout_r
 	return r;
 }
 
-static int family_delete(struct nft_guard *g, enum ipfam fam, struct nft_layout_result *res,
+static int family_delete(struct nft_guard *g, enum ipfam fam, struct nft_result *res,
 			 struct err *err)
 {
 	struct nft_fixed_tables tables = { 0 };
 	const uint8_t family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
-	int r = nft_fixed_tables_read_as(&tables, g->nl, family, &guard_schema, err);
+	int r = nft_fixed_tables_read(&tables, g->nl, family, &guard_schema, err);
 
 	vec_for_each (t, &tables.v) {
 		struct nft_writer w;
@@ -333,7 +333,7 @@ int nft_guard_cleanup(struct nft_guard *g, struct err *err)
 
 /* --- when --- */
 
-static int apply(struct nft_guard *g, struct nft_layout_result *res, struct err *err)
+static int apply(struct nft_guard *g, struct nft_result *res, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		int r = g->mode == NFT_GUARD_ON ? family_apply(g, fam, res, err)
@@ -358,7 +358,7 @@ static void trouble_log(struct nft_guard *g, const struct err *err)
 	g->is_trouble_told = true;
 }
 
-static int try(struct nft_guard *g, struct nft_layout_result *res)
+static int try(struct nft_guard *g, struct nft_result *res)
 {
 	struct err err = { 0 };
 	int r = apply(g, res, &err);
@@ -372,7 +372,7 @@ static int try(struct nft_guard *g, struct nft_layout_result *res)
 }
 
 void nft_guard_want(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n,
-		    struct nft_layout_result *res)
+		    struct nft_result *res)
 {
 	if (g->mode != NFT_GUARD_ON || g->is_refused)
 		return;
@@ -389,7 +389,7 @@ void nft_guard_want(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n
 		(void)try(g, res);
 }
 
-uint64_t nft_guard_tick(struct nft_guard *g, uint64_t now, struct nft_layout_result *res)
+uint64_t nft_guard_tick(struct nft_guard *g, uint64_t now, struct nft_result *res)
 {
 	if (g->mode == NFT_GUARD_UNSET || g->is_done)
 		return 0;
@@ -403,7 +403,7 @@ uint64_t nft_guard_tick(struct nft_guard *g, uint64_t now, struct nft_layout_res
 	return g->at;
 }
 
-void nft_guard_follow(struct nft_guard *g, struct nft_layout_result *res)
+void nft_guard_follow(struct nft_guard *g, struct nft_result *res)
 {
 	if (g->mode != NFT_GUARD_UNSET && !g->is_done && !g->is_trouble_told)
 		(void)try(g, res);

@@ -23,7 +23,7 @@
  * is taken GUARD_AFTER_NS after the adoption, or when something else was written.
  *
  * Kernel: NFT_TABLE_F_OWNER and NFT_TABLE_F_PERSIST, Linux 6.9. Older ones refuse them:
- *         one line in the log, and no guard. Private to nft/.
+ *         one line in the log, and no guard. Private to plane/nft/.
  */
 #pragma once
 
@@ -50,13 +50,13 @@ DEFINE_AUTO(struct nft_guard *, nft_guard_close);
 
 /* The service CIDRs, of both families. A guard that is held gets them at once, others by tick(). */
 void nft_guard_want(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n,
-		    struct nft_layout_result *res);
+		    struct nft_result *res);
 /*
  * Make it so: when the time is come, and returns when to come again, 0 = not at all; or now,
  * because something else was written. Failures are logged, and the former tries again.
  */
-uint64_t nft_guard_tick(struct nft_guard *g, uint64_t now, struct nft_layout_result *res);
-void nft_guard_follow(struct nft_guard *g, struct nft_layout_result *res);
+uint64_t nft_guard_tick(struct nft_guard *g, uint64_t now, struct nft_result *res);
+void nft_guard_follow(struct nft_guard *g, struct nft_result *res);
 /* Delete it. -EPERM: another process holds it. */
 MUST_USE int nft_guard_cleanup(struct nft_guard *g, struct err *err);
 

@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "plane/nft/decode.h"
+#include "nft/decode.h"
+#include "nft/watch.h"
 #include "plane/nft/layout.h"
 #include "plane/nft/loaded.h"
-#include "plane/nft/watch.h"
 
 static const uint8_t *held_find(const void *ctx, enum ipfam fam, enum nft_set_id set,
 				const uint8_t *key)

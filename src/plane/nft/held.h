@@ -12,7 +12,7 @@
 
 /*
  * All frontends of both families, one a line, sorted by family, address, protocol and port,
- * as nft_frontends_text() (plane/nft/decode.h) tells them. Nothing is appended where
+ * as nft_frontends_text() (nft/decode.h) tells them. Nothing is appended where
  * there is no table of ours.
  *   -EAGAIN     others kept changing the ruleset while it was read
  *   -EPERM, -EOPNOTSUPP     `err` says what is missing

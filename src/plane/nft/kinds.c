@@ -14,12 +14,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "plane/nft/decode.h"
+#include "nft/decode.h"
 
 int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *need,
 		   struct plane_result *res, struct err *err)
 {
-	struct nft_layout_result lr = { .times = &p->plane.times };
+	struct nft_result lr = { .times = &p->plane.times };
 	VEC(uint16_t) kinds = { 0 };
 	int r;
 
@@ -97,7 +97,7 @@ void nft_kinds_keep(struct nft_plane *p)
 static int family_remove(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *idle,
 			 struct err *err)
 {
-	struct nft_layout_result lr = { .times = &p->plane.times };
+	struct nft_result lr = { .times = &p->plane.times };
 	VEC(uint16_t) kinds = { 0 };
 	int r;
 

@@ -12,9 +12,10 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "nft/write.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
-#include "plane/nft/write.h"
+#include "plane/nft/rules.h"
 
 #define KINDS (1 << NFT_KIND_BITS)
 
@@ -261,8 +262,8 @@ static int table_try(struct nft_layout *l, const struct nft_fixed_table *t, stru
 		snprintf(l->misfit, sizeof(l->misfit), "%s: %s", t->name, misfit);
 	if (misfit != NULL || strlen(t->name) >= sizeof(l->table))
 		return 0;
-	r = l->is_looking ? nft_fixed_look(&l->held, l->nl, l->fam, t, err)
-			  : nft_fixed_read(&l->held, l->nl, l->fam, t, l->counting, err);
+	r = nft_fixed_read(&l->held, l->nl, l->fam, t, &nft_schema,
+			   l->is_looking ? NFT_COUNT_ANY : l->counting, err);
 	if (r < 0)
 		return r;
 	if (l->held.misfit[0] != '\0') {
@@ -336,7 +337,7 @@ int nft_layout_load(struct nft_layout *l, struct err *err)
 	memset(&l->held, 0, sizeof(l->held));
 	memset(&l->old, 0, sizeof(l->old));
 	forget(l);
-	r = nft_fixed_tables_read(&tables, l->nl, l->family, err);
+	r = nft_fixed_tables_read(&tables, l->nl, l->family, &nft_schema, err);
 	if (r == 0)
 		r = load(l, &tables, err);
 	nft_fixed_tables_fini(&tables);
@@ -355,18 +356,16 @@ int nft_layout_load(struct nft_layout *l, struct err *err)
 static void fixed_rules_write(struct nft_layout *l, struct nft_writer *w,
 			      const struct nft_layout_params *params)
 {
-	size_t n;
-	const struct nft_chain *chains = nft_chains(&n);
+	const struct nft_chain *c;
 
 	/* A rule may only name chains that exist. */
-	for (size_t i = 0; i < n; i++)
-		(void)nft_ensure_chain(w, &l->held, chains[i].name,
-				       chains[i].type != NULL ? &chains[i] : NULL);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; (c = nft_chain_at(i)) != NULL; i++)
+		(void)nft_ensure_chain(w, &l->held, c->name, c->type != NULL ? c : NULL);
+	for (size_t i = 0; (c = nft_chain_at(i)) != NULL; i++) {
 		struct nft_rules rs = { 0 };
 
-		chains[i].build(&rs, l->fam, params);
-		nft_ensure_rules(w, nft_fixed_chain(&l->held, chains[i].name), &rs);
+		nft_rules_build(&rs, i, l->fam, params);
+		nft_ensure_rules(w, nft_fixed_chain(&l->held, c->name), &rs);
 		nft_rules_fini(&rs);
 	}
 }
@@ -487,13 +486,13 @@ static int handle_read(struct nft_layout *l, struct err *err)
 	return r < 0 ? err_wrap(err, r, "read table %s", l->table) : 0;
 }
 
-static int verdicts_lead(struct nft_layout *l, bool even_fresh, struct nft_layout_result *res,
+static int verdicts_lead(struct nft_layout *l, bool even_fresh, struct nft_result *res,
 			 struct err *err)
 {
 	struct nft_writer w;
 	int r;
 
-	nft_writer_init(&w, l->nl, l->fam, l->table);
+	nft_writer_init(&w, l->nl, &nft_schema, l->fam, l->table);
 	verdicts_write(l, &w, even_fresh);
 	r = nft_writer_commit(&w, res, err);
 	nft_writer_fini(&w);
@@ -525,14 +524,14 @@ static void transition_log(struct nft_layout *l, const struct nft_writer *w, siz
 }
 
 static int apply(struct nft_layout *l, const struct nft_layout_params *params,
-		 struct nft_layout_result *res, struct err *err)
+		 struct nft_result *res, struct err *err)
 {
 	bool is_new = !l->held.exists;
 	bool is_claim = !is_new && (l->held.flags ^ wanted_flags(l)) == NFT_TABLE_F_OWNER;
 	struct nft_writer w;
 	int r;
 
-	nft_writer_init(&w, l->nl, l->fam, l->table);
+	nft_writer_init(&w, l->nl, &nft_schema, l->fam, l->table);
 	w.counting = l->counting;
 	if (is_new)
 		nft_write_table(&w, wanted_flags(l));
@@ -566,7 +565,7 @@ static int is_loaded(const struct nft_layout *l, struct err *err)
 }
 
 int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *params,
-		     struct nft_layout_result *res, struct err *err)
+		     struct nft_result *res, struct err *err)
 {
 	struct nft_layout_params counting = *params;
 	bool is_new = !l->held.exists;
@@ -592,7 +591,7 @@ int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *param
 }
 
 int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n,
-			   struct nft_layout_result *res, struct err *err)
+			   struct nft_result *res, struct err *err)
 {
 	bool is_complete = true;
 	struct nft_writer w;
@@ -606,7 +605,7 @@ int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n
 		if (nft_kind_chain(kinds[i], buf) == NULL)
 			return err_set(err, -EINVAL, "kind 0x%x leads to no chain", kinds[i]);
 	}
-	nft_writer_init(&w, l->nl, l->fam, l->table);
+	nft_writer_init(&w, l->nl, &nft_schema, l->fam, l->table);
 	for (size_t i = 0; i < n; i++) {
 		if (kinds[i] >= NFT_KIND_AFFINITY_END || nft_layout_has_kind(l, kinds[i]))
 			continue;
@@ -638,14 +637,14 @@ static void verdicts_remove(struct nft_layout *l, struct nft_writer *w, const ui
 }
 
 int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t n,
-			     struct nft_layout_result *res, struct err *err)
+			     struct nft_result *res, struct err *err)
 {
 	struct nft_writer w;
 	int r = is_loaded(l, err);
 
 	if (r < 0 || !l->held.exists)
 		return r;
-	nft_writer_init(&w, l->nl, l->fam, l->table);
+	nft_writer_init(&w, l->nl, &nft_schema, l->fam, l->table);
 	verdicts_remove(l, &w, kinds, n);
 	for (size_t i = 0; i < n; i++) {
 		char buf[NFT_CHAIN_NAME_MAX];
@@ -663,20 +662,20 @@ int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t
 }
 
 /* One table less; one that is gone already is as good. */
-static int table_delete(struct nft_layout *l, uint64_t handle, struct nft_layout_result *res,
+static int table_delete(struct nft_layout *l, uint64_t handle, struct nft_result *res,
 			struct err *err)
 {
 	struct nft_writer w;
 	int r;
 
-	nft_writer_init(&w, l->nl, l->fam, l->table);
+	nft_writer_init(&w, l->nl, &nft_schema, l->fam, l->table);
 	nft_write_table_del(&w, handle);
 	r = nft_writer_commit(&w, res, err);
 	nft_writer_fini(&w);
 	return r == -ENOENT ? 0 : r;
 }
 
-int nft_layout_retire(struct nft_layout *l, struct nft_layout_result *res, struct err *err)
+int nft_layout_retire(struct nft_layout *l, struct nft_result *res, struct err *err)
 {
 	while (l->old.n > 0) {
 		int r = table_delete(l, l->old.v[l->old.n - 1], res, err);
@@ -688,13 +687,13 @@ int nft_layout_retire(struct nft_layout *l, struct nft_layout_result *res, struc
 	return 0;
 }
 
-int nft_layout_cleanup(struct nft_layout *l, struct nft_layout_result *res, struct err *err)
+int nft_layout_cleanup(struct nft_layout *l, struct nft_result *res, struct err *err)
 {
 	struct nft_fixed_tables tables = { 0 };
 	int r;
 
 	forget(l);
-	r = nft_fixed_tables_read(&tables, l->nl, l->family, err);
+	r = nft_fixed_tables_read(&tables, l->nl, l->family, &nft_schema, err);
 	vec_for_each (t, &tables.v) {
 		if (t->is_ours)
 			holder_note(l, t);

@@ -31,16 +31,21 @@
 #pragma once
 
 #include "model/model.h"
+#include "nft/fixed.h"
+#include "nft/kind.h"
+#include "nft/sets.h"
+#include "nft/write.h"
 #include "nl/batch.h"
-#include "plane/nft/kind.h"
-#include "plane/nft/sets.h"
+#include "plane/plane.h"
 
 #define NFT_LAYOUT_VERSION 2
-#define NFT_TABLE_NAME_MAX 24
 /* The batch size (bytes) at which a caller should commit; well below any socket limit as root. */
 #define NFT_BATCH_BYTES (2 * 1024 * 1024)
 
 struct nft_layout;
+
+/* The nft plane's tables. */
+extern const struct nft_schema nft_schema;
 
 /* What of the model the rules depend on. Arrays are borrowed; prefixes of the other family skipped.
  */
@@ -63,14 +68,6 @@ enum nft_layout_state {
 	NFT_LAYOUT_ABSENT,      /* no table of ours */
 	NFT_LAYOUT_HELD,        /* ours; apply() can make it right in place */
 	NFT_LAYOUT_FOREIGN, /* ours, but of another version or with other sets: will be replaced */
-};
-
-/* What was written; added to, never reset. */
-struct nft_layout_result {
-	size_t n_writes; /* messages other than batch begin and end; elements one by one */
-	size_t n_batches;
-	uint64_t kernel_ns;
-	struct plane_times *times; /* or NULL */
 };
 
 /* `nl` is borrowed. Both families may share one socket. */
@@ -102,7 +99,7 @@ MUST_USE int nft_layout_load(struct nft_layout *l, struct err *err);
 /* Write the difference; `res` may be NULL. One batch (two when chains for known kinds are missing).
  */
 MUST_USE int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *params,
-			      struct nft_layout_result *res, struct err *err);
+			      struct nft_result *res, struct err *err);
 /*
  * Make the pick chains of `kinds` that do not exist yet, in a batch of their
  * own, then lead the verdict maps to them in a second one: a packet that began
@@ -112,19 +109,17 @@ MUST_USE int nft_layout_apply(struct nft_layout *l, const struct nft_layout_para
  * Kinds that exist, and reject, drop, xl and fw, cost nothing. -EINVAL: not a kind.
  */
 MUST_USE int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n,
-				    struct nft_layout_result *res, struct err *err);
+				    struct nft_result *res, struct err *err);
 /*
  * Remove the chains of `kinds` and what leads to them, in one batch; no frontend may lead
  * there. Kinds without a chain cost nothing.
  */
 MUST_USE int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t n,
-				      struct nft_layout_result *res, struct err *err);
+				      struct nft_result *res, struct err *err);
 /* Delete the tables that this one replaces, if any. Call when all services are in. */
-MUST_USE int nft_layout_retire(struct nft_layout *l, struct nft_layout_result *res,
-			       struct err *err);
+MUST_USE int nft_layout_retire(struct nft_layout *l, struct nft_result *res, struct err *err);
 /* Delete every table of this family that carries our comment (--cleanup). Then ABSENT. */
-MUST_USE int nft_layout_cleanup(struct nft_layout *l, struct nft_layout_result *res,
-				struct err *err);
+MUST_USE int nft_layout_cleanup(struct nft_layout *l, struct nft_result *res, struct err *err);
 
 enum nft_layout_state nft_layout_state(const struct nft_layout *l);
 enum ipfam nft_layout_fam(const struct nft_layout *l);

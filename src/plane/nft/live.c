@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nft/expr.h"
+#include "nft/write.h"
 #include "nl/attr.h"
-#include "plane/nft/expr.h"
 #include "plane/nft/layout.h"
-#include "plane/nft/write.h"
 
 #define TABLE_NAME "vipd-trace"
 /* Behind connection tracking (-200), which says what is new; before all of vipd's (-150). */
@@ -61,8 +61,8 @@ static void mark_rule(struct nft_rules *rs, const struct nft_live_query *q)
 static int table_make(struct nft_live *l, const struct nft_live_query *q, struct err *err)
 {
 	static const struct nft_chain chains[] = {
-		{ "prerouting", "filter", NF_INET_PRE_ROUTING, PRIORITY, NULL },
-		{ "output", "filter", NF_INET_LOCAL_OUT, PRIORITY, NULL },
+		{ "prerouting", "filter", NF_INET_PRE_ROUTING, PRIORITY },
+		{ "output", "filter", NF_INET_LOCAL_OUT, PRIORITY },
 	};
 	struct nft_schema schema = { .comment = "vipctl trace ",
 				     .family = ip_fam(&q->dst) == IPFAM_V6 ? NFPROTO_IPV6
@@ -70,7 +70,7 @@ static int table_make(struct nft_live *l, const struct nft_live_query *q, struct
 	struct nft_writer w;
 	int r;
 
-	nft_writer_init_as(&w, l->owner, &schema, TABLE_NAME);
+	nft_writer_init(&w, l->owner, &schema, IPFAM_V4, TABLE_NAME);
 	nft_write_table(&w, NFT_TABLE_F_OWNER);
 	for (size_t i = 0; i < ARRAY_SIZE(chains); i++) {
 		struct nft_rules rs = { 0 };

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "plane/nft/decode.h"
+#include "nft/decode.h"
 
 #define WANTED 1
 

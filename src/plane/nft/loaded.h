@@ -14,10 +14,10 @@
  */
 #pragma once
 
+#include "nft/elem.h"
+#include "nft/tab.h"
 #include "plan/plan.h"
-#include "plane/nft/elem.h"
 #include "plane/nft/layout.h"
-#include "plane/nft/tab.h"
 
 struct nft_loaded;
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "plane/nft/decode.h"
+#include "nft/decode.h"
 
 /* Keys gathered before they are looked up. */
 #define CHUNK 4096

@@ -21,7 +21,8 @@
 
 #include "base/log.h"
 #include "model/select.h"
-#include "plane/nft/decode.h"
+#include "nft/decode.h"
+#include "plane/exchange.h"
 #include "plane/nft/state.h"
 
 /* Elements gathered for a transaction of sweep(); the pools they led to come on top. */
@@ -270,7 +271,7 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 		      struct plane_result *res, struct err *err)
 {
 	struct nft_layout_params params = nft_layout_params_from(m, fam);
-	struct nft_layout_result lr = { .times = &p->plane.times };
+	struct nft_result lr = { .times = &p->plane.times };
 	int r = nft_layout_apply(p->layout[fam], &params, &lr, err);
 
 	res->n_writes += lr.n_writes;
@@ -294,7 +295,7 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 
 static void guard_follow(struct nft_plane *p)
 {
-	struct nft_layout_result lr = { .times = &p->plane.times };
+	struct nft_result lr = { .times = &p->plane.times };
 
 	if (p->guard == NULL || p->loaded != NULL || !p->is_written)
 		return;
@@ -314,7 +315,7 @@ static int plane_commit(struct plane *plane, const struct plan_op *ops, size_t n
 
 static void guard_want(struct nft_plane *p, const struct model *m)
 {
-	struct nft_layout_result lr = { .times = &p->plane.times };
+	struct nft_result lr = { .times = &p->plane.times };
 
 	if (p->guard == NULL)
 		return;
@@ -421,7 +422,7 @@ static int sweep_set(struct nft_plane *p, enum ipfam fam, enum nft_set_id set,
 static int sweep_retire(struct nft_plane *p, struct plane_result *res, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		struct nft_layout_result lr = { .times = &p->plane.times };
+		struct nft_result lr = { .times = &p->plane.times };
 		int r = p->plane.family[fam].is_failed
 				? 0
 				: nft_layout_retire(p->layout[fam], &lr, err);

@@ -3,7 +3,7 @@
  * plane/nft - the nftables plane: operations become elements of a few big sets.
  *
  * One fixed table a family (plane/nft/layout.h); whatever depends on services is
- * set elements (plane/nft/sets.h). One commit() is one batch, all or nothing; only
+ * set elements (nft/sets.h). One commit() is one batch, all or nothing; only
  * a pool size never seen before needs two small batches more, ahead of it.
  *
  * Refusals: the kernel's answer points at an element, the element knows its

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "plane/nft/decode.h"
+#include "nft/decode.h"
 
 static void ids_hold(struct nft_loaded *h, struct plan *plan)
 {
@@ -61,6 +61,7 @@ static void recall_slots(const struct nft_loaded *h, struct plan_pool *pool, uin
 
 	for (uint32_t slot = 0; slot < n_slots; slot++) {
 		uint8_t key[NFT_KEY_MAX];
+		struct nft_endpoint at;
 		const uint8_t *data;
 		uint16_t aff;
 
@@ -68,7 +69,8 @@ static void recall_slots(const struct nft_loaded *h, struct plan_pool *pool, uin
 		data = nft_loaded_find(h, pool->fam, NFTSET_ENDPOINTS, key);
 		if (data == NULL)
 			continue;
-		nft_get_endpoint(&held[slot], pool->fam, data);
+		nft_get_endpoint(&at, pool->fam, data);
+		held[slot] = (struct plan_backend){ .addr = at.addr, .port = at.port };
 		aff = pool->affinity_s != 0 ? recall_aff_id(h, pool->fam, pool->id, key, data) : 0;
 		if (aff == 0 || bit_is_set(used, aff))
 			continue;

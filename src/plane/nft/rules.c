@@ -381,40 +381,50 @@ static void drop_invalid(struct nft_rules *rs, enum ipfam fam, const struct nft_
 	count_and_drop(rs);
 }
 
-static const struct nft_chain chains[] = {
-	{ "reject_conn", NULL, 0, 0, reject_conn },
-	{ "drop_conn", NULL, 0, 0, drop_conn },
-	{ "xl_short", NULL, 0, 0, xl_short },
-	{ "xl", NULL, 0, 0, xl },
-	{ "fw_pass", NULL, 0, 0, fw_pass },
-	{ "fw", NULL, 0, 0, fw },
-	{ "services", NULL, 0, 0, services },
-	{ "prerouting", "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST, entry_pre },
-	{ "vip_loop", "nat", NF_INET_PRE_ROUTING, PRI_UNTRANSLATED, vip_loop },
-	{ "output", "nat", NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST, entry },
-	{ "prerouting_last", "nat", NF_INET_PRE_ROUTING, NFT_PRI_NAT_LAST, unknown_address },
-	{ "output_last", "nat", NF_INET_LOCAL_OUT, NFT_PRI_NAT_LAST, unknown_address },
-	{ "localhost_out", "filter", NF_INET_LOCAL_OUT, NF_IP_PRI_RAW, localhost_out },
-	{ "localhost_in", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_NAT_SRC + 10, localhost_in },
-	{ "postrouting", "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC, postrouting },
-	{ "input", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER, drop_invalid },
-	{ "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER, drop_invalid },
+static const struct {
+	struct nft_chain chain;
+	void (*build)(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p);
+} chains[] = {
+	{ { "reject_conn", NULL, 0, 0 }, reject_conn },
+	{ { "drop_conn", NULL, 0, 0 }, drop_conn },
+	{ { "xl_short", NULL, 0, 0 }, xl_short },
+	{ { "xl", NULL, 0, 0 }, xl },
+	{ { "fw_pass", NULL, 0, 0 }, fw_pass },
+	{ { "fw", NULL, 0, 0 }, fw },
+	{ { "services", NULL, 0, 0 }, services },
+	{ { "prerouting", "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST }, entry_pre },
+	{ { "vip_loop", "nat", NF_INET_PRE_ROUTING, PRI_UNTRANSLATED }, vip_loop },
+	{ { "output", "nat", NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST }, entry },
+	{ { "prerouting_last", "nat", NF_INET_PRE_ROUTING, NFT_PRI_NAT_LAST }, unknown_address },
+	{ { "output_last", "nat", NF_INET_LOCAL_OUT, NFT_PRI_NAT_LAST }, unknown_address },
+	{ { "localhost_out", "filter", NF_INET_LOCAL_OUT, NF_IP_PRI_RAW }, localhost_out },
+	{ { "localhost_in", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_NAT_SRC + 10 }, localhost_in },
+	{ { "postrouting", "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC }, postrouting },
+	{ { "input", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER }, drop_invalid },
+	{ { "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER }, drop_invalid },
 };
 
-const struct nft_chain *nft_chains(size_t *n)
+const struct nft_chain *nft_chain_at(size_t i)
 {
-	*n = ARRAY_SIZE(chains);
-	return chains;
+	return i < ARRAY_SIZE(chains) ? &chains[i].chain : NULL;
 }
 
-const struct nft_chain *nft_chain_find(const char *name)
+void nft_rules_build(struct nft_rules *rs, size_t i, enum ipfam fam,
+		     const struct nft_layout_params *p)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(chains); i++) {
-		if (strcmp(chains[i].name, name) == 0)
-			return &chains[i];
-	}
-	return NULL;
+	chains[i].build(rs, fam, p);
 }
+
+const struct nft_schema nft_schema = {
+	.table = "vipd",
+	.comment = "vipd layout ",
+	.version = NFT_LAYOUT_VERSION,
+	.begin = 0,
+	.end = NFTSET_N,
+	.ranges = NFTSET_POD_CIDRS,
+	.has_verdict_maps = true,
+	.chain = nft_chain_at,
+};
 
 /* dnat to @endpoints[pool . random slot] */
 static void pick(struct nft_rules *rs, enum ipfam fam, uint32_t slots)

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "plane/nft/decode.h"
+#include "nft/decode.h"
 
 /* Walks, until entries are left as they are. */
 #define TRIES 10

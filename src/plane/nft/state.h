@@ -4,15 +4,15 @@
  */
 #pragma once
 
+#include "nft/change.h"
+#include "nft/elem.h"
+#include "nft/refs.h"
+#include "nft/watch.h"
 #include "nl/batch.h"
-#include "plane/nft/change.h"
-#include "plane/nft/elem.h"
 #include "plane/nft/guard.h"
 #include "plane/nft/layout.h"
 #include "plane/nft/loaded.h"
 #include "plane/nft/plane_nft.h"
-#include "plane/nft/refs.h"
-#include "plane/nft/watch.h"
 
 /* A frontend leads to an affinity kind, or no longer does, once a transaction is acknowledged. */
 struct nft_kind_led {
@@ -163,4 +163,4 @@ void nft_tick_kinds_remove(struct nft_plane *p);
 /* Does `cmd` own both tables? */
 bool nft_plane_is_owner(const struct nft_plane *p);
 /* Writes for the guard belong to no service, and are not among what a commit reports. */
-void nft_plane_guard_written(struct nft_plane *p, const struct nft_layout_result *lr);
+void nft_plane_guard_written(struct nft_plane *p, const struct nft_result *lr);

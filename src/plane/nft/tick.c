@@ -4,7 +4,7 @@
  * strays, shorter affinity timeouts, unused affinity chains, the guard.
  */
 #include "base/log.h"
-#include "plane/nft/decode.h"
+#include "nft/decode.h"
 #include "plane/nft/state.h"
 
 /* Addresses removed in one transaction of tick(), and how soon the next may follow. */
@@ -25,7 +25,7 @@ bool nft_plane_is_owner(const struct nft_plane *p)
 	return nft_layout_is_owner(p->layout[IPFAM_V4]) && nft_layout_is_owner(p->layout[IPFAM_V6]);
 }
 
-void nft_plane_guard_written(struct nft_plane *p, const struct nft_layout_result *lr)
+void nft_plane_guard_written(struct nft_plane *p, const struct nft_result *lr)
 {
 	nft_plane_committed(p, lr->n_batches);
 	p->plane.is_flush_safe = nft_guard_is_held(p->guard) || nft_plane_is_owner(p);
@@ -153,7 +153,7 @@ static uint64_t tick_shorten(struct nft_plane *p, uint64_t now)
 
 static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
 {
-	struct nft_layout_result lr = { .times = &p->plane.times };
+	struct nft_result lr = { .times = &p->plane.times };
 	uint64_t next;
 
 	if (p->guard == NULL)

@@ -20,7 +20,7 @@
 
 #include <errno.h>
 
-#include "plane/nft/decode.h"
+#include "nft/decode.h"
 
 _Static_assert(NFT_POOL_LOCAL == PLAN_POOL_LOCAL << NFT_KIND_BITS, "a bit of the pool id");
 

@@ -11,30 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nl/attr.h"
-#include "plane/nft/write.h"
+#include "plane/nft/rules.h"
 
-#define TABLE "vipd-tryout"
-#define NO_TABLE "vipd-tryout-end" /* nobody has it: deleting it ends the transaction */
 #define AFFINITY_S 10800
-
-/* A chain with one rule, which `expr` fills. */
-static void try_rule(struct nft_writer *w, const struct nft_chain *base,
-		     void (*expr)(struct nft_rules *rs, enum ipfam fam))
-{
-	struct nft_rules rs = { 0 };
-
-	nft_write_chain(w, NFT_TRY_CHAIN, base);
-	nft_rule_begin(&rs);
-	expr(&rs, w->fam);
-	nft_rules_hash(&rs);
-	nft_write_rules(w, NFT_TRY_CHAIN, &rs);
-	nft_rules_fini(&rs);
-}
 
 static void base_chain(struct nft_writer *w, const char *name)
 {
-	nft_write_chain(w, name, nft_chain_find(name));
+	nft_write_chain(w, name, nft_schema_chain(&nft_schema, name));
 }
 
 /* --- what a feature takes ------------------------------------------------------------- */
@@ -53,7 +36,7 @@ static void try_verdicts(struct nft_writer *w)
 	nft_write_set(w, NFTSET_LEAVES);
 	nft_write_chain(w, v.chain, NULL);
 	nft_write_verdicts(w, NFTSET_LEAVES, &v, 1);
-	try_rule(w, NULL, expr_vmap);
+	nft_try_rule(w, NULL, expr_vmap);
 }
 
 static void expr_dynset(struct nft_rules *rs, enum ipfam fam)
@@ -118,7 +101,7 @@ static void try_reject(struct nft_writer *w)
 {
 	struct nft_rules rs = { 0 };
 
-	try_rule(w, NULL, expr_reject_tcp);
+	nft_try_rule(w, NULL, expr_reject_tcp);
 	nft_rule_begin(&rs);
 	nft_expr_reject_port(&rs, w->fam);
 	nft_rules_hash(&rs);
@@ -199,115 +182,10 @@ static const struct nft_feature features_nft[] = {
 };
 _Static_assert(ARRAY_SIZE(features_nft) <= NFT_TRIES_MAX, "they must fit what callers have");
 
-/* --- asking --------------------------------------------------------------------------- */
-
-static const char end_tag[] = "the end";
-
-/* What the kernel is sure to refuse, when it has looked at all the rest. */
-static void end_add(struct nft_writer *w)
-{
-	struct nlmsghdr *h = nl_batch_msg(w->batch, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELTABLE, 0,
-					  w->family, end_tag);
-
-	mnl_attr_put_strz(h, NFTA_TABLE_NAME, NO_TABLE);
-}
-
-static void feature_add(struct nft_writer *w, const struct nft_feature *f)
-{
-	for (size_t i = 0; i < f->n_sets; i++)
-		nft_write_set(w, f->sets[i]);
-	if (f->expr != NULL)
-		try_rule(w, f->base, f->expr);
-	if (f->add != NULL)
-		f->add(w);
-}
-
-/* Was the end all that the kernel refused? */
-static bool is_through(const struct nft_writer *w, int r)
-{
-	return r < 0 && nl_batch_refusal(w->batch)->tag == end_tag;
-}
-
-struct trying {
-	struct nl_sock *nl;
-	enum ipfam fam;
-	const struct nft_schema *schema; /* NULL: the nft plane's */
-};
-
-static void writer_begin(struct nft_writer *w, const struct trying *t)
-{
-	if (t->schema != NULL)
-		nft_writer_init_as(w, t->nl, t->schema, TABLE);
-	else
-		nft_writer_init(w, t->nl, t->fam, TABLE);
-	w->fam = t->fam;
-}
-
-/* All of them in one transaction, which is the usual answer for the price of one. */
-static bool features_try(const struct trying *t, const struct nft_feature *features, size_t n)
-{
-	char names[NFT_TRIES_MAX][sizeof(TABLE) + 4];
-	struct nft_writer w;
-	bool is_well;
-
-	writer_begin(&w, t);
-	for (size_t i = 0; i < n; i++) {
-		(void)snprintf(names[i], sizeof(names[i]), TABLE "%zu", i % 100);
-		w.table = names[i];
-		nft_write_table(&w, 0);
-		feature_add(&w, &features[i]);
-	}
-	end_add(&w);
-	is_well = is_through(&w, nft_writer_commit(&w, NULL, NULL));
-	nft_writer_fini(&w);
-	return is_well;
-}
-
-static void feature_try(struct nft_try *ret, const struct trying *t,
-			const struct nft_feature *feature)
-{
-	struct nft_writer w;
-	struct err err = { 0 };
-	int r;
-
-	writer_begin(&w, t);
-	nft_write_table(&w, 0);
-	feature_add(&w, feature);
-	end_add(&w);
-	r = nft_writer_commit(&w, NULL, &err);
-	if (is_through(&w, r)) {
-		ret->result = 0;
-	} else if (r < 0) {
-		ret->result = r;
-		(void)snprintf(ret->detail, sizeof(ret->detail), "%.*s",
-			       (int)sizeof(ret->detail) - 1, err.text);
-	} else { /* somebody has a table of that name */
-		ret->result = -EEXIST;
-		(void)snprintf(ret->detail, sizeof(ret->detail), "table %s existed", NO_TABLE);
-	}
-	nft_writer_fini(&w);
-}
-
-void nft_try_list(struct nft_try *ret, struct nl_sock *nl, enum ipfam fam,
-		  const struct nft_schema *schema, const struct nft_feature *features, size_t n)
-{
-	const struct trying t = { nl, fam, schema };
-	bool is_well = features_try(&t, features, n);
-
-	for (size_t i = 0; i < n; i++) {
-		const char *const *needs = features[i].needs;
-
-		ret[i] = (struct nft_try){ .what = features[i].what,
-					   .needs = needs[fam] != NULL ? needs[fam] : needs[0] };
-		if (!is_well)
-			feature_try(&ret[i], &t, &features[i]);
-	}
-}
-
 size_t nft_try_features(struct nft_try ret[static NFT_TRIES_MAX], struct nl_sock *nl,
 			enum ipfam fam)
 {
-	nft_try_list(ret, nl, fam, NULL, features_nft, ARRAY_SIZE(features_nft));
+	nft_try_list(ret, nl, fam, &nft_schema, features_nft, ARRAY_SIZE(features_nft));
 	return ARRAY_SIZE(features_nft);
 }
 

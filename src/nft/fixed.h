@@ -1,22 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/fixed - the fixed part of a table as the kernel holds it.
+ * nft/fixed - the fixed part of a table as the kernel holds it.
  *
  * Tables are found by their comment, rules are known by the hash they carry
  * (see layout.h). What nobody needs to know (foreign chains and sets inside our
- * table) is read over. Private to nft/.
+ * table) is read over.
  */
 #pragma once
 
 #include "base/htable.h"
+#include "nft/bounds.h"
+#include "nft/kind.h"
+#include "nft/sets.h"
 #include "nl/sock.h"
-#include "plane/nft/bounds.h"
-#include "plane/nft/layout.h"
 
 /* Rule userdata: a type that nft skips, and the hash, 8 bytes. */
 #define NFT_RULE_UDATA_HASH 0x76
-#define NFT_TABLE_COMMENT "vipd layout "
 #define NFT_TABLE_COMMENT_MAX 64 /* with the version */
+
+/* A chain that a schema declares. */
+struct nft_chain {
+	const char *name;
+	const char *
+		type; /* "nat", "filter", "route": a base chain; NULL: a chain that rules jump to */
+	uint32_t hook; /* NF_INET_* */
+	int32_t priority;
+};
 
 /* What tells the tables of one plane from those of another. */
 struct nft_schema {
@@ -28,21 +37,20 @@ struct nft_schema {
 	enum nft_set_id end;
 	enum nft_set_id ranges; /* ... of them NFT_RANGE_SETS that are written with the rules */
 	bool has_verdict_maps;
-	const struct nft_chain *(*chains)(size_t *n);
+	const struct nft_chain *(*chain)(size_t i); /* the i-th chain, NULL behind the last */
 };
-/* That of the nft plane, which is meant where a function takes none. */
-extern const struct nft_schema nft_schema;
 
 /* NFT_TABLE_F_PERSIST, Linux 6.9: headers of Linux 6.1 do not have it. */
 #define NFT_FIXED_TABLE_F_PERSIST 0x4
+
+/* The chain of that name, or NULL. */
+const struct nft_chain *nft_schema_chain(const struct nft_schema *schema, const char *name);
 
 /* The maps and sets whose elements belong to the layout. */
 #define NFT_VERDICT_MAPS 3 /* NFTSET_LEAVES + i */
 #define NFT_RANGE_SETS 2   /* NFTSET_POD_CIDRS + i */
 
 #define NFT_FIXED_KINDS (1 << NFT_KIND_BITS)
-
-struct nft_chain;
 
 struct nft_fixed_chain {
 	struct hnode node; /* in nft_fixed.chains */
@@ -95,26 +103,17 @@ void nft_table_name(char buf[static NFT_TABLE_NAME_MAX], const char *base, int i
 void nft_fixed_fini(struct nft_fixed *h);
 void nft_fixed_tables_fini(struct nft_fixed_tables *t);
 
-/* All tables of `family` (NFPROTO_*). */
+/* The tables of `family` (NFPROTO_*) with the names of the schema. */
 MUST_USE int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint8_t family,
-				   struct err *err);
-MUST_USE int nft_fixed_tables_read_as(struct nft_fixed_tables *ret, struct nl_sock *nl,
-				      uint8_t family, const struct nft_schema *schema,
-				      struct err *err);
-/* Everything about `table`; replaces `ret`. -EAGAIN also when it changes while it is read. */
-MUST_USE int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
-			    const struct nft_fixed_table *table, enum plane_counting counting,
-			    struct err *err);
-/* The same, whatever the table counts. */
-MUST_USE int nft_fixed_look(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
-			    const struct nft_fixed_table *table, struct err *err);
+				   const struct nft_schema *schema, struct err *err);
 /*
- * Of a table for both families, the sets of `fam` are meant. Those that count may be there or
- * not: has_set says.
+ * Everything about `table`; replaces `ret`. Sets and chains of another level of counting do not
+ * fit, unless `counting` is NFT_COUNT_ANY. Of a table for both families, the sets of `fam` are
+ * read. -EAGAIN also when the table changes while it is read.
  */
-MUST_USE int nft_fixed_read_as(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
-			       const struct nft_fixed_table *table, const struct nft_schema *schema,
-			       struct err *err);
+MUST_USE int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
+			    const struct nft_fixed_table *table, const struct nft_schema *schema,
+			    unsigned int counting, struct err *err);
 /* Packets and bytes counted by the rules of one chain; added to what the pointers hold. */
 MUST_USE int nft_fixed_counters(struct nl_sock *nl, uint8_t family, const char *table,
 				const char *chain, uint64_t *packets, uint64_t *bytes,

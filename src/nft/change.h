@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/change - what one transaction does to set elements, each key once.
+ * nft/change - what one transaction does to set elements, each key once.
  *
  *     reset -> was / will / count ... -> (settled by the plane) -> walked by set
  *
@@ -8,7 +8,7 @@
  * into a slot another one leaves, a frontend goes from one service to an other.
  * So each key collects, in any order, what it was (what the kernel is believed to
  * hold) and what it will be. Both absent or both equal: nothing to write. Addresses
- * that are counted (plane/nft/refs.h) collect a difference instead.
+ * that are counted (nft/refs.h) collect a difference instead.
  *
  * Everything is kept in two arrays that are used again for the next transaction.
  */
@@ -16,7 +16,7 @@
 
 #include "base/ip.h"
 #include "base/vec.h"
-#include "plane/nft/sets.h"
+#include "nft/sets.h"
 
 #define NFT_KEY_MAX 40  /* fw_ranges of IPv6: word . first address, word . last address */
 #define NFT_DATA_MAX 20 /* address . port of IPv6 */

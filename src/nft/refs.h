@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/refs - how often each address is needed, and addresses that linger. The address
+ * nft/refs - how often each address is needed, and addresses that linger. The address
  * of an endpoint includes its port.
  *
  * An address stands once in a kernel set however many frontends or backends
@@ -15,7 +15,7 @@
 
 #include "base/ip.h"
 #include "base/vec.h"
-#include "plane/nft/tab.h"
+#include "nft/tab.h"
 
 /* One address waiting for its removal. */
 struct nft_linger {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/nft/asking.h"
+#include "plane/asking.h"
 
 #include <string.h>
 
-#include "plane/nft/decode.h"
+#include "nft/decode.h"
 
 void nft_asking_init(struct nft_asking *a, size_t max)
 {

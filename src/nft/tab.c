@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plane/nft/tab - probing, growth of one shard, deletion by moving back. */
-#include "plane/nft/tab.h"
+/* nft/tab - probing, growth of one shard, deletion by moving back. */
+#include "nft/tab.h"
 
 #include <stdlib.h>
 #include <string.h>

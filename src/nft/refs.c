@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plane/nft/refs - counts in a compact table, and the FIFO of those that linger. */
-#include "plane/nft/refs.h"
+/* nft/refs - counts in a compact table, and the FIFO of those that linger. */
+#include "nft/refs.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/nft/exchange.h"
+#include "plane/exchange.h"
 
 #include <libmnl/libmnl.h>
 #include <linux/netfilter.h>
@@ -7,8 +7,8 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <string.h>
 
+#include "nft/decode.h"
 #include "nl/batch.h"
-#include "plane/nft/decode.h"
 
 /* A batch buffer that grew beyond this is given back. */
 #define BATCH_KEEP ((size_t)4 * 1024 * 1024)
@@ -189,7 +189,7 @@ int nft_changes_send(const struct nft_changes *c, struct nl_batch **batch, struc
 	r = nl_batch_commit(*batch, err);
 	took = now_ns() - began;
 	res->kernel_ns += took;
-	plane_times_add(&plane->times, took);
+	nl_times_add(&plane->times, took);
 	if (r < 0) {
 		r = refusal(*batch, tables, r, res, err);
 	} else {
@@ -202,4 +202,19 @@ int nft_changes_send(const struct nft_changes *c, struct nl_batch **batch, struc
 		nl_batch_open(batch, cmd, 0);
 	}
 	return r;
+}
+
+bool nft_watch_touches(const struct nft_watch *w, const struct plan_rows *rows)
+{
+	vec_for_each (f, &rows->frontends)
+		if (nft_watch_touches_addr(w, ip_fam(&f->addr), f->addr.bytes))
+			return true;
+	vec_for_each (pool, &rows->pools) {
+		if (nft_watch_touches_pool(w, pool->fam, pool->id))
+			return true;
+		vec_for_each (b, &pool->backends)
+			if (nft_watch_touches_addr(w, pool->fam, b->addr.bytes))
+				return true;
+	}
+	return false;
 }

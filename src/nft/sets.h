@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/sets - every set and map of the tables, in one place.
+ * nft/sets - every set and map of the tables, in one place.
  *
  * Types, lengths and flags are what the kernel checks and what adoption
  * compares; the userdata is byte for byte what nft 1.0.6 writes for the same
@@ -12,11 +12,29 @@
  * because ranges are compared as big-endian bytes. An l4 protocol is one byte
  * and three of padding; a port two bytes and two of padding.
  *
- * word = pool << 12 | kind (plane/nft/kind.h); "pool<<12" is a word of kind 0.
+ * word = pool << 12 | kind (nft/kind.h); "pool<<12" is a word of kind 0.
  */
 #pragma once
 
-#include "plane/plane.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/ip.h"
+
+#define NFT_TABLE_NAME_MAX 24
+
+/* A word is a pool id above 12 bits of kind (nft/kind.h). */
+#define NFT_KIND_BITS 12
+#define NFT_KIND_MASK UINT32_C(0xfff)
+#define NFT_POOL_MASK UINT32_C(0xfffff000)
+
+/* Levels of counting; a set, or a counter of its elements, exists from a level on. */
+enum nft_counting {
+	NFT_COUNT_NONE = 0,
+	NFT_COUNT_FRONTENDS,
+	NFT_COUNT_BACKENDS,
+	NFT_COUNT_ANY, /* when a table is read: do not check */
+};
 
 /* In order of creation: the kernel looks names up in a list, so the busy ones come first. */
 enum nft_set_id {
@@ -89,10 +107,10 @@ struct nft_set_desc {
 
 /* Borrow the description; it lives as long as the process. */
 const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam);
-/* Is there such a set in a table that counts so much? */
-bool nft_set_exists(enum nft_set_id id, enum plane_counting counting);
+/* Does a table of that level of counting (enum nft_counting) have this set? */
+bool nft_set_exists(enum nft_set_id id, unsigned int counting);
 /* Does each of its elements have a counter of its own? */
-bool nft_set_counts(enum nft_set_id id, enum plane_counting counting);
+bool nft_set_counts(enum nft_set_id id, unsigned int counting);
 /* The inline set { tcp, udp, sctp } of rules: anonymous, the same for both families. */
 const struct nft_set_desc *nft_set_desc_l4protos(void);
 /* NFTSET_N when it is none of the nft plane's. */

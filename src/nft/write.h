@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/write - messages that make the fixed part of a table.
+ * nft/write - messages that make the fixed part of a table.
  *
  *     init -> table, set, chain, rules, verdicts, ranges ... -> commit -> fini
  *
  * One transaction. Each message is tagged with words that say what it is, so a
- * refusal reads "chain p3, rule 1: ...". Private to nft/.
+ * refusal reads "chain p3, rule 1: ...".
  */
 #pragma once
 
 #include "base/str.h"
+#include "nft/bounds.h"
+#include "nft/expr.h"
+#include "nft/fixed.h"
 #include "nl/batch.h"
-#include "plane/nft/bounds.h"
-#include "plane/nft/fixed.h"
-#include "plane/nft/rules.h"
 
 struct nft_writer {
 	struct nl_batch *batch;
@@ -21,10 +21,18 @@ struct nft_writer {
 	uint8_t family;
 	const char *table;
 	const struct nft_schema *schema;
-	enum plane_counting counting; /* of the sets it makes; set it after init */
-	uint32_t last_set_id;         /* numbers of sets within a transaction */
-	size_t n_writes;              /* messages, elements one by one */
+	unsigned int counting; /* of the sets it makes; set it after init */
+	uint32_t last_set_id;  /* numbers of sets within a transaction */
+	size_t n_writes;       /* messages, elements one by one */
 	VEC(char *) tags;
+};
+
+/* What was written; added to, never reset. */
+struct nft_result {
+	size_t n_writes; /* messages other than batch begin and end; elements one by one */
+	size_t n_batches;
+	uint64_t kernel_ns;
+	struct nl_times *times; /* or NULL */
 };
 
 /* One element of a verdict map. */
@@ -34,11 +42,9 @@ struct nft_verdict {
 	const char *chain;
 };
 
-/* `table` is borrowed until fini. */
-void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, enum ipfam fam, const char *table);
-/* The same for tables that another plane makes. */
-void nft_writer_init_as(struct nft_writer *w, struct nl_sock *nl, const struct nft_schema *schema,
-			const char *table);
+/* `schema` and `table` are borrowed until fini. `fam` selects the sets; it may be changed. */
+void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, const struct nft_schema *schema,
+		     enum ipfam fam, const char *table);
 void nft_writer_fini(struct nft_writer *w);
 
 /*
@@ -84,7 +90,6 @@ void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int i
  * Errors as nl_batch_commit(); -EOPNOTSUPP: `err` names the expression, and so the
  * module, that the kernel lacks.
  */
-MUST_USE int nft_writer_commit(struct nft_writer *w, struct nft_layout_result *res,
-			       struct err *err);
+MUST_USE int nft_writer_commit(struct nft_writer *w, struct nft_result *res, struct err *err);
 /* Was the last commit refused because the kernel does not know the flags of a new table? */
 bool nft_writer_is_table_refused(const struct nft_writer *w);

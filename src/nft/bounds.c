@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/nft/bounds.h"
+#include "nft/bounds.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/asking - many objects' counters, asked for by key.
+ * plane/asking - many objects' counters, asked for by key.
  *
  *     init -> (begin, put ..., answer, result ...)* -> fini
  *
@@ -8,7 +8,8 @@
  */
 #pragma once
 
-#include "plane/nft/elem.h"
+#include "nft/elem.h"
+#include "plane/plane.h"
 
 struct nft_asking {
 	struct nft_table_ref table;

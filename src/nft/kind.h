@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/kind - the number that says which chain picks the backend.
+ * nft/kind - the number that says which chain picks the backend.
  *
  * A frontend's value is a word: pool id << 12 | kind. The kind is led to a chain
  * by the small verdict maps (leaves, kinds_x, kinds):
@@ -30,10 +30,8 @@
 
 #include "base/bits.h"
 #include "base/util.h"
+#include "nft/sets.h"
 
-#define NFT_KIND_BITS 12
-#define NFT_KIND_MASK UINT32_C(0xfff)
-#define NFT_POOL_MASK UINT32_C(0xfffff000)
 /* In a word: PLAN_POOL_LOCAL of the pool id. Flipping it leads to the pool's peer. */
 #define NFT_POOL_LOCAL UINT32_C(0x80000000)
 

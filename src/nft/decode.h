@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/decode - keys and data of set elements, made and read.
+ * nft/decode - keys and data of set elements, made and read.
  *
  * The one place that knows how an address, a port, a pool and a slot lie in the
- * bytes that plane/nft/sets.h describes; adoption, error texts and the tools
+ * bytes that nft/sets.h describes; adoption, error texts and the tools
  * for people share it.
  */
 #pragma once
 
 #include "base/str.h"
-#include "plan/rows.h"
-#include "plane/nft/change.h"
-#include "plane/nft/kind.h"
+#include "nft/change.h"
+#include "nft/kind.h"
 
 /* address . protocol . port: keys of frontends, masq_*, xl_*, fw_frontends. */
 void nft_key_tuple(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *addr, uint8_t proto,
@@ -37,13 +36,17 @@ void nft_key_reached(uint8_t key[static NFT_KEY_MAX], uint32_t mark, const struc
 void nft_data_endpoint(uint8_t data[static NFT_DATA_MAX], const struct ip_addr *addr,
 		       uint16_t port);
 
+struct nft_endpoint {
+	struct ip_addr addr;
+	uint16_t port;
+};
 struct nft_tuple {
 	struct ip_addr addr;
 	uint8_t proto;
 	uint16_t port;
 };
 void nft_get_tuple(struct nft_tuple *ret, enum ipfam fam, const uint8_t *key);
-void nft_get_endpoint(struct plan_backend *ret, enum ipfam fam, const uint8_t *data);
+void nft_get_endpoint(struct nft_endpoint *ret, enum ipfam fam, const uint8_t *data);
 /* The pool of a fw_ranges key. */
 uint32_t nft_get_range_pool(const uint8_t *key);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plane/nft/decode - bytes of elements. Parts of a concatenation are padded to 4 bytes. */
-#include "plane/nft/decode.h"
+/* nft/decode - bytes of elements. Parts of a concatenation are padded to 4 bytes. */
+#include "nft/decode.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -114,10 +114,10 @@ void nft_get_tuple(struct nft_tuple *ret, enum ipfam fam, const uint8_t *key)
 	ret->port = get_port(key + len + 4);
 }
 
-void nft_get_endpoint(struct plan_backend *ret, enum ipfam fam, const uint8_t *data)
+void nft_get_endpoint(struct nft_endpoint *ret, enum ipfam fam, const uint8_t *data)
 {
-	*ret = (struct plan_backend){ .addr = get_addr(fam, data),
-				      .port = get_port(data + ip_len(fam)) };
+	ret->addr = get_addr(fam, data);
+	ret->port = get_port(data + ip_len(fam));
 }
 
 uint32_t nft_get_range_pool(const uint8_t *key)
@@ -143,7 +143,7 @@ static void text_word(struct str *out, const uint8_t *data)
 static void text_endpoint(struct str *out, enum ipfam fam, const uint8_t *data)
 {
 	char buf[IP_ENDPOINT_TEXT_MAX];
-	struct plan_backend b;
+	struct nft_endpoint b;
 
 	nft_get_endpoint(&b, fam, data);
 	str_puts(out, ip_endpoint_text(&b.addr, b.port, buf));
@@ -275,8 +275,8 @@ static const uint8_t *find(const struct text *t, enum nft_set_id set, const uint
 
 static int backend_cmp(const void *a, const void *b)
 {
-	const struct plan_backend *x = a;
-	const struct plan_backend *y = b;
+	const struct nft_endpoint *x = a;
+	const struct nft_endpoint *y = b;
 	int c = ip_addr_cmp(&x->addr, &y->addr);
 
 	return c != 0 ? c : (x->port > y->port) - (x->port < y->port);
@@ -284,7 +284,7 @@ static int backend_cmp(const void *a, const void *b)
 
 static void text_pool(const struct text *t, uint32_t pool_id, const struct nft_kind_info *info)
 {
-	VEC(struct plan_backend) found = { 0 };
+	VEC(struct nft_endpoint) found = { 0 };
 	char buf[IP_ENDPOINT_TEXT_MAX];
 	uint8_t key[NFT_KEY_MAX];
 
@@ -338,7 +338,7 @@ static void text_target(const struct text *t, const uint8_t *data)
 struct guard {
 	enum ipfam fam;
 	uint32_t word;
-	VEC(struct plan_backend) ends; /* first and last in turn */
+	VEC(struct nft_endpoint) ends; /* first and last in turn */
 };
 
 static void guard_collect(void *arg, const uint8_t *key)
@@ -348,14 +348,14 @@ static void guard_collect(void *arg, const uint8_t *key)
 
 	if (ntohl(nft_get_word(key)) != g->word)
 		return;
-	*vec_push(&g->ends) = (struct plan_backend){ .addr = get_addr(g->fam, key + 4) };
-	*vec_push(&g->ends) = (struct plan_backend){ .addr = get_addr(g->fam, key + 8 + len) };
+	*vec_push(&g->ends) = (struct nft_endpoint){ .addr = get_addr(g->fam, key + 4) };
+	*vec_push(&g->ends) = (struct nft_endpoint){ .addr = get_addr(g->fam, key + 8 + len) };
 }
 
 static int guard_cmp(const void *a, const void *b)
 {
-	const struct plan_backend *x = a;
-	const struct plan_backend *y = b;
+	const struct nft_endpoint *x = a;
+	const struct nft_endpoint *y = b;
 
 	return ip_addr_cmp(&x->addr, &y->addr);
 }

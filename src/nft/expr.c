@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/nft/expr.h"
+#include "nft/expr.h"
 
 #include <arpa/inet.h> /* before linux/in.h: that one then steps back */
 #include <assert.h>
@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "nft/sets.h"
 #include "nl/attr.h"
-#include "plane/nft/sets.h"
 
 /* Header offsets: RFC 791 section 3.1, RFC 8200 section 3; a port's is that of TCP, UDP, SCTP. */
 #define IP4_CSUM 10

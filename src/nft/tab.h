@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/tab - a compact hash table of fixed-size keys and values.
+ * nft/tab - a compact hash table of fixed-size keys and values.
  *
  * Half a million addresses and elements are remembered here, so an entry is its
  * bytes and one tag: no pointer, no allocation of its own. Entries live in 64

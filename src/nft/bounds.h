@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/bounds - prefixes as the elements of an interval set.
+ * nft/bounds - prefixes as the elements of an interval set.
  *
  * An interval set holds where ranges begin and, as elements of their own with a
  * flag, the first address behind each. A range that reaches the last address has
  * no end. Ranges must neither overlap nor touch: touching ones would need a
- * beginning and an end at the same address. Pure. Private to nft/.
+ * beginning and an end at the same address. Pure.
  */
 #pragma once
 

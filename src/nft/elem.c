@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plane/nft/elem - NEWSETELEM, DELSETELEM, GETSETELEM. */
-#include "plane/nft/elem.h"
+/* nft/elem - NEWSETELEM, DELSETELEM, GETSETELEM. */
+#include "nft/elem.h"
 
 #include <arpa/inet.h> /* before linux/in.h: that one then steps back */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/exchange - changes of elements meet the kernel, for every plane that keeps some.
+ * plane/exchange - changes of elements meet the kernel, for every plane that keeps some.
  *
  *     read what the kernel holds -> send the difference -> what a refusal means
  */
@@ -8,8 +8,9 @@
 
 #include <errno.h>
 
-#include "plane/nft/change.h"
-#include "plane/nft/elem.h"
+#include "nft/change.h"
+#include "nft/elem.h"
+#include "nft/watch.h"
 #include "plane/plane.h"
 
 struct nl_batch;
@@ -44,6 +45,9 @@ static inline bool nft_is_refusal(int r)
 {
 	return r < 0 && r != -EBUSY && r != -ENOTRECOVERABLE && r != -ESTALE;
 }
+
+/* May a change that `w` noticed concern these rows? */
+bool nft_watch_touches(const struct nft_watch *w, const struct plan_rows *rows);
 
 /* A refusal that names nobody is about the one service of a commit, if there is but one. */
 void nft_refusal_blame(struct plane_result *res, const struct plan_op *ops, size_t n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/nft/write.h"
+#include "nft/write.h"
 
 #include <arpa/inet.h> /* before linux/in.h: that one then steps back */
 #include <stdio.h>     /* libnftnl/expr.h needs FILE */
@@ -24,21 +24,14 @@
 
 static const uint8_t l4protos[] = { IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP };
 
-void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, enum ipfam fam, const char *table)
+void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, const struct nft_schema *schema,
+		     enum ipfam fam, const char *table)
 {
-	*w = (struct nft_writer){ .fam = fam,
-				  .family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4,
-				  .table = table,
-				  .schema = &nft_schema };
-	nl_batch_open(&w->batch, nl, 0);
-}
-
-void nft_writer_init_as(struct nft_writer *w, struct nl_sock *nl, const struct nft_schema *schema,
-			const char *table)
-{
-	nft_writer_init(w, nl, IPFAM_V4, table);
-	w->schema = schema;
+	*w = (struct nft_writer){ .fam = fam, .table = table, .schema = schema };
 	w->family = schema->family;
+	if (w->family == 0)
+		w->family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+	nl_batch_open(&w->batch, nl, 0);
 }
 
 void nft_writer_fini(struct nft_writer *w)
@@ -391,7 +384,7 @@ static const char *expr_refused(const struct nl_refusal *f)
 	return nl_attr_str(tb[NFTA_EXPR_NAME]);
 }
 
-int nft_writer_commit(struct nft_writer *w, struct nft_layout_result *res, struct err *err)
+int nft_writer_commit(struct nft_writer *w, struct nft_result *res, struct err *err)
 {
 	const char *family = w->family == NFPROTO_INET   ? "inet"
 			     : w->family == NFPROTO_IPV6 ? "ip6"
@@ -410,7 +403,7 @@ int nft_writer_commit(struct nft_writer *w, struct nft_layout_result *res, struc
 		res->n_batches++;
 	}
 	if (res != NULL && res->times != NULL)
-		plane_times_add(res->times, took);
+		nl_times_add(res->times, took);
 	if (r == 0) {
 		if (res != NULL)
 			res->n_writes += w->n_writes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/expr - rules of the constant part, expression by expression.
+ * nft/expr - rules of the constant part, expression by expression.
  *
  * A rule is a straight list of expressions over sixteen 32 bit registers, here
  * "words" 0..15. A lookup's key is one run of words; an address takes one word
@@ -8,7 +8,7 @@
  * match. Each function appends the expression that nft writes for its statement,
  * with the same attributes, so that nft prints the statement again.
  *
- * Kernel: linux/netfilter/nf_tables.h, enum nft_*_attributes. Private to nft/.
+ * Kernel: linux/netfilter/nf_tables.h, enum nft_*_attributes.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/elem - set elements on the wire: many to a message, written directly.
+ * nft/elem - set elements on the wire: many to a message, written directly.
  *
  *     nft_elem_put(), ... -> nl_batch_commit()      write
  *     nft_elems_dump(), nft_elems_get()               read
@@ -13,7 +13,7 @@
  * size of the set, as each piece of the answer begins again at the first bucket:
  * `endpoints` and `endpoint_addrs` are never dumped in one go.
  *
- * Keys and data are the bytes of plane/nft/sets.h; in a set of ranges a key is
+ * Keys and data are the bytes of nft/sets.h; in a set of ranges a key is
  * the first value and the last.
  *
  * Kernel: linux/netfilter/nf_tables.h (NFTA_SET_ELEM_*); net/netfilter/nf_tables_api.c
@@ -21,9 +21,9 @@
  */
 #pragma once
 
+#include "nft/change.h"
 #include "nl/batch.h"
 #include "nl/dump.h"
-#include "plane/nft/change.h"
 
 /* One table of ours, for messages. */
 struct nft_table_ref {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plane/nft/change - one entry a key, found by hash, listed by set. */
-#include "plane/nft/change.h"
+/* nft/change - one entry a key, found by hash, listed by set. */
+#include "nft/change.h"
 
 #include <string.h>
 

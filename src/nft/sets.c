@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/nft/sets.h"
+#include "nft/sets.h"
 
 #include <assert.h>
 #include <linux/netfilter/nf_tables.h>
@@ -45,8 +45,8 @@ struct spec {
 	enum part data[PARTS_MAX];
 	uint32_t size;
 	uint64_t timeout_ms;
-	enum plane_counting exists_at;
-	enum plane_counting counts_at; /* 0 = never */
+	unsigned int exists_at;
+	unsigned int counts_at; /* 0 = never */
 };
 
 #define TUPLE                                        \
@@ -76,7 +76,7 @@ static const struct spec specs[NFTSET_END] = {
 			       true,
 			       { PART_WORD, PART_SLOT },
 			       ADDR_PORT,
-			       .counts_at = PLANE_COUNT_ENDPOINTS },
+			       .counts_at = NFT_COUNT_BACKENDS },
 	[NFTSET_FRONTENDS] = { "frontends", 0, true, TUPLE, WORD },
 	[NFTSET_VIPS] = { "vips", 0, false, { PART_DADDR } },
 	[NFTSET_CLUSTER_IPS] = { "cluster_ips", 0, false, { PART_DADDR } },
@@ -102,11 +102,11 @@ static const struct spec specs[NFTSET_END] = {
 			      AFFINITY_TIMEOUT_MS },
 	[NFTSET_AFF_SLOTS] = { "aff_slots", 0, true, { PART_WORD, PART_SLOT }, WORD },
 	[NFTSET_AFF_ENDPOINTS] = { "aff_endpoints", 0, true, WORD, ADDR_PORT,
-				   .counts_at = PLANE_COUNT_ENDPOINTS },
-	[NFTSET_COUNTED] = { "counted", 0, true, TUPLE, .exists_at = PLANE_COUNT_SERVICES,
-			     .counts_at = PLANE_COUNT_SERVICES },
-	[NFTSET_REFUSED] = { "refused", 0, true, TUPLE, .exists_at = PLANE_COUNT_SERVICES,
-			     .counts_at = PLANE_COUNT_SERVICES },
+				   .counts_at = NFT_COUNT_BACKENDS },
+	[NFTSET_COUNTED] = { "counted", 0, true, TUPLE, .exists_at = NFT_COUNT_FRONTENDS,
+			     .counts_at = NFT_COUNT_FRONTENDS },
+	[NFTSET_REFUSED] = { "refused", 0, true, TUPLE, .exists_at = NFT_COUNT_FRONTENDS,
+			     .counts_at = NFT_COUNT_FRONTENDS },
 	[NFTSET_POD_CIDRS] = { "pod_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
 	[NFTSET_SERVICE_CIDRS] = { "service_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
 	[NFTSET_LEAVES] = { "leaves", 0, true, WORD, { PART_VERDICT } },
@@ -126,16 +126,16 @@ static const struct spec specs[NFTSET_END] = {
 	[IPVSSET_MASQ] = { "masq", 0, false, TUPLE },
 	[IPVSSET_MASQ_HOSTS] = { "masq_hosts", 0, false, TUPLE },
 	[IPVSSET_IDLE] = { "idle", 0, false, TUPLE, MARK },
-	[IPVSSET_COUNTED] = { "counted", 0, false, TUPLE, .exists_at = PLANE_COUNT_SERVICES,
-			      .counts_at = PLANE_COUNT_SERVICES },
-	[IPVSSET_REFUSED] = { "refused", 0, false, TUPLE, .exists_at = PLANE_COUNT_SERVICES,
-			      .counts_at = PLANE_COUNT_SERVICES },
+	[IPVSSET_COUNTED] = { "counted", 0, false, TUPLE, .exists_at = NFT_COUNT_FRONTENDS,
+			      .counts_at = NFT_COUNT_FRONTENDS },
+	[IPVSSET_REFUSED] = { "refused", 0, false, TUPLE, .exists_at = NFT_COUNT_FRONTENDS,
+			      .counts_at = NFT_COUNT_FRONTENDS },
 	[IPVSSET_REACHED] = { "reached",
 			      0,
 			      false,
 			      { PART_MARK, PART_DADDR, PART_DPORT },
-			      .exists_at = PLANE_COUNT_ENDPOINTS,
-			      .counts_at = PLANE_COUNT_ENDPOINTS },
+			      .exists_at = NFT_COUNT_BACKENDS,
+			      .counts_at = NFT_COUNT_BACKENDS },
 	[IPVSSET_REMEMBERED] = { "remembered", 0, false, MARK, MARK },
 	[IPVSSET_POD_CIDRS] = { "pod_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
 	[IPVSSET_SERVICE_CIDRS] = { "service_cidrs", NFT_SET_INTERVAL, false, { PART_DADDR } },
@@ -447,14 +447,14 @@ const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam)
 	return d;
 }
 
-bool nft_set_exists(enum nft_set_id id, enum plane_counting counting)
+bool nft_set_exists(enum nft_set_id id, unsigned int counting)
 {
 	return counting >= specs[id].exists_at;
 }
 
-bool nft_set_counts(enum nft_set_id id, enum plane_counting counting)
+bool nft_set_counts(enum nft_set_id id, unsigned int counting)
 {
-	return specs[id].counts_at != PLANE_COUNT_NONE && counting >= specs[id].counts_at;
+	return specs[id].counts_at != NFT_COUNT_NONE && counting >= specs[id].counts_at;
 }
 
 const struct nft_set_desc *nft_set_desc_l4protos(void)

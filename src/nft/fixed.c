@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/nft/fixed.h"
+#include "nft/fixed.h"
 
 #include <arpa/inet.h> /* before linux/in.h: that one then steps back */
 
@@ -15,21 +15,9 @@
 #include "base/hash.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
-#include "plane/nft/rules.h"
 
 #define REQUEST_MAX 512
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
-
-const struct nft_schema nft_schema = {
-	.table = "vipd",
-	.comment = NFT_TABLE_COMMENT,
-	.version = NFT_LAYOUT_VERSION,
-	.begin = 0,
-	.end = NFTSET_N,
-	.ranges = NFTSET_POD_CIDRS,
-	.has_verdict_maps = true,
-	.chains = nft_chains,
-};
 
 void nft_table_name(char buf[static NFT_TABLE_NAME_MAX], const char *base, int i)
 {
@@ -153,9 +141,8 @@ struct reading {
 	const struct nft_schema *schema;
 	enum ipfam fam;
 	const char *table;
-	enum plane_counting counting;
-	bool is_any_counting; /* whatever it counts, it fits */
-	unsigned int index;   /* of the map or set */
+	unsigned int counting;
+	unsigned int index; /* of the map or set */
 	uint64_t packets, bytes;
 };
 
@@ -223,12 +210,6 @@ static int table_cmp(const void *a, const void *b)
 	return (x->handle > y->handle) - (x->handle < y->handle);
 }
 
-int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint8_t family,
-			  struct err *err)
-{
-	return nft_fixed_tables_read_as(ret, nl, family, &nft_schema, err);
-}
-
 /*
  * The tables of our names one by one. A table that another process deletes moves those
  * behind it forward, so an interrupted dump of all tables may lack one of ours.
@@ -253,8 +234,8 @@ static int tables_query(struct reading *rd, struct nl_sock *nl, uint8_t family, 
 	return 0;
 }
 
-int nft_fixed_tables_read_as(struct nft_fixed_tables *ret, struct nl_sock *nl, uint8_t family,
-			     const struct nft_schema *schema, struct err *err)
+int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint8_t family,
+			  const struct nft_schema *schema, struct err *err)
 {
 	struct reading rd = { .tables = ret, .schema = schema };
 	char buf[REQUEST_MAX];
@@ -316,7 +297,7 @@ static int sets_message(void *arg, const struct nlmsghdr *h, struct err *err)
 				rd->schema->end);
 	if (id == rd->schema->end)
 		return 0;
-	if (!rd->is_any_counting &&
+	if (rd->counting != NFT_COUNT_ANY &&
 	    (counts(tb) != nft_set_counts(id, rd->counting) || !nft_set_exists(id, rd->counting)))
 		snprintf(rd->held->misfit, sizeof(rd->held->misfit), "set %s counts otherwise",
 			 nft_set_desc(id, rd->fam)->name);
@@ -399,16 +380,12 @@ static int chain_read(struct reading *rd, struct nl_sock *nl, const char *name, 
 
 static int chains_read(struct reading *rd, struct nl_sock *nl, struct err *err)
 {
-	size_t n;
-	const struct nft_chain *chains = rd->schema->chains(&n);
+	const struct nft_chain *c;
+	int r = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		int r = chain_read(rd, nl, chains[i].name, err);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	for (size_t i = 0; r == 0 && (c = rd->schema->chain(i)) != NULL; i++)
+		r = chain_read(rd, nl, c->name, err);
+	return r;
 }
 
 static void verdicts_begin(void *arg)
@@ -519,14 +496,22 @@ static int read_elements(struct reading *rd, struct nl_sock *nl, enum nft_set_id
 	return r == -ENOENT ? -EAGAIN : r;
 }
 
+const struct nft_chain *nft_schema_chain(const struct nft_schema *schema, const char *name)
+{
+	const struct nft_chain *c;
+
+	for (size_t i = 0; (c = schema->chain(i)) != NULL; i++)
+		if (strcmp(c->name, name) == 0)
+			return c;
+	return NULL;
+}
+
 /* Base chains cannot be moved to another hook, nor become ordinary ones. */
 static void chains_check(struct nft_fixed *h, const struct nft_schema *schema)
 {
-	size_t n;
-	const struct nft_chain *chains = schema->chains(&n);
+	const struct nft_chain *want;
 
-	for (size_t i = 0; i < n; i++) {
-		const struct nft_chain *want = &chains[i];
+	for (size_t i = 0; (want = schema->chain(i)) != NULL; i++) {
 		const struct nft_fixed_chain *c = nft_fixed_chain(h, want->name);
 		bool fits = true;
 
@@ -566,55 +551,27 @@ static int held_read(struct reading *rd, struct nl_sock *nl, struct err *err)
 	return r;
 }
 
-static int fixed_read(struct reading *rd, struct nl_sock *nl, const struct nft_fixed_table *table,
-		      struct err *err)
+int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
+		   const struct nft_fixed_table *table, const struct nft_schema *schema,
+		   unsigned int counting, struct err *err)
 {
-	struct nft_fixed *ret = rd->held;
+	struct reading rd = { .held = ret,
+			      .fam = fam,
+			      .schema = schema,
+			      .table = table->name,
+			      .counting = counting };
 	int r;
 
 	nft_fixed_fini(ret);
-	rd->table = table->name;
-	r = held_read(rd, nl, err);
+	r = held_read(&rd, nl, err);
 	if (r < 0)
 		return err_wrap(err, r == -ENOENT ? -EAGAIN : r, "read table %s", table->name);
 	ret->exists = true;
 	ret->flags = table->flags;
-	chains_check(ret, rd->schema);
+	chains_check(ret, schema);
 	if (!table->is_current)
 		snprintf(ret->misfit, sizeof(ret->misfit), "it is of another layout version");
 	return 0;
-}
-
-int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
-		   const struct nft_fixed_table *table, enum plane_counting counting,
-		   struct err *err)
-{
-	struct reading rd = {
-		.held = ret, .fam = fam, .schema = &nft_schema, .counting = counting
-	};
-
-	return fixed_read(&rd, nl, table, err);
-}
-
-int nft_fixed_look(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
-		   const struct nft_fixed_table *table, struct err *err)
-{
-	struct reading rd = {
-		.held = ret, .fam = fam, .schema = &nft_schema, .is_any_counting = true
-	};
-
-	return fixed_read(&rd, nl, table, err);
-}
-
-int nft_fixed_read_as(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
-		      const struct nft_fixed_table *table, const struct nft_schema *schema,
-		      struct err *err)
-{
-	struct reading rd = {
-		.held = ret, .fam = fam, .schema = schema, .counting = PLANE_COUNT_ENDPOINTS
-	};
-
-	return fixed_read(&rd, nl, table, err);
 }
 
 static void counters_begin(void *arg)

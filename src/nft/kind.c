@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/nft/kind.h"
+#include "nft/kind.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "plane/nft/watch.h"
+#include "nft/watch.h"
 
 #include <arpa/inet.h> /* before linux/in.h: that one then steps back */
 
@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nft/kind.h"
+#include "nft/sets.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
-#include "plane/nft/kind.h"
-#include "plane/nft/sets.h"
 
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 /* Datagrams in one go; what is left is old news by the next one. */
@@ -281,28 +281,18 @@ void nft_watch_read(struct nft_watch *w)
 	}
 }
 
-bool nft_watch_touches(const struct nft_watch *w, const struct plan_rows *rows)
+bool nft_watch_touches_addr(const struct nft_watch *w, enum ipfam fam, const uint8_t *addr)
 {
-	if (w->touched.n == 0)
-		return false;
-	vec_for_each (f, &rows->frontends) {
-		struct touched t = touched_addr(ip_fam(&f->addr), f->addr.bytes);
+	struct touched t = touched_addr(fam, addr);
 
-		if (nft_tab_find(&w->touched, &t) != NULL)
-			return true;
-	}
-	vec_for_each (pool, &rows->pools) {
-		struct touched t = touched_pool(pool->fam, pool->id);
+	return w->touched.n > 0 && nft_tab_find(&w->touched, &t) != NULL;
+}
 
-		if (nft_tab_find(&w->touched, &t) != NULL)
-			return true;
-		vec_for_each (b, &pool->backends) {
-			t = touched_addr(pool->fam, b->addr.bytes);
-			if (nft_tab_find(&w->touched, &t) != NULL)
-				return true;
-		}
-	}
-	return false;
+bool nft_watch_touches_pool(const struct nft_watch *w, enum ipfam fam, uint32_t pool_id)
+{
+	struct touched t = touched_pool(fam, pool_id);
+
+	return w->touched.n > 0 && nft_tab_find(&w->touched, &t) != NULL;
 }
 
 int nft_watch_load(struct nft_watch *w, int (*read)(void *arg, struct err *err), void *arg,

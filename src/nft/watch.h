@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/watch - who changes the ruleset, and which of our elements.
+ * nft/watch - who changes the ruleset, and which of our elements.
  *
  *     join -> (wait for nl_sock_fd) -> read -> text, touches, reset
  *
@@ -19,9 +19,9 @@
  */
 #pragma once
 
+#include "base/ip.h"
+#include "nft/tab.h"
 #include "nl/sock.h"
-#include "plan/rows.h"
-#include "plane/nft/tab.h"
 
 #define NFT_WATCH_TEXT_MAX 64
 /* Touched addresses and pools; with more it is a flood. */
@@ -67,8 +67,9 @@ MUST_USE int nft_watch_load(struct nft_watch *w, int (*read)(void *arg, struct e
 			    struct err *err);
 /* "nft (pid 4711)", "nft (pid 4711) and others", or "somebody" when nobody was heard. */
 void nft_watch_text(const struct nft_watch *w, char buf[static NFT_WATCH_TEXT_MAX]);
-/* May what was changed belong to these rows? */
-bool nft_watch_touches(const struct nft_watch *w, const struct plan_rows *rows);
+/* Was an element with this address (network order), or of this pool, changed? */
+bool nft_watch_touches_addr(const struct nft_watch *w, enum ipfam fam, const uint8_t *addr);
+bool nft_watch_touches_pool(const struct nft_watch *w, enum ipfam fam, uint32_t pool_id);
 /* Begin anew: whatever was heard is dealt with. */
 void nft_watch_reset(struct nft_watch *w);
 /* Take in one message; for tests. */

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "nft/feature.h"
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <stdio.h>
+
+#define TABLE "vipd-tryout"
+#define NO_TABLE "vipd-tryout-end" /* does not exist: deleting it ends the transaction */
+
+/* A chain with one rule, which `expr` fills. */
+void nft_try_rule(struct nft_writer *w, const struct nft_chain *base,
+		  void (*expr)(struct nft_rules *rs, enum ipfam fam))
+{
+	struct nft_rules rs = { 0 };
+
+	nft_write_chain(w, NFT_TRY_CHAIN, base);
+	nft_rule_begin(&rs);
+	expr(&rs, w->fam);
+	nft_rules_hash(&rs);
+	nft_write_rules(w, NFT_TRY_CHAIN, &rs);
+	nft_rules_fini(&rs);
+}
+
+static const char end_tag[] = "the end";
+
+/* What the kernel is sure to refuse, when it has looked at all the rest. */
+static void end_add(struct nft_writer *w)
+{
+	struct nlmsghdr *h = nl_batch_msg(w->batch, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELTABLE, 0,
+					  w->family, end_tag);
+
+	mnl_attr_put_strz(h, NFTA_TABLE_NAME, NO_TABLE);
+}
+
+static void feature_add(struct nft_writer *w, const struct nft_feature *f)
+{
+	for (size_t i = 0; i < f->n_sets; i++)
+		nft_write_set(w, f->sets[i]);
+	if (f->expr != NULL)
+		nft_try_rule(w, f->base, f->expr);
+	if (f->add != NULL)
+		f->add(w);
+}
+
+/* Was the end all that the kernel refused? */
+static bool is_through(const struct nft_writer *w, int r)
+{
+	return r < 0 && nl_batch_refusal(w->batch)->tag == end_tag;
+}
+
+struct trying {
+	struct nl_sock *nl;
+	enum ipfam fam;
+	const struct nft_schema *schema;
+};
+
+/* All of them in one transaction, which is the usual answer for the price of one. */
+static bool features_try(const struct trying *t, const struct nft_feature *features, size_t n)
+{
+	char names[NFT_TRIES_MAX][sizeof(TABLE) + 4];
+	struct nft_writer w;
+	bool is_well;
+
+	nft_writer_init(&w, t->nl, t->schema, t->fam, TABLE);
+	for (size_t i = 0; i < n; i++) {
+		(void)snprintf(names[i], sizeof(names[i]), TABLE "%zu", i % 100);
+		w.table = names[i];
+		nft_write_table(&w, 0);
+		feature_add(&w, &features[i]);
+	}
+	end_add(&w);
+	is_well = is_through(&w, nft_writer_commit(&w, NULL, NULL));
+	nft_writer_fini(&w);
+	return is_well;
+}
+
+static void feature_try(struct nft_try *ret, const struct trying *t,
+			const struct nft_feature *feature)
+{
+	struct nft_writer w;
+	struct err err = { 0 };
+	int r;
+
+	nft_writer_init(&w, t->nl, t->schema, t->fam, TABLE);
+	nft_write_table(&w, 0);
+	feature_add(&w, feature);
+	end_add(&w);
+	r = nft_writer_commit(&w, NULL, &err);
+	if (is_through(&w, r)) {
+		ret->result = 0;
+	} else if (r < 0) {
+		ret->result = r;
+		(void)snprintf(ret->detail, sizeof(ret->detail), "%.*s",
+			       (int)sizeof(ret->detail) - 1, err.text);
+	} else { /* somebody has a table of that name */
+		ret->result = -EEXIST;
+		(void)snprintf(ret->detail, sizeof(ret->detail), "table %s existed", NO_TABLE);
+	}
+	nft_writer_fini(&w);
+}
+
+void nft_try_list(struct nft_try *ret, struct nl_sock *nl, enum ipfam fam,
+		  const struct nft_schema *schema, const struct nft_feature *features, size_t n)
+{
+	const struct trying t = { nl, fam, schema };
+	bool is_well = features_try(&t, features, n);
+
+	for (size_t i = 0; i < n; i++) {
+		const char *const *needs = features[i].needs;
+
+		ret[i] = (struct nft_try){ .what = features[i].what,
+					   .needs = needs[fam] != NULL ? needs[fam] : needs[0] };
+		if (!is_well)
+			feature_try(&ret[i], &t, &features[i]);
+	}
+}

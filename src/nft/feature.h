@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * nft/feature - does this kernel have an nf_tables feature? Found out by using it.
+ *
+ * All features are sent in one transaction whose last message the kernel must reject: it
+ * checks every message before that one, and applies none. Modules that are not loaded yet are
+ * loaded by the kernel. If it rejects an earlier message, each feature is tried alone.
+ */
+#pragma once
+
+#include "nft/write.h"
+
+#define NFT_TRIES_MAX 20
+
+struct nft_try {
+	const char *what;  /* static text: "maps with concatenated keys" */
+	const char *needs; /* the kernel's options: "CONFIG_NFT_NUMGEN" */
+	int result;        /* 0, or the -errno of the refusal */
+	char detail[96];   /* what was refused, in the kernel's words; "" when nothing was */
+};
+
+/* A try: sets, then a rule, then whatever add() writes, in a table of its own. */
+struct nft_feature {
+	const char *what;
+	const char *needs[IPFAM_N]; /* of IPv6 NULL: as IPv4 */
+	size_t n_sets;
+	enum nft_set_id sets[3];
+	void (*expr)(struct nft_rules *rs, enum ipfam fam); /* or NULL: no rule */
+	const struct nft_chain
+		*base; /* of the rule, named NFT_TRY_CHAIN; NULL: an ordinary chain */
+	void (*add)(struct nft_writer *w); /* or NULL */
+};
+#define NFT_TRY_CHAIN "try"
+
+/* Add a chain NFT_TRY_CHAIN with one rule, which `expr` writes; `base` as in nft_write_chain(). */
+void nft_try_rule(struct nft_writer *w, const struct nft_chain *base,
+		  void (*expr)(struct nft_rules *rs, enum ipfam fam));
+/* Try each of `n` features; ret[i] is the result of features[i]. */
+void nft_try_list(struct nft_try *ret, struct nl_sock *nl, enum ipfam fam,
+		  const struct nft_schema *schema, const struct nft_feature *features, size_t n);
