@@ -11,7 +11,6 @@
  * kernel's state alone: traffic goes on (LIFE-21).
  */
 #include <errno.h>
-#include <linux/netlink.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,16 +32,12 @@
 #include "daemon/lock.h"
 #include "daemon/options.h"
 #include "daemon/outside.h"
-#include "plane/ipvs/plane_ipvs.h"
-#include "plane/nft/plane_nft.h"
-#include "source/files/files.h"
+#include "daemon/planes.h"
+#include "daemon/source.h"
 #include "source/host/host.h"
-#include "source/kube/kube.h"
 #include "sync/sync.h"
 
 #define CHECK_PERIOD_NS (80 * NSEC_PER_MSEC)
-#define RETIRE_RETRY_NS (60 * NSEC_PER_SEC)
-#define SOURCE_ERRORS_SHOWN 100
 
 /* run(): ended by a new configuration; the exit code is 1 as for other ends that want a restart. */
 #define EXIT_OUTDATED 1
@@ -58,8 +53,7 @@ struct vipd {
 	struct doctor *doctor;
 	uint64_t repairs; /* of the sync, as far as conntrack was told */
 	struct host *host;
-	struct files *files; /* one of these two is the source */
-	struct kube *kube;
+	struct source *source;
 	struct serve_context context;
 	VEC(struct serve_option) shown; /* options as vipctl status has them */
 	struct serve_control *control;
@@ -76,17 +70,13 @@ struct vipd {
 	int argc;
 	struct config_watch *config_watch;
 	bool is_outdated;              /* the configuration file says something else by now */
-	uint64_t last_event_ns;        /* when a source last changed the model; 0 = never */
 	bool is_cidr_missing[IPFAM_N]; /* detector_check() */
 	enum model_nodeports nodeports[IPFAM_N]; /* as logged last */
-	bool is_source_ready;
 	bool is_source_complete; /* no object is unknown; sync_sweep_hold() is over */
 	bool is_sweep_told;      /* the log says that the sweep is pending */
 	bool is_host_ready;
-	struct plane *retiring; /* what another plane left; NULL: not yet known, or nothing */
+	struct other_plane other;
 	struct event *retire_event;
-	uint64_t retire_at; /* the next step of that; 0: at once */
-	bool is_alone;      /* nothing is left of another plane */
 };
 
 /* --- sync --- */
@@ -199,10 +189,24 @@ static void ruleset_wait(struct vipd *v)
 	v->looks = looks;
 }
 
-static void on_retire(evutil_socket_t fd, short what, void *arg);
-static void other_plane_end(struct vipd *v);
+/* The sync is complete: connections of another plane come to an end. */
+static void other_plane_end(struct vipd *v)
+{
+	uint64_t now = now_ns();
+	uint64_t again;
 
-static bool source_is_complete(const struct vipd *v, struct str *why);
+	if (v->other.is_gone || sync_state_get(v->sync) != SYNC_RUNNING || !v->is_source_complete ||
+	    now < v->other.next_ns)
+		return;
+	again = other_plane_retire(&v->other, &v->options, &v->model, now);
+	if (again != 0)
+		wake_at(v->retire_event, again, now);
+}
+
+static void on_retire(evutil_socket_t fd, short what, void *arg)
+{
+	other_plane_end(arg);
+}
 
 /* Once when the sweep is held back, with the reason, and once when it is no longer. */
 static void sweep_tell(struct vipd *v)
@@ -218,7 +222,7 @@ static void sweep_tell(struct vipd *v)
 		log_notice(LOG_AREA_SYNC, "sweep done: every object of the source is known");
 		return;
 	}
-	(void)source_is_complete(v, &why);
+	(void)source_is_complete(v->source, &why);
 	log_warn(LOG_AREA_SYNC, "sweep pending: %s; frontends kept: %zu", str_text(&why), kept);
 	str_fini(&why);
 }
@@ -236,20 +240,12 @@ static void on_sync(evutil_socket_t fd, short what, void *arg)
 	sync_wake_at(v, next, now_ns());
 }
 
-/* Is some version of every object known? `why`, which may be NULL, gets the first reason, if not.
- */
-static bool source_is_complete(const struct vipd *v, struct str *why)
-{
-	return v->files != NULL ? files_are_complete(v->files, why)
-				: kube_is_complete(v->kube, why);
-}
-
 /* Kernel state may belong to objects that could not be read yet: it is not swept before. */
 static void sweep_follow(struct vipd *v)
 {
-	if (v->is_source_complete || !v->is_source_ready)
+	if (v->is_source_complete || !source_is_ready(v->source))
 		return;
-	v->is_source_complete = source_is_complete(v, NULL);
+	v->is_source_complete = source_is_complete(v->source, NULL);
 	if (v->is_source_complete)
 		sync_sweep_release(v->sync);
 	else
@@ -273,7 +269,6 @@ static void on_changed(void *arg)
 {
 	struct vipd *v = arg;
 
-	v->last_event_ns = now_ns();
 	sweep_follow(v);
 	nodeports_follow(v);
 	outside_changed(v->outside);
@@ -282,7 +277,7 @@ static void on_changed(void *arg)
 
 static void gate(struct vipd *v)
 {
-	if (!v->is_source_ready || !v->is_host_ready)
+	if (!source_is_ready(v->source) || !v->is_host_ready)
 		return;
 	sync_sources_ready(v->sync);
 	on_changed(v);
@@ -292,7 +287,6 @@ static void on_source_ready(void *arg)
 {
 	struct vipd *v = arg;
 
-	v->is_source_ready = true;
 	sweep_follow(v);
 	gate(v);
 }
@@ -347,155 +341,20 @@ static int open_events(struct vipd *v, struct err *err)
 	return 0;
 }
 
-static int open_nft(struct plane **ret, struct err *err)
-{
-	AUTO(nl_sock_close) struct nl_sock *cmd = NULL;
-	AUTO(nl_sock_close) struct nl_sock *query = NULL;
-	AUTO(nl_sock_close) struct nl_sock *walk = NULL;
-	int r = nl_sock_open(&cmd, NETLINK_NETFILTER, err);
-
-	if (r == 0)
-		r = nl_sock_open(&query, NETLINK_NETFILTER, err);
-	if (r == 0)
-		r = nl_sock_open(&walk, NETLINK_NETFILTER, err);
-	if (r < 0)
-		return r;
-	nft_plane_open(ret, TAKE(cmd), TAKE(query));
-	nft_plane_walk_with(*ret, TAKE(walk));
-	return 0;
-}
-
-static struct ipvs_config ipvs_config_from(const struct options_ipvs *o)
-{
-	return (struct ipvs_config){
-		.sched = o->scheduler,
-		.drain_s = o->has_drain ? o->drain_s : IPVS_DRAIN_TIMEOUT_DEFAULT_S,
-		.mark_tag = (uint8_t)o->mark_tag,
-		.route_table = o->route_table,
-		.rule_priority = o->rule_priority,
-		.timeouts = { o->tcp_s, o->tcpfin_s, o->udp_s },
-		.is_estimating = o->is_estimating,
-		.exclude = o->exclude.v,
-		.n_exclude = o->exclude.n,
-		.sysctl_root = "",
-	};
-}
-
-static int open_ipvs(struct plane **ret, const struct options *options, struct err *err)
-{
-	struct ipvs_config config = ipvs_config_from(&options->ipvs);
-	AUTO(nl_sock_close) struct nl_sock *nft = NULL;
-	AUTO(nl_sock_close) struct nl_sock *query = NULL;
-	AUTO(nl_sock_close) struct nl_sock *genl = NULL;
-	AUTO(nl_sock_close) struct nl_sock *route = NULL;
-	int r = nl_sock_open(&nft, NETLINK_NETFILTER, err);
-
-	config.counting = options->counting;
-	if (r == 0)
-		r = nl_sock_open(&query, NETLINK_NETFILTER, err);
-	if (r == 0)
-		r = nl_sock_open(&genl, NETLINK_GENERIC, err);
-	if (r == 0)
-		r = nl_sock_open(&route, NETLINK_ROUTE, err);
-	if (r == 0)
-		r = ipvs_plane_open(ret, &(struct ipvs_socks){ nft, query, genl, route }, &config,
-				    err);
-	if (r < 0)
-		return r;
-	(void)TAKE(nft);
-	(void)TAKE(query);
-	(void)TAKE(genl);
-	(void)TAKE(route);
-	return 0;
-}
-
-static bool is_ipvs(const struct vipd *v)
-{
-	return v->options.mode == PROXY_MODE_IPVS;
-}
-
-static int open_plane(struct vipd *v, struct err *err)
-{
-	int r = is_ipvs(v) ? open_ipvs(&v->plane, &v->options, err) : open_nft(&v->plane, err);
-
-	if (r == 0 && !is_ipvs(v))
-		nft_plane_count(v->plane, v->options.counting);
-	return r;
-}
-
-static int open_other(struct plane **ret, const struct vipd *v, struct err *err)
-{
-	return is_ipvs(v) ? open_nft(ret, err) : open_ipvs(ret, &v->options, err);
-}
-
-/* Remove what a vipd with the other plane left, if anything. */
-static int other_plane_cleanup(const struct vipd *v, struct err *err)
-{
-	struct plane *other = NULL;
-	int r = open_other(&other, v, err);
-
-	if (r == 0)
-		r = other->ops->cleanup(other, err);
-	if (other != NULL)
-		other->ops->close(other);
-	return r;
-}
-
-static void retiring_close(struct vipd *v)
-{
-	if (v->retiring != NULL)
-		v->retiring->ops->close(v->retiring);
-	v->retiring = NULL;
-}
-
-/* This plane serves now: new connections are its own. */
-static void other_plane_end(struct vipd *v)
-{
-	uint64_t now = now_ns();
-	uint64_t again = 0;
-	struct err err = { 0 };
-	int r = 0;
-
-	if (v->is_alone || sync_state_get(v->sync) != SYNC_RUNNING || !v->is_source_complete ||
-	    now < v->retire_at)
-		return;
-	if (v->retiring == NULL)
-		r = open_other(&v->retiring, v, &err);
-	if (r == 0)
-		r = v->retiring->ops->retire(v->retiring, &v->model, now, &again, &err);
-	if (r < 0) {
-		log_warn(LOG_AREA_MAIN, "what another plane of vipd left stays: %s", err.text);
-		again = now + RETIRE_RETRY_NS;
-	}
-	v->is_alone = again == 0;
-	v->retire_at = again;
-	if (r < 0 || again == 0)
-		retiring_close(v);
-	if (again != 0)
-		wake_at(v->retire_event, again, now);
-}
-
-static void on_retire(evutil_socket_t fd, short what, void *arg)
-{
-	other_plane_end(arg);
-}
-
-/* Without it changes by others are found by looking, and nobody knows who made them. */
+/* Without it, foreign changes are found by polling, and the process that made them is unknown. */
 static void open_watch(struct vipd *v)
 {
-	struct nl_sock *watch;
 	struct err err;
-	int r = nl_sock_open(&watch, NETLINK_NETFILTER, &err);
+	int fd;
 
-	if (r == 0)
-		r = is_ipvs(v) ? ipvs_plane_watch_with(v->plane, watch, &err)
-			       : nft_plane_watch_with(v->plane, watch, &err);
-	if (r == 0)
-		v->ruleset_event = event_new(v->base, nl_sock_fd(watch), EV_READ, on_ruleset, v);
-	if (r < 0)
+	if (planes_watch(v->plane, &v->options, &fd, &err) < 0) {
 		log_info(LOG_AREA_PLANE,
-			 "changes of the ruleset are not heard, only looked for: %s", err.text);
-	else if (v->ruleset_event != NULL)
+			 "foreign changes are found by polling, without notifications: %s",
+			 err.text);
+		return;
+	}
+	v->ruleset_event = event_new(v->base, fd, EV_READ, on_ruleset, v);
+	if (v->ruleset_event != NULL)
 		(void)event_add(v->ruleset_event, NULL);
 }
 
@@ -519,14 +378,10 @@ static int open_kernel(struct vipd *v, struct err *err)
 		.refused = on_refused,
 		.accepted_arg = v,
 	};
-	int r = open_plane(v, err);
+	int r = planes_open(&v->plane, &v->options, err);
 
 	if (r < 0)
 		return r;
-	if (v->options.is_table_owner && !is_ipvs(v))
-		nft_plane_own_tables(v->plane);
-	if (!is_ipvs(v))
-		nft_plane_guard(v->plane, !v->options.is_guard_off && !v->options.is_table_owner);
 	open_watch(v);
 	v->plane->gone = conntrack_gone;
 	v->plane->gone_arg = v->conntrack;
@@ -535,196 +390,37 @@ static int open_kernel(struct vipd *v, struct err *err)
 	return 0;
 }
 
-static int open_files(struct vipd *v, struct err *err)
-{
-	struct files_ops ops = { .ready = on_source_ready,
-				 .changed = on_changed,
-				 .arg = v,
-				 .is_strict = v->options.is_strict };
-
-	return files_open(&v->files, v->base, &v->model, v->options.manifests, &ops, err);
-}
-
-static int open_kube(struct vipd *v, struct err *err)
-{
-	struct kube_callbacks cb = { .synced = on_source_ready, .changed = on_changed, .arg = v };
-	struct kube_config config;
-
-	kube_config_init(&config);
-	config.kubeconfig = v->options.kubeconfig;
-	config.master = v->options.master;
-	config.content_type = v->options.api_content_type;
-	if (v->options.api_qps != 0)
-		config.qps = v->options.api_qps;
-	if (v->options.api_burst != 0)
-		config.burst = v->options.api_burst;
-	return kube_open(&v->kube, v->base, &v->model, &config, &cb, err);
-}
-
 static int open_sources(struct vipd *v, struct err *err)
 {
 	struct host_callbacks host = { .ready = on_host_ready, .changed = on_changed, .arg = v };
+	struct source_callbacks cb = { on_source_ready, on_changed, v };
 	int r = host_open(&v->host, v->base, &v->model, &host, err);
 
 	if (r < 0)
 		return r;
-	return v->options.manifests != NULL ? open_files(v, err) : open_kube(v, err);
+	return source_open(&v->source, v->base, &v->model, &v->options, &cb, err);
 }
 
-static void problem_add(void *arg, const struct files_problem *p)
-{
-	struct serve_source_info *info = arg;
-	struct serve_source_errors *list = p->is_error ? &info->errors : &info->notes;
-	struct str where = { 0 };
-
-	*(p->is_error ? &info->n_errors : &info->n_notes) += 1;
-	if (list->n == SOURCE_ERRORS_SHOWN)
-		return;
-	str_puts(&where, p->file);
-	if (p->line != 0)
-		str_printf(&where, ":%u", p->line);
-	*vec_push(list) =
-		(struct serve_source_error){ .where = where.text, .text = xstrdup(p->text) };
-}
-
-static void describe_files(struct vipd *v, struct serve_source_info *info)
-{
-	struct str text = { 0 };
-
-	str_printf(&text, "manifests in %s", v->options.manifests);
-	info->text = text.text;
-	info->waiting_for = v->is_source_ready ? NULL : xstrdup("the folder's first reading");
-	if (v->files != NULL)
-		(void)files_problems(v->files, problem_add, info);
-}
-
-/* `is_error`: not served as asked; else a part was left out. NULL when there are enough. */
-static struct serve_source_error *remark_add(struct serve_source_info *info, bool is_error,
-					     const char *what, const char *ns, const char *name,
-					     const char *text)
-{
-	struct serve_source_errors *list = is_error ? &info->errors : &info->notes;
-	struct str where = { 0 };
-
-	*(is_error ? &info->n_errors : &info->n_notes) += 1;
-	if (list->n == SOURCE_ERRORS_SHOWN)
-		return NULL;
-	str_printf(&where, "%s%s%s%s%s", what, *name ? " " : "", ns, *ns ? "/" : "", name);
-	*vec_push(list) = (struct serve_source_error){ .where = where.text, .text = xstrdup(text) };
-	return &list->v[list->n - 1];
-}
-
-/* One line for a resource that is in trouble, one for each object that is not as it should be. */
-static void describe_reflector(struct vipd *v, size_t i, struct serve_source_info *info,
-			       struct str *waiting)
-{
-	struct kube_reflector_status st;
-	struct serve_source_error *e = NULL;
-
-	kube_reflector_status(v->kube, i, &st);
-	if (!st.is_complete)
-		str_printf(waiting, "%s%s%s%s", waiting->len > 0 ? ", " : "", st.resource,
-			   *st.error ? ": " : "", st.error);
-	if (*st.error != '\0')
-		e = remark_add(info, true, "watch", "", st.resource, st.error);
-	if (e != NULL)
-		e->since_ns = st.error_ns;
-	for (size_t k = 0; k < kube_n_remarks(v->kube, i); k++) {
-		struct kube_remark remark = kube_remark(v->kube, i, k);
-
-		(void)remark_add(info, remark.is_refused, st.resource, remark.ns, remark.name,
-				 remark.text);
-	}
-}
-
-static void describe_kube(struct vipd *v, struct serve_source_info *info)
-{
-	struct kube_status st = kube_status(v->kube);
-	struct str text = { 0 };
-	struct str waiting = { 0 };
-
-	str_printf(&text, "API server %s%s", st.server ? st.server : "(none yet)",
-		   st.is_http2 ? ", HTTP/2" : "");
-	info->text = text.text;
-	for (size_t i = 0; i < kube_n_reflectors(v->kube); i++)
-		describe_reflector(v, i, info, &waiting);
-	if (v->is_source_ready)
-		str_fini(&waiting);
-	info->waiting_for = waiting.text;
-}
-
-/* What vipctl status says about the source. */
+/* The source as `vipctl status` shows it. */
 static void describe_source(void *arg, struct serve_source_info *info)
 {
 	struct vipd *v = arg;
 
-	struct str unknown = { 0 };
-
-	info->is_complete = v->is_source_ready;
-	if (v->is_source_ready && !v->is_source_complete && !source_is_complete(v, &unknown))
-		info->unknown = TAKE(unknown.text);
-	str_fini(&unknown);
-	info->last_event_ns = v->last_event_ns;
-	if (v->kube != NULL)
-		describe_kube(v, info);
-	else if (v->options.manifests != NULL)
-		describe_files(v, info);
+	source_describe(v->source, info);
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
 		if (v->is_cidr_missing[fam])
-			(void)remark_add(info, false, "--cluster-cidr", "", "",
-					 fam == IPFAM_V6
-						 ? "no IPv6 prefix, but there are IPv6 services"
-						 : "no IPv4 prefix, but there are IPv4 services");
+			(void)source_remark(
+				info, false, xstrdup("--cluster-cidr"),
+				fam == IPFAM_V6 ? "no IPv6 prefix, but there are IPv6 services"
+						: "no IPv4 prefix, but there are IPv4 services");
 }
 
-static void sources_files(struct vipd *v,
-			  void (*add)(void *add_arg, const struct metrics_source *s), void *add_arg)
-{
-	struct files_stats st;
-	struct metrics_source s;
-
-	files_stats(v->files, &st);
-	s = (struct metrics_source){
-		.name = "manifests",
-		.is_synced = v->is_source_ready,
-		.is_failing = st.errors > 0,
-		.last_event_ns = v->last_event_ns,
-		.objects = st.objects,
-		.invalid = st.errors,
-		.events = st.parsed,
-		.lists = st.reads,
-	};
-
-	add(add_arg, &s);
-}
-
-/* What the metrics say about the source; as many as there are kinds of objects. */
 static void sources(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
 		    void *add_arg)
 {
-	struct vipd *v = arg;
+	const struct vipd *v = arg;
 
-	if (v->files != NULL)
-		sources_files(v, add, add_arg);
-	for (size_t i = 0; v->kube != NULL && i < kube_n_reflectors(v->kube); i++) {
-		struct kube_reflector_status st;
-		struct metrics_source s;
-
-		kube_reflector_status(v->kube, i, &st);
-		s = (struct metrics_source){
-			.name = st.resource,
-			.is_synced = st.is_complete,
-			.is_failing = *st.error != '\0',
-			.last_event_ns = st.last_event_ns,
-			.objects = st.objects,
-			.invalid = st.refused,
-			.lists = st.lists,
-			.watches = st.watches,
-			.events = st.events,
-			.bytes = st.bytes,
-		};
-		add(add_arg, &s);
-	}
+	source_metrics(v->source, add, add_arg);
 }
 
 /* Each service with a health check node port is a socket or two, and the soft limit 1024. */
@@ -920,10 +616,7 @@ static void reload(struct vipd *v)
 		log_warn(LOG_AREA_MAIN, "configuration: %s: changed: %s; restart needed",
 			 v->options.config, fields.text);
 	str_fini(&fields);
-	if (v->files != NULL)
-		files_read_again(v->files);
-	if (v->kube != NULL)
-		kube_read_again(v->kube);
+	source_reload(v->source);
 }
 
 static int open_config(struct vipd *v, struct err *err)
@@ -941,8 +634,7 @@ static void vipd_close(struct vipd *v)
 	drains_close(v->drains);
 	monitor_close(v->monitor);
 	v->monitor = NULL;
-	files_close(v->files);
-	kube_close(v->kube);
+	source_close(v->source);
 	host_close(v->host);
 	if (v->sync != NULL) {
 		sync_close(v->sync);
@@ -962,7 +654,7 @@ static void vipd_close(struct vipd *v)
 		event_free(v->sync_event);
 	if (v->retire_event != NULL)
 		event_free(v->retire_event);
-	retiring_close(v);
+	other_plane_close(&v->other);
 	lock_release(v->lock);
 	shown_clear(v);
 	vec_fini(&v->shown);
@@ -993,7 +685,8 @@ static int run(struct vipd *v, struct err *err)
 	if (r == 0) /* the first that take room: they fork */
 		r = open_conntrack(v, err);
 	if (r == 0)
-		r = doctor_open(&v->doctor, v->base, is_ipvs(v) ? "ipvs" : "nftables", err);
+		r = doctor_open(&v->doctor, v->base,
+				v->options.mode == PROXY_MODE_IPVS ? "ipvs" : "nftables", err);
 	if (r == 0)
 		r = open_kernel(v, err);
 	if (r == 0)
@@ -1018,10 +711,10 @@ static int cleanup(struct vipd *v, struct err *err)
 	int r = lock_take(&v->lock, LOCK_DIR, err); /* one that runs would put it all back */
 
 	if (r == 0)
-		r = open_plane(v, err);
+		r = planes_open(&v->plane, &v->options, err);
 	if (r == 0)
 		r = v->plane->ops->cleanup(v->plane, err);
-	return r < 0 ? r : other_plane_cleanup(v, err);
+	return r < 0 ? r : other_plane_cleanup(&v->options, err);
 }
 
 /* Beside a vipd that runs: it has the lock, and that is how it shows. */
@@ -1043,7 +736,7 @@ static int cleanup_theirs(struct vipd *v, struct err *err)
 /* LIFE-08: do what needs a writable /proc/sys, so that CAP_NET_ADMIN is enough from then on. */
 static int init_only(struct vipd *v, struct err *err)
 {
-	int r = open_plane(v, err);
+	int r = planes_open(&v->plane, &v->options, err);
 
 	if (r == 0)
 		r = conntrack_prepare(&v->options.sysctls, err);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "daemon/planes.h"
+
+#include <linux/netlink.h>
+
+#include "base/log.h"
+#include "nl/sock.h"
+#include "plane/ipvs/plane_ipvs.h"
+#include "plane/nft/plane_nft.h"
+
+#define RETIRE_RETRY_NS (60 * NSEC_PER_SEC)
+
+static int open_nft(struct plane **ret, struct err *err)
+{
+	AUTO(nl_sock_close) struct nl_sock *cmd = NULL;
+	AUTO(nl_sock_close) struct nl_sock *query = NULL;
+	AUTO(nl_sock_close) struct nl_sock *walk = NULL;
+	int r = nl_sock_open(&cmd, NETLINK_NETFILTER, err);
+
+	if (r == 0)
+		r = nl_sock_open(&query, NETLINK_NETFILTER, err);
+	if (r == 0)
+		r = nl_sock_open(&walk, NETLINK_NETFILTER, err);
+	if (r < 0)
+		return r;
+	nft_plane_open(ret, TAKE(cmd), TAKE(query));
+	nft_plane_walk_with(*ret, TAKE(walk));
+	return 0;
+}
+
+static struct ipvs_config ipvs_config_from(const struct options_ipvs *o)
+{
+	return (struct ipvs_config){
+		.sched = o->scheduler,
+		.drain_s = o->has_drain ? o->drain_s : IPVS_DRAIN_TIMEOUT_DEFAULT_S,
+		.mark_tag = (uint8_t)o->mark_tag,
+		.route_table = o->route_table,
+		.rule_priority = o->rule_priority,
+		.timeouts = { o->tcp_s, o->tcpfin_s, o->udp_s },
+		.is_estimating = o->is_estimating,
+		.exclude = o->exclude.v,
+		.n_exclude = o->exclude.n,
+		.sysctl_root = "",
+	};
+}
+
+static int open_ipvs(struct plane **ret, const struct options *o, struct err *err)
+{
+	struct ipvs_config config = ipvs_config_from(&o->ipvs);
+	AUTO(nl_sock_close) struct nl_sock *nft = NULL;
+	AUTO(nl_sock_close) struct nl_sock *query = NULL;
+	AUTO(nl_sock_close) struct nl_sock *genl = NULL;
+	AUTO(nl_sock_close) struct nl_sock *route = NULL;
+	int r = nl_sock_open(&nft, NETLINK_NETFILTER, err);
+
+	config.counting = o->counting;
+	if (r == 0)
+		r = nl_sock_open(&query, NETLINK_NETFILTER, err);
+	if (r == 0)
+		r = nl_sock_open(&genl, NETLINK_GENERIC, err);
+	if (r == 0)
+		r = nl_sock_open(&route, NETLINK_ROUTE, err);
+	if (r == 0)
+		r = ipvs_plane_open(ret, &(struct ipvs_socks){ nft, query, genl, route }, &config,
+				    err);
+	if (r < 0)
+		return r;
+	(void)TAKE(nft);
+	(void)TAKE(query);
+	(void)TAKE(genl);
+	(void)TAKE(route);
+	return 0;
+}
+
+static bool is_ipvs(const struct options *o)
+{
+	return o->mode == PROXY_MODE_IPVS;
+}
+
+int planes_open(struct plane **ret, const struct options *o, struct err *err)
+{
+	int r;
+
+	if (is_ipvs(o))
+		return open_ipvs(ret, o, err);
+	r = open_nft(ret, err);
+	if (r < 0)
+		return r;
+	nft_plane_count(*ret, o->counting);
+	if (o->is_table_owner)
+		nft_plane_own_tables(*ret);
+	nft_plane_guard(*ret, !o->is_guard_off && !o->is_table_owner);
+	return 0;
+}
+
+int planes_watch(struct plane *p, const struct options *o, int *fd, struct err *err)
+{
+	struct nl_sock *watch;
+	int r = nl_sock_open(&watch, NETLINK_NETFILTER, err);
+
+	if (r == 0)
+		r = is_ipvs(o) ? ipvs_plane_watch_with(p, watch, err)
+			       : nft_plane_watch_with(p, watch, err);
+	if (r == 0)
+		*fd = nl_sock_fd(watch);
+	return r;
+}
+
+static int open_other(struct plane **ret, const struct options *o, struct err *err)
+{
+	return is_ipvs(o) ? open_nft(ret, err) : open_ipvs(ret, o, err);
+}
+
+int other_plane_cleanup(const struct options *o, struct err *err)
+{
+	struct other_plane other = { 0 };
+	int r = open_other(&other.plane, o, err);
+
+	if (r == 0)
+		r = other.plane->ops->cleanup(other.plane, err);
+	other_plane_close(&other);
+	return r;
+}
+
+void other_plane_close(struct other_plane *other)
+{
+	if (other->plane != NULL)
+		other->plane->ops->close(other->plane);
+	other->plane = NULL;
+}
+
+uint64_t other_plane_retire(struct other_plane *other, const struct options *o,
+			    const struct model *m, uint64_t now)
+{
+	uint64_t again = 0;
+	struct err err = { 0 };
+	int r = 0;
+
+	if (other->is_gone || now < other->next_ns)
+		return other->next_ns;
+	if (other->plane == NULL)
+		r = open_other(&other->plane, o, &err);
+	if (r == 0)
+		r = other->plane->ops->retire(other->plane, m, now, &again, &err);
+	if (r < 0) {
+		log_warn(LOG_AREA_MAIN,
+			 "kernel state of the other plane stays: %s; next attempt in %llu s",
+			 err.text, (unsigned long long)(RETIRE_RETRY_NS / NSEC_PER_SEC));
+		again = now + RETIRE_RETRY_NS;
+	}
+	other->is_gone = again == 0;
+	other->next_ns = again;
+	if (r < 0 || again == 0)
+		other_plane_close(other);
+	return again;
+}

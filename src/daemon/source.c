@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "daemon/source.h"
+
+#include "source/files/files.h"
+#include "source/kube/kube.h"
+
+/* Errors and notes that an answer lists; further ones are only counted. */
+#define REMARKS_MAX 100
+
+struct source_ops {
+	int (*open)(struct source *s, struct event_base *base, struct model *m,
+		    const struct options *options, struct err *err);
+	void (*close)(struct source *s);
+	void (*reload)(struct source *s);
+	bool (*is_complete)(const struct source *s, struct str *why);
+	void (*describe)(const struct source *s, struct serve_source_info *info);
+	void (*metrics)(const struct source *s,
+			void (*add)(void *add_arg, const struct metrics_source *m), void *add_arg);
+};
+
+struct source {
+	const struct source_ops *ops;
+	struct source_callbacks cb;
+	union {
+		struct files *files;
+		struct kube *kube;
+	};
+	const char *dir; /* of the manifests; borrowed */
+	bool is_ready;
+	uint64_t last_event_ns; /* 0 = none yet */
+};
+
+static void on_ready(void *arg)
+{
+	struct source *s = arg;
+
+	s->is_ready = true;
+	s->last_event_ns = now_ns();
+	s->cb.ready(s->cb.arg);
+}
+
+static void on_changed(void *arg)
+{
+	struct source *s = arg;
+
+	s->last_event_ns = now_ns();
+	s->cb.changed(s->cb.arg);
+}
+
+struct serve_source_error *source_remark(struct serve_source_info *info, bool is_error, char *where,
+					 const char *text)
+{
+	struct serve_source_errors *list = is_error ? &info->errors : &info->notes;
+
+	*(is_error ? &info->n_errors : &info->n_notes) += 1;
+	if (list->n == REMARKS_MAX) {
+		free(where);
+		return NULL;
+	}
+	*vec_push(list) = (struct serve_source_error){ .where = where, .text = xstrdup(text) };
+	return &list->v[list->n - 1];
+}
+
+/* --- manifests --- */
+
+static int manifests_open(struct source *s, struct event_base *base, struct model *m,
+			  const struct options *options, struct err *err)
+{
+	struct files_ops ops = { on_ready, on_changed, s, options->is_strict };
+
+	s->dir = options->manifests;
+	return files_open(&s->files, base, m, s->dir, &ops, err);
+}
+
+static void manifests_close(struct source *s)
+{
+	files_close(s->files);
+}
+
+static void manifests_reload(struct source *s)
+{
+	files_read_again(s->files);
+}
+
+static bool manifests_are_complete(const struct source *s, struct str *why)
+{
+	return files_are_complete(s->files, why);
+}
+
+static void problem_add(void *arg, const struct files_problem *p)
+{
+	struct str where = { 0 };
+
+	str_puts(&where, p->file);
+	if (p->line != 0)
+		str_printf(&where, ":%u", p->line);
+	(void)source_remark(arg, p->is_error, where.text, p->text);
+}
+
+static void manifests_describe(const struct source *s, struct serve_source_info *info)
+{
+	struct str text = { 0 };
+
+	str_printf(&text, "manifests in %s", s->dir);
+	info->text = text.text;
+	info->waiting_for = s->is_ready ? NULL : xstrdup("the folder's first reading");
+	(void)files_problems(s->files, problem_add, info);
+}
+
+static void manifests_metrics(const struct source *s,
+			      void (*add)(void *add_arg, const struct metrics_source *m),
+			      void *add_arg)
+{
+	struct files_stats st;
+	struct metrics_source m;
+
+	files_stats(s->files, &st);
+	m = (struct metrics_source){
+		.name = "manifests",
+		.is_synced = s->is_ready,
+		.is_failing = st.errors > 0,
+		.last_event_ns = s->last_event_ns,
+		.objects = st.objects,
+		.invalid = st.errors,
+		.events = st.parsed,
+		.lists = st.reads,
+	};
+	add(add_arg, &m);
+}
+
+static const struct source_ops manifests = {
+	manifests_open,         manifests_close,    manifests_reload,
+	manifests_are_complete, manifests_describe, manifests_metrics,
+};
+
+/* --- the Kubernetes API --- */
+
+static int api_open(struct source *s, struct event_base *base, struct model *m,
+		    const struct options *options, struct err *err)
+{
+	struct kube_callbacks cb = { on_ready, on_changed, s };
+	struct kube_config config;
+
+	kube_config_init(&config);
+	config.kubeconfig = options->kubeconfig;
+	config.master = options->master;
+	config.content_type = options->api_content_type;
+	if (options->api_qps != 0)
+		config.qps = options->api_qps;
+	if (options->api_burst != 0)
+		config.burst = options->api_burst;
+	return kube_open(&s->kube, base, m, &config, &cb, err);
+}
+
+static void api_close(struct source *s)
+{
+	kube_close(s->kube);
+}
+
+static void api_reload(struct source *s)
+{
+	kube_read_again(s->kube);
+}
+
+static bool api_is_complete(const struct source *s, struct str *why)
+{
+	return kube_is_complete(s->kube, why);
+}
+
+/* One error for a resource whose watch fails, one remark for each object that has one. */
+static void reflector_describe(const struct source *s, size_t i, struct serve_source_info *info,
+			       struct str *waiting)
+{
+	struct kube_reflector_status st;
+	struct serve_source_error *e = NULL;
+
+	kube_reflector_status(s->kube, i, &st);
+	if (!st.is_complete)
+		str_printf(waiting, "%s%s%s%s", waiting->len > 0 ? ", " : "", st.resource,
+			   *st.error ? ": " : "", st.error);
+	if (*st.error != '\0') {
+		struct str where = { 0 };
+
+		str_printf(&where, "watch %s", st.resource);
+		e = source_remark(info, true, where.text, st.error);
+	}
+	if (e != NULL)
+		e->since_ns = st.error_ns;
+	for (size_t k = 0; k < kube_n_remarks(s->kube, i); k++) {
+		struct kube_remark remark = kube_remark(s->kube, i, k);
+		struct str where = { 0 };
+
+		str_printf(&where, "%s %s%s%s", st.resource, remark.ns, *remark.ns ? "/" : "",
+			   remark.name);
+		(void)source_remark(info, remark.is_refused, where.text, remark.text);
+	}
+}
+
+static void api_describe(const struct source *s, struct serve_source_info *info)
+{
+	struct kube_status st = kube_status(s->kube);
+	struct str text = { 0 };
+	struct str waiting = { 0 };
+
+	str_printf(&text, "API server %s%s", st.server ? st.server : "(none yet)",
+		   st.is_http2 ? ", HTTP/2" : "");
+	info->text = text.text;
+	for (size_t i = 0; i < kube_n_reflectors(s->kube); i++)
+		reflector_describe(s, i, info, &waiting);
+	if (s->is_ready)
+		str_fini(&waiting);
+	info->waiting_for = waiting.text;
+}
+
+static void api_metrics(const struct source *s,
+			void (*add)(void *add_arg, const struct metrics_source *m), void *add_arg)
+{
+	for (size_t i = 0; i < kube_n_reflectors(s->kube); i++) {
+		struct kube_reflector_status st;
+		struct metrics_source m;
+
+		kube_reflector_status(s->kube, i, &st);
+		m = (struct metrics_source){
+			.name = st.resource,
+			.is_synced = st.is_complete,
+			.is_failing = *st.error != '\0',
+			.last_event_ns = st.last_event_ns,
+			.objects = st.objects,
+			.invalid = st.refused,
+			.lists = st.lists,
+			.watches = st.watches,
+			.events = st.events,
+			.bytes = st.bytes,
+		};
+		add(add_arg, &m);
+	}
+}
+
+static const struct source_ops api = {
+	api_open, api_close, api_reload, api_is_complete, api_describe, api_metrics,
+};
+
+/* --- for the daemon --- */
+
+int source_open(struct source **ret, struct event_base *base, struct model *m,
+		const struct options *options, const struct source_callbacks *cb, struct err *err)
+{
+	struct source *s = xcalloc(1, sizeof(*s));
+	int r;
+
+	s->ops = options->manifests != NULL ? &manifests : &api;
+	s->cb = *cb;
+	r = s->ops->open(s, base, m, options, err);
+	if (r < 0)
+		free(s);
+	else
+		*ret = s;
+	return r;
+}
+
+void source_close(struct source *s)
+{
+	if (s == NULL)
+		return;
+	s->ops->close(s);
+	free(s);
+}
+
+void source_reload(struct source *s)
+{
+	s->ops->reload(s);
+}
+
+bool source_is_ready(const struct source *s)
+{
+	return s != NULL && s->is_ready;
+}
+
+bool source_is_complete(const struct source *s, struct str *why)
+{
+	return s->ops->is_complete(s, why);
+}
+
+void source_describe(const struct source *s, struct serve_source_info *info)
+{
+	struct str unknown = { 0 };
+
+	if (s == NULL)
+		return;
+	info->is_complete = s->is_ready;
+	info->last_event_ns = s->last_event_ns;
+	if (s->is_ready && !s->ops->is_complete(s, &unknown))
+		info->unknown = TAKE(unknown.text);
+	str_fini(&unknown);
+	s->ops->describe(s, info);
+}
+
+void source_metrics(const struct source *s,
+		    void (*add)(void *add_arg, const struct metrics_source *m), void *add_arg)
+{
+	if (s != NULL)
+		s->ops->metrics(s, add, add_arg);
+}

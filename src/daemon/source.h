@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * daemon/source - where objects come from: a folder of manifests or the Kubernetes API, behind
+ * one set of functions.
+ *
+ * The options choose: --manifests, or else --kubeconfig, --master or the pod's service account.
+ */
+#pragma once
+
+#include "daemon/options.h"
+#include "metrics/metrics.h"
+#include "state/context.h"
+
+struct source;
+
+struct source_callbacks {
+	void (*ready)(void *arg);   /* once: the first complete list is in the model */
+	void (*changed)(void *arg); /* the model, or source_is_complete(), changed */
+	void *arg;
+};
+
+/* Everything is borrowed until source_close(). Errors as files_open() and kube_open(). */
+MUST_USE int source_open(struct source **ret, struct event_base *base, struct model *m,
+			 const struct options *options, const struct source_callbacks *cb,
+			 struct err *err);
+/* Accepts NULL. The model keeps its objects. */
+void source_close(struct source *s);
+/* SIGHUP: read files and credentials again, and end the pauses after failures. */
+void source_reload(struct source *s);
+
+/* Has the first complete list been delivered? `s` may be NULL: no. */
+bool source_is_ready(const struct source *s);
+/*
+ * Is some version of every object known? `why`, which may be NULL, gets the first object of which
+ * none is.
+ */
+bool source_is_complete(const struct source *s, struct str *why);
+/* Fill `info`; `s` may be NULL: nothing is known. */
+void source_describe(const struct source *s, struct serve_source_info *info);
+/* Add an error (not served as written) or a note (partly served), unless there are too many. */
+struct serve_source_error *source_remark(struct serve_source_info *info, bool is_error, char *where,
+					 const char *text);
+/* Call `add` for each kind of objects. */
+void source_metrics(const struct source *s,
+		    void (*add)(void *add_arg, const struct metrics_source *m), void *add_arg);
