@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * vipd - the daemon: options, wiring, exit. The only file that knows every module.
+ * vipd - the daemon: wiring, event loop, exit.
  *
- *     sources --> model --> sync (plan --> plane) --> kernel
- *                   ^         \--> conntrack (helper process) --^
- *                   \----------- serve, for vipctl
+ *     source --> model --> sync (plan --> plane) --> kernel
+ *                  ^         \--> conntrack (helper process) --^
+ *                  \----------- api, health, metrics
  *
- * One thread, one event loop. A source that changed the model wakes the sync,
- * which does one transaction a turn until nothing is owed. Ending leaves the
- * kernel's state alone: traffic goes on (LIFE-21).
+ * One thread, one event loop. A change of the model starts the sync, which commits one
+ * transaction a turn of the loop until no change is pending. Kernel state stays at exit:
+ * connections continue (LIFE-21).
  */
 #include <errno.h>
 #include <signal.h>
@@ -25,8 +25,8 @@
 #include "api/monitor.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "cleanup/kube_proxy.h"
 #include "conntrack/conntrack.h"
+#include "daemon/action.h"
 #include "daemon/config.h"
 #include "daemon/doctor.h"
 #include "daemon/lock.h"
@@ -39,7 +39,7 @@
 
 #define CHECK_PERIOD_NS (80 * NSEC_PER_MSEC)
 
-/* run(): ended by a new configuration; the exit code is 1 as for other ends that want a restart. */
+/* Result of run(): the configuration changed. Exit code 1 makes the supervisor restart vipd. */
 #define EXIT_OUTDATED 1
 
 struct vipd {
@@ -51,7 +51,7 @@ struct vipd {
 	struct sync *sync;
 	struct conntrack *conntrack;
 	struct doctor *doctor;
-	uint64_t repairs; /* of the sync, as far as conntrack was told */
+	uint64_t repairs; /* of the sync, already passed to conntrack */
 	struct host *host;
 	struct source *source;
 	struct serve_context context;
@@ -61,19 +61,19 @@ struct vipd {
 	struct monitor *monitor;
 	struct drains *drains;
 	struct lock *lock;
-	uint64_t flow_passes; /* of conntrack, as far as outside was told */
+	uint64_t flow_passes; /* of conntrack, already counted in the metrics */
 	struct event *sync_event;
-	struct event *ruleset_event; /* somebody else committed; NULL: only looked for */
-	uint64_t looks;              /* of the sync, as far as ruleset_event was told */
+	struct event *ruleset_event; /* notifications of foreign changes; NULL: only polling */
+	uint64_t looks;              /* checks of the sync when ruleset_event was armed */
 	struct event *signals[3];
-	char **argv; /* as main() had it: the file is read again with the same flags */
+	char **argv; /* of main(): a changed file is read with the same flags */
 	int argc;
 	struct config_watch *config_watch;
-	bool is_outdated;              /* the configuration file says something else by now */
-	bool is_cidr_missing[IPFAM_N]; /* detector_check() */
-	enum model_nodeports nodeports[IPFAM_N]; /* as logged last */
+	bool is_outdated;                        /* the configuration changed; exit for a restart */
+	bool is_cidr_missing[IPFAM_N];           /* detector_check() */
+	enum model_nodeports nodeports[IPFAM_N]; /* logged last */
 	bool is_source_complete; /* no object is unknown; sync_sweep_hold() is over */
-	bool is_sweep_told;      /* the log says that the sweep is pending */
+	bool is_sweep_logged;    /* as pending */
 	bool is_host_ready;
 	struct other_plane other;
 	struct event *retire_event;
@@ -96,8 +96,8 @@ static void sync_wake_at(struct vipd *v, uint64_t when, uint64_t now)
 		wake_at(v->sync_event, when, now);
 }
 
-/* Flows made while the rules were not what they should be may be stale as well. */
-static void tell_conntrack(struct vipd *v)
+/* Connections made before a repair may be stale as well. */
+static void conntrack_follow(struct vipd *v)
 {
 	uint64_t repairs = sync_stats_get(v->sync)->repairs;
 
@@ -110,8 +110,8 @@ static void tell_conntrack(struct vipd *v)
 	v->repairs = repairs;
 }
 
-/* The flows that were removed meanwhile: passes end between steps of the sync, too. */
-static void tell_flows(void *arg)
+/* Passes of conntrack end between steps of the sync, too. */
+static void flows_count(void *arg)
 {
 	struct vipd *v = arg;
 	struct conntrack_stats st = conntrack_stats_get(v->conntrack);
@@ -120,15 +120,14 @@ static void tell_flows(void *arg)
 		outside_conntrack(v->outside, st.last_took_ns, st.n_deleted);
 }
 
-/* Who looks at us. */
-static void tell_outside(struct vipd *v)
+static void observers_follow(struct vipd *v)
 {
-	tell_flows(v);
+	flows_count(v);
 	outside_stepped(v->outside);
 	monitor_stepped(v->monitor, v->sync);
 }
 
-/* MASQ-03: once for each family that has frontends, but no prefix in --cluster-cidr. */
+/* MASQ-03: log once for each family that has frontends, but no prefix in --cluster-cidr. */
 static void detector_check(struct vipd *v, const struct plan_rows *rows)
 {
 	static const char *const families[] = { [IPFAM_V4] = "IPv4", [IPFAM_V6] = "IPv6" };
@@ -169,8 +168,8 @@ static void on_refused(void *arg, const struct svc *svc, const char *text)
 }
 
 /*
- * Somebody else changed the ruleset. What came is read by the look, and the event waits
- * for that: a storm wakes us no more often than we look.
+ * A notification of a foreign change. The check of the sync reads it, and ruleset_wait() arms
+ * the event after that check: a storm causes no more wakeups than checks.
  */
 static void on_ruleset(evutil_socket_t fd, short what, void *arg)
 {
@@ -208,17 +207,17 @@ static void on_retire(evutil_socket_t fd, short what, void *arg)
 	other_plane_end(arg);
 }
 
-/* Once when the sweep is held back, with the reason, and once when it is no longer. */
-static void sweep_tell(struct vipd *v)
+/* Log once that the sweep is pending, with the reason, and once that it is done. */
+static void sweep_log(struct vipd *v)
 {
 	struct str why = { 0 };
 	size_t kept;
 
 	if (sync_state_get(v->sync) != SYNC_RUNNING ||
-	    sync_is_sweep_pending(v->sync, &kept) == v->is_sweep_told)
+	    sync_is_sweep_pending(v->sync, &kept) == v->is_sweep_logged)
 		return;
-	v->is_sweep_told = !v->is_sweep_told;
-	if (!v->is_sweep_told) {
+	v->is_sweep_logged = !v->is_sweep_logged;
+	if (!v->is_sweep_logged) {
 		log_notice(LOG_AREA_SYNC, "sweep done: every object of the source is known");
 		return;
 	}
@@ -232,15 +231,15 @@ static void on_sync(evutil_socket_t fd, short what, void *arg)
 	struct vipd *v = arg;
 	uint64_t next = sync_step(v->sync, now_ns());
 
-	sweep_tell(v);
+	sweep_log(v);
 	ruleset_wait(v);
 	other_plane_end(v);
-	tell_conntrack(v);
-	tell_outside(v);
+	conntrack_follow(v);
+	observers_follow(v);
 	sync_wake_at(v, next, now_ns());
 }
 
-/* Kernel state may belong to objects that could not be read yet: it is not swept before. */
+/* Kernel state may belong to objects that could not be read yet: no sweep until they are. */
 static void sweep_follow(struct vipd *v)
 {
 	if (v->is_source_complete || !source_is_ready(v->source))
@@ -252,7 +251,7 @@ static void sweep_follow(struct vipd *v)
 		sync_sweep_hold(v->sync);
 }
 
-/* SVC-07: once for each cause, and again after the node's addresses or its options changed. */
+/* SVC-07: log each cause once, and again after the node's addresses or options changed. */
 static void nodeports_follow(struct vipd *v)
 {
 	for (int fam = 0; fam < IPFAM_N && v->is_host_ready; fam++) {
@@ -264,7 +263,7 @@ static void nodeports_follow(struct vipd *v)
 	}
 }
 
-/* In this very turn of the loop: an isolated change waits for nothing. */
+/* The sync runs in the same turn of the loop: a single change is not delayed. */
 static void on_changed(void *arg)
 {
 	struct vipd *v = arg;
@@ -423,7 +422,7 @@ static void sources(void *arg, void (*add)(void *add_arg, const struct metrics_s
 	source_metrics(v->source, add, add_arg);
 }
 
-/* Each service with a health check node port is a socket or two, and the soft limit 1024. */
+/* Each health check node port takes up to two sockets; the soft limit is 1024. */
 static void raise_fd_limit(void)
 {
 	struct rlimit rl;
@@ -434,14 +433,14 @@ static void raise_fd_limit(void)
 	(void)setrlimit(RLIMIT_NOFILE, &rl);
 }
 
-static void tell_config(void *arg, struct str *out)
+static void configz(void *arg, struct str *out)
 {
 	const struct vipd *v = arg;
 
 	options_configz(&v->options, out);
 }
 
-static void tell_flags(void *arg, struct str *out)
+static void flagz(void *arg, struct str *out)
 {
 	const struct vipd *v = arg;
 
@@ -461,9 +460,9 @@ static int open_outside(struct vipd *v, struct err *err)
 		.mode = v->plane->ops->name,
 		.counting = v->options.counting,
 		.sources = sources,
-		.refresh = tell_flows,
-		.config = tell_config,
-		.flags = tell_flags,
+		.refresh = flows_count,
+		.config = configz,
+		.flags = flagz,
 		.arg = v,
 	};
 
@@ -471,7 +470,7 @@ static int open_outside(struct vipd *v, struct err *err)
 	return outside_open(&v->outside, v->base, &config, err);
 }
 
-/* What operators drained is kept beside the control socket, over which they say so. */
+/* Backends drained by operators are kept in a file beside the control socket. */
 static void open_drains(struct vipd *v)
 {
 	const char *socket = v->options.control_socket;
@@ -499,7 +498,7 @@ static void shown_add(void *arg, const char *name, const char *value)
 		*vec_push(&v->shown) = (struct serve_option){ name, xstrdup(value) };
 }
 
-/* What is in force, also of what nobody asked for. */
+/* All options in force, defaults included. */
 static void shown_set(struct vipd *v)
 {
 	shown_clear(v);
@@ -557,8 +556,8 @@ static void log_setup(const struct options *o)
 }
 
 /*
- * Read the file again and put in force what it says of the log. False when it is refused,
- * which is logged; else `differences` gets the other fields that changed.
+ * Read the file again and apply its log settings. False if the file is invalid, which is
+ * logged; else `differences` gets the other fields that changed.
  */
 static bool config_read_again(struct vipd *v, struct str *differences)
 {
@@ -586,9 +585,8 @@ static bool config_read_again(struct vipd *v, struct str *differences)
 }
 
 /*
- * CFG-04: a good new file that asks for something else ends the process, and its
- * supervisor starts it with that; what the kernel holds is adopted, and nothing is
- * written but differences. A bad one is named, and nothing happens.
+ * CFG-04: vipd exits after a valid change of the file, and its supervisor restarts it; the new
+ * process adopts the kernel state and writes only differences. An invalid file is logged.
  */
 static void on_config_changed(void *arg)
 {
@@ -606,7 +604,7 @@ static void on_config_changed(void *arg)
 	str_fini(&fields);
 }
 
-/* SIGHUP: nothing ends, and what cannot change while vipd runs is named. */
+/* SIGHUP: vipd goes on; fields that need a restart are logged. */
 static void reload(struct vipd *v)
 {
 	struct str fields = { 0 };
@@ -682,7 +680,7 @@ static int run(struct vipd *v, struct err *err)
 
 	if (r == 0)
 		r = open_events(v, err);
-	if (r == 0) /* the first that take room: they fork */
+	if (r == 0) /* forks: early, while the process is small */
 		r = open_conntrack(v, err);
 	if (r == 0)
 		r = doctor_open(&v->doctor, v->base,
@@ -697,106 +695,13 @@ static int run(struct vipd *v, struct err *err)
 		r = open_config(v, err);
 	if (r < 0)
 		return r;
-	conntrack_limits_set(v->conntrack); /* from here on the node is changed */
+	conntrack_limits_set(v->conntrack); /* the first change of the node */
 	set_oom_score(v->options.oom_score_adj);
 	log_notice(LOG_AREA_MAIN, "vipd %s on node %s, %s plane", VIPD_VERSION, v->options.hostname,
 		   v->plane->ops->name);
 	if (event_base_dispatch(v->base) < 0)
 		return err_set(err, -EIO, "event loop");
 	return v->is_outdated ? EXIT_OUTDATED : 0;
-}
-
-static int cleanup(struct vipd *v, struct err *err)
-{
-	int r = lock_take(&v->lock, LOCK_DIR, err); /* one that runs would put it all back */
-
-	if (r == 0)
-		r = planes_open(&v->plane, &v->options, err);
-	if (r == 0)
-		r = v->plane->ops->cleanup(v->plane, err);
-	return r < 0 ? r : other_plane_cleanup(&v->options, err);
-}
-
-/* Beside a vipd that runs: it has the lock, and that is how it shows. */
-static int cleanup_theirs(struct vipd *v, struct err *err)
-{
-	struct cleanup_config config = {
-		.control_socket = v->options.control_socket,
-		.is_forced = v->options.is_cleanup_forced,
-		.out = stdout,
-	};
-	int r = lock_take(&v->lock, LOCK_DIR, err);
-
-	if (r < 0 && r != -EBUSY)
-		return r;
-	config.is_running = r == -EBUSY;
-	return cleanup_kube_proxy(&config, err);
-}
-
-/* LIFE-08: do what needs a writable /proc/sys, so that CAP_NET_ADMIN is enough from then on. */
-static int init_only(struct vipd *v, struct err *err)
-{
-	int r = planes_open(&v->plane, &v->options, err);
-
-	if (r == 0)
-		r = conntrack_prepare(&v->options.sysctls, err);
-	if (r == 0 && v->plane->ops->prepare != NULL)
-		r = v->plane->ops->prepare(v->plane, err);
-	return r;
-}
-
-static int write_config(const struct vipd *v, struct err *err)
-{
-	const char *path = v->options.write_config_to;
-	struct str text = { 0 };
-	FILE *f = fopen(path, "we");
-	int r = 0;
-
-	options_effective(&v->options, &text);
-	if (f == NULL || fputs(text.text, f) == EOF)
-		r = err_errno(err, "%s", path);
-	if (f != NULL && fclose(f) != 0 && r == 0)
-		r = err_errno(err, "%s", path);
-	str_fini(&text);
-	return r;
-}
-
-static void print(void (*what)(struct str *ret))
-{
-	struct str text = { 0 };
-
-	what(&text);
-	(void)fputs(str_text(&text), stdout);
-	str_fini(&text);
-}
-
-static int act(struct vipd *v, struct err *err)
-{
-	switch (v->options.action) {
-	case OPTIONS_HELP:
-		print(options_help);
-		return 0;
-	case OPTIONS_TABLE:
-		print(options_table);
-		return 0;
-	case OPTIONS_MAN:
-		print(options_man);
-		return 0;
-	case OPTIONS_VERSION:
-		printf("vipd %s\n", VIPD_VERSION);
-		return 0;
-	case OPTIONS_WRITE_CONFIG:
-		return write_config(v, err);
-	case OPTIONS_CLEANUP:
-		return cleanup(v, err);
-	case OPTIONS_CLEANUP_KUBE_PROXY:
-		return cleanup_theirs(v, err);
-	case OPTIONS_INIT_ONLY:
-		return init_only(v, err);
-	case OPTIONS_RUN:
-		break;
-	}
-	return run(v, err);
 }
 
 static int64_t wall_now(void)
@@ -833,7 +738,7 @@ int main(int argc, char **argv)
 	v.model.config.tracks_addrs = v.options.resets_dead_flows;
 	v.model.config.triggers_since_ns = wall_now();
 	model_configured(&v.model);
-	r = act(&v, &err);
+	r = v.options.action == OPTIONS_RUN ? run(&v, &err) : action_run(&v.options, &err);
 	if (r < 0)
 		log_err(LOG_AREA_MAIN, "%s", err.text);
 	vipd_close(&v);

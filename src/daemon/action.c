@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "daemon/action.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "cleanup/kube_proxy.h"
+#include "conntrack/conntrack.h"
+#include "daemon/lock.h"
+#include "daemon/planes.h"
+
+static int cleanup(const struct options *o, struct err *err)
+{
+	struct lock *lock = NULL;
+	struct plane *plane = NULL;
+	int r = lock_take(&lock, LOCK_DIR, err); /* a running vipd would repair its tables */
+
+	if (r == 0)
+		r = planes_open(&plane, o, err);
+	if (r == 0)
+		r = plane->ops->cleanup(plane, err);
+	if (plane != NULL)
+		plane->ops->close(plane);
+	if (r == 0)
+		r = other_plane_cleanup(o, err);
+	lock_release(lock);
+	return r;
+}
+
+/* A running vipd holds the lock. */
+static int kube_proxy_cleanup(const struct options *o, struct err *err)
+{
+	struct cleanup_config config = {
+		.control_socket = o->control_socket,
+		.is_forced = o->is_cleanup_forced,
+		.out = stdout,
+	};
+	struct lock *lock = NULL;
+	int r = lock_take(&lock, LOCK_DIR, err);
+
+	if (r == 0 || r == -EBUSY) {
+		config.is_running = r == -EBUSY;
+		r = cleanup_kube_proxy(&config, err);
+	}
+	lock_release(lock);
+	return r;
+}
+
+/* LIFE-08: set everything that needs a writable /proc/sys; CAP_NET_ADMIN is enough afterwards. */
+static int init_only(const struct options *o, struct err *err)
+{
+	struct plane *plane = NULL;
+	int r = planes_open(&plane, o, err);
+
+	if (r < 0)
+		return r;
+	r = conntrack_prepare(&o->sysctls, err);
+	if (r == 0 && plane->ops->prepare != NULL)
+		r = plane->ops->prepare(plane, err);
+	plane->ops->close(plane);
+	return r;
+}
+
+static int write_config(const struct options *o, struct err *err)
+{
+	const char *path = o->write_config_to;
+	struct str text = { 0 };
+	FILE *f = fopen(path, "we");
+	int r = 0;
+
+	options_effective(o, &text);
+	if (f == NULL || fputs(text.text, f) == EOF)
+		r = err_errno(err, "%s", path);
+	if (f != NULL && fclose(f) != 0 && r == 0)
+		r = err_errno(err, "%s", path);
+	str_fini(&text);
+	return r;
+}
+
+static void print(void (*what)(struct str *ret))
+{
+	struct str text = { 0 };
+
+	what(&text);
+	(void)fputs(str_text(&text), stdout);
+	str_fini(&text);
+}
+
+int action_run(const struct options *o, struct err *err)
+{
+	switch (o->action) {
+	case OPTIONS_HELP:
+		print(options_help);
+		return 0;
+	case OPTIONS_TABLE:
+		print(options_table);
+		return 0;
+	case OPTIONS_MAN:
+		print(options_man);
+		return 0;
+	case OPTIONS_VERSION:
+		printf("vipd %s\n", VIPD_VERSION);
+		return 0;
+	case OPTIONS_WRITE_CONFIG:
+		return write_config(o, err);
+	case OPTIONS_CLEANUP:
+		return cleanup(o, err);
+	case OPTIONS_CLEANUP_KUBE_PROXY:
+		return kube_proxy_cleanup(o, err);
+	case OPTIONS_INIT_ONLY:
+		return init_only(o, err);
+	case OPTIONS_RUN:
+		break;
+	}
+	return 0;
+}
