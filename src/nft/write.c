@@ -446,9 +446,10 @@ struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed 
 	return c;
 }
 
-static bool hashes_are_equal(const struct nft_fixed_chain *c, const struct nft_rules *rs)
+bool nft_rules_are_held(const struct nft_fixed_chain *c, struct nft_rules *rs)
 {
-	if (c->hashes.n != rs->v.n)
+	nft_rules_hash(rs);
+	if (c == NULL || c->hashes.n != rs->v.n)
 		return false;
 	for (size_t i = 0; i < rs->v.n; i++)
 		if (c->hashes.v[i] != rs->v.v[i].hash)
@@ -458,8 +459,7 @@ static bool hashes_are_equal(const struct nft_fixed_chain *c, const struct nft_r
 
 void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nft_rules *rs)
 {
-	nft_rules_hash(rs);
-	if (hashes_are_equal(c, rs))
+	if (nft_rules_are_held(c, rs))
 		return;
 	if (c->hashes.n > 0)
 		nft_write_rules_del(w, c->name);

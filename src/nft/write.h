@@ -80,6 +80,8 @@ void nft_write_ranges(struct nft_writer *w, enum nft_set_id set, const struct nf
  */
 struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed *h,
 					 const char *name, const struct nft_chain *base);
+/* Has the chain exactly these rules? `c` NULL: no. */
+bool nft_rules_are_held(const struct nft_fixed_chain *c, struct nft_rules *rs);
 void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nft_rules *rs);
 void nft_ensure_sets(struct nft_writer *w, struct nft_fixed *h);
 void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int index,

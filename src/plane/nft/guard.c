@@ -133,10 +133,7 @@ static bool chain_is_right(const struct nft_fixed *held, enum ipfam fam, size_t 
 	bool is_right;
 
 	chains[i].build(&rs, fam);
-	nft_rules_hash(&rs);
-	is_right = c != NULL && c->policy == NF_ACCEPT && c->hashes.n == rs.v.n;
-	for (size_t k = 0; is_right && k < rs.v.n; k++)
-		is_right = c->hashes.v[k] == rs.v.v[k].hash;
+	is_right = nft_rules_are_held(c, &rs) && c->policy == NF_ACCEPT;
 	nft_rules_fini(&rs);
 	return is_right;
 }
