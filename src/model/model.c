@@ -145,28 +145,25 @@ static bool is_proxied(const struct service *s)
 	return s != NULL && service_skip_reason(s) == NULL;
 }
 
-/* Mark every service that `does_depend` names, in order of name. */
-static void mark_if(struct model *m, bool (*does_depend)(const struct svc *svc, unsigned int what),
-		    unsigned int what, uint64_t at_ns)
+/* Mark every service that `does_depend` names, in order of name. Returns whether there is one. */
+static int mark_if(struct model *m,
+		   bool (*does_depend)(const struct model *m, const struct svc *svc,
+				       unsigned int what),
+		   unsigned int what, uint64_t at_ns)
 {
-	size_t n;
-	struct svc **v = model_sorted(m, &n);
+	VEC(struct svc *) found = { 0 };
+	int n;
 
-	for (size_t i = 0; i < n; i++)
-		if (does_depend(v[i], what))
-			model_mark_dirty(m, v[i], at_ns);
-	free(v);
-}
-
-static bool is_in_kernel(const struct svc *svc, unsigned int what)
-{
-	(void)what;
-	return is_proxied(svc->service) || svc->rows != NULL;
-}
-
-void model_mark_all_dirty(struct model *m, uint64_t at_ns)
-{
-	mark_if(m, is_in_kernel, 0, at_ns);
+	htable_for_each (node, &m->services)
+		if (does_depend(m, container_of(node, struct svc, node), what))
+			*vec_push(&found) = container_of(node, struct svc, node);
+	n = found.n > 0;
+	if (n > 0)
+		qsort(found.v, found.n, sizeof(found.v[0]), svc_cmp);
+	vec_for_each (svc, &found)
+		model_mark_dirty(m, *svc, at_ns);
+	vec_fini(&found);
+	return n;
 }
 
 /* --- news --------------------------------------------------------------------------- */
@@ -470,7 +467,7 @@ static bool has_node_ports(const struct service *s)
 }
 
 /* `changes`: enum env_change. The node's IP matters to source ranges (SVC-25), LIFE-16. */
-static bool does_depend_on_env(const struct svc *svc, unsigned int changes)
+static bool does_depend_on_env(const struct model *m, const struct svc *svc, unsigned int changes)
 {
 	const struct service *s = svc->service;
 
@@ -497,7 +494,7 @@ static int env_update(struct model *m, uint64_t at_ns)
 	m->env = env;
 	m->env_generation++;
 	if ((changes & ~(unsigned int)ENV_CHANGE_PLANE) != 0)
-		mark_if(m, does_depend_on_env, changes, at_ns);
+		(void)mark_if(m, does_depend_on_env, changes, at_ns);
 	return 1;
 }
 
@@ -660,24 +657,16 @@ bool model_serves_localhost(const struct model *m, enum ipfam fam)
 }
 
 /* The rows of a service say whether its cluster IP is an address of this host. */
-static int mark_host_cluster_ips(struct model *m, uint64_t at_ns)
+static bool has_host_cluster_ip(const struct model *m, const struct svc *svc, unsigned int what)
 {
-	int n = 0;
-
-	htable_for_each (node, &m->services) {
-		struct svc *svc = container_of(node, struct svc, node);
-
-		if (svc->service == NULL || model_host_cluster_ip(m, svc->service) == NULL)
-			continue;
-		model_mark_dirty(m, svc, at_ns);
-		n = 1;
-	}
-	return n;
+	(void)what;
+	return svc->service != NULL && model_host_cluster_ip(m, svc->service) != NULL;
 }
 
 static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n, uint64_t at_ns)
 {
-	int r = mark_host_cluster_ips(m, at_ns); /* those that were, and below those that are */
+	int r = mark_if(m, has_host_cluster_ip, 0,
+			at_ns); /* those that were, and below those that are */
 
 	vec_clear(&m->host_addrs);
 	vec_clear(&m->host_sorted);
@@ -686,7 +675,7 @@ static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n
 		*vec_push(&m->host_addrs) = *vec_push(&m->host_sorted) = addrs[i];
 	if (n > 1)
 		qsort(m->host_sorted.v, n, sizeof(*m->host_sorted.v), addr_cmp);
-	r |= mark_host_cluster_ips(m, at_ns);
+	r |= mark_if(m, has_host_cluster_ip, 0, at_ns);
 	return env_update(m, at_ns) | r;
 }
 

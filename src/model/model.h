@@ -202,7 +202,6 @@ struct svc *model_find_text(const struct model *m, const char *ns, const char *n
 
 /* Owe `svc` a sync; idempotent. Also used by the plan for services that a change displaces. */
 void model_mark_dirty(struct model *m, struct svc *svc, uint64_t at_ns);
-void model_mark_all_dirty(struct model *m, uint64_t at_ns);
 /* The sync of `svc` is done: no longer dirty; frees the entry if nothing is left of it. */
 void model_clean(struct model *m, struct svc *svc);
 /* Free `svc` if it has no object, no slice, no rows and is not dirty. */

@@ -433,11 +433,6 @@ bool hints_contain(const struct hints *h, const struct name *n)
 	return false;
 }
 
-bool hints_are_equal(const struct hints *a, const struct hints *b)
-{
-	return a == b; /* interned */
-}
-
 /* --- text ------------------------------------------------------------------ */
 
 const char *service_type_text(enum service_type t)

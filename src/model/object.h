@@ -183,11 +183,13 @@ bool service_cidr_is_equal(const struct service_cidr *a, const struct service_ci
  */
 int slice_endpoint_cmp(const struct slice_endpoint *a, const struct slice_endpoint *b);
 
-/* Takes the n references in `names`, sorts them, drops duplicates. n = 0 yields NULL. */
+/*
+ * Takes the n references in `names`, sorts them, drops duplicates. n = 0 yields NULL. Interned:
+ * equal hints are one pointer.
+ */
 struct hints *hints_make(const struct name **names, size_t n);
 struct hints *hints_ref(struct hints *h);
 void hints_unref(struct hints *h);
 bool hints_contain(const struct hints *h, const struct name *n);
-bool hints_are_equal(const struct hints *a, const struct hints *b);
 
 const char *service_type_text(enum service_type t);

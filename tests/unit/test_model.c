@@ -29,7 +29,6 @@ enum op {
 	OP_SINCE,      /* `ret` is when service `name` became dirty */
 	OP_ENDPOINTS,  /* `ret` endpoints are selected for the first port of `name`, IPv4 */
 	OP_GENERATION, /* `ret` is env_generation */
-	OP_ALL_DIRTY,  /* model_mark_all_dirty() */
 };
 
 struct step {
@@ -187,13 +186,6 @@ static const struct {
 	    SLICE("b-1", "b", "| http:80 | 1 rs", 1, "b a"), SYNC,
 	    SLICE("b-1", "b", "| http:80 | 2 rs", 1, "b"), SERVICE("a", API "itp", 1, "b a"),
 	    SERVICE("b", WEB "itp", 1, "b a") } },
-	{ "all dirty: by name, what the kernel may hold",
-	  { SERVICE("c", WEB, 1, "c"),
-	    SERVICE("b", API "headless", 0, "c"),
-	    SERVICE("a", API, 1, "c a"),
-	    SLICE("d-1", "d", "| http:80 | 1 rs", 0, "c a"),
-	    SYNC,
-	    { OP_ALL_DIRTY, NULL, NULL, NULL, 0, "a c" } } },
 
 	/* arrival and trigger times */
 	{ "dirty since the oldest event",
@@ -411,9 +403,6 @@ static int run_step(struct model *m, const struct step *s, uint64_t at)
 		return run_endpoints(m, s);
 	case OP_GENERATION:
 		return (int)m->env_generation;
-	case OP_ALL_DIRTY:
-		model_mark_all_dirty(m, at);
-		return 0;
 	case OP_END:
 		break;
 	}
@@ -506,10 +495,30 @@ static void test_rows_make_a_change_matter(void **state)
 	svc->rows = &rows;
 	assert_int_equal(model_put_service(&m, test_service("web", WEB "headless itp"), 2), 1);
 	check_dirty(&m, "web");
-	model_clean(&m, svc);
-	model_mark_all_dirty(&m, 3);
-	check_dirty(&m, "web");
 	svc->rows = NULL;
+	model_fini(&m);
+}
+
+/* Services whose cluster IP becomes an address of this host are marked in order of name. */
+static void test_host_cluster_ips(void **state)
+{
+	struct ip_addr addrs[8];
+	struct model m;
+
+	(void)state;
+	model_open(&m);
+	for (int i = 0; i < 8; i++) {
+		char name[2] = { (char)("hcafgbed"[i]), '\0' };
+		char text[64];
+
+		(void)snprintf(text, sizeof(text), "ip=10.96.1.%d port=http:80", i + 1);
+		model_put_service(&m, test_service(name, text), 1);
+		(void)snprintf(text, sizeof(text), "10.96.1.%d", i + 1);
+		addrs[i] = test_addr(text);
+		model_clean(&m, find(&m, name));
+	}
+	assert_int_equal(model_put_host_addrs(&m, addrs, ARRAY_SIZE(addrs), 2), 1);
+	check_dirty(&m, "a b c d e f g h");
 	model_fini(&m);
 }
 
@@ -621,7 +630,6 @@ static void test_empty(void **state)
 	free(model_sorted(&m, &n));
 	assert_int_equal(n, 0);
 	assert_null(model_find_text(&m, "a", "b"));
-	model_mark_all_dirty(&m, 1);
 	assert_true(list_is_empty(&m.dirty));
 	assert_int_equal(m.env_generation, 0);
 	model_configured(&m);
@@ -667,6 +675,7 @@ int main(void)
 		cmocka_unit_test(test_scripts),
 		cmocka_unit_test(test_rows_keep_the_entry),
 		cmocka_unit_test(test_rows_make_a_change_matter),
+		cmocka_unit_test(test_host_cluster_ips),
 		cmocka_unit_test(test_mark_is_idempotent),
 		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_sorted),
