@@ -149,12 +149,12 @@ class Vipd:
         """SIGTERM; the kernel keeps everything (LIFE-21)."""
         if self.proc is not None and self.proc.poll() is None:
             self.proc.terminate()
-            self.proc.wait(10 * lab_.SLOW)
+            self.proc.wait(lab_.PATIENCE * lab_.SLOW)
 
     def kill(self):
         if self.proc is not None and self.proc.poll() is None:
             self.proc.send_signal(signal.SIGKILL)
-            self.proc.wait(10)
+            self.proc.wait()
 
     def is_running(self):
         return self.proc is not None and self.proc.poll() is None
@@ -178,7 +178,7 @@ class Vipd:
     def ctl(self, *args, check=True):
         """Run vipctl against this daemon; its standard output."""
         r = subprocess.run([lab_.program("vipctl"), "--socket", self.socket] + list(args),
-                           capture_output=True, text=True, timeout=20 * lab_.SLOW,
+                           capture_output=True, text=True, timeout=lab_.PATIENCE * lab_.SLOW,
                            check=False)
         if check and r.returncode != 0:
             raise AssertionError("vipctl %s: %d: %s" % (" ".join(args), r.returncode, r.stderr))
@@ -186,9 +186,9 @@ class Vipd:
 
     def get(self, path):
         """An answer of the control socket, as vipctl would get it; {} while there is none."""
-        conn = http.client.HTTPConnection("localhost", timeout=5 * lab_.SLOW)
+        conn = http.client.HTTPConnection("localhost", timeout=lab_.PATIENCE * lab_.SLOW)
         conn.sock = socket.socket(socket.AF_UNIX)
-        conn.sock.settimeout(5 * lab_.SLOW)
+        conn.sock.settimeout(lab_.PATIENCE * lab_.SLOW)
         try:
             conn.sock.connect(self.socket)
             conn.request("GET", path)
@@ -412,7 +412,7 @@ class Steady:
             try:
                 flow.stop()
             except (OSError, RuntimeError, ValueError):
-                flow.proc.kill()
+                flow.kill()
         self.flows = []
 
     def check(self):

@@ -33,7 +33,7 @@ PREFIX = "vipdt-"
 SLOW = float(os.environ.get("VIPD_SLOW", "1"))
 # Limits of waits only end a test that would hang: no test passes because of them, and on a busy
 # machine none fails. What must not wait for an audit runs with --audit-period 0.
-PATIENCE = 30.0
+PATIENCE = 60.0
 LONG = min(int(900 * SLOW), 3600)  # what runs along with a whole module, in seconds
 NETNS_DIR = "/run/netns"
 CLONE_NEWNET = 0x40000000
@@ -130,7 +130,7 @@ def endpoint(addr, port):
 
 def run(*args, **kw):
     """Run a command that must succeed."""
-    r = subprocess.run(args, capture_output=True, text=True, timeout=kw.pop("timeout", 30) * SLOW,
+    r = subprocess.run(args, capture_output=True, text=True, timeout=kw.pop("timeout", PATIENCE) * SLOW,
                        **kw)
     if r.returncode != 0:
         raise RuntimeError("%s: %s" % (" ".join(args), (r.stderr or r.stdout).strip()))
@@ -279,11 +279,12 @@ class Flow:
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._line("ready")
 
-    def _line(self, what, timeout=20):
+    def _line(self, what, timeout=PATIENCE):
         r, _, _ = select.select([self.proc.stdout], [], [], timeout * SLOW)
         text = self.proc.stdout.readline() if r else ""
         if what and text.strip() != what:
-            raise RuntimeError("flow %s: said %r instead of %r" % (self.mode, text, what))
+            raise RuntimeError("flow %s: said %r instead of %r, status %s" % (
+                self.mode, text, what, self.proc.poll()))
         if not text:
             raise RuntimeError("flow %s: no answer" % self.mode)
         return text
@@ -294,17 +295,22 @@ class Flow:
         self.proc.stdin.flush()
         return json.loads(self._line(None))
 
+    def kill(self):
+        """End it at once; its ports are free."""
+        self.proc.kill()
+        self.proc.wait()
+
     def stop(self):
         """End it and return what happened."""
         self.proc.stdin.close()
         result = json.loads(self._line(None))
-        self.proc.wait(20 * SLOW)
+        self.proc.wait(PATIENCE * SLOW)
         return result
 
-    def wait(self, timeout=60):
+    def wait(self, timeout=2 * PATIENCE):
         """Wait for a run that ends by itself (--count, --seconds)."""
         result = json.loads(self._line(None, timeout))
-        self.proc.wait(20 * SLOW)
+        self.proc.wait(PATIENCE * SLOW)
         return result
 
 
@@ -447,6 +453,12 @@ def eventually(check, timeout=3.0, what="it did not come true"):
             raise AssertionError(what() if callable(what) else what)
         time.sleep(pause)
         pause = min(pause * 2, 0.1)
+
+
+def cpu_ms(pid):
+    """Time that a process has been on a CPU so far; finer than the ticks of /proc/PID/stat."""
+    with open("/proc/%d/schedstat" % pid, encoding="ascii") as f:
+        return int(f.read().split()[0]) / 1e6
 
 
 class Lab:

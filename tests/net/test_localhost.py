@@ -58,7 +58,7 @@ def test_localhost(lab, iptables, fam, proto):
             assert answer.peer not in LOOPBACK.values()
             conn.close()
     finally:
-        host.proc.kill()
+        host.kill()
 
 
 @FAM
@@ -83,7 +83,7 @@ def test_own_loopback_traffic(lab, iptables, fam):
         r = L.probe(lab.node, L.NODE[fam], 90, source=L.NODE[fam])
         assert r.ok and r.peer == L.NODE[fam]
     finally:
-        server.proc.kill()
+        server.kill()
 
 
 @FAM
@@ -143,8 +143,8 @@ def test_neighbour(lab, iptables, proto):
     drops ::1 before any rule sees it.)"""
     iptables.apply(objects([E2]))
     server = lab.serve("node", "90")
-    lab.node.run("nft", "-f", "-", input=SEEN)
     try:
+        lab.node.run("nft", "-f", "-", input=SEEN)
         with neighbour(lab) as (ns, own):
             for fam in (4, 6):
                 assert L.probe(lab.node, LOOPBACK[fam], NODE_PORT, proto).ok
@@ -157,8 +157,8 @@ def test_neighbour(lab, iptables, proto):
                 path = "/proc/sys/net/ipv4/conf/%s/route_localnet" % name
                 assert lab.node.run("cat", path).strip() == "0"
     finally:
-        lab.node.run("nft", "delete", "table", "inet", "seen")
-        server.proc.kill()
+        server.kill()
+        lab.node.run("nft", "add table inet seen; delete table inet seen")
 
 
 def test_switched_off(lab, iptables):

@@ -29,16 +29,16 @@ def router(lab, addr):
     """`client` becomes the router of the address: it leads it to the node, and the node's own
     route leads back."""
     fam = L.family(addr)
-    route = ("route", "%s", addr, "via", L.CLIENT[fam])
+    route = (addr, "via", L.CLIENT[fam])
     lab.client.sysctl(net__ipv4__ip_forward=1, net__ipv6__conf__all__forwarding=1)
-    lab.client.run("nft", "-f", "-", input=CAPTURE)
-    lab.node.run("ip", "-%d" % fam, *[x.replace("%s", "add") for x in route])
     try:
+        lab.client.run("nft", "-f", "-", input=CAPTURE)
+        lab.node.run("ip", "-%d" % fam, "route", "replace", *route)
         yield
     finally:
-        lab.node.run("ip", "-%d" % fam, *[x.replace("%s", "del") for x in route])
-        lab.client.run("nft", "delete", "table", "inet", "looped")
         lab.client.sysctl(net__ipv4__ip_forward=0, net__ipv6__conf__all__forwarding=0)
+        lab.client.run("nft", "add table inet looped; delete table inet looped")
+        lab.node.run("ip", "-%d" % fam, "route", "del", *route)
 
 
 @contextlib.contextmanager
@@ -48,7 +48,7 @@ def own_server(lab):
     try:
         yield
     finally:
-        server.proc.kill()
+        server.kill()
 
 
 def returned(lab):
