@@ -188,12 +188,13 @@ static void test_other_routes(void **state)
 	 * more; one without DAD is announced, and gets its route, by a work queue.
 	 */
 	assert_int_equal(sh("ip addr add 198.18.0.7/24 dev a; ip addr add fd00::7/64 dev a nodad; "
+			    "timeout 60 sh -c '"
 			    "while ip -6 addr show tentative | grep -q inet6; do sleep 0.05; done; "
 			    "until ip -6 route show table local | grep -q ^local.fd00::7; do "
-			    "sleep 0.05; done"),
+			    "sleep 0.05; done'"),
 			 0);
 	world_open(&w);
-	while (is_woken(&w))
+	for (uint64_t end = now_ns() + WAIT_NS; is_woken(&w) && now_ns() < end;)
 		(void)event_base_loop(w.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	assert_int_equal(sh("for i in $(seq 1 50); do ip route add 10.$i.0.0/16 via 198.18.0.1; "
 			    "done; ip -6 route add fd00:5::/64 dev a; ip route del 10.7.0.0/16"),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -18,17 +19,22 @@
 #include "base/log.h"
 #include "daemon/lock.h"
 
-#define LEFT_US 400000    /* the same */
+#define LEFT_US 400000    /* life of a process that a dead holder left */
 #define STOPPED_US 300000 /* longer than a holder that lives is waited for */
 
 static char dir[64];
 static char file[80];
+static bool *left_ended; /* shared with children */
 
 static int setup(void **state)
 {
 	(void)state;
 	strcpy(dir, "/tmp/vipd-test-lock.XXXXXX");
 	if (mkdtemp(dir) == NULL)
+		return -1;
+	left_ended = mmap(NULL, sizeof(*left_ended), PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (left_ended == MAP_FAILED)
 		return -1;
 	(void)snprintf(file, sizeof(file), "%s/lock", dir);
 	return 0;
@@ -37,6 +43,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
+	(void)munmap(left_ended, sizeof(*left_ended));
 	(void)unlink(file);
 	return rmdir(dir);
 }
@@ -44,7 +51,7 @@ static int teardown(void **state)
 /* The lock is that of a network namespace: have one of our own. */
 static void own_namespace(void)
 {
-	if (unshare(CLONE_NEWNET) < 0)
+	if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
 		skip();
 }
 
@@ -66,6 +73,7 @@ static pid_t holder_start(int left)
 		while (left-- > 0)
 			if (fork() == 0) {
 				usleep(LEFT_US);
+				*left_ended = true;
 				_exit(0);
 			}
 		if (write(ready[1], "x", 1) != 1)
@@ -113,12 +121,15 @@ static void test_left_behind(void **state)
 	(void)state;
 	own_namespace();
 	for (int is_reaped = 0; is_reaped < 2; is_reaped++) {
-		pid_t pid = holder_start(1);
+		pid_t pid;
 
+		*left_ended = false;
+		pid = holder_start(1);
 		assert_int_equal(kill(pid, SIGKILL), 0);
 		if (is_reaped)
 			assert_int_equal(waitpid(pid, NULL, 0), pid);
 		assert_int_equal(lock_take(&l, dir, &err), 0);
+		assert_true(*left_ended);
 		if (!is_reaped)
 			assert_int_equal(waitpid(pid, NULL, 0), pid);
 		lock_release(l);
