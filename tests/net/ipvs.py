@@ -220,4 +220,3 @@ class Wire:
     def heard(self):
         """{what: how often} since the last call."""
         return collections.Counter(name for name, _ in self.messages())
-

@@ -351,12 +351,6 @@ def test_bad_objects_change_nothing(lab, vipd, name, spoil, word):
     vipd.check_tables()
 
 
-def on_cpu_ms(vipd):
-    """How long vipd has run so far."""
-    with open("/proc/%d/schedstat" % vipd.proc.pid, encoding="ascii") as f:
-        return int(f.read().split()[0]) / 1e6
-
-
 def test_work_of_a_change(lab, vipd):
     """From the rename of the file to the kernel's commit, one change at a time: one transaction of
     few operations, and little CPU time. The latency is printed; bench/ measures it."""
@@ -365,7 +359,7 @@ def test_work_of_a_change(lab, vipd):
     kernel = Kernel(vipd, L.cluster_ip(10, 4), ("TCP",))
     times = []
     first, writes = vipd.nft.genid(), vipd.status()["sync"]["writes"]
-    cpu = on_cpu_ms(vipd)
+    cpu = L.cpu_ms(vipd.proc.pid)
     for i in range(100):
         o = slice_("lat", [L.remote(1 + (i + 1) % 2, 4)], 8080)
         kernel.before()
@@ -375,7 +369,7 @@ def test_work_of_a_change(lab, vipd):
             assert time.monotonic() - start < L.PATIENCE * L.SLOW
         times.append((time.monotonic() - start) * 1e3)
         time.sleep(0.003)
-    cpu = (on_cpu_ms(vipd) - cpu) / 100
+    cpu = (L.cpu_ms(vipd.proc.pid) - cpu) / 100
     writes = (vipd.status()["sync"]["writes"] - writes) / 100
     times.sort()
     print("file to kernel: median %.2f ms, p99 %.2f ms; %.2f ms of CPU, %.1f operations a change" %

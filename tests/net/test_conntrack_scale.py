@@ -6,6 +6,7 @@ One network namespace holds at most what the machine's limit allows (262,144 by 
 of the entries are in another one: the kernel's table is one, and a walk passes all of them."""
 import os
 import signal
+import statistics
 import time
 
 import pytest
@@ -45,15 +46,9 @@ def big(request):
         beside.close()
 
 
-def cpu_seconds(pid):
-    """On a CPU so far; finer than the ticks of /proc/PID/stat."""
-    with open("/proc/%d/schedstat" % pid, encoding="ascii") as f:
-        return int(f.read().split()[0]) / 1e9
-
-
 def one_change(big, vipd, kind):
-    """Of both families: seconds from the change of a file until a client reaches the other
-    endpoint. Seconds of CPU that vipd and its helper took from then to the end of the pass."""
+    """Of both families: milliseconds from the change of a file until a client reaches the other
+    endpoint. Milliseconds of CPU that vipd and its helper took from then to the end of the pass."""
     lab, _ = big
     vipd.apply([t.svc()] + t.eps(1))
     t.settled(vipd)
@@ -61,7 +56,7 @@ def one_change(big, vipd, kind):
     for fam, c in waiting.items():
         assert c.backend() == E1[fam]
     pids = vipd.proc.pid, t.helper_pid(vipd)
-    before = [cpu_seconds(p) for p in pids]
+    before = [L.cpu_ms(p) for p in pids]
     count = t.passes(vipd)
     start = time.monotonic()
     vipd.write([t.svc()] + t.eps(2))
@@ -70,11 +65,11 @@ def one_change(big, vipd, kind):
         for fam, c in list(waiting.items()):
             r = c.ask(0.01)
             if r.ok and r.backend == E2[fam]:
-                took[fam] = time.monotonic() - start
+                took[fam] = (time.monotonic() - start) * 1e3
                 waiting.pop(fam).close()
             assert time.monotonic() - start < L.PATIENCE * L.SLOW, r
     L.eventually(lambda: t.passes(vipd) > count, 20)
-    return took[4], took[6], [cpu_seconds(p) - b for p, b in zip(pids, before)]
+    return took[4], took[6], [L.cpu_ms(p) - b for p, b in zip(pids, before)]
 
 
 def test_half_a_million(big):
@@ -86,10 +81,11 @@ def test_half_a_million(big):
         vipd.start()
         rounds = [one_change(big, vipd, kind) for kind in ("lb", "clusterip", "nodeport")]
         v4, v6, cpu = zip(*rounds)
+        own, helper = zip(*cpu)
         print("IPv4 served after %s ms, IPv6 after %s ms; CPU of vipd %s ms, of the helper %s ms" %
-              tuple([round(x * 1e3, 1) for x in row] for row in (v4, v6, *zip(*cpu))))
-        assert min(c[1] for c in cpu) < 1
-        assert min(c[0] for c in cpu) < 0.05
+              tuple([round(x, 1) for x in row] for row in (v4, v6, own, helper)))
+        assert statistics.median(helper) < 1000 * L.SLOW
+        assert statistics.median(own) < 50 * L.SLOW
     finally:
         vipd.close()
 
@@ -104,9 +100,9 @@ def test_loop_goes_on(big):
         vipd.start()
         vipd.apply([t.svc()] + t.eps(1))
         helper = t.helper_pid(vipd)
-        count, before = t.passes(vipd), cpu_seconds(helper)
+        count, before = t.passes(vipd), L.cpu_ms(helper)
         vipd.write([t.svc()] + t.eps(2))
-        L.eventually(lambda: cpu_seconds(helper) > before + 0.002, what="the helper does nothing")
+        L.eventually(lambda: L.cpu_ms(helper) > before + 2, what="the helper does nothing")
         os.kill(helper, signal.SIGSTOP)
         try:
             assert t.passes(vipd) == count, "the walk is over: it was not stopped in the middle"

@@ -149,8 +149,10 @@ def test_idle_connections_starve_no_probe(lab, vipd):
     time. Every probe of the node is answered."""
     vipd.apply([with_health("idle", 91, PORT, fams=(4,)), slices("idle", 4, here(1, 4))])
     L.eventually(lambda: status(lab, L.NODE[4], PORT) == 200)
-    crowds = [idle_connections(lab, "pod1", L.NODE[4], port, 500) for port in (HEALTHZ, PORT)]
+    crowds = []
     try:
+        for port in (HEALTHZ, PORT):
+            crowds.append(idle_connections(lab, "pod1", L.NODE[4], port, 500))
         for _ in range(20):
             assert get(lab, "/healthz", HEALTHZ, L.NODE[4])[0] == 200
             assert get(lab, "/", PORT, L.NODE[4])[0] == 200

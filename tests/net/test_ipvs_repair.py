@@ -20,7 +20,6 @@ from objects import entry, port, service, slice_, slice_port
 pytestmark = pytest.mark.skipif(ipvs.why_not() is not None, reason=str(ipvs.why_not()))
 
 AUDIT_S = 2
-ROUTES_LOOK_S = 10
 FLAGS = {"--audit-period": "%ds" % AUDIT_S}
 VIP = L.cluster_ip(1, 4)
 STICKY = L.cluster_ip(2, 4)
@@ -180,8 +179,6 @@ def test_all_services_gone(lab, vipd):
     L.eventually(lambda: vipd.status()["sync"]["repairs"] >= repairs + n)
     print("virtual services and policy routing were back after %.1f s" % took)
     assert "policy routing: changed by another process; repaired" in vipd.log()
-    # Repaired by the periodic look alone, each round but the first would take a whole period.
-    start = time.monotonic()
     for _ in range(3):
         for breaks, _, _ in ROUTING.values():
             does(lab, breaks, {})
@@ -191,7 +188,6 @@ def test_all_services_gone(lab, vipd):
             print("policy routing was back %.1f s after a change of the ruleset" % took)
         finally:
             lab.node.run("nft", "delete", "table", "ip", "innocent")
-    assert L.SLOW > 6 or time.monotonic() - start < 2 * ROUTES_LOOK_S
     assert L.probe(lab.client, VIP, 80).ok and L.probe(lab.client, STICKY, 80).ok
 
 

@@ -21,7 +21,7 @@ def alone():
 
 @pytest.fixture
 def vipd(alone, tmp_path):
-    """Configured by a file behind a mount of its own: to change it is no event in its folder."""
+    """Configured by a file that config() changes in place."""
     made = daemon.Vipd(alone, base=False)
     made.config_files = []
     made.config_path = str(tmp_path / "config.yaml")
