@@ -3,7 +3,7 @@
 B ?= build
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all demo test bench install install-deps format check clean
+.PHONY: all demo test bench install install-deps format check coverage analyze clean
 
 all: $(B)/build.ninja
 	@ninja -C $(B)
@@ -45,6 +45,23 @@ format:
 check: $(B)/build.ninja
 	@tools/install-deps check
 	@$(PYTHON) tools/run-tests --quick --build $(B)
+
+# Line coverage of `make check`: build-coverage/coverage.html, and a summary. A build of its own, with gcov.
+coverage:
+	@tools/install-deps coverage
+	@test -e build-coverage/build.ninja || meson setup build-coverage -Db_coverage=true
+	@find build-coverage -name '*.gcda' -delete
+	@$(PYTHON) tools/run-tests --quick --build build-coverage
+	@gcovr --root . --filter src/ --object-directory build-coverage --print-summary \
+		--html-details build-coverage/coverage.html --output build-coverage/coverage.txt
+	@cat build-coverage/coverage.txt
+
+# gcc's static analyzer over src/; a finding is an error. A build of its own: takes minutes.
+analyze:
+	@tools/install-deps build
+	@test -e build-analyze/build.ninja || \
+		CC=gcc meson setup build-analyze -Dtests=false -Dwerror=true -Dc_args=-fanalyzer
+	@ninja -C build-analyze
 
 clean:
 	@test ! -e $(B)/build.ninja || ninja -C $(B) -t clean
