@@ -367,8 +367,7 @@ static void nodeports_by_mode(struct parse *p)
 	bool is_iptables = is_iptables_mode(o);
 	json_t *list;
 
-	p->config->serves_localhost =
-		o->mode != PROXY_MODE_IPVS && (p->has_localhost ? p->is_localhost : is_iptables);
+	p->config->serves_localhost = p->has_localhost ? p->is_localhost : is_iptables;
 	config_tree_put(o->effective, "iptables.localhostNodePorts",
 			json_boolean(p->config->serves_localhost));
 	if (!is_iptables || p->has_nodeport_addresses)
@@ -1718,6 +1717,18 @@ static void note(struct options *o, const char *fmt, ...)
 	*vec_push(&o->notes) = text;
 }
 
+static bool has_loopback_prefix(const struct model_config *c)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		struct ip_addr a = ip_addr_loopback(fam);
+
+		vec_for_each (prefix, &c->nodeport_cidrs)
+			if (ip_prefix_contains(prefix, &a))
+				return true;
+	}
+	return false;
+}
+
 static void notes_make(struct parse *p)
 {
 	struct options *o = p->o;
@@ -1731,8 +1742,9 @@ static void notes_make(struct parse *p)
 		note(o, "accepted without effect: %s", p->ignored.text);
 	if (o->mode == PROXY_MODE_IPTABLES)
 		note(o, "mode iptables, kube-proxy's default, is served with nftables");
-	if (p->has_localhost && p->is_localhost && o->mode == PROXY_MODE_IPVS)
-		note(o, "iptables.localhostNodePorts: no effect in ipvs mode");
+	if (p->has_localhost && p->is_localhost && !has_loopback_prefix(p->config))
+		note(o, "iptables.localhostNodePorts: no effect: nodePortAddresses contains no "
+			"loopback address");
 }
 
 static void options_init(struct options *o)

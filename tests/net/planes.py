@@ -27,7 +27,6 @@ NOT = {
         "test_owner.py": "about owners of the nft plane's tables; that of this plane has none",
         "test_guard.py":
             "about the guard of the nft plane's tables; connections of this plane end with its rules",
-        "test_localhost.py": "about the nft plane: iptables mode is served with it",
         "test_upgrade.py":
             "about the nft plane's tables, of which the old and the new one stand side by side; "
             "test_ipvs_repair.py has the same of this plane's",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Node ports as kube-proxy's iptables mode serves them: on every address of the node and on localhost,
-for processes of the node only (IPT-12, SVC-10, CVE-2020-8558)."""
+for processes of the node only (IPT-12, SVC-10, CVE-2020-8558). The ipvs plane does so when the flags
+ask for it."""
 import contextlib
 import re
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 
 import daemon
 import lab as L
+import planes
 from objects import entry, port, service, slice_, slice_port
 from shop import E1, E2
 
@@ -16,6 +18,17 @@ FAM = pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
 PROTO = pytest.mark.parametrize("proto", ("tcp", "udp"))
 LOOPBACK = {4: "127.0.0.1", 6: "::1"}
 NODE_PORT = 30090
+EVERYWHERE = {"nodeport_addresses": "0.0.0.0/0,::/0"}
+SERVED = {"nft": {"proxy_mode": "iptables"},
+          "ipvs": dict(EVERYWHERE, iptables_localhost_nodeports=True)}[planes.PLANE]
+# Each without node ports on localhost.
+NOT_SERVED = {
+    "nft": ({"proxy_mode": "iptables", "iptables_localhost_nodeports=false": True},
+            {"proxy_mode": "iptables", "nodeport_addresses": "192.168.0.0/24,fd00:192::/64"},
+            {"proxy_mode": "nftables"}),
+    "ipvs": (dict(EVERYWHERE), dict(EVERYWHERE, **{"iptables_localhost_nodeports=false": True}),
+             {"iptables_localhost_nodeports": True}),
+}[planes.PLANE]
 
 
 def objects(endpoints, **kw):
@@ -36,20 +49,20 @@ def restart(vipd, **flags):
 
 
 @pytest.fixture(scope="module")
-def iptables(vipd, steady):
-    restart(vipd, proxy_mode="iptables")
+def served(vipd, steady):
+    restart(vipd, **SERVED)
     return vipd
 
 
 @FAM
 @PROTO
-def test_localhost(lab, iptables, fam, proto):
+def test_localhost(lab, served, fam, proto):
     """A process of the node reaches a local and a remote endpoint, a backend that is the node itself
     too; the endpoint sees the node, and many packets of one connection are translated."""
     host = lab.serve("node", "8080")
     try:
         for e in (E1, E2, L.NODE):
-            iptables.apply(objects([e]))
+            served.apply(objects([e]))
             conn, r = L.connect(lab.node, LOOPBACK[fam], NODE_PORT, proto)
             assert r.ok, r
             for _ in range(20):
@@ -63,19 +76,29 @@ def test_localhost(lab, iptables, fam, proto):
 
 @FAM
 @pytest.mark.parametrize("etp", ("Cluster", "Local"))
-def test_policies(lab, iptables, fam, etp):
+def test_policies(lab, served, fam, etp):
     """Localhost is a client of the node: with externalTrafficPolicy Local it reaches remote endpoints
     (POL-25); without any endpoint it is refused (REJ-01)."""
-    iptables.apply(objects([E2], etp=etp))
+    served.apply(objects([E2], etp=etp))
     assert L.probe(lab.node, LOOPBACK[fam], NODE_PORT).backend == E2[fam]
-    iptables.apply(objects([], etp=etp))
+    served.apply(objects([], etp=etp))
     assert L.probe(lab.node, LOOPBACK[fam], NODE_PORT).what == "refused"
 
 
 @FAM
-def test_own_loopback_traffic(lab, iptables, fam):
+def test_affinity(lab, served, fam):
+    """A client on localhost is the node: it is remembered."""
+    served.apply(objects([E1, E2], affinity=600))
+    first = L.probe(lab.node, LOOPBACK[fam], NODE_PORT)
+    assert first.ok, first
+    for _ in range(6):
+        assert L.probe(lab.node, LOOPBACK[fam], NODE_PORT).backend == first.backend
+
+
+@FAM
+def test_own_loopback_traffic(lab, served, fam):
     """What is no node port stays on loopback, with its own addresses."""
-    iptables.apply(objects([E2]))
+    served.apply(objects([E2]))
     server = lab.serve("node", "90")
     try:
         r = L.probe(lab.node, LOOPBACK[fam], 90)
@@ -87,12 +110,12 @@ def test_own_loopback_traffic(lab, iptables, fam):
 
 
 @FAM
-def test_all_addresses(lab, iptables, fam):
+def test_all_addresses(lab, served, fam):
     """SVC-10: every address of the node, not only the primary one."""
-    iptables.apply(objects([E2]))
+    served.apply(objects([E2]))
     for addr in (L.NODE, L.NODE_TO_CLIENT, L.NODE_TO_WORLD, L.BRIDGE):
         assert L.probe(lab.client, addr[fam], NODE_PORT).backend == E2[fam]
-    iptables.check_tables()
+    served.check_tables()
 
 
 @contextlib.contextmanager
@@ -137,11 +160,11 @@ SEEN = """table inet seen { chain c { type filter hook prerouting priority raw
 
 
 @PROTO
-def test_neighbour(lab, iptables, proto):
+def test_neighbour(lab, served, proto):
     """CVE-2020-8558: a neighbour that sends packets for a loopback address reaches neither the node
     port nor a server of the node that listens on loopback, and no sysctl opens the way. (The kernel
     drops ::1 before any rule sees it.)"""
-    iptables.apply(objects([E2]))
+    served.apply(objects([E2]))
     server = lab.serve("node", "90")
     try:
         lab.node.run("nft", "-f", "-", input=SEEN)
@@ -161,36 +184,34 @@ def test_neighbour(lab, iptables, proto):
         lab.node.run("nft", "add table inet seen; delete table inet seen")
 
 
-def test_switched_off(lab, iptables):
-    """--iptables-localhost-nodeports=false, another list of addresses, and the nftables mode: not
-    served on loopback; what served it is taken back from the running table."""
-    for flags in ({"proxy_mode": "iptables", "iptables_localhost_nodeports=false": True},
-                  {"proxy_mode": "iptables", "nodeport_addresses": "192.168.0.0/24,fd00:192::/64"},
-                  {"proxy_mode": "nftables"}):
-        restart(iptables, **flags)
-        iptables.apply(objects([E2]))
+def test_switched_off(lab, served):
+    """--iptables-localhost-nodeports=false, another list of addresses, and modes whose default it is
+    not: not served on loopback; what served it is taken back from the running table."""
+    for flags in NOT_SERVED:
+        restart(served, **flags)
+        served.apply(objects([E2]))
         for fam in (4, 6):
             assert L.probe(lab.node, LOOPBACK[fam], NODE_PORT).what == "refused"
             assert L.probe(lab.client, L.NODE[fam], NODE_PORT).backend == E2[fam]
-    restart(iptables, proxy_mode="nftables", iptables_localhost_nodeports=True,
+    restart(served, iptables_localhost_nodeports=True,
             nodeport_addresses="127.0.0.0/8,192.168.0.0/24")
-    iptables.apply(objects([E2]))
+    served.apply(objects([E2]))
     assert L.probe(lab.node, "127.0.0.1", NODE_PORT).backend == E2[4]
     assert L.probe(lab.client, L.NODE[4], NODE_PORT).backend == E2[4]
 
 
-def test_prefixes_of_one_family(lab, iptables):
+def test_prefixes_of_one_family(lab, served):
     """SVC-07: a family without a prefix, or whose prefixes match no address, has no node ports: log,
     status and the service name it."""
     for prefixes, text in (
             ("192.168.0.0/24", "IPv6 node ports are not served: --nodeport-addresses has no IPv6"),
             ("192.168.0.0/24,fd99::/64",
              "IPv6 node ports are not served: no address of this node is in")):
-        restart(iptables, nodeport_addresses=prefixes)
-        iptables.apply(objects([E2]))
+        restart(served, nodeport_addresses=prefixes)
+        served.apply(objects([E2]))
         assert L.probe(lab.client, L.NODE[4], NODE_PORT).backend == E2[4]
         assert L.probe(lab.client, L.NODE[6], NODE_PORT).what == "refused"
-        assert text in iptables.log() and text in iptables.ctl("svc")
-        assert text in iptables.ctl("status", check=False)
-    restart(iptables)
-    assert "node ports are not served" not in iptables.ctl("status", check=False)
+        assert text in served.log() and text in served.ctl("svc")
+        assert text in served.ctl("status", check=False)
+    restart(served)
+    assert "node ports are not served" not in served.ctl("status", check=False)

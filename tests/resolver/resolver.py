@@ -45,8 +45,8 @@ class Config:
         if is_iptables and nodeport_addresses is None:
             nodeport_addresses = ["0.0.0.0/0", "::/0"]
         self.nodeport_addresses = nodeport_addresses  # None = "primary"
-        self.localhost = mode != "ipvs" and (
-            is_iptables if localhost_nodeports is None else localhost_nodeports == "true")
+        self.localhost = is_iptables if localhost_nodeports is None \
+            else localhost_nodeports == "true"
         self.host_addresses = list(host_addresses)
         self.service_cidrs = list(service_cidrs)
         self.external_ips = external_ips

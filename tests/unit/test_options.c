@@ -183,8 +183,13 @@ static const struct {
 	  "accepted without effect: feature gate NFTablesProxyMode, vmodule proxier" },
 	{ "CFG-07 iptables", "--proxy-mode=iptables",
 	  "mode iptables, kube-proxy's default, is served with nftables" },
-	{ "localhost node ports and ipvs", "--proxy-mode=ipvs --iptables-localhost-nodeports",
-	  "iptables.localhostNodePorts: no effect in ipvs mode" },
+	{ "localhost node ports on primary addresses",
+	  "--proxy-mode=ipvs --iptables-localhost-nodeports",
+	  "iptables.localhostNodePorts: no effect: nodePortAddresses contains no loopback "
+	  "address" },
+	{ "localhost node ports",
+	  "--proxy-mode=ipvs --iptables-localhost-nodeports --nodeport-addresses=127.0.0.0/8",
+	  NULL },
 };
 
 static void test_noted(void **state)
@@ -220,7 +225,7 @@ static void test_nodeports_by_mode(void **state)
 		{ "--proxy-mode=iptables --nodeport-addresses=192.0.2.0/24", 1, true },
 		{ "--proxy-mode=iptables --iptables-localhost-nodeports=false", 2, false },
 		{ "--proxy-mode=nftables --iptables-localhost-nodeports", 0, true },
-		{ "--proxy-mode=ipvs --iptables-localhost-nodeports", 0, false },
+		{ "--proxy-mode=ipvs --iptables-localhost-nodeports", 0, true },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

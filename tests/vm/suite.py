@@ -38,7 +38,10 @@ TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restor
     of("stream", "stream[restarts]") + of("changes", "a_port_is_removed")
 COUNTERS = of("counters", "every_way[4-affinity]", "every_way[6-plain]", "refused",
               "nft_prints_what_loads_back", "estimation", "switched_off")
-VIEW = of("ipvs_view")
+VIEW = of("ipvs_view") + of("kernel_readers", *["readers[%s]" % option for option in (
+    "count-endpoints", "prefix")])
+LOCALHOST = of("localhost", "localhost[tcp-v4]", "localhost[udp-v6]", "affinity[v6]",
+               "neighbour[tcp]", "switched_off")
 # What another kernel may do in another way, once.
 NEWER_PATHS = of("paths", "cluster_policy", "external_policy_local", "no_endpoints", "hairpin",
                  "hairpin_local_policy", "marks_are_not_touched", "unallocated_cluster_ip",
@@ -120,7 +123,7 @@ def runs(how):
                 for k in ALL for plane in ("nft", "ipvs")] + [many(k) for k in ALL]
     # The longest first. cleanup: IPVS, dummy devices and ipsets, which the host's kernel may lack.
     return [Run("6.1 ipvs, by itself", "6.1", IPVS, "ipvs"),
-            Run("6.1 ipvs, with others", "6.1", IPVS_BESIDE + COUNTERS + VIEW, "ipvs"),
+            Run("6.1 ipvs, with others", "6.1", IPVS_BESIDE + COUNTERS + VIEW + LOCALHOST, "ipvs"),
             Run("6.1 nft", "6.1", ["kernel"] + PATHS + RESTART +
                 of("restart", "changes_while_down") + of("cleanup_kube_proxy", "ipvs", "ipvs_affinity")),
             Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS, "ipvs"),

@@ -187,8 +187,11 @@ static struct ipvs_rules_params params_from(const struct ipvs_plane *p, const st
 		.is_retiring = p->is_retiring,
 	};
 
-	for (int fam = 0; fam < IPFAM_N; fam++)
+	for (int fam = 0; fam < IPFAM_N; fam++) {
 		params.has_detector[fam] = m->env.has_detector[fam];
+		if (model_serves_localhost(m, fam))
+			params.localhost_source[fam] = m->env.node_ip[fam];
+	}
 	memcpy(params.ifname, m->config.detect_ifname, sizeof(params.ifname));
 	return params;
 }

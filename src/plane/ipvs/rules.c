@@ -13,6 +13,8 @@
 #include <linux/rtnetlink.h>
 #include <string.h>
 
+#include "nft/localhost.h"
+
 /* IPVS sees packets of this host at -98 of its output hook, nat at -100. */
 #define PRI_BIRTH_END (-99)
 /* IPVS takes captured packets at 98 and 99 of the input hook. */
@@ -328,10 +330,40 @@ static void serves_nobody(struct nft_rules *rs, const struct ipvs_rules_params *
 
 /* --- base chains --- */
 
+static struct nft_localhost localhost_of(const struct ipvs_rules_params *p, enum ipfam fam)
+{
+	return (struct nft_localhost){ .source = p->localhost_source[fam],
+				       .sets = { IPVSSET_MASQ, IPVSSET_MASQ_HOSTS },
+				       .is_inet = true };
+}
+
+static void localhost_out(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		const struct nft_localhost l = localhost_of(p, fam);
+
+		nft_localhost_out(rs, &l);
+	}
+}
+
+static void localhost_in(struct nft_rules *rs, const struct ipvs_rules_params *p)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		const struct nft_localhost l = localhost_of(p, fam);
+
+		nft_localhost_in(rs, &l);
+	}
+}
+
 static void pre(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	uint8_t echo6 = ICMPV6_ECHO_REQUEST;
 
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		const struct nft_localhost l = localhost_of(p, fam);
+
+		nft_localhost_pre(rs, &l);
+	}
 	reply_return(rs);
 	dnat_return(rs);
 	if (p->is_retiring) {
@@ -653,6 +685,8 @@ static const struct {
 	{ { "assign6", NULL, 0, 0 }, .build_of = assign, .fam = IPFAM_V6 },
 	{ { "pre", "filter", NF_INET_PRE_ROUTING, NF_IP_PRI_MANGLE }, pre },
 	{ { "out_first", "route", NF_INET_LOCAL_OUT, NF_IP_PRI_MANGLE }, out_first },
+	{ { "localhost_out", "filter", NF_INET_LOCAL_OUT, NFT_PRI_LOCALHOST_OUT }, localhost_out },
+	{ { "localhost_in", "filter", NF_INET_LOCAL_IN, NFT_PRI_LOCALHOST_IN }, localhost_in },
 	{ { "pre_nat", "filter", NF_INET_PRE_ROUTING, PRI_BIRTH_END }, pre_nat },
 	{ { "out_nat", "route", NF_INET_LOCAL_OUT, PRI_BIRTH_END }, out_nat },
 	{ { "out_last", "filter", NF_INET_LOCAL_OUT, PRI_BIRTH_END }, out_last },

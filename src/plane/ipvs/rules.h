@@ -30,6 +30,7 @@ struct ipvs_rules_params {
 	bool is_masquerade_all;
 	char ifname[IFNAME_MAX];
 	enum plane_counting counting;
+	struct ip_addr localhost_source[IPFAM_N]; /* as in nft_localhost */
 	/* Another plane serves: only connections that IPVS has already are captured. */
 	bool is_retiring;
 };

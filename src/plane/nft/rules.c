@@ -10,6 +10,8 @@
 #include <linux/rtnetlink.h>
 #include <string.h>
 
+#include "nft/localhost.h"
+
 /*
  * The dispatch rule is there three times: a packet that meets a commit between
  * two lookups can miss in the pick chain, comes back, and is dispatched anew on
@@ -170,57 +172,24 @@ static void services(struct nft_rules *rs, enum ipfam fam, const struct nft_layo
 	nft_expr_vmap(rs, 0, set_name(NFTSET_KINDS));
 }
 
-/* One address of the packet, source or destination, is `addr`. */
-static void addr_is(struct nft_rules *rs, const struct ip_addr *addr,
-		    void (*load)(struct nft_rules *rs, enum ipfam fam, unsigned int word))
+static struct nft_localhost localhost_of(const struct nft_layout_params *p)
 {
-	enum ipfam fam = ip_fam(addr);
-
-	load(rs, fam, 0);
-	nft_expr_cmp(rs, NFT_CMP_EQ, 0, addr->bytes, (uint32_t)ip_len(fam));
+	return (struct nft_localhost){ .source = p->localhost_source,
+				       .sets = { NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS } };
 }
 
-/*
- * Node ports on the loopback address (IPT-12), without route_localnet: a loopback source cannot be
- * routed to another device, nor a reply to it come from one. So packets of the node's processes
- * get the node's address as their source before connection tracking sees them, and replies get
- * the loopback address back as their destination after it. The network cannot reach either
- * rule: the kernel drops loopback addresses that arrive on another device, and prerouting
- * leaves them alone.
- */
 static void localhost_out(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
-	static const enum nft_set_id sets[] = { NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS };
-	const struct ip_addr localhost = ip_addr_loopback(fam);
+	const struct nft_localhost l = localhost_of(p);
 
-	for (size_t i = 0; i < ARRAY_SIZE(sets) && ip_is_set(&p->localhost_source); i++) {
-		nft_rule_begin(rs);
-		addr_is(rs, &localhost, nft_expr_saddr);
-		addr_is(rs, &localhost, nft_expr_daddr);
-		nft_expr_tuple(rs, fam);
-		nft_expr_in(rs, 0, set_name(sets[i]));
-		nft_expr_addr(rs, &p->localhost_source, 0);
-		nft_expr_saddr_set(rs, fam, 0);
-	}
+	nft_localhost_out(rs, &l);
 }
 
 static void localhost_in(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
-	static const enum nft_set_id sets[] = { NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS };
-	const struct ip_addr localhost = ip_addr_loopback(fam);
-	unsigned int n = nft_addr_words(fam);
+	const struct nft_localhost l = localhost_of(p);
 
-	for (size_t i = 0; i < ARRAY_SIZE(sets) && ip_is_set(&p->localhost_source); i++) {
-		nft_rule_begin(rs);
-		addr_is(rs, &localhost, nft_expr_saddr);
-		addr_is(rs, &p->localhost_source, nft_expr_daddr);
-		nft_expr_saddr(rs, fam, 0);
-		nft_expr_meta(rs, NFT_META_L4PROTO, n);
-		nft_expr_sport(rs, n + 1);
-		nft_expr_in(rs, 0, set_name(sets[i]));
-		nft_expr_addr(rs, &localhost, 0);
-		nft_expr_daddr_set(rs, fam, 0);
-	}
+	nft_localhost_in(rs, &l);
 }
 
 /* prerouting and output: the first packet of a connection, before it is routed */
@@ -232,16 +201,11 @@ static void entry(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_
 	nft_expr_verdict(rs, NFT_JUMP, "services");
 }
 
-/* The loopback address is served at output; what comes in with it is not the node's. */
 static void entry_pre(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
-	const struct ip_addr localhost = ip_addr_loopback(fam);
+	const struct nft_localhost l = localhost_of(p);
 
-	if (ip_is_set(&p->localhost_source)) {
-		nft_rule_begin(rs);
-		addr_is(rs, &localhost, nft_expr_daddr);
-		nft_expr_verdict(rs, NFT_RETURN, NULL);
-	}
+	nft_localhost_pre(rs, &l);
 	entry(rs, fam, p);
 }
 
@@ -397,8 +361,8 @@ static const struct {
 	{ { "output", "nat", NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST }, entry },
 	{ { "prerouting_last", "nat", NF_INET_PRE_ROUTING, NFT_PRI_NAT_LAST }, unknown_address },
 	{ { "output_last", "nat", NF_INET_LOCAL_OUT, NFT_PRI_NAT_LAST }, unknown_address },
-	{ { "localhost_out", "filter", NF_INET_LOCAL_OUT, NF_IP_PRI_RAW }, localhost_out },
-	{ { "localhost_in", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_NAT_SRC + 10 }, localhost_in },
+	{ { "localhost_out", "filter", NF_INET_LOCAL_OUT, NFT_PRI_LOCALHOST_OUT }, localhost_out },
+	{ { "localhost_in", "filter", NF_INET_LOCAL_IN, NFT_PRI_LOCALHOST_IN }, localhost_in },
 	{ { "postrouting", "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC }, postrouting },
 	{ { "input", "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER }, drop_invalid },
 	{ { "forward", "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER }, drop_invalid },
