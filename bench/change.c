@@ -82,6 +82,7 @@ struct cluster {
 	enum plane_counting counting;
 	bool is_emptied;   /* also an audit of an emptied table */
 	int commits_per_s; /* of a neighbour; 0 = there is none */
+	bool is_neighbour; /* only commit, until killed: for measurements of other programs */
 };
 
 static void die(const char *what, const struct err *err)
@@ -174,18 +175,14 @@ static void life_begin(struct life *l, const struct cluster *c)
 	}
 }
 
-/* Another process, with a table of its own that it makes and deletes again and again. */
-static pid_t neighbour_begin(int commits_per_s)
+/* A table of its own is made and deleted again and again. */
+static void neighbour_run(int commits_per_s)
 {
-	pid_t pid = fork();
 	struct nl_batch *batch;
 	struct nl_sock *nl;
 	struct err err = { 0 };
 	uint64_t begin = now_ns();
 
-	if (pid != 0)
-		return pid;
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (nl_sock_open(&nl, NETLINK_NETFILTER, &err) < 0)
 		die("netlink", &err);
 	nl_batch_open(&batch, nl, 0);
@@ -203,6 +200,17 @@ static pid_t neighbour_begin(int commits_per_s)
 		while (now_ns() < due)
 			(void)usleep(100);
 	}
+}
+
+static pid_t neighbour_begin(int commits_per_s)
+{
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	neighbour_run(commits_per_s);
+	_exit(0);
 }
 
 static void neighbour_end(pid_t pid)
@@ -561,7 +569,7 @@ int main(int argc, char **argv)
 	int n = 4;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "c:e:f:mr:w:h")) != -1) {
+	while ((opt = getopt(argc, argv, "c:e:f:mnr:w:h")) != -1) {
 		if (opt == 'e') {
 			c.endpoints = atoi(optarg);
 		} else if (opt == 'r') {
@@ -572,21 +580,26 @@ int main(int argc, char **argv)
 			c.commits_per_s = atoi(optarg);
 		} else if (opt == 'm') {
 			c.is_emptied = true;
+		} else if (opt == 'n') {
+			c.is_neighbour = true;
 		} else if (opt == 'w') {
 			c.watch = (enum watch)atoi(optarg);
 		} else {
-			printf("usage: change [-c COUNTING] [-e ENDPOINTS] [-f COMMITS] [-m] [-r ROUNDS] [-w WATCH] [SERVICES "
+			printf("usage: change [-c COUNTING] [-e ENDPOINTS] [-f COMMITS] [-m] [-n] [-r ROUNDS] [-w WATCH] [SERVICES "
 			       "...]\n"
 			       "COUNTING: connections of 0 nothing (default), 1 services, 2 "
 			       "endpoints too\n"
 			       "COMMITS: adopt once more beside a process that commits so often a "
 			       "second (default 0: do not)\n"
 			       "-m: audit a table that another process has emptied\n"
+			       "-n: nothing but the COMMITS, in this namespace, until killed\n"
 			       "WATCH: who hears what is written: 0 nobody (default), 1 as vipd "
 			       "listens, 2 all the time\n");
 			return opt == 'h' ? 0 : 2;
 		}
 	}
+	if (c.is_neighbour && c.commits_per_s > 0)
+		neighbour_run(c.commits_per_s);
 	if (optind < argc)
 		n = 0;
 	for (; optind < argc && n < (int)ARRAY_SIZE(sizes); optind++)
