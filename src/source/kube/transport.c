@@ -667,28 +667,26 @@ static void callbacks_set(struct http *h)
 }
 
 /* Over plain http any host on the way reads credentials: they are not sent. */
-static bool is_private(const struct http *h)
+static void warn_of_plain(struct transport *t, const char *server)
 {
-	const char *server = server_text(h->t, h->server);
-
-	if (strncasecmp(server, "https://", 8) == 0)
-		return true;
-	if (!h->t->is_plain_told)
+	if (!t->is_plain_told)
 		log_warn(LOG_AREA_SOURCE,
 			 "api: %s: credentials are not sent over plain http; use https", server);
-	h->t->is_plain_told = true;
-	return false;
+	t->is_plain_told = true;
 }
 
 static void easy_set(struct http *h, const struct access_grant *g)
 {
 	struct transport *t = h->t;
+	const char *server = server_text(t, h->server);
+	bool is_tls = strncasecmp(server, "https://", 8) == 0;
 
 	callbacks_set(h);
 	(void)curl_easy_setopt(h->easy, CURLOPT_NOSIGNAL, 1L);
 	(void)curl_easy_setopt(h->easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	(void)curl_easy_setopt(h->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
-	(void)curl_easy_setopt(h->easy, CURLOPT_PIPEWAIT, 1L);
+	/* Share a connection. Plain http has no HTTP/2: a request would wait for a watch to end. */
+	(void)curl_easy_setopt(h->easy, CURLOPT_PIPEWAIT, (long)is_tls);
 	(void)curl_easy_setopt(h->easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	(void)curl_easy_setopt(h->easy, CURLOPT_USERAGENT, t->user_agent);
 	(void)curl_easy_setopt(h->easy, CURLOPT_CONNECTTIMEOUT_MS,
@@ -698,8 +696,10 @@ static void easy_set(struct http *h, const struct access_grant *g)
 		(void)curl_easy_setopt(h->easy, CURLOPT_NOPROXY, "");
 	}
 	header_add(h, "Accept", h->accept);
-	if (g->authorization != NULL && is_private(h))
+	if (g->authorization != NULL && is_tls)
 		header_add(h, "Authorization", g->authorization);
+	else if (g->authorization != NULL)
+		warn_of_plain(t, server);
 	(void)curl_easy_setopt(h->easy, CURLOPT_HTTPHEADER, h->headers);
 	tls_set(h->easy, g);
 }
