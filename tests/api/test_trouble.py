@@ -60,12 +60,12 @@ def test_backoff(api, start):
     shop(api)
     api.fault("status", code=500, resource="services")
     feed = start(backoff_min_ms=100, backoff_max_ms=800)
-    feed.wait_for(lambda: feed.reflector("services")["failures"] >= 6, "failures", 15)
+    # Doubling on and on, the eleventh attempt would come after 102 s.
+    feed.wait_for(lambda: feed.reflector("services")["failures"] >= 11, "failures")
     asked = [r["time"] for r in api.requests(resource="services")]
     gaps = [b - a for a, b in zip(asked, asked[1:])]
-    for i, gap in enumerate(gaps[:5]):
-        low = min(0.1 * 2 ** i, 0.8)
-        assert low <= gap <= 2 * low + 0.3, (i, gaps)
+    for i, gap in enumerate(gaps):
+        assert gap >= min(0.1 * 2 ** i, 0.8), (i, gaps)
     # Not all at the same moment: with the same pauses they would be.
     assert len({round(g / min(0.1 * 2 ** i, 0.8), 2) for i, g in enumerate(gaps)}) > 1
 
@@ -118,7 +118,7 @@ def test_stall_of_a_list(api, start, http2, at):
     """Silence, with the connection open: given up, and tried again."""
     shop(api).set(http2=http2, watchlist="invalid")
     api.fault("stall", resource="services", verb="list", at=at, count=1)
-    feed = start(head_ms=400, idle_ms=400).wait_synced()
+    feed = start(**{"head_ms" if at == "request" else "idle_ms": 2000}).wait_synced()
     feed.same_as(api)
     assert feed.wait_log("list services: no" if at == "request" else "list services: nothing came")
 
@@ -323,7 +323,7 @@ def test_endless_pages(api, start, tokens):
               for i in range(60)]
     last = api.fault("status", code=200, body=page(61, "t0"), type="application/json",
                      resource="services", verb="list")
-    feed = start(args=["--qps", "40", "--burst", "1"], list_ms=500)
+    feed = start(args=["--qps", "40", "--burst", "1"], list_ms=60000 if tokens == "one" else 500)
     if tokens == "one":
         feed.wait_error("services", "a page names itself as the next one")
     else:
@@ -392,7 +392,7 @@ def test_accepts_and_says_nothing(api, start, state):
     shop(api)
     config = api.kubeconfig()
     api.listen(state=state)
-    feed = start(config=config, connect_ms=300)
+    feed = start(config=config, connect_ms=2000)
     feed.wait_error("services", "watch services: ")
     api.listen(state="open")
     feed.wait_synced(20).same_as(api)
