@@ -82,10 +82,10 @@ class Vipd:
             time.sleep(0.02)
 
     def wait_synced(self):
-        return self.wait(lambda s: s["source"]["complete"], "synced")
+        return self.wait(lambda s: s["source"]["synced"], "synced")
 
     def wait_programmed(self):
-        return self.wait(lambda s: s["state"] == "running" and s["owed"]["services"] == 0,
+        return self.wait(lambda s: s["state"] == "running" and s["pending"]["services"] == 0,
                          "programmed")
 
     def memory(self, field):

@@ -226,7 +226,7 @@ def single(vipd):
     for path, headers in (("/v1/status", tag), ("/v1/status", None), ("/v1/history", None),
                           ("/v1/services?limit=100", None), ("/v1/services?limit=100&q=svc-09999", None),
                           ("/v1/services?limit=100&q=10.201.7.9", None),
-                          ("/v1/services?limit=100&state=rejecting,dropping", None),
+                          ("/v1/services?limit=100&state=no-endpoints,dropping", None),
                           ("/v1/services?limit=5000", None), ("/v1/services/ns00/svc-00000", None),
                           ("/metrics", None), ("/", None)):
         took = []

@@ -52,7 +52,7 @@ static void log_tell(struct http_reply *reply)
 		jsonw_object(&w, NULL);
 		jsonw_text(&w, "area", log_area_text((enum log_area)i));
 		jsonw_text(&w, "level", log_level_text(log_level_get((enum log_area)i)));
-		jsonw_uint(&w, "held_back", log_suppressed((enum log_area)i));
+		jsonw_uint(&w, "suppressed", log_suppressed((enum log_area)i));
 		jsonw_end(&w);
 	}
 	jsonw_end(&w);

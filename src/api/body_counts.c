@@ -125,7 +125,7 @@ static void item_tell(struct counts_body *b, const struct svc *svc)
 	jsonw_object(&b->w, NULL);
 	jsonw_name(&b->w, "namespace", svc->ns);
 	jsonw_name(&b->w, "name", svc->name);
-	jsonw_uint(&b->w, "asked", asked);
+	jsonw_uint(&b->w, "connections", asked);
 	jsonw_uint(&b->w, "refused", ask_frontends(b, rows, PLANE_FRONTEND_REFUSED));
 	jsonw_array(&b->w, "endpoints");
 	slots_gather(b, rows);

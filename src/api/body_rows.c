@@ -34,8 +34,8 @@ static void item_begin(struct rows_body *b, const struct svc *svc)
 	jsonw_object(&b->w, NULL);
 	jsonw_name(&b->w, "namespace", svc->ns);
 	jsonw_name(&b->w, "name", svc->name);
-	jsonw_bool(&b->w, "owed", serve_is_owed(svc));
-	jsonw_text(&b->w, "refused", failure ? failure->text : NULL);
+	jsonw_bool(&b->w, "pending", serve_is_owed(svc));
+	jsonw_text(&b->w, "rejected", failure ? failure->text : NULL);
 	jsonw_array(&b->w, "frontends");
 	b->rows = svc->rows;
 	b->i = 0;

@@ -108,7 +108,7 @@ static void view_second(struct jsonw *w, const struct second *s, uint64_t now_s)
 	jsonw_uint(w, "events", s->events);
 	jsonw_uint(w, "services", s->services);
 	jsonw_uint(w, "writes", s->writes);
-	jsonw_uint(w, "refusals", s->refusals);
+	jsonw_uint(w, "rejections", s->refusals);
 	if (s->acks > 0) {
 		jsonw_uint(w, "ack_mean_us", s->ack_sum_ns / s->acks / NSEC_PER_USEC);
 		jsonw_uint(w, "ack_max_us", s->slow);

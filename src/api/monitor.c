@@ -29,7 +29,7 @@ static const char *const kind_names[] = {
 	[MODEL_NEWS_SERVICE_CIDR] = "servicecidr",
 	[MODEL_NEWS_HOST_ADDRS] = "addresses",
 	[KIND_SYNC] = "sync",
-	[KIND_REFUSED] = "refused",
+	[KIND_REFUSED] = "rejected",
 	[KIND_KERNEL] = "kernel",
 };
 
@@ -131,7 +131,7 @@ static void on_news(void *arg, const struct model_news *news)
 		jsonw_uint(&w, "endpoints_after", news->endpoints_after);
 	}
 	jsonw_text(&w, "change", news->is_delete ? "delete" : "put");
-	jsonw_bool(&w, "matters", news->does_matter);
+	jsonw_bool(&w, "relevant", news->does_matter);
 	jsonw_end(&w);
 	line_send(mon, kind, name_text(news->ns), name_text(service));
 }

@@ -127,7 +127,7 @@ static void head_addrs(struct jsonw *w, const struct service *s)
 	vec_for_each (p, &s->source_ranges)
 		jsonw_prefix(w, NULL, p);
 	jsonw_end(w);
-	jsonw_uint(w, "bad_source_ranges", s->n_bad_source_ranges);
+	jsonw_uint(w, "invalid_source_ranges", s->n_bad_source_ranges);
 }
 
 static void head_object(struct jsonw *w, const struct service *s)
@@ -145,14 +145,14 @@ static void head_object(struct jsonw *w, const struct service *s)
 static void head_debts(struct jsonw *w, const struct svc *svc, const struct sync_failure *failure,
 		       enum view_page_mode mode, uint64_t now)
 {
-	jsonw_bool(w, "owed", serve_is_owed(svc));
+	jsonw_bool(w, "pending", serve_is_owed(svc));
 	if (mode == VIEW_PAGE_PEOPLE && svc->dirty_since_ns > 1 && now > svc->dirty_since_ns)
-		jsonw_uint(w, "owed_ms", (now - svc->dirty_since_ns) / NSEC_PER_MSEC);
+		jsonw_uint(w, "pending_ms", (now - svc->dirty_since_ns) / NSEC_PER_MSEC);
 	if (failure == NULL) {
-		jsonw_null(w, "refused");
+		jsonw_null(w, "rejected");
 		return;
 	}
-	jsonw_object(w, "refused");
+	jsonw_object(w, "rejected");
 	jsonw_text(w, "text", failure->text);
 	if (mode == VIEW_PAGE_PEOPLE) {
 		jsonw_uint(w, "attempts", failure->attempts);
@@ -188,7 +188,7 @@ static void leaving_add(void *arg, const struct plane_leaving *l)
 	}
 	jsonw_uint(all->w, "since_ms", l->age_s * 1000);
 	if (l->has_deadline)
-		jsonw_uint(all->w, "left_ms", l->left_s * 1000);
+		jsonw_uint(all->w, "timeout_ms", l->left_s * 1000);
 	jsonw_end(all->w);
 }
 
@@ -208,7 +208,7 @@ static void head_plane(struct jsonw *w, const struct view_page *v, const struct 
 	str_fini(&remark);
 	if (p->ops->leaving == NULL || v->mode != VIEW_PAGE_PEOPLE)
 		return;
-	jsonw_array(w, "leaving");
+	jsonw_array(w, "draining");
 	p->ops->leaving(p, svc, leaving_add, &all);
 	jsonw_end(w);
 }
@@ -226,7 +226,7 @@ static void head_write(struct view_page *v, const struct svc *svc, const struct 
 	jsonw_text(&w, "state", serve_state_text(f->state));
 	jsonw_text(&w, "note", note.text);
 	jsonw_bool(&w, "has_object", svc->service != NULL);
-	jsonw_bool(&w, "in_kernel", svc->rows != NULL);
+	jsonw_bool(&w, "programmed", svc->rows != NULL);
 	jsonw_uint(&w, "slices", svc->n_slices);
 	head_debts(&w, svc, f->failure, v->mode, now);
 	if (svc->service != NULL)
@@ -384,7 +384,7 @@ static void view_set(struct jsonw *w, const char *key, enum exclusion why, int64
 {
 	jsonw_object(w, key);
 	jsonw_bool(w, "used", why == EXCLUSION_NONE);
-	jsonw_text(w, "why_not", why == EXCLUSION_NONE ? NULL : exclusion_text(why));
+	jsonw_text(w, "reason", why == EXCLUSION_NONE ? NULL : exclusion_text(why));
 	if (slot >= 0)
 		jsonw_int(w, "slot", slot);
 	else
@@ -460,7 +460,7 @@ static void view_frontend(struct view_page *v, struct jsonw *w, const struct pla
 	/* POL-23: without a detector nobody can tell pods from outside clients */
 	jsonw_bool(w, "pods_are_inside", v->ctx->model->env.has_detector[ip_fam(&f->addr)]);
 	jsonw_text(w, "masquerade", masq_text(v->ctx->model, f));
-	jsonw_bool(w, "guarded", f->is_guarded);
+	jsonw_bool(w, "has_source_ranges", f->is_guarded);
 	jsonw_end(w);
 }
 

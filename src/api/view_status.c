@@ -157,11 +157,11 @@ static void view_sync(struct jsonw *w, const struct serve_context *ctx, uint64_t
 	}
 	jsonw_object(w, "sync");
 	view_last_step(w, st, now);
-	age(w, "caught_up_age_ms", st->last_ok_ns, now);
+	age(w, "synced_age_ms", st->last_ok_ns, now);
 	jsonw_uint(w, "transactions", st->steps);
 	jsonw_uint(w, "services", st->services);
 	jsonw_uint(w, "writes", st->writes);
-	jsonw_uint(w, "refusals", st->refused);
+	jsonw_uint(w, "rejections", st->refused);
 	jsonw_uint(w, "loads", st->loads);
 	jsonw_uint(w, "audits", st->audits);
 	jsonw_uint(w, "foreign_changes", st->doubts);
@@ -255,7 +255,7 @@ static void view_refused(struct jsonw *w, const struct serve_context *ctx, uint6
 
 	if (count > 0 && count <= REFUSED_SORTED_MAX)
 		v = sync_failures(ctx->sync, &n);
-	jsonw_object(w, "refused");
+	jsonw_object(w, "rejected");
 	jsonw_uint(w, "count", count);
 	jsonw_uint(w, "occupied", ctx->sync ? sync_occupied_count(ctx->sync) : 0);
 	jsonw_array(w, "items");
@@ -298,7 +298,7 @@ static void view_source(struct jsonw *w, const struct serve_source_info *source,
 {
 	jsonw_object(w, "source");
 	jsonw_text(w, "text", source->text);
-	jsonw_bool(w, "complete", source->is_complete);
+	jsonw_bool(w, "synced", source->is_complete);
 	jsonw_text(w, "waiting_for", source->is_complete ? NULL : source->waiting_for);
 	age(w, "last_event_ms", source->last_event_ns, now);
 	view_source_errors(w, "errors", source->n_errors, &source->errors, now);
@@ -368,7 +368,7 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 	const struct model *m = ctx->model;
 
 	jsonw_array(w, "problems");
-	problem_count(w, "refused", ctx->sync ? sync_failure_count(ctx->sync) : 0,
+	problem_count(w, "rejected", ctx->sync ? sync_failure_count(ctx->sync) : 0,
 		      "service is refused by the kernel", "services are refused by the kernel");
 	problem_count(w, "source", MAX(source->n_errors, source->errors.n),
 		      "problem with the source", "problems with the source");
@@ -408,10 +408,10 @@ static void view_leaving(struct jsonw *w, const struct plane *p)
 	if (p == NULL || p->ops->drains == NULL)
 		return;
 	p->ops->drains(p, &d);
-	jsonw_object(w, "leaving");
+	jsonw_object(w, "draining");
 	jsonw_uint(w, "backends", d.n_leaving);
-	jsonw_uint(w, "ended", d.n_drained);
-	jsonw_uint(w, "ended_by_time", d.n_expired);
+	jsonw_uint(w, "drained", d.n_drained);
+	jsonw_uint(w, "timed_out", d.n_expired);
 	jsonw_end(w);
 }
 
@@ -454,7 +454,7 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 	view_node(w, "node", ctx->model);
 	view_source(w, &source, now);
 	view_counts(w, ctx, t);
-	jsonw_object(w, "owed");
+	jsonw_object(w, "pending");
 	jsonw_uint(w, "services", t->n_owed);
 	age(w, "oldest_ms", t->owed_since_ns, now);
 	jsonw_end(w);

@@ -384,7 +384,7 @@ static const char *held_word(enum plan_trace_held held)
 	case PLAN_TRACE_HELD_NOT:
 		return "absent";
 	case PLAN_TRACE_HELD_OTHER:
-		return "other";
+		return "different";
 	}
 	return "-";
 }
@@ -470,7 +470,7 @@ static const char *why_word(enum plan_trace_why why)
 static void view_others(struct jsonw *w, const struct plan_trace *t)
 {
 	static const char *const relations[] = {
-		[PLAN_TRACE_ASKS] = "asks",
+		[PLAN_TRACE_ASKS] = "claims",
 		[PLAN_TRACE_NOT_CAPTURED] = "ipmode-proxy",
 		[PLAN_TRACE_EXTERNAL_OFF] = "external-ips-off",
 		[PLAN_TRACE_NOT_PROXIED] = "not-proxied",
@@ -504,7 +504,7 @@ static void view_service(struct jsonw *w, const struct plan_trace *t)
 	jsonw_name(w, "port_name", t->port_name);
 	jsonw_uint(w, "port", t->service_port);
 	jsonw_text(w, "kind", plan_frontend_kind_text(t->frontend.kind));
-	jsonw_bool(w, "guarded", t->frontend.is_guarded);
+	jsonw_bool(w, "has_source_ranges", t->frontend.is_guarded);
 	jsonw_bool(w, "split", t->frontend.is_split);
 	jsonw_bool(w, "inside", t->is_inside);
 	jsonw_text(w, "scope", plan_scope_text(t->scope));
@@ -525,7 +525,7 @@ static void view_service(struct jsonw *w, const struct plan_trace *t)
 void view_trace(struct jsonw *w, const struct serve_context *ctx, const struct plan_trace *t)
 {
 	jsonw_text(w, "verdict", plan_trace_verdict_text(t->verdict));
-	jsonw_text(w, "why", why_word(t->why));
+	jsonw_text(w, "reason", why_word(t->why));
 	view_source(w, t);
 	view_service(w, t);
 	jsonw_array(w, "steps");
@@ -584,6 +584,6 @@ void view_trace_endpoint(struct jsonw *w, const struct plan_trace *t,
 	if (is_used && t->dealing.scheduler[0] != '\0')
 		jsonw_uint(w, "weight", ep->weight);
 	jsonw_bool(w, "masqueraded", is_used && ep->is_masqueraded);
-	jsonw_text(w, "why_not", why);
+	jsonw_text(w, "reason", why);
 	jsonw_end(w);
 }

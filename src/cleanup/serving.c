@@ -30,8 +30,8 @@ int serving_check(const char *control_socket, size_t *n_occupied, struct err *er
 	if (r < 0)
 		return r;
 	value_clean(status);
-	*n_occupied = (size_t)value_int(value_get(status, "refused"), "occupied");
-	owed = value_int(value_get(status, "owed"), "services") - (json_int_t)*n_occupied;
+	*n_occupied = (size_t)value_int(value_get(status, "rejected"), "occupied");
+	owed = value_int(value_get(status, "pending"), "services") - (json_int_t)*n_occupied;
 	if (strcmp(value_text(status, "state"), "running") != 0)
 		r = err_set(err, -EAGAIN, "it is still %s: %s", value_text(status, "state"),
 			    value_text(status, "state_text"));

@@ -194,8 +194,8 @@ static const struct command commands[] = {
 	  "  VIP, a node port, an endpoint), or the name of a pod. If it means one service,\n"
 	  "  its page is shown: frontends, pools, and every endpoint with its slot or the\n"
 	  "  reason it has none.\n"
-	  "  --state LIST shows services in these states: ok, rejecting, dropping, conflict,\n"
-	  "  pending, refused, not-proxied, no-service.\n"
+	  "  --state LIST shows services in these states: ok, no-endpoints, dropping, conflict,\n"
+	  "  pending, rejected, not-proxied, no-service.\n"
 	  "  --kernel reads what the kernel holds, without vipd: one line a frontend, with WHAT\n"
 	  "  those that contain it. Of the ipvs plane, if its table is there or --plane says so, also\n"
 	  "  the rules of policy routing, and virtual services that no frontend leads to.\n",
@@ -210,7 +210,7 @@ static const struct command commands[] = {
 	  "  One line for every object that comes or goes, and for what the kernel took for it:\n"
 	  "  the operations, and how long after the event. Until it is interrupted.\n"
 	  "  --service NAMESPACE/NAME: only of that service. --kind LIST: only these: service,\n"
-	  "  endpointslice, node, servicecidr, addresses, sync, refused, kernel. -o json prints\n"
+	  "  endpointslice, node, servicecidr, addresses, sync, rejected, kernel. -o json prints\n"
 	  "  a line of JSON an event. Who is too slow is told how many events were lost.\n",
 	  run_monitor },
 	{ "top", "", "the busiest services and endpoints, and the sync", "w",
@@ -262,7 +262,7 @@ static const struct ctl_option options[] = {
 	  "table wide json yaml name" },
 	{ "namespace", 'n', "NAME", CTL_OPTION_SOME, "only services of this namespace", NULL },
 	{ "state", 's', "LIST", CTL_OPTION_SOME, "only services in these states",
-	  "ok rejecting dropping conflict pending refused not-proxied no-service" },
+	  "ok no-endpoints dropping conflict pending rejected not-proxied no-service" },
 	{ "kernel", 'k', NULL, CTL_OPTION_SOME, "what the kernel holds, without vipd", NULL },
 	{ "live", 'L', "[=SECONDS]", CTL_OPTION_SOME, "and what happens to real packets, 10 s",
 	  NULL },
@@ -277,7 +277,7 @@ static const struct ctl_option options[] = {
 	  "nftables or ipvs; unless said, the one whose tables the kernel holds", "nftables ipvs" },
 	{ "service", 'S', "NS/NAME", CTL_OPTION_SOME, "only of this service", NULL },
 	{ "kind", 'K', "LIST", CTL_OPTION_SOME, "only such events",
-	  "service endpointslice node servicecidr addresses sync refused kernel" },
+	  "service endpointslice node servicecidr addresses sync rejected kernel" },
 	{ "watch", 'w', "[=SECONDS]", CTL_OPTION_SOME, "again and again, every 2 s", NULL },
 	{ "socket", 'P', "PATH", CTL_OPTION_COMMON, "of vipd's control socket; else $VIPCTL_SOCKET",
 	  NULL },

@@ -28,11 +28,11 @@ static void item_owed(struct diff *d, const json_t *item)
 {
 	struct str text = { 0 };
 
-	if (!value_bool(item, "owed") && !value_has(item, "refused"))
+	if (!value_bool(item, "pending") && !value_has(item, "rejected"))
 		return;
 	str_printf(&text, "%s/%s", value_text(item, "namespace"), value_text(item, "name"));
-	if (value_has(item, "refused"))
-		str_printf(&text, " refused: %s", value_text(item, "refused"));
+	if (value_has(item, "rejected"))
+		str_printf(&text, " refused: %s", value_text(item, "rejected"));
 	else
 		str_puts(&text, " pending: changed, the kernel shall follow");
 	*vec_push(&d->owed) = text.text;
@@ -254,7 +254,7 @@ json_t *diff_json(const struct diff *d)
 	vec_for_each (text, &d->owed)
 		(void)json_array_append_new(owed, json_string(*text));
 	return json_pack("{s:i, s:o, s:o, s:I}", "api", CONTROL_API_VERSION, "differences", found,
-			 "owed", owed, "incomplete", (json_int_t)d->n_incomplete);
+			 "pending", owed, "incomplete", (json_int_t)d->n_incomplete);
 }
 
 static void line_fini(struct diff_line *line)

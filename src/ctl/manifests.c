@@ -120,7 +120,8 @@ static json_t *item_of(const struct svc *svc, const struct plan_dealer *dealer)
 	}
 	str_fini(&line);
 	return json_pack("{s:s, s:s, s:b, s:n, s:b, s:o}", "namespace", svc->ns->text, "name",
-			 svc->name->text, "owed", 0, "refused", "complete", 1, "frontends", lines);
+			 svc->name->text, "pending", 0, "rejected", "complete", 1, "frontends",
+			 lines);
 }
 
 /* All are built before the first is settled: then everybody's claims are known (plan.h). */

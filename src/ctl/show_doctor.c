@@ -77,7 +77,7 @@ void show_log(struct str *out, const json_t *answer, const struct style *style)
 
 		table_cell(&t, MARK_NONE, "%s", value_text(area, "area"));
 		table_cell(&t, MARK_NONE, "%s", value_text(area, "level"));
-		table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(area, "held_back"));
+		table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(area, "suppressed"));
 	}
 	table_print(out, &t, style, 0);
 	table_fini(&t);

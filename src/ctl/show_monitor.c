@@ -40,7 +40,7 @@ static void say_object(struct str *out, const json_t *event)
 			   ", of %s: %" JSON_INTEGER_FORMAT " -> %" JSON_INTEGER_FORMAT
 			   " endpoints",
 			   value_text(event, "service"), before, after);
-	if (!value_bool(event, "matters"))
+	if (!value_bool(event, "relevant"))
 		str_puts(out, "; nothing changes");
 }
 
@@ -82,7 +82,7 @@ void show_event(struct str *out, const json_t *event, const struct style *style)
 		return;
 	}
 	say_time(out, value_int(event, "time_ms"));
-	if (strcmp(kind, "refused") == 0)
+	if (strcmp(kind, "rejected") == 0)
 		mark_puts(out, style, MARK_BAD, "refused        ");
 	else
 		str_printf(out, "%-13s  ", kind);
@@ -90,7 +90,7 @@ void show_event(struct str *out, const json_t *event, const struct style *style)
 		say_who(out, event);
 	if (strcmp(kind, "sync") == 0)
 		say_sync(out, event);
-	else if (strcmp(kind, "refused") == 0)
+	else if (strcmp(kind, "rejected") == 0)
 		str_puts(out, value_text(event, "text"));
 	else if (strcmp(kind, "kernel") == 0)
 		str_printf(out, "%s (%" JSON_INTEGER_FORMAT ")", value_text(event, "text"),

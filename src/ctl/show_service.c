@@ -23,25 +23,25 @@ static void label(struct str *out, const char *text)
 
 static void debts(struct str *out, const json_t *page, const struct style *style)
 {
-	const json_t *refused = value_get(page, "refused");
+	const json_t *refused = value_get(page, "rejected");
 
-	if (value_has(page, "refused")) {
+	if (value_has(page, "rejected")) {
 		label(out, "kernel");
 		mark_puts(out, style, MARK_BAD, "refused");
 		str_printf(out, ": %s (", value_text(refused, "text"));
 		say_count(out, value_int(refused, "attempts"), "attempt, next in ",
 			  "attempts, next in ");
 		say_ms(out, value_int(refused, "retry_ms"));
-		str_puts(out, value_bool(page, "in_kernel")
+		str_puts(out, value_bool(page, "programmed")
 				      ? "); its last good state stays\n"
 				      : "); the kernel holds nothing of it\n");
-	} else if (value_bool(page, "owed")) {
+	} else if (value_bool(page, "pending")) {
 		label(out, "kernel");
 		mark_puts(out, style, MARK_ATTENTION, "pending");
 		str_printf(out, ": %s", value_text(page, "note"));
-		if (value_has(page, "owed_ms")) {
+		if (value_has(page, "pending_ms")) {
 			str_puts(out, ", for ");
-			say_ms(out, value_int(page, "owed_ms"));
+			say_ms(out, value_int(page, "pending_ms"));
 		}
 		str_puts(out, "\n");
 	} else if (value_has(page, "note")) {
@@ -69,12 +69,12 @@ static void addresses(struct str *out, const json_t *page)
 	bool has_any = false;
 
 	if (json_array_size(value_get(page, "source_ranges")) > 0 ||
-	    value_int(page, "bad_source_ranges") > 0) {
+	    value_int(page, "invalid_source_ranges") > 0) {
 		label(out, "source ranges");
 		value_join(out, value_get(page, "source_ranges"), " ");
-		if (value_int(page, "bad_source_ranges") > 0)
+		if (value_int(page, "invalid_source_ranges") > 0)
 			str_printf(out, " (and %" JSON_INTEGER_FORMAT " unreadable)",
-				   value_int(page, "bad_source_ranges"));
+				   value_int(page, "invalid_source_ranges"));
 		str_puts(out, ": guard the LoadBalancer addresses\n");
 	}
 	for (size_t i = 0; i < json_array_size(ingress); i++) {
@@ -123,7 +123,7 @@ static void head(struct str *out, const json_t *page, const struct style *style)
 		str_printf(out,
 			   "%" JSON_INTEGER_FORMAT " asked for, of these %" JSON_INTEGER_FORMAT
 			   " refused\n",
-			   value_int(counts, "asked"), value_int(counts, "refused"));
+			   value_int(counts, "connections"), value_int(counts, "refused"));
 	}
 	if (value_int(page, "health_check_node_port") != 0) {
 		label(out, "health check port");
@@ -198,7 +198,7 @@ static struct frontend_traits frontend_traits(const json_t *list)
 		const json_t *f = json_array_get(list, i);
 
 		t.is_split |= value_bool(f, "split");
-		t.has_guards |= value_bool(f, "guarded");
+		t.has_guards |= value_bool(f, "has_source_ranges");
 		t.are_pods_inside |= value_bool(f, "pods_are_inside");
 		t.are_pods_outside |= value_bool(f, "split") && !value_bool(f, "pods_are_inside");
 	}
@@ -217,7 +217,8 @@ static void frontend_row(struct table *t, const json_t *page, const json_t *f,
 	if (traits->is_split)
 		target_cell(t, page, f, "inside");
 	if (traits->has_guards)
-		table_cell(t, MARK_NONE, "%s", value_bool(f, "guarded") ? "ranges" : "any");
+		table_cell(t, MARK_NONE, "%s",
+			   value_bool(f, "has_source_ranges") ? "ranges" : "any");
 	table_cell(t, MARK_NONE, "%s", masquerade_text(value_text(f, "masquerade")));
 	str_fini(&where);
 }
@@ -402,9 +403,9 @@ static void set_cell(struct table *t, const json_t *ep, const char *key)
 		table_cell(t, MARK_ATTENTION, "not in the kernel yet");
 	else if (value_has(set, "slot"))
 		table_cell(t, MARK_ATTENTION, "still slot %" JSON_INTEGER_FORMAT ": %s",
-			   value_int(set, "slot"), value_text(set, "why_not"));
+			   value_int(set, "slot"), value_text(set, "reason"));
 	else
-		table_cell(t, MARK_FAINT, "%s", value_text(set, "why_not"));
+		table_cell(t, MARK_FAINT, "%s", value_text(set, "reason"));
 }
 
 static void set_summary(struct str *out, const json_t *family)
@@ -503,7 +504,7 @@ static void connections_cell(struct table *t, const json_t *l, const char *key)
 /* Backends that get no new connections. */
 static void leaving(struct str *out, const json_t *page, const struct style *style)
 {
-	const json_t *list = value_get(page, "leaving");
+	const json_t *list = value_get(page, "draining");
 	struct table t = { 0 };
 
 	if (json_array_size(list) == 0)
@@ -526,9 +527,9 @@ static void leaving(struct str *out, const json_t *page, const struct style *sty
 			say_ms(&text, value_int(l, "since_ms"));
 		table_cell(&t, MARK_NONE, "%s", value_has(l, "since_ms") ? text.text : "?");
 		str_clear(&text);
-		if (value_has(l, "left_ms"))
-			say_ms(&text, value_int(l, "left_ms"));
-		table_cell(&t, MARK_NONE, "%s", value_has(l, "left_ms") ? text.text : "never");
+		if (value_has(l, "timeout_ms"))
+			say_ms(&text, value_int(l, "timeout_ms"));
+		table_cell(&t, MARK_NONE, "%s", value_has(l, "timeout_ms") ? text.text : "never");
 		str_fini(&text);
 	}
 	str_puts(out, "\n");

@@ -84,7 +84,7 @@ static void source(struct str *out, const json_t *status, const struct style *st
 
 	label(out, style, "source");
 	str_puts(out, value_has(s, "text") ? value_text(s, "text") : "none");
-	if (!value_bool(s, "complete"))
+	if (!value_bool(s, "synced"))
 		str_puts(out, ", first list not complete yet");
 	if (value_has(s, "last_event_ms")) {
 		str_puts(out, ", last change ");
@@ -98,8 +98,10 @@ static void source(struct str *out, const json_t *status, const struct style *st
 
 static void counts(struct str *out, const json_t *status, const struct style *style)
 {
-	static const char *const states[] = { "ok",      "rejecting", "dropping",    "conflict",
-					      "pending", "refused",   "not-proxied", "no-service" };
+	static const char *const states[] = {
+		"ok",      "no-endpoints", "dropping",    "conflict",
+		"pending", "rejected",     "not-proxied", "no-service"
+	};
 	const json_t *c = value_get(status, "counts");
 	const json_t *by_state = value_get(status, "states");
 	const char *separator = "";
@@ -130,15 +132,15 @@ static void counts(struct str *out, const json_t *status, const struct style *st
 		say_count(out, value_int(c, "drained"), "endpoint", "endpoints");
 		str_puts(out, ", by an operator (vipctl drain)\n");
 	}
-	if (value_has(status, "leaving")) {
-		const json_t *l = value_get(status, "leaving");
+	if (value_has(status, "draining")) {
+		const json_t *l = value_get(status, "draining");
 
 		label(out, style, "leaving");
 		say_count(out, value_int(l, "backends"), "backend; ", "backends; ");
 		str_printf(out,
 			   "ended: %" JSON_INTEGER_FORMAT
 			   " without a connection, %" JSON_INTEGER_FORMAT " as their time was up\n",
-			   value_int(l, "ended"), value_int(l, "ended_by_time"));
+			   value_int(l, "drained"), value_int(l, "timed_out"));
 	}
 }
 
@@ -161,7 +163,7 @@ static void health(struct str *out, const json_t *status, const struct style *st
 
 static void owed(struct str *out, const json_t *status, const struct style *style)
 {
-	const json_t *o = value_get(status, "owed");
+	const json_t *o = value_get(status, "pending");
 
 	label(out, style, "owed");
 	if (value_int(o, "services") == 0) {
@@ -310,8 +312,8 @@ static void problems(struct str *out, const json_t *status, const struct style *
 		const char *kind = value_text(problem, "kind");
 
 		str_printf(out, "  %s\n", value_text(problem, "text"));
-		if (strcmp(kind, "refused") == 0)
-			refused_items(out, value_get(status, "refused"));
+		if (strcmp(kind, "rejected") == 0)
+			refused_items(out, value_get(status, "rejected"));
 		else if (strcmp(kind, "source") == 0)
 			error_items(out, value_get(value_get(status, "source"), "errors"));
 		else if (strcmp(kind, "conflicts") == 0)

@@ -72,7 +72,7 @@ static void row(struct table *t, const json_t *ep)
 			   100 * json_number_value(value_get(ep, "probability")));
 	else
 		table_cell(t, MARK_FAINT, "-");
-	table_cell(t, MARK_NONE, "%s", value_text(ep, "why_not"));
+	table_cell(t, MARK_NONE, "%s", value_text(ep, "reason"));
 	str_fini(&where);
 }
 

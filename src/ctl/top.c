@@ -82,14 +82,14 @@ static void rows_endpoints(struct top *t, const char *name, const json_t *item, 
 static void rows_service(struct top *t, const char *name, const json_t *item, const json_t *old,
 			 double seconds)
 {
-	json_int_t asked = value_int(item, "asked");
+	json_int_t asked = value_int(item, "connections");
 	json_int_t refused = value_int(item, "refused");
 
 	*vec_push(&t->rows) = (struct top_row){
 		.name = xstrdup(name),
 		.total = asked,
 		.refused = refused,
-		.rate = rate_of(asked, value_int(old, "asked"), seconds),
+		.rate = rate_of(asked, value_int(old, "connections"), seconds),
 		.refused_rate = rate_of(refused, value_int(old, "refused"), seconds),
 	};
 }
@@ -222,8 +222,8 @@ static void head_put(struct str *out, const struct top *t, size_t width)
 	say_count(&line, value_int(value_get(t->status, "counts"), "services"), "service",
 		  "services");
 	str_printf(&line, "  owed %" JSON_INTEGER_FORMAT "  refused %" JSON_INTEGER_FORMAT,
-		   value_int(value_get(t->status, "owed"), "services"),
-		   value_int(value_get(t->status, "refused"), "count"));
+		   value_int(value_get(t->status, "pending"), "services"),
+		   value_int(value_get(t->status, "rejected"), "count"));
 	line_put(out, &line, width);
 	str_puts(&line, "event to kernel: ");
 	if (value_int(ack, "count") == 0) {

@@ -142,8 +142,8 @@ enum mark state_mark(const char *state)
 		{ "dropping", MARK_ATTENTION },
 		{ "conflict", MARK_ATTENTION },
 		{ "pending", MARK_ATTENTION },
-		{ "rejecting", MARK_BAD },
-		{ "refused", MARK_BAD },
+		{ "no-endpoints", MARK_BAD },
+		{ "rejected", MARK_BAD },
 		{ "not-proxied", MARK_FAINT },
 		{ "no-service", MARK_FAINT },
 	};

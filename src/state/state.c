@@ -14,10 +14,10 @@ static const char *const state_names[SERVE_STATE_N] = {
 	[SERVE_STATE_NO_SERVICE] = "no-service",
 	[SERVE_STATE_NOT_PROXIED] = "not-proxied",
 	[SERVE_STATE_DROPPING] = "dropping",
-	[SERVE_STATE_REJECTING] = "rejecting",
+	[SERVE_STATE_REJECTING] = "no-endpoints",
 	[SERVE_STATE_CONFLICT] = "conflict",
 	[SERVE_STATE_PENDING] = "pending",
-	[SERVE_STATE_REFUSED] = "refused",
+	[SERVE_STATE_REFUSED] = "rejected",
 };
 
 const char *serve_state_text(enum serve_state s)

@@ -279,7 +279,7 @@ class Confined:
     def is_settled(self):
         assert self.proc.poll() is None, self.log()
         s = self.status()
-        return s.get("state") == "running" and s["owed"]["services"] == 0
+        return s.get("state") == "running" and s["pending"]["services"] == 0
 
     def capabilities(self):
         with open("/proc/%d/status" % self.proc.pid, encoding="ascii") as f:

@@ -108,7 +108,7 @@ class Service:
     def is_settled(self):
         assert self.proc.poll() is None, "ended with %d: %s" % (self.proc.returncode, self.log())
         s = self.status()
-        return s.get("state") == "running" and s["owed"]["services"] == 0
+        return s.get("state") == "running" and s["pending"]["services"] == 0
 
     def close(self):
         if self.proc.poll() is None:

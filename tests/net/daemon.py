@@ -204,7 +204,7 @@ class Vipd:
 
     def is_settled(self):
         s = self.status()
-        return s.get("state") == "running" and s["owed"]["services"] == 0
+        return s.get("state") == "running" and s["pending"]["services"] == 0
 
     # ---- objects ----
 

@@ -391,14 +391,14 @@ def test_ipvs_affinity():
         n.vipd.write(objects(affinity=300))
         n.vipd.start(wait=False)
         L.eventually(lambda: n.vipd.status().get("state") == "running", 30, n.vipd.log)
-        refused = n.vipd.status()["refused"]
+        refused = n.vipd.status()["rejected"]
         assert (refused["count"], refused["occupied"]) == (1, 1), refused
         assert "kube-proxy's ipvs mode left a virtual service" in refused["items"][0]["text"]
         r = n.cleanup()
         assert r.returncode == 0, r.stdout + r.stderr
         assert "ipvs: handed over to vipd: 4 virtual services with ClientIP affinity\n" in r.stdout
         assert "kube-ipvs0" not in run("ip", "link")
-        assert n.vipd.status()["refused"]["count"] == 0
+        assert n.vipd.status()["rejected"]["count"] == 0
         n.check_steady()
         n.serves(roles=("client", "pod3"))
         assert "-p 300" in run("ipvsadm", "-Sn") and "-p 600" not in run("ipvsadm", "-Sn")

@@ -52,7 +52,7 @@ def weights(lab):
 
 
 def leaving(vipd):
-    return vipd.get("/v1/services/default/web").get("leaving", [])
+    return vipd.get("/v1/services/default/web").get("draining", [])
 
 
 def kept(lab, backend):
@@ -78,7 +78,7 @@ def test_a_backend_leaves(lab, vipd):
     assert conn.ask(2 * L.SLOW).backend == L.remote(2, 4)
     lab_leaving = L.eventually(lambda: [l for l in leaving(vipd) if l["active"]], 5 * L.SLOW)
     assert lab_leaving[0]["address"] == L.remote(2, 4)
-    assert 0 < lab_leaving[0]["left_ms"] <= DRAIN_S * 1000
+    assert 0 < lab_leaving[0]["timeout_ms"] <= DRAIN_S * 1000
     assert L.remote(2, 4) in vipd.ctl("svc", "default/web")
     vipd.apply(web(1, 2, 3))
     assert weights(lab) == {1: 1, 2: 1, 3: 1} and leaving(vipd) == []

@@ -93,7 +93,7 @@ def weights(kernel, pod):
 
 def leaving(vipd, name, pod, fam=4):
     """What the service's JSON says of a pod on its way out, TCP only."""
-    return [x for x in vipd.get("/v1/services/default/" + name).get("leaving", [])
+    return [x for x in vipd.get("/v1/services/default/" + name).get("draining", [])
             if (x["address"], x["port"], x["protocol"]) == (pod.addr[fam], pod.port, "TCP")]
 
 
@@ -267,7 +267,7 @@ def test_deleted_when_drained(lab, vipd, kernel):
     drain = L.eventually(lambda: [x for x in leaving(vipd, "done", a) if x["active"]], 4,
                          "nobody tells of the drain")[0]
     assert drain["active"] == len(conns) and 0 <= drain["since_ms"] < 10000 * L.SLOW
-    assert 0 <= DRAIN_S * 1000 - drain["since_ms"] - drain["left_ms"] <= 1000
+    assert 0 <= DRAIN_S * 1000 - drain["since_ms"] - drain["timeout_ms"] <= 1000
     text = vipd.ctl("svc", "default/done")
     line = [x for x in text.splitlines() if L.endpoint(a.addr[4], a.port) + "/TCP" in x]
     assert "LEAVING" in text and line[0].split()[1] == str(len(conns))
@@ -309,7 +309,7 @@ def test_deadline_and_restart(lab, vipd, kernel):
     assert {d.threshold for d in all_of(kernel, a)} == held and weights(kernel, a) == {0}
     told = leaving(vipd, "late", a)
     assert len(told) == 1 and told[0]["since_ms"] / 1e3 <= boottime() - began + 1
-    assert abs(deadline - boottime() - told[0]["left_ms"] / 1e3) <= 2 * L.SLOW
+    assert abs(deadline - boottime() - told[0]["timeout_ms"] / 1e3) <= 2 * L.SLOW
     assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in late + ever)
     L.eventually(lambda: len(all_of(kernel, a)) == 1, seconds + 5, "the deadline means nothing")
     assert boottime() >= deadline

@@ -149,7 +149,7 @@ def test_trace_and_packets(lab, vipd):
     assert told["service"]["scheduler"] == "wrr"
     chances = {e["address"]: e["probability"] for e in told["endpoints"]}
     assert chances == {L.remote(1, 4): 0.75, L.remote(2, 4): 0.25, L.remote(3, 4): 0}
-    assert [e["why_not"] for e in told["endpoints"] if not e["used"]] == ["its weight is 0"]
+    assert [e["reason"] for e in told["endpoints"] if not e["used"]] == ["its weight is 0"]
     met = collections.Counter(L.probe(lab.client, VIP, 80).backend for _ in range(24))
     assert set(met) == {L.remote(1, 4), L.remote(2, 4)}
     assert 16 <= met[L.remote(1, 4)] <= 20, met     # 18, if a round had begun at the first
@@ -182,11 +182,11 @@ def test_first_second(lab, vipd):
     vipd.apply(shelf() + web(1, 2))
     conns = [L.connect(lab.client, VIP, 80)[0] for _ in range(4)]
     vipd.apply(shelf() + web(1))
-    first = vipd.get("/v1/services/default/web")["leaving"]
+    first = vipd.get("/v1/services/default/web")["draining"]
     assert len(first) == 1 and first[0]["active"] in (None, 1), first
-    L.eventually(lambda: vipd.get("/v1/services/default/web")["leaving"][0]["active"] == 1,
+    L.eventually(lambda: vipd.get("/v1/services/default/web")["draining"][0]["active"] == 1,
                  3 * L.SLOW)
-    assert vipd.status()["leaving"]["backends"] >= 1
+    assert vipd.status()["draining"]["backends"] >= 1
     assert "leaving" in vipctl(vipd, "status").stdout
     text = vipctl(vipd, "svc", "--kernel", VIP).stdout
     assert " leaving=%s:8080/" % L.remote(2, 4) in line_of(text)

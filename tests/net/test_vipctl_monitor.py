@@ -77,7 +77,7 @@ def test_story(vipd, monitor):
     assert first[-1]["operations"] > 0 and first[-1]["took_us"] > 0
     assert {(e["namespace"], e.get("service", e["name"])) for e in first} == {("default", "told")}
     vipd.apply(Svc("told", 61, "local").objects())
-    assert m.until(is_slice(2, 1))[-1]["matters"]
+    assert m.until(is_slice(2, 1))[-1]["relevant"]
     vipd.apply([])
     m.until(lambda e: e["event"] == "service" and e["change"] == "delete")
 

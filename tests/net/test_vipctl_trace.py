@@ -95,7 +95,7 @@ def test_nobodys(lab, vipd, shelf, fam):
     ]
     for to, number, verdict, why in cases:
         for origin in "XPH":
-            assert trace(vipd, ADDRESS[origin][fam], to, number, "tcp")["why"] == why
+            assert trace(vipd, ADDRESS[origin][fam], to, number, "tcp")["reason"] == why
             assert agree(lab, vipd, origin, to, number, "tcp", fam) == verdict
 
 

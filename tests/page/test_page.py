@@ -25,7 +25,7 @@ URL = "http://127.0.0.1:%d/" % PORT
 PICTURES = os.path.join(L.ROOT, "doc", "images")
 EVIL = "<img src=x onerror=document.title=name>"
 READY = "document.documentElement && document.documentElement.dataset.ready === 'true'"
-ATTENTION = "dropping,rejecting,conflict,pending,refused"
+ATTENTION = "dropping,no-endpoints,conflict,pending,rejected"
 
 
 def slices(name, *endpoints, ns="shop", number=8080, port_name="http"):
@@ -162,7 +162,7 @@ def test_pages_by_state(vipd):
         got += [(i["state"], i["namespace"] + "/" + i["name"]) for i in page_]
         assert status == 200 and len(page_) <= 3
     assert len(got) == len(set(got)) == 10
-    assert [s for s, _ in got] == ["conflict", "rejecting", "dropping", "not-proxied",
+    assert [s for s, _ in got] == ["conflict", "no-endpoints", "dropping", "not-proxied",
                                    "no-service"] + ["ok"] * 5
     for bad in ("sort=age", "sort=state&after=shop/web", "sort=state&after=no/shop/web"):
         assert ask(vipd, "/v1/services?" + bad)[0] == 400
@@ -184,9 +184,9 @@ def test_overview(page):
     told = rows(page)
     assert {k: v[0].strip() for k, v in told.items()} == {
         "shop/web": "ok", "shop/cart": "ok", "core/api": "ok", "core/thief": "conflict",
-        "shop/empty": "rejecting", "shop/lonely": "dropping", "core/headless": "not-proxied",
+        "shop/empty": "no-endpoints", "shop/lonely": "dropping", "core/headless": "not-proxied",
         "shop/forgotten": "no-service", "core/search": "ok", "core/mail": "ok"}
-    severity = ["conflict", "rejecting", "dropping", "not-proxied", "no-service", "ok"]
+    severity = ["conflict", "no-endpoints", "dropping", "not-proxied", "no-service", "ok"]
     assert list(told) == sorted(told, key=lambda k: (severity.index(told[k][0].strip()), k))
     assert told["shop/empty"][6] == "no usable endpoint anywhere"
     assert told["shop/web"][5] == "2/4" and told["shop/cart"][5] == "2/2"
@@ -240,7 +240,7 @@ def test_search(page):
     for text, found in (("cart", ["shop/cart"]), ("web-starting", ["shop/web"]),
                         (L.cluster_ip(16, 4), ["core/search"]),
                         (L.lb_ip(15, 4) + ":80", ["shop/lonely"]), ("no such", []),
-                        ("rejecting", ["shop/empty"]), ("ok", sorted([
+                        ("no-endpoints", ["shop/empty"]), ("ok", sorted([
                             "shop/web", "shop/cart", "core/api", "core/search", "core/mail"]))):
         page.type("#q", text)
         page.wait("JSON.stringify([...document.querySelectorAll('#services tr[data-service]')]."
@@ -273,7 +273,7 @@ def test_states(page):
 
 
 def test_service(page):
-    """A click leads to it: frontends, pools, endpoints, and why some are left out."""
+    """A click leads to it: frontends, pools, endpoints, and the reason of unused ones."""
     all_services(page)
     page.click("tr[data-service='shop/web'] .name a")
     page.wait("document.querySelector('#service h1')")
@@ -286,9 +286,9 @@ def test_service(page):
     assert told["pod-1"][0] == "used" and told["pod-1"][5].startswith("slot")
     assert told["pod-1"][3] == L.NODE_NAME + " (here)" and told["pod-1"][6].startswith("slot")
     assert told["pod-2"][0] == "used" and told["pod-2"][6] == "not on this node"
-    assert told["web-starting"][0] == "left out" and told["web-starting"][5] == "not ready"
+    assert told["web-starting"][0] == "unused" and told["web-starting"][5] == "not ready"
     assert told["web-leaving"][4] == "not ready, terminating, serving"
-    assert [r[0] for r in lines] == ["used", "used", "left out", "left out"]
+    assert [r[0] for r in lines] == ["used", "used", "unused", "unused"]
     front = page.js("document.querySelector('#frontends').innerText")
     assert L.endpoint(L.lb_ip(10, 4), 80) + "/TCP" in front and "LoadBalancer" in front
     assert "this node only" in front
@@ -315,7 +315,7 @@ def test_connections(page, vipd, alone):
         cells = "[...document.querySelectorAll('#service tbody [data-count]')]"
         page.wait(cells + ".map(c => parseInt(c.textContent)).reduce((a, b) => a + b) === 7", 8)
         assert "/s" in page.js(cells + ".map(c => c.textContent).join()")
-        assert page.js("document.querySelector('[data-count=asked]').textContent").startswith("7,")
+        assert page.js("document.querySelector('[data-count=connections]').textContent").startswith("7,")
     finally:
         del vipd.flags["--metrics-per-service"]
         vipd.stop()
@@ -326,12 +326,12 @@ def test_connections(page, vipd, alone):
 
 
 def test_drains(page):
-    """A plane that waits for connections to end tells of them in `leaving`: counted down."""
+    """A plane that waits for connections to end lists them in `draining`, with a countdown."""
     page.js("location.hash = '#service=shop/web'")
     page.wait("document.querySelector('#service table.endpoints')")
     page.js("clearTimeout(timer), busy = true")     # no answer takes the place of this one
-    page.js("showService({...held.get('/v1/services/shop/web').json, leaving: [{address: "
-            "'10.244.2.9', port: 8080, protocol: 'TCP', active: 3, inactive: 2, left_ms: 61500, "
+    page.js("showService({...cache.get('/v1/services/shop/web').json, draining: [{address: "
+            "'10.244.2.9', port: 8080, protocol: 'TCP', active: 3, inactive: 2, timeout_ms: 61500, "
             "since_ms: 28500}, {address: 'fd00::9', port: 80, protocol: null, active: null, "
             "inactive: null}]}, performance.now())")
     told = page.js("document.querySelector('#drains tbody').innerText")
@@ -340,11 +340,11 @@ def test_drains(page):
     # ... and one that schedules, of schedulers and weights.
     page.js("showService(((s) => ({...s, pools: s.pools.map((p, i) => ({...p, scheduler: i ? 'rr' : "
             "'wrr', backends: [{weight: 1}, {weight: i ? 1 : 3}]}))}))"
-            "(held.get('/v1/services/shop/web').json), performance.now())")
+            "(cache.get('/v1/services/shop/web').json), performance.now())")
     told = page.js("document.querySelector('#pools tbody tr').innerText")
     assert told.endswith("wrr, weights 1 to 3"), told
-    page.js("showService({...held.get('/v1/services/shop/web').json, leaving: [{address: "
-            "'10.244.2.9', port: 8080, protocol: 'TCP', active: 3, inactive: 2, left_ms: 61500, "
+    page.js("showService({...cache.get('/v1/services/shop/web').json, draining: [{address: "
+            "'10.244.2.9', port: 8080, protocol: 'TCP', active: 3, inactive: 2, timeout_ms: 61500, "
             "since_ms: 28500}]}, performance.now())")
     page.wait("(drainsTick(), document.querySelector('#drains .left').innerText === '59 s')", 5)
     assert 55 < float(page.js("document.querySelector('#drains .bar i').style.width")[:-1]) < 70
@@ -398,7 +398,7 @@ def test_follows_changes(page, vipd):
     vipd.write(shop() + [slices("empty", pod(20, name="late"), pod(21, name="later"))])
     page.wait("document.querySelector('#service').innerText.includes('later')", 6)
     vipd.write(shop() + [slices("empty", pod(21, name="later", ready=False))])
-    page.wait("document.querySelector('#service h1').innerText.includes('rejecting')", 6)
+    page.wait("document.querySelector('#service h1').innerText.includes('no-endpoints')", 6)
     assert page.js("window.kept") == 1
 
 

@@ -32,7 +32,7 @@ LINES = [
     ("vipctl drain web", "vipctl drain web/cart"),
     ("vipctl -o json undrain web", "vipctl -o json undrain web/cart"),
     ("vipctl -o j", "vipctl -o json"),
-    ("vipctl svc --state rej", "vipctl svc --state rejecting"),
+    ("vipctl svc --state rej", "vipctl svc --state rejected"),
     ("vipctl svc --ker", "vipctl svc --kernel"),
     ("vipctl completion z", "vipctl completion zsh"),
 ]

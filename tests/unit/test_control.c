@@ -362,7 +362,7 @@ static void test_traces(void **state)
 		(void)snprintf(target, sizeof(target), "/v1/trace?%s", traces[i].query);
 		json = get_json(&w, target);
 		assert_string_equal(text_at(json, "verdict"), traces[i].verdict);
-		assert_string_equal(text_at(json, "why"), traces[i].why);
+		assert_string_equal(text_at(json, "reason"), traces[i].why);
 		assert_string_equal(text_at(json, "destination.address"), traces[i].to);
 		json_decref(json);
 	}
@@ -386,9 +386,9 @@ static void test_trace_endpoints(void **state)
 	assert_string_equal(text_at(json, "endpoints.0.pod"), "cart-7");
 	assert_true(json_number_value(at(json, "endpoints.0.probability")) == 1);
 	assert_true(json_is_true(at(json, "endpoints.0.masqueraded")));
-	assert_true(json_is_null(at(json, "endpoints.0.why_not")));
+	assert_true(json_is_null(at(json, "endpoints.0.reason")));
 	assert_string_equal(text_at(json, "endpoints.1.pod"), "cart-8");
-	assert_string_equal(text_at(json, "endpoints.1.why_not"), "not ready");
+	assert_string_equal(text_at(json, "endpoints.1.reason"), "not ready");
 	json_decref(json);
 	json = get_json(&w, "/v1/trace?from=cart-9&to=shop/cart");
 	assert_string_equal(text_at(json, "problem"),
@@ -426,9 +426,9 @@ static const struct {
 	{ "?q=cart-7", "shop/cart" },
 	{ "?q=cart-", "" },
 	{ "?state=ok", "shop/cart" },
-	{ "?state=rejecting", "shop/db web/cart" },
-	{ "?state=rejecting,ok&namespace=shop", "shop/cart shop/db" },
-	{ "?state=refused", "" },
+	{ "?state=no-endpoints", "shop/db web/cart" },
+	{ "?state=no-endpoints,ok&namespace=shop", "shop/cart shop/db" },
+	{ "?state=rejected", "" },
 };
 
 static void test_searches(void **state)

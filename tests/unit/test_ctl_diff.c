@@ -43,8 +43,8 @@ static const struct {
 	  "10.96.0.1:80/TCP  (nobody's)\n"
 	  "  + -> 10.0.0.1:8080 10.0.0.2:8080\n" },
 	{ "pending and refused",
-	  "[{'namespace':'a','name':'b','complete':true,'owed':true,'frontends':[]},"
-	  "{'namespace':'a','name':'c','complete':true,'owed':true,'refused':'no room',"
+	  "[{'namespace':'a','name':'b','complete':true,'pending':true,'frontends':[]},"
+	  "{'namespace':'a','name':'c','complete':true,'pending':true,'rejected':'no room',"
 	  "'frontends':[]}]",
 	  "", "a/b pending: changed, the kernel shall follow\na/c refused: no room\n" },
 	{ "changed meanwhile", "[{'namespace':'a','name':'b','complete':false,'frontends':[]}]", "",

@@ -14,7 +14,7 @@
 
 #define STATUS                                                                              \
 	"{'state':'running','uptime_ms':5000,'node':{'name':'n1'},'counts':{'services':3}," \
-	"'owed':{'services':0},'refused':{'count':1},"                                      \
+	"'pending':{'services':0},'rejected':{'count':1},"                                  \
 	"'sync':{'transactions':%d,'writes':%d,'event_to_ack':{'count':7,'p50_us':85,'p99_us':1250}}}"
 
 static json_t *json_of(const char *text)
@@ -43,22 +43,23 @@ static json_t *first_counts(void)
 {
 	return json_of(
 		"{'clock_ms':1000,'counted':true,'items':["
-		"{'namespace':'shop','name':'cart','asked':100,'refused':0,'endpoints':["
+		"{'namespace':'shop','name':'cart','connections':100,'refused':0,'endpoints':["
 		"{'address':'10.0.0.1','port':80,'connections':50},"
 		"{'address':'10.0.0.2','port':80,'connections':50}]},"
-		"{'namespace':'shop','name':'db','asked':500,'refused':10,'endpoints':[]}]}");
+		"{'namespace':'shop','name':'db','connections':500,'refused':10,'endpoints':[]}]}");
 }
 
 /* Two seconds later; cart was busy, web is new, db was made anew and began again at 0. */
 static json_t *second_counts(void)
 {
-	return json_of("{'clock_ms':3000,'counted':true,'items':["
-		       "{'namespace':'shop','name':'cart','asked':200,'refused':0,'endpoints':["
-		       "{'address':'10.0.0.1','port':80,'connections':140},"
-		       "{'address':'10.0.0.2','port':80,'connections':60}]},"
-		       "{'namespace':'shop','name':'db','asked':4,'refused':4,'endpoints':[]},"
-		       "{'namespace':'web','name':'new','asked':30,'refused':0,'endpoints':["
-		       "{'address':'fd00::1','port':80,'connections':30}]}]}");
+	return json_of(
+		"{'clock_ms':3000,'counted':true,'items':["
+		"{'namespace':'shop','name':'cart','connections':200,'refused':0,'endpoints':["
+		"{'address':'10.0.0.1','port':80,'connections':140},"
+		"{'address':'10.0.0.2','port':80,'connections':60}]},"
+		"{'namespace':'shop','name':'db','connections':4,'refused':4,'endpoints':[]},"
+		"{'namespace':'web','name':'new','connections':30,'refused':0,'endpoints':["
+		"{'address':'fd00::1','port':80,'connections':30}]}]}");
 }
 
 /* Line `n` of the screen. */

@@ -127,7 +127,7 @@ static void test_story(void **state)
 	list = events(&v);
 	assert_string_equal(text_at(list, "0.event"), "service");
 	assert_string_equal(text_at(list, "0.change"), "put");
-	assert_int_equal(int_at(list, "0.matters"), 1);
+	assert_int_equal(int_at(list, "0.relevant"), 1);
 	assert_string_equal(text_at(list, "1.event"), "endpointslice");
 	assert_string_equal(text_at(list, "1.service"), "web");
 	assert_int_equal(int_at(list, "1.endpoints_before"), 0);
@@ -143,7 +143,7 @@ static void test_story(void **state)
 	sync_all(&w.w);
 	list = events(&v);
 	assert_int_equal(json_array_size(list), 1);
-	assert_int_equal(int_at(list, "0.matters"), 0);
+	assert_int_equal(int_at(list, "0.relevant"), 0);
 	json_decref(list);
 	del_service(&w.w, "shop", "web");
 	sync_all(&w.w);
@@ -160,7 +160,7 @@ static void test_refused(void **state)
 
 	(void)state;
 	world_init(&w);
-	assert_int_equal(watch_open(&v, &w, "kind=refused"), 200);
+	assert_int_equal(watch_open(&v, &w, "kind=rejected"), 200);
 	assert_events(&v, "hello");
 	w.w.k.refuse_name = "web";
 	w.w.k.is_culprit_named = true;
@@ -184,7 +184,7 @@ static void test_filters(void **state)
 	world_init(&w);
 	assert_int_equal(watch_open(&all, &w, ""), 200);
 	assert_int_equal(watch_open(&web, &w, "service=shop/web"), 200);
-	assert_int_equal(watch_open(&sync, &w, "service=shop/db&kind=sync,refused"), 200);
+	assert_int_equal(watch_open(&sync, &w, "service=shop/db&kind=sync,rejected"), 200);
 	put_service(&w.w, "shop/web", "ip=10.96.0.1 port=http:80");
 	put_slice(&w.w, "shop/web-1", "web", "|http:8080|1 rs");
 	put_service(&w.w, "shop/db", "ip=10.96.0.2 port=http:80");

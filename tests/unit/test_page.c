@@ -362,7 +362,7 @@ static void test_slices(void **state)
 		"/v1/services?limit=5000",
 		"/v1/services?limit=100&q=s09999",
 		"/v1/services?limit=100&q=10.1.39.250",
-		"/v1/services?limit=100&state=rejecting,conflict",
+		"/v1/services?limit=100&state=no-endpoints,conflict",
 		"/v1/services?limit=100&after=ns3/s00003",
 	};
 	struct world w;

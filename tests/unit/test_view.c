@@ -128,10 +128,10 @@ static void check_set(json_t *ep, const char *set, const char *want)
 	if (strncmp(want, "slot ", 5) == 0) {
 		(void)snprintf(path, sizeof(path), "%s.slot", set);
 		assert_int_equal(int_at(ep, path), atoi(want + 5));
-		(void)snprintf(path, sizeof(path), "%s.why_not", set);
+		(void)snprintf(path, sizeof(path), "%s.reason", set);
 		assert_string_equal(text_at(ep, path), "null");
 	} else {
-		(void)snprintf(path, sizeof(path), "%s.why_not", set);
+		(void)snprintf(path, sizeof(path), "%s.reason", set);
 		assert_string_equal(text_at(ep, path), want);
 		(void)snprintf(path, sizeof(path), "%s.slot", set);
 		assert_true(json_is_null(at(ep, path)));
@@ -172,12 +172,12 @@ static const struct {
 	const char *port_note; /* "null" = none */
 } state_cases[] = {
 	{ "ok", "ip=10.96.0.1 port=http:80", "|http:8080|1 rs", true, "ok", "null", "null" },
-	{ "nothing (REJ-01)", "ip=10.96.0.1 port=http:80", NULL, true, "rejecting", "null",
+	{ "nothing (REJ-01)", "ip=10.96.0.1 port=http:80", NULL, true, "no-endpoints", "null",
 	  "no usable endpoint anywhere" },
-	{ "nothing usable", "ip=10.96.0.1 port=http:80", "|http:8080|1 t", true, "rejecting",
+	{ "nothing usable", "ip=10.96.0.1 port=http:80", "|http:8080|1 t", true, "no-endpoints",
 	  "null", "no usable endpoint anywhere" },
 	{ "one family", "ip=10.96.0.1 ip=fd00::1 port=http:80", "|http:8080|1 rs", true,
-	  "rejecting", "null", "IPv6: no usable endpoint anywhere" },
+	  "no-endpoints", "null", "IPv6: no usable endpoint anywhere" },
 	{ "ITP Local, elsewhere (REJ-02)", "ip=10.96.0.1 port=http:80 itp", "|http:8080|1 rs @n2",
 	  true, "dropping", "null",
 	  "cluster IP: internalTrafficPolicy Local, no endpoint on this node" },
@@ -265,14 +265,14 @@ static void test_frontends(void **state)
 	assert_string_equal(text_at(fe, "masquerade"), "this-host");
 	assert_true(int_at(fe, "split"));
 	assert_true(int_at(fe, "pods_are_inside"));
-	assert_true(int_at(fe, "guarded"));
+	assert_true(int_at(fe, "has_source_ranges"));
 	assert_string_equal(text_at(fe, "outside.scope"), "local");
 	assert_string_equal(text_at(fe, "inside.scope"), "cluster");
 	assert_true(int_at(fe, "outside.pool") != int_at(fe, "inside.pool"));
 	fe = frontend(p, "192.0.2.1");
 	assert_string_equal(text_at(fe, "kind"), "NodePort");
 	assert_int_equal(int_at(fe, "port"), 30080);
-	assert_false(int_at(fe, "guarded")); /* SVC-24 */
+	assert_false(int_at(fe, "has_source_ranges")); /* SVC-24 */
 
 	assert_int_equal(len_at(p, "pools"), 2);
 	assert_string_equal(text_at(p, "pools.0.scope"), "cluster");
@@ -348,20 +348,20 @@ static void test_refused(void **state)
 	log_level_set_all(LOG_LEVEL_ERR);
 	sync_all(&w);
 	p = page(&w, "shop", "bad");
-	assert_string_equal(text_at(p, "state"), "refused");
+	assert_string_equal(text_at(p, "state"), "rejected");
 	assert_string_equal(text_at(p, "note"), "told to refuse bad");
-	assert_string_equal(text_at(p, "refused.text"), "told to refuse bad");
-	assert_int_equal(int_at(p, "refused.attempts"), 1);
-	assert_false(int_at(p, "in_kernel"));
+	assert_string_equal(text_at(p, "rejected.text"), "told to refuse bad");
+	assert_int_equal(int_at(p, "rejected.attempts"), 1);
+	assert_false(int_at(p, "programmed"));
 	json_decref(p);
 	st = status(&w, T0 + 50 * NSEC_PER_MSEC);
-	assert_int_equal(int_at(st, "refused.count"), 1);
-	assert_string_equal(text_at(st, "refused.items.0.name"), "bad");
-	assert_int_equal(int_at(st, "refused.items.0.since_ms"), 50);
-	assert_int_equal(int_at(st, "refused.items.0.retry_ms"), 50);
-	assert_int_equal(int_at(st, "states.refused"), 1);
+	assert_int_equal(int_at(st, "rejected.count"), 1);
+	assert_string_equal(text_at(st, "rejected.items.0.name"), "bad");
+	assert_int_equal(int_at(st, "rejected.items.0.since_ms"), 50);
+	assert_int_equal(int_at(st, "rejected.items.0.retry_ms"), 50);
+	assert_int_equal(int_at(st, "states.rejected"), 1);
 	assert_int_equal(int_at(st, "states.ok"), 1);
-	assert_int_equal(int_at(st, "owed.services"), 1);
+	assert_int_equal(int_at(st, "pending.services"), 1);
 	assert_string_equal(text_at(st, "sync.last_error.text"), "told to refuse bad");
 	assert_string_equal(text_at(st, "problems.0.text"), "1 service is refused by the kernel");
 	json_decref(st);
@@ -383,8 +383,8 @@ static void test_pending_change(void **state)
 	p = page(&w, "shop", "cart");
 	assert_string_equal(text_at(p, "state"), "pending");
 	assert_string_equal(text_at(p, "note"), "changed, the kernel holds the state before");
-	assert_true(int_at(p, "owed"));
-	assert_int_equal(int_at(p, "owed_ms"), 1000);
+	assert_true(int_at(p, "pending"));
+	assert_int_equal(int_at(p, "pending_ms"), 1000);
 	check_set(endpoint(p, "10.0.1.2"), "cluster_set", "slot 1");
 	assert_true(int_at(endpoint(p, "10.0.1.3"), "cluster_set.used"));
 	assert_true(json_is_null(at(endpoint(p, "10.0.1.3"), "cluster_set.slot")));
@@ -496,8 +496,8 @@ static void test_status(void **state)
 	put_slice(&w, "shop/cart-1", "cart", "|http:8080|1 rs;2 rs");
 	st = status(&w, T0 + 2 * NSEC_PER_SEC);
 	assert_string_equal(text_at(st, "state"), "waiting");
-	assert_int_equal(int_at(st, "owed.services"), 1);
-	assert_int_equal(int_at(st, "owed.oldest_ms"), 2000);
+	assert_int_equal(int_at(st, "pending.services"), 1);
+	assert_int_equal(int_at(st, "pending.oldest_ms"), 2000);
 	assert_true(json_is_null(at(st, "sync.last")));
 	assert_true(json_is_null(at(st, "sync.first_sync_us")));
 	json_decref(st);
@@ -521,8 +521,8 @@ static void test_status(void **state)
 	assert_int_equal(int_at(st, "counts.frontends"), 2);
 	assert_int_equal(int_at(st, "counts.pools"), 2);
 	assert_int_equal(int_at(st, "counts.backends"), 2);
-	assert_int_equal(int_at(st, "states.rejecting"), 1); /* IPv6 has no endpoint */
-	assert_int_equal(int_at(st, "owed.services"), 0);
+	assert_int_equal(int_at(st, "states.no-endpoints"), 1); /* IPv6 has no endpoint */
+	assert_int_equal(int_at(st, "pending.services"), 0);
 	assert_true(int_at(st, "sync.writes") > 0);
 	assert_int_equal(int_at(st, "sync.last.services"), 1);
 	assert_string_equal(text_at(st, "source.text"), "manifests in /etc/vipd/services");

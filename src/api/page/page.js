@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //
-// page - asks vipd what it knows, and shows it.
+// page - the status page: polls the API of vipd and displays the answers.
 //
-//     every PERIOD_MS ── /v1/status ── 304: ages are counted on, nothing else is asked
-//                                  └── 200: /v1/history, /v1/doctor, and the list or service shown
+//     every PERIOD_MS ── /v1/status ── 304: advance the ages, no further request
+//                                  └── 200: /v1/history, /v1/doctor, and the displayed list or service
 //
-// The part of the address behind "#" says what is shown: "#q=web&state=ok" or "#service=shop/web".
-// All text from vipd is inserted as text: there is no innerHTML here.
+// The fragment of the URL selects the view: "#q=web&state=ok" or "#service=shop/web".
+// All text from vipd is inserted as text nodes, never with innerHTML.
 "use strict";
 
-const PERIOD_MS = 2000; // from an answer to the next question ...
-const PATIENCE = 5;     // ... or so many times what the answer took
+const PERIOD_MS = 2000; // pause between polls, at least PATIENCE times the duration of a poll
+const PATIENCE = 5;
 const TYPING_MS = 150;
 const LIMIT = 100;           // services a page
-const ENDPOINTS_SHOWN = 250; // of a port, until all are asked for
-const ATTENTION = "dropping,rejecting,conflict,pending,refused";
+const ENDPOINTS_SHOWN = 250; // of a port, before "show all"
+const ATTENTION = "dropping,no-endpoints,conflict,pending,rejected";
 const ALL = "all";
-// States to which troubleshooting.html has a heading.
-const HELP = ["rejecting", "dropping", "conflict", "pending", "refused", "no-service"];
+// States with a heading in troubleshooting.html.
+const HELP = ["no-endpoints", "dropping", "conflict", "pending", "rejected", "no-service"];
 const SIGNS = {
-	"ok": "●", "dropping": "◐", "rejecting": "✕", "conflict": "⇄", "pending": "◌",
-	"refused": "▲", "not-proxied": "–", "no-service": "?",
+	"ok": "●", "dropping": "◐", "no-endpoints": "✕", "conflict": "⇄", "pending": "◌",
+	"rejected": "▲", "not-proxied": "–", "no-service": "?",
 };
 
 const byId = (id) => document.getElementById(id);
@@ -96,13 +96,13 @@ function named(ns, name) {
 	return [el("span", { "class": "ns" }, ns + "/"), name];
 }
 
-// ---- asking ----
+// ---- requests ----
 
-const held = new Map(); // path -> { tag, at, json }
+const cache = new Map(); // path -> { tag, at, json }
 
-// The answer to `path`; `fresh` says whether it differs from the last one.
-async function ask(path) {
-	const last = held.get(path);
+// Return the answer to `path`; `fresh`: it differs from the cached one.
+async function get(path) {
+	const last = cache.get(path);
 	const r = await fetch(path, {
 		cache: "no-store", credentials: "omit",
 		headers: last && last.tag ? { "If-None-Match": last.tag } : {},
@@ -113,22 +113,22 @@ async function ask(path) {
 	const json = await r.json();
 	if (!r.ok)
 		return { error: json.error || { status: r.status, text: r.statusText } };
-	for (const key of [...held.keys()].slice(0, Math.max(0, held.size - 8)))
-		held.delete(key); // of what was looked at before
+	for (const key of [...cache.keys()].slice(0, Math.max(0, cache.size - 8)))
+		cache.delete(key); // the oldest
 	const entry = { tag: r.headers.get("ETag"), at: performance.now(), json };
-	held.set(path, entry);
+	cache.set(path, entry);
 	return { json, at: entry.at, fresh: true };
 }
 
-// ---- what is shown ----
+// ---- view ----
 
 const view = {
 	q: "", state: "", sort: "", after: "", service: "",
-	preset: null,  // the state filter until one is chosen: set by the first status
-	before: [],    // `after` of the pages that led here
-	all: new Set(), // ports of which all endpoints are shown
+	preset: null,  // default state filter, from the first status
+	before: [],    // `after` of the previous pages
+	all: new Set(), // ports with all endpoints shown
 };
-let shown = null; // path of the list or service in the page
+let shown = null; // path of the displayed list or service
 
 function viewRead() {
 	const p = new URLSearchParams(location.hash.slice(1));
@@ -155,7 +155,7 @@ function hashOf(change) {
 	return "#" + p.toString();
 }
 
-// A search that chooses no state finds services of all states.
+// A search without a state covers all states.
 function stateFilter() {
 	return view.state || (view.q === "" && view.preset) || ALL;
 }
@@ -176,7 +176,7 @@ function pathOf() {
 // ---- status ----
 
 let status = null; // { json, at }
-let unheard = null; // since when nobody answers
+let failedSince = null; // time of the first failed poll, null after a success
 
 function since(ms) {
 	return age(ms + performance.now() - status.at);
@@ -191,7 +191,7 @@ function healthText(h) {
 	if (h === null)
 		return state("pending");
 	const word = !h.live ? "not live" : h.ready ? "healthy" : "live, not ready";
-	const kind = !h.live ? "refused" : h.ready ? "ok" : "dropping";
+	const kind = !h.live ? "rejected" : h.ready ? "ok" : "dropping";
 
 	return el("span", { "class": "state s-" + kind, "data-sign": SIGNS[kind] }, word);
 }
@@ -208,28 +208,28 @@ function showNumbers(s) {
 		number("endpoints", count(s.counts.endpoints)),
 		number("kernel", count(s.counts.frontends),
 			noun(s.counts.frontends, "frontend") + ", " + plural(s.counts.backends, "backend")),
-		s.leaving ? number("leaving", count(s.leaving.backends), "keep their connections") : null,
-		number("owed", s.owed.services === 0 ? "nothing" : count(s.owed.services),
-			s.owed.oldest_ms === null ? "" : "for " + since(s.owed.oldest_ms)),
+		s.draining ? number("draining", count(s.draining.backends), noun(s.draining.backends, "backend")) : null,
+		number("pending", s.pending.services === 0 ? "none" : count(s.pending.services),
+			s.pending.oldest_ms === null ? "" : "for " + since(s.pending.oldest_ms)),
 		lat && lat.count > 0 ? number("event to kernel", "≤ " + short(lat.p50_us),
-			"half, ≤ " + short(lat.p99_us) + " 99 %") : null,
+			"50 %, ≤ " + short(lat.p99_us) + " 99 %") : null,
 		last ? number("last sync", short(last.took_us), plural(last.services, "service") + ", " +
 			plural(last.writes, "write") + ", " + since(last.age_ms) + " ago") : null,
-		sync ? number("changed by others", count(sync.foreign_changes),
+		sync ? number("foreign changes", count(sync.foreign_changes),
 			plural(sync.repairs, "repair")) : null,
 	].filter((x) => x !== null));
 }
 
-// Kinds of problems that are states of services.
-const LEADS = { "conflicts": "conflict", "refused": "refused" };
+// Kinds of problems, and the state of the services they concern.
+const PROBLEM_STATES = { "conflicts": "conflict", "rejected": "rejected" };
 
 function showProblems(s) {
-	const items = s.problems.map((p) => el("li", {}, el("b", {}, LEADS[p.kind] ?
-		el("a", { href: hashOf({ state: LEADS[p.kind] }) }, p.text) : p.text)));
+	const items = s.problems.map((p) => el("li", {}, el("b", {}, PROBLEM_STATES[p.kind] ?
+		el("a", { href: hashOf({ state: PROBLEM_STATES[p.kind] }) }, p.text) : p.text)));
 
 	for (const e of s.source.errors.items)
 		items.push(el("li", {}, el("span", { "class": "where" }, e.where), " " + e.text));
-	for (const r of s.refused.items)
+	for (const r of s.rejected.items)
 		items.push(el("li", {}, el("a", {
 			"class": "where", href: hashOf({ service: r.namespace + "/" + r.name }),
 		}, r.namespace + "/" + r.name), " " + r.text));
@@ -237,11 +237,11 @@ function showProblems(s) {
 	byId("problems").replaceChildren(el("ul", {}, items));
 }
 
-const DOCTOR = { "error": ["refused", "✕"], "warning": ["dropping", "!"] };
+const DOCTOR = { "error": ["rejected", "✕"], "warning": ["dropping", "!"] };
 let doctor = null; // the last /v1/doctor
 
-async function askDoctor() {
-	const r = await ask("/v1/doctor");
+async function getDoctor() {
+	const r = await get("/v1/doctor");
 
 	doctor = r.json || null;
 }
@@ -302,9 +302,9 @@ function showStatus() {
 function showLink() {
 	const link = byId("link");
 
-	link.className = unheard === null ? "quiet" : "quiet lost";
-	link.textContent = unheard === null ? "live" :
-		"no answer for " + age(performance.now() - unheard);
+	link.className = failedSince === null ? "quiet" : "quiet lost";
+	link.textContent = failedSince === null ? "live" :
+		"no answer for " + age(performance.now() - failedSince);
 }
 
 // ---- plots ----
@@ -379,7 +379,7 @@ function niceMax(n) {
 	return [1, 2, 4, 8, 10].map((x) => x * d).find((x) => x >= n) || 4;
 }
 
-// Square roots, so that ten changes are seen beside an adoption's thousand.
+// Square root scale, so that ten changes are visible beside the thousand of an adoption.
 function plotChanges() {
 	const p = plotOpen("plot-changes");
 	const max = niceMax(Math.max(4, ...seconds.map((s) => Math.max(s.events, s.writes))));
@@ -427,8 +427,8 @@ function plotHover(figure) {
 	});
 }
 
-async function askHistory() {
-	const r = await ask("/v1/history");
+async function getHistory() {
+	const r = await get("/v1/history");
 
 	if (r.json)
 		seconds = r.json.items.map((s) => ({ ...s, t: r.at / 1000 - s.age_s }));
@@ -436,7 +436,7 @@ async function askHistory() {
 
 // ---- the list ----
 
-const seen = new Map(); // service -> what its row said
+const seen = new Map(); // service -> JSON of its row
 
 function addresses(s) {
 	return [...(s.load_balancer_ips || []), ...(s.external_ips || []), ...(s.cluster_ips || [])];
@@ -454,7 +454,7 @@ function portText(p) {
 	return p.port + (p.node_port ? ":" + p.node_port : "") + "/" + p.protocol;
 }
 
-// Backends of the widest pool, of what slices list; both families together.
+// Backends of the largest pool / endpoints in slices, both families together.
 function useText(p) {
 	let used = 0;
 	let listed = 0;
@@ -525,8 +525,8 @@ function table(heads, rows, attrs) {
 function target(t, pools) {
 	if (t.verdict !== "balance")
 		return el("span", {
-			"class": "state s-" + (t.verdict === "drop" ? "dropping" : "rejecting"),
-			"data-sign": t.verdict === "drop" ? SIGNS.dropping : SIGNS.rejecting,
+			"class": "state s-" + (t.verdict === "drop" ? "dropping" : "no-endpoints"),
+			"data-sign": t.verdict === "drop" ? SIGNS.dropping : SIGNS["no-endpoints"],
 		}, t.verdict);
 	const pool = pools.find((p) => p.id === t.pool);
 
@@ -535,18 +535,18 @@ function target(t, pools) {
 }
 
 const MASQUERADE = {
-	"all": "everybody", "not-pods": "all but pods", "this-host": "this host", "none": "nobody",
+	"all": "all clients", "not-pods": "all except pods", "this-host": "this host", "none": "none",
 };
 
 function frontends(s) {
-	return [el("h2", {}, "Where its addresses lead"),
+	return [el("h2", {}, "Frontends"),
 		table(["Address", "Kind", "Outside clients", "Pods and this host", "Masqueraded", ""],
 			s.frontends.map((f) => el("tr", {},
 				el("td", { "class": "addr" }, endpoint(f.address, f.port) + "/" + f.protocol),
 				el("td", {}, f.kind), el("td", {}, target(f.outside, s.pools)),
 				el("td", {}, target(f.inside, s.pools)),
 				el("td", {}, MASQUERADE[f.masquerade] || f.masquerade),
-				el("td", { "class": "quiet" }, f.guarded ? "source ranges" : ""))),
+				el("td", { "class": "quiet" }, f.has_source_ranges ? "source ranges" : ""))),
 			{ id: "frontends" })];
 }
 
@@ -560,23 +560,22 @@ function conflicts(s) {
 			el("td", {}, c.reason))), { id: "conflicts" })];
 }
 
-// How many is looked at a second after a backend began to leave.
-function soon(n) {
+// null: not counted yet, in the first second of draining.
+function connections(n) {
 	return n === null ? "…" : count(n);
 }
 
-// Backends that get no new connections and keep their old ones for a while.
 function drains(s, at) {
-	return !s.leaving || s.leaving.length === 0 ? [] : [el("h2", {}, "Leaving",
-		el("span", { "class": "quiet" }, "no new connections; the old ones may end")),
-		table(["Backend", "Connections", "Closed, not yet forgotten", "Leaves in at most"],
-			s.leaving.map((d) => el("tr", {
-				"data-left": d.left_ms, "data-of": (d.since_ms || 0) + (d.left_ms || 0), "data-at": at,
+	return !s.draining || s.draining.length === 0 ? [] : [el("h2", {}, "Draining backends",
+		el("span", { "class": "quiet" }, "no new connections; old ones finish")),
+		table(["Backend", "Active", "Inactive", "Drain timeout in"],
+			s.draining.map((d) => el("tr", {
+				"data-left": d.timeout_ms, "data-of": (d.since_ms || 0) + (d.timeout_ms || 0), "data-at": at,
 			},
 			el("td", { "class": "addr" }, endpoint(d.address, d.port) +
 				(d.protocol ? "/" + d.protocol : "")),
-			el("td", {}, soon(d.active)), el("td", {}, soon(d.inactive)),
-			d.left_ms === undefined ? el("td", { "class": "quiet" }, "no limit") :
+			el("td", {}, connections(d.active)), el("td", {}, connections(d.inactive)),
+			d.timeout_ms === undefined ? el("td", { "class": "quiet" }, "no limit") :
 				el("td", {}, el("span", { "class": "bar" }, el("i", {})), " ",
 					el("span", { "class": "left" })))), { id: "drains" })];
 }
@@ -585,7 +584,7 @@ function drainsTick() {
 	for (const r of document.querySelectorAll("#drains tbody tr[data-left]")) {
 		const left = Math.max(0, r.dataset.left - (performance.now() - r.dataset.at));
 
-		r.querySelector(".left").textContent = left > 0 ? age(left) : "any moment";
+		r.querySelector(".left").textContent = left > 0 ? age(left) : "now";
 		r.querySelector(".bar i").style.width = 100 * left / Math.max(1, r.dataset.of) + "%";
 	}
 }
@@ -597,29 +596,30 @@ function conditions(e) {
 
 function setText(set) {
 	if (set.used)
-		return set.slot === null ? "on its way in" : "slot " + set.slot;
-	return (set.why_not || "left out") + (set.slot === null ? "" : ", on its way out");
+		return set.slot === null ? "pending" : "slot " + set.slot;
+	return (set.reason || "unused") + (set.slot === null ? "" : ", removal pending");
 }
 
 function isUsed(e, f) {
 	return (f.uses_cluster_set && e.cluster_set.used) || (f.uses_local_set && e.local_set.used);
 }
 
-// Of the service shown, where vipd counts: { service, json, before }, the latter an answer earlier.
+// Connection counts of the displayed service, null without --metrics-per-service: { service, json,
+// before }; `before` is the previous answer.
 let counts = null;
 
-async function askCounts() {
+async function getCounts() {
 	const name = view.service;
 
 	if (name === "" || (counts && counts.service === name && !counts.json.counted))
 		return;
-	const r = await ask("/v1/counts?service=" + encodeURIComponent(name));
+	const r = await get("/v1/counts?service=" + encodeURIComponent(name));
 	if (!r.json || view.service !== name)
 		return;
 	const before = counts && counts.service === name ? counts.json : null;
 	counts = { service: name, json: r.json, before };
 	if (before === null && r.json.counted)
-		showShown(); // with one more column
+		showShown(); // adds a column
 	else
 		countsTick();
 }
@@ -628,7 +628,7 @@ function isCounted() {
 	return counts !== null && counts.service === view.service && counts.json.counted;
 }
 
-// "611, 300/s": `pick` takes the number out of an answer, null where there is none.
+// "611, 300/s". `pick` returns the number in an answer, or null.
 function countText(pick) {
 	const now = pick(counts.json);
 	const was = counts.before && pick(counts.before);
@@ -648,7 +648,7 @@ function countsTick() {
 
 		cell.textContent = countText((json) => {
 			const item = json.items[0];
-			const e = item && (address === "asked" || address === "refused" ? item[address] :
+			const e = item && (address === "connections" || address === "refused" ? item[address] :
 				(item.endpoints || []).find((x) => x.address === address && x.port === Number(port)));
 
 			return e === undefined ? null : typeof e === "number" ? e : e.connections;
@@ -663,7 +663,7 @@ function endpointRow(e, f) {
 		el("td", {}, el("span", {
 			"class": "state s-" + (used ? "ok" : "not-proxied"),
 			"data-sign": used ? SIGNS.ok : SIGNS["not-proxied"],
-		}, used ? "used" : "left out")),
+		}, used ? "used" : "unused")),
 		el("td", { "class": "addr" }, endpoint(e.address, e.port)),
 		el("td", {}, e.pod || "–"),
 		el("td", {}, (e.node || "–") + (e.on_this_node ? " (here)" : "")),
@@ -679,9 +679,9 @@ function familyNote(f) {
 	const used = f.endpoints.filter((e) => isUsed(e, f)).length;
 
 	return [plural(f.endpoints.length, "endpoint"), used + " used",
-		f.endpoints.length - used > 0 ? f.endpoints.length - used + " left out" : null,
-		f.cluster_fallback || f.local_fallback ? "terminating ones serve, as nothing is ready" : null,
-		f.usable_anywhere ? null : "nothing usable anywhere"].filter((x) => x).join(", ");
+		f.endpoints.length - used > 0 ? f.endpoints.length - used + " unused" : null,
+		f.cluster_fallback || f.local_fallback ? "terminating endpoints serve: none is ready" : null,
+		f.usable_anywhere ? null : "no usable endpoint in the cluster"].filter((x) => x).join(", ");
 }
 
 function family(p, f) {
@@ -698,12 +698,12 @@ function family(p, f) {
 	if (part.length < sorted.length)
 		rows.push(el("tr", { "class": "rest" }, el("td", { colspan: 9 }, more)));
 	if (rows.length === 0)
-		rows.push(el("tr", {}, el("td", { colspan: 9, "class": "none" }, "No slice lists an endpoint.")));
+		rows.push(el("tr", {}, el("td", { colspan: 9, "class": "none" }, "No EndpointSlice lists an endpoint.")));
 	return [el("h2", {}, "Port " + (p.name ? p.name + " " : "") + portText(p) + ", " + f.family,
 		el("span", { "class": "quiet" }, familyNote(f))),
 		table(["", "Endpoint", "Pod", "Node", "Condition", isCounted() ? "Connections" : null,
-			f.uses_cluster_set ? "For the cluster" : null,
-			f.uses_local_set ? "For this node only" : null, "Hints"].filter((x) => x !== null), rows,
+			f.uses_cluster_set ? "Cluster pool" : null,
+			f.uses_local_set ? "Local pool" : null, "Hints"].filter((x) => x !== null), rows,
 			{ "class": "endpoints" })];
 }
 
@@ -716,17 +716,17 @@ function scheduler(p) {
 }
 
 function pools(s) {
-	const dealt = s.pools.some((p) => p.scheduler);
+	const hasScheduler = s.pools.some((p) => p.scheduler);
 
-	return s.pools.length === 0 ? [] : [el("h2", {}, "Pools in the kernel"),
+	return s.pools.length === 0 ? [] : [el("h2", {}, "Pools"),
 		table(["Pool", "Family", "Port", "Endpoints of", "Backends", "Affinity",
-			...dealt ? ["Scheduler"] : []], s.pools.map((p) => el("tr", {},
+			...hasScheduler ? ["Scheduler"] : []], s.pools.map((p) => el("tr", {},
 			el("td", { "class": "mono" }, String(p.id)), el("td", {}, p.family),
 			el("td", {}, p.protocol + (p.port_name ? " " + p.port_name : "")),
 			el("td", {}, p.scope === "local" ? "this node" : "the cluster"),
 			el("td", { "class": "mono" }, count(p.backends.length)),
 			el("td", {}, p.affinity_s ? p.affinity_s + " s" : "–"),
-			dealt ? el("td", {}, scheduler(p)) : null)), { id: "pools" })];
+			hasScheduler ? el("td", {}, scheduler(p)) : null)), { id: "pools" })];
 }
 
 function showService(s, at) {
@@ -739,18 +739,18 @@ function showService(s, at) {
 		...notes.map((n) => el("p", { "class": "quiet" }, n)),
 		el("dl", {}, [
 			fact("type", s.type || "no Service object"),
-			fact("cluster addresses", (s.cluster_ips || []).join(", ")),
+			fact("cluster IPs", (s.cluster_ips || []).join(", ")),
 			fact("load balancer", ingress.join(", ")),
-			fact("external", (s.external_ips || []).join(", ")),
-			fact("policy inside", s.internal_policy || ""),
-			fact("policy outside", s.external_policy || ""),
+			fact("external IPs", (s.external_ips || []).join(", ")),
+			fact("internal policy", s.internal_policy || ""),
+			fact("external policy", s.external_policy || ""),
 			fact("affinity", s.affinity_s ? s.affinity_s + " s" : ""),
 			fact("source ranges", (s.source_ranges || []).join(", ")),
 			fact("health check port", s.health_check_node_port ? String(s.health_check_node_port) : ""),
-			fact("in the kernel", s.in_kernel ? (s.owed ? "the state before" : "yes") : "no"),
+			fact("programmed", s.programmed ? (s.pending ? "previous version" : "yes") : "no"),
 			fact("slices", count(s.slices)),
-			isCounted() ? fact("asked for", el("span", { "data-count": "asked" })) : null,
-			isCounted() ? fact("refused", el("span", { "data-count": "refused" })) : null,
+			isCounted() ? fact("connections", el("span", { "data-count": "connections" })) : null,
+			isCounted() ? fact("refused connections", el("span", { "data-count": "refused" })) : null,
 		].filter((x) => x)),
 		...(s.frontends.length > 0 ? frontends(s) : []),
 		...conflicts(s), ...drains(s, at),
@@ -771,9 +771,9 @@ function showError(e) {
 			el("td", { colspan: 7, "class": "none" }, e.text)));
 }
 
-// What `shown` has been answered, in the page.
+// Display the cached answer for `shown`.
 function showShown() {
-	const entry = held.get(shown);
+	const entry = cache.get(shown);
 
 	if (entry && view.service !== "")
 		showService(entry.json, entry.at);
@@ -781,13 +781,13 @@ function showShown() {
 		showList(entry.json);
 }
 
-async function askShown() {
+async function getShown() {
 	const path = pathOf();
 	const turned = path !== shown;
-	const r = await ask(path);
+	const r = await get(path);
 
 	if (path !== pathOf())
-		return; // meanwhile something else is wanted
+		return; // the view changed meanwhile
 	shown = path;
 	if (r.error)
 		showError(r.error);
@@ -797,20 +797,20 @@ async function askShown() {
 		window.scrollTo(0, 0);
 }
 
-// Connections that end change no generation.
-function isLeaving() {
-	const entry = view.service === "" ? null : held.get(shown);
+// The end of a connection does not change the ETag.
+function isDraining() {
+	const entry = view.service === "" ? null : cache.get(shown);
 
-	return entry && (entry.json.leaving || []).length > 0;
+	return entry && (entry.json.draining || []).length > 0;
 }
 
-// ---- the clock ----
+// ---- polling ----
 
 let timer = null;
 let busy = false;
-let took = 0; // by the last answers
+let took = 0; // ms of the last poll
 
-// `all`: whatever the status says, for something else is to be shown.
+// Poll. `all`: load the view even if the status is unchanged.
 async function turn(all) {
 	clearTimeout(timer);
 	timer = null;
@@ -819,26 +819,26 @@ async function turn(all) {
 
 		busy = true;
 		try {
-			const r = await ask("/v1/status");
+			const r = await get("/v1/status");
 
 			if (r.error)
 				throw new Error(r.error.text);
 			status = r;
-			unheard = null;
+			failedSince = null;
 			if (view.preset === null)
 				view.preset = ATTENTION.split(",").some((x) => r.json.states[x] > 0) ? ATTENTION : ALL;
 			if (r.fresh || all || shown !== pathOf())
-				await Promise.all([askHistory(), askDoctor(), askShown()]);
-			else if (isLeaving())
-				await askShown();
-			await askCounts();
+				await Promise.all([getHistory(), getDoctor(), getShown()]);
+			else if (isDraining())
+				await getShown();
+			await getCounts();
 		} catch (e) {
-			unheard = unheard === null ? performance.now() : unheard;
+			failedSince = failedSince === null ? performance.now() : failedSince;
 		}
 		busy = false;
 		took = performance.now() - begin;
 		show();
-		if (unheard === null && shown !== pathOf() && !document.hidden) {
+		if (failedSince === null && shown !== pathOf() && !document.hidden) {
 			turn(true);
 			return;
 		}
