@@ -168,6 +168,10 @@ static void run(struct life *l, const char *what, uint64_t loads)
 
 		cpu = cpu_ns() - cpu;
 		steps++;
+		if (getenv("STEPS_OVER") != NULL &&
+		    cpu > strtoull(getenv("STEPS_OVER"), NULL, 10) * NSEC_PER_MSEC)
+			printf("    step %4zu: %6.1f ms CPU, %zu writes\n", steps,
+			       (double)cpu / 1e6, (size_t)sync_stats_get(l->s)->last_step_writes);
 		if (is_load) {
 			load_cpu = MAX(load_cpu, cpu);
 		} else {

@@ -204,22 +204,6 @@ static const struct nlattr *answer_list(const struct nlmsghdr *h)
 	return tb[NFTA_SET_ELEM_LIST_ELEMENTS];
 }
 
-struct dump {
-	enum nft_set_id set;
-	enum ipfam fam;
-	void (*begin)(void *arg);
-	nft_elem_fn *fn;
-	void *arg;
-};
-
-static void dump_begin(void *arg)
-{
-	struct dump *d = arg;
-
-	if (d->begin != NULL)
-		d->begin(d->arg);
-}
-
 static int message_elems(const struct nlmsghdr *h, enum ipfam fam, enum nft_set_id set,
 			 uint64_t *expires_ms, nft_elem_fn *fn, void *arg, struct err *err)
 {
@@ -240,13 +224,6 @@ static int message_elems(const struct nlmsghdr *h, enum ipfam fam, enum nft_set_
 	return r;
 }
 
-static int dump_message(void *arg, const struct nlmsghdr *h, struct err *err)
-{
-	const struct dump *d = arg;
-
-	return message_elems(h, d->fam, d->set, NULL, d->fn, d->arg, err);
-}
-
 static struct nlmsghdr *dump_request(char *buf, size_t size, const struct nft_table_ref *table,
 				     enum nft_set_id set)
 {
@@ -258,19 +235,6 @@ static struct nlmsghdr *dump_request(char *buf, size_t size, const struct nft_ta
 	return h;
 }
 
-int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
-		   void (*begin)(void *arg), nft_elem_fn *fn, void *arg, struct err *err)
-{
-	struct dump d = { .set = set, .fam = table->fam, .begin = begin, .fn = fn, .arg = arg };
-	const struct nl_reader rd = {
-		.begin = dump_begin, .message = dump_message, .arg = &d, .is_scoped = true
-	};
-	char buf[REQUEST_MAX];
-	int r = nl_dump(nl, dump_request(buf, sizeof(buf), table, set), &rd, err);
-
-	return r < 0 ? err_wrap(err, r, "elements of %s", nft_set_desc(set, table->fam)->name) : r;
-}
-
 int nft_walk_begin(struct nft_walk *w, struct nl_sock *nl, const struct nft_table_ref *table,
 		   enum nft_set_id set, struct err *err)
 {
@@ -279,6 +243,7 @@ int nft_walk_begin(struct nft_walk *w, struct nl_sock *nl, const struct nft_tabl
 	int r;
 
 	nl_sock_drain(nl);
+	nl_sock_stats(nl)->n_dumps++;
 	*w = (struct nft_walk){
 		.nl = nl, .fam = table->fam, .set = set, .seq = nl_sock_seq(nl, 1)
 	};
@@ -309,6 +274,8 @@ int nft_walk_step(struct nft_walk *w, nft_elem_fn *fn, void *arg, struct err *er
 	int left = (int)n;
 	int r = 1;
 
+	if (n == -EAGAIN) /* the kernel answers inside send() and recv(): silence is no answer */
+		n = -EIO;
 	if (n < 0)
 		r = err_set(err, (int)n, "walk over %s: %s", nft_set_desc(w->set, w->fam)->name,
 			    strerror((int)-n));
@@ -325,6 +292,40 @@ int nft_walk_step(struct nft_walk *w, nft_elem_fn *fn, void *arg, struct err *er
 			r = -ECANCELED;
 	}
 	free(buf);
+	return r;
+}
+
+int nft_elems_dump_step(struct nft_walk *w, struct nl_sock *nl, const struct nft_table_ref *table,
+			enum nft_set_id set, nft_elem_fn *fn, void *arg, struct err *err)
+{
+	unsigned int starts = w->starts;
+	int r = 0;
+
+	if (!w->is_begun) {
+		r = nft_walk_begin(w, nl, table, set, err);
+		w->is_begun = true;
+		w->starts = starts + 1;
+	}
+	if (r == 0)
+		r = nft_walk_step(w, fn, arg, err);
+	if (r != -EINTR)
+		return r;
+	w->is_begun = false;
+	return w->starts < NL_DUMP_STARTS
+		       ? 1
+		       : err_set(err, -EAGAIN, "elements of %s: interrupted by changes %u times",
+				 nft_set_desc(set, table->fam)->name, w->starts);
+}
+
+int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
+		   nft_elem_fn *fn, void *arg, struct err *err)
+{
+	struct nft_walk w = { 0 };
+	int r;
+
+	do
+		r = nft_elems_dump_step(&w, nl, table, set, fn, arg, err);
+	while (r > 0);
 	return r;
 }
 

@@ -57,12 +57,11 @@ void nft_elem_put(struct nft_elem_writer *w, enum nft_write write, enum ipfam fa
 typedef int nft_elem_fn(void *arg, const uint8_t *key, const uint8_t *data, struct err *err);
 
 /*
- * Every element of a set. `begin` is called before each attempt (nl/dump.h).
- * Elements that cannot be ours (another length, a verdict) are skipped.
+ * Every element of a set; a scoped dump (nl/dump.h). Elements that cannot be ours (another
+ * length, a verdict) are skipped.
  */
 MUST_USE int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *table,
-			    enum nft_set_id set, void (*begin)(void *arg), nft_elem_fn *fn,
-			    void *arg, struct err *err);
+			    enum nft_set_id set, nft_elem_fn *fn, void *arg, struct err *err);
 
 /*
  * The same piece by piece, for sets that are too large to be read at a stretch:
@@ -75,12 +74,22 @@ struct nft_walk {
 	enum nft_set_id set;
 	uint32_t seq;
 	uint64_t expires_ms; /* of the element that is told; 0 = never */
+	bool is_begun;       /* of nft_elems_dump_step() */
+	unsigned int starts;
 };
 MUST_USE int nft_walk_begin(struct nft_walk *w, struct nl_sock *nl,
 			    const struct nft_table_ref *table, enum nft_set_id set,
 			    struct err *err);
 /* One datagram. 1: there is more; 0: that was all; -errno: over. */
 MUST_USE int nft_walk_step(struct nft_walk *w, nft_elem_fn *fn, void *arg, struct err *err);
+
+/*
+ * nft_elems_dump() one datagram at a time: with a zeroed walk until it returns 0, or -errno; 1:
+ * there is more.
+ */
+MUST_USE int nft_elems_dump_step(struct nft_walk *w, struct nl_sock *nl,
+				 const struct nft_table_ref *table, enum nft_set_id set,
+				 nft_elem_fn *fn, void *arg, struct err *err);
 
 enum nft_get {
 	NFT_GET_ALL = 0, /* look for every key */

@@ -295,21 +295,22 @@ bool nft_watch_touches_pool(const struct nft_watch *w, enum ipfam fam, uint32_t 
 	return w->touched.n > 0 && nft_tab_find(&w->touched, &t) != NULL;
 }
 
-int nft_watch_load(struct nft_watch *w, int (*read)(void *arg, struct err *err), void *arg,
-		   struct err *err)
+void nft_watch_load_begin(struct nft_watch *w)
 {
-	for (int i = 0; i < LOAD_TRIES; i++) {
-		int r;
+	nft_watch_read(w);
+	nft_watch_reset(w);
+}
 
-		nft_watch_read(w);
-		nft_watch_reset(w);
-		r = read(arg, err);
-		if (r < 0)
-			return r;
-		nft_watch_read(w);
-		if (r == 0 && !w->is_flood && w->touched.n == 0)
-			return 0;
+int nft_watch_load_end(struct nft_watch *w, struct err *err)
+{
+	nft_watch_read(w);
+	if (!w->is_flood && w->touched.n == 0) {
+		w->n_loads = 0;
+		return 0;
 	}
+	if (++w->n_loads < LOAD_TRIES)
+		return 1;
+	w->n_loads = 0;
 	return err_set(err, -EAGAIN, "tables of vipd were modified while they were read");
 }
 

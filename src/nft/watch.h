@@ -35,6 +35,7 @@ struct nft_watch {
 	bool is_flood;
 	bool is_awaited; /* the generation is another, and nobody was heard yet */
 	unsigned int n_waits;
+	unsigned int n_loads;   /* readings in a row that others modified our tables under */
 	struct nft_tab touched; /* addresses and pools of elements that were changed */
 	char *buf;
 };
@@ -58,13 +59,13 @@ void nft_watch_read(struct nft_watch *w);
  */
 bool nft_watch_is_awaited(struct nft_watch *w);
 /*
- * Call `read` until no process changed an element of our tables while it read them, eight times
- * at most; then -EAGAIN. `read` returns 0, -errno, or 1 to be called again. Commits to other
- * tables do not matter (nl/dump.h). A commit whose notifications are still on their way is
- * found by the next look.
+ * A reading of our tables begins, and ends: 0, or 1 when another process changed an element of
+ * theirs meanwhile: begin again; -EAGAIN the eighth time in a row. Commits to other tables do not
+ * matter (nl/dump.h). A commit whose notifications are still on their way is found by the
+ * next look.
  */
-MUST_USE int nft_watch_load(struct nft_watch *w, int (*read)(void *arg, struct err *err), void *arg,
-			    struct err *err);
+void nft_watch_load_begin(struct nft_watch *w);
+MUST_USE int nft_watch_load_end(struct nft_watch *w, struct err *err);
 /* "nft (pid 4711)", "nft (pid 4711) and others", or "somebody" when nobody was heard. */
 void nft_watch_text(const struct nft_watch *w, char buf[static NFT_WATCH_TEXT_MAX]);
 /* Was an element with this address (network order), or of this pool, changed? */

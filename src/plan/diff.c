@@ -319,6 +319,29 @@ static int backend_key_cmp(const void *a, const void *b)
 	return memcmp(a, b, offsetof(struct plan_backend, aff_id));
 }
 
+static bool is_sorted(const struct plan_backend *v, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (backend_key_cmp(&v[i - 1], &v[i]) > 0)
+			return false;
+	return true;
+}
+
+/*
+ * `b` among `n` that are sorted, or NULL; `after`: a guess, the one before it or NULL. New backends
+ * fill slots in order, so neighbours often are neighbours.
+ */
+static struct plan_backend *sorted_find(struct plan_backend *sorted, size_t n,
+					const struct plan_backend *after,
+					const struct plan_backend *b)
+{
+	size_t next = after != NULL ? (size_t)(after - sorted) + 1 : 0;
+
+	if (next < n && backend_key_cmp(&sorted[next], b) == 0)
+		return &sorted[next];
+	return bsearch(b, sorted, n, sizeof(*sorted), backend_key_cmp);
+}
+
 /*
  * Keep what keeps its slot; then backends whose slot fell off the end, then new
  * ones, fill the holes from the front. `want` must hold no backend twice.
@@ -326,6 +349,7 @@ static int backend_key_cmp(const void *a, const void *b)
 void plan_slots_arrange(struct plan_backend *want, size_t n_want, const struct plan_backend *held,
 			size_t n_held)
 {
+	const struct plan_backend *last = NULL;
 	struct plan_backend *sorted;
 	uint8_t *is_placed;
 	uint8_t *is_taken;
@@ -337,13 +361,14 @@ void plan_slots_arrange(struct plan_backend *want, size_t n_want, const struct p
 	is_placed = xcalloc(n_want, 1);
 	is_taken = xcalloc(n_want, 1);
 	memcpy(sorted, want, n_want * sizeof(*sorted));
-	qsort(sorted, n_want, sizeof(*sorted), backend_key_cmp);
+	if (!is_sorted(sorted, n_want))
+		qsort(sorted, n_want, sizeof(*sorted), backend_key_cmp);
 	for (size_t i = 0; i < n_held; i++) {
-		struct plan_backend *b =
-			bsearch(&held[i], sorted, n_want, sizeof(*sorted), backend_key_cmp);
+		struct plan_backend *b = sorted_find(sorted, n_want, last, &held[i]);
 
 		if (b == NULL || is_placed[b - sorted])
 			continue;
+		last = b;
 		b->aff_id = held[i].aff_id;
 		if (i < n_want) {
 			want[i] = *b;

@@ -273,15 +273,15 @@ static bool pools_bring(struct piece *pc)
 		const struct plan_pool *will = &goal->pools.v[pc->n_done];
 		const struct plan_pool *was = pool_held(pc, will);
 		size_t cost = pool_cost(was, will);
-		bool is_cut =
-			cost > pc->max && will->affinity_s == 0 && !pc->pp->is_whole[pc->n_done];
 
 		if (pc->cost > 0 && pc->cost + cost > pc->max)
 			return false;
-		if (is_cut) {
+		if (cost > pc->max && will->affinity_s == 0) {
 			pool_between(&pc->between, pc->p, was, will, pc->max);
 			pc->cut = will;
-			if (was == NULL || was->backends.n == 0)
+			if (pc->pp->is_whole[pc->n_done])
+				pc->between.part_of = (uint32_t)will->backends.n;
+			else if (was == NULL || was->backends.n == 0)
 				frontends_select_cut(pc);
 			return false;
 		}

@@ -13,7 +13,8 @@
  * all there is. New pools come first, each with its frontends; a frontend never goes
  * before the one that replaces it; pools that are no longer wanted go last. A pool that is
  * larger than a piece grows, is replaced slot by slot, or shrinks while it serves, as it
- * does when its slices arrive one after the other.
+ * does when its slices arrive one after the other. A pool that was recalled comes without its
+ * frontends until it is complete: in the kernel they lead to all of it (part_of in rows.h).
  */
 #pragma once
 
@@ -32,7 +33,8 @@ struct plan_pieces {
 	size_t next_waiting;
 	size_t first_new;     /* in `order`: of the last piece */
 	uint8_t *is_selected; /* frontends of the goal whose pools are held */
-	uint8_t *is_whole;    /* pools of the goal that the kernel has: not to be cut */
+	uint8_t *
+		is_whole; /* pools of the goal that the kernel has, and frontends that lead there */
 };
 
 void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal);

@@ -51,12 +51,16 @@ struct plan_traits {
 
 enum plan_op_kind {
 	PLAN_OP_UNSET = 0,
-	PLAN_POOL_ADD,     /* pool; its backends follow as BACKEND_ADD, its ranges as RANGE_ADD */
-	PLAN_BACKEND_ADD,  /* pool, backend, slot */
-	PLAN_BACKEND_MOVE, /* pool, backend, from -> slot */
-	PLAN_RANGE_ADD,    /* pool, range */
-	PLAN_POOL_CHANGE,  /* pool: scheduler, weights, ...; only with traits.has_tuning */
-	PLAN_FRONTEND_ADD, /* frontend */
+	/*
+	 * pool; its backends follow as BACKEND_ADD, its ranges as RANGE_ADD. Loaded phase: what the
+	 * kernel has besides goes, but for slots before part_of, whose backends come later.
+	 */
+	PLAN_POOL_ADD,
+	PLAN_BACKEND_ADD,     /* pool, backend, slot */
+	PLAN_BACKEND_MOVE,    /* pool, backend, from -> slot */
+	PLAN_RANGE_ADD,       /* pool, range */
+	PLAN_POOL_CHANGE,     /* pool: scheduler, weights, ...; only with traits.has_tuning */
+	PLAN_FRONTEND_ADD,    /* frontend */
 	PLAN_FRONTEND_CHANGE, /* old_frontend -> frontend, same key */
 	PLAN_FRONTEND_DEL,    /* old_frontend */
 	PLAN_RANGE_DEL,       /* pool, range */

@@ -48,6 +48,7 @@ struct plan_pool {
 	uint16_t class;       /* traits->pool_class(n, affinity_s) */
 	uint16_t next_aff_id; /* next local id to give out; wraps past ids in use */
 	uint32_t tuning;      /* stands for what a plane that schedules is asked for; 0 = nothing */
+	uint32_t part_of; /* adopted piece by piece: the number of its backends; 0 = all are here */
 	VEC(struct plan_backend) backends; /* by slot */
 	/*
 	 * Source ranges that guard the frontends of kind LB that lead here (SVC-20):

@@ -139,9 +139,10 @@ struct plane_ops {
 	struct plan_traits traits;
 
 	/*
-	 * Read what the kernel holds; enters the loaded phase (a second load starts it
-	 * anew). Nothing is written. -EAGAIN: foreign changes kept interrupting, try
-	 * again; -EPERM, -EOPNOTSUPP: `err` names what is missing.
+	 * Read what the kernel holds, in steps of about 10 ms: 1 until it is read; no other
+	 * operation is used meanwhile but those that tell. 0: enters the loaded phase (a second
+	 * load starts it anew). Nothing is written. -EAGAIN: foreign changes kept interrupting,
+	 * try again; -EPERM, -EOPNOTSUPP: `err` names what is missing.
 	 */
 	int (*load)(struct plane *p, struct err *err);
 	/*
@@ -317,6 +318,17 @@ bool plane_fault_set(struct plane *p, enum plane_fault_kind kind, bool is_unread
 bool plane_fault_clear(struct plane *p, enum plane_fault_kind kind);
 /* Why the plane is not ready; NULL when it is. `p` may be NULL. */
 const char *plane_unready(const struct plane *p);
+
+/* load() to its end, for callers without an event loop. */
+static inline int plane_load_all(struct plane *p, struct err *err)
+{
+	int r;
+
+	do
+		r = p->ops->load(p, err);
+	while (r > 0);
+	return r;
+}
 
 static inline void plane_dealing(const void *plane, const struct plan_rows *rows,
 				 const struct plan_pool *pool, bool is_inside,

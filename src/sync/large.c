@@ -14,8 +14,8 @@
 
 #include <errno.h>
 
-#define PIECE_OPS_DEFAULT 3000 /* about 10 ms */
-#define STEP_ENDPOINTS 20000   /* looked at in a step of BUILD or RECALL: about 10 ms */
+#define PIECE_OPS_DEFAULT 2000 /* about 10 ms */
+#define STEP_ENDPOINTS 20000   /* looked at in a step of BUILD or RECALL: about 6 ms */
 
 bool sync_is_large(const struct sync *s, const struct svc *svc)
 {

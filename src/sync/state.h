@@ -34,6 +34,7 @@ struct sync {
 	struct sync_stats stats;
 	enum sync_state state;
 	bool is_load_wanted;
+	bool is_load_begun; /* and not all is read */
 	bool is_env_owed;
 	/* Of the sync under way, when it began: for stats.last_sync_*. */
 	uint64_t sync_begin_ns;

@@ -190,11 +190,8 @@ static void left_out_follow(struct sync *s)
 		list_entry(l, struct svc, all)->is_claimed = false;
 }
 
-static uint64_t step_load(struct sync *s, uint64_t now)
+static void load_begin(struct sync *s)
 {
-	struct err err = { 0 };
-	int r;
-
 	s->load_begin_ns = now_ns();
 	s->load_writes = s->stats.writes;
 	s->is_load_wanted = false;
@@ -202,7 +199,19 @@ static uint64_t step_load(struct sync *s, uint64_t now)
 	s->is_draining = false;
 	sync_large_forget(s);
 	s->is_sweep_pending = s->plane->is_sweep_pending = false;
+}
+
+static uint64_t step_load(struct sync *s, uint64_t now)
+{
+	struct err err = { 0 };
+	int r;
+
+	if (!s->is_load_begun)
+		load_begin(s);
 	r = s->plane->ops->load(s->plane, &err);
+	s->is_load_begun = r > 0;
+	if (r > 0)
+		return SYNC_NOW;
 	if (r == 0)
 		r = env_update(s, &err);
 	if (r < 0) {
@@ -588,7 +597,7 @@ static uint64_t families_follow(struct sync *s, uint64_t now)
 	bool is_due = false;
 	uint64_t next = 0;
 
-	if (s->state != SYNC_ADOPTING)
+	if (s->state != SYNC_ADOPTING && !s->is_load_begun)
 		next = plane_families_retry(s->plane, now, &is_due);
 	s->is_load_wanted |= is_due;
 	left_out_follow(s);

@@ -295,8 +295,8 @@ char *world_elements(const struct world *w)
 			ls.set = set;
 			if (set == NFTSET_AFFINITY || !nft_layout_has_set(l, set))
 				continue;
-			assert_int_equal(
-				nft_elems_dump(nl, &table, set, NULL, kernel_elem, &ls, &err), 0);
+			assert_int_equal(nft_elems_dump(nl, &table, set, kernel_elem, &ls, &err),
+					 0);
 		}
 		nft_layout_close(l);
 	}

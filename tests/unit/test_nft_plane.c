@@ -13,6 +13,7 @@
 #include "nft_cases.h"
 #include "nl/dump.h"
 #include "objects.h"
+#include "plane/nft/loaded.h"
 #include "test.h"
 
 static struct nl_sock *connect_fake(void *ctx)
@@ -427,7 +428,7 @@ static void test_held_by_other(void **state)
 	world_settle(&b.w);
 	assert_true(nft_plane_stats(b.w.plane).is_table_owner);
 	nft_plane_open(&plane, fake_connect(b.f), fake_connect(b.f));
-	assert_int_equal(plane->ops->load(plane, &b.err), 0);
+	assert_int_equal(plane_load_all(plane, &b.err), 0);
 	assert_int_equal(plane->ops->env(plane, &b.w.m, &b.res, &b.err), -EPERM);
 	assert_string_equal(b.err.text,
 			    "table ip vipd-2 is held by another running process (netlink port "
@@ -527,7 +528,7 @@ static void test_guard_is_held(void **state)
 	assert_true(nft_plane_stats(b.w.plane).has_guard);
 	nft_plane_open(&other, fake_connect(b.f), fake_connect(b.f));
 	nft_plane_guard(other, true);
-	assert_int_equal(other->ops->load(other, &b.err), 0);
+	assert_int_equal(plane_load_all(other, &b.err), 0);
 	assert_int_equal(other->ops->env(other, &b.w.m, &res, &b.err), 0);
 	assert_int_equal(other->ops->sweep(other, &res, &b.err), 0);
 	log_level_set_all(LOG_LEVEL_INFO);
@@ -590,6 +591,67 @@ static void test_reading(void **state)
 	assert_int_equal(fake_count(b.f).n_gets, n_gets);
 	fake_calm(b.f);
 	assert_int_equal(world_reload(&b.w), 0);
+	world_check(&b.w);
+	bench_close(&b);
+}
+
+/* Endpoints 10.x.y.0 to .`n` of a slice, each of which two ports lead to. */
+static void large_slice(struct world *w, int i, int n)
+{
+	struct str text = { 0 };
+	char name[32];
+
+	str_puts(&text, "| a:80 b:81 | ");
+	for (int k = 0; k < n; k++)
+		str_printf(&text, "10.1.%d.%d rs; ", i, k);
+	snprintf(name, sizeof(name), "shop/large-%d", i);
+	world_slice(w, name, "large", str_text(&text));
+	str_fini(&text);
+}
+
+/*
+ * A load goes in steps: none reads more than its share, none twice. An attempt that ends in
+ * between begins anew.
+ */
+static void test_load_in_steps(void **state)
+{
+	size_t n_keys = 0;
+	size_t n_steps = 0;
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	world_service(&b.w, "shop/large", "ip=10.96.0.9 port=a:80 port=b:81");
+	for (int i = 0; i < 24; i++)
+		large_slice(&b.w, i, 250);
+	world_settle(&b.w);
+	world_restart(&b.w);
+	for (int life = 0; life < 2; life++) {
+		while (sync_state_get(b.w.s) == SYNC_LOADING) {
+			fake_count_reset(b.f);
+			assert_int_equal(sync_step(b.w.s, b.w.now), SYNC_NOW);
+			assert_true(fake_count(b.f).n_gets <= NFT_READ_ELEMS);
+			assert_int_equal(fake_count(b.f).n_batches, 0);
+			n_keys += fake_count(b.f).n_gets;
+			n_steps++;
+		}
+		assert_in_range(n_keys, 12000, 14000);
+		assert_in_range(n_steps, 5, 12);
+		n_keys = n_steps = 0;
+		assert_int_equal(world_settle(&b.w), 0);
+		world_check(&b.w);
+		sync_reload(b.w.s);
+		(void)sync_step(b.w.s, b.w.now);
+		assert_int_equal(sync_state_get(b.w.s), SYNC_LOADING);
+	}
+	world_restart(&b.w); /* in the middle of a load */
+	assert_int_equal(world_settle(&b.w), 0);
+	world_check(&b.w);
+	/* Slots at the end, and one in the middle, are no longer wanted. */
+	world_restart(&b.w);
+	world_no_slice(&b.w, "shop/large-7");
+	large_slice(&b.w, 3, 249);
+	assert_true(world_settle(&b.w) > 0);
 	world_check(&b.w);
 	bench_close(&b);
 }
@@ -663,7 +725,7 @@ static void test_lacking(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		fake_deny(b.f, cases[i].error);
 		b.err = (struct err){ 0 };
-		assert_int_equal(b.w.plane->ops->load(b.w.plane, &b.err), cases[i].expect);
+		assert_int_equal(plane_load_all(b.w.plane, &b.err), cases[i].expect);
 		assert_string_equal(b.err.text, cases[i].text);
 	}
 	fake_calm(b.f);
@@ -1138,6 +1200,7 @@ int main(void)
 		cmocka_unit_test(test_guard_is_refused),
 		cmocka_unit_test(test_guard_stays),
 		cmocka_unit_test(test_guard_is_held),
+		cmocka_unit_test(test_load_in_steps),
 		cmocka_unit_test(test_reading),
 		cmocka_unit_test(test_missing_keys),
 		cmocka_unit_test(test_lacking),

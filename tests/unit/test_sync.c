@@ -1142,6 +1142,7 @@ static void test_pieces(void **state)
 	process_end(&w); /* adopted in pieces, with nothing written */
 	writes = w.k.n_writes;
 	hash = slots_hash(&w);
+	longest_commit = 0;
 	process_begin_with(&w, &config);
 	large_put(&w, 0, 40, 10, 5);
 	large_put(&w, 1, 1, 150, 0);
@@ -1150,6 +1151,7 @@ static void test_pieces(void **state)
 	sync_settle(w.s, T0);
 	assert_int_equal(w.k.n_writes, writes);
 	assert_int_equal(slots_hash(&w), hash);
+	assert_true(longest_commit <= 2 * PIECE);
 
 	longest_commit = 0;
 	large_drop(&w, 0);

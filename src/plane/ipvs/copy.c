@@ -14,6 +14,7 @@
 #include "plane/ipvs/state.h"
 
 #define WANTED 1
+#define READ_DATAGRAMS 10 /* a step of a load, about 4000 elements */
 
 /* Sets that count and shall be no more go as a whole, when the layout is put right. */
 static bool is_copied(const struct ipvs_plane *p, enum nft_set_id set)
@@ -68,45 +69,40 @@ void ipvs_copy_del(struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set, con
 
 /* --- reading --- */
 
-struct reading {
-	struct ipvs_copy *c;
-	enum ipfam fam;
-	enum nft_set_id set;
-};
-
-static void set_begin(void *arg)
-{
-	const struct reading *rd = arg;
-
-	nft_tab_clear(&rd->c->sets[rd->fam][rd->set]);
-}
-
 static int element_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
 {
-	const struct reading *rd = arg;
+	const struct ipvs_plane *p = arg;
 
-	ipvs_copy_put(rd->c, rd->fam, rd->set, key, data, false);
+	(void)err;
+	ipvs_copy_put(p->load.loaded, p->load.fam, p->load.set, key, data, false);
 	return 0;
 }
 
-int ipvs_copy_read(struct ipvs_copy *c, struct ipvs_plane *p, struct err *err)
+/* A datagram, or the end of a set. */
+static int read_some(struct ipvs_plane *p, struct err *err)
 {
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		struct nft_table_ref table = ipvs_table(fam);
+	struct nft_table_ref table = ipvs_table(p->load.fam);
+	int r = 0;
 
-		for (enum nft_set_id set = IPVSSET_BEGIN; set < NFTSET_END; set++) {
-			struct reading rd = { c, fam, set };
-			int r;
+	if (is_copied(p, p->load.set) && ipvs_layout_has_set(p->layout, p->load.fam, p->load.set))
+		r = nft_elems_dump_step(&p->load.walk, p->query, &table, p->load.set, element_found,
+					p, err);
+	if (r != 0)
+		return r;
+	p->load.walk = (struct nft_walk){ 0 };
+	if (++p->load.set < NFTSET_END)
+		return 1;
+	p->load.set = IPVSSET_BEGIN;
+	return ++p->load.fam < IPFAM_N;
+}
 
-			if (!is_copied(p, set) || !ipvs_layout_has_set(p->layout, fam, set))
-				continue;
-			r = nft_elems_dump(p->query, &table, set, set_begin, element_found, &rd,
-					   err);
-			if (r < 0)
-				return r;
-		}
-	}
-	return 0;
+int ipvs_copy_read(struct ipvs_plane *p, struct err *err)
+{
+	int r = 1;
+
+	for (int i = 0; i < READ_DATAGRAMS && r > 0; i++)
+		r = read_some(p, err);
+	return r;
 }
 
 void ipvs_copy_write(const struct ipvs_copy *c, struct nft_elem_writer *w)

@@ -15,7 +15,7 @@
 
 static int is_in_force(const struct ipvs_plane *p, struct err *err)
 {
-	return ipvs_layout_state(p->layout) == IPVS_LAYOUT_HELD
+	return p->load.loaded == NULL && ipvs_layout_state(p->layout) == IPVS_LAYOUT_HELD
 		       ? 0
 		       : err_set(err, -EAGAIN, "no layout in force");
 }

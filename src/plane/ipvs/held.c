@@ -36,13 +36,13 @@ static uint32_t tag_of_maps(const struct ipvs_copy *c)
 
 static int table_load(struct ipvs_plane *p, bool has_rules, struct err *err)
 {
-	int r = p->plane.ops->load(&p->plane, err);
+	int r = plane_load_all(&p->plane, err);
 	uint32_t tag = r == 0 ? tag_of_maps(p->loaded) : 0;
 
 	if (r < 0 || has_rules || tag == 0 || tag == p->marks.tag)
 		return r;
 	p->marks = p->route_config.marks = ipvs_marks_from((uint8_t)(tag >> 24));
-	return p->plane.ops->load(&p->plane, err);
+	return plane_load_all(&p->plane, err);
 }
 
 /* 1 when another process changed the table meanwhile. */

@@ -96,6 +96,13 @@ int ipvs_plane_watch_with(struct plane *plane, struct nl_sock *watch, struct err
 	return nft_watch_join(&p->watch, watch, p->cmd, err);
 }
 
+static void load_forget(struct ipvs_plane *p)
+{
+	ipvs_copy_close(TAKE(p->load.loaded));
+	vec_fini(&p->load.services.v);
+	p->load.services.at = 0;
+}
+
 static void plane_close(struct plane *plane)
 {
 	struct ipvs_plane *p;
@@ -103,6 +110,7 @@ static void plane_close(struct plane *plane)
 	if (plane == NULL)
 		return;
 	p = ipvs_plane_of(plane);
+	load_forget(p);
 	ipvs_copy_close(p->loaded);
 	ipvs_vss_clear(p);
 	counts_clear(p);
@@ -123,50 +131,65 @@ static void plane_close(struct plane *plane)
 
 /* --- load --- */
 
-struct reading {
-	struct ipvs_plane *p;
-	struct ipvs_copy *loaded; /* owned */
-	uint32_t genid;
-};
-
-static int kernel_read(void *arg, struct err *err)
+static int load_begin(struct ipvs_plane *p, struct err *err)
 {
-	struct reading *rd = arg;
-	int r = nft_genid_read(rd->p->query, &rd->genid, err);
+	int r;
 
-	ipvs_copy_close(rd->loaded);
-	ipvs_copy_open(&rd->loaded);
+	load_forget(p);
+	nft_watch_load_begin(&p->watch);
+	ipvs_copy_open(&p->load.loaded);
+	p->load.fam = IPFAM_V4;
+	p->load.set = IPVSSET_BEGIN;
+	p->load.walk = (struct nft_walk){ 0 };
+	r = nft_genid_read(p->query, &p->load.genid, err);
 	if (r == 0)
-		r = ipvs_layout_load(rd->p->layout, err);
+		r = ipvs_layout_load(p->layout, err);
 	if (r == 0)
-		r = ipvs_sysctls_recall(rd->p, err);
+		r = ipvs_sysctls_recall(p, err);
 	if (r == 0)
-		r = ipvs_vss_read(rd->p, err);
-	if (r == 0)
-		r = ipvs_copy_read(rd->loaded, rd->p, err);
-	/* a table or set that went away while it was read */
-	return r == -ENOTRECOVERABLE || r == -ENOENT ? -EAGAIN : r;
+		r = ipvs_vss_list(p, &p->load.services, err);
+	return r < 0 ? r : 1;
+}
+
+/* Destinations, then elements. 1: there is more. */
+static int load_step(struct ipvs_plane *p, struct err *err)
+{
+	int r;
+
+	if (p->load.loaded == NULL)
+		return load_begin(p, err);
+	if (p->load.services.at < p->load.services.v.n) {
+		r = ipvs_vss_read(p, &p->load.services, err);
+		return r < 0 ? r : 1;
+	}
+	r = ipvs_copy_read(p, err);
+	if (r != 0)
+		return r;
+	r = nft_watch_load_end(&p->watch, err);
+	return r > 0 ? load_begin(p, err) : r;
 }
 
 static int plane_load(struct plane *plane, struct err *err)
 {
 	struct ipvs_plane *p = ipvs_plane_of(plane);
-	struct reading rd = { .p = p };
 	int r = ipvs_wire_resolve(p->wire, err);
 
 	if (r == 0)
-		r = nft_watch_load(&p->watch, kernel_read, &rd, err);
-	if (r < 0) {
-		ipvs_copy_close(rd.loaded);
-		return r;
+		r = load_step(p, err);
+	if (r != 0) {
+		if (r < 0)
+			load_forget(p);
+		/* a table or set that went away while it was read */
+		return r == -ENOTRECOVERABLE || r == -ENOENT ? -EAGAIN : r;
 	}
-	ipvs_copy_protocols(rd.loaded, p);
+	ipvs_copy_protocols(p->load.loaded, p);
 	counts_clear(p);
 	ipvs_copy_close(p->loaded);
-	p->loaded = rd.loaded;
-	p->genid = rd.genid;
+	p->loaded = TAKE(p->load.loaded);
+	p->genid = p->load.genid;
 	p->is_genid_known = true;
 	p->has_env = false;
+	load_forget(p);
 	return 0;
 }
 
@@ -487,8 +510,11 @@ static uint64_t plane_tick(struct plane *plane, uint64_t now)
 static int servers_cleanup(struct ipvs_plane *p, struct err *err)
 {
 	struct plane_result res = { 0 };
-	int r = ipvs_vss_read(p, err);
+	int r = ipvs_vss_list(p, &p->load.services, err);
 
+	for (r = r < 0 ? r : 1; r > 0;)
+		r = ipvs_vss_read(p, &p->load.services, err);
+	load_forget(p);
 	if (r < 0)
 		return r;
 	vec_clear(&p->ops);
@@ -557,7 +583,7 @@ static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t no
 		return 0;
 	p->config.counting = PLANE_COUNT_NONE;
 	if (r == 0)
-		r = plane_load(&p->plane, err);
+		r = plane_load_all(&p->plane, err);
 	if (r < 0 || p->vss.count == 0)
 		return r;
 	p->is_retiring = true;

@@ -86,6 +86,12 @@ struct ipvs_undo {
 	struct ipvs_vs *pool;
 };
 
+/* Virtual services as they were listed; those from `at` on are to be read. */
+struct ipvs_list {
+	VEC(struct ipvs_service) v;
+	size_t at;
+};
+
 /* Elements of our table as the kernel has them; loaded phase only. */
 struct ipvs_copy {
 	struct nft_tab sets[IPFAM_N][NFTSET_END]; /* key -> data and one byte: asked for */
@@ -118,6 +124,15 @@ struct ipvs_plane {
 	VEC(struct ipvs_undo) undo;
 	VEC(struct ipvs_op) ops;
 	struct ipvs_copy *loaded;
+	/* load() under way: what was read so far. `query` has no other use then. */
+	struct {
+		struct ipvs_copy *loaded; /* NULL: none is */
+		struct ipvs_list services;
+		enum ipfam fam; /* the set that is read */
+		enum nft_set_id set;
+		struct nft_walk walk;
+		uint32_t genid;
+	} load;
 	const struct model *model;
 	struct nl_sock *watch_nl; /* or NULL */
 	struct nft_watch watch;
@@ -190,8 +205,11 @@ struct ipvs_dst *ipvs_dst_find(const struct ipvs_vs *vs, const struct ip_addr *a
 struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port);
 /* Is a service of the kernel's provably ours? */
 bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *s);
-/* All of ours, with destinations. What is known already keeps what is wanted of it. */
-MUST_USE int ipvs_vss_read(struct ipvs_plane *p, struct err *err);
+/* Read the list of virtual services, and forget those that are known. */
+MUST_USE int ipvs_vss_list(struct ipvs_plane *p, struct ipvs_list *l, struct err *err);
+/* Those of the list that are ours, with destinations, a few at a time. 1: there are more. */
+#define IPVS_READ_DESTS 2000
+MUST_USE int ipvs_vss_read(struct ipvs_plane *p, struct ipvs_list *l, struct err *err);
 /* One service again. */
 MUST_USE int ipvs_vs_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err);
 
@@ -245,7 +263,8 @@ void ipvs_drain_count(const struct plane *plane, struct plane_drains *ret);
 void ipvs_copy_open(struct ipvs_copy **ret);
 void ipvs_copy_close(struct ipvs_copy *c);
 DEFINE_AUTO(struct ipvs_copy *, ipvs_copy_close);
-MUST_USE int ipvs_copy_read(struct ipvs_copy *c, struct ipvs_plane *p, struct err *err);
+/* The next elements of p->load, into its copy. 1: there are more. */
+MUST_USE int ipvs_copy_read(struct ipvs_plane *p, struct err *err);
 /* A mark does not say which protocol its service has; the frontends that lead to it do. */
 void ipvs_copy_protocols(const struct ipvs_copy *c, struct ipvs_plane *p);
 /* Does a frontend have it? */

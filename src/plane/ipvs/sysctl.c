@@ -109,7 +109,7 @@ static int remembered_read(struct ipvs_plane *p, uint32_t was[static IPVS_REMEMB
 	memset(was, 0, IPVS_REMEMBERED * sizeof(was[0]));
 	if (!ipvs_layout_has_set(p->layout, IPFAM_V4, IPVSSET_REMEMBERED))
 		return 0;
-	return nft_elems_dump(p->query, &table, IPVSSET_REMEMBERED, NULL, found, was, err);
+	return nft_elems_dump(p->query, &table, IPVSSET_REMEMBERED, found, was, err);
 }
 
 int ipvs_sysctls_recall(struct ipvs_plane *p, struct err *err)

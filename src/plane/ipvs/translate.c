@@ -313,7 +313,7 @@ static void pool_add(struct tr *t, const struct plan_pool *pool)
 	vs_named(vs, t->svc);
 	vs_tune(t, vs, pool);
 	vs->is_wanted = true;
-	vs->is_whole = true;
+	vs->is_whole = pool->part_of == 0; /* else the sweep ends what no piece asks for */
 	/* An audit tells of it again: what it became meanwhile stays. */
 	if (!was_wanted)
 		vs->is_shadow =

@@ -109,11 +109,12 @@ static int dst_cmp(const struct ipvs_dst *d, const struct ip_addr *addr, uint16_
 	return c != 0 ? c : (d->port > port) - (d->port < port);
 }
 
-/* Where it stands, or should. */
-static size_t dst_place(const struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port)
+/* Where it stands among the first `n`, which are sorted, or should. */
+static size_t dst_place(const struct ipvs_vs *vs, size_t n, const struct ip_addr *addr,
+			uint16_t port)
 {
 	size_t lo = 0;
-	size_t hi = vs->dests.n;
+	size_t hi = n;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
@@ -126,17 +127,22 @@ static size_t dst_place(const struct ipvs_vs *vs, const struct ip_addr *addr, ui
 	return lo;
 }
 
+static struct ipvs_dst *dst_find(const struct ipvs_vs *vs, size_t n, const struct ip_addr *addr,
+				 uint16_t port)
+{
+	size_t i = dst_place(vs, n, addr, port);
+
+	return i < n && dst_cmp(&vs->dests.v[i], addr, port) == 0 ? &vs->dests.v[i] : NULL;
+}
+
 struct ipvs_dst *ipvs_dst_find(const struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port)
 {
-	size_t i = dst_place(vs, addr, port);
-
-	return i < vs->dests.n && dst_cmp(&vs->dests.v[i], addr, port) == 0 ? &vs->dests.v[i]
-									    : NULL;
+	return dst_find(vs, vs->dests.n, addr, port);
 }
 
 struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port)
 {
-	size_t i = dst_place(vs, addr, port);
+	size_t i = dst_place(vs, vs->dests.n, addr, port);
 
 	if (i < vs->dests.n && dst_cmp(&vs->dests.v[i], addr, port) == 0)
 		return &vs->dests.v[i];
@@ -161,20 +167,16 @@ bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *s)
 	return true;
 }
 
-struct service_list {
-	VEC(struct ipvs_service) v;
-};
-
 static void services_begin(void *arg)
 {
-	struct service_list *l = arg;
+	struct ipvs_list *l = arg;
 
 	vec_clear(&l->v);
 }
 
 static void service_found(void *arg, const struct ipvs_service *s)
 {
-	struct service_list *l = arg;
+	struct ipvs_list *l = arg;
 
 	*vec_push(&l->v) = *s;
 }
@@ -187,20 +189,32 @@ static void vs_held(struct ipvs_vs *vs, const struct ipvs_service *s)
 	vs->held_timeout_s = s->timeout_s;
 }
 
+struct dests {
+	struct ipvs_vs *vs;
+	size_t n_known; /* sorted; those that are found besides follow, in the kernel's order */
+};
+
 static void dests_begin(void *arg)
 {
-	struct ipvs_vs *vs = arg;
+	struct dests *ds = arg;
 
-	vec_for_each (d, &vs->dests)
+	ds->vs->dests.n = ds->n_known;
+	vec_for_each (d, &ds->vs->dests)
 		d->flags &= (uint8_t) ~(DST_HELD | DST_ODD);
 }
 
 static void dest_found(void *arg, const struct ipvs_dest *found)
 {
-	struct ipvs_vs *vs = arg;
-	struct ipvs_dst *d = ipvs_dst_get(vs, &found->addr, found->port);
+	const struct dests *ds = arg;
+	struct ipvs_dst *d = dst_find(ds->vs, ds->n_known, &found->addr, found->port);
 	bool is_draining;
 
+	if (d == NULL) {
+		d = vec_push(&ds->vs->dests);
+		*d = (struct ipvs_dst){ .addr = found->addr,
+					.port = found->port,
+					.want_weight = 1 };
+	}
 	d->flags |= DST_HELD | DST_LOOKED;
 	d->weight = (uint16_t)MIN(found->weight, (uint32_t)IPVS_WEIGHT_MAX);
 	is_draining = found->weight == 0 && found->l_thresh != 0;
@@ -212,14 +226,25 @@ static void dest_found(void *arg, const struct ipvs_dest *found)
 	d->inactive = found->inactive;
 }
 
-/* What nobody has, or wants, is no entry. */
-static void dests_tidy(struct ipvs_vs *vs)
+static int dst_sort_cmp(const void *a, const void *b)
+{
+	const struct ipvs_dst *other = b;
+
+	return dst_cmp(a, &other->addr, other->port);
+}
+
+/* Sorted, and what nobody has, or wants, is no entry. A dump may name a destination twice. */
+static void dests_tidy(struct ipvs_vs *vs, size_t n_known)
 {
 	size_t kept = 0;
 
+	if (vs->dests.n > n_known)
+		qsort(vs->dests.v, vs->dests.n, sizeof(vs->dests.v[0]), dst_sort_cmp);
 	for (size_t i = 0; i < vs->dests.n; i++) {
 		struct ipvs_dst *d = &vs->dests.v[i];
 
+		if (kept > 0 && dst_sort_cmp(&vs->dests.v[kept - 1], d) == 0)
+			continue;
 		if (!(d->flags & DST_HELD))
 			d->flags &= (uint8_t)~DST_LEAVING;
 		if (d->flags & (DST_HELD | DST_WANTED))
@@ -230,32 +255,46 @@ static void dests_tidy(struct ipvs_vs *vs)
 
 static int dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 {
-	int r = ipvs_wire_dests(p->wire, &vs->key, dests_begin, dest_found, vs, err);
+	struct dests ds = { vs, vs->dests.n };
+	int r = ipvs_wire_dests(p->wire, &vs->key, dests_begin, dest_found, &ds, err);
 
+	if (r < 0) {
+		vs->dests.n = ds.n_known;
+		return r;
+	}
+	dests_tidy(vs, ds.n_known);
+	return 0;
+}
+
+int ipvs_vss_list(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
+{
+	int r;
+
+	vec_clear(&l->v);
+	l->at = 0;
+	r = ipvs_wire_services(p->wire, services_begin, service_found, l, err);
 	if (r == 0)
-		dests_tidy(vs);
+		ipvs_vss_clear(p);
 	return r;
 }
 
-int ipvs_vss_read(struct ipvs_plane *p, struct err *err)
+int ipvs_vss_read(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
 {
-	struct service_list l = { 0 };
-	int r = ipvs_wire_services(p->wire, services_begin, service_found, &l, err);
+	size_t n = 0;
+	int r = 0;
 
-	if (r == 0)
-		ipvs_vss_clear(p);
-	for (size_t i = 0; i < l.v.n && r == 0; i++) {
-		struct ipvs_key key = key_clean(&l.v.v[i].key);
+	for (; l->at < l->v.n && n < IPVS_READ_DESTS && r == 0; l->at++, n++) {
+		struct ipvs_key key = key_clean(&l->v.v[l->at].key);
 		struct ipvs_vs *vs;
 
-		if (!ipvs_is_ours(p, &l.v.v[i]))
+		if (!ipvs_is_ours(p, &l->v.v[l->at]))
 			continue;
 		vs = ipvs_vs_get(p, &key);
-		vs_held(vs, &l.v.v[i]);
+		vs_held(vs, &l->v.v[l->at]);
 		r = dests_read(p, vs, err);
+		n += vs->dests.n;
 	}
-	vec_fini(&l.v);
-	return r;
+	return r < 0 ? r : l->at < l->v.n;
 }
 
 struct one {
@@ -286,8 +325,10 @@ int ipvs_vs_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 	vs->is_held = one.is_found && !one.is_foreign;
 	vs->is_foreign = one.is_foreign;
 	if (!vs->is_held) {
-		dests_begin(vs);
-		dests_tidy(vs);
+		struct dests ds = { vs, vs->dests.n };
+
+		dests_begin(&ds);
+		dests_tidy(vs, ds.n_known);
 		return 0;
 	}
 	return dests_read(p, vs, err);

@@ -23,6 +23,8 @@ static bool is_asked(const struct nft_plane *p, enum ipfam fam)
 
 static bool is_in_force(const struct nft_plane *p)
 {
+	if (p->load.loaded != NULL) /* the socket is in use */
+		return false;
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (is_asked(p, fam) && nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD)
 			return false;

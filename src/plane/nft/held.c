@@ -33,30 +33,37 @@ static void held_each(const void *ctx, enum ipfam fam, enum nft_set_id set,
 static int family_read(struct nft_loaded *h, struct nl_sock *nl, enum ipfam fam, struct err *err)
 {
 	AUTO(nft_layout_close) struct nft_layout *l = NULL;
+	struct nft_reading *rd;
 	int r;
 
 	nft_layout_open(&l, nl, fam);
 	nft_layout_look(l);
 	r = nft_layout_load(l, err);
-	return r < 0 ? r : nft_loaded_read(h, nl, l, err);
+	if (r < 0)
+		return r;
+	nft_reading_open(&rd, h, nl, l);
+	do
+		r = nft_reading_step(rd, err);
+	while (r > 0);
+	nft_reading_close(rd);
+	return r;
 }
 
-struct reading {
-	struct nl_sock *nl;
-	struct nft_loaded *loaded; /* owned */
-};
-
-/* 1 when a table vanished meanwhile. */
-static int held_read(void *arg, struct err *err)
+/* 1 when a table vanished or was modified meanwhile. */
+static int held_read(struct nft_loaded *h, struct nl_sock *nl, struct nft_watch *watch,
+		     struct err *err)
 {
-	struct reading *rd = arg;
 	int r = 0;
 
-	nft_loaded_close(rd->loaded);
-	nft_loaded_open(&rd->loaded);
-	for (int fam = 0; r == 0 && fam < IPFAM_N; fam++)
-		r = family_read(rd->loaded, rd->nl, fam, err);
-	return r == -EAGAIN ? 1 : r;
+	nft_watch_load_begin(watch);
+	for (int fam = 0; r == 0 && fam < IPFAM_N; fam++) {
+		nft_loaded_forget(h, fam);
+		r = family_read(h, nl, fam, err);
+	}
+	if (r < 0 && r != -EAGAIN)
+		return r;
+	watch->is_flood |= r == -EAGAIN;
+	return nft_watch_load_end(watch, err);
 }
 
 int nft_held_text(struct str *out, struct err *err)
@@ -64,7 +71,7 @@ int nft_held_text(struct str *out, struct err *err)
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
 	AUTO(nl_sock_close) struct nl_sock *watch_nl = NULL;
 	struct nft_source src = { held_find, held_each, NULL };
-	struct reading rd = { 0 };
+	AUTO(nft_loaded_close) struct nft_loaded *loaded = NULL;
 	struct nft_watch watch;
 	int r = nl_sock_open(&nl, NETLINK_NETFILTER, err);
 
@@ -72,15 +79,14 @@ int nft_held_text(struct str *out, struct err *err)
 		r = nl_sock_open(&watch_nl, NETLINK_NETFILTER, err);
 	if (r < 0)
 		return r;
-	rd.nl = nl;
+	nft_loaded_open(&loaded);
 	nft_watch_init(&watch);
 	r = nft_watch_join(&watch, watch_nl, nl, err);
-	if (r == 0)
-		r = nft_watch_load(&watch, held_read, &rd, err);
+	for (r = r < 0 ? r : 1; r > 0;)
+		r = held_read(loaded, nl, &watch, err);
 	nft_watch_fini(&watch);
-	src.ctx = rd.loaded;
+	src.ctx = loaded;
 	if (r == 0)
 		nft_frontends_text(out, &src);
-	nft_loaded_close(rd.loaded);
 	return r;
 }

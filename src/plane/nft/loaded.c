@@ -70,6 +70,7 @@ void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam)
 	free(f->ranges);
 	f->ranges = NULL;
 	f->n_ranges = 0;
+	f->pool_max = 0;
 	f->has_table = false;
 }
 
@@ -83,14 +84,6 @@ void nft_loaded_close(struct nft_loaded *h)
 }
 
 /* --- elements --- */
-
-int nft_loaded_id_cmp(const void *a, const void *b)
-{
-	const uint32_t *x = a;
-	const uint32_t *y = b;
-
-	return *x == *y ? 0 : *x < *y ? -1 : 1;
-}
 
 int nft_loaded_key_cmp(const void *a, const void *b, void *len)
 {
@@ -113,7 +106,7 @@ void nft_loaded_pool_put(struct nft_loaded_family *f, uint32_t id,
 	memcpy(nft_tab_put(&f->pools, &id, NULL), pool, sizeof(*pool));
 }
 
-static bool is_leading(enum nft_set_id set)
+bool nft_loaded_is_leading(enum nft_set_id set)
 {
 	for (size_t i = 0; i < NFT_LEADING_N; i++)
 		if (nft_leading[i] == set)
@@ -146,9 +139,9 @@ static void put(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const
 	bool is_new;
 	uint8_t *val = nft_tab_put(&h->fam[fam].sets[set], key, &is_new);
 
-	if (is_leading(set) && !is_new)
+	if (nft_loaded_is_leading(set) && !is_new)
 		lead_count(h, fam, nft_get_word(val), -1);
-	if (is_leading(set))
+	if (nft_loaded_is_leading(set))
 		lead_count(h, fam, nft_get_word(data), 1);
 	if (len > 0)
 		memcpy(val, data, len);
@@ -173,7 +166,7 @@ void nft_loaded_del(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, c
 
 	if (data == NULL)
 		return;
-	if (is_leading(set))
+	if (nft_loaded_is_leading(set))
 		lead_count(h, fam, nft_get_word(data), -1);
 	(void)nft_tab_del(&h->fam[fam].sets[set], key);
 }
@@ -280,8 +273,12 @@ static const uint8_t *ranges_of(const struct nft_loaded *h, enum ipfam fam, uint
 
 typedef void key_fn(void *arg, enum nft_set_id set, const uint8_t *key);
 
-/* Every key that may stand for a part of the pool: its slots, what they lead to, its ranges. */
-static void each_key(const struct nft_loaded *h, enum ipfam fam, uint32_t id, key_fn *fn, void *arg)
+/*
+ * Every key that may stand for a part of the pool: its slots from `from` on, what they lead to, its
+ * ranges.
+ */
+static void each_key(const struct nft_loaded *h, enum ipfam fam, uint32_t id, uint32_t from,
+		     key_fn *fn, void *arg)
 {
 	size_t len = nft_key_len(NFTSET_FW_RANGES, fam);
 	struct nft_loaded_pool pool = { 0 };
@@ -289,7 +286,7 @@ static void each_key(const struct nft_loaded *h, enum ipfam fam, uint32_t id, ke
 	size_t n;
 
 	(void)nft_loaded_pool_get(&h->fam[fam], id, &pool);
-	for (uint32_t slot = 0; slot < pool.n_slots; slot++) {
+	for (uint32_t slot = from; slot < pool.n_slots; slot++) {
 		uint8_t key[NFT_KEY_MAX];
 		uint32_t aff;
 
@@ -322,12 +319,12 @@ static void touch_key(void *arg, enum nft_set_id set, const uint8_t *key)
 		(void)nft_changes_touch(t->changes, t->fam, set, key, t->svc);
 }
 
-void nft_loaded_touch_pool(const struct nft_loaded *h, enum ipfam fam, uint32_t id,
+void nft_loaded_touch_pool(const struct nft_loaded *h, enum ipfam fam, uint32_t id, uint32_t from,
 			   struct nft_changes *changes, struct svc *svc)
 {
 	struct touch t = { h, fam, changes, svc };
 
-	each_key(h, fam, id, touch_key, &t);
+	each_key(h, fam, id, from, touch_key, &t);
 }
 
 void nft_loaded_touch_frontend(const struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
@@ -355,7 +352,10 @@ struct unled_list {
 
 static int unled_cmp(const void *a, const void *b)
 {
-	return nft_loaded_id_cmp(&((const struct unled *)a)->id, &((const struct unled *)b)->id);
+	uint32_t x = ((const struct unled *)a)->id;
+	uint32_t y = ((const struct unled *)b)->id;
+
+	return x == y ? 0 : x < y ? -1 : 1;
 }
 
 /* What is held was settled before: say so for what joins now. */
@@ -401,7 +401,7 @@ static void unled_family(const struct nft_loaded *h, enum ipfam fam, struct nft_
 			change += l.v[end].change;
 		if (change < 0 && nft_loaded_pool_get(&h->fam[fam], l.v[i].id, &pool) &&
 		    pool.n_leads + change <= 0)
-			each_key(h, fam, l.v[i].id, unled_key, &t);
+			each_key(h, fam, l.v[i].id, 0, unled_key, &t);
 	}
 	vec_fini(&l);
 }
@@ -440,11 +440,11 @@ void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *ke
 	for (int set = 0; set < NFTSET_N; set++)
 		if (nft_set_is_by_tuple(set))
 			nft_loaded_mark(h, fam, set, key);
-	each_key(h, fam, nft_word_pool(led.target), mark_key, &m);
+	each_key(h, fam, nft_word_pool(led.target), 0, mark_key, &m);
 	if (led.is_split)
-		each_key(h, fam, nft_word_pool(led.inside), mark_key, &m);
+		each_key(h, fam, nft_word_pool(led.inside), 0, mark_key, &m);
 	if (led.is_guarded)
-		each_key(h, fam, nft_word_pool(led.guard), mark_key, &m);
+		each_key(h, fam, nft_word_pool(led.guard), 0, mark_key, &m);
 }
 
 /* --- sweeping --- */

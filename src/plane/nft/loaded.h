@@ -2,7 +2,7 @@
 /*
  * plane/nft/loaded - what the kernel's sets hold, read for adoption and audit.
  *
- *     open -> read (each family) -> recall, find, put, ... -> unwanted -> close
+ *     open -> reading (each family) -> recall, find, put, ... -> unwanted -> close
  *
  * The sets that frontends lead through are dumped. Every frontend's word names a
  * pool and a kind, and the kind says how many slots there are: those are read by
@@ -20,17 +20,22 @@
 #include "plane/nft/layout.h"
 
 struct nft_loaded;
+struct nft_reading;
 
 void nft_loaded_open(struct nft_loaded **ret);
 void nft_loaded_close(struct nft_loaded *h);
 DEFINE_AUTO(struct nft_loaded *, nft_loaded_close);
 
 /*
- * Read the table of `l`, which has been loaded. A table that is not ours to keep
- * holds nothing.
+ * Read the table of `l`, which has been loaded, in steps of NFT_READ_ELEMS elements or keys: step
+ * until it returns 0 or -errno; 1: there is more. A table that is not ours to keep holds
+ * nothing. All is borrowed until close, and `nl` must have no other use.
  */
-MUST_USE int nft_loaded_read(struct nft_loaded *h, struct nl_sock *nl, const struct nft_layout *l,
-			     struct err *err);
+#define NFT_READ_ELEMS 4096 /* about 8 ms */
+void nft_reading_open(struct nft_reading **ret, struct nft_loaded *h, struct nl_sock *nl,
+		      const struct nft_layout *l);
+MUST_USE int nft_reading_step(struct nft_reading *rd, struct err *err);
+void nft_reading_close(struct nft_reading *rd);
 /* As if the kernel held nothing of this family. */
 void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam);
 /* Did the kernel hold a table of ours, so that unread elements may exist? */
@@ -69,8 +74,11 @@ void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *ke
  */
 void nft_loaded_touch_unled(const struct nft_loaded *h, struct nft_changes *changes);
 
-/* All elements of a pool become part of the transaction: wanted absent until somebody asks. */
-void nft_loaded_touch_pool(const struct nft_loaded *h, enum ipfam fam, uint32_t id,
+/*
+ * The elements of a pool, slots from `from` on, become part of the transaction: wanted absent
+ * until an operation asks for them.
+ */
+void nft_loaded_touch_pool(const struct nft_loaded *h, enum ipfam fam, uint32_t id, uint32_t from,
 			   struct nft_changes *changes, struct svc *svc);
 
 /* The same with all elements whose key is this frontend. */

@@ -17,6 +17,7 @@ struct nft_loaded_family {
 	bool has_table;
 	struct nft_tab sets[NFTSET_N];
 	struct nft_tab pools; /* id -> struct nft_loaded_pool */
+	uint32_t pool_max;    /* the highest id that was read */
 	uint8_t *ranges;      /* keys of fw_ranges as read, sorted, and so by pool */
 	size_t n_ranges;
 };
@@ -42,6 +43,6 @@ void nft_loaded_pool_put(struct nft_loaded_family *f, uint32_t id,
 /* The word an element has as data; 0 when there is none. */
 uint32_t nft_loaded_word(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
 			 const uint8_t *key);
-/* For qsort(): ids, and keys of *(size_t *)len bytes for qsort_r(). */
-int nft_loaded_id_cmp(const void *a, const void *b);
+bool nft_loaded_is_leading(enum nft_set_id set);
+/* For qsort_r(): keys of *(size_t *)len bytes. */
 int nft_loaded_key_cmp(const void *a, const void *b, void *len);

@@ -25,8 +25,12 @@
 #include "plane/exchange.h"
 #include "plane/nft/state.h"
 
+/* Pools of so many backends are programmed in pieces (sync/large.c). Classes differ by an eighth.
+ */
+#define GROWS_MIN 1000
 /* Elements gathered for a transaction of sweep(); the pools they led to come on top. */
 #define SWEEP_MAX (NFT_BATCH_ELEMS / 8)
+
 /* --- opening and closing --- */
 
 static void counts_init(struct nft_plane *p)
@@ -92,6 +96,12 @@ void nft_plane_count(struct plane *plane, enum plane_counting counting)
 		nft_layout_count(p->layout[fam], counting);
 }
 
+static void load_forget(struct nft_plane *p)
+{
+	nft_reading_close(TAKE(p->load.reading));
+	nft_loaded_close(TAKE(p->load.loaded));
+}
+
 static void plane_close(struct plane *plane)
 {
 	struct nft_plane *p;
@@ -99,6 +109,7 @@ static void plane_close(struct plane *plane)
 	if (plane == NULL)
 		return;
 	p = nft_plane_of(plane);
+	load_forget(p);
 	nft_loaded_close(p->loaded);
 	nft_changes_fini(&p->changes);
 	vec_fini(&p->led);
@@ -148,19 +159,21 @@ static void counts_restart(struct nft_plane *p, enum ipfam fam, bool has_table)
 /* Foreign changes interrupted so many loads in a row: a failure of the family. */
 #define LOAD_AGAIN_MAX 3
 
-/* 0 also if the family failed, and is left out. */
-static int load_family(struct nft_plane *p, enum ipfam fam, struct nft_loaded *loaded,
-		       struct err *err)
+static int load_begin(struct nft_plane *p, struct err *err)
 {
-	int r = nft_layout_load(p->layout[fam], err);
+	load_forget(p);
+	nft_watch_load_begin(&p->watch);
+	nft_loaded_open(&p->load.loaded);
+	p->load.fam = IPFAM_V4;
+	return nft_genid_read(p->query, &p->load.genid, err);
+}
 
-	if (r == 0)
-		r = nft_loaded_read(loaded, p->query, p->layout[fam], err);
-	if (r == 0) {
-		p->plane.family[fam].n_again = 0;
-		return 0;
-	}
-	nft_loaded_forget(loaded, fam);
+/* 0 also if the family failed, and is left out. */
+static int load_family_failed(struct nft_plane *p, int r, struct err *err)
+{
+	enum ipfam fam = p->load.fam;
+
+	nft_loaded_forget(p->load.loaded, fam);
 	if (r == -ENOTRECOVERABLE || r == -ENOENT) /* gone while it was read */
 		r = -EAGAIN;
 	if (r == -EAGAIN && ++p->plane.family[fam].n_again < LOAD_AGAIN_MAX)
@@ -168,44 +181,68 @@ static int load_family(struct nft_plane *p, enum ipfam fam, struct nft_loaded *l
 	return plane_family_fail(&p->plane, fam, r, err);
 }
 
-struct reading {
-	struct nft_plane *p;
-	struct nft_loaded *loaded; /* owned */
-	uint32_t genid;
-};
-
-/* Layouts and elements of both families. */
-static int tables_read(void *arg, struct err *err)
+/* The layout of a family, or the next elements. 0: the family is done. */
+static int load_family(struct nft_plane *p, struct err *err)
 {
-	struct reading *rd = arg;
-	int r = nft_genid_read(rd->p->query, &rd->genid, err);
+	enum ipfam fam = p->load.fam;
+	int r = 0;
 
-	nft_loaded_close(rd->loaded);
-	nft_loaded_open(&rd->loaded);
-	for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
-		if (!rd->p->plane.family[fam].is_failed)
-			r = load_family(rd->p, fam, rd->loaded, err);
-	return r;
+	if (p->load.reading == NULL && p->plane.family[fam].is_failed)
+		return 0;
+	if (p->load.reading != NULL) {
+		r = nft_reading_step(p->load.reading, err);
+	} else {
+		r = nft_layout_load(p->layout[fam], err);
+		nft_reading_open(&p->load.reading, p->load.loaded, p->query, p->layout[fam]);
+		r = r < 0 ? r : 1;
+	}
+	if (r > 0)
+		return r;
+	nft_reading_close(TAKE(p->load.reading));
+	if (r < 0)
+		return load_family_failed(p, r, err);
+	p->plane.family[fam].n_again = 0;
+	return 0;
+}
+
+/* Layouts and elements of both families. 1: there is more. */
+static int load_step(struct nft_plane *p, struct err *err)
+{
+	int r = 0;
+
+	if (p->load.loaded == NULL)
+		r = load_begin(p, err);
+	if (r == 0)
+		r = load_family(p, err);
+	if (r == 0 && ++p->load.fam < IPFAM_N)
+		return 1;
+	if (r != 0)
+		return r;
+	r = nft_watch_load_end(&p->watch, err);
+	if (r <= 0)
+		return r;
+	r = load_begin(p, err);
+	return r < 0 ? r : 1;
 }
 
 static int plane_load(struct plane *plane, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
-	struct reading rd = { .p = p };
-	int r = nft_watch_load(&p->watch, tables_read, &rd, err);
+	int r = load_step(p, err);
 
-	if (r < 0) {
-		nft_loaded_close(rd.loaded);
+	if (r != 0) {
+		if (r < 0)
+			load_forget(p);
 		return r;
 	}
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		counts_restart(p, fam, nft_loaded_has_table(rd.loaded, fam));
+		counts_restart(p, fam, nft_loaded_has_table(p->load.loaded, fam));
 		nft_kinds_restart(p, fam);
 		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 	}
 	nft_loaded_close(p->loaded);
-	p->loaded = rd.loaded;
-	p->genid = rd.genid;
+	p->loaded = TAKE(p->load.loaded);
+	p->genid = p->load.genid;
 	p->is_genid_known = true;
 	p->has_env = false;
 	return 0;
@@ -237,7 +274,7 @@ static size_t svc_endpoints(const struct svc *svc, enum ipfam fam)
 /*
  * A new rule that looks up `endpoints` makes the kernel walk that map once. So
  * the chains that services will probably want are made while it is empty; a wrong
- * guess costs a chain nobody uses.
+ * guess costs a chain nobody uses. A large pool grows through all smaller classes.
  */
 static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model *m,
 			 struct plane_result *res, struct err *err)
@@ -253,6 +290,8 @@ static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model
 		n = svc_endpoints(svc, fam);
 		if (n > 0)
 			bit_set(need.bits, nft_pool_class(n, svc->service->affinity_s));
+		for (; n > GROWS_MIN; n -= n / 9)
+			bit_set(need.bits, nft_pool_class(n, 0));
 	}
 	return nft_kinds_make(p, fam, &need, res, err);
 }

@@ -57,6 +57,13 @@ struct nft_plane {
 	 */
 	struct nft_loaded *loaded;
 	struct nft_refs before[IPFAM_N];
+	/* load() under way: what was read so far. `query` has no other use then. */
+	struct {
+		struct nft_loaded *loaded;   /* NULL: none is */
+		struct nft_reading *reading; /* of `fam`; NULL: its layout is next */
+		enum ipfam fam;
+		uint32_t genid;
+	} load;
 	bool is_genid_known;
 	uint32_t genid; /* what our own last transaction led to */
 	uint64_t env_generation;
