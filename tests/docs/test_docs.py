@@ -98,18 +98,3 @@ def accept(path, number, told):
 def test_documents_have_blocks():
     assert {os.path.basename(p) for p in documents()} >= {"reading-your-node.md",
                                                           "troubleshooting.md"}
-
-
-@pytest.mark.parametrize("path", documents(), ids=[os.path.basename(p) for p in documents()])
-def test_links(path):
-    """What is linked to is there: files, and headings."""
-    def anchors(p):
-        with open(p, encoding="utf-8") as f:
-            return {re.sub(r"[^a-z0-9 _-]", "", h.lower()).replace(" ", "-")
-                    for h in re.findall(r"^#+ (.*)$", f.read(), re.M)}
-    with open(path, encoding="utf-8") as f:
-        links = re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", f.read())
-    for target, anchor in links:
-        there = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
-        assert os.path.exists(there), target
-        assert not anchor or anchor in anchors(there), "%s#%s" % (target, anchor)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Documents: links lead to files and headings that exist, and files that are named exist."""
+import os
+import re
+import subprocess
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FILES = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True,
+                       stdout=subprocess.PIPE, text=True).stdout.split()
+DOCUMENTS = [f for f in FILES if f.endswith(".md") and not f.startswith("tests/data/")]
+NAMED = re.compile(r"(?<![\w./-])((?:src|tests|tools|doc|deploy|bench)/[\w./-]+"
+                   r"\.(?:c|h|py|md|yaml|json|nft|js))\b")
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def anchors(path):
+    """Headings as the names that links to them have."""
+    text = re.sub(r"^```.*?^```", "", read(path), flags=re.S | re.M)
+    return {re.sub(r"[^a-z0-9 _-]", "", h.lower()).replace(" ", "-")
+            for h in re.findall(r"^#+ (.*)$", text, re.M)}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_links(path):
+    text = re.sub(r"^```.*?^```", "", read(path), flags=re.S | re.M)
+    for target, anchor in re.findall(r"\]\(([^)#: ]*)(?:#([^) ]*))?\)", text):
+        there = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
+        assert os.path.exists(os.path.join(ROOT, there)), target
+        assert not anchor or anchor in anchors(there), "%s#%s" % (target, anchor)
+
+
+# c-style.md names files of other projects.
+@pytest.mark.parametrize("path", [d for d in DOCUMENTS if d != "doc/c-style.md"])
+def test_named_files(path):
+    missing = [m[1] for m in NAMED.finditer(read(path))
+               if not os.path.exists(os.path.join(ROOT, m[1]))]
+    assert not missing
+
+
+def test_runbooks():
+    """Alerts name a section of the documents."""
+    found = re.findall(r"runbook: (\S+)#(\S+)", read("deploy/prometheus/vipd-rules.yaml"))
+    assert found
+    for path, anchor in found:
+        assert anchor in anchors(path), "%s#%s" % (path, anchor)
+
+
+def test_design_records():
+    """Each record is in the index and says when to revisit it."""
+    index = read("doc/design/README.md")
+    records = [f for f in FILES if re.match(r"doc/design/\d{4}-.*\.md$", f)]
+    assert records
+    for path in records:
+        assert "(%s)" % os.path.basename(path) in index, path
+        assert re.findall(r"^## (.*)$", read(path), re.M)[-1] == "When to revisit", path
