@@ -2,6 +2,7 @@
 /* api/trace - the parameters, and the answer in pieces. */
 #include "api/trace.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,11 +126,13 @@ static int service_parse(struct plan_trace_query *ret, const struct serve_contex
 			 enum l4proto proto, struct err *err)
 {
 	char *slash = strchr(text, '/');
-	char *colon = strchr(slash, ':');
+	char *colon;
 	const struct service_port *port;
 	const struct svc *svc;
 	enum ipfam fam;
 
+	assert(slash != NULL);
+	colon = strchr(slash, ':');
 	if (colon != NULL)
 		*colon++ = '\0';
 	*slash++ = '\0';

@@ -288,6 +288,7 @@ static bool are_tracked(const struct stale *s, const struct plan_rows *rows)
 
 static struct frontend *frontend_find(const struct stale *s, const struct key *key)
 {
+	assert(key != NULL);
 	htable_for_each_hash (n, &s->frontends, hash_bytes(key, sizeof(*key))) {
 		struct frontend *f = container_of(n, struct frontend, node);
 

@@ -2,6 +2,7 @@
 /* ctl/diff - two sorted lists of lines, compared in one pass. */
 #include "ctl/diff.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/control.h"
@@ -173,6 +174,7 @@ static bool is_ending(const struct diff_line *held)
 
 static void found_add(struct diff *d, const struct diff_line *want, const struct diff_line *held)
 {
+	assert(want != NULL || held != NULL);
 	*vec_push(&d->found) = (struct diff_find){
 		.key = want ? want->key : held->key,
 		.service = want ? want->service : NULL,

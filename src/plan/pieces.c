@@ -2,6 +2,7 @@
 /* plan/pieces - intermediate rows: what is held, with some pools as they shall be. */
 #include "plan/pieces.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define COMPARE_COST 64 /* backends that are compared for the price of one operation */
@@ -386,9 +387,11 @@ static void target_fit(const struct piece *pc, enum ipfam fam, struct plan_targe
 
 static void frontend_put(struct piece *pc, const struct plan_frontend *from)
 {
-	enum ipfam fam = ip_fam(&from->addr);
 	struct plan_frontend *f = vec_push(&pc->rows->frontends);
+	enum ipfam fam;
 
+	assert(from != NULL);
+	fam = ip_fam(&from->addr);
 	*f = *from;
 	target_fit(pc, fam, &f->target);
 	target_fit(pc, fam, &f->inside);

@@ -6,6 +6,7 @@
  * (sysctl.c). Ours are elements: of `counted` and `refused` for as long as the frontend is
  * there, of `reached` for as long as the backend is in its pool.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -59,6 +60,7 @@ static int slots_ask(const struct ipvs_plane *p, struct nft_asking *a, const str
 	enum ipfam fam = a->table.fam;
 	int r;
 
+	assert(q->n == 0 || v != NULL);
 	for (size_t i = 0; i < q->n; i++) {
 		uint8_t key[NFT_KEY_MAX];
 

@@ -564,8 +564,8 @@ static int container_open(struct yaml *y, json_t *value, const yaml_char_t *anch
 	}
 	f = &y->stack[y->depth++];
 	*f = (struct frame){ .value = value, .cost_before = y->cost, .line = line };
-	f->is_items = y->depth == 2 && json_is_array(value) && parent->key != NULL &&
-		      strcmp(parent->key, "items") == 0;
+	f->is_items = y->depth == 2 && parent != NULL && json_is_array(value) &&
+		      parent->key != NULL && strcmp(parent->key, "items") == 0;
 	if (f->is_items)
 		y->lines_root = y->lines.n;
 	if (anchor != NULL)

@@ -2,6 +2,7 @@
 /* files/state - files and their entries, who wins, and what the model is told. */
 #include "source/files/state.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,6 +215,7 @@ static struct entry *winner_find(const struct state *s, const struct key *k)
 
 static void shadow_text(struct str *ret, const struct entry *e, const struct entry *winner)
 {
+	assert(winner != NULL);
 	entry_title(ret, e);
 	str_printf(ret, ": is also in %s:%" PRIu32 ", which comes first and counts",
 		   winner->file->shown, entry_line(winner));

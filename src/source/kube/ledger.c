@@ -2,6 +2,7 @@
 /* kube/ledger - mark and sweep over names. */
 #include "source/kube/ledger.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,7 @@ static struct key *key_mark(struct ledger *l, const struct name *ns, const struc
 
 static struct ledger_remark *remark_find(struct ledger *l, const struct key *k)
 {
+	assert(k != NULL);
 	if (!k->has_remark)
 		return NULL;
 	vec_for_each (rm, &l->remarks)
