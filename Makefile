@@ -46,15 +46,15 @@ check: $(B)/build.ninja
 	@tools/install-deps check
 	@$(PYTHON) tools/run-tests --quick --build $(B)
 
-# Line coverage of `make check`: build-coverage/coverage.html, and a summary. A build of its own, with gcov.
+# Line coverage of `make check`: build-coverage/report/index.html, and a summary. A build of its own, with gcov.
 coverage:
 	@tools/install-deps coverage
 	@test -e build-coverage/build.ninja || meson setup build-coverage -Db_coverage=true
 	@find build-coverage -name '*.gcda' -delete
 	@$(PYTHON) tools/run-tests --quick --build build-coverage
+	@mkdir -p build-coverage/report
 	@gcovr --root . --filter src/ --object-directory build-coverage --print-summary \
-		--html-details build-coverage/coverage.html --output build-coverage/coverage.txt
-	@cat build-coverage/coverage.txt
+		--html-details build-coverage/report/index.html
 
 # gcc's static analyzer over src/; a finding is an error. A build of its own: takes minutes.
 analyze:
