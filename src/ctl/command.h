@@ -4,13 +4,13 @@
  */
 #pragma once
 
-/* What scripts may rely on. */
+/* Stable, for scripts. */
 enum command_exit {
 	EXIT_FINE = 0,
-	EXIT_PROBLEM = 1, /* not found, or `status` has something to complain about */
+	EXIT_PROBLEM = 1, /* not found, or a problem as each command defines it */
 	EXIT_USAGE = 2,
-	EXIT_NO_VIPD = 3, /* vipd cannot be reached, or speaks another version */
+	EXIT_NO_VIPD = 3, /* vipd is unreachable, or has another API version */
 };
 
-/* All of vipctl but the process: writes to stdout and stderr, returns the exit code. */
+/* vipctl's main(): writes to stdout and stderr, returns the exit code. */
 int command_main(int argc, char **argv);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl/run - what every command is given, and how it ends.
+ * ctl/run - parameters and results of commands.
  *
- * Commands that ask once and show the answer stand in run_show.c, others have a file of
+ * Commands with one request and one answer are in run_show.c, others have a file of
  * their own. Each returns the exit code (enum command_exit).
  */
 #pragma once
@@ -17,42 +17,42 @@ enum output {
 	OUTPUT_TABLE = 0,
 	OUTPUT_WIDE,
 	OUTPUT_JSON,
-	OUTPUT_NAME, /* of services, one a line */
+	OUTPUT_NAME, /* of services, one per line */
+	OUTPUT_YAML, /* OUTPUT_JSON with `is_yaml` once the command line is parsed */
 };
 
-/* What was asked for. */
+/* Options and arguments of a command. */
 struct run {
 	struct client client;
 	enum output output;
 	const char *ns;
 	const char *states;
-	const char *colour;    /* "auto", "always", "never" */
-	bool is_yaml;          /* JSON is to be written as YAML */
+	bool is_yaml;          /* print JSON as YAML */
 	unsigned int watch_s;  /* 0: once */
-	unsigned int live_s;   /* trace: follow real packets for so long; 0: do not */
-	bool is_bundle;        /* dump: all there is to be told */
-	bool is_kernel;        /* svc: ask the kernel, not vipd */
-	const char *manifests; /* diff: against what this folder says; NULL: vipd */
+	unsigned int live_s;   /* trace: how long to follow real packets; 0: not at all */
+	bool is_bundle;        /* dump: support bundle */
+	bool is_kernel;        /* svc: read the kernel, without vipd */
+	const char *manifests; /* diff: folder to compare with; NULL: vipd */
 	const char *node;      /* with manifests */
 	const char *nodeport_addresses;
 	const char *ipvs_scheduler;
-	const char *plane;   /* whose tables; NULL: those that are there */
-	const char *service; /* monitor: only of this one */
-	const char *kinds;   /* monitor: only these */
+	const char *plane;   /* NULL: the plane whose tables exist */
+	const char *service; /* monitor: filter */
+	const char *kinds;   /* monitor: filter */
 	struct style style;
 	int n_args;
-	char **args; /* behind the command */
+	char **args; /* of the command */
 };
 
-/* Prints an error, as JSON with -o json; yields `code`. */
+/* Print an error, as JSON with -o json; return `code`. */
 int complain(int code, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Says what is wrong with the command line. */
+/* Print an error of the command line; return EXIT_USAGE. */
 int usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
-/* What a failed request means to the one who asked: says it, yields the exit code. */
+/* Print the error of a failed request; return the exit code. */
 int failed(int r, const struct err *err);
-/* 0 or -errno; a reader that is gone (head, less) is no error of ours. */
+/* 0 or -errno; -EPIPE: the reader (head, less) has exited, which is not an error. */
 int out_write(const char *data, size_t len);
-/* Prints `json`; yields `code`, unless it cannot be written. */
+/* Print `json`; return `code`, or EXIT_PROBLEM when it cannot be written. */
 int out_json(const json_t *json, int code);
 
 /* Append a parameter to the target of a request; nothing for a `value` of NULL. */
@@ -71,5 +71,5 @@ int run_drain(const struct run *run);
 int run_undrain(const struct run *run);
 int run_top(const struct run *run);
 int run_bundle(const struct run *run);
-/* Follows packets of what `trace`, an answer of /v1/trace, is about. */
+/* Follow packets of the flow in `trace`, an answer of /v1/trace. */
 int run_live(const struct run *run, const json_t *trace);

@@ -6,6 +6,7 @@
 
 #include "cleanup/kube_proxy.h"
 #include "conntrack/conntrack.h"
+#include "daemon/flags.h"
 #include "daemon/lock.h"
 #include "daemon/planes.h"
 
@@ -77,29 +78,35 @@ static int write_config(const struct options *o, struct err *err)
 	return r;
 }
 
-static void print(void (*what)(struct str *ret))
+static int help(void)
 {
 	struct str text = { 0 };
 
-	what(&text);
+	cli_help(&text, &vipd_cli, NULL);
 	(void)fputs(str_text(&text), stdout);
 	str_fini(&text);
+	return 0;
+}
+
+static int completion(const char *shell)
+{
+	struct str text = { 0 };
+	int r = cli_completion(&text, &vipd_cli, shell);
+
+	(void)fputs(str_text(&text), stdout);
+	str_fini(&text);
+	return r;
 }
 
 int action_run(const struct options *o, struct err *err)
 {
 	switch (o->action) {
 	case OPTIONS_HELP:
-		print(options_help);
-		return 0;
-	case OPTIONS_TABLE:
-		print(options_table);
-		return 0;
-	case OPTIONS_MAN:
-		print(options_man);
-		return 0;
+		return help();
+	case OPTIONS_COMPLETION:
+		return completion(o->shell);
 	case OPTIONS_VERSION:
-		printf("vipd %s\n", VIPD_VERSION);
+		printf("vipd %s\n", cli_version());
 		return 0;
 	case OPTIONS_WRITE_CONFIG:
 		return write_config(o, err);

@@ -16,30 +16,31 @@
 #define COMPLAINTS_MAX 400 /* bytes; then "and more" */
 #define NAME_MAX_LEN 256
 
-/* What a walk through one document needs. */
+/* A walk through one document. */
 struct walk {
 	struct config *c;
 	struct yaml *yaml;
 	config_kind_fn kind_of;
-	struct decode at; /* steps to the value in hand; depth counts them */
+	struct decode at; /* steps to the current value; depth counts them */
 	char name[NAME_MAX_LEN];
 };
 
 /* --- complaints and errors --- */
 
-static void complain(struct config *c, uint32_t line, const char *name, const char *what)
+static void complain(struct config *c, uint32_t line, const char *what, const char *name,
+		     const char *consequence)
 {
 	if (c->complaints.len > COMPLAINTS_MAX)
 		return;
-	str_printf(&c->complaints, "%sline %u: '%.64s' %s", c->complaints.len > 0 ? ", " : "", line,
-		   name, what);
+	str_printf(&c->complaints, "%sline %u: %s '%.64s'%s", c->complaints.len > 0 ? ", " : "",
+		   line, what, name, consequence);
 	if (c->complaints.len > COMPLAINTS_MAX)
 		str_puts(&c->complaints, ", and more");
 }
 
 static void on_twice(void *arg, const char *key, uint32_t line)
 {
-	complain(arg, line, key, "is given twice, the last one counts");
+	complain(arg, line, "duplicate key", key, ": the last one counts");
 }
 
 static uint32_t line_here(const struct walk *w)
@@ -49,12 +50,12 @@ static uint32_t line_here(const struct walk *w)
 	if (d.depth == 0)
 		d.steps[0] = (struct decode_step){ 0 }; /* the document itself */
 	else
-		d.depth--; /* here depth counts, there it is the last one's index */
+		d.depth--; /* yaml_line_of() takes the index of the last step */
 	return yaml_line_of(w->yaml, &d);
 }
 
-/* "FILE:LINE: field: " in front of what `err` says. */
-static int refuse(struct walk *w, int code, struct err *err)
+/* Prefix `err` with "FILE:LINE: field: ". */
+static int reject(struct walk *w, int code, struct err *err)
 {
 	if (w->name[0] != '\0')
 		(void)err_wrap(err, code, "%s", w->name);
@@ -85,6 +86,7 @@ static const char *kind_text(enum config_kind kind)
 		return "a list of filePattern and verbosity";
 	case CONFIG_SECTION:
 	case CONFIG_ANY:
+	case CONFIG_SHARED:
 	case CONFIG_NONE:
 		break;
 	}
@@ -174,13 +176,14 @@ static bool text_of(struct str *ret, enum config_kind kind, const json_t *v)
 	case CONFIG_ANY:
 		return json_is_object(v);
 	case CONFIG_SECTION:
+	case CONFIG_SHARED:
 	case CONFIG_NONE:
 		break;
 	}
 	return false;
 }
 
-/* One entry of a list with commas. */
+/* One entry of a comma-separated list. */
 static void word_add(json_t *ret, enum config_kind kind, char *word)
 {
 	char *value = kind != CONFIG_LIST ? strchr(word, '=') : NULL;
@@ -235,6 +238,7 @@ json_t *config_from_text(enum config_kind kind, const char *text)
 	case CONFIG_DURATION:
 	case CONFIG_DURATION_OR_NS:
 	case CONFIG_SECTION:
+	case CONFIG_SHARED:
 	case CONFIG_NONE:
 		break;
 	}
@@ -249,7 +253,7 @@ static int value_take(struct walk *w, enum config_kind kind, json_t *v, struct e
 
 	if (!text_of(&text, kind, v)) {
 		str_fini(&text);
-		return refuse(w, err_set(err, -EINVAL, "is not %s", kind_text(kind)), err);
+		return reject(w, err_set(err, -EINVAL, "is not %s", kind_text(kind)), err);
 	}
 	*vec_push(&w->c->values) = (struct config_value){
 		.name = xstrdup(w->name),
@@ -260,7 +264,7 @@ static int value_take(struct walk *w, enum config_kind kind, json_t *v, struct e
 	return 0;
 }
 
-/* One object; its sections are walked the same way, so depth is that of the known fields. */
+/* One object and its sections; unknown fields are not entered. */
 static int section_walk(struct walk *w, const json_t *obj, struct err *err)
 {
 	size_t len = strlen(w->name);
@@ -281,7 +285,7 @@ static int section_walk(struct walk *w, const json_t *obj, struct err *err)
 			kind = w->kind_of(w->name);
 		}
 		if (kind == CONFIG_NONE)
-			complain(w->c, line_here(w), len ? w->name : key, "is no field, ignored");
+			complain(w->c, line_here(w), "unknown field", len ? w->name : key, "");
 		else if (json_is_null(v))
 			;
 		else if (kind != CONFIG_SECTION)
@@ -289,7 +293,7 @@ static int section_walk(struct walk *w, const json_t *obj, struct err *err)
 		else if (json_is_object(v))
 			r = section_walk(w, v, err);
 		else
-			r = refuse(w, err_set(err, -EINVAL, "is not an object"), err);
+			r = reject(w, err_set(err, -EINVAL, "is not an object"), err);
 		if (r < 0)
 			return r;
 		w->name[len] = '\0';
@@ -306,10 +310,10 @@ static int head_check(struct walk *w, const json_t *root, const char *key, const
 	w->at.steps[0] = (struct decode_step){ .in = root, .key = key };
 	w->at.depth = v != NULL;
 	if (v == NULL)
-		return refuse(w, err_set(err, -EINVAL, "%s is missing; wanted is %s", key, want),
+		return reject(w, err_set(err, -EINVAL, "%s is missing; required is %s", key, want),
 			      err);
 	if (!json_is_string(v) || strcmp(json_string_value(v), want) != 0)
-		return refuse(w,
+		return reject(w,
 			      err_set(err, -EINVAL, "%s: '%s' is not %s", key,
 				      json_is_string(v) ? json_string_value(v) : "(no text)", want),
 			      err);
@@ -322,7 +326,7 @@ static int document_read(struct walk *w, const json_t *root, struct err *err)
 	int r;
 
 	if (!json_is_object(root))
-		return refuse(w, err_set(err, -EINVAL, "is not an object"), err);
+		return reject(w, err_set(err, -EINVAL, "is not an object"), err);
 	r = head_check(w, root, "apiVersion", API_VERSION, err);
 	if (r == 0)
 		r = head_check(w, root, "kind", KIND, err);
@@ -339,7 +343,7 @@ static int documents_read(struct walk *w, struct err *err)
 	if (r == YAML_END)
 		return err_set(err, -EINVAL, "%s: is empty", w->c->path);
 	if (r == YAML_ITEM)
-		r = refuse(w, err_set(err, -EINVAL, "is a list, wanted is a " KIND), err);
+		r = reject(w, err_set(err, -EINVAL, "is a list, not a " KIND), err);
 	else if (r == YAML_DOCUMENT)
 		r = document_read(w, root, err);
 	else
@@ -347,7 +351,7 @@ static int documents_read(struct walk *w, struct err *err)
 	if (r == 0) {
 		r = yaml_next(w->yaml, &more, err);
 		if (r > 0)
-			r = err_set(err, -EINVAL, "a second document; wanted is one");
+			r = err_set(err, -EINVAL, "a second document; allowed is one");
 		if (r < 0)
 			(void)err_wrap(err, r, "%s:%u", w->c->path, yaml_line(w->yaml));
 	}
@@ -441,7 +445,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sections as blocks; their values, lists and maps included, as JSON, which is YAML. */
+/* Sections as YAML blocks, values as JSON. */
 static void section_print(struct str *ret, const json_t *obj, int indent)
 {
 	size_t n = json_object_size(obj);
@@ -486,14 +490,14 @@ struct config_watch {
 	void *arg;
 };
 
-static void links_look(struct config_watch *w)
+static void links_watch(struct config_watch *w)
 {
 	watch_links_begin(w->watch);
 	watch_link(w->watch, w->file);
 	watch_links_end(w->watch);
 }
 
-/* What is only created is looked at when its writer closes it. */
+/* A created file counts when its writer closes it. */
 static void on_name(void *arg, const char *name, enum watch_what what)
 {
 	struct config_watch *w = arg;
@@ -502,7 +506,7 @@ static void on_name(void *arg, const char *name, enum watch_what what)
 		w->is_due = true;
 }
 
-/* Links were turned: the file may be another one. */
+/* A symbolic link changed: the path may lead to another file. */
 static void on_all(void *arg, bool is_lost)
 {
 	struct config_watch *w = arg;
@@ -515,7 +519,7 @@ static void on_done(void *arg)
 	struct config_watch *w = arg;
 	bool is_due = w->is_due;
 
-	links_look(w);
+	links_watch(w);
 	w->is_due = false;
 	if (is_due)
 		w->changed(w->arg);
@@ -538,7 +542,7 @@ int config_watch_open(struct config_watch **ret, struct event_base *base, const 
 	r = watch_open(&w->watch, base, w->folder, &ops, err);
 	if (r < 0)
 		return err_wrap(err, r, "%s", path);
-	links_look(w);
+	links_watch(w);
 	*ret = TAKE(w);
 	return 0;
 }

@@ -5,14 +5,11 @@
  *     config_read -> one config_value a field that is set -> config_fini
  *     config_watch_open -> changed, changed, ... -> config_watch_close
  *
- * Here a file is only text with a known shape: which fields there are, of what
- * kind, and in which line. What a field means is decided in options.c, whose flags
- * are the other way to say the same; so every value is handed out as the text that
- * its flag would take.
+ * This module checks names, kinds and lines of fields. options.c decides what a field
+ * means: each value is passed on as the text that the field's flag takes.
  *
- * Strict first (CFG-03): a field nobody knows and a key given twice are complaints;
- * the file is then read without the one and with the last of the other. All else
- * that is wrong refuses the file.
+ * Strict, then lenient (CFG-03): unknown fields are ignored and the last of duplicate keys
+ * counts; `complaints` names both. Any other error rejects the file.
  */
 #pragma once
 
@@ -37,7 +34,8 @@ enum config_kind {
 	CONFIG_LIST,    /* of text; as text: with commas */
 	CONFIG_GATES,   /* names to booleans; as text: A=true,B=false */
 	CONFIG_VMODULE, /* of filePattern and verbosity; as text: a=1,b=2 */
-	CONFIG_ANY,     /* an object that is not looked into */
+	CONFIG_ANY,     /* an object that is not checked */
+	CONFIG_SHARED,  /* not a field: a flag that sets a part of another flag's field */
 };
 
 /* The kind of the field with this name, "iptables.syncPeriod"; top-level names have no dot. */
@@ -45,15 +43,15 @@ typedef enum config_kind (*config_kind_fn)(const char *name);
 
 struct config_value {
 	char *name;
-	char *text; /* what its flag would take */
+	char *text; /* as the flag takes it */
 	json_t *json;
 	uint32_t line;
 };
 
 struct config {
 	char *path;
-	VEC(struct config_value) values; /* in the file's order; null counts as absent */
-	struct str complaints; /* "line 4: 'modes' is no field, line 9: ..."; empty: none */
+	VEC(struct config_value) values; /* in the order of the file; null is absent */
+	struct str complaints; /* "line 4: unknown field 'modes', line 9: ..."; empty: none */
 };
 
 #define CONFIG_SIZE_MAX (1U << 20)
@@ -64,14 +62,14 @@ struct config {
  */
 MUST_USE int config_read(struct config *c, const char *path, config_kind_fn kind_of,
 			 struct err *err);
-/* The same from memory; `path` is only named. */
+/* Like config_read(), from memory; `path` is for errors. */
 MUST_USE int config_read_text(struct config *c, const char *path, const char *text, size_t len,
 			      config_kind_fn kind_of, struct err *err);
 void config_fini(struct config *c);
 /* NULL when the file does not set it. */
 const struct config_value *config_find(const struct config *c, const char *name);
 
-/* What `text`, good for a flag of this kind, is in a file; a new reference. */
+/* A valid value of a flag as a value of the file; a new reference. */
 json_t *config_from_text(enum config_kind kind, const char *text);
 /* Set "iptables.syncPeriod" below `root`; takes `value`. */
 void config_tree_put(json_t *root, const char *name, json_t *value);
@@ -81,8 +79,8 @@ const json_t *config_tree_get(const json_t *root, const char *name);
 void config_print(struct str *ret, const json_t *root);
 
 /*
- * Tell when the file may have changed: written, replaced, or its folder's contents
- * exchanged behind links as kubelet does it (CFG-04). May be called for nothing.
+ * Call `changed` when the file may have changed: written, replaced, or its folder exchanged
+ * behind symbolic links as kubelet does (CFG-04). May be called without a change.
  */
 struct config_watch;
 MUST_USE int config_watch_open(struct config_watch **ret, struct event_base *base, const char *path,

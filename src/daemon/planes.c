@@ -32,7 +32,7 @@ static struct ipvs_config ipvs_config_from(const struct options_ipvs *o)
 {
 	return (struct ipvs_config){
 		.sched = o->scheduler,
-		.drain_s = o->has_drain ? o->drain_s : IPVS_DRAIN_TIMEOUT_DEFAULT_S,
+		.drain_s = o->drain_s,
 		.mark_tag = (uint8_t)o->mark_tag,
 		.route_table = o->route_table,
 		.rule_priority = o->rule_priority,

@@ -29,6 +29,7 @@
 #include "daemon/action.h"
 #include "daemon/config.h"
 #include "daemon/doctor.h"
+#include "daemon/flags.h"
 #include "daemon/lock.h"
 #include "daemon/options.h"
 #include "daemon/outside.h"
@@ -718,6 +719,8 @@ int main(int argc, char **argv)
 	struct err err = { 0 };
 	int r;
 
+	if (cli_complete(&vipd_cli, argc, argv))
+		return 0;
 	model_init(&v.model);
 	r = options_parse(&v.options, &v.model.config, argc, argv, &err);
 	log_format_set(v.options.log_format);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `vipctl completion` makes, used by its shells as a person does: read once, then Tab."""
+"""Completion scripts of vipctl and vipd in interactive shells: sourced once, then Tab."""
 import os
 import pty
 import select
@@ -11,8 +11,8 @@ import pyte
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-VIPCTL = os.path.join(os.path.abspath(os.environ.get("VIPD_BUILD", os.path.join(ROOT, "build"))),
-                      "vipctl")
+BUILD = os.path.abspath(os.environ.get("VIPD_BUILD", os.path.join(ROOT, "build")))
+PROGRAMS = {"vipctl": "completion", "vipd": "--completion"}
 SECONDS = 30
 BEGIN = {
     "bash": ["bash", "--norc", "-i"],
@@ -20,22 +20,36 @@ BEGIN = {
     "fish": ["fish", "--no-config"],
 }
 READ = {
-    "bash": "PS1='> '; source <(%s completion bash); echo rea''dy\n",
-    "zsh": "PS1='> '; autoload -U compinit; compinit -u -D; source <(%s completion zsh); "
+    "bash": "PS1='> '; source <(%s); echo rea''dy\n",
+    "zsh": "PS1='> '; autoload -U compinit; compinit -u -D; source <(%s); "
            "print rea''dy\n",
-    "fish": "function fish_prompt; echo '> '; end; %s completion fish | source; echo rea''dy\n",
+    "fish": "function fish_prompt; echo '> '; end; %s | source; echo rea''dy\n",
 }
-# What is typed in front of Tab, and the line it becomes.
-LINES = [
+# Typed in front of Tab, and the resulting line.
+LINES = {"vipctl": [
     ("vipctl mon", "vipctl monitor"),
     ("vipctl svc shop/d", "vipctl svc shop/db"),
     ("vipctl drain web", "vipctl drain web/cart"),
     ("vipctl -o json undrain web", "vipctl -o json undrain web/cart"),
     ("vipctl -o j", "vipctl -o json"),
     ("vipctl svc --state rej", "vipctl svc --state rejected"),
+    ("vipctl svc --state=rej", "vipctl svc --state=rejected"),
+    ("vipctl monitor --service web", "vipctl monitor --service web/cart"),
     ("vipctl svc --ker", "vipctl svc --kernel"),
     ("vipctl completion z", "vipctl completion zsh"),
-]
+], "vipd": [
+    ("vipd --masq", "vipd --masquerade-all"),
+    ("vipd --ipvs-tcpf", "vipd --ipvs-tcpfin-timeout"),
+    ("vipd --proxy-mode ipv", "vipd --proxy-mode ipvs"),
+    ("vipd --proxy-mode=ipv", "vipd --proxy-mode=ipvs"),
+    ("vipd -v 4 --detect-local-mode Node", "vipd -v 4 --detect-local-mode NodeCIDR"),
+    ("vipd --config %s/serv", "vipd --config %s/services.yaml"),
+]}
+
+
+def script(program, shell):
+    """The command line that prints the completion script."""
+    return [os.path.join(BUILD, program), PROGRAMS[program], shell]
 
 
 class Terminal:
@@ -73,37 +87,42 @@ class Terminal:
 
 @pytest.fixture(name="home")
 def home_(tmp_path):
-    """With a vipctl that knows three services."""
+    """A home directory with a file, vipd, and a vipctl that prints three services."""
     fake = tmp_path / "vipctl"
-    fake.write_text("#!/bin/sh\necho shop/cart; echo shop/db; echo web/cart\n")
+    fake.write_text("#!/bin/sh\n[ \"$1\" != __complete ] || exec %s/vipctl \"$@\"\n"
+                    "echo shop/cart; echo shop/db; echo web/cart\n" % BUILD)
     fake.chmod(0o755)
+    (tmp_path / "vipd").symlink_to(os.path.join(BUILD, "vipd"))
+    (tmp_path / "services.yaml").write_text("")
     return str(tmp_path)
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("shell", BEGIN)
-def test_tab(home, shell):
+def test_tab(home, shell, program):
     if shutil.which(shell) is None:
         pytest.skip("no %s (Debian package %s)" % (shell, shell))
     t = Terminal(shell, home)
     try:
-        t.type(READ[shell] % VIPCTL)
+        t.type(READ[shell] % " ".join(script(program, shell)))
         t.wait("ready")
-        for typed, becomes in LINES:
-            t.type(typed + "\t")
-            t.wait(becomes)
-            t.type("\x15")  # away with it
+        for typed, becomes in LINES[program]:
+            t.type(typed.replace("%s", home) + "\t")
+            t.wait(becomes.replace("%s", home))
+            t.type("\x15")  # clear the line
     finally:
         t.close()
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("shell", BEGIN)
-def test_nothing_is_run_when_read(home, shell):
-    """Reading it says nothing and asks nobody."""
+def test_nothing_runs_when_sourced(home, shell, program):
+    """Sourcing prints nothing and runs no command."""
     if shutil.which(shell) is None:
         pytest.skip("no %s (Debian package %s)" % (shell, shell))
-    script = subprocess.run([VIPCTL, "completion", shell], capture_output=True, text=True, check=True)
+    text = subprocess.run(script(program, shell), capture_output=True, text=True, check=True).stdout
     load = {"bash": "", "zsh": "autoload -U compinit; compinit -u -D\n", "fish": ""}[shell]
-    done = subprocess.run([shell], input=load + script.stdout, capture_output=True, text=True,
+    done = subprocess.run([shell], input=load + text, capture_output=True, text=True,
                           check=False, timeout=SECONDS,
                           env={"PATH": os.environ["PATH"], "HOME": home, "TERM": "dumb"})
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

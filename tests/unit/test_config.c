@@ -74,12 +74,12 @@ static const struct {
 	{ "empty", "", "c.yaml: is empty" },
 	{ "no object", "- a\n", "c.yaml:1: is not an object" },
 	{ "no version", "kind: KubeProxyConfiguration\n",
-	  "c.yaml:1: apiVersion is missing; wanted is kubeproxy.config.k8s.io/v1alpha1" },
+	  "c.yaml:1: apiVersion is missing; required is kubeproxy.config.k8s.io/v1alpha1" },
 	{ "CFG-01 version", "kind: KubeProxyConfiguration\napiVersion: v1\n",
 	  "c.yaml:2: apiVersion: 'v1' is not kubeproxy.config.k8s.io/v1alpha1" },
 	{ "CFG-01 kind", "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: Pod\n",
 	  "c.yaml:2: kind: 'Pod' is not KubeProxyConfiguration" },
-	{ "two documents", HEAD "---\na: 1\n", "c.yaml:4: a second document; wanted is one" },
+	{ "two documents", HEAD "---\na: 1\n", "c.yaml:4: a second document; allowed is one" },
 	{ "syntax", HEAD "mode: [\n",
 	  "c.yaml:4: while parsing a flow node: did not find expected node content" },
 	{ "text wanted", HEAD "mode: 1\n", "c.yaml:3: mode: is not text" },
@@ -145,13 +145,12 @@ static const struct {
 	  HEAD "mode: nftables\nmodes: x\nnftables:\n  masqueradeAll: true\n  bit: 1\n"
 	       "  masqueradeAll: false\n",
 	  NULL,
-	  "c.yaml: not as strict reading wants it: line 8: 'masqueradeAll' is given twice, the last "
-	  "one counts, line 4: 'modes' is no field, ignored, line 7: 'nftables.bit' is no field, "
-	  "ignored\n" },
+	  "c.yaml: strict decoding failed: line 8: duplicate key 'masqueradeAll': the last one "
+	  "counts, line 4: unknown field 'modes', line 7: unknown field 'nftables.bit'\n" },
 	{ "CFG-02 flags that have a field", HEAD "mode: nftables\n", "--masquerade-all",
-	  "c.yaml takes the place of these flags: --masquerade-all\n" },
+	  "c.yaml replaces these flags: --masquerade-all\n" },
 	{ "CFG-22", HEAD "mode: nftables\n", "--healthz-port=1",
-	  "c.yaml takes the place of these flags: --healthz-port\n" },
+	  "c.yaml replaces these flags: --healthz-port\n" },
 	{ "CFG-02 flags that have none", HEAD "mode: nftables\n", "--master=https://x", "" },
 	{ "fields without effect, and those that ask for nothing",
 	  HEAD
@@ -164,7 +163,7 @@ static const struct {
 	{ "JSON",
 	  "{\"apiVersion\":\"kubeproxy.config.k8s.io/v1alpha1\",\n\t\"kind\":"
 	  "\"KubeProxyConfiguration\", \"mode\": \"nftables\",\n\t\"x\": 1}",
-	  NULL, "c.yaml: not as strict reading wants it: line 3: 'x' is no field, ignored\n" },
+	  NULL, "c.yaml: strict decoding failed: line 3: unknown field 'x'\n" },
 };
 
 static void test_noted(void **state)

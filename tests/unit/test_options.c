@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/flags.h"
 #include "test.h"
 
 #define ARGS_MAX 20
@@ -86,8 +87,18 @@ static const struct {
 	const char *err;
 } refused[] = {
 	{ "CFG-06 positional", "x", "unexpected argument 'x'" },
-	{ "unknown", "--no-such-flag", "unknown flag '--no-such-flag' (see --help)" },
-	{ "no value", "--manifests", "--manifests wants a value: DIR" },
+	{ "unknown", "--no-such-flag", "unknown option '--no-such-flag' (see --help)" },
+	{ "misspelt", "--masquerade-al",
+	  "unknown option '--masquerade-al' (did you mean '--masquerade-all'?) (see --help)" },
+	{ "unknown letter", "-x", "unknown option '-x' (see --help)" },
+	{ "no value", "--manifests", "--manifests: value missing: DIR (see --help)" },
+	{ "empty value", "--manifests=", "--manifests: value missing: DIR" },
+	{ "CFG-38 too long", "--ipvs-tcp-timeout=2147484s",
+	  "--ipvs-tcp-timeout: '2147484s' is above the kernel's limit of 2147483s" },
+	{ "no empty choice", "--nft-guard=", "--nft-guard: '' is not auto or off" },
+	{ "choice", "--status-page=maybe", "--status-page: 'maybe' is not auto, on or off" },
+	{ "no page", "--status-page=on --metrics-port=0",
+	  "--status-page=on requires a metrics server; --metrics-port is 0" },
 	{ "CFG-07 other", "--proxy-mode kernelspace",
 	  "--proxy-mode: 'kernelspace' is not nftables, ipvs or iptables" },
 	{ "ipvs mark, odd", "--ipvs-mark=0x5b",
@@ -115,7 +126,7 @@ static const struct {
 	{ "CFG-14", "--show-hidden-metrics-for-version=1.10",
 	  "--show-hidden-metrics-for-version: '1.10' is not 1.35, nor empty" },
 	{ "CFG-25 empty", "--detect-local-mode=InterfaceNamePrefix --pod-interface-name-prefix=",
-	  "--detect-local-mode=InterfaceNamePrefix wants --pod-interface-name-prefix "
+	  "--detect-local-mode=InterfaceNamePrefix requires --pod-interface-name-prefix "
 	  "(detectLocal.interfaceNamePrefix)" },
 	{ "CFG-29 below 0", "--iptables-masquerade-bit=-10",
 	  "--iptables-masquerade-bit: '-10' is not a number from 0 to 31" },
@@ -126,7 +137,7 @@ static const struct {
 	{ "CFG-20 vmodule", "--vmodule=sync", "--vmodule: 'sync' is not AREA=N" },
 	{ "CFG-20 format", "--logging-format=xml", "--logging-format: 'xml' is not text or json" },
 	{ "CFG-25", "--detect-local-mode=BridgeInterface",
-	  "--detect-local-mode=BridgeInterface wants --pod-bridge-interface "
+	  "--detect-local-mode=BridgeInterface requires --pod-bridge-interface "
 	  "(detectLocal.bridgeInterface)" },
 	{ "CFG-29", "--iptables-masquerade-bit=32",
 	  "--iptables-masquerade-bit: '32' is not a number from 0 to 31" },
@@ -136,7 +147,7 @@ static const struct {
 	{ "CFG-44", "--iptables-sync-period=5s --iptables-min-sync-period=6s",
 	  "--iptables-min-sync-period: 6s is above --iptables-sync-period, 5s" },
 	{ "two sources", "--manifests a --kubeconfig b",
-	  "--manifests: a folder and an API server exclude each other" },
+	  "--manifests cannot be combined with --kubeconfig or --master" },
 };
 
 static void test_refused(void **state)
@@ -255,7 +266,7 @@ static void test_log_level(void **state)
 		{ "--log-level sync=info --log-level plane=notice", LOG_LEVEL_INFO,
 		  LOG_LEVEL_NOTICE, NULL },
 		{ "--log-level loud", 0, 0, "'loud' is not error, warn, notice, info or debug" },
-		{ "--log-level moon=debug", 0, 0, "'moon' is no area of the log" },
+		{ "--log-level moon=debug", 0, 0, "'moon' is not an area of the log" },
 		{ "--log-level sync=", 0, 0, "'' is not error" },
 	};
 
@@ -375,8 +386,8 @@ static void test_actions(void **state)
 	} cases[] = {
 		{ "", OPTIONS_RUN },
 		{ "-h", OPTIONS_HELP },
-		{ "--help=table", OPTIONS_TABLE },
 		{ "--version", OPTIONS_VERSION },
+		{ "--completion zsh", OPTIONS_COMPLETION },
 		{ "--cleanup", OPTIONS_CLEANUP },
 		{ "--cleanup=false", OPTIONS_RUN },
 		{ "--cleanup=kube-proxy", OPTIONS_CLEANUP_KUBE_PROXY },
@@ -454,43 +465,87 @@ static void test_all_known(void **state)
 		"vmodule",
 		"write-config-to",
 	};
-	struct str table = { 0 };
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		print_message("    %s\n", names[i]);
+		assert_non_null(cli_find(&vipd_cli, names[i], strlen(names[i])));
+	}
+}
+
+/* Defaults of the table are those that are in force, and kube-proxy's where it has them. */
+static void test_defaults(void **state)
+{
+	struct parsed p;
+
+	parse(&p, "");
+	assert_int_equal(p.r, 0);
+	assert_string_equal(p.o.control_socket, "/run/vipd/control.sock");
+	assert_int_equal(p.o.mode, PROXY_MODE_NFTABLES);
+	assert_int_equal(p.config.detect_local, DETECT_LOCAL_CLUSTER_CIDR);
+	assert_int_equal(p.o.sync_period_ns, 30 * NSEC_PER_SEC);
+	assert_int_equal(p.o.min_sync_period_ns, 0);
+	assert_int_equal(p.o.audit_period_ns, 300 * NSEC_PER_SEC);
+	assert_int_equal(p.o.api_burst, 10);
+	assert_true(p.o.api_qps > 4.9 && p.o.api_qps < 5.1);
+	assert_int_equal(p.o.sysctls.max_per_core, 32768);
+	assert_int_equal(p.o.sysctls.max_min, 131072);
+	assert_int_equal(p.o.sysctls.tcp_established_s, 86400);
+	assert_int_equal(p.o.sysctls.tcp_close_wait_s, 3600);
+	assert_int_equal(p.o.ipvs.drain_s, 900);
+	assert_int_equal(p.o.ipvs.rule_priority, 100);
+	assert_int_equal(p.o.oom_score_adj, OOM_SCORE_UNSET);
+	assert_null(p.o.kubeconfig);
+	assert_null(p.o.master);
+	parsed_fini(&p);
+}
+
+/* The beginning of the row in doc/flags.md: names, effect, help and default. */
+static void row_put(struct str *ret, const struct cli_option *o)
+{
+	static const char *const effects[] = { "effective", "accepted", "rejected" };
 	struct str help = { 0 };
 
-	options_table(&table);
-	options_help(&help);
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		const char *dashes = strlen(names[i]) == 1 ? "-" : "--";
-		char row[80];
-		char line[80];
-
-		(void)snprintf(row, sizeof(row), "\n| `%s%s` |", dashes, names[i]);
-		(void)snprintf(line, sizeof(line), "\n  %s%s ", dashes, names[i]);
-		print_message("    %s\n", names[i]);
-		assert_non_null(strstr(table.text, row));
-		assert_non_null(strstr(help.text, line));
-	}
-	str_fini(&table);
+	str_puts(ret, "\n| ");
+	if (o->name != NULL)
+		str_printf(ret, "`%s%s` ", o->name[1] == '\0' ? "-" : "--", o->name);
+	str_puts(ret, "| ");
+	if (o->fields != NULL)
+		str_puts(ret, "`");
+	for (const char *p = o->fields; p != NULL && *p != '\0'; p++)
+		str_puts(ret, *p == ' ' ? "` `" : (const char[]){ *p, '\0' });
+	str_printf(ret, "%s| %s | ", o->fields != NULL ? "` " : "", effects[o->effect]);
+	cli_help_text(&help, o);
+	for (const char *p = help.text; *p != '\0'; p++)
+		str_printf(ret, "%s%c", *p == '|' ? "\\" : "", *p);
 	str_fini(&help);
 }
 
-/* doc/flags.md ends with the table as the program has it: vipd --help=table */
+/* doc/flags.md has a row for every flag and field, and no others. */
 static void test_document(void **state)
 {
-	struct str table = { 0 };
 	struct str text = { 0 };
 	FILE *f = fopen(TESTS_DATA "/../../doc/flags.md", "re");
 	char buf[4096];
+	size_t n_rows = 0;
 	size_t n;
 
 	assert_non_null(f);
 	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
 		str_add(&text, buf, n);
 	(void)fclose(f);
-	options_table(&table);
-	if (strstr(text.text, table.text) == NULL)
-		fail_msg("doc/flags.md: its table is not what vipd --help=table prints");
-	str_fini(&table);
+	for (size_t i = 0; i < vipd_cli.n_options; i++) {
+		struct str row = { 0 };
+		const char *at;
+
+		row_put(&row, &vipd_cli.options[i]);
+		at = strstr(text.text, row.text);
+		if (at == NULL ||
+		    (strncmp(at + row.len, " |\n", 3) != 0 && strncmp(at + row.len, ". ", 2) != 0))
+			fail_msg("doc/flags.md: no row %s", row.text + 1);
+		str_fini(&row);
+	}
+	for (const char *p = text.text; (p = strstr(p, "\n| ")) != NULL; p++)
+		n_rows++;
+	assert_int_equal(n_rows, vipd_cli.n_options + 1); /* and the head */
 	str_fini(&text);
 }
 
@@ -505,6 +560,7 @@ int main(void)
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_actions),
 		cmocka_unit_test(test_all_known),
+		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_document),
 		cmocka_unit_test(test_flagz),
 	};

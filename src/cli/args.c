@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* cli/args - from argv to options and words, as getopt_long() and Go's pflag read it. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+#define WORD_MAX 40
+
+/* Insertions, deletions and replacements of letters; two exchanged letters count once. */
+static size_t distance(const char *a, const char *b)
+{
+	uint8_t d[WORD_MAX + 1][WORD_MAX + 1];
+	size_t n = strlen(a);
+	size_t m = strlen(b);
+
+	if (n > WORD_MAX || m > WORD_MAX)
+		return WORD_MAX;
+	for (size_t i = 0; i <= n; i++)
+		for (size_t j = 0; j <= m; j++) {
+			size_t best = i + j;
+
+			if (i > 0 && j > 0)
+				best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+			if (i > 0)
+				best = MIN(best, (size_t)d[i - 1][j] + 1);
+			if (j > 0)
+				best = MIN(best, (size_t)d[i][j - 1] + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				best = MIN(best, (size_t)d[i - 2][j - 2] + 1);
+			d[i][j] = (uint8_t)best;
+		}
+	return d[n][m];
+}
+
+const char *cli_nearest(const char *typed, const char *(*word)(const struct cli *cli, size_t i),
+			const struct cli *cli, size_t n)
+{
+	const char *best = NULL;
+	size_t limit = 3;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *w = word(cli, i);
+		size_t d = w != NULL ? distance(typed, w) : limit;
+
+		if (d < limit && d < strlen(w)) {
+			limit = d;
+			best = w;
+		}
+	}
+	return best;
+}
+
+const char *cli_option_name(const struct cli *cli, size_t i)
+{
+	return cli->options[i].name;
+}
+
+const char *cli_command_name(const struct cli *cli, size_t i)
+{
+	return cli->commands[i].name;
+}
+
+const struct cli_command *cli_command_find(const struct cli *cli, const char *name)
+{
+	for (size_t i = 0; i < cli->n_commands; i++)
+		if (strcmp(cli->commands[i].name, name) == 0)
+			return &cli->commands[i];
+	return NULL;
+}
+
+void cli_name(struct str *ret, const struct cli_option *o)
+{
+	str_printf(ret, "%s%s", o->name[1] == '\0' ? "-" : "--", o->name);
+}
+
+static bool is_name(const char *own, const char *typed, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (own[i] == '\0' || (typed[i] != own[i] && !(typed[i] == '_' && own[i] == '-')))
+			return false;
+	return true;
+}
+
+const struct cli_option *cli_find(const struct cli *cli, const char *name, size_t len)
+{
+	for (size_t i = 0; i < cli->n_options; i++) {
+		const struct cli_option *o = &cli->options[i];
+
+		if (o->name != NULL && strlen(o->name) == len && is_name(o->name, name, len))
+			return o;
+	}
+	return NULL;
+}
+
+/* An unambiguous beginning of a name, as getopt_long() accepts it. */
+static const struct cli_option *find_beginning(const struct cli *cli, const char *name, size_t len)
+{
+	const struct cli_option *found = NULL;
+
+	for (size_t i = 0; i < cli->n_options; i++) {
+		const struct cli_option *o = &cli->options[i];
+
+		if (o->name == NULL || len == 0 || !is_name(o->name, name, len))
+			continue;
+		if (found != NULL)
+			return NULL;
+		found = o;
+	}
+	return found;
+}
+
+static const struct cli_option *find_letter(const struct cli *cli, char letter)
+{
+	for (size_t i = 0; i < cli->n_options; i++) {
+		const struct cli_option *o = &cli->options[i];
+
+		if (o->letter == letter ||
+		    (o->name != NULL && o->name[0] == letter && o->name[1] == '\0'))
+			return o;
+	}
+	return NULL;
+}
+
+static int unknown(const struct cli *cli, const char *name, size_t len, struct err *err)
+{
+	char typed[WORD_MAX + 1];
+	const char *near;
+
+	(void)snprintf(typed, sizeof(typed), "%.*s", (int)len, name);
+	near = cli_nearest(typed, cli_option_name, cli, cli->n_options);
+	if (near != NULL)
+		return err_set(err, -EINVAL, "unknown option '--%s' (did you mean '--%s'?)", typed,
+			       near);
+	return err_set(err, -EINVAL, "unknown option '--%s'", typed);
+}
+
+/* The value of an option that requires one and has none attached. */
+static int value_take(struct cli_args *a, const struct cli_option *o, const char **value,
+		      struct err *err)
+{
+	if (*value != NULL || o->arg == NULL || o->arg[0] == '[')
+		return 1;
+	if (a->i >= a->argc)
+		return err_set(err, -EINVAL, "%s%s: value missing: %s",
+			       o->name[1] == '\0' ? "-" : "--", o->name, o->arg);
+	*value = a->argv[a->i++];
+	return 1;
+}
+
+/* "-x", "-xVALUE", "-x=VALUE", "-xyz". */
+static int next_letter(struct cli_args *a, const struct cli *cli, const struct cli_option **option,
+		       const char **value, struct err *err)
+{
+	char letter = *a->cluster++;
+
+	*option = find_letter(cli, letter);
+	if (*option == NULL) {
+		a->cluster = NULL;
+		return err_set(err, -EINVAL, "unknown option '-%c'", letter);
+	}
+	if (*a->cluster == '=' ||
+	    (*a->cluster != '\0' && (*option)->arg != NULL && (*option)->arg[0] != '[')) {
+		*value = a->cluster + (*a->cluster == '=');
+		a->cluster = NULL;
+	} else if (*a->cluster == '\0') {
+		a->cluster = NULL;
+	}
+	return value_take(a, *option, value, err);
+}
+
+int cli_next(struct cli_args *a, const struct cli *cli, const struct cli_option **option,
+	     const char **value, struct err *err)
+{
+	const char *arg;
+	size_t len;
+
+	*option = NULL;
+	*value = NULL;
+	if (a->cluster != NULL)
+		return next_letter(a, cli, option, value, err);
+	if (a->i == 0)
+		a->i = 1;
+	if (a->i >= a->argc)
+		return 0;
+	arg = a->argv[a->i++];
+	if (!a->is_end && strcmp(arg, "--") == 0) {
+		a->is_end = true;
+		return cli_next(a, cli, option, value, err);
+	}
+	if (a->is_end || arg[0] != '-' || arg[1] == '\0') {
+		*value = arg;
+		return 1;
+	}
+	if (arg[1] != '-') {
+		a->cluster = arg + 1;
+		return next_letter(a, cli, option, value, err);
+	}
+	arg += 2;
+	len = strcspn(arg, "=");
+	*option = cli_find(cli, arg, len);
+	if (*option == NULL && cli->commands != NULL)
+		*option = find_beginning(cli, arg, len);
+	if (*option == NULL)
+		return unknown(cli, arg, len, err);
+	if (arg[len] == '=')
+		*value = arg + len + 1;
+	return value_take(a, *option, value, err);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* cli/value - checked values, and where they are stored. */
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+int cli_bool(bool *ret, const char *value, struct err *err)
+{
+	static const char *const words[] = { "0", "f", "F", "false", "False", "FALSE",
+					     "1", "t", "T", "true",  "True",  "TRUE" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (value == NULL || strcmp(value, words[i]) == 0) {
+			*ret = value == NULL || i >= ARRAY_SIZE(words) / 2;
+			return 0;
+		}
+	return err_set(err, -EINVAL, "'%s' is not true or false", value);
+}
+
+int cli_int(int64_t *ret, const char *value, int64_t min, int64_t max, struct err *err)
+{
+	char *end;
+	long long n;
+
+	errno = 0;
+	n = strtoll(value, &end, 10);
+	if (*value == '\0' || *end != '\0' || errno != 0 || n < min || n > max)
+		return err_set(err, -EINVAL, "'%s' is not a number from %lld to %lld", value,
+			       (long long)min, (long long)max);
+	*ret = n;
+	return 0;
+}
+
+/* One "1.5h" of a duration; the rest behind it, or NULL. */
+static const char *duration_part(double *total, const char *p)
+{
+	static const struct {
+		const char *unit;
+		uint64_t ns;
+	} units[] = {
+		{ "ns", 1 },
+		{ "us", NSEC_PER_USEC },
+		{ "ms", NSEC_PER_MSEC },
+		{ "s", NSEC_PER_SEC },
+		{ "m", 60 * NSEC_PER_SEC },
+		{ "h", 3600 * NSEC_PER_SEC },
+		/* the two signs for micro, as Go prints and reads them */
+		{ "\u00b5s", NSEC_PER_USEC },
+		{ "\u03bcs", NSEC_PER_USEC },
+	};
+	char *end;
+	double n = isdigit((unsigned char)*p) || *p == '.' ? strtod(p, &end) : -1;
+	size_t len;
+
+	if (n < 0 || end == p)
+		return NULL;
+	len = strspn(end, "nusmh\u00b5\u03bc");
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (strlen(units[i].unit) == len && strncmp(units[i].unit, end, len) == 0) {
+			*total += n * (double)units[i].ns;
+			return end + len;
+		}
+	return NULL;
+}
+
+int cli_duration(uint64_t *ret, const char *value, struct err *err)
+{
+	const char *p = *value != '\0' ? value : NULL;
+	double total = 0;
+
+	if (strcmp(value, "0") == 0)
+		p = "";
+	while (p != NULL && *p != '\0')
+		p = duration_part(&total, p);
+	if (p == NULL || total > 1e18)
+		return err_set(err, -EINVAL, "'%s' is not a duration such as 30s or 1m30s", value);
+	*ret = (uint64_t)total;
+	return 0;
+}
+
+int cli_prefixes(struct cli_prefixes *ret, const char *value, struct err *err)
+{
+	struct cli_prefixes list = { 0 };
+	char *copy = xstrdup(value);
+	char *rest = copy;
+	char *word;
+	int r = 0;
+
+	while (r == 0 && (word = strsep(&rest, ",")) != NULL) {
+		struct ip_prefix p;
+
+		word += strspn(word, " \t");
+		word[strcspn(word, " \t")] = '\0';
+		if (*word == '\0')
+			continue;
+		r = ip_prefix_parse(&p, word, err);
+		if (r == 0)
+			*vec_push(&list) = p;
+	}
+	free(copy);
+	if (r < 0) {
+		vec_fini(&list);
+		return r;
+	}
+	vec_fini(ret);
+	*ret = list;
+	return 0;
+}
+
+/* "a, b or c", as errors name what is allowed. */
+static void words_list(struct str *ret, const char *words)
+{
+	while (*words != '\0') {
+		size_t len = strcspn(words, " ");
+		const char *next = words + len + (words[len] == ' ');
+
+		str_add(ret, words, len);
+		if (*next != '\0')
+			str_puts(ret, strchr(next, ' ') ? ", " : " or ");
+		words = next;
+	}
+}
+
+/* Index of `value` in `words`; an option with an empty preset may be empty. */
+static int word_find(int64_t *ret, const struct cli_option *o, const char *value, struct err *err)
+{
+	const char *w = o->words;
+	struct str list = { 0 };
+	int r;
+
+	for (*ret = 0; *w != '\0'; (*ret)++) {
+		size_t len = strcspn(w, " ");
+
+		if (strlen(value) == len && strncmp(w, value, len) == 0)
+			return 0;
+		w += len + (w[len] == ' ');
+	}
+	words_list(&list, o->words);
+	r = err_set(err, -EINVAL, "'%s' is not %s%s", value, list.text,
+		    o->preset != NULL && *o->preset == '\0' ? ", nor empty" : "");
+	str_fini(&list);
+	return r;
+}
+
+static int interface_check(const char *value, struct err *err)
+{
+	size_t len = strlen(value);
+
+	if (len == 0 || len >= CLI_INTERFACE_MAX || strpbrk(value, "/ \t") != NULL)
+		return err_set(err, -EINVAL, "'%s' is not an interface name (1 to %d characters)",
+			       value, CLI_INTERFACE_MAX - 1);
+	return 0;
+}
+
+static void store(void *at, size_t size, int64_t n)
+{
+	int32_t n32 = (int32_t)n;
+
+	if (size == sizeof(bool))
+		*(bool *)at = n != 0;
+	else if (size == sizeof(n32))
+		memcpy(at, &n32, sizeof(n32));
+	else if (size == sizeof(n))
+		memcpy(at, &n, sizeof(n));
+}
+
+/* Types that are stored as a whole number. */
+static int set_whole(const struct cli_option *o, void *at, const char *value, struct err *err)
+{
+	const struct cli_value *v = &o->value;
+	uint64_t ns = 0;
+	int64_t n = 0;
+	bool truth = false;
+	int r;
+
+	switch ((int)v->type) {
+	case CLI_BOOL:
+		r = cli_bool(&truth, value, err);
+		n = truth;
+		break;
+	case CLI_INT:
+		r = cli_int(&n, value, v->min, v->max, err);
+		break;
+	case CLI_CHOICE:
+		/* kube-proxy's choices: empty is the default */
+		if (*value == '\0' && o->fields != NULL)
+			return 0;
+		r = word_find(&n, o, value, err);
+		n += v->min;
+		break;
+	default:
+		r = cli_duration(&ns, value, err);
+		n = (int64_t)(v->type == CLI_SECONDS ? ns / NSEC_PER_SEC : ns);
+		if (r == 0 && n < v->min)
+			r = err_set(err, -EINVAL, "'%s' is not above 0", value);
+		if (r == 0 && v->max != 0 && n > v->max)
+			r = err_set(err, -EINVAL, "'%s' is above the kernel's limit of %llds",
+				    value, (long long)v->max);
+		break;
+	}
+	if (r == 0 && v->size != 0)
+		store(at, v->size, n);
+	return r;
+}
+
+static int set_number(double *at, bool is_stored, const char *value, struct err *err)
+{
+	char *end;
+	double n = strtod(value, &end);
+
+	if (*value == '\0' || *end != '\0' || !isfinite(n))
+		return err_set(err, -EINVAL, "'%s' is not a number", value);
+	if (is_stored)
+		*at = n;
+	return 0;
+}
+
+int cli_set(const struct cli_option *o, void *settings, const char *value, struct err *err)
+{
+	const struct cli_value *v = &o->value;
+	void *at = (char *)settings + v->at;
+	int64_t index;
+	int r = 0;
+
+	if (value == NULL && v->type != CLI_BOOL && v->type != CLI_FUNCTION)
+		value = o->preset ? o->preset : ""; /* "[=X]" was left out */
+	switch (v->type) {
+	case CLI_ANY:
+		return 0;
+	case CLI_WORD:
+	case CLI_TEXT:
+		if (v->type == CLI_WORD)
+			r = word_find(&index, o, value, err);
+		else if (v->min > 0 && *value == '\0')
+			r = err_set(err, -EINVAL, "value missing: %s", o->arg);
+		if (r == 0 && v->size != 0)
+			*(const char **)at = *value != '\0' || v->min < 0 ? value : NULL;
+		return r;
+	case CLI_BOOL:
+	case CLI_INT:
+	case CLI_CHOICE:
+	case CLI_DURATION:
+	case CLI_SECONDS:
+		return set_whole(o, at, value, err);
+	case CLI_NUMBER:
+		return set_number(at, v->size != 0, value, err);
+	case CLI_PREFIXES:
+		return cli_prefixes(at, value, err);
+	case CLI_INTERFACE:
+		r = *value == '\0' ? 0 : interface_check(value, err);
+		if (r == 0 && *value != '\0')
+			memcpy(at, value, strlen(value) + 1);
+		return r;
+	case CLI_FUNCTION:
+		return v->set(settings, o, value, err);
+	}
+	return 0;
+}

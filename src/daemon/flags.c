@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * daemon/flags - the table of flags and configuration fields, and values of special kinds.
+ *
+ * A field of the configuration file is read as the text that its flag takes. A row without
+ * a name is a field only; a row without fields is a flag only.
+ */
+#include "daemon/flags.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/control.h"
+#include "daemon/config.h"
+
+#define PREVIOUS_VERSION "1.35" /* before 1.36, the kube-proxy whose flags these are */
+
+/* --- values of special kinds --- */
+
+/* A switch; the action is value.max. */
+static int set_action(void *settings, const struct cli_option *flag, const char *value,
+		      struct err *err)
+{
+	struct options *o = settings;
+	bool is_set = false;
+	int r = cli_bool(&is_set, value, err);
+
+	if (r == 0 && is_set)
+		o->action = (enum options_action)flag->value.max;
+	return r;
+}
+
+static int set_cleanup(void *settings, const struct cli_option *flag, const char *value,
+		       struct err *err)
+{
+	struct options *o = settings;
+	bool is_forced = value != NULL && strcmp(value, "kube-proxy,force") == 0;
+
+	if (is_forced || (value != NULL && strcmp(value, "kube-proxy") == 0)) {
+		o->action = OPTIONS_CLEANUP_KUBE_PROXY;
+		o->is_cleanup_forced = is_forced;
+		return 0;
+	}
+	if (set_action(o, flag, value, NULL) < 0)
+		return err_set(err, -EINVAL,
+			       "'%s' is not true, false, kube-proxy or kube-proxy,force", value);
+	return 0;
+}
+
+static int set_completion(void *settings, const struct cli_option *flag, const char *value,
+			  struct err *err)
+{
+	struct options *o = settings;
+	int r = cli_set(&(struct cli_option){ .value = { CLI_WORD }, .words = flag->words }, o,
+			value, err);
+
+	if (r == 0) {
+		o->action = OPTIONS_COMPLETION;
+		o->shell = value;
+	}
+	return r;
+}
+
+/* LIFE-11, CFG-08. Empty: the host's name. */
+static int set_hostname(void *settings, const struct cli_option *flag, const char *value,
+			struct err *err)
+{
+	struct options *o = settings;
+	size_t len = strlen(value);
+
+	if (len == 0)
+		return 0;
+	value += strspn(value, " \t\n");
+	len = strlen(value);
+	while (len > 0 && isspace((unsigned char)value[len - 1]))
+		len--;
+	if (len == 0 || len >= sizeof(o->hostname))
+		return err_set(err, -EINVAL, "empty or longer than 255 characters");
+	for (size_t i = 0; i < len; i++)
+		o->hostname[i] = (char)tolower((unsigned char)value[i]);
+	o->hostname[len] = '\0';
+	return 0;
+}
+
+/* CFG-07: empty is iptables in kube-proxy. */
+static int set_mode(void *settings, const struct cli_option *flag, const char *value,
+		    struct err *err)
+{
+	struct cli_option choice = *flag;
+
+	choice.value.type = CLI_CHOICE;
+	return cli_set(&choice, settings, *value != '\0' ? value : "iptables", err);
+}
+
+static int set_bind_address(void *settings, const struct cli_option *flag, const char *value,
+			    struct err *err)
+{
+	static const uint8_t any[16];
+	struct options *o = settings;
+	struct ip_addr a;
+	int r;
+
+	if (*value == '\0')
+		return 0;
+	r = ip_addr_parse(&a, value, err);
+	if (r == 0)
+		o->is_bind_ipv6 = a.family == AF_INET6;
+	if (r == 0 && memcmp(a.bytes, any, sizeof(any)) != 0) /* LIFE-14 */
+		o->model.bind_addr[ip_fam(&a)] = a;
+	return r;
+}
+
+/* SVC-09, SVC-10: "primary", or prefixes. */
+static int set_nodeport_addresses(void *settings, const struct cli_option *flag, const char *value,
+				  struct err *err)
+{
+	struct options *o = settings;
+	bool is_primary = strcmp(value, "primary") == 0 || *value == '\0';
+	int r = cli_prefixes((struct cli_prefixes *)&o->model.nodeport_cidrs,
+			     is_primary ? "" : value, err);
+
+	if (r < 0)
+		return err_wrap(err, r, "\"primary\" alone, or prefixes");
+	o->has_nodeport_addresses = *value != '\0';
+	o->model.has_nodeport_cidrs = !is_primary;
+	return 0;
+}
+
+static int set_localhost_nodeports(void *settings, const struct cli_option *flag, const char *value,
+				   struct err *err)
+{
+	struct options *o = settings;
+
+	o->has_localhost = true;
+	return cli_bool(&o->model.serves_localhost, value, err);
+}
+
+void options_ignored_add(struct options *o, const char *what, const char *name)
+{
+	str_printf(&o->ignored, "%s%s%s", o->ignored.len > 0 ? ", " : "", what, name);
+}
+
+/* Calls `set` for each entry of a list separated by commas; `value`: behind '=', or NULL. */
+static int each_entry(struct options *o, const char *list,
+		      int (*set)(struct options *o, const char *word, const char *value,
+				 struct err *err),
+		      struct err *err)
+{
+	char *copy = xstrdup(list);
+	char *rest = copy;
+	char *word;
+	int r = 0;
+
+	while (r == 0 && (word = strsep(&rest, ",")) != NULL) {
+		char *value;
+
+		word += strspn(word, " \t");
+		word[strcspn(word, " \t")] = '\0';
+		value = strchr(word, '=');
+		if (value != NULL)
+			*value++ = '\0';
+		r = set(o, word, value, err);
+	}
+	free(copy);
+	return r;
+}
+
+static int set_gate(struct options *o, const char *gate, const char *value, struct err *err)
+{
+	bool is_on = false;
+	int r;
+
+	if (*gate == '\0' && value == NULL)
+		return 0;
+	if (value == NULL)
+		return err_set(err, -EINVAL, "'%s' is not NAME=true or NAME=false", gate);
+	r = cli_bool(&is_on, value, err);
+	if (r < 0)
+		return err_wrap(err, r, "%s", gate);
+	if (strcmp(gate, "AllowServiceExternalIPs") == 0) /* SVC-13 */
+		o->model.no_external_ips = !is_on;
+	else
+		options_ignored_add(o, "feature gate ", gate);
+	return 0;
+}
+
+static int set_feature_gates(void *settings, const struct cli_option *flag, const char *value,
+			     struct err *err)
+{
+	return each_entry(settings, value, set_gate, err);
+}
+
+/* LEVEL for all areas, or AREA=LEVEL; the last one counts. */
+static int set_level(struct options *o, const char *word, const char *value, struct err *err)
+{
+	const char *text = value != NULL ? value : word;
+	int level = log_level_parse(text);
+	int area = value != NULL ? log_area_parse(word) : -1;
+
+	if (level < 0)
+		return err_set(err, -EINVAL, "'%s' is not error, warn, notice, info or debug",
+			       text);
+	if (value != NULL && area < 0)
+		return err_set(err, -EINVAL, "'%s' is not an area of the log", word);
+	for (int i = 0; i < LOG_AREA_N; i++)
+		if (area < 0 || i == area)
+			o->area_level[i] = (enum log_level)level;
+	return 0;
+}
+
+static int set_log_level(void *settings, const struct cli_option *flag, const char *value,
+			 struct err *err)
+{
+	return each_entry(settings, value, set_level, err);
+}
+
+static int set_module(struct options *o, const char *word, const char *value, struct err *err)
+{
+	int64_t n;
+	int area = log_area_parse(word);
+	int r;
+
+	if (*word == '\0' && value == NULL)
+		return 0;
+	if (value == NULL)
+		return err_set(err, -EINVAL, "'%s' is not AREA=N", word);
+	r = cli_int(&n, value, 0, INT32_MAX, err);
+	if (r < 0)
+		return r;
+	if (area >= 0)
+		o->area_verbosity[area] = (int)n;
+	else
+		options_ignored_add(o, "vmodule ", word);
+	return 0;
+}
+
+static int set_vmodule(void *settings, const struct cli_option *flag, const char *value,
+		       struct err *err)
+{
+	return each_entry(settings, value, set_module, err);
+}
+
+/* "10.0.0.1:80", "[::1]:80", or an address alone: port 0. CFG-21: empty changes nothing. */
+static int set_place(void *settings, const struct cli_option *flag, const char *value,
+		     struct err *err)
+{
+	const char *colon = strrchr(value, ':');
+	bool is_bare = colon == NULL || (value[0] != '[' && strchr(value, ':') != colon) ||
+		       (value[0] == '[' && colon[-1] != ']');
+	size_t len = is_bare ? strlen(value) : (size_t)(colon - value);
+	struct listen_place place = { 0 };
+	char text[IP_TEXT_MAX] = "";
+	int64_t port = 0;
+	int r = 0;
+
+	if (*value == '\0')
+		return 0;
+	if (len > 1 && value[0] == '[' && value[len - 1] == ']') {
+		value++;
+		len -= 2;
+	}
+	memcpy(text, value, MIN(len, sizeof(text) - 1));
+	r = ip_addr_parse(&place.addr, text, err);
+	if (r == 0 && !is_bare)
+		r = cli_int(&port, colon + 1, 1, UINT16_MAX, err);
+	if (r < 0)
+		return r;
+	place.port = (uint16_t)port;
+	*(struct listen_place *)((char *)settings + flag->value.at) = place;
+	return 0;
+}
+
+static int set_ipvs_mark(void *settings, const struct cli_option *flag, const char *value,
+			 struct err *err)
+{
+	struct options *o = settings;
+	char *end;
+	unsigned long n = strtoul(value, &end, 0);
+
+	if (end == value || *end != '\0' || n < 2 || n > 254 || n % 2 != 0)
+		return err_set(err, -EINVAL, "'%s' is not an even number from 2 to 254", value);
+	o->ipvs.mark_tag = (uint32_t)n;
+	return 0;
+}
+
+static int set_ipvs_table(void *settings, const struct cli_option *flag, const char *value,
+			  struct err *err)
+{
+	struct options *o = settings;
+	int64_t n;
+	int r = cli_int(&n, value, 1, UINT32_MAX, err);
+
+	if (r == 0 && n >= 253 && n <= 255)
+		return err_set(err, -EINVAL, "tables 253 to 255 are the kernel's own");
+	if (r == 0)
+		o->ipvs.route_table = (uint32_t)n;
+	return r;
+}
+
+/* --- the table --- */
+
+#define CLI_SETTINGS options
+#define ANY CLI_VALUE(CLI_ANY)
+#define TEXT(member) CLI_VALUE(CLI_TEXT, CLI_AT(member))
+#define BOOL(member) CLI_VALUE(CLI_BOOL, CLI_AT(member))
+#define CHOICE(member) CLI_VALUE(CLI_CHOICE, CLI_AT(member))
+#define INT(member, min, max) CLI_VALUE(CLI_INT, CLI_AT(member), min, max)
+#define TIME(member, min) CLI_VALUE(CLI_DURATION, CLI_AT(member), min)
+#define SECONDS(member, max) CLI_VALUE(CLI_SECONDS, CLI_AT(member), 0, max)
+#define PREFIXES(member) CLI_VALUE(CLI_PREFIXES, CLI_AT(member))
+#define INTERFACE(member) CLI_VALUE(CLI_INTERFACE, CLI_AT(member))
+#define PLACE(member) CLI_VALUE(CLI_FUNCTION, CLI_AT(member), .set = set_place)
+#define SPECIAL(function) CLI_VALUE(CLI_FUNCTION, .set = function)
+#define ACTION(action) CLI_VALUE(CLI_FUNCTION, .max = action, .set = set_action)
+/* Checked and not stored. */
+#define CHECKED(type, min, max) CLI_VALUE(type, 0, 0, min, max)
+
+#define IPVS_SECONDS_MAX (INT32_MAX / 1000)
+
+#define LOG_NOTE "no effect: the log goes to standard error"
+#define ID_NOTE "no effect: machine and boot ids are not read"
+#define MARK_NOTE "no effect: no packet mark is used"
+#define IPVS_PERIOD_NOTE "no effect: see --min-sync-period"
+#define WINDOWS_NOTE "for Windows"
+
+static const struct cli_option flags[] = {
+	{ "config", "FILE", TEXT(config), "read a KubeProxyConfiguration file",
+	  .group = "Commands and configuration" },
+	{ "write-config-to", "FILE", TEXT(write_config_to),
+	  "write the effective configuration and exit" },
+	{ "cleanup", "[=WHAT]", CLI_VALUE(CLI_FUNCTION, 0, 0, 0, OPTIONS_CLEANUP, set_cleanup),
+	  "remove vipd's kernel state and exit",
+	  .words = "true false kube-proxy kube-proxy,force" },
+	{ "init-only", NULL, ACTION(OPTIONS_INIT_ONLY), "set privileged sysctls and exit" },
+	{ "completion", "SHELL", SPECIAL(set_completion), "print a completion script and exit",
+	  .words = "bash zsh fish" },
+	{ "version", NULL, ACTION(OPTIONS_VERSION), "print version and commit, and exit" },
+	{ "help", NULL, ACTION(OPTIONS_HELP), "print this help and exit", .letter = 'h' },
+
+	{ "manifests", "DIR", CLI_VALUE(CLI_TEXT, CLI_AT(manifests), 1),
+	  "serve the objects in the files of DIR",
+	  .group = "Source of Services and EndpointSlices" },
+	{ "strict", NULL, BOOL(is_strict), "reject manifests with unknown fields" },
+	{ "kubeconfig", "FILE", TEXT(kubeconfig), "kubeconfig file with authorization information",
+	  "", "clientConnection.kubeconfig" },
+	{ "master", "URLS", TEXT(master), "addresses of API servers (override kubeconfig)" },
+	{ "api-servers", "URLS", TEXT(master), "alias of --master" },
+	{ "kube-api-content-type", "TYPE", TEXT(api_content_type), "encoding",
+	  "application/vnd.kubernetes.protobuf", "clientConnection.contentType",
+	  .words = "application/vnd.kubernetes.protobuf application/json" },
+	{ NULL, NULL, ANY, "no effect: follows from contentType", "",
+	  "clientConnection.acceptContentTypes", .effect = CLI_ACCEPTED },
+	{ "kube-api-qps", "N", CLI_VALUE(CLI_NUMBER, CLI_AT(api_qps)),
+	  "lists and watches per second", "5", "clientConnection.qps" },
+	{ "kube-api-burst", "N", INT(api_burst, 0, 1000000), "burst of lists and watches", "10",
+	  "clientConnection.burst" },
+	{ "config-sync-period", "TIME", CHECKED(CLI_DURATION, 1, 0),
+	  "no effect: see --audit-period", "15m", "configSyncPeriod", .effect = CLI_ACCEPTED },
+
+	{ "hostname-override", "NAME", SPECIAL(set_hostname), "name of this node [host name]", "",
+	  "hostnameOverride", .group = "Node" },
+	{ "bind-address", "IP", SPECIAL(set_bind_address), "overrides the node's primary IP",
+	  "0.0.0.0", "bindAddress" },
+	{ "nodeport-addresses", "LIST", SPECIAL(set_nodeport_addresses),
+	  "CIDRs of node port IPs, or \"primary\"", "", "nodePortAddresses", .kind = CONFIG_LIST },
+	{ "iptables-localhost-nodeports", NULL, SPECIAL(set_localhost_nodeports),
+	  "serve node ports on 127.0.0.1 and ::1", "false", "iptables.localhostNodePorts",
+	  .kind = CONFIG_BOOL },
+	{ "oom-score-adj", "N", INT(oom_score_adj, -1000, 1000),
+	  "oom-score-adj value, -1000 to 1000", NULL, "oomScoreAdj" },
+
+	{ "proxy-mode", "MODE", CLI_VALUE(CLI_FUNCTION, CLI_AT(mode), 0, 0, set_mode),
+	  "nftables, ipvs or iptables", "nftables", "mode", .words = "nftables ipvs iptables",
+	  .group = "Traffic" },
+	{ "cluster-cidr", "LIST", PREFIXES(model.cluster_cidrs),
+	  "CIDR ranges of the pods in the cluster", "", "clusterCIDR", .kind = CONFIG_TEXT },
+	{ "detect-local-mode", "MODE",
+	  CLI_VALUE(CLI_CHOICE, CLI_AT(model.detect_local), DETECT_LOCAL_CLUSTER_CIDR),
+	  "mode to detect local traffic", "ClusterCIDR", "detectLocalMode",
+	  "ClusterCIDR NodeCIDR BridgeInterface InterfaceNamePrefix" },
+	{ "pod-bridge-interface", "NAME", INTERFACE(pod_bridge), "bridge of the pods' interfaces",
+	  "", "detectLocal.bridgeInterface" },
+	{ "pod-interface-name-prefix", "NAME", INTERFACE(pod_prefix),
+	  "prefix of pods' interface names", "", "detectLocal.interfaceNamePrefix" },
+	{ "masquerade-all", NULL, BOOL(model.is_masquerade_all),
+	  "masquerade all traffic sent via cluster IPs", "false",
+	  "iptables.masqueradeAll nftables.masqueradeAll" },
+	{ "service-cluster-ip-range", "LIST", PREFIXES(model.service_cidrs),
+	  "CIDR ranges of cluster IPs" },
+	{ "feature-gates", "LIST", SPECIAL(set_feature_gates),
+	  "NAME=true|false,...: AllowServiceExternalIPs", "", "featureGates",
+	  .kind = CONFIG_GATES },
+	{ "dead-flows", "WHAT", CHOICE(resets_dead_flows),
+	  "TCP to removed endpoints: keep or reset", "keep", .words = "keep reset" },
+
+	{ "min-sync-period", "TIME", TIME(min_sync_period_ns, 0), "shortest pause between syncs",
+	  "0s", .group = "Synchronization with the kernel" },
+	{ "iptables-min-sync-period", "TIME", TIME(min_sync_period_ns, 0),
+	  "alias of --min-sync-period", "0s", "iptables.minSyncPeriod nftables.minSyncPeriod" },
+	{ "iptables-sync-period", "TIME", TIME(sync_period_ns, 1),
+	  "pending for twice this time: unhealthy", "30s",
+	  "iptables.syncPeriod nftables.syncPeriod" },
+	{ "audit-period", "TIME", TIME(audit_period_ns, 0),
+	  "compare kernel and desired state (0: never)", "5m" },
+	{ "nft-table-owner", NULL, BOOL(is_table_owner),
+	  "own the nft tables exclusively (Linux 6.9)", "false" },
+	{ "nft-guard", "WHEN", CHOICE(is_guard_off), "keep connections when rules are flushed",
+	  "auto", .words = "auto off" },
+	{ "metrics-per-service", "WHAT", CHOICE(counting),
+	  "count connections per service or endpoint", "none", .words = "none service endpoint" },
+
+	{ "conntrack-max-per-core", "N", INT(sysctls.max_per_core, 0, INT32_MAX),
+	  "entries per CPU core (0: unchanged)", "32768", "conntrack.maxPerCore",
+	  .group = "Connection tracking" },
+	{ "conntrack-min", "N", INT(sysctls.max_min, 0, INT32_MAX),
+	  "minimum number of conntrack entries", "131072", "conntrack.min" },
+	{ "conntrack-tcp-timeout-established", "TIME", SECONDS(sysctls.tcp_established_s, 0),
+	  "timeout of idle TCP flows", "24h0m0s", "conntrack.tcpEstablishedTimeout" },
+	{ "conntrack-tcp-timeout-close-wait", "TIME", SECONDS(sysctls.tcp_close_wait_s, 0),
+	  "timeout of half-closed TCP", "1h0m0s", "conntrack.tcpCloseWaitTimeout" },
+	{ "conntrack-tcp-be-liberal", NULL, BOOL(sysctls.is_tcp_liberal),
+	  "accept out-of-window TCP packets", "false", "conntrack.tcpBeLiberal" },
+	{ "conntrack-udp-timeout", "TIME", SECONDS(sysctls.udp_s, 0),
+	  "timeout of unreplied UDP (0: unchanged)", "0s", "conntrack.udpTimeout" },
+	{ "conntrack-udp-timeout-stream", "TIME", SECONDS(sysctls.udp_stream_s, 0),
+	  "timeout of replied UDP flows", "0s", "conntrack.udpStreamTimeout" },
+
+	{ "control-socket", "PATH", CLI_VALUE(CLI_TEXT, CLI_AT(control_socket), -1),
+	  "socket for vipctl", CONTROL_SOCKET_PATH, .group = "Servers" },
+	{ "healthz-bind-address", "IP:PORT", PLACE(healthz),
+	  "address of /healthz, /livez [0.0.0.0:10256]", "", "healthzBindAddress" },
+	{ "healthz-port", "N", INT(healthz_port, 0, UINT16_MAX), "port of /healthz (0: no server)",
+	  NULL, "healthzBindAddress", .kind = CONFIG_SHARED },
+	{ "metrics-bind-address", "IP:PORT", PLACE(metrics),
+	  "address of /metrics [127.0.0.1:10249]", "", "metricsBindAddress" },
+	{ "metrics-port", "N", INT(metrics_port, 0, UINT16_MAX), "port of /metrics (0: no server)",
+	  NULL, "metricsBindAddress", .kind = CONFIG_SHARED },
+	{ "bind-address-hard-fail", NULL, BOOL(is_bind_hard_fail),
+	  "treat failure to bind to a port as fatal", "false", "bindAddressHardFail" },
+	{ "status-page", "WHEN", CHOICE(status_page), "page beside /metrics: auto, on or off",
+	  "auto", .words = "auto on off" },
+	{ "profiling", NULL, CHECKED(CLI_BOOL, 0, 0), "no effect: no such server", "false",
+	  "enableProfiling", .effect = CLI_ACCEPTED },
+	{ "show-hidden-metrics-for-version", "VERSION", CHECKED(CLI_CHOICE, 0, 0),
+	  "no effect: no hidden metrics", "", "showHiddenMetricsForVersion", PREVIOUS_VERSION,
+	  .effect = CLI_ACCEPTED },
+
+	{ "v", "N", INT(verbosity, 0, INT32_MAX), "log verbosity: 0 events, 2 syncs, 4 details",
+	  "0", "logging.verbosity", .group = "Log" },
+	{ "vmodule", "LIST", SPECIAL(set_vmodule), "verbosity per area: AREA=N,...", "",
+	  "logging.vmodule", .kind = CONFIG_VMODULE },
+	{ "log-level", "LIST", SPECIAL(set_log_level), "LEVEL, or AREA=LEVEL,...; overrides -v" },
+	{ "logging-format", "FORMAT", CHOICE(log_format), "text, or json: one object per line",
+	  "text", "logging.format", "text json" },
+	{ "log-flush-frequency", "TIME", CHECKED(CLI_DURATION, 0, 0), LOG_NOTE, "0s",
+	  "logging.flushFrequency", .kind = CONFIG_DURATION_OR_NS, .effect = CLI_ACCEPTED },
+	{ NULL, NULL, ANY, LOG_NOTE, NULL, "logging.options", .kind = CONFIG_ANY,
+	  .effect = CLI_ACCEPTED },
+#define LOG_SWITCH(name)                                          \
+	{                                                         \
+		name, NULL, ANY, LOG_NOTE, .effect = CLI_ACCEPTED \
+	}
+#define LOG_VALUE(name, arg)                                     \
+	{                                                        \
+		name, arg, ANY, LOG_NOTE, .effect = CLI_ACCEPTED \
+	}
+	LOG_SWITCH("log-text-split-stream"),
+	LOG_VALUE("log-text-info-buffer-size", "SIZE"),
+	LOG_SWITCH("log-json-split-stream"),
+	LOG_VALUE("log-json-info-buffer-size", "SIZE"),
+	LOG_SWITCH("logtostderr"),
+	LOG_SWITCH("alsologtostderr"),
+	LOG_VALUE("stderrthreshold", "N"),
+	LOG_VALUE("log-dir", "DIR"),
+	LOG_VALUE("log-file", "FILE"),
+	LOG_VALUE("log-file-max-size", "N"),
+	LOG_VALUE("log-backtrace-at", "WHERE"),
+	LOG_SWITCH("add-dir-header"),
+	LOG_SWITCH("skip-headers"),
+	LOG_SWITCH("skip-log-headers"),
+	LOG_SWITCH("one-output"),
+	{ "boot-id-file", "FILES", ANY, ID_NOTE, .effect = CLI_ACCEPTED },
+	{ "machine-id-file", "FILES", ANY, ID_NOTE, .effect = CLI_ACCEPTED },
+
+	{ "ipvs-scheduler", "NAME", TEXT(ipvs.scheduler), "IPVS scheduler [rr]", "",
+	  "ipvs.scheduler", .group = "IPVS" },
+	{ "ipvs-drain-timeout", "TIME", SECONDS(ipvs.drain_s, IPVS_SECONDS_MAX),
+	  "drain timeout of removed backends", "15m", "ipvs.drainTimeout" },
+	{ "ipvs-exclude-cidrs", "LIST", PREFIXES(ipvs.exclude),
+	  "CIDRs of virtual services not to touch", "", "ipvs.excludeCIDRs", .kind = CONFIG_LIST },
+	{ "ipvs-tcp-timeout", "TIME", SECONDS(ipvs.tcp_s, IPVS_SECONDS_MAX),
+	  "timeout of idle TCP (0: unchanged)", "0s", "ipvs.tcpTimeout" },
+	{ "ipvs-tcpfin-timeout", "TIME", SECONDS(ipvs.tcpfin_s, IPVS_SECONDS_MAX),
+	  "timeout of TCP after FIN (0: unchanged)", "0s", "ipvs.tcpFinTimeout" },
+	{ "ipvs-udp-timeout", "TIME", SECONDS(ipvs.udp_s, IPVS_SECONDS_MAX),
+	  "timeout of UDP (0: unchanged)", "0s", "ipvs.udpTimeout" },
+	{ "ipvs-mark", "TAG", SPECIAL(set_ipvs_mark), "upper eight bits of packet marks, even",
+	  "0x5a" },
+	{ "ipvs-route-table", "N", SPECIAL(set_ipvs_table), "routing table of captured packets",
+	  "23130" },
+	{ "ipvs-rule-priority", "N", INT(ipvs.rule_priority, 1, 32762),
+	  "first of four routing rule priorities", "100" },
+	{ "ipvs-estimation", NULL, BOOL(ipvs.is_estimating),
+	  "IPVS counters and rates (ipvsadm --stats)", "false" },
+	{ "ipvs-sync-period", "TIME", CHECKED(CLI_DURATION, 1, 0), IPVS_PERIOD_NOTE, "30s",
+	  "ipvs.syncPeriod", .effect = CLI_ACCEPTED },
+	{ "ipvs-min-sync-period", "TIME", CHECKED(CLI_DURATION, 0, 0), IPVS_PERIOD_NOTE, "0s",
+	  "ipvs.minSyncPeriod", .effect = CLI_ACCEPTED },
+	{ "ipvs-strict-arp", NULL, CHECKED(CLI_BOOL, 0, 0),
+	  "no effect: no address is bound to a device", "false", "ipvs.strictARP",
+	  .effect = CLI_ACCEPTED },
+	{ "iptables-masquerade-bit", "N", CHECKED(CLI_INT, 0, 31), MARK_NOTE, "14",
+	  "iptables.masqueradeBit", .effect = CLI_ACCEPTED },
+	{ NULL, NULL, CHECKED(CLI_INT, 0, 31), MARK_NOTE, "14", "nftables.masqueradeBit",
+	  .effect = CLI_ACCEPTED },
+
+#define WINDOWS(field, type, preset)                                          \
+	{                                                                     \
+		NULL, NULL, CHECKED(type, 0, 0), WINDOWS_NOTE, preset, field, \
+			.effect = CLI_ACCEPTED                                \
+	}
+	WINDOWS("winkernel.networkName", CLI_TEXT, ""),
+	WINDOWS("winkernel.sourceVip", CLI_TEXT, ""),
+	WINDOWS("winkernel.enableDSR", CLI_BOOL, "false"),
+	WINDOWS("winkernel.rootHnsEndpointName", CLI_TEXT, ""),
+	WINDOWS("winkernel.forwardHealthCheckVip", CLI_BOOL, "false"),
+	{ NULL, NULL, CHECKED(CLI_BOOL, 0, 0), WINDOWS_NOTE, "false", "windowsRunAsService",
+	  .effect = CLI_REFUSED },
+	{ NULL, NULL, CHECKED(CLI_TEXT, 0, 0), "no effect: kube-proxy does not use it either", "",
+	  "portRange", .effect = CLI_ACCEPTED },
+};
+
+const struct cli vipd_cli = {
+	.name = "vipd",
+	.usage = "Usage: vipd --manifests DIR [--hostname-override NAME] [FLAGS]\n"
+		 "       vipd --kubeconfig FILE | --config FILE [FLAGS]\n\n"
+		 "Make Kubernetes service addresses work on this node, in the kernel.\n",
+	.usage_end = "\nExplanations: man vipd\n",
+	.options = flags,
+	.n_options = ARRAY_SIZE(flags),
+};

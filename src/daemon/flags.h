@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* daemon/flags - vipd's flags as a table, for options.c. */
+#pragma once
+
+#include "cli/cli.h"
+#include "daemon/options.h"
+
+#define FIELD_NAME_MAX 64 /* with the terminator */
+
+extern const struct cli vipd_cli; /* settings: struct options */
+
+/* Note a setting without effect, for the warning at the start. */
+void options_ignored_add(struct options *o, const char *what, const char *name);

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""--help and --version of both programs."""
+import os
+import re
+import subprocess
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("VIPD_BUILD", os.path.join(ROOT, "build")))
+COLUMNS = 80
+
+
+def run(program, *args):
+    return subprocess.run([os.path.join(BUILD, program)] + list(args), capture_output=True,
+                          text=True, check=True, timeout=60).stdout
+
+
+def options(text):
+    """Long options of --help, and -v."""
+    return re.findall(r"^  (?:-\w, )?(--?[a-z][a-z-]*)", text, re.M)
+
+
+@pytest.mark.parametrize("program", ["vipd", "vipctl"])
+def test_one_line_per_option(program):
+    text = run(program, "--help")
+    assert [line for line in text.splitlines() if len(line) > COLUMNS] == []
+    assert len(options(text)) == len(set(options(text))) > 15
+
+
+@pytest.mark.parametrize("command", ["status", "svc", "diff", "monitor", "top", "drain", "undrain",
+                                     "trace", "dump", "doctor", "log", "completion"])
+def test_help_of_a_command(command):
+    text = run("vipctl", command, "--help")
+    assert command in run("vipctl", "--help")
+    assert text.startswith("Usage: vipctl %s" % command) and "--output" in text
+    assert ("--watch" in text) == (command in ("status", "svc", "diff", "top", "trace"))
+
+
+@pytest.mark.parametrize("program", ["vipd", "vipctl"])
+def test_man_page_has_every_option(program):
+    with open(os.path.join(BUILD, "doc", program + ".8"), encoding="utf-8") as f:
+        page = f.read().replace("\\-", "-")
+    missing = [o for o in options(run(program, "--help"))
+               if not re.search(r"^\.B .*%s(?![\w-])" % o, page, re.M)]
+    assert missing == []
+
+
+def test_every_flag_is_documented():
+    with open(os.path.join(ROOT, "doc", "flags.md"), encoding="utf-8") as f:
+        document = f.read()
+    assert [o for o in options(run("vipd", "--help")) if "| `%s` |" % o not in document] == []
+
+
+@pytest.mark.parametrize("program", ["vipd", "vipctl"])
+def test_version_has_the_commit(program):
+    """Of the clone that was built; sources without git have the version alone."""
+    version = run(program, "--version").strip()
+    m = re.match(r"%s \d+\.\d+\.\d+(?: \(commit ([0-9a-f]{12})(-dirty)?\))?(, |$)" % program, version)
+    assert m, version
+    assert (m.group(1) is None) == (not os.path.exists(os.path.join(ROOT, ".git")))
