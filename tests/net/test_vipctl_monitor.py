@@ -5,7 +5,6 @@ import os
 import select
 import socket
 import subprocess
-import time
 
 import pytest
 
@@ -23,7 +22,7 @@ class Monitor:
         self.text = b""
         assert self.next()["event"] == "hello"
 
-    def next(self, timeout=5):
+    def next(self, timeout=L.PATIENCE * L.SLOW):
         while b"\n" not in self.text:
             r, _, _ = select.select([self.proc.stdout], [], [], timeout)
             assert r, "no event within %d s" % timeout
@@ -96,12 +95,18 @@ def test_for_people(vipd):
     p = subprocess.Popen([L.program("vipctl"), "--socket", vipd.socket, "monitor", "--service",
                           "default/people"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          text=True)
-    time.sleep(0.1)
-    vipd.apply(Svc("people", 62).objects())
+
+    def is_subscribed():
+        vipd.apply(Svc("people", 62).objects())
+        if select.select([p.stdout], [], [], 0.5)[0]:
+            return True
+        vipd.apply([])
+        return False
+    L.eventually(is_subscribed)
     lines = [p.stdout.readline() for _ in range(2)]
     p.stdout.close()
     vipd.apply([])
-    assert p.wait(5) == 0 and p.stderr.read() == ""
+    assert p.wait(L.PATIENCE * L.SLOW) == 0 and p.stderr.read() == ""
     p.stderr.close()
     assert any(" default/people " in l for l in lines), lines
 
