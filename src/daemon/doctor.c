@@ -11,15 +11,15 @@ struct doctor {
 	struct check_helper *checks;
 	struct event *patience;
 	struct event *log_timer;
-	struct check_report told; /* warnings and errors of the last run */
+	struct check_report logged; /* warnings and errors of the last run */
 	bool is_settled;
 };
 
 /* --- checks --- */
 
-static bool is_told(const struct doctor *d, const struct check_result *c)
+static bool is_logged(const struct doctor *d, const struct check_result *c)
 {
-	vec_for_each (t, &d->told.v)
+	vec_for_each (t, &d->logged.v)
 		if (strcmp(t->check, c->check) == 0 && strcmp(t->found, c->found) == 0)
 			return true;
 	return false;
@@ -28,20 +28,20 @@ static bool is_told(const struct doctor *d, const struct check_result *c)
 static void on_checked(void *arg, const struct check_report *report)
 {
 	struct doctor *d = arg;
-	struct check_report told = { 0 };
+	struct check_report logged = { 0 };
 
 	vec_for_each (c, &report->v) {
 		if (c->level < CHECK_WARNING)
 			continue;
-		if (!is_told(d, c))
+		if (!is_logged(d, c))
 			log_warn(LOG_AREA_MAIN, "doctor: %s: %s: %s%s%s",
 				 check_level_text(c->level), c->check, c->found,
 				 c->advice != NULL ? "; what to do: " : "",
 				 c->advice != NULL ? c->advice : "");
-		check_add(&told, c->check, c->level, NULL, "%s", c->found);
+		check_add(&logged, c->check, c->level, NULL, "%s", c->found);
 	}
-	check_report_fini(&d->told);
-	d->told = told;
+	check_report_fini(&d->logged);
+	d->logged = logged;
 }
 
 static void on_patience(evutil_socket_t fd, short what, void *arg)
@@ -118,6 +118,6 @@ void doctor_close(struct doctor *d)
 		event_free(d->patience);
 	if (d->log_timer != NULL)
 		event_free(d->log_timer);
-	check_report_fini(&d->told);
+	check_report_fini(&d->logged);
 	free(d);
 }

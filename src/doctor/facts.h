@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * doctor/facts - what the readers found, before anybody judges it.
+ * doctor/facts - facts about the node, collected by read_*.c and try.c.
  *
- * Numbers of files are FACT_UNKNOWN where the file is not there. Lists own their texts.
+ * Numbers are FACT_UNKNOWN if their file does not exist. Lists own their texts.
  * Private to doctor/.
  */
 #pragma once
@@ -18,16 +18,16 @@
 #define FACT_NAME_MAX 64
 #define FACT_IPVS_SYSCTLS 8 /* room for ipvs_sysctl_wanted()'s */
 
-/* What the trials said; see try.h. */
+/* Results of try.h. */
 struct fact_try {
 	bool is_done;
 	bool is_private;         /* in a network namespace of its own; else without the layout */
 	int layout_result;       /* 0 or -errno; only where is_private */
-	char text[ERR_TEXT_MAX]; /* why not done, or what the layout met */
+	char text[ERR_TEXT_MAX]; /* why not done, or the layout's error */
 	size_t n[IPFAM_N];
 	struct nft_try tries[IPFAM_N][NFT_TRIES_MAX];
 	/* Of the ipvs plane: */
-	int ipvs_result; /* 0: IPVS answers, or -errno */
+	int ipvs_result; /* 0: IPVS is available, or -errno */
 	size_t n_scheds; /* tried only where is_private */
 	struct ipvs_try scheds[IPVS_TRIES_MAX];
 };
@@ -61,34 +61,34 @@ struct fact_process {
 	int64_t pid;
 };
 
-/* A base chain of type nat, where destinations are changed. */
+/* A base chain of type nat that can translate destinations. */
 struct fact_hook {
 	char *chain;
 	bool is_output; /* else prerouting */
 	int32_t priority;
 };
 
-/* A base chain that packets to this host pass, and that drops what it does not accept. */
+/* A base chain of the input hook with policy drop. */
 struct fact_input {
 	char *chain;
-	bool accepts_mark; /* as far as a rule of its table says so */
+	bool accepts_mark; /* a rule of its table does */
 };
 
-/* A table of nf_tables that is not ours. */
+/* A foreign table of nf_tables. */
 struct fact_table {
 	uint8_t family; /* NFPROTO_* */
 	char *name;
 	char *comment;
 	bool has_kube_services; /* a chain KUBE-SERVICES */
-	bool has_dnat;          /* a rule that changes destinations */
-	size_t n_mentions;      /* rules that compare with an address of ours */
+	bool has_dnat;          /* a rule translates destinations */
+	size_t n_mentions;      /* rules that compare with a service address */
 	struct ip_addr mention; /* one of them */
 	char *mention_chain;
 	VEC(struct fact_hook) hooks;
 	VEC(struct fact_input) inputs; /* read for the ipvs plane only */
 };
 
-/* What is ours in the kernel; sorted. */
+/* vipd's kernel state; sorted. */
 struct fact_ours {
 	size_t n_tables[IPFAM_N];
 	VEC(struct fact_tuple) frontends;
@@ -97,17 +97,17 @@ struct fact_ours {
 	VEC(struct ip_addr) endpoints;
 };
 
-/* What the ipvs plane needs besides. */
+/* Further facts for the ipvs plane. */
 struct fact_ipvs {
-	bool is_asked;    /* judge for that plane; else nothing below is read */
-	bool is_in_force; /* its table is there */
-	bool has_other;   /* and one of the nft plane's, which comes first then */
-	uint32_t mark;    /* that captured packets carry, in the bits of IPVS_MARK_MASK */
+	bool is_selected; /* check for that plane; else nothing below is read */
+	bool is_in_force; /* its table exists */
+	bool has_other;   /* and one of the nft plane's, whose hooks run first */
+	uint32_t mark;    /* of captured packets, in the bits of IPVS_MARK_MASK */
 	bool has_routing; /* the two lists below are known */
 	char routing_error[ERR_TEXT_MAX];
 	VEC(char *) missing; /* policy routing rules and routes */
-	VEC(char *) hard;    /* others' that vipd does not serve beside */
-	VEC(char *) soft;    /* others' that may decide before vipd's */
+	VEC(char *) hard;    /* foreign rules that prevent vipd from serving */
+	VEC(char *) soft;    /* foreign rules that precede vipd's */
 	int64_t sysctls[FACT_IPVS_SYSCTLS];
 	int64_t table_size; /* buckets for connections */
 	int64_t n_conns;
@@ -123,23 +123,23 @@ struct facts {
 	int64_t n_default_routes; /* IPv4, by interface */
 	/* connection tracking */
 	int64_t ct_max, ct_count, ct_buckets, ct_liberal;
-	uint64_t ct_drops; /* new flows that found no room, ever */
+	uint64_t ct_drops; /* new flows dropped because the table was full, since boot */
 	/* links */
 	bool has_links;
 	char links_error[ERR_TEXT_MAX];
 	VEC(struct fact_link) links;
 	VEC(struct fact_addr) addrs;
-	/* others */
+	/* other programs */
 	VEC(struct fact_process) proxies;
 	VEC(struct fact_tuple) listeners;
 	bool has_ipvs;
-	VEC(struct fact_tuple) ipvs; /* those of others */
+	VEC(struct fact_tuple) ipvs; /* foreign ones */
 	struct fact_ipvs ipvs_plane;
 	bool has_tables;
 	char tables_error[ERR_TEXT_MAX];
 	VEC(struct fact_table) tables;
 	struct fact_ours ours;
-	bool has_legacy_kube; /* KUBE-SERVICES in iptables of the old kind */
+	bool has_legacy_kube; /* KUBE-SERVICES in iptables-legacy */
 	/* clock */
 	bool is_clock_known, is_clock_synced;
 	int64_t clock_jump_ns; /* since the daemon started */
@@ -161,12 +161,12 @@ void read_files(struct facts *f, const char *root);
 void read_self(struct facts *f, const char *root, int64_t clock_offset_ns);
 /* rtnetlink */
 void read_links(struct facts *f);
-/* nf_tables: our tables, then others' */
+/* nf_tables: vipd's tables, then foreign ones */
 void read_tables(struct facts *f);
 /* IPVS and policy routing, after the tables and the files */
 void read_ipvs(struct facts *f, const char *root);
 
-/* What of it is in `ours`. */
+/* Is it in `ours`? */
 bool ours_has_frontend(const struct fact_ours *o, const struct ip_addr *a, uint8_t proto,
 		       uint16_t port);
 bool ours_has_vip(const struct fact_ours *o, const struct ip_addr *a);

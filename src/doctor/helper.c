@@ -19,7 +19,7 @@
 #define ANSWER_MAX (4U << 20)
 #define NICENESS 10 /* traffic and syncs come first */
 
-/* On the way: a byte asks; the answer is its length and then JSON. Same program, same machine. */
+/* Protocol: a request is one byte, an answer its length and then JSON. */
 
 struct check_helper {
 	struct event_base *base;
@@ -63,7 +63,8 @@ static void answer_failure(struct str *out, int status)
 	json_t *json;
 	char *text;
 
-	check_add(&report, "doctor", CHECK_ERROR, "ask again; report it if it stays so",
+	check_add(&report, "doctor", CHECK_ERROR,
+		  "run the check again; report the fault if it persists",
 		  WIFSIGNALED(status) ? "the process that checks ended by signal %d"
 				      : "the process that checks failed (%d)",
 		  WIFSIGNALED(status) ? WTERMSIG(status) : status);
@@ -162,8 +163,9 @@ static void run_failed(struct check_helper *h, const char *why)
 {
 	struct check_report report = { 0 };
 
-	check_add(&report, "doctor", CHECK_ERROR, "ask again; report it if it stays so",
-		  "the helper process %s", why);
+	check_add(&report, "doctor", CHECK_ERROR,
+		  "run the check again; report the fault if it persists", "the helper process %s",
+		  why);
 	run_ended(h, &report);
 }
 

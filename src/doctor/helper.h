@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * doctor/helper - the checks, for a daemon whose loop must not wait.
+ * doctor/helper - runs the checks in a helper process: the event loop does not wait.
  *
- *     check_helper_open()    fork, early: nothing large is held yet
- *     check_helper_run()     begin; done() is called from the loop when there are results
+ *     check_helper_open()    fork, early: while the process is small
+ *     check_helper_run()     start; the event loop calls done() with the results
  *     check_helper_close()   the helper ends
  *
- * The helper process waits for requests and forks once more for each, so that whatever a
- * check does or holds is gone afterwards. A run that does not end is killed after
- * CHECK_DEADLINE_S; the report says so. A helper that dies is replaced at the next run.
+ * The helper forks again for each run, so that no run leaves anything behind. A run that does not
+ * end within CHECK_DEADLINE_S is killed, and the report says so. If the helper dies, the next run
+ * starts another.
  */
 #pragma once
 
@@ -22,10 +22,10 @@ struct check_helper;
 #define CHECK_DEADLINE_S 30
 
 struct check_helper_state {
-	const struct check_report *report; /* of the last run, borrowed; NULL: none has ended */
-	uint64_t ended_ns;                 /* when that was; 0: never */
+	const struct check_report *report; /* of the last run, borrowed; NULL: none yet */
+	uint64_t ended_ns;                 /* end of the last run; 0: never */
 	uint64_t took_ns;
-	uint64_t runs; /* that have ended */
+	uint64_t runs; /* completed */
 	bool is_running;
 };
 
@@ -37,6 +37,6 @@ MUST_USE int check_helper_open(struct check_helper **ret, struct event_base *bas
 void check_helper_close(struct check_helper *h);
 DEFINE_AUTO(struct check_helper *, check_helper_close);
 
-/* While one is under way, which may have looked already: another follows it. */
+/* During a run, another one is queued: the first may have read older facts. */
 void check_helper_run(struct check_helper *h);
 struct check_helper_state check_helper_state(const struct check_helper *h);

@@ -105,7 +105,7 @@ static void read_listeners(struct facts *f, const char *root)
 
 /* --- processes -------------------------------------------------------------------------- */
 
-/* Where its network is ours, as far as may be seen. One that has ended has none. */
+/* Is the process in this network namespace, as far as it can be read? */
 static bool is_neighbour(const char *root, const char *pid)
 {
 	char path[PROC_PATH_MAX];

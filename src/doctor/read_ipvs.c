@@ -33,7 +33,7 @@ static void server_line(void *arg, char *line)
 		p->table_size = n;
 }
 
-/* One of the plane's, by address: none of others. */
+/* A virtual service of the plane, by its address. */
 static void server_ours(void *arg, const struct ipvs_service *s)
 {
 	struct facts *f = arg;
@@ -137,7 +137,7 @@ void read_ipvs(struct facts *f, const char *root)
 	uint32_t value;
 
 	servers_read(f, root);
-	if (!p->is_asked)
+	if (!p->is_selected)
 		return;
 	for (size_t i = 0; i < FACT_IPVS_SYSCTLS && ipvs_sysctl_wanted(i, &name, &value); i++)
 		p->sysctls[i] = proc_number(root, "/proc/sys/net/ipv4/vs/%s", name);

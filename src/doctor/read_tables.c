@@ -28,13 +28,13 @@
 #include "plane/nft/layout.h"
 
 #define COMMENT_OURS "vipd "
-#define COMMENT_GUARD "vipd guard " /* plane/nft/guard.h: it serves nobody */
+#define COMMENT_GUARD "vipd guard " /* plane/nft/guard.h: it serves no addresses */
 #define COMMENT_IPVS "vipd ipvs layout "
 #define KUBE_CHAIN "KUBE-SERVICES"
 #define ENTRIES_MAX (64U << 20) /* of an iptables table of the old kind */
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 
-/* One of ours: of one family, or of both. */
+/* A table of vipd: of one family, or of both. */
 struct our_table {
 	uint8_t family; /* NFPROTO_* */
 	char name[NFT_TABLE_NAME_MAX];
@@ -43,7 +43,7 @@ struct our_table {
 struct tables {
 	struct facts *f;
 	struct nl_sock *nl;
-	struct fact_table *table; /* whose rules are being read */
+	struct fact_table *table; /* the one being read */
 	VEC(struct our_table) ours;
 	enum ipfam fam; /* of the elements being read, and their set */
 	const struct our_set *set;
@@ -158,7 +158,7 @@ static bool is_of_ip(uint8_t family)
 /* Rules of host firewalls are many, and matter to that plane alone. */
 static bool is_for_ipvs(const struct facts *f)
 {
-	return f->ipvs_plane.is_asked || f->ipvs_plane.is_in_force;
+	return f->ipvs_plane.is_selected || f->ipvs_plane.is_in_force;
 }
 
 static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
@@ -195,7 +195,7 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
-/* A dump that is asked again would find its chains twice. */
+/* A repeated dump starts with an empty list. */
 static void chains_begin(void *arg)
 {
 	struct tables *t = arg;
@@ -212,7 +212,7 @@ static void chains_begin(void *arg)
 
 /* --- rules ------------------------------------------------------------------------------ */
 
-/* The address a comparison is with, if it is one of ours. */
+/* The address that an expression compares with, if it is a service address. */
 static bool cmp_mentions(struct ip_addr *ret, const struct facts *f, const struct nlattr *data)
 {
 	const struct nlattr *tb[NFTA_CMP_MAX + 1];
@@ -287,7 +287,7 @@ static void rule_mentions(struct fact_table *table, const struct ip_addr *addr, 
 	table->mention_chain = xstrdup(chain);
 }
 
-/* Where the rule stands is not followed: it is there, so somebody has thought of it. */
+/* The position of the rule is not checked. */
 static void inputs_accept(struct fact_table *table)
 {
 	vec_for_each (input, &table->inputs)
@@ -370,7 +370,8 @@ static int others_read(struct tables *t, struct err *err)
 	return 0;
 }
 
-/* --- ours --------------------------------------------------------------------------------- */
+/* --- vipd's tables
+ * --------------------------------------------------------------------------------- */
 
 static void element_add(struct tables *t, const struct nlattr *key)
 {
@@ -421,7 +422,7 @@ static int element_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
-/* What an interrupted dump brought twice does no harm: these are only ever asked for. */
+/* Duplicates of an interrupted dump are harmless: the lists are only searched. */
 static int our_set_read(struct tables *t, const struct our_table *table, struct err *err)
 {
 	const struct nl_reader reader = { nothing, element_message, t };
@@ -456,7 +457,7 @@ static int ours_read(struct tables *t, struct err *err)
 
 /* --- iptables of the old kind ------------------------------------------------------------- */
 
-/* The table's entries as one block, in which chains stand by name. */
+/* All entries of the table in one block, with the names of chains. */
 static bool legacy_has_chain(int fd, const char *table)
 {
 	struct ipt_getinfo info = { 0 };
@@ -514,7 +515,7 @@ static int all_read(struct tables *t, struct err *err)
 	return r < 0 ? r : others_read(t, err);
 }
 
-/* The tag of captured packets, for what others' rules say of it. */
+/* The mark of captured packets, which foreign rules may compare with. */
 static void mark_read(struct facts *f)
 {
 	struct ipvs_route_config c = { .marks = ipvs_marks_from(IPVS_MARK_TAG_DEFAULT) };

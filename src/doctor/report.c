@@ -55,7 +55,7 @@ json_t *check_report_json(const struct check_report *r)
 		json_t *o = json_object();
 		json_t *found = json_string(c->found);
 
-		/* Names of others may be anything: what is not UTF-8 is not shown. */
+		/* Names from other programs can be any bytes: only UTF-8 is shown. */
 		if (found == NULL)
 			found = json_string("(a name that is no text)");
 		(void)json_object_set_new(o, "check", json_string(c->check));

@@ -75,7 +75,7 @@ def test_all_is_shown(lab, vipd):
     for check in ("kernel", "nftables", "capabilities", "forwarding", "localnet", "conntrack",
                   "tables", "ipvs", "addresses", "listeners", "netlink"):
         assert worst(checks[check]) == "ok", checks[check]
-    assert "as a whole were accepted" in checks["nftables"][0]["found"]
+    assert "accepts the whole ruleset" in checks["nftables"][0]["found"]
     assert code == {"ok": 0, "note": 0, "warning": 1, "error": 2}[answer["worst"]]
     text = subprocess.run([L.program("vipctl"), "--socket", vipd.socket, "doctor"], check=False,
                           capture_output=True, text=True, timeout=30).stdout.splitlines()
@@ -115,7 +115,7 @@ def test_sysctls(lab, vipd):
     lab.node.sysctl(net__ipv4__conf__all__route_localnet=0)
     expect(vipd, "localnet", "ok")
     lab.node.sysctl(net__netfilter__nf_conntrack_tcp_be_liberal=1)
-    expect(vipd, "invalid", "ok", "out of window pass")
+    expect(vipd, "invalid", "ok", "outside of the TCP window are forwarded")
     lab.node.sysctl(net__netfilter__nf_conntrack_tcp_be_liberal=0)
     expect(vipd, "invalid", "ok", "are dropped and counted")
 
@@ -129,7 +129,7 @@ def test_bridge(lab, vipd):
     lab.node.sysctl(**{path: 0})
     expect(vipd, "bridge", "warning", "bridge br0", "bridge-nf-call-iptables is 0")
     lab.node.sysctl(**{path: 1, path.replace("iptables", "ip6tables"): 1})
-    expect(vipd, "bridge", "ok", "bridge br0", "its packets are seen")
+    expect(vipd, "bridge", "ok", "bridge br0", "netfilter sees its packets")
 
 
 def test_owners_of_addresses(lab, vipd):
@@ -153,7 +153,7 @@ def test_addresses_of_the_other_plane(lab, vipd):
               "set cluster_ips4 { type ipv4_addr; elements = { 198.51.100.77 }; }; }")
     ip(vipd, "addr", "add", "198.51.100.77/32", "dev", "lo")
     expect(vipd, "addresses", "warning", "cluster IP 198.51.100.77", "on lo")
-    expect(vipd, "tables", "note", "2 tables of vipd's")
+    expect(vipd, "tables", "note", "2 tables of vipd for")
     ip(vipd, "addr", "del", "198.51.100.77/32", "dev", "lo")
     nft(vipd, "delete table inet vipd-ipvs")
     expect(vipd, "tables", "ok")
@@ -167,7 +167,7 @@ def test_other_proxies(lab, vipd):
     nft(vipd, "table ip nat { chain KUBE-SERVICES { ip daddr %s counter; }; "
               "chain PREROUTING { type nat hook prerouting priority -100; "
               "jump KUBE-SERVICES; }; }" % VIP)
-    expect(vipd, "proxies", "warning", "KUBE-SERVICES in table ip nat", "kube-proxy --cleanup")
+    expect(vipd, "proxies", "warning", "KUBE-SERVICES in table ip nat", "vipd --cleanup=kube-proxy")
     expect(vipd, "tables", "warning", "such as %s in chain KUBE-SERVICES" % VIP)
     nft(vipd, "delete table ip nat")
     nft(vipd, "table ip6 kube-proxy { }")
@@ -193,16 +193,16 @@ def test_a_process_of_another_proxy(lab, vipd):
 def test_foreign_tables(lab, vipd):
     nft(vipd, "table ip early { chain c { type nat hook prerouting priority -150; "
               "ip daddr 203.0.113.77 tcp dport 1 dnat to 203.0.113.78; }; }")
-    expect(vipd, "tables", "warning", "table ip early changes destinations before ours")
+    expect(vipd, "tables", "warning", "table ip early translates destinations before vipd")
     nft(vipd, "delete table ip early")
     nft(vipd, "table ip late { chain c { type nat hook prerouting priority -90; "
               "ip daddr 203.0.113.77 tcp dport 1 dnat to 203.0.113.78; }; }")
-    expect(vipd, "tables", "note", "behind ours" if planes.PLANE == "nft" else "IPVS is not asked")
+    expect(vipd, "tables", "note", "after vipd's" if planes.PLANE == "nft" else "has NAT chains")
     nft(vipd, "delete table ip late")
     nft(vipd, "table inet vipd { }")
     expect(vipd, "tables", "note", "table inet vipd is not vipd's")
     nft(vipd, "delete table inet vipd")
-    expect(vipd, "tables", "ok", "nobody else")
+    expect(vipd, "tables", "ok", "no other table")
 
 
 def test_without_rights(lab, vipd):
@@ -227,7 +227,7 @@ def test_tried_where_traffic_flows(lab, vipd):
         out, _ = p.communicate(timeout=30)
         found = {r["check"]: r for r in json.loads(out)["results"]}
         assert found["nftables"]["level"] == "note", found["nftables"]
-        assert "were not tried" in found["nftables"]["found"]
+        assert "was not tested" in found["nftables"]["found"]
     assert vipd.lab.node.run("nft", "list", "ruleset") == before
     assert vipd.nft.genid() == genid
 

@@ -223,7 +223,7 @@ def test_doctor(lab, vipd):
     assert answer["by"] == "vipd" and IPVS_CHECKS <= set(checks)
     for check in sorted(IPVS_CHECKS) + ["nftables", "ipvs", "tables", "addresses"]:
         assert worst(checks[check])[0] == "ok", (check, checks[check])
-    assert "as a whole were accepted" in checks["nftables"][0][1]
+    assert "accepts the whole ruleset" in checks["nftables"][0][1]
     assert "IPVS serves nothing" in checks["ipvs"][0][1]    # what is ours is nobody else's
     other, answer = doctor(vipd, "--plane", "nftables")
     assert answer["by"] == "vipctl" and not IPVS_CHECKS & set(other)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* doctor/judge_node - forwarding, filters, bridges, connection tracking and the clock. */
+/* doctor/checks_node - forwarding, filters, bridges, connection tracking and the clock. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
-#include "doctor/judge.h"
+#include "doctor/checks.h"
 
 #define LISTED_MAX 5
 #define PER_BUCKET_MAX 8
-#define WALL_MIN_S INT64_C(1735689600) /* 2025-01-01: older than this program */
+#define WALL_MIN_S INT64_C(1735689600) /* 2025-01-01: before this program existed */
 
 static bool has_family(const struct fact_ours *o, uint8_t family)
 {
@@ -20,22 +20,22 @@ static bool has_family(const struct fact_ours *o, uint8_t family)
 	return false;
 }
 
-void judge_forwarding(struct check_report *r, const struct facts *f)
+void check_forwarding(struct check_report *r, const struct facts *f)
 {
 	if (f->ip_forward == 0)
 		check_add(r, "forwarding", CHECK_ERROR, "sysctl -w net.ipv4.ip_forward=1",
-			  "off for IPv4: others' connections to services end here");
+			  "off for IPv4: connections from other hosts and pods to services fail");
 	else if (f->ip_forward < 0)
-		check_add(r, "forwarding", CHECK_WARNING, "let it read /proc/sys/net",
-			  "for IPv4 cannot be read");
+		check_add(r, "forwarding", CHECK_WARNING, "allow vipd to read /proc/sys/net",
+			  "state for IPv4 cannot be read");
 	if (f->ip6_forward == 0)
 		check_add(r, "forwarding",
 			  has_family(&f->ours, AF_INET6) ? CHECK_ERROR : CHECK_NOTE,
-			  "sysctl -w net.ipv6.conf.all.forwarding=1, once there are IPv6 services",
+			  "sysctl -w net.ipv6.conf.all.forwarding=1, if there are IPv6 services",
 			  "off for IPv6%s",
 			  has_family(&f->ours, AF_INET6)
-				  ? ": others' connections to services end here"
-				  : ", and there is no IPv6 service");
+				  ? ": connections from other hosts and pods to services fail"
+				  : "; there are no IPv6 services");
 	else if (f->ip6_forward < 0)
 		check_add(r, "forwarding", CHECK_NOTE, NULL, "this kernel has no IPv6");
 	if (f->ip_forward > 0 && f->ip6_forward > 0)
@@ -44,60 +44,56 @@ void judge_forwarding(struct check_report *r, const struct facts *f)
 		check_add(r, "forwarding", CHECK_OK, NULL, "on for IPv4");
 }
 
-/* What counts is the larger of the interface's and of "all" (Documentation/networking/ip-sysctl) */
+/* The larger value of the interface and of "all" is in force (Documentation/networking/ip-sysctl)
+ */
 static bool is_strict(const struct facts *f, const struct fact_link *l)
 {
 	return MAX(f->rp_filter_all, l->rp_filter) == 1 && l->is_up && strcmp(l->name, "lo") != 0;
 }
 
-void judge_rp_filter(struct check_report *r, const struct facts *f)
+void check_rp_filter(struct check_report *r, const struct facts *f)
 {
 	struct str names = { 0 };
 	size_t n = 0;
 
 	vec_for_each (l, &f->links)
 		if (is_strict(f, l))
-			judge_list_add(&names, &n, LISTED_MAX, l->name);
-	judge_list_end(&names, n, LISTED_MAX);
+			check_list_add(&names, &n, LISTED_MAX, l->name);
+	check_list_end(&names, n, LISTED_MAX);
 	if (n == 0)
 		check_add(r, "rp-filter", CHECK_OK, NULL, "off or loose on every interface");
 	else if (f->n_default_routes > 1)
 		check_add(
 			r, "rp-filter", CHECK_WARNING,
-			"sysctl -w net.ipv4.conf.INTERFACE.rp_filter=2 (loose) where answers come "
-			"back another way; also net.ipv4.conf.all.rp_filter, the larger one counts",
+			"sysctl -w net.ipv4.conf.INTERFACE.rp_filter=2 (loose) if replies take another interface; also net.ipv4.conf.all.rp_filter: the larger value is in force",
 			"strict on %s, and %" PRId64
-			" interfaces have a default route: packets that come by the other are lost",
+			" interfaces have a default route: packets that arrive on the other one are dropped",
 			names.text, f->n_default_routes);
 	else
-		check_add(
-			r, "rp-filter", CHECK_NOTE,
-			"nothing, unless packets to or from pods take different interfaces: then 2 "
-			"(loose)",
-			"strict on %s", names.text);
+		check_add(r, "rp-filter", CHECK_NOTE,
+			  "set 2 (loose) if packets to and from pods take different interfaces",
+			  "strict on %s", names.text);
 	str_fini(&names);
 }
 
-void judge_localnet(struct check_report *r, const struct facts *f)
+void check_localnet(struct check_report *r, const struct facts *f)
 {
 	struct str names = { 0 };
 	size_t n = 0;
 
 	if (f->route_localnet_all > 0)
-		judge_list_add(&names, &n, LISTED_MAX, "all");
+		check_list_add(&names, &n, LISTED_MAX, "all");
 	vec_for_each (l, &f->links)
 		if (l->route_localnet > 0)
-			judge_list_add(&names, &n, LISTED_MAX, l->name);
-	judge_list_end(&names, n, LISTED_MAX);
+			check_list_add(&names, &n, LISTED_MAX, l->name);
+	check_list_end(&names, n, LISTED_MAX);
 	if (n == 0)
-		check_add(r, "localnet", CHECK_OK, NULL,
-			  "127.0.0.0/8 is not routed: node ports are not served there");
+		check_add(r, "localnet", CHECK_OK, NULL, "127.0.0.0/8 is not routed");
 	else
 		check_add(
 			r, "localnet", CHECK_WARNING,
-			"sysctl -w net.ipv4.conf.all.route_localnet=0 unless something else needs "
-			"it: iptables proxies set it for node ports on 127.0.0.1, vipd has none there",
-			"127.0.0.0/8 is routed on %s: neighbours may reach daemons on loopback",
+			"sysctl -w net.ipv4.conf.all.route_localnet=0, unless another program needs it; vipd does not",
+			"127.0.0.0/8 is routed on %s: neighbours can reach daemons that listen on loopback (CVE-2020-8558)",
 			names.text);
 	str_fini(&names);
 }
@@ -120,7 +116,7 @@ static bool shares_bits(const struct ip_addr *a, const struct ip_addr *b, size_t
 	       (rest == 0 || a->bytes[n / 8] >> (8 - rest) == b->bytes[n / 8] >> (8 - rest));
 }
 
-/* Is an endpoint of that family in a prefix of the bridge? Then pods hang on it. */
+/* Is an endpoint of that family in a prefix of the bridge? Then pods are connected to it. */
 static bool has_endpoints(const struct facts *f, const struct fact_link *bridge, uint8_t family)
 {
 	vec_for_each (a, &f->addrs) {
@@ -134,7 +130,7 @@ static bool has_endpoints(const struct facts *f, const struct fact_link *bridge,
 	return false;
 }
 
-static void bridge_judge(struct check_report *r, const struct facts *f,
+static void bridge_check(struct check_report *r, const struct facts *f,
 			 const struct fact_link *bridge)
 {
 	bool has_four = has_endpoints(f, bridge, AF_INET);
@@ -147,34 +143,34 @@ static void bridge_judge(struct check_report *r, const struct facts *f,
 				    : "net.bridge.bridge-nf-call-ip6tables is 0";
 
 	if (is_bad)
-		check_add(r, "bridge", CHECK_WARNING,
-			  "modprobe br_netfilter; sysctl -w net.bridge.bridge-nf-call-iptables=1 "
-			  "net.bridge.bridge-nf-call-ip6tables=1; not needed where pods of the "
-			  "bridge reach each other only through this host",
-			  "endpoints hang on bridge %s, and %s: a pod that reaches "
-			  "another by a service gets answers from a wrong address",
-			  bridge->name, state);
+		check_add(
+			r, "bridge", CHECK_WARNING,
+			"modprobe br_netfilter; sysctl -w net.bridge.bridge-nf-call-iptables=1 "
+			"net.bridge.bridge-nf-call-ip6tables=1; not needed if the pods of the bridge reach each other only through this host",
+			"bridge %s connects endpoints, and %s: a pod that connects to another one through a service gets replies from the wrong address",
+			bridge->name, state);
 	else if (has_four || has_six)
 		check_add(r, "bridge", CHECK_OK, NULL,
-			  "endpoints hang on bridge %s, and its packets are seen", bridge->name);
+			  "bridge %s connects endpoints, and netfilter sees its packets",
+			  bridge->name);
 	else
-		check_add(r, "bridge", CHECK_OK, NULL, "no known endpoint is behind bridge %s",
+		check_add(r, "bridge", CHECK_OK, NULL, "bridge %s connects no endpoints",
 			  bridge->name);
 }
 
-void judge_bridge(struct check_report *r, const struct facts *f)
+void check_bridge(struct check_report *r, const struct facts *f)
 {
 	size_t n = 0;
 
 	if (!f->has_links) {
-		check_add(r, "bridge", CHECK_WARNING, "look at what it says",
-			  "links cannot be read: %s", f->links_error);
+		check_add(r, "bridge", CHECK_WARNING, "see the error", "links cannot be read: %s",
+			  f->links_error);
 		return;
 	}
 	vec_for_each (l, &f->links) {
 		if (strcmp(l->kind, "bridge") != 0 || !has_ports(f, l) || n++ >= LISTED_MAX)
 			continue;
-		bridge_judge(r, f, l);
+		bridge_check(r, f, l);
 	}
 	if (n == 0)
 		check_add(r, "bridge", CHECK_OK, NULL, "no bridge has a port");
@@ -182,70 +178,71 @@ void judge_bridge(struct check_report *r, const struct facts *f)
 
 /* --- connection tracking -------------------------------------------------------------- */
 
-static void judge_liberal(struct check_report *r, const struct facts *f)
+static void check_liberal(struct check_report *r, const struct facts *f)
 {
-	check_add(r, "invalid", CHECK_OK, NULL,
-		  f->ct_liberal > 0
-			  ? "nf_conntrack_tcp_be_liberal is on: packets out of window pass"
-			  : "packets of backends that are out of window are dropped and counted");
+	check_add(
+		r, "invalid", CHECK_OK, NULL,
+		f->ct_liberal > 0
+			? "nf_conntrack_tcp_be_liberal is on: packets outside of the TCP window are forwarded"
+			: "INVALID packets of backends are dropped and counted");
 }
 
-static void judge_fill(struct check_report *r, const struct facts *f)
+static void check_fill(struct check_report *r, const struct facts *f)
 {
 	int64_t percent = f->ct_max > 0 ? f->ct_count * 100 / f->ct_max : 0;
 	enum check_level level = percent >= 95   ? CHECK_ERROR
 				 : percent >= 75 ? CHECK_WARNING
 						 : CHECK_OK;
 
-	check_add(r, "conntrack", level,
-		  level == CHECK_OK
-			  ? NULL
-			  : "raise net.netfilter.nf_conntrack_max and its buckets "
-			    "(--conntrack-max-per-core, --conntrack-min); look for who opens "
-			    "so many (conntrack -L)",
-		  "%" PRId64 " of %" PRId64 " tracked flows in use (%" PRId64 " %%), %" PRIu64
-		  " packets dropped so far",
-		  f->ct_count, f->ct_max, percent, f->ct_drops);
+	check_add(
+		r, "conntrack", level,
+		level == CHECK_OK
+			? NULL
+			: "raise net.netfilter.nf_conntrack_max and its buckets "
+			  "(--conntrack-max-per-core, --conntrack-min); find the source of the connections (conntrack -L)",
+		"%" PRId64 " of %" PRId64 " tracked flows in use (%" PRId64 " %%), %" PRIu64
+		" packets dropped so far",
+		f->ct_count, f->ct_max, percent, f->ct_drops);
 }
 
-void judge_conntrack(struct check_report *r, const struct facts *f)
+void check_conntrack(struct check_report *r, const struct facts *f)
 {
 	if (f->ct_max < 0 || f->ct_count < 0) {
-		check_add(r, "conntrack", CHECK_NOTE, NULL,
-			  "not loaded yet: it comes with the first rules");
+		check_add(r, "conntrack", CHECK_NOTE, NULL, "conntrack is not loaded yet");
 		return;
 	}
-	judge_fill(r, f);
+	check_fill(r, f);
 	if (f->ct_buckets > 0 && f->ct_max / f->ct_buckets > PER_BUCKET_MAX)
 		check_add(r, "conntrack", CHECK_WARNING,
 			  "write a quarter of nf_conntrack_max to "
 			  "/sys/module/nf_conntrack/parameters/hashsize",
 			  "%" PRId64 " flows share %" PRId64
-			  " buckets: lookups get long as it fills",
+			  " hash buckets: lookups are slow when the table is full",
 			  f->ct_max, f->ct_buckets);
-	judge_liberal(r, f);
+	check_liberal(r, f);
 }
 
 /* --- clock -------------------------------------------------------------------------------- */
 
-void judge_clock(struct check_report *r, const struct facts *f)
+void check_clock(struct check_report *r, const struct facts *f)
 {
 	int64_t jump_ms = f->clock_jump_ns / (int64_t)NSEC_PER_MSEC;
 
 	if (f->wall_s < WALL_MIN_S)
-		check_add(r, "clock", CHECK_ERROR, "set it; certificates are refused otherwise",
+		check_add(r, "clock", CHECK_ERROR,
+			  "set the clock; certificates are invalid otherwise",
 			  "the wall clock is before 2025");
 	else if (!f->is_clock_known)
-		check_add(r, "clock", CHECK_NOTE, NULL, "cannot tell whether it is synchronised");
+		check_add(r, "clock", CHECK_NOTE, NULL, "synchronisation state unknown");
 	else if (!f->is_clock_synced)
-		check_add(r, "clock", CHECK_WARNING,
-			  "run chrony, systemd-timesyncd or another NTP client: latencies that are "
-			  "measured from objects' timestamps are wrong",
-			  "not synchronised");
+		check_add(
+			r, "clock", CHECK_WARNING,
+			"run chrony, systemd-timesyncd or another NTP client: latencies measured from timestamps of objects are wrong",
+			"not synchronised");
 	else
 		check_add(r, "clock", CHECK_OK, NULL, "synchronised");
 	if (jump_ms > 1000 || jump_ms < -1000)
 		check_add(r, "clock", CHECK_NOTE,
-			  "nothing in vipd waits by the wall clock; look why it was wrong",
+			  "find out why the clock was wrong; vipd itself uses a monotonic clock",
 			  "the wall clock was set by %+" PRId64 " ms since vipd started", jump_ms);
 }

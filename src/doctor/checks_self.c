@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* doctor/judge_self - what the process may do and has. */
+/* doctor/checks_self - checks of the process: capabilities and limits. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <linux/capability.h>
 
-#include "doctor/judge.h"
+#include "doctor/checks.h"
 
 #define NOFILE_MIN 4096
 #define MEMORY_LEFT_MIN (INT64_C(48) << 20)
@@ -16,30 +16,28 @@ static bool has_cap(const struct facts *f, unsigned int cap)
 	return f->capabilities >> cap & 1;
 }
 
-void judge_capabilities(struct check_report *r, const struct facts *f)
+void check_capabilities(struct check_report *r, const struct facts *f)
 {
 	if (!f->has_capabilities)
 		check_add(r, "capabilities", CHECK_NOTE, NULL, "cannot be read");
 	else if (!has_cap(f, CAP_NET_ADMIN))
-		check_add(
-			r, "capabilities", CHECK_ERROR, "run it as root, or with CAP_NET_ADMIN",
-			"without CAP_NET_ADMIN: the kernel's tables can be neither read nor written");
+		check_add(r, "capabilities", CHECK_ERROR, "run as root or with CAP_NET_ADMIN",
+			  "no CAP_NET_ADMIN: tables of the kernel can be neither read nor written");
 	else if (!has_cap(f, CAP_SYS_ADMIN))
-		check_add(r, "capabilities", CHECK_OK, NULL,
-			  "CAP_NET_ADMIN, which is what is needed");
+		check_add(r, "capabilities", CHECK_OK, NULL, "CAP_NET_ADMIN");
 	else
 		check_add(r, "capabilities", CHECK_OK, NULL, "CAP_NET_ADMIN and CAP_SYS_ADMIN");
 }
 
-void judge_files(struct check_report *r, const struct facts *f)
+void check_files(struct check_report *r, const struct facts *f)
 {
 	if (f->nofile_hard < 0)
 		check_add(r, "files", CHECK_NOTE, NULL, "the limit of open files cannot be read");
 	else if (f->nofile_hard < NOFILE_MIN)
-		check_add(r, "files", CHECK_WARNING,
-			  "LimitNOFILE=65536 in the unit, ulimit -n elsewhere: each health check "
-			  "node port takes a socket or two",
-			  "at most %" PRId64 " open files", f->nofile_hard);
+		check_add(
+			r, "files", CHECK_WARNING,
+			"LimitNOFILE=65536 in the unit, ulimit -n elsewhere: each health check node port takes up to two sockets",
+			"at most %" PRId64 " open files", f->nofile_hard);
 	else if (f->nofile_hard == INT64_MAX)
 		check_add(r, "files", CHECK_OK, NULL, "no limit of open files");
 	else
@@ -47,20 +45,20 @@ void judge_files(struct check_report *r, const struct facts *f)
 			  f->nofile_hard);
 }
 
-void judge_netlink(struct check_report *r, const struct facts *f)
+void check_netlink(struct check_report *r, const struct facts *f)
 {
 	if (f->rcvbuf_result < 0)
-		check_add(r, "netlink", CHECK_WARNING,
-			  "CAP_NET_ADMIN in the initial user namespace, or a larger "
-			  "net.core.rmem_max",
-			  "receive buffers cannot be raised (%s): long answers are lost and asked "
-			  "for again",
-			  strerror(-f->rcvbuf_result));
+		check_add(
+			r, "netlink", CHECK_WARNING,
+			"CAP_NET_ADMIN in the initial user namespace, or a larger "
+			"net.core.rmem_max",
+			"receive buffers cannot be enlarged (%s): long answers are lost and requested again",
+			strerror(-f->rcvbuf_result));
 	else
-		check_add(r, "netlink", CHECK_OK, NULL, "receive buffers can be raised");
+		check_add(r, "netlink", CHECK_OK, NULL, "receive buffers can be enlarged");
 }
 
-void judge_memory(struct check_report *r, const struct facts *f)
+void check_memory(struct check_report *r, const struct facts *f)
 {
 	int64_t left = f->memory_max - f->memory_used;
 

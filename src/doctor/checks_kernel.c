@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* doctor/judge_kernel - its version, and what of nf_tables it has. */
+/* doctor/checks_kernel - checks of the kernel's version and of its nf_tables features. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "doctor/judge.h"
+#include "doctor/checks.h"
 
 #define MAJOR_MIN 5U
 #define MINOR_MIN 10U
 
-void judge_kernel(struct check_report *r, const struct facts *f)
+void check_kernel(struct check_report *r, const struct facts *f)
 {
 	unsigned int major;
 	unsigned int minor;
 
 	if (sscanf(f->release, "%u.%u", &major, &minor) != 2)
-		check_add(r, "kernel", CHECK_NOTE, NULL, "its version cannot be told: '%s'",
-			  f->release);
+		check_add(r, "kernel", CHECK_NOTE, NULL, "unknown version: '%s'", f->release);
 	else if (major < MAJOR_MIN || (major == MAJOR_MIN && minor < MINOR_MIN))
 		check_add(r, "kernel", CHECK_ERROR,
-			  "upgrade the kernel: older ones lack or break what the rules use",
+			  "upgrade the kernel: older versions lack features that the rules use",
 			  "Linux %s, older than %u.%u", f->release, MAJOR_MIN, MINOR_MIN);
 	else
 		check_add(r, "kernel", CHECK_OK, NULL, "Linux %s", f->release);
@@ -45,7 +44,7 @@ static void missing(struct check_report *r, const struct fact_try *t, size_t i)
 
 	if (four->result == 0 && six->result == 0)
 		return;
-	(void)snprintf(advice, sizeof(advice), "a kernel with %s, or its module loaded",
+	(void)snprintf(advice, sizeof(advice), "use a kernel with %s, or load the module",
 		       bad->needs);
 	check_add(r, "nftables", CHECK_ERROR, advice, "the kernel has no %s (%s): %s", bad->what,
 		  four->result < 0 && six->result < 0 ? "IPv4 and IPv6"
@@ -53,31 +52,33 @@ static void missing(struct check_report *r, const struct fact_try *t, size_t i)
 		  bad->detail);
 }
 
-void judge_nftables(struct check_report *r, const struct facts *f)
+void check_nftables(struct check_report *r, const struct facts *f)
 {
 	const struct fact_try *t = &f->trial;
 
 	if (!t->is_done)
-		check_add(r, "nftables", CHECK_ERROR, "look at what it says", "cannot be tried: %s",
-			  t->text);
+		check_add(r, "nftables", CHECK_ERROR, "see the error",
+			  "features cannot be tested: %s", t->text);
 	else if (all_are(t, -EPERM))
-		check_add(r, "nftables", CHECK_ERROR, "give it CAP_NET_ADMIN",
-			  "may not be used by this process");
+		check_add(r, "nftables", CHECK_ERROR, "run with CAP_NET_ADMIN",
+			  "this process has no permission to use nf_tables");
 	else if (!all_are(t, 0))
 		for (size_t i = 0; i < t->n[IPFAM_V4]; i++)
 			missing(r, t, i);
 	else if (!t->is_private)
 		check_add(r, "nftables", CHECK_NOTE,
-			  "nothing, unless in doubt: with CAP_SYS_ADMIN the whole is tried as well",
-			  "all %zu features are there; the rules as a whole were not tried",
+			  "optional: run with CAP_SYS_ADMIN to test the whole ruleset",
+			  "all %zu features are available; the whole ruleset was not tested",
 			  t->n[IPFAM_V4]);
 	else if (t->layout_result < 0)
-		check_add(r, "nftables", CHECK_ERROR,
-			  "report this with the kernel's version: every part is accepted alone",
-			  "all features are there, but the rules as a whole are refused: %s",
-			  t->text);
+		check_add(
+			r, "nftables", CHECK_ERROR,
+			"report this with the kernel's version: each feature alone is accepted",
+			"all features are available, but the kernel rejects the whole ruleset: %s",
+			t->text);
 	else
-		check_add(r, "nftables", CHECK_OK, NULL,
-			  "all %zu features are there, and the rules as a whole were accepted",
-			  t->n[IPFAM_V4]);
+		check_add(
+			r, "nftables", CHECK_OK, NULL,
+			"all %zu features are available, and the kernel accepts the whole ruleset",
+			t->n[IPFAM_V4]);
 }

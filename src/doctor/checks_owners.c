@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* doctor/judge_owners - who else serves, binds or listens on what is ours. */
+/* doctor/checks_owners - other proxies, addresses, listeners and tables that conflict with vipd's.
+ */
 #include <arpa/inet.h> /* before linux/in.h: that one then steps back */
 
 #include <inttypes.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "doctor/judge.h"
+#include "doctor/checks.h"
 #include "plane/ipvs/rules.h"
 
 #define LISTED_MAX 3
@@ -43,53 +44,51 @@ static const char *family_text(uint8_t family)
 
 /* --- other proxies ------------------------------------------------------------------- */
 
-static void judge_processes(struct check_report *r, const struct facts *f)
+static void check_processes(struct check_report *r, const struct facts *f)
 {
 	vec_for_each (p, &f->proxies) {
 		if (strcmp(p->name, "cilium-agent") == 0)
 			check_add(r, "proxies", CHECK_NOTE,
-				  "make sure that Cilium's kubeProxyReplacement is false",
+				  "set Cilium's kubeProxyReplacement to false",
 				  "cilium-agent runs (process %" PRId64
-				  "): its programs may translate services before our rules",
+				  "): its programs can translate services before vipd's rules",
 				  p->pid);
 		else
 			check_add(r, "proxies", CHECK_ERROR,
-				  "let one of the two serve: delete its DaemonSet or stop its unit",
+				  "delete its DaemonSet or stop its unit",
 				  "%s runs (process %" PRId64
-				  "): two proxies for the same services",
+				  "): two proxies serve the same services",
 				  p->name, p->pid);
 	}
 }
 
-static void judge_links(struct check_report *r, const struct facts *f)
+static void check_links(struct check_report *r, const struct facts *f)
 {
 	vec_for_each (l, &f->links) {
 		if (strcmp(l->name, "kube-ipvs0") == 0 || strcmp(l->name, "kube-dummy-if") == 0)
-			check_add(r, "proxies", CHECK_WARNING,
-				  "ip link del it, once its proxy is gone: its addresses make this "
-				  "host answer for every cluster IP",
-				  "link %s is there, which %s made", l->name,
-				  l->name[5] == 'i' ? "kube-proxy's ipvs mode" : "kube-router");
+			check_add(
+				r, "proxies", CHECK_WARNING,
+				"ip link del, after the proxy is removed: with its addresses this host answers for every cluster IP",
+				"link %s exists, a leftover of %s", l->name,
+				l->name[5] == 'i' ? "kube-proxy's ipvs mode" : "kube-router");
 		else if (strcmp(l->name, "cilium_host") == 0)
 			check_add(
 				r, "proxies", CHECK_NOTE,
-				"make sure that Cilium's kubeProxyReplacement is false",
-				"link cilium_host is there: Cilium's programs may translate services "
-				"before our rules");
+				"set Cilium's kubeProxyReplacement to false",
+				"link cilium_host exists: Cilium's programs can translate services before vipd's rules");
 	}
 }
 
-static void judge_leftovers(struct check_report *r, const struct facts *f)
+static void check_leftovers(struct check_report *r, const struct facts *f)
 {
-	static const char advice[] = "kube-proxy --cleanup, once it is gone: its rules still "
-				     "translate whatever they know";
+	static const char advice[] =
+		"vipd --cleanup=kube-proxy, after kube-proxy is stopped: its rules still translate packets";
 
 	vec_for_each (t, &f->tables) {
 		if (strcmp(t->name, "kube-proxy") == 0)
-			check_add(
-				r, "proxies", CHECK_WARNING, advice,
-				"table %s kube-proxy is there: rules of kube-proxy's nftables mode",
-				family_text(t->family));
+			check_add(r, "proxies", CHECK_WARNING, advice,
+				  "table %s kube-proxy exists: rules of kube-proxy's nftables mode",
+				  family_text(t->family));
 		else if (t->has_kube_services)
 			check_add(
 				r, "proxies", CHECK_WARNING, advice,
@@ -103,15 +102,15 @@ static void judge_leftovers(struct check_report *r, const struct facts *f)
 			"chain KUBE-SERVICES in iptables-legacy: rules of kube-proxy's iptables mode");
 }
 
-void judge_proxies(struct check_report *r, const struct facts *f)
+void check_proxies(struct check_report *r, const struct facts *f)
 {
 	size_t before = r->v.n;
 
-	judge_processes(r, f);
-	judge_links(r, f);
-	judge_leftovers(r, f);
+	check_processes(r, f);
+	check_links(r, f);
+	check_leftovers(r, f);
 	if (r->v.n == before)
-		check_add(r, "proxies", CHECK_OK, NULL, "no sign of another service proxy");
+		check_add(r, "proxies", CHECK_OK, NULL, "no other service proxy found");
 }
 
 /* --- the same addresses ----------------------------------------------------------------- */
@@ -125,10 +124,10 @@ static void tuple_list(struct str *list, size_t *n, const struct ip_addr *a, uin
 
 	(void)snprintf(text, sizeof(text), "%s/%s", ip_endpoint_text(a, port, ip),
 		       proto_text(proto));
-	judge_list_add(list, n, LISTED_MAX, text);
+	check_list_add(list, n, LISTED_MAX, text);
 }
 
-void judge_ipvs(struct check_report *r, const struct facts *f)
+void check_ipvs(struct check_report *r, const struct facts *f)
 {
 	struct str list = { 0 };
 	size_t n = 0;
@@ -136,19 +135,21 @@ void judge_ipvs(struct check_report *r, const struct facts *f)
 	vec_for_each (v, &f->ipvs)
 		if (ours_has_frontend(&f->ours, &v->addr, v->proto, v->port))
 			tuple_list(&list, &n, &v->addr, v->proto, v->port);
-	judge_list_end(&list, n, LISTED_MAX);
+	check_list_end(&list, n, LISTED_MAX);
 	if (n > 0)
-		check_add(r, "ipvs", CHECK_WARNING,
-			  "ipvsadm -L -n; ipvsadm -D those that no other program needs",
-			  "IPVS serves what is ours as well: %s", list.text);
+		check_add(
+			r, "ipvs", CHECK_WARNING,
+			"see `ipvsadm -L -n`; delete virtual services that no other program needs",
+			"IPVS serves addresses of vipd's services: %s", list.text);
 	else if (f->ipvs.n > 0)
 		check_add(r, "ipvs", CHECK_NOTE, NULL,
-			  "IPVS serves %zu addresses and ports, none of ours", f->ipvs.n);
+			  "IPVS serves %zu addresses and ports, none of vipd's services",
+			  f->ipvs.n);
 	else
 		check_add(r, "ipvs", CHECK_OK, NULL,
-			  !f->has_ipvs             ? "no IPVS in this kernel"
-			  : f->ipvs_plane.is_asked ? "IPVS serves nothing but vipd's services"
-						   : "IPVS serves nothing");
+			  !f->has_ipvs                ? "the kernel has no IPVS"
+			  : f->ipvs_plane.is_selected ? "IPVS serves only vipd's services"
+						      : "IPVS serves no addresses");
 	str_fini(&list);
 }
 
@@ -161,10 +162,10 @@ static const struct fact_link *link_find(const struct facts *f, uint32_t index)
 }
 
 /*
- * On the ipvs plane: a service's address on a device that only holds addresses makes it the
- * source of this host's own connections to it, and their answers never come back.
+ * On the ipvs plane: if a dummy device has the address of a service, this host's own connections to
+ * it have that address as their source, and replies do not arrive.
  */
-static size_t judge_held_addresses(struct check_report *r, const struct facts *f)
+static size_t check_held_addresses(struct check_report *r, const struct facts *f)
 {
 	char text[IP_TEXT_MAX];
 	size_t n = 0;
@@ -178,17 +179,16 @@ static size_t judge_held_addresses(struct check_report *r, const struct facts *f
 			continue;
 		check_add(
 			r, "addresses", CHECK_WARNING,
-			"ip addr del it, or ip link del the device: the ipvs plane needs no address "
-			"on any, and this host's own connections to it time out",
+			"ip addr del, or ip link del the device: this host's own connections to the address time out; the ipvs plane needs no address on a device",
 			"service address %s is an address of this host, on %s",
 			ip_addr_text(&a->addr, text), l->name);
 	}
 	return n;
 }
 
-void judge_addresses(struct check_report *r, const struct facts *f)
+void check_addresses(struct check_report *r, const struct facts *f)
 {
-	size_t n = f->ipvs_plane.is_asked ? judge_held_addresses(r, f) : 0;
+	size_t n = f->ipvs_plane.is_selected ? check_held_addresses(r, f) : 0;
 	char text[IP_TEXT_MAX];
 
 	vec_for_each (a, &f->addrs) {
@@ -199,13 +199,10 @@ void judge_addresses(struct check_report *r, const struct facts *f)
 			continue;
 		check_add(
 			r, "addresses", is_cache ? CHECK_NOTE : CHECK_WARNING,
-			is_cache
-				? "nothing, where a DNS cache of this node is meant to answer there"
-			: f->ipvs_plane.is_asked
-				? "ip addr del it: this host sends its own connections to it from "
-				  "there, and those that are not masqueraded time out"
-				: "ip addr del it: this host answers for the ports that no service "
-				  "has, instead of a refusal",
+			is_cache ? "expected, if a DNS cache of this node answers there"
+			: f->ipvs_plane.is_selected
+				? "ip addr del: this host's own connections to the address time out unless they are masqueraded"
+				: "ip addr del: this host answers on ports that no service has, instead of a rejection",
 			"cluster IP %s is an address of this host, on %s",
 			ip_addr_text(&a->addr, text), l != NULL ? l->name : "?");
 	}
@@ -213,7 +210,7 @@ void judge_addresses(struct check_report *r, const struct facts *f)
 		check_add(r, "addresses", CHECK_WARNING, "ip addr", "and %zu more", n - LISTED_MAX);
 	if (n == 0)
 		check_add(r, "addresses", CHECK_OK, NULL,
-			  "no cluster IP is an address of this host, of %zu",
+			  "%zu cluster IPs, none is an address of this host",
 			  f->ours.cluster_ips.n);
 }
 
@@ -221,7 +218,7 @@ static bool listener_covers(const struct fact_tuple *l, const struct fact_tuple 
 {
 	if (l->proto != frontend->proto || l->port != frontend->port)
 		return false;
-	/* One that listens on :: nearly always takes IPv4 too. */
+	/* A listener on :: nearly always accepts IPv4 as well. */
 	if (l->is_any)
 		return l->addr.family == AF_INET6 || frontend->addr.family == AF_INET;
 	return ip_addr_is_equal(&l->addr, &frontend->addr);
@@ -243,7 +240,7 @@ static bool is_listened_on(const struct facts *f, const struct fact_tuple *front
 	return false;
 }
 
-void judge_listeners(struct check_report *r, const struct facts *f)
+void check_listeners(struct check_report *r, const struct facts *f)
 {
 	struct str list = { 0 };
 	size_t n_local = 0;
@@ -256,22 +253,22 @@ void judge_listeners(struct check_report *r, const struct facts *f)
 		if (is_listened_on(f, t))
 			tuple_list(&list, &n, &t->addr, t->proto, t->port);
 	}
-	judge_list_end(&list, n, LISTED_MAX);
+	check_list_end(&list, n, LISTED_MAX);
 	if (n > 0)
-		check_add(r, "listeners", CHECK_WARNING,
-			  "ss -lntup tells which daemon; move it, or the service's node port",
-			  "a daemon listens where a service is served, and is not reached: %s",
-			  list.text);
+		check_add(
+			r, "listeners", CHECK_WARNING,
+			"find the daemon with `ss -lntup`; change its port, or the service's node port",
+			"a daemon listens on a port of a service and is not reachable: %s",
+			list.text);
 	else
 		check_add(r, "listeners", CHECK_OK, NULL,
-			  "no daemon has one of the ports of this host that services have: %zu",
-			  n_local);
+			  "%zu ports of services on this host, no daemon listens on them", n_local);
 	str_fini(&list);
 }
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
-/* The earliest of its hooks; they all are where destinations are changed. */
+/* The hook that runs first, of those where destinations are translated. */
 static const struct fact_hook *first_hook(const struct fact_table *t)
 {
 	const struct fact_hook *first = NULL;
@@ -282,7 +279,7 @@ static const struct fact_hook *first_hook(const struct fact_table *t)
 	return first;
 }
 
-static void judge_foreign(struct check_report *r, const struct fact_table *t, bool is_ipvs)
+static void check_foreign(struct check_report *r, const struct fact_table *t, bool is_ipvs)
 {
 	const struct fact_hook *h = first_hook(t);
 	const char *family = family_text(t->family);
@@ -293,64 +290,61 @@ static void judge_foreign(struct check_report *r, const struct fact_table *t, bo
 	if (t->n_mentions > 0)
 		check_add(
 			r, "tables", CHECK_WARNING,
-			is_ipvs ? "nft list ruleset; where it changes the destination, IPVS is not asked"
-				: "nft list ruleset; whoever has the earlier hook decides",
-			"table %s %s has %zu rules about addresses of ours, such as %s in chain %s",
+			is_ipvs ? "see `nft list ruleset`; IPVS does not get packets whose destination the table translates"
+				: "see `nft list ruleset`; the hook that runs first translates",
+			"table %s %s has %zu rules for addresses of services, such as %s in chain %s",
 			family, t->name, t->n_mentions, ip_addr_text(&t->mention, text),
 			t->mention_chain);
 	else if (h->priority < NF_IP_PRI_NAT_DST && t->has_dnat)
 		check_add(
 			r, "tables", CHECK_WARNING,
-			"nft list ruleset; make sure that its rules leave addresses of services alone",
-			"table %s %s changes destinations before ours: chain %s, %s, priority %d",
+			"see `nft list ruleset`; its rules must not translate addresses of services",
+			"table %s %s translates destinations before vipd: chain %s, %s, priority %d",
 			family, t->name, h->chain, h->is_output ? "output" : "prerouting",
 			h->priority);
 	else if (is_ipvs)
+		check_add(r, "tables", CHECK_NOTE, NULL,
+			  "table %s %s has NAT chains, but no rule for addresses of services",
+			  family, t->name);
+	else
 		check_add(
 			r, "tables", CHECK_NOTE, NULL,
-			"table %s %s has NAT chains, and no rule about addresses of ours: where it "
-			"changes a destination, IPVS is not asked",
-			family, t->name);
-	else
-		check_add(r, "tables", CHECK_NOTE, NULL,
-			  "table %s %s has NAT chains %s ours, and no rule about addresses of ours",
-			  family, t->name,
-			  h->priority < NF_IP_PRI_NAT_DST    ? "before"
-			  : h->priority == NF_IP_PRI_NAT_DST ? "beside"
-							     : "behind");
+			"table %s %s has NAT chains %s vipd's, but no rule for addresses of services",
+			family, t->name,
+			h->priority < NF_IP_PRI_NAT_DST    ? "before"
+			: h->priority == NF_IP_PRI_NAT_DST ? "at the priority of"
+							   : "after");
 }
 
-void judge_tables(struct check_report *r, const struct facts *f)
+void check_tables(struct check_report *r, const struct facts *f)
 {
 	size_t before = r->v.n;
 
 	if (!f->has_tables) {
 		check_add(r, "tables", CHECK_ERROR, "CAP_NET_ADMIN, and a kernel with nf_tables",
-			  "what nf_tables holds cannot be read: %s", f->tables_error);
+			  "tables of nf_tables cannot be read: %s", f->tables_error);
 		return;
 	}
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (f->ours.n_tables[fam] > 1)
 			check_add(
 				r, "tables", CHECK_NOTE,
-				"nothing: vipd removes the older one when all services are in the "
-				"newer, and no connection needs it",
-				"%zu tables of vipd's for IPv%c: one replaces the other",
+				"expected: vipd removes the older table when the newer one has all services and no connection needs the older one",
+				"%zu tables of vipd for IPv%c: a newer layout replaces an older one",
 				f->ours.n_tables[fam], fam == IPFAM_V6 ? '6' : '4');
 	vec_for_each (t, &f->tables) {
-		if (f->ipvs_plane.is_asked && strcmp(t->name, IPVS_TABLE) == 0 &&
+		if (f->ipvs_plane.is_selected && strcmp(t->name, IPVS_TABLE) == 0 &&
 		    t->family == NFPROTO_INET)
 			check_add(r, "tables", CHECK_ERROR,
-				  "rename it: vipd does not serve by ipvs while it is there",
-				  "table inet %s is not vipd's: it has no comment of vipd's",
-				  t->name);
+				  "rename the table: vipd does not serve while it exists",
+				  "table inet %s is not vipd's: its comment differs", t->name);
 		else if (strncmp(t->name, TABLE_OURS, strlen(TABLE_OURS)) == 0)
 			check_add(r, "tables", CHECK_NOTE,
-				  "rename it: vipd takes another name while it is there",
-				  "table %s %s is not vipd's: it has no comment of vipd's",
+				  "rename the table: vipd uses another name while it exists",
+				  "table %s %s is not vipd's: its comment differs",
 				  family_text(t->family), t->name);
-		judge_foreign(r, t, f->ipvs_plane.is_asked);
+		check_foreign(r, t, f->ipvs_plane.is_selected);
 	}
 	if (r->v.n == before)
-		check_add(r, "tables", CHECK_OK, NULL, "nobody else changes destinations");
+		check_add(r, "tables", CHECK_OK, NULL, "no other table translates destinations");
 }

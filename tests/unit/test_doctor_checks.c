@@ -9,7 +9,7 @@
 
 #include <linux/netfilter.h>
 
-#include "doctor/judge.h"
+#include "doctor/checks.h"
 #include "plane/ipvs/plane_ipvs.h"
 
 static struct ip_addr addr(const char *text)
@@ -374,7 +374,7 @@ static void as_ipvs(struct facts *f)
 	const char *name;
 	uint32_t value;
 
-	p->is_asked = p->is_in_force = p->has_routing = true;
+	p->is_selected = p->is_in_force = p->has_routing = true;
 	p->mark = 0x5a000000;
 	p->table_size = 4096;
 	p->n_conns = 1000;
@@ -420,12 +420,12 @@ static void no_rule_yet(struct facts *f)
 static void rule_in_the_way(struct facts *f)
 {
 	as_ipvs(f);
-	*vec_push(&f->ipvs_plane.hard) = xstrdup("rule 101 of IPv4 is somebody else's");
+	*vec_push(&f->ipvs_plane.hard) = xstrdup("rule 101 of IPv4 is foreign");
 }
 static void rule_in_front(struct facts *f)
 {
 	as_ipvs(f);
-	*vec_push(&f->ipvs_plane.soft) = xstrdup("rule 9 of IPv6 is asked before vipd's");
+	*vec_push(&f->ipvs_plane.soft) = xstrdup("rule 9 of IPv6 precedes vipd's");
 }
 static void routing_unread(struct facts *f)
 {
@@ -498,7 +498,7 @@ static void dummy_without(struct facts *f)
 static void dummy_on_nft(struct facts *f)
 {
 	dummy_put(f, "203.0.113.7");
-	f->ipvs_plane.is_asked = false;
+	f->ipvs_plane.is_selected = false;
 }
 static void nat_beside_ipvs(struct facts *f)
 {
@@ -522,15 +522,15 @@ static const struct {
 } cases[] = {
 	{ old_kernel, "kernel", CHECK_ERROR, "Linux 5.4.0, older than 5.10", "upgrade" },
 	{ strange_kernel, "kernel", CHECK_NOTE, "'mine'", NULL },
-	{ not_tried, "nftables", CHECK_ERROR, "cannot be tried: fork: no", NULL },
-	{ not_allowed, "nftables", CHECK_ERROR, "may not be used", "CAP_NET_ADMIN" },
+	{ not_tried, "nftables", CHECK_ERROR, "cannot be tested: fork: no", NULL },
+	{ not_allowed, "nftables", CHECK_ERROR, "no permission", "CAP_NET_ADMIN" },
 	{ no_numgen, "nftables", CHECK_ERROR, "no random numbers (IPv4 and IPv6)", "CONFIG_X" },
 	{ no_numgen_six, "nftables", CHECK_ERROR, "no random numbers (IPv6)", "CONFIG_X" },
-	{ not_private, "nftables", CHECK_NOTE, "as a whole were not tried", "CAP_SYS_ADMIN" },
-	{ no_layout, "nftables", CHECK_ERROR, "the rules as a whole are refused", NULL },
+	{ not_private, "nftables", CHECK_NOTE, "whole ruleset was not tested", "CAP_SYS_ADMIN" },
+	{ no_layout, "nftables", CHECK_ERROR, "rejects the whole ruleset", NULL },
 	{ no_forward, "forwarding", CHECK_ERROR, "off for IPv4", "net.ipv4.ip_forward=1" },
 	{ no_forward_six, "forwarding", CHECK_ERROR, "off for IPv6", "conf.all.forwarding=1" },
-	{ no_forward_six_unused, "forwarding", CHECK_NOTE, "there is no IPv6 service", NULL },
+	{ no_forward_six_unused, "forwarding", CHECK_NOTE, "there are no IPv6 services", NULL },
 	{ no_six, "forwarding", CHECK_NOTE, "no IPv6", NULL },
 	{ strict_one, "rp-filter", CHECK_NOTE, "strict on eth0", NULL },
 	{ strict_all, "rp-filter", CHECK_WARNING, "strict on eth0, br0, and 2 interfaces",
@@ -539,37 +539,41 @@ static const struct {
 	{ strict_lo, "rp-filter", CHECK_OK, "off or loose", NULL },
 	{ localnet, "localnet", CHECK_WARNING, "routed on all", "route_localnet=0" },
 	{ localnet_one, "localnet", CHECK_WARNING, "routed on eth0", "route_localnet=0" },
-	{ bridged, "bridge", CHECK_WARNING, "br0, and br_netfilter is not loaded",
+	{ bridged, "bridge", CHECK_WARNING,
+	  "bridge br0 connects endpoints, and br_netfilter is not loaded",
 	  "modprobe br_netfilter" },
 	{ bridged_off, "bridge", CHECK_WARNING, "bridge-nf-call-iptables is 0",
 	  "bridge-nf-call-iptables=1" },
-	{ bridged_on, "bridge", CHECK_OK, "its packets are seen", NULL },
-	{ bridged_strangers, "bridge", CHECK_OK, "no known endpoint is behind bridge br0", NULL },
+	{ bridged_on, "bridge", CHECK_OK, "netfilter sees its packets", NULL },
+	{ bridged_strangers, "bridge", CHECK_OK, "bridge br0 connects no endpoints", NULL },
 	{ no_links, "bridge", CHECK_WARNING, "links cannot be read", NULL },
 	{ flows_many, "conntrack", CHECK_WARNING, "(79 %)", "nf_conntrack_max" },
 	{ flows_full, "conntrack", CHECK_ERROR, "262144 of 262144 tracked flows in use (100 %)",
 	  "nf_conntrack_max" },
-	{ few_buckets, "conntrack", CHECK_WARNING, "262144 flows share 1024 buckets", "hashsize" },
-	{ no_conntrack, "conntrack", CHECK_NOTE, "not loaded yet", NULL },
-	{ other_proxy, "proxies", CHECK_ERROR, "kube-proxy runs (process 17)", "one of the two" },
+	{ few_buckets, "conntrack", CHECK_WARNING, "262144 flows share 1024 hash buckets",
+	  "hashsize" },
+	{ no_conntrack, "conntrack", CHECK_NOTE, "is not loaded yet", NULL },
+	{ other_proxy, "proxies", CHECK_ERROR, "kube-proxy runs (process 17)",
+	  "delete its DaemonSet" },
 	{ cilium, "proxies", CHECK_NOTE, "cilium-agent runs", "kubeProxyReplacement" },
 	{ ipvs_link, "proxies", CHECK_WARNING, "link kube-ipvs0", "ip link del" },
 	{ kube_chains, "proxies", CHECK_WARNING, "chain KUBE-SERVICES in table ip nat",
 	  "--cleanup" },
 	{ kube_table, "proxies", CHECK_WARNING, "table ip kube-proxy", "--cleanup" },
 	{ kube_legacy, "proxies", CHECK_WARNING, "iptables-legacy", "--cleanup" },
-	{ docker, "tables", CHECK_NOTE, "table ip nat has NAT chains beside ours", NULL },
-	{ early, "tables", CHECK_WARNING, "table ip lb changes destinations before ours",
-	  "nft list ruleset" },
-	{ early_harmless, "tables", CHECK_NOTE, "before ours", NULL },
-	{ mentions, "tables", CHECK_WARNING,
-	  "table ip nat has 3 rules about addresses of ours, such as 10.96.0.1 in chain OTHERS",
+	{ docker, "tables", CHECK_NOTE, "table ip nat has NAT chains at the priority of vipd's",
 	  NULL },
-	{ tables_two, "tables", CHECK_NOTE, "2 tables of vipd's for IPv4", NULL },
+	{ early, "tables", CHECK_WARNING, "table ip lb translates destinations before vipd",
+	  "nft list ruleset" },
+	{ early_harmless, "tables", CHECK_NOTE, "before vipd's", NULL },
+	{ mentions, "tables", CHECK_WARNING,
+	  "table ip nat has 3 rules for addresses of services, such as 10.96.0.1 in chain OTHERS",
+	  NULL },
+	{ tables_two, "tables", CHECK_NOTE, "2 tables of vipd for IPv4", NULL },
 	{ table_squatter, "tables", CHECK_NOTE, "table ip vipd is not vipd's", "rename" },
 	{ no_tables, "tables", CHECK_ERROR, "Operation not permitted", NULL },
 	{ ipvs_ours, "ipvs", CHECK_WARNING, "10.96.0.1:443/TCP", "ipvsadm" },
-	{ ipvs_others, "ipvs", CHECK_NOTE, "none of ours", NULL },
+	{ ipvs_others, "ipvs", CHECK_NOTE, "none of vipd's services", NULL },
 	{ vip_bound, "addresses", CHECK_WARNING,
 	  "cluster IP 10.96.0.1 is an address of this host, "
 	  "on eth0",
@@ -578,44 +582,43 @@ static const struct {
 	{ listen_exact, "listeners", CHECK_WARNING, "192.168.0.2:30080/TCP", "ss -lntup" },
 	{ listen_any, "listeners", CHECK_WARNING, "192.168.0.2:30080/TCP", NULL },
 	{ listen_any_six, "listeners", CHECK_WARNING, "192.168.0.2:30080/TCP", NULL },
-	{ listen_elsewhere, "listeners", CHECK_OK,
-	  "of the ports of this host that services have: 1", NULL },
+	{ listen_elsewhere, "listeners", CHECK_OK, "1 ports of services on this host", NULL },
 	{ unsynced, "clock", CHECK_WARNING, "not synchronised", "chrony" },
-	{ clock_unknown, "clock", CHECK_NOTE, "cannot tell", NULL },
+	{ clock_unknown, "clock", CHECK_NOTE, "unknown", NULL },
 	{ clock_jumped, "clock", CHECK_NOTE, "-5000 ms", NULL },
 	{ clock_old, "clock", CHECK_ERROR, "before 2025", NULL },
 	{ few_files, "files", CHECK_WARNING, "1024", "LimitNOFILE" },
-	{ no_rcvbuf, "netlink", CHECK_WARNING, "cannot be raised", "rmem_max" },
+	{ no_rcvbuf, "netlink", CHECK_WARNING, "cannot be enlarged", "rmem_max" },
 	{ little_memory, "memory", CHECK_WARNING, "24 MiB of the control group's 64 MiB",
 	  "MemoryMax" },
 	{ enough_memory, "memory", CHECK_OK, "472 MiB", NULL },
-	{ no_admin, "capabilities", CHECK_ERROR, "without CAP_NET_ADMIN", "as root" },
+	{ no_admin, "capabilities", CHECK_ERROR, "no CAP_NET_ADMIN", "as root" },
 	{ caps_unknown, "capabilities", CHECK_NOTE, "cannot be read", NULL },
 	{ as_ipvs, "ipvs-kernel", CHECK_OK, "2 schedulers", NULL },
 	{ no_ipvs, "ipvs-kernel", CHECK_ERROR, "no IPVS", "modprobe ip_vs" },
-	{ scheds_untried, "ipvs-kernel", CHECK_NOTE, "were not tried", NULL },
+	{ scheds_untried, "ipvs-kernel", CHECK_NOTE, "not tested", NULL },
 	{ no_rr, "ipvs-kernel", CHECK_ERROR, "no scheduler rr", "modprobe ip_vs_rr" },
 	{ no_mh, "ipvs-kernel", CHECK_WARNING, "no scheduler mh", "modprobe ip_vs_mh" },
-	{ as_ipvs, "policy-routing", CHECK_OK, "are there", NULL },
+	{ as_ipvs, "policy-routing", CHECK_OK, "rules and routes exist", NULL },
 	{ no_rule, "policy-routing", CHECK_ERROR, "missing: IPv4/rule/102", "within 10 s" },
-	{ no_rule_yet, "policy-routing", CHECK_OK, "nobody has the places", NULL },
-	{ rule_in_the_way, "policy-routing", CHECK_ERROR, "somebody else's", "does not begin" },
-	{ rule_in_front, "policy-routing", CHECK_WARNING, "is asked before", "priority" },
-	{ routing_unread, "policy-routing", CHECK_WARNING, "not permitted", "look at" },
+	{ no_rule_yet, "policy-routing", CHECK_OK, "are free", NULL },
+	{ rule_in_the_way, "policy-routing", CHECK_ERROR, "is foreign", "does not serve" },
+	{ rule_in_front, "policy-routing", CHECK_WARNING, "precedes", "priority" },
+	{ routing_unread, "policy-routing", CHECK_WARNING, "not permitted", "see the error" },
 	{ other_sysctl, "ipvs-sysctls", CHECK_ERROR, "net.ipv4.vs.conntrack=1", "sysctl -w" },
-	{ other_sysctl_yet, "ipvs-sysctls", CHECK_OK, "will set them", NULL },
-	{ no_sysctls, "ipvs-sysctls", CHECK_NOTE, "come with", NULL },
+	{ other_sysctl_yet, "ipvs-sysctls", CHECK_OK, "sets them", NULL },
+	{ no_sysctls, "ipvs-sysctls", CHECK_NOTE, "is not loaded yet", NULL },
 	{ input_drops, "input-policy", CHECK_WARNING, "chain INPUT of table filter",
 	  "0x5a000000/0xff000f00" },
-	{ input_accepts, "input-policy", CHECK_OK, "nobody drops", NULL },
-	{ as_ipvs, "ipvs-connections", CHECK_OK, "1000 connections in a table of 4096", NULL },
-	{ few_ipvs_buckets, "ipvs-connections", CHECK_WARNING, "100000 connections share 4096",
+	{ input_accepts, "input-policy", CHECK_OK, "no nf_tables chain", NULL },
+	{ as_ipvs, "ipvs-connections", CHECK_OK, "1000 connections; the table has 4096", NULL },
+	{ few_ipvs_buckets, "ipvs-connections", CHECK_WARNING, "100000 connections share 4096 hash",
 	  "conn_tab_bits" },
-	{ no_ipvs_buckets, "ipvs-connections", CHECK_NOTE, "no table", NULL },
+	{ no_ipvs_buckets, "ipvs-connections", CHECK_NOTE, "is not loaded yet", NULL },
 	{ dummy_with_vip, "addresses", CHECK_WARNING, "203.0.113.7 is an address", "time out" },
-	{ dummy_without, "addresses", CHECK_OK, "no cluster IP", NULL },
-	{ dummy_on_nft, "addresses", CHECK_OK, "no cluster IP", NULL },
-	{ nat_beside_ipvs, "tables", CHECK_NOTE, "IPVS is not asked", NULL },
+	{ dummy_without, "addresses", CHECK_OK, "none is an address", NULL },
+	{ dummy_on_nft, "addresses", CHECK_OK, "none is an address", NULL },
+	{ nat_beside_ipvs, "tables", CHECK_NOTE, "no rule for addresses of services", NULL },
 	{ not_our_ipvs_table, "tables", CHECK_ERROR, "is not vipd's", "rename" },
 };
 
@@ -626,7 +629,7 @@ static void test_well(void **state)
 
 	(void)state;
 	well(&f);
-	judge_all(&r, &f);
+	check_all(&r, &f);
 	vec_for_each (c, &r.v) {
 		if (c->level != CHECK_OK)
 			print_message("    %s: %s\n", c->check, c->found);
@@ -660,7 +663,7 @@ static void test_cases(void **state)
 		print_message("    %s: %s\n", cases[i].check, cases[i].found);
 		well(&f);
 		cases[i].change(&f);
-		judge_all(&r, &f);
+		check_all(&r, &f);
 		vec_for_each (c, &r.v) {
 			if (strcmp(c->check, cases[i].check) != 0) {
 				if (!is_exempt(c->check, i))
@@ -700,7 +703,7 @@ static void test_nothing_known(void **state)
 
 	(void)state;
 	facts_init(&f);
-	judge_all(&r, &f);
+	check_all(&r, &f);
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
 		assert_true(at < r.v.n);
 		assert_string_equal(r.v.v[at].check, checks[i]);
