@@ -43,6 +43,20 @@ def test_named_files(path):
     assert not missing
 
 
+@pytest.fixture(scope="module")
+def names():
+    """Identifiers of all C files."""
+    return {name for f in FILES if f.endswith((".c", ".h"))
+            for name in re.findall(r"[A-Za-z_]\w*", read(f))}
+
+
+@pytest.mark.parametrize("path", [d for d in DOCUMENTS if d != "doc/c-style.md"])
+def test_named_functions(path, names):
+    """Of functions of the kernel and of libraries only those below are named."""
+    elsewhere = {"nft_pipapo_remove", "curl_multi_perform"}
+    assert not set(re.findall(r"`(\w+)\(\)`", read(path))) - names - elsewhere
+
+
 def test_runbooks():
     """Alerts name a section of the documents."""
     found = re.findall(r"runbook: (\S+)#(\S+)", read("deploy/prometheus/vipd-rules.yaml"))
