@@ -665,6 +665,39 @@ static void test_leftover(void **state)
 	world_close(&w);
 }
 
+/* With another --ipvs-mark virtual services of the one before drain, and --cleanup finds them. */
+static void test_other_tag(void **state)
+{
+	static const uint8_t tags[] = { 0x60, 0 };
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
+	w.config.mark_tag = 0x60;
+	w.config.rule_priority = 2000;
+	restart(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=0\n"
+			"mark 0x60000001 rr: 10.0.1.1:8080=1\n");
+	restart(&w); /* while they drain */
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 0, 0);
+	pass(&w, 2);
+	expect_ipvs(&w, "mark 0x60000001 rr: 10.0.1.1:8080=1\n");
+	for (size_t i = 0; i < ARRAY_SIZE(tags); i++) { /* also without the flag */
+		w.config.mark_tag = tags[i];
+		life_end(&w);
+		life_begin(&w);
+		assert_int_equal(w.plane->ops->cleanup(w.plane, NULL), 0);
+		expect_ipvs(&w, "");
+		assert_int_equal(fake_ipvs_n_rules(w.ipvs), 0);
+		w.config.mark_tag = 0x60;
+		restart(&w);
+	}
+	world_close(&w);
+}
+
 /* Another plane serves; this one is there only for what is left of it. */
 static struct plane *retiree(struct world *w)
 {
@@ -1246,6 +1279,7 @@ int main(void)
 		cmocka_unit_test(test_sysctls),
 		cmocka_unit_test(test_foreign),
 		cmocka_unit_test(test_leftover),
+		cmocka_unit_test(test_other_tag),
 		cmocka_unit_test(test_retires),
 		cmocka_unit_test(test_retires_not),
 		cmocka_unit_test(test_audit),

@@ -131,6 +131,20 @@ static void plane_close(struct plane *plane)
 
 /* --- load --- */
 
+/*
+ * Virtual services of an earlier vipd with another --ipvs-mark are vipd's, too. The rules have its
+ * tag until vipd replaces them; then the table keeps it for restarts while they drain.
+ */
+static int earlier_tag_read(struct ipvs_plane *p, struct err *err)
+{
+	struct ipvs_route_config c = p->route_config;
+	int n = ipvs_route_recall(p->route, &c, err);
+
+	if (n > 0 && c.marks.tag != p->marks.tag)
+		p->was[IPVS_EARLIER_TAG] = c.marks.tag + 1;
+	return MIN(n, 0);
+}
+
 static int load_begin(struct ipvs_plane *p, struct err *err)
 {
 	int r;
@@ -146,6 +160,8 @@ static int load_begin(struct ipvs_plane *p, struct err *err)
 		r = ipvs_layout_load(p->layout, err);
 	if (r == 0)
 		r = ipvs_sysctls_recall(p, err);
+	if (r == 0)
+		r = earlier_tag_read(p, err);
 	if (r == 0)
 		r = ipvs_vss_list(p, &p->load.services, err);
 	return r < 0 ? r : 1;
@@ -549,6 +565,10 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 		r = 0;
 	if (r == 0 && has_ipvs)
 		ipvs_sysctls_restore(p);
+	if (r == 0)
+		r = ipvs_sysctls_recall(p, err);
+	if (r == 0)
+		r = earlier_tag_read(p, err);
 	if (r == 0) /* nobody is led there any more before it goes */
 		r = ipvs_layout_cleanup(p->layout, err);
 	if (r == 0 && has_ipvs)

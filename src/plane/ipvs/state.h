@@ -100,7 +100,8 @@ struct ipvs_copy {
 
 /* Sysctls, and what they were: see sysctl.c. */
 #define IPVS_SYSCTLS 6
-#define IPVS_REMEMBERED (IPVS_SYSCTLS + 3) /* the timeouts too */
+#define IPVS_EARLIER_TAG (IPVS_SYSCTLS + 3) /* behind the timeouts: of an earlier --ipvs-mark */
+#define IPVS_REMEMBERED (IPVS_EARLIER_TAG + 1)
 
 struct ipvs_plane {
 	struct plane plane; /* first: plane.h */

@@ -136,6 +136,19 @@ static void remember(struct ipvs_plane *p, uint32_t no, uint32_t value)
 	nft_changes_will(&p->changes, IPFAM_V4, IPVSSET_REMEMBERED, key, data, NULL);
 }
 
+/* `p->was` takes the place of `old` in the table; 0: there is none. */
+static void remember_instead(struct ipvs_plane *p, uint32_t no, uint32_t old)
+{
+	uint8_t key[NFT_KEY_MAX] = { 0 };
+	uint8_t data[NFT_DATA_MAX] = { 0 };
+
+	nft_put_word(key, no);
+	nft_put_word(data, old);
+	if (old != 0)
+		nft_changes_was(&p->changes, IPFAM_V4, IPVSSET_REMEMBERED, key, data, NULL);
+	remember(p, no, 0);
+}
+
 /* --- today --- */
 
 /* Without it nothing is masqueraded: hosts and hairpins get no answer. */
@@ -225,6 +238,8 @@ static int remember_all(struct ipvs_plane *p, const struct ipvs_timeouts *now,
 		remember(p, IPVS_SYSCTLS + 1, now->tcp_fin);
 		remember(p, IPVS_SYSCTLS + 2, now->udp);
 	}
+	if (was[IPVS_EARLIER_TAG] != p->was[IPVS_EARLIER_TAG])
+		remember_instead(p, IPVS_EARLIER_TAG, was[IPVS_EARLIER_TAG]);
 	r = ipvs_transact(p, res, err);
 	nft_changes_reset(&p->changes);
 	return r;

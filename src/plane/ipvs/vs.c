@@ -157,8 +157,10 @@ struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, ui
 
 bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *s)
 {
+	uint32_t tag = s->key.mark & IPVS_MARK_TAG;
+
 	if (s->key.mark != 0)
-		return (s->key.mark & IPVS_MARK_TAG) == p->marks.tag;
+		return tag == p->marks.tag || tag + 1 == p->was[IPVS_EARLIER_TAG];
 	if (!(s->flags & IPVS_FLAG_OURS))
 		return false;
 	for (size_t i = 0; i < p->config.n_exclude; i++)
