@@ -65,7 +65,8 @@ class Node:
 
     def restore(self, fam, text, flush=False):
         args = () if flush else ("--noflush",)
-        self.lab.node.run("%s-%s-restore" % (TOOL[fam], self.xtables), *args, input=text)
+        self.lab.node.run("%s-%s-restore" % (TOOL[fam], self.xtables), *args, input=text,
+                          timeout=300)
 
     def put_others(self):
         for fam in (4, 6):
@@ -106,7 +107,7 @@ class Node:
         with self.lab.node.entered():
             return subprocess.run([L.program("vipd"), "--cleanup=" + how, "--control-socket",
                                    self.vipd.socket, *more], capture_output=True, text=True,
-                                  timeout=60, check=False)
+                                  timeout=300, check=False)
 
     def serves(self, number=NUMBER, roles=("client", "pod3", "node")):
         for fam in (4, 6):

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import ctnetlink
 import lab as L
 import planes
 from objects import entry, port, service, slice_, slice_port
@@ -94,6 +95,44 @@ def test_a_backend_leaves(lab, vipd):
     assert conn.ask(5 * L.SLOW).what == "reset"
     result = load.stop()
     assert result["failed"] == 0 and result["started"] > 20, result
+
+
+def timers(lab):
+    """{destination port of the client's side: seconds left} of TCP connections that IPVS has."""
+    out = {}
+    for line in lab.node.run("cat", "/proc/net/ip_vs_conn").splitlines()[1:]:
+        words = line.split()
+        if words[0] == "TCP" and words[7] == "ESTABLISHED":
+            out[int(words[2], 16)] = int(words[8])
+    return out
+
+
+def test_idle_connections(lab, vipd):
+    """IPVS forgets an idle connection and deletes its entry of conntrack (IPVS-07): its client gets a
+    reset at the next packet instead of silence. With a --ipvs-tcp-timeout of 24 h it stays."""
+    seconds = int(4 * L.SLOW ** 0.5)
+    tracked = ctnetlink.Conntrack(lab.node)
+    vipd.apply(web(1))
+    for timeout, expected in (("24h", "ok"), ("%ds" % seconds, "reset")):
+        vipd.stop()
+        vipd.flags["--ipvs-tcp-timeout"] = timeout
+        vipd.start()
+        conn = kept(lab, L.remote(1, 4))
+        number = conn.sock.getsockname()[1]
+        left = timers(lab)[number]
+        if expected == "ok":
+            assert left > 86000
+        else:
+            assert left <= seconds
+            L.eventually(lambda: number not in timers(lab), seconds + 5 * L.SLOW)
+            assert number not in [e.sport for e in tracked.to(VIP, 80, "tcp")]
+        assert conn.ask(5 * L.SLOW).what == expected
+        conn.close()
+    tracked.close()
+    vipd.stop()
+    del vipd.flags["--ipvs-tcp-timeout"]
+    lab.node.run("ipvsadm", "--set", "900", "120", "300")
+    vipd.start()
 
 
 def test_a_drain_survives_a_restart(lab, vipd):
