@@ -53,7 +53,7 @@ static void file_read(struct drains *d)
 
 	if (f == NULL) {
 		if (errno != ENOENT)
-			log_warn(LOG_AREA_SERVE, "%s: %s: nothing is drained", d->path,
+			log_warn(LOG_AREA_HTTP, "%s: %s: nothing is drained", d->path,
 				 strerror(errno));
 		return;
 	}
@@ -61,12 +61,12 @@ static void file_read(struct drains *d)
 		number++;
 		line[strcspn(line, "\n")] = '\0';
 		if (*line != '\0' && !line_take(d, line))
-			log_warn(LOG_AREA_SERVE, "%s:%u: not NAMESPACE/NAME ADDRESS [POD]: ignored",
+			log_warn(LOG_AREA_HTTP, "%s:%u: not NAMESPACE/NAME ADDRESS [POD]: ignored",
 				 d->path, number);
 	}
 	(void)fclose(f);
 	if (d->model->drains.n > 0)
-		log_notice(LOG_AREA_SERVE, "%zu endpoints stay drained by an operator (%s)",
+		log_notice(LOG_AREA_HTTP, "%zu endpoints stay drained by an operator (%s)",
 			   d->model->drains.n, d->path);
 }
 
@@ -221,7 +221,7 @@ static void change_done(struct http_reply *reply, struct drains *d, const struct
 	char problem[256] = "";
 	int r = file_write(d);
 
-	log_notice(LOG_AREA_SERVE, "service %s/%s: %s %s by an operator", c->ns, c->name,
+	log_notice(LOG_AREA_HTTP, "service %s/%s: %s %s by an operator", c->ns, c->name,
 		   c->endpoint, c->is_drain ? "drained" : "serves again");
 	if (r < 0)
 		(void)snprintf(problem, sizeof(problem),

@@ -47,7 +47,7 @@ static bool is_waiting; /* for standard error to take what is queued */
 static uint64_t retry_ns;
 
 static const char *const area_names[LOG_AREA_N] = {
-	"main", "source", "model", "plan", "sync", "nl", "plane", "conntrack", "serve",
+	"main", "source", "model", "plan", "sync", "nl", "plane", "conntrack", "http",
 };
 
 static const char *const level_names[LOG_LEVEL_DEBUG + 1] = {
@@ -64,7 +64,7 @@ static const char *const area_hints[LOG_AREA_N] = {
 	[LOG_AREA_NL] = "vipctl status",
 	[LOG_AREA_PLANE] = "vipctl status",
 	[LOG_AREA_CONNTRACK] = "vipctl status",
-	[LOG_AREA_SERVE] = "vipctl status",
+	[LOG_AREA_HTTP] = "vipctl status",
 };
 
 void log_level_set(enum log_area area, enum log_level level)

@@ -167,10 +167,10 @@ static void node_tell(struct outside *o)
 	const struct name *name = o->ctx->model->config.node_name;
 
 	if (is_missed && !o->is_node_missed)
-		log_warn(LOG_AREA_SERVE, "no Node object named \"%s\": " SERVE_NO_NODE,
+		log_warn(LOG_AREA_HTTP, "no Node object named \"%s\": " SERVE_NO_NODE,
 			 name_text(name));
 	else if (!is_missed && o->is_node_missed)
-		log_notice(LOG_AREA_SERVE, "Node object \"%s\": known now", name_text(name));
+		log_notice(LOG_AREA_HTTP, "Node object \"%s\": known now", name_text(name));
 	o->is_node_missed = is_missed;
 }
 

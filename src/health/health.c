@@ -8,15 +8,15 @@
 #include <time.h>
 
 #include "base/log.h"
-#include "http/door.h"
 #include "http/http.h"
+#include "http/http_port.h"
 #include "http/jsonw.h"
 
 #define TIME_MAX 64
 
 struct health {
 	struct health_config config;
-	struct door *door;
+	struct http_port *port;
 	uint64_t answers[HEALTH_QUESTIONS][2]; /* [question][is it 200] */
 };
 
@@ -180,8 +180,8 @@ int health_open(struct health **ret, struct event_base *base, const struct healt
 		struct err *err)
 {
 	struct health *h = xcalloc(1, sizeof(*h));
-	struct door_config door = {
-		.what = "health server",
+	struct http_port_config port = {
+		.name = "health server",
 		.at = config->at,
 		.is_hard_fail = config->is_hard_fail,
 		.http = { HTTP_CONFIG_DEFAULT, .class = HTTP_HEALTH, .takes_any_method = true,
@@ -190,10 +190,10 @@ int health_open(struct health **ret, struct event_base *base, const struct healt
 	int r = 0;
 
 	h->config = *config;
-	door.http.connections_max = 256; /* every load balancer probes every few seconds */
-	door.http.head_ms = HTTP_PROBE_HEAD_MS;
+	port.http.connections_max = 256; /* every load balancer probes every few seconds */
+	port.http.head_ms = HTTP_PROBE_HEAD_MS;
 	if (config->at.port != 0)
-		r = door_open(&h->door, base, &door, err);
+		r = http_port_open(&h->port, base, &port, err);
 	if (r < 0) {
 		health_close(h);
 		return r;
@@ -206,7 +206,7 @@ void health_close(struct health *h)
 {
 	if (h == NULL)
 		return;
-	door_close(h->door);
+	http_port_close(h->port);
 	free(h);
 }
 

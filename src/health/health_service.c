@@ -204,7 +204,7 @@ static void trouble(struct entry *e, const struct err *err)
 		return;
 	}
 	if (!e->is_trouble_told)
-		log_warn(LOG_AREA_SERVE,
+		log_warn(LOG_AREA_HTTP,
 			 "service %s/%s: health check node port %u: %s: next try in %d s",
 			 e->ns->text, e->name->text, e->port, err->text, LISTEN_RETRY_S);
 	e->is_trouble_told = true;
@@ -214,7 +214,7 @@ static void trouble_over(struct entry *e)
 {
 	list_del(&e->waiting);
 	if (e->is_trouble_told)
-		log_notice(LOG_AREA_SERVE, "service %s/%s: health check node port %u is served now",
+		log_notice(LOG_AREA_HTTP, "service %s/%s: health check node port %u is served now",
 			   e->ns->text, e->name->text, e->port);
 	e->is_trouble_told = false;
 }

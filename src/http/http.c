@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * http/http - connections, their deadlines, and whose turn it is.
+ * http/http - connections, their deadlines and limits.
  *
- *     READ ── head complete ──► BODY ── last piece made ──► FLUSH ── all taken ──► LINGER
+ *     READ ── head complete ──► BODY ── last piece ──► FLUSH ── output sent ──► CLOSING
  *
- * A connection in BODY that has room in its output stands in `ready`; one timer of
- * zero length goes through that queue once a turn of the loop, so that pieces are
- * made between other events and never instead of them. LINGER waits for the other
- * side to close: closing first, with bytes of it unread, would reset the connection
- * and take the answer away with it.
+ * `ready` queues connections in BODY with room in their output. A zero-length timer
+ * serves the queue once per turn of the loop, so that other events are not delayed.
+ * CLOSING waits until the client closes: a close by the server with unread input would
+ * reset the connection, and the client would lose the answer.
  */
 #include "http/http.h"
 
@@ -31,9 +30,9 @@
 #include "base/log.h"
 #include "http/jsonw.h"
 
-#define OUTPUT_HIGH (128 * 1024) /* no further pieces are made ... */
-#define OUTPUT_LOW (16 * 1024)   /* ... until so little is left */
-#define LINGER_MS 1000
+#define OUTPUT_HIGH (128 * 1024) /* stop writing pieces ... */
+#define OUTPUT_LOW (16 * 1024)   /* ... until the output shrinks to this */
+#define CLOSING_MS 1000
 #define ACCEPT_RETRY_MS 1000
 #define LIMIT_LOG_NS (60 * NSEC_PER_SEC)
 
@@ -41,7 +40,7 @@ enum conn_state {
 	CONN_READ = 0,
 	CONN_BODY,
 	CONN_FLUSH,
-	CONN_LINGER,
+	CONN_CLOSING,
 };
 
 struct http_conn {
@@ -50,10 +49,10 @@ struct http_conn {
 	struct http_server *server;
 	struct bufferevent *bev;
 	struct event *deadline;
-	struct ip_addr client; /* of IPv6 the /64; unset on a Unix socket */
+	struct ip_addr client; /* the /64 of an IPv6 address; unset on a Unix socket */
 	enum conn_state state;
 	bool is_chunked;
-	bool is_half_closed; /* the other side will send no more */
+	bool is_half_closed; /* by the client */
 	const struct http_body_ops *ops;
 	void *body;
 };
@@ -68,7 +67,7 @@ struct http_server {
 	struct list ready;
 	size_t n_conns;
 	struct str piece;
-	void (*gone)(void *arg); /* retired: freed with the last connection */
+	void (*gone)(void *arg); /* set by http_server_retire() */
 };
 
 /* --- answers --- */
@@ -151,7 +150,7 @@ static void conn_close(struct http_conn *c)
 	free(c);
 	if (s->n_conns-- == s->config.connections_max && s->listener != NULL)
 		evconnlistener_enable(s->listener);
-	/* Not here and now: a caller may still hold the server. */
+	/* Deferred: the caller may still use the server. */
 	if (s->n_conns == 0 && s->gone != NULL)
 		(void)event_add(s->turn, &(const struct timeval){ 0, 0 });
 }
@@ -163,23 +162,23 @@ static void deadline_set(struct http_conn *c, unsigned int ms)
 	(void)event_add(c->deadline, &tv);
 }
 
-/* All is written: say so, and give the other side a moment to close first. */
-static void conn_linger(struct http_conn *c)
+/* The answer is written: shut down, and let the client close first. */
+static void conn_finish(struct http_conn *c)
 {
 	if (c->is_half_closed) {
 		conn_close(c);
 		return;
 	}
-	c->state = CONN_LINGER;
+	c->state = CONN_CLOSING;
 	(void)shutdown(bufferevent_getfd(c->bev), SHUT_WR);
-	deadline_set(c, LINGER_MS);
+	deadline_set(c, CLOSING_MS);
 }
 
 static void conn_flush(struct http_conn *c)
 {
 	c->state = CONN_FLUSH;
 	if (evbuffer_get_length(bufferevent_get_output(c->bev)) == 0)
-		conn_linger(c);
+		conn_finish(c);
 }
 
 static void ready_add(struct http_conn *c)
@@ -201,7 +200,7 @@ static void head_send(struct http_conn *c, const struct http_reply *reply)
 		evbuffer_add_printf(out, "Allow: GET, HEAD\r\n");
 	if (reply->ops != NULL && c->is_chunked)
 		evbuffer_add_printf(out, "Transfer-Encoding: chunked\r\n");
-	else if (reply->ops == NULL && reply->status != 304) /* that would be of the other body */
+	else if (reply->ops == NULL && reply->status != 304) /* 304 has no body */
 		evbuffer_add_printf(out, "Content-Length: %zu\r\n", reply->body.len);
 	if (reply->headers.len > 0)
 		evbuffer_add(out, reply->headers.text, reply->headers.len);
@@ -224,17 +223,17 @@ static void reply_send(struct http_conn *c, struct http_reply *reply, bool is_he
 		if (!is_head)
 			evbuffer_add(bufferevent_get_output(c->bev), str_text(&reply->body),
 				     reply->body.len);
-		c->state = CONN_FLUSH; /* on_write() goes on: the head at least is in the output */
+		c->state = CONN_FLUSH; /* on_write() follows: the output has at least the head */
 	}
 	str_fini(&reply->body);
 	str_fini(&reply->headers);
 }
 
-static void refuse(struct http_conn *c, int status, const char *text)
+static void error_send(struct http_conn *c, int status, const char *text)
 {
 	struct http_reply reply = { 0 };
 
-	log_debug(LOG_AREA_SERVE, "request refused with %d: %s", status, text);
+	log_debug(LOG_AREA_HTTP, "request answered with %d: %s", status, text);
 	http_reply_error(&reply, status, "%s", text);
 	reply_send(c, &reply, false);
 }
@@ -250,7 +249,7 @@ static void request_handle(struct http_conn *c, const char *head, size_t len)
 					      : http_request_parse(&q, head, len, &err);
 
 	if (status != 0) {
-		refuse(c, status, err.text);
+		error_send(c, status, err.text);
 	} else {
 		c->is_chunked = !q.is_http10;
 		config->handler(config->arg, &q, &reply);
@@ -269,16 +268,16 @@ static void on_read(struct bufferevent *bev, void *arg)
 	size_t head_len;
 	const char *data;
 
-	if (c->state != CONN_READ) { /* what follows a request is not read, only emptied */
+	if (c->state != CONN_READ) { /* discard input after the request */
 		evbuffer_drain(in, evbuffer_get_length(in));
 		return;
 	}
 	data = (const char *)evbuffer_pullup(in, (ev_ssize_t)len);
 	head_len = http_head_len(data, len);
 	if (head_len > 0)
-		request_handle(c, data, head_len); /* may have closed `c` only by a later event */
+		request_handle(c, data, head_len); /* does not close `c` synchronously */
 	else if (len == max)
-		refuse(c, 431, "the head of the request is too large");
+		error_send(c, 431, "the head of the request is too large");
 	else
 		return;
 	evbuffer_drain(in, evbuffer_get_length(in));
@@ -296,17 +295,17 @@ void http_wake(struct http_conn *c)
 		ready_add(c);
 }
 
-/* Room in the output: less than OUTPUT_LOW is left, or nothing. */
+/* Called when the output has shrunk to OUTPUT_LOW. */
 static void on_write(struct bufferevent *bev, void *arg)
 {
 	struct http_conn *c = arg;
 
-	if (is_endless(c)) /* taken: the next piece has its own time */
+	if (is_endless(c)) /* the next piece sets its own deadline */
 		(void)event_del(c->deadline);
 	if (c->state == CONN_BODY && !list_is_linked(&c->ready))
 		ready_add(c);
 	else if (c->state == CONN_FLUSH && evbuffer_get_length(bufferevent_get_output(bev)) == 0)
-		conn_linger(c);
+		conn_finish(c);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg)
@@ -317,7 +316,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	if ((what & BEV_EVENT_EOF) && (what & BEV_EVENT_READING)) {
 		c->is_half_closed = true;
 		if ((c->state == CONN_BODY && !is_endless(c)) || c->state == CONN_FLUSH)
-			return; /* "I am done asking" is not "I am gone" */
+			return; /* half closed: the client still reads */
 	}
 	conn_close(c);
 }
@@ -329,12 +328,13 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	if (c->state == CONN_READ) {
-		refuse(c, 408, "the request did not come in time");
-		deadline_set(c, LINGER_MS);
+		error_send(c, 408, "the head of the request did not arrive in time");
+		deadline_set(c, CLOSING_MS);
 		return;
 	}
-	if (c->state != CONN_LINGER)
-		log_debug(LOG_AREA_SERVE, "answer not taken in time, connection closed");
+	if (c->state != CONN_CLOSING)
+		log_debug(LOG_AREA_HTTP,
+			  "client did not read the answer in time: connection closed");
 	conn_close(c);
 }
 
@@ -371,7 +371,7 @@ static void body_step(struct http_conn *c, uint64_t deadline_ns)
 	str_clear(&s->piece);
 	r = c->ops->more(c->body, &s->piece, deadline_ns);
 	if (r < 0) {
-		log_debug(LOG_AREA_SERVE, "answer cut: %s", strerror(-r));
+		log_debug(LOG_AREA_HTTP, "answer truncated: %s", strerror(-r));
 		conn_close(c);
 		return;
 	}
@@ -386,7 +386,7 @@ static void body_step(struct http_conn *c, uint64_t deadline_ns)
 			deadline_set(c, s->config.reply_ms);
 	} else if (evbuffer_get_length(out) < OUTPUT_HIGH) {
 		list_add_tail(&s->ready, &c->ready);
-	} /* else on_write() brings it back */
+	} /* else on_write() queues it */
 }
 
 static void on_turn(evutil_socket_t fd, short what, void *arg)
@@ -403,7 +403,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 		list_del(&c->ready);
 		body_step(c, end);
 	}
-	if (s->piece.cap > 2 * (size_t)OUTPUT_HIGH) /* one unusually large piece */
+	if (s->piece.cap > 2 * (size_t)OUTPUT_HIGH) /* free the memory of a large piece */
 		str_fini(&s->piece);
 	if (!list_is_empty(&s->ready))
 		(void)event_add(s->turn, &now);
@@ -429,25 +429,26 @@ uint64_t http_closed(enum http_class class, enum http_limit limit)
 static void limit_count(const struct http_server *s, enum http_limit limit,
 			const struct ip_addr *client)
 {
-	static uint64_t told_ns[HTTP_CLASSES];
+	static uint64_t logged_ns[HTTP_CLASSES];
 	enum http_class class = s->config.class;
 	char text[IP_TEXT_MAX];
 	uint64_t now = now_ns();
 
 	n_closed[class][limit]++;
-	if (told_ns[class] != 0 && now - told_ns[class] < LIMIT_LOG_NS)
+	if (logged_ns[class] != 0 && now - logged_ns[class] < LIMIT_LOG_NS)
 		return;
-	told_ns[class] = now;
+	logged_ns[class] = now;
 	if (limit == HTTP_LIMIT_CLIENT)
-		log_warn(LOG_AREA_SERVE,
-			 "%s: client %s has %u connections, the limit; its oldest without a "
-			 "complete request are closed (vipd_http_connections_closed_total)",
-			 class_names[class], ip_addr_text(client, text),
-			 s->config.connections_max / 2);
+		log_warn(
+			LOG_AREA_HTTP,
+			"%s: client %s has %u connections, the limit; closing its oldest without a "
+			"complete request (vipd_http_connections_closed_total)",
+			class_names[class], ip_addr_text(client, text),
+			s->config.connections_max / 2);
 	else
-		log_warn(LOG_AREA_SERVE,
-			 "%s: %u connections, the limit; the oldest without a complete request "
-			 "are closed (vipd_http_connections_closed_total)",
+		log_warn(LOG_AREA_HTTP,
+			 "%s: %u connections, the limit; closing the oldest without a complete "
+			 "request (vipd_http_connections_closed_total)",
 			 class_names[class], s->config.connections_max);
 }
 
@@ -472,14 +473,14 @@ static bool is_incomplete(const struct http_conn *c)
 {
 	char byte;
 
-	/* What has come and was not read yet may be a request. */
+	/* Unread input may be a request. */
 	return c->state == CONN_READ &&
 	       recv(bufferevent_getfd(c->bev), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
 /*
- * Close the oldest connection, of `client` when it is not NULL, that waits for a request, or
- * else one that was answered. False when there is none but `keep`.
+ * Close the oldest connection (of `client`, unless NULL) without a request, else the oldest
+ * answered one. False when there is none except `keep`.
  */
 static bool conn_evict(struct http_server *s, const struct ip_addr *client,
 		       const struct http_conn *keep)
@@ -490,7 +491,7 @@ static bool conn_evict(struct http_server *s, const struct ip_addr *client,
 
 			if (c == keep || (client != NULL && !ip_addr_is_equal(&c->client, client)))
 				continue;
-			if (wants_answered ? c->state != CONN_LINGER : !is_incomplete(c))
+			if (wants_answered ? c->state != CONN_CLOSING : !is_incomplete(c))
 				continue;
 			conn_close(c);
 			return true;
@@ -498,7 +499,7 @@ static bool conn_evict(struct http_server *s, const struct ip_addr *client,
 	return false;
 }
 
-/* Make room for one more connection of this client. False: it has too many that are busy. */
+/* Make room for one more connection of this client. False: all of its connections are busy. */
 static bool client_admit(struct http_server *s, const struct ip_addr *client)
 {
 	size_t n = 0;
@@ -517,15 +518,15 @@ static bool client_admit(struct http_server *s, const struct ip_addr *client)
 	if (n < s->config.connections_max / 2)
 		return true;
 	if (!conn_evict(s, client, NULL) && n_busy < n)
-		return true; /* requests that are not yet read */
+		return true; /* the client has unread requests */
 	limit_count(s, HTTP_LIMIT_CLIENT, client);
 	return n_busy < n;
 }
 
 /*
- * Keep room for one more connection, or stop accepting: others wait in the backlog. What has
- * come from a connection is read in this turn of the loop, then it can be told again which of
- * them wait for a request; when all have one, the next that ends makes room.
+ * Keep room for one more connection, or stop accepting: clients wait in the backlog. While
+ * connections have unread input, try again in the next turn of the loop; else the end of a
+ * connection enables the listener.
  */
 static void room_make(struct http_server *s, const struct http_conn *newest)
 {
@@ -566,7 +567,7 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	c->bev = bufferevent_socket_new(s->base, fd, BEV_OPT_CLOSE_ON_FREE);
 	c->deadline = evtimer_new(s->base, on_deadline, c);
 	if (c->bev == NULL || c->deadline == NULL)
-		abort(); /* memory is gone, as in xmalloc() */
+		abort(); /* out of memory, as in xmalloc() */
 	bufferevent_setcb(c->bev, on_read, on_write, on_event, c);
 	bufferevent_setwatermark(c->bev, EV_READ, 0, s->config.head_max);
 	bufferevent_setwatermark(c->bev, EV_WRITE, OUTPUT_LOW, 0);
@@ -582,7 +583,8 @@ static void on_accept_error(struct evconnlistener *l, void *arg)
 	struct http_server *s = arg;
 	const struct timeval later = { .tv_sec = ACCEPT_RETRY_MS / 1000 };
 
-	log_warn(LOG_AREA_SERVE, "no connection accepted for a while: %s", strerror(errno));
+	log_warn(LOG_AREA_HTTP, "accept: %s; next attempt in %d s", strerror(errno),
+		 ACCEPT_RETRY_MS / 1000);
 	evconnlistener_disable(l);
 	(void)event_add(s->accept_again, &later);
 }
@@ -605,14 +607,14 @@ int http_server_open(struct http_server **ret, struct event_base *base, int list
 {
 	struct http_server *s = xcalloc(1, sizeof(*s));
 
-	(void)signal(SIGPIPE, SIG_IGN); /* a reader who left is an errno here */
+	(void)signal(SIGPIPE, SIG_IGN); /* a write to a closed connection returns EPIPE */
 	s->base = base;
 	s->config = *config;
 	list_init(&s->conns);
 	list_init(&s->ready);
 	s->turn = evtimer_new(base, on_turn, s);
 	s->accept_again = evtimer_new(base, on_accept_again, s);
-	/* backlog 0: it listens already */
+	/* backlog 0: `listen_fd` listens already */
 	s->listener = evconnlistener_new(
 		base, on_accept, s, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, listen_fd);
 	if (s->turn == NULL || s->accept_again == NULL || s->listener == NULL) {

@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * http/http - a small HTTP/1.1 server: bounded in size, in time, and in what it takes
- * from the loop.
+ * http/http - a small HTTP/1.1 server with bounded memory, time and use of the event loop.
  *
- * GET and HEAD (or PUT and POST too, or any method, where a server is told so), one request
- * a connection, no request bodies. A body of an answer is whole (http_reply_body) or made piece by
- * piece (struct http_body_ops) while the reader takes it: what nobody reads is not made. All
- * connections together get HTTP_TURN_NS of every turn of the loop.
+ * GET and HEAD (by configuration also PUT and POST, or any method), one request per
+ * connection, no request bodies. The body of an answer is a buffer, or is produced in pieces
+ * (struct http_body_ops) at the speed of the client. All connections together get
+ * HTTP_TURN_NS of every turn of the loop.
  *
- * Bounds: the head of a request is at most `head_max` bytes and complete within
- * `head_ms` of the connection, however slowly it drips; the answer is taken within
- * `reply_ms`. At `connections_max` a new connection takes the place of the oldest one without
- * a complete request; while all have one, further ones wait in the kernel's backlog. A client
- * (an IPv4 address, or a /64) has half of that at most: its next connection takes the place
- * of its own oldest.
+ * Limits: the head of a request has at most `head_max` bytes and must be complete `head_ms`
+ * after the connection was accepted; the client must read the answer within `reply_ms`. At
+ * `connections_max` a new connection replaces the oldest one without a complete request; if
+ * all have one, further clients wait in the kernel's backlog. A client (an IPv4 address, or a
+ * /64) has at most half of `connections_max`: its next connection replaces its own oldest.
  *
- * Signals: opening a server sets SIGPIPE to be ignored.
+ * Signals: http_server_open() ignores SIGPIPE.
  *
- * Why not evhttp of libevent 2.1, which the loop comes from: its only timeout starts
- * again with every byte, so a client that drips holds a connection for hours; it
- * cannot count connections; and it leaves the process (event_errx) where it meets a
- * state or a peer it did not expect.
+ * evhttp of libevent 2.1 is no alternative: its only timeout restarts with every byte, so that
+ * a slow client holds a connection for hours; it does not limit connections; and it exits the
+ * process (event_errx) on unexpected states of a peer.
  *
  * Source: RFC 9112 (HTTP/1.1), RFC 3986 (percent-encoding).
  */
@@ -46,64 +43,64 @@ struct http_param {
 struct http_request {
 	char *path; /* begins with "/" */
 	VEC(struct http_param) params;
-	char *host;          /* whom the client believes to talk to; NULL: it did not say */
-	char *if_none_match; /* the tags it holds; NULL: none */
-	bool is_head;        /* HEAD: as GET, but nobody wants the body */
-	bool is_write;       /* PUT or POST, where they are taken */
-	bool is_http10;      /* no chunks */
+	char *host;          /* Host header; NULL: none */
+	char *if_none_match; /* If-None-Match header; NULL: none */
+	bool is_head;        /* HEAD: answer without the body */
+	bool is_write;       /* PUT or POST, where allowed */
+	bool is_http10;      /* no chunked encoding */
 };
 
 /*
- * Bytes of `data` up to and including the empty line that ends the head, 0 while there
- * is none. A bare LF ends a line too (RFC 9112 section 2.2).
+ * Length of the head including the empty line at its end, 0 if incomplete. A bare LF ends a
+ * line too (RFC 9112 section 2.2).
  */
 size_t http_head_len(const char *data, size_t len);
 /*
- * Parse a complete head. Returns 0, or the HTTP status that refuses it (400, 405, 413,
- * 501, 505) with `err` saying why. `ret` is initialised in any case.
+ * Parse a complete head. Returns 0, or the HTTP status of an invalid request (400, 405, 413,
+ * 501, 505) with the reason in `err`. `ret` is initialised in any case.
  */
 MUST_USE int http_request_parse(struct http_request *ret, const char *head, size_t len,
 				struct err *err);
-/* The same, but PUT and POST are taken as well: what they say stands in the target. */
+/* Like http_request_parse(), and accept PUT and POST, with arguments in the target. */
 MUST_USE int http_request_parse_write(struct http_request *ret, const char *head, size_t len,
 				      struct err *err);
-/* The same, but any method will do and a body may follow: what asks only whether we live. */
+/* Like http_request_parse(), and accept any method and a body: for health probes. */
 MUST_USE int http_request_parse_any(struct http_request *ret, const char *head, size_t len,
 				    struct err *err);
 void http_request_fini(struct http_request *q);
-/* The first parameter of that name, or NULL. */
+/* Return the first parameter `name`, or NULL. */
 const char *http_request_param(const struct http_request *q, const char *name);
 
-/* more(): nothing for now; http_wake() when there is. */
+/* Result of more(): no data now; http_wake() follows. */
 #define HTTP_BODY_WAIT 2
 
 struct http_conn;
 
 struct http_body_ops {
 	/*
-	 * Append the next piece to `out`. Returns 1 when there is more (also when nothing
-	 * was appended: looking takes time as well), 0 at the end, -errno when the body
-	 * cannot be finished: the reader then sees it cut. Returns soon after
-	 * `deadline_ns`, in terms of now_ns().
+	 * Append the next piece to `out`. Returns 1 when there is more (a piece may be
+	 * empty), 0 at the end, HTTP_BODY_WAIT, or -errno when the body cannot be
+	 * completed: the client gets a truncated answer. Returns soon after `deadline_ns`
+	 * (now_ns()).
 	 */
 	int (*more)(void *state, struct str *out, uint64_t deadline_ns);
 	void (*close)(void *state);
 	/*
-	 * Not NULL: a body without an end, as long as the reader stays. It may wait, and
-	 * `reply_ms` is for what the reader has not taken yet, not for the whole. Told the
-	 * connection to wake, which is good until close().
+	 * Not NULL: an endless body, which ends with the connection. It may return
+	 * HTTP_BODY_WAIT; `reply_ms` limits each piece, not the whole answer. `conn` is the
+	 * argument of http_wake(), valid until close().
 	 */
 	void (*begin)(void *state, struct http_conn *conn);
 };
 
-/* There is more of a body that waits. May be called at any time, also for nothing. */
+/* A body that returned HTTP_BODY_WAIT has data. May be called at any time. */
 void http_wake(struct http_conn *conn);
 
 struct http_reply {
 	int status;
 	const char *type;   /* static text */
 	struct str body;    /* the whole body, unless `ops` is set */
-	struct str headers; /* further ones, each ended by CR LF */
+	struct str headers; /* further headers, each with CR LF */
 	const struct http_body_ops *ops;
 	void *state;
 };
@@ -135,32 +132,32 @@ struct http_config {
 	unsigned int reply_ms;
 	unsigned int connections_max;
 	bool takes_writes;     /* http_request_parse_write() */
-	bool takes_any_method; /* http_request_parse_any(); what follows the head is not read */
-	/* Fill `reply`, zeroed before. Called once a request; must not wait. */
+	bool takes_any_method; /* http_request_parse_any(); a body is discarded */
+	/* Fill the zeroed `reply`. Called once per request; must not block. */
 	void (*handler)(void *arg, const struct http_request *q, struct http_reply *reply);
 	void *arg;
 };
 
-/* Bounds for people and their tools on one host. */
+/* Limits for servers that administrators use. */
 #define HTTP_CONFIG_DEFAULT \
 	.head_max = 8192, .head_ms = 5000, .reply_ms = 60000, .connections_max = 32
 
-/* Probes send their request at once: what has sent none by then is no probe. */
+/* Health probes send their request at once. */
 #define HTTP_PROBE_HEAD_MS 2000
 
 struct http_server;
 
-/* `listen_fd` listens and does not block; it is taken over, also on failure. */
+/* `listen_fd` listens and is non-blocking. Takes `listen_fd`, also on failure. */
 MUST_USE int http_server_open(struct http_server **ret, struct event_base *base, int listen_fd,
 			      const struct http_config *config, struct err *err);
 void http_server_close(struct http_server *s);
 /*
- * No connection is accepted any more; those that are open are still answered. When the
- * last of them is gone, `gone` is called and the server is freed: in this call already if
- * there is none. http_server_close() before that is allowed, and calls nothing.
+ * Stop accepting connections, and answer open ones. After the last one is closed (or at
+ * once, without any) the server is freed and `gone` is called. http_server_close() before
+ * that does not call `gone`.
  */
 void http_server_retire(struct http_server *s, void (*gone)(void *arg));
-/* Connections of all servers of a class that were closed because of a limit, since the start. */
+/* Connections of all servers of a class closed at a limit, since the start. */
 uint64_t http_closed(enum http_class class, enum http_limit limit);
-/* Connections that are open now. */
+/* Number of open connections. */
 size_t http_server_connections(const struct http_server *s);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * http/http_parse - from the bytes of a request's head to a request. Pure.
+ * http/http_parse - parser of request heads. Pure.
  *
- * Only what decides is looked at: the request line, and whether a body would
- * follow. A body is refused rather than skipped, since nothing here takes one.
+ * Reads the request line and the headers that matter here. A request with a body is
+ * rejected, except with TAKES_ANY.
  */
 #include "http/http.h"
 
@@ -17,11 +17,11 @@
 #define STATUS_UNKNOWN_METHOD 501
 #define STATUS_VERSION 505
 
-/* Which methods a server takes. */
+/* Methods that a server accepts. */
 enum takes {
 	TAKES_READS = 0,
-	TAKES_WRITES, /* and PUT and POST */
-	TAKES_ANY,    /* and whatever else, with bodies */
+	TAKES_WRITES, /* PUT and POST too */
+	TAKES_ANY,    /* any method, with bodies */
 };
 
 size_t http_head_len(const char *data, size_t len)
@@ -34,7 +34,7 @@ size_t http_head_len(const char *data, size_t len)
 
 		if (lf == NULL)
 			return 0;
-		/* An empty line, but not as the first: there is no request before it. */
+		/* An empty first line does not end the head. */
 		if (p != data && (lf == p || (lf == p + 1 && *p == '\r')))
 			return (size_t)(lf + 1 - data);
 		p = lf + 1;
@@ -120,7 +120,7 @@ static int target_parse(struct http_request *ret, const char *target, size_t len
 
 		if (slash == NULL)
 			return refuse(err, STATUS_BAD, "the request names no path");
-		/* It counts, whatever the Host header says (RFC 9112 section 3.2.2). */
+		/* It has precedence over the Host header (RFC 9112 section 3.2.2). */
 		ret->host = xstrndup(target + 7, (size_t)(slash - target - 7));
 		len -= (size_t)(slash - target);
 		target = slash;
@@ -213,7 +213,7 @@ static char *value_copy(const char *text, size_t len)
 	return xstrndup(text, len);
 }
 
-/* The headers that are looked at. One Host at most, or nobody knows who was meant. */
+/* Evaluate a header. A second Host is an error: the destination would be ambiguous. */
 static int header_take(struct http_request *ret, bool *has_host, const char *line, size_t name_len,
 		       size_t len, struct err *err)
 {
@@ -227,7 +227,7 @@ static int header_take(struct http_request *ret, bool *has_host, const char *lin
 		if (ret->host == NULL)
 			ret->host = value_copy(value, value_len);
 	} else if (name_len == 13 && strncasecmp(line, "If-None-Match", 13) == 0) {
-		free(ret->if_none_match); /* of several the last: at worst more is told */
+		free(ret->if_none_match); /* the last of several decides */
 		ret->if_none_match = value_copy(value, value_len);
 	}
 	return 0;
@@ -241,7 +241,7 @@ static int header_check(struct http_request *ret, bool *has_host, const char *li
 
 	if (name_len == 0 || line[0] == ' ' || line[0] == '\t' || line[name_len - 1] == ' ' ||
 	    line[name_len - 1] == '\t' ||
-	    memchr(line, '\0', len) != NULL) /* RFC 9112 section 5.1: smuggling begins there */
+	    memchr(line, '\0', len) != NULL) /* RFC 9112 section 5.1: request smuggling */
 		return refuse(err, STATUS_BAD, "not a header line");
 	if ((name_len == 14 && strncasecmp(line, "Content-Length", 14) == 0 &&
 	     !is_zero(colon + 1, len - name_len - 1)) ||
@@ -250,7 +250,7 @@ static int header_check(struct http_request *ret, bool *has_host, const char *li
 	return header_take(ret, has_host, line, name_len, len, err);
 }
 
-/* A refusal of what TAKES_ANY allows is none; the target is read in any case. */
+/* Drop errors that TAKES_ANY allows; the target is parsed in any case. */
 static int head_parse(struct http_request *ret, const char *head, size_t len, enum takes takes,
 		      struct err *err)
 {

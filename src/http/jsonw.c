@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* http/jsonw - commas, escapes, and repair of what is not UTF-8. */
+/* http/jsonw - commas, escapes, and replacement of invalid UTF-8. */
 #include "http/jsonw.h"
 
 #include <assert.h>
@@ -11,7 +11,7 @@
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
-/* Length of the well-formed sequence `p` begins with, 0 if there is none. */
+/* Length of the well-formed sequence at `p`, 0 if there is none. */
 static size_t sequence_len(const char *p, size_t left)
 {
 	for (size_t n = 1; n <= 4 && n <= left; n++)
@@ -143,7 +143,7 @@ void jsonw_printf(struct jsonw *w, const char *key, const char *fmt, ...)
 	va_start(ap, fmt);
 	n = vsnprintf(buf, sizeof(buf), fmt, ap);
 	va_end(ap);
-	if (n >= (int)sizeof(buf)) { /* rare: long names of users */
+	if (n >= (int)sizeof(buf)) { /* rare: long names */
 		text = xmalloc((size_t)n + 1);
 		va_start(ap, fmt);
 		(void)vsnprintf(text, (size_t)n + 1, fmt, ap);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * http/jsonw - JSON as it is written, without a tree.
+ * http/jsonw - writer for JSON, without a tree.
  *
  *     struct jsonw w = { .out = &text };
  *     jsonw_object(&w, NULL);
@@ -10,13 +10,12 @@
  *     jsonw_end(&w);
  *     jsonw_end(&w);
  *
- * `key` names a member of an object and is NULL in an array. Commas and escapes
- * are the writer's; that keys stand where they belong and that all is closed is
- * the caller's. `out` may be another buffer, or emptied, between two calls: what
- * is large is written, sent and forgotten in pieces.
+ * `key` names a member of an object and is NULL in an array. The writer adds commas
+ * and escapes; the caller passes keys in objects only and closes all containers.
+ * `out` may be replaced or emptied between two calls, to send large documents in pieces.
  *
- * Names come from users: control characters are escaped and bytes that are not
- * UTF-8 become U+FFFD, so that the result is always JSON (RFC 8259 section 8.1).
+ * Control characters are escaped and bytes that are not UTF-8 become U+FFFD, so that
+ * the result is JSON for any names of users (RFC 8259 section 8.1).
  */
 #pragma once
 
@@ -29,7 +28,7 @@
 struct jsonw {
 	struct str *out;
 	uint32_t depth;
-	uint32_t has_item;  /* bit d: something stands in the container of depth d */
+	uint32_t has_item;  /* bit d: the container of depth d is not empty */
 	uint32_t is_object; /* bit d: that container is an object */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* http/listen - socket, options, bind, listen. */
+/* http/listen - create, bind and listen. */
 #include "http/listen.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ int listen_tcp(int *ret, const struct listen_place *at, bool is_dual, struct err
 
 	if (fd < 0)
 		return err_errno(err, "socket");
-	/* A predecessor's connections in TIME_WAIT do not keep us out. */
+	/* Connections in TIME_WAIT of an earlier process do not block the port. */
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
 	    (at->addr.family != AF_INET6 ||
 	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) == 0) &&

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "api/page.h"
-#include "http/door.h"
+#include "http/http_port.h"
 #include "metrics/counts.h"
 #include "metrics/metrics_state.h"
 #include "model/select.h"
@@ -194,8 +194,8 @@ int metrics_open(struct metrics **ret, struct event_base *base, const struct met
 		 struct err *err)
 {
 	struct metrics *m = xcalloc(1, sizeof(*m));
-	struct door_config door = {
-		.what = "metrics server",
+	struct http_port_config port = {
+		.name = "metrics server",
 		.at = config->at,
 		.is_hard_fail = config->is_hard_fail,
 		.http = { HTTP_CONFIG_DEFAULT, .class = HTTP_METRICS, .handler = answer, .arg = m },
@@ -211,9 +211,9 @@ int metrics_open(struct metrics **ret, struct event_base *base, const struct met
 					    .arg = config->arg };
 	m->queued_wall_ns = config->started_wall_ns; /* MET-05 */
 	hists_init(m);
-	door.http.connections_max = CONNECTIONS_MAX;
+	port.http.connections_max = CONNECTIONS_MAX;
 	if (config->at.port != 0)
-		r = door_open(&m->door, base, &door, err);
+		r = http_port_open(&m->port, base, &port, err);
 	if (r < 0) {
 		metrics_close(m);
 		return r;
@@ -226,7 +226,7 @@ void metrics_close(struct metrics *m)
 {
 	if (m == NULL)
 		return;
-	door_close(m->door);
+	http_port_close(m->port);
 	expo_hist_fini(&m->sync_time);
 	expo_hist_fini(&m->full_time);
 	expo_hist_fini(&m->partial_time);

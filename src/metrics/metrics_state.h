@@ -15,7 +15,7 @@ enum metrics_policy {
 struct metrics {
 	struct metrics_config config;
 	struct zpages_config zpages;
-	struct door *door;
+	struct http_port *port;
 	size_t n_programmed; /* services with state in the kernel */
 	size_t n_frontends;
 	size_t n_pools;

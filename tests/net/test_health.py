@@ -222,10 +222,10 @@ def test_port_taken(alone, second):
     assert "health server: listen on 0.0.0.0:10256: Address already in use" in second.log()
     second.flags["--bind-address-hard-fail"] = None
     second.start()
-    assert "next try in 5 s" in second.log()
+    assert "next attempt in 5 s" in second.log()
     taken.close()
     L.eventually(lambda: status(alone, "127.0.0.1", HEALTHZ) == 404, 7)
-    assert "listens on 0.0.0.0:10256 now" in second.log()
+    assert "recovered; listening on 0.0.0.0:10256" in second.log()
 
 
 # ---- single services ----

@@ -398,12 +398,12 @@ static void test_json(void **state)
 
 	(void)state;
 	log_format_set(LOG_FORMAT_JSON);
-	log_line(&site, LOG_AREA_SERVE, LOG_LEVEL_WARN, "a \"b\" \\ \n\x1b\x7f\u202e\xff\u00e4");
+	log_line(&site, LOG_AREA_HTTP, LOG_LEVEL_WARN, "a \"b\" \\ \n\x1b\x7f\u202e\xff\u00e4");
 	line = written();
 	assert_int_equal(sscanf(line, "{\"ts\":%lf,%n", &ts, &n), 1);
 	assert_in_range((long long)ts, ms - 1000, ms + 60000);
 	assert_string_equal(line + n,
-			    "\"logger\":\"serve\",\"caller\":\"http/http.c:12\",\"msg\":"
+			    "\"logger\":\"http\",\"caller\":\"http/http.c:12\",\"msg\":"
 			    "\"a \\\"b\\\" \\\\ \\u000a\\u001b\\u007f\\u202e\\ufffd\u00e4\","
 			    "\"v\":0,\"level\":\"warn\"}\n");
 	log_line(&site, LOG_AREA_MAIN, LOG_LEVEL_ERR, "bad");

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* http/http_port - bind a port, and retry while it is in use. */
+#include "http/http_port.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <event2/event.h>
+
+#include "base/log.h"
+
+struct http_port {
+	struct event_base *base;
+	struct http_port_config config;
+	struct http_server *http; /* NULL while the port is in use */
+	struct event *retry;
+	bool has_failed;
+};
+
+static void listen_or_retry(struct http_port *p, int r, const struct err *err)
+{
+	const struct timeval later = { .tv_sec = LISTEN_RETRY_S };
+	char text[IP_ENDPOINT_TEXT_MAX];
+
+	if (r < 0) {
+		if (!p->has_failed)
+			log_err(LOG_AREA_HTTP, "%s: %s; next attempt in %d s", p->config.name,
+				err->text, LISTEN_RETRY_S);
+		p->has_failed = true;
+		(void)event_add(p->retry, &later);
+		return;
+	}
+	(void)ip_endpoint_text(&p->config.at.addr, p->config.at.port, text);
+	if (p->has_failed)
+		log_notice(LOG_AREA_HTTP, "%s: recovered; listening on %s", p->config.name, text);
+	else
+		log_info(LOG_AREA_HTTP, "%s: listening on %s", p->config.name, text);
+}
+
+static int listen_now(struct http_port *p, struct err *err)
+{
+	int fd = -1;
+	int r = listen_tcp(&fd, &p->config.at, true, err);
+
+	return r < 0 ? r : http_server_open(&p->http, p->base, fd, &p->config.http, err);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_port *p = arg;
+	struct err err = { 0 };
+
+	(void)fd;
+	(void)what;
+	listen_or_retry(p, listen_now(p, &err), &err);
+}
+
+int http_port_open(struct http_port **ret, struct event_base *base,
+		   const struct http_port_config *config, struct err *err)
+{
+	struct http_port *p = xcalloc(1, sizeof(*p));
+	int r;
+
+	p->base = base;
+	p->config = *config;
+	p->retry = evtimer_new(base, on_retry, p);
+	if (p->retry == NULL) {
+		free(p);
+		return err_set(err, -ENOMEM, "%s: no memory for events", config->name);
+	}
+	r = listen_now(p, err);
+	if (r < 0 && config->is_hard_fail) {
+		http_port_close(p);
+		return err_wrap(err, r, "%s", config->name);
+	}
+	listen_or_retry(p, r, err);
+	*ret = p;
+	return 0;
+}
+
+void http_port_close(struct http_port *p)
+{
+	if (p == NULL)
+		return;
+	http_server_close(p->http);
+	event_free(p->retry);
+	free(p);
+}
