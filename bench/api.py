@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What vipd costs when an API server feeds it: start, memory, and single changes.
+"""Cost of vipd with an API server as source: start, memory, and single changes.
 
     bench/api.py BUILD [SERVICESxENDPOINTS ...] [--json]      (default 10000x5 50000x5)
 
-For each size: a server with a synthetic cluster (tests/apiserver) and vipd in a network namespace
-of their own, over HTTP/2 and TLS; --json asks for JSON instead of protobuf. Measured are
+For each size: a server with a synthetic cluster (tests/apiserver) and vipd in a separate network
+namespace, over HTTP/2 and TLS; --json requests JSON instead of protobuf. Measured:
 
   synced       from vipd's exec until the last list is decoded
   programmed   from exec until the kernel has everything
@@ -44,7 +44,7 @@ SINGLE_SECONDS = 20
 
 
 class Vipd:
-    """A running daemon, and what it says of itself."""
+    """A running daemon, and its status."""
 
     def __init__(self, build, config, netns, folder, encoding):
         self.socket = os.path.join(folder, "control.sock")
@@ -118,7 +118,7 @@ def namespace():
 
 
 def settle(vipd):
-    """Nothing is owed and everything that was sent has arrived."""
+    """Nothing is pending, and all sent events have arrived."""
     time.sleep(0.5)
     return vipd.wait_programmed()[1]
 
@@ -196,5 +196,5 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was made is removed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # removes the namespace
     sys.exit(main(sys.argv[1:]))

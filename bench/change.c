@@ -5,10 +5,11 @@
  * For each size: a cluster of N services x E endpoints is put into a model, first
  * sync into an empty network namespace, then single changes of five kinds, each
  * timed from the object's arrival in the model until the kernel has
- * acknowledged it; then a second life over the same kernel state (adoption), and a
- * third that wants nothing of it (sweep). With -f, an adoption beside a process that commits. The
- * longest kernel transaction of each is told: others who want the kernel's nft lock wait for it.
- * Each size runs in a child of its own, so that memory can be told apart.
+ * acknowledged it; then a second process over this kernel state (adoption), and a third without
+ * services (sweep). With -f, an adoption beside a process that commits. Prints
+ * the longest kernel transaction of each: other processes wait for the kernel's nft lock
+ * meanwhile.
+ * Each size runs in a separate child, for separate memory figures.
  *
  * Needs root: everything happens in a private network namespace that goes with
  * the process.
@@ -42,7 +43,7 @@
 
 #define ROUNDS_DEFAULT 2000
 #define MISSING_KEYS 50000
-/* How long a first sync may take beside others. */
+/* Limit of a first sync beside other processes. */
 #define START_MAX_NS (60 * NSEC_PER_SEC)
 
 enum change {
@@ -58,7 +59,7 @@ static const char *const change_names[CHANGE_N] = { "endpoint replace", "endpoin
 						    "endpoint remove", "service add",
 						    "service remove" };
 
-/* One process's life over the kernel. */
+/* One process over the kernel. */
 struct life {
 	struct model m;
 	struct plan p;
@@ -67,11 +68,11 @@ struct life {
 	struct nl_sock *query; /* the plane's */
 };
 
-/* Who hears the notifications of nf_tables meanwhile. */
+/* Listener to the notifications of nf_tables meanwhile. */
 enum watch {
 	WATCH_NONE = 0,
-	WATCH_MUTED,  /* as vipd does: not while its own batches are sent */
-	WATCH_ALWAYS, /* whoever else would */
+	WATCH_MUTED,  /* as vipd: not while its own batches are sent */
+	WATCH_ALWAYS, /* as another process would */
 };
 
 struct cluster {
@@ -81,7 +82,7 @@ struct cluster {
 	enum watch watch;
 	enum plane_counting counting;
 	bool is_emptied;   /* also an audit of an emptied table */
-	int commits_per_s; /* of a neighbour; 0 = there is none */
+	int commits_per_s; /* of another process; 0 = none */
 	bool is_neighbour; /* only commit, until killed: for measurements of other programs */
 };
 
@@ -175,7 +176,7 @@ static void life_begin(struct life *l, const struct cluster *c)
 	}
 }
 
-/* A table of its own is made and deleted again and again. */
+/* Make and delete a separate table repeatedly. */
 static void neighbour_run(int commits_per_s)
 {
 	struct nl_batch *batch;
@@ -227,7 +228,7 @@ static void life_end(struct life *l)
 	model_fini(&l->m);
 }
 
-/* From the gate's opening to the last acknowledgement. A load that fails is tried again. */
+/* From the start of the sync to the last acknowledgement. A load that fails is retried. */
 static double life_start(struct life *l)
 {
 	uint64_t begin = now_ns();
@@ -362,7 +363,7 @@ static void print_longest(const struct life *l, const char *what)
 	       (unsigned long long)n_long);
 }
 
-/* The kernel holds all of it, and nobody wants it any more. */
+/* Adoption of kernel state that no service needs any more. */
 static void measure_sweep(const struct cluster *c)
 {
 	struct cluster none = *c;
@@ -414,7 +415,7 @@ static void sets_flush(void)
 	nl_sock_close(nl);
 }
 
-/* What it takes to learn that as many keys are missing as one huge service has endpoints. */
+/* Cost of a verification with as many missing keys as one very large service has endpoints. */
 static void measure_missing(void)
 {
 	const struct nft_table_ref table = { .name = "vipd", .fam = IPFAM_V4 };
@@ -519,7 +520,7 @@ static int run(const struct cluster *c)
 	printf("  first sync         %9.1f ms   %llu kernel operations, %llu batches, resident %.1f MB\n",
 	       first_ms, (unsigned long long)sync_stats_get(l.s)->writes,
 	       (unsigned long long)sync_stats_get(l.s)->batches, (double)kb / 1024);
-	/* What a busy machine does not change much. */
+	/* Figures that depend little on the load of the machine. */
 	printf("  kernel CPU         %9.1f ms   in the first sync, %.1f a batch\n", cpu_ms,
 	       cpu_ms / (double)sync_stats_get(l.s)->batches);
 	print_longest(&l, "first sync");
@@ -593,7 +594,7 @@ int main(int argc, char **argv)
 			       "second (default 0: do not)\n"
 			       "-m: audit a table that another process has emptied\n"
 			       "-n: nothing but the COMMITS, in this namespace, until killed\n"
-			       "WATCH: who hears what is written: 0 nobody (default), 1 as vipd "
+			       "WATCH: listener to notifications: 0 none (default), 1 as vipd "
 			       "listens, 2 all the time\n");
 			return opt == 'h' ? 0 : 2;
 		}

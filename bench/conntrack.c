@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * bench/conntrack - what it costs to find and delete stale flows in a large table.
+ * bench/conntrack - cost of finding and deleting stale flows in a large table.
  *
- * A network namespace tracks many flows, one beside it as many again: the kernel's
- * table is one, and a walk passes all of them. Then passes of the kinds that changes
- * cause, each with one stale flow. Wall time is what a client waits; CPU time is
- * what the helper process takes, and the better number on a busy machine.
+ * A network namespace tracks many flows, a second one as many: the kernel has one table, and a
+ * walk passes all of them. Then passes of the kinds that changes
+ * cause, each with one stale flow. Wall time is the delay for a client; CPU time of the helper
+ * is the more reliable number on a busy machine.
  *
  * Needs root, and nf_conntrack_max above the number of flows (first argument,
  * default 250000). Second argument: one flow in so many is UDP (default 20; with
@@ -174,7 +174,7 @@ struct bench {
 };
 
 static const struct bench benches[] = {
-	/* The first pass of a process dumps everything, and learns how much of it is UDP. */
+	/* The first pass of a process dumps all entries, and determines the share of UDP. */
 	{ "after a restart, both families", { "10.96.0.1", "fd00::1" }, JOB_TARGET_NOT_LIVE },
 	{ "endpoint gone, IPv4, 1 frontend", { "10.96.0.1" }, JOB_TARGET_EXACT },
 	{ "endpoint gone, IPv4, 4 frontends",
@@ -207,7 +207,7 @@ static void job_make(struct job *j, const struct bench *b)
 	qsort(j->frontends.v, j->frontends.n, sizeof(*j->frontends.v), job_frontend_cmp);
 }
 
-/* One flow to each frontend that the pass shall find. */
+/* One flow to each frontend of the pass. */
 static void put_stale(const struct job *j, enum job_kind kind)
 {
 	struct nl_sock *nl = sock();

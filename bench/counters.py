@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What counting per service and per endpoint costs: bench/counters.py BUILD [SERVICES [ROUNDS]]
+"""Cost of counting per service and per endpoint: bench/counters.py BUILD [SERVICES [ROUNDS]]
 
 Three labs side by side, one for each --metrics-per-service, each with SERVICES services of 5
 endpoints. New UDP flows and TCP connections to one of them, in turns, so that what else the
@@ -11,8 +11,8 @@ Then the price of having it: the kernel's memory, an answer of /metrics, operati
 changes, a restart.
 
 VIPD_PLANE=ipvs is about the ipvs plane. Where the kernel has no IPVS it runs itself in a virtual
-machine whose clock counts instructions (2 ns each): there a connection's time is that of everybody
-who has a part in it, client and server too, and only the differences mean something.
+machine whose clock counts instructions (2 ns each): there the time of a connection includes client
+and server, and only differences are significant.
 """
 import os
 import re
@@ -47,7 +47,7 @@ def in_a_machine(args):
 
 
 class Wire(ipvs.Wire):
-    """Counts the bytes, too."""
+    """Also counts bytes."""
 
     def _name(self, proto, kind, body):
         name = super()._name(proto, kind, body)
@@ -93,7 +93,7 @@ def has_nlmon():
 
 
 class Bed:
-    """A lab with a daemon that counts so much."""
+    """A lab with a daemon at this level of counting."""
 
     def __init__(self, mode, n):
         self.lab = L.Lab()
@@ -108,7 +108,7 @@ class Bed:
         self.used = {"udp": [], "tcp": []}
 
     def change(self, what, objs):
-        """What it takes: words for it, operations, bytes."""
+        """A change: its name, operations, bytes."""
         def settled():
             s = self.daemon.status()
             return s["counts"]["services"] == len(objs) // 2 and self.daemon.is_settled()
@@ -204,7 +204,7 @@ def main(argv):
         base = beds["none"].used
         for mode in MODES[1:]:
             for proto in CONNECTIONS:
-                # Neighbours in time are compared: what else the machine did hit both.
+                # Compares neighbours in time, with equal load of the machine.
                 pairs = [b / a - 1 for a, b in zip(base[proto][1:], beds[mode].used[proto][1:])]
                 print("%-9s %s %+.2f %%" % (mode, proto, 100 * statistics.median(pairs)))
     finally:
@@ -214,5 +214,5 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was made is removed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # removes the labs
     sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * bench/encoding - what an object of the API costs in JSON and in protobuf.
+ * bench/encoding - cost of an API object in JSON and in protobuf.
  *
  *     encoding [SECONDS]        default 1 per line
  *
@@ -61,7 +61,7 @@ static void feed(struct run *run, const struct recording *rec, enum stream_mode 
 	stream_close(s);
 }
 
-/* Of this process: others may be busy. */
+/* CPU time of this process, independent of others. */
 static uint64_t cpu_ns(void)
 {
 	struct timespec ts;
@@ -70,7 +70,7 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/* Microseconds an object. */
+/* Microseconds per object. */
 static double measure(const struct recording *rec, enum stream_mode mode, enum object_kind kind,
 		      bool is_decoding, double seconds)
 {

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What IPVS's estimator costs, which vipd switches off:
+"""Cost of IPVS's estimator, which vipd switches off:
 
     bench/estimator.py BUILD [SERVICES [KERNEL]]
 
-In a network namespace with SERVICES virtual services of five backends a loop reads the clock, and
-notes each time that it was kept from it for longer than 0.2 ms: with net.ipv4.vs.run_estimation
-1, and 0. Where the kernel has no IPVS it runs itself in a virtual machine of one processor whose
-clock counts instructions (2 ns each).
+In a network namespace with SERVICES virtual services of five backends a loop reads the clock and
+records each pause above 0.2 ms: with net.ipv4.vs.run_estimation
+1, and 0. Without IPVS in the kernel it runs itself in a virtual machine of one processor with a
+clock that counts instructions (2 ns each).
 """
 import os
 import subprocess

@@ -1,12 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the ipvs plane costs, beside ipvsadm and the layout with a virtual service for each address
+"""Cost of the ipvs plane, compared with ipvsadm and a layout of one virtual service per address
 and port, in one run: bench/ipvs.py BUILD [SERVICES [DRAINING [KERNEL]]]
 
 Where the kernel has no IPVS it runs itself in a virtual machine whose clock counts instructions (2 ns
-each): its times are alike from run to run, and say how things relate, not how long they take.
-It fails if a restart with nothing changed sends anything, or if drains are looked at by reading more
-than the services that have any.
+each): its times repeat, and their ratios are valid. It fails if a restart without changes sends a
+message, or if reading draining backends reads other services as well.
 """
 import collections
 import contextlib
@@ -62,7 +61,7 @@ class Bed:
         self.wire = ipvs.Wire(self.lab.node, self.kernel.family)
         self.classic = L.Ns(self.lab.id + "-classic")
         self.classic.run("ip", "link", "set", "lo", "up")
-        # Or its estimator would be measured wherever vipd is (bench/estimator.py).
+        # Without this the estimator would be measured as well (bench/estimator.py).
         self.classic.run("sysctl", "-q", "-w", "net.ipv4.vs.run_estimation=0")
 
     def close(self):
@@ -106,8 +105,8 @@ def ms(seconds):
 
 
 def one_change(bed):
-    """A backend leaves a service of a cluster IP, two balancers' addresses, and a node port on
-    three addresses of the node; then another takes its place."""
+    """A backend is removed from a service with a cluster IP, two load balancer addresses, and a
+    node port on three addresses of the node; then another one is added."""
     def objs(states):
         return [service("one", L.cluster_ip(900, 4), [port(80, "TCP", "t", 30900)],
                         kind="LoadBalancer", lb=[L.lb_ip(90, 4), L.lb_ip(91, 4)]),
@@ -161,8 +160,8 @@ def programmed(bed, n):
 
 
 def restarted(bed):
-    """(seconds of it all, seconds from the first question to the kernel until it serves). Stopped,
-    started, nothing changed."""
+    """(seconds in total, seconds from the first request to the kernel until it serves) of a
+    restart without changes."""
     bed.vipd.stop()
     time.sleep(1)
     bed.heard()
@@ -183,7 +182,7 @@ def adopted(bed):
     changes = [name for name, _, is_read in heard if not is_read]
     if changes:
         raise SystemExit("a restart with nothing changed: %s" % collections.Counter(changes))
-    # First IPVS is read, then the maps; sysctls and timeouts come behind them.
+    # IPVS is read first, then the maps, then sysctls and timeouts.
     first = min(at for name, at, _ in heard if name == "get_service")
     end = min(at for name, at, _ in heard if name == "get_config")
     maps = min(at for name, at, _ in heard if name == NFT_GETSETELEM and at > first)
@@ -200,7 +199,7 @@ def adopted(bed):
 
 
 def adopted_beside(bed, alone):
-    """Once more while another process commits to its own nf_tables table all the time."""
+    """Again while another process commits to its own nf_tables table continuously."""
     other = bed.lab.node.popen(L.program("bench/change"), "-n", "-f", str(NEIGHBOUR))
     try:
         generation, begin = bed.vipd.nft.genid(), time.monotonic()
@@ -223,7 +222,7 @@ def cpu(pid):
 
 
 def idle(bed, seconds=IDLE_S):
-    """(CPU a second, what is asked of the kernel in all) while nothing changes."""
+    """(CPU per second, requests to the kernel) while nothing changes."""
     bed.heard()
     begin = cpu(bed.vipd.proc.pid)
     time.sleep(seconds)
@@ -232,8 +231,8 @@ def idle(bed, seconds=IDLE_S):
 
 
 def connection(bed, addr, source_port):
-    """From a port of its own: IPVS cannot tell apart the replies of one backend to one client port
-    that reached it through two addresses."""
+    """From a separate port: IPVS cannot distinguish the replies of one backend to one client
+    port that reached it through two addresses."""
     s = bed.lab.client.socket()
     s.settimeout(5)
     s.bind((L.CLIENT[4], source_port))
@@ -242,7 +241,7 @@ def connection(bed, addr, source_port):
 
 
 def draining(bed, n):
-    """Each of n services has a backend that leaves and keeps one connection."""
+    """Each of n services has a draining backend with one connection."""
     def objs(backend):
         out = []
         for i in range(n):
@@ -303,5 +302,5 @@ def main():
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was made is removed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # removes the labs
     sys.exit(main())

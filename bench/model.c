@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * bench/model - what the model costs: memory, loading, redelivery, selection.
+ * bench/model - cost of the model: memory, loading, redelivery, selection.
  *
  *     model [SERVICES [ENDPOINTS]]        default 50000 5
  *
@@ -55,7 +55,7 @@ static struct service *make_service(unsigned int i)
 
 static void add_endpoint(struct slice *s, unsigned int service, unsigned int j)
 {
-	unsigned int x = j * 2654435761U + service * 40503U; /* addresses of a service lie apart */
+	unsigned int x = j * 2654435761U + service * 40503U; /* addresses are spread */
 	const uint8_t addr[4] = { 10, (uint8_t)(x >> 16), (uint8_t)(x >> 8), (uint8_t)x };
 	const struct name *zone = name_get_str(text("zone-%u", j % ZONES));
 

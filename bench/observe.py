@@ -1,24 +1,24 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What it costs that somebody looks at vipd, and that nobody does.
+"""Cost of observers of vipd: status page, vipctl, /metrics.
 
     bench/observe.py BUILD [--services N] [--rounds N] [--seconds S]      (default 10000 9 2)
 
 A node in network namespaces of its own (tests/net/lab.py) serves N services; a client opens
-connections through one of them as fast as it gets answers. Rounds in which nobody looks take
-turns with rounds of each kind of looking, so that what the machine does meanwhile hits both:
+connections through one of them as fast as it gets answers. Rounds without an observer alternate
+with rounds of each kind of observer, so that the load of the machine is equal for both:
 
-  nobody       nobody asks anything
-  1 page       the status page as a browser asks: every 2 s, with If-None-Match
+  none         no request
+  1 page       the status page as a browser requests it: every 2 s, with If-None-Match
   20 pages     of them
   list         `vipctl svc` once a second: the whole list over the control socket
   scrape       /metrics once a second
 
-once while nothing changes, and once with 20 changed endpoints a second. Told are, against the
-round of nobody before it (medians of the pairs), the connections a second and the CPU time of a
-connection, of the client and all that the kernel does for it: the first wavers with whatever else
-the machine does, the second hardly. Then CPU of vipd, and how long changes took from event to the
-kernel's acknowledgement. Last, the time of single requests.
+once while nothing changes, and once with 20 changed endpoints a second. Prints, compared with the
+round without observer before it (medians of the pairs), the connections per second and the CPU
+time of a connection, of the client and of the kernel for it: the first varies with the load of the
+machine, the second hardly. Then CPU of vipd, and the time of changes from event to the kernel's
+acknowledgement. Last, the time of single requests.
 Needs root.
 """
 import argparse
@@ -47,7 +47,7 @@ CHANGED = ("bench", "changed")
 
 
 class Asker(threading.Thread):
-    """Asks `what` again and again until stopped. A page remembers tags, as a browser's does."""
+    """Requests `what` repeatedly until stopped. A page stores tags, as in a browser."""
 
     def __init__(self, vipd, what, period, delay=0.0):
         super().__init__(daemon=True)
@@ -144,7 +144,7 @@ def latencies(vipd):
 def a_round(vipd, lab, target, seconds, askers):
     """Connections a second, CPU us of a connection, CPU of vipd a second."""
     for a in askers:
-        a.once()        # to load a page is not to look at it
+        a.once()        # loading the page is not measured
     for a in askers:
         a.start()
     try:
@@ -185,7 +185,7 @@ def quantile_us(before, after, q):
 
 
 def pairs(vipd, lab, args, target, is_changing):
-    print("%s\n\n| looking | connections a second | against nobody | CPU a connection | against nobody | "
+    print("%s\n\n| observer | connections per second | vs. none | CPU per connection | vs. none | "
           "CPU of vipd |%s" % (
               "with %d changes a second" % CHANGES if is_changing else "while nothing changes",
               " event to ack, mean / 99 % |" if is_changing else ""))
@@ -196,20 +196,20 @@ def pairs(vipd, lab, args, target, is_changing):
     alone, seen = [], {}
     for _ in range(args.rounds):
         for name, make in looks(vipd).items():
-            for who, askers in (("nobody", []), (name, make())):
+            for who, askers in (("none", []), (name, make())):
                 before = latencies(vipd)
                 rate, each, cpu = a_round(vipd, lab, target, args.seconds, askers)
                 after = latencies(vipd)
                 n = after[2] - before[2]
                 record = (rate, each, cpu, (after[1] - before[1]) / n * 1e6 if n else 0,
                           quantile_us(before, after, 0.99) if n else 0)
-                if who == "nobody":
+                if who == "none":
                     alone.append(record)
                     last = record
                 else:
                     seen.setdefault(name, []).append(record + (rate / last[0], each / last[1]))
     changer.over.set()
-    for name, records in [("nobody", alone)] + list(seen.items()):
+    for name, records in [("none", alone)] + list(seen.items()):
         median = [statistics.median(r[i] for r in records) for i in range(len(records[0]))]
         against = ["%+.1f %%" % (100 * m - 100) for m in median[5:]] or ["", ""]
         print("| %s | %d | %s | %.1f us | %s | %.2f %% |%s" % (
@@ -219,7 +219,7 @@ def pairs(vipd, lab, args, target, is_changing):
 
 
 def single(vipd):
-    """One request after the other, nothing else going on."""
+    """One request after the other, without other load."""
     print("single requests\n\n| request | median | slowest of 30 |\n|---|---|---|")
     a = Asker(vipd, "page", 1)
     tag = {"If-None-Match": a.get("/v1/status")[1]}
@@ -271,5 +271,5 @@ def main():
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was made is removed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # removes the lab
     sys.exit(main())

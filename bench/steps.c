@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * bench/steps - how long the daemon's loop is kept by one step of the sync.
+ * bench/steps - duration of one step of the sync.
  *
- * Very large services, over the kernel: first sync, one endpoint replaced, adoption,
- * removal; of each the whole time and the longest step, by the wall and of CPU time. Then
+ * Very large services, over the kernel: first sync, one endpoint replaced, adoption, removal; of
+ * each the total time and the longest step, wall time and CPU time. Then
  * 10,000 services x 5 endpoints without and with a minimum sync period of 1 s: first sync,
  * the same after `nft delete table ip vipd`, an update of all slices, adoption.
  *
@@ -150,7 +150,7 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/* As the daemon's loop, until the kernel holds everything. `loads`: after so many loads. */
+/* Like the daemon's loop, until all services are programmed. `loads`: after so many loads. */
 static void run(struct life *l, const char *what, uint64_t loads)
 {
 	uint64_t begin = now_ns();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The lab, for documents."""
+"""The lab of the documents' scenes."""
 import os
 import sys
 

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the documents tell about, made in the lab: one scene for each name behind `<!-- lab: -->`.
-
-A scene is a function that makes the trouble; the commands of the document are run after it, in the
-node's namespace, with small programs in the path: `vipctl`, which asks this vipd, and `journalctl`,
-which shows its log.
+"""Scenes of the documents: one function for each name after `<!-- lab: -->`. The function causes
+the failure; then the commands of the document run in the node's namespace, with small programs
+in the path: `vipctl`, with the socket of this vipd, and `journalctl`, which prints its log.
 """
 import json
 import os
@@ -42,7 +40,7 @@ FAR1, FAR2 = L.remote(1, 4), L.remote(2, 4)
 
 
 def shop():
-    """A cluster in which all is well. `n1` is the node that is looked at."""
+    """A cluster without failures. `n1` is the node of vipd."""
     return [
         daemon.node_object(),
         svc("web", WEB_IP, lb=[WEB_LB], node_port=30080),
@@ -57,7 +55,7 @@ def shop():
 
 
 class Stage:
-    """The lab, with vipd in it."""
+    """The lab with a running vipd."""
 
     def __init__(self):
         self.lab = L.Lab()
@@ -70,7 +68,7 @@ class Stage:
             self.vipd = daemon.Vipd(self.lab, {"-v": "2"}, base=False)
             self.tool("vipctl", 'exec "%s" --socket "%s" "$@"' % (L.program("vipctl"),
                                                                  self.vipd.socket))
-            # As journald shows it: without our own time and level in front.
+            # As journald shows it: without vipd's time and level.
             self.tool("journalctl", "sed -E 's/^[0-9:.]+ +[a-z]+ +//' '%s'" % self.vipd.log_path)
             self.vipd.write(shop())
             self.vipd.start()
@@ -85,7 +83,7 @@ class Stage:
         os.chmod(path, 0o755)
 
     def cut(self):
-        """End what goes on by itself."""
+        """Stop background load and threads."""
         self.over.set()
         if self.thread is not None:
             self.thread.join()
@@ -103,7 +101,7 @@ class Stage:
         subprocess.run(["rm", "-rf", self.bin], check=True)
 
     def play(self, name):
-        """Make the scene, from a vipd just started and a cluster in which all is well."""
+        """Play the scene, with a fresh vipd and a cluster without failures."""
         self.cut()
         self.vipd.stop()
         self.vipd.flags.pop("--metrics-per-service", None)
@@ -122,7 +120,7 @@ class Stage:
                          lambda: "not settled: " + self.vipd.log())
 
     def run(self, command):
-        """What a person at the node would see."""
+        """Output of the command on the node."""
         env = dict(os.environ, PATH=self.bin + ":" + os.environ["PATH"], LC_ALL="C.UTF-8",
                    COLUMNS="100", NO_COLOR="1")
         with self.lab.node.entered():
@@ -134,7 +132,7 @@ class Stage:
 
 
 def with_changes(*changed):
-    """The cluster with some objects in the place of their like, or new."""
+    """The cluster with some objects replaced or added."""
     def key(o):
         return o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]
     new = {key(o): o for o in changed}
@@ -148,7 +146,8 @@ def healthy(stage):
 
 
 def no_endpoints(stage):
-    """All pods of shop/web fail their readiness probe; two others have troubles of their own."""
+    """All pods of shop/web fail their readiness probe; two other services have a conflict and a
+    Local policy."""
     stage.set(with_changes(
         pods("web", pod("web-7d4b9-2xkqp", POD1, ready=False),
              pod("web-7d4b9-8vlzr", FAR1, "n2", ready=False)),
@@ -170,7 +169,7 @@ def bad_object(stage):
 
 
 def one_pod(stage):
-    """Four endpoints, of which two get nothing, each for a reason of its own."""
+    """Four endpoints; two get no traffic, for different reasons."""
     stage.set(with_changes(
         svc("web", WEB_IP, lb=[WEB_LB], node_port=30080, etp="Local"),
         pods("web", pod("web-7d4b9-2xkqp", POD1), pod("web-7d4b9-8vlzr", FAR1, "n2"),
@@ -187,7 +186,7 @@ def rollout(stage):
 
 
 def rolling(stage):
-    """The same, going on while somebody looks."""
+    """Pods of shop/web are replaced while a subscriber reads."""
     def replace():
         for i in range(40):
             if stage.over.wait(0.3):
@@ -199,7 +198,7 @@ def rolling(stage):
 
 
 def busy(stage):
-    """Clients of shop/web, and a vipd that counts them."""
+    """Clients of shop/web, with metrics per endpoint."""
     stage.vipd.stop()
     stage.vipd.flags["--metrics-per-service"] = "endpoint"
     stage.vipd.start()
@@ -209,7 +208,7 @@ def busy(stage):
 
 
 def leaving(stage):
-    """The autoscaler is about to take the node away."""
+    """The autoscaler is about to remove the node."""
     node = daemon.node_object()
     node["spec"]["taints"] = [{"key": "ToBeDeletedByClusterAutoscaler", "value": "1",
                                "effect": "NoSchedule"}]
@@ -217,10 +216,10 @@ def leaving(stage):
 
 
 def udp(stage):
-    """A resolver that keeps its source port talks to a DNS pod, and the pod goes away."""
+    """A resolver that keeps its source port uses a DNS pod, and the pod is removed."""
     conn = None
     try:
-        for _ in range(64):     # until it is the pod that goes
+        for _ in range(64):     # until the flow leads to the removed pod
             conn, _ = L.connect(stage.lab.ns["pod3"], DNS_IP, 53, "udp")
             if conn.ask().backend == POD1:
                 break
@@ -232,7 +231,7 @@ def udp(stage):
         L.eventually(lambda: conn.ask(0.3).backend == POD2, 5)
         L.eventually(lambda: re.search(r"deleted_entries_total [1-9]", stage.run(
             "curl -s http://127.0.0.1:10249/metrics")))
-        # Only the flow that is told about.
+        # Only the flow that the document shows.
         stage.lab.node.run("sh", "-c", "conntrack -D -p udp --orig-dst %s || true" % DNS_IP)
         L.eventually(lambda: conn.ask(0.3).ok)
     finally:
@@ -250,7 +249,7 @@ def flushed(stage):
 
 
 def no_forwarding(stage):
-    """Somebody's hardening switched routing off."""
+    """A hardening script switched routing off."""
     stage.lab.node.sysctl(net__ipv4__ip_forward=0)
 
 

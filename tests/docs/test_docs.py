@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Documents that show output show what the programs of today say.
+"""Output in documents equals the output of the programs.
 
-In doc/*.md, a block of commands and their output behind `<!-- lab: SCENE -->` is run in the lab
-(scenes.py), and compared by its shape: times, counters and the widths of columns may differ.
-VIPD_DOCS_ACCEPT=1 writes what comes out into the documents, to be reviewed like code.
+In doc/*.md, the commands of a block after `<!-- lab: SCENE -->` are run in the lab (scenes.py), and their output is compared by its
+shape: times, counters and the widths of columns may differ. VIPD_DOCS_ACCEPT=1 writes the new
+output into the documents; review it like code.
 """
 import glob
 import os
@@ -31,7 +31,7 @@ def blocks():
 
 
 def commands(text):
-    """[[command, output]] of a block; a line that ends in a backslash goes on."""
+    """[[command, output]] of a block; a backslash continues a line."""
     out = []
     for line in text.splitlines(keepends=True):
         if line.startswith("$ "):
@@ -44,7 +44,7 @@ def commands(text):
 
 
 def shape(text):
-    """`text` without what differs from run to run; addresses and names stay."""
+    """`text` without times and counters, which differ in each run; addresses and names stay."""
     text = re.sub(r"%s(?: %s)*" % (TIME, TIME), "TIME", text)
     text = re.sub(r"\d\d:\d\d:\d\d(?:\.\d+)?|\d{4}-\d\d-\d\dT[0-9:.]+Z", "CLOCK", text)
     text = re.sub(r"(?<![\w.:/-])\d+(?:\.\d+)?(?:e[+-]\d+)?(?![\w.:/-]*[\w/])", "N", text)
@@ -54,7 +54,7 @@ def shape(text):
 
 
 def test_shape():
-    """Numbers go, names and addresses stay."""
+    """Numbers are removed, names and addresses stay."""
     assert shape("half within 64 us, pool 14 (2)") == shape("half within 1.2 ms, pool 9 (3)")
     assert shape("up 3 h 12 m") == shape("up 4 s")
     assert shape("10.96.0.8:80/TCP  slot 0") != shape("10.96.0.9:80/TCP  slot 0")
@@ -73,11 +73,11 @@ def test_scene(stage, scene):
     for path, i, name, text in blocks():
         if name != scene:
             continue
-        told = [(command, stage.run(command)) for command, _ in commands(text)]
+        shown = [(command, stage.run(command)) for command, _ in commands(text)]
         if os.environ.get("VIPD_DOCS_ACCEPT"):
-            accept(path, i, told)
+            accept(path, i, shown)
             continue
-        for (command, is_now), (_, was) in zip(told, commands(text)):
+        for (command, is_now), (_, was) in zip(shown, commands(text)):
             if shape(is_now) != shape(was):
                 wrong.append("%s: $ %s\nthe document:\n%s\nnow:\n%s" % (
                     os.path.relpath(path, ROOT), command, "\n".join(shape(was)),
@@ -85,12 +85,12 @@ def test_scene(stage, scene):
     assert not wrong, "\n".join(wrong)
 
 
-def accept(path, number, told):
+def accept(path, number, shown):
     with open(path, encoding="utf-8") as f:
         text = f.read()
     m = list(BLOCK.finditer(text))[number]
     new = "".join("$ %s\n%s" % (command, out if not out or out.endswith("\n") else out + "\n")
-                  for command, out in told)
+                  for command, out in shown)
     with open(path, "w", encoding="utf-8") as f:
         f.write(text[:m.start(2)] + new + text[m.end(2):])
 
