@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Mode ipvs with what the DaemonSet's container may do: CAP_NET_ADMIN, and /proc/sys read-only. Run by
-tests/vm/suite.py, in a machine whose kernel has IPVS."""
+"""Mode ipvs with the permissions of the DaemonSet's container: CAP_NET_ADMIN, /proc/sys
+read-only. Run by tests/vm/suite.py, in a machine with IPVS in its kernel."""
 import json
 import os
 import re
@@ -53,7 +53,7 @@ def readiness(ns):
 
 @pytest.mark.parametrize("is_prepared", (False, True), ids=("alone", "after-init"))
 def test_ready(node, tmp_path, is_prepared):
-    """Without the init container the plane lacks what it requires: not ready, with the reason."""
+    """Without the init container the plane lacks required sysctls: not ready, with the reason."""
     folder = str(tmp_path)
     if is_prepared:
         node.run(L.program("vipd"), "--init-only", *flags(folder))
@@ -85,7 +85,7 @@ def test_ready(node, tmp_path, is_prepared):
 
 
 def test_paths(tmp_path):
-    """Traffic, with a vipd that starts as in the pod: the init container, then the other one."""
+    """Traffic, with a vipd that starts as in the pod: the init container, then the main one."""
     top = str(tmp_path / "build")
     os.makedirs(top + "/tests")
     os.symlink(L.program("vipctl"), top + "/vipctl")

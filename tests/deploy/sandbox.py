@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Run a program under the protections that a systemd unit asks for, without systemd.
+"""Run a program under the restrictions of a systemd unit, without systemd.
 
     sandbox.py JSON PROGRAM [ARGUMENT...]
 
 JSON: request()'s. The system call filter is the unit's own: groups are expanded by
-`systemd-analyze syscall-filter`, and refused calls end the program ("kill", stricter than the unit) or
-fail as in the unit ("errno"). Capabilities, namespaces and mounts are made as
+`systemd-analyze syscall-filter`, and denied calls end the program ("kill", stricter than the unit)
+or fail as in the unit ("errno"). Capabilities, namespaces and mounts are made as
 systemd.exec(5) describes them. /run is always a private one, with the unit's RuntimeDirectory."""
 import ctypes
 import errno
@@ -40,7 +40,7 @@ SUID_SGID = stat.S_ISUID | stat.S_ISGID
 
 
 def read_unit(path):
-    """[[name, value], ...] of [Service], in order; a name may be there twice."""
+    """[[name, value], ...] of [Service], in order; a name may occur twice."""
     with open(path, encoding="utf-8") as f:
         lines = [x.strip() for x in f]
     return [x.split("=", 1) for x in lines[lines.index("[Service]"):]
@@ -59,7 +59,7 @@ def mount(source, target, kind=None, flags=0, data=None):
 
 
 def set_readonly(path, is_readonly=True):
-    """And everything mounted below."""
+    """Including all mounts below."""
     attr = struct.pack("=QQQQ", MOUNT_ATTR_RDONLY if is_readonly else 0,
                        0 if is_readonly else MOUNT_ATTR_RDONLY, 0, 0)
     check(libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, path.encode(), AT_RECURSIVE, attr, len(attr)),
@@ -104,7 +104,7 @@ def runtime_directory(unit):
 
 
 def private_tmp():
-    """This project stays where it is, were it in there: real units have their program elsewhere."""
+    """This project stays visible if it is in there: real units have their program elsewhere."""
     own = {os.path.dirname(os.path.dirname(HERE)), os.path.realpath(
         os.environ.get("VIPD_BUILD", HERE))}
     kept = {path: os.open(path, os.O_PATH) for path in sorted(own)}
@@ -175,7 +175,7 @@ def expand(value):
 
 
 def allowed_calls(unit):
-    """As systemd reads the lines: the first says that it is a list of what is allowed."""
+    """As systemd reads the lines: the first one makes it a list of allowed calls."""
     lines = unit.all("SystemCallFilter")
     assert lines and not lines[0].startswith("~")
     allowed = group("@default") | set()
@@ -221,7 +221,7 @@ def filter_calls(unit, calls, deny):
     limited = conditions(unit)
     for name in calls:
         if name == "clone3" and unit.is_on("RestrictNamespaces"):
-            f.add_rule(seccomp.ERRNO(errno.ENOSYS), name)  # its flags cannot be seen
+            f.add_rule(seccomp.ERRNO(errno.ENOSYS), name)  # its flags are in memory
             continue
         try:
             for condition in limited.get(name, [None]):
@@ -232,7 +232,7 @@ def filter_calls(unit, calls, deny):
 
 
 def request(directives, deny):
-    """What main() is to be told."""
+    """The JSON argument of main()."""
     unit = Unit(directives)
     calls = sorted(allowed_calls(unit)) if unit.all("SystemCallFilter") else []
     return json.dumps({"directives": directives, "calls": calls, "deny": deny})

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""deploy/: what the manifests and the unit say is what vipd understands, asks for and needs."""
+"""deploy/: flags, permissions and paths in the manifests and the unit are those that vipd has
+and needs."""
 import base64
 import json
 import os
@@ -89,7 +90,7 @@ def rbac_rules():
 
 
 def test_rbac_is_what_is_read():
-    """IN-01, IN-07, without what vipd does not write: events."""
+    """IN-01, IN-07, without events, which vipd does not write."""
     assert rbac_rules() == {
         ("", "services"): {"list", "watch"},
         ("discovery.k8s.io", "endpointslices"): {"list", "watch"},
@@ -116,7 +117,8 @@ def test_daemonset():
 
 
 def test_init_container_prepares_for_the_other():
-    """The same program with the same flags, and what it may do is not left to the other."""
+    """The unit and the DaemonSet run one program with equal flags, and each sets its
+    permissions."""
     init, main = init_container(), container()
     assert init["args"] == main["args"] + ["--init-only"]
     for field in "image", "env", "volumeMounts":
@@ -136,7 +138,8 @@ def test_flags_exist():
 
 
 def probe(kind):
-    """(path, port) of a probe, as the kubelet asks: at the pod's address, which is the node's."""
+    """(path, port) of a probe, as the kubelet sends it: to the pod's address, which is the
+    node's."""
     get = container()[kind]["httpGet"]
     assert set(get) == {"path", "port"}     # no other host, no TLS
     return get["path"], get["port"]
@@ -210,7 +213,7 @@ def test_unit():
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
 def test_unit_verifies(tmp_path):
-    """No directive is misspelled. The program is put where it is looked for."""
+    """No directive is misspelled. The program is installed at the path of ExecStart."""
     with open(os.path.join(BUILD, "deploy", "vipd.service"), encoding="utf-8") as f:
         text = f.read().replace(unit()["ExecStart"].split()[0], VIPD)
     path = tmp_path / "vipd.service"
@@ -246,8 +249,8 @@ def netns():
 
 
 def confinement(caps):
-    """What the runtime makes of the DaemonSet's securityContext, in a unit's words: a read-only
-    root, /proc/sys and /sys, a writable /run/vipd."""
+    """The DaemonSet's securityContext as directives of a unit: read-only root, /proc/sys and
+    /sys, writable /run/vipd."""
     return [["CapabilityBoundingSet", " ".join("CAP_" + c.upper() for c in caps)],
             ["NoNewPrivileges", "yes"], ["ProtectSystem", "strict"],
             ["ProtectKernelTunables", "yes"], ["RuntimeDirectory", "vipd"]]
@@ -305,7 +308,7 @@ def established_timeout(netns):
 
 
 def refused(log):
-    """Lines about what vipd may not do. The number of buckets is the first namespace's alone."""
+    """Lines about denied writes. Only the first namespace can set the number of buckets."""
     return [x for x in log.splitlines() if re.search("not permitted|denied|[Rr]ead-only", x) and
             "hashsize" not in x]
 
@@ -316,7 +319,7 @@ def ruleset(netns):
 
 
 def without_owner(rules):
-    """A table's owner ends with its process, the table does not."""
+    """The ownership of a table ends with the process, the table stays."""
     return re.sub(r" # progname vipd$|^\tflags .*\n", "", rules, flags=re.M)
 
 
@@ -343,7 +346,8 @@ def test_net_admin_is_enough(netns, tmp_path):
 
 
 def test_without_the_init_container(netns, tmp_path):
-    """The other test can fail: the limits stay the kernel's, which the log says. Services are served."""
+    """The other test can fail: the limits stay those of the kernel, and the log says so.
+    Services are served."""
     v = Confined(netns, str(tmp_path), ["net_admin"])
     try:
         eventually(v.is_settled)
@@ -372,7 +376,7 @@ def test_without_net_admin_nothing_is_served(netns, tmp_path):
 
 
 def test_rbac_is_what_is_asked_for(netns, tmp_path):
-    """The ConfigMap as it is, but for the server's address and where the account's files are."""
+    """The ConfigMap with another server address and another path of the account's files."""
     write_config(tmp_path)
     with Server(netns=netns) as api:
         api.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
@@ -415,7 +419,7 @@ def test_rbac_is_what_is_asked_for(netns, tmp_path):
 # ---- a ConfigMap that changes, as kubelet brings it ----
 
 def kubelet_put(folder, text, generation):
-    """A folder of its own for each version, and one link turned to it."""
+    """A separate folder for each version, and one link that is changed to it."""
     data = os.path.join(folder, "..%d" % generation)
     os.mkdir(data)
     with open(os.path.join(data, "config.yaml"), "w", encoding="utf-8") as f:
@@ -427,7 +431,8 @@ def kubelet_put(folder, text, generation):
 
 
 def test_configuration_changes(netns, tmp_path):
-    """CFG-04: bad is named, the same is nothing, another one ends the process."""
+    """CFG-04: an invalid file is logged, an equal one has no effect, another one ends the
+    process."""
     folder = tmp_path / "etc"
     folder.mkdir()
     head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n" \

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""deploy/grafana and deploy/prometheus: rules that promtool understands and that fire when they
-should, and no panel or rule that asks for what vipd does not tell.
-
-What it tells is read from a vipd that runs: fed by a folder, and by an API server.
+"""deploy/grafana and deploy/prometheus: promtool accepts the rules, they fire when they should,
+and no panel or rule uses a metric that vipd does not export. The metrics are read from a running
+vipd, with a folder and with an API server as source.
 """
 import glob
 import http.client
@@ -27,7 +26,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests"))
 
 from apiserver.client import Server  # noqa: E402
 
-# What Prometheus adds to each sample, and what it tells of its own.
+# Labels that Prometheus adds to each sample, and its own metrics.
 ADDED = {"job", "instance"}
 ITS_OWN = {"up": {}}
 
@@ -98,7 +97,7 @@ def expressions():
     return out
 
 
-# ---- a vipd to ask ----
+# ---- a running vipd ----
 
 @pytest.fixture(scope="module")
 def netns():
@@ -142,7 +141,7 @@ def told_by(netns, tmp_path, *flags):
 
 
 def flags_for_more():
-    """Flags that make more metrics appear, of those that this vipd has."""
+    """Flags of this vipd that add metrics."""
     known = subprocess.run([VIPD, "--help"], capture_output=True, text=True, check=True).stdout
     return [f for f in ("--dead-flows=reset", "--metrics-per-service=endpoint")
             if re.search(r"^  %s\b" % f.split("=")[0], known, re.M)]
@@ -150,7 +149,7 @@ def flags_for_more():
 
 @pytest.fixture(scope="module")
 def told(netns, tmp_path_factory):
-    """{metric: {label: values}} of all that vipd tells, whatever it is fed by."""
+    """{metric: {label: values}} of all metrics of vipd, with any source."""
     tmp_path = tmp_path_factory.mktemp("observe")
     text = told_by(netns, tmp_path, "--manifests", os.path.join(ROOT, "examples"),
                    *flags_for_more())
@@ -178,7 +177,7 @@ def test_promtool(args):
 
 
 def test_every_alert_has_its_cases():
-    """One in which it fires, and one in which it does not."""
+    """Each rule has a case in which it fires, and one in which it does not."""
     with open(CASES, encoding="utf-8") as f:
         tests = [t for case in yaml.safe_load(f)["tests"] for t in case["alert_rule_test"]]
     for name in (r["alert"] for r in rules()):
@@ -198,7 +197,7 @@ def test_every_alert_says_what_to_do():
 
 
 def test_what_is_asked_for_is_told(told):
-    """Metric, labels and exact values of labels: all are in what a running vipd says."""
+    """Metric, labels and exact values of labels: a running vipd exports all of them."""
     bad = []
     for where, expr, legend in expressions():
         metrics, clauses = parse(expr)
@@ -233,7 +232,8 @@ def test_wrong_names_are_found(told):
 
 
 def test_board_is_sound():
-    """What Grafana wants: ids once, a source by variable, panels that do not overlap."""
+    """Requirements of Grafana: unique ids, a data source by variable, panels that do not
+    overlap."""
     board = panels()
     ids = [p["id"] for p in board["panels"]]
     assert len(set(ids)) == len(ids) and board["uid"] == "vipd"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The systemd unit's protections: vipd works under them, and each right that it is left with is
-needed. Made from the unit file itself by sandbox.py."""
+"""The restrictions of the systemd unit: vipd works under them, and needs each remaining
+permission. sandbox.py reads them from the unit file."""
 import contextlib
 import json
 import os
@@ -54,14 +54,14 @@ def netns():
 
 @pytest.fixture
 def folder():
-    """Where a service has its files: not in /tmp, which is private."""
+    """Folder for files of a service: not in /tmp, which is private."""
     path = tempfile.mkdtemp(prefix="sandbox-", dir=L.build_dir())
     yield path
     shutil.rmtree(path)
 
 
 def directives(**changed):
-    """Those of the unit; changed: None takes one away."""
+    """Directives of the unit; changed: None removes one."""
     out = [d for d in sandbox.read_unit(UNIT) if d[0] not in changed]
     return out + [[k, v] for k, v in changed.items() if v is not None]
 
@@ -72,7 +72,7 @@ def popen(netns, what, *argv, deny="kill", **kw):
 
 
 class Service:
-    """vipd, started as the unit says; what it tells the service manager."""
+    """vipd, started as the unit starts it; its notifications to the service manager."""
 
     def __init__(self, netns, folder, *flags, what=None, deny="kill"):
         self.log_path = os.path.join(folder, "log")
@@ -140,7 +140,7 @@ def get(netns, at):
 
 
 def test_exposure():
-    """What systemd itself says of the unit."""
+    """The rating of the unit by systemd."""
     r = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager",
                         "--threshold=%d" % (EXPOSURE_MAX * 10), UNIT], capture_output=True,
                        text=True, check=False)
@@ -148,7 +148,7 @@ def test_exposure():
     assert "Overall exposure level for vipd.service" in r.stdout
 
 
-# What is refused: a statement, and directives without which it is not.
+# A denied operation: a statement, and the directives that deny it.
 REFUSED = {
     "write to /etc": ("open('/etc/vipd-test-sandbox', 'w'); os.unlink('/etc/vipd-test-sandbox')",
                       ["ProtectSystem"]),
@@ -198,7 +198,7 @@ def test_refused(netns, what):
 
 
 def test_serves(netns, folder):
-    """Under a filter that ends the program at its first call beyond it."""
+    """Under a filter that ends the program at its first call outside of it."""
     manifests = os.path.join(folder, "services")
     os.mkdir(manifests)
     put(manifests, objects("10.244.2.1", "10.244.2.2"))
@@ -218,7 +218,7 @@ def test_serves(netns, folder):
             status = f.read()
         assert int(re.search(r"^CapEff:\s*(\w+)", status, re.M)[1], 16) == 1 << 12
         assert re.search(r"^Seccomp:\s*2$", status, re.M)
-        # The helper process: a flow whose endpoint goes, goes as well.
+        # The helper: it deletes a flow to a removed endpoint.
         ct.insert("udp", "198.51.100.9", 1024, IP, 53, "10.244.2.2", 5353)
         assert len(ct.to(IP, 53)) == 1
         put(manifests, objects("10.244.2.1"))
@@ -235,7 +235,8 @@ def test_serves(netns, folder):
 
 
 def test_doctor(netns, folder):
-    """Its helper process asks for more than the filter has, and goes on without: ProtectClock."""
+    """The doctor's helper makes a call that the filter denies, and continues without it:
+    ProtectClock."""
     manifests = os.path.join(folder, "services")
     os.mkdir(manifests)
     v = Service(netns, folder, "--manifests", manifests, deny="errno")
@@ -265,7 +266,7 @@ def test_api(netns, folder, user):
             v.close()
 
 
-# A right that is taken away, and what does not work then.
+# A removed permission, and the function that fails without it.
 NEEDED = {
     "CAP_NET_ADMIN": ({"CapabilityBoundingSet": ""}, "Operation not permitted"),
     "netlink": ({"RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6"}, "netlink"),
@@ -295,8 +296,8 @@ def test_needed(netns, folder, what):
 
 
 def wrapped_build(folder):
-    """A build whose vipd is under the filter and the capabilities of the unit, and else as it is:
-    tests put their files in /tmp, and their control sockets too."""
+    """A build with vipd under the filter and the capabilities of the unit, without other
+    restrictions: tests have their files and control sockets in /tmp."""
     top = os.path.join(folder, "build")
     os.makedirs(top + "/tests")
     for name in ("vipctl", "deploy"):
@@ -311,7 +312,8 @@ def wrapped_build(folder):
     return top
 
 
-# A few that use most of it: changes, stale flows, a helper that dies, sockets that come and go.
+# A few tests with most functions: changes, stale flows, a helper that dies, sockets that are
+# opened and closed.
 # VIPD_SANDBOX_TESTS chooses others.
 MAIN_TESTS = ["tests/net/test_changes.py", "tests/net/test_conntrack.py", "tests/net/test_health.py"]
 MAIN_CHOICE = os.environ.get("VIPD_SANDBOX_TESTS", "no_change_no_write or helper_dies or sysctls or "
@@ -319,7 +321,8 @@ MAIN_CHOICE = os.environ.get("VIPD_SANDBOX_TESTS", "no_change_no_write or helper
 
 
 def test_main_tests(folder):
-    """Tests of traffic, with a vipd that dies at its first call beyond the unit's filter."""
+    """Tests of traffic, with a vipd that is killed at its first call outside of the unit's
+    filter."""
     env = dict(os.environ, VIPD_BUILD=wrapped_build(folder))
     r = subprocess.run([PYTHON, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k",
                         MAIN_CHOICE] + MAIN_TESTS, cwd=ROOT, env=env, capture_output=True,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """vipd.service under a real systemd: the first process of a machine of tests/vm, in which the build
-is installed as `make install` does. Run by tests/vm/suite.py; not collected elsewhere, because it
-enables a service on the machine that it runs on."""
+is installed as `make install` does. Run by tests/vm/suite.py; not collected elsewhere,
+because it enables a service of its machine."""
 import contextlib
 import ctypes
 import json
@@ -77,7 +77,8 @@ def put_manifest():
 
 @contextlib.contextmanager
 def pod():
-    """A namespace with a server that greets. The listening socket is made in there, by a thread."""
+    """A namespace with a server that sends a greeting. A thread makes the listening socket in
+    it."""
     made = threading.Event()
 
     def serve():
@@ -106,7 +107,7 @@ def pod():
 
 @pytest.fixture(scope="module", autouse=True)
 def installed():
-    """Installed and enabled, with nothing else done: what a first user does."""
+    """Installed and enabled, without other steps, as by a first user."""
     with open("/proc/cmdline", encoding="ascii") as f:
         assert "vipd.systemd" in f.read(), "for a machine of tests/vm only"
     with pod():
@@ -139,7 +140,7 @@ def test_start():
 
 
 def test_restart():
-    """Ready means in service: what the restart adopted was not written again."""
+    """Ready means in service: the restart adopted the state and did not write it again."""
     before = show("MainPID")
     systemctl("restart", "vipd")
     assert is_active() and show("MainPID") != before
@@ -148,7 +149,7 @@ def test_restart():
 
 
 def test_killed():
-    """systemd starts it again; meanwhile the kernel serves."""
+    """systemd restarts it; meanwhile the kernel serves."""
     restarts, before = int(show("NRestarts")), show("MainPID")
     with drop_in("[Service]\nRestartSec=5\n"):
         systemctl("kill", "-s", "KILL", "vipd")
@@ -159,7 +160,7 @@ def test_killed():
 
 
 def test_watchdog():
-    """A process that hangs is replaced. A healthy one is not: it sends its signs of life."""
+    """A process that hangs is replaced. A healthy one is not: it sends watchdog notifications."""
     with drop_in("[Service]\nWatchdogSec=6\n"):
         systemctl("restart", "vipd")
         restarts, before = int(show("NRestarts")), show("MainPID")
@@ -174,7 +175,7 @@ def test_watchdog():
 
 
 def test_stop():
-    """The rules stay in the kernel and serve; nothing is left running."""
+    """The rules stay in the kernel and serve; no process is left."""
     systemctl("stop", "vipd")
     assert (show("Result"), show("ExecMainStatus"), show("ActiveState")) == (
         "success", "0", "inactive")
@@ -185,7 +186,7 @@ def test_stop():
 
 
 def test_start_failure_and_recovery():
-    """A source that does not exist yet: systemd goes on trying, however often vipd exits."""
+    """A source that does not exist yet: systemd restarts vipd without limit."""
     config = "/etc/vipd/kubeconfig"
     systemctl("stop", "vipd")
     systemctl("reset-failed", "vipd")

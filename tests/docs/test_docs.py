@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Output in documents equals the output of the programs.
 
-In doc/*.md, the commands of a block after `<!-- lab: SCENE -->` are run in the lab (scenes.py), and their output is compared by its
-shape: times, counters and the widths of columns may differ. VIPD_DOCS_ACCEPT=1 writes the new
-output into the documents; review it like code.
+In doc/*.md, the commands of a block after `<!-- lab: SCENE -->` are run in the lab (scenes.py),
+and their output is compared by its shape: times, counters and the widths of columns may differ.
+VIPD_DOCS_ACCEPT=1 writes the new output into the documents; review it like code.
 """
 import glob
 import os

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Debian's cloud kernels, fetched from the archive and unpacked; never installed.
 
-A kernel is named by the beginning of its version ("6.1", "6.12", "7.2"); the newest of the suite
+A kernel is selected by the beginning of its version ("6.1", "6.12", "7.2"); the newest of the suite
 is taken once and kept until refreshed. Trust is apt's: the suite's InRelease has to be signed by
 Debian (gpgv, debian-archive-keyring), it names the hash of the package index, the index names the
-hash of the package. What does not match is not unpacked.
+hash of the package. A package that does not match is not unpacked.
 """
 import functools
 import glob
@@ -20,10 +20,10 @@ import tempfile
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 APT_HELPER = "/usr/lib/apt/apt-helper"
 INDEX = "main/binary-amd64/Packages.xz"
-# Where a version is looked for. Backports has every other one.
+# Suite of a version. All other versions are in backports.
 SUITES = {"6.1": ("bookworm-security", "bookworm"), "6.12": ("trixie-security", "trixie")}
 OTHER = ("trixie-backports",)
-# What a network needs of the modules; the rest (disks, the file system) is built in.
+# Module folders for networks; the rest (disks, file system) is built in.
 MODULES = ("kernel/net", "kernel/drivers/net", "kernel/lib", "kernel/crypto",
            "kernel/arch/x86/crypto")
 NOT_MODULES = ("kernel/drivers/net/ethernet", "kernel/drivers/net/wireless",
@@ -31,7 +31,7 @@ NOT_MODULES = ("kernel/drivers/net/ethernet", "kernel/drivers/net/wireless",
 
 
 class Unavailable(Exception):
-    """The kernel cannot be had: no network, no such package, a tool is missing."""
+    """The kernel is unavailable: no network, no such package, or a missing tool."""
 
 
 def run(args, **kw):
@@ -46,7 +46,7 @@ def run(args, **kw):
 
 
 def mirror(security):
-    """The archive that apt uses on this machine (it may be a mirror of the place)."""
+    """The archive that apt uses on this machine (maybe a local mirror)."""
     wanted = "bookworm-security" if security else "bookworm"
     out = subprocess.run(["apt-get", "indextargets", "--format", "$(CODENAME) $(REPO_URI)",
                           "Created-By: Packages"], capture_output=True, text=True, check=False)
@@ -75,7 +75,7 @@ def verified(inrelease, keyring=KEYRING):
 
 
 def index_hash(release):
-    """What a Release file says of the package index."""
+    """Entry of a Release file for the package index."""
     part = release.partition("\nSHA256:\n")[2]
     for line in part.splitlines():
         if not line.startswith(" "):
@@ -108,7 +108,7 @@ def index(suite, folder):
 
 
 def newer(a, b):
-    """Order of package versions, as dpkg has it."""
+    """Order of package versions, as in dpkg."""
     for op, value in (("lt", -1), ("gt", 1)):
         if subprocess.run(["dpkg", "--compare-versions", a, op, b], check=False).returncode == 0:
             return value
@@ -116,7 +116,7 @@ def newer(a, b):
 
 
 def choose(packages, version):
-    """The newest image of this version and what is split off from it: a list of packages."""
+    """The newest image of this version and the packages split off from it."""
     name = re.compile(r"linux-image-%s[.+-]\S*-cloud-amd64$|linux-image-%s-cloud-amd64$" %
                       (re.escape(version), re.escape(version)))
     images = [p for p in packages if name.match(p["Package"])]

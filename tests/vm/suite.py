@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `make test` runs in virtual machines: under which kernel, for which plane, which tests.
-
-README.md says why these."""
+"""Tests that `make test` runs in virtual machines, by kernel and plane. README.md has the
+reasons."""
 import concurrent.futures
 import os
 import shutil
@@ -23,15 +22,15 @@ def of(name, *tests):
         "%stest_%s.py" % (NET, name)]
 
 
-# Of raw packets of SCTP, those that refuse: what reaches a backend is shown by sockets.
+# Of the tests with raw SCTP packets, those of rejected ones: sockets test the paths to backends.
 PATHS = of("paths") + of("sctp_sockets") + of(
     "sctp", "refused", "dropped", "unknown_port", "local_policy_keeps_the_source",
     "three_protocols_one_number")
 RESTART = of("restart", "nothing_changed_nothing_written", "endpoint_gone_while_down")
-# All of them: the host's kernel may have no IPVS, and then they run nowhere else.
+# All of them: the host's kernel may have no IPVS, then no other part runs them.
 IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_probe")
 IPVS_BESIDE = of("ipvs_foreign") + of("ipvs_repair") + ["tests/deploy/pod_in_machine.py"]
-# The same files as on the nft plane: of each what the ipvs plane does in a way of its own.
+# The files of the nftables plane: of each the tests in which the ipvs plane differs.
 TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restored",
            "edited_rule_is_restored", "noticed_at_once") + \
     of("invalid", "out_of_window[masqueraded-local-v4]", "out_of_window[kept-remote-v6]") + \
@@ -42,7 +41,7 @@ VIEW = of("ipvs_view") + of("kernel_readers", *["readers[%s]" % option for optio
     "count-endpoints", "prefix")])
 LOCALHOST = of("localhost", "localhost[tcp-v4]", "localhost[udp-v6]", "affinity[v6]",
                "neighbour[tcp]", "switched_off")
-# What another kernel may do in another way, once.
+# Tests that depend on the kernel version.
 NEWER_PATHS = of("paths", "cluster_policy", "external_policy_local", "no_endpoints", "hairpin",
                  "hairpin_local_policy", "marks_are_not_touched", "unallocated_cluster_ip",
                  "unserved_node_port_is_untouched") + \
@@ -67,7 +66,7 @@ class Run:
         self.tests = tests
         self.env = dict(env or {}, **({"VIPD_PLANE": plane} if plane else {}))
         self.seconds = seconds
-        # More of vm.run(). Newer kernels get one CPU (README.md).
+        # Other arguments of vm.run(). Newer kernels get one CPU (README.md).
         self.machine = dict({"cpus": 2 if kernel == "6.1" else 1}, **machine)
         self.out = None
         self.result = None
@@ -89,7 +88,7 @@ class Run:
         return self
 
     def report(self, count):
-        """Add what became of it to `count` (of tools/run-tests)."""
+        """Add the results to `count` (of tools/run-tests)."""
         label = "vm %s: " % self.name
         try:
             if self.result is None:
@@ -110,13 +109,13 @@ class Run:
 
 
 def many(kernel):
-    """Where the clock counts instructions, limits of time hold whatever else this host does."""
+    """With a clock that counts instructions, time limits do not depend on the load of the host."""
     return Run(kernel + " ipvs, 10,000 services", kernel, of("ipvs_drain", "reaction"), "ipvs",
                env={"VIPD_IPVS_SERVICES": "10000"}, icount=True)
 
 
 def runs(how):
-    """How: short, or all."""
+    """`how`: short, or all."""
     if how == "all":
         return [Run("%s %s" % (k, plane), k, (["kernel"] if plane == "nft" else []) + [NET],
                     plane, 7200, THOROUGH)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The machines themselves: what they return, and that nothing that went wrong looks like success.
-
-Run by the part vm of tools/run-tests."""
+"""The machines: their results, and that no failure looks like success. Run by the part vm of
+tools/run-tests."""
 import os
 import shutil
 import signal
@@ -22,7 +21,8 @@ VM_RUN = os.path.join(tree.ROOT, "tools", "vm-run")
 
 @pytest.fixture(scope="module", autouse=True)
 def machine():
-    """What every test needs; without, they are skipped (tests/vm/suite.py fails where it must)."""
+    """Requirements of all tests; without them they are skipped (tests/vm/suite.py fails if
+    machines are required)."""
     try:
         return vm.prepared("6.1")
     except vm.Unavailable as e:
@@ -40,7 +40,7 @@ def left():
 
 
 def test_result(tmp_path):
-    """Exit status, output to the byte, files; the environment and the folder are ours."""
+    """Exit status, exact output, files; environment and folder are those of the caller."""
     r = bash('printf "one\\ntwo \\xc3\\xa4"; mkdir /out/d; echo deep >/out/d/f; pwd >/out/pwd; '
              'echo "$VIPD_X" >/out/env; uname -r >/out/release; exit 42',
              env={"VIPD_X": "a 'b' $c"}, out=str(tmp_path), cwd=tree.HERE)
@@ -58,8 +58,8 @@ def test_result(tmp_path):
     ("echo '<4>WARNING: CPU: 0 PID: 1 at net/core/dev.c:1' >/dev/kmsg", "the kernel complains")),
     ids=("panic", "off", "warning"))
 def test_failure(script, said):
-    """A machine that ends otherwise than by the command's end, or is not healthy. Such a run is
-    not repeated: it had begun."""
+    """A machine that ends before the command, or is not healthy. The run is not repeated,
+    because the command had started."""
     r = bash(script)
     assert said in r.failure() and r.tries == 1, (r.status, r.console)
     assert not left()
@@ -73,7 +73,7 @@ def test_time_limit():
 
 
 def fake_qemu(path, monkeypatch, failures):
-    """A qemu that dies at once so many times, as one whose kernel does not boot."""
+    """A qemu that exits at once this often, like one with a kernel that does not boot."""
     real = shutil.which("qemu-system-x86_64")
     fake = path / "qemu-system-x86_64"
     fake.write_text('#!/bin/sh\necho x >>%s/tries\n[ "$(wc -l <%s/tries)" -gt %d ] || exit 1\n'
@@ -85,7 +85,7 @@ def fake_qemu(path, monkeypatch, failures):
 @pytest.mark.parametrize("failures,status,tries", ((1, 7, 2), (9, None, vm.TRIES)),
                          ids=("once", "always"))
 def test_retry(tmp_path, monkeypatch, failures, status, tries):
-    """What never began is tried again, and not for ever."""
+    """A run that did not start is retried a limited number of times."""
     fake_qemu(tmp_path, monkeypatch, failures)
     r = bash("exit 7")
     assert (r.status, r.tries) == (status, tries)
@@ -93,7 +93,7 @@ def test_retry(tmp_path, monkeypatch, failures, status, tries):
 
 
 def test_killed():
-    """Whoever kills vm-run kills the machine; the next run removes what is left."""
+    """Killing vm-run kills the machine; the next run removes its files."""
     proc = subprocess.Popen([VM_RUN, "--", "bash", "-c", "echo up; sleep 600"],
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
@@ -141,14 +141,15 @@ def test_together():
         assert proc.returncode == 3 and out.startswith(kernel), (out, err)
 
 
-# ---- where kernels come from ----
+# ---- the source of kernels ----
 
 def package(name, version, depends=""):
     return {"Package": name, "Version": version, "Depends": depends, "Filename": name + ".deb"}
 
 
 def test_choice():
-    """The newest of the version, with what is split off from it; no other flavour or version."""
+    """The newest of the version, with the packages split off from it; no other flavour or
+    version."""
     there = [package("linux-image-6.1.0-9-cloud-amd64", "6.1.9-1"),
              package("linux-image-6.1.0-56-cloud-amd64", "6.1.192-2"),
              package("linux-image-6.12.1+deb12-cloud-amd64", "6.12.1-1"),
@@ -166,7 +167,7 @@ def test_choice():
 
 
 def test_only_what_is_signed(tmp_path):
-    """An index whose signature is not Debian's, or of another text, is not used."""
+    """An index without Debian's signature, or with that of another text, is not used."""
     good = tmp_path / "InRelease"
     kernels.download("%s/dists/bookworm/InRelease" % kernels.mirror(False), str(good))
     text = kernels.verified(str(good))

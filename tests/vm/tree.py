@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The files of the machine: what Debian packages of this host hold, a kernel's modules, and the
-programs under test with the libraries they want. All paths are those of the host, so what runs
-there runs in the machine too: tests/net in the same folder, build programs by the same name."""
+"""The files of the machine: files of Debian packages of this host, a kernel's modules, and the
+programs under test with their libraries. All paths are those of the host, so commands of the
+host work in the machine."""
 import hashlib
 import os
 import re
@@ -14,13 +14,13 @@ import kernels
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 
-# With what they depend on. Also in tools/install-deps.
+# With their dependencies. Also in tools/install-deps.
 PACKAGES = """bash busybox-static conntrack coreutils dash findutils grep iproute2 iputils-arping
 iputils-ping ipvsadm kmod mawk ncurses-base netbase nftables openssl procps python3 python3-cryptography
 python3-h2 python3-pyte python3-pytest python3-yaml sed socat systemd tcpdump util-linux""".split()
-# Nice to have; taken when this host has them.
+# Optional; copied if this host has them.
 OPTIONAL = "gdb strace ethtool iperf3 ncat iptables ipset".split()
-# Dependencies that are about installing, or about other machines.
+# Dependencies for installing, or for other machines.
 NOT_PACKAGES = """adduser base-passwd ca-certificates debconf dpkg init-system-helpers install-info
 libc-dev libgcc-dev login passwd perl perl-base tzdata""".split()
 NOT_FILES = re.compile(
@@ -39,7 +39,7 @@ FILES = {
                          "services: files\n",
     "etc/mtab": "",
     "etc/machine-id": "0123456789abcdef0123456789abcdef\n",
-    # What systemd starts where it is the first process: the job, and what a job needs.
+    # Units that systemd starts as the first process: the job and its requirements.
     "etc/systemd/system/default.target": "[Unit]\nRequires=job.service\n",
     "etc/systemd/system/job.service": "[Unit]\nRequires=basic.target\nAfter=basic.target\n"
                                       "[Service]\nType=oneshot\nExecStart=/init\n",
@@ -48,7 +48,7 @@ FILES = {
 
 
 def installed():
-    """{package: (version, [names of what it depends on])} of this host; virtual names, too."""
+    """{package: (version, [names of dependencies])} of this host, with virtual names."""
     out = kernels.run(["dpkg-query", "-W", "-f", "${db:Status-Status}\t${Package}\t${Version}\t"
                        "${Provides}\t${Pre-Depends}, ${Depends}\n"]).stdout.decode()
     found, virtual = {}, {}
@@ -66,7 +66,7 @@ def installed():
 
 
 def closure():
-    """{package: version} of everything that goes into the machine."""
+    """{package: version} of all packages in the machine."""
     held, virtual = installed()
     lacking = [p for p in PACKAGES if p not in held]
     if lacking:
@@ -84,7 +84,7 @@ def closure():
 
 
 def put(src, tree):
-    """A file, folder or link of the host to the same path in the tree."""
+    """Copy a file, folder or link of the host to its path in the tree."""
     dst = tree + src
     try:
         mode = os.lstat(src).st_mode
@@ -103,7 +103,7 @@ def put(src, tree):
 
 
 def real(path):
-    """The same path without links of merged /usr, as dpkg may name it either way."""
+    """The path without links of merged /usr; dpkg may use either name."""
     first = path.lstrip("/").split("/")[0]
     return "/usr" + path if first in MERGED else path
 
@@ -128,7 +128,7 @@ def applets_into(tree):
 
 
 def base(tree, kernel, packages):
-    """Everything but what is under test."""
+    """All files except those under test."""
     os.makedirs(tree + "/usr")
     for name in MERGED:
         os.makedirs("%s/usr/%s" % (tree, name))
@@ -154,7 +154,7 @@ def base(tree, kernel, packages):
     shutil.copytree(kernel + "/modules", modules)
     kernels.run(["depmod", "-b", tree, about["release"]])
     shutil.copy(os.path.join(HERE, "init"), tree + "/init")
-    # An emulated processor takes long to compile Python's library.
+    # Compiling Python's library takes long on an emulated processor.
     subprocess.run(["/usr/bin/python3", "-m", "compileall", "-q", "-j", "0", "-s", tree, "-p", "/",
                     "--invalidation-mode", "unchecked-hash", tree + "/usr/lib/python3",
                     tree + "/usr/lib/python3.%d" % python_minor()],
@@ -167,7 +167,7 @@ def python_minor():
 
 
 def base_key(kernel, packages):
-    """Names a base tree by what it is made of."""
+    """Hash of the content of a base tree, its name."""
     h = hashlib.sha256(repr((sorted(packages.items()), kernels.about(kernel))).encode())
     for name in ("init", "tree.py"):
         with open(os.path.join(HERE, name), "rb") as f:
@@ -176,13 +176,13 @@ def base_key(kernel, packages):
 
 
 def libraries(programs):
-    """Paths of the shared libraries that programs want."""
+    """Paths of the shared libraries of programs."""
     r = subprocess.run(["ldd"] + programs, capture_output=True, text=True, check=False)
     return set(re.findall(r"(?:=> |^\s+)(/\S+) \(0x", r.stdout, re.M))
 
 
 def is_program(path):
-    """Something that runs or is loaded: not an object file."""
+    """An executable or a library, not an object file."""
     if not os.access(path, os.X_OK) or path.endswith((".o", ".a")):
         return False
     with open(path, "rb") as f:
@@ -210,12 +210,12 @@ def build_into(tree, build):
 
 
 def install_into(tree, build):
-    """What `make install` puts on a machine."""
+    """Files that `make install` installs."""
     kernels.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", tree])
 
 
 def sources_into(tree):
-    """The project's files, as they are now."""
+    """The project's files in their present state."""
     for folder, dirs, files in os.walk(ROOT):
         if folder == ROOT:
             dirs[:] = [d for d in dirs if d != ".git" and not d.startswith("build")]

@@ -31,7 +31,7 @@ TRIES = 3
 BOOT_SECONDS = 90
 TROUBLE = re.compile(r"\bBUG\b|\bOops\b|WARNING:|Call Trace|Kernel panic|general protection|"
                      r"refcount_t|UBSAN|KASAN|detected stall|blocked for more than")
-# Names of the environment that go into the machine.
+# Environment variables that are passed to the machine.
 PASSED = re.compile(r"VIPD_(?!VM_)|PYTEST_|CMOCKA_|PYTHON(?!HOME|PATH)|ASAN_|UBSAN_|LSAN_")
 # The disk may take its time: a busy host lets it wait for seconds, which under a clock that skips
 # what is waited for are minutes.
@@ -42,23 +42,24 @@ FREE_MB = 256
 
 
 class Result:
-    """How it ended. status is the command's, or None if the machine did not live to tell."""
+    """The result. status is that of the command, or None if the machine ended before it."""
 
     def __init__(self, status, output, console, seconds, cpu_seconds, tries, timed_out):
         self.status = status
         self.output = output
         self.console = console
         self.seconds = seconds
-        self.cpu_seconds = cpu_seconds  # what it took of this host
+        self.cpu_seconds = cpu_seconds  # CPU time on the host
         self.tries = tries
         self.timed_out = timed_out
 
     def trouble(self):
-        """Lines of the kernel's log that no healthy machine has."""
+        """Lines of the kernel's log that mean a failure."""
         return [x for x in self.console.splitlines() if TROUBLE.search(x)]
 
     def failure(self):
-        """Why the machine itself failed, whatever the command said; None if it did not."""
+        """The reason for which the machine itself failed, independent of the command; None: it
+        did not."""
         if self.timed_out:
             return "the command did not end in time"
         if self.status is None:
@@ -77,10 +78,10 @@ def locked(path):
 
 
 def prepared(kernel, refresh=False):
-    """(folder of the kernel, folder of the base tree); made if they are not there."""
+    """(folder of the kernel, folder of the base tree); made if they are missing."""
     with locked(os.path.join(CACHE, "lock")):
         for name in os.listdir(CACHE):
-            if name.startswith(("fetch-", "tree-")):  # of somebody who was killed
+            if name.startswith(("fetch-", "tree-")):  # of a killed run
                 shutil.rmtree(os.path.join(CACHE, name), ignore_errors=True)
         place = kernels.get(kernel, CACHE, refresh)
         packages = tree.closure()
@@ -102,7 +103,7 @@ def prepared(kernel, refresh=False):
 
 
 def sweep():
-    """Remove what killed runs left behind: the process that a folder is named after is gone."""
+    """Remove what killed runs left behind: the process in the folder's name has ended."""
     runs = os.path.join(CACHE, "runs")
     for name in os.listdir(runs) if os.path.isdir(runs) else ():
         pid = name.split("-")[0]
@@ -111,7 +112,7 @@ def sweep():
 
 
 def slowness():
-    """How much more time than on a plain machine things need in there (tests/net/lab.py)."""
+    """Factor for timeouts in the machine (tests/net/lab.py)."""
     return max(5, min(20, 3 * os.getloadavg()[0] / os.cpu_count()))
 
 
@@ -149,7 +150,8 @@ def image(folder, base, build, files, script, is_shell, is_systemd):
 
 
 def arguments(folder, kernel, disk, memory, cpus, icount, is_shell, is_systemd):
-    """qemu's. The CPU has no cmpxchg16b: qemu 7.2 computes its flags wrongly, and 6.12 dies."""
+    """Arguments of qemu. The CPU has no cmpxchg16b: qemu 7.2 computes its flags wrongly, and
+    6.12 crashes."""
     accel = ["-accel", "tcg,thread=multi"]
     if icount:
         accel = ["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off"]
