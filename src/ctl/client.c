@@ -21,7 +21,7 @@
 
 static int malformed(struct err *err)
 {
-	return err_set(err, -EPROTO, "what came back is not an answer of vipd");
+	return err_set(err, -EPROTO, "invalid answer: not from vipd");
 }
 
 /* The value of a header of the head in a->line, or NULL; it ends at the end of its line. */
@@ -149,7 +149,7 @@ int answer_end(struct answer *a, struct err *err)
 		return 0;
 	if (a->state == ANSWER_HEAD && a->line.len == 0)
 		return err_set(err, -EPROTO, "vipd closed the connection without an answer");
-	return err_set(err, -EPROTO, "the answer was cut in the middle");
+	return err_set(err, -EPROTO, "the answer is incomplete");
 }
 
 void answer_fini(struct answer *a)
@@ -164,19 +164,19 @@ static int connect_failed(const struct client *c, int code, struct err *err)
 	switch (code) {
 	case -ENOENT:
 		return err_set(err, code,
-			       "vipd does not run here: there is no socket %s "
+			       "vipd does not run here: no socket %s "
 			       "(another one: --socket PATH)",
 			       c->path);
 	case -ECONNREFUSED:
-		return err_set(err, code, "vipd does not run: nobody answers on %s", c->path);
+		return err_set(err, code, "vipd does not run: %s refuses connections", c->path);
 	case -EACCES:
 	case -EPERM:
 		return err_set(err, code,
-			       "no permission for %s: be root, or in the group of the "
-			       "socket",
+			       "no permission for %s: run as root, or as a member of the "
+			       "socket's group",
 			       c->path);
 	case -EAGAIN:
-		return err_set(err, code, "vipd is too busy to take a connection on %s", c->path);
+		return err_set(err, code, "vipd is too busy to accept a connection on %s", c->path);
 	case -ENOTSOCK:
 	case -EPROTOTYPE:
 		return err_set(err, code, "%s is not a control socket", c->path);
@@ -354,7 +354,7 @@ static int version_check(const json_t *body, struct err *err)
 		return 0;
 	if (json_is_integer(api))
 		return err_set(err, -EPROTONOSUPPORT,
-			       "vipd speaks version %" JSON_INTEGER_FORMAT
+			       "vipd has version %" JSON_INTEGER_FORMAT
 			       " of the control API, this vipctl (%s) version %d",
 			       json_integer_value(api), VIPD_VERSION, CONTROL_API_VERSION);
 	return malformed(err);

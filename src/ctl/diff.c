@@ -35,7 +35,7 @@ static void item_owed(struct diff *d, const json_t *item)
 	if (value_has(item, "rejected"))
 		str_printf(&text, " refused: %s", value_text(item, "rejected"));
 	else
-		str_puts(&text, " pending: changed, the kernel shall follow");
+		str_puts(&text, " pending");
 	*vec_push(&d->owed) = text.text;
 }
 
@@ -231,17 +231,17 @@ static void side_print(struct str *out, const struct style *style, const char *s
 void diff_print(struct str *out, const struct diff *d, const struct style *style)
 {
 	if (d->found.n > 0)
-		str_puts(out, "- what the kernel shall hold, + what it holds\n");
+		str_puts(out, "- desired, + programmed\n");
 	vec_for_each (f, &d->found) {
-		str_printf(out, "%s  %s\n", f->key, f->service ? f->service : "(nobody's)");
+		str_printf(out, "%s  %s\n", f->key, f->service ? f->service : "(no service)");
 		side_print(out, style, "-", MARK_BAD, f->want);
 		side_print(out, style, "+", MARK_ATTENTION, f->held);
 	}
 	vec_for_each (text, &d->owed)
 		str_printf(out, "%s\n", *text);
 	if (d->n_incomplete > 0)
-		str_printf(out, "%zu %s changed meanwhile: ask again\n", d->n_incomplete,
-			   d->n_incomplete == 1 ? "service" : "services");
+		str_printf(out, "%zu %s changed while they were read: run the command again\n",
+			   d->n_incomplete, d->n_incomplete == 1 ? "service" : "services");
 }
 
 json_t *diff_json(const struct diff *d)

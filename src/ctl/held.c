@@ -39,10 +39,9 @@ int held_read(struct held *ret, const char *plane, struct err *err)
 		return r;
 	if (ret->text.len == 0)
 		return ipvs_read(ret, err);
-	(void)fputs(
-		"vipctl: tables of both planes are there: one takes over from the other; this is "
-		"nftables, --plane=ipvs the other\n",
-		stderr);
+	(void)fputs("vipctl: tables of both planes exist: one takes over from the other; showing "
+		    "nftables (--plane=ipvs: the other)\n",
+		    stderr);
 	return 0;
 }
 

@@ -91,7 +91,7 @@ static int plane_ask(const char **ret, const struct run *run, struct err *err)
 		r = err_set(err, -EPROTO, "the plane is '%s': diff reads nftables and ipvs",
 			    value_text(status, "plane"));
 	else if (run->plane != NULL && strcmp(run->plane, *ret) != 0)
-		r = err_set(err, -EINVAL, "--plane %s: vipd serves by %s", run->plane, *ret);
+		r = err_set(err, -EINVAL, "--plane=%s: vipd runs the %s plane", run->plane, *ret);
 	json_decref(status);
 	return r;
 }
@@ -200,7 +200,7 @@ int run_svc_kernel(const struct run *run)
 	if (run->output == OUTPUT_JSON)
 		code = kernel_json(run, &held);
 	else if (held.text.len == 0 && held.routing.len == 0)
-		(void)fputs("no table of vipd's, or nothing in it\n", stderr);
+		(void)fputs("no table of vipd, or an empty one\n", stderr);
 	else
 		held_lines(&held, line_print, &l);
 	held_fini(&held);

@@ -38,7 +38,7 @@ static int answer_show(const struct run *run, json_t *answer)
 	if (json_array_size(items) > 0)
 		list_print(&out, items, &run->style);
 	else
-		(void)fputs("nothing is drained\n", stderr);
+		(void)fputs("no endpoint is drained\n", stderr);
 	(void)out_write(str_text(&out), out.len);
 	if (value_has(answer, "problem"))
 		(void)fprintf(stderr, "vipctl: %s\n", value_text(answer, "problem"));

@@ -94,7 +94,7 @@ static int events_show(struct nft_live *l, uint64_t deadline_ns, struct err *err
 	}
 	str_fini(&last);
 	if (r >= 0 && n_packets == 0)
-		(void)fputs("no connection of that flow was begun meanwhile\n", stderr);
+		(void)fputs("no new connection of that flow\n", stderr);
 	return r < 0 && r != -EPIPE ? r : n_packets == 0;
 }
 

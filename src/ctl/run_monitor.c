@@ -69,7 +69,7 @@ int run_monitor(const struct run *run)
 	struct client client = run->client;
 	struct lines lines = { .run = run };
 	struct str target = { 0 };
-	struct err err = { "what came is not an event of vipd" };
+	struct err err = { "invalid event: not from vipd" };
 	int r;
 
 	if (run->n_args > 0)

@@ -41,7 +41,7 @@ static void say_object(struct str *out, const json_t *event)
 			   " endpoints",
 			   value_text(event, "service"), before, after);
 	if (!value_bool(event, "relevant"))
-		str_puts(out, "; nothing changes");
+		str_puts(out, "; no change");
 }
 
 static void say_sync(struct str *out, const json_t *event)
@@ -76,14 +76,15 @@ void show_event(struct str *out, const json_t *event, const struct style *style)
 	if (strcmp(kind, "hello") == 0)
 		return;
 	if (strcmp(kind, "lost") == 0) {
-		mark_puts(out, style, MARK_ATTENTION, "too slow");
-		str_printf(out, ": %" JSON_INTEGER_FORMAT " events were lost\n",
+		mark_puts(out, style, MARK_ATTENTION, "lost");
+		str_printf(out,
+			   ": %" JSON_INTEGER_FORMAT " events, because this reader is too slow\n",
 			   value_int(event, "count"));
 		return;
 	}
 	say_time(out, value_int(event, "time_ms"));
 	if (strcmp(kind, "rejected") == 0)
-		mark_puts(out, style, MARK_BAD, "refused        ");
+		mark_puts(out, style, MARK_BAD, "rejected       ");
 	else
 		str_printf(out, "%-13s  ", kind);
 	if (strcmp(kind, "kernel") != 0)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl/show_service - the page of a service: where each address leads, and why an
- * endpoint gets nothing.
+ * ctl/show_service - `vipctl svc NAME`: frontends, pools, ports and endpoints of a service.
  *
- * Frontends and pools are what the kernel holds; ports and endpoints are what the
- * objects say, each endpoint with its slot in the kernel or the reason it has none.
+ * Frontends and pools are programmed state; ports and endpoints come from the objects, each
+ * endpoint with its slot in the kernel or the reason why it has none.
  */
 #include "ctl/show.h"
 
@@ -21,20 +20,19 @@ static void label(struct str *out, const char *text)
 
 /* --- head --- */
 
-static void debts(struct str *out, const json_t *page, const struct style *style)
+static void kernel_state(struct str *out, const json_t *page, const struct style *style)
 {
-	const json_t *refused = value_get(page, "rejected");
+	const json_t *rejected = value_get(page, "rejected");
 
 	if (value_has(page, "rejected")) {
 		label(out, "kernel");
-		mark_puts(out, style, MARK_BAD, "refused");
-		str_printf(out, ": %s (", value_text(refused, "text"));
-		say_count(out, value_int(refused, "attempts"), "attempt, next in ",
+		mark_puts(out, style, MARK_BAD, "rejected");
+		str_printf(out, ": %s (", value_text(rejected, "text"));
+		say_count(out, value_int(rejected, "attempts"), "attempt, next in ",
 			  "attempts, next in ");
-		say_ms(out, value_int(refused, "retry_ms"));
-		str_puts(out, value_bool(page, "programmed")
-				      ? "); its last good state stays\n"
-				      : "); the kernel holds nothing of it\n");
+		say_ms(out, value_int(rejected, "retry_ms"));
+		str_puts(out, value_bool(page, "programmed") ? "); previous rules stay\n"
+							     : "); not programmed\n");
 	} else if (value_bool(page, "pending")) {
 		label(out, "kernel");
 		mark_puts(out, style, MARK_ATTENTION, "pending");
@@ -56,10 +54,10 @@ static void policies(struct str *out, const json_t *page)
 	bool is_etp_local = strcmp(value_text(page, "external_policy"), "Local") == 0;
 
 	label(out, "internal policy");
-	str_puts(out, is_itp_local ? "Local: the cluster IP leads to endpoints of this node only\n"
+	str_puts(out, is_itp_local ? "Local: the cluster IP uses endpoints of this node only\n"
 				   : "Cluster\n");
 	label(out, "external policy");
-	str_puts(out, is_etp_local ? "Local: outside clients reach endpoints of this node only\n"
+	str_puts(out, is_etp_local ? "Local: external clients use endpoints of this node only\n"
 				   : "Cluster\n");
 }
 
@@ -73,9 +71,9 @@ static void addresses(struct str *out, const json_t *page)
 		label(out, "source ranges");
 		value_join(out, value_get(page, "source_ranges"), " ");
 		if (value_int(page, "invalid_source_ranges") > 0)
-			str_printf(out, " (and %" JSON_INTEGER_FORMAT " unreadable)",
+			str_printf(out, " (and %" JSON_INTEGER_FORMAT " invalid)",
 				   value_int(page, "invalid_source_ranges"));
-		str_puts(out, ": guard the LoadBalancer addresses\n");
+		str_puts(out, ": allowed on the LoadBalancer addresses\n");
 	}
 	for (size_t i = 0; i < json_array_size(ingress); i++) {
 		const json_t *in = json_array_get(ingress, i);
@@ -88,7 +86,7 @@ static void addresses(struct str *out, const json_t *page)
 		has_any = true;
 	}
 	if (has_any)
-		str_puts(out, " (ipMode Proxy: left to the balancer)\n");
+		str_puts(out, " (ipMode Proxy: handled by the load balancer)\n");
 }
 
 static void head(struct str *out, const json_t *page, const struct style *style)
@@ -100,7 +98,7 @@ static void head(struct str *out, const json_t *page, const struct style *style)
 		str_printf(out, "%s  ", value_text(page, "type"));
 	mark_puts(out, style, state_mark(state), state);
 	str_puts(out, "\n");
-	debts(out, page, style);
+	kernel_state(out, page, style);
 	if (value_has(page, "remark")) {
 		str_puts(out, "  ");
 		mark_puts(out, style, MARK_ATTENTION, value_text(page, "remark"));
@@ -121,8 +119,7 @@ static void head(struct str *out, const json_t *page, const struct style *style)
 
 		label(out, "connections");
 		str_printf(out,
-			   "%" JSON_INTEGER_FORMAT " asked for, of these %" JSON_INTEGER_FORMAT
-			   " refused\n",
+			   "%" JSON_INTEGER_FORMAT ", of these %" JSON_INTEGER_FORMAT " rejected\n",
 			   value_int(counts, "connections"), value_int(counts, "refused"));
 	}
 	if (value_int(page, "health_check_node_port") != 0) {
@@ -170,10 +167,10 @@ static const char *masquerade_text(const char *word)
 		const char *word;
 		const char *text;
 	} texts[] = {
-		{ "all", "everybody" },
+		{ "all", "all" },
 		{ "not-pods", "all but pods" },
 		{ "this-host", "this host" },
-		{ "none", "nobody" },
+		{ "none", "none" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
@@ -182,9 +179,9 @@ static const char *masquerade_text(const char *word)
 	return word;
 }
 
-/* What the frontends of a page have in common decides which columns are worth showing. */
+/* Properties of the frontends that decide which columns are shown. */
 struct frontend_traits {
-	bool is_split; /* some lead elsewhere for outside clients than for others */
+	bool is_split; /* external clients of some use another pool */
 	bool has_guards;
 	bool are_pods_inside;  /* of some */
 	bool are_pods_outside; /* of some */
@@ -233,7 +230,7 @@ static void frontends(struct str *out, const json_t *page, const struct style *s
 		return;
 	table_column(&t, "FRONTEND", 0);
 	table_column(&t, "KIND", 0);
-	table_column(&t, traits.is_split ? "OUTSIDE" : "LEADS TO", 0);
+	table_column(&t, traits.is_split ? "EXTERNAL" : "TARGET", 0);
 	if (traits.is_split)
 		table_column(&t, traits.are_pods_inside ? "PODS, HOST" : "THIS HOST", 0);
 	if (traits.has_guards)
@@ -245,8 +242,9 @@ static void frontends(struct str *out, const json_t *page, const struct style *s
 	table_print(out, &t, style, 0);
 	table_fini(&t);
 	if (traits.are_pods_outside)
-		str_printf(out, "%sods count as outside clients: nothing tells them apart\n",
-			   traits.are_pods_inside ? "Where there is no detector, p" : "P");
+		str_printf(out, "%sods count as external clients\n",
+			   traits.are_pods_inside ? "Where pod detection is off, p"
+						  : "Pod detection is off: p");
 }
 
 static void conflicts(struct str *out, const json_t *page, const struct style *style)
@@ -279,7 +277,7 @@ static void conflicts(struct str *out, const json_t *page, const struct style *s
 
 /* --- pools --- */
 
-/* Pod and node of each "address:port", for the backends, which know addresses only. */
+/* Index of endpoints by "address:port": pods and nodes of backends. */
 static json_t *endpoints_index(const json_t *page)
 {
 	json_t *index = json_object();
@@ -310,7 +308,7 @@ static const char *dash(const char *text)
 	return *text != '\0' ? text : "-";
 }
 
-/* Connections of "address:port", as far as they are counted; NULL: they are not. */
+/* Counted connections of a backend; NULL: not counted. */
 static const json_t *count_find(const json_t *counts, const json_t *backend)
 {
 	const json_t *list = value_get(counts, "endpoints");
@@ -331,7 +329,7 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 	bool has_counts = json_array_size(value_get(counts, "endpoints")) > 0;
 	const json_t *backends = value_get(pool, "backends");
 	const char *name = value_text(pool, "port_name");
-	bool is_dealt = value_has(pool, "scheduler");
+	bool has_scheduler = value_has(pool, "scheduler");
 	struct table t = { 0 };
 
 	str_printf(out, "\nPOOL %" JSON_INTEGER_FORMAT "  %s %s%s%s, %s, ", value_int(pool, "id"),
@@ -339,13 +337,13 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 		   strcmp(value_text(pool, "scope"), "local") == 0 ? "endpoints of this node"
 								   : "endpoints of the cluster");
 	say_count(out, (json_int_t)json_array_size(backends), "backend", "backends");
-	str_printf(out, "%s%s\n", is_dealt ? ", scheduler " : "",
-		   is_dealt ? value_text(pool, "scheduler") : "");
+	str_printf(out, "%s%s\n", has_scheduler ? ", scheduler " : "",
+		   has_scheduler ? value_text(pool, "scheduler") : "");
 	if (json_array_size(backends) == 0)
 		return;
 	table_column(&t, "SLOT", TABLE_RIGHT);
 	table_column(&t, "BACKEND", 0);
-	if (is_dealt)
+	if (has_scheduler)
 		table_column(&t, "WEIGHT", TABLE_RIGHT);
 	table_column(&t, "POD", TABLE_NAMES);
 	table_column(&t, "NODE", TABLE_ELASTIC);
@@ -360,7 +358,7 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 		ep = json_object_get(index, where.text);
 		table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(b, "slot"));
 		table_cell(&t, MARK_NONE, "%s", where.text);
-		if (is_dealt)
+		if (has_scheduler)
 			table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(b, "weight"));
 		table_cell(&t, ep ? MARK_NONE : MARK_ATTENTION, "%s",
 			   ep ? dash(value_text(ep, "pod")) : "no longer an endpoint");
@@ -400,7 +398,7 @@ static void set_cell(struct table *t, const json_t *ep, const char *key)
 	if (value_has(set, "slot") && value_bool(set, "used"))
 		table_cell(t, MARK_GOOD, "slot %" JSON_INTEGER_FORMAT, value_int(set, "slot"));
 	else if (value_bool(set, "used"))
-		table_cell(t, MARK_ATTENTION, "not in the kernel yet");
+		table_cell(t, MARK_ATTENTION, "pending");
 	else if (value_has(set, "slot"))
 		table_cell(t, MARK_ATTENTION, "still slot %" JSON_INTEGER_FORMAT ": %s",
 			   value_int(set, "slot"), value_text(set, "reason"));
@@ -420,13 +418,13 @@ static void set_summary(struct str *out, const json_t *family)
 		if (strcmp(topology, "off") != 0)
 			str_printf(out, ", %s preferred", topology);
 		if (value_bool(family, "cluster_fallback"))
-			str_puts(out, ", terminating ones as nothing is ready");
+			str_puts(out, ", terminating ones because none is ready");
 	}
 	if (value_bool(family, "uses_local_set")) {
 		str_printf(out, "; %" JSON_INTEGER_FORMAT " of this node",
 			   value_int(family, "in_local_set"));
 		if (value_bool(family, "local_fallback"))
-			str_puts(out, ", terminating ones as nothing is ready");
+			str_puts(out, ", terminating ones because none is ready");
 	}
 	str_puts(out, "\n");
 }
@@ -492,7 +490,7 @@ static void port_print(struct str *out, const json_t *port, const struct style *
 	}
 }
 
-/* Not known before the first look, a second after it began to leave. */
+/* Unknown until the first check, a second after the drain began. */
 static void connections_cell(struct table *t, const json_t *l, const char *key)
 {
 	if (value_has(l, key))
@@ -501,19 +499,19 @@ static void connections_cell(struct table *t, const json_t *l, const char *key)
 		table_cell(t, MARK_FAINT, "-");
 }
 
-/* Backends that get no new connections. */
-static void leaving(struct str *out, const json_t *page, const struct style *style)
+/* Backends that are draining. */
+static void draining(struct str *out, const json_t *page, const struct style *style)
 {
 	const json_t *list = value_get(page, "draining");
 	struct table t = { 0 };
 
 	if (json_array_size(list) == 0)
 		return;
-	table_column(&t, "LEAVING", 0);
+	table_column(&t, "DRAINING", 0);
 	table_column(&t, "ACTIVE", TABLE_RIGHT);
 	table_column(&t, "CLOSING", TABLE_RIGHT);
 	table_column(&t, "FOR", 0);
-	table_column(&t, "ENDED IN", 0);
+	table_column(&t, "TIMEOUT IN", 0);
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *l = json_array_get(list, i);
 		struct str text = { 0 };
@@ -546,9 +544,9 @@ void show_service(struct str *out, const json_t *page, const struct style *style
 	frontends(out, page, style);
 	conflicts(out, page, style);
 	pools(out, page, style);
-	leaving(out, page, style);
+	draining(out, page, style);
 	for (size_t i = 0; is_proxied && i < json_array_size(ports); i++)
 		port_print(out, json_array_get(ports, i), style);
 	if (value_has(page, "complete") && !value_bool(page, "complete"))
-		str_puts(out, "\nThe service changed while this page was made: ask again.\n");
+		str_puts(out, "\nThe service changed while it was read: run the command again.\n");
 }

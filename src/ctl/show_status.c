@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/show_status - the daemon on one screen, what is wrong last, where the eye is. */
+/* ctl/show_status - the state of vipd on one screen, problems last. */
 #include "ctl/show.h"
 
 #include <string.h>
 
 #include "ctl/value.h"
 
-#define LABEL_WIDTH 12
-#define ITEMS_SHOWN 10 /* of a list of problems; -o json has them all */
+#define LABEL_WIDTH 14
+#define ITEMS_SHOWN 10 /* of a list of problems; -o json has all */
 
 static void label(struct str *out, const struct style *style, const char *text)
 {
@@ -57,11 +57,12 @@ static void node(struct str *out, const json_t *status, const struct style *styl
 	value_join(out, value_get(n, "addresses"), " ");
 	str_puts(out, "\n");
 
-	label(out, style, "pods are");
+	label(out, style, "detect-local");
 	if (!value_bool(detector, "ipv4") && !value_bool(detector, "ipv6")) {
-		str_puts(out, "not told from other clients");
+		str_puts(out, "none");
 		if (value_has(detector, "mode"))
-			str_printf(out, ": %s, but nothing to go by", value_text(detector, "mode"));
+			str_printf(out, ": %s, but no prefix or interface is known",
+				   value_text(detector, "mode"));
 	} else {
 		str_puts(out, value_text(detector, "interface"));
 		value_join(out, value_get(detector, "prefixes"), " ");
@@ -135,11 +136,12 @@ static void counts(struct str *out, const json_t *status, const struct style *st
 	if (value_has(status, "draining")) {
 		const json_t *l = value_get(status, "draining");
 
-		label(out, style, "leaving");
+		label(out, style, "draining");
 		say_count(out, value_int(l, "backends"), "backend; ", "backends; ");
 		str_printf(out,
-			   "ended: %" JSON_INTEGER_FORMAT
-			   " without a connection, %" JSON_INTEGER_FORMAT " as their time was up\n",
+			   "drained: %" JSON_INTEGER_FORMAT
+			   " without connections left, %" JSON_INTEGER_FORMAT
+			   " after the drain timeout\n",
 			   value_int(l, "drained"), value_int(l, "timed_out"));
 	}
 }
@@ -161,18 +163,18 @@ static void health(struct str *out, const json_t *status, const struct style *st
 	str_puts(out, "\n");
 }
 
-static void owed(struct str *out, const json_t *status, const struct style *style)
+static void pending(struct str *out, const json_t *status, const struct style *style)
 {
 	const json_t *o = value_get(status, "pending");
 
-	label(out, style, "owed");
+	label(out, style, "pending");
 	if (value_int(o, "services") == 0) {
-		str_puts(out, "nothing\n");
+		str_puts(out, "none\n");
 		return;
 	}
 	say_count(out, value_int(o, "services"), "service", "services");
 	if (value_has(o, "oldest_ms")) {
-		str_puts(out, ", the oldest for ");
+		str_puts(out, ", oldest for ");
 		say_ms(out, value_int(o, "oldest_ms"));
 	}
 	str_puts(out, "\n");
@@ -184,13 +186,13 @@ static void hist(struct str *out, const json_t *h)
 		str_puts(out, "no change yet\n");
 		return;
 	}
-	str_puts(out, "half within ");
+	str_puts(out, "p50 ");
 	say_us(out, value_int(h, "p50_us"));
-	str_puts(out, ", 99 % within ");
+	str_puts(out, ", p99 ");
 	say_us(out, value_int(h, "p99_us"));
-	str_puts(out, ", the worst ");
+	str_puts(out, ", max ");
 	say_us(out, value_int(h, "max_us"));
-	str_printf(out, " (of %" JSON_INTEGER_FORMAT ")\n", value_int(h, "count"));
+	str_printf(out, " (%" JSON_INTEGER_FORMAT " changes)\n", value_int(h, "count"));
 }
 
 static void sync_lines(struct str *out, const json_t *status, const struct style *style,
@@ -213,7 +215,7 @@ static void sync_lines(struct str *out, const json_t *status, const struct style
 	label(out, style, "latency");
 	hist(out, value_get(s, "event_to_ack"));
 	if (width == SHOW_WIDE) {
-		label(out, style, "in service");
+		label(out, style, "first sync");
 		str_puts(out, "after ");
 		say_us(out, value_int(s, "first_sync_us"));
 		str_puts(out, "\n");
@@ -222,8 +224,8 @@ static void sync_lines(struct str *out, const json_t *status, const struct style
 		say_count(out, value_int(s, "writes"), "write, ", "writes, ");
 		say_count(out, value_int(s, "audits"), "audit, ", "audits, ");
 		say_count(out, value_int(s, "repairs"), "repair, ", "repairs, ");
-		say_count(out, value_int(s, "foreign_changes"), "change by others\n",
-			  "changes by others\n");
+		say_count(out, value_int(s, "foreign_changes"), "foreign change\n",
+			  "foreign changes\n");
 	}
 	if (value_has(s, "last_error")) {
 		const json_t *e = value_get(s, "last_error");
@@ -255,9 +257,9 @@ static void more(struct str *out, const json_t *list, size_t shown)
 			   count - (json_int_t)shown);
 }
 
-static void refused_items(struct str *out, const json_t *refused)
+static void rejected_items(struct str *out, const json_t *rejected)
 {
-	const json_t *items = value_get(refused, "items");
+	const json_t *items = value_get(rejected, "items");
 	size_t n = MIN(json_array_size(items), (size_t)ITEMS_SHOWN);
 
 	for (size_t i = 0; i < n; i++) {
@@ -269,7 +271,7 @@ static void refused_items(struct str *out, const json_t *refused)
 		say_ms(out, value_int(f, "retry_ms"));
 		str_puts(out, ")\n");
 	}
-	more(out, refused, n);
+	more(out, rejected, n);
 }
 
 static void error_items(struct str *out, const json_t *errors)
@@ -285,7 +287,7 @@ static void error_items(struct str *out, const json_t *errors)
 	more(out, errors, n);
 }
 
-/* What is served as far as it goes: nothing that makes the status a bad one. */
+/* Objects that are served in part, or ignored. Not problems. */
 static void notes(struct str *out, const json_t *status, const struct style *style)
 {
 	const json_t *list = value_get(value_get(status, "source"), "notes");
@@ -294,7 +296,7 @@ static void notes(struct str *out, const json_t *status, const struct style *sty
 		return;
 	str_puts(out, "\n");
 	mark_puts(out, style, MARK_ATTENTION, "NOTES");
-	str_puts(out, "\n  left out by the source, or not its concern\n");
+	str_puts(out, "\n  objects that are served in part, or ignored\n");
 	error_items(out, list);
 }
 
@@ -313,7 +315,7 @@ static void problems(struct str *out, const json_t *status, const struct style *
 
 		str_printf(out, "  %s\n", value_text(problem, "text"));
 		if (strcmp(kind, "rejected") == 0)
-			refused_items(out, value_get(status, "rejected"));
+			rejected_items(out, value_get(status, "rejected"));
 		else if (strcmp(kind, "source") == 0)
 			error_items(out, value_get(value_get(status, "source"), "errors"));
 		else if (strcmp(kind, "conflicts") == 0)
@@ -329,7 +331,7 @@ void show_status(struct str *out, const json_t *status, const struct style *styl
 	source(out, status, style);
 	counts(out, status, style);
 	health(out, status, style);
-	owed(out, status, style);
+	pending(out, status, style);
 	sync_lines(out, status, style, width);
 	if (width == SHOW_WIDE)
 		options(out, status, style);

@@ -221,7 +221,7 @@ static void head_put(struct str *out, const struct top *t, size_t width)
 	str_puts(&line, "  ");
 	say_count(&line, value_int(value_get(t->status, "counts"), "services"), "service",
 		  "services");
-	str_printf(&line, "  owed %" JSON_INTEGER_FORMAT "  refused %" JSON_INTEGER_FORMAT,
+	str_printf(&line, "  pending %" JSON_INTEGER_FORMAT "  rejected %" JSON_INTEGER_FORMAT,
 		   value_int(value_get(t->status, "pending"), "services"),
 		   value_int(value_get(t->status, "rejected"), "count"));
 	line_put(out, &line, width);
@@ -229,7 +229,7 @@ static void head_put(struct str *out, const struct top *t, size_t width)
 	if (value_int(ack, "count") == 0) {
 		str_puts(&line, "no change yet");
 	} else {
-		str_puts(&line, "half in ");
+		str_puts(&line, "p50 ");
 		say_us(&line, value_int(ack, "p50_us"));
 		str_puts(&line, ", 99% in ");
 		say_us(&line, value_int(ack, "p99_us"));
@@ -292,7 +292,7 @@ static size_t room(size_t height)
 static const char *empty_text(const struct top *t)
 {
 	if (!value_bool(t->counts, "counted"))
-		return "vipd counts nothing here: --metrics-per-service=service, or =endpoint";
+		return "no counters: start vipd with --metrics-per-service=service or =endpoint";
 	return t->shows_endpoints ? "no connection yet; endpoints: --metrics-per-service=endpoint"
 				  : "no connection yet";
 }

@@ -270,14 +270,14 @@ def test_deleted_when_drained(lab, vipd, kernel):
     assert 0 <= DRAIN_S * 1000 - drain["since_ms"] - drain["timeout_ms"] <= 1000
     text = vipd.ctl("svc", "default/done")
     line = [x for x in text.splitlines() if L.endpoint(a.addr[4], a.port) + "/TCP" in x]
-    assert "LEAVING" in text and line[0].split()[1] == str(len(conns))
+    assert "DRAINING" in text and line[0].split()[1] == str(len(conns))
     # Nobody connects through IPv6: gone with the first look.
     L.eventually(lambda: not all_of(kernel, a, 6), 4, "drained, and there it is")
     assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in conns)
     for c in conns:
         reset(c.sock)
     L.eventually(lambda: not all_of(kernel, a), 8, "drained, and there it is")
-    assert leaving(vipd, "done", a) == [] and "LEAVING" not in vipd.ctl("svc", "default/done")
+    assert leaving(vipd, "done", a) == [] and "DRAINING" not in vipd.ctl("svc", "default/done")
 
 
 def boottime():

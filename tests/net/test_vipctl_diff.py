@@ -73,7 +73,7 @@ def test_bundle(vipd, shelf):
                             "--bundle"], capture_output=True, text=True, timeout=20, check=False)
     assert r.returncode == 1
     b2 = json.loads(r.stdout)
-    assert "there is no socket" in b2["status"]["error"]
+    assert "no socket" in b2["status"]["error"]
     assert b2["kernel_frontends"] == b["kernel_frontends"]
 
 

@@ -197,10 +197,10 @@ static const struct {
 	const char *text; /* part of the error */
 } exchanges[] = {
 	{ JSON "{\"api\":1}", 0, NULL },
-	{ JSON "{\"api\":2}", -EPROTONOSUPPORT, "vipd speaks version 2 of the control API" },
-	{ JSON "{\"api\":\"1\"}", -EPROTO, "is not an answer of vipd" },
-	{ JSON "{\"api\":1", -EPROTO, "is not an answer of vipd" },
-	{ JSON "[1]", -EPROTO, "is not an answer of vipd" },
+	{ JSON "{\"api\":2}", -EPROTONOSUPPORT, "vipd has version 2 of the control API" },
+	{ JSON "{\"api\":\"1\"}", -EPROTO, "invalid answer" },
+	{ JSON "{\"api\":1", -EPROTO, "invalid answer" },
+	{ JSON "[1]", -EPROTO, "invalid answer" },
 	{ "", -EPROTO, "closed the connection without an answer" },
 	{ "HTTP/1.1 404 Not Found\r\n\r\n{\"error\":{\"text\":\"there is no service a/b\"}}",
 	  -ENODATA, "there is no service a/b" },
@@ -239,10 +239,10 @@ static void test_nobody(void **state)
 
 	(void)state;
 	assert_int_equal(client_get_json(&json, &c, "/", &err), -ENOENT);
-	assert_non_null(strstr(err.text, "vipd does not run here: there is no socket"));
+	assert_non_null(strstr(err.text, "vipd does not run here: no socket"));
 	close(listener()); /* its socket stays behind */
 	assert_int_equal(client_get_json(&json, &c, "/", &err), -ECONNREFUSED);
-	assert_non_null(strstr(err.text, "vipd does not run: nobody answers on"));
+	assert_non_null(strstr(err.text, "vipd does not run: "));
 	assert_int_equal(unlink(path), 0);
 	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);

@@ -30,25 +30,25 @@ static const struct {
 	{ "another backend",
 	  "[{'namespace':'a','name':'b','complete':true,'frontends':['" WEB "']}]",
 	  "10.96.0.1:80/TCP cluster-ip -> 10.0.0.1:8080 10.0.0.3:8080\n",
-	  "- what the kernel shall hold, + what it holds\n"
+	  "- desired, + programmed\n"
 	  "10.96.0.1:80/TCP  a/b\n"
 	  "  - -> 10.0.0.1:8080 10.0.0.2:8080\n"
 	  "  + -> 10.0.0.1:8080 10.0.0.3:8080\n" },
 	{ "missing", "[{'namespace':'a','name':'b','complete':true,'frontends':['" WEB "']}]", "",
-	  "- what the kernel shall hold, + what it holds\n"
+	  "- desired, + programmed\n"
 	  "10.96.0.1:80/TCP  a/b\n"
 	  "  - -> 10.0.0.1:8080 10.0.0.2:8080\n" },
 	{ "nobody's", "[]", WEB "\n",
-	  "- what the kernel shall hold, + what it holds\n"
-	  "10.96.0.1:80/TCP  (nobody's)\n"
+	  "- desired, + programmed\n"
+	  "10.96.0.1:80/TCP  (no service)\n"
 	  "  + -> 10.0.0.1:8080 10.0.0.2:8080\n" },
 	{ "pending and refused",
 	  "[{'namespace':'a','name':'b','complete':true,'pending':true,'frontends':[]},"
 	  "{'namespace':'a','name':'c','complete':true,'pending':true,'rejected':'no room',"
 	  "'frontends':[]}]",
-	  "", "a/b pending: changed, the kernel shall follow\na/c refused: no room\n" },
+	  "", "a/b pending\na/c refused: no room\n" },
 	{ "changed meanwhile", "[{'namespace':'a','name':'b','complete':false,'frontends':[]}]", "",
-	  "1 service changed meanwhile: ask again\n" },
+	  "1 service changed while they were read: run the command again\n" },
 };
 
 static json_t *json_of(const char *text)

@@ -120,9 +120,9 @@ static void test_services(void **state)
 
 	(void)state;
 	two_samples(&t);
-	assert_line(&t, 0, "vipd on n1  running  up 5 s  3 services  owed 0  refused 1");
+	assert_line(&t, 0, "vipd on n1  running  up 5 s  3 services  pending 0  rejected 1");
 	assert_line(&t, 1,
-		    "event to kernel: half in 85 us, 99% in 1.2 ms; 2.0 syncs/s, 30.0 "
+		    "event to kernel: p50 85 us, 99% in 1.2 ms; 2.0 syncs/s, 30.0 "
 		    "writes/s");
 	assert_line(&t, 3, "    CONN/S REFUSED/S  CONNECTIONS    REFUSED  SERVICE");
 	assert_line(&t, 4, "      50.0       0.0          200          0  shop/cart");
@@ -165,8 +165,7 @@ static void test_first_sample(void **state)
 	assert_line(&t, 4, "         -         -          500         10  shop/db");
 	top_feed(&t, json_of("{'clock_ms':9000,'counted':false,'items':[]}"), status(1, 1));
 	assert_line(&t, 4,
-		    "  vipd counts nothing here: --metrics-per-service=service, or "
-		    "=endpoint");
+		    "  no counters: start vipd with --metrics-per-service=service or =endpoint");
 	top_fini(&t);
 }
 
