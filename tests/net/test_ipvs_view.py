@@ -187,7 +187,7 @@ def test_first_second(lab, vipd):
     L.eventually(lambda: vipd.get("/v1/services/default/web")["draining"][0]["active"] == 1,
                  3 * L.SLOW)
     assert vipd.status()["draining"]["backends"] >= 1
-    assert "leaving" in vipctl(vipd, "status").stdout
+    assert "draining" in vipctl(vipd, "status").stdout
     text = vipctl(vipd, "svc", "--kernel", VIP).stdout
     assert " leaving=%s:8080/" % L.remote(2, 4) in line_of(text)
     assert vipctl(vipd, "diff").returncode == 0
