@@ -268,7 +268,7 @@ static int set_place(void *settings, const struct cli_option *flag, const char *
 	if (r < 0)
 		return r;
 	place.port = (uint16_t)port;
-	*(struct listen_place *)((char *)settings + flag->value.at) = place;
+	memcpy((char *)settings + flag->value.at, &place, sizeof(place));
 	return 0;
 }
 
