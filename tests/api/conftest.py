@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Fixtures: an API server a test, and feeds (feed.py) that are ended with it."""
+"""Fixtures: one API server per test, and feeds (feed.py) that end with it."""
 import os
 import sys
 
@@ -14,7 +14,7 @@ from feed import Feed  # noqa: E402
 
 @pytest.fixture
 def api():
-    # Bookmarks are what ends a trouble that is told: sooner than the second they take by default.
+    # A bookmark ends a reported failure: sooner than the default of a second.
     with Server(bookmark_seconds=0.2) as server:
         yield server
         assert server.errors() == ""
@@ -22,7 +22,7 @@ def api():
 
 @pytest.fixture
 def start(api):
-    """start(...): a Feed on this server; see Feed for what can be said."""
+    """start(...): a Feed on this server, with the arguments of Feed."""
     feeds = []
 
     def make(*args, config=None, user="token", **kw):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs tests/tools/kubefeed and compares its model with what the server holds."""
+"""Runs tests/tools/kubefeed and compares its model with the server's objects."""
 import json
 import os
 import queue
@@ -12,7 +12,8 @@ BUILD = os.environ.get("VIPD_BUILD", os.path.join(ROOT, "build"))
 KUBEFEED = os.path.join(BUILD, "tests", "tools", "kubefeed")
 
 PATIENCE = 60  # seconds after which a wait ends, so that no test hangs
-# Short pauses between attempts, but time limits that a busy machine keeps: a test of a limit sets it.
+# Short pauses between attempts, but time limits that suffice on a busy machine: a test of a
+# limit sets it.
 FAST = {"backoff_min_ms": 30, "backoff_max_ms": 400,
         **dict.fromkeys(("connect_ms", "head_ms", "idle_ms", "others_ms", "plugin_ms"),
                         PATIENCE * 1000)}
@@ -76,8 +77,8 @@ class Feed:
     # ---- waiting
 
     def wait_for(self, test, what, timeout=10):
-        """Until test() is true, tried again every 10 ms and with every line it writes. The limit
-        only ends a test that would hang."""
+        """Wait until test() is true, every 10 ms and at each line of output. The limit only ends
+        a test that would hang."""
         timeout = max(timeout, PATIENCE)
         deadline = time.monotonic() + timeout
         while True:
@@ -102,14 +103,14 @@ class Feed:
                              "log with %r" % (words,), timeout)
 
     def wait_error(self, resource, *words, timeout=10):
-        """The trouble that the status tells for a resource."""
+        """The failure of a resource in the status."""
         def test():
             error = self.reflector(resource)["error"]
             return error if error and all(w in error for w in words) else None
         return self.wait_for(test, "%s: error with %r" % (resource, words), timeout)
 
     def wait_healthy(self, timeout=10):
-        """All watches are open, and no trouble is told."""
+        """All watches are open, and no failure is reported."""
         self.wait_for(lambda: all(r["state"] == "watching" and not r["error"]
                                   for r in self.status()["reflectors"].values()),
                       "healthy", timeout)
@@ -117,7 +118,7 @@ class Feed:
     def alive(self):
         return self.process.poll() is None
 
-    # ---- asking
+    # ---- requests
 
     def ask(self, command):
         self.process.stdin.write(command + "\n")
@@ -137,7 +138,7 @@ class Feed:
         return self.status()["reflectors"][resource]
 
     def take_changed(self):
-        self.ask("status")      # what came before the answer is here
+        self.ask("status")      # output before the answer is complete
         with self.lock:
             changed, self.changed = self.changed, []
         return changed
@@ -145,7 +146,7 @@ class Feed:
     # ---- comparing
 
     def same_as(self, api, timeout=10):
-        """Wait until the model holds what the server has, object by object."""
+        """Wait until the model equals the server, object by object."""
         last = [None]
 
         def test():
@@ -162,7 +163,7 @@ class Feed:
         return self
 
     def close(self):
-        """End it; it must end well and must not have told secrets."""
+        """End it; it must exit with 0 and must not have printed secrets."""
         if self.alive():
             self.process.stdin.write("quit\n")
             self.process.stdin.flush()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who we are, who the server is, and rotations of both without a restart."""
+"""Credentials of vipd and of the server, and their rotation without a restart."""
 import contextlib
 import json
 import os
@@ -23,7 +23,7 @@ def auths(api):
     return {r["auth"] for r in api.requests()}
 
 
-# ---- all ways in
+# ---- all credentials
 
 @pytest.mark.parametrize("user", ["token", "tokenfile", "cert", "certdata", "exec", "exec-cert"])
 @pytest.mark.parametrize("http2", [True, False])
@@ -37,7 +37,7 @@ def test_users(api, start, user, http2):
 
 
 def test_password(api, start):
-    """Basic: no server of today takes it, but it has to be sent as RFC 7617 wants it."""
+    """Basic: no present server accepts it, but it has to be sent as RFC 7617 requires."""
     feed = start(user="basic")
     feed.wait_error("services", "401")
     assert auths(api) == {"other"}
@@ -51,18 +51,18 @@ def test_authority(api, start, ca, style):
 
 
 def test_unknown_authority(api, start):
-    """Neither without one nor with another one: the system's do not count then."""
+    """Rejected without an authority and with another one: those of the system do not count then."""
     feed = start(config=api.kubeconfig(ca="none"))
     feed.wait_error("services", "certificate")
     old = api.kubeconfig(ca="data")
     api.certs(what="ca")
     feed = start(config=old)
     feed.wait_error("services", "certificate")
-    assert not api.requests()   # nobody was told a token
+    assert not api.requests()   # no server received a token
 
 
 def test_only_this_authority(api, start, tmp_path):
-    """certificate-authority excludes what the system trusts."""
+    """certificate-authority excludes the authorities of the system."""
     if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], check=False).returncode:
         pytest.skip("mount namespaces need root")
     shop(api)
@@ -127,7 +127,7 @@ def test_nothing_is_configured():
 
 @pytest.mark.parametrize("user", ["tokenfile"])
 def test_token_rotates(api, start, user):
-    """The old one is refused, the new one is in the file: no restart, no relist."""
+    """The old one is rejected, the new one is in the file: no restart, no relist."""
     shop(api)
     feed = start(user=user).wait_synced()
     for i in range(3):
@@ -142,7 +142,7 @@ def test_token_rotates(api, start, user):
 
 
 def test_token_file_vanishes(api, start):
-    """What was read last stays good."""
+    """The last content stays valid."""
     shop(api)
     feed = start(user="tokenfile").wait_synced()
     os.unlink(api.path("token"))
@@ -186,7 +186,7 @@ def test_client_certificate_rotates(api, start):
 
 
 def test_half_written_certificate(api, start):
-    """Certificate and key do not match for a moment: refused, and then it goes on."""
+    """Certificate and key do not match for a moment: an error, then it recovers."""
     shop(api)
     api.client_cert(name="mine")
     config = api.kubeconfig("cert", cert="mine")
@@ -208,7 +208,7 @@ def test_server_certificate_rotates(api, start):
     api.certs(what="server")
     api.connections(do="close")
     feed.wait_healthy()
-    # A new authority, first at the server, then in our file.
+    # A new authority, first at the server, then in the kubeconfig's file.
     api.certs(what="ca", publish=False)
     api.connections(do="close")
     feed.wait_error("services", "certificate")
@@ -291,7 +291,7 @@ def test_plugin_sees(api, start):
 
 
 def test_plugin_credential_expires(api, start):
-    """Run again when its time is over, which is counted from its arrival."""
+    """Run again when the credential has expired, counted from its arrival."""
     shop(api)
     config = api.kubeconfig("exec")
     api.set_credential(token=api.token, seconds=3600)
@@ -299,7 +299,7 @@ def test_plugin_credential_expires(api, start):
     api.end_watches(how="close")
     feed.wait_healthy()
     assert api.exec_runs() == 1
-    # Refused by the server: not kept until it expires.
+    # Rejected by the server: not kept until it expires.
     api.tokens(tokens=["next-word"])
     api.set_credential(token="next-word", seconds=3600)
     api.end_watches(how="close")
@@ -320,7 +320,7 @@ def test_plugin_credential_expires(api, start):
     ("yes SECRET\n", "printed more than 1048576 bytes"),
 ])
 def test_plugin_fails(api, start, script, words):
-    """Named, tried again, and good as soon as it is."""
+    """Logged, retried, and used when it works."""
     shop(api)
     config = plugin_config(api, script)
     feed = start(config=config, **({"plugin_ms": 300} if "sleep" in script else {}))
@@ -336,7 +336,7 @@ def test_plugin_is_missing(api, start):
 
 
 def test_plugin_leaves_a_child(api, start):
-    """One that goes on in the background with our pipe in its hands is not waited for."""
+    """vipd does not wait for a plugin that continues in the background with vipd's pipe."""
     shop(api)
     pid = api.path("pid")
     config = plugin_config(api, "sleep 600 &\necho $! >%s\n%s" % (pid, credential()))
@@ -349,7 +349,7 @@ def test_plugin_leaves_a_child(api, start):
 
 
 def test_plugin_does_not_block(api, start):
-    """While a plugin runs, everything else goes on."""
+    """While a plugin runs, all other work continues."""
     shop(api)
     feed = start(config=plugin_config(api, "echo >%s\nexec sleep 600\n" % api.path("runs")),
                  plugin_ms=600000)
@@ -358,7 +358,7 @@ def test_plugin_does_not_block(api, start):
 
 
 def running(word):
-    """Processes whose command line has the word."""
+    """Processes with the word in their command line."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open("/proc/%s/cmdline" % pid, "rb") as f:
@@ -370,7 +370,7 @@ def running(word):
 @pytest.mark.parametrize("how", ["joins the group of its parent", "is a child in its own session"])
 @pytest.mark.parametrize("end", ["timeout", "exit"])
 def test_plugin_leaves_its_group(api, start, tmp_path, how, end):
-    """It is killed at its timeout and at the end all the same, and nobody waits for it."""
+    """It is killed at its timeout and at exit nevertheless, and vipd does not wait for it."""
     word = "vipd-test-%d-%d" % (os.getpid(), time.monotonic_ns())
     if how.startswith("joins"):
         script = "os.setpgid(0, os.getpgid(os.getppid()))\ntime.sleep(300)"
@@ -401,7 +401,7 @@ def test_plugin_leaves_its_group(api, start, tmp_path, how, end):
 
 
 def test_no_credentials_over_plain_http(start):
-    """As client-go does: any host on the way would read them. The watches have a connection each."""
+    """As client-go: any host on the path could read them. Each watch has a connection."""
     with Server(plain=True) as api:
         shop(api)
         for user in ("token", "tokenfile", "exec", "basic"):
@@ -415,7 +415,7 @@ def test_no_credentials_over_plain_http(start):
 # ---- proxies
 
 class Proxy:
-    """An HTTP proxy that knows CONNECT only. `seen`: what was asked, with its headers."""
+    """An HTTP proxy with CONNECT only. `seen`: the requests with their headers."""
 
     def __init__(self, auth=None):
         self.auth = auth
@@ -467,7 +467,7 @@ def test_proxy(api, start, how):
             obj = yaml.safe_load(f)
         obj["clusters"][0]["cluster"]["proxy-url"] = proxy.url.replace("//", "//me:SECRET@")
         api.write(os.path.basename(config), yaml.safe_dump(obj), 0o600)
-        env["no_proxy"] = "127.0.0.1"   # does not concern a proxy that was named
+        env["no_proxy"] = "127.0.0.1"   # does not affect a configured proxy
     feed = start(config=config, env=env).wait_synced().same_as(api)
     assert len(proxy.seen) == 1 and "authorization: bearer" not in proxy.seen[0].lower()
     proxy.close()
@@ -476,7 +476,7 @@ def test_proxy(api, start, how):
 
 
 def test_bad_proxy_in_the_environment(api, start):
-    """libcurl quotes it, password and all; we do not (Feed looks for SECRET)."""
+    """libcurl quotes it with the password; vipd does not (Feed searches for SECRET)."""
     feed = start(env={"HTTPS_PROXY": "gopher://me:SECRET@127.0.0.1:1", "no_proxy": "",
                       "NO_PROXY": ""})
     feed.wait_error("services", "watch services: ")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Connections: silence, GOAWAY, several servers, and what a daemon's pauses are in real life."""
+"""Connections: silence, GOAWAY, several servers, and the default pauses of vipd."""
 import os
 import subprocess
 import time
@@ -10,13 +10,13 @@ from apiserver.client import Server
 from feed import Feed, service
 from test_watch import shop
 
-# Silence is found after quiet + probe, with half a step of the check in between.
+# Silence is detected after quiet + probe, with half a step of the check in between.
 ALERT = {"quiet_ms": 600, "probe_ms": 60000, "keepalive_ms": 60000, "bookmark_ms": 60000}
 LIMIT_MS = 4000  # a time limit that ends in a test; more than a busy server takes to answer
 
 
 def test_one_connection(api, start):
-    """HTTP/2: all watches share it, and so do those that follow."""
+    """HTTP/2: all watches share it, also later ones."""
     shop(api)
     feed = start().wait_synced()
     for _ in range(3):
@@ -27,7 +27,7 @@ def test_one_connection(api, start):
 
 
 def test_http1(api, start):
-    """No HTTP/2: a connection a watch, and they are used again."""
+    """No HTTP/2: one connection per watch, used again by later watches."""
     shop(api).set(http2=False)
     feed = start().wait_synced()
     for _ in range(3):
@@ -40,7 +40,7 @@ def test_http1(api, start):
 # ---- silence
 
 def test_frozen_server(api, start):
-    """HTTP/2: the kernel there answers, the process does not. Found by a request of our own."""
+    """HTTP/2: the server's kernel answers, its process does not. Detected by a request of vipd."""
     shop(api).set(bookmarks=False)
     feed = start(**dict(ALERT, probe_ms=LIMIT_MS)).wait_synced().same_as(api)
     api.connections(do="freeze")
@@ -52,7 +52,7 @@ def test_frozen_server(api, start):
 
 
 def test_quiet_server(api, start):
-    """A quiet watch is healthy: it is asked after, and stays."""
+    """A quiet watch is healthy: after a probe it stays."""
     shop(api).set(bookmarks=False)
     feed = start(**ALERT).wait_synced()
     feed.wait_for(lambda: feed.status()["probes"] >= 2, "probes")
@@ -64,7 +64,7 @@ def test_quiet_server(api, start):
 
 
 def test_quiet_connections(api, start):
-    """The answer to a probe, which goes over one of two connections, speaks for both."""
+    """The answer to a probe over one of two connections counts for both."""
     shop(api).set(bookmarks=False, max_streams=2)
     feed = start(**ALERT).wait_synced()
     feed.wait_healthy()
@@ -84,7 +84,7 @@ def test_busy_server_is_not_probed(api, start):
 
 
 def test_refused_probe_is_alive(api, start):
-    """Any answer proves life, even one that says no."""
+    """Any answer proves that the server lives, even an error."""
     shop(api).set(bookmarks=False)
     api.fault("status", code=403, path="^/version")
     feed = start(**ALERT).wait_synced()
@@ -93,7 +93,7 @@ def test_refused_probe_is_alive(api, start):
 
 
 def test_silent_bookmarks(api, start):
-    """HTTP/1.1, where nobody can ask: bookmarks that stay away tell."""
+    """HTTP/1.1 allows no probe: missing bookmarks show it."""
     shop(api).set(http2=False, bookmark_seconds=0.2)
     feed = start(**dict(ALERT, bookmark_ms=1000)).wait_synced().same_as(api)
     feed.wait_for(lambda: feed.reflector("services")["events"] > 7, "bookmarks")
@@ -104,7 +104,7 @@ def test_silent_bookmarks(api, start):
 
 
 def test_watch_outlives_its_timeout(api, start):
-    """A server, or something between, that does not end what it should."""
+    """A server or middle box that does not end a watch."""
     shop(api).set(http2=False, bookmarks=False)
     feed = start(**dict(ALERT, watch_min_s=1, watch_max_s=1, idle_ms=1000)).wait_synced().same_as(api)
     api.connections(do="freeze")
@@ -114,7 +114,7 @@ def test_watch_outlives_its_timeout(api, start):
 
 
 def test_frozen_server_with_real_pauses(api, start):
-    """The defaults, which the fast pauses of other tests do not show."""
+    """The default pauses, which other tests shorten."""
     shop(api).set(bookmarks=False)
     feed = start(fast=False).wait_synced().same_as(api)
     api.connections(do="freeze")
@@ -147,7 +147,7 @@ def two_namespaces():
 
 @pytest.mark.parametrize("http2", [True, False])
 def test_lost_network(two_namespaces, http2):
-    """The machine there is gone, without a word: TCP itself gives up."""
+    """The server's machine disappears: TCP itself gives up."""
     there, here, address = two_namespaces
     with Server(bind=address, netns=there, options=["--name", address], http2=http2) as api:
         shop(api)
@@ -170,7 +170,7 @@ def test_lost_network(two_namespaces, http2):
 
 @pytest.mark.parametrize("close", [False, True])
 def test_goaway(api, start, close):
-    """A server that wants us elsewhere, or is about to end: nothing is lost."""
+    """A server that sends clients elsewhere, or is about to end: nothing is lost."""
     shop(api)
     feed = start().wait_synced()
     for i in range(4):
@@ -228,13 +228,13 @@ def test_failover(pair, how):
         else:
             a.listen(state=how)
             a.connections(do="close")
-        for api in (a, b):      # as if they had one etcd
+        for api in (a, b):      # versions as with one etcd
             api.put(service("s1", "10.96.1.1", port=99))
         feed.wait_for(lambda: feed.status()["server"] == b.https, "the other server", 8)
         feed.same_as(b)
         feed.wait_healthy()
         assert feed.status()["failovers"] == 1
-        # Nobody goes back while it works; when it does not, the first is good again.
+        # vipd stays with a server that works; when it fails, the first one is used again.
         a.clear()
         a.listen(state="open")
         b.listen(state="closed")
@@ -250,7 +250,7 @@ def test_first_server_is_down(pair):
     a.listen(state="closed")
     feed = Feed(config=config, master="%s,%s" % (a.https, b.https), fast=False)
     try:
-        feed.wait_synced(5).same_as(b)   # the pauses of a real daemon, but no pause
+        feed.wait_synced(5).same_as(b)   # the default pauses, but no pause
     finally:
         feed.close()
 
@@ -273,7 +273,7 @@ def test_all_servers_are_down(pair):
 
 
 def test_rate_limit(api, start):
-    """--kube-api-qps and --kube-api-burst hold back what begins, not what goes on."""
+    """--kube-api-qps and --kube-api-burst delay new requests, not established watches."""
     shop(api)
     began = time.monotonic()
     feed = start(args=["--qps", "4", "--burst", "1"]).wait_synced()

@@ -23,6 +23,6 @@ def test_relists_need_no_memory(api, start, watchlist, encoding):
         feed.wait_for(lambda b=before: all(n > o for n, o in zip(lists(), b)), "lists", 30)
         feed.wait_healthy(30)
     last = feed.usage()
-    # The first list decoded everything, too: its peak is that of all that follow.
+    # The first list decoded all objects, too: its peak is that of all later lists.
     assert last["peak_kib"] < 1.1 * first["peak_kib"] and last["heap_kib"] < 1.1 * first["heap_kib"]
     assert last["peak_kib"] < 1.3 * last["rss_kib"]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a real server sent (tests/data/apiserver-1.36), sent again: heads, chunk framing and bodies
-cut at every byte, over both versions of HTTP."""
+"""Recordings of a real server (tests/data/apiserver-1.36), sent again: heads, chunk framing and
+bodies cut at every byte, over both versions of HTTP."""
 import json
 
 import pytest
@@ -13,7 +13,7 @@ JSON = "application/json"
 RECORDED = recordings.load()
 # Writes of this many bytes, shifted this many times: one ends at every byte.
 PIECE = 8
-# Two watch-lists that fail make it ask for lists (reflector.c).
+# After two failed watch-lists vipd requests lists (reflector.c).
 LISTS = {"services/watchlist": "services-watch-timeout.http",
          "endpointslices/watchlist": "endpointslices-watch-gone.http",
          "nodes/watchlist": "endpointslices-watch-gone.http",
@@ -25,14 +25,14 @@ def key(obj):
 
 
 def events(name):
-    """Those of a recorded watch, as far as they are whole."""
+    """Events of a recorded watch, as far as they are complete."""
     for line in RECORDED[name].body.splitlines(keepends=True):
         if line.endswith(b"\n"):
             yield json.loads(line)
 
 
 def watched(held, name):
-    """What is held after a recorded watch."""
+    """Objects after a recorded watch."""
     for e in events(name):
         if e["type"] in ("ADDED", "MODIFIED"):
             held[key(e["object"])] = e["object"]
@@ -46,14 +46,14 @@ def listed(name):
 
 
 def model(services, slices):
-    """The recordings were made without our selectors: the headless service is there."""
+    """The recordings were made without vipd's selectors: they contain the headless service."""
     return {"services": {k: dict(_service(o), ips=[i for i in _service(o)["ips"] if i != "None"])
                          for k, o in services.items()},
             "slices": {k: _slice(o) for k, o in slices.items()}}
 
 
 def want(way):
-    """Always by JSON: the protobuf was recorded of the same objects (tests/unit/test_proto.c)."""
+    """Always by JSON: the protobuf recording has equal objects (tests/unit/test_proto.c)."""
     if way == "watch-lists":
         return model(watched({}, "services-watchlist.http"),
                      watched({}, "endpointslices-watchlist.http"))
@@ -103,7 +103,7 @@ REFUSALS = (("services-list-unauthorized.http", "401 Unauthorized"),
 
 @pytest.mark.parametrize("name,words", REFUSALS, ids=[n for _, n in REFUSALS])
 def test_refused_at_every_byte(api, start, name, words):
-    """A refusal is named with verb, resource and what the server says, however it is cut."""
+    """An error answer is logged with verb, resource and the server's text, however it is cut."""
     api.set(http2=False)
     maps = {"services/" + verb: name for verb in ("list", "watchlist")}
     message = json.loads(RECORDED[name].body)["message"][:100]

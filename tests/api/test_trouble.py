@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Servers that refuse, hang, lie and stop: named, retried, and never a loss of state."""
+"""Servers that reject, hang, send wrong answers and stop: logged, retried, without loss of
+state."""
 import json
 import time
 
@@ -11,7 +12,7 @@ from test_watch import PB, shop
 RESOURCES = ("services", "endpointslices", "nodes", "servicecidrs")
 
 
-# ---- refusals (IN-18)
+# ---- rejected requests (IN-18)
 
 @pytest.mark.parametrize("code,reason,verb", [
     (401, "Unauthorized", "watch"), (403, "Forbidden", "watch"), (404, "NotFound", "watch"),
@@ -29,7 +30,7 @@ def test_status_is_named_and_retried(api, start, code, reason, verb):
     feed.wait_for(lambda: all(feed.reflector(r)["complete"] for r in RESOURCES[1:]), "the others")
     assert feed.synced_ms is None
     warned = [li for li in feed.log if "%s services: %d" % (verb, code) in li]
-    assert len(warned) == 1     # not once per try
+    assert len(warned) == 1     # not once per attempt
     api.clear(fault)
     feed.wait_synced().same_as(api)
     feed.wait_healthy()
@@ -66,7 +67,7 @@ def test_backoff(api, start):
     gaps = [b - a for a, b in zip(asked, asked[1:])]
     for i, gap in enumerate(gaps):
         assert gap >= min(0.1 * 2 ** i, 0.8), (i, gaps)
-    # Not all at the same moment: with the same pauses they would be.
+    # Not all at one moment, as they would be with equal pauses.
     assert len({round(g / min(0.1 * 2 ** i, 0.8), 2) for i, g in enumerate(gaps)}) > 1
 
 
@@ -85,7 +86,7 @@ def test_backoff_is_reset(api, start):
 
 
 def test_missing_node(api, start):
-    """IN-20: Node and ServiceCIDRs are waited for, but not for ever."""
+    """IN-20: vipd waits for Node and ServiceCIDRs, with a limit."""
     shop(api)
     fault = api.fault("status", code=403, resource="nodes")
     feed = start(others_ms=600).wait_synced()
@@ -96,7 +97,7 @@ def test_missing_node(api, start):
 
 
 def test_no_service_cidrs(api, start):
-    """A server of an older release has none: that is complete, too."""
+    """A server of an older release has none: the state is complete without."""
     shop(api)
     api.fault("status", code=404, resource="servicecidrs")
     api.fault("status", code=404, path="v1beta1/servicecidrs")
@@ -110,12 +111,12 @@ def test_json_when_protobuf_is_refused(api, start):
     assert {r["encoding"] for r in feed.status()["reflectors"].values()} == {"json"}
 
 
-# ---- answers that stop or are not what they should be
+# ---- answers that stop or are wrong
 
 @pytest.mark.parametrize("http2", [True, False])
 @pytest.mark.parametrize("at", ["request", "headers", "object"])
 def test_stall_of_a_list(api, start, http2, at):
-    """Silence, with the connection open: given up, and tried again."""
+    """Silence, with the connection open: given up and retried."""
     shop(api).set(http2=http2, watchlist="invalid")
     api.fault("stall", resource="services", verb="list", at=at, count=1)
     feed = start(**{"head_ms" if at == "request" else "idle_ms": 2000}).wait_synced()
@@ -160,7 +161,7 @@ def test_garbage_below_http(api, start, http2):
 
 
 def test_garbage_as_protobuf_only(api, start):
-    """A server whose protobuf we cannot read: JSON, after some tries."""
+    """A server with unreadable protobuf: JSON, after some attempts."""
     shop(api)
     api.fault("garbage", resource="services", encoding="pb", at=20)
     feed = start().wait_synced(20).same_as(api)
@@ -210,7 +211,7 @@ def test_byte_by_byte(api, start, encoding):
 
 
 def test_injected_garbage_events(api, start):
-    """Events that are none, in the middle of a good watch."""
+    """Invalid events, in the middle of a working watch."""
     shop(api)
     feed = start().wait_synced().same_as(api)
     for i, event in enumerate((
@@ -228,7 +229,7 @@ def test_injected_garbage_events(api, start):
 # ---- objects
 
 def test_refused_object(api, start):
-    """The last good version stays; it is named once, and listed while it is bad."""
+    """The last good version stays; the object is logged once, and listed while it is invalid."""
     shop(api)
     feed = start().wait_synced().same_as(api)
     before = feed.dump()["services"]["shop/s1"]
@@ -244,7 +245,7 @@ def test_refused_object(api, start):
         "ns": "shop", "name": "s1", "refused": True,
         "text": "spec.ports[0].port: 70000 is not in 1..65535"}]
     assert len([li for li in feed.log if "shop/s1" in li]) == 1
-    # A list must not take it for gone.
+    # A list must not remove it.
     api.compact()
     api.end_watches(how="error", resource="services")
     feed.wait_for(lambda: feed.reflector("services")["lists"] == 2, "list")
@@ -257,7 +258,7 @@ def test_refused_object(api, start):
 
 @pytest.mark.parametrize("encoding,size", [("pb", 5 << 20), ("json", 9 << 20)])
 def test_huge_object(api, start, encoding, size):
-    """One that nobody can read holds up nothing, and is not taken for gone."""
+    """An unreadable object blocks nothing, and is not removed."""
     shop(api)
     feed = start(content_type=PB if encoding == "pb" else "application/json")
     feed.wait_synced().same_as(api)
@@ -290,7 +291,7 @@ def test_huge_object_in_a_list(api, start, encoding, size):
 
 
 def test_odd_slices(api, start):
-    """IN-34, EPS-01: not for us, and said once."""
+    """IN-34, EPS-01: ignored, and logged once."""
     feed = start().wait_synced()
     nameless = slice_("nameless", "x")
     nameless["metadata"]["labels"] = {}
@@ -350,7 +351,7 @@ def test_answer_without_end(api, start, verb):
 
 
 def test_refusal_without_end(api, start):
-    """Of a refusal the first 64 KiB are read."""
+    """Of an error answer the first 64 KiB are read."""
     shop(api)
     fault = api.fault("status", code=503, body="x" * (1 << 20), type="text/plain",
                       resource="services")
@@ -361,7 +362,7 @@ def test_refusal_without_end(api, start):
 
 
 def test_restarted_server(api, start):
-    """It ends, and comes back with another history: a list, and the same state."""
+    """It ends, and returns with another history: a list, and an equal state."""
     shop(api)
     feed = start().wait_synced().same_as(api)
     feed.take_changed()
@@ -377,7 +378,7 @@ def test_restarted_server(api, start):
 
 
 def test_not_there_yet(api, start):
-    """It is not up when we start."""
+    """It does not run when vipd starts."""
     config = api.kubeconfig()
     api.listen(state="closed")
     feed = start(config=config)
@@ -399,7 +400,7 @@ def test_accepts_and_says_nothing(api, start, state):
 
 
 def test_wild_faults(api, start):
-    """Everything at once for a while; then it is as if nothing had been."""
+    """All failures at once for a while; then vipd recovers completely."""
     shop(api, 30)
     feeds = [start(idle_ms=300, head_ms=500), start(content_type="application/json", idle_ms=300,
                                                     head_ms=500)]
@@ -422,7 +423,7 @@ def test_wild_faults(api, start):
 
 
 def test_many_services_in_trouble(api, start):
-    """More refused objects than are listed: counted, told at a bearable rate."""
+    """More rejected objects than are listed: counted, logged at a limited rate."""
     api.put(*services(200))
     feed = start().wait_synced()
     for i in range(200):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""List and watch as sections 1.1 and 1.2 want them, against a server that works."""
+"""List and watch as in sections 1.1 and 1.2, with a server that works."""
 import re
 
 import pytest
@@ -69,8 +69,8 @@ def test_first_state(api, start, http2, encoding, watchlist):
 
 @pytest.mark.parametrize("bookmarks", [True, False])
 def test_ignored_watch_list(api, start, bookmarks):
-    """A server that knows nothing of sendInitialEvents never ends them: told by an ordinary
-    bookmark, or by silence."""
+    """A server without sendInitialEvents never ends them: detected by an ordinary bookmark, or
+    by silence."""
     shop(api).set(watchlist="ignore", bookmarks=bookmarks)
     feed = start(idle_ms=500).wait_synced()
     feed.same_as(api)
@@ -88,7 +88,7 @@ def test_no_node_name(api, start):
 
 
 def test_synced_without_node(api, start):
-    """A node that is not there is known not to be there: nobody waits (IN-20)."""
+    """A complete list without this node ends the wait for it (IN-20)."""
     start(node="n77", others_ms=600000).wait_synced()
 
 
@@ -124,7 +124,7 @@ def test_changes(api, start):
 
 
 def test_change_without_effect(api, start):
-    """IN-13, IN-31, IN-32: what does not matter is not told."""
+    """IN-13, IN-31, IN-32: changes without effect are not reported."""
     shop(api)
     feed = start().wait_synced().same_as(api)
     feed.take_changed()
@@ -170,7 +170,7 @@ def test_churn(api, start):
 
 @pytest.mark.parametrize("how", ["end", "reset", "close", "reset_stream"])
 def test_resumed(api, start, how):
-    """From the last version, without a list, and nothing is told twice."""
+    """From the last version, without a list, and without repeated events."""
     shop(api)
     feed = start().wait_synced().same_as(api)
     api.wait(synced={"services": 1, "endpointslices": 1})
@@ -219,7 +219,7 @@ def test_changes_while_away(api, start):
 @pytest.mark.parametrize("watchlist", ["serve", "invalid"])
 @pytest.mark.parametrize("encoding", ["pb", "json"])
 def test_relist(api, start, watchlist, encoding):
-    """410: what vanished is deleted, what is equal causes nothing, the rest is told."""
+    """410: missing objects are deleted, equal ones cause nothing, changed ones are reported."""
     shop(api, 10).set(watchlist=watchlist)
     api.put(service_cidr("stale", "10.201.0.0/16"))
     feed = start(content_type=PB if encoding == "pb" else "application/json")
@@ -240,7 +240,7 @@ def test_relist(api, start, watchlist, encoding):
     feed.same_as(api)
     feed.wait_healthy()
     assert set(feed.take_changed()) == {"shop/s1", "shop/s2", "shop/s3", "shop/s4", "shop/new"}
-    assert "10.201.0.0/16" not in feed.dump()["cidrs"]  # IN-12 is wrong there in upstream
+    assert "10.201.0.0/16" not in feed.dump()["cidrs"]  # upstream has a bug here, IN-12
     assert feed.reflector("services")["lists"] == 2
     lists = [r for r in api.requests(resource="services") if r["status"] == 200 and
              r["verb"] in ("list", "watchlist")] or api.requests(resource="services")
@@ -286,7 +286,7 @@ def test_pages(api, start):
     api.set(watchlist="invalid")
     feed = start(quiet=True).wait_synced(30)
     lists = [r["query"] for r in api.requests(resource="services", verb="list")]
-    # rv=0: this server, as older ones, gives all at once; a later list comes in pages.
+    # rv=0: this server, like older ones, sends all objects at once; a later list comes in pages.
     assert lists[0]["resourceVersion"] == "0"
     assert feed.reflector("services")["objects"] == 2500
     api.forget()
@@ -324,7 +324,7 @@ def test_continue_token_expires(api, start):
 
 
 def test_restored_backup(api, start):
-    """The server's version goes back: after some patience its word is law."""
+    """The server's version goes back: after some attempts it is accepted."""
     shop(api)
     feed = start().wait_synced().same_as(api)
     api.set(version_wait=0.1)
@@ -337,7 +337,7 @@ def test_restored_backup(api, start):
     feed.same_as(api)
 
 
-# ---- things that are new or odd, and none of our business
+# ---- unknown objects and fields, which have no effect
 
 @pytest.mark.parametrize("encoding", ["pb", "json"])
 def test_unknown_fields(api, start, encoding):
