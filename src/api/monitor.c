@@ -16,18 +16,18 @@
 
 /* What can be asked for by name; the first are those of the model. */
 enum kind {
-	KIND_SYNC = MODEL_NEWS_N,
+	KIND_SYNC = MODEL_EVENT_N,
 	KIND_REFUSED,
 	KIND_KERNEL,
 	KIND_N,
 };
 
 static const char *const kind_names[] = {
-	[MODEL_NEWS_SERVICE] = "service",
-	[MODEL_NEWS_SLICE] = "endpointslice",
-	[MODEL_NEWS_NODE] = "node",
-	[MODEL_NEWS_SERVICE_CIDR] = "servicecidr",
-	[MODEL_NEWS_HOST_ADDRS] = "addresses",
+	[MODEL_EVENT_SERVICE] = "service",
+	[MODEL_EVENT_SLICE] = "endpointslice",
+	[MODEL_EVENT_NODE] = "node",
+	[MODEL_EVENT_SERVICE_CIDR] = "servicecidr",
+	[MODEL_EVENT_HOST_ADDRS] = "addresses",
 	[KIND_SYNC] = "sync",
 	[KIND_REFUSED] = "rejected",
 	[KIND_KERNEL] = "kernel",
@@ -112,28 +112,28 @@ static struct jsonw line_begin(struct monitor *mon, enum kind kind)
 	return w;
 }
 
-static void on_news(void *arg, const struct model_news *news)
+static void on_model_event(void *arg, const struct model_event *event)
 {
 	struct monitor *mon = arg;
-	enum kind kind = news->kind;
-	bool is_slice = kind == (enum kind)MODEL_NEWS_SLICE;
-	const struct name *service = is_slice ? news->service : news->name;
+	enum kind kind = event->kind;
+	bool is_slice = kind == (enum kind)MODEL_EVENT_SLICE;
+	const struct name *service = is_slice ? event->service : event->name;
 	struct jsonw w;
 
-	if (!is_asked_for(mon, kind, name_text(news->ns), name_text(service)))
+	if (!is_asked_for(mon, kind, name_text(event->ns), name_text(service)))
 		return;
 	w = line_begin(mon, kind);
-	jsonw_name(&w, "namespace", news->ns);
-	jsonw_name(&w, "name", news->name);
+	jsonw_name(&w, "namespace", event->ns);
+	jsonw_name(&w, "name", event->name);
 	if (is_slice) {
-		jsonw_name(&w, "service", news->service);
-		jsonw_uint(&w, "endpoints_before", news->endpoints_before);
-		jsonw_uint(&w, "endpoints_after", news->endpoints_after);
+		jsonw_name(&w, "service", event->service);
+		jsonw_uint(&w, "endpoints_before", event->endpoints_before);
+		jsonw_uint(&w, "endpoints_after", event->endpoints_after);
 	}
-	jsonw_text(&w, "change", news->is_delete ? "delete" : "put");
-	jsonw_bool(&w, "relevant", news->does_matter);
+	jsonw_text(&w, "change", event->is_delete ? "delete" : "put");
+	jsonw_bool(&w, "relevant", event->does_matter);
 	jsonw_end(&w);
-	line_send(mon, kind, name_text(news->ns), name_text(service));
+	line_send(mon, kind, name_text(event->ns), name_text(service));
 }
 
 static void ops_tell(struct monitor *mon, struct jsonw *w)
@@ -267,7 +267,7 @@ static void reader_close(void *state)
 
 	list_del(&r->link);
 	if (--mon->n_readers == 0)
-		mon->model->news = NULL;
+		mon->model->event = NULL;
 	reader_free(r);
 }
 
@@ -340,8 +340,8 @@ void body_monitor(struct http_reply *reply, const struct serve_context *ctx,
 		r->mon = mon;
 		list_add_tail(&mon->readers, &r->link);
 		mon->n_readers++;
-		mon->model->news = on_news;
-		mon->model->news_arg = mon;
+		mon->model->event = on_model_event;
+		mon->model->event_arg = mon;
 		hello(r);
 		http_reply_stream(reply, TYPE_LINES, &reader_ops, r);
 		return;
@@ -364,7 +364,7 @@ void monitor_close(struct monitor *mon)
 {
 	if (mon == NULL)
 		return;
-	mon->model->news = NULL;
+	mon->model->event = NULL;
 	str_fini(&mon->line);
 	vec_fini(&mon->ops.ops);
 	free(mon);

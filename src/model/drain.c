@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* model/drain - a short list, looked at endpoint by endpoint only while it is not empty. */
+/* model/drain - a short list, searched for each endpoint only while it is not empty. */
 #include "model/drain.h"
 
 #include <errno.h>

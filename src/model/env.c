@@ -2,8 +2,8 @@
 /*
  * model/env - derivation of the node's environment.
  *
- * Where upstream fails open, this fails closed: a family without a usable node
- * port address serves no node ports (SVC-07, SVC-09).
+ * Fails closed where kube-proxy fails open: a family without a usable node port
+ * address serves no node ports (SVC-07, SVC-09).
  */
 #include "model/env.h"
 
@@ -37,8 +37,8 @@ static bool is_link_local(const struct ip_addr *a)
 /* --- addresses of the node ------------------------------------------------- */
 
 /*
- * LIFE-12, LIFE-14. The host's own addresses count only while no Node tells
- * any: a Node that lists IPv4 alone says that this node has no IPv6.
+ * LIFE-12, LIFE-14. The host's own addresses count only while there is no Node
+ * object: a Node that lists IPv4 alone means that this node has no IPv6.
  */
 static struct ip_addr node_ip(const struct model *m, enum ipfam fam)
 {
@@ -99,9 +99,9 @@ static void derive_nodeport_addrs(struct model_env *e, const struct model *m)
 /* --- prefixes --------------------------------------------------------------- */
 
 /*
- * Sort and drop what lies inside another: the result feeds interval sets, which
- * refuse overlaps. A prefix sorts after one that covers it, and whatever sorts
- * between the two is covered too: comparing with the last one kept is enough.
+ * Sort, and drop prefixes inside of another one: interval sets reject overlaps. A prefix
+ * sorts after the one that covers it, and all prefixes between the two are covered too:
+ * comparing with the last one kept is enough.
  */
 static size_t prefixes_reduce(struct ip_prefix *v, size_t n)
 {

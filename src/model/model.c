@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * model - the tables, and the rule of what makes a service dirty.
+ * model - the tables of objects, and the rules that mark services dirty.
  *
- * A service is marked when an object that it is derived from changed and the
- * service is (or was) one that the kernel serves. Marking too much is only a
- * waste: the plan's diff is then empty. Marking too little is a stale kernel, so
- * whatever is not clearly irrelevant marks.
+ * A service is marked when one of its objects changed and the service is or was
+ * proxied. Marking too much is only wasteful: the plan's diff is then empty. Marking
+ * too little leaves stale state in the kernel, so every change marks unless it is
+ * clearly irrelevant.
  *
  * Names are interned: keys are pairs of pointers.
  */
@@ -65,7 +65,7 @@ struct slice_entry *model_find_slice(const struct model *m, const struct name *n
 	return NULL;
 }
 
-/* Find or make the entry of a name that some object mentions. */
+/* Find or create the entry of a name. */
 static struct svc *svc_get(struct model *m, const struct name *ns, const struct name *name)
 {
 	uint32_t hash = key_hash(ns, name);
@@ -121,7 +121,7 @@ struct svc **model_sorted(const struct model *m, size_t *n)
 	return v;
 }
 
-/* --- what is owed ----------------------------------------------------------------- */
+/* --- dirty services --------------------------------------------------------------- */
 
 void model_mark_dirty(struct model *m, struct svc *svc, uint64_t at_ns)
 {
@@ -166,16 +166,16 @@ static int mark_if(struct model *m,
 	return n;
 }
 
-/* --- news --------------------------------------------------------------------------- */
+/* --- events -------------------------------------------------------------------------- */
 
-/* Releases the names; yields `r`, what the change came to. */
-static int news_tell(struct model *m, struct model_news *news, int r)
+/* Report an object event and release its names. Returns `r`. */
+static int event_report(struct model *m, struct model_event *event, int r)
 {
-	news->does_matter = r > 0;
-	m->news(m->news_arg, news);
-	name_unref(news->ns);
-	name_unref(news->name);
-	name_unref(news->service);
+	event->does_matter = r > 0;
+	m->event(m->event_arg, event);
+	name_unref(event->ns);
+	name_unref(event->name);
+	name_unref(event->service);
 	return r;
 }
 
@@ -212,13 +212,13 @@ static int service_put(struct model *m, struct service *s, uint64_t at_ns)
 
 int model_put_service(struct model *m, struct service *s, uint64_t at_ns)
 {
-	struct model_news news = { .kind = MODEL_NEWS_SERVICE, .at_ns = at_ns };
+	struct model_event event = { .kind = MODEL_EVENT_SERVICE, .at_ns = at_ns };
 
-	if (m->news == NULL)
+	if (m->event == NULL)
 		return service_put(m, s, at_ns);
-	news.ns = name_ref(s->ns);
-	news.name = name_ref(s->name);
-	return news_tell(m, &news, service_put(m, s, at_ns));
+	event.ns = name_ref(s->ns);
+	event.name = name_ref(s->name);
+	return event_report(m, &event, service_put(m, s, at_ns));
 }
 
 static int service_del(struct model *m, const struct name *ns, const struct name *name,
@@ -236,31 +236,33 @@ static int service_del(struct model *m, const struct name *ns, const struct name
 	m->stats.services--;
 	if (does_matter)
 		model_mark_dirty(m, svc, at_ns);
-	model_reap(m, svc); /* stays while dirty: its rows and claims are the plan's to release */
+	model_reap(m, svc); /* stays while dirty: the plan has to release rows and claims */
 	return does_matter;
 }
 
 int model_del_service(struct model *m, const struct name *ns, const struct name *name,
 		      uint64_t at_ns)
 {
-	struct model_news news = { .kind = MODEL_NEWS_SERVICE, .is_delete = true, .at_ns = at_ns };
+	struct model_event event = { .kind = MODEL_EVENT_SERVICE,
+				     .is_delete = true,
+				     .at_ns = at_ns };
 
-	if (m->news == NULL)
+	if (m->event == NULL)
 		return service_del(m, ns, name, at_ns);
-	news.ns = name_ref(ns);
-	news.name = name_ref(name);
-	return news_tell(m, &news, service_del(m, ns, name, at_ns));
+	event.ns = name_ref(ns);
+	event.name = name_ref(name);
+	return event_report(m, &event, service_del(m, ns, name, at_ns));
 }
 
 /* --- slices ------------------------------------------------------------------------- */
 
-/* Does a change of a slice of family `fam` change what the kernel holds for `svc`? */
+/* Can a change of a slice of family `fam` change the desired state of `svc`? */
 static bool slice_does_matter(const struct svc *svc, enum ipfam fam)
 {
 	return is_proxied(svc->service) && service_has_family(svc->service, fam);
 }
 
-/* By name, so that nothing depends on the order of arrival; mostly they arrive in order. */
+/* Sort by name: results must not depend on the order of arrival. Slices mostly arrive sorted. */
 static void slice_link(struct svc *svc, struct slice_entry *e)
 {
 	struct list *after = svc->slices.prev;
@@ -277,8 +279,8 @@ static void slice_link(struct svc *svc, struct slice_entry *e)
 }
 
 /*
- * `svc` loses a slice. What was waiting to be measured of its endpoints can no
- * longer be told apart: samples are dropped (IN-40). Returns 1 when it matters.
+ * `svc` loses a slice. Pending latency samples cannot be attributed to the remaining
+ * slices: drop them (IN-40). Returns 1 when the desired state may change.
  */
 static int slice_unlink(struct model *m, struct slice_entry *e, uint64_t at_ns)
 {
@@ -295,8 +297,8 @@ static int slice_unlink(struct model *m, struct slice_entry *e, uint64_t at_ns)
 }
 
 /*
- * The oldest trigger is kept, for what it asked for is not done yet. But one from before the
- * start will not be measured, and must not stand before one that will.
+ * Keep the oldest trigger whose change is still pending. A trigger from before the start is
+ * not measured and must not hide one that is.
  */
 static bool trigger_counts(const struct model *m, const struct svc *svc, int64_t trigger_ns)
 {
@@ -315,7 +317,7 @@ static int slice_arrived(struct model *m, struct slice_entry *e, uint64_t at_ns)
 	struct svc *svc = e->svc;
 	bool does_matter = slice_does_matter(svc, e->slice->fam);
 
-	/* Before its Service a slice waits: that delay counts as well (IN-14). */
+	/* A slice may wait for its Service: the latency includes that delay (IN-14). */
 	if ((does_matter || svc->service == NULL) && trigger_ns > 0 &&
 	    trigger_counts(m, svc, trigger_ns))
 		svc->trigger_ns = trigger_ns;
@@ -401,8 +403,8 @@ static int slice_put(struct model *m, struct slice *s, uint64_t at_ns)
 	if (e == NULL)
 		return slice_put_new(m, s, at_ns);
 	/*
-	 * The version that stays is the one this content was first seen with. It ranks
-	 * duplicates (EPS-15), so that a mere touch of a slice must not change it.
+	 * Keep the version of the first event with this content: it ranks duplicates
+	 * (EPS-15), and an update without a change must not alter the ranking.
 	 */
 	if (slice_is_equal(e->slice, s)) {
 		slice_close(s);
@@ -413,32 +415,32 @@ static int slice_put(struct model *m, struct slice *s, uint64_t at_ns)
 
 int model_put_slice(struct model *m, struct slice *s, uint64_t at_ns)
 {
-	struct model_news news = { .kind = MODEL_NEWS_SLICE, .at_ns = at_ns };
+	struct model_event event = { .kind = MODEL_EVENT_SLICE, .at_ns = at_ns };
 	int r;
 
-	if (m->news == NULL)
+	if (m->event == NULL)
 		return slice_put(m, s, at_ns);
-	news.ns = name_ref(s->ns);
-	news.name = name_ref(s->name);
-	news.service = name_ref(s->service);
-	news.endpoints_before = endpoints_known(m, s->ns, s->name);
+	event.ns = name_ref(s->ns);
+	event.name = name_ref(s->name);
+	event.service = name_ref(s->service);
+	event.endpoints_before = endpoints_known(m, s->ns, s->name);
 	r = slice_put(m, s, at_ns);
-	news.endpoints_after = endpoints_known(m, news.ns, news.name);
-	return news_tell(m, &news, r);
+	event.endpoints_after = endpoints_known(m, event.ns, event.name);
+	return event_report(m, &event, r);
 }
 
 int model_del_slice(struct model *m, const struct name *ns, const struct name *name, uint64_t at_ns)
 {
-	struct model_news news = { .kind = MODEL_NEWS_SLICE, .is_delete = true, .at_ns = at_ns };
+	struct model_event event = { .kind = MODEL_EVENT_SLICE, .is_delete = true, .at_ns = at_ns };
 	const struct slice_entry *e = model_find_slice(m, ns, name);
 
-	if (m->news == NULL)
+	if (m->event == NULL)
 		return slice_del(m, ns, name, at_ns);
-	news.ns = name_ref(ns);
-	news.name = name_ref(name);
-	news.service = e ? name_ref(e->slice->service) : NULL;
-	news.endpoints_before = e ? e->slice->endpoints.n : 0;
-	return news_tell(m, &news, slice_del(m, ns, name, at_ns));
+	event.ns = name_ref(ns);
+	event.name = name_ref(name);
+	event.service = e ? name_ref(e->slice->service) : NULL;
+	event.endpoints_before = e ? e->slice->endpoints.n : 0;
+	return event_report(m, &event, slice_del(m, ns, name, at_ns));
 }
 
 bool model_has_addr(const struct model *m, const struct ip_addr *a)
@@ -508,17 +510,17 @@ static int node_put(struct model *m, struct node *n, uint64_t at_ns)
 	node_close(m->self);
 	m->self = n;
 	env_update(m, at_ns);
-	return 1; /* if not env, then eligibility (HC-08) */
+	return 1; /* eligibility may have changed, even if env did not (HC-08) */
 }
 
 int model_put_node(struct model *m, struct node *n, uint64_t at_ns)
 {
-	struct model_news news = { .kind = MODEL_NEWS_NODE, .at_ns = at_ns };
+	struct model_event event = { .kind = MODEL_EVENT_NODE, .at_ns = at_ns };
 
-	if (m->news == NULL)
+	if (m->event == NULL)
 		return node_put(m, n, at_ns);
-	news.name = name_ref(n->name);
-	return news_tell(m, &news, node_put(m, n, at_ns));
+	event.name = name_ref(n->name);
+	return event_report(m, &event, node_put(m, n, at_ns));
 }
 
 static int node_del(struct model *m, const struct name *name, uint64_t at_ns)
@@ -531,12 +533,12 @@ static int node_del(struct model *m, const struct name *name, uint64_t at_ns)
 
 int model_del_node(struct model *m, const struct name *name, uint64_t at_ns)
 {
-	struct model_news news = { .kind = MODEL_NEWS_NODE, .is_delete = true, .at_ns = at_ns };
+	struct model_event event = { .kind = MODEL_EVENT_NODE, .is_delete = true, .at_ns = at_ns };
 
-	if (m->news == NULL)
+	if (m->event == NULL)
 		return node_del(m, name, at_ns);
-	news.name = name_ref(name);
-	return news_tell(m, &news, node_del(m, name, at_ns));
+	event.name = name_ref(name);
+	return event_report(m, &event, node_del(m, name, at_ns));
 }
 
 static struct service_cidr **service_cidr_find(struct model *m, const struct name *name)
@@ -562,12 +564,12 @@ static int service_cidr_put(struct model *m, struct service_cidr *c, uint64_t at
 
 int model_put_service_cidr(struct model *m, struct service_cidr *c, uint64_t at_ns)
 {
-	struct model_news news = { .kind = MODEL_NEWS_SERVICE_CIDR, .at_ns = at_ns };
+	struct model_event event = { .kind = MODEL_EVENT_SERVICE_CIDR, .at_ns = at_ns };
 
-	if (m->news == NULL)
+	if (m->event == NULL)
 		return service_cidr_put(m, c, at_ns);
-	news.name = name_ref(c->name);
-	return news_tell(m, &news, service_cidr_put(m, c, at_ns));
+	event.name = name_ref(c->name);
+	return event_report(m, &event, service_cidr_put(m, c, at_ns));
 }
 
 static int service_cidr_del(struct model *m, const struct name *name, uint64_t at_ns)
@@ -583,14 +585,14 @@ static int service_cidr_del(struct model *m, const struct name *name, uint64_t a
 
 int model_del_service_cidr(struct model *m, const struct name *name, uint64_t at_ns)
 {
-	struct model_news news = { .kind = MODEL_NEWS_SERVICE_CIDR,
-				   .is_delete = true,
-				   .at_ns = at_ns };
+	struct model_event event = { .kind = MODEL_EVENT_SERVICE_CIDR,
+				     .is_delete = true,
+				     .at_ns = at_ns };
 
-	if (m->news == NULL)
+	if (m->event == NULL)
 		return service_cidr_del(m, name, at_ns);
-	news.name = name_ref(name);
-	return news_tell(m, &news, service_cidr_del(m, name, at_ns));
+	event.name = name_ref(name);
+	return event_report(m, &event, service_cidr_del(m, name, at_ns));
 }
 
 static int addr_cmp(const void *a, const void *b)
@@ -656,7 +658,7 @@ bool model_serves_localhost(const struct model *m, enum ipfam fam)
 	return false;
 }
 
-/* The rows of a service say whether its cluster IP is an address of this host. */
+/* Rows of a service depend on whether its cluster IP is an address of this host. */
 static bool has_host_cluster_ip(const struct model *m, const struct svc *svc, unsigned int what)
 {
 	(void)what;
@@ -666,7 +668,7 @@ static bool has_host_cluster_ip(const struct model *m, const struct svc *svc, un
 static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n, uint64_t at_ns)
 {
 	int r = mark_if(m, has_host_cluster_ip, 0,
-			at_ns); /* those that were, and below those that are */
+			at_ns); /* before the update, and below after it */
 
 	vec_clear(&m->host_addrs);
 	vec_clear(&m->host_sorted);
@@ -681,11 +683,11 @@ static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n
 
 int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n, uint64_t at_ns)
 {
-	struct model_news news = { .kind = MODEL_NEWS_HOST_ADDRS, .at_ns = at_ns };
+	struct model_event event = { .kind = MODEL_EVENT_HOST_ADDRS, .at_ns = at_ns };
 
-	if (m->news == NULL)
+	if (m->event == NULL)
 		return host_addrs_put(m, addrs, n, at_ns);
-	return news_tell(m, &news, host_addrs_put(m, addrs, n, at_ns));
+	return event_report(m, &event, host_addrs_put(m, addrs, n, at_ns));
 }
 
 /* --- life --------------------------------------------------------------------------------- */
@@ -697,7 +699,7 @@ void model_init(struct model *m)
 	list_init(&m->all);
 }
 
-/* Generation 1 is the first: a plane that remembers 0 has seen none. */
+/* Generation 1 is the first: 0 in a plane means that it has applied none. */
 void model_configured(struct model *m)
 {
 	env_update(m, 0);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * model - what the cluster says, and which services a change touches.
+ * model - the state of the cluster, and the services that a change affects.
  *
  *     sources --put/del--> model --dirty services--> plan
  *
  * One entry (struct svc) exists for every service name that a Service or an
- * EndpointSlice mentions: the two may arrive in any order (IN-14). A change
+ * EndpointSlice names: the two may arrive in any order (IN-14). A change
  * that alters nothing marks nothing (IN-13, IN-31, IN-32). A slice whose
- * service label moves is taken from the old service and given to the new one
- * (IN-36). Entries vanish with their last object (IN-37).
+ * service label changes leaves the old service and enters the new one (IN-36).
+ * Entries vanish with their last object (IN-37).
  *
- * Pure: no I/O, no clock, no kernel. Time is told by the caller where needed.
- * Ownership: objects put in belong to the model. svc pointers are borrowed and
+ * Pure: no I/O, no clock, no kernel. The caller passes the time where needed.
+ * Ownership: the model owns the objects put in. svc pointers are borrowed and
  * stay valid while the entry exists; entries are only freed in model_reap().
  */
 #pragma once
@@ -19,14 +19,14 @@
 #include "base/list.h"
 #include "model/object.h"
 
-/* One service name: the object, its slices, and what hangs on it. */
+/* One service name: the Service object, its slices, and state of the plan and the sync. */
 struct svc {
 	struct hnode node; /* in model.services */
-	struct list dirty; /* in model.dirty while a sync is owed */
+	struct list dirty; /* in model.dirty while changes are pending */
 	struct list all;   /* in model.all */
 	const struct name *ns;
 	const struct name *name;
-	struct service *service; /* NULL while only slices mention it */
+	struct service *service; /* NULL while only slices name it */
 	struct list slices;      /* of struct slice_entry, in order of name */
 	size_t n_slices;
 	/*
@@ -34,7 +34,7 @@ struct svc {
 	 * model only keeps the pointers and does not free an entry that has one.
 	 */
 	void *rows;
-	void *claims;           /* the plan's: frontends this service asks for (plan/plan.c) */
+	void *claims;           /* the plan's: frontends that this service claims (plan/claims.c) */
 	uint32_t service_no;    /* raised when `service` is replaced or deleted */
 	bool is_claimed;        /* the plan's: no change since `claims` was made */
 	uint32_t adopted_load;  /* the sync's: number of the load that last compared this service */
@@ -50,9 +50,9 @@ struct slice_entry {
 	struct slice *slice;
 };
 
-/* How a packet from a pod is told (section 6.1). */
+/* How packets from pods are detected (section 6.1). */
 enum detect_local {
-	DETECT_LOCAL_UNSET = 0, /* no detector */
+	DETECT_LOCAL_UNSET = 0, /* not at all */
 	DETECT_LOCAL_CLUSTER_CIDR,
 	DETECT_LOCAL_NODE_CIDR,
 	DETECT_LOCAL_BRIDGE,
@@ -75,8 +75,8 @@ struct model_config {
 				*/
 	bool is_masquerade_all;
 	bool no_external_ips;      /* gate AllowServiceExternalIPs off (SVC-13) */
-	bool tracks_addrs;         /* model_has_addr() will be asked: costs memory */
-	int64_t triggers_since_ns; /* older trigger times give way to younger ones (IN-40) */
+	bool tracks_addrs;         /* model_has_addr() is used: costs memory */
+	int64_t triggers_since_ns; /* Unix ns; newer trigger times replace older ones (IN-40) */
 };
 
 /* Derived from the configuration, the Node, the host's addresses and ServiceCIDRs. */
@@ -84,7 +84,7 @@ struct model_env {
 	const struct name *zone;            /* NULL = none */
 	struct ip_addr node_ip[IPFAM_N];    /* unset = unknown */
 	VEC(struct ip_addr) nodeport_addrs; /* concrete addresses that serve node ports, sorted */
-	VEC(struct ip_prefix) pod_cidrs;    /* what the detector matches; empty: see has_detector */
+	VEC(struct ip_prefix) pod_cidrs;    /* sources of pods; empty: see has_detector */
 	bool has_detector[IPFAM_N];
 	VEC(struct ip_prefix) service_cidrs; /* sorted, no prefix inside another */
 };
@@ -97,22 +97,22 @@ struct model_drain {
 	char *pod; /* NULL = unknown */
 };
 
-/* Something was told to the model: for people who look on. */
-enum model_news_kind {
-	MODEL_NEWS_SERVICE = 0,
-	MODEL_NEWS_SLICE,
-	MODEL_NEWS_NODE,
-	MODEL_NEWS_SERVICE_CIDR,
-	MODEL_NEWS_HOST_ADDRS,
-	MODEL_NEWS_N,
+/* An object event, for vipctl monitor and the history. */
+enum model_event_kind {
+	MODEL_EVENT_SERVICE = 0,
+	MODEL_EVENT_SLICE,
+	MODEL_EVENT_NODE,
+	MODEL_EVENT_SERVICE_CIDR,
+	MODEL_EVENT_HOST_ADDRS,
+	MODEL_EVENT_N,
 };
 
-struct model_news {
-	uint8_t kind; /* enum model_news_kind */
+struct model_event {
+	uint8_t kind; /* enum model_event_kind */
 	bool is_delete;
-	bool does_matter;           /* what the kernel shall hold may change by it */
-	const struct name *ns;      /* NULL where there is none; all are borrowed */
-	const struct name *name;    /* the same */
+	bool does_matter;      /* the desired state may change */
+	const struct name *ns; /* NULL where there is none; names are borrowed */
+	const struct name *name;
 	const struct name *service; /* of a slice, else NULL */
 	size_t endpoints_before;    /* of a slice */
 	size_t endpoints_after;
@@ -123,7 +123,7 @@ struct model_stats {
 	size_t services; /* Service objects */
 	size_t slices;
 	size_t endpoints;        /* entries of all slices */
-	uint64_t service_events; /* told by sources, changed or not (MET-13) ... */
+	uint64_t service_events; /* from sources, with or without a change (MET-13) ... */
 	uint64_t slice_events;   /* ... and MET-11 */
 };
 
@@ -133,23 +133,23 @@ struct model {
 	struct htable services;
 	struct htable slices;
 	struct htable addrs; /* of all endpoints; only with config.tracks_addrs */
-	struct list dirty;   /* services a sync is owed, in order of first change */
-	struct list all;     /* every entry; whoever walks it piece by piece may rotate it */
+	struct list dirty;   /* services with pending changes, in order of first change */
+	struct list all;     /* every entry; callers that walk it in steps may rotate it */
 	struct node *self;   /* own Node object or NULL */
 	VEC(struct service_cidr *) service_cidrs;
 	VEC(struct ip_addr)
-	host_addrs; /* addresses of this host, as told by model_put_host_addrs ... */
+	host_addrs; /* addresses of this host, in the order of model_put_host_addrs() ... */
 	VEC(struct ip_addr) host_sorted; /* ... and sorted, for model_is_host_addr() */
 	uint64_t env_generation;         /* raised whenever env changes; planes compare it */
-	VEC(struct model_drain) drains;  /* in the order in which they were asked for */
+	VEC(struct model_drain) drains;  /* in order of request */
 	struct model_stats stats;
-	/* Told of every object that comes or goes, after it did. NULL: nobody looks on. */
-	void (*news)(void *arg, const struct model_news *news);
-	void *news_arg;
+	/* Called after every object event. NULL: no subscriber. */
+	void (*event)(void *arg, const struct model_event *event);
+	void *event_arg;
 };
 
 void model_init(struct model *m);
-/* Frees config's lists and its node_name too. All rows must have been released. */
+/* Also frees config's lists and node_name. All rows must have been released. */
 void model_fini(struct model *m);
 /* Call once, after config is filled and before the first object. */
 void model_configured(struct model *m);
@@ -164,8 +164,10 @@ int model_del_service(struct model *m, const struct name *ns, const struct name 
 int model_put_slice(struct model *m, struct slice *s, uint64_t at_ns);
 int model_del_slice(struct model *m, const struct name *ns, const struct name *name,
 		    uint64_t at_ns);
-/* Nodes other than our own are ignored. A deleted Node keeps its last state (IN-24) but for
- * eligibility. */
+/*
+ * Nodes other than our own are ignored. A deleted Node keeps its last state (IN-24) except
+ * for its eligibility (HC-08).
+ */
 int model_put_node(struct model *m, struct node *n, uint64_t at_ns);
 int model_del_node(struct model *m, const struct name *name, uint64_t at_ns);
 int model_put_service_cidr(struct model *m, struct service_cidr *c, uint64_t at_ns);
@@ -185,7 +187,7 @@ enum model_nodeports {
 	MODEL_NODEPORTS_NO_PREFIX, /* --nodeport-addresses has prefixes of the other family only */
 	MODEL_NODEPORTS_NO_MATCH,  /* no address of the node is in the prefixes of this family */
 };
-/* Why no node port of the family is served on this node. */
+/* Are node ports of the family served on this node, or why not? */
 enum model_nodeports model_nodeports(const struct model *m, enum ipfam fam);
 /* "IPv6 node ports are not served: ..."; NULL for MODEL_NODEPORTS_OK. */
 const char *model_nodeports_text(enum model_nodeports why, enum ipfam fam);
@@ -195,14 +197,14 @@ bool model_serves_localhost(const struct model *m, enum ipfam fam);
 bool model_is_host_addr(const struct model *m, const struct ip_addr *a);
 /* The first cluster IP of `s` that is an address of this host, or NULL. */
 const struct ip_addr *model_host_cluster_ip(const struct model *m, const struct service *s);
-/* Is `a` an endpoint in any slice, in whatever condition? Only with config.tracks_addrs. */
+/* Is `a` an endpoint in any slice, ready or not? Only with config.tracks_addrs. */
 bool model_has_addr(const struct model *m, const struct ip_addr *a);
 /* Look up by text without interning; NULL when unknown. */
 struct svc *model_find_text(const struct model *m, const char *ns, const char *name);
 
-/* Owe `svc` a sync; idempotent. Also used by the plan for services that a change displaces. */
+/* Mark changes of `svc` as pending; idempotent. The plan marks services a change displaces. */
 void model_mark_dirty(struct model *m, struct svc *svc, uint64_t at_ns);
-/* The sync of `svc` is done: no longer dirty; frees the entry if nothing is left of it. */
+/* The sync of `svc` is done: no longer dirty. Frees the entry if it has become empty. */
 void model_clean(struct model *m, struct svc *svc);
 /* Free `svc` if it has no object, no slice, no rows and is not dirty. */
 void model_reap(struct model *m, struct svc *svc);

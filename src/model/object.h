@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * model/object - the Kubernetes objects vipd reads, reduced to what it needs.
+ * model/object - the Kubernetes objects that vipd reads, reduced to the fields it uses.
  *
  * Sources decode into these values; they are plain data, each with one owner.
- * A decoder fills the fields as the object states them (after parsing); what the
- * fields mean for traffic is decided in model/select and plan.
+ * A decoder fills in the parsed fields of the object; model/select and plan decide
+ * what they mean for traffic.
  *
  * Source: core/v1 Service and Node, discovery.k8s.io/v1 EndpointSlice,
  * networking.k8s.io/v1 ServiceCIDR. IDs in brackets are rows of
@@ -16,13 +16,11 @@
 #include "base/name.h"
 #include "base/vec.h"
 
-/* IP protocol numbers, the only three a service can have (SEL-13). */
-
-/* Bounds on what one object may hold; a decoder refuses more by name. */
+/* Limits of one object; a decoder rejects an object above them. */
 #define SERVICE_PORTS_MAX 20000
-#define SERVICE_ADDRS_MAX 1024     /* external IPs, ingress entries, source ranges: each */
+#define SERVICE_ADDRS_MAX 1024     /* each of external IPs, ingress entries, source ranges */
 #define SLICE_ENDPOINTS_MAX 100000 /* the API allows 1000; manifests may be larger */
-#define SLICE_PORTS_MAX 20000      /* as the API */
+#define SLICE_PORTS_MAX 20000      /* the API's limit */
 #define HINTS_MAX 64
 #define AFFINITY_DEFAULT_S 10800 /* SVC-31 */
 #define AFFINITY_MAX_S 86400
@@ -49,8 +47,8 @@ struct service_ingress {
 };
 
 /*
- * What annotations ask of a plane that schedules, as written: the plane knows what it
- * can make of it. NULL: not given.
+ * Annotations for a plane with schedulers, as written; the plane validates them. NULL: not
+ * given.
  */
 struct service_tuning {
 	const struct name *scheduler;     /* vipd.io/scheduler, kube-router.io/service.scheduler */
@@ -78,7 +76,7 @@ struct service {
 	VEC(struct ip_addr) external_ips;
 	VEC(struct service_ingress) ingress;
 	VEC(struct ip_prefix) source_ranges;
-	struct service_tuning *tuning; /* NULL: nothing is asked for */
+	struct service_tuning *tuning; /* NULL: no such annotation */
 };
 
 struct slice_port {
@@ -94,8 +92,8 @@ enum endpoint_flags {
 };
 
 /*
- * Zone or node hints: a sorted list, stored once for all that have the same
- * names, so equal lists are one pointer. NULL = not hinted (EPS-13).
+ * Zone or node hints: a sorted list, interned, so equal lists are one pointer.
+ * NULL = not hinted (EPS-13).
  */
 struct hints {
 	struct hnode node;
@@ -109,8 +107,8 @@ struct slice_endpoint {
 	uint8_t flags;           /* enum endpoint_flags after null defaults (EPS-11) */
 	const struct name *node; /* NULL = unknown: never local (EPS-12) */
 	/*
-	 * targetRef.name if its kind is Pod, else NULL; for people only. Malloc'ed, and
-	 * not interned: each occurs once, and there are more of them than of all others.
+	 * targetRef.name if its kind is Pod, else NULL; for display. Not interned: each
+	 * name occurs once, and there are more pods than other names.
 	 */
 	char *pod;
 	struct hints *zones;
@@ -127,7 +125,7 @@ struct slice {
 	int64_t trigger_ns;
 	VEC(struct slice_port) ports;
 	VEC(struct slice_endpoint) endpoints;
-	char *pods; /* when normalised: the one block that all endpoints' `pod` point into */
+	char *pods; /* when normalised: the block that all endpoints' `pod` point into */
 };
 
 struct node {
@@ -144,7 +142,7 @@ struct service_cidr {
 	VEC(struct ip_prefix) cidrs;
 };
 
-/* Constructors give zeroed objects; x_close frees all that hangs on them and accepts NULL. */
+/* Constructors return zeroed objects; x_close frees all members and accepts NULL. */
 struct service *service_open(void);
 void service_close(struct service *s);
 struct slice *slice_open(void);
@@ -160,26 +158,24 @@ DEFINE_AUTO(struct node *, node_close);
 DEFINE_AUTO(struct service_cidr *, service_cidr_close);
 
 /*
- * Sort what has no order in Kubernetes (endpoints and ports of a slice; addresses
- * and ranges of a service) and give spare memory back. The model does this to all
- * it keeps.
+ * Sort lists without an order in Kubernetes (endpoints and ports of a slice; addresses
+ * and ranges of a service) and free spare memory. The model normalises every object
+ * that it keeps.
  */
 void service_normalise(struct service *s);
 void slice_normalise(struct slice *s);
 
 /*
- * Equal in all that matters to the data plane and to people: versions, trigger
- * times and the order of what has no order do not count (IN-32). Fast when both
- * are normalised.
+ * Equal in all that affects the data plane or is displayed: versions, trigger times and
+ * the order of unordered lists do not count (IN-32). Fast when both are normalised.
  */
 bool service_is_equal(const struct service *a, const struct service *b);
 bool slice_is_equal(const struct slice *a, const struct slice *b);
 bool node_is_equal(const struct node *a, const struct node *b);
-bool service_cidr_is_equal(const struct service_cidr *a, const struct service_cidr *b);
 
 /*
- * A total order by content: address first, then the endpoint of more worth (ready,
- * then serving), then names. 0 means that nobody could tell the two apart.
+ * A total order by content: address, then usability (ready, serving, other), then
+ * names. 0 means that all compared fields are equal.
  */
 int slice_endpoint_cmp(const struct slice_endpoint *a, const struct slice_endpoint *b);
 

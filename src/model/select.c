@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * model/select - merge the slices, judge every endpoint, and say why.
+ * model/select - merge the slices, then classify every endpoint with a reason.
  *
  * Merge: each slice that serves the port adds a run of candidates that is sorted
  * already (slice_normalise), so the runs are merged, not sorted again. Of
  * neighbours with the same identity one wins; the rule compares contents only,
  * never the order of arrival.
  *
- * Judge: one pass counts what decides (is anything ready, are all hinted), one
- * pass writes a verdict for both sets into every endpoint.
+ * Classify: one pass counts (ready, hinted, ...), one pass stores the exclusion reason
+ * of every endpoint for both sets.
  */
 #include "model/select.h"
 
@@ -58,7 +58,7 @@ const char *topology_text(enum topology_mode t)
 	return "-";
 }
 
-/* --- what a service asks for ------------------------------------------------- */
+/* --- the service's fields ------------------------------------------------------ */
 
 const char *service_skip_reason(const struct service *s)
 {
@@ -83,7 +83,7 @@ bool service_has_family(const struct service *s, enum ipfam fam)
 bool service_is_external(const struct model *m, const struct service *s, size_t port,
 			 enum ipfam fam)
 {
-	(void)m; /* the gate of SVC-13 does not count here: the list is taken as written */
+	(void)m; /* the gate of SVC-13 does not apply here: the list counts as written */
 	if (s->ports.v[port].node_port != 0)
 		return true;
 	vec_for_each (i, &s->ingress)
@@ -105,7 +105,7 @@ bool service_is_etp_local(const struct service *s)
 
 /* --- merge -------------------------------------------------------------------- */
 
-/* One appearance of an endpoint in a slice; the address is spread out for fast comparison. */
+/* An endpoint's entry in a slice; the address as integers, for fast comparison. */
 struct candidate {
 	uint64_t hi;
 	uint64_t lo;
@@ -214,8 +214,8 @@ static void merge_runs(struct candidates *c)
 }
 
 /*
- * EPS-14, EPS-15: a running endpoint beats a terminating one of the same
- * identity; then the newer slice knows better; then the more useful one.
+ * EPS-14, EPS-15: a running endpoint takes precedence over a terminating one of the
+ * same identity; then the newer slice; then the more usable endpoint.
  */
 static bool does_beat(const struct candidate *a, const struct candidate *b)
 {
@@ -265,7 +265,7 @@ static void merge(struct selection *ret, const struct model *m, const struct svc
 	candidates_fini(&c);
 }
 
-/* --- judge --------------------------------------------------------------------- */
+/* --- classify ------------------------------------------------------------------ */
 
 struct tally {
 	size_t ready;
@@ -308,7 +308,7 @@ static struct tally count(const struct selection *s, const struct model *m)
 	return t;
 }
 
-/* POL-13 to POL-17: a mode needs every ready endpoint hinted and one of them for us. */
+/* POL-13 to POL-17: every ready endpoint must be hinted, and one for this node or zone. */
 static enum topology_mode topology(const struct tally *t)
 {
 	if (t->ready == 0)
@@ -320,7 +320,7 @@ static enum topology_mode topology(const struct tally *t)
 	return TOPOLOGY_OFF;
 }
 
-/* Table 4.3. `has_ready`: of those that count for the set. */
+/* Table 4.3. `has_ready`: the set has a ready endpoint. */
 static enum exclusion judge_condition(const struct endpoint *e, bool has_ready)
 {
 	if (e->is_drained)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * model/select - which endpoints may serve a service port on this node, and why not.
+ * model/select - endpoints that may serve a service port on this node, or the reason why not.
  *
  * Sections 4 and 5 of doc/behaviour.md: slices are merged by (port name,
  * protocol), duplicates resolved, and the cluster set and the local set chosen.
- * Pure; the result is the caller's to free.
+ * Pure; the caller frees the result.
  */
 #pragma once
 
 #include "model/model.h"
 
-/* Why an endpoint is not in a set. Shown to people as text. */
+/* Reason why an endpoint is not in a set; exclusion_text() for display. */
 enum exclusion {
-	EXCLUSION_NONE = 0,    /* it is in the set */
+	EXCLUSION_NONE = 0,    /* in the set */
 	EXCLUSION_NOT_READY,   /* neither ready nor a fallback */
-	EXCLUSION_TERMINATING, /* terminating, hidden by ready endpoints (POL-04, POL-07) */
+	EXCLUSION_TERMINATING, /* terminating while others are ready (POL-04, POL-07) */
 	EXCLUSION_NOT_SERVING, /* terminating and no longer serving */
 	EXCLUSION_OTHER_NODE,  /* hinted for other nodes (POL-14) */
 	EXCLUSION_OTHER_ZONE,  /* hinted for other zones (POL-15) */
@@ -39,7 +39,7 @@ struct endpoint {
 	bool is_local;                     /* EPS-12 */
 	bool is_drained;                   /* counts as not ready (model/drain.h) */
 	uint8_t cluster;                   /* enum exclusion for the cluster set; NONE = in it */
-	uint8_t local;                     /* the same for the local set */
+	uint8_t local;                     /* enum exclusion for the local set */
 	const struct slice_endpoint *from; /* borrowed: node, pod, hints */
 };
 
@@ -64,7 +64,7 @@ void select_endpoints(struct selection *ret, const struct model *m, const struct
 		      size_t port, enum ipfam fam);
 void selection_fini(struct selection *s);
 
-/* Is the service proxied at all (section 2)? NULL, or why not, as text for people. */
+/* NULL when the service is proxied (section 2), else the reason for display. */
 const char *service_skip_reason(const struct service *s);
 /* Does `fam` of the service have a cluster IP and so frontends (SEL-04)? */
 bool service_has_family(const struct service *s, enum ipfam fam);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * model/walk - through all services in slices, while they change in between.
+ * model/walk - iterate over all services in time slices while services change in between.
  *
  *     struct walk w = { 0 };
  *     while (walk_services(&w, model, visit, arg, now_ns() + budget))
  *             ... back to the loop ...
  *
  * Services are visited in the order of their bit-reversed hash. When the table
- * doubles, a bucket splits into two that are neighbours in this order, so a position
- * means the same before and after: a service that exists all the time is visited
- * exactly once, one that comes or goes meanwhile at most once.
+ * doubles, a bucket splits into two that are neighbours in this order, so a position stays
+ * valid: a service that exists during the whole walk is visited exactly once, a service
+ * added or removed meanwhile at most once.
  *
- * A page is the other thing lists are made of: the first `limit` services after a
- * key that pass a test, sorted. It keeps `limit` keys while it walks, however many
- * services there are. A page of all keeps all keys, sorts them in runs as they come
- * and merges the runs as they are read: n log n, and no long moment in between.
+ * A page is the first `limit` services after a key that match a filter, sorted. It keeps
+ * `limit` keys while it walks, however many services exist. A page without a limit keeps
+ * all keys, sorts them in runs as they arrive and merges the runs as they are read: n log n
+ * in short steps.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ struct walk {
 int walk_services(struct walk *w, const struct model *m, void (*visit)(void *arg, struct svc *svc),
 		  void *arg, uint64_t deadline_ns);
 
-/* A service by name: good over turns of the loop, in which pointers are not. */
+/* A service by name: stays valid across turns of the loop, unlike a pointer. */
 struct walk_key {
 	uint8_t rank;          /* 0 unless the query ranks; smaller ranks come first */
 	const struct name *ns; /* counted */
@@ -38,13 +38,13 @@ struct walk_key {
 struct page_query {
 	/* NULL: all. Services for which it returns false are not counted either. */
 	bool (*is_wanted)(void *arg, const struct svc *svc);
-	/* Sort by rank first, as it is when the service is visited. NULL: by name alone. */
+	/* Sort key before the name, read when the service is visited. NULL: by name alone. */
 	uint8_t (*rank)(void *arg, const struct svc *svc);
 	void *arg;
 	uint8_t after_rank;
 	char *after_ns; /* NULL: from the beginning */
 	char *after_name;
-	size_t limit; /* 0: all that come after the key */
+	size_t limit; /* 0: none */
 };
 
 struct page {
@@ -52,16 +52,16 @@ struct page {
 	const struct model *model;
 	struct walk walk;
 	VEC(struct walk_key) keys; /* sorted once the walk is over; in runs when all are kept */
-	VEC(size_t) heads;         /* of runs: the next key of each, the smallest first */
+	VEC(size_t) heads;         /* next key of each run, the smallest first */
 	size_t n_read;
-	size_t n_matching; /* all that are wanted, on whatever page */
-	bool has_more;     /* some stand behind the last key */
+	size_t n_matching; /* matches of the filter on all pages */
+	bool has_more;     /* keys after the last one exist */
 };
 
-/* `ret` is initialised; takes the texts of the query. */
+/* Initialises `ret`; takes ownership of the query's texts. */
 void page_init(struct page *ret, const struct model *m, const struct page_query *query);
 void page_fini(struct page *p);
 /* 1 while the walk goes on, 0 when `keys` is complete. */
 int page_more(struct page *p, uint64_t deadline_ns);
-/* Then: the next key in order, NULL behind the last one. */
+/* After page_more() returned 0: the next key in order, NULL after the last one. */
 const struct walk_key *page_next(struct page *p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* sync/failure - services the kernel refused: who, why, and when they are tried again. */
+/* sync/failure - services and address families rejected by the kernel, and their retries. */
 #include "sync/state.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 
-#define SPARED_RETRY_MAX_NS (300 * NSEC_PER_SEC) /* each reads the kernel as a whole */
+#define SPARED_RETRY_MAX_NS (300 * NSEC_PER_SEC) /* each attempt costs a load */
 #define OCCUPIED_RETRY_MAX_NS (10 * NSEC_PER_SEC)
 
 static uint32_t svc_hash(const struct name *ns, const struct name *name)
@@ -52,7 +52,7 @@ uint64_t sync_backoff(uint32_t attempts, uint64_t max)
 	return MIN(ns, max);
 }
 
-/* A service that waits for a foreign object to go is served soon after. */
+/* A service whose key a foreign object occupies is retried often: the object may go. */
 static uint64_t retry_max_ns(const struct sync_failure *f)
 {
 	if (f->code == -EEXIST)
@@ -111,7 +111,7 @@ uint64_t sync_failures_requeue(struct sync *s, uint64_t now)
 		if (svc == NULL) {
 			failure_end(s, f);
 		} else if (f->retry_ns <= now) {
-			f->retry_ns = now + SYNC_RETRY_MAX_NS; /* until the attempt sets it anew */
+			f->retry_ns = now + SYNC_RETRY_MAX_NS; /* the attempt sets it again */
 			if (f->is_spared && !sync_is_plane_loaded(s))
 				s->is_load_wanted = true;
 			else
@@ -152,7 +152,7 @@ size_t sync_occupied_count(const struct sync *s)
 
 /* --- address families --- */
 
-/* So many refusals in a row are not the services' fault. */
+/* After so many rejections in a row the family is the cause, not the services. */
 #define FAMILY_REFUSALS_MAX 8
 
 bool sync_family_failed(struct sync *s, int r, const struct plane_result *res,
@@ -161,7 +161,7 @@ bool sync_family_failed(struct sync *s, int r, const struct plane_result *res,
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		if (res->families != 1u << fam)
 			continue;
-		if (r == -ENOTRECOVERABLE) /* later, a look at all of them says which are gone */
+		if (r == -ENOTRECOVERABLE) /* the next load finds which families are gone */
 			return s->state == SYNC_ADOPTING && plane_family_lost(s->plane, fam) == 0;
 		if (++s->family_refusals[fam] < FAMILY_REFUSALS_MAX && r != -EPERM &&
 		    r != -EOPNOTSUPP && r != -EBUSY)

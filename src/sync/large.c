@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sync/large - a service that is too large for one transaction.
+ * sync/large - program a service that is too large for one transaction.
  *
- *     BUILD -> (RECALL) -> PIECES -> the rest, as any service
+ *     BUILD -> (RECALL) -> PIECES -> an ordinary transaction with the rest
  *
- * One such service at a time, a step of bounded work in turn with transactions of other
- * services. It stays in the dirty queue until its last piece. What the kernel took of it
- * is svc->rows at any time: after a refusal, a change of the service or a load that
- * begins in between, the way goes on from there. A service that exchanges a frontend
- * with others does not come here: both are one transaction, whatever their size.
+ * One large service at a time; its steps of bounded work alternate with transactions of
+ * other services. It stays in the dirty queue until its last piece. svc->rows is what is
+ * programmed at any time: after a rejection, a change of the service or a load in between,
+ * work continues from there. Services that exchange a frontend are not cut: they need one
+ * transaction of any size.
  */
 #include "sync/state.h"
 
 #include <errno.h>
 
 #define PIECE_OPS_DEFAULT 2000 /* about 10 ms */
-#define STEP_ENDPOINTS 20000   /* looked at in a step of BUILD or RECALL: about 6 ms */
+#define STEP_ENDPOINTS 20000   /* endpoints of a step of BUILD or RECALL: about 6 ms */
 
 bool sync_is_large(const struct sync *s, const struct svc *svc)
 {
@@ -37,7 +37,7 @@ void sync_large_forget(struct sync *s)
 
 void sync_large_begin(struct sync *s, struct svc *svc)
 {
-	plan_claim(s->plan, svc); /* cleared by whatever changes from now on */
+	plan_claim(s->plan, svc); /* any later change clears svc->is_claimed */
 	s->large.svc = svc;
 	s->large.service_no = svc->service_no;
 	s->large.phase = SYNC_LARGE_BUILD;
@@ -46,7 +46,7 @@ void sync_large_begin(struct sync *s, struct svc *svc)
 	plan_build_open(&s->large.build, s->plan, svc);
 }
 
-/* Does a frontend move to or from another service? Then all goes into one transaction. */
+/* Does a frontend move to or from another service? Both then need one transaction. */
 static bool is_exchanging(struct sync *s)
 {
 	vec_clear(&s->displaced.svcs);
@@ -99,7 +99,7 @@ static void step_recall(struct sync *s)
 	plan_pieces_recalled(&s->large.pieces, part);
 }
 
-/* What is left is small enough, or shall be tried as a whole. */
+/* Program the rest, or everything, in one transaction. */
 static int step_rest(struct sync *s, uint64_t now, struct err *err)
 {
 	struct svc *svc = TAKE(s->large.svc);
@@ -118,14 +118,14 @@ static void piece_accepted(struct sync *s, struct plan_rows *rows)
 	svc->adopted_load = s->load_no;
 }
 
-/* The service keeps what it has; the next attempt begins with that. */
+/* The service keeps its programmed rows; the next attempt starts from them. */
 static void piece_refused(struct sync *s, int code, const struct err *err, uint64_t now)
 {
 	struct svc *svc = s->large.svc;
 
 	sync_large_forget(s);
 	sync_failure_note(s, svc, code, err, now);
-	if (!svc->is_claimed) /* changed meanwhile: not without another attempt */
+	if (!svc->is_claimed) /* changed meanwhile: retry at once */
 		return;
 	list_del(&svc->dirty);
 	svc->dirty_since_ns = 0;
@@ -142,7 +142,7 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 	struct plane_result res = { 0 };
 	int r = 0;
 
-	if (!is_owned) { /* another service has claimed a frontend meanwhile */
+	if (!is_owned) { /* another service claimed a frontend meanwhile */
 		if (rows != NULL)
 			plan_piece_refuse(svc, rows);
 		sync_large_forget(s);
@@ -171,7 +171,7 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 		sync_large_forget(s);
 		return r;
 	}
-	/* Before the sweep all must be asked for once, so that it stays: see plane.h. */
+	/* Before the sweep every object must be requested once, or it is removed: plane.h. */
 	if (sync_is_plane_loaded(s))
 		return step_rest(s, now, err);
 	piece_refused(s, r, err, now);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sync/sync - what is to be done now: the states, one step at a time.
+ * sync/sync - the state machine, one step at a time.
  *
- * Reading the kernel comes first, then everything that depends on the node, then
- * services that are owed (sync/transaction), and when nothing is: looks at the
- * generation, audits, and what waits for time.
+ * Order of precedence: load, node-wide rules, pending services (sync/transaction), then,
+ * when nothing is pending, checks of the generation, audits and timers.
  */
 #include "sync/state.h"
 
@@ -17,18 +16,18 @@
 
 #define BATCH_OPS_DEFAULT 6000 /* 2-3 elements each: about 20 ms under the kernel's lock */
 #define DIRTY_LOOK_MAX 64
-/* Between two looks that were asked for and found nothing. */
+/* Shortest time between two requested checks that find nothing. */
 #define LOOK_GAP_NS (5 * NSEC_PER_MSEC)
 #define LOAD_RETRY_MAX_NS (5 * NSEC_PER_SEC)
-/* "Try again" is worth a line when it does not help. */
+/* -EAGAIN of a load is logged from this number of attempts on. */
 #define LOAD_AGAIN_MAX 3
-/* How often a failure that stays the same is told. */
+/* Interval of log lines about a load failure that persists. */
 #define LOAD_TELL_NS (300 * NSEC_PER_SEC)
 /*
- * An audit looks at this many services a step, fewer when they are large, and rests four
- * times as long as it worked, once as long when somebody is known to have changed
- * something: a change waits for the kernel to look up some hundred elements at most, well
- * below a millisecond, unless a single service has more.
+ * Services that an audit verifies in a step, fewer when they are large. After a step the
+ * audit pauses four times the step's duration, once its duration after a foreign change. A
+ * Kubernetes change waits for the lookup of some hundred elements at most, well below a
+ * millisecond, unless a single service has more.
  */
 #define AUDIT_SERVICES 32
 #define AUDIT_OPS 64
@@ -36,8 +35,8 @@
 #define AUDIT_REST 4
 #define AUDIT_REST_INCIDENT 1
 /*
- * Somebody who changes rules all the time does not keep us auditing all the time: from
- * one pass to the next a twentieth of the time goes into them, but none waits longer than this.
+ * Limits verification when another process changes rules permanently: passes take a
+ * twentieth of the time, but no pass waits longer than this.
  */
 #define AUDIT_GAP_NS (10 * NSEC_PER_SEC)
 #define AUDIT_GAP_FACTOR 19
@@ -81,7 +80,7 @@ static bool is_first_served(const struct svc *svc)
 		strcmp(svc->name->text, "coredns") == 0);
 }
 
-/* Every service is owed a sync, the API and DNS first, the others by name. */
+/* Mark every service dirty: the API and DNS first, the others by name. */
 static void queue_all(struct sync *s)
 {
 	size_t n;
@@ -97,7 +96,7 @@ static void queue_all(struct sync *s)
 	free(all);
 }
 
-/* Once, and again when it is another failure, or the same one for a long time. */
+/* Log a load failure when it first occurs, when its cause changes, then every LOAD_TELL_NS. */
 static void load_failure_tell(struct sync *s, const struct err *err, uint64_t now)
 {
 	bool is_same = strcmp(s->load_told, err->text) == 0;
@@ -128,11 +127,11 @@ static uint64_t load_failed(struct sync *s, int r, const struct err *err, uint64
 	return s->not_before_ns;
 }
 
-/* From now on, what is written repairs what somebody else did. */
+/* Count writes from now on as repair of a foreign change. */
 static void incident_begin(struct sync *s)
 {
 	if (s->incident.begin_ns != 0 && s->incident.writes > 0)
-		return; /* one more before the last is told */
+		return; /* the previous one is not yet logged: count both as one */
 	s->incident.begin_ns = now_ns();
 	s->incident.writes = 0;
 	memcpy(s->incident.who, s->plane->changed_by, sizeof(s->incident.who));
@@ -147,8 +146,8 @@ static void incident_writes(struct sync *s, uint64_t writes)
 }
 
 /*
- * Everything is compared. Nothing was wrong: then nobody is told. `is_more`: there was
- * another change meanwhile.
+ * Every service is verified: log the repair, if there was one. `is_more`: another foreign
+ * change occurred meanwhile.
  */
 static void incident_end(struct sync *s, bool is_more)
 {
@@ -185,7 +184,7 @@ static void left_out_follow(struct sync *s)
 	if (s->plan->left_out == failed)
 		return;
 	s->plan->left_out = failed;
-	sync_large_forget(s); /* it was planned otherwise */
+	sync_large_forget(s); /* its goal was built for other families */
 	list_for_each (l, &s->model->all)
 		list_entry(l, struct svc, all)->is_claimed = false;
 }
@@ -275,16 +274,16 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	s->stats.last_ok_ns = s->stats.last_success_ns = now_ns();
 	s->next_check_ns = now + s->config.check_period_ns;
 	s->next_audit_ns = now + s->config.audit_period_ns;
-	/* A plane may have trusted what belongs together: an audit looks, when there is time. */
+	/* Loading compares less than an audit does: schedule one. */
 	s->audit.is_wanted = s->config.audit_period_ns != 0;
 	s->audit.left = 0;
 	s->audit.next_ns = now + NSEC_PER_SEC;
 	return SYNC_NOW;
 }
 
-/* --- others --- */
+/* --- foreign changes --- */
 
-/* What it may have been about comes first in the walk over all services. */
+/* Move the services that the foreign change may concern to the head of model.all. */
 static void touched_first(struct sync *s)
 {
 	struct list *all = &s->model->all;
@@ -323,7 +322,7 @@ static int look(struct sync *s, uint64_t now)
 		log_debug(LOG_AREA_SYNC, "ruleset changed by %s: comparing", s->plane->changed_by);
 	} else if (r == PLANE_CHECK_LOST) {
 		s->is_load_wanted = true;
-		/* Who does that all the time does not have us reading all the time. */
+		/* Limit the share of time in loads when changes do not end. */
 		s->look_after_ns += s->stats.last_load_took_ns;
 		log_notice(LOG_AREA_SYNC, "ruleset changed by %s: %s; loading again",
 			   s->plane->changed_by, err.text);
@@ -371,13 +370,13 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 	s->stats.last_step_took_ns = end - begin;
 	s->stats.last_step_writes = s->stats.writes - writes;
 	s->stats.last_step_services = s->stats.services - services;
-	if (r == -EAGAIN) /* an address family failed: once more, without it */
+	if (r == -EAGAIN) /* an address family failed: retry without it */
 		return SYNC_NOW;
 	if (r < 0) {
 		struct err err = { 0 };
 
 		memcpy(err.text, s->stats.last_error, sizeof(err.text));
-		/* Taken away, and seen by this transaction before anybody looked? */
+		/* Did the transaction meet a removal before a check could find it? */
 		if (r == -ENOTRECOVERABLE && s->state == SYNC_RUNNING &&
 		    look(s, now) == PLANE_CHECK_LOST)
 			return SYNC_NOW;
@@ -406,8 +405,8 @@ static bool is_sync_due(const struct sync *s, uint64_t now)
 /* --- audit --- */
 
 /*
- * Part of the rows of a service that has many. Returns false when some are left. The rows
- * may change between two parts: then some are compared twice, or at the next audit.
+ * Audit part of the rows of a large service. Returns false when rows are left. Rows that
+ * change between two parts may be compared twice, or not before the next audit.
  */
 static bool audit_part(struct sync *s, struct svc *svc)
 {
@@ -418,13 +417,13 @@ static bool audit_part(struct sync *s, struct svc *svc)
 	return s->audit.part == 0;
 }
 
-/* The rows of the next few services, as if the kernel had nothing. */
+/* Collect the rows of the next services as additions. */
 static void audit_collect(struct sync *s, size_t *left)
 {
 	struct list *all = &s->model->all;
 
 	vec_clear(&s->ops.ops);
-	*left = MIN(*left, s->model->services.count); /* some may have gone: nobody is met twice */
+	*left = MIN(*left, s->model->services.count); /* removed ones: visit none twice */
 	for (int i = 0; i < AUDIT_SERVICES; i++) {
 		struct svc *svc = list_entry(all->next, struct svc, all);
 
@@ -462,7 +461,7 @@ static void audit_end(struct sync *s, uint64_t now)
 	incident_end(s, s->audit.is_wanted && s->incident.begin_ns != 0);
 }
 
-/* Compare the next services of `left`; the kernel operations that took. */
+/* Compare the next services of `left`. Returns the number of kernel operations. */
 static int audit_piece(struct sync *s, size_t *left, struct plane_result *res, uint64_t now)
 {
 	struct err err = { 0 };
@@ -478,7 +477,7 @@ static int audit_piece(struct sync *s, size_t *left, struct plane_result *res, u
 		(void)load_failed(s, r, &err, now);
 		return r;
 	}
-	if (r < 0) { /* changed under our hands, or refused: once more later */
+	if (r < 0) { /* a concurrent change, or rejected: retry later */
 		sync_error_note(s, &err, now);
 		log_warn(LOG_AREA_SYNC, "audit: %s", err.text);
 		s->audit.is_wanted = true;
@@ -486,7 +485,7 @@ static int audit_piece(struct sync *s, size_t *left, struct plane_result *res, u
 	return 0;
 }
 
-/* Of a change by somebody else: what it was about, and then it is told. */
+/* Verify the services that a foreign change may concern, then log the repair. */
 static uint64_t step_touched(struct sync *s, uint64_t now)
 {
 	struct plane_result res = { 0 };
@@ -528,7 +527,7 @@ static uint64_t step_audit(struct sync *s, uint64_t now)
 	return SYNC_NOW;
 }
 
-/* Nothing is dirty: looks, audits and ticks that are due. Returns when the next one is. */
+/* Nothing is dirty: do checks, audits and ticks that are due. Returns when the next one is. */
 static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 {
 	const struct plane_ops *ops = s->plane->ops;
@@ -591,7 +590,7 @@ static bool is_look_overdue(const struct sync *s, uint64_t now)
 	       now >= s->next_check_ns + s->config.check_period_ns;
 }
 
-/* Address families that failed: when the next attempt is due. It is a load. */
+/* Returns when the next attempt for failed address families is due. The attempt is a load. */
 static uint64_t families_follow(struct sync *s, uint64_t now)
 {
 	bool is_due = false;
@@ -627,7 +626,7 @@ uint64_t sync_step(struct sync *s, uint64_t now)
 	next = MIN(retry, sync_failures_requeue(s, now));
 	if (s->is_load_wanted)
 		return SYNC_NOW;
-	/* Changes without a pause put a look off, not away. */
+	/* Permanent changes delay a check; they do not suppress it. */
 	if (is_look_overdue(s, now) && look(s, now) > 0)
 		return SYNC_NOW;
 	if (!list_is_empty(&s->model->dirty)) {
@@ -726,7 +725,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
-/* The queue is in order of arrival; entries that somebody else's change made dirty have no time. */
+/* The queue is in order of arrival; entries that a foreign change made dirty have no time. */
 static uint64_t dirty_since(const struct sync *s)
 {
 	int looked = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sync/transaction - dirty services in, one kernel transaction out.
+ * sync/transaction - program dirty services in one kernel transaction.
  *
- * Rows are built for all, contested frontends settled, differences appended in
- * order. A refusal that names a service sets its group aside and goes on with the
- * neighbours; one that names nobody halves the transaction until somebody is left
- * alone. A service that takes a frontend from another is glued to it: both sides
- * change together or not at all.
+ * Build the rows of all, settle frontend conflicts, append the differences in order. A
+ * rejection that names a service sets the service's group aside, and the transaction is
+ * repeated without it; a rejection without a name halves the transaction until one group
+ * is left. A service that takes a frontend from another one is glued to it: both change
+ * together or not at all.
  */
 #include "sync/state.h"
 
@@ -20,7 +20,7 @@
 
 /* --- items --- */
 
-/* The outcome is known. A service that was marked again meanwhile stays dirty. */
+/* The outcome of `it` is known. A service that was marked again meanwhile stays dirty. */
 static void item_decided(struct sync *s, struct sync_item *it)
 {
 	struct svc *svc = TAKE(it->svc);
@@ -83,7 +83,7 @@ static void item_accept(struct sync *s, struct sync_item *it)
 	host_cluster_ip_tell(s, it->svc, it->svc->rows, it->rows);
 	if (s->config.accepted != NULL)
 		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows, true);
-	it->svc->trigger_ns = 0; /* measured, also if it was marked again meanwhile */
+	it->svc->trigger_ns = 0; /* measured, even if the service is dirty again */
 	plan_rows_accept(s->plan, it->svc, TAKE(it->rows));
 	it->svc->adopted_load = s->load_no;
 	sync_failure_clear(s, it->svc);
@@ -103,7 +103,7 @@ static void item_refuse(struct sync *s, struct sync_item *it, int code, const st
 	plan_rows_refuse(s->plan, it->svc, TAKE(it->rows));
 	sync_failure_note(s, it->svc, code, err, now);
 	item_decided(s, it);
-	if (is_kept) /* the wait goes on: MET-27 */
+	if (is_kept) /* still pending: MET-27 */
 		svc->trigger_ns = trigger_ns;
 }
 
@@ -152,7 +152,7 @@ static size_t item_find(const struct sync *s, const struct svc *svc)
 static size_t group_begin(const struct sync *s, size_t i);
 static size_t group_end(const struct sync *s, size_t i);
 
-/* Move items [from, from + n) so that they end up directly before what is at `to` now. */
+/* Move items [from, from + n) directly before the item that is now at `to`. */
 static void items_move(struct sync *s, size_t from, size_t n, size_t to)
 {
 	struct sync_item *tmp = xreallocarray(NULL, n, sizeof(*tmp));
@@ -169,9 +169,8 @@ static void items_move(struct sync *s, size_t from, size_t n, size_t to)
 }
 
 /*
- * `loser` gives a frontend up to the item at `winner`: their groups become one, in which
- * the winner stands first. Returns the index of the winner, which changes if the loser's
- * group stood before it.
+ * `loser` gives up a frontend to the item at `winner`: join their groups, the winner first.
+ * Returns the new index of the winner.
  */
 static size_t item_glue(struct sync *s, size_t winner, struct svc *loser)
 {
@@ -194,8 +193,7 @@ static size_t item_glue(struct sync *s, size_t winner, struct svc *loser)
 	return at < winner ? winner - n : winner;
 }
 
-/* The same for a `winner` that may not be in the transaction yet. Returns the index of the loser.
- */
+/* item_glue() for a `winner` that may not be in the transaction yet. Returns the loser's index. */
 static size_t item_inherit(struct sync *s, size_t loser, struct svc *winner)
 {
 	struct svc *svc = s->items.v[loser].svc;
@@ -211,7 +209,7 @@ static size_t item_inherit(struct sync *s, size_t loser, struct svc *winner)
 	return item_find(s, svc);
 }
 
-/* Glue to the item at `i` the services that it exchanges a frontend with. Are items moved? */
+/* Glue the services that exchange a frontend with the item at `i` to it. Did items move? */
 static bool item_settle(struct sync *s, size_t i)
 {
 	struct plan_displaced *displaced = &s->displaced;
@@ -232,7 +230,7 @@ static bool item_settle(struct sync *s, size_t i)
 	return is_moved;
 }
 
-/* Frontends that several services ask for go by precedence (SEL-14). */
+/* Give frontends that several services claim to one by precedence (SEL-14). */
 static void items_settle(struct sync *s)
 {
 	for (size_t i = 0; i < s->items.n; i++)
@@ -240,12 +238,12 @@ static void items_settle(struct sync *s)
 			i = SIZE_MAX; /* from the start: unsettled items may be anywhere */
 }
 
-#define CLAIMS_MAX 2048 /* services a step: about 5 ms */
+#define CLAIMS_MAX 2048 /* services in a step: about 5 ms */
 
 /*
- * Register what all dirty services ask for, before the first of them is built: the service
- * that gains a frontend may be far behind the one that loses it. Returns whether some are
- * left for the next step. An adoption does without: what the kernel holds stays until the
+ * Register the claims of all dirty services before the first of them is built: the service
+ * that gains a frontend may be far behind its loser in the queue. Returns whether services
+ * are left for the next step. Not needed in adoption: programmed frontends stay until the
  * sweep.
  */
 static bool claims_register(struct sync *s)
@@ -268,9 +266,9 @@ static bool claims_register(struct sync *s)
 }
 
 /*
- * A frontend whose service is listed without endpoints, while the kernel leads it to some:
- * its slices may be what the source cannot read. Frontends that were accepted before, with
- * endpoints, lost them by a change.
+ * A frontend without endpoints in the model, but with endpoints in the kernel: the source
+ * may not have read the service's slices yet. Frontends that were accepted with endpoints
+ * before lost them by a change.
  */
 static bool is_unexplained(void *arg, const struct svc *svc, const struct plan_frontend *f)
 {
@@ -287,7 +285,7 @@ void sync_rows_explain(struct sync *s, struct plan_rows *rows)
 		plan_rows_filter(rows, is_unexplained, s);
 }
 
-/* Also services that have rows: of a family that was left out they have none. */
+/* Not only for services without rows: rows lack families that are left out. */
 bool sync_is_recalled(const struct sync *s)
 {
 	return sync_is_plane_loaded(s);
@@ -310,8 +308,8 @@ static void item_diff(struct sync *s, struct sync_item *it)
 }
 
 /*
- * What the kernel has of a spared service is known only while the kernel is read:
- * it waits for that, and not for long if it is gone.
+ * The kernel objects of a spared service are known only while the plane is loaded: put the
+ * service off until the next load, unless it is deleted.
  */
 static bool is_put_off(struct sync *s, struct svc *svc)
 {
@@ -326,7 +324,7 @@ static bool is_put_off(struct sync *s, struct svc *svc)
 	return true;
 }
 
-/* Fill the transaction: build all, settle who owns what, then the differences in order. */
+/* Fill the transaction: build rows, settle conflicts, append the differences in order. */
 static void items_collect(struct sync *s)
 {
 	struct list *dirty = &s->model->dirty;
@@ -339,7 +337,7 @@ static void items_collect(struct sync *s)
 		struct svc *svc = list_entry(l, struct svc, dirty);
 
 		next = l->next;
-		if (svc->is_in_transaction) /* marked again by one after it */
+		if (svc->is_in_transaction) /* marked again by a later service */
 			break;
 		if (svc == s->large.svc || is_put_off(s, svc))
 			continue;
@@ -374,7 +372,7 @@ static size_t group_begin(const struct sync *s, size_t i)
 
 static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, struct err *err);
 
-/* Does the item gain a frontend that another item of [begin, end), undecided yet, still holds? */
+/* Does the item gain a frontend that another undecided item of [begin, end) still has? */
 static bool is_gaining(const struct sync *s, size_t begin, size_t end, const struct sync_item *it)
 {
 	for (size_t k = it->ops_begin; k < it->ops_end; k++) {
@@ -392,15 +390,15 @@ static bool is_gaining(const struct sync *s, size_t begin, size_t end, const str
 }
 
 /*
- * Can the item do without its group? Then it has all that it asks for: no service of the
- * group that may be the rejected one takes a frontend that the item serves now.
+ * Can the item be committed without its group? Yes when it gains no frontend of the group,
+ * and no service that may be the rejected one takes a frontend that the item serves now.
  */
 static bool is_separable(const struct sync *s, size_t begin, size_t end, const struct sync_item *it)
 {
 	return (it->rows == NULL || it->rows->conflicts.n == 0) && !is_gaining(s, begin, end, it);
 }
 
-/* Refuse the group [begin, end), but for services that the refusal need not keep waiting. */
+/* Record a failure for the group [begin, end), except for separable services. */
 static int refuse_group(struct sync *s, size_t begin, size_t end, const struct svc *culprit,
 			int code, const struct err *err, uint64_t now)
 {
@@ -421,7 +419,7 @@ static int refuse_group(struct sync *s, size_t begin, size_t end, const struct s
 	return 0;
 }
 
-/* Try what surrounds the group of item `bad` without it. */
+/* Commit [begin, end) without the group of item `bad`. */
 static int commit_without(struct sync *s, size_t begin, size_t end, size_t bad, int code,
 			  uint64_t now, struct err *err)
 {
@@ -473,9 +471,9 @@ static int plane_commit(struct sync *s, size_t begin, size_t end, struct plane_r
 }
 
 /*
- * Items [begin, end): accepted, refused one by one, or a negative errno when the
- * outcome is unknown, our tables are gone, or (-EAGAIN) an address family is left out from now
- * on; then nothing is decided about the rest.
+ * Commit items [begin, end); each is accepted or rejected on its own. Returns a negative
+ * errno when the outcome is unknown, our tables are gone, or (-EAGAIN) an address family is
+ * newly left out; the other items are then undecided.
  */
 static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, struct err *err)
 {
@@ -505,7 +503,7 @@ static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, 
 	return commit_halves(s, begin, end, now, err);
 }
 
-/* Undecided items go back to the front of the queue as they were. */
+/* Put undecided items back to the front of the queue in their order. */
 static void items_put_back(struct sync *s)
 {
 	for (size_t i = s->items.n; i-- > 0;) {
@@ -527,7 +525,7 @@ int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, ui
 
 	vec_clear(&s->items);
 	vec_clear(&s->ops.ops);
-	if (svc->is_claimed) /* else it has changed since, and stays dirty */
+	if (svc->is_claimed) /* otherwise it has changed meanwhile and stays dirty */
 		list_del(&svc->dirty);
 	svc->is_in_transaction = true;
 	*vec_push(&s->items) = (struct sync_item){ .svc = svc, .rows = rows, .is_settled = true };

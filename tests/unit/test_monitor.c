@@ -257,14 +257,14 @@ static void test_readers(void **state)
 
 	(void)state;
 	world_init(&w);
-	assert_null(w.w.m.news);
+	assert_null(w.w.m.event);
 	for (int i = 0; i < MONITOR_READERS_MAX; i++)
 		assert_int_equal(watch_open(&v[i], &w, ""), 200);
 	assert_int_equal(watch_open(&v[MONITOR_READERS_MAX], &w, ""), 503);
-	assert_non_null(w.w.m.news);
+	assert_non_null(w.w.m.event);
 	for (int i = 0; i <= MONITOR_READERS_MAX; i++)
 		watch_close(&v[i]);
-	assert_null(w.w.m.news);
+	assert_null(w.w.m.event);
 	world_fini(&w);
 }
 

@@ -173,19 +173,6 @@ static void test_node_equality(void **state)
 	}
 }
 
-static void test_service_cidr_equality(void **state)
-{
-	AUTO(service_cidr_close)
-	struct service_cidr *a = test_service_cidr("x", "10.96.0.0/16 fd00::/112");
-	AUTO(service_cidr_close)
-	struct service_cidr *b = test_service_cidr("x", "fd00::/112 10.96.0.0/16");
-	AUTO(service_cidr_close) struct service_cidr *c = test_service_cidr("x", "10.96.0.0/16");
-
-	(void)state;
-	assert_true(service_cidr_is_equal(a, b));
-	assert_false(service_cidr_is_equal(a, c));
-}
-
 /* --- normal form ------------------------------------------------------------ */
 
 /* Sorted, nothing spare, nothing lost; a second time changes nothing. */
@@ -335,7 +322,6 @@ int main(void)
 		cmocka_unit_test_teardown(test_slice_equality, no_leaks),
 		cmocka_unit_test_teardown(test_slice_service, no_leaks),
 		cmocka_unit_test_teardown(test_node_equality, no_leaks),
-		cmocka_unit_test_teardown(test_service_cidr_equality, no_leaks),
 		cmocka_unit_test_teardown(test_normalise, no_leaks),
 		cmocka_unit_test_teardown(test_endpoint_order, no_leaks),
 		cmocka_unit_test_teardown(test_close_null, no_leaks),

@@ -186,7 +186,9 @@ static bool is_equal(const struct object *a, const struct object *b)
 	case OBJECT_KIND_NODE:
 		return node_is_equal(a->node, b->node);
 	case OBJECT_KIND_SERVICE_CIDR:
-		return service_cidr_is_equal(a->cidr, b->cidr);
+		return a->cidr->name == b->cidr->name && a->cidr->cidrs.n == b->cidr->cidrs.n &&
+		       memcmp(a->cidr->cidrs.v, b->cidr->cidrs.v,
+			      a->cidr->cidrs.n * sizeof(*a->cidr->cidrs.v)) == 0;
 	case OBJECT_KIND_OTHER:
 	case OBJECT_KIND_LIST:
 		break;
