@@ -8,7 +8,6 @@ import itertools
 import json
 import signal
 import subprocess
-import time
 import urllib.parse
 
 import pytest

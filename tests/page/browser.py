@@ -88,7 +88,7 @@ class Browser:
         text, self.buf = self.buf.split(b"\0", 1)
         return json.loads(text)
 
-    def call(self, method, timeout=20, **params):
+    def call(self, method, timeout=60, **params):
         """One command; its result."""
         self.id += 1
         message = {"id": self.id, "method": method, "params": params}
