@@ -168,7 +168,7 @@ class Feed:
             self.process.stdin.write("quit\n")
             self.process.stdin.flush()
             try:
-                self.process.wait(10)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

@@ -81,7 +81,7 @@ def test_ready(node, tmp_path, is_prepared):
         assert len(re.findall(r"net\.ipv4\.vs\.conntrack.*not ready", log_text())) == 1
     finally:
         proc.kill()
-        proc.wait(10)
+        proc.wait(60)
 
 
 def test_paths(tmp_path):

@@ -291,7 +291,7 @@ class Confined:
     def close(self):
         if self.proc.poll() is None:
             self.proc.send_signal(signal.SIGKILL)
-        self.proc.wait(10)
+        self.proc.wait(60)
 
 
 def init_only(netns, *flags):
@@ -449,7 +449,7 @@ def test_configuration_changes(netns, tmp_path):
         time.sleep(0.3)
         assert v.proc.poll() is None
         kubelet_put(folder, head + "clusterCIDR: 10.0.0.0/8\n", 4)
-        assert v.proc.wait(5) == 1
+        assert v.proc.wait(60) == 1
         assert "config.yaml: changed" in v.log()
         assert without_owner(ruleset(netns)) == without_owner(before)
     finally:

@@ -128,7 +128,7 @@ def told_by(netns, tmp_path, *flags):
                               "--control-socket", str(tmp_path / "control.sock"), *flags],
                              stdout=log, stderr=log)
     try:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while True:
             text = scrape(netns)
             if "vipd_in_service 1\n" in text:
@@ -137,7 +137,7 @@ def told_by(netns, tmp_path, *flags):
             time.sleep(0.05)
     finally:
         p.terminate()
-        p.wait(10)
+        p.wait(60)
 
 
 def flags_for_more():

@@ -113,7 +113,7 @@ class Service:
     def close(self):
         if self.proc.poll() is None:
             self.proc.kill()
-        self.proc.wait(10)
+        self.proc.wait(60)
         self.notify.close()
 
 
@@ -228,7 +228,7 @@ def test_serves(netns, folder):
         assert not [x for x in v.log().splitlines()
                     if TROUBLE.search(x) and "hashsize" not in x], v.log()
         v.proc.send_signal(signal.SIGTERM)
-        assert v.proc.wait(10) == 0
+        assert v.proc.wait(60) == 0
     finally:
         ct.close()
         v.close()

@@ -109,7 +109,7 @@ def test_reset(lab, vipd, ct, left):
             for c in dead:
                 c.conn.sock.sendall(b"?\n")  # all of them at once: the kernel repeats it
             for c in dead:
-                assert outcome(c, 20) == "reset"
+                assert outcome(c, L.PATIENCE) == "reset"
             for c, id_ in zip(alive, ids):
                 assert c.ask().ok and c.entry(ct).id == id_
 
@@ -119,7 +119,7 @@ def test_back_in_time(lab, vipd, ct):
     vipd.apply([svc()] + eps(7))
     with Kept(lab, ct, "X", "lb") as kept:
         vipd.apply([svc()] + eps(2))
-        time.sleep(GRACE / 2)
+        time.sleep(0.3)
         vipd.apply([svc()] + eps(2, 7))
         time.sleep(GRACE)
         kept.check()
@@ -154,12 +154,12 @@ def test_service_deleted(lab, vipd):
     """Service and pods at once, as when a namespace goes."""
     vipd.apply([svc()] + eps(7))
     with clients(lab, 7) as dead, silent(lab, 7):
-        vipd.apply([])
         before = time.monotonic()
+        vipd.apply([])
         # The cluster IP and the others lead nowhere of ours any more: the lab's world resets.
         for c in dead:
             c.conn.sock.sendall(b"?\n")
         for c in dead:
             if c.to not in [L.cluster_ip(t.NUMBER, f) for f in FAMS]:  # nobody's address (REJ-06)
-                assert outcome(c, 20) == "reset"
+                assert outcome(c, L.PATIENCE) == "reset"
         assert time.monotonic() - before > GRACE - 1

@@ -206,7 +206,7 @@ def test_not_ready_before_the_first_sync(alone):
         assert "vipd_in_service 0\n" in get(alone, "/metrics", METRICS)[2]
     finally:
         p.terminate()
-        p.wait(10)
+        p.wait(60)
         os.unlink(log)
 
 
@@ -218,7 +218,7 @@ def test_port_taken(alone, second):
     taken.listen(1)
     second.flags["--bind-address-hard-fail"] = True
     second.start(wait=False)
-    assert second.proc.wait(5) == 1
+    assert second.proc.wait(60) == 1
     assert "health server: listen on 0.0.0.0:10256: Address already in use" in second.log()
     second.flags["--bind-address-hard-fail"] = None
     second.start()

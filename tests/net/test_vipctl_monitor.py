@@ -41,7 +41,7 @@ class Monitor:
 
     def close(self):
         self.proc.kill()
-        self.proc.wait(5)
+        self.proc.wait(60)
         self.proc.stdout.close()
         self.proc.stderr.close()
 

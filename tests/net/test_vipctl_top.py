@@ -39,7 +39,7 @@ class Terminal:
             if r:
                 self.stream.feed(os.read(self.fd, 65536))
 
-    def until(self, wanted, timeout=8):
+    def until(self, wanted, timeout=L.PATIENCE):
         end = time.monotonic() + timeout
         while not wanted(self.screen.display):
             assert time.monotonic() < end, "\n".join(self.screen.display)
@@ -51,7 +51,7 @@ class Terminal:
 
     def ended(self):
         self.read(0.2)
-        return self.proc.wait(5)
+        return self.proc.wait(L.PATIENCE)
 
     def is_clean(self):
         """The terminal is as it was."""
