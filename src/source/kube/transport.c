@@ -21,6 +21,7 @@
 #define BODY_MAX (64U << 10)
 #define CONNECTIONS_MAX 16 /* kept open; more only while they are in use */
 #define TICK_MAX_NS (2 * NSEC_PER_SEC)
+#define PARK_NS (5 * NSEC_PER_SEC) /* so long a request waits for another one's connection */
 /* Work on bodies in one turn of the loop; then others have theirs. */
 #define TURN_NS (1 * NSEC_PER_MSEC)
 
@@ -47,6 +48,7 @@ struct transport {
 	struct peers peers;
 	size_t server; /* counts up; modulo the number of servers */
 	bool is_http2; /* the last answer was */
+	bool is_http1; /* the last answer was */
 	bool is_plain_told;
 	struct http *probe;
 	struct transport_stats stats;
@@ -63,6 +65,7 @@ struct http {
 	struct curl_slist *connect_to;
 	size_t server;
 	bool is_asking; /* for credentials */
+	bool may_park;  /* waits for a connection that may be shared; see unpark() */
 	bool is_paused;
 	bool has_head;
 	bool is_body_full; /* of a refusal: no more of it is read */
@@ -196,6 +199,9 @@ static void answer_begin(struct http *h)
 	h->result.retry_after_s = retry_after > 0 ? (uint64_t)retry_after : 0;
 	h->content_type = type ? xstrdup(type) : NULL;
 	h->t->is_http2 = version >= CURL_HTTP_VERSION_2_0;
+	h->t->is_http1 = version == CURL_HTTP_VERSION_1_0 || version == CURL_HTTP_VERSION_1_1;
+	if (h->t->is_http1)
+		event_active(h->t->tick, EV_TIMEOUT, 0); /* unpark() is not for curl's callbacks */
 	if (status == 200)
 		h->stopped = h->request.ops->head(
 			h->request.arg,
@@ -422,9 +428,10 @@ static int want_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *
 
 static curl_socket_t socket_open(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
 {
-	const struct http *h = arg;
+	struct http *h = arg;
 	int fd = peers_open(&h->t->peers, a->family, a->socktype, a->protocol, h->server);
 
+	h->may_park = false;
 	return fd == -1 ? CURL_SOCKET_BAD : fd;
 }
 
@@ -537,6 +544,29 @@ static void expire(struct http *h, uint64_t now)
 		transport_avoid(h->t, h->server);
 }
 
+/*
+ * A server of HTTP/1.1 shares no connection. Some versions of libcurl (8.14) leave requests
+ * that wait for one waiting, until the first request ends: never, for a watch.
+ */
+static void unpark(struct transport *t, uint64_t now)
+{
+	list_for_each (n, &t->requests) {
+		struct http *h = list_entry(n, struct http, link);
+		curl_socket_t fd = CURL_SOCKET_BAD;
+
+		if (!h->may_park || h->easy == NULL || h->has_head ||
+		    (!t->is_http1 && now - h->started_ns < PARK_NS))
+			continue;
+		(void)curl_easy_getinfo(h->easy, CURLINFO_ACTIVESOCKET, &fd);
+		h->may_park = false;
+		if (fd != CURL_SOCKET_BAD)
+			continue;
+		(void)curl_multi_remove_handle(t->multi, h->easy);
+		(void)curl_easy_setopt(h->easy, CURLOPT_PIPEWAIT, 0L);
+		(void)curl_multi_add_handle(t->multi, h->easy);
+	}
+}
+
 static void tick_schedule(struct transport *t)
 {
 	struct timeval tv = tv_of(MIN(t->config.quiet_ns / 10, TICK_MAX_NS));
@@ -555,6 +585,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	/* One that ends may end others: from the start again. */
 	while ((h = overdue(t, now)) != NULL)
 		expire(h, now);
+	unpark(t, now);
 	peers_check(&t->peers, t->is_http2, now, &peers_ops, t);
 	tick_schedule(t);
 }
@@ -686,7 +717,8 @@ static void easy_set(struct http *h, const struct access_grant *g)
 	(void)curl_easy_setopt(h->easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	(void)curl_easy_setopt(h->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 	/* Share a connection. Plain http has no HTTP/2: a request would wait for a watch to end. */
-	(void)curl_easy_setopt(h->easy, CURLOPT_PIPEWAIT, (long)is_tls);
+	h->may_park = is_tls && !t->is_http1;
+	(void)curl_easy_setopt(h->easy, CURLOPT_PIPEWAIT, (long)h->may_park);
 	(void)curl_easy_setopt(h->easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	(void)curl_easy_setopt(h->easy, CURLOPT_USERAGENT, t->user_agent);
 	(void)curl_easy_setopt(h->easy, CURLOPT_CONNECTTIMEOUT_MS,
