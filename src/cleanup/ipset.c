@@ -194,7 +194,7 @@ static int destroy(struct nl_sock *nl, const char *name, struct err *err)
 		r = nl_query(nl, request(buf, CMD(DESTROY), name), &rd, NULL, err);
 	}
 	if (r == -IPSET_ERR_BUSY)
-		return err_set(err, -EBUSY, "somebody uses it");
+		return err_set(err, -EBUSY, "in use");
 	return r == -ENOENT ? 0 : r;
 }
 

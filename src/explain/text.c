@@ -196,7 +196,7 @@ static void print_guard(struct str *out, const struct plan_pool *pool)
 	char buf[IP_TEXT_MAX];
 
 	if (pool == NULL || pool->ranges.n == 0) {
-		str_puts(out, " guard=nobody");
+		str_puts(out, " guard=none");
 		return;
 	}
 	str_puts(out, " guard=");

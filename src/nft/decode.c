@@ -369,7 +369,7 @@ void nft_guard_text(struct str *out, const struct nft_source *src, enum ipfam fa
 	src->each(src->ctx, fam, set, guard_collect, &g);
 	if (g.ends.n > 2)
 		qsort(g.ends.v, g.ends.n / 2, 2 * sizeof(g.ends.v[0]), guard_cmp);
-	str_puts(out, g.ends.n == 0 ? " guard=nobody" : " guard=");
+	str_puts(out, g.ends.n == 0 ? " guard=none" : " guard=");
 	for (size_t i = 0; i < g.ends.n; i++)
 		str_printf(out, "%s%s",
 			   i == 0  ? ""

@@ -317,7 +317,7 @@ int nft_watch_load_end(struct nft_watch *w, struct err *err)
 void nft_watch_text(const struct nft_watch *w, char buf[static NFT_WATCH_TEXT_MAX])
 {
 	if (w->pid == 0)
-		snprintf(buf, NFT_WATCH_TEXT_MAX, "somebody");
+		snprintf(buf, NFT_WATCH_TEXT_MAX, "another process");
 	else
 		snprintf(buf, NFT_WATCH_TEXT_MAX, "%s (pid %u)%s",
 			 w->name[0] != '\0' ? w->name : "?", w->pid,

@@ -34,7 +34,7 @@ def test_status_is_named_and_retried(api, start, code, reason, verb):
     api.clear(fault)
     feed.wait_synced().same_as(api)
     feed.wait_healthy()
-    assert feed.wait_log("services: in order again")
+    assert feed.wait_log("services: recovered")
 
 
 def test_plain_error(api, start):

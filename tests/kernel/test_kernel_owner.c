@@ -195,7 +195,7 @@ static void test_who_changes(void **state)
 	assert_int_equal(nft_watch_join(&w, nl, cmd, &err), 0);
 	nft_watch_read(&w);
 	nft_watch_text(&w, text);
-	assert_string_equal(text, "somebody");
+	assert_string_equal(text, "another process");
 
 	/* Ours is not heard, others' are, and only the one message of them. */
 	assert_int_equal(table_new(cmd, "ours", 0), 0);

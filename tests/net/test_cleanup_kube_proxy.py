@@ -313,7 +313,7 @@ def test_ipsets():
         n.start()
         r = n.cleanup()
         assert "ipset: removed 4 sets\n" in r.stdout and r.returncode == 1, r.stdout + r.stderr
-        assert "ipset: left: KUBE-LOOP-BACK: somebody uses it\n" in r.stdout
+        assert "ipset: left: KUBE-LOOP-BACK: in use\n" in r.stdout
         held = set(n.lab.node.run("ipset", "list", "-n").split())
         assert held == {"KUBE-LOOP-BACK", "KUBE-MINE"}
         n.restore(4, "*nat\n-F MINE\nCOMMIT\n")

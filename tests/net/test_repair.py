@@ -109,7 +109,7 @@ def test_told_once(many):
              ["notice sync: " + who + "many elements of our tables were changed; loading again",
               r"notice sync: repaired: N operations, N"]),
             ("flush chain ip %s services" % table,
-             [r"notice plane: table ip %s: not as wanted, put right: .* chain services.*" % table,
+             [r"notice plane: table ip %s: differs; repaired with .* chain services.*" % table,
               "notice sync: " + who + r"repaired: N operations, N"]),
             ("flush ruleset",
              ["notice sync: " + who + r"table ip %s is gone; loading again" % table,

@@ -349,11 +349,11 @@ static const struct decode_case service_cases[] = {
 	  "clusterIP: 10.96.0.1, loadBalancerSourceRanges: [10.0.0.0, 10.0.0.0/33, 10.0.0.0/8, '']",
 	  0, "shop/cart ClusterIP v4=10.96.0.1 from=10.0.0.0/8 bad-ranges=3",
 	  "spec.loadBalancerSourceRanges[0]: '10.0.0.0' is not an address prefix "
-	  "(ADDRESS/LENGTH), nobody is admitted by it; "
-	  "spec.loadBalancerSourceRanges[1]: '10.0.0.0/33' has no valid prefix length, "
-	  "nobody is admitted by it; "
-	  "spec.loadBalancerSourceRanges[3]: '' is not an address prefix (ADDRESS/LENGTH), "
-	  "nobody is admitted by it" },
+	  "(ADDRESS/LENGTH); ignored, it allows no address; "
+	  "spec.loadBalancerSourceRanges[1]: '10.0.0.0/33' has no valid prefix length; ignored, "
+	  "it allows no address; "
+	  "spec.loadBalancerSourceRanges[3]: '' is not an address prefix (ADDRESS/LENGTH); ignored, "
+	  "it allows no address" },
 
 	/* policies */
 	{ "policies",

@@ -357,7 +357,7 @@ static void test_watch_text(void **state)
 		const char *name[2];
 		const char *text;
 	} cases[] = {
-		{ { 0 }, { NULL }, "somebody" },
+		{ { 0 }, { NULL }, "another process" },
 		{ { 4711 }, { "nft" }, "nft (pid 4711)" },
 		{ { 4711, 4711 }, { "nft", "nft" }, "nft (pid 4711)" },
 		{ { 4711, 12 }, { "nft", "agent" }, "agent (pid 12) and others" },
@@ -381,7 +381,7 @@ static void test_watch_text(void **state)
 		assert_string_equal(text, cases[i].text);
 		nft_watch_reset(&w);
 		nft_watch_text(&w, text);
-		assert_string_equal(text, "somebody");
+		assert_string_equal(text, "another process");
 		nft_watch_fini(&w);
 	}
 }

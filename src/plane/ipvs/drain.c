@@ -149,7 +149,7 @@ static void told_expired(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 	char ip[IP_ENDPOINT_TEXT_MAX];
 
 	log_info(LOG_AREA_PLANE,
-		 "service %s/%s: backend %s ends with %" PRIu32 " connections: its time is up",
+		 "service %s/%s: backend %s: drain timeout; deleted with %" PRIu32 " connections",
 		 name_text(vs->ns), name_text(vs->name), ip_endpoint_text(&d->addr, d->port, ip),
 		 d->active + d->inactive);
 }

@@ -197,8 +197,8 @@ static void transition_log(const struct ipvs_layout *l, const struct nft_writer 
 			 w->n_writes);
 	else
 		log_notice(LOG_AREA_PLANE,
-			   "table inet " IPVS_TABLE ": not as wanted, put right: %zu writes, the "
-			   "first: %s",
+			   "table inet " IPVS_TABLE
+			   ": differs; repaired with %zu writes, first: %s",
 			   w->n_writes, w->tags.v[0]);
 }
 

@@ -616,8 +616,8 @@ static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t no
 	p->retire_until = has_datagrams ? now + RETIRE_MIN_NS : now;
 	if (r == 0)
 		log_notice(LOG_AREA_PLANE,
-			   "ipvs: another plane serves: %zu virtual services keep their "
-			   "connections until these end or their time is up",
+			   "ipvs: another plane serves; %zu virtual services stay until their "
+			   "connections end or the drain timeout passes",
 			   p->vss.count);
 	return r;
 }

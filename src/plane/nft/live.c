@@ -84,7 +84,7 @@ static int table_make(struct nft_live *l, const struct nft_live_query *q, struct
 	r = nft_writer_commit(&w, NULL, err);
 	nft_writer_fini(&w);
 	if (r == -EEXIST)
-		(void)err_set(err, r, "somebody else is tracing: there is a table %s", TABLE_NAME);
+		(void)err_set(err, r, "another trace is running: table %s exists", TABLE_NAME);
 	return r < 0 ? err_wrap(err, r, "marking packets") : 0;
 }
 

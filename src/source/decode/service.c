@@ -436,7 +436,7 @@ static int source_ranges_decode(struct service *s, const json_t *spec, struct de
 		trimmed[len] = '\0';
 		if (ip_prefix_parse(&p, trimmed, &why) < 0) {
 			s->n_bad_source_ranges++;
-			trail_note(d, "%s, nobody is admitted by it", why.text);
+			trail_note(d, "%s; ignored, it allows no address", why.text);
 			continue;
 		}
 		vec_push_once(&s->source_ranges, p);

@@ -212,7 +212,7 @@ static void entry_take_good(struct merge *g, struct entry *e, struct piece *p)
 
 	if (e->flags & ENTRY_BAD) {
 		entry_title(&title, e);
-		log_notice(LOG_AREA_SOURCE, "%s: %s: is good again", g->f->shown, str_text(&title));
+		log_notice(LOG_AREA_SOURCE, "%s: %s: recovered", g->f->shown, str_text(&title));
 		str_fini(&title);
 	}
 	object_fini(&e->obj);

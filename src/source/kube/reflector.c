@@ -126,7 +126,7 @@ static void trouble_log(struct reflector *r, const char *text, uint64_t pause, u
 	if (is_same && now - r->logged_ns < LOG_AGAIN_NS)
 		return;
 	r->logged_ns = now;
-	log_warn(LOG_AREA_SOURCE, "api: %s: tried again in %.1f s", text,
+	log_warn(LOG_AREA_SOURCE, "api: %s; next attempt in %.1f s", text,
 		 (double)pause / (double)NSEC_PER_SEC);
 }
 
@@ -156,11 +156,11 @@ static void trouble_of_server(struct reflector *r, const char *why)
 	trouble(r, (r->failures + 1) % n == 0 ? 0 : NEXT_SERVER_NS, why);
 }
 
-static void in_order(struct reflector *r)
+static void recovered(struct reflector *r)
 {
 	if (r->failures == 0)
 		return;
-	log_notice(LOG_AREA_SOURCE, "api: %s: in order again after %u failures in %.1f s",
+	log_notice(LOG_AREA_SOURCE, "api: %s: recovered after %u failures in %.1f s",
 		   r->resource->name, r->failures,
 		   (double)(now_ns() - r->error_ns) / (double)NSEC_PER_SEC);
 	r->failures = 0;
@@ -295,7 +295,7 @@ static void list_complete(struct reflector *r, const char *version)
 	r->is_version_lost = false;
 	r->is_unpaged = false;
 	r->garbage = r->watch_lists_failed = r->too_large = 0;
-	in_order(r);
+	recovered(r);
 	tell_changed(r);
 	r->c.listed(r->c.arg);
 }
@@ -410,7 +410,7 @@ static int on_object(void *arg, enum stream_event event, const json_t *obj, stru
 		return 0;
 	if (version != NULL)
 		version_put(r, version);
-	in_order(r);
+	recovered(r);
 	return 0;
 }
 
@@ -539,7 +539,7 @@ static void watch_over(struct reflector *r)
 		trouble(r, 0, "ended as soon as it began");
 	} else {
 		r->garbage = 0;
-		in_order(r);
+		recovered(r);
 		begin(r);
 	}
 }
