@@ -7,6 +7,10 @@
  * 10,000 services x 5 endpoints without and with a minimum sync period of 1 s: first sync,
  * the same after `nft delete table ip vipd`, an update of all slices, adoption.
  *
+ * Services of 10,000 and 50,000 endpoints in slices of 100 are replaced completely, one endpoint
+ * a change: CPU time of a change. 1,000 services of 500 ports x 2 endpoints. STEPS_OVER=MS
+ * prints each step that takes longer.
+ *
  * Needs root: everything happens in a private network namespace that goes with the process.
  */
 #include <errno.h>
@@ -24,6 +28,8 @@
 #include "sync/sync.h"
 
 #define SLICE_MAX 1000 /* endpoints, as the API */
+#define ROLLING_SLICE 100
+#define ROLLING_CHANGES 500
 
 struct cluster {
 	int services;
@@ -93,7 +99,7 @@ static struct slice *make_slice(const struct cluster *c, int i, int from, int n,
 							     .port = (uint16_t)(8000 + k) };
 	for (int k = from; k < from + n; k++)
 		*vec_push(&sl->endpoints) = (struct slice_endpoint){
-			.addr = v4((uint8_t)(k == 0 ? 10 + shift : 10),
+			.addr = v4((uint8_t)(k == from ? 10 + shift : 10),
 				   (uint32_t)(i * c->endpoints + k)),
 			.flags = ENDPOINT_READY | ENDPOINT_SERVING,
 		};
@@ -201,7 +207,7 @@ static void measure_large(const struct cluster *c)
 	const struct name *name = numbered("service-", 0);
 	struct life l;
 
-	printf("1 service, %d ports x %d endpoints\n", c->ports, c->endpoints);
+	printf("%d services, %d ports x %d endpoints\n", c->services, c->ports, c->endpoints);
 	life_begin(&l, c);
 	sync_sources_ready(l.s);
 	run(&l, "first sync", 1);
@@ -218,6 +224,59 @@ static void measure_large(const struct cluster *c)
 	life_end(&l);
 	name_unref(ns);
 	name_unref(name);
+}
+
+static int u64_cmp(const void *a, const void *b)
+{
+	const uint64_t *x = a;
+	const uint64_t *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* One endpoint of each slice in turn, as a rolling update does it. */
+static void measure_rolling(const struct cluster *c)
+{
+	uint64_t took[ROLLING_CHANGES];
+	uint64_t longest = 0;
+	struct life l;
+
+	printf("1 service, %d endpoints in slices of %d\n", c->endpoints, ROLLING_SLICE);
+	life_begin(&l, c);
+	for (int from = 0; from < c->endpoints; from += SLICE_MAX) {
+		const struct name *ns = name_get_str("bench");
+		struct slice *sl = make_slice(c, 0, from, SLICE_MAX, 0);
+
+		(void)model_del_slice(&l.m, ns, sl->name, now_ns());
+		name_unref(ns);
+		slice_close(sl);
+	}
+	for (int from = 0; from < c->endpoints; from += ROLLING_SLICE)
+		model_put_slice(&l.m, make_slice(c, 0, from, ROLLING_SLICE, 0), now_ns());
+	sync_sources_ready(l.s);
+	run(&l, "first sync", 1);
+	for (int i = 0; i < ROLLING_CHANGES; i++) {
+		int slice = i % (c->endpoints / ROLLING_SLICE);
+		uint64_t begin = cpu_ns();
+
+		model_put_slice(&l.m,
+				make_slice(c, 0, slice * ROLLING_SLICE, ROLLING_SLICE,
+					   1 + i * ROLLING_SLICE / c->endpoints),
+				now_ns());
+		while (!list_is_empty(&l.m.dirty)) {
+			uint64_t cpu = cpu_ns();
+
+			(void)sync_step(l.s, now_ns());
+			longest = MAX(longest, cpu_ns() - cpu);
+		}
+		took[i] = cpu_ns() - begin;
+	}
+	qsort(took, ROLLING_CHANGES, sizeof(took[0]), u64_cmp);
+	printf("  change                 %9.3f ms CPU median, %.3f ms 99 %%  longest step %7.1f ms CPU\n",
+	       (double)took[ROLLING_CHANGES / 2] / 1e6,
+	       (double)took[ROLLING_CHANGES * 99 / 100] / 1e6, (double)longest / 1e6);
+	(void)fflush(stdout);
+	life_end(&l);
 }
 
 static void measure_period(const struct cluster *c)
@@ -265,16 +324,27 @@ static int run_child(void (*measure)(const struct cluster *c), const struct clus
 int main(int argc, char **argv)
 {
 	static const struct cluster large[] = { { 1, 2000, 500, 0 }, { 1, 1, 50000, 0 } };
+	static const struct cluster rolling[] = { { 1, 1, 10000, 0 }, { 1, 1, 50000, 0 } };
+	static const struct cluster ports = { 1000, 500, 2, 0 };
 	static const struct cluster many[] = { { 10000, 1, 5, 0 }, { 10000, 1, 5, NSEC_PER_SEC } };
 	int r = 0;
 
-	if (argc == 3) { /* PORTS ENDPOINTS */
-		struct cluster c = { 1, atoi(argv[1]), atoi(argv[2]), 0 };
+	if (argc == 2) { /* ENDPOINTS */
+		struct cluster c = { 1, 1, atoi(argv[1]), 0 };
+
+		return run_child(measure_rolling, &c);
+	}
+	if (argc >= 3) { /* PORTS ENDPOINTS [SERVICES] */
+		struct cluster c = { argc > 3 ? atoi(argv[3]) : 1, atoi(argv[1]), atoi(argv[2]),
+				     0 };
 
 		return run_child(measure_large, &c);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(large); i++)
 		r |= run_child(measure_large, &large[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(rolling); i++)
+		r |= run_child(measure_rolling, &rolling[i]);
+	r |= run_child(measure_large, &ports);
 	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
 		r |= run_child(measure_period, &many[i]);
 	return r;

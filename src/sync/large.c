@@ -14,7 +14,7 @@
 
 #include <errno.h>
 
-#define PIECE_OPS_DEFAULT 2000 /* about 10 ms */
+#define PIECE_OPS_DEFAULT 1500 /* about 10 ms */
 #define STEP_ENDPOINTS 20000   /* endpoints of a step of BUILD or RECALL: about 6 ms */
 
 bool sync_is_large(const struct sync *s, const struct svc *svc)

@@ -56,6 +56,48 @@ static void test_one_endpoint(void **state)
 	world_close(&w);
 }
 
+/*
+ * A load goes in steps of a few virtual services. The kernel lists destinations newest first; a
+ * large service that was read is equal to the one that was programmed.
+ */
+static void test_load_in_steps(void **state)
+{
+	struct str text = { 0 };
+	size_t n_steps = 0;
+	size_t n_dumps = 0;
+	struct world w;
+
+	world_open(&w);
+	str_puts(&text, "| http:8080 | ");
+	for (int k = 0; k < 700; k++)
+		str_printf(&text, "10.2.%d.%d rs; ", k % 3, k / 3);
+	for (int i = 0; i < 10; i++) {
+		char name[32];
+		char ip[64];
+
+		(void)snprintf(name, sizeof(name), "shop/s%d", i);
+		(void)snprintf(ip, sizeof(ip), "ip=10.96.0.%d port=http:80", i + 1);
+		service(&w, name, ip);
+		(void)snprintf(ip, sizeof(ip), "shop/s%d-1", i);
+		slice(&w, ip, name + strlen("shop/"), str_text(&text));
+	}
+	str_fini(&text);
+	settle(&w);
+	expect_adopted(&w);
+	sync_reload(w.s);
+	do {
+		fake_ipvs_writes_reset(w.ipvs);
+		assert_int_equal(sync_step(w.s, w.now), SYNC_NOW);
+		assert_true(fake_ipvs_dumps(w.ipvs) <= 3);
+		n_dumps += fake_ipvs_dumps(w.ipvs);
+		n_steps++;
+	} while (sync_state_get(w.s) == SYNC_LOADING);
+	assert_int_equal(n_dumps, 10);
+	assert_in_range(n_steps, 5, 40);
+	assert_int_equal(settle(&w), 0);
+	world_close(&w);
+}
+
 static void test_local_policy(void **state)
 {
 	struct world w;
@@ -1260,6 +1302,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_first),
 		cmocka_unit_test(test_one_endpoint),
+		cmocka_unit_test(test_load_in_steps),
 		cmocka_unit_test(test_local_policy),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_affinity),

@@ -102,7 +102,10 @@ static bool has_pool_sets(const struct nft_layout *l)
 	return true;
 }
 
-/* A datagram. */
+/*
+ * A datagram. For each one the kernel skips the elements that came before it, 64 in the time of one
+ * that is read.
+ */
 static int dump_some(struct nft_reading *rd, struct err *err)
 {
 	int r = nft_layout_has_set(rd->layout, nft_dumped[rd->i])
@@ -110,6 +113,7 @@ static int dump_some(struct nft_reading *rd, struct err *err)
 					      dump_elem, rd, err)
 			: 0;
 
+	rd->work += family_of(rd)->sets[nft_dumped[rd->i]].n / 64;
 	if (r != 0)
 		return r;
 	rd->walk = (struct nft_walk){ 0 };
