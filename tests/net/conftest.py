@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Fixtures: a lab and a daemon a module, steady flows through every test of it."""
+import itertools
 import os
 import sys
 
@@ -12,7 +13,31 @@ import lab as lab_  # noqa: E402
 import planes  # noqa: E402
 
 
+def pairs_of(item):
+    params = sorted((k, repr(v)) for k, v in item.callspec.params.items())
+    return set(itertools.combinations(params, 2)) or set(params)
+
+
+def pairwise(items):
+    """Of each test with parameters, as few cases as have every pair of values that any case has."""
+    kept = []
+    for _, group in itertools.groupby(items, lambda i: (i.fspath, i.originalname)):
+        group = list(group)
+        left = [i for i in group if hasattr(i, "callspec")]
+        kept += [i for i in group if i not in left]
+        missing = set().union(*map(pairs_of, left))
+        while missing:
+            best = max(left, key=lambda i: len(pairs_of(i) & missing))  # pylint: disable=W0640
+            kept.append(best)
+            missing -= pairs_of(best)
+    return [i for i in items if i in kept]
+
+
 def pytest_collection_modifyitems(config, items):
+    if os.environ.get("VIPD_PAIRS"):
+        kept = pairwise(items)
+        config.hook.pytest_deselected(items=[i for i in items if i not in kept])
+        items[:] = kept
     here = os.path.dirname(os.path.abspath(__file__))
     mine = [i for i in items if str(i.fspath).startswith(here)]
     if not mine:
