@@ -33,7 +33,7 @@ def _alt_names(names):
 
 
 def _write(path, data, mode=0o644):
-    """Replace a file at once: whoever reads it sees the old or the new one, whole."""
+    """Replace a file at once: a reader sees the complete old or new content."""
     part = path + ".part"
     with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as f:
         f.write(data)
@@ -129,7 +129,8 @@ class Certs:
 
     def client(self, name, user="system:kube-proxy", groups=("system:nodes",), begin=-DAY,
                end=365 * DAY, foreign=False):
-        """A client certificate NAME.crt, NAME.key; foreign: by an authority nobody trusts.
+        """A client certificate NAME.crt, NAME.key; foreign: by an authority that the server does
+        not trust.
         Returns {cert, key, serial}."""
         authority = Authority("nobody") if foreign else self.client_ca
         serial = authority.issue(self.path(name), user, groups=groups, begin=begin, end=end)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The server for tests: start it, tell it what to do, write kubeconfigs for it, clean up.
+"""The server for tests: start it, control it, write kubeconfigs for it, clean up.
 
     with Server() as api:
         api.put(service)
@@ -115,7 +115,7 @@ class Server:
             return f.read().strip()
 
     def stop(self, kill=False):
-        """End the process, its files stay; start() brings up another one, which knows nothing."""
+        """End the process, its files stay; start() starts another one, without objects."""
         if self.control:
             self.control.close()
             self.control = None

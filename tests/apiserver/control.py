@@ -269,7 +269,7 @@ class Control:
             watch.inject(watch.bookmark(self.server.store.rv))
         return {"count": len(chosen)}
 
-    # ---- who may come in
+    # ---- authentication
 
     def op_tokens(self, tokens):
         """The bearer tokens that are good from now on: {token: user}, or a list."""
@@ -343,7 +343,7 @@ class Control:
     async def op_wait(self, requests=None, watches=None, synced=None, connections=None, match=None,
                       timeout=10):
         """Wait until there are at least so many requests (that match), watches {resource: n},
-        synced watches {resource: n}, or at most so many connections. "met" tells whether."""
+        synced watches {resource: n}, or at most so many connections. "met" is the result."""
         deadline = time.monotonic() + timeout
         while True:
             if self._met(requests, watches, synced, connections, match):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What goes wrong on demand.
-
-A fault is a dict; `kind` says what happens, the rest to whom and how often:
+"""Faults on request. A fault is a dict; `kind` is what happens, the rest selects answers and
+number:
 
     resource, verb, encoding, path   only these answers; verb is get, list, watch (which includes
                                      watchlist), watchlist, create; path is a regular expression
@@ -60,7 +59,7 @@ class FaultError(ValueError):
 
 
 class Cut(ConnectionError):
-    """The answer was cut; nobody has to do anything about it."""
+    """The answer was cut; the caller has nothing to do."""
 
 
 class Fault:

@@ -42,7 +42,7 @@ class Settings:
         self.version_wait = 3.0             # for versions that are not there yet
         self.backlog = 1000000              # events a slow watch may be behind
         self.chunk = 2048                   # of chunked bodies; 0: one a write
-        self.gzip = True                    # large lists, for who accepts it
+        self.gzip = True                    # large lists, for clients that accept it
         self.plain_auth = False             # plain HTTP needs a token, too
         self.max_streams = 100
         self.ready = True                   # what /readyz says
@@ -123,7 +123,7 @@ class Listener:
         more = {}
         if self.secure:
             more = {"ssl": server.tls, "ssl_handshake_timeout": server.handshake_seconds,
-                    "ssl_shutdown_timeout": 0.01}  # who says goodbye does not wait, as in Go
+                    "ssl_shutdown_timeout": 0.01}  # no wait after a close message, as in Go
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: Connection(server, self.secure), sock, **more)

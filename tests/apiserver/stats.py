@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What was asked: one record a request, and counters."""
+"""Requests: one record each, and counters."""
 import collections
 import time
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The objects, their versions, and who watches them.
+"""The objects, their versions, and their watches.
 
-Objects are kept encoded (Item): JSON always, protobuf from the moment somebody asks for it. A
+Objects are kept encoded (Item): JSON always, protobuf from the first request for it. A
 change makes an Event with the item before and after; watches with the same selection and encoding
 share a Group, so that the event is wrapped once however many of them there are.
 """
@@ -297,7 +297,7 @@ class Store:
         return item
 
     def publish(self, table, event):
-        """Record an event and hand it to everyone who watches."""
+        """Record an event and pass it to all watches."""
         table.record(event)
         for group in table.groups.values():
             if not group.watches:

@@ -236,7 +236,7 @@ def raw_request(api, path, headers=(), secure=False, timeout=5):
             try:
                 part = sock.recv(65536)
             except (ConnectionResetError, ssl.SSLEOFError):
-                # ssl does not tell FIN from RST; the state of the socket does (TCP_CLOSE is RST)
+                # ssl reports FIN and RST alike; the state of the socket differs (TCP_CLOSE is RST)
                 state = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
                 return data, "reset" if state == 7 else "cut"
             except TimeoutError:
@@ -620,7 +620,7 @@ def test_list_versions(api):
     assert names(**{"continue": "%%%"}) == (400, "BadRequest")
     api.compact(resource="services")
     assert names(resourceVersion=second, resourceVersionMatch="Exact") == (410, "Expired")
-    # One who waits gets it when it is there.
+    # A waiting client gets it when it exists.
     timer = threading.Timer(0.05, lambda: Control(api.path("control")).call(
         "put", object=service("late")))
     api.set(version_wait=5.0)
@@ -659,7 +659,7 @@ def test_get(api):
 
 
 def test_gzip(api):
-    """Large lists only, and only for those who want it."""
+    """Large lists only, and only for clients that request it."""
     api.load(services=500)
     response, body = get(api, URLS["services"], headers={"Accept-Encoding": "gzip"})
     assert response.getheader("Content-Encoding") == "gzip"
@@ -1466,7 +1466,7 @@ def test_frozen_connections(api):
 
 
 def test_cut_connections(api):
-    """A FIN without TLS's goodbye: a client that checks can tell."""
+    """A FIN without TLS's goodbye: a client that checks can detect it."""
     url = urllib.parse.urlsplit(api.https)
     context = trusting(api)
     context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF

@@ -39,7 +39,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 class Request:
-    """What a client asked. Header names are in lower case; a query name given twice keeps its
+    """A request. Header names are in lower case; a query name given twice keeps its
     first value."""
 
     def __init__(self, method, target, headers, version):
@@ -213,7 +213,7 @@ class Http1:
         self.connection = connection
         self.buffer = bytearray()
         self.current = None
-        self.waiting = None     # a request whose body is still coming
+        self.waiting = None     # a request with an incomplete body
         self.writable = asyncio.Event()
 
     def feed(self, data):

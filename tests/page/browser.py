@@ -179,6 +179,6 @@ class Browser:
         return out
 
     def requests(self):
-        """[(path, status)] of everything it asked for, in this order of answers."""
+        """[(path, status)] of all requests, in the order of the answers."""
         return [(e["params"]["response"]["url"], e["params"]["response"]["status"])
                 for e in self.events if e["method"] == "Network.responseReceived"]

@@ -66,7 +66,7 @@ def shop():
 
 
 class Node(daemon.Vipd):
-    """vipd whose folder holds exactly the test's objects."""
+    """vipd with exactly the test's objects in its folder."""
 
     def __init__(self, alone):
         super().__init__(alone, {"--service-cluster-ip-range": None}, base=False)
@@ -202,7 +202,7 @@ def test_overview(page):
 
 
 def test_doctor(page, vipd, alone):
-    """What the doctor found stands there with what to do; when it is gone, it goes."""
+    """Problems of the doctor are shown with what to do, and removed when they are solved."""
     vipd.stop()
     alone.node.sysctl(net__ipv4__ip_forward=0)
     try:
@@ -298,7 +298,7 @@ def test_service(page):
 
 
 def test_connections(page, vipd, alone):
-    """Where vipd counts, its page tells how many connections each endpoint was given."""
+    """With counters, the page shows the connections of each endpoint."""
     alone.node.run("ip", "route", "add", "10.0.0.0/8", "dev", "lo")
     vipd.stop()
     vipd.flags["--metrics-per-service"] = "endpoint"
@@ -425,14 +425,14 @@ def test_vipd_goes_and_comes(page, vipd):
     page.events.clear()
 
 
-# ---- who may ask ----
+# ---- allowed requests ----
 
 @pytest.mark.parametrize("host,status", [
     ("127.0.0.1:10249", 200), ("localhost", 200), ("LOCALHOST:80", 200), ("[::1]:10249", 200),
     (L.NODE_NAME, 200), (L.NODE_NAME + ":10249", 200), ("evil.example", 403),
     ("localhost.evil.example:10249", 403), ("127.0.0.1.evil.example", 403), ("", 403)])
 def test_host(vipd, host, status):
-    """A name of somebody else's that leads here is not us: rebinding of names gets nothing."""
+    """A foreign name that resolves to this host is rejected (DNS rebinding)."""
     for path in ("/", "/page.js", "/v1/status", "/v1/services"):
         code, headers, body = ask(vipd, path, {"Host": host})
         assert code == status, path
@@ -511,7 +511,7 @@ def test_picture(page, vipd, name, scheme, target):
                    ".every(c => c < 64)")
     assert dark == (scheme == "dark")
     page.js("document.querySelector('#checks').hidden = true")  # what is wrong with this machine
-    # Nothing is wider than the window, and text can be told from its ground.
+    # Nothing is wider than the window, and text has contrast.
     assert page.js("document.documentElement.scrollWidth <= innerWidth")
     assert page.js(CONTRAST) == []
     taken = PIL_Image.open(io.BytesIO(page.screenshot()))

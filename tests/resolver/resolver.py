@@ -23,7 +23,7 @@ Pool = collections.namedtuple("Pool", "endpoints affinity_s")
 
 # kind: clusterip nodeport externalip lb
 # outside, pod, host: what a connection from there meets: Pool, REJECT or DROP
-# ranges: None = unrestricted, else a frozenset of networks that may connect (empty: nobody)
+# ranges: None = unrestricted, else a frozenset of networks that may connect (empty: none)
 # masq: "clusterip" (by the detector), "always", "host" (only the host's own)
 Frontend = collections.namedtuple("Frontend", "kind owner outside pod host ranges masq")
 
@@ -40,7 +40,7 @@ class Config:
         self.node_name = node_name
         self.detect = detect  # ClusterCIDR NodeCIDR BridgeInterface InterfaceNamePrefix
         self.cluster_cidrs = list(cluster_cidrs)
-        # SVC-10, IPT-12: iptables mode serves all addresses and localhost, unless told otherwise.
+        # SVC-10, IPT-12: iptables mode serves all addresses and localhost by default.
         is_iptables = mode == "iptables"
         if is_iptables and nodeport_addresses is None:
             nodeport_addresses = ["0.0.0.0/0", "::/0"]
@@ -154,8 +154,8 @@ def is_etp_local(svc):
 
 
 def ranges_of(svc, fam, vips, node_ip):
-    """SVC-20 to SVC-25. None = unrestricted. AN UNPARSABLE ENTRY MAY HAVE BEEN OF ANY FAMILY: where
-    it leaves a family without ranges, nobody may (SVC-23)."""
+    """SVC-20 to SVC-25. None = unrestricted. An unparsable entry may have been of any
+    family: where it leaves a family without ranges, no client may connect (SVC-23)."""
     texts = svc["spec"].get("loadBalancerSourceRanges") or []
     all_nets = [parse_net(t) for t in texts]
     nets = of_family(all_nets, fam)
@@ -281,7 +281,7 @@ class Node:
 
 
 def detector_of(config, node, fam):
-    """The prefixes that tell a pod, or None when there is no detector (MASQ-01)."""
+    """The prefixes of pods, or None without detection (MASQ-01)."""
     if config.detect == "ClusterCIDR":
         return of_family([parse_net(c) for c in config.cluster_cidrs], fam) or None
     if config.detect == "NodeCIDR":

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What table inet vipd-ipvs and the virtual services of IPVS say together: tables.compare() for the
+"""State of table inet vipd-ipvs and of the virtual services of IPVS: tables.compare() for the
 ipvs plane.
 
 A connection is followed as the kernel does it: a frontend's element gives a mark, the mark a
 virtual service (no pool in it: the one by address and port), and that one the destinations with
-a weight. A destination with weight 0 is on its way out and serves nobody; so one whose annotation
+a weight. A destination with weight 0 is draining and gets no connection; so one whose annotation
 asks for weight 0 counts as missing.
 """
 import ipaddress
@@ -21,7 +21,7 @@ PERSISTENT, OURS, FALLBACK = 0x1, 0x20, 0x8
 
 
 class Servers(Elements):
-    """One family. Has what tables.compare() asks a Tables for."""
+    """One family, with the methods of Tables that tables.compare() uses."""
 
     def __init__(self, fam, elements, services):
         """`elements(name)` as for Tables; `services` {virtual service: {(address, port):
@@ -93,8 +93,8 @@ class Servers(Elements):
         return []
 
     def leftovers(self):
-        """What nobody needs, in sentences. A virtual service may stay while it has connections:
-        at weight 0."""
+        """Unneeded state, in sentences. A virtual service may stay while it has connections: at
+        weight 0."""
         out = []
         used = {m for part in (self.fe, self.fe_in, self.fe_out, self.idle) for m in part.values()}
         for by, (s, dests) in self.services.items():
@@ -131,7 +131,7 @@ class Wishes:
 
 
 def _odd(key, frontend, servers, wishes):
-    """Schedulers and weights that are not as asked for."""
+    """Schedulers and weights that differ from the objects."""
     scheduler, weights = wishes.of(frontend.owner)
     pools = [v for v in (frontend.outside, frontend.host) if isinstance(v, Pool)]
     for mark in sorted(set(servers.marks(key)) - {REFUSE, DISCARD}):
@@ -151,6 +151,6 @@ def compare(result, servers, wishes, strict=True):
         try:
             out += ["%s (%s): %s" % (key, result.frontends[key].owner, text)
                     for text in _odd(key, result.frontends[key], servers, wishes)]
-        except Wrong:  # told already
+        except Wrong:  # reported already
             pass
     return out

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Random but reproducible: a stream of changes to the objects of a cluster.
 
-Stream(seed) holds the objects; step() changes one to a few of them, as a cluster would and a
-bit worse: every feature the data plane knows, in combinations nobody would choose. Left out is
+Stream(seed) holds the objects; step() changes one to a few of them, as a cluster would and a bit
+worse: every feature of the data plane, also in unlikely combinations. Left out is
 only what the API server forbids and what doc/behaviour.md leaves undefined.
 """
 import random

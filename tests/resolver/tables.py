@@ -212,7 +212,7 @@ class Tables(Elements):
                     key in self.masq_hosts)
 
     def pools_used(self):
-        """Every pool that a frontend may lead to, and those whose ranges are asked for."""
+        """All pools of frontends, and pools with ranges."""
         words = list(self.frontends.values()) + list(self.fw_frontends.values()) + \
             list(self.xl_cluster.values()) + list(self.xl_local.values())
         return {w >> 12 for w in words}
@@ -236,7 +236,7 @@ class Tables(Elements):
         return out
 
     def leftovers(self):
-        """What nobody needs, in sentences."""
+        """Unneeded state, in sentences."""
         out = []
         used = self.pools_used()
         for name in ("endpoints", "aff_slots", "ranges"):
@@ -263,7 +263,7 @@ def _text(verdict):
 def compare(result, tables, strict=True):
     """Everything in which one family's tables differ from the resolver's result.
 
-    strict: also that nothing is left which nobody needs. endpoint_addrs may hold more: an address
+    strict: also unneeded state. endpoint_addrs may hold more: an address
     outlives its last backend for the sake of established connections (their INVALID packets).
     """
     fam = tables.fam

@@ -34,7 +34,7 @@ def program():
 
 
 class Replay:
-    """The program, and what it was told so far."""
+    """The program, and the objects sent to it."""
 
     def __init__(self, flags):
         args = [program(), "--manifests=.", "--hostname-override=n1"] + flags + \
@@ -52,7 +52,7 @@ class Replay:
         self.proc.stdin.write(line + "\n")
 
     def update(self, objects):
-        """Tell the difference to what it was told before."""
+        """Send the difference to the previous objects."""
         want = {Stream.key(o): json.dumps(o) for o in objects}
         for key in sorted(set(self.held) - set(want)):
             self.tell(**{"del": {"kind": key[0], "namespace": key[1], "name": key[2]}})

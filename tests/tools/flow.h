@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * flow - both ends of test traffic: servers that tell who they are, and clients
- * that count what became of every connection.
+ * flow - both ends of test traffic: servers that send their address, and clients that count
+ * results of connections.
  *
  *     flow serve  answer on TCP and UDP ports
  *     flow new    new connections, continuously, at a rate
- *     flow steady long-lived connections that must never notice anything
+ *     flow steady long-lived connections that must never fail
  *
  * Wire: a client sends a line (TCP) or a datagram (UDP); the server answers with
  * "LOCAL-ADDRESS LOCAL-PORT PEER-ADDRESS PEER-PORT\n" as it sees the connection, so
@@ -59,13 +59,13 @@ struct flow_options {
 	unsigned interval_ms;         /* steady: from answer to the next ping */
 	unsigned timeout_ms;          /* new: one that takes longer and lost packets failed */
 	unsigned gap_ms;              /* steady: an answer later than this may be a gap */
-	unsigned requests;            /* new: asked for on each TCP connection */
+	unsigned requests;            /* new: requests on each TCP connection */
 	unsigned drain_ms;            /* serve: see flow_serve.c; 0 = end at once */
 	unsigned seconds;
 	uint64_t count; /* new: end after so many connections, 0 = no such end */
 };
 
-/* What a server said: whom the client reached and how the server saw the client. */
+/* Answer of a server: its address, and the client's address as the server sees it. */
 struct flow_answer {
 	struct ip_addr backend;
 	uint16_t backend_port;
@@ -89,7 +89,7 @@ struct flow_loop {
 
 void flow_loop_open(struct flow_loop *l, const struct flow_options *o, void (*stat)(void *arg),
 		    void *arg);
-/* Tell the parent that it may go on: one line, "ready". */
+/* Print "ready", for which the parent waits. */
 void flow_loop_ready(void);
 /*
  * Wait for events, at most until `until_ns`. Standard input is handled inside and
@@ -107,7 +107,7 @@ int flow_socket(const struct flow_target *t, const struct flow_options *o);
 /* Segments that TCP has sent again on a socket of this target; 0 for UDP. */
 uint32_t flow_resent(const struct flow_target *t, int fd);
 bool flow_answer_parse(struct flow_answer *ret, const char *line);
-/* Who failed to start says why and leaves. */
+/* Print the reason of a failed start and exit. */
 void flow_die(const char *fmt, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
 
 int flow_serve(const struct flow_options *o);

@@ -34,7 +34,7 @@ enum outcome {
 	OUTCOME_TIMEOUT,
 	OUTCOME_UNREACHABLE,
 	OUTCOME_WRONG,     /* an answer that makes no sense */
-	OUTCOME_UNTOUCHED, /* answered by the address we asked for: nobody translated it */
+	OUTCOME_UNTOUCHED, /* answered by the requested address: not translated */
 	OUTCOME_OTHER,
 	OUTCOME_N,
 };
@@ -139,7 +139,7 @@ static void slot_fail(struct state *s, struct slot *c, int error)
 {
 	switch (error) {
 	case ECONNREFUSED:
-		/* A TCP connection that stood and broke was reset, whatever the word. */
+		/* An established TCP connection that broke counts as reset. */
 		slot_end(s, c, OUTCOME_REFUSED, error);
 		break;
 	case ECONNRESET:
@@ -365,7 +365,7 @@ static void slot_ready(struct state *s, struct slot *c, uint32_t events)
 	slot_answered(s, c, &a);
 }
 
-/* Those that took too long, and those whose next question is due. */
+/* Connections that took too long, and those with a due request. */
 static void slots_check(struct state *s)
 {
 	uint64_t now = now_ns();

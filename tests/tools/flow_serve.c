@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * flow serve - answer every line and every datagram with who we are and whom we see.
+ * flow serve - answer every line and every datagram with the addresses of both ends.
  *
  * Sockets are bound to the wildcard of both families; a datagram is answered from
  * the address it was sent to, so one process can be any number of backends.
@@ -203,7 +203,7 @@ static void datagrams_read(struct server *s, int fd)
 	}
 }
 
-/* Told to end: are there clients to be told? */
+/* SIGTERM: are there clients to notify? */
 static bool is_still_draining(struct server *s, const struct flow_options *o)
 {
 	if (o->drain_ms == 0 || now_ns() >= s->loop.end_ns)

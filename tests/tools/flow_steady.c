@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * flow steady - long-lived connections that must never notice anything.
+ * flow steady - long-lived connections that must never fail.
  *
  * Each flow asks, waits for the answer, pauses, and asks again. What fails it: a
  * connection that breaks, a gap, an answer from another backend than the first,
@@ -31,7 +31,7 @@ struct flow {
 	uint64_t answers;
 	uint64_t longest_ns;
 	uint64_t gaps;
-	uint64_t unanswered; /* datagrams among `gaps` whose answer may still come */
+	uint64_t unanswered; /* datagrams among `gaps` that may still be answered */
 	uint64_t moved;
 	char broken[120]; /* why; empty = not broken */
 };

@@ -23,7 +23,7 @@
 #include "base/str.h"
 #include "source/kube/kube.h"
 
-/* How late a timer of this period comes tells how long the loop was busy. */
+/* The delay of a timer of this period is the time that the loop was busy. */
 #define LAG_PERIOD_NS NSEC_PER_MSEC
 
 struct feed {

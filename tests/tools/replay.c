@@ -242,7 +242,7 @@ int main(int argc, char **argv)
 	size_t cap = 0;
 
 	log_level_set_all(LOG_LEVEL_ERR - 1);
-	w.now = now_ns(); /* the plane notes real times, and is told ours, which run ahead */
+	w.now = now_ns(); /* the plane stores real times; the replay's run ahead */
 	host_addresses(&w);
 	fake_open(&w.kernel);
 	life_begin(&w);

@@ -81,7 +81,7 @@ class Run:
         self.took = 0.0
 
     def go(self, build, expression=""):
-        """Run it. Any thread may; report() tells."""
+        """Run it, in any thread; report() prints the result."""
         self.out = tempfile.mkdtemp(prefix="vipd-vm-out-")
         command = ["/usr/bin/python3", os.path.join(tree.ROOT, "tools/run-tests"), "--build",
                    build] + (["-k", expression] if expression else []) + ["--inside"] + self.tests

@@ -120,7 +120,7 @@ def packages_into(tree, packages):
 
 
 def applets_into(tree):
-    """busybox stands in for whatever is not there."""
+    """busybox replaces missing programs."""
     out = kernels.run(["busybox", "--list"]).stdout.decode()
     for name in out.split():
         if not any(os.path.lexists("%s/usr/%s/%s" % (tree, d, name)) for d in ("bin", "sbin")):
