@@ -12,6 +12,7 @@
 #include <event2/event.h>
 
 #include "base/str.h"
+#include "cli/cli.h"
 #include "explain/text.h"
 #include "nft/kind.h"
 #include "plane/ipvs/held.h"
@@ -31,18 +32,12 @@ struct reading {
 
 static int nodeport_parse(struct model_config *c, const char *list, struct err *err)
 {
-	char *copy;
-	char *rest;
-	char *word;
-	int r = 0;
+	int r;
 
 	if (list == NULL || strcmp(list, "primary") == 0)
 		return 0;
 	c->has_nodeport_cidrs = true;
-	copy = rest = xstrdup(list);
-	while (r == 0 && (word = strsep(&rest, ",")) != NULL)
-		r = ip_prefix_parse(vec_push(&c->nodeport_cidrs), word, err);
-	free(copy);
+	r = cli_prefixes((struct cli_prefixes *)&c->nodeport_cidrs, list, err);
 	return r < 0 ? err_wrap(err, r, "--nodeport-addresses") : 0;
 }
 

@@ -20,22 +20,20 @@
 /* --- values of special kinds --- */
 
 /* A switch; the action is value.max. */
-static int set_action(void *settings, const struct cli_option *flag, const char *value,
-		      struct err *err)
+static int set_action(void *to, const struct cli_option *f, const char *value, struct err *err)
 {
-	struct options *o = settings;
+	struct options *o = to;
 	bool is_set = false;
 	int r = cli_bool(&is_set, value, err);
 
 	if (r == 0 && is_set)
-		o->action = (enum options_action)flag->value.max;
+		o->action = (enum options_action)f->value.max;
 	return r;
 }
 
-static int set_cleanup(void *settings, const struct cli_option *flag, const char *value,
-		       struct err *err)
+static int set_cleanup(void *to, const struct cli_option *f, const char *value, struct err *err)
 {
-	struct options *o = settings;
+	struct options *o = to;
 	bool is_forced = value != NULL && strcmp(value, "kube-proxy,force") == 0;
 
 	if (is_forced || (value != NULL && strcmp(value, "kube-proxy") == 0)) {
@@ -43,31 +41,16 @@ static int set_cleanup(void *settings, const struct cli_option *flag, const char
 		o->is_cleanup_forced = is_forced;
 		return 0;
 	}
-	if (set_action(o, flag, value, NULL) < 0)
+	if (set_action(o, f, value, NULL) < 0)
 		return err_set(err, -EINVAL,
 			       "'%s' is not true, false, kube-proxy or kube-proxy,force", value);
 	return 0;
 }
 
-static int set_completion(void *settings, const struct cli_option *flag, const char *value,
-			  struct err *err)
-{
-	struct options *o = settings;
-	int r = cli_set(&(struct cli_option){ .value = { CLI_WORD }, .words = flag->words }, o,
-			value, err);
-
-	if (r == 0) {
-		o->action = OPTIONS_COMPLETION;
-		o->shell = value;
-	}
-	return r;
-}
-
 /* LIFE-11, CFG-08. Empty: the host's name. */
-static int set_hostname(void *settings, const struct cli_option *flag, const char *value,
-			struct err *err)
+static int set_hostname(void *to, const struct cli_option *f, const char *value, struct err *err)
 {
-	struct options *o = settings;
+	struct options *o = to;
 	size_t len = strlen(value);
 
 	if (len == 0)
@@ -85,20 +68,19 @@ static int set_hostname(void *settings, const struct cli_option *flag, const cha
 }
 
 /* CFG-07: empty is iptables in kube-proxy. */
-static int set_mode(void *settings, const struct cli_option *flag, const char *value,
-		    struct err *err)
+static int set_mode(void *to, const struct cli_option *f, const char *value, struct err *err)
 {
-	struct cli_option choice = *flag;
+	struct cli_option choice = *f;
 
 	choice.value.type = CLI_CHOICE;
-	return cli_set(&choice, settings, *value != '\0' ? value : "iptables", err);
+	return cli_set(&choice, to, *value != '\0' ? value : "iptables", err);
 }
 
-static int set_bind_address(void *settings, const struct cli_option *flag, const char *value,
+static int set_bind_address(void *to, const struct cli_option *f, const char *value,
 			    struct err *err)
 {
 	static const uint8_t any[16];
-	struct options *o = settings;
+	struct options *o = to;
 	struct ip_addr a;
 	int r;
 
@@ -113,10 +95,10 @@ static int set_bind_address(void *settings, const struct cli_option *flag, const
 }
 
 /* SVC-09, SVC-10: "primary", or prefixes. */
-static int set_nodeport_addresses(void *settings, const struct cli_option *flag, const char *value,
+static int set_nodeport_addresses(void *to, const struct cli_option *f, const char *value,
 				  struct err *err)
 {
-	struct options *o = settings;
+	struct options *o = to;
 	bool is_primary = strcmp(value, "primary") == 0 || *value == '\0';
 	int r = cli_prefixes((struct cli_prefixes *)&o->model.nodeport_cidrs,
 			     is_primary ? "" : value, err);
@@ -128,10 +110,10 @@ static int set_nodeport_addresses(void *settings, const struct cli_option *flag,
 	return 0;
 }
 
-static int set_localhost_nodeports(void *settings, const struct cli_option *flag, const char *value,
+static int set_localhost_nodeports(void *to, const struct cli_option *f, const char *value,
 				   struct err *err)
 {
-	struct options *o = settings;
+	struct options *o = to;
 
 	o->has_localhost = true;
 	return cli_bool(&o->model.serves_localhost, value, err);
@@ -186,10 +168,10 @@ static int set_gate(struct options *o, const char *gate, const char *value, stru
 	return 0;
 }
 
-static int set_feature_gates(void *settings, const struct cli_option *flag, const char *value,
+static int set_feature_gates(void *to, const struct cli_option *f, const char *value,
 			     struct err *err)
 {
-	return each_entry(settings, value, set_gate, err);
+	return each_entry(to, value, set_gate, err);
 }
 
 /* LEVEL for all areas, or AREA=LEVEL; the last one counts. */
@@ -210,10 +192,9 @@ static int set_level(struct options *o, const char *word, const char *value, str
 	return 0;
 }
 
-static int set_log_level(void *settings, const struct cli_option *flag, const char *value,
-			 struct err *err)
+static int set_log_level(void *to, const struct cli_option *f, const char *value, struct err *err)
 {
-	return each_entry(settings, value, set_level, err);
+	return each_entry(to, value, set_level, err);
 }
 
 static int set_module(struct options *o, const char *word, const char *value, struct err *err)
@@ -236,15 +217,13 @@ static int set_module(struct options *o, const char *word, const char *value, st
 	return 0;
 }
 
-static int set_vmodule(void *settings, const struct cli_option *flag, const char *value,
-		       struct err *err)
+static int set_vmodule(void *to, const struct cli_option *f, const char *value, struct err *err)
 {
-	return each_entry(settings, value, set_module, err);
+	return each_entry(to, value, set_module, err);
 }
 
 /* "10.0.0.1:80", "[::1]:80", or an address alone: port 0. CFG-21: empty changes nothing. */
-static int set_place(void *settings, const struct cli_option *flag, const char *value,
-		     struct err *err)
+static int set_place(void *to, const struct cli_option *f, const char *value, struct err *err)
 {
 	const char *colon = strrchr(value, ':');
 	bool is_bare = colon == NULL || (value[0] != '[' && strchr(value, ':') != colon) ||
@@ -268,14 +247,13 @@ static int set_place(void *settings, const struct cli_option *flag, const char *
 	if (r < 0)
 		return r;
 	place.port = (uint16_t)port;
-	memcpy((char *)settings + flag->value.at, &place, sizeof(place));
+	memcpy((char *)to + f->value.at, &place, sizeof(place));
 	return 0;
 }
 
-static int set_ipvs_mark(void *settings, const struct cli_option *flag, const char *value,
-			 struct err *err)
+static int set_ipvs_mark(void *to, const struct cli_option *f, const char *value, struct err *err)
 {
-	struct options *o = settings;
+	struct options *o = to;
 	char *end;
 	unsigned long n = strtoul(value, &end, 0);
 
@@ -285,10 +263,9 @@ static int set_ipvs_mark(void *settings, const struct cli_option *flag, const ch
 	return 0;
 }
 
-static int set_ipvs_table(void *settings, const struct cli_option *flag, const char *value,
-			  struct err *err)
+static int set_ipvs_table(void *to, const struct cli_option *f, const char *value, struct err *err)
 {
-	struct options *o = settings;
+	struct options *o = to;
 	int64_t n;
 	int r = cli_int(&n, value, 1, UINT32_MAX, err);
 
@@ -334,8 +311,8 @@ static const struct cli_option flags[] = {
 	  "remove vipd's kernel state and exit",
 	  .words = "true false kube-proxy kube-proxy,force" },
 	{ "init-only", NULL, ACTION(OPTIONS_INIT_ONLY), "set privileged sysctls and exit" },
-	{ "completion", "SHELL", SPECIAL(set_completion), "print a completion script and exit",
-	  .words = "bash zsh fish" },
+	{ "completion", "SHELL", CLI_VALUE(CLI_WORD, CLI_AT(shell)),
+	  "print a completion script and exit", .words = "bash zsh fish" },
 	{ "version", NULL, ACTION(OPTIONS_VERSION), "print version and commit, and exit" },
 	{ "help", NULL, ACTION(OPTIONS_HELP), "print this help and exit", .letter = 'h' },
 
@@ -458,14 +435,8 @@ static const struct cli_option flags[] = {
 	  "logging.flushFrequency", .kind = CONFIG_DURATION_OR_NS, .effect = CLI_ACCEPTED },
 	{ NULL, NULL, ANY, LOG_NOTE, NULL, "logging.options", .kind = CONFIG_ANY,
 	  .effect = CLI_ACCEPTED },
-#define LOG_SWITCH(name)                                          \
-	{                                                         \
-		name, NULL, ANY, LOG_NOTE, .effect = CLI_ACCEPTED \
-	}
-#define LOG_VALUE(name, arg)                                     \
-	{                                                        \
-		name, arg, ANY, LOG_NOTE, .effect = CLI_ACCEPTED \
-	}
+#define LOG_SWITCH(name) CLI_VALUE(name, NULL, ANY, LOG_NOTE, .effect = CLI_ACCEPTED)
+#define LOG_VALUE(name, arg) CLI_VALUE(name, arg, ANY, LOG_NOTE, .effect = CLI_ACCEPTED)
 	LOG_SWITCH("log-text-split-stream"),
 	LOG_VALUE("log-text-info-buffer-size", "SIZE"),
 	LOG_SWITCH("log-json-split-stream"),
@@ -516,11 +487,9 @@ static const struct cli_option flags[] = {
 	{ NULL, NULL, CHECKED(CLI_INT, 0, 31), MARK_NOTE, "14", "nftables.masqueradeBit",
 	  .effect = CLI_ACCEPTED },
 
-#define WINDOWS(field, type, preset)                                          \
-	{                                                                     \
-		NULL, NULL, CHECKED(type, 0, 0), WINDOWS_NOTE, preset, field, \
-			.effect = CLI_ACCEPTED                                \
-	}
+#define WINDOWS(field, type, preset)                                            \
+	CLI_VALUE(NULL, NULL, CHECKED(type, 0, 0), WINDOWS_NOTE, preset, field, \
+		  .effect = CLI_ACCEPTED)
 	WINDOWS("winkernel.networkName", CLI_TEXT, ""),
 	WINDOWS("winkernel.sourceVip", CLI_TEXT, ""),
 	WINDOWS("winkernel.enableDSR", CLI_BOOL, "false"),

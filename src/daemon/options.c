@@ -177,7 +177,7 @@ static bool is_preset(const struct cli_option *f, const struct config_value *v)
 	return is_equal;
 }
 
-static int field_refuse(const struct parse *p, const struct config_value *v, int code,
+static int field_reject(const struct parse *p, const struct config_value *v, int code,
 			struct err *err)
 {
 	(void)err_wrap(err, code, "%s", v->name);
@@ -193,12 +193,12 @@ static int foreign_check(const struct parse *p, const struct cli_option *f,
 						: 0;
 
 	str_fini(&scratch.ignored);
-	return r < 0 ? field_refuse(p, v, r, err) : 0;
+	return r < 0 ? field_reject(p, v, r, err) : 0;
 }
 
 static int field_apply(struct parse *p, const struct config_value *v, struct err *err)
 {
-	bool is_section;
+	bool is_section = false;
 	const struct cli_option *f = field_find(v->name, &is_section);
 	char *text;
 	int r;
@@ -213,7 +213,7 @@ static int field_apply(struct parse *p, const struct config_value *v, struct err
 	*vec_push(&p->o->texts) = text;
 	r = option_set(p->o, f, v->name, text, err);
 	if (r < 0)
-		return field_refuse(p, v, r, err);
+		return field_reject(p, v, r, err);
 	effective_put(p->o, f, text);
 	return 0;
 }
@@ -496,9 +496,10 @@ static void log_format_peek(struct options *o, const struct config *file, int ar
 			(void)!cli_set(format, o, value, NULL);
 }
 
-static bool is_for_people(enum options_action action)
+/* Needs no valid configuration. */
+static bool is_for_people(const struct options *o)
 {
-	return action == OPTIONS_HELP || action == OPTIONS_VERSION || action == OPTIONS_COMPLETION;
+	return o->action == OPTIONS_HELP || o->action == OPTIONS_VERSION || o->shell != NULL;
 }
 
 /* All flags must be valid, including those that a file replaces. Yields --config. */
@@ -511,7 +512,7 @@ static int flags_check(const char **ret, int argc, char **argv, struct err *err)
 	options_init(&o);
 	r = flags_apply(&p, argc, argv, err);
 	if (r == 0)
-		*ret = is_for_people(o.action) ? NULL : o.config;
+		*ret = is_for_people(&o) ? NULL : o.config;
 	options_fini(&o);
 	return r;
 }
@@ -568,7 +569,9 @@ int options_parse(struct options *o, struct model_config *config, int argc, char
 			json_string(o->mode == PROXY_MODE_IPVS       ? "ipvs"
 				    : o->mode == PROXY_MODE_IPTABLES ? "iptables"
 								     : "nftables"));
-	if (o->write_config_to != NULL && !is_for_people(o->action))
+	if (o->shell != NULL)
+		o->action = OPTIONS_COMPLETION;
+	else if (o->write_config_to != NULL && !is_for_people(o))
 		o->action = OPTIONS_WRITE_CONFIG;
 	*config = o->model;
 	o->model = (struct model_config){ 0 };
