@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* cleanup/child - through files in memory, so that nobody waits for anybody. */
+/* cleanup/child - input and output are files in memory, so neither side blocks. */
 #include "cleanup/child.h"
 
 #include <errno.h>

@@ -104,7 +104,7 @@ static void service_end(const struct ipvs_key *key, struct ipvs_wire *wire, bool
 		t->n_failed++;
 }
 
-static void tell(const struct tally *t, struct report *report)
+static void tally_report(const struct tally *t, struct report *report)
 {
 	if (t->n_handed_over > 0)
 		report_removed(report, t->n_handed_over,
@@ -148,7 +148,7 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 	vec_fini(&services.v);
 	if (r < 0)
 		return r;
-	tell(&tally, report);
+	tally_report(&tally, report);
 	ret->n_handed_over = tally.n_handed_over;
 	ret->is_busy = tally.n_busy + tally.n_failed > 0;
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cleanup/ipvs - the virtual services of kube-proxy's ipvs mode, and nobody else's.
+ * cleanup/ipvs - removes virtual services of kube-proxy's ipvs mode, and no others.
  *
  * Its own are those of an address on kube-ipvs0, and those of a port that is in one of
  * the sets of node ports; firewall-mark services never are, nor vipd's own. A virtual service

@@ -24,7 +24,7 @@ static const char *const table_names[] = { "filter", "nat", "mangle" };
 
 /* --- reading --- */
 
-/* The next word, as it stands, quotes and all; its length, 0 at the end of the line. */
+/* The next word with its quotes; returns its length, 0 at the end of the line. */
 static size_t word_next(const char **at)
 {
 	const char *p = *at + strspn(*at, " ");

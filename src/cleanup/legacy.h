@@ -15,7 +15,7 @@ MUST_USE int cleanup_iptables_legacy(struct report *report, struct err *err);
 
 /* --- for tests ---------------------------------------------------------------------- */
 
-/* Fill the table whose name is set from what iptables-save printed. */
+/* Fill the table whose name is set from the output of iptables-save. */
 void legacy_parse(struct xt_table *t, const char *saved);
 /* What iptables-restore --noflush is to read; nothing when nothing is marked. */
 void legacy_print(struct str *out, const struct xt_table *t);

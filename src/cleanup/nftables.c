@@ -355,7 +355,7 @@ static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *n
 	return nl_batch_commit(b, err);
 }
 
-/* Somebody may change a table between reading and deleting: then it is read again. */
+/* If a process changes a table between reading and deleting, it is read again. */
 int cleanup_iptables_nft(struct nl_sock *nl, struct report *report, struct err *err)
 {
 	struct family f[ARRAY_SIZE(families)] = { 0 };

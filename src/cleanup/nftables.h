@@ -13,6 +13,6 @@
 
 /* Are tables of vipd's, whatever its plane, in this network namespace? 1, 0 or -errno. */
 MUST_USE int cleanup_has_vipd(struct nl_sock *nl, struct err *err);
-/* The tables "kube-proxy" of ip and ip6. What cannot go is told, and no error. */
+/* The tables "kube-proxy" of ip and ip6. What cannot be removed is reported, and is no error. */
 MUST_USE int cleanup_nftables(struct nl_sock *nl, struct report *report, struct err *err);
 MUST_USE int cleanup_iptables_nft(struct nl_sock *nl, struct report *report, struct err *err);

@@ -121,7 +121,7 @@ static bool keep(struct xt_table *t, const char *name, bool keeps_jumps, const c
 	return true;
 }
 
-/* Base chains are few, and rules in them too: this is not asked for every rule. */
+/* Base chains are few, and so are their rules: this is not called for every rule. */
 static bool is_base(const struct xt_table *t, const char *name)
 {
 	const struct xt_chain *c = chain_find(t, name);

@@ -8,9 +8,9 @@
  * KUBE-MARK-DROP, KUBE-KUBELET-CANARY and KUBE-IPTABLES-HINT are the kubelet's. A rule is
  * its, when it is in such a chain, or hangs one where kube-proxy hangs it: in a base chain.
  *
- * Two things keep a chain. A chain of somebody else uses it: CNI plugins may mark with
+ * Two things keep a chain. A foreign chain uses it: CNI plugins may mark with
  * KUBE-MARK-MASQ, and then KUBE-POSTROUTING, which acts on the mark, stays as well. And in a
- * table whose base chain drops what nobody accepts, the chains of kube-proxy that accept
+ * table whose base chain drops what no rule accepts, the chains of kube-proxy that accept
  * stay with their jumps, or established connections would end; force takes them away.
  */
 #pragma once

@@ -14,30 +14,30 @@
 #include "ctl/value.h"
 
 #define ASK_TIMEOUT_MS 5000
-/* vipd retries a service whose place is taken after 10 s at the latest. */
+/* vipd retries a service whose address is occupied after at most 10 s. */
 #define WAIT_S 20
 
 int serving_check(const char *control_socket, size_t *n_occupied, struct err *err)
 {
 	struct client client = { .path = control_socket, .timeout_ms = ASK_TIMEOUT_MS };
 	json_t *status;
-	json_int_t owed;
+	json_int_t pending;
 	int r;
 
 	if (*control_socket == '\0')
-		return err_set(err, -EAGAIN, "without a control socket vipd cannot be asked");
+		return err_set(err, -EAGAIN, "no control socket: the state of vipd is unknown");
 	r = client_get_json(&status, &client, "/v1/status", err);
 	if (r < 0)
 		return r;
 	value_clean(status);
 	*n_occupied = (size_t)value_int(value_get(status, "rejected"), "occupied");
-	owed = value_int(value_get(status, "pending"), "services") - (json_int_t)*n_occupied;
+	pending = value_int(value_get(status, "pending"), "services") - (json_int_t)*n_occupied;
 	if (strcmp(value_text(status, "state"), "running") != 0)
 		r = err_set(err, -EAGAIN, "it is still %s: %s", value_text(status, "state"),
 			    value_text(status, "state_text"));
-	else if (owed > 0)
+	else if (pending > 0)
 		r = err_set(err, -EAGAIN, "%lld services are pending (vipctl status)",
-			    (long long)owed);
+			    (long long)pending);
 	json_decref(status);
 	return r;
 }

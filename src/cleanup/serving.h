@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cleanup/serving - may kube-proxy's rules go? Only when vipd serves in their place,
- * and when nobody is there to put them back.
+ * cleanup/serving - may kube-proxy's rules be removed? Only if vipd serves all services, and no
+ * kube-proxy runs that would restore them.
  */
 #pragma once
 
 #include "base/err.h"
 
 /*
- * vipd, asked at its control socket, holds all services in the kernel; else `err` says what not.
- * `n_occupied`: services that only wait for foreign virtual services, which is what cleanup ends.
+ * 0 if vipd, read over its control socket, has programmed all services; else `err` says why not.
+ * `n_occupied`: services that wait only for foreign virtual services, which cleanup removes.
  */
 MUST_USE int serving_check(const char *control_socket, size_t *n_occupied, struct err *err);
-/* Wait until vipd has taken over what was handed over to it; -EAGAIN: it has not. */
+/* Wait until vipd serves the services handed over to it; -EAGAIN: timeout. */
 MUST_USE int serving_wait(const char *control_socket, struct err *err);
 /* -EBUSY: a process named kube-proxy runs in this network namespace. */
 MUST_USE int kube_proxy_check(struct err *err);

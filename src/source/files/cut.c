@@ -61,9 +61,8 @@ static void take(struct cut *c, size_t n)
 #define MARK_LEN 4
 
 /*
- * Where the document at `pos` ends, as far as can be told: true with the index
- * behind its last byte, false when the buffer holds no end. A mark is only one
- * when a space or a line end follows.
+ * Find the end of the document at `pos`: true with the index behind its last byte, false if the
+ * buffer has no end. A mark must be followed by a space or a line end.
  */
 static bool find_end(struct cut *c, size_t *ret)
 {

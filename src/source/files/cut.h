@@ -4,13 +4,12 @@
  *
  *     cut_init -> cut_next, cut_next, ... -> cut_fini
  *
- * YAML allows such a line nowhere but between documents, not even inside quotes,
- * so the cut needs no parser. It buys three things: a document with bad syntax
- * spoils only itself, an unchanged document is known by its text without being
- * parsed, and the memory needed is that of one document.
+ * YAML allows such a line only between documents, not even inside quotes, so no parser is needed.
+ * A syntax error affects one document only, an unchanged document is recognised without being
+ * parsed, and only one document is in memory.
  *
- * A document too large to be held is handed out as a stream: CUT_STREAM, then
- * cut_read() until it gives 0.
+ * A document above CUT_DOCUMENT_MAX is read as a stream: CUT_STREAM, then cut_read() until it
+ * returns 0.
  */
 #pragma once
 
@@ -19,7 +18,7 @@
 
 #include "base/err.h"
 
-#define CUT_DOCUMENT_MAX (8U << 20) /* bytes of a document that is held as a whole */
+#define CUT_DOCUMENT_MAX (8U << 20) /* bytes of a document that is read as a whole */
 
 /* Up to `size` bytes into `buf`; 0 at the end, -errno. */
 typedef ssize_t (*cut_read_fn)(void *arg, void *buf, size_t size);

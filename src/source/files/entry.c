@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* files/entry - entries, their keys, and how they are told. */
+/* files/entry - entries, their keys and their text in messages. */
 #include "source/files/entry.h"
 
 #include <stdlib.h>

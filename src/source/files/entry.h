@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * files/entry - an object in a file, and what its good version is good for.
+ * files/entry - an object in a file, and the state of its last good version.
  *
- * Internal to files/: state.c decides who wins, merge.c brings in new text.
+ * Private to source/files/. state.c chooses among versions, merge.c takes in new text.
  */
 #pragma once
 
 #include "source/files/state.h"
 
 enum entry_flags {
-	ENTRY_HAS_GOOD = 1 << 0, /* some version was good; where it is: see below */
-	ENTRY_IGNORED = 1 << 1,  /* that version says that there is no object for us */
-	ENTRY_BAD = 1 << 2,      /* the text of now is refused */
+	ENTRY_HAS_GOOD = 1 << 0, /* a version was valid; see below for where it is */
+	ENTRY_IGNORED = 1 << 1,  /* that version is not for vipd */
+	ENTRY_BAD = 1 << 2,      /* the current text is invalid */
 	ENTRY_APPLIED = 1 << 3,  /* the model holds the good version */
-	ENTRY_SHADOWED = 1 << 4, /* another one wins; this was told */
+	ENTRY_SHADOWED = 1 << 4, /* another version is used; logged */
 	ENTRY_WANTED = 1 << 5,   /* its file is to be read again for the good version */
 	ENTRY_MOVED = 1 << 6,    /* during a merge: found in the new version */
 };
@@ -46,7 +46,7 @@ struct state {
 	struct model *model;
 	struct htable files;
 	struct htable entries;
-	VEC(struct key) changed; /* whom state_apply() has to look at */
+	VEC(struct key) changed; /* for state_apply() */
 	size_t n_shadowed;
 	bool is_closing;
 };
@@ -67,6 +67,6 @@ void entry_shadow_set(struct state *s, struct entry *e, bool is_shadowed);
 /* If its version was to be read again: it cannot be, so there is none. */
 void entry_wanted_drop(struct state *s, struct entry *e);
 
-/* "Service shop/cart", and the line of the file where it stands (0: it no longer does). */
+/* "Service shop/cart", and its line in the file (0: it is no longer there). */
 void entry_title(struct str *ret, const struct entry *e);
 uint32_t entry_line(const struct entry *e);

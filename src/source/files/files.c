@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * source/files - which file is read when.
+ * source/files - decides which file is read when.
  *
- * Events put files into a queue; work() reads them, a bounded time in each turn of
- * the loop, and when the queue is empty tells the model everything at once. A slow
- * scan of the whole folder backs the events up: it finds what inotify does not see
- * (other machines' writes to a network file system) and what was not yet complete.
+ * Events put files into a queue; work() reads them, a bounded time in each turn of the loop, and
+ * applies all changes to the model when the queue is empty. A slow scan of the whole folder finds
+ * changes without events (network file systems) and files that were incomplete.
  */
 #include "source/files/files.h"
 
@@ -199,7 +198,7 @@ static void fail(struct files *fs, struct file *f, const char *what)
 	str_fini(&text);
 }
 
-/* 1: regular and not too large; 0: it is no file of ours; else it was told why not. */
+/* 1: regular and not too large; 0: not a manifest; else -errno, and the problem is recorded. */
 static int check(struct files *fs, struct file *f, const struct stat *st)
 {
 	char text[80];
@@ -302,7 +301,7 @@ static void reading_done(struct files *fs)
 	if ((!fs->is_complete && !f->is_known && has_writer(fs->fd)) || fstat(fs->fd, &st) == -1 ||
 	    (now = stamp_of(&st), now.size != fs->stamp.size) ||
 	    now.mtime_ns != fs->stamp.mtime_ns) {
-		fs->is_unsettled = true; /* its writer's close will be told */
+		fs->is_unsettled = true; /* an event follows when its writer closes it */
 		reading_stop(fs);
 		return;
 	}
@@ -593,7 +592,7 @@ static void on_name(void *arg, const char *name, enum watch_what what)
 			refresh(fs, f);
 		break;
 	case WATCH_GONE:
-		/* If there is one by that name again, its completion is told. */
+		/* If a file of that name exists again, its own event follows. */
 		if (f != NULL &&
 		    (watch_dir(fs->watch) < 0 ||
 		     (fstatat(watch_dir(fs->watch), name, &st, AT_SYMLINK_NOFOLLOW) == -1 &&
@@ -601,7 +600,7 @@ static void on_name(void *arg, const char *name, enum watch_what what)
 			drop(fs, f);
 		break;
 	case WATCH_MADE:
-		fs->is_unsettled = true; /* its writer's close is told, if it has one */
+		fs->is_unsettled = true; /* if it has a writer, an event follows */
 		break;
 	}
 }

@@ -4,19 +4,15 @@
  *
  *     files_open -> ready() once -> changed(), changed(), ... -> files_close
  *
- * Every file of the folder named *.yaml, *.yml or *.json (hidden files and
- * editors' copies are not looked at, nor are folders inside) holds documents or
- * lists of Service, EndpointSlice, Node and ServiceCIDR; other kinds are counted
- * and skipped. The model always holds what the folder says, document by document:
- * one that is wrong is named with its file and line, its last good version stays,
- * and everything else is served.
+ * Files named *.yaml, *.yml or *.json contain documents or lists of Service, EndpointSlice, Node
+ * and ServiceCIDR; other kinds are counted and skipped, and so are hidden files, editors' copies
+ * and subfolders. Each document counts alone: an invalid one is reported with its file and line,
+ * and its last good version stays.
  *
- * A change is read when its writer closes the file or renames it into place, and
- * reaches the model in the same turn of the loop. A file that is being written
- * is left alone until then. What the folder's name stands for may change: a
- * symbolic link on the way that is pointed elsewhere, as ConfigMap volumes do, or
- * a folder removed and made again. While there is no folder, the model keeps what
- * the last one said.
+ * A file is read when its writer closes it or renames it into place; the change reaches the model
+ * in the same turn of the loop. The path may lead to another folder later: a symbolic link on the
+ * way changes, as in ConfigMap volumes, or the folder is removed and created again. While there is
+ * no folder, the model keeps its objects.
  *
  * Limits: FILES_FILE_MAX a file; CUT_DOCUMENT_MAX, YAML_DEPTH_MAX, YAML_COST_MAX
  * a document or list entry; object.h's what one object may hold.
@@ -34,15 +30,15 @@ struct str;
 #define FILES_FILE_MAX (256U << 20)
 
 struct files_ops {
-	/* Once: the whole folder was read, good or bad, and what is good is in the model. */
+	/* Once: the whole folder was read, and the model has every valid object. */
 	void (*ready)(void *arg);
 	/* The model was changed, or files_are_complete() became true, after ready(). */
 	void (*changed)(void *arg);
 	void *arg;
-	bool is_strict; /* refuse objects with unknown fields, instead of telling */
+	bool is_strict; /* reject objects with unknown fields, instead of a note */
 };
 
-/* Something an operator should look at, as long as it lasts. */
+/* An error or a note, as long as it lasts. */
 struct files_problem {
 	const char *file; /* name in the folder; the folder itself: its path */
 	uint32_t line;    /* 0: the file as a whole */
@@ -75,7 +71,7 @@ void files_read_again(struct files *f);
 bool files_are_ready(const struct files *f);
 /*
  * Is some version of every object of the folder known? Once true it stays true: from then on
- * last good versions stand for what cannot be read. `why` gets the first reason, if not; NULL:
+ * last good versions replace what cannot be read. `why` gets the first reason, if not; NULL:
  * the answer alone, at no cost.
  */
 bool files_are_complete(const struct files *f, struct str *why);

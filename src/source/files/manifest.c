@@ -24,7 +24,7 @@ enum format {
 	FORMAT_JSON,
 };
 
-/* An entry of a list whose kind is not known yet. */
+/* An entry of a list whose kind follows later. */
 struct pending {
 	json_t *obj;
 	uint32_t line; /* of the file */
@@ -124,7 +124,7 @@ static struct unit *unit_last(struct manifest *m)
 	return &m->units.v[m->units.n - 1];
 }
 
-/* True: the caller knows this text. A hash of 0 is nobody's. */
+/* True: the caller knows this text. A hash of 0 never matches. */
 static bool unit_begin(struct manifest *m, const char *text, size_t len, uint64_t salt,
 		       uint32_t line)
 {
@@ -163,7 +163,7 @@ static struct piece *unreadable_add(struct manifest *m, uint32_t line, const cha
 	return p;
 }
 
-/* The line of the value a decoder stands at. */
+/* The line of the decoder's current value. */
 static uint32_t value_line(const struct manifest_work *w, const struct decode *d, uint32_t line)
 {
 	if (w->is_detached)
@@ -233,7 +233,7 @@ static void piece_refuse(struct taking *t, struct piece *p, const struct decode 
 	p->why = xstrdup(why);
 }
 
-/* An object whose kind or version was refused: its name may be readable all the same. */
+/* An object with an unsupported kind or version: its name may be readable. */
 static void bad_kind_add(struct taking *t, struct piece *p, const json_t *obj,
 			 const struct decode *d, const char *why)
 {
@@ -273,7 +273,7 @@ static void object_add(struct manifest *m, const json_t *obj, enum object_kind k
 		p->state = PIECE_IGNORED;
 }
 
-/* A document, or an entry of a list whose entries are of `list_kind` unless they say. */
+/* A document, or an entry of a list whose default kind is `list_kind`. */
 static void value_add(struct manifest *m, const json_t *obj, enum object_kind list_kind,
 		      uint32_t line)
 {
@@ -432,7 +432,7 @@ static int on_json_object(void *arg, const struct json_piece *p, struct err *err
 
 static const struct jsonsplit_ops split_ops = { on_json_item, on_json_object };
 
-/* Brackets that do not match, or a bound: what follows cannot be told apart any more. */
+/* Unbalanced brackets, or a limit: the rest cannot be divided into units. */
 static void json_fail(struct manifest *m, const char *why)
 {
 	struct manifest_work *w = m->work;
@@ -466,7 +466,7 @@ static int json_step(struct manifest *m, struct err *err)
 
 /* --- YAML ----------------------------------------------------------------- */
 
-/* Only comments, directives and separators? Directives stand before the cut they belong to. */
+/* Only comments, directives and separators? Directives precede the cut of their document. */
 static bool is_hollow(const struct cut_piece *doc)
 {
 	const char *p = doc->text;
@@ -601,7 +601,7 @@ static bool json_instead(struct manifest *m)
 	return is_json;
 }
 
-/* Whose text it is, if it was broken only after that was said. For people. */
+/* Guess the name of a broken object, for messages. */
 static void name_guess(struct piece *p, const json_t *root)
 {
 	struct decode d = { .default_ns = "default" };
@@ -658,7 +658,7 @@ static int yaml_step(struct manifest *m, struct err *err)
 	return 1;
 }
 
-/* What follows is not read: one more unit says so, and keeps what the file held. */
+/* Stop reading: a last, unreadable unit reports it and keeps earlier objects of the file. */
 static int too_many(struct manifest *m)
 {
 	struct str why = { 0 };

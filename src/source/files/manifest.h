@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * files/manifest - one file's text to objects, a bounded piece of work at a time.
+ * files/manifest - decodes the text of one file into objects, in bounded steps.
  *
- *     manifest_open -> manifest_step until 0 -> look at units and pieces -> manifest_close
+ *     manifest_open -> manifest_step until 0 -> read units and pieces -> manifest_close
  *
- * A unit is what is recognised by its text when it did not change: a document of
- * YAML, an object of JSON, or an entry of a JSON list. The caller is asked by
- * hash whether it knows a unit; then the unit is not parsed and has no pieces.
+ * A unit is a YAML document, a JSON object or an entry of a JSON list. Its hash recognises
+ * unchanged text: if the caller's `known` callback accepts the hash, the unit is not parsed and
+ * has no pieces.
  *
- * A piece is one object, or what was to be one: a list yields one piece for each
- * of its entries. Whatever is wrong with a piece is told in it and touches no
- * other one, as far as the text lets its parts be told apart.
+ * A piece is one object, valid or not; a list yields one piece for each of its entries. An error
+ * in a piece does not affect other pieces, unless the text cannot be divided.
  */
 #pragma once
 
@@ -25,17 +24,17 @@
 
 enum piece_state {
 	PIECE_GOOD,
-	PIECE_IGNORED,    /* valid, not for vipd; what an earlier version said is void */
-	PIECE_BAD,        /* `why` tells; its name is known */
-	PIECE_UNREADABLE, /* `why` tells; nobody knows which objects it holds; a name is a guess */
+	PIECE_IGNORED,    /* valid, but not for vipd: replaces an earlier version */
+	PIECE_BAD,        /* invalid, see `why`; its name is known */
+	PIECE_UNREADABLE, /* see `why`; may contain any object; its name is a guess */
 };
 
 struct piece {
 	enum piece_state state;
-	enum object_kind kind; /* OTHER when not even that is known */
+	enum object_kind kind; /* OTHER if unknown */
 	uint32_t unit;
 	uint32_t line;         /* of the object, counted from the unit's first line */
-	uint32_t why_line;     /* of what is wrong; the same count */
+	uint32_t why_line;     /* of the error, counted likewise */
 	const struct name *ns; /* references; NULL when there is none */
 	const struct name *name;
 	struct object obj; /* of good pieces */
@@ -47,10 +46,10 @@ struct unit {
 	uint32_t line;
 	uint32_t n_pieces;
 	uint32_t n_others; /* objects of kinds that are not read */
-	size_t known;      /* what the caller said */
+	size_t known;      /* result of the caller's `known` */
 };
 
-/* Something was skipped; the piece is good nevertheless. */
+/* A part of a valid piece was skipped. */
 struct manifest_note {
 	uint32_t unit;
 	uint32_t line;

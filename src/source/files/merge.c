@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * files/merge - a new version of a file against the old one.
+ * files/merge - replaces the old version of a file with the new one.
  *
- * Units are matched by their text first, wherever they stand now: they bring
- * their entries and problems along unread. Pieces of the other units are matched
- * by the object's name. What is left of the old version is gone, unless something
- * in the new one cannot be read.
+ * Units with unchanged text are matched first, at whatever position: they keep their entries and
+ * problems without being parsed. Pieces of other units are matched by the object's name. What is
+ * left of the old version is removed, unless the new version has an unreadable unit.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -178,7 +177,7 @@ static void entry_add(struct merge *g, struct entry *e, uint32_t line)
 	*vec_push(&f->entries) = e;
 }
 
-/* A unit whose text did not change, from wherever it was. */
+/* A unit with unchanged text, at whatever position. */
 static void unit_carry(struct merge *g, const struct unit *from)
 {
 	const struct file_unit *was = &g->old.units.v[from->known - 1];

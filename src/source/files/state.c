@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* files/state - files and their entries, who wins, and what the model is told. */
+/* files/state - files and their entries; which version of an object the model gets. */
 #include "source/files/state.h"
 
 #include <assert.h>
@@ -242,7 +242,7 @@ static void shadows_update(struct state *s, const struct key *k, struct entry *w
 	str_fini(&text);
 }
 
-/* The model has `winner`'s version now, and nobody else's. */
+/* The model has the version of `winner`. */
 static void applied_mark(struct state *s, const struct key *k, struct entry *winner)
 {
 	entries_for_each(n, s, k)

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * files/state - what a folder of manifests says, and what of it the model was told.
+ * files/state - the objects in a folder of manifests, and which of them the model has.
  *
  *     state_file_read(), state_file_failed(), state_file_gone() ... -> state_apply()
  *
  * For each file: its units in order, and an entry for every object that was ever
- * readable in it. An entry whose text is bad now keeps its last good version.
+ * readable in it. An entry whose text is invalid keeps its last good version.
  * Rules (doc/design/0004-manifests.md):
  *
- *   - an object is what the first file by name says that has a good version of it;
- *     within a file the first document. The others are shadowed, and told so.
- *   - while a file holds a unit that nobody can read, no object leaves it: the
- *     unit may be that object.
- *   - a file that cannot be read as a whole says what it said last.
+ *   - the first file by name with a good version of an object defines it; within a file the
+ *     first document. Other versions are shadowed, and a note says so.
+ *   - while a file has an unreadable unit, no object is removed from it: the unit may be
+ *     that object.
+ *   - a file that cannot be read keeps its last objects.
  *
- * Nothing reaches the model before state_apply(), so that what moves from one
- * file to another in one go is never gone in between.
+ * The model changes only in state_apply(): an object that moves from one file to another
+ * exists all the time.
  *
  * The objects themselves belong to the model once they are applied. If one must
  * come back after another file had replaced it, its file has to be read again:
@@ -34,7 +34,7 @@ struct entry;
 struct state;
 struct str;
 
-/* Identity of a file's content, as far as the kernel tells it without reading. */
+/* Identity of a file's content, from fstat(2), without reading it. */
 struct file_stamp {
 	uint64_t dev;
 	uint64_t ino;
@@ -84,14 +84,14 @@ struct file {
 	VEC(struct file_unit_ref) index; /* of the units, by hash; only during a reading */
 	size_t next_unit;                /* during a reading: probably the next one */
 	VEC(struct entry *) entries;     /* by unit, in order of the text */
-	VEC(struct entry *) orphans;     /* no longer in the text, but nobody can be sure */
+	VEC(struct entry *) orphans;     /* no longer in the text, but a unit is unreadable */
 	VEC(struct file_problem) problems;
 	size_t n_problems_lost;
 	char other[64]; /* a kind that is not read, for people */
 };
 
 void state_open(struct state **ret, struct model *m);
-/* Accepts NULL. The model keeps what it was told. */
+/* Accepts NULL. The model keeps its objects. */
 void state_close(struct state *s);
 DEFINE_AUTO(struct state *, state_close);
 

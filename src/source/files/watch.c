@@ -31,7 +31,7 @@
 
 #define LINKS_MAX 40 /* as the kernel, see path_resolution(7) */
 
-/* A name on the way, in the folder whose watch is `wd`. */
+/* A name of the path, in the folder whose watch is `wd`. */
 struct way {
 	int wd;
 	char *name;
@@ -44,8 +44,8 @@ struct row {
 	bool is_kept; /* during a renewal: still wanted */
 };
 
-/* What a batch of events said about one name. */
-struct told {
+/* One change of a batch of events. */
+struct change {
 	char *name;
 	enum watch_what what;
 };
@@ -64,7 +64,7 @@ struct watch {
 	VEC(struct row) rows;
 	_Alignas(struct inotify_event) char buf[16384]; /* of events, or of a path */
 	/* The batch in hand. */
-	VEC(struct told) told;
+	VEC(struct change) changes;
 	bool is_all;
 	bool is_lost;
 	bool is_moved; /* something on the way changed */
@@ -331,13 +331,13 @@ void watch_links_end(struct watch *w)
 
 /* --- events ------------------------------------------------------------------------ */
 
-static void tell(struct watch *w, const char *name, enum watch_what what)
+static void change_add(struct watch *w, const char *name, enum watch_what what)
 {
-	/* A file is often told several times in a row. */
-	if (w->told.n > 0 && w->told.v[w->told.n - 1].what == what &&
-	    strcmp(w->told.v[w->told.n - 1].name, name) == 0)
+	/* The kernel often sends several events in a row for a file. */
+	if (w->changes.n > 0 && w->changes.v[w->changes.n - 1].what == what &&
+	    strcmp(w->changes.v[w->changes.n - 1].name, name) == 0)
 		return;
-	*vec_push(&w->told) = (struct told){ xstrdup(name), what };
+	*vec_push(&w->changes) = (struct change){ xstrdup(name), what };
 }
 
 /* A link may be any file's, or lead to where all files are; a second name is complete. */
@@ -350,7 +350,8 @@ static void on_created(struct watch *w, const char *name)
 	if (S_ISLNK(st.st_mode))
 		w->is_all = true;
 	else
-		tell(w, name, S_ISREG(st.st_mode) && st.st_nlink > 1 ? WATCH_WRITTEN : WATCH_MADE);
+		change_add(w, name,
+			   S_ISREG(st.st_mode) && st.st_nlink > 1 ? WATCH_WRITTEN : WATCH_MADE);
 }
 
 static void on_moved_to(struct watch *w, const char *name)
@@ -359,7 +360,7 @@ static void on_moved_to(struct watch *w, const char *name)
 
 	if (fstatat(w->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
 		w->is_all = true;
-	tell(w, name, WATCH_WRITTEN);
+	change_add(w, name, WATCH_WRITTEN);
 }
 
 static void on_dir_event(struct watch *w, const struct inotify_event *ev)
@@ -373,11 +374,11 @@ static void on_dir_event(struct watch *w, const struct inotify_event *ev)
 	if (ev->mask & IN_CREATE)
 		on_created(w, ev->name);
 	if (ev->mask & IN_CLOSE_WRITE)
-		tell(w, ev->name, WATCH_WRITTEN);
+		change_add(w, ev->name, WATCH_WRITTEN);
 	if (ev->mask & (IN_DELETE | IN_MOVED_FROM))
-		tell(w, ev->name, WATCH_GONE);
+		change_add(w, ev->name, WATCH_GONE);
 	if (ev->mask & IN_ATTRIB)
-		tell(w, ev->name, WATCH_TOUCHED);
+		change_add(w, ev->name, WATCH_TOUCHED);
 }
 
 static void on_event(struct watch *w, const struct inotify_event *ev)
@@ -407,11 +408,11 @@ static void batch_tell(struct watch *w)
 	if (w->is_moved && watch_again(w))
 		w->is_all = true;
 	/* Names first: what was deleted in a folder that is gone is deleted. */
-	vec_for_each (t, &w->told) {
+	vec_for_each (t, &w->changes) {
 		w->ops.name(w->ops.arg, t->name, t->what);
 		free(t->name);
 	}
-	vec_clear(&w->told);
+	vec_clear(&w->changes);
 	if (w->is_all || w->is_lost)
 		w->ops.all(w->ops.arg, w->is_lost);
 	w->is_all = false;
@@ -478,9 +479,9 @@ void watch_close(struct watch *w)
 	if (w->inotify >= 0)
 		close(w->inotify);
 	way_clear(w);
-	vec_for_each (t, &w->told)
+	vec_for_each (t, &w->changes)
 		free(t->name);
-	vec_fini(&w->told);
+	vec_fini(&w->changes);
 	vec_fini(&w->way);
 	vec_fini(&w->rows);
 	free(w->path);

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * files/watch - what happens to a folder, whatever its name stands for.
+ * files/watch - changes of a folder and of the path to it.
  *
- * Watched are the folder itself, every folder on the way to it (so that a link
- * pointed elsewhere, or a part renamed or made again, is noticed), and the
- * targets of links in it. Events only say where to look: the listener looks at
- * the file system itself. When the kernel lost events, or what happened cannot be
- * told from names, the listener is told to look at everything.
+ * Watches the folder, every folder on its path (a symbolic link may change, a part may be renamed
+ * or created again), and the targets of links in the folder. Events are hints: the listener
+ * reads the file system. If the kernel lost events, or names do not say what changed, all() asks
+ * for a full scan.
  *
- * Events are collected until no more are queued, then told, then done() ends the
- * batch: what belongs together is acted upon together.
+ * Events are collected until no more are queued, then delivered, then done() ends the batch.
  *
  * Kernel: inotify(7).
  */
@@ -23,10 +21,10 @@ struct event_base;
 struct watch;
 
 enum watch_what {
-	WATCH_WRITTEN, /* its writer closed it, or it was put there complete */
+	WATCH_WRITTEN, /* closed by its writer, or renamed into place */
 	WATCH_TOUCHED, /* its mode or owner may have changed */
-	WATCH_GONE,    /* removed or renamed away; another may have its name since */
-	WATCH_MADE,    /* by whom is not known, nor whether somebody writes to it */
+	WATCH_GONE,    /* removed or renamed; another file may have the name */
+	WATCH_MADE,    /* created; a process may still write to it */
 };
 
 struct watch_ops {
@@ -47,10 +45,10 @@ DEFINE_AUTO(struct watch *, watch_close);
 int watch_dir(const struct watch *w);
 /* Why there is none; valid while watch_dir() is -1. */
 const char *watch_why(const struct watch *w);
-/* Look again what the path stands for. True when that is another folder, or none, since. */
+/* Resolve the path again. True if it is another folder now, or none. */
 bool watch_again(struct watch *w);
 
-/* Between these two, every link's target is to be named; those that are not are let go. */
+/* Between these two, name the target of every link; watches of other targets are removed. */
 void watch_links_begin(struct watch *w);
 void watch_link(struct watch *w, const char *name);
 void watch_links_end(struct watch *w);
