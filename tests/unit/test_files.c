@@ -25,7 +25,7 @@
 #include "base/str.h"
 #include "test.h"
 
-#define WAIT_NS (60 * NSEC_PER_SEC) /* a test that hangs ends; nothing depends on it */
+#include "expect.h"
 
 struct world {
 	char dir[64]; /* of everything the test makes */
@@ -149,23 +149,18 @@ static void model_text(struct str *ret, const struct model *m)
 	/* Nobody syncs here: entries that are gone must not pile up. */
 }
 
+static void ready_model_text(struct str *ret, void *arg)
+{
+	struct world *w = arg;
+
+	model_text(ret, &w->model);
+	if (w->n_ready == 0)
+		str_puts(ret, " (not ready)");
+}
+
 static void expect_model(struct world *w, const char *want)
 {
-	uint64_t end = now_ns() + WAIT_NS;
-	struct str got = { 0 };
-
-	for (;;) {
-		model_text(&got, &w->model);
-		if (w->n_ready > 0 && strcmp(str_text(&got), want) == 0)
-			break;
-		if (now_ns() >= end) {
-			assert_string_equal(str_text(&got), want);
-			assert_int_equal(w->n_ready, 1);
-			break;
-		}
-		(void)event_base_loop(w->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-	}
-	str_fini(&got);
+	expect_text(w->base, want, ready_model_text, w);
 }
 
 static void on_problem(void *arg, const struct files_problem *p)
@@ -174,23 +169,18 @@ static void on_problem(void *arg, const struct files_problem *p)
 		   p->is_error ? "" : "note: ", p->text);
 }
 
+static void problems_text(struct str *ret, void *arg)
+{
+	struct world *w = arg;
+
+	(void)files_problems(w->files, on_problem, ret);
+	if (w->n_ready == 0)
+		str_puts(ret, " (not ready)");
+}
+
 static void expect_problems(struct world *w, const char *want)
 {
-	uint64_t end = now_ns() + WAIT_NS;
-	struct str got = { 0 };
-
-	for (;;) {
-		str_clear(&got);
-		(void)files_problems(w->files, on_problem, &got);
-		if (w->n_ready > 0 && strcmp(str_text(&got), want) == 0)
-			break;
-		if (now_ns() >= end) {
-			assert_string_equal(str_text(&got), want);
-			break;
-		}
-		(void)event_base_loop(w->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-	}
-	str_fini(&got);
+	expect_text(w->base, want, problems_text, w);
 }
 
 /* --- worlds ------------------------------------------------------------------------ */
@@ -603,24 +593,17 @@ static void test_half_written(void **state)
 }
 
 /* What keeps files_are_complete() from being true; "" when it is true. */
+static void unknown_text(struct str *ret, void *arg)
+{
+	struct world *w = arg;
+
+	if (files_are_complete(w->files, ret) != (ret->len == 0))
+		fail_msg("'%s' explains nothing", str_text(ret));
+}
+
 static void expect_unknown(struct world *w, const char *want)
 {
-	uint64_t end = now_ns() + WAIT_NS;
-	struct str got = { 0 };
-
-	for (;;) {
-		str_clear(&got);
-		if (files_are_complete(w->files, &got) != (got.len == 0))
-			fail_msg("'%s' explains nothing", str_text(&got));
-		if (strcmp(str_text(&got), want) == 0)
-			break;
-		if (now_ns() >= end) {
-			assert_string_equal(str_text(&got), want);
-			break;
-		}
-		(void)event_base_loop(w->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-	}
-	str_fini(&got);
+	expect_text(w->base, want, unknown_text, w);
 }
 
 /* IN-19: objects of which no version is known; a later bad version is no such gap. */
