@@ -397,9 +397,10 @@ def _connect_unlost(sock, to):
     if error == errno.EINPROGRESS:
         wait = select.poll()
         wait.register(sock, select.POLLOUT)
-        while not wait.poll(50) and _resent(sock) == 0:
+        end = time.monotonic() + PATIENCE
+        while not wait.poll(50) and _resent(sock) == 0 and time.monotonic() < end:
             pass
-        if _resent(sock) > 0:
+        if _resent(sock) > 0 or time.monotonic() >= end:
             raise TimeoutError
         error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if error:
