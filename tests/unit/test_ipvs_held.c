@@ -114,7 +114,7 @@ static void expect_diff(const struct world *w, const char *want)
 	json_decref(rows);
 }
 
-#define DIFFERS "- what the kernel shall hold, + what it holds\n"
+#define DIFFERS "- desired, + programmed\n"
 
 static void web(struct world *w)
 {
@@ -198,7 +198,7 @@ static void test_leaving(void **state)
 			"leaving=10.0.1.2:8080/Ns\n");
 	expect_diff(&w, "");
 	fake_ipvs_foreign_weight(w.ipvs, "10.0.1.1", 1);
-	expect_diff(&w, DIFFERS "mark/0x5a000001/IPv4  (nobody's)\n"
+	expect_diff(&w, DIFFERS "mark/0x5a000001/IPv4  (no service)\n"
 				"  + -> 10.0.1.1:8080(OTHER-FORWARDING-OR-LIMIT) "
 				"leaving=10.0.1.2:8080/Ns\n");
 	world_close(&w);
@@ -247,13 +247,13 @@ static void test_affinity(void **state)
 	expect_diff(&w, DIFFERS "10.96.0.20:80/TCP  shop/web\n"
 				"  - -> 10.0.1.1:8080 10.0.1.2:8080 affinity=600s scheduler=rr\n"
 				"  + -> 10.0.1.7:8080 scheduler=rr\n"
-				"virtual/10.96.0.20:80/TCP  (nobody's)\n"
+				"virtual/10.96.0.20:80/TCP  (no service)\n"
 				"  + -> 10.0.1.1:8080 10.0.1.2:8080\n");
 	/* To none, and not captured at all. */
 	assert_true(fake_foreign_del(w.nft, IPFAM_V4, IPVSSET_FE, key));
 	expect_diff(&w, DIFFERS "10.96.0.20:80/TCP  shop/web\n"
 				"  - -> 10.0.1.1:8080 10.0.1.2:8080 affinity=600s scheduler=rr\n"
-				"virtual/10.96.0.20:80/TCP  (nobody's)\n"
+				"virtual/10.96.0.20:80/TCP  (no service)\n"
 				"  + -> 10.0.1.1:8080 10.0.1.2:8080\n");
 	world_close(&w);
 }
