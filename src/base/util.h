@@ -71,3 +71,5 @@ MUST_USE int process_fd(pid_t pid);
 
 /* CLOCK_MONOTONIC in nanoseconds. Only owners of a timer call it; pure code is told the time. */
 uint64_t now_ns(void);
+/* CLOCK_REALTIME, Unix time in nanoseconds. */
+int64_t wall_now_ns(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* daemon/lock - a record lock, who has it, and whether that process is about to end. */
+/* daemon/lock - record locks on the lock file, their holder, and whether the holder exits. */
 #include "daemon/lock.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #define PF_EXITING 0x4 /* linux/sched.h of the kernel; proc(5), stat, field 9 */
 
 #define RETRY_NS (2 * NSEC_PER_MSEC)
-/* How long to wait for a holder that lives, and for one that is ending. */
+/* Time to wait for a running holder, and for one that exits. */
 #define BUSY_WAIT_NS (200 * NSEC_PER_MSEC)
 #define DEAD_WAIT_NS (5 * NSEC_PER_SEC)
 
@@ -33,7 +33,7 @@ struct lock {
 
 /* --- the holder --- */
 
-/* A number of /proc/PID/status that is printed in base 16; 0 when it cannot be read. */
+/* Read a hexadecimal field of /proc/PID/status; 0 on failure. */
 static uint64_t status_bits(pid_t pid, const char *name)
 {
 	size_t len = strlen(name);
@@ -53,7 +53,7 @@ static uint64_t status_bits(pid_t pid, const char *name)
 	return bits;
 }
 
-/* Within exit(), or killed: it gives things back one after the other. */
+/* In exit(), or killed: the kernel is releasing resources of the process. */
 static bool is_exiting(pid_t pid)
 {
 	char path[32];
@@ -74,8 +74,8 @@ static bool is_exiting(pid_t pid)
 	       (flags & PF_EXITING) != 0;
 }
 
-/* It was sent what ends a vipd, and had no time yet to obey: there may be no CPU for it. */
-static bool is_told_to_end(pid_t pid)
+/* The process exits, or has a pending signal that ends it. */
+static bool is_ending(pid_t pid)
 {
 	static const uint64_t ends = UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGTERM - 1) |
 				     UINT64_C(1) << (SIGINT - 1);
@@ -85,26 +85,26 @@ static bool is_told_to_end(pid_t pid)
 		is_exiting(pid));
 }
 
-/* -EAGAIN: the holder is ending; else -EBUSY. */
+/* -EAGAIN: the holder exits; else -EBUSY. */
 static int busy(pid_t pid, struct err *err)
 {
 	if (pid <= 0)
 		return err_set(err, -EBUSY,
 			       "another vipd serves this network namespace: a process of another "
 			       "pid namespace");
-	if (is_told_to_end(pid))
+	if (is_ending(pid))
 		return err_set(err, -EAGAIN,
-			       "another vipd serves this network namespace: process %d, which was "
-			       "told to end and has not ended",
+			       "another vipd serves this network namespace: process %d, which has "
+			       "not exited yet after a signal",
 			       (int)pid);
 	return err_set(err, -EBUSY, "another vipd serves this network namespace: process %d",
 		       (int)pid);
 }
 
 /*
- * A vipd of before the file listens on an abstract socket. Any user can take that name, so
- * only the credentials of a process that listens count: those of root, or of our own user.
- * `*ret`: its pid, 0 when there is none; untouched when its queue is full of questions.
+ * vipd 0.1 listens on an abstract socket instead of the file. Any user can bind the name, so
+ * only a listener of root or of the effective user counts. `*ret`: its pid, 0 when there is
+ * none; unchanged when the backlog of the socket is full.
  */
 static int old_holder_find(pid_t *ret, struct err *err)
 {
@@ -122,7 +122,7 @@ static int old_holder_find(pid_t *ret, struct err *err)
 		if (cred.uid != 0 && cred.uid != geteuid())
 			*ret = 0;
 		else
-			*ret = cred.pid > 0 ? cred.pid : -1; /* of another pid namespace */
+			*ret = cred.pid > 0 ? cred.pid : -1; /* -1: another pid namespace */
 	} else if (errno != EAGAIN) {
 		*ret = 0;
 	}
@@ -150,7 +150,7 @@ static int owner_check(int fd, const char *path, struct err *err)
 	return 0;
 }
 
-/* The file; -EROFS, -EACCES and others when it cannot be had, -EPERM when it is not safe. */
+/* Open the lock file. -EPERM: wrong owner or mode; -EROFS, -EACCES, ...: not available. */
 static int file_open(const char *dir, struct err *err)
 {
 	char path[256];
@@ -197,12 +197,12 @@ static int attempt(int fd, off_t at, pid_t *old, struct err *err)
 		return err_errno(err, "lock");
 	if (process.l_type == F_UNLCK)
 		return err_set(err, -EAGAIN,
-			       "another vipd served this network namespace and is not yet gone, "
-			       "or has left a process that holds on to its lock");
+			       "another vipd served this network namespace and exits, or a process "
+			       "that it started still holds its lock");
 	return busy(process.l_pid, err);
 }
 
-/* A vipd that was told to end a moment ago, or killed, may be on its way out. */
+/* Retry for a while: the holder may exit after a signal. */
 static int wait_for(int fd, struct err *err)
 {
 	static const struct timespec pause = { .tv_nsec = RETRY_NS };

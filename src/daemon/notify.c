@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* daemon/notify - datagrams to the service manager. */
+/* daemon/notify - datagrams to the supervisor. */
 #include "daemon/notify.h"
 
 #include <errno.h>
@@ -18,16 +18,16 @@
 #define STATUS_MAX 512
 
 struct notify {
-	int fd; /* -1: nobody listens */
+	int fd; /* -1: no NOTIFY_SOCKET */
 	struct sockaddr_un addr;
 	socklen_t addr_len;
-	struct event *watchdog; /* NULL: not wanted */
-	bool is_ready_told;
+	struct event *watchdog; /* NULL: no WATCHDOG_USEC */
+	bool is_ready;
 	char status[STATUS_MAX];
 };
 
-/* Lost only if the manager does not read; then it has other worries. */
-static void tell(const struct notify *n, const char *text)
+/* Lost if the supervisor does not read. */
+static void message_send(const struct notify *n, const char *text)
 {
 	if (n->fd >= 0)
 		(void)sendto(n->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT,
@@ -38,16 +38,16 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	tell(arg, "WATCHDOG=1");
+	message_send(arg, "WATCHDOG=1");
 }
 
-/* A path, or "@name" for an abstract one. */
+/* `path`: a path, or "@name" of an abstract socket. */
 static void address_set(struct notify *n, const char *path)
 {
 	size_t len = strlen(path);
 
 	if ((path[0] != '/' && path[0] != '@') || len < 2 || len >= sizeof(n->addr.sun_path)) {
-		log_warn(LOG_AREA_MAIN, "NOTIFY_SOCKET: '%.64s' is not the name of a socket", path);
+		log_warn(LOG_AREA_MAIN, "NOTIFY_SOCKET: '%.64s' is neither a path nor @NAME", path);
 		return;
 	}
 	n->addr.sun_family = AF_UNIX;
@@ -56,7 +56,7 @@ static void address_set(struct notify *n, const char *path)
 	if (path[0] == '@')
 		n->addr.sun_path[0] = '\0';
 	else
-		n->addr_len++; /* with its end */
+		n->addr_len++; /* the terminating zero byte */
 	n->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (n->fd < 0)
 		log_warn(LOG_AREA_MAIN, "NOTIFY_SOCKET: %s", strerror(errno));
@@ -73,7 +73,7 @@ static void watchdog_set(struct notify *n, struct event_base *base)
 		return;
 	n->watchdog = event_new(base, -1, EV_PERSIST, on_watchdog, n);
 	if (n->watchdog == NULL)
-		abort(); /* memory is gone, as in xmalloc() */
+		abort(); /* out of memory, as in xmalloc() */
 	(void)event_add(n->watchdog, &tv);
 }
 
@@ -96,7 +96,7 @@ void notify_close(struct notify *n)
 {
 	if (n == NULL)
 		return;
-	tell(n, "STOPPING=1");
+	message_send(n, "STOPPING=1");
 	if (n->watchdog != NULL)
 		event_free(n->watchdog);
 	if (n->fd >= 0)
@@ -106,10 +106,10 @@ void notify_close(struct notify *n)
 
 void notify_ready(struct notify *n)
 {
-	if (n->is_ready_told)
+	if (n->is_ready)
 		return;
-	n->is_ready_told = true;
-	tell(n, "READY=1");
+	n->is_ready = true;
+	message_send(n, "READY=1");
 }
 
 void notify_status(struct notify *n, const char *text)
@@ -120,5 +120,5 @@ void notify_status(struct notify *n, const char *text)
 		return;
 	(void)snprintf(n->status, sizeof(n->status), "%s", text);
 	(void)snprintf(message, sizeof(message), "STATUS=%s", n->status);
-	tell(n, message);
+	message_send(n, message);
 }

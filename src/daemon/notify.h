@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * daemon/notify - tells the service manager that we are ready, what we do, and that we live.
+ * daemon/notify - readiness, watchdog and status messages to the supervisor.
  *
  *     READY=1       after the first sync
- *     WATCHDOG=1    from the loop, twice in the time the manager allows: a loop that
- *                   hangs stops saying it
- *     STATUS=...    one line, when it changes
+ *     WATCHDOG=1    from the event loop, twice in each WATCHDOG_USEC; ends with a hanging loop
+ *     STATUS=...    one line, on change
  *
- * Source: sd_notify(3). Without NOTIFY_SOCKET in the environment nothing is sent.
+ * Source: sd_notify(3). Without NOTIFY_SOCKET in the environment no message is sent.
  */
 #pragma once
 
@@ -16,11 +15,11 @@
 struct event_base;
 struct notify;
 
-/* Reads the environment, and takes those variables out of it: helpers are not us. */
+/* Read the variables from the environment, and unset them for helpers. */
 void notify_open(struct notify **ret, struct event_base *base);
-/* Says STOPPING=1. Accepts NULL. */
+/* Send STOPPING=1. Accepts NULL. */
 void notify_close(struct notify *n);
-/* Only the first call is told. */
+/* Only the first call sends. */
 void notify_ready(struct notify *n);
-/* `text` is one line; told only when it differs from the last. */
+/* `text` is one line; sent only if it differs from the last one. */
 void notify_status(struct notify *n, const char *text);

@@ -32,8 +32,8 @@
 #include "daemon/flags.h"
 #include "daemon/lock.h"
 #include "daemon/options.h"
-#include "daemon/outside.h"
 #include "daemon/planes.h"
+#include "daemon/servers.h"
 #include "daemon/source.h"
 #include "source/host/host.h"
 #include "sync/sync.h"
@@ -58,7 +58,7 @@ struct vipd {
 	struct serve_context context;
 	VEC(struct serve_option) shown; /* options as vipctl status has them */
 	struct serve_control *control;
-	struct outside *outside;
+	struct servers *servers;
 	struct monitor *monitor;
 	struct drains *drains;
 	struct lock *lock;
@@ -118,13 +118,13 @@ static void flows_count(void *arg)
 	struct conntrack_stats st = conntrack_stats_get(v->conntrack);
 
 	for (; v->flow_passes < st.passes; v->flow_passes++)
-		outside_conntrack(v->outside, st.last_took_ns, st.n_deleted);
+		servers_conntrack(v->servers, st.last_took_ns, st.n_deleted);
 }
 
 static void observers_follow(struct vipd *v)
 {
 	flows_count(v);
-	outside_stepped(v->outside);
+	servers_stepped(v->servers);
 	monitor_stepped(v->monitor, v->sync);
 }
 
@@ -157,7 +157,7 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 	detector_check(v, new);
 	if (is_whole)
 		conntrack_accepted(v->conntrack, svc, old, new);
-	outside_accepted(v->outside, svc, old, new, is_whole);
+	servers_accepted(v->servers, svc, old, new, is_whole);
 	monitor_accepted(v->monitor, svc, old, new);
 }
 
@@ -271,7 +271,7 @@ static void on_changed(void *arg)
 
 	sweep_follow(v);
 	nodeports_follow(v);
-	outside_changed(v->outside);
+	servers_changed(v->servers);
 	event_active(v->sync_event, EV_TIMEOUT, 0);
 }
 
@@ -448,9 +448,9 @@ static void flagz(void *arg, struct str *out)
 	options_flagz(&v->options, out);
 }
 
-static int open_outside(struct vipd *v, struct err *err)
+static int open_servers(struct vipd *v, struct err *err)
 {
-	struct outside_config config = {
+	struct servers_config config = {
 		.ctx = &v->context,
 		.healthz = v->options.healthz,
 		.metrics = v->options.metrics,
@@ -468,7 +468,7 @@ static int open_outside(struct vipd *v, struct err *err)
 	};
 
 	raise_fd_limit();
-	return outside_open(&v->outside, v->base, &config, err);
+	return servers_open(&v->servers, v->base, &config, err);
 }
 
 /* Backends drained by operators are kept in a file beside the control socket. */
@@ -526,10 +526,10 @@ static int open_serve(struct vipd *v, struct err *err)
 		.started_ns = now_ns(),
 	};
 	shown_set(v);
-	r = open_outside(v, err);
+	r = open_servers(v, err);
 	if (r == 0) {
-		v->context.health = outside_health(v->outside);
-		v->context.history = outside_history(v->outside);
+		v->context.health = servers_health(v->servers);
+		v->context.history = servers_history(v->servers);
 	}
 	if (r < 0 || v->options.control_socket[0] == '\0')
 		return r;
@@ -639,7 +639,7 @@ static void vipd_close(struct vipd *v)
 		sync_close(v->sync);
 		plan_fini(&v->plan);
 	}
-	outside_close(v->outside);
+	servers_close(v->servers);
 	if (v->ruleset_event != NULL)
 		event_free(v->ruleset_event);
 	if (v->plane != NULL)
@@ -705,14 +705,6 @@ static int run(struct vipd *v, struct err *err)
 	return v->is_outdated ? EXIT_OUTDATED : 0;
 }
 
-static int64_t wall_now(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * (int64_t)NSEC_PER_SEC + ts.tv_nsec;
-}
-
 int main(int argc, char **argv)
 {
 	struct vipd v = { .argc = argc, .argv = argv };
@@ -739,7 +731,7 @@ int main(int argc, char **argv)
 		log_warn(LOG_AREA_MAIN, "%s", *note);
 	v.model.config.node_name = name_get_str(v.options.hostname);
 	v.model.config.tracks_addrs = v.options.resets_dead_flows;
-	v.model.config.triggers_since_ns = wall_now();
+	v.model.config.triggers_since_ns = wall_now_ns();
 	model_configured(&v.model);
 	r = v.options.action == OPTIONS_RUN ? run(&v, &err) : action_run(&v.options, &err);
 	if (r < 0)

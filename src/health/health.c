@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* health/health - facts, the answer they make, and the server that gives it. */
+/* health/health - health facts, the answers computed from them, and the health server. */
 #include "health/health.h"
 
 #include <stdio.h>
@@ -17,15 +17,15 @@
 struct health {
 	struct health_config config;
 	struct http_port *port;
-	uint64_t answers[HEALTH_QUESTIONS][2]; /* [question][is it 200] */
+	uint64_t answers[HEALTH_PROBES][2]; /* [probe][is 200] */
 };
 
 /* --- the answer --- */
 
 bool health_is_good(const struct health_facts *f)
 {
-	return f->owed_since_ns == 0 || f->now_ns < f->owed_since_ns ||
-	       f->now_ns - f->owed_since_ns < f->limit_ns;
+	return f->pending_since_ns == 0 || f->now_ns < f->pending_since_ns ||
+	       f->now_ns - f->pending_since_ns < f->limit_ns;
 }
 
 /* RFC 3339 with nanoseconds. */
@@ -40,7 +40,7 @@ static void time_put(struct jsonw *w, const char *key, int64_t unix_ns)
 	jsonw_printf(w, key, "%s.%09lldZ", text, (long long)(unix_ns % (int64_t)NSEC_PER_SEC));
 }
 
-/* The wall's time of an earlier moment: by how long ago it was, whatever the clock did since. */
+/* Unix time of `then_ns`, by its age: independent of changes of the wall clock since. */
 static int64_t wall_of(const struct health_facts *f, uint64_t then_ns)
 {
 	uint64_t ago = f->now_ns > then_ns ? f->now_ns - then_ns : 0;
@@ -48,7 +48,7 @@ static int64_t wall_of(const struct health_facts *f, uint64_t then_ns)
 	return f->wall_ns - (int64_t)ago;
 }
 
-int health_answer(struct str *body, const struct health_facts *f, enum health_question q)
+int health_answer(struct str *body, const struct health_facts *f, enum health_probe q)
 {
 	struct jsonw w = { .out = body };
 	bool is_good = health_is_good(f);
@@ -81,7 +81,7 @@ int health_answer(struct str *body, const struct health_facts *f, enum health_qu
 
 /* --- facts --- */
 
-/* HC-08; NULL: it is. `buf` is for a text. */
+/* HC-08: return the reason why the node is not eligible, NULL if it is. `buf` is its storage. */
 static const char *node_ineligible(const struct health *h, char *buf, size_t size)
 {
 	const struct model *m = h->config.ctx->model;
@@ -106,7 +106,7 @@ bool health_lacks_node(const struct health *h)
 	       sync_state_get(ctx->sync) != SYNC_WAITING;
 }
 
-/* What makes /healthz answer 503; empty: nothing. */
+/* The reason for status 503 of /healthz; empty with status 200. */
 static void reason_set(struct health_facts *f, const struct health *h)
 {
 	char buf[sizeof(f->reason)];
@@ -116,10 +116,11 @@ static void reason_set(struct health_facts *f, const struct health *h)
 	if (f->unready != NULL)
 		(void)snprintf(f->reason, sizeof(f->reason), "%s", f->unready);
 	else if (!health_is_good(f))
-		(void)snprintf(f->reason, sizeof(f->reason),
-			       "the kernel has not taken a change for %llu s; allowed are %llu s",
-			       (unsigned long long)((f->now_ns - f->owed_since_ns) / NSEC_PER_SEC),
-			       (unsigned long long)(f->limit_ns / NSEC_PER_SEC));
+		(void)snprintf(
+			f->reason, sizeof(f->reason),
+			"changes have been pending for %llu s; the limit is %llu s",
+			(unsigned long long)((f->now_ns - f->pending_since_ns) / NSEC_PER_SEC),
+			(unsigned long long)(f->limit_ns / NSEC_PER_SEC));
 	else if (!f->has_synced)
 		(void)snprintf(f->reason, sizeof(f->reason), "the first sync is not complete");
 	else if (ineligible != NULL)
@@ -137,7 +138,7 @@ void health_facts_get(struct health_facts *ret, const struct health *h, uint64_t
 		.now_ns = now_ns,
 		.started_ns = h->config.ctx->started_ns,
 		.updated_ns = stats->last_success_ns,
-		.owed_since_ns = sync_owed_since(sync),
+		.pending_since_ns = sync_owed_since(sync),
 		.limit_ns = 2 * h->config.sync_period_ns,
 		.has_synced = stats->first_sync_ns != 0,
 		.unready = plane_unready(h->config.ctx->plane),
@@ -149,31 +150,23 @@ void health_facts_get(struct health_facts *ret, const struct health *h, uint64_t
 
 /* --- the server --- */
 
-static int64_t wall_ns(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * (int64_t)NSEC_PER_SEC + ts.tv_nsec;
-}
-
 static void answer(void *arg, const struct http_request *q, struct http_reply *reply)
 {
 	struct health *h = arg;
 	struct health_facts facts;
-	enum health_question question = HEALTH_READY;
+	enum health_probe probe = HEALTH_READY;
 
 	if (strcmp(q->path, "/livez") == 0) {
-		question = HEALTH_LIVE;
+		probe = HEALTH_LIVE;
 	} else if (strcmp(q->path, "/healthz") != 0) {
-		http_reply_error(reply, 404, "there are /healthz and /livez");
+		http_reply_error(reply, 404, "path not found; available: /healthz, /livez");
 		return;
 	}
-	health_facts_get(&facts, h, now_ns(), wall_ns());
+	health_facts_get(&facts, h, now_ns(), wall_now_ns());
 	reply->type = "application/json";
 	str_puts(&reply->headers, "X-Content-Type-Options: nosniff\r\n");
-	reply->status = health_answer(&reply->body, &facts, question);
-	h->answers[question][reply->status == 200]++;
+	reply->status = health_answer(&reply->body, &facts, probe);
+	h->answers[probe][reply->status == 200]++;
 }
 
 int health_open(struct health **ret, struct event_base *base, const struct health_config *config,
@@ -190,7 +183,7 @@ int health_open(struct health **ret, struct event_base *base, const struct healt
 	int r = 0;
 
 	h->config = *config;
-	port.http.connections_max = 256; /* every load balancer probes every few seconds */
+	port.http.connections_max = 256; /* probes of many load balancers */
 	port.http.head_ms = HTTP_PROBE_HEAD_MS;
 	if (config->at.port != 0)
 		r = http_port_open(&h->port, base, &port, err);
@@ -210,7 +203,7 @@ void health_close(struct health *h)
 	free(h);
 }
 
-uint64_t health_answers(const struct health *h, enum health_question q, bool is_good)
+uint64_t health_answers(const struct health *h, enum health_probe q, bool is_good)
 {
 	return h->answers[q][is_good];
 }

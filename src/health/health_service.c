@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * health/health_service - entries by service, their sockets, and those who wait for one.
+ * health/health_service - entries by service, their sockets, and retries.
  *
- * An entry is one service on one port. When either ends, the entry leaves the table
- * at once and its listeners close; it lives on, answering 503 (HC-22), until the last of
- * its connections is gone: `n_servers` counts.
+ * An entry is a service on a port. When the service or its port is removed, the entry leaves
+ * the table and its listeners close. The entry then answers 503 (HC-22) on its open
+ * connections and is freed with the last of its servers (`n_servers`).
  */
 #include "health/health_service.h"
 
@@ -24,28 +24,28 @@
 #define REPLY_MS 5000
 #define CONNECTIONS_MAX 64 /* of one listener */
 
-/* One socket. */
-struct spot {
-	struct list link; /* in entry.spots, or in entry.leaving */
+/* An HTTP server on one address. */
+struct listener {
+	struct list link; /* in entry.listeners, or in entry.closing */
 	struct entry *entry;
 	struct ip_addr addr;
 	struct http_server *http;
 };
 
 struct entry {
-	struct hnode node;   /* in services.entries, unless it is gone */
-	struct list waiting; /* in services.waiting while an address is missing */
-	struct list gone;    /* in services.gone */
+	struct hnode node;   /* in services.entries, unless removed */
+	struct list unbound; /* in services.unbound while an address cannot be bound */
+	struct list removed; /* in services.removed */
 	struct health_services *all;
 	const struct name *ns;
 	const struct name *name;
 	uint16_t port;
-	bool is_gone;
-	bool is_trouble_told;
+	bool is_removed;
+	bool is_failure_logged;
 	bool has_family[IPFAM_N];
 	size_t ready[IPFAM_N]; /* EPS-24 */
-	struct list spots;
-	struct list leaving; /* closed, with connections that are not */
+	struct list listeners;
+	struct list closing; /* accept no connections, but have open ones */
 	size_t n_servers;    /* in both lists */
 };
 
@@ -54,11 +54,11 @@ struct health_services {
 	struct health_services_config config;
 	struct event *retry;
 	struct htable entries;
-	struct list waiting;
-	struct list gone;
+	struct list unbound;
+	struct list removed;
 	size_t n_listeners;
 	uint64_t env_generation;
-	VEC(struct ip_addr) addrs; /* listened on, by every service of the family */
+	VEC(struct ip_addr) addrs; /* of the listeners of every service of the family */
 };
 
 /* --- answers --- */
@@ -71,7 +71,7 @@ static void quoted(struct str *out, const char *key, const struct name *name)
 	jsonw_name(&w, NULL, name);
 }
 
-/* HC-18: as every load balancer's health check has seen it for years, to the byte. */
+/* HC-18: byte by byte the body of kube-proxy. */
 static void body_write(struct str *out, const struct entry *e, size_t n, bool is_healthy)
 {
 	str_puts(out, "{\n\t\"service\": {\n");
@@ -84,11 +84,11 @@ static void body_write(struct str *out, const struct entry *e, size_t n, bool is
 
 static void answer(void *arg, const struct http_request *q, struct http_reply *reply)
 {
-	const struct spot *d = arg;
+	const struct listener *d = arg;
 	const struct entry *e = d->entry;
 	const struct health_services_config *config = &e->all->config;
 	bool is_healthy = config->is_healthy(config->arg);
-	size_t n = e->is_gone ? 0 : e->ready[ip_fam(&d->addr)]; /* HC-24 */
+	size_t n = e->is_removed ? 0 : e->ready[ip_fam(&d->addr)]; /* HC-24 */
 
 	(void)q;
 	reply->status = n > 0 && is_healthy ? 200 : 503;
@@ -104,39 +104,39 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 
 static void entry_free(struct entry *e)
 {
-	list_del(&e->gone);
+	list_del(&e->removed);
 	name_unref(e->ns);
 	name_unref(e->name);
 	free(e);
 }
 
-/* The last connection of a closed spot is gone. */
-static void on_spot_gone(void *arg)
+/* The last connection of a retired server was closed. */
+static void on_retired(void *arg)
 {
-	struct spot *d = arg;
+	struct listener *d = arg;
 	struct entry *e = d->entry;
 
 	list_del(&d->link);
 	free(d);
 	e->n_servers--;
-	if (e->is_gone && e->n_servers == 0)
+	if (e->is_removed && e->n_servers == 0)
 		entry_free(e);
 }
 
-static void spot_shut(struct spot *d)
+static void listener_retire(struct listener *d)
 {
 	struct entry *e = d->entry;
 
 	list_del(&d->link);
-	list_add_tail(&e->leaving, &d->link);
+	list_add_tail(&e->closing, &d->link);
 	e->all->n_listeners--;
-	http_server_retire(d->http, on_spot_gone);
+	http_server_retire(d->http, on_retired);
 }
 
-static int spot_add(struct entry *e, const struct ip_addr *addr, struct err *err)
+static int listener_add(struct entry *e, const struct ip_addr *addr, struct err *err)
 {
 	const struct listen_place at = { *addr, e->port };
-	struct spot *d = xcalloc(1, sizeof(*d));
+	struct listener *d = xcalloc(1, sizeof(*d));
 	struct http_config http = { .class = HTTP_SERVICE_HEALTH,
 				    .head_max = HEAD_MAX,
 				    .head_ms = HTTP_PROBE_HEAD_MS,
@@ -156,16 +156,16 @@ static int spot_add(struct entry *e, const struct ip_addr *addr, struct err *err
 	}
 	d->entry = e;
 	d->addr = *addr;
-	list_add_tail(&e->spots, &d->link);
+	list_add_tail(&e->listeners, &d->link);
 	e->n_servers++;
 	e->all->n_listeners++;
 	return 0;
 }
 
-static struct spot *spot_find(const struct entry *e, const struct ip_addr *addr)
+static struct listener *listener_find(const struct entry *e, const struct ip_addr *addr)
 {
-	list_for_each (l, &e->spots) {
-		struct spot *d = list_entry(l, struct spot, link);
+	list_for_each (l, &e->listeners) {
+		struct listener *d = list_entry(l, struct listener, link);
 
 		if (ip_addr_is_equal(&d->addr, addr))
 			return d;
@@ -183,61 +183,61 @@ static bool is_wanted(const struct entry *e, const struct ip_addr *addr)
 	return false;
 }
 
-/* At the latest then. */
+/* Retry in `s` seconds at the latest. */
 static void retry_in(struct health_services *hs, unsigned int s)
 {
 	const struct timeval tv = { .tv_sec = (time_t)s };
 
-	if (!list_is_empty(&hs->waiting) && (s == 0 || !event_pending(hs->retry, EV_TIMEOUT, NULL)))
+	if (!list_is_empty(&hs->unbound) && (s == 0 || !event_pending(hs->retry, EV_TIMEOUT, NULL)))
 		(void)event_add(hs->retry, &tv);
 }
 
 /*
- * The first time is not told, and tried again in the next turn: two services that
- * swap ports in one sync are in each other's way for that long.
+ * The first failure is not logged and retried in the next turn of the loop: two services
+ * that swap their ports in one sync conflict for one turn.
  */
-static void trouble(struct entry *e, const struct err *err)
+static void bind_failed(struct entry *e, const struct err *err)
 {
-	if (!list_is_linked(&e->waiting)) {
-		list_add_tail(&e->all->waiting, &e->waiting);
+	if (!list_is_linked(&e->unbound)) {
+		list_add_tail(&e->all->unbound, &e->unbound);
 		retry_in(e->all, 0);
 		return;
 	}
-	if (!e->is_trouble_told)
+	if (!e->is_failure_logged)
 		log_warn(LOG_AREA_HTTP,
-			 "service %s/%s: health check node port %u: %s: next try in %d s",
+			 "service %s/%s: health check node port %u: %s; next attempt in %d s",
 			 e->ns->text, e->name->text, e->port, err->text, LISTEN_RETRY_S);
-	e->is_trouble_told = true;
+	e->is_failure_logged = true;
 }
 
-static void trouble_over(struct entry *e)
+static void bind_done(struct entry *e)
 {
-	list_del(&e->waiting);
-	if (e->is_trouble_told)
-		log_notice(LOG_AREA_HTTP, "service %s/%s: health check node port %u is served now",
+	list_del(&e->unbound);
+	if (e->is_failure_logged)
+		log_notice(LOG_AREA_HTTP, "service %s/%s: health check node port %u: recovered",
 			   e->ns->text, e->name->text, e->port);
-	e->is_trouble_told = false;
+	e->is_failure_logged = false;
 }
 
-/* Listen on exactly what is wanted, as far as it can be had. */
+/* Close unwanted listeners, and open missing ones as far as possible. */
 static void entry_listen(struct entry *e)
 {
 	struct err err = { 0 };
 	bool is_whole = true;
 
-	list_for_each_safe (l, tmp, &e->spots) {
-		struct spot *d = list_entry(l, struct spot, link);
+	list_for_each_safe (l, tmp, &e->listeners) {
+		struct listener *d = list_entry(l, struct listener, link);
 
 		if (!is_wanted(e, &d->addr))
-			spot_shut(d);
+			listener_retire(d);
 	}
 	vec_for_each (a, &e->all->addrs)
-		if (e->has_family[ip_fam(a)] && spot_find(e, a) == NULL)
-			is_whole &= spot_add(e, a, &err) == 0;
+		if (e->has_family[ip_fam(a)] && listener_find(e, a) == NULL)
+			is_whole &= listener_add(e, a, &err) == 0;
 	if (is_whole)
-		trouble_over(e);
+		bind_done(e);
 	else
-		trouble(e, &err);
+		bind_failed(e, &err);
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *arg)
@@ -246,8 +246,8 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	list_for_each_safe (l, tmp, &hs->waiting)
-		entry_listen(list_entry(l, struct entry, waiting));
+	list_for_each_safe (l, tmp, &hs->unbound)
+		entry_listen(list_entry(l, struct entry, unbound));
 	retry_in(hs, LISTEN_RETRY_S);
 }
 
@@ -279,8 +279,8 @@ static struct entry *entry_add(struct health_services *hs, const struct svc *svc
 	e->ns = name_ref(svc->ns);
 	e->name = name_ref(svc->name);
 	e->port = port;
-	list_init(&e->spots);
-	list_init(&e->leaving);
+	list_init(&e->listeners);
+	list_init(&e->closing);
 	htable_insert(&hs->entries, &e->node, key_hash(svc->ns, svc->name));
 	return e;
 }
@@ -290,15 +290,15 @@ static void entry_retire(struct entry *e)
 	struct health_services *hs = e->all;
 
 	htable_remove(&hs->entries, &e->node);
-	list_del(&e->waiting);
-	list_add_tail(&hs->gone, &e->gone);
-	e->n_servers++; /* ours, so that it stays until all are shut */
-	list_for_each_safe (l, tmp, &e->spots)
-		spot_shut(list_entry(l, struct spot, link));
-	e->is_gone = true;
+	list_del(&e->unbound);
+	list_add_tail(&hs->removed, &e->removed);
+	e->n_servers++; /* keeps the entry until all listeners are closed */
+	list_for_each_safe (l, tmp, &e->listeners)
+		listener_retire(list_entry(l, struct listener, link));
+	e->is_removed = true;
 	if (--e->n_servers == 0)
 		entry_free(e);
-	retry_in(hs, 0); /* somebody may wait for this very port */
+	retry_in(hs, 0); /* the port is free for another entry */
 }
 
 /* SVC-26; 0 = none. */
@@ -391,18 +391,18 @@ void health_services_open(struct health_services **ret, struct event_base *base,
 	hs->config = *config;
 	hs->retry = evtimer_new(base, on_retry, hs);
 	if (hs->retry == NULL)
-		abort(); /* memory is gone, as in xmalloc() */
-	list_init(&hs->waiting);
-	list_init(&hs->gone);
+		abort(); /* out of memory, as in xmalloc() */
+	list_init(&hs->unbound);
+	list_init(&hs->removed);
 	hs->env_generation = config->model->env_generation;
 	addrs_get(hs);
 	*ret = hs;
 }
 
-static void spots_close(struct list *spots)
+static void listeners_close(struct list *listeners)
 {
-	list_for_each_safe (l, tmp, spots) {
-		struct spot *d = list_entry(l, struct spot, link);
+	list_for_each_safe (l, tmp, listeners) {
+		struct listener *d = list_entry(l, struct listener, link);
 
 		http_server_close(d->http);
 		free(d);
@@ -411,8 +411,8 @@ static void spots_close(struct list *spots)
 
 static void entry_close(struct entry *e)
 {
-	spots_close(&e->spots);
-	spots_close(&e->leaving);
+	listeners_close(&e->listeners);
+	listeners_close(&e->closing);
 	entry_free(e);
 }
 
@@ -424,8 +424,8 @@ void health_services_close(struct health_services *hs)
 		htable_remove(&hs->entries, n);
 		entry_close(container_of(n, struct entry, node));
 	}
-	list_for_each_safe (l, tmp, &hs->gone)
-		entry_close(list_entry(l, struct entry, gone));
+	list_for_each_safe (l, tmp, &hs->removed)
+		entry_close(list_entry(l, struct entry, removed));
 	htable_fini(&hs->entries);
 	vec_fini(&hs->addrs);
 	event_free(hs->retry);
@@ -437,7 +437,7 @@ struct health_services_stats health_services_stats(const struct health_services 
 	struct health_services_stats s = { .services = hs->entries.count,
 					   .listeners = hs->n_listeners };
 
-	list_for_each (l, &hs->waiting)
-		s.waiting++;
+	list_for_each (l, &hs->unbound)
+		s.unbound++;
 	return s;
 }

@@ -2,17 +2,17 @@
 /*
  * health/health_service - the health check node ports of single services.
  *
- *     sync accepts a service ──► health_services_accepted() ──► its listeners, its count
- *     the node's addresses change ──► health_services_env() ──► listeners of all
+ *     kernel accepted a service ──► health_services_accepted() ──► its listeners and count
+ *     node addresses changed ─────► health_services_env() ──────► listeners of all services
  *
- * A load balancer learns here which nodes have endpoints of a service with
- * externalTrafficPolicy Local (section 12.2 of doc/behaviour.md). What is answered is
- * what the kernel holds, not what was wished.
+ * A load balancer probes these ports for nodes with endpoints of a service with
+ * externalTrafficPolicy Local (section 12.2 of doc/behaviour.md). Answers reflect
+ * programmed state, not desired state.
  *
- * No thread and no process a service: one listening socket for each address, all in
- * the daemon's loop. An address that cannot be had is tried again every
- * LISTEN_RETRY_S, and as soon as another service gives a port up; the others of the
- * service are open meanwhile. A connection that outlives its service is told 503.
+ * A service has one listening socket for each address, in the event loop of the daemon. An
+ * address that cannot be bound is retried every LISTEN_RETRY_S, and when another service
+ * releases a port; the other addresses of the service are open meanwhile. A connection that
+ * outlives its service gets status 503.
  */
 #pragma once
 
@@ -31,16 +31,16 @@ void health_services_open(struct health_services **ret, struct event_base *base,
 			  const struct health_services_config *config);
 void health_services_close(struct health_services *hs);
 
-/* The kernel holds `svc` as the model says. Costs what its own endpoints cost, if it has such a
- * port, else nothing.
+/* The kernel accepted `svc`. The cost depends on its endpoints, if it has a health check node
+ * port, and is constant otherwise.
  */
 void health_services_accepted(struct health_services *hs, const struct svc *svc);
-/* After anything may have changed model.env; cheap if it did not. */
+/* Follow changes of model.env; cheap without a change. */
 void health_services_env(struct health_services *hs);
 
 struct health_services_stats {
 	size_t services;
 	size_t listeners;
-	size_t waiting; /* services of which some address cannot be had */
+	size_t unbound; /* services with an address that cannot be bound */
 };
 struct health_services_stats health_services_stats(const struct health_services *hs);

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "api/page.h"
 #include "http/http_port.h"
@@ -131,14 +130,6 @@ void metrics_conntrack(struct metrics *m, uint64_t took_ns, uint64_t deleted)
 
 /* --- the server --- */
 
-static int64_t wall_now(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * (int64_t)NSEC_PER_SEC + ts.tv_nsec;
-}
-
 static bool is_counting(const struct metrics *m)
 {
 	const struct plane *plane = m->config.ctx->plane;
@@ -168,7 +159,7 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 		reply->type = "text/plain; version=0.0.4; charset=utf-8";
 		if (m->config.refresh != NULL)
 			m->config.refresh(m->config.arg);
-		metrics_text(m, &reply->body, now_ns(), wall_now());
+		metrics_text(m, &reply->body, now_ns(), wall_now_ns());
 		if (is_counting(m))
 			counts_reply(reply, &counts, &reply->body);
 	} else if (strcmp(q->path, "/proxyMode") == 0) {

@@ -152,12 +152,12 @@ static void change_lines(const struct metrics *m, struct str *out, size_t n_dirt
 
 static void health_lines(const struct metrics *m, struct str *out)
 {
-	static const char *const names[HEALTH_QUESTIONS] = { KP "proxy_healthz_total",
-							     KP "proxy_livez_total" };
-	static const char *const helps[HEALTH_QUESTIONS] = { "[ALPHA] Answers of /healthz",
-							     "[ALPHA] Answers of /livez" };
+	static const char *const names[HEALTH_PROBES] = { KP "proxy_healthz_total",
+							  KP "proxy_livez_total" };
+	static const char *const helps[HEALTH_PROBES] = { "[ALPHA] Answers of /healthz",
+							  "[ALPHA] Answers of /livez" };
 
-	for (enum health_question q = 0; m->config.health != NULL && q < HEALTH_QUESTIONS; q++) {
+	for (enum health_probe q = 0; m->config.health != NULL && q < HEALTH_PROBES; q++) {
 		expo_head(out, names[q], "counter", helps[q]);
 		expo_uint(out, names[q], "code=\"200\"", health_answers(m->config.health, q, true));
 		expo_uint(out, names[q], "code=\"503\"",
@@ -337,7 +337,7 @@ static void health_service_lines(const struct metrics *m, struct str *out)
 	one(out, "vipd_health_check_listeners", "gauge", "Sockets open for health check node ports",
 	    st.listeners);
 	one(out, "vipd_health_check_unbound_services", "gauge",
-	    "Services with a health check node port that cannot be bound", st.waiting);
+	    "Services with a health check node port that cannot be bound", st.unbound);
 }
 
 enum source_metric {

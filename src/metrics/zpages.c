@@ -44,7 +44,7 @@ static void statusz(const struct zpages_config *c, struct http_reply *reply)
 
 static void slis(const struct zpages_config *c, struct http_reply *reply)
 {
-	static const char *const types[HEALTH_QUESTIONS] = { "healthz", "livez" };
+	static const char *const types[HEALTH_PROBES] = { "healthz", "livez" };
 	static const char *const statuses[] = { "error", "success" };
 	struct str *out = &reply->body;
 	struct health_facts facts;
@@ -56,23 +56,23 @@ static void slis(const struct zpages_config *c, struct http_reply *reply)
 	health_facts_get(&facts, c->health, now_ns(), 0);
 	expo_head(out, "kubernetes_healthcheck", "gauge",
 		  "[STABLE] This metric records the result of a single healthcheck.");
-	for (int q = 0; q < HEALTH_QUESTIONS; q++) {
+	for (int q = 0; q < HEALTH_PROBES; q++) {
 		struct str body = { 0 };
 
 		(void)snprintf(labels, sizeof(labels), "name=\"proxy\",type=\"%s\"", types[q]);
 		expo_uint(out, "kubernetes_healthcheck", labels,
-			  health_answer(&body, &facts, (enum health_question)q) == 200);
+			  health_answer(&body, &facts, (enum health_probe)q) == 200);
 		str_fini(&body);
 	}
 	expo_head(out, "kubernetes_healthchecks_total", "counter",
 		  "[STABLE] This metric records the results of all healthcheck.");
-	for (int q = 0; q < HEALTH_QUESTIONS; q++)
+	for (int q = 0; q < HEALTH_PROBES; q++)
 		for (int good = 0; good < 2; good++) {
 			(void)snprintf(labels, sizeof(labels),
 				       "name=\"proxy\",status=\"%s\",type=\"%s\"", statuses[good],
 				       types[q]);
 			expo_uint(out, "kubernetes_healthchecks_total", labels,
-				  health_answers(c->health, (enum health_question)q, good));
+				  health_answers(c->health, (enum health_probe)q, good));
 		}
 }
 

@@ -57,7 +57,7 @@ def test_wrong_name():
             assert "reason" not in healthz(lab)[1]
             assert "health      ready\n" in vipd.ctl("status")
             assert vipd.status()["problems"] == []
-            assert 'Node object "typo": known now' in vipd.log()
+            assert 'Node object "typo": recovered' in vipd.log()
             assert doctor(vipd)[0]["node"][0] == "ok"
         finally:
             vipd.close()

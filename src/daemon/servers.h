@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * daemon/outside - all that watches vipd from outside: health, metrics, the service manager.
+ * daemon/servers - health and metrics servers, history, status page, supervisor.
  *
- * One object for vipd.c to feed, so that what is wired there stays short.
+ * One object that vipd.c updates, so that the wiring in vipd.c stays short.
  */
 #pragma once
 
 #include "metrics/metrics.h"
 
-struct outside;
+struct servers;
 
-struct outside_config {
+struct servers_config {
 	const struct serve_context *ctx; /* borrowed */
 	struct listen_place healthz;     /* port 0: none */
 	struct listen_place metrics;     /* port 0: none */
@@ -19,7 +19,7 @@ struct outside_config {
 	bool is_node_optional; /* see health.h */
 	uint64_t sync_period_ns;
 	const char *mode;
-	enum plane_counting counting; /* as the plane was told */
+	enum plane_counting counting; /* of the plane */
 	/* As in metrics_config; may be NULL. */
 	void (*sources)(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
 			void *add_arg);
@@ -29,20 +29,20 @@ struct outside_config {
 	void *arg;
 };
 
-MUST_USE int outside_open(struct outside **ret, struct event_base *base,
-			  const struct outside_config *config, struct err *err);
-void outside_close(struct outside *o);
+MUST_USE int servers_open(struct servers **ret, struct event_base *base,
+			  const struct servers_config *config, struct err *err);
+void servers_close(struct servers *s);
 
-/* For the context, which is there before they are. */
-const struct health *outside_health(const struct outside *o);
-const struct history *outside_history(const struct outside *o);
+/* For struct serve_context, which exists before the servers. */
+const struct health *servers_health(const struct servers *s);
+const struct history *servers_history(const struct servers *s);
 
 /* As sync_config.accepted. */
-void outside_accepted(struct outside *o, const struct svc *svc, const struct plan_rows *old,
+void servers_accepted(struct servers *s, const struct svc *svc, const struct plan_rows *old,
 		      const struct plan_rows *new, bool is_whole);
 /* After each step of the sync. */
-void outside_stepped(struct outside *o);
+void servers_stepped(struct servers *s);
 /* The model was changed. */
-void outside_changed(struct outside *o);
+void servers_changed(struct servers *s);
 /* As metrics_conntrack(). */
-void outside_conntrack(struct outside *o, uint64_t took_ns, uint64_t deleted);
+void servers_conntrack(struct servers *s, uint64_t took_ns, uint64_t deleted);

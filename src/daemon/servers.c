@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* daemon/servers - open, close and update health, metrics, history, page and notifications. */
+#include "daemon/servers.h"
+
+#include <stdlib.h>
+
+#include "api/history.h"
+#include "api/page.h"
+#include "base/log.h"
+#include "daemon/notify.h"
+
+#define STATUS_PERIOD_NS NSEC_PER_SEC /* minimum interval of STATUS= messages */
+
+struct servers {
+	const struct serve_context *ctx;
+	struct health *health;
+	struct health_services *services;
+	struct history *history;
+	struct page_server *page; /* NULL: no status page */
+	struct metrics *metrics;
+	struct notify *notify;
+	uint64_t status_ns; /* last STATUS= message */
+	bool lacks_node;    /* logged */
+};
+
+static bool is_healthy(void *arg)
+{
+	const struct servers *s = arg;
+	struct health_facts facts;
+
+	health_facts_get(&facts, s->health, now_ns(), wall_now_ns());
+	return health_is_good(&facts) && facts.unready == NULL;
+}
+
+static int open_parts(struct servers *s, struct event_base *base, const struct servers_config *c,
+		      struct err *err)
+{
+	struct health_config health = {
+		.ctx = c->ctx,
+		.sync_period_ns = c->sync_period_ns,
+		.is_node_optional = c->is_node_optional,
+		.at = c->healthz,
+		.is_hard_fail = c->is_hard_fail,
+	};
+	struct health_services_config services = { c->ctx->model, is_healthy, s };
+	struct metrics_config metrics = {
+		.ctx = c->ctx,
+		.at = c->metrics,
+		.is_hard_fail = c->is_hard_fail,
+		.started_wall_ns = wall_now_ns(),
+		.mode = c->mode,
+		.counting = c->counting,
+		.sources = c->sources,
+		.refresh = c->refresh,
+		.config = c->config,
+		.flags = c->flags,
+		.arg = c->arg,
+	};
+	int r = health_open(&s->health, base, &health, err);
+
+	if (r < 0)
+		return r;
+	health_services_open(&s->services, base, &services);
+	history_open(&s->history, c->ctx);
+	if (c->has_page)
+		page_server_open(&s->page, c->ctx);
+	metrics.page = s->page;
+	metrics.health = s->health;
+	metrics.health_services = s->services;
+	return metrics_open(&s->metrics, base, &metrics, err);
+}
+
+int servers_open(struct servers **ret, struct event_base *base, const struct servers_config *config,
+		 struct err *err)
+{
+	struct servers *s = xcalloc(1, sizeof(*s));
+	int r;
+
+	s->ctx = config->ctx;
+	r = open_parts(s, base, config, err);
+	if (r < 0) {
+		servers_close(s);
+		return r;
+	}
+	notify_open(&s->notify, base);
+	notify_status(s->notify, "waiting for the first complete lists");
+	*ret = s;
+	return 0;
+}
+
+void servers_close(struct servers *s)
+{
+	if (s == NULL)
+		return;
+	notify_close(s->notify);
+	metrics_close(s->metrics);
+	page_server_close(s->page);
+	history_close(s->history);
+	health_services_close(s->services);
+	health_close(s->health);
+	free(s);
+}
+
+const struct health *servers_health(const struct servers *s)
+{
+	return s->health;
+}
+
+const struct history *servers_history(const struct servers *s)
+{
+	return s->history;
+}
+
+void servers_accepted(struct servers *s, const struct svc *svc, const struct plan_rows *old,
+		      const struct plan_rows *new, bool is_whole)
+{
+	if (!is_whole) {
+		metrics_piece_accepted(s->metrics, old, new);
+		return;
+	}
+	metrics_accepted(s->metrics, svc, old, new, now_ns(), wall_now_ns());
+	health_services_accepted(s->services, svc);
+}
+
+static void status_notify(struct servers *s)
+{
+	struct str text = { 0 };
+	uint64_t now = now_ns();
+	size_t rejected = sync_failure_count(s->ctx->sync);
+
+	if (s->status_ns != 0 && now - s->status_ns < STATUS_PERIOD_NS)
+		return;
+	s->status_ns = now;
+	switch (sync_state_get(s->ctx->sync)) {
+	case SYNC_WAITING:
+		str_puts(&text, "waiting for the first complete lists");
+		break;
+	case SYNC_LOADING:
+		str_puts(&text, "loading kernel state");
+		break;
+	case SYNC_ADOPTING:
+		str_puts(&text, "adopting kernel state");
+		break;
+	case SYNC_RUNNING:
+		str_printf(&text, "services in the kernel: %zu", s->ctx->model->stats.services);
+		if (rejected > 0)
+			str_printf(&text, ", rejected: %zu", rejected);
+		break;
+	}
+	notify_status(s->notify, text.text);
+	str_fini(&text);
+}
+
+/* Log the absence of the Node object once, and its creation. */
+static void node_log(struct servers *s)
+{
+	bool lacks_node = health_lacks_node(s->health);
+	const struct name *name = s->ctx->model->config.node_name;
+
+	if (lacks_node && !s->lacks_node)
+		log_warn(LOG_AREA_HTTP, "no Node object named \"%s\": " SERVE_NO_NODE,
+			 name_text(name));
+	else if (!lacks_node && s->lacks_node)
+		log_notice(LOG_AREA_HTTP, "Node object \"%s\": recovered; received from the source",
+			   name_text(name));
+	s->lacks_node = lacks_node;
+}
+
+void servers_stepped(struct servers *s)
+{
+	node_log(s);
+	metrics_stepped(s->metrics);
+	history_note(s->history, now_ns());
+	health_services_env(s->services);
+	if (sync_stats_get(s->ctx->sync)->first_sync_ns != 0)
+		notify_ready(s->notify);
+	status_notify(s);
+}
+
+void servers_changed(struct servers *s)
+{
+	metrics_queued(s->metrics, wall_now_ns());
+	history_note(s->history, now_ns());
+}
+
+void servers_conntrack(struct servers *s, uint64_t took_ns, uint64_t deleted)
+{
+	metrics_conntrack(s->metrics, took_ns, deleted);
+}
