@@ -218,7 +218,7 @@ void monitor_stepped(struct monitor *mon, const struct sync *sync)
 		return;
 	st = sync_stats_get(sync);
 	kernel_tell(mon, &mon->loads, st->loads, "the kernel's state was read");
-	kernel_tell(mon, &mon->doubts, st->doubts, "somebody else changed the ruleset");
+	kernel_tell(mon, &mon->doubts, st->doubts, "another process changed the ruleset");
 	kernel_tell(mon, &mon->repairs, st->repairs, "elements were repaired");
 }
 

@@ -369,7 +369,7 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 
 	jsonw_array(w, "problems");
 	problem_count(w, "rejected", ctx->sync ? sync_failure_count(ctx->sync) : 0,
-		      "service is refused by the kernel", "services are refused by the kernel");
+		      "service is rejected by the kernel", "services are rejected by the kernel");
 	problem_count(w, "source", MAX(source->n_errors, source->errors.n),
 		      "problem with the source", "problems with the source");
 	problem_count(w, "conflicts", ctx->plan->n_conflicts,

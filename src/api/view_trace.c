@@ -143,7 +143,7 @@ static void say_none(struct str *out, const struct serve_context *ctx, const str
 	case PLAN_TRACE_WHY_UNALLOCATED:
 		str_puts(out, "in service CIDR ");
 		say_prefix(out, &t->service_cidr);
-		str_puts(out, ", and nobody's cluster IP");
+		str_puts(out, ", and no cluster IP of a service");
 		if (t->n_others[PLAN_TRACE_NOT_PROXIED] > 0) {
 			str_puts(out, "; not proxied: ");
 			say_others(out, t, PLAN_TRACE_NOT_PROXIED);
@@ -307,8 +307,7 @@ static void step_pool(struct jsonw *w, const struct plan_trace *t)
 	struct str out = { 0 };
 
 	if (t->why == PLAN_TRACE_WHY_WEIGHTLESS) {
-		str_puts(&out, "each usable endpoint has weight 0: nobody answers, and nobody "
-			       "refuses");
+		str_puts(&out, "each usable endpoint has weight 0: no answer, no reject");
 		step(w, "pool", &out);
 		str_fini(&out);
 		return;
@@ -341,7 +340,7 @@ static const char *masq_word(enum plan_trace_masq masq)
 	case PLAN_TRACE_MASQ_NONE_POD:
 		return "no: a pod to a cluster IP keeps its address";
 	case PLAN_TRACE_MASQ_NONE_DETECTOR:
-		return "no: without a detector nobody is, to a cluster IP";
+		return "no: pod detection is off, to a cluster IP";
 	case PLAN_TRACE_MASQ_NONE_LOCAL:
 		return "no: external policy Local keeps the client's address";
 	case PLAN_TRACE_MASQ_ALL:

@@ -67,9 +67,9 @@ struct sync {
 		uint64_t next_ns;
 	} touched;
 	uint32_t load_no;
-	uint32_t load_failures; /* since the last complete adoption */
-	uint64_t load_told_ns;  /* when the log last had it, and what it was */
-	char load_told[ERR_TEXT_MAX];
+	uint32_t load_failures;  /* since the last complete adoption */
+	uint64_t load_logged_ns; /* time and text of the last logged load failure */
+	char load_logged[ERR_TEXT_MAX];
 	uint64_t load_writes; /* stats.writes when the load began */
 	uint64_t load_begin_ns;
 	uint64_t behind_since_ns; /* not RUNNING since then; 0 = RUNNING, or WAITING */

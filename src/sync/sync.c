@@ -22,7 +22,7 @@
 /* -EAGAIN of a load is logged from this number of attempts on. */
 #define LOAD_AGAIN_MAX 3
 /* Interval of log lines about a load failure that persists. */
-#define LOAD_TELL_NS (300 * NSEC_PER_SEC)
+#define LOAD_LOG_NS (300 * NSEC_PER_SEC)
 /*
  * Services that an audit verifies in a step, fewer when they are large. After a step the
  * audit pauses four times the step's duration, once its duration after a foreign change. A
@@ -96,23 +96,19 @@ static void queue_all(struct sync *s)
 	free(all);
 }
 
-/* Log a load failure when it first occurs, when its cause changes, then every LOAD_TELL_NS. */
-static void load_failure_tell(struct sync *s, const struct err *err, uint64_t now)
+/* Log a load failure when it first occurs, when its cause changes, then every LOAD_LOG_NS. */
+static void load_failure_log(struct sync *s, const struct err *err, uint64_t wait, uint64_t now)
 {
-	bool is_same = strcmp(s->load_told, err->text) == 0;
+	bool is_same = strcmp(s->load_logged, err->text) == 0;
 
-	if (is_same && now < s->load_told_ns + LOAD_TELL_NS)
+	if (is_same && now < s->load_logged_ns + LOAD_LOG_NS)
 		return;
-	if (is_same)
-		log_err(LOG_AREA_SYNC,
-			"still cannot read or repair the kernel's state, after %" PRIu32
-			" attempts: %s",
-			s->load_failures, err->text);
-	else
-		log_err(LOG_AREA_SYNC, "cannot read or repair the kernel's state, trying on: %s",
-			err->text);
-	memcpy(s->load_told, err->text, sizeof(s->load_told));
-	s->load_told_ns = now;
+	log_err(LOG_AREA_SYNC,
+		"cannot read or repair kernel state: %s; attempt %" PRIu32
+		" failed, next attempt in %.1f s",
+		err->text, s->load_failures, (double)wait / NSEC_PER_SEC);
+	memcpy(s->load_logged, err->text, sizeof(s->load_logged));
+	s->load_logged_ns = now;
 }
 
 static uint64_t load_failed(struct sync *s, int r, const struct err *err, uint64_t now)
@@ -121,7 +117,7 @@ static uint64_t load_failed(struct sync *s, int r, const struct err *err, uint64
 
 	sync_error_note(s, err, now);
 	if (r != -EAGAIN || s->load_failures >= LOAD_AGAIN_MAX)
-		load_failure_tell(s, err, now);
+		load_failure_log(s, err, wait, now);
 	s->state = SYNC_LOADING;
 	s->not_before_ns = now + wait;
 	return s->not_before_ns;
@@ -249,7 +245,7 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	s->state = SYNC_RUNNING;
 	plane_families_settled(s->plane);
 	s->load_failures = 0;
-	s->load_told[0] = '\0';
+	s->load_logged[0] = '\0';
 	s->behind_since_ns = 0;
 	took = now_ns() - s->load_begin_ns;
 	s->stats.last_load_took_ns = MAX(took, UINT64_C(1));
@@ -453,8 +449,8 @@ static void audit_end(struct sync *s, uint64_t now)
 	s->stats.repairs += s->audit.writes;
 	if (s->audit.writes > 0 && s->incident.begin_ns == 0)
 		log_notice(LOG_AREA_SYNC,
-			   "repaired what somebody else changed: %" PRIu64
-			   " kernel operations, %" PRIu64 " ms",
+			   "repaired foreign changes: %" PRIu64 " kernel operations, %" PRIu64
+			   " ms",
 			   s->audit.writes, took / NSEC_PER_MSEC);
 	s->next_audit_ns = now + s->config.audit_period_ns;
 	s->audit.next_ns = now + MIN(AUDIT_GAP_FACTOR * s->audit.worked_ns, AUDIT_GAP_NS);

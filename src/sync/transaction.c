@@ -453,7 +453,8 @@ int sync_commit_ops(struct sync *s, const struct plan_op *ops, size_t n, struct 
 	r = s->plane->ops->commit(s->plane, ops, n, PLANE_COMMIT_NORMAL, res, err);
 	if (r == -ESTALE) {
 		log_notice(LOG_AREA_SYNC,
-			   "the kernel differs from what was believed, comparing: %s", err->text);
+			   "kernel state differs from the programmed state: %s; verifying",
+			   err->text);
 		r = s->plane->ops->commit(s->plane, ops, n, PLANE_COMMIT_VERIFY, res, err);
 	}
 	if (r == 0)

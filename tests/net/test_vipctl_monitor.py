@@ -86,7 +86,7 @@ def test_foreign_change(vipd, monitor):
     vipd.lab.node.run("nft", "delete", "element", "ip", vipd.table(4), "frontends",
                       "{ %s . tcp . 80 }" % "10.96.255.1")
     texts = [e["text"] for e in (m.next(), m.next())]
-    assert "somebody else changed the ruleset" in texts
+    assert "another process changed the ruleset" in texts
     assert "elements were repaired" in texts
 
 

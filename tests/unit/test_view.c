@@ -363,7 +363,7 @@ static void test_refused(void **state)
 	assert_int_equal(int_at(st, "states.ok"), 1);
 	assert_int_equal(int_at(st, "pending.services"), 1);
 	assert_string_equal(text_at(st, "sync.last_error.text"), "told to refuse bad");
-	assert_string_equal(text_at(st, "problems.0.text"), "1 service is refused by the kernel");
+	assert_string_equal(text_at(st, "problems.0.text"), "1 service is rejected by the kernel");
 	json_decref(st);
 	serve_world_fini(&w);
 }
