@@ -300,15 +300,6 @@ static const struct endpoint *judged_find(const struct selection *sel, const str
 	return &sel->endpoints.v[lo];
 }
 
-static const struct slice_port *slice_port_find(const struct slice *sl, const struct name *name,
-						uint8_t proto)
-{
-	vec_for_each (p, &sl->ports)
-		if (p->name == name && p->proto == proto)
-			return p;
-	return NULL;
-}
-
 /* What the selection never saw: slices without the port, and entries that others hide. */
 static void unlisted_add(struct plan_trace *t, const struct svc *svc, const struct selection *sel)
 {

@@ -304,6 +304,26 @@ void slice_normalise(struct slice *s)
 	pack_pods(s);
 }
 
+const struct slice_port *slice_port_find(const struct slice *s, const struct name *name,
+					 uint8_t proto)
+{
+	const struct slice_port key = { .name = name, .proto = proto };
+	size_t lo = 0;
+	size_t hi = s->ports.n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (slice_port_cmp(&s->ports.v[mid], &key) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == s->ports.n || s->ports.v[lo].name != name || s->ports.v[lo].proto != proto)
+		return NULL;
+	return &s->ports.v[lo];
+}
+
 bool slice_is_equal(const struct slice *a, const struct slice *b)
 {
 	return a->ns == b->ns && a->name == b->name && a->service == b->service &&

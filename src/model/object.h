@@ -164,6 +164,9 @@ DEFINE_AUTO(struct service_cidr *, service_cidr_close);
  */
 void service_normalise(struct service *s);
 void slice_normalise(struct slice *s);
+/* The first port with this name and protocol in a normalised slice, others follow it; or NULL. */
+const struct slice_port *slice_port_find(const struct slice *s, const struct name *name,
+					 uint8_t proto);
 
 /*
  * Equal in all that affects the data plane or is displayed: versions, trigger times and

@@ -166,9 +166,11 @@ static void collect(struct candidates *c, const struct svc *svc, const struct se
 
 		if (s->fam != fam)
 			continue;
-		vec_for_each (p, &s->ports)
-			if (p->name == port->name && p->proto == port->proto)
-				add_run(c, s, p->port);
+		for (const struct slice_port *p = slice_port_find(s, port->name, port->proto);
+		     p != NULL && p < vec_end(&s->ports) && p->name == port->name &&
+		     p->proto == port->proto;
+		     p++)
+			add_run(c, s, p->port);
 	}
 }
 

@@ -227,6 +227,41 @@ static void test_endpoint_order(void **state)
 	assert_int_equal(ties, 2); /* only the last equals another: the first */
 }
 
+/* Among many ports with names in no order; two ports may have one name and protocol. */
+static void test_port_find(void **state)
+{
+	AUTO(slice_close)
+	struct slice *s = test_slice("shop/x", "web", "| n7:9 n7:3 n7/UDP:4 | 1 rs");
+	const struct name *name;
+	const struct slice_port *p;
+	char text[16];
+
+	(void)state;
+	for (int i = 0; i < 300; i++) {
+		snprintf(text, sizeof(text), "n%d", i * 7 % 300);
+		if (i * 7 % 300 != 7)
+			*vec_push(&s->ports) = (struct slice_port){ .name = name_get_str(text),
+								    .proto = L4PROTO_TCP,
+								    .port = (uint16_t)i };
+	}
+	slice_normalise(s);
+	for (int i = 0; i < 302; i++) {
+		snprintf(text, sizeof(text), "n%d", i);
+		name = name_get_str(text);
+		p = slice_port_find(s, name, L4PROTO_TCP);
+		assert_int_equal(p != NULL, i < 300);
+		assert_true(p == NULL || p->name == name);
+		p = slice_port_find(s, name, L4PROTO_UDP);
+		assert_int_equal(p != NULL, i == 7);
+		name_unref(name);
+	}
+	name = name_get_str("n7");
+	p = slice_port_find(s, name, L4PROTO_TCP);
+	assert_int_equal(p[0].port, 3);
+	assert_int_equal(p[1].port, 9);
+	name_unref(name);
+}
+
 static void test_close_null(void **state)
 {
 	(void)state;
@@ -324,6 +359,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_node_equality, no_leaks),
 		cmocka_unit_test_teardown(test_normalise, no_leaks),
 		cmocka_unit_test_teardown(test_endpoint_order, no_leaks),
+		cmocka_unit_test_teardown(test_port_find, no_leaks),
 		cmocka_unit_test_teardown(test_close_null, no_leaks),
 		cmocka_unit_test_teardown(test_hints, no_leaks),
 		cmocka_unit_test_teardown(test_text, no_leaks),
