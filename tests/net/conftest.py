@@ -85,7 +85,7 @@ def steady(vipd, lab):
 
 @pytest.hookimpl(tryfirst=True, hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """A failure is told with the end of the daemon's log."""
+    """A failure is reported with the end of the daemon's log."""
     outcome = yield
     report = outcome.get_result()
     made = item.funcargs.get("vipd") if hasattr(item, "funcargs") else None

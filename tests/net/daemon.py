@@ -136,7 +136,7 @@ class Vipd:
         return self
 
     def wait_ready(self, timeout=10):
-        """Until the kernel was compared with the objects and nothing is owed."""
+        """Wait until the kernel was compared with the objects and nothing is pending."""
         def ready():
             if self.proc.poll() is not None:
                 raise AssertionError("vipd ended with %s:\n%s" % (self.proc.returncode,
@@ -249,7 +249,7 @@ class Vipd:
         """Something that differs after anybody wrote: for == and !=."""
         if planes.PLANE != "ipvs":
             return self.nft.genid()
-        # Who counts the writes to IPVS? Nobody: what it holds stands for them. A backend that
+        # No counter of writes to IPVS exists: its content is compared instead. A backend that
         # leaves ends when its connections have, and a service with its last backend.
         held = [line.split() for line in self.lab.node.run("ipvsadm", "-Sn").splitlines()]
         lives = [x for x in held if x[0] == "-a" and x[-1] != "0"]
@@ -261,7 +261,7 @@ class Vipd:
         return {n: h for n, h in self.nft.tables(fam).items() if n in ("vipd", "vipd-2")}
 
     def ipvs(self):
-        """The kernel's IPVS; None before anybody needed it: the first who does loads the module."""
+        """The kernel's IPVS; None before its first use, which loads the module."""
         if self.ipvs_ is None and os.path.exists("/proc/net/ip_vs"):
             self.ipvs_ = ipvs.Ipvs(self.lab.node)
         return self.ipvs_
@@ -274,7 +274,7 @@ class Vipd:
         return max(names, key=names.get) if names else "vipd"
 
     def nft_table(self, fam):
-        """The table in force as nft is told of it: family and name."""
+        """The table in force as arguments of nft: family and name."""
         family = "inet" if planes.PLANE == "ipvs" else "ip" if fam == 4 else "ip6"
         return family, self.table(fam)
 
@@ -362,10 +362,10 @@ class Vipd:
 
 
 class Steady:
-    """Long-lived connections through the steady service that must never notice anything.
+    """Long-lived connections through the steady service that must never fail.
 
-    A gap is a late answer with lost packets (tests/tools/flow_steady.c). An emulated machine stands
-    still as a whole now and then, and TCP sends again when it goes on: there, a gap counts if
+    A gap is a late answer with lost packets (tests/tools/flow_steady.c). An emulated machine
+    pauses as a whole now and then, and TCP sends again when it continues: there, a gap counts if
     connections that pass no proxy have none."""
 
     def __init__(self, lab):

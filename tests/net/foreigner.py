@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Somebody else with a netlink socket, and 5,000 services in the way."""
+"""Another process with a netlink socket, and 5,000 services to modify."""
 import json
 import socket
 import struct

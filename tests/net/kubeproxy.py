@@ -42,7 +42,7 @@ def endpoint_rules(i, to, fam, port):
 
 
 def iptables_rules(service, endpoints, fam, cluster_cidr, extra=0):
-    """Of mode iptables. `extra`: so many more services, of which nobody asks."""
+    """Of mode iptables. `extra`: number of additional services without clients."""
     ip, port, node_port = service
     svc, ext = "KUBE-SVC-" + HASH, "KUBE-EXT-" + HASH
     chains = ["KUBE-SERVICES", "KUBE-NODEPORTS", "KUBE-POSTROUTING", "KUBE-MARK-MASQ",

@@ -3,12 +3,12 @@ r"""A small network in private namespaces: one node that runs vipd, and all it t
 
     client ---- node ---- node2 (pods of another node: all of 10.244.2.0/24)
      (X)       /  |  \           `client` also holds a third node's pods: 10.244.3.0/24
-            pod1 pod2 pod3        world (the rest: answers for addresses nobody captured)
+            pod1 pod2 pod3        world (the rest: answers for addresses that no proxy captures)
 
 * The node routes between all of them, IPv4 and IPv6. Pods hang on the bridge br0 and have
   host routes only, so that pods of one node talk through the node, not around it.
 * `world` is the node's default route and owns the service, external and load balancer ranges: a
-  packet that the proxy leaves alone is answered there, so "untouched" can be told from "dropped".
+  packet that the proxy leaves alone is answered there, so "untouched" differs from "dropped".
 * Everything is named vipdt-<pid>-<random>-<role>. Lab.close() removes it all; sweep() removes
   what a killed test run left behind (its pid is gone).
 """
@@ -111,7 +111,7 @@ def lb_ip(i, fam):
 
 
 def is_worlds(addr):
-    """Is it an address that the rest of the world answers for, if nobody captures it?"""
+    """Does the rest of the world answer for this address, if no proxy captures it?"""
     return any(ipaddress.ip_address(addr) in ipaddress.ip_network(cidr[family(addr)])
                for cidr in (SERVICE_CIDR, EXTERNAL_CIDR, LB_CIDR))
 
@@ -384,7 +384,7 @@ class Conn:
 
 
 def bind_any(s, source):
-    """Bind to an address that is ours, be it by a local route only (IPv6 wants to be told)."""
+    """Bind to a local address, also one by a local route only (IPv6 needs IPV6_FREEBIND)."""
     if s.family == socket.AF_INET6:
         s.setsockopt(socket.IPPROTO_IPV6, 78, 1)  # IPV6_FREEBIND
     s.bind((source, 0))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The same tests for every plane: VIPD_PLANE=nft (unless said otherwise) or ipvs chooses.
+"""The same tests for every plane: VIPD_PLANE=nft (default) or ipvs chooses.
 
-What a plane does by design in another way, or what a test reads of one plane's own state, stands
-here with the reason; such a test is skipped. Anything else has to hold."""
+What a plane does by design in another way, or what a test reads of one plane's own state, is
+listed here with the reason; such a test is skipped. All others have to pass."""
 import os
 import subprocess
 
@@ -47,7 +47,7 @@ NOT = {
         "test_api.py": "about the source of objects; the plane makes no difference",
     },
 }
-# Tests that hold, but not for the connections that stand: as with no_steady.
+# Tests that pass, but not for established connections: as with no_steady.
 PER_PACKET = "each packet of a connection is led to IPVS by the element and the rules that mark it: " \
     "who takes them away stops connections until they are back"
 UNSTEADY = {

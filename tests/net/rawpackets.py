@@ -85,7 +85,7 @@ def _payload(fam, data):
 
 
 class SctpServers:
-    """Answers INIT in several namespaces; the state cookie says who answered and whom it saw."""
+    """Answers INIT in several namespaces; the state cookie contains the addresses of both ends."""
 
     def __init__(self, lab, roles, ports):
         self.ports = set(ports)
@@ -144,7 +144,7 @@ _next_port = [20000]
 
 
 def sctp_probe(ns, addr, port, timeout=L.PATIENCE * L.SLOW, source=None):
-    """Send an INIT; what came back, as lab.probe() tells it."""
+    """Send an INIT; returns the answer as lab.probe() does."""
     fam = L.family(addr)
     _next_port[0] = 20000 + (_next_port[0] - 19999) % 40000
     sport = _next_port[0]

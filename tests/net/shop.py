@@ -55,7 +55,7 @@ class Svc:
         return out
 
 
-# Who connects.
+# The client.
 ORIGIN = {"X": "client", "P": "pod3", "H": "node"}
 KINDS = ("clusterip", "nodeport", "externalip", "lb")
 

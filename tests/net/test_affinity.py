@@ -94,7 +94,7 @@ def templates(vipd, fam, to):
 
 
 def clients(vipd, fam, to):
-    """Who is remembered for the service at this address; expired entries are not shown."""
+    """Clients with affinity of the service at this address, without expired entries."""
     if IS_IPVS:
         return templates(vipd, fam, to)
     return remembered(vipd, fam, vipd.tables(fam).frontends[fam, to, "TCP", 80] >> 12)

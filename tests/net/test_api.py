@@ -74,7 +74,7 @@ class ApiVipd(daemon.Vipd):
         self.held = want
 
     def change(self, objs=None):
-        """Write a change whose arrival in the kernel marker_seen() tells, and do not wait."""
+        """Write a change without waiting; marker_seen() returns whether it is in the kernel."""
         self.serial = self.serial % 60000 + 1
         self.write(objs)
 
@@ -147,7 +147,7 @@ def serves(lab, number, endpoints):
 
 
 def nobody_serves(lab, number):
-    """An address of the service range that is nobody's is not let out of the node."""
+    """Packets to an unallocated address of the service range do not leave the node."""
     r = L.probe(lab.client, L.cluster_ip(number, 4), 80, timeout=0.2)
     assert r.what == "timeout", r
 
@@ -269,7 +269,7 @@ def thawed(api):
 
 
 def expired(api):
-    """410 in the stream, and again for who asks for the old version."""
+    """410 in the stream, and again for a request of the old version."""
     api.compact()
     api.end_watches(how="error")
 
@@ -372,8 +372,8 @@ def test_relist_deletes(lab, vipd, api):
 
 
 def test_clock_jumps(lab, vipd, api, tmp_path):
-    """The wall clock goes a day ahead, a day back, and right again: changes go on, nobody notices;
-    a watch that has to be opened anew meanwhile is."""
+    """The wall clock goes a day ahead, a day back, and right again: changes continue, no
+    connection fails; a watch that has to be opened anew meanwhile is."""
     clock = tmp_path / "clock"
 
     def jump(seconds):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Nobody notices a change: new connections all succeed while endpoints are swapped by the ten
-thousand, connections that stand survive everything that leaves their endpoint alive."""
+"""No connection fails because of a change: new ones succeed while ten thousand endpoints are
+replaced, established ones survive every change that keeps their endpoint."""
 import json
 import random
 import time
@@ -146,7 +146,7 @@ def new_from_apart(lab, fam, *targets):
 
 
 def steady_on(lab, fam, number, n=8, role="client"):
-    """Long-lived connections, and the address of the endpoint each stands on."""
+    """Long-lived connections, each with the address of its endpoint."""
     flow = lab.flow(role, "steady", "--to", to(fam, number), "--concurrency", str(n))
     L.eventually(lambda: all(f["answers"] for f in flow.stat()["flows"]), 3, "no start")
     return flow

@@ -197,7 +197,7 @@ def test_nftables():
 
 
 def test_refusals(tmp_path):
-    """As long as nobody would serve, or kube-proxy would put it back, nothing is removed."""
+    """While no proxy would serve, or kube-proxy would restore its state, nothing is removed."""
     with node() as n:
         n.put_kube_proxy()
         before = n.save()

@@ -138,12 +138,12 @@ def moves(client, to, within=SOON):
 
 
 def passes(vipd):
-    """How many passes the log tells of."""
+    """Number of passes in the log."""
     return vipd.log(100000).count("looked for stale flows")
 
 
 def settled(vipd):
-    """Wait until no pass is owed, the second looks too."""
+    """Wait until no pass is pending, also no second check."""
     count = -1
     while passes(vipd) != count:
         count = passes(vipd)
@@ -198,8 +198,8 @@ def test_swapped(lab, vipd, fam, kind):
 @FAM
 @KIND
 def test_last_and_first(lab, vipd, ct, fam, kind):
-    """CT-05, CT-12b: with the last endpoint its flows go, and the client is told at once. T-142:
-    with the first one it is served again, on the same socket."""
+    """CT-05, CT-12b: with the last endpoint its flows are deleted, and the client is rejected at
+    once. T-142: with the first one it is served again, on the same socket."""
     vipd.apply([svc()] + eps(1))
     to, number = target(kind, fam)
     c = Client(lab, "X", to, number)
@@ -231,7 +231,7 @@ def test_frontend_added(lab, vipd, ct, fam, kind):
 @FAM
 @KIND
 def test_service_deleted(lab, vipd, ct, fam, kind):
-    """CT-12b: the address is nobody's now; what it was translated to is forgotten."""
+    """CT-12b: the address belongs to no service now; its translated flows are deleted."""
     vipd.apply([svc()] + eps(1, 2))
     to, number = target(kind, fam)
     with spread(lab, "X", to, number, {E1[fam], E2[fam]}) as clients:
@@ -361,8 +361,8 @@ def test_dead_tcp_is_kept(lab, vipd, ct):
 
 
 def test_zones(lab, vipd, ct):
-    """CT-12d: flows of other zones go when they led to the endpoint that is gone, whatever zone; an
-    untranslated one of another zone is somebody else's view of the same packets."""
+    """CT-12d: flows of other zones go when they led to the endpoint that is gone, whatever zone;
+    an untranslated one of another zone belongs to other software."""
     vipd.apply([svc()] + eps(2))
     settled(vipd)  # looks of earlier tests would find these, too
     to = L.external_ip(NUMBER, 4)
@@ -438,7 +438,7 @@ def test_restart(lab, vipd, ct, fam):
 
 @FAM
 def test_killed_in_between(lab, vipd, fam):
-    """Killed right after the change: the next process owes what this one did."""
+    """Killed right after the change: the next process has its pending pass."""
     vipd.apply([svc()] + eps(1))
     to, number = target("clusterip", fam)
     c = Client(lab, "X", to, number)
@@ -455,7 +455,8 @@ def test_killed_in_between(lab, vipd, fam):
 @pytest.mark.no_steady
 @FAM
 def test_table_was_gone(lab, vipd, ct, fam):
-    """Somebody deletes our table; a client talks past us until it is back."""
+    """Another process deletes vipd's table; a client's packets are untranslated until it is
+    repaired."""
     vipd.apply([svc()] + eps(1))
     to, number = target("lb", fam)
     family = "ip" if fam == 4 else "ip6"
@@ -514,8 +515,8 @@ def test_helper_ends_with_vipd(lab, vipd):
 
 
 def test_sysctls(lab, vipd):
-    """CT-14 to CT-17, T-148: set as kube-proxy's defaults say; a limit that may not be written here
-    (it is the whole machine's) is not, and nobody dies of it."""
+    """CT-14 to CT-17, T-148: set as kube-proxy's defaults say; a limit that may not be written
+    here (it is the whole machine's) is not, and vipd continues."""
     def read(name):
         with lab.node.entered():
             with open("/proc/sys/net/netfilter/" + name, encoding="ascii") as f:
@@ -547,6 +548,6 @@ def test_sysctls(lab, vipd):
 
 
 def test_objects_of_the_module():
-    """The two endpoints stand where the tests think they do."""
+    """The two endpoints are where the tests expect them."""
     assert LOCAL[0]["addresses"] == [E1[4]] and REMOTE[1]["addresses"] == [E2[6]]
     assert daemon.STEADY_IP[4] != L.cluster_ip(NUMBER, 4)

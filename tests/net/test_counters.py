@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the kernel counts and /metrics tells of it: connections of services and endpoints, refusals,
-and that the times of syncs are those of the log (section 13 of doc/behaviour.md)."""
+"""Counters of the kernel and /metrics: connections of services and endpoints, refusals, and that
+the times of syncs are those of the log (section 13 of doc/behaviour.md)."""
 import collections
 import re
 import shutil
@@ -249,7 +249,8 @@ def test_nft_prints_what_loads_back(lab, vipd):
 
 @pytest.mark.skipif(planes.PLANE != "ipvs", reason="about IPVS's own counters")
 def test_estimation(lab, vipd):
-    """ipvsadm's counters stand still, unless asked for: then ours and theirs agree."""
+    """ipvsadm's counters do not change by default; with --ipvs-estimation they agree with
+    vipd's."""
     ip, backend = L.cluster_ip(720, 4), L.remote(40, 4)
     end = L.endpoint(backend, 8080)
 

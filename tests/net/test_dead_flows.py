@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""--dead-flows=reset: a TCP client whose endpoint is gone for good is told so at its next packet,
-instead of waiting for its own timeouts; nobody else is."""
+"""--dead-flows=reset: a TCP client of a removed endpoint gets a reset at its next packet, instead
+of waiting for its timeouts; no other client does."""
 import contextlib
 import time
 
@@ -42,7 +42,7 @@ def eps(*numbers, name="s"):
 
 @contextlib.contextmanager
 def silent(lab, number):
-    """The pod is gone: nobody answers for its addresses, not even with a reset."""
+    """The pod is removed: its addresses get no answer, not even a reset."""
     lab.node2.run("nft", """table inet vipdt_dead { chain c {
         type filter hook prerouting priority -400;
         ip daddr %s drop; ip6 daddr %s drop; }; }""" % (L.remote(number, 4), L.remote(number, 6)))
@@ -160,6 +160,6 @@ def test_service_deleted(lab, vipd):
         for c in dead:
             c.conn.sock.sendall(b"?\n")
         for c in dead:
-            if c.to not in [L.cluster_ip(t.NUMBER, f) for f in FAMS]:  # nobody's address (REJ-06)
+            if c.to not in [L.cluster_ip(t.NUMBER, f) for f in FAMS]:  # unallocated (REJ-06)
                 assert outcome(c, L.PATIENCE) == "reset"
         assert time.monotonic() - before > GRACE - 1

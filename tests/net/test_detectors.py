@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Masquerading with every way of telling a pod, and with --masquerade-all (section 6, T-085 to
-T-087). The daemon is restarted with other flags each time; the steady flows must not notice."""
+"""Masquerading with every mode of pod detection, and with --masquerade-all (section 6, T-085 to
+T-087). The daemon is restarted with other flags each time; the steady flows must not fail."""
 import pytest
 
 import daemon

@@ -311,7 +311,8 @@ def test_many_bad_documents(lab, vipd):
 
 
 def test_notes_are_no_problem(lab, vipd):
-    """An object of a kind that is not read, and an entry that was left out: told, but all is well."""
+    """An object of a kind that is not read, and an entry that was left out: reported, without a
+    problem."""
     vipd.manifests.put("deployment.yaml", json.dumps(
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}))
     L.eventually(lambda: vipd.status()["source"]["notes"]["count"] == 1, 5, vipd.log)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Others on the same kernel: elements somebody inserts, rules somebody edits, a flush; and what an
-operator reads with nft. test_ipvs_repair.py has what others do to IPVS."""
+"""Foreign changes: inserted elements, edited rules, a flush; and the output of nft.
+test_ipvs_repair.py has foreign changes of IPVS."""
 import re
 import socket
 import time
@@ -39,8 +39,8 @@ def served(lab, i, fam=4):
 
 
 def test_foreign_element_in_the_way(lab, vipd):
-    """Somebody's element has the key of a service that comes: that one is programmed too (or
-    isolated and named), and every other service of the same write is."""
+    """A foreign element has the key of a new service: that service is programmed too (or isolated
+    and named), and so are all other services of its transaction."""
     vipd.apply(svc(1))
     nft(lab, "add", "element", *vipd.nft_set(4, "frontends"),
         "{ %s . tcp . 80 : %s }" % (L.cluster_ip(2, 4), NOWHERE))
@@ -54,7 +54,7 @@ def test_foreign_element_in_the_way(lab, vipd):
 
 
 def test_foreign_elements_are_swept_by_a_restart(lab, vipd):
-    """Elements nobody asked for do no harm to services; the next start removes them."""
+    """Unneeded foreign elements do not affect services; the next start removes them."""
     vipd.apply(svc(1))
     for name, element in (("vips", "{ 10.99.99.99 }"), ("cluster_ips", "{ 10.99.99.98 }"),
                           ("frontends", "{ 10.99.99.97 . tcp . 80 : %s }" % NOWHERE),
@@ -68,8 +68,8 @@ def test_foreign_elements_are_swept_by_a_restart(lab, vipd):
 
 
 def test_deleted_elements_are_restored(lab, vipd):
-    """The generation id tells that somebody wrote; every service is compared and repaired. It
-    takes up to ten seconds when the last such comparison was less than that ago."""
+    """The generation id shows a foreign change; every service is compared and repaired. It takes
+    up to ten seconds when the last such comparison was less than that ago."""
     vipd.apply([o for i in range(1, 8) for o in svc(i)])
 
     def delete(name, element):
@@ -98,13 +98,13 @@ def test_table_gone(lab, vipd, how):
     L.eventually(lambda: served(lab, 1) and served(lab, 2, 6), 5, "not rebuilt")
     print("%s: served again after %.0f ms" % (how, (time.monotonic() - start) * 1e3))
     vipd.check_tables(timeout=5)
-    # It is told who did it, and what became of us.
+    # The log names the process and the repair.
     said = "\n".join(F.log_from(vipd, at))
     assert re.search(r"ruleset changed by nft \(pid \d+\): \S", said), said
 
 
 def test_edited_rule_is_restored(lab, vipd):
-    """Somebody empties a chain of ours."""
+    """Another process empties a chain of vipd."""
     vipd.apply(svc(1))
     nft(lab, "flush", "chain", *vipd.nft_table(4), CHAIN)
     L.eventually(lambda: served(lab, 1), 5, "the chain was not restored")
@@ -187,9 +187,8 @@ def copy_to(lab, other):
 
 
 def test_listing_loads_back(lab, vipd):
-    """What nft prints, nft reads: the copy serves the same traffic, in a node of its own whose
-    vipd is dead. (On the ipvs plane once policy routing is there too, of which nobody prints
-    what he would read.)"""
+    """nft reads what nft prints: the copy serves equal traffic, in a separate node with a dead
+    vipd. (On the ipvs plane together with policy routing, which has no such text.)"""
     vipd.apply(feature_rich())
     vipd.check_tables()
     held = {fam: vipd.tables(fam) for fam in (4, 6)}

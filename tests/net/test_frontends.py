@@ -105,7 +105,7 @@ def test_ranges_change(lab, vipd, fam):
 
 @FAM
 def test_ranges_unparsable_fail_closed(lab, vipd, fam):
-    """SVC-23: nobody gets in through the VIP; the rest of the service is served."""
+    """SVC-23: no client is admitted at the VIP; the other frontends of the service are served."""
     svc = Svc("ranges", 26, ranges=["everybody", "10.0.0.1"])
     vipd.apply(svc.objects())
     to, number = svc.target("lb", fam)
@@ -128,7 +128,7 @@ def test_ranges_without_endpoints(lab, vipd, fam, proto):
 
 @FAM
 def test_established_survives_ranges(lab, vipd, fam):
-    """REJ-08: a connection that stands is not asked again."""
+    """REJ-08: an established connection is not checked again."""
     svc = Svc("ranges", 28)
     vipd.apply(svc.objects())
     to, number = svc.target("lb", fam)

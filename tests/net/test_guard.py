@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guard: `nft flush ruleset` by somebody else, 5,000 services, and no established connection
-notices, nor does a new one fail that asks for a cluster IP."""
+"""The guard: `nft flush ruleset` by another process, 5,000 services: no established connection is
+interrupted, and no new one to a cluster IP fails."""
 import contextlib
 import signal
 import time
@@ -26,7 +26,7 @@ def has_guard(vipd):
 
 
 def is_held(lab):
-    """Of both families, by somebody who lives."""
+    """Of both families, by a running process."""
     return all("flags owner" in lab.node.run("nft", "list", "table", family, GUARD)
                for family in ("ip", "ip6"))
 
@@ -103,8 +103,8 @@ def in_the_gap(lab, vipd):
 
 
 def test_a_long_gap(lab, vipd):
-    """A second without our tables: established connections go on, nobody is told that there is no
-    such service, and whoever wants something else gets it."""
+    """A second without our tables: established connections go on, no client gets an answer that
+    the service does not exist, and other traffic works."""
     inside = "10.96.200.1"  # of a service CIDR, and this host's own
     lab.node.run("ip", "addr", "add", inside + "/32", "dev", "lo")
     try:

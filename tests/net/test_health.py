@@ -41,7 +41,7 @@ def get(lab, path="/", port=HEALTHZ, host="127.0.0.1", method="GET", body=None):
 
 
 def status(lab, host, port):
-    """Of a health check port; 0 while nobody listens there."""
+    """Of a health check port; 0 while no process listens there."""
     try:
         return get(lab, "/", port, host)[0]
     except ConnectionRefusedError:
@@ -192,7 +192,7 @@ def test_not_eligible(lab, vipd, change):
 
 
 def test_not_ready_before_the_first_sync(alone):
-    """IN-18: lists that never come. Alive, but nobody should send traffic here."""
+    """IN-18: lists that never come. Alive, but load balancers should send no traffic here."""
     log = os.path.join("/tmp", "vipdt-%d.log" % os.getpid())
     with open(log, "wb") as f:
         p = alone.node.popen(L.program("vipd"), "--master", "http://127.0.0.1:1",
@@ -293,7 +293,8 @@ def test_request_outlives_its_service(lab, vipd):
 
 
 def test_taken_port_and_swap(lab, vipd):
-    """HC-21: a port that somebody has is had when it is free; two services may swap ports."""
+    """HC-21: a port in use by another process is bound when it is free; two services may swap
+    ports."""
     taken = lab.node.socket(socket.AF_INET, socket.SOCK_STREAM)
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     taken.bind((L.NODE[4], PORT))
@@ -466,7 +467,7 @@ def test_metrics_server(lab, vipd):
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert get(lab, "/healthz", METRICS)[::2] == (200, "ok")
     assert get(lab, "/nothing", METRICS)[0] == 404
-    with pytest.raises(ConnectionRefusedError):  # for this host only, unless told otherwise
+    with pytest.raises(ConnectionRefusedError):  # for this host only by default
         get(lab, "/metrics", METRICS, L.NODE[4])
 
 
@@ -498,7 +499,7 @@ def test_pages(alone, second):
 # ---- the lock ----
 
 def test_lock(lab, vipd, second, alone):
-    """A second one names the first and ends; one of another namespace is nobody's concern."""
+    """A second one names the first and ends; one of another namespace has no effect."""
     before = vipd.writes()
     with lab.node.entered():
         r = subprocess.run([L.program("vipd"), "--manifests", vipd.manifests.path,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Packets that conntrack calls INVALID must not pass untranslated (T-147, NFT-46): a segment out
 of the window, sent by a pod, would reach the client from an address it never connected to; the
-client would answer with a reset, and the pod would believe it. On the ipvs plane IPVS translates
-it, unless the connection is masqueraded: then this host would answer with a reset, and drops it."""
+client would answer with a reset, and the pod would close the connection. On the ipvs plane IPVS
+translates it, unless the connection is masqueraded: then this host would answer with a reset, and
+drops it."""
 import pytest
 
 import lab as L
@@ -96,7 +97,7 @@ def test_host_network(lab, vipd, fam, number):
 
 
 def test_metric(lab, vipd):
-    """/metrics tells of those that the rules have counted."""
+    """/metrics has the packets that the rules have counted."""
     fams = (4,) if planes.PLANE == "ipvs" else (4, 6)  # one chain for both
     want = sum(invalid_drops(lab, vipd, fam) for fam in fams)
     L.eventually(lambda: scrape(lab)[0]["vipd_invalid_dropped_packets_total"] == want > 0)

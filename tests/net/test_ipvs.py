@@ -57,7 +57,7 @@ def leaving(vipd):
 
 
 def kept(lab, backend):
-    """A connection that stands, to this backend."""
+    """An established connection, to this backend."""
     for _ in range(40):
         conn, r = L.connect(lab.client, VIP, 80, timeout=2 * L.SLOW)
         assert r.ok, r
@@ -68,8 +68,8 @@ def kept(lab, backend):
 
 
 def test_a_backend_leaves(lab, vipd):
-    """Weight 0 at once: no new connection, the old one goes on, nobody fails. It comes back in
-    the midst of that: the same connection goes on. At the end of its time it is told, by a reset."""
+    """Weight 0 at once: no new connection, the old one continues, none fails. The backend returns
+    meanwhile: the connection continues. At the drain timeout the client gets a reset."""
     vipd.apply(web(1, 2, 3))
     conn = kept(lab, L.remote(2, 4))
     load = lab.flow("client", "new", "--to", "tcp:%s:80" % VIP, "--rate", "100", "--concurrency",
@@ -150,7 +150,7 @@ def test_a_drain_survives_a_restart(lab, vipd):
 
 
 def test_schedulers(lab, vipd):
-    """By annotation; a wish that cannot be had is told, and the service is served all the same."""
+    """By annotation; an unavailable scheduler is logged, and the service is served nevertheless."""
     def with_annotations(**notes):
         objs = web(6, 7)
         objs[0]["metadata"]["annotations"] = notes
@@ -253,7 +253,7 @@ def test_datagrams_change_planes(lab, vipd):
         if mode == "nftables":
             assert not {6, 7} & set(weights(lab)), "flows go on where nobody looks after them"
         assert all(c.ask(2 * L.SLOW).ok for c in flows)
-    # And nobody goes on past the one that serves: the backends are others now.
+    # No connection bypasses the serving plane: the backends are others now.
     vipd.apply([objs[0], slice_("dgram", [entry(L.remote(5, 4), "n2")], eports)])
     for c in flows:
         L.eventually(lambda c=c: c.ask(0.5 * L.SLOW).backend == L.remote(5, 4), 4)

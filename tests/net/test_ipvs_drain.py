@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The ipvs plane's reason to be: a backend that leaves gets no new connection from the moment its
-slice says so, keeps those it has for as long as they need, and nobody ever sees a failure.
+"""The ipvs plane's reason to be: a draining backend gets no new connection from the change of its
+slice on, keeps its connections until they end, and no client sees a failure.
 
-VIPD_IPVS_REQUESTS=20000 makes each rolling update as long as that; VIPD_IPVS_SERVICES=10000 is
-how many services there are while reaction is measured."""
+VIPD_IPVS_REQUESTS=20000 makes each rolling update as long as that; VIPD_IPVS_SERVICES=10000 is how
+many services there are while reaction is measured."""
 import collections
 import os
 import signal
@@ -26,7 +26,7 @@ DRAIN_S = 600
 FLAGS = {"--ipvs-drain-timeout": "%ds" % DRAIN_S}
 REQUESTS = int(os.environ.get("VIPD_IPVS_REQUESTS", "2500"))
 SERVICES = int(os.environ.get("VIPD_IPVS_SERVICES", "300"))
-# How long a pod that was told to end accepts connections on: for the event to be on its way.
+# Time for which a terminating pod still accepts connections, until the event has arrived.
 LAME_DUCK_MS = int(400 * L.SLOW)
 READY, ENDING, UNREADY = "ready", "ending", "unready"
 CONDITIONS = {READY: (True, True, False), ENDING: (False, True, True),
@@ -271,7 +271,7 @@ def test_deleted_when_drained(lab, vipd, kernel):
     text = vipd.ctl("svc", "default/done")
     line = [x for x in text.splitlines() if L.endpoint(a.addr[4], a.port) + "/TCP" in x]
     assert "DRAINING" in text and line[0].split()[1] == str(len(conns))
-    # Nobody connects through IPv6: gone with the first look.
+    # No connection through IPv6: removed at the first check.
     L.eventually(lambda: not all_of(kernel, a, 6), 4, "drained, and there it is")
     assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in conns)
     for c in conns:
@@ -286,8 +286,8 @@ def boottime():
 
 def test_deadline_and_restart(lab, vipd, kernel):
     """kill -9 and a new start in the middle: the deadline is the old one. At the deadline the
-    backend goes, and its client is told with a reset instead of waiting for ever. With 0 there
-    is none; an annotation is stronger than the flag."""
+    backend is removed, and its client gets a reset instead of waiting forever. With 0 there is
+    none; an annotation overrides the flag."""
     a, b = Pod(lab, 231), Pod(lab, 232)
     seconds = int(10 * L.SLOW ** 0.5)
 
@@ -348,7 +348,7 @@ def test_udp_moves_when_the_endpoint_is_gone(lab, vipd, kernel):
 
 
 def moved(flows, to):
-    """One datagram of each may be lost: it tells IPVS that the backend is gone."""
+    """One datagram of each may be lost: with it IPVS detects that the backend is removed."""
     for c in flows:
         first = c.ask(0.5 * L.SLOW)
         assert (first if first.ok else c.ask(2 * L.SLOW)).backend_port == to.port
@@ -397,8 +397,8 @@ def restart_sends_nothing(vipd, wire, due):
 
 
 def test_reaction(lab, vipd, kernel):
-    """From the slice's change to the kernel being told of weight 0, among many services: heard on
-    the wire, so nobody's looking disturbs it. Then a restart among them, which sends nothing."""
+    """From the slice's change to the message with weight 0, among many services: captured on the
+    wire, without other readers. Then a restart among them, which sends nothing."""
     a, b = Pod(lab, 261, runs=False), Pod(lab, 262, runs=False)
     items = []
     for n in range(SERVICES):

@@ -221,8 +221,8 @@ def test_flags_of_schedulers(lab, vipd, kernel, text, bits):
 
 
 def test_the_default_scheduler(lab, vipd, kernel):
-    """--ipvs-scheduler: for who asks for nothing, affinity's services by address included; existing
-    ones are changed, not made anew."""
+    """--ipvs-scheduler: for services without annotation, including affinity's services by address;
+    existing ones are changed, not made anew."""
     vipd.apply(svc("plain", 341, (62, 63)) + svc("sticky", 342, (64, 65), affinity=90))
     conn = L.connect(lab.client, L.cluster_ip(341, 4), 80)[0]
     backend = conn.ask(2 * L.SLOW).backend
@@ -254,8 +254,8 @@ def test_unknown_scheduler(lab, vipd, kernel):
 
 
 def test_weights(lab, vipd, kernel):
-    """By address; who is not named has 1; changed in place; 0 is a backend for nobody, not one
-    that leaves: it stays."""
+    """By address; an unnamed backend has 1; changed in place; a backend with 0 gets no connections
+    and is not draining: it stays."""
     def weights():
         return {d.addr: d.weight for d in list(held(kernel, 69, 70, 71).values())[0].values()}
     a, b, c = (L.remote(i, 4) for i in (69, 70, 71))
@@ -314,8 +314,8 @@ def plane_problems(vipd):
 
 @pytest.mark.no_steady
 def test_foreign_rules(lab, vipd):
-    """kube-router's rule for pods leads into table 77, another stands at a priority of vipd's: both
-    and vipd's stay. One that leads into vipd's table is told, and vipd goes on."""
+    """kube-router's rule for pods leads into table 77, another has a priority of vipd's: both and
+    vipd's stay. One that leads into vipd's table is logged, and vipd continues."""
     def rule(verb, *what):
         lab.node.run("ip", "rule", verb, *what)
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(ipvs.why_not() is not None, reason=str(ipvs.why_
 
 FAM = pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
 NODE_PORT = 30301
-UNUSED = 91  # of no service, and nobody else in the world listens there
+UNUSED = 91  # of no service, and no process in the lab listens there
 KINDS = {"clusterip": lambda f: L.cluster_ip(301, f), "external": lambda f: L.external_ip(31, f),
          "lb": lambda f: L.lb_ip(31, f), "lb2": lambda f: L.lb_ip(32, f)}
 

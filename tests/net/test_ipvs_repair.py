@@ -76,7 +76,7 @@ ROUTING = {
         ("ip -6 route flush table 23130", "ip -6 route add local default dev lo table 23130 proto 118",
          "table 23130"),
 }
-# Of nf_tables, which tells vipd at once (test_foreign.py).
+# Of nf_tables, which notifies vipd at once (test_foreign.py).
 ELEMENTS = {
     "frontend deleted":
         ("nft delete element inet vipd-ipvs fe4 {{ {vip} . tcp . 80 }}",
@@ -207,7 +207,7 @@ def remembered(lab):
 
 def test_older_layout(lab, vipd):
     """Another layout takes the place of the one in force, with its elements: no new connection
-    fails, none that stands notices, and what sysctls were before us is still known."""
+    fails, no established one is interrupted, and previous values of sysctls are kept."""
     more = [o for i in range(40) for o in (
         service("m%d" % i, L.cluster_ip(100 + i, 4), [port(80, "TCP", "t")]),
         slice_("m%d" % i, [L.remote(1 + i, 4), L.remote(2 + i, 4)],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The operator's view of the ipvs plane: diff and svc --kernel read maps, virtual services and
-policy routing without vipd's help, trace tells weights and schedulers as packets meet them, the page
-tells who leaves, the doctor what the plane lacks of this node."""
+policy routing without vipd, trace shows weights and schedulers as packets meet them, the page
+shows draining backends, the doctor missing functions of the node."""
 import collections
 import json
 import subprocess
@@ -52,8 +52,8 @@ def line_of(text, key=KEY):
 
 
 def test_all_is_told(lab, vipd):
-    """A line for each frontend, with backends, weights, affinity, scheduler, who leaves, and the
-    same words from vipd, from the manifests, and from the kernel when there is no vipd."""
+    """A line for each frontend, with backends, weights, affinity, scheduler, draining backends,
+    and equal words from vipd, from the manifests, and from the kernel when there is no vipd."""
     vipd.apply(shelf() + web(1, 2, 3))
     r = vipctl(vipd, "diff")
     assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
@@ -131,7 +131,7 @@ def test_what_is_wrong_is_seen(lab, vipd):
     finally:
         vipd.start()
     assert vipctl(vipd, "diff").returncode == 0
-    # What the pool that was led to by nobody has may still end.
+    # Connections of the pool without a frontend may still end.
     assert [l for l in vipctl(vipd, "svc", "--kernel").stdout.splitlines()
             if not l.startswith("mark/")] == whole
 
@@ -142,7 +142,8 @@ def trace(vipd, *more):
 
 
 def test_trace_and_packets(lab, vipd):
-    """Chances are the weights for wrr; who weighs 0 or leaves is reached by nobody, and told so."""
+    """Shares are the weights for wrr; a backend with weight 0 or a draining one is reached by no
+    connection, and shown so."""
     vipd.apply(shelf() + web(1, 2, 3, 4))
     vipd.apply(shelf() + web(1, 2, 3))      # 4 leaves, or has left
     told = trace(vipd)
@@ -178,7 +179,7 @@ def test_live(lab, vipd):
 
 
 def test_first_second(lab, vipd):
-    """How many connections a backend that begins to leave has is told when somebody has looked."""
+    """The number of connections of a draining backend is shown after the first check."""
     vipd.apply(shelf() + web(1, 2))
     conns = [L.connect(lab.client, VIP, 80)[0] for _ in range(4)]
     vipd.apply(shelf() + web(1))
@@ -215,8 +216,8 @@ def worst(results):
 
 
 def test_doctor(lab, vipd):
-    """Checks of this plane are there and content; those who alone look see the same; for the other
-    plane they are not asked."""
+    """Checks of this plane exist and are ok; vipctl without vipd has equal results; they are not
+    run for the other plane."""
     sticky = Svc("sticky", 57, affinity=600)
     vipd.apply(sticky.objects() + web(1, 2))
     checks, answer = doctor(vipd)
@@ -224,7 +225,7 @@ def test_doctor(lab, vipd):
     for check in sorted(IPVS_CHECKS) + ["nftables", "ipvs", "tables", "addresses"]:
         assert worst(checks[check])[0] == "ok", (check, checks[check])
     assert "accepts the whole ruleset" in checks["nftables"][0][1]
-    assert "IPVS serves nothing" in checks["ipvs"][0][1]    # what is ours is nobody else's
+    assert "IPVS serves nothing" in checks["ipvs"][0][1]    # vipd's objects are not foreign
     other, answer = doctor(vipd, "--plane", "nftables")
     assert answer["by"] == "vipctl" and not IPVS_CHECKS & set(other)
     assert "serves by ipvs" in answer["vipd"]

@@ -56,7 +56,7 @@ def test_a_blocked_reader_blocks_nothing(alone):
 
 
 def test_json(alone):
-    """--logging-format=json: every line is an object, those too that tell of a bad document."""
+    """--logging-format=json: every line is an object, also those about an invalid document."""
     alone.flags["--logging-format"] = "json"
     alone.manifests.put("bad.json", json.dumps(
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a\x1b[31m\u202eb"}}))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""--nft-table-owner: nobody else changes our tables, and a flush of the ruleset leaves them out."""
+"""--nft-table-owner: no other process changes vipd's tables, and a flush of the ruleset skips
+them."""
 import subprocess
 import time
 
@@ -40,8 +41,8 @@ def refused(lab, *command):
 
 
 def test_others_can_do_nothing(lab, vipd):
-    """A flush by somebody is a success that leaves us out; whatever else he does is refused. Nobody
-    notices anything."""
+    """A foreign flush succeeds and skips vipd's tables; any other change fails. No connection is
+    interrupted."""
     genid = vipd.nft.genid()
     load = new_connections(lab)
     for _ in range(5):
@@ -60,7 +61,7 @@ def test_others_can_do_nothing(lab, vipd):
 
 
 def test_restart_claims(lab, vipd):
-    """One write a family, and the same tables; while nobody holds them, they are there."""
+    """One write per family, and unchanged tables; without an owner they stay."""
     handles = vipd.nft.tables(4), vipd.nft.tables(6)
     load = new_connections(lab)
     for how in ("kill", "stop"):
@@ -87,7 +88,7 @@ def test_switched_off_and_on(lab, vipd):
             vipd.start()
             vipd.check_tables()
             assert len(vipd.main_tables(4)) == 1 and vipd.main_tables(4) != before
-            # Tables that nobody can flush need no guard.
+            # Tables that cannot be flushed need no guard.
             assert ("vipd-guard" in vipd.nft.tables(4)) == (flag is None)
             assert refused(lab, "delete", "table", "ip", vipd.table(4)) if left else True
     finally:
@@ -119,7 +120,7 @@ def test_held_by_somebody_else(lab, vipd):
 
 @pytest.mark.no_steady
 def test_cleanup(lab, vipd):
-    """Refused while a vipd runs; of tables that nobody holds, nothing is left."""
+    """Rejected while a vipd runs; tables without an owner are removed completely."""
     def cleanup():
         with lab.node.entered():
             return subprocess.run([L.program("vipd"), "--cleanup"], capture_output=True, text=True,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Packet paths: who reaches what through which frontend, and with which source (T-073..T-097)."""
+"""Packet paths: which client reaches which endpoint through which frontend, and with which source
+(T-073..T-097)."""
 import re
 
 import pytest
@@ -133,8 +134,8 @@ def test_wrong_protocol(lab, vipd, fam, origin):
 @PROTO
 @ORIGINS
 def test_unallocated_cluster_ip(lab, vipd, fam, proto, origin):
-    """T-092, REJ-06: an address of the service range that nobody has is dropped. The rest of the
-    world would have answered."""
+    """T-092, REJ-06: an unallocated address of the service range is dropped. The rest of the world
+    would have answered."""
     shop.fails(lab, origin, L.cluster_ip(99, fam), 80, proto, "drop")
 
 
@@ -236,8 +237,8 @@ def test_spread(lab, vipd, fam, proto):
 
 @FAM
 def test_marks_are_not_touched(lab, vipd, fam):
-    """MASQ-11: we use no mark at all, so foreign bits pass. A rule of somebody else's counts
-    packets that carry any mark after translation."""
+    """MASQ-11: vipd uses no mark, so foreign bits pass. A foreign rule counts packets with any
+    mark after translation."""
     table = "ip%s vipdt_mark" % ("" if fam == 4 else "6")
     lab.node.run("nft", """table %s {
         chain pre { type filter hook prerouting priority -110; meta mark set 0x12345678; }

@@ -40,7 +40,7 @@ def steady_all_along():
 
 
 def config(vipd, text):
-    """Written in place, and not closed before the next of these: no watcher is told."""
+    """Written in place, and not closed before the next of these: no watch event occurs."""
     f = open(vipd.config_path, "r+" if os.path.exists(vipd.config_path) else "w+",
              encoding="utf-8")  # pylint: disable=consider-using-with
     f.truncate(0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What others do to our tables while 5,000 services are served: noticed, repaired, told once.
+"""Foreign changes of vipd's tables with 5,000 services: detected, repaired, logged once.
 
-Each kind of damage is done several times. Times are printed. Asserted is the work of vipd: CPU time
-of the round with the least, because other load only adds to it.
+Each kind of damage is done several times. Times are printed. Asserted is the work of vipd: CPU
+time of the round with the least, because other load only adds to it.
 """
 import re
 import socket
@@ -22,7 +22,7 @@ ELEMENT_CPU_MS = 60   # one element or chain is put right among 5,000 services
 
 
 class Many:
-    """The daemon with its 5,000 services, and somebody else."""
+    """The daemon with its 5,000 services, and another process."""
 
     def __init__(self, lab, vipd):
         self.lab = lab
@@ -99,7 +99,8 @@ def lines_of(many, command):
 
 @pytest.mark.no_steady
 def test_told_once(many):
-    """One line or two for what somebody did, with his name, whatever it took to repair."""
+    """One or two lines for a foreign change, with the process, independent of the number of
+    repairs."""
     table = many.vipd.table(4)
     who = r"ruleset changed by nft \(pid \d+\): "
     for command, expected in (
@@ -220,8 +221,8 @@ def test_storm_of_others(lab, many):
 
 
 def test_storm_of_damage(lab, many):
-    """Somebody deletes the same element again and again: a line a pass, bounded by time and not by
-    how often he does, and all others are served."""
+    """Another process deletes one element repeatedly: one line per pass, limited by time and not
+    by the number of changes, and all other services are served."""
     many.settle()
     at = F.log_size(many.vipd)
     load = lab.flow("client", "new", "--to", "tcp:%s:80" % F.addr(79), "--rate", "200",

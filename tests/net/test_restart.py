@@ -43,7 +43,7 @@ def unused_chains_go(vipd):
 
 @pytest.mark.parametrize("how", ("kill", "stop"))
 def test_nothing_changed_nothing_written(lab, vipd, how):
-    """The generation id counts every commit of anybody in the namespace: it must stand still."""
+    """The generation id counts every commit in the namespace: it must not change."""
     vipd.apply(everything(), timeout=10)
     unused_chains_go(vipd)
     vipd.check_tables()
@@ -90,7 +90,7 @@ def test_changes_while_down(lab, vipd):
 
 
 def test_endpoint_gone_while_down(lab, vipd):
-    """A service whose endpoint was replaced while nobody watched leads to the new one."""
+    """A service with an endpoint that was replaced while vipd was down leads to the new one."""
     ip = L.cluster_ip(700, 4)
     svc = service("down", ip, 80)
     vipd.apply([svc, slice_("down", [L.remote(1, 4)], 8080)])
@@ -302,7 +302,7 @@ def test_bad_file_at_start(lab, vipd, how, kind):
         text = f.read()
     vipd.kill()
     BROKEN[how](path, text)
-    vipd.write(lost + left)  # it was deleted meanwhile: nobody can be sure before all is known
+    vipd.write(lost + left)  # it was deleted meanwhile: not certain before all objects are known
     vipd.start()
     assert (backend(710), backend(711)) == (L.remote(1, 4), L.remote(2, 4))
     assert backend(713, 6) == L.remote(4, 6)

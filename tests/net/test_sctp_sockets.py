@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""SCTP with the kernel's own sockets (SVC-38): whole associations, data, and that those which stand
-notice nothing (POL-28). Skipped where the kernel has no SCTP; tests/vm runs it where it has.
+"""SCTP with the kernel's own sockets (SVC-38): whole associations, data, and that established ones
+are not interrupted (POL-28). Skipped where the kernel has no SCTP; tests/vm runs it where it has.
 
 Clients bind to one address: an association lists all addresses it may use, and no proxy translates
 those inside of the packet."""
@@ -35,7 +35,7 @@ PORT = 8080
 
 
 class Servers:
-    """Answers every message on PORT in these namespaces with who is there and who asks."""
+    """Answers every message on PORT in these namespaces with the addresses of both ends."""
 
     def __init__(self, lab, addresses):
         self.socks = {}

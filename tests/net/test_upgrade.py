@@ -35,7 +35,7 @@ def comments(lab):
 
 @pytest.fixture
 def older(lab, vipd):
-    """5,000 services in a table of an older layout; nobody looks after it."""
+    """5,000 services in a table of an older layout, without a running vipd."""
     if not vipd.is_running():
         vipd.start()
     vipd.apply([])

@@ -90,7 +90,8 @@ def test_manifests(vipd, shelf):
 
 @pytest.mark.no_steady
 def test_tells_what_is_wrong(vipd, shelf):
-    """Without vipd the kernel is still read; what somebody took out is missing there."""
+    """Without vipd the kernel is still read; elements that another process removed are missing
+    there."""
     before = vipctl(vipd, "svc", "--kernel").stdout.splitlines()
     vipd.stop()
     assert vipctl(vipd, "svc", "--kernel").stdout.splitlines() == before

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""vipctl drain: no new connections, those that stand go on, also over a restart, until undone."""
+"""vipctl drain: no new connections, established ones continue, also over a restart, until
+undone."""
 import json
 
 import lab as L

@@ -91,7 +91,7 @@ def test_foreign_change(vipd, monitor):
 
 
 def test_for_people(vipd):
-    """The same as text; it ends without a word when nobody reads any more."""
+    """The same as text; it ends without a message when its reader has ended."""
     p = subprocess.Popen([L.program("vipctl"), "--socket", vipd.socket, "monitor", "--service",
                           "default/people"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          text=True)
@@ -112,7 +112,8 @@ def test_for_people(vipd):
 
 
 def test_reader_that_does_not_read(vipd):
-    """It takes a bounded amount of memory, slows nobody, and its place is free when it goes."""
+    """It takes bounded memory, does not slow other subscribers, and its place is free when it
+    ends."""
     socks = []
     for _ in range(8):
         s = socket.socket(socket.AF_UNIX)

@@ -92,7 +92,7 @@ def test_top(lab, vipd):
 
 
 def test_page_has_counts(lab, vipd):
-    """vipctl svc tells connections where they are counted."""
+    """vipctl svc shows connections if they are counted."""
     svc = Svc("counted", 65, "local")
     vipd.apply(svc.objects())
     for _ in range(7):
@@ -107,7 +107,7 @@ def test_page_has_counts(lab, vipd):
 
 
 def test_top_is_interrupted(vipd):
-    """Ctrl-C, a vipd that goes away, and a terminal that nobody knows: all leave it as it was."""
+    """Ctrl-C, a vipd that ends, and an unknown terminal: all leave the terminal unchanged."""
     t = Terminal(L.program("vipctl"), "--socket", vipd.socket, "top")
     try:
         t.until(lambda d: "vipd on n1" in d[0])

@@ -63,7 +63,8 @@ def agree(lab, vipd, origin, to, number, proto, fam):
                        told["service"]["masqueraded"])
         elif verdict == "untouched":
             r = L.probe(lab.ns[shop.ORIGIN[origin]], to, number, proto)
-            # Nobody listens on this host; the rest of the world answers for what nobody captured.
+            # No process listens on this host; the rest of the world answers for addresses that
+            # no proxy captures.
             assert r.what == ("untouched" if L.is_worlds(to) else "refused"), r
         else:
             shop.fails(lab, origin, to, number, proto, HOW[verdict])
@@ -100,7 +101,7 @@ def test_nobodys(lab, vipd, shelf, fam):
 
 @FAM
 def test_hairpin(lab, vipd, shelf, fam):
-    """MASQ-09: told for the one endpoint that is the client, and only there."""
+    """MASQ-09: shown for the one endpoint that is the client, and only there."""
     told = trace(vipd, E1[fam], L.cluster_ip(41, fam), 80, "tcp")
     masqueraded = {e["address"]: e["masqueraded"] for e in told["endpoints"] if e["used"]}
     assert masqueraded == {E1[fam]: True, E2[fam]: False}
@@ -125,7 +126,7 @@ def test_why_not(lab, vipd, shelf):
     vipctl = L.run(L.program("vipctl"), "--socket", vipd.socket, "trace", L.CLIENT[4],
                    "default/cluster:tcp", E2[4])
     assert E2[4] + ":8080" in vipctl and E1[4] + ":8080" not in vipctl
-    with pytest.raises(RuntimeError):  # it ends with 1: nobody would answer
+    with pytest.raises(RuntimeError):  # it ends with 1: no endpoint would answer
         L.run(L.program("vipctl"), "--socket", vipd.socket, "trace", L.CLIENT[4],
               L.endpoint(L.lb_ip(43, 4), 80))
 

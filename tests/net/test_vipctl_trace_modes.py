@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""vipctl trace with every way of telling a pod, and with --masquerade-all: who is inside, and who
-keeps its address, must be told as packets meet it."""
+"""vipctl trace with every mode of pod detection, and with --masquerade-all: inside clients and
+preserved sources are those of real packets."""
 import itertools
 
 import pytest
