@@ -147,7 +147,7 @@ void admin_doctor(struct http_reply *reply, const struct serve_context *ctx,
 	struct jsonw w;
 
 	if (ctx->checks == NULL) {
-		http_reply_error(reply, 404, "this vipd does not check its node");
+		http_reply_error(reply, 404, "node checks are not available");
 		return;
 	}
 	if (refuse_params(reply, q, "", ""))

@@ -174,12 +174,12 @@ static void route(void *arg, const struct http_request *q, struct http_reply *re
 	} else if (strcmp(q->path, "/v1/dump") == 0) {
 		body_dump(reply, c->ctx, q);
 	} else if (behind(q->path, "/v1/") == NULL) {
-		http_reply_error(reply, 404, "'%.128s': only version 1 (/v1/...) is spoken here",
+		http_reply_error(reply, 404, "'%.128s': only version 1 (/v1/...) is supported",
 				 q->path);
 	} else {
 		http_reply_error(
 			reply, 404,
-			"'%.128s': there are /v1/status, /v1/services, "
+			"'%.128s': path not found; available: /v1/status, /v1/services, "
 			"/v1/services/NAMESPACE/NAME, /v1/trace, /v1/rows, /v1/counts, /v1/monitor, /v1/history, "
 			"/v1/doctor, /v1/drains, /v1/log and /v1/dump",
 			q->path);

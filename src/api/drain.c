@@ -53,7 +53,7 @@ static void file_read(struct drains *d)
 
 	if (f == NULL) {
 		if (errno != ENOENT)
-			log_warn(LOG_AREA_HTTP, "%s: %s: nothing is drained", d->path,
+			log_warn(LOG_AREA_HTTP, "%s: %s; no endpoint is drained", d->path,
 				 strerror(errno));
 		return;
 	}
@@ -66,7 +66,7 @@ static void file_read(struct drains *d)
 	}
 	(void)fclose(f);
 	if (d->model->drains.n > 0)
-		log_notice(LOG_AREA_HTTP, "%zu endpoints stay drained by an operator (%s)",
+		log_notice(LOG_AREA_HTTP, "endpoints drained by an operator: %zu (%s)",
 			   d->model->drains.n, d->path);
 }
 
@@ -222,11 +222,11 @@ static void change_done(struct http_reply *reply, struct drains *d, const struct
 	int r = file_write(d);
 
 	log_notice(LOG_AREA_HTTP, "service %s/%s: %s %s by an operator", c->ns, c->name,
-		   c->endpoint, c->is_drain ? "drained" : "serves again");
+		   c->endpoint, c->is_drain ? "drained" : "undrained");
 	if (r < 0)
 		(void)snprintf(problem, sizeof(problem),
-			       "%s cannot be written (%s): this ends with vipd", d->path,
-			       strerror(-r));
+			       "%s cannot be written (%s): the drain ends with this process",
+			       d->path, strerror(-r));
 	d->changed(d->arg);
 	drains_tell(reply, d, *problem != '\0' ? problem : NULL);
 }
@@ -258,7 +258,7 @@ void admin_drains(struct http_reply *reply, const struct serve_context *ctx,
 	struct change c;
 
 	if (ctx->drains == NULL)
-		http_reply_error(reply, 404, "nothing can be drained here");
+		http_reply_error(reply, 404, "draining is not available");
 	else if (!q->is_write && q->params.n > 0)
 		http_reply_error(reply, 400, "there is no parameter '%.64s'", q->params.v[0].name);
 	else if (!q->is_write)

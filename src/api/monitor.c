@@ -217,7 +217,7 @@ void monitor_stepped(struct monitor *mon, const struct sync *sync)
 	if (mon == NULL)
 		return;
 	st = sync_stats_get(sync);
-	kernel_tell(mon, &mon->loads, st->loads, "the kernel's state was read");
+	kernel_tell(mon, &mon->loads, st->loads, "kernel state was loaded");
 	kernel_tell(mon, &mon->doubts, st->doubts, "another process changed the ruleset");
 	kernel_tell(mon, &mon->repairs, st->repairs, "elements were repaired");
 }
@@ -335,7 +335,8 @@ void body_monitor(struct http_reply *reply, const struct serve_context *ctx,
 	if (reader_parse(r, q, &err) < 0) {
 		http_reply_error(reply, 400, "%s", err.text);
 	} else if (mon == NULL || mon->n_readers == MONITOR_READERS_MAX) {
-		http_reply_error(reply, 503, "%d readers look on already", MONITOR_READERS_MAX);
+		http_reply_error(reply, 503, "limit of %d subscribers reached",
+				 MONITOR_READERS_MAX);
 	} else {
 		r->mon = mon;
 		list_add_tail(&mon->readers, &r->link);

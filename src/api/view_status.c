@@ -205,7 +205,7 @@ static void view_state(struct jsonw *w, const struct serve_context *ctx,
 {
 	jsonw_text(w, "state", state_word(ctx));
 	if (ctx->sync == NULL) {
-		jsonw_text(w, "state_text", "nothing is read or written yet");
+		jsonw_text(w, "state_text", "kernel and sources are not open yet");
 		return;
 	}
 	switch (sync_state_get(ctx->sync)) {
@@ -215,13 +215,13 @@ static void view_state(struct jsonw *w, const struct serve_context *ctx,
 						 : "the first complete lists");
 		break;
 	case SYNC_LOADING:
-		jsonw_text(w, "state_text", "reading what the kernel holds");
+		jsonw_text(w, "state_text", "loading kernel state");
 		break;
 	case SYNC_ADOPTING:
-		jsonw_text(w, "state_text", "comparing every service with what the kernel holds");
+		jsonw_text(w, "state_text", "comparing all services with kernel state");
 		break;
 	case SYNC_RUNNING:
-		jsonw_text(w, "state_text", "in step with the objects as they change");
+		jsonw_text(w, "state_text", "following changes of the objects");
 		break;
 	}
 }
@@ -332,8 +332,7 @@ static void problem_load(struct jsonw *w, const struct sync *sync)
 
 	if (sync_state_get(sync) != SYNC_LOADING || sync_stats_get(sync)->last_error_ns == 0)
 		return;
-	str_printf(&text, "the kernel's state cannot be read: %s",
-		   sync_stats_get(sync)->last_error);
+	str_printf(&text, "kernel state cannot be loaded: %s", sync_stats_get(sync)->last_error);
 	problem(w, "kernel", text.text);
 	str_fini(&text);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * api/view_trace - the steps of a decision in words, one sentence each.
+ * api/view_trace - the steps of a trace, one sentence each.
  *
- * A step that did not matter is left out: who reads it finds what decided.
+ * Steps without influence on the result are omitted.
  */
 #include <stdlib.h>
 
@@ -20,14 +20,14 @@ static void step(struct jsonw *w, const char *name, const struct str *text)
 	jsonw_end(w);
 }
 
-static void say_addr(struct str *out, const struct ip_addr *a)
+static void put_addr(struct str *out, const struct ip_addr *a)
 {
 	char text[IP_TEXT_MAX];
 
 	str_puts(out, ip_addr_text(a, text));
 }
 
-static void say_dst(struct str *out, const struct plan_trace *t)
+static void put_dst(struct str *out, const struct plan_trace *t)
 {
 	char text[IP_ENDPOINT_TEXT_MAX];
 
@@ -35,7 +35,7 @@ static void say_dst(struct str *out, const struct plan_trace *t)
 		   l4proto_text(t->query.proto));
 }
 
-static void say_prefix(struct str *out, const struct ip_prefix *p)
+static void put_prefix(struct str *out, const struct ip_prefix *p)
 {
 	char text[IP_PREFIX_TEXT_MAX];
 
@@ -43,7 +43,7 @@ static void say_prefix(struct str *out, const struct ip_prefix *p)
 }
 
 /* "a/b, c/d and 7 more" of one relation. */
-static void say_others(struct str *out, const struct plan_trace *t,
+static void put_others(struct str *out, const struct plan_trace *t,
 		       enum plan_trace_relation relation)
 {
 	size_t n = 0;
@@ -58,7 +58,7 @@ static void say_others(struct str *out, const struct plan_trace *t,
 
 /* --- source --- */
 
-static void say_pod(struct str *out, const struct plan_trace *t)
+static void put_pod(struct str *out, const struct plan_trace *t)
 {
 	if (t->pod == NULL)
 		return;
@@ -67,17 +67,16 @@ static void say_pod(struct str *out, const struct plan_trace *t)
 		str_printf(out, " on %s", t->pod_node->text);
 }
 
-static void say_how(struct str *out, const struct serve_context *ctx, const struct plan_trace *t)
+static void put_how(struct str *out, const struct serve_context *ctx, const struct plan_trace *t)
 {
 	const struct model *m = ctx->model;
 
 	if (t->is_host)
 		return;
 	if (!m->env.has_detector[ip_fam(&t->query.dst)]) {
-		str_puts(out, ": nothing tells pods from outside clients here (no detector)");
+		str_puts(out, ": detect-local is not configured, pods count as outside clients");
 	} else if (t->is_assumed) {
-		str_printf(out, ": the detector asks for the interface %s%s; %s",
-			   m->config.detect_ifname,
+		str_printf(out, ": detect-local uses interface %s%s; %s", m->config.detect_ifname,
 			   m->config.detect_local == DETECT_LOCAL_PREFIX ? "..." : "",
 			   t->is_pod_of_this_node ? "an endpoint of this node has the address"
 			   : t->is_pod            ? "the address is in this node's pod CIDRs"
@@ -107,77 +106,77 @@ static void step_source(struct jsonw *w, const struct serve_context *ctx,
 	struct str out = { 0 };
 
 	if (ip_is_set(&t->query.src)) {
-		say_addr(&out, &t->query.src);
+		put_addr(&out, &t->query.src);
 		str_puts(&out, " is ");
 	}
 	str_puts(&out, texts[t->source]);
-	say_pod(&out, t);
-	say_how(&out, ctx, t);
+	put_pod(&out, t);
+	put_how(&out, ctx, t);
 	step(w, "source", &out);
 	str_fini(&out);
 }
 
 /* --- frontend --- */
 
-static void say_node_addrs(struct str *out, const struct serve_context *ctx, enum ipfam fam)
+static void put_node_addrs(struct str *out, const struct serve_context *ctx, enum ipfam fam)
 {
 	size_t n = 0;
 
 	vec_for_each (a, &ctx->model->env.nodeport_addrs)
 		if (ip_fam(a) == fam) {
 			str_puts(out, n++ ? ", " : "");
-			say_addr(out, a);
+			put_addr(out, a);
 		}
 	if (n == 0)
 		str_puts(out, "no address of this family");
 }
 
-/* Why no frontend answers. */
-static void say_none(struct str *out, const struct serve_context *ctx, const struct plan_trace *t)
+/* The reason why no frontend matches. */
+static void put_none(struct str *out, const struct serve_context *ctx, const struct plan_trace *t)
 {
 	switch (t->why) {
 	case PLAN_TRACE_WHY_OTHER_PORT:
 		str_puts(out, "an unknown port of the cluster IP of ");
-		say_others(out, t, PLAN_TRACE_HAS_ADDRESS);
+		put_others(out, t, PLAN_TRACE_HAS_ADDRESS);
 		break;
 	case PLAN_TRACE_WHY_UNALLOCATED:
 		str_puts(out, "in service CIDR ");
-		say_prefix(out, &t->service_cidr);
-		str_puts(out, ", and no cluster IP of a service");
+		put_prefix(out, &t->service_cidr);
+		str_puts(out, ", but no service has this cluster IP");
 		if (t->n_others[PLAN_TRACE_NOT_PROXIED] > 0) {
 			str_puts(out, "; not proxied: ");
-			say_others(out, t, PLAN_TRACE_NOT_PROXIED);
+			put_others(out, t, PLAN_TRACE_NOT_PROXIED);
 		}
 		break;
 	case PLAN_TRACE_WHY_NOT_CAPTURED:
-		str_puts(out, "ipMode Proxy, left to the balancer: address of ");
-		say_others(out, t, PLAN_TRACE_NOT_CAPTURED);
+		str_puts(out, "ipMode Proxy, not captured: address of ");
+		put_others(out, t, PLAN_TRACE_NOT_CAPTURED);
 		break;
 	case PLAN_TRACE_WHY_EXTERNAL_OFF:
 		str_puts(out, "external IPs are not served here: address of ");
-		say_others(out, t, PLAN_TRACE_EXTERNAL_OFF);
+		put_others(out, t, PLAN_TRACE_EXTERNAL_OFF);
 		break;
 	case PLAN_TRACE_WHY_NOT_PROXIED:
 		str_puts(out, "of a service that is not proxied here: ");
-		say_others(out, t, PLAN_TRACE_NOT_PROXIED);
+		put_others(out, t, PLAN_TRACE_NOT_PROXIED);
 		break;
 	case PLAN_TRACE_WHY_VIP_OTHER_PORT:
 		str_puts(out, "an address of ");
-		say_others(out, t, PLAN_TRACE_HAS_ADDRESS);
+		put_others(out, t, PLAN_TRACE_HAS_ADDRESS);
 		str_puts(out, ", but not this port and protocol: passed on, or dropped where the "
 			      "route leads back to the sender's interface");
 		break;
 	case PLAN_TRACE_WHY_NODE_PORT_ELSEWHERE:
 		str_puts(out, "the node port of ");
-		say_others(out, t, PLAN_TRACE_HAS_NODE_PORT);
+		put_others(out, t, PLAN_TRACE_HAS_NODE_PORT);
 		str_puts(out, ", but node ports are served at ");
-		say_node_addrs(out, ctx, ip_fam(&t->query.dst));
+		put_node_addrs(out, ctx, ip_fam(&t->query.dst));
 		break;
 	case PLAN_TRACE_WHY_NO_NODE_PORT:
 		str_puts(out, "an address of this host, and no service's node port");
 		break;
 	case PLAN_TRACE_WHY_ENDPOINT:
-		str_printf(out, "the address of an endpoint%s%s: no service is asked",
+		str_printf(out, "the address of an endpoint%s%s; vipd does not change the packet",
 			   t->dst_pod ? ", " : "", t->dst_pod ? t->dst_pod : "");
 		break;
 	case PLAN_TRACE_WHY_UNSET:
@@ -198,7 +197,7 @@ static void step_frontend(struct jsonw *w, const struct serve_context *ctx,
 {
 	struct str out = { 0 };
 
-	say_dst(&out, t);
+	put_dst(&out, t);
 	str_puts(&out, " is ");
 	if (t->ns != NULL) {
 		str_printf(&out, "%s of %s/%s", plan_frontend_kind_text(t->frontend.kind),
@@ -206,13 +205,13 @@ static void step_frontend(struct jsonw *w, const struct serve_context *ctx,
 		if (t->port_name->len > 0)
 			str_printf(&out, ", port %s", t->port_name->text);
 	} else {
-		say_none(&out, ctx, t);
+		put_none(&out, ctx, t);
 	}
 	step(w, "frontend", &out);
 	str_clear(&out);
 	if (t->n_others[PLAN_TRACE_ASKS] > 0) {
 		str_puts(&out, "also claimed by ");
-		say_others(&out, t, PLAN_TRACE_ASKS);
+		put_others(&out, t, PLAN_TRACE_ASKS);
 		str_puts(&out, ": precedence by kind of address, then by age of the service");
 		step(w, "conflict", &out);
 	}
@@ -228,15 +227,15 @@ static void step_ranges(struct jsonw *w, const struct plan_trace *t)
 	if (!t->frontend.is_guarded)
 		return;
 	if (ip_is_set(&t->range.addr)) {
-		str_puts(&out, "let in by ");
-		say_prefix(&out, &t->range);
+		str_puts(&out, "allowed by ");
+		put_prefix(&out, &t->range);
 	} else if (t->ranges.n == 0) {
-		str_puts(&out, "kept out: no source range of this family can be read");
+		str_puts(&out, "dropped: no valid source range of this family");
 	} else {
-		str_puts(&out, "kept out: in none of ");
+		str_puts(&out, "dropped: in none of ");
 		for (size_t i = 0; i < MIN(t->ranges.n, (size_t)RANGES_SHOWN); i++) {
 			str_puts(&out, i ? ", " : "");
-			say_prefix(&out, &t->ranges.v[i]);
+			put_prefix(&out, &t->ranges.v[i]);
 		}
 		if (t->ranges.n > RANGES_SHOWN)
 			str_printf(&out, " and %zu more", t->ranges.n - RANGES_SHOWN);
@@ -261,7 +260,7 @@ static void step_policy(struct jsonw *w, const struct plan_trace *t)
 	str_fini(&out);
 }
 
-static void say_dealing(struct str *out, const struct plan_trace *t)
+static void put_dealing(struct str *out, const struct plan_trace *t)
 {
 	const char *scheduler = t->dealing.scheduler;
 
@@ -275,31 +274,28 @@ static void say_dealing(struct str *out, const struct plan_trace *t)
 		str_puts(out, " in turns");
 		break;
 	case PLAN_DEAL_BY_WEIGHT:
-		str_puts(out,
-			 t->dealing.is_by_client
-				 ? " by weight, the same for the same client while none changes"
-				 : " in turns, by weight");
+		str_puts(out, t->dealing.is_by_client ? " by weight and client address"
+						      : " in turns, by weight");
 		break;
 	case PLAN_DEAL_UNTOLD:
-		str_puts(out, ", chosen by what goes on there");
+		str_puts(out, ", chosen by active connections");
 		break;
 	}
 	str_printf(out, " (scheduler %s)", scheduler);
 }
 
-static void say_pool(struct str *out, const struct plan_trace *t)
+static void put_pool(struct str *out, const struct plan_trace *t)
 {
 	if (t->pool_id != 0)
 		str_printf(out, "pool %u: ", t->pool_id);
 	str_printf(out, "%zu endpoint%s", t->n_used, t->n_used == 1 ? "" : "s");
-	say_dealing(out, t);
+	put_dealing(out, t);
 	if (t->topology != TOPOLOGY_OFF)
 		str_printf(out, "; those hinted for the %s only", topology_text(t->topology));
 	if (t->is_fallback)
-		str_puts(out, "; they terminate, but nothing is ready");
+		str_puts(out, "; terminating endpoints, because none is ready");
 	if (t->affinity_s != 0)
-		str_printf(out, "; a client that came in the last %u s goes where it went",
-			   t->affinity_s);
+		str_printf(out, "; session affinity for %u s", t->affinity_s);
 }
 
 static void step_pool(struct jsonw *w, const struct plan_trace *t)
@@ -307,7 +303,7 @@ static void step_pool(struct jsonw *w, const struct plan_trace *t)
 	struct str out = { 0 };
 
 	if (t->why == PLAN_TRACE_WHY_WEIGHTLESS) {
-		str_puts(&out, "each usable endpoint has weight 0: no answer, no reject");
+		str_puts(&out, "each usable endpoint has weight 0: packets get no answer");
 		step(w, "pool", &out);
 		str_fini(&out);
 		return;
@@ -318,14 +314,13 @@ static void step_pool(struct jsonw *w, const struct plan_trace *t)
 	case PLAN_VERDICT_UNSET:
 		break;
 	case PLAN_VERDICT_POOL:
-		say_pool(&out, t);
+		put_pool(&out, t);
 		break;
 	case PLAN_VERDICT_REJECT:
-		str_puts(&out, "no endpoint is usable anywhere: refused at once");
+		str_puts(&out, "no usable endpoint in the cluster: rejected");
 		break;
 	case PLAN_VERDICT_DROP:
-		str_puts(&out, "no usable endpoint on this node, others are elsewhere: dropped, so "
-			       "that clients try another node");
+		str_puts(&out, "no usable endpoint on this node, only on others: dropped");
 		break;
 	}
 	step(w, "pool", &out);
@@ -338,17 +333,17 @@ static const char *masq_word(enum plan_trace_masq masq)
 {
 	switch (masq) {
 	case PLAN_TRACE_MASQ_NONE_POD:
-		return "no: a pod to a cluster IP keeps its address";
+		return "no: the source of a pod to a cluster IP is preserved";
 	case PLAN_TRACE_MASQ_NONE_DETECTOR:
-		return "no: pod detection is off, to a cluster IP";
+		return "no: to a cluster IP, and detect-local is not configured";
 	case PLAN_TRACE_MASQ_NONE_LOCAL:
-		return "no: external policy Local keeps the client's address";
+		return "no: external policy Local preserves the source";
 	case PLAN_TRACE_MASQ_ALL:
 		return "yes: --masquerade-all, to a cluster IP";
 	case PLAN_TRACE_MASQ_NOT_POD:
-		return "yes: to a cluster IP, and no pod by the detector";
+		return "yes: to a cluster IP, and not a pod by detect-local";
 	case PLAN_TRACE_MASQ_EXTERNAL:
-		return "yes: external policy Cluster, replies have to come back this way";
+		return "yes: external policy Cluster, so that replies return through this node";
 	case PLAN_TRACE_MASQ_HOST:
 		return "yes: this host to an external address with policy Local";
 	}
@@ -370,7 +365,7 @@ static void step_masq(struct jsonw *w, const struct plan_trace *t)
 
 	str_puts(&out, masq_word(t->masq));
 	if (t->masq < PLAN_TRACE_MASQ_ALL && meets_itself(t))
-		str_puts(&out, "; yes if it meets itself");
+		str_puts(&out, "; yes if the pod reaches itself");
 	step(w, "masqueraded", &out);
 	str_fini(&out);
 }
@@ -391,9 +386,8 @@ static const char *held_word(enum plan_trace_held held)
 static void step_kernel(struct jsonw *w, const struct serve_context *ctx,
 			const struct plan_trace *t)
 {
-	static const char *const texts[] = { "holds this",
-					     "does not hold this frontend of the service",
-					     "holds another verdict or other endpoints" };
+	static const char *const texts[] = { "programmed as above", "frontend not programmed",
+					     "another verdict or other endpoints programmed" };
 	const struct svc *svc = model_find(ctx->model, t->ns, t->name);
 	const struct sync_failure *failure =
 		svc != NULL && ctx->sync != NULL ? sync_failure_find(ctx->sync, svc) : NULL;
@@ -401,9 +395,9 @@ static void step_kernel(struct jsonw *w, const struct serve_context *ctx,
 
 	str_puts(&out, texts[t->held]);
 	if (failure != NULL)
-		str_printf(&out, "; it refuses the service: %s", failure->text);
+		str_printf(&out, "; service rejected by the kernel: %s", failure->text);
 	else if (t->held != PLAN_TRACE_HELD_SAME)
-		str_puts(&out, "; it is on its way");
+		str_puts(&out, "; change pending");
 	step(w, "kernel", &out);
 	str_fini(&out);
 }
@@ -559,7 +553,7 @@ void view_trace_endpoint(struct jsonw *w, const struct plan_trace *t,
 	bool is_used = why == NULL && t->verdict == PLAN_TRACE_BALANCED;
 
 	if (why == NULL && !is_used)
-		why = "the source ranges keep the client out";
+		why = "client not in the source ranges";
 
 	jsonw_object(w, NULL);
 	jsonw_addr(w, "address", &ep->addr);

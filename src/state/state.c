@@ -254,12 +254,12 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 static const char *pending_text(const struct svc *svc)
 {
 	if (svc->service == NULL)
-		return "deleted, still in the kernel";
+		return "deleted; removal pending";
 	if (svc->rows == NULL)
 		return "not in the kernel yet";
 	if (service_skip_reason(svc->service) != NULL)
-		return "no longer proxied, still in the kernel";
-	return "changed, the kernel holds the state before";
+		return "no longer proxied; removal pending";
+	return "changed; previous rules in force";
 }
 
 void serve_service_note(struct str *out, const struct serve_facts *f, const struct svc *svc)

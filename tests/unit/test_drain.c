@@ -217,7 +217,7 @@ static void test_no_file(void **state)
 	drains_open(&other, &w.w.m, "/nonexistent/drained", on_changed, &w);
 	w.w.ctx.drains = other;
 	assert_int_equal(put(&w, "service=shop/web&endpoint=web-2&state=drained", &json), 200);
-	assert_non_null(strstr(text_at(json, "problem"), "this ends with vipd"));
+	assert_non_null(strstr(text_at(json, "problem"), "the drain ends with this process"));
 	json_decref(json);
 	assert_sets(&w, ".d.", ".dl");
 	drains_close(other);

@@ -382,7 +382,7 @@ static void test_pending_change(void **state)
 	put_slice(&w, "shop/cart-1", "cart", "|http:8080|2 rs;3 rs");
 	p = page(&w, "shop", "cart");
 	assert_string_equal(text_at(p, "state"), "pending");
-	assert_string_equal(text_at(p, "note"), "changed, the kernel holds the state before");
+	assert_string_equal(text_at(p, "note"), "changed; previous rules in force");
 	assert_true(int_at(p, "pending"));
 	assert_int_equal(int_at(p, "pending_ms"), 1000);
 	check_set(endpoint(p, "10.0.1.2"), "cluster_set", "slot 1");
@@ -392,7 +392,7 @@ static void test_pending_change(void **state)
 	json_decref(p);
 	del_service(&w, "shop", "cart");
 	p = page(&w, "shop", "cart");
-	assert_string_equal(text_at(p, "note"), "deleted, still in the kernel");
+	assert_string_equal(text_at(p, "note"), "deleted; removal pending");
 	assert_false(int_at(p, "has_object"));
 	assert_int_equal(len_at(p, "frontends"), 1);
 	json_decref(p);
