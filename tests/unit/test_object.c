@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include <stdio.h>
-
 #include "test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "objects.h"
