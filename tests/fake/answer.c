@@ -153,7 +153,7 @@ static const uint16_t chain_skip[] = { NFTA_CHAIN_HANDLE, 0 };
 static const uint16_t rule_skip[] = { NFTA_RULE_HANDLE, NFTA_RULE_POSITION, 0 };
 static const uint16_t set_skip[] = { NFTA_SET_HANDLE, NFTA_SET_ID, NFTA_SET_NAME, 0 };
 
-/* A scripted socket's port is 0, so that is who owns what it owns. */
+/* A scripted socket has port 0, the owner of its tables. */
 static struct nlmsghdr *table_msg(const struct connection *c, char *buf, const struct nlmsghdr *h,
 				  const struct table *t, uint16_t flags)
 {

@@ -132,7 +132,7 @@ static struct table *table_named(struct op *o, const struct nlattr *name)
 
 	if (t == NULL)
 		o->at = name;
-	/* The kernel says EPERM; here nobody asks for that, so it must not happen. */
+	/* The kernel returns EPERM; no test needs that, so it must not happen. */
 	assert(t == NULL || !is_held_by_other(o, t));
 	return t;
 }
@@ -406,7 +406,7 @@ static bool overlaps(const struct set *s, const struct elem *e)
 	return false;
 }
 
-/* Trouble somebody ordered. */
+/* A failure that a test has set. */
 static int ordered(struct fake *f, const char *set, const struct elem *e, bool is_add)
 {
 	int error = f->refuse.error;
@@ -764,7 +764,7 @@ static ssize_t io_recv(void *ctx, void *data, size_t size)
 	return answer_take(ctx, data, size);
 }
 
-/* nft_rcv_nl_event(): what persists has no owner any more. The others nobody makes here. */
+/* nft_rcv_nl_event(): persistent tables have no owner any more. Tests make no others. */
 static void tables_orphan(const struct connection *c)
 {
 	list_for_each (l, &c->fake->tables) {

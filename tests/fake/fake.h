@@ -87,13 +87,13 @@ size_t fake_operations(const struct fake *f);
 
 /* --- others on the same kernel --- */
 
-/* Somebody commits something elsewhere: only the generation changes. */
+/* A foreign commit to another table: only the generation changes. */
 void fake_foreign_commit(struct fake *f);
-/* Somebody deletes an element of ours (true: it was there), or adds one. */
+/* A foreign change deletes an element (true: it existed), or adds one. */
 bool fake_foreign_del(struct fake *f, enum ipfam fam, enum nft_set_id set, const void *key);
 void fake_foreign_add(struct fake *f, enum ipfam fam, enum nft_set_id set, const void *key,
 		      const void *data);
-/* Somebody deletes all tables of a family, as far as nobody owns them. */
+/* A foreign change deletes all tables of a family without an owner. */
 void fake_foreign_flush(struct fake *f, enum ipfam fam);
 
 /* --- what it holds --- */

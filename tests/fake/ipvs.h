@@ -35,8 +35,8 @@ size_t fake_ipvs_dumps(const struct fake_ipvs *f);
 /* The k-th changing message from now on (from 1) is refused with -`error`. */
 void fake_ipvs_refuse(struct fake_ipvs *f, size_t k, int error);
 /*
- * Nothing that would change anything gets through after `k` messages that did: who sent them
- * has died. Every later one is refused with EPERM. SIZE_MAX: all get through again.
+ * Nothing that would change anything gets through after `k` messages that did: the sender has
+ * died. Every later one fails with EPERM. SIZE_MAX: all get through again.
  */
 void fake_ipvs_cut(struct fake_ipvs *f, size_t k);
 /* Was any refused by that? */
@@ -48,7 +48,7 @@ void fake_ipvs_lack(struct fake_ipvs *f, const char *sched);
 
 /* Connections that a destination has, in all services. */
 void fake_ipvs_conns(struct fake_ipvs *f, const char *addr, uint32_t active, uint32_t inactive);
-/* Somebody makes a virtual service with one destination. `flags` as in linux/ip_vs.h. */
+/* A foreign change adds a virtual service with one destination. `flags` as in linux/ip_vs.h. */
 void fake_ipvs_foreign(struct fake_ipvs *f, const struct ipvs_key *key, uint32_t flags,
 		       const char *dest, uint16_t port);
 /* Another process sets the timeout of TCP; what it is. */
@@ -56,7 +56,7 @@ void fake_ipvs_foreign_timeout(struct fake_ipvs *f, uint32_t tcp_s);
 uint32_t fake_ipvs_timeout(const struct fake_ipvs *f);
 /* Another process changes the flags of a virtual service; 0: deletes it. */
 void fake_ipvs_foreign_flags(struct fake_ipvs *f, const struct ipvs_key *key, uint32_t flags);
-/* Somebody deletes a destination from all services, or sets its weight. */
+/* A foreign change deletes a destination from all services, or sets its weight. */
 void fake_ipvs_foreign_del(struct fake_ipvs *f, const char *addr);
 void fake_ipvs_foreign_weight(struct fake_ipvs *f, const char *addr, uint32_t weight);
 /* Another process adds a policy routing rule, or deletes all of a priority, or all. */
@@ -69,7 +69,7 @@ void fake_ipvs_rules_flush(struct fake_ipvs *f);
 /* --- what it holds --- */
 
 /*
- * Services sorted, one a line; deadlines are not told:
+ * Services sorted, one per line, without deadlines:
  *     mark 0x5a000001 rr: 10.1.0.4:80=1 10.1.0.5:80=0
  */
 void fake_ipvs_print(const struct fake_ipvs *f, struct str *out);

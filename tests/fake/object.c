@@ -188,7 +188,7 @@ void journal_rollback(struct journal *j)
 			unlink_object(e->object, e->link, e->set);
 			object_free(e->object, e->link);
 		} else {
-			/* What stood before it is back where it was: the journal runs in reverse.
+			/* Its predecessor is back at its place: the journal runs in reverse.
 			 */
 			list_add_after(e->after, e->link);
 			if (e->object == OBJECT_ELEM) {

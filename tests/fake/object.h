@@ -95,7 +95,7 @@ struct journal_entry {
 	enum journal_kind what;
 	enum object_kind object;
 	struct list *link;
-	struct list *after; /* where a deleted one stood */
+	struct list *after; /* place of a deleted one */
 	struct set *set;    /* of an element */
 	uint32_t old_flags;
 };

@@ -339,8 +339,8 @@ static void test_refusal_without_offset(void **state)
 
 /*
  * Killed at every datagram of the first and of the second state: the next life
- * makes the state right. A send that fails for ever stands for the death: nothing
- * reaches the kernel after it.
+ * makes the state right. A send that always fails simulates the death: nothing reaches the
+ * kernel after it.
  */
 static void test_killed(void **state)
 {
@@ -411,8 +411,8 @@ static void test_meddling(void **state)
 }
 
 /*
- * Adoption trusts that an address came with its slot; the audit after it looks. An
- * address that somebody took away while we were gone is back soon after.
+ * Adoption trusts that an address came with its slot; the audit after it looks. An address that
+ * another process deleted meanwhile is repaired soon.
  */
 static void test_address_lost_while_down(void **state)
 {

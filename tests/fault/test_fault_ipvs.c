@@ -98,7 +98,7 @@ static void world_end(struct world *w)
 	fake_close(w->nft);
 }
 
-/* Until nothing is owed, or this life is over: dies at the first message that is cut. */
+/* Until nothing is pending, or this process dies: at the first message that is cut. */
 static bool settle(struct world *w)
 {
 	for (int i = 0; i < STEPS_MAX; i++) {

@@ -45,7 +45,7 @@ static struct job_endpoint at(const char *text)
 
 struct flow {
 	const char *to;
-	const char *by; /* NULL: nobody translated it */
+	const char *by; /* NULL: not translated */
 	uint8_t proto;
 	uint16_t zone;
 	uint16_t sport;   /* of the client; makes flows distinct */

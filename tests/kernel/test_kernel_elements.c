@@ -248,7 +248,7 @@ static void test_read_by_key(void **state)
 	for (uint32_t i = 0; i < n; i++)
 		assert_int_equal(held.last[i], i % 250 + 1);
 
-	/* What stands before a key that is missing is still answered. */
+	/* Keys before a missing one are still answered. */
 	assert_int_equal(read_keys(w, n - 10, 11, &held, &bad, &last), -ENOENT);
 	FACT(held.n == 10, "%zu of 10 keys before a missing one were answered\n", held.n);
 	print_message("    a missing key is %spointed at\n", bad.has_offset ? "" : "not ");

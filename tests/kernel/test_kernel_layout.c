@@ -137,7 +137,7 @@ static void both_families(void)
 	}
 }
 
-/* As text, in an order that does not depend on who came first. */
+/* As text, in an order that does not depend on the order of arrival. */
 static char *listing(void)
 {
 	return sh_text("nft -s list ruleset 2>&1 | sort");
@@ -508,7 +508,7 @@ static void test_edits_are_put_right(void **state)
 	free(before);
 }
 
-/* What nobody asked us about stays. */
+/* Objects of other software stay. */
 static void test_strangers_stay(void **state)
 {
 	both_families();
@@ -750,7 +750,7 @@ static void test_ranges(void **state)
 	stop(&w);
 }
 
-/* Somebody takes the table away: told as what it is, and nothing is believed any more. */
+/* Another process deletes the table: reported as such, and no state is valid any more. */
 static void test_table_vanishes(void **state)
 {
 	uint16_t kind = nft_pool_class(40, 0);

@@ -275,7 +275,7 @@ static void map_make(void)
 	assert_int_equal(sh("nft 'table ip t { map m { type inet_service : ipv4_addr; }; }'"), 0);
 }
 
-/* Many elements share a message: the offset tells whose is bad. */
+/* Many elements share a message: the offset identifies the invalid one. */
 static void test_refusal_points_at_element(void **state)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
@@ -369,7 +369,7 @@ static void test_big_batch(void **state)
 
 /*
  * A dump that something changes under. The reads of one socket go through an
- * nl_io that changes the map after the first piece, in as many dumps as it is told.
+ * nl_io that changes the map after the first piece, in a given number of dumps.
  */
 struct meddler {
 	struct nl_sock *kernel; /* what is asked */

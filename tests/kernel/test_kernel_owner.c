@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the kernel does with tables that have an owner, and whom it says a change is of:
- * what plane/nft/layout and nft/watch build upon.
+ * Behaviour of tables with an owner, and the process in notifications of changes: assumptions of
+ * plane/nft/layout and nft/watch.
  */
 #include "kernel.h"
 
@@ -146,7 +146,8 @@ static void test_layout_with_an_owner(void **state)
 	life(false, NFT_LAYOUT_HELD, 0);
 	life(true, NFT_LAYOUT_FOREIGN, SIZE_MAX);
 
-	/* Somebody puts it to sleep while nobody owns it: claimed and awake in one write. */
+	/* Another process makes it dormant while it has no owner: claimed and active in one
+	 * write. */
 	assert_int_equal(sh("nft list tables | grep -q 'vipd$'"), 0);
 	w.nl = kernel_sock();
 	assert_int_equal(
@@ -155,7 +156,7 @@ static void test_layout_with_an_owner(void **state)
 	life(true, NFT_LAYOUT_HELD, 1);
 	assert_int_equal(sh("! nft list tables dormant 2>/dev/null | grep -q vipd"), 0);
 
-	/* Two at once: the second is told, and can do nothing. */
+	/* Two at once: the second gets an error. */
 	assert_int_equal(life_run(&w, true, &err), 0);
 	assert_int_equal(life_run(&other, true, &err), -EPERM);
 	assert_non_null(strstr(err.text, "is held by another running process"));
@@ -164,7 +165,7 @@ static void test_layout_with_an_owner(void **state)
 	assert_int_equal(sh("nft flush ruleset; nft list table ip vipd | grep -q services"), 0);
 	life_end(&w);
 
-	/* Held by nobody, it can be cleaned up. */
+	/* Without an owner, it can be removed. */
 	assert_int_equal(life_run(&w, true, &err), 0);
 	life_end(&w);
 	w.nl = kernel_sock();

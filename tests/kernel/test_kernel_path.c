@@ -31,7 +31,7 @@
 
 #include "plane/nft/layout.h"
 
-/* Where somebody stands. */
+/* The place of a client or server. */
 enum place {
 	NODE,
 	POD1,
@@ -53,7 +53,7 @@ static const struct {
 	const char *addrs[PLACES]; /* NODE: the address of br0 */
 	const char *node_outside;  /* the node's address on eth0 */
 	const char *vip;           /* of the service under test */
-	const char *other_vip;     /* inside the service CIDR, nobody's */
+	const char *other_vip;     /* inside the service CIDR, unallocated */
 	const char *external;      /* a frontend that is no cluster IP */
 	int prefix_len;
 } nets[IPFAM_N] = {
@@ -162,7 +162,7 @@ static pid_t keeper(void)
 	return pid;
 }
 
-/* Tells every client "<place> <client's address>" and hangs up. */
+/* Sends every client "<place> <client's address>" and closes. */
 static void serve(enum place self, enum ipfam fam)
 {
 	struct sockaddr_storage ss;
@@ -568,7 +568,7 @@ static void check_cluster_ip(struct world *w)
 
 	expect(w, POD2, vip, POD1, a[POD2]);    /* a pod keeps its address (MASQ-13) */
 	expect(w, NODE, vip, POD1, a[NODE]);    /* this host is masqueraded */
-	expect(w, OUTSIDE, vip, POD1, a[NODE]); /* and so is everybody else */
+	expect(w, OUTSIDE, vip, POD1, a[NODE]); /* and so are all others */
 	expect(w, POD1, vip, POD1, a[NODE]);    /* hairpin (MASQ-09) */
 	/* REJ-05, REJ-06 */
 	expect_word(w, POD2, vip, 81, "refused");
@@ -619,7 +619,7 @@ static void test_no_backends(void **state)
 	expect_word(w, OUTSIDE, nets[w->fam].external, SERVICE_PORT, "timeout");
 }
 
-/* The detectors by interface (MASQ-02), none (MASQ-01), everybody (MASQ-05). */
+/* Detection by interface (MASQ-02), none (MASQ-01), all sources (MASQ-05). */
 static void check_detectors(struct world *w)
 {
 	const char *vip = nets[w->fam].vip;
@@ -671,7 +671,7 @@ static void test_detectors(void **state)
 		check_detectors(w);
 }
 
-/* External frontends: policy Cluster masquerades all, policy Local nobody but this host. */
+/* External frontends: policy Cluster masquerades all, policy Local this host only. */
 static void test_external(void **state)
 {
 	struct world *w = *state;
@@ -803,7 +803,7 @@ static void test_affinity(void **state)
 				 first == POD1 ? '2' : '1');
 }
 
-/* A size class with empty slots: nobody is lost, both are used. */
+/* A size class with empty slots: no connection fails, both backends are used. */
 static void test_size_class(void **state)
 {
 	struct world *w = *state;
@@ -844,7 +844,7 @@ static void send_stray_reset(struct world *w, enum place from, const char *to)
 				    .seq = 1,
 				    .doff = 5,
 				    .rst = 1 };
-		/* Checksum: of what stands in the header, over the pseudo header. */
+		/* Checksum of the header, over the pseudo header. */
 		int offset = offsetof(struct tcphdr, check), fd;
 		uint32_t sum = 0;
 

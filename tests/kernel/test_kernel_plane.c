@@ -31,7 +31,7 @@ static void test_shared_cases(void **state)
 	}
 }
 
-/* Whatever we write ourselves, we know what it led to; of others we are told how bad it is. */
+/* check() after own writes is clean; after foreign changes it returns their severity. */
 static void test_check(void **state)
 {
 	struct err err = { 0 };
@@ -67,7 +67,7 @@ static void test_check(void **state)
 	world_close(&w);
 }
 
-/* Somebody with the nft command at our elements. */
+/* Foreign changes of elements with the nft command. */
 static const struct {
 	const char *what;
 	const char *command;
@@ -113,7 +113,7 @@ static void test_strangers(void **state)
 	world_close(&w);
 }
 
-/* The listing tells the truth, and what it tells can be looked up. */
+/* The listing is complete, and its elements can be looked up. */
 static void test_listing(void **state)
 {
 	struct world w;

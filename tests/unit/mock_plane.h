@@ -3,8 +3,8 @@
  * tests/unit/mock_plane - a plane whose kernel is a few arrays.
  *
  * It is strict as a kernel is (what exists cannot be added, what does not exist
- * cannot be deleted), can be told to refuse, to lose answers and to hold state
- * from an earlier life, and counts what was written.
+ * cannot be deleted), can reject, lose answers and have state of an earlier process, and counts
+ * what was written.
  */
 #pragma once
 

@@ -366,7 +366,7 @@ static void case_while_down(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
-/* The rows of the API that came first are not all: nothing but what nobody wants goes. */
+/* The rows of the API service come first and are not all: only unneeded elements are removed. */
 static void case_sweep(const struct world_kernel *kernel)
 {
 	struct world w;
@@ -398,7 +398,8 @@ static void case_sweep(const struct world_kernel *kernel)
 	assert_int_equal(nft_plane_stats(w.plane).n_lingering, 40);
 	world_restart(&w);
 	assert_int_equal(world_settle(&w), 0);
-	/* Who lingered for the first process is a stray to the second: it waits anew. */
+	/* An address that the first process retained is unknown to the second: it is retained
+	 * again. */
 	assert_int_equal(nft_plane_stats(w.plane).n_lingering, 0);
 	world_walk(&w);
 	assert_int_equal(nft_plane_stats(w.plane).n_lingering, 40);
@@ -488,8 +489,8 @@ static size_t restart_writes(struct world *w, bool is_owner)
 }
 
 /*
- * Tables with an owner: a restart claims them, one write a family, and whoever wants
- * the other kind replaces them, with everything in them.
+ * Tables with an owner: a restart claims them, one write per family; with the other setting it
+ * replaces them with all elements.
  */
 static void case_owner(const struct world_kernel *kernel)
 {

@@ -55,8 +55,8 @@ void world_no_service(struct world *w, const char *name);
 void world_no_slice(struct world *w, const char *name);
 
 /*
- * Sync until nothing is owed, moving the clock over backoffs. Returns how many
- * kernel operations it took. Fails the test when it does not come to rest.
+ * Sync until nothing is pending, moving the clock over backoffs. Returns the number of kernel
+ * operations. Fails the test when it does not come to rest.
  */
 size_t world_settle(struct world *w);
 /* The same, but a refused service may stay refused, and a failed address family so. */

@@ -153,7 +153,7 @@ static void test_places(void **state)
 
 	(void)state;
 	world_init(&w);
-	/* Somebody answers: it stays his. */
+	/* A process answers: it keeps the socket. */
 	assert_int_equal(open_again(&w, w.path, &err), -EADDRINUSE);
 	assert_non_null(strstr(err.text, "another process answers on"));
 	assert_int_equal(access(w.path, F_OK), 0);
@@ -184,7 +184,7 @@ static void test_places(void **state)
 	world_fini(&w);
 }
 
-/* Somebody took the place meanwhile: closing removes only what is ours. */
+/* Another process made a socket there meanwhile: closing removes only the own one. */
 static void test_successor(void **state)
 {
 	struct world w;
@@ -638,7 +638,7 @@ static void test_large_service(void **state)
 	world_fini(&w);
 }
 
-/* The model changes all the time while a list is told: still JSON, in order, and all that stay. */
+/* The model changes while a list is written: still JSON, in order, with all services that stay. */
 static void test_list_while_changing(void **state)
 {
 	static const char request[] = "GET /v1/services?limit=5000 HTTP/1.1\r\n\r\n";

@@ -132,7 +132,7 @@ static void model_text(struct str *ret, const struct model *m)
 		const struct service *s = v[i]->service;
 
 		if (s == NULL && v[i]->n_slices == 0)
-			continue; /* a sync is owed, nothing else is left */
+			continue; /* a sync is pending, nothing else is left */
 		str_printf(ret, "%s%s/%s", ret->len > 0 ? "; " : "", v[i]->ns->text,
 			   v[i]->name->text);
 		if (s != NULL)
@@ -146,7 +146,7 @@ static void model_text(struct str *ret, const struct model *m)
 		}
 	}
 	free(v);
-	/* Nobody syncs here: entries that are gone must not pile up. */
+	/* Without a sync: entries of removed objects must not accumulate. */
 }
 
 static void ready_model_text(struct str *ret, void *arg)
@@ -290,7 +290,7 @@ static void test_missing(void **state)
 			 -ENOTDIR);
 }
 
-/* First reading: good, bad and foreign files; ready is told once, and no change beside it. */
+/* First reading: valid, invalid and foreign files; ready is called once, without changed. */
 static void test_first(void **state)
 {
 	struct world *w = *state;
@@ -422,7 +422,7 @@ static void test_bad_keeps_last_good(void **state)
 	"document: while parsing a flow node: did not find expected node content; until " \
 	"it can be read no object leaves this file\n"
 
-/* A document that nobody can read may be any object: nothing leaves the file. */
+/* An unreadable document may be any object: no object of the file is removed. */
 static void test_unreadable_keeps_all(void **state)
 {
 	struct world *w = *state;
@@ -628,7 +628,8 @@ static void test_complete(void **state)
 	expect_unknown(w, "e.yaml: is a link to nothing; what it said last stays");
 	del(w, "f/e.yaml");
 	expect_unknown(w, "");
-	assert_int_equal(w->n_changed, n_changed + 1); /* it is told, though the model is equal */
+	assert_int_equal(w->n_changed,
+			 n_changed + 1); /* changed is called, though the model is equal */
 	put(w, "f/b.yaml", "kind: [");
 	put(w, "f/z.yaml", "kind: [");
 	expect_model(w, "x/a 10.96.0.1 80 (a-1:1); x/b 10.96.0.1 80; x/c 10.96.0.1 81; "
@@ -755,7 +756,7 @@ static void test_folder_link(void **state)
 	make_link(w, "v2", "next");
 	move(w, "next", "now");
 	expect_model(w, "x/a 10.96.0.1 2");
-	/* The old folder is nobody's, the new one is watched. */
+	/* The old folder is not watched any more, the new one is. */
 	put(w, "v1/c.yaml", SERVICE("c", "1"));
 	put(w, "v2/d.yaml", SERVICE("d", "1"));
 	expect_model(w, "x/a 10.96.0.1 2; x/d 10.96.0.1 1");

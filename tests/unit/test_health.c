@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* health/health: the answers by told time (HC-03 to HC-11), and what counts as owed (sync). */
+/* health/health: the answers at given times (HC-03 to HC-11), and what counts as pending (sync). */
 #include "test.h"
 
 #include <jansson.h>
@@ -170,7 +170,7 @@ static void test_answers(void **state)
 	}
 }
 
-/* --- what the sync owes --- */
+/* --- pending changes of the sync --- */
 
 static void test_owed(void **state)
 {
@@ -181,7 +181,7 @@ static void test_owed(void **state)
 	put_service(&w, "shop/a", "ip=10.96.0.1 port=http:80");
 	put_service(&w, "shop/b", "ip=10.96.0.2 port=http:80");
 	put_service(&w, "shop/c", "ip=10.96.0.3 port=http:80");
-	/* Waiting for lists is nobody's debt. */
+	/* Waiting for lists is not a pending change. */
 	assert_int_equal(sync_owed_since(w.s), 0);
 
 	/* The kernel cannot be read. */
@@ -202,7 +202,7 @@ static void test_owed(void **state)
 	sync_settle(w.s, T0 + 22 * S);
 	assert_int_equal(sync_owed_since(w.s), 0);
 
-	/* One of three is refused: it stands aside, the node is fit. */
+	/* One of three is rejected: it does not count, the node is healthy. */
 	w.k.refuse_name = "a";
 	w.k.refuse_with = -EINVAL;
 	w.k.is_culprit_named = true;

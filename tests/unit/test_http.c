@@ -126,7 +126,7 @@ static void test_answers(void **state)
 	assert_int_equal(talk_parse(&answer, &body), 200);
 	assert_int_equal(body.len, 6 + 30);
 
-	/* HEAD: the same head, no body, and nobody makes one. */
+	/* HEAD: an equal head, no body, and none is made. */
 	str_clear(&answer);
 	s.made = 0;
 	fd = talk_connect(s.path);
@@ -493,7 +493,7 @@ static void on_gone(void *arg)
 	s->n_gone++;
 }
 
-/* Retired: who is connected is answered, nobody else gets in, and the last one ends it. */
+/* Retired: open connections are answered, no new one is accepted, and the last one ends it. */
 static void test_retire(void **state)
 {
 	struct server s;
@@ -506,7 +506,7 @@ static void test_retire(void **state)
 	(void)state;
 	server_begin(&s, plain);
 	http_server_retire(s.http, on_gone);
-	assert_int_equal(s.n_gone, 1); /* nobody was there */
+	assert_int_equal(s.n_gone, 1); /* no client was connected */
 	event_base_free(s.talk.base);
 
 	server_begin(&s, plain);

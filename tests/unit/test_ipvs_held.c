@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/ipvs/held: the kernel told by itself is told in the words of the plan, and what is
- * wrong with it is seen; vipctl's diff of the two over it. Whatever is counted.
+ * plane/ipvs/held: kernel state in the words of the plan, with its errors; and vipctl's diff of
+ * both. With all levels of counting.
  */
 #include <linux/ip_vs.h>
 #include <string.h>
@@ -169,7 +169,7 @@ static void test_backends_differ(void **state)
 	world_close(&w);
 }
 
-/* A backend that leaves is told, with its time, and is no difference. */
+/* A draining backend is listed, with its time, and is no difference. */
 static void test_leaving(void **state)
 {
 	struct world w;
@@ -184,7 +184,7 @@ static void test_leaving(void **state)
 	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr "
 			"leaving=10.0.1.2:8080/Ns\n");
 	expect_diff(&w, "");
-	/* The last one, too: nobody new is served, the frontend refuses. */
+	/* The last one, too: the frontend rejects new connections. */
 	fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
 	slice(&w, "shop/web-1", "web", "| http:8080 |");
 	settle(&w);
@@ -204,7 +204,7 @@ static void test_leaving(void **state)
 	world_close(&w);
 }
 
-/* Drains without a deadline are told from a weight of 0 that is wanted. */
+/* Drains without a deadline differ from a desired weight of 0. */
 static void test_leaving_for_ever(void **state)
 {
 	struct world w;
@@ -258,7 +258,7 @@ static void test_affinity(void **state)
 	world_close(&w);
 }
 
-/* POL-25: who is inside is led elsewhere; with affinity, by a hash. */
+/* POL-25: inside clients are led to another pool; with affinity, by a hash. */
 static void test_split(void **state)
 {
 	struct world w;
@@ -424,7 +424,7 @@ static void test_chances(void **state)
 	world_close(&w);
 }
 
-/* Strangers' services are nobody's business. */
+/* Foreign services are ignored. */
 static void test_foreign(void **state)
 {
 	struct ipvs_key key;

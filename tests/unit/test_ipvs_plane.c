@@ -152,7 +152,7 @@ static void test_affinity(void **state)
 			"192.0.2.1:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
 	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000000);
 	expect_adopted(&w);
-	/* Only the time changes: nothing but it is told. */
+	/* Only the time changes: no other message is sent. */
 	service(&w, "shop/web",
 		"type=LoadBalancer ip=10.96.0.10 port=http:80 ext=192.0.2.1 "
 		"affinity=300");
@@ -265,7 +265,7 @@ static void test_drain(void **state)
 	settle(&w);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
 	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 1000060);
-	expect_leaving(&w, false, 0); /* nobody has looked */
+	expect_leaving(&w, false, 0); /* not read yet */
 	pass(&w, 3);                  /* it has connections */
 	expect_leaving(&w, true, 3);
 	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1);
@@ -689,7 +689,7 @@ static void test_foreign(void **state)
 	world_close(&w);
 }
 
-/* A service of ours that nobody asks for, from an earlier life, drains and goes. */
+/* An unneeded virtual service of an earlier process drains and is deleted. */
 static void test_leftover(void **state)
 {
 	struct ipvs_key key = { .fam = IPFAM_V4, .mark = 0x5a000123 };
@@ -864,7 +864,7 @@ static void test_audit(void **state)
 	world_close(&w);
 }
 
-/* What the kernel holds is not what was believed: it is read, and the change goes through. */
+/* Kernel state differs from the programmed state: it is read, and the change succeeds. */
 static void test_stale(void **state)
 {
 	struct world w;
@@ -1012,7 +1012,7 @@ static void test_route_conflict(void **state)
 	settle(&w);
 	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 8);
 	assert_null(plane_unready(w.plane));
-	/* Later: told, and vipd's own rules are kept in repair. */
+	/* Later: logged, and vipd's own rules are repaired. */
 	fake_ipvs_foreign_rule(w.ipvs, AF_INET6, 32000, IPVS_ROUTE_TABLE_DEFAULT);
 	fake_ipvs_rules_del(w.ipvs, 102);
 	pass(&w, 12);
@@ -1041,7 +1041,7 @@ static void trouble_count(void *arg, bool is_hard, const char *text)
 	t->n_soft += !is_hard;
 }
 
-/* Rules about marks: which are somebody else's claim on vipd's, and which get in between. */
+/* Rules about marks: which conflict with vipd's marks, and which do not. */
 static void test_route_marks(void **state)
 {
 	static const struct {
@@ -1083,7 +1083,7 @@ static void test_route_marks(void **state)
 
 #define MAIN_TABLE 254
 
-/* A foreign rule at a priority of vipd's stands beside them, at the start and later. */
+/* A foreign rule with a priority of vipd's coexists with them, at the start and later. */
 static void test_route_priority_shared(void **state)
 {
 	struct world w;
@@ -1148,7 +1148,7 @@ static struct plane_count asked(const struct world *w, enum plane_frontend_count
 	return c;
 }
 
-/* Of the backend that stands at `addr` in the pool of this scope. */
+/* Of the backend at `addr` in the pool of this scope. */
 static struct plane_count reached(const struct world *w, enum plan_scope scope, const char *addr)
 {
 	struct plane_slot at = { .addr = test_addr(addr) };
@@ -1213,7 +1213,7 @@ static void test_counters(void **state)
 	settle(&w);
 	assert_true(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.1").is_known);
 	assert_int_equal(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.1").packets, 0);
-	/* Nobody serves: refused, and counted where it was. */
+	/* No endpoint: rejected, and counted for its frontend. */
 	slice(&w, "shop/web-1", "web", "| http:8080 |");
 	settle(&w);
 	assert_int_equal(asked(&w, PLANE_FRONTEND_ASKED, 0).packets, 7);

@@ -262,7 +262,7 @@ static void test_open(void **state)
 	assert_int_equal(kubeconfig_open(&k, path, NULL, "/x", &err), -EINVAL);
 	assert_non_null(strstr(err.text, "config: line "));
 
-	/* Only a master: nothing that proves who we are. */
+	/* Only a master: no credentials. */
 	assert_int_equal(kubeconfig_open(&k, "", "https://a", "/x", &err), 0);
 	config_text(&s, k);
 	assert_string_equal(s.text, "https://a");

@@ -218,7 +218,7 @@ static void test_many_refused(void **state)
 	world_fini(&w);
 }
 
-/* Without a name nobody knows what it stands for: nothing is deleted by such a list. */
+/* An entry without a name may be any object: this list deletes nothing. */
 static void test_unreadable(void **state)
 {
 	struct world w;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* daemon/lock: one holder; who it is; who may have the file; a holder that ends. */
+/* daemon/lock: one holder; its name; permissions of the file; a holder that ends. */
 #include "test.h"
 
 #include <errno.h>
@@ -193,7 +193,7 @@ static void test_owner(void **state)
 	lock_release(l);
 }
 
-/* A user who takes the name of the old lock, listening or not; and an old vipd. */
+/* A user process with the name of the old lock, listening or not; and an old vipd. */
 static void test_old_lock(void **state)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };

@@ -145,7 +145,7 @@ static size_t count_lines(const char *text)
 	return n;
 }
 
-/* Ten lines at once, then one a second; the next one through tells how many were lost. */
+/* Ten lines at once, then one a second; the next line has the number of lost ones. */
 static void test_bucket(void **state)
 {
 	static struct log_site site;
@@ -216,7 +216,7 @@ static void test_told_afterwards(void **state)
 	log_on_pending(NULL, NULL);
 }
 
-/* What says the same for ever is told of less and less often. */
+/* A repeated line is logged at growing intervals. */
 static void test_tells_are_bounded(void **state)
 {
 	static struct log_site site;
@@ -245,7 +245,7 @@ static void test_same(void **state)
 	assert_int_equal(count_lines(written()), LOG_SAME + 9);
 	(void)log_tick(UINT64_MAX);
 	assert_non_null(strstr(written(), "more lines like \"same\" not shown"));
-	for (int i = 0; i < 9; i++) /* who asks for details gets them */
+	for (int i = 0; i < 9; i++) /* debug level has all lines */
 		log_line(&site[0], LOG_AREA_MAIN, LOG_LEVEL_INFO, "same");
 	assert_string_equal(written(), "");
 	log_level_set_all(LOG_LEVEL_INFO);
@@ -375,7 +375,7 @@ static void test_file(void **state)
 	close(fd);
 }
 
-/* Not the journal: a variable of whoever started us says nothing of this standard error. */
+/* Not the journal: the variable of the parent process is about another standard error. */
 static void test_not_the_journal(void **state)
 {
 	struct log_site site = { 0 };

@@ -401,7 +401,7 @@ static void test_large_scalar(void **state)
 	str_fini(&text);
 }
 
-/* More objects than a file may have: the rest is told once and not read. */
+/* More objects than a file may have: the rest is reported once and not read. */
 static void test_too_many(void **state)
 {
 	struct str text = { 0 };

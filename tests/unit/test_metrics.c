@@ -346,7 +346,7 @@ static void test_programming_late(void **state)
 	w.w.k.fail_next_commit = -EBUSY;
 	w.wall_ns = WALL + (int64_t)(23 * S);
 	settle(&w);
-	assert_value(&w, NP "_count" IP4, 2); /* nothing is told before it is true */
+	assert_value(&w, NP "_count" IP4, 2); /* no value before the event */
 	w.wall_ns = WALL + (int64_t)(25 * S);
 	while (sync_step(w.w.s, T0 + 60 * S) == SYNC_NOW)
 		metrics_stepped(w.m);
@@ -397,7 +397,7 @@ static void test_drops_never_go_back(void **state)
 
 /* --- the page --- */
 
-/* Every line belongs to the metric whose head stands above it, and no metric comes twice. */
+/* Every line belongs to the metric of the head above it, and no metric occurs twice. */
 static void test_form(void **state)
 {
 	struct world w;

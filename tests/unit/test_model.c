@@ -634,12 +634,13 @@ static void test_empty(void **state)
 	assert_int_equal(m.env_generation, 0);
 	model_configured(&m);
 	assert_int_equal(m.env_generation, 1);
-	assert_int_equal(model_put_node(&m, test_node("n1", "zone=a"), 1), 0); /* nobody is us */
+	assert_int_equal(model_put_node(&m, test_node("n1", "zone=a"), 1),
+			 0); /* no node name is this node */
 	model_fini(&m);
 	assert_int_equal(name_count(), 0);
 }
 
-/* Addresses of all slices, whoever they belong to, in whatever condition. */
+/* Addresses of all slices, of any service, in any condition. */
 static void test_addrs(void **state)
 {
 	struct ip_addr one = test_addr("10.0.1.1");

@@ -5,7 +5,7 @@
  *   - a service whose result (fields and selection) is not what it was when it was
  *     last clean, is dirty: nothing is ever forgotten;
  *   - an event that says what is known already marks nothing (IN-13, IN-32);
- *   - the tables hold exactly what is told by the twin, a flat list of objects.
+ *   - the tables equal the twin, a flat list of objects.
  */
 #include "test.h"
 
@@ -186,7 +186,7 @@ static void event_again(struct model *m, struct twin *t, struct rng *rng)
 	assert_int_equal(count_dirty(m), dirty);
 }
 
-/* Some of what is owed is synced. */
+/* Some of the pending services are synced. */
 static void event_sync(struct model *m, struct twin *t, struct rng *rng)
 {
 	for (size_t i = 0; i < SERVICES; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/monitor: each event to those who asked for it; the slow lose some and are told. */
+/* api/monitor: each event to its subscribers; slow ones lose some, and get the number. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -138,7 +138,7 @@ static void test_story(void **state)
 	assert_string_equal(text_at(list, "2.texts.1"), "backend-add pool 1 10.0.1.1:8080 at 0");
 	assert_int_equal(json_array_size(list), 3);
 	json_decref(list);
-	/* The same again: told, and that nothing comes of it. */
+	/* An equal object again: an event, without effect. */
 	put_service(&w.w, "shop/web", "ip=10.96.0.1 port=http:80");
 	sync_all(&w.w);
 	list = events(&v);
@@ -214,7 +214,8 @@ static void test_bad_parameters(void **state)
 	world_fini(&w);
 }
 
-/* Who does not read loses events, is told how many, and goes on with what comes then. */
+/* A subscriber that does not read loses events, gets their number, and continues with later
+ * events. */
 static void test_slow(void **state)
 {
 	struct world w;
@@ -249,7 +250,7 @@ static void test_slow(void **state)
 	world_fini(&w);
 }
 
-/* Nobody looks on: the model is not asked for news. And a bound on how many may. */
+/* Without subscribers the model has no callback. And the limit of subscribers. */
 static void test_readers(void **state)
 {
 	struct watch v[MONITOR_READERS_MAX + 1];

@@ -135,7 +135,8 @@ static void test_refs(void **state)
 	nft_refs_clear(&r);
 }
 
-/* A new count takes over who lingers, with the time, and in the end who is left. */
+/* A new count takes retained addresses over, with their times, and at the end the remaining
+ * ones. */
 static void test_refs_inherit(void **state)
 {
 	const uint8_t a[4] = { 10, 0, 0, 1 };
@@ -183,7 +184,7 @@ static const struct nft_change *only(const struct nft_changes *c, uint32_t slot)
 	return NULL;
 }
 
-/* What a key was and what it will be may be told in any order, by anybody. */
+/* Old and new value of a key may arrive in any order, from any service. */
 static void test_changes(void **state)
 {
 	uint8_t key[NFT_KEY_MAX];
@@ -334,7 +335,7 @@ static void test_bytes(void **state)
 	}
 }
 
-/* --- who changes the ruleset --- */
+/* --- foreign changes of the ruleset --- */
 
 static void heard(struct nft_watch *w, uint32_t pid, const char *name)
 {

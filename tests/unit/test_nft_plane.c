@@ -108,7 +108,7 @@ static const struct {
 	const char *what;
 	bool no_offsets;
 	bool is_alone;
-	const char *culprit; /* NULL: cannot be told */
+	const char *culprit; /* NULL: unknown */
 } refusal_cases[] = {
 	{ "the kernel points at the element", false, false, "shop/b" },
 	{ "it does not, and there are several", true, false, NULL },
@@ -345,7 +345,7 @@ static void test_tables_gone(void **state)
 	world_settle(&b.w);
 	world_check(&b.w);
 
-	/* Nobody looked before the next change came. */
+	/* No check before the next change. */
 	fake_foreign_flush(b.f, IPFAM_V4);
 	fake_foreign_flush(b.f, IPFAM_V6);
 	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 4 rs");
@@ -415,7 +415,7 @@ static void test_owner_is_refused(void **state)
 	bench_close(&b);
 }
 
-/* Tables that somebody holds: said who, and waited for. */
+/* Tables with another owner: the owner is logged, and the plane waits. */
 static void test_held_by_other(void **state)
 {
 	struct bench b;
@@ -436,7 +436,7 @@ static void test_held_by_other(void **state)
 	assert_int_equal(plane->ops->cleanup(plane, &b.err), -EPERM);
 	assert_non_null(strstr(b.err.text, "end that one first"));
 	world_check(&b.w);
-	world_restart(&b.w); /* held by nobody in between ... */
+	world_restart(&b.w); /* without an owner in between ... */
 	world_settle(&b.w);
 	b.w.plane->ops->close(b.w.plane); /* ... and from here on */
 	assert_int_equal(plane->ops->cleanup(plane, &b.err), 0);
@@ -477,7 +477,7 @@ static void test_guard_is_refused(void **state)
 	bench_close(&b);
 }
 
-/* A flush takes the tables and leaves the guard, which nobody has to write again. */
+/* A flush removes the tables and not the guard, which is not written again. */
 static void test_guard_stays(void **state)
 {
 	struct bench b;
@@ -503,7 +503,7 @@ static void test_guard_stays(void **state)
 	world_wait(&b.w, 60 * NSEC_PER_SEC);
 	assert_int_equal(fake_genid(b.f), genid);
 	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_QUIET);
-	/* Nobody else removes it, who knows of it; without an owner it goes. */
+	/* With an owner, other processes cannot remove it; without one it is removed. */
 	b.w.plane->ops->close(b.w.plane);
 	nft_plane_open(&b.w.plane, fake_connect(b.f), fake_connect(b.f));
 	assert_int_equal(b.w.plane->ops->cleanup(b.w.plane, &b.err), 0);
@@ -511,7 +511,7 @@ static void test_guard_stays(void **state)
 	bench_close(&b);
 }
 
-/* Another process holds it, or somebody's table has its name: said once, tried again. */
+/* Another process owns it, or a foreign table has its name: logged once, retried. */
 static void test_guard_is_held(void **state)
 {
 	struct plane_result res = { 0 };
@@ -1092,7 +1092,7 @@ static void test_counters(void **state)
 	assert_true(count_of_slot(&b, 1).is_known);
 	assert_int_equal(count_of_slot(&b, 1).packets, 0);
 	assert_int_equal(count_of(&b, PLANE_FRONTEND_ASKED).packets, 7);
-	/* Another backend stands where we ask, without our knowing. */
+	/* Another backend is at the requested key, by a foreign change. */
 	nft_put_word(key, nft_word(only_pool(&b)->id, only_pool(&b)->backends.v[0].aff_id));
 	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_AFF_ENDPOINTS, key));
 	assert_false(count_of_slot(&b, 0).is_known);
@@ -1139,8 +1139,8 @@ static const enum nft_set_id led_by[] = { NFTSET_FRONTENDS,      NFTSET_XL_CLUST
 					  NFTSET_VIPS,           NFTSET_CLUSTER_IPS };
 
 /*
- * Whatever stands in our sets when we start: services work as on an empty kernel,
- * and nothing leads anywhere else.
+ * With any elements in the sets at start, services work as on an empty kernel, and no frontend
+ * leads elsewhere.
  */
 static void test_nonsense(void **state)
 {

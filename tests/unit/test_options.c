@@ -46,7 +46,7 @@ static void parsed_fini(struct parsed *p)
 	free(p->text);
 }
 
-/* CFG-48: who said it does not matter, and nobody's password is in it. */
+/* CFG-48: the source of a value does not matter, and no password is in it. */
 static void test_flagz(void **state)
 {
 	static const char *const wanted[] = {

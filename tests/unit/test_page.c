@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/page, generation, history: who may ask, what is told again, and how long a slice is. */
+/* api/page, generation, history: allowed requests, repeated answers, and the length of a slice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,7 @@ static void reply_fini(struct http_reply *reply)
 	str_fini(&reply->headers);
 }
 
-/* --- who may ask --- */
+/* --- allowed requests --- */
 
 static const struct {
 	const char *headers;
@@ -179,7 +179,7 @@ static void test_paths(void **state)
 	world_fini(&w);
 }
 
-/* How vipd was started is told on the control socket only. */
+/* Flags of vipd are visible on the control socket only. */
 static void test_options(void **state)
 {
 	static const struct serve_option options[] = { { "--kubeconfig", "/secret/place" } };
@@ -198,7 +198,7 @@ static void test_options(void **state)
 	world_fini(&w);
 }
 
-/* --- what is told again --- */
+/* --- repeated answers --- */
 
 /* 304 for the tag of the last answer? And that answer's tag, for the next question. */
 static bool is_same(struct world *w, const char *path, char tag[static 64])
@@ -247,7 +247,7 @@ static void test_conditional(void **state)
 		sync_settle(w.w.s, T0);
 		assert_false(is_same(&w, paths[i], tag));
 	}
-	/* What the plane lacks is told at once, also while it is no reason to be unready. */
+	/* Missing functions of the node are reported at once, also while the node is ready. */
 	(void)is_same(&w, paths[0], tag);
 	assert_true(plane_fault_set(&w.w.k.plane, PLANE_FAULT_SYSCTL, false, "a sysctl"));
 	assert_false(is_same(&w, paths[0], tag));
@@ -273,7 +273,7 @@ static void leaving(const struct plane *p, const struct svc *svc,
 		fn(arg, &l);
 }
 
-/* Their connections end without a change of anything else: told anew until there are none. */
+/* Their connections end without another change: answered again until there are none. */
 static void test_leaving(void **state)
 {
 	struct plane_ops ops = mock_plane_ops;

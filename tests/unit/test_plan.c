@@ -463,7 +463,8 @@ static void test_operations(void **state)
 	world_fini(&w);
 }
 
-/* T-127, SEL-14: the older keeps it, the newer is told who has it, and gets it when it is free. */
+/* T-127, SEL-14: the older service keeps it; the newer one shows the owner, and gets it when it
+ * is free. */
 static void test_conflict(void **state)
 {
 	struct service *s = make_service_object("shop/new", "10.96.0.2", NULL, "http:TCP:80");

@@ -236,7 +236,7 @@ static void test_both(void **state)
 
 /* --- values --------------------------------------------------------------- */
 
-/* As JSON, keys sorted; what stands for a difference between absent and zero. */
+/* As JSON, keys sorted; with the difference between absent and zero. */
 static const struct {
 	const char *name;
 	enum object_kind kind;

@@ -18,7 +18,7 @@
 #define ETP "type=NodePort etp ip=10.96.0.1 port=http:80:30080 "
 #define BOTH ETP "itp "
 
-/* This node is n1 in zone a, as in the tables of section 5.4, unless told otherwise. */
+/* This node is n1 in zone a, as in the tables of section 5.4, by default. */
 static void world_init(struct model *m, const char *node, const char *node_text)
 {
 	model_init(m);
@@ -687,7 +687,7 @@ static void test_external(void **state)
 	world_fini(&m);
 }
 
-/* --- what the health check port tells ----------------------------------------------------------
+/* --- health check port ------------------------------------------------------------------------
  */
 
 static const struct {
@@ -742,7 +742,7 @@ static void test_local_ready(void **state)
 		world_init(&m, "n1", NULL);
 		for (size_t j = 0; j < SLICES && ready_cases[i].slices[j] != NULL; j++)
 			put_slice(&m, j, ready_cases[i].slices[j]);
-		if (ready_cases[i].slices[0] != NULL) /* no Service yet: nothing to tell */
+		if (ready_cases[i].slices[0] != NULL) /* no Service yet: no result */
 			assert_int_equal(service_local_ready(&m, web(&m), IPFAM_V4), 0);
 		model_put_service(&m, test_service("shop/web", ready_cases[i].service), 1);
 		for (int fam = 0; fam < IPFAM_N; fam++)

@@ -44,7 +44,7 @@ struct twin_world {
 	enum topology_mode topology;
 };
 
-/* So that of two that tie in rank nobody can tell which one won. */
+/* So that two endpoints of equal rank give equal results. */
 static void twin_dress(struct twin *t, int hint_chance)
 {
 	struct rng rng = { ((((t->addr * 64 + t->port) * 64 + t->version) * 2 + t->is_ready) * 2 +

@@ -184,7 +184,7 @@ static void expect(struct world *w, const char *want)
 	free(text);
 }
 
-/* Everything owed is looked for; time passes. */
+/* All pending targets are scanned; time passes. */
 static void drain(struct world *w)
 {
 	struct job j = { 0 };
@@ -373,7 +373,8 @@ static void test_start(void **state)
 	world_fini(&w);
 }
 
-/* What the last life left in the kernel, and the sweep removed. One somebody has is not gone. */
+/* What the last life left in the kernel, and the sweep removed. An address in use by another
+ * service is not removed. */
 static void test_gone(void **state)
 {
 	struct ip_addr has = test_addr("10.96.0.10");
@@ -415,7 +416,7 @@ static void test_again(void **state)
 	world_fini(&w);
 }
 
-/* CT-12a: what failed is owed, later and later; what comes meanwhile joins it. */
+/* CT-12a: failed targets stay pending, with growing delays; new ones join them. */
 static void test_failures(void **state)
 {
 	struct world w;
@@ -447,7 +448,7 @@ static void test_failures(void **state)
 	world_fini(&w);
 }
 
-/* A change while a job is under way is owed after it, even if it is about the same. */
+/* A change during a job is pending after it, also for an equal target. */
 static void test_under_way(void **state)
 {
 	struct job j = { 0 };
@@ -809,8 +810,8 @@ static void random_pass(struct world *w, struct table *t, struct rng *rng)
 }
 
 /*
- * Random changes, flows and failures. A job never names a good flow; when nothing
- * is owed any more, only good flows are left.
+ * Random changes, flows and failures. A job never deletes a valid flow; when nothing is pending
+ * any more, only valid flows are left.
  */
 static void test_random(void **state)
 {

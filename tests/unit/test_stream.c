@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Every recording of a real server, cut at every byte; and what is cut, bent or
- * somebody else's answer.
+ * Every recording of a real server, cut at every byte; and truncated, damaged or foreign answers.
  */
 #include "source/kube/stream.h"
 

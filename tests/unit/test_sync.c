@@ -131,7 +131,7 @@ static void test_restart(void **state)
 	world_fini(&w);
 }
 
-/* What people are told is the sync, not the last of its transactions. */
+/* The status shows the whole sync, not the last of its transactions. */
 static void test_last_sync(void **state)
 {
 	const struct sync_config config = { .batch_ops = 20 };
@@ -291,7 +291,7 @@ static void test_refusal(void **state)
 	}
 }
 
-/* A refused service that is deleted is owed nothing. */
+/* A rejected service that is deleted is not pending. */
 static void test_refused_then_deleted(void **state)
 {
 	struct world w;
@@ -363,7 +363,7 @@ static void test_load_fails(void **state)
 	world_fini(&w);
 }
 
-/* A failure that stays is told once, another one too, and the first again after minutes. */
+/* A persistent failure is logged once, another one too, and the first again after minutes. */
 static void test_load_failure_is_told_once(void **state)
 {
 	struct world w;
@@ -411,7 +411,7 @@ static void test_stale(void **state)
 	world_fini(&w);
 }
 
-/* check() says that somebody meddled: compare service by service, or read all again; repair. */
+/* check() reports a foreign change: compare service by service, or load; repair. */
 static void test_drift(void **state)
 {
 	static const int answers[] = { PLANE_CHECK_DOUBT, PLANE_CHECK_LOST };
@@ -545,7 +545,7 @@ static void test_spared(void **state)
 	}
 }
 
-/* Whoever listens hears what the kernel took, and nothing that it refused. */
+/* Callbacks get acknowledged rows, and no rejected ones. */
 static void test_accepted(void **state)
 {
 	struct told told = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * explain/trace: each way a first packet can take, and the reason told for it; and that
- * a trace and the rows of the same model never disagree.
+ * explain/trace: each path of a first packet, and its reason; a trace and the rows of a model
+ * always agree.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -332,7 +332,7 @@ static void test_conflict(void **state)
 	world_fini(&w);
 }
 
-/* Two slices tell differently of one endpoint: the entry that counts is judged, the other named. */
+/* Two slices differ about one endpoint: the entry that counts is evaluated, the other one named. */
 static void test_twin(void **state)
 {
 	struct world w;

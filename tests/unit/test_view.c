@@ -299,7 +299,7 @@ static void test_frontends(void **state)
 	serve_world_fini(&w);
 }
 
-/* SEL-14: the older one has the address; the other one says who. */
+/* SEL-14: the older one has the address; the other one shows the owner. */
 static void test_conflict(void **state)
 {
 	struct serve_world w;
@@ -399,7 +399,7 @@ static void test_pending_change(void **state)
 	serve_world_fini(&w);
 }
 
-/* After trouble every service is compared; nobody has to wait for anything meanwhile. */
+/* After a failure every service is compared; none is pending meanwhile. */
 static void test_reload_is_not_pending(void **state)
 {
 	struct serve_world w;

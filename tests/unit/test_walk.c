@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* model/walk: everybody once, whatever happens in between; pages in order. */
+/* model/walk: each service once, with any changes in between; pages in order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

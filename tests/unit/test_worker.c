@@ -201,7 +201,7 @@ static void test_death(void **state)
 	world_fini(&w);
 }
 
-/* Killed while idle: nobody needs to know. */
+/* Killed while idle: no caller is notified. */
 static void test_death_while_idle(void **state)
 {
 	struct world w;
