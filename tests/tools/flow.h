@@ -10,7 +10,7 @@
  * Wire: a client sends a line (TCP) or a datagram (UDP); the server answers with
  * "LOCAL-ADDRESS LOCAL-PORT PEER-ADDRESS PEER-PORT\n" as it sees the connection, so
  * a client learns which backend served it and what the backend saw of it. A server
- * that is about to end appends " close", and who is told so closes the connection.
+ * that is about to end appends " close", and the client then closes the connection.
  *
  * Control: standard input. "stat\n" prints one line of JSON so far; end of file
  * or SIGTERM ends the run and prints the final line. A run also ends by itself.

@@ -5,8 +5,8 @@
  * Sockets are bound to the wildcard of both families; a datagram is answered from
  * the address it was sent to, so one process can be any number of backends.
  *
- * With --drain-ms it ends as a pod should: on SIGTERM it answers on, telling each client
- * that this was the connection's last answer; after that time it closes its
+ * With --drain-ms it ends as a pod should: on SIGTERM it still answers, marking each answer as
+ * the last one of its connection; after that time it closes its
  * listening sockets, and when no connection is left it ends.
  */
 #include "flow.h"
