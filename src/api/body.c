@@ -328,7 +328,7 @@ static void service_close_body(void *state)
 
 static const struct http_body_ops service_ops = { service_more, service_close_body };
 
-static void leaving_count(void *arg, const struct plane_leaving *l)
+static void leaving_count(void *arg, const struct plane_draining *l)
 {
 	(void)l;
 	*(size_t *)arg += 1;
@@ -339,8 +339,8 @@ static bool is_leaving(const struct serve_context *ctx, const struct svc *svc)
 {
 	size_t n = 0;
 
-	if (ctx->plane != NULL && ctx->plane->ops->leaving != NULL)
-		ctx->plane->ops->leaving(ctx->plane, svc, leaving_count, &n);
+	if (ctx->plane != NULL && ctx->plane->ops->draining != NULL)
+		ctx->plane->ops->draining(ctx->plane, svc, leaving_count, &n);
 	return n > 0;
 }
 

@@ -118,7 +118,7 @@ static void ask_slots(struct counts_body *b)
 static void item_tell(struct counts_body *b, const struct svc *svc)
 {
 	const struct plan_rows *rows = svc->rows;
-	uint64_t asked = ask_frontends(b, rows, PLANE_FRONTEND_ASKED);
+	uint64_t asked = ask_frontends(b, rows, PLANE_FRONTEND_CONNECTIONS);
 
 	if (asked == 0)
 		return;
@@ -126,7 +126,7 @@ static void item_tell(struct counts_body *b, const struct svc *svc)
 	jsonw_name(&b->w, "namespace", svc->ns);
 	jsonw_name(&b->w, "name", svc->name);
 	jsonw_uint(&b->w, "connections", asked);
-	jsonw_uint(&b->w, "refused", ask_frontends(b, rows, PLANE_FRONTEND_REFUSED));
+	jsonw_uint(&b->w, "refused", ask_frontends(b, rows, PLANE_FRONTEND_REJECTED));
 	jsonw_array(&b->w, "endpoints");
 	slots_gather(b, rows);
 	if (b->slots.n <= SLOTS_MAX)

@@ -169,7 +169,7 @@ struct leaving {
 	size_t n;
 };
 
-static void leaving_add(void *arg, const struct plane_leaving *l)
+static void leaving_add(void *arg, const struct plane_draining *l)
 {
 	struct leaving *all = arg;
 
@@ -179,7 +179,7 @@ static void leaving_add(void *arg, const struct plane_leaving *l)
 	jsonw_addr(all->w, "address", &l->addr);
 	jsonw_uint(all->w, "port", l->port);
 	jsonw_text(all->w, "protocol", l4proto_text(l->proto));
-	if (l->is_looked_at) {
+	if (l->is_counted) {
 		jsonw_uint(all->w, "active", l->active);
 		jsonw_uint(all->w, "inactive", l->inactive);
 	} else {
@@ -206,10 +206,10 @@ static void head_plane(struct jsonw *w, const struct view_page *v, const struct 
 	if (p->ops->remark != NULL || remark.len > 0)
 		jsonw_text(w, "remark", remark.text);
 	str_fini(&remark);
-	if (p->ops->leaving == NULL || v->mode != VIEW_PAGE_PEOPLE)
+	if (p->ops->draining == NULL || v->mode != VIEW_PAGE_PEOPLE)
 		return;
 	jsonw_array(w, "draining");
-	p->ops->leaving(p, svc, leaving_add, &all);
+	p->ops->draining(p, svc, leaving_add, &all);
 	jsonw_end(w);
 }
 

@@ -408,9 +408,9 @@ static void view_leaving(struct jsonw *w, const struct plane *p)
 		return;
 	p->ops->drains(p, &d);
 	jsonw_object(w, "draining");
-	jsonw_uint(w, "backends", d.n_leaving);
+	jsonw_uint(w, "backends", d.n_draining);
 	jsonw_uint(w, "drained", d.n_drained);
-	jsonw_uint(w, "timed_out", d.n_expired);
+	jsonw_uint(w, "timed_out", d.n_timed_out);
 	jsonw_end(w);
 }
 

@@ -232,9 +232,10 @@ static int read_plane(struct counts *c, size_t n, struct plane_count *ret)
 	}
 	for (size_t i = 0; i < n; i++)
 		c->frontends[i] = items[i].frontend;
-	return plane->ops->count_frontends(
-		plane, c->metric == COUNTS_ATTEMPTS ? PLANE_FRONTEND_ASKED : PLANE_FRONTEND_REFUSED,
-		c->frontends, n, ret, &err);
+	return plane->ops->count_frontends(plane,
+					   c->metric == COUNTS_ATTEMPTS ? PLANE_FRONTEND_CONNECTIONS
+									: PLANE_FRONTEND_REJECTED,
+					   c->frontends, n, ret, &err);
 }
 
 static void read_batch(struct counts *c)

@@ -257,7 +257,7 @@ static void drops_read(struct metrics *m, const struct plane *plane, uint64_t no
 	m->drops.read_ns = now;
 	if (plane->ops->drops(plane, &is, &err) < 0)
 		return; /* rules do not exist yet, or are being replaced: keep the last values */
-	for (int i = 0; i < PLANE_REFUSAL_N; i++)
+	for (int i = 0; i < PLANE_REJECT_N; i++)
 		counter_follow(&sum->refused[i], &last->refused[i], is.refused[i]);
 	counter_follow(&sum->invalid_packets, &last->invalid_packets, is.invalid_packets);
 	counter_follow(&sum->invalid_bytes, &last->invalid_bytes, is.invalid_bytes);
@@ -265,12 +265,12 @@ static void drops_read(struct metrics *m, const struct plane *plane, uint64_t no
 
 static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 {
-	static const char *const reasons[PLANE_REFUSAL_N] = {
-		[PLANE_REFUSAL_NO_ENDPOINTS] = "reason=\"no_endpoints\"",
-		[PLANE_REFUSAL_NO_LOCAL_ENDPOINTS] = "reason=\"no_local_endpoints\"",
-		[PLANE_REFUSAL_SOURCE_RANGES] = "reason=\"source_ranges\"",
-		[PLANE_REFUSAL_UNKNOWN_PORT] = "reason=\"unknown_port\"",
-		[PLANE_REFUSAL_UNKNOWN_ADDRESS] = "reason=\"unknown_address\"",
+	static const char *const reasons[PLANE_REJECT_N] = {
+		[PLANE_REJECT_NO_ENDPOINTS] = "reason=\"no_endpoints\"",
+		[PLANE_REJECT_NO_LOCAL_ENDPOINTS] = "reason=\"no_local_endpoints\"",
+		[PLANE_REJECT_SOURCE_RANGES] = "reason=\"source_ranges\"",
+		[PLANE_REJECT_UNKNOWN_PORT] = "reason=\"unknown_port\"",
+		[PLANE_REJECT_UNKNOWN_ADDRESS] = "reason=\"unknown_address\"",
 	};
 	const struct plane *plane = m->config.ctx->plane;
 
@@ -280,7 +280,7 @@ static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 	expo_head(out, "vipd_refused_packets_total", "counter",
 		  "First packets of connections that were rejected or dropped, by reason, "
 		  "retransmissions included");
-	for (int i = 0; i < PLANE_REFUSAL_N; i++)
+	for (int i = 0; i < PLANE_REJECT_N; i++)
 		expo_uint(out, "vipd_refused_packets_total", reasons[i],
 			  m->drops.sum.refused[i] + m->drops.last.refused[i]);
 	one(out, "vipd_invalid_dropped_packets_total", "counter",
@@ -302,11 +302,11 @@ static void drain_lines(const struct metrics *m, struct str *out)
 		return;
 	plane->ops->drains(plane, &d);
 	one(out, "vipd_draining_backends", "gauge",
-	    "Backends that get no new connections and finish their old ones", d.n_leaving);
+	    "Backends that get no new connections and finish their old ones", d.n_draining);
 	expo_head(out, drained, "counter",
 		  "Backends drained: no connection was left, or the drain timeout passed");
 	expo_uint(out, drained, "reason=\"no_connections\"", d.n_drained);
-	expo_uint(out, drained, "reason=\"timeout\"", d.n_expired);
+	expo_uint(out, drained, "reason=\"timeout\"", d.n_timed_out);
 }
 
 /* All kernel transactions of the plane, not only those of the sync. */

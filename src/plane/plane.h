@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane - what holds frontends, pools and backends in the kernel.
+ * plane - programs frontends, pools and backends into the kernel.
  *
- * One struct of functions, so that the sync, the tests and the tools see the
- * nft and the ipvs plane alike. Life of a plane:
+ * One struct of functions: the sync, the tests and the tools use the nft and the ipvs plane alike.
+ * Life of a plane:
  *
- *     load -> (recall, commit)* -> sweep        adoption, audit: "loaded" phase
- *     env, commit, check ...                    normal running
+ *     load -> (adopt, commit)* -> sweep         adoption, audit: the "loaded" phase
+ *     env, commit, check ...                    normal operation
  *     load -> commit* -> sweep                  the next audit, or after -ENOTRECOVERABLE
  *
- * Between load and sweep the plane knows what the kernel holds. In that phase
- * the first commit of a service is given the operations that lead from nothing
- * to the wanted rows; the plane sends only what the kernel does not hold already
- * and remembers what was asked for. Should the service change again before the
- * sweep, the usual difference follows (with *_DEL of rows asked for before).
- * What a refused commit asked for counts as asked for. sweep() then removes, from
- * what is provably vipd's own, everything nobody asked for. With nothing
- * changed, no write is sent.
+ * In the loaded phase, between load and sweep, the plane has a copy of the kernel state. The first
+ * commit of each service then contains the operations from nothing to the desired rows; the plane
+ * sends only what the kernel lacks, and notes what is desired. If the service changes again before
+ * the sweep, the usual difference follows (with *_DEL of rows committed before). Operations of a
+ * rejected commit count as desired. sweep() removes all state that is provably vipd's own and not
+ * desired. If nothing changed, nothing is written.
  *
- * Threads: none. All calls may block for one kernel transaction (bounded by the
- * size of the batch), never for the network.
+ * Threads: none. Each call may block for one kernel transaction (bounded by the size of the batch),
+ * never for the network.
  */
 #pragma once
 
@@ -31,14 +29,12 @@
 
 struct plane;
 
-/* What became of a commit. */
+/* Result of a commit. */
 struct plane_result {
-	/* After a refusal: families whose element, chain or table it names, as bits. */
+	/* After a rejection: families of the element, chain or table at fault, as bits. */
 	uint8_t families;
-	/*
-	 * After a refusal: whom the kernel's answer names, or NULL when it cannot be
-	 * told (the caller then splits the transaction).
-	 */
+	/* After a rejection: the service at fault; NULL: unknown, the caller splits the
+	 * transaction. */
 	struct svc *culprit;
 	size_t n_writes;    /* elements, rules, chains, sets: operations sent and acknowledged */
 	size_t n_batches;   /* kernel transactions */
@@ -47,49 +43,46 @@ struct plane_result {
 
 enum plane_commit_mode {
 	PLANE_COMMIT_NORMAL = 0,
-	/*
-	 * The kernel may differ from what was believed: read the touched elements by
-	 * key first and send only what is needed. Used after -ESTALE.
-	 */
+	/* After -ESTALE: read the elements by key first, and send only the difference. */
 	PLANE_COMMIT_VERIFY,
 	/*
-	 * The operations lead from nothing to rows that were accepted before: read
-	 * their elements by key and send what the kernel lacks or has otherwise.
+	 * The operations lead from nothing to rows that were acknowledged before: read their
+	 * elements by key, and send what the kernel lacks or has otherwise.
 	 */
 	PLANE_COMMIT_AUDIT,
 };
 
-/* What the kernel counts, besides what it does; more costs more (doc/design/0010-counters.md). */
+/* What the kernel counts; each level costs more (doc/design/0010-counters.md). */
 enum plane_counting {
 	PLANE_COUNT_NONE = 0,
-	PLANE_COUNT_SERVICES,  /* for each frontend */
-	PLANE_COUNT_ENDPOINTS, /* and for each backend of a pool */
+	PLANE_COUNT_SERVICES,  /* per frontend */
+	PLANE_COUNT_ENDPOINTS, /* and per backend of a pool */
 };
 
-/* Why packets that ask for a connection get none; each retransmission is one more. */
-enum plane_refusal {
-	PLANE_REFUSAL_NO_ENDPOINTS = 0,   /* REJ-01 */
-	PLANE_REFUSAL_NO_LOCAL_ENDPOINTS, /* REJ-02, REJ-03 */
-	PLANE_REFUSAL_SOURCE_RANGES,      /* REJ-10 */
-	PLANE_REFUSAL_UNKNOWN_PORT,       /* of a cluster IP, REJ-05 */
-	PLANE_REFUSAL_UNKNOWN_ADDRESS,    /* of a service CIDR, REJ-06 */
-	PLANE_REFUSAL_N,
+/* Why a first packet gets no connection. Each retransmission counts again. */
+enum plane_reject_reason {
+	PLANE_REJECT_NO_ENDPOINTS = 0,   /* REJ-01 */
+	PLANE_REJECT_NO_LOCAL_ENDPOINTS, /* REJ-02, REJ-03 */
+	PLANE_REJECT_SOURCE_RANGES,      /* REJ-10 */
+	PLANE_REJECT_UNKNOWN_PORT,       /* of a cluster IP, REJ-05 */
+	PLANE_REJECT_UNKNOWN_ADDRESS,    /* of a service CIDR, REJ-06 */
+	PLANE_REJECT_N,
 };
 
-/* Of both families, since the kernel's rules were made: they may begin again at 0. */
+/* Of both families, since the rules were made: counters can restart at 0. */
 struct plane_drops {
-	uint64_t refused[PLANE_REFUSAL_N]; /* packets */
-	uint64_t invalid_packets;          /* of backends, that belong to no connection */
+	uint64_t refused[PLANE_REJECT_N]; /* packets rejected or dropped, by reason */
+	uint64_t invalid_packets;         /* of backends, in conntrack's state INVALID */
 	uint64_t invalid_bytes;
 };
 
-/* Which counter of a frontend: packets that asked for a connection, and those of them refused. */
+/* Counters of a frontend: first packets of connections, and those of them that were rejected. */
 enum plane_frontend_counter {
-	PLANE_FRONTEND_ASKED = 0,
-	PLANE_FRONTEND_REFUSED,
+	PLANE_FRONTEND_CONNECTIONS = 0,
+	PLANE_FRONTEND_REJECTED,
 };
 
-/* A backend where it stands. */
+/* A backend at its place in a pool. */
 struct plane_slot {
 	struct ip_addr addr;
 	uint32_t pool_id;
@@ -99,39 +92,39 @@ struct plane_slot {
 };
 
 /*
- * Of a frontend, since it is there; of a backend, since it stands in its slot; of both,
- * since the kernel's rules were made. A backend that stands elsewhere by now is not known.
+ * A counter since the frontend, or the backend in its slot, was added, and since the rules were
+ * made. Unknown for a backend that has another slot now.
  */
 struct plane_count {
 	bool is_known;
-	uint64_t packets; /* each asked for a connection */
+	uint64_t packets; /* first packets of connections */
 };
 
 enum plane_check {
 	PLANE_CHECK_QUIET = 0,
-	/* Something changed, our tables stand: call env(), then audit the services. */
-	PLANE_CHECK_DOUBT = 1,
-	/* Our tables are gone or others: load again. */
+	/* A foreign change, vipd's tables exist: call env(), then audit the services. */
+	PLANE_CHECK_CHANGED = 1,
+	/* vipd's tables are gone or were replaced: load again. */
 	PLANE_CHECK_LOST = 2,
 };
 
-/* A backend on its way out: no new connections, until its old ones are over. For people. */
-struct plane_leaving {
+/* A backend that gets no new connections and finishes its old ones. For people. */
+struct plane_draining {
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t proto;     /* enum l4proto; 0 = unknown */
-	bool is_looked_at; /* since it leaves: how many connections it has is known */
-	uint32_t active;   /* connections, as of the last look */
-	uint32_t inactive; /* closed ones that are not yet forgotten */
-	bool has_deadline; /* else it drains until its connections have ended */
-	uint64_t age_s;    /* since it began to drain */
-	uint64_t left_s;   /* to its deadline */
+	bool is_counted;   /* `active` and `inactive` are known */
+	uint32_t active;   /* connections, at the last check */
+	uint32_t inactive; /* closed connections that IPVS still has */
+	bool has_deadline; /* else it drains until no connection is left */
+	uint64_t age_s;    /* since the drain began */
+	uint64_t left_s;   /* to the deadline */
 };
 
 struct plane_drains {
-	uint64_t n_leaving; /* backends on their way out now */
-	uint64_t n_drained; /* of this process, ended: without a connection left ... */
-	uint64_t n_expired; /* ... or because their time was up */
+	uint64_t n_draining;  /* backends now */
+	uint64_t n_drained;   /* by this process: ended without connections left ... */
+	uint64_t n_timed_out; /* ... or at the drain timeout */
 };
 
 struct plane_ops {
@@ -139,61 +132,61 @@ struct plane_ops {
 	struct plan_traits traits;
 
 	/*
-	 * Read what the kernel holds, in steps of about 10 ms: 1 until it is read; no other
-	 * operation is used meanwhile but those that tell. 0: enters the loaded phase (a second
-	 * load starts it anew). Nothing is written. -EAGAIN: foreign changes kept interrupting,
-	 * try again; -EPERM, -EOPNOTSUPP: `err` names what is missing.
+	 * Read the kernel state in steps of about 10 ms: returns 1 until all is read; meanwhile
+	 * only read-only operations are allowed. 0: the loaded phase begins (again). Nothing is
+	 * written. -EAGAIN: foreign changes interrupted each attempt, retry; -EPERM, -EOPNOTSUPP:
+	 * `err` names what is missing.
 	 */
 	int (*load)(struct plane *p, struct err *err);
 	/*
-	 * Loaded phase only: give the pools in `rows` (fresh from plan_rows_build, ids 0)
-	 * the ids, slot orders and local ids the kernel holds for their frontends, as far
-	 * as they fit, each id at most once. Never fails: what cannot be recalled is new.
+	 * Loaded phase only: give the pools in `rows` (fresh from plan_rows_build, ids 0) the ids,
+	 * slots and local ids that the kernel has for their frontends, as far as they fit, each id
+	 * at most once. Never fails: a pool without a match is new.
 	 */
-	void (*recall)(struct plane *p, struct plan *plan, struct plan_rows *rows);
+	void (*adopt)(struct plane *p, struct plan *plan, struct plan_rows *rows);
 	/*
-	 * Make everything that depends on model.env and not on a service true (rules of
-	 * the detector, pod and service CIDRs). Cheap when nothing changed. In the loaded
-	 * phase it also creates or repairs the fixed layout, so it is called first.
+	 * Program everything that depends on model.env and not on a service (pod detection, pod and
+	 * service CIDRs). Cheap if nothing changed. In the loaded phase it also creates or repairs
+	 * the fixed layout, so it is called first.
 	 */
 	int (*env)(struct plane *p, const struct model *m, struct plane_result *res,
 		   struct err *err);
 	/*
-	 * Perform operations, all or (nft) nothing. Returns 0, or
-	 *   -ESTALE        the kernel holds something else than believed: nothing was
-	 *                  applied; repeat with PLANE_COMMIT_VERIFY
-	 *   -EBUSY         outcome unknown (a lost answer): load again
-	 *   -ENOTRECOVERABLE  our tables are gone or foreign: load again
-	 *   -EPERM         the plane lacks what every service needs (see faults): load again
-	 *   other -errno   refused, nothing was applied; `err` says why, res->culprit whom
+	 * Commit operations: all of them or, on the nft plane, none. Returns 0, or
+	 *   -ESTALE           the kernel state differs from the acknowledged one; nothing was
+	 *                     applied; repeat with PLANE_COMMIT_VERIFY
+	 *   -EBUSY            outcome unknown (an answer was lost): load again
+	 *   -ENOTRECOVERABLE  vipd's tables are gone or foreign: load again
+	 *   -EPERM            the plane lacks what every service needs (see faults): load again
+	 *   other -errno      rejected by the kernel, nothing was applied; see `err`, res->culprit
 	 */
 	int (*commit)(struct plane *p, const struct plan_op *ops, size_t n,
 		      enum plane_commit_mode mode, struct plane_result *res, struct err *err);
-	/* End of the loaded phase: remove what nobody asked for. Errors as commit. */
+	/* End of the loaded phase: remove state that is not desired. Errors as commit. */
 	int (*sweep)(struct plane *p, struct plane_result *res, struct err *err);
 	/* Loaded phase: number of frontends that sweep() would remove. */
 	size_t (*unwanted)(const struct plane *p);
 	/* Loaded phase: does the kernel lead the frontend with the key of `f` to a pool? */
 	bool (*leads)(const struct plane *p, const struct plan_frontend *f);
 	/*
-	 * A few times a second, microseconds: has somebody else changed the ruleset
-	 * since our last transaction? enum plane_check, or -errno. When somebody has,
-	 * plane.changed_by says who, and for PLANE_CHECK_LOST `err` says what became of us.
+	 * Called a few times a second, takes microseconds: did another process change the ruleset
+	 * since the last transaction? Returns enum plane_check, or -errno. After a change,
+	 * plane.changed_by names the process; for PLANE_CHECK_LOST `err` says what happened.
 	 */
 	int (*check)(struct plane *p, struct err *err);
 	/*
-	 * After check() said PLANE_CHECK_DOUBT, until the next one: may what was changed
-	 * belong to these rows? They are worth the first look. May be NULL.
+	 * After PLANE_CHECK_CHANGED, until the next check: may the change concern these rows? Such
+	 * rows are audited first. May be NULL.
 	 */
 	bool (*touched)(const struct plane *p, const struct plan_rows *rows);
 	/*
-	 * Work that waits for time (lingering elements); returns when it wants to be
-	 * called again, in now_ns() terms, 0 = not at all. May be NULL.
+	 * Delayed work (addresses kept for a grace period). Returns the time of the next call in
+	 * now_ns() terms, 0 = none. May be NULL.
 	 */
 	uint64_t (*tick)(struct plane *p, uint64_t now);
 	/*
-	 * What was counted, read from the kernel: drops in 0.2 ms, the others in 3 us an
-	 * item. All three may be NULL: nothing is counted. -EAGAIN while nothing is in force.
+	 * Counters, read from the kernel: drops in 0.2 ms, others in 3 us each. All three may be
+	 * NULL: nothing is counted. -EAGAIN before the first transaction.
 	 */
 	int (*drops)(const struct plane *p, struct plane_drops *ret, struct err *err);
 	int (*count_frontends)(const struct plane *p, enum plane_frontend_counter which,
@@ -201,44 +194,41 @@ struct plane_ops {
 			       struct err *err);
 	int (*count_slots)(const struct plane *p, const struct plane_slot *v, size_t n,
 			   struct plane_count *ret, struct err *err);
-	/* Backends of `svc` that are leaving. May be NULL: they leave at once. */
-	void (*leaving)(const struct plane *p, const struct svc *svc,
-			void (*fn)(void *arg, const struct plane_leaving *l), void *arg);
-	/* All of them, in numbers. NULL where `leaving` is. */
+	/* Draining backends of `svc`. May be NULL: backends are removed at once. */
+	void (*draining)(const struct plane *p, const struct svc *svc,
+			 void (*fn)(void *arg, const struct plane_draining *d), void *arg);
+	/* Numbers of draining and drained backends. NULL if `draining` is. */
 	void (*drains)(const struct plane *p, struct plane_drains *ret);
 	/*
-	 * How connections are dealt to a pool of rows that were accepted (explain/dealing.h), as
-	 * the kernel acknowledged it; what is not known stays as it is. Both may be NULL: evenly.
+	 * How connections are balanced over a pool of acknowledged rows (explain/dealing.h);
+	 * unknown values stay unchanged. Both may be NULL: evenly.
 	 */
 	void (*dealing)(const struct plane *p, const struct plan_pool *pool, bool is_inside,
 			struct plan_dealing *ret);
 	uint32_t (*weight)(const struct plane *p, const struct plan_pool *pool,
 			   const struct plan_backend *b);
-	/* Append what `svc` asks of the plane and does not get. May be NULL. */
+	/* Append settings of `svc` that the plane does not support. May be NULL. */
 	void (*remark)(const struct plane *p, const struct svc *svc, struct str *ret);
 	/*
-	 * Another plane serves now. What an earlier process left of this one is removed, but
-	 * not what connections that stand still need: those come first to an end. Called
-	 * again at *again (now_ns() terms) until that is 0: nothing is left. No other
-	 * operation but close is used then.
+	 * Another plane serves now: remove the state that an earlier process left of this one, but
+	 * only after its connections have ended. Called again at *again (now_ns() terms) until that
+	 * is 0: nothing is left. No other operation but close is used then.
 	 */
 	int (*retire)(struct plane *p, const struct model *m, uint64_t now, uint64_t *again,
 		      struct err *err);
 	/*
-	 * For --init-only, without load(): set what needs a writable /proc/sys, so that a process
-	 * with CAP_NET_ADMIN alone finds it set. An error names what cannot be set and is
-	 * required. May be NULL: nothing is needed.
+	 * For --init-only, without load(): set everything that needs a writable /proc/sys; then a
+	 * process with CAP_NET_ADMIN alone can run. An error names a required setting that cannot
+	 * be made. May be NULL: nothing to set.
 	 */
 	int (*prepare)(struct plane *p, struct err *err);
-	/* Remove everything of ours from the kernel (--cleanup). */
+	/* Remove all of vipd's state from the kernel (--cleanup). */
 	int (*cleanup)(struct plane *p, struct err *err);
 	void (*close)(struct plane *p);
 };
 
-/*
- * What this node lacks for the plane, and what another process does to its surroundings. A kind has
- * one fault at a time.
- */
+/* A setting or a feature that the plane requires and this node lacks. One fault of a kind at a
+ * time. */
 enum plane_fault_kind {
 	PLANE_FAULT_SCHEDULER = 0, /* the kernel has no module for it */
 	PLANE_FAULT_SYSCTL,        /* cannot be set */
@@ -273,19 +263,19 @@ struct plane_family {
 struct plane {
 	const struct plane_ops *ops;
 	/*
-	 * Told of each frontend that sweep() is about to remove: the kernel held it, of an
-	 * earlier life, and nobody has asked for it. May be told twice. May be NULL.
+	 * Called for each frontend that sweep() is about to remove: an earlier process programmed
+	 * it, and it is not desired. May be called twice for one. May be NULL.
 	 */
 	void (*gone)(void *arg, const struct ip_addr *addr, uint16_t port, uint8_t proto);
 	void *gone_arg;
 	/*
-	 * Loaded phase: every known service was committed, and sweep() has to wait for objects
-	 * that could not be read yet. Work that waits for time goes on. Set by the caller.
+	 * Loaded phase: every known service is committed, and sweep() waits for objects that could
+	 * not be read yet; tick() goes on. Set by the caller.
 	 */
 	bool is_sweep_pending;
-	/* Whom the last check() that found a change found it of: "nft (pid 4711)", for people. */
+	/* The process of the last foreign change: "nft (pid 4711)", for people. */
 	char changed_by[64];
-	/* A flush of the ruleset by others would not be noticed by established connections. */
+	/* Established connections survive a flush of the ruleset by another process. */
 	bool is_flush_safe;
 	struct nl_times times;
 	struct plane_fault faults[PLANE_FAULT_N];
@@ -350,7 +340,7 @@ static inline uint32_t plane_weight(const void *plane, const struct plan_rows *r
 	return p->ops->weight != NULL ? p->ops->weight(p, pool, b) : 1;
 }
 
-/* The plane as one who knows (explain/text.h). */
+/* The plane as a source for explain/text.h. */
 static inline struct plan_dealer plane_dealer(const struct plane *p)
 {
 	return (struct plan_dealer){ plane_dealing, plane_weight, p };

@@ -95,7 +95,7 @@ static void step_recall(struct sync *s)
 		pieces_begin(s);
 		return;
 	}
-	s->plane->ops->recall(s->plane, s->plan, part);
+	s->plane->ops->adopt(s->plane, s->plan, part);
 	plan_pieces_recalled(&s->large.pieces, part);
 }
 

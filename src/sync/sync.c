@@ -308,7 +308,7 @@ static int look(struct sync *s, uint64_t now)
 
 	s->stats.looks++;
 	s->next_check_ns = s->look_after_ns = now + s->config.check_period_ns;
-	if (r == PLANE_CHECK_DOUBT) {
+	if (r == PLANE_CHECK_CHANGED) {
 		s->stats.doubts++;
 		s->is_env_owed = true;
 		s->is_load_wanted |= s->is_sweep_pending; /* the plane's copy is out of date */

@@ -298,7 +298,7 @@ static void item_diff(struct sync *s, struct sync_item *it)
 	if (it->rows != NULL) {
 		sync_rows_explain(s, it->rows);
 		if (sync_is_recalled(s))
-			s->plane->ops->recall(s->plane, s->plan, it->rows);
+			s->plane->ops->adopt(s->plane, s->plan, it->rows);
 		plan_rows_number(s->plan, it->rows);
 	}
 	it->ops_begin = s->ops.ops.n;

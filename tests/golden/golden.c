@@ -68,7 +68,7 @@ static int spy_load(struct plane *p, struct err *err)
 
 static void spy_recall(struct plane *p, struct plan *plan, struct plan_rows *rows)
 {
-	spy_of(p)->inner->ops->recall(spy_of(p)->inner, plan, rows);
+	spy_of(p)->inner->ops->adopt(spy_of(p)->inner, plan, rows);
 }
 
 static int spy_env(struct plane *p, const struct model *m, struct plane_result *res,
@@ -105,7 +105,7 @@ static int spy_check(struct plane *p, struct err *err)
 static const struct plane_ops spy_ops_template = {
 	.name = "spy",
 	.load = spy_load,
-	.recall = spy_recall,
+	.adopt = spy_recall,
 	.env = spy_env,
 	.commit = spy_commit,
 	.sweep = spy_sweep,

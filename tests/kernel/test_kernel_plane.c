@@ -54,7 +54,7 @@ static void test_check(void **state)
 	assert_int_equal(w.plane->ops->check(w.plane, &err), PLANE_CHECK_QUIET);
 
 	assert_int_equal(sh("nft add table ip other"), 0);
-	assert_int_equal(w.plane->ops->check(w.plane, &err), PLANE_CHECK_DOUBT);
+	assert_int_equal(w.plane->ops->check(w.plane, &err), PLANE_CHECK_CHANGED);
 	assert_int_equal(w.plane->ops->check(w.plane, &err), PLANE_CHECK_QUIET);
 	assert_int_equal(sh("nft flush ruleset"), 0);
 	assert_int_equal(w.plane->ops->check(w.plane, &err), PLANE_CHECK_LOST);

@@ -336,7 +336,7 @@ static inline int mock_count_frontends(const struct plane *p, enum plane_fronten
 
 	for (size_t i = 0; i < n; i++) {
 		bool is_held = mock_frontend_find(m, &v[i]) != NULL;
-		uint64_t packets = which == PLANE_FRONTEND_ASKED ? v[i].port : v[i].port % 10;
+		uint64_t packets = which == PLANE_FRONTEND_CONNECTIONS ? v[i].port : v[i].port % 10;
 
 		ret[i] = (struct plane_count){ is_held, packets };
 	}
@@ -367,7 +367,7 @@ static const struct plane_ops mock_plane_ops = {
 	.name = "mock",
 	.traits = { .pool_class = mock_pool_class, .has_parts = true },
 	.load = mock_load,
-	.recall = mock_recall,
+	.adopt = mock_recall,
 	.env = mock_env,
 	.commit = mock_commit,
 	.sweep = mock_sweep,

@@ -234,21 +234,21 @@ static struct plane_drains drains(const struct world *w)
 	return d;
 }
 
-static void leaving_found(void *arg, const struct plane_leaving *l)
+static void leaving_found(void *arg, const struct plane_draining *l)
 {
-	struct plane_leaving *ret = arg;
+	struct plane_draining *ret = arg;
 
 	*ret = *l;
 }
 
 /* The one backend of shop/web that leaves. */
-static void expect_leaving(struct world *w, bool is_looked_at, uint32_t active)
+static void expect_leaving(struct world *w, bool is_counted, uint32_t active)
 {
-	struct plane_leaving l = { 0 };
+	struct plane_draining l = { 0 };
 
-	w->plane->ops->leaving(w->plane, model_find_text(&w->m, "shop", "web"), leaving_found, &l);
+	w->plane->ops->draining(w->plane, model_find_text(&w->m, "shop", "web"), leaving_found, &l);
 	assert_int_equal(l.port, 8080);
-	assert_int_equal(l.is_looked_at, is_looked_at);
+	assert_int_equal(l.is_counted, is_counted);
 	assert_int_equal(l.active, active);
 }
 
@@ -269,7 +269,7 @@ static void test_drain(void **state)
 	pass(&w, 3);                  /* it has connections */
 	expect_leaving(&w, true, 3);
 	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1);
-	assert_int_equal(drains(&w).n_leaving, 1);
+	assert_int_equal(drains(&w).n_draining, 1);
 	expect_adopted(&w);
 	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1);
 	fake_ipvs_conns(w.ipvs, "10.0.1.2", 0, 1);
@@ -278,7 +278,7 @@ static void test_drain(void **state)
 	fake_ipvs_conns(w.ipvs, "10.0.1.2", 0, 0);
 	pass(&w, 2);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
-	assert_int_equal(drains(&w).n_leaving, 0);
+	assert_int_equal(drains(&w).n_draining, 0);
 	assert_int_equal(drains(&w).n_drained, 1);
 	/* Nothing leaves: nothing is read. */
 	fake_ipvs_writes_reset(w.ipvs);
@@ -349,7 +349,7 @@ static void test_drain_deadline(void **state)
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
 	pass(&w, 1);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
-	assert_int_equal(ipvs_plane_stats(w.plane).n_expired, 1);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_timed_out, 1);
 	world_close(&w);
 }
 
@@ -1203,8 +1203,8 @@ static void test_counters(void **state)
 	slice(&w, "shop/web-1", "web", "| http:8080 | 2 rs; 3 rs");
 	settle(&w);
 	expect_adopted(&w);
-	assert_int_equal(asked(&w, PLANE_FRONTEND_ASKED, 0).packets, 7);
-	assert_int_equal(asked(&w, PLANE_FRONTEND_REFUSED, 0).packets, 3);
+	assert_int_equal(asked(&w, PLANE_FRONTEND_CONNECTIONS, 0).packets, 7);
+	assert_int_equal(asked(&w, PLANE_FRONTEND_REJECTED, 0).packets, 3);
 	assert_int_equal(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.2").packets, 5);
 	assert_true(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.3").is_known);
 	/* It leaves while its connections last, and nothing of it is counted. */
@@ -1216,7 +1216,7 @@ static void test_counters(void **state)
 	/* No endpoint: rejected, and counted for its frontend. */
 	slice(&w, "shop/web-1", "web", "| http:8080 |");
 	settle(&w);
-	assert_int_equal(asked(&w, PLANE_FRONTEND_ASKED, 0).packets, 7);
+	assert_int_equal(asked(&w, PLANE_FRONTEND_CONNECTIONS, 0).packets, 7);
 	expect_adopted(&w);
 	no_service(&w, "shop", "web");
 	settle(&w);
@@ -1258,7 +1258,8 @@ static void expect_counting(const struct world *w, enum plane_counting is)
 	assert_int_equal(fake_table_with(w->nft, "asked") != 0, is >= PLANE_COUNT_SERVICES);
 	assert_int_equal(fake_table_with(w->nft, "reached4") != 0, is >= PLANE_COUNT_ENDPOINTS);
 	assert_int_equal(fake_table_with(w->nft, "reached_in") != 0, is >= PLANE_COUNT_ENDPOINTS);
-	assert_int_equal(asked(w, PLANE_FRONTEND_ASKED, 0).is_known, is >= PLANE_COUNT_SERVICES);
+	assert_int_equal(asked(w, PLANE_FRONTEND_CONNECTIONS, 0).is_known,
+			 is >= PLANE_COUNT_SERVICES);
 	assert_int_equal(reached(w, PLAN_SCOPE_CLUSTER, "10.0.1.1").is_known,
 			 is >= PLANE_COUNT_ENDPOINTS);
 }
@@ -1286,7 +1287,7 @@ static void test_counting_changes(void **state)
 			fake_ipvs_writes_reset(w.ipvs);
 			restart(&w);
 			expect_counting(&w, to);
-			assert_int_equal(asked(&w, PLANE_FRONTEND_ASKED, 0).packets,
+			assert_int_equal(asked(&w, PLANE_FRONTEND_CONNECTIONS, 0).packets,
 					 from != 0 && to != 0 ? 7 : 0);
 			assert_int_equal(fake_table_with(w.nft, "fe4"), table);
 			assert_int_equal(fake_count(w.nft).n_dels, 0);

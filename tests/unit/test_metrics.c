@@ -384,7 +384,7 @@ static void test_drops_never_go_back(void **state)
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 2 * S + 1, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 11\n"));
-	w.w.k.drops.refused[PLANE_REFUSAL_SOURCE_RANGES] = 7;
+	w.w.k.drops.refused[PLANE_REJECT_SOURCE_RANGES] = 7;
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 4 * S, WALL);
 	assert_non_null(

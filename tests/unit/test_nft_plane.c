@@ -252,13 +252,13 @@ static void test_stale(void **state)
 	assert_int_equal(ip_addr_parse(&a, "10.0.1.1", NULL), 0);
 	nft_key_endpoint(addr, &a, 8080);
 	nft_key_slot(slot, 1, 0);
-	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_DOUBT);
+	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_CHANGED);
 	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_QUIET);
 	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_ENDPOINTS, slot));
 	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_FRONTENDS, front));
 	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_ENDPOINT_ADDRS, addr));
 	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_VIPS, front));
-	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_DOUBT);
+	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_CHANGED);
 	assert_int_equal(world_audit(&b.w), 4);
 	world_check(&b.w);
 	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_QUIET);
@@ -374,7 +374,7 @@ static void test_interrupted_look(void **state)
 	world_settle(&b.w);
 	fake_foreign_commit(b.f);
 	fake_interrupt_dump(b.f, 1, true);
-	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_DOUBT);
+	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_CHANGED);
 	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 3 rs");
 	assert_in_range(world_settle(&b.w), 1, 4);
 	fake_calm(b.f);
@@ -1075,23 +1075,23 @@ static void test_counters(void **state)
 	fake_packets(b.f, IPFAM_V4, NFTSET_REFUSED, key, 3);
 	nft_key_slot(key, only_pool(&b)->id, 1);
 	fake_packets(b.f, IPFAM_V4, NFTSET_ENDPOINTS, key, 5);
-	assert_int_equal(count_of(&b, PLANE_FRONTEND_ASKED).packets, 7);
-	assert_int_equal(count_of(&b, PLANE_FRONTEND_REFUSED).packets, 3);
+	assert_int_equal(count_of(&b, PLANE_FRONTEND_CONNECTIONS).packets, 7);
+	assert_int_equal(count_of(&b, PLANE_FRONTEND_REJECTED).packets, 3);
 	assert_int_equal(count_of_slot(&b, 0).packets, 0);
 	assert_int_equal(count_of_slot(&b, 1).packets, 5);
 	world_slice(&b.w, "shop/web-1", "web", "|http:8080|2 rs; 3 rs; 4 rs");
 	world_settle(&b.w);
-	assert_int_equal(count_of(&b, PLANE_FRONTEND_ASKED).packets, 7);
+	assert_int_equal(count_of(&b, PLANE_FRONTEND_CONNECTIONS).packets, 7);
 	assert_int_equal(count_of_slot(&b, 1).packets, 5); /* kept its place */
 	world_restart(&b.w);
 	assert_int_equal(world_settle(&b.w), 0);
-	assert_int_equal(count_of(&b, PLANE_FRONTEND_ASKED).packets, 7);
+	assert_int_equal(count_of(&b, PLANE_FRONTEND_CONNECTIONS).packets, 7);
 	/* Without affinity and with it, in other sets. */
 	world_service(&b.w, "shop/web", "ip=10.96.0.1 port=http:80 affinity=60");
 	world_settle(&b.w);
 	assert_true(count_of_slot(&b, 1).is_known);
 	assert_int_equal(count_of_slot(&b, 1).packets, 0);
-	assert_int_equal(count_of(&b, PLANE_FRONTEND_ASKED).packets, 7);
+	assert_int_equal(count_of(&b, PLANE_FRONTEND_CONNECTIONS).packets, 7);
 	/* Another backend is at the requested key, by a foreign change. */
 	nft_put_word(key, nft_word(only_pool(&b)->id, only_pool(&b)->backends.v[0].aff_id));
 	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_AFF_ENDPOINTS, key));

@@ -257,19 +257,18 @@ static void test_conditional(void **state)
 	world_fini(&w);
 }
 
-static size_t n_leaving;
+static size_t n_draining;
 
 static void leaving(const struct plane *p, const struct svc *svc,
-		    void (*fn)(void *arg, const struct plane_leaving *l), void *arg)
+		    void (*fn)(void *arg, const struct plane_draining *l), void *arg)
 {
-	struct plane_leaving l = { .addr = test_addr("10.1.0.9"),
-				   .port = 80,
-				   .is_looked_at = n_leaving > 1,
-				   .active = 3 };
+	struct plane_draining l = {
+		.addr = test_addr("10.1.0.9"), .port = 80, .is_counted = n_draining > 1, .active = 3
+	};
 
 	(void)p;
 	(void)svc;
-	for (size_t i = 0; i < n_leaving; i++)
+	for (size_t i = 0; i < n_draining; i++)
 		fn(arg, &l);
 }
 
@@ -284,24 +283,24 @@ static void test_leaving(void **state)
 
 	(void)state;
 	world_init(&w);
-	ops.leaving = leaving;
+	ops.draining = leaving;
 	put_service(&w.w, "a/b", "ip=10.96.0.1 port=http:80");
 	sync_all(&w.w);
 	w.w.ctx.plane = &plane;
-	n_leaving = 0;
+	n_draining = 0;
 	assert_false(is_same(&w, "/v1/services/a/b", tag));
 	assert_true(is_same(&w, "/v1/services/a/b", tag));
-	n_leaving = 2;
+	n_draining = 2;
 	assert_true(ask(&w, "/v1/services/a/b", HERE, &reply));
 	assert_int_equal(reply.status, 200);
 	assert_null(strstr(reply.headers.text, "ETag"));
 	assert_non_null(strstr(reply.body.text, "\"active\":3"));
 	reply_fini(&reply);
-	n_leaving = 1; /* before the first look */
+	n_draining = 1; /* before the first look */
 	assert_true(ask(&w, "/v1/services/a/b", HERE, &reply));
 	assert_non_null(strstr(reply.body.text, "\"active\":null,\"inactive\":null"));
 	reply_fini(&reply);
-	n_leaving = 0;
+	n_draining = 0;
 	assert_true(is_same(&w, "/v1/services/a/b", tag));
 	world_fini(&w);
 }

@@ -234,7 +234,7 @@ static void test_sweep_held_foreign(void **state)
 	process_begin_incomplete(&w);
 	loads = w.k.n_loads;
 	mock_remove(&w.k.frontends, &w.k.frontends.v[0]);
-	w.k.check_answer = PLANE_CHECK_DOUBT;
+	w.k.check_answer = PLANE_CHECK_CHANGED;
 	sync_look(w.s, T0 + NSEC_PER_SEC);
 	sync_settle(w.s, T0 + NSEC_PER_SEC);
 	assert_int_equal(w.k.n_loads, loads + 1);
@@ -414,7 +414,7 @@ static void test_stale(void **state)
 /* check() reports a foreign change: compare service by service, or load; repair. */
 static void test_drift(void **state)
 {
-	static const int answers[] = { PLANE_CHECK_DOUBT, PLANE_CHECK_LOST };
+	static const int answers[] = { PLANE_CHECK_CHANGED, PLANE_CHECK_LOST };
 
 	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
 		struct world w;
@@ -709,7 +709,7 @@ static void test_look(void **state)
 	assert_int_equal(sync_stats_get(w.s)->looks, 0);
 
 	now += NSEC_PER_MSEC;
-	w.k.check_answer = PLANE_CHECK_DOUBT;
+	w.k.check_answer = PLANE_CHECK_CHANGED;
 	sync_look(w.s, now);
 	sync_settle(w.s, now);
 	assert_int_equal(sync_stats_get(w.s)->looks, 1);
@@ -719,7 +719,7 @@ static void test_look(void **state)
 	for (int i = 0; i < 1000; i++) {
 		now += NSEC_PER_MSEC;
 		sync_look(w.s, now);
-		w.k.check_answer = PLANE_CHECK_DOUBT;
+		w.k.check_answer = PLANE_CHECK_CHANGED;
 		sync_settle(w.s, now);
 	}
 	assert_int_equal(sync_stats_get(w.s)->looks, 1 + NSEC_PER_SEC / period);
@@ -964,7 +964,7 @@ static void test_min_period_waits(void **state)
 			    now + 2 * NSEC_PER_SEC);
 	}
 	mock_remove(&w.k.frontends, &w.k.frontends.v[0]);
-	w.k.check_answer = PLANE_CHECK_DOUBT;
+	w.k.check_answer = PLANE_CHECK_CHANGED;
 	sync_look(w.s, now + 300 * NSEC_PER_MSEC);
 	sync_settle(w.s, now + 400 * NSEC_PER_MSEC);
 	assert_int_equal(w.k.frontends.n, 3);

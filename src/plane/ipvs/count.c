@@ -105,7 +105,7 @@ int ipvs_count_frontends(const struct plane *plane, enum plane_frontend_counter 
 			 struct err *err)
 {
 	return ask((const struct ipvs_plane *)plane,
-		   which == PLANE_FRONTEND_ASKED ? IPVSSET_COUNTED : IPVSSET_REFUSED,
+		   which == PLANE_FRONTEND_CONNECTIONS ? IPVSSET_COUNTED : IPVSSET_REFUSED,
 		   &(struct asked){ .frontends = v, .n = n, .ret = ret }, err);
 }
 

@@ -163,7 +163,7 @@ static bool is_over(struct ipvs_plane *p, const struct ipvs_vs *vs, const struct
 	}
 	/* Both are whole seconds: at the deadline itself less than the timeout may have passed. */
 	if (d->deadline_s != 0 && now_s > d->deadline_s) {
-		p->stats.n_expired++;
+		p->stats.n_timed_out++;
 		told_expired(vs, d);
 		return true;
 	}
@@ -294,7 +294,7 @@ uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 }
 
 void ipvs_drain_tell(const struct plane *plane, const struct svc *svc,
-		     void (*fn)(void *arg, const struct plane_leaving *l), void *arg)
+		     void (*fn)(void *arg, const struct plane_draining *l), void *arg)
 {
 	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
 	uint32_t now_s = ipvs_now_s(p);
@@ -305,16 +305,16 @@ void ipvs_drain_tell(const struct plane *plane, const struct svc *svc,
 		if (vs->ns != svc->ns || vs->name != svc->name)
 			continue;
 		vec_for_each (d, &vs->dests) {
-			struct plane_leaving leaving = { .addr = d->addr,
-							 .port = d->port,
-							 .proto = vs->proto,
-							 .is_looked_at = d->flags & DST_LOOKED,
-							 .active = d->active,
-							 .inactive = d->inactive,
-							 .age_s = now_s - MIN(d->since_s, now_s),
-							 .has_deadline = d->deadline_s != 0,
-							 .left_s = d->deadline_s -
-								   MIN(d->deadline_s, now_s) };
+			struct plane_draining leaving = { .addr = d->addr,
+							  .port = d->port,
+							  .proto = vs->proto,
+							  .is_counted = d->flags & DST_LOOKED,
+							  .active = d->active,
+							  .inactive = d->inactive,
+							  .age_s = now_s - MIN(d->since_s, now_s),
+							  .has_deadline = d->deadline_s != 0,
+							  .left_s = d->deadline_s -
+								    MIN(d->deadline_s, now_s) };
 
 			if (d->flags & DST_LEAVING)
 				fn(arg, &leaving);
@@ -327,8 +327,8 @@ void ipvs_drain_count(const struct plane *plane, struct plane_drains *ret)
 	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
 
 	*ret = (struct plane_drains){ .n_drained = p->stats.n_drained,
-				      .n_expired = p->stats.n_expired };
+				      .n_timed_out = p->stats.n_timed_out };
 	list_for_each (l, &p->leaving)
 		vec_for_each (d, &list_entry(l, struct ipvs_vs, leaving)->dests)
-			ret->n_leaving += (d->flags & DST_LEAVING) != 0;
+			ret->n_draining += (d->flags & DST_LEAVING) != 0;
 }

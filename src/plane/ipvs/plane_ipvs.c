@@ -441,7 +441,7 @@ static int check_layout(struct ipvs_plane *p, struct err *err)
 			       ipvs_layout_handle(p->layout) == 0 ? "gone" : "beyond repair");
 	if (ipvs_layout_handle(p->layout) != handle)
 		return err_set(err, PLANE_CHECK_LOST, "table inet " IPVS_TABLE " is another one");
-	return PLANE_CHECK_DOUBT;
+	return PLANE_CHECK_CHANGED;
 }
 
 static int plane_check(struct plane *plane, struct err *err)
@@ -470,7 +470,7 @@ static int plane_check(struct plane *plane, struct err *err)
 	p->genid = genid;
 	p->is_genid_known = true;
 	p->has_env = false;
-	if (r == PLANE_CHECK_DOUBT && p->watch.is_flood)
+	if (r == PLANE_CHECK_CHANGED && p->watch.is_flood)
 		return err_set(err, PLANE_CHECK_LOST, "many elements of our tables were changed");
 	return r;
 }
@@ -671,7 +671,7 @@ const struct plane_ops ipvs_plane_ops = {
 	.name = "ipvs",
 	.traits = { .pool_class = ipvs_pool_class, .has_tuning = true },
 	.load = plane_load,
-	.recall = plane_recall,
+	.adopt = plane_recall,
 	.env = plane_env,
 	.commit = ipvs_commit,
 	.sweep = plane_sweep,
@@ -683,7 +683,7 @@ const struct plane_ops ipvs_plane_ops = {
 	.drops = ipvs_drops,
 	.count_frontends = ipvs_count_frontends,
 	.count_slots = ipvs_count_slots,
-	.leaving = ipvs_drain_tell,
+	.draining = ipvs_drain_tell,
 	.drains = ipvs_drain_count,
 	.dealing = ipvs_tell_dealing,
 	.weight = ipvs_tell_weight,

@@ -72,9 +72,9 @@ struct ipvs_plane_stats {
 	size_t n_services; /* virtual services of ours in the kernel */
 	size_t n_dests;
 	size_t n_draining;
-	uint64_t n_drained; /* ended without a connection left */
-	uint64_t n_expired; /* ended by their deadline */
-	uint64_t n_foreign; /* times check() saw that somebody else changed the ruleset */
+	uint64_t n_drained;   /* ended without a connection left */
+	uint64_t n_timed_out; /* ended by their deadline */
+	uint64_t n_foreign;   /* times check() saw that somebody else changed the ruleset */
 };
 struct ipvs_plane_stats ipvs_plane_stats(const struct plane *p);
 

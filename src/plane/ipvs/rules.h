@@ -44,9 +44,9 @@ bool ipvs_chain_exists(size_t i, enum plane_counting counting);
 /* The rules of the i-th. */
 void ipvs_rules_build(struct nft_rules *rs, size_t i, const struct ipvs_rules_params *p);
 
-/* Chains whose rules count what is refused (PLANE_REFUSAL_N: INVALID packets), and how many. */
+/* Chains whose rules count what is refused (PLANE_REJECT_N: INVALID packets), and how many. */
 struct ipvs_drop_chain {
 	const char *name;
-	enum plane_refusal refusal;
+	enum plane_reject_reason refusal;
 };
 const struct ipvs_drop_chain *ipvs_drop_chains(size_t *n);

@@ -256,7 +256,7 @@ void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs);
 uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now);
 /* plane.h leaving, drains. */
 void ipvs_drain_tell(const struct plane *plane, const struct svc *svc,
-		     void (*fn)(void *arg, const struct plane_leaving *l), void *arg);
+		     void (*fn)(void *arg, const struct plane_draining *l), void *arg);
 void ipvs_drain_count(const struct plane *plane, struct plane_drains *ret);
 
 /* --- copy.c --- */

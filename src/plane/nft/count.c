@@ -52,7 +52,7 @@ int nft_count_frontends(const struct plane *plane, enum plane_frontend_counter w
 			const struct plan_frontend *v, size_t n, struct plane_count *ret,
 			struct err *err)
 {
-	enum nft_set_id set = which == PLANE_FRONTEND_ASKED ? NFTSET_COUNTED : NFTSET_REFUSED;
+	enum nft_set_id set = which == PLANE_FRONTEND_CONNECTIONS ? NFTSET_COUNTED : NFTSET_REFUSED;
 	const struct nft_plane *p = (const struct nft_plane *)plane;
 	struct nft_asking a;
 	int r = 0;

@@ -711,28 +711,28 @@ int nft_layout_cleanup(struct nft_layout *l, struct nft_result *res, struct err 
  */
 static const struct {
 	const char *chain;
-	enum plane_refusal refusal; /* PLANE_REFUSAL_N: INVALID packets */
+	enum plane_reject_reason refusal; /* PLANE_REJECT_N: INVALID packets */
 } counted[] = {
-	{ "reject_conn", PLANE_REFUSAL_NO_ENDPOINTS },
-	{ "drop_conn", PLANE_REFUSAL_NO_LOCAL_ENDPOINTS },
-	{ "fw", PLANE_REFUSAL_SOURCE_RANGES },
-	{ "services", PLANE_REFUSAL_UNKNOWN_PORT },
-	{ "vip_loop", PLANE_REFUSAL_UNKNOWN_PORT },
-	{ "prerouting_last", PLANE_REFUSAL_UNKNOWN_ADDRESS },
-	{ "output_last", PLANE_REFUSAL_UNKNOWN_ADDRESS },
-	{ "forward", PLANE_REFUSAL_N },
-	{ "input", PLANE_REFUSAL_N },
+	{ "reject_conn", PLANE_REJECT_NO_ENDPOINTS },
+	{ "drop_conn", PLANE_REJECT_NO_LOCAL_ENDPOINTS },
+	{ "fw", PLANE_REJECT_SOURCE_RANGES },
+	{ "services", PLANE_REJECT_UNKNOWN_PORT },
+	{ "vip_loop", PLANE_REJECT_UNKNOWN_PORT },
+	{ "prerouting_last", PLANE_REJECT_UNKNOWN_ADDRESS },
+	{ "output_last", PLANE_REJECT_UNKNOWN_ADDRESS },
+	{ "forward", PLANE_REJECT_N },
+	{ "input", PLANE_REJECT_N },
 };
 
 int nft_layout_drops(struct nft_layout *l, struct plane_drops *ret, struct err *err)
 {
-	uint64_t packets[PLANE_REFUSAL_N + 1] = { 0 };
-	uint64_t bytes[PLANE_REFUSAL_N + 1] = { 0 };
-	uint64_t *reject = &packets[PLANE_REFUSAL_NO_ENDPOINTS];
+	uint64_t packets[PLANE_REJECT_N + 1] = { 0 };
+	uint64_t bytes[PLANE_REJECT_N + 1] = { 0 };
+	uint64_t *reject = &packets[PLANE_REJECT_NO_ENDPOINTS];
 	uint64_t led_to_reject = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(counted); i++) {
-		enum plane_refusal what = counted[i].refusal;
+		enum plane_reject_reason what = counted[i].refusal;
 		int r = nft_fixed_counters(l->nl, l->family, l->table, counted[i].chain,
 					   &packets[what], &bytes[what], err);
 
@@ -743,9 +743,9 @@ int nft_layout_drops(struct nft_layout *l, struct plane_drops *ret, struct err *
 	}
 	/* Read earlier, so it may be behind. */
 	*reject -= MIN(*reject, led_to_reject);
-	for (int i = 0; i < PLANE_REFUSAL_N; i++)
+	for (int i = 0; i < PLANE_REJECT_N; i++)
 		ret->refused[i] += packets[i];
-	ret->invalid_packets += packets[PLANE_REFUSAL_N];
-	ret->invalid_bytes += bytes[PLANE_REFUSAL_N];
+	ret->invalid_packets += packets[PLANE_REJECT_N];
+	ret->invalid_bytes += bytes[PLANE_REJECT_N];
 	return 0;
 }

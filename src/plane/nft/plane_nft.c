@@ -565,7 +565,7 @@ static int check_layout(struct nft_plane *p, enum ipfam fam, struct err *err)
 			       nft_layout_state(l) == NFT_LAYOUT_ABSENT ? "gone" : "beyond repair");
 	if (nft_layout_handle(l) != handle)
 		return err_set(err, PLANE_CHECK_LOST, "table %s %s is another one", family, table);
-	return PLANE_CHECK_DOUBT;
+	return PLANE_CHECK_CHANGED;
 }
 
 /*
@@ -593,7 +593,7 @@ static int check_layouts(struct nft_plane *p, struct err *err)
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (lost == 1u << fam && plane_family_lost(&p->plane, fam) == 0)
 			lost = 0;
-	return lost != 0 ? PLANE_CHECK_LOST : PLANE_CHECK_DOUBT;
+	return lost != 0 ? PLANE_CHECK_LOST : PLANE_CHECK_CHANGED;
 }
 
 static int plane_check(struct plane *plane, struct err *err)
@@ -622,7 +622,7 @@ static int plane_check(struct plane *plane, struct err *err)
 	p->genid = genid;
 	p->is_genid_known = true;
 	p->has_env = false;
-	if (r == PLANE_CHECK_DOUBT && p->watch.is_flood)
+	if (r == PLANE_CHECK_CHANGED && p->watch.is_flood)
 		return err_set(err, PLANE_CHECK_LOST, "many elements of our tables were changed");
 	return r;
 }
@@ -689,7 +689,7 @@ const struct plane_ops nft_plane_ops = {
 		    .pool_class = nft_pool_class,
 		    .class_affinity = nft_class_affinity },
 	.load = plane_load,
-	.recall = plane_recall,
+	.adopt = plane_recall,
 	.env = plane_env,
 	.commit = plane_commit,
 	.sweep = plane_sweep,
