@@ -27,7 +27,7 @@ static void reply_end(struct http_reply *reply, struct jsonw *w)
 	str_puts(&reply->body, "\n");
 }
 
-/* True when a parameter is none of ours; the refusal is in `reply`. */
+/* True for an unknown parameter; `reply` has the error. */
 static bool refuse_params(struct http_reply *reply, const struct http_request *q, const char *a,
 			  const char *b)
 {
@@ -42,7 +42,7 @@ static bool refuse_params(struct http_reply *reply, const struct http_request *q
 
 /* --- log --- */
 
-static void log_tell(struct http_reply *reply)
+static void log_print(struct http_reply *reply)
 {
 	struct jsonw w;
 
@@ -59,7 +59,7 @@ static void log_tell(struct http_reply *reply)
 	reply_end(reply, &w);
 }
 
-/* True when it was done; else the refusal is in `reply`. */
+/* False: `reply` has the error. */
 static bool log_change(struct http_reply *reply, const char *area_text, const char *level_text)
 {
 	bool is_all = area_text != NULL && strcmp(area_text, AREA_ALL) == 0;
@@ -92,7 +92,7 @@ void admin_log(struct http_reply *reply, const struct http_request *q)
 	if (refuse_params(reply, q, "area", "level"))
 		return;
 	if (!q->is_write || log_change(reply, area, level))
-		log_tell(reply);
+		log_print(reply);
 }
 
 /* --- doctor --- */
@@ -107,7 +107,7 @@ static void doctor_result(struct jsonw *w, const struct check_result *c)
 	jsonw_end(w);
 }
 
-/* What the helper process found, and what only this process knows: its Node. */
+/* Results of the helper, and of the Node object, which only this process has. */
 static void doctor_results(struct jsonw *w, const struct check_report *report,
 			   const struct serve_context *ctx)
 {
@@ -158,7 +158,7 @@ void admin_doctor(struct http_reply *reply, const struct serve_context *ctx,
 	reply_begin(reply, &w);
 	jsonw_text(&w, "by", "vipd");
 	jsonw_int(&w, "pid", getpid());
-	/* What a PUT asks for has ended when there are more. */
+	/* The run started by a PUT has ended when `runs` exceeds this value. */
 	jsonw_uint(&w, "runs", state.runs + (q->is_write && state.is_running));
 	jsonw_bool(&w, "running", state.is_running || q->is_write);
 	if (state.ended_ns != 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * api/admin - what can be asked of vipd, beside what it knows: PUT (or POST) of the
- * control socket. Services are never changed here.
+ * api/admin - requests with effects (PUT or POST) of the control socket: log levels and
+ * node checks. They do not change services.
  */
 #pragma once
 
@@ -10,6 +10,6 @@
 
 /* /v1/log: the areas with their levels; PUT ?area=AREA&level=LEVEL changes one, or all. */
 void admin_log(struct http_reply *reply, const struct http_request *q);
-/* /v1/doctor: the last results; PUT begins another run. 404 where there are no checks. */
+/* /v1/doctor: the last results; PUT starts another run. 404 without checks. */
 void admin_doctor(struct http_reply *reply, const struct serve_context *ctx,
 		  const struct http_request *q);

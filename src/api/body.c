@@ -14,7 +14,7 @@
 
 #define TYPE_JSON "application/json"
 
-/* --- status: count, then tell --- */
+/* --- status: count, then write --- */
 
 struct status_body {
 	const struct serve_context *ctx;
@@ -63,7 +63,7 @@ void body_status(struct http_reply *reply, const struct serve_context *ctx,
 	http_reply_stream(reply, TYPE_JSON, &status_ops, b);
 }
 
-/* --- lists and dumps: find the keys, then tell service by service --- */
+/* --- lists and dumps: find the keys, then write service by service --- */
 
 struct list_body {
 	const struct serve_context *ctx;
@@ -72,7 +72,7 @@ struct list_body {
 	struct jsonw w;
 	bool is_found;          /* page.keys is complete */
 	bool is_dump;           /* pages of all services instead of rows of some */
-	struct view_page *view; /* a dump's, of the service being told */
+	struct view_page *view; /* of the current service of a dump */
 	struct serve_facts scratch;
 };
 
@@ -127,7 +127,7 @@ static void list_end(struct list_body *b)
 	str_puts(b->w.out, "\n");
 }
 
-/* One service that may have gone since its key was found. */
+/* A service that may have been deleted since its key was found. */
 static void list_item(struct list_body *b, const struct walk_key *key)
 {
 	const struct svc *svc = model_find(b->ctx->model, key->ns, key->name);
@@ -266,7 +266,7 @@ static void list_open(struct http_reply *reply, const struct serve_context *ctx,
 
 	b->ctx = ctx;
 	b->is_dump = is_dump;
-	/* A dump is not paged: it takes the first four only. */
+	/* A dump is not paged: it accepts the first four only. */
 	r = params_check(q, known, is_dump ? 4 : ARRAY_SIZE(known), &err);
 	if (r == 0)
 		r = filter_init(&b->filter, ctx, q, &err);
@@ -334,7 +334,7 @@ static void leaving_count(void *arg, const struct plane_draining *l)
 	*(size_t *)arg += 1;
 }
 
-/* Connections of backends that leave end without a word to anybody: no generation knows. */
+/* The generation does not change with connections of draining backends. */
 static bool is_leaving(const struct serve_context *ctx, const struct svc *svc)
 {
 	size_t n = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * api/body - the answers of the control socket, made piece by piece.
+ * api/body - answers of the control socket, in pieces.
  *
  * Each function turns a request into a reply (http/http.h): a stream, or an error
- * that names the parameter. What a stream holds between two pieces are names and
- * copies, never pointers into the model.
+ * that names the parameter. A stream keeps names and copies between two pieces, never
+ * pointers into the model.
  *
- * All but dumps are conditional (api/generation.h).
+ * All except dumps are conditional (api/generation.h).
  */
 #pragma once
 
@@ -22,13 +22,13 @@ void body_services(struct http_reply *reply, const struct serve_context *ctx,
 /* /v1/services/NAMESPACE/NAME; 404 when there is neither an object, a slice nor a row. */
 void body_service(struct http_reply *reply, const struct serve_context *ctx,
 		  const struct http_request *q, const char *ns, const char *name);
-/* The same, with NAMESPACE/NAME as one text; 404 also when it is none. */
+/* Like body_service(), with NAMESPACE/NAME as one text; 404 also for another form. */
 void body_service_path(struct http_reply *reply, const struct serve_context *ctx,
 		       const struct http_request *q, const char *key);
 /* /v1/dump: every service in full, without ages and times. */
 void body_dump(struct http_reply *reply, const struct serve_context *ctx,
 	       const struct http_request *q);
-/* /v1/rows: what the kernel shall hold for every service, one text a frontend. */
+/* /v1/rows: programmed state of every service, one text per frontend. */
 void body_rows(struct http_reply *reply, const struct serve_context *ctx,
 	       const struct http_request *q);
 /* /v1/counts: connections of services and endpoints, as far as the plane counts them. */

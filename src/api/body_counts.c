@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * api/body_counts - what the kernel counted, service by service, for who looks at it
- * every few seconds.
+ * api/body_counts - connection counters of services, for clients that poll.
  *
- * The kernel is asked for ASK counters at a time, which takes less than a millisecond. A
- * service is told when all of its counters are there; one with more than SLOTS_MAX
- * backends is told without them.
+ * Reads BATCH counters at a time from the kernel, in less than a millisecond. A service is
+ * written after all of its counters were read; one with more than SLOTS_MAX backends
+ * without counters of endpoints.
  */
 #include "api/body.h"
 
@@ -16,7 +15,7 @@
 #include "http/jsonw.h"
 #include "model/walk.h"
 
-#define ASK 256
+#define BATCH 256
 #define SLOTS_MAX 2048
 
 struct sum {
@@ -29,25 +28,25 @@ struct counts_body {
 	const struct serve_context *ctx;
 	struct page page;
 	struct jsonw w;
-	const struct name *ns; /* counted; of the one service that is asked for, NULL = all */
+	const struct name *ns; /* counted; of the requested service, NULL = all */
 	const struct name *name;
 	bool is_found;
-	bool is_counted; /* some counter was there */
+	bool is_counted; /* at least one counter exists */
 	VEC(struct plane_slot) slots;
 	VEC(struct sum) sums;
 };
 
 /* The sum of a counter over all frontends of a service. */
-static uint64_t ask_frontends(struct counts_body *b, const struct plan_rows *rows,
-			      enum plane_frontend_counter which)
+static uint64_t read_frontends(struct counts_body *b, const struct plan_rows *rows,
+			       enum plane_frontend_counter which)
 {
 	const struct plane *plane = b->ctx->plane;
 	uint64_t sum = 0;
 	struct err err;
 
-	for (size_t i = 0; i < rows->frontends.n; i += ASK) {
-		size_t n = MIN(rows->frontends.n - i, (size_t)ASK);
-		struct plane_count got[ASK];
+	for (size_t i = 0; i < rows->frontends.n; i += BATCH) {
+		size_t n = MIN(rows->frontends.n - i, (size_t)BATCH);
+		struct plane_count got[BATCH];
 
 		if (plane->ops->count_frontends(plane, which, &rows->frontends.v[i], n, got, &err) <
 		    0)
@@ -83,17 +82,17 @@ static int sum_cmp(const void *a, const void *b)
 	return c != 0 ? c : (x->port > y->port) - (x->port < y->port);
 }
 
-/* A backend may stand in two pools, of the cluster and of this node. */
-static void ask_slots(struct counts_body *b)
+/* A backend may be in two pools, the cluster pool and the local pool. */
+static void read_slots(struct counts_body *b)
 {
 	const struct plane *plane = b->ctx->plane;
 	size_t kept = 0;
 	struct err err;
 
 	vec_clear(&b->sums);
-	for (size_t i = 0; i < b->slots.n; i += ASK) {
-		size_t n = MIN(b->slots.n - i, (size_t)ASK);
-		struct plane_count got[ASK];
+	for (size_t i = 0; i < b->slots.n; i += BATCH) {
+		size_t n = MIN(b->slots.n - i, (size_t)BATCH);
+		struct plane_count got[BATCH];
 
 		if (plane->ops->count_slots(plane, &b->slots.v[i], n, got, &err) < 0)
 			return;
@@ -115,22 +114,22 @@ static void ask_slots(struct counts_body *b)
 	b->sums.n = kept + 1;
 }
 
-static void item_tell(struct counts_body *b, const struct svc *svc)
+static void item_write(struct counts_body *b, const struct svc *svc)
 {
 	const struct plan_rows *rows = svc->rows;
-	uint64_t asked = ask_frontends(b, rows, PLANE_FRONTEND_CONNECTIONS);
+	uint64_t attempts = read_frontends(b, rows, PLANE_FRONTEND_CONNECTIONS);
 
-	if (asked == 0)
+	if (attempts == 0)
 		return;
 	jsonw_object(&b->w, NULL);
 	jsonw_name(&b->w, "namespace", svc->ns);
 	jsonw_name(&b->w, "name", svc->name);
-	jsonw_uint(&b->w, "connections", asked);
-	jsonw_uint(&b->w, "refused", ask_frontends(b, rows, PLANE_FRONTEND_REJECTED));
+	jsonw_uint(&b->w, "connections", attempts);
+	jsonw_uint(&b->w, "refused", read_frontends(b, rows, PLANE_FRONTEND_REJECTED));
 	jsonw_array(&b->w, "endpoints");
 	slots_gather(b, rows);
 	if (b->slots.n <= SLOTS_MAX)
-		ask_slots(b);
+		read_slots(b);
 	for (size_t i = 0; b->slots.n <= SLOTS_MAX && i < b->sums.n; i++) {
 		jsonw_object(&b->w, NULL);
 		jsonw_addr(&b->w, "address", &b->sums.v[i].addr);
@@ -148,7 +147,7 @@ static bool is_countable(const struct serve_context *ctx)
 	       ctx->plane->ops->count_slots != NULL;
 }
 
-static bool is_asked_for(void *arg, const struct svc *svc)
+static bool is_requested(void *arg, const struct svc *svc)
 {
 	const struct counts_body *b = arg;
 
@@ -183,7 +182,7 @@ static int counts_more(void *state, struct str *out, uint64_t deadline_ns)
 		}
 		svc = model_find(b->ctx->model, key->ns, key->name);
 		if (svc != NULL && svc->rows != NULL)
-			item_tell(b, svc);
+			item_write(b, svc);
 	} while (now_ns() < deadline_ns);
 	return 1;
 }
@@ -207,7 +206,7 @@ void body_counts(struct http_reply *reply, const struct serve_context *ctx,
 {
 	const char *service = http_request_param(q, "service");
 	const char *slash = service ? strchr(service, '/') : NULL;
-	struct page_query query = { .is_wanted = is_asked_for };
+	struct page_query query = { .is_wanted = is_requested };
 	struct counts_body *b;
 
 	vec_for_each (p, &q->params)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * api/body_rows - what the kernel acknowledged, in the words of who reads it back.
+ * api/body_rows - programmed state in the format of the kernel readers of vipctl.
  *
- * A service is told frontend by frontend. Should its rows change in between, it is
- * marked: a reader who compares asks again.
+ * A service is written frontend by frontend. If its rows change meanwhile, "complete" is
+ * false, and a client that compares has to repeat the request.
  */
 #include "api/body.h"
 
@@ -20,8 +20,8 @@ struct rows_body {
 	struct page page;
 	struct jsonw w;
 	const struct walk_key *key; /* of the service under way, or NULL */
-	const void *rows;           /* its rows when it was begun; only compared */
-	size_t i;                   /* the next frontend of it */
+	const void *rows;           /* its rows at the start; only compared */
+	size_t i;                   /* its next frontend */
 	struct str line;
 	bool is_found;
 };
@@ -68,7 +68,7 @@ static void item_step(struct rows_body *b)
 	}
 }
 
-/* False behind the last service. */
+/* False after the last service. */
 static bool item_next(struct rows_body *b)
 {
 	const struct svc *svc;
@@ -78,7 +78,7 @@ static bool item_next(struct rows_body *b)
 		return false;
 	svc = model_find(b->ctx->model, b->key->ns, b->key->name);
 	if (svc == NULL || (svc->rows == NULL && !serve_is_owed(svc)))
-		b->key = NULL; /* gone, or nothing to tell */
+		b->key = NULL; /* deleted, or neither programmed nor pending */
 	else
 		item_begin(b, svc);
 	return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/control - a socket that appears complete, and who answers which path. */
+/* api/control - the control socket, and the function of each path. */
 #include "api/control.h"
 
 #include <errno.h>
@@ -22,19 +22,19 @@
 
 #define BACKLOG 64
 #define SOCKET_MODE 0660
-#define SUFFIX_MAX 16 /* ".<pid>" of the name it is bound to first */
+#define SUFFIX_MAX 16 /* ".<pid>" of the temporary name */
 
 struct serve_control {
 	const struct serve_context *ctx;
 	struct http_server *http;
 	char *path;
-	dev_t dev; /* the socket's, to know it again */
+	dev_t dev; /* identity of the socket file */
 	ino_t ino;
 };
 
 /* --- the socket --- */
 
-/* 0 when the way is free: nothing there, or a socket that nobody answers on. */
+/* 0 when `addr` does not exist, or is a socket without a listener. */
 static int path_check(const struct sockaddr_un *addr, struct err *err)
 {
 	struct stat st;
@@ -52,7 +52,7 @@ static int path_check(const struct sockaddr_un *addr, struct err *err)
 	close(fd);
 	if (r == -ECONNREFUSED || r == -ENOENT)
 		return 0;
-	if (r == 0 || r == -EAGAIN) /* a full backlog is somebody, too */
+	if (r == 0 || r == -EAGAIN) /* EAGAIN: full backlog of a listener */
 		return err_set(err, -EADDRINUSE, "another process answers on %s", addr->sun_path);
 	return err_set(err, r, "%s: %s", addr->sun_path, strerror(-r));
 }
@@ -72,14 +72,14 @@ static int folder_make(const char *path, struct err *err)
 	return r;
 }
 
-/* A listening socket under a name of our own, then under `path` in one step. */
+/* Bind and listen under a temporary name, then rename to `path`. */
 static int socket_place(int fd, const char *path, struct serve_control *c, struct err *err)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	struct stat st;
 
 	(void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s.%d", path, getpid());
-	(void)unlink(addr.sun_path); /* of a process of this number that was killed here */
+	(void)unlink(addr.sun_path); /* left behind by a killed process with this pid */
 	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0)
 		return err_errno(err, "bind %s", addr.sun_path);
 	if (chmod(addr.sun_path, SOCKET_MODE) < 0 || listen(fd, BACKLOG) < 0 ||
@@ -121,7 +121,7 @@ static int socket_open(int *ret, const char *path, struct serve_control *c, stru
 	return 0;
 }
 
-/* --- who answers --- */
+/* --- routes --- */
 
 /* The part of `path` behind `prefix`, or NULL. */
 static const char *behind(const char *path, const char *prefix)
@@ -131,7 +131,7 @@ static const char *behind(const char *path, const char *prefix)
 	return strncmp(path, prefix, n) == 0 ? path + n : NULL;
 }
 
-/* What may be asked for with PUT and POST as well. */
+/* Paths that accept PUT and POST. */
 static bool route_admin(const struct serve_control *c, const struct http_request *q,
 			struct http_reply *reply)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * api/control - the control socket: what vipd knows, for vipctl and for tests.
+ * api/control - the control socket, for vipctl and tests.
  *
- * HTTP and JSON on a Unix socket, read-only but for admin.h; the requests stand in
- * doc/control-api.md. The socket appears at `path` complete, with mode 0660: it is
- * bound beside it and renamed. A socket that a vipd which is gone left behind is
- * replaced; one that somebody answers on is not.
+ * HTTP and JSON on a Unix socket, read-only except for admin.h and drain.h; see
+ * doc/control-api.md. The socket is bound under a temporary name and renamed to `path`, so
+ * that it appears with mode 0660 and listening. A socket without a listener is replaced.
  */
 #pragma once
 
@@ -15,11 +14,11 @@ struct event_base;
 struct serve_control;
 
 /*
- * `ctx` is borrowed. A missing folder of `path` is made, if only the last one is
- * missing. -EADDRINUSE: another process answers there; -EEXIST: what is there is no
- * socket; -ENAMETOOLONG; others as the kernel gives them.
+ * `ctx` is borrowed. Creates the last folder of `path` if it is missing. -EADDRINUSE:
+ * another process listens on `path`; -EEXIST: `path` is not a socket; -ENAMETOOLONG; other
+ * errors of the kernel.
  */
 MUST_USE int serve_control_open(struct serve_control **ret, struct event_base *base,
 				const struct serve_context *ctx, const char *path, struct err *err);
-/* Removes the socket, unless somebody put another in its place. Accepts NULL. */
+/* Removes the socket, unless another one has replaced it. Accepts NULL. */
 void serve_control_close(struct serve_control *c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/drain - the request, and the file. */
+/* api/drain - requests to drain, and the file of drained endpoints. */
 #include "api/drain.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 struct drains {
 	struct model *model;
-	char *path; /* NULL: nowhere */
+	char *path; /* NULL: no file */
 	void (*changed)(void *arg);
 	void *arg;
 };
@@ -76,7 +76,7 @@ static int file_print(const struct drains *d, FILE *f)
 	int r = 0;
 
 	vec_for_each (e, &d->model->drains) {
-		/* What is no name of a pod would be no line either. */
+		/* A name with these characters would break the line format. */
 		bool has_pod = e->pod != NULL && strpbrk(e->pod, " \r\n") == NULL;
 
 		if (fprintf(f, "%s/%s %s%s%s\n", e->ns->text, e->name->text,
@@ -87,7 +87,7 @@ static int file_print(const struct drains *d, FILE *f)
 	return r;
 }
 
-/* Beside it, then in its place: whoever reads it finds the one list or the other. */
+/* Write a new file and rename it, so that readers find the old or the new list. */
 static int file_write(const struct drains *d)
 {
 	char *tmp;
@@ -112,7 +112,7 @@ static int file_write(const struct drains *d)
 
 /* --- the request --- */
 
-static void drains_tell(struct http_reply *reply, const struct drains *d, const char *problem)
+static void drains_print(struct http_reply *reply, const struct drains *d, const char *problem)
 {
 	struct jsonw w = { .out = &reply->body };
 
@@ -142,13 +142,13 @@ static bool is_meant(const struct slice_endpoint *e, const struct ip_addr *addr,
 	return e->pod != NULL && strcmp(e->pod, text) == 0;
 }
 
-/* Every address that the service's slices list for it; how many there are. */
+/* Drain all addresses that the slices of the service list for `text`; return their number. */
 static int endpoints_drain(struct drains *d, const struct svc *svc, const char *text)
 {
 	struct ip_addr addr = { 0 };
 	int n = 0;
 
-	(void)!ip_addr_parse(&addr, text, NULL); /* else a pod */
+	(void)!ip_addr_parse(&addr, text, NULL); /* else the name of a pod */
 	list_for_each (l, &svc->slices)
 		vec_for_each (e, &list_entry(l, struct slice_entry, link)->slice->endpoints) {
 			int r;
@@ -163,7 +163,7 @@ static int endpoints_drain(struct drains *d, const struct svc *svc, const char *
 	return n;
 }
 
-/* What is drained may be in no slice any more: it is looked for in the list. */
+/* Search the list of drains: the endpoint may be in no slice any more. */
 static int endpoints_undrain(struct drains *d, const char *ns, const char *name, const char *text)
 {
 	struct ip_addr addr = { 0 };
@@ -190,7 +190,7 @@ struct change {
 	bool is_drain;
 };
 
-/* False: the refusal is in `reply`. */
+/* False: `reply` has the error. */
 static bool change_parse(struct change *ret, struct http_reply *reply, const struct http_request *q)
 {
 	const char *service = http_request_param(q, "service");
@@ -228,7 +228,7 @@ static void change_done(struct http_reply *reply, struct drains *d, const struct
 			       "%s cannot be written (%s): the drain ends with this process",
 			       d->path, strerror(-r));
 	d->changed(d->arg);
-	drains_tell(reply, d, *problem != '\0' ? problem : NULL);
+	drains_print(reply, d, *problem != '\0' ? problem : NULL);
 }
 
 static void change_perform(struct http_reply *reply, struct drains *d, const struct change *c)
@@ -262,7 +262,7 @@ void admin_drains(struct http_reply *reply, const struct serve_context *ctx,
 	else if (!q->is_write && q->params.n > 0)
 		http_reply_error(reply, 400, "there is no parameter '%.64s'", q->params.v[0].name);
 	else if (!q->is_write)
-		drains_tell(reply, ctx->drains, NULL);
+		drains_print(reply, ctx->drains, NULL);
 	else if (change_parse(&c, reply, q)) {
 		change_perform(reply, ctx->drains, &c);
 		free(c.ns);

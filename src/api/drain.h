@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * api/drain - endpoints taken out of a service by an operator (model/drain.h): asked
- * for over the control socket, kept in a file.
+ * api/drain - endpoints drained by an operator (model/drain.h) over the control socket.
  *
- * The file has one line for each, "NAMESPACE/NAME ADDRESS [POD]". It is written anew at
- * every change and read at start, before any object is: a restart does not undo what
- * an operator has done. Without a file the list ends with the process.
+ * A file has one line for each, "NAMESPACE/NAME ADDRESS [POD]". It is rewritten at every
+ * change and read at start before the objects, so that drains survive a restart. Without
+ * a file the list ends with the process.
  */
 #pragma once
 
@@ -15,8 +14,8 @@
 struct drains;
 
 /*
- * `changed` is called when the model was changed. `path` may be NULL. A file that cannot be
- * read is named in the log, lines that are none as well; that is no reason not to serve.
+ * `changed` is called after changes of the model. `path` may be NULL. An unreadable file and
+ * invalid lines are logged and ignored.
  */
 void drains_open(struct drains **ret, struct model *m, const char *path, void (*changed)(void *arg),
 		 void *arg);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/filter - parsing what was typed, and looking for it. */
+/* api/filter - parser of filter parameters, and matching. */
 #include "api/filter.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ int filter_init(struct filter *ret, const struct serve_context *ctx, const struc
 		ret->text_state = serve_state_parse(ret->text, strlen(ret->text));
 	if (ret->text != NULL && ip_addr_parse(&ret->addr, ret->text, NULL) < 0 &&
 	    ip_endpoint_parse(&ret->addr, &ret->port, ret->text) < 0)
-		ret->port = 0; /* neither: a part of a name, or a pod */
+		ret->port = 0; /* neither: a part of a name, or the name of a pod */
 	return states ? states_parse(&ret->states, states, err) : 0;
 }
 
@@ -76,7 +76,7 @@ static bool has_node_port(const struct filter *f, const struct service *s)
 	return false;
 }
 
-/* What the object asks for, whether the kernel has it or not. */
+/* Addresses of the object, programmed or not. */
 static bool object_has_addr(const struct filter *f, const struct service *s)
 {
 	bool is_vip = ip_addr_is_equal(&s->cluster_ip[ip_fam(&f->addr)], &f->addr);

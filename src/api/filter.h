@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * api/filter - which services a request is about.
+ * api/filter - selection of services by request parameters.
  *
- * A filter is made of the parameters "namespace", "name" (exact), "state" (a list of
- * states, separated by commas) and "q", what a person typed: a part of
- * NAMESPACE/NAME, the name of a pod, a state, or an address with or without a port, of
- * a frontend or of an endpoint.
+ * Parameters: "namespace", "name" (exact), "state" (a list of states, separated by
+ * commas) and "q", a search text: a part of NAMESPACE/NAME, the name of a pod, a state,
+ * or an address with or without a port, of a frontend or of an endpoint.
  */
 #pragma once
 
@@ -20,7 +19,7 @@ struct filter {
 	struct ip_addr addr;         /* set: `text` is an address, or an address and a port */
 	uint16_t port;               /* 0 = any */
 	uint32_t states;             /* bits of enum serve_state; 0 = all */
-	enum serve_state text_state; /* `text` names it; UNSET: none */
+	enum serve_state text_state; /* state named by `text`; UNSET: none */
 	struct serve_facts scratch;
 	struct str key;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/generation - a hash over counters, and the header that carries it. */
+/* api/generation - hash of counters, and the ETag header. */
 #include "api/generation.h"
 
 #include <inttypes.h>
@@ -32,11 +32,11 @@ static void mix_text(struct mix *m, const char *text)
 	mix(m, text ? text : "", text ? strlen(text) : 0);
 }
 
-/* By name: others of its counters move when nothing happens (looks, the time of the last one). */
+/* Selected counters: others change without a change of the answers. */
 static void mix_sync(struct mix *m, const struct sync *sync)
 {
 	const struct sync_stats *st = sync_stats_get(sync);
-	const uint64_t told[] = {
+	const uint64_t counters[] = {
 		st->steps,
 		st->services,
 		st->writes,
@@ -55,7 +55,7 @@ static void mix_sync(struct mix *m, const struct sync *sync)
 		sync_failure_count(sync),
 	};
 
-	mix(m, told, sizeof(told));
+	mix(m, counters, sizeof(counters));
 }
 
 static void mix_health(struct mix *m, const struct health *health)
@@ -68,7 +68,7 @@ static void mix_health(struct mix *m, const struct health *health)
 	mix_text(m, f.reason);
 }
 
-/* What is told of it is little: the first errors by their places, the others by number. */
+/* The first errors by place and text, further ones by number. */
 static void mix_source(struct mix *m, const struct serve_source *source)
 {
 	struct serve_source_info info = { 0 };

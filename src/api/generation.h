@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * api/generation - has anything changed that an answer of /v1 could tell?
+ * api/generation - ETag of the answers of /v1.
  *
- * One number over all counters that move when objects, the kernel's state, health or
- * the source change. While it stays, so does every answer, but for ages, which the
- * reader can count on by himself. It costs no walk, so whoever looks at a vipd in
- * which nothing happens costs nothing; it differs from one start of vipd to the next.
+ * A hash of the counters that change with objects, kernel state, health and the source.
+ * Answers with equal generations are equal, except for ages, which a client can advance
+ * itself. It needs no walk over services, so polling an idle vipd is cheap. It differs
+ * between starts of vipd.
  */
 #pragma once
 
@@ -15,8 +15,8 @@
 uint64_t serve_generation(const struct serve_context *ctx);
 
 /*
- * Put the ETag of now into `reply`. True when the reader holds it already: `reply` is
- * complete then, with status 304.
+ * Add the current ETag to `reply`. True if it is the If-None-Match of the request: `reply`
+ * is then complete, with status 304.
  */
 bool serve_unchanged(struct http_reply *reply, const struct serve_context *ctx,
 		     const struct http_request *q);

@@ -8,22 +8,22 @@
 #include "base/control.h"
 #include "http/jsonw.h"
 
-/* What happened in one second. */
+/* Counts of one second. */
 struct second {
 	uint64_t at; /* now_ns() in seconds; 0 = never used */
 	uint32_t events;
 	uint32_t services;
 	uint32_t writes;
 	uint32_t refusals;
-	uint32_t acks; /* services that the kernel acknowledged ... */
-	uint32_t slow; /* ... the slowest of them took less than this; us */
+	uint32_t acks; /* acknowledged services */
+	uint32_t slow; /* upper bound of the longest time to acknowledge, us */
 	uint64_t ack_sum_ns;
 };
 
 struct history {
 	const struct serve_context *ctx;
 	struct second ring[HISTORY_SECONDS];
-	/* The counters as they were at the last note. */
+	/* Counters at the last history_note(). */
 	uint64_t events;
 	uint64_t services;
 	uint64_t writes;
@@ -52,7 +52,7 @@ static uint32_t since(uint64_t *seen, uint64_t is)
 	return (uint32_t)MIN(n, (uint64_t)UINT32_MAX);
 }
 
-/* The edge of the highest bucket that got something. */
+/* The upper bound of the highest bucket that changed. */
 static uint32_t slowest_us(const struct sync_hist *old, const struct sync_hist *new)
 {
 	for (unsigned int i = SYNC_HIST_BUCKETS; i-- > 0;)
@@ -133,7 +133,7 @@ void body_history(struct http_reply *reply, const struct serve_context *ctx,
 	jsonw_uint(&w, "api", CONTROL_API_VERSION);
 	jsonw_uint(&w, "seconds", HISTORY_SECONDS);
 	jsonw_array(&w, "items");
-	/* From the oldest to the youngest. */
+	/* Oldest first. */
 	for (uint64_t age = HISTORY_SECONDS; ctx->history != NULL && age-- > 0;) {
 		uint64_t at = now_s > age ? now_s - age : 0;
 		const struct second *s = &ctx->history->ring[at % HISTORY_SECONDS];

@@ -2,12 +2,11 @@
 /*
  * api/history - the last five minutes, second by second.
  *
- *     source brought news, sync made a step ──► history_note()
- *     GET /v1/history ────────────────────────► the seconds in which something happened
+ *     event of a source, step of the sync ──► history_note()
+ *     GET /v1/history ──────────────────────► seconds with events
  *
- * There is no timer: a second in which nothing happens is not written down, and what
- * is not there was nothing. The differences of the sync's and the model's counters since
- * the last note belong to the second of the note.
+ * There is no timer: seconds without events are absent. history_note() adds the changes of
+ * the counters of sync and model since its last call to the current second.
  */
 #pragma once
 
@@ -21,7 +20,7 @@ struct history;
 /* `ctx` is borrowed. */
 void history_open(struct history **ret, const struct serve_context *ctx);
 void history_close(struct history *h);
-/* Cheap; from the places where counters move. */
+/* Cheap; called after changes of the counters. */
 void history_note(struct history *h, uint64_t now_ns);
 
 /* /v1/history */

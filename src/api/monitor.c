@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/monitor - readers, their queues, and the events as lines of JSON. */
+/* api/monitor - subscribers, their queues, and events as lines of JSON. */
 #include "api/monitor.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #define TYPE_LINES "application/x-ndjson"
 
-/* What can be asked for by name; the first are those of the model. */
+/* Kinds of events; the first ones are those of the model. */
 enum kind {
 	KIND_SYNC = MODEL_EVENT_N,
 	KIND_REFUSED,
@@ -33,11 +33,11 @@ static const char *const kind_names[] = {
 	[KIND_KERNEL] = "kernel",
 };
 
-struct reader {
-	struct list link; /* in monitor.readers */
+struct subscriber {
+	struct list link; /* in monitor.subscribers */
 	struct monitor *mon;
-	struct http_conn *conn; /* NULL before it is begun */
-	char *ns;               /* of the service that is asked for; NULL = all */
+	struct http_conn *conn; /* NULL before begin() */
+	char *ns;               /* of the requested service; NULL = all */
 	char *name;
 	uint32_t kinds; /* bits of enum kind */
 	struct str queue;
@@ -46,18 +46,18 @@ struct reader {
 
 struct monitor {
 	struct model *model;
-	struct list readers;
-	size_t n_readers;
+	struct list subscribers;
+	size_t n_subscribers;
 	struct str line;
-	struct plan_ops ops; /* used again and again */
-	uint64_t doubts;     /* of the sync, as far as they were told */
+	struct plan_ops ops; /* reused */
+	uint64_t doubts;     /* counters of the sync at the last event */
 	uint64_t repairs;
 	uint64_t loads;
 };
 
 /* --- events --- */
 
-static void reader_take(struct reader *r, const struct str *line)
+static void subscriber_take(struct subscriber *r, const struct str *line)
 {
 	if (r->lost > 0 || r->queue.len + line->len > MONITOR_QUEUE_MAX)
 		r->lost++;
@@ -67,19 +67,18 @@ static void reader_take(struct reader *r, const struct str *line)
 		http_wake(r->conn);
 }
 
-static bool is_about(const struct reader *r, const char *ns, const char *name)
+static bool is_about(const struct subscriber *r, const char *ns, const char *name)
 {
 	if (r->name == NULL)
 		return true;
 	return ns != NULL && name != NULL && strcmp(r->ns, ns) == 0 && strcmp(r->name, name) == 0;
 }
 
-/* Is there anybody for it? Before anything is made of it. */
-static bool is_asked_for(const struct monitor *mon, enum kind kind, const char *ns,
-			 const char *name)
+/* True if a subscriber wants the event; checked before the event is formatted. */
+static bool is_wanted(const struct monitor *mon, enum kind kind, const char *ns, const char *name)
 {
-	list_for_each (l, &mon->readers) {
-		const struct reader *r = list_entry(l, struct reader, link);
+	list_for_each (l, &mon->subscribers) {
+		const struct subscriber *r = list_entry(l, struct subscriber, link);
 
 		if ((r->kinds >> kind & 1) && is_about(r, ns, name))
 			return true;
@@ -87,15 +86,15 @@ static bool is_asked_for(const struct monitor *mon, enum kind kind, const char *
 	return false;
 }
 
-/* `ns` and `name` are those of the service that it is about. */
+/* `ns` and `name`: service of the event. */
 static void line_send(struct monitor *mon, enum kind kind, const char *ns, const char *name)
 {
 	str_puts(&mon->line, "\n");
-	list_for_each (l, &mon->readers) {
-		struct reader *r = list_entry(l, struct reader, link);
+	list_for_each (l, &mon->subscribers) {
+		struct subscriber *r = list_entry(l, struct subscriber, link);
 
 		if ((r->kinds >> kind & 1) && is_about(r, ns, name))
-			reader_take(r, &mon->line);
+			subscriber_take(r, &mon->line);
 	}
 }
 
@@ -120,7 +119,7 @@ static void on_model_event(void *arg, const struct model_event *event)
 	const struct name *service = is_slice ? event->service : event->name;
 	struct jsonw w;
 
-	if (!is_asked_for(mon, kind, name_text(event->ns), name_text(service)))
+	if (!is_wanted(mon, kind, name_text(event->ns), name_text(service)))
 		return;
 	w = line_begin(mon, kind);
 	jsonw_name(&w, "namespace", event->ns);
@@ -136,7 +135,7 @@ static void on_model_event(void *arg, const struct model_event *event)
 	line_send(mon, kind, name_text(event->ns), name_text(service));
 }
 
-static void ops_tell(struct monitor *mon, struct jsonw *w)
+static void ops_write(struct monitor *mon, struct jsonw *w)
 {
 	struct str text = { 0 };
 
@@ -159,14 +158,14 @@ void monitor_accepted(struct monitor *mon, const struct svc *svc, const struct p
 	uint64_t since = svc->dirty_since_ns;
 	struct jsonw w;
 
-	if (mon == NULL || mon->n_readers == 0 ||
-	    !is_asked_for(mon, KIND_SYNC, svc->ns->text, svc->name->text))
+	if (mon == NULL || mon->n_subscribers == 0 ||
+	    !is_wanted(mon, KIND_SYNC, svc->ns->text, svc->name->text))
 		return;
 	vec_clear(&mon->ops.ops);
 	if (old != NULL || new != NULL)
 		plan_diff(&mon->ops, new ? new->svc : old->svc, old, new);
 	if (mon->ops.ops.n == 0 && since == 0)
-		return; /* an audit found all well */
+		return; /* an audit without differences */
 	w = line_begin(mon, KIND_SYNC);
 	jsonw_name(&w, "namespace", svc->ns);
 	jsonw_name(&w, "name", svc->name);
@@ -174,7 +173,7 @@ void monitor_accepted(struct monitor *mon, const struct svc *svc, const struct p
 		jsonw_uint(&w, "took_us", (now_ns() - since) / NSEC_PER_USEC);
 	else
 		jsonw_null(&w, "took_us");
-	ops_tell(mon, &w);
+	ops_write(mon, &w);
 	jsonw_end(&w);
 	line_send(mon, KIND_SYNC, svc->ns->text, svc->name->text);
 }
@@ -183,7 +182,7 @@ void monitor_refused(struct monitor *mon, const struct svc *svc, const char *tex
 {
 	struct jsonw w;
 
-	if (mon == NULL || !is_asked_for(mon, KIND_REFUSED, svc->ns->text, svc->name->text))
+	if (mon == NULL || !is_wanted(mon, KIND_REFUSED, svc->ns->text, svc->name->text))
 		return;
 	w = line_begin(mon, KIND_REFUSED);
 	jsonw_name(&w, "namespace", svc->ns);
@@ -193,21 +192,21 @@ void monitor_refused(struct monitor *mon, const struct svc *svc, const char *tex
 	line_send(mon, KIND_REFUSED, svc->ns->text, svc->name->text);
 }
 
-/* Appends only; the difference since it was last told. */
-static void kernel_tell(struct monitor *mon, uint64_t *told, uint64_t now, const char *what)
+/* Send the increase of a counter since its last event. */
+static void counter_event(struct monitor *mon, uint64_t *sent, uint64_t now, const char *what)
 {
 	struct jsonw w;
 
-	if (now == *told)
+	if (now == *sent)
 		return;
-	if (is_asked_for(mon, KIND_KERNEL, NULL, NULL)) {
+	if (is_wanted(mon, KIND_KERNEL, NULL, NULL)) {
 		w = line_begin(mon, KIND_KERNEL);
 		jsonw_text(&w, "text", what);
-		jsonw_uint(&w, "count", now - *told);
+		jsonw_uint(&w, "count", now - *sent);
 		jsonw_end(&w);
 		line_send(mon, KIND_KERNEL, NULL, NULL);
 	}
-	*told = now;
+	*sent = now;
 }
 
 void monitor_stepped(struct monitor *mon, const struct sync *sync)
@@ -217,25 +216,25 @@ void monitor_stepped(struct monitor *mon, const struct sync *sync)
 	if (mon == NULL)
 		return;
 	st = sync_stats_get(sync);
-	kernel_tell(mon, &mon->loads, st->loads, "kernel state was loaded");
-	kernel_tell(mon, &mon->doubts, st->doubts, "another process changed the ruleset");
-	kernel_tell(mon, &mon->repairs, st->repairs, "elements were repaired");
+	counter_event(mon, &mon->loads, st->loads, "kernel state was loaded");
+	counter_event(mon, &mon->doubts, st->doubts, "another process changed the ruleset");
+	counter_event(mon, &mon->repairs, st->repairs, "elements were repaired");
 }
 
-/* --- readers --- */
+/* --- subscribers --- */
 
-static void reader_begin(void *state, struct http_conn *conn)
+static void subscriber_begin(void *state, struct http_conn *conn)
 {
-	struct reader *r = state;
+	struct subscriber *r = state;
 
 	r->conn = conn;
 }
 
-static int reader_more(void *state, struct str *out, uint64_t deadline_ns)
+static int subscriber_more(void *state, struct str *out, uint64_t deadline_ns)
 {
-	struct reader *r = state;
+	struct subscriber *r = state;
 
-	(void)deadline_ns; /* copying is all there is to do */
+	(void)deadline_ns; /* only copies */
 	if (r->queue.len > 0)
 		str_add(out, r->queue.text, r->queue.len);
 	str_clear(&r->queue);
@@ -252,7 +251,7 @@ static int reader_more(void *state, struct str *out, uint64_t deadline_ns)
 	return HTTP_BODY_WAIT;
 }
 
-static void reader_free(struct reader *r)
+static void subscriber_free(struct subscriber *r)
 {
 	str_fini(&r->queue);
 	free(r->ns);
@@ -260,18 +259,19 @@ static void reader_free(struct reader *r)
 	free(r);
 }
 
-static void reader_close(void *state)
+static void subscriber_close(void *state)
 {
-	struct reader *r = state;
+	struct subscriber *r = state;
 	struct monitor *mon = r->mon;
 
 	list_del(&r->link);
-	if (--mon->n_readers == 0)
+	if (--mon->n_subscribers == 0)
 		mon->model->event = NULL;
-	reader_free(r);
+	subscriber_free(r);
 }
 
-static const struct http_body_ops reader_ops = { reader_more, reader_close, reader_begin };
+static const struct http_body_ops subscriber_ops = { subscriber_more, subscriber_close,
+						     subscriber_begin };
 
 static int kinds_parse(uint32_t *ret, const char *text, struct err *err)
 {
@@ -294,7 +294,7 @@ static int kinds_parse(uint32_t *ret, const char *text, struct err *err)
 	return 0;
 }
 
-static int reader_parse(struct reader *r, const struct http_request *q, struct err *err)
+static int subscriber_parse(struct subscriber *r, const struct http_request *q, struct err *err)
 {
 	const char *service = http_request_param(q, "service");
 	const char *kinds = http_request_param(q, "kind");
@@ -313,7 +313,7 @@ static int reader_parse(struct reader *r, const struct http_request *q, struct e
 	return kinds != NULL ? kinds_parse(&r->kinds, kinds, err) : 0;
 }
 
-static void hello(struct reader *r)
+static void hello(struct subscriber *r)
 {
 	struct jsonw w = { .out = &r->queue };
 
@@ -329,25 +329,25 @@ void body_monitor(struct http_reply *reply, const struct serve_context *ctx,
 		  const struct http_request *q)
 {
 	struct monitor *mon = ctx->monitor;
-	struct reader *r = xcalloc(1, sizeof(*r));
+	struct subscriber *r = xcalloc(1, sizeof(*r));
 	struct err err = { 0 };
 
-	if (reader_parse(r, q, &err) < 0) {
+	if (subscriber_parse(r, q, &err) < 0) {
 		http_reply_error(reply, 400, "%s", err.text);
-	} else if (mon == NULL || mon->n_readers == MONITOR_READERS_MAX) {
+	} else if (mon == NULL || mon->n_subscribers == MONITOR_SUBSCRIBERS_MAX) {
 		http_reply_error(reply, 503, "limit of %d subscribers reached",
-				 MONITOR_READERS_MAX);
+				 MONITOR_SUBSCRIBERS_MAX);
 	} else {
 		r->mon = mon;
-		list_add_tail(&mon->readers, &r->link);
-		mon->n_readers++;
+		list_add_tail(&mon->subscribers, &r->link);
+		mon->n_subscribers++;
 		mon->model->event = on_model_event;
 		mon->model->event_arg = mon;
 		hello(r);
-		http_reply_stream(reply, TYPE_LINES, &reader_ops, r);
+		http_reply_stream(reply, TYPE_LINES, &subscriber_ops, r);
 		return;
 	}
-	reader_free(r);
+	subscriber_free(r);
 }
 
 /* --- life --- */
@@ -357,7 +357,7 @@ void monitor_open(struct monitor **ret, struct model *m)
 	struct monitor *mon = xcalloc(1, sizeof(*mon));
 
 	mon->model = m;
-	list_init(&mon->readers);
+	list_init(&mon->subscribers);
 	*ret = mon;
 }
 

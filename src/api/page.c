@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/page - who may ask, and who answers which path. */
+/* api/page - check of requests, and the function of each path. */
 #include "api/page.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #define SERVICES "/v1/services"
 
-/* Nothing from elsewhere is loaded, framed or sent to; no script but our file. */
+/* No foreign content, frames or destinations; only the page's own script file. */
 static const char safe_headers[] =
 	"Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
 	"connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -25,7 +25,7 @@ static const char safe_headers[] =
 
 struct page_server {
 	const struct serve_context *given;
-	struct serve_context ctx; /* of it what everybody may know; streams look at this one */
+	struct serve_context ctx; /* public part; streams refer to this copy */
 };
 
 void page_server_open(struct page_server **ret, const struct serve_context *ctx)
@@ -41,9 +41,9 @@ void page_server_close(struct page_server *p)
 	free(p);
 }
 
-/* --- who asks --- */
+/* --- check of the Host header --- */
 
-/* The name in "name", "name:80", "[::1]:80", "::1"; false: too long to be any of ours. */
+/* Copy the name of "name", "name:80", "[::1]:80" or "::1". False: too long. */
 static bool host_name(char ret[static 256], const char *host)
 {
 	const char *colon = strrchr(host, ':');
@@ -76,7 +76,7 @@ bool page_host_is_good(const struct serve_context *ctx, const char *host)
 	       (node != NULL && node->len > 0 && strcasecmp(name, node->text) == 0);
 }
 
-/* --- who answers --- */
+/* --- routes --- */
 
 static const struct page_file *file_find(const char *path)
 {
@@ -101,14 +101,14 @@ static void view_answer(struct page_server *p, const struct http_request *q,
 			struct http_reply *reply)
 {
 	p->ctx = *p->given;
-	p->ctx.options = NULL; /* how vipd was started is its owner's business */
+	p->ctx.options = NULL; /* not public */
 	p->ctx.n_options = 0;
 	if (strcmp(q->path, "/v1/status") == 0)
 		body_status(reply, &p->ctx, q);
 	else if (strcmp(q->path, "/v1/history") == 0)
 		body_history(reply, &p->ctx, q);
 	else if (strcmp(q->path, "/v1/doctor") == 0)
-		admin_doctor(reply, &p->ctx, q); /* a server of GET and HEAD: nothing is begun */
+		admin_doctor(reply, &p->ctx, q); /* GET and HEAD only: starts no checks */
 	else if (strcmp(q->path, "/v1/counts") == 0 && http_request_param(q, "service") == NULL)
 		http_reply_error(reply, 400, "service: NAMESPACE/NAME is wanted here");
 	else if (strcmp(q->path, "/v1/counts") == 0)

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * api/page - the status page: what vipd knows, for people with a browser.
+ * api/page - the status page for browsers.
  *
- * Files of src/api/page/, compiled in, and the views of the control socket that are
- * harmless: status without options, lists, pages of services and their counters, history,
- * what the doctor found. It stands on the metrics server, and only when that is for this
- * host alone or somebody asked for it.
+ * Serves the files of src/api/page/, compiled in, and the harmless paths of the control
+ * socket: status without options, lists, pages of services and their counters, history,
+ * results of the node checks. Part of the metrics server, by default only if that is not
+ * reachable from other hosts.
  *
- * Nothing can be changed here. Scripts of other sites are kept out: the name in the
- * request must be an address, localhost or this node's (a name of theirs that resolves
- * to this host is none of these), no answer may be framed or read from elsewhere, and the
- * page runs no script but its own file.
+ * Read-only. Scripts of other sites cannot read it: the Host must be an address, localhost
+ * or the name of this node (against DNS rebinding), answers cannot be framed or read by
+ * other origins, and the page runs only its own script file.
  */
 #pragma once
 
@@ -23,9 +22,9 @@ struct page_server;
 void page_server_open(struct page_server **ret, const struct serve_context *ctx);
 void page_server_close(struct page_server *p);
 /*
- * Is the Host header an address, localhost or the name of this node? A web page that makes
- * a browser send requests here does so by a name of its own: nothing on the port answers it.
+ * True if the Host header is an address, localhost or the name of this node. All paths of the
+ * port reject other names: a foreign web page can send requests only with its own name.
  */
 bool page_host_is_good(const struct serve_context *ctx, const char *host);
-/* False: the path is not the page's, and `reply` untouched. The Host was examined. */
+/* False: not a path of the page; `reply` is unchanged. The caller has checked the Host. */
 bool page_answer(struct page_server *p, const struct http_request *q, struct http_reply *reply);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/page_files - what tools/embed made of the files in src/api/page/. */
+/* api/page_files - the files of src/api/page/, converted by tools/embed. */
 #pragma once
 
 #include <stddef.h>

@@ -18,7 +18,7 @@ struct trace_body {
 	struct walk walk;
 	struct jsonw w;
 	bool is_decided;
-	size_t i; /* endpoint to be told next */
+	size_t i; /* next endpoint */
 };
 
 /* --- the answer --- */
@@ -86,7 +86,7 @@ static const struct http_body_ops trace_ops = { trace_more, trace_close };
 
 /* --- the parameters --- */
 
-/* Cut a "/tcp" off; L4PROTO_UNSET when there is none. */
+/* Cut off a suffix such as "/tcp"; L4PROTO_UNSET without one. */
 static enum l4proto proto_cut(char *text)
 {
 	static const enum l4proto protos[] = { L4PROTO_TCP, L4PROTO_UDP, L4PROTO_SCTP };

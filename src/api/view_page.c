@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * api/view_page - all about one service, in pieces.
+ * api/view_page - the page of a service, in pieces.
  *
- * When the page is opened, everything but the endpoints is copied: the head is
- * written at once, rows are kept as values. Endpoints are selected one port and
- * family at a time, each in the moment it is told, and copied then. So a page needs
- * no pointer into the model from one turn of the loop to the next.
+ * view_page_open() writes the head and copies rows and ports. Endpoints are selected and
+ * copied later, one port and family at a time. A page keeps no pointer into the model
+ * from one turn of the event loop to the next.
  */
 #include "api/view.h"
 
@@ -29,7 +28,7 @@ enum stage {
 	STAGE_DONE,
 };
 
-/* One service port as it was when the page was opened. */
+/* Copy of a service port, made by view_page_open(). */
 struct page_port {
 	const struct name *name; /* counted */
 	struct service_port port;
@@ -44,7 +43,7 @@ struct page_endpoint {
 	bool is_local;
 	uint8_t cluster;
 	uint8_t local;
-	int64_t cluster_slot; /* -1 = not in the kernel's pool */
+	int64_t cluster_slot; /* -1 = not in the programmed pool */
 	int64_t local_slot;
 	const struct name *node; /* counted */
 	char *pod;
@@ -59,9 +58,9 @@ struct view_page {
 	enum view_page_mode mode;
 	enum stage stage;
 	bool is_cut;
-	bool is_dealt; /* the pool being told has a scheduler */
-	size_t i;      /* position in the list of the stage */
-	size_t k;      /* position in the list below it */
+	bool has_scheduler; /* of the current pool */
+	size_t i;           /* position in the list of the stage */
+	size_t k;           /* position in its inner list */
 	int fam;
 	struct str head;
 	struct plan_rows *rows; /* a copy; svc is not set */
@@ -71,8 +70,8 @@ struct view_page {
 
 /* --- texts --- */
 
-/* Backends told of: the head is made in one go. */
-#define LEAVING_MAX 1000
+/* Limit of draining backends in the head, which is written at once. */
+#define DRAINING_MAX 1000
 
 static const char *fam_text(enum ipfam fam)
 {
@@ -84,7 +83,8 @@ static const char *policy_text(bool is_local)
 	return is_local ? "Local" : "Cluster";
 }
 
-/* Who is masqueraded at this frontend, the node's configuration considered (section 6.2). */
+/* Clients that are masqueraded at this frontend with the configuration of the node (section 6.2).
+ */
 static const char *masq_text(const struct model *m, const struct plan_frontend *f)
 {
 	switch ((enum plan_masq)f->masq) {
@@ -142,8 +142,8 @@ static void head_object(struct jsonw *w, const struct service *s)
 	head_addrs(w, s);
 }
 
-static void head_debts(struct jsonw *w, const struct svc *svc, const struct sync_failure *failure,
-		       enum view_page_mode mode, uint64_t now)
+static void head_pending(struct jsonw *w, const struct svc *svc, const struct sync_failure *failure,
+			 enum view_page_mode mode, uint64_t now)
 {
 	jsonw_bool(w, "pending", serve_is_owed(svc));
 	if (mode == VIEW_PAGE_PEOPLE && svc->dirty_since_ns > 1 && now > svc->dirty_since_ns)
@@ -164,16 +164,16 @@ static void head_debts(struct jsonw *w, const struct svc *svc, const struct sync
 	jsonw_end(w);
 }
 
-struct leaving {
+struct draining {
 	struct jsonw *w;
 	size_t n;
 };
 
-static void leaving_add(void *arg, const struct plane_draining *l)
+static void draining_add(void *arg, const struct plane_draining *l)
 {
-	struct leaving *all = arg;
+	struct draining *all = arg;
 
-	if (all->n++ >= LEAVING_MAX)
+	if (all->n++ >= DRAINING_MAX)
 		return;
 	jsonw_object(all->w, NULL);
 	jsonw_addr(all->w, "address", &l->addr);
@@ -192,11 +192,11 @@ static void leaving_add(void *arg, const struct plane_draining *l)
 	jsonw_end(all->w);
 }
 
-/* What the service asks for and does not get. */
+/* Requests of the service that are not in force, and draining backends. */
 static void head_plane(struct jsonw *w, const struct view_page *v, const struct svc *svc)
 {
 	const struct plane *p = v->ctx->plane;
-	struct leaving all = { .w = w };
+	struct draining all = { .w = w };
 	struct str remark = { 0 };
 
 	if (p->ops->remark != NULL)
@@ -209,7 +209,7 @@ static void head_plane(struct jsonw *w, const struct view_page *v, const struct 
 	if (p->ops->draining == NULL || v->mode != VIEW_PAGE_PEOPLE)
 		return;
 	jsonw_array(w, "draining");
-	p->ops->draining(p, svc, leaving_add, &all);
+	p->ops->draining(p, svc, draining_add, &all);
 	jsonw_end(w);
 }
 
@@ -228,7 +228,7 @@ static void head_write(struct view_page *v, const struct svc *svc, const struct 
 	jsonw_bool(&w, "has_object", svc->service != NULL);
 	jsonw_bool(&w, "programmed", svc->rows != NULL);
 	jsonw_uint(&w, "slices", svc->n_slices);
-	head_debts(&w, svc, f->failure, v->mode, now);
+	head_pending(&w, svc, f->failure, v->mode, now);
 	if (svc->service != NULL)
 		head_object(&w, svc->service);
 	head_plane(&w, v, svc);
@@ -319,7 +319,7 @@ static const struct plan_pool *pool_of(const struct view_page *v, const struct p
 	return NULL;
 }
 
-/* Endpoints and slots are both in order of address: one pass over the two. */
+/* Merge endpoints and slots, both in order of address. */
 static void slots_assign(struct view_page *v, const struct page_port *port, enum plan_scope scope)
 {
 	const struct plan_pool *pool = pool_of(v, port, scope);
@@ -457,7 +457,7 @@ static void view_frontend(struct view_page *v, struct jsonw *w, const struct pla
 	view_target(w, "outside", &f->target);
 	view_target(w, "inside", f->is_split ? &f->inside : &f->target);
 	jsonw_bool(w, "split", f->is_split);
-	/* POL-23: without a detector nobody can tell pods from outside clients */
+	/* POL-23: without detect-local, pods count as outside clients */
 	jsonw_bool(w, "pods_are_inside", v->ctx->model->env.has_detector[ip_fam(&f->addr)]);
 	jsonw_text(w, "masquerade", masq_text(v->ctx->model, f));
 	jsonw_bool(w, "has_source_ranges", f->is_guarded);
@@ -519,13 +519,13 @@ static void step_pools(struct view_page *v, struct jsonw *w)
 	jsonw_text(w, "protocol", l4proto_text(pool->proto));
 	jsonw_uint(w, "affinity_s", pool->affinity_s);
 	jsonw_uint(w, "class", pool->class);
-	v->is_dealt = false;
+	v->has_scheduler = false;
 	if (v->ctx->plane->ops->dealing != NULL) {
 		struct plan_dealing dealing = { 0 };
 
 		v->ctx->plane->ops->dealing(v->ctx->plane, pool, false, &dealing);
-		v->is_dealt = dealing.scheduler[0] != '\0';
-		jsonw_text(w, "scheduler", v->is_dealt ? dealing.scheduler : NULL);
+		v->has_scheduler = dealing.scheduler[0] != '\0';
+		jsonw_text(w, "scheduler", v->has_scheduler ? dealing.scheduler : NULL);
 	}
 	jsonw_array(w, "source_ranges");
 	vec_for_each (p, &pool->ranges)
@@ -549,7 +549,7 @@ static void step_backends(struct view_page *v, struct jsonw *w)
 		jsonw_uint(w, "port", b->port);
 		if (pool->affinity_s != 0)
 			jsonw_uint(w, "affinity_id", b->aff_id);
-		if (v->is_dealt)
+		if (v->has_scheduler)
 			jsonw_uint(w, "weight", plane_weight(v->ctx->plane, v->rows, pool, b));
 		jsonw_end(w);
 		return;
@@ -581,7 +581,7 @@ static void step_ports(struct view_page *v, struct jsonw *w)
 	v->fam = 0;
 }
 
-/* The service as it is now, if port `i` of the page still is what it was. */
+/* The current service, if its port `i` is still that of the page, else NULL. */
 static const struct svc *port_still(const struct view_page *v, size_t i)
 {
 	const struct svc *svc = model_find(v->ctx->model, v->ns, v->name);
@@ -650,7 +650,7 @@ static void step_endpoints(struct view_page *v, struct jsonw *w)
 
 static void step_head(struct view_page *v, struct jsonw *w)
 {
-	/* Written before, by a writer of its own: enter the object here, then skip its brace. */
+	/* Another writer wrote the head: open the object here and skip its brace. */
 	jsonw_object(w, NULL);
 	str_add(w->out, v->head.text + 1, v->head.len - 1);
 	w->has_item |= UINT32_C(1) << w->depth;

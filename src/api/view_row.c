@@ -29,9 +29,9 @@ static void view_addrs(struct jsonw *w, const struct service *s)
 }
 
 /*
- * Endpoints as the slices list them for this port: looking at ports only, so that a
- * long list does not cost what the endpoints of all its services cost. An endpoint
- * that two slices list counts twice here, once in the page of the service.
+ * Number of endpoints that slices list for this port. Counts by slice, not by endpoint, to
+ * keep long lists cheap: an endpoint in two slices counts twice here, and once in the page
+ * of the service.
  */
 static size_t endpoints_listed(const struct svc *svc, const struct service_port *port,
 			       enum ipfam fam)

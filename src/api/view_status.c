@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/view_status - the daemon as a whole: what it is, what it did, what it owes. */
+/* api/view_status - state of the daemon: node, sources, sync, pending services, problems. */
 #include "api/view.h"
 
 #include <inttypes.h>
@@ -10,8 +10,8 @@
 #include "base/control.h"
 #include "health/health.h"
 
-#define REFUSED_SHOWN 50
-#define REFUSED_SORTED_MAX 5000 /* more than these are only counted: sorting takes its time */
+#define REJECTED_SHOWN 50
+#define REJECTED_SORTED_MAX 5000 /* above this, only the count: sorting takes too long */
 #define ERRORS_SHOWN 100
 
 void view_totals_add(struct view_totals *t, const struct serve_context *ctx, const struct svc *svc)
@@ -25,10 +25,10 @@ void view_totals_add(struct view_totals *t, const struct serve_context *ctx, con
 	t->n_backends += f->n_backends;
 	if (f->state != SERVE_STATE_PENDING && f->state != SERVE_STATE_REFUSED)
 		return;
-	t->n_owed++;
+	t->n_pending++;
 	if (svc->dirty_since_ns > 1 &&
-	    (t->owed_since_ns == 0 || svc->dirty_since_ns < t->owed_since_ns))
-		t->owed_since_ns = svc->dirty_since_ns;
+	    (t->pending_since_ns == 0 || svc->dirty_since_ns < t->pending_since_ns))
+		t->pending_since_ns = svc->dirty_since_ns;
 }
 
 void view_totals_fini(struct view_totals *t)
@@ -36,7 +36,7 @@ void view_totals_fini(struct view_totals *t)
 	serve_facts_fini(&t->scratch);
 }
 
-/* Milliseconds since `then`; null when it never was. */
+/* Milliseconds since `then`; null for 0. */
 static void age(struct jsonw *w, const char *key, uint64_t then_ns, uint64_t now)
 {
 	if (then_ns == 0)
@@ -106,9 +106,9 @@ void view_node(struct jsonw *w, const char *key, const struct model *m)
 	jsonw_end(w);
 }
 
-/* --- what it did --- */
+/* --- sync --- */
 
-/* The upper edge of the bucket in which the q/1000th sample is; never above the maximum. */
+/* Upper bound of the bucket of the q/1000 quantile, at most the maximum. */
 static uint64_t quantile_ns(const struct sync_hist *h, uint64_t q)
 {
 	uint64_t rank = (h->count * q + 999) / 1000;
@@ -245,21 +245,21 @@ static void view_health(struct jsonw *w, const struct serve_context *ctx, uint64
 	jsonw_end(w);
 }
 
-/* --- what is wrong --- */
+/* --- problems --- */
 
-static void view_refused(struct jsonw *w, const struct serve_context *ctx, uint64_t now)
+static void view_rejected(struct jsonw *w, const struct serve_context *ctx, uint64_t now)
 {
 	size_t count = ctx->sync ? sync_failure_count(ctx->sync) : 0;
 	size_t n = 0;
 	const struct sync_failure **v = NULL;
 
-	if (count > 0 && count <= REFUSED_SORTED_MAX)
+	if (count > 0 && count <= REJECTED_SORTED_MAX)
 		v = sync_failures(ctx->sync, &n);
 	jsonw_object(w, "rejected");
 	jsonw_uint(w, "count", count);
 	jsonw_uint(w, "occupied", ctx->sync ? sync_occupied_count(ctx->sync) : 0);
 	jsonw_array(w, "items");
-	for (size_t i = 0; i < MIN(n, (size_t)REFUSED_SHOWN); i++) {
+	for (size_t i = 0; i < MIN(n, (size_t)REJECTED_SHOWN); i++) {
 		jsonw_object(w, NULL);
 		jsonw_name(w, "namespace", v[i]->ns);
 		jsonw_name(w, "name", v[i]->name);
@@ -306,7 +306,7 @@ static void view_source(struct jsonw *w, const struct serve_source_info *source,
 	jsonw_end(w);
 }
 
-/* `kind` says where in the status more is told; `text` is for people. */
+/* `kind` is the member of the status with details, or a subject. */
 static void problem(struct jsonw *w, const char *kind, const char *text)
 {
 	jsonw_object(w, NULL);
@@ -399,8 +399,8 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 
 /* --- all of it --- */
 
-/* Of a plane that lets backends keep their connections for a while. */
-static void view_leaving(struct jsonw *w, const struct plane *p)
+/* Absent on a plane without draining. */
+static void view_draining(struct jsonw *w, const struct plane *p)
 {
 	struct plane_drains d = { 0 };
 
@@ -427,7 +427,7 @@ static void view_counts(struct jsonw *w, const struct serve_context *ctx,
 	jsonw_uint(w, "conflicts", ctx->plan->n_conflicts);
 	jsonw_uint(w, "drained", ctx->model->drains.n);
 	jsonw_end(w);
-	view_leaving(w, ctx->plane);
+	view_draining(w, ctx->plane);
 	jsonw_object(w, "states");
 	for (int i = SERVE_STATE_OK; i < SERVE_STATE_N; i++)
 		jsonw_uint(w, serve_state_text(i), t->n_states[i]);
@@ -454,11 +454,11 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 	view_source(w, &source, now);
 	view_counts(w, ctx, t);
 	jsonw_object(w, "pending");
-	jsonw_uint(w, "services", t->n_owed);
-	age(w, "oldest_ms", t->owed_since_ns, now);
+	jsonw_uint(w, "services", t->n_pending);
+	age(w, "oldest_ms", t->pending_since_ns, now);
 	jsonw_end(w);
 	view_sync(w, ctx, now);
-	view_refused(w, ctx, now);
+	view_rejected(w, ctx, now);
 	jsonw_object(w, "options");
 	for (size_t i = 0; i < ctx->n_options; i++)
 		jsonw_text(w, ctx->options[i].name, ctx->options[i].value);

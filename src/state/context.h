@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * state/context - what the control socket reads; filled by vipd.c.
+ * state/context - state for the API, health and metrics servers; filled by vipd.c.
  *
- * Everything is borrowed and must outlive the servers that were given the context.
- * Nothing is ever changed through it, but that checks of the node are asked for.
+ * All pointers are borrowed and must outlive the servers. Servers change no services
+ * through it; they start node checks and drain endpoints.
  */
 #pragma once
 
 #include "plane/plane.h"
 #include "sync/sync.h"
 
-/* Something a source could not use: a document, an object, a file. */
+/* An invalid document, object or file of a source. */
 struct serve_source_error {
 	char *where; /* "/etc/vipd/web.yaml: document 2", "service shop/cart" */
 	char *text;
-	uint64_t since_ns; /* now_ns() when it was first seen; 0 = unknown */
+	uint64_t since_ns; /* now_ns() of the first occurrence; 0 = unknown */
 };
 
 struct serve_source_errors { /* as VEC() */
@@ -23,16 +23,16 @@ struct serve_source_errors { /* as VEC() */
 	size_t cap;
 };
 
-/* Filled anew for every answer; serve frees it. */
+/* Filled for every answer; serve_source_info_fini() frees it. */
 struct serve_source_info {
 	char *text;             /* "manifests in /etc/vipd/services" */
-	bool is_complete;       /* the first complete list was delivered */
-	char *waiting_for;      /* what is missing while it was not; NULL = nothing to say */
+	bool is_complete;       /* the first complete list was received */
+	char *waiting_for;      /* what is missing before; NULL = unknown */
 	uint64_t last_event_ns; /* 0 = none yet */
-	char *unknown;   /* the first object of which no good version is known; NULL = none */
-	size_t n_errors; /* all of them; `errors` may hold the first few */
+	char *unknown;          /* the first object without a valid version; NULL = none */
+	size_t n_errors;        /* all; `errors` may have only the first ones */
 	struct serve_source_errors errors;
-	size_t n_notes; /* what is served as far as it goes, or was none of ours; the same */
+	size_t n_notes; /* ignored parts and foreign objects; `notes` as `errors` */
 	struct serve_source_errors notes;
 };
 
@@ -41,13 +41,13 @@ struct serve_source {
 	void *arg;
 };
 
-/* One option as it is in force, for people. */
+/* An option in force, as text. */
 struct serve_option {
 	const char *name;
 	const char *value;
 };
 
-/* What follows when no Node object has this node's name. */
+/* Consequence of a missing Node object. */
 #define SERVE_NO_NODE \
 	"/healthz answers 503, and no endpoint counts as local; --hostname-override must be the name of this node's Node object"
 
@@ -61,12 +61,12 @@ struct serve_context {
 	const struct model *model;
 	const struct plan *plan;
 	const struct sync *sync;       /* NULL before it is open */
-	const struct plane *plane;     /* the same */
-	const struct health *health;   /* the same */
-	const struct history *history; /* the same */
+	const struct plane *plane;     /* NULL before it is open */
+	const struct health *health;   /* NULL before it is open */
+	const struct history *history; /* NULL before it is open */
 	struct check_helper *checks;   /* of this node; NULL: none */
-	struct drains *drains;         /* of operators; NULL: none can be asked for */
-	struct monitor *monitor;       /* who looks on; NULL: nobody can */
+	struct drains *drains;         /* of operators; NULL: not available */
+	struct monitor *monitor;       /* subscribers; NULL: not available */
 	struct serve_source source;
 	const struct serve_option *options;
 	size_t n_options;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* state/state - facts from rows, a word from facts, a reason from both. */
+/* state/state - facts from rows, states from facts, reasons from both. */
 #include "state/state.h"
 
 #include <stdlib.h>
@@ -187,7 +187,7 @@ void serve_facts_fini(struct serve_facts *f)
 
 /* --- reasons --- */
 
-/* "IPv6: " when only that family of a dual-stack port is meant. */
+/* Write "IPv6: " if only that family of a dual-stack port has the facts. */
 static void family_prefix(struct str *out, const struct serve_port_facts *p, unsigned int facts)
 {
 	if (p->fam[IPFAM_V4] == 0 || p->fam[IPFAM_V6] == 0)
@@ -211,7 +211,7 @@ static void note_add(struct str *out, const struct serve_port_facts *p, unsigned
 	str_puts(out, text);
 }
 
-/* Node ports of a family that no address of this node serves. */
+/* Node ports of a family without an address of this node. */
 static void nodeports_note(struct str *out, const struct model *m, const struct svc *svc,
 			   size_t port)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * state/state - in one word, how a service and each of its ports are served; and why.
+ * state/state - the state of a service and of each of its ports, and the reason.
  *
- * The rows (what the kernel holds) decide; the object only where they cannot know.
- * The worst of all paths counts: a port that serves IPv4 and rejects IPv6 is
- * rejecting, and its note says that it is IPv6.
+ * Computed from the rows (programmed state), and from the object where rows do not
+ * suffice. The worst of all paths counts: a port that serves IPv4 and rejects IPv6 has
+ * state no-endpoints, and its note names IPv6.
  */
 #pragma once
 
@@ -18,10 +18,10 @@ enum serve_state {
 	SERVE_STATE_NO_SERVICE,  /* slices name a Service that does not exist */
 	SERVE_STATE_NOT_PROXIED, /* section 2 of doc/behaviour.md */
 	SERVE_STATE_DROPPING,    /* Local policy, endpoints only elsewhere (REJ-02, REJ-03) */
-	SERVE_STATE_REJECTING,   /* nothing anywhere (REJ-01) */
-	SERVE_STATE_CONFLICT,    /* another service has a frontend of it (SEL-14) */
-	SERVE_STATE_PENDING,     /* the kernel does not hold yet what the objects say */
-	SERVE_STATE_REFUSED,     /* the kernel refused it */
+	SERVE_STATE_REJECTING,   /* no usable endpoint (REJ-01) */
+	SERVE_STATE_CONFLICT,    /* another service has precedence for a frontend (SEL-14) */
+	SERVE_STATE_PENDING,     /* changes are not in the kernel yet */
+	SERVE_STATE_REFUSED,     /* rejected by the kernel */
 	SERVE_STATE_N,
 };
 
@@ -30,12 +30,13 @@ const char *serve_state_text(enum serve_state s);
 /* SERVE_STATE_UNSET when unknown. */
 enum serve_state serve_state_parse(const char *text, size_t len);
 
-/* What the rows of one service port do. */
+/* Verdicts of the rows of a service port. */
 enum serve_fact {
 	SERVE_FACT_BALANCES = 1 << 0,
 	SERVE_FACT_REJECTS = 1 << 1,
-	SERVE_FACT_DROPS_INTERNAL = 1 << 2, /* the cluster IP, for everybody */
-	SERVE_FACT_DROPS_OUTSIDE = 1 << 3,  /* external frontends, for all but pods and the host */
+	SERVE_FACT_DROPS_INTERNAL = 1 << 2, /* the cluster IP, for all clients */
+	SERVE_FACT_DROPS_OUTSIDE =
+		1 << 3, /* external frontends, for all clients except pods and the host */
 	SERVE_FACT_CONFLICTS = 1 << 4,
 };
 
@@ -52,21 +53,21 @@ struct serve_facts {
 	size_t n_backends;
 };
 
-/* Zeroed memory is empty; may be used again and again. */
+/* `ret` is zeroed at first, and may be reused. */
 void serve_facts_get(struct serve_facts *ret, const struct serve_context *ctx,
 		     const struct svc *svc);
 void serve_facts_fini(struct serve_facts *f);
 
 enum serve_state serve_port_state(const struct serve_facts *f, size_t port);
-/* Why, in words; for SERVE_STATE_OK only warnings are appended. */
+/* Append the reason of the state; for SERVE_STATE_OK only warnings. */
 void serve_port_note(struct str *out, const struct serve_facts *f, const struct model *m,
 		     const struct svc *svc, size_t port);
-/* For what concerns the service as a whole; nothing when its ports say it all. */
+/* Append the reason that concerns the service as a whole, if any. */
 void serve_service_note(struct str *out, const struct serve_facts *f, const struct svc *svc);
 
 /* Index of the service port that `f` belongs to now, or SIZE_MAX: rows may be older than the
  * object.
  */
 size_t serve_frontend_port(const struct service *s, const struct plan_frontend *f);
-/* The wanted state is not what the kernel holds. Audits, which change nothing, do not count. */
+/* Changes are not in the kernel yet. Audits without a change do not count. */
 bool serve_is_owed(const struct svc *svc);

@@ -253,17 +253,17 @@ static void test_slow(void **state)
 /* Without subscribers the model has no callback. And the limit of subscribers. */
 static void test_readers(void **state)
 {
-	struct watch v[MONITOR_READERS_MAX + 1];
+	struct watch v[MONITOR_SUBSCRIBERS_MAX + 1];
 	struct world w;
 
 	(void)state;
 	world_init(&w);
 	assert_null(w.w.m.event);
-	for (int i = 0; i < MONITOR_READERS_MAX; i++)
+	for (int i = 0; i < MONITOR_SUBSCRIBERS_MAX; i++)
 		assert_int_equal(watch_open(&v[i], &w, ""), 200);
-	assert_int_equal(watch_open(&v[MONITOR_READERS_MAX], &w, ""), 503);
+	assert_int_equal(watch_open(&v[MONITOR_SUBSCRIBERS_MAX], &w, ""), 503);
 	assert_non_null(w.w.m.event);
-	for (int i = 0; i <= MONITOR_READERS_MAX; i++)
+	for (int i = 0; i <= MONITOR_SUBSCRIBERS_MAX; i++)
 		watch_close(&v[i]);
 	assert_null(w.w.m.event);
 	world_fini(&w);
