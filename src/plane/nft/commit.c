@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/commit - changes become one batch, and what became of it.
+ * plane/nft/commit - sends changes of elements as one batch, and handles the result.
  *
- *     translate -> settle (what is held, what is wanted) -> transact -> applied
+ *     translate -> settle (kernel state, desired state) -> transact -> applied
  *
- * What the kernel holds of a key is believed (normal running), known from the
- * copy (loaded phase), or read (verify, and in the loaded phase what the copy
- * does not cover). Counts and the copy change only after the acknowledgement.
+ * The kernel state of a key is the acknowledged one (normal operation), comes from the copy (loaded
+ * phase), or is read (verify; in the loaded phase for keys that the copy lacks). Counts and the
+ * copy change only after the acknowledgement.
  */
 #include "plane/nft/state.h"
 
@@ -25,7 +25,7 @@ void nft_plane_committed(struct nft_plane *p, size_t n)
 			p->genid = 1;
 }
 
-/* --- looking --- */
+/* --- reading --- */
 
 static void tables_of(const struct nft_plane *p, struct nft_table_ref ret[IPFAM_N])
 {
@@ -78,14 +78,14 @@ static void keep_counted(const struct nft_plane *p, struct nft_change *ch)
 		ch->has_new |= ch->has_held;
 }
 
-/* What the copy says. It does not know slots and ids that no frontend led to, nor addresses. */
+/* Take the kernel state from the copy. It lacks addresses, and slots and ids of orphaned pools. */
 static void settle_loaded(struct nft_plane *p, struct nft_change *ch)
 {
 	const uint8_t *data;
 
 	if (ch->set == NFTSET_ENDPOINT_ADDRS) {
 		if (nft_refs_count(&p->endpoint_addrs[ch->fam], ch->key) > 0)
-			return; /* asked for, and acknowledged, in this phase */
+			return; /* acknowledged in this phase */
 		ch->has_held = false;
 		ch->needs_look = ch->has_new && nft_loaded_has_table(p->loaded, ch->fam);
 		return;
@@ -100,9 +100,8 @@ static void settle_loaded(struct nft_plane *p, struct nft_change *ch)
 }
 
 /*
- * A slot and its backend's address are always written in one transaction: where the
- * kernel has the slot as we want it, it has the address too, and a look is saved. The
- * audit that follows an adoption does look.
+ * A slot and its backend's address are always written in one transaction: if the kernel has the
+ * desired slot, it has the address, which need not be read. The audit after an adoption reads it.
  */
 static void trust_addresses(struct nft_plane *p, enum ipfam fam)
 {
@@ -148,10 +147,10 @@ static int settle(struct nft_plane *p, enum plane_commit_mode mode, struct err *
 	return r;
 }
 
-/* Slots looked for at a time behind the end of a pool. */
+/* Slots behind the end of a pool that are read at a time. */
 #define BEYOND 16
 
-/* What stands in a slot behind the end joins the transaction, to go. */
+/* The transaction deletes an element in a slot behind the end of its pool. */
 static void beyond_found(struct nft_plane *p, const struct plan_op *op, const uint8_t *key)
 {
 	static const enum nft_set_id with_slot[] = { NFTSET_ENDPOINTS, NFTSET_AFF_SLOTS };
@@ -162,9 +161,8 @@ static void beyond_found(struct nft_plane *p, const struct plan_op *op, const ui
 }
 
 /*
- * The kernel may hold more of a pool than is believed: left over when a smaller
- * one was refused at first, or put there by a stranger. A chain of a size class
- * would pick from it.
+ * The kernel may have more slots of a pool than acknowledged: after a rejected smaller version, or
+ * by a foreign change. The chain of a size class would pick from them.
  */
 static int pool_beyond(struct nft_plane *p, const struct plan_op *op, struct err *err)
 {
@@ -207,8 +205,8 @@ static uint64_t pool_no(enum ipfam fam, uint32_t id)
 }
 
 /*
- * A slot led to a local id that is nobody's now: clients who stick to it must not
- * go on reaching what it stands for. Only for pools all of whose backends are told.
+ * A local id that no backend has any more: affinity entries must not lead to its old endpoint. Only
+ * for pools whose operations name all backends.
  */
 static void find_old_ids(struct nft_plane *p, const struct plan_op *ops, size_t n)
 {
@@ -247,7 +245,7 @@ static void frontend_touch(struct nft_plane *p, const struct plan_op *op)
 			nft_changes_touch(&p->changes, fam, set, key, op->svc)->needs_look = true;
 }
 
-/* Verify and audit: whatever else the kernel holds of the pools that are told from nothing. */
+/* Verify and audit: read further elements of pools whose operations start from nothing. */
 static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 		     enum plane_commit_mode mode, struct err *err)
 {
@@ -326,7 +324,7 @@ static void applied_loaded(struct nft_plane *p, const struct nft_change *ch)
 		nft_loaded_put(p->loaded, ch->fam, ch->set, ch->key, ch->data);
 }
 
-/* A backend that an earlier process had put into a slot is gone: nobody counted its address. */
+/* A backend of an earlier process is replaced: its address was never counted. */
 static void linger_replaced(struct nft_plane *p, const struct nft_change *ch)
 {
 	if (nft_change_is_del(ch, nft_data_len(ch->set, ch->fam)) &&
@@ -357,8 +355,8 @@ static void hold_address(void *arg, const uint8_t *endpoint)
 }
 
 /*
- * What was asked for and refused is not swept: the service's last good state
- * stays, and the addresses of its backends with it, though nobody counts them.
+ * The state of a service whose commit was rejected is not swept: it stays, and so do the addresses
+ * of its backends, which are not counted.
  */
 static void keep_refused(struct nft_plane *p)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/count - what the kernel has counted, asked for by key.
+ * plane/nft/count - reads counters of elements by key.
  *
- * Elements of frontends that stay are never written again, so their counters go on for
- * as long as the frontend is there. A slot is written again when another backend comes to
- * stand in it, and then counts from 0. Where a look-up answers with another backend than
- * was asked for, nothing is known of the one that was.
+ * The element of a frontend is never written again while the frontend exists, so its counter goes
+ * on. A slot is written again when another backend takes it, and counts from 0. If the kernel has
+ * another backend at the key, the counter is unknown.
  */
 #include "plane/nft/state.h"
 
@@ -15,8 +14,8 @@
 #include "nft/decode.h"
 #include "plane/asking.h"
 
-/* Of an address family that failed nothing is asked. */
-static bool is_asked(const struct nft_plane *p, enum ipfam fam)
+/* Counters of a failed address family are not read. */
+static bool is_read(const struct nft_plane *p, enum ipfam fam)
 {
 	return !p->plane.family[fam].is_failed;
 }
@@ -26,7 +25,7 @@ static bool is_in_force(const struct nft_plane *p)
 	if (p->load.loaded != NULL) /* the socket is in use */
 		return false;
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (is_asked(p, fam) && nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD)
+		if (is_read(p, fam) && nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD)
 			return false;
 	return true;
 }
@@ -39,7 +38,7 @@ int nft_drops(const struct plane *plane, struct plane_drops *ret, struct err *er
 	if (!is_in_force(p))
 		return err_set(err, -EAGAIN, "no layout in force");
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = is_asked(p, fam) ? nft_layout_drops(p->layout[fam], &drops, err) : 0;
+		int r = is_read(p, fam) ? nft_layout_drops(p->layout[fam], &drops, err) : 0;
 
 		if (r < 0)
 			return r;
@@ -66,7 +65,7 @@ int nft_count_frontends(const struct plane *plane, enum plane_frontend_counter w
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
 		struct nft_table_ref table = nft_plane_table(p, fam);
 
-		if (!is_asked(p, fam))
+		if (!is_read(p, fam))
 			continue;
 		nft_asking_begin(&a, &table, set);
 		r = nft_asking_frontends(&a, p->query, v, n, ret, err);
@@ -123,7 +122,7 @@ int nft_count_slots(const struct plane *plane, const struct plane_slot *v, size_
 		return err_set(err, -EAGAIN, "no layout in force");
 	nft_asking_init(&a, n);
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		for (size_t i = 0; i < ARRAY_SIZE(sets) && is_asked(p, fam) && r == 0; i++) {
+		for (size_t i = 0; i < ARRAY_SIZE(sets) && is_read(p, fam) && r == 0; i++) {
 			struct nft_table_ref table = nft_plane_table(p, fam);
 
 			nft_asking_begin(&a, &table, sets[i]);

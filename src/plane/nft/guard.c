@@ -22,10 +22,10 @@
 /* Of the ranges that a schema may have, the second: NFTSET_SERVICE_CIDRS. */
 #define RANGE_CIDRS 1
 
-/* What is known of the table of one family. */
+/* The table of one family. */
 struct guard_family {
 	struct nft_fixed held;
-	bool is_held; /* as wanted, and nobody else can write to it */
+	bool is_held; /* as desired, and owned by this process */
 	struct nft_bounds want;
 };
 
@@ -34,9 +34,9 @@ struct nft_guard {
 	enum nft_guard_mode mode;
 	struct guard_family fams[IPFAM_N];
 	uint64_t at;     /* when to write; 0 = the first tick sets it */
-	bool is_done;    /* nothing to do until something else is wanted */
+	bool is_done;    /* nothing to do until the desired state changes */
 	bool is_refused; /* the kernel has no such tables */
-	bool is_trouble_told;
+	bool is_trouble_logged;
 };
 
 static void drop_strays(struct nft_rules *rs, enum ipfam fam)
@@ -161,8 +161,8 @@ static int holder_check(const struct nft_guard *g, enum ipfam fam, const struct 
 }
 
 /*
- * What is there: `handle` 0 if nothing is, and `held->exists` if it can be kept. -EEXIST:
- * somebody else's; -EPERM: somebody else holds it.
+ * Read the table: `handle` 0 if there is none, `held->exists` if it can be kept. -EEXIST: a foreign
+ * table of that name; -EPERM: another process owns it.
  */
 static int family_read(const struct nft_guard *g, enum ipfam fam, struct nft_fixed *held,
 		       uint64_t *handle, struct err *err)
@@ -257,7 +257,7 @@ static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struc
 	return r;
 }
 
-/* As wanted: what was written is held, without the copies of what is never compared again. */
+/* The table is as desired; drop copies that are never compared again. */
 static void held_set(struct guard_family *gf)
 {
 	struct nft_bounds *ranges = &gf->held.ranges[RANGE_CIDRS];
@@ -342,7 +342,7 @@ static int apply(struct nft_guard *g, struct nft_result *res, struct err *err)
 	return 0;
 }
 
-/* Without it vipd serves as well: told once. */
+/* vipd serves without a guard: log once. */
 static void trouble_log(struct nft_guard *g, const struct err *err)
 {
 	if (g->is_refused)
@@ -350,9 +350,9 @@ static void trouble_log(struct nft_guard *g, const struct err *err)
 			 "no table " NFT_GUARD_TABLE
 			 ": this kernel has no tables with an owner that outlive it (Linux 6.9 "
 			 "has), so a flush of the ruleset interrupts established connections");
-	else if (!g->is_trouble_told)
+	else if (!g->is_trouble_logged)
 		log_info(LOG_AREA_PLANE, "table " NFT_GUARD_TABLE " put off: %s", err->text);
-	g->is_trouble_told = true;
+	g->is_trouble_logged = true;
 }
 
 static int try(struct nft_guard *g, struct nft_result *res)
@@ -363,7 +363,7 @@ static int try(struct nft_guard *g, struct nft_result *res)
 	if (r < 0)
 		trouble_log(g, &err);
 	else
-		g->is_trouble_told = false;
+		g->is_trouble_logged = false;
 	g->is_done = r == 0 || g->is_refused;
 	return r;
 }
@@ -402,6 +402,6 @@ uint64_t nft_guard_tick(struct nft_guard *g, uint64_t now, struct nft_result *re
 
 void nft_guard_follow(struct nft_guard *g, struct nft_result *res)
 {
-	if (g->mode != NFT_GUARD_UNSET && !g->is_done && !g->is_trouble_told)
+	if (g->mode != NFT_GUARD_UNSET && !g->is_done && !g->is_trouble_logged)
 		(void)try(g, res);
 }

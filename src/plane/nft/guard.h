@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/guard - a small table that stays when somebody flushes the ruleset.
+ * plane/nft/guard - a small table that survives a flush of the ruleset by another process.
  *
- *     open -> want -> (tick, follow)* ... -> close    vipd serves
+ *     open -> want -> (tick, follow)* ... -> close    while vipd serves
  *     open -> cleanup -> close                       --cleanup
  *
- * A flush takes our tables, and with the last of them the hooks of NAT and connection
- * tracking in this network namespace: until we are back, packets of established
- * connections are not translated, and their peers reset them. "vipd-guard", one table a
- * family, has an owner, the socket `nl`, so a flush leaves it out; it has a nat
- * chain and a rule that asks for the connection's state, and these two keep the
- * hooks. Mappings live in the tracked connections, not in rules: those go on.
+ * A flush deletes vipd's tables, and with the last NAT chain the hooks of NAT and connection
+ * tracking in this network namespace. Until vipd is back, packets of established connections
+ * are not translated, and their peers reset them. The tables "vipd-guard" (one per family) are
+ * owned by the socket `nl`, so a flush leaves them out; a nat chain and a rule that reads the
+ * connection's state keep the hooks registered. Translations are in conntrack entries, not in
+ * rules: those connections continue.
  *
- * Its rules are REJ-06 once more, behind everybody else's: the first packet of a connection
- * to a service CIDR that nobody translated is dropped without an answer, so a client that
- * comes while the tables are away sends again, and is not told that there is nothing.
- * A datagram of this host is let pass: its sender would be told at once (EPERM).
- * nat chains see first packets only, and none that an earlier chain translated:
- * what is served pays nothing for this.
+ * The rules apply REJ-06 again, after all other chains: a first packet to a service CIDR that no
+ * chain translated is dropped without an answer, so a client that connects while the tables are
+ * missing retransmits instead of failing. UDP from this host passes: dropping it would return
+ * EPERM to the sender. nat chains see only first packets, and none that an earlier chain
+ * translated: packets that are served cost nothing more.
  *
- * Zero writes at a restart stay zero: what an earlier process left, which has no owner then,
- * is taken GUARD_AFTER_NS after the adoption, or when something else was written.
+ * A restart still writes nothing: tables of an earlier process, which have no owner then, are
+ * claimed NFT_GUARD_AFTER_NS after the adoption, or with the first other write.
  *
- * Kernel: NFT_TABLE_F_OWNER and NFT_TABLE_F_PERSIST, Linux 6.9. Older ones refuse them:
- *         one line in the log, and no guard. Private to plane/nft/.
+ * Kernel: NFT_TABLE_F_OWNER and NFT_TABLE_F_PERSIST, Linux 6.9. Older kernels reject them: one log
+ *         line, and no guard. Private to plane/nft/.
  */
 #pragma once
 
@@ -36,29 +35,29 @@
 #define NFT_GUARD_AFTER_NS (10 * NSEC_PER_SEC)
 
 enum nft_guard_mode {
-	NFT_GUARD_UNSET = 0, /* never looked at */
-	NFT_GUARD_OFF,       /* shall not be there */
-	NFT_GUARD_ON,        /* shall be there, where the kernel can */
+	NFT_GUARD_UNSET = 0, /* leave existing tables alone */
+	NFT_GUARD_OFF,       /* remove them */
+	NFT_GUARD_ON,        /* create them, if the kernel can */
 };
 
 struct nft_guard;
 
-/* `nl` is borrowed, and is what owns the tables. */
+/* `nl` is borrowed; it owns the tables. */
 void nft_guard_open(struct nft_guard **ret, struct nl_sock *nl, enum nft_guard_mode mode);
 void nft_guard_close(struct nft_guard *g);
 DEFINE_AUTO(struct nft_guard *, nft_guard_close);
 
-/* The service CIDRs, of both families. A guard that is held gets them at once, others by tick(). */
+/* The service CIDRs of both families. Written at once if the tables are held, else by tick(). */
 void nft_guard_want(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n,
 		    struct nft_result *res);
 /*
- * Make it so: when the time is come, and returns when to come again, 0 = not at all; or now,
- * because something else was written. Failures are logged, and the former tries again.
+ * Create, claim or remove the tables: tick() when due, and returns the time of its next call, 0 =
+ * none; follow() now, after another write. Failures are logged; tick() retries.
  */
 uint64_t nft_guard_tick(struct nft_guard *g, uint64_t now, struct nft_result *res);
 void nft_guard_follow(struct nft_guard *g, struct nft_result *res);
-/* Delete it. -EPERM: another process holds it. */
+/* Delete the tables. -EPERM: another process owns one. */
 MUST_USE int nft_guard_cleanup(struct nft_guard *g, struct err *err);
 
-/* Is it there, as wanted, and ours, of both families? */
+/* Are the tables of both families as desired, and owned by this process? */
 bool nft_guard_is_held(const struct nft_guard *g);

@@ -13,11 +13,11 @@
 static const uint8_t *held_find(const void *ctx, enum ipfam fam, enum nft_set_id set,
 				const uint8_t *key)
 {
-	/* Not copied, as it would have to be looked up address by address: taken for there. */
+	/* Sets that are not copied would be read address by address: assume that it exists. */
 	return nft_loaded_covers(set) ? nft_loaded_find(ctx, fam, set, key) : key;
 }
 
-/* Nobody has asked for anything yet, so what nobody asked for is everything. */
+/* Before the first commit, no element is desired: the unwanted ones are all. */
 static void held_each(const void *ctx, enum ipfam fam, enum nft_set_id set,
 		      void (*fn)(void *arg, const uint8_t *key), void *arg)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/held - what the kernel's tables say, without a running vipd.
+ * plane/nft/held - frontends in the kernel as text, without a running vipd.
  *
- * For people and their tools: reads the tables of this network namespace with
- * sockets of its own, writes nothing, and needs no more than what stands there.
+ * Reads the tables of this network namespace over sockets of its own; writes nothing.
  */
 #pragma once
 
@@ -11,10 +10,9 @@
 #include "base/str.h"
 
 /*
- * All frontends of both families, one a line, sorted by family, address, protocol and port,
- * as nft_frontends_text() (nft/decode.h) tells them. Nothing is appended where
- * there is no table of ours.
- *   -EAGAIN     others kept changing the ruleset while it was read
+ * Append all frontends of both families in the format of nft_frontends_text() (nft/decode.h), one a
+ * line, sorted by family, address, protocol and port. Appends nothing if vipd has no table.
+ *   -EAGAIN     other processes changed the tables during each attempt
  *   -EPERM, -EOPNOTSUPP     `err` says what is missing
  */
 MUST_USE int nft_held_text(struct str *out, struct err *err);

@@ -210,7 +210,7 @@ static bool name_is_free(const struct nft_fixed_tables *tables, const char *name
 	return true;
 }
 
-/* A name nobody has: "vipd", "vipd-2" ... */
+/* A free name: "vipd", "vipd-2" ... */
 static int name_choose(struct nft_layout *l, const struct nft_fixed_tables *tables, struct err *err)
 {
 	for (int i = 1; i <= NFT_TABLE_NAMES_MAX; i++) {
@@ -218,11 +218,11 @@ static int name_choose(struct nft_layout *l, const struct nft_fixed_tables *tabl
 		if (name_is_free(tables, l->table))
 			return 0;
 	}
-	return err_set(err, -EEXIST, "tables %s to %s are all there and not ours", nft_schema.table,
+	return err_set(err, -EEXIST, "tables %s to %s exist and are not vipd's", nft_schema.table,
 		       l->table);
 }
 
-/* Nobody can write to a table that somebody else holds, nor delete it. */
+/* Only its owner can write to an owned table, or delete it. */
 static void holder_note(struct nft_layout *l, const struct nft_fixed_table *t)
 {
 	if (!(t->flags & NFT_TABLE_F_OWNER) || t->owner == nl_sock_port(l->nl))
@@ -241,10 +241,10 @@ static int holder_check(const struct nft_layout *l, struct err *err)
 		       l->fam == IPFAM_V6 ? "ip6" : "ip", l->holder, l->holder_port);
 }
 
-/* Why this table cannot be made what is wanted, whatever is in it; NULL: it can. */
+/* Why this table cannot be repaired, whatever its content; NULL: it can. */
 static const char *kind_misfit(const struct nft_layout *l, const struct nft_fixed_table *t)
 {
-	/* A table is born with it or never has it. */
+	/* The flag can be set only at creation. */
 	bool is_persistent = t->flags & NFT_FIXED_TABLE_F_PERSIST;
 
 	if (l->is_looking || is_persistent == l->is_owned)
@@ -331,7 +331,7 @@ static int load(struct nft_layout *l, const struct nft_fixed_tables *tables, str
 int nft_layout_load(struct nft_layout *l, struct err *err)
 {
 	struct nft_fixed_tables tables = { 0 };
-	struct nft_layout known = *l; /* taken away, and given back if there is nothing better */
+	struct nft_layout known = *l; /* restored if nothing newer can be read */
 	int r;
 
 	memset(&l->held, 0, sizeof(l->held));
@@ -427,9 +427,8 @@ static void verdict_check(struct nft_layout *l, struct verdicts *vs, unsigned in
 }
 
 /*
- * Lead the verdict maps to the chains of all wanted kinds. `even_fresh`: also to
- * chains made in this transaction, which is right only when nobody can be
- * looking yet, because the whole table is new.
+ * Lead the verdict maps to the chains of all desired kinds. `even_fresh`: also to chains created in
+ * this transaction, which is correct only in a new table, through which no packet passes yet.
  */
 static void verdicts_write(struct nft_layout *l, struct nft_writer *w, bool even_fresh)
 {
@@ -500,8 +499,8 @@ static int verdicts_lead(struct nft_layout *l, bool even_fresh, struct nft_resul
 }
 
 /*
- * What an operator should know of the first write after a load. `n_claims`: of the
- * writes, those that only say whose the table is, and come first.
+ * Log the first write after a load. `n_claims`: the first of the writes, which only claim the
+ * table.
  */
 static void transition_log(struct nft_layout *l, const struct nft_writer *w, size_t n_claims)
 {

@@ -6,25 +6,22 @@
  *     open -> load -> apply -> (chains_need, apply)* ... -> close
  *                        \-> retire, once the table has all its services
  *
- * load() reads what the kernel holds and writes nothing. apply() compares that
- * with what the parameters ask for and writes the difference: a table that is as
- * it should be costs no write. Afterwards the held state is remembered, so a
- * later apply() with other parameters writes only what they change.
+ * load() reads the kernel state and writes nothing. apply() compares it with the parameters and
+ * writes the difference: a correct table costs no write. The result is kept, so a later apply()
+ * with other parameters writes only what they change.
  *
- * How a rule is recognised: each carries, as userdata that nft ignores, a hash
- * of the expressions it was written with. An edit by anybody else makes another
- * rule, without it. A chain whose list of hashes differs gets a new rule list in
- * one transaction: packets see the old list or the new one.
+ * Rules are recognised by a hash of their expressions, which each carries as userdata that nft
+ * ignores. A foreign edit makes another rule, without the hash. A chain whose list of hashes
+ * differs gets a new rule list in one transaction: packets pass the old list or the new one.
  *
- * The table is called "vipd", or "vipd-2": what proves that it is ours is its
- * comment, "vipd layout <version>". A table of ours whose sets or base chains
- * cannot be changed into what we want is replaced: the whole layout is made under the
- * other name, filled by the caller, and retire() deletes the old table later.
- * Meanwhile both answer: the newer hook runs first, and what
- * it has not yet comes to the older one.
+ * The table is called "vipd", or "vipd-2"; its comment, "vipd layout <version>", proves that it is
+ * vipd's. A table of vipd whose sets or base chains cannot be repaired is replaced: the whole
+ * layout is created under the other name, filled by the caller, and retire() deletes the old table
+ * later. Meanwhile both serve: the newer hooks run first, and packets that match nothing there
+ * reach the older table.
  *
  * Errors: a failed batch changes nothing and leaves the layout "not loaded":
- *         load again. -EEXIST, -ENOENT: somebody else changed the table
+ *         load again. -EEXIST, -ENOENT: another process changed the table
  *         meanwhile. -EAGAIN: dumps kept being interrupted. -EOPNOTSUPP, -ENOENT
  *         on a first apply: `err` names the rule, and so the kernel module, that is missing.
  */
@@ -78,15 +75,14 @@ void nft_layout_close(struct nft_layout *l);
 DEFINE_AUTO(struct nft_layout *, nft_layout_close);
 
 /*
- * Shall the table have an owner, the socket `nl`, and outlive it? (default: no) An
- * ownerless table of that kind, as one is whose process ended, is claimed by apply():
- * one write. Any other kind than the one asked for is replaced. While somebody else
- * owns a table of ours, apply() and cleanup() fail with -EPERM.
+ * Shall the table have an owner, the socket `nl`, and persist after it? (default: no) apply()
+ * claims an ownerless table of that kind with one write, and replaces a table of the other kind.
+ * While another process owns a table of vipd, apply() and cleanup() fail with -EPERM.
  */
 void nft_layout_own(struct nft_layout *l, bool yes);
 /* The table in force is held by `nl`. */
 bool nft_layout_is_owner(const struct nft_layout *l);
-/* Only look: a table of either kind is read. Never apply() after that. */
+/* Read only: a table of either kind is read. Never call apply() then. */
 void nft_layout_look(struct nft_layout *l);
 /* The last apply() failed because the kernel has no such tables. */
 bool nft_layout_is_owner_refused(const struct nft_layout *l);
@@ -94,7 +90,7 @@ bool nft_layout_is_owner_refused(const struct nft_layout *l);
 /* Borrowed arrays of the model's environment. */
 struct nft_layout_params nft_layout_params_from(const struct model *m, enum ipfam fam);
 
-/* When it cannot be read (-EAGAIN: others write all the time), what was known stays so. */
+/* On an error (-EAGAIN: foreign changes interrupted each attempt) the previous state stays. */
 MUST_USE int nft_layout_load(struct nft_layout *l, struct err *err);
 /* Write the difference; `res` may be NULL. One batch (two when chains for known kinds are missing).
  */

@@ -272,9 +272,9 @@ static size_t svc_endpoints(const struct svc *svc, enum ipfam fam)
 }
 
 /*
- * A new rule that looks up `endpoints` makes the kernel walk that map once. So
- * the chains that services will probably want are made while it is empty; a wrong
- * guess costs a chain nobody uses. A large pool grows through all smaller classes.
+ * A new rule that looks up `endpoints` makes the kernel walk that map once. So the chains that
+ * services will probably need are created while it is empty; a wrong guess costs an unused chain. A
+ * large pool grows through all smaller classes.
  */
 static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model *m,
 			 struct plane_result *res, struct err *err)
@@ -296,7 +296,7 @@ static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model
 	return nft_kinds_make(p, fam, &need, res, err);
 }
 
-/* Said once: neither family asks for it again. */
+/* Logged once; neither family tries again. */
 static void owner_give_up(struct nft_plane *p)
 {
 	log_warn(LOG_AREA_PLANE,
@@ -569,9 +569,9 @@ static int check_layout(struct nft_plane *p, enum ipfam fam, struct err *err)
 }
 
 /*
- * Look at the layouts of all families. When another process deletes the table of one alone, again
- * and again, that family fails, and the others need not be loaded each time; one that flushes
- * the ruleset means nobody in particular.
+ * Check the layouts of all families. If another process deletes the table of one family again and
+ * again, that family fails, so that the other need not be loaded each time. A flush of the whole
+ * ruleset is not counted.
  */
 static int check_layouts(struct nft_plane *p, struct err *err)
 {
@@ -606,7 +606,7 @@ static int plane_check(struct plane *plane, struct err *err)
 	r = nft_genid_read(p->query, &genid, err);
 	if (r < 0)
 		return r;
-	/* The generation is raised before elements are told: then they are heard late. */
+	/* The generation changes before notifications of elements arrive: they can be late. */
 	if (p->is_genid_known && genid == p->genid && p->watch.touched.n == 0) {
 		p->watch.is_awaited = false;
 		return PLANE_CHECK_QUIET;

@@ -238,7 +238,7 @@ static void vip_loop(struct nft_rules *rs, enum ipfam fam, const struct nft_layo
 	count_and_drop(rs);
 }
 
-/* The client asked for a cluster IP. */
+/* The original destination is a cluster IP. */
 static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_rule_begin(rs);
@@ -251,7 +251,7 @@ static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
  * interface; another bridge. The last, because br_netfilter shows a packet that
  * goes from one port of a bridge to another without an input interface, like
  * one of this host's, and pod to pod over a bridge must keep its address
- * (MASQ-13). What comes from and goes to the same bridge is known by the latter.
+ * (MASQ-13). Packets from and to the same bridge match by the output interface.
  */
 static void masquerade_by_ifname(struct nft_rules *rs, enum ipfam fam,
 				 const struct nft_layout_params *p)
@@ -271,8 +271,7 @@ static void masquerade_by_ifname(struct nft_rules *rs, enum ipfam fam,
 	nft_expr_masquerade(rs);
 }
 
-/* Cluster IPs: whoever the detector does not know, or everybody (MASQ-05); else no rule (MASQ-01)
- */
+/* Cluster IPs: clients that are not pods, or all (MASQ-05); without detection no rule (MASQ-01). */
 static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 				   const struct nft_layout_params *p)
 {
@@ -442,7 +441,7 @@ static void pick_sticky(struct nft_rules *rs, enum ipfam fam, uint32_t slots, ui
 	dnat_local_id(rs, fam);
 }
 
-/* A client that is known: refresh and go; known, but its backend is gone: forget it. */
+/* A client with an affinity entry: refresh it; if its backend is gone, delete the entry. */
 static void recall(struct nft_rules *rs, enum ipfam fam, uint32_t affinity_s)
 {
 	nft_rule_begin(rs);

@@ -36,7 +36,7 @@ struct nft_plane {
 	struct nl_batch *batch;
 	struct nft_layout *layout[IPFAM_N];
 	struct nft_guard *guard;         /* or NULL */
-	bool is_written;                 /* by this process, anything */
+	bool is_written;                 /* this process has written something */
 	struct nft_kinds ready[IPFAM_N]; /* kinds whose chains are known to exist */
 	VEC(struct nft_kind_led) led;    /* of the transaction under way */
 	uint32_t n_led[IPFAM_N][NFT_KIND_AFFINITY_END - NFT_KIND_AFFINITY];
@@ -53,7 +53,7 @@ struct nft_plane {
 	enum plane_counting counting;
 	/*
 	 * Loaded phase only: the copy of the kernel, and the addresses that were
-	 * counted before it began. Those nobody asks for again linger from its end.
+	 * counted before it. Those that no service needs again get the grace period at its end.
 	 */
 	struct nft_loaded *loaded;
 	struct nft_refs before[IPFAM_N];
@@ -126,13 +126,13 @@ MUST_USE int nft_count_slots(const struct plane *plane, const struct plane_slot 
 MUST_USE int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 			enum plane_commit_mode mode, struct plane_result *res, struct err *err);
 /*
- * Send p->changes as they stand. Returns as plane_ops.commit; on a refusal
- * res->culprit is who the kernel points at.
+ * Send p->changes. Returns as plane_ops.commit; after a rejection res->culprit is the service
+ * that the kernel's answer names.
  */
 MUST_USE int nft_transact(struct nft_plane *p, struct plane_result *res, struct err *err);
-/* The same; if the kernel holds something else than believed, what follows from what it holds. */
+/* Like nft_transact(); after -ESTALE read the kernel state and send the difference. */
 MUST_USE int nft_transact_held(struct nft_plane *p, struct plane_result *res, struct err *err);
-/* Read what the kernel holds of every changed key. */
+/* Read the kernel state of every changed key. */
 MUST_USE int nft_changes_look(struct nft_plane *p, struct err *err);
 
 /* --- kinds.c --- */

@@ -11,7 +11,7 @@
 #define TICK_MAX 512
 #define TICK_AGAIN_NS (20 * NSEC_PER_MSEC)
 #define TICK_RETRY_NS (60 * NSEC_PER_SEC)
-/* How often idle affinity kinds are removed. One that is asked for in between stays. */
+/* How often idle affinity kinds are removed. A kind that is used in between stays. */
 #define KINDS_PERIOD_NS (600 * NSEC_PER_SEC)
 /* How soon after a transaction that shortens an affinity timeout the entries follow. */
 #define SHORTEN_LOOK_NS (2 * NSEC_PER_SEC)
@@ -91,7 +91,7 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 	return due_s <= now_s ? now + TICK_AGAIN_NS : (uint64_t)due_s * NSEC_PER_SEC;
 }
 
-/* An address that the kernel holds and nobody knows lingers from now on. */
+/* A stray address gets the grace period from now on. */
 static int stray_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
 {
 	struct nft_refs *refs = arg;
@@ -134,7 +134,7 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 	p->is_walking = r >= 0;
 	p->walk_at = now + (r >= 0 ? WALK_STEP_NS : WALK_RETRY_NS);
 	if (r < 0)
-		log_info(LOG_AREA_PLANE, "look for stray addresses put off: %s", err.text);
+		log_info(LOG_AREA_PLANE, "search for stray addresses postponed: %s", err.text);
 	return p->walk_at;
 }
 

@@ -120,7 +120,7 @@ static bool has_affinity(const struct plan_pool *pool, const struct plan_backend
 	return pool->affinity_s != 0 && b->aff_id != 0;
 }
 
-/* The elements that stand in a slot. Slots no chain ever picks are not written. */
+/* The elements of a slot. Slots that no chain picks are not written. */
 static void in_slot(struct tr *t, enum side side, const struct plan_pool *pool,
 		    const struct plan_backend *b, uint32_t slot)
 {
@@ -136,7 +136,7 @@ static void in_slot(struct tr *t, enum side side, const struct plan_pool *pool,
 		map_word(t, side, pool->fam, NFTSET_AFF_SLOTS, key, pool->id, b->aff_id);
 }
 
-/* The elements a backend has wherever it stands. */
+/* The elements of a backend, whatever its slot. */
 static void of_backend(struct tr *t, enum side side, const struct plan_pool *pool,
 		       const struct plan_backend *b)
 {

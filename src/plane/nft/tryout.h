@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/tryout - does this kernel have what the plane uses? Asked by doing it.
+ * plane/nft/tryout - does this kernel have the features that the plane uses?
  *
- * nft_try_features() offers the kernel all expressions, sets and chains, and if it dislikes
- * them each on its own, in transactions whose last message it must refuse: it has looked at
- * everything before, and nothing is ever applied. So it may be asked where traffic flows, and a
- * module that was not loaded yet is loaded on the way.
- *
- * nft_try_layout() makes the layout as a whole, with chains of every sort, and removes it: for
- * a network namespace that nobody uses.
+ * nft_try_features() tests all expressions, sets and chains (nft/feature.h) without changing
+ * anything. nft_try_layout() creates the whole layout, with chains of every kind, and removes it:
+ * only for an otherwise empty network namespace.
  */
 #pragma once
 
