@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * explain/dealing - how a plane deals connections to the backends of a pool; for people.
+ * explain/dealing - how a plane balances connections over the backends of a pool.
  *
- * A plane with schedulers knows more of that than pools say: which one is in force, and
- * what each backend weighs.
+ * A plane with schedulers provides the scheduler in effect and the weight of each backend,
+ * which a pool does not have.
  */
 #pragma once
 
@@ -12,21 +12,21 @@
 enum plan_deal {
 	PLAN_DEAL_EVENLY = 0,
 	PLAN_DEAL_BY_WEIGHT,
-	PLAN_DEAL_UNTOLD, /* by the connections there are: nobody can say beforehand */
+	PLAN_DEAL_UNTOLD, /* depends on present connections: not predictable */
 };
 
 #define PLAN_SCHEDULER_MAX 40
 
 struct plan_dealing {
-	uint8_t deal;      /* enum plan_deal; who weighs 0 gets nothing in any case */
-	bool is_by_client; /* the same client is led the same way; chances are those of clients */
+	uint8_t deal;      /* enum plan_deal; a backend of weight 0 gets no connections */
+	bool is_by_client; /* hashes the source: shares are those of clients */
 	uint32_t affinity_s;
 	char scheduler[PLAN_SCHEDULER_MAX]; /* "wrr", "mh,mh-port"; "": the plane has none */
 };
 
-/* Who knows. Either may be NULL: as the pool says, and 1. */
+/* Access to a plane's balancing. `dealing` NULL: by the pool alone; `weight` NULL: 1. */
 struct plan_dealer {
-	/* `is_inside`: to pods and this host, at a split frontend. Fills what it knows. */
+	/* `is_inside`: for pods and this host, at a split frontend. Unknown fields stay. */
 	void (*dealing)(const void *ctx, const struct plan_rows *rows, const struct plan_pool *pool,
 			bool is_inside, struct plan_dealing *ret);
 	uint32_t (*weight)(const void *ctx, const struct plan_rows *rows,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * explain/text - rows and operations as stable text: logs, golden tests, people.
+ * explain/text - rows and operations as stable text, for logs, vipctl and golden tests.
  *
  *     frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)
  *     pool 1 v4 http/TCP cluster: 0=10.1.0.1:8080 1=10.1.0.2:8080
@@ -17,18 +17,17 @@ void plan_rows_print(struct str *out, const struct plan_rows *rows);
 /* One line. */
 void plan_op_print(struct str *out, const struct plan_op *op);
 /*
- * A frontend and where it leads, without pool numbers and slots, no newline: what a plane
- * that reads the kernel back says in the same words (nft/decode.h), so that the
- * two can be compared.
+ * A frontend and its backends, without pool ids and slots, no newline. nft/decode.h prints
+ * kernel state in this format too, so that both can be compared.
  *
  *     10.96.0.10:53/UDP cluster-ip -> 10.1.0.4:53 10.1.0.5:53
  *     10.96.0.10:53/UDP cluster-ip -> 10.1.0.4:53=3 10.1.0.5:53 scheduler=wrr
  *
- * `dealer` knows what a plane that schedules adds; NULL: nothing.
+ * `dealer` provides scheduler and weights; NULL: the plane has none.
  */
 void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
 			     const struct plan_frontend *f, const struct plan_dealer *dealer);
-/* Parts of it, for who reads the kernel: " 10.1.0.4:53=3", " affinity=600s scheduler=rr". */
+/* Parts of that line: " 10.1.0.4:53=3", " affinity=600s scheduler=rr". */
 void plan_led_backend_print(struct str *out, const struct ip_addr *addr, uint16_t port,
 			    uint32_t weight);
 void plan_led_dealing_print(struct str *out, const struct plan_dealing *d);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * explain/trace - looking at every service once, then one decision.
+ * explain/trace - visit every service once, then decide.
  *
- * While looking, a service is related to the destination by its addresses and
- * ports only, which is cheap. Rows are built for the one that answers, by
- * plan_rows_desired(): what a frontend does is not decided a second time here.
+ * A visit relates a service to the destination by addresses and ports only, which
+ * is cheap. Rows are built for the matching service only, by plan_rows_desired():
+ * this file repeats no decision of the plan.
  */
 #include "explain/trace.h"
 
 #include <string.h>
 
-/* --- looking --- */
+/* --- visits --- */
 
 static void pod_note(char **pod, const struct slice_endpoint *e)
 {
-	/* Several slices may list it: the same answer whatever their order. */
+	/* Several slices may list the address: keep a result that is independent of order. */
 	if (e->pod == NULL || (*pod != NULL && strcmp(*pod, e->pod) <= 0))
 		return;
 	free(*pod);
@@ -31,7 +31,7 @@ static void source_note(struct plan_trace *t, const struct slice_endpoint *e)
 		t->pod_node = name_ref(e->node);
 }
 
-/* A pod by name has one address of a family; should it have two, the smaller. */
+/* A pod by name has one address of a family; of two, take the smaller. */
 static void source_by_name(struct plan_trace *t, const struct slice_endpoint *e)
 {
 	if (e->pod == NULL || strcmp(e->pod, t->query.src_pod->text) != 0)
@@ -77,7 +77,7 @@ static bool ingress_has(const struct service *s, const struct ip_addr *a, bool i
 	return false;
 }
 
-/* As what `s` has the destination among its addresses; UNSET: not at all. */
+/* The kind of the destination among the addresses of `s`; UNSET: not among them. */
 static enum plan_frontend_kind kind_of_address(const struct plan_trace *t, const struct service *s)
 {
 	const struct ip_addr *dst = &t->query.dst;
@@ -115,7 +115,7 @@ static int other_cmp(const struct plan_trace_other *a, const struct plan_trace_o
 	return c != 0 ? c : strcmp(a->name->text, b->name->text);
 }
 
-/* Where to put one more of the relation; NULL when enough of smaller names are known. */
+/* A place for `new`; NULL when enough services of its relation with smaller names are kept. */
 static struct plan_trace_other *other_room(struct plan_trace *t, const struct plan_trace_other *new)
 {
 	struct plan_trace_other *last = NULL;
@@ -147,7 +147,7 @@ static void relate(struct plan_trace *t, const struct svc *svc, enum plan_trace_
 	(void)name_ref(new.name);
 }
 
-/* Its addresses by the service's own words; node ports are on the node's. */
+/* Relate by the service's own addresses; node ports are on the node's. */
 static bool look_addresses(struct plan_trace *t, const struct svc *svc)
 {
 	const struct service *s = svc->service;
@@ -229,7 +229,7 @@ static const struct ip_prefix *prefixes_find(const struct ip_prefix *v, size_t n
 	return NULL;
 }
 
-/* An interface is not told by an address: what is known of this node's pods must do. */
+/* detect-local by interface: an address is assumed local if it is a pod's of this node. */
 static bool is_behind_interface(struct plan_trace *t)
 {
 	const struct node *self = t->plan->model->self;
@@ -281,7 +281,7 @@ static void endpoint_push(struct plan_trace *t, const struct slice_endpoint *fro
 	ep->nodes = from->nodes ? hints_ref(from->nodes) : NULL;
 }
 
-/* The first judged endpoint of that address, at whatever port, or NULL. */
+/* The first selected endpoint with that address, on any port, or NULL. */
 static const struct endpoint *judged_find(const struct selection *sel, const struct ip_addr *a)
 {
 	size_t lo = 0;
@@ -300,7 +300,7 @@ static const struct endpoint *judged_find(const struct selection *sel, const str
 	return &sel->endpoints.v[lo];
 }
 
-/* What the selection never saw: slices without the port, and entries that others hide. */
+/* Add endpoints that the selection lacks: slices without the port, and duplicates. */
 static void unlisted_add(struct plan_trace *t, const struct svc *svc, const struct selection *sel)
 {
 	list_for_each (l, &svc->slices) {
@@ -378,7 +378,7 @@ static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
 		qsort(t->endpoints.v, t->endpoints.n, sizeof(*t->endpoints.v), endpoint_cmp);
 }
 
-/* --- a frontend answers --- */
+/* --- a frontend matches --- */
 
 static const struct plan_pool *pool_find(const struct plan_trace *t, const struct plan_rows *rows,
 					 const struct plan_target *target)
@@ -390,7 +390,7 @@ static const struct plan_pool *pool_find(const struct plan_trace *t, const struc
 	return NULL;
 }
 
-/* As postrouting asks: the frontend's own rule, then that of cluster IPs. */
+/* In the order of the postrouting rules: the frontend's own, then that of cluster IPs. */
 static enum plan_trace_masq decide_masq(const struct plan_trace *t)
 {
 	const struct model *m = t->plan->model;
@@ -427,7 +427,7 @@ static bool backends_are_same(const struct plan_pool *a, const struct plan_pool 
 	return true;
 }
 
-/* Wanted pools take the slots of held ones, so equal pools are equal slot by slot. */
+/* Desired pools keep the programmed slots, so equal pools are equal slot by slot. */
 static enum plan_trace_held decide_held(const struct plan_trace *t, const struct plan_rows *held,
 					const struct plan_rows *rows)
 {
@@ -498,7 +498,7 @@ static void decide_frontend(struct plan_trace *t, struct svc *svc, const struct 
 	t->name = name_ref(svc->name);
 	t->port_name = name_ref(port->name);
 	t->service_port = port->port;
-	/* POL-23: without a detector nobody is taken for a pod. */
+	/* POL-23: without detect-local no source counts as a pod. */
 	t->is_inside = f->is_split && (t->is_host || t->is_pod);
 	target = target_of(f, t->is_inside);
 	t->scope = target->scope;
@@ -540,7 +540,7 @@ static bool decide_owner(struct plan_trace *t)
 	return f != NULL;
 }
 
-/* --- nobody answers --- */
+/* --- no frontend matches --- */
 
 static void decide_none(struct plan_trace *t)
 {
@@ -572,7 +572,7 @@ static void decide_none(struct plan_trace *t)
 	}
 }
 
-/* The one that answers is none of the others. */
+/* Remove the matching service from `others`. */
 static void others_drop_owner(struct plan_trace *t)
 {
 	for (size_t i = 0; i < t->others.n; i++) {

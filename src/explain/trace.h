@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * explain/trace - where the first packet of a connection would go, and why: without a packet.
+ * explain/trace - where the first packet of a connection would go, and why.
  *
  *     plan_trace_init(&t, plan, &query)
- *     for every service, in any order, over as many turns of the loop as it takes:
+ *     for every service, in any order, over any number of turns of the loop:
  *             plan_trace_look(&t, svc)
  *     plan_trace_decide(&t)
  *     ... read t ...
  *     plan_trace_fini(&t)
  *
- * Answers from what the objects say, by the same functions that make rows of them, in
- * the order in which a plane asks: frontend, source ranges, policy, pool, masquerading
- * (sections 3 to 7 of doc/behaviour.md). Each answer comes with its reason, also the
- * answer "nobody touches it", and each endpoint that is left out with its own.
+ * Decides from the model, by the functions that build rows, in the order of a plane's
+ * rules: frontend, source ranges, policy, pool, masquerading (sections 3 to 7 of
+ * doc/behaviour.md). Each result has its reason, also "untouched", and so has each
+ * endpoint that is not used.
  *
- * Between two calls the trace holds names and copies, no pointer into the model.
- * Pure: the same model gives the same trace.
+ * Between two calls the trace keeps names and copies, no pointer into the model.
+ * Pure: a given model yields one trace.
  */
 #pragma once
 
@@ -23,11 +23,11 @@
 #include "model/select.h"
 #include "plan/plan.h"
 
-/* Services beside the one that answers: at most so many are kept, all are counted. */
+/* Other related services: at most so many are kept, all are counted. */
 #define PLAN_TRACE_OTHERS_MAX 16
 
 struct plan_trace_query {
-	/* Who connects: an address, or else the pod of this name, or else this host itself. */
+	/* The client: an address, or else the pod of this name, or else this host. */
 	struct ip_addr src;
 	const struct name *src_pod; /* counted, taken by plan_trace_init(); NULL = none */
 	struct ip_addr dst;
@@ -38,11 +38,11 @@ struct plan_trace_query {
 enum plan_trace_source {
 	PLAN_TRACE_OUTSIDE = 0,
 	PLAN_TRACE_HOST,
-	PLAN_TRACE_POD, /* what the detector takes for one (section 6.1, POL-24) */
+	PLAN_TRACE_POD, /* by detect-local (section 6.1, POL-24) */
 };
 
 enum plan_trace_verdict {
-	PLAN_TRACE_UNTOUCHED = 0, /* goes where it would go without us */
+	PLAN_TRACE_UNTOUCHED = 0, /* vipd does not handle it */
 	PLAN_TRACE_BALANCED,
 	PLAN_TRACE_REJECTED,
 	PLAN_TRACE_DROPPED,
@@ -50,28 +50,28 @@ enum plan_trace_verdict {
 
 enum plan_trace_why {
 	PLAN_TRACE_WHY_UNSET = 0,
-	/* A frontend answers. */
+	/* A frontend matches. */
 	PLAN_TRACE_WHY_POOL,
 	PLAN_TRACE_WHY_NO_ENDPOINT,     /* REJ-01 */
 	PLAN_TRACE_WHY_INTERNAL_POLICY, /* REJ-02 */
 	PLAN_TRACE_WHY_EXTERNAL_POLICY, /* REJ-03 */
 	PLAN_TRACE_WHY_RANGES,          /* REJ-10 */
-	/* None does. */
-	PLAN_TRACE_WHY_OTHER_PORT,          /* a cluster IP, but not this port of it (REJ-05) */
-	PLAN_TRACE_WHY_UNALLOCATED,         /* in a service CIDR, and nobody's (REJ-06) */
+	/* No frontend matches. */
+	PLAN_TRACE_WHY_OTHER_PORT,          /* a cluster IP, but not a port of it (REJ-05) */
+	PLAN_TRACE_WHY_UNALLOCATED,         /* unused address of a service CIDR (REJ-06) */
 	PLAN_TRACE_WHY_NOT_CAPTURED,        /* ipMode Proxy (SVC-16) */
 	PLAN_TRACE_WHY_EXTERNAL_OFF,        /* external IPs are not served here (SVC-13) */
 	PLAN_TRACE_WHY_NOT_PROXIED,         /* section 2 */
-	PLAN_TRACE_WHY_VIP_OTHER_PORT,      /* an external address, but not this port of it */
+	PLAN_TRACE_WHY_VIP_OTHER_PORT,      /* an external address, but not a port of it */
 	PLAN_TRACE_WHY_NODE_PORT_ELSEWHERE, /* served on other addresses (REJ-14) */
-	PLAN_TRACE_WHY_NO_NODE_PORT,        /* an address of node ports, this is none */
-	PLAN_TRACE_WHY_ENDPOINT,            /* the address of an endpoint: no need for us */
-	PLAN_TRACE_WHY_UNKNOWN,             /* nobody's */
-	/* A frontend again, by plan_trace_weigh(). */
-	PLAN_TRACE_WHY_WEIGHTLESS, /* all that could be used weigh 0 */
+	PLAN_TRACE_WHY_NO_NODE_PORT,        /* an address of node ports, but not a node port */
+	PLAN_TRACE_WHY_ENDPOINT,            /* the address of an endpoint, not of a service */
+	PLAN_TRACE_WHY_UNKNOWN,             /* in no object */
+	/* A frontend matches; set by plan_trace_weigh(). */
+	PLAN_TRACE_WHY_WEIGHTLESS, /* all usable endpoints have weight 0 */
 };
 
-/* Why another service than the one that answers has to do with the destination. */
+/* Relation of another service to the destination. */
 enum plan_trace_relation {
 	PLAN_TRACE_ASKS = 0, /* claims the frontend too; precedence decides (SEL-14) */
 	PLAN_TRACE_NOT_CAPTURED,
@@ -86,21 +86,21 @@ struct plan_trace_other {
 	const struct name *ns; /* counted */
 	const struct name *name;
 	uint8_t relation; /* enum plan_trace_relation */
-	uint8_t kind;     /* enum plan_frontend_kind: as what it has the address */
+	uint8_t kind;     /* enum plan_frontend_kind of the address */
 };
 
-/* Who is masqueraded on the way to the backend, and why (section 6.2). */
+/* Is the source masqueraded on the way to the backend, and why (section 6.2)? */
 enum plan_trace_masq {
-	PLAN_TRACE_MASQ_NONE_POD = 0,  /* cluster IP, a pod by the detector */
-	PLAN_TRACE_MASQ_NONE_DETECTOR, /* cluster IP, no detector: nobody is (MASQ-01) */
-	PLAN_TRACE_MASQ_NONE_LOCAL,    /* external, policy Local: clients keep their address */
+	PLAN_TRACE_MASQ_NONE_POD = 0,  /* cluster IP, a pod by detect-local */
+	PLAN_TRACE_MASQ_NONE_DETECTOR, /* cluster IP, no detect-local (MASQ-01) */
+	PLAN_TRACE_MASQ_NONE_LOCAL,    /* external, policy Local: source preserved */
 	PLAN_TRACE_MASQ_ALL,           /* cluster IP, --masquerade-all (MASQ-05) */
-	PLAN_TRACE_MASQ_NOT_POD,       /* cluster IP, no pod by the detector */
+	PLAN_TRACE_MASQ_NOT_POD,       /* cluster IP, no pod by detect-local */
 	PLAN_TRACE_MASQ_EXTERNAL,      /* external, policy Cluster (MASQ-07) */
 	PLAN_TRACE_MASQ_HOST,          /* external, policy Local, from this host (MASQ-08) */
 };
 
-/* What keeps an endpoint of the service from being judged at all. */
+/* Reason why the selection does not contain an endpoint of the service. */
 enum plan_trace_unlisted {
 	PLAN_TRACE_LISTED = 0,
 	PLAN_TRACE_NO_PORT, /* its slice has no port of the name and protocol (EPS-04) */
@@ -112,32 +112,32 @@ struct plan_trace_endpoint {
 	uint16_t port;     /* 0 when its slice does not name the port */
 	uint8_t flags;     /* enum endpoint_flags */
 	uint8_t unlisted;  /* enum plan_trace_unlisted */
-	uint8_t exclusion; /* enum exclusion, from the set that is asked; NONE = used */
+	uint8_t exclusion; /* enum exclusion for the set in question; NONE = used */
 	bool is_local;
-	bool is_weightless;      /* it would be used, and weighs 0 */
+	bool is_weightless;      /* not used because its weight is 0 */
 	uint32_t weight;         /* 1 unless plan_trace_weigh() found another */
-	bool is_masqueraded;     /* if it is used; also the pod that meets itself (MASQ-09) */
-	const struct name *node; /* counted, as all below; NULL = unknown */
+	bool is_masqueraded;     /* if it is used; also a pod's connection to itself (MASQ-09) */
+	const struct name *node; /* references, as all below; NULL = unknown */
 	char *pod;
 	struct hints *zones;
 	struct hints *nodes;
 };
 
-/* Is what the kernel acknowledged the same, for this frontend? */
+/* Is the desired state of the frontend programmed? */
 enum plan_trace_held {
 	PLAN_TRACE_HELD_SAME = 0,
-	PLAN_TRACE_HELD_NOT,   /* it has no such frontend of this service */
-	PLAN_TRACE_HELD_OTHER, /* another verdict, or other backends */
+	PLAN_TRACE_HELD_NOT,   /* the service has no such frontend in the kernel */
+	PLAN_TRACE_HELD_OTHER, /* with another verdict, or other backends */
 };
 
 struct plan_trace {
 	const struct plan *plan;
 	struct plan_trace_query query;
-	/* The source; what is known of it by the endpoints that have its address. */
+	/* The source, and what endpoints with its address say about it. */
 	enum plan_trace_source source;
 	bool is_host;
 	bool is_pod;
-	bool is_assumed; /* the detector asks for an interface: taken from what is known of pods */
+	bool is_assumed; /* detect-local needs an interface: assumed from the pods of this node */
 	bool is_pod_of_this_node;
 	const struct name *pod_node; /* counted */
 	char *pod;
@@ -146,47 +146,47 @@ struct plan_trace {
 
 	enum plan_trace_verdict verdict;
 	enum plan_trace_why why;
-	struct ip_prefix service_cidr; /* that the destination is in; len 0 and unset = none */
+	struct ip_prefix service_cidr; /* that contains the destination; len 0 and unset = none */
 	bool is_cluster_ip;            /* some service has the destination as its cluster IP */
 
-	/* The service that answers, if one does (`ns` is NULL else). */
+	/* The service whose frontend matches; `ns` is NULL if none does. */
 	const struct name *ns; /* counted */
 	const struct name *name;
 	const struct name *port_name; /* counted */
 	uint16_t service_port;
-	struct plan_frontend frontend; /* ids as the kernel has them, 0 = none yet */
-	bool is_inside;                /* of a split frontend: pods and this host */
+	struct plan_frontend frontend; /* ids as programmed, 0 = none yet */
+	bool is_inside;                /* split frontend: the client is a pod or this host */
 	enum plan_scope scope;
-	uint32_t pool_id; /* 0 = the kernel has none yet */
+	uint32_t pool_id; /* 0 = not programmed yet */
 	uint32_t affinity_s;
 	enum plan_trace_masq masq;
 	enum topology_mode topology;
-	bool is_fallback; /* terminating endpoints, as nothing is ready (POL-04, POL-08) */
+	bool is_fallback; /* terminating endpoints, as none is ready (POL-04, POL-08) */
 	enum plan_trace_held held;
 	VEC(struct ip_prefix) ranges; /* of a guarded frontend */
-	struct ip_prefix range;       /* the one that lets the source in; unset = none */
+	struct ip_prefix range;       /* the range that contains the source; unset = none */
 	VEC(struct plan_trace_endpoint) endpoints; /* used ones first, then by address */
 	size_t n_used;
-	uint64_t weight; /* of all that are used */
+	uint64_t weight; /* sum of the endpoints that are used */
 	struct plan_dealing dealing;
 
 	VEC(struct plan_trace_other) others; /* oldest first, by relation */
 	size_t n_others[PLAN_TRACE_RELATION_N];
 };
 
-/* `ret` is initialised; the references of the query are taken. */
+/* Initialises `ret`; takes the references of the query. */
 void plan_trace_init(struct plan_trace *ret, const struct plan *p,
 		     const struct plan_trace_query *query);
 void plan_trace_look(struct plan_trace *t, const struct svc *svc);
-/* The source is a pod by name, and no endpoint of the destination's family has that name. */
+/* The source is a pod by name, but no endpoint of the destination's family has that name. */
 bool plan_trace_lacks_source(const struct plan_trace *t);
 void plan_trace_decide(struct plan_trace *t);
 /*
- * After that, if there is one who knows: how the pool in the kernel deals its connections, and
- * what its backends weigh. Who weighs 0 is not used; all of them: nobody answers.
+ * After plan_trace_decide(): add the plane's scheduler and weights. Endpoints of weight 0
+ * are not used.
  */
 void plan_trace_weigh(struct plan_trace *t, const struct plan_dealer *dealer);
-/* Of an endpoint that is used: how likely it is, 0 to 1; negative when nobody can say. */
+/* Share of connections of a used endpoint, 0 to 1; negative when it is not predictable. */
 double plan_trace_chance(const struct plan_trace *t, const struct plan_trace_endpoint *ep);
 void plan_trace_fini(struct plan_trace *t);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plan/affinity - local ids of backends, and whether the session affinity that a service asks
- * for is in force.
+ * plan/affinity - local ids of backends, and whether desired session affinity is in effect.
  */
 #include "plan/plan.h"
 
@@ -43,7 +42,7 @@ struct local_ids {
 	uint16_t next;
 };
 
-/* Rising, so that a freed id rests as long as possible: clients' entries may hold it. */
+/* Return ids in rising order: a freed id may still be in clients' affinity entries. */
 static uint16_t id_take(struct local_ids *ids)
 {
 	uint16_t id;
@@ -77,8 +76,8 @@ static struct plan_backend **sorted_backends(struct plan_pool *pool)
 }
 
 /*
- * A backend of both pools keeps the id that it has in `pool`, or else in `peer`. An id that is
- * taken by another backend of `pool` is no id of a backend of `peer`.
+ * A backend of both pools keeps its id in `pool`, or else its id in `peer`. An id of another
+ * backend of `pool` is not used in `peer`.
  */
 static void ids_agree(struct local_ids *ids, struct plan_backend *in_peer,
 		      struct plan_backend *in_pool)
@@ -137,9 +136,10 @@ void plan_affinity_number(struct plan_pool *pool, struct plan_pool *peer)
 	pool->next_aff_id = ids.next;
 }
 
-/* --- is it in force? --- */
+/* --- effective affinity --- */
 
-uint32_t plan_pool_affinity(const struct plan *p, const struct plan_pool *pool)
+/* The effective affinity timeout of a numbered pool, 0 = none. */
+static uint32_t pool_affinity(const struct plan *p, const struct plan_pool *pool)
 {
 	return pool->affinity_s == 0 || p->traits->class_affinity == NULL || pool->class == 0
 		       ? pool->affinity_s
@@ -149,7 +149,7 @@ uint32_t plan_pool_affinity(const struct plan *p, const struct plan_pool *pool)
 bool plan_rows_is_unsticky(const struct plan *p, const struct plan_rows *rows)
 {
 	for (size_t i = 0; rows != NULL && i < rows->pools.n; i++)
-		if (rows->pools.v[i].is_sticky && plan_pool_affinity(p, &rows->pools.v[i]) == 0)
+		if (rows->pools.v[i].is_sticky && pool_affinity(p, &rows->pools.v[i]) == 0)
 			return true;
 	return false;
 }
@@ -157,7 +157,7 @@ bool plan_rows_is_unsticky(const struct plan *p, const struct plan_rows *rows)
 void plan_affinity_text(const struct plan *p, const struct plan_rows *rows, struct str *out)
 {
 	vec_for_each (pool, &rows->pools) {
-		uint32_t s = plan_pool_affinity(p, pool);
+		uint32_t s = pool_affinity(p, pool);
 
 		if (!pool->is_sticky || (s != 0 && s == pool->affinity_s))
 			continue;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plan/claims - which service gets a frontend that several services ask for (SEL-14). */
+/* plan/claims - which service gets a frontend that several services claim (SEL-14). */
 #include "plan/claims.h"
 
 #include <string.h>
 
 #include "base/hash.h"
 
-/* One frontend one service asks for; several services may ask for the same. */
+/* The claim of one service to one frontend. */
 struct claim {
 	struct hnode node; /* in plan.claims, by key */
 	struct svc *svc;
@@ -14,12 +14,12 @@ struct claim {
 	uint16_t port;
 	uint8_t proto;
 	uint8_t kind;    /* enum plan_frontend_kind */
-	bool is_leaving; /* no longer asked for, but the kernel still has it for us */
+	bool is_leaving; /* no longer claimed, but still programmed for the service */
 };
 
 /*
- * svc->claims: all of one service. What it asks for comes first, sorted by key,
- * then what it is leaving. The array is never moved.
+ * svc->claims: all claims of one service, sorted by key, then the claims with is_leaving.
+ * The array is never moved.
  */
 struct claims {
 	size_t n;
@@ -124,7 +124,7 @@ static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows,
 	return cs;
 }
 
-/* Append what the service holds and `cs` does not ask for; both are sorted. */
+/* Append the programmed frontends that `cs` does not claim; both are sorted. */
 static void claims_add_leaving(struct claims *cs, struct svc *svc)
 {
 	const struct plan_rows *held = svc->rows;
@@ -146,7 +146,7 @@ static void claims_add_leaving(struct claims *cs, struct svc *svc)
 	}
 }
 
-/* Mark other claimants dirty where a claim goes, or changes its kind and so its precedence. */
+/* Mark other claimants dirty where a claim ends, or changes its kind and so its precedence. */
 static void claims_wake(struct plan *p, const struct claims *old, const struct claims *new)
 {
 	size_t n = new ? new->n_wanted : 0;
@@ -215,7 +215,7 @@ static void conflict_add(struct plan_rows *rows, const struct plan_frontend *f,
 	};
 }
 
-/* The claim to the frontend of `c` that has precedence (SEL-14); `c` if there is no other. */
+/* The claim with precedence for the frontend of `c` (SEL-14); `c` if there is no other. */
 static const struct claim *claim_best(const struct plan *p, const struct claim *c)
 {
 	const struct claim *best = c;
@@ -232,9 +232,9 @@ static const struct claim *claim_best(const struct plan *p, const struct claim *
 }
 
 /*
- * The claim that gets the frontend of `c`. A winner of another service that does not hold
- * the frontend yet is marked dirty. When `c` wins, the holders are displaced, even those
- * that no longer claim it: loss and gain are one transaction.
+ * The claim that gets the frontend of `c`. A winner of another service whose frontend is
+ * not programmed yet is marked dirty. When `c` wins, services that have the frontend
+ * programmed are displaced, even without a claim: loss and gain are one transaction.
  */
 static const struct claim *claim_owner(struct plan *p, const struct claim *c,
 				       struct plan_displaced *displaced)

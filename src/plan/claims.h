@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plan/claims - the frontends that each service asks for, and the precedence among services
- * that ask for the same one. Private to plan/.
+ * plan/claims - the frontends that each service claims, and the precedence of services that
+ * claim one frontend (SEL-14). Private to plan/.
  */
 #pragma once
 
 #include "plan/plan.h"
 
 /*
- * Lower goes first. Cluster IPs and node ports are allocated by the API server, load
- * balancer addresses by a controller; an external IP is whatever a service's author writes.
+ * A lower rank has precedence. Cluster IPs and node ports are allocated by the API server,
+ * load balancer addresses by a controller; external IPs are unchecked user input.
  */
 unsigned int plan_kind_rank(uint8_t kind);
 /*
- * Replace the claims of `svc` by those of `rows` (sorted; NULL: none) and of the frontends
- * that the kernel still has for the service. Marks services dirty that may get a frontend.
+ * Replace the claims of `svc` by those of `rows` (sorted; NULL: none) and of the service's
+ * programmed frontends. Marks services dirty that may get a frontend.
  */
 void plan_claims_replace(struct plan *p, struct svc *svc, const struct plan_rows *rows);
-/* The kernel no longer has the frontends that the service does not ask for. */
+/* The kernel no longer has frontends of `svc` that `svc` does not claim. */
 void plan_claims_left(struct plan *p, struct svc *svc);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plan/diff - from the rows the kernel holds to the wanted ones, in safe order.
+ * plan/diff - operations from programmed to desired rows, in safe order.
  *
- * Additions come first, then the frontends, then removals: each prefix of the
- * list leaves every frontend with somewhere to lead to. Pools are matched by id;
- * within one, only slots that differ are looked at.
+ * Additions come first, then the frontends, then removals: after each prefix of the
+ * list every frontend has a complete target. Pools are matched by id; within a pool
+ * only slots that differ are compared.
  */
 #include "plan/plan.h"
 
@@ -33,7 +33,7 @@ struct diff {
 	VEC(struct plan_op) dels; /* appended after the frontends */
 };
 
-/* A backend and its slot, sorted by value to find where it was or went. */
+/* A backend and its slot, sorted by value to find its other slot. */
 struct placed {
 	struct plan_backend b;
 	uint32_t slot;
@@ -195,7 +195,7 @@ static bool target_is_equal(const struct plan_target *a, const struct plan_targe
 	return a->verdict == b->verdict && a->class == b->class && a->pool_id == b->pool_id;
 }
 
-/* `port_index` is for people only. */
+/* Not compared: `port_index` is for display. */
 static bool frontend_is_equal(const struct plan_frontend *a, const struct plan_frontend *b)
 {
 	return a->kind == b->kind && a->masq == b->masq && a->is_split == b->is_split &&
@@ -343,8 +343,8 @@ static struct plan_backend *sorted_find(struct plan_backend *sorted, size_t n,
 }
 
 /*
- * Keep what keeps its slot; then backends whose slot fell off the end, then new
- * ones, fill the holes from the front. `want` must hold no backend twice.
+ * Backends with a slot below n_want keep it; backends with a higher slot, then new ones,
+ * fill the free slots from the front. `want` must not contain a backend twice.
  */
 void plan_slots_arrange(struct plan_backend *want, size_t n_want, const struct plan_backend *held,
 			size_t n_held)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plan/ids - numbers of pools: given out, held for adoption, given back. */
+/* plan/ids - pool ids: assigned, held for adoption, freed. */
 #include "plan/ids.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ uint32_t plan_id_take(struct plan *p, enum ipfam fam)
 void plan_id_hold(struct plan *p, enum ipfam fam, uint32_t id)
 {
 	id &= ~PLAN_POOL_LOCAL;
-	if (id < 1 || id > PLAN_POOL_ID_MAX) /* the elements have room for more */
+	if (id < 1 || id > PLAN_POOL_ID_MAX) /* elements have more bits */
 		return;
 	if (bit_is_set(p->ids[fam].used, id))
 		return;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plan/pieces - intermediate rows: what is held, with some pools as they shall be. */
+/* plan/pieces - intermediate rows: programmed pools, some of them replaced by desired ones. */
 #include "plan/pieces.h"
 
 #include <assert.h>
 #include <string.h>
 
-#define COMPARE_COST 64 /* backends that are compared for the price of one operation */
+#define COMPARE_COST 64 /* comparisons of backends that cost as much as one operation */
 
 static int waiting_cmp(const void *a, const void *b)
 {
@@ -99,7 +99,7 @@ void plan_pieces_recalled(struct plan_pieces *pp, struct plan_rows *part)
 		*to = *pool;
 		pp->is_whole[to - pp->goal->pools.v] = pool->id != 0;
 	}
-	vec_fini(&part->pools); /* what hangs on them is the goal's */
+	vec_fini(&part->pools); /* the goal owns their members */
 	vec_fini(&part->frontends);
 	free(part);
 }
@@ -137,7 +137,7 @@ static void ranges_copy(struct plan_pool *to, const struct plan_pool *from)
 		*vec_push(&to->ranges) = *r;
 }
 
-/* `to` gets the head of `from`, with backends and ranges of its own, and room for `n`. */
+/* Copy `from` to `to`: with ranges of its own, and room for `n` backends but none of them. */
 static void pool_copy(struct plan_pool *to, const struct plan_pool *from, size_t n)
 {
 	*to = *from;
@@ -163,8 +163,8 @@ struct slot {
 };
 
 /*
- * Take the last slots away: of backends that stay, into the slot that they shall have.
- * Slots stay dense, and no backend is there twice.
+ * Remove the last slots; backends of them that stay move to their desired slot. Slots stay
+ * dense, and no backend is there twice.
  */
 static size_t pool_shrink(struct plan_pool *pool, const struct plan_pool *will, size_t n_min,
 			  size_t max)
@@ -223,10 +223,10 @@ struct piece {
 	struct plan_rows *rows;
 	size_t max;
 	size_t cost;
-	size_t n_done;               /* pools of the goal that the piece brings in whole */
-	const struct plan_pool *cut; /* pool of the goal, or held and unwanted, in between */
+	size_t n_done;               /* pools of the goal that the piece completes */
+	const struct plan_pool *cut; /* pool of the goal, or undesired pool, that is cut */
 	struct plan_pool between;
-	VEC(const struct plan_pool *) gone; /* held pools that the piece takes away; sorted */
+	VEC(const struct plan_pool *) gone; /* programmed pools that the piece removes; sorted */
 };
 
 static const struct plan_pool *pool_held(const struct piece *pc, const struct plan_pool *pool)
@@ -253,7 +253,7 @@ static void frontends_select(struct piece *pc)
 	}
 }
 
-/* A pool that no packet met yet serves from its first piece on. */
+/* A new pool serves from its first piece on. */
 static void frontends_select_cut(struct piece *pc)
 {
 	struct plan_pieces *pp = pc->pp;
@@ -293,7 +293,7 @@ static bool pools_bring(struct piece *pc)
 	return true;
 }
 
-/* Held pools that are not wanted. Returns false when the piece is full. */
+/* Remove undesired pools. Returns false when the piece is full. */
 static bool pools_drop(struct piece *pc)
 {
 	for (size_t i = 0; pc->held != NULL && i < pc->held->pools.n; i++) {
@@ -315,14 +315,14 @@ static bool pools_drop(struct piece *pc)
 	return true;
 }
 
-/* Does the piece take away the pool that `t` leads to? Its pools are indexed. */
+/* Does the piece remove the pool of `t`? Its pools must be indexed. */
 static bool is_gone(const struct piece *pc, enum ipfam fam, const struct plan_target *t)
 {
 	return t->verdict != PLAN_VERDICT_UNSET && pc->gone.n > 0 &&
 	       plan_rows_pool(pc->rows, fam, t->pool_id) == NULL;
 }
 
-/* A held pool stays as it is: its backends are borrowed. */
+/* Keep a programmed pool: borrow its backends. */
 static void pool_keep(struct piece *pc, const struct plan_pool *was)
 {
 	struct plan_pool *to = vec_push(&pc->rows->pools);
@@ -377,7 +377,7 @@ static void pools_put(struct piece *pc)
 	plan_rows_index(pc->rows);
 }
 
-/* Frontends of a pool in between lead to as many backends as it has. */
+/* Set the class in targets of the cut pool: it depends on the present number of backends. */
 static void target_fit(const struct piece *pc, enum ipfam fam, struct plan_target *t)
 {
 	if (pc->cut != NULL && t->verdict == PLAN_VERDICT_POOL && pc->cut->fam == fam &&
@@ -457,7 +457,7 @@ bool plan_pieces_are_owned(const struct plan_pieces *pp, const struct plan *p)
 
 /* --- outcomes --- */
 
-/* `to` keeps what it borrowed, and `from` forgets it. */
+/* `to` becomes the owner of backends that it borrowed from `from`. */
 static void borrowed_forget(struct plan_rows *from, const struct plan_rows *to)
 {
 	vec_for_each (pool, &from->pools) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plan/pieces - from held rows to wanted rows of a large service, in several transactions.
+ * plan/pieces - change a large service from programmed to desired rows, in several transactions.
  *
  *     plan_pieces_init(&pp, goal)
  *     while ((rows = plan_pieces_next(&pp, plan, held, max)) != NULL)
@@ -8,19 +8,18 @@
  *             ... or refuses: plan_piece_refuse(), plan_pieces_fini()
  *     the rest is at most about `max` operations: plan_diff(held, goal)
  *
- * Each piece leads to rows that are complete in themselves: a frontend leads to a pool
- * whose slots are all filled, and no pool is without a frontend, so that a restart finds
- * all there is. New pools come first, each with its frontends; a frontend never goes
- * before the one that replaces it; pools that are no longer wanted go last. A pool that is
- * larger than a piece grows, is replaced slot by slot, or shrinks while it serves, as it
- * does when its slices arrive one after the other. A pool that was recalled comes without its
+ * The rows after each piece are valid on their own: every frontend has a pool whose slots
+ * are all filled, and every pool has a frontend, so that a restart adopts all of them. New
+ * pools come first, each with its frontends; a frontend is removed after its replacement
+ * exists; undesired pools are removed last. A pool that is larger than a piece grows, is
+ * replaced slot by slot, or shrinks while it serves. A pool that was recalled comes without its
  * frontends until it is complete: in the kernel they lead to all of it (part_of in rows.h).
  */
 #pragma once
 
 #include "plan/plan.h"
 
-/* A frontend of the goal, and the last of the pools that it needs. */
+/* A frontend of the goal, and the last pool that it needs. */
 struct plan_waiting {
 	uint32_t pool;
 	uint32_t frontend;
@@ -28,11 +27,11 @@ struct plan_waiting {
 
 struct plan_pieces {
 	struct plan_rows *goal; /* settled; owned by the caller; may be NULL */
-	size_t next_pool;       /* pools of the goal before it are held */
+	size_t next_pool;       /* pools of the goal before this index are programmed */
 	VEC(struct plan_waiting) order;
 	size_t next_waiting;
-	size_t first_new;     /* in `order`: of the last piece */
-	uint8_t *is_selected; /* frontends of the goal whose pools are held */
+	size_t first_new;     /* index in `order` of the last piece */
+	uint8_t *is_selected; /* frontends of the goal whose pools are programmed */
 	uint8_t *
 		is_whole; /* pools of the goal that the kernel has, and frontends that lead there */
 };
@@ -40,20 +39,20 @@ struct plan_pieces {
 void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal);
 void plan_pieces_fini(struct plan_pieces *pp);
 /*
- * Part of the goal without numbers, for a plane's recall: pools from *pool on with about
- * `max` backends, and their frontends. Raises *pool. plan_pieces_recalled() takes what the
- * plane has filled in and frees the part.
+ * Part of the goal, for plane_ops.recall: pools from *pool on with about `max` backends, and
+ * their frontends. Raises *pool. plan_pieces_recalled() takes over the ids that the plane
+ * has filled in and frees the part.
  */
 struct plan_rows *plan_pieces_part(struct plan_pieces *pp, size_t *pool, size_t max);
 void plan_pieces_recalled(struct plan_pieces *pp, struct plan_rows *part);
 /*
- * The next rows, at most about `max` operations away from `held` (NULL: nothing is held).
- * NULL: no piece is left but the goal itself. The goal has its numbers. Backends that do
- * not change are borrowed from `held`.
+ * The next rows, at most about `max` operations from `held` (the programmed rows, or NULL).
+ * NULL: only the step to the goal is left. The goal must have its ids. Backends that do not
+ * change are borrowed from `held`.
  */
 struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,
 				   const struct plan_rows *held, size_t max);
-/* Do all frontends that the last piece took still belong to the service? */
+/* Does the service still own all frontends of the last piece? */
 bool plan_pieces_are_owned(const struct plan_pieces *pp, const struct plan *p);
 /* As plan_rows_accept() and plan_rows_refuse(); ids of the goal stay taken, claims too. */
 void plan_piece_accept(struct plan *p, struct svc *svc, struct plan_rows *piece,

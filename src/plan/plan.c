@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plan/plan - from a service to the rows the kernel shall hold for it.
+ * plan/plan - build the desired rows of a service.
  *
- * Everything that is policy about frontends stands here: which exist (section 3
- * of doc/behaviour.md), where each leads for whom (sections 5.3 and 7), who is
- * masqueraded (6.2). Which endpoints a pool has comes from model/select.
+ * All policy about frontends is in this file: which exist (section 3 of
+ * doc/behaviour.md), their targets by source (sections 5.3 and 7), masquerading
+ * (6.2). model/select decides which endpoints a pool has.
  */
 #include "plan/plan.h"
 
@@ -46,7 +46,7 @@ struct build {
 	const struct plan_rows *old;
 	enum ipfam fam; /* the next port to build */
 	size_t port;
-	size_t n_seen; /* endpoints, of the step under way */
+	size_t n_seen; /* endpoints of the current step */
 };
 
 static struct plan_target target_to(enum plan_scope scope, size_t n, enum plan_verdict if_empty)
@@ -79,7 +79,7 @@ static bool ranges_are_unrestricted(const struct service *s, enum ipfam fam)
 			return true;
 		n++;
 	}
-	/* SVC-22: none of this family is unrestricted. SVC-23: unless one was unreadable. */
+	/* SVC-22: no range of this family means unrestricted. SVC-23: unless one was unreadable. */
 	return n == 0 && s->n_bad_source_ranges == 0;
 }
 
@@ -88,7 +88,7 @@ static int prefix_cmp(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct ip_prefix));
 }
 
-/* Sorted by address, shorter first: one that is covered directly follows one that covers it. */
+/* Sorted by address, shorter first: a covered range follows the range that covers it. */
 static void ranges_normalise(struct plan_pool *pool)
 {
 	size_t kept = 0;
@@ -160,13 +160,13 @@ static void port_frontends(struct build *b, size_t index, enum ipfam fam,
 	} else {
 		f.masq = PLAN_MASQ_HOST;
 		f.target = local;
-		f.is_split = sel->has_any; /* POL-25, REJ-03; nothing anywhere: reject everybody */
+		f.is_split = sel->has_any; /* POL-25, REJ-03; without endpoints: reject all */
 		f.inside = sel->has_any ? cluster : (struct plan_target){ 0 };
 	}
 	external_frontends(b, &f, fam, port);
 }
 
-/* Id, slots and local ids stay as they are held, unless affinity was switched. */
+/* Keep the programmed id, slots and local ids, unless affinity was switched on or off. */
 static void pool_inherit(const struct plan_rows *old, struct plan_pool *pool)
 {
 	const struct plan_pool *held = old ? plan_rows_pool_like(old, pool) : NULL;
@@ -179,8 +179,8 @@ static void pool_inherit(const struct plan_rows *old, struct plan_pool *pool)
 }
 
 /*
- * A number for the annotations' texts and the affinity: names may be freed and others stand
- * in their place.
+ * A hash of the annotations' texts and the affinity: comparing pointers is unsafe, as names
+ * may be freed and their memory used again.
  */
 static uint32_t tuning_of(const struct build *b, uint32_t affinity_s)
 {
@@ -198,7 +198,7 @@ static uint32_t tuning_of(const struct build *b, uint32_t affinity_s)
 	return hash_bytes(parts, sizeof(parts)) | 1;
 }
 
-/* Local ids that a pool of `n` backends takes: with a peer, also those of the peer's. */
+/* Local ids that a pool of `n` backends takes: including those of its peer. */
 static size_t n_local_ids(const struct build *b, const struct selection *sel, size_t n)
 {
 	if (b->s->affinity_s == 0 || !b->p->traits->shares_affinity || !sel->uses_cluster ||
@@ -239,7 +239,7 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 	pool_inherit(b->old, pool);
 }
 
-/* The guard of a frontend is asked under the id of the pool that `target` names. */
+/* A frontend's source ranges are looked up under the id of its `target` pool. */
 static void guard_pools(struct build *b)
 {
 	vec_for_each (f, &b->rows->frontends) {
@@ -254,7 +254,7 @@ static void guard_pools(struct build *b)
 	}
 }
 
-/* Same key asked for twice by one service: the kind that has precedence stays. */
+/* Of two frontends of one service with one key, keep the kind that has precedence. */
 static int frontend_cmp(const void *a, const void *b)
 {
 	const struct plan_frontend *fa = a;
@@ -281,7 +281,7 @@ static void frontends_sort(struct plan_rows *rows)
 	rows->frontends.n = kept + 1;
 }
 
-/* Two ports of one name and protocol, which the API refuses, share a pool. */
+/* Two ports with one name and protocol, which the API rejects, share a pool. */
 static void pools_sort(struct plan_rows *rows)
 {
 	size_t kept = 0;

@@ -1,51 +1,51 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plan - desired minus held, as an ordered list of operations.
+ * plan - the difference between desired and programmed rows, as an ordered list of operations.
  *
  *     new = plan_rows_build(p, svc)               desired rows, from the model
- *     plan_rows_settle(p, new, &displaced)        less what other services get
- *     plan_rows_number(p, new)                    ids, after the plane's recall
- *     plan_diff(&ops, svc, svc->rows, new)        what to do about it
+ *     plan_rows_settle(p, new, &displaced)        drop frontends that other services get
+ *     plan_rows_number(p, new)                    ids, after the plane has adopted some
+ *     plan_diff(&ops, svc, svc->rows, new)        operations
  *     ... the plane accepts ...                   plan_rows_accept(p, svc, new)
  *     ... or refuses ...                          plan_rows_refuse(p, svc, new)
  *
- * svc->rows is what the kernel holds. Pure: no I/O, no clock.
+ * svc->rows is programmed: acknowledged by the kernel. Pure: no I/O, no clock.
  *
- * Order of the operations of one service: what is led to comes before what leads
- * there (pools, backends, ranges, then frontends), and goes after it. Every
- * prefix of the list is a safe state for a plane without transactions, if that
- * plane performs a BACKEND_DEL as "no new connections, then drain".
+ * Order of the operations of one service: pools, backends and ranges are added before
+ * the frontends that use them, and removed after them. Every prefix of the list is a
+ * safe state for a plane without transactions, if that plane drains the backend of a
+ * BACKEND_DEL.
  *
- * A frontend that two services claim goes to one by precedence (SEL-14): cluster IP,
+ * A frontend that two services claim goes to one of them by precedence (SEL-14): cluster IP,
  * node port, load balancer address, external IP; within one kind the older service
  * (creation time, then namespace and name). Building rows claims frontends; settling
- * drops those that another service gets. All services of one transaction are built
- * before the first is settled. A service that loses a frontend it holds, or that gets
- * a frontend that another one loses, is reported in `displaced` and must be synced in the
- * same transaction: the kernel never lacks an address that moves.
+ * drops those that another service gets. All services of a transaction are built before
+ * the first is settled. A service that loses a programmed frontend, or gets one that
+ * another service loses, is reported in `displaced` and must be part of the transaction,
+ * so that the kernel never lacks an address that moves.
  */
 #pragma once
 
 #include "base/str.h"
 #include "plan/rows.h"
 
-/* What the plan must know of a plane: pure functions of it. */
+/* Properties of a plane that the plan depends on; the functions are pure. */
 struct plan_traits {
 	/*
 	 * A number that frontends leading to a pool of `n` > 0 backends carry: when it
 	 * changes, they are rewritten (PLAN_FRONTEND_CHANGE). Constant if they need not be.
 	 */
 	uint16_t (*pool_class)(size_t n, uint32_t affinity_s);
-	/* The affinity timeout in force in pools of a class, 0 = none; NULL: as asked for. */
+	/* The effective affinity timeout of a class, 0 = none; NULL: as desired. */
 	uint32_t (*class_affinity)(uint16_t class);
-	/* Rows may be audited in parts (plan_diff_part()): each element is by itself. */
+	/* Rows may be audited in parts (plan_diff_part()): elements are independent. */
 	bool has_parts;
 	/*
 	 * A client's affinity is shared by the Cluster and the Local pool of a port: their ids
 	 * differ in PLAN_POOL_LOCAL only, and a backend has the same local id in both.
 	 */
 	bool shares_affinity;
-	/* It schedules: wants to know when a service's annotations about that change. */
+	/* Has schedulers: uses the annotations in struct service_tuning. */
 	bool has_tuning;
 };
 
@@ -68,7 +68,7 @@ enum plan_op_kind {
 	PLAN_POOL_DEL,        /* pool */
 };
 
-/* Pointers are borrowed from the rows the diff was made of. */
+/* Pointers are borrowed from the rows that were compared. */
 struct plan_op {
 	uint8_t kind; /* enum plan_op_kind */
 	uint32_t slot;
@@ -89,14 +89,14 @@ struct plan {
 	struct model *model;
 	const struct plan_traits *traits;
 	struct {
-		uint64_t *used; /* bitmap of ids: those of rows, and those held */
-		uint64_t *held; /* the kernel's, which nobody has recalled yet; NULL: none */
+		uint64_t *used; /* bitmap of ids: those of rows, and `held` */
+		uint64_t *held; /* ids in the kernel that are not adopted yet; NULL: none */
 		uint32_t next;
 	} ids[IPFAM_N];
 	struct htable claims;
 	uint8_t left_out;          /* address families that rows are built without, as bits */
-	size_t n_conflicts;        /* frontends somebody asked for and did not get */
-	size_t n_unsticky;         /* services with affinity that a pool of theirs does not have */
+	size_t n_conflicts;        /* frontends that a service claims and did not get */
+	size_t n_unsticky;         /* services with affinity that is not in effect in a pool */
 	size_t n_host_cluster_ips; /* services whose cluster IP is an address of this host */
 };
 
@@ -109,95 +109,94 @@ void plan_init(struct plan *p, struct model *m, const struct plan_traits *traits
 void plan_fini(struct plan *p);
 
 /*
- * The desired rows of `svc`; NULL when it shall hold nothing (its claims are then
- * released). Pools that exist in svc->rows keep id and slots; new ones have id 0
- * until plan_rows_number(). Services that may now get a frontend are marked dirty
- * in the model.
+ * The desired rows of `svc`; NULL when none are desired (claims are then released).
+ * Pools that exist in svc->rows keep id and slots; new ones have id 0 until
+ * plan_rows_number(). Marks services dirty that may now get a frontend.
  */
 struct plan_rows *plan_rows_build(struct plan *p, struct svc *svc);
 /*
  * plan_rows_build() in steps, for a service with many ports and endpoints: step until it
  * returns false, then end, or close. The service object must not change meanwhile; slices
- * may. `max`: endpoints that a step looks at, at least one port.
+ * may. `max`: endpoints of a step, at least one port.
  */
 struct build;
 void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc);
 bool plan_build_step(struct build *b, size_t max);
 struct plan_rows *plan_build_end(struct plan *p, struct build *b);
 void plan_build_close(struct build *b);
-/* Backends that the service holds, and at most may have: the work that a change may cause. */
+/* Upper bound of the work of a change: backends programmed plus backends possible. */
 size_t plan_size(const struct svc *svc);
 /* Does `svc` have precedence for its frontend? */
 bool plan_is_owner(const struct plan *p, const struct svc *svc, const struct plan_frontend *f);
-/* The same, and nothing else happens: no claims, no ids. For those who only want to know. */
+/*
+ * Like plan_rows_build(), without side effects: takes no claims and no ids. Used by trace
+ * and diff.
+ */
 struct plan_rows *plan_rows_desired(const struct plan *p, struct svc *svc);
 /* Precedence of a frontend claimed by `a` as `kind_a` over one claimed by `b` (SEL-14). */
 bool plan_precedes(const struct svc *a, uint8_t kind_a, const struct svc *b, uint8_t kind_b);
 /*
- * Register the frontends that `svc` asks for, as plan_rows_build() does, without rows.
- * Cheap if nothing changed since. Called for all dirty services before the first one is
- * built: a service that loses a frontend must find the service that gains it.
+ * Register the claims of `svc` like plan_rows_build(), without rows. Cheap if nothing
+ * changed. Called for all dirty services before the first one is built: a service that
+ * loses a frontend must find the service that gains it.
  */
 void plan_claim(struct plan *p, struct svc *svc);
 /*
- * Append the services that get a frontend that `svc` holds and no longer asks for, or
- * loses by precedence. They belong to the same transaction. After plan_rows_build().
+ * Append the services that get a programmed frontend of `svc` that `svc` no longer claims
+ * or loses by precedence. They belong to one transaction with `svc`. After plan_rows_build().
  */
 void plan_heirs(const struct plan *p, const struct svc *svc, struct plan_displaced *heirs);
 /*
- * Drop the frontends that other services get (they become conflicts). Services that hold
- * one of `rows`, whether they ask for it or are leaving it, are appended to `displaced`:
- * build and settle those too, for the same transaction.
+ * Drop the frontends that other services get; they become conflicts. Appends services that
+ * have a frontend of `rows` programmed, claimed or not, to `displaced`: build and settle
+ * these too, for the same transaction.
  */
 void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displaced *displaced);
 /*
- * Give ids to the pools that have none, local ids to backends that need one, and
- * fill the class of pools and targets. Between build and this a plane may have
- * set ids and slot orders that it recalls from the kernel (plane.h recall).
+ * Assign ids to pools without one and local ids to backends that need one, and set the
+ * class of pools and targets. Before this call a plane may set ids and slot orders that it
+ * adopts from the kernel (plane_ops.recall).
  */
 void plan_rows_number(struct plan *p, struct plan_rows *rows);
-/* Append the operations that lead from `old` to `new`; either may be NULL (nothing). */
+/* Append the operations that change `old` into `new`; either may be NULL (no rows). */
 void plan_diff(struct plan_ops *ops, struct svc *svc, const struct plan_rows *old,
 	       const struct plan_rows *new);
 /*
- * About `max` of the operations that lead from nothing to `rows`, from number `from` on.
- * Returns the number to go on from; 0: these were the last. A pool with affinity is not cut.
+ * About `max` of the operations that create `rows`, from index `from` on. Returns the index
+ * to continue from, 0 after the last one. A pool with affinity is not cut.
  */
 size_t plan_diff_part(struct plan_ops *ops, struct svc *svc, const struct plan_rows *rows,
 		      size_t from, size_t max);
-/* Remove from `ops`, from number `begin` on, those of address families that are left out. */
+/* Remove operations of address families that are left out from `ops`, from index `begin` on. */
 void plan_ops_leave_out(const struct plan *p, struct plan_ops *ops, size_t begin);
-/* The kernel holds `new` now (may be NULL): takes it, frees the old rows and their ids. */
+/* `new` (may be NULL) is programmed: takes it, frees the old rows and their ids. */
 void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new);
-/* The pool of the same port and the other scope that shares affinity with `pool`, or NULL. */
+/* The pool of the port's other scope that shares affinity with `pool`, or NULL. */
 struct plan_pool *plan_affinity_peer(const struct plan *p, const struct plan_rows *rows,
 				     const struct plan_pool *pool);
 /* PLAN_POOL_LOCAL if the id of `pool` must have it, else 0. */
 uint32_t plan_affinity_id_bit(const struct plan *p, const struct plan_pool *pool);
-/* Give local ids to backends that have none; the same in `peer`, which may be NULL. */
+/* Assign local ids to backends of `pool` and of `peer` (may be NULL) that have none. */
 void plan_affinity_number(struct plan_pool *pool, struct plan_pool *peer);
-/* The affinity timeout in force in a numbered pool, 0 = none. */
-uint32_t plan_pool_affinity(const struct plan *p, const struct plan_pool *pool);
-/* Does the service ask for affinity that is not in force in one of these rows' pools? */
+/* Is affinity desired and not in effect in one of the pools of `rows`? */
 bool plan_rows_is_unsticky(const struct plan *p, const struct plan_rows *rows);
-/* Append why the affinity of a pool is not as the service asks; nothing when it is. */
+/* Append why the affinity of a pool is not as desired; nothing when it is. */
 void plan_affinity_text(const struct plan *p, const struct plan_rows *rows, struct str *out);
-/* Part of accept: the ids of `kept` stay taken; the old rows and claims stay the caller's. */
+/* Part of accept: the ids of `kept` stay taken; the caller keeps the old rows and claims. */
 void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *new,
 		       const struct plan_rows *kept);
-/* The kernel refused: frees `new` and the ids that only it used. */
+/* The kernel rejected `new`: frees it and the ids that only it used. */
 void plan_rows_refuse(struct plan *p, struct svc *svc, struct plan_rows *new);
 /*
- * Adoption. An id that the kernel holds is not given out to others: it is recalled, once, by
- * the rows that it was made for, unless some have it already. When all have been asked,
- * those that nobody recalled are let go.
+ * Adoption. Ids in the kernel are not given to new pools. The rows that an id was made for
+ * adopt it, once, unless other rows have it already. At the end of adoption the other ids
+ * are freed.
  */
 void plan_id_hold(struct plan *p, enum ipfam fam, uint32_t id);
 bool plan_id_recall(struct plan *p, const struct plan_rows *rows, const struct plan_pool *pool,
 		    uint32_t id);
 void plan_ids_let_go(struct plan *p);
-/* Slot order: arrange `want` (any order) with the least change against `held`. Exposed for planes
- * and tests. */
+/* Arrange `want` (any order) with the least change against the programmed slots `held`. */
 void plan_slots_arrange(struct plan_backend *want, size_t n_want, const struct plan_backend *held,
 			size_t n_held);
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plan/rows - what the kernel shall hold for one service, in no kernel's terms.
+ * plan/rows - the state of one service in the kernel, independent of the plane.
  *
- *   frontend  (address, protocol, port) a client connects to, and where it leads
+ *   frontend  (address, protocol, port) a client connects to, and its target
  *   pool      an ordered set of backends: one (service port, family, scope)
  *   backend   (address, port) in a slot of a pool
  *
- * Slots are dense, 0..n-1, and stable: a change moves as few backends as it can,
- * so that a plane that addresses backends by slot writes only what differs.
- * Planes that address them by value ignore the numbers.
+ * Slots are dense, 0..n-1, and stable: a change moves as few backends as possible,
+ * so that a plane that addresses backends by slot writes few of them. Planes that
+ * address backends by value ignore the slot.
  */
 #pragma once
 
 #include "model/model.h"
 
-/* Which endpoints a pool is made of. */
+/* The set of endpoints of a pool. */
 enum plan_scope {
 	PLAN_SCOPE_CLUSTER = 0, /* the cluster set (POL-03) */
 	PLAN_SCOPE_LOCAL = 1,   /* the local set (POL-06) */
@@ -22,8 +22,8 @@ enum plan_scope {
 
 #define PLAN_POOL_ID_MAX 524285 /* 19 bits without the last two; ids start at 1 */
 /*
- * With traits->shares_affinity: set in the id of a Local pool with affinity. The Cluster pool
- * of the same port has the same id without it, or none has.
+ * With traits->shares_affinity: set in the id of a Local pool with affinity. The id without
+ * this bit belongs to the Cluster pool of the port, or to no pool.
  */
 #define PLAN_POOL_LOCAL UINT32_C(0x80000)
 #define PLAN_AFFINITY_BACKENDS_MAX 4095 /* local ids have 12 bits; beyond it affinity is off */
@@ -42,17 +42,17 @@ struct plan_pool {
 	uint8_t fam;    /* enum ipfam */
 	uint8_t scope;  /* enum plan_scope */
 	uint8_t proto;  /* enum l4proto */
-	bool is_sticky; /* the service asks for affinity */
+	bool is_sticky; /* affinity is desired */
 	const struct name *port_name;
-	uint32_t affinity_s;  /* 0 = none; with too many backends also if it is asked for */
+	uint32_t affinity_s;  /* 0 = none, or too many backends for it */
 	uint16_t class;       /* traits->pool_class(n, affinity_s) */
 	uint16_t next_aff_id; /* next local id to give out; wraps past ids in use */
-	uint32_t tuning;      /* stands for what a plane that schedules is asked for; 0 = nothing */
+	uint32_t tuning;      /* hash of the service's annotations for schedulers; 0 = none */
 	uint32_t part_of; /* adopted piece by piece: the number of its backends; 0 = all are here */
 	VEC(struct plan_backend) backends; /* by slot */
 	/*
-	 * Source ranges that guard the frontends of kind LB that lead here (SVC-20):
-	 * sorted, none inside another. Empty = unrestricted.
+	 * Source ranges of the pool's frontends of kind LB (SVC-20): sorted, none inside
+	 * another. Empty = unrestricted.
 	 */
 	VEC(struct ip_prefix) ranges;
 };
@@ -60,7 +60,7 @@ struct plan_pool {
 enum plan_verdict {
 	PLAN_VERDICT_UNSET = 0,
 	PLAN_VERDICT_POOL,   /* balance over the pool */
-	PLAN_VERDICT_REJECT, /* nothing anywhere (REJ-01) */
+	PLAN_VERDICT_REJECT, /* no endpoints (REJ-01) */
 	PLAN_VERDICT_DROP,   /* Local policy, endpoints only elsewhere (REJ-02, REJ-03) */
 };
 
@@ -68,7 +68,7 @@ struct plan_target {
 	uint8_t verdict;  /* enum plan_verdict */
 	uint8_t scope;    /* enum plan_scope of the pool */
 	uint16_t class;   /* of the pool; 0 unless verdict is POOL */
-	uint32_t pool_id; /* always set: a rejecting frontend keeps its pool's id */
+	uint32_t pool_id; /* set for every verdict: a rejecting frontend keeps its pool's id */
 };
 
 enum plan_frontend_kind {
@@ -79,12 +79,12 @@ enum plan_frontend_kind {
 	PLAN_FRONTEND_LB,
 };
 
-/* Who is masqueraded on the way to the backend (section 6.2); hairpins always are. */
+/* Which sources are masqueraded on the way to the backend (section 6.2); hairpins always are. */
 enum plan_masq {
 	PLAN_MASQ_UNSET = 0,
-	PLAN_MASQ_CLUSTERIP, /* by the detector, or everybody with --masquerade-all */
+	PLAN_MASQ_CLUSTERIP, /* by detect-local, or all sources with --masquerade-all */
 	PLAN_MASQ_ALWAYS,    /* external, ETP Cluster */
-	PLAN_MASQ_HOST,      /* external, ETP Local: only this host's own connections (MASQ-08) */
+	PLAN_MASQ_HOST,      /* external, ETP Local: only connections of this host (MASQ-08) */
 };
 
 struct plan_frontend {
@@ -93,21 +93,21 @@ struct plan_frontend {
 	uint8_t proto; /* enum l4proto */
 	uint8_t kind;  /* enum plan_frontend_kind */
 	uint8_t masq;  /* enum plan_masq */
-	bool is_split; /* ETP Local: `inside` serves pods and the host, `target` all others (POL-25)
-			*/
+	/* ETP Local: `inside` serves pods and this host, `target` other clients (POL-25). */
+	bool is_split;
 	bool is_guarded;     /* the target pool's ranges are checked first (REJ-10) */
 	uint16_t port_index; /* into the service's ports */
 	struct plan_target target;
 	struct plan_target inside; /* zero unless is_split */
 };
 
-/* A frontend this service asked for and did not get. */
+/* A frontend that the service claims and did not get. */
 struct plan_conflict {
 	struct ip_addr addr;
 	uint16_t port;
 	uint8_t proto;
-	uint8_t kind;                /* enum plan_frontend_kind: as what this service claims it */
-	uint8_t owner_kind;          /* as what the owner has it */
+	uint8_t kind;                /* enum plan_frontend_kind of the claim */
+	uint8_t owner_kind;          /* enum plan_frontend_kind of the owner's frontend */
 	const struct name *owner_ns; /* counted */
 	const struct name *owner_name;
 };
@@ -118,15 +118,15 @@ struct plan_rows {
 	VEC(struct plan_frontend) frontends; /* sorted by (addr, proto, port) */
 	VEC(struct plan_conflict) conflicts;
 	bool is_unsticky;         /* once accepted: plan_rows_is_unsticky() */
-	struct plan_pool **by_id; /* pools by (fam, id), of plan_rows_index(); NULL: few, or none */
+	struct plan_pool **by_id; /* pools by (fam, id), of plan_rows_index(); NULL: few pools */
 	struct ip_addr host_cluster_ip; /* a cluster IP that is an address of this host; or unset */
 };
 
-#define PLAN_INDEX_MIN 16 /* pools; fewer are searched one by one */
+#define PLAN_INDEX_MIN 16 /* pools; fewer are searched linearly */
 
-/* Frees what hangs on the pool, not the pool. */
+/* Frees the pool's members, not the pool. */
 void plan_pool_fini(struct plan_pool *pool);
-/* Frees names, vectors and the rows; accepts NULL. Gives no pool ids back. */
+/* Frees names, vectors and the rows; accepts NULL. Does not free pool ids. */
 void plan_rows_close(struct plan_rows *r);
 DEFINE_AUTO(struct plan_rows *, plan_rows_close);
 
@@ -134,15 +134,15 @@ int plan_frontend_key_cmp(const struct plan_frontend *a, const struct plan_front
 /* The frontend with the key (address, protocol, port) of `key`, or NULL. */
 const struct plan_frontend *plan_rows_frontend(const struct plan_rows *r,
 					       const struct plan_frontend *key);
-/* The pool that serves a frontend of the same rows in that scope; NULL: none. */
+/* The pool of a frontend of `rows` in that scope; NULL: none. */
 struct plan_pool *plan_rows_pool_of(const struct plan_rows *rows, const struct plan_frontend *f,
 				    enum plan_scope scope);
 /*
- * Drop pools that no frontend leads to: a plane that recalls pools by their frontends
- * would never find them again. For rows without numbers.
+ * Drop pools without a frontend: a plane that adopts pools by their frontends would never
+ * find them. For rows without ids.
  */
 void plan_rows_drop_unled(struct plan_rows *rows);
-/* Drop the frontends for which `is_dropped` holds, and the pools that only they led to. */
+/* Drop the frontends for which `is_dropped` returns true, and pools that only they used. */
 void plan_rows_filter(struct plan_rows *rows,
 		      bool (*is_dropped)(void *arg, const struct svc *svc,
 					 const struct plan_frontend *f),
@@ -150,7 +150,7 @@ void plan_rows_filter(struct plan_rows *rows,
 /* The pool with family, port name, protocol and scope of `like`, or NULL. */
 struct plan_pool *plan_rows_pool_like(const struct plan_rows *r, const struct plan_pool *like);
 int plan_pool_key_cmp(const void *a, const void *b);
-/* The pool with that id. With many pools fast only after plan_rows_index(). */
+/* The pool with that id. Linear search before plan_rows_index(). */
 struct plan_pool *plan_rows_pool(const struct plan_rows *r, enum ipfam fam, uint32_t id);
 /* Call when all pools have ids; the order of the pools must not change afterwards. */
 void plan_rows_index(struct plan_rows *r);
