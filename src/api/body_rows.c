@@ -59,11 +59,11 @@ static void item_step(struct rows_body *b)
 	} else if (rows == NULL || b->i == rows->frontends.n) {
 		item_end(b, true);
 	} else {
-		const struct plan_dealer dealer = plane_dealer(b->ctx->plane);
+		const struct plan_balancer balancer = plane_balancer(b->ctx->plane);
 
 		str_clear(&b->line);
 		plan_frontend_led_print(&b->line, rows, &rows->frontends.v[b->i++],
-					b->ctx->plane != NULL ? &dealer : NULL);
+					b->ctx->plane != NULL ? &balancer : NULL);
 		jsonw_text(&b->w, NULL, b->line.text);
 	}
 }

@@ -25,7 +25,7 @@ struct trace_body {
 
 static void trace_visit(void *arg, struct svc *svc)
 {
-	plan_trace_look(arg, svc);
+	plan_trace_visit(arg, svc);
 }
 
 static void trace_begin(struct trace_body *b)
@@ -40,10 +40,10 @@ static void trace_begin(struct trace_body *b)
 	} else {
 		jsonw_null(&b->w, "problem");
 		plan_trace_decide(&b->trace);
-		if (b->ctx->plane != NULL && b->ctx->plane->ops->dealing != NULL) {
-			const struct plan_dealer dealer = plane_dealer(b->ctx->plane);
+		if (b->ctx->plane != NULL && b->ctx->plane->ops->balancing != NULL) {
+			const struct plan_balancer balancer = plane_balancer(b->ctx->plane);
 
-			plan_trace_weigh(&b->trace, &dealer);
+			plan_trace_weigh(&b->trace, &balancer);
 		}
 		view_trace(&b->w, b->ctx, &b->trace);
 	}

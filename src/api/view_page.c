@@ -520,12 +520,12 @@ static void step_pools(struct view_page *v, struct jsonw *w)
 	jsonw_uint(w, "affinity_s", pool->affinity_s);
 	jsonw_uint(w, "class", pool->class);
 	v->has_scheduler = false;
-	if (v->ctx->plane->ops->dealing != NULL) {
-		struct plan_dealing dealing = { 0 };
+	if (v->ctx->plane->ops->balancing != NULL) {
+		struct plan_balancing balancing = { 0 };
 
-		v->ctx->plane->ops->dealing(v->ctx->plane, pool, false, &dealing);
-		v->has_scheduler = dealing.scheduler[0] != '\0';
-		jsonw_text(w, "scheduler", v->has_scheduler ? dealing.scheduler : NULL);
+		v->ctx->plane->ops->balancing(v->ctx->plane, pool, false, &balancing);
+		v->has_scheduler = balancing.scheduler[0] != '\0';
+		jsonw_text(w, "scheduler", v->has_scheduler ? balancing.scheduler : NULL);
 	}
 	jsonw_array(w, "source_ranges");
 	vec_for_each (p, &pool->ranges)

@@ -89,7 +89,7 @@ static void put_how(struct str *out, const struct serve_context *ctx, const stru
 static const char *source_word(const struct plan_trace *t)
 {
 	switch (t->source) {
-	case PLAN_TRACE_OUTSIDE:
+	case PLAN_TRACE_EXTERNAL:
 		return "outside";
 	case PLAN_TRACE_HOST:
 		return "host";
@@ -209,9 +209,9 @@ static void step_frontend(struct jsonw *w, const struct serve_context *ctx,
 	}
 	step(w, "frontend", &out);
 	str_clear(&out);
-	if (t->n_others[PLAN_TRACE_ASKS] > 0) {
+	if (t->n_others[PLAN_TRACE_CLAIMS] > 0) {
 		str_puts(&out, "also claimed by ");
-		put_others(&out, t, PLAN_TRACE_ASKS);
+		put_others(&out, t, PLAN_TRACE_CLAIMS);
 		str_puts(&out, ": precedence by kind of address, then by age of the service");
 		step(w, "conflict", &out);
 	}
@@ -262,22 +262,22 @@ static void step_policy(struct jsonw *w, const struct plan_trace *t)
 
 static void put_dealing(struct str *out, const struct plan_trace *t)
 {
-	const char *scheduler = t->dealing.scheduler;
+	const char *scheduler = t->balancing.scheduler;
 
 	if (*scheduler == '\0') {
 		if (t->n_used > 1)
 			str_printf(out, ", each with probability 1/%zu", t->n_used);
 		return;
 	}
-	switch ((enum plan_deal)t->dealing.deal) {
-	case PLAN_DEAL_EVENLY:
+	switch ((enum plan_balance)t->balancing.deal) {
+	case PLAN_BALANCE_EVENLY:
 		str_puts(out, " in turns");
 		break;
-	case PLAN_DEAL_BY_WEIGHT:
-		str_puts(out, t->dealing.is_by_client ? " by weight and client address"
-						      : " in turns, by weight");
+	case PLAN_BALANCE_BY_WEIGHT:
+		str_puts(out, t->balancing.is_by_client ? " by weight and client address"
+							: " in turns, by weight");
 		break;
-	case PLAN_DEAL_UNTOLD:
+	case PLAN_BALANCE_UNKNOWN:
 		str_puts(out, ", chosen by active connections");
 		break;
 	}
@@ -370,14 +370,14 @@ static void step_masq(struct jsonw *w, const struct plan_trace *t)
 	str_fini(&out);
 }
 
-static const char *held_word(enum plan_trace_held held)
+static const char *held_word(enum plan_trace_programmed held)
 {
 	switch (held) {
-	case PLAN_TRACE_HELD_SAME:
+	case PLAN_TRACE_PROGRAMMED_SAME:
 		return "same";
-	case PLAN_TRACE_HELD_NOT:
+	case PLAN_TRACE_PROGRAMMED_NOT:
 		return "absent";
-	case PLAN_TRACE_HELD_OTHER:
+	case PLAN_TRACE_PROGRAMMED_OTHER:
 		return "different";
 	}
 	return "-";
@@ -396,7 +396,7 @@ static void step_kernel(struct jsonw *w, const struct serve_context *ctx,
 	str_puts(&out, texts[t->held]);
 	if (failure != NULL)
 		str_printf(&out, "; service rejected by the kernel: %s", failure->text);
-	else if (t->held != PLAN_TRACE_HELD_SAME)
+	else if (t->held != PLAN_TRACE_PROGRAMMED_SAME)
 		str_puts(&out, "; change pending");
 	step(w, "kernel", &out);
 	str_fini(&out);
@@ -463,7 +463,7 @@ static const char *why_word(enum plan_trace_why why)
 static void view_others(struct jsonw *w, const struct plan_trace *t)
 {
 	static const char *const relations[] = {
-		[PLAN_TRACE_ASKS] = "claims",
+		[PLAN_TRACE_CLAIMS] = "claims",
 		[PLAN_TRACE_NOT_CAPTURED] = "ipmode-proxy",
 		[PLAN_TRACE_EXTERNAL_OFF] = "external-ips-off",
 		[PLAN_TRACE_NOT_PROXIED] = "not-proxied",
@@ -507,8 +507,8 @@ static void view_service(struct jsonw *w, const struct plan_trace *t)
 		jsonw_null(w, "pool");
 	jsonw_text(w, "topology", topology_text(t->topology));
 	jsonw_uint(w, "affinity_s", t->affinity_s);
-	if (t->dealing.scheduler[0] != '\0')
-		jsonw_text(w, "scheduler", t->dealing.scheduler);
+	if (t->balancing.scheduler[0] != '\0')
+		jsonw_text(w, "scheduler", t->balancing.scheduler);
 	jsonw_bool(w, "masqueraded", t->masq >= PLAN_TRACE_MASQ_ALL);
 	jsonw_text(w, "kernel", held_word(t->held));
 	jsonw_uint(w, "used_endpoints", t->n_used);
@@ -570,11 +570,11 @@ void view_trace_endpoint(struct jsonw *w, const struct plan_trace *t,
 	jsonw_bool(w, "serving", ep->flags & ENDPOINT_SERVING);
 	jsonw_bool(w, "terminating", ep->flags & ENDPOINT_TERMINATING);
 	jsonw_bool(w, "used", is_used);
-	if (is_used && plan_trace_chance(t, ep) < 0)
+	if (is_used && plan_trace_share(t, ep) < 0)
 		jsonw_null(w, "probability");
 	else
-		jsonw_real(w, "probability", is_used ? plan_trace_chance(t, ep) : 0.0);
-	if (is_used && t->dealing.scheduler[0] != '\0')
+		jsonw_real(w, "probability", is_used ? plan_trace_share(t, ep) : 0.0);
+	if (is_used && t->balancing.scheduler[0] != '\0')
 		jsonw_uint(w, "weight", ep->weight);
 	jsonw_bool(w, "masqueraded", is_used && ep->is_masqueraded);
 	jsonw_text(w, "reason", why);

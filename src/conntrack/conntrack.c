@@ -205,9 +205,9 @@ void conntrack_start(struct conntrack *c)
 	arm(c);
 }
 
-void conntrack_doubt(struct conntrack *c)
+void conntrack_recheck(struct conntrack *c)
 {
-	stale_doubt(c->stale, now_ns());
+	stale_recheck(c->stale, now_ns());
 	arm(c);
 }
 

@@ -66,6 +66,6 @@ void conntrack_gone(void *arg, const struct ip_addr *addr, uint16_t port, uint8_
 /* Every service was accepted once. Nothing is removed before; only the first call counts. */
 void conntrack_start(struct conntrack *c);
 /* Somebody else's hand was in the rules: look at everything once more. */
-void conntrack_doubt(struct conntrack *c);
+void conntrack_recheck(struct conntrack *c);
 
 struct conntrack_stats conntrack_stats_get(const struct conntrack *c);

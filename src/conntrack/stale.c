@@ -456,7 +456,7 @@ void stale_gone(struct stale *s, const struct ip_addr *addr, uint16_t port, uint
 		look_add(s, f, JOB_TARGET_TRANSLATED, NULL, now);
 }
 
-void stale_doubt(struct stale *s, uint64_t now)
+void stale_recheck(struct stale *s, uint64_t now)
 {
 	htable_for_each (n, &s->frontends) {
 		struct frontend *f = container_of(n, struct frontend, node);
@@ -473,7 +473,7 @@ void stale_start(struct stale *s, uint64_t now)
 	if (s->is_started)
 		return;
 	s->is_started = true;
-	stale_doubt(s, now);
+	stale_recheck(s, now);
 }
 
 /* --- jobs --- */

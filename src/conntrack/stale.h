@@ -68,7 +68,7 @@ void stale_gone(struct stale *s, const struct ip_addr *addr, uint16_t port, uint
  */
 void stale_start(struct stale *s, uint64_t now);
 /* Others meddled with the rules: every frontend is looked at again. */
-void stale_doubt(struct stale *s, uint64_t now);
+void stale_recheck(struct stale *s, uint64_t now);
 
 /* When stale_job_take() has something to give; STALE_NEVER while a job is under way. */
 uint64_t stale_next(const struct stale *s);

@@ -24,7 +24,7 @@ struct reading {
 	struct model model;
 	struct plan plan;
 	bool is_ready;
-	const struct plan_dealer *dealer; /* or NULL */
+	const struct plan_balancer *balancer; /* or NULL */
 	void (*problem)(const char *where, const char *text);
 };
 
@@ -102,7 +102,7 @@ static int folder_read(struct reading *rd, const char *dir, struct err *err)
 
 /* --- rows --- */
 
-static json_t *item_of(const struct svc *svc, const struct plan_dealer *dealer)
+static json_t *item_of(const struct svc *svc, const struct plan_balancer *balancer)
 {
 	const struct plan_rows *rows = svc->rows;
 	json_t *lines = json_array();
@@ -110,7 +110,7 @@ static json_t *item_of(const struct svc *svc, const struct plan_dealer *dealer)
 
 	vec_for_each (f, &rows->frontends) {
 		str_clear(&line);
-		plan_frontend_led_print(&line, rows, f, dealer);
+		plan_frontend_led_print(&line, rows, f, balancer);
 		(void)json_array_append_new(lines, json_string(line.text));
 	}
 	str_fini(&line);
@@ -139,7 +139,7 @@ static json_t *rows_make(struct reading *rd)
 	for (size_t i = 0; i < n; i++) {
 		plan_rows_accept(&rd->plan, all[i], rows[i]);
 		if (rows[i] != NULL)
-			(void)json_array_append_new(items, item_of(all[i], rd->dealer));
+			(void)json_array_append_new(items, item_of(all[i], rd->balancer));
 	}
 	vec_fini(&displaced.svcs);
 	free(rows);
@@ -156,8 +156,8 @@ int manifests_rows(json_t **ret, const struct manifests_config *config,
 							.has_tuning = true };
 	const char *scheduler = config->ipvs_scheduler ? config->ipvs_scheduler : "rr";
 	struct ipvs_sched sched = { 0 };
-	const struct plan_dealer dealer = ipvs_objects_dealer(&sched);
-	struct reading rd = { .problem = problem, .dealer = config->is_ipvs ? &dealer : NULL };
+	const struct plan_balancer balancer = ipvs_objects_dealer(&sched);
+	struct reading rd = { .problem = problem, .balancer = config->is_ipvs ? &balancer : NULL };
 	int r = ipvs_sched_parse(&sched, scheduler, err);
 
 	if (r < 0)

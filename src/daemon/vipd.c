@@ -107,7 +107,7 @@ static void conntrack_follow(struct vipd *v)
 	conntrack_start(v->conntrack);
 	doctor_settled(v->doctor);
 	if (repairs != v->repairs)
-		conntrack_doubt(v->conntrack);
+		conntrack_recheck(v->conntrack);
 	v->repairs = repairs;
 }
 

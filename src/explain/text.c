@@ -124,7 +124,7 @@ void plan_op_print(struct str *out, const struct plan_op *op)
 
 struct plan_led {
 	const struct plan_rows *rows;
-	const struct plan_dealer *dealer; /* or NULL */
+	const struct plan_balancer *balancer; /* or NULL */
 };
 
 static int backend_cmp(const void *a, const void *b)
@@ -146,7 +146,7 @@ void plan_led_backend_print(struct str *out, const struct ip_addr *addr, uint16_
 		str_printf(out, "=%u", weight);
 }
 
-void plan_led_dealing_print(struct str *out, const struct plan_dealing *d)
+void plan_led_balancing_print(struct str *out, const struct plan_balancing *d)
 {
 	if (d->affinity_s != 0)
 		str_printf(out, " affinity=%us", d->affinity_s);
@@ -157,7 +157,7 @@ void plan_led_dealing_print(struct str *out, const struct plan_dealing *d)
 static void print_led_pool(struct str *out, const struct plan_led *led,
 			   const struct plan_pool *pool, bool is_inside)
 {
-	struct plan_dealing dealing = { .affinity_s = pool ? pool->affinity_s : 0 };
+	struct plan_balancing balancing = { .affinity_s = pool ? pool->affinity_s : 0 };
 	size_t n = pool ? pool->backends.n : 0;
 	struct plan_backend *sorted;
 
@@ -169,14 +169,15 @@ static void print_led_pool(struct str *out, const struct plan_led *led,
 	memcpy(sorted, pool->backends.v, n * sizeof(*sorted));
 	qsort(sorted, n, sizeof(*sorted), backend_cmp);
 	for (size_t i = 0; i < n; i++)
-		plan_led_backend_print(
-			out, &sorted[i].addr, sorted[i].port,
-			led->dealer != NULL && led->dealer->weight != NULL
-				? led->dealer->weight(led->dealer->ctx, led->rows, pool, &sorted[i])
-				: 1);
-	if (led->dealer != NULL && led->dealer->dealing != NULL)
-		led->dealer->dealing(led->dealer->ctx, led->rows, pool, is_inside, &dealing);
-	plan_led_dealing_print(out, &dealing);
+		plan_led_backend_print(out, &sorted[i].addr, sorted[i].port,
+				       led->balancer != NULL && led->balancer->weight != NULL
+					       ? led->balancer->weight(led->balancer->ctx,
+								       led->rows, pool, &sorted[i])
+					       : 1);
+	if (led->balancer != NULL && led->balancer->balancing != NULL)
+		led->balancer->balancing(led->balancer->ctx, led->rows, pool, is_inside,
+					 &balancing);
+	plan_led_balancing_print(out, &balancing);
 	free(sorted);
 }
 
@@ -212,9 +213,9 @@ static void print_guard(struct str *out, const struct plan_pool *pool)
 }
 
 void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
-			     const struct plan_frontend *f, const struct plan_dealer *dealer)
+			     const struct plan_frontend *f, const struct plan_balancer *balancer)
 {
-	const struct plan_led led = { rows, dealer };
+	const struct plan_led led = { rows, balancer };
 
 	print_key(out, &f->addr, f->port, f->proto);
 	if (f->kind == PLAN_FRONTEND_CLUSTERIP)

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/str.h"
-#include "explain/dealing.h"
+#include "explain/balancing.h"
 #include "plan/plan.h"
 
 /* One line each, pools first, in the rows' order; every line ends with a newline. */
@@ -23,11 +23,11 @@ void plan_op_print(struct str *out, const struct plan_op *op);
  *     10.96.0.10:53/UDP cluster-ip -> 10.1.0.4:53 10.1.0.5:53
  *     10.96.0.10:53/UDP cluster-ip -> 10.1.0.4:53=3 10.1.0.5:53 scheduler=wrr
  *
- * `dealer` provides scheduler and weights; NULL: the plane has none.
+ * `balancer` provides scheduler and weights; NULL: the plane has none.
  */
 void plan_frontend_led_print(struct str *out, const struct plan_rows *rows,
-			     const struct plan_frontend *f, const struct plan_dealer *dealer);
+			     const struct plan_frontend *f, const struct plan_balancer *balancer);
 /* Parts of that line: " 10.1.0.4:53=3", " affinity=600s scheduler=rr". */
 void plan_led_backend_print(struct str *out, const struct ip_addr *addr, uint16_t port,
 			    uint32_t weight);
-void plan_led_dealing_print(struct str *out, const struct plan_dealing *d);
+void plan_led_balancing_print(struct str *out, const struct plan_balancing *d);

@@ -41,7 +41,7 @@ static void source_by_name(struct plan_trace *t, const struct slice_endpoint *e)
 	t->query.src = e->addr;
 }
 
-static void look_endpoints(struct plan_trace *t, const struct slice *sl)
+static void relate_endpoints(struct plan_trace *t, const struct slice *sl)
 {
 	vec_for_each (e, &sl->endpoints) {
 		if (t->query.src_pod != NULL)
@@ -120,7 +120,8 @@ static struct plan_trace_other *other_room(struct plan_trace *t, const struct pl
 {
 	struct plan_trace_other *last = NULL;
 
-	if (new->relation == PLAN_TRACE_ASKS || t->n_others[new->relation] <= PLAN_TRACE_OTHERS_MAX)
+	if (new->relation == PLAN_TRACE_CLAIMS ||
+	    t->n_others[new->relation] <= PLAN_TRACE_OTHERS_MAX)
 		return vec_push(&t->others);
 	vec_for_each (o, &t->others)
 		if (o->relation == new->relation && (last == NULL || other_cmp(last, o) < 0))
@@ -148,7 +149,7 @@ static void relate(struct plan_trace *t, const struct svc *svc, enum plan_trace_
 }
 
 /* Relate by the service's own addresses; node ports are on the node's. */
-static bool look_addresses(struct plan_trace *t, const struct svc *svc)
+static bool relate_addresses(struct plan_trace *t, const struct svc *svc)
 {
 	const struct service *s = svc->service;
 	const struct model *m = t->plan->model;
@@ -166,11 +167,11 @@ static bool look_addresses(struct plan_trace *t, const struct svc *svc)
 	else if (kind == PLAN_FRONTEND_EXTERNALIP && m->config.no_external_ips)
 		relate(t, svc, PLAN_TRACE_EXTERNAL_OFF, kind);
 	else
-		relate(t, svc, PLAN_TRACE_ASKS, kind);
+		relate(t, svc, PLAN_TRACE_CLAIMS, kind);
 	return true;
 }
 
-static void look_service(struct plan_trace *t, const struct svc *svc)
+static void relate_service(struct plan_trace *t, const struct svc *svc)
 {
 	const struct service *s = svc->service;
 	const struct model_env *env = &t->plan->model->env;
@@ -187,8 +188,8 @@ static void look_service(struct plan_trace *t, const struct svc *svc)
 	if (!service_has_family(s, ip_fam(&t->query.dst)))
 		return;
 	if (has_node_port(t, s) && is_here && (kind != PLAN_FRONTEND_CLUSTERIP || !has_port(t, s)))
-		relate(t, svc, PLAN_TRACE_ASKS, PLAN_FRONTEND_NODEPORT);
-	else if (!look_addresses(t, svc) && has_node_port(t, s) &&
+		relate(t, svc, PLAN_TRACE_CLAIMS, PLAN_FRONTEND_NODEPORT);
+	else if (!relate_addresses(t, svc) && has_node_port(t, s) &&
 		 is_host_addr(t->plan->model, &t->query.dst))
 		relate(t, svc, PLAN_TRACE_HAS_NODE_PORT, PLAN_FRONTEND_NODEPORT);
 }
@@ -201,16 +202,16 @@ void plan_trace_init(struct plan_trace *ret, const struct plan *p,
 		ret->query.src = p->model->env.node_ip[ip_fam(&query->dst)];
 }
 
-void plan_trace_look(struct plan_trace *t, const struct svc *svc)
+void plan_trace_visit(struct plan_trace *t, const struct svc *svc)
 {
 	list_for_each (l, &svc->slices) {
 		const struct slice *sl = list_entry(l, struct slice_entry, link)->slice;
 
 		if (sl->fam == ip_fam(&t->query.dst))
-			look_endpoints(t, sl);
+			relate_endpoints(t, sl);
 	}
 	if (svc->service != NULL)
-		look_service(t, svc);
+		relate_service(t, svc);
 }
 
 bool plan_trace_lacks_source(const struct plan_trace *t)
@@ -262,7 +263,7 @@ static void decide_source(struct plan_trace *t)
 		t->is_pod = is_behind_interface(t);
 		break;
 	}
-	t->source = t->is_host ? PLAN_TRACE_HOST : t->is_pod ? PLAN_TRACE_POD : PLAN_TRACE_OUTSIDE;
+	t->source = t->is_host ? PLAN_TRACE_HOST : t->is_pod ? PLAN_TRACE_POD : PLAN_TRACE_EXTERNAL;
 }
 
 /* --- the endpoints --- */
@@ -311,7 +312,7 @@ static void unlisted_add(struct plan_trace *t, const struct svc *svc, const stru
 		if (sl->fam != ip_fam(&t->query.dst))
 			continue;
 		port = slice_port_find(sl, t->port_name, t->query.proto);
-		like.unlisted = port ? PLAN_TRACE_TWIN : PLAN_TRACE_NO_PORT;
+		like.unlisted = port ? PLAN_TRACE_DUPLICATE : PLAN_TRACE_NO_PORT;
 		like.port = port ? port->port : 0;
 		vec_for_each (e, &sl->endpoints) {
 			const struct endpoint *judged = judged_find(sel, &e->addr);
@@ -371,7 +372,7 @@ static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
 		endpoint_push(t, e->from, &like);
 	}
 	t->weight = t->n_used;
-	t->dealing.affinity_s = t->affinity_s;
+	t->balancing.affinity_s = t->affinity_s;
 	unlisted_add(t, svc, &sel);
 	selection_fini(&sel);
 	if (t->endpoints.n > 1)
@@ -428,21 +429,22 @@ static bool backends_are_same(const struct plan_pool *a, const struct plan_pool 
 }
 
 /* Desired pools keep the programmed slots, so equal pools are equal slot by slot. */
-static enum plan_trace_held decide_held(const struct plan_trace *t, const struct plan_rows *held,
-					const struct plan_rows *rows)
+static enum plan_trace_programmed decide_programmed(const struct plan_trace *t,
+						    const struct plan_rows *held,
+						    const struct plan_rows *rows)
 {
 	const struct plan_frontend *f = held ? plan_rows_frontend(held, &t->frontend) : NULL;
 	const struct plan_target *want = target_of(&t->frontend, t->is_inside);
 	const struct plan_target *have = f ? target_of(f, t->is_inside) : NULL;
 
 	if (f == NULL)
-		return PLAN_TRACE_HELD_NOT;
+		return PLAN_TRACE_PROGRAMMED_NOT;
 	if (f->is_guarded != t->frontend.is_guarded || f->masq != t->frontend.masq ||
 	    have->verdict != want->verdict || have->scope != want->scope)
-		return PLAN_TRACE_HELD_OTHER;
+		return PLAN_TRACE_PROGRAMMED_OTHER;
 	return backends_are_same(pool_find(t, held, have), pool_find(t, rows, want))
-		       ? PLAN_TRACE_HELD_SAME
-		       : PLAN_TRACE_HELD_OTHER;
+		       ? PLAN_TRACE_PROGRAMMED_SAME
+		       : PLAN_TRACE_PROGRAMMED_OTHER;
 }
 
 static void decide_ranges(struct plan_trace *t, const struct plan_rows *rows)
@@ -508,7 +510,7 @@ static void decide_frontend(struct plan_trace *t, struct svc *svc, const struct 
 	t->masq = decide_masq(t);
 	decide_ranges(t, rows);
 	decide_verdict(t, target);
-	t->held = decide_held(t, svc->rows, rows);
+	t->held = decide_programmed(t, svc->rows, rows);
 	decide_endpoints(t, svc);
 }
 
@@ -526,7 +528,7 @@ static bool decide_owner(struct plan_trace *t)
 	vec_for_each (o, &t->others) {
 		struct svc *svc = model_find(t->plan->model, o->ns, o->name);
 
-		if (o->relation == PLAN_TRACE_ASKS && svc != NULL && svc->service != NULL &&
+		if (o->relation == PLAN_TRACE_CLAIMS && svc != NULL && svc->service != NULL &&
 		    (best == NULL || plan_precedes(svc, o->kind, best, kind))) {
 			best = svc;
 			kind = o->kind;
@@ -578,12 +580,12 @@ static void others_drop_owner(struct plan_trace *t)
 	for (size_t i = 0; i < t->others.n; i++) {
 		struct plan_trace_other *o = &t->others.v[i];
 
-		if (o->relation != PLAN_TRACE_ASKS || o->ns != t->ns || o->name != t->name)
+		if (o->relation != PLAN_TRACE_CLAIMS || o->ns != t->ns || o->name != t->name)
 			continue;
 		name_unref(o->ns);
 		name_unref(o->name);
 		*o = t->others.v[--t->others.n];
-		t->n_others[PLAN_TRACE_ASKS]--;
+		t->n_others[PLAN_TRACE_CLAIMS]--;
 		return;
 	}
 }
@@ -616,7 +618,7 @@ void plan_trace_decide(struct plan_trace *t)
 
 /* --- weights --- */
 
-void plan_trace_weigh(struct plan_trace *t, const struct plan_dealer *dealer)
+void plan_trace_weigh(struct plan_trace *t, const struct plan_balancer *balancer)
 {
 	struct plan_pool pool = { .id = t->pool_id,
 				  .fam = (uint8_t)ip_fam(&t->query.dst),
@@ -627,15 +629,15 @@ void plan_trace_weigh(struct plan_trace *t, const struct plan_dealer *dealer)
 
 	if (t->ns == NULL || t->verdict != PLAN_TRACE_BALANCED || t->pool_id == 0)
 		return;
-	dealer->dealing(dealer->ctx, NULL, &pool, t->is_inside, &t->dealing);
-	t->affinity_s = t->dealing.affinity_s;
+	balancer->balancing(balancer->ctx, NULL, &pool, t->is_inside, &t->balancing);
+	t->affinity_s = t->balancing.affinity_s;
 	t->weight = t->n_used = 0;
 	vec_for_each (ep, &t->endpoints) {
 		const struct plan_backend b = { .addr = ep->addr, .port = ep->port };
 
 		if (plan_trace_endpoint_why(ep) != NULL)
 			continue;
-		ep->weight = dealer->weight(dealer->ctx, NULL, &pool, &b);
+		ep->weight = balancer->weight(balancer->ctx, NULL, &pool, &b);
 		ep->is_weightless = ep->weight == 0;
 		t->n_used += ep->weight != 0;
 		t->weight += ep->weight;
@@ -648,14 +650,14 @@ void plan_trace_weigh(struct plan_trace *t, const struct plan_dealer *dealer)
 		qsort(t->endpoints.v, t->endpoints.n, sizeof(*t->endpoints.v), endpoint_cmp);
 }
 
-double plan_trace_chance(const struct plan_trace *t, const struct plan_trace_endpoint *ep)
+double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endpoint *ep)
 {
-	switch ((enum plan_deal)t->dealing.deal) {
-	case PLAN_DEAL_EVENLY:
+	switch ((enum plan_balance)t->balancing.deal) {
+	case PLAN_BALANCE_EVENLY:
 		return 1.0 / (double)t->n_used;
-	case PLAN_DEAL_BY_WEIGHT:
+	case PLAN_BALANCE_BY_WEIGHT:
 		return (double)ep->weight / (double)t->weight;
-	case PLAN_DEAL_UNTOLD:
+	case PLAN_BALANCE_UNKNOWN:
 		break;
 	}
 	return t->n_used == 1 ? 1.0 : -1.0;
@@ -710,7 +712,7 @@ const char *plan_trace_endpoint_why(const struct plan_trace_endpoint *ep)
 		break;
 	case PLAN_TRACE_NO_PORT:
 		return "its slice has no port of this name and protocol";
-	case PLAN_TRACE_TWIN:
+	case PLAN_TRACE_DUPLICATE:
 		return "another entry of the same address and port counts";
 	}
 	if (ep->is_weightless)

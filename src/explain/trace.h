@@ -4,7 +4,7 @@
  *
  *     plan_trace_init(&t, plan, &query)
  *     for every service, in any order, over any number of turns of the loop:
- *             plan_trace_look(&t, svc)
+ *             plan_trace_visit(&t, svc)
  *     plan_trace_decide(&t)
  *     ... read t ...
  *     plan_trace_fini(&t)
@@ -19,7 +19,7 @@
  */
 #pragma once
 
-#include "explain/dealing.h"
+#include "explain/balancing.h"
 #include "model/select.h"
 #include "plan/plan.h"
 
@@ -36,7 +36,7 @@ struct plan_trace_query {
 };
 
 enum plan_trace_source {
-	PLAN_TRACE_OUTSIDE = 0,
+	PLAN_TRACE_EXTERNAL = 0,
 	PLAN_TRACE_HOST,
 	PLAN_TRACE_POD, /* by detect-local (section 6.1, POL-24) */
 };
@@ -73,7 +73,7 @@ enum plan_trace_why {
 
 /* Relation of another service to the destination. */
 enum plan_trace_relation {
-	PLAN_TRACE_ASKS = 0, /* claims the frontend too; precedence decides (SEL-14) */
+	PLAN_TRACE_CLAIMS = 0, /* claims the frontend too; precedence decides (SEL-14) */
 	PLAN_TRACE_NOT_CAPTURED,
 	PLAN_TRACE_EXTERNAL_OFF,
 	PLAN_TRACE_NOT_PROXIED,
@@ -103,8 +103,8 @@ enum plan_trace_masq {
 /* Reason why the selection does not contain an endpoint of the service. */
 enum plan_trace_unlisted {
 	PLAN_TRACE_LISTED = 0,
-	PLAN_TRACE_NO_PORT, /* its slice has no port of the name and protocol (EPS-04) */
-	PLAN_TRACE_TWIN,    /* another entry of the same address and port counts (EPS-14) */
+	PLAN_TRACE_NO_PORT,   /* its slice has no port of the name and protocol (EPS-04) */
+	PLAN_TRACE_DUPLICATE, /* another entry of the same address and port counts (EPS-14) */
 };
 
 struct plan_trace_endpoint {
@@ -124,10 +124,10 @@ struct plan_trace_endpoint {
 };
 
 /* Is the desired state of the frontend programmed? */
-enum plan_trace_held {
-	PLAN_TRACE_HELD_SAME = 0,
-	PLAN_TRACE_HELD_NOT,   /* the service has no such frontend in the kernel */
-	PLAN_TRACE_HELD_OTHER, /* with another verdict, or other backends */
+enum plan_trace_programmed {
+	PLAN_TRACE_PROGRAMMED_SAME = 0,
+	PLAN_TRACE_PROGRAMMED_NOT,   /* the service has no such frontend in the kernel */
+	PLAN_TRACE_PROGRAMMED_OTHER, /* with another verdict, or other backends */
 };
 
 struct plan_trace {
@@ -162,13 +162,13 @@ struct plan_trace {
 	enum plan_trace_masq masq;
 	enum topology_mode topology;
 	bool is_fallback; /* terminating endpoints, as none is ready (POL-04, POL-08) */
-	enum plan_trace_held held;
+	enum plan_trace_programmed held;
 	VEC(struct ip_prefix) ranges; /* of a guarded frontend */
 	struct ip_prefix range;       /* the range that contains the source; unset = none */
 	VEC(struct plan_trace_endpoint) endpoints; /* used ones first, then by address */
 	size_t n_used;
 	uint64_t weight; /* sum of the endpoints that are used */
-	struct plan_dealing dealing;
+	struct plan_balancing balancing;
 
 	VEC(struct plan_trace_other) others; /* oldest first, by relation */
 	size_t n_others[PLAN_TRACE_RELATION_N];
@@ -177,7 +177,7 @@ struct plan_trace {
 /* Initialises `ret`; takes the references of the query. */
 void plan_trace_init(struct plan_trace *ret, const struct plan *p,
 		     const struct plan_trace_query *query);
-void plan_trace_look(struct plan_trace *t, const struct svc *svc);
+void plan_trace_visit(struct plan_trace *t, const struct svc *svc);
 /* The source is a pod by name, but no endpoint of the destination's family has that name. */
 bool plan_trace_lacks_source(const struct plan_trace *t);
 void plan_trace_decide(struct plan_trace *t);
@@ -185,9 +185,9 @@ void plan_trace_decide(struct plan_trace *t);
  * After plan_trace_decide(): add the plane's scheduler and weights. Endpoints of weight 0
  * are not used.
  */
-void plan_trace_weigh(struct plan_trace *t, const struct plan_dealer *dealer);
+void plan_trace_weigh(struct plan_trace *t, const struct plan_balancer *balancer);
 /* Share of connections of a used endpoint, 0 to 1; negative when it is not predictable. */
-double plan_trace_chance(const struct plan_trace *t, const struct plan_trace_endpoint *ep);
+double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endpoint *ep);
 void plan_trace_fini(struct plan_trace *t);
 
 /* "untouched", "balance", "reject", "drop" */

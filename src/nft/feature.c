@@ -48,7 +48,7 @@ static void feature_add(struct nft_writer *w, const struct nft_feature *f)
 /* Was the end all that the kernel refused? */
 static bool is_through(const struct nft_writer *w, int r)
 {
-	return r < 0 && nl_batch_refusal(w->batch)->tag == end_tag;
+	return r < 0 && nl_batch_rejection(w->batch)->tag == end_tag;
 }
 
 struct trying {

@@ -259,7 +259,7 @@ static bool affinity_parse(struct affinity *ret, const char *name)
 	       coarse.affinity_s == ret->affinity_s;
 }
 
-int nft_kind_recall(uint16_t kind, const char *name)
+int nft_kind_adopt(uint16_t kind, const char *name)
 {
 	char buf[NFT_CHAIN_NAME_MAX];
 	struct affinity want, *have;

@@ -93,7 +93,7 @@ const char *nft_kind_chain(uint16_t kind, char buf[static NFT_CHAIN_NAME_MAX]);
  * becomes, what this process says too; -EEXIST when `kind` or the combination is
  * already given out otherwise; -EINVAL when it is no name of ours for that range.
  */
-MUST_USE int nft_kind_recall(uint16_t kind, const char *name);
+MUST_USE int nft_kind_adopt(uint16_t kind, const char *name);
 /* Is this affinity number taken, and has pool_class() not returned it since the last call? */
 bool nft_kind_is_idle(uint16_t kind);
 /* Affinity numbers that are taken. */

@@ -5,13 +5,13 @@
 #include <assert.h>
 #include <string.h>
 
-#define LINGERS UINT32_C(0x80000000)
-#define HELD LINGERS   /* number 0: no entry of the FIFO will ever end it */
+#define IN_GRACE UINT32_C(0x80000000)
+#define HELD IN_GRACE  /* number 0: no entry of the FIFO will ever end it */
 #define FIFO_KEEP 1024 /* entries an empty FIFO keeps room for */
 
 static uint32_t value_get(const struct nft_refs *r, const void *addr)
 {
-	const void *p = nft_tab_find(&r->tab, addr);
+	const void *p = nft_keymap_find(&r->tab, addr);
 	uint32_t v = 0;
 
 	if (p != NULL)
@@ -22,43 +22,43 @@ static uint32_t value_get(const struct nft_refs *r, const void *addr)
 static void value_set(struct nft_refs *r, const void *addr, uint32_t v)
 {
 	if (v == 0)
-		(void)nft_tab_del(&r->tab, addr);
+		(void)nft_keymap_del(&r->tab, addr);
 	else
-		memcpy(nft_tab_put(&r->tab, addr, NULL), &v, sizeof(v));
+		memcpy(nft_keymap_put(&r->tab, addr, NULL), &v, sizeof(v));
 }
 
 void nft_refs_init(struct nft_refs *r, size_t key_len)
 {
 	*r = (struct nft_refs){ 0 };
-	nft_tab_init(&r->tab, key_len, sizeof(uint32_t));
+	nft_keymap_init(&r->tab, key_len, sizeof(uint32_t));
 }
 
 void nft_refs_clear(struct nft_refs *r)
 {
-	nft_tab_clear(&r->tab);
+	nft_keymap_clear(&r->tab);
 	vec_fini(&r->fifo);
 	r->head = 0;
 	r->n_stamped = 0;
-	r->n_lingering = 0;
+	r->n_in_grace = 0;
 }
 
 uint32_t nft_refs_count(const struct nft_refs *r, const void *addr)
 {
 	uint32_t v = value_get(r, addr);
 
-	return v & LINGERS ? 0 : v;
+	return v & IN_GRACE ? 0 : v;
 }
 
-bool nft_refs_lingers(const struct nft_refs *r, const void *addr)
+bool nft_refs_in_grace(const struct nft_refs *r, const void *addr)
 {
-	return (value_get(r, addr) & LINGERS) != 0;
+	return (value_get(r, addr) & IN_GRACE) != 0;
 }
 
 void nft_refs_set(struct nft_refs *r, const void *addr, uint32_t count)
 {
-	assert((count & LINGERS) == 0);
-	if (value_get(r, addr) & LINGERS && value_get(r, addr) != HELD)
-		r->n_lingering--;
+	assert((count & IN_GRACE) == 0);
+	if (value_get(r, addr) & IN_GRACE && value_get(r, addr) != HELD)
+		r->n_in_grace--;
 	value_set(r, addr, count);
 }
 
@@ -67,56 +67,56 @@ bool nft_refs_is_known(const struct nft_refs *r, const void *addr)
 	return value_get(r, addr) != 0;
 }
 
-void nft_refs_hold(struct nft_refs *r, const void *addr)
+void nft_refs_pin(struct nft_refs *r, const void *addr)
 {
 	if (value_get(r, addr) == 0)
 		value_set(r, addr, HELD);
 }
 
-void nft_refs_linger(struct nft_refs *r, const void *addr)
+void nft_refs_grace(struct nft_refs *r, const void *addr)
 {
-	struct nft_linger *l;
+	struct nft_grace *l;
 	uint32_t v = value_get(r, addr);
 
-	if ((v & LINGERS) && v != HELD)
+	if ((v & IN_GRACE) && v != HELD)
 		return;
-	r->seq = (r->seq + 1) & ~LINGERS;
+	r->seq = (r->seq + 1) & ~IN_GRACE;
 	r->seq += r->seq == 0;
 	l = vec_push(&r->fifo);
-	*l = (struct nft_linger){ .seq = r->seq };
+	*l = (struct nft_grace){ .seq = r->seq };
 	memcpy(l->addr, addr, r->tab.key_len);
-	value_set(r, addr, LINGERS | r->seq);
-	r->n_lingering++;
+	value_set(r, addr, IN_GRACE | r->seq);
+	r->n_in_grace++;
 }
 
 /* Has the address not been needed since this entry was made? */
-static bool is_current(const struct nft_refs *r, const struct nft_linger *l)
+static bool is_current(const struct nft_refs *r, const struct nft_grace *l)
 {
-	return value_get(r, l->addr) == (LINGERS | l->seq);
+	return value_get(r, l->addr) == (IN_GRACE | l->seq);
 }
 
 void nft_refs_inherit(struct nft_refs *r, struct nft_refs *old)
 {
 	for (size_t i = old->head; i < old->fifo.n; i++) {
-		const struct nft_linger *l = &old->fifo.v[i];
+		const struct nft_grace *l = &old->fifo.v[i];
 
 		if (!is_current(old, l))
 			continue;
-		nft_refs_linger(r, l->addr);
+		nft_refs_grace(r, l->addr);
 		r->fifo.v[r->fifo.n - 1].since_s = l->since_s;
 		r->n_stamped += i < old->head + old->n_stamped;
 	}
 }
 
-void nft_refs_linger_rest(struct nft_refs *r, const struct nft_refs *old)
+void nft_refs_grace_rest(struct nft_refs *r, const struct nft_refs *old)
 {
-	struct nft_tab_pos pos = { 0 };
+	struct nft_keymap_pos pos = { 0 };
 	const uint8_t *addr;
 	uint8_t *val;
 
-	while (nft_tab_next(&old->tab, &pos, &addr, &val))
-		if (nft_tab_find(&r->tab, addr) == NULL)
-			nft_refs_linger(r, addr);
+	while (nft_keymap_next(&old->tab, &pos, &addr, &val))
+		if (nft_keymap_find(&r->tab, addr) == NULL)
+			nft_refs_grace(r, addr);
 }
 
 void nft_refs_stamp(struct nft_refs *r, uint32_t now_s)
@@ -155,7 +155,7 @@ size_t nft_refs_due(struct nft_refs *r, uint32_t now_s, uint32_t wait_s, uint8_t
 		return 0;
 	assert(r->fifo.v != NULL);
 	for (size_t i = r->head; i < r->head + r->n_stamped && n < max; i++) {
-		const struct nft_linger *l = &r->fifo.v[i];
+		const struct nft_grace *l = &r->fifo.v[i];
 
 		if (now_s - l->since_s < wait_s)
 			break;

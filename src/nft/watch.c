@@ -71,12 +71,12 @@ int nft_genid_read(struct nl_sock *nl, uint32_t *genid, struct err *err)
 void nft_watch_init(struct nft_watch *w)
 {
 	*w = (struct nft_watch){ .buf = xmalloc(DATAGRAM_MAX) };
-	nft_tab_init(&w->touched, sizeof(struct touched), 0);
+	nft_keymap_init(&w->touched, sizeof(struct touched), 0);
 }
 
 void nft_watch_fini(struct nft_watch *w)
 {
-	nft_tab_clear(&w->touched);
+	nft_keymap_clear(&w->touched);
 	free(w->buf);
 }
 
@@ -201,8 +201,8 @@ static void element(struct nft_watch *w, enum nft_set_id set, enum ipfam fam,
 	if (key == NULL || !touched_of(&t, set, fam, key))
 		return;
 	if (w->touched.n < NFT_WATCH_TOUCHED_MAX)
-		(void)nft_tab_put(&w->touched, &t, &is_new);
-	else if (nft_tab_find(&w->touched, &t) == NULL)
+		(void)nft_keymap_put(&w->touched, &t, &is_new);
+	else if (nft_keymap_find(&w->touched, &t) == NULL)
 		w->is_flood = true;
 }
 
@@ -285,14 +285,14 @@ bool nft_watch_touches_addr(const struct nft_watch *w, enum ipfam fam, const uin
 {
 	struct touched t = touched_addr(fam, addr);
 
-	return w->touched.n > 0 && nft_tab_find(&w->touched, &t) != NULL;
+	return w->touched.n > 0 && nft_keymap_find(&w->touched, &t) != NULL;
 }
 
 bool nft_watch_touches_pool(const struct nft_watch *w, enum ipfam fam, uint32_t pool_id)
 {
 	struct touched t = touched_pool(fam, pool_id);
 
-	return w->touched.n > 0 && nft_tab_find(&w->touched, &t) != NULL;
+	return w->touched.n > 0 && nft_keymap_find(&w->touched, &t) != NULL;
 }
 
 void nft_watch_load_begin(struct nft_watch *w)
@@ -330,5 +330,5 @@ void nft_watch_reset(struct nft_watch *w)
 	w->name[0] = '\0';
 	w->is_several = false;
 	w->is_flood = false;
-	nft_tab_clear(&w->touched);
+	nft_keymap_clear(&w->touched);
 }

@@ -20,7 +20,7 @@
 #pragma once
 
 #include "base/ip.h"
-#include "nft/tab.h"
+#include "nft/keymap.h"
 #include "nl/sock.h"
 
 #define NFT_WATCH_TEXT_MAX 64
@@ -35,8 +35,8 @@ struct nft_watch {
 	bool is_flood;
 	bool is_awaited; /* the generation is another, and nobody was heard yet */
 	unsigned int n_waits;
-	unsigned int n_loads;   /* readings in a row that others modified our tables under */
-	struct nft_tab touched; /* addresses and pools of elements that were changed */
+	unsigned int n_loads;      /* readings in a row that others modified our tables under */
+	struct nft_keymap touched; /* addresses and pools of elements that were changed */
 	char *buf;
 };
 

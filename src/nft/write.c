@@ -367,7 +367,7 @@ void nft_write_ranges(struct nft_writer *w, enum nft_set_id set, const struct nf
  * The expression the kernel points at, when it does not know it. It points at
  * the list element or at the name inside.
  */
-static const char *expr_refused(const struct nl_refusal *f)
+static const char *expr_rejected(const struct nl_rejection *f)
 {
 	const struct nlattr *at, *tb[NFTA_EXPR_MAX + 1];
 
@@ -389,7 +389,7 @@ int nft_writer_commit(struct nft_writer *w, struct nft_result *res, struct err *
 	const char *family = w->family == NFPROTO_INET   ? "inet"
 			     : w->family == NFPROTO_IPV6 ? "ip6"
 							 : "ip";
-	const struct nl_refusal *f;
+	const struct nl_rejection *f;
 	uint64_t took;
 	int r;
 
@@ -409,19 +409,19 @@ int nft_writer_commit(struct nft_writer *w, struct nft_result *res, struct err *
 			res->n_writes += w->n_writes;
 		return 0;
 	}
-	f = nl_batch_refusal(w->batch);
-	if (expr_refused(f)[0] != '\0')
+	f = nl_batch_rejection(w->batch);
+	if (expr_rejected(f)[0] != '\0')
 		return err_set(err, -EOPNOTSUPP, "%s %s: %s: the kernel lacks '%s' (module nft_%s)",
-			       family, w->table, (const char *)f->tag, expr_refused(f),
-			       expr_refused(f));
+			       family, w->table, (const char *)f->tag, expr_rejected(f),
+			       expr_rejected(f));
 	if (f->tag != NULL)
 		return err_wrap(err, r, "%s %s: %s", family, w->table, (const char *)f->tag);
 	return err_wrap(err, r, "%s %s", family, w->table);
 }
 
-bool nft_writer_is_table_refused(const struct nft_writer *w)
+bool nft_writer_is_table_rejected(const struct nft_writer *w)
 {
-	const struct nl_refusal *f = nl_batch_refusal(w->batch);
+	const struct nl_rejection *f = nl_batch_rejection(w->batch);
 
 	return f->msg != NULL && NFNL_MSG_TYPE(f->msg->nlmsg_type) == NFT_MSG_NEWTABLE &&
 	       (f->error == -EOPNOTSUPP || f->error == -EINVAL);
@@ -446,7 +446,7 @@ struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed 
 	return c;
 }
 
-bool nft_rules_are_held(const struct nft_fixed_chain *c, struct nft_rules *rs)
+bool nft_chain_has_rules(const struct nft_fixed_chain *c, struct nft_rules *rs)
 {
 	nft_rules_hash(rs);
 	if (c == NULL || c->hashes.n != rs->v.n)
@@ -459,7 +459,7 @@ bool nft_rules_are_held(const struct nft_fixed_chain *c, struct nft_rules *rs)
 
 void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nft_rules *rs)
 {
-	if (nft_rules_are_held(c, rs))
+	if (nft_chain_has_rules(c, rs))
 		return;
 	if (c->hashes.n > 0)
 		nft_write_rules_del(w, c->name);

@@ -81,7 +81,7 @@ void nft_write_ranges(struct nft_writer *w, enum nft_set_id set, const struct nf
 struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed *h,
 					 const char *name, const struct nft_chain *base);
 /* Has the chain exactly these rules? `c` NULL: no. */
-bool nft_rules_are_held(const struct nft_fixed_chain *c, struct nft_rules *rs);
+bool nft_chain_has_rules(const struct nft_fixed_chain *c, struct nft_rules *rs);
 void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nft_rules *rs);
 void nft_ensure_sets(struct nft_writer *w, struct nft_fixed *h);
 void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int index,
@@ -94,4 +94,4 @@ void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int i
  */
 MUST_USE int nft_writer_commit(struct nft_writer *w, struct nft_result *res, struct err *err);
 /* Was the last commit refused because the kernel does not know the flags of a new table? */
-bool nft_writer_is_table_refused(const struct nft_writer *w);
+bool nft_writer_is_table_rejected(const struct nft_writer *w);

@@ -33,7 +33,7 @@ struct nl_batch {
 	VEC(struct msg) msgs;
 	VEC(struct mark) marks;
 	uint32_t seq0; /* of the begin; message i has seq0 + 1 + i */
-	struct nl_refusal refusal;
+	struct nl_rejection refusal;
 	uint8_t *rx;
 };
 
@@ -101,7 +101,7 @@ void nl_batch_reset(struct nl_batch *b, uint32_t genid)
 
 	vec_clear(&b->msgs);
 	vec_clear(&b->marks);
-	b->refusal = (struct nl_refusal){ 0 };
+	b->refusal = (struct nl_rejection){ 0 };
 	b->used = 0;
 	if (b->cap == 0)
 		buffer_grow(b, NL_BATCH_MSG_MAX + 2 * FRAME_MAX);
@@ -187,9 +187,9 @@ static const void *tag_find(const struct nl_batch *b, size_t i, bool has_offset,
 }
 
 /* Keep the first refusal: what follows it in the batch often fails because of it. */
-static void refusal_keep(struct nl_batch *b, uint32_t i, int error, const struct nl_extack *x)
+static void rejection_keep(struct nl_batch *b, uint32_t i, int error, const struct nl_extack *x)
 {
-	struct nl_refusal *f = &b->refusal;
+	struct nl_rejection *f = &b->refusal;
 
 	if (f->error != 0)
 		return;
@@ -217,7 +217,7 @@ static bool verdict(struct nl_batch *b, const struct nlmsghdr *h)
 	r = nl_extack_read(&x, h);
 	if (r == 0)
 		return true;
-	refusal_keep(b, i, r, &x);
+	rejection_keep(b, i, r, &x);
 	return false;
 }
 
@@ -288,7 +288,7 @@ int nl_batch_commit(struct nl_batch *b, struct err *err)
 		       b->refusal.detail);
 }
 
-const struct nl_refusal *nl_batch_refusal(const struct nl_batch *b)
+const struct nl_rejection *nl_batch_rejection(const struct nl_batch *b)
 {
 	return &b->refusal;
 }

@@ -26,7 +26,7 @@ struct nl_batch;
 #define NL_BATCH_MSG_MAX 98304
 
 /* Whom and what the kernel refused; all zero when it refused nothing. */
-struct nl_refusal {
+struct nl_rejection {
 	int error; /* -errno */
 	/*
 	 * Who the refused bytes belong to, or, when the kernel points nowhere or at
@@ -68,12 +68,12 @@ size_t nl_batch_bytes(const struct nl_batch *b);
  * Returns 0 when committed. Nothing was applied on
  *   -ERESTART   someone changed the ruleset first (only with a genid): dump, plan again
  *   -EMSGSIZE   the batch is larger than the socket allows: split it
- *   -errno      the kernel refused; nl_batch_refusal() tells what, `err` why
+ *   -errno      the kernel refused; nl_batch_rejection() tells what, `err` why
  * On -ENOBUFS the outcome is unknown: dump again.
  */
 MUST_USE int nl_batch_commit(struct nl_batch *b, struct err *err);
 /* Of the last commit; valid until reset or close. */
-const struct nl_refusal *nl_batch_refusal(const struct nl_batch *b);
+const struct nl_rejection *nl_batch_rejection(const struct nl_batch *b);
 
 /* How long the single kernel transactions took, those refused included. */
 #define NL_TIMES_BUCKETS 20

@@ -43,7 +43,7 @@ uint32_t plan_id_take(struct plan *p, enum ipfam fam)
 	return 0;
 }
 
-void plan_id_hold(struct plan *p, enum ipfam fam, uint32_t id)
+void plan_id_reserve(struct plan *p, enum ipfam fam, uint32_t id)
 {
 	id &= ~PLAN_POOL_LOCAL;
 	if (id < 1 || id > PLAN_POOL_ID_MAX) /* elements have more bits */
@@ -58,8 +58,8 @@ void plan_id_hold(struct plan *p, enum ipfam fam, uint32_t id)
 		p->ids[fam].next = id_after(id);
 }
 
-bool plan_id_recall(struct plan *p, const struct plan_rows *rows, const struct plan_pool *pool,
-		    uint32_t id)
+bool plan_id_adopt(struct plan *p, const struct plan_rows *rows, const struct plan_pool *pool,
+		   uint32_t id)
 {
 	const struct plan_pool *peer = plan_affinity_peer(p, rows, pool);
 	uint32_t base = id ^ plan_affinity_id_bit(p, pool);
@@ -73,7 +73,7 @@ bool plan_id_recall(struct plan *p, const struct plan_rows *rows, const struct p
 	return true;
 }
 
-void plan_ids_let_go(struct plan *p)
+void plan_ids_release(struct plan *p)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		for (size_t i = 0; p->ids[fam].held != NULL && i < ID_WORDS; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plan/ids - pool ids. Private to plan/; plan.h has the part for adoption (plan_id_hold()). */
+/* plan/ids - pool ids. Private to plan/; plan.h has the part for adoption (plan_id_reserve()). */
 #pragma once
 
 #include "plan/plan.h"

@@ -91,7 +91,7 @@ struct plan_rows *plan_pieces_part(struct plan_pieces *pp, size_t *pool, size_t 
 	return part;
 }
 
-void plan_pieces_recalled(struct plan_pieces *pp, struct plan_rows *part)
+void plan_pieces_adopted(struct plan_pieces *pp, struct plan_rows *part)
 {
 	vec_for_each (pool, &part->pools) {
 		struct plan_pool *to = plan_rows_pool_like(pp->goal, pool);
@@ -483,7 +483,7 @@ void plan_piece_accept(struct plan *p, struct svc *svc, struct plan_rows *piece,
 	plan_rows_close(old);
 }
 
-void plan_piece_refuse(struct svc *svc, struct plan_rows *piece)
+void plan_piece_reject(struct svc *svc, struct plan_rows *piece)
 {
 	if (svc->rows != NULL)
 		borrowed_forget(piece, svc->rows);

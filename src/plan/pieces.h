@@ -5,7 +5,7 @@
  *     plan_pieces_init(&pp, goal)
  *     while ((rows = plan_pieces_next(&pp, plan, held, max)) != NULL)
  *             ... plan_diff(held, rows), the plane accepts: plan_piece_accept()
- *             ... or refuses: plan_piece_refuse(), plan_pieces_fini()
+ *             ... or refuses: plan_piece_reject(), plan_pieces_fini()
  *     the rest is at most about `max` operations: plan_diff(held, goal)
  *
  * The rows after each piece are valid on their own: every frontend has a pool whose slots
@@ -40,11 +40,11 @@ void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal);
 void plan_pieces_fini(struct plan_pieces *pp);
 /*
  * Part of the goal, for plane_ops.recall: pools from *pool on with about `max` backends, and
- * their frontends. Raises *pool. plan_pieces_recalled() takes over the ids that the plane
+ * their frontends. Raises *pool. plan_pieces_adopted() takes over the ids that the plane
  * has filled in and frees the part.
  */
 struct plan_rows *plan_pieces_part(struct plan_pieces *pp, size_t *pool, size_t max);
-void plan_pieces_recalled(struct plan_pieces *pp, struct plan_rows *part);
+void plan_pieces_adopted(struct plan_pieces *pp, struct plan_rows *part);
 /*
  * The next rows, at most about `max` operations from `held` (the programmed rows, or NULL).
  * NULL: only the step to the goal is left. The goal must have its ids. Backends that do not
@@ -54,7 +54,7 @@ struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,
 				   const struct plan_rows *held, size_t max);
 /* Does the service still own all frontends of the last piece? */
 bool plan_pieces_are_owned(const struct plan_pieces *pp, const struct plan *p);
-/* As plan_rows_accept() and plan_rows_refuse(); ids of the goal stay taken, claims too. */
+/* As plan_rows_accept() and plan_rows_reject(); ids of the goal stay taken, claims too. */
 void plan_piece_accept(struct plan *p, struct svc *svc, struct plan_rows *piece,
 		       const struct plan_pieces *pp);
-void plan_piece_refuse(struct svc *svc, struct plan_rows *piece);
+void plan_piece_reject(struct svc *svc, struct plan_rows *piece);

@@ -497,7 +497,7 @@ void plan_rows_accept(struct plan *p, struct svc *svc, struct plan_rows *new)
 	plan_claims_left(p, svc);
 }
 
-void plan_rows_refuse(struct plan *p, struct svc *svc, struct plan_rows *new)
+void plan_rows_reject(struct plan *p, struct svc *svc, struct plan_rows *new)
 {
 	plan_ids_free(p, new, svc->rows, NULL);
 	plan_ids_give_back(p, new);

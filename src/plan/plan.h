@@ -7,7 +7,7 @@
  *     plan_rows_number(p, new)                    ids, after the plane has adopted some
  *     plan_diff(&ops, svc, svc->rows, new)        operations
  *     ... the plane accepts ...                   plan_rows_accept(p, svc, new)
- *     ... or refuses ...                          plan_rows_refuse(p, svc, new)
+ *     ... or refuses ...                          plan_rows_reject(p, svc, new)
  *
  * svc->rows is programmed: acknowledged by the kernel. Pure: no I/O, no clock.
  *
@@ -186,16 +186,16 @@ void plan_affinity_text(const struct plan *p, const struct plan_rows *rows, stru
 void plan_rows_replace(struct plan *p, struct svc *svc, struct plan_rows *new,
 		       const struct plan_rows *kept);
 /* The kernel rejected `new`: frees it and the ids that only it used. */
-void plan_rows_refuse(struct plan *p, struct svc *svc, struct plan_rows *new);
+void plan_rows_reject(struct plan *p, struct svc *svc, struct plan_rows *new);
 /*
  * Adoption. Ids in the kernel are not given to new pools. The rows that an id was made for
  * adopt it, once, unless other rows have it already. At the end of adoption the other ids
  * are freed.
  */
-void plan_id_hold(struct plan *p, enum ipfam fam, uint32_t id);
-bool plan_id_recall(struct plan *p, const struct plan_rows *rows, const struct plan_pool *pool,
-		    uint32_t id);
-void plan_ids_let_go(struct plan *p);
+void plan_id_reserve(struct plan *p, enum ipfam fam, uint32_t id);
+bool plan_id_adopt(struct plan *p, const struct plan_rows *rows, const struct plan_pool *pool,
+		   uint32_t id);
+void plan_ids_release(struct plan *p);
 /* Arrange `want` (any order) with the least change against the programmed slots `held`. */
 void plan_slots_arrange(struct plan_backend *want, size_t n_want, const struct plan_backend *held,
 			size_t n_held);

@@ -92,7 +92,7 @@ static int name_element(const struct nft_change *ch, const struct nft_table_ref 
 	return r;
 }
 
-static int refusal_code(const struct nl_refusal *f)
+static int refusal_code(const struct nl_rejection *f)
 {
 	bool is_del;
 
@@ -125,7 +125,7 @@ static uint8_t families_of(const struct nlmsghdr *h)
 static int refusal(const struct nl_batch *b, const struct nft_table_ref tables[IPFAM_N], int r,
 		   struct plane_result *res, struct err *err)
 {
-	const struct nl_refusal *f = nl_batch_refusal(b);
+	const struct nl_rejection *f = nl_batch_rejection(b);
 	const struct nft_change *ch = f->tag;
 
 	if (f->error == 0) /* no verdict, or nothing sent */
@@ -139,7 +139,7 @@ static int refusal(const struct nl_batch *b, const struct nft_table_ref tables[I
 	return name_element(ch, &tables[ch->fam], r, err);
 }
 
-void nft_refusal_blame(struct plane_result *res, const struct plan_op *ops, size_t n)
+void nft_rejection_blame(struct plane_result *res, const struct plan_op *ops, size_t n)
 {
 	if (res->culprit != NULL || n == 0)
 		return;

@@ -41,7 +41,7 @@ MUST_USE int nft_changes_send(const struct nft_changes *c, struct nl_batch **bat
 
 /* Did the kernel refuse what a commit asked for, rather than lose, or turn out to hold, something?
  */
-static inline bool nft_is_refusal(int r)
+static inline bool nft_is_rejection(int r)
 {
 	return r < 0 && r != -EBUSY && r != -ENOTRECOVERABLE && r != -ESTALE;
 }
@@ -50,4 +50,4 @@ static inline bool nft_is_refusal(int r)
 bool nft_watch_touches(const struct nft_watch *w, const struct plan_rows *rows);
 
 /* A refusal that names nobody is about the one service of a commit, if there is but one. */
-void nft_refusal_blame(struct plane_result *res, const struct plan_op *ops, size_t n);
+void nft_rejection_blame(struct plane_result *res, const struct plan_op *ops, size_t n);

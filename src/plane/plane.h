@@ -23,7 +23,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "explain/dealing.h"
+#include "explain/balancing.h"
 #include "nl/batch.h"
 #include "plan/plan.h"
 
@@ -200,11 +200,11 @@ struct plane_ops {
 	/* Numbers of draining and drained backends. NULL if `draining` is. */
 	void (*drains)(const struct plane *p, struct plane_drains *ret);
 	/*
-	 * How connections are balanced over a pool of acknowledged rows (explain/dealing.h);
+	 * How connections are balanced over a pool of acknowledged rows (explain/balancing.h);
 	 * unknown values stay unchanged. Both may be NULL: evenly.
 	 */
-	void (*dealing)(const struct plane *p, const struct plan_pool *pool, bool is_inside,
-			struct plan_dealing *ret);
+	void (*balancing)(const struct plane *p, const struct plan_pool *pool, bool is_inside,
+			  struct plan_balancing *ret);
 	uint32_t (*weight)(const struct plane *p, const struct plan_pool *pool,
 			   const struct plan_backend *b);
 	/* Append settings of `svc` that the plane does not support. May be NULL. */
@@ -320,15 +320,15 @@ static inline int plane_load_all(struct plane *p, struct err *err)
 	return r;
 }
 
-static inline void plane_dealing(const void *plane, const struct plan_rows *rows,
-				 const struct plan_pool *pool, bool is_inside,
-				 struct plan_dealing *ret)
+static inline void plane_balancing(const void *plane, const struct plan_rows *rows,
+				   const struct plan_pool *pool, bool is_inside,
+				   struct plan_balancing *ret)
 {
 	const struct plane *p = plane;
 
 	(void)rows;
-	if (p->ops->dealing != NULL)
-		p->ops->dealing(p, pool, is_inside, ret);
+	if (p->ops->balancing != NULL)
+		p->ops->balancing(p, pool, is_inside, ret);
 }
 
 static inline uint32_t plane_weight(const void *plane, const struct plan_rows *rows,
@@ -341,7 +341,7 @@ static inline uint32_t plane_weight(const void *plane, const struct plan_rows *r
 }
 
 /* The plane as a source for explain/text.h. */
-static inline struct plan_dealer plane_dealer(const struct plane *p)
+static inline struct plan_balancer plane_balancer(const struct plane *p)
 {
-	return (struct plan_dealer){ plane_dealing, plane_weight, p };
+	return (struct plan_balancer){ plane_balancing, plane_weight, p };
 }

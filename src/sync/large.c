@@ -30,7 +30,7 @@ void sync_large_forget(struct sync *s)
 		return;
 	plan_build_close(TAKE(s->large.build));
 	if (s->large.goal != NULL)
-		plan_rows_refuse(s->plan, s->large.svc, TAKE(s->large.goal));
+		plan_rows_reject(s->plan, s->large.svc, TAKE(s->large.goal));
 	plan_pieces_fini(&s->large.pieces);
 	s->large.svc = NULL;
 }
@@ -96,7 +96,7 @@ static void step_recall(struct sync *s)
 		return;
 	}
 	s->plane->ops->adopt(s->plane, s->plan, part);
-	plan_pieces_recalled(&s->large.pieces, part);
+	plan_pieces_adopted(&s->large.pieces, part);
 }
 
 /* Program the rest, or everything, in one transaction. */
@@ -144,7 +144,7 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 
 	if (!is_owned) { /* another service claimed a frontend meanwhile */
 		if (rows != NULL)
-			plan_piece_refuse(svc, rows);
+			plan_piece_reject(svc, rows);
 		sync_large_forget(s);
 		return 0;
 	}
@@ -160,7 +160,7 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 		piece_accepted(s, rows);
 		return 0;
 	}
-	plan_piece_refuse(svc, rows);
+	plan_piece_reject(svc, rows);
 	sync_error_note(s, err, now);
 	s->stats.failures++;
 	if (sync_family_failed(s, r, &res, err)) {

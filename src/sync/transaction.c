@@ -100,7 +100,7 @@ static void item_refuse(struct sync *s, struct sync_item *it, int code, const st
 	bool is_kept = it->svc->service != NULL || it->svc->n_slices > 0;
 	struct svc *svc = it->svc;
 
-	plan_rows_refuse(s->plan, it->svc, TAKE(it->rows));
+	plan_rows_reject(s->plan, it->svc, TAKE(it->rows));
 	sync_failure_note(s, it->svc, code, err, now);
 	item_decided(s, it);
 	if (is_kept) /* still pending: MET-27 */
@@ -512,7 +512,7 @@ static void items_put_back(struct sync *s)
 
 		if (it->svc == NULL)
 			continue;
-		plan_rows_refuse(s->plan, it->svc, TAKE(it->rows));
+		plan_rows_reject(s->plan, it->svc, TAKE(it->rows));
 		it->svc->is_in_transaction = false;
 		list_del(&it->svc->dirty);
 		list_add_after(&s->model->dirty, &it->svc->dirty);

@@ -248,7 +248,7 @@ static void test_refusal_names_message(void **state)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
 	AUTO(nl_batch_close) struct nl_batch *b = NULL;
-	const struct nl_refusal *f;
+	const struct nl_rejection *f;
 	struct err err = { 0 };
 	int tags[3];
 
@@ -257,7 +257,7 @@ static void test_refusal_names_message(void **state)
 	chain_put(b, "nowhere", "c", &tags[1]);
 	chain_put(b, "t", "d", &tags[2]);
 	assert_int_equal(nl_batch_commit(b, &err), -ENOENT);
-	f = nl_batch_refusal(b);
+	f = nl_batch_rejection(b);
 	assert_int_equal(f->error, -ENOENT);
 	assert_int_equal(f->index, 1);
 	assert_ptr_equal(f->tag, &tags[1]);
@@ -266,7 +266,7 @@ static void test_refusal_names_message(void **state)
 			 NFTA_CHAIN_TABLE);
 	assert_string_equal(err.text, "No such file or directory");
 	nl_batch_reset(b, 0);
-	assert_int_equal(nl_batch_refusal(b)->error, 0);
+	assert_int_equal(nl_batch_rejection(b)->error, 0);
 }
 
 static void map_make(void)
@@ -280,7 +280,7 @@ static void test_refusal_points_at_element(void **state)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
 	AUTO(nl_batch_close) struct nl_batch *b = NULL;
-	const struct nl_refusal *f;
+	const struct nl_rejection *f;
 	struct nlmsghdr *h;
 	struct nlattr *list;
 	uint32_t data = 1;
@@ -298,7 +298,7 @@ static void test_refusal_points_at_element(void **state)
 	}
 	mnl_attr_nest_end(h, list);
 	assert_int_equal(nl_batch_commit(b, NULL), -EEXIST);
-	f = nl_batch_refusal(b);
+	f = nl_batch_rejection(b);
 	assert_int_equal(f->index, 0);
 	FACT(f->has_offset, "an element that exists is refused without an offset\n");
 	FACT(f->tag == &tags[300], "the offset points at element %td, not 300\n",
@@ -324,7 +324,7 @@ static void test_refusal_points_at_element(void **state)
 	}
 	mnl_attr_nest_end(h, list);
 	assert_int_equal(nl_batch_commit(b, NULL), -ENOENT);
-	f = nl_batch_refusal(b);
+	f = nl_batch_rejection(b);
 	assert_int_equal(f->index, 1);
 	FACT(f->has_offset && f->tag == &tags[6], "the refused deletion is told as %td, not 6\n",
 	     (const char *)f->tag - tags);

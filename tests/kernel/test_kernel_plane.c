@@ -50,7 +50,7 @@ static void test_check(void **state)
 	w.plane->ops->tick(w.plane, w.now);
 	w.plane->ops->tick(w.plane, w.now + 2 * NFT_LINGER_S * NSEC_PER_SEC);
 	world_check(&w);
-	assert_int_equal(nft_plane_stats(w.plane).n_lingering, 0);
+	assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 0);
 	assert_int_equal(w.plane->ops->check(w.plane, &err), PLANE_CHECK_QUIET);
 
 	assert_int_equal(sh("nft add table ip other"), 0);

@@ -251,8 +251,8 @@ static inline void mock_recall(struct plane *p, struct plan *plan, struct plan_r
 
 		if (have == NULL || pool == NULL || pool->id != 0)
 			continue;
-		plan_id_hold(plan, pool->fam, have->f.target.pool_id);
-		if (plan_id_recall(plan, rows, pool, have->f.target.pool_id))
+		plan_id_reserve(plan, pool->fam, have->f.target.pool_id);
+		if (plan_id_adopt(plan, rows, pool, have->f.target.pool_id))
 			pool->id = have->f.target.pool_id;
 	}
 	vec_for_each (pool, &rows->pools) {

@@ -178,7 +178,7 @@ static void case_shared(const struct world_kernel *kernel)
 	assert_non_null(strstr(held, "ip vips 192.0.2.1\n"));
 	assert_non_null(strstr(held, "ip endpoint_addrs 10.0.1.1:8080\n"));
 	free(held);
-	assert_int_equal(nft_plane_stats(w.plane).n_lingering, 1);
+	assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 1);
 
 	/* A frontend goes from one service to an older one in one transaction (SEL-14). */
 	world_service(&w, "a/three", "ip=10.96.0.3 port=tls:443 ext=192.0.2.1 created=5");
@@ -395,14 +395,14 @@ static void case_sweep(const struct world_kernel *kernel)
 	/* frontend, vip, cluster ip, two slots; the addresses linger */
 	assert_int_equal(world_settle(&w), 20 * 5);
 	world_check(&w);
-	assert_int_equal(nft_plane_stats(w.plane).n_lingering, 40);
+	assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 40);
 	world_restart(&w);
 	assert_int_equal(world_settle(&w), 0);
 	/* An address that the first process retained is unknown to the second: it is retained
 	 * again. */
-	assert_int_equal(nft_plane_stats(w.plane).n_lingering, 0);
+	assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 0);
 	world_walk(&w);
-	assert_int_equal(nft_plane_stats(w.plane).n_lingering, 40);
+	assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 40);
 	world_check(&w);
 	world_close(&w);
 }
@@ -424,18 +424,18 @@ static void case_linger(const struct world_kernel *kernel)
 	plane = w.plane;
 	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
 	world_settle(&w);
-	assert_int_equal(nft_plane_stats(plane).n_lingering, 2);
+	assert_int_equal(nft_plane_stats(plane).n_in_grace, 2);
 	w.now = t0;
 	world_walk(&w);
 	t0 = w.now;
 	assert_in_range(plane->ops->tick(plane, t0), t0 + hour - 5 * NSEC_PER_SEC,
 			t0 + hour + 5 * NSEC_PER_SEC);
-	assert_int_equal(nft_plane_stats(plane).n_lingering, 2);
+	assert_int_equal(nft_plane_stats(plane).n_in_grace, 2);
 
 	/* One comes back in time: nothing is written for its address, and it stays. */
 	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
 	assert_int_equal(world_settle(&w), 3);
-	assert_int_equal(nft_plane_stats(plane).n_lingering, 1);
+	assert_int_equal(nft_plane_stats(plane).n_in_grace, 1);
 	plane->ops->tick(plane, t0 + hour / 2);
 
 	/* It leaves again and waits anew; a reload does not make anybody wait longer. */
@@ -443,18 +443,18 @@ static void case_linger(const struct world_kernel *kernel)
 	world_settle(&w);
 	assert_true(plane->ops->tick(plane, t0 + hour / 2) > t0 + hour / 2);
 	assert_int_equal(world_reload(&w), 0);
-	assert_int_equal(nft_plane_stats(plane).n_lingering, 2);
+	assert_int_equal(nft_plane_stats(plane).n_in_grace, 2);
 	w.now = t0 + hour / 2;
 	world_walk(&w);
 	plane->ops->tick(plane, t0 + hour + NSEC_PER_SEC);
-	assert_int_equal(nft_plane_stats(plane).n_lingering, 1);
+	assert_int_equal(nft_plane_stats(plane).n_in_grace, 1);
 	held = world_elements(&w);
 	assert_null(strstr(held, "ip endpoint_addrs 10.0.1.3:8080\n"));
 	assert_non_null(strstr(held, "ip endpoint_addrs 10.0.1.2:8080\n"));
 	free(held);
 	world_check(&w);
 	plane->ops->tick(plane, t0 + 2 * hour);
-	assert_int_equal(nft_plane_stats(plane).n_lingering, 0);
+	assert_int_equal(nft_plane_stats(plane).n_in_grace, 0);
 	world_check(&w);
 	world_close(&w);
 }
@@ -472,7 +472,7 @@ static void case_linger_reload(const struct world_kernel *kernel)
 	world_service(&w, "shop/other", "ip=10.96.0.2 port=http:80");
 	world_slice(&w, "shop/other-1", "other", "| http:8080 | 2 rs");
 	world_reload(&w);
-	assert_int_equal(nft_plane_stats(w.plane).n_lingering, 1);
+	assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 1);
 	world_check(&w);
 	world_close(&w);
 }

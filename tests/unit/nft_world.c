@@ -455,9 +455,9 @@ void world_check(const struct world *w)
 	}
 	if (*e != '\0')
 		mismatch(expected, held);
-	if (lingering != nft_plane_stats(w->plane).n_lingering)
+	if (lingering != nft_plane_stats(w->plane).n_in_grace)
 		fail_msg("%zu addresses linger, the plane knows of %zu:\n%s", lingering,
-			 nft_plane_stats(w->plane).n_lingering, held);
+			 nft_plane_stats(w->plane).n_in_grace, held);
 	assert_int_equal(nft_plane_stats(w->plane).n_loaded, 0);
 	free(expected);
 	free(held);

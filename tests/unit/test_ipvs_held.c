@@ -68,7 +68,7 @@ static void expect_held(const struct world *w, const char *want)
 /* What /v1/rows says, as vipctl gets it. */
 static json_t *rows_of(const struct world *w)
 {
-	const struct plan_dealer dealer = plane_dealer(w->plane);
+	const struct plan_balancer balancer = plane_balancer(w->plane);
 	json_t *items = json_array();
 
 	htable_for_each (n, &w->m.services) {
@@ -79,7 +79,7 @@ static json_t *rows_of(const struct world *w)
 		for (size_t i = 0; rows != NULL && i < rows->frontends.n; i++) {
 			struct str line = { 0 };
 
-			plan_frontend_led_print(&line, rows, &rows->frontends.v[i], &dealer);
+			plan_frontend_led_print(&line, rows, &rows->frontends.v[i], &balancer);
 			json_array_append_new(lines, json_string(line.text));
 			str_fini(&line);
 		}
@@ -364,7 +364,7 @@ static void test_nothing(void **state)
 
 static void trace_of(struct world *w, struct plan_trace *t, const char *to)
 {
-	const struct plan_dealer dealer = plane_dealer(w->plane);
+	const struct plan_balancer balancer = plane_balancer(w->plane);
 	struct plan_trace_query q = { .src = test_addr("10.0.1.99"),
 				      .dst = test_addr(to),
 				      .port = 80,
@@ -372,9 +372,9 @@ static void trace_of(struct world *w, struct plan_trace *t, const char *to)
 
 	plan_trace_init(t, &w->p, &q);
 	htable_for_each (n, &w->m.services)
-		plan_trace_look(t, container_of(n, struct svc, node));
+		plan_trace_visit(t, container_of(n, struct svc, node));
 	plan_trace_decide(t);
-	plan_trace_weigh(t, &dealer);
+	plan_trace_weigh(t, &balancer);
 }
 
 static void expect_chances(struct world *w, const char *sched, size_t n, const double *chances)
@@ -389,11 +389,11 @@ static void expect_chances(struct world *w, const char *sched, size_t n, const d
 	service(w, "shop/web", text);
 	settle(w);
 	trace_of(w, &t, "10.96.0.10");
-	assert_string_equal(t.dealing.scheduler, sched);
+	assert_string_equal(t.balancing.scheduler, sched);
 	assert_int_equal(t.verdict, PLAN_TRACE_BALANCED);
 	assert_int_equal(t.n_used, n);
 	for (size_t i = 0; i < n; i++)
-		assert_true(plan_trace_chance(&t, &t.endpoints.v[i]) == chances[i]);
+		assert_true(plan_trace_share(&t, &t.endpoints.v[i]) == chances[i]);
 	assert_int_equal(t.endpoints.n, 3);
 	assert_string_equal(plan_trace_endpoint_why(&t.endpoints.v[2]), "its weight is 0");
 	plan_trace_fini(&t);

@@ -48,7 +48,7 @@ static void test_plain(void **state)
 		assert_int_equal(info.slots, plain_cases[i].slots);
 		assert_int_equal(info.safe_slots, plain_cases[i].safe);
 		assert_int_equal(info.affinity_s, 0);
-		assert_int_equal(nft_kind_recall(kind, plain_cases[i].chain), 0);
+		assert_int_equal(nft_kind_adopt(kind, plain_cases[i].chain), 0);
 	}
 }
 
@@ -130,7 +130,7 @@ static void test_recall(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(recall_cases); i++) {
 		print_message("    %s\n", recall_cases[i].what);
-		assert_int_equal(nft_kind_recall(recall_cases[i].kind, recall_cases[i].name),
+		assert_int_equal(nft_kind_adopt(recall_cases[i].kind, recall_cases[i].name),
 				 recall_cases[i].ret);
 	}
 	/* What was recalled is what is given out; others go around it. */
@@ -177,7 +177,7 @@ static void test_scarce(void **state)
 
 		n_coarse += name != NULL && name[0] == 'b';
 		if (name != NULL)
-			assert_int_equal(nft_kind_recall(kind, name), 0);
+			assert_int_equal(nft_kind_adopt(kind, name), 0);
 	}
 	assert_true(n_coarse > 300 && n_coarse <= 528);
 }

@@ -11,8 +11,8 @@
 #include "base/hash.h"
 #include "nft/change.h"
 #include "nft/decode.h"
+#include "nft/keymap.h"
 #include "nft/refs.h"
-#include "nft/tab.h"
 #include "nft/watch.h"
 #include "nl/dump.h"
 #include "objects.h"
@@ -27,13 +27,13 @@ static void test_tab_random(void **state)
 {
 	uint32_t *model = xcalloc(KEYS, sizeof(*model)); /* 0 = absent */
 	struct rng r = { .state = 7 };
-	struct nft_tab t;
+	struct nft_keymap t;
 
 	(void)state;
-	nft_tab_init(&t, sizeof(uint32_t), sizeof(uint32_t));
+	nft_keymap_init(&t, sizeof(uint32_t), sizeof(uint32_t));
 	for (int i = 0; i < 100000; i++) {
 		uint32_t k = (uint32_t)rng_below(&r, KEYS);
-		const void *p = nft_tab_find(&t, &k);
+		const void *p = nft_keymap_find(&t, &k);
 		uint32_t v = 0;
 		bool is_new;
 
@@ -42,23 +42,23 @@ static void test_tab_random(void **state)
 		assert_int_equal(v, model[k]);
 		/* more is put in the first half, more deleted in the second */
 		if (rng_below(&r, 10) < (i < 50000 ? 7U : 3U)) {
-			void *val = nft_tab_put(&t, &k, &is_new);
+			void *val = nft_keymap_put(&t, &k, &is_new);
 
 			assert_int_equal(is_new, model[k] == 0);
 			model[k] = (uint32_t)i + 1;
 			memcpy(val, &model[k], sizeof(uint32_t));
 		} else {
-			assert_int_equal(nft_tab_del(&t, &k), model[k] != 0);
+			assert_int_equal(nft_keymap_del(&t, &k), model[k] != 0);
 			model[k] = 0;
 		}
 	}
 	{
-		struct nft_tab_pos pos = { 0 };
+		struct nft_keymap_pos pos = { 0 };
 		const uint8_t *key;
 		uint8_t *val;
 		size_t n = 0;
 
-		while (nft_tab_next(&t, &pos, &key, &val)) {
+		while (nft_keymap_next(&t, &pos, &key, &val)) {
 			uint32_t k;
 
 			memcpy(&k, key, sizeof(k));
@@ -70,7 +70,7 @@ static void test_tab_random(void **state)
 		for (uint32_t k = 0; k < KEYS; k++)
 			assert_int_equal(model[k], 0);
 	}
-	nft_tab_clear(&t);
+	nft_keymap_clear(&t);
 	assert_int_equal(t.n, 0);
 	free(model);
 }
@@ -94,15 +94,15 @@ static void test_refs(void **state)
 	assert_int_equal(nft_refs_count(&r, a), 2);
 
 	/* a waits from 100 on, b from 150 */
-	nft_refs_linger(&r, a);
-	assert_true(nft_refs_lingers(&r, a));
+	nft_refs_grace(&r, a);
+	assert_true(nft_refs_in_grace(&r, a));
 	assert_int_equal(nft_refs_count(&r, a), 0);
 	assert_int_equal(nft_refs_next_due(&r, 60), 0); /* does not know since when */
 	nft_refs_stamp(&r, 100);
-	nft_refs_linger(&r, b);
-	nft_refs_linger(&r, b);
+	nft_refs_grace(&r, b);
+	nft_refs_grace(&r, b);
 	nft_refs_stamp(&r, 150);
-	assert_int_equal(r.n_lingering, 2);
+	assert_int_equal(r.n_in_grace, 2);
 	assert_int_equal(nft_refs_next_due(&r, 60), 160);
 	assert_int_equal(nft_refs_due(&r, 159, 60, due, 4), 0);
 	assert_int_equal(nft_refs_due(&r, 160, 60, due, 4), 1);
@@ -111,7 +111,7 @@ static void test_refs(void **state)
 	/* a is needed again, and no longer: its first place in the queue is void */
 	nft_refs_set(&r, a, 1);
 	assert_int_equal(nft_refs_next_due(&r, 60), 210);
-	nft_refs_linger(&r, a);
+	nft_refs_grace(&r, a);
 	nft_refs_stamp(&r, 170);
 	assert_int_equal(nft_refs_due(&r, 220, 60, due, 4), 1);
 	assert_memory_equal(due, b, 4);
@@ -119,18 +119,18 @@ static void test_refs(void **state)
 	assert_int_equal(nft_refs_due(&r, 230, 60, due, 1), 1);
 	nft_refs_set(&r, b, 0);
 	assert_false(nft_refs_is_known(&r, b));
-	assert_int_equal(r.n_lingering, 1);
+	assert_int_equal(r.n_in_grace, 1);
 
 	/* held: known, for ever, and not in the queue; until it is needed or begins to linger */
-	nft_refs_hold(&r, c);
+	nft_refs_pin(&r, c);
 	assert_true(nft_refs_is_known(&r, c));
-	assert_int_equal(r.n_lingering, 1);
+	assert_int_equal(r.n_in_grace, 1);
 	nft_refs_stamp(&r, 200);
-	nft_refs_linger(&r, c);
-	assert_int_equal(r.n_lingering, 2);
+	nft_refs_grace(&r, c);
+	assert_int_equal(r.n_in_grace, 2);
 	nft_refs_set(&r, c, 0);
 	nft_refs_set(&r, a, 0);
-	assert_int_equal(r.n_lingering, 0);
+	assert_int_equal(r.n_in_grace, 0);
 	assert_int_equal(nft_refs_next_due(&r, 60), 0);
 	nft_refs_clear(&r);
 }
@@ -149,17 +149,17 @@ static void test_refs_inherit(void **state)
 	nft_refs_init(&old, 4);
 	nft_refs_init(&new, 4);
 	nft_refs_set(&old, a, 1);
-	nft_refs_linger(&old, a);
+	nft_refs_grace(&old, a);
 	nft_refs_stamp(&old, 100);
 	nft_refs_set(&old, b, 3);
 	nft_refs_set(&old, c, 1);
 	nft_refs_inherit(&new, &old);
-	assert_int_equal(new.n_lingering, 1);
+	assert_int_equal(new.n_in_grace, 1);
 	assert_int_equal(nft_refs_next_due(&new, 60), 160);
 	nft_refs_set(&new, b, 2);
-	nft_refs_linger_rest(&new, &old);
-	assert_int_equal(new.n_lingering, 2);
-	assert_true(nft_refs_lingers(&new, c));
+	nft_refs_grace_rest(&new, &old);
+	assert_int_equal(new.n_in_grace, 2);
+	assert_true(nft_refs_in_grace(&new, c));
 	assert_int_equal(nft_refs_count(&new, b), 2);
 	nft_refs_clear(&old);
 	nft_refs_clear(&new);

@@ -96,7 +96,7 @@ static int commit_dirty(struct bench *b, enum plane_commit_mode mode)
 	}
 	r = b->w.plane->ops->commit(b->w.plane, b->ops.ops.v, b->ops.ops.n, mode, &b->res, &b->err);
 	vec_for_each (p, &rows)
-		plan_rows_refuse(&b->w.p, (*p)->svc, *p);
+		plan_rows_reject(&b->w.p, (*p)->svc, *p);
 	vec_fini(&rows);
 	vec_fini(&displaced.svcs);
 	return r;

@@ -201,7 +201,7 @@ static void test_frame(void **state)
 	assert_int_equal(left, h->nlmsg_len);
 	assert_int_equal(nl_sock_stats(w->nl)->n_ops, 3);
 	assert_int_equal(nl_sock_stats(w->nl)->n_batches, 1);
-	assert_int_equal(nl_batch_refusal(w->b)->error, 0);
+	assert_int_equal(nl_batch_rejection(w->b)->error, 0);
 }
 
 static void test_empty(void **state)
@@ -301,7 +301,7 @@ static void test_verdicts(void **state)
 	struct world *w = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(verdict_cases); i++) {
-		const struct nl_refusal *f;
+		const struct nl_rejection *f;
 
 		print_message("    %s\n", verdict_cases[i].what);
 		vec_clear(&w->s.replies);
@@ -312,7 +312,7 @@ static void test_verdicts(void **state)
 		w->s.answer = verdict_cases[i].answer;
 		assert_int_equal(nl_batch_commit(w->b, &w->err), verdict_cases[i].ret);
 		assert_string_equal(w->err.text, verdict_cases[i].text);
-		f = nl_batch_refusal(w->b);
+		f = nl_batch_rejection(w->b);
 		if (verdict_cases[i].tag != NULL)
 			assert_string_equal(f->tag, verdict_cases[i].tag);
 		else
@@ -382,11 +382,11 @@ static void test_tags(void **state)
 		tag_offset = begin + (uint32_t)tag_cases[i].offset;
 		w->s.answer = refuse_at;
 		assert_int_equal(nl_batch_commit(w->b, NULL), -EEXIST);
-		assert_int_equal(nl_batch_refusal(w->b)->index, 1);
+		assert_int_equal(nl_batch_rejection(w->b)->index, 1);
 		if (tag_cases[i].tag != NULL)
-			assert_string_equal(nl_batch_refusal(w->b)->tag, tag_cases[i].tag);
+			assert_string_equal(nl_batch_rejection(w->b)->tag, tag_cases[i].tag);
 		else
-			assert_null(nl_batch_refusal(w->b)->tag);
+			assert_null(nl_batch_rejection(w->b)->tag);
 	}
 }
 
@@ -401,7 +401,7 @@ static void test_only_tag(void **state)
 	tag_has_offset = false;
 	w->s.answer = refuse_at;
 	assert_int_equal(nl_batch_commit(w->b, NULL), -EEXIST);
-	assert_string_equal(nl_batch_refusal(w->b)->tag, "a");
+	assert_string_equal(nl_batch_rejection(w->b)->tag, "a");
 }
 
 /* Messages keep their bytes while the batch outgrows its memory. */

@@ -96,7 +96,7 @@ static void trace(struct plan_trace *t, struct world *w, const char *src, const 
 		q.src = test_addr(src);
 	plan_trace_init(t, &w->p, &q);
 	list_for_each (l, &w->m.all)
-		plan_trace_look(t, list_entry(l, struct svc, all));
+		plan_trace_visit(t, list_entry(l, struct svc, all));
 	plan_trace_decide(t);
 }
 
@@ -363,17 +363,17 @@ static void test_held(void **state)
 	world_init(&w);
 	put(&w, "shop/web", "ip=172.30.0.1 port=http:80", "|http:8080|1 rs;2 rs");
 	trace(&t, &w, POD, "172.30.0.1", 80, L4PROTO_TCP);
-	assert_int_equal(t.held, PLAN_TRACE_HELD_NOT);
+	assert_int_equal(t.held, PLAN_TRACE_PROGRAMMED_NOT);
 	assert_int_equal(t.pool_id, 0);
 	plan_trace_fini(&t);
 	sync_all(&w);
 	trace(&t, &w, POD, "172.30.0.1", 80, L4PROTO_TCP);
-	assert_int_equal(t.held, PLAN_TRACE_HELD_SAME);
+	assert_int_equal(t.held, PLAN_TRACE_PROGRAMMED_SAME);
 	assert_int_equal(t.pool_id, 1);
 	plan_trace_fini(&t);
 	put(&w, "shop/web", "ip=172.30.0.1 port=http:80", "|http:8080|1 rs;3 rs");
 	trace(&t, &w, POD, "172.30.0.1", 80, L4PROTO_TCP);
-	assert_int_equal(t.held, PLAN_TRACE_HELD_OTHER);
+	assert_int_equal(t.held, PLAN_TRACE_PROGRAMMED_OTHER);
 	plan_trace_fini(&t);
 	world_fini(&w);
 }
@@ -470,7 +470,7 @@ static void check_frontend(struct world *w, const struct svc *svc, const struct 
 	trace(&t, w, src, ip_addr_text(&f->addr, text), f->port, f->proto);
 	assert_ptr_equal(t.ns, svc->ns);
 	assert_ptr_equal(t.name, svc->name);
-	assert_int_equal(t.held, PLAN_TRACE_HELD_SAME);
+	assert_int_equal(t.held, PLAN_TRACE_PROGRAMMED_SAME);
 	vec_for_each (r, &pool_by_id(rows, f->target.pool_id)->ranges)
 		is_let_in |= ip_prefix_contains(r, &from);
 	if (!is_let_in) {

@@ -173,10 +173,10 @@ static int failed(struct ipvs_plane *p, const struct plan_op *ops, size_t n, int
 		  enum plane_commit_mode mode, struct plane_result *res)
 {
 	/* A commit that has read the kernel and still finds another state is not repeated. */
-	bool is_refused = nft_is_refusal(r) || (r == -ESTALE && mode == PLANE_COMMIT_VERIFY);
+	bool is_refused = nft_is_rejection(r) || (r == -ESTALE && mode == PLANE_COMMIT_VERIFY);
 
 	if (is_refused) {
-		nft_refusal_blame(res, ops, n);
+		nft_rejection_blame(res, ops, n);
 		if (p->loaded != NULL)
 			keep_refused(p);
 	}

@@ -28,8 +28,8 @@ void ipvs_copy_open(struct ipvs_copy **ret)
 
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		for (enum nft_set_id set = IPVSSET_BEGIN; set < NFTSET_END; set++)
-			nft_tab_init(&c->sets[fam][set], nft_key_len(set, fam),
-				     nft_data_len(set, fam) + 1);
+			nft_keymap_init(&c->sets[fam][set], nft_key_len(set, fam),
+					nft_data_len(set, fam) + 1);
 	}
 	*ret = c;
 }
@@ -40,7 +40,7 @@ void ipvs_copy_close(struct ipvs_copy *c)
 		return;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		for (enum nft_set_id set = IPVSSET_BEGIN; set < NFTSET_END; set++)
-			nft_tab_clear(&c->sets[fam][set]);
+			nft_keymap_clear(&c->sets[fam][set]);
 	}
 	free(c);
 }
@@ -48,14 +48,14 @@ void ipvs_copy_close(struct ipvs_copy *c)
 const uint8_t *ipvs_copy_find(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set,
 			      const uint8_t *key)
 {
-	return nft_tab_find(&c->sets[fam][set], key);
+	return nft_keymap_find(&c->sets[fam][set], key);
 }
 
 void ipvs_copy_put(struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
 		   const uint8_t *data, bool is_wanted)
 {
 	size_t len = nft_data_len(set, fam);
-	uint8_t *val = nft_tab_put(&c->sets[fam][set], key, NULL);
+	uint8_t *val = nft_keymap_put(&c->sets[fam][set], key, NULL);
 
 	if (len > 0 && data != NULL)
 		memcpy(val, data, len);
@@ -64,7 +64,7 @@ void ipvs_copy_put(struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set, con
 
 void ipvs_copy_del(struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
 {
-	(void)nft_tab_del(&c->sets[fam][set], key);
+	(void)nft_keymap_del(&c->sets[fam][set], key);
 }
 
 /* --- reading --- */
@@ -110,11 +110,11 @@ void ipvs_copy_write(const struct ipvs_copy *c, struct nft_elem_writer *w)
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++) {
 			bool has_data = nft_data_len(set, fam) > 0;
-			struct nft_tab_pos pos = { 0 };
+			struct nft_keymap_pos pos = { 0 };
 			const uint8_t *key;
 			uint8_t *val;
 
-			while (nft_tab_next(&c->sets[fam][set], &pos, &key, &val))
+			while (nft_keymap_next(&c->sets[fam][set], &pos, &key, &val))
 				nft_elem_put(w, NFT_WRITE_ADD, fam, set, key, has_data ? val : NULL,
 					     "an element of the old one");
 		}
@@ -128,10 +128,10 @@ static int key_cmp(const void *a, const void *b, void *len)
 uint8_t *ipvs_copy_unwanted(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set,
 			    size_t *n)
 {
-	const struct nft_tab *t = &c->sets[fam][set];
+	const struct nft_keymap *t = &c->sets[fam][set];
 	size_t key_len = nft_key_len(set, fam);
 	size_t data_len = nft_data_len(set, fam);
-	struct nft_tab_pos pos = { 0 };
+	struct nft_keymap_pos pos = { 0 };
 	const uint8_t *key;
 	uint8_t *keys = NULL;
 	uint8_t *val;
@@ -140,7 +140,7 @@ uint8_t *ipvs_copy_unwanted(const struct ipvs_copy *c, enum ipfam fam, enum nft_
 	if (t->n == 0)
 		return NULL;
 	keys = xreallocarray(NULL, t->n, key_len);
-	while (nft_tab_next(t, &pos, &key, &val))
+	while (nft_keymap_next(t, &pos, &key, &val))
 		if (val[data_len] != WANTED)
 			memcpy(keys + (*n)++ * key_len, key, key_len);
 	if (*n > 1)
@@ -150,7 +150,7 @@ uint8_t *ipvs_copy_unwanted(const struct ipvs_copy *c, enum ipfam fam, enum nft_
 
 size_t ipvs_copy_unwanted_count(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set)
 {
-	return nft_tab_count_without(&c->sets[fam][set], nft_data_len(set, fam), WANTED);
+	return nft_keymap_count_without(&c->sets[fam][set], nft_data_len(set, fam), WANTED);
 }
 
 /* --- recalling --- */
@@ -166,11 +166,11 @@ static void frontends_walk(const struct ipvs_copy *c,
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (size_t i = 0; i < ARRAY_SIZE(naming); i++) {
-			struct nft_tab_pos pos = { 0 };
+			struct nft_keymap_pos pos = { 0 };
 			const uint8_t *key;
 			uint8_t *val;
 
-			while (nft_tab_next(&c->sets[fam][naming[i]], &pos, &key, &val)) {
+			while (nft_keymap_next(&c->sets[fam][naming[i]], &pos, &key, &val)) {
 				struct nft_tuple t;
 
 				nft_get_tuple(&t, fam, key);
@@ -220,12 +220,12 @@ static void id_hold(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32
 	uint32_t id = ipvs_mark_id(&p->marks, mark);
 
 	if (id != 0)
-		plan_id_hold(p->loaded->plan, fam, id);
+		plan_id_reserve(p->loaded->plan, fam, id);
 }
 
 static void ids_hold(struct ipvs_plane *p, struct plan *plan)
 {
-	plan_ids_let_go(plan); /* of a load that was begun anew */
+	plan_ids_release(plan); /* of a load that was begun anew */
 	p->loaded->plan = plan;
 	frontends_walk(p->loaded, id_hold, p);
 	htable_for_each (n, &p->vss) {
@@ -238,7 +238,7 @@ static void ids_hold(struct ipvs_plane *p, struct plan *plan)
 void ipvs_copy_let_go(struct ipvs_copy *c)
 {
 	if (c->plan != NULL)
-		plan_ids_let_go(c->plan);
+		plan_ids_release(c->plan);
 }
 
 /* The pool that the element of this frontend names gets its number, if it is of that scope. */
@@ -258,7 +258,7 @@ static void recall_from(const struct ipvs_plane *p, const struct plan_rows *rows
 	id = ipvs_mark_id(&p->marks, mark);
 	pool = plan_rows_pool_of(rows, f,
 				 mark & IPVS_MARK_LOCAL ? PLAN_SCOPE_LOCAL : PLAN_SCOPE_CLUSTER);
-	if (pool != NULL && pool->id == 0 && plan_id_recall(p->loaded->plan, rows, pool, id))
+	if (pool != NULL && pool->id == 0 && plan_id_adopt(p->loaded->plan, rows, pool, id))
 		pool->id = id;
 }
 

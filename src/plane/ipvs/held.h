@@ -48,4 +48,4 @@ MUST_USE int ipvs_held_is_there(struct err *err);
  * How pools shall be dealt by what their services say, for a plane with this default
  * (borrowed), in a kernel with all schedulers.
  */
-struct plan_dealer ipvs_objects_dealer(const struct ipvs_sched *by_default);
+struct plan_balancer ipvs_objects_dealer(const struct ipvs_sched *by_default);

@@ -47,16 +47,16 @@ struct ipvs_sched ipvs_sched_by_mark(struct ipvs_sched sched, uint32_t affinity_
 	return (struct ipvs_sched){ .no = mh, .flags = IP_VS_SVC_F_SCHED1 };
 }
 
-static enum plan_deal deal_of(const char *name)
+static enum plan_balance deal_of(const char *name)
 {
 	if (strcmp(name, "rr") == 0)
-		return PLAN_DEAL_EVENLY;
+		return PLAN_BALANCE_EVENLY;
 	return strcmp(name, "wrr") == 0 || strcmp(name, "sh") == 0 || strcmp(name, "mh") == 0
-		       ? PLAN_DEAL_BY_WEIGHT
-		       : PLAN_DEAL_UNTOLD;
+		       ? PLAN_BALANCE_BY_WEIGHT
+		       : PLAN_BALANCE_UNKNOWN;
 }
 
-void ipvs_sched_dealing(struct plan_dealing *ret, uint8_t no, uint32_t svc_flags)
+void ipvs_sched_balancing(struct plan_balancing *ret, uint8_t no, uint32_t svc_flags)
 {
 	const char *name = ipvs_sched_name(no);
 	size_t len = strlen(name);

@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "base/ip.h"
-#include "explain/dealing.h"
+#include "explain/balancing.h"
 #include "nl/ipvs.h"
 
 /* Flags we do not give out freely: what marks a VIP:port service as ours. */
@@ -40,7 +40,7 @@ struct ipvs_sched ipvs_sched_by_mark(struct ipvs_sched sched, uint32_t affinity_
  * How it deals, for people, its name with its flags ("mh,mh-port") included; `svc_flags` as a
  * service's in the kernel. What is no scheduler we know is called "?".
  */
-void ipvs_sched_dealing(struct plan_dealing *ret, uint8_t no, uint32_t svc_flags);
+void ipvs_sched_balancing(struct plan_balancing *ret, uint8_t no, uint32_t svc_flags);
 
 /*
  * The weight that `text` ("10.0.0.4=3,10.0.0.5=1") gives to an address; 1 when it says

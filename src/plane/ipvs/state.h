@@ -10,8 +10,8 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "nft/change.h"
+#include "nft/keymap.h"
 #include "nft/refs.h"
-#include "nft/tab.h"
 #include "nft/watch.h"
 #include "nl/batch.h"
 #include "plane/ipvs/layout.h"
@@ -94,8 +94,8 @@ struct ipvs_list {
 
 /* Elements of our table as the kernel has them; loaded phase only. */
 struct ipvs_copy {
-	struct nft_tab sets[IPFAM_N][NFTSET_END]; /* key -> data and one byte: asked for */
-	struct plan *plan;                        /* who was told of the ids; NULL: nobody */
+	struct nft_keymap sets[IPFAM_N][NFTSET_END]; /* key -> data and one byte: asked for */
+	struct plan *plan;                           /* who was told of the ids; NULL: nobody */
 };
 
 /* Sysctls, and what they were: see sysctl.c. */
@@ -320,9 +320,9 @@ void ipvs_sysctls_restore(struct ipvs_plane *p);
 
 /* --- tell.c: for people, in the words of explain/text.h --- */
 
-/* plane.h dealing, weight */
-void ipvs_tell_dealing(const struct plane *plane, const struct plan_pool *pool, bool is_inside,
-		       struct plan_dealing *ret);
+/* plane.h balancing, weight */
+void ipvs_tell_balancing(const struct plane *plane, const struct plan_pool *pool, bool is_inside,
+			 struct plan_balancing *ret);
 uint32_t ipvs_tell_weight(const struct plane *plane, const struct plan_pool *pool,
 			  const struct plan_backend *b);
 /* What was loaded: every frontend, then services of ours to which none leads (held.h). */

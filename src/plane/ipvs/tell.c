@@ -16,19 +16,20 @@
 #include "plane/ipvs/state.h"
 
 /* Persistence is for services by address and port: inside it is a hash of the client. */
-static void dealing_fill(struct plan_dealing *ret, struct ipvs_sched sched, uint32_t affinity_s,
+static void dealing_fill(struct plan_balancing *ret, struct ipvs_sched sched, uint32_t affinity_s,
 			 bool is_inside, uint32_t missing)
 {
 	if (is_inside)
 		sched = ipvs_sched_by_mark(sched, affinity_s, missing);
 	ret->affinity_s = is_inside ? 0 : affinity_s;
-	ipvs_sched_dealing(ret, sched.no, sched.flags);
+	ipvs_sched_balancing(ret, sched.no, sched.flags);
 }
 
 /* --- what objects ask for --- */
 
 static void objects_dealing(const void *ctx, const struct plan_rows *rows,
-			    const struct plan_pool *pool, bool is_inside, struct plan_dealing *ret)
+			    const struct plan_pool *pool, bool is_inside,
+			    struct plan_balancing *ret)
 {
 	const struct service *s = rows->svc->service;
 	struct ipvs_sched sched = *(const struct ipvs_sched *)ctx;
@@ -50,9 +51,9 @@ static uint32_t objects_weight(const void *ctx, const struct plan_rows *rows,
 		       : 1;
 }
 
-struct plan_dealer ipvs_objects_dealer(const struct ipvs_sched *by_default)
+struct plan_balancer ipvs_objects_dealer(const struct ipvs_sched *by_default)
 {
-	return (struct plan_dealer){ objects_dealing, objects_weight, by_default };
+	return (struct plan_balancer){ objects_dealing, objects_weight, by_default };
 }
 
 /* --- what was acknowledged --- */
@@ -66,8 +67,8 @@ static const struct ipvs_vs *vs_of_pool(const struct plane *plane, const struct 
 	return ipvs_vs_find(p, &key);
 }
 
-void ipvs_tell_dealing(const struct plane *plane, const struct plan_pool *pool, bool is_inside,
-		       struct plan_dealing *ret)
+void ipvs_tell_balancing(const struct plane *plane, const struct plan_pool *pool, bool is_inside,
+			 struct plan_balancing *ret)
 {
 	const struct ipvs_vs *vs = vs_of_pool(plane, pool);
 
@@ -179,15 +180,15 @@ static bool has_backends(const struct ipvs_vs *vs)
 
 static void tell_vs(struct str *out, const struct telling *t, const struct ipvs_vs *vs)
 {
-	struct plan_dealing dealing = { .affinity_s = vs->held_flags & IPVS_FLAG_PERSISTENT
-							      ? vs->held_timeout_s
-							      : 0 };
+	struct plan_balancing balancing = { .affinity_s = vs->held_flags & IPVS_FLAG_PERSISTENT
+								  ? vs->held_timeout_s
+								  : 0 };
 
-	ipvs_sched_dealing(&dealing, vs->held_sched, vs->held_flags);
+	ipvs_sched_balancing(&balancing, vs->held_sched, vs->held_flags);
 	if (!has_backends(vs))
 		str_puts(out, " NOWHERE");
 	tell_dests(out, t, vs);
-	plan_led_dealing_print(out, &dealing);
+	plan_led_balancing_print(out, &balancing);
 	tell_leaving(out, t->p, vs);
 }
 

@@ -64,7 +64,7 @@ static void settle_counted(struct nft_plane *p, struct nft_change *ch)
 
 	assert(ch->delta >= 0 || base >= (uint32_t)-ch->delta);
 	ch->count = base + (uint32_t)ch->delta;
-	ch->has_held = base > 0 || nft_refs_lingers(refs, ch->key);
+	ch->has_held = base > 0 || nft_refs_in_grace(refs, ch->key);
 	ch->has_new = ch->count > 0;
 }
 
@@ -307,7 +307,7 @@ static void applied_counted(struct nft_plane *p, const struct nft_change *ch)
 	if (ch->delta == 0)
 		return;
 	if (ch->count == 0 && ch->set == NFTSET_ENDPOINT_ADDRS)
-		nft_refs_linger(refs, ch->key);
+		nft_refs_grace(refs, ch->key);
 	else
 		nft_refs_set(refs, ch->key, ch->count);
 }
@@ -329,7 +329,7 @@ static void linger_replaced(struct nft_plane *p, const struct nft_change *ch)
 {
 	if (nft_change_is_del(ch, nft_data_len(ch->set, ch->fam)) &&
 	    nft_refs_count(&p->endpoint_addrs[ch->fam], ch->held) == 0)
-		nft_refs_linger(&p->endpoint_addrs[ch->fam], ch->held);
+		nft_refs_grace(&p->endpoint_addrs[ch->fam], ch->held);
 }
 
 static void applied(struct nft_plane *p)
@@ -351,7 +351,7 @@ static void applied(struct nft_plane *p)
 
 static void hold_address(void *arg, const uint8_t *endpoint)
 {
-	nft_refs_hold(arg, endpoint);
+	nft_refs_pin(arg, endpoint);
 }
 
 /*
@@ -411,8 +411,8 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		return 0;
 	}
 	/* A commit that has read the kernel and still finds another state is not repeated. */
-	if (nft_is_refusal(r) || (r == -ESTALE && mode == PLANE_COMMIT_VERIFY)) {
-		nft_refusal_blame(res, ops, n);
+	if (nft_is_rejection(r) || (r == -ESTALE && mode == PLANE_COMMIT_VERIFY)) {
+		nft_rejection_blame(res, ops, n);
 		if (p->loaded != NULL)
 			keep_refused(p);
 	}

@@ -133,7 +133,7 @@ static bool chain_is_right(const struct nft_fixed *held, enum ipfam fam, size_t 
 	bool is_right;
 
 	chains[i].build(&rs, fam);
-	is_right = nft_rules_are_held(c, &rs) && c->policy == NF_ACCEPT;
+	is_right = nft_chain_has_rules(c, &rs) && c->policy == NF_ACCEPT;
 	nft_rules_fini(&rs);
 	return is_right;
 }
@@ -249,7 +249,7 @@ static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struc
 		nft_write_table_flags(&w, TABLE_FLAGS);
 	ranges_write(&w, &gf->held.ranges[RANGE_CIDRS], &gf->want);
 	r = commit(&w, res, err);
-	g->is_refused = r < 0 && is_new && nft_writer_is_table_refused(&w);
+	g->is_refused = r < 0 && is_new && nft_writer_is_table_rejected(&w);
 	if (r == 0 && !gf->is_held)
 		log_info(LOG_AREA_PLANE, "table %s %s: %s", family_text(fam), NFT_GUARD_TABLE,
 			 is_new ? "made" : "claimed");

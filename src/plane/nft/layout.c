@@ -195,7 +195,7 @@ static void kinds_recall(struct nft_layout *l)
 			/* A number that means something else by now is made anew when it is needed.
 			 */
 			if (v->kind < KINDS && nft_fixed_chain(&l->held, v->chain) != NULL &&
-			    nft_kind_recall((uint16_t)v->kind, v->chain) == 0)
+			    nft_kind_adopt((uint16_t)v->kind, v->chain) == 0)
 				bit_set(l->kinds.bits, (uint16_t)v->kind);
 		}
 	}
@@ -547,7 +547,7 @@ static int apply(struct nft_layout *l, const struct nft_layout_params *params,
 	r = nft_writer_commit(&w, res, err);
 	if (r == 0)
 		transition_log(l, &w, is_claim);
-	l->is_owner_refused = l->is_owned && is_new && nft_writer_is_table_refused(&w);
+	l->is_owner_refused = l->is_owned && is_new && nft_writer_is_table_rejected(&w);
 	nft_writer_fini(&w);
 	l->is_fresh = false;
 	l->held.exists = true;

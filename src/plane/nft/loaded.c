@@ -53,9 +53,10 @@ void nft_loaded_open(struct nft_loaded **ret)
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		for (int set = 0; set < NFTSET_N; set++)
 			if (nft_loaded_covers(set))
-				nft_tab_init(&h->fam[fam].sets[set], nft_key_len(set, fam),
-					     nft_data_len(set, fam) + 1);
-		nft_tab_init(&h->fam[fam].pools, sizeof(uint32_t), sizeof(struct nft_loaded_pool));
+				nft_keymap_init(&h->fam[fam].sets[set], nft_key_len(set, fam),
+						nft_data_len(set, fam) + 1);
+		nft_keymap_init(&h->fam[fam].pools, sizeof(uint32_t),
+				sizeof(struct nft_loaded_pool));
 	}
 	*ret = h;
 }
@@ -65,8 +66,8 @@ void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam)
 	struct nft_loaded_family *f = &h->fam[fam];
 
 	for (int set = 0; set < NFTSET_N; set++)
-		nft_tab_clear(&f->sets[set]);
-	nft_tab_clear(&f->pools);
+		nft_keymap_clear(&f->sets[set]);
+	nft_keymap_clear(&f->pools);
 	free(f->ranges);
 	f->ranges = NULL;
 	f->n_ranges = 0;
@@ -93,7 +94,7 @@ int nft_loaded_key_cmp(const void *a, const void *b, void *len)
 bool nft_loaded_pool_get(const struct nft_loaded_family *f, uint32_t id,
 			 struct nft_loaded_pool *ret)
 {
-	const void *p = nft_tab_find(&f->pools, &id);
+	const void *p = nft_keymap_find(&f->pools, &id);
 
 	if (p != NULL)
 		memcpy(ret, p, sizeof(*ret));
@@ -103,7 +104,7 @@ bool nft_loaded_pool_get(const struct nft_loaded_family *f, uint32_t id,
 void nft_loaded_pool_put(struct nft_loaded_family *f, uint32_t id,
 			 const struct nft_loaded_pool *pool)
 {
-	memcpy(nft_tab_put(&f->pools, &id, NULL), pool, sizeof(*pool));
+	memcpy(nft_keymap_put(&f->pools, &id, NULL), pool, sizeof(*pool));
 }
 
 bool nft_loaded_is_leading(enum nft_set_id set)
@@ -129,7 +130,7 @@ static void lead_count(struct nft_loaded *h, enum ipfam fam, uint32_t word, int 
 const uint8_t *nft_loaded_find(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
 			       const uint8_t *key)
 {
-	return nft_tab_find(&h->fam[fam].sets[set], key);
+	return nft_keymap_find(&h->fam[fam].sets[set], key);
 }
 
 static void put(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
@@ -137,7 +138,7 @@ static void put(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const
 {
 	size_t len = nft_data_len(set, fam);
 	bool is_new;
-	uint8_t *val = nft_tab_put(&h->fam[fam].sets[set], key, &is_new);
+	uint8_t *val = nft_keymap_put(&h->fam[fam].sets[set], key, &is_new);
 
 	if (nft_loaded_is_leading(set) && !is_new)
 		lead_count(h, fam, nft_get_word(val), -1);
@@ -168,12 +169,12 @@ void nft_loaded_del(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, c
 		return;
 	if (nft_loaded_is_leading(set))
 		lead_count(h, fam, nft_get_word(data), -1);
-	(void)nft_tab_del(&h->fam[fam].sets[set], key);
+	(void)nft_keymap_del(&h->fam[fam].sets[set], key);
 }
 
 void nft_loaded_mark(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
 {
-	uint8_t *val = nft_tab_find(&h->fam[fam].sets[set], key);
+	uint8_t *val = nft_keymap_find(&h->fam[fam].sets[set], key);
 
 	if (val != NULL)
 		val[nft_data_len(set, fam)] |= WANTED;
@@ -182,7 +183,7 @@ void nft_loaded_mark(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, 
 void nft_loaded_unmark(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
 		       const uint8_t *key)
 {
-	uint8_t *val = nft_tab_find(&h->fam[fam].sets[set], key);
+	uint8_t *val = nft_keymap_find(&h->fam[fam].sets[set], key);
 
 	if (val != NULL)
 		val[nft_data_len(set, fam)] &= (uint8_t)~WANTED;
@@ -236,11 +237,11 @@ bool nft_loaded_led(const struct nft_loaded *h, enum ipfam fam, const uint8_t *k
 void nft_loaded_kinds(const struct nft_loaded *h, enum ipfam fam, struct nft_kinds *ret)
 {
 	for (size_t i = 0; i < NFT_LEADING_N; i++) {
-		struct nft_tab_pos pos = { 0 };
+		struct nft_keymap_pos pos = { 0 };
 		const uint8_t *key;
 		uint8_t *val;
 
-		while (nft_tab_next(&h->fam[fam].sets[nft_leading[i]], &pos, &key, &val))
+		while (nft_keymap_next(&h->fam[fam].sets[nft_leading[i]], &pos, &key, &val))
 			bit_set(ret->bits, nft_word_kind(nft_get_word(val)));
 	}
 }
@@ -452,17 +453,17 @@ void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *ke
 uint8_t *nft_loaded_unwanted(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
 			     size_t *n)
 {
-	const struct nft_tab *t = &h->fam[fam].sets[set];
+	const struct nft_keymap *t = &h->fam[fam].sets[set];
 	size_t len = nft_key_len(set, fam);
 	size_t data_len = nft_data_len(set, fam);
-	struct nft_tab_pos pos = { 0 };
+	struct nft_keymap_pos pos = { 0 };
 	uint8_t *keys = NULL;
 	size_t cap = 0;
 	const uint8_t *key;
 	uint8_t *val;
 
 	*n = 0;
-	while (nft_tab_next(t, &pos, &key, &val)) {
+	while (nft_keymap_next(t, &pos, &key, &val)) {
 		if (val[data_len] & WANTED)
 			continue;
 		if (*n == cap) {
@@ -478,5 +479,5 @@ uint8_t *nft_loaded_unwanted(const struct nft_loaded *h, enum ipfam fam, enum nf
 
 size_t nft_loaded_unwanted_count(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set)
 {
-	return nft_tab_count_without(&h->fam[fam].sets[set], nft_data_len(set, fam), WANTED);
+	return nft_keymap_count_without(&h->fam[fam].sets[set], nft_data_len(set, fam), WANTED);
 }

@@ -15,7 +15,7 @@
 #pragma once
 
 #include "nft/elem.h"
-#include "nft/tab.h"
+#include "nft/keymap.h"
 #include "plan/plan.h"
 #include "plane/nft/layout.h"
 

@@ -80,8 +80,8 @@ static int dump_elem(void *arg, const uint8_t *key, const uint8_t *data, struct 
 
 static void ranges_list(struct nft_loaded_family *f)
 {
-	const struct nft_tab *t = &f->sets[NFTSET_FW_RANGES];
-	struct nft_tab_pos pos = { 0 };
+	const struct nft_keymap *t = &f->sets[NFTSET_FW_RANGES];
+	struct nft_keymap_pos pos = { 0 };
 	size_t len = t->key_len;
 	const uint8_t *key;
 	uint8_t *val;
@@ -89,7 +89,7 @@ static void ranges_list(struct nft_loaded_family *f)
 	if (t->n == 0)
 		return;
 	f->ranges = xreallocarray(NULL, t->n, len);
-	while (nft_tab_next(t, &pos, &key, &val))
+	while (nft_keymap_next(t, &pos, &key, &val))
 		memcpy(f->ranges + f->n_ranges++ * len, key, len);
 	qsort_r(f->ranges, f->n_ranges, len, nft_loaded_key_cmp, &len);
 }

@@ -15,10 +15,10 @@ struct nft_loaded_pool {
 
 struct nft_loaded_family {
 	bool has_table;
-	struct nft_tab sets[NFTSET_N];
-	struct nft_tab pools; /* id -> struct nft_loaded_pool */
-	uint32_t pool_max;    /* the highest id that was read */
-	uint8_t *ranges;      /* keys of fw_ranges as read, sorted, and so by pool */
+	struct nft_keymap sets[NFTSET_N];
+	struct nft_keymap pools; /* id -> struct nft_loaded_pool */
+	uint32_t pool_max;       /* the highest id that was read */
+	uint8_t *ranges;         /* keys of fw_ranges as read, sorted, and so by pool */
 	size_t n_ranges;
 };
 

@@ -151,7 +151,7 @@ static void counts_restart(struct nft_plane *p, enum ipfam fam, bool has_table)
 		assert(p->before[fam].tab.n == 0);
 		p->before[fam] = old;
 	} else { /* a phase that was begun and not ended */
-		nft_refs_linger_rest(&p->before[fam], &old);
+		nft_refs_grace_rest(&p->before[fam], &old);
 		nft_refs_clear(&old);
 	}
 }
@@ -404,7 +404,7 @@ static void swept(struct nft_plane *p)
 		struct nft_refs *addrs = &p->endpoint_addrs[ch->fam];
 
 		if (ch->set == NFTSET_ENDPOINTS && nft_refs_count(addrs, ch->held) == 0)
-			nft_refs_linger(addrs, ch->held);
+			nft_refs_grace(addrs, ch->held);
 		nft_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
 	}
 }
@@ -501,7 +501,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	if (r < 0)
 		return r;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_refs_linger_rest(&p->endpoint_addrs[fam], &p->before[fam]);
+		nft_refs_grace_rest(&p->endpoint_addrs[fam], &p->before[fam]);
 		nft_refs_clear(&p->before[fam]);
 	}
 	nft_kinds_keep(p);
@@ -674,9 +674,9 @@ struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 		s.n_vips += p->vips[fam].tab.n;
 		s.n_cluster_ips += p->cluster_ips[fam].tab.n;
 		s.n_endpoint_addrs += p->endpoint_addrs[fam].tab.n;
-		s.n_lingering += p->endpoint_addrs[fam].n_lingering;
+		s.n_in_grace += p->endpoint_addrs[fam].n_in_grace;
 	}
-	s.n_endpoint_addrs -= s.n_lingering;
+	s.n_endpoint_addrs -= s.n_in_grace;
 	s.has_guard = p->guard != NULL && nft_guard_is_held(p->guard);
 	s.n_loaded = p->loaded ? nft_loaded_count(p->loaded) : 0;
 	return s;

@@ -67,7 +67,7 @@ struct nft_plane_stats {
 	size_t n_vips; /* addresses counted, both families */
 	size_t n_cluster_ips;
 	size_t n_endpoint_addrs;
-	size_t n_lingering;
+	size_t n_in_grace;
 	size_t n_loaded;     /* elements copied from the kernel; 0 outside the loaded phase */
 	uint64_t n_foreign;  /* foreign changes found by check() */
 	bool is_table_owner; /* this process owns the tables */

@@ -14,17 +14,17 @@
 
 static void ids_hold(struct nft_loaded *h, struct plan *plan)
 {
-	plan_ids_let_go(plan); /* of a load that was begun anew */
+	plan_ids_release(plan); /* of a load that was begun anew */
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		struct nft_tab_pos pos = { 0 };
+		struct nft_keymap_pos pos = { 0 };
 		const uint8_t *key;
 		uint8_t *val;
 
-		while (nft_tab_next(&h->fam[fam].pools, &pos, &key, &val)) {
+		while (nft_keymap_next(&h->fam[fam].pools, &pos, &key, &val)) {
 			uint32_t id;
 
 			memcpy(&id, key, sizeof(id));
-			plan_id_hold(plan, fam, id);
+			plan_id_reserve(plan, fam, id);
 		}
 	}
 	h->plan = plan;
@@ -33,7 +33,7 @@ static void ids_hold(struct nft_loaded *h, struct plan *plan)
 void nft_loaded_let_go(struct nft_loaded *h)
 {
 	if (h->plan != NULL)
-		plan_ids_let_go(h->plan);
+		plan_ids_release(h->plan);
 }
 
 /* Local ids as the kernel has them; none where the elements do not agree. */
@@ -92,7 +92,7 @@ static void recall_pool(struct nft_loaded *h, const struct plan_rows *rows, stru
 	struct nft_loaded_pool held;
 
 	if (pool == NULL || pool->id != 0 || !nft_loaded_pool_get(&h->fam[pool->fam], id, &held) ||
-	    !plan_id_recall(h->plan, rows, pool, id))
+	    !plan_id_adopt(h->plan, rows, pool, id))
 		return;
 	pool->id = id;
 	recall_slots(h, pool, held.n_slots);

@@ -99,7 +99,7 @@ static int stray_found(void *arg, const uint8_t *key, const uint8_t *data, struc
 	(void)data;
 	(void)err;
 	if (!nft_refs_is_known(refs, key))
-		nft_refs_linger(refs, key);
+		nft_refs_grace(refs, key);
 	return 0;
 }
 

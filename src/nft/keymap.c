@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* nft/tab - probing, growth of one shard, deletion by moving back. */
-#include "nft/tab.h"
+/* nft/keymap - probing, growth of one shard, deletion by moving back. */
+#include "nft/keymap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
  */
 static size_t hash_shard(uint32_t hash)
 {
-	return hash % NFT_TAB_SHARDS;
+	return hash % NFT_KEYMAP_SHARDS;
 }
 
 static uint8_t hash_tag(uint32_t hash)
@@ -29,37 +29,37 @@ static uint32_t hash_home(uint32_t hash, uint32_t cap)
 	return (uint32_t)(((uint64_t)hash * cap) >> 32);
 }
 
-static size_t entry_len(const struct nft_tab *t)
+static size_t entry_len(const struct nft_keymap *t)
 {
 	return (size_t)t->key_len + t->val_len;
 }
 
-static uint8_t *entry_at(const struct nft_tab *t, const struct nft_tab_shard *s, uint32_t i)
+static uint8_t *entry_at(const struct nft_keymap *t, const struct nft_keymap_shard *s, uint32_t i)
 {
 	return s->tags + s->cap + entry_len(t) * i;
 }
 
-static uint32_t after(const struct nft_tab_shard *s, uint32_t i)
+static uint32_t after(const struct nft_keymap_shard *s, uint32_t i)
 {
 	return i + 1 == s->cap ? 0 : i + 1;
 }
 
-void nft_tab_init(struct nft_tab *t, size_t key_len, size_t val_len)
+void nft_keymap_init(struct nft_keymap *t, size_t key_len, size_t val_len)
 {
-	*t = (struct nft_tab){ .key_len = (uint8_t)key_len, .val_len = (uint8_t)val_len };
+	*t = (struct nft_keymap){ .key_len = (uint8_t)key_len, .val_len = (uint8_t)val_len };
 }
 
-void nft_tab_clear(struct nft_tab *t)
+void nft_keymap_clear(struct nft_keymap *t)
 {
-	for (size_t i = 0; i < NFT_TAB_SHARDS; i++) {
+	for (size_t i = 0; i < NFT_KEYMAP_SHARDS; i++) {
 		free(t->shards[i].tags);
-		t->shards[i] = (struct nft_tab_shard){ 0 };
+		t->shards[i] = (struct nft_keymap_shard){ 0 };
 	}
 	t->n = 0;
 }
 
 /* Where `key` stands, or the empty place where the search ended. The shard has one. */
-static uint32_t probe(const struct nft_tab *t, const struct nft_tab_shard *s, const void *key,
+static uint32_t probe(const struct nft_keymap *t, const struct nft_keymap_shard *s, const void *key,
 		      uint32_t hash)
 {
 	uint8_t tag = hash_tag(hash);
@@ -71,9 +71,9 @@ static uint32_t probe(const struct nft_tab *t, const struct nft_tab_shard *s, co
 	return i;
 }
 
-static void shard_grow(const struct nft_tab *t, struct nft_tab_shard *s)
+static void shard_grow(const struct nft_keymap *t, struct nft_keymap_shard *s)
 {
-	struct nft_tab_shard old = *s;
+	struct nft_keymap_shard old = *s;
 
 	s->cap = old.cap == 0 ? CAP_MIN : old.cap + old.cap / 2;
 	s->tags = xreallocarray(NULL, s->cap, 1 + entry_len(t));
@@ -93,10 +93,10 @@ static void shard_grow(const struct nft_tab *t, struct nft_tab_shard *s)
 	free(old.tags);
 }
 
-void *nft_tab_find(const struct nft_tab *t, const void *key)
+void *nft_keymap_find(const struct nft_keymap *t, const void *key)
 {
 	uint32_t hash = hash_bytes(key, t->key_len);
-	const struct nft_tab_shard *s = &t->shards[hash_shard(hash)];
+	const struct nft_keymap_shard *s = &t->shards[hash_shard(hash)];
 	uint32_t i;
 
 	if (s->n == 0)
@@ -105,10 +105,10 @@ void *nft_tab_find(const struct nft_tab *t, const void *key)
 	return s->tags[i] == 0 ? NULL : entry_at(t, s, i) + t->key_len;
 }
 
-void *nft_tab_put(struct nft_tab *t, const void *key, bool *is_new)
+void *nft_keymap_put(struct nft_keymap *t, const void *key, bool *is_new)
 {
 	uint32_t hash = hash_bytes(key, t->key_len);
-	struct nft_tab_shard *s = &t->shards[hash_shard(hash)];
+	struct nft_keymap_shard *s = &t->shards[hash_shard(hash)];
 	uint32_t i;
 
 	if (s->n + 1 > s->cap - s->cap / 4)
@@ -132,10 +132,10 @@ static bool is_between(uint32_t hole, uint32_t home, uint32_t i)
 	return hole < i ? hole < home && home <= i : hole < home || home <= i;
 }
 
-bool nft_tab_del(struct nft_tab *t, const void *key)
+bool nft_keymap_del(struct nft_keymap *t, const void *key)
 {
 	uint32_t hash = hash_bytes(key, t->key_len);
-	struct nft_tab_shard *s = &t->shards[hash_shard(hash)];
+	struct nft_keymap_shard *s = &t->shards[hash_shard(hash)];
 	uint32_t hole;
 
 	if (s->n == 0)
@@ -158,11 +158,11 @@ bool nft_tab_del(struct nft_tab *t, const void *key)
 	return true;
 }
 
-bool nft_tab_next(const struct nft_tab *t, struct nft_tab_pos *pos, const uint8_t **key,
-		  uint8_t **val)
+bool nft_keymap_next(const struct nft_keymap *t, struct nft_keymap_pos *pos, const uint8_t **key,
+		     uint8_t **val)
 {
-	for (; pos->shard < NFT_TAB_SHARDS; pos->shard++, pos->i = 0) {
-		const struct nft_tab_shard *s = &t->shards[pos->shard];
+	for (; pos->shard < NFT_KEYMAP_SHARDS; pos->shard++, pos->i = 0) {
+		const struct nft_keymap_shard *s = &t->shards[pos->shard];
 
 		while (pos->i < s->cap) {
 			uint32_t i = pos->i++;
@@ -177,14 +177,14 @@ bool nft_tab_next(const struct nft_tab *t, struct nft_tab_pos *pos, const uint8_
 	return false;
 }
 
-size_t nft_tab_count_without(const struct nft_tab *t, size_t at, uint8_t mask)
+size_t nft_keymap_count_without(const struct nft_keymap *t, size_t at, uint8_t mask)
 {
-	struct nft_tab_pos pos = { 0 };
+	struct nft_keymap_pos pos = { 0 };
 	const uint8_t *key;
 	uint8_t *val;
 	size_t n = 0;
 
-	while (nft_tab_next(t, &pos, &key, &val))
+	while (nft_keymap_next(t, &pos, &key, &val))
 		n += (val[at] & mask) == 0;
 	return n;
 }
