@@ -13,12 +13,11 @@
 #include "conntrack/worker.h"
 
 /*
- * Flows are looked for this long after the change that made them stale: answers to
- * requests that were on their way get through, and an endpoint that was swapped out and
- * in again owes nothing.
+ * Delay from a change to the scan: answers to requests in flight arrive, and an endpoint
+ * that is removed and added again needs no scan.
  */
 #define GRACE_NS (200 * NSEC_PER_MSEC)
-/* What changes within this time is one pass: the slices of both families, mostly. */
+/* Changes within this time share a pass: mostly the slices of both families. */
 #define TOGETHER_NS (20 * NSEC_PER_MSEC)
 
 struct conntrack {
@@ -60,8 +59,7 @@ int conntrack_prepare(const struct sysctl_config *sysctls, struct err *err)
 
 	if (!sysctl_is_there("")) {
 		r = ctnl_sockets_open(&ctnl, err);
-		/* Any request makes the kernel load the modules; this one has the shortest answer.
-		 */
+		/* Any request loads the modules; this one has the shortest answer. */
 		if (r == 0)
 			r = ctnl_dump(ctnl, AF_INET, IPPROTO_SCTP, ignore, NULL, err);
 	}
@@ -96,7 +94,7 @@ static int helper_run(void *helper, const struct job *job, struct pass_result *r
 	return pass_run(c->pass, job, ret, err);
 }
 
-/* --- here -------------------------------------------------------------------------- */
+/* --- in the daemon ------------------------------------------------------------------ */
 
 static void arm(struct conntrack *c)
 {
@@ -139,11 +137,11 @@ static void note_success(struct conntrack *c, const struct worker_answer *a)
 	s->last_took_ns = a->took_ns;
 	s->longest_ns = MAX(s->longest_ns, a->took_ns);
 	if (c->is_failing)
-		log_notice(LOG_AREA_CONNTRACK, "stale flows can be removed again");
+		log_notice(LOG_AREA_CONNTRACK, "stale flow scan: recovered");
 	c->is_failing = false;
 	log_info(LOG_AREA_CONNTRACK,
-		 "looked for stale flows: %" PRIu64 " targets left to the kernel, %" PRIu64
-		 " flows judged, %" PRIu64 " removed, %" PRIu64 " ms",
+		 "stale flow scan: %" PRIu64 " targets filtered by the kernel, %" PRIu64
+		 " flows checked, %" PRIu64 " deleted, %" PRIu64 " ms",
 		 a->pass.n_matches, a->pass.n_seen, a->pass.n_deleted, a->took_ns / NSEC_PER_MSEC);
 }
 
@@ -151,7 +149,8 @@ static void note_failure(struct conntrack *c, const struct worker_answer *a)
 {
 	c->stats.failures++;
 	if (!c->is_failing)
-		log_warn(LOG_AREA_CONNTRACK, "stale flows are not removed, this is tried again: %s",
+		log_warn(LOG_AREA_CONNTRACK,
+			 "stale flow scan: %s; stale flows stay until a retry succeeds",
 			 a->err.text);
 	c->is_failing = true;
 }
@@ -218,7 +217,7 @@ struct conntrack_stats conntrack_stats_get(const struct conntrack *c)
 
 	s.restarts = worker_restarts(c->worker);
 	s.frontends = stale.frontends;
-	s.owed = stale.owed;
+	s.pending = stale.pending;
 	return s;
 }
 

@@ -17,7 +17,7 @@
 #define DELETE_BUF 65536
 #define DELETE_MSG_MAX 512
 
-/* Bits of CTA_FILTER_ORIG_FLAGS and _REPLY_FLAGS: not in any header of user space. */
+/* Bits of CTA_FILTER_ORIG_FLAGS and _REPLY_FLAGS: not in the kernel's uapi headers. */
 #define FILTER_IP_SRC (1 << 0)
 #define FILTER_IP_DST (1 << 1)
 #define FILTER_PROTO_NUM (1 << 3)
@@ -29,7 +29,7 @@
 struct ctnl {
 	struct nl_sock *query;
 	struct nl_sock *del;
-	/* Deletions not yet sent, and what became of those that were. */
+	/* Deletions not yet sent, and results of the sent ones. */
 	uint8_t *buf;
 	size_t len;
 	uint64_t n_queued; /* in `buf` */
@@ -59,13 +59,13 @@ void ctnl_close(struct ctnl *c)
 
 /* --- deleting by filter --- */
 
-/* Which address and port of a tuple are meant. */
+/* The side of a tuple: which address and port. */
 enum side {
 	SIDE_SRC,
 	SIDE_DST,
 };
 
-/* A tuple of which only one side and the protocol are given. Returns the flags that say so. */
+/* Put a tuple with one side and the protocol. Returns the filter flags of these fields. */
 static uint32_t put_tuple(struct nlmsghdr *h, uint16_t type, enum side side,
 			  const struct job_endpoint *e, uint8_t proto)
 {
@@ -85,8 +85,8 @@ static uint32_t put_tuple(struct nlmsghdr *h, uint16_t type, enum side side,
 }
 
 /*
- * Always with a tuple: without one, a kernel that knows no filter would take this
- * for "delete everything". With one, it misses the tuple's other half.
+ * Always with a tuple: a kernel without filters takes a request without tuple as
+ * "delete everything". With an incomplete tuple it returns an error.
  */
 static void put_filter(struct nlmsghdr *h, const struct ctnl_match *m)
 {
@@ -171,7 +171,7 @@ static bool read_tuple(struct job_endpoint *src, struct job_endpoint *dst, uint8
 	return read_side(src, ip, tb, SIDE_SRC) && read_side(dst, ip, tb, SIDE_DST);
 }
 
-/* Flows without ports (ICMP, unknown protocols) are none of ours: false. */
+/* Returns false for flows without ports (ICMP, unknown protocols). */
 static bool read_entry(struct ctnl_entry *ret, const struct nlmsghdr *h)
 {
 	const struct nlattr *tb[CTA_MAX + 1];
@@ -243,7 +243,7 @@ static void note_answer(struct ctnl *c, const struct nlmsghdr *h)
 		c->error = e->error;
 }
 
-/* The kernel acts inside send(); it answers only what it refuses. */
+/* The kernel acts inside send(); it answers only requests that it rejects. */
 static void send_deletions(struct ctnl *c)
 {
 	uint8_t *rx;
@@ -265,7 +265,7 @@ static void send_deletions(struct ctnl *c)
 	while ((n = nl_sock_recv(c->del, rx, NL_RECV_MAX)) != -EAGAIN) {
 		int len = (int)n;
 
-		if (n < 0) { /* an answer was lost: it may have been an error */
+		if (n < 0) { /* an answer was lost; it may have been an error */
 			c->error = c->error ? c->error : (int)n;
 			if (n != -ENOBUFS)
 				break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* conntrack/job - lifetime, order, and the judgement of a flow. */
+/* conntrack/job - lifetime, order, and the check of a flow. */
 #include "conntrack/job.h"
 
 #include <netinet/in.h>
@@ -109,7 +109,7 @@ static bool is_stale(const struct job *j, const struct job_frontend *f, const st
 	return false;
 }
 
-/* A flow from the frontend `f`, of which untranslated flows are not wanted. */
+/* Is this flow from frontend `f` the mirror image of a stale, untranslated flow? */
 static bool is_mirror(const struct job *j, const struct job_frontend *f,
 		      const struct job_flow *flow)
 {

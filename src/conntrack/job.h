@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * conntrack/job - what one pass over the tracked flows looks for, as plain data.
+ * conntrack/job - the targets of one pass over the tracked flows, as plain data.
  *
  *     frontend 10.96.0.10:53/UDP   live 10.1.0.7:53
- *         target exact 10.1.0.5:53     flows that lead to this endpoint
- *         target untranslated          flows that lead nowhere
+ *         target exact 10.1.0.5:53     flows to this endpoint
+ *         target untranslated          flows without DNAT
  *
- * A target says which flows of its frontend are stale. The data plane's past is
- * read off a flow's two tuples: the original destination is the frontend it was
- * sent to, the source of its replies is the endpoint it was led to; when both are
- * the same, nobody translated it.
+ * A target defines which flows of its frontend are stale. A flow's two tuples show how
+ * it was translated: the original destination is the frontend, the source of its replies
+ * is the endpoint; when both are equal, the flow was not translated.
  *
- * A job is made by conntrack/stale, travels to the helper process
- * (conntrack/worker) and is done there (conntrack/pass). Pure.
+ * conntrack/stale makes a job, conntrack/worker sends it to the helper process, and
+ * conntrack/pass performs it there. Pure.
  */
 #pragma once
 
 #include "base/ip.h"
 #include "base/vec.h"
 
-/* Bounds on one job, so that making it never holds up the event loop. */
+/* Limits of one job: making it must not delay the event loop. */
 #define JOB_FRONTENDS_MAX 16384
 #define JOB_TARGETS_MAX 65536
 #define JOB_LIVE_MAX 131072
@@ -33,11 +32,11 @@ _Static_assert(sizeof(struct job_endpoint) == 24, "travels as raw bytes");
 
 enum job_kind {
 	JOB_TARGET_UNSET = 0,
-	JOB_TARGET_EXACT,        /* led to `to` */
-	JOB_TARGET_UNTRANSLATED, /* led nowhere: older than the frontend or its first endpoint;
-				    or the mirror image of such a flow */
-	JOB_TARGET_TRANSLATED,   /* led anywhere: the frontend is gone */
-	JOB_TARGET_NOT_LIVE,     /* untranslated, or led to an endpoint that is not live */
+	JOB_TARGET_EXACT,        /* translated to `to` */
+	JOB_TARGET_UNTRANSLATED, /* older than the frontend or its first endpoint; or the mirror
+				    image of such a flow */
+	JOB_TARGET_TRANSLATED,   /* to any endpoint: the frontend was removed */
+	JOB_TARGET_NOT_LIVE,     /* untranslated, or to an endpoint that is not live */
 };
 
 struct job_target {
@@ -65,10 +64,10 @@ struct job {
 };
 
 /*
- * One tracked flow. The mirror image of an untranslated flow: when that is deleted while
- * an answer to it is on its way, the answer is tracked as a flow of its own, from the
- * frontend's address to the client. The client's next packet then is a "reply" in it,
- * and passes untranslated as before.
+ * One tracked flow. Mirror image of an untranslated flow: if the flow is deleted while an
+ * answer is in flight, the kernel tracks the answer as a new flow from the frontend's
+ * address to the client. The client's next packet is then a "reply" of the new flow and
+ * passes untranslated again.
  */
 struct job_flow {
 	struct job_endpoint from; /* original source */
@@ -77,8 +76,8 @@ struct job_flow {
 	struct job_endpoint back; /* destination of the replies */
 	uint8_t proto;
 	/*
-	 * In the default zone. A flow of another zone that nobody translated there is
-	 * somebody else's view of the same packets (CT-12d).
+	 * In the default zone. An untranslated flow of another zone is another tracker's view
+	 * of packets that are translated in the default zone (CT-12d).
 	 */
 	bool is_default_zone;
 };
@@ -90,8 +89,8 @@ int job_frontend_cmp(const void *a, const void *b);
 /* Is `e` in the sorted array `v`? */
 bool job_endpoint_is_in(const struct job_endpoint *e, const struct job_endpoint *v, size_t n);
 
-/* Is the flow one of those that the job is about? */
+/* Does a target of the job match the flow? */
 bool job_is_stale(const struct job *j, const struct job_flow *flow);
-/* Does the job need to look at flows of this family, at other protocols than UDP? */
+/* Does the job concern flows of this family; no protocol but UDP? */
 bool job_has_family(const struct job *j, enum ipfam fam);
 bool job_is_udp_only(const struct job *j);

@@ -7,28 +7,28 @@
 #include <stdlib.h>
 
 /*
- * A dump is filtered when at least this part of the table passes: the kernel then
- * fills a datagram, and lets packets in between, at least every 11,000 entries.
+ * A dump is filtered when at least one in FILTER_SHARE entries matches: the kernel then
+ * fills a datagram, and enables bottom halves, at least every 11,000 entries.
  */
 #define FILTER_SHARE 64
 /*
- * Costs in dumped entries, 2 us each (bench/conntrack). A walk that copies nothing
- * passes eight entries in that time; a dump also locks every bucket, be it empty.
+ * Costs in dumped entries, 2 us each (bench/conntrack). A walk without copies takes
+ * eight entries in that time; a dump also locks every bucket, even empty ones.
  */
 #define WALK_SHARE 8
 #define MATCH_COST 500
 #define DUMP_COST 5000
-/* Entries judged, a millisecond's worth, before what is stale among them goes. */
+/* Delete stale entries after so many checked ones: about a millisecond. */
 #define DELETE_EVERY 512
 #define COST_NEVER UINT64_MAX
 
 struct pass {
 	struct ctnl *ctnl;
-	bool cannot_match;          /* the kernel refused to delete by filter */
-	uint64_t n_udp[IPFAM_N];    /* flows of UDP, as the last dump of them showed */
-	const struct job *job;      /* of the dump under way */
-	struct pass_result *result; /* likewise */
-	uint64_t counts[IPFAM_N];   /* likewise: flows of UDP */
+	bool cannot_match;       /* the kernel cannot delete by filter */
+	uint64_t n_udp[IPFAM_N]; /* UDP flows in the last dump of them */
+	const struct job *job;   /* of the current dump, as the next two */
+	struct pass_result *result;
+	uint64_t counts[IPFAM_N]; /* UDP flows */
 };
 
 static const uint8_t families[IPFAM_N] = { AF_INET, AF_INET6 };
@@ -66,9 +66,9 @@ static uint64_t table_size(void)
 	return end == text ? UINT32_MAX : n;
 }
 
-/* --- left to the kernel --- */
+/* --- filtered by the kernel --- */
 
-/* The flow, and its mirror image: a walk each. */
+/* Delete untranslated flows, then their mirror images: a walk each. */
 static int match_untranslated(struct pass *p, const struct job *job, const struct job_frontend *f,
 			      struct err *err)
 {
@@ -79,7 +79,7 @@ static int match_untranslated(struct pass *p, const struct job *job, const struc
 	int r;
 
 	if (f->n_live > 0 && job_endpoint_is_in(&m.to, &job->live.v[f->live], f->n_live))
-		return 0; /* the endpoint is the address itself */
+		return 0; /* endpoint and frontend are equal: the flow is not translated */
 	m.by = m.to;
 	r = ctnl_delete_matching(p->ctnl, &m, err);
 	m.is_mirror = true;
@@ -108,7 +108,7 @@ static int match_target(struct pass *p, const struct job *job, const struct job_
 	return ctnl_delete_matching(p->ctnl, &m, err);
 }
 
-/* 0, -EOPNOTSUPP when this kernel cannot, or what went wrong. */
+/* 0, -EOPNOTSUPP when the kernel cannot filter, or another error. */
 static int match_all(struct pass *p, const struct job *job, struct pass_result *result,
 		     struct err *err)
 {
@@ -124,7 +124,7 @@ static int match_all(struct pass *p, const struct job *job, struct pass_result *
 	return 0;
 }
 
-/* --- dumped and judged --- */
+/* --- dumped and checked --- */
 
 static void on_entry(void *arg, const struct ctnl_entry *e)
 {
@@ -150,7 +150,7 @@ static int dump(struct pass *p, uint8_t family, uint8_t proto, struct err *err)
 	return r;
 }
 
-/* `is_udp`: one dump of UDP for each family of the job, else one of everything. */
+/* `is_udp`: a dump of UDP flows for each family of the job, else one of all flows. */
 static int dump_all(struct pass *p, bool is_udp, struct err *err)
 {
 	int r = 0;
@@ -172,7 +172,7 @@ static int judge_all(struct pass *p, const struct job *job, bool is_udp, struct 
 	p->job = job;
 	p->result = result;
 	r = dump_all(p, is_udp, err);
-	/* Also after a dump that broke off: what was judged is judged. */
+	/* Also after a dump that failed: the checked flows are valid. */
 	d = ctnl_delete_flush(p->ctnl, &result->n_deleted, &del_err);
 	p->job = NULL;
 	p->result = NULL;
@@ -183,7 +183,7 @@ static int judge_all(struct pass *p, const struct job *job, bool is_udp, struct 
 	return r;
 }
 
-/* --- which way ---------------------------------------------------------------------- */
+/* --- choice --------------------------------------------------------------------------- */
 
 static uint64_t match_cost(const struct pass *p, const struct job *job, uint64_t size)
 {
@@ -199,7 +199,7 @@ static uint64_t match_cost(const struct pass *p, const struct job *job, uint64_t
 	return n * (MATCH_COST + size / WALK_SHARE);
 }
 
-/* Of dumps of UDP, where enough of the table passes. */
+/* Cost of dumps of UDP flows, where enough of the table matches. */
 static uint64_t udp_cost(const struct pass *p, const struct job *job, uint64_t size)
 {
 	uint64_t cost = 0;

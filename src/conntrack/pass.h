@@ -2,13 +2,13 @@
 /*
  * conntrack/pass - do a job: find the stale flows and delete them.
  *
- * Two ways, by what they are estimated to cost (conntrack/ctnl says what they do):
+ * Two ways, chosen by estimated cost; see conntrack/ctnl:
  *
- *   match   the kernel deletes by itself, one walk a target; for jobs of IPv4 only
- *   dump    flows are dumped and judged here: everything, or UDP where that is enough of
- *           the table
+ *   match   the kernel filters and deletes, one walk per target; for IPv4-only jobs
+ *   dump    flows are dumped and checked here: all flows, or UDP flows if they are a
+ *           sufficient part of the table
  *
- * A table that holds nothing is not walked. Runs in the helper process; blocks.
+ * An empty table is not walked. Runs in the helper process; blocks.
  */
 #pragma once
 
@@ -17,9 +17,9 @@
 struct pass;
 
 struct pass_result {
-	uint64_t n_matches; /* targets that were left to the kernel; it does not count */
-	uint64_t n_seen;    /* flows that were dumped and judged */
-	uint64_t n_deleted; /* of those */
+	uint64_t n_matches; /* targets filtered by the kernel, which does not count flows */
+	uint64_t n_seen;    /* flows dumped and checked */
+	uint64_t n_deleted; /* of n_seen */
 };
 
 /* Takes `c`. */
@@ -28,8 +28,8 @@ void pass_close(struct pass *p);
 DEFINE_AUTO(struct pass *, pass_close);
 
 /*
- * 0: whatever the job is about and was there is gone. Otherwise a part of it may
- * be; do it again.
+ * 0: all flows that match the job were deleted. After an error, part of them may have been:
+ * repeat the job.
  */
 MUST_USE int pass_run(struct pass *p, const struct job *job, struct pass_result *ret,
 		      struct err *err);

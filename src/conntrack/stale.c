@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * conntrack/stale - the ledger, and what it owes.
+ * conntrack/stale - the ledger, and the scans that are pending.
  *
- * A record a service: its frontends by key, and the live endpoints of each of its
- * ports. A frontend points at the live set of the port that has it; who takes it
- * over just turns the pointer, so the order in which two services of one
- * transaction are accepted does not matter.
+ * A record per service: its frontends by key, and the live endpoints of each of its
+ * ports. A frontend points to the live set of its port; a service that takes it over
+ * changes the pointer, so the order in which two services of a transaction are
+ * accepted does not matter.
  *
- * What is owed is a list of looks: a frontend and a target. Looks wait in queues,
- * one for each delay, so that the first of a queue is always the first due.
+ * A scan is a frontend and a target. Scans wait in queues, one for each delay, so that
+ * the first of a queue is always due first.
  */
 #include "conntrack/stale.h"
 
@@ -18,19 +18,19 @@
 #include "base/hash.h"
 #include "model/select.h"
 
-#define LOOKS 2 /* for each target: at once, and for stragglers */
-/* More exact targets than this at one UDP frontend, and its live set says the same with one. */
-#define FRONTEND_LOOKS_MAX 32
-/* The helper works a fifth of the time at most; a few jobs in a row are free. */
+#define SCANS 2 /* scans of each target: at once, and for late packets */
+/* Above this number of exact targets, a UDP frontend uses one target with its live set. */
+#define FRONTEND_SCANS_MAX 32
+/* The helper works a fifth of the time at most; short bursts are exempt. */
 #define PACE 5
 #define PACE_FREE_NS (2 * NSEC_PER_SEC)
 #define PACE_MAX_NS (500 * NSEC_PER_MSEC)
 
 enum queue {
 	QUEUE_NOW = 0, /* as soon as the helper is free */
-	QUEUE_AGAIN,   /* second looks */
-	QUEUE_DEAD,    /* TCP: the endpoint's address may yet come back */
-	QUEUE_ALIVE,   /* TCP: it still is an endpoint of something else */
+	QUEUE_AGAIN,   /* second scans */
+	QUEUE_DEAD,    /* TCP: the endpoint's address may return */
+	QUEUE_ALIVE,   /* TCP: the address is an endpoint of another service */
 	QUEUE_N,
 };
 
@@ -38,7 +38,7 @@ enum queue {
 struct live {
 	enum ipfam fam;
 	uint16_t port_index;
-	uint32_t job; /* the job that has a copy of it, at `at` */
+	uint32_t job; /* the job that contains a copy, at `at` */
 	uint32_t at;
 	VEC(struct job_endpoint) v; /* sorted */
 };
@@ -54,20 +54,20 @@ _Static_assert(sizeof(struct key) == 24, "hashed and compared as raw bytes");
 struct frontend {
 	struct hnode node; /* in stale.frontends */
 	struct key key;
-	struct live *live; /* of the record that has it; NULL: nobody has */
-	struct list looks; /* of struct look, member `of` */
-	size_t n_looks;
-	uint32_t job; /* the last job it was part of */
+	struct live *live; /* of its record; NULL: none */
+	struct list scans; /* of struct scan, member `of` */
+	size_t n_scans;
+	uint32_t job; /* the last job with this frontend */
 };
 
-struct look {
-	struct hnode node; /* in stale.looks, by frontend and `to` */
+struct scan {
+	struct hnode node; /* in stale.scans, by frontend and `to` */
 	struct list due;   /* in a queue or in stale.under_way */
-	struct list of;    /* in frontend.looks */
+	struct list of;    /* in frontend.scans */
 	struct frontend *frontend;
 	struct job_endpoint to;
-	uint8_t kind;  /* enum job_kind */
-	uint8_t looks; /* still to be had */
+	uint8_t kind;   /* enum job_kind */
+	uint8_t n_left; /* number left */
 	bool is_under_way;
 	uint64_t due_ns;
 };
@@ -86,46 +86,46 @@ struct stale {
 	bool is_started;
 	struct htable records;
 	struct htable frontends;
-	struct htable looks;
+	struct htable scans;
 	struct list queues[QUEUE_N];
 	struct list under_way;
 	uint32_t job;
 	bool is_busy;
 	uint32_t failures;
 	uint64_t not_before_ns;
-	uint64_t rested_ns; /* when all jobs so far will have been rested from */
+	uint64_t rested_ns; /* earliest start of the next job under the 20 % duty cycle */
 };
 
-/* --- looks --- */
+/* --- scans --- */
 
-static const struct job_endpoint nowhere; /* of targets that are not exact */
+static const struct job_endpoint nowhere; /* `to` of targets that are not exact */
 
 static void frontend_reap(struct stale *s, struct frontend *f)
 {
-	if (f->live != NULL || !list_is_empty(&f->looks))
+	if (f->live != NULL || !list_is_empty(&f->scans))
 		return;
 	htable_remove(&s->frontends, &f->node);
 	free(f);
 }
 
-static void look_drop(struct stale *s, struct look *l)
+static void scan_drop(struct stale *s, struct scan *l)
 {
 	list_del(&l->due);
 	list_del(&l->of);
-	l->frontend->n_looks--;
-	htable_remove(&s->looks, &l->node);
+	l->frontend->n_scans--;
+	htable_remove(&s->scans, &l->node);
 	free(l);
 }
 
-static void look_queue(struct stale *s, struct look *l, enum queue q, uint64_t due_ns)
+static void scan_queue(struct stale *s, struct scan *l, enum queue q, uint64_t due_ns)
 {
 	list_del(&l->due);
 	l->due_ns = due_ns;
 	list_add_tail(&s->queues[q], &l->due);
 }
 
-/* Without the kind, which looks_soften() changes. */
-static uint32_t look_hash(const struct frontend *f, const struct job_endpoint *to)
+/* Excludes the kind, which scan_soften() changes. */
+static uint32_t scan_hash(const struct frontend *f, const struct job_endpoint *to)
 {
 	struct {
 		const struct frontend *f;
@@ -135,12 +135,12 @@ static uint32_t look_hash(const struct frontend *f, const struct job_endpoint *t
 	return hash_bytes(&key, sizeof(key));
 }
 
-/* The look for this that has not begun yet, or NULL. */
-static struct look *look_find(const struct stale *s, const struct frontend *f, enum job_kind kind,
+/* The scan of this target that has not begun yet, or NULL. */
+static struct scan *scan_find(const struct stale *s, const struct frontend *f, enum job_kind kind,
 			      const struct job_endpoint *to)
 {
-	htable_for_each_hash (n, &s->looks, look_hash(f, to)) {
-		struct look *l = container_of(n, struct look, node);
+	htable_for_each_hash (n, &s->scans, scan_hash(f, to)) {
+		struct scan *l = container_of(n, struct scan, node);
 
 		if (l->frontend == f && l->kind == kind && !l->is_under_way &&
 		    job_endpoint_cmp(&l->to, to) == 0)
@@ -149,56 +149,57 @@ static struct look *look_find(const struct stale *s, const struct frontend *f, e
 	return NULL;
 }
 
-/* Everything that does not live will be looked for. */
-static bool is_doubted(const struct stale *s, const struct frontend *f)
+/* Is a scan for all endpoints that are not live pending? */
+static bool scans_not_live(const struct stale *s, const struct frontend *f)
 {
-	return look_find(s, f, JOB_TARGET_NOT_LIVE, &nowhere) != NULL;
+	return scan_find(s, f, JOB_TARGET_NOT_LIVE, &nowhere) != NULL;
 }
 
-/* Owe looks for a target; one that is owed already is owed anew. */
-static void look_add(struct stale *s, struct frontend *f, enum job_kind kind,
+/* Add scans of a target; restart those that are pending already. */
+static void scan_add(struct stale *s, struct frontend *f, enum job_kind kind,
 		     const struct job_endpoint *to, uint64_t now)
 {
-	struct look *l;
+	struct scan *l;
 
 	to = to ? to : &nowhere;
-	l = look_find(s, f, kind, to);
+	l = scan_find(s, f, kind, to);
 	if (l == NULL) {
 		l = xcalloc(1, sizeof(*l));
 		l->frontend = f;
 		l->kind = (uint8_t)kind;
 		l->to = *to;
-		list_add_tail(&f->looks, &l->of);
-		f->n_looks++;
-		htable_insert(&s->looks, &l->node, look_hash(f, to));
+		list_add_tail(&f->scans, &l->of);
+		f->n_scans++;
+		htable_insert(&s->scans, &l->node, scan_hash(f, to));
 	}
-	l->looks = LOOKS;
+	l->n_left = SCANS;
 	if (f->key.proto == L4PROTO_TCP)
-		look_queue(s, l, QUEUE_DEAD, now + STALE_DEAD_NS);
+		scan_queue(s, l, QUEUE_DEAD, now + STALE_DEAD_NS);
 	else
-		look_queue(s, l, QUEUE_NOW, now);
+		scan_queue(s, l, QUEUE_NOW, now);
 }
 
-static void looks_drop(struct stale *s, struct frontend *f)
+static void scans_drop(struct stale *s, struct frontend *f)
 {
-	list_for_each_safe (i, tmp, &f->looks) {
-		struct look *l = list_entry(i, struct look, of);
+	list_for_each_safe (i, tmp, &f->scans) {
+		struct scan *l = list_entry(i, struct scan, of);
 
 		if (!l->is_under_way)
-			look_drop(s, l);
+			scan_drop(s, l);
 	}
 }
 
-/* Many exact targets at one UDP frontend are one: whatever is not live. */
-static void look_add_exact(struct stale *s, struct frontend *f, const struct job_endpoint *to,
+/* Many exact targets of a UDP frontend become one: all endpoints that are not live. */
+static void scan_add_exact(struct stale *s, struct frontend *f, const struct job_endpoint *to,
 			   uint64_t now)
 {
-	if (f->key.proto != L4PROTO_UDP || (f->n_looks < FRONTEND_LOOKS_MAX && !is_doubted(s, f))) {
-		look_add(s, f, JOB_TARGET_EXACT, to, now);
+	if (f->key.proto != L4PROTO_UDP ||
+	    (f->n_scans < FRONTEND_SCANS_MAX && !scans_not_live(s, f))) {
+		scan_add(s, f, JOB_TARGET_EXACT, to, now);
 		return;
 	}
-	looks_drop(s, f);
-	look_add(s, f, JOB_TARGET_NOT_LIVE, NULL, now);
+	scans_drop(s, f);
+	scan_add(s, f, JOB_TARGET_NOT_LIVE, NULL, now);
 }
 
 /* --- records --- */
@@ -240,7 +241,7 @@ static struct record *record_find(const struct stale *s, const struct svc *svc)
 	return NULL;
 }
 
-/* UDP: what still answers. TCP: whatever is there, an end is told by its absence. */
+/* UDP: endpoints that answer. TCP: all endpoints; a removed one is absent from its slice. */
 static bool is_live(const struct endpoint *e, uint8_t proto)
 {
 	return proto == L4PROTO_TCP || (e->flags & (ENDPOINT_READY | ENDPOINT_SERVING)) != 0;
@@ -284,7 +285,7 @@ static bool are_tracked(const struct stale *s, const struct plan_rows *rows)
 	return false;
 }
 
-/* --- what a change owes --- */
+/* --- scans after a change --- */
 
 static struct frontend *frontend_find(const struct stale *s, const struct key *key)
 {
@@ -306,12 +307,12 @@ static struct frontend *frontend_get(struct stale *s, const struct key *key)
 		return f;
 	f = xcalloc(1, sizeof(*f));
 	f->key = *key;
-	list_init(&f->looks);
+	list_init(&f->scans);
 	htable_insert(&s->frontends, &f->node, hash_bytes(key, sizeof(*key)));
 	return f;
 }
 
-/* Owe the members of `old` that are not in `new` (NULL: none are); both are sorted. */
+/* Add scans for the members of `old` that are not in `new` (NULL: empty); both are sorted. */
 static void lost_add(struct stale *s, struct frontend *f, const struct live *old,
 		     const struct live *new, uint64_t now)
 {
@@ -321,25 +322,25 @@ static void lost_add(struct stale *s, struct frontend *f, const struct live *old
 		while (new != NULL && j < new->v.n &&job_endpoint_cmp(&new->v.v[j], e) < 0)
 			j++;
 		if (new == NULL || j == new->v.n || job_endpoint_cmp(&new->v.v[j], e) != 0)
-			look_add_exact(s, f, e, now);
+			scan_add_exact(s, f, e, now);
 	}
 }
 
 /*
- * A frontend that was gone is there again before all its flows were looked at:
- * some of them may be good now.
+ * A removed frontend was added again before its flows were scanned: some of the flows
+ * may be valid now.
  */
-static void looks_soften(struct frontend *f)
+static void scan_soften(struct frontend *f)
 {
-	list_for_each (i, &f->looks) {
-		struct look *l = list_entry(i, struct look, of);
+	list_for_each (i, &f->scans) {
+		struct scan *l = list_entry(i, struct scan, of);
 
 		if (l->kind == JOB_TARGET_TRANSLATED)
 			l->kind = JOB_TARGET_NOT_LIVE;
 	}
 }
 
-/* The service whose live endpoints are `live` has this frontend now. */
+/* The frontend now belongs to the service port with the endpoints `live`. */
 static void frontend_take(struct stale *s, const struct key *key, struct live *live, uint64_t now)
 {
 	struct frontend *f = frontend_get(s, key);
@@ -349,11 +350,11 @@ static void frontend_take(struct stale *s, const struct key *key, struct live *l
 	if (old != NULL)
 		lost_add(s, f, old, live, now);
 	else
-		looks_soften(f);
+		scan_soften(f);
 	if (key->proto != L4PROTO_UDP || !s->is_started)
 		return;
-	if ((old == NULL || (old->v.n == 0 && live->v.n > 0)) && !is_doubted(s, f))
-		look_add(s, f, JOB_TARGET_UNTRANSLATED, NULL, now);
+	if ((old == NULL || (old->v.n == 0 && live->v.n > 0)) && !scans_not_live(s, f))
+		scan_add(s, f, JOB_TARGET_UNTRANSLATED, NULL, now);
 }
 
 static void frontend_give_up(struct stale *s, struct frontend *f, uint64_t now)
@@ -362,8 +363,8 @@ static void frontend_give_up(struct stale *s, struct frontend *f, uint64_t now)
 
 	f->live = NULL;
 	if (f->key.proto == L4PROTO_UDP) {
-		looks_drop(s, f);
-		look_add(s, f, JOB_TARGET_TRANSLATED, NULL, now);
+		scans_drop(s, f);
+		scan_add(s, f, JOB_TARGET_TRANSLATED, NULL, now);
 	} else {
 		lost_add(s, f, old, NULL, now);
 	}
@@ -396,7 +397,7 @@ static struct record *record_make(struct stale *s, const struct svc *svc,
 	return r;
 }
 
-/* The frontends of `r`, whose keys are those of `rows` in the same order, are its own now. */
+/* Take over the frontends of `r`, whose keys are those of `rows` in the order of `rows`. */
 static void record_take(struct stale *s, struct record *r, const struct svc *svc,
 			const struct plan_rows *rows, uint64_t now)
 {
@@ -412,7 +413,7 @@ static void record_take(struct stale *s, struct record *r, const struct svc *svc
 	vec_fit(&r->lives);
 }
 
-/* Whatever of `r` nobody took over is gone. */
+/* Frontends of `r` that no service took over are removed. */
 static void record_give_up(struct stale *s, struct record *r, uint64_t now)
 {
 	vec_for_each (key, &r->keys) {
@@ -453,7 +454,7 @@ void stale_gone(struct stale *s, const struct ip_addr *addr, uint16_t port, uint
 		return;
 	f = frontend_get(s, &key);
 	if (f->live == NULL)
-		look_add(s, f, JOB_TARGET_TRANSLATED, NULL, now);
+		scan_add(s, f, JOB_TARGET_TRANSLATED, NULL, now);
 }
 
 void stale_recheck(struct stale *s, uint64_t now)
@@ -463,8 +464,8 @@ void stale_recheck(struct stale *s, uint64_t now)
 
 		if (f->live == NULL || f->key.proto != L4PROTO_UDP)
 			continue;
-		looks_drop(s, f);
-		look_add(s, f, JOB_TARGET_NOT_LIVE, NULL, now);
+		scans_drop(s, f);
+		scan_add(s, f, JOB_TARGET_NOT_LIVE, NULL, now);
 	}
 }
 
@@ -486,18 +487,18 @@ uint64_t stale_next(const struct stale *s)
 		return STALE_NEVER;
 	for (int q = 0; q < QUEUE_N; q++)
 		if (!list_is_empty(&s->queues[q]))
-			next = MIN(next, list_entry(s->queues[q].next, struct look, due)->due_ns);
+			next = MIN(next, list_entry(s->queues[q].next, struct scan, due)->due_ns);
 	return next == STALE_NEVER ? next : MAX(next, s->not_before_ns);
 }
 
-/* What has become of a look since it was owed. */
+/* Result of the check of a due scan. */
 enum fate {
-	FATE_TAKE, /* to be had */
-	FATE_DROP, /* the endpoint serves this frontend again */
-	FATE_WAIT, /* TCP: its address still is an endpoint of something */
+	FATE_TAKE, /* perform it */
+	FATE_DROP, /* the endpoint serves the frontend again */
+	FATE_WAIT, /* TCP: the address is still an endpoint of a service */
 };
 
-static enum fate look_fate(const struct stale *s, const struct look *l)
+static enum fate scan_fate(const struct stale *s, const struct scan *l)
 {
 	const struct frontend *f = l->frontend;
 
@@ -509,21 +510,21 @@ static enum fate look_fate(const struct stale *s, const struct look *l)
 										    : FATE_TAKE;
 }
 
-/* A job in the making. */
+/* A job that is being filled. */
 struct taking {
 	VEC(struct frontend *) frontends;
-	size_t n_looks;
+	size_t n_scans;
 	size_t n_live;
 };
 
-static void look_take(struct stale *s, struct taking *t, struct look *l)
+static void scan_take(struct stale *s, struct taking *t, struct scan *l)
 {
 	struct frontend *f = l->frontend;
 
 	list_del(&l->due);
 	list_add_tail(&s->under_way, &l->due);
 	l->is_under_way = true;
-	t->n_looks++;
+	t->n_scans++;
 	if (f->job == s->job)
 		return;
 	f->job = s->job;
@@ -531,27 +532,27 @@ static void look_take(struct stale *s, struct taking *t, struct look *l)
 	*vec_push(&t->frontends) = f;
 }
 
-static void look_settle(struct stale *s, struct taking *t, struct look *l, uint64_t now)
+static void scan_settle(struct stale *s, struct taking *t, struct scan *l, uint64_t now)
 {
 	struct frontend *f = l->frontend;
 
-	switch (look_fate(s, l)) {
+	switch (scan_fate(s, l)) {
 	case FATE_TAKE:
-		look_take(s, t, l);
+		scan_take(s, t, l);
 		break;
 	case FATE_DROP:
-		look_drop(s, l);
+		scan_drop(s, l);
 		frontend_reap(s, f);
 		break;
 	case FATE_WAIT:
-		look_queue(s, l, QUEUE_ALIVE, now + STALE_ALIVE_NS);
+		scan_queue(s, l, QUEUE_ALIVE, now + STALE_ALIVE_NS);
 		break;
 	}
 }
 
 static bool is_full(const struct taking *t)
 {
-	return t->frontends.n >= JOB_FRONTENDS_MAX || t->n_looks >= JOB_TARGETS_MAX ||
+	return t->frontends.n >= JOB_FRONTENDS_MAX || t->n_scans >= JOB_TARGETS_MAX ||
 	       t->n_live >= JOB_LIVE_MAX;
 }
 
@@ -575,15 +576,15 @@ static void frontend_write(struct job *job, struct frontend *f)
 		.target = (uint32_t)job->targets.n,
 	};
 
-	list_for_each (i, &f->looks) {
-		const struct look *l = list_entry(i, struct look, of);
+	list_for_each (i, &f->scans) {
+		const struct scan *l = list_entry(i, struct scan, of);
 
 		if (l->is_under_way)
 			*vec_push(&job->targets) =
 				(struct job_target){ .to = l->to, .kind = l->kind };
 	}
 	to.n_targets = (uint32_t)job->targets.n - to.target;
-	/* An end of TCP is told by its address; only UDP is judged by what lives. */
+	/* TCP targets are exact; only UDP uses the live set. */
 	if (f->live != NULL && f->live->v.n > 0 && f->key.proto == L4PROTO_UDP) {
 		live_write(job, f->live);
 		to.live = f->live->at;
@@ -602,11 +603,11 @@ bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 	ret->id = s->job;
 	for (int q = 0; q < QUEUE_N; q++)
 		list_for_each_safe (i, tmp, &s->queues[q]) {
-			struct look *l = list_entry(i, struct look, due);
+			struct scan *l = list_entry(i, struct scan, due);
 
 			if (l->due_ns > now || is_full(&t))
 				break;
-			look_settle(s, &t, l, now);
+			scan_settle(s, &t, l, now);
 		}
 	vec_for_each (f, &t.frontends)
 		frontend_write(ret, *f);
@@ -618,16 +619,16 @@ bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 	return s->is_busy;
 }
 
-static void look_done(struct stale *s, struct look *l, uint64_t now)
+static void scan_done(struct stale *s, struct scan *l, uint64_t now)
 {
 	struct frontend *f = l->frontend;
 
 	l->is_under_way = false;
-	if (--l->looks > 0) {
-		look_queue(s, l, QUEUE_AGAIN, now + STALE_AGAIN_NS);
+	if (--l->n_left > 0) {
+		scan_queue(s, l, QUEUE_AGAIN, now + STALE_AGAIN_NS);
 		return;
 	}
-	look_drop(s, l);
+	scan_drop(s, l);
 	frontend_reap(s, f);
 }
 
@@ -654,14 +655,14 @@ void stale_job_done(struct stale *s, uint32_t id, int result, uint64_t took_ns, 
 		return;
 	s->is_busy = false;
 	list_for_each_safe (i, tmp, &s->under_way) {
-		struct look *l = list_entry(i, struct look, due);
+		struct scan *l = list_entry(i, struct scan, due);
 
 		if (result == 0) {
-			look_done(s, l, now);
+			scan_done(s, l, now);
 			continue;
 		}
 		l->is_under_way = false;
-		look_queue(s, l, QUEUE_NOW, now);
+		scan_queue(s, l, QUEUE_NOW, now);
 	}
 	if (result == 0)
 		job_rest(s, took_ns, now);
@@ -692,17 +693,17 @@ void stale_close(struct stale *s)
 	htable_for_each_safe (n, tmp, &s->frontends) {
 		struct frontend *f = container_of(n, struct frontend, node);
 
-		list_for_each_safe (i, next, &f->looks)
-			free(list_entry(i, struct look, of));
+		list_for_each_safe (i, next, &f->scans)
+			free(list_entry(i, struct scan, of));
 		free(f);
 	}
 	htable_fini(&s->records);
 	htable_fini(&s->frontends);
-	htable_fini(&s->looks);
+	htable_fini(&s->scans);
 	free(s);
 }
 
 struct stale_stats stale_stats_get(const struct stale *s)
 {
-	return (struct stale_stats){ .frontends = s->frontends.count, .owed = s->looks.count };
+	return (struct stale_stats){ .frontends = s->frontends.count, .pending = s->scans.count };
 }

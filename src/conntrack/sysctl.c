@@ -119,11 +119,11 @@ size_t sysctl_cpus(const char *root)
 /* --- applying ------------------------------------------------------------------------ */
 
 enum rule {
-	RULE_EQUAL, /* as asked */
-	RULE_RAISE, /* never less than it is */
+	RULE_EQUAL, /* set the desired value */
+	RULE_RAISE, /* never lower the present value */
 };
 
-/* 0 or a failure, which was told. */
+/* 0, or an error, which is logged. */
 static int set(const char *root, const char *file, uint64_t want, enum rule rule)
 {
 	struct err err;
@@ -142,7 +142,7 @@ static int set(const char *root, const char *file, uint64_t want, enum rule rule
 	return 0;
 }
 
-/* The number of buckets follows, unless the limit itself was refused: then it would be, too. */
+/* Also sets the number of buckets, unless setting the limit failed. */
 static size_t set_table(const struct sysctl_config *c, const char *root)
 {
 	uint64_t max = sysctl_table_max(c, sysctl_cpus(root));

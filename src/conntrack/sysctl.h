@@ -2,10 +2,10 @@
 /*
  * conntrack/sysctl - limits and timeouts of connection tracking (CT-13 to CT-17).
  *
- * Each is written only if it differs. A table limit that the administrator set
- * higher is left alone: lowering it could drop connections. What cannot be
- * written (a read-only /proc, another network namespace's limit) is one warning
- * that names the file, and vipd goes on: services work without it.
+ * Each file is written only if its value differs. A table limit that the administrator
+ * set higher is kept: lowering it could drop connections. A file that cannot be written
+ * (a read-only /proc, another network namespace's limit) causes one warning, and vipd
+ * continues: services work without it.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 
 #define SYSCTL_MAX_CAP 1048576 /* CT-14 */
 
-/* 0 leaves the kernel's value as it is, of everything but max_min. */
+/* 0 keeps the kernel's value, except for max_min. */
 struct sysctl_config {
 	uint32_t max_per_core;
 	uint32_t max_min; /* used only with max_per_core */
@@ -23,15 +23,15 @@ struct sysctl_config {
 	uint64_t tcp_close_wait_s;
 	uint64_t udp_s;
 	uint64_t udp_stream_s;
-	bool is_tcp_liberal; /* false never takes it back */
+	bool is_tcp_liberal; /* false: keep the kernel's value */
 };
 
-/* CT-14: entries the table shall hold on a machine with so many CPUs; 0 = not our business. */
+/* CT-14: desired size of the table on a machine with `n_cpus` CPUs; 0 = keep. */
 uint64_t sysctl_table_max(const struct sysctl_config *c, size_t n_cpus);
-/* CPUs of this machine, from sysfs below `root` ("" but for tests); else what we may run on. */
+/* CPUs of this machine, from sysfs below `root` ("", except in tests), or the affinity mask. */
 size_t sysctl_cpus(const char *root);
 
-/* Are the kernel's files there? They come with the first table that tracks connections. */
+/* Do the kernel's files exist? The first table that tracks connections creates them. */
 bool sysctl_is_there(const char *root);
-/* Write what differs below `root`. Returns how many files were refused, each with a warning. */
+/* Write values that differ below `root`. Returns the number of failures, each logged. */
 size_t sysctl_apply(const struct sysctl_config *c, const char *root);

@@ -12,7 +12,7 @@
 #include "base/child.h"
 #include "base/log.h"
 
-/* What a job looks like on the way: this, then the three arrays. Same program, same machine. */
+/* Header of a job on the socket; the three arrays follow. Both ends are this program. */
 struct head {
 	uint32_t id;
 	uint32_t n_frontends;
@@ -26,11 +26,11 @@ struct worker {
 	struct child child;
 	struct event *readable;
 	struct event *writable;
-	struct event *lost; /* tells of a job that could not even be sent */
-	uint32_t job;       /* under way; 0: none */
-	VEC(uint8_t) out;   /* what of it is not yet written, from out_at */
+	struct event *lost; /* fires for a job that could not be sent */
+	uint32_t job;       /* current job; 0: none */
+	VEC(uint8_t) out;   /* its unwritten rest, from out_at */
 	size_t out_at;
-	struct worker_answer in; /* what of the answer has come */
+	struct worker_answer in; /* received part of the answer */
 	size_t in_len;
 	uint64_t restarts;
 };
@@ -77,7 +77,7 @@ static void helper_main(void *arg, int fd)
 
 /* --- the daemon's end -------------------------------------------------------------- */
 
-/* Nobody waits for a walk that is under way: it ends by itself, and then the helper does. */
+/* Does not wait for a walk in progress: the helper exits after it. */
 static void helper_stop(struct worker *w)
 {
 	if (w->readable != NULL)
@@ -109,7 +109,7 @@ static void helper_died(struct worker *w)
 {
 	helper_stop(w);
 	child_reap(&w->child);
-	log_notice(LOG_AREA_CONNTRACK, "the helper process is gone, a new one starts when needed");
+	log_notice(LOG_AREA_CONNTRACK, "helper process: exited; the next job starts a new one");
 	if (w->job != 0)
 		job_fail(w, "died");
 }
@@ -147,7 +147,7 @@ static void flush(struct worker *w)
 			(void)event_add(w->writable, NULL);
 			return;
 		}
-		if (n == -1) /* the end of the stream, which is read next, says the rest */
+		if (n == -1) /* reading finds the end of the stream next */
 			return;
 		w->out_at += (size_t)n;
 	}

@@ -24,7 +24,7 @@ int nl_extack_read(struct nl_extack *ret, const struct nlmsghdr *h)
 		return 0;
 	ret->is_error = true;
 	if (h->nlmsg_flags & NLM_F_ACK_TLVS) {
-		/* Without NETLINK_CAP_ACK the whole request stands between. */
+		/* Without NETLINK_CAP_ACK the whole request precedes the attributes. */
 		if (!(h->nlmsg_flags & NLM_F_CAPPED) && e->msg.nlmsg_len > sizeof(e->msg))
 			head += e->msg.nlmsg_len - sizeof(e->msg);
 		nl_attr_table(tb, NLMSGERR_ATTR_MAX, h, head);
@@ -34,7 +34,7 @@ int nl_extack_read(struct nl_extack *ret, const struct nlmsghdr *h)
 		ret->has_offset = offset != NULL;
 		ret->offset = offset != NULL ? *offset : 0;
 	}
-	/* Positive numbers are no errnos; never let one look like success. */
+	/* Positive numbers are not errnos: never take one for success. */
 	return e->error < 0 ? e->error : -EBADMSG;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * nl/answer - what batches and dumps share when they read the kernel's words.
+ * nl/answer - parse the kernel's answers; shared by batches and dumps.
  * Private to nl/.
  */
 #pragma once
@@ -11,9 +11,9 @@
 
 #include "base/util.h"
 
-/* The verdict of one NLMSG_ERROR message, with the extended part if the kernel sent one. */
+/* The result in one NLMSG_ERROR message, with the extended ACK if the kernel sent one. */
 struct nl_extack {
-	bool is_error; /* a refusal was read */
+	bool is_error; /* an error was read, not an ACK */
 	bool has_offset;
 	uint32_t offset;
 	char detail[128];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * nl/attr - reading attributes without trusting them.
+ * nl/attr - read netlink attributes with length checks.
  *
  *     const struct nlattr *tb[NFTA_TABLE_MAX + 1];
  *
@@ -9,8 +9,8 @@
  *
  * The table functions fill every entry: absent attributes are NULL, unknown
  * types are skipped, a truncated rest is ignored. The getters check the length
- * and yield `fallback` when the attribute is NULL or too short, so a reader
- * never touches memory that the message does not have.
+ * and return `fallback` when the attribute is NULL or too short, so a reader
+ * never accesses memory outside the message.
  */
 #pragma once
 

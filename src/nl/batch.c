@@ -11,10 +11,10 @@
 #include "base/vec.h"
 #include "nl/answer.h"
 
-/* BATCH_BEGIN with its generation, and BATCH_END: both fit, with room to spare. */
+/* Room for BATCH_BEGIN with its generation, or BATCH_END. */
 #define FRAME_MAX 64
 
-/* From `offset` of the buffer on, bytes belong to `tag`. */
+/* Bytes of the buffer from `offset` on belong to `tag`. */
 struct mark {
 	size_t offset;
 	const void *tag;
@@ -42,7 +42,7 @@ static struct nlmsghdr *header_at(const struct nl_batch *b, size_t offset)
 	return (struct nlmsghdr *)(void *)(b->buf + offset);
 }
 
-/* libmnl leaves padding as it finds it: let it not find other memory's contents. */
+/* Clear new memory: libmnl does not write padding. */
 static void buffer_grow(struct nl_batch *b, size_t cap)
 {
 	b->buf = xreallocarray(b->buf, cap, 1);
@@ -150,12 +150,12 @@ size_t nl_batch_bytes(const struct nl_batch *b)
 {
 	const struct nlmsghdr *h = header_at(b, b->used);
 
-	/* A longer one has run over its room already. */
+	/* A longer message has overrun the buffer already. */
 	assert(h->nlmsg_len <= NL_BATCH_MSG_MAX);
 	return b->used + MNL_ALIGN(h->nlmsg_len);
 }
 
-/* The one tag that all bytes of message `i` with a tag have; NULL when there are several. */
+/* The tag of marks [first, end) if there is only one, else NULL. */
 static const void *tag_only(const struct nl_batch *b, size_t first, size_t end)
 {
 	const void *tag = NULL;
@@ -171,7 +171,7 @@ static const void *tag_only(const struct nl_batch *b, size_t first, size_t end)
 	return tag;
 }
 
-/* Who owns the byte of message `i` that the kernel points at, if it points. */
+/* The tag of the byte of message `i` at `offset`, or the message's only tag. */
 static const void *tag_find(const struct nl_batch *b, size_t i, bool has_offset, uint32_t offset)
 {
 	size_t first = b->msgs.v[i].first_mark;
@@ -186,7 +186,7 @@ static const void *tag_find(const struct nl_batch *b, size_t i, bool has_offset,
 	return tag != NULL ? tag : tag_only(b, first, end);
 }
 
-/* Keep the first refusal: what follows it in the batch often fails because of it. */
+/* Keep the first error: later messages of the batch often fail because of it. */
 static void rejection_keep(struct nl_batch *b, uint32_t i, int error, const struct nl_extack *x)
 {
 	struct nl_rejection *f = &b->refusal;
@@ -199,7 +199,7 @@ static void rejection_keep(struct nl_batch *b, uint32_t i, int error, const stru
 		return; /* begin or end: the batch as a whole */
 	f->index = i - 1;
 	f->msg = header_at(b, b->msgs.v[i - 1].offset);
-	/* A pointer outside the message is no pointer. */
+	/* Ignore an offset outside the message. */
 	f->has_offset = x->has_offset && x->offset < f->msg->nlmsg_len;
 	f->offset = f->has_offset ? x->offset : 0;
 	f->tag = tag_find(b, i - 1, f->has_offset, f->offset);
@@ -221,7 +221,7 @@ static bool verdict(struct nl_batch *b, const struct nlmsghdr *h)
 	return false;
 }
 
-/* Called right after send(): everything is queued already. */
+/* Call directly after send(): all answers are queued then. */
 static int verdicts_read(struct nl_batch *b, struct err *err)
 {
 	bool is_acked = false, is_lost = false;

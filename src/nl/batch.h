@@ -4,12 +4,12 @@
  *
  *     open -> msg, (attributes, tag)..., msg, ... -> commit -> reset or close
  *
- * One datagram, one acknowledgement (asked on the last message; older kernels
- * give none on the batch's end); errors come unasked. An ACK means "valid", not
- * "applied", so one refusal voids all ACKs.
+ * One datagram, one acknowledgement (requested on the last message; older kernels
+ * send none for the batch's end); errors are always sent. An ACK means "valid", not
+ * "applied": one rejected message voids all ACKs.
  *
- * Errors:    nl_batch_msg() never fails. Whatever is wrong is reported by
- *            nl_batch_commit(), so callers check once, at the end.
+ * Errors:    nl_batch_msg() never fails. nl_batch_commit() reports all errors, so
+ *            callers check once, at the end.
  * Ownership: the batch borrows `nl`; tags are borrowed until reset or close.
  * Kernel:    linux/netfilter/nfnetlink.h (NFNL_MSG_BATCH_*, NFNL_BATCH_GENID);
  *            the rules are in the kernel's net/netfilter/nfnetlink.c.
@@ -25,19 +25,19 @@ struct nl_batch;
 /* A message may grow to this size, header and all; an attribute to 65535 bytes (its u16 length). */
 #define NL_BATCH_MSG_MAX 98304
 
-/* Whom and what the kernel refused; all zero when it refused nothing. */
+/* The message that the kernel rejected, and its tag; all zero when it rejected none. */
 struct nl_rejection {
 	int error; /* -errno */
 	/*
-	 * Who the refused bytes belong to, or, when the kernel points nowhere or at
-	 * untagged bytes, the only tag of the message. NULL when it cannot be told:
-	 * the refusal is about the batch as a whole, or the message has several tags.
+	 * The tag of the rejected bytes, or, when the kernel reports no offset or one of
+	 * untagged bytes, the only tag of the message. NULL when the error concerns the
+	 * batch as a whole, or the message has several tags.
 	 */
 	const void *tag;
-	const struct nlmsghdr *msg; /* refused message as it was sent, or NULL: the whole batch */
+	const struct nlmsghdr *msg; /* rejected message as it was sent, or NULL: the whole batch */
 	size_t index;               /* of `msg` in the batch, from 0 */
 	bool has_offset;
-	uint32_t offset;  /* from `msg` to the attribute the kernel points at */
+	uint32_t offset;  /* from `msg` to the rejected attribute */
 	char detail[128]; /* the kernel's extended text, or "" */
 };
 
@@ -45,43 +45,43 @@ struct nl_rejection {
 void nl_batch_open(struct nl_batch **ret, struct nl_sock *nl, uint32_t genid);
 void nl_batch_close(struct nl_batch *b);
 DEFINE_AUTO(struct nl_batch *, nl_batch_close);
-/* Forget all messages and keep the memory: as if just opened. */
+/* Drop all messages and keep the memory: the state after nl_batch_open(). */
 void nl_batch_reset(struct nl_batch *b, uint32_t genid);
 
 /*
  * Append a message with its nfgenmsg and return its header, for mnl_attr_put_*().
  * The pointer is valid until the next nl_batch_msg(). `type` is
  * (NFNL_SUBSYS_x << 8 | NFT_MSG_x), of one subsystem in the whole batch; `flags`
- * are what is wanted beside NLM_F_REQUEST; `family` is NFPROTO_*. `tag` says
- * whom to name if the kernel objects; NULL for the part that several share.
+ * are added to NLM_F_REQUEST; `family` is NFPROTO_*. `tag` identifies the owner of
+ * the message in an error; NULL for parts that several owners share.
  */
 struct nlmsghdr *nl_batch_msg(struct nl_batch *b, uint16_t type, uint16_t flags, uint8_t family,
 			      const void *tag);
 /* Attributes put into the current message from here on belong to `tag`. */
 void nl_batch_tag(struct nl_batch *b, const void *tag);
-/* Messages and bytes so far; the bytes include the current message as it stands. */
+/* Messages and bytes so far, the current message included. */
 size_t nl_batch_count(const struct nl_batch *b);
 size_t nl_batch_bytes(const struct nl_batch *b);
 
 /*
- * Send and read the verdict. An empty batch is 0 without a word to the kernel.
+ * Send and read the result. An empty batch is 0 without a system call.
  * Returns 0 when committed. Nothing was applied on
- *   -ERESTART   someone changed the ruleset first (only with a genid): dump, plan again
+ *   -ERESTART   the ruleset's generation is not `genid`: dump, plan again
  *   -EMSGSIZE   the batch is larger than the socket allows: split it
- *   -errno      the kernel refused; nl_batch_rejection() tells what, `err` why
+ *   -errno      rejected by the kernel; see nl_batch_rejection(), `err` has the reason
  * On -ENOBUFS the outcome is unknown: dump again.
  */
 MUST_USE int nl_batch_commit(struct nl_batch *b, struct err *err);
-/* Of the last commit; valid until reset or close. */
+/* The rejection of the last commit; valid until reset or close. */
 const struct nl_rejection *nl_batch_rejection(const struct nl_batch *b);
 
-/* How long the single kernel transactions took, those refused included. */
+/* Durations of kernel transactions, rejected ones included. */
 #define NL_TIMES_BUCKETS 20
 struct nl_times {
 	uint64_t count;
 	uint64_t sum_ns;
 	uint64_t longest_ns;
-	uint64_t bucket[NL_TIMES_BUCKETS]; /* i: less than 2^i us; the last: all others */
+	uint64_t bucket[NL_TIMES_BUCKETS]; /* i: less than 2^i us; the last: longer ones */
 };
 
 static inline void nl_times_add(struct nl_times *t, uint64_t ns)

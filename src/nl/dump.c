@@ -47,9 +47,9 @@ struct answer {
 };
 
 /*
- * nf_tables does not mark interrupted dumps of set elements, but it stamps each
- * message with the low bits of the ruleset's generation. Other subsystems of
- * nfnetlink stamp 0, other families have no subsystem.
+ * nf_tables does not mark interrupted dumps of set elements, but each message has the
+ * low bits of the ruleset's generation. Other nfnetlink subsystems send 0; other
+ * families have no subsystem.
  */
 static void generation_check(struct answer *a, const struct nlmsghdr *h)
 {
@@ -69,7 +69,7 @@ static void answer_message(struct answer *a, const struct nlmsghdr *h)
 	const int *code;
 
 	if (h->nlmsg_seq != a->seq || a->is_done)
-		return; /* a late word of an earlier request */
+		return; /* a late answer to an earlier request */
 	if (h->nlmsg_flags & NLM_F_DUMP_INTR)
 		a->is_interrupted = true;
 	switch (h->nlmsg_type) {
@@ -85,7 +85,7 @@ static void answer_message(struct answer *a, const struct nlmsghdr *h)
 	}
 	case NLMSG_DONE:
 		a->is_done = true;
-		/* A dump that failed underway says so here. */
+		/* The result of a dump that failed midway. */
 		code = h->nlmsg_len >= MNL_NLMSG_HDRLEN + sizeof(int) ? mnl_nlmsg_get_payload(h)
 								      : NULL;
 		if (code != NULL && *code < 0 && a->result == 0)
@@ -113,7 +113,7 @@ static int answer_read(struct answer *a, struct nl_sock *nl)
 			free(buf);
 			if (a->is_lost)
 				return -ENOBUFS;
-			/* The kernel answers inside send(): silence is no answer. */
+			/* The kernel answers inside send(): none will follow. */
 			return n == -EAGAIN ? -EIO : (int)n;
 		}
 		nl_for_each_message (h, buf, (size_t)n)
@@ -123,7 +123,7 @@ static int answer_read(struct answer *a, struct nl_sock *nl)
 	return a->is_lost ? -ENOBUFS : 0;
 }
 
-/* One attempt. The kernel's or the reader's verdict is in `a->result`. */
+/* One attempt. `a->result` is the result of the kernel or the reader. */
 static int attempt(struct answer *a, struct nl_sock *nl, struct nlmsghdr *req)
 {
 	int r;
@@ -143,7 +143,7 @@ static int attempt(struct answer *a, struct nl_sock *nl, struct nlmsghdr *req)
 	return 0;
 }
 
-/* A reader that stopped has written its own text. */
+/* If the reader failed, it has set `err` itself. */
 static int kernel_verdict(const struct answer *a, const struct nlmsghdr *req)
 {
 	if (a->result >= 0 || !a->extack.is_error)
@@ -166,7 +166,7 @@ int nl_dump(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd
 		r = attempt(&a, nl, req);
 		if (r < 0)
 			return r;
-		/* nf_tables refuses with EINTR when the ruleset changed before the first piece. */
+		/* nf_tables returns EINTR when the ruleset changed before the first piece. */
 		if ((a.is_interrupted && !rd->is_scoped) || a.result == -EINTR)
 			continue;
 		return kernel_verdict(&a, req);
@@ -194,7 +194,7 @@ int nl_query(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *r
 struct each {
 	uint32_t seq; /* of the first request */
 	size_t n;
-	size_t answered; /* a request gets one answer: an object, or why there is none */
+	size_t answered; /* requests; each gets one answer: an object or an error */
 	nl_each_fn *fn;
 	void *arg;
 	int result;
@@ -213,7 +213,7 @@ static void each_message(struct each *e, const struct nlmsghdr *h)
 	if (h->nlmsg_type == NLMSG_ERROR)
 		error = nl_extack_read(&extack, h);
 	if (h->nlmsg_type == NLMSG_ERROR && error == 0)
-		return; /* an acknowledgement comes with an answer */
+		return; /* the acknowledgement that follows an answer */
 	bad = (struct nl_bad){ extack.has_offset, extack.offset };
 	r = e->fn(e->arg, i, error == 0 ? h : NULL, error, &bad);
 	if (e->result == 0)
@@ -234,7 +234,7 @@ static int each_read(struct each *e, struct nl_sock *nl)
 			each_message(e, h);
 	}
 	free(buf);
-	/* The kernel answers inside send(): silence is no answer. */
+	/* The kernel answers inside send(): none will follow. */
 	return n >= 0 ? 0 : n == -EAGAIN ? -EIO : (int)n;
 }
 

@@ -90,7 +90,7 @@ int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err)
 	if (r == -ENOENT || (r == 0 && id == 0))
 		return err_set(err, -EOPNOTSUPP, "no IPVS in this kernel (module ip_vs)");
 	if (r < 0)
-		return err_wrap(err, r, "look for IPVS");
+		return err_wrap(err, r, "find IPVS");
 	w->family = id;
 	return 0;
 }
@@ -161,7 +161,7 @@ static int service_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		s.key.addr = attr_addr(tb[IPVS_SVC_ATTR_ADDR], af);
 	}
 	(void)snprintf(s.sched, sizeof(s.sched), "%s", nl_attr_str(tb[IPVS_SVC_ATTR_SCHED_NAME]));
-	s.flags = attr_u32(tb[IPVS_SVC_ATTR_FLAGS]); /* struct ip_vs_flags begins with them */
+	s.flags = attr_u32(tb[IPVS_SVC_ATTR_FLAGS]); /* first member of struct ip_vs_flags */
 	s.timeout_s = attr_u32(tb[IPVS_SVC_ATTR_TIMEOUT]);
 	rd->service(rd->arg, &s);
 	return 0;

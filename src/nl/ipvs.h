@@ -4,12 +4,12 @@
  *
  *     open -> resolve -> services, dests (dumps); send (changes) ... -> close
  *
- * Changes go many to a datagram, each acknowledged by itself: IPVS has no
- * transactions. What comes after a refused one in the same datagram is done
- * nevertheless; datagrams after it are not sent.
+ * A datagram has many changes, each acknowledged separately: IPVS has no
+ * transactions. Changes after a rejected one in its datagram are performed; later
+ * datagrams are not sent.
  *
- * The kernel has no notifications for this family, and no way to read a single
- * destination: a dump takes all of one service.
+ * The kernel has no notifications for this family, and cannot return a single
+ * destination: a dump returns all destinations of a service.
  *
  * Kernel: linux/ip_vs.h; net/netfilter/ipvs/ip_vs_ctl.c ip_vs_genl_*.
  */
@@ -18,7 +18,7 @@
 #include "base/ip.h"
 #include "nl/sock.h"
 
-/* Messages a datagram: as many acknowledgements fit the smallest receive buffer. */
+/* Messages in a datagram: their acknowledgements fit the smallest receive buffer. */
 #define IPVS_BATCH_MAX 128
 #define IPVS_SCHED_MAX 16 /* IP_VS_SCHEDNAME_MAXLEN, terminated */
 
@@ -40,8 +40,8 @@ struct ipvs_service {
 };
 
 /*
- * The upper threshold of a drain without a deadline. A higher one is refused with EINVAL by newer
- * kernels, stable ones included.
+ * The upper threshold of a drain without a deadline. Newer kernels, stable ones included,
+ * reject a higher one with EINVAL.
  */
 #define IPVS_THRESH_NONE ((uint32_t)INT32_MAX)
 
@@ -50,10 +50,10 @@ struct ipvs_dest {
 	uint16_t port; /* host order */
 	uint16_t fwd;  /* IP_VS_CONN_F_FWD_MASK: 0 is masquerading */
 	uint32_t weight;
-	/* They limit connections, and mean nothing at weight 0: drains are kept there. */
+	/* Limits of connections, without effect at weight 0: there they store drains. */
 	uint32_t u_thresh; /* not below the other, not above IPVS_THRESH_NONE */
 	uint32_t l_thresh;
-	/* Told by dumps only. */
+	/* Connections; set by dumps only. */
 	uint32_t active;
 	uint32_t inactive;
 };
@@ -71,12 +71,12 @@ struct ipvs_op {
 	uint8_t cmd;                 /* enum ipvs_cmd */
 	bool is_done;                /* the kernel answered */
 	int result;                  /* 0, or -errno; valid when done */
-	struct ipvs_service service; /* its key alone where destinations are meant */
+	struct ipvs_service service; /* for IPVS_DEST_*: only its key */
 	struct ipvs_dest dest;
 	void *tag;
 };
 
-/* Seconds; 0 = as it is. */
+/* Seconds; 0 = keep. */
 struct ipvs_timeouts {
 	uint32_t tcp;
 	uint32_t tcp_fin;
@@ -89,26 +89,26 @@ struct ipvs_wire;
 void ipvs_wire_open(struct ipvs_wire **ret, struct nl_sock *nl);
 void ipvs_wire_close(struct ipvs_wire *w);
 DEFINE_AUTO(struct ipvs_wire *, ipvs_wire_close);
-/* Find the family's number; asking loads the module. -EOPNOTSUPP: the kernel has no IPVS. */
+/* Find the family's number; loads the module. -EOPNOTSUPP: the kernel has no IPVS. */
 MUST_USE int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err);
 
 /* All virtual services of this network namespace, ours or not. `begin` as in nl/dump.h. */
 MUST_USE int ipvs_wire_services(struct ipvs_wire *w, void (*begin)(void *arg),
 				void (*fn)(void *arg, const struct ipvs_service *s), void *arg,
 				struct err *err);
-/* One of them; -ESRCH when there is none. */
+/* The virtual service with this key; -ESRCH when there is none. */
 MUST_USE int ipvs_wire_service(struct ipvs_wire *w, const struct ipvs_key *key,
 			       void (*fn)(void *arg, const struct ipvs_service *s), void *arg,
 			       struct err *err);
-/* The destinations of one; none when there is no such service. */
+/* The destinations of a virtual service; none when the service does not exist. */
 MUST_USE int ipvs_wire_dests(struct ipvs_wire *w, const struct ipvs_key *key,
 			     void (*begin)(void *arg),
 			     void (*fn)(void *arg, const struct ipvs_dest *d), void *arg,
 			     struct err *err);
 /*
- * Perform the operations in order. 0: all were done. -ECANCELED: the kernel refused
- * some, see their results; those not done were not sent. -ENOBUFS: an answer was
- * lost. `n_ok` is raised by each that was acknowledged.
+ * Perform the operations in order. 0: all succeeded. -ECANCELED: the kernel rejected
+ * some, see their results; operations without is_done were not sent. -ENOBUFS: an answer
+ * was lost. Adds the number of acknowledged operations to `n_ok`.
  */
 MUST_USE int ipvs_wire_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, size_t *n_ok,
 			    struct err *err);

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 /*
- * Room for answers. One reply to a keyed read is charged with about 4.5 KiB, an
- * acknowledgement with 0.8 KiB; the default of 208 KiB holds 47 of the former.
+ * Receive buffer. The kernel charges about 4.5 KiB for an answer to a keyed read and
+ * 0.8 KiB for an acknowledgement; the default of 208 KiB holds 47 answers.
  */
 #define RECV_BUFFER (8 * 1024 * 1024)
-/* What the kernel keeps of sk_sndbuf for itself in netlink_sendmsg(), rounded up. */
+/* Part of sk_sndbuf that netlink_sendmsg() keeps for itself, rounded up. */
 #define SEND_SLACK 64
 
 struct nl_sock {
@@ -27,7 +27,7 @@ struct nl_sock {
 	struct nl_stats stats;
 };
 
-/* The real thing: ctx of its nl_io. */
+/* Context of a real socket's nl_io. */
 struct kernel_io {
 	int fd;
 	size_t sndbuf; /* what setsockopt last achieved */
@@ -60,7 +60,7 @@ static ssize_t kernel_recv(void *ctx, void *data, size_t size)
 	do {
 		m.msg_namelen = sizeof(from);
 		n = recvmsg(k->fd, &m, MSG_DONTWAIT);
-		/* Anybody may send to our port id; only port id 0 is the kernel. */
+		/* Any process may send to our port id; only port id 0 is the kernel. */
 	} while ((n == -1 && errno == EINTR) || (n != -1 && from.nl_pid != 0));
 	if (n == -1)
 		return -errno;
@@ -77,7 +77,7 @@ static int kernel_reserve(void *ctx, size_t len)
 	if (len > INT32_MAX / 4)
 		return -EMSGSIZE;
 	want = (int)len + SEND_SLACK;
-	/* Without CAP_NET_ADMIN the second call stops at net.core.wmem_max; send() then says so. */
+	/* Without CAP_NET_ADMIN the limit is net.core.wmem_max; send() then fails. */
 	if (setsockopt(k->fd, SOL_SOCKET, SO_SNDBUFFORCE, &want, sizeof(want)) == -1 &&
 	    setsockopt(k->fd, SOL_SOCKET, SO_SNDBUF, &want, sizeof(want)) == -1)
 		return -errno;
@@ -121,7 +121,7 @@ int nl_sock_open(struct nl_sock **ret, int protocol, struct err *err)
 	nl->fd = k->fd;
 	if (bind(k->fd, (const struct sockaddr *)&self, sizeof(self)) == -1)
 		return err_errno(err, "bind netlink socket %d", protocol);
-	/* Best effort: without these an error is longer, or says less. */
+	/* Best effort: without these an error is longer, or has no text. */
 	option_set(k->fd, SOL_NETLINK, NETLINK_CAP_ACK, 1);
 	option_set(k->fd, SOL_NETLINK, NETLINK_EXT_ACK, 1);
 	option_set(k->fd, SOL_SOCKET, SO_RCVBUF, RECV_BUFFER);
@@ -211,7 +211,7 @@ uint32_t nl_sock_seq(struct nl_sock *nl, uint32_t n)
 {
 	uint32_t first;
 
-	/* 0 marks notifications: a run that would wrap over it starts at 1. */
+	/* 0 marks notifications: a range that would include it starts at 1. */
 	if (nl->seq > UINT32_MAX - n)
 		nl->seq = 0;
 	first = nl->seq + 1;
@@ -239,7 +239,7 @@ int nl_sock_send(struct nl_sock *nl, const void *data, size_t len)
 		return (int)n;
 	nl->stats.n_sends++;
 	nl->stats.sent_bytes += (uint64_t)n;
-	/* Datagrams go whole or not at all. */
+	/* A datagram is sent whole or not at all. */
 	return (size_t)n == len ? 0 : -EMSGSIZE;
 }
 
@@ -256,7 +256,7 @@ ssize_t nl_sock_recv(struct nl_sock *nl, void *data, size_t size)
 
 void nl_sock_drain(struct nl_sock *nl)
 {
-	char buf[256]; /* too small on purpose: a datagram is dropped, whatever its size */
+	char buf[256]; /* the kernel drops the rest of a larger datagram */
 	ssize_t n;
 
 	do

@@ -2,16 +2,16 @@
 /*
  * nl/sock - one netlink socket: datagrams out, datagrams in, sequence numbers.
  *
- * Separate sockets for commands, dumps and notifications: answers never mix.
- * The kernel handles a request inside send(); whatever it answers is queued
- * when send() returns. So a command socket never waits: read until -EAGAIN.
+ * Commands, dumps and notifications have separate sockets, so answers never mix.
+ * The kernel handles a request inside send(), and its answers are queued when
+ * send() returns. So a command socket never waits: read until -EAGAIN.
  *
- * Seam: everything goes through a struct nl_io. nl_sock_open() brings a real
- * socket; nl_sock_open_io() takes a scripted kernel, so that tests can fail the
- * k-th call, count writes, or answer like a kernel of another version.
+ * Seam: all I/O uses a struct nl_io. nl_sock_open() opens a real socket;
+ * nl_sock_open_io() takes a scripted kernel, so that tests can fail the k-th call,
+ * count writes, or answer like a kernel of another version.
  *
  * Kernel: netlink(7); linux/netlink.h. NETLINK_CAP_ACK and NETLINK_EXT_ACK are
- *         on, so an error quotes only the header of what it refuses, and says why.
+ *         on, so an error quotes only the header of the request, and has a text.
  */
 #pragma once
 
@@ -24,30 +24,30 @@
 struct nlmsghdr;
 struct nl_sock;
 
-/* All of a socket that this project uses. Results: bytes, or -errno. */
+/* The socket functions that vipd uses. Results: bytes, or -errno. */
 struct nl_io {
 	/* One datagram of whole netlink messages to the kernel, all of it or -errno. */
 	ssize_t (*send)(void *ctx, const void *data, size_t len);
 	/*
 	 * The next datagram from the kernel; never waits. -EAGAIN: none left;
-	 * -ENOBUFS: some were lost, go on reading; -EMSGSIZE: it did not fit `size`.
+	 * -ENOBUFS: some were lost, continue reading; -EMSGSIZE: it did not fit `size`.
 	 */
 	ssize_t (*recv)(void *ctx, void *data, size_t size);
-	/* A datagram of `len` bytes is about to be sent: raise what limits it. May be NULL. */
+	/* Raise the socket's limits for a datagram of `len` bytes. May be NULL. */
 	int (*reserve)(void *ctx, size_t len);
 	void (*close)(void *ctx); /* may be NULL */
 	void *ctx;
 };
 
-/* What went over the wire since the socket was opened. */
+/* Traffic since the socket was opened. */
 struct nl_stats {
 	uint64_t n_sends; /* datagrams to the kernel */
 	uint64_t n_recvs; /* datagrams from it */
 	uint64_t sent_bytes;
 	uint64_t recv_bytes;
-	uint64_t n_batches; /* committed or refused, see nl/batch.h */
+	uint64_t n_batches; /* committed or rejected, see nl/batch.h */
 	uint64_t n_ops;     /* messages of batches, without begin and end */
-	uint64_t n_dumps;   /* dump requests, repeated ones too */
+	uint64_t n_dumps;   /* dump requests, repeated ones included */
 };
 
 /* The largest datagram the kernel builds for a dump is 32 KiB; a quoted request may be longer. */
@@ -55,7 +55,7 @@ struct nl_stats {
 
 /*
  * `protocol` is NETLINK_NETFILTER, _ROUTE or _GENERIC; non-blocking, close-on-exec.
- * Only the kernel's datagrams are ever handed out.
+ * Only the kernel's datagrams are returned.
  */
 MUST_USE int nl_sock_open(struct nl_sock **ret, int protocol, struct err *err);
 /* `io` is copied; its ctx is borrowed until io->close, which nl_sock_close() calls. */
@@ -66,29 +66,29 @@ DEFINE_AUTO(struct nl_sock *, nl_sock_close);
 /* Receive the notifications of `group` (RTNLGRP_*, NFNLGRP_*) too. Not on scripted sockets. */
 MUST_USE int nl_sock_join(struct nl_sock *nl, unsigned int group, struct err *err);
 /*
- * From now on only datagrams that `prog` (linux/filter.h, `n` instructions) lets through
- * are queued; the kernel throws the others away. Not on scripted sockets.
+ * The kernel queues only datagrams that `prog` (linux/filter.h, `n` instructions) accepts
+ * and drops the others. Not on scripted sockets.
  */
 struct sock_filter;
 MUST_USE int nl_sock_filter(struct nl_sock *nl, struct sock_filter *prog, uint16_t n,
 			    struct err *err);
 /*
- * While a batch is sent on `nl`, `watch` is not a member of `group`, which it has
- * joined. When nobody listens, the kernel builds no notifications: so our own
- * changes cost what they would cost without `watch`. Borrowed.
+ * Remove `watch` from `group`, which it has joined, while a batch is sent on `nl`. Without
+ * listeners the kernel builds no notifications, so that `watch` does not make our own
+ * changes more expensive. Borrowed.
  */
 void nl_sock_mute(struct nl_sock *nl, struct nl_sock *watch, unsigned int group);
-/* For nl/batch: what `nl` mutes leaves its group, and joins it again. */
+/* For nl/batch: the muted socket leaves its group, and joins it again. */
 void nl_sock_mute_begin(struct nl_sock *nl);
 void nl_sock_mute_end(struct nl_sock *nl);
 /* For the event loop; -1 on a scripted socket. */
 int nl_sock_fd(const struct nl_sock *nl);
 /*
- * The number by which the kernel knows this socket: usually the process id for the
- * first one of a process. 0 on a scripted socket.
+ * The socket's netlink port id: usually the process id for the first socket of a process.
+ * 0 on a scripted socket.
  */
 uint32_t nl_sock_port(const struct nl_sock *nl);
-/* Reserve `n` consecutive sequence numbers and return the first; 0 is never given out. */
+/* Reserve `n` consecutive sequence numbers and return the first; never 0. */
 uint32_t nl_sock_seq(struct nl_sock *nl, uint32_t n);
 struct nl_stats *nl_sock_stats(struct nl_sock *nl);
 
@@ -96,5 +96,5 @@ struct nl_stats *nl_sock_stats(struct nl_sock *nl);
 MUST_USE int nl_sock_send(struct nl_sock *nl, const void *data, size_t len);
 /* The next datagram; results as nl_io.recv. Datagrams of other processes are skipped. */
 MUST_USE ssize_t nl_sock_recv(struct nl_sock *nl, void *data, size_t size);
-/* Throw away whatever is queued: before a request, after an interrupted one. */
+/* Drop all queued datagrams: before a request, after an interrupted one. */
 void nl_sock_drain(struct nl_sock *nl);

@@ -139,7 +139,7 @@ def moves(client, to, within=SOON):
 
 def passes(vipd):
     """Number of passes in the log."""
-    return vipd.log(100000).count("looked for stale flows")
+    return vipd.log(100000).count("targets filtered by the kernel")
 
 
 def settled(vipd):
@@ -408,7 +408,7 @@ def test_straggler(lab, vipd, ct):
     vipd.apply([svc()] + eps(1, 2))
     settled(vipd)
     vipd.apply([svc()] + eps(2))
-    L.eventually(lambda: "looked for stale" in vipd.log(1), 3)
+    L.eventually(lambda: "stale flow scan: " in vipd.log(1), 3)
     ways = [(fam, *target(kind, fam)) for kind in KINDS for fam in (4, 6)]
     for fam, to, number in ways:
         ct.insert("udp", L.CLIENT2[fam], 777, to, number, E1[fam], 8080)

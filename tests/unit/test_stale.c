@@ -189,14 +189,14 @@ static void drain(struct world *w)
 {
 	struct job j = { 0 };
 
-	for (int i = 0; i < 100 && stale_stats_get(w->stale).owed > 0; i++) {
+	for (int i = 0; i < 100 && stale_stats_get(w->stale).pending > 0; i++) {
 		w->now += STALE_ALIVE_NS;
 		if (stale_job_take(w->stale, &j, w->now))
 			stale_job_done(w->stale, j.id, 0, MS, w->now);
 		job_fini(&j);
 		j = (struct job){ 0 };
 	}
-	assert_int_equal(stale_stats_get(w->stale).owed, 0);
+	assert_int_equal(stale_stats_get(w->stale).pending, 0);
 	w->now += 10 * NSEC_PER_SEC;
 }
 
@@ -412,7 +412,7 @@ static void test_again(void **state)
 	w.now += STALE_AGAIN_NS;
 	expect(&w, "10.96.0.10:53: 10.0.1.1:5353");
 	assert_true(stale_next(w.stale) == STALE_NEVER);
-	assert_int_equal(stale_stats_get(w.stale).owed, 0);
+	assert_int_equal(stale_stats_get(w.stale).pending, 0);
 	world_fini(&w);
 }
 
@@ -574,7 +574,7 @@ static void test_dead(void **state)
 	stale_start(w.stale, w.now);
 	drain(&w);
 	one(&w, "slice", "a1@a", W "1 t; 2 rs");
-	assert_int_equal(stale_stats_get(w.stale).owed, 0); /* still in a slice */
+	assert_int_equal(stale_stats_get(w.stale).pending, 0); /* still in a slice */
 	one(&w, "slice", "a1@a", W "2 rs");
 	expect(&w, "nothing"); /* it may come back */
 	w.now += STALE_DEAD_NS - 1;
@@ -608,7 +608,7 @@ static uint64_t loss_cpu_ns(size_t n)
 	(void)model_put_slice(&w.m, test_slice("a1", "a", W "1 rs"), 1);
 	w.accepted_ns = 0;
 	sync_settle(w.s, w.now);
-	assert_int_equal(stale_stats_get(w.stale).owed, n - 1);
+	assert_int_equal(stale_stats_get(w.stale).pending, n - 1);
 	world_fini(&w);
 	return w.accepted_ns;
 }
@@ -638,7 +638,7 @@ static void test_dead_came_back(void **state)
 	one(&w, "slice", "a2@a", W "1 rs"); /* moved between slices */
 	w.now += STALE_DEAD_NS;
 	expect(&w, "nothing");
-	assert_int_equal(stale_stats_get(w.stale).owed, 0);
+	assert_int_equal(stale_stats_get(w.stale).pending, 0);
 	one(&w, "del-svc", "a",
 	    NULL); /* the pods live, and are endpoints of nothing that is ours */
 	w.now += STALE_DEAD_NS;
