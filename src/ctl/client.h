@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl/client - one request to vipd, and what came back.
+ * ctl/client - one request to vipd and its answer.
  *
  * HTTP/1.1 on the control socket, one request a connection, blocking with a bound:
  * an answer that makes no progress for `timeout_ms` is an error, and so is one that
- * is cut or is not what doc/control-api.md promises. The text of an error is what a
- * person should read: who does not answer, and what to try.
+ * is incomplete or invalid (doc/control-api.md). Texts of errors are for people: what failed,
+ * and what to try.
  */
 #pragma once
 

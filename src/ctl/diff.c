@@ -36,7 +36,7 @@ static void item_owed(struct diff *d, const json_t *item)
 		str_printf(&text, " refused: %s", value_text(item, "rejected"));
 	else
 		str_puts(&text, " pending");
-	*vec_push(&d->owed) = text.text;
+	*vec_push(&d->pending) = text.text;
 }
 
 void diff_want(struct diff *d, const json_t *items)
@@ -61,7 +61,7 @@ void diff_want(struct diff *d, const json_t *items)
 	}
 }
 
-void diff_want_lines(struct diff *d, char *text, const char *whose)
+void diff_want_lines(struct diff *d, char *text, const char *owner)
 {
 	char *line;
 
@@ -71,7 +71,7 @@ void diff_want_lines(struct diff *d, char *text, const char *whose)
 		if (*line == '\0')
 			continue;
 		to = vec_push(&d->want);
-		*to = (struct diff_line){ .service = xstrdup(whose) };
+		*to = (struct diff_line){ .service = xstrdup(owner) };
 		line_split(to, line, strlen(line));
 	}
 }
@@ -157,7 +157,7 @@ static bool is_same(const char *want, const char *held)
 	return is;
 }
 
-/* A service that no frontend leads to, and whose backends all leave. */
+/* A virtual service without a frontend, with draining backends only. */
 static bool is_ending(const struct diff_line *held)
 {
 	char *rest;
@@ -212,7 +212,7 @@ void diff_compare(struct diff *d)
 
 bool diff_is_empty(const struct diff *d)
 {
-	return d->found.n == 0 && d->owed.n == 0 && d->n_incomplete == 0;
+	return d->found.n == 0 && d->pending.n == 0 && d->n_incomplete == 0;
 }
 
 static void side_print(struct str *out, const struct style *style, const char *sign, enum mark mark,
@@ -237,7 +237,7 @@ void diff_print(struct str *out, const struct diff *d, const struct style *style
 		side_print(out, style, "-", MARK_BAD, f->want);
 		side_print(out, style, "+", MARK_ATTENTION, f->held);
 	}
-	vec_for_each (text, &d->owed)
+	vec_for_each (text, &d->pending)
 		str_printf(out, "%s\n", *text);
 	if (d->n_incomplete > 0)
 		str_printf(out, "%zu %s changed while they were read: run the command again\n",
@@ -247,16 +247,16 @@ void diff_print(struct str *out, const struct diff *d, const struct style *style
 json_t *diff_json(const struct diff *d)
 {
 	json_t *found = json_array();
-	json_t *owed = json_array();
+	json_t *pending = json_array();
 
 	vec_for_each (f, &d->found)
 		(void)json_array_append_new(found, json_pack("{s:s, s:s?, s:s?, s:s?}", "frontend",
 							     f->key, "service", f->service, "want",
 							     f->want, "held", f->held));
-	vec_for_each (text, &d->owed)
-		(void)json_array_append_new(owed, json_string(*text));
+	vec_for_each (text, &d->pending)
+		(void)json_array_append_new(pending, json_string(*text));
 	return json_pack("{s:i, s:o, s:o, s:I}", "api", CONTROL_API_VERSION, "differences", found,
-			 "pending", owed, "incomplete", (json_int_t)d->n_incomplete);
+			 "pending", pending, "incomplete", (json_int_t)d->n_incomplete);
 }
 
 static void line_fini(struct diff_line *line)
@@ -272,10 +272,10 @@ void diff_fini(struct diff *d)
 		line_fini(line);
 	vec_for_each (line, &d->held)
 		line_fini(line);
-	vec_for_each (text, &d->owed)
+	vec_for_each (text, &d->pending)
 		free(*text);
 	vec_fini(&d->want);
 	vec_fini(&d->held);
 	vec_fini(&d->found);
-	vec_fini(&d->owed);
+	vec_fini(&d->pending);
 }

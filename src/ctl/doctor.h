@@ -14,9 +14,9 @@ enum doctor_exit {
 };
 
 /*
- * An answer of /v1/doctor, whose results are younger than the call. "by" is "vipd", or
- * "vipctl" with "vipd": why it was not asked. `plane` NULL: vipd's, or that whose tables are
- * there; another one, and vipctl looks itself.
+ * An answer of /v1/doctor with results of checks that began after the call. "by" is "vipd"; or
+ * "vipctl", which ran the checks itself, and "vipd" says why. `plane` NULL: the plane of vipd, or
+ * the one whose tables exist; for another plane vipctl runs the checks.
  */
 void doctor_ask(json_t **ret, const struct client *c, const char *plane);
 enum doctor_exit doctor_exit(const json_t *answer);

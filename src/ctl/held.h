@@ -16,8 +16,8 @@ struct held {
 };
 
 /*
- * "nftables", "ipvs", or NULL: that whose tables are there. While one takes over from the other
- * both are: what nftables translates does not get to IPVS, so it is that, and a remark.
+ * "nftables", "ipvs", or NULL: the plane whose tables exist. During a change of planes both exist:
+ * then nftables, which translates packets before IPVS, and a remark on stderr.
  */
 MUST_USE int held_read(struct held *ret, const char *plane, struct err *err);
 void held_fini(struct held *h);

@@ -22,7 +22,7 @@ struct manifests_config {
 };
 
 /*
- * The items of /v1/rows (doc/control-api.md). `problem` is told of each document that is not
+ * The items of /v1/rows (doc/control-api.md). `problem` is called for each document that is not
  * served as written. -errno: the folder, or a prefix, cannot be read.
  */
 MUST_USE int manifests_rows(json_t **ret, const struct manifests_config *config,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl/run_bundle - all there is to be told about a node, as one JSON object: what somebody
- * who helps needs to see, and can ask his questions of later.
+ * ctl/run_bundle - `vipctl dump --bundle`: a support bundle, one JSON object.
  *
- * What vipd says, as it says it, and what the kernel holds by its own words. Nothing in
- * it is secret: vipd tells no passwords or tokens, and nothing is read from files.
+ * Contains the answers of vipd and the state of the kernel. No secrets: vipd never returns
+ * passwords or tokens, and no files are read.
  */
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +60,7 @@ static int head_write(void)
 	return text_member("host", uts.nodename);
 }
 
-/* A part that there is not is told as its error, and no reason to leave the others out. */
+/* A missing part is replaced by its error. */
 static int part_write(const struct run *run, const char *member, const char *target)
 {
 	struct str body = { 0 };

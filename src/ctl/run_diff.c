@@ -13,7 +13,7 @@
 #include "ctl/run.h"
 #include "ctl/value.h"
 
-/* What differs because somebody changed it between two readings differs once. */
+/* A change between two readings causes a difference in one of them only. */
 #define TRIES 3
 #define PAUSE_NS (200 * NSEC_PER_MSEC)
 
@@ -144,7 +144,7 @@ struct lines {
 	const struct run *run;
 	json_t *frontends;
 	json_t *routing;
-	bool is_over; /* nobody reads any more */
+	bool is_over; /* the reader closed the stream */
 };
 
 static bool is_wanted(const struct run *run, const char *line)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/run_monitor - lines as they come, until somebody has seen enough. */
+/* ctl/run_monitor - prints events until it is interrupted. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

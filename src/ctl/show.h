@@ -27,8 +27,8 @@ void show_services(struct str *out, const json_t *items, const struct style *sty
 /* /v1/services/NAMESPACE/NAME: a page; "counts", its item of /v1/counts, may be added. */
 void show_service(struct str *out, const json_t *page, const struct style *style);
 /*
- * /v1/trace. `about`: a pod, an address or an address and port, to be told of that one
- * endpoint only; NULL = of all.
+ * /v1/trace. `about`: a pod, an address, or an address and port: show only that
+ * endpoint; NULL: all.
  */
 void show_trace(struct str *out, const json_t *trace, const struct style *style,
 		enum show_width width, const char *about);

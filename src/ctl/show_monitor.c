@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/show_monitor - one event, one line; what the kernel was told is put below it. */
+/* ctl/show_monitor - one line an event, followed by its kernel operations. */
 #include "ctl/show.h"
 
 #include <string.h>
@@ -20,13 +20,13 @@ static void say_time(struct str *out, json_int_t ms)
 
 static void say_who(struct str *out, const json_t *event)
 {
-	struct str who = { 0 };
+	struct str name = { 0 };
 
 	if (*value_text(event, "namespace") != '\0')
-		str_printf(&who, "%s/", value_text(event, "namespace"));
-	str_puts(&who, value_text(event, "name"));
-	str_printf(out, "%-28s  ", str_text(&who));
-	str_fini(&who);
+		str_printf(&name, "%s/", value_text(event, "namespace"));
+	str_puts(&name, value_text(event, "name"));
+	str_printf(out, "%-28s  ", str_text(&name));
+	str_fini(&name);
 }
 
 static void say_object(struct str *out, const json_t *event)

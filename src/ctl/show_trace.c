@@ -2,8 +2,7 @@
 /*
  * ctl/show_trace - where a connection goes, step by step, on one screen.
  *
- * Of many endpoints some are shown: the answer must not scroll away. Who asks about
- * one of them is told about that one.
+ * Of many endpoints only the first are shown; an argument selects one of them.
  */
 #include "ctl/show.h"
 

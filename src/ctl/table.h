@@ -39,7 +39,7 @@ enum mark {
 
 enum table_flags {
 	TABLE_ELASTIC = 1 << 0, /* may be cut, but not below TABLE_CUT_MIN */
-	TABLE_NAMES = 1 << 1,   /* not below TABLE_NAMES_MIN: what tells names apart is their end */
+	TABLE_NAMES = 1 << 1,   /* not below TABLE_NAMES_MIN: the ends of names differ */
 	TABLE_RIGHT = 1 << 2,   /* numbers */
 	TABLE_COMMENT = 1 << 3, /* the last one: cut to TABLE_COMMENT_MIN, else left out */
 };

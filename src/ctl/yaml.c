@@ -44,7 +44,7 @@ static bool is_block(const json_t *json)
 	return json_object_size(json) > 0 || json_array_size(json) > 0;
 }
 
-/* `is_begun`: the first line stands behind "- " already. */
+/* `is_begun`: the first line follows "- ". */
 static void block(struct str *out, const json_t *json, int indent, bool is_begun);
 
 static void value(struct str *out, const json_t *json, int indent)
