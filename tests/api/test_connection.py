@@ -37,6 +37,16 @@ def test_http1(api, start):
     assert not feed.status()["http2"]
 
 
+@pytest.mark.parametrize("http2", [True, False])
+def test_slow_answer(api, start, http2):
+    """A request that waits long for its answer is sent once."""
+    shop(api).set(http2=http2)
+    api.fault("delay", delay=6)
+    start().wait_synced(timeout=60)
+    paths = [r["path"] for r in api.requests()]
+    assert len(paths) == len(set(paths)), paths
+
+
 # ---- silence
 
 def test_frozen_server(api, start):

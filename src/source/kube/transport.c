@@ -21,7 +21,6 @@
 #define BODY_MAX (64U << 10)
 #define CONNECTIONS_MAX 16 /* kept open; more only while they are in use */
 #define TICK_MAX_NS (2 * NSEC_PER_SEC)
-#define PARK_NS (5 * NSEC_PER_SEC) /* so long a request waits for another one's connection */
 /* Work on bodies in one turn of the loop; then others have theirs. */
 #define TURN_NS (1 * NSEC_PER_MSEC)
 
@@ -46,9 +45,8 @@ struct transport {
 	struct list requests;   /* running */
 	struct list finished;
 	struct peers peers;
-	size_t server; /* counts up; modulo the number of servers */
-	bool is_http2; /* the last answer was */
-	bool is_http1; /* the last answer was */
+	size_t server;     /* counts up; modulo the number of servers */
+	long http_version; /* CURL_HTTP_VERSION_* of the last answer; 0: none from this server */
 	bool is_plain_told;
 	struct http *probe;
 	struct transport_stats stats;
@@ -65,7 +63,7 @@ struct http {
 	struct curl_slist *connect_to;
 	size_t server;
 	bool is_asking; /* for credentials */
-	bool may_park;  /* waits for a connection that may be shared; see unpark() */
+	bool is_parked; /* may wait for the connection of another request; see unpark() */
 	bool is_paused;
 	bool has_head;
 	bool is_body_full; /* of a refusal: no more of it is read */
@@ -171,6 +169,7 @@ void transport_avoid(struct transport *t, size_t server)
 	if (server != t->server || transport_n_servers(t) < 2)
 		return;
 	t->server++;
+	t->http_version = 0;
 	t->stats.failovers++;
 	log_notice(LOG_AREA_SOURCE, "api: going on with %s", transport_server(t));
 	list_for_each_safe (n, tmp, &t->requests) {
@@ -183,25 +182,28 @@ void transport_avoid(struct transport *t, size_t server)
 
 /* --- answers -------------------------------------------------------------- */
 
+static bool is_http1(const struct transport *t)
+{
+	return t->http_version != 0 && t->http_version < CURL_HTTP_VERSION_2_0;
+}
+
 static void answer_begin(struct http *h)
 {
 	curl_off_t retry_after = 0;
-	long version = 0;
 	long status = 0;
 	char *type = NULL;
 
 	(void)curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &status);
 	(void)curl_easy_getinfo(h->easy, CURLINFO_CONTENT_TYPE, &type);
 	(void)curl_easy_getinfo(h->easy, CURLINFO_RETRY_AFTER, &retry_after);
-	(void)curl_easy_getinfo(h->easy, CURLINFO_HTTP_VERSION, &version);
+	(void)curl_easy_getinfo(h->easy, CURLINFO_HTTP_VERSION, &h->t->http_version);
 	h->has_head = true;
 	h->result.status = (int)status;
 	h->result.retry_after_s = retry_after > 0 ? (uint64_t)retry_after : 0;
 	h->content_type = type ? xstrdup(type) : NULL;
-	h->t->is_http2 = version >= CURL_HTTP_VERSION_2_0;
-	h->t->is_http1 = version == CURL_HTTP_VERSION_1_0 || version == CURL_HTTP_VERSION_1_1;
-	if (h->t->is_http1)
-		event_active(h->t->tick, EV_TIMEOUT, 0); /* unpark() is not for curl's callbacks */
+	if (is_http1(h->t))
+		event_active(h->t->tick, EV_TIMEOUT,
+			     0); /* unpark(), outside of libcurl's callback */
 	if (status == 200)
 		h->stopped = h->request.ops->head(
 			h->request.arg,
@@ -431,8 +433,17 @@ static curl_socket_t socket_open(void *arg, curlsocktype purpose, struct curl_so
 	struct http *h = arg;
 	int fd = peers_open(&h->t->peers, a->family, a->socktype, a->protocol, h->server);
 
-	h->may_park = false;
+	h->is_parked = false;
 	return fd == -1 ? CURL_SOCKET_BAD : fd;
+}
+
+/* The request has a connection: a new one, or the one of another request. */
+static int on_connection(void *arg, char *remote, char *local, int remote_port, int local_port)
+{
+	struct http *h = arg;
+
+	h->is_parked = false;
+	return CURL_PREREQFUNC_OK;
 }
 
 static int socket_close(void *arg, curl_socket_t fd)
@@ -545,22 +556,18 @@ static void expire(struct http *h, uint64_t now)
 }
 
 /*
- * A server of HTTP/1.1 shares no connection. Some versions of libcurl (8.14) leave requests
- * that wait for one waiting, until the first request ends: never, for a watch.
+ * Start requests that wait for a connection that cannot be shared. libcurl 8.14 to 8.20 leaves
+ * them waiting when the connection turns out to be HTTP/1.1, until the request that uses it ends;
+ * a watch takes minutes.
  */
-static void unpark(struct transport *t, uint64_t now)
+static void unpark(struct transport *t)
 {
 	list_for_each (n, &t->requests) {
 		struct http *h = list_entry(n, struct http, link);
-		curl_socket_t fd = CURL_SOCKET_BAD;
 
-		if (!h->may_park || h->easy == NULL || h->has_head ||
-		    (!t->is_http1 && now - h->started_ns < PARK_NS))
+		if (!h->is_parked)
 			continue;
-		(void)curl_easy_getinfo(h->easy, CURLINFO_ACTIVESOCKET, &fd);
-		h->may_park = false;
-		if (fd != CURL_SOCKET_BAD)
-			continue;
+		h->is_parked = false;
 		(void)curl_multi_remove_handle(t->multi, h->easy);
 		(void)curl_easy_setopt(h->easy, CURLOPT_PIPEWAIT, 0L);
 		(void)curl_multi_add_handle(t->multi, h->easy);
@@ -585,8 +592,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	/* One that ends may end others: from the start again. */
 	while ((h = overdue(t, now)) != NULL)
 		expire(h, now);
-	unpark(t, now);
-	peers_check(&t->peers, t->is_http2, now, &peers_ops, t);
+	if (is_http1(t))
+		unpark(t);
+	peers_check(&t->peers, transport_is_http2(t), now, &peers_ops, t);
 	tick_schedule(t);
 }
 
@@ -693,6 +701,8 @@ static void callbacks_set(struct http *h)
 	(void)curl_easy_setopt(h->easy, CURLOPT_WRITEDATA, h);
 	(void)curl_easy_setopt(h->easy, CURLOPT_OPENSOCKETFUNCTION, socket_open);
 	(void)curl_easy_setopt(h->easy, CURLOPT_OPENSOCKETDATA, h);
+	(void)curl_easy_setopt(h->easy, CURLOPT_PREREQFUNCTION, on_connection);
+	(void)curl_easy_setopt(h->easy, CURLOPT_PREREQDATA, h);
 	(void)curl_easy_setopt(h->easy, CURLOPT_CLOSESOCKETFUNCTION, socket_close);
 	(void)curl_easy_setopt(h->easy, CURLOPT_CLOSESOCKETDATA, t);
 }
@@ -717,8 +727,8 @@ static void easy_set(struct http *h, const struct access_grant *g)
 	(void)curl_easy_setopt(h->easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	(void)curl_easy_setopt(h->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 	/* Share a connection. Plain http has no HTTP/2: a request would wait for a watch to end. */
-	h->may_park = is_tls && !t->is_http1;
-	(void)curl_easy_setopt(h->easy, CURLOPT_PIPEWAIT, (long)h->may_park);
+	h->is_parked = is_tls && !is_http1(t);
+	(void)curl_easy_setopt(h->easy, CURLOPT_PIPEWAIT, (long)h->is_parked);
 	(void)curl_easy_setopt(h->easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	(void)curl_easy_setopt(h->easy, CURLOPT_USERAGENT, t->user_agent);
 	(void)curl_easy_setopt(h->easy, CURLOPT_CONNECTTIMEOUT_MS,
@@ -784,7 +794,7 @@ void http_set_idle(struct http *h, uint64_t idle_ns)
 
 bool transport_is_http2(const struct transport *t)
 {
-	return t->is_http2;
+	return t->http_version >= CURL_HTTP_VERSION_2_0;
 }
 
 struct transport_stats transport_stats(const struct transport *t)
