@@ -344,8 +344,9 @@ static bool is_leaving(const struct serve_context *ctx, const struct svc *svc)
 	return n > 0;
 }
 
-void body_service(struct http_reply *reply, const struct serve_context *ctx,
-		  const struct http_request *q, const char *ns, const char *name)
+/* /v1/services/NAMESPACE/NAME; 404 when there is neither an object, a slice nor a row. */
+static void body_service(struct http_reply *reply, const struct serve_context *ctx,
+			 const struct http_request *q, const char *ns, const char *name)
 {
 	const struct svc *svc = model_find_text(ctx->model, ns, name);
 	struct service_body *b;

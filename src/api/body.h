@@ -19,9 +19,6 @@ void body_status(struct http_reply *reply, const struct serve_context *ctx,
 /* /v1/services */
 void body_services(struct http_reply *reply, const struct serve_context *ctx,
 		   const struct http_request *q);
-/* /v1/services/NAMESPACE/NAME; 404 when there is neither an object, a slice nor a row. */
-void body_service(struct http_reply *reply, const struct serve_context *ctx,
-		  const struct http_request *q, const char *ns, const char *name);
 /* Like body_service(), with NAMESPACE/NAME as one text; 404 also for another form. */
 void body_service_path(struct http_reply *reply, const struct serve_context *ctx,
 		       const struct http_request *q, const char *key);

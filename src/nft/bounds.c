@@ -25,7 +25,7 @@ static struct range range_of(const struct ip_prefix *p, size_t len)
 	return r;
 }
 
-/* The address behind `a`; false when there is none. */
+/* Increment `a`; false for the last address. */
 static bool successor(uint8_t a[16], size_t len)
 {
 	for (size_t i = len; i-- > 0;) {
@@ -60,7 +60,7 @@ static void range_push(struct nft_bounds *b, const struct range *r, size_t len)
 		bound_push(b, end, true);
 }
 
-/* Does `next`, which begins not before `r`, overlap or touch it? */
+/* Does `next` overlap or touch `r`? `next` must not begin before `r`. */
 static bool range_joins(const struct range *r, const struct range *next, size_t len)
 {
 	uint8_t end[16];
@@ -69,7 +69,7 @@ static bool range_joins(const struct range *r, const struct range *next, size_t 
 	return !successor(end, len) || memcmp(next->first, end, sizeof(end)) <= 0;
 }
 
-/* Sorted ranges to bounds, what overlaps or touches as one. */
+/* Append the bounds of sorted ranges; join ranges that overlap or touch. */
 static void ranges_push(struct nft_bounds *b, const struct range *ranges, size_t n, size_t len)
 {
 	struct range r = ranges[0];

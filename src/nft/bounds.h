@@ -2,10 +2,10 @@
 /*
  * nft/bounds - prefixes as the elements of an interval set.
  *
- * An interval set holds where ranges begin and, as elements of their own with a
- * flag, the first address behind each. A range that reaches the last address has
- * no end. Ranges must neither overlap nor touch: touching ones would need a
- * beginning and an end at the same address. Pure.
+ * An interval set contains the first address of each range and, as a separate element
+ * with a flag, the first address after it. A range up to the last address has no end.
+ * Ranges must neither overlap nor touch: touching ranges would need a beginning and an
+ * end at one address. Pure.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ void nft_bounds_fini(struct nft_bounds *b);
 /* The union of the prefixes of family `fam`, any order, overlapping or not; replaces `ret`. */
 void nft_bounds_from(struct nft_bounds *ret, enum ipfam fam, const struct ip_prefix *prefixes,
 		     size_t n);
-/* Into address order; at the same address the end comes first. */
+/* Sort by address; at one address the end comes first. */
 void nft_bounds_sort(struct nft_bounds *b);
-/* Both sorted. */
+/* Both must be sorted. */
 bool nft_bounds_are_equal(const struct nft_bounds *a, const struct nft_bounds *b);

@@ -50,7 +50,7 @@ void nft_changes_reset(struct nft_changes *c)
 		if (c->n_index > 0)
 			memset(c->index, 0, c->n_index * sizeof(c->index[0]));
 	} else {
-		/* few changes, a large index: clear each one's run of places */
+		/* few entries, a large index: clear each entry's run of places */
 		vec_for_each (ch, &c->v)
 			for (size_t i = ch->hash & (c->n_index - 1); c->index[i] != 0;
 			     i = (i + 1) & (c->n_index - 1))
@@ -147,7 +147,7 @@ struct nft_change *nft_changes_touch(struct nft_changes *c, enum ipfam fam, enum
 	return ch;
 }
 
-/* Two operations of one transaction contradict each other: remember the first time. */
+/* Two operations of one transaction contradict each other: note the first time. */
 static void conflict_note(struct nft_changes *c, const struct nft_change *ch)
 {
 	if (c->conflict == 0)

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * nft/change - what one transaction does to set elements, each key once.
+ * nft/change - the changes of one transaction to set elements, one entry per key.
  *
  *     reset -> was / will / count ... -> (settled by the plane) -> walked by set
  *
- * The parts of a service's operations may name one key twice: a backend moves
- * into a slot another one leaves, a frontend goes from one service to an other.
- * So each key collects, in any order, what it was (what the kernel is believed to
- * hold) and what it will be. Both absent or both equal: nothing to write. Addresses
- * that are counted (nft/refs.h) collect a difference instead.
+ * Operations may name a key twice: a backend moves into a slot that another one leaves,
+ * a frontend moves between services. So each entry collects, in any order, the key's old
+ * state (as programmed) and its new state. Both absent or both equal: nothing to write.
+ * Counted addresses (nft/refs.h) collect a difference instead.
  *
- * Everything is kept in two arrays that are used again for the next transaction.
+ * Entries are in two arrays that the next transaction uses again.
  */
 #pragma once
 
@@ -24,17 +23,17 @@
 struct svc;
 
 struct nft_change {
-	struct svc *svc; /* who asked last; NULL: the plane itself */
-	uint32_t next;   /* index of the next one of the same set, plus 1; 0 = the last */
+	struct svc *svc; /* service of the last operation; NULL: the plane itself */
+	uint32_t next;   /* index of the set's next entry, plus 1; 0 = the last */
 	uint32_t hash;
 	uint8_t fam; /* enum ipfam */
 	uint8_t set; /* enum nft_set_id */
 	bool is_counted;
-	bool has_held;   /* the kernel is believed, or known, to hold `held` */
-	bool has_new;    /* it shall hold `data` */
-	bool needs_look; /* what the kernel holds is to be read */
+	bool has_held;   /* the kernel has the key, with data `held` */
+	bool has_new;    /* the desired data is `data` */
+	bool needs_look; /* the kernel's data has to be read */
 	int32_t delta;   /* of a counted address */
-	uint32_t count;  /* of a counted address, once this is committed */
+	uint32_t count;  /* of a counted address, after the commit */
 	uint8_t key[NFT_KEY_MAX];
 	uint8_t held[NFT_DATA_MAX];
 	uint8_t data[NFT_DATA_MAX];
@@ -49,41 +48,41 @@ struct nft_changes {
 		uint32_t last;
 		uint32_t n;
 	} sets[IPFAM_N][NFTSET_END];
-	uint32_t conflict; /* position plus 1 of the first key two operations disagree on, or 0 */
+	uint32_t
+		conflict; /* position plus 1 of the first key with contradicting operations, or 0 */
 };
 
-/* Bytes of a key and of the data as they are kept here: for fw_ranges both ends. */
+/* Bytes of a key and of data in struct nft_change: for fw_ranges both ends. */
 size_t nft_key_len(enum nft_set_id set, enum ipfam fam);
 size_t nft_data_len(enum nft_set_id set, enum ipfam fam);
 /* Are the keys of this set frontends: address . protocol . port? */
 bool nft_set_is_by_tuple(enum nft_set_id set);
-/* Are the keys of this set ranges? Then a key is its first value and its last. */
+/* Are the keys of this set ranges? A key is then the first value and the last. */
 bool nft_set_is_ranges(enum nft_set_id set);
 
 void nft_changes_reset(struct nft_changes *c);
 void nft_changes_fini(struct nft_changes *c);
 
 /*
- * Yield the change of a key, made when there is none; it wants the key to be
- * absent until somebody says otherwise. `svc` may be NULL: nobody in particular.
- * Pointers are good until the next call.
+ * Return the entry of a key; a new one desires that the key is absent. `svc` may be
+ * NULL. Pointers are valid until the next call.
  */
 struct nft_change *nft_changes_touch(struct nft_changes *c, enum ipfam fam, enum nft_set_id set,
 				     const void *key, struct svc *svc);
-/* The change of a key, or NULL when nobody has touched it. */
+/* The entry of a key, or NULL. */
 struct nft_change *nft_changes_find(const struct nft_changes *c, enum ipfam fam,
 				    enum nft_set_id set, const void *key);
-/* Before this transaction the key held `data` (NULL in sets). */
+/* Before this transaction the key has `data` (NULL in sets). */
 void nft_changes_was(struct nft_changes *c, enum ipfam fam, enum nft_set_id set, const void *key,
 		     const void *data, struct svc *svc);
-/* After it the key shall hold `data` (NULL in sets). */
+/* After this transaction the key has `data` (NULL in sets). */
 void nft_changes_will(struct nft_changes *c, enum ipfam fam, enum nft_set_id set, const void *key,
 		      const void *data, struct svc *svc);
-/* The address is needed by that many more, or fewer. */
+/* Add `delta` to the number of users of the address. */
 void nft_changes_count(struct nft_changes *c, enum ipfam fam, enum nft_set_id set, const void *key,
 		       int32_t delta, struct svc *svc);
 
-/* Does it need the key's element deleted, and an element added? */
+/* Does the change delete the key's element; does it add one? */
 static inline bool nft_change_is_del(const struct nft_change *ch, size_t data_len)
 {
 	return ch->has_held &&

@@ -125,7 +125,7 @@ uint32_t nft_get_range_pool(const uint8_t *key)
 	return nft_word_pool(ntohl(nft_get_word(key)));
 }
 
-/* --- for people --- */
+/* --- text --- */
 
 static void text_word(struct str *out, const uint8_t *data)
 {
@@ -313,7 +313,7 @@ static void text_pool(const struct text *t, uint32_t pool_id, const struct nft_k
 		str_printf(t->out, " affinity=%us", info->affinity_s);
 }
 
-/* Where a word leads; `data` may be NULL. */
+/* The target of a word; `data` may be NULL. */
 static void text_target(const struct text *t, const uint8_t *data)
 {
 	struct nft_kind_info info;

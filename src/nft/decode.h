@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * nft/decode - keys and data of set elements, made and read.
+ * nft/decode - encode and decode keys and data of set elements.
  *
- * The one place that knows how an address, a port, a pool and a slot lie in the
- * bytes that nft/sets.h describes; adoption, error texts and the tools
- * for people share it.
+ * Only this module depends on the layout of addresses, ports, pools and slots in the
+ * bytes that nft/sets.h describes; adoption, error texts and vipctl share it.
  */
 #pragma once
 
@@ -17,12 +16,12 @@ void nft_key_tuple(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *addr, 
 		   uint16_t port);
 /* pool<<12 . slot: keys of endpoints and aff_slots. */
 void nft_key_slot(uint8_t key[static NFT_KEY_MAX], uint32_t pool_id, uint32_t slot);
-/* A word alone: key of aff_endpoints, data of all maps that lead to a pool. */
+/* A single word: key of aff_endpoints, data of all maps to pools. */
 void nft_put_word(uint8_t *bytes, uint32_t word);
 uint32_t nft_get_word(const uint8_t *bytes);
 /* address . port . address: key of endpoint_addrs, which begins like the data of endpoints. */
 void nft_key_endpoint(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *addr, uint16_t port);
-/* The same from the data of an element of endpoints. */
+/* nft_key_endpoint() from the data of an element of endpoints. */
 void nft_key_endpoint_from(uint8_t key[static NFT_KEY_MAX], enum ipfam fam, const uint8_t *data);
 /* address . address: key of the ipvs plane's hairpins. */
 void nft_key_addr_pair(uint8_t key[static NFT_KEY_MAX], const struct ip_addr *addr);
@@ -51,7 +50,7 @@ void nft_get_endpoint(struct nft_endpoint *ret, enum ipfam fam, const uint8_t *d
 uint32_t nft_get_range_pool(const uint8_t *key);
 
 /*
- * An element for people, without the name of its set; `data` is NULL in sets.
+ * An element for display, without the name of its set; `data` is NULL in sets.
  *
  *     10.96.0.10:53/UDP -> pool 7 p3            frontends and the like
  *     pool 7 slot 0 -> 10.1.0.4:53              endpoints
@@ -66,9 +65,9 @@ void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const u
 /* "10.96.0.10:53/UDP" */
 void nft_tuple_text(struct str *out, enum ipfam fam, const uint8_t *key);
 
-/* Where elements are looked up for people: a copy, a kernel, a fake. */
+/* Where elements are looked up for display: loaded state, a kernel, a fake. */
 struct nft_source {
-	/* Data of the element (not NULL for sets either), or NULL when there is none. */
+	/* Data of the element (not NULL in sets), or NULL when there is none. */
 	const uint8_t *(*find)(const void *ctx, enum ipfam fam, enum nft_set_id set,
 			       const uint8_t *key);
 	/* Every key of a set, in any order. */
@@ -78,19 +77,18 @@ struct nft_source {
 };
 
 /*
- * A frontend and where it leads, on one line without pool numbers and slots:
+ * A frontend and its backends, on one line without pool ids and slots:
  *
  *     10.96.0.10:53/UDP cluster-ip -> 10.1.0.4:53 10.1.0.5:53
  *     192.0.2.1:80/TCP masq=host guard=10.0.0.0-10.0.0.255 -> drop; inside -> 10.1.0.4:80
  *
- * What does not fit together (an address missing in vips, a link that leads
- * nowhere) is said in capitals.
+ * Inconsistencies (an address missing in vips, a missing pool) are in capitals.
  */
 void nft_frontend_text(struct str *out, const struct nft_source *src, enum ipfam fam,
 		       const uint8_t *key);
 /* All frontends of both families, one a line, sorted by address, protocol and port. */
 void nft_frontends_text(struct str *out, const struct nft_source *src);
-/* The same for the frontends in any of these sets, each of them once, in the words of `text`. */
+/* nft_frontends_text() for the frontends in any of these sets, each once, printed by `text`. */
 void nft_frontends_each(struct str *out, const struct nft_source *src, const enum nft_set_id *sets,
 			size_t n_sets,
 			void (*text)(struct str *out, const struct nft_source *src, enum ipfam fam,

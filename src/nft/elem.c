@@ -2,7 +2,7 @@
 /* nft/elem - NEWSETELEM, DELSETELEM, GETSETELEM. */
 #include "nft/elem.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <assert.h>
 #include <errno.h>
@@ -15,14 +15,14 @@
 
 #include "nl/attr.h"
 
-/* A list attribute is cut before it would pass this (its own length included). */
+/* Maximum length of a list attribute, its header included. */
 #define LIST_MAX 65528
-/* Keys a request. An answer is one datagram a key, all queued before the first is read. */
+/* Keys in a request. Each answer is a datagram, all queued before the first is read. */
 #define GET_KEYS_MAX 256
 #define GET_REQUEST_MAX (256 + GET_KEYS_MAX * (3 * 12 + NFT_KEY_MAX))
 /* A request of one key: the headers, names of table and set, and the key. */
 #define GET_ONE_MAX 256
-/* So many keys of one missing, and each has a request of its own. */
+/* One missing key in so many: every key gets a request of its own. */
 #define EACH_SHARE 16
 #define GET_BUFFER_MAX (GET_KEYS_MAX * GET_ONE_MAX)
 
@@ -41,7 +41,7 @@ static uint16_t msg_type(uint16_t nft_msg)
 	return (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | nft_msg);
 }
 
-/* The list's header as it begins: table, set, an empty list of elements. */
+/* Begin a message: table, set, an empty list of elements. */
 static struct nlattr *list_begin(struct nlmsghdr *h, const struct nft_table_ref *table,
 				 enum nft_set_id set)
 {
@@ -75,7 +75,7 @@ static size_t elem_size(size_t key_len, bool is_range, size_t data_len)
 	       (data_len > 0 ? value + data_len : 0);
 }
 
-/* Append one element to the list; the caller has seen to the room. */
+/* Append one element to the list; the caller ensures that there is room. */
 static void put_elem(struct nlmsghdr *h, struct nlattr *list, enum nft_set_id set, enum ipfam fam,
 		     const void *key, const void *data)
 {
@@ -131,7 +131,7 @@ bool nft_offset_is_elem(const struct nlmsghdr *msg, uint32_t offset)
 
 /* --- reading --- */
 
-/* One element as it stands in an answer; NULL parts are absent. */
+/* One element of an answer; NULL parts are absent. */
 struct parsed {
 	const uint8_t *key;
 	const uint8_t *key_end;
@@ -140,7 +140,7 @@ struct parsed {
 	uint64_t expires_ms;
 };
 
-/* The bytes inside NFTA_SET_ELEM_x if there are exactly `len`. */
+/* The `len` bytes inside NFTA_SET_ELEM_x, or NULL if it has another length. */
 static const uint8_t *value_bytes(const struct nlattr *a, size_t len)
 {
 	const struct nlattr *tb[NFTA_DATA_MAX + 1];
@@ -180,7 +180,7 @@ static uint64_t elem_packets(const struct parsed *e)
 	return nl_attr_be64(counter[NFTA_COUNTER_PACKETS], 0);
 }
 
-/* The key as we keep it; false when this is no element of ours. */
+/* The key in nft/change.h's form; false when the element cannot be ours. */
 static bool elem_key(const struct parsed *e, enum nft_set_id set, enum ipfam fam,
 		     uint8_t key[static NFT_KEY_MAX])
 {
@@ -189,7 +189,7 @@ static bool elem_key(const struct parsed *e, enum nft_set_id set, enum ipfam fam
 	if (e->key == NULL || (nft_data_len(set, fam) > 0 && e->data == NULL))
 		return false;
 	memcpy(key, e->key, len);
-	if (nft_set_is_ranges(set)) /* a range of one value comes without an end */
+	if (nft_set_is_ranges(set)) /* a range of one value has no end */
 		memcpy(key + len, e->key_end ? e->key_end : e->key, len);
 	return true;
 }
@@ -255,7 +255,7 @@ int nft_walk_begin(struct nft_walk *w, struct nl_sock *nl, const struct nft_tabl
 		     : 0;
 }
 
-/* Is the walk over with this message? Fills the kernel's code. */
+/* Does this message end the walk? Sets the kernel's result. */
 static bool walk_is_over(const struct nlmsghdr *h, int *code)
 {
 	*code = 0;
@@ -274,7 +274,7 @@ int nft_walk_step(struct nft_walk *w, nft_elem_fn *fn, void *arg, struct err *er
 	int left = (int)n;
 	int r = 1;
 
-	if (n == -EAGAIN) /* the kernel answers inside send() and recv(): silence is no answer */
+	if (n == -EAGAIN) /* the kernel answers inside send() and recv(): none will follow */
 		n = -EIO;
 	if (n < 0)
 		r = err_set(err, (int)n, "walk over %s: %s", nft_set_desc(w->set, w->fam)->name,
@@ -329,7 +329,7 @@ int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *table, enum n
 	return r;
 }
 
-/* Keys of one request, and how far the answer came. */
+/* Keys of one request, and the progress of the answer. */
 struct get {
 	enum nft_set_id set;
 	enum ipfam fam;
@@ -342,7 +342,7 @@ struct get {
 	size_t answered;
 };
 
-/* The element `elem` answers for key `i`. */
+/* Store the element `elem` as the answer for key `i`. */
 static void get_elem(struct get *g, size_t i, const struct nlattr *elem)
 {
 	struct parsed e = elem_parse(elem, g->set, g->fam);
@@ -350,7 +350,7 @@ static void get_elem(struct get *g, size_t i, const struct nlattr *elem)
 	size_t data_len = nft_data_len(g->set, g->fam);
 	uint8_t key[NFT_KEY_MAX];
 
-	/* A range is found by any value inside it; only the very same one counts. */
+	/* The kernel finds a range by any value inside it: require equal bounds. */
 	if (i >= g->n || !elem_key(&e, g->set, g->fam, key) ||
 	    memcmp(key, g->keys + i * key_len, key_len) != 0)
 		return;
@@ -375,9 +375,8 @@ static int get_message(void *arg, const struct nlmsghdr *h, struct err *err)
 }
 
 /*
- * One request. Returns how many of the keys are answered for, found or missing;
- * 0 after `missing` was met first. The kernel answers in order and stops at the
- * first key it does not have.
+ * One request. Returns the number of keys that are decided, found or missing. The kernel
+ * answers in order and stops at the first key that does not exist.
  */
 static int get_some(struct nl_sock *nl, const struct nft_table_ref *table, struct get *g,
 		    bool *is_missing, struct err *err)
@@ -410,7 +409,7 @@ static int each_answer(void *arg, size_t i, const struct nlmsghdr *answer, int e
 	const struct nlattr *list = answer != NULL ? answer_list(answer) : NULL;
 
 	g->answered++;
-	/* All requests look alike but for the key: an offset is good for any. */
+	/* All requests differ only in their key: offsets are equal. */
 	if (error == -ENOENT && bad->has_offset &&
 	    !nft_offset_is_elem((const void *)g->request, bad->offset))
 		return -ENOTRECOVERABLE;
@@ -422,8 +421,8 @@ static int each_answer(void *arg, size_t i, const struct nlmsghdr *answer, int e
 }
 
 /*
- * Each key in a request of its own, all in one datagram: for keys of which many are missing,
- * as a request ends at the first one that is. Fills how many are missing.
+ * A request for each key, all in one datagram: for keys of which many are missing, as a
+ * request ends at the first missing key. Sets the number of missing keys.
  */
 static int get_each(struct nl_sock *nl, const struct nft_table_ref *table, struct get *g,
 		    size_t *n_missing, struct err *err)
@@ -452,7 +451,7 @@ static int get_each(struct nl_sock *nl, const struct nft_table_ref *table, struc
 	return r;
 }
 
-/* The keys from `i` on, as `g` for one request. */
+/* Set `g` to the part of `all` from key `i` on, for one request. */
 static void get_portion(struct get *g, const struct get *all, size_t i, size_t max)
 {
 	g->keys = all->keys + i * nft_key_len(all->set, all->fam);
@@ -465,9 +464,9 @@ static void get_portion(struct get *g, const struct get *all, size_t i, size_t m
 }
 
 /*
- * What nft_elems_get() and nft_elems_count() are asked, `g` its pointers at the first key. A
- * request of many keys costs least while all are there. After a missing one each has its
- * own, until few are missing again.
+ * Common part of nft_elems_get() and nft_elems_count(). One request with many keys is the
+ * cheapest while all exist. After a missing key, each key gets a request of its own until
+ * few are missing again.
  */
 static int get_all(struct nl_sock *nl, const struct nft_table_ref *table, const struct get *all,
 		   enum nft_get how, struct err *err)
@@ -485,7 +484,7 @@ static int get_all(struct nl_sock *nl, const struct nft_table_ref *table, const 
 		get_portion(&g, all, i, max);
 		r = is_each ? get_each(nl, table, &g, &n_missing, err)
 			    : get_some(nl, table, &g, &is_missing, err);
-		if (r == -ENOBUFS && max > 1) { /* a small receive buffer: ask for less */
+		if (r == -ENOBUFS && max > 1) { /* a small receive buffer: request less */
 			max /= 2;
 			continue;
 		}

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * nft/elem - set elements on the wire: many to a message, written directly.
+ * nft/elem - netlink messages with set elements: many per message, written directly.
  *
  *     nft_elem_put(), ... -> nl_batch_commit()      write
  *     nft_elems_dump(), nft_elems_get()               read
  *
  * A message holds elements of one set; its list attribute has a 16 bit length,
- * so it is cut below 64 KB. Elements are laid out byte by byte: at a million a
- * second, attribute helpers would be most of the cost.
+ * so it is cut below 64 KB. Elements are written byte by byte: at a million per
+ * second, libmnl's helpers would be most of the cost.
  *
  * Reading by key is linear in the number of keys, missing ones included. A dump is quadratic in the
- * size of the set, as each piece of the answer begins again at the first bucket:
+ * size of the set, as the kernel starts each piece of the answer at the first bucket:
  * `endpoints` and `endpoint_addrs` are never dumped in one go.
  *
  * Keys and data are the bytes of nft/sets.h; in a set of ranges a key is
@@ -41,7 +41,7 @@ enum nft_write {
 struct nft_elem_writer {
 	struct nl_batch *batch;
 	struct nft_table_ref tables[IPFAM_N];
-	struct nlmsghdr *msg; /* the message under work, or NULL */
+	struct nlmsghdr *msg; /* the current message, or NULL */
 	struct nlattr *list;
 	enum nft_write write;
 	enum ipfam fam;
@@ -49,38 +49,37 @@ struct nft_elem_writer {
 	size_t n; /* elements so far */
 };
 
-/* `data` is NULL for sets and for NFT_WRITE_DEL. `tag` is whom to name (nl/batch.h). */
+/* `data` is NULL for sets and for NFT_WRITE_DEL. `tag`: see nl/batch.h. */
 void nft_elem_put(struct nft_elem_writer *w, enum nft_write write, enum ipfam fam,
 		  enum nft_set_id set, const void *key, const void *data, const void *tag);
 
-/* One element of an answer; `data` is NULL in sets. Both are good for the call. */
+/* One element of an answer; `data` is NULL in sets. Both are valid during the call. */
 typedef int nft_elem_fn(void *arg, const uint8_t *key, const uint8_t *data, struct err *err);
 
 /*
- * Every element of a set; a scoped dump (nl/dump.h). Elements that cannot be ours (another
- * length, a verdict) are skipped.
+ * Read every element of a set; a scoped dump (nl/dump.h). Skips elements that cannot be ours
+ * (another length, a verdict).
  */
 MUST_USE int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *table,
 			    enum nft_set_id set, nft_elem_fn *fn, void *arg, struct err *err);
 
 /*
- * The same piece by piece, for sets that are too large to be read at a stretch:
- * begin, then step until it returns 0. What changes meanwhile may be told or not.
- * `nl` must have no other use while a walk is under way.
+ * Read a set in pieces, if it is too large for one call: begin, then step until it returns
+ * 0. Concurrent changes may be included or not. `nl` must have no other use during a walk.
  */
 struct nft_walk {
 	struct nl_sock *nl;
 	enum ipfam fam;
 	enum nft_set_id set;
 	uint32_t seq;
-	uint64_t expires_ms; /* of the element that is told; 0 = never */
+	uint64_t expires_ms; /* of the current element; 0 = never */
 	bool is_begun;       /* of nft_elems_dump_step() */
 	unsigned int starts;
 };
 MUST_USE int nft_walk_begin(struct nft_walk *w, struct nl_sock *nl,
 			    const struct nft_table_ref *table, enum nft_set_id set,
 			    struct err *err);
-/* One datagram. 1: there is more; 0: that was all; -errno: over. */
+/* Read one datagram. 1: there is more; 0: end of the set; -errno: the walk ended. */
 MUST_USE int nft_walk_step(struct nft_walk *w, nft_elem_fn *fn, void *arg, struct err *err);
 
 /*
@@ -92,13 +91,13 @@ MUST_USE int nft_elems_dump_step(struct nft_walk *w, struct nl_sock *nl,
 				 nft_elem_fn *fn, void *arg, struct err *err);
 
 enum nft_get {
-	NFT_GET_ALL = 0, /* look for every key */
-	NFT_GET_PREFIX,  /* stop at the first one that is missing */
+	NFT_GET_ALL = 0, /* look up every key */
+	NFT_GET_PREFIX,  /* stop at the first missing key */
 };
 
 /*
- * Look `n` keys up (nft_key_len() bytes each). Where found[i] becomes 1, data
- * i (nft_data_len() bytes) is filled; `data` may be NULL. A range counts as found only
+ * Look up `n` keys (nft_key_len() bytes each). Sets found[i] to 1 and fills data i
+ * (nft_data_len() bytes) for keys that exist; `data` may be NULL. A range is found only
  * with both its ends. -ENOTRECOVERABLE when the table or the set is gone.
  */
 MUST_USE int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table,
@@ -106,12 +105,11 @@ MUST_USE int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table
 			   uint8_t *found, enum nft_get how, struct err *err);
 
 /*
- * The same for the packets that elements have counted. Where found[i] becomes 1, packets[i]
- * is filled, and data as above.
+ * nft_elems_get() with the packet counters of the elements, in packets[i].
  */
 MUST_USE int nft_elems_count(struct nl_sock *nl, const struct nft_table_ref *table,
 			     enum nft_set_id set, const uint8_t *keys, size_t n, uint8_t *data,
 			     uint8_t *found, uint64_t *packets, struct err *err);
 
-/* Of a refused message: is the attribute at `offset` one of the elements? */
+/* Is the attribute at `offset` of a rejected message one of its elements? */
 bool nft_offset_is_elem(const struct nlmsghdr *msg, uint32_t offset);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "nft/expr.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 #include <assert.h>
 #include <stdio.h> /* libnftnl/expr.h needs FILE */
 
@@ -57,7 +57,7 @@ void nft_rules_hash(struct nft_rules *rs)
 		struct nlmsghdr *h = mnl_nlmsg_put_header(buf);
 		const struct nlattr *exprs;
 
-		/* The anonymous set's number is still unset here: it must not count. */
+		/* The anonymous set's id is still unset: it is not part of the hash. */
 		nftnl_rule_nlmsg_build_payload(h, r->r);
 		assert(h->nlmsg_len <= sizeof(buf));
 		nl_attr_table(tb, NFTA_RULE_MAX, h, 0);
@@ -78,7 +78,7 @@ static struct nftnl_expr *expr_add(struct nft_rules *rs, const char *name)
 	return e;
 }
 
-/* The kernel reports word 0, 4, 8, 12 as the 128 bit registers 1..4: write them that way too. */
+/* The kernel reports words 0, 4, 8, 12 as the 128 bit registers 1..4: use the same numbers. */
 static uint32_t reg(unsigned int word)
 {
 	assert(word < 16);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * nft/expr - rules of the constant part, expression by expression.
+ * nft/expr - rules of the fixed part of a table, as lists of expressions.
  *
- * A rule is a straight list of expressions over sixteen 32 bit registers, here
- * "words" 0..15. A lookup's key is one run of words; an address takes one word
- * in IPv4 and four in IPv6. A rule ends at the first expression that does not
- * match. Each function appends the expression that nft writes for its statement,
- * with the same attributes, so that nft prints the statement again.
+ * A rule is a list of expressions over sixteen 32 bit registers, here called "words"
+ * 0..15. A lookup's key is a range of words; an address takes one word in IPv4 and four
+ * in IPv6. A rule ends at the first expression that does not match. Each function
+ * appends the expression that nft writes for a statement, with nft's attributes, so that
+ * `nft list ruleset` prints the statement.
  *
  * Kernel: linux/netfilter/nf_tables.h, enum nft_*_attributes.
  */
@@ -20,8 +20,8 @@ struct nftnl_expr;
 
 struct nft_rule {
 	struct nftnl_rule *r;
-	struct nftnl_expr *l4protos; /* lookup of an anonymous set that goes before the rule */
-	uint64_t hash;               /* of the expressions; never 0 once nft_rules_hash() ran */
+	struct nftnl_expr *l4protos; /* lookup of an anonymous set, created before the rule */
+	uint64_t hash;               /* of the expressions; not 0 after nft_rules_hash() */
 };
 
 /* nft's state bits: NF_CT_STATE_*_BIT of the kernel's nf_conntrack.h. */
@@ -35,7 +35,7 @@ struct nft_rules {
 };
 
 void nft_rules_fini(struct nft_rules *rs);
-/* Begin another rule; expressions go to the last one. */
+/* Begin a rule; expressions are appended to the last rule. */
 void nft_rule_begin(struct nft_rules *rs);
 /* All rules are complete: compute their hashes. */
 void nft_rules_hash(struct nft_rules *rs);
@@ -53,13 +53,13 @@ void nft_expr_sport(struct nft_rules *rs, unsigned int word);
 void nft_expr_dport(struct nft_rules *rs, unsigned int word);
 void nft_expr_meta(struct nft_rules *rs, uint32_t key, unsigned int word);
 void nft_expr_ct(struct nft_rules *rs, uint32_t key, unsigned int word);
-/* Of the original direction: what the client sent to. */
+/* Of the original direction: the destination that the client used. */
 void nft_expr_ct_original(struct nft_rules *rs, uint32_t key, unsigned int word);
 void nft_expr_number(struct nft_rules *rs, unsigned int word, uint32_t value);
 void nft_expr_random(struct nft_rules *rs, unsigned int word, uint32_t modulus);
 /* The connection's direction: one byte, IP_CT_DIR_*. */
 void nft_expr_ct_direction(struct nft_rules *rs, unsigned int word);
-/* One byte: is the socket that will get the packet bound to no address? No socket: no match. */
+/* One byte: is the packet's local socket bound to the wildcard address? No socket: no match. */
 void nft_expr_socket_wildcard(struct nft_rules *rs, unsigned int word);
 /* The first byte of the transport header: the type of ICMP. */
 void nft_expr_icmp_type(struct nft_rules *rs, unsigned int word);
@@ -70,7 +70,7 @@ void nft_expr_daddr_set(struct nft_rules *rs, enum ipfam fam, unsigned int word)
 void nft_expr_addr(struct nft_rules *rs, const struct ip_addr *addr, unsigned int word);
 /* Address type by routing table; `flags` NFTA_FIB_F_SADDR or _DADDR. */
 void nft_expr_fib_type(struct nft_rules *rs, uint32_t flags, unsigned int word);
-/* Matches when the route to the destination leaves through the input interface; prerouting only. */
+/* Matches when the route to the destination uses the input interface; prerouting only. */
 void nft_expr_fib_returns(struct nft_rules *rs, unsigned int word);
 
 /* Arithmetic in place. */
@@ -84,7 +84,7 @@ void nft_expr_cmp(struct nft_rules *rs, uint32_t op, unsigned int word, const vo
 		  uint32_t len);
 void nft_expr_in(struct nft_rules *rs, unsigned int word, const char *set);
 void nft_expr_not_in(struct nft_rules *rs, unsigned int word, const char *set);
-/* { tcp, udp, sctp }: a rule with ports is only readable for nft behind such a match. */
+/* { tcp, udp, sctp }: nft can decode a rule with ports only after such a match. */
 void nft_expr_l4protos(struct nft_rules *rs);
 
 /*
@@ -98,7 +98,7 @@ void nft_match_ct_state(struct nft_rules *rs, uint32_t state);
 void nft_match_ct_bits(struct nft_rules *rs, uint32_t key, uint32_t bits, uint32_t op);
 /* The address is one of this host; `flags` NFTA_FIB_F_SADDR or _DADDR. */
 void nft_match_fib_local(struct nft_rules *rs, uint32_t flags, uint32_t op);
-/* An interface's name (`key`) against `name`, or its beginning. */
+/* Compare an interface's name (`key`), or its beginning, with `name`. */
 void nft_match_ifname(struct nft_rules *rs, uint32_t key, uint32_t op, const char *name,
 		      bool is_prefix);
 
@@ -127,5 +127,5 @@ void nft_expr_masquerade(struct nft_rules *rs);
 void nft_expr_redirect(struct nft_rules *rs);
 void nft_expr_reject_tcp(struct nft_rules *rs);
 void nft_expr_reject_port(struct nft_rules *rs, enum ipfam fam);
-/* The same in a table of both families. */
+/* nft_expr_reject_port() in a table of both families. */
 void nft_expr_reject_port_any(struct nft_rules *rs);

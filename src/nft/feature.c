@@ -26,7 +26,7 @@ void nft_try_rule(struct nft_writer *w, const struct nft_chain *base,
 
 static const char end_tag[] = "the end";
 
-/* What the kernel is sure to refuse, when it has looked at all the rest. */
+/* The message that the kernel rejects after it has checked all others. */
 static void end_add(struct nft_writer *w)
 {
 	struct nlmsghdr *h = nl_batch_msg(w->batch, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELTABLE, 0,
@@ -45,7 +45,7 @@ static void feature_add(struct nft_writer *w, const struct nft_feature *f)
 		f->add(w);
 }
 
-/* Was the end all that the kernel refused? */
+/* Did the kernel reject only the last message? */
 static bool is_through(const struct nft_writer *w, int r)
 {
 	return r < 0 && nl_batch_rejection(w->batch)->tag == end_tag;
@@ -57,7 +57,7 @@ struct trying {
 	const struct nft_schema *schema;
 };
 
-/* All of them in one transaction, which is the usual answer for the price of one. */
+/* Test all in one transaction: sufficient when the kernel has all features. */
 static bool features_try(const struct trying *t, const struct nft_feature *features, size_t n)
 {
 	char names[NFT_TRIES_MAX][sizeof(TABLE) + 4];
@@ -95,7 +95,7 @@ static void feature_try(struct nft_try *ret, const struct trying *t,
 		ret->result = r;
 		(void)snprintf(ret->detail, sizeof(ret->detail), "%.*s",
 			       (int)sizeof(ret->detail) - 1, err.text);
-	} else { /* somebody has a table of that name */
+	} else { /* a foreign table has this name */
 		ret->result = -EEXIST;
 		(void)snprintf(ret->detail, sizeof(ret->detail), "table %s existed", NO_TABLE);
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * nft/feature - does this kernel have an nf_tables feature? Found out by using it.
+ * nft/feature - test whether the kernel has an nf_tables feature, by using it.
  *
- * All features are sent in one transaction whose last message the kernel must reject: it
- * checks every message before that one, and applies none. Modules that are not loaded yet are
- * loaded by the kernel. If it rejects an earlier message, each feature is tried alone.
+ * All features are sent in one transaction whose last message the kernel must reject, so
+ * that it checks every message and applies none. The kernel loads missing modules. If it
+ * rejects an earlier message, each feature is tested alone.
  */
 #pragma once
 
@@ -15,14 +15,14 @@
 struct nft_try {
 	const char *what;  /* static text: "maps with concatenated keys" */
 	const char *needs; /* the kernel's options: "CONFIG_NFT_NUMGEN" */
-	int result;        /* 0, or the -errno of the refusal */
-	char detail[96];   /* what was refused, in the kernel's words; "" when nothing was */
+	int result;        /* 0, or the kernel's -errno */
+	char detail[96];   /* the kernel's text about the rejected message, or "" */
 };
 
-/* A try: sets, then a rule, then whatever add() writes, in a table of its own. */
+/* A test: sets, then a rule, then the messages of add(), in a table of its own. */
 struct nft_feature {
 	const char *what;
-	const char *needs[IPFAM_N]; /* of IPv6 NULL: as IPv4 */
+	const char *needs[IPFAM_N]; /* IPv6 may be NULL: as IPv4 */
 	size_t n_sets;
 	enum nft_set_id sets[3];
 	void (*expr)(struct nft_rules *rs, enum ipfam fam); /* or NULL: no rule */

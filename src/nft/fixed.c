@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "nft/fixed.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <assert.h>
 #include <errno.h>
@@ -134,7 +134,7 @@ void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, uint32_t kind,
 	*v = (struct nft_fixed_verdict){ .kind = kind, .code = code, .chain = xstrdup(chain) };
 }
 
-/* What the readers below are told. */
+/* Argument of the readers below. */
 struct reading {
 	struct nft_fixed *held;
 	struct nft_fixed_tables *tables;
@@ -211,8 +211,8 @@ static int table_cmp(const void *a, const void *b)
 }
 
 /*
- * The tables of our names one by one. A table that another process deletes moves those
- * behind it forward, so an interrupted dump of all tables may lack one of ours.
+ * Request the tables of our names one by one. When another process deletes a table, those
+ * after it move forward, so an interrupted dump of all tables may lack one of ours.
  */
 static int tables_query(struct reading *rd, struct nl_sock *nl, uint8_t family, struct err *err)
 {
@@ -245,7 +245,7 @@ int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint
 		    &(struct nl_reader){ tables_begin, tables_message, &rd }, err);
 	if (r == -EAGAIN)
 		r = tables_query(&rd, nl, family, err);
-	/* nfnetlink knows no such subsystem, and loading it by request failed. */
+	/* nfnetlink has no such subsystem, and its module cannot be loaded. */
 	if (r == -EINVAL)
 		return err_set(err, -EOPNOTSUPP, "no nf_tables in this kernel (module nf_tables)");
 	if (r < 0)
@@ -278,7 +278,7 @@ static bool set_fits(const struct nft_set_desc *d, const struct nlattr *const *t
 		nl_attr_be32(tb[NFTA_SET_DATA_LEN], 0) == d->data_len);
 }
 
-/* Does each element count? An expression of another kind is somebody else's idea. */
+/* Does each element count? Other expressions are foreign. */
 static bool counts(const struct nlattr *const *tb)
 {
 	return tb[NFTA_SET_EXPR] != NULL || tb[NFTA_SET_EXPRESSIONS] != NULL;
@@ -359,10 +359,9 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 }
 
 /*
- * Chains are asked for one by one. A dump takes no filter and lists every chain
- * of the family: with somebody's 30,000 chains it takes 0.1 s, and any commit in
- * that time interrupts it. Only the fixed chains need a question: pick chains are
- * seen by their rules, or by what leads to them.
+ * Chains are requested one by one. A dump has no filter and lists every chain of the
+ * family: 0.1 s with 30,000 foreign chains, and any commit meanwhile interrupts it. Only
+ * fixed chains need a request: pick chains appear in their rules, or in verdict maps.
  */
 static int chain_read(struct reading *rd, struct nl_sock *nl, const char *name, struct err *err)
 {
@@ -374,7 +373,7 @@ static int chain_read(struct reading *rd, struct nl_sock *nl, const char *name, 
 	mnl_attr_put_strz(h, NFTA_CHAIN_TABLE, rd->table);
 	mnl_attr_put_strz(h, NFTA_CHAIN_NAME, name);
 	r = nl_query(nl, h, &(struct nl_reader){ .message = chain_message, .arg = rd }, NULL, err);
-	/* Missing is an outcome, unless it had rules a moment ago. */
+	/* A missing chain is no error, unless it had rules in this read. */
 	return r == -ENOENT && nft_fixed_chain(rd->held, name) == NULL ? 0 : r;
 }
 
@@ -410,7 +409,7 @@ static void verdict_element(struct reading *rd, const struct nlattr *elem)
 	if (p == NULL)
 		return;
 	memcpy(&kind, p, sizeof(kind));
-	if (kind >= NFT_FIXED_KINDS) /* no frontend can name it */
+	if (kind >= NFT_FIXED_KINDS) /* no frontend can have this kind */
 		return;
 	if (verdict[NFTA_VERDICT_CHAIN] != NULL)
 		(void)chain_get(rd->held, nl_attr_str(verdict[NFTA_VERDICT_CHAIN]));
@@ -465,7 +464,7 @@ static int ranges_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
-/* One dump of what belongs to rd->table; `table_attr` is its attribute in that message. */
+/* Dump the objects of rd->table; `table_attr` is the table's attribute in that message. */
 static int read_dump(struct reading *rd, struct nl_sock *nl, uint16_t msg, uint16_t table_attr,
 		     void (*begin)(void *),
 		     int (*message)(void *, const struct nlmsghdr *, struct err *), struct err *err)
@@ -492,7 +491,7 @@ static int read_elements(struct reading *rd, struct nl_sock *nl, enum nft_set_id
 	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, rd->table);
 	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, nft_set_desc(id, rd->fam)->name);
 	r = nl_dump(nl, h, &(struct nl_reader){ begin, message, rd, true }, err);
-	/* It was there a moment ago. */
+	/* The table existed before: it was deleted meanwhile. */
 	return r == -ENOENT ? -EAGAIN : r;
 }
 
@@ -506,7 +505,7 @@ const struct nft_chain *nft_schema_chain(const struct nft_schema *schema, const 
 	return NULL;
 }
 
-/* Base chains cannot be moved to another hook, nor become ordinary ones. */
+/* Base chains cannot move to another hook, nor become ordinary ones. */
 static void chains_check(struct nft_fixed *h, const struct nft_schema *schema)
 {
 	const struct nft_chain *want;

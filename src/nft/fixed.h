@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * nft/fixed - the fixed part of a table as the kernel holds it.
+ * nft/fixed - the fixed part of a table in the kernel.
  *
- * Tables are found by their comment, rules are known by the hash they carry
- * (see layout.h). What nobody needs to know (foreign chains and sets inside our
- * table) is read over.
+ * Tables are identified by their comment, rules by the hash in their userdata (see
+ * layout.h). Foreign chains and sets inside our table are ignored.
  */
 #pragma once
 
@@ -14,7 +13,7 @@
 #include "nft/sets.h"
 #include "nl/sock.h"
 
-/* Rule userdata: a type that nft skips, and the hash, 8 bytes. */
+/* Type of rule userdata with the hash, 8 bytes; nft ignores it. */
 #define NFT_RULE_UDATA_HASH 0x76
 #define NFT_TABLE_COMMENT_MAX 64 /* with the version */
 
@@ -27,7 +26,7 @@ struct nft_chain {
 	int32_t priority;
 };
 
-/* What tells the tables of one plane from those of another. */
+/* Properties of the tables of one plane. */
 struct nft_schema {
 	const char *table;   /* its tables' first name: nft_table_name() */
 	const char *comment; /* of its tables, before the version */
@@ -37,7 +36,7 @@ struct nft_schema {
 	enum nft_set_id end;
 	enum nft_set_id ranges; /* ... of them NFT_RANGE_SETS that are written with the rules */
 	bool has_verdict_maps;
-	const struct nft_chain *(*chain)(size_t i); /* the i-th chain, NULL behind the last */
+	const struct nft_chain *(*chain)(size_t i); /* the i-th chain, NULL after the last */
 };
 
 /* NFT_TABLE_F_PERSIST, Linux 6.9: headers of Linux 6.1 do not have it. */
@@ -56,12 +55,12 @@ struct nft_fixed_chain {
 	struct hnode node; /* in nft_fixed.chains */
 	char *name;
 	bool is_base;
-	bool is_fresh; /* made in the batch under way: nothing may lead there yet */
+	bool is_fresh; /* created in the current batch: nothing may jump to it yet */
 	char type[16];
 	uint32_t hook;
 	int32_t priority;
 	uint32_t policy;
-	VEC(uint64_t) hashes; /* one a rule, in order; 0: a rule of somebody else's */
+	VEC(uint64_t) hashes; /* one per rule, in order; 0: a foreign rule */
 };
 
 struct nft_fixed_verdict {
@@ -74,7 +73,7 @@ struct nft_fixed {
 	bool exists;
 	uint32_t flags;
 	bool has_set[NFTSET_END];
-	char misfit[128];     /* why it cannot be repaired in place; "" = it can */
+	char misfit[128];     /* reason why it cannot be repaired in place; "" = it can */
 	struct htable chains; /* of struct nft_fixed_chain, by name */
 	VEC(struct nft_fixed_verdict) verdicts[NFT_VERDICT_MAPS];
 	uint16_t *by_kind[NFT_VERDICT_MAPS]; /* of verdicts, or NULL: position plus 1 by kind */
@@ -95,7 +94,7 @@ struct nft_fixed_tables {
 	VEC(struct nft_fixed_table) v; /* in order of handle: oldest first */
 };
 
-/* Tables that may be there at a time: "vipd", "vipd-2" ... */
+/* Tables that may exist at a time: "vipd", "vipd-2" ... */
 #define NFT_TABLE_NAMES_MAX 9
 /* The name of the `i`th, from 1. */
 void nft_table_name(char buf[static NFT_TABLE_NAME_MAX], const char *base, int i);
@@ -107,14 +106,14 @@ void nft_fixed_tables_fini(struct nft_fixed_tables *t);
 MUST_USE int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint8_t family,
 				   const struct nft_schema *schema, struct err *err);
 /*
- * Everything about `table`; replaces `ret`. Sets and chains of another level of counting do not
- * fit, unless `counting` is NFT_COUNT_ANY. Of a table for both families, the sets of `fam` are
- * read. -EAGAIN also when the table changes while it is read.
+ * Read `table`; replaces `ret`. Sets and chains of another level of counting do not fit,
+ * unless `counting` is NFT_COUNT_ANY. Of a table for both families, reads the sets of `fam`.
+ * -EAGAIN also when the table changes meanwhile.
  */
 MUST_USE int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
 			    const struct nft_fixed_table *table, const struct nft_schema *schema,
 			    unsigned int counting, struct err *err);
-/* Packets and bytes counted by the rules of one chain; added to what the pointers hold. */
+/* Add the packets and bytes that the rules of one chain have counted. */
 MUST_USE int nft_fixed_counters(struct nl_sock *nl, uint8_t family, const char *table,
 				const char *chain, uint64_t *packets, uint64_t *bytes,
 				struct err *err);

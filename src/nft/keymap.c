@@ -58,7 +58,7 @@ void nft_keymap_clear(struct nft_keymap *t)
 	t->n = 0;
 }
 
-/* Where `key` stands, or the empty place where the search ended. The shard has one. */
+/* The place of `key`, or the empty place where the search ended. The shard must have one. */
 static uint32_t probe(const struct nft_keymap *t, const struct nft_keymap_shard *s, const void *key,
 		      uint32_t hash)
 {
@@ -126,7 +126,7 @@ void *nft_keymap_put(struct nft_keymap *t, const void *key, bool *is_new)
 	return entry_at(t, s, i) + t->key_len;
 }
 
-/* Is `home` in the circular interval (hole, i]? Then the entry at i must not move to the hole. */
+/* Is `home` in the circular interval (hole, i]? The entry at i must then stay. */
 static bool is_between(uint32_t hole, uint32_t home, uint32_t i)
 {
 	return hole < i ? hole < home && home <= i : hole < home || home <= i;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * nft/keymap - a compact hash table of fixed-size keys and values.
+ * nft/keymap - a compact hash table with keys and values of fixed size.
  *
- * Half a million addresses and elements are remembered here, so an entry is its
- * bytes and one tag: no pointer, no allocation of its own. Entries live in 64
- * shards of open addressing with linear probing; a shard grows by half when it
- * is three quarters full. So growth never copies more than a 64th of the table,
- * and no insertion takes long because the table is large.
+ * For half a million addresses and elements: an entry is its bytes and one tag, without
+ * a pointer or an allocation. Entries are in 64 shards of open addressing with linear
+ * probing; a shard grows by half when it is three quarters full. So growth copies at most
+ * a 64th of the table, and insertions stay fast in large tables.
  *
- * Values are bytes without alignment: memcpy() them. Pointers into the table
- * are good until the next put or delete. The order of a walk is random from run
- * to run: sort before anything is printed, planned or sent.
+ * Values are unaligned: memcpy() them. Pointers into the table are valid until the next
+ * put or delete. The order of a walk is random from run to run: sort before output,
+ * planning or sending.
  */
 #pragma once
 
@@ -33,27 +32,27 @@ struct nft_keymap {
 	struct nft_keymap_shard shards[NFT_KEYMAP_SHARDS];
 };
 
-/* Where a walk stands; zero is the beginning. */
+/* Position of a walk; zero is the beginning. */
 struct nft_keymap_pos {
 	uint32_t shard;
 	uint32_t i;
 };
 
 void nft_keymap_init(struct nft_keymap *t, size_t key_len, size_t val_len);
-/* Frees all entries; the table is empty then and may be used again. */
+/* Frees all entries; the empty table may be used again. */
 void nft_keymap_clear(struct nft_keymap *t);
 
 /* The value, or NULL. */
 void *nft_keymap_find(const struct nft_keymap *t, const void *key);
-/* The value; zeroed when the key was not there. `is_new` may be NULL. */
+/* The value; zeroed when the key is new. `is_new` may be NULL. */
 void *nft_keymap_put(struct nft_keymap *t, const void *key, bool *is_new);
-/* Was it there? */
+/* Returns whether the key existed. */
 bool nft_keymap_del(struct nft_keymap *t, const void *key);
-/* Entries whose value has none of the bits `mask` in byte `at`. */
+/* Number of entries whose value has none of the bits `mask` in byte `at`. */
 size_t nft_keymap_count_without(const struct nft_keymap *t, size_t at, uint8_t mask);
 /*
- * The next entry of a walk, false at the end. Values may be changed on the way,
- * entries neither added nor deleted. The value follows the key in memory.
+ * The next entry of a walk, false at the end. During a walk values may change, but no entry
+ * may be added or deleted. The value follows the key in memory.
  */
 bool nft_keymap_next(const struct nft_keymap *t, struct nft_keymap_pos *pos, const uint8_t **key,
 		     uint8_t **val);

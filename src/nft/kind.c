@@ -11,7 +11,7 @@
 /* Bounds grow by an eighth from 64; the 59th is the first that reaches NFT_POOL_SLOTS_MAX. */
 #define CLASS_MAX 64
 
-/* What an affinity number stands for; slots 0 = free. */
+/* The combination of an affinity number; slots 0 = free. */
 struct affinity {
 	uint32_t slots;
 	uint32_t affinity_s;
@@ -26,11 +26,11 @@ static const uint32_t coarse_timeouts[] = {
 	10,   20,   30,   60,    120,   180,   300,   600,   900,   1200,  1800,
 	2700, 3600, 7200, 10800, 14400, 21600, 28800, 36000, 43200, 64800, 86400,
 };
-/* 1, 2, 3, 4, 6, 8, 12 ... 4096: all sizes that have affinity at all. */
+/* 1, 2, 3, 4, 6, 8, 12 ... 4096: cover all sizes that can have affinity. */
 #define COARSE_SIZES 24
 #define COARSE_SLOTS_MAX 4096
 #define COARSE_MAX (COARSE_SIZES * ARRAY_SIZE(coarse_timeouts))
-/* Numbers that exact combinations may take; the others are never lacking for coarse ones. */
+/* Numbers for exact combinations; the others suffice for all coarse ones. */
 #define EXACT_MAX (AFFINITY_MAX - COARSE_MAX)
 
 static uint32_t bound_next(uint32_t bound)
@@ -64,7 +64,7 @@ static unsigned int class_of(size_t n, uint32_t *bound)
 	return i;
 }
 
-/* `slots` is a number that pools can be counted by: exact, or a class bound. */
+/* Is `slots` an exact number, or a class bound? */
 static bool slots_are_valid(uint32_t slots)
 {
 	uint32_t bound;
@@ -75,7 +75,7 @@ static bool slots_are_valid(uint32_t slots)
 	return bound == slots;
 }
 
-/* How many of `slots` are filled for certain: one more than the bound below. */
+/* Number of `slots` that are always filled: one more than the next lower bound. */
 static uint32_t slots_safe(uint32_t slots)
 {
 	uint32_t below = NFT_KIND_EXACT_MAX;
@@ -87,7 +87,7 @@ static uint32_t slots_safe(uint32_t slots)
 	return below + 1;
 }
 
-/* The coarse size after `slots`: half of it more, or a third when it is no power of two. */
+/* The next coarse size: 1.5 times `slots`, or 4/3 when `slots` is not a power of two. */
 static uint32_t coarse_next(uint32_t slots)
 {
 	if (slots < 4)
@@ -107,7 +107,7 @@ static struct affinity coarse_of(uint32_t slots, uint32_t affinity_s)
 	return a;
 }
 
-/* How many of a coarse size are filled for certain: one more than the size below. */
+/* Number of slots of a coarse size that are always filled: one more than the size below. */
 static uint32_t coarse_safe(uint32_t slots)
 {
 	uint32_t below = 0;
@@ -117,7 +117,7 @@ static uint32_t coarse_safe(uint32_t slots)
 	return below + 1;
 }
 
-/* A number whose chain lets all of `a`'s backends be picked, or NULL. */
+/* A number whose chain can pick all backends of `a`, or NULL. */
 static struct affinity *affinity_find(const struct affinity *a)
 {
 	for (size_t i = 0; i < AFFINITY_MAX; i++) {
@@ -128,7 +128,7 @@ static struct affinity *affinity_find(const struct affinity *a)
 	return NULL;
 }
 
-/* A number of its own for `a`; NULL when its share of the numbers is taken. */
+/* A new number for `a`; NULL when its range of numbers is used up. */
 static struct affinity *affinity_add(const struct affinity *a)
 {
 	struct affinity *free_one = NULL;
@@ -145,7 +145,7 @@ static struct affinity *affinity_add(const struct affinity *a)
 	return free_one;
 }
 
-/* NULL only when exact combinations of an earlier version have taken all numbers. */
+/* NULL only when exact combinations of an earlier version use all numbers. */
 static struct affinity *affinity_get(size_t n, uint32_t slots, uint32_t affinity_s)
 {
 	const struct affinity exact = { .slots = slots, .affinity_s = affinity_s };
@@ -226,7 +226,7 @@ const char *nft_kind_chain(uint16_t kind, char buf[static NFT_CHAIN_NAME_MAX])
 	return buf;
 }
 
-/* Decimal digits without a leading zero, up to `end`; 0 when it is anything else. */
+/* Parse decimal digits without a leading zero, up to `end`; 0 on error. */
 static uint32_t number_parse(const char *s, const char *end)
 {
 	uint64_t n = 0;

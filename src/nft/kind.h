@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * nft/kind - the number that says which chain picks the backend.
+ * nft/kind - the number of the chain that picks the backend.
  *
- * A frontend's value is a word: pool id << 12 | kind. The kind is led to a chain
- * by the small verdict maps (leaves, kinds_x, kinds):
+ * A frontend's value is a word: pool id << 12 | kind. The verdict maps leaves, kinds_x
+ * and kinds map the kind to a chain:
  *
  *   1..64       p<n>        exactly n backends
  *   0x400 + i   c<bound>    up to `bound` backends: empty slots miss and are retried
  *   0x800 + i   a<n>-<t>    ClientIP affinity of t seconds over n backends, where
  *                           n is exact to 64 and a class bound above
- *   0x800 + i   b<n>-<t>    the same for up to n backends and at most t seconds: coarse
+ *   0x800 + i   b<n>-<t>    coarse: up to n backends and at most t seconds
  *   0xffb..     fw, xl, drop_conn, reject_conn
  *
- * Affinity numbers are given out as needed: (size, seconds) does not fit twelve
- * bits. This registry is the one piece of process-wide state of the plane.
- * Adoption enters the numbers of an earlier process, from the kernel's maps,
- * before the first pool_class(). A number that no pool uses is released.
+ * Affinity numbers are allocated as needed: (size, seconds) does not fit twelve
+ * bits. This registry is the only process-wide state of the plane. Adoption enters
+ * the numbers of an earlier process, from the kernel's maps, before the first
+ * pool_class(). A number that no pool uses is released.
  *
- * Of the 2,043 numbers 1,515 are for exact combinations. A combination that finds
- * none free gets a coarse one: the size and the timeout are rounded up to one of
- * 24 sizes and of 22 timeouts. All 528 of those have room in the rest, so no
- * service can deprive another of affinity: only of the exact timeout.
+ * Of the 2,043 numbers 1,515 are for exact combinations. When these are used up, size
+ * and timeout are rounded up to one of 24 sizes and one of 22 timeouts. The other
+ * numbers suffice for all 528 of these, so no service can deprive another of affinity,
+ * only of the exact timeout.
  */
 #pragma once
 
@@ -32,7 +32,7 @@
 #include "base/util.h"
 #include "nft/sets.h"
 
-/* In a word: PLAN_POOL_LOCAL of the pool id. Flipping it leads to the pool's peer. */
+/* PLAN_POOL_LOCAL of the pool id in a word. Flipping the bit yields the pool's peer. */
 #define NFT_POOL_LOCAL UINT32_C(0x80000000)
 
 #define NFT_KIND_EXACT_MAX 64
@@ -45,7 +45,7 @@
 #define NFT_KIND_DROP 0xffd
 #define NFT_KIND_REJECT 0xffe
 
-/* The largest pool that is balanced over whole; slots are counted modulo at most this. */
+/* The largest pool whose backends are all picked; slots are random modulo at most this. */
 #define NFT_POOL_SLOTS_MAX 65536
 
 #define NFT_CHAIN_NAME_MAX 24
@@ -70,10 +70,10 @@ struct nft_kinds {
 	uint64_t bits[BITS_WORDS(NFT_KIND_MASK + 1)];
 };
 
-/* What a kind's chain does; all zero for kinds that pick nothing. */
+/* Properties of a kind's chain; all zero for kinds that do not pick. */
 struct nft_kind_info {
-	uint32_t slots;      /* picks modulo this: the exact number, or the class bound */
-	uint32_t safe_slots; /* that many are always filled: equals slots when exact */
+	uint32_t slots;      /* modulus of the pick: the exact number, or the class bound */
+	uint32_t safe_slots; /* number of slots that are always filled: `slots` when exact */
 	uint32_t affinity_s; /* 0 = none */
 };
 
@@ -82,23 +82,23 @@ struct nft_kind_info {
  * class. Equal arguments return equal kinds until nft_kind_release().
  */
 uint16_t nft_pool_class(size_t n, uint32_t affinity_s);
-/* plan_traits.class_affinity: the timeout in force in a pool of that class; 0 = none. */
+/* plan_traits.class_affinity: the effective timeout in a pool of that class; 0 = none. */
 uint32_t nft_class_affinity(uint16_t class);
-/* Is it a number of a pick or affinity chain, known here? Fills `ret` if so. */
+/* Is it a registered number of a pick or affinity chain? Fills `ret` if so. */
 bool nft_kind_info(uint16_t kind, struct nft_kind_info *ret);
 /* The chain's name, also of reject, drop, xl and fw; NULL for an unknown kind. */
 const char *nft_kind_chain(uint16_t kind, char buf[static NFT_CHAIN_NAME_MAX]);
 /*
- * An earlier process gave `kind` to the chain `name`. 0 when that is, or now
- * becomes, what this process says too; -EEXIST when `kind` or the combination is
- * already given out otherwise; -EINVAL when it is no name of ours for that range.
+ * Register `kind` for the chain `name`, as an earlier process did. 0 when this is or was
+ * registered; -EEXIST when `kind` or the combination is registered otherwise; -EINVAL when
+ * `name` is not a name of ours for that range.
  */
 MUST_USE int nft_kind_adopt(uint16_t kind, const char *name);
-/* Is this affinity number taken, and has pool_class() not returned it since the last call? */
+/* Is this affinity number registered, and unused by pool_class() since the last call? */
 bool nft_kind_is_idle(uint16_t kind);
-/* Affinity numbers that are taken. */
+/* Number of registered affinity numbers. */
 size_t nft_kind_count(void);
-/* No pool and no chain uses this affinity number: another combination may have it. */
+/* Free an affinity number that no pool and no chain uses. */
 void nft_kind_release(uint16_t kind);
-/* Forget all affinity numbers; for tests only. */
+/* Free all affinity numbers; for tests only. */
 void nft_kind_reset(void);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* nft/refs - counts in a compact table, and the FIFO of those that linger. */
+/* nft/refs - counts in a key table, and the FIFO of addresses in their grace period. */
 #include "nft/refs.h"
 
 #include <assert.h>
 #include <string.h>
 
 #define IN_GRACE UINT32_C(0x80000000)
-#define HELD IN_GRACE  /* number 0: no entry of the FIFO will ever end it */
-#define FIFO_KEEP 1024 /* entries an empty FIFO keeps room for */
+#define PINNED IN_GRACE /* number 0: no entry of the FIFO will ever end it */
+#define FIFO_KEEP 1024  /* capacity that an empty FIFO keeps */
 
 static uint32_t value_get(const struct nft_refs *r, const void *addr)
 {
@@ -57,7 +57,7 @@ bool nft_refs_in_grace(const struct nft_refs *r, const void *addr)
 void nft_refs_set(struct nft_refs *r, const void *addr, uint32_t count)
 {
 	assert((count & IN_GRACE) == 0);
-	if (value_get(r, addr) & IN_GRACE && value_get(r, addr) != HELD)
+	if (value_get(r, addr) & IN_GRACE && value_get(r, addr) != PINNED)
 		r->n_in_grace--;
 	value_set(r, addr, count);
 }
@@ -70,7 +70,7 @@ bool nft_refs_is_known(const struct nft_refs *r, const void *addr)
 void nft_refs_pin(struct nft_refs *r, const void *addr)
 {
 	if (value_get(r, addr) == 0)
-		value_set(r, addr, HELD);
+		value_set(r, addr, PINNED);
 }
 
 void nft_refs_grace(struct nft_refs *r, const void *addr)
@@ -78,7 +78,7 @@ void nft_refs_grace(struct nft_refs *r, const void *addr)
 	struct nft_grace *l;
 	uint32_t v = value_get(r, addr);
 
-	if ((v & IN_GRACE) && v != HELD)
+	if ((v & IN_GRACE) && v != PINNED)
 		return;
 	r->seq = (r->seq + 1) & ~IN_GRACE;
 	r->seq += r->seq == 0;
@@ -89,7 +89,7 @@ void nft_refs_grace(struct nft_refs *r, const void *addr)
 	r->n_in_grace++;
 }
 
-/* Has the address not been needed since this entry was made? */
+/* Has the address been unused since this entry was made? */
 static bool is_current(const struct nft_refs *r, const struct nft_grace *l)
 {
 	return value_get(r, l->addr) == (IN_GRACE | l->seq);
@@ -126,7 +126,7 @@ void nft_refs_stamp(struct nft_refs *r, uint32_t now_s)
 	r->n_stamped = r->fifo.n - r->head;
 }
 
-/* The FIFO begins with a current entry, or is empty. */
+/* Drop stale entries: afterwards the FIFO begins with a current entry, or is empty. */
 static void drop_stale(struct nft_refs *r)
 {
 	while (r->head < r->fifo.n && !is_current(r, &r->fifo.v[r->head])) {

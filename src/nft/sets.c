@@ -9,8 +9,8 @@
 #include "base/util.h"
 
 /*
- * Type numbers of nft (its include/datatype.h): part of what it stores, so they
- * never change. A concatenation is its parts, 6 bits each, first part highest.
+ * Type numbers of nft (its include/datatype.h): nft stores them, so they never
+ * change. A concatenation has 6 bits per part, first part highest.
  */
 #define TYPE_INTEGER 4
 #define TYPE_IPADDR 7
@@ -39,7 +39,7 @@ enum part {
 struct spec {
 	const char *name;
 	uint32_t flags;
-	/* Declared by `typeof` (an expression that nft prints again) or by `type`. */
+	/* Declared by `typeof` (nft prints the expression) or by `type`. */
 	bool is_typeof;
 	enum part key[PARTS_MAX];
 	enum part data[PARTS_MAX];
@@ -66,7 +66,7 @@ struct spec {
 		PART_MARK \
 	}
 
-/* The affinity table fills from spoofed sources too: when it is full, balancing is plain. */
+/* Spoofed sources may fill the affinity map: affinity is then off, balancing continues. */
 #define AFFINITY_SIZE 1048576
 #define AFFINITY_TIMEOUT_MS (UINT64_C(10800) * 1000)
 
@@ -265,7 +265,7 @@ static void ud_u32(struct udata *u, uint8_t type, uint32_t value)
 	u->len += sizeof(value);
 }
 
-/* Returns where the nest begins, for ud_end(). */
+/* Returns the offset of the nest, for ud_end(). */
 static size_t ud_begin(struct udata *u, uint8_t type)
 {
 	assert(u->len + 2 <= NFT_SET_USERDATA_MAX);

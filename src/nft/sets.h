@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * nft/sets - every set and map of the tables, in one place.
+ * nft/sets - descriptions of all sets and maps of the tables.
  *
- * Types, lengths and flags are what the kernel checks and what adoption
- * compares; the userdata is byte for byte what nft 1.0.6 writes for the same
- * declaration, so that `nft list ruleset` prints the truth.
+ * The kernel checks types, lengths and flags, and adoption compares them. The userdata
+ * is byte for byte that of nft 1.0.6 for the declaration, so that `nft list ruleset`
+ * prints the sets correctly.
  *
- * Elements are concatenations: each part is padded to 4 bytes. Addresses, ports
+ * Elements are concatenations, each part padded to 4 bytes. Addresses, ports
  * and interval bounds are in network order; words, slots and kinds are 32 bit
  * numbers in host order, except in fw_ranges, where the word is in network order
  * because ranges are compared as big-endian bytes. An l4 protocol is one byte
@@ -36,7 +36,7 @@ enum nft_counting {
 	NFT_COUNT_ANY, /* when a table is read: do not check */
 };
 
-/* In order of creation: the kernel looks names up in a list, so the busy ones come first. */
+/* In order of creation: the kernel finds sets in a list, so the most used ones come first. */
 enum nft_set_id {
 	NFTSET_ENDPOINTS = 0,  /* map pool<<12 . slot                 : addr . port */
 	NFTSET_FRONTENDS,      /* map addr . proto . port             : word */
@@ -52,9 +52,9 @@ enum nft_set_id {
 	NFTSET_AFFINITY,  /* map pool<<12 . client               : pool<<12 | local id; dynamic */
 	NFTSET_AFF_SLOTS, /* map pool<<12 . slot                 : pool<<12 | local id */
 	NFTSET_AFF_ENDPOINTS, /* map pool<<12 | local id             : addr . port */
-	NFTSET_COUNTED,   /* set addr . proto . port   counts who asks for it; not always there */
-	NFTSET_REFUSED,   /* set addr . proto . port   counts who is refused; not always there */
-	NFTSET_POD_CIDRS, /* set addr range            layout.c writes it */
+	NFTSET_COUNTED,       /* set addr . proto . port   counts new connections; optional */
+	NFTSET_REFUSED,       /* set addr . proto . port   counts rejected packets; optional */
+	NFTSET_POD_CIDRS,     /* set addr range            layout.c writes it */
 	NFTSET_SERVICE_CIDRS, /* set addr range            layout.c writes it */
 	NFTSET_LEAVES,        /* map kind : verdict        layout.c writes it */
 	NFTSET_KINDS_X,       /* map kind : verdict        layout.c writes it */
@@ -67,19 +67,19 @@ enum nft_set_id {
 	 */
 	IPVSSET_FE,          /* map addr . proto . port : mark    every frontend but split ones */
 	IPVSSET_FE_IN,       /* map addr . proto . port : mark    split: for pods and this host */
-	IPVSSET_FE_OUT,      /* map addr . proto . port : mark    split: for all others */
-	IPVSSET_GUARDED,     /* map addr . proto . port : mark    whose ranges are asked first */
+	IPVSSET_FE_OUT,      /* map addr . proto . port : mark    split: for other clients */
+	IPVSSET_GUARDED,     /* map addr . proto . port : mark    with source ranges */
 	IPVSSET_RANGES,      /* set mark . addr range */
 	IPVSSET_VIPS,        /* set addr                  every address that has a frontend */
 	IPVSSET_CLUSTER_IPS, /* set addr                  unknown ports are refused (REJ-05) */
 	IPVSSET_HAIRPINS,    /* set addr . addr           a.a of every backend (MASQ-09) */
 	IPVSSET_MASQ,        /* set addr . proto . port   always masqueraded (MASQ-07) */
 	IPVSSET_MASQ_HOSTS,  /* set addr . proto . port   masqueraded for this host (MASQ-08) */
-	IPVSSET_IDLE,        /* map addr . proto . port : mark    pools of frontends that refuse */
-	IPVSSET_COUNTED, /* set addr . proto . port   counts who asks for it; not always there */
-	IPVSSET_REFUSED, /* set addr . proto . port   counts who is refused; not always there */
-	IPVSSET_REACHED, /* set mark . addr . port    counts a pool's backend; not always there */
-	IPVSSET_REMEMBERED,    /* map number : value        what sysctls were before us */
+	IPVSSET_IDLE,        /* map addr . proto . port : mark    pools of frontends that reject */
+	IPVSSET_COUNTED,     /* set addr . proto . port   counts new connections; optional */
+	IPVSSET_REFUSED,     /* set addr . proto . port   counts rejected packets; optional */
+	IPVSSET_REACHED, /* set mark . addr . port    counts connections of a backend; optional */
+	IPVSSET_REMEMBERED,    /* map number : value        sysctl values before vipd set them */
 	IPVSSET_POD_CIDRS,     /* set addr range */
 	IPVSSET_SERVICE_CIDRS, /* set addr range */
 	NFTSET_END,
@@ -89,7 +89,7 @@ enum nft_set_id {
 #define NFT_SET_USERDATA_MAX 256
 #define NFT_SET_FIELDS_MAX 2
 
-/* One set for one family, as the kernel wants it. */
+/* Description of one set for one family, in the kernel's terms. */
 struct nft_set_desc {
 	const char *name;
 	uint32_t flags;     /* NFT_SET_*: linux/netfilter/nf_tables.h */
@@ -107,14 +107,14 @@ struct nft_set_desc {
 
 /* Borrow the description; it lives as long as the process. */
 const struct nft_set_desc *nft_set_desc(enum nft_set_id id, enum ipfam fam);
-/* Does a table of that level of counting (enum nft_counting) have this set? */
+/* Does a table with this level of counting (enum nft_counting) have the set? */
 bool nft_set_exists(enum nft_set_id id, unsigned int counting);
-/* Does each of its elements have a counter of its own? */
+/* Does each element have a counter of its own? */
 bool nft_set_counts(enum nft_set_id id, unsigned int counting);
-/* The inline set { tcp, udp, sctp } of rules: anonymous, the same for both families. */
+/* The inline set { tcp, udp, sctp } of rules: anonymous, one for both families. */
 const struct nft_set_desc *nft_set_desc_l4protos(void);
-/* NFTSET_N when it is none of the nft plane's. */
+/* NFTSET_N when it is not a set of the nft plane. */
 enum nft_set_id nft_set_by_name(const char *name);
-/* The same for the sets from `begin` to before `end`; `end` when it is none of them. */
+/* nft_set_by_name() among the sets [begin, end); `end` when it is none of them. */
 enum nft_set_id nft_set_by_name_in(const char *name, enum ipfam fam, enum nft_set_id begin,
 				   enum nft_set_id end);

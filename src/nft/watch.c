@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "nft/watch.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -19,16 +19,16 @@
 #include "nl/dump.h"
 
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
-/* Datagrams in one go; what is left is old news by the next one. */
+/* Datagrams read in one call. */
 #define READ_MAX 4096
-/* Looks that wait for who is slow to tell, or has no CPU to do it. */
+/* Checks that wait for a late notification. */
 #define WAITS_MAX 3
-/* Readings of our tables, while others modify them. */
+/* Loads of our tables while other processes modify them. */
 #define LOAD_TRIES 8
 /* The kernel packs notifications into NLMSG_GOODSIZE, at most this. */
 #define DATAGRAM_MAX 8192
 
-/* What somebody's element was about. All of it is compared, so nothing is left unset. */
+/* Address or pool of a changed element. Compared as raw bytes. */
 struct touched {
 	uint8_t fam;
 	uint8_t is_pool;
@@ -55,13 +55,13 @@ int nft_genid_read(struct nl_sock *nl, uint32_t *genid, struct err *err)
 	int r = nl_query(nl, h, &(struct nl_reader){ .message = genid_message, .arg = genid }, NULL,
 			 err);
 
-	switch (r) { /* the first request: a missing capability or module shows here */
+	switch (r) { /* the first request: fails without the capability or the module */
 	case -EPERM:
 		return err_set(err, r,
 			       "nf_tables: Operation not permitted: vipd needs CAP_NET_ADMIN in "
 			       "the user namespace that owns this network namespace; run it as "
 			       "root, or give it this capability");
-	case -EINVAL: /* no such subsystem in nfnetlink, and no module that has it */
+	case -EINVAL: /* nfnetlink has no such subsystem, and its module cannot be loaded */
 		return err_set(err, -EOPNOTSUPP, "no nf_tables in this kernel (module nf_tables)");
 	default:
 		return r < 0 ? err_wrap(err, r, "read ruleset generation") : 0;
@@ -83,8 +83,8 @@ void nft_watch_fini(struct nft_watch *w)
 int nft_watch_join(struct nft_watch *w, struct nl_sock *nl, struct nl_sock *cmd, struct err *err)
 {
 	/*
-	 * A load takes what it finds for a number in network order. The name of the table is
-	 * the first attribute of messages about elements.
+	 * BPF loads convert from network order. The name of the table is the first attribute
+	 * of messages about elements.
 	 */
 	const uint32_t type_at = offsetof(struct nlmsghdr, nlmsg_type);
 	const uint32_t name_at =
@@ -110,7 +110,7 @@ int nft_watch_join(struct nft_watch *w, struct nl_sock *nl, struct nl_sock *cmd,
 	return 0;
 }
 
-/* A process chooses its name freely. */
+/* A process may set any name: replace unprintable bytes. */
 static void name_copy(struct nft_watch *w, const char *name)
 {
 	size_t i;
@@ -158,7 +158,7 @@ static bool is_among(enum nft_set_id set, const enum nft_set_id *sets, size_t n)
 	return false;
 }
 
-/* False: the layout's own, or the clients', whom nobody repairs. */
+/* False: an element of the layout, or of a client's affinity, which is not repaired. */
 static bool touched_of(struct touched *ret, enum nft_set_id set, enum ipfam fam, const uint8_t *key)
 {
 	static const enum nft_set_id pools[] = { NFTSET_ENDPOINTS, NFTSET_AFF_SLOTS,
@@ -206,7 +206,7 @@ static void element(struct nft_watch *w, enum nft_set_id set, enum ipfam fam,
 		w->is_flood = true;
 }
 
-/* A table of family inet holds the sets of both, each named with its own. */
+/* A table of family inet has sets of both families, which their names tell apart. */
 static bool set_find(enum nft_set_id *ret, enum ipfam *fam, uint8_t family, const char *name)
 {
 	if (family == NFPROTO_IPV4 || family == NFPROTO_IPV6) {

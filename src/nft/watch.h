@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * nft/watch - who changes the ruleset, and which of our elements.
+ * nft/watch - nf_tables notifications: foreign processes, and changed elements of our tables.
  *
  *     join -> (wait for nl_sock_fd) -> read -> text, touches, reset
  *
- * After each commit the kernel tells the process it was made by, and before that each thing that
- * it changed. A filter in the kernel lets through the one and, of the other, datagrams
- * that begin with an element of a table whose name begins like ours; whatever else
- * somebody writes costs us nothing. Our own commits are made while nobody listens
- * (nl_sock_mute), so they cost what they cost without this, and are not heard.
+ * For each commit the kernel sends its changes, then the process that made it. A socket
+ * filter accepts the latter and, of the changes, datagrams that begin with an element of
+ * a table whose name begins with "vipd"; other changes cost vipd nothing. Our own commits
+ * are made while the socket is not a member of the group (nl_sock_mute), so that they
+ * cause no notifications.
  *
- * It is a hint: a commit between leaving and joining again is not heard, nor are those that
- * overflow the socket, nor elements of ours in the middle of a datagram. What is
- * true says the generation (nft_genid_read), and a look at everything. For both planes.
+ * Notifications are hints only: commits while the socket is outside the group, overflows
+ * of the socket, and our elements in the middle of a datagram are missed. The ruleset
+ * generation (nft_genid_read) and a full read are authoritative. For both planes.
  *
  * Kernel: NFNLGRP_NFTABLES, NFT_MSG_NEWGEN: linux/netfilter/nf_tables.h (NFTA_GEN_*).
  *         The process id is that of the first pid namespace.
@@ -24,19 +24,19 @@
 #include "nl/sock.h"
 
 #define NFT_WATCH_TEXT_MAX 64
-/* Touched addresses and pools; with more it is a flood. */
+/* Touched addresses and pools; more are counted as a flood. */
 #define NFT_WATCH_TOUCHED_MAX 1024
 
 struct nft_watch {
-	struct nl_sock *nl; /* or NULL: nothing is heard */
-	uint32_t pid;       /* of the last commit heard; 0 = none */
-	char name[17];      /* its process's, printable */
+	struct nl_sock *nl; /* or NULL: no notifications */
+	uint32_t pid;       /* of the last commit received; 0 = none */
+	char name[17];      /* of that process, printable */
 	bool is_several;    /* other processes committed too */
 	bool is_flood;
-	bool is_awaited; /* the generation is another, and nobody was heard yet */
+	bool is_awaited; /* the generation has changed, and no notification has arrived */
 	unsigned int n_waits;
-	unsigned int n_loads;      /* readings in a row that others modified our tables under */
-	struct nft_keymap touched; /* addresses and pools of elements that were changed */
+	unsigned int n_loads;      /* loads in a row during which our tables were modified */
+	struct nft_keymap touched; /* addresses and pools of changed elements */
 	char *buf;
 };
 
@@ -45,33 +45,33 @@ MUST_USE int nft_genid_read(struct nl_sock *nl, uint32_t *genid, struct err *err
 
 void nft_watch_init(struct nft_watch *w);
 void nft_watch_fini(struct nft_watch *w);
-/* Listen on `nl`, which the caller keeps; `cmd` sends our own batches. Failed: nothing is heard. */
+/* Listen on `nl`, owned by the caller; `cmd` sends our batches. On error: no notifications. */
 MUST_USE int nft_watch_join(struct nft_watch *w, struct nl_sock *nl, struct nl_sock *cmd,
 			    struct err *err);
-/* A look begins: what was heard before the last one is dealt with, unless that one waited. */
+/* Begin a check: drop notifications of the previous one, unless it waited. */
 void nft_watch_begin(struct nft_watch *w);
-/* Take in what was heard, never waiting; a storm is cut short. */
+/* Read notifications without waiting, up to a limit. */
 void nft_watch_read(struct nft_watch *w);
 /*
- * The generation is another: wait for the next look? A commit raises it first and tells of
- * itself last, which takes a large one some time: then a later look has all of it. Should there
- * be nothing to hear, three of them wait and no more.
+ * The generation has changed: wait for the next check? A commit raises the generation first
+ * and sends its notification last, so that a large commit may need some time. At most three
+ * checks wait, as notifications may be lost.
  */
 bool nft_watch_is_awaited(struct nft_watch *w);
 /*
- * A reading of our tables begins, and ends: 0, or 1 when another process changed an element of
- * theirs meanwhile: begin again; -EAGAIN the eighth time in a row. Commits to other tables do not
- * matter (nl/dump.h). A commit whose notifications are still on their way is found by the
- * next look.
+ * Begin and end of a load of our tables. End returns 0, 1 when another process changed an
+ * element of them meanwhile (load again), or -EAGAIN the eighth time in a row. Commits to
+ * other tables are irrelevant (nl/dump.h). The next check finds a commit whose
+ * notifications are late.
  */
 void nft_watch_load_begin(struct nft_watch *w);
 MUST_USE int nft_watch_load_end(struct nft_watch *w, struct err *err);
 /* "nft (pid 4711)", "nft (pid 4711) and others", or "somebody" when nobody was heard. */
 void nft_watch_text(const struct nft_watch *w, char buf[static NFT_WATCH_TEXT_MAX]);
-/* Was an element with this address (network order), or of this pool, changed? */
+/* Did an element with this address (network order), or of this pool, change? */
 bool nft_watch_touches_addr(const struct nft_watch *w, enum ipfam fam, const uint8_t *addr);
 bool nft_watch_touches_pool(const struct nft_watch *w, enum ipfam fam, uint32_t pool_id);
-/* Begin anew: whatever was heard is dealt with. */
+/* Drop all notifications. */
 void nft_watch_reset(struct nft_watch *w);
-/* Take in one message; for tests. */
+/* Process one message; for tests. */
 void nft_watch_message(struct nft_watch *w, const struct nlmsghdr *h);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "nft/write.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 #include <stdio.h>     /* libnftnl/expr.h needs FILE */
 
 #include <assert.h>
@@ -42,7 +42,7 @@ void nft_writer_fini(struct nft_writer *w)
 	vec_fini(&w->tags);
 }
 
-/* A message about what the text says; the next one gets another. */
+/* Append a message with a formatted tag. */
 PRINTF_LIKE(4, 5)
 static struct nlmsghdr *message(struct nft_writer *w, uint16_t msg, uint16_t flags, const char *fmt,
 				...)
@@ -141,7 +141,7 @@ void nft_write_set(struct nft_writer *w, enum nft_set_id id)
 	set_put(w, h, d);
 	if (!nft_set_counts(id, w->counting))
 		return;
-	/* What every element gets a copy of, without a word in the element's own message. */
+	/* Expression that the kernel copies to every element. */
 	expr = mnl_attr_nest_start(h, NFTA_SET_EXPR);
 	mnl_attr_put_strz(h, NFTA_EXPR_NAME, "counter");
 	mnl_attr_nest_end(h, mnl_attr_nest_start(h, NFTA_EXPR_DATA));
@@ -176,7 +176,8 @@ void nft_write_chain(struct nft_writer *w, const char *name, const struct nft_ch
 	mnl_attr_put_strz(h, NFTA_CHAIN_TYPE, base->type);
 }
 
-void nft_write_chain_policy(struct nft_writer *w, const char *name)
+/* Set policy accept of an existing base chain. */
+static void write_chain_policy(struct nft_writer *w, const char *name)
 {
 	struct nlmsghdr *h = message(w, NFT_MSG_NEWCHAIN, 0, "policy of chain %s", name);
 
@@ -193,7 +194,7 @@ void nft_write_chain_del(struct nft_writer *w, const char *name)
 	mnl_attr_put_strz(h, NFTA_CHAIN_NAME, name);
 }
 
-void nft_write_rules_del(struct nft_writer *w, const char *chain)
+static void write_rules_del(struct nft_writer *w, const char *chain)
 {
 	struct nlmsghdr *h = message(w, NFT_MSG_DELRULE, 0, "old rules of chain %s", chain);
 
@@ -219,7 +220,7 @@ static void key_put(struct nlmsghdr *h, const void *key, size_t len)
 	mnl_attr_nest_end(h, nest);
 }
 
-/* The inline set of a rule; returns its number. */
+/* Write the inline set of a rule; returns the set's id. */
 static uint32_t l4protos_put(struct nft_writer *w, const char *chain)
 {
 	const struct nft_set_desc *d = nft_set_desc_l4protos();
@@ -264,8 +265,8 @@ void nft_write_rules(struct nft_writer *w, const char *chain, struct nft_rules *
 }
 
 /*
- * One element after the other, in as many messages as it takes: begin with list
- * NULL, end with elements_end().
+ * Appends elements one by one, in any number of messages: begin with list NULL, end
+ * with elements_end().
  */
 struct elements {
 	struct nft_writer *w;
@@ -290,7 +291,7 @@ static struct nlattr *element_begin(struct elements *es)
 		es->h = message(es->w, es->msg,
 				es->msg == NFT_MSG_NEWSETELEM ? NLM_F_CREATE | NLM_F_EXCL : 0,
 				"elements of %s", es->set);
-		es->w->n_writes--; /* counted one by one */
+		es->w->n_writes--; /* elements are counted one by one */
 		es->list = elements_begin(es->w, es->h, es->set, 0);
 	}
 	es->n++;
@@ -364,8 +365,8 @@ void nft_write_ranges(struct nft_writer *w, enum nft_set_id set, const struct nf
 }
 
 /*
- * The expression the kernel points at, when it does not know it. It points at
- * the list element or at the name inside.
+ * The expression that the kernel does not support, if its error points to one: at the list
+ * element or at the name inside.
  */
 static const char *expr_rejected(const struct nl_rejection *f)
 {
@@ -427,7 +428,7 @@ bool nft_writer_is_table_rejected(const struct nft_writer *w)
 	       (f->error == -EOPNOTSUPP || f->error == -EINVAL);
 }
 
-/* --- the difference between what is held and what is wanted --- */
+/* --- differences between kernel and desired state --- */
 
 struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed *h,
 					 const char *name, const struct nft_chain *base)
@@ -440,7 +441,7 @@ struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed 
 		c->is_base = base != NULL;
 		c->is_fresh = true;
 	} else if (base != NULL && c->policy != NF_ACCEPT) {
-		nft_write_chain_policy(w, name);
+		write_chain_policy(w, name);
 		c->policy = NF_ACCEPT;
 	}
 	return c;
@@ -462,7 +463,7 @@ void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nf
 	if (nft_chain_has_rules(c, rs))
 		return;
 	if (c->hashes.n > 0)
-		nft_write_rules_del(w, c->name);
+		write_rules_del(w, c->name);
 	nft_write_rules(w, c->name, rs);
 	vec_clear(&c->hashes);
 	vec_for_each (r, &rs->v)
@@ -491,7 +492,7 @@ void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int i
 		nft_bounds_fini(&want);
 		return;
 	}
-	/* Few and rarely changed: all in one message, so that overlaps never arise. */
+	/* Few and rarely changed: replace all in one message, so that ranges never overlap. */
 	nft_write_ranges_del(w, set, held);
 	nft_write_ranges(w, set, &want);
 	nft_bounds_fini(held);

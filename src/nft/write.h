@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * nft/write - messages that make the fixed part of a table.
+ * nft/write - write the fixed part of a table.
  *
  *     init -> table, set, chain, rules, verdicts, ranges ... -> commit -> fini
  *
- * One transaction. Each message is tagged with words that say what it is, so a
- * refusal reads "chain p3, rule 1: ...".
+ * One transaction. The tag of each message is a text for errors: "chain p3, rule 1: ...".
  */
 #pragma once
 
@@ -21,13 +20,13 @@ struct nft_writer {
 	uint8_t family;
 	const char *table;
 	const struct nft_schema *schema;
-	unsigned int counting; /* of the sets it makes; set it after init */
+	unsigned int counting; /* enum nft_counting of new sets; set it after init */
 	uint32_t last_set_id;  /* numbers of sets within a transaction */
 	size_t n_writes;       /* messages, elements one by one */
 	VEC(char *) tags;
 };
 
-/* What was written; added to, never reset. */
+/* Totals of commits; added to, never reset. */
 struct nft_result {
 	size_t n_writes; /* messages other than batch begin and end; elements one by one */
 	size_t n_batches;
@@ -48,24 +47,21 @@ void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, const struct nft_
 void nft_writer_fini(struct nft_writer *w);
 
 /*
- * Creating fails with -EEXIST when somebody else was there first; but an ordinary
- * chain may be there already, if it is empty and nothing leads to it.
+ * Creating fails with -EEXIST when the object exists; but an ordinary chain may exist if it
+ * is empty and nothing jumps to it.
  */
 void nft_write_table(struct nft_writer *w, uint32_t flags);
-/* An existing table: awake it, or claim it. */
+/* Set the flags of an existing table: make it active, or own it. */
 void nft_write_table_flags(struct nft_writer *w, uint32_t flags);
 void nft_write_table_del(struct nft_writer *w, uint64_t handle);
 void nft_write_set(struct nft_writer *w, enum nft_set_id id);
-/* Nothing may look it up any more; its elements go with it. */
+/* No rule may use the set any more; deletes its elements too. */
 void nft_write_set_del(struct nft_writer *w, enum nft_set_id id);
-/* `base` says type, hook and priority; NULL: an ordinary chain. */
+/* `base`: type, hook and priority; NULL: an ordinary chain. */
 void nft_write_chain(struct nft_writer *w, const char *name, const struct nft_chain *base);
-/* An existing base chain: policy accept. */
-void nft_write_chain_policy(struct nft_writer *w, const char *name);
-/* Nothing may lead there any more; its rules go with it. */
+/* Nothing may jump to the chain any more; deletes its rules too. */
 void nft_write_chain_del(struct nft_writer *w, const char *name);
-void nft_write_rules_del(struct nft_writer *w, const char *chain);
-/* Append the rules, which nft_rules_hash() has seen, to the chain's. */
+/* Append the rules, after nft_rules_hash(), to the chain. */
 void nft_write_rules(struct nft_writer *w, const char *chain, struct nft_rules *rs);
 void nft_write_verdicts_del(struct nft_writer *w, enum nft_set_id map, const uint32_t *kinds,
 			    size_t n);
@@ -75,12 +71,12 @@ void nft_write_ranges_del(struct nft_writer *w, enum nft_set_id set, const struc
 void nft_write_ranges(struct nft_writer *w, enum nft_set_id set, const struct nft_bounds *b);
 
 /*
- * Write what `h`, the table as the kernel holds it, lacks, and change `h` accordingly. `h` is
- * wrong, and must be forgotten, when the commit fails.
+ * Write the parts that `h`, the table in the kernel, lacks, and update `h`. After a failed
+ * commit `h` is invalid.
  */
 struct nft_fixed_chain *nft_ensure_chain(struct nft_writer *w, struct nft_fixed *h,
 					 const char *name, const struct nft_chain *base);
-/* Has the chain exactly these rules? `c` NULL: no. */
+/* Does the chain have exactly these rules? `c` NULL: no. */
 bool nft_chain_has_rules(const struct nft_fixed_chain *c, struct nft_rules *rs);
 void nft_ensure_rules(struct nft_writer *w, struct nft_fixed_chain *c, struct nft_rules *rs);
 void nft_ensure_sets(struct nft_writer *w, struct nft_fixed *h);
@@ -88,10 +84,10 @@ void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int i
 		       const struct ip_prefix *prefixes, size_t n);
 
 /*
- * Nothing to write is 0 without a transaction. `res` (may be NULL) is added to.
- * Errors as nl_batch_commit(); -EOPNOTSUPP: `err` names the expression, and so the
- * module, that the kernel lacks.
+ * Without messages returns 0 without a transaction. Adds to `res`, which may be NULL.
+ * Errors as nl_batch_commit(); -EOPNOTSUPP: `err` names the expression and the module
+ * that the kernel lacks.
  */
 MUST_USE int nft_writer_commit(struct nft_writer *w, struct nft_result *res, struct err *err);
-/* Was the last commit refused because the kernel does not know the flags of a new table? */
+/* Was the last commit rejected because the kernel does not support a table's flags? */
 bool nft_writer_is_table_rejected(const struct nft_writer *w);

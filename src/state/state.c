@@ -70,7 +70,10 @@ static size_t port_find(const struct service *s, uint8_t proto, uint16_t number,
 	return SIZE_MAX;
 }
 
-size_t serve_frontend_port(const struct service *s, const struct plan_frontend *f)
+/* Index of the service port that `f` belongs to now, or SIZE_MAX: rows may be older than the
+ * object.
+ */
+static size_t serve_frontend_port(const struct service *s, const struct plan_frontend *f)
 {
 	if (s == NULL)
 		return SIZE_MAX;

@@ -65,9 +65,5 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 /* Append the reason that concerns the service as a whole, if any. */
 void serve_service_note(struct str *out, const struct serve_facts *f, const struct svc *svc);
 
-/* Index of the service port that `f` belongs to now, or SIZE_MAX: rows may be older than the
- * object.
- */
-size_t serve_frontend_port(const struct service *s, const struct plan_frontend *f);
 /* Changes are not in the kernel yet. Audits without a change do not count. */
 bool serve_is_owed(const struct svc *svc);

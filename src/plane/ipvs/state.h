@@ -204,8 +204,6 @@ void ipvs_vss_clear(struct ipvs_plane *p);
 struct ipvs_dst *ipvs_dst_find(const struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port);
 /* Made when there is none; pointers to others of this service are stale then. */
 struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, uint16_t port);
-/* Is a service of the kernel's provably ours? */
-bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *s);
 /* Read the list of virtual services, and forget those that are known. */
 MUST_USE int ipvs_vss_list(struct ipvs_plane *p, struct ipvs_list *l, struct err *err);
 /* Those of the list that are ours, with destinations, a few at a time. 1: there are more. */

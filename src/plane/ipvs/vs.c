@@ -155,7 +155,7 @@ struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, ui
 
 /* --- reading --- */
 
-bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *s)
+static bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *s)
 {
 	uint32_t tag = s->key.mark & IPVS_MARK_TAG;
 

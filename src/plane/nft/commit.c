@@ -46,7 +46,8 @@ static void seen(void *arg, const struct nft_change *ch)
 		nft_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
 }
 
-int nft_changes_look(struct nft_plane *p, struct err *err)
+/* Read the kernel state of every changed key. */
+static int nft_changes_look(struct nft_plane *p, struct err *err)
 {
 	struct nft_table_ref tables[IPFAM_N];
 
@@ -274,7 +275,7 @@ static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 
 /* --- sending --- */
 
-int nft_transact(struct nft_plane *p, struct plane_result *res, struct err *err)
+static int nft_transact(struct nft_plane *p, struct plane_result *res, struct err *err)
 {
 	struct nft_table_ref tables[IPFAM_N];
 	int r;

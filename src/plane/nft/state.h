@@ -125,15 +125,8 @@ MUST_USE int nft_count_slots(const struct plane *plane, const struct plane_slot 
 
 MUST_USE int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 			enum plane_commit_mode mode, struct plane_result *res, struct err *err);
-/*
- * Send p->changes. Returns as plane_ops.commit; after a rejection res->culprit is the service
- * that the kernel's answer names.
- */
-MUST_USE int nft_transact(struct nft_plane *p, struct plane_result *res, struct err *err);
 /* Like nft_transact(); after -ESTALE read the kernel state and send the difference. */
 MUST_USE int nft_transact_held(struct nft_plane *p, struct plane_result *res, struct err *err);
-/* Read the kernel state of every changed key. */
-MUST_USE int nft_changes_look(struct nft_plane *p, struct err *err);
 
 /* --- kinds.c --- */
 

@@ -100,7 +100,6 @@ MUST_USE int decode_key(const struct name **ns, const struct name **name, enum o
 MUST_USE int decode_service(struct service **ret, const json_t *obj, struct decode *d,
 			    struct err *err);
 MUST_USE int decode_slice(struct slice **ret, const json_t *obj, struct decode *d, struct err *err);
-MUST_USE int decode_node(struct node **ret, const json_t *obj, struct decode *d, struct err *err);
 MUST_USE int decode_service_cidr(struct service_cidr **ret, const json_t *obj, struct decode *d,
 				 struct err *err);
 /* The same by kind; `kind` is one of the four. */

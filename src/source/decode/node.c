@@ -134,7 +134,7 @@ static int addresses_decode(struct node *n, const json_t *obj, struct decode *d,
 	return 0;
 }
 
-int decode_node(struct node **ret, const json_t *obj, struct decode *d, struct err *err)
+static int decode_node(struct node **ret, const json_t *obj, struct decode *d, struct err *err)
 {
 	AUTO(node_close) struct node *n = node_open();
 	const json_t *spec;
