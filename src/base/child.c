@@ -29,7 +29,7 @@ bool child_read(int fd, void *data, size_t len)
 	return true;
 }
 
-/* Of a socket or a pipe. Whoever reads may be gone: that is told by the result, not by a signal. */
+/* Write to a socket or a pipe. If the reader has ended, the result says so, without a signal. */
 bool child_write(int fd, const void *data, size_t len)
 {
 	const uint8_t *at = data;

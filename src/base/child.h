@@ -5,7 +5,7 @@
  *
  *     child_start()            fork: early, while nothing large is held
  *     read, write c.fd         until it says the end of the stream
- *     child_stop()             nobody waits for what is under way; or
+ *     child_stop()             does not wait for work in progress; or
  *     child_reap()             it has ended: wait for it
  *
  * It has none of our other files (a lock among them would outlive us), ends when we do,

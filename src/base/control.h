@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * base/control - what vipd and vipctl agree on before they talk.
- *
- * The requests and answers stand in doc/control-api.md.
+/* base/control - constants of vipd and vipctl. doc/control-api.md describes requests and answers.
  */
 #pragma once
 
 #define CONTROL_SOCKET_PATH "/run/vipd/control.sock"
-/* In every path ("/v1/...") and every answer ("api"): raised when an old reader would be wrong. */
+/* In every path ("/v1/...") and every answer ("api"): raised by a change that old readers misread.
+ */
 #define CONTROL_API_VERSION 1
-/* Services in one page of a list: unless asked otherwise, and at most. */
+/* Services in one page of a list: default and maximum. */
 #define CONTROL_LIMIT_DEFAULT 500
 #define CONTROL_LIMIT_MAX 5000

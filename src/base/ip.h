@@ -2,7 +2,7 @@
 /*
  * base/ip - addresses, prefixes and ports as values that cannot be wrong.
  *
- * Everything is kept in network byte order, as netlink wants it; only parsing
+ * All values are in network byte order, as in netlink; only parsing
  * and printing convert. Unused bytes are zero, so memcmp() is equality. IPv4 is
  * not kept as ::ffff:a.b.c.d: a user may write that, and it must not collide.
  */

@@ -149,7 +149,7 @@ static uint64_t text_hash(const char *text)
 	return h | 1;
 }
 
-/* May a text that was said before be said again? `held` tells how often it was not. */
+/* May a repeated text be logged again? `held` is the number of suppressed lines. */
 static bool same_take(const char *text, uint64_t now, uint32_t *held)
 {
 	uint64_t hash = text_hash(text);

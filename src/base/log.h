@@ -7,14 +7,13 @@
  * A reader that does not read stops nothing: lines are queued, then dropped and counted
  * (base/log_out.h), and their number is logged before the next line that is taken.
  *
- * Nothing repeats without bound, in two ways:
- * - a call site has a bucket: LOG_BURST lines at once, one more a second;
- * - a text that is the same as before, from wherever, is let through
- *   LOG_SAME times, then after 1 minute, 2, 4 ... at most every hour, and is new
- *   again when nobody has said it for two hours. Not for INFO and DEBUG, which somebody
- *   asked for.
- * What was held back is told: by the next line of its site that gets through, or by
- * log_tick(), in a line of its own that says where to look instead.
+ * Repeated lines are limited in two ways:
+ * - a call site has a bucket: LOG_BURST lines at once, then one per second;
+ * - an unchanged text, from any call site, is logged
+ *   LOG_SAME times, then after 1 minute, 2, 4 ... at most every hour, and counts as new if it
+ *   did not occur for two hours. Not for INFO and DEBUG, which an operator has enabled.
+ * The number of suppressed lines is logged: by the next line of its site that gets through, or by
+ * log_tick(), in a separate line that names the site.
  */
 #pragma once
 
@@ -24,10 +23,10 @@
 
 /* Values are those of syslog(3). */
 enum log_level {
-	LOG_LEVEL_ERR = 3,    /* we cannot do our job */
-	LOG_LEVEL_WARN = 4,   /* one object is not served as asked */
+	LOG_LEVEL_ERR = 3,    /* vipd cannot serve */
+	LOG_LEVEL_WARN = 4,   /* one object is not served as configured */
 	LOG_LEVEL_NOTICE = 5, /* a state transition, once */
-	LOG_LEVEL_INFO = 6,   /* one line a sync */
+	LOG_LEVEL_INFO = 6,   /* one line per sync */
 	LOG_LEVEL_DEBUG = 7,
 };
 
@@ -48,8 +47,8 @@ enum log_area {
 #define LOG_SAME 5
 
 /*
- * State of one call site's bucket. Static storage: a site with something to tell is
- * kept in a list until log_tick() has told it.
+ * State of one call site's bucket. Static storage: a site with suppressed lines is in a list
+ * until log_tick() has logged their number.
  */
 struct log_site {
 	struct log_site *next;
@@ -57,7 +56,7 @@ struct log_site {
 	int line;
 	uint64_t refill_ns;
 	uint64_t last_ns;      /* when a line was last held back */
-	uint64_t told_ns;      /* when log_tick() last told of it */
+	uint64_t told_ns;      /* last line of log_tick() about it */
 	uint64_t tell_wait_ns; /* and how long it waits until the next time: longer and longer */
 	uint32_t tokens;
 	uint32_t suppressed;
@@ -92,9 +91,9 @@ uint64_t log_dropped(void);
 void log_end(void);
 
 /*
- * Tell what sites held back, each once it has been silent for LOG_QUIET_NS, and one that
- * keeps on less and less often. Returns when to call again, in terms of now_ns(); 0: there
- * is nothing to tell.
+ * Log the number of suppressed lines of each site that was silent for LOG_QUIET_NS, and of one
+ * that continues at growing intervals. Returns the time of the next call, as now_ns(); 0: none
+ * is needed.
  */
 #define LOG_QUIET_NS (2 * NSEC_PER_SEC)
 uint64_t log_tick(uint64_t now);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * base/util - the few compiler extensions and allocation helpers everybody uses.
+ * base/util - compiler extensions and allocation helpers of all folders.
  *
  * Ownership: AUTO(x_close) struct x *p closes at scope end, TAKE(p) hands over
  *            (yields p and leaves NULL behind). The destructor accepts NULL.
@@ -69,7 +69,8 @@ MUST_USE int close_from(int first);
 MUST_USE int cloexec_from(int first); /* programs started later do not get them */
 MUST_USE int process_fd(pid_t pid);
 
-/* CLOCK_MONOTONIC in nanoseconds. Only owners of a timer call it; pure code is told the time. */
+/* CLOCK_MONOTONIC in nanoseconds. Only owners of a timer call it; pure code gets the time as an
+ * argument. */
 uint64_t now_ns(void);
 /* CLOCK_REALTIME, Unix time in nanoseconds. */
 int64_t wall_now_ns(void);
