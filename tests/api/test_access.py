@@ -148,8 +148,8 @@ def test_token_file_vanishes(api, start):
     os.unlink(api.path("token"))
     api.end_watches(how="close")
     feed.wait_healthy()
-    feed.wait_log("credentials: the last good ones stay: ", "token: No such file")
-    assert len([li for li in feed.log if "last good ones stay" in li]) == 1
+    feed.wait_log("api: credentials: ", "token: No such file", "previous credentials stay in use")
+    assert len([li for li in feed.log if "previous credentials stay in use" in li]) == 1
 
 
 def test_no_token_file(api, start):
@@ -165,7 +165,7 @@ def test_odd_token(api, start):
     config = api.kubeconfig("tokenfile")
     api.write("token", "two words\r\nX-Evil: 1\n", 0o600)
     feed = start(config=config)
-    feed.wait_error("services", "credentials: a token that is not one word")
+    feed.wait_error("services", "credentials: token is empty or contains white space")
     assert not api.requests()
 
 
@@ -239,10 +239,10 @@ def test_kubeconfig_is_replaced(api, start):
     with open(config, encoding="utf-8") as f:
         new = yaml.safe_load(f)
     api.write(os.path.basename(config), "nonsense: [", 0o600)
-    feed.wait_log("last good ones stay", "line")
+    feed.wait_log("previous credentials stay in use", "line")
     new["users"][0]["user"]["token"] = "next-word"
     api.write(os.path.basename(config), yaml.safe_dump(new), 0o600)
-    feed.wait_log("changed and was read again")
+    feed.wait_log(": changed; loaded")
     feed.wait_healthy()
 
 

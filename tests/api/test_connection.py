@@ -56,7 +56,7 @@ def test_frozen_server(api, start):
     api.connections(do="freeze")
     api.put(service("s1", "10.96.1.1", port=99))
     feed.same_as(api)
-    feed.wait_log("connection given up: nothing came for")
+    feed.wait_log("connection closed: no data for")
     assert feed.status()["dead"] == 1
     assert feed.reflector("services")["lists"] == 1
 
@@ -110,7 +110,7 @@ def test_silent_bookmarks(api, start):
     api.connections(do="freeze")
     api.put(service("s1", "10.96.1.1", port=99))
     feed.same_as(api)
-    feed.wait_log("watch services: nothing came for")
+    feed.wait_log("watch services: no data for")
 
 
 def test_watch_outlives_its_timeout(api, start):
@@ -120,7 +120,7 @@ def test_watch_outlives_its_timeout(api, start):
     api.connections(do="freeze")
     api.put(service("s1", "10.96.1.1", port=99))
     feed.same_as(api)
-    feed.wait_log("services: a watch outlived its timeout")
+    feed.wait_log("watch services: not ended by the server after its timeout")
 
 
 def test_frozen_server_with_real_pauses(api, start):
@@ -129,7 +129,7 @@ def test_frozen_server_with_real_pauses(api, start):
     feed = start(fast=False).wait_synced().same_as(api)
     api.connections(do="freeze")
     api.put(service("s1", "10.96.1.1", port=99))
-    feed.wait_log("connection given up", timeout=120)
+    feed.wait_log("connection closed", timeout=120)
     feed.same_as(api)
 
 

@@ -91,7 +91,7 @@ def test_missing_node(api, start):
     fault = api.fault("status", code=403, resource="nodes")
     feed = start(others_ms=600).wait_synced()
     assert feed.synced_ms >= 600
-    feed.wait_log("api: nodes are not known yet: going on without")
+    feed.wait_log("api: nodes: not synced; continuing without")
     api.clear(fault)
     feed.wait_for(lambda: feed.dump()["node"], "node")
 
@@ -121,7 +121,7 @@ def test_stall_of_a_list(api, start, http2, at):
     api.fault("stall", resource="services", verb="list", at=at, count=1)
     feed = start(**{"head_ms" if at == "request" else "idle_ms": 2000}).wait_synced()
     feed.same_as(api)
-    assert feed.wait_log("list services: no" if at == "request" else "list services: nothing came")
+    assert feed.wait_log("list services: no" if at == "request" else "list services: no data")
 
 
 def test_stall_of_a_watch_list(api, start):
@@ -129,7 +129,7 @@ def test_stall_of_a_watch_list(api, start):
     api.fault("stall", resource="services", verb="watchlist", at="object", count=1)
     feed = start(idle_ms=400).wait_synced()
     feed.same_as(api)
-    feed.wait_log("watch services: nothing came")
+    feed.wait_log("watch services: no data")
 
 
 @pytest.mark.parametrize("encoding", ["pb", "json"])
@@ -165,7 +165,7 @@ def test_garbage_as_protobuf_only(api, start):
     shop(api)
     api.fault("garbage", resource="services", encoding="pb", at=20)
     feed = start().wait_synced(20).same_as(api)
-    feed.wait_log("api: services: from now on as JSON")
+    feed.wait_log("api: services: malformed protobuf; requesting JSON")
     assert feed.reflector("services")["encoding"] == "json"
     assert feed.reflector("endpointslices")["encoding"] == "protobuf"
 
@@ -179,12 +179,12 @@ def test_somebody_elses_answer(api, start, watchlist):
     html = api.fault("status", code=200, body="<html>log in</html>", type="text/html")
     api.compact()
     api.end_watches(how="error")
-    feed.wait_error("services", "content type 'text/html' is not an API server's")
+    feed.wait_error("services", "content type 'text/html' is neither protobuf nor JSON")
     api.clear(html)
     other = api.fault("status", code=200, body='{"kind":"PodList","metadata":{"resourceVersion":'
                       '"9"},"items":[]}', type="application/json")
     feed.wait_for(lambda: any(w in feed.reflector("services")["error"] for w in (
-        "a 'PodList' instead of a ServiceList", "not a watch event")), "the other list is refused")
+        "kind is 'PodList' instead of ServiceList", "not a watch event")), "the other list is refused")
     api.clear(other)
     feed.wait_healthy()
     feed.same_as(api)
@@ -326,9 +326,9 @@ def test_endless_pages(api, start, tokens):
                      resource="services", verb="list")
     feed = start(args=["--qps", "40", "--burst", "1"], list_ms=60000 if tokens == "one" else 500)
     if tokens == "one":
-        feed.wait_error("services", "a page names itself as the next one")
+        feed.wait_error("services", "continue token repeats")
     else:
-        feed.wait_error("services", "more pages than there is time for")
+        feed.wait_error("services", "list incomplete at its time limit")
     asked = [r["time"] for r in api.requests(resource="services")]
     assert feed.synced_ms is None
     # all requests of all kinds share the rate: the pages among them keep to it
@@ -344,7 +344,7 @@ def test_answer_without_end(api, start, verb):
     shop(api).set(watchlist="invalid" if verb == "list" else "serve")
     fault = api.fault("slow", resource="services", verb=verb, rate=5)
     feed = start(list_ms=1000)
-    feed.wait_error("services", "not complete after")
+    feed.wait_error("services", "incomplete after")
     assert feed.synced_ms is None
     api.clear(fault)
     feed.wait_synced().same_as(api)

@@ -124,10 +124,10 @@ def test_kubeconfig(vipd, tmp_path):
             "--control-socket", vipd.socket, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     L.eventually(lambda: vipd.get("/v1/status").get("state") == "waiting", 5)
     path.write_text("clusters: 7\n", encoding="utf-8")
-    hup(vipd, "api: credentials: the last good ones stay: ", 1)
-    hup(vipd, "api: credentials: the last good ones stay: ", 2)
+    hup(vipd, "previous credentials stay in use", 1)
+    hup(vipd, "previous credentials stay in use", 2)
     path.write_text(text % 2, encoding="utf-8")
-    hup(vipd, "kubeconfig changed and was read again")
+    hup(vipd, "kubeconfig: changed; loaded")
     L.eventually(lambda: "127.0.0.1:2" in json_text(vipd), 5)
 
 

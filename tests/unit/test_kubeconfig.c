@@ -141,21 +141,20 @@ static const struct {
 	{ "not YAML", "a: [\n", NULL, "line 2: " },
 	{ "no context", "clusters: []\n", NULL, "current-context: missing" },
 	{ "unknown context", "current-context: c\ncontexts: [{name: d}]\n", NULL,
-	  "contexts: no entry has the name 'c'" },
-	{ "unknown cluster", HEAD "clusters: []\n", NULL, "clusters: no entry has the name 'k'" },
-	{ "unknown user", HEAD CLUSTER("") "users: []\n", NULL,
-	  "users: no entry has the name 'u'" },
+	  "contexts: has no entry 'c'" },
+	{ "unknown cluster", HEAD "clusters: []\n", NULL, "clusters: has no entry 'k'" },
+	{ "unknown user", HEAD CLUSTER("") "users: []\n", NULL, "users: has no entry 'u'" },
 	{ "no server", HEAD "clusters: [{name: k, cluster: {}}]\n", NULL,
 	  "clusters[0].cluster.server: missing" },
 	{ "a server that is none", HEAD "clusters: [{name: k, cluster: {server: 'ftp://x'}}]\n",
 	  NULL, "clusters[0].cluster.server: 'ftp' is neither https nor http" },
 	{ "a server with a user",
 	  HEAD "clusters: [{name: k, cluster: {server: 'https://SECRET:SECRET@x'}}]\n", NULL,
-	  "clusters[0].cluster.server: has a user in it: use a kubeconfig" },
+	  "clusters[0].cluster.server: contains a user; use a kubeconfig" },
 	{ "a server with a blank", HEAD "clusters: [{name: k, cluster: {server: 'https://a b'}}]\n",
 	  NULL, "clusters[0].cluster.server: not a URL" },
 	{ "a proxy that is none", HEAD CLUSTER(", proxy-url: 'gopher://me:SECRET@proxy:1080'"),
-	  NULL, "clusters[0].cluster.proxy-url: not the URL of a proxy" },
+	  NULL, "clusters[0].cluster.proxy-url: not a proxy URL" },
 	{ "an argument that is no text", HEAD CLUSTER("") EXEC("command: x, args: [5335]"), NULL,
 	  "users[0].user.exec.args[0]: is not text" },
 	{ "bad data", HEAD CLUSTER(", certificate-authority-data: '***'"), NULL,
@@ -165,16 +164,16 @@ static const struct {
 	{ "token is a number", HEAD CLUSTER("") USER("token: 5335"), NULL,
 	  "users[0].user.token: is not text (write it in quotes)" },
 	{ "token with a line end", HEAD CLUSTER("") USER("token: \"SECRET\\nX-Evil: 1\""), NULL,
-	  "users[0].user.token: has a line end in it" },
+	  "users[0].user.token: contains a line end" },
 	{ "password is a list", HEAD CLUSTER("") USER("username: a, password: [SECRET]"), NULL,
 	  "users[0].user.password: is not text" },
 	{ "certificate without key", HEAD CLUSTER("") USER("client-certificate: c"), NULL,
-	  "a client certificate without its key" },
+	  "client certificate without its key" },
 	{ "key without certificate", HEAD CLUSTER("") USER("client-key: c"), NULL,
-	  "a client key without its certificate" },
+	  "client key without its certificate" },
 	{ "insecure with an authority",
 	  HEAD CLUSTER(", insecure-skip-tls-verify: true, certificate-authority: x"), NULL,
-	  "users: no entry" },
+	  "users: has no entry" },
 	{ "insecure with an authority",
 	  HEAD CLUSTER(", insecure-skip-tls-verify: true, certificate-authority: x")
 		  USER("token: SECRET"),
@@ -191,9 +190,9 @@ static const struct {
 	{ "exec of nothing", HEAD CLUSTER("") EXEC("args: [a]"), NULL,
 	  "users[0].user.exec.command: missing" },
 	{ "exec that asks", HEAD CLUSTER("") EXEC("command: x, interactiveMode: Always"), NULL,
-	  "users[0].user.exec.interactiveMode: a daemon cannot ask anybody" },
+	  "users[0].user.exec.interactiveMode: Always needs a terminal" },
 	{ "exec with a bad variable", HEAD CLUSTER("") EXEC("command: x, env: [{name: 'A=B'}]"),
-	  NULL, "users[0].user.exec.env[0].name: missing, or not a variable's name" },
+	  NULL, "users[0].user.exec.env[0].name: missing, or not the name of a variable" },
 	{ "exec with a secret that is no text",
 	  HEAD CLUSTER("") EXEC("command: x, env: [{name: A, value: 5335}]"), NULL,
 	  "users[0].user.exec.env[0].value: is not text" },
@@ -317,31 +316,31 @@ static void test_textfile(void **state)
 	char *link_to = in_dir("b");
 	struct err err;
 
-	assert_int_equal(textfile_look(&f, 100, &err), -ENOENT);
+	assert_int_equal(textfile_check(&f, 100, &err), -ENOENT);
 	write_file("token", "one");
-	assert_int_equal(textfile_look(&f, 100, &err), 1);
+	assert_int_equal(textfile_check(&f, 100, &err), 1);
 	assert_string_equal(f.text.text, "one");
-	assert_int_equal(textfile_look(&f, 100, &err), 0);
+	assert_int_equal(textfile_check(&f, 100, &err), 0);
 	/* Written anew with the same contents. */
 	assert_int_equal(unlink(f.path), 0);
 	write_file("token", "one");
-	assert_int_equal(textfile_look(&f, 100, &err), 0);
+	assert_int_equal(textfile_check(&f, 100, &err), 0);
 	/* Being written: what was there stays. */
 	assert_int_equal(unlink(f.path), 0);
 	write_file("token", "");
-	assert_int_equal(textfile_look(&f, 100, &err), -ENODATA);
+	assert_int_equal(textfile_check(&f, 100, &err), -ENODATA);
 	assert_string_equal(f.text.text, "one");
 	/* A link that turns, as in a mounted secret. */
 	assert_int_equal(unlink(f.path), 0);
 	write_file("b", "two");
 	assert_int_equal(symlink(link_to, f.path), 0);
-	assert_int_equal(textfile_look(&f, 100, &err), 1);
+	assert_int_equal(textfile_check(&f, 100, &err), 1);
 	assert_string_equal(f.text.text, "two");
 	assert_int_equal(unlink(f.path), 0);
-	assert_int_equal(textfile_look(&f, 100, &err), -ENOENT);
+	assert_int_equal(textfile_check(&f, 100, &err), -ENOENT);
 	assert_string_equal(f.text.text, "two");
 	write_file("token", "far too long");
-	assert_int_equal(textfile_look(&f, 5, &err), -EFBIG);
+	assert_int_equal(textfile_check(&f, 5, &err), -EFBIG);
 	assert_string_equal(f.text.text, "two");
 	textfile_fini(&f);
 	free(link_to);

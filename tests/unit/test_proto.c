@@ -296,7 +296,7 @@ static const struct {
 	{ "a label's key with NUL", OBJECT_KIND_NODE,
 	  "\x0a\x07\x5a\x05\x0a\x03"
 	  "a\0b",
-	  9, "metadata: labels: a key of 3 bytes that cannot be one", true },
+	  9, "metadata: labels: map key of 3 bytes", true },
 };
 
 static void test_values(void **state)

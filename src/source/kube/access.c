@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/access - files are looked at, plugins are waited for. */
+/* kube/access - see access.h. */
 #include "source/kube/access.h"
 
 #include <errno.h>
@@ -19,19 +19,20 @@
 #define TOKEN_MAX (256U << 10)
 #define PEM_MAX (1U << 20)
 #define PLUGIN_OUTPUT_MAX (1U << 20)
-/* A plugin that fails is not run again before this. */
+/* Pause after a failure of a plugin. */
 #define PLUGIN_PAUSE_NS (2 * NSEC_PER_SEC)
-/* Shortest life of an answer: a wrong clock must not run the plugin for every request. */
+/* Shortest validity of a plugin's output: a wrong clock must not run the plugin for each request.
+ */
 #define PLUGIN_LIFE_MIN_NS (30 * NSEC_PER_SEC)
 
-struct question {
+struct pending {
 	struct list link;
 	uint64_t number;
 	access_fn fn;
 	void *arg;
 };
 
-/* What an exec plugin said. */
+/* The exec plugin and its last valid output. */
 struct plugin {
 	struct process *process;
 	bool is_valid;
@@ -51,63 +52,63 @@ struct access {
 	char *account_dir;
 	uint64_t plugin_timeout_ns;
 	struct kubeconfig *where;
-	struct textfile kubeconfig; /* to see it change */
+	struct textfile kubeconfig; /* to detect changes */
 	struct textfile token;
 	struct textfile ca;
 	struct textfile cert;
 	struct textfile key;
 	struct plugin plugin;
 	struct str authorization;
-	struct list questions; /* in order of their numbers */
+	struct list pending; /* requests without credentials yet, sorted by number */
 	uint64_t last_number;
-	char *complaint; /* the last thing that was logged */
+	char *logged; /* last warning */
 };
 
 /* --- files ---------------------------------------------------------------- */
 
-/* Once, until it changes: this is seen at every request. */
-static void complain(struct access *a, const char *text)
+/* Each request finds the fault: log only changes. */
+static void warn_once(struct access *a, const char *text)
 {
-	if (a->complaint != NULL && strcmp(a->complaint, text) == 0)
+	if (a->logged != NULL && strcmp(a->logged, text) == 0)
 		return;
-	free(a->complaint);
-	a->complaint = xstrdup(text);
-	log_warn(LOG_AREA_SOURCE, "api: credentials: the last good ones stay: %s", text);
+	free(a->logged);
+	a->logged = xstrdup(text);
+	log_warn(LOG_AREA_SOURCE, "api: credentials: %s; previous credentials stay in use", text);
 }
 
-static void textfile_name(struct textfile *f, const char *path)
+static void textfile_set(struct textfile *f, const char *path)
 {
 	textfile_fini(f);
 	if (path != NULL)
 		f->path = xstrdup(path);
 }
 
-static void files_name(struct access *a)
+static void files_set(struct access *a)
 {
-	textfile_name(&a->token, a->where->token_file);
-	textfile_name(&a->ca, a->where->ca.path);
-	textfile_name(&a->cert, a->where->cert.path);
-	textfile_name(&a->key, a->where->key.path);
+	textfile_set(&a->token, a->where->token_file);
+	textfile_set(&a->ca, a->where->ca.path);
+	textfile_set(&a->cert, a->where->cert.path);
+	textfile_set(&a->key, a->where->key.path);
 }
 
-/* A file that was never read is an error; one that was stays as it is. */
-static int file_look(struct access *a, struct textfile *f, size_t max, struct err *err)
+/* An error only if the file was never read; otherwise its last content stays. */
+static int file_check(struct access *a, struct textfile *f, size_t max, struct err *err)
 {
 	struct err why;
 	int r;
 
 	if (f->path == NULL)
 		return 0;
-	r = textfile_look(f, max, &why);
+	r = textfile_check(f, max, &why);
 	if (r >= 0)
 		return 0;
 	if (!f->is_read)
 		return err_set(err, r, "%s", why.text);
-	complain(a, why.text);
+	warn_once(a, why.text);
 	return 0;
 }
 
-static void plugin_forget(struct plugin *p)
+static void plugin_discard(struct plugin *p)
 {
 	p->is_valid = false;
 	p->not_before_ns = 0;
@@ -116,8 +117,8 @@ static void plugin_forget(struct plugin *p)
 	str_clear(&p->key);
 }
 
-/* The kubeconfig was replaced: all that follows from it is read anew. */
-static void kubeconfig_look(struct access *a)
+/* Load a changed kubeconfig and discard all that depends on the previous one. */
+static void kubeconfig_check(struct access *a)
 {
 	AUTO(kubeconfig_close) struct kubeconfig *fresh = NULL;
 	struct err err;
@@ -125,40 +126,40 @@ static void kubeconfig_look(struct access *a)
 
 	if (a->kubeconfig.path == NULL)
 		return;
-	r = textfile_look(&a->kubeconfig, KUBECONFIG_MAX, &err);
+	r = textfile_check(&a->kubeconfig, KUBECONFIG_MAX, &err);
 	if (r == 0)
 		return;
 	if (r > 0)
 		r = kubeconfig_open(&fresh, a->path, a->master, a->account_dir, &err);
 	if (r < 0) {
-		a->kubeconfig.is_read = false; /* bad as long as it says this */
-		complain(a, err.text);
+		a->kubeconfig.is_read = false; /* read it again at the next request */
+		warn_once(a, err.text);
 		return;
 	}
-	log_notice(LOG_AREA_SOURCE, "api: %s changed and was read again", a->path);
+	log_notice(LOG_AREA_SOURCE, "api: kubeconfig %s: changed; loaded", a->path);
 	kubeconfig_close(a->where);
 	a->where = TAKE(fresh);
 	process_close(TAKE(a->plugin.process));
-	plugin_forget(&a->plugin);
-	files_name(a);
+	plugin_discard(&a->plugin);
+	files_set(a);
 }
 
-static int files_look(struct access *a, struct err *err)
+static int files_check(struct access *a, struct err *err)
 {
 	int r;
 
-	kubeconfig_look(a);
-	r = file_look(a, &a->token, TOKEN_MAX, err);
+	kubeconfig_check(a);
+	r = file_check(a, &a->token, TOKEN_MAX, err);
 	if (r == 0)
-		r = file_look(a, &a->ca, PEM_MAX, err);
+		r = file_check(a, &a->ca, PEM_MAX, err);
 	if (r == 0)
-		r = file_look(a, &a->cert, PEM_MAX, err);
+		r = file_check(a, &a->cert, PEM_MAX, err);
 	if (r == 0)
-		r = file_look(a, &a->key, PEM_MAX, err);
+		r = file_check(a, &a->key, PEM_MAX, err);
 	return r;
 }
 
-/* --- answers -------------------------------------------------------------- */
+/* --- grants -------------------------------------------------------------- */
 
 static const struct str *pem(const struct kube_pem *in_place, const struct textfile *f)
 {
@@ -167,7 +168,7 @@ static const struct str *pem(const struct kube_pem *in_place, const struct textf
 	return f->path != NULL ? &f->text : NULL;
 }
 
-/* A token as a header; blanks and line ends around it do not belong to it. */
+/* Authorization header of a token without the white space around it. */
 static int bearer(struct str *ret, const char *token, size_t size, struct err *err)
 {
 	static const char blank[] = " \t\r\n";
@@ -175,7 +176,7 @@ static int bearer(struct str *ret, const char *token, size_t size, struct err *e
 	size_t len = strcspn(token + start, blank);
 
 	if (len == 0 || start + len + strspn(token + start + len, blank) != size)
-		return err_set(err, -EINVAL, "a token that is not one word");
+		return err_set(err, -EINVAL, "token is empty or contains white space");
 	str_puts(ret, "Bearer ");
 	str_add(ret, token + start, len);
 	return 0;
@@ -223,38 +224,39 @@ static int grant_make(struct access *a, struct access_grant *ret, struct err *er
 	return r;
 }
 
-static void answer(struct access *a, access_fn fn, void *arg, int r, struct err *err)
+static void grant(struct access *a, access_fn fn, void *arg, int r, struct err *err)
 {
-	struct access_grant grant;
+	struct access_grant g;
 
 	if (r == 0)
-		r = grant_make(a, &grant, err);
+		r = grant_make(a, &g, err);
 	if (r < 0)
 		(void)err_wrap(err, r, "credentials");
-	fn(arg, r, r < 0 ? NULL : &grant, err);
+	fn(arg, r, r < 0 ? NULL : &g, err);
 }
 
-/* Everybody who waits; a question that is asked meanwhile waits for the next answer. */
-static void answer_all(struct access *a, int r, const struct err *err)
+/* Serve all pending requests except those that `fn` adds in the meantime. */
+static void grant_all(struct access *a, int r, const struct err *err)
 {
 	uint64_t last = a->last_number;
 
-	while (!list_is_empty(&a->questions)) {
-		struct question *q = list_entry(a->questions.next, struct question, link);
-		struct question copy = *q;
+	while (!list_is_empty(&a->pending)) {
+		struct pending *q = list_entry(a->pending.next, struct pending, link);
+		struct pending taken = *q;
 		struct err text = *err;
 
 		if (q->number > last)
 			break;
 		list_del(&q->link);
 		free(q);
-		answer(a, copy.fn, copy.arg, r, &text);
+		grant(a, taken.fn, taken.arg, r, &text);
 	}
 }
 
 /* --- the plugin ----------------------------------------------------------- */
 
-/* status.expirationTimestamp, as a time of our clock; somewhat early. */
+/* status.expirationTimestamp on the monotonic clock, less a tenth of the validity (at most 60 s).
+ */
 static uint64_t expiry(const char *text)
 {
 	int64_t at_ns;
@@ -269,14 +271,14 @@ static uint64_t expiry(const char *text)
 	return now_ns() + (uint64_t)MAX(left_ns, (int64_t)PLUGIN_LIFE_MIN_NS);
 }
 
-static const char *word(const json_t *status, const char *key)
+static const char *field(const json_t *status, const char *key)
 {
 	const char *text = json_string_value(json_object_get(status, key));
 
 	return text != NULL && text[0] != '\0' ? text : NULL;
 }
 
-static void word_put(struct str *ret, const char *text)
+static void field_put(struct str *ret, const char *text)
 {
 	str_clear(ret);
 	if (text != NULL)
@@ -285,18 +287,18 @@ static void word_put(struct str *ret, const char *text)
 
 static int status_read(struct plugin *p, const json_t *status, struct err *err)
 {
-	const char *token = word(status, "token");
-	const char *cert = word(status, "clientCertificateData");
-	const char *key = word(status, "clientKeyData");
+	const char *token = field(status, "token");
+	const char *cert = field(status, "clientCertificateData");
+	const char *key = field(status, "clientKeyData");
 
 	if (token == NULL && cert == NULL)
 		return err_set(err, -EBADMSG, "printed neither a token nor a certificate");
 	if ((cert == NULL) != (key == NULL))
 		return err_set(err, -EBADMSG, "printed only one of certificate and key");
-	word_put(&p->token, token);
-	word_put(&p->cert, cert);
-	word_put(&p->key, key);
-	p->expires_ns = expiry(word(status, "expirationTimestamp"));
+	field_put(&p->token, token);
+	field_put(&p->cert, cert);
+	field_put(&p->key, key);
+	p->expires_ns = expiry(field(status, "expirationTimestamp"));
 	return 0;
 }
 
@@ -304,7 +306,7 @@ static int credential_read(struct access *a, const struct str *output, struct er
 {
 	json_t *root = json_loadb(str_text(output), output->len, 0, NULL);
 	const json_t *status = json_object_get(root, "status");
-	const char *version = word(root, "apiVersion");
+	const char *version = field(root, "apiVersion");
 	int r;
 
 	if (version == NULL || !json_is_object(status))
@@ -318,7 +320,7 @@ static int credential_read(struct access *a, const struct str *output, struct er
 	return r;
 }
 
-/* The last answer is used as long as the server takes it; without one there is no access. */
+/* The last valid output stays in use until the server rejects it; -errno if there is none. */
 static int plugin_failed(struct access *a, int r, struct err *err)
 {
 	struct plugin *p = &a->plugin;
@@ -326,7 +328,7 @@ static int plugin_failed(struct access *a, int r, struct err *err)
 	(void)err_wrap(err, r, "plugin %s", a->where->exec->command);
 	p->not_before_ns = now_ns() + PLUGIN_PAUSE_NS;
 	if (p->is_valid) {
-		complain(a, err->text);
+		warn_once(a, err->text);
 		p->expires_ns = now_ns() + PLUGIN_LIFE_MIN_NS;
 		return 0;
 	}
@@ -349,10 +351,10 @@ static void on_plugin(void *arg, int r, const struct str *output, const char *wh
 		a->plugin.is_valid = true;
 	else
 		r = plugin_failed(a, r, &err);
-	answer_all(a, r, &err);
+	grant_all(a, r, &err);
 }
 
-/* spec.cluster of the request, for plugins that ask for it. */
+/* spec.cluster of the ExecCredential (provideClusterInfo). */
 static json_t *cluster_json(const struct access *a)
 {
 	const struct kubeconfig *k = a->where;
@@ -397,7 +399,7 @@ static char *exec_info(const struct access *a)
 	return text.text;
 }
 
-/* Ours, without what is said anew, and the plugin's own. All malloc'ed. */
+/* The environment of vipd with the plugin's variables in place of ours. All malloc'ed. */
 static char **environment(const struct access *a)
 {
 	const struct kube_exec *x = a->where->exec;
@@ -454,14 +456,14 @@ static int plugin_run(struct access *a, struct err *err)
 	return r < 0 ? err_wrap(err, r, "plugin %s", x->command) : 0;
 }
 
-/* --- questions ------------------------------------------------------------ */
+/* --- requests ------------------------------------------------------------- */
 
 static bool plugin_is_fresh(const struct access *a)
 {
 	return a->where->exec == NULL || (a->plugin.is_valid && now_ns() < a->plugin.expires_ns);
 }
 
-/* A plugin that has just failed is not asked again at once. */
+/* Fail at once during the pause after a failure. */
 static int plugin_start(struct access *a, struct err *err)
 {
 	int r;
@@ -476,25 +478,25 @@ static int plugin_start(struct access *a, struct err *err)
 	return r < 0 ? plugin_failed(a, r, err) : 0;
 }
 
-void access_ask(struct access *a, access_fn fn, void *arg)
+void access_request(struct access *a, access_fn fn, void *arg)
 {
-	struct question *q = xcalloc(1, sizeof(*q));
+	struct pending *q = xcalloc(1, sizeof(*q));
 	struct err err = { .text = "" };
 	int r;
 
-	*q = (struct question){ .number = ++a->last_number, .fn = fn, .arg = arg };
-	list_add_tail(&a->questions, &q->link);
-	r = files_look(a, &err);
+	*q = (struct pending){ .number = ++a->last_number, .fn = fn, .arg = arg };
+	list_add_tail(&a->pending, &q->link);
+	r = files_check(a, &err);
 	if (r == 0 && !plugin_is_fresh(a))
 		r = plugin_start(a, &err);
 	if (r < 0 || plugin_is_fresh(a))
-		answer_all(a, r, &err);
+		grant_all(a, r, &err);
 }
 
 void access_cancel(struct access *a, const void *arg)
 {
-	list_for_each_safe (n, tmp, &a->questions) {
-		struct question *q = list_entry(n, struct question, link);
+	list_for_each_safe (n, tmp, &a->pending) {
+		struct pending *q = list_entry(n, struct pending, link);
 
 		if (q->arg != arg)
 			continue;
@@ -506,17 +508,17 @@ void access_cancel(struct access *a, const void *arg)
 void access_reject(struct access *a)
 {
 	if (a->where->exec != NULL && a->plugin.process == NULL)
-		plugin_forget(&a->plugin);
+		plugin_discard(&a->plugin);
 }
 
 void access_read_again(struct access *a)
 {
 	struct err err;
 
-	free(TAKE(a->complaint)); /* what is still wrong is logged again */
+	free(TAKE(a->logged)); /* log faults that persist once more */
 	access_reject(a);
-	if (files_look(a, &err) < 0)
-		complain(a, err.text);
+	if (files_check(a, &err) < 0)
+		warn_once(a, err.text);
 }
 
 const struct kubeconfig *access_where(const struct access *a)
@@ -526,7 +528,7 @@ const struct kubeconfig *access_where(const struct access *a)
 
 /* --- life ----------------------------------------------------------------- */
 
-static char *copy(const char *text)
+static char *dup_nonempty(const char *text)
 {
 	return text != NULL && text[0] != '\0' ? xstrdup(text) : NULL;
 }
@@ -538,21 +540,21 @@ int access_open(struct access **ret, struct event_base *base, const struct acces
 	int r;
 
 	a->base = base;
-	a->path = copy(config->kubeconfig);
-	a->master = copy(config->master);
-	a->account_dir = copy(config->account_dir);
+	a->path = dup_nonempty(config->kubeconfig);
+	a->master = dup_nonempty(config->master);
+	a->account_dir = dup_nonempty(config->account_dir);
 	a->plugin_timeout_ns = config->plugin_timeout_ns;
-	list_init(&a->questions);
+	list_init(&a->pending);
 	if (a->path != NULL)
 		a->kubeconfig.path = xstrdup(a->path);
 	r = kubeconfig_open(&a->where, a->path, a->master, a->account_dir, err);
 	if (r == 0 && a->path != NULL)
-		r = textfile_look(&a->kubeconfig, KUBECONFIG_MAX, err);
+		r = textfile_check(&a->kubeconfig, KUBECONFIG_MAX, err);
 	if (r < 0) {
 		access_close(a);
 		return r;
 	}
-	files_name(a);
+	files_set(a);
 	*ret = a;
 	return 0;
 }
@@ -562,9 +564,9 @@ void access_close(struct access *a)
 	if (a == NULL)
 		return;
 	process_close(a->plugin.process);
-	list_for_each_safe (n, tmp, &a->questions) {
+	list_for_each_safe (n, tmp, &a->pending) {
 		list_del(n);
-		free(list_entry(n, struct question, link));
+		free(list_entry(n, struct pending, link));
 	}
 	kubeconfig_close(a->where);
 	textfile_fini(&a->kubeconfig);
@@ -576,7 +578,7 @@ void access_close(struct access *a)
 	str_fini(&a->plugin.cert);
 	str_fini(&a->plugin.key);
 	str_fini(&a->authorization);
-	free(a->complaint);
+	free(a->logged);
 	free(a->path);
 	free(a->master);
 	free(a->account_dir);

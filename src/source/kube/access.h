@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/access - what a request needs to get in, fresh whenever it is asked for.
+ * kube/access - credentials for each request.
  *
- *     access_open -> access_ask ... grant ... access_ask ... -> access_close
+ *     access_open -> access_request ... grant ... access_request ... -> access_close
  *
- * Everything may change under a running daemon: the kubeconfig itself, token and
- * certificate files, what an exec plugin says. Each is looked at when a request
- * starts, never by a timer, and what cannot be read leaves the last good one in
- * place: requests are rare, and a watch that is open needs no credential.
+ * The kubeconfig, the token and certificate files and the output of an exec plugin change at run
+ * time. Each request checks them; there is no timer: requests are rare, and an open watch needs no
+ * credentials. When a file cannot be read, its last valid content stays in use.
  *
- * A plugin's answer is kept until shortly before it expires, counted on the
- * monotonic clock from the moment it came, or until the server says 401.
+ * The output of a plugin is valid until shortly before it expires (monotonic clock, from its
+ * arrival), or until the server answers 401.
  */
 #pragma once
 
@@ -27,10 +26,10 @@ struct access_config {
 	uint64_t plugin_timeout_ns;
 };
 
-/* Borrowed until the loop is returned to. NULL: none. */
+/* Borrowed for the call of access_fn. NULL members: none. */
 struct access_grant {
-	const struct kubeconfig *where; /* servers and how TLS is to be spoken */
-	const char *authorization;      /* a header's value */
+	const struct kubeconfig *where; /* servers and TLS parameters */
+	const char *authorization;      /* value of the header */
 	const struct str *ca;           /* PEM */
 	const struct str *cert;
 	const struct str *key;
@@ -45,15 +44,15 @@ MUST_USE int access_open(struct access **ret, struct event_base *base,
 void access_close(struct access *a);
 
 /*
- * `fn` is called once: within this call, or later when a plugin has to be run
- * first. It may ask again but not close.
+ * Call `fn` once: within this call, or later when a plugin must run first. `fn` may call
+ * access_request(), but not access_close().
  */
-void access_ask(struct access *a, access_fn fn, void *arg);
-/* Forget a question of `arg` that is not answered yet. */
+void access_request(struct access *a, access_fn fn, void *arg);
+/* Cancel pending requests with `arg`. */
 void access_cancel(struct access *a, const void *arg);
-/* The server answered 401: what is cached is void. */
+/* The server answered 401: discard the output of the plugin. */
 void access_reject(struct access *a);
-/* Read the kubeconfig and the files it names again; what a plugin said is void. */
+/* Read the kubeconfig and its files again; discard the output of the plugin. */
 void access_read_again(struct access *a);
-/* Where the servers are, as last read; never empty. */
+/* The kubeconfig as last read; has at least one server. */
 const struct kubeconfig *access_where(const struct access *a);

@@ -19,7 +19,7 @@ int base64_decode(struct str *ret, const char *text, size_t len, struct err *err
 {
 	size_t before = ret->len;
 	uint32_t bits = 0;
-	size_t n = 0; /* characters that count, padding included */
+	size_t n = 0; /* characters without white space, with padding */
 	size_t pad = 0;
 
 	for (size_t i = 0; i < len; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/identity - a scanner that stops where the text does. */
+/* kube/identity - see identity.h. */
 #include "source/kube/identity.h"
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@ static bool is_at(struct scan *s, char c)
 	return s->p < s->end && *s->p == c;
 }
 
-/* At quotes: what is between them, as written. False when the text ends first. */
+/* Read the raw string at `s`. False: the text ends first. */
 static bool take_text(struct scan *s, const char **text, size_t *len)
 {
 	const char *start = ++s->p;
@@ -33,7 +33,7 @@ static bool take_text(struct scan *s, const char **text, size_t *len)
 	return true;
 }
 
-/* Past the value at hand, up to what follows it. */
+/* Skip the value at `s`. */
 static void skip_value(struct scan *s)
 {
 	const char *text;
@@ -54,7 +54,7 @@ static void skip_value(struct scan *s)
 	}
 }
 
-/* The next member of the object we are in: its key, and `s` at its value. */
+/* Read the next key of the current object; `s` is then at its value. */
 static bool next_member(struct scan *s, const char **key, size_t *len)
 {
 	if (is_at(s, ','))
@@ -65,7 +65,7 @@ static bool next_member(struct scan *s, const char **key, size_t *len)
 	return true;
 }
 
-/* To the value of the member `name`, which must begin with `c`. */
+/* Move to the value of member `name`. False if it does not begin with `c`. */
 static bool find(struct scan *s, const char *name, char c)
 {
 	const char *key;
@@ -79,7 +79,7 @@ static bool find(struct scan *s, const char *name, char c)
 	return false;
 }
 
-/* Into an object, when we are at one. */
+/* Enter the object at `s`. False: no object. */
 static bool enter(struct scan *s)
 {
 	if (!is_at(s, '{'))
@@ -119,7 +119,7 @@ json_t *json_identity(const char *text, size_t len, const char *in)
 		}
 		if (!take_text(&s, &value, &n))
 			break;
-		/* None of them ever needs an escape. */
+		/* Valid names and versions contain no escapes. */
 		for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
 			if (strlen(wanted[i]) == key_len && memcmp(wanted[i], key, key_len) == 0 &&
 			    memchr(value, '\\', n) == NULL)

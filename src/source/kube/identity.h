@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/identity - which object is it, of which only the beginning is there?
+ * kube/identity - name of an object from the beginning of its JSON text.
  *
- * An object that is too large to be read still has to be named, and must not be
- * taken for one that is gone. Its name stands at its beginning.
+ * An object that is too large is reported by its name and must not count as deleted.
  */
 #pragma once
 
 #include <jansson.h>
 
 /*
- * {"metadata": {name, namespace, resourceVersion}} as far as `text` has them: the
- * beginning of a JSON object, cut anywhere. `in` names the member that holds the
- * object, or is NULL. A new reference; NULL when there is no name.
+ * Return {"metadata": {name, namespace, resourceVersion}} with the fields found in `text`, the
+ * beginning of a JSON object, cut anywhere. `in` is the member that contains the object, or NULL.
+ * A new reference; NULL: no name found.
  */
 json_t *json_identity(const char *text, size_t len, const char *in);
-/* The text of the object's member `name`, as written, borrowed; NULL when it has none. */
+/* Raw text of the object's string member `name`, borrowed; NULL: none. */
 const char *json_head_text(const char *text, size_t len, const char *name, size_t *ret_len);

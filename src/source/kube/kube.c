@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* source/kube - the parts put together, and the gate of section 1.3. */
+/* source/kube - transport, reflectors and the gate of section 1.3. */
 #include "source/kube/kube.h"
 
 #include <errno.h>
@@ -21,16 +21,16 @@
 #endif
 #define USER_AGENT "vipd/" VIPD_VERSION " (linux/" MACHINE ")"
 
-/* In order of use: the first two are the gate (IN-15). */
+/* The gate waits for the first two (IN-15). */
 enum which {
 	WHICH_SERVICES = 0,
 	WHICH_SLICES,
 	WHICH_CIDRS,
-	WHICH_NODE, /* last: there may be none */
+	WHICH_NODE, /* last: only with a node name */
 	WHICH_N,
 };
 
-/* A token bucket: `qps` a second, `burst` at once. */
+/* Token bucket. */
 struct bucket {
 	double qps;
 	double burst;
@@ -46,7 +46,7 @@ struct kube {
 	struct bucket bucket;
 	struct reflector *reflectors[WHICH_N];
 	size_t n;
-	struct event *gate; /* the others have had their time */
+	struct event *gate; /* time limit for Node and ServiceCIDRs */
 	bool is_synced;
 };
 
@@ -115,7 +115,7 @@ static void on_gate(evutil_socket_t fd, short what, void *arg)
 
 	for (size_t i = 0; i < k->n; i++)
 		if (!reflector_is_complete(k->reflectors[i]))
-			log_warn(LOG_AREA_SOURCE, "api: %s are not known yet: going on without",
+			log_warn(LOG_AREA_SOURCE, "api: %s: not synced; continuing without",
 				 reflector_resource(k->reflectors[i]));
 	open_gate(k);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/kubeconfig - find the three named entries, then read their fields. */
+/* kube/kubeconfig - see kubeconfig.h. */
 #include "source/kube/kubeconfig.h"
 
 #include <curl/curl.h>
@@ -23,9 +23,9 @@ struct reader {
 
 /* --- fields --------------------------------------------------------------- */
 
-/* A copy of a text field that may be told; NULL when absent or empty. */
-static int open_text(char **ret, struct reader *rd, const json_t *obj, const char *key,
-		     struct err *err)
+/* Copy a text field that is no secret; NULL: absent or empty. */
+static int public_text(char **ret, struct reader *rd, const json_t *obj, const char *key,
+		       struct err *err)
 {
 	const char *text;
 	int r = trail_text(&text, &rd->d, obj, key, err);
@@ -37,7 +37,7 @@ static int open_text(char **ret, struct reader *rd, const json_t *obj, const cha
 	return r;
 }
 
-/* What may be a secret, at the current field: a wrong type is refused without showing it. */
+/* Check the type of a field that may be a secret, without quoting its value. */
 static int secret_check(struct reader *rd, const json_t *v, struct err *err)
 {
 	if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
@@ -45,7 +45,7 @@ static int secret_check(struct reader *rd, const json_t *v, struct err *err)
 	return 0;
 }
 
-/* A copy of a field that is a secret. */
+/* Copy a field that is a secret. */
 static int secret_text(char **ret, struct reader *rd, const json_t *obj, const char *key,
 		       struct err *err)
 {
@@ -54,9 +54,9 @@ static int secret_text(char **ret, struct reader *rd, const json_t *obj, const c
 
 	if (v == NULL || r < 0)
 		return r;
-	/* A line end would begin another header of the request. */
+	/* A line end would start another header of the request. */
 	if (strpbrk(json_string_value(v), "\r\n") != NULL)
-		return trail_refuse(&rd->d, err, "has a line end in it");
+		return trail_refuse(&rd->d, err, "contains a line end");
 	if (json_string_length(v) > 0)
 		*ret = xstrdup(json_string_value(v));
 	return 0;
@@ -83,7 +83,7 @@ static int path_field(char **ret, struct reader *rd, const json_t *obj, const ch
 	return r;
 }
 
-/* `key` and `key`-data; the latter wins. */
+/* `key` (a path) and `data_key` (base64), which has precedence. */
 static int pem_field(struct kube_pem *ret, struct reader *rd, const json_t *obj, const char *key,
 		     const char *data_key, struct err *err)
 {
@@ -120,9 +120,9 @@ static int server_check(const char *url, struct err *err)
 	else if (strcmp(scheme, "https") != 0 && strcmp(scheme, "http") != 0)
 		r = err_set(err, -EINVAL, "'%.16s' is neither https nor http", scheme);
 	else if (curl_url_get(u, CURLUPART_USER, &user, 0) == CURLUE_OK)
-		r = err_set(err, -EINVAL, "has a user in it: use a kubeconfig");
+		r = err_set(err, -EINVAL, "contains a user; use a kubeconfig");
 	else if (curl_url_get(u, CURLUPART_QUERY, &query, 0) == CURLUE_OK)
-		r = err_set(err, -EINVAL, "has a query in it");
+		r = err_set(err, -EINVAL, "contains a query");
 	curl_free(scheme);
 	curl_free(user);
 	curl_free(query);
@@ -132,27 +132,27 @@ static int server_check(const char *url, struct err *err)
 
 static int server_put(struct kubeconfig *k, const char *url, size_t len, struct err *err)
 {
-	char *copy;
+	char *text;
 	int r;
 
 	while (len > 0 && url[len - 1] == '/')
 		len--;
 	if (k->servers.n == KUBECONFIG_SERVERS_MAX)
 		return err_set(err, -E2BIG, "more than %d servers", KUBECONFIG_SERVERS_MAX);
-	/* client-go takes "host:port" for http; for credentials that is a trap. */
+	/* client-go uses http for "host:port", which would expose credentials. */
 	if (memmem(url, len, "://", 3) == NULL) {
-		struct str text = { 0 };
+		struct str s = { 0 };
 
-		str_printf(&text, "https://%.*s", (int)len, url);
-		copy = text.text;
+		str_printf(&s, "https://%.*s", (int)len, url);
+		text = s.text;
 	} else {
-		copy = xstrndup(url, len);
+		text = xstrndup(url, len);
 	}
-	r = server_check(copy, err);
+	r = server_check(text, err);
 	if (r < 0)
-		free(copy);
+		free(text);
 	else
-		*vec_push(&k->servers) = copy;
+		*vec_push(&k->servers) = text;
 	return r;
 }
 
@@ -174,7 +174,7 @@ static int master_parse(struct kubeconfig *k, const char *master, struct err *er
 	return r < 0 ? err_wrap(err, r, "--master") : 0;
 }
 
-/* It may hold a password, and libcurl quotes a proxy that it cannot use. */
+/* Check the URL here: libcurl's error message would quote it with its password. */
 static int proxy_check(struct reader *rd, const char *proxy, struct err *err)
 {
 	static const char *const schemes[] = { "http", "https", "socks5", "socks5h", "socks4" };
@@ -189,7 +189,9 @@ static int proxy_check(struct reader *rd, const char *proxy, struct err *err)
 			is_good |= strcmp(scheme, schemes[i]) == 0;
 	curl_free(scheme);
 	curl_url_cleanup(u);
-	return is_good ? 0 : trail_refuse(&rd->d, err, "not the URL of a proxy");
+	return is_good ? 0
+		       : trail_refuse(&rd->d, err,
+				      "not a proxy URL (http, https, socks4, socks5, socks5h)");
 }
 
 /* --- the cluster ---------------------------------------------------------- */
@@ -205,7 +207,7 @@ static int cluster_read(struct reader *rd, const json_t *c, const char *master, 
 	if (r == 0)
 		r = trail_bool(&k->is_insecure, &rd->d, c, "insecure-skip-tls-verify", err);
 	if (r == 0)
-		r = open_text(&k->tls_server_name, rd, c, "tls-server-name", err);
+		r = public_text(&k->tls_server_name, rd, c, "tls-server-name", err);
 	if (r == 0)
 		r = secret_text(&k->proxy_url, rd, c, "proxy-url", err);
 	if (r == 0 && k->proxy_url != NULL)
@@ -263,11 +265,11 @@ static int exec_env(struct kube_exec *x, struct reader *rd, const json_t *obj, s
 		*e = (struct kube_exec_env){ NULL, NULL };
 		r = secret_text(&e->value, rd, entry, "value", err);
 		if (r == 0)
-			r = open_text(&e->name, rd, entry, "name", err);
+			r = public_text(&e->name, rd, entry, "name", err);
 		if (r < 0)
 			return r;
 		if (e->name == NULL || strchr(e->name, '=') != NULL)
-			return trail_refuse(&rd->d, err, "missing, or not a variable's name");
+			return trail_refuse(&rd->d, err, "missing, or not the name of a variable");
 		trail_out(&rd->d);
 	}
 	trail_out(&rd->d);
@@ -287,14 +289,14 @@ static int exec_command(struct kube_exec *x, struct reader *rd, const json_t *ob
 	return 0;
 }
 
-/* A daemon has nobody to ask: interactiveMode may be anything but Always. */
+/* A daemon has no terminal: interactiveMode must not be Always. */
 static int exec_mode(struct reader *rd, const json_t *obj, struct err *err)
 {
 	const char *mode;
 	int r = trail_text(&mode, &rd->d, obj, "interactiveMode", err);
 
 	if (r == 0 && mode != NULL && strcmp(mode, "Always") == 0)
-		return trail_refuse(&rd->d, err, "a daemon cannot ask anybody, use Never");
+		return trail_refuse(&rd->d, err, "Always needs a terminal; use Never");
 	return r;
 }
 
@@ -321,11 +323,11 @@ static int exec_read(struct reader *rd, const json_t *obj, struct err *err)
 	if (r == 0)
 		r = trail_bool(&x->wants_cluster, &rd->d, obj, "provideClusterInfo", err);
 	if (r == 0)
-		r = open_text(&x->install_hint, rd, obj, "installHint", err);
+		r = public_text(&x->install_hint, rd, obj, "installHint", err);
 	return r;
 }
 
-/* What would be ignored at the price of somebody else's rights. */
+/* Fields that change the identity of the client and that vipd does not implement. */
 static int unsupported(struct reader *rd, const json_t *u, struct err *err)
 {
 	static const char *const keys[] = { "auth-provider", "as", "as-uid", "as-groups",
@@ -371,8 +373,7 @@ static int user_read(struct reader *rd, const json_t *u, struct err *err)
 /* --- named entries -------------------------------------------------------- */
 
 /*
- * The `inner` of the entry called `name` in the list `key`. The trail is left
- * inside the entry's `inner`.
+ * Find member `inner` of the entry `name` in the list `key`. The trail ends inside `inner`.
  */
 static int entry_find(const json_t **ret, struct reader *rd, const json_t *root, const char *key,
 		      const char *inner, const char *name, struct err *err)
@@ -403,7 +404,7 @@ static int entry_find(const json_t **ret, struct reader *rd, const json_t *root,
 		trail_out(&rd->d);
 	}
 	trail_out(&rd->d);
-	return trail_refuse(&rd->d, err, "no entry has the name '%.64s'", name);
+	return trail_refuse(&rd->d, err, "has no entry '%.64s'", name);
 }
 
 static int context_read(struct reader *rd, const json_t *root, const char *master, struct err *err)
@@ -443,7 +444,7 @@ static int pairs_check(const struct kubeconfig *k, struct err *err)
 	bool has_key = k->key.path != NULL || k->key.data.len > 0;
 
 	if (has_cert != has_key)
-		return err_set(err, -EINVAL, "a client %s without its %s",
+		return err_set(err, -EINVAL, "client %s without its %s",
 			       has_cert ? "certificate" : "key", has_cert ? "key" : "certificate");
 	if (k->is_insecure && (k->ca.path != NULL || k->ca.data.len > 0))
 		return err_set(err, -EINVAL,
@@ -487,7 +488,7 @@ int kubeconfig_parse(struct kubeconfig **ret, const char *text, size_t len, cons
 
 /* --- files ---------------------------------------------------------------- */
 
-/* KUBERNETES_SERVICE_HOST and _PORT, as the kubelet sets them in every container. */
+/* The kubelet sets KUBERNETES_SERVICE_HOST and _PORT in every container. */
 static int account_open(struct kubeconfig **ret, const char *account_dir, struct err *err)
 {
 	AUTO(kubeconfig_close) struct kubeconfig *k = xcalloc(1, sizeof(*k));
@@ -498,7 +499,7 @@ static int account_open(struct kubeconfig **ret, const char *account_dir, struct
 
 	if (host == NULL || host[0] == '\0' || port == NULL || port[0] == '\0')
 		return err_set(err, -ENOENT,
-			       "neither --kubeconfig nor --master is given, and this is no pod "
+			       "neither --kubeconfig nor --master is set, and this is not a pod "
 			       "(KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set)");
 	str_printf(&url, strchr(host, ':') != NULL ? "https://[%s]:%s" : "https://%s:%s", host,
 		   port);
@@ -544,7 +545,7 @@ int kubeconfig_open(struct kubeconfig **ret, const char *path, const char *maste
 	return r < 0 ? err_wrap(err, r, "%s", path) : 0;
 }
 
-/* --- the end -------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------- */
 
 static void pem_fini(struct kube_pem *p)
 {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/kubeconfig - where the API server is and what proves who we are, as files say it.
+ * kube/kubeconfig - addresses of the API servers and credentials.
  *
- * Reads a kubeconfig (clusters, users, contexts, current-context) or a pod's
- * service account, and keeps what the current context needs. Nothing is
- * contacted and no file named in it is read yet: those change under a running
- * daemon (see kube/access.h).
+ * Reads the current context of a kubeconfig, or a pod's service account. Opens no connection and
+ * none of the files that a kubeconfig names: they change at run time (see kube/access.h).
  *
  * Secrets: no message of this module quotes a token, a password or a key.
  * Source: k8s.io/client-go tools/clientcmd/api/v1, and the reference page of
@@ -22,7 +20,7 @@
 #define KUBECONFIG_MAX (1U << 20) /* bytes of the file */
 #define KUBECONFIG_SERVERS_MAX 16
 
-/* A certificate or a key: in a file or in place. Neither: none. */
+/* A certificate or a key: a file or data. Both empty: none. */
 struct kube_pem {
 	char *path;
 	struct str data;
@@ -35,7 +33,7 @@ struct kube_exec_env {
 
 /* A program that prints an ExecCredential (client.authentication.k8s.io). */
 struct kube_exec {
-	char *command; /* with a slash: a path, made absolute; else looked up in PATH */
+	char *command; /* with a slash: absolute path; else searched in PATH */
 	VEC(char *) args;
 	VEC(struct kube_exec_env) env;
 	char *api_version;
@@ -52,23 +50,22 @@ struct kubeconfig {
 	struct kube_pem cert;
 	struct kube_pem key;
 	char *token;
-	char *token_file; /* wins over token, as in client-go */
+	char *token_file; /* precedes token, as in client-go */
 	char *username;
 	char *password;
 	struct kube_exec *exec;
 };
 
 /*
- * `master` overrides the servers: one URL or several with commas between, in
- * order of preference. With neither file nor master: the service account of the
- * pod we run in, below `account_dir`. -EINVAL, -ENOENT, ...: `err` names file,
- * line and field.
+ * `master` replaces the servers: URLs separated by commas, in order of preference. With neither
+ * `path` nor `master`: the pod's service account in `account_dir`. -EINVAL, -ENOENT, ...: `err`
+ * names file, line and field.
  */
 MUST_USE int kubeconfig_open(struct kubeconfig **ret, const char *path, const char *master,
 			     const char *account_dir, struct err *err);
 void kubeconfig_close(struct kubeconfig *k);
 DEFINE_AUTO(struct kubeconfig *, kubeconfig_close);
 
-/* The same from text; relative paths in it are relative to `dir`. */
+/* Like kubeconfig_open(), from text; `dir` is the base of relative paths. */
 MUST_USE int kubeconfig_parse(struct kubeconfig **ret, const char *text, size_t len,
 			      const char *dir, const char *master, struct err *err);

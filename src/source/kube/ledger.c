@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/ledger - mark and sweep over names. */
+/* kube/ledger - see ledger.h. Mark and sweep over names. */
 #include "source/kube/ledger.h"
 
 #include <assert.h>
@@ -9,15 +9,15 @@
 #include "base/log.h"
 #include "base/str.h"
 
-/* One object the server has. */
+/* An object on the server. */
 struct key {
 	struct hnode node;
-	const struct name *ns; /* NULL for kinds without */
+	const struct name *ns; /* NULL for kinds without namespace */
 	const struct name *name;
 	uint32_t generation;
 	bool is_refused;
-	bool is_known;   /* some version was good, or valid and not for us */
-	bool has_remark; /* the object has one, kept in `remarks` or not */
+	bool is_known;   /* a version was valid */
+	bool has_remark; /* with or without a text in `remarks` */
 };
 
 /* --- names ---------------------------------------------------------------- */
@@ -38,7 +38,7 @@ static struct key *key_find(const struct ledger *l, const struct name *ns, const
 	return NULL;
 }
 
-/* The object is on the server, as of the last list or an event after it. */
+/* Record that the object is on the server. */
 static struct key *key_mark(struct ledger *l, const struct name *ns, const struct name *name)
 {
 	struct key *k = key_find(l, ns, name);
@@ -97,7 +97,7 @@ static void key_drop(struct ledger *l, struct key *k)
 	free(k);
 }
 
-/* --- what is wrong with an object ----------------------------------------- */
+/* --- remarks -------------------------------------------------------------- */
 
 static void remark_log(const struct ledger *l, const struct key *k, bool is_refused,
 		       const char *text)
@@ -114,7 +114,7 @@ static void remark_log(const struct ledger *l, const struct key *k, bool is_refu
 			 name_text(k->ns), slash, name_text(k->name), text);
 }
 
-/* Tell it once: the same words about the same object are not repeated. */
+/* Log a remark once: an equal text about the object is not repeated. */
 static void remark_put(struct ledger *l, struct key *k, bool is_refused, const char *text)
 {
 	struct ledger_remark *rm = remark_find(l, k);
@@ -147,7 +147,7 @@ void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why
 	if (identity == NULL || decode_key(&ns, &name, l->kind, identity, &d, NULL) < 0) {
 		l->has_unknown = true;
 		l->n_unreadable++;
-		log_warn(LOG_AREA_SOURCE, "%s without a readable name: ignored: %s",
+		log_warn(LOG_AREA_SOURCE, "%s without a readable name: %s; ignored",
 			 object_kind_text(l->kind), why);
 		return;
 	}
@@ -158,7 +158,7 @@ void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why
 
 /* --- objects -------------------------------------------------------------- */
 
-/* Ownership of what `o` holds goes to the model. */
+/* The model takes ownership of the content of `o`. */
 static int model_take(struct ledger *l, const struct object *o, uint64_t at_ns)
 {
 	switch (o->kind) {
@@ -196,7 +196,6 @@ static int model_drop(struct ledger *l, const struct name *ns, const struct name
 	return 0;
 }
 
-/* Borrowed from the object. */
 static struct key *object_mark(struct ledger *l, const struct object *o)
 {
 	switch (o->kind) {
@@ -215,7 +214,7 @@ static struct key *object_mark(struct ledger *l, const struct object *o)
 	return NULL;
 }
 
-/* The first thing that was skipped in an object, and how many more. */
+/* The first skipped entry of an object, and the number of skipped entries. */
 struct notes {
 	char first[ERR_TEXT_MAX];
 	size_t n;
@@ -247,7 +246,7 @@ static void notes_put(struct ledger *l, struct key *k, const struct notes *notes
 	remark_put(l, k, false, text.text);
 }
 
-/* Refused, or valid but not for us: the key alone is read. */
+/* A rejected object, or a valid object of another proxy: decode the key only. */
 static int put_key(struct ledger *l, const json_t *obj, int r, const struct notes *notes,
 		   const char *why, uint64_t at_ns)
 {
@@ -300,7 +299,7 @@ int ledger_del(struct ledger *l, const json_t *obj, uint64_t at_ns)
 	int changed;
 
 	if (decode_key(&ns, &name, l->kind, obj, &d, NULL) < 0) {
-		ledger_unreadable(l, NULL, "a deletion that names nothing");
+		ledger_unreadable(l, NULL, "deletion without a name");
 		return 0;
 	}
 	k = key_find(l, ns, name);
@@ -349,8 +348,7 @@ size_t ledger_list_end(struct ledger *l, uint64_t at_ns)
 
 	l->is_list_partial = l->has_unknown;
 	if (l->has_unknown) {
-		log_warn(LOG_AREA_SOURCE,
-			 "%s: nothing is deleted by this list: it has objects without a name",
+		log_warn(LOG_AREA_SOURCE, "%s: list has objects without a name; it deletes nothing",
 			 object_kind_text(l->kind));
 		return 0;
 	}

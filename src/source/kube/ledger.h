@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/ledger - which objects of a kind the server has, and what was wrong with them.
+ * kube/ledger - names of the server's objects of one kind, and remarks about invalid objects.
  *
  *     ledger_list_begin -> ledger_put, ... -> ledger_list_end    a list, complete
  *     ledger_put, ledger_del, ...                                events of a watch
  *
- * Objects go into the model as they come; the ledger keeps their names only,
- * each with the number of the list that last had it. So a list over a model that
- * is full needs no second copy of anything: what is equal changes nothing, and
- * what the list did not mention is deleted at its end (IN-12). A list that broke
- * off deletes nothing.
+ * Objects go into the model at once; the ledger keeps each name with the generation of the last
+ * list that contained it. A relist therefore needs no second copy of the model: equal objects
+ * change nothing, and objects that the list lacks are deleted at its end (IN-12). An incomplete
+ * list deletes nothing.
  *
- * An object that the decoder refuses leaves its last good version in the model.
- * It is named once in the log, and stays listed until it is good or gone.
+ * When the decoder rejects an object, its last good version stays in the model. The rejection is
+ * logged once and stays in the status until the object is valid or deleted.
  *
- * Pure but for the log: time is told by the caller.
+ * No I/O except the log; the caller passes the time.
  */
 #pragma once
 
@@ -25,13 +24,13 @@
 
 struct str;
 
-/* Texts kept of what is wrong; there may be more objects than texts. */
+/* Number of remarks with text; more objects may have remarks. */
 #define LEDGER_REMARKS_MAX 64
 
 struct ledger_remark {
-	const struct name *ns; /* NULL for kinds without */
+	const struct name *ns; /* NULL for kinds without namespace */
 	const struct name *name;
-	bool is_refused; /* else: entries of it were skipped */
+	bool is_refused; /* rejected; false: entries were skipped */
 	char *text;
 };
 
@@ -39,32 +38,32 @@ struct ledger {
 	struct model *model;
 	enum object_kind kind;
 	struct htable keys;
-	uint32_t generation;  /* of the last list that was begun */
-	bool has_unknown;     /* this list had an object without a name: nothing can be deleted */
-	bool is_list_partial; /* the last complete list was such a one */
+	uint32_t generation;  /* of the last list */
+	bool has_unknown;     /* this list has an object without a name, so it deletes nothing */
+	bool is_list_partial; /* has_unknown of the last complete list */
 	size_t n_refused;
-	size_t n_unknown;      /* of them: no version was ever good */
-	size_t n_remarked;     /* refused, or with entries skipped */
-	uint64_t n_unreadable; /* objects and events without a name, ever */
+	size_t n_unknown;      /* rejected objects without a good version */
+	size_t n_remarked;     /* objects rejected, or with entries skipped */
+	uint64_t n_unreadable; /* objects and events without a name, since start */
 	VEC(struct ledger_remark) remarks;
 };
 
 void ledger_init(struct ledger *l, struct model *m, enum object_kind kind);
-/* Leaves the model as it is. */
+/* Does not change the model. */
 void ledger_fini(struct ledger *l);
 
-/* 1 when anything that matters changed, 0 when not. */
+/* 1: the model changed; 0: unchanged. */
 int ledger_put(struct ledger *l, const json_t *obj, uint64_t at_ns);
 int ledger_del(struct ledger *l, const json_t *obj, uint64_t at_ns);
 /*
- * An object of which only the identity ({"metadata": ...}) can be read, or NULL:
- * not even that.
+ * Note an unreadable object. `identity` is {"metadata": ...}, or NULL if that is unreadable, too.
  */
 void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why);
 
-/* Is some version of every object known? `why`, unless NULL, gets the first one that is not. */
+/* True if a good version of every object is known. `why`, unless NULL, gets the first one without.
+ */
 bool ledger_is_complete(const struct ledger *l, struct str *why);
 
 void ledger_list_begin(struct ledger *l);
-/* The list is complete. The number of objects that were deleted from the model. */
+/* The list is complete. Returns the number of objects deleted from the model. */
 size_t ledger_list_end(struct ledger *l, uint64_t at_ns);

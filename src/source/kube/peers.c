@@ -16,8 +16,8 @@ struct peer {
 	int fd;
 	ino_t inode;
 	size_t server;
-	uint64_t probed_ns;  /* when it was first found quiet and a probe was sent; 0: it is not */
-	uint64_t vouched_ns; /* when a probe, perhaps over another connection, was answered */
+	uint64_t probed_ns; /* a probe was requested; 0: none since the last byte */
+	uint64_t alive_ns;  /* a probe was answered, perhaps over another connection */
 };
 
 void peers_init(struct peers *p)
@@ -48,8 +48,8 @@ static void option_set(int fd, int level, int name, uint64_t value)
 }
 
 /*
- * First keepalive probe after half of the silence allowed, the others spread over
- * the rest. TCP_USER_TIMEOUT bounds both unanswered probes and unanswered data.
+ * The first keepalive probe follows after half of `silence_ns`, the others within the other half.
+ * TCP_USER_TIMEOUT limits unanswered probes and unanswered data.
  */
 static void keepalive_set(int fd, uint64_t silence_ns)
 {
@@ -103,7 +103,7 @@ size_t peers_fds(const struct peers *p, int *fds, size_t n)
 	return have;
 }
 
-/* Forget what libcurl has closed without a word. */
+/* Forget sockets that libcurl has closed without a callback. */
 static void forget_closed(struct peers *p)
 {
 	list_for_each_safe (n, tmp, &p->sockets) {
@@ -117,17 +117,17 @@ static void forget_closed(struct peers *p)
 
 /* --- dead or quiet -------------------------------------------------------- */
 
-void peers_vouch(struct peers *p, size_t server, uint64_t now_ns)
+void peers_alive(struct peers *p, size_t server, uint64_t now_ns)
 {
 	list_for_each (n, &p->sockets) {
 		struct peer *c = list_entry(n, struct peer, link);
 
 		if (c->server == server)
-			c->vouched_ns = now_ns;
+			c->alive_ns = now_ns;
 	}
 }
 
-/* How long ago the last byte came in; 0 when the socket is not connected. */
+/* Nanoseconds since the last byte was received; 0: not connected. */
 static uint64_t silence_of(int fd)
 {
 	struct tcp_info info = { 0 };
@@ -142,32 +142,32 @@ static uint64_t silence_of(int fd)
 static void check(struct peers *p, struct peer *c, uint64_t now, const struct peers_ops *ops,
 		  void *arg)
 {
-	uint64_t vouched = now - MIN(c->vouched_ns, now);
+	uint64_t alive = now - MIN(c->alive_ns, now);
 	uint64_t silence = silence_of(c->fd);
 
-	silence = MIN(silence, vouched);
+	silence = MIN(silence, alive);
 	if (silence < p->quiet_ns) {
 		c->probed_ns = 0;
 		return;
 	}
 	if (c->probed_ns == 0) {
 		c->probed_ns = now;
-		ops->ask(arg);
+		ops->probe(arg);
 		return;
 	}
 	if (now - c->probed_ns < p->probe_ns)
 		return;
 	p->dead++;
-	c->probed_ns = now;               /* not again in the next turn */
-	(void)shutdown(c->fd, SHUT_RDWR); /* libcurl sees its end, and tells all who use it */
+	c->probed_ns = now;               /* not dead again at the next check */
+	(void)shutdown(c->fd, SHUT_RDWR); /* libcurl reads EOF and ends all transfers */
 	ops->dead(arg, c->server, silence);
 }
 
-void peers_check(struct peers *p, bool is_asking, uint64_t now_ns, const struct peers_ops *ops,
+void peers_check(struct peers *p, bool can_probe, uint64_t now_ns, const struct peers_ops *ops,
 		 void *arg)
 {
 	forget_closed(p);
-	if (!is_asking)
+	if (!can_probe)
 		return;
 	list_for_each_safe (n, tmp, &p->sockets)
 		check(p, list_entry(n, struct peer, link), now_ns, ops, arg);

@@ -16,7 +16,7 @@
 
 #include "base/vec.h"
 
-#define CHILDREN_MAX 256 /* that are looked for when a program is killed */
+#define CHILDREN_MAX 256 /* descendants killed with the program */
 #define REAP_MS 1000
 
 struct pids { /* as VEC() */
@@ -34,7 +34,7 @@ struct process {
 	pid_t pid;
 	int out;
 	int pidfd;
-	int r; /* why it was killed */
+	int r; /* -errno: killed for this reason; 0: not killed */
 };
 
 static void process_free(struct process *p)
@@ -75,8 +75,8 @@ static void children_add(struct pids *ret, pid_t pid)
 }
 
 /*
- * The program, its group, and its descendants, some of which may have left the group. They
- * are collected first: children of a killed process have another parent.
+ * Kill the program, its process group and its descendants, which may have left the group. Collect
+ * the descendants first: children of a killed process get another parent.
  */
 static void kill_all(const struct process *p)
 {
@@ -91,7 +91,7 @@ static void kill_all(const struct process *p)
 	vec_fini(&pids);
 }
 
-/* A killed process ends at once, unless the kernel holds it: then it is not waited for. */
+/* Waits at most REAP_MS for the killed process: it may sleep in the kernel. */
 void process_close(struct process *p)
 {
 	if (p == NULL)
@@ -106,21 +106,21 @@ void process_close(struct process *p)
 	process_free(p);
 }
 
-static void give_up(struct process *p, int r)
+static void abort_with(struct process *p, int r)
 {
 	if (p->r == 0)
 		p->r = r;
 	kill_all(p);
 }
 
-static void drain(struct process *p)
+static void output_read(struct process *p)
 {
 	char buf[4096];
 	ssize_t n;
 
 	while ((n = read(p->out, buf, sizeof(buf))) > 0) {
 		if (p->output.len + (size_t)n > p->config.output_max) {
-			give_up(p, -E2BIG);
+			abort_with(p, -E2BIG);
 			return;
 		}
 		str_add(&p->output, buf, (size_t)n);
@@ -131,16 +131,16 @@ static void drain(struct process *p)
 
 static void on_output(evutil_socket_t fd, short what, void *arg)
 {
-	drain(arg);
+	output_read(arg);
 }
 
 static void on_timeout(evutil_socket_t fd, short what, void *arg)
 {
-	give_up(arg, -ETIMEDOUT);
+	abort_with(arg, -ETIMEDOUT);
 }
 
-/* What became of it, as `done` wants it. */
-static int verdict(const struct process *p, int status, char *why, size_t size)
+/* Result and text for `done`. */
+static int exit_result(const struct process *p, int status, char *why, size_t size)
 {
 	if (p->r == -ETIMEDOUT)
 		(void)snprintf(why, size, "no answer in %.3g s",
@@ -165,11 +165,11 @@ static void on_ended(evutil_socket_t fd, short what, void *arg)
 	int status = 0;
 	int r;
 
-	drain(p); /* what is there counts; before the pid is free, as this may kill */
+	output_read(p); /* before waitpid() frees the pid, because output_read() may kill */
 	if (waitpid(p->pid, &status, WNOHANG) != p->pid)
 		return;
 	p->pid = 0;
-	r = verdict(p, status, why, sizeof(why));
+	r = exit_result(p, status, why, sizeof(why));
 	output = p->output;
 	p->output = (struct str){ 0 };
 	process_free(p);
@@ -197,7 +197,7 @@ static int spawn(struct process *p, int out, struct err *err)
 	r = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
 	if (r == 0)
 		r = posix_spawn_file_actions_adddup2(&files, out, 1);
-	if (r == 0 && cloexec_from(3) == -1) /* those that vipd inherited */
+	if (r == 0 && cloexec_from(3) == -1) /* descriptors that vipd inherited */
 		r = errno;
 	if (r == 0)
 		r = posix_spawnp(&p->pid, p->config.path, &files, &attr, p->config.argv,
@@ -245,7 +245,7 @@ int process_open(struct process **ret, struct event_base *base, const struct pro
 		return r;
 	}
 	p->out = fds[0];
-	(void)fcntl(p->out, F_SETFL, O_NONBLOCK); /* ours alone, not the program's end */
+	(void)fcntl(p->out, F_SETFL, O_NONBLOCK); /* not the program's end */
 	r = spawn(p, fds[1], err);
 	close(fds[1]);
 	if (r == 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/process - run a program, wait for it on the event loop, keep what it prints.
+ * kube/process - run a program and collect its output on the event loop.
  *
- * The program gets no standard input, our standard error, a process group of its
- * own and none of our descriptors. Its end is read from a pidfd, so nobody needs
- * a handler of SIGCHLD. When time is up the group is killed.
+ * The program gets /dev/null as standard input, our standard error, its own process group and no
+ * other descriptors. A pidfd reports its end, without a handler of SIGCHLD. At the timeout the
+ * program and its descendants are killed.
  */
 #pragma once
 
@@ -16,15 +16,14 @@
 struct process;
 
 struct process_config {
-	const char *path; /* with a slash as it is, else looked up in PATH */
+	const char *path; /* with a slash: a path; else searched in PATH */
 	char *const *argv;
 	char *const *envp;
 	uint64_t timeout_ns;
 	size_t output_max;
 	/*
-	 * Called once, never from process_open(). `r` is 0 when the program ended with
-	 * status 0, -ETIMEDOUT, -E2BIG, or -ECHILD for every other end, which `why`
-	 * tells. The process is closed by then.
+	 * Called once, from the event loop, after the process is closed. `r`: 0 for exit status 0,
+	 * -ETIMEDOUT, -E2BIG (output), or -ECHILD for any other end; `why` has its text.
 	 */
 	void (*done)(void *arg, int r, const struct str *output, const char *why);
 	void *arg;
@@ -32,5 +31,5 @@ struct process_config {
 
 MUST_USE int process_open(struct process **ret, struct event_base *base,
 			  const struct process_config *config, struct err *err);
-/* Kills what still runs; `done` is not called. Accepts NULL. */
+/* Kill the program and its descendants without calling `done`. Accepts NULL. */
 void process_close(struct process *p);

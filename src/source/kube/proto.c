@@ -23,7 +23,7 @@ int proto_varint(uint64_t *ret, const uint8_t *data, size_t len, struct err *err
 	}
 	if (len < VARINT_MAX)
 		return 0;
-	return err_set(err, -EBADMSG, "a number of more than 64 bits");
+	return err_set(err, -EBADMSG, "varint of more than 64 bits");
 }
 
 int proto_key(struct proto_field *ret, uint64_t key, struct err *err)
@@ -63,7 +63,7 @@ static int fixed(struct proto_field *f, struct proto *p, size_t size, struct err
 	return 1;
 }
 
-/* 1, or 0 when a cut message ends in it. */
+/* 1: read; 0: a cut message ends inside the number. */
 static int number(uint64_t *ret, struct proto *p, struct err *err)
 {
 	int n = proto_varint(ret, p->p, (size_t)(p->end - p->p), err);

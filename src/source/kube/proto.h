@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/proto - protobuf's wire format, field by field, from bytes nobody vouches for.
+ * kube/proto - protobuf's wire format, field by field, from untrusted bytes.
  *
  *     struct proto p = proto_over(data, len);
  *     while ((r = proto_next(&f, &p, err)) > 0)
  *             switch (f.number) ...
  *
- * A field is a number, a wire type and either a value or bytes that are borrowed
- * from the message. Nothing is allocated and nothing recurses: who wants to look
- * into a message that is a field opens another struct proto over its bytes.
- * Groups, which no Kubernetes message has, are refused.
+ * A field has a number, a wire type and a value or bytes, borrowed from the message. No allocation,
+ * no recursion: a caller reads a nested message with another struct proto over its bytes. Groups
+ * are an error; no Kubernetes message has them.
  *
  * Source: the "Encoding" chapter of the Protocol Buffers documentation.
  */
@@ -29,7 +28,7 @@ enum proto_type {
 struct proto {
 	const uint8_t *p;
 	const uint8_t *end;
-	bool is_cut; /* the end of the message is missing: that is no error, what is there counts */
+	bool is_cut; /* only the beginning of the message: its end inside a field is no error */
 };
 
 struct proto_field {
@@ -47,17 +46,16 @@ static inline struct proto proto_over(const void *data, size_t len)
 	return (struct proto){ .p = p, .end = p + len };
 }
 
-/* 1 and a field; 0 at the end; -EBADMSG when the bytes are no protobuf. */
+/* 1: a field; 0: end; -EBADMSG: malformed. */
 MUST_USE int proto_next(struct proto_field *ret, struct proto *p, struct err *err);
 /*
- * Go into the first field `number`, a message or text. False when there is none;
- * `p` is of no use then.
+ * Enter the first field `number`, a message or text. False: no such field; `p` is then at its end.
  */
 bool proto_enter(struct proto *p, uint32_t number);
 /*
- * The varint at `data`: how many bytes it takes, 0 when it does not end within
- * `len`, -EBADMSG when it cannot be one.
+ * Read the varint at `data`. Returns its length in bytes, 0 if it does not end within `len`, or
+ * -EBADMSG.
  */
 MUST_USE int proto_varint(uint64_t *ret, const uint8_t *data, size_t len, struct err *err);
-/* A field's number and wire type from its key; -EBADMSG when there is no such field. */
+/* Number and wire type of a field key; -EBADMSG: invalid. */
 MUST_USE int proto_key(struct proto_field *ret, uint64_t key, struct err *err);

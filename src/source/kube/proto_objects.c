@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/proto_objects - a table of messages, and one function that reads them all.
+ * kube/proto_objects - tables of the messages, and one function that reads all of them.
  *
- * A new field is one line below. Labels are kept as a whole: they are few and
- * what is asked of them is decode/'s business. Annotations can be hundreds of
- * kilobytes; only those that are read are kept.
+ * A new field needs one line in a table. All labels are kept. Annotations can have hundreds of
+ * kilobytes; only those that vipd reads are kept.
  */
 #include "source/kube/proto_objects.h"
 
@@ -15,9 +14,9 @@
 #include <time.h>
 
 enum field_type {
-	FIELD_TEXT = 1,    /* "" is absent */
-	FIELD_TEXT_OR_NIL, /* a pointer in the API: "" is a value */
-	FIELD_INT,         /* 0 is absent */
+	FIELD_TEXT = 1,    /* "" means absent */
+	FIELD_TEXT_OR_NIL, /* optional in the API: "" is a value */
+	FIELD_INT,         /* 0 means absent */
 	FIELD_INT_OR_NIL,
 	FIELD_BOOL_OR_NIL,
 	FIELD_MESSAGE,
@@ -34,7 +33,7 @@ struct field {
 	enum field_type type;
 	const char *name;
 	const struct message *of;    /* FIELD_MESSAGE, FIELD_MESSAGES */
-	bool (*keeps)(const char *); /* FIELD_MAP: not all keys */
+	bool (*keeps)(const char *); /* FIELD_MAP: selects keys; NULL: all */
 };
 
 struct message {
@@ -45,7 +44,7 @@ struct message {
 #define MESSAGE(name) \
 	static const struct message name = { name##_fields, ARRAY_SIZE(name##_fields) }
 
-/* --- what is read --------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------- */
 
 static bool is_read_annotation(const char *key)
 {
@@ -68,7 +67,7 @@ static const struct field object_meta_fields[] = {
 };
 MESSAGE(object_meta);
 
-/* Enough to say which object it is, of one that is bad elsewhere. */
+/* Name and version of a malformed object. */
 static const struct field identity_meta_fields[] = {
 	{ 1, FIELD_TEXT, "name" },
 	{ 3, FIELD_TEXT, "namespace" },
@@ -253,7 +252,7 @@ MESSAGE(status);
 
 /* --- reading -------------------------------------------------------------- */
 
-/* Values still allowed; shared by all levels of one object. */
+/* Values left of PROTO_COST_MAX, for all levels of one object. */
 struct reader {
 	size_t budget;
 };
@@ -280,7 +279,7 @@ static int text_read(json_t **ret, const struct proto_field *f, struct err *err)
 	return *ret == NULL ? err_set(err, -ENOMEM, "out of memory") : 0;
 }
 
-/* metav1.Time: 1 seconds, 2 nanos, which JSON does not have either. */
+/* Fields of metav1.Time: 1 seconds; 2 nanos, which its JSON form lacks, too. */
 static int time_read(json_t **ret, const struct proto_field *f, struct err *err)
 {
 	struct proto p = proto_over(f->data, f->len);
@@ -302,7 +301,7 @@ static int time_read(json_t **ret, const struct proto_field *f, struct err *err)
 	return 0;
 }
 
-/* An entry of a map: 1 key, 2 value. */
+/* Fields of a map entry: 1 key, 2 value. */
 static int entry_read(json_t *map, const struct field *fd, const struct proto_field *f,
 		      struct err *err)
 {
@@ -310,7 +309,7 @@ static int entry_read(json_t *map, const struct field *fd, const struct proto_fi
 	struct proto_field value = { .data = (const uint8_t *)"" };
 	struct proto_field key = value;
 	struct proto_field part;
-	char text[320]; /* the API's keys end at 253 + 1 + 63 */
+	char text[320]; /* keys of the API have at most 253 + 1 + 63 bytes */
 	json_t *v;
 	int r;
 
@@ -323,7 +322,7 @@ static int entry_read(json_t *map, const struct field *fd, const struct proto_fi
 		return r;
 	if (key.len >= sizeof(text) || memchr(key.data, 0, key.len) != NULL ||
 	    !str_is_utf8((const char *)key.data, key.len))
-		return err_set(err, -EBADMSG, "a key of %zu bytes that cannot be one", key.len);
+		return err_set(err, -EBADMSG, "map key of %zu bytes", key.len);
 	memcpy(text, key.data, key.len);
 	text[key.len] = '\0';
 	if (fd->keeps != NULL && !fd->keeps(text))
@@ -355,7 +354,7 @@ static bool is_nothing(const struct field *fd, const struct proto_field *f)
 	return false;
 }
 
-/* One value of the field's type; `ret` NULL when it counts as absent. */
+/* Read one value of the field's type; `ret` is NULL for a value that means absent. */
 static int value_read(json_t **ret, struct reader *rd, const struct field *fd,
 		      const struct proto_field *f, struct err *err)
 {
@@ -393,7 +392,7 @@ static int value_read(json_t **ret, struct reader *rd, const struct field *fd,
 	return 0;
 }
 
-/* The field's list or map in `obj`, made when it is the first entry. Borrowed. */
+/* The list or map of the field in `obj`, created for its first entry. Borrowed. */
 static json_t *container(json_t *obj, const struct field *fd)
 {
 	json_t *c = json_object_get(obj, fd->name);
@@ -484,7 +483,7 @@ int proto_object(json_t **ret, enum object_kind kind, const void *data, size_t l
 	case OBJECT_KIND_LIST:
 		break;
 	}
-	return err_set(err, -EINVAL, "%s is not read as protobuf", object_kind_text(kind));
+	return err_set(err, -EINVAL, "%s: no protobuf decoder", object_kind_text(kind));
 }
 
 int proto_identity(json_t **ret, struct proto object, struct err *err)
@@ -520,7 +519,7 @@ static int word_read(char ret[static 64], const struct proto_field *f, const cha
 {
 	if (f->type != PROTO_BYTES || f->len >= 64 || memchr(f->data, 0, f->len) != NULL ||
 	    !str_is_utf8((const char *)f->data, f->len))
-		return err_set(err, -EBADMSG, "%s: cannot be one", name);
+		return err_set(err, -EBADMSG, "%s: invalid", name);
 	memcpy(ret, f->data, f->len);
 	ret[f->len] = '\0';
 	return 0;
@@ -551,7 +550,7 @@ int proto_envelope_read(struct proto_envelope *ret, const void *data, size_t len
 	int r;
 
 	if (len < PROTO_MAGIC_LEN || memcmp(data, PROTO_MAGIC, PROTO_MAGIC_LEN) != 0)
-		return err_set(err, -EBADMSG, "does not begin as Kubernetes' protobuf does");
+		return err_set(err, -EBADMSG, "no magic bytes of Kubernetes' protobuf");
 	p = proto_over((const uint8_t *)data + PROTO_MAGIC_LEN, len - PROTO_MAGIC_LEN);
 	while ((r = proto_next(&f, &p, err)) > 0) {
 		if (f.number <= 2 && f.type != PROTO_BYTES)

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/proto_objects - Kubernetes' protobuf messages as the JSON values they stand for.
+ * kube/proto_objects - convert Kubernetes' protobuf messages to JSON values.
  *
- * Only the fields that vipd reads are turned over, all others are skipped by
- * their length. The result is what the server would have sent as JSON, without
- * the rest: so decode/ judges both encodings by the same rules, and names what
- * is wrong by the same paths.
+ * Only the fields that vipd reads are converted; all others are skipped. The result equals the
+ * server's JSON, reduced to these fields, so decode/ applies one set of rules and error paths to
+ * both encodings.
  *
- * Source: the generated.proto files of k8s.io/api and k8s.io/apimachinery, in
- * part repeated in appendix A of doc/behaviour.md. A field that is absent and
- * one that is zero are the same, but where the table in proto_objects.c says
- * that the difference is kept.
+ * Source: the generated.proto files of k8s.io/api and k8s.io/apimachinery; extracts in appendix A
+ * of doc/behaviour.md. A zero field equals an absent one, except for the types in proto_objects.c
+ * that keep the difference.
  */
 #pragma once
 
@@ -19,14 +17,14 @@
 #include "source/decode/decode.h"
 #include "source/kube/proto.h"
 
-/* What one message may hold: messages, list entries and texts in all. */
+/* Largest number of messages, list entries and texts in one message. */
 #define PROTO_COST_MAX 500000
 
-/* How every body and every watched object begins. */
+/* First bytes of every body and of every watched object. */
 #define PROTO_MAGIC "k8s"
 #define PROTO_MAGIC_LEN 4
 
-/* The envelope around an object (runtime.Unknown), and what is in it. */
+/* The envelope of an object (runtime.Unknown) and its content. */
 struct proto_envelope {
 	char kind[64];
 	char api_version[64];
@@ -34,25 +32,23 @@ struct proto_envelope {
 	size_t raw_len;
 };
 
-/* -EBADMSG without the magic bytes, or when the envelope is none. */
+/* -EBADMSG: no magic bytes, or malformed. */
 MUST_USE int proto_envelope_read(struct proto_envelope *ret, const void *data, size_t len,
 				 struct err *err);
-/* The kind and version in a TypeMeta message. */
+/* Read kind and version of a TypeMeta message. */
 MUST_USE int proto_type_read(struct proto_envelope *ret, const void *data, size_t len,
 			     struct err *err);
 
 /*
- * A new reference to an object of `kind`, one of the four. -EBADMSG for what is
- * no protobuf or has another type where a field is known, -E2BIG for more than
- * PROTO_COST_MAX values; `err` names the field.
+ * A new reference to an object of `kind`. -EBADMSG: malformed, or a known field has another type;
+ * -E2BIG: more than PROTO_COST_MAX values; `err` names the field.
  */
 MUST_USE int proto_object(json_t **ret, enum object_kind kind, const void *data, size_t len,
 			  struct err *err);
 /*
- * Only {"metadata": {name, namespace, resourceVersion}}, of an object that
- * proto_object() refuses, or of which only the beginning is there.
+ * {"metadata": {name, namespace, resourceVersion}} of an object that is malformed or cut.
  */
 MUST_USE int proto_identity(json_t **ret, struct proto object, struct err *err);
-/* The same for a Status, and for the metadata of a list. */
+/* A Status, and the metadata of a list. A new reference; errors as of proto_object(). */
 MUST_USE int proto_status(json_t **ret, const void *data, size_t len, struct err *err);
 MUST_USE int proto_list_meta(json_t **ret, const void *data, size_t len, struct err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/protosplit - headers byte by byte, values in one go. */
+/* kube/protosplit - see protosplit.h. Headers are read byte by byte, values in blocks. */
 #include "source/kube/protosplit.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ void protosplit_fini(struct protosplit *s)
 	str_fini(&s->buf);
 }
 
-/* A field is over. */
+/* End of a field. */
 static void next(struct protosplit *s)
 {
 	s->state = PROTOSPLIT_HEAD;
@@ -33,20 +33,20 @@ static void next(struct protosplit *s)
 		s->is_inside = false;
 }
 
-/* `n` bytes go by: inside the list they are counted. */
-static int pass(struct protosplit *s, uint64_t n, struct err *err)
+/* Count `n` bytes of the list. */
+static int list_count(struct protosplit *s, uint64_t n, struct err *err)
 {
 	if (!s->is_inside)
 		return 0;
 	if (n > s->inside_left)
-		return err_set(err, -EBADMSG, "a field reaches beyond the list");
+		return err_set(err, -EBADMSG, "field exceeds the list");
 	s->inside_left -= n;
 	return 0;
 }
 
 /* --- values --------------------------------------------------------------- */
 
-static int give(struct protosplit *s, const void *data, size_t len, struct err *err)
+static int piece_put(struct protosplit *s, const void *data, size_t len, struct err *err)
 {
 	struct proto_bytes b = { .data = data, .len = len, .whole_len = (size_t)s->piece_len };
 	enum proto_piece what = s->piece;
@@ -62,7 +62,7 @@ static int give(struct protosplit *s, const void *data, size_t len, struct err *
 static int value_begin(struct protosplit *s, enum proto_piece what, uint64_t len, struct err *err)
 {
 	bool is_object = what == PROTO_PIECE_ITEM || what == PROTO_PIECE_FRAME;
-	int r = pass(s, len, err);
+	int r = list_count(s, len, err);
 
 	if (r < 0)
 		return r;
@@ -73,14 +73,13 @@ static int value_begin(struct protosplit *s, enum proto_piece what, uint64_t len
 	if (what != PROTO_PIECE_NONE && !is_object && len > PROTO_HEAD_MAX)
 		return err_set(err, -EBADMSG, "metadata of %" PRIu64 " bytes", len);
 	if (is_object && len > PROTO_LENGTH_MAX)
-		return err_set(err, -EBADMSG, "an object of %" PRIu64 " bytes", len);
-	return len == 0 ? give(s, "", 0, err) : 0;
+		return err_set(err, -EBADMSG, "object of %" PRIu64 " bytes", len);
+	return len == 0 ? piece_put(s, "", 0, err) : 0;
 }
 
-/* What was collected, if anything, is handed out. */
-static int give_buffer(struct protosplit *s, struct err *err)
+static int buffer_put(struct protosplit *s, struct err *err)
 {
-	int r = give(s, str_text(&s->buf), s->buf.len, err);
+	int r = piece_put(s, str_text(&s->buf), s->buf.len, err);
 
 	str_clear(&s->buf);
 	return r;
@@ -90,7 +89,7 @@ static int feed_skip(struct protosplit *s, size_t len, size_t *used, struct err 
 {
 	*used = s->left < len ? (size_t)s->left : len;
 	s->left -= *used;
-	return s->left > 0 ? 0 : give_buffer(s, err);
+	return s->left > 0 ? 0 : buffer_put(s, err);
 }
 
 static int feed_collect(struct protosplit *s, const uint8_t *data, size_t len, size_t *used,
@@ -103,22 +102,22 @@ static int feed_collect(struct protosplit *s, const uint8_t *data, size_t len, s
 	*used = s->left < len ? (size_t)s->left : len;
 	s->left -= *used;
 	if (s->buf.len == 0 && s->left == 0)
-		return give(s, data, *used, err);
+		return piece_put(s, data, *used, err);
 	str_add(&s->buf, (const char *)data, *used);
 	if (is_too_big && s->buf.len == PROTO_HEAD_MAX)
 		s->state = PROTOSPLIT_SKIP;
-	return s->left > 0 ? 0 : give_buffer(s, err);
+	return s->left > 0 ? 0 : buffer_put(s, err);
 }
 
 /* --- headers -------------------------------------------------------------- */
 
-/* The list itself: from here on fields are the list's. */
+/* The following fields are those of the list. */
 static int list_begin(struct protosplit *s, uint64_t len, struct err *err)
 {
 	if (s->has_list)
-		return err_set(err, -EBADMSG, "two lists in one answer");
+		return err_set(err, -EBADMSG, "more than one list");
 	if (!s->has_type)
-		return err_set(err, -EBADMSG, "a list that does not say of what");
+		return err_set(err, -EBADMSG, "list without a kind");
 	s->has_list = true;
 	s->is_inside = true;
 	s->inside_left = len;
@@ -139,7 +138,7 @@ static int bytes_begin(struct protosplit *s, uint32_t number, uint64_t len, stru
 	return value_begin(s, number == 1 ? PROTO_PIECE_TYPE : PROTO_PIECE_NONE, len, err);
 }
 
-/* The header so far: 0 with the field begun or more bytes needed. */
+/* Parse the header; 0: the field has begun, or more bytes are needed. */
 static int field_head(struct protosplit *s, struct err *err)
 {
 	struct proto_field f;
@@ -178,18 +177,18 @@ static int frame_head(struct protosplit *s, struct err *err)
 
 static int feed_head(struct protosplit *s, uint8_t byte, struct err *err)
 {
-	int r = pass(s, 1, err);
+	int r = list_count(s, 1, err);
 
 	if (r < 0)
 		return r;
-	s->head[s->n_head++] = byte; /* two varints end after 20 bytes at the latest */
+	s->head[s->n_head++] = byte; /* two varints have at most 20 bytes */
 	return s->mode == PROTOSPLIT_WATCH ? frame_head(s, err) : field_head(s, err);
 }
 
 static int feed_magic(struct protosplit *s, uint8_t byte, struct err *err)
 {
 	if (byte != (uint8_t)PROTO_MAGIC[s->n_head])
-		return err_set(err, -EBADMSG, "does not begin as Kubernetes' protobuf does");
+		return err_set(err, -EBADMSG, "no magic bytes of Kubernetes' protobuf");
 	if (++s->n_head == PROTO_MAGIC_LEN)
 		next(s);
 	return 0;
@@ -217,7 +216,7 @@ int protosplit_feed(struct protosplit *s, const void *data, size_t len, struct e
 			r = feed_skip(s, len, &used, err);
 			break;
 		case PROTOSPLIT_FAILED:
-			r = err_set(err, -EBADMSG, "the stream is broken");
+			r = err_set(err, -EBADMSG, "malformed stream");
 			break;
 		}
 	}
@@ -231,7 +230,7 @@ int protosplit_end(struct protosplit *s, struct err *err)
 	bool is_between = s->state == PROTOSPLIT_HEAD && s->n_head == 0;
 
 	if (s->state == PROTOSPLIT_FAILED)
-		return err_set(err, -EBADMSG, "the stream is broken");
+		return err_set(err, -EBADMSG, "malformed stream");
 	s->state = PROTOSPLIT_FAILED;
 	if (s->mode == PROTOSPLIT_LIST && (!is_between || s->is_inside || !s->has_list))
 		return err_set(err, -EBADMSG, "ends inside the list");

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/protosplit - cut an API server's protobuf answer into objects as it arrives.
+ * kube/protosplit - split an API server's protobuf answer into objects.
  *
  *     protosplit_init -> protosplit_feed, ... -> protosplit_end -> protosplit_fini
  *
- * A list is one envelope around one message whose items follow each other; a
- * watch is a row of frames, each with its length in front. In both, every piece
- * is told in full before it is handed out, so the memory needed is that of the
- * largest object, and none at all when the object lies within one feed.
+ * A list is an envelope around one message with the items; a watch is a sequence of frames, each
+ * after its length. Each piece is complete when it is passed on, so the memory needed is that of
+ * the largest object, and none for an object within one feed.
  *
  * Source: appendix A of doc/behaviour.md.
  */
@@ -18,9 +17,10 @@
 #include "base/err.h"
 #include "base/str.h"
 
-#define PROTO_PIECE_MAX (4U << 20)   /* bytes of one object: only the head of longer ones is told */
-#define PROTO_LENGTH_MAX (64U << 20) /* no object is that long: these are not lengths */
-#define PROTO_HEAD_MAX (64U << 10)   /* bytes of that head, and of the metadata of a list */
+#define PROTO_PIECE_MAX \
+	(4U << 20) /* bytes of one object; of a larger one only the head is passed on */
+#define PROTO_LENGTH_MAX (64U << 20) /* a larger length is malformed */
+#define PROTO_HEAD_MAX (64U << 10)   /* bytes of that head; limit of the metadata of a list */
 
 enum protosplit_mode {
 	PROTOSPLIT_LIST = 0,
@@ -29,7 +29,7 @@ enum protosplit_mode {
 
 enum proto_piece {
 	PROTO_PIECE_NONE = 0,
-	PROTO_PIECE_TYPE,  /* list: its TypeMeta message, before all others */
+	PROTO_PIECE_TYPE,  /* list: its TypeMeta message, the first piece */
 	PROTO_PIECE_META,  /* list: its ListMeta message */
 	PROTO_PIECE_ITEM,  /* list: one object, without envelope */
 	PROTO_PIECE_FRAME, /* watch: one WatchEvent message */
@@ -38,10 +38,10 @@ enum proto_piece {
 struct proto_bytes {
 	const void *data;
 	size_t len;
-	size_t whole_len; /* `len`, or more when only the head of the piece is here */
+	size_t whole_len; /* greater than `len`: `data` is only the head */
 };
 
-/* `bytes` is borrowed for the call. Anything but 0 ends protosplit_feed() and is its result. */
+/* `bytes` is borrowed. A result other than 0 ends protosplit_feed() and is its result. */
 typedef int (*protosplit_fn)(void *arg, enum proto_piece what, const struct proto_bytes *bytes,
 			     struct err *err);
 
@@ -58,21 +58,21 @@ struct protosplit {
 	void *arg;
 	enum protosplit_mode mode;
 	enum protosplit_state state;
-	enum proto_piece piece; /* being collected; NONE: nobody wants it */
+	enum proto_piece piece; /* current piece; NONE: skipped */
 	uint8_t head[24];
 	uint8_t n_head;
 	bool has_type;
-	bool is_inside; /* list: in the raw bytes of the envelope ... */
-	bool has_list;  /* ... which have begun */
+	bool is_inside; /* list: inside the raw bytes of the envelope */
+	bool has_list;  /* list: the raw bytes have begun */
 	uint64_t inside_left;
-	uint64_t left;      /* of the field at hand */
-	uint64_t piece_len; /* whole */
+	uint64_t left;      /* of the current field */
+	uint64_t piece_len; /* of the whole piece */
 	struct str buf;
 };
 
 void protosplit_init(struct protosplit *s, enum protosplit_mode mode, protosplit_fn fn, void *arg);
 void protosplit_fini(struct protosplit *s);
-/* 0, what `fn` returned, or -EBADMSG; after an error every further call fails. */
+/* 0, the result of `fn`, or -EBADMSG; after an error every call fails. */
 MUST_USE int protosplit_feed(struct protosplit *s, const void *data, size_t len, struct err *err);
-/* -EBADMSG when the list or the last frame is not complete. */
+/* -EBADMSG: the list or the last frame is incomplete. */
 MUST_USE int protosplit_end(struct protosplit *s, struct err *err);

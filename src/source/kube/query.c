@@ -9,7 +9,6 @@
 
 #define PAGE_SIZE 1000
 
-/* With exactly these selectors. */
 static const struct kube_resource resources[] = {
 	{ OBJECT_KIND_SERVICE, "services", "/api/v1/services",
 	  .labels = "!service.kubernetes.io/service-proxy-name", .fields = "spec.clusterIP!=None" },
@@ -31,7 +30,7 @@ const struct kube_resource *kube_resource(enum object_kind kind)
 	return found;
 }
 
-/* RFC 3986 section 2.3: all but unreserved characters are encoded. */
+/* RFC 3986 section 2.3: encode all but unreserved characters. */
 static void param(struct str *ret, const char *key, const char *value)
 {
 	str_printf(ret, "%s%s=", strchr(str_text(ret), '?') != NULL ? "&" : "?", key);
@@ -54,7 +53,7 @@ static void param_number(struct str *ret, const char *key, uint64_t n)
 	param(ret, key, text);
 }
 
-/* The first list takes what the server has at hand; a later one must not be older. */
+/* The first list accepts any version (from the server's cache); later lists must not be older. */
 static void list_params(struct str *ret, const struct kube_query *q)
 {
 	if (!q->is_unpaged)

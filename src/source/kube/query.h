@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/query - what is asked for: resources, selectors and the parameters of lists and watches.
+ * kube/query - resources, selectors and the parameters of lists and watches.
  *
- * Sections 1.1 and 1.2 of doc/behaviour.md; pure text.
+ * Sections 1.1 and 1.2 of doc/behaviour.md. No I/O.
  */
 #pragma once
 
@@ -13,10 +13,10 @@ struct kube_resource {
 	enum object_kind kind;
 	const char *name;
 	const char *path;
-	const char *old_path; /* where older servers have it, or NULL */
+	const char *old_path; /* path of older servers, or NULL */
 	const char *labels;   /* selectors; NULL: none */
 	const char *fields;
-	bool is_optional; /* a server without it is complete without it */
+	bool is_optional; /* a server may lack it */
 };
 
 /* One of the four kinds; never NULL. */
@@ -32,13 +32,13 @@ struct kube_query {
 	enum kube_query_kind kind;
 	const struct kube_resource *resource;
 	bool is_old_path;
-	const char *node;     /* our own name, for nodes */
-	const char *version;  /* the last one known; "": none */
-	bool is_version_lost; /* the server does not have it any more: take whatever it has */
+	const char *node;     /* name of this node */
+	const char *version;  /* last resource version; "": none */
+	bool is_version_lost; /* the server has lost `version`: accept any */
 	const char *next;     /* continue token, or NULL */
 	bool is_unpaged;
-	uint64_t timeout_s; /* of a watch, at the server */
+	uint64_t timeout_s; /* timeoutSeconds of a watch */
 };
 
-/* Path and query, as a request has them. */
+/* Append path and query of the request. */
 void kube_query_text(struct str *ret, const struct kube_query *q);

@@ -10,19 +10,20 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "source/kube/api_status.h"
 #include "source/kube/query.h"
 
-/* A server that refused a watch-list is asked again, by the next list after this. */
-#define REFUSAL_NS (3600 * NSEC_PER_SEC)
-/* A watch that ends sooner and without an event is no normal end. */
+/* A server that does not support watch-lists gets none for this long. */
+#define NO_WATCH_LIST_NS (3600 * NSEC_PER_SEC)
+/* A watch that ends sooner and without an event has failed. */
 #define SHORT_WATCH_NS NSEC_PER_SEC
 #define RETRY_AFTER_MAX_S 300
-/* The same trouble is logged again after this. */
+/* Interval at which a persistent failure is logged again. */
 #define LOG_AGAIN_NS (300 * NSEC_PER_SEC)
-/* Pause before the next of several servers is tried. */
+/* Pause before a request to the next of several servers. */
 #define NEXT_SERVER_NS (50 * NSEC_PER_MSEC)
 
-/* Troubles of one sort in a row until something else is tried. */
+/* Consecutive failures of one sort before the reflector changes its request. */
 #define WATCH_LISTS_FAILED_MAX 2
 #define GARBAGE_UNTIL_LIST 2
 #define GARBAGE_UNTIL_JSON 3
@@ -34,30 +35,30 @@ struct reflector {
 	struct ledger ledger;
 	struct http *http;
 	struct stream *stream;
-	struct event *timer;        /* end of a pause, or limit of a watch */
-	enum kube_query_kind phase; /* a watch-list becomes a watch when its initial events end */
+	struct event *timer;           /* end of a pause, or limit of a watch */
+	enum kube_query_kind phase;    /* a watch-list becomes a watch after its initial events */
 	enum stream_encoding encoding; /* of the last answer */
 	bool is_complete;
 	bool is_json_only;
 	bool is_old_path;
 
-	/* What the next request is. */
+	/* The next request. */
 	bool wants_list;
-	bool is_version_lost; /* the server does not know `version`: take whatever it has */
+	bool is_version_lost; /* the server has lost `version`: accept any */
 	bool is_unpaged;      /* the continue token expired once */
 	char version[STREAM_VERSION_MAX];
-	char *next;                   /* continue token of the list under way */
-	uint64_t no_watch_list_until; /* refused: 0, or when it may be tried again */
+	char *next;                   /* continue token of the current list */
+	uint64_t no_watch_list_until; /* monotonic; not supported until then */
 
 	/* This request. */
-	uint64_t at_ns; /* arrival of the bytes at hand */
+	uint64_t at_ns; /* arrival of the last bytes */
 	uint64_t began_ns;
-	uint64_t list_began_ns; /* of the list under way: its first page */
+	uint64_t list_began_ns; /* first page of the current list */
 	uint64_t events_before;
-	bool is_changed; /* and `changed` is owed */
-	bool was_whole;  /* the ledger was complete when `changed` was last told */
+	bool is_changed; /* call of `changed` pending */
+	bool was_whole;  /* the ledger was complete at the last call of `changed` */
 
-	/* Trouble. */
+	/* Failures. */
 	uint32_t failures;
 	uint32_t doublings;
 	uint32_t garbage;
@@ -65,8 +66,8 @@ struct reflector {
 	uint32_t too_large;
 	char error[ERR_TEXT_MAX];
 	uint64_t error_ns;
-	uint64_t trouble_ns; /* the last */
-	uint64_t gone_ns;    /* when a watch could last not be resumed, and was listed at once */
+	uint64_t failed_ns; /* last failure */
+	uint64_t gone_ns;   /* last list without a pause, for a watch whose version was lost */
 	uint64_t logged_ns;
 	uint64_t retry_ns;
 
@@ -77,6 +78,7 @@ struct reflector {
 	uint64_t bytes;
 };
 
+static const struct http_ops http_ops;
 static void begin(struct reflector *r);
 
 static const char *verb(const struct reflector *r)
@@ -94,21 +96,20 @@ static uint64_t random_below(uint64_t n)
 
 static void wait_for(struct reflector *r, uint64_t ns)
 {
-	struct timeval tv = { (time_t)(ns / NSEC_PER_SEC),
-			      (suseconds_t)(ns % NSEC_PER_SEC / NSEC_PER_USEC) };
-
-	(void)event_add(r->timer, &tv);
+	(void)event_add(r->timer,
+			&(struct timeval){ (time_t)(ns / NSEC_PER_SEC),
+					   (suseconds_t)(ns % NSEC_PER_SEC / NSEC_PER_USEC) });
 }
 
-/* --- trouble -------------------------------------------------------------- */
+/* --- failures ------------------------------------------------------------- */
 
-/* IN-11: doubling, with up to as much again at random. */
+/* IN-11: exponential backoff with up to 100 % jitter. */
 static uint64_t pause_next(struct reflector *r, uint64_t now)
 {
 	const struct kube_timing *t = r->c.timing;
 	uint64_t pause = t->backoff_min_ns;
 
-	if (now - r->trouble_ns > t->calm_ns)
+	if (now - r->failed_ns > t->calm_ns)
 		r->doublings = 0;
 	for (uint32_t i = 0; i < r->doublings && pause < t->backoff_max_ns; i++)
 		pause *= 2;
@@ -117,8 +118,8 @@ static uint64_t pause_next(struct reflector *r, uint64_t now)
 	return pause + random_below(pause);
 }
 
-/* Say it when it is new, and now and then while it lasts. */
-static void trouble_log(struct reflector *r, const char *text, uint64_t pause, uint64_t now)
+/* Log a failure when it first occurs, when the text changes, and every LOG_AGAIN_NS. */
+static void failure_log(struct reflector *r, const char *text, uint64_t pause, uint64_t now)
 {
 	bool is_same = r->failures > 1 && strcmp(r->error, text) == 0;
 
@@ -130,8 +131,8 @@ static void trouble_log(struct reflector *r, const char *text, uint64_t pause, u
 		 (double)pause / (double)NSEC_PER_SEC);
 }
 
-/* `pause` 0: as long as it is this one's turn. */
-static void trouble(struct reflector *r, uint64_t pause, const char *why)
+/* Schedule the next request after `pause`; 0: after the backoff. */
+static void failed(struct reflector *r, uint64_t pause, const char *why)
 {
 	uint64_t now = now_ns();
 	struct err text;
@@ -139,21 +140,21 @@ static void trouble(struct reflector *r, uint64_t pause, const char *why)
 	(void)err_set(&text, 0, "%s %s: %s", verb(r), r->resource->name, why);
 	if (pause == 0)
 		pause = pause_next(r, now);
-	r->trouble_ns = now;
+	r->failed_ns = now;
 	r->failures++;
 	if (r->error_ns == 0)
 		r->error_ns = now;
-	trouble_log(r, text.text, pause, now);
+	failure_log(r, text.text, pause, now);
 	r->retry_ns = now + pause;
 	wait_for(r, pause);
 }
 
-/* With several servers each is tried before there is a real pause. */
-static void trouble_of_server(struct reflector *r, const char *why)
+/* Try all servers before the first backoff. */
+static void server_failed(struct reflector *r, const char *why)
 {
 	size_t n = transport_n_servers(r->c.transport);
 
-	trouble(r, (r->failures + 1) % n == 0 ? 0 : NEXT_SERVER_NS, why);
+	failed(r, (r->failures + 1) % n == 0 ? 0 : NEXT_SERVER_NS, why);
 }
 
 static void recovered(struct reflector *r)
@@ -179,11 +180,7 @@ static enum kube_query_kind phase_next(const struct reflector *r)
 	return KUBE_QUERY_WATCH_LIST;
 }
 
-static int on_head(void *arg, const struct http_head *head, struct err *err);
-static int on_data(void *arg, const void *data, size_t len, struct err *err);
-static void on_done(void *arg, const struct http_result *result);
-
-/* What is left of the time that a list may take, all of its pages together; at least 1. */
+/* Time left for all pages of the list; at least 1. */
 static uint64_t list_left_ns(const struct reflector *r)
 {
 	uint64_t spent = now_ns() - r->list_began_ns;
@@ -193,12 +190,11 @@ static uint64_t list_left_ns(const struct reflector *r)
 
 static void request(struct reflector *r)
 {
-	static const struct http_ops ops = { on_head, on_data, on_done };
 	const struct kube_timing *t = r->c.timing;
 	uint64_t timeout_s = t->watch_min_s + random_below(t->watch_max_s - t->watch_min_s + 1);
 	struct str path = { 0 };
 
-	/* The server ends a watch; when that does not arrive, we do. */
+	/* End a watch that the server does not end. */
 	if (r->phase != KUBE_QUERY_LIST)
 		wait_for(r, timeout_s * NSEC_PER_SEC + t->idle_ns);
 	kube_query_text(&path, &(struct kube_query){
@@ -222,7 +218,7 @@ static void request(struct reflector *r)
 			.head_ns = t->head_ns,
 			.idle_ns = r->phase == KUBE_QUERY_WATCH ? 0 : t->idle_ns,
 			.total_ns = r->phase == KUBE_QUERY_WATCH ? 0 : list_left_ns(r),
-			.ops = &ops,
+			.ops = &http_ops,
 			.arg = r,
 		});
 	str_fini(&path);
@@ -252,7 +248,7 @@ static void begin(struct reflector *r)
 
 /* --- objects -------------------------------------------------------------- */
 
-static void tell_changed(struct reflector *r)
+static void report_changed(struct reflector *r)
 {
 	bool is_whole = r->ledger.n_unknown == 0 && !r->ledger.is_list_partial;
 
@@ -268,11 +264,12 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	struct reflector *r = arg;
 
 	if (r->http != NULL) {
-		log_info(LOG_AREA_SOURCE, "api: %s: a watch outlived its timeout",
+		log_info(LOG_AREA_SOURCE,
+			 "api: watch %s: not ended by the server after its timeout; restarted",
 			 r->resource->name);
 		http_close(TAKE(r->http));
 		stream_close(TAKE(r->stream));
-		tell_changed(r);
+		report_changed(r);
 	}
 	begin(r);
 }
@@ -296,7 +293,7 @@ static void list_complete(struct reflector *r, const char *version)
 	r->is_unpaged = false;
 	r->garbage = r->watch_lists_failed = r->too_large = 0;
 	recovered(r);
-	tell_changed(r);
+	report_changed(r);
 	r->c.listed(r->c.arg);
 }
 
@@ -308,53 +305,22 @@ static bool is_initial_end(const json_t *obj)
 	return v != NULL && strcmp(v, "true") == 0;
 }
 
-/* What a Status says, with its number in front. */
-static int status_text(struct err *ret, const json_t *status)
-{
-	const char *message = json_string_value(json_object_get(status, "message"));
-	const char *reason = json_string_value(json_object_get(status, "reason"));
-	int code = (int)json_integer_value(json_object_get(status, "code"));
-
-	(void)err_set(ret, 0, "%d %.64s: %.300s", code, reason ? reason : "",
-		      message ? message : "no message");
-	for (char *p = ret->text; *p != '\0'; p++)
-		if ((unsigned char)*p < ' ')
-			*p = ' ';
-	return code;
-}
-
-static bool is_too_large(const json_t *status)
-{
-	const json_t *causes = json_object_get(json_object_get(status, "details"), "causes");
-	const char *message = json_string_value(json_object_get(status, "message"));
-	const json_t *cause;
-	size_t i;
-
-	json_array_foreach (causes, i, cause) {
-		const char *reason = json_string_value(json_object_get(cause, "reason"));
-
-		if (reason != NULL && strcmp(reason, "ResourceVersionTooLarge") == 0)
-			return true;
-	}
-	return message != NULL && strstr(message, "Too large resource version") != NULL;
-}
-
 /*
- * The server has not yet seen the version we have. A server that lags catches up;
- * one that was restored from a backup never does, and then its word is law.
+ * Our version is newer than the server's. A server that lags catches up; a server that was restored
+ * from a backup does not: after TOO_LARGE_MAX failures its state is accepted.
  */
 static void too_large_note(struct reflector *r, const json_t *status)
 {
-	if (!is_too_large(status) || ++r->too_large < TOO_LARGE_MAX)
+	if (!api_status_is_too_large(status) || ++r->too_large < TOO_LARGE_MAX)
 		return;
 	r->too_large = 0;
 	r->wants_list = r->is_version_lost = true;
 }
 
-/* An ERROR event: -ESTALE when only a list helps, else -EAGAIN. */
+/* An ERROR event: -ESTALE if the version is lost, else -EAGAIN. */
 static int error_event(struct reflector *r, const json_t *status, struct err *err)
 {
-	int code = status_text(err, status);
+	int code = api_status_text(err, status);
 
 	too_large_note(r, status);
 	return code == 410 ? -ESTALE : -EAGAIN;
@@ -365,15 +331,16 @@ static int bookmark(struct reflector *r, const json_t *obj, struct err *err)
 	const char *version = stream_version_of(obj);
 
 	if (r->phase == KUBE_QUERY_WATCH_LIST) {
-		/* An ordinary one before the end: the server knows nothing of initial events. */
+		/* An ordinary bookmark: the server has ignored sendInitialEvents. */
 		if (!is_initial_end(obj) || version == NULL)
-			return err_set(err, -EOPNOTSUPP, "a bookmark before initial events end");
+			return err_set(err, -EOPNOTSUPP,
+				       "bookmark before the end of the initial events");
 		r->phase = KUBE_QUERY_WATCH;
 		http_set_idle(r->http, 0);
 		list_complete(r, version);
 		return 0;
 	}
-	/* They come about once a minute: silence is a sign from now on. */
+	/* Servers that send bookmarks send one a minute: silence means a dead connection. */
 	http_set_idle(r->http, r->c.timing->bookmark_ns);
 	return 0;
 }
@@ -405,7 +372,8 @@ static int on_object(void *arg, enum stream_event event, const json_t *obj, stru
 	case STREAM_UNKNOWN:
 		return 0;
 	}
-	/* Initial events come in no order of versions: only their end has one. */
+	/* Initial events are not sorted by version: only the bookmark at their end has the version.
+	 */
 	if (r->phase != KUBE_QUERY_WATCH)
 		return 0;
 	if (version != NULL)
@@ -415,8 +383,8 @@ static int on_object(void *arg, enum stream_event event, const json_t *obj, stru
 }
 
 /*
- * In a list the rest still counts. In a watch an event that names nothing may
- * have been about anything: only a list brings certainty.
+ * The other objects of a list stay valid. In a watch an event without an object name may concern
+ * any object: list again.
  */
 static int on_unreadable(void *arg, enum stream_event event, const json_t *identity,
 			 const char *why, struct err *err)
@@ -433,7 +401,7 @@ static int on_unreadable(void *arg, enum stream_event event, const json_t *ident
 	if (r->phase != KUBE_QUERY_WATCH)
 		return 0;
 	if (identity == NULL || event == STREAM_ERROR || event == STREAM_UNKNOWN)
-		return err_set(err, -ESTALE, "an event that cannot be read: %s", why);
+		return err_set(err, -ESTALE, "unreadable event: %s", why);
 	if (version != NULL)
 		version_put(r, version);
 	return 0;
@@ -448,7 +416,7 @@ static int on_head(void *arg, const struct http_head *head, struct err *err)
 
 	r->encoding = stream_encoding_of(head->content_type);
 	if (r->encoding == STREAM_ENCODING_UNSET)
-		return err_set(err, -EBADMSG, "content type '%.64s' is not an API server's",
+		return err_set(err, -EBADMSG, "content type '%.64s' is neither protobuf nor JSON",
 			       head->content_type ? head->content_type : "");
 	r->lists += r->phase != KUBE_QUERY_WATCH && r->next == NULL;
 	r->watches += r->phase != KUBE_QUERY_LIST;
@@ -472,7 +440,7 @@ static int on_data(void *arg, const void *data, size_t len, struct err *err)
 	r->at_ns = now_ns();
 	n = stream_feed(r->stream, data, len, err);
 	if (r->phase == KUBE_QUERY_WATCH)
-		tell_changed(r);
+		report_changed(r);
 	return n;
 }
 
@@ -483,22 +451,24 @@ static void watch_list_failed(struct reflector *r)
 	if (r->phase != KUBE_QUERY_WATCH_LIST || ++r->watch_lists_failed < WATCH_LISTS_FAILED_MAX)
 		return;
 	r->watch_lists_failed = 0;
-	r->no_watch_list_until = now_ns() + REFUSAL_NS;
+	r->no_watch_list_until = now_ns() + NO_WATCH_LIST_NS;
 }
 
-/* The bytes were not what they should be. */
+/* The body is malformed. */
 static void garbage(struct reflector *r, const char *why)
 {
 	r->garbage++;
 	if (r->garbage >= GARBAGE_UNTIL_JSON && r->encoding == STREAM_PROTOBUF &&
 	    !r->is_json_only) {
-		log_warn(LOG_AREA_SOURCE, "api: %s: from now on as JSON", r->resource->name);
+		log_warn(LOG_AREA_SOURCE,
+			 "api: %s: malformed protobuf; requesting JSON from now on",
+			 r->resource->name);
 		r->is_json_only = true;
 	}
 	if (r->garbage >= GARBAGE_UNTIL_LIST)
 		r->wants_list = true;
 	watch_list_failed(r);
-	trouble(r, 0, why);
+	failed(r, 0, why);
 }
 
 static void list_over(struct reflector *r)
@@ -518,9 +488,8 @@ static void list_over(struct reflector *r)
 		list_complete(r, list.version);
 	} else if (is_again || list_left_ns(r) == 1) {
 		free(TAKE(r->next));
-		trouble(r, 0,
-			is_again ? "a page names itself as the next one"
-				 : "more pages than there is time for");
+		failed(r, 0,
+		       is_again ? "continue token repeats" : "list incomplete at its time limit");
 		return;
 	}
 	begin(r);
@@ -532,11 +501,11 @@ static void watch_over(struct reflector *r)
 
 	if (r->phase == KUBE_QUERY_WATCH_LIST) {
 		watch_list_failed(r);
-		trouble(r, 0, "ended before its initial events did");
+		failed(r, 0, "ended before the end of the initial events");
 	} else if (stream_end(r->stream, NULL, &err) < 0) {
 		garbage(r, err.text);
 	} else if (r->events == r->events_before && now_ns() - r->began_ns < SHORT_WATCH_NS) {
-		trouble(r, 0, "ended as soon as it began");
+		failed(r, 0, "ended within 1 s without an event");
 	} else {
 		r->garbage = 0;
 		recovered(r);
@@ -544,26 +513,25 @@ static void watch_over(struct reflector *r)
 	}
 }
 
-/* There is something in the request that the server will not do. */
+/* The server does not support the request. */
 static void unacceptable(struct reflector *r, const char *why)
 {
 	if (r->phase == KUBE_QUERY_WATCH_LIST) {
-		log_info(LOG_AREA_SOURCE, "api: %s: no watch-list, but a list: %s",
+		log_info(LOG_AREA_SOURCE, "api: %s: watch-list not supported: %s; using lists",
 			 r->resource->name, why);
-		r->no_watch_list_until = now_ns() + REFUSAL_NS;
+		r->no_watch_list_until = now_ns() + NO_WATCH_LIST_NS;
 		begin(r);
 		return;
 	}
 	free(TAKE(r->next));
 	r->wants_list = r->is_version_lost = true;
-	trouble(r, 0, why);
+	failed(r, 0, why);
 }
 
 /*
- * A server that does not know the version a watch would resume at is well, and
- * whoever asked it has just made a pause: the list follows at once, unless that has
- * happened lately. Watches that are ended for it after other events are everybody's: there
- * the pause spreads the lists.
+ * The server has lost the version at which a watch resumes: list at once, unless that happened
+ * within the longest backoff. When the server ends a running watch for a lost version, it ends the
+ * watches of all clients: a backoff spreads their lists.
  */
 static bool is_listed_at_once(struct reflector *r, const char *why)
 {
@@ -572,14 +540,14 @@ static bool is_listed_at_once(struct reflector *r, const char *why)
 	if (r->phase != KUBE_QUERY_WATCH || r->events > r->events_before + 1 ||
 	    now - r->began_ns > SHORT_WATCH_NS || now - r->gone_ns < r->c.timing->backoff_max_ns)
 		return false;
-	log_notice(LOG_AREA_SOURCE, "api: watch %s: %s: listed anew", r->resource->name, why);
+	log_notice(LOG_AREA_SOURCE, "api: watch %s: %s; listing again", r->resource->name, why);
 	r->gone_ns = now;
 	r->wants_list = true;
 	begin(r);
 	return true;
 }
 
-/* An operation of ours ended it. */
+/* on_head() or on_data() has ended the request. */
 static void stopped(struct reflector *r, int code, const char *why)
 {
 	if (code == -EBADMSG) {
@@ -595,10 +563,10 @@ static void stopped(struct reflector *r, int code, const char *why)
 	r->wants_list |= code == -ESTALE;
 	r->is_version_lost |= code == -ESTALE && r->phase == KUBE_QUERY_WATCH_LIST;
 	watch_list_failed(r);
-	trouble(r, 0, why);
+	failed(r, 0, why);
 }
 
-/* 410 instead of an answer: the continue token, or the version we asked for, is too old. */
+/* Status 410: the continue token or the requested version has expired. */
 static void gone(struct reflector *r, const char *why)
 {
 	if (is_listed_at_once(r, why))
@@ -609,26 +577,24 @@ static void gone(struct reflector *r, const char *why)
 		r->is_version_lost = true;
 	}
 	r->wants_list = true;
-	trouble(r, 0, why);
+	failed(r, 0, why);
 }
 
 static void not_found(struct reflector *r, const char *why)
 {
-	if (r->resource->old_path != NULL) {
-		r->is_old_path = !r->is_old_path;
-		if (r->is_old_path) {
-			begin(r);
-			return;
-		}
+	r->is_old_path = !r->is_old_path && r->resource->old_path != NULL;
+	if (r->is_old_path) {
+		begin(r);
+		return;
 	}
-	trouble(r, r->resource->is_optional ? r->c.timing->backoff_max_ns : 0, why);
+	failed(r, r->resource->is_optional ? r->c.timing->backoff_max_ns : 0, why);
 	if (r->resource->is_optional && !r->is_complete) {
 		r->is_complete = true;
 		r->c.listed(r->c.arg);
 	}
 }
 
-/* In nanoseconds; 0: it named none. Spread, because it told everybody the same. */
+/* Retry-After in nanoseconds with jitter, because all clients get the same value; 0: none. */
 static uint64_t server_pause(const struct http_result *result)
 {
 	uint64_t ns = MIN(result->retry_after_s, (uint64_t)RETRY_AFTER_MAX_S) * NSEC_PER_SEC;
@@ -638,40 +604,38 @@ static uint64_t server_pause(const struct http_result *result)
 
 static void refused(struct reflector *r, const struct http_result *result, const char *why)
 {
+	uint64_t pause = server_pause(result);
+
+	if (result->status == 401)
+		access_reject(r->c.access);
+	r->is_json_only |= result->status == 406;
 	switch (result->status) {
 	case 401:
-		access_reject(r->c.access);
-		trouble(r, 0, why);
-		return;
 	case 403:
+	case 406:
 	case 408:
-		trouble(r, 0, why);
-		return;
+		pause = 0;
+		break;
 	case 404:
 		not_found(r, why);
-		return;
-	case 406:
-		r->is_json_only = true;
-		trouble(r, 0, why);
 		return;
 	case 410:
 		gone(r, why);
 		return;
 	case 429:
-		trouble(r, server_pause(result), why);
-		return;
-	default:
 		break;
-	}
-	if (result->status >= 400 && result->status < 500) {
-		unacceptable(r, why);
+	default:
+		if (result->status >= 400 && result->status < 500) {
+			unacceptable(r, why);
+			return;
+		}
+		transport_avoid(r->c.transport, result->server);
+		if (pause != 0)
+			break;
+		server_failed(r, why);
 		return;
 	}
-	transport_avoid(r->c.transport, result->server);
-	if (server_pause(result) != 0)
-		trouble(r, server_pause(result), why);
-	else
-		trouble_of_server(r, why);
+	failed(r, pause, why);
 }
 
 static void refusal_read(struct reflector *r, const struct http_result *result)
@@ -680,11 +644,10 @@ static void refusal_read(struct reflector *r, const struct http_result *result)
 	json_t *status = stream_status(e, str_text(result->body), result->body->len);
 	struct err why;
 
+	(void)err_set(&why, 0, "status %d", result->status);
 	if (status != NULL) {
-		(void)status_text(&why, status);
+		(void)api_status_text(&why, status);
 		too_large_note(r, status);
-	} else {
-		(void)err_set(&why, 0, "status %d", result->status);
 	}
 	json_decref(status);
 	refused(r, result, why.text);
@@ -701,17 +664,17 @@ static void ended(struct reflector *r, const struct http_result *result)
 		else
 			watch_over(r);
 		return;
-	case HTTP_NO_ACCESS:
-		trouble(r, 0, result->why);
-		return;
 	case HTTP_UNREACHABLE:
-		trouble_of_server(r, result->why);
+		server_failed(r, result->why);
+		return;
+	case HTTP_NO_ACCESS:
+		failed(r, 0, result->why);
 		return;
 	case HTTP_CUT:
 		if (r->phase == KUBE_QUERY_LIST && list_left_ns(r) == 1)
-			free(TAKE(r->next)); /* from the first page again */
+			free(TAKE(r->next)); /* restart at the first page */
 		watch_list_failed(r);
-		trouble(r, 0, result->why);
+		failed(r, 0, result->why);
 		return;
 	case HTTP_STOPPED:
 		stopped(r, result->code, result->why);
@@ -726,10 +689,12 @@ static void on_done(void *arg, const struct http_result *result)
 	r->http = NULL;
 	(void)event_del(r->timer);
 	ended(r, result);
-	/* A new request opens its stream when its answer begins: this one is the old. */
+	/* The stream of the ended request: the next request opens its stream in on_head(). */
 	stream_close(TAKE(r->stream));
-	tell_changed(r); /* what came before it broke off counts */
+	report_changed(r); /* events before the end are valid */
 }
+
+static const struct http_ops http_ops = { on_head, on_data, on_done };
 
 /* --- life ----------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/reflector - one kind of objects, kept equal to what the server has.
+ * kube/reflector - list and watch one kind of objects.
  *
  *          +--> watch-list ---- initial events end --+
  *     start|                                         +--> watch --> watch --> ...
@@ -8,11 +8,10 @@
  *          ^                                                |
  *          +------------- 410, version lost ----------------+
  *
- * A watch-list (one request, initial state and all that follows) is tried first;
- * a server that refuses it gets the paged list (IN-09). Every end of a request is
- * judged in one place, ended(); what is not a normal end is followed by a pause
- * that doubles (IN-11). Versions only go forward: a list is asked for nothing
- * older than the last one, unless the server has lost it.
+ * The first request is a watch-list (initial state and all later events); a server that does not
+ * support it gets paged lists (IN-09). ended() handles the end of every request; a pause that
+ * doubles follows each failure (IN-11). Versions only go forward: a list must not be older than
+ * the last version, unless the server has lost that version.
  */
 #pragma once
 
@@ -31,16 +30,16 @@ struct reflector_config {
 	enum object_kind kind;
 	const struct kube_timing *timing;
 	bool is_json_only;
-	/* Nanoseconds until a list or watch may begin (--kube-api-qps); 0: it counts as begun. */
+	/* Nanoseconds until a list or watch may begin (--kube-api-qps); 0: begin now, counted. */
 	uint64_t (*admit)(void *arg);
-	void (*listed)(void *arg);  /* each time a list is complete */
-	void (*changed)(void *arg); /* the model did */
+	void (*listed)(void *arg);  /* a list is complete */
+	void (*changed)(void *arg); /* the model changed, or its completeness */
 	void *arg;
 };
 
 MUST_USE int reflector_open(struct reflector **ret, const struct reflector_config *config,
 			    struct err *err);
-/* End a pause: the next request begins in this turn of the loop. */
+/* End a pause: the next request begins in this turn of the event loop. */
 void reflector_hurry(struct reflector *r);
 void reflector_close(struct reflector *r);
 bool reflector_is_complete(const struct reflector *r);

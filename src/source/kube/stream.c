@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kube/stream - one face for two splitters. */
+/* kube/stream - see stream.h. */
 #include "source/kube/stream.h"
 
 #include <errno.h>
@@ -16,12 +16,12 @@ struct stream {
 	struct stream_config c;
 	struct jsonsplit json;
 	struct protosplit proto;
-	bool is_list_checked; /* it is a list of the kind */
+	bool is_list_checked; /* the kind of the list is right */
 	bool is_list_over;
 	json_t *list_meta;
 };
 
-/* --- what both share ------------------------------------------------------ */
+/* --- both encodings ------------------------------------------------------- */
 
 const char *stream_version_of(const json_t *obj)
 {
@@ -45,14 +45,14 @@ static enum stream_event event_parse(const char *type, size_t len)
 	return STREAM_UNKNOWN;
 }
 
-/* The kind that an event's object must have. */
+/* Check the kind of an event's object. */
 static int event_kind_check(const struct stream *s, enum stream_event e, const char *kind,
 			    struct err *err)
 {
 	const char *want = e == STREAM_ERROR ? "Status" : object_kind_text(s->c.kind);
 
 	if (kind == NULL || strcmp(kind, want) != 0)
-		return err_set(err, -EBADMSG, "event with a '%.64s' instead of a %s",
+		return err_set(err, -EBADMSG, "event has kind '%.64s' instead of %s",
 			       kind ? kind : "", want);
 	return 0;
 }
@@ -63,7 +63,7 @@ static int list_kind_check(struct stream *s, const char *kind, struct err *err)
 	size_t len = strlen(want);
 
 	if (kind == NULL || strncmp(kind, want, len) != 0 || strcmp(kind + len, "List") != 0)
-		return err_set(err, -EBADMSG, "a '%.64s' instead of a %sList", kind ? kind : "",
+		return err_set(err, -EBADMSG, "kind is '%.64s' instead of %sList", kind ? kind : "",
 			       want);
 	s->is_list_checked = true;
 	return 0;
@@ -81,7 +81,7 @@ static int json_read(json_t **ret, const char *text, size_t len, struct err *err
 	return 0;
 }
 
-/* Before the first item: what the answer says of itself so far. */
+/* Check the kind before the first item. */
 static int json_list_begin(struct stream *s, struct err *err)
 {
 	struct str text = { 0 };
@@ -105,7 +105,7 @@ static int json_item(void *arg, const struct json_piece *p, struct err *err)
 	int r = 0;
 
 	if (s->c.mode != STREAM_LIST || s->is_list_over)
-		return err_set(err, -EBADMSG, "a list where none should be");
+		return err_set(err, -EBADMSG, "unexpected list");
 	if (!s->is_list_checked)
 		r = json_list_begin(s, err);
 	if (r == 0)
@@ -124,7 +124,7 @@ static int json_list_done(struct stream *s, const json_t *root, struct err *err)
 	if (r < 0)
 		return r;
 	if (s->is_list_over)
-		return err_set(err, -EBADMSG, "two lists in one answer");
+		return err_set(err, -EBADMSG, "more than one list");
 	s->is_list_over = true;
 	s->list_meta = json_incref(json_object_get(root, "metadata"));
 	return 0;
@@ -141,7 +141,7 @@ static int json_event(struct stream *s, const json_t *root, struct err *err)
 		return err_set(err, -EBADMSG, "not a watch event");
 	e = event_parse(json_string_value(type), json_string_length(type));
 	if (e == STREAM_UNKNOWN)
-		return s->c.ops->unreadable(s->c.arg, e, NULL, "an event of an unknown type", err);
+		return s->c.ops->unreadable(s->c.arg, e, NULL, "unknown event type", err);
 	r = event_kind_check(s, e, json_string_value(json_object_get(obj, "kind")), err);
 	return r < 0 ? r : s->c.ops->object(s->c.arg, e, obj, err);
 }
@@ -186,7 +186,7 @@ static const struct jsonsplit_ops json_ops = {
 
 /* --- protobuf ------------------------------------------------------------- */
 
-/* An object whose bytes are not what its kind's message should be. */
+/* Report an object that is no valid message of its kind. */
 static int proto_unreadable(struct stream *s, enum stream_event e, struct proto object,
 			    const char *why, struct err *err)
 {
@@ -200,8 +200,8 @@ static int proto_unreadable(struct stream *s, enum stream_event e, struct proto 
 	return r;
 }
 
-static int proto_give(struct stream *s, enum stream_event e, const void *data, size_t len,
-		      struct err *err)
+static int proto_put(struct stream *s, enum stream_event e, const void *data, size_t len,
+		     struct err *err)
 {
 	struct err why = { .text = "" };
 	json_t *obj;
@@ -226,7 +226,7 @@ static int proto_type(struct stream *s, const void *data, size_t len, struct err
 	return r < 0 ? r : list_kind_check(s, e.kind, err);
 }
 
-/* WatchEvent: 1 type, 2 object, a RawExtension: 1 raw, which is an envelope. */
+/* Fields of WatchEvent: 1 type, 2 object (RawExtension: 1 raw, an envelope). */
 static int frame_read(struct proto_field *type, struct proto_field *raw, const void *data,
 		      size_t len, struct err *err)
 {
@@ -263,11 +263,11 @@ static int proto_frame(struct stream *s, const void *data, size_t len, struct er
 		return r;
 	e = event_parse((const char *)type.data, type.len);
 	if (e == STREAM_UNKNOWN)
-		return s->c.ops->unreadable(s->c.arg, e, NULL, "an event of an unknown type", err);
+		return s->c.ops->unreadable(s->c.arg, e, NULL, "unknown event type", err);
 	r = proto_envelope_read(&env, raw.data, raw.len, err);
 	if (r == 0)
 		r = event_kind_check(s, e, env.kind, err);
-	return r < 0 ? r : proto_give(s, e, env.raw, env.raw_len, err);
+	return r < 0 ? r : proto_put(s, e, env.raw, env.raw_len, err);
 }
 
 static enum stream_event frame_event(struct proto p)
@@ -277,7 +277,7 @@ static enum stream_event frame_event(struct proto p)
 	return event_parse((const char *)p.p, (size_t)(p.end - p.p));
 }
 
-/* The object in the head of a frame. */
+/* The object in the beginning of a frame. */
 static struct proto frame_object(struct proto p)
 {
 	struct proto nothing = { .is_cut = true };
@@ -319,7 +319,7 @@ static int proto_piece(void *arg, enum proto_piece what, const struct proto_byte
 		s->list_meta = NULL;
 		return proto_list_meta(&s->list_meta, b->data, b->len, err);
 	case PROTO_PIECE_ITEM:
-		return proto_give(s, STREAM_ITEM, b->data, b->len, err);
+		return proto_put(s, STREAM_ITEM, b->data, b->len, err);
 	case PROTO_PIECE_FRAME:
 		return proto_frame(s, b->data, b->len, err);
 	}
@@ -354,7 +354,7 @@ void stream_close(struct stream *s)
 	free(s);
 }
 
-/* The JSON splitter speaks of files, where input is -EINVAL. */
+/* jsonsplit returns -EINVAL and -E2BIG for malformed input. */
 static int as_bad_message(int r)
 {
 	return r == -EINVAL || r == -E2BIG ? -EBADMSG : r;
@@ -374,7 +374,7 @@ static int list_end(const struct stream *s, struct stream_list *ret, struct err 
 	size_t len = json_string_length(version);
 
 	if (!s->is_list_checked || len == 0 || len >= STREAM_VERSION_MAX)
-		return err_set(err, -EBADMSG, "a list without a resource version");
+		return err_set(err, -EBADMSG, "list without a resource version");
 	*ret = (struct stream_list){ .next = NULL };
 	memcpy(ret->version, json_string_value(version), len);
 	if (json_string_length(next) > 0)
@@ -391,7 +391,7 @@ int stream_end(struct stream *s, struct stream_list *ret, struct err *err)
 	else
 		r = as_bad_message(jsonsplit_end(&s->json, err));
 	if (r == 0 && s->c.mode == STREAM_LIST && s->c.encoding == STREAM_JSON && !s->is_list_over)
-		r = err_set(err, -EBADMSG, "an empty answer");
+		r = err_set(err, -EBADMSG, "empty answer");
 	if (r < 0 || s->c.mode != STREAM_LIST)
 		return r;
 	return list_end(s, ret, err);

@@ -41,7 +41,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-int textfile_look(struct textfile *f, size_t max, struct err *err)
+int textfile_check(struct textfile *f, size_t max, struct err *err)
 {
 	struct str text = { 0 };
 	struct stat st;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/textfile - small files that somebody else replaces while we run.
+ * kube/textfile - small files that other programs replace at run time.
  *
- * Tokens and certificates are rotated by writing a new file, or by turning a
- * symbolic link to it. A look costs one stat(); the file is read when that shows
- * another file, size or time than before.
+ * Tokens and certificates are rotated by a new file or by a changed symbolic link. A check costs
+ * one stat(); the file is read when device, inode, size or modification time have changed.
  */
 #pragma once
 
@@ -17,15 +16,15 @@
 struct textfile {
 	char *path; /* owned */
 	struct str text;
-	bool is_read;     /* `text` is what the file held ... */
-	struct stat seen; /* ... when it looked like this */
+	bool is_read;     /* `text` is the content of the file ... */
+	struct stat seen; /* ... with this status */
 };
 
-/* Whole contents; -EFBIG over `max` bytes, -errno. */
+/* Read the whole file; -EFBIG: more than `max` bytes; -errno. */
 MUST_USE int textfile_read(struct str *ret, const char *path, size_t max, struct err *err);
 /*
- * 1 when the contents are new, 0 when they are as before. On failure, and for an
- * empty file, which is one being written, the old contents stay.
+ * 1: content changed; 0: unchanged. On failure, and for an empty file (another program is writing
+ * it), the previous content stays.
  */
-MUST_USE int textfile_look(struct textfile *f, size_t max, struct err *err);
+MUST_USE int textfile_check(struct textfile *f, size_t max, struct err *err);
 void textfile_fini(struct textfile *f);

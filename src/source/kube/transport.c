@@ -2,13 +2,11 @@
 /*
  * kube/transport - libcurl on libevent.
  *
- * A request ends in one place: finish() puts it on a list, and an event of its
- * own calls `done`. So no callback runs inside of libcurl or of the caller, and
- * `done` may start the next request.
+ * finish() ends each request: it moves the request to `finished`, and the event `deferred` calls
+ * `done`. `done` never runs inside libcurl or http_open(), so it may start the next request.
  */
 #include "source/kube/transport.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,15 +14,16 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "source/kube/handle.h"
 #include "source/kube/peers.h"
 
 #define BODY_MAX (64U << 10)
-#define CONNECTIONS_MAX 16 /* kept open; more only while they are in use */
+#define CONNECTIONS_MAX 16 /* idle connections kept open */
 #define TICK_MAX_NS (2 * NSEC_PER_SEC)
-/* Work on bodies in one turn of the loop; then others have theirs. */
+/* Time for bodies in one turn of the event loop. */
 #define TURN_NS (1 * NSEC_PER_MSEC)
 
-/* A socket as libcurl wants it watched. */
+/* libcurl's events for one socket. */
 struct watch {
 	struct event *event;
 	short what;
@@ -37,17 +36,17 @@ struct transport {
 	char *user_agent;
 	CURLM *multi;
 	struct event *timer;    /* libcurl's */
-	struct event *tick;     /* ours: limits, dead peers */
+	struct event *tick;     /* time limits, dead peers, parked requests */
 	struct event *deferred; /* finished requests */
-	struct event *resume;   /* requests whose body had to wait for this turn */
-	uint64_t spent_ns;      /* on bodies, in this turn */
-	bool is_cut;            /* a transfer has just failed */
+	struct event *resume;   /* paused requests */
+	uint64_t spent_ns;      /* for bodies in this turn */
+	bool is_cut;            /* a transfer failed in this collect() */
 	struct list requests;   /* running */
 	struct list finished;
 	struct peers peers;
 	size_t server;     /* counts up; modulo the number of servers */
 	long http_version; /* CURL_HTTP_VERSION_* of the last answer; 0: none from this server */
-	bool is_plain_told;
+	bool is_plain_warned;
 	struct http *probe;
 	struct transport_stats stats;
 };
@@ -58,18 +57,16 @@ struct http {
 	struct http_request request;
 	char *path;
 	char *accept;
-	CURL *easy;
-	struct curl_slist *headers;
-	struct curl_slist *connect_to;
+	struct handle handle;
 	size_t server;
-	bool is_asking; /* for credentials */
-	bool is_parked; /* may wait for the connection of another request; see unpark() */
+	bool needs_access; /* waits for credentials */
+	bool is_parked;    /* may wait for the connection of another request; see unpark() */
 	bool is_paused;
 	bool has_head;
-	bool is_body_full; /* of a refusal: no more of it is read */
+	bool is_body_full; /* of an answer that is not 200: BODY_MAX reached, rest not read */
 	uint64_t started_ns;
-	uint64_t heard_ns;
-	int stopped; /* what an operation returned */
+	uint64_t received_ns;
+	int stopped; /* error of an operation of the caller; 0: none */
 	char errbuf[CURL_ERROR_SIZE];
 	struct str body;
 	char *content_type;
@@ -81,21 +78,16 @@ struct http {
 
 static void detach(struct http *h)
 {
-	if (h->easy != NULL) {
-		(void)curl_multi_remove_handle(h->t->multi, h->easy);
-		curl_easy_cleanup(h->easy);
-		h->easy = NULL;
-	}
-	curl_slist_free_all(h->headers);
-	curl_slist_free_all(h->connect_to);
-	h->headers = h->connect_to = NULL;
+	if (h->handle.easy != NULL)
+		(void)curl_multi_remove_handle(h->t->multi, h->handle.easy);
+	handle_close(&h->handle);
 }
 
 void http_close(struct http *h)
 {
 	if (h == NULL)
 		return;
-	if (h->is_asking)
+	if (h->needs_access)
 		access_cancel(h->t->access, h);
 	list_del(&h->link);
 	detach(h);
@@ -106,7 +98,7 @@ void http_close(struct http *h)
 	free(h);
 }
 
-/* Not from within libcurl. */
+/* Not to be called from a callback of libcurl. */
 static void finish(struct http *h, enum http_outcome outcome, const char *why)
 {
 	detach(h);
@@ -153,9 +145,7 @@ size_t transport_n_servers(const struct transport *t)
 
 static const char *server_text(const struct transport *t, size_t server)
 {
-	const struct kubeconfig *k = access_where(t->access);
-
-	return k->servers.v[server % k->servers.n];
+	return handle_server(access_where(t->access), server);
 }
 
 const char *transport_server(const struct transport *t)
@@ -163,7 +153,7 @@ const char *transport_server(const struct transport *t)
 	return server_text(t, t->server);
 }
 
-/* Whoever still waits for it need not. */
+/* Requests without an answer from `server` end, so that they move to the next server. */
 void transport_avoid(struct transport *t, size_t server)
 {
 	if (server != t->server || transport_n_servers(t) < 2)
@@ -171,12 +161,12 @@ void transport_avoid(struct transport *t, size_t server)
 	t->server++;
 	t->http_version = 0;
 	t->stats.failovers++;
-	log_notice(LOG_AREA_SOURCE, "api: going on with %s", transport_server(t));
+	log_notice(LOG_AREA_SOURCE, "api: failover to %s", transport_server(t));
 	list_for_each_safe (n, tmp, &t->requests) {
 		struct http *h = list_entry(n, struct http, link);
 
-		if (h->server == server && !h->has_head && !h->is_asking)
-			finish(h, HTTP_UNREACHABLE, "another server is tried");
+		if (h->server == server && !h->has_head && !h->needs_access)
+			finish(h, HTTP_UNREACHABLE, "failover to another server");
 	}
 }
 
@@ -193,17 +183,16 @@ static void answer_begin(struct http *h)
 	long status = 0;
 	char *type = NULL;
 
-	(void)curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &status);
-	(void)curl_easy_getinfo(h->easy, CURLINFO_CONTENT_TYPE, &type);
-	(void)curl_easy_getinfo(h->easy, CURLINFO_RETRY_AFTER, &retry_after);
-	(void)curl_easy_getinfo(h->easy, CURLINFO_HTTP_VERSION, &h->t->http_version);
+	(void)curl_easy_getinfo(h->handle.easy, CURLINFO_RESPONSE_CODE, &status);
+	(void)curl_easy_getinfo(h->handle.easy, CURLINFO_CONTENT_TYPE, &type);
+	(void)curl_easy_getinfo(h->handle.easy, CURLINFO_RETRY_AFTER, &retry_after);
+	(void)curl_easy_getinfo(h->handle.easy, CURLINFO_HTTP_VERSION, &h->t->http_version);
 	h->has_head = true;
 	h->result.status = (int)status;
 	h->result.retry_after_s = retry_after > 0 ? (uint64_t)retry_after : 0;
 	h->content_type = type ? xstrdup(type) : NULL;
 	if (is_http1(h->t))
-		event_active(h->t->tick, EV_TIMEOUT,
-			     0); /* unpark(), outside of libcurl's callback */
+		event_active(h->t->tick, EV_TIMEOUT, 0); /* for unpark() */
 	if (status == 200)
 		h->stopped = h->request.ops->head(
 			h->request.arg,
@@ -211,17 +200,17 @@ static void answer_begin(struct http *h)
 			&h->why);
 }
 
-/* A header line; the empty one ends the head. 1xx answers come before the real one. */
+/* One header line; the empty line ends the head. 1xx answers precede the final answer. */
 static size_t on_header(char *data, size_t size, size_t n, void *arg)
 {
 	struct http *h = arg;
 	size_t len = size * n;
 	long status = 0;
 
-	h->heard_ns = now_ns();
+	h->received_ns = now_ns();
 	if (len > 2 || h->has_head)
 		return len;
-	(void)curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &status);
+	(void)curl_easy_getinfo(h->handle.easy, CURLINFO_RESPONSE_CODE, &status);
 	if (status >= 200)
 		answer_begin(h);
 	return h->stopped < 0 ? 0 : len;
@@ -232,7 +221,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 	struct http *h = arg;
 	size_t len = size * n;
 
-	h->heard_ns = now_ns();
+	h->received_ns = now_ns();
 	if (!h->has_head)
 		answer_begin(h);
 	if (h->stopped < 0)
@@ -247,14 +236,14 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 
 		h->is_paused = true;
 		(void)event_add(h->t->resume, &next_turn);
-		return CURL_WRITEFUNC_PAUSE; /* libcurl keeps the bytes, and reads no more */
+		return CURL_WRITEFUNC_PAUSE; /* libcurl keeps the bytes and stops reading */
 	}
 	h->stopped = h->request.ops->data(h->request.arg, data, len, &h->why);
-	h->t->spent_ns += now_ns() - h->heard_ns;
+	h->t->spent_ns += now_ns() - h->received_ns;
 	return h->stopped < 0 ? 0 : len;
 }
 
-/* libcurl quotes a proxy from the environment that it cannot use: there may be a password. */
+/* libcurl's message may quote a proxy URL from the environment with its password. */
 static const char *failure_text(const struct http *h, CURLcode code)
 {
 	bool is_safe = h->errbuf[0] != '\0' && strchr(h->errbuf, '@') == NULL;
@@ -262,7 +251,6 @@ static const char *failure_text(const struct http *h, CURLcode code)
 	return is_safe ? h->errbuf : curl_easy_strerror(code);
 }
 
-/* libcurl says that a transfer is over. */
 static void transfer_done(struct http *h, CURLcode code)
 {
 	struct err text;
@@ -291,7 +279,7 @@ static void collect_done(struct transport *t)
 	int left;
 
 	while ((m = curl_multi_info_read(t->multi, &left)) != NULL) {
-		CURLcode code = m->data.result; /* gone when the handle is */
+		CURLcode code = m->data.result; /* freed with the handle */
 		char *h = NULL;
 
 		if (m->msg != CURLMSG_DONE)
@@ -303,8 +291,8 @@ static void collect_done(struct transport *t)
 }
 
 /*
- * When a connection breaks, libcurl 7.88 tells the one transfer that read from it.
- * Looking at the sockets once more tells the others.
+ * When a connection breaks, libcurl 7.88 ends only the transfer that read from it. An action on
+ * all sockets ends the other transfers of the connection.
  */
 static void collect(struct transport *t)
 {
@@ -352,12 +340,12 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	collect(t);
 }
 
-/* One of those that wait, which may pause again; its bytes come from within this call. */
+/* Resume one paused request: libcurl delivers its bytes in this call, and it may pause again. */
 static void on_resume(evutil_socket_t fd, short what, void *arg)
 {
 	struct transport *t = arg;
 	struct timeval next_turn = { 0, 0 };
-	struct http *waiting = NULL;
+	struct http *paused = NULL;
 	size_t n = 0;
 
 	t->spent_ns = 0;
@@ -366,21 +354,21 @@ static void on_resume(evutil_socket_t fd, short what, void *arg)
 
 		if (!h->is_paused)
 			continue;
-		waiting = waiting ? waiting : h;
+		paused = paused ? paused : h;
 		n++;
 	}
-	if (waiting == NULL)
+	if (paused == NULL)
 		return;
 	if (n > 1)
 		(void)event_add(t->resume, &next_turn);
-	waiting->is_paused = false;
-	list_del(&waiting->link); /* to the end: all have their turn */
-	list_add_tail(&t->requests, &waiting->link);
-	(void)curl_easy_pause(waiting->easy, CURLPAUSE_CONT);
+	paused->is_paused = false;
+	list_del(&paused->link); /* to the end: round robin */
+	list_add_tail(&t->requests, &paused->link);
+	(void)curl_easy_pause(paused->handle.easy, CURLPAUSE_CONT);
 	collect(t);
 }
 
-static int want_timer(CURLM *multi, long timeout_ms, void *arg)
+static int on_timer_request(CURLM *multi, long timeout_ms, void *arg)
 {
 	struct transport *t = arg;
 	struct timeval tv = tv_of((uint64_t)MAX(timeout_ms, 0L) * NSEC_PER_MSEC);
@@ -399,7 +387,7 @@ static void watch_close(struct watch *w)
 	free(w);
 }
 
-static int want_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
+static int on_socket_request(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
 {
 	struct transport *t = arg;
 	struct watch *w = socket_arg;
@@ -466,9 +454,8 @@ static int probe_data(void *arg, const void *data, size_t len, struct err *err)
 }
 
 /*
- * Whatever came proves life: of the server, so of all connections to it. libcurl
- * chooses over which one a probe goes; that the others are not half-open is for TCP
- * to find out.
+ * Any answer shows that the server is alive, so all connections to it count as alive: libcurl
+ * selects the connection of a probe. TCP keepalive detects half-open connections.
  */
 static void probe_done(void *arg, const struct http_result *result)
 {
@@ -476,7 +463,7 @@ static void probe_done(void *arg, const struct http_result *result)
 
 	t->probe = NULL;
 	if (result->status != 0)
-		peers_vouch(&t->peers, result->server, now_ns());
+		peers_alive(&t->peers, result->server, now_ns());
 }
 
 static void on_quiet(void *arg)
@@ -486,7 +473,7 @@ static void on_quiet(void *arg)
 	struct http_request request = {
 		.path = "/version",
 		.accept = "application/json",
-		/* The connection is given up first, unless the probe went over another. */
+		/* Longer than probe_ns: the quiet connection is closed before the probe fails. */
 		.head_ns = 2 * t->config.probe_ns,
 		.idle_ns = 2 * t->config.probe_ns,
 		.total_ns = 4 * t->config.probe_ns,
@@ -504,7 +491,7 @@ static void on_dead(void *arg, size_t server, uint64_t silence_ns)
 {
 	struct transport *t = arg;
 
-	log_notice(LOG_AREA_SOURCE, "api: %s: connection given up: nothing came for %.3g s",
+	log_notice(LOG_AREA_SOURCE, "api: %s: connection closed: no data for %.3g s",
 		   server_text(t, server), (double)silence_ns / (double)NSEC_PER_SEC);
 	transport_avoid(t, server);
 }
@@ -518,7 +505,7 @@ static uint64_t limit_of(const struct http *h)
 
 static uint64_t waited_ns(const struct http *h, uint64_t now)
 {
-	return now - (h->has_head ? h->heard_ns : h->started_ns);
+	return now - (h->has_head ? h->received_ns : h->started_ns);
 }
 
 static bool is_total_over(const struct http *h, uint64_t now)
@@ -531,7 +518,7 @@ static struct http *overdue(const struct transport *t, uint64_t now)
 	list_for_each (n, &t->requests) {
 		struct http *h = list_entry(n, struct http, link);
 
-		if (!h->is_asking && !h->is_paused &&
+		if (!h->needs_access && !h->is_paused &&
 		    (is_total_over(h, now) ||
 		     (limit_of(h) != 0 && waited_ns(h, now) >= limit_of(h))))
 			return h;
@@ -545,10 +532,10 @@ static void expire(struct http *h, uint64_t now)
 	struct err text;
 
 	if (is_total_over(h, now))
-		(void)err_set(&text, 0, "not complete after %.3g s",
+		(void)err_set(&text, 0, "incomplete after %.3g s",
 			      (double)(now - h->started_ns) / (double)NSEC_PER_SEC);
 	else
-		(void)err_set(&text, 0, "%s for %.3g s", has_head ? "nothing came" : "no answer",
+		(void)err_set(&text, 0, "%s for %.3g s", has_head ? "no data" : "no answer",
 			      (double)waited_ns(h, now) / (double)NSEC_PER_SEC);
 	finish(h, has_head ? HTTP_CUT : HTTP_UNREACHABLE, text.text);
 	if (!has_head)
@@ -557,7 +544,7 @@ static void expire(struct http *h, uint64_t now)
 
 /*
  * Start requests that wait for a connection that cannot be shared. libcurl 8.14 to 8.20 leaves
- * them waiting when the connection turns out to be HTTP/1.1, until the request that uses it ends;
+ * them paused when the connection turns out to be HTTP/1.1, until the request that uses it ends;
  * a watch takes minutes.
  */
 static void unpark(struct transport *t)
@@ -568,9 +555,9 @@ static void unpark(struct transport *t)
 		if (!h->is_parked)
 			continue;
 		h->is_parked = false;
-		(void)curl_multi_remove_handle(t->multi, h->easy);
-		(void)curl_easy_setopt(h->easy, CURLOPT_PIPEWAIT, 0L);
-		(void)curl_multi_add_handle(t->multi, h->easy);
+		(void)curl_multi_remove_handle(t->multi, h->handle.easy);
+		(void)curl_easy_setopt(h->handle.easy, CURLOPT_PIPEWAIT, 0L);
+		(void)curl_multi_add_handle(t->multi, h->handle.easy);
 	}
 }
 
@@ -589,7 +576,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	uint64_t now = now_ns();
 	struct http *h;
 
-	/* One that ends may end others: from the start again. */
+	/* expire() may end other requests of the list. */
 	while ((h = overdue(t, now)) != NULL)
 		expire(h, now);
 	if (is_http1(t))
@@ -600,150 +587,55 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 /* --- the start of a request ----------------------------------------------- */
 
-static void header_add(struct http *h, const char *name, const char *value)
-{
-	struct str text = { 0 };
-
-	str_printf(&text, "%s: %s", name, value);
-	h->headers = curl_slist_append(h->headers, text.text);
-	str_fini(&text);
-}
-
-static void blob_set(CURL *easy, CURLoption option, const struct str *pem)
-{
-	struct curl_blob blob = { .flags = CURL_BLOB_COPY };
-
-	if (pem == NULL)
-		return;
-	blob.data = pem->text;
-	blob.len = pem->len;
-	(void)curl_easy_setopt(easy, option, &blob);
-}
-
-/*
- * tls-server-name: the certificate is checked for another name than the one we
- * connect to. To libcurl the URL names that server, and CONNECT_TO says where it
- * really is; the Host header stays the true one.
- */
-static int tls_name_set(struct http *h, CURLU *url, const char *name)
-{
-	char *host = NULL;
-	char *port = NULL;
-	struct str text = { 0 };
-	int r = -EINVAL;
-
-	if (curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
-	    curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK &&
-	    curl_url_set(url, CURLUPART_HOST, name, 0) == CURLUE_OK) {
-		str_printf(&text, "%s:%s", host, port);
-		header_add(h, "Host", text.text);
-		str_clear(&text);
-		str_printf(&text, "%s:%s:%s:%s", name, port, host, port);
-		h->connect_to = curl_slist_append(NULL, text.text);
-		(void)curl_easy_setopt(h->easy, CURLOPT_CONNECT_TO, h->connect_to);
-		r = 0;
-	}
-	str_fini(&text);
-	curl_free(host);
-	curl_free(port);
-	return r;
-}
-
-static int url_set(struct http *h, const struct kubeconfig *where)
-{
-	const char *server = where->servers.v[h->server % where->servers.n];
-	struct str text = { 0 };
-	CURLU *url = curl_url();
-	char *full = NULL;
-	int r = 0;
-
-	str_printf(&text, "%s%s", server, h->path);
-	if (url == NULL || curl_url_set(url, CURLUPART_URL, text.text, 0) != CURLUE_OK)
-		r = -EINVAL;
-	if (r == 0 && where->tls_server_name != NULL)
-		r = tls_name_set(h, url, where->tls_server_name);
-	if (r == 0 && curl_url_get(url, CURLUPART_URL, &full, 0) != CURLUE_OK)
-		r = -EINVAL;
-	if (r == 0)
-		(void)curl_easy_setopt(h->easy, CURLOPT_URL, full);
-	curl_free(full);
-	curl_url_cleanup(url);
-	str_fini(&text);
-	return r;
-}
-
-static void tls_set(CURL *easy, const struct access_grant *g)
-{
-	(void)curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-	if (g->where->is_insecure) {
-		(void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
-		(void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
-	}
-	if (g->ca != NULL) {
-		/* This authority and no other: not the system's as well. */
-		(void)curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
-		(void)curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
-		blob_set(easy, CURLOPT_CAINFO_BLOB, g->ca);
-	}
-	blob_set(easy, CURLOPT_SSLCERT_BLOB, g->cert);
-	blob_set(easy, CURLOPT_SSLKEY_BLOB, g->key);
-}
-
 static void callbacks_set(struct http *h)
 {
 	struct transport *t = h->t;
 
-	(void)curl_easy_setopt(h->easy, CURLOPT_PRIVATE, h);
-	(void)curl_easy_setopt(h->easy, CURLOPT_ERRORBUFFER, h->errbuf);
-	(void)curl_easy_setopt(h->easy, CURLOPT_HEADERFUNCTION, on_header);
-	(void)curl_easy_setopt(h->easy, CURLOPT_HEADERDATA, h);
-	(void)curl_easy_setopt(h->easy, CURLOPT_WRITEFUNCTION, on_body);
-	(void)curl_easy_setopt(h->easy, CURLOPT_WRITEDATA, h);
-	(void)curl_easy_setopt(h->easy, CURLOPT_OPENSOCKETFUNCTION, socket_open);
-	(void)curl_easy_setopt(h->easy, CURLOPT_OPENSOCKETDATA, h);
-	(void)curl_easy_setopt(h->easy, CURLOPT_PREREQFUNCTION, on_connection);
-	(void)curl_easy_setopt(h->easy, CURLOPT_PREREQDATA, h);
-	(void)curl_easy_setopt(h->easy, CURLOPT_CLOSESOCKETFUNCTION, socket_close);
-	(void)curl_easy_setopt(h->easy, CURLOPT_CLOSESOCKETDATA, t);
+	(void)curl_easy_setopt(h->handle.easy, CURLOPT_PRIVATE, h);
+	(void)curl_easy_setopt(h->handle.easy, CURLOPT_ERRORBUFFER, h->errbuf);
+	(void)curl_easy_setopt(h->handle.easy, CURLOPT_HEADERFUNCTION, on_header);
+	(void)curl_easy_setopt(h->handle.easy, CURLOPT_HEADERDATA, h);
+	(void)curl_easy_setopt(h->handle.easy, CURLOPT_WRITEFUNCTION, on_body);
+	(void)curl_easy_setopt(h->handle.easy, CURLOPT_WRITEDATA, h);
+	(void)curl_easy_setopt(h->handle.easy, CURLOPT_OPENSOCKETFUNCTION, socket_open);
+	(void)curl_easy_setopt(h->handle.easy, CURLOPT_OPENSOCKETDATA, h);
+	(void)curl_easy_setopt(h->handle.easy, CURLOPT_PREREQFUNCTION, on_connection);
+	(void)curl_easy_setopt(h->handle.easy, CURLOPT_PREREQDATA, h);
+	(void)curl_easy_setopt(h->handle.easy, CURLOPT_CLOSESOCKETFUNCTION, socket_close);
+	(void)curl_easy_setopt(h->handle.easy, CURLOPT_CLOSESOCKETDATA, t);
 }
 
-/* Over plain http any host on the way reads credentials: they are not sent. */
 static void warn_of_plain(struct transport *t, const char *server)
 {
-	if (!t->is_plain_told)
+	if (!t->is_plain_warned)
 		log_warn(LOG_AREA_SOURCE,
 			 "api: %s: credentials are not sent over plain http; use https", server);
-	t->is_plain_told = true;
+	t->is_plain_warned = true;
 }
 
-static void easy_set(struct http *h, const struct access_grant *g)
+static int request_prepare(struct http *h, const struct access_grant *g)
 {
 	struct transport *t = h->t;
 	const char *server = server_text(t, h->server);
-	bool is_tls = strncasecmp(server, "https://", 8) == 0;
+	bool is_tls = handle_is_tls(server);
+	int r = handle_open(&h->handle, &(struct handle_config){
+						.grant = g,
+						.server = h->server,
+						.path = h->path,
+						.accept = h->accept,
+						.user_agent = t->user_agent,
+						.connect_ns = t->config.connect_ns,
+					});
 
+	if (r < 0)
+		return r;
 	callbacks_set(h);
-	(void)curl_easy_setopt(h->easy, CURLOPT_NOSIGNAL, 1L);
-	(void)curl_easy_setopt(h->easy, CURLOPT_PROTOCOLS_STR, "http,https");
-	(void)curl_easy_setopt(h->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 	/* Share a connection. Plain http has no HTTP/2: a request would wait for a watch to end. */
 	h->is_parked = is_tls && !is_http1(t);
-	(void)curl_easy_setopt(h->easy, CURLOPT_PIPEWAIT, (long)h->is_parked);
-	(void)curl_easy_setopt(h->easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-	(void)curl_easy_setopt(h->easy, CURLOPT_USERAGENT, t->user_agent);
-	(void)curl_easy_setopt(h->easy, CURLOPT_CONNECTTIMEOUT_MS,
-			       (long)(t->config.connect_ns / NSEC_PER_MSEC));
-	if (g->where->proxy_url != NULL) {
-		(void)curl_easy_setopt(h->easy, CURLOPT_PROXY, g->where->proxy_url);
-		(void)curl_easy_setopt(h->easy, CURLOPT_NOPROXY, "");
-	}
-	header_add(h, "Accept", h->accept);
-	if (g->authorization != NULL && is_tls)
-		header_add(h, "Authorization", g->authorization);
-	else if (g->authorization != NULL)
+	(void)curl_easy_setopt(h->handle.easy, CURLOPT_PIPEWAIT, (long)h->is_parked);
+	if (g->authorization != NULL && !is_tls)
 		warn_of_plain(t, server);
-	(void)curl_easy_setopt(h->easy, CURLOPT_HTTPHEADER, h->headers);
-	tls_set(h->easy, g);
+	return 0;
 }
 
 static void on_grant(void *arg, int r, const struct access_grant *g, const struct err *err)
@@ -751,22 +643,20 @@ static void on_grant(void *arg, int r, const struct access_grant *g, const struc
 	struct http *h = arg;
 	struct transport *t = h->t;
 
-	h->is_asking = false;
+	h->needs_access = false;
 	if (r < 0) {
 		finish(h, HTTP_NO_ACCESS, err->text);
 		return;
 	}
 	h->server = t->server;
 	h->started_ns = now_ns();
-	h->easy = curl_easy_init();
-	if (h->easy == NULL || url_set(h, g->where) < 0) {
-		finish(h, HTTP_UNREACHABLE, "the server's URL cannot be used");
+	if (request_prepare(h, g) < 0) {
+		finish(h, HTTP_UNREACHABLE, "invalid server URL");
 		return;
 	}
-	easy_set(h, g);
 	t->stats.requests++;
-	if (curl_multi_add_handle(t->multi, h->easy) != CURLM_OK)
-		finish(h, HTTP_UNREACHABLE, "libcurl refused the request");
+	if (curl_multi_add_handle(t->multi, h->handle.easy) != CURLM_OK)
+		finish(h, HTTP_UNREACHABLE, "libcurl: cannot add the request");
 }
 
 void http_open(struct http **ret, struct transport *t, const struct http_request *request)
@@ -777,11 +667,11 @@ void http_open(struct http **ret, struct transport *t, const struct http_request
 	h->request = *request;
 	h->path = xstrdup(request->path);
 	h->accept = xstrdup(request->accept);
-	h->is_asking = true;
+	h->needs_access = true;
 	list_add_tail(&t->requests, &h->link);
 	*ret = h;
 	tick_schedule(t);
-	access_ask(t->access, on_grant, h);
+	access_request(t->access, on_grant, h);
 }
 
 void http_set_idle(struct http *h, uint64_t idle_ns)
@@ -809,13 +699,13 @@ struct transport_stats transport_stats(const struct transport *t)
 static int multi_open(struct transport *t, struct err *err)
 {
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-		return err_set(err, -ENOMEM, "libcurl cannot be used");
+		return err_set(err, -ENOMEM, "libcurl: out of memory");
 	t->multi = curl_multi_init();
 	if (t->multi == NULL)
-		return err_set(err, -ENOMEM, "libcurl cannot be used");
-	(void)curl_multi_setopt(t->multi, CURLMOPT_SOCKETFUNCTION, want_socket);
+		return err_set(err, -ENOMEM, "libcurl: out of memory");
+	(void)curl_multi_setopt(t->multi, CURLMOPT_SOCKETFUNCTION, on_socket_request);
 	(void)curl_multi_setopt(t->multi, CURLMOPT_SOCKETDATA, t);
-	(void)curl_multi_setopt(t->multi, CURLMOPT_TIMERFUNCTION, want_timer);
+	(void)curl_multi_setopt(t->multi, CURLMOPT_TIMERFUNCTION, on_timer_request);
 	(void)curl_multi_setopt(t->multi, CURLMOPT_TIMERDATA, t);
 	(void)curl_multi_setopt(t->multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_MAX);
 	return 0;
@@ -853,6 +743,12 @@ int transport_open(struct transport **ret, struct event_base *base, struct acces
 	return 0;
 }
 
+static void event_close(struct event *e)
+{
+	if (e != NULL)
+		event_free(e);
+}
+
 void transport_close(struct transport *t)
 {
 	if (t == NULL)
@@ -861,14 +757,10 @@ void transport_close(struct transport *t)
 	if (t->multi != NULL)
 		(void)curl_multi_cleanup(t->multi);
 	peers_fini(&t->peers);
-	if (t->timer != NULL)
-		event_free(t->timer);
-	if (t->tick != NULL)
-		event_free(t->tick);
-	if (t->deferred != NULL)
-		event_free(t->deferred);
-	if (t->resume != NULL)
-		event_free(t->resume);
+	event_close(t->timer);
+	event_close(t->tick);
+	event_close(t->deferred);
+	event_close(t->resume);
 	free(t->user_agent);
 	free(t);
 }

@@ -4,23 +4,20 @@
  *
  *     transport_open -> http_open ... head, data, data ... done -> transport_close
  *
- * libcurl's multi-socket interface drives the sockets. HTTP/2 is used where the
- * server offers it, and then one connection carries everything; compression is
- * never asked for. Certificates and tokens are fetched anew for each request
- * (kube/access.h), so a rotation needs nobody's help.
+ * libcurl's multi-socket interface drives the sockets. With HTTP/2 one connection carries all
+ * requests. No compression. Each request reads certificates and tokens again (kube/access.h), so
+ * rotated credentials take effect without a restart.
  *
- * Dead peers: a server whose machine is gone, or a middle box that forgot us,
- * says nothing, exactly as a quiet cluster does. Three things tell them apart,
- * all in well under 45 s: TCP's keepalive, and its user timeout for what we have
- * sent; and on HTTP/2, where a process may hang behind a kernel that answers, a
- * tiny request (GET /version) once a connection has been quiet for `quiet_ns`.
- * If not a single byte arrives within `probe_ns` after it, the connection is shut.
- * libcurl 7.88 cannot send HTTP/2's own PING from the multi interface.
+ * Dead peers: a lost server or a middle box without state is as silent as a quiet cluster. Three
+ * mechanisms detect it, all in less than 45 s: TCP keepalive; the TCP user timeout for data sent;
+ * and on HTTP/2, for a process that hangs behind a working kernel, a probe (GET /version) once a
+ * connection has been silent for `quiet_ns`. If no byte arrives within `probe_ns` after the probe,
+ * the connection is shut. libcurl 7.88 cannot send an HTTP/2 PING from the multi interface.
  *
- * Several servers: the first is used until it cannot be reached, then the next,
- * and so on round; nobody goes back while it works. All requests move together.
+ * Several servers: the first is used until it is unreachable, then the next, round robin. There is
+ * no return to an earlier server while the current one works. All requests move together.
  *
- * SIGPIPE must be ignored by the program.
+ * The program must ignore SIGPIPE.
  */
 #pragma once
 
@@ -34,7 +31,7 @@ struct transport_config {
 	uint64_t connect_ns; /* TCP and TLS, per address */
 	uint64_t quiet_ns;
 	uint64_t probe_ns;
-	uint64_t keepalive_ns; /* TCP gives up after this much silence */
+	uint64_t keepalive_ns; /* silence after which TCP ends the connection */
 };
 
 struct transport_stats {
@@ -42,7 +39,7 @@ struct transport_stats {
 	uint64_t connections;
 	uint64_t failovers;
 	uint64_t probes;
-	uint64_t dead; /* connections that were given up because nothing came */
+	uint64_t dead; /* connections shut because of silence */
 };
 
 MUST_USE int transport_open(struct transport **ret, struct event_base *base, struct access *access,
@@ -53,17 +50,16 @@ void transport_close(struct transport *t);
 /* The server in use, "https://10.0.0.1:6443". Borrowed. */
 const char *transport_server(const struct transport *t);
 size_t transport_n_servers(const struct transport *t);
-/* Server number `server` cannot be reached, or cannot serve: go on with the next, if there is one.
- */
+/* Fail over from `server`, which is unreachable or failing, to the next server, if there is one. */
 void transport_avoid(struct transport *t, size_t server);
 bool transport_is_http2(const struct transport *t);
 struct transport_stats transport_stats(const struct transport *t);
 
 enum http_outcome {
-	HTTP_ANSWERED = 1, /* the whole answer came, whatever its status says */
+	HTTP_ANSWERED = 1, /* complete answer, with any status */
 	HTTP_NO_ACCESS,    /* no credentials: nothing was sent */
 	HTTP_UNREACHABLE,  /* no answer began */
-	HTTP_CUT,          /* it stopped in the middle */
+	HTTP_CUT,          /* the answer is incomplete */
 	HTTP_STOPPED,      /* an operation returned an error */
 };
 
@@ -75,35 +71,35 @@ struct http_head {
 struct http_result {
 	enum http_outcome outcome;
 	int code;                 /* HTTP_STOPPED: what the operation returned */
-	int status;               /* 0: none came */
+	int status;               /* 0: none */
 	size_t server;            /* for transport_avoid() */
-	uint64_t retry_after_s;   /* 0: the server asked for nothing */
+	uint64_t retry_after_s;   /* Retry-After; 0: none */
 	const char *content_type; /* as in http_head */
-	const struct str *body;   /* of an answer that is not 200: its first 64 KiB */
-	const char *why;          /* all outcomes but HTTP_ANSWERED: text for people */
+	const struct str *body;   /* first 64 KiB of an answer that is not 200 */
+	const char *why;          /* cause of an outcome that is not HTTP_ANSWERED */
 };
 
 struct http_ops {
-	/* An answer with status 200 begins. Less than 0 ends it: HTTP_STOPPED. */
+	/* An answer with status 200 begins. A negative result ends the request: HTTP_STOPPED. */
 	int (*head)(void *arg, const struct http_head *head, struct err *err);
-	/* Bytes of its body; the same. */
+	/* Bytes of the body. A negative result ends the request: HTTP_STOPPED. */
 	int (*data)(void *arg, const void *data, size_t len, struct err *err);
-	/* Called once, from the loop, never from http_open(). The request is closed by then. */
+	/* Called once, from the event loop, after the request is closed. */
 	void (*done)(void *arg, const struct http_result *result);
 };
 
 struct http_request {
 	const char *path;   /* with the query; copied */
 	const char *accept; /* copied */
-	uint64_t head_ns;   /* the answer must have begun after this ... */
-	uint64_t idle_ns;   /* ... and never pause for longer; 0: it may */
-	uint64_t total_ns;  /* ... and be complete after this; 0: no limit */
+	uint64_t head_ns;   /* limit until the answer begins */
+	uint64_t idle_ns;   /* limit of a pause in the answer; 0: no limit */
+	uint64_t total_ns;  /* limit of the complete answer; 0: no limit */
 	const struct http_ops *ops;
 	void *arg;
 };
 
 void http_open(struct http **ret, struct transport *t, const struct http_request *request);
-/* Ends it without a word; not from head() or data(). Accepts NULL. */
+/* End the request without done(). Not to be called from head() or data(). Accepts NULL. */
 void http_close(struct http *h);
-/* From now on the answer may pause that long, and go on without end. */
+/* Replace `idle_ns` and remove the limit `total_ns`. */
 void http_set_idle(struct http *h, uint64_t idle_ns);

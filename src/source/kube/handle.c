@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* kube/handle - see handle.h. */
+#include "source/kube/handle.h"
+
+#include <errno.h>
+#include <strings.h>
+
+#include "base/str.h"
+#include "base/util.h"
+
+static void header_add(struct handle *h, const char *name, const char *value)
+{
+	struct str text = { 0 };
+
+	str_printf(&text, "%s: %s", name, value);
+	h->headers = curl_slist_append(h->headers, text.text);
+	str_fini(&text);
+}
+
+static void blob_set(CURL *easy, CURLoption option, const struct str *pem)
+{
+	struct curl_blob blob = { .flags = CURL_BLOB_COPY };
+
+	if (pem == NULL)
+		return;
+	blob.data = pem->text;
+	blob.len = pem->len;
+	(void)curl_easy_setopt(easy, option, &blob);
+}
+
+/*
+ * kubeconfig field tls-server-name: libcurl verifies the certificate for the name in the URL.
+ * CONNECT_TO has the address of the server; the Host header keeps the server's name.
+ */
+static int tls_name_set(struct handle *h, CURLU *url, const char *name)
+{
+	char *host = NULL;
+	char *port = NULL;
+	struct str text = { 0 };
+	int r = -EINVAL;
+
+	if (curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+	    curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK &&
+	    curl_url_set(url, CURLUPART_HOST, name, 0) == CURLUE_OK) {
+		str_printf(&text, "%s:%s", host, port);
+		header_add(h, "Host", text.text);
+		str_clear(&text);
+		str_printf(&text, "%s:%s:%s:%s", name, port, host, port);
+		h->connect_to = curl_slist_append(NULL, text.text);
+		(void)curl_easy_setopt(h->easy, CURLOPT_CONNECT_TO, h->connect_to);
+		r = 0;
+	}
+	str_fini(&text);
+	curl_free(host);
+	curl_free(port);
+	return r;
+}
+
+static int url_set(struct handle *h, const struct handle_config *c)
+{
+	const struct kubeconfig *k = c->grant->where;
+	struct str text = { 0 };
+	CURLU *url = curl_url();
+	char *full = NULL;
+	int r = 0;
+
+	str_printf(&text, "%s%s", handle_server(k, c->server), c->path);
+	if (url == NULL || curl_url_set(url, CURLUPART_URL, text.text, 0) != CURLUE_OK)
+		r = -EINVAL;
+	if (r == 0 && k->tls_server_name != NULL)
+		r = tls_name_set(h, url, k->tls_server_name);
+	if (r == 0 && curl_url_get(url, CURLUPART_URL, &full, 0) != CURLUE_OK)
+		r = -EINVAL;
+	if (r == 0)
+		(void)curl_easy_setopt(h->easy, CURLOPT_URL, full);
+	curl_free(full);
+	curl_url_cleanup(url);
+	str_fini(&text);
+	return r;
+}
+
+static void tls_set(CURL *easy, const struct access_grant *g)
+{
+	(void)curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	if (g->where->is_insecure) {
+		(void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
+		(void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
+	}
+	if (g->ca != NULL) {
+		/* Trust this authority only, without the system's. */
+		(void)curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
+		(void)curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+		blob_set(easy, CURLOPT_CAINFO_BLOB, g->ca);
+	}
+	blob_set(easy, CURLOPT_SSLCERT_BLOB, g->cert);
+	blob_set(easy, CURLOPT_SSLKEY_BLOB, g->key);
+}
+
+const char *handle_server(const struct kubeconfig *k, size_t server)
+{
+	return k->servers.v[server % k->servers.n];
+}
+
+bool handle_is_tls(const char *server)
+{
+	return strncasecmp(server, "https://", 8) == 0;
+}
+
+int handle_open(struct handle *ret, const struct handle_config *c)
+{
+	const struct access_grant *g = c->grant;
+	struct handle h = { .easy = curl_easy_init() };
+
+	if (h.easy == NULL || url_set(&h, c) < 0) {
+		handle_close(&h);
+		return -EINVAL;
+	}
+	(void)curl_easy_setopt(h.easy, CURLOPT_NOSIGNAL, 1L);
+	(void)curl_easy_setopt(h.easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	(void)curl_easy_setopt(h.easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+	(void)curl_easy_setopt(h.easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+	(void)curl_easy_setopt(h.easy, CURLOPT_USERAGENT, c->user_agent);
+	(void)curl_easy_setopt(h.easy, CURLOPT_CONNECTTIMEOUT_MS,
+			       (long)(c->connect_ns / NSEC_PER_MSEC));
+	if (g->where->proxy_url != NULL) {
+		(void)curl_easy_setopt(h.easy, CURLOPT_PROXY, g->where->proxy_url);
+		(void)curl_easy_setopt(h.easy, CURLOPT_NOPROXY, "");
+	}
+	header_add(&h, "Accept", c->accept);
+	if (g->authorization != NULL && handle_is_tls(handle_server(g->where, c->server)))
+		header_add(&h, "Authorization", g->authorization);
+	(void)curl_easy_setopt(h.easy, CURLOPT_HTTPHEADER, h.headers);
+	tls_set(h.easy, g);
+	*ret = h;
+	return 0;
+}
+
+void handle_close(struct handle *h)
+{
+	if (h->easy != NULL)
+		curl_easy_cleanup(h->easy);
+	curl_slist_free_all(h->headers);
+	curl_slist_free_all(h->connect_to);
+	*h = (struct handle){ 0 };
+}
