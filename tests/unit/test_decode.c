@@ -235,17 +235,17 @@ static const struct decode_case service_cases[] = {
 	{ "cluster IP is broadcast", "clusterIP: 255.255.255.255", -EINVAL,
 	  "spec.clusterIP: '255.255.255.255' is not the address of a host", NULL },
 	{ "cluster IP of the wrong family", "clusterIP: 'fd00::1', ipFamilies: [IPv4]", -EINVAL,
-	  "spec.clusterIP: 'fd00::1' is not IPv4, which spec.ipFamilies[0] says", NULL },
+	  "spec.clusterIP: 'fd00::1' is not IPv4, the family of spec.ipFamilies[0]", NULL },
 	{ "second cluster IP of the wrong family",
 	  "clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1, 10.96.0.2], ipFamilies: [IPv4, IPv6]",
-	  -EINVAL, "spec.clusterIPs[1]: '10.96.0.2' is not IPv6, which spec.ipFamilies[1] says",
+	  -EINVAL, "spec.clusterIPs[1]: '10.96.0.2' is not IPv6, the family of spec.ipFamilies[1]",
 	  NULL },
 	{ "cluster IP without a family",
 	  "clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1, 'fd00::1'], ipFamilies: [IPv4]", -EINVAL,
 	  "spec.clusterIPs[1]: 'fd00::1' has no family in spec.ipFamilies", NULL },
 	{ "two cluster IPs of one family",
 	  "clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1, 10.96.0.2]", -EINVAL,
-	  "spec.clusterIPs[1]: '10.96.0.2' is of the same family as the one before", NULL },
+	  "spec.clusterIPs[1]: '10.96.0.2' has the family of the previous address", NULL },
 	{ "clusterIPs disagree", "clusterIP: 10.96.0.1, clusterIPs: [10.96.0.2]", -EINVAL,
 	  "spec.clusterIPs[0]: '10.96.0.2' differs from spec.clusterIP '10.96.0.1'", NULL },
 	{ "clusterIPs without clusterIP", "clusterIPs: [10.96.0.2]", -EINVAL,
@@ -254,9 +254,9 @@ static const struct decode_case service_cases[] = {
 	  "spec.clusterIPs: 3 entries, at most 2", NULL },
 	{ "unknown family", "clusterIP: 10.96.0.1, ipFamilies: [ipv4]", 0,
 	  "shop/cart ClusterIP v4=10.96.0.1",
-	  "spec.ipFamilies[0]: 'ipv4' is not IPv4 or IPv6, the addresses tell" },
+	  "spec.ipFamilies[0]: 'ipv4' is not IPv4 or IPv6, ipFamilies is ignored" },
 	{ "family twice", "clusterIP: 10.96.0.1, ipFamilies: [IPv4, IPv4]", -EINVAL,
-	  "spec.ipFamilies[1]: 'IPv4' is given twice", NULL },
+	  "spec.ipFamilies[1]: 'IPv4' is listed twice", NULL },
 	{ "unknown type", "type: Loadbalancer, clusterIP: 10.96.0.1", 0,
 	  "shop/cart ClusterIP v4=10.96.0.1",
 	  "spec.type: 'Loadbalancer' is not ClusterIP, NodePort, LoadBalancer or ExternalName, "
@@ -349,10 +349,10 @@ static const struct decode_case service_cases[] = {
 	  "clusterIP: 10.96.0.1, loadBalancerSourceRanges: [10.0.0.0, 10.0.0.0/33, 10.0.0.0/8, '']",
 	  0, "shop/cart ClusterIP v4=10.96.0.1 from=10.0.0.0/8 bad-ranges=3",
 	  "spec.loadBalancerSourceRanges[0]: '10.0.0.0' is not an address prefix "
-	  "(ADDRESS/LENGTH); ignored, it allows no address; "
-	  "spec.loadBalancerSourceRanges[1]: '10.0.0.0/33' has no valid prefix length; ignored, "
+	  "(ADDRESS/LENGTH); it allows no address; "
+	  "spec.loadBalancerSourceRanges[1]: '10.0.0.0/33' has no valid prefix length; "
 	  "it allows no address; "
-	  "spec.loadBalancerSourceRanges[3]: '' is not an address prefix (ADDRESS/LENGTH); ignored, "
+	  "spec.loadBalancerSourceRanges[3]: '' is not an address prefix (ADDRESS/LENGTH); "
 	  "it allows no address" },
 
 	/* policies */
@@ -527,7 +527,7 @@ static const struct decode_case slice_cases[] = {
 	{ "EPS-07 nothing in it", "addressType: IPv4, endpoints: null, ports: null", 0,
 	  "shop/s of cart v4", NULL },
 	{ "EPS-01 T-027 FQDN", "addressType: FQDN, endpoints: [{addresses: [example.org]}]",
-	  DECODE_IGNORED, NULL, "addressType: FQDN cannot be balanced to, the slice is ignored" },
+	  DECODE_IGNORED, NULL, "addressType: FQDN is not supported, the slice is ignored" },
 	{ "unknown address type", "addressType: ipv4", DECODE_IGNORED, NULL,
 	  "addressType: 'ipv4' is not IPv4, IPv6 or FQDN, the slice is ignored" },
 	{ "no address type", "endpoints: []", -EINVAL, "addressType: missing", NULL },
@@ -582,7 +582,8 @@ static const struct decode_case slice_meta_cases[] = {
 	  DECODE_IGNORED, NULL,
 	  "metadata.labels[kubernetes.io/service-name]: missing, the slice is ignored" },
 	{ "no service by that name can exist", "name: a, labels: {kubernetes.io/service-name: A}",
-	  -EINVAL, "metadata.labels[kubernetes.io/service-name]: 'A' names no service", NULL },
+	  -EINVAL, "metadata.labels[kubernetes.io/service-name]: 'A' is not the name of a service",
+	  NULL },
 	{ "IN-04 T-008 headless",
 	  "name: a, labels: {kubernetes.io/service-name: cart, service.kubernetes.io/headless: ''}",
 	  DECODE_IGNORED, NULL, NULL },

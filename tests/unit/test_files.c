@@ -464,8 +464,8 @@ static void test_ignored(void **state)
 			       "{name: s, namespace: x, labels: "
 			       "{kubernetes.io/service-name: a}}\n");
 	expect_model(w, "x/a 10.96.0.1 80");
-	expect_problems(w, "a.yaml:11: note: EndpointSlice x/s: addressType: FQDN cannot be "
-			   "balanced to, the slice is ignored\n");
+	expect_problems(w, "a.yaml:11: note: EndpointSlice x/s: addressType: FQDN is not "
+			   "supported, the slice is ignored\n");
 	put(w, "f/a.yaml", SERVICE("a", "80") SLICE("s", "a"));
 	expect_model(w, "x/a 10.96.0.1 80 (s:1)");
 	expect_problems(w, "");

@@ -141,7 +141,7 @@ static const struct {
 	{ "bad UTF-8 in text", false, SERVICE("a") "---\nx: 1\ny: \xff\n",
 	  "1: Service default/a good\n7: document unreadable: invalid leading UTF-8 octet\n" },
 	{ "a key twice", false, "kind: Service\nkind: Node\n",
-	  "2: Service unreadable: the key 'kind' is given twice\n" },
+	  "2: Service unreadable: duplicate key 'kind'\n" },
 
 	{ "field at fault, and its line", false,
 	  "apiVersion: v1\nkind: Service\nmetadata:\n  name: cart\n  namespace: shop\nspec:\n"
@@ -172,7 +172,7 @@ static const struct {
 	  "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: s, labels:\n"
 	  "  {kubernetes.io/service-name: a}}\naddressType: FQDN\n",
 	  "1: EndpointSlice default/s ignored\n"
-	  "5: note: EndpointSlice default/s: addressType: FQDN cannot be balanced to, "
+	  "5: note: EndpointSlice default/s: addressType: FQDN is not supported, "
 	  "the slice is ignored\n" },
 	{ "note", false,
 	  SERVICE("a") "---\napiVersion: v1\nkind: Service\nmetadata: {name: b}\nspec:\n"
@@ -242,10 +242,10 @@ static const struct {
 	{ "JSON, a key twice", true, "{\"a\":1,\n\"a\":2}",
 	  "2: document unreadable: duplicate object key\n" },
 	{ "JSON, wrong bracket: the rest is lost", true, JSON("a") "\n{]\n" JSON("b"),
-	  "1: Service default/a good\n3: document unreadable: ']' where '}' should be\n" },
+	  "1: Service default/a good\n3: document unreadable: ']' instead of '}'\n" },
 	{ "JSON, cut", true, JSON("a") "\n{\"kind\":",
 	  "1: Service default/a good\n"
-	  "3: document unreadable: ends inside an object that began in line 3\n" },
+	  "3: document unreadable: ends inside the object of line 3\n" },
 	{ "JSON, UTF-16 escapes", true,
 	  "{\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":{\"name\":\"a\","
 	  "\"annotations\":{\"x\":\"\\ud83d\\ude00\"}},\"spec\":{\"clusterIP\":\"10.96.0.1\"}}",

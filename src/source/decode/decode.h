@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * source/decode - from Kubernetes JSON to the model's objects.
+ * source/decode - convert Kubernetes JSON to the model's objects.
  *
  *     decode_kind() -> decode_object() or decode_service(), decode_slice(), ...
  *
- * One decoder for manifests and for the API: it works on jansson values, however
- * they were read. It is strict where an object contradicts itself or the API's
- * rules, and tolerant exactly where doc/behaviour.md says so:
+ * One decoder for manifests and for the API, with jansson values as input. An object that
+ * contradicts itself or the API's rules is rejected, with the exceptions of doc/behaviour.md:
  *
- *   refused   the object as a whole: a negative result, `err` reads
+ *   rejected  the whole object: a negative result, `err` is
  *             "spec.ports[2].port: 70000 is not in 1..65535"
- *   skipped   one entry of it (SVC-14, SVC-23, EPS-05, EPS-06, EPS-09, EPS-19), or a word
- *             that this version does not know (IN-44: a port's protocol; the default of a
- *             policy takes its place):
- *             told through `note`, the rest of the object counts
- *   ignored   a valid object that is not for vipd (EPS-01, IN-04, IN-34): the
- *             result DECODE_IGNORED; what an earlier version said is void
+ *   skipped   one entry (SVC-14, SVC-23, EPS-05, EPS-06, EPS-09, EPS-19), or an unknown word
+ *             (IN-44: the protocol of a port; a policy gets its default): reported by `note`,
+ *             the rest of the object is valid
+ *   ignored   a valid object that is not for vipd (EPS-01, IN-04, IN-34): DECODE_IGNORED;
+ *             an earlier version of the object is void
  *
- * A null value counts as absent. Fields that vipd does not need are not looked
- * at (IN-41 to IN-43).
+ * A null value counts as absent. Fields that vipd does not need are not read (IN-41 to IN-43).
  */
 #pragma once
 
@@ -29,7 +26,7 @@
 #include "model/object.h"
 
 enum object_kind {
-	OBJECT_KIND_OTHER = 0, /* nothing vipd reads */
+	OBJECT_KIND_OTHER = 0, /* a kind that vipd does not read */
 	OBJECT_KIND_SERVICE,
 	OBJECT_KIND_SLICE,
 	OBJECT_KIND_NODE,
@@ -48,32 +45,32 @@ struct object {
 		struct service_cidr *cidr;
 	};
 };
-/* Frees what `o` holds and leaves it empty; accepts an empty one. */
+/* Free the content of `o`, which is empty then. Accepts an empty `o`. */
 void object_fini(struct object *o);
 static inline void object_fini_auto(struct object *o)
 {
 	object_fini(o);
 }
 
-/* Where in an object the decoder is: a field of an object, or an element of a list. */
+/* One step to a value: a field of an object, or an element of a list. */
 struct decode_step {
 	const json_t *in;
-	const char *key; /* NULL: `in` is a list, `index` counts */
+	const char *key; /* NULL: `in` is a list, the step is `index` */
 	size_t index;
 };
 #define DECODE_STEPS_MAX 10
 
-/* What a decoder is told, and where it stands; zeroed memory is valid. */
+/* Parameters and position of a decoder; zeroed memory is valid. */
 struct decode {
 	/* An entry was skipped: "spec.externalIPs[1]: 'abc' is not an IP address, skipped". */
 	void (*note)(void *arg, const struct decode *d, const char *text);
 	void *arg;
-	/* Namespace of objects that name none; NULL refuses them. */
+	/* Namespace of objects without one; NULL: such objects are rejected. */
 	const char *default_ns;
-	bool is_strict; /* decode_fields() refuses instead of noting */
+	bool is_strict; /* decode_fields() rejects instead of noting */
 	/*
-	 * After a refusal and during a note, steps[0] to steps[depth] lead from the
-	 * object to the value at fault; steps[0].in is NULL when it is the object.
+	 * After a rejection and during a note, steps[0] to steps[depth] lead from the object to
+	 * the invalid value; steps[0].in is NULL if the object itself is invalid.
 	 */
 	struct decode_step steps[DECODE_STEPS_MAX];
 	size_t depth;
@@ -82,38 +79,37 @@ struct decode {
 #define DECODE_IGNORED 1
 
 /*
- * What is it? A kind vipd reads, in a version it knows; OBJECT_KIND_OTHER for
- * foreign kinds and groups. OBJECT_KIND_LIST also sets `items`: the kind of the
- * list's entries, OBJECT_KIND_LIST when each names its own. -EINVAL: no kind or
- * apiVersion, or a version of a known kind that is not supported.
+ * Kind of an object in a supported version; OBJECT_KIND_OTHER for other kinds and groups.
+ * OBJECT_KIND_LIST also sets `items`: the kind of the list's entries, or OBJECT_KIND_LIST if each
+ * entry has its own. -EINVAL: no kind or apiVersion, or an unsupported version of a known kind.
  */
 MUST_USE int decode_kind(enum object_kind *ret, enum object_kind *items, const json_t *obj,
 			 struct decode *d, struct err *err);
 /*
- * Namespace and name only, for objects that may be refused otherwise. References
- * for the caller; `ns` is NULL for kinds without. -EINVAL when they are not valid.
+ * Namespace and name of an object that may be invalid otherwise. The caller owns the references;
+ * `ns` is NULL for kinds without namespace. -EINVAL: invalid namespace or name.
  */
 MUST_USE int decode_key(const struct name **ns, const struct name **name, enum object_kind kind,
 			const json_t *obj, struct decode *d, struct err *err);
 
-/* 0 or DECODE_IGNORED (slices only), `ret` set on 0 only; -EINVAL, -E2BIG refused. */
+/* 0 (sets `ret`), DECODE_IGNORED (slices only), or rejected: -EINVAL, -E2BIG. */
 MUST_USE int decode_service(struct service **ret, const json_t *obj, struct decode *d,
 			    struct err *err);
 MUST_USE int decode_slice(struct slice **ret, const json_t *obj, struct decode *d, struct err *err);
 MUST_USE int decode_service_cidr(struct service_cidr **ret, const json_t *obj, struct decode *d,
 				 struct err *err);
-/* The same by kind; `kind` is one of the four. */
+/* Decode an object of `kind`, one of the four. Results as above. */
 MUST_USE int decode_object(struct object *ret, enum object_kind kind, const json_t *obj,
 			   struct decode *d, struct err *err);
 
 /*
- * Name the fields of an object that the API does not have: a note each (of a list, those of
- * its first element that has some), or with `is_strict` -EINVAL for the first.
+ * Report fields that the API does not have: one note each (of a list, those of the first element
+ * with unknown fields), or -EINVAL for the first one with `is_strict`.
  */
 MUST_USE int decode_fields(enum object_kind kind, const json_t *obj, struct decode *d,
 			   struct err *err);
 
-/* What jansson says, without the text that it quotes: that may be a secret. */
+/* Jansson's message without the text it quotes, which may be a secret. */
 static inline const char *json_error_words(json_error_t *e)
 {
 	char *quote = strstr(e->text, " near '");

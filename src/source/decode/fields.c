@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * decode/fields - the fields that the API has, so that a misspelled one is noticed.
+ * decode/fields - tables of the API's fields, to report misspelled ones.
  *
- * For manifests only: an API server prunes unknown fields or is of a later version. Fields
- * that vipd does not use are known all the same (section 1.7 of doc/behaviour.md). Below
- * labels, annotations, selector, status and the Node's spec nothing is looked at.
+ * For manifests only: an API server prunes unknown fields, or is of a later version. The tables
+ * include fields that vipd does not use (section 1.7 of doc/behaviour.md). Content of labels,
+ * annotations, selector, status and the Node's spec is not checked.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 struct known {
 	const char *name;
 	const struct known
-		*of; /* of the value, or of the elements of a list; NULL: not looked at */
+		*of; /* fields of the value, or of the elements of a list; NULL: not checked */
 };
 
 #define END                \
@@ -154,7 +154,7 @@ static const struct known *known_find(const struct known *known, const char *key
 static int object_check(const json_t *obj, const struct known *known, struct decode *d,
 			struct err *err);
 
-/* A list repeats its mistakes: the first element that has one speaks for all. */
+/* Report the first element with unknown fields only: lists repeat their mistakes. */
 static int list_check(const json_t *list, const struct known *known, struct decode *d,
 		      struct err *err)
 {
@@ -174,7 +174,7 @@ static int list_check(const json_t *list, const struct known *known, struct deco
 	return r;
 }
 
-/* 1: something was noted. Values of other types than wanted are the decoder's business. */
+/* 1: a field was noted. The decoder checks the types of values. */
 static int object_check(const json_t *obj, const struct known *known, struct decode *d,
 			struct err *err)
 {
@@ -182,7 +182,7 @@ static int object_check(const json_t *obj, const struct known *known, struct dec
 	json_t *v;
 	int found = 0;
 
-	/* jansson's macro wants to write to `obj`; it does not. */
+	/* jansson's macro takes a pointer without const; it does not write. */
 	json_object_foreach ((json_t *)(uintptr_t)obj, key, v) {
 		const struct known *k = known_find(known, key);
 		int r = 1;

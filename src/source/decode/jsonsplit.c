@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* decode/jsonsplit - a bracket counter with two buffers. */
+/* decode/jsonsplit - see jsonsplit.h. A bracket counter with two buffers. */
 #include "source/decode/jsonsplit.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static bool is_space(char c)
 
 /* --- pieces --------------------------------------------------------------- */
 
-/* The piece in hand breaks a bound: is that the end? */
+/* The current piece exceeds a limit: -E2BIG, or 0 if the caller skips such pieces. */
 static int too_big(struct jsonsplit *s, struct err *err)
 {
 	if (s->ops->too_big == NULL) {
@@ -36,7 +36,7 @@ static int too_big(struct jsonsplit *s, struct err *err)
 	return 0;
 }
 
-/* Bytes that belong to the piece in hand. */
+/* Append bytes to the current piece. */
 static int keep(struct jsonsplit *s, const char *data, size_t len, struct err *err)
 {
 	struct str *to = s->state == JSONSPLIT_ITEM ? &s->item : &s->root;
@@ -135,10 +135,10 @@ static int close_bracket(struct jsonsplit *s, char c, struct err *err)
 	bool is_list;
 
 	if (s->depth == 0)
-		return err_set(err, -EINVAL, "'%c' closes nothing", c);
+		return err_set(err, -EINVAL, "'%c' without an opening bracket", c);
 	is_list = s->is_list >> (s->depth - 1) & 1;
 	if (is_list != (c == ']'))
-		return err_set(err, -EINVAL, "'%c' where '%c' should be", c, is_list ? ']' : '}');
+		return err_set(err, -EINVAL, "'%c' instead of '%c'", c, is_list ? ']' : '}');
 	s->depth--;
 	return 0;
 }
@@ -156,8 +156,8 @@ static void root_text_done(struct jsonsplit *s)
 /* --- the stream ----------------------------------------------------------- */
 
 /*
- * No JSON holds such bytes, quoted or not. Without a look for them garbage could open
- * quotes or brackets, and all that follows would be waited for as part of it.
+ * Bytes that JSON never contains. Without this check quotes or brackets in garbage would make the
+ * rest of the stream part of one object.
  */
 static bool is_forbidden(char c)
 {
@@ -169,7 +169,7 @@ static int forbidden(char c, struct err *err)
 	return err_set(err, -EINVAL, "not JSON: byte 0x%02x", (unsigned char)c);
 }
 
-/* Inside quotes: everything up to and with the closing one, as far as there is. */
+/* Inside quotes: consume up to and including the closing quote. */
 static int feed_text(struct jsonsplit *s, const char *data, size_t len, size_t *used,
 		     struct err *err)
 {
@@ -178,7 +178,7 @@ static int feed_text(struct jsonsplit *s, const char *data, size_t len, size_t *
 
 	*used = 0;
 	for (; i < len && s->is_text; i++) {
-		if ((unsigned char)data[i] < ' ') /* line ends as well */
+		if ((unsigned char)data[i] < ' ') /* including line ends */
 			return forbidden(data[i], err);
 		if (s->is_escaped)
 			s->is_escaped = false;
@@ -194,14 +194,14 @@ static int feed_text(struct jsonsplit *s, const char *data, size_t len, size_t *
 	return r;
 }
 
-/* Between objects: 0 with `*used` 0 when one begins. */
+/* Between objects: `*used` is 0 if an object begins. */
 static int feed_between(struct jsonsplit *s, char c, size_t *used, struct err *err)
 {
 	*used = is_space(c);
 	if (is_space(c))
 		return 0;
 	if (c != '{')
-		return err_set(err, -EINVAL, "'%c' where an object should begin",
+		return err_set(err, -EINVAL, "'%c' instead of an object",
 			       c > ' ' && c < 0x7f ? c : '?');
 	s->state = JSONSPLIT_ROOT;
 	s->root_line = s->line;
@@ -236,7 +236,7 @@ static int feed_value(struct jsonsplit *s, char c, size_t *used, struct err *err
 	if (is_forbidden(c))
 		return forbidden(c, err);
 	if (s->state == JSONSPLIT_ITEM && s->depth == 2 && (c == ',' || c == ']'))
-		return item_done(s, err); /* feed_items() goes on with this byte */
+		return item_done(s, err); /* feed_items() consumes this byte */
 	*used = 1;
 	if (c == '"') {
 		s->is_text = true;
@@ -259,7 +259,7 @@ static int feed_value(struct jsonsplit *s, char c, size_t *used, struct err *err
 	return r;
 }
 
-/* How many bytes from the start are of no interest to feed_value(). */
+/* Number of leading bytes that feed_value() need not read one by one. */
 static size_t dull(const char *data, size_t len)
 {
 	size_t i = 0;
@@ -291,7 +291,7 @@ int jsonsplit_feed(struct jsonsplit *s, const char *data, size_t len, struct err
 	int r;
 
 	if (s->state == JSONSPLIT_FAILED)
-		return err_set(err, -EINVAL, "the stream is broken");
+		return err_set(err, -EINVAL, "malformed stream");
 	for (; len > 0; data += used, len -= used) {
 		bool was_text = s->is_text;
 
@@ -309,11 +309,11 @@ int jsonsplit_feed(struct jsonsplit *s, const char *data, size_t len, struct err
 int jsonsplit_end(struct jsonsplit *s, struct err *err)
 {
 	if (s->state == JSONSPLIT_FAILED)
-		return err_set(err, -EINVAL, "the stream is broken");
+		return err_set(err, -EINVAL, "malformed stream");
 	if (s->state == JSONSPLIT_BETWEEN)
 		return 0;
 	s->state = JSONSPLIT_FAILED;
-	return err_set(err, -EINVAL, "ends inside an object that began in line %u", s->root_line);
+	return err_set(err, -EINVAL, "ends inside the object of line %u", s->root_line);
 }
 
 void jsonsplit_root(const struct jsonsplit *s, struct str *ret)
@@ -325,7 +325,7 @@ void jsonsplit_root(const struct jsonsplit *s, struct str *ret)
 
 /* --- lines of values ------------------------------------------------------ */
 
-/* A place in text that is known to be JSON. */
+/* A position in valid JSON. */
 struct place {
 	const char *p;
 	const char *end;
@@ -366,7 +366,7 @@ static void skip_value(struct place *at)
 	}
 }
 
-/* From a container's first byte to the value of the step; false when it has none. */
+/* Move from a container's first byte to the value of the step; false: none. */
 static bool place_step(struct place *at, const struct decode_step *step)
 {
 	size_t key_len = step->key ? strlen(step->key) : 0;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * decode/jsonsplit - cut a stream of JSON into objects, without a tree of all.
+ * decode/jsonsplit - split a stream of JSON into objects without a tree of the whole.
  *
  *     jsonsplit_init -> jsonsplit_feed, ... -> jsonsplit_end -> jsonsplit_fini
  *
- * The stream is any number of objects, one after the other. Each is handed out
- * as text; of an object with a list "items" first every entry of that list, then
- * the object itself with the list empty. So the memory needed is that of the
- * largest entry, in a folder of manifests as in an API server's answer.
+ * The stream is a sequence of objects. Each is passed on as text; of an object with a list "items",
+ * first each entry of the list, then the object with an empty list. The memory needed is that of
+ * the largest entry.
  *
- * Only brackets and quotes are looked at: what is handed out balances, but is
- * not yet known to be JSON (json_loadb() tells). A stream whose brackets do not
- * match is refused from there on, because nobody can say where it goes on.
+ * The splitter reads brackets and quotes only: the brackets of a piece match, but json_loadb() must
+ * still check it. A bracket that does not match ends the stream, because the end of its object is
+ * unknown.
  */
 #pragma once
 
@@ -29,24 +28,24 @@ struct decode;
 struct json_piece {
 	const char *text; /* terminated; borrowed for the call */
 	size_t len;
-	uint32_t line; /* of its first byte; the stream begins with line 1 */
-	size_t index;  /* of an item in its list */
+	uint32_t line; /* of the first byte; the stream begins with line 1 */
+	size_t index;  /* of an item in the list */
 };
 
 struct jsonsplit_ops {
-	/* Anything but 0 ends jsonsplit_feed() and is its result. */
+	/* A result other than 0 ends jsonsplit_feed() and is its result. */
 	int (*item)(void *arg, const struct json_piece *p, struct err *err);
 	int (*object)(void *arg, const struct json_piece *p, struct err *err);
 	/*
-	 * A piece over the bounds, of which `p` has the beginning, is left out and the
-	 * stream goes on. NULL: it ends there with -E2BIG.
+	 * A piece over the limits is skipped; `p` is its beginning. NULL: the stream ends with
+	 * -E2BIG.
 	 */
 	int (*too_big)(void *arg, const struct json_piece *p, const char *why, struct err *err);
 };
 
 enum jsonsplit_state {
 	JSONSPLIT_BETWEEN = 0, /* between objects */
-	JSONSPLIT_ROOT,        /* in an object, not in its items */
+	JSONSPLIT_ROOT,        /* in an object, outside its items */
 	JSONSPLIT_ITEMS,       /* in the list, between entries */
 	JSONSPLIT_ITEM,
 	JSONSPLIT_FAILED,
@@ -60,15 +59,15 @@ struct jsonsplit {
 	struct str item;
 	uint64_t is_list; /* bit d: the bracket at depth d is '[' */
 	unsigned int depth;
-	bool is_text;    /* inside quotes ... */
-	bool is_escaped; /* ... after a backslash */
+	bool is_text;    /* inside quotes */
+	bool is_escaped; /* inside quotes, after a backslash */
 	bool wants_key;  /* depth 1: the next text is a key */
 	bool is_items;   /* depth 1: the last key was "items" */
-	size_t text_at;  /* where the last text of depth 1 began, in `root` */
+	size_t text_at;  /* offset in `root` of the last text of depth 1 */
 	size_t root_cost;
 	size_t item_cost;
-	bool is_too_big; /* the rest of this piece is left out ... */
-	struct err why;  /* ... for this reason */
+	bool is_too_big; /* the rest of this piece is skipped */
+	struct err why;  /* reason of is_too_big */
 	size_t index;
 	uint32_t line;
 	uint32_t root_line;
@@ -78,15 +77,14 @@ struct jsonsplit {
 void jsonsplit_init(struct jsonsplit *s, const struct jsonsplit_ops *ops, void *arg);
 void jsonsplit_fini(struct jsonsplit *s);
 /*
- * 0, or what an operation returned; -EINVAL for a stream that does not balance,
- * -E2BIG for a piece over the bounds. After an error s->line is its line, and
- * every further call fails.
+ * 0, or the result of an operation; -EINVAL: brackets do not match; -E2BIG: a piece over the
+ * limits. After an error s->line is its line, and every call fails.
  */
 MUST_USE int jsonsplit_feed(struct jsonsplit *s, const char *data, size_t len, struct err *err);
-/* -EINVAL when an object is not complete. */
+/* -EINVAL: the last object is incomplete. */
 MUST_USE int jsonsplit_end(struct jsonsplit *s, struct err *err);
-/* While an item is handed out: the fields of its object so far, as text that balances. */
+/* During item(): text of the list's object so far, with matching brackets. */
 void jsonsplit_root(const struct jsonsplit *s, struct str *ret);
 
-/* The line of the value that `d`'s steps lead to in `p`, which json_loadb() has read. */
+/* Line of the value at the steps of `d` in `p`, which json_loadb() has accepted. */
 uint32_t json_piece_line_of(const struct json_piece *p, const struct decode *d);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* decode/meta - kinds, names and other things every object has. */
+/* decode/meta - see meta.h. */
 #include "source/decode/meta.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ static bool version_is_known(size_t kind, const char *version)
 	return false;
 }
 
-/* "group/version" against row `kind`; the group decides whether it is that kind at all. */
+/* Compare "group/version" with row `kind`; another group is another kind. */
 static int match_version(enum object_kind *ret, size_t kind, const char *api, struct decode *d,
 			 struct err *err)
 {
@@ -75,7 +75,7 @@ static int match_version(enum object_kind *ret, size_t kind, const char *api, st
 	return 0;
 }
 
-/* Row of `kinds`, of which the first `len` bytes of `name` are the name. */
+/* Find the row of `kinds` for the first `len` bytes of `name`. */
 static bool kind_find(size_t *ret, const char *name, size_t len)
 {
 	for (*ret = 0; *ret < ARRAY_SIZE(kinds); (*ret)++)
@@ -173,7 +173,7 @@ static bool has_namespace(enum object_kind kind)
 	return kind == OBJECT_KIND_SERVICE || kind == OBJECT_KIND_SLICE;
 }
 
-static int refuse_name(struct decode *d, const char *text, bool wants_label, struct err *err)
+static int reject_name(struct decode *d, const char *text, bool wants_label, struct err *err)
 {
 	size_t max = wants_label ? DNS_LABEL_MAX : DNS_SUBDOMAIN_MAX;
 
@@ -206,7 +206,7 @@ int meta_read(struct meta *ret, enum object_kind kind, const json_t *obj, struct
 		if (m.ns == NULL)
 			return trail_refuse(d, err, "missing");
 		if (!is_dns_label(m.ns))
-			return refuse_name(d, m.ns, true, err);
+			return reject_name(d, m.ns, true, err);
 	}
 	r = trail_text(&m.name, d, m.obj, "name", err);
 	if (r < 0)
@@ -214,7 +214,7 @@ int meta_read(struct meta *ret, enum object_kind kind, const json_t *obj, struct
 	if (m.name == NULL || m.name[0] == '\0')
 		return trail_refuse(d, err, "missing");
 	if (is_service ? !is_dns_label(m.name) : !is_dns_subdomain(m.name))
-		return refuse_name(d, m.name, is_service, err);
+		return reject_name(d, m.name, is_service, err);
 	trail_out(d);
 	*ret = m;
 	return 0;
@@ -315,7 +315,7 @@ int decode_port_name(const struct name **ret, const char *text, struct decode *d
 	if (text == NULL)
 		text = "";
 	if (text[0] != '\0' && !is_dns_label(text))
-		return refuse_name(d, text, true, err);
+		return reject_name(d, text, true, err);
 	*ret = name_get_str(text);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * decode/meta - what all objects have in common: names, labels, values of text.
+ * decode/meta - names, labels and text values, for all kinds.
  *
  * Internal to decode/. Everything is borrowed from the JSON object.
  */
@@ -12,10 +12,10 @@
 #define DNS_SUBDOMAIN_MAX 253
 
 struct meta {
-	const char *ns; /* NULL for kinds without */
+	const char *ns; /* NULL for kinds without namespace */
 	const char *name;
-	const json_t *root; /* the object ... */
-	const json_t *obj;  /* ... and its metadata */
+	const json_t *root; /* the object */
+	const json_t *obj;  /* its metadata */
 };
 
 /* Namespace and name, valid for `kind`. The trail ends at the object itself. */
@@ -24,20 +24,19 @@ MUST_USE int meta_read(struct meta *ret, enum object_kind kind, const json_t *ob
 /* Text of metadata.labels[key] or metadata.annotations[key]; NULL when absent. */
 MUST_USE int meta_label(const char **ret, const struct meta *m, const char *key, struct decode *d,
 			struct err *err);
-/* Go back to that label, to refuse or note it; the object is done with then. */
+/* Make the label the current field, to reject or note it. No other field can be read afterwards. */
 void meta_label_at(const struct meta *m, const char *key, struct decode *d);
 const char *meta_annotation(const struct meta *m, const char *key);
 
-/* Lower-case letters, digits, '-' inside; at most 63. A first digit is fine (SEL-15). */
+/* Lower-case letters, digits, '-' inside; at most 63. May begin with a digit (SEL-15). */
 bool is_dns_label(const char *text);
-/* Such labels of any length, joined by dots, at most 253 in all. */
+/* Labels of any length, joined by dots, at most 253 characters. */
 bool is_dns_subdomain(const char *text);
 
 /*
- * A protocol (L4PROTO_UNSET with a note: unknown) and an address as services and slices spell them,
- * at the current field. decode_address() takes no address that cannot be one host: unspecified,
- * multicast, broadcast. Its -EINVAL leaves the decision to the caller; `err`
- * has no path.
+ * The field "protocol" (unknown: L4PROTO_UNSET and a note), and an IP address. decode_address()
+ * returns -EINVAL also for addresses that are not of one host: unspecified, multicast, broadcast;
+ * `err` has no path.
  */
 MUST_USE int trail_proto(uint8_t *ret, struct decode *d, const json_t *obj, struct err *err);
 MUST_USE int decode_address(struct ip_addr *ret, const char *text, struct err *err);

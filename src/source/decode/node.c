@@ -46,7 +46,7 @@ static int prefix_put(struct node *n, const char *text, struct decode *d, struct
 	return 0;
 }
 
-/* spec.podCIDRs; old objects have only spec.podCIDR. */
+/* spec.podCIDRs, or spec.podCIDR of old objects. */
 static int pod_cidrs_decode(struct node *n, const json_t *spec, struct decode *d, struct err *err)
 {
 	const json_t *list;
@@ -75,7 +75,7 @@ static int pod_cidrs_decode(struct node *n, const json_t *spec, struct decode *d
 	return 0;
 }
 
-/* One pass over status.addresses, for entries of `type`. The trail stands inside the list. */
+/* Append the entries of status.addresses with type `want`. The trail is inside the list. */
 static int addresses_of_type(struct node *n, const json_t *list, const char *want, struct decode *d,
 			     struct err *err)
 {
@@ -230,7 +230,7 @@ int decode_object(struct object *ret, enum object_kind kind, const json_t *obj, 
 		break;
 	case OBJECT_KIND_OTHER:
 	case OBJECT_KIND_LIST:
-		return trail_refuse(d, err, "not an object that can be read");
+		return trail_refuse(d, err, "unsupported kind");
 	}
 	if (r == 0)
 		*ret = o;

@@ -2,10 +2,9 @@
 /*
  * decode/service - core/v1 Service, sections 2 and 3 of doc/behaviour.md.
  *
- * A Service contradicts itself when its cluster IPs and families disagree, or
- * when two of its ports cannot be told apart by clients or by endpoints; then it
- * is refused as the API would refuse it. Addresses that only add frontends
- * (external IPs, ingress) are skipped one by one when they are bad.
+ * A Service is rejected, as by the API, if its cluster IPs contradict its families, or if two ports
+ * have the same number and protocol, node port or name. Invalid addresses that only add frontends
+ * (external IPs, ingress) are skipped one by one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,8 +16,8 @@
 #define LABEL_PROXY_NAME "service.kubernetes.io/service-proxy-name"
 
 /*
- * One of `n` words, as an index; absent or empty is 0, which is the default, and so is a word
- * of a later version of the API, with a note (IN-44).
+ * Index of a field's value in `words`. Absent or empty: 0, the default. An unknown word, perhaps of
+ * a later version of the API: 0 and a note (IN-44).
  */
 static int word_field(size_t *ret, struct decode *d, const json_t *obj, const char *key,
 		      const char *const *words, size_t n, struct err *err)
@@ -44,7 +43,7 @@ static int word_field(size_t *ret, struct decode *d, const json_t *obj, const ch
 
 /* --- ports ---------------------------------------------------------------- */
 
-/* `ret` without a protocol: the port is skipped. */
+/* Leaves ret->proto L4PROTO_UNSET for a port to be skipped. */
 static int port_decode(struct service_port *ret, const json_t *port, struct decode *d,
 		       struct err *err)
 {
@@ -72,7 +71,7 @@ static int port_decode(struct service_port *ret, const json_t *port, struct deco
 	return decode_port_name(&ret->name, name, d, err);
 }
 
-/* What must differ between two ports, and the ports' order in the list. */
+/* A value that must be unique among the ports, and the index of its port. */
 struct port_claim {
 	const struct name *name;
 	uint32_t number;
@@ -99,7 +98,8 @@ static bool claims_are_equal(const struct port_claim *a, const struct port_claim
 	return a->proto == b->proto && a->number == b->number && a->name == b->name;
 }
 
-/* The first port, in order of the list, that claims what an earlier one has; NULL if none. */
+/* The first port of the list with the value of an earlier port, whose index is `earlier`; or NULL.
+ */
 static const struct port_claim *claim_conflict(struct port_claim *claims, size_t n,
 					       uint32_t *earlier)
 {
@@ -143,7 +143,7 @@ static size_t claims_fill(struct port_claim *claims, const struct service *s, en
 	return n;
 }
 
-/* Where the `i`th of the ports that count stands in spec.ports: those before it may be skipped. */
+/* Index in spec.ports of the `i`th port that was not skipped. */
 static uint32_t port_place(const json_t *list, uint32_t i)
 {
 	uint32_t place = 0;
@@ -157,7 +157,7 @@ static uint32_t port_place(const json_t *list, uint32_t i)
 	}
 }
 
-/* The trail stands inside spec.ports. */
+/* The trail is inside spec.ports. */
 static int ports_check(const struct service *s, const json_t *list, struct decode *d,
 		       struct err *err)
 {
@@ -258,19 +258,20 @@ static int families_decode(enum ipfam fams[static IPFAM_N], size_t *n, const jso
 		if (r < 0)
 			return r;
 		if (family_text_parse(&fams[i], text) < 0) {
-			trail_note(d, "'%.64s' is not IPv4 or IPv6, the addresses tell",
+			trail_note(d, "'%.64s' is not IPv4 or IPv6, ipFamilies is ignored",
 				   text ? text : "");
 			*n = 0;
 			break;
 		}
 		if (i > 0 && fams[i] == fams[0])
-			return trail_refuse(d, err, "'%s' is given twice", text);
+			return trail_refuse(d, err, "'%s' is listed twice", text);
 	}
 	trail_out(d);
 	return 0;
 }
 
-/* One cluster IP at the current field; `fams` may be empty: then the address tells (SEL-05). */
+/* Set the cluster IP of the current field. `n_fams` 0: the address determines the family (SEL-05).
+ */
 static int cluster_ip_put(struct service *s, const char *text, size_t i, const enum ipfam *fams,
 			  size_t n_fams, struct decode *d, struct err *err)
 {
@@ -282,11 +283,10 @@ static int cluster_ip_put(struct service *s, const char *text, size_t i, const e
 	if (n_fams > 0 && i >= n_fams)
 		return trail_refuse(d, err, "'%.64s' has no family in spec.ipFamilies", text);
 	if (n_fams > 0 && ip_fam(&a) != fams[i])
-		return trail_refuse(d, err, "'%.64s' is not %s, which spec.ipFamilies[%zu] says",
+		return trail_refuse(d, err, "'%.64s' is not %s, the family of spec.ipFamilies[%zu]",
 				    text, fams[i] == IPFAM_V4 ? "IPv4" : "IPv6", i);
 	if (ip_is_set(&s->cluster_ip[ip_fam(&a)]))
-		return trail_refuse(d, err, "'%.64s' is of the same family as the one before",
-				    text);
+		return trail_refuse(d, err, "'%.64s' has the family of the previous address", text);
 	s->cluster_ip[ip_fam(&a)] = a;
 	return 0;
 }
@@ -296,7 +296,7 @@ static bool is_none(const char *text)
 	return strcmp(text, "None") == 0;
 }
 
-/* spec.clusterIPs, when spec.clusterIP is `first`. */
+/* spec.clusterIPs; `first` is spec.clusterIP. */
 static int cluster_ips_decode(struct service *s, const json_t *list, const char *first,
 			      const enum ipfam *fams, size_t n_fams, struct decode *d,
 			      struct err *err)
@@ -346,7 +346,7 @@ static int cluster_ip_decode(struct service *s, const json_t *spec, struct decod
 		return r;
 	s->is_headless = first == NULL || first[0] == '\0' || is_none(first);
 	if (s->type == SERVICE_TYPE_EXTERNALNAME)
-		return 0; /* SEL-02: whatever it says is not served */
+		return 0; /* SEL-02: not served */
 	if (s->is_headless) {
 		if ((first == NULL || first[0] == '\0') && json_array_size(list) > 0)
 			return trail_refuse(d, err, "missing, although spec.clusterIPs is given");
@@ -367,14 +367,14 @@ static bool is_blank(const char *text)
 	return text[strspn(text, " \t\r\n")] == '\0';
 }
 
-/* Append unless it is there: what is written twice means nothing more. */
-#define vec_push_once(vec, value)                                                      \
-	do {                                                                           \
-		bool is_there = false;                                                 \
-		vec_for_each (it, (vec))                                               \
-			is_there = is_there || memcmp(it, &(value), sizeof(*it)) == 0; \
-		if (!is_there)                                                         \
-			*vec_push(vec) = (value);                                      \
+/* Append a value unless the vector contains it. */
+#define vec_push_once(vec, value)                                                          \
+	do {                                                                               \
+		bool is_present = false;                                                   \
+		vec_for_each (it, (vec))                                                   \
+			is_present = is_present || memcmp(it, &(value), sizeof(*it)) == 0; \
+		if (!is_present)                                                           \
+			*vec_push(vec) = (value);                                          \
 	} while (0)
 
 /* SVC-14. */
@@ -406,7 +406,7 @@ static int external_ips_decode(struct service *s, const json_t *spec, struct dec
 	return 0;
 }
 
-/* SVC-20, SVC-23: a range that cannot be read is counted, so that nothing opens because of it. */
+/* SVC-20, SVC-23: invalid ranges are counted, because they must not open the service. */
 static int source_ranges_decode(struct service *s, const json_t *spec, struct decode *d,
 				struct err *err)
 {
@@ -436,7 +436,7 @@ static int source_ranges_decode(struct service *s, const json_t *spec, struct de
 		trimmed[len] = '\0';
 		if (ip_prefix_parse(&p, trimmed, &why) < 0) {
 			s->n_bad_source_ranges++;
-			trail_note(d, "%s; ignored, it allows no address", why.text);
+			trail_note(d, "%s; it allows no address", why.text);
 			continue;
 		}
 		vec_push_once(&s->source_ranges, p);
@@ -538,7 +538,7 @@ static int affinity_decode(struct service *s, const json_t *spec, struct decode 
 	return 0;
 }
 
-/* SVC-26, SVC-28 to SVC-30; as written, the model applies them. */
+/* SVC-26, SVC-28 to SVC-30. Values as in the object; the model applies them. */
 static int policies_decode(struct service *s, const json_t *spec, struct decode *d, struct err *err)
 {
 	static const char *const words[] = { "Cluster", "Local" };
@@ -600,13 +600,13 @@ static int spec_decode(struct service *s, const json_t *obj, struct decode *d, s
 	return 0;
 }
 
-/* Values are kept as written, and are never a reason to refuse a service. */
-static const struct name *annotation(const struct meta *m, const char *key, const char *or_key)
+/* The value as in the object; no value rejects a service. */
+static const struct name *annotation(const struct meta *m, const char *key, const char *other_key)
 {
 	const char *text = meta_annotation(m, key);
 
-	if (text == NULL && or_key != NULL)
-		text = meta_annotation(m, or_key);
+	if (text == NULL && other_key != NULL)
+		text = meta_annotation(m, other_key);
 	if (text == NULL || strlen(text) > ANNOTATION_MAX)
 		return NULL;
 	return name_get_str(text);

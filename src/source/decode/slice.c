@@ -11,7 +11,7 @@
 #define LABEL_HEADLESS "service.kubernetes.io/headless"
 #define ANNOTATION_TRIGGER_TIME "endpoints.kubernetes.io/last-change-trigger-time"
 
-/* EPS-05, EPS-06: without a name or a number the port serves nobody. */
+/* EPS-05, EPS-06: a port without a name or a number is skipped. */
 static int port_decode(struct slice *s, const json_t *port, struct decode *d, struct err *err)
 {
 	struct slice_port p = { 0 };
@@ -202,7 +202,7 @@ static int hints_decode(struct slice_endpoint *e, const json_t *endpoint, struct
 	return 0;
 }
 
-/* For people only: whatever is odd about it is no reason to refuse anything. */
+/* For display only: an invalid targetRef is ignored. */
 static char *pod_name(const json_t *endpoint)
 {
 	const json_t *target = json_object_get(endpoint, "targetRef");
@@ -281,7 +281,7 @@ static int family_decode(struct slice *s, const json_t *obj, struct decode *d, s
 	if (text == NULL)
 		return trail_refuse(d, err, "missing");
 	if (strcmp(text, "FQDN") == 0) {
-		trail_note(d, "FQDN cannot be balanced to, the slice is ignored");
+		trail_note(d, "FQDN is not supported, the slice is ignored");
 		return DECODE_IGNORED;
 	}
 	if (strcmp(text, "IPv4") != 0 && strcmp(text, "IPv6") != 0) {
@@ -314,13 +314,13 @@ static int labels_decode(struct slice *s, const struct meta *m, struct decode *d
 	}
 	if (!is_dns_label(service)) {
 		meta_label_at(m, LABEL_SERVICE_NAME, d);
-		return trail_refuse(d, err, "'%.64s' names no service", service);
+		return trail_refuse(d, err, "'%.64s' is not the name of a service", service);
 	}
 	s->service = name_get_str(service);
 	return 0;
 }
 
-/* EPS-15: an opaque text to everybody but the server; numeric on all there are. */
+/* EPS-15: opaque by the API's rules, but a number on all known servers. */
 static uint64_t version_value(const char *text)
 {
 	char *end;

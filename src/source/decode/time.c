@@ -25,7 +25,7 @@ static bool is_next(const char **p, char a, char b)
 	return true;
 }
 
-/* Days from 1970-01-01 in the Gregorian calendar; March is made the first month. */
+/* Days since 1970-01-01 in the Gregorian calendar, computed with March as the first month. */
 static int64_t days(int year, int month, int day)
 {
 	int64_t y = month <= 2 ? year - 1 : year;
@@ -42,7 +42,7 @@ static int month_days(int year, int month)
 	return month == 2 && is_leap ? 29 : len[month - 1];
 }
 
-/* "YYYY-MM-DDTHH:MM:SS" to Unix seconds; a leap second counts as the one after it. */
+/* "YYYY-MM-DDTHH:MM:SS" to Unix seconds; a leap second equals the second after it. */
 static bool seconds(int64_t *ret, const char **p)
 {
 	int year = number(p, 4);

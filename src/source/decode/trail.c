@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* decode/trail - typed access with a trail. */
+/* decode/trail - see trail.h. */
 #include "source/decode/trail.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * decode/trail - reading fields of a JSON object, and naming the one at fault.
+ * decode/trail - read fields of a JSON object and report the path of an invalid one.
  *
  *     trail_start(d);
  *     trail_list(&ports, d, spec, "ports", MAX, err);
@@ -8,10 +8,9 @@
  *     ... trail_element(d, ports, i) ... trail_refuse(d, err, "is not an object");
  *     trail_out(d);
  *
- * Each getter makes its field the current one; trail_into() descends into it.
- * Nothing is formatted until something is refused or noted, so a good object
- * pays one store per field. After a refusal nobody goes out: the steps still
- * lead to the value (see struct decode).
+ * Each getter makes its field the current one; trail_into() descends into it. A path is formatted
+ * only for a rejection or a note, so a valid object costs one store per field. After a rejection
+ * callers do not call trail_out(): the steps lead to the invalid value (see struct decode).
  *
  * Internal to decode/.
  */
@@ -23,19 +22,19 @@ void trail_start(struct decode *d);
 void trail_into(struct decode *d);
 void trail_out(struct decode *d);
 
-/* The field or element, which becomes current; NULL when absent or null. */
+/* Make the field or element the current one. Returns NULL if it is absent or null. */
 const json_t *trail_field(struct decode *d, const json_t *obj, const char *key);
 const json_t *trail_element(struct decode *d, const json_t *list, size_t i);
 
-/* "path: text" into `err`; returns -EINVAL. */
+/* Store "path: text" in `err`; returns -EINVAL. */
 int trail_refuse(struct decode *d, struct err *err, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* Tell the note "path: text" if anybody listens. */
+/* Pass "path: text" to `note`, if it is set. */
 void trail_note(struct decode *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /*
- * Typed fields. Absent is 0: numbers and booleans keep what `ret` held, all else
- * becomes NULL (an empty list). Another type is refused. Text holds no NUL and,
- * like everything here, is borrowed from the object.
+ * Typed fields. Another type is rejected. If the field is absent, the result is 0: `ret` keeps its
+ * number or boolean, other types become NULL (an empty list). Text contains no NUL. All values are
+ * borrowed from the object.
  */
 MUST_USE int trail_text(const char **ret, struct decode *d, const json_t *obj, const char *key,
 			struct err *err);
@@ -45,7 +44,7 @@ MUST_USE int trail_bool(bool *ret, struct decode *d, const json_t *obj, const ch
 			struct err *err);
 MUST_USE int trail_object(const json_t **ret, struct decode *d, const json_t *obj, const char *key,
 			  struct err *err);
-/* -E2BIG when the list has more than `max` elements. */
+/* -E2BIG: more than `max` elements. */
 MUST_USE int trail_list(const json_t **ret, struct decode *d, const json_t *obj, const char *key,
 			size_t max, struct err *err);
 /* Element `i`, which must be an object or text. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * decode/yamlread - libyaml's events to jansson values.
+ * decode/yamlread - convert libyaml's events to jansson values.
  *
- * A stack of open containers, each with the key that waits for its value. Lines
- * are kept in a table beside the values: (container, ordinal of the child) and,
- * for the container itself, the ordinal LINE_SELF. The table is only searched
- * when something is wrong.
+ * A stack of open containers, each with the key of its next value. A table has the line of each
+ * value: (container, ordinal of the child), with ordinal LINE_SELF for the container. The table is
+ * searched only for errors and notes.
  */
 #include "source/decode/yamlread.h"
 
@@ -28,7 +27,7 @@
 
 struct line {
 	const json_t *in;
-	uint32_t ordinal; /* of the value in its container, in order of the text */
+	uint32_t ordinal; /* index of the value in its container, in order of the text */
 	uint32_t line;
 };
 
@@ -39,33 +38,34 @@ struct anchor {
 	char name[];
 };
 
-/* A container that is not complete. */
+/* An open container. */
 struct frame {
 	json_t *value;
-	char *key;      /* of the value to come, in an object; else NULL */
+	char *key;      /* key of the next value of an object; or NULL */
 	char *anchor;   /* or NULL */
 	json_t *merges; /* values of "<<" keys, or NULL */
 	size_t cost_before;
 	uint32_t line;
-	bool is_items; /* the root's "items": entries are handed out */
+	bool is_items; /* the root's "items": entries are returned one by one */
 };
 
 struct yaml {
 	yaml_parser_t parser;
 	yaml_read_fn read;
 	void *read_arg;
-	void (*twice)(void *arg, const char *key, uint32_t line); /* NULL: refused */
+	void (*twice)(void *arg, const char *key,
+		      uint32_t line); /* NULL: duplicate keys are errors */
 	void *twice_arg;
 	int read_error;
-	size_t text_bytes; /* read since something was handed out */
-	const char *text;  /* all of it when it is in memory, else NULL */
+	size_t text_bytes; /* read since the last returned value */
+	const char *text;  /* the whole text, if it is in memory; or NULL */
 	size_t text_len;
 	uint32_t line0;
 	uint32_t line; /* see yaml_line() */
 	uint32_t root_line;
 	struct frame stack[YAML_DEPTH_MAX];
 	size_t depth;
-	json_t *done; /* complete and to be handed out */
+	json_t *done; /* complete, to be returned */
 	size_t cost;
 	size_t anchors_cost;
 	struct htable anchors;
@@ -82,7 +82,7 @@ static int read_some(void *arg, unsigned char *buf, size_t size, size_t *ret)
 
 	y->text_bytes += n > 0 ? (size_t)n : 0;
 	if (y->text_bytes > YAML_TEXT_MAX)
-		n = -E2BIG; /* one scalar may be that long: libyaml has no bound of its own */
+		n = -E2BIG; /* libyaml has no limit for one scalar */
 	if (n < 0)
 		y->read_error = (int)n;
 	*ret = n > 0 ? (size_t)n : 0;
@@ -95,10 +95,9 @@ static struct yaml *yaml_new(uint32_t line)
 
 	if (!yaml_parser_initialize(&y->parser))
 		abort();
-	/* Anything else is then refused as what it is, instead of guessed. */
+	/* Other encodings are errors, not guesses. */
 	yaml_parser_set_encoding(&y->parser, YAML_UTF8_ENCODING);
-	y->line0 = line;
-	y->line = line;
+	y->line0 = y->line = line;
 	return y;
 }
 
@@ -143,21 +142,20 @@ static void frame_clear(struct frame *f)
 	*f = (struct frame){ 0 };
 }
 
-/* Forget the document in hand. */
+/* Drop the current document. */
 static void document_clear(struct yaml *y)
 {
 	while (y->depth > 0)
 		frame_clear(&y->stack[--y->depth]);
-	json_decref(y->done);
-	y->done = NULL;
+	json_decref(TAKE(y->done));
 	anchors_clear(y);
 	y->cost = 0;
 }
 
-void yaml_allow_twice(struct yaml *y, void (*told)(void *arg, const char *key, uint32_t line),
+void yaml_allow_twice(struct yaml *y, void (*twice)(void *arg, const char *key, uint32_t line),
 		      void *arg)
 {
-	y->twice = told;
+	y->twice = twice;
 	y->twice_arg = arg;
 }
 
@@ -183,7 +181,7 @@ static void line_put(struct yaml *y, const json_t *in, uint32_t ordinal, uint32_
 	*vec_push(&y->lines) = (struct line){ in, ordinal, line };
 }
 
-/* How many children of `in` come before this step's. */
+/* Number of children before the value of the step. */
 static uint32_t step_ordinal(const struct decode_step *s)
 {
 	uint32_t i = 0;
@@ -192,7 +190,7 @@ static uint32_t step_ordinal(const struct decode_step *s)
 
 	if (s->key == NULL)
 		return (uint32_t)s->index;
-	/* jansson walks objects in order of insertion; its iterators want no const. */
+	/* jansson iterates in order of insertion; its macro takes a pointer without const. */
 	json_object_foreach ((json_t *)(uintptr_t)s->in, key, v) {
 		if (strcmp(key, s->key) == 0)
 			return i;
@@ -201,7 +199,7 @@ static uint32_t step_ordinal(const struct decode_step *s)
 	return LINE_SELF;
 }
 
-/* From the end: an address may have been that of another container before. */
+/* Search from the end: the address may be that of an earlier, freed container. */
 static bool line_find(const struct yaml *y, const json_t *in, uint32_t ordinal, uint32_t *ret)
 {
 	for (size_t i = y->lines.n; i-- > 0;) {
@@ -264,7 +262,7 @@ static json_t *word_value(const char *text, size_t len)
 	return NULL;
 }
 
-/* Digits in the base that a prefix names (0x, 0o, 0b, 0); false: not such a number. */
+/* Digits in the base of the prefix (0x, 0o, 0b, 0); false: not an integer. */
 static bool integer_value(int64_t *ret, const char *text)
 {
 	bool is_negative = *text == '-';
@@ -315,7 +313,7 @@ static bool is_float(const char *p)
 	return *p == '\0';
 }
 
-/* A number without its underscores; NULL when the text is none. */
+/* A number, which may contain underscores; NULL: not a number. */
 static json_t *number_value(const char *text, size_t len)
 {
 	char plain[64];
@@ -342,7 +340,7 @@ static json_t *number_value(const char *text, size_t len)
 
 static json_t *text_value(const char *text, size_t len)
 {
-	return json_stringn_nocheck(text, len); /* libyaml let only UTF-8 through */
+	return json_stringn_nocheck(text, len); /* libyaml accepts UTF-8 only */
 }
 
 static json_t *plain_value(const char *text, size_t len)
@@ -363,7 +361,7 @@ static const char *tag_short(const char *tag)
 	return tag;
 }
 
-/* A scalar whose tag says what it is; NULL when it is not. */
+/* A scalar with a tag; NULL: the value does not match the tag. */
 static json_t *tagged_value(const char *tag, const char *text, size_t len)
 {
 	json_t *v;
@@ -397,7 +395,7 @@ static int scalar_value(json_t **ret, const yaml_event_t *ev, struct err *err)
 	else
 		*ret = text_value(text, len);
 	if (*ret == NULL)
-		return err_set(err, -EINVAL, "a value that its tag does not fit");
+		return err_set(err, -EINVAL, "value does not match its tag");
 	return 0;
 }
 
@@ -423,7 +421,7 @@ static struct anchor *anchor_find(const struct yaml *y, const char *name)
 	return NULL;
 }
 
-/* Anchors outlive the list entry they stand in, so what they hold is bounded on its own. */
+/* Anchors outlive the list entry that contains them, so their values have their own limit. */
 static int anchor_put(struct yaml *y, const yaml_char_t *anchor, json_t *value, size_t cost,
 		      struct err *err)
 {
@@ -450,7 +448,7 @@ static int anchor_put(struct yaml *y, const yaml_char_t *anchor, json_t *value, 
 	return 0;
 }
 
-/* "<<": a mapping, or a list of mappings; applied when the object is complete. */
+/* "<<": an object, or a list of objects; merged when the object is complete. */
 static int merge_put(struct frame *f, json_t *value, struct err *err)
 {
 	json_t *m;
@@ -471,7 +469,7 @@ static int merge_put(struct frame *f, json_t *value, struct err *err)
 	return 0;
 }
 
-/* Keys of the object itself win, then those of earlier merges. */
+/* Keys of the object have precedence, then those of earlier merges. */
 static int merges_apply(struct yaml *y, struct frame *f, struct err *err)
 {
 	json_t *m;
@@ -512,17 +510,14 @@ static int value_put(struct yaml *y, json_t *value, uint32_t line, struct err *e
 	} else {
 		uint32_t ordinal = (uint32_t)json_object_size(f->value);
 
-		if (json_object_get(f->value, f->key) !=
-		    NULL) { /* a value replaced keeps its place */
-			const struct decode_step step = { .in = f->value, .key = f->key };
+		const struct decode_step step = { .in = f->value, .key = f->key };
 
-			ordinal = step_ordinal(&step);
-		}
+		if (json_object_get(f->value, f->key) != NULL)
+			ordinal = step_ordinal(&step); /* a replaced value keeps its ordinal */
 		line_put(y, f->value, ordinal, line);
 		(void)json_object_set_new_nocheck(f->value, f->key, value);
 	}
-	free(f->key);
-	f->key = NULL;
+	free(TAKE(f->key));
 	return r;
 }
 
@@ -538,10 +533,10 @@ static int key_put(struct yaml *y, const char *text, size_t len, uint32_t line, 
 	struct frame *f = &y->stack[y->depth - 1];
 
 	if (memchr(text, '\0', len) != NULL)
-		return err_set(err, -EINVAL, "a key with a NUL character");
+		return err_set(err, -EINVAL, "key with a NUL character");
 	if (json_object_get(f->value, text) != NULL) {
 		if (y->twice == NULL)
-			return err_set(err, -EINVAL, "the key '%.64s' is given twice", text);
+			return err_set(err, -EINVAL, "duplicate key '%.64s'", text);
 		y->twice(y->twice_arg, text, line);
 	}
 	f->key = xstrndup(text, len);
@@ -556,7 +551,7 @@ static int container_open(struct yaml *y, json_t *value, const yaml_char_t *anch
 
 	if (wants_key(y)) {
 		json_decref(value);
-		return err_set(err, -EINVAL, "a key that is a list or an object");
+		return err_set(err, -EINVAL, "key is a list or an object");
 	}
 	if (y->depth == YAML_DEPTH_MAX) {
 		json_decref(value);
@@ -640,15 +635,14 @@ static int on_alias(struct yaml *y, const yaml_event_t *ev, struct err *err)
 
 	if (a == NULL)
 		return err_set(err, -EINVAL,
-			       "an alias without an anchor before it (text that "
-			       "begins with '*' has to be in quotes)");
+			       "alias without an anchor (text that begins with '*' needs quotes)");
 	r = cost_add(y, a->cost, err);
 	if (r < 0)
 		return r;
 	if (!wants_key(y))
 		return value_put(y, json_incref(a->value), event_line(y, ev), err);
 	if (!json_is_string(a->value))
-		return err_set(err, -EINVAL, "an alias that is a key but not text");
+		return err_set(err, -EINVAL, "key is an alias of a value that is not text");
 	return key_put(y, json_string_value(a->value), json_string_length(a->value),
 		       event_line(y, ev), err);
 }
@@ -664,12 +658,12 @@ static int on_container(struct yaml *y, const yaml_event_t *ev, struct err *err)
 	anchor = is_object ? ev->data.mapping_start.anchor : ev->data.sequence_start.anchor;
 	if (tag != NULL && strcmp(tag_short((const char *)tag), want) != 0 &&
 	    strcmp((const char *)tag, "!") != 0)
-		return err_set(err, -EINVAL, "a tag that is not known");
+		return err_set(err, -EINVAL, "unknown tag");
 	return container_open(y, is_object ? json_object() : json_array(), anchor,
 			      event_line(y, ev), err);
 }
 
-/* 1: the text has ended. */
+/* 1: end of the text. */
 static int on_event(struct yaml *y, const yaml_event_t *ev, struct err *err)
 {
 	switch (ev->type) {
@@ -706,7 +700,7 @@ static uint32_t newlines(const char *text, size_t len)
 	return n;
 }
 
-/* The mistake made most: line `line` of the text, from 0, is indented with a tab. */
+/* The most frequent mistake: line `line` of the text (from 0) is indented with a tab. */
 static bool is_tab_line(const struct yaml *y, size_t line)
 {
 	const char *end = y->text + y->text_len;
@@ -719,7 +713,7 @@ static bool is_tab_line(const struct yaml *y, size_t line)
 	return p < end && *p == '\t';
 }
 
-/* libyaml gives a mark for what it parses, an offset for bytes it cannot read. */
+/* libyaml has a mark for syntax errors and an offset for invalid bytes. */
 static int parser_error(struct yaml *y, struct err *err)
 {
 	const yaml_parser_t *p = &y->parser;
@@ -765,7 +759,7 @@ int yaml_next(struct yaml *y, json_t **ret, struct err *err)
 	int r = 0;
 
 	y->text_bytes = 0;
-	/* Entries of a list are bounded one by one, and so is the root without them. */
+	/* The limits apply to each entry, and to the root without entries. */
 	if (is_in_items(y)) {
 		y->lines.n = MIN(y->lines.n, y->lines_root);
 		y->cost = 0;
