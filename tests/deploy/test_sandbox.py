@@ -26,7 +26,7 @@ from apiserver.client import Server  # noqa: E402
 from objects import entry, port, service, slice_, slice_port  # noqa: E402
 
 UNIT = os.path.join(L.build_dir(), "deploy", "vipd.service")
-EXPOSURE_MAX = 2.3
+EXPOSURE_MAX = 2.4
 NODE = "n1"
 IP = "10.96.0.40"
 PYTHON = "/usr/bin/python3"
