@@ -4,22 +4,22 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plane/ipvs/held.h"
+#include "plane/ipvs/programmed.h"
 #include "plane/nft/held.h"
 
 static int ipvs_read(struct held *ret, struct err *err)
 {
-	struct ipvs_held ipvs = { 0 };
-	int r = ipvs_held_read(&ipvs, err);
+	struct ipvs_programmed ipvs = { 0 };
+	int r = ipvs_programmed_read(&ipvs, err);
 
 	if (r < 0) {
-		ipvs_held_fini(&ipvs);
+		ipvs_programmed_fini(&ipvs);
 		return r;
 	}
 	ret->is_ipvs = true;
 	ret->text = ipvs.frontends;
 	ret->routing = ipvs.routing;
-	ret->routing_want = ipvs.routing_want;
+	ret->routing_want = ipvs.routing_desired;
 	return 0;
 }
 
@@ -34,7 +34,7 @@ int held_read(struct held *ret, const char *plane, struct err *err)
 	r = nft_held_text(&ret->text, err);
 	if (r < 0 || plane != NULL)
 		return r;
-	r = ipvs_held_is_there(err);
+	r = ipvs_programmed_exists(err);
 	if (r <= 0)
 		return r;
 	if (ret->text.len == 0)

@@ -15,7 +15,7 @@
 #include "cli/cli.h"
 #include "explain/text.h"
 #include "nft/kind.h"
-#include "plane/ipvs/held.h"
+#include "plane/ipvs/programmed.h"
 #include "source/files/files.h"
 #include "source/host/host.h"
 

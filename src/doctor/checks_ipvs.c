@@ -112,7 +112,7 @@ void check_ipvs_sysctls(struct check_report *r, const struct facts *f)
 	bool is_required = false;
 	size_t n_known = 0;
 
-	for (size_t i = 0; i < FACT_IPVS_SYSCTLS && ipvs_sysctl_wanted(i, &name, &value); i++) {
+	for (size_t i = 0; i < FACT_IPVS_SYSCTLS && ipvs_sysctl_required(i, &name, &value); i++) {
 		n_known += p->sysctls[i] >= 0;
 		if (p->sysctls[i] < 0 || p->sysctls[i] == value)
 			continue;

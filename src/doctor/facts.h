@@ -16,7 +16,7 @@
 
 #define FACT_UNKNOWN (-1)
 #define FACT_NAME_MAX 64
-#define FACT_IPVS_SYSCTLS 8 /* room for ipvs_sysctl_wanted()'s */
+#define FACT_IPVS_SYSCTLS 8 /* room for ipvs_sysctl_required()'s */
 
 /* Results of try.h. */
 struct fact_try {

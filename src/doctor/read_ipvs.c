@@ -103,12 +103,12 @@ static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
 	struct str held = { 0 };
 	char *rest;
 	char *line;
-	int r = ipvs_route_recall(nl, &c, err);
+	int r = ipvs_route_config_read(nl, &c, err);
 
 	if (r >= 0)
 		r = ipvs_route_text(nl, &c, &want, &held, err);
 	if (r >= 0)
-		r = ipvs_route_troubles(nl, &c, trouble, p, err);
+		r = ipvs_route_conflicts(nl, &c, trouble, p, err);
 	rest = want.text;
 	while ((line = strsep(&rest, "\n")) != NULL)
 		if (*line != '\0' && !has_line(str_text(&held), line))
@@ -139,7 +139,7 @@ void read_ipvs(struct facts *f, const char *root)
 	servers_read(f, root);
 	if (!p->is_selected)
 		return;
-	for (size_t i = 0; i < FACT_IPVS_SYSCTLS && ipvs_sysctl_wanted(i, &name, &value); i++)
+	for (size_t i = 0; i < FACT_IPVS_SYSCTLS && ipvs_sysctl_required(i, &name, &value); i++)
 		p->sysctls[i] = proc_number(root, "/proc/sys/net/ipv4/vs/%s", name);
 	routing_read(p);
 }

@@ -522,7 +522,7 @@ static void mark_read(struct facts *f)
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
 
 	if (nl_sock_open(&nl, NETLINK_ROUTE, NULL) == 0)
-		(void)!ipvs_route_recall(nl, &c, NULL);
+		(void)!ipvs_route_config_read(nl, &c, NULL);
 	f->ipvs_plane.mark = c.marks.tag;
 }
 

@@ -10,7 +10,7 @@
 #include "nft/decode.h"
 #include "nl/batch.h"
 
-/* A batch buffer that grew beyond this is given back. */
+/* A larger batch buffer is freed after its transaction. */
 #define BATCH_KEEP ((size_t)4 * 1024 * 1024)
 
 /* --- reading --- */
@@ -73,9 +73,9 @@ int nft_changes_read(struct nft_changes *c, struct nl_sock *query,
 	return 0;
 }
 
-/* --- what a refusal means --- */
+/* --- rejections --- */
 
-/* "ip frontends 10.0.0.1:80/TCP -> pool 7 p3" in front of the kernel's words. */
+/* "ip frontends 10.0.0.1:80/TCP -> pool 7 p3" before the kernel's error. */
 static int name_element(const struct nft_change *ch, const struct nft_table_ref *table, int r,
 			struct err *err)
 {
@@ -110,7 +110,7 @@ static int refusal_code(const struct nl_rejection *f)
 	return f->error;
 }
 
-/* Bits; none for tables that have both families. */
+/* Family of a rejected message as a bit; 0 for tables of both families. */
 static uint8_t families_of(const struct nlmsghdr *h)
 {
 	const struct nfgenmsg *msg = h != NULL ? mnl_nlmsg_get_payload(h) : NULL;
@@ -121,14 +121,14 @@ static uint8_t families_of(const struct nlmsghdr *h)
 					: 0;
 }
 
-/* After the commit of `b`, whose tags are changes, returned `r` < 0. */
+/* Interpret r < 0 of the commit of `b`, whose tags are changes. */
 static int refusal(const struct nl_batch *b, const struct nft_table_ref tables[IPFAM_N], int r,
 		   struct plane_result *res, struct err *err)
 {
 	const struct nl_rejection *f = nl_batch_rejection(b);
 	const struct nft_change *ch = f->tag;
 
-	if (f->error == 0) /* no verdict, or nothing sent */
+	if (f->error == 0) /* no answer, or nothing sent */
 		return r == -ENOBUFS ? err_set(err, -EBUSY, "verdict lost, outcome unknown") : r;
 	r = refusal_code(f);
 	res->families = families_of(f->msg);

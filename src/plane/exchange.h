@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/exchange - changes of elements meet the kernel, for every plane that keeps some.
+ *  plane/exchange - read elements from and send changes of elements to the kernel, for both planes.
  *
- *     read what the kernel holds -> send the difference -> what a refusal means
+ *      read programmed elements -> send the difference -> interpret a rejection
  */
 #pragma once
 
@@ -17,8 +17,8 @@ struct nl_batch;
 struct nl_sock;
 
 /*
- * Look up every change with needs_look: `held` is what the kernel has, and `seen` (may be
- * NULL) is told. Errors as nft_elems_get().
+ * Read the programmed state, `held`, of each change with needs_look, and pass the change to `seen`
+ * (may be NULL). Errors as nft_elems_get().
  */
 MUST_USE int nft_changes_read(struct nft_changes *c, struct nl_sock *query,
 			      const struct nft_table_ref tables[IPFAM_N],
@@ -26,28 +26,27 @@ MUST_USE int nft_changes_read(struct nft_changes *c, struct nl_sock *query,
 			      struct err *err);
 
 /*
- * Send what is wanted and not held, deletions first, in one transaction. Returns 1, or 0 when
- * there was nothing to send; `res` and the times of `plane` are added to. `*batch` may
- * be another one afterwards.
+ *  Send the difference between desired and programmed, deletions first, in one transaction. Returns
+ * 1, or 0 if there was nothing to send. Adds to `res` and to the times of `plane`. May replace
+ * *batch.
  *
- * Errors are those of plane.h commit: an element that is there already, or is not, means
- * that the kernel holds something else than we believe (-ESTALE); a missing table or set,
- * that somebody took it away (-ENOTRECOVERABLE). `err` names the element as nft would,
- * behind the family of its table, and `res->culprit` is its service.
+ *  Errors as plane.h commit: an element that already exists, or does not exist, means that the
+ *  programmed state is unknown (-ESTALE); a missing table or set, that another process deleted it
+ *  (-ENOTRECOVERABLE). `err` names the element as nft prints it, after the family of its table;
+ *  res->culprit is its service.
  */
 MUST_USE int nft_changes_send(const struct nft_changes *c, struct nl_batch **batch,
 			      struct nl_sock *cmd, const struct nft_table_ref tables[IPFAM_N],
 			      struct plane *plane, struct plane_result *res, struct err *err);
 
-/* Did the kernel refuse what a commit asked for, rather than lose, or turn out to hold, something?
- */
+/* Did the kernel reject a change? Else it lost the answer, or its state differs. */
 static inline bool nft_is_rejection(int r)
 {
 	return r < 0 && r != -EBUSY && r != -ENOTRECOVERABLE && r != -ESTALE;
 }
 
-/* May a change that `w` noticed concern these rows? */
+/* Can a change that `w` recorded concern these rows? */
 bool nft_watch_touches(const struct nft_watch *w, const struct plan_rows *rows);
 
-/* A refusal that names nobody is about the one service of a commit, if there is but one. */
+/* A rejection without a culprit is due to the service of the commit, if there is only one. */
 void nft_rejection_blame(struct plane_result *res, const struct plan_op *ops, size_t n);

@@ -9,11 +9,11 @@
 #include "plane/plane.h"
 
 #define FAMILY_RETRY_MIN_NS (200 * NSEC_PER_MSEC)
-/* Each attempt reads the kernel as a whole. */
+/* Each attempt reads the whole kernel state. */
 #define FAMILY_RETRY_MAX_NS (10 * NSEC_PER_SEC)
-/* So long in order: the next failure is another one. */
+/* After this time without a failure, the next one counts as the first. */
 #define FAMILY_FORGET_NS (300 * NSEC_PER_SEC)
-/* So long failed: the node should not be given traffic. */
+/* After this time in failure the node is not ready for traffic. */
 #define FAMILY_UNREADY_NS (10 * NSEC_PER_SEC)
 #define LOST_MAX 10
 #define LOST_WINDOW_NS (10 * NSEC_PER_SEC)
@@ -65,7 +65,7 @@ bool plane_family_has_failed(const struct plane *p, enum ipfam fam)
 	return p != NULL && p->family[fam].since_ns != 0;
 }
 
-/* From a failure to the next attempt. */
+/* Delay before the next attempt. */
 static uint64_t family_pause(const struct plane_family *f)
 {
 	uint32_t shift = MIN(f->failures, UINT32_C(10));

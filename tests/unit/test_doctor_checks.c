@@ -378,7 +378,7 @@ static void as_ipvs(struct facts *f)
 	p->mark = 0x5a000000;
 	p->table_size = 4096;
 	p->n_conns = 1000;
-	for (size_t i = 0; ipvs_sysctl_wanted(i, &name, &value); i++) {
+	for (size_t i = 0; ipvs_sysctl_required(i, &name, &value); i++) {
 		assert_true(i < FACT_IPVS_SYSCTLS);
 		p->sysctls[i] = value;
 	}

@@ -1073,7 +1073,7 @@ static void test_route_marks(void **state)
 		nl = fake_ipvs_connect_route(f);
 		fake_ipvs_foreign_mark_rule(f, AF_INET, cases[i].priority, cases[i].mark,
 					    cases[i].mask);
-		assert_int_equal(ipvs_route_troubles(nl, &c, trouble_count, &found, &err), 0);
+		assert_int_equal(ipvs_route_conflicts(nl, &c, trouble_count, &found, &err), 0);
 		assert_int_equal(found.n_hard, cases[i].found.n_hard);
 		assert_int_equal(found.n_soft, cases[i].found.n_soft);
 		nl_sock_close(nl);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/ipvs/commit - one change: IPVS gets more, nf_tables is switched, IPVS gets less.
+ *  plane/ipvs/commit - one commit: add to IPVS, change nf_tables, remove from IPVS.
  *
- * Elements: what the kernel holds of a key is believed (normal running), known from the
- * copy (loaded phase), or read (verify, audit), as in plane/nft/commit.c, whose wire
- * format and accumulators these are.
+ *  The programmed state of an element is the acknowledged one (normal operation), from the loaded
+ * state (loaded phase), or read (verify, audit), as in plane/nft/commit.c.
  */
 #include <assert.h>
 #include <errno.h>
@@ -22,7 +21,7 @@ void ipvs_committed(struct ipvs_plane *p, size_t n)
 			p->genid = 1;
 }
 
-/* --- looking --- */
+/* --- reading --- */
 
 static void tables_of(struct nft_table_ref ret[IPFAM_N])
 {
@@ -30,7 +29,7 @@ static void tables_of(struct nft_table_ref ret[IPFAM_N])
 		ret[fam] = ipvs_table(fam);
 }
 
-/* The copy learns what was read. */
+/* Update the loaded state. */
 static void seen(void *arg, const struct nft_change *ch)
 {
 	struct ipvs_plane *p = arg;
@@ -38,12 +37,12 @@ static void seen(void *arg, const struct nft_change *ch)
 	if (p->loaded == NULL)
 		return;
 	if (ch->has_held)
-		ipvs_copy_put(p->loaded, ch->fam, ch->set, ch->key, ch->held, false);
+		ipvs_loaded_put(p->loaded, ch->fam, ch->set, ch->key, ch->held, false);
 	else
-		ipvs_copy_del(p->loaded, ch->fam, ch->set, ch->key);
+		ipvs_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
 }
 
-int ipvs_changes_look(struct ipvs_plane *p, struct err *err)
+int ipvs_changes_read(struct ipvs_plane *p, struct err *err)
 {
 	struct nft_table_ref tables[IPFAM_N];
 
@@ -51,7 +50,7 @@ int ipvs_changes_look(struct ipvs_plane *p, struct err *err)
 	return nft_changes_read(&p->changes, p->query, tables, seen, p, err);
 }
 
-/* Frontends may have elements from a time when they were led otherwise. */
+/* A frontend may have elements of an earlier target. */
 static void frontends_touch(struct ipvs_plane *p, const struct plan_op *ops, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -69,9 +68,9 @@ static void frontends_touch(struct ipvs_plane *p, const struct plan_op *ops, siz
 	}
 }
 
-/* --- settling --- */
+/* --- programmed and desired state of changes --- */
 
-/* What an address is counted to be, and whether the kernel should have it. */
+/* Set the count of an address, and whether it is programmed and desired. */
 static void settle_counted(struct ipvs_plane *p, struct nft_change *ch)
 {
 	uint32_t base = nft_refs_count(ipvs_refs(p, ch->fam, ch->set), ch->key);
@@ -84,7 +83,7 @@ static void settle_counted(struct ipvs_plane *p, struct nft_change *ch)
 
 static void settle_loaded(const struct ipvs_plane *p, struct nft_change *ch)
 {
-	const uint8_t *data = ipvs_copy_find(p->loaded, ch->fam, ch->set, ch->key);
+	const uint8_t *data = ipvs_loaded_find(p->loaded, ch->fam, ch->set, ch->key);
 
 	ch->has_held = data != NULL;
 	if (data != NULL)
@@ -106,16 +105,16 @@ static int settle(struct ipvs_plane *p, enum plane_commit_mode mode, struct err 
 			settle_loaded(p, ch);
 	}
 	if (mode != PLANE_COMMIT_NORMAL)
-		r = ipvs_changes_look(p, err);
-	/* Others that need an address may not have been compared yet: it waits for the sweep. */
+		r = ipvs_changes_read(p, err);
+	/* Services that are not committed yet may need an address: it stays until the sweep. */
 	vec_for_each (ch, &p->changes.v)
 		if (p->loaded != NULL && ch->is_counted)
 			ch->has_new |= ch->has_held;
 	return r;
 }
 
-/* Verify and audit: the services that are told of are read again. */
-static int services_look(struct ipvs_plane *p, struct err *err)
+/* Verify and audit: read the touched services. */
+static int services_read(struct ipvs_plane *p, struct err *err)
 {
 	vec_for_each (each, &p->touched) {
 		int r = ipvs_vs_read(p, *each, err);
@@ -141,7 +140,7 @@ int ipvs_transact(struct ipvs_plane *p, struct plane_result *res, struct err *er
 	return MIN(r, 0);
 }
 
-/* --- afterwards --- */
+/* --- results --- */
 
 static void applied(struct ipvs_plane *p)
 {
@@ -151,56 +150,56 @@ static void applied(struct ipvs_plane *p)
 		if (p->loaded == NULL)
 			continue;
 		if (!ch->has_new)
-			ipvs_copy_del(p->loaded, ch->fam, ch->set, ch->key);
+			ipvs_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
 		else
-			ipvs_copy_put(p->loaded, ch->fam, ch->set, ch->key,
-				      nft_data_len(ch->set, ch->fam) > 0 && !ch->is_counted
-					      ? ch->data
-					      : NULL,
-				      !ch->is_counted || ch->count > 0);
+			ipvs_loaded_put(p->loaded, ch->fam, ch->set, ch->key,
+					nft_data_len(ch->set, ch->fam) > 0 && !ch->is_counted
+						? ch->data
+						: NULL,
+					!ch->is_counted || ch->count > 0);
 	}
 }
 
-/* What was asked for and refused is not swept: the service's last good state stays. */
-static void keep_refused(struct ipvs_plane *p)
+/* sweep() keeps elements of a rejected commit: the service's last acknowledged state stays. */
+static void keep_rejected(struct ipvs_plane *p)
 {
 	vec_for_each (ch, &p->changes.v)
-		if (ipvs_copy_find(p->loaded, ch->fam, ch->set, ch->key) != NULL)
-			ipvs_copy_put(p->loaded, ch->fam, ch->set, ch->key, NULL, true);
+		if (ipvs_loaded_find(p->loaded, ch->fam, ch->set, ch->key) != NULL)
+			ipvs_loaded_put(p->loaded, ch->fam, ch->set, ch->key, NULL, true);
 }
 
 static int failed(struct ipvs_plane *p, const struct plan_op *ops, size_t n, int r,
 		  enum plane_commit_mode mode, struct plane_result *res)
 {
-	/* A commit that has read the kernel and still finds another state is not repeated. */
-	bool is_refused = nft_is_rejection(r) || (r == -ESTALE && mode == PLANE_COMMIT_VERIFY);
+	/* A commit that has read the kernel state and gets -ESTALE is not repeated. */
+	bool is_rejected = nft_is_rejection(r) || (r == -ESTALE && mode == PLANE_COMMIT_VERIFY);
 
-	if (is_refused) {
+	if (is_rejected) {
 		nft_rejection_blame(res, ops, n);
 		if (p->loaded != NULL)
-			keep_refused(p);
+			keep_rejected(p);
 	}
-	ipvs_servers_undo(p, is_refused);
+	ipvs_servers_undo(p, is_rejected);
 	return r;
 }
 
-/* What a service asks for and does not get is said when it asks, not at every sync. */
-static void remarks_tell(const struct ipvs_plane *p, const struct plan_op *ops, size_t n)
+/* Log unsupported settings at a change of the service, not at every sync. */
+static void remarks_log(const struct ipvs_plane *p, const struct plan_op *ops, size_t n)
 {
-	const struct svc *told = NULL;
+	const struct svc *last = NULL;
 
 	for (size_t i = 0; i < n; i++) {
 		struct ipvs_tuning tuning;
 		struct str remark = { 0 };
 
 		if ((ops[i].kind != PLAN_POOL_ADD && ops[i].kind != PLAN_POOL_CHANGE) ||
-		    ops[i].svc == told)
+		    ops[i].svc == last)
 			continue;
-		told = ops[i].svc;
-		ipvs_tuning_read(&tuning, p, told->service, &remark);
+		last = ops[i].svc;
+		ipvs_tuning_read(&tuning, p, last->service, &remark);
 		if (remark.len > 0)
-			log_warn(LOG_AREA_PLANE, "service %s/%s: %s", told->ns->text,
-				 told->name->text, remark.text);
+			log_warn(LOG_AREA_PLANE, "service %s/%s: %s", last->ns->text,
+				 last->name->text, remark.text);
 		str_fini(&remark);
 	}
 }
@@ -211,7 +210,7 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	struct ipvs_plane *p = ipvs_plane_of(plane);
 	int r;
 
-	if (ipvs_layout_state(p->layout) != IPVS_LAYOUT_HELD)
+	if (ipvs_layout_state(p->layout) != IPVS_LAYOUT_PRESENT)
 		return err_set(err, -ENOTRECOVERABLE, "the layout of the table is not known");
 	assert(mode != PLANE_COMMIT_AUDIT || p->loaded == NULL);
 	nft_changes_reset(&p->changes);
@@ -221,7 +220,7 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	if (r == 0)
 		r = settle(p, mode, err);
 	if (r == 0 && mode != PLANE_COMMIT_NORMAL)
-		r = services_look(p, err);
+		r = services_read(p, err);
 	if (r == 0)
 		r = ipvs_servers_add(p, res, err);
 	if (r == 0)
@@ -233,10 +232,10 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 			   ipvs_sched_name(p->sched.no));
 	if (mode != PLANE_COMMIT_AUDIT) {
 		applied(p);
-		remarks_tell(p, ops, n);
+		remarks_log(p, ops, n);
 	}
 	r = ipvs_servers_remove(p, res, err);
 	ipvs_servers_done(p);
-	/* nf_tables says what it shall: what is left of the old is found when all is read again. */
+	/* nf_tables is up to date: the next load finds what is left in IPVS. */
 	return r < 0 ? -EBUSY : 0;
 }

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/ipvs/count - what the rules of our table have counted, asked for by key.
+ *  plane/ipvs/count - counters of rules and elements of vipd's table, read by key.
  *
- * IPVS has counters of its own, which move only while its estimator runs, and that is off
- * (sysctl.c). Ours are elements: of `counted` and `refused` for as long as the frontend is
- * there, of `reached` for as long as the backend is in its pool.
+ *  IPVS's own counters change only while its estimator runs, and that is off (sysctl.c). vipd's are
+ *  elements: of `counted` and `refused` while the frontend exists, of `reached` while the backend
+ * is in its pool.
  */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "nft/decode.h"
-#include "plane/asking.h"
+#include "plane/counters.h"
 #include "plane/ipvs/state.h"
 
 static int is_in_force(const struct ipvs_plane *p, struct err *err)
 {
-	return p->load.loaded == NULL && ipvs_layout_state(p->layout) == IPVS_LAYOUT_HELD
+	return p->load.loaded == NULL && ipvs_layout_state(p->layout) == IPVS_LAYOUT_PRESENT
 		       ? 0
 		       : err_set(err, -EAGAIN, "no layout in force");
 }
@@ -34,7 +34,7 @@ int ipvs_drops(const struct plane *plane, struct plane_drops *ret, struct err *e
 	return r;
 }
 
-/* What is asked for: some frontends, or some slots. */
+/* A query for counters of frontends or of slots. */
 struct asked {
 	const struct plan_frontend *frontends; /* NULL: slots */
 	const struct plane_slot *slots;
@@ -42,19 +42,19 @@ struct asked {
 	struct plane_count *ret;
 };
 
-/* The mark of a pool: who asks knows its number alone. */
+/* Mark of a pool by its id. */
 static uint32_t pool_mark(const struct ipvs_plane *p, enum ipfam fam, uint32_t id)
 {
 	uint32_t local = ipvs_mark_pool(&p->marks, id, PLAN_SCOPE_LOCAL);
 	struct ipvs_key key = ipvs_key_mark(fam, local);
 	const struct ipvs_vs *vs = ipvs_vs_find(p, &key);
 
-	return vs != NULL && vs->is_wanted ? local
-					   : ipvs_mark_pool(&p->marks, id, PLAN_SCOPE_CLUSTER);
+	return vs != NULL && vs->is_desired ? local
+					    : ipvs_mark_pool(&p->marks, id, PLAN_SCOPE_CLUSTER);
 }
 
-static int slots_ask(const struct ipvs_plane *p, struct nft_asking *a, const struct asked *q,
-		     struct err *err)
+static int slots_read(const struct ipvs_plane *p, struct nft_counters_query *a,
+		      const struct asked *q, struct err *err)
 {
 	const struct plane_slot *v = q->slots;
 	enum ipfam fam = a->table.fam;
@@ -67,18 +67,18 @@ static int slots_ask(const struct ipvs_plane *p, struct nft_asking *a, const str
 		if (ip_fam(&v[i].addr) != fam)
 			continue;
 		nft_key_reached(key, pool_mark(p, fam, v[i].pool_id), &v[i].addr, v[i].port);
-		nft_asking_put(a, key, i);
+		nft_counters_add(a, key, i);
 	}
-	r = nft_asking_answer(a, p->query, err);
+	r = nft_counters_read(a, p->query, err);
 	for (size_t i = 0; i < a->n && r == 0; i++)
-		q->ret[a->of[i]] = nft_asking_result(a, i);
+		q->ret[a->of[i]] = nft_counters_result(a, i);
 	return r;
 }
 
 static int ask(const struct ipvs_plane *p, enum nft_set_id set, const struct asked *q,
 	       struct err *err)
 {
-	struct nft_asking a;
+	struct nft_counters_query a;
 	int r;
 
 	memset(q->ret, 0, q->n * sizeof(*q->ret));
@@ -87,16 +87,16 @@ static int ask(const struct ipvs_plane *p, enum nft_set_id set, const struct ask
 	r = is_in_force(p, err);
 	if (r < 0)
 		return r;
-	nft_asking_init(&a, q->n);
+	nft_counters_init(&a, q->n);
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
 		struct nft_table_ref table = ipvs_table(fam);
 
-		nft_asking_begin(&a, &table, set);
+		nft_counters_begin(&a, &table, set);
 		r = q->frontends != NULL
-			    ? nft_asking_frontends(&a, p->query, q->frontends, q->n, q->ret, err)
-			    : slots_ask(p, &a, q, err);
+			    ? nft_counters_frontends(&a, p->query, q->frontends, q->n, q->ret, err)
+			    : slots_read(p, &a, q, err);
 	}
-	nft_asking_fini(&a);
+	nft_counters_fini(&a);
 	return r;
 }
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/ipvs/drain - destinations on their way out.
+ *  plane/ipvs/drain - draining destinations.
  *
- *     weight 0 --its connections are gone, or its time is up--> deleted
- *        \--wanted again--> its weight, never deleted and made anew
+ *      weight 0 --connections ended, or drain timeout--> deleted
+ *         \--desired again--> its weight, neither deleted nor added
  *
- * Begin and deadline are kept in the kernel, as the lower and upper threshold, which mean nothing
- * at weight 0: so a process that begins later goes on where this one ended. They are times of
- * CLOCK_BOOTTIME, which, like IPVS's state, lasts as long as the kernel runs, and which a change
- * of the wall clock does not move. IPVS does not announce the end of a connection: services with
- * such destinations, and only those, are read once a second.
+ *  Start and deadline of a drain are stored in the kernel, as the lower and upper threshold, which
+ * have no effect at weight 0: a restarted process continues the drain. They are times of
+ * CLOCK_BOOTTIME, which starts with the kernel, as IPVS's state does, and does not follow the wall
+ * clock. IPVS does not announce the end of a connection: services with draining destinations, and
+ * only these, are read once a second.
  *
- * UDP has no end of a connection: each packet of a flow keeps it alive. A backend
- * keeps its flows while it serves; as soon as no slice says so, it is deleted, and
- * its clients' next packets choose another (expire_nodest_conn). Associations of SCTP have
- * an end: they are treated as TCP connections are.
+ *  UDP has no end of a connection: each packet of a flow keeps its entry alive. A backend keeps its
+ *  flows while an EndpointSlice lists it as serving; then it is deleted, and the next packet of a
+ * client goes to another backend (expire_nodest_conn). SCTP associations end, and are treated like
+ * TCP.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,22 +24,21 @@
 #include "plane/ipvs/state.h"
 
 #define TICK_NS NSEC_PER_SEC
-/* Services read in one go, and how soon the rest follows. */
+/* Services read in one call, and the delay before the next call. */
 #define TICK_SERVICES 128
 #define TICK_AGAIN_NS (10 * NSEC_PER_MSEC)
 #define TICK_RETRY_NS (5 * NSEC_PER_SEC)
-/* How soon it is seen that a backend of datagrams serves no more. Without a message to the kernel.
- */
-#define ORPHANS_NS (20 * NSEC_PER_MSEC)
+/* Delay before UDP backends are checked against the model, without a message to the kernel. */
+#define DATAGRAMS_NS (20 * NSEC_PER_MSEC)
 
-static bool is_without_end(const struct ipvs_vs *vs)
+static bool is_datagram(const struct ipvs_vs *vs)
 {
 	return vs->proto == L4PROTO_UDP;
 }
 
-/* Does any slice of the service say that this address serves? */
-static bool serves_still(const struct ipvs_plane *p, const struct ipvs_vs *vs,
-			 const struct ip_addr *addr)
+/* Does an EndpointSlice of the service list the address as serving? */
+static bool is_serving(const struct ipvs_plane *p, const struct ipvs_vs *vs,
+		       const struct ip_addr *addr)
 {
 	const struct svc *svc =
 		vs->ns != NULL && p->model != NULL ? model_find(p->model, vs->ns, vs->name) : NULL;
@@ -58,13 +57,13 @@ static bool serves_still(const struct ipvs_plane *p, const struct ipvs_vs *vs,
 
 void ipvs_drain_watch(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
-	bool is_owed = vs->is_held && (!vs->is_wanted || vs->is_shadow);
+	bool is_pending = vs->is_programmed && (!vs->is_desired || vs->is_vip_only);
 
 	vec_for_each (d, &vs->dests)
-		is_owed |= (d->flags & DST_LEAVING) != 0;
-	if (!is_owed || vs->is_spared || list_is_linked(&vs->leaving))
+		is_pending |= (d->flags & DST_DRAINING) != 0;
+	if (!is_pending || vs->is_kept || list_is_linked(&vs->draining))
 		return;
-	list_add_tail(&p->leaving, &vs->leaving);
+	list_add_tail(&p->draining, &vs->draining);
 	p->tick_at = p->tick_at == 0 ? now_ns() + TICK_NS : p->tick_at;
 }
 
@@ -75,10 +74,10 @@ uint32_t ipvs_drain_deadline(uint32_t since_s, uint32_t drain_s)
 	return drain_s != 0 && deadline_s < IPVS_THRESH_NONE ? (uint32_t)deadline_s : 0;
 }
 
-/* By the timeout in force; a virtual service that is not wanted any more keeps what it had. */
+/* By the drain timeout in force; a virtual service that is not desired keeps its deadline. */
 static uint32_t deadline_of(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 {
-	if (!vs->is_wanted)
+	if (!vs->is_desired)
 		return d->deadline_s;
 	return ipvs_drain_deadline(d->since_s, vs->drain_s);
 }
@@ -87,7 +86,7 @@ void ipvs_drain_retime(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
 	vec_for_each (d, &vs->dests) {
 		uint32_t deadline_s = deadline_of(vs, d);
-		bool is_draining = d->flags & DST_LEAVING && d->flags & DST_HELD;
+		bool is_draining = d->flags & DST_DRAINING && d->flags & DST_PROGRAMMED;
 
 		if (is_draining && d->since_s != 0 && deadline_s != d->deadline_s)
 			ipvs_op_drain(p, vs, d, d->since_s, deadline_s);
@@ -97,11 +96,11 @@ void ipvs_drain_retime(struct ipvs_plane *p, struct ipvs_vs *vs)
 bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
 {
 	uint32_t now_s = ipvs_now_s(p);
-	bool is_begun = d->flags & DST_HELD && d->weight == 0 && d->since_s != 0 &&
+	bool is_begun = d->flags & DST_PROGRAMMED && d->weight == 0 && d->since_s != 0 &&
 			d->since_s <= now_s; /* by an earlier process */
 	uint32_t deadline_s;
 
-	if (is_without_end(vs) && !serves_still(p, vs, &d->addr)) {
+	if (is_datagram(vs) && !is_serving(p, vs, &d->addr)) {
 		d->flags |= DST_QUEUED;
 		ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0);
 		return true;
@@ -114,37 +113,37 @@ bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst 
 	}
 	if (!is_begun || deadline_s != d->deadline_s) {
 		d->flags |= DST_QUEUED;
-		d->flags &= (uint8_t)~DST_LOOKED;
+		d->flags &= (uint8_t)~DST_COUNTED;
 		ipvs_op_drain(p, vs, d, d->since_s, deadline_s);
 	}
-	d->flags |= DST_LEAVING;
+	d->flags |= DST_DRAINING;
 	return false;
 }
 
-/* --- looking --- */
+/* --- checking --- */
 
-static void look_begin(void *arg)
+static void check_begin(void *arg)
 {
 	struct ipvs_vs *vs = arg;
 
 	vec_for_each (d, &vs->dests)
-		if (d->flags & DST_LEAVING)
-			d->flags &= (uint8_t)~DST_HELD;
+		if (d->flags & DST_DRAINING)
+			d->flags &= (uint8_t)~DST_PROGRAMMED;
 }
 
-static void look_found(void *arg, const struct ipvs_dest *found)
+static void check_found(void *arg, const struct ipvs_dest *found)
 {
 	struct ipvs_vs *vs = arg;
 	struct ipvs_dst *d = ipvs_dst_find(vs, &found->addr, found->port);
 
-	if (d == NULL || !(d->flags & DST_LEAVING))
+	if (d == NULL || !(d->flags & DST_DRAINING))
 		return;
-	d->flags |= DST_HELD | DST_LOOKED;
+	d->flags |= DST_PROGRAMMED | DST_COUNTED;
 	d->active = found->active;
 	d->inactive = found->inactive;
 }
 
-static void told_expired(const struct ipvs_vs *vs, const struct ipvs_dst *d)
+static void timeout_log(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 {
 	char ip[IP_ENDPOINT_TEXT_MAX];
 
@@ -154,65 +153,64 @@ static void told_expired(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 		 d->active + d->inactive);
 }
 
-static bool is_over(struct ipvs_plane *p, const struct ipvs_vs *vs, const struct ipvs_dst *d,
-		    uint32_t now_s)
+static bool is_drained(struct ipvs_plane *p, const struct ipvs_vs *vs, const struct ipvs_dst *d,
+		       uint32_t now_s)
 {
 	if (d->active == 0 && d->inactive == 0) {
 		p->stats.n_drained++;
 		return true;
 	}
-	/* Both are whole seconds: at the deadline itself less than the timeout may have passed. */
+	/* Both are rounded to seconds: at the deadline itself the timeout may not have passed. */
 	if (d->deadline_s != 0 && now_s > d->deadline_s) {
 		p->stats.n_timed_out++;
-		told_expired(vs, d);
+		timeout_log(vs, d);
 		return true;
 	}
-	return is_without_end(vs) && !serves_still(p, vs, &d->addr);
+	return is_datagram(vs) && !is_serving(p, vs, &d->addr);
 }
 
-/* One service: read, delete what is over. */
-static int vs_look(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, struct err *err)
+/* Read one service and delete its drained destinations. */
+static int vs_check(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, struct err *err)
 {
 	struct plane_result res = { 0 };
 	bool has_dests = false;
-	int r = ipvs_wire_dests(p->wire, &vs->key, look_begin, look_found, vs, err);
+	int r = ipvs_wire_dests(p->wire, &vs->key, check_begin, check_found, vs, err);
 
 	if (r < 0)
 		return r;
 	vec_clear(&p->ops);
 	vec_for_each (d, &vs->dests) {
-		if (d->flags & DST_LEAVING && !(d->flags & DST_HELD))
-			d->flags &= (uint8_t)~DST_LEAVING;
-		else if (d->flags & DST_LEAVING && is_over(p, vs, d, now_s))
+		if (d->flags & DST_DRAINING && !(d->flags & DST_PROGRAMMED))
+			d->flags &= (uint8_t)~DST_DRAINING;
+		else if (d->flags & DST_DRAINING && is_drained(p, vs, d, now_s))
 			ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0);
 		else
-			has_dests |= (d->flags & DST_HELD) != 0;
+			has_dests |= (d->flags & DST_PROGRAMMED) != 0;
 	}
-	if (!has_dests && vs->is_held && (!vs->is_wanted || vs->is_shadow))
+	if (!has_dests && vs->is_programmed && (!vs->is_desired || vs->is_vip_only))
 		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);
 	r = ipvs_ops_send(p, &res, err);
-	/* As after a commit: entries nobody has or wants are dropped, and services. */
-	list_del(&vs->leaving);
+	/* As after a commit: free entries that are neither programmed nor desired. */
+	list_del(&vs->draining);
 	ipvs_vs_touch(p, vs, NULL);
 	ipvs_drain_watch(p, vs);
 	ipvs_servers_done(p);
 	return r;
 }
 
-static bool has_orphans(const struct ipvs_plane *p, const struct ipvs_vs *vs)
+static bool has_unserved(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 {
 	vec_for_each (d, &vs->dests)
-		if (d->flags & DST_LEAVING && !serves_still(p, vs, &d->addr))
+		if (d->flags & DST_DRAINING && !is_serving(p, vs, &d->addr))
 			return true;
 	return false;
 }
 
 /*
- * Backends of datagrams that were leaving when the last slice let go of them: the objects
- * are asked, whenever one has changed; the kernel only about services that have some.
- * False: there are no flows of datagrams to wait for.
+ * Delete draining UDP backends that no EndpointSlice lists any more. Reads the model after each
+ * change of it, and from the kernel only services with such backends. False: no UDP service drains.
  */
-static bool orphans_look(struct ipvs_plane *p)
+static bool datagrams_check(struct ipvs_plane *p)
 {
 	struct err err = { 0 };
 	uint64_t events = p->model == NULL
@@ -222,19 +220,19 @@ static bool orphans_look(struct ipvs_plane *p)
 	bool has_some = false;
 	size_t n = 0;
 
-	list_for_each (l, &p->leaving) {
-		has_some |= is_without_end(list_entry(l, struct ipvs_vs, leaving));
+	list_for_each (l, &p->draining) {
+		has_some |= is_datagram(list_entry(l, struct ipvs_vs, draining));
 		n++;
 	}
 	p->events_seen = events;
-	for (; has_some && has_changed && n > 0 && !list_is_empty(&p->leaving); n--) {
-		struct ipvs_vs *vs = list_entry(p->leaving.next, struct ipvs_vs, leaving);
+	for (; has_some && has_changed && n > 0 && !list_is_empty(&p->draining); n--) {
+		struct ipvs_vs *vs = list_entry(p->draining.next, struct ipvs_vs, draining);
 
-		list_del(&vs->leaving);
-		list_add_tail(&p->leaving, &vs->leaving);
-		/* What fails is done by the next look at everybody. */
-		if (is_without_end(vs) && has_orphans(p, vs) &&
-		    vs_look(p, vs, ipvs_now_s(p), &err) < 0)
+		list_del(&vs->draining);
+		list_add_tail(&p->draining, &vs->draining);
+		/* On failure the next round retries. */
+		if (is_datagram(vs) && has_unserved(p, vs) &&
+		    vs_check(p, vs, ipvs_now_s(p), &err) < 0)
 			log_debug(LOG_AREA_PLANE, "flows of datagrams wait: %s", err.text);
 	}
 	return has_some;
@@ -242,12 +240,12 @@ static bool orphans_look(struct ipvs_plane *p)
 
 uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 {
-	uint64_t soon = orphans_look(p) ? now + ORPHANS_NS : UINT64_MAX;
+	uint64_t soon = datagrams_check(p) ? now + DATAGRAMS_NS : UINT64_MAX;
 	struct err err = { 0 };
 	struct list round;
 	int n = 0;
 
-	if (list_is_empty(&p->leaving)) {
+	if (list_is_empty(&p->draining)) {
 		p->tick_at = 0;
 		return 0;
 	}
@@ -255,69 +253,69 @@ uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 		p->tick_at = p->tick_at == 0 ? now + TICK_NS : p->tick_at;
 		return MIN(soon, p->tick_at);
 	}
-	if (p->n_unlooked == 0) {
+	if (p->n_round == 0) {
 		p->round_at = now;
-		list_for_each (l, &p->leaving)
-			p->n_unlooked++;
+		list_for_each (l, &p->draining)
+			p->n_round++;
 	}
-	/* This go's services; those that stay go to the end of the list again. */
+	/* The services of this call; those that still drain return to the end of the list. */
 	list_init(&round);
-	while (!list_is_empty(&p->leaving) && p->n_unlooked > 0 && n < TICK_SERVICES) {
-		struct list *l = p->leaving.next;
+	while (!list_is_empty(&p->draining) && p->n_round > 0 && n < TICK_SERVICES) {
+		struct list *l = p->draining.next;
 
 		list_del(l);
 		list_add_tail(&round, l);
-		p->n_unlooked--;
+		p->n_round--;
 		n++;
 	}
-	p->n_unlooked = list_is_empty(&p->leaving) ? 0 : p->n_unlooked;
+	p->n_round = list_is_empty(&p->draining) ? 0 : p->n_round;
 	p->tick_at = now + TICK_AGAIN_NS;
-	if (p->n_unlooked == 0)
+	if (p->n_round == 0)
 		p->tick_at = MAX(p->tick_at, p->round_at + TICK_NS);
 	while (!list_is_empty(&round)) {
-		struct ipvs_vs *vs = list_entry(round.next, struct ipvs_vs, leaving);
+		struct ipvs_vs *vs = list_entry(round.next, struct ipvs_vs, draining);
 
-		if (vs_look(p, vs, ipvs_now_s(p), &err) == 0)
+		if (vs_check(p, vs, ipvs_now_s(p), &err) == 0)
 			continue;
 		log_warn(LOG_AREA_PLANE, "end of backends put off: %s", err.text);
 		p->tick_at = now + TICK_RETRY_NS;
-		if (!list_is_empty(&round) && round.next == &vs->leaving) {
-			list_del(&vs->leaving);
-			list_add_tail(&p->leaving, &vs->leaving);
+		if (!list_is_empty(&round) && round.next == &vs->draining) {
+			list_del(&vs->draining);
+			list_add_tail(&p->draining, &vs->draining);
 		}
 	}
-	if (list_is_empty(&p->leaving)) {
+	if (list_is_empty(&p->draining)) {
 		p->tick_at = 0;
 		return 0;
 	}
 	return MIN(soon, p->tick_at);
 }
 
-void ipvs_drain_tell(const struct plane *plane, const struct svc *svc,
+void ipvs_drain_each(const struct plane *plane, const struct svc *svc,
 		     void (*fn)(void *arg, const struct plane_draining *l), void *arg)
 {
 	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
 	uint32_t now_s = ipvs_now_s(p);
 
-	list_for_each (l, &p->leaving) {
-		const struct ipvs_vs *vs = list_entry(l, struct ipvs_vs, leaving);
+	list_for_each (l, &p->draining) {
+		const struct ipvs_vs *vs = list_entry(l, struct ipvs_vs, draining);
 
 		if (vs->ns != svc->ns || vs->name != svc->name)
 			continue;
 		vec_for_each (d, &vs->dests) {
-			struct plane_draining leaving = { .addr = d->addr,
-							  .port = d->port,
-							  .proto = vs->proto,
-							  .is_counted = d->flags & DST_LOOKED,
-							  .active = d->active,
-							  .inactive = d->inactive,
-							  .age_s = now_s - MIN(d->since_s, now_s),
-							  .has_deadline = d->deadline_s != 0,
-							  .left_s = d->deadline_s -
-								    MIN(d->deadline_s, now_s) };
+			struct plane_draining draining = { .addr = d->addr,
+							   .port = d->port,
+							   .proto = vs->proto,
+							   .is_counted = d->flags & DST_COUNTED,
+							   .active = d->active,
+							   .inactive = d->inactive,
+							   .age_s = now_s - MIN(d->since_s, now_s),
+							   .has_deadline = d->deadline_s != 0,
+							   .left_s = d->deadline_s -
+								     MIN(d->deadline_s, now_s) };
 
-			if (d->flags & DST_LEAVING)
-				fn(arg, &leaving);
+			if (d->flags & DST_DRAINING)
+				fn(arg, &draining);
 		}
 	}
 }
@@ -328,7 +326,7 @@ void ipvs_drain_count(const struct plane *plane, struct plane_drains *ret)
 
 	*ret = (struct plane_drains){ .n_drained = p->stats.n_drained,
 				      .n_timed_out = p->stats.n_timed_out };
-	list_for_each (l, &p->leaving)
-		vec_for_each (d, &list_entry(l, struct ipvs_vs, leaving)->dests)
-			ret->n_draining += (d->flags & DST_LEAVING) != 0;
+	list_for_each (l, &p->draining)
+		vec_for_each (d, &list_entry(l, struct ipvs_vs, draining)->dests)
+			ret->n_draining += (d->flags & DST_DRAINING) != 0;
 }

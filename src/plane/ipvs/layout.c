@@ -14,12 +14,12 @@
 struct ipvs_layout {
 	struct nl_sock *nl;
 	enum ipvs_layout_state state;
-	uint64_t handle; /* of our table, also of one that will be replaced; 0 = none */
-	/* The same chains twice; sets and ranges each of one family. */
-	struct nft_fixed held[IPFAM_N];
-	bool is_fresh; /* read, and nothing written since */
-	bool is_looking;
-	bool is_disinherited; /* the kernel refused the heritage */
+	uint64_t handle; /* of vipd's table, also of one that will be replaced; 0 = none */
+	/* per family: its sets and ranges, and all chains */
+	struct nft_fixed fixed[IPFAM_N];
+	bool is_fresh; /* no write since load() */
+	bool is_readonly;
+	bool is_content_rejected; /* the kernel rejected the elements of the replaced table */
 };
 
 void ipvs_layout_open(struct ipvs_layout **ret, struct nl_sock *nl)
@@ -30,15 +30,15 @@ void ipvs_layout_open(struct ipvs_layout **ret, struct nl_sock *nl)
 	*ret = l;
 }
 
-void ipvs_layout_look(struct ipvs_layout *l)
+void ipvs_layout_set_readonly(struct ipvs_layout *l)
 {
-	l->is_looking = true;
+	l->is_readonly = true;
 }
 
 static void forget(struct ipvs_layout *l)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		nft_fixed_fini(&l->held[fam]);
+		nft_fixed_fini(&l->fixed[fam]);
 	l->state = IPVS_LAYOUT_UNKNOWN;
 	l->handle = 0;
 	l->is_fresh = false;
@@ -64,7 +64,7 @@ uint64_t ipvs_layout_handle(const struct ipvs_layout *l)
 
 bool ipvs_layout_has_set(const struct ipvs_layout *l, enum ipfam fam, enum nft_set_id set)
 {
-	return l->state != IPVS_LAYOUT_UNKNOWN && l->held[fam].has_set[set];
+	return l->state != IPVS_LAYOUT_UNKNOWN && l->fixed[fam].has_set[set];
 }
 
 /* --- reading --- */
@@ -72,19 +72,19 @@ bool ipvs_layout_has_set(const struct ipvs_layout *l, enum ipfam fam, enum nft_s
 static int table_read(struct ipvs_layout *l, const struct nft_fixed_table *t, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = nft_fixed_read(&l->held[fam], l->nl, fam, t, &ipvs_schema,
+		int r = nft_fixed_read(&l->fixed[fam], l->nl, fam, t, &ipvs_schema,
 				       NFT_COUNT_BACKENDS, err);
 
 		if (r < 0)
 			return r;
 	}
 	l->handle = t->handle;
-	l->state = IPVS_LAYOUT_HELD;
+	l->state = IPVS_LAYOUT_PRESENT;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		if (l->held[fam].misfit[0] == '\0' || l->is_looking)
+		if (l->fixed[fam].misfit[0] == '\0' || l->is_readonly)
 			continue;
 		log_notice(LOG_AREA_PLANE, "table inet %s will be replaced: %s", t->name,
-			   l->held[fam].misfit);
+			   l->fixed[fam].misfit);
 		l->state = IPVS_LAYOUT_ABSENT;
 	}
 	return 0;
@@ -108,10 +108,10 @@ static int tables_find(struct ipvs_layout *l, const struct nft_fixed_tables *tab
 int ipvs_layout_load(struct ipvs_layout *l, struct err *err)
 {
 	struct nft_fixed_tables tables = { 0 };
-	struct ipvs_layout known = *l; /* taken away, and given back if there is nothing better */
+	struct ipvs_layout known = *l; /* restored if the read fails */
 	int r;
 
-	memset(l->held, 0, sizeof(l->held));
+	memset(l->fixed, 0, sizeof(l->fixed));
 	forget(l);
 	r = nft_fixed_tables_read(&tables, l->nl, NFPROTO_INET, &ipvs_schema, err);
 	if (r == 0)
@@ -132,7 +132,7 @@ int ipvs_layout_load(struct ipvs_layout *l, struct err *err)
 static void chain_remove(struct ipvs_layout *l, struct nft_writer *w, const char *name)
 {
 	nft_write_chain_del(w, name);
-	nft_fixed_chain_del(&l->held[0], name);
+	nft_fixed_chain_del(&l->fixed[0], name);
 }
 
 static void chains_write(struct ipvs_layout *l, struct nft_writer *w,
@@ -142,8 +142,9 @@ static void chains_write(struct ipvs_layout *l, struct nft_writer *w,
 
 	for (size_t i = 0; (c = ipvs_chain_at(i)) != NULL; i++) {
 		if (ipvs_chain_exists(i, params->counting))
-			(void)nft_ensure_chain(w, &l->held[0], c->name, c->type != NULL ? c : NULL);
-		else if (nft_fixed_chain(&l->held[0], c->name) != NULL)
+			(void)nft_ensure_chain(w, &l->fixed[0], c->name,
+					       c->type != NULL ? c : NULL);
+		else if (nft_fixed_chain(&l->fixed[0], c->name) != NULL)
 			chain_remove(l, w, c->name);
 	}
 	for (size_t i = 0; (c = ipvs_chain_at(i)) != NULL; i++) {
@@ -152,7 +153,7 @@ static void chains_write(struct ipvs_layout *l, struct nft_writer *w,
 		if (!ipvs_chain_exists(i, params->counting))
 			continue;
 		ipvs_rules_build(&rs, i, params);
-		nft_ensure_rules(w, nft_fixed_chain(&l->held[0], c->name), &rs);
+		nft_ensure_rules(w, nft_fixed_chain(&l->fixed[0], c->name), &rs);
 		nft_rules_fini(&rs);
 	}
 }
@@ -161,30 +162,30 @@ static void family_write(struct ipvs_layout *l, struct nft_writer *w, enum ipfam
 			 const struct model *m)
 {
 	w->fam = fam;
-	nft_ensure_sets(w, &l->held[fam]);
-	nft_ensure_ranges(w, &l->held[fam], 0, m->env.pod_cidrs.v, m->env.pod_cidrs.n);
-	nft_ensure_ranges(w, &l->held[fam], 1, m->env.service_cidrs.v, m->env.service_cidrs.n);
+	nft_ensure_sets(w, &l->fixed[fam]);
+	nft_ensure_ranges(w, &l->fixed[fam], 0, m->env.pod_cidrs.v, m->env.pod_cidrs.n);
+	nft_ensure_ranges(w, &l->fixed[fam], 1, m->env.service_cidrs.v, m->env.service_cidrs.n);
 }
 
-/* When no rule looks them up any more. */
+/* After the rules that use the sets. */
 static void sets_remove(struct ipvs_layout *l, struct nft_writer *w, enum ipfam fam)
 {
 	w->fam = fam;
 	for (enum nft_set_id id = ipvs_schema.begin; id < ipvs_schema.end; id++) {
-		if (!l->held[fam].has_set[id] || nft_set_exists(id, w->counting))
+		if (!l->fixed[fam].has_set[id] || nft_set_exists(id, w->counting))
 			continue;
 		nft_write_set_del(w, id);
-		l->held[fam].has_set[id] = false;
+		l->fixed[fam].has_set[id] = false;
 	}
 }
 
-static void inherit(struct nft_writer *w, const struct ipvs_heritage *heritage)
+static void elements_add(struct nft_writer *w, const struct ipvs_table_elements *elements)
 {
 	struct nft_elem_writer elems = { .batch = w->batch };
 
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		elems.tables[fam] = ipvs_table(fam);
-	heritage->fill(heritage->arg, &elems);
+	elements->fill(elements->arg, &elems);
 	w->n_writes += elems.n;
 }
 
@@ -202,7 +203,7 @@ static void transition_log(const struct ipvs_layout *l, const struct nft_writer 
 			   w->n_writes, w->tags.v[0]);
 }
 
-/* The table is ours since a moment: which one is it? */
+/* Read the handle of a table that was just created. */
 static int handle_read(struct ipvs_layout *l, struct err *err)
 {
 	struct nft_fixed_tables tables = { 0 };
@@ -219,11 +220,11 @@ static int handle_read(struct ipvs_layout *l, struct err *err)
 }
 
 int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
-		      const struct model *m, const struct ipvs_heritage *heritage,
+		      const struct model *m, const struct ipvs_table_elements *elements,
 		      struct nft_result *res, struct err *err)
 {
-	bool is_new = l->state != IPVS_LAYOUT_HELD;
-	bool is_heir = is_new && l->handle != 0 && heritage != NULL && !l->is_disinherited;
+	bool is_new = l->state != IPVS_LAYOUT_PRESENT;
+	bool has_elements = is_new && l->handle != 0 && elements != NULL && !l->is_content_rejected;
 	struct nft_writer w;
 	int r;
 
@@ -235,15 +236,15 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 		nft_write_table_del(&w, l->handle);
 	if (is_new) {
 		for (int fam = 0; fam < IPFAM_N; fam++)
-			nft_fixed_fini(&l->held[fam]);
+			nft_fixed_fini(&l->fixed[fam]);
 		nft_write_table(&w, 0);
-	} else if (l->held[0].flags & NFT_TABLE_F_DORMANT) {
+	} else if (l->fixed[0].flags & NFT_TABLE_F_DORMANT) {
 		nft_write_table_flags(&w, 0);
 	}
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		family_write(l, &w, fam, m);
-	if (is_heir)
-		inherit(&w, heritage);
+	if (has_elements)
+		elements_add(&w, elements);
 	chains_write(l, &w, params);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		sets_remove(l, &w, fam);
@@ -252,7 +253,7 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 		transition_log(l, &w, is_new);
 	nft_writer_fini(&w);
 	l->is_fresh = false;
-	l->is_disinherited = is_heir && r < 0;
+	l->is_content_rejected = has_elements && r < 0;
 	if (r == 0 && is_new)
 		r = handle_read(l, err);
 	if (r < 0) {
@@ -260,10 +261,10 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 		return r;
 	}
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		l->held[fam].exists = true;
-		l->held[fam].flags = 0;
+		l->fixed[fam].exists = true;
+		l->fixed[fam].flags = 0;
 	}
-	l->state = IPVS_LAYOUT_HELD;
+	l->state = IPVS_LAYOUT_PRESENT;
 	return 0;
 }
 

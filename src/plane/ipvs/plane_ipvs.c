@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * plane/ipvs - the life of the plane: load, environment, sweep, check, tick, cleanup.
- */
+/* plane/ipvs - life cycle: load, environment, sweep, check, tick, cleanup. */
 #include "plane/ipvs/plane_ipvs.h"
 
 #include <errno.h>
@@ -15,7 +13,7 @@
 #include "plane/exchange.h"
 #include "plane/ipvs/state.h"
 
-/* Elements gathered for a transaction of sweep(). */
+/* Elements of one transaction of sweep(). */
 #define SWEEP_MAX 2048
 /* Rules, routes and sysctls announce no change to vipd: how often they are verified. */
 #define ROUTES_PERIOD_NS (10 * NSEC_PER_SEC)
@@ -27,7 +25,7 @@ static void counts_init(struct ipvs_plane *p)
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_refs_init(&p->vips[fam], ip_len(fam));
 		nft_refs_init(&p->cluster_ips[fam], ip_len(fam));
-		/* Of pairs of addresses. */
+		/* Keys are pairs of addresses. */
 		nft_refs_init(&p->hairpins[fam], ip_len(fam));
 	}
 }
@@ -81,7 +79,7 @@ int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 	ipvs_wire_open(&p->wire, socks->genl);
 	nl_batch_open(&p->batch, p->cmd, 0);
 	ipvs_layout_open(&p->layout, p->cmd);
-	list_init(&p->leaving);
+	list_init(&p->draining);
 	counts_init(p);
 	nft_watch_init(&p->watch);
 	*ret = &p->plane;
@@ -96,9 +94,9 @@ int ipvs_plane_watch_with(struct plane *plane, struct nl_sock *watch, struct err
 	return nft_watch_join(&p->watch, watch, p->cmd, err);
 }
 
-static void load_forget(struct ipvs_plane *p)
+static void load_reset(struct ipvs_plane *p)
 {
-	ipvs_copy_close(TAKE(p->load.loaded));
+	ipvs_loaded_close(TAKE(p->load.loaded));
 	vec_fini(&p->load.services.v);
 	p->load.services.at = 0;
 }
@@ -110,8 +108,8 @@ static void plane_close(struct plane *plane)
 	if (plane == NULL)
 		return;
 	p = ipvs_plane_of(plane);
-	load_forget(p);
-	ipvs_copy_close(p->loaded);
+	load_reset(p);
+	ipvs_loaded_close(p->loaded);
 	ipvs_vss_clear(p);
 	counts_clear(p);
 	nft_changes_fini(&p->changes);
@@ -132,16 +130,17 @@ static void plane_close(struct plane *plane)
 /* --- load --- */
 
 /*
- * Virtual services of an earlier vipd with another --ipvs-mark are vipd's, too. The rules have its
- * tag until vipd replaces them; then the table keeps it for restarts while they drain.
+ * Virtual services of an earlier vipd with another --ipvs-mark are vipd's, too. The policy routing
+ * rules have that tag until vipd replaces them; then the table stores it for restarts during the
+ * drain.
  */
-static int earlier_tag_read(struct ipvs_plane *p, struct err *err)
+static int previous_tag_read(struct ipvs_plane *p, struct err *err)
 {
 	struct ipvs_route_config c = p->route_config;
-	int n = ipvs_route_recall(p->route, &c, err);
+	int n = ipvs_route_config_read(p->route, &c, err);
 
 	if (n > 0 && c.marks.tag != p->marks.tag)
-		p->was[IPVS_EARLIER_TAG] = c.marks.tag + 1;
+		p->previous[IPVS_PREVIOUS_TAG] = c.marks.tag + 1;
 	return MIN(n, 0);
 }
 
@@ -149,9 +148,9 @@ static int load_begin(struct ipvs_plane *p, struct err *err)
 {
 	int r;
 
-	load_forget(p);
+	load_reset(p);
 	nft_watch_load_begin(&p->watch);
-	ipvs_copy_open(&p->load.loaded);
+	ipvs_loaded_open(&p->load.loaded);
 	p->load.fam = IPFAM_V4;
 	p->load.set = IPVSSET_BEGIN;
 	p->load.walk = (struct nft_walk){ 0 };
@@ -159,9 +158,9 @@ static int load_begin(struct ipvs_plane *p, struct err *err)
 	if (r == 0)
 		r = ipvs_layout_load(p->layout, err);
 	if (r == 0)
-		r = ipvs_sysctls_recall(p, err);
+		r = ipvs_sysctls_load_previous(p, err);
 	if (r == 0)
-		r = earlier_tag_read(p, err);
+		r = previous_tag_read(p, err);
 	if (r == 0)
 		r = ipvs_vss_list(p, &p->load.services, err);
 	return r < 0 ? r : 1;
@@ -178,7 +177,7 @@ static int load_step(struct ipvs_plane *p, struct err *err)
 		r = ipvs_vss_read(p, &p->load.services, err);
 		return r < 0 ? r : 1;
 	}
-	r = ipvs_copy_read(p, err);
+	r = ipvs_loaded_read(p, err);
 	if (r != 0)
 		return r;
 	r = nft_watch_load_end(&p->watch, err);
@@ -194,24 +193,24 @@ static int plane_load(struct plane *plane, struct err *err)
 		r = load_step(p, err);
 	if (r != 0) {
 		if (r < 0)
-			load_forget(p);
-		/* a table or set that went away while it was read */
+			load_reset(p);
+		/* a table or set was deleted meanwhile */
 		return r == -ENOTRECOVERABLE || r == -ENOENT ? -EAGAIN : r;
 	}
-	ipvs_copy_protocols(p->load.loaded, p);
+	ipvs_loaded_set_protocols(p->load.loaded, p);
 	counts_clear(p);
-	ipvs_copy_close(p->loaded);
+	ipvs_loaded_close(p->loaded);
 	p->loaded = TAKE(p->load.loaded);
 	p->genid = p->load.genid;
 	p->is_genid_known = true;
 	p->has_env = false;
-	load_forget(p);
+	load_reset(p);
 	return 0;
 }
 
-static void plane_recall(struct plane *plane, struct plan *plan, struct plan_rows *rows)
+static void plane_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows)
 {
-	ipvs_copy_recall(ipvs_plane_of(plane), plan, rows);
+	ipvs_loaded_adopt(ipvs_plane_of(plane), plan, rows);
 }
 
 /* --- environment --- */
@@ -235,11 +234,11 @@ static struct ipvs_rules_params params_from(const struct ipvs_plane *p, const st
 	return params;
 }
 
-/* So that nobody notices: where the old table leads, the new one does. */
-static void inherit(void *arg, struct nft_elem_writer *w)
+/* No connection notices the replacement: the new table gets the elements of the old one. */
+static void elements_write(void *arg, struct nft_elem_writer *w)
 {
 	if (arg != NULL)
-		ipvs_copy_write(arg, w);
+		ipvs_loaded_write(arg, w);
 }
 
 static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plane_result *res,
@@ -248,7 +247,8 @@ static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plan
 	struct ipvs_rules_params params = params_from(p, m);
 	struct nft_result lr = { 0 };
 	int r = ipvs_layout_apply(p->layout, &params, m,
-				  &(struct ipvs_heritage){ inherit, p->loaded }, &lr, err);
+				  &(struct ipvs_table_elements){ elements_write, p->loaded }, &lr,
+				  err);
 
 	res->n_writes += lr.n_writes;
 	res->n_batches += lr.n_batches;
@@ -257,7 +257,7 @@ static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plan
 	return r == -ENOBUFS ? -EBUSY : r;
 }
 
-/* Also while a foreign rule is in the way: that is a fault to report, and no reason to stop. */
+/* A conflicting foreign rule is a fault to report, not a reason to stop. */
 static int routes_apply(struct ipvs_plane *p, size_t *n_writes, struct err *err)
 {
 	struct err conflict = { 0 };
@@ -299,7 +299,7 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 
 /* --- sweep --- */
 
-/* What leads goes before what is led to. */
+/* Elements are removed before their targets. */
 static const enum nft_set_id sweep_order[] = {
 	IPVSSET_FE,       IPVSSET_FE_IN,      IPVSSET_FE_OUT,  IPVSSET_GUARDED,     IPVSSET_IDLE,
 	IPVSSET_MASQ,     IPVSSET_MASQ_HOSTS, IPVSSET_VIPS,    IPVSSET_CLUSTER_IPS, IPVSSET_RANGES,
@@ -313,18 +313,18 @@ static int sweep_batch(struct ipvs_plane *p, struct plane_result *res, struct er
 	if (r == -ESTALE) {
 		vec_for_each (ch, &p->changes.v)
 			ch->needs_look = true;
-		r = ipvs_changes_look(p, err);
+		r = ipvs_changes_read(p, err);
 		if (r == 0)
 			r = ipvs_transact(p, res, err);
 	}
 	if (r == 0)
 		vec_for_each (ch, &p->changes.v)
-			ipvs_copy_del(p->loaded, ch->fam, ch->set, ch->key);
+			ipvs_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
 	nft_changes_reset(&p->changes);
 	return r;
 }
 
-static void tell_gone(const struct ipvs_plane *p, enum ipfam fam, const uint8_t *key)
+static void stale_report(const struct ipvs_plane *p, enum ipfam fam, const uint8_t *key)
 {
 	struct nft_tuple t;
 
@@ -338,16 +338,16 @@ static int sweep_set(struct ipvs_plane *p, enum ipfam fam, enum nft_set_id set,
 {
 	size_t len = nft_key_len(set, fam);
 	size_t n;
-	uint8_t *keys = ipvs_copy_unwanted(p->loaded, fam, set, &n);
+	uint8_t *keys = ipvs_loaded_undesired(p->loaded, fam, set, &n);
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++) {
 		const uint8_t *key = keys + i * len;
 
 		nft_changes_was(&p->changes, fam, set, key,
-				ipvs_copy_find(p->loaded, fam, set, key), NULL);
+				ipvs_loaded_find(p->loaded, fam, set, key), NULL);
 		if (set == IPVSSET_FE || set == IPVSSET_FE_OUT)
-			tell_gone(p, fam, key);
+			stale_report(p, fam, key);
 		if (p->changes.v.n >= SWEEP_MAX)
 			r = sweep_batch(p, res, err);
 	}
@@ -355,7 +355,7 @@ static int sweep_set(struct ipvs_plane *p, enum ipfam fam, enum nft_set_id set,
 	return r;
 }
 
-/* Services of ours that nobody asked for begin to leave, and destinations. */
+/* Start to drain services and destinations of vipd that are not desired. */
 static int sweep_servers(struct ipvs_plane *p, struct plane_result *res, struct err *err)
 {
 	int r;
@@ -363,7 +363,7 @@ static int sweep_servers(struct ipvs_plane *p, struct plane_result *res, struct 
 	htable_for_each (n, &p->vss) {
 		struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
 
-		if (vs->is_spared)
+		if (vs->is_kept)
 			continue;
 		ipvs_vs_touch(p, vs, NULL);
 		vs->is_whole = true;
@@ -391,8 +391,8 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 		r = sweep_servers(p, res, err);
 	if (r < 0)
 		return r;
-	ipvs_copy_let_go(p->loaded);
-	ipvs_copy_close(p->loaded);
+	ipvs_loaded_ids_release(p->loaded);
+	ipvs_loaded_close(p->loaded);
 	p->loaded = NULL;
 	nft_changes_fini(&p->changes);
 	memory_trim();
@@ -405,8 +405,8 @@ static size_t plane_unwanted(const struct plane *plane)
 	size_t n = 0;
 
 	for (int fam = 0; p->loaded != NULL && fam < IPFAM_N; fam++)
-		n += ipvs_copy_unwanted_count(p->loaded, fam, IPVSSET_FE) +
-		     ipvs_copy_unwanted_count(p->loaded, fam, IPVSSET_FE_OUT);
+		n += ipvs_loaded_undesired_count(p->loaded, fam, IPVSSET_FE) +
+		     ipvs_loaded_undesired_count(p->loaded, fam, IPVSSET_FE_OUT);
 	return n;
 }
 
@@ -418,7 +418,7 @@ static bool plane_leads(const struct plane *plane, const struct plan_frontend *f
 
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
 	for (size_t i = 0; p->loaded != NULL && i < ARRAY_SIZE(maps); i++) {
-		const uint8_t *data = ipvs_copy_find(p->loaded, ip_fam(&f->addr), maps[i], key);
+		const uint8_t *data = ipvs_loaded_find(p->loaded, ip_fam(&f->addr), maps[i], key);
 
 		if (data != NULL && (nft_get_word(data) & IPVS_MARK_ID) < IPVS_MARK_REFUSE)
 			return true;
@@ -428,7 +428,7 @@ static bool plane_leads(const struct plane *plane, const struct plan_frontend *f
 
 /* --- check --- */
 
-/* The layout is read again: env() then repairs what is not as it should be. */
+/* Read the layout again; env() then repairs differences. */
 static int check_layout(struct ipvs_plane *p, struct err *err)
 {
 	uint64_t handle = ipvs_layout_handle(p->layout);
@@ -436,7 +436,7 @@ static int check_layout(struct ipvs_plane *p, struct err *err)
 
 	if (r < 0)
 		return r;
-	if (ipvs_layout_state(p->layout) != IPVS_LAYOUT_HELD)
+	if (ipvs_layout_state(p->layout) != IPVS_LAYOUT_PRESENT)
 		return err_set(err, PLANE_CHECK_LOST, "table inet " IPVS_TABLE " is %s",
 			       ipvs_layout_handle(p->layout) == 0 ? "gone" : "beyond repair");
 	if (ipvs_layout_handle(p->layout) != handle)
@@ -454,7 +454,7 @@ static int plane_check(struct plane *plane, struct err *err)
 	r = nft_genid_read(p->query, &genid, err);
 	if (r < 0)
 		return r;
-	/* The generation is raised before elements are told: then they are heard late. */
+	/* The kernel raises the generation before it sends notifications, which arrive late. */
 	if (p->is_genid_known && genid == p->genid && p->watch.touched.n == 0) {
 		p->watch.is_awaited = false;
 		return PLANE_CHECK_QUIET;
@@ -482,7 +482,7 @@ static bool plane_touched(const struct plane *plane, const struct plan_rows *row
 
 /* --- tick --- */
 
-static uint64_t tick_surroundings(struct ipvs_plane *p, uint64_t now)
+static uint64_t tick_settings(struct ipvs_plane *p, uint64_t now)
 {
 	struct err err = { 0 };
 	size_t n = 0;
@@ -515,9 +515,9 @@ static uint64_t plane_tick(struct plane *plane, uint64_t now)
 
 	if ((p->loaded != NULL && !p->plane.is_sweep_pending) || !p->has_env)
 		return now + NSEC_PER_SEC;
-	next = tick_surroundings(p, now);
+	next = tick_settings(p, now);
 	at = ipvs_drain_tick(p, now);
-	/* A backend may begin to leave at any time: it is looked at a second later. */
+	/* A backend may start to drain at any time: it is checked a second later. */
 	return at != 0 ? MIN(at, next) : MIN(next, now + NSEC_PER_SEC);
 }
 
@@ -530,7 +530,7 @@ static int servers_cleanup(struct ipvs_plane *p, struct err *err)
 
 	for (r = r < 0 ? r : 1; r > 0;)
 		r = ipvs_vss_read(p, &p->load.services, err);
-	load_forget(p);
+	load_reset(p);
 	if (r < 0)
 		return r;
 	vec_clear(&p->ops);
@@ -539,7 +539,7 @@ static int servers_cleanup(struct ipvs_plane *p, struct err *err)
 	return ipvs_ops_send(p, &res, err);
 }
 
-/* Asking for the family would load the module: on a node without IPVS nobody wants that. */
+/* A query of the family would load the module on a node without IPVS. */
 static bool is_loaded(const struct ipvs_plane *p)
 {
 	char path[256];
@@ -556,20 +556,20 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	bool has_ipvs = is_loaded(p);
 	int r = has_ipvs ? ipvs_wire_resolve(p->wire, err) : 0;
 
-	ipvs_copy_close(p->loaded);
+	ipvs_loaded_close(p->loaded);
 	p->loaded = NULL;
 	p->is_genid_known = false;
 	if (r == 0)
 		r = ipvs_layout_load(p->layout, err);
-	if (r == -EEXIST) /* a table of that name, not ours */
+	if (r == -EEXIST) /* a foreign table of that name */
 		r = 0;
 	if (r == 0 && has_ipvs)
 		ipvs_sysctls_restore(p);
 	if (r == 0)
-		r = ipvs_sysctls_recall(p, err);
+		r = ipvs_sysctls_load_previous(p, err);
 	if (r == 0)
-		r = earlier_tag_read(p, err);
-	if (r == 0) /* nobody is led there any more before it goes */
+		r = previous_tag_read(p, err);
+	if (r == 0) /* before IPVS: no more packets are led there */
 		r = ipvs_layout_cleanup(p->layout, err);
 	if (r == 0 && has_ipvs)
 		r = servers_cleanup(p, err);
@@ -578,17 +578,17 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	return r;
 }
 
-/* --- retiring --- */
+/* --- retire --- */
 
 /*
- * Clients of datagrams move at the next packet, as long as that still reaches IPVS. Later ones
- * have no entry of conntrack any more (nf_conntrack_udp_timeout_stream).
+ * UDP clients move to the other plane at their next packet while packets still reach IPVS. A later
+ * packet has no conntrack entry any more (nf_conntrack_udp_timeout_stream).
  */
 #define RETIRE_MIN_NS (150 * NSEC_PER_SEC)
 
 /*
- * New connections are left to the plane that serves, all services begin to leave: those
- * of datagrams at once. Nothing is begun where nothing leads to IPVS.
+ * New connections go to the other plane; all services start to drain, UDP services are deleted at
+ * once. Nothing happens if nothing leads to IPVS.
  */
 static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t now, struct err *err)
 {
@@ -599,7 +599,7 @@ static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t no
 	if (!is_loaded(p))
 		return 0;
 	r = ipvs_layout_load(p->layout, err);
-	if (r == -EEXIST || (r == 0 && ipvs_layout_state(p->layout) != IPVS_LAYOUT_HELD))
+	if (r == -EEXIST || (r == 0 && ipvs_layout_state(p->layout) != IPVS_LAYOUT_PRESENT))
 		return 0;
 	p->config.counting = PLANE_COUNT_NONE;
 	if (r == 0)
@@ -607,11 +607,11 @@ static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t no
 	if (r < 0 || p->vss.count == 0)
 		return r;
 	p->is_retiring = true;
-	has_datagrams = ipvs_copy_has_protocol(p->loaded, L4PROTO_UDP);
+	has_datagrams = ipvs_loaded_has_protocol(p->loaded, L4PROTO_UDP);
 	r = plane_env(&p->plane, m, &res, err);
 	if (r == 0)
 		r = sweep_servers(p, &res, err);
-	ipvs_copy_close(p->loaded);
+	ipvs_loaded_close(p->loaded);
 	p->loaded = NULL;
 	p->retire_until = has_datagrams ? now + RETIRE_MIN_NS : now;
 	if (r == 0)
@@ -634,7 +634,7 @@ static int plane_retire(struct plane *plane, const struct model *m, uint64_t now
 		if (r < 0)
 			return r;
 	}
-	if (p->is_retiring && (now < p->retire_until || !list_is_empty(&p->leaving))) {
+	if (p->is_retiring && (now < p->retire_until || !list_is_empty(&p->draining))) {
 		*again = plane_tick(plane, now);
 		return 0;
 	}
@@ -658,10 +658,10 @@ struct ipvs_plane_stats ipvs_plane_stats(const struct plane *plane)
 	htable_for_each (n, &p->vss) {
 		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
 
-		s.n_services += vs->is_held;
+		s.n_services += vs->is_programmed;
 		vec_for_each (d, &vs->dests) {
-			s.n_dests += (d->flags & DST_HELD) != 0;
-			s.n_draining += (d->flags & DST_LEAVING) != 0;
+			s.n_dests += (d->flags & DST_PROGRAMMED) != 0;
+			s.n_draining += (d->flags & DST_DRAINING) != 0;
 		}
 	}
 	return s;
@@ -671,7 +671,7 @@ const struct plane_ops ipvs_plane_ops = {
 	.name = "ipvs",
 	.traits = { .pool_class = ipvs_pool_class, .has_tuning = true },
 	.load = plane_load,
-	.adopt = plane_recall,
+	.adopt = plane_adopt,
 	.env = plane_env,
 	.commit = ipvs_commit,
 	.sweep = plane_sweep,
@@ -683,10 +683,10 @@ const struct plane_ops ipvs_plane_ops = {
 	.drops = ipvs_drops,
 	.count_frontends = ipvs_count_frontends,
 	.count_slots = ipvs_count_slots,
-	.draining = ipvs_drain_tell,
+	.draining = ipvs_drain_each,
 	.drains = ipvs_drain_count,
-	.balancing = ipvs_tell_balancing,
-	.weight = ipvs_tell_weight,
+	.balancing = ipvs_explain_balancing,
+	.weight = ipvs_explain_weight,
 	.remark = plane_remark,
 	.retire = plane_retire,
 	.prepare = ipvs_sysctls_prepare,

@@ -23,7 +23,7 @@ struct rule {
 	uint32_t target; /* of goto */
 	uint8_t action;  /* FR_ACT_* */
 	bool is_iif_lo;
-	bool has_more; /* conditions that we never write */
+	bool has_more; /* conditions that vipd never sets */
 	bool is_ours;
 	uint8_t from_len; /* prefix length of `from`; 0: any source */
 	struct ip_addr from;
@@ -43,28 +43,28 @@ static const char *family_text(int family)
 	return family == AF_INET6 ? "IPv6" : "IPv4";
 }
 
-/* What there shall be, in the order in which it is made: never without the exception. */
-static void rules_want(struct rule want[static RULES], const struct ipvs_route_config *c)
+/* Desired rules in the order of their creation: the exception comes first. */
+static void rules_desired(struct rule desired[static RULES], const struct ipvs_route_config *c)
 {
 	uint32_t p = c->priority;
 
-	want[0] = (struct rule){ .priority = p + 3, .action = FR_ACT_NOP };
-	want[1] = (struct rule){ .priority = p + 1,
-				 .mark = c->marks.tag,
-				 .mask = IPVS_MARK_MASK,
-				 .is_iif_lo = true,
-				 .action = FR_ACT_GOTO,
-				 .target = p + 3 };
-	want[2] = (struct rule){ .priority = p + 2,
-				 .mark = c->marks.tag,
-				 .mask = IPVS_MARK_MASK,
-				 .action = FR_ACT_TO_TBL,
-				 .table = c->table };
-	want[3] = (struct rule){ .priority = p,
-				 .mark = c->marks.birth,
-				 .mask = IPVS_MARK_MASK,
-				 .action = FR_ACT_TO_TBL,
-				 .table = c->table };
+	desired[0] = (struct rule){ .priority = p + 3, .action = FR_ACT_NOP };
+	desired[1] = (struct rule){ .priority = p + 1,
+				    .mark = c->marks.tag,
+				    .mask = IPVS_MARK_MASK,
+				    .is_iif_lo = true,
+				    .action = FR_ACT_GOTO,
+				    .target = p + 3 };
+	desired[2] = (struct rule){ .priority = p + 2,
+				    .mark = c->marks.tag,
+				    .mask = IPVS_MARK_MASK,
+				    .action = FR_ACT_TO_TBL,
+				    .table = c->table };
+	desired[3] = (struct rule){ .priority = p,
+				    .mark = c->marks.birth,
+				    .mask = IPVS_MARK_MASK,
+				    .action = FR_ACT_TO_TBL,
+				    .table = c->table };
 }
 
 static bool rule_is_equal(const struct rule *a, const struct rule *b)
@@ -180,8 +180,8 @@ static struct nlmsghdr *rule_request(void *buf, size_t size, uint16_t type, int 
 	return h;
 }
 
-/* A node with many routes: let the kernel look at our table only, if it can. */
-static void ask_strictly(struct nl_sock *nl)
+/* Make the kernel filter the dump by table, if it can: a node may have many routes. */
+static void set_strict_check(struct nl_sock *nl)
 {
 	int on = 1;
 
@@ -195,7 +195,7 @@ static int read_rules(struct reading *rd, struct nl_sock *nl, int family, struct
 	char buf[REQUEST_MAX];
 	int r;
 
-	ask_strictly(nl);
+	set_strict_check(nl);
 	r = nl_dump(nl, rule_request(buf, sizeof(buf), RTM_GETRULE, family),
 		    &(struct nl_reader){ rules_begin, rule_message, rd }, err);
 	return r < 0 ? err_wrap(err, r, "list policy routing rules of %s", family_text(family)) : 0;
@@ -210,7 +210,7 @@ static int read_family(struct reading *rd, struct nl_sock *nl, int family, struc
 		return r;
 	r = nl_dump(nl, route_request(buf, sizeof(buf), RTM_GETROUTE, family, rd->c->table),
 		    &(struct nl_reader){ routes_begin, route_message, rd }, err);
-	if (r == -ENOENT) /* strictly asked: there is no such table yet */
+	if (r == -ENOENT) /* strict check: no such table yet */
 		r = 0;
 	return r < 0 ? err_wrap(err, r, "list routes of %s", family_text(family)) : 0;
 }
@@ -273,7 +273,7 @@ static int route_act(struct nl_sock *nl, uint16_t type, int family, uint32_t tab
 		     : 0;
 }
 
-/* What the rule asks and what it does, as `ip rule` prints it. */
+/* Conditions and action in the format of `ip rule`. */
 static void rule_conditions_print(struct str *out, const struct rule *r)
 {
 	char ip[IP_TEXT_MAX];
@@ -294,7 +294,7 @@ static void rule_conditions_print(struct str *out, const struct rule *r)
 		str_puts(out, " OTHER-CONDITIONS");
 }
 
-/* Of ours; a table without it is as good. */
+/* Delete vipd's route. A missing route is no error. */
 static int route_del(struct nl_sock *nl, int family, uint32_t table, struct err *err)
 {
 	int r = route_act(nl, RTM_DELROUTE, family, table, err);
@@ -302,10 +302,10 @@ static int route_del(struct nl_sock *nl, int family, uint32_t table, struct err 
 	return r == -ESRCH || r == -ENOENT ? 0 : r;
 }
 
-static const struct rule *rule_find(const struct reading *rd, const struct rule *want)
+static const struct rule *rule_find(const struct reading *rd, const struct rule *desired)
 {
 	vec_for_each (r, &rd->rules)
-		if (r->is_ours && rule_is_equal(r, want))
+		if (r->is_ours && rule_is_equal(r, desired))
 			return r;
 	return NULL;
 }
@@ -322,17 +322,17 @@ static int conflict_err(struct err *err, int family, const struct rule *r, const
 	return -EBUSY;
 }
 
-/* Can the mark of a captured packet be one that the rule is about? */
+/* Can the mark of a captured packet match the rule? */
 static bool may_match(const struct rule *r, const struct ipvs_marks *m)
 {
-	uint32_t told = r->mask & IPVS_MARK_MASK; /* the rest is the pool's number */
+	uint32_t tag_mask = r->mask & IPVS_MARK_MASK; /* the other bits are the pool's id */
 
-	return ((r->mark ^ m->tag) & told) == 0 || ((r->mark ^ m->birth) & told) == 0;
+	return ((r->mark ^ m->tag) & tag_mask) == 0 || ((r->mark ^ m->birth) & tag_mask) == 0;
 }
 
 /*
- * Foreign rules and routes that cannot share the routing table or the marks with vipd: a rule
- * that leads into vipd's table would deliver its packets, all pods' for example, to this host.
+ * Find foreign rules and routes that conflict with vipd's table or marks: a foreign rule that leads
+ * into vipd's table would deliver its packets, for example of all pods, to this host.
  */
 static int conflict_find(const struct reading *rd, int family, struct err *err)
 {
@@ -350,7 +350,7 @@ static int conflict_find(const struct reading *rd, int family, struct err *err)
 			return conflict_err(err, family, r,
 					    "leads into vipd's routing table: choose another "
 					    "table with --ipvs-route-table");
-		/* About a tag as a whole, or about a part of it that vipd's marks are in. */
+		/* The mask covers the tag: the rule matches marks of a tag. */
 		if ((r->mask & IPVS_MARK_TAG) == IPVS_MARK_TAG && may_match(r, &c->marks))
 			return conflict_err(err, family, r,
 					    "matches vipd's marks: choose another tag with "
@@ -359,25 +359,25 @@ static int conflict_find(const struct reading *rd, int family, struct err *err)
 	return 0;
 }
 
-/* Do vipd's own rules with this table and these marks stand already? */
-static bool is_in_place(const struct reading *rd, const struct rule want[static RULES])
+/* Do vipd's rules with this table and these marks exist? */
+static bool is_in_place(const struct reading *rd, const struct rule desired[static RULES])
 {
-	return rd->has_route && rule_find(rd, &want[2]) != NULL;
+	return rd->has_route && rule_find(rd, &desired[2]) != NULL;
 }
 
-/* Delete rules of ours that are not wanted any more, and the route in the table they led to. */
+/* Delete vipd's rules that are not desired, and the route in the table that they led to. */
 static int old_rules_del(struct nl_sock *nl, const struct reading *rd, int family,
-			 const struct rule want[static RULES], size_t *n_writes, struct err *err)
+			 const struct rule desired[static RULES], size_t *n_writes, struct err *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < rd->rules.n && r == 0; i++) {
 		const struct rule *old = &rd->rules.v[i];
-		bool is_wanted = false;
+		bool is_desired = false;
 
 		for (size_t k = 0; k < RULES; k++)
-			is_wanted |= rule_is_equal(old, &want[k]);
-		if (!old->is_ours || is_wanted)
+			is_desired |= rule_is_equal(old, &desired[k]);
+		if (!old->is_ours || is_desired)
 			continue;
 		r = rule_act(nl, RTM_DELRULE, family, old, err);
 		if (r == 0 && old->action == FR_ACT_TO_TBL && old->table != rd->c->table)
@@ -388,7 +388,7 @@ static int old_rules_del(struct nl_sock *nl, const struct reading *rd, int famil
 }
 
 static int family_write(struct nl_sock *nl, const struct reading *rd, int family,
-			const struct rule want[static RULES], size_t *n_writes, struct err *err)
+			const struct rule desired[static RULES], size_t *n_writes, struct err *err)
 {
 	int r = 0;
 
@@ -397,31 +397,31 @@ static int family_write(struct nl_sock *nl, const struct reading *rd, int family
 		*n_writes += r == 0;
 	}
 	for (size_t i = 0; i < RULES && r == 0; i++) {
-		if (rule_find(rd, &want[i]) != NULL)
+		if (rule_find(rd, &desired[i]) != NULL)
 			continue;
-		r = rule_act(nl, RTM_NEWRULE, family, &want[i], err);
+		r = rule_act(nl, RTM_NEWRULE, family, &desired[i], err);
 		*n_writes += r == 0;
 	}
-	return r < 0 ? r : old_rules_del(nl, rd, family, want, n_writes, err);
+	return r < 0 ? r : old_rules_del(nl, rd, family, desired, n_writes, err);
 }
 
 static int apply_family(struct nl_sock *nl, const struct ipvs_route_config *c, int family,
 			size_t *n_writes, struct err *conflict, struct err *err)
 {
 	struct reading rd = { .c = c };
-	struct rule want[RULES];
+	struct rule desired[RULES];
 	struct err found = { 0 };
 	int r = read_family(&rd, nl, family, err);
 
-	rules_want(want, c);
+	rules_desired(desired, c);
 	if (r == 0 && conflict_find(&rd, family, &found) < 0) {
-		if (c->is_in_force || is_in_place(&rd, want))
+		if (c->is_in_force || is_in_place(&rd, desired))
 			*conflict = found;
 		else
 			r = err_set(err, -EBUSY, "%s", found.text);
 	}
 	if (r == 0)
-		r = family_write(nl, &rd, family, want, n_writes, err);
+		r = family_write(nl, &rd, family, desired, n_writes, err);
 	vec_fini(&rd.rules);
 	return r;
 }
@@ -433,7 +433,7 @@ int ipvs_route_apply(struct nl_sock *nl, const struct ipvs_route_config *c, size
 	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
 		int r = apply_family(nl, c, families[i], n_writes, conflict, err);
 
-		/* A kernel started without IPv6 has none of this, and no packets either. */
+		/* A kernel without IPv6 has neither rules nor packets of it. */
 		if (r == -EAFNOSUPPORT && families[i] == AF_INET6)
 			continue;
 		if (r < 0)
@@ -442,7 +442,7 @@ int ipvs_route_apply(struct nl_sock *nl, const struct ipvs_route_config *c, size
 	return 0;
 }
 
-/* Rules of ours, and the route in each table that they lead to, whatever the configuration. */
+/* vipd's rules, and the route in each table that they lead to, whatever the configuration. */
 static int cleanup_family(struct nl_sock *nl, int family, struct err *err)
 {
 	struct ipvs_route_config c = { .table = IPVS_ROUTE_TABLE_DEFAULT };
@@ -479,8 +479,8 @@ int ipvs_route_cleanup(struct nl_sock *nl, struct err *err)
 
 /* --- for people --- */
 
-/* The configuration of one of ours; false when it does not say. */
-static bool rule_tells(const struct rule *r, struct ipvs_route_config *c)
+/* Read the configuration from one rule of vipd; false if the rule has none. */
+static bool rule_config(const struct rule *r, struct ipvs_route_config *c)
 {
 	uint32_t birth = r->mark & (UINT32_C(1) << 24); /* tags are even */
 	uint32_t offset = r->action == FR_ACT_GOTO ? 1 : birth != 0 ? 0 : 2;
@@ -495,7 +495,7 @@ static bool rule_tells(const struct rule *r, struct ipvs_route_config *c)
 	return true;
 }
 
-int ipvs_route_recall(struct nl_sock *nl, struct ipvs_route_config *c, struct err *err)
+int ipvs_route_config_read(struct nl_sock *nl, struct ipvs_route_config *c, struct err *err)
 {
 	int n = 0;
 
@@ -504,7 +504,7 @@ int ipvs_route_recall(struct nl_sock *nl, struct ipvs_route_config *c, struct er
 		int r = read_rules(&rd, nl, families[i], err);
 
 		vec_for_each (rule, &rd.rules)
-			n += rule_tells(rule, c);
+			n += rule_config(rule, c);
 		vec_fini(&rd.rules);
 		if (r < 0 && !(r == -EAFNOSUPPORT && families[i] == AF_INET6))
 			return r;
@@ -531,33 +531,34 @@ static int rule_cmp(const void *a, const void *b)
 	return (x->priority > y->priority) - (x->priority < y->priority);
 }
 
-static void family_print(const struct reading *rd, int family, struct str *want, struct str *held)
+static void family_print(const struct reading *rd, int family, struct str *desired,
+			 struct str *programmed)
 {
-	struct rule wanted[RULES];
+	struct rule desired_rules[RULES];
 
-	rules_want(wanted, rd->c);
-	qsort(wanted, RULES, sizeof(wanted[0]), rule_cmp);
+	rules_desired(desired_rules, rd->c);
+	qsort(desired_rules, RULES, sizeof(desired_rules[0]), rule_cmp);
 	for (size_t i = 0; i < RULES; i++)
-		rule_print(want, family, &wanted[i]);
+		rule_print(desired, family, &desired_rules[i]);
 	if (rd->rules.n > 1)
 		qsort(rd->rules.v, rd->rules.n, sizeof(rd->rules.v[0]), rule_cmp);
 	vec_for_each (r, &rd->rules)
 		if (r->is_ours)
-			rule_print(held, family, r);
-	route_print(want, family, rd->c->table);
+			rule_print(programmed, family, r);
+	route_print(desired, family, rd->c->table);
 	if (rd->has_route)
-		route_print(held, family, rd->c->table);
+		route_print(programmed, family, rd->c->table);
 }
 
-int ipvs_route_text(struct nl_sock *nl, const struct ipvs_route_config *c, struct str *want,
-		    struct str *held, struct err *err)
+int ipvs_route_text(struct nl_sock *nl, const struct ipvs_route_config *c, struct str *desired,
+		    struct str *programmed, struct err *err)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
 		struct reading rd = { .c = c };
 		int r = read_family(&rd, nl, families[i], err);
 
 		if (r == 0)
-			family_print(&rd, families[i], want, held);
+			family_print(&rd, families[i], desired, programmed);
 		vec_fini(&rd.rules);
 		if (r < 0 && !(r == -EAFNOSUPPORT && families[i] == AF_INET6))
 			return r;
@@ -565,8 +566,8 @@ int ipvs_route_text(struct nl_sock *nl, const struct ipvs_route_config *c, struc
 	return 0;
 }
 
-/* May a rule of others, asked before ours, take captured packets elsewhere? */
-static bool is_in_front(const struct ipvs_route_config *c, const struct rule *r)
+/* Can a foreign rule with a better priority take captured packets elsewhere? */
+static bool has_precedence(const struct ipvs_route_config *c, const struct rule *r)
 {
 	bool is_local = r->action == FR_ACT_TO_TBL && r->table == RT_TABLE_LOCAL;
 
@@ -576,8 +577,8 @@ static bool is_in_front(const struct ipvs_route_config *c, const struct rule *r)
 	return may_match(r, &c->marks);
 }
 
-static void family_troubles(const struct reading *rd, int family,
-			    void (*fn)(void *arg, bool is_hard, const char *text), void *arg)
+static void family_conflicts(const struct reading *rd, int family,
+			     void (*fn)(void *arg, bool is_fatal, const char *text), void *arg)
 {
 	struct err err = { 0 };
 
@@ -586,7 +587,7 @@ static void family_troubles(const struct reading *rd, int family,
 	vec_for_each (r, &rd->rules) {
 		struct str text = { 0 };
 
-		if (!is_in_front(rd->c, r))
+		if (!has_precedence(rd->c, r))
 			continue;
 		str_printf(&text, "policy routing rule %u of %s is asked before vipd's",
 			   r->priority, family_text(family));
@@ -598,16 +599,16 @@ static void family_troubles(const struct reading *rd, int family,
 	}
 }
 
-int ipvs_route_troubles(struct nl_sock *nl, const struct ipvs_route_config *c,
-			void (*fn)(void *arg, bool is_hard, const char *text), void *arg,
-			struct err *err)
+int ipvs_route_conflicts(struct nl_sock *nl, const struct ipvs_route_config *c,
+			 void (*fn)(void *arg, bool is_fatal, const char *text), void *arg,
+			 struct err *err)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
 		struct reading rd = { .c = c };
 		int r = read_family(&rd, nl, families[i], err);
 
 		if (r == 0)
-			family_troubles(&rd, families[i], fn, arg);
+			family_conflicts(&rd, families[i], fn, arg);
 		vec_fini(&rd.rules);
 		if (r < 0 && !(r == -EAFNOSUPPORT && families[i] == AF_INET6))
 			return r;

@@ -22,11 +22,11 @@
 #define PRI_LATE 110
 #define PRI_CLEAR (NF_IP_PRI_NAT_SRC + 50)
 
-/* Nat chains that count: behind those that choose a destination, before a source is chosen. */
+/* Chains of counters: after the choice of a destination, before the choice of a source. */
 #define PRI_ASKED (NF_IP_PRI_NAT_DST + 10)
 #define PRI_REACHED (NF_IP_PRI_NAT_SRC - 10)
 
-/* In skb->priority, from prerouting to postrouting: it came through a pod's interface. */
+/* skb->priority from prerouting to postrouting: the packet came through an interface of a pod. */
 #define PRIORITY_POD UINT32_C(0x76697064)
 
 static const char *set_name(enum nft_set_id id, enum ipfam fam)
@@ -36,7 +36,7 @@ static const char *set_name(enum nft_set_id id, enum ipfam fam)
 
 /* --- conditions --- */
 
-/* The mark's tag is `tag` (`op` NFT_CMP_EQ), or is not. */
+/* Compare the tag of the mark with `tag` (`op`: NFT_CMP_EQ or NFT_CMP_NEQ). */
 static void tag_is(struct nft_rules *rs, uint32_t op, uint32_t tag)
 {
 	nft_expr_meta(rs, NFT_META_MARK, 0);
@@ -61,7 +61,7 @@ static void reply_return(struct nft_rules *rs)
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 }
 
-/* The first packet of a connection is none of ours any more. */
+/* Return for the first packet of a connection. */
 static void first_return(struct nft_rules *rs)
 {
 	nft_rule_begin(rs);
@@ -109,7 +109,7 @@ static void tuple_in(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set)
 	nft_expr_in(rs, 0, set_name(set, fam));
 }
 
-/* In front of a refusal: in the elements of the frontend, if there are such. */
+/* Count a packet that will be rejected in the elements of its frontend, if these sets exist. */
 static void count_refused(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
 	static const enum nft_set_id sets[] = { IPVSSET_COUNTED, IPVSSET_REFUSED };
@@ -129,7 +129,7 @@ static void counter_then(struct nft_rules *rs, int verdict, const char *chain)
 	nft_expr_verdict(rs, verdict, chain);
 }
 
-/* Where packets of all states come: those that ask for a connection count. */
+/* For chains that get packets of all states: count first packets of connections. */
 static void count_new(struct nft_rules *rs)
 {
 	nft_rule_begin(rs);
@@ -137,7 +137,7 @@ static void count_new(struct nft_rules *rs)
 	nft_expr_counter(rs);
 }
 
-/* --- chains that others lead to --- */
+/* --- chains that are jump targets --- */
 
 /* A synchronous ICMP error would cost a TCP client its first retransmission: a second. */
 static void refuse(struct nft_rules *rs, const struct ipvs_rules_params *p)
@@ -164,8 +164,8 @@ static void no_local(struct nft_rules *rs, const struct ipvs_rules_params *p)
 }
 
 /*
- * A connection that stands comes here if somebody has changed the table under a packet
- * that was on its way: to be sent again is better than to be reset.
+ * An established connection comes here if another process changed the table while the packet was in
+ * transit: a retransmission is better than a reset.
  */
 static void unknown_port(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
@@ -184,7 +184,9 @@ static void unknown_address(struct nft_rules *rs, const struct ipvs_rules_params
 	nft_expr_verdict(rs, NF_DROP, NULL);
 }
 
-/* A socket of this host waits for it: let it pass. None: its answer would be a reset. */
+/*
+ * Return if a socket of this host matches. Without a socket the kernel would answer with a reset.
+ */
 static void no_socket(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	for (uint8_t is_any = 0; is_any < 2; is_any++) {
@@ -199,7 +201,7 @@ static void no_socket(struct nft_rules *rs, const struct ipvs_rules_params *p)
 static void mark_from(struct nft_rules *rs, enum ipfam fam, enum nft_set_id map)
 {
 	nft_rule_begin(rs);
-	nft_match_family(rs, fam); /* nobody else gets here, but nft wants it said to print it */
+	nft_match_family(rs, fam); /* redundant, but nft needs it to print the rule */
 	nft_expr_l4protos(rs);
 	nft_expr_tuple(rs, fam);
 	nft_expr_map(rs, 0, set_name(map, fam));
@@ -214,8 +216,8 @@ static void inside(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules
 }
 
 /*
- * loadBalancerSourceRanges (REJ-10): who begins a connection must be in one of those of the
- * pool that the mark names for a moment.
+ * loadBalancerSourceRanges (REJ-10): the source address must be in a range of the pool whose mark
+ * the packet has temporarily.
  */
 static void guard(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
@@ -243,8 +245,8 @@ static void guard_jump(struct nft_rules *rs, enum ipfam fam)
 }
 
 /*
- * A port that a cluster IP no longer has: the connections go on while their backends are on
- * their way out, as IPVS knows them by address and port.
+ * A removed port of a cluster IP: established connections go on while the backends drain; IPVS
+ * finds them by address and port.
  */
 static void ended(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
@@ -255,7 +257,7 @@ static void ended(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
 }
 
-/* Behind the test that the address is one of ours. */
+/* The destination is in `vips`. */
 static void assign(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p)
 {
 	const char *in = fam == IPFAM_V6 ? "inside6" : "inside4";
@@ -290,8 +292,8 @@ static void assign_jumps(struct nft_rules *rs)
 }
 
 /*
- * A cluster IP's port that is no service (REJ-05), and an address that no service has (REJ-06).
- * A cluster IP that is an address of this node has other ports: the node's own.
+ * An unknown port of a cluster IP (REJ-05), and an unassigned address (REJ-06). A cluster IP that
+ * is also an address of this node is exempt: other ports are the node's.
  */
 static void unknown(struct nft_rules *rs, enum ipfam fam, uint32_t tag)
 {
@@ -304,7 +306,7 @@ static void unknown(struct nft_rules *rs, enum ipfam fam, uint32_t tag)
 	nft_expr_verdict(rs, NFT_GOTO, "unknown_port");
 }
 
-static void nobodys(struct nft_rules *rs, enum ipfam fam)
+static void unknown_addresses(struct nft_rules *rs, enum ipfam fam)
 {
 	nft_rule_begin(rs);
 	daddr_in(rs, fam, IPVSSET_CLUSTER_IPS);
@@ -315,8 +317,8 @@ static void nobodys(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_verdict(rs, NFT_GOTO, "unknown_address");
 }
 
-/* Frontends that serve nobody new: connections that go on have another state. */
-static void serves_nobody(struct nft_rules *rs, const struct ipvs_rules_params *p)
+/* Frontends without endpoints reject new connections; established ones have another state. */
+static void reject_new(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	nft_rule_begin(rs);
 	nft_match_meta(rs, NFT_META_MARK, NFT_CMP_EQ, p->marks.tag | IPVS_MARK_REFUSE);
@@ -372,9 +374,11 @@ static void pre(struct nft_rules *rs, const struct ipvs_rules_params *p)
 		return;
 	}
 	assign_jumps(rs);
-	/* Not later: once routed to itself, the kernel would send ICMP from the VIP, and cannot. */
-	serves_nobody(rs, p);
-	/* A cluster IP answers pings: captured, it arrives here, and the kernel replies. */
+	/* Not later: for a packet routed to this host the kernel cannot send ICMP from the VIP. */
+	reject_new(rs, p);
+	/*
+	 * A cluster IP answers pings: a captured packet is delivered here, and the kernel replies.
+	 */
 	nft_rule_begin(rs);
 	nft_match_family(rs, IPFAM_V6);
 	nft_match_l4proto(rs, IPPROTO_ICMPV6);
@@ -385,7 +389,7 @@ static void pre(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	nft_expr_meta_number(rs, NFT_META_MARK, p->marks.tag);
 }
 
-/* Of type route: a mark sends the packet to lo. */
+/* Type route: a mark sends the packet to lo. */
 static void out_first(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	nft_rule_begin(rs);
@@ -397,7 +401,7 @@ static void out_first(struct nft_rules *rs, const struct ipvs_rules_params *p)
 		first_return(rs);
 	assign_jumps(rs);
 	if (!p->is_retiring)
-		serves_nobody(rs, p);
+		reject_new(rs, p);
 	nft_rule_begin(rs);
 	tag_is(rs, NFT_CMP_EQ, p->marks.tag);
 	nft_expr_meta(rs, NFT_META_MARK, 0);
@@ -406,8 +410,8 @@ static void out_first(struct nft_rules *rs, const struct ipvs_rules_params *p)
 }
 
 /*
- * While another proxy's nat serves the same frontend, vipd's nft plane before it is removed
- * or kube-proxy, that one wins: the packet goes the way of its new destination.
+ * Another proxy's nat, of vipd's nft plane before its removal or of kube-proxy, has precedence at a
+ * shared frontend: the packet takes the route to its new destination.
  */
 static void nat_wins(struct nft_rules *rs, uint32_t tag)
 {
@@ -418,8 +422,8 @@ static void nat_wins(struct nft_rules *rs, uint32_t tag)
 }
 
 /*
- * Somebody else's nat chain may have put a bit of its own into the mark (kube-proxy's 0x4000
- * says: masquerade), and IPVS would not know it. They see first packets only.
+ * A foreign nat chain may have set a bit of the mark (kube-proxy's 0x4000: masquerade), and IPVS
+ * would not match the mark. nat chains see first packets only.
  */
 static void mark_again(struct nft_rules *rs, uint32_t tag)
 {
@@ -438,13 +442,13 @@ static void pre_nat(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	mark_again(rs, p->marks.tag);
 }
 
-/* Of type route: without the mark there is another way. */
+/* Type route: a packet without the mark takes another route. */
 static void out_nat(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	nat_wins(rs, p->marks.birth);
 }
 
-/* REJ-05 and REJ-06 come here, behind nat: what another proxy serves is not unknown. */
+/* REJ-05 and REJ-06 follow nat: an address that another proxy serves is not unknown. */
 static void out_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	mark_again(rs, p->marks.birth);
@@ -463,15 +467,15 @@ static void out_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	dnat_return(rs);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		unknown(rs, fam, 0);
-		nobodys(rs, fam);
+		unknown_addresses(rs, fam);
 	}
 }
 
 static void in(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	/*
-	 * An INVALID packet of a backend to a connection masqueraded here: the host
-	 * would answer with a reset.
+	 * An INVALID packet of a backend to a connection that this host masquerades: the host would
+	 * answer with a reset.
 	 */
 	nft_rule_begin(rs);
 	nft_match_l4proto(rs, IPPROTO_TCP);
@@ -482,18 +486,15 @@ static void in(struct nft_rules *rs, const struct ipvs_rules_params *p)
 		unknown(rs, fam, p->marks.tag);
 }
 
-/*
- * Foreign input chains may have added a bit (Calico's 0x10000 says: accepted), behind the last
- * place where pre_nat could put the mark right.
- */
+/* Foreign input chains may set a bit of the mark (Calico's 0x10000: accepted) after pre_nat. */
 static void in_last(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	mark_again(rs, p->marks.tag);
 }
 
 /*
- * IPVS let it pass: it has forgotten the connection. The kernel cannot answer from
- * an address that is not its own, and the client would wait for ever.
+ * IPVS has no entry of the connection. The kernel cannot answer from an address that is not local:
+ * without a reset the client would wait for its timeout.
  */
 static void late(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
@@ -513,7 +514,7 @@ static void forward(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	for (int fam = 0; fam < IPFAM_N && !p->is_retiring; fam++) {
 		unknown(rs, fam, 0);
-		nobodys(rs, fam);
+		unknown_addresses(rs, fam);
 	}
 }
 
@@ -533,7 +534,7 @@ static void ping(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	nft_expr_redirect(rs);
 }
 
-/* REJ-17: not captured, and routed back to the router that sent it here. */
+/* REJ-17: not captured, and its route leads back to the router that sent it. */
 static void vip_loop(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	for (int fam = 0; fam < IPFAM_N && !p->is_retiring; fam++) {
@@ -554,7 +555,7 @@ static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_in(rs, 0, set_name(IPVSSET_CLUSTER_IPS, fam));
 }
 
-/* Whoever the detector does not know, or everybody (MASQ-05); else no rule (MASQ-01) */
+/* Masquerade all sources, or sources outside detect-local (MASQ-05); else no rule (MASQ-01) */
 static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 				   const struct ipvs_rules_params *p)
 {
@@ -599,7 +600,7 @@ static void post(struct nft_rules *rs, const struct ipvs_rules_params *p)
 	}
 }
 
-/* A tunnel keeps the mark on its outer packet, which would be balanced again. */
+/* A tunnel copies the mark to its outer packet, which would be captured again. */
 static void clear(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	nft_rule_begin(rs);
@@ -611,8 +612,8 @@ static void clear(struct nft_rules *rs, const struct ipvs_rules_params *p)
 }
 
 /*
- * A nat chain sees the first packet of a connection: what counts there counts connections. It
- * is not asked once another one has chosen a destination.
+ * Count connections: a nat chain sees only first packets, and only until another nat chain has
+ * chosen a destination.
  */
 static void asked(struct nft_rules *rs, uint32_t tag)
 {
@@ -622,7 +623,7 @@ static void asked(struct nft_rules *rs, uint32_t tag)
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_rule_begin(rs);
 		tuple_in(rs, fam, IPVSSET_COUNTED);
-		nft_expr_verdict(rs, NFT_RETURN, NULL); /* the other family need not be asked */
+		nft_expr_verdict(rs, NFT_RETURN, NULL); /* no other family can match */
 	}
 }
 
@@ -637,8 +638,8 @@ static void asked_out(struct nft_rules *rs, const struct ipvs_rules_params *p)
 }
 
 /*
- * IPVS has chosen. Services by address have a mark that names no pool: `idle` knows the one
- * they stand for. Whoever looks at the mark from here on looks at its tag only.
+ * IPVS has chosen a backend. The mark of a service by address and port has no pool: `idle` has the
+ * pool's mark. Later rules use only the tag of the mark.
  */
 static void reached(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
@@ -667,7 +668,7 @@ static const struct {
 	struct nft_chain chain;
 	void (*build)(struct nft_rules *rs, const struct ipvs_rules_params *p);
 	enum plane_counting exists_at;
-	/* In place of `build`, of a chain for one family. */
+	/* instead of `build`: chain of one family */
 	void (*build_of)(struct nft_rules *rs, enum ipfam fam, const struct ipvs_rules_params *p);
 	enum ipfam fam;
 } chains[] = {
@@ -701,7 +702,7 @@ static const struct {
 	{ { "asked", "nat", NF_INET_PRE_ROUTING, PRI_ASKED }, asked_pre, PLANE_COUNT_SERVICES },
 	{ { "asked_out", "nat", NF_INET_LOCAL_OUT, PRI_ASKED }, asked_out, PLANE_COUNT_SERVICES },
 	{ { "reached", "nat", NF_INET_POST_ROUTING, PRI_REACHED }, reached, PLANE_COUNT_ENDPOINTS },
-	/* A backend that is this host itself: the packet stays here. */
+	/* The backend is this host: the packet stays here. */
 	{ { "reached_in", "nat", NF_INET_LOCAL_IN, PRI_REACHED }, reached, PLANE_COUNT_ENDPOINTS },
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/ipvs/rules - the chains of table inet vipd-ipvs, and the rules of each.
+ *  plane/ipvs/rules - chains of table inet vipd-ipvs, and their rules.
  *
- * Pure: rules come out as objects. What each chain is for, and why at its
- * priority, stands in doc/design/0007-ipvs-plane.md.
+ *  Pure: returns rules as objects. doc/design/0007-ipvs-plane.md explains each chain and its
+ * priority.
  */
 #pragma once
 
@@ -17,12 +17,12 @@
 #define IPVS_TABLE "vipd-ipvs"
 #define IPVS_TABLE_COMMENT "vipd ipvs layout "
 /*
- * Elements of an older version are taken over, where the set has the same name and types:
- * who gives them another meaning gives the set another name.
+ * Elements of a replaced table are kept where the set has the same name and types: a set whose
+ * elements change their meaning needs a new name.
  */
 #define IPVS_LAYOUT_VERSION 1
 
-/* What the rules depend on. */
+/* Parameters of the rules. */
 struct ipvs_rules_params {
 	struct ipvs_marks marks;
 	enum detect_local detect;
@@ -31,20 +31,20 @@ struct ipvs_rules_params {
 	char ifname[IFNAME_MAX];
 	enum plane_counting counting;
 	struct ip_addr localhost_source[IPFAM_N]; /* as in nft_localhost */
-	/* Another plane serves: only connections that IPVS has already are captured. */
+	/* another plane serves: capture only connections that IPVS already has */
 	bool is_retiring;
 };
 
 extern const struct nft_schema ipvs_schema;
 
-/* The i-th chain, those that lead nowhere first; NULL behind the last. */
+/* The i-th chain, targets of jumps first; NULL after the last. */
 const struct nft_chain *ipvs_chain_at(size_t i);
-/* Is the i-th in a table that counts so much? */
+/* Does the i-th chain exist at this level of counting? */
 bool ipvs_chain_exists(size_t i, enum plane_counting counting);
-/* The rules of the i-th. */
+/* Build the rules of the i-th chain. */
 void ipvs_rules_build(struct nft_rules *rs, size_t i, const struct ipvs_rules_params *p);
 
-/* Chains whose rules count what is refused (PLANE_REJECT_N: INVALID packets), and how many. */
+/* Chains with counters of rejected packets (PLANE_REJECT_N: INVALID packets), and their number. */
 struct ipvs_drop_chain {
 	const char *name;
 	enum plane_reject_reason refusal;

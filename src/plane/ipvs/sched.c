@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All that Linux has; the number is the place. */
+/* All schedulers of Linux; the index is the number. */
 static const char *const names[] = {
 	"",      "rr", "wrr", "lc", "wlc", "fo", "ovf",  "lblc",
 	"lblcr", "dh", "sh",  "mh", "sed", "nq", "twos",
@@ -122,7 +122,7 @@ int ipvs_sched_parse(struct ipvs_sched *ret, const char *text, struct err *err)
 	return 0;
 }
 
-/* "address=weight" at `text`; where the next entry begins, or NULL at the end. */
+/* Parse "address=weight" at `text`. Returns the next entry, or NULL at the end. */
 static const char *entry_read(const char *text, struct ip_addr *addr, uint16_t *weight,
 			      bool *is_good)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/ipvs/servers - the difference between wanted and held, as operations on IPVS.
+ *  plane/ipvs/servers - the difference between desired and programmed, as operations on IPVS.
  *
- * Only what a commit touched is looked at: destinations named in its journal, and
- * all of a service that it names as a whole. What the kernel acknowledged is noted
- * at once, operation by operation, so what is held is known also after a refusal.
+ *  A commit compares only what it touched: destinations in its journal, and all destinations of a
+ *  service that is_whole. Each acknowledged operation is recorded at once: the programmed state is
+ *  correct also after a rejection.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "plane/ipvs/state.h"
 
-/* The device on which kube-proxy's ipvs mode has the addresses of services. */
+/* kube-proxy's ipvs mode binds the addresses of Services to this device. */
 #define KUBE_IPVS "kube-ipvs0"
 
 /* --- operations --- */
@@ -28,8 +28,8 @@ static struct ipvs_op *op_push(struct ipvs_plane *p, enum ipvs_cmd cmd, struct i
 	return op;
 }
 
-/* How the service shall be. */
-static struct ipvs_service vs_wanted(const struct ipvs_plane *p, const struct ipvs_vs *vs)
+/* The desired virtual service. */
+static struct ipvs_service vs_desired(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 {
 	struct ipvs_service s = { .key = vs->key };
 	struct ipvs_sched sched =
@@ -47,7 +47,7 @@ static struct ipvs_service vs_wanted(const struct ipvs_plane *p, const struct ip
 
 void ipvs_op_service(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs)
 {
-	op_push(p, cmd, vs)->service = vs_wanted(p, vs);
+	op_push(p, cmd, vs)->service = vs_desired(p, vs);
 }
 
 void ipvs_op_dest(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs,
@@ -72,14 +72,14 @@ void ipvs_op_drain(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_d
 static void service_done(struct ipvs_vs *vs, const struct ipvs_op *op)
 {
 	if (op->cmd == IPVS_SERVICE_DEL) {
-		vs->is_held = false;
+		vs->is_programmed = false;
 		return;
 	}
 	vs->is_new |= op->cmd == IPVS_SERVICE_NEW;
-	vs->is_held = true;
-	vs->held_sched = ipvs_sched_no(op->service.sched);
-	vs->held_flags = op->service.flags;
-	vs->held_timeout_s = op->service.timeout_s;
+	vs->is_programmed = true;
+	vs->programmed_sched = ipvs_sched_no(op->service.sched);
+	vs->programmed_flags = op->service.flags;
+	vs->programmed_timeout_s = op->service.timeout_s;
 }
 
 static void dest_done(struct ipvs_vs *vs, const struct ipvs_op *op)
@@ -89,34 +89,34 @@ static void dest_done(struct ipvs_vs *vs, const struct ipvs_op *op)
 	if (d == NULL)
 		return;
 	if (op->cmd == IPVS_DEST_DEL) {
-		d->flags &= (uint8_t) ~(DST_HELD | DST_ODD | DST_LEAVING);
+		d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS | DST_DRAINING);
 		return;
 	}
 	if (op->cmd == IPVS_DEST_NEW)
 		d->flags |= DST_NEW;
-	d->flags |= DST_HELD;
-	d->flags &= (uint8_t)~DST_ODD;
+	d->flags |= DST_PROGRAMMED;
+	d->flags &= (uint8_t)~DST_DIFFERS;
 	d->weight = (uint16_t)op->dest.weight;
 	d->since_s = op->dest.l_thresh;
 	d->deadline_s = op->dest.u_thresh < IPVS_THRESH_NONE ? op->dest.u_thresh : 0;
 	if (op->dest.weight != 0)
-		d->flags &= (uint8_t)~DST_LEAVING;
+		d->flags &= (uint8_t)~DST_DRAINING;
 }
 
-/* The kernel has not what we thought. */
-static void not_there(struct ipvs_vs *vs, const struct ipvs_op *op)
+/* The object of a rejected operation does not exist. */
+static void missing_note(struct ipvs_vs *vs, const struct ipvs_op *op)
 {
 	struct ipvs_dst *d;
 
 	if (op->result == -ESRCH) {
-		vs->is_held = false;
+		vs->is_programmed = false;
 		vec_for_each (each, &vs->dests)
-			each->flags &= (uint8_t) ~(DST_HELD | DST_ODD | DST_LEAVING);
+			each->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS | DST_DRAINING);
 		return;
 	}
 	d = op->cmd >= IPVS_DEST_NEW ? ipvs_dst_find(vs, &op->dest.addr, op->dest.port) : NULL;
 	if (d != NULL && op->result == -ENOENT)
-		d->flags &= (uint8_t) ~(DST_HELD | DST_ODD | DST_LEAVING);
+		d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS | DST_DRAINING);
 }
 
 static bool is_removal(const struct ipvs_op *op)
@@ -131,8 +131,8 @@ static bool is_sched_missing(const struct ipvs_op *op)
 	       (op->cmd == IPVS_SERVICE_NEW || op->cmd == IPVS_SERVICE_SET);
 }
 
-/* A virtual service of another process has the address and port of one with ClientIP affinity. */
-static int is_occupied(const char *key, struct err *err)
+/* A foreign virtual service has the address and port of a frontend with ClientIP affinity. */
+static int occupied_err(const char *key, struct err *err)
 {
 	if (if_nametoindex(KUBE_IPVS) != 0)
 		return err_set(err, -EEXIST,
@@ -145,7 +145,7 @@ static int is_occupied(const char *key, struct err *err)
 		       key);
 }
 
-/* Without the default scheduler no service can be served, and none is to blame. */
+/* Without the default scheduler no service can be served: no service is at fault. */
 static int sched_fault(struct ipvs_plane *p, const char *sched, struct err *err)
 {
 	int r = err_set(err, -EPERM,
@@ -157,18 +157,18 @@ static int sched_fault(struct ipvs_plane *p, const char *sched, struct err *err)
 	return r;
 }
 
-static int refused(struct ipvs_plane *p, const struct ipvs_op *op, struct err *err)
+static int rejected_err(struct ipvs_plane *p, const struct ipvs_op *op, struct err *err)
 {
 	char text[IPVS_KEY_TEXT_MAX];
 	char ip[IP_ENDPOINT_TEXT_MAX];
 	const char *key = ipvs_key_text(&op->service.key, text);
 	int r = op->result;
 
-	if (is_sched_missing(op)) /* the default: what another needs is served with the default */
+	if (is_sched_missing(op)) /* the default scheduler: others are replaced by the default */
 		return sched_fault(p, op->service.sched, err);
 	if (r == -EEXIST && op->cmd == IPVS_SERVICE_NEW &&
 	    ((const struct ipvs_vs *)op->tag)->is_foreign)
-		return is_occupied(key, err);
+		return occupied_err(key, err);
 	if (r == -EEXIST || r == -ESRCH || (r == -ENOENT && op->cmd >= IPVS_DEST_NEW))
 		r = -ESTALE;
 	if (op->cmd < IPVS_DEST_NEW)
@@ -191,12 +191,12 @@ static int results_note(struct ipvs_plane *p, struct plane_result *res, struct e
 		} else if (op->result == 0) {
 			service_done(vs, op);
 		} else {
-			not_there(vs, op);
-			/* Gone already is what a removal wants. */
+			missing_note(vs, op);
+			/* The removal is already done. */
 			if (is_removal(op) && (op->result == -ENOENT || op->result == -ESRCH))
 				continue;
 			if (r == 0) {
-				r = refused(p, op, err);
+				r = rejected_err(p, op, err);
 				res->culprit = vs->svc;
 			}
 		}
@@ -218,7 +218,7 @@ int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *er
 			int refusal = results_note(p, res, err);
 			size_t n = 0;
 
-			/* What was not sent because of removals that were done already: go on. */
+			/* Send the operations after a removal that was already done. */
 			vec_for_each (op, &p->ops)
 				if (!op->is_done)
 					p->ops.v[n++] = *op;
@@ -236,26 +236,28 @@ int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *er
 
 static bool is_in_kernel(const struct ipvs_vs *vs)
 {
-	return vs->is_wanted && !vs->is_shadow;
+	return vs->is_desired && !vs->is_vip_only;
 }
 
 static bool service_differs(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 {
-	struct ipvs_service want = vs_wanted(p, vs);
+	struct ipvs_service want = vs_desired(p, vs);
 
-	return vs->held_sched != ipvs_sched_no(want.sched) || vs->held_flags != want.flags ||
-	       (vs->held_timeout_s != want.timeout_s && want.timeout_s != 0);
+	return vs->programmed_sched != ipvs_sched_no(want.sched) ||
+	       vs->programmed_flags != want.flags ||
+	       (vs->programmed_timeout_s != want.timeout_s && want.timeout_s != 0);
 }
 
 static void dst_add(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst *d)
 {
-	bool is_good = d->flags & DST_HELD && !(d->flags & (DST_ODD | DST_LEAVING)) &&
-		       d->weight == d->want_weight && d->since_s == 0;
+	bool is_good = d->flags & DST_PROGRAMMED && !(d->flags & (DST_DIFFERS | DST_DRAINING)) &&
+		       d->weight == d->desired_weight && d->since_s == 0;
 
-	if (!(d->flags & DST_WANTED) || d->flags & DST_QUEUED || is_good)
+	if (!(d->flags & DST_DESIRED) || d->flags & DST_QUEUED || is_good)
 		return;
 	d->flags |= DST_QUEUED;
-	ipvs_op_dest(p, d->flags & DST_HELD ? IPVS_DEST_SET : IPVS_DEST_NEW, vs, d, d->want_weight);
+	ipvs_op_dest(p, d->flags & DST_PROGRAMMED ? IPVS_DEST_SET : IPVS_DEST_NEW, vs, d,
+		     d->desired_weight);
 }
 
 static void queued_clear(struct ipvs_plane *p)
@@ -278,7 +280,7 @@ static void additions_collect(struct ipvs_plane *p)
 
 		if (!is_in_kernel(vs))
 			continue;
-		if (!vs->is_held) {
+		if (!vs->is_programmed) {
 			vs->is_whole = true;
 			ipvs_op_service(p, IPVS_SERVICE_NEW, vs);
 		} else if (service_differs(p, vs)) {
@@ -299,7 +301,7 @@ static void additions_collect(struct ipvs_plane *p)
 	queued_clear(p);
 }
 
-/* A scheduler turned out to be missing: the default takes its place. True: try again. */
+/* Replace schedulers that the kernel lacks by the default. True: retry. */
 static bool sched_fall_back(struct ipvs_plane *p)
 {
 	bool is_any = false;
@@ -320,7 +322,7 @@ static bool sched_fall_back(struct ipvs_plane *p)
 	return is_any;
 }
 
-/* As ipvs_ops_send(), but what a missing scheduler prevents is tried with the default. */
+/* Like ipvs_ops_send(), but retries with the default in place of a missing scheduler. */
 static int additions_send(struct ipvs_plane *p, struct plane_result *res, struct err *err)
 {
 	for (;;) {
@@ -334,7 +336,7 @@ static int additions_send(struct ipvs_plane *p, struct plane_result *res, struct
 		if (r < 0 && r != -ECANCELED)
 			return r == -ENOBUFS ? -EBUSY : r;
 		again = r == -ECANCELED && sched_fall_back(p);
-		/* Noted before it is repeated: what was done is not done twice. */
+		/* Recorded before the retry: acknowledged operations are not repeated. */
 		r = results_note(p, res, err);
 		if (!again)
 			return r;
@@ -357,10 +359,10 @@ int ipvs_servers_add(struct ipvs_plane *p, struct plane_result *res, struct err 
 
 /* --- removals --- */
 
-static bool is_to_leave(const struct ipvs_vs *vs, const struct ipvs_dst *d)
+static bool is_to_drain(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 {
-	return d->flags & DST_HELD && !(d->flags & (DST_LEAVING | DST_QUEUED)) &&
-	       (!(d->flags & DST_WANTED) || !is_in_kernel(vs));
+	return d->flags & DST_PROGRAMMED && !(d->flags & (DST_DRAINING | DST_QUEUED)) &&
+	       (!(d->flags & DST_DESIRED) || !is_in_kernel(vs));
 }
 
 static void vs_remove(struct ipvs_plane *p, struct ipvs_vs *vs)
@@ -371,11 +373,11 @@ static void vs_remove(struct ipvs_plane *p, struct ipvs_vs *vs)
 	if (is_in_kernel(vs) && !vs->is_whole)
 		return;
 	vec_for_each (d, &vs->dests) {
-		bool is_gone = is_to_leave(vs, d) && ipvs_drain_begin(p, vs, d);
+		bool is_gone = is_to_drain(vs, d) && ipvs_drain_begin(p, vs, d);
 
-		has_dests |= d->flags & DST_HELD && !is_gone;
+		has_dests |= d->flags & DST_PROGRAMMED && !is_gone;
 	}
-	if (!is_in_kernel(vs) && vs->is_held && !has_dests)
+	if (!is_in_kernel(vs) && vs->is_programmed && !has_dests)
 		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);
 	ipvs_drain_watch(p, vs);
 }
@@ -390,7 +392,7 @@ int ipvs_servers_remove(struct ipvs_plane *p, struct plane_result *res, struct e
 					     ? ipvs_dst_find(u->vs, &u->addr, u->port)
 					     : NULL;
 
-		if (d != NULL && is_to_leave(u->vs, d)) {
+		if (d != NULL && is_to_drain(u->vs, d)) {
 			(void)ipvs_drain_begin(p, u->vs, d);
 			ipvs_drain_watch(p, u->vs);
 		}
@@ -406,10 +408,10 @@ static void vs_undo(struct ipvs_vs *vs, const struct ipvs_undo *u)
 	if (vs->pool != u->pool) {
 		list_del(&vs->sibling);
 		if (u->pool != NULL)
-			list_add_tail(&u->pool->classics, &vs->sibling);
+			list_add_tail(&u->pool->vip_services, &vs->sibling);
 	}
-	vs->is_wanted = u->is_wanted;
-	vs->is_shadow = u->is_shadow;
+	vs->is_desired = u->is_desired;
+	vs->is_vip_only = u->is_vip_only;
 	vs->sched = u->sched;
 	vs->timeout_s = u->timeout_s;
 	vs->pool = u->pool;
@@ -418,12 +420,12 @@ static void vs_undo(struct ipvs_vs *vs, const struct ipvs_undo *u)
 static void dst_undo(struct ipvs_vs *vs, const struct ipvs_undo *u)
 {
 	struct ipvs_dst *d = ipvs_dst_find(vs, &u->addr, u->port);
-	uint8_t kept = DST_WANTED | DST_LEAVING;
+	uint8_t kept = DST_DESIRED | DST_DRAINING;
 
 	if (d == NULL)
 		return;
 	d->flags = (uint8_t)((d->flags & ~kept) | (u->flags & kept));
-	d->want_weight = u->want_weight;
+	d->desired_weight = u->desired_weight;
 }
 
 static void additions_withdraw(struct ipvs_plane *p, struct ipvs_vs *vs)
@@ -431,18 +433,18 @@ static void additions_withdraw(struct ipvs_plane *p, struct ipvs_vs *vs)
 	uint32_t now_s = ipvs_now_s(p);
 
 	vec_for_each (d, &vs->dests) {
-		if (!(d->flags & DST_HELD))
+		if (!(d->flags & DST_PROGRAMMED))
 			continue;
-		if (d->flags & DST_NEW && !(d->flags & DST_WANTED))
+		if (d->flags & DST_NEW && !(d->flags & DST_DESIRED))
 			ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0);
-		else if (d->flags & DST_LEAVING && d->weight != 0)
+		else if (d->flags & DST_DRAINING && d->weight != 0)
 			ipvs_op_drain(p, vs, d, now_s, ipvs_drain_deadline(now_s, vs->drain_s));
 	}
-	if (vs->is_new && !vs->is_wanted)
+	if (vs->is_new && !vs->is_desired)
 		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);
 }
 
-void ipvs_servers_undo(struct ipvs_plane *p, bool is_refused)
+void ipvs_servers_undo(struct ipvs_plane *p, bool is_rejected)
 {
 	struct plane_result res = { 0 };
 	struct err err = { 0 };
@@ -458,7 +460,7 @@ void ipvs_servers_undo(struct ipvs_plane *p, bool is_refused)
 	vec_clear(&p->ops);
 	vec_for_each (each, &p->touched) {
 		additions_withdraw(p, *each);
-		(*each)->is_spared |= is_refused && p->loaded != NULL;
+		(*each)->is_kept |= is_rejected && p->loaded != NULL;
 	}
 	if (ipvs_ops_send(p, &res, &err) < 0)
 		log_warn(LOG_AREA_PLANE, "left behind in IPVS until the next audit: %s", err.text);
@@ -473,7 +475,7 @@ static void dests_drop(struct ipvs_vs *vs)
 		struct ipvs_dst d = vs->dests.v[i];
 
 		d.flags &= (uint8_t) ~(DST_NEW | DST_QUEUED);
-		if (d.flags & (DST_HELD | DST_WANTED))
+		if (d.flags & (DST_PROGRAMMED | DST_DESIRED))
 			vs->dests.v[kept++] = d;
 	}
 	vs->dests.n = kept;
@@ -489,7 +491,7 @@ void ipvs_servers_done(struct ipvs_plane *p)
 		dests_drop(vs);
 	}
 	vec_for_each (each, &p->touched)
-		if (!(*each)->is_wanted && !(*each)->is_held)
+		if (!(*each)->is_desired && !(*each)->is_programmed)
 			ipvs_vs_free(p, *each);
 	vec_clear(&p->touched);
 	vec_clear(&p->undo);

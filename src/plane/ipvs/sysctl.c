@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/ipvs/sysctl - what IPVS needs of this network namespace, and what it was before.
+ *  plane/ipvs/sysctl - sysctls that IPVS requires in this network namespace, and their previous
+ * values.
  *
- * The values before us are elements of the map `remembered`, number -> value plus one,
- * so that --cleanup, perhaps of another process, can put them back. Written once: whoever
- * finds them there knows that today's values are ours.
+ *  The values before vipd are elements of the map `remembered`, number -> value plus one:
+ * --cleanup, also of another process, restores them. They are written once; if they exist, the
+ * current values are vipd's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,26 +19,26 @@
 #include "nft/decode.h"
 #include "plane/ipvs/state.h"
 
-/* Order is meaning: numbers of `remembered`. */
+/* The index is the number in `remembered`. */
 static const struct {
 	const char *name;
 	uint32_t value;
 } sysctls[IPVS_SYSCTLS] = {
 	{ "conntrack", 1 },                 /* hairpins and masquerading */
-	{ "expire_nodest_conn", 1 },        /* a deleted backend's clients are told at once */
-	{ "expire_quiescent_template", 1 }, /* affinity leaves a draining backend */
+	{ "expire_nodest_conn", 1 },        /* packets to a deleted backend go to another at once */
+	{ "expire_quiescent_template", 1 }, /* affinity to a draining backend ends */
 	{ "conn_reuse_mode", 1 },
 	{ "sloppy_tcp", 0 },
-	{ "run_estimation", 0 }, /* it walks all objects every two seconds */
+	{ "run_estimation", 0 }, /* it reads all objects every two seconds */
 };
 #define RUN_ESTIMATION (IPVS_SYSCTLS - 1)
 
-static uint32_t wanted(const struct ipvs_plane *p, size_t i)
+static uint32_t required(const struct ipvs_plane *p, size_t i)
 {
 	return i == RUN_ESTIMATION ? p->config.is_estimating : sysctls[i].value;
 }
 
-bool ipvs_sysctl_wanted(size_t i, const char **name, uint32_t *value)
+bool ipvs_sysctl_required(size_t i, const char **name, uint32_t *value)
 {
 	if (i >= RUN_ESTIMATION)
 		return false;
@@ -52,7 +53,7 @@ static void path_of(char *buf, size_t size, const struct ipvs_plane *p, size_t i
 		       sysctls[i].name);
 }
 
-/* False when there is no such file. */
+/* False if the file does not exist. */
 static bool sysctl_read(const struct ipvs_plane *p, size_t i, uint32_t *value)
 {
 	char path[256];
@@ -88,56 +89,56 @@ static int sysctl_write(const struct ipvs_plane *p, size_t i, uint32_t value)
 	return r;
 }
 
-/* --- what it was --- */
+/* --- previous values --- */
 
 static int found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
 {
-	uint32_t *was = arg;
+	uint32_t *previous = arg;
 	uint32_t no = nft_get_word(key);
 
-	if (no < IPVS_REMEMBERED)
-		was[no] = nft_get_word(data);
+	if (no < IPVS_PREVIOUS_N)
+		previous[no] = nft_get_word(data);
 	return 0;
 }
 
-/* Each value plus one; 0 = not there. */
-static int remembered_read(struct ipvs_plane *p, uint32_t was[static IPVS_REMEMBERED],
-			   struct err *err)
+/* Each value plus one; 0 = missing. */
+static int previous_read(struct ipvs_plane *p, uint32_t previous[static IPVS_PREVIOUS_N],
+			 struct err *err)
 {
 	struct nft_table_ref table = ipvs_table(IPFAM_V4);
 
-	memset(was, 0, IPVS_REMEMBERED * sizeof(was[0]));
+	memset(previous, 0, IPVS_PREVIOUS_N * sizeof(previous[0]));
 	if (!ipvs_layout_has_set(p->layout, IPFAM_V4, IPVSSET_REMEMBERED))
 		return 0;
-	return nft_elems_dump(p->query, &table, IPVSSET_REMEMBERED, found, was, err);
+	return nft_elems_dump(p->query, &table, IPVSSET_REMEMBERED, found, previous, err);
 }
 
-int ipvs_sysctls_recall(struct ipvs_plane *p, struct err *err)
+int ipvs_sysctls_load_previous(struct ipvs_plane *p, struct err *err)
 {
-	uint32_t was[IPVS_REMEMBERED];
-	int r = remembered_read(p, was, err);
+	uint32_t previous[IPVS_PREVIOUS_N];
+	int r = previous_read(p, previous, err);
 
-	for (size_t i = 0; i < IPVS_REMEMBERED && r == 0; i++)
-		if (was[i] != 0)
-			p->was[i] = was[i];
+	for (size_t i = 0; i < IPVS_PREVIOUS_N && r == 0; i++)
+		if (previous[i] != 0)
+			p->previous[i] = previous[i];
 	return r;
 }
 
-/* `value` is today's, and that of the time before us unless we know better. */
-static void remember(struct ipvs_plane *p, uint32_t no, uint32_t value)
+/* Add the previous value to the table; `value`, the current one, if none is known. */
+static void previous_add(struct ipvs_plane *p, uint32_t no, uint32_t value)
 {
 	uint8_t key[NFT_KEY_MAX] = { 0 };
 	uint8_t data[NFT_DATA_MAX] = { 0 };
 
-	if (p->was[no] == 0)
-		p->was[no] = value + 1;
+	if (p->previous[no] == 0)
+		p->previous[no] = value + 1;
 	nft_put_word(key, no);
-	nft_put_word(data, p->was[no]);
+	nft_put_word(data, p->previous[no]);
 	nft_changes_will(&p->changes, IPFAM_V4, IPVSSET_REMEMBERED, key, data, NULL);
 }
 
-/* `p->was` takes the place of `old` in the table; 0: there is none. */
-static void remember_instead(struct ipvs_plane *p, uint32_t no, uint32_t old)
+/* Replace `old` in the table by p->previous; 0: there is none. */
+static void previous_replace(struct ipvs_plane *p, uint32_t no, uint32_t old)
 {
 	uint8_t key[NFT_KEY_MAX] = { 0 };
 	uint8_t data[NFT_DATA_MAX] = { 0 };
@@ -146,15 +147,15 @@ static void remember_instead(struct ipvs_plane *p, uint32_t no, uint32_t old)
 	nft_put_word(data, old);
 	if (old != 0)
 		nft_changes_was(&p->changes, IPFAM_V4, IPVSSET_REMEMBERED, key, data, NULL);
-	remember(p, no, 0);
+	previous_add(p, no, 0);
 }
 
-/* --- today --- */
+/* --- current values --- */
 
-/* Without it nothing is masqueraded: hosts and hairpins get no answer. */
+/* Without conntrack nothing is masqueraded: hosts and hairpins get no answer. */
 #define REQUIRED 0 /* conntrack */
 
-static void fault_tell(struct ipvs_plane *p, const struct str *lacking, bool is_unready)
+static void fault_log(struct ipvs_plane *p, const struct str *lacking, bool is_unready)
 {
 	if (lacking->len > 0) {
 		if (plane_fault_set(&p->plane, PLANE_FAULT_SYSCTL, is_unready, lacking->text))
@@ -175,16 +176,16 @@ static void sysctls_set(struct ipvs_plane *p, size_t *n_writes)
 		uint32_t value;
 		int r;
 
-		if (!sysctl_read(p, i, &value) || value == wanted(p, i))
+		if (!sysctl_read(p, i, &value) || value == required(p, i))
 			continue;
-		r = sysctl_write(p, i, wanted(p, i));
+		r = sysctl_write(p, i, required(p, i));
 		if (r < 0) {
 			is_unready |= i == REQUIRED;
 			str_printf(&lacking,
 				   "%snet.ipv4.vs.%s is %" PRIu32 ", must be %" PRIu32
 				   " and cannot be set: %s",
 				   lacking.len > 0 ? "; " : "", sysctls[i].name, value,
-				   wanted(p, i), strerror(-r));
+				   required(p, i), strerror(-r));
 			continue;
 		}
 		++*n_writes;
@@ -192,10 +193,10 @@ static void sysctls_set(struct ipvs_plane *p, size_t *n_writes)
 			log_notice(LOG_AREA_PLANE,
 				   "net.ipv4.vs.%s: changed to %" PRIu32
 				   " by another process; repaired: set to %" PRIu32,
-				   sysctls[i].name, value, wanted(p, i));
+				   sysctls[i].name, value, required(p, i));
 	}
 	p->has_sysctls = true;
-	fault_tell(p, &lacking, is_unready);
+	fault_log(p, &lacking, is_unready);
 	str_fini(&lacking);
 }
 
@@ -218,11 +219,11 @@ static int timeouts_apply(struct ipvs_plane *p, const struct ipvs_timeouts *now,
 	return r;
 }
 
-static int remember_all(struct ipvs_plane *p, const struct ipvs_timeouts *now,
-			struct plane_result *res, struct err *err)
+static int previous_save(struct ipvs_plane *p, const struct ipvs_timeouts *now,
+			 struct plane_result *res, struct err *err)
 {
-	uint32_t was[IPVS_REMEMBERED];
-	int r = remembered_read(p, was, err);
+	uint32_t previous[IPVS_PREVIOUS_N];
+	int r = previous_read(p, previous, err);
 
 	if (r < 0)
 		return r;
@@ -230,16 +231,16 @@ static int remember_all(struct ipvs_plane *p, const struct ipvs_timeouts *now,
 	for (size_t i = 0; i < IPVS_SYSCTLS; i++) {
 		uint32_t value;
 
-		if (was[i] == 0 && sysctl_read(p, i, &value))
-			remember(p, (uint32_t)i, value);
+		if (previous[i] == 0 && sysctl_read(p, i, &value))
+			previous_add(p, (uint32_t)i, value);
 	}
-	if (was[IPVS_SYSCTLS] == 0) {
-		remember(p, IPVS_SYSCTLS, now->tcp);
-		remember(p, IPVS_SYSCTLS + 1, now->tcp_fin);
-		remember(p, IPVS_SYSCTLS + 2, now->udp);
+	if (previous[IPVS_SYSCTLS] == 0) {
+		previous_add(p, IPVS_SYSCTLS, now->tcp);
+		previous_add(p, IPVS_SYSCTLS + 1, now->tcp_fin);
+		previous_add(p, IPVS_SYSCTLS + 2, now->udp);
 	}
-	if (was[IPVS_EARLIER_TAG] != p->was[IPVS_EARLIER_TAG])
-		remember_instead(p, IPVS_EARLIER_TAG, was[IPVS_EARLIER_TAG]);
+	if (previous[IPVS_PREVIOUS_TAG] != p->previous[IPVS_PREVIOUS_TAG])
+		previous_replace(p, IPVS_PREVIOUS_TAG, previous[IPVS_PREVIOUS_TAG]);
 	r = ipvs_transact(p, res, err);
 	nft_changes_reset(&p->changes);
 	return r;
@@ -262,7 +263,7 @@ int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, struct er
 
 	r = ipvs_wire_timeouts_get(p->wire, &now, err);
 	if (r == 0)
-		r = remember_all(p, &now, res, err);
+		r = previous_save(p, &now, res, err);
 	if (r == 0)
 		r = timeouts_apply(p, &now, &res->n_writes, err);
 	if (r < 0)
@@ -298,21 +299,21 @@ void ipvs_sysctls_watch(struct ipvs_plane *p)
 
 void ipvs_sysctls_restore(struct ipvs_plane *p)
 {
-	uint32_t was[IPVS_REMEMBERED];
+	uint32_t previous[IPVS_PREVIOUS_N];
 	struct ipvs_timeouts t;
 	struct err err = { 0 };
 
-	if (remembered_read(p, was, &err) < 0) {
+	if (previous_read(p, previous, &err) < 0) {
 		log_warn(LOG_AREA_PLANE, "sysctls of IPVS stay as they are: %s", err.text);
 		return;
 	}
 	for (size_t i = 0; i < IPVS_SYSCTLS; i++)
-		if (was[i] != 0 && p->config.sysctl_root != NULL)
-			(void)sysctl_write(p, i, was[i] - 1);
-	if (was[IPVS_SYSCTLS] == 0)
+		if (previous[i] != 0 && p->config.sysctl_root != NULL)
+			(void)sysctl_write(p, i, previous[i] - 1);
+	if (previous[IPVS_SYSCTLS] == 0)
 		return;
-	t = (struct ipvs_timeouts){ was[IPVS_SYSCTLS] - 1, was[IPVS_SYSCTLS + 1] - 1,
-				    was[IPVS_SYSCTLS + 2] - 1 };
+	t = (struct ipvs_timeouts){ previous[IPVS_SYSCTLS] - 1, previous[IPVS_SYSCTLS + 1] - 1,
+				    previous[IPVS_SYSCTLS + 2] - 1 };
 	if (ipvs_wire_timeouts_set(p->wire, &t, &err) < 0)
 		log_warn(LOG_AREA_PLANE, "%s", err.text);
 }

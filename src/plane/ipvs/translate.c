@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/ipvs/translate - from operations of the plan to elements and to what is wanted of IPVS.
+ *  plane/ipvs/translate - operations of the plan become elements and desired state of IPVS.
  *
- *   frontend   fe: tuple -> mark of its pool. Split (POL-25): fe_out and fe_in instead.
- *              Refusing or dropping: a mark of its own, and idle: tuple -> its pool.
- *              With affinity: the mark that names no pool, idle, and a virtual service
- *              by address and port. Its address in vips, a cluster IP's in cluster_ips.
- *              masq, masq_hosts, guarded as the plan says. If services are counted, it is in
- *              counted and refused for as long as it is there, wherever it leads.
- *   pool       a virtual service by mark. With affinity its VIP:port services balance, and
- *              there is one by mark only if pods ask for a split frontend through it.
- *   backend    a destination of each; its address in hairpins; reached if that is counted,
- *              under the pool's mark.
- *   range      ranges, under the pool's mark
+ *    frontend   fe: tuple -> mark of its pool. Split (POL-25): fe_out and fe_in instead.
+ *               Rejecting or dropping: a mark of its own, and idle: tuple -> mark of its pool.
+ *               With affinity: the mark without a pool, idle, and a virtual service by address and
+ *               port. Its address in vips, a cluster IP's in cluster_ips. masq, masq_hosts, guarded
+ *               by the plan. With counters per service: counted and refused, whatever its target.
+ *    pool       a virtual service by mark. With affinity: its VIP:port services, and a service by
+ *               mark only if pods reach a split frontend through the pool.
+ *    backend    a destination of each virtual service; its address in hairpins; with counters per
+ *               endpoint: reached, with the pool's mark.
+ *    range      ranges, with the pool's mark
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,7 +22,7 @@
 #include "nft/decode.h"
 #include "plane/ipvs/state.h"
 
-/* Before the transaction or after it. */
+/* Before or after the transaction. */
 enum side {
 	WAS = 0,
 	WILL,
@@ -54,21 +53,21 @@ void ipvs_vs_touch(struct ipvs_plane *p, struct ipvs_vs *vs, struct svc *svc)
 	vs->is_touched = true;
 	*vec_push(&p->touched) = vs;
 	*vec_push(&p->undo) = (struct ipvs_undo){ .vs = vs,
-						  .is_wanted = vs->is_wanted,
-						  .is_shadow = vs->is_shadow,
+						  .is_desired = vs->is_desired,
+						  .is_vip_only = vs->is_vip_only,
 						  .sched = vs->sched,
 						  .timeout_s = vs->timeout_s,
 						  .pool = vs->pool };
 }
 
-static void dst_remember(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_dst *d)
+static void dst_save(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_dst *d)
 {
 	*vec_push(&p->undo) = (struct ipvs_undo){ .vs = vs,
 						  .is_dst = true,
 						  .addr = d->addr,
 						  .port = d->port,
 						  .flags = d->flags,
-						  .want_weight = d->want_weight };
+						  .desired_weight = d->desired_weight };
 }
 
 /* --- elements --- */
@@ -101,7 +100,7 @@ static bool is_by_vip(const struct plan_target *target)
 	return target->verdict == PLAN_VERDICT_POOL && target->class == CLASS_AFFINITY;
 }
 
-/* Where a frontend leads those who come from outside, or everybody. */
+/* The mark for clients outside, or for all clients. */
 static uint32_t target_mark(const struct tr *t, const struct plan_target *target)
 {
 	switch ((enum plan_verdict)target->verdict) {
@@ -116,7 +115,7 @@ static uint32_t target_mark(const struct tr *t, const struct plan_target *target
 	return t->p->marks.tag | IPVS_MARK_REFUSE;
 }
 
-/* Whom a split frontend leads pods and this host to: always by mark. */
+/* The mark for pods and this host at a split frontend: always of a pool. */
 static uint32_t inside_mark(const struct tr *t, const struct plan_target *target)
 {
 	return target->verdict == PLAN_VERDICT_POOL ? target_pool(t, target)
@@ -142,58 +141,58 @@ static struct ipvs_vs *pool_vs(const struct tr *t, enum ipfam fam, const struct 
 	return ipvs_vs_find(t->p, &key);
 }
 
-static void dests_unwant(struct tr *t, struct ipvs_vs *vs)
+static void dests_undesire(struct tr *t, struct ipvs_vs *vs)
 {
 	vec_for_each (d, &vs->dests) {
-		if (!(d->flags & DST_WANTED))
+		if (!(d->flags & DST_DESIRED))
 			continue;
-		dst_remember(t->p, vs, d);
-		d->flags &= (uint8_t)~DST_WANTED;
+		dst_save(t->p, vs, d);
+		d->flags &= (uint8_t)~DST_DESIRED;
 	}
 }
 
-static void classic_adopt(struct tr *t, struct ipvs_vs *vs, struct ipvs_vs *pool)
+static void vip_service_attach(struct tr *t, struct ipvs_vs *vs, struct ipvs_vs *pool)
 {
 	ipvs_vs_touch(t->p, vs, t->svc);
-	vs->is_wanted = true;
+	vs->is_desired = true;
 	vs->is_whole = true;
 	vs->sched = pool->sched;
 	vs->timeout_s = pool->timeout_s;
 	vs->drain_s = pool->drain_s;
 	vs_named(vs, t->svc);
-	if (vs->pool != pool) { /* perhaps before the other one, of another service, leaves */
-		dests_unwant(t, vs);
+	if (vs->pool != pool) { /* perhaps before the service that has it detaches it */
+		dests_undesire(t, vs);
 		list_del(&vs->sibling);
-		list_add_tail(&pool->classics, &vs->sibling);
+		list_add_tail(&pool->vip_services, &vs->sibling);
 		vs->pool = pool;
 	}
 	vec_for_each (from, &pool->dests) {
 		struct ipvs_dst *d;
 
-		if (!(from->flags & DST_WANTED))
+		if (!(from->flags & DST_DESIRED))
 			continue;
 		d = ipvs_dst_get(vs, &from->addr, from->port);
-		if (d->flags & DST_WANTED && d->want_weight == from->want_weight)
+		if (d->flags & DST_DESIRED && d->desired_weight == from->desired_weight)
 			continue;
-		dst_remember(t->p, vs, d);
-		d->flags |= DST_WANTED;
-		d->want_weight = from->want_weight;
+		dst_save(t->p, vs, d);
+		d->flags |= DST_DESIRED;
+		d->desired_weight = from->desired_weight;
 	}
 }
 
-static void classic_leave(struct tr *t, struct ipvs_vs *vs, const struct ipvs_vs *pool)
+static void vip_service_detach(struct tr *t, struct ipvs_vs *vs, const struct ipvs_vs *pool)
 {
-	if (vs == NULL || vs->pool != pool) /* another service has it by now */
+	if (vs == NULL || vs->pool != pool) /* another service already has it */
 		return;
 	ipvs_vs_touch(t->p, vs, t->svc);
-	vs->is_wanted = false;
+	vs->is_desired = false;
 	vs->is_whole = true;
 	vs->pool = NULL;
 	list_del(&vs->sibling);
-	dests_unwant(t, vs);
+	dests_undesire(t, vs);
 }
 
-static void classic(struct tr *t, enum side side, const struct plan_frontend *f)
+static void vip_service(struct tr *t, enum side side, const struct plan_frontend *f)
 {
 	struct ipvs_key key = ipvs_key_vip(&f->addr, f->proto, f->port);
 	struct ipvs_vs *pool = pool_vs(t, ip_fam(&f->addr), &f->target);
@@ -201,22 +200,22 @@ static void classic(struct tr *t, enum side side, const struct plan_frontend *f)
 	if (pool == NULL)
 		return;
 	if (side == WILL)
-		classic_adopt(t, ipvs_vs_get(t->p, &key), pool);
+		vip_service_attach(t, ipvs_vs_get(t->p, &key), pool);
 	else
-		classic_leave(t, ipvs_vs_find(t->p, &key), pool);
+		vip_service_detach(t, ipvs_vs_find(t->p, &key), pool);
 }
 
 /* --- frontends --- */
 
-/* A pool with affinity is asked for by mark after all. */
+/* Also program a pool with affinity as a virtual service by mark. */
 static void pool_show(struct tr *t, enum ipfam fam, const struct plan_target *target)
 {
 	struct ipvs_vs *vs = pool_vs(t, fam, target);
 
-	if (vs == NULL || !vs->is_shadow)
+	if (vs == NULL || !vs->is_vip_only)
 		return;
 	ipvs_vs_touch(t->p, vs, t->svc);
-	vs->is_shadow = false;
+	vs->is_vip_only = false;
 	vs->is_whole = true;
 }
 
@@ -236,7 +235,7 @@ static void frontend_leads(struct tr *t, enum side side, const struct plan_front
 	if (f->target.verdict != PLAN_VERDICT_POOL || is_by_vip(&f->target))
 		map_mark(t, side, fam, IPVSSET_IDLE, key, target_pool(t, &f->target));
 	if (is_by_vip(&f->target))
-		classic(t, side, f);
+		vip_service(t, side, f);
 }
 
 static void frontend(struct tr *t, enum side side, const struct plan_frontend *f)
@@ -246,10 +245,12 @@ static void frontend(struct tr *t, enum side side, const struct plan_frontend *f
 	uint8_t key[NFT_KEY_MAX];
 
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
-	if (side == WILL && t->p->loaded != NULL) /* all the kernel has of it joins in */
+	if (side == WILL &&
+	    t->p->loaded !=
+		    NULL) /* elements of the frontend that the kernel has are part of the change */
 		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++)
 			if (ipvs_set_is_by_tuple(set) &&
-			    ipvs_copy_find(t->p->loaded, fam, set, key) != NULL)
+			    ipvs_loaded_find(t->p->loaded, fam, set, key) != NULL)
 				(void)nft_changes_touch(&t->p->changes, fam, set, key, t->svc);
 	frontend_leads(t, side, f, key);
 	if (f->is_guarded)
@@ -278,7 +279,7 @@ static struct ipvs_vs *vs_of(const struct tr *t, const struct plan_pool *pool)
 	return ipvs_vs_get(t->p, &key);
 }
 
-/* What the service, or else the configuration, says of scheduling and draining. */
+/* Set scheduler, weights and drain timeout by the settings of the service. */
 static void vs_tune(struct tr *t, struct ipvs_vs *vs, const struct plan_pool *pool)
 {
 	struct ipvs_tuning tuning;
@@ -299,7 +300,7 @@ static uint16_t weight_of(const struct tr *t, const struct ip_addr *addr)
 		       : 1;
 }
 
-static bool is_asked_for_inside(const struct service *s, const struct plan_pool *pool)
+static bool is_used_inside(const struct service *s, const struct plan_pool *pool)
 {
 	return s != NULL && pool->scope == PLAN_SCOPE_CLUSTER && service_is_etp_local(s);
 }
@@ -307,17 +308,16 @@ static bool is_asked_for_inside(const struct service *s, const struct plan_pool 
 static void pool_add(struct tr *t, const struct plan_pool *pool)
 {
 	struct ipvs_vs *vs = vs_of(t, pool);
-	bool was_wanted = vs->is_wanted;
+	bool was_desired = vs->is_desired;
 
 	ipvs_vs_touch(t->p, vs, t->svc);
 	vs_named(vs, t->svc);
 	vs_tune(t, vs, pool);
-	vs->is_wanted = true;
-	vs->is_whole = pool->part_of == 0; /* else the sweep ends what no piece asks for */
-	/* An audit tells of it again: what it became meanwhile stays. */
-	if (!was_wanted)
-		vs->is_shadow =
-			pool->affinity_s != 0 && !is_asked_for_inside(t->svc->service, pool);
+	vs->is_desired = true;
+	vs->is_whole = pool->part_of == 0; /* else sweep() removes the rest */
+	/* An audit adds the pool again: a changed value stays. */
+	if (!was_desired)
+		vs->is_vip_only = pool->affinity_s != 0 && !is_used_inside(t->svc->service, pool);
 }
 
 static void pool_change(struct tr *t, const struct plan_pool *pool)
@@ -330,13 +330,13 @@ static void pool_change(struct tr *t, const struct plan_pool *pool)
 	vec_for_each (d, &vs->dests) {
 		uint16_t weight = weight_of(t, &d->addr);
 
-		if (!(d->flags & DST_WANTED) || d->want_weight == weight)
+		if (!(d->flags & DST_DESIRED) || d->desired_weight == weight)
 			continue;
-		dst_remember(t->p, vs, d);
-		d->want_weight = weight;
+		dst_save(t->p, vs, d);
+		d->desired_weight = weight;
 	}
-	list_for_each_safe (l, tmp, &vs->classics)
-		classic_adopt(t, list_entry(l, struct ipvs_vs, sibling), vs);
+	list_for_each_safe (l, tmp, &vs->vip_services)
+		vip_service_attach(t, list_entry(l, struct ipvs_vs, sibling), vs);
 }
 
 static void pool_del(struct tr *t, const struct plan_pool *pool)
@@ -344,22 +344,23 @@ static void pool_del(struct tr *t, const struct plan_pool *pool)
 	struct ipvs_vs *vs = vs_of(t, pool);
 
 	ipvs_vs_touch(t->p, vs, t->svc);
-	vs->is_wanted = false;
+	vs->is_desired = false;
 }
 
-static void dst_want(struct tr *t, struct ipvs_vs *vs, const struct plan_backend *b, bool is_wanted)
+static void dst_set_desired(struct tr *t, struct ipvs_vs *vs, const struct plan_backend *b,
+			    bool is_desired)
 {
 	struct ipvs_dst *d;
 
 	ipvs_vs_touch(t->p, vs, t->svc);
 	d = ipvs_dst_get(vs, &b->addr, b->port);
-	dst_remember(t->p, vs, d);
-	if (!is_wanted) {
-		d->flags &= (uint8_t)~DST_WANTED;
+	dst_save(t->p, vs, d);
+	if (!is_desired) {
+		d->flags &= (uint8_t)~DST_DESIRED;
 		return;
 	}
-	d->flags |= DST_WANTED;
-	d->want_weight = weight_of(t, &b->addr);
+	d->flags |= DST_DESIRED;
+	d->desired_weight = weight_of(t, &b->addr);
 }
 
 static void backend(struct tr *t, enum side side, const struct plan_pool *pool,
@@ -368,9 +369,9 @@ static void backend(struct tr *t, enum side side, const struct plan_pool *pool,
 	struct ipvs_vs *vs = vs_of(t, pool);
 	uint8_t key[NFT_KEY_MAX];
 
-	dst_want(t, vs, b, side == WILL);
-	list_for_each (l, &vs->classics)
-		dst_want(t, list_entry(l, struct ipvs_vs, sibling), b, side == WILL);
+	dst_set_desired(t, vs, b, side == WILL);
+	list_for_each (l, &vs->vip_services)
+		dst_set_desired(t, list_entry(l, struct ipvs_vs, sibling), b, side == WILL);
 	if (nft_set_exists(IPVSSET_REACHED, t->p->config.counting)) {
 		nft_key_reached(key, ipvs_mark_pool(&t->p->marks, pool->id, pool->scope), &b->addr,
 				b->port);
@@ -381,7 +382,7 @@ static void backend(struct tr *t, enum side side, const struct plan_pool *pool,
 			  t->svc);
 }
 
-/* In network order: ranges are compared as bytes. */
+/* In network byte order: ranges are compared as bytes. */
 static void range(struct tr *t, enum side side, const struct plan_pool *pool,
 		  const struct ip_prefix *r)
 {

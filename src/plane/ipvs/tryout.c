@@ -12,7 +12,7 @@
 #include "plane/ipvs/layout.h"
 #include "plane/ipvs/plane_ipvs.h"
 
-/* Some expressions are for certain hooks only. */
+/* Some expressions are allowed in certain hooks only. */
 static const struct nft_chain on_input = { NFT_TRY_CHAIN, "filter", NF_INET_LOCAL_IN, 0 };
 static const struct nft_chain on_dnat = { NFT_TRY_CHAIN, "nat", NF_INET_PRE_ROUTING,
 					  NF_IP_PRI_NAT_DST };
@@ -162,7 +162,7 @@ int ipvs_try_layout(struct nl_sock *nl, struct err *err)
 	return r;
 }
 
-/* The first is the default, mh serves pods at frontends with affinity and policy Local. */
+/* The first is the default; mh serves pods at frontends with affinity and policy Local. */
 static const char *const scheds[] = { "rr", "mh", "wrr", "lc", "wlc", "sh" };
 _Static_assert(ARRAY_SIZE(scheds) <= IPVS_TRIES_MAX, "they must fit what callers have");
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plane/ipvs/tuning - what a service asks for, and what it gets of that. */
+/* plane/ipvs/tuning - settings of a Service: annotations, else the configuration. */
 #include "base/name.h"
 #include "plane/ipvs/state.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plane/ipvs/vs - virtual services and their destinations, as held and as wanted. */
+/* plane/ipvs/vs - virtual services and their destinations, programmed and desired. */
 #include <assert.h>
 #include <errno.h>
 #include <linux/ip_vs.h>
@@ -70,21 +70,21 @@ struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, const struct ipvs_key *key)
 	vs->key = *key;
 	vs->proto = key->proto;
 	vs->drain_s = p->config.drain_s;
-	list_init(&vs->leaving);
+	list_init(&vs->draining);
 	list_init(&vs->sibling);
-	list_init(&vs->classics);
+	list_init(&vs->vip_services);
 	htable_insert(&p->vss, &vs->node, hash_bytes(key, sizeof(*key)));
 	return vs;
 }
 
 void ipvs_vs_free(struct ipvs_plane *p, struct ipvs_vs *vs)
 {
-	list_for_each_safe (l, tmp, &vs->classics) {
+	list_for_each_safe (l, tmp, &vs->vip_services) {
 		list_entry(l, struct ipvs_vs, sibling)->pool = NULL;
 		list_del(l);
 	}
 	list_del(&vs->sibling);
-	list_del(&vs->leaving);
+	list_del(&vs->draining);
 	htable_remove(&p->vss, &vs->node);
 	name_unref(vs->ns);
 	name_unref(vs->name);
@@ -109,7 +109,7 @@ static int dst_cmp(const struct ipvs_dst *d, const struct ip_addr *addr, uint16_
 	return c != 0 ? c : (d->port > port) - (d->port < port);
 }
 
-/* Where it stands among the first `n`, which are sorted, or should. */
+/* Position among the first `n`, which are sorted. */
 static size_t dst_place(const struct ipvs_vs *vs, size_t n, const struct ip_addr *addr,
 			uint16_t port)
 {
@@ -149,7 +149,7 @@ struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, ui
 	(void)vec_push(&vs->dests);
 	memmove(&vs->dests.v[i + 1], &vs->dests.v[i],
 		(vs->dests.n - 1 - i) * sizeof(vs->dests.v[0]));
-	vs->dests.v[i] = (struct ipvs_dst){ .addr = *addr, .port = port, .want_weight = 1 };
+	vs->dests.v[i] = (struct ipvs_dst){ .addr = *addr, .port = port, .desired_weight = 1 };
 	return &vs->dests.v[i];
 }
 
@@ -160,7 +160,7 @@ static bool ipvs_is_ours(const struct ipvs_plane *p, const struct ipvs_service *
 	uint32_t tag = s->key.mark & IPVS_MARK_TAG;
 
 	if (s->key.mark != 0)
-		return tag == p->marks.tag || tag + 1 == p->was[IPVS_EARLIER_TAG];
+		return tag == p->marks.tag || tag + 1 == p->previous[IPVS_PREVIOUS_TAG];
 	if (!(s->flags & IPVS_FLAG_OURS))
 		return false;
 	for (size_t i = 0; i < p->config.n_exclude; i++)
@@ -183,17 +183,17 @@ static void service_found(void *arg, const struct ipvs_service *s)
 	*vec_push(&l->v) = *s;
 }
 
-static void vs_held(struct ipvs_vs *vs, const struct ipvs_service *s)
+static void vs_programmed(struct ipvs_vs *vs, const struct ipvs_service *s)
 {
-	vs->is_held = true;
-	vs->held_sched = ipvs_sched_no(s->sched);
-	vs->held_flags = s->flags & ~IPVS_FLAG_HASHED;
-	vs->held_timeout_s = s->timeout_s;
+	vs->is_programmed = true;
+	vs->programmed_sched = ipvs_sched_no(s->sched);
+	vs->programmed_flags = s->flags & ~IPVS_FLAG_HASHED;
+	vs->programmed_timeout_s = s->timeout_s;
 }
 
 struct dests {
 	struct ipvs_vs *vs;
-	size_t n_known; /* sorted; those that are found besides follow, in the kernel's order */
+	size_t n_known; /* sorted; new ones follow, in the kernel's order */
 };
 
 static void dests_begin(void *arg)
@@ -202,7 +202,7 @@ static void dests_begin(void *arg)
 
 	ds->vs->dests.n = ds->n_known;
 	vec_for_each (d, &ds->vs->dests)
-		d->flags &= (uint8_t) ~(DST_HELD | DST_ODD);
+		d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS);
 }
 
 static void dest_found(void *arg, const struct ipvs_dest *found)
@@ -215,13 +215,13 @@ static void dest_found(void *arg, const struct ipvs_dest *found)
 		d = vec_push(&ds->vs->dests);
 		*d = (struct ipvs_dst){ .addr = found->addr,
 					.port = found->port,
-					.want_weight = 1 };
+					.desired_weight = 1 };
 	}
-	d->flags |= DST_HELD | DST_LOOKED;
+	d->flags |= DST_PROGRAMMED | DST_COUNTED;
 	d->weight = (uint16_t)MIN(found->weight, (uint32_t)IPVS_WEIGHT_MAX);
 	is_draining = found->weight == 0 && found->l_thresh != 0;
 	if (found->fwd != 0 || (!is_draining && (found->u_thresh != 0 || found->l_thresh != 0)))
-		d->flags |= DST_ODD;
+		d->flags |= DST_DIFFERS;
 	d->since_s = is_draining ? found->l_thresh : 0;
 	d->deadline_s = is_draining && found->u_thresh < IPVS_THRESH_NONE ? found->u_thresh : 0;
 	d->active = found->active;
@@ -235,7 +235,10 @@ static int dst_sort_cmp(const void *a, const void *b)
 	return dst_cmp(a, &other->addr, other->port);
 }
 
-/* Sorted, and what nobody has, or wants, is no entry. A dump may name a destination twice. */
+/*
+ * Sort, and drop entries that are neither programmed nor desired. A dump can list a destination
+ * twice.
+ */
 static void dests_tidy(struct ipvs_vs *vs, size_t n_known)
 {
 	size_t kept = 0;
@@ -247,9 +250,9 @@ static void dests_tidy(struct ipvs_vs *vs, size_t n_known)
 
 		if (kept > 0 && dst_sort_cmp(&vs->dests.v[kept - 1], d) == 0)
 			continue;
-		if (!(d->flags & DST_HELD))
-			d->flags &= (uint8_t)~DST_LEAVING;
-		if (d->flags & (DST_HELD | DST_WANTED))
+		if (!(d->flags & DST_PROGRAMMED))
+			d->flags &= (uint8_t)~DST_DRAINING;
+		if (d->flags & (DST_PROGRAMMED | DST_DESIRED))
 			vs->dests.v[kept++] = *d;
 	}
 	vs->dests.n = kept;
@@ -292,7 +295,7 @@ int ipvs_vss_read(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
 		if (!ipvs_is_ours(p, &l->v.v[l->at]))
 			continue;
 		vs = ipvs_vs_get(p, &key);
-		vs_held(vs, &l->v.v[l->at]);
+		vs_programmed(vs, &l->v.v[l->at]);
 		r = dests_read(p, vs, err);
 		n += vs->dests.n;
 	}
@@ -312,7 +315,7 @@ static void one_found(void *arg, const struct ipvs_service *s)
 
 	one->is_found = true;
 	one->is_foreign = !ipvs_is_ours(one->p, s);
-	vs_held(one->vs, s);
+	vs_programmed(one->vs, s);
 }
 
 int ipvs_vs_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
@@ -324,9 +327,9 @@ int ipvs_vs_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 		r = 0;
 	if (r < 0)
 		return r;
-	vs->is_held = one.is_found && !one.is_foreign;
+	vs->is_programmed = one.is_found && !one.is_foreign;
 	vs->is_foreign = one.is_foreign;
-	if (!vs->is_held) {
+	if (!vs->is_programmed) {
 		struct dests ds = { vs, vs->dests.n };
 
 		dests_begin(&ds);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plane/ipvs/held - the plane's own load, for its own sake. */
-#include "plane/ipvs/held.h"
+/* plane/ipvs/programmed - run load() of the plane, and print the result. */
+#include "plane/ipvs/programmed.h"
 
 #include <errno.h>
 
@@ -10,16 +10,16 @@
 
 #define TRIES 8
 
-void ipvs_held_fini(struct ipvs_held *h)
+void ipvs_programmed_fini(struct ipvs_programmed *h)
 {
 	str_fini(&h->frontends);
 	str_fini(&h->routing);
-	str_fini(&h->routing_want);
-	*h = (struct ipvs_held){ 0 };
+	str_fini(&h->routing_desired);
+	*h = (struct ipvs_programmed){ 0 };
 }
 
-/* The tag of the first mark in the maps; 0 when they are empty. */
-static uint32_t tag_of_maps(const struct ipvs_copy *c)
+/* Tag of the first mark in the maps; 0 if they are empty. */
+static uint32_t tag_of_maps(const struct ipvs_loaded *c)
 {
 	static const enum nft_set_id maps[] = { IPVSSET_FE, IPVSSET_FE_OUT };
 
@@ -45,32 +45,33 @@ static int table_load(struct ipvs_plane *p, bool has_rules, struct err *err)
 	return plane_load_all(&p->plane, err);
 }
 
-/* 1 when another process changed the table meanwhile. */
-static int held_try(struct ipvs_held *ret, struct ipvs_plane *p, struct err *err)
+/* Returns 1 if another process changed the table meanwhile. */
+static int read_once(struct ipvs_programmed *ret, struct ipvs_plane *p, struct err *err)
 {
 	int n_rules;
 	int r;
 
-	ipvs_held_fini(ret);
-	n_rules = ipvs_route_recall(p->route, &p->route_config, err);
+	ipvs_programmed_fini(ret);
+	n_rules = ipvs_route_config_read(p->route, &p->route_config, err);
 	if (n_rules < 0)
 		return n_rules;
 	p->marks = p->route_config.marks;
 	r = ipvs_layout_load(p->layout, err);
-	ret->is_there = r == 0 && ipvs_layout_state(p->layout) == IPVS_LAYOUT_HELD;
-	if (r == 0 && ret->is_there)
+	ret->exists = r == 0 && ipvs_layout_state(p->layout) == IPVS_LAYOUT_PRESENT;
+	if (r == 0 && ret->exists)
 		r = table_load(p, n_rules > 0, err);
 	if (r == 0)
-		r = ipvs_route_text(p->route, &p->route_config, &ret->routing_want, &ret->routing,
-				    err);
+		r = ipvs_route_text(p->route, &p->route_config, &ret->routing_desired,
+				    &ret->routing, err);
 	if (r < 0)
 		return r == -EAGAIN ? 1 : r;
-	if (ret->is_there)
-		ipvs_tell_loaded(&ret->frontends, p);
+	if (ret->exists)
+		ipvs_loaded_text(&ret->frontends, p);
 	return 0;
 }
 
-int ipvs_held_read_by(struct ipvs_held *ret, const struct ipvs_socks *socks, struct err *err)
+int ipvs_programmed_read_from(struct ipvs_programmed *ret, const struct ipvs_socks *socks,
+			      struct err *err)
 {
 	const struct ipvs_config config = { .sysctl_root = NULL };
 	struct plane *plane;
@@ -78,17 +79,17 @@ int ipvs_held_read_by(struct ipvs_held *ret, const struct ipvs_socks *socks, str
 
 	if (r < 0)
 		return r;
-	ipvs_layout_look(ipvs_plane_of(plane)->layout);
+	ipvs_layout_set_readonly(ipvs_plane_of(plane)->layout);
 	r = socks->watch != NULL ? ipvs_plane_watch_with(plane, socks->watch, err) : 0;
 	r = r < 0 ? r : 1;
 	for (int i = 0; i < TRIES && r > 0; i++)
-		r = held_try(ret, ipvs_plane_of(plane), err);
+		r = read_once(ret, ipvs_plane_of(plane), err);
 	plane->ops->close(plane);
 	return r > 0 ? err_set(err, -EAGAIN, "the table of vipd changes faster than it can be read")
 		     : r;
 }
 
-int ipvs_held_read(struct ipvs_held *ret, struct err *err)
+int ipvs_programmed_read(struct ipvs_programmed *ret, struct err *err)
 {
 	static const int protocols[] = { NETLINK_NETFILTER, NETLINK_NETFILTER, NETLINK_GENERIC,
 					 NETLINK_ROUTE, NETLINK_NETFILTER };
@@ -98,19 +99,19 @@ int ipvs_held_read(struct ipvs_held *ret, struct err *err)
 	for (size_t i = 0; i < ARRAY_SIZE(protocols) && r == 0; i++)
 		r = nl_sock_open(&nl[i], protocols[i], err);
 	if (r == 0)
-		return ipvs_held_read_by(ret,
-					 &(struct ipvs_socks){ .nft = nl[0],
-							       .query = nl[1],
-							       .genl = nl[2],
-							       .route = nl[3],
-							       .watch = nl[4] },
-					 err);
+		return ipvs_programmed_read_from(ret,
+						 &(struct ipvs_socks){ .nft = nl[0],
+								       .query = nl[1],
+								       .genl = nl[2],
+								       .route = nl[3],
+								       .watch = nl[4] },
+						 err);
 	for (size_t i = 0; i < ARRAY_SIZE(protocols); i++)
 		nl_sock_close(nl[i]);
 	return r;
 }
 
-int ipvs_held_is_there(struct err *err)
+int ipvs_programmed_exists(struct err *err)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
 	AUTO(ipvs_layout_close) struct ipvs_layout *l = NULL;
@@ -119,7 +120,7 @@ int ipvs_held_is_there(struct err *err)
 	if (r < 0)
 		return r;
 	ipvs_layout_open(&l, nl);
-	ipvs_layout_look(l);
+	ipvs_layout_set_readonly(l);
 	r = ipvs_layout_load(l, err);
-	return r < 0 ? r : ipvs_layout_state(l) == IPVS_LAYOUT_HELD;
+	return r < 0 ? r : ipvs_layout_state(l) == IPVS_LAYOUT_PRESENT;
 }

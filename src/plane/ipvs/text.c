@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/ipvs/tell - what is held, in the words in which the plan says what shall be.
+ *  plane/ipvs/text - programmed state in the format in which the plan prints desired state.
  *
- * A destination of weight 0 with a deadline is leaving, and told apart from those that get
- * connections. One without a deadline may be wanted so (vipd.io/weights): it is told as it is.
+ *  A destination of weight 0 with a start of its drain is draining, and printed apart from those
+ * that get connections. Weight 0 without it may be desired (vipd.io/weights), and is printed as a
+ * weight.
  */
 #include <linux/ip_vs.h>
 #include <stdlib.h>
@@ -12,12 +13,15 @@
 #include "base/name.h"
 #include "explain/text.h"
 #include "nft/decode.h"
-#include "plane/ipvs/held.h"
+#include "plane/ipvs/programmed.h"
 #include "plane/ipvs/state.h"
 
-/* Persistence is for services by address and port: inside it is a hash of the client. */
-static void dealing_fill(struct plan_balancing *ret, struct ipvs_sched sched, uint32_t affinity_s,
-			 bool is_inside, uint32_t missing)
+/*
+ * Only services by address and port are persistent; inside a split frontend a hash of the client
+ * address replaces persistence.
+ */
+static void balancing_fill(struct plan_balancing *ret, struct ipvs_sched sched, uint32_t affinity_s,
+			   bool is_inside, uint32_t missing)
 {
 	if (is_inside)
 		sched = ipvs_sched_by_mark(sched, affinity_s, missing);
@@ -25,18 +29,18 @@ static void dealing_fill(struct plan_balancing *ret, struct ipvs_sched sched, ui
 	ipvs_sched_balancing(ret, sched.no, sched.flags);
 }
 
-/* --- what objects ask for --- */
+/* --- desired, by the annotations of Services --- */
 
-static void objects_dealing(const void *ctx, const struct plan_rows *rows,
-			    const struct plan_pool *pool, bool is_inside,
-			    struct plan_balancing *ret)
+static void objects_balancing(const void *ctx, const struct plan_rows *rows,
+			      const struct plan_pool *pool, bool is_inside,
+			      struct plan_balancing *ret)
 {
 	const struct service *s = rows->svc->service;
 	struct ipvs_sched sched = *(const struct ipvs_sched *)ctx;
 
 	if (s != NULL && s->tuning != NULL && s->tuning->scheduler != NULL)
 		(void)!ipvs_sched_parse(&sched, s->tuning->scheduler->text, NULL);
-	dealing_fill(ret, sched, pool->affinity_s, is_inside, 0);
+	balancing_fill(ret, sched, pool->affinity_s, is_inside, 0);
 }
 
 static uint32_t objects_weight(const void *ctx, const struct plan_rows *rows,
@@ -53,10 +57,10 @@ static uint32_t objects_weight(const void *ctx, const struct plan_rows *rows,
 
 struct plan_balancer ipvs_objects_dealer(const struct ipvs_sched *by_default)
 {
-	return (struct plan_balancer){ objects_dealing, objects_weight, by_default };
+	return (struct plan_balancer){ objects_balancing, objects_weight, by_default };
 }
 
-/* --- what was acknowledged --- */
+/* --- acknowledged by the kernel --- */
 
 static const struct ipvs_vs *vs_of_pool(const struct plane *plane, const struct plan_pool *pool)
 {
@@ -67,29 +71,29 @@ static const struct ipvs_vs *vs_of_pool(const struct plane *plane, const struct 
 	return ipvs_vs_find(p, &key);
 }
 
-void ipvs_tell_balancing(const struct plane *plane, const struct plan_pool *pool, bool is_inside,
-			 struct plan_balancing *ret)
+void ipvs_explain_balancing(const struct plane *plane, const struct plan_pool *pool, bool is_inside,
+			    struct plan_balancing *ret)
 {
 	const struct ipvs_vs *vs = vs_of_pool(plane, pool);
 
 	if (vs == NULL || vs->sched.no == 0)
 		return;
-	dealing_fill(ret, vs->sched, vs->timeout_s, is_inside,
-		     ((const struct ipvs_plane *)plane)->missing_scheds);
+	balancing_fill(ret, vs->sched, vs->timeout_s, is_inside,
+		       ((const struct ipvs_plane *)plane)->missing_scheds);
 }
 
-uint32_t ipvs_tell_weight(const struct plane *plane, const struct plan_pool *pool,
-			  const struct plan_backend *b)
+uint32_t ipvs_explain_weight(const struct plane *plane, const struct plan_pool *pool,
+			     const struct plan_backend *b)
 {
 	const struct ipvs_vs *vs = vs_of_pool(plane, pool);
 	const struct ipvs_dst *d = vs != NULL ? ipvs_dst_find(vs, &b->addr, b->port) : NULL;
 
-	return d != NULL ? d->want_weight : 1;
+	return d != NULL ? d->desired_weight : 1;
 }
 
-/* --- what was loaded --- */
+/* --- loaded --- */
 
-struct telling {
+struct frontend_text {
 	struct str *out;
 	const struct ipvs_plane *p;
 	const struct nft_source *src;
@@ -101,52 +105,52 @@ struct vss {
 	VEC(const struct ipvs_vs *) v;
 };
 
-struct told {
+struct source_ctx {
 	const struct ipvs_plane *p;
-	struct vss *led; /* virtual services that some frontend leads to */
+	struct vss *referenced; /* virtual services that a frontend leads to */
 };
 
 static const uint8_t *source_find(const void *ctx, enum ipfam fam, enum nft_set_id set,
 				  const uint8_t *key)
 {
-	const struct told *told = ctx;
+	const struct source_ctx *source_ctx = ctx;
 
-	return ipvs_copy_find(told->p->loaded, fam, set, key);
+	return ipvs_loaded_find(source_ctx->p->loaded, fam, set, key);
 }
 
-/* Nobody has asked for anything yet, so what nobody asked for is everything. */
+/* Before the first commit no element is desired: these are all elements. */
 static void source_each(const void *ctx, enum ipfam fam, enum nft_set_id set,
 			void (*fn)(void *arg, const uint8_t *key), void *arg)
 {
-	const struct told *told = ctx;
+	const struct source_ctx *source_ctx = ctx;
 	size_t len = nft_key_len(set, fam);
 	size_t n;
-	uint8_t *keys = ipvs_copy_unwanted(told->p->loaded, fam, set, &n);
+	uint8_t *keys = ipvs_loaded_undesired(source_ctx->p->loaded, fam, set, &n);
 
 	for (size_t i = 0; i < n; i++)
 		fn(arg, keys + i * len);
 	free(keys);
 }
 
-static const uint8_t *find(const struct telling *t, enum nft_set_id set, const uint8_t *key)
+static const uint8_t *find(const struct frontend_text *t, enum nft_set_id set, const uint8_t *key)
 {
 	return t->src->find(t->src->ctx, t->fam, set, key);
 }
 
-static bool is_leaving(const struct ipvs_dst *d)
+static bool is_draining(const struct ipvs_dst *d)
 {
 	return d->weight == 0 && d->since_s != 0;
 }
 
-static void tell_dests(struct str *out, const struct telling *t, const struct ipvs_vs *vs)
+static void dests_text(struct str *out, const struct frontend_text *t, const struct ipvs_vs *vs)
 {
 	uint8_t key[NFT_KEY_MAX];
 
 	vec_for_each (d, &vs->dests) {
-		if (is_leaving(d))
+		if (is_draining(d))
 			continue;
 		plan_led_backend_print(out, &d->addr, d->port, d->weight);
-		if (d->flags & DST_ODD)
+		if (d->flags & DST_DIFFERS)
 			str_puts(out, "(OTHER-FORWARDING-OR-LIMIT)");
 		nft_key_addr_pair(key, &d->addr);
 		if (t != NULL && d->weight != 0 && find(t, IPVSSET_HAIRPINS, key) == NULL)
@@ -154,13 +158,13 @@ static void tell_dests(struct str *out, const struct telling *t, const struct ip
 	}
 }
 
-static void tell_leaving(struct str *out, const struct ipvs_plane *p, const struct ipvs_vs *vs)
+static void draining_text(struct str *out, const struct ipvs_plane *p, const struct ipvs_vs *vs)
 {
 	uint32_t now_s = ipvs_now_s(p);
 	char buf[IP_ENDPOINT_TEXT_MAX];
 
 	vec_for_each (d, &vs->dests) {
-		if (!is_leaving(d))
+		if (!is_draining(d))
 			continue;
 		str_printf(out, " leaving=%s/", ip_endpoint_text(&d->addr, d->port, buf));
 		if (d->deadline_s != 0)
@@ -173,54 +177,56 @@ static void tell_leaving(struct str *out, const struct ipvs_plane *p, const stru
 static bool has_backends(const struct ipvs_vs *vs)
 {
 	vec_for_each (d, &vs->dests)
-		if (!is_leaving(d))
+		if (!is_draining(d))
 			return true;
 	return false;
 }
 
-static void tell_vs(struct str *out, const struct telling *t, const struct ipvs_vs *vs)
+static void vs_text(struct str *out, const struct frontend_text *t, const struct ipvs_vs *vs)
 {
-	struct plan_balancing balancing = { .affinity_s = vs->held_flags & IPVS_FLAG_PERSISTENT
-								  ? vs->held_timeout_s
-								  : 0 };
+	struct plan_balancing balancing = { .affinity_s =
+						    vs->programmed_flags & IPVS_FLAG_PERSISTENT
+							    ? vs->programmed_timeout_s
+							    : 0 };
 
-	ipvs_sched_balancing(&balancing, vs->held_sched, vs->held_flags);
+	ipvs_sched_balancing(&balancing, vs->programmed_sched, vs->programmed_flags);
 	if (!has_backends(vs))
 		str_puts(out, " NOWHERE");
-	tell_dests(out, t, vs);
+	dests_text(out, t, vs);
 	plan_led_balancing_print(out, &balancing);
-	tell_leaving(out, t->p, vs);
+	draining_text(out, t->p, vs);
 }
 
-static const struct ipvs_vs *vs_note(const struct telling *t, const struct ipvs_key *key)
+static const struct ipvs_vs *vs_find_noted(const struct frontend_text *t,
+					   const struct ipvs_key *key)
 {
-	const struct told *told = t->src->ctx;
+	const struct source_ctx *source_ctx = t->src->ctx;
 	const struct ipvs_vs *vs = ipvs_vs_find(t->p, key);
 
 	if (vs != NULL)
-		*vec_push(&told->led->v) = vs;
+		*vec_push(&source_ctx->referenced->v) = vs;
 	return vs;
 }
 
-static const struct ipvs_vs *vs_by_mark(const struct telling *t, uint32_t mark)
+static const struct ipvs_vs *vs_by_mark(const struct frontend_text *t, uint32_t mark)
 {
 	struct ipvs_key key = ipvs_key_mark(t->fam, mark);
 
-	return vs_note(t, &key);
+	return vs_find_noted(t, &key);
 }
 
-static const struct ipvs_vs *vs_by_vip(const struct telling *t)
+static const struct ipvs_vs *vs_by_vip(const struct frontend_text *t)
 {
 	struct ipvs_key key;
 	struct nft_tuple tuple;
 
 	nft_get_tuple(&tuple, t->fam, t->key);
 	key = ipvs_key_vip(&tuple.addr, tuple.proto, tuple.port);
-	return vs_note(t, &key);
+	return vs_find_noted(t, &key);
 }
 
-/* Its mark names no pool: another element does. */
-static const struct ipvs_vs *idle_vs(const struct telling *t)
+/* The mark has no pool: `idle` has the mark of the pool. */
+static const struct ipvs_vs *idle_vs(const struct frontend_text *t)
 {
 	const uint8_t *data = find(t, IPVSSET_IDLE, t->key);
 
@@ -229,7 +235,7 @@ static const struct ipvs_vs *idle_vs(const struct telling *t)
 	return data != NULL ? vs_by_mark(t, nft_get_word(data)) : NULL;
 }
 
-static void tell_target(const struct telling *t, const uint8_t *data, bool is_inside)
+static void target_text(const struct frontend_text *t, const uint8_t *data, bool is_inside)
 {
 	uint32_t mark = data != NULL ? nft_get_word(data) : 0;
 	uint32_t id = mark & IPVS_MARK_ID;
@@ -243,24 +249,24 @@ static void tell_target(const struct telling *t, const uint8_t *data, bool is_in
 	} else if (id == IPVS_MARK_REFUSE || id == IPVS_MARK_DROP) {
 		str_puts(t->out, id == IPVS_MARK_REFUSE ? " reject" : " drop");
 		vs = is_inside ? NULL : idle_vs(t);
-		if (vs != NULL) /* nobody new is served, those who stay are */
-			tell_leaving(t->out, t->p, vs);
+		if (vs != NULL) /* new connections are rejected, established ones drain */
+			draining_text(t->out, t->p, vs);
 	} else {
 		vs = id == 0 ? vs_by_vip(t) : vs_by_mark(t, mark);
 		if (vs == NULL)
 			str_puts(t->out, " NO-VIRTUAL-SERVICE");
 		else
-			tell_vs(t->out, t, vs);
+			vs_text(t->out, t, vs);
 		if (id == 0)
 			(void)idle_vs(t);
 	}
 }
 
-static void tell_frontend(struct str *out, const struct nft_source *src, enum ipfam fam,
-			  const uint8_t *key)
+static void frontend_print(struct str *out, const struct nft_source *src, enum ipfam fam,
+			   const uint8_t *key)
 {
-	const struct told *told = src->ctx;
-	struct telling t = { out, told->p, src, fam, key };
+	const struct source_ctx *source_ctx = src->ctx;
+	struct frontend_text t = { out, source_ctx->p, src, fam, key };
 	const uint8_t *guard = find(&t, IPVSSET_GUARDED, key);
 	const uint8_t *data = find(&t, IPVSSET_FE, key);
 
@@ -276,12 +282,12 @@ static void tell_frontend(struct str *out, const struct nft_source *src, enum ip
 	if (guard != NULL)
 		nft_guard_text(out, src, fam, IPVSSET_RANGES, nft_get_word(guard));
 	if (data != NULL) {
-		tell_target(&t, data, false);
+		target_text(&t, data, false);
 		return;
 	}
-	tell_target(&t, find(&t, IPVSSET_FE_OUT, key), false);
+	target_text(&t, find(&t, IPVSSET_FE_OUT, key), false);
 	str_puts(out, "; inside");
-	tell_target(&t, find(&t, IPVSSET_FE_IN, key), true);
+	target_text(&t, find(&t, IPVSSET_FE_IN, key), true);
 }
 
 static int pointer_cmp(const void *a, const void *b)
@@ -300,7 +306,8 @@ static int key_cmp(const void *a, const void *b)
 	return memcmp(&(*x)->key, &(*y)->key, sizeof((*x)->key));
 }
 
-static void tell_orphan(struct str *out, const struct ipvs_plane *p, const struct ipvs_vs *vs)
+static void unreferenced_vs_text(struct str *out, const struct ipvs_plane *p,
+				 const struct ipvs_vs *vs)
 {
 	char buf[IPVS_KEY_TEXT_MAX];
 
@@ -309,40 +316,42 @@ static void tell_orphan(struct str *out, const struct ipvs_plane *p, const struc
 			   vs->key.fam == IPFAM_V6 ? '6' : '4');
 	else
 		str_printf(out, "virtual/%s ->", ipvs_key_text(&vs->key, buf));
-	tell_dests(out, NULL, vs);
-	tell_leaving(out, p, vs);
+	dests_text(out, NULL, vs);
+	draining_text(out, p, vs);
 	str_puts(out, "\n");
 }
 
-/* Nobody new gets there: left by a change, until their connections are over. */
-static void tell_orphans(struct str *out, const struct ipvs_plane *p, const struct vss *led)
+/* Virtual services that no frontend leads to: they drain after a change. */
+static void unreferenced_text(struct str *out, const struct ipvs_plane *p,
+			      const struct vss *referenced)
 {
 	struct vss rest = { 0 };
 
 	htable_for_each (n, &p->vss) {
 		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
 
-		if (led->v.n == 0 ||
-		    bsearch(&vs, led->v.v, led->v.n, sizeof(led->v.v[0]), pointer_cmp) == NULL)
+		if (referenced->v.n == 0 ||
+		    bsearch(&vs, referenced->v.v, referenced->v.n, sizeof(referenced->v.v[0]),
+			    pointer_cmp) == NULL)
 			*vec_push(&rest.v) = vs;
 	}
 	if (rest.v.n > 1)
 		qsort(rest.v.v, rest.v.n, sizeof(rest.v.v[0]), key_cmp);
 	vec_for_each (vs, &rest.v)
-		tell_orphan(out, p, *vs);
+		unreferenced_vs_text(out, p, *vs);
 	vec_fini(&rest.v);
 }
 
-void ipvs_tell_loaded(struct str *out, const struct ipvs_plane *p)
+void ipvs_loaded_text(struct str *out, const struct ipvs_plane *p)
 {
 	static const enum nft_set_id sets[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET_FE_IN };
-	struct vss led = { 0 };
-	const struct told told = { p, &led };
-	const struct nft_source src = { source_find, source_each, &told };
+	struct vss referenced = { 0 };
+	const struct source_ctx source_ctx = { p, &referenced };
+	const struct nft_source src = { source_find, source_each, &source_ctx };
 
-	nft_frontends_each(out, &src, sets, ARRAY_SIZE(sets), tell_frontend);
-	if (led.v.n > 1)
-		qsort(led.v.v, led.v.n, sizeof(led.v.v[0]), pointer_cmp);
-	tell_orphans(out, p, &led);
-	vec_fini(&led.v);
+	nft_frontends_each(out, &src, sets, ARRAY_SIZE(sets), frontend_print);
+	if (referenced.v.n > 1)
+		qsort(referenced.v.v, referenced.v.n, sizeof(referenced.v.v[0]), pointer_cmp);
+	unreferenced_text(out, p, &referenced);
+	vec_fini(&referenced.v);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/ipvs/copy - the elements the kernel has, read for adoption, and the pools they name.
+ *  plane/ipvs/loaded - elements of the kernel, read for adoption, and the pools in their marks.
  *
- * A pool is found again by a frontend that leads to it. Frontends whose mark names no pool,
- * because they refuse or are served by address and port, have a second element that
- * does, in `idle`.
+ *  A pool is found by a frontend that leads to it. A frontend whose mark has no pool, because it
+ *  rejects or is served by address and port, has a second element with the mark of its pool, in
+ * `idle`.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,17 +14,17 @@
 #include "plane/ipvs/state.h"
 
 #define WANTED 1
-#define READ_DATAGRAMS 10 /* a step of a load, about 4000 elements */
+#define READ_DATAGRAMS 10 /* a step of load(), about 4000 elements */
 
-/* Sets that count and shall be no more go as a whole, when the layout is put right. */
+/* Obsolete sets of counters are removed as a whole with the layout. */
 static bool is_copied(const struct ipvs_plane *p, enum nft_set_id set)
 {
 	return set < IPVSSET_REMEMBERED && nft_set_exists(set, p->config.counting);
 }
 
-void ipvs_copy_open(struct ipvs_copy **ret)
+void ipvs_loaded_open(struct ipvs_loaded **ret)
 {
-	struct ipvs_copy *c = xcalloc(1, sizeof(*c));
+	struct ipvs_loaded *c = xcalloc(1, sizeof(*c));
 
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		for (enum nft_set_id set = IPVSSET_BEGIN; set < NFTSET_END; set++)
@@ -34,7 +34,7 @@ void ipvs_copy_open(struct ipvs_copy **ret)
 	*ret = c;
 }
 
-void ipvs_copy_close(struct ipvs_copy *c)
+void ipvs_loaded_close(struct ipvs_loaded *c)
 {
 	if (c == NULL)
 		return;
@@ -45,24 +45,24 @@ void ipvs_copy_close(struct ipvs_copy *c)
 	free(c);
 }
 
-const uint8_t *ipvs_copy_find(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set,
-			      const uint8_t *key)
+const uint8_t *ipvs_loaded_find(const struct ipvs_loaded *c, enum ipfam fam, enum nft_set_id set,
+				const uint8_t *key)
 {
 	return nft_keymap_find(&c->sets[fam][set], key);
 }
 
-void ipvs_copy_put(struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
-		   const uint8_t *data, bool is_wanted)
+void ipvs_loaded_put(struct ipvs_loaded *c, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
+		     const uint8_t *data, bool is_desired)
 {
 	size_t len = nft_data_len(set, fam);
 	uint8_t *val = nft_keymap_put(&c->sets[fam][set], key, NULL);
 
 	if (len > 0 && data != NULL)
 		memcpy(val, data, len);
-	val[len] = is_wanted ? WANTED : 0;
+	val[len] = is_desired ? WANTED : 0;
 }
 
-void ipvs_copy_del(struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
+void ipvs_loaded_del(struct ipvs_loaded *c, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
 {
 	(void)nft_keymap_del(&c->sets[fam][set], key);
 }
@@ -74,11 +74,11 @@ static int element_found(void *arg, const uint8_t *key, const uint8_t *data, str
 	const struct ipvs_plane *p = arg;
 
 	(void)err;
-	ipvs_copy_put(p->load.loaded, p->load.fam, p->load.set, key, data, false);
+	ipvs_loaded_put(p->load.loaded, p->load.fam, p->load.set, key, data, false);
 	return 0;
 }
 
-/* A datagram, or the end of a set. */
+/* Read one datagram, or begin the next set. */
 static int read_some(struct ipvs_plane *p, struct err *err)
 {
 	struct nft_table_ref table = ipvs_table(p->load.fam);
@@ -96,7 +96,7 @@ static int read_some(struct ipvs_plane *p, struct err *err)
 	return ++p->load.fam < IPFAM_N;
 }
 
-int ipvs_copy_read(struct ipvs_plane *p, struct err *err)
+int ipvs_loaded_read(struct ipvs_plane *p, struct err *err)
 {
 	int r = 1;
 
@@ -105,7 +105,7 @@ int ipvs_copy_read(struct ipvs_plane *p, struct err *err)
 	return r;
 }
 
-void ipvs_copy_write(const struct ipvs_copy *c, struct nft_elem_writer *w)
+void ipvs_loaded_write(const struct ipvs_loaded *c, struct nft_elem_writer *w)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++) {
@@ -125,8 +125,8 @@ static int key_cmp(const void *a, const void *b, void *len)
 	return memcmp(a, b, *(const size_t *)len);
 }
 
-uint8_t *ipvs_copy_unwanted(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set,
-			    size_t *n)
+uint8_t *ipvs_loaded_undesired(const struct ipvs_loaded *c, enum ipfam fam, enum nft_set_id set,
+			       size_t *n)
 {
 	const struct nft_keymap *t = &c->sets[fam][set];
 	size_t key_len = nft_key_len(set, fam);
@@ -148,29 +148,30 @@ uint8_t *ipvs_copy_unwanted(const struct ipvs_copy *c, enum ipfam fam, enum nft_
 	return keys;
 }
 
-size_t ipvs_copy_unwanted_count(const struct ipvs_copy *c, enum ipfam fam, enum nft_set_id set)
+size_t ipvs_loaded_undesired_count(const struct ipvs_loaded *c, enum ipfam fam, enum nft_set_id set)
 {
 	return nft_keymap_count_without(&c->sets[fam][set], nft_data_len(set, fam), WANTED);
 }
 
-/* --- recalling --- */
+/* --- adoption --- */
 
-/* Maps whose data may name a pool. */
-static const enum nft_set_id naming[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET_FE_IN, IPVSSET_IDLE };
+/* Maps whose data are marks of pools. */
+static const enum nft_set_id pool_maps[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET_FE_IN,
+					     IPVSSET_IDLE };
 
-/* Calls fn() for each element that names, or could name, a pool. */
-static void frontends_walk(const struct ipvs_copy *c,
+/* Call fn() for each element with a mark. */
+static void frontends_walk(const struct ipvs_loaded *c,
 			   void (*fn)(void *arg, enum ipfam fam, const struct nft_tuple *t,
 				      uint32_t mark),
 			   void *arg)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		for (size_t i = 0; i < ARRAY_SIZE(naming); i++) {
+		for (size_t i = 0; i < ARRAY_SIZE(pool_maps); i++) {
 			struct nft_keymap_pos pos = { 0 };
 			const uint8_t *key;
 			uint8_t *val;
 
-			while (nft_keymap_next(&c->sets[fam][naming[i]], &pos, &key, &val)) {
+			while (nft_keymap_next(&c->sets[fam][pool_maps[i]], &pos, &key, &val)) {
 				struct nft_tuple t;
 
 				nft_get_tuple(&t, fam, key);
@@ -179,7 +180,7 @@ static void frontends_walk(const struct ipvs_copy *c,
 		}
 }
 
-static void protocol_note(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32_t mark)
+static void protocol_set(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32_t mark)
 {
 	struct ipvs_plane *p = arg;
 	struct ipvs_key key = ipvs_key_mark(fam, mark);
@@ -189,9 +190,9 @@ static void protocol_note(void *arg, enum ipfam fam, const struct nft_tuple *t, 
 		vs->proto = t->proto;
 }
 
-void ipvs_copy_protocols(const struct ipvs_copy *c, struct ipvs_plane *p)
+void ipvs_loaded_set_protocols(const struct ipvs_loaded *c, struct ipvs_plane *p)
 {
-	frontends_walk(c, protocol_note, p);
+	frontends_walk(c, protocol_set, p);
 }
 
 struct protocol_query {
@@ -199,22 +200,22 @@ struct protocol_query {
 	bool is_found;
 };
 
-static void protocol_ask(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32_t mark)
+static void protocol_match(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32_t mark)
 {
 	struct protocol_query *q = arg;
 
 	q->is_found |= t->proto == q->proto;
 }
 
-bool ipvs_copy_has_protocol(const struct ipvs_copy *c, uint8_t proto)
+bool ipvs_loaded_has_protocol(const struct ipvs_loaded *c, uint8_t proto)
 {
 	struct protocol_query q = { .proto = proto };
 
-	frontends_walk(c, protocol_ask, &q);
+	frontends_walk(c, protocol_match, &q);
 	return q.is_found;
 }
 
-static void id_hold(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32_t mark)
+static void id_reserve(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32_t mark)
 {
 	struct ipvs_plane *p = arg;
 	uint32_t id = ipvs_mark_id(&p->marks, mark);
@@ -223,27 +224,27 @@ static void id_hold(void *arg, enum ipfam fam, const struct nft_tuple *t, uint32
 		plan_id_reserve(p->loaded->plan, fam, id);
 }
 
-static void ids_hold(struct ipvs_plane *p, struct plan *plan)
+static void ids_reserve(struct ipvs_plane *p, struct plan *plan)
 {
-	plan_ids_release(plan); /* of a load that was begun anew */
+	plan_ids_release(plan); /* of an interrupted load */
 	p->loaded->plan = plan;
-	frontends_walk(p->loaded, id_hold, p);
+	frontends_walk(p->loaded, id_reserve, p);
 	htable_for_each (n, &p->vss) {
 		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
 
-		id_hold(p, vs->key.fam, NULL, vs->key.mark);
+		id_reserve(p, vs->key.fam, NULL, vs->key.mark);
 	}
 }
 
-void ipvs_copy_let_go(struct ipvs_copy *c)
+void ipvs_loaded_ids_release(struct ipvs_loaded *c)
 {
 	if (c->plan != NULL)
 		plan_ids_release(c->plan);
 }
 
-/* The pool that the element of this frontend names gets its number, if it is of that scope. */
-static void recall_from(const struct ipvs_plane *p, const struct plan_rows *rows,
-			const struct plan_frontend *f, enum nft_set_id set)
+/* Give a pool the id in the mark of this frontend's element, if the scope matches. */
+static void adopt_from(const struct ipvs_plane *p, const struct plan_rows *rows,
+		       const struct plan_frontend *f, enum nft_set_id set)
 {
 	enum ipfam fam = ip_fam(&f->addr);
 	struct plan_pool *pool;
@@ -253,7 +254,7 @@ static void recall_from(const struct ipvs_plane *p, const struct plan_rows *rows
 	uint32_t id;
 
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
-	data = ipvs_copy_find(p->loaded, fam, set, key);
+	data = ipvs_loaded_find(p->loaded, fam, set, key);
 	mark = data != NULL ? nft_get_word(data) : 0;
 	id = ipvs_mark_id(&p->marks, mark);
 	pool = plan_rows_pool_of(rows, f,
@@ -262,11 +263,11 @@ static void recall_from(const struct ipvs_plane *p, const struct plan_rows *rows
 		pool->id = id;
 }
 
-void ipvs_copy_recall(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows)
+void ipvs_loaded_adopt(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows)
 {
 	if (p->loaded->plan == NULL)
-		ids_hold(p, plan);
-	for (size_t i = 0; i < ARRAY_SIZE(naming); i++)
+		ids_reserve(p, plan);
+	for (size_t i = 0; i < ARRAY_SIZE(pool_maps); i++)
 		vec_for_each (f, &rows->frontends)
-			recall_from(p, rows, f, naming[i]);
+			adopt_from(p, rows, f, pool_maps[i]);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/ipvs/held: kernel state in the words of the plan, with its errors; and vipctl's diff of
- * both. With all levels of counting.
+ * plane/ipvs/programmed: kernel state in the words of the plan, with its errors; and vipctl's diff
+ * of both. With all levels of counting.
  */
 #include <linux/ip_vs.h>
 #include <string.h>
@@ -12,14 +12,14 @@
 #include "explain/text.h"
 #include "explain/trace.h"
 #include "ipvs_world.h"
-#include "plane/ipvs/held.h"
+#include "plane/ipvs/programmed.h"
 
 #define STICKY "ip=10.96.0.20 port=http:80 affinity=600"
 #define LOCAL                                                                     \
 	"type=LoadBalancer ip=10.96.0.30 port=http:80:30080 vip=203.0.113.7 etp " \
 	"range=198.51.100.0/24"
 
-static void held_read(const struct world *w, struct ipvs_held *ret)
+static void held_read(const struct world *w, struct ipvs_programmed *ret)
 {
 	struct ipvs_socks socks = { .nft = fake_connect(w->nft),
 				    .query = fake_connect(w->nft),
@@ -27,8 +27,8 @@ static void held_read(const struct world *w, struct ipvs_held *ret)
 				    .route = fake_ipvs_connect_route(w->ipvs) };
 	struct err err = { 0 };
 
-	*ret = (struct ipvs_held){ 0 };
-	assert_int_equal(ipvs_held_read_by(ret, &socks, &err), 0);
+	*ret = (struct ipvs_programmed){ 0 };
+	assert_int_equal(ipvs_programmed_read_from(ret, &socks, &err), 0);
 }
 
 /* The time that a drain has left is by the real clock, and its deadline by the fake's: no number.
@@ -57,12 +57,12 @@ static void times_blank(char *text)
 
 static void expect_held(const struct world *w, const char *want)
 {
-	struct ipvs_held h;
+	struct ipvs_programmed h;
 
 	held_read(w, &h);
 	times_blank(h.frontends.text);
 	assert_string_equal(str_text(&h.frontends), want);
-	ipvs_held_fini(&h);
+	ipvs_programmed_fini(&h);
 }
 
 /* What /v1/rows says, as vipctl gets it. */
@@ -96,12 +96,12 @@ static void expect_diff(const struct world *w, const char *want)
 	static const struct style plain = { 0 };
 	json_t *rows = rows_of(w);
 	struct str out = { 0 };
-	struct ipvs_held h;
+	struct ipvs_programmed h;
 	struct diff d = { 0 };
 
 	held_read(w, &h);
 	diff_want(&d, rows);
-	diff_want_lines(&d, h.routing_want.text, "(policy routing)");
+	diff_want_lines(&d, h.routing_desired.text, "(policy routing)");
 	diff_hold(&d, h.frontends.text);
 	diff_hold(&d, h.routing.text);
 	diff_compare(&d);
@@ -110,7 +110,7 @@ static void expect_diff(const struct world *w, const char *want)
 	assert_string_equal(str_text(&out), want);
 	str_fini(&out);
 	diff_fini(&d);
-	ipvs_held_fini(&h);
+	ipvs_programmed_fini(&h);
 	json_decref(rows);
 }
 
@@ -291,14 +291,14 @@ static void test_split(void **state)
 static void test_routing(void **state)
 {
 	struct world w;
-	struct ipvs_held h;
+	struct ipvs_programmed h;
 
 	web(&w);
 	fake_ipvs_rules_flush(w.ipvs);
 	held_read(&w, &h);
 	assert_string_equal(str_text(&h.routing), "IPv4/table/23130 local default dev lo\n"
 						  "IPv6/table/23130 local default dev lo\n");
-	ipvs_held_fini(&h);
+	ipvs_programmed_fini(&h);
 	expect_diff(&w, DIFFERS "IPv4/rule/100  (policy routing)\n"
 				"  - fwmark 0x5b000000/0xff000f00 lookup 23130\n"
 				"IPv4/rule/101  (policy routing)\n"
@@ -322,7 +322,7 @@ static void test_routing(void **state)
 static void test_configured(void **state)
 {
 	struct world w;
-	struct ipvs_held h;
+	struct ipvs_programmed h;
 
 	world_open(&w);
 	w.config.mark_tag = 0x60;
@@ -338,7 +338,7 @@ static void test_configured(void **state)
 	held_read(&w, &h);
 	assert_non_null(
 		strstr(h.routing.text, "IPv6/rule/2002 fwmark 0x60000000/0xff000f00 lookup 300\n"));
-	ipvs_held_fini(&h);
+	ipvs_programmed_fini(&h);
 	fake_ipvs_rules_flush(w.ipvs);
 	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr\n");
 	world_close(&w);
@@ -347,15 +347,15 @@ static void test_configured(void **state)
 static void test_nothing(void **state)
 {
 	struct world w = { .now = 1 };
-	struct ipvs_held h;
+	struct ipvs_programmed h;
 
 	fake_open(&w.nft);
 	fake_ipvs_open(&w.ipvs);
 	held_read(&w, &h);
-	assert_false(h.is_there);
+	assert_false(h.exists);
 	assert_string_equal(str_text(&h.frontends), "");
 	assert_string_equal(str_text(&h.routing), "");
-	ipvs_held_fini(&h);
+	ipvs_programmed_fini(&h);
 	fake_ipvs_close(w.ipvs);
 	fake_close(w.nft);
 }
