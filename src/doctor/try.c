@@ -57,7 +57,7 @@ static void trial(struct fact_try *t, bool is_ipvs)
 	(void)snprintf(t->text, sizeof(t->text), "%s", err.text);
 }
 
-/* Nobody hears of what the layout does here. */
+/* Suppress the log lines of the layout. */
 static _Noreturn void child(int fd, bool is_ipvs)
 {
 	struct fact_try *t = xcalloc(1, sizeof(*t));

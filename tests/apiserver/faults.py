@@ -32,7 +32,7 @@ Kinds that change how or what is sent:
     lag         each event comes `delay` seconds late, in order
     drop        events are lost
     duplicate   each event comes `times` times (default 2)
-    unknown     objects have fields nobody knows, at every level
+    unknown     objects have unknown fields, at every level
     huge        objects have an annotation of `bytes` bytes (default 4 MiB)
 """
 import asyncio

@@ -233,7 +233,8 @@ static bool datagrams_check(struct ipvs_plane *p)
 		/* On failure the next round retries. */
 		if (is_datagram(vs) && has_unserved(p, vs) &&
 		    vs_check(p, vs, ipvs_now_s(p), &err) < 0)
-			log_debug(LOG_AREA_PLANE, "flows of datagrams wait: %s", err.text);
+			log_debug(LOG_AREA_PLANE, "draining UDP backends: not checked: %s",
+				  err.text);
 	}
 	return has_some;
 }
@@ -277,7 +278,8 @@ uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 
 		if (vs_check(p, vs, ipvs_now_s(p), &err) == 0)
 			continue;
-		log_warn(LOG_AREA_PLANE, "end of backends put off: %s", err.text);
+		log_warn(LOG_AREA_PLANE, "draining backends: not checked: %s; next attempt in 5 s",
+			 err.text);
 		p->tick_at = now + TICK_RETRY_NS;
 		if (!list_is_empty(&round) && round.next == &vs->draining) {
 			list_del(&vs->draining);

@@ -463,7 +463,8 @@ void ipvs_servers_undo(struct ipvs_plane *p, bool is_rejected)
 		(*each)->is_kept |= is_rejected && p->loaded != NULL;
 	}
 	if (ipvs_ops_send(p, &res, &err) < 0)
-		log_warn(LOG_AREA_PLANE, "left behind in IPVS until the next audit: %s", err.text);
+		log_warn(LOG_AREA_PLANE, "IPVS: not undone: %s; repaired by the next audit",
+			 err.text);
 	ipvs_servers_done(p);
 }
 

@@ -51,13 +51,13 @@ const uint8_t *nft_loaded_find(const struct nft_loaded *h, enum ipfam fam, enum 
 /* The kernel holds it now and it was asked for. */
 void nft_loaded_put(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
 		    const uint8_t *data);
-/* It was found in the kernel; nobody asked for it yet. */
+/* Found in the kernel, not yet desired. */
 void nft_loaded_found(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
 		      const uint8_t *data);
 void nft_loaded_del(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key);
 /* Keep it, if it is there: somebody asked for it. */
 void nft_loaded_mark(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key);
-/* Nobody asks for it any more. */
+/* The element is not desired any more. */
 void nft_loaded_unmark(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
 		       const uint8_t *key);
 /*
@@ -97,7 +97,7 @@ void nft_loaded_let_go(struct nft_loaded *h);
 uint8_t *nft_loaded_unwanted(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
 			     size_t *n);
 
-/* Number of keys of `set` nobody asked for. */
+/* Number of keys of `set` that are not desired. */
 size_t nft_loaded_unwanted_count(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set);
 
 /* How a frontend is led, as the kernel has it: words, 0 where there is none. */

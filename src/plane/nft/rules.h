@@ -2,7 +2,7 @@
 /*
  * plane/nft/rules - which chains there are, and the rules of each.
  *
- * Pure: rules come out as objects, nobody talks to the kernel. What a chain does
+ * Pure: returns rules as objects, no kernel access. What a chain does
  * is drawn in doc/design/0002-nft-layout.md. Private to plane/nft/.
  */
 #pragma once
