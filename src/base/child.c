@@ -52,15 +52,14 @@ bool child_write(int fd, const void *data, size_t len)
 static _Noreturn void child_main(const char *name, void (*run)(void *arg, int fd), void *arg,
 				 int fd, pid_t parent)
 {
-	/* First of all what is not ours: the lock of a parent that is killed now (daemon/lock.h).
-	 */
+	/* First close inherited files: the lock of a parent that is killed now (daemon/lock.h). */
 	if (fd != CHILD_FD && dup2(fd, CHILD_FD) == -1)
 		_exit(1);
 	if (close_from(CHILD_FD + 1) == -1)
 		_exit(1);
 	(void)prctl(PR_SET_NAME, name);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) /* it was gone before that */
+	if (getppid() != parent) /* the parent ended before prctl() */
 		_exit(0);
 	(void)signal(SIGTERM, SIG_IGN);
 	(void)signal(SIGINT, SIG_IGN);

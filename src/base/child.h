@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * base/child - a process of our own for what the loop must not wait for, at the other end
- * of a socket pair.
+ * base/child - helper process at the other end of a socket pair, for work that would block the
+ * event loop.
  *
  *     child_start()            fork: early, while nothing large is held
  *     read, write c.fd         until it says the end of the stream
  *     child_stop()             does not wait for work in progress; or
  *     child_reap()             it has ended: wait for it
  *
- * It has none of our other files (a lock among them would outlive us), ends when we do,
- * and leaves the signals that end a daemon to the daemon.
+ * The helper inherits no other files (an inherited lock would outlive the daemon), ends with its
+ * parent, and ignores SIGTERM, SIGINT and SIGHUP.
  */
 #pragma once
 
@@ -27,16 +27,16 @@ struct child {
 #define CHILD_NONE ((struct child){ .fd = -1 })
 
 /*
- * `run` is the process: it ends when `run` returns, fd is blocking. `name` (up to 15
- * characters) is what ps shows. -errno: there is none, *c is as before.
+ * The process runs `run` with a blocking `fd` and ends when `run` returns. `name` (up to 15
+ * characters) is its name in ps. -errno: no process, *c is unchanged.
  */
 MUST_USE int child_start(struct child *c, const char *name, void (*run)(void *arg, int fd),
 			 void *arg, struct err *err);
-/* Close, kill; the process is waited for by child_reap(). */
+/* Close the socket and kill the process without waiting. */
 void child_stop(struct child *c);
-/* The same, and wait. */
+/* child_stop(), then wait for the process. */
 void child_reap(struct child *c);
 
-/* All of it, on a blocking descriptor; false at the end of the stream or on an error. */
+/* Transfer `len` bytes on a blocking descriptor; false: end of the stream, or an error. */
 MUST_USE bool child_read(int fd, void *data, size_t len);
 MUST_USE bool child_write(int fd, const void *data, size_t len);

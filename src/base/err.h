@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * base/err - the text a human reads about a failure.
+ * base/err - text of an error.
  *
- * The negative errno travels as the return value; the text is written where the
- * failure happens, context is put in front on the way up, and it is logged once,
- * at the boundary that turns it into a decision. A fixed buffer: nothing is
- * allocated on the error path. `err` may be NULL everywhere: then only the code
- * is wanted.
+ * Functions return a negative errno. The function that fails sets the text, its callers prepend
+ * context, and the caller that handles the error logs it once. The buffer is fixed: no allocation
+ * on the error path. `err` may be NULL everywhere.
  */
 #pragma once
 
@@ -20,7 +18,7 @@ struct err {
 
 /* Write the text and return `code` unchanged (a negative errno). */
 int err_set(struct err *err, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* The same with errno: text ": strerror" is appended, -errno returned. */
+/* Write the text and ": strerror(errno)"; return -errno. */
 int err_errno(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Put "context: " in front of what is there and return `code` unchanged. */
+/* Prepend "context: " to the text and return `code` unchanged. */
 int err_wrap(struct err *err, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);

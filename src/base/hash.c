@@ -77,8 +77,7 @@ uint32_t hash_bytes(const void *data, size_t len)
 	if (!seed.is_set) {
 		uint64_t k[2] = { 0x76697064, 0x76697064 };
 
-		(void)!getrandom(k, sizeof(k),
-				 GRND_NONBLOCK); /* early boot: a weak key, still ours */
+		(void)!getrandom(k, sizeof(k), GRND_NONBLOCK); /* early boot: keep the weak key */
 		hash_seed(k[0], k[1]);
 	}
 	return (uint32_t)hash_bytes_fixed(data, len, seed.k0, seed.k1);

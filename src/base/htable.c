@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* base/htable - growth, linking and the walk. */
+/* base/htable - see htable.h. */
 #include "base/htable.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* base/ip - tolerant parsing, canonical printing. */
+/* base/ip - see ip.h. Tolerant parsing, canonical printing. */
 #include "base/ip.h"
 
 #include <arpa/inet.h>

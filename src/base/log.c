@@ -10,12 +10,12 @@
 #include "base/log_record.h"
 
 #define TEXT_MAX 1920
-#define TAIL_MAX 128 /* room for what is said about lines that were held back */
-/* How often a reader that does not read is tried. */
+#define TAIL_MAX 128 /* note about suppressed lines */
+/* Retry interval for a reader that does not read. */
 #define WAIT_MIN_NS (100 * NSEC_PER_MSEC)
 #define WAIT_MAX_NS (10 * NSEC_PER_SEC)
 #define END_WAIT_MS 200
-/* Equal texts are known by a hash, in a table where a newer text takes an older one's place. */
+/* Equal texts have equal hashes; in the table a newer text replaces an older one. */
 #define SAME_SLOTS 512 /* a power of two */
 #define SAME_WAIT_MIN_NS (60 * NSEC_PER_SEC)
 #define SAME_WAIT_MAX_NS (3600 * NSEC_PER_SEC)
@@ -35,15 +35,15 @@ static enum log_level levels[LOG_AREA_N] = {
 	LOG_LEVEL_NOTICE, LOG_LEVEL_NOTICE, LOG_LEVEL_NOTICE, LOG_LEVEL_NOTICE,
 };
 static uint64_t counts[LOG_LEVEL_DEBUG + 1];
-static uint64_t held_back[LOG_AREA_N];
+static uint64_t n_suppressed[LOG_AREA_N];
 static struct same sames[SAME_SLOTS];
 static struct log_site *pending;
 static void (*pending_call)(void *arg, uint64_t wait_ns);
 static void *pending_arg;
 static enum log_format format;
 static uint64_t n_dropped;
-static uint64_t n_dropped_told;
-static bool is_waiting; /* for standard error to take what is queued */
+static uint64_t n_dropped_logged;
+static bool is_waiting; /* lines are queued for standard error */
 static uint64_t retry_ns;
 
 static const char *const area_names[LOG_AREA_N] = {
@@ -54,7 +54,7 @@ static const char *const level_names[LOG_LEVEL_DEBUG + 1] = {
 	"emerg", "alert", "crit", "error", "warn", "notice", "info", "debug",
 };
 
-/* Where to look for what a line of the log would have said. */
+/* Commands that show the content of suppressed lines. */
 static const char *const area_hints[LOG_AREA_N] = {
 	[LOG_AREA_MAIN] = "vipctl status",
 	[LOG_AREA_SOURCE] = "vipctl status -o json",
@@ -116,10 +116,10 @@ uint64_t log_count(enum log_level level)
 
 uint64_t log_suppressed(enum log_area area)
 {
-	return held_back[area];
+	return n_suppressed[area];
 }
 
-/* --- what is held back ---------------------------------------------------------- */
+/* --- suppressed lines ------------------------------------------------------------- */
 
 static bool bucket_take(struct log_site *site, uint64_t now)
 {
@@ -139,7 +139,7 @@ static bool bucket_take(struct log_site *site, uint64_t now)
 	return true;
 }
 
-/* FNV-1a: this is no place for an enemy, only for what a line costs. */
+/* FNV-1a: collisions only suppress lines. */
 static uint64_t text_hash(const char *text)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -181,15 +181,15 @@ static void pending_arm(uint64_t wait_ns)
 		pending_call(pending_arg, wait_ns);
 }
 
-static void hold_back(struct log_site *site, enum log_area area, enum log_level level,
-		      const char *text, uint64_t now)
+static void suppress(struct log_site *site, enum log_area area, enum log_level level,
+		     const char *text, uint64_t now)
 {
 	bool is_first = pending == NULL;
 
-	held_back[area]++;
+	n_suppressed[area]++;
 	site->suppressed++;
 	if (now - site->last_ns >= SAME_FORGET_NS)
-		site->tell_wait_ns = 0;
+		site->log_wait_ns = 0;
 	site->last_ns = now;
 	site->area = area;
 	site->level = level;
@@ -231,22 +231,22 @@ static bool line_put(const struct log_record *rec)
 	return log_out_put(line, len);
 }
 
-/* Before the first line that standard error takes again. */
-static bool dropped_tell(void)
+/* Log the number of dropped lines before the next line. */
+static bool dropped_log(void)
 {
 	char text[128];
 	struct log_record rec = { LOG_AREA_MAIN, LOG_LEVEL_WARN, text, "", __FILE__, __LINE__ };
 
-	if (n_dropped == n_dropped_told)
+	if (n_dropped == n_dropped_logged)
 		return true;
 	if (!log_out_flush())
 		return false;
 	(void)snprintf(text, sizeof(text),
 		       "log: %llu lines dropped: standard error did not take them",
-		       (unsigned long long)(n_dropped - n_dropped_told));
+		       (unsigned long long)(n_dropped - n_dropped_logged));
 	if (!line_put(&rec))
 		return false;
-	n_dropped_told = n_dropped;
+	n_dropped_logged = n_dropped;
 	return true;
 }
 
@@ -254,7 +254,7 @@ static void line_write(const struct log_record *rec)
 {
 	bool was_waiting = is_waiting;
 
-	if (!dropped_tell() || !line_put(rec))
+	if (!dropped_log() || !line_put(rec))
 		n_dropped++;
 	is_waiting = !log_out_flush();
 	if (is_waiting && !was_waiting) {
@@ -280,7 +280,7 @@ void log_line(struct log_site *site, enum log_area area, enum log_level level, c
 	va_end(ap);
 	if ((level <= LOG_LEVEL_NOTICE && !same_take(text, now, &same)) ||
 	    !bucket_take(site, now)) {
-		hold_back(site, area, level, text, now);
+		suppress(site, area, level, text, now);
 		return;
 	}
 	if (same > 0) {
@@ -295,17 +295,17 @@ void log_line(struct log_site *site, enum log_area area, enum log_level level, c
 
 static uint64_t site_due(const struct log_site *site)
 {
-	return MAX(site->last_ns + LOG_QUIET_NS, site->told_ns + site->tell_wait_ns);
+	return MAX(site->last_ns + LOG_QUIET_NS, site->logged_ns + site->log_wait_ns);
 }
 
-static void site_tell(struct log_site *site, uint64_t now)
+static void site_log(struct log_site *site, uint64_t now)
 {
 	char text[sizeof(site->sample) + 256];
 
 	if (site->suppressed == 0)
 		return;
-	site->told_ns = now;
-	site->tell_wait_ns = MIN(MAX(site->tell_wait_ns * 2, SAME_WAIT_MIN_NS), SAME_WAIT_MAX_NS);
+	site->logged_ns = now;
+	site->log_wait_ns = MIN(MAX(site->log_wait_ns * 2, SAME_WAIT_MIN_NS), SAME_WAIT_MAX_NS);
 	(void)snprintf(text, sizeof(text), "%u more line%s like \"%s%s\" not shown: see %s",
 		       site->suppressed, site->suppressed == 1 ? "" : "s", site->sample,
 		       strlen(site->sample) == sizeof(site->sample) - 1 ? "..." : "",
@@ -315,12 +315,12 @@ static void site_tell(struct log_site *site, uint64_t now)
 	site->suppressed = 0;
 }
 
-/* When to try again; 0: nothing waits. */
+/* Time of the next attempt; 0: none. */
 static uint64_t out_tick(uint64_t now)
 {
 	if (!is_waiting)
 		return 0;
-	is_waiting = !log_out_flush() || !dropped_tell() || !log_out_flush();
+	is_waiting = !log_out_flush() || !dropped_log() || !log_out_flush();
 	retry_ns = MIN(retry_ns * 2, WAIT_MAX_NS);
 	return is_waiting ? now + retry_ns : 0;
 }
@@ -329,7 +329,7 @@ void log_end(void)
 {
 	(void)log_tick(UINT64_MAX);
 	log_out_drain(END_WAIT_MS);
-	(void)dropped_tell();
+	(void)dropped_log();
 }
 
 uint64_t log_tick(uint64_t now)
@@ -342,7 +342,7 @@ uint64_t log_tick(uint64_t now)
 		uint64_t due = site_due(site);
 
 		if (site->suppressed == 0 || now >= due) {
-			site_tell(site, now);
+			site_log(site, now);
 			*link = site->next;
 			site->is_pending = false;
 			continue;

@@ -55,15 +55,15 @@ struct log_site {
 	const char *file;
 	int line;
 	uint64_t refill_ns;
-	uint64_t last_ns;      /* when a line was last held back */
-	uint64_t told_ns;      /* last line of log_tick() about it */
-	uint64_t tell_wait_ns; /* and how long it waits until the next time: longer and longer */
+	uint64_t last_ns;     /* last suppressed line */
+	uint64_t logged_ns;   /* last line of log_tick() about it */
+	uint64_t log_wait_ns; /* pause before the next such line; increases */
 	uint32_t tokens;
 	uint32_t suppressed;
 	enum log_area area;
 	enum log_level level;
 	bool is_pending;
-	char sample[80]; /* how the last line that was held back begins */
+	char sample[80]; /* beginning of the last suppressed line */
 };
 
 enum log_format {
@@ -81,13 +81,13 @@ const char *log_level_text(enum log_level level);
 /* -1 when unknown. */
 int log_area_parse(const char *text);
 int log_level_parse(const char *text);
-/* How many lines of this level were logged or suppressed since the start. */
+/* Lines of this level since the start, logged or suppressed. */
 uint64_t log_count(enum log_level level);
-/* Lines of this area that were held back since the start. */
+/* Suppressed lines of this area since the start. */
 uint64_t log_suppressed(enum log_area area);
-/* Lines that standard error did not take, since the start. */
+/* Lines dropped because of a full queue since the start. */
 uint64_t log_dropped(void);
-/* Write what is held back or queued, and wait a moment for a slow reader. Before exit. */
+/* Before exit: log the suppressed lines, write the queue, wait shortly for a slow reader. */
 void log_end(void);
 
 /*
@@ -97,7 +97,7 @@ void log_end(void);
  */
 #define LOG_QUIET_NS (2 * NSEC_PER_SEC)
 uint64_t log_tick(uint64_t now);
-/* `call` arms a timer for log_tick(): a line was held back, or waits for standard error. */
+/* `call` arms a timer for log_tick(): a line was suppressed, or is queued. */
 void log_on_pending(void (*call)(void *arg, uint64_t wait_ns), void *arg);
 
 void log_line(struct log_site *site, enum log_area area, enum log_level level, const char *fmt, ...)

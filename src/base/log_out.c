@@ -13,13 +13,13 @@
 #include <unistd.h>
 
 static char queue[LOG_OUT_QUEUE];
-static size_t queue_at; /* what comes before is written */
+static size_t queue_at; /* bytes before are written */
 static size_t queue_end;
-static int own_fd = -1; /* standard error opened once more */
+static int own_fd = -1; /* standard error, opened again */
 
 /*
- * `st` is of standard error. It may be another file than at the last call (dup2()), and in
- * a forked child own_fd may be closed or another file: then its number is only forgotten.
+ * `st` is the status of standard error, which may be another file than at the last call (dup2()).
+ * In a forked child own_fd may be closed or reused: it is then replaced without close().
  */
 static int own_fd_get(const struct stat *st)
 {
@@ -32,7 +32,7 @@ static int own_fd_get(const struct stat *st)
 	return own_fd;
 }
 
-/* As write(), but never waits. */
+/* Like write(), without waiting. */
 static ssize_t out_write(const char *data, size_t len)
 {
 	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
@@ -54,7 +54,7 @@ static ssize_t out_write(const char *data, size_t len)
 	return -1;
 }
 
-/* How much was written, of one line or of what is left of it. */
+/* Number of bytes written of a line, or of the rest of a line. */
 static size_t line_write(const char *line, size_t len)
 {
 	size_t at = 0;

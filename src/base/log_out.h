@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * base/log_out - whole lines to standard error, without ever waiting for its reader.
+ * base/log_out - write whole lines to standard error without waiting for its reader.
  *
- * Standard error is shared with other processes, so O_NONBLOCK is never set on it. A
- * socket (the journal's) is sent to with MSG_DONTWAIT. A pipe or a terminal is opened a
- * second time, which yields a file description of our own; where that is not permitted,
- * poll() comes before each write. A file is written to as it is: its offset is shared.
+ * Other processes share standard error, so O_NONBLOCK is not set on it. A socket (the journal's)
+ * gets MSG_DONTWAIT. A pipe or a terminal is opened again, for a file description of our own, or
+ * polled before each write if that is not permitted. A file is written directly: its offset is
+ * shared.
  *
- * What standard error does not take waits in a queue of LOG_OUT_QUEUE bytes, so that a
- * reader that is only slow loses nothing.
+ * Lines that standard error does not accept are queued, up to LOG_OUT_QUEUE bytes.
  */
 #pragma once
 
@@ -20,9 +19,9 @@
 
 /* Write one line, its newline included, or queue it. False: the queue is full, the line is lost. */
 bool log_out_put(const char *line, size_t len);
-/* Write what is queued. True when nothing is left. */
+/* Write the queue. True: it is empty. */
 bool log_out_flush(void);
-/* Flush, and wait for the reader, `ms` at most: for the end of the process. */
+/* Flush, waiting at most `ms` for the reader. Called at exit. */
 void log_out_drain(int ms);
 /* Is standard error the stream that JOURNAL_STREAM names (systemd.exec(5))? */
 bool log_out_is_journal(void);

@@ -13,7 +13,7 @@
 
 struct out {
 	char *at;
-	char *end; /* room for the newline is behind it */
+	char *end; /* followed by room for the newline */
 };
 
 static void out_add(struct out *o, const char *data, size_t len)
@@ -37,7 +37,7 @@ static void out_printf(struct out *o, const char *fmt, ...)
 		out_add(o, buf, MIN((size_t)n, sizeof(buf) - 1));
 }
 
-/* The character at `text` and its length; -1 and 1 when the byte begins none. */
+/* The character at `text` and its length; -1 and 1: invalid UTF-8. */
 static int32_t char_at(const char *text, size_t *len)
 {
 	unsigned char c = (unsigned char)text[0];
@@ -53,7 +53,8 @@ static int32_t char_at(const char *text, size_t *len)
 	return value;
 }
 
-/* Changes what a terminal shows: controls, line separators, marks and overrides of direction. */
+/* Characters that affect a terminal: controls, line separators, marks and overrides of direction.
+ */
 static bool is_control(int32_t c)
 {
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
@@ -71,7 +72,7 @@ static void text_put(struct out *o, const char *text)
 			out_add(o, text, len);
 }
 
-/* Without quotes; characters that do not fit before `end` are left out whole. */
+/* Write without quotes; a character that does not fit before `end` ends the text. */
 static void json_put(struct out *o, const char *text, const char *end)
 {
 	char buf[8];
@@ -143,7 +144,7 @@ size_t log_record_text(char ret[LOG_RECORD_MAX], const struct log_record *rec, b
 	return out_end(ret, &o);
 }
 
-/* As -v: what a level needs to be written. */
+/* The -v of a level. */
 static int verbosity(enum log_level level)
 {
 	return level >= LOG_LEVEL_DEBUG ? 4 : level >= LOG_LEVEL_INFO ? 2 : 0;

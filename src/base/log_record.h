@@ -2,9 +2,9 @@
 /*
  * base/log_record - one line of the log, as text or as JSON.
  *
- * Control and bidirectional characters and bytes that are not UTF-8 come from names and
- * answers of others: text has '?' in their place, JSON an escape sequence. A record is at
- * most PIPE_BUF long, so that one write() of it to a pipe is one piece.
+ * Names and answers of servers may contain control and bidirectional characters and invalid UTF-8:
+ * text has '?' instead, JSON an escape sequence. A record has at most PIPE_BUF bytes, so that one
+ * write() to a pipe is atomic.
  */
 #pragma once
 
@@ -23,11 +23,10 @@ struct log_record {
 	int line;
 };
 
-/* "<4>area: text" for the journal, else with time and level. Returns the length, newline included.
- */
+/* "<4>area: text" for the journal, else with time and level. Returns the length with newline. */
 size_t log_record_text(char ret[LOG_RECORD_MAX], const struct log_record *rec, bool is_journal);
 /*
  * The fields of Kubernetes' JSON log format: ts (Unix time in ms), logger (the area), caller,
- * msg, v (not of an error), err (of an error); and level, which that format does not have.
+ * msg, v (not of an error), err (of an error); and level, which that format lacks.
  */
 size_t log_record_json(char ret[LOG_RECORD_MAX], const struct log_record *rec);

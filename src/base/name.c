@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* base/name - one table of all names of the process. */
+/* base/name - see name.h. One table per process. */
 #include "base/name.h"
 
 #include <assert.h>

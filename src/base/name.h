@@ -3,8 +3,8 @@
  * base/name - interned, counted strings.
  *
  * Node, zone, namespace and port names repeat in every object: each is stored
- * once, and two names are equal exactly when their pointers are. NULL is
- * "absent", which is not the empty name.
+ * once, so equal names have equal pointers. NULL means absent and differs from
+ * the empty name.
  */
 #pragma once
 
@@ -24,9 +24,9 @@ const struct name *name_get_str(const char *text);
 const struct name *name_ref(const struct name *n);
 /* Accepts NULL. */
 void name_unref(const struct name *n);
-/* Borrow the name if anybody holds it, else NULL: look-ups that must not create. */
+/* The existing name, borrowed, or NULL: a look-up without creation. */
 const struct name *name_find(const char *text, size_t len);
-/* How many names are alive; tests check for leaks. */
+/* Number of names; tests check for leaks. */
 size_t name_count(void);
 
 static inline const char *name_text(const struct name *n)

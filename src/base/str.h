@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * base/str - a growable text buffer, and checks of text that comes from outside.
+ * base/str - growable text buffer, and checks of untrusted text.
  *
  * Zeroed memory is an empty buffer; `text` is NULL then, str_text() never is.
  */

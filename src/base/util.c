@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* base/util - allocation that does not fail, what some C libraries lack, and the clock. */
+/* base/util - see util.h. */
 #include "base/util.h"
 
 #include <linux/close_range.h>

@@ -4,9 +4,8 @@
  *
  * Ownership: AUTO(x_close) struct x *p closes at scope end, TAKE(p) hands over
  *            (yields p and leaves NULL behind). The destructor accepts NULL.
- * Memory:    x*alloc abort when memory is gone: the kernel keeps forwarding and
- *            a restart is the best tested path. Sizes that a peer chooses are
- *            bounded by the caller first.
+ * Memory:    x*alloc abort when no memory is left: the kernel keeps forwarding, and a
+ *            restart is the best tested path. Callers limit sizes that a peer chooses.
  */
 #pragma once
 
@@ -34,7 +33,7 @@
 #define container_of(ptr, type, member) \
 	((type *)(void *)((char *)(1 ? (ptr) : &((type *)0)->member) - offsetof(type, member)))
 
-/* One cleanup idiom: the variable is closed when it goes out of scope. */
+/* Close a variable at the end of its scope. */
 #define DEFINE_AUTO(type, close)                 \
 	static inline void close##_auto(type *p) \
 	{                                        \
@@ -61,12 +60,11 @@ char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
 
 /*
- * What not every C library has. musl: no malloc_trim(), and no functions for the system calls
- * close_range(2) and pidfd_open(2).
+ * Functions that musl lacks: malloc_trim(), close_range(2), pidfd_open(2).
  */
-void memory_trim(void); /* return freed memory to the kernel, where the C library can */
+void memory_trim(void); /* return freed memory to the kernel, if the C library supports it */
 MUST_USE int close_from(int first);
-MUST_USE int cloexec_from(int first); /* programs started later do not get them */
+MUST_USE int cloexec_from(int first); /* not inherited by programs started later */
 MUST_USE int process_fd(pid_t pid);
 
 /* CLOCK_MONOTONIC in nanoseconds. Only owners of a timer call it; pure code gets the time as an

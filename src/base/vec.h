@@ -7,7 +7,7 @@
  *     vec_for_each(op, &ops) use(op);
  *     vec_fini(&ops);
  *
- * Zeroed memory is an empty vector. Pointers into it are good until the next push.
+ * Zeroed memory is an empty vector. Pointers into it are valid until the next push.
  */
 #pragma once
 
@@ -39,7 +39,7 @@
 		&(vec)->v[(vec)->n++];                                       \
 	})
 #define vec_clear(vec) ((vec)->n = 0)
-/* Give spare memory back: for what is kept long and not appended to again. */
+/* Free spare memory, of a long-lived vector that does not grow any more. */
 #define vec_fit(vec)                                                                     \
 	do {                                                                             \
 		if ((vec)->n == 0)                                                       \
@@ -54,7 +54,7 @@
 		(vec)->v = NULL;           \
 		(vec)->n = (vec)->cap = 0; \
 	} while (0)
-/* One past the last; of an empty vector NULL, to which C adds not even 0. */
+/* One past the last element; NULL of an empty vector, because NULL + 0 is undefined. */
 #define vec_end(vec) ((vec)->n == 0 ? (vec)->v : (vec)->v + (vec)->n)
 #define vec_for_each(pos, vec) \
 	for (__typeof__((vec)->v + 0)(pos) = (vec)->v; (pos) != vec_end(vec); (pos)++)
