@@ -118,8 +118,8 @@ static void endpoints(struct str *out, const json_t *trace, const struct style *
 	table_column(&t, "POD", TABLE_NAMES);
 	table_column(&t, "NODE", TABLE_ELASTIC);
 	table_column(&t, "READY", 0);
-	table_column(&t, "CHANCE", TABLE_RIGHT);
-	table_column(&t, "WHY NOT", 0);
+	table_column(&t, "SHARE", TABLE_RIGHT);
+	table_column(&t, "REASON", 0);
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *ep = json_array_get(list, i);
 		size_t *left = value_bool(ep, "used") ? &n_used : &n_others;

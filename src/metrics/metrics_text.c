@@ -193,7 +193,8 @@ static void state_lines(const struct metrics *m, struct str *out, size_t n_dirty
 	    "Services with changes that are not in the kernel yet, rejected ones included",
 	    n_dirty + sync_failure_count(ctx->sync));
 	one_seconds(out, "vipd_pending_seconds", "gauge",
-		    "Age of the oldest pending change, rejected services excluded",
+		    "Age of the oldest pending change; rejected services count only if they are "
+		    "half of all",
 		    pending_since != 0 && now > pending_since ? now - pending_since : 0);
 	(void)sync_is_sweep_pending(ctx->sync, &orphaned);
 	one(out, "vipd_orphaned_frontends", "gauge",

@@ -5,9 +5,9 @@
  * One struct of functions: the sync, the tests and the tools use the nft and the ipvs plane alike.
  * Life of a plane:
  *
- *     load -> (adopt, commit)* -> sweep         adoption, audit: the "loaded" phase
+ *     load -> env -> (adopt, commit)* -> sweep  adoption, audit: the "loaded" phase
  *     env, commit, check ...                    normal operation
- *     load -> commit* -> sweep                  the next audit, or after -ENOTRECOVERABLE
+ *     load -> env -> commit* -> sweep           the next audit, or after -ENOTRECOVERABLE
  *
  * In the loaded phase, between load and sweep, the plane has a copy of the kernel state. The first
  * commit of each service then contains the operations from nothing to the desired rows; the plane

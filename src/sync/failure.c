@@ -77,7 +77,8 @@ void sync_failure_note(struct sync *s, struct svc *svc, int code, const struct e
 	f->retry_ns = now + sync_backoff(f->attempts++, retry_max_ns(f));
 	s->next_retry_ns = MIN(s->next_retry_ns, f->retry_ns);
 	if (strncmp(f->text, err->text, sizeof(f->text) - 1) != 0)
-		log_warn(LOG_AREA_SYNC, "service %s/%s refused, its last good state stays: %s",
+		log_warn(LOG_AREA_SYNC,
+			 "service %s/%s: rejected by the kernel: %s; previous rules stay",
 			 svc->ns->text, svc->name->text, err->text);
 	(void)snprintf(f->text, sizeof(f->text), "%.*s", (int)sizeof(f->text) - 1, err->text);
 	s->stats.refused++;
@@ -91,7 +92,7 @@ void sync_failure_clear(struct sync *s, const struct svc *svc)
 
 	if (f == NULL)
 		return;
-	log_notice(LOG_AREA_SYNC, "service %s/%s programmed after %u refusals", svc->ns->text,
+	log_notice(LOG_AREA_SYNC, "service %s/%s: recovered after %u rejections", svc->ns->text,
 		   svc->name->text, f->attempts);
 	failure_end(s, f);
 }

@@ -330,7 +330,7 @@ static void state_print(struct world *w)
 	str_fini(&s);
 	print_conflicts(w);
 	if (sync_failure_count(w->s) > 0)
-		printf("  %zu services refused by the kernel: %s\n", sync_failure_count(w->s),
+		printf("  %zu services rejected by the kernel: %s\n", sync_failure_count(w->s),
 		       sync_stats_get(w->s)->last_error);
 }
 

@@ -625,7 +625,7 @@ static void test_complete(void **state)
 			  "expected node content; until it can be read no object leaves this file");
 	n_changed = w->n_changed;
 	put(w, "f/d.yaml", SERVICE("d", "80"));
-	expect_unknown(w, "e.yaml: is a link to nothing; what it said last stays");
+	expect_unknown(w, "e.yaml: is a link to nothing; its last content stays");
 	del(w, "f/e.yaml");
 	expect_unknown(w, "");
 	assert_int_equal(w->n_changed,
@@ -804,9 +804,9 @@ static void test_file_link(void **state)
 	expect_model(w, "x/a 10.96.0.1 3");
 	put(w, "real", SERVICE("a", "4"));
 	expect_model(w, "x/a 10.96.0.1 4");
-	/* To nothing: what it said last stays. */
+	/* To nothing: its last content stays. */
 	del(w, "real");
-	expect_problems(w, "a.yaml:0: is a link to nothing; what it said last stays\n");
+	expect_problems(w, "a.yaml:0: is a link to nothing; its last content stays\n");
 	expect_model(w, "x/a 10.96.0.1 4");
 	put(w, "real", SERVICE("a", "5"));
 	expect_model(w, "x/a 10.96.0.1 5");
@@ -825,9 +825,8 @@ static void test_link_loop(void **state)
 	put(w, "f/d.yaml", SERVICE("d", "1"));
 	world_open(w, "f");
 	expect_model(w, "x/d 10.96.0.1 1");
-	expect_problems(w,
-			"a.yaml:0: Too many levels of symbolic links; what it said last stays\n"
-			"b.yaml:0: Too many levels of symbolic links; what it said last stays\n");
+	expect_problems(w, "a.yaml:0: Too many levels of symbolic links; its last content stays\n"
+			   "b.yaml:0: Too many levels of symbolic links; its last content stays\n");
 }
 
 static void test_hard_link(void **state)
@@ -924,8 +923,8 @@ static void test_not_regular(void **state)
 	put(w, "f/a.yaml", SERVICE("a", "1"));
 	world_open(w, "f");
 	expect_model(w, "x/a 10.96.0.1 1");
-	expect_problems(w, "p.yaml:0: is not a regular file; what it said last stays\n"
-			   "z.yaml:0: is not a regular file; what it said last stays\n");
+	expect_problems(w, "p.yaml:0: is not a regular file; its last content stays\n"
+			   "z.yaml:0: is not a regular file; its last content stays\n");
 	/* A file in its place. */
 	del(w, "f/p.yaml");
 	put(w, "f/p.yaml", SERVICE("p", "1"));
@@ -956,8 +955,7 @@ static void test_too_large(void **state)
 		assert_true(fd >= 0);
 		assert_int_equal(close(fd), 0);
 	}
-	expect_problems(w,
-			"a.yaml:0: has 256 MiB, at most 256 are read; what it said last stays\n");
+	expect_problems(w, "a.yaml:0: has 256 MiB, at most 256 are read; its last content stays\n");
 	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 2");
 	put(w, "f/a.yaml", SERVICE("a", "3"));
 	expect_model(w, "x/a 10.96.0.1 3; x/b 10.96.0.1 2");
@@ -983,7 +981,7 @@ static void test_no_permission(void **state)
 			_exit(3);
 		world_open(w, "f");
 		expect_model(w, "x/a 10.96.0.1 1");
-		expect_problems(w, "b.yaml:0: Permission denied; what it said last stays\n");
+		expect_problems(w, "b.yaml:0: Permission denied; its last content stays\n");
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);

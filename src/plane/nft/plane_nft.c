@@ -300,7 +300,7 @@ static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model
 static void owner_give_up(struct nft_plane *p)
 {
 	log_warn(LOG_AREA_PLANE,
-		 "this kernel has no tables with an owner that outlive it (Linux 6.9 has): "
+		 "this kernel deletes a table when its owner exits (Linux 6.9 can keep it): "
 		 "--nft-table-owner has no effect, and a flush of the ruleset takes the tables");
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		nft_layout_own(p->layout[fam], false);

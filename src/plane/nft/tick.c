@@ -80,8 +80,8 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 	if (n > 0) {
 		r = linger_end(p, fam, addrs, n, &err);
 		if (r < 0) {
-			log_warn(LOG_AREA_PLANE, "removal of %zu addresses put off: %s", n,
-				 err.text);
+			log_warn(LOG_AREA_PLANE,
+				 "%zu retained addresses: not removed: %s; retrying", n, err.text);
 			return now + TICK_RETRY_NS;
 		}
 	}

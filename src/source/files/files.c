@@ -193,7 +193,7 @@ static void fail(struct files *fs, struct file *f, const char *what)
 {
 	struct str text = { 0 };
 
-	str_printf(&text, "%s; what it said last stays", what);
+	str_printf(&text, "%s; its last content stays", what);
 	state_file_failed(fs->state, f, str_text(&text));
 	str_fini(&text);
 }
@@ -456,7 +456,7 @@ static void on_work(evutil_socket_t fd, short what, void *arg)
 static void folder_failed(struct files *fs, const char *why)
 {
 	if (why != NULL && (fs->failure == NULL || strcmp(why, fs->failure) != 0))
-		log_err(LOG_AREA_SOURCE, "%s; what it said last stays", why);
+		log_err(LOG_AREA_SOURCE, "%s; its last content stays", why);
 	if (why == NULL && fs->failure != NULL)
 		log_notice(LOG_AREA_SOURCE, "folder '%s': is there again", fs->path);
 	free(fs->failure);
