@@ -155,8 +155,10 @@ def ipvs(lab, numbers, node_port, endpoints, protos=("tcp",)):
         tool = "ip6tables-nft" if fam == 6 else "iptables-nft"
         family = "inet6" if fam == 6 else "inet"
         run("ipset", "create", "KUBE-%sCLUSTER-IP" % six, "hash:ip,port", "family", family)
-        run("ipset", "create", "KUBE-%sNODE-PORT-TCP" % six, "bitmap:port", "range", "0-65535")
-        run("ipset", "add", "KUBE-%sNODE-PORT-TCP" % six, str(node_port))
+        for proto in protos:
+            ports = "KUBE-%sNODE-PORT-%s" % (six, proto.upper())
+            run("ipset", "create", ports, "bitmap:port", "range", "0-65535")
+            run("ipset", "add", ports, str(node_port))
         for n in numbers:
             ip = L.cluster_ip(n, fam)
             run("ip", "addr", "add", "%s/%d" % (ip, 32 if fam == 4 else 128), "dev", "kube-ipvs0")
