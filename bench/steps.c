@@ -290,7 +290,7 @@ static void measure_period(const struct cluster *c)
 	run(&l, "first sync", 1);
 	if (system("nft delete table ip vipd") != 0) /* NOLINT: a fixed command */
 		die("nft delete table ip vipd", "failed");
-	sync_look(l.s, now_ns());
+	sync_check(l.s, now_ns());
 	run(&l, "table deleted", 2);
 	for (int i = 0; i < c->services; i++)
 		put_slices(&l, c, i, 1);

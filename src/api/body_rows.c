@@ -34,7 +34,7 @@ static void item_begin(struct rows_body *b, const struct svc *svc)
 	jsonw_object(&b->w, NULL);
 	jsonw_name(&b->w, "namespace", svc->ns);
 	jsonw_name(&b->w, "name", svc->name);
-	jsonw_bool(&b->w, "pending", serve_is_owed(svc));
+	jsonw_bool(&b->w, "pending", serve_is_pending(svc));
 	jsonw_text(&b->w, "rejected", failure ? failure->text : NULL);
 	jsonw_array(&b->w, "frontends");
 	b->rows = svc->rows;
@@ -77,7 +77,7 @@ static bool item_next(struct rows_body *b)
 	if (b->key == NULL)
 		return false;
 	svc = model_find(b->ctx->model, b->key->ns, b->key->name);
-	if (svc == NULL || (svc->rows == NULL && !serve_is_owed(svc)))
+	if (svc == NULL || (svc->rows == NULL && !serve_is_pending(svc)))
 		b->key = NULL; /* deleted, or neither programmed nor pending */
 	else
 		item_begin(b, svc);

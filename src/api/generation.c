@@ -43,7 +43,7 @@ static void mix_sync(struct mix *m, const struct sync *sync)
 		st->refused,
 		st->loads,
 		st->audits,
-		st->doubts,
+		st->foreign_changes,
 		st->repairs,
 		st->failures,
 		st->first_sync_ns,

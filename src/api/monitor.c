@@ -49,8 +49,8 @@ struct monitor {
 	struct list subscribers;
 	size_t n_subscribers;
 	struct str line;
-	struct plan_ops ops; /* reused */
-	uint64_t doubts;     /* counters of the sync at the last event */
+	struct plan_ops ops;      /* reused */
+	uint64_t foreign_changes; /* counters of the sync at the last event */
 	uint64_t repairs;
 	uint64_t loads;
 };
@@ -217,7 +217,8 @@ void monitor_stepped(struct monitor *mon, const struct sync *sync)
 		return;
 	st = sync_stats_get(sync);
 	counter_event(mon, &mon->loads, st->loads, "kernel state was loaded");
-	counter_event(mon, &mon->doubts, st->doubts, "another process changed the ruleset");
+	counter_event(mon, &mon->foreign_changes, st->foreign_changes,
+		      "another process changed the ruleset");
 	counter_event(mon, &mon->repairs, st->repairs, "elements were repaired");
 }
 

@@ -145,7 +145,7 @@ static void head_object(struct jsonw *w, const struct service *s)
 static void head_pending(struct jsonw *w, const struct svc *svc, const struct sync_failure *failure,
 			 enum view_page_mode mode, uint64_t now)
 {
-	jsonw_bool(w, "pending", serve_is_owed(svc));
+	jsonw_bool(w, "pending", serve_is_pending(svc));
 	if (mode == VIEW_PAGE_PEOPLE && svc->dirty_since_ns > 1 && now > svc->dirty_since_ns)
 		jsonw_uint(w, "pending_ms", (now - svc->dirty_since_ns) / NSEC_PER_MSEC);
 	if (failure == NULL) {

@@ -23,7 +23,7 @@ void view_totals_add(struct view_totals *t, const struct serve_context *ctx, con
 	t->n_frontends += f->n_frontends;
 	t->n_pools += f->n_pools;
 	t->n_backends += f->n_backends;
-	if (f->state != SERVE_STATE_PENDING && f->state != SERVE_STATE_REFUSED)
+	if (f->state != SERVE_STATE_PENDING && f->state != SERVE_STATE_REJECTED)
 		return;
 	t->n_pending++;
 	if (svc->dirty_since_ns > 1 &&
@@ -164,7 +164,7 @@ static void view_sync(struct jsonw *w, const struct serve_context *ctx, uint64_t
 	jsonw_uint(w, "rejections", st->refused);
 	jsonw_uint(w, "loads", st->loads);
 	jsonw_uint(w, "audits", st->audits);
-	jsonw_uint(w, "foreign_changes", st->doubts);
+	jsonw_uint(w, "foreign_changes", st->foreign_changes);
 	jsonw_uint(w, "repairs", st->repairs);
 	if (st->first_sync_ns != 0)
 		jsonw_uint(w, "first_sync_us", st->first_sync_ns / NSEC_PER_USEC);

@@ -25,7 +25,7 @@ static void line_split(struct diff_line *ret, const char *line, size_t len)
 		memmove(mark, mark + strlen(CLUSTER_IP), strlen(mark + strlen(CLUSTER_IP)) + 1);
 }
 
-static void item_owed(struct diff *d, const json_t *item)
+static void item_pending(struct diff *d, const json_t *item)
 {
 	struct str text = { 0 };
 
@@ -45,7 +45,7 @@ void diff_want(struct diff *d, const json_t *items)
 		const json_t *item = json_array_get(items, i);
 		const json_t *lines = value_get(item, "frontends");
 
-		item_owed(d, item);
+		item_pending(d, item);
 		d->n_incomplete += !value_bool(item, "complete");
 		for (size_t k = 0; k < json_array_size(lines); k++) {
 			const char *line = json_string_value(json_array_get(lines, k));

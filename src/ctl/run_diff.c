@@ -29,7 +29,7 @@ static int want_get(struct diff *d, const struct run *run, struct err *err)
 	return 0;
 }
 
-static void problem_tell(const char *where, const char *text)
+static void problem_report(const char *where, const char *text)
 {
 	(void)fprintf(stderr, "vipctl: %s: %s\n", where, text);
 }
@@ -45,7 +45,7 @@ static int want_read(struct diff *d, const struct run *run, bool is_ipvs, struct
 		.ipvs_scheduler = run->ipvs_scheduler,
 	};
 	json_t *items;
-	int r = manifests_rows(&items, &config, problem_tell, err);
+	int r = manifests_rows(&items, &config, problem_report, err);
 
 	if (r < 0)
 		return r;

@@ -65,7 +65,7 @@ struct vipd {
 	uint64_t flow_passes; /* of conntrack, already counted in the metrics */
 	struct event *sync_event;
 	struct event *ruleset_event; /* notifications of foreign changes; NULL: only polling */
-	uint64_t looks;              /* checks of the sync when ruleset_event was armed */
+	uint64_t checks;             /* checks of the sync when ruleset_event was armed */
 	struct event *signals[3];
 	char **argv; /* of main(): a changed file is read with the same flags */
 	int argc;
@@ -176,17 +176,17 @@ static void on_ruleset(evutil_socket_t fd, short what, void *arg)
 {
 	struct vipd *v = arg;
 
-	sync_look(v->sync, now_ns());
+	sync_check(v->sync, now_ns());
 	event_active(v->sync_event, EV_TIMEOUT, 0);
 }
 
 static void ruleset_wait(struct vipd *v)
 {
-	uint64_t looks = sync_stats_get(v->sync)->looks;
+	uint64_t checks = sync_stats_get(v->sync)->checks;
 
-	if (v->ruleset_event != NULL && looks != v->looks)
+	if (v->ruleset_event != NULL && checks != v->checks)
 		(void)event_add(v->ruleset_event, NULL);
-	v->looks = looks;
+	v->checks = checks;
 }
 
 /* The sync is complete: connections of another plane come to an end. */

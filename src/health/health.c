@@ -138,7 +138,7 @@ void health_facts_get(struct health_facts *ret, const struct health *h, uint64_t
 		.now_ns = now_ns,
 		.started_ns = h->config.ctx->started_ns,
 		.updated_ns = stats->last_success_ns,
-		.pending_since_ns = sync_owed_since(sync),
+		.pending_since_ns = sync_pending_since(sync),
 		.limit_ns = 2 * h->config.sync_period_ns,
 		.has_synced = stats->first_sync_ns != 0,
 		.unready = plane_unready(h->config.ctx->plane),

@@ -7,7 +7,7 @@
  * both have one state.
  *
  * vipd is unhealthy when a change has been pending for twice the sync period (HC-04); see
- * sync_owed_since() for what is pending. Before the first sync vipd is alive but not ready:
+ * sync_pending_since() for what is pending. Before the first sync vipd is alive but not ready:
  * load balancers should not use a node whose lists are incomplete (IN-18).
  */
 #pragma once

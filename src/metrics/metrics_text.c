@@ -171,7 +171,7 @@ static void state_lines(const struct metrics *m, struct str *out, size_t n_dirty
 {
 	const struct serve_context *ctx = m->config.ctx;
 	const struct model_stats *st = &ctx->model->stats;
-	uint64_t pending_since = sync_owed_since(ctx->sync);
+	uint64_t pending_since = sync_pending_since(ctx->sync);
 	size_t orphaned;
 
 	one(out, "vipd_services", "gauge", "Service objects received", st->services);
@@ -230,7 +230,7 @@ static void work_lines(const struct metrics *m, struct str *out)
 	one(out, "vipd_audits_total", "counter",
 	    "Audits: comparisons of kernel state with desired state", st->audits);
 	one(out, "vipd_foreign_changes_total", "counter", "Ruleset changes made by other processes",
-	    st->doubts);
+	    st->foreign_changes);
 	one(out, "vipd_repairs_total", "counter",
 	    "Operations that repaired kernel state modified by another process", st->repairs);
 	log2_hist(out, "vipd_event_to_ack_duration_seconds",

@@ -171,11 +171,16 @@ static void text_slot(struct str *out, const uint8_t *key)
 	str_printf(out, "pool %u slot %u", nft_word_pool(nft_get_word(key)), nft_get_word(key + 4));
 }
 
-void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
-		   const uint8_t *data)
+static void text_range(struct str *out, enum ipfam fam, const uint8_t *key)
 {
-	size_t len = ip_len(fam);
+	text_addr(out, fam, key + 4);
+	str_puts(out, "-");
+	text_addr(out, fam, key + 4 + ip_len(fam) + 4);
+}
 
+/* False: the set is not shown with its data. */
+static bool text_key(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
+{
 	switch (set) {
 	case NFTSET_FRONTENDS:
 	case NFTSET_XL_CLUSTER:
@@ -220,15 +225,11 @@ void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const u
 		break;
 	case NFTSET_FW_RANGES:
 		str_printf(out, "pool %u from ", nft_get_range_pool(key));
-		text_addr(out, fam, key + 4);
-		str_puts(out, "-");
-		text_addr(out, fam, key + 4 + len + 4);
+		text_range(out, fam, key);
 		break;
 	case IPVSSET_RANGES:
 		str_printf(out, "mark 0x%x from ", ntohl(nft_get_word(key)));
-		text_addr(out, fam, key + 4);
-		str_puts(out, "-");
-		text_addr(out, fam, key + 4 + len + 4);
+		text_range(out, fam, key);
 		break;
 	case IPVSSET_REACHED:
 		str_printf(out, "mark 0x%x ", nft_get_word(key));
@@ -245,9 +246,15 @@ void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const u
 	case NFTSET_N:
 	case NFTSET_END:
 		str_printf(out, "0x%x", nft_get_word(key));
-		return;
+		return false;
 	}
-	if (data == NULL)
+	return true;
+}
+
+void nft_elem_text(struct str *out, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
+		   const uint8_t *data)
+{
+	if (!text_key(out, fam, set, key) || data == NULL)
 		return;
 	str_puts(out, " -> ");
 	if (set >= IPVSSET_BEGIN)

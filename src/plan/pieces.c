@@ -53,7 +53,7 @@ void plan_pieces_fini(struct plan_pieces *pp)
 	*pp = (struct plan_pieces){ 0 };
 }
 
-/* --- recall --- */
+/* --- adoption --- */
 
 static int frontend_cmp(const void *a, const void *b)
 {

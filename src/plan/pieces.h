@@ -12,7 +12,7 @@
  * are all filled, and every pool has a frontend, so that a restart adopts all of them. New
  * pools come first, each with its frontends; a frontend is removed after its replacement
  * exists; undesired pools are removed last. A pool that is larger than a piece grows, is
- * replaced slot by slot, or shrinks while it serves. A pool that was recalled comes without its
+ * replaced slot by slot, or shrinks while it serves. A pool that was adopted comes without its
  * frontends until it is complete: in the kernel they lead to all of it (part_of in rows.h).
  */
 #pragma once
@@ -39,7 +39,7 @@ struct plan_pieces {
 void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal);
 void plan_pieces_fini(struct plan_pieces *pp);
 /*
- * Part of the goal, for plane_ops.recall: pools from *pool on with about `max` backends, and
+ * Part of the goal, for plane_ops.adopt: pools from *pool on with about `max` backends, and
  * their frontends. Raises *pool. plan_pieces_adopted() takes over the ids that the plane
  * has filled in and frees the part.
  */

@@ -155,7 +155,7 @@ void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displa
 /*
  * Assign ids to pools without one and local ids to backends that need one, and set the
  * class of pools and targets. Before this call a plane may set ids and slot orders that it
- * adopts from the kernel (plane_ops.recall).
+ * adopts from the kernel (plane_ops.adopt).
  */
 void plan_rows_number(struct plan *p, struct plan_rows *rows);
 /* Append the operations that change `old` into `new`; either may be NULL (no rows). */

@@ -17,7 +17,7 @@ static const char *const state_names[SERVE_STATE_N] = {
 	[SERVE_STATE_REJECTING] = "no-endpoints",
 	[SERVE_STATE_CONFLICT] = "conflict",
 	[SERVE_STATE_PENDING] = "pending",
-	[SERVE_STATE_REFUSED] = "rejected",
+	[SERVE_STATE_REJECTED] = "rejected",
 };
 
 const char *serve_state_text(enum serve_state s)
@@ -126,7 +126,7 @@ static void rows_facts(struct serve_facts *ret, const struct svc *svc)
 	}
 }
 
-bool serve_is_owed(const struct svc *svc)
+bool serve_is_pending(const struct svc *svc)
 {
 	bool is_proxied = svc->service != NULL && service_skip_reason(svc->service) == NULL;
 
@@ -136,12 +136,12 @@ bool serve_is_owed(const struct svc *svc)
 static enum serve_state whole_state(const struct serve_facts *f, const struct svc *svc)
 {
 	if (f->failure != NULL)
-		return SERVE_STATE_REFUSED;
+		return SERVE_STATE_REJECTED;
 	if (svc->service == NULL && svc->rows == NULL)
 		return SERVE_STATE_NO_SERVICE;
 	if (svc->service != NULL && svc->rows == NULL && service_skip_reason(svc->service) != NULL)
 		return SERVE_STATE_NOT_PROXIED;
-	if (serve_is_owed(svc))
+	if (serve_is_pending(svc))
 		return SERVE_STATE_PENDING;
 	return SERVE_STATE_UNSET;
 }
@@ -150,7 +150,7 @@ enum serve_state serve_port_state(const struct serve_facts *f, size_t port)
 {
 	unsigned int all = f->ports.v[port].fam[IPFAM_V4] | f->ports.v[port].fam[IPFAM_V6];
 
-	if (f->state == SERVE_STATE_REFUSED || f->state == SERVE_STATE_PENDING ||
+	if (f->state == SERVE_STATE_REJECTED || f->state == SERVE_STATE_PENDING ||
 	    f->state == SERVE_STATE_NOT_PROXIED)
 		return f->state;
 	if (all & SERVE_FACT_CONFLICTS)
@@ -268,7 +268,7 @@ static const char *pending_text(const struct svc *svc)
 void serve_service_note(struct str *out, const struct serve_facts *f, const struct svc *svc)
 {
 	switch (f->state) {
-	case SERVE_STATE_REFUSED:
+	case SERVE_STATE_REJECTED:
 		str_puts(out, f->failure->text);
 		break;
 	case SERVE_STATE_NOT_PROXIED:

@@ -21,7 +21,7 @@ enum serve_state {
 	SERVE_STATE_REJECTING,   /* no usable endpoint (REJ-01) */
 	SERVE_STATE_CONFLICT,    /* another service has precedence for a frontend (SEL-14) */
 	SERVE_STATE_PENDING,     /* changes are not in the kernel yet */
-	SERVE_STATE_REFUSED,     /* rejected by the kernel */
+	SERVE_STATE_REJECTED,    /* rejected by the kernel */
 	SERVE_STATE_N,
 };
 
@@ -66,4 +66,4 @@ void serve_port_note(struct str *out, const struct serve_facts *f, const struct 
 void serve_service_note(struct str *out, const struct serve_facts *f, const struct svc *svc);
 
 /* Changes are not in the kernel yet. Audits without a change do not count. */
-bool serve_is_owed(const struct svc *svc);
+bool serve_is_pending(const struct svc *svc);

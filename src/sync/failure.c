@@ -154,7 +154,7 @@ size_t sync_occupied_count(const struct sync *s)
 /* --- address families --- */
 
 /* After so many rejections in a row the family is the cause, not the services. */
-#define FAMILY_REFUSALS_MAX 8
+#define FAMILY_REJECTIONS_MAX 8
 
 bool sync_family_failed(struct sync *s, int r, const struct plane_result *res,
 			const struct err *err)
@@ -164,10 +164,10 @@ bool sync_family_failed(struct sync *s, int r, const struct plane_result *res,
 			continue;
 		if (r == -ENOTRECOVERABLE) /* the next load finds which families are gone */
 			return s->state == SYNC_ADOPTING && plane_family_lost(s->plane, fam) == 0;
-		if (++s->family_refusals[fam] < FAMILY_REFUSALS_MAX && r != -EPERM &&
+		if (++s->family_rejections[fam] < FAMILY_REJECTIONS_MAX && r != -EPERM &&
 		    r != -EOPNOTSUPP && r != -EBUSY)
 			return false;
-		s->family_refusals[fam] = 0;
+		s->family_rejections[fam] = 0;
 		return plane_family_fail(s->plane, fam, r, err) == 0;
 	}
 	return false;
@@ -175,11 +175,11 @@ bool sync_family_failed(struct sync *s, int r, const struct plane_result *res,
 
 void sync_family_ok(struct sync *s, const struct plan_op *ops, size_t n)
 {
-	for (size_t i = 0; i < n && (s->family_refusals[0] | s->family_refusals[1]) != 0; i++) {
+	for (size_t i = 0; i < n && (s->family_rejections[0] | s->family_rejections[1]) != 0; i++) {
 		const struct plan_op *op = &ops[i];
 		const struct plan_frontend *f = op->frontend ? op->frontend : op->old_frontend;
 
-		s->family_refusals[op->pool != NULL ? op->pool->fam : ip_fam(&f->addr)] = 0;
+		s->family_rejections[op->pool != NULL ? op->pool->fam : ip_fam(&f->addr)] = 0;
 	}
 }
 

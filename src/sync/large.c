@@ -42,7 +42,7 @@ void sync_large_begin(struct sync *s, struct svc *svc)
 	s->large.service_no = svc->service_no;
 	s->large.phase = SYNC_LARGE_BUILD;
 	s->large.is_built = false;
-	s->large.recalled = 0;
+	s->large.adopted = 0;
 	plan_build_open(&s->large.build, s->plan, svc);
 }
 
@@ -80,16 +80,16 @@ static void step_build(struct sync *s)
 	if (s->large.goal != NULL)
 		sync_rows_explain(s, s->large.goal);
 	plan_pieces_init(&s->large.pieces, s->large.goal);
-	if (sync_is_recalled(s))
-		s->large.phase = SYNC_LARGE_RECALL;
+	if (sync_is_plane_loaded(s))
+		s->large.phase = SYNC_LARGE_ADOPT;
 	else
 		pieces_begin(s);
 }
 
-static void step_recall(struct sync *s)
+static void step_adopt(struct sync *s)
 {
 	struct plan_rows *part =
-		plan_pieces_part(&s->large.pieces, &s->large.recalled, STEP_ENDPOINTS);
+		plan_pieces_part(&s->large.pieces, &s->large.adopted, STEP_ENDPOINTS);
 
 	if (part == NULL) {
 		pieces_begin(s);
@@ -119,7 +119,7 @@ static void piece_accepted(struct sync *s, struct plan_rows *rows)
 }
 
 /* The service keeps its programmed rows; the next attempt starts from them. */
-static void piece_refused(struct sync *s, int code, const struct err *err, uint64_t now)
+static void piece_rejected(struct sync *s, int code, const struct err *err, uint64_t now)
 {
 	struct svc *svc = s->large.svc;
 
@@ -174,7 +174,7 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 	/* Before the sweep every object must be requested once, or it is removed: plane.h. */
 	if (sync_is_plane_loaded(s))
 		return step_rest(s, now, err);
-	piece_refused(s, r, err, now);
+	piece_rejected(s, r, err, now);
 	return 0;
 }
 
@@ -188,8 +188,8 @@ int sync_large_step(struct sync *s, uint64_t now, struct err *err)
 	case SYNC_LARGE_BUILD:
 		step_build(s);
 		return 0;
-	case SYNC_LARGE_RECALL:
-		step_recall(s);
+	case SYNC_LARGE_ADOPT:
+		step_adopt(s);
 		return 0;
 	case SYNC_LARGE_PIECES:
 		break;

@@ -22,7 +22,7 @@ struct sync_item {
 
 enum sync_large_phase {
 	SYNC_LARGE_BUILD = 0,
-	SYNC_LARGE_RECALL,
+	SYNC_LARGE_ADOPT,
 	SYNC_LARGE_PIECES,
 };
 
@@ -35,7 +35,7 @@ struct sync {
 	enum sync_state state;
 	bool is_load_wanted;
 	bool is_load_begun; /* and not all is read */
-	bool is_env_owed;
+	bool is_env_pending;
 	/* Values of the current sync and of `stats` at its begin: for stats.last_sync_*. */
 	uint64_t sync_begin_ns;
 	uint64_t sync_writes;
@@ -72,13 +72,13 @@ struct sync {
 	char load_logged[ERR_TEXT_MAX];
 	uint64_t load_writes; /* stats.writes when the load began */
 	uint64_t load_begin_ns;
-	uint64_t behind_since_ns; /* not RUNNING since then; 0 = RUNNING, or WAITING */
-	uint64_t env_failed_ns;   /* when node-wide rules were first rejected; 0 = they were not */
-	uint64_t not_before_ns;   /* backoff after a failed load or failed node-wide rules */
-	bool is_draining;         /* a sync is in progress: dirty services are left */
-	uint64_t next_sync_ns;    /* earliest start of the next sync: config.min_period_ns */
+	uint64_t pending_since_ns; /* not RUNNING since then; 0 = RUNNING, or WAITING */
+	uint64_t env_failed_ns;    /* when node-wide rules were first rejected; 0 = they were not */
+	uint64_t not_before_ns;    /* backoff after a failed load or failed node-wide rules */
+	bool is_draining;          /* a sync is in progress: dirty services are left */
+	uint64_t next_sync_ns;     /* earliest start of the next sync: config.min_period_ns */
 	uint64_t next_check_ns;
-	uint64_t look_after_ns; /* the earliest that sync_look() may ask for */
+	uint64_t check_after_ns; /* the earliest that sync_check() may ask for */
 	uint64_t next_audit_ns;
 	uint64_t next_tick_ns;
 	uint64_t env_done;
@@ -97,11 +97,11 @@ struct sync {
 		bool is_built;          /* all ports are built; the next step makes the goal */
 		struct build *build;    /* phase BUILD */
 		struct plan_rows *goal; /* later phases; NULL: no rows are desired */
-		size_t recalled;        /* number of pools */
+		size_t adopted;         /* number of pools */
 		struct plan_pieces pieces;
 		const struct svc *whole; /* large, but next in one transaction; compared only */
 	} large;
-	uint32_t family_refusals[IPFAM_N]; /* in a row, without a commit that the kernel took */
+	uint32_t family_rejections[IPFAM_N]; /* in a row, without a commit that the kernel took */
 };
 
 /*
@@ -136,8 +136,6 @@ MUST_USE int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows 
 			      struct err *err);
 /* While the sweep is on hold: drop frontends whose endpoints no source has delivered yet. */
 void sync_rows_explain(struct sync *s, struct plan_rows *rows);
-/* Are pool ids of new rows adopted from the kernel? */
-bool sync_is_recalled(const struct sync *s);
 
 /* --- large.c --- */
 

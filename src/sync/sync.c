@@ -190,7 +190,7 @@ static void load_begin(struct sync *s)
 	s->load_begin_ns = now_ns();
 	s->load_writes = s->stats.writes;
 	s->is_load_wanted = false;
-	s->is_env_owed = false;
+	s->is_env_pending = false;
 	s->is_draining = false;
 	sync_large_forget(s);
 	s->is_sweep_pending = s->plane->is_sweep_pending = false;
@@ -246,7 +246,7 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	plane_families_settled(s->plane);
 	s->load_failures = 0;
 	s->load_logged[0] = '\0';
-	s->behind_since_ns = 0;
+	s->pending_since_ns = 0;
 	took = now_ns() - s->load_begin_ns;
 	s->stats.last_load_took_ns = MAX(took, UINT64_C(1));
 	writes = s->stats.writes - s->load_writes;
@@ -306,11 +306,11 @@ static int look(struct sync *s, uint64_t now)
 	struct err err = { 0 };
 	int r = s->plane->ops->check(s->plane, &err);
 
-	s->stats.looks++;
-	s->next_check_ns = s->look_after_ns = now + s->config.check_period_ns;
+	s->stats.checks++;
+	s->next_check_ns = s->check_after_ns = now + s->config.check_period_ns;
 	if (r == PLANE_CHECK_CHANGED) {
-		s->stats.doubts++;
-		s->is_env_owed = true;
+		s->stats.foreign_changes++;
+		s->is_env_pending = true;
 		s->is_load_wanted |= s->is_sweep_pending; /* the plane's copy is out of date */
 		s->audit.is_wanted = true;
 		incident_begin(s);
@@ -319,13 +319,13 @@ static int look(struct sync *s, uint64_t now)
 	} else if (r == PLANE_CHECK_LOST) {
 		s->is_load_wanted = true;
 		/* Limit the share of time in loads when changes do not end. */
-		s->look_after_ns += s->stats.last_load_took_ns;
+		s->check_after_ns += s->stats.last_load_took_ns;
 		log_notice(LOG_AREA_SYNC, "ruleset changed by %s: %s; loading again",
 			   s->plane->changed_by, err.text);
 	} else if (r < 0) {
 		sync_error_note(s, &err, now);
 	} else {
-		s->look_after_ns = now + LOOK_GAP_NS;
+		s->check_after_ns = now + LOOK_GAP_NS;
 	}
 	return r;
 }
@@ -564,7 +564,7 @@ static uint64_t step_env(struct sync *s, uint64_t now)
 	int r = env_update(s, &err);
 
 	if (r == 0) {
-		s->is_env_owed = false;
+		s->is_env_pending = false;
 		s->env_failures = 0;
 		s->env_failed_ns = 0;
 		return SYNC_NOW;
@@ -607,8 +607,8 @@ uint64_t sync_step(struct sync *s, uint64_t now)
 	if (s->state == SYNC_WAITING)
 		return SYNC_NEVER;
 	retry = families_follow(s, now);
-	if (s->state != SYNC_RUNNING && s->behind_since_ns == 0)
-		s->behind_since_ns = now;
+	if (s->state != SYNC_RUNNING && s->pending_since_ns == 0)
+		s->pending_since_ns = now;
 	if (now < s->not_before_ns)
 		return s->not_before_ns;
 	if (s->state == SYNC_LOADING)
@@ -617,7 +617,7 @@ uint64_t sync_step(struct sync *s, uint64_t now)
 		s->state = SYNC_LOADING;
 		return step_load(s, now);
 	}
-	if (s->is_env_owed || s->env_done != s->model->env_generation)
+	if (s->is_env_pending || s->env_done != s->model->env_generation)
 		return step_env(s, now);
 	next = MIN(retry, sync_failures_requeue(s, now));
 	if (s->is_load_wanted)
@@ -644,9 +644,9 @@ size_t sync_settle(struct sync *s, uint64_t now)
 	return n;
 }
 
-void sync_look(struct sync *s, uint64_t now)
+void sync_check(struct sync *s, uint64_t now)
 {
-	uint64_t at = MAX(now, s->look_after_ns);
+	uint64_t at = MAX(now, s->check_after_ns);
 
 	s->next_check_ns = MIN(s->next_check_ns, at);
 }
@@ -737,7 +737,7 @@ static uint64_t dirty_since(const struct sync *s)
 	return 0;
 }
 
-static uint64_t refused_since(const struct sync *s)
+static uint64_t rejected_since(const struct sync *s)
 {
 	uint64_t since = 0;
 
@@ -748,13 +748,13 @@ static uint64_t refused_since(const struct sync *s)
 	return since;
 }
 
-uint64_t sync_owed_since(const struct sync *s)
+uint64_t sync_pending_since(const struct sync *s)
 {
-	uint64_t since = earlier(s->behind_since_ns, s->env_failed_ns);
+	uint64_t since = earlier(s->pending_since_ns, s->env_failed_ns);
 
 	if (s->state == SYNC_WAITING)
 		return 0;
-	return earlier(earlier(since, dirty_since(s)), refused_since(s));
+	return earlier(earlier(since, dirty_since(s)), rejected_since(s));
 }
 
 const struct sync_stats *sync_stats_get(const struct sync *s)

@@ -59,8 +59,8 @@ struct sync_stats {
 	uint64_t refused;
 	uint64_t loads;             /* full reads: adoptions, and loads after a failure */
 	uint64_t audits;            /* passes over all services */
-	uint64_t looks;             /* checks for foreign changes */
-	uint64_t doubts;            /* foreign changes */
+	uint64_t checks;            /* checks for foreign changes */
+	uint64_t foreign_changes;   /* foreign changes */
 	uint64_t repairs;           /* writes of audits after the first adoption */
 	uint64_t first_sync_ns;     /* how long the first adoption took; 0 = not yet */
 	uint64_t failures;          /* transactions, loads and node-wide changes that failed */
@@ -143,10 +143,10 @@ size_t sync_settle(struct sync *s, uint64_t now);
 void sync_audit(struct sync *s);
 /*
  * Another process may have changed the ruleset: check in the next step instead of at the
- * end of check_period_ns, unless a check has just found a foreign change. stats.looks
+ * end of check_period_ns, unless a check has just found a foreign change. stats.checks
  * counts completed checks.
  */
-void sync_look(struct sync *s, uint64_t now);
+void sync_check(struct sync *s, uint64_t now);
 /* Load the kernel state as at the start, in the next step. */
 void sync_reload(struct sync *s);
 
@@ -157,7 +157,7 @@ enum sync_state sync_state_get(const struct sync *s);
  * or sources are not synced (SYNC_WAITING). Rejected services do not count, unless they are
  * half of all services: their specs are then not the cause.
  */
-uint64_t sync_owed_since(const struct sync *s);
+uint64_t sync_pending_since(const struct sync *s);
 const struct sync_stats *sync_stats_get(const struct sync *s);
 /* NULL when the service is not rejected. */
 const struct sync_failure *sync_failure_find(const struct sync *s, const struct svc *svc);

@@ -38,8 +38,8 @@ static bool is_same_conflict(const struct plan_conflict *a, const struct plan_co
 }
 
 /* SEL-14: log a conflict when it begins or changes, not at every sync. */
-static void conflicts_tell(const struct svc *svc, const struct plan_rows *old,
-			   const struct plan_rows *new)
+static void conflicts_log(const struct svc *svc, const struct plan_rows *old,
+			  const struct plan_rows *new)
 {
 	size_t n_old = old ? old->conflicts.n : 0;
 	size_t n = new ? new->conflicts.n : 0;
@@ -60,8 +60,8 @@ static void conflicts_tell(const struct svc *svc, const struct plan_rows *old,
 }
 
 /* Log it once for a service, and for few: kube-proxy's ipvs mode leaves all cluster IPs behind. */
-static void host_cluster_ip_tell(const struct sync *s, const struct svc *svc,
-				 const struct plan_rows *old, const struct plan_rows *new)
+static void host_cluster_ip_log(const struct sync *s, const struct svc *svc,
+				const struct plan_rows *old, const struct plan_rows *new)
 {
 	char ip[IP_TEXT_MAX];
 
@@ -79,8 +79,8 @@ static void item_accept(struct sync *s, struct sync_item *it)
 {
 	uint64_t since = it->svc->dirty_since_ns;
 
-	conflicts_tell(it->svc, it->svc->rows, it->rows);
-	host_cluster_ip_tell(s, it->svc, it->svc->rows, it->rows);
+	conflicts_log(it->svc, it->svc->rows, it->rows);
+	host_cluster_ip_log(s, it->svc, it->svc->rows, it->rows);
 	if (s->config.accepted != NULL)
 		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows, true);
 	it->svc->trigger_ns = 0; /* measured, even if the service is dirty again */
@@ -93,7 +93,7 @@ static void item_accept(struct sync *s, struct sync_item *it)
 	item_decided(s, it);
 }
 
-static void item_refuse(struct sync *s, struct sync_item *it, int code, const struct err *err,
+static void item_reject(struct sync *s, struct sync_item *it, int code, const struct err *err,
 			uint64_t now)
 {
 	int64_t trigger_ns = it->svc->trigger_ns;
@@ -285,19 +285,13 @@ void sync_rows_explain(struct sync *s, struct plan_rows *rows)
 		plan_rows_filter(rows, is_unexplained, s);
 }
 
-/* Not only for services without rows: rows lack families that are left out. */
-bool sync_is_recalled(const struct sync *s)
-{
-	return sync_is_plane_loaded(s);
-}
-
 static void item_diff(struct sync *s, struct sync_item *it)
 {
 	const struct plan_rows *held = sync_is_adopted(s, it->svc) ? it->svc->rows : NULL;
 
 	if (it->rows != NULL) {
 		sync_rows_explain(s, it->rows);
-		if (sync_is_recalled(s))
+		if (sync_is_plane_loaded(s))
 			s->plane->ops->adopt(s->plane, s->plan, it->rows);
 		plan_rows_number(s->plan, it->rows);
 	}
@@ -399,7 +393,7 @@ static bool is_separable(const struct sync *s, size_t begin, size_t end, const s
 }
 
 /* Record a failure for the group [begin, end), except for separable services. */
-static int refuse_group(struct sync *s, size_t begin, size_t end, const struct svc *culprit,
+static int reject_group(struct sync *s, size_t begin, size_t end, const struct svc *culprit,
 			int code, const struct err *err, uint64_t now)
 {
 	for (size_t i = begin; i < end && end - begin > 1; i++) {
@@ -415,7 +409,7 @@ static int refuse_group(struct sync *s, size_t begin, size_t end, const struct s
 	}
 	for (size_t i = begin; i < end; i++)
 		if (s->items.v[i].svc != NULL)
-			item_refuse(s, &s->items.v[i], code, err, now);
+			item_reject(s, &s->items.v[i], code, err, now);
 	return 0;
 }
 
@@ -427,7 +421,7 @@ static int commit_without(struct sync *s, size_t begin, size_t end, size_t bad, 
 	size_t bad_end = MIN(group_end(s, bad), end);
 	int r;
 
-	r = refuse_group(s, bad_begin, bad_end, s->items.v[bad].svc, code, err, now);
+	r = reject_group(s, bad_begin, bad_end, s->items.v[bad].svc, code, err, now);
 	if (r == 0)
 		r = commit_range(s, begin, bad_begin, now, err);
 	return r < 0 ? r : commit_range(s, bad_end, end, now, err);
@@ -500,7 +494,7 @@ static int commit_range(struct sync *s, size_t begin, size_t end, uint64_t now, 
 		if (s->items.v[i].svc == res.culprit)
 			return commit_without(s, begin, end, i, r, now, err);
 	if (group_end(s, begin) >= end)
-		return refuse_group(s, begin, end, NULL, r, err, now);
+		return reject_group(s, begin, end, NULL, r, err, now);
 	return commit_halves(s, begin, end, now, err);
 }
 

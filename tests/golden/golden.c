@@ -66,7 +66,7 @@ static int spy_load(struct plane *p, struct err *err)
 	return spy_of(p)->inner->ops->load(spy_of(p)->inner, err);
 }
 
-static void spy_recall(struct plane *p, struct plan *plan, struct plan_rows *rows)
+static void spy_adopt(struct plane *p, struct plan *plan, struct plan_rows *rows)
 {
 	spy_of(p)->inner->ops->adopt(spy_of(p)->inner, plan, rows);
 }
@@ -105,7 +105,7 @@ static int spy_check(struct plane *p, struct err *err)
 static const struct plane_ops spy_ops_template = {
 	.name = "spy",
 	.load = spy_load,
-	.adopt = spy_recall,
+	.adopt = spy_adopt,
 	.env = spy_env,
 	.commit = spy_commit,
 	.sweep = spy_sweep,

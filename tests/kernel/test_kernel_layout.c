@@ -409,7 +409,7 @@ static void test_restart_writes_nothing(void **state)
 }
 
 /* A new process gives the numbers that the old one gave. */
-static void test_restart_recalls_kinds(void **state)
+static void test_restart_adopts_kinds(void **state)
 {
 	struct world w;
 	uint16_t a, b;
@@ -785,7 +785,7 @@ int main(void)
 		cmocka_unit_test_setup(test_counting_as_nft_makes_it, kernel_fresh),
 		cmocka_unit_test_setup(test_counting_changes, kernel_fresh),
 		cmocka_unit_test_setup(test_restart_writes_nothing, kernel_fresh),
-		cmocka_unit_test_setup(test_restart_recalls_kinds, kernel_fresh),
+		cmocka_unit_test_setup(test_restart_adopts_kinds, kernel_fresh),
 		cmocka_unit_test_setup(test_chains_need, kernel_fresh),
 		cmocka_unit_test_setup(test_edits_are_put_right, kernel_fresh),
 		cmocka_unit_test_setup(test_strangers_stay, kernel_fresh),

@@ -241,7 +241,7 @@ static inline int mock_load(struct plane *p, struct err *err)
 }
 
 /* Ids from the frontends the kernel holds, slots from its pools. */
-static inline void mock_recall(struct plane *p, struct plan *plan, struct plan_rows *rows)
+static inline void mock_adopt(struct plane *p, struct plan *plan, struct plan_rows *rows)
 {
 	struct mock_plane *m = mock_of(p);
 
@@ -367,7 +367,7 @@ static const struct plane_ops mock_plane_ops = {
 	.name = "mock",
 	.traits = { .pool_class = mock_pool_class, .has_parts = true },
 	.load = mock_load,
-	.adopt = mock_recall,
+	.adopt = mock_adopt,
 	.env = mock_env,
 	.commit = mock_commit,
 	.sweep = mock_sweep,

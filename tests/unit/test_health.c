@@ -172,7 +172,7 @@ static void test_answers(void **state)
 
 /* --- pending changes of the sync --- */
 
-static void test_owed(void **state)
+static void test_pending(void **state)
 {
 	struct serve_world w;
 
@@ -182,15 +182,15 @@ static void test_owed(void **state)
 	put_service(&w, "shop/b", "ip=10.96.0.2 port=http:80");
 	put_service(&w, "shop/c", "ip=10.96.0.3 port=http:80");
 	/* Waiting for lists is not a pending change. */
-	assert_int_equal(sync_owed_since(w.s), 0);
+	assert_int_equal(sync_pending_since(w.s), 0);
 
 	/* The kernel cannot be read. */
 	sync_sources_ready(w.s);
 	w.k.fail_next_load = -EAGAIN;
 	(void)sync_step(w.s, T0 + 5);
-	assert_int_equal(sync_owed_since(w.s), T0); /* the services are older than the trouble */
+	assert_int_equal(sync_pending_since(w.s), T0); /* the services are older than the trouble */
 	sync_settle(w.s, T0 + 10 * S);
-	assert_int_equal(sync_owed_since(w.s), 0);
+	assert_int_equal(sync_pending_since(w.s), 0);
 	assert_true(sync_stats_get(w.s)->first_sync_ns != 0);
 	assert_true(sync_stats_get(w.s)->last_success_ns != 0);
 	assert_int_equal(sync_stats_get(w.s)->failures, 1);
@@ -198,9 +198,9 @@ static void test_owed(void **state)
 	/* A change, until it is taken; a later one does not make it younger. */
 	model_put_service(&w.m, test_service("shop/a", "ip=10.96.0.1 port=http:81"), T0 + 20 * S);
 	model_put_service(&w.m, test_service("shop/b", "ip=10.96.0.2 port=http:81"), T0 + 21 * S);
-	assert_int_equal(sync_owed_since(w.s), T0 + 20 * S);
+	assert_int_equal(sync_pending_since(w.s), T0 + 20 * S);
 	sync_settle(w.s, T0 + 22 * S);
-	assert_int_equal(sync_owed_since(w.s), 0);
+	assert_int_equal(sync_pending_since(w.s), 0);
 
 	/* One of three is rejected: it does not count, the node is healthy. */
 	w.k.refuse_name = "a";
@@ -209,14 +209,14 @@ static void test_owed(void **state)
 	model_put_service(&w.m, test_service("shop/a", "ip=10.96.0.1 port=http:82"), T0 + 30 * S);
 	sync_settle(w.s, T0 + 30 * S);
 	assert_int_equal(sync_failure_count(w.s), 1);
-	assert_int_equal(sync_owed_since(w.s), 0);
+	assert_int_equal(sync_pending_since(w.s), 0);
 
 	/* Two of three: it is not them. */
 	w.k.refuse_name = "b";
 	model_put_service(&w.m, test_service("shop/b", "ip=10.96.0.2 port=http:82"), T0 + 40 * S);
 	sync_settle(w.s, T0 + 30 * S + 1);
 	assert_int_equal(sync_failure_count(w.s), 2);
-	assert_int_equal(sync_owed_since(w.s), T0 + 30 * S);
+	assert_int_equal(sync_pending_since(w.s), T0 + 30 * S);
 	serve_world_fini(&w);
 }
 
@@ -268,7 +268,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_owed),
+		cmocka_unit_test(test_pending),
 		cmocka_unit_test(test_trigger_survives_refusal),
 	};
 

@@ -101,7 +101,7 @@ static const struct {
 	uint16_t kind;
 	const char *name;
 	int ret;
-} recall_cases[] = {
+} adopt_cases[] = {
 	{ "new", 0x805, "a3-10800", 0 },
 	{ "again", 0x805, "a3-10800", 0 },
 	{ "same number, other chain", 0x805, "a4-10800", -EEXIST },
@@ -126,12 +126,12 @@ static const struct {
 	{ "beyond the last class", 0x43b, "c73728", -EINVAL },
 };
 
-static void test_recall(void **state)
+static void test_adopt(void **state)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(recall_cases); i++) {
-		print_message("    %s\n", recall_cases[i].what);
-		assert_int_equal(nft_kind_adopt(recall_cases[i].kind, recall_cases[i].name),
-				 recall_cases[i].ret);
+	for (size_t i = 0; i < ARRAY_SIZE(adopt_cases); i++) {
+		print_message("    %s\n", adopt_cases[i].what);
+		assert_int_equal(nft_kind_adopt(adopt_cases[i].kind, adopt_cases[i].name),
+				 adopt_cases[i].ret);
 	}
 	/* What was recalled is what is given out; others go around it. */
 	assert_int_equal(nft_pool_class(3, 10800), 0x805);
@@ -207,7 +207,7 @@ int main(void)
 		cmocka_unit_test_setup(test_plain, reset),
 		cmocka_unit_test(test_classes_cover),
 		cmocka_unit_test_setup(test_affinity, reset),
-		cmocka_unit_test_setup(test_recall, reset),
+		cmocka_unit_test_setup(test_adopt, reset),
 		cmocka_unit_test_setup(test_scarce, reset),
 		cmocka_unit_test_setup(test_release, reset),
 	};

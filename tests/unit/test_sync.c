@@ -198,7 +198,7 @@ static void test_sweep_held(void **state)
 	assert_true(sync_is_sweep_pending(w.s, &kept));
 	assert_int_equal(kept, 3);
 	assert_int_equal(w.k.n_writes, writes);
-	assert_int_equal(sync_owed_since(w.s), 0);
+	assert_int_equal(sync_pending_since(w.s), 0);
 
 	/* Changes go on: of a service that is known, and of one whose slice is found. */
 	make_slice(&w.m, "shop/s0-a", "s0", "http:TCP:8080", "10.1.0.2");
@@ -235,7 +235,7 @@ static void test_sweep_held_foreign(void **state)
 	loads = w.k.n_loads;
 	mock_remove(&w.k.frontends, &w.k.frontends.v[0]);
 	w.k.check_answer = PLANE_CHECK_CHANGED;
-	sync_look(w.s, T0 + NSEC_PER_SEC);
+	sync_check(w.s, T0 + NSEC_PER_SEC);
 	sync_settle(w.s, T0 + NSEC_PER_SEC);
 	assert_int_equal(w.k.n_loads, loads + 1);
 	assert_true(sync_is_sweep_pending(w.s, &kept));
@@ -706,23 +706,23 @@ static void test_look(void **state)
 	some_services(&w, 3);
 	sync_sources_ready(w.s);
 	sync_settle(w.s, now);
-	assert_int_equal(sync_stats_get(w.s)->looks, 0);
+	assert_int_equal(sync_stats_get(w.s)->checks, 0);
 
 	now += NSEC_PER_MSEC;
 	w.k.check_answer = PLANE_CHECK_CHANGED;
-	sync_look(w.s, now);
+	sync_check(w.s, now);
 	sync_settle(w.s, now);
-	assert_int_equal(sync_stats_get(w.s)->looks, 1);
-	assert_int_equal(sync_stats_get(w.s)->doubts, 1);
+	assert_int_equal(sync_stats_get(w.s)->checks, 1);
+	assert_int_equal(sync_stats_get(w.s)->foreign_changes, 1);
 
 	/* A thousand a second are a look a period. */
 	for (int i = 0; i < 1000; i++) {
 		now += NSEC_PER_MSEC;
-		sync_look(w.s, now);
+		sync_check(w.s, now);
 		w.k.check_answer = PLANE_CHECK_CHANGED;
 		sync_settle(w.s, now);
 	}
-	assert_int_equal(sync_stats_get(w.s)->looks, 1 + NSEC_PER_SEC / period);
+	assert_int_equal(sync_stats_get(w.s)->checks, 1 + NSEC_PER_SEC / period);
 	log_level_set_all(LOG_LEVEL_NOTICE);
 	world_fini(&w);
 }
@@ -743,7 +743,7 @@ static void test_look_under_changes(void **state)
 			   i % 2 ? "10.1.1.1" : "10.1.1.1 10.1.1.9");
 		sync_step(w.s, now); /* one step, and the next change is there */
 	}
-	assert_in_range(sync_stats_get(w.s)->looks, 3, 8);
+	assert_in_range(sync_stats_get(w.s)->checks, 3, 8);
 	world_fini(&w);
 }
 
@@ -925,7 +925,7 @@ static void test_min_period(void **state)
 		vec_clear(&w.k.slots); /* the table is deleted: read again, at once */
 		vec_clear(&w.k.frontends);
 		w.k.check_answer = PLANE_CHECK_LOST;
-		sync_look(w.s, now);
+		sync_check(w.s, now);
 		assert_in_range(commits_at(&w, now += 200 * NSEC_PER_MSEC), 12, 25);
 		assert_int_equal(w.k.frontends.n, 100);
 
@@ -965,7 +965,7 @@ static void test_min_period_waits(void **state)
 	}
 	mock_remove(&w.k.frontends, &w.k.frontends.v[0]);
 	w.k.check_answer = PLANE_CHECK_CHANGED;
-	sync_look(w.s, now + 300 * NSEC_PER_MSEC);
+	sync_check(w.s, now + 300 * NSEC_PER_MSEC);
 	sync_settle(w.s, now + 400 * NSEC_PER_MSEC);
 	assert_int_equal(w.k.frontends.n, 3);
 	assert_int_equal(sync_stats_get(w.s)->repairs, 1);

@@ -275,6 +275,10 @@ static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 
 /* --- sending --- */
 
+/*
+ * Send p->changes. Returns as plane_ops.commit; after a rejection res->culprit is the service that
+ * the kernel's answer names.
+ */
 static int nft_transact(struct nft_plane *p, struct plane_result *res, struct err *err)
 {
 	struct nft_table_ref tables[IPFAM_N];

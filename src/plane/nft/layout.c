@@ -188,7 +188,7 @@ bool nft_layout_has_kind(const struct nft_layout *l, uint16_t kind)
 }
 
 /* Adoption: what an earlier process gave affinity numbers to. */
-static void kinds_recall(struct nft_layout *l)
+static void kinds_adopt(struct nft_layout *l)
 {
 	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++) {
 		vec_for_each (v, &l->held.verdicts[map]) {
@@ -317,7 +317,7 @@ static int load(struct nft_layout *l, const struct nft_fixed_tables *tables, str
 	if (r < 0)
 		return r;
 	if (l->held.exists) {
-		kinds_recall(l);
+		kinds_adopt(l);
 		l->state = NFT_LAYOUT_HELD;
 		return 0;
 	}
@@ -401,8 +401,8 @@ static void verdicts_fini(struct verdicts *vs)
 }
 
 /* The map shall lead to `want->chain`, does not, and may. */
-static bool verdict_is_owed(const struct nft_layout *l, unsigned int map,
-			    const struct nft_verdict *want, bool even_fresh)
+static bool verdict_is_pending(const struct nft_layout *l, unsigned int map,
+			       const struct nft_verdict *want, bool even_fresh)
 {
 	const struct nft_fixed_chain *c = nft_fixed_chain(&l->held, want->chain);
 
@@ -416,7 +416,7 @@ static void verdict_check(struct nft_layout *l, struct verdicts *vs, unsigned in
 	struct nft_verdict want;
 
 	if (!verdict_of(&want, NFTSET_LEAVES + map, kind, buf) ||
-	    !verdict_is_owed(l, map, &want, even_fresh))
+	    !verdict_is_pending(l, map, &want, even_fresh))
 		return;
 	if (nft_fixed_verdict(&l->held, map, kind) != NULL)
 		*vec_push(&vs->gone) = kind;

@@ -2,7 +2,7 @@
 /*
  * plane/nft/loaded - what the kernel's sets hold, read for adoption and audit.
  *
- *     open -> reading (each family) -> recall, find, put, ... -> unwanted -> close
+ *     open -> reading (each family) -> adopt, find, put, ... -> unwanted -> close
  *
  * The sets that frontends lead through are dumped. Every frontend's word names a
  * pool and a kind, and the kind says how many slots there are: those are read by
@@ -85,9 +85,9 @@ void nft_loaded_touch_pool(const struct nft_loaded *h, enum ipfam fam, uint32_t 
 void nft_loaded_touch_frontend(const struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
 			       struct nft_changes *changes, struct svc *svc);
 
-/* plane.h recall. */
-void nft_loaded_recall(struct nft_loaded *h, struct plan *plan, struct plan_rows *rows);
-/* Ids that were found in the kernel and nobody recalled are the plan's to give again. */
+/* plane_ops.adopt */
+void nft_loaded_adopt(struct nft_loaded *h, struct plan *plan, struct plan_rows *rows);
+/* Ids found in the kernel that no pool adopted: the plan can give them again. */
 void nft_loaded_let_go(struct nft_loaded *h);
 
 /*

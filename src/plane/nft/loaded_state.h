@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/loaded_state - what the parts of the copy share: loaded, loaded_read, recall.
+ * plane/nft/loaded_state - what the parts of the copy share: loaded, loaded_read, adopt.
  */
 #pragma once
 

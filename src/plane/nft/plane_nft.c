@@ -248,12 +248,12 @@ static int plane_load(struct plane *plane, struct err *err)
 	return 0;
 }
 
-static void plane_recall(struct plane *plane, struct plan *plan, struct plan_rows *rows)
+static void plane_adopt(struct plane *plane, struct plan *plan, struct plan_rows *rows)
 {
 	struct nft_plane *p = nft_plane_of(plane);
 
 	assert(p->loaded != NULL);
-	nft_loaded_recall(p->loaded, plan, rows);
+	nft_loaded_adopt(p->loaded, plan, rows);
 }
 
 /* --- environment --- */
@@ -689,7 +689,7 @@ const struct plane_ops nft_plane_ops = {
 		    .pool_class = nft_pool_class,
 		    .class_affinity = nft_class_affinity },
 	.load = plane_load,
-	.adopt = plane_recall,
+	.adopt = plane_adopt,
 	.env = plane_env,
 	.commit = plane_commit,
 	.sweep = plane_sweep,

@@ -442,7 +442,7 @@ static void pick_sticky(struct nft_rules *rs, enum ipfam fam, uint32_t slots, ui
 }
 
 /* A client with an affinity entry: refresh it; if its backend is gone, delete the entry. */
-static void recall(struct nft_rules *rs, enum ipfam fam, uint32_t affinity_s)
+static void follow_affinity(struct nft_rules *rs, enum ipfam fam, uint32_t affinity_s)
 {
 	nft_rule_begin(rs);
 	pool(rs);
@@ -460,7 +460,7 @@ static void recall(struct nft_rules *rs, enum ipfam fam, uint32_t affinity_s)
  * if it is in this pool. The scratch word is this pool's again before anything can fail: the
  * rules that follow pick by it.
  */
-static void recall_peer(struct nft_rules *rs, enum ipfam fam, uint32_t affinity_s)
+static void adopt_peer(struct nft_rules *rs, enum ipfam fam, uint32_t affinity_s)
 {
 	nft_rule_begin(rs);
 	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
@@ -486,8 +486,8 @@ void nft_rules_pick(struct nft_rules *rs, enum ipfam fam, const struct nft_kind_
 		pick(rs, fam, kind->safe_slots);
 		return;
 	}
-	recall(rs, fam, kind->affinity_s);
-	recall_peer(rs, fam, kind->affinity_s);
+	follow_affinity(rs, fam, kind->affinity_s);
+	adopt_peer(rs, fam, kind->affinity_s);
 	for (int i = 0; i < tries; i++)
 		pick_sticky(rs, fam, kind->slots, kind->affinity_s);
 	pick_sticky(rs, fam, kind->safe_slots, kind->affinity_s);

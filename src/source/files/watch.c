@@ -403,7 +403,7 @@ static void on_event(struct watch *w, const struct inotify_event *ev)
 			w->is_moved = true;
 }
 
-static void batch_tell(struct watch *w)
+static void batch_log(struct watch *w)
 {
 	if (w->is_moved && watch_again(w))
 		w->is_all = true;
@@ -440,7 +440,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 			p += sizeof(*ev) + ev->len;
 		}
 	}
-	batch_tell(w);
+	batch_log(w);
 }
 
 /* --- life ---------------------------------------------------------------------------- */

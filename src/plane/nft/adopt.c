@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/recall - rows get the numbers the kernel has for them.
+ * plane/nft/adopt - gives rows the numbers that the kernel has for them.
  *
  * A pool is found again by the frontends that lead to it. Frontends that are led
  * as they were go first: they cannot be mistaken.
@@ -37,8 +37,8 @@ void nft_loaded_let_go(struct nft_loaded *h)
 }
 
 /* Local ids as the kernel has them; none where the elements do not agree. */
-static uint16_t recall_aff_id(const struct nft_loaded *h, enum ipfam fam, uint32_t id,
-			      const uint8_t *slot_key, const uint8_t *endpoint)
+static uint16_t adopt_aff_id(const struct nft_loaded *h, enum ipfam fam, uint32_t id,
+			     const uint8_t *slot_key, const uint8_t *endpoint)
 {
 	uint32_t word = nft_loaded_word(h, fam, NFTSET_AFF_SLOTS, slot_key);
 	const uint8_t *data;
@@ -53,7 +53,7 @@ static uint16_t recall_aff_id(const struct nft_loaded *h, enum ipfam fam, uint32
 	return nft_word_kind(word);
 }
 
-static void recall_slots(const struct nft_loaded *h, struct plan_pool *pool, uint32_t n_slots)
+static void adopt_slots(const struct nft_loaded *h, struct plan_pool *pool, uint32_t n_slots)
 {
 	struct plan_backend *held = xcalloc(MAX(n_slots, 1U), sizeof(*held));
 	uint64_t used[BITS_WORDS(PLAN_AFFINITY_BACKENDS_MAX + 1)] = { 0 };
@@ -71,7 +71,7 @@ static void recall_slots(const struct nft_loaded *h, struct plan_pool *pool, uin
 			continue;
 		nft_get_endpoint(&at, pool->fam, data);
 		held[slot] = (struct plan_backend){ .addr = at.addr, .port = at.port };
-		aff = pool->affinity_s != 0 ? recall_aff_id(h, pool->fam, pool->id, key, data) : 0;
+		aff = pool->affinity_s != 0 ? adopt_aff_id(h, pool->fam, pool->id, key, data) : 0;
 		if (aff == 0 || bit_is_set(used, aff))
 			continue;
 		bit_set(used, aff);
@@ -85,8 +85,8 @@ static void recall_slots(const struct nft_loaded *h, struct plan_pool *pool, uin
 }
 
 /* The pool of `rows` gets the id in `word` if neither has anything else. */
-static void recall_pool(struct nft_loaded *h, const struct plan_rows *rows, struct plan_pool *pool,
-			uint32_t word)
+static void adopt_pool(struct nft_loaded *h, const struct plan_rows *rows, struct plan_pool *pool,
+		       uint32_t word)
 {
 	uint32_t id = nft_word_pool(word);
 	struct nft_loaded_pool held;
@@ -95,34 +95,34 @@ static void recall_pool(struct nft_loaded *h, const struct plan_rows *rows, stru
 	    !plan_id_adopt(h->plan, rows, pool, id))
 		return;
 	pool->id = id;
-	recall_slots(h, pool, held.n_slots);
+	adopt_slots(h, pool, held.n_slots);
 }
 
 /* The frontend is led in the kernel the way it shall be. */
-static void recall_alike(struct nft_loaded *h, const struct plan_rows *rows,
-			 const struct plan_frontend *f, const struct nft_led *led)
+static void adopt_alike(struct nft_loaded *h, const struct plan_rows *rows,
+			const struct plan_frontend *f, const struct nft_led *led)
 {
-	recall_pool(h, rows, plan_rows_pool_of(rows, f, f->target.scope), led->target);
+	adopt_pool(h, rows, plan_rows_pool_of(rows, f, f->target.scope), led->target);
 	if (f->is_split)
-		recall_pool(h, rows, plan_rows_pool_of(rows, f, f->inside.scope), led->inside);
+		adopt_pool(h, rows, plan_rows_pool_of(rows, f, f->inside.scope), led->inside);
 }
 
 /* It was split and shall no longer be, or the reverse: what served all were the cluster's. */
-static void recall_unlike(struct nft_loaded *h, const struct plan_rows *rows,
-			  const struct plan_frontend *f, const struct nft_led *led)
+static void adopt_unlike(struct nft_loaded *h, const struct plan_rows *rows,
+			 const struct plan_frontend *f, const struct nft_led *led)
 {
 	if (f->is_split) {
-		recall_pool(h, rows, plan_rows_pool_of(rows, f, f->inside.scope), led->target);
-		recall_pool(h, rows, plan_rows_pool_of(rows, f, f->target.scope), led->target);
+		adopt_pool(h, rows, plan_rows_pool_of(rows, f, f->inside.scope), led->target);
+		adopt_pool(h, rows, plan_rows_pool_of(rows, f, f->target.scope), led->target);
 	} else {
 		bool is_local = f->target.scope == PLAN_SCOPE_LOCAL;
 
-		recall_pool(h, rows, plan_rows_pool_of(rows, f, f->target.scope),
-			    is_local ? led->target : led->inside);
+		adopt_pool(h, rows, plan_rows_pool_of(rows, f, f->target.scope),
+			   is_local ? led->target : led->inside);
 	}
 }
 
-void nft_loaded_recall(struct nft_loaded *h, struct plan *plan, struct plan_rows *rows)
+void nft_loaded_adopt(struct nft_loaded *h, struct plan *plan, struct plan_rows *rows)
 {
 	if (h->plan == NULL)
 		ids_hold(h, plan);
@@ -135,9 +135,9 @@ void nft_loaded_recall(struct nft_loaded *h, struct plan *plan, struct plan_rows
 			if (!nft_loaded_led(h, ip_fam(&f->addr), key, &led))
 				continue;
 			if (pass == 0 && f->is_split == led.is_split)
-				recall_alike(h, rows, f, &led);
+				adopt_alike(h, rows, f, &led);
 			else if (pass == 1 && f->is_split != led.is_split)
-				recall_unlike(h, rows, f, &led);
+				adopt_unlike(h, rows, f, &led);
 		}
 	}
 }
