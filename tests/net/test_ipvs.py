@@ -133,6 +133,8 @@ def test_idle_connections(lab, vipd):
     del vipd.flags["--ipvs-tcp-timeout"]
     lab.node.run("ipvsadm", "--set", "900", "120", "300")
     vipd.start()
+    vipd.apply(web(4))
+    L.eventually(lambda: 1 not in weights(lab), DRAIN_S + 5 * L.SLOW)
 
 
 def test_a_drain_survives_a_restart(lab, vipd):

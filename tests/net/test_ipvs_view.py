@@ -225,7 +225,7 @@ def test_doctor(lab, vipd):
     for check in sorted(IPVS_CHECKS) + ["nftables", "ipvs", "tables", "addresses"]:
         assert worst(checks[check])[0] == "ok", (check, checks[check])
     assert "accepts the whole ruleset" in checks["nftables"][0][1]
-    assert "IPVS serves nothing" in checks["ipvs"][0][1]    # vipd's objects are not foreign
+    assert "only vipd's services" in checks["ipvs"][0][1]    # vipd's objects are not foreign
     other, answer = doctor(vipd, "--plane", "nftables")
     assert answer["by"] == "vipctl" and not IPVS_CHECKS & set(other)
     assert "serves by ipvs" in answer["vipd"]
@@ -240,7 +240,7 @@ TROUBLES = [
      "ip rule del priority 30000"),
     ("ipvs-sysctls", "warning", "net.ipv4.vs.sloppy_tcp=0",
      "sysctl -qw net.ipv4.vs.sloppy_tcp=1", "sysctl -qw net.ipv4.vs.sloppy_tcp=0"),
-    ("ipvs", "note", "1 addresses and ports, none of ours",
+    ("ipvs", "note", "1 addresses and ports, none of vipd's services",
      "ipvsadm -A -t 192.0.2.77:99", "ipvsadm -D -t 192.0.2.77:99"),
     ("proxies", "warning", "kube-ipvs0", "ip link add kube-ipvs0 type dummy",
      "ip link del kube-ipvs0"),
