@@ -391,16 +391,23 @@ def bind_any(s, source):
 
 
 def _connect_unlost(sock, to):
-    """Wait for the other end as long as TCP has not sent its SYN again: one of both was lost."""
+    """Wait for the other end until TCP sends its SYN again after its timeout of 1 s: a packet was
+    lost. TCP sends it again at once if the port is known to the other end from an earlier
+    connection (a challenge ACK): this is no loss."""
     sock.setblocking(False)
+    start = time.monotonic()
     error = sock.connect_ex(to)
     if error == errno.EINPROGRESS:
         wait = select.poll()
         wait.register(sock, select.POLLOUT)
-        end = time.monotonic() + PATIENCE
-        while not wait.poll(50) and _resent(sock) == 0 and time.monotonic() < end:
-            pass
-        if _resent(sock) > 0 or time.monotonic() >= end:
+        early = 0  # segments sent again before that timeout
+        while not wait.poll(50):
+            passed = time.monotonic() - start
+            if passed < 0.9:
+                early = _resent(sock)
+            elif _resent(sock) > early or passed > PATIENCE:
+                raise TimeoutError
+        if time.monotonic() - start >= 0.9 and _resent(sock) > early:
             raise TimeoutError
         error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if error:

@@ -91,6 +91,12 @@ def reach(lab, origin, to, number, proto, fam, want, masqueraded, source=None, r
     raise AssertionError("only %s was reached of %s" % (sorted(seen), sorted(want)))
 
 
+def forget_udp(lab, addrs):
+    """A socket that takes the port of an earlier flow would continue that flow."""
+    for addr in addrs:
+        lab.node.run("sh", "-c", "conntrack -D -p udp -d %s 2>/dev/null; true" % addr)
+
+
 def fails(lab, origin, to, number, proto, how, source=None):
     """The connection is refused at once (reject) or goes unanswered (drop)."""
     ns = lab.ns[ORIGIN.get(origin, origin)]

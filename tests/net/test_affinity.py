@@ -9,7 +9,7 @@ import pytest
 import lab as L
 import planes
 from objects import entry, port, service, slice_, slice_port
-from shop import E1, E2, KINDS, Svc
+from shop import E1, E2, KINDS, Svc, forget_udp
 
 IS_IPVS = planes.PLANE == "ipvs"
 FLAGS = {"--ipvs-udp-timeout": "1s"} if IS_IPVS else {}
@@ -36,6 +36,7 @@ def test_sticks(lab, vipd, fam, proto, kind, etp):
     """T-108, T-112: on every frontend, both policies; and it is shared by them (SVC-32)."""
     svc = Svc("sticky1", 1, affinity=10800, etp=etp)
     vipd.apply(svc.objects())
+    forget_udp(lab, [svc.target(k, fam)[0] for k in KINDS])
     first = backends(lab, *svc.target(kind, fam), proto)
     assert len(set(first)) == 1, first
     if etp == "Cluster":

@@ -39,21 +39,13 @@ class Mode:
         self.masq_all = masq_all
 
 
-def forget_flows(lab):
-    """A client that takes the port of an earlier flow of another mode would be that flow."""
-    for svc in (BOTH, ETP_LOCAL, ITP_LOCAL):
-        for addr in [svc.addr(kind, fam) for kind in ("clusterip", "externalip", "lb")
-                     for fam in (4, 6)]:
-            lab.node.run("sh", "-c", "conntrack -D -p udp -d %s 2>/dev/null; true" % addr)
-    for addr in L.NODE.values():
-        lab.node.run("sh", "-c", "conntrack -D -p udp -d %s 2>/dev/null; true" % addr)
-
-
 @pytest.fixture(scope="module", params=[Mode(*m) for m in MODES], ids=lambda m: m.name)
 def mode(request, vipd, lab, steady):
     """The daemon with this mode's flags, services in place."""
     vipd.stop()
-    forget_flows(lab)
+    shop.forget_udp(lab, [svc.addr(kind, fam) for svc in (BOTH, ETP_LOCAL, ITP_LOCAL)
+                          for kind in ("clusterip", "externalip", "lb") for fam in (4, 6)] +
+                    list(L.NODE.values()))
     vipd.flags = dict(daemon.FLAGS)
     vipd.flags.update(request.param.flags)
     vipd.start()
