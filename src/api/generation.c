@@ -89,7 +89,7 @@ static void mix_source(struct mix *m, const struct serve_source *source)
 	serve_source_info_fini(&info);
 }
 
-uint64_t serve_generation(const struct serve_context *ctx)
+static uint64_t generation(const struct serve_context *ctx)
 {
 	const struct model_stats *st = &ctx->model->stats;
 	struct mix m = { ctx->started_ns ^ (uint64_t)getpid() };
@@ -119,7 +119,7 @@ bool serve_unchanged(struct http_reply *reply, const struct serve_context *ctx,
 {
 	char tag[TAG_MAX];
 
-	(void)snprintf(tag, sizeof(tag), "\"%016" PRIx64 "\"", serve_generation(ctx));
+	(void)snprintf(tag, sizeof(tag), "\"%016" PRIx64 "\"", generation(ctx));
 	str_printf(&reply->headers, "ETag: %s\r\n", tag);
 	if (q->if_none_match == NULL || strstr(q->if_none_match, tag) == NULL)
 		return false;

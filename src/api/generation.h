@@ -12,8 +12,6 @@
 #include "http/http.h"
 #include "state/context.h"
 
-uint64_t serve_generation(const struct serve_context *ctx);
-
 /*
  * Add the current ETag to `reply`. True if it is the If-None-Match of the request: `reply`
  * is then complete, with status 304.

@@ -52,7 +52,7 @@ const char *cli_nearest(const char *typed, const char *(*word)(const struct cli 
 	return best;
 }
 
-const char *cli_option_name(const struct cli *cli, size_t i)
+static const char *option_name(const struct cli *cli, size_t i)
 {
 	return cli->options[i].name;
 }
@@ -129,7 +129,7 @@ static int unknown(const struct cli *cli, const char *name, size_t len, struct e
 	const char *near;
 
 	(void)snprintf(typed, sizeof(typed), "%.*s", (int)len, name);
-	near = cli_nearest(typed, cli_option_name, cli, cli->n_options);
+	near = cli_nearest(typed, option_name, cli, cli->n_options);
 	if (near != NULL)
 		return err_set(err, -EINVAL, "unknown option '--%s' (did you mean '--%s'?)", typed,
 			       near);

@@ -121,7 +121,6 @@ const struct cli_option *cli_find(const struct cli *cli, const char *name, size_
 /* The entry of `words` nearest to `typed`; NULL when none is similar. */
 const char *cli_nearest(const char *typed, const char *(*word)(const struct cli *cli, size_t i),
 			const struct cli *cli, size_t n);
-const char *cli_option_name(const struct cli *cli, size_t i);
 const char *cli_command_name(const struct cli *cli, size_t i);
 /* NULL: no such command. */
 const struct cli_command *cli_command_find(const struct cli *cli, const char *name);

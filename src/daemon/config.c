@@ -360,7 +360,7 @@ static int documents_read(struct walk *w, struct err *err)
 	return r;
 }
 
-int config_read_text(struct config *c, const char *path, const char *text, size_t len,
+static int text_read(struct config *c, const char *path, const char *text, size_t len,
 		     config_kind_fn kind_of, struct err *err)
 {
 	AUTO(yaml_close) struct yaml *y = NULL;
@@ -379,7 +379,7 @@ int config_read(struct config *c, const char *path, config_kind_fn kind_of, stru
 	int r = textfile_read(&text, path, CONFIG_SIZE_MAX, err);
 
 	if (r == 0)
-		r = config_read_text(c, path, str_text(&text), text.len, kind_of, err);
+		r = text_read(c, path, str_text(&text), text.len, kind_of, err);
 	str_fini(&text);
 	return r;
 }

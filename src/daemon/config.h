@@ -62,9 +62,6 @@ struct config {
  */
 MUST_USE int config_read(struct config *c, const char *path, config_kind_fn kind_of,
 			 struct err *err);
-/* Like config_read(), from memory; `path` is for errors. */
-MUST_USE int config_read_text(struct config *c, const char *path, const char *text, size_t len,
-			      config_kind_fn kind_of, struct err *err);
 void config_fini(struct config *c);
 /* NULL when the file does not set it. */
 const struct config_value *config_find(const struct config *c, const char *name);

@@ -35,35 +35,24 @@ static bool is_healthy(void *arg)
 static int open_parts(struct servers *s, struct event_base *base, const struct servers_config *c,
 		      struct err *err)
 {
+	struct metrics_config metrics = c->metrics;
 	struct health_config health = {
-		.ctx = c->ctx,
+		.ctx = metrics.ctx,
 		.sync_period_ns = c->sync_period_ns,
 		.is_node_optional = c->is_node_optional,
 		.at = c->healthz,
-		.is_hard_fail = c->is_hard_fail,
+		.is_hard_fail = metrics.is_hard_fail,
 	};
-	struct health_services_config services = { c->ctx->model, is_healthy, s };
-	struct metrics_config metrics = {
-		.ctx = c->ctx,
-		.at = c->metrics,
-		.is_hard_fail = c->is_hard_fail,
-		.started_wall_ns = wall_now_ns(),
-		.mode = c->mode,
-		.counting = c->counting,
-		.sources = c->sources,
-		.refresh = c->refresh,
-		.config = c->config,
-		.flags = c->flags,
-		.arg = c->arg,
-	};
+	struct health_services_config services = { metrics.ctx->model, is_healthy, s };
 	int r = health_open(&s->health, base, &health, err);
 
 	if (r < 0)
 		return r;
 	health_services_open(&s->services, base, &services);
-	history_open(&s->history, c->ctx);
+	history_open(&s->history, metrics.ctx);
 	if (c->has_page)
-		page_server_open(&s->page, c->ctx);
+		page_server_open(&s->page, metrics.ctx);
+	metrics.started_wall_ns = wall_now_ns();
 	metrics.page = s->page;
 	metrics.health = s->health;
 	metrics.health_services = s->services;
@@ -76,7 +65,7 @@ int servers_open(struct servers **ret, struct event_base *base, const struct ser
 	struct servers *s = xcalloc(1, sizeof(*s));
 	int r;
 
-	s->ctx = config->ctx;
+	s->ctx = config->metrics.ctx;
 	r = open_parts(s, base, config, err);
 	if (r < 0) {
 		servers_close(s);

@@ -11,22 +11,11 @@
 struct servers;
 
 struct servers_config {
-	const struct serve_context *ctx; /* borrowed */
-	struct listen_place healthz;     /* port 0: none */
-	struct listen_place metrics;     /* port 0: none */
-	bool has_page;                   /* the status page, beside the metrics */
-	bool is_hard_fail;
-	bool is_node_optional; /* see health.h */
+	struct metrics_config metrics; /* servers_open() adds health, page and the start time */
+	struct listen_place healthz;   /* port 0: none */
+	bool has_page;                 /* the status page, beside the metrics */
+	bool is_node_optional;         /* see health.h */
 	uint64_t sync_period_ns;
-	const char *mode;
-	enum plane_counting counting; /* of the plane */
-	/* As in metrics_config; may be NULL. */
-	void (*sources)(void *arg, void (*add)(void *add_arg, const struct metrics_source *s),
-			void *add_arg);
-	void (*refresh)(void *arg);
-	void (*config)(void *arg, struct str *out);
-	void (*flags)(void *arg, struct str *out);
-	void *arg;
 };
 
 MUST_USE int servers_open(struct servers **ret, struct event_base *base,

@@ -451,20 +451,22 @@ static void flagz(void *arg, struct str *out)
 static int open_servers(struct vipd *v, struct err *err)
 {
 	struct servers_config config = {
-		.ctx = &v->context,
+		.metrics = {
+			.ctx = &v->context,
+			.at = v->options.metrics,
+			.is_hard_fail = v->options.is_bind_hard_fail,
+			.mode = v->plane->ops->name,
+			.counting = v->options.counting,
+			.sources = sources,
+			.refresh = flows_count,
+			.config = configz,
+			.flags = flagz,
+			.arg = v,
+		},
 		.healthz = v->options.healthz,
-		.metrics = v->options.metrics,
 		.has_page = options_has_page(&v->options),
-		.is_hard_fail = v->options.is_bind_hard_fail,
 		.is_node_optional = v->options.manifests != NULL,
 		.sync_period_ns = v->options.sync_period_ns,
-		.mode = v->plane->ops->name,
-		.counting = v->options.counting,
-		.sources = sources,
-		.refresh = flows_count,
-		.config = configz,
-		.flags = flagz,
-		.arg = v,
 	};
 
 	raise_fd_limit();

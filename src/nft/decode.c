@@ -386,8 +386,8 @@ void nft_guard_text(struct str *out, const struct nft_source *src, enum ipfam fa
 	vec_fini(&g.ends);
 }
 
-void nft_frontend_text(struct str *out, const struct nft_source *src, enum ipfam fam,
-		       const uint8_t *key)
+static void frontend_text(struct str *out, const struct nft_source *src, enum ipfam fam,
+			  const uint8_t *key)
 {
 	struct text t = { out, src, fam };
 	const uint8_t *data = find(&t, NFTSET_FRONTENDS, key);
@@ -461,5 +461,5 @@ void nft_frontends_text(struct str *out, const struct nft_source *src)
 {
 	static const enum nft_set_id sets[] = { NFTSET_FRONTENDS };
 
-	nft_frontends_each(out, src, sets, ARRAY_SIZE(sets), nft_frontend_text);
+	nft_frontends_each(out, src, sets, ARRAY_SIZE(sets), frontend_text);
 }

@@ -77,16 +77,14 @@ struct nft_source {
 };
 
 /*
- * A frontend and its backends, on one line without pool ids and slots:
+ * All frontends of both families with their backends, without pool ids and slots, one a line,
+ * sorted by address, protocol and port:
  *
  *     10.96.0.10:53/UDP cluster-ip -> 10.1.0.4:53 10.1.0.5:53
  *     192.0.2.1:80/TCP masq=host guard=10.0.0.0-10.0.0.255 -> drop; inside -> 10.1.0.4:80
  *
  * Inconsistencies (an address missing in vips, a missing pool) are in capitals.
  */
-void nft_frontend_text(struct str *out, const struct nft_source *src, enum ipfam fam,
-		       const uint8_t *key);
-/* All frontends of both families, one a line, sorted by address, protocol and port. */
 void nft_frontends_text(struct str *out, const struct nft_source *src);
 /* nft_frontends_text() for the frontends in any of these sets, each once, printed by `text`. */
 void nft_frontends_each(struct str *out, const struct nft_source *src, const enum nft_set_id *sets,

@@ -499,37 +499,34 @@ static int get_all(struct nl_sock *nl, const struct nft_table_ref *table, const 
 	return 0;
 }
 
+static int elems_read(struct nl_sock *nl, const struct nft_table_ref *table, struct get g,
+		      enum nft_get how, struct err *err)
+{
+	int r;
+
+	g.fam = table->fam;
+	g.request = xmalloc(GET_BUFFER_MAX);
+	r = get_all(nl, table, &g, how, err);
+	free(g.request);
+	return r;
+}
+
 int nft_elems_get(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
 		  const uint8_t *keys, size_t n, uint8_t *data, uint8_t *found, enum nft_get how,
 		  struct err *err)
 {
-	struct get g = { .set = set,
-			 .fam = table->fam,
-			 .request = xmalloc(GET_BUFFER_MAX),
-			 .keys = keys,
-			 .data = data,
-			 .found = found,
-			 .n = n };
-	int r = get_all(nl, table, &g, how, err);
+	struct get g = { .set = set, .keys = keys, .data = data, .found = found, .n = n };
 
-	free(g.request);
-	return r;
+	return elems_read(nl, table, g, how, err);
 }
 
 int nft_elems_count(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,
 		    const uint8_t *keys, size_t n, uint8_t *data, uint8_t *found, uint64_t *packets,
 		    struct err *err)
 {
-	struct get g = { .set = set,
-			 .fam = table->fam,
-			 .request = xmalloc(GET_BUFFER_MAX),
-			 .keys = keys,
-			 .data = data,
-			 .found = found,
-			 .packets = packets,
-			 .n = n };
-	int r = get_all(nl, table, &g, NFT_GET_ALL, err);
+	struct get g = {
+		.set = set, .keys = keys, .data = data, .found = found, .packets = packets, .n = n
+	};
 
-	free(g.request);
-	return r;
+	return elems_read(nl, table, g, NFT_GET_ALL, err);
 }

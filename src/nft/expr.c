@@ -175,7 +175,8 @@ void nft_expr_ct(struct nft_rules *rs, uint32_t key, unsigned int word)
 	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_DREG, reg(word));
 }
 
-void nft_expr_ct_original(struct nft_rules *rs, uint32_t key, unsigned int word)
+/* Of the original direction: the destination that the client used. */
+static void ct_original(struct nft_rules *rs, uint32_t key, unsigned int word)
 {
 	struct nftnl_expr *e = expr_add(rs, "ct");
 
@@ -465,7 +466,7 @@ void nft_expr_tuple(struct nft_rules *rs, enum ipfam fam)
 
 void nft_expr_original_daddr(struct nft_rules *rs, enum ipfam fam)
 {
-	nft_expr_ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
+	ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, 0);
 }
 
 void nft_expr_original_tuple(struct nft_rules *rs, enum ipfam fam)
@@ -475,5 +476,5 @@ void nft_expr_original_tuple(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_l4protos(rs);
 	nft_expr_original_daddr(rs, fam);
 	nft_expr_meta(rs, NFT_META_L4PROTO, n);
-	nft_expr_ct_original(rs, NFT_CT_PROTO_DST, n + 1);
+	ct_original(rs, NFT_CT_PROTO_DST, n + 1);
 }

@@ -53,8 +53,6 @@ void nft_expr_sport(struct nft_rules *rs, unsigned int word);
 void nft_expr_dport(struct nft_rules *rs, unsigned int word);
 void nft_expr_meta(struct nft_rules *rs, uint32_t key, unsigned int word);
 void nft_expr_ct(struct nft_rules *rs, uint32_t key, unsigned int word);
-/* Of the original direction: the destination that the client used. */
-void nft_expr_ct_original(struct nft_rules *rs, uint32_t key, unsigned int word);
 void nft_expr_number(struct nft_rules *rs, unsigned int word, uint32_t value);
 void nft_expr_random(struct nft_rules *rs, unsigned int word, uint32_t modulus);
 /* The connection's direction: one byte, IP_CT_DIR_*. */

@@ -169,18 +169,24 @@ static void test_backends_differ(void **state)
 	world_close(&w);
 }
 
+/* A service of two backends, the second one with connections: it drains. */
+static void world_open_draining(struct world *w, const char *service_text)
+{
+	world_open(w);
+	service(w, "shop/web", service_text);
+	slice(w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
+	settle(w);
+	fake_ipvs_conns(w->ipvs, "10.0.1.2", 3, 1);
+	slice(w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 st");
+	settle(w);
+}
+
 /* A draining backend is listed, with its time, and is no difference. */
-static void test_leaving(void **state)
+static void test_draining(void **state)
 {
 	struct world w;
 
-	world_open(&w);
-	service(&w, "shop/web", "ip=10.96.0.10 port=http:80");
-	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
-	settle(&w);
-	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 1);
-	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 st");
-	settle(&w);
+	world_open_draining(&w, "ip=10.96.0.10 port=http:80");
 	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr "
 			"leaving=10.0.1.2:8080/Ns\n");
 	expect_diff(&w, "");
@@ -205,17 +211,11 @@ static void test_leaving(void **state)
 }
 
 /* Drains without a deadline differ from a desired weight of 0. */
-static void test_leaving_for_ever(void **state)
+static void test_draining_without_deadline(void **state)
 {
 	struct world w;
 
-	world_open(&w);
-	service(&w, "shop/web", "ip=10.96.0.10 port=http:80 drain=0");
-	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
-	settle(&w);
-	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 1);
-	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 st");
-	settle(&w);
+	world_open_draining(&w, "ip=10.96.0.10 port=http:80 drain=0");
 	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr "
 			"leaving=10.0.1.2:8080/no-deadline\n");
 	expect_diff(&w, "");
@@ -447,7 +447,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_weights),  cmocka_unit_test(test_backends_differ),
-		cmocka_unit_test(test_leaving),  cmocka_unit_test(test_leaving_for_ever),
+		cmocka_unit_test(test_draining), cmocka_unit_test(test_draining_without_deadline),
 		cmocka_unit_test(test_affinity), cmocka_unit_test(test_split),
 		cmocka_unit_test(test_routing),  cmocka_unit_test(test_configured),
 		cmocka_unit_test(test_nothing),  cmocka_unit_test(test_chances),
