@@ -271,7 +271,7 @@ static const struct cli_option options[] = {
 static const struct cli vipctl = {
 	.name = "vipctl",
 	.usage = "Usage: vipctl COMMAND [OPTIONS]\n\n"
-		 "Show and explain the state of this node's vipd. Only log and drain change it.\n",
+		 "Show and explain this node's vipd. Only log, drain and undrain change it.\n",
 	.usage_end = "\nExit code: 0 success, 1 not found or a problem, 2 usage, "
 		     "3 vipd unreachable.\n",
 	.options = options,
