@@ -98,6 +98,42 @@ static void test_load_in_steps(void **state)
 	world_close(&w);
 }
 
+#define LARGE 4000 /* three pieces */
+
+/*
+ * A large service is adopted in pieces, and the first one has to be read again. Backends of later
+ * pieces do not drain.
+ */
+static void test_adopt_in_pieces(void **state)
+{
+	struct str text = { 0 };
+	struct world w;
+
+	world_open(&w);
+	str_puts(&text, "| http:8080 | ");
+	for (int k = 0; k < LARGE; k++)
+		str_printf(&text, "10.2.%d.%d rs; ", k / 250, k % 250);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", str_text(&text));
+	str_fini(&text);
+	settle(&w);
+	fake_ipvs_foreign_weight(w.ipvs, "10.2.0.1", 9);
+	sync_reload(w.s);
+	do
+		(void)sync_step(w.s, w.now);
+	while (sync_state_get(w.s) == SYNC_LOADING);
+	fake_ipvs_foreign_del(w.ipvs, "10.2.0.1"); /* -ENOENT for the first piece */
+	fake_ipvs_writes_reset(w.ipvs);
+	for (int i = 0; i < STEPS_MAX && sync_state_get(w.s) != SYNC_RUNNING; i++) {
+		assert_int_equal(sync_step(w.s, w.now), SYNC_NOW);
+		assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 0);
+	}
+	assert_int_equal(fake_ipvs_writes(w.ipvs), 2);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, LARGE);
+	assert_int_equal(settle(&w), 0);
+	world_close(&w);
+}
+
 static void test_local_policy(void **state)
 {
 	struct world w;
@@ -707,26 +743,45 @@ static void test_leftover(void **state)
 	world_close(&w);
 }
 
-/* With another --ipvs-mark virtual services of the one before drain, and --cleanup finds them. */
+/* Put a TCP service and a UDP service with connections, and restart with mark tag 0x60. */
+static void tag_change(struct world *w)
+{
+	service(w, "shop/web", WEB);
+	slice(w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	service(w, "shop/dns", "ip=10.96.0.11 port=dns/UDP:53");
+	slice(w, "shop/dns-1", "dns", "| dns/UDP:53 | 5 rs");
+	settle(w);
+	fake_ipvs_conns(w->ipvs, "10.0.1.1", 1, 0);
+	fake_ipvs_conns(w->ipvs, "10.0.1.5", 1, 0);
+	w->config.mark_tag = 0x60;
+	w->config.rule_priority = 2000;
+	restart(w);
+}
+
+#define NEW_TAG "mark 0x60000001 rr: 10.0.1.5:53=1\nmark 0x60000002 rr: 10.0.1.1:8080=1\n"
+
+/*
+ * With another --ipvs-mark virtual services of the earlier one drain; those of UDP are deleted at
+ * once. When none is left, the earlier mark is not vipd's any more.
+ */
 static void test_other_tag(void **state)
 {
 	static const uint8_t tags[] = { 0x60, 0 };
+	struct ipvs_key foreign = { .fam = IPFAM_V4, .mark = 0x5a000009 };
 	struct world w;
 
 	world_open(&w);
-	service(&w, "shop/web", WEB);
-	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
-	settle(&w);
-	fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
-	w.config.mark_tag = 0x60;
-	w.config.rule_priority = 2000;
-	restart(&w);
-	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=0\n"
-			"mark 0x60000001 rr: 10.0.1.1:8080=1\n");
+	tag_change(&w);
+	expect_ipvs(&w, "mark 0x5a000002 rr: 10.0.1.1:8080=0\n" NEW_TAG);
 	restart(&w); /* while they drain */
 	fake_ipvs_conns(w.ipvs, "10.0.1.1", 0, 0);
 	pass(&w, 2);
-	expect_ipvs(&w, "mark 0x60000001 rr: 10.0.1.1:8080=1\n");
+	expect_ipvs(&w, NEW_TAG);
+	fake_ipvs_foreign(w.ipvs, &foreign, 0, "10.9.0.1", 1);
+	expect_adopted(&w);
+	pass(&w, 2);
+	expect_ipvs(&w, "mark 0x5a000009 wlc: 10.9.0.1:1=1\n" NEW_TAG);
+	fake_ipvs_foreign_flags(w.ipvs, &foreign, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(tags); i++) { /* also without the flag */
 		w.config.mark_tag = tags[i];
 		life_end(&w);
@@ -737,6 +792,22 @@ static void test_other_tag(void **state)
 		w.config.mark_tag = 0x60;
 		restart(&w);
 	}
+	world_close(&w);
+}
+
+/* --cleanup with a third mark finds the mark in use and the one that drains. */
+static void test_cleanup_of_tags(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	tag_change(&w);
+	w.config.mark_tag = 0x70;
+	life_end(&w);
+	life_begin(&w);
+	assert_int_equal(w.plane->ops->cleanup(w.plane, NULL), 0);
+	expect_ipvs(&w, "");
+	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 0);
 	world_close(&w);
 }
 
@@ -808,6 +879,37 @@ static void test_retires(void **state)
 	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000001); /* datagrams may come */
 	assert_false(retires(&w, p, 200));
 	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0);
+	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 0);
+	p->ops->close(p);
+	life_begin(&w);
+	world_close(&w);
+}
+
+/* With another --ipvs-mark, too, rules keep the mark of the connections that are to end. */
+static void test_retires_other_tag(void **state)
+{
+	struct plane *p;
+	struct world w;
+
+	world_open(&w);
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 2, 0);
+	life_end(&w);
+	w.now = now_ns() + NSEC_PER_SEC / 2;
+	w.config.mark_tag = 0x60;
+	w.config.route_table = 77;
+	w.config.rule_priority = 2000;
+	p = retiree(&w);
+	fake_ipvs_writes_reset(w.ipvs);
+	assert_true(retires(&w, p, 0));
+	assert_int_equal(fake_ipvs_writes(w.ipvs), 1); /* weight 0; no rule, no route */
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=0\n");
+	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000001);
+	fake_ipvs_conns(w.ipvs, "10.0.1.1", 0, 0);
+	assert_false(retires(&w, p, 5));
+	expect_ipvs(&w, "");
 	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 0);
 	p->ops->close(p);
 	life_begin(&w);
@@ -1304,6 +1406,7 @@ int main(void)
 		cmocka_unit_test(test_first),
 		cmocka_unit_test(test_one_endpoint),
 		cmocka_unit_test(test_load_in_steps),
+		cmocka_unit_test(test_adopt_in_pieces),
 		cmocka_unit_test(test_local_policy),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_affinity),
@@ -1324,7 +1427,9 @@ int main(void)
 		cmocka_unit_test(test_foreign),
 		cmocka_unit_test(test_leftover),
 		cmocka_unit_test(test_other_tag),
+		cmocka_unit_test(test_cleanup_of_tags),
 		cmocka_unit_test(test_retires),
+		cmocka_unit_test(test_retires_other_tag),
 		cmocka_unit_test(test_retires_not),
 		cmocka_unit_test(test_audit),
 		cmocka_unit_test(test_stale),

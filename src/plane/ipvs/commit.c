@@ -121,7 +121,8 @@ static int services_read(struct ipvs_plane *p, struct err *err)
 
 		if (r < 0)
 			return r;
-		(*each)->is_whole = true;
+		/* Else a loaded service may lack pieces (part_of in plan/rows.h). */
+		(*each)->is_whole |= p->loaded == NULL;
 	}
 	return 0;
 }

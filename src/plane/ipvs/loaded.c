@@ -184,7 +184,7 @@ static void protocol_set(void *arg, enum ipfam fam, const struct nft_tuple *t, u
 {
 	struct ipvs_plane *p = arg;
 	struct ipvs_key key = ipvs_key_mark(fam, mark);
-	struct ipvs_vs *vs = ipvs_mark_id(&p->marks, mark) != 0 ? ipvs_vs_find(p, &key) : NULL;
+	struct ipvs_vs *vs = ipvs_vs_find(p, &key);
 
 	if (vs != NULL)
 		vs->proto = t->proto;

@@ -129,6 +129,14 @@ static void plane_close(struct plane *plane)
 
 /* --- load --- */
 
+int ipvs_marks_read(struct ipvs_plane *p, struct err *err)
+{
+	int n = ipvs_route_config_read(p->route, &p->route_config, err);
+
+	p->marks = p->route_config.marks;
+	return n;
+}
+
 /*
  * Virtual services of an earlier vipd with another --ipvs-mark are vipd's, too. The policy routing
  * rules have that tag until vipd replaces them; then the table stores it for restarts during the
@@ -507,6 +515,34 @@ static uint64_t tick_settings(struct ipvs_plane *p, uint64_t now)
 	return p->routes_at;
 }
 
+static bool has_draining_of(const struct ipvs_plane *p, uint32_t tag)
+{
+	list_for_each (l, &p->draining)
+		if ((list_entry(l, struct ipvs_vs, draining)->key.mark & IPVS_MARK_TAG) == tag)
+			return true;
+	return false;
+}
+
+/* After the sweep all virtual services of an earlier --ipvs-mark drain. */
+static void tick_previous_tag(struct ipvs_plane *p)
+{
+	uint32_t tag = p->previous[IPVS_PREVIOUS_TAG] - 1;
+	struct err err = { 0 };
+
+	if (p->previous[IPVS_PREVIOUS_TAG] == 0 || p->loaded != NULL || has_draining_of(p, tag))
+		return;
+	if (ipvs_sysctls_forget_tag(p, &err) < 0)
+		log_warn(LOG_AREA_PLANE,
+			 "earlier --ipvs-mark 0x%x: not removed from the table: %s; next attempt "
+			 "in 1 s",
+			 tag >> 24, err.text);
+	else
+		log_info(LOG_AREA_PLANE,
+			 "earlier --ipvs-mark 0x%x: its last virtual service is deleted; the mark "
+			 "is free",
+			 tag >> 24);
+}
+
 static uint64_t plane_tick(struct plane *plane, uint64_t now)
 {
 	struct ipvs_plane *p = ipvs_plane_of(plane);
@@ -517,6 +553,7 @@ static uint64_t plane_tick(struct plane *plane, uint64_t now)
 		return now + NSEC_PER_SEC;
 	next = tick_settings(p, now);
 	at = ipvs_drain_tick(p, now);
+	tick_previous_tag(p);
 	/* A backend may start to drain at any time: it is checked a second later. */
 	return at != 0 ? MIN(at, next) : MIN(next, now + NSEC_PER_SEC);
 }
@@ -568,7 +605,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	if (r == 0)
 		r = ipvs_sysctls_load_previous(p, err);
 	if (r == 0)
-		r = previous_tag_read(p, err);
+		r = MIN(ipvs_marks_read(p, err), 0);
 	if (r == 0) /* before IPVS: no more packets are led there */
 		r = ipvs_layout_cleanup(p->layout, err);
 	if (r == 0 && has_ipvs)
@@ -588,7 +625,8 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 
 /*
  * New connections go to the other plane; all services start to drain, UDP services are deleted at
- * once. Nothing happens if nothing leads to IPVS.
+ * once. Nothing happens if nothing leads to IPVS. Rules and routes stay as the earlier process had
+ * configured them: established connections need them.
  */
 static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t now, struct err *err)
 {
@@ -602,6 +640,8 @@ static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t no
 	if (r == -EEXIST || (r == 0 && ipvs_layout_state(p->layout) != IPVS_LAYOUT_PRESENT))
 		return 0;
 	p->config.counting = PLANE_COUNT_NONE;
+	if (r == 0)
+		r = MIN(ipvs_marks_read(p, err), 0);
 	if (r == 0)
 		r = plane_load_all(&p->plane, err);
 	if (r < 0 || p->vss.count == 0)

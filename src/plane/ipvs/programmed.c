@@ -52,10 +52,9 @@ static int read_once(struct ipvs_programmed *ret, struct ipvs_plane *p, struct e
 	int r;
 
 	ipvs_programmed_fini(ret);
-	n_rules = ipvs_route_config_read(p->route, &p->route_config, err);
+	n_rules = ipvs_marks_read(p, err);
 	if (n_rules < 0)
 		return n_rules;
-	p->marks = p->route_config.marks;
 	r = ipvs_layout_load(p->layout, err);
 	ret->exists = r == 0 && ipvs_layout_state(p->layout) == IPVS_LAYOUT_PRESENT;
 	if (r == 0 && ret->exists)

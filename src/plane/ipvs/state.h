@@ -189,6 +189,12 @@ struct ipvs_tuning {
 void ipvs_tuning_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, const struct service *s,
 		      struct str *remark);
 
+/*
+ * Replace the configured mark, routing table and priorities by those of vipd's rules in the kernel.
+ * Returns the number of rules, or -errno.
+ */
+MUST_USE int ipvs_marks_read(struct ipvs_plane *p, struct err *err);
+
 /* CLOCK_BOOTTIME: not settable, and it starts with the kernel, as the state of IPVS does. */
 uint32_t ipvs_now_s(const struct ipvs_plane *p);
 
@@ -318,6 +324,8 @@ MUST_USE int ipvs_sysctls_load_previous(struct ipvs_plane *p, struct err *err);
 MUST_USE int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, struct err *err);
 /* Repair foreign changes. */
 void ipvs_sysctls_watch(struct ipvs_plane *p);
+/* No virtual service of an earlier --ipvs-mark is left: others may use that mark. */
+MUST_USE int ipvs_sysctls_forget_tag(struct ipvs_plane *p, struct err *err);
 /* Restore the previous values that the table has. */
 void ipvs_sysctls_restore(struct ipvs_plane *p);
 

@@ -137,17 +137,15 @@ static void previous_add(struct ipvs_plane *p, uint32_t no, uint32_t value)
 	nft_changes_will(&p->changes, IPFAM_V4, IPVSSET_REMEMBERED, key, data, NULL);
 }
 
-/* Replace `old` in the table by p->previous; 0: there is none. */
-static void previous_replace(struct ipvs_plane *p, uint32_t no, uint32_t old)
+/* Delete a previous value, as it is in the table, from the table. */
+static void previous_del(struct ipvs_plane *p, uint32_t no, uint32_t old)
 {
 	uint8_t key[NFT_KEY_MAX] = { 0 };
 	uint8_t data[NFT_DATA_MAX] = { 0 };
 
 	nft_put_word(key, no);
 	nft_put_word(data, old);
-	if (old != 0)
-		nft_changes_was(&p->changes, IPFAM_V4, IPVSSET_REMEMBERED, key, data, NULL);
-	previous_add(p, no, 0);
+	nft_changes_was(&p->changes, IPFAM_V4, IPVSSET_REMEMBERED, key, data, NULL);
 }
 
 /* --- current values --- */
@@ -239,11 +237,29 @@ static int previous_save(struct ipvs_plane *p, const struct ipvs_timeouts *now,
 		previous_add(p, IPVS_SYSCTLS + 1, now->tcp_fin);
 		previous_add(p, IPVS_SYSCTLS + 2, now->udp);
 	}
-	if (previous[IPVS_PREVIOUS_TAG] != p->previous[IPVS_PREVIOUS_TAG])
-		previous_replace(p, IPVS_PREVIOUS_TAG, previous[IPVS_PREVIOUS_TAG]);
+	if (previous[IPVS_PREVIOUS_TAG] != p->previous[IPVS_PREVIOUS_TAG]) {
+		if (previous[IPVS_PREVIOUS_TAG] != 0)
+			previous_del(p, IPVS_PREVIOUS_TAG, previous[IPVS_PREVIOUS_TAG]);
+		previous_add(p, IPVS_PREVIOUS_TAG, 0);
+	}
 	r = ipvs_transact(p, res, err);
 	nft_changes_reset(&p->changes);
 	return r;
+}
+
+int ipvs_sysctls_forget_tag(struct ipvs_plane *p, struct err *err)
+{
+	struct plane_result res = { 0 };
+	int r;
+
+	nft_changes_reset(&p->changes);
+	previous_del(p, IPVS_PREVIOUS_TAG, p->previous[IPVS_PREVIOUS_TAG]);
+	r = ipvs_transact(p, &res, err);
+	nft_changes_reset(&p->changes);
+	if (r < 0 && r != -ESTALE) /* that: another process deleted it */
+		return r;
+	p->previous[IPVS_PREVIOUS_TAG] = 0;
+	return 0;
 }
 
 int ipvs_sysctls_prepare(struct plane *plane, struct err *err)
