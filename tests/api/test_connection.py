@@ -194,10 +194,16 @@ def test_goaway(api, start, close):
 
 
 def test_few_streams(api, start):
-    """A server that allows fewer streams than there are watches."""
+    """A server that allows fewer streams than there are watches refuses the others: they move to
+    another connection, without a failure."""
     shop(api).set(max_streams=2)
     feed = start().wait_synced().same_as(api)
     feed.wait_healthy()
+    status = feed.status()
+    assert status["connections"] >= 2
+    for r in status["reflectors"].values():
+        assert (r["lists"], r["watches"], r["failures"]) == (1, 1, 0)
+    assert not any("next attempt" in line for line in feed.log), feed.log
 
 
 # ---- several servers

@@ -17,6 +17,7 @@ import urllib.parse
 
 import h2.config
 import h2.connection
+import h2.errors
 import h2.events
 import pytest
 
@@ -1135,6 +1136,25 @@ def test_http2_streams(api):
     client.flush()
     eventually(lambda: not api.watches("nodes"))
     assert len(api.watches("endpointslices")) == 1
+    client.close()
+
+
+def test_too_many_streams(api):
+    """A stream above the maximum is refused; the connection and its other streams go on."""
+    api.set(max_streams=2)
+    client = H2Client(api)
+    streams = [client.request(target(URLS[r], **WATCHLIST))     # before the server's SETTINGS
+               for r in ("endpointslices", "nodes", "services")]
+    event = client.wait(h2.events.StreamReset)
+    assert event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM
+    assert event.stream_id == streams[2]
+    rv = api.put({"kind": "Node", "metadata": {"name": "new"}})
+    event = client.wait(h2.events.DataReceived, streams[1])
+    while b'"%d"' % rv not in event.data:
+        event = client.wait(h2.events.DataReceived, streams[1])
+    client.h2.reset_stream(streams[1])
+    client.wait(h2.events.DataReceived, client.request(target(URLS["services"], **WATCHLIST)))
+    assert len({r["connection"] for r in api.requests()[-3:]}) == 1
     client.close()
 
 

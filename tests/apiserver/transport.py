@@ -35,6 +35,7 @@ REASONS = {100: "Continue", 200: "OK", 201: "Created", 400: "Bad Request", 401: 
            504: "Gateway Timeout"}
 HEAD_MAX = 65536
 BODY_MAX = 64 << 20
+STREAMS_ANY = 1 << 30
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
@@ -392,12 +393,18 @@ class Http2:
         self.going = False
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(
             client_side=False, header_encoding="utf-8", validate_outbound_headers=False))
+        self.max_streams = connection.server.max_streams
+        self._settings(self.max_streams)
+        self.h2.initiate_connection()
+        # h2 closes the connection at a stream too many; _request() refuses the stream.
+        self._settings(STREAMS_ANY)
+        self.flush()
+
+    def _settings(self, max_streams):
         self.h2.local_settings = h2.settings.Settings(client=False, initial_values={
-            h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: connection.server.max_streams,
+            h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: max_streams,
             h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 1 << 20,
             h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: HEAD_MAX})
-        self.h2.initiate_connection()
-        self.flush()
 
     def feed(self, data):
         try:
@@ -434,7 +441,8 @@ class Http2:
         headers = {}
         for name, value in event.headers:
             headers.setdefault(name, value)
-        if self.going:
+        n_open = sum(ex.is_open() for ex in self.streams.values())
+        if self.going or n_open >= self.max_streams:
             self.h2.reset_stream(event.stream_id, h2.errors.ErrorCodes.REFUSED_STREAM)
             return
         headers.setdefault("host", headers.get(":authority", ""))
@@ -528,6 +536,10 @@ class Http2Exchange(Exchange):
             self.finish = False
             conn.end_stream(self.stream)
         return moved > 0
+
+    def is_open(self):
+        """Neither reset nor ended by a frame to the client."""
+        return not self.gone and (self.finish or not self.ended)
 
     def _take(self, room):
         """The next bytes for one frame: small writes are not joined, so that each event is a
