@@ -3,7 +3,7 @@
  * ctl/diff - compares the desired frontends with the programmed ones.
  *
  *     diff_want(&d, rows)        the items of /v1/rows
- *     diff_hold(&d, text)        lines of the kernel (plane/nft/held.h)
+ *     diff_hold(&d, text)        lines of the kernel (plane/nft/programmed.h)
  *     diff_compare(&d)
  *     diff_print(&out, &d, ...)
  *

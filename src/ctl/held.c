@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "plane/ipvs/programmed.h"
-#include "plane/nft/held.h"
+#include "plane/nft/programmed.h"
 
 static int ipvs_read(struct held *ret, struct err *err)
 {
@@ -31,7 +31,7 @@ int held_read(struct held *ret, const char *plane, struct err *err)
 	*ret = (struct held){ 0 };
 	if (is_ipvs)
 		return ipvs_read(ret, err);
-	r = nft_held_text(&ret->text, err);
+	r = nft_programmed_text(&ret->text, err);
 	if (r < 0 || plane != NULL)
 		return r;
 	r = ipvs_programmed_exists(err);

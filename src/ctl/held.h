@@ -10,7 +10,7 @@
 /* Zeroed memory is empty. */
 struct held {
 	bool is_ipvs;       /* else nftables */
-	struct str text;    /* a line a frontend: plane/nft/held.h, plane/ipvs/programmed.h */
+	struct str text;    /* a line a frontend: plane/nft/programmed.h, plane/ipvs/programmed.h */
 	struct str routing; /* of the ipvs plane: rules and routes that are there, and all */
 	struct str routing_want;
 };

@@ -5,16 +5,16 @@
 
 #include "nft/decode.h"
 
-void nft_counters_init(struct nft_counters_query *a, size_t max)
+void plane_counters_init(struct plane_counters_query *a, size_t max)
 {
-	*a = (struct nft_counters_query){ .keys = xreallocarray(NULL, max, NFT_KEY_MAX),
-					  .of = xreallocarray(NULL, max, sizeof(size_t)),
-					  .data = xreallocarray(NULL, max, NFT_DATA_MAX),
-					  .found = xreallocarray(NULL, max, 1),
-					  .packets = xreallocarray(NULL, max, sizeof(uint64_t)) };
+	*a = (struct plane_counters_query){ .keys = xreallocarray(NULL, max, NFT_KEY_MAX),
+					    .of = xreallocarray(NULL, max, sizeof(size_t)),
+					    .data = xreallocarray(NULL, max, NFT_DATA_MAX),
+					    .found = xreallocarray(NULL, max, 1),
+					    .packets = xreallocarray(NULL, max, sizeof(uint64_t)) };
 }
 
-void nft_counters_fini(struct nft_counters_query *a)
+void plane_counters_fini(struct plane_counters_query *a)
 {
 	free(a->keys);
 	free(a->of);
@@ -23,15 +23,15 @@ void nft_counters_fini(struct nft_counters_query *a)
 	free(a->packets);
 }
 
-void nft_counters_begin(struct nft_counters_query *a, const struct nft_table_ref *table,
-			enum nft_set_id set)
+void plane_counters_begin(struct plane_counters_query *a, const struct nft_table_ref *table,
+			  enum nft_set_id set)
 {
 	a->table = *table;
 	a->set = set;
 	a->n = 0;
 }
 
-void nft_counters_add(struct nft_counters_query *a, const uint8_t *key, size_t of)
+void plane_counters_add(struct plane_counters_query *a, const uint8_t *key, size_t of)
 {
 	size_t len = nft_key_len(a->set, a->table.fam);
 
@@ -39,22 +39,22 @@ void nft_counters_add(struct nft_counters_query *a, const uint8_t *key, size_t o
 	a->of[a->n++] = of;
 }
 
-int nft_counters_read(struct nft_counters_query *a, struct nl_sock *nl, struct err *err)
+int plane_counters_read(struct plane_counters_query *a, struct nl_sock *nl, struct err *err)
 {
 	return a->n == 0 ? 0
 			 : nft_elems_count(nl, &a->table, a->set, a->keys, a->n, a->data, a->found,
 					   a->packets, err);
 }
 
-struct plane_count nft_counters_result(const struct nft_counters_query *a, size_t i)
+struct plane_count plane_counters_result(const struct plane_counters_query *a, size_t i)
 {
 	return (struct plane_count){ .is_known = a->found[i] != 0,
 				     .packets = a->found[i] != 0 ? a->packets[i] : 0 };
 }
 
-int nft_counters_frontends(struct nft_counters_query *a, struct nl_sock *nl,
-			   const struct plan_frontend *v, size_t n, struct plane_count *ret,
-			   struct err *err)
+int plane_counters_frontends(struct plane_counters_query *a, struct nl_sock *nl,
+			     const struct plan_frontend *v, size_t n, struct plane_count *ret,
+			     struct err *err)
 {
 	int r;
 
@@ -63,10 +63,10 @@ int nft_counters_frontends(struct nft_counters_query *a, struct nl_sock *nl,
 
 		nft_key_tuple(key, &v[i].addr, v[i].proto, v[i].port);
 		if (ip_fam(&v[i].addr) == a->table.fam)
-			nft_counters_add(a, key, i);
+			plane_counters_add(a, key, i);
 	}
-	r = nft_counters_read(a, nl, err);
+	r = plane_counters_read(a, nl, err);
 	for (size_t i = 0; i < a->n && r == 0; i++)
-		ret[a->of[i]] = nft_counters_result(a, i);
+		ret[a->of[i]] = plane_counters_result(a, i);
 	return r;
 }

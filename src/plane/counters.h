@@ -11,7 +11,7 @@
 #include "nft/elem.h"
 #include "plane/plane.h"
 
-struct nft_counters_query {
+struct plane_counters_query {
 	struct nft_table_ref table;
 	enum nft_set_id set;
 	uint8_t *keys;
@@ -23,17 +23,18 @@ struct nft_counters_query {
 };
 
 /* At most `max` keys a set. */
-void nft_counters_init(struct nft_counters_query *a, size_t max);
-void nft_counters_fini(struct nft_counters_query *a);
-void nft_counters_begin(struct nft_counters_query *a, const struct nft_table_ref *table,
-			enum nft_set_id set);
-void nft_counters_add(struct nft_counters_query *a, const uint8_t *key, size_t of);
+void plane_counters_init(struct plane_counters_query *a, size_t max);
+void plane_counters_fini(struct plane_counters_query *a);
+void plane_counters_begin(struct plane_counters_query *a, const struct nft_table_ref *table,
+			  enum nft_set_id set);
+void plane_counters_add(struct plane_counters_query *a, const uint8_t *key, size_t of);
 /* Read the counters of all keys. Errors as nft_elems_count(). */
-MUST_USE int nft_counters_read(struct nft_counters_query *a, struct nl_sock *nl, struct err *err);
+MUST_USE int plane_counters_read(struct plane_counters_query *a, struct nl_sock *nl,
+				 struct err *err);
 /* Counter of key i. */
-struct plane_count nft_counters_result(const struct nft_counters_query *a, size_t i);
+struct plane_count plane_counters_result(const struct plane_counters_query *a, size_t i);
 
 /* Read the counters of frontends in `v` that have the table's family into `ret`. */
-MUST_USE int nft_counters_frontends(struct nft_counters_query *a, struct nl_sock *nl,
-				    const struct plan_frontend *v, size_t n,
-				    struct plane_count *ret, struct err *err);
+MUST_USE int plane_counters_frontends(struct plane_counters_query *a, struct nl_sock *nl,
+				      const struct plan_frontend *v, size_t n,
+				      struct plane_count *ret, struct err *err);

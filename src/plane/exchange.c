@@ -58,10 +58,10 @@ static int read_set(struct nft_changes *c, struct nl_sock *query, const struct n
 	return r;
 }
 
-int nft_changes_read(struct nft_changes *c, struct nl_sock *query,
-		     const struct nft_table_ref tables[IPFAM_N],
-		     void (*seen)(void *arg, const struct nft_change *ch), void *arg,
-		     struct err *err)
+int plane_changes_read(struct nft_changes *c, struct nl_sock *query,
+		       const struct nft_table_ref tables[IPFAM_N],
+		       void (*seen)(void *arg, const struct nft_change *ch), void *arg,
+		       struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (int set = 0; set < NFTSET_END; set++) {
@@ -139,7 +139,7 @@ static int refusal(const struct nl_batch *b, const struct nft_table_ref tables[I
 	return name_element(ch, &tables[ch->fam], r, err);
 }
 
-void nft_rejection_blame(struct plane_result *res, const struct plan_op *ops, size_t n)
+void plane_rejection_blame(struct plane_result *res, const struct plan_op *ops, size_t n)
 {
 	if (res->culprit != NULL || n == 0)
 		return;
@@ -170,9 +170,9 @@ static void write_all(struct nft_elem_writer *w, const struct nft_changes *c, en
 		}
 }
 
-int nft_changes_send(const struct nft_changes *c, struct nl_batch **batch, struct nl_sock *cmd,
-		     const struct nft_table_ref tables[IPFAM_N], struct plane *plane,
-		     struct plane_result *res, struct err *err)
+int plane_changes_send(const struct nft_changes *c, struct nl_batch **batch, struct nl_sock *cmd,
+		       const struct nft_table_ref tables[IPFAM_N], struct plane *plane,
+		       struct plane_result *res, struct err *err)
 {
 	struct nft_elem_writer w = { .batch = *batch };
 	uint64_t began;
@@ -204,7 +204,7 @@ int nft_changes_send(const struct nft_changes *c, struct nl_batch **batch, struc
 	return r;
 }
 
-bool nft_watch_touches(const struct nft_watch *w, const struct plan_rows *rows)
+bool plane_watch_touches(const struct nft_watch *w, const struct plan_rows *rows)
 {
 	vec_for_each (f, &rows->frontends)
 		if (nft_watch_touches_addr(w, ip_fam(&f->addr), f->addr.bytes))

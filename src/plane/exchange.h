@@ -20,10 +20,10 @@ struct nl_sock;
  * Read the programmed state, `held`, of each change with needs_look, and pass the change to `seen`
  * (may be NULL). Errors as nft_elems_get().
  */
-MUST_USE int nft_changes_read(struct nft_changes *c, struct nl_sock *query,
-			      const struct nft_table_ref tables[IPFAM_N],
-			      void (*seen)(void *arg, const struct nft_change *ch), void *arg,
-			      struct err *err);
+MUST_USE int plane_changes_read(struct nft_changes *c, struct nl_sock *query,
+				const struct nft_table_ref tables[IPFAM_N],
+				void (*seen)(void *arg, const struct nft_change *ch), void *arg,
+				struct err *err);
 
 /*
  *  Send the difference between desired and programmed, deletions first, in one transaction. Returns
@@ -35,18 +35,18 @@ MUST_USE int nft_changes_read(struct nft_changes *c, struct nl_sock *query,
  *  (-ENOTRECOVERABLE). `err` names the element as nft prints it, after the family of its table;
  *  res->culprit is its service.
  */
-MUST_USE int nft_changes_send(const struct nft_changes *c, struct nl_batch **batch,
-			      struct nl_sock *cmd, const struct nft_table_ref tables[IPFAM_N],
-			      struct plane *plane, struct plane_result *res, struct err *err);
+MUST_USE int plane_changes_send(const struct nft_changes *c, struct nl_batch **batch,
+				struct nl_sock *cmd, const struct nft_table_ref tables[IPFAM_N],
+				struct plane *plane, struct plane_result *res, struct err *err);
 
 /* Did the kernel reject a change? Else it lost the answer, or its state differs. */
-static inline bool nft_is_rejection(int r)
+static inline bool plane_is_rejection(int r)
 {
 	return r < 0 && r != -EBUSY && r != -ENOTRECOVERABLE && r != -ESTALE;
 }
 
 /* Can a change that `w` recorded concern these rows? */
-bool nft_watch_touches(const struct nft_watch *w, const struct plan_rows *rows);
+bool plane_watch_touches(const struct nft_watch *w, const struct plan_rows *rows);
 
 /* A rejection without a culprit is due to the service of the commit, if there is only one. */
-void nft_rejection_blame(struct plane_result *res, const struct plan_op *ops, size_t n);
+void plane_rejection_blame(struct plane_result *res, const struct plan_op *ops, size_t n);

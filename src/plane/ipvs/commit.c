@@ -47,7 +47,7 @@ int ipvs_changes_read(struct ipvs_plane *p, struct err *err)
 	struct nft_table_ref tables[IPFAM_N];
 
 	tables_of(tables);
-	return nft_changes_read(&p->changes, p->query, tables, seen, p, err);
+	return plane_changes_read(&p->changes, p->query, tables, seen, p, err);
 }
 
 /* A frontend may have elements of an earlier target. */
@@ -135,7 +135,7 @@ int ipvs_transact(struct ipvs_plane *p, struct plane_result *res, struct err *er
 	int r;
 
 	tables_of(tables);
-	r = nft_changes_send(&p->changes, &p->batch, p->cmd, tables, &p->plane, res, err);
+	r = plane_changes_send(&p->changes, &p->batch, p->cmd, tables, &p->plane, res, err);
 	if (r > 0)
 		ipvs_committed(p, 1);
 	return MIN(r, 0);
@@ -173,14 +173,14 @@ static int failed(struct ipvs_plane *p, const struct plan_op *ops, size_t n, int
 		  enum plane_commit_mode mode, struct plane_result *res)
 {
 	/* A commit that has read the kernel state and gets -ESTALE is not repeated. */
-	bool is_rejected = nft_is_rejection(r) || (r == -ESTALE && mode == PLANE_COMMIT_VERIFY);
+	bool is_rejected = plane_is_rejection(r) || (r == -ESTALE && mode == PLANE_COMMIT_VERIFY);
 
 	if (is_rejected) {
-		nft_rejection_blame(res, ops, n);
+		plane_rejection_blame(res, ops, n);
 		if (p->loaded != NULL)
 			keep_rejected(p);
 	}
-	ipvs_servers_undo(p, is_rejected);
+	ipvs_ops_undo(p, is_rejected);
 	return r;
 }
 
@@ -223,7 +223,7 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	if (r == 0 && mode != PLANE_COMMIT_NORMAL)
 		r = services_read(p, err);
 	if (r == 0)
-		r = ipvs_servers_add(p, res, err);
+		r = ipvs_ops_add(p, res, err);
 	if (r == 0)
 		r = ipvs_transact(p, res, err);
 	if (r < 0)
@@ -235,8 +235,8 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		applied(p);
 		remarks_log(p, ops, n);
 	}
-	r = ipvs_servers_remove(p, res, err);
-	ipvs_servers_done(p);
+	r = ipvs_ops_remove(p, res, err);
+	ipvs_ops_done(p);
 	/* nf_tables is up to date: the next load finds what is left in IPVS. */
 	return r < 0 ? -EBUSY : 0;
 }

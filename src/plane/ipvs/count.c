@@ -53,7 +53,7 @@ static uint32_t pool_mark(const struct ipvs_plane *p, enum ipfam fam, uint32_t i
 					    : ipvs_mark_pool(&p->marks, id, PLAN_SCOPE_CLUSTER);
 }
 
-static int slots_read(const struct ipvs_plane *p, struct nft_counters_query *a,
+static int slots_read(const struct ipvs_plane *p, struct plane_counters_query *a,
 		      const struct asked *q, struct err *err)
 {
 	const struct plane_slot *v = q->slots;
@@ -67,18 +67,18 @@ static int slots_read(const struct ipvs_plane *p, struct nft_counters_query *a,
 		if (ip_fam(&v[i].addr) != fam)
 			continue;
 		nft_key_reached(key, pool_mark(p, fam, v[i].pool_id), &v[i].addr, v[i].port);
-		nft_counters_add(a, key, i);
+		plane_counters_add(a, key, i);
 	}
-	r = nft_counters_read(a, p->query, err);
+	r = plane_counters_read(a, p->query, err);
 	for (size_t i = 0; i < a->n && r == 0; i++)
-		q->ret[a->of[i]] = nft_counters_result(a, i);
+		q->ret[a->of[i]] = plane_counters_result(a, i);
 	return r;
 }
 
 static int ask(const struct ipvs_plane *p, enum nft_set_id set, const struct asked *q,
 	       struct err *err)
 {
-	struct nft_counters_query a;
+	struct plane_counters_query a;
 	int r;
 
 	memset(q->ret, 0, q->n * sizeof(*q->ret));
@@ -87,16 +87,16 @@ static int ask(const struct ipvs_plane *p, enum nft_set_id set, const struct ask
 	r = is_in_force(p, err);
 	if (r < 0)
 		return r;
-	nft_counters_init(&a, q->n);
+	plane_counters_init(&a, q->n);
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
 		struct nft_table_ref table = ipvs_table(fam);
 
-		nft_counters_begin(&a, &table, set);
-		r = q->frontends != NULL
-			    ? nft_counters_frontends(&a, p->query, q->frontends, q->n, q->ret, err)
-			    : slots_read(p, &a, q, err);
+		plane_counters_begin(&a, &table, set);
+		r = q->frontends != NULL ? plane_counters_frontends(&a, p->query, q->frontends,
+								    q->n, q->ret, err)
+					 : slots_read(p, &a, q, err);
 	}
-	nft_counters_fini(&a);
+	plane_counters_fini(&a);
 	return r;
 }
 

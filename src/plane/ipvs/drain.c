@@ -194,7 +194,7 @@ static int vs_check(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, st
 	list_del(&vs->draining);
 	ipvs_vs_touch(p, vs, NULL);
 	ipvs_drain_watch(p, vs);
-	ipvs_servers_done(p);
+	ipvs_ops_done(p);
 	return r;
 }
 

@@ -364,7 +364,7 @@ static int sweep_set(struct ipvs_plane *p, enum ipfam fam, enum nft_set_id set,
 }
 
 /* Start to drain services and destinations of vipd that are not desired. */
-static int sweep_servers(struct ipvs_plane *p, struct plane_result *res, struct err *err)
+static int sweep_services(struct ipvs_plane *p, struct plane_result *res, struct err *err)
 {
 	int r;
 
@@ -376,8 +376,8 @@ static int sweep_servers(struct ipvs_plane *p, struct plane_result *res, struct 
 		ipvs_vs_touch(p, vs, NULL);
 		vs->is_whole = true;
 	}
-	r = ipvs_servers_remove(p, res, err);
-	ipvs_servers_done(p);
+	r = ipvs_ops_remove(p, res, err);
+	ipvs_ops_done(p);
 	return r;
 }
 
@@ -396,7 +396,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 		r = sweep_batch(p, res, err);
 	nft_changes_reset(&p->changes);
 	if (r == 0)
-		r = sweep_servers(p, res, err);
+		r = sweep_services(p, res, err);
 	if (r < 0)
 		return r;
 	ipvs_loaded_ids_release(p->loaded);
@@ -485,7 +485,7 @@ static int plane_check(struct plane *plane, struct err *err)
 
 static bool plane_touched(const struct plane *plane, const struct plan_rows *rows)
 {
-	return nft_watch_touches(&((const struct ipvs_plane *)plane)->watch, rows);
+	return plane_watch_touches(&((const struct ipvs_plane *)plane)->watch, rows);
 }
 
 /* --- tick --- */
@@ -560,7 +560,7 @@ static uint64_t plane_tick(struct plane *plane, uint64_t now)
 
 /* --- cleanup --- */
 
-static int servers_cleanup(struct ipvs_plane *p, struct err *err)
+static int services_cleanup(struct ipvs_plane *p, struct err *err)
 {
 	struct plane_result res = { 0 };
 	int r = ipvs_vss_list(p, &p->load.services, err);
@@ -609,7 +609,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	if (r == 0) /* before IPVS: no more packets are led there */
 		r = ipvs_layout_cleanup(p->layout, err);
 	if (r == 0 && has_ipvs)
-		r = servers_cleanup(p, err);
+		r = services_cleanup(p, err);
 	if (r == 0)
 		r = ipvs_route_cleanup(p->route, err);
 	return r;
@@ -650,7 +650,7 @@ static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t no
 	has_datagrams = ipvs_loaded_has_protocol(p->loaded, L4PROTO_UDP);
 	r = plane_env(&p->plane, m, &res, err);
 	if (r == 0)
-		r = sweep_servers(p, &res, err);
+		r = sweep_services(p, &res, err);
 	ipvs_loaded_close(p->loaded);
 	p->loaded = NULL;
 	p->retire_until = has_datagrams ? now + RETIRE_MIN_NS : now;

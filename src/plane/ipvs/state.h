@@ -228,19 +228,19 @@ MUST_USE int ipvs_translate(struct ipvs_plane *p, const struct plan_op *ops, siz
 /* Make a service part of the commit under way: save its state for the undo. */
 void ipvs_vs_touch(struct ipvs_plane *p, struct ipvs_vs *vs, struct svc *svc);
 
-/* --- servers.c: operations on IPVS --- */
+/* --- ops.c: operations on IPVS --- */
 
 /* Program desired services and destinations. On failure `culprit` is the rejected service. */
-MUST_USE int ipvs_servers_add(struct ipvs_plane *p, struct plane_result *res, struct err *err);
+MUST_USE int ipvs_ops_add(struct ipvs_plane *p, struct plane_result *res, struct err *err);
 /* Start to drain programmed services and destinations that are not desired. */
-MUST_USE int ipvs_servers_remove(struct ipvs_plane *p, struct plane_result *res, struct err *err);
+MUST_USE int ipvs_ops_remove(struct ipvs_plane *p, struct plane_result *res, struct err *err);
 /*
  * The commit failed: restore the desired state, delete what was added. `is_rejected`: in the loaded
  * phase sweep() keeps what the kernel has of these services.
  */
-void ipvs_servers_undo(struct ipvs_plane *p, bool is_rejected);
+void ipvs_ops_undo(struct ipvs_plane *p, bool is_rejected);
 /* End of a commit. */
-void ipvs_servers_done(struct ipvs_plane *p);
+void ipvs_ops_done(struct ipvs_plane *p);
 /* Send p->ops and record their results. */
 MUST_USE int ipvs_ops_send(struct ipvs_plane *p, struct plane_result *res, struct err *err);
 void ipvs_op_dest(struct ipvs_plane *p, enum ipvs_cmd cmd, struct ipvs_vs *vs,

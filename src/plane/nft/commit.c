@@ -52,7 +52,7 @@ static int nft_changes_look(struct nft_plane *p, struct err *err)
 	struct nft_table_ref tables[IPFAM_N];
 
 	tables_of(p, tables);
-	return nft_changes_read(&p->changes, p->query, tables, seen, p, err);
+	return plane_changes_read(&p->changes, p->query, tables, seen, p, err);
 }
 
 /* --- settling --- */
@@ -285,7 +285,7 @@ static int nft_transact(struct nft_plane *p, struct plane_result *res, struct er
 	int r;
 
 	tables_of(p, tables);
-	r = nft_changes_send(&p->changes, &p->batch, p->cmd, tables, &p->plane, res, err);
+	r = plane_changes_send(&p->changes, &p->batch, p->cmd, tables, &p->plane, res, err);
 	if (r > 0)
 		nft_plane_committed(p, 1);
 	return MIN(r, 0);
@@ -416,8 +416,8 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		return 0;
 	}
 	/* A commit that has read the kernel and still finds another state is not repeated. */
-	if (nft_is_rejection(r) || (r == -ESTALE && mode == PLANE_COMMIT_VERIFY)) {
-		nft_rejection_blame(res, ops, n);
+	if (plane_is_rejection(r) || (r == -ESTALE && mode == PLANE_COMMIT_VERIFY)) {
+		plane_rejection_blame(res, ops, n);
 		if (p->loaded != NULL)
 			keep_refused(p);
 	}

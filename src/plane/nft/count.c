@@ -53,7 +53,7 @@ int nft_count_frontends(const struct plane *plane, enum plane_frontend_counter w
 {
 	enum nft_set_id set = which == PLANE_FRONTEND_CONNECTIONS ? NFTSET_COUNTED : NFTSET_REFUSED;
 	const struct nft_plane *p = (const struct nft_plane *)plane;
-	struct nft_counters_query a;
+	struct plane_counters_query a;
 	int r = 0;
 
 	memset(ret, 0, n * sizeof(*ret));
@@ -61,16 +61,16 @@ int nft_count_frontends(const struct plane *plane, enum plane_frontend_counter w
 		return 0;
 	if (!is_in_force(p))
 		return err_set(err, -EAGAIN, "no layout in force");
-	nft_counters_init(&a, n);
+	plane_counters_init(&a, n);
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
 		struct nft_table_ref table = nft_plane_table(p, fam);
 
 		if (!is_read(p, fam))
 			continue;
-		nft_counters_begin(&a, &table, set);
-		r = nft_counters_frontends(&a, p->query, v, n, ret, err);
+		plane_counters_begin(&a, &table, set);
+		r = plane_counters_frontends(&a, p->query, v, n, ret, err);
 	}
-	nft_counters_fini(&a);
+	plane_counters_fini(&a);
 	return r;
 }
 
@@ -85,7 +85,7 @@ static enum nft_set_id slot_key(uint8_t key[static NFT_KEY_MAX], const struct pl
 	return NFTSET_AFF_ENDPOINTS;
 }
 
-static int slots_ask(const struct nft_plane *p, struct nft_counters_query *a,
+static int slots_ask(const struct nft_plane *p, struct plane_counters_query *a,
 		     const struct plane_slot *v, size_t n, struct plane_count *ret, struct err *err)
 {
 	size_t len = nft_data_len(a->set, a->table.fam);
@@ -96,13 +96,13 @@ static int slots_ask(const struct nft_plane *p, struct nft_counters_query *a,
 		uint8_t key[NFT_KEY_MAX];
 
 		if (ip_fam(&v[i].addr) == a->table.fam && slot_key(key, &v[i]) == a->set)
-			nft_counters_add(a, key, i);
+			plane_counters_add(a, key, i);
 	}
-	r = nft_counters_read(a, p->query, err);
+	r = plane_counters_read(a, p->query, err);
 	for (size_t i = 0; i < a->n && r == 0; i++) {
 		nft_data_endpoint(buf, &v[a->of[i]].addr, v[a->of[i]].port);
 		if (a->found[i] && memcmp(a->data + i * len, buf, len) == 0)
-			ret[a->of[i]] = nft_counters_result(a, i);
+			ret[a->of[i]] = plane_counters_result(a, i);
 	}
 	return r;
 }
@@ -112,7 +112,7 @@ int nft_count_slots(const struct plane *plane, const struct plane_slot *v, size_
 {
 	static const enum nft_set_id sets[] = { NFTSET_ENDPOINTS, NFTSET_AFF_ENDPOINTS };
 	const struct nft_plane *p = (const struct nft_plane *)plane;
-	struct nft_counters_query a;
+	struct plane_counters_query a;
 	int r = 0;
 
 	memset(ret, 0, n * sizeof(*ret));
@@ -120,14 +120,14 @@ int nft_count_slots(const struct plane *plane, const struct plane_slot *v, size_
 		return 0;
 	if (!is_in_force(p))
 		return err_set(err, -EAGAIN, "no layout in force");
-	nft_counters_init(&a, n);
+	plane_counters_init(&a, n);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (size_t i = 0; i < ARRAY_SIZE(sets) && is_read(p, fam) && r == 0; i++) {
 			struct nft_table_ref table = nft_plane_table(p, fam);
 
-			nft_counters_begin(&a, &table, sets[i]);
+			plane_counters_begin(&a, &table, sets[i]);
 			r = slots_ask(p, &a, v, n, ret, err);
 		}
-	nft_counters_fini(&a);
+	plane_counters_fini(&a);
 	return r;
 }

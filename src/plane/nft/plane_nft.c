@@ -629,7 +629,7 @@ static int plane_check(struct plane *plane, struct err *err)
 
 static bool plane_touched(const struct plane *plane, const struct plan_rows *rows)
 {
-	return nft_watch_touches(&((const struct nft_plane *)plane)->watch, rows);
+	return plane_watch_touches(&((const struct nft_plane *)plane)->watch, rows);
 }
 
 /* --- cleanup --- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/held - frontends in the kernel as text, without a running vipd.
+ * plane/nft/programmed - frontends in the kernel as text, without a running vipd.
  *
  * Reads the tables of this network namespace over sockets of its own; writes nothing.
  */
@@ -15,4 +15,4 @@
  *   -EAGAIN     other processes changed the tables during each attempt
  *   -EPERM, -EOPNOTSUPP     `err` says what is missing
  */
-MUST_USE int nft_held_text(struct str *out, struct err *err);
+MUST_USE int nft_programmed_text(struct str *out, struct err *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- *  plane/ipvs/servers - the difference between desired and programmed, as operations on IPVS.
+ *  plane/ipvs/ops - the difference between desired and programmed, as operations on IPVS.
  *
  *  A commit compares only what it touched: destinations in its journal, and all destinations of a
  *  service that is_whole. Each acknowledged operation is recorded at once: the programmed state is
@@ -345,7 +345,7 @@ static int additions_send(struct ipvs_plane *p, struct plane_result *res, struct
 	}
 }
 
-int ipvs_servers_add(struct ipvs_plane *p, struct plane_result *res, struct err *err)
+int ipvs_ops_add(struct ipvs_plane *p, struct plane_result *res, struct err *err)
 {
 	uint64_t began = now_ns();
 	int r;
@@ -382,7 +382,7 @@ static void vs_remove(struct ipvs_plane *p, struct ipvs_vs *vs)
 	ipvs_drain_watch(p, vs);
 }
 
-int ipvs_servers_remove(struct ipvs_plane *p, struct plane_result *res, struct err *err)
+int ipvs_ops_remove(struct ipvs_plane *p, struct plane_result *res, struct err *err)
 {
 	vec_clear(&p->ops);
 	vec_for_each (each, &p->touched)
@@ -444,7 +444,7 @@ static void additions_withdraw(struct ipvs_plane *p, struct ipvs_vs *vs)
 		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);
 }
 
-void ipvs_servers_undo(struct ipvs_plane *p, bool is_rejected)
+void ipvs_ops_undo(struct ipvs_plane *p, bool is_rejected)
 {
 	struct plane_result res = { 0 };
 	struct err err = { 0 };
@@ -465,7 +465,7 @@ void ipvs_servers_undo(struct ipvs_plane *p, bool is_rejected)
 	if (ipvs_ops_send(p, &res, &err) < 0)
 		log_warn(LOG_AREA_PLANE, "IPVS: not undone: %s; repaired by the next audit",
 			 err.text);
-	ipvs_servers_done(p);
+	ipvs_ops_done(p);
 }
 
 static void dests_drop(struct ipvs_vs *vs)
@@ -482,7 +482,7 @@ static void dests_drop(struct ipvs_vs *vs)
 	vs->dests.n = kept;
 }
 
-void ipvs_servers_done(struct ipvs_plane *p)
+void ipvs_ops_done(struct ipvs_plane *p)
 {
 	vec_for_each (each, &p->touched) {
 		struct ipvs_vs *vs = *each;

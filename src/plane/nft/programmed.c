@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plane/nft/held - the copy that adoption makes, read for its own sake. */
-#include "plane/nft/held.h"
+/* plane/nft/programmed - the copy that adoption makes, read for its own sake. */
+#include "plane/nft/programmed.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static int held_read(struct nft_loaded *h, struct nl_sock *nl, struct nft_watch 
 	return nft_watch_load_end(watch, err);
 }
 
-int nft_held_text(struct str *out, struct err *err)
+int nft_programmed_text(struct str *out, struct err *err)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
 	AUTO(nl_sock_close) struct nl_sock *watch_nl = NULL;
