@@ -231,6 +231,14 @@ static void change_done(struct http_reply *reply, struct drains *d, const struct
 	drains_print(reply, d, *problem != '\0' ? problem : NULL);
 }
 
+/* A pod with several addresses may be drained in part: the file and the sync have to follow. */
+static void limit_reached(struct http_reply *reply, struct drains *d)
+{
+	(void)!file_write(d);
+	d->changed(d->arg);
+	http_reply_error(reply, 503, "no more than %d endpoints can be drained", MODEL_DRAINS_MAX);
+}
+
 static void change_perform(struct http_reply *reply, struct drains *d, const struct change *c)
 {
 	const struct svc *svc = model_find_text(d->model, c->ns, c->name);
@@ -243,8 +251,7 @@ static void change_perform(struct http_reply *reply, struct drains *d, const str
 	n = c->is_drain ? endpoints_drain(d, svc, c->endpoint)
 			: endpoints_undrain(d, c->ns, c->name, c->endpoint);
 	if (n < 0)
-		http_reply_error(reply, 503, "no more than %d endpoints can be drained",
-				 MODEL_DRAINS_MAX);
+		limit_reached(reply, d);
 	else if (n == 0)
 		http_reply_error(reply, 404, "%.64s/%.64s has no %sendpoint '%.64s'", c->ns,
 				 c->name, c->is_drain ? "" : "drained ", c->endpoint);

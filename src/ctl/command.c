@@ -214,7 +214,7 @@ static const struct cli_command commands[] = {
 	  "  warnings, 2 with errors.\n",
 	  .run = run_doctor },
 	{ "log", "[AREA LEVEL]", "show or change vipd's log levels", "",
-	  "  AREA is a listed area, or all; LEVEL is error, warn, notice, info or debug. HELD-BACK\n"
+	  "  AREA is a listed area, or all; LEVEL is error, warn, notice, info or debug. SUPPRESSED\n"
 	  "  counts suppressed repetitions of lines. At the next start the flags apply again (-v,\n"
 	  "  --vmodule, --log-level).\n",
 	  .run = run_log },
@@ -356,14 +356,48 @@ static int command_unknown(const char *name)
 	return usage("unknown command '%s'", name);
 }
 
+static bool is_given(const struct words *words, const char *name)
+{
+	return words->is_given[cli_find(&vipctl, name, strlen(name)) - options];
+}
+
+/* Options without effect unless another option is given, or where it is given. */
+static int pairs_check(const struct words *words, const struct cli_command *cmd)
+{
+	static const struct {
+		const char *command;
+		const char *option;
+		const char *other;
+		bool is_required;
+	} pairs[] = {
+		{ "svc", "namespace", "kernel", false },
+		{ "svc", "state", "kernel", false },
+		{ "svc", "plane", "kernel", true },
+		{ "dump", "namespace", "bundle", false },
+		{ "dump", "plane", "bundle", true },
+		{ "diff", "node", "manifests", true },
+		{ "diff", "nodeport-addresses", "manifests", true },
+		{ "diff", "ipvs-scheduler", "manifests", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)
+		if (strcmp(pairs[i].command, cmd->name) == 0 && is_given(words, pairs[i].option) &&
+		    is_given(words, pairs[i].other) != pairs[i].is_required)
+			return usage("--%s %s --%s", pairs[i].option,
+				     pairs[i].is_required ? "requires" : "excludes",
+				     pairs[i].other);
+	return 0;
+}
+
 static int options_check(const struct words *words, const struct cli_command *cmd)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
 		if (words->is_given[i] && !cli_takes(cmd, &options[i]))
 			return usage("%s does not take --%s", cmd->name, options[i].name);
-	if (line.run.output == OUTPUT_NAME && strcmp(cmd->name, "svc") != 0)
-		return usage("%s does not take -o name", cmd->name);
-	return 0;
+	if (line.run.output == OUTPUT_NAME && (strcmp(cmd->name, "svc") != 0 || line.run.is_kernel))
+		return usage("%s%s does not take -o name", cmd->name,
+			     line.run.is_kernel ? " --kernel" : "");
+	return pairs_check(words, cmd);
 }
 
 /* Until interrupted, or until standard output is closed. */

@@ -33,7 +33,7 @@ static void item_pending(struct diff *d, const json_t *item)
 		return;
 	str_printf(&text, "%s/%s", value_text(item, "namespace"), value_text(item, "name"));
 	if (value_has(item, "rejected"))
-		str_printf(&text, " refused: %s", value_text(item, "rejected"));
+		str_printf(&text, " rejected: %s", value_text(item, "rejected"));
 	else
 		str_puts(&text, " pending");
 	*vec_push(&d->pending) = text.text;
@@ -118,7 +118,7 @@ static bool has_backend(const char *text, const char *name, size_t len)
 
 static bool is_leaving(const char *word, size_t len, const char *want)
 {
-	if (begins(word, len, "leaving="))
+	if (begins(word, len, "draining="))
 		return true;
 	return len > 2 && strncmp(word + len - 2, "=0", 2) == 0 &&
 	       !has_backend(want, word, len - 2);

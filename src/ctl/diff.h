@@ -9,7 +9,7 @@
  *
  * Pure. A line is "ADDRESS:PORT/PROTOCOL TARGET"; lines with equal keys are compared word by word,
  * except "cluster-ip", which belongs to the address. On the ipvs plane draining backends are no
- * difference ("leaving=ADDRESS:PORT/TIME", and "ADDRESS:PORT=0" if not desired), nor is a service
+ * difference ("draining=ADDRESS:PORT/TIME", and "ADDRESS:PORT=0" if not desired), nor is a service
  * that has only draining backends.
  */
 #pragma once

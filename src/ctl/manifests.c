@@ -2,8 +2,8 @@
 /* ctl/manifests - vipd's own sources, model and plan, for one look. */
 #include "ctl/manifests.h"
 
+#include <ctype.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,17 +41,17 @@ static int nodeport_parse(struct model_config *c, const char *list, struct err *
 	return r < 0 ? err_wrap(err, r, "--nodeport-addresses") : 0;
 }
 
-/* As vipd finds it: lower case, without blanks around it. */
-static const struct name *node_name(const char *said)
+/* `option`, else the host's name; in lower case, as vipd does (LIFE-11). */
+static const struct name *node_name(const char *option)
 {
-	char text[HOST_NAME_MAX + 1] = "";
+	char text[256] = "";
 
-	if (said != NULL)
-		return name_get_str(said);
-	(void)gethostname(text, sizeof(text) - 1);
+	if (option != NULL)
+		(void)snprintf(text, sizeof(text), "%s", option);
+	else
+		(void)gethostname(text, sizeof(text) - 1);
 	for (char *p = text; *p != '\0'; p++)
-		if (*p >= 'A' && *p <= 'Z')
-			*p = (char)(*p - 'A' + 'a');
+		*p = (char)tolower((unsigned char)*p);
 	return name_get_str(text);
 }
 

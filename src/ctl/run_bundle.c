@@ -121,8 +121,8 @@ int run_bundle(const struct run *run)
 {
 	int code = EXIT_FINE;
 
-	if (run->n_args > 0 || run->ns != NULL)
-		return usage("a bundle is of everything: dump --bundle takes no argument");
+	if (run->n_args > 0)
+		return usage("'%s': dump --bundle takes no argument", run->args[0]);
 	if (head_write() < 0)
 		return EXIT_PROBLEM;
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)

@@ -194,8 +194,7 @@ int run_svc_kernel(const struct run *run)
 
 	if (held_read(&held, run->plane, &err) < 0) {
 		held_fini(&held);
-		(void)fprintf(stderr, "vipctl: %s\n", err.text);
-		return EXIT_NO_VIPD;
+		return complain(EXIT_NO_VIPD, "%s", err.text);
 	}
 	if (run->output == OUTPUT_JSON)
 		code = kernel_json(run, &held);

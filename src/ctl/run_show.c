@@ -277,6 +277,8 @@ int run_trace(const struct run *run)
 	if (run->n_args < 2 || run->n_args > 3)
 		return usage(
 			"trace takes two arguments, SRC and DST:PORT[/PROTO], and perhaps POD");
+	if (run->live_s > 0 && run->output == OUTPUT_JSON)
+		return usage("--live writes text: it excludes -o json and -o yaml");
 	str_puts(&target, "/v1/trace");
 	query_add(&target, "from", run->args[0]);
 	query_add(&target, "to", run->args[1]);
@@ -285,7 +287,7 @@ int run_trace(const struct run *run)
 	if (r < 0)
 		return failed(r, &err);
 	code = trace_show(run, trace);
-	if (run->live_s > 0 && run->output != OUTPUT_JSON && !value_has(trace, "problem"))
+	if (run->live_s > 0 && !value_has(trace, "problem"))
 		code = run_live(run, trace);
 	json_decref(trace);
 	return code;

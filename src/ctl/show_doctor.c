@@ -71,7 +71,7 @@ void show_log(struct str *out, const json_t *answer, const struct style *style)
 
 	table_column(&t, "AREA", 0);
 	table_column(&t, "LEVEL", 0);
-	table_column(&t, "HELD-BACK", TABLE_RIGHT);
+	table_column(&t, "SUPPRESSED", TABLE_RIGHT);
 	for (size_t i = 0; i < json_array_size(areas); i++) {
 		const json_t *area = json_array_get(areas, i);
 

@@ -673,7 +673,9 @@ static void set_oom_score(int32_t score)
 	if (score == OOM_SCORE_UNSET)
 		return;
 	f = fopen("/proc/self/oom_score_adj", "we");
-	if (f == NULL || fprintf(f, "%d", score) < 0 || fclose(f) != 0)
+	if (f != NULL)
+		(void)fprintf(f, "%d", score); /* written by fclose() */
+	if (f == NULL || fclose(f) != 0)
 		log_warn(LOG_AREA_MAIN, "oom score %d: %s", score, strerror(errno));
 }
 

@@ -190,7 +190,7 @@ def test_first_second(lab, vipd):
     assert vipd.status()["draining"]["backends"] >= 1
     assert "draining" in vipctl(vipd, "status").stdout
     text = vipctl(vipd, "svc", "--kernel", VIP).stdout
-    assert " leaving=%s:8080/" % L.remote(2, 4) in line_of(text)
+    assert " draining=%s:8080/" % L.remote(2, 4) in line_of(text)
     assert vipctl(vipd, "diff").returncode == 0
     for conn in conns:
         conn.close()
@@ -312,7 +312,7 @@ def test_while_planes_change(lab, vipd):
             r = vipctl(vipd, "svc", "--kernel", VIP)
             assert "scheduler=" not in r.stdout and "tables of both planes" in r.stderr
             r = vipctl(vipd, "svc", "--kernel", "--plane", "ipvs", VIP)
-            assert r.stdout.count(" leaving=") == 2 and r.stderr == ""
+            assert r.stdout.count(" draining=") == 2 and r.stderr == ""
             checks, answer = doctor(vipd, "--socket", "/nowhere")
             assert answer["by"] == "vipctl" and not IPVS_CHECKS & set(checks)
             assert worst(checks["ipvs"])[0] == "ok"

@@ -78,8 +78,9 @@ def test_bundle(vipd, shelf):
 
 
 def test_manifests(vipd, shelf):
-    """Against the folder, without asking vipd: nothing differs; another node sees it otherwise."""
-    args = ["diff", "--manifests", vipd.manifests.path, "--node", L.NODE_NAME]
+    """Against the folder, without asking vipd: nothing differs, and names of nodes are lower case
+    as in vipd; another node sees it otherwise."""
+    args = ["diff", "--manifests", vipd.manifests.path, "--node", L.NODE_NAME.upper()]
     r = vipctl(vipd, *args)
     assert (r.returncode, r.stdout) == (0, ""), r.stdout + r.stderr
     r = vipctl(vipd, "diff", "--manifests", vipd.manifests.path, "--node", "elsewhere")

@@ -34,6 +34,23 @@ def test_typing_mistakes(args, words):
     assert code == USAGE and words in said
 
 
+@pytest.mark.parametrize("args,words", [
+    (["svc", "--kernel", "-n", "shop"], "--namespace excludes --kernel"),
+    (["svc", "--kernel", "--state", "ok"], "--state excludes --kernel"),
+    (["svc", "--kernel", "-o", "name"], "svc --kernel does not take -o name"),
+    (["svc", "--plane", "ipvs"], "--plane requires --kernel"),
+    (["dump", "--plane", "ipvs"], "--plane requires --bundle"),
+    (["dump", "--bundle", "-n", "shop"], "--namespace excludes --bundle"),
+    (["diff", "--node", "n1"], "--node requires --manifests"),
+    (["diff", "--nodeport-addresses", "primary"], "--nodeport-addresses requires --manifests"),
+    (["diff", "--ipvs-scheduler", "rr"], "--ipvs-scheduler requires --manifests"),
+    (["trace", "--live", "-o", "yaml", "host", "10.0.0.1:80"], "--live writes text"),
+])
+def test_options_without_effect(args, words):
+    code, said = vipctl(*args)
+    assert code == USAGE and words in said
+
+
 def test_no_wild_guess():
     assert "did you mean" not in vipctl("frobnicate")[1]
 
@@ -58,7 +75,7 @@ def test_socket_of_the_environment():
 
 
 @pytest.mark.parametrize("args,code", [
-    (["status", "-o", "json"], NO_VIPD), (["-ojson", "statsu"], USAGE),
+    (["status", "-o", "json"], NO_VIPD), (["doctor", "x", "-ojson"], USAGE), (["-ojson", "statsu"], USAGE),
     (["--nonsense", "--output=json"], USAGE), (["svc", "--kind", "x", "-o", "json"], USAGE),
     (["-ojson", b"stat\xff"], USAGE),
 ])
@@ -66,3 +83,12 @@ def test_errors_are_json(args, code):
     got, said = vipctl(*args, VIPCTL_SOCKET="/nowhere")
     error = json.loads(said)["error"]
     assert got == code == error["exit_code"] and error["text"]
+
+
+def test_errors_of_kernel_readers_are_json():
+    """Without CAP_NET_ADMIN: in a user namespace that does not own the network namespace."""
+    r = subprocess.run(["unshare", "-U", VIPCTL, "svc", "--kernel", "-o", "json"],
+                       capture_output=True, text=True, timeout=60, check=False)
+    if "unshare" in r.stderr:
+        pytest.skip(r.stderr)
+    assert r.returncode == NO_VIPD == json.loads(r.stderr)["error"]["exit_code"]

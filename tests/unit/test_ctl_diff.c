@@ -42,11 +42,11 @@ static const struct {
 	  "- desired, + programmed\n"
 	  "10.96.0.1:80/TCP  (no service)\n"
 	  "  + -> 10.0.0.1:8080 10.0.0.2:8080\n" },
-	{ "pending and refused",
+	{ "pending and rejected",
 	  "[{'namespace':'a','name':'b','complete':true,'pending':true,'frontends':[]},"
 	  "{'namespace':'a','name':'c','complete':true,'pending':true,'rejected':'no room',"
 	  "'frontends':[]}]",
-	  "", "a/b pending\na/c refused: no room\n" },
+	  "", "a/b pending\na/c rejected: no room\n" },
 	{ "changed meanwhile", "[{'namespace':'a','name':'b','complete':false,'frontends':[]}]", "",
 	  "1 service changed while they were read: run the command again\n" },
 };

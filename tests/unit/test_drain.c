@@ -133,6 +133,38 @@ static void test_successor(void **state)
 	world_fini(&w);
 }
 
+/* The limit is reached between two addresses of a pod: the one that is drained is in the file. */
+static void test_limit(void **state)
+{
+	const struct name *shop = name_get_str("shop");
+	const struct name *web = name_get_str("web");
+	struct ip_addr a = ip_addr_from_bytes(AF_INET, "\x0a\x09\x00\x00");
+	char text[64] = "";
+	struct world w;
+	FILE *f;
+
+	world_init(&w);
+	put_slice(&w.w, "shop/web-1", "web", "|http:8080|1 rs @n1 ~web-1;2 rs @n1 ~web-1;3 rs @n2");
+	for (unsigned int i = 1; i < MODEL_DRAINS_MAX; i++) {
+		a.bytes[2] = (uint8_t)(i >> 8);
+		a.bytes[3] = (uint8_t)i;
+		assert_int_equal(model_drain(&w.w.m, shop, web, &a, NULL, 0), 1);
+	}
+	w.changes = 0;
+	assert_int_equal(put(&w, "service=shop/web&endpoint=web-1&state=drained", NULL), 503);
+	assert_int_equal(w.w.m.drains.n, MODEL_DRAINS_MAX);
+	assert_int_equal(w.changes, 1);
+	f = fopen(w.path, "r");
+	assert_non_null(f);
+	while (fgets(text, sizeof(text), f) != NULL && strstr(text, "web-1") == NULL)
+		;
+	assert_string_equal(text, "shop/web 10.0.1.1 web-1\n");
+	(void)fclose(f);
+	name_unref(shop);
+	name_unref(web);
+	world_fini(&w);
+}
+
 /* Terminating endpoints are no way around it, and the last one may be drained as well. */
 static void test_all(void **state)
 {
@@ -227,9 +259,10 @@ static void test_no_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_drain),   cmocka_unit_test(test_successor),
-		cmocka_unit_test(test_all),     cmocka_unit_test(test_refusals),
-		cmocka_unit_test(test_restart), cmocka_unit_test(test_no_file),
+		cmocka_unit_test(test_drain),    cmocka_unit_test(test_successor),
+		cmocka_unit_test(test_limit),    cmocka_unit_test(test_all),
+		cmocka_unit_test(test_refusals), cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_no_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

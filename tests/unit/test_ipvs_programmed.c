@@ -188,25 +188,25 @@ static void test_draining(void **state)
 
 	world_open_draining(&w, "ip=10.96.0.10 port=http:80");
 	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr "
-			"leaving=10.0.1.2:8080/Ns\n");
+			"draining=10.0.1.2:8080/Ns\n");
 	expect_diff(&w, "");
 	/* The last one, too: the frontend rejects new connections. */
 	fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
 	slice(&w, "shop/web-1", "web", "| http:8080 |");
 	settle(&w);
-	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> reject leaving=10.0.1.1:8080/Ns "
-			"leaving=10.0.1.2:8080/Ns\n");
+	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> reject draining=10.0.1.1:8080/Ns "
+			"draining=10.0.1.2:8080/Ns\n");
 	expect_diff(&w, "");
 	/* And the service: no frontend leads to what its backends keep. */
 	no_service(&w, "shop", "web");
 	settle(&w);
-	expect_held(&w, "mark/0x5a000001/IPv4 -> leaving=10.0.1.1:8080/Ns "
-			"leaving=10.0.1.2:8080/Ns\n");
+	expect_held(&w, "mark/0x5a000001/IPv4 -> draining=10.0.1.1:8080/Ns "
+			"draining=10.0.1.2:8080/Ns\n");
 	expect_diff(&w, "");
 	fake_ipvs_foreign_weight(w.ipvs, "10.0.1.1", 1);
 	expect_diff(&w, DIFFERS "mark/0x5a000001/IPv4  (no service)\n"
 				"  + -> 10.0.1.1:8080(OTHER-FORWARDING-OR-LIMIT) "
-				"leaving=10.0.1.2:8080/Ns\n");
+				"draining=10.0.1.2:8080/Ns\n");
 	world_close(&w);
 }
 
@@ -217,7 +217,7 @@ static void test_draining_without_deadline(void **state)
 
 	world_open_draining(&w, "ip=10.96.0.10 port=http:80 drain=0");
 	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr "
-			"leaving=10.0.1.2:8080/no-deadline\n");
+			"draining=10.0.1.2:8080/no-deadline\n");
 	expect_diff(&w, "");
 	world_close(&w);
 }
@@ -280,8 +280,8 @@ static void test_split(void **state)
 		    "10.0.1.1:8080 affinity=600s scheduler=rr; inside -> 10.0.1.1:8080 "
 		    "10.0.1.2:8080 scheduler=mh,mh-fallback\n"
 		    /* How they were asked for before. */
-		    "mark/0x5a000001/IPv4 -> leaving=10.0.1.1:8080/Ns leaving=10.0.1.2:8080/Ns\n"
-		    "mark/0x5a800002/IPv4 -> leaving=10.0.1.1:8080/Ns\n");
+		    "mark/0x5a000001/IPv4 -> draining=10.0.1.1:8080/Ns draining=10.0.1.2:8080/Ns\n"
+		    "mark/0x5a800002/IPv4 -> draining=10.0.1.1:8080/Ns\n");
 	slice(&w, "shop/web-1", "web", "| http:8080 | 2 rs @n2");
 	settle(&w);
 	expect_diff(&w, "");

@@ -21,7 +21,7 @@ struct ipvs_programmed {
 	 *  All frontends, one a line, sorted as in plane/nft/programmed.h:
 	 *
 	 *      10.96.0.10:53/UDP cluster-ip -> 10.1.0.4:53=3 10.1.0.5:53 scheduler=wrr
-	 *      10.96.0.20:80/TCP -> 10.1.0.6:80 affinity=600s scheduler=rr leaving=10.1.0.7:80/812s
+	 *      10.96.0.20:80/TCP -> 10.1.0.6:80 affinity=600s scheduler=rr draining=10.1.0.7:80/81s
 	 *
 	 *  then vipd's virtual services that no frontend uses: "mark/0x5a000007/IPv4 -> ...".
 	 *  Inconsistencies are in capitals.

@@ -166,7 +166,7 @@ static void draining_text(struct str *out, const struct ipvs_plane *p, const str
 	vec_for_each (d, &vs->dests) {
 		if (!is_draining(d))
 			continue;
-		str_printf(out, " leaving=%s/", ip_endpoint_text(&d->addr, d->port, buf));
+		str_printf(out, " draining=%s/", ip_endpoint_text(&d->addr, d->port, buf));
 		if (d->deadline_s != 0)
 			str_printf(out, "%us", d->deadline_s - MIN(d->deadline_s, now_s));
 		else
