@@ -226,7 +226,11 @@ int cli_set(const struct cli_option *o, void *settings, const char *value, struc
 	int64_t index;
 	int r = 0;
 
-	if (value == NULL && v->type != CLI_BOOL && v->type != CLI_FUNCTION)
+	if (v->type == CLI_FUNCTION)
+		return v->set(settings, o, value, err);
+	if (value == NULL && v->type == CLI_BOOL)
+		value = "true";
+	else if (value == NULL)
 		value = o->preset ? o->preset : ""; /* "[=X]" was left out */
 	switch (v->type) {
 	case CLI_ANY:
@@ -256,7 +260,7 @@ int cli_set(const struct cli_option *o, void *settings, const char *value, struc
 			memcpy(at, value, strlen(value) + 1);
 		return r;
 	case CLI_FUNCTION:
-		return v->set(settings, o, value, err);
+		break;
 	}
 	return 0;
 }
