@@ -458,7 +458,7 @@ void world_check(const struct world *w)
 	if (lingering != nft_plane_stats(w->plane).n_in_grace)
 		fail_msg("%zu addresses linger, the plane knows of %zu:\n%s", lingering,
 			 nft_plane_stats(w->plane).n_in_grace, held);
-	assert_int_equal(nft_plane_stats(w->plane).n_loaded, 0);
+	assert_false(nft_plane_stats(w->plane).is_loaded);
 	free(expected);
 	free(held);
 }

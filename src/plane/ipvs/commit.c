@@ -37,9 +37,9 @@ static void seen(void *arg, const struct nft_change *ch)
 	if (p->loaded == NULL)
 		return;
 	if (ch->has_held)
-		ipvs_loaded_put(p->loaded, ch->fam, ch->set, ch->key, ch->held, false);
+		plane_loaded_found(p->loaded, ch->fam, ch->set, ch->key, ch->held);
 	else
-		ipvs_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
+		plane_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
 }
 
 int ipvs_changes_read(struct ipvs_plane *p, struct err *err)
@@ -83,7 +83,7 @@ static void settle_counted(struct ipvs_plane *p, struct nft_change *ch)
 
 static void settle_loaded(const struct ipvs_plane *p, struct nft_change *ch)
 {
-	const uint8_t *data = ipvs_loaded_find(p->loaded, ch->fam, ch->set, ch->key);
+	const uint8_t *data = plane_loaded_find(p->loaded, ch->fam, ch->set, ch->key);
 
 	ch->has_held = data != NULL;
 	if (data != NULL)
@@ -151,13 +151,11 @@ static void applied(struct ipvs_plane *p)
 		if (p->loaded == NULL)
 			continue;
 		if (!ch->has_new)
-			ipvs_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
+			plane_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
+		else if (ch->is_counted && ch->count == 0)
+			plane_loaded_desire(p->loaded, ch->fam, ch->set, ch->key, false);
 		else
-			ipvs_loaded_put(p->loaded, ch->fam, ch->set, ch->key,
-					nft_data_len(ch->set, ch->fam) > 0 && !ch->is_counted
-						? ch->data
-						: NULL,
-					!ch->is_counted || ch->count > 0);
+			plane_loaded_put(p->loaded, ch->fam, ch->set, ch->key, ch->data);
 	}
 }
 
@@ -165,8 +163,7 @@ static void applied(struct ipvs_plane *p)
 static void keep_rejected(struct ipvs_plane *p)
 {
 	vec_for_each (ch, &p->changes.v)
-		if (ipvs_loaded_find(p->loaded, ch->fam, ch->set, ch->key) != NULL)
-			ipvs_loaded_put(p->loaded, ch->fam, ch->set, ch->key, NULL, true);
+		plane_loaded_desire(p->loaded, ch->fam, ch->set, ch->key, true);
 }
 
 static int failed(struct ipvs_plane *p, const struct plan_op *ops, size_t n, int r,

@@ -13,58 +13,22 @@
 #include "nft/decode.h"
 #include "plane/ipvs/state.h"
 
-#define WANTED 1
 #define READ_DATAGRAMS 10 /* a step of load(), about 4000 elements */
 
-/* Obsolete sets of counters are removed as a whole with the layout. */
-static bool is_copied(const struct ipvs_plane *p, enum nft_set_id set)
+void ipvs_loaded_open(struct plane_loaded **ret)
 {
-	return set < IPVSSET_REMEMBERED && nft_set_exists(set, p->config.counting);
+	struct plane_loaded *l = xcalloc(1, sizeof(*l));
+
+	for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++)
+		plane_loaded_cover(l, set);
+	*ret = l;
 }
 
-void ipvs_loaded_open(struct ipvs_loaded **ret)
+void ipvs_loaded_close(struct plane_loaded *l)
 {
-	struct ipvs_loaded *c = xcalloc(1, sizeof(*c));
-
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		for (enum nft_set_id set = IPVSSET_BEGIN; set < NFTSET_END; set++)
-			nft_keymap_init(&c->sets[fam][set], nft_key_len(set, fam),
-					nft_data_len(set, fam) + 1);
-	}
-	*ret = c;
-}
-
-void ipvs_loaded_close(struct ipvs_loaded *c)
-{
-	if (c == NULL)
-		return;
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		for (enum nft_set_id set = IPVSSET_BEGIN; set < NFTSET_END; set++)
-			nft_keymap_clear(&c->sets[fam][set]);
-	}
-	free(c);
-}
-
-const uint8_t *ipvs_loaded_find(const struct ipvs_loaded *c, enum ipfam fam, enum nft_set_id set,
-				const uint8_t *key)
-{
-	return nft_keymap_find(&c->sets[fam][set], key);
-}
-
-void ipvs_loaded_put(struct ipvs_loaded *c, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
-		     const uint8_t *data, bool is_desired)
-{
-	size_t len = nft_data_len(set, fam);
-	uint8_t *val = nft_keymap_put(&c->sets[fam][set], key, NULL);
-
-	if (len > 0 && data != NULL)
-		memcpy(val, data, len);
-	val[len] = is_desired ? WANTED : 0;
-}
-
-void ipvs_loaded_del(struct ipvs_loaded *c, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
-{
-	(void)nft_keymap_del(&c->sets[fam][set], key);
+	for (int fam = 0; l != NULL && fam < IPFAM_N; fam++)
+		plane_loaded_forget(l, fam);
+	free(l);
 }
 
 /* --- reading --- */
@@ -74,7 +38,7 @@ static int element_found(void *arg, const uint8_t *key, const uint8_t *data, str
 	const struct ipvs_plane *p = arg;
 
 	(void)err;
-	ipvs_loaded_put(p->load.loaded, p->load.fam, p->load.set, key, data, false);
+	plane_loaded_found(p->load.loaded, p->load.fam, p->load.set, key, data);
 	return 0;
 }
 
@@ -84,13 +48,15 @@ static int read_some(struct ipvs_plane *p, struct err *err)
 	struct nft_table_ref table = ipvs_table(p->load.fam);
 	int r = 0;
 
-	if (is_copied(p, p->load.set) && ipvs_layout_has_set(p->layout, p->load.fam, p->load.set))
+	/* Obsolete sets of counters are removed as a whole with the layout. */
+	if (nft_set_exists(p->load.set, p->config.counting) &&
+	    ipvs_layout_has_set(p->layout, p->load.fam, p->load.set))
 		r = nft_elems_dump_step(&p->load.walk, p->query, &table, p->load.set, element_found,
 					p, err);
 	if (r != 0)
 		return r;
 	p->load.walk = (struct nft_walk){ 0 };
-	if (++p->load.set < NFTSET_END)
+	if (++p->load.set < IPVSSET_REMEMBERED)
 		return 1;
 	p->load.set = IPVSSET_BEGIN;
 	return ++p->load.fam < IPFAM_N;
@@ -105,7 +71,7 @@ int ipvs_loaded_read(struct ipvs_plane *p, struct err *err)
 	return r;
 }
 
-void ipvs_loaded_write(const struct ipvs_loaded *c, struct nft_elem_writer *w)
+void ipvs_loaded_write(const struct plane_loaded *c, struct nft_elem_writer *w)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++) {
@@ -120,39 +86,6 @@ void ipvs_loaded_write(const struct ipvs_loaded *c, struct nft_elem_writer *w)
 		}
 }
 
-static int key_cmp(const void *a, const void *b, void *len)
-{
-	return memcmp(a, b, *(const size_t *)len);
-}
-
-uint8_t *ipvs_loaded_undesired(const struct ipvs_loaded *c, enum ipfam fam, enum nft_set_id set,
-			       size_t *n)
-{
-	const struct nft_keymap *t = &c->sets[fam][set];
-	size_t key_len = nft_key_len(set, fam);
-	size_t data_len = nft_data_len(set, fam);
-	struct nft_keymap_pos pos = { 0 };
-	const uint8_t *key;
-	uint8_t *keys = NULL;
-	uint8_t *val;
-
-	*n = 0;
-	if (t->n == 0)
-		return NULL;
-	keys = xreallocarray(NULL, t->n, key_len);
-	while (nft_keymap_next(t, &pos, &key, &val))
-		if (val[data_len] != WANTED)
-			memcpy(keys + (*n)++ * key_len, key, key_len);
-	if (*n > 1)
-		qsort_r(keys, *n, key_len, key_cmp, &key_len);
-	return keys;
-}
-
-size_t ipvs_loaded_undesired_count(const struct ipvs_loaded *c, enum ipfam fam, enum nft_set_id set)
-{
-	return nft_keymap_count_without(&c->sets[fam][set], nft_data_len(set, fam), WANTED);
-}
-
 /* --- adoption --- */
 
 /* Maps whose data are marks of pools. */
@@ -160,7 +93,7 @@ static const enum nft_set_id pool_maps[] = { IPVSSET_FE, IPVSSET_FE_OUT, IPVSSET
 					     IPVSSET_IDLE };
 
 /* Call fn() for each element with a mark. */
-static void frontends_walk(const struct ipvs_loaded *c,
+static void frontends_walk(const struct plane_loaded *c,
 			   void (*fn)(void *arg, enum ipfam fam, const struct nft_tuple *t,
 				      uint32_t mark),
 			   void *arg)
@@ -190,7 +123,7 @@ static void protocol_set(void *arg, enum ipfam fam, const struct nft_tuple *t, u
 		vs->proto = t->proto;
 }
 
-void ipvs_loaded_set_protocols(const struct ipvs_loaded *c, struct ipvs_plane *p)
+void ipvs_loaded_set_protocols(const struct plane_loaded *c, struct ipvs_plane *p)
 {
 	frontends_walk(c, protocol_set, p);
 }
@@ -207,7 +140,7 @@ static void protocol_match(void *arg, enum ipfam fam, const struct nft_tuple *t,
 	q->is_found |= t->proto == q->proto;
 }
 
-bool ipvs_loaded_has_protocol(const struct ipvs_loaded *c, uint8_t proto)
+bool ipvs_loaded_has_protocol(const struct plane_loaded *c, uint8_t proto)
 {
 	struct protocol_query q = { .proto = proto };
 
@@ -236,12 +169,6 @@ static void ids_reserve(struct ipvs_plane *p, struct plan *plan)
 	}
 }
 
-void ipvs_loaded_ids_release(struct ipvs_loaded *c)
-{
-	if (c->plan != NULL)
-		plan_ids_release(c->plan);
-}
-
 /* Give a pool the id in the mark of this frontend's element, if the scope matches. */
 static void adopt_from(const struct ipvs_plane *p, const struct plan_rows *rows,
 		       const struct plan_frontend *f, enum nft_set_id set)
@@ -254,7 +181,7 @@ static void adopt_from(const struct ipvs_plane *p, const struct plan_rows *rows,
 	uint32_t id;
 
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
-	data = ipvs_loaded_find(p->loaded, fam, set, key);
+	data = plane_loaded_find(p->loaded, fam, set, key);
 	mark = data != NULL ? nft_get_word(data) : 0;
 	id = ipvs_mark_id(&p->marks, mark);
 	pool = plan_rows_pool_of(rows, f,

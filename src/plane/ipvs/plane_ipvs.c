@@ -327,7 +327,7 @@ static int sweep_batch(struct ipvs_plane *p, struct plane_result *res, struct er
 	}
 	if (r == 0)
 		vec_for_each (ch, &p->changes.v)
-			ipvs_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
+			plane_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
 	nft_changes_reset(&p->changes);
 	return r;
 }
@@ -346,14 +346,14 @@ static int sweep_set(struct ipvs_plane *p, enum ipfam fam, enum nft_set_id set,
 {
 	size_t len = nft_key_len(set, fam);
 	size_t n;
-	uint8_t *keys = ipvs_loaded_undesired(p->loaded, fam, set, &n);
+	uint8_t *keys = plane_loaded_undesired(p->loaded, fam, set, &n);
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++) {
 		const uint8_t *key = keys + i * len;
 
 		nft_changes_was(&p->changes, fam, set, key,
-				ipvs_loaded_find(p->loaded, fam, set, key), NULL);
+				plane_loaded_find(p->loaded, fam, set, key), NULL);
 		if (set == IPVSSET_FE || set == IPVSSET_FE_OUT)
 			stale_report(p, fam, key);
 		if (p->changes.v.n >= SWEEP_MAX)
@@ -399,7 +399,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 		r = sweep_services(p, res, err);
 	if (r < 0)
 		return r;
-	ipvs_loaded_ids_release(p->loaded);
+	plane_loaded_ids_release(p->loaded);
 	ipvs_loaded_close(p->loaded);
 	p->loaded = NULL;
 	nft_changes_fini(&p->changes);
@@ -413,8 +413,8 @@ static size_t plane_unwanted(const struct plane *plane)
 	size_t n = 0;
 
 	for (int fam = 0; p->loaded != NULL && fam < IPFAM_N; fam++)
-		n += ipvs_loaded_undesired_count(p->loaded, fam, IPVSSET_FE) +
-		     ipvs_loaded_undesired_count(p->loaded, fam, IPVSSET_FE_OUT);
+		n += plane_loaded_undesired_count(p->loaded, fam, IPVSSET_FE) +
+		     plane_loaded_undesired_count(p->loaded, fam, IPVSSET_FE_OUT);
 	return n;
 }
 
@@ -426,7 +426,7 @@ static bool plane_leads(const struct plane *plane, const struct plan_frontend *f
 
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
 	for (size_t i = 0; p->loaded != NULL && i < ARRAY_SIZE(maps); i++) {
-		const uint8_t *data = ipvs_loaded_find(p->loaded, ip_fam(&f->addr), maps[i], key);
+		const uint8_t *data = plane_loaded_find(p->loaded, ip_fam(&f->addr), maps[i], key);
 
 		if (data != NULL && (nft_get_word(data) & IPVS_MARK_ID) < IPVS_MARK_REFUSE)
 			return true;

@@ -19,7 +19,7 @@ void ipvs_programmed_fini(struct ipvs_programmed *h)
 }
 
 /* Tag of the first mark in the maps; 0 if they are empty. */
-static uint32_t tag_of_maps(const struct ipvs_loaded *c)
+static uint32_t tag_of_maps(const struct plane_loaded *c)
 {
 	static const enum nft_set_id maps[] = { IPVSSET_FE, IPVSSET_FE_OUT };
 

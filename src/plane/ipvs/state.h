@@ -9,13 +9,13 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "nft/change.h"
-#include "nft/keymap.h"
 #include "nft/refs.h"
 #include "nft/watch.h"
 #include "nl/batch.h"
 #include "plane/ipvs/layout.h"
 #include "plane/ipvs/plane_ipvs.h"
 #include "plane/ipvs/sched.h"
+#include "plane/loaded.h"
 
 enum ipvs_dst_flags {
 	DST_DESIRED = 1 << 0,
@@ -93,12 +93,6 @@ struct ipvs_list {
 	size_t at;
 };
 
-/* Elements of vipd's table, read by load(); loaded phase only. */
-struct ipvs_loaded {
-	struct nft_keymap sets[IPFAM_N][NFTSET_END]; /* key -> data and one byte: is it desired */
-	struct plan *plan; /* in which the ids are reserved; NULL: not yet */
-};
-
 /* Sysctls and timeouts, and their values before vipd: sysctl.c. */
 #define IPVS_SYSCTLS 6
 #define IPVS_PREVIOUS_TAG (IPVS_SYSCTLS + 3) /* of an earlier --ipvs-mark; after the timeouts */
@@ -125,10 +119,10 @@ struct ipvs_plane {
 	VEC(struct ipvs_vs *) touched;
 	VEC(struct ipvs_undo) undo;
 	VEC(struct ipvs_op) ops;
-	struct ipvs_loaded *loaded;
+	struct plane_loaded *loaded;
 	/* State of load(). `query` has no other use meanwhile. */
 	struct {
-		struct ipvs_loaded *loaded; /* NULL: no load is under way */
+		struct plane_loaded *loaded; /* NULL: no load is under way */
 		struct ipvs_list services;
 		enum ipfam fam; /* the next set to read */
 		enum nft_set_id set;
@@ -268,31 +262,18 @@ void ipvs_drain_count(const struct plane *plane, struct plane_drains *ret);
 
 /* --- loaded.c --- */
 
-void ipvs_loaded_open(struct ipvs_loaded **ret);
-void ipvs_loaded_close(struct ipvs_loaded *c);
-DEFINE_AUTO(struct ipvs_loaded *, ipvs_loaded_close);
+void ipvs_loaded_open(struct plane_loaded **ret);
+void ipvs_loaded_close(struct plane_loaded *c);
+DEFINE_AUTO(struct plane_loaded *, ipvs_loaded_close);
 /* Read the next elements into p->load.loaded. 1: more left. */
 MUST_USE int ipvs_loaded_read(struct ipvs_plane *p, struct err *err);
 /* Set the protocol of services by mark, which the frontends that use the mark have. */
-void ipvs_loaded_set_protocols(const struct ipvs_loaded *c, struct ipvs_plane *p);
+void ipvs_loaded_set_protocols(const struct plane_loaded *c, struct ipvs_plane *p);
 /* Does any frontend use the protocol? */
-bool ipvs_loaded_has_protocol(const struct ipvs_loaded *c, uint8_t proto);
-const uint8_t *ipvs_loaded_find(const struct ipvs_loaded *c, enum ipfam fam, enum nft_set_id set,
-				const uint8_t *key);
-/* Record an element of the kernel, and whether it is desired. */
-void ipvs_loaded_put(struct ipvs_loaded *c, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
-		     const uint8_t *data, bool is_desired);
-void ipvs_loaded_del(struct ipvs_loaded *c, enum ipfam fam, enum nft_set_id set,
-		     const uint8_t *key);
-/* Keys of elements that are not desired, sorted. Freed by the caller. */
-uint8_t *ipvs_loaded_undesired(const struct ipvs_loaded *c, enum ipfam fam, enum nft_set_id set,
-			       size_t *n);
-size_t ipvs_loaded_undesired_count(const struct ipvs_loaded *c, enum ipfam fam,
-				   enum nft_set_id set);
+bool ipvs_loaded_has_protocol(const struct plane_loaded *c, uint8_t proto);
 /* Write all elements into an empty table. */
-void ipvs_loaded_write(const struct ipvs_loaded *c, struct nft_elem_writer *w);
+void ipvs_loaded_write(const struct plane_loaded *c, struct nft_elem_writer *w);
 void ipvs_loaded_adopt(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows);
-void ipvs_loaded_ids_release(struct ipvs_loaded *c);
 
 /* --- count.c: plane_ops.drops, .count_frontends, .count_slots --- */
 

@@ -115,21 +115,15 @@ static const uint8_t *source_find(const void *ctx, enum ipfam fam, enum nft_set_
 {
 	const struct source_ctx *source_ctx = ctx;
 
-	return ipvs_loaded_find(source_ctx->p->loaded, fam, set, key);
+	return plane_loaded_find(source_ctx->p->loaded, fam, set, key);
 }
 
-/* Before the first commit no element is desired: these are all elements. */
 static void source_each(const void *ctx, enum ipfam fam, enum nft_set_id set,
 			void (*fn)(void *arg, const uint8_t *key), void *arg)
 {
 	const struct source_ctx *source_ctx = ctx;
-	size_t len = nft_key_len(set, fam);
-	size_t n;
-	uint8_t *keys = ipvs_loaded_undesired(source_ctx->p->loaded, fam, set, &n);
 
-	for (size_t i = 0; i < n; i++)
-		fn(arg, keys + i * len);
-	free(keys);
+	plane_loaded_each(source_ctx->p->loaded, fam, set, fn, arg);
 }
 
 static const uint8_t *find(const struct frontend_text *t, enum nft_set_id set, const uint8_t *key)

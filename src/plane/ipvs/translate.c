@@ -250,7 +250,7 @@ static void frontend(struct tr *t, enum side side, const struct plan_frontend *f
 		    NULL) /* elements of the frontend that the kernel has are part of the change */
 		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++)
 			if (ipvs_set_is_by_tuple(set) &&
-			    ipvs_loaded_find(t->p->loaded, fam, set, key) != NULL)
+			    plane_loaded_find(t->p->loaded, fam, set, key) != NULL)
 				(void)nft_changes_touch(&t->p->changes, fam, set, key, t->svc);
 	frontend_leads(t, side, f, key);
 	if (f->is_guarded)

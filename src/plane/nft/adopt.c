@@ -5,7 +5,7 @@
  * A pool is found again by the frontends that lead to it. Frontends that are led
  * as they were go first: they cannot be mistaken.
  */
-#include "plane/nft/loaded_state.h"
+#include "plane/nft/loaded.h"
 
 #include <string.h>
 
@@ -27,13 +27,7 @@ static void ids_hold(struct nft_loaded *h, struct plan *plan)
 			plan_id_reserve(plan, fam, id);
 		}
 	}
-	h->plan = plan;
-}
-
-void nft_loaded_let_go(struct nft_loaded *h)
-{
-	if (h->plan != NULL)
-		plan_ids_release(h->plan);
+	h->elems.plan = plan;
 }
 
 /* Local ids as the kernel has them; none where the elements do not agree. */
@@ -47,7 +41,7 @@ static uint16_t adopt_aff_id(const struct nft_loaded *h, enum ipfam fam, uint32_
 	if (nft_word_pool(word) != id || nft_word_kind(word) == 0)
 		return 0;
 	nft_put_word(key, word);
-	data = nft_loaded_find(h, fam, NFTSET_AFF_ENDPOINTS, key);
+	data = plane_loaded_find(&h->elems, fam, NFTSET_AFF_ENDPOINTS, key);
 	if (data == NULL || memcmp(data, endpoint, nft_data_len(NFTSET_AFF_ENDPOINTS, fam)) != 0)
 		return 0;
 	return nft_word_kind(word);
@@ -66,7 +60,7 @@ static void adopt_slots(const struct nft_loaded *h, struct plan_pool *pool, uint
 		uint16_t aff;
 
 		nft_key_slot(key, pool->id, slot);
-		data = nft_loaded_find(h, pool->fam, NFTSET_ENDPOINTS, key);
+		data = plane_loaded_find(&h->elems, pool->fam, NFTSET_ENDPOINTS, key);
 		if (data == NULL)
 			continue;
 		nft_get_endpoint(&at, pool->fam, data);
@@ -92,7 +86,7 @@ static void adopt_pool(struct nft_loaded *h, const struct plan_rows *rows, struc
 	struct nft_loaded_pool held;
 
 	if (pool == NULL || pool->id != 0 || !nft_loaded_pool_get(&h->fam[pool->fam], id, &held) ||
-	    !plan_id_adopt(h->plan, rows, pool, id))
+	    !plan_id_adopt(h->elems.plan, rows, pool, id))
 		return;
 	pool->id = id;
 	adopt_slots(h, pool, held.n_slots);
@@ -124,7 +118,7 @@ static void adopt_unlike(struct nft_loaded *h, const struct plan_rows *rows,
 
 void nft_loaded_adopt(struct nft_loaded *h, struct plan *plan, struct plan_rows *rows)
 {
-	if (h->plan == NULL)
+	if (h->elems.plan == NULL)
 		ids_hold(h, plan);
 	for (int pass = 0; pass < 2; pass++) {
 		vec_for_each (f, &rows->frontends) {

@@ -38,12 +38,12 @@ static void seen(void *arg, const struct nft_change *ch)
 {
 	struct nft_plane *p = arg;
 
-	if (p->loaded == NULL || !nft_loaded_covers(ch->set))
+	if (p->loaded == NULL || !plane_loaded_covers(&p->loaded->elems, ch->set))
 		return;
 	if (ch->has_held)
-		nft_loaded_found(p->loaded, ch->fam, ch->set, ch->key, ch->held);
+		plane_loaded_found(&p->loaded->elems, ch->fam, ch->set, ch->key, ch->held);
 	else
-		nft_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
+		plane_loaded_del(&p->loaded->elems, ch->fam, ch->set, ch->key);
 }
 
 /* Read the kernel state of every changed key. */
@@ -91,7 +91,7 @@ static void settle_loaded(struct nft_plane *p, struct nft_change *ch)
 		ch->needs_look = ch->has_new && nft_loaded_has_table(p->loaded, ch->fam);
 		return;
 	}
-	data = nft_loaded_find(p->loaded, ch->fam, ch->set, ch->key);
+	data = plane_loaded_find(&p->loaded->elems, ch->fam, ch->set, ch->key);
 	ch->has_held = data != NULL;
 	if (data != NULL)
 		memcpy(ch->held, data, nft_data_len(ch->set, ch->fam));
@@ -319,14 +319,14 @@ static void applied_counted(struct nft_plane *p, const struct nft_change *ch)
 
 static void applied_loaded(struct nft_plane *p, const struct nft_change *ch)
 {
-	if (!nft_loaded_covers(ch->set))
+	if (!plane_loaded_covers(&p->loaded->elems, ch->set))
 		return;
 	if (!ch->has_new)
-		nft_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
+		plane_loaded_del(&p->loaded->elems, ch->fam, ch->set, ch->key);
 	else if (ch->is_counted && ch->count == 0)
-		nft_loaded_unmark(p->loaded, ch->fam, ch->set, ch->key);
+		plane_loaded_desire(&p->loaded->elems, ch->fam, ch->set, ch->key, false);
 	else
-		nft_loaded_put(p->loaded, ch->fam, ch->set, ch->key, ch->data);
+		plane_loaded_put(&p->loaded->elems, ch->fam, ch->set, ch->key, ch->data);
 }
 
 /* A backend of an earlier process is replaced: its address was never counted. */
@@ -366,8 +366,7 @@ static void hold_address(void *arg, const uint8_t *endpoint)
 static void keep_refused(struct nft_plane *p)
 {
 	vec_for_each (ch, &p->changes.v)
-		if (nft_loaded_covers(ch->set))
-			nft_loaded_mark(p->loaded, ch->fam, ch->set, ch->key);
+		plane_loaded_desire(&p->loaded->elems, ch->fam, ch->set, ch->key, true);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		nft_changes_for_each (ch, &p->changes, fam, NFTSET_FRONTENDS)
 			nft_loaded_mark_led(p->loaded, fam, ch->key, hold_address,

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * plane/nft/loaded - the copy of the kernel's sets, and what depends on what in it.
- *
- * Values in the tables are the element's data and one byte more: WANTED once
- * somebody has asked for it.
- */
-#include "plane/nft/loaded_state.h"
+#include "plane/nft/loaded.h"
 
 #include <string.h>
 
 #include "nft/decode.h"
-
-#define WANTED 1
 
 const enum nft_set_id nft_dumped[NFT_DUMPED_N] = {
 	NFTSET_FRONTENDS,  NFTSET_FW_FRONTENDS, NFTSET_XL_CLUSTER, NFTSET_XL_LOCAL,
@@ -38,58 +30,7 @@ bool nft_loaded_is_partial(enum nft_set_id set)
 	return false;
 }
 
-bool nft_loaded_covers(enum nft_set_id set)
-{
-	for (size_t i = 0; i < NFT_DUMPED_N; i++)
-		if (nft_dumped[i] == set)
-			return true;
-	return nft_loaded_is_partial(set);
-}
-
-void nft_loaded_open(struct nft_loaded **ret)
-{
-	struct nft_loaded *h = xcalloc(1, sizeof(*h));
-
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		for (int set = 0; set < NFTSET_N; set++)
-			if (nft_loaded_covers(set))
-				nft_keymap_init(&h->fam[fam].sets[set], nft_key_len(set, fam),
-						nft_data_len(set, fam) + 1);
-		nft_keymap_init(&h->fam[fam].pools, sizeof(uint32_t),
-				sizeof(struct nft_loaded_pool));
-	}
-	*ret = h;
-}
-
-void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam)
-{
-	struct nft_loaded_family *f = &h->fam[fam];
-
-	for (int set = 0; set < NFTSET_N; set++)
-		nft_keymap_clear(&f->sets[set]);
-	nft_keymap_clear(&f->pools);
-	free(f->ranges);
-	f->ranges = NULL;
-	f->n_ranges = 0;
-	f->pool_max = 0;
-	f->has_table = false;
-}
-
-void nft_loaded_close(struct nft_loaded *h)
-{
-	if (h == NULL)
-		return;
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		nft_loaded_forget(h, fam);
-	free(h);
-}
-
-/* --- elements --- */
-
-int nft_loaded_key_cmp(const void *a, const void *b, void *len)
-{
-	return memcmp(a, b, *(const size_t *)len);
-}
+/* --- pools and the elements that name them --- */
 
 bool nft_loaded_pool_get(const struct nft_loaded_family *f, uint32_t id,
 			 struct nft_loaded_pool *ret)
@@ -127,76 +68,54 @@ static void lead_count(struct nft_loaded *h, enum ipfam fam, uint32_t word, int 
 	nft_loaded_pool_put(&h->fam[fam], nft_word_pool(word), &pool);
 }
 
-const uint8_t *nft_loaded_find(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
-			       const uint8_t *key)
+static void changed(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set, const uint8_t *was,
+		    const uint8_t *will)
 {
-	return nft_keymap_find(&h->fam[fam].sets[set], key);
-}
-
-static void put(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
-		const uint8_t *data, uint8_t state)
-{
-	size_t len = nft_data_len(set, fam);
-	bool is_new;
-	uint8_t *val = nft_keymap_put(&h->fam[fam].sets[set], key, &is_new);
-
-	if (nft_loaded_is_leading(set) && !is_new)
-		lead_count(h, fam, nft_get_word(val), -1);
-	if (nft_loaded_is_leading(set))
-		lead_count(h, fam, nft_get_word(data), 1);
-	if (len > 0)
-		memcpy(val, data, len);
-	val[len] |= state;
-}
-
-void nft_loaded_put(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
-		    const uint8_t *data)
-{
-	put(h, fam, set, key, data, WANTED);
-}
-
-void nft_loaded_found(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
-		      const uint8_t *data)
-{
-	put(h, fam, set, key, data, 0);
-}
-
-void nft_loaded_del(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
-{
-	const uint8_t *data = nft_loaded_find(h, fam, set, key);
-
-	if (data == NULL)
+	if (!nft_loaded_is_leading(set))
 		return;
-	if (nft_loaded_is_leading(set))
-		lead_count(h, fam, nft_get_word(data), -1);
-	(void)nft_keymap_del(&h->fam[fam].sets[set], key);
+	if (was != NULL)
+		lead_count(nft_loaded_of(l), fam, nft_get_word(was), -1);
+	if (will != NULL)
+		lead_count(nft_loaded_of(l), fam, nft_get_word(will), 1);
 }
 
-void nft_loaded_mark(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
+/* --- opening and closing --- */
+
+void nft_loaded_open(struct nft_loaded **ret)
 {
-	uint8_t *val = nft_keymap_find(&h->fam[fam].sets[set], key);
+	struct nft_loaded *h = xcalloc(1, sizeof(*h));
 
-	if (val != NULL)
-		val[nft_data_len(set, fam)] |= WANTED;
-}
-
-void nft_loaded_unmark(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
-		       const uint8_t *key)
-{
-	uint8_t *val = nft_keymap_find(&h->fam[fam].sets[set], key);
-
-	if (val != NULL)
-		val[nft_data_len(set, fam)] &= (uint8_t)~WANTED;
-}
-
-size_t nft_loaded_count(const struct nft_loaded *h)
-{
-	size_t n = 0;
-
+	h->elems.changed = changed;
+	for (size_t i = 0; i < NFT_DUMPED_N; i++)
+		plane_loaded_cover(&h->elems, nft_dumped[i]);
+	for (size_t i = 0; i < NFT_BY_KEY_N; i++)
+		plane_loaded_cover(&h->elems, nft_by_key[i]);
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		for (int set = 0; set < NFTSET_N; set++)
-			n += h->fam[fam].sets[set].n;
-	return n;
+		nft_keymap_init(&h->fam[fam].pools, sizeof(uint32_t),
+				sizeof(struct nft_loaded_pool));
+	*ret = h;
+}
+
+void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam)
+{
+	struct nft_loaded_family *f = &h->fam[fam];
+
+	plane_loaded_forget(&h->elems, fam);
+	nft_keymap_clear(&f->pools);
+	free(f->ranges);
+	f->ranges = NULL;
+	f->n_ranges = 0;
+	f->pool_max = 0;
+	f->has_table = false;
+}
+
+void nft_loaded_close(struct nft_loaded *h)
+{
+	if (h == NULL)
+		return;
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		nft_loaded_forget(h, fam);
+	free(h);
 }
 
 bool nft_loaded_has_table(const struct nft_loaded *h, enum ipfam fam)
@@ -207,7 +126,7 @@ bool nft_loaded_has_table(const struct nft_loaded *h, enum ipfam fam)
 uint32_t nft_loaded_word(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
 			 const uint8_t *key)
 {
-	const uint8_t *data = nft_loaded_find(h, fam, set, key);
+	const uint8_t *data = plane_loaded_find(&h->elems, fam, set, key);
 
 	return data != NULL ? nft_get_word(data) : 0;
 }
@@ -241,7 +160,7 @@ void nft_loaded_kinds(const struct nft_loaded *h, enum ipfam fam, struct nft_kin
 		const uint8_t *key;
 		uint8_t *val;
 
-		while (nft_keymap_next(&h->fam[fam].sets[nft_leading[i]], &pos, &key, &val))
+		while (nft_keymap_next(&h->elems.sets[fam][nft_leading[i]], &pos, &key, &val))
 			bit_set(ret->bits, nft_word_kind(nft_get_word(val)));
 	}
 }
@@ -316,7 +235,7 @@ static void touch_key(void *arg, enum nft_set_id set, const uint8_t *key)
 {
 	const struct touch *t = arg;
 
-	if (nft_loaded_find(t->h, t->fam, set, key) != NULL)
+	if (plane_loaded_find(&t->h->elems, t->fam, set, key) != NULL)
 		(void)nft_changes_touch(t->changes, t->fam, set, key, t->svc);
 }
 
@@ -363,7 +282,7 @@ static int unled_cmp(const void *a, const void *b)
 static void unled_key(void *arg, enum nft_set_id set, const uint8_t *key)
 {
 	const struct touch *t = arg;
-	const uint8_t *data = nft_loaded_find(t->h, t->fam, set, key);
+	const uint8_t *data = plane_loaded_find(&t->h->elems, t->fam, set, key);
 	struct nft_change *ch;
 
 	if (data == NULL)
@@ -423,9 +342,9 @@ struct marking {
 static void mark_key(void *arg, enum nft_set_id set, const uint8_t *key)
 {
 	const struct marking *m = arg;
-	const uint8_t *data = nft_loaded_find(m->h, m->fam, set, key);
+	const uint8_t *data = plane_loaded_find(&m->h->elems, m->fam, set, key);
 
-	nft_loaded_mark(m->h, m->fam, set, key);
+	plane_loaded_desire(&m->h->elems, m->fam, set, key, true);
 	if (set == NFTSET_ENDPOINTS && data != NULL)
 		m->fn(m->arg, data);
 }
@@ -440,44 +359,10 @@ void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *ke
 		return;
 	for (int set = 0; set < NFTSET_N; set++)
 		if (nft_set_is_by_tuple(set))
-			nft_loaded_mark(h, fam, set, key);
+			plane_loaded_desire(&h->elems, fam, set, key, true);
 	each_key(h, fam, nft_word_pool(led.target), 0, mark_key, &m);
 	if (led.is_split)
 		each_key(h, fam, nft_word_pool(led.inside), 0, mark_key, &m);
 	if (led.is_guarded)
 		each_key(h, fam, nft_word_pool(led.guard), 0, mark_key, &m);
-}
-
-/* --- sweeping --- */
-
-uint8_t *nft_loaded_unwanted(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
-			     size_t *n)
-{
-	const struct nft_keymap *t = &h->fam[fam].sets[set];
-	size_t len = nft_key_len(set, fam);
-	size_t data_len = nft_data_len(set, fam);
-	struct nft_keymap_pos pos = { 0 };
-	uint8_t *keys = NULL;
-	size_t cap = 0;
-	const uint8_t *key;
-	uint8_t *val;
-
-	*n = 0;
-	while (nft_keymap_next(t, &pos, &key, &val)) {
-		if (val[data_len] & WANTED)
-			continue;
-		if (*n == cap) {
-			cap = cap == 0 ? 64 : cap * 2;
-			keys = xreallocarray(keys, cap, len);
-		}
-		memcpy(keys + (*n)++ * len, key, len);
-	}
-	if (keys != NULL)
-		qsort_r(keys, *n, len, nft_loaded_key_cmp, &len);
-	return keys;
-}
-
-size_t nft_loaded_unwanted_count(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set)
-{
-	return nft_keymap_count_without(&h->fam[fam].sets[set], nft_data_len(set, fam), WANTED);
 }

@@ -1,26 +1,62 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/loaded - what the kernel's sets hold, read for adoption and audit.
+ *  plane/nft/loaded - the kernel's elements (plane/loaded.h), and pools found through frontends.
  *
- *     open -> reading (each family) -> adopt, find, put, ... -> unwanted -> close
+ *     open -> reading (each family) -> adopt, find, put ... -> close
  *
- * The sets that frontends lead through are dumped. Every frontend's word names a
- * pool and a kind, and the kind says how many slots there are: those are read by
- * key, then the affinity elements they lead to. `endpoint_addrs` is not read
- * here: a wanted address is looked up when it is asked for.
- *
- * The copy is kept equal to the kernel through the loaded phase. Each element
- * also knows whether anybody asked for it; sweeping walks those nobody did.
+ *  The sets that frontends lead through are dumped. The word of each frontend names a pool and a
+ *  kind, and the kind implies the number of slots: slots are read by key, then the affinity
+ *  elements that they lead to. `endpoint_addrs` is not covered: a desired address is read when a
+ *  commit needs it.
  */
 #pragma once
 
 #include "nft/elem.h"
-#include "nft/keymap.h"
-#include "plan/plan.h"
+#include "plane/loaded.h"
 #include "plane/nft/layout.h"
 
-struct nft_loaded;
-struct nft_reading;
+/* A pool that a frontend in the kernel names. */
+struct nft_loaded_pool {
+	uint32_t n_slots; /* slots 0..n-1 were read; the kernel may lack some */
+	uint32_t n_leads; /* elements of maps that name it */
+	uint16_t kind;    /* 0: no chain picks from it */
+};
+
+struct nft_loaded_family {
+	bool has_table;
+	struct nft_keymap pools; /* id -> struct nft_loaded_pool */
+	uint32_t pool_max;       /* the highest id that was read */
+	uint8_t *ranges;         /* keys of fw_ranges as read, sorted, and so by pool */
+	size_t n_ranges;
+};
+
+struct nft_loaded {
+	struct plane_loaded elems; /* first: plane/loaded.h */
+	struct nft_loaded_family fam[IPFAM_N];
+};
+
+static inline struct nft_loaded *nft_loaded_of(struct plane_loaded *l)
+{
+	return container_of(l, struct nft_loaded, elems);
+}
+
+/* Sets that are dumped whole, in this order; and those read by key, pool by pool. */
+#define NFT_DUMPED_N 11
+extern const enum nft_set_id nft_dumped[NFT_DUMPED_N];
+#define NFT_BY_KEY_N 3
+extern const enum nft_set_id nft_by_key[NFT_BY_KEY_N];
+/* Maps whose data is the word of a pool. */
+#define NFT_LEADING_N 4
+extern const enum nft_set_id nft_leading[NFT_LEADING_N];
+
+bool nft_loaded_pool_get(const struct nft_loaded_family *f, uint32_t id,
+			 struct nft_loaded_pool *ret);
+void nft_loaded_pool_put(struct nft_loaded_family *f, uint32_t id,
+			 const struct nft_loaded_pool *pool);
+/* The word an element has as data; 0 when there is none. */
+uint32_t nft_loaded_word(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
+			 const uint8_t *key);
+bool nft_loaded_is_leading(enum nft_set_id set);
 
 void nft_loaded_open(struct nft_loaded **ret);
 void nft_loaded_close(struct nft_loaded *h);
@@ -28,38 +64,22 @@ DEFINE_AUTO(struct nft_loaded *, nft_loaded_close);
 
 /*
  * Read the table of `l`, which has been loaded, in steps of NFT_READ_ELEMS elements or keys: step
- * until it returns 0 or -errno; 1: there is more. A table that is not ours to keep holds
- * nothing. All is borrowed until close, and `nl` must have no other use.
+ * until it returns 0 or -errno; 1: more left. A table that will be replaced has no elements.
+ * Arguments are borrowed until close, and `nl` must have no other use.
  */
 #define NFT_READ_ELEMS 4096 /* about 8 ms */
+struct nft_reading;
 void nft_reading_open(struct nft_reading **ret, struct nft_loaded *h, struct nl_sock *nl,
 		      const struct nft_layout *l);
 MUST_USE int nft_reading_step(struct nft_reading *rd, struct err *err);
 void nft_reading_close(struct nft_reading *rd);
-/* As if the kernel held nothing of this family. */
+/* Forget the elements and pools of a family. */
 void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam);
-/* Did the kernel hold a table of ours, so that unread elements may exist? */
+/* Did the kernel have a table of vipd? Then elements that are not read may exist. */
 bool nft_loaded_has_table(const struct nft_loaded *h, enum ipfam fam);
-/* Is the set copied here? Not: endpoint_addrs and what layout.c writes. */
-bool nft_loaded_covers(enum nft_set_id set);
-/* Is it copied only as far as frontends lead, so that the kernel may hold more? */
+/* Is the set copied only as far as frontends lead? Then the kernel may have more elements. */
 bool nft_loaded_is_partial(enum nft_set_id set);
 
-/* Data of the element (good until the next put or del; not NULL for sets either), or NULL. */
-const uint8_t *nft_loaded_find(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
-			       const uint8_t *key);
-/* The kernel holds it now and it was asked for. */
-void nft_loaded_put(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
-		    const uint8_t *data);
-/* Found in the kernel, not yet desired. */
-void nft_loaded_found(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
-		      const uint8_t *data);
-void nft_loaded_del(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key);
-/* Keep it, if it is there: somebody asked for it. */
-void nft_loaded_mark(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set, const uint8_t *key);
-/* The element is not desired any more. */
-void nft_loaded_unmark(struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
-		       const uint8_t *key);
 /*
  * Keep all that makes the frontend with this key work, its pools too; `fn` is told
  * the data of each slot: address and port.
@@ -87,18 +107,6 @@ void nft_loaded_touch_frontend(const struct nft_loaded *h, enum ipfam fam, const
 
 /* plane_ops.adopt */
 void nft_loaded_adopt(struct nft_loaded *h, struct plan *plan, struct plan_rows *rows);
-/* Ids found in the kernel that no pool adopted: the plan can give them again. */
-void nft_loaded_let_go(struct nft_loaded *h);
-
-/*
- * The keys of `set` nobody asked for, sorted, in an array the caller frees; NULL
- * and 0 when there are none.
- */
-uint8_t *nft_loaded_unwanted(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
-			     size_t *n);
-
-/* Number of keys of `set` that are not desired. */
-size_t nft_loaded_unwanted_count(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set);
 
 /* How a frontend is led, as the kernel has it: words, 0 where there is none. */
 struct nft_led {
@@ -114,6 +122,3 @@ bool nft_loaded_led(const struct nft_loaded *h, enum ipfam fam, const uint8_t *k
 
 /* Add the kinds that the kernel's frontends lead to. */
 void nft_loaded_kinds(const struct nft_loaded *h, enum ipfam fam, struct nft_kinds *ret);
-
-/* Elements copied, over all sets. */
-size_t nft_loaded_count(const struct nft_loaded *h);

@@ -5,7 +5,7 @@
  * Pools are read in order of their ids: requests do not depend on hash order. Slots are filled
  * without gaps, and the last ones of a size class may be empty: the first missing one ends it.
  */
-#include "plane/nft/loaded_state.h"
+#include "plane/nft/loaded.h"
 
 #include <string.h>
 
@@ -71,27 +71,20 @@ static int dump_elem(void *arg, const uint8_t *key, const uint8_t *data, struct 
 	enum nft_set_id set = nft_dumped[rd->i];
 
 	(void)err;
-	nft_loaded_found(rd->h, rd->table.fam, set, key, data);
+	plane_loaded_found(&rd->h->elems, rd->table.fam, set, key, data);
 	if (nft_loaded_is_leading(set))
 		kind_note(family_of(rd), nft_get_word(data));
 	rd->work++;
 	return 0;
 }
 
-static void ranges_list(struct nft_loaded_family *f)
+/* Before the first commit no element is desired: these are all. */
+static void ranges_list(struct nft_reading *rd)
 {
-	const struct nft_keymap *t = &f->sets[NFTSET_FW_RANGES];
-	struct nft_keymap_pos pos = { 0 };
-	size_t len = t->key_len;
-	const uint8_t *key;
-	uint8_t *val;
+	struct nft_loaded_family *f = family_of(rd);
 
-	if (t->n == 0)
-		return;
-	f->ranges = xreallocarray(NULL, t->n, len);
-	while (nft_keymap_next(t, &pos, &key, &val))
-		memcpy(f->ranges + f->n_ranges++ * len, key, len);
-	qsort_r(f->ranges, f->n_ranges, len, nft_loaded_key_cmp, &len);
+	f->ranges = plane_loaded_undesired(&rd->h->elems, rd->table.fam, NFTSET_FW_RANGES,
+					   &f->n_ranges);
 }
 
 static bool has_pool_sets(const struct nft_layout *l)
@@ -113,13 +106,13 @@ static int dump_some(struct nft_reading *rd, struct err *err)
 					      dump_elem, rd, err)
 			: 0;
 
-	rd->work += family_of(rd)->sets[nft_dumped[rd->i]].n / 64;
+	rd->work += rd->h->elems.sets[rd->table.fam][nft_dumped[rd->i]].n / 64;
 	if (r != 0)
 		return r;
 	rd->walk = (struct nft_walk){ 0 };
 	if (++rd->i < NFT_DUMPED_N)
 		return 1;
-	ranges_list(family_of(rd));
+	ranges_list(rd);
 	rd->phase = SLOTS;
 	return has_pool_sets(rd->layout);
 }
@@ -178,8 +171,9 @@ static int keys_flush(struct nft_reading *rd, struct err *err)
 				  err);
 	for (size_t i = 0; i < n && r == 0; i++)
 		if (rd->found[i])
-			nft_loaded_found(rd->h, fam, set, rd->keys + i * nft_key_len(set, fam),
-					 rd->data + i * nft_data_len(set, fam));
+			plane_loaded_found(&rd->h->elems, fam, set,
+					   rd->keys + i * nft_key_len(set, fam),
+					   rd->data + i * nft_data_len(set, fam));
 	return r;
 }
 

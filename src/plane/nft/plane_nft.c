@@ -405,7 +405,7 @@ static void swept(struct nft_plane *p)
 
 		if (ch->set == NFTSET_ENDPOINTS && nft_refs_count(addrs, ch->held) == 0)
 			nft_refs_grace(addrs, ch->held);
-		nft_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
+		plane_loaded_del(&p->loaded->elems, ch->fam, ch->set, ch->key);
 	}
 }
 
@@ -441,14 +441,14 @@ static int sweep_set(struct nft_plane *p, enum ipfam fam, enum nft_set_id set,
 {
 	size_t len = nft_key_len(set, fam);
 	size_t n;
-	uint8_t *keys = nft_loaded_unwanted(p->loaded, fam, set, &n);
+	uint8_t *keys = plane_loaded_undesired(&p->loaded->elems, fam, set, &n);
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++) {
 		const uint8_t *key = keys + i * len;
 
 		nft_changes_was(&p->changes, fam, set, key,
-				nft_loaded_find(p->loaded, fam, set, key), NULL);
+				plane_loaded_find(&p->loaded->elems, fam, set, key), NULL);
 		if (set == NFTSET_FRONTENDS)
 			tell_gone(p, fam, key);
 		if (p->changes.v.n >= SWEEP_MAX)
@@ -505,7 +505,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 		nft_refs_clear(&p->before[fam]);
 	}
 	nft_kinds_keep(p);
-	nft_loaded_let_go(p->loaded);
+	plane_loaded_ids_release(&p->loaded->elems);
 	nft_loaded_close(p->loaded);
 	p->loaded = NULL;
 	nft_tick_kinds_remove(p);
@@ -523,7 +523,7 @@ static size_t plane_unwanted(const struct plane *plane)
 	size_t n = 0;
 
 	for (int fam = 0; p->loaded != NULL && fam < IPFAM_N; fam++)
-		n += nft_loaded_unwanted_count(p->loaded, fam, NFTSET_FRONTENDS);
+		n += plane_loaded_undesired_count(&p->loaded->elems, fam, NFTSET_FRONTENDS);
 	return n;
 }
 
@@ -678,7 +678,7 @@ struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 	}
 	s.n_endpoint_addrs -= s.n_in_grace;
 	s.has_guard = p->guard != NULL && nft_guard_is_held(p->guard);
-	s.n_loaded = p->loaded ? nft_loaded_count(p->loaded) : 0;
+	s.is_loaded = p->loaded != NULL;
 	return s;
 }
 

@@ -68,7 +68,7 @@ struct nft_plane_stats {
 	size_t n_cluster_ips;
 	size_t n_endpoint_addrs;
 	size_t n_in_grace;
-	size_t n_loaded;     /* elements copied from the kernel; 0 outside the loaded phase */
+	bool is_loaded;      /* the loaded phase (plane/plane.h) */
 	uint64_t n_foreign;  /* foreign changes found by check() */
 	bool is_table_owner; /* this process owns the tables */
 	bool has_guard;      /* nft_plane_guard(): exists, and owned by this process */

@@ -3,31 +3,22 @@
 #include "plane/nft/programmed.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "nft/decode.h"
 #include "nft/watch.h"
 #include "plane/nft/layout.h"
 #include "plane/nft/loaded.h"
 
-static const uint8_t *held_find(const void *ctx, enum ipfam fam, enum nft_set_id set,
-				const uint8_t *key)
+static const uint8_t *find(const void *ctx, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
 {
-	/* Sets that are not copied would be read address by address: assume that it exists. */
-	return nft_loaded_covers(set) ? nft_loaded_find(ctx, fam, set, key) : key;
+	/* Addresses are not copied, and would be read one by one: assume that they exist. */
+	return plane_loaded_covers(ctx, set) ? plane_loaded_find(ctx, fam, set, key) : key;
 }
 
-/* Before the first commit, no element is desired: the unwanted ones are all. */
-static void held_each(const void *ctx, enum ipfam fam, enum nft_set_id set,
-		      void (*fn)(void *arg, const uint8_t *key), void *arg)
+static void each(const void *ctx, enum ipfam fam, enum nft_set_id set,
+		 void (*fn)(void *arg, const uint8_t *key), void *arg)
 {
-	size_t n;
-	uint8_t *keys = nft_loaded_unwanted(ctx, fam, set, &n);
-	size_t len = nft_key_len(set, fam);
-
-	for (size_t i = 0; i < n; i++)
-		fn(arg, keys + i * len);
-	free(keys);
+	plane_loaded_each(ctx, fam, set, fn, arg);
 }
 
 static int family_read(struct nft_loaded *h, struct nl_sock *nl, enum ipfam fam, struct err *err)
@@ -50,8 +41,8 @@ static int family_read(struct nft_loaded *h, struct nl_sock *nl, enum ipfam fam,
 }
 
 /* 1 when a table vanished or was modified meanwhile. */
-static int held_read(struct nft_loaded *h, struct nl_sock *nl, struct nft_watch *watch,
-		     struct err *err)
+static int tables_read(struct nft_loaded *h, struct nl_sock *nl, struct nft_watch *watch,
+		       struct err *err)
 {
 	int r = 0;
 
@@ -70,7 +61,7 @@ int nft_programmed_text(struct str *out, struct err *err)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = NULL;
 	AUTO(nl_sock_close) struct nl_sock *watch_nl = NULL;
-	struct nft_source src = { held_find, held_each, NULL };
+	struct nft_source src = { find, each, NULL };
 	AUTO(nft_loaded_close) struct nft_loaded *loaded = NULL;
 	struct nft_watch watch;
 	int r = nl_sock_open(&nl, NETLINK_NETFILTER, err);
@@ -83,9 +74,9 @@ int nft_programmed_text(struct str *out, struct err *err)
 	nft_watch_init(&watch);
 	r = nft_watch_join(&watch, watch_nl, nl, err);
 	for (r = r < 0 ? r : 1; r > 0;)
-		r = held_read(loaded, nl, &watch, err);
+		r = tables_read(loaded, nl, &watch, err);
 	nft_watch_fini(&watch);
-	src.ctx = loaded;
+	src.ctx = &loaded->elems;
 	if (r == 0)
 		nft_frontends_text(out, &src);
 	return r;

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/loaded.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DESIRED 1
+
+void plane_loaded_cover(struct plane_loaded *l, enum nft_set_id set)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		nft_keymap_init(&l->sets[fam][set], nft_key_len(set, fam),
+				nft_data_len(set, fam) + 1);
+}
+
+void plane_loaded_forget(struct plane_loaded *l, enum ipfam fam)
+{
+	for (int set = 0; set < NFTSET_END; set++)
+		nft_keymap_clear(&l->sets[fam][set]);
+}
+
+/* --- elements --- */
+
+static void put(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set, const uint8_t *key,
+		const uint8_t *data, uint8_t state)
+{
+	size_t len = nft_data_len(set, fam);
+	bool is_new;
+	uint8_t *val = nft_keymap_put(&l->sets[fam][set], key, &is_new);
+
+	if (l->changed != NULL)
+		l->changed(l, fam, set, is_new ? NULL : val, data);
+	if (len > 0)
+		memcpy(val, data, len);
+	val[len] |= state;
+}
+
+void plane_loaded_found(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+			const uint8_t *key, const uint8_t *data)
+{
+	put(l, fam, set, key, data, 0);
+}
+
+void plane_loaded_put(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+		      const uint8_t *key, const uint8_t *data)
+{
+	put(l, fam, set, key, data, DESIRED);
+}
+
+void plane_loaded_del(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+		      const uint8_t *key)
+{
+	const uint8_t *data = plane_loaded_find(l, fam, set, key);
+
+	if (data == NULL)
+		return;
+	if (l->changed != NULL)
+		l->changed(l, fam, set, data, NULL);
+	(void)nft_keymap_del(&l->sets[fam][set], key);
+}
+
+void plane_loaded_desire(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+			 const uint8_t *key, bool is_desired)
+{
+	uint8_t *val = nft_keymap_find(&l->sets[fam][set], key);
+
+	if (val != NULL)
+		val[nft_data_len(set, fam)] = is_desired ? DESIRED : 0;
+}
+
+/* --- undesired elements --- */
+
+static int key_cmp(const void *a, const void *b, void *len)
+{
+	return memcmp(a, b, *(const size_t *)len);
+}
+
+size_t plane_loaded_undesired_count(const struct plane_loaded *l, enum ipfam fam,
+				    enum nft_set_id set)
+{
+	return nft_keymap_count_without(&l->sets[fam][set], nft_data_len(set, fam), DESIRED);
+}
+
+uint8_t *plane_loaded_undesired(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+				size_t *n)
+{
+	size_t len = nft_key_len(set, fam);
+	size_t data_len = nft_data_len(set, fam);
+	size_t max = plane_loaded_undesired_count(l, fam, set);
+	struct nft_keymap_pos pos = { 0 };
+	const uint8_t *key;
+	uint8_t *keys;
+	uint8_t *val;
+
+	*n = 0;
+	if (max == 0)
+		return NULL;
+	keys = xreallocarray(NULL, max, len);
+	while (nft_keymap_next(&l->sets[fam][set], &pos, &key, &val))
+		if (val[data_len] != DESIRED)
+			memcpy(keys + (*n)++ * len, key, len);
+	qsort_r(keys, *n, len, key_cmp, &len);
+	return keys;
+}
+
+void plane_loaded_each(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+		       void (*fn)(void *arg, const uint8_t *key), void *arg)
+{
+	size_t len = nft_key_len(set, fam);
+	size_t n;
+	uint8_t *keys = plane_loaded_undesired(l, fam, set, &n);
+
+	for (size_t i = 0; i < n; i++)
+		fn(arg, keys + i * len);
+	free(keys);
+}
+
+void plane_loaded_ids_release(struct plane_loaded *l)
+{
+	if (l->plan != NULL)
+		plan_ids_release(l->plan);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ *  plane/loaded - a copy of the kernel's elements, and which of them are desired.
+ *
+ *      init -> cover ... -> found ... -> find, put, del ... -> undesired -> fini
+ *
+ *  load() reads elements, commits keep the copy equal to the kernel, sweep() removes the elements
+ *  that no commit desired. A set that is not covered has no copy: it must not be named.
+ */
+#pragma once
+
+#include "nft/change.h"
+#include "nft/keymap.h"
+#include "plan/plan.h"
+
+struct plane_loaded {
+	/* key -> data and one byte: is it desired. Keys of 0 bytes: not covered */
+	struct nft_keymap sets[IPFAM_N][NFTSET_END];
+	struct plan *plan; /* in which the ids are reserved; NULL: not yet */
+	/* An element changes from `was` to `will`; NULL: it does not exist. May be NULL. */
+	void (*changed)(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+			const uint8_t *was, const uint8_t *will);
+};
+
+/* Zeroed memory covers no set. */
+void plane_loaded_cover(struct plane_loaded *l, enum nft_set_id set);
+/* Forget the elements of a family. */
+void plane_loaded_forget(struct plane_loaded *l, enum ipfam fam);
+static inline bool plane_loaded_covers(const struct plane_loaded *l, enum nft_set_id set)
+{
+	return l->sets[IPFAM_V4][set].key_len != 0;
+}
+
+/* Data of the element (valid until the next put or del; not NULL in sets either), or NULL. */
+static inline const uint8_t *plane_loaded_find(const struct plane_loaded *l, enum ipfam fam,
+					       enum nft_set_id set, const uint8_t *key)
+{
+	return nft_keymap_find(&l->sets[fam][set], key);
+}
+/* The kernel has the element: whether it is desired does not change; a new one is not. */
+void plane_loaded_found(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+			const uint8_t *key, const uint8_t *data);
+/* The kernel has the element, and it is desired. */
+void plane_loaded_put(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+		      const uint8_t *key, const uint8_t *data);
+void plane_loaded_del(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+		      const uint8_t *key);
+/* Is the element desired? No effect if it does not exist. */
+void plane_loaded_desire(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+			 const uint8_t *key, bool is_desired);
+
+/* Keys of elements that are not desired, sorted; NULL: none. Freed by the caller. */
+uint8_t *plane_loaded_undesired(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+				size_t *n);
+size_t plane_loaded_undesired_count(const struct plane_loaded *l, enum ipfam fam,
+				    enum nft_set_id set);
+/* Call `fn` for all elements that are not desired: before the first commit, these are all. */
+void plane_loaded_each(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
+		       void (*fn)(void *arg, const uint8_t *key), void *arg);
+
+/* Release the reserved ids that no pool adopted. */
+void plane_loaded_ids_release(struct plane_loaded *l);
