@@ -35,6 +35,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests"))
 
 from apiserver.client import Server  # noqa: E402
 
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 SIZES = ("10000x5", "50000x5")
 START_SECONDS = 120
 CHURN_RATE = 1000
@@ -46,16 +47,19 @@ SINGLE_SECONDS = 20
 class Vipd:
     """A running daemon, and its status."""
 
-    def __init__(self, build, config, netns, folder, encoding):
+    def __init__(self, program, config, netns, folder, encoding=PROTOBUF, flags=()):
         self.socket = os.path.join(folder, "control.sock")
-        self.log_path = os.path.join(folder, "vipd.log")
+        self.log_path = os.path.join(folder, "proxy.log")
+        command = ["ip", "netns", "exec", netns, program, "--kubeconfig", config,
+                   "--hostname-override", "node-0000", "--cluster-cidr", "10.128.0.0/9",
+                   "--kube-api-content-type", encoding, *flags, *self.own_flags()]
         with open(self.log_path, "ab") as log:
             self.begin = time.monotonic()
-            self.process = subprocess.Popen(
-                ["ip", "netns", "exec", netns, os.path.join(build, "vipd"), "--kubeconfig", config,
-                 "--hostname-override", "node-0000", "--cluster-cidr", "10.128.0.0/9",
-                 "--control-socket", self.socket, "--kube-api-content-type", encoding],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log)
+
+    def own_flags(self):
+        return ["--control-socket", self.socket]
 
     def status(self):
         conn = http.client.HTTPConnection("localhost", timeout=30)
@@ -73,12 +77,12 @@ class Vipd:
         """Seconds since the start when `test` of the status became true; the status."""
         while True:
             if self.process.poll() is not None:
-                sys.exit("bench/api: vipd ended: see %s" % self.log_path)
+                sys.exit("bench: the proxy ended: see %s" % self.log_path)
             status = self.status()
             if status and test(status):
                 return time.monotonic() - self.begin, status
             if time.monotonic() - self.begin > START_SECONDS:
-                sys.exit("bench/api: %s: not within %d s" % (what, START_SECONDS))
+                sys.exit("bench: %s: not within %d s" % (what, START_SECONDS))
             time.sleep(0.02)
 
     def wait_synced(self):
@@ -138,14 +142,14 @@ def measure(build, size, encoding):
             Server(netns=netns) as api:
         api.load(services=services, endpoints=endpoints)
         config = api.kubeconfig("token")
-        vipd = Vipd(build, config, netns, folder, encoding)
+        vipd = Vipd(os.path.join(build, "vipd"), config, netns, folder, encoding)
         try:
             out["synced"], status = vipd.wait_synced()
             out["programmed"], status = vipd.wait_programmed()
             out["resident"], out["peak"] = vipd.memory("VmRSS"), vipd.memory("VmHWM")
             out["services"] = status["counts"]["services"]
             vipd.stop()
-            vipd = Vipd(build, config, netns, folder, encoding)
+            vipd = Vipd(os.path.join(build, "vipd"), config, netns, folder, encoding)
             out["adopted"], status = vipd.wait_programmed()
             out["adopted_writes"] = status["sync"]["writes"]
             out["again"], out["again_peak"] = vipd.memory("VmRSS"), vipd.memory("VmHWM")
@@ -180,7 +184,7 @@ ROWS = (
 
 
 def main(argv):
-    encoding = "application/json" if "--json" in argv else "application/vnd.kubernetes.protobuf"
+    encoding = "application/json" if "--json" in argv else PROTOBUF
     words = [a for a in argv if not a.startswith("--")]
     if not words:
         sys.exit(__doc__)

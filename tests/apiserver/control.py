@@ -79,8 +79,11 @@ class Control:
         item = self.server.store.put(object, raw, force)
         return {"rv": item.rv, "key": item.key}
 
-    def op_put_many(self, objects, raw=False):
-        """put for a list."""
+    def op_put_many(self, objects, raw=False, at_once=False):
+        """put for a list; at_once: the first event is written when the last one is encoded."""
+        for watch in self.server.watches if at_once else ():
+            watch.idle = False      # events are queued
+            watch.wake.set()
         for obj in objects:
             self.server.store.put(obj, raw)
         return {"rv": self.server.store.rv, "count": len(objects)}
@@ -364,6 +367,11 @@ class Control:
                 if sum(w.route.resource == resource and test(w) for w in server.watches) < n:
                     return False
         return connections is None or len(server.connections) <= connections
+
+    async def op_flush(self):
+        """Wait until every event is written; "monotonic" of the reply is the time."""
+        while any(w.backlog or not w.idle or not w.ex.drained() for w in self.server.watches):
+            await asyncio.sleep(0.0005)
 
     def op_quit(self):
         """End the server."""

@@ -827,6 +827,20 @@ def test_nothing_changed_no_event(api):
         assert w.brief() == ("MODIFIED", "a", before + 1)
 
 
+def test_events_at_once(api):
+    """Queued events go out together, and watches are idle again; one without events as well."""
+    with watchlist(api, "services") as w, watchlist(api, "nodes") as other:
+        for stream in (w, other):
+            stream.until_synced()
+        last = api.put_many(objects=[service("s%d" % i) for i in range(3)], at_once=True)["rv"]
+        api.flush()
+        assert [w.brief()[1] for _ in range(3)] == ["s0", "s1", "s2"]
+        assert api.put(service("s3")) == last + 1
+        assert w.brief() == ("ADDED", "s3", last + 1)
+        assert other.silent(0)
+
+
+
 @pytest.mark.parametrize("mode, code, text", [
     ("invalid", 422, 'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: '
      "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),

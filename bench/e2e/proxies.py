@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The proxies that bench/e2e compares."""
+import functools
+import os
+import subprocess
+import urllib.error
+import urllib.request
+
+import api
+
+HEALTH_PORT = 10256
+
+
+class Vipd(api.Vipd):
+    def __init__(self, program, lab, config, folder):
+        self.lab = lab
+        super().__init__(program, config, lab.node.name, folder)
+
+    def is_settled(self):
+        s = self.status()
+        return s is not None and s["state"] == "running" and s["pending"]["services"] == 0
+
+    def writes(self):
+        return self.status()["sync"]["writes"]
+
+    def event_to_ack(self):
+        return self.status()["sync"]["event_to_ack"]
+
+    def cleanup(self):
+        self.lab.node.run("nft", "flush", "ruleset")
+
+
+class KubeProxy(api.Vipd):
+    """kube-proxy in one mode. Sysctls of conntrack are left alone, as vipd leaves them."""
+
+    def __init__(self, mode, program, lab, config, folder):
+        self.lab, self.program = lab, program
+        super().__init__(program, config, lab.node.name, folder, flags=(
+            "--proxy-mode", mode, "--conntrack-max-per-core", "0",
+            "--conntrack-tcp-timeout-established", "0", "--conntrack-tcp-timeout-close-wait", "0",
+            "--healthz-bind-address", "127.0.0.1:%d" % HEALTH_PORT,
+            "--metrics-bind-address", "127.0.0.1:10249"))
+
+    def own_flags(self):
+        return ["--nodeport-addresses", "primary"]
+
+    def is_settled(self):
+        """It is healthy from its first complete sync on."""
+        with self.lab.node.entered():
+            try:
+                with urllib.request.urlopen("http://127.0.0.1:%d/healthz" % HEALTH_PORT,
+                                            timeout=5) as answer:
+                    return answer.status == 200
+            except (urllib.error.URLError, OSError):
+                return False
+
+    def writes(self):
+        return None     # it has no counter of operations
+
+    def event_to_ack(self):
+        return None
+
+    def cleanup(self):
+        self.lab.node.run(self.program, "--cleanup", timeout=600)
+
+
+def all_proxies(build):
+    """[(name, program, function of program, lab, kubeconfig and folder)]"""
+    found = [("vipd", os.path.join(build, "vipd"), Vipd)]
+    path = os.environ.get("BENCH_KUBE_PROXY")
+    if path:
+        has_ipvs = os.path.exists("/proc/net/ip_vs") or subprocess.run(
+            ["modprobe", "-q", "ip_vs"], check=False).returncode == 0
+        for mode in ("iptables", "nftables", "ipvs")[:3 if has_ipvs else 2]:
+            found.append(("kube-proxy " + mode, path, functools.partial(KubeProxy, mode)))
+    return found
