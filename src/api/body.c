@@ -330,7 +330,6 @@ static const struct http_body_ops service_ops = { service_more, service_close_bo
 
 static void leaving_count(void *arg, const struct plane_draining *l)
 {
-	(void)l;
 	*(size_t *)arg += 1;
 }
 

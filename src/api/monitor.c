@@ -101,12 +101,10 @@ static void line_send(struct monitor *mon, enum kind kind, const char *ns, const
 static struct jsonw line_begin(struct monitor *mon, enum kind kind)
 {
 	struct jsonw w = { .out = &mon->line };
-	struct timespec now;
 
-	(void)clock_gettime(CLOCK_REALTIME, &now);
 	str_clear(&mon->line);
 	jsonw_object(&w, NULL);
-	jsonw_int(&w, "time_ms", (int64_t)now.tv_sec * 1000 + now.tv_nsec / (int64_t)NSEC_PER_MSEC);
+	jsonw_int(&w, "time_ms", wall_now_ns() / (int64_t)NSEC_PER_MSEC);
 	jsonw_text(&w, "event", kind_names[kind]);
 	return w;
 }

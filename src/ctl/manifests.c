@@ -67,7 +67,6 @@ static void on_ready(void *arg)
 
 static void on_nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void on_problem(void *arg, const struct files_problem *p)

@@ -180,7 +180,6 @@ static void line_print(void *arg, const char *line, bool is_frontend)
 {
 	struct lines *l = arg;
 
-	(void)is_frontend;
 	if (!l->is_over && is_wanted(l->run, line))
 		l->is_over = out_write(line, strlen(line)) < 0 || out_write("\n", 1) < 0;
 }

@@ -16,7 +16,6 @@ static volatile sig_atomic_t is_over;
 
 static void on_signal(int number)
 {
-	(void)number;
 	is_over = 1;
 }
 

@@ -297,7 +297,6 @@ int run_trace(const struct run *run)
 
 static int sink_stdout(void *arg, const char *data, size_t len)
 {
-	(void)arg;
 	return out_write(data, len);
 }
 

@@ -2,10 +2,10 @@
 #include "daemon/doctor.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/loop.h"
 
 struct doctor {
 	struct check_helper *checks;
@@ -67,12 +67,11 @@ struct check_helper *doctor_checks(struct doctor *d)
 
 /* --- the log --- */
 
-static void log_timer_arm(struct doctor *d, uint64_t wait_ns)
+static void on_log_pending(void *arg, uint64_t wait_ns)
 {
-	const struct timeval tv = { (time_t)(wait_ns / NSEC_PER_SEC),
-				    (suseconds_t)(wait_ns % NSEC_PER_SEC / NSEC_PER_USEC) };
+	const struct doctor *d = arg;
 
-	(void)event_add(d->log_timer, &tv);
+	event_after(d->log_timer, wait_ns);
 }
 
 static void on_log_timer(evutil_socket_t fd, short what, void *arg)
@@ -81,12 +80,7 @@ static void on_log_timer(evutil_socket_t fd, short what, void *arg)
 	uint64_t next = log_tick(now);
 
 	if (next != 0)
-		log_timer_arm(arg, next > now ? next - now : 0);
-}
-
-static void on_log_pending(void *arg, uint64_t wait_ns)
-{
-	log_timer_arm(arg, wait_ns);
+		on_log_pending(arg, next > now ? next - now : 0);
 }
 
 /* --- life --- */
@@ -94,15 +88,13 @@ static void on_log_pending(void *arg, uint64_t wait_ns)
 int doctor_open(struct doctor **ret, struct event_base *base, const char *plane, struct err *err)
 {
 	AUTO(doctor_close) struct doctor *d = xcalloc(1, sizeof(*d));
-	const struct timeval patience = { .tv_sec = DOCTOR_PATIENCE_S };
 	int r = check_helper_open(&d->checks, base, plane, on_checked, d, err);
 
 	if (r < 0)
 		return r;
-	d->patience = event_new(base, -1, 0, on_patience, d);
-	d->log_timer = event_new(base, -1, 0, on_log_timer, d);
-	if (d->patience == NULL || d->log_timer == NULL || event_add(d->patience, &patience) < 0)
-		return err_set(err, -ENOMEM, "checks: event");
+	d->patience = xtimer_new(base, on_patience, d);
+	d->log_timer = xtimer_new(base, on_log_timer, d);
+	event_after(d->patience, DOCTOR_PATIENCE_S * NSEC_PER_SEC);
 	log_on_pending(on_log_pending, d);
 	*ret = TAKE(d);
 	return 0;
@@ -114,10 +106,8 @@ void doctor_close(struct doctor *d)
 		return;
 	log_on_pending(NULL, NULL);
 	check_helper_close(d->checks);
-	if (d->patience != NULL)
-		event_free(d->patience);
-	if (d->log_timer != NULL)
-		event_free(d->log_timer);
+	event_drop(d->patience);
+	event_drop(d->log_timer);
 	check_report_fini(&d->logged);
 	free(d);
 }

@@ -11,9 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <event2/event.h>
-
 #include "base/log.h"
+#include "base/loop.h"
 
 #define STATUS_MAX 512
 
@@ -36,8 +35,6 @@ static void message_send(const struct notify *n, const char *text)
 
 static void on_watchdog(evutil_socket_t fd, short what, void *arg)
 {
-	(void)fd;
-	(void)what;
 	message_send(arg, "WATCHDOG=1");
 }
 
@@ -67,14 +64,11 @@ static void watchdog_set(struct notify *n, struct event_base *base)
 	const char *pid = getenv("WATCHDOG_PID");
 	const char *usec = getenv("WATCHDOG_USEC");
 	uint64_t us = usec ? strtoull(usec, NULL, 10) / 2 : 0;
-	const struct timeval tv = { (time_t)(us / 1000000), (suseconds_t)(us % 1000000) };
 
 	if (us == 0 || n->fd < 0 || (pid != NULL && strtol(pid, NULL, 10) != (long)getpid()))
 		return;
-	n->watchdog = event_new(base, -1, EV_PERSIST, on_watchdog, n);
-	if (n->watchdog == NULL)
-		abort(); /* out of memory, as in xmalloc() */
-	(void)event_add(n->watchdog, &tv);
+	n->watchdog = xevent_new(base, -1, EV_PERSIST, on_watchdog, n);
+	event_after(n->watchdog, us * NSEC_PER_USEC);
 }
 
 void notify_open(struct notify **ret, struct event_base *base)
@@ -97,8 +91,7 @@ void notify_close(struct notify *n)
 	if (n == NULL)
 		return;
 	message_send(n, "STOPPING=1");
-	if (n->watchdog != NULL)
-		event_free(n->watchdog);
+	event_drop(n->watchdog);
 	if (n->fd >= 0)
 		close(n->fd);
 	free(n);

@@ -18,12 +18,11 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include <event2/event.h>
-
 #include "api/control.h"
 #include "api/drain.h"
 #include "api/monitor.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/str.h"
 #include "conntrack/conntrack.h"
 #include "daemon/action.h"
@@ -84,17 +83,7 @@ struct vipd {
 
 static void wake_at(struct event *ev, uint64_t when, uint64_t now)
 {
-	uint64_t wait = when > now ? when - now : 0;
-	struct timeval tv = { (time_t)(wait / NSEC_PER_SEC),
-			      (suseconds_t)(wait % NSEC_PER_SEC / NSEC_PER_USEC) };
-
-	(void)event_add(ev, &tv);
-}
-
-static void sync_wake_at(struct vipd *v, uint64_t when, uint64_t now)
-{
-	if (when != SYNC_NEVER)
-		wake_at(v->sync_event, when, now);
+	event_after(ev, when > now ? when - now : 0);
 }
 
 /* Connections made before a repair may be stale as well. */
@@ -237,7 +226,8 @@ static void on_sync(evutil_socket_t fd, short what, void *arg)
 	other_plane_end(v);
 	conntrack_follow(v);
 	observers_follow(v);
-	sync_wake_at(v, next, now_ns());
+	if (next != SYNC_NEVER)
+		wake_at(v->sync_event, next, now_ns());
 }
 
 /* Kernel state may belong to objects that could not be read yet: no sweep until they are. */
@@ -328,13 +318,12 @@ static int open_events(struct vipd *v, struct err *err)
 		event_config_free(config);
 	if (v->base == NULL)
 		return err_set(err, -ENOMEM, "event loop");
-	v->sync_event = event_new(v->base, -1, 0, on_sync, v);
-	v->retire_event = event_new(v->base, -1, 0, on_retire, v);
-	if (v->sync_event == NULL || v->retire_event == NULL)
-		return err_set(err, -ENOMEM, "event loop");
+	v->sync_event = xtimer_new(v->base, on_sync, v);
+	v->retire_event = xtimer_new(v->base, on_retire, v);
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-		v->signals[i] = evsignal_new(v->base, numbers[i], on_signal, v);
-		if (v->signals[i] == NULL || event_add(v->signals[i], NULL) < 0)
+		v->signals[i] =
+			xevent_new(v->base, numbers[i], EV_SIGNAL | EV_PERSIST, on_signal, v);
+		if (event_add(v->signals[i], NULL) < 0)
 			return err_set(err, -ENOMEM, "signal handler");
 	}
 	(void)signal(SIGPIPE, SIG_IGN);
@@ -353,9 +342,8 @@ static void open_watch(struct vipd *v)
 			 err.text);
 		return;
 	}
-	v->ruleset_event = event_new(v->base, fd, EV_READ, on_ruleset, v);
-	if (v->ruleset_event != NULL)
-		(void)event_add(v->ruleset_event, NULL);
+	v->ruleset_event = xevent_new(v->base, fd, EV_READ, on_ruleset, v);
+	(void)event_add(v->ruleset_event, NULL);
 }
 
 static int open_conntrack(struct vipd *v, struct err *err)
@@ -642,8 +630,7 @@ static void vipd_close(struct vipd *v)
 		plan_fini(&v->plan);
 	}
 	servers_close(v->servers);
-	if (v->ruleset_event != NULL)
-		event_free(v->ruleset_event);
+	event_drop(v->ruleset_event);
 	if (v->plane != NULL)
 		v->plane->ops->close(v->plane);
 	doctor_close(v->doctor);
@@ -651,10 +638,8 @@ static void vipd_close(struct vipd *v)
 	for (size_t i = 0; i < ARRAY_SIZE(v->signals); i++)
 		if (v->signals[i] != NULL)
 			event_free(v->signals[i]);
-	if (v->sync_event != NULL)
-		event_free(v->sync_event);
-	if (v->retire_event != NULL)
-		event_free(v->retire_event);
+	event_drop(v->sync_event);
+	event_drop(v->retire_event);
 	other_plane_close(&v->other);
 	lock_release(v->lock);
 	shown_clear(v);

@@ -3,7 +3,6 @@
 #include "doctor/helper.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -14,6 +13,7 @@
 
 #include "base/child.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/str.h"
 
 #define ANSWER_MAX (4U << 20)
@@ -137,8 +137,7 @@ static void helper_main(void *arg, int fd)
 
 static void helper_stop(struct check_helper *h)
 {
-	if (h->readable != NULL)
-		event_free(h->readable);
+	event_drop(h->readable);
 	h->readable = NULL;
 	child_stop(&h->child);
 	str_clear(&h->in);
@@ -220,8 +219,8 @@ static int helper_start(struct check_helper *h, struct err *err)
 
 	if (r < 0)
 		return r;
-	h->readable = event_new(h->base, h->child.fd, EV_READ | EV_PERSIST, on_readable, h);
-	if (h->readable == NULL || event_add(h->readable, NULL) == -1) {
+	h->readable = xevent_new(h->base, h->child.fd, EV_READ | EV_PERSIST, on_readable, h);
+	if (event_add(h->readable, NULL) == -1) {
 		helper_stop(h);
 		child_reap(&h->child);
 		return err_set(err, -ENOMEM, "checks: event");
@@ -280,9 +279,7 @@ int check_helper_open(struct check_helper **ret, struct event_base *base, const 
 	h->child = CHILD_NONE;
 	h->env.root = "";
 	h->env.clock_offset_ns = check_clock_offset_ns();
-	h->lost = event_new(base, -1, 0, on_lost, h);
-	if (h->lost == NULL)
-		return err_set(err, -ENOMEM, "checks: event");
+	h->lost = xtimer_new(base, on_lost, h);
 	r = helper_start(h, err);
 	if (r < 0)
 		return r;
@@ -295,8 +292,7 @@ void check_helper_close(struct check_helper *h)
 	if (h == NULL)
 		return;
 	helper_stop(h);
-	if (h->lost != NULL)
-		event_free(h->lost);
+	event_drop(h->lost);
 	str_fini(&h->in);
 	check_report_fini(&h->report);
 	free(h);

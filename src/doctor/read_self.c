@@ -19,10 +19,7 @@
 
 int64_t check_clock_offset_ns(void)
 {
-	struct timespec wall;
-
-	(void)clock_gettime(CLOCK_REALTIME, &wall);
-	return (int64_t)wall.tv_sec * (int64_t)NSEC_PER_SEC + wall.tv_nsec - (int64_t)now_ns();
+	return wall_now_ns() - (int64_t)now_ns();
 }
 
 static void read_clock(struct facts *f, int64_t offset_ns)

@@ -11,10 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <event2/event.h>
-
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "http/http.h"
 #include "http/jsonw.h"
 #include "http/listen.h"
@@ -90,7 +89,6 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 	bool is_healthy = config->is_healthy(config->arg);
 	size_t n = e->is_removed ? 0 : e->ready[ip_fam(&d->addr)]; /* HC-24 */
 
-	(void)q;
 	reply->status = n > 0 && is_healthy ? 200 : 503;
 	reply->type = "application/json";
 	str_printf(&reply->headers,
@@ -186,10 +184,8 @@ static bool is_wanted(const struct entry *e, const struct ip_addr *addr)
 /* Retry in `s` seconds at the latest. */
 static void retry_in(struct health_services *hs, unsigned int s)
 {
-	const struct timeval tv = { .tv_sec = (time_t)s };
-
 	if (!list_is_empty(&hs->unbound) && (s == 0 || !event_pending(hs->retry, EV_TIMEOUT, NULL)))
-		(void)event_add(hs->retry, &tv);
+		event_after(hs->retry, s * NSEC_PER_SEC);
 }
 
 /*
@@ -244,8 +240,6 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 {
 	struct health_services *hs = arg;
 
-	(void)fd;
-	(void)what;
 	list_for_each_safe (l, tmp, &hs->unbound)
 		entry_listen(list_entry(l, struct entry, unbound));
 	retry_in(hs, LISTEN_RETRY_S);
@@ -389,9 +383,7 @@ void health_services_open(struct health_services **ret, struct event_base *base,
 
 	hs->base = base;
 	hs->config = *config;
-	hs->retry = evtimer_new(base, on_retry, hs);
-	if (hs->retry == NULL)
-		abort(); /* out of memory, as in xmalloc() */
+	hs->retry = xtimer_new(base, on_retry, hs);
 	list_init(&hs->unbound);
 	list_init(&hs->removed);
 	hs->env_generation = config->model->env_generation;

@@ -23,17 +23,17 @@
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include <event2/event.h>
 #include <event2/listener.h>
 
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "http/jsonw.h"
 
 #define OUTPUT_HIGH (128 * 1024) /* stop writing pieces ... */
 #define OUTPUT_LOW (16 * 1024)   /* ... until the output shrinks to this */
 #define CLOSING_MS 1000
-#define ACCEPT_RETRY_MS 1000
+#define ACCEPT_RETRY_S 1
 #define LIMIT_LOG_NS (60 * NSEC_PER_SEC)
 
 enum conn_state {
@@ -152,14 +152,12 @@ static void conn_close(struct http_conn *c)
 		evconnlistener_enable(s->listener);
 	/* Deferred: the caller may still use the server. */
 	if (s->n_conns == 0 && s->gone != NULL)
-		(void)event_add(s->turn, &(const struct timeval){ 0, 0 });
+		event_after(s->turn, 0);
 }
 
 static void deadline_set(struct http_conn *c, unsigned int ms)
 {
-	struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
-
-	(void)event_add(c->deadline, &tv);
+	event_after(c->deadline, ms * NSEC_PER_MSEC);
 }
 
 /* The answer is written: shut down, and let the client close first. */
@@ -183,11 +181,8 @@ static void conn_flush(struct http_conn *c)
 
 static void ready_add(struct http_conn *c)
 {
-	struct http_server *s = c->server;
-	const struct timeval now = { 0, 0 };
-
-	list_add_tail(&s->ready, &c->ready);
-	(void)event_add(s->turn, &now);
+	list_add_tail(&c->server->ready, &c->ready);
+	event_after(c->server->turn, 0);
 }
 
 static void head_send(struct http_conn *c, const struct http_reply *reply)
@@ -312,7 +307,6 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 {
 	struct http_conn *c = arg;
 
-	(void)bev;
 	if ((what & BEV_EVENT_EOF) && (what & BEV_EVENT_READING)) {
 		c->is_half_closed = true;
 		if ((c->state == CONN_BODY && !is_endless(c)) || c->state == CONN_FLUSH)
@@ -325,8 +319,6 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 {
 	struct http_conn *c = arg;
 
-	(void)fd;
-	(void)what;
 	if (c->state == CONN_READ) {
 		error_send(c, 408, "the head of the request did not arrive in time");
 		deadline_set(c, CLOSING_MS);
@@ -393,10 +385,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 {
 	struct http_server *s = arg;
 	uint64_t end = now_ns() + HTTP_TURN_NS;
-	const struct timeval now = { 0, 0 };
 
-	(void)fd;
-	(void)what;
 	while (!list_is_empty(&s->ready) && now_ns() < end) {
 		struct http_conn *c = list_entry(s->ready.next, struct http_conn, ready);
 
@@ -406,7 +395,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 	if (s->piece.cap > 2 * (size_t)OUTPUT_HIGH) /* free the memory of a large piece */
 		str_fini(&s->piece);
 	if (!list_is_empty(&s->ready))
-		(void)event_add(s->turn, &now);
+		event_after(s->turn, 0);
 	else if (s->n_conns == 0 && s->gone != NULL)
 		server_gone(s);
 }
@@ -530,7 +519,6 @@ static bool client_admit(struct http_server *s, const struct ip_addr *client)
  */
 static void room_make(struct http_server *s, const struct http_conn *newest)
 {
-	const struct timeval next_turn = { 0, 0 };
 	bool is_reading = false;
 
 	if (s->n_conns < s->config.connections_max)
@@ -543,7 +531,7 @@ static void room_make(struct http_server *s, const struct http_conn *newest)
 	list_for_each (l, &s->conns)
 		is_reading |= list_entry(l, struct http_conn, link)->state == CONN_READ;
 	if (is_reading)
-		(void)event_add(s->accept_again, &next_turn);
+		event_after(s->accept_again, 0);
 }
 
 /* --- accepting --- */
@@ -555,8 +543,6 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	struct ip_addr client = client_of(peer);
 	struct http_conn *c;
 
-	(void)l;
-	(void)peer_len;
 	if (!client_admit(s, &client)) {
 		close(fd);
 		return;
@@ -565,8 +551,8 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	c->server = s;
 	c->client = client;
 	c->bev = bufferevent_socket_new(s->base, fd, BEV_OPT_CLOSE_ON_FREE);
-	c->deadline = evtimer_new(s->base, on_deadline, c);
-	if (c->bev == NULL || c->deadline == NULL)
+	c->deadline = xtimer_new(s->base, on_deadline, c);
+	if (c->bev == NULL)
 		abort(); /* out of memory, as in xmalloc() */
 	bufferevent_setcb(c->bev, on_read, on_write, on_event, c);
 	bufferevent_setwatermark(c->bev, EV_READ, 0, s->config.head_max);
@@ -581,20 +567,17 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 static void on_accept_error(struct evconnlistener *l, void *arg)
 {
 	struct http_server *s = arg;
-	const struct timeval later = { .tv_sec = ACCEPT_RETRY_MS / 1000 };
 
 	log_warn(LOG_AREA_HTTP, "accept: %s; next attempt in %d s", strerror(errno),
-		 ACCEPT_RETRY_MS / 1000);
+		 ACCEPT_RETRY_S);
 	evconnlistener_disable(l);
-	(void)event_add(s->accept_again, &later);
+	event_after(s->accept_again, ACCEPT_RETRY_S * NSEC_PER_SEC);
 }
 
 static void on_accept_again(evutil_socket_t fd, short what, void *arg)
 {
 	struct http_server *s = arg;
 
-	(void)fd;
-	(void)what;
 	if (s->listener == NULL)
 		return;
 	room_make(s, NULL);
@@ -612,14 +595,13 @@ int http_server_open(struct http_server **ret, struct event_base *base, int list
 	s->config = *config;
 	list_init(&s->conns);
 	list_init(&s->ready);
-	s->turn = evtimer_new(base, on_turn, s);
-	s->accept_again = evtimer_new(base, on_accept_again, s);
+	s->turn = xtimer_new(base, on_turn, s);
+	s->accept_again = xtimer_new(base, on_accept_again, s);
 	/* backlog 0: `listen_fd` listens already */
 	s->listener = evconnlistener_new(
 		base, on_accept, s, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, listen_fd);
-	if (s->turn == NULL || s->accept_again == NULL || s->listener == NULL) {
-		if (s->listener == NULL)
-			close(listen_fd);
+	if (s->listener == NULL) {
+		close(listen_fd);
 		http_server_close(s);
 		return err_set(err, -ENOMEM, "http server: no memory for events");
 	}
@@ -638,10 +620,8 @@ void http_server_close(struct http_server *s)
 	assert(s->n_conns == 0 && list_is_empty(&s->ready));
 	if (s->listener != NULL)
 		evconnlistener_free(s->listener);
-	if (s->turn != NULL)
-		event_free(s->turn);
-	if (s->accept_again != NULL)
-		event_free(s->accept_again);
+	event_drop(s->turn);
+	event_drop(s->accept_again);
 	str_fini(&s->piece);
 	free(s);
 }

@@ -5,9 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include <event2/event.h>
-
 #include "base/log.h"
+#include "base/loop.h"
 
 struct http_port {
 	struct event_base *base;
@@ -19,7 +18,6 @@ struct http_port {
 
 static void listen_or_retry(struct http_port *p, int r, const struct err *err)
 {
-	const struct timeval later = { .tv_sec = LISTEN_RETRY_S };
 	char text[IP_ENDPOINT_TEXT_MAX];
 
 	if (r < 0) {
@@ -27,7 +25,7 @@ static void listen_or_retry(struct http_port *p, int r, const struct err *err)
 			log_err(LOG_AREA_HTTP, "%s: %s; next attempt in %d s", p->config.name,
 				err->text, LISTEN_RETRY_S);
 		p->has_failed = true;
-		(void)event_add(p->retry, &later);
+		event_after(p->retry, LISTEN_RETRY_S * NSEC_PER_SEC);
 		return;
 	}
 	(void)ip_endpoint_text(&p->config.at.addr, p->config.at.port, text);
@@ -50,8 +48,6 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 	struct http_port *p = arg;
 	struct err err = { 0 };
 
-	(void)fd;
-	(void)what;
 	listen_or_retry(p, listen_now(p, &err), &err);
 }
 
@@ -63,11 +59,7 @@ int http_port_open(struct http_port **ret, struct event_base *base,
 
 	p->base = base;
 	p->config = *config;
-	p->retry = evtimer_new(base, on_retry, p);
-	if (p->retry == NULL) {
-		free(p);
-		return err_set(err, -ENOMEM, "%s: no memory for events", config->name);
-	}
+	p->retry = xtimer_new(base, on_retry, p);
 	r = listen_now(p, err);
 	if (r < 0 && config->is_hard_fail) {
 		http_port_close(p);

@@ -10,7 +10,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -23,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/str.h"
 #include "source/files/state.h"
 #include "source/files/watch.h"
@@ -112,12 +112,8 @@ static bool stamps_are_equal(const struct file_stamp *a, const struct file_stamp
 /* Was it written less than `age_ns` ago, by the clock that file times come from? */
 static bool is_younger(const struct file_stamp *s, uint64_t age_ns)
 {
-	struct timespec now;
-	int64_t age;
+	int64_t age = wall_now_ns() - s->mtime_ns;
 
-	if (clock_gettime(CLOCK_REALTIME, &now) == -1)
-		return true;
-	age = ns_of(&now) - s->mtime_ns;
 	return age >= 0 && (uint64_t)age < age_ns;
 }
 
@@ -134,13 +130,6 @@ static void queue(struct files *fs, struct file *f)
 	event_note(fs);
 	if (!list_is_linked(&f->dirty))
 		list_add_tail(&fs->dirty, &f->dirty);
-}
-
-static void timer_set(struct files *fs, unsigned int ms)
-{
-	struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
-
-	(void)event_add(fs->timer, &tv);
 }
 
 static void reading_stop(struct files *fs)
@@ -378,7 +367,7 @@ static void timer_arm(struct files *fs)
 	if (wants_soon ? fs->is_soon : event_pending(fs->timer, EV_TIMEOUT, NULL) != 0)
 		return;
 	fs->is_soon = wants_soon;
-	timer_set(fs, wants_soon ? fs->soon_ms : SCAN_MS);
+	event_after(fs->timer, (wants_soon ? fs->soon_ms : SCAN_MS) * NSEC_PER_MSEC);
 	fs->soon_ms = wants_soon ? MIN(2 * fs->soon_ms, (unsigned int)SCAN_MS) : SOON_MS;
 }
 
@@ -405,7 +394,7 @@ static void settle(struct files *fs, bool is_changed)
 	struct str why = { 0 };
 
 	if (!fs->is_ready && fs->is_unsettled && fs->tries++ < SETTLE_TRIES) {
-		timer_set(fs, SETTLE_MS);
+		event_after(fs->timer, SETTLE_MS * NSEC_PER_MSEC);
 		return;
 	}
 	timer_arm(fs);
@@ -446,8 +435,6 @@ static void work(struct files *fs)
 
 static void on_work(evutil_socket_t fd, short what, void *arg)
 {
-	(void)fd;
-	(void)what;
 	work(arg);
 }
 
@@ -626,8 +613,6 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct files *fs = arg;
 
-	(void)fd;
-	(void)what;
 	fs->is_soon = false;
 	fs->is_unsettled = false;
 	if (watch_again(fs->watch))
@@ -658,10 +643,8 @@ int files_open(struct files **ret, struct event_base *base, struct model *m, con
 	r = watch_open(&fs->watch, base, dir, &watch_ops, err);
 	if (r < 0)
 		return r;
-	fs->work = event_new(base, -1, 0, on_work, fs);
-	fs->timer = event_new(base, -1, 0, on_timer, fs);
-	if (fs->work == NULL || fs->timer == NULL)
-		return err_set(err, -ENOMEM, "folder '%s': no event", dir);
+	fs->work = xtimer_new(base, on_work, fs);
+	fs->timer = xtimer_new(base, on_timer, fs);
 	scan(fs, SCAN_FIRST);
 	event_active(fs->work, EV_TIMEOUT, 0);
 	*ret = TAKE(fs);
@@ -673,10 +656,8 @@ void files_close(struct files *fs)
 	if (fs == NULL)
 		return;
 	reading_stop(fs);
-	if (fs->work != NULL)
-		event_free(fs->work);
-	if (fs->timer != NULL)
-		event_free(fs->timer);
+	event_drop(fs->work);
+	event_drop(fs->timer);
 	watch_close(fs->watch);
 	state_close(fs->state);
 	free(fs->failure);

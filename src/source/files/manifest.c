@@ -391,7 +391,6 @@ static int on_json_item(void *arg, const struct json_piece *p, struct err *err)
 	struct str root = { 0 };
 	json_t *v;
 
-	(void)err;
 	if (!w->is_list_known) {
 		jsonsplit_root(&w->json, &root);
 		v = json_loadb(root.text, root.len, 0, NULL);
@@ -417,7 +416,6 @@ static int on_json_object(void *arg, const struct json_piece *p, struct err *err
 	struct manifest_work *w = m->work;
 	json_t *v;
 
-	(void)err;
 	if (!unit_begin(m, w->pending.n == 0 ? p->text : NULL, p->len, 0, p->line)) {
 		v = piece_load(m, p);
 		w->json_piece = p;

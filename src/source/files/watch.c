@@ -10,7 +10,6 @@
 #include "source/files/watch.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/str.h"
 #include "base/vec.h"
 
@@ -426,7 +426,6 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 	struct watch *w = arg;
 	ssize_t n;
 
-	(void)what;
 	/* The batch is bounded: a writer that never rests must not starve the loop. */
 	for (int i = 0; i < 64; i++) {
 		n = read((int)fd, w->buf, sizeof(w->buf));
@@ -461,8 +460,8 @@ int watch_open(struct watch **ret, struct event_base *base, const char *path,
 	r = renew(w, err);
 	if (r < 0)
 		return r;
-	w->ready = event_new(base, w->inotify, EV_READ | EV_PERSIST, on_ready, w);
-	if (w->ready == NULL || event_add(w->ready, NULL) < 0)
+	w->ready = xevent_new(base, w->inotify, EV_READ | EV_PERSIST, on_ready, w);
+	if (event_add(w->ready, NULL) < 0)
 		return err_set(err, -ENOMEM, "watch '%s': no event", path);
 	*ret = TAKE(w);
 	return 0;
@@ -472,8 +471,7 @@ void watch_close(struct watch *w)
 {
 	if (w == NULL)
 		return;
-	if (w->ready != NULL)
-		event_free(w->ready);
+	event_drop(w->ready);
 	if (w->dir >= 0)
 		close(w->dir);
 	if (w->inotify >= 0)

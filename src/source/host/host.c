@@ -16,13 +16,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <event2/event.h>
-
 #include "base/log.h"
+#include "base/loop.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
 
-#define RETRY_MS 1000 /* after a reading that failed */
+#define RETRY_NS NSEC_PER_SEC /* after a reading that failed */
 
 struct host_addr {
 	struct ip_addr addr;
@@ -56,7 +55,6 @@ static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
 	uint32_t flags;
 	struct ip_addr a;
 
-	(void)err;
 	if (msg->nlmsg_type != RTM_NEWADDR || msg->nlmsg_len < NLMSG_LENGTH(sizeof(*ifa)))
 		return 0;
 	ifa = mnl_nlmsg_get_payload(msg);
@@ -153,15 +151,13 @@ static int read_addrs(struct host *h, struct err *err)
 
 static void read_again(struct host *h)
 {
-	const struct timeval retry = { .tv_sec = RETRY_MS / 1000,
-				       .tv_usec = (suseconds_t)(RETRY_MS % 1000) * 1000 };
 	struct err err;
 	int r;
 
 	r = read_addrs(h, &err);
 	if (r < 0) {
 		log_err(LOG_AREA_SOURCE, "%s", err.text);
-		(void)event_add(h->retry, &retry);
+		event_after(h->retry, RETRY_NS);
 		return;
 	}
 	(void)event_del(h->retry);
@@ -171,8 +167,6 @@ static void read_again(struct host *h)
 
 static void on_retry(evutil_socket_t fd, short what, void *arg)
 {
-	(void)fd;
-	(void)what;
 	read_again(arg);
 }
 
@@ -182,8 +176,6 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	char buf[4096]; /* longer ones come back as -EMSGSIZE */
 	ssize_t n;
 
-	(void)fd;
-	(void)what;
 	do
 		n = nl_sock_recv(h->notify, buf, sizeof(buf));
 	while (n >= 0 || n == -ENOBUFS || n == -EMSGSIZE);
@@ -226,9 +218,9 @@ static int open_sockets(struct host *h, struct event_base *base, struct err *err
 		r = nl_sock_join(h->notify, groups[i], err);
 	if (r < 0)
 		return err_wrap(err, r, "addresses of this host");
-	h->readable = event_new(base, nl_sock_fd(h->notify), EV_READ | EV_PERSIST, on_readable, h);
-	h->retry = event_new(base, -1, 0, on_retry, h);
-	if (h->readable == NULL || h->retry == NULL || event_add(h->readable, NULL) < 0)
+	h->readable = xevent_new(base, nl_sock_fd(h->notify), EV_READ | EV_PERSIST, on_readable, h);
+	h->retry = xtimer_new(base, on_retry, h);
+	if (event_add(h->readable, NULL) < 0)
 		return err_set(err, -ENOMEM, "addresses of this host: event");
 	return 0;
 }
@@ -255,10 +247,8 @@ void host_close(struct host *h)
 {
 	if (h == NULL)
 		return;
-	if (h->readable != NULL)
-		event_free(h->readable);
-	if (h->retry != NULL)
-		event_free(h->retry);
+	event_drop(h->readable);
+	event_drop(h->retry);
 	nl_sock_close(h->notify);
 	nl_sock_close(h->query);
 	vec_fini(&h->addrs);

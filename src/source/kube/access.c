@@ -261,12 +261,10 @@ static uint64_t expiry(const char *text)
 {
 	int64_t at_ns;
 	int64_t left_ns;
-	struct timespec now;
 
 	if (text == NULL || decode_time(&at_ns, text) < 0)
 		return UINT64_MAX;
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	left_ns = at_ns - (now.tv_sec * (int64_t)NSEC_PER_SEC + now.tv_nsec);
+	left_ns = at_ns - wall_now_ns();
 	left_ns -= MIN(left_ns / 10, (int64_t)(60 * NSEC_PER_SEC));
 	return now_ns() + (uint64_t)MAX(left_ns, (int64_t)PLUGIN_LIFE_MIN_NS);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/loop.h"
 #include "source/kube/access.h"
 #include "source/kube/reflector.h"
 #include "source/kube/transport.h"
@@ -123,8 +124,6 @@ static void on_gate(evutil_socket_t fd, short what, void *arg)
 static void on_listed(void *arg)
 {
 	struct kube *k = arg;
-	struct timeval tv = { (time_t)(k->timing.others_ns / NSEC_PER_SEC),
-			      (suseconds_t)(k->timing.others_ns % NSEC_PER_SEC / NSEC_PER_USEC) };
 	bool is_all = true;
 
 	if (k->is_synced || !reflector_is_complete(k->reflectors[WHICH_SERVICES]) ||
@@ -135,7 +134,7 @@ static void on_listed(void *arg)
 	if (is_all)
 		open_gate(k);
 	else if (!event_pending(k->gate, EV_TIMEOUT, NULL))
-		(void)event_add(k->gate, &tv);
+		event_after(k->gate, k->timing.others_ns);
 }
 
 static void on_changed(void *arg)
@@ -188,8 +187,8 @@ static int transport_begin(struct kube *k, struct event_base *base, const struct
 			      err);
 }
 
-static int reflectors_open(struct kube *k, struct event_base *base, struct model *m, bool json_only,
-			   struct err *err)
+static void reflectors_open(struct kube *k, struct event_base *base, struct model *m,
+			    bool json_only)
 {
 	static const enum object_kind kinds[WHICH_N] = {
 		[WHICH_SERVICES] = OBJECT_KIND_SERVICE,
@@ -210,14 +209,11 @@ static int reflectors_open(struct kube *k, struct event_base *base, struct model
 		.changed = on_changed,
 		.arg = k,
 	};
-	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < (has_node ? WHICH_N : WHICH_NODE); i++) {
-		config.kind = kinds[i];
-		r = reflector_open(&k->reflectors[i], &config, err);
-		k->n += r == 0;
+	for (; k->n < (has_node ? WHICH_N : WHICH_NODE); k->n++) {
+		config.kind = kinds[k->n];
+		reflector_open(&k->reflectors[k->n], &config);
 	}
-	return r;
 }
 
 int kube_open(struct kube **ret, struct event_base *base, struct model *m,
@@ -234,17 +230,15 @@ int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 				     .burst = MAX(config->burst, 1),
 				     .tokens = MAX(config->burst, 1),
 				     .filled_ns = now_ns() };
-	k->gate = event_new(base, -1, 0, on_gate, k);
-	r = k->gate == NULL ? err_set(err, -ENOMEM, "event loop")
-			    : is_json_only(&json_only, config->content_type, err);
+	k->gate = xtimer_new(base, on_gate, k);
+	r = is_json_only(&json_only, config->content_type, err);
 	if (r == 0)
 		r = transport_begin(k, base, config, err);
-	if (r == 0)
-		r = reflectors_open(k, base, m, json_only, err);
 	if (r < 0) {
 		kube_close(k);
 		return err_wrap(err, r, "API server");
 	}
+	reflectors_open(k, base, m, json_only);
 	*ret = k;
 	return 0;
 }
@@ -257,8 +251,7 @@ void kube_close(struct kube *k)
 		reflector_close(k->reflectors[i]);
 	transport_close(k->transport);
 	access_close(k->access);
-	if (k->gate != NULL)
-		event_free(k->gate);
+	event_drop(k->gate);
 	free(k);
 }
 

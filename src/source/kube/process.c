@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/loop.h"
 #include "base/vec.h"
 
 #define CHILDREN_MAX 256 /* descendants killed with the program */
@@ -39,12 +40,9 @@ struct process {
 
 static void process_free(struct process *p)
 {
-	if (p->output_ready != NULL)
-		event_free(p->output_ready);
-	if (p->ended != NULL)
-		event_free(p->ended);
-	if (p->timeout != NULL)
-		event_free(p->timeout);
+	event_drop(p->output_ready);
+	event_drop(p->ended);
+	event_drop(p->timeout);
 	if (p->out >= 0)
 		close(p->out);
 	if (p->pidfd >= 0)
@@ -213,19 +211,15 @@ static int spawn(struct process *p, int out, struct err *err)
 
 static int open_events(struct process *p, struct event_base *base, struct err *err)
 {
-	struct timeval tv = { (time_t)(p->config.timeout_ns / NSEC_PER_SEC),
-			      (suseconds_t)(p->config.timeout_ns % NSEC_PER_SEC / NSEC_PER_USEC) };
-
 	p->pidfd = process_fd(p->pid);
 	if (p->pidfd == -1)
 		return err_errno(err, "pidfd");
-	p->output_ready = event_new(base, p->out, EV_READ | EV_PERSIST, on_output, p);
-	p->ended = event_new(base, p->pidfd, EV_READ | EV_PERSIST, on_ended, p);
-	p->timeout = event_new(base, -1, 0, on_timeout, p);
-	if (p->output_ready == NULL || p->ended == NULL || p->timeout == NULL ||
-	    event_add(p->output_ready, NULL) < 0 || event_add(p->ended, NULL) < 0 ||
-	    event_add(p->timeout, &tv) < 0)
+	p->output_ready = xevent_new(base, p->out, EV_READ | EV_PERSIST, on_output, p);
+	p->ended = xevent_new(base, p->pidfd, EV_READ | EV_PERSIST, on_ended, p);
+	p->timeout = xtimer_new(base, on_timeout, p);
+	if (event_add(p->output_ready, NULL) < 0 || event_add(p->ended, NULL) < 0)
 		return err_set(err, -ENOMEM, "event loop");
+	event_after(p->timeout, p->config.timeout_ns);
 	return 0;
 }
 

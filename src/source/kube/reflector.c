@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/loop.h"
 #include "source/kube/api_status.h"
 #include "source/kube/query.h"
 
@@ -94,13 +95,6 @@ static uint64_t random_below(uint64_t n)
 	return n == 0 ? 0 : v % n;
 }
 
-static void wait_for(struct reflector *r, uint64_t ns)
-{
-	(void)event_add(r->timer,
-			&(struct timeval){ (time_t)(ns / NSEC_PER_SEC),
-					   (suseconds_t)(ns % NSEC_PER_SEC / NSEC_PER_USEC) });
-}
-
 /* --- failures ------------------------------------------------------------- */
 
 /* IN-11: exponential backoff with up to 100 % jitter. */
@@ -146,7 +140,7 @@ static void failed(struct reflector *r, uint64_t pause, const char *why)
 		r->error_ns = now;
 	failure_log(r, text.text, pause, now);
 	r->retry_ns = now + pause;
-	wait_for(r, pause);
+	event_after(r->timer, pause);
 }
 
 /* Try all servers before the first backoff. */
@@ -196,7 +190,7 @@ static void request(struct reflector *r)
 
 	/* End a watch that the server does not end. */
 	if (r->phase != KUBE_QUERY_LIST)
-		wait_for(r, timeout_s * NSEC_PER_SEC + t->idle_ns);
+		event_after(r->timer, timeout_s * NSEC_PER_SEC + t->idle_ns);
 	kube_query_text(&path, &(struct kube_query){
 				       .kind = r->phase,
 				       .resource = r->resource,
@@ -231,7 +225,7 @@ static void begin(struct reflector *r)
 	assert(r->http == NULL);
 	if (wait > 0) {
 		r->retry_ns = now_ns() + wait;
-		wait_for(r, wait);
+		event_after(r->timer, wait);
 		return;
 	}
 	(void)event_del(r->timer);
@@ -698,7 +692,7 @@ static const struct http_ops http_ops = { on_head, on_data, on_done };
 
 /* --- life ----------------------------------------------------------------- */
 
-int reflector_open(struct reflector **ret, const struct reflector_config *config, struct err *err)
+void reflector_open(struct reflector **ret, const struct reflector_config *config)
 {
 	struct reflector *r = xcalloc(1, sizeof(*r));
 
@@ -708,14 +702,9 @@ int reflector_open(struct reflector **ret, const struct reflector_config *config
 	r->is_json_only = config->is_json_only;
 	r->wants_list = true;
 	r->was_whole = true;
-	r->timer = event_new(config->base, -1, 0, on_timer, r);
-	if (r->timer == NULL) {
-		reflector_close(r);
-		return err_set(err, -ENOMEM, "event loop");
-	}
+	r->timer = xtimer_new(config->base, on_timer, r);
 	event_active(r->timer, EV_TIMEOUT, 0);
 	*ret = r;
-	return 0;
 }
 
 void reflector_hurry(struct reflector *r)
@@ -730,8 +719,7 @@ void reflector_close(struct reflector *r)
 		return;
 	http_close(r->http);
 	stream_close(r->stream);
-	if (r->timer != NULL)
-		event_free(r->timer);
+	event_drop(r->timer);
 	ledger_fini(&r->ledger);
 	free(r->next);
 	free(r);

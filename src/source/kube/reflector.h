@@ -37,8 +37,7 @@ struct reflector_config {
 	void *arg;
 };
 
-MUST_USE int reflector_open(struct reflector **ret, const struct reflector_config *config,
-			    struct err *err);
+void reflector_open(struct reflector **ret, const struct reflector_config *config);
 /* End a pause: the next request begins in this turn of the event loop. */
 void reflector_hurry(struct reflector *r);
 void reflector_close(struct reflector *r);

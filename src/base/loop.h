@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* base/loop - events of libevent. Aborts when no memory is left, as xmalloc(). */
+#pragma once
+
+#include <event2/event.h>
+
+#include "base/util.h"
+
+/* As event_new(). */
+struct event *xevent_new(struct event_base *base, int fd, short what, event_callback_fn fn,
+			 void *arg) __attribute__((returns_nonnull));
+/* A timer that is not pending. */
+struct event *xtimer_new(struct event_base *base, event_callback_fn fn, void *arg)
+	__attribute__((returns_nonnull));
+/* Call the function in `ns`, instead of at an earlier or later time. */
+void event_after(struct event *ev, uint64_t ns);
+/* As event_free(). Accepts NULL. */
+void event_drop(struct event *ev);
