@@ -74,6 +74,9 @@ struct decode {
 	 */
 	struct decode_step steps[DECODE_STEPS_MAX];
 	size_t depth;
+	/* Private to decode/trail.h. */
+	struct err *err;
+	int r; /* of the first rejection, or 0 */
 };
 
 #define DECODE_IGNORED 1
@@ -96,8 +99,6 @@ MUST_USE int decode_key(const struct name **ns, const struct name **name, enum o
 MUST_USE int decode_service(struct service **ret, const json_t *obj, struct decode *d,
 			    struct err *err);
 MUST_USE int decode_slice(struct slice **ret, const json_t *obj, struct decode *d, struct err *err);
-MUST_USE int decode_service_cidr(struct service_cidr **ret, const json_t *obj, struct decode *d,
-				 struct err *err);
 /* Decode an object of `kind`, one of the four. Results as above. */
 MUST_USE int decode_object(struct object *ret, enum object_kind kind, const json_t *obj,
 			   struct decode *d, struct err *err);

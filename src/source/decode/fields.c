@@ -151,66 +151,56 @@ static const struct known *known_find(const struct known *known, const char *key
 	return NULL;
 }
 
-static int object_check(const json_t *obj, const struct known *known, struct decode *d,
-			struct err *err);
+static bool object_check(const json_t *obj, const struct known *known, struct decode *d);
 
 /* Report the first element with unknown fields only: lists repeat their mistakes. */
-static int list_check(const json_t *list, const struct known *known, struct decode *d,
-		      struct err *err)
+static bool list_check(const json_t *list, const struct known *known, struct decode *d)
 {
-	int r = 0;
+	bool has_unknown = false;
 
 	trail_into(d);
-	for (size_t i = 0; i < json_array_size(list) && r == 0; i++) {
+	for (size_t i = 0; i < json_array_size(list) && !has_unknown; i++) {
 		const json_t *element = trail_element(d, list, i);
 
 		trail_into(d);
-		r = object_check(element, known, d, err);
-		if (r >= 0)
-			trail_out(d);
-	}
-	if (r >= 0)
+		has_unknown = object_check(element, known, d);
 		trail_out(d);
-	return r;
+	}
+	trail_out(d);
+	return has_unknown;
 }
 
-/* 1: a field was noted. The decoder checks the types of values. */
-static int object_check(const json_t *obj, const struct known *known, struct decode *d,
-			struct err *err)
+/* True: a field is unknown. The decoder checks the types of values. */
+static bool object_check(const json_t *obj, const struct known *known, struct decode *d)
 {
 	const char *key;
 	json_t *v;
-	int found = 0;
+	bool has_unknown = false;
 
 	/* jansson's macro takes a pointer without const; it does not write. */
 	json_object_foreach ((json_t *)(uintptr_t)obj, key, v) {
 		const struct known *k = known_find(known, key);
-		int r = 1;
 
 		(void)trail_field(d, obj, key);
-		if (k == NULL && d->is_strict)
-			return trail_refuse(d, err, "unknown field");
 		if (k == NULL) {
+			has_unknown = true;
+			if (d->is_strict)
+				(void)trail_refuse(d, "unknown field");
 			trail_note(d, "unknown field, ignored");
 		} else if (k->of != NULL && json_is_array(v)) {
-			r = list_check(v, k->of, d, err);
+			has_unknown |= list_check(v, k->of, d);
 		} else if (k->of != NULL) {
 			trail_into(d);
-			r = object_check(v, k->of, d, err);
-			if (r >= 0)
-				trail_out(d);
-		} else {
-			r = 0;
+			has_unknown |= object_check(v, k->of, d);
+			trail_out(d);
 		}
-		if (r < 0)
-			return r;
-		found |= r;
 	}
-	return found;
+	return has_unknown;
 }
 
 int decode_fields(enum object_kind kind, const json_t *obj, struct decode *d, struct err *err)
 {
-	trail_start(d);
-	return MIN(object_check(obj, known_of(kind), d, err), 0);
+	trail_start(d, err);
+	(void)object_check(obj, known_of(kind), d);
+	return d->r;
 }

@@ -58,8 +58,7 @@ static bool version_is_known(size_t kind, const char *version)
 }
 
 /* Compare "group/version" with row `kind`; another group is another kind. */
-static int match_version(enum object_kind *ret, size_t kind, const char *api, struct decode *d,
-			 struct err *err)
+static int match_version(enum object_kind *ret, size_t kind, const char *api, struct decode *d)
 {
 	const char *slash = strrchr(api, '/');
 	size_t len = slash ? (size_t)(slash - api) : 0;
@@ -69,7 +68,7 @@ static int match_version(enum object_kind *ret, size_t kind, const char *api, st
 		return 0;
 	}
 	if (!version_is_known(kind, slash ? slash + 1 : api))
-		return trail_refuse(d, err, "'%.64s' is not supported, use '%s%s%s'", api,
+		return trail_refuse(d, "'%.64s' is not supported, use '%s%s%s'", api,
 				    kinds[kind].group, len > 0 ? "/" : "", kinds[kind].versions[0]);
 	*ret = kinds[kind].kind;
 	return 0;
@@ -101,21 +100,14 @@ int decode_kind(enum object_kind *ret, enum object_kind *items, const json_t *ob
 	bool is_list;
 	size_t len;
 	size_t row;
-	int r;
 
-	trail_start(d);
+	trail_start(d, err);
 	if (!json_is_object(obj))
-		return trail_refuse(d, err, "not an object");
-	r = trail_text(&name, d, obj, "kind", err);
-	if (r < 0)
-		return r;
-	if (name == NULL || name[0] == '\0')
-		return trail_refuse(d, err, "missing");
-	r = trail_text(&api, d, obj, "apiVersion", err);
-	if (r < 0)
-		return r;
-	if (api == NULL || api[0] == '\0')
-		return trail_refuse(d, err, "missing");
+		return trail_refuse(d, "not an object");
+	name = trail_required(d, obj, "kind");
+	api = trail_required(d, obj, "apiVersion");
+	if (d->r < 0)
+		return d->r;
 	is_list = is_list_name(name, &len);
 	*items = OBJECT_KIND_LIST;
 	if (!kind_find(&row, name, len)) {
@@ -124,9 +116,9 @@ int decode_kind(enum object_kind *ret, enum object_kind *items, const json_t *ob
 		return 0;
 	}
 	if (!is_list)
-		return match_version(ret, row, api, d, err);
+		return match_version(ret, row, api, d);
 	*ret = OBJECT_KIND_LIST;
-	return match_version(items, row, api, d, err);
+	return match_version(items, row, api, d);
 }
 
 /* --- names ---------------------------------------------------------------- */
@@ -173,62 +165,57 @@ static bool has_namespace(enum object_kind kind)
 	return kind == OBJECT_KIND_SERVICE || kind == OBJECT_KIND_SLICE;
 }
 
-static int reject_name(struct decode *d, const char *text, bool wants_label, struct err *err)
+static void reject_name(struct decode *d, const char *text, bool wants_label)
 {
 	size_t max = wants_label ? DNS_LABEL_MAX : DNS_SUBDOMAIN_MAX;
 
 	if (strlen(text) > max)
-		return trail_refuse(d, err, "%zu characters, at most %zu", strlen(text), max);
-	return trail_refuse(d, err, "'%.64s' is not a name (lower-case letters, digits and '-'%s)",
-			    text, wants_label ? "" : " or '.'");
+		(void)trail_refuse(d, "%zu characters, at most %zu", strlen(text), max);
+	else
+		(void)trail_refuse(d,
+				   "'%.64s' is not a name (lower-case letters, digits and '-'%s)",
+				   text, wants_label ? "" : " or '.'");
 }
 
-int meta_read(struct meta *ret, enum object_kind kind, const json_t *obj, struct decode *d,
-	      struct err *err)
+static const char *namespace_read(const struct meta *m, struct decode *d)
+{
+	const char *ns = trail_text(d, m->obj, "namespace");
+
+	if (ns == NULL || ns[0] == '\0')
+		ns = d->default_ns;
+	if (ns == NULL)
+		(void)trail_refuse(d, "missing");
+	else if (!is_dns_label(ns))
+		reject_name(d, ns, true);
+	return ns;
+}
+
+struct meta meta_read(enum object_kind kind, const json_t *obj, struct decode *d, struct err *err)
 {
 	bool is_service = kind == OBJECT_KIND_SERVICE;
 	struct meta m = { .root = obj };
-	int r;
 
-	trail_start(d);
+	trail_start(d, err);
 	if (!json_is_object(obj))
-		return trail_refuse(d, err, "not an object");
-	r = trail_object(&m.obj, d, obj, "metadata", err);
-	if (r < 0)
-		return r;
+		(void)trail_refuse(d, "not an object");
+	m.obj = trail_object(d, obj, "metadata");
 	trail_into(d);
-	if (has_namespace(kind)) {
-		r = trail_text(&m.ns, d, m.obj, "namespace", err);
-		if (r < 0)
-			return r;
-		if (m.ns == NULL || m.ns[0] == '\0')
-			m.ns = d->default_ns;
-		if (m.ns == NULL)
-			return trail_refuse(d, err, "missing");
-		if (!is_dns_label(m.ns))
-			return reject_name(d, m.ns, true, err);
-	}
-	r = trail_text(&m.name, d, m.obj, "name", err);
-	if (r < 0)
-		return r;
-	if (m.name == NULL || m.name[0] == '\0')
-		return trail_refuse(d, err, "missing");
-	if (is_service ? !is_dns_label(m.name) : !is_dns_subdomain(m.name))
-		return reject_name(d, m.name, is_service, err);
+	if (has_namespace(kind))
+		m.ns = namespace_read(&m, d);
+	m.name = trail_required(d, m.obj, "name");
+	if (d->r == 0 && !(is_service ? is_dns_label(m.name) : is_dns_subdomain(m.name)))
+		reject_name(d, m.name, is_service);
 	trail_out(d);
-	*ret = m;
-	return 0;
+	return m;
 }
 
 int decode_key(const struct name **ns, const struct name **name, enum object_kind kind,
 	       const json_t *obj, struct decode *d, struct err *err)
 {
-	struct meta m;
-	int r;
+	struct meta m = meta_read(kind, obj, d, err);
 
-	r = meta_read(&m, kind, obj, d, err);
-	if (r < 0)
-		return r;
+	if (d->r < 0)
+		return d->r;
 	*ns = m.ns ? name_get_str(m.ns) : NULL;
 	*name = name_get_str(m.name);
 	return 0;
@@ -243,24 +230,19 @@ void meta_label_at(const struct meta *m, const char *key, struct decode *d)
 	(void)trail_field(d, json_object_get(m->obj, "labels"), key);
 }
 
-int meta_label(const char **ret, const struct meta *m, const char *key, struct decode *d,
-	       struct err *err)
+const char *meta_label(const struct meta *m, const char *key, struct decode *d)
 {
 	const json_t *labels;
-	int r;
+	const char *text;
 
 	(void)trail_field(d, m->root, "metadata");
 	trail_into(d);
-	r = trail_object(&labels, d, m->obj, "labels", err);
-	if (r < 0)
-		return r;
+	labels = trail_object(d, m->obj, "labels");
 	trail_into(d);
-	r = trail_text(ret, d, labels, key, err);
-	if (r < 0)
-		return r;
+	text = trail_text(d, labels, key);
 	trail_out(d);
 	trail_out(d);
-	return 0;
+	return text;
 }
 
 const char *meta_annotation(const struct meta *m, const char *key)
@@ -270,18 +252,14 @@ const char *meta_annotation(const struct meta *m, const char *key)
 
 /* --- values --------------------------------------------------------------- */
 
-int trail_proto(uint8_t *ret, struct decode *d, const json_t *obj, struct err *err)
+uint8_t trail_proto(struct decode *d, const json_t *obj)
 {
-	const char *text;
-	int r;
+	const char *text = trail_text(d, obj, "protocol");
+	uint8_t proto = (uint8_t)l4proto_parse(text);
 
-	r = trail_text(&text, d, obj, "protocol", err);
-	if (r < 0)
-		return r;
-	*ret = (uint8_t)l4proto_parse(text);
-	if (*ret == L4PROTO_UNSET)
+	if (proto == L4PROTO_UNSET)
 		trail_note(d, "'%.64s' is not TCP, UDP or SCTP, the port is skipped", text);
-	return 0;
+	return proto;
 }
 
 static bool is_host(const struct ip_addr *a)
@@ -310,12 +288,9 @@ int decode_address(struct ip_addr *ret, const char *text, struct err *err)
 	return 0;
 }
 
-int decode_port_name(const struct name **ret, const char *text, struct decode *d, struct err *err)
+const struct name *decode_port_name(const char *text, struct decode *d)
 {
-	if (text == NULL)
-		text = "";
-	if (text[0] != '\0' && !is_dns_label(text))
-		return reject_name(d, text, true, err);
-	*ret = name_get_str(text);
-	return 0;
+	if (text != NULL && text[0] != '\0' && !is_dns_label(text))
+		reject_name(d, text, true);
+	return d->r == 0 ? name_get_str(text ? text : "") : NULL;
 }

@@ -18,12 +18,13 @@ struct meta {
 	const json_t *obj;  /* its metadata */
 };
 
-/* Namespace and name, valid for `kind`. The trail ends at the object itself. */
-MUST_USE int meta_read(struct meta *ret, enum object_kind kind, const json_t *obj, struct decode *d,
-		       struct err *err);
+/*
+ * Start the trail, and read namespace and name, valid for `kind` unless d->r is negative. The trail
+ * ends at the object itself.
+ */
+struct meta meta_read(enum object_kind kind, const json_t *obj, struct decode *d, struct err *err);
 /* Text of metadata.labels[key] or metadata.annotations[key]; NULL when absent. */
-MUST_USE int meta_label(const char **ret, const struct meta *m, const char *key, struct decode *d,
-			struct err *err);
+const char *meta_label(const struct meta *m, const char *key, struct decode *d);
 /* Make the label the current field, to reject or note it. No other field can be read afterwards. */
 void meta_label_at(const struct meta *m, const char *key, struct decode *d);
 const char *meta_annotation(const struct meta *m, const char *key);
@@ -38,8 +39,7 @@ bool is_dns_subdomain(const char *text);
  * returns -EINVAL also for addresses that are not of one host: unspecified, multicast, broadcast;
  * `err` has no path.
  */
-MUST_USE int trail_proto(uint8_t *ret, struct decode *d, const json_t *obj, struct err *err);
+uint8_t trail_proto(struct decode *d, const json_t *obj);
 MUST_USE int decode_address(struct ip_addr *ret, const char *text, struct err *err);
-/* The name of a port: "" or a DNS label. A new reference. */
-MUST_USE int decode_port_name(const struct name **ret, const char *text, struct decode *d,
-			      struct err *err);
+/* The name of a port: "" or a DNS label. A new reference, or NULL: rejected. */
+const struct name *decode_port_name(const char *text, struct decode *d);

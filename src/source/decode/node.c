@@ -8,96 +8,67 @@
 #define TAINT_AUTOSCALER "ToBeDeletedByClusterAutoscaler"
 
 /* HC-08. */
-static int taints_decode(struct node *n, const json_t *spec, struct decode *d, struct err *err)
+static void taints_decode(struct node *n, const json_t *spec, struct decode *d)
 {
-	const json_t *taint;
-	const json_t *list;
-	const char *key;
-	int r;
+	const json_t *list = trail_list(d, spec, "taints", SERVICE_ADDRS_MAX);
 
-	r = trail_list(&list, d, spec, "taints", SERVICE_ADDRS_MAX, err);
-	if (r < 0)
-		return r;
 	trail_into(d);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		r = trail_element_object(&taint, d, list, i, err);
-		if (r < 0)
-			return r;
+	trail_for_each (i, d, list) {
+		const json_t *taint = trail_element_object(d, list, i);
+		const char *key;
+
 		trail_into(d);
-		r = trail_text(&key, d, taint, "key", err);
-		if (r < 0)
-			return r;
+		key = trail_text(d, taint, "key");
 		trail_out(d);
 		if (key != NULL && strcmp(key, TAINT_AUTOSCALER) == 0)
 			n->has_autoscaler_taint = true;
 	}
 	trail_out(d);
-	return 0;
 }
 
-static int prefix_put(struct node *n, const char *text, struct decode *d, struct err *err)
+static struct ip_prefix prefix_decode(const char *text, struct decode *d)
 {
-	struct ip_prefix p;
+	struct ip_prefix p = { 0 };
 	struct err why;
 
 	if (ip_prefix_parse(&p, text ? text : "", &why) < 0)
-		return trail_refuse(d, err, "%s", why.text);
-	*vec_push(&n->pod_cidrs) = p;
-	return 0;
+		(void)trail_refuse(d, "%s", why.text);
+	return p;
 }
 
 /* spec.podCIDRs, or spec.podCIDR of old objects. */
-static int pod_cidrs_decode(struct node *n, const json_t *spec, struct decode *d, struct err *err)
+static void pod_cidrs_decode(struct node *n, const json_t *spec, struct decode *d)
 {
-	const json_t *list;
+	const json_t *list = trail_list(d, spec, "podCIDRs", SERVICE_ADDRS_MAX);
 	const char *text;
-	int r;
 
-	r = trail_list(&list, d, spec, "podCIDRs", SERVICE_ADDRS_MAX, err);
-	if (r < 0)
-		return r;
 	if (json_array_size(list) == 0) {
-		r = trail_text(&text, d, spec, "podCIDR", err);
-		if (r < 0 || text == NULL || text[0] == '\0')
-			return r;
-		return prefix_put(n, text, d, err);
+		text = trail_text(d, spec, "podCIDR");
+		if (text != NULL && text[0] != '\0')
+			*vec_push(&n->pod_cidrs) = prefix_decode(text, d);
+		return;
 	}
 	trail_into(d);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		r = trail_element_text(&text, d, list, i, err);
-		if (r < 0)
-			return r;
-		r = prefix_put(n, text, d, err);
-		if (r < 0)
-			return r;
-	}
+	trail_for_each (i, d, list)
+		*vec_push(&n->pod_cidrs) = prefix_decode(trail_element_text(d, list, i), d);
 	trail_out(d);
-	return 0;
 }
 
 /* Append the entries of status.addresses with type `want`. The trail is inside the list. */
-static int addresses_of_type(struct node *n, const json_t *list, const char *want, struct decode *d,
-			     struct err *err)
+static void addresses_of_type(struct node *n, const json_t *list, const char *want,
+			      struct decode *d)
 {
-	struct ip_addr a;
-	const json_t *entry;
-	const char *text;
-	const char *type;
-	struct err why;
-	int r;
+	trail_for_each (i, d, list) {
+		const json_t *entry = trail_element_object(d, list, i);
+		const char *type;
+		struct ip_addr a;
+		struct err why;
 
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		r = trail_element_object(&entry, d, list, i, err);
-		if (r < 0)
-			return r;
 		trail_into(d);
-		r = trail_text(&type, d, entry, "type", err);
-		if (r < 0)
-			return r;
+		type = trail_text(d, entry, "type");
 		if (type != NULL && strcmp(type, want) == 0) {
-			r = trail_text(&text, d, entry, "address", err);
-			if (r < 0)
-				return r;
+			const char *text = trail_text(d, entry, "address");
+
 			if (decode_address(&a, text ? text : "", &why) < 0)
 				trail_note(d, "%s, skipped", why.text);
 			else
@@ -105,106 +76,70 @@ static int addresses_of_type(struct node *n, const json_t *list, const char *wan
 		}
 		trail_out(d);
 	}
-	return 0;
 }
 
 /* LIFE-12: all internal addresses, then all external ones. */
-static int addresses_decode(struct node *n, const json_t *obj, struct decode *d, struct err *err)
+static void addresses_decode(struct node *n, const json_t *obj, struct decode *d)
 {
-	const json_t *status;
+	const json_t *status = trail_object(d, obj, "status");
 	const json_t *list;
-	int r;
 
-	r = trail_object(&status, d, obj, "status", err);
-	if (r < 0)
-		return r;
 	trail_into(d);
-	r = trail_list(&list, d, status, "addresses", SERVICE_ADDRS_MAX, err);
-	if (r < 0)
-		return r;
+	list = trail_list(d, status, "addresses", SERVICE_ADDRS_MAX);
 	trail_into(d);
-	r = addresses_of_type(n, list, "InternalIP", d, err);
-	if (r < 0)
-		return r;
-	r = addresses_of_type(n, list, "ExternalIP", d, err);
-	if (r < 0)
-		return r;
+	addresses_of_type(n, list, "InternalIP", d);
+	addresses_of_type(n, list, "ExternalIP", d);
 	trail_out(d);
 	trail_out(d);
-	return 0;
 }
 
 static int decode_node(struct node **ret, const json_t *obj, struct decode *d, struct err *err)
 {
 	AUTO(node_close) struct node *n = node_open();
+	struct meta m = meta_read(OBJECT_KIND_NODE, obj, d, err);
 	const json_t *spec;
 	const char *zone;
-	struct meta m;
-	int r;
 
-	r = meta_read(&m, OBJECT_KIND_NODE, obj, d, err);
-	if (r < 0)
-		return r;
+	if (d->r < 0)
+		return d->r;
 	n->name = name_get_str(m.name);
 	n->is_deleting = json_is_string(json_object_get(m.obj, "deletionTimestamp"));
-	r = meta_label(&zone, &m, LABEL_ZONE, d, err);
-	if (r < 0)
-		return r;
+	zone = meta_label(&m, LABEL_ZONE, d);
 	if (zone != NULL && zone[0] != '\0') /* IN-22 */
 		n->zone = name_get_str(zone);
-	r = trail_object(&spec, d, obj, "spec", err);
-	if (r < 0)
-		return r;
+	spec = trail_object(d, obj, "spec");
 	trail_into(d);
-	r = taints_decode(n, spec, d, err);
-	if (r < 0)
-		return r;
-	r = pod_cidrs_decode(n, spec, d, err);
-	if (r < 0)
-		return r;
+	taints_decode(n, spec, d);
+	pod_cidrs_decode(n, spec, d);
 	trail_out(d);
-	r = addresses_decode(n, obj, d, err);
-	if (r < 0)
-		return r;
+	addresses_decode(n, obj, d);
+	if (d->r < 0)
+		return d->r;
 	*ret = TAKE(n);
 	return 0;
 }
 
-int decode_service_cidr(struct service_cidr **ret, const json_t *obj, struct decode *d,
-			struct err *err)
+static int decode_service_cidr(struct service_cidr **ret, const json_t *obj, struct decode *d,
+			       struct err *err)
 {
 	AUTO(service_cidr_close) struct service_cidr *c = service_cidr_open();
+	struct meta m = meta_read(OBJECT_KIND_SERVICE_CIDR, obj, d, err);
 	const json_t *spec;
 	const json_t *list;
-	const char *text;
-	struct meta m;
-	int r;
 
-	r = meta_read(&m, OBJECT_KIND_SERVICE_CIDR, obj, d, err);
-	if (r < 0)
-		return r;
+	if (d->r < 0)
+		return d->r;
 	c->name = name_get_str(m.name);
-	r = trail_object(&spec, d, obj, "spec", err);
-	if (r < 0)
-		return r;
+	spec = trail_object(d, obj, "spec");
 	trail_into(d);
-	r = trail_list(&list, d, spec, "cidrs", SERVICE_ADDRS_MAX, err);
-	if (r < 0)
-		return r;
+	list = trail_list(d, spec, "cidrs", SERVICE_ADDRS_MAX);
 	trail_into(d);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		struct ip_prefix p;
-		struct err why;
-
-		r = trail_element_text(&text, d, list, i, err);
-		if (r < 0)
-			return r;
-		if (ip_prefix_parse(&p, text ? text : "", &why) < 0)
-			return trail_refuse(d, err, "%s", why.text);
-		*vec_push(&c->cidrs) = p;
-	}
+	trail_for_each (i, d, list)
+		*vec_push(&c->cidrs) = prefix_decode(trail_element_text(d, list, i), d);
 	trail_out(d);
 	trail_out(d);
+	if (d->r < 0)
+		return d->r;
 	*ret = TAKE(c);
 	return 0;
 }
@@ -230,7 +165,8 @@ int decode_object(struct object *ret, enum object_kind kind, const json_t *obj, 
 		break;
 	case OBJECT_KIND_OTHER:
 	case OBJECT_KIND_LIST:
-		return trail_refuse(d, err, "unsupported kind");
+		trail_start(d, err);
+		return trail_refuse(d, "unsupported kind");
 	}
 	if (r == 0)
 		*ret = o;

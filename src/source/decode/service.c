@@ -19,56 +19,39 @@
  * Index of a field's value in `words`. Absent or empty: 0, the default. An unknown word, perhaps of
  * a later version of the API: 0 and a note (IN-44).
  */
-static int word_field(size_t *ret, struct decode *d, const json_t *obj, const char *key,
-		      const char *const *words, size_t n, struct err *err)
+static size_t word_field(struct decode *d, const json_t *obj, const char *key,
+			 const char *const *words, size_t n)
 {
+	const char *text = trail_text(d, obj, key);
 	struct str list = { 0 };
-	const char *text;
-	int r;
 
-	*ret = 0;
-	r = trail_text(&text, d, obj, key, err);
-	if (r < 0 || text == NULL || text[0] == '\0')
-		return r;
-	for (*ret = 0; *ret < n; (*ret)++)
-		if (strcmp(words[*ret], text) == 0)
-			return 0;
+	if (text == NULL || text[0] == '\0')
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(words[i], text) == 0)
+			return i;
 	for (size_t i = 0; i < n; i++)
 		str_printf(&list, "%s%s", i == 0 ? "" : i == n - 1 ? " or " : ", ", words[i]);
 	trail_note(d, "'%.64s' is not %s, %s is used", text, str_text(&list), words[0]);
 	str_fini(&list);
-	*ret = 0;
 	return 0;
 }
 
 /* --- ports ---------------------------------------------------------------- */
 
-/* Leaves ret->proto L4PROTO_UNSET for a port to be skipped. */
-static int port_decode(struct service_port *ret, const json_t *port, struct decode *d,
-		       struct err *err)
+/* Skipped with an unknown protocol. */
+static void port_decode(struct service *s, const json_t *port, struct decode *d)
 {
-	const char *name;
-	int64_t node_port = 0;
-	int64_t number = 0;
-	int r;
+	struct service_port p = { .proto = trail_proto(d, port) };
 
-	r = trail_proto(&ret->proto, d, port, err);
-	if (r < 0 || ret->proto == L4PROTO_UNSET)
-		return r;
-	r = trail_int(&node_port, d, port, "nodePort", 0, UINT16_MAX, err);
-	if (r < 0)
-		return r;
-	r = trail_int(&number, d, port, "port", 1, UINT16_MAX, err);
-	if (r < 0)
-		return r;
-	if (number == 0)
-		return trail_refuse(d, err, "missing");
-	r = trail_text(&name, d, port, "name", err);
-	if (r < 0)
-		return r;
-	ret->port = (uint16_t)number;
-	ret->node_port = (uint16_t)node_port;
-	return decode_port_name(&ret->name, name, d, err);
+	if (p.proto == L4PROTO_UNSET)
+		return;
+	p.node_port = (uint16_t)trail_int(d, port, "nodePort", 0, UINT16_MAX, 0);
+	p.port = (uint16_t)trail_int(d, port, "port", 1, UINT16_MAX, 0);
+	if (p.port == 0)
+		(void)trail_refuse(d, "missing");
+	p.name = decode_port_name(trail_text(d, port, "name"), d);
+	*vec_push(&s->ports) = p;
 }
 
 /* A value that must be unique among the ports, and the index of its port. */
@@ -158,17 +141,15 @@ static uint32_t port_place(const json_t *list, uint32_t i)
 }
 
 /* The trail is inside spec.ports. */
-static int ports_check(const struct service *s, const json_t *list, struct decode *d,
-		       struct err *err)
+static void ports_check(const struct service *s, const json_t *list, struct decode *d)
 {
 	static const char *const field[] = { "port", "nodePort", "name" };
 	struct port_claim *claims;
-	int r = 0;
 
-	if (s->ports.n < 2)
-		return 0;
+	if (s->ports.n < 2 || d->r < 0)
+		return;
 	claims = xcalloc(s->ports.n, sizeof(*claims));
-	for (enum claim_what what = CLAIM_PORT; what <= CLAIM_NAME && r == 0; what++) {
+	for (enum claim_what what = CLAIM_PORT; what <= CLAIM_NAME && d->r == 0; what++) {
 		size_t n = claims_fill(claims, s, what);
 		const struct port_claim *c;
 		uint32_t earlier = 0;
@@ -183,48 +164,32 @@ static int ports_check(const struct service *s, const json_t *list, struct decod
 		trail_into(d);
 		(void)trail_field(d, json_array_get(list, place), field[what]);
 		if (what == CLAIM_NAME && c->name->len == 0)
-			r = trail_refuse(d, err, "missing, as is that of ports[%u]", earlier);
+			(void)trail_refuse(d, "missing, as is that of ports[%u]", earlier);
 		else if (what == CLAIM_NAME)
-			r = trail_refuse(d, err, "'%s' with protocol %s is also ports[%u]",
-					 c->name->text, l4proto_text(c->proto), earlier);
+			(void)trail_refuse(d, "'%s' with protocol %s is also ports[%u]",
+					   c->name->text, l4proto_text(c->proto), earlier);
 		else
-			r = trail_refuse(d, err, "%u with protocol %s is also ports[%u]", c->number,
-					 l4proto_text(c->proto), earlier);
+			(void)trail_refuse(d, "%u with protocol %s is also ports[%u]", c->number,
+					   l4proto_text(c->proto), earlier);
 	}
 	free(claims);
-	return r;
 }
 
-static int ports_decode(struct service *s, const json_t *spec, struct decode *d, struct err *err)
+static void ports_decode(struct service *s, const json_t *spec, struct decode *d)
 {
-	const json_t *list;
-	const json_t *port;
-	int r;
+	const json_t *list = trail_list(d, spec, "ports", SERVICE_PORTS_MAX);
 
-	r = trail_list(&list, d, spec, "ports", SERVICE_PORTS_MAX, err);
-	if (r < 0)
-		return r;
 	vec_reserve(&s->ports, json_array_size(list));
 	trail_into(d);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		struct service_port *p = vec_push(&s->ports);
+	trail_for_each (i, d, list) {
+		const json_t *port = trail_element_object(d, list, i);
 
-		*p = (struct service_port){ 0 };
-		r = trail_element_object(&port, d, list, i, err);
-		if (r < 0)
-			return r;
 		trail_into(d);
-		r = port_decode(p, port, d, err);
-		if (r < 0)
-			return r;
-		s->ports.n -= p->proto == L4PROTO_UNSET;
+		port_decode(s, port, d);
 		trail_out(d);
 	}
-	r = ports_check(s, list, d, err);
-	if (r < 0)
-		return r;
+	ports_check(s, list, d);
 	trail_out(d);
-	return 0;
 }
 
 /* --- cluster IPs ---------------------------------------------------------- */
@@ -240,124 +205,98 @@ static int family_text_parse(enum ipfam *ret, const char *text)
 	return 0;
 }
 
-/* spec.ipFamilies: at most one of each. */
-static int families_decode(enum ipfam fams[static IPFAM_N], size_t *n, const json_t *spec,
-			   struct decode *d, struct err *err)
+/* spec.ipFamilies: at most one of each. Returns their number. */
+static size_t families_decode(enum ipfam fams[static IPFAM_N], const json_t *spec, struct decode *d)
 {
-	const json_t *list;
-	const char *text;
-	int r;
+	const json_t *list = trail_list(d, spec, "ipFamilies", IPFAM_N);
+	size_t n = json_array_size(list);
 
-	r = trail_list(&list, d, spec, "ipFamilies", IPFAM_N, err);
-	if (r < 0)
-		return r;
-	*n = json_array_size(list);
 	trail_into(d);
-	for (size_t i = 0; i < *n; i++) {
-		r = trail_element_text(&text, d, list, i, err);
-		if (r < 0)
-			return r;
+	trail_for_each (i, d, list) {
+		const char *text = trail_element_text(d, list, i);
+
 		if (family_text_parse(&fams[i], text) < 0) {
 			trail_note(d, "'%.64s' is not IPv4 or IPv6, ipFamilies is ignored",
 				   text ? text : "");
-			*n = 0;
+			n = 0;
 			break;
 		}
 		if (i > 0 && fams[i] == fams[0])
-			return trail_refuse(d, err, "'%s' is listed twice", text);
+			(void)trail_refuse(d, "'%s' is listed twice", text);
 	}
 	trail_out(d);
-	return 0;
+	return n;
 }
 
 /* Set the cluster IP of the current field. `n_fams` 0: the address determines the family (SEL-05).
  */
-static int cluster_ip_put(struct service *s, const char *text, size_t i, const enum ipfam *fams,
-			  size_t n_fams, struct decode *d, struct err *err)
+static void cluster_ip_put(struct service *s, const char *text, size_t i, const enum ipfam *fams,
+			   size_t n_fams, struct decode *d)
 {
 	struct ip_addr a = { 0 };
 	struct err why;
 
 	if (decode_address(&a, text, &why) < 0)
-		return trail_refuse(d, err, "%s", why.text);
-	if (n_fams > 0 && i >= n_fams)
-		return trail_refuse(d, err, "'%.64s' has no family in spec.ipFamilies", text);
-	if (n_fams > 0 && ip_fam(&a) != fams[i])
-		return trail_refuse(d, err, "'%.64s' is not %s, the family of spec.ipFamilies[%zu]",
-				    text, fams[i] == IPFAM_V4 ? "IPv4" : "IPv6", i);
-	if (ip_is_set(&s->cluster_ip[ip_fam(&a)]))
-		return trail_refuse(d, err, "'%.64s' has the family of the previous address", text);
-	s->cluster_ip[ip_fam(&a)] = a;
-	return 0;
-}
-
-static bool is_none(const char *text)
-{
-	return strcmp(text, "None") == 0;
+		(void)trail_refuse(d, "%s", why.text);
+	else if (n_fams > 0 && i >= n_fams)
+		(void)trail_refuse(d, "'%.64s' has no family in spec.ipFamilies", text);
+	else if (n_fams > 0 && ip_fam(&a) != fams[i])
+		(void)trail_refuse(d, "'%.64s' is not %s, the family of spec.ipFamilies[%zu]", text,
+				   fams[i] == IPFAM_V4 ? "IPv4" : "IPv6", i);
+	else if (ip_is_set(&s->cluster_ip[ip_fam(&a)]))
+		(void)trail_refuse(d, "'%.64s' has the family of the previous address", text);
+	else
+		s->cluster_ip[ip_fam(&a)] = a;
 }
 
 /* spec.clusterIPs; `first` is spec.clusterIP. */
-static int cluster_ips_decode(struct service *s, const json_t *list, const char *first,
-			      const enum ipfam *fams, size_t n_fams, struct decode *d,
-			      struct err *err)
+static void cluster_ips_decode(struct service *s, const json_t *list, const char *first,
+			       const enum ipfam *fams, size_t n_fams, struct decode *d)
 {
 	struct ip_addr a;
 	struct ip_addr b;
-	const char *text;
-	int r;
 
 	trail_into(d);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		r = trail_element_text(&text, d, list, i, err);
-		if (r < 0)
-			return r;
-		if (text == NULL)
-			return trail_refuse(d, err, "null is not an IP address");
-		r = cluster_ip_put(s, text, i, fams, n_fams, d, err);
-		if (r < 0)
-			return r;
+	trail_for_each (i, d, list) {
+		const char *text = trail_element_text(d, list, i);
+
+		if (text == NULL) {
+			(void)trail_refuse(d, "null is not an IP address");
+			break;
+		}
+		cluster_ip_put(s, text, i, fams, n_fams, d);
 		if (i == 0 && (ip_addr_parse(&a, text, NULL) < 0 ||
 			       ip_addr_parse(&b, first, NULL) < 0 || !ip_addr_is_equal(&a, &b)))
-			return trail_refuse(d, err, "'%.64s' differs from spec.clusterIP '%.64s'",
-					    text, first);
+			(void)trail_refuse(d, "'%.64s' differs from spec.clusterIP '%.64s'", text,
+					   first);
 	}
 	trail_out(d);
-	return 0;
 }
 
 /* SEL-01, SEL-05. */
-static int cluster_ip_decode(struct service *s, const json_t *spec, struct decode *d,
-			     struct err *err)
+static void cluster_ip_decode(struct service *s, const json_t *spec, struct decode *d)
 {
 	enum ipfam fams[IPFAM_N] = { 0 };
-	const json_t *list;
-	const char *first;
-	size_t n_fams;
-	int r;
+	size_t n_fams = families_decode(fams, spec, d);
+	const json_t *list = trail_list(d, spec, "clusterIPs", IPFAM_N);
+	const char *first = trail_text(d, spec, "clusterIP");
+	bool is_missing = first == NULL || first[0] == '\0';
 
-	r = families_decode(fams, &n_fams, spec, d, err);
-	if (r < 0)
-		return r;
-	r = trail_list(&list, d, spec, "clusterIPs", IPFAM_N, err);
-	if (r < 0)
-		return r;
-	r = trail_text(&first, d, spec, "clusterIP", err);
-	if (r < 0)
-		return r;
-	s->is_headless = first == NULL || first[0] == '\0' || is_none(first);
+	s->is_headless = is_missing || strcmp(first, "None") == 0;
 	if (s->type == SERVICE_TYPE_EXTERNALNAME)
-		return 0; /* SEL-02: not served */
-	if (s->is_headless) {
-		if ((first == NULL || first[0] == '\0') && json_array_size(list) > 0)
-			return trail_refuse(d, err, "missing, although spec.clusterIPs is given");
-		if (first == NULL || first[0] == '\0')
-			trail_note(d, "missing, nothing is served");
-		return 0;
+		return; /* SEL-02: not served */
+	if (is_missing && json_array_size(list) > 0)
+		(void)trail_refuse(d, "missing, although spec.clusterIPs is given");
+	if (is_missing)
+		trail_note(d, "missing, nothing is served");
+	if (s->is_headless)
+		return;
+	if (json_array_size(list) == 0) {
+		cluster_ip_put(s, first, 0, fams, n_fams, d);
+		return;
 	}
-	if (json_array_size(list) == 0)
-		return cluster_ip_put(s, first, 0, fams, n_fams, d, err);
 	(void)trail_field(d, spec, "clusterIPs");
-	return cluster_ips_decode(s, list, first, fams, n_fams, d, err);
+	cluster_ips_decode(s, list, first, fams, n_fams, d);
 }
 
 /* --- other addresses ------------------------------------------------------ */
@@ -378,23 +317,16 @@ static bool is_blank(const char *text)
 	} while (0)
 
 /* SVC-14. */
-static int external_ips_decode(struct service *s, const json_t *spec, struct decode *d,
-			       struct err *err)
+static void external_ips_decode(struct service *s, const json_t *spec, struct decode *d)
 {
-	const json_t *list;
-	struct ip_addr a;
-	const char *text;
-	struct err why;
-	int r;
+	const json_t *list = trail_list(d, spec, "externalIPs", SERVICE_ADDRS_MAX);
 
-	r = trail_list(&list, d, spec, "externalIPs", SERVICE_ADDRS_MAX, err);
-	if (r < 0)
-		return r;
 	trail_into(d);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		r = trail_element_text(&text, d, list, i, err);
-		if (r < 0)
-			return r;
+	trail_for_each (i, d, list) {
+		const char *text = trail_element_text(d, list, i);
+		struct ip_addr a;
+		struct err why;
+
 		if (text == NULL || is_blank(text))
 			continue;
 		if (decode_address(&a, text, &why) < 0)
@@ -403,37 +335,27 @@ static int external_ips_decode(struct service *s, const json_t *spec, struct dec
 			vec_push_once(&s->external_ips, a);
 	}
 	trail_out(d);
-	return 0;
 }
 
 /* SVC-20, SVC-23: invalid ranges are counted, because they must not open the service. */
-static int source_ranges_decode(struct service *s, const json_t *spec, struct decode *d,
-				struct err *err)
+static void source_ranges_decode(struct service *s, const json_t *spec, struct decode *d)
 {
-	const json_t *list;
-	struct ip_prefix p;
-	const char *text;
-	struct err why;
-	char trimmed[80];
-	int r;
+	const json_t *list = trail_list(d, spec, "loadBalancerSourceRanges", SERVICE_ADDRS_MAX);
 
-	r = trail_list(&list, d, spec, "loadBalancerSourceRanges", SERVICE_ADDRS_MAX, err);
-	if (r < 0)
-		return r;
 	trail_into(d);
-	for (size_t i = 0; i < json_array_size(list); i++) {
+	trail_for_each (i, d, list) {
+		const char *text = trail_element_text(d, list, i);
+		char trimmed[80];
+		struct ip_prefix p;
+		struct err why;
 		size_t len;
 
-		r = trail_element_text(&text, d, list, i, err);
-		if (r < 0)
-			return r;
 		text = text ? text + strspn(text, " \t\r\n") : "";
 		len = strlen(text);
 		while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL)
 			len--;
-		len = MIN(len, sizeof(trimmed) - 1);
-		memcpy(trimmed, text, len);
-		trimmed[len] = '\0';
+		(void)snprintf(trimmed, sizeof(trimmed), "%.*s", (int)MIN(len, sizeof(trimmed)),
+			       text);
 		if (ip_prefix_parse(&p, trimmed, &why) < 0) {
 			s->n_bad_source_ranges++;
 			trail_note(d, "%s; it allows no address", why.text);
@@ -442,162 +364,103 @@ static int source_ranges_decode(struct service *s, const json_t *spec, struct de
 		vec_push_once(&s->source_ranges, p);
 	}
 	trail_out(d);
-	return 0;
 }
 
 /* SVC-16: an entry with an unknown mode captures nothing, like Proxy. */
-static int ingress_entry(struct service *s, const json_t *entry, struct decode *d, struct err *err)
+static void ingress_entry(struct service *s, const json_t *entry, struct decode *d)
 {
 	struct service_ingress in = { 0 };
-	const char *mode;
+	const char *mode = trail_text(d, entry, "ipMode");
 	const char *text;
 	struct err why;
-	int r;
 
-	r = trail_text(&mode, d, entry, "ipMode", err);
-	if (r < 0)
-		return r;
 	in.is_proxy_mode = mode != NULL && strcmp(mode, "VIP") != 0;
 	if (in.is_proxy_mode && strcmp(mode, "Proxy") != 0)
 		trail_note(d, "'%.64s' is not VIP or Proxy, the address is not captured", mode);
-	r = trail_text(&text, d, entry, "ip", err);
-	if (r < 0 || text == NULL || is_blank(text))
-		return r;
+	text = trail_text(d, entry, "ip");
+	if (text == NULL || is_blank(text))
+		return;
 	if (decode_address(&in.addr, text, &why) < 0)
 		trail_note(d, "%s, skipped", why.text);
 	else
 		vec_push_once(&s->ingress, in);
-	return 0;
 }
 
-static int ingress_decode(struct service *s, const json_t *obj, struct decode *d, struct err *err)
+static void ingress_decode(struct service *s, const json_t *obj, struct decode *d)
 {
+	const json_t *status = trail_object(d, obj, "status");
 	const json_t *balancer;
-	const json_t *status;
-	const json_t *entry;
 	const json_t *list;
-	int r;
 
-	r = trail_object(&status, d, obj, "status", err);
-	if (r < 0 || status == NULL)
-		return r;
 	trail_into(d);
-	r = trail_object(&balancer, d, status, "loadBalancer", err);
-	if (r < 0)
-		return r;
+	balancer = trail_object(d, status, "loadBalancer");
 	trail_into(d);
-	r = trail_list(&list, d, balancer, "ingress", SERVICE_ADDRS_MAX, err);
-	if (r < 0)
-		return r;
+	list = trail_list(d, balancer, "ingress", SERVICE_ADDRS_MAX);
 	trail_into(d);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		r = trail_element_object(&entry, d, list, i, err);
-		if (r < 0)
-			return r;
+	trail_for_each (i, d, list) {
+		const json_t *entry = trail_element_object(d, list, i);
+
 		trail_into(d);
-		r = ingress_entry(s, entry, d, err);
-		if (r < 0)
-			return r;
+		ingress_entry(s, entry, d);
 		trail_out(d);
 	}
 	trail_out(d);
 	trail_out(d);
 	trail_out(d);
-	return 0;
 }
 
 /* --- policies ------------------------------------------------------------- */
 
 /* SVC-31. */
-static int affinity_decode(struct service *s, const json_t *spec, struct decode *d, struct err *err)
+static void affinity_decode(struct service *s, const json_t *spec, struct decode *d)
 {
 	static const char *const words[] = { "None", "ClientIP" };
-	int64_t timeout_s = AFFINITY_DEFAULT_S;
-	const json_t *client_ip;
 	const json_t *config;
-	size_t is_client_ip;
-	int r;
+	const json_t *client_ip;
 
-	r = word_field(&is_client_ip, d, spec, "sessionAffinity", words, ARRAY_SIZE(words), err);
-	if (r < 0 || !is_client_ip)
-		return r;
-	r = trail_object(&config, d, spec, "sessionAffinityConfig", err);
-	if (r < 0)
-		return r;
+	if (word_field(d, spec, "sessionAffinity", words, ARRAY_SIZE(words)) == 0)
+		return;
+	config = trail_object(d, spec, "sessionAffinityConfig");
 	trail_into(d);
-	r = trail_object(&client_ip, d, config, "clientIP", err);
-	if (r < 0)
-		return r;
+	client_ip = trail_object(d, config, "clientIP");
 	trail_into(d);
-	r = trail_int(&timeout_s, d, client_ip, "timeoutSeconds", 1, AFFINITY_MAX_S, err);
-	if (r < 0)
-		return r;
+	s->affinity_s = (uint32_t)trail_int(d, client_ip, "timeoutSeconds", 1, AFFINITY_MAX_S,
+					    AFFINITY_DEFAULT_S);
 	trail_out(d);
 	trail_out(d);
-	s->affinity_s = (uint32_t)timeout_s;
-	return 0;
 }
 
 /* SVC-26, SVC-28 to SVC-30. Values as in the object; the model applies them. */
-static int policies_decode(struct service *s, const json_t *spec, struct decode *d, struct err *err)
+static void policies_decode(struct service *s, const json_t *spec, struct decode *d)
 {
 	static const char *const words[] = { "Cluster", "Local" };
-	int64_t health_port = 0;
-	size_t is_local;
-	int r;
 
-	r = word_field(&is_local, d, spec, "externalTrafficPolicy", words, ARRAY_SIZE(words), err);
-	if (r < 0)
-		return r;
-	s->is_etp_local = is_local;
-	r = word_field(&is_local, d, spec, "internalTrafficPolicy", words, ARRAY_SIZE(words), err);
-	if (r < 0)
-		return r;
-	s->is_itp_local = is_local;
-	r = trail_int(&health_port, d, spec, "healthCheckNodePort", 0, UINT16_MAX, err);
-	if (r < 0)
-		return r;
-	s->health_check_node_port = (uint16_t)health_port;
-	return affinity_decode(s, spec, d, err);
+	s->is_etp_local =
+		word_field(d, spec, "externalTrafficPolicy", words, ARRAY_SIZE(words)) != 0;
+	s->is_itp_local =
+		word_field(d, spec, "internalTrafficPolicy", words, ARRAY_SIZE(words)) != 0;
+	s->health_check_node_port =
+		(uint16_t)trail_int(d, spec, "healthCheckNodePort", 0, UINT16_MAX, 0);
+	affinity_decode(s, spec, d);
 }
 
-static int type_decode(struct service *s, const json_t *spec, struct decode *d, struct err *err)
+static void spec_decode(struct service *s, const json_t *obj, struct decode *d)
 {
-	static const char *const words[] = { "ClusterIP", "NodePort", "LoadBalancer",
+	static const char *const types[] = { "ClusterIP", "NodePort", "LoadBalancer",
 					     "ExternalName" };
-	size_t i;
-	int r;
+	const json_t *spec = trail_object(d, obj, "spec");
 
-	r = word_field(&i, d, spec, "type", words, ARRAY_SIZE(words), err);
-	if (r < 0)
-		return r;
-	s->type = (uint8_t)(SERVICE_TYPE_CLUSTERIP + i);
-	return 0;
-}
-
-static int spec_decode(struct service *s, const json_t *obj, struct decode *d, struct err *err)
-{
-	static int (*const parts[])(struct service *, const json_t *, struct decode *,
-				    struct err *) = {
-		type_decode,         cluster_ip_decode,    ports_decode,
-		external_ips_decode, source_ranges_decode, policies_decode,
-	};
-	const json_t *spec;
-	int r;
-
-	r = trail_object(&spec, d, obj, "spec", err);
-	if (r < 0)
-		return r;
 	if (spec == NULL)
-		return trail_refuse(d, err, "missing");
+		(void)trail_refuse(d, "missing");
 	trail_into(d);
-	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-		r = parts[i](s, spec, d, err);
-		if (r < 0)
-			return r;
-	}
+	s->type = (uint8_t)(SERVICE_TYPE_CLUSTERIP +
+			    word_field(d, spec, "type", types, ARRAY_SIZE(types)));
+	cluster_ip_decode(s, spec, d);
+	ports_decode(s, spec, d);
+	external_ips_decode(s, spec, d);
+	source_ranges_decode(s, spec, d);
+	policies_decode(s, spec, d);
 	trail_out(d);
-	return 0;
 }
 
 /* The value as in the object; no value rejects a service. */
@@ -629,30 +492,22 @@ static void tuning_decode(struct service *s, const struct meta *m)
 int decode_service(struct service **ret, const json_t *obj, struct decode *d, struct err *err)
 {
 	AUTO(service_close) struct service *s = service_open();
-	const char *proxy_name;
+	struct meta m = meta_read(OBJECT_KIND_SERVICE, obj, d, err);
 	const char *created;
 	int64_t created_ns;
-	struct meta m;
-	int r;
 
-	r = meta_read(&m, OBJECT_KIND_SERVICE, obj, d, err);
-	if (r < 0)
-		return r;
+	if (d->r < 0)
+		return d->r;
 	s->ns = name_get_str(m.ns);
 	s->name = name_get_str(m.name);
 	created = json_string_value(json_object_get(m.obj, "creationTimestamp"));
 	if (created != NULL && decode_time(&created_ns, created) == 0)
 		s->created_s = created_ns / (int64_t)NSEC_PER_SEC;
-	r = meta_label(&proxy_name, &m, LABEL_PROXY_NAME, d, err);
-	if (r < 0)
-		return r;
-	s->has_proxy_name_label = proxy_name != NULL;
-	r = spec_decode(s, obj, d, err);
-	if (r < 0)
-		return r;
-	r = ingress_decode(s, obj, d, err);
-	if (r < 0)
-		return r;
+	s->has_proxy_name_label = meta_label(&m, LABEL_PROXY_NAME, d) != NULL;
+	spec_decode(s, obj, d);
+	ingress_decode(s, obj, d);
+	if (d->r < 0)
+		return d->r;
 	tuning_decode(s, &m);
 	*ret = TAKE(s);
 	return 0;

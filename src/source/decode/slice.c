@@ -12,194 +12,126 @@
 #define ANNOTATION_TRIGGER_TIME "endpoints.kubernetes.io/last-change-trigger-time"
 
 /* EPS-05, EPS-06: a port without a name or a number is skipped. */
-static int port_decode(struct slice *s, const json_t *port, struct decode *d, struct err *err)
+static void port_decode(struct slice *s, const json_t *port, struct decode *d)
 {
-	struct slice_port p = { 0 };
+	struct slice_port p = { .proto = trail_proto(d, port) };
 	const char *name;
-	int64_t number = 0;
-	int r;
 
-	r = trail_proto(&p.proto, d, port, err);
-	if (r < 0 || p.proto == L4PROTO_UNSET)
-		return r;
-	r = trail_text(&name, d, port, "name", err);
-	if (r < 0)
-		return r;
+	if (p.proto == L4PROTO_UNSET)
+		return;
+	name = trail_text(d, port, "name");
 	if (name == NULL) {
 		trail_note(d, "missing, the port is skipped");
-		return 0;
+		return;
 	}
-	r = trail_int(&number, d, port, "port", 0, UINT16_MAX, err);
-	if (r < 0)
-		return r;
-	if (number == 0) {
+	p.port = (uint16_t)trail_int(d, port, "port", 0, UINT16_MAX, 0);
+	if (p.port == 0) {
 		trail_note(d, "missing or 0, the port is skipped");
-		return 0;
+		return;
 	}
 	(void)trail_field(d, port, "name");
-	r = decode_port_name(&p.name, name, d, err);
-	if (r < 0)
-		return r;
-	p.port = (uint16_t)number;
+	p.name = decode_port_name(name, d);
 	*vec_push(&s->ports) = p;
-	return 0;
 }
 
-static int ports_decode(struct slice *s, const json_t *obj, struct decode *d, struct err *err)
+static void ports_decode(struct slice *s, const json_t *obj, struct decode *d)
 {
-	const json_t *list;
-	const json_t *port;
-	int r;
+	const json_t *list = trail_list(d, obj, "ports", SLICE_PORTS_MAX);
 
-	r = trail_list(&list, d, obj, "ports", SLICE_PORTS_MAX, err);
-	if (r < 0)
-		return r;
 	trail_into(d);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		r = trail_element_object(&port, d, list, i, err);
-		if (r < 0)
-			return r;
+	trail_for_each (i, d, list) {
+		const json_t *port = trail_element_object(d, list, i);
+
 		trail_into(d);
-		r = port_decode(s, port, d, err);
-		if (r < 0)
-			return r;
+		port_decode(s, port, d);
 		trail_out(d);
 	}
 	trail_out(d);
-	return 0;
 }
 
 /* --- endpoints ------------------------------------------------------------ */
 
-/* 0 with `ret` unset: skipped and noted (EPS-09, EPS-19). */
-static int address_decode(struct ip_addr *ret, const json_t *endpoint, enum ipfam fam,
-			  struct decode *d, struct err *err)
+/* Unset: skipped and noted (EPS-09, EPS-19). */
+static struct ip_addr address_decode(const json_t *endpoint, enum ipfam fam, struct decode *d)
 {
-	struct ip_addr a = { 0 };
-	const json_t *list;
+	const json_t *list = trail_list(d, endpoint, "addresses", SIZE_MAX);
+	struct ip_addr ret = { 0 };
+	struct ip_addr a;
 	const char *text;
 	struct err why;
-	int r;
 
-	*ret = a;
-	r = trail_list(&list, d, endpoint, "addresses", SIZE_MAX, err);
-	if (r < 0)
-		return r;
 	if (json_array_size(list) == 0) {
 		trail_note(d, "empty, the endpoint is skipped");
-		return 0;
+		return ret;
 	}
 	trail_into(d);
-	r = trail_element_text(&text, d, list, 0, err);
-	if (r < 0)
-		return r;
+	text = trail_element_text(d, list, 0);
 	if (decode_address(&a, text ? text : "", &why) < 0)
 		trail_note(d, "%s, the endpoint is skipped", why.text);
 	else if (ip_fam(&a) != fam)
 		trail_note(d, "'%s' is not %s as addressType says, the endpoint is skipped", text,
 			   fam == IPFAM_V4 ? "IPv4" : "IPv6");
 	else
-		*ret = a;
+		ret = a;
 	trail_out(d);
-	return 0;
+	return ret;
 }
 
 /* EPS-11. */
-static int conditions_decode(uint8_t *ret, const json_t *endpoint, struct decode *d,
-			     struct err *err)
+static uint8_t conditions_decode(const json_t *endpoint, struct decode *d)
 {
-	bool is_ready = true;
-	bool is_serving = true;
-	bool is_terminating = false;
-	const json_t *c;
-	int r;
+	const json_t *c = trail_object(d, endpoint, "conditions");
+	unsigned int flags = 0;
 
-	r = trail_object(&c, d, endpoint, "conditions", err);
-	if (r < 0)
-		return r;
 	trail_into(d);
-	r = trail_bool(&is_ready, d, c, "ready", err);
-	if (r < 0)
-		return r;
-	r = trail_bool(&is_serving, d, c, "serving", err);
-	if (r < 0)
-		return r;
-	r = trail_bool(&is_terminating, d, c, "terminating", err);
-	if (r < 0)
-		return r;
+	flags |= trail_bool(d, c, "ready", true) ? ENDPOINT_READY : 0;
+	flags |= trail_bool(d, c, "serving", true) ? ENDPOINT_SERVING : 0;
+	flags |= trail_bool(d, c, "terminating", false) ? ENDPOINT_TERMINATING : 0;
 	trail_out(d);
-	*ret = (uint8_t)((is_ready ? ENDPOINT_READY : 0) | (is_serving ? ENDPOINT_SERVING : 0) |
-			 (is_terminating ? ENDPOINT_TERMINATING : 0));
-	return 0;
+	return (uint8_t)flags;
 }
 
-static int hints_read(const struct name **names, size_t *n, const json_t *list, struct decode *d,
-		      struct err *err)
+/* A name that is only compared; NULL: none. A new reference. */
+static const struct name *name_decode(const json_t *obj, const char *key, struct decode *d)
 {
-	const json_t *entry;
-	const char *text;
-	int r;
+	const char *text = trail_text(d, obj, key);
 
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		r = trail_element_object(&entry, d, list, i, err);
-		if (r < 0)
-			return r;
-		trail_into(d);
-		r = trail_text(&text, d, entry, "name", err);
-		if (r < 0)
-			return r;
-		if (text != NULL && strlen(text) > DNS_SUBDOMAIN_MAX)
-			return trail_refuse(d, err, "%zu characters, at most %d", strlen(text),
-					    DNS_SUBDOMAIN_MAX);
-		trail_out(d);
-		if (text != NULL && text[0] != '\0')
-			names[(*n)++] = name_get_str(text);
-	}
-	return 0;
+	if (text != NULL && strlen(text) > DNS_SUBDOMAIN_MAX)
+		(void)trail_refuse(d, "%zu characters, at most %d", strlen(text),
+				   DNS_SUBDOMAIN_MAX);
+	return d->r == 0 && text != NULL && text[0] != '\0' ? name_get_str(text) : NULL;
 }
 
 /* EPS-13. */
-static int hint_list_decode(struct hints **ret, const json_t *hints, const char *key,
-			    struct decode *d, struct err *err)
+static struct hints *hint_list_decode(const json_t *hints, const char *key, struct decode *d)
 {
+	const json_t *list = trail_list(d, hints, key, HINTS_MAX);
 	const struct name *names[HINTS_MAX];
-	const json_t *list;
 	size_t n = 0;
-	int r;
 
-	r = trail_list(&list, d, hints, key, HINTS_MAX, err);
-	if (r < 0)
-		return r;
 	trail_into(d);
-	r = hints_read(names, &n, list, d, err);
-	if (r < 0) {
-		for (size_t i = 0; i < n; i++)
-			name_unref(names[i]);
-		return r;
+	trail_for_each (i, d, list) {
+		const json_t *entry = trail_element_object(d, list, i);
+
+		trail_into(d);
+		names[n] = name_decode(entry, "name", d);
+		n += names[n] != NULL;
+		trail_out(d);
 	}
 	trail_out(d);
-	*ret = hints_make(names, n);
-	return 0;
+	return hints_make(names, n);
 }
 
-static int hints_decode(struct slice_endpoint *e, const json_t *endpoint, struct decode *d,
-			struct err *err)
+static void hints_decode(struct slice_endpoint *e, const json_t *endpoint, struct decode *d)
 {
-	const json_t *hints;
-	int r;
+	const json_t *hints = trail_object(d, endpoint, "hints");
 
-	r = trail_object(&hints, d, endpoint, "hints", err);
-	if (r < 0 || hints == NULL)
-		return r;
+	if (hints == NULL)
+		return;
 	trail_into(d);
-	r = hint_list_decode(&e->zones, hints, "forZones", d, err);
-	if (r < 0)
-		return r;
-	r = hint_list_decode(&e->nodes, hints, "forNodes", d, err);
-	if (r < 0)
-		return r;
+	e->zones = hint_list_decode(hints, "forZones", d);
+	e->nodes = hint_list_decode(hints, "forNodes", d);
 	trail_out(d);
-	return 0;
 }
 
 /* For display only: an invalid targetRef is ignored. */
@@ -214,72 +146,46 @@ static char *pod_name(const json_t *endpoint)
 	return xstrdup(name);
 }
 
-static int endpoint_decode(struct slice *s, const json_t *endpoint, struct decode *d,
-			   struct err *err)
+static void endpoint_decode(struct slice *s, const json_t *endpoint, struct decode *d)
 {
+	struct ip_addr addr = address_decode(endpoint, s->fam, d);
 	struct slice_endpoint *e;
-	struct ip_addr addr;
-	const char *node;
-	int r;
 
-	r = address_decode(&addr, endpoint, s->fam, d, err);
-	if (r < 0 || !ip_is_set(&addr))
-		return r;
+	if (!ip_is_set(&addr))
+		return;
 	e = vec_push(&s->endpoints);
 	*e = (struct slice_endpoint){ .addr = addr };
-	r = conditions_decode(&e->flags, endpoint, d, err);
-	if (r < 0)
-		return r;
-	r = trail_text(&node, d, endpoint, "nodeName", err);
-	if (r < 0)
-		return r;
-	if (node != NULL && strlen(node) > DNS_SUBDOMAIN_MAX)
-		return trail_refuse(d, err, "%zu characters, at most %d", strlen(node),
-				    DNS_SUBDOMAIN_MAX);
-	if (node != NULL && node[0] != '\0')
-		e->node = name_get_str(node);
+	e->flags = conditions_decode(endpoint, d);
+	e->node = name_decode(endpoint, "nodeName", d);
 	e->pod = pod_name(endpoint);
-	return hints_decode(e, endpoint, d, err);
+	hints_decode(e, endpoint, d);
 }
 
-static int endpoints_decode(struct slice *s, const json_t *obj, struct decode *d, struct err *err)
+static void endpoints_decode(struct slice *s, const json_t *obj, struct decode *d)
 {
-	const json_t *endpoint;
-	const json_t *list;
-	int r;
+	const json_t *list = trail_list(d, obj, "endpoints", SLICE_ENDPOINTS_MAX);
 
-	r = trail_list(&list, d, obj, "endpoints", SLICE_ENDPOINTS_MAX, err);
-	if (r < 0)
-		return r;
 	vec_reserve(&s->endpoints, json_array_size(list));
 	trail_into(d);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		r = trail_element_object(&endpoint, d, list, i, err);
-		if (r < 0)
-			return r;
+	trail_for_each (i, d, list) {
+		const json_t *endpoint = trail_element_object(d, list, i);
+
 		trail_into(d);
-		r = endpoint_decode(s, endpoint, d, err);
-		if (r < 0)
-			return r;
+		endpoint_decode(s, endpoint, d);
 		trail_out(d);
 	}
 	trail_out(d);
-	return 0;
 }
 
 /* --- the slice ------------------------------------------------------------ */
 
 /* EPS-01, IN-35. */
-static int family_decode(struct slice *s, const json_t *obj, struct decode *d, struct err *err)
+static int family_decode(struct slice *s, const json_t *obj, struct decode *d)
 {
-	const char *text;
-	int r;
+	const char *text = trail_text(d, obj, "addressType");
 
-	r = trail_text(&text, d, obj, "addressType", err);
-	if (r < 0)
-		return r;
 	if (text == NULL)
-		return trail_refuse(d, err, "missing");
+		return trail_refuse(d, "missing");
 	if (strcmp(text, "FQDN") == 0) {
 		trail_note(d, "FQDN is not supported, the slice is ignored");
 		return DECODE_IGNORED;
@@ -293,20 +199,16 @@ static int family_decode(struct slice *s, const json_t *obj, struct decode *d, s
 }
 
 /* IN-04, IN-34, EPS-02. */
-static int labels_decode(struct slice *s, const struct meta *m, struct decode *d, struct err *err)
+static int labels_decode(struct slice *s, const struct meta *m, struct decode *d)
 {
-	const char *headless;
+	const char *headless = meta_label(m, LABEL_HEADLESS, d);
 	const char *service;
-	int r;
 
-	r = meta_label(&headless, m, LABEL_HEADLESS, d, err);
-	if (r < 0)
-		return r;
 	if (headless != NULL)
 		return DECODE_IGNORED;
-	r = meta_label(&service, m, LABEL_SERVICE_NAME, d, err);
-	if (r < 0)
-		return r;
+	service = meta_label(m, LABEL_SERVICE_NAME, d);
+	if (d->r < 0)
+		return d->r;
 	if (service == NULL || service[0] == '\0') {
 		meta_label_at(m, LABEL_SERVICE_NAME, d);
 		trail_note(d, "missing, the slice is ignored");
@@ -314,7 +216,7 @@ static int labels_decode(struct slice *s, const struct meta *m, struct decode *d
 	}
 	if (!is_dns_label(service)) {
 		meta_label_at(m, LABEL_SERVICE_NAME, d);
-		return trail_refuse(d, err, "'%.64s' is not the name of a service", service);
+		return trail_refuse(d, "'%.64s' is not the name of a service", service);
 	}
 	s->service = name_get_str(service);
 	return 0;
@@ -336,31 +238,27 @@ static uint64_t version_value(const char *text)
 int decode_slice(struct slice **ret, const json_t *obj, struct decode *d, struct err *err)
 {
 	AUTO(slice_close) struct slice *s = slice_open();
+	struct meta m = meta_read(OBJECT_KIND_SLICE, obj, d, err);
 	const char *trigger;
-	struct meta m;
 	int r;
 
-	r = meta_read(&m, OBJECT_KIND_SLICE, obj, d, err);
-	if (r < 0)
-		return r;
+	if (d->r < 0)
+		return d->r;
 	s->ns = name_get_str(m.ns);
 	s->name = name_get_str(m.name);
 	s->version = version_value(json_string_value(json_object_get(m.obj, "resourceVersion")));
 	trigger = meta_annotation(&m, ANNOTATION_TRIGGER_TIME);
 	if (trigger != NULL && decode_time(&s->trigger_ns, trigger) < 0)
 		s->trigger_ns = 0; /* IN-40 */
-	r = labels_decode(s, &m, d, err);
+	r = labels_decode(s, &m, d);
+	if (r == 0)
+		r = family_decode(s, obj, d);
 	if (r != 0)
 		return r;
-	r = family_decode(s, obj, d, err);
-	if (r != 0)
-		return r;
-	r = ports_decode(s, obj, d, err);
-	if (r < 0)
-		return r;
-	r = endpoints_decode(s, obj, d, err);
-	if (r < 0)
-		return r;
+	ports_decode(s, obj, d);
+	endpoints_decode(s, obj, d);
+	if (d->r < 0)
+		return d->r;
 	*ret = TAKE(s);
 	return 0;
 }

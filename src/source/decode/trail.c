@@ -9,14 +9,18 @@
 #include <stdio.h>
 #include <string.h>
 
-void trail_start(struct decode *d)
+void trail_start(struct decode *d, struct err *err)
 {
 	d->depth = 0;
 	d->steps[0] = (struct decode_step){ 0 };
+	d->err = err;
+	d->r = 0;
 }
 
 void trail_into(struct decode *d)
 {
+	if (d->r < 0)
+		return;
 	d->depth++;
 	assert(d->depth < DECODE_STEPS_MAX);
 	d->steps[d->depth] = (struct decode_step){ 0 };
@@ -24,6 +28,8 @@ void trail_into(struct decode *d)
 
 void trail_out(struct decode *d)
 {
+	if (d->r < 0)
+		return;
 	assert(d->depth > 0);
 	d->depth--;
 }
@@ -35,12 +41,16 @@ static const json_t *present(const json_t *v)
 
 const json_t *trail_field(struct decode *d, const json_t *obj, const char *key)
 {
+	if (d->r < 0)
+		return NULL;
 	d->steps[d->depth] = (struct decode_step){ .in = obj, .key = key };
 	return present(json_object_get(obj, key));
 }
 
 const json_t *trail_element(struct decode *d, const json_t *list, size_t i)
 {
+	if (d->r < 0)
+		return NULL;
 	d->steps[d->depth] = (struct decode_step){ .in = list, .index = i };
 	return present(json_array_get(list, i));
 }
@@ -75,17 +85,20 @@ __attribute__((format(printf, 3, 0))) static void say(struct str *ret, const str
 	str_puts(ret, text);
 }
 
-int trail_refuse(struct decode *d, struct err *err, const char *fmt, ...)
+int trail_refuse(struct decode *d, const char *fmt, ...)
 {
 	struct str text = { 0 };
 	va_list ap;
 
-	if (err == NULL)
+	if (d->r < 0)
+		return d->r;
+	d->r = -EINVAL;
+	if (d->err == NULL)
 		return -EINVAL;
 	va_start(ap, fmt);
 	say(&text, d, fmt, ap);
 	va_end(ap);
-	(void)err_set(err, -EINVAL, "%s", str_text(&text));
+	(void)err_set(d->err, -EINVAL, "%s", str_text(&text));
 	str_fini(&text);
 	return -EINVAL;
 }
@@ -95,7 +108,7 @@ void trail_note(struct decode *d, const char *fmt, ...)
 	struct str text = { 0 };
 	va_list ap;
 
-	if (d->note == NULL)
+	if (d->note == NULL || d->r < 0)
 		return;
 	va_start(ap, fmt);
 	say(&text, d, fmt, ap);
@@ -131,108 +144,108 @@ static const char *value_text(const json_t *v, char *buf, size_t size)
 	return "?";
 }
 
-static int refuse_type(struct decode *d, const json_t *v, const char *want, struct err *err)
+static void refuse_type(struct decode *d, const json_t *v, const char *want)
 {
 	char buf[80];
 
-	return trail_refuse(d, err, "%s is not %s", value_text(v, buf, sizeof(buf)), want);
+	(void)trail_refuse(d, "%s is not %s", value_text(v, buf, sizeof(buf)), want);
 }
 
 /* --- typed values --------------------------------------------------------- */
 
-static int text_value(const char **ret, struct decode *d, const json_t *v, struct err *err)
+static const char *text_value(struct decode *d, const json_t *v)
 {
-	if (v == NULL) {
-		*ret = NULL;
-		return 0;
-	}
+	if (v == NULL)
+		return NULL;
 	if (!json_is_string(v))
-		return refuse_type(d, v, "text (write it in quotes)", err);
-	if (strlen(json_string_value(v)) != json_string_length(v))
-		return trail_refuse(d, err, "holds a NUL character");
-	*ret = json_string_value(v);
-	return 0;
+		refuse_type(d, v, "text (write it in quotes)");
+	else if (strlen(json_string_value(v)) != json_string_length(v))
+		(void)trail_refuse(d, "holds a NUL character");
+	else
+		return json_string_value(v);
+	return NULL;
 }
 
-int trail_text(const char **ret, struct decode *d, const json_t *obj, const char *key,
-	       struct err *err)
+const char *trail_text(struct decode *d, const json_t *obj, const char *key)
 {
-	return text_value(ret, d, trail_field(d, obj, key), err);
+	return text_value(d, trail_field(d, obj, key));
 }
 
-int trail_element_text(const char **ret, struct decode *d, const json_t *list, size_t i,
-		       struct err *err)
+const char *trail_required(struct decode *d, const json_t *obj, const char *key)
 {
-	return text_value(ret, d, trail_element(d, list, i), err);
+	const char *text = trail_text(d, obj, key);
+
+	if (text == NULL || text[0] == '\0')
+		(void)trail_refuse(d, "missing");
+	return text;
 }
 
-int trail_int(int64_t *ret, struct decode *d, const json_t *obj, const char *key, int64_t min,
-	      int64_t max, struct err *err)
+const char *trail_element_text(struct decode *d, const json_t *list, size_t i)
+{
+	return text_value(d, trail_element(d, list, i));
+}
+
+int64_t trail_int(struct decode *d, const json_t *obj, const char *key, int64_t min, int64_t max,
+		  int64_t preset)
 {
 	const json_t *v = trail_field(d, obj, key);
 	char range[64];
-	json_int_t n;
 
 	if (v == NULL)
-		return 0;
+		return preset;
 	(void)snprintf(range, sizeof(range), "in %" PRId64 "..%" PRId64, min, max);
-	if (json_is_real(v))
-		return refuse_type(d, v, range, err);
-	if (!json_is_integer(v))
-		return refuse_type(d, v, "a number", err);
-	n = json_integer_value(v);
-	if (n < min || n > max)
-		return refuse_type(d, v, range, err);
-	*ret = n;
-	return 0;
+	if (!json_is_number(v))
+		refuse_type(d, v, "a number");
+	else if (json_is_real(v) || json_integer_value(v) < min || json_integer_value(v) > max)
+		refuse_type(d, v, range);
+	else
+		return json_integer_value(v);
+	return preset;
 }
 
-int trail_bool(bool *ret, struct decode *d, const json_t *obj, const char *key, struct err *err)
+bool trail_bool(struct decode *d, const json_t *obj, const char *key, bool preset)
 {
 	const json_t *v = trail_field(d, obj, key);
 
-	if (v == NULL)
-		return 0;
-	if (!json_is_boolean(v))
-		return refuse_type(d, v, "true or false", err);
-	*ret = json_is_true(v);
-	return 0;
+	if (v != NULL && !json_is_boolean(v))
+		refuse_type(d, v, "true or false");
+	return v != NULL ? json_is_true(v) : preset;
 }
 
-int trail_object(const json_t **ret, struct decode *d, const json_t *obj, const char *key,
-		 struct err *err)
+const json_t *trail_object(struct decode *d, const json_t *obj, const char *key)
 {
 	const json_t *v = trail_field(d, obj, key);
 
-	if (v != NULL && !json_is_object(v))
-		return refuse_type(d, v, "an object", err);
-	*ret = v;
-	return 0;
+	if (v == NULL || json_is_object(v))
+		return v;
+	refuse_type(d, v, "an object");
+	return NULL;
 }
 
-int trail_list(const json_t **ret, struct decode *d, const json_t *obj, const char *key, size_t max,
-	       struct err *err)
+const json_t *trail_list(struct decode *d, const json_t *obj, const char *key, size_t max)
 {
 	const json_t *v = trail_field(d, obj, key);
 
-	if (v != NULL && !json_is_array(v))
-		return refuse_type(d, v, "a list", err);
-	if (json_array_size(v) > max) {
-		(void)trail_refuse(d, err, "%zu entries, at most %zu", json_array_size(v), max);
-		return -E2BIG;
+	if (v != NULL && !json_is_array(v)) {
+		refuse_type(d, v, "a list");
+		return NULL;
 	}
-	*ret = v;
-	return 0;
+	if (json_array_size(v) <= max)
+		return v;
+	(void)trail_refuse(d, "%zu entries, at most %zu", json_array_size(v), max);
+	d->r = -E2BIG;
+	return NULL;
 }
 
-int trail_element_object(const json_t **ret, struct decode *d, const json_t *list, size_t i,
-			 struct err *err)
+const json_t *trail_element_object(struct decode *d, const json_t *list, size_t i)
 {
 	const json_t *v = trail_element(d, list, i);
 
-	if (!json_is_object(v))
-		return v == NULL ? trail_refuse(d, err, "null is not an object")
-				 : refuse_type(d, v, "an object", err);
-	*ret = v;
-	return 0;
+	if (json_is_object(v))
+		return v;
+	if (v == NULL)
+		(void)trail_refuse(d, "null is not an object");
+	else
+		refuse_type(d, v, "an object");
+	return NULL;
 }

@@ -2,53 +2,55 @@
 /*
  * decode/trail - read fields of a JSON object and report the path of an invalid one.
  *
- *     trail_start(d);
- *     trail_list(&ports, d, spec, "ports", MAX, err);
+ *     trail_start(d, err);
+ *     list = trail_list(d, spec, "ports", MAX);
  *     trail_into(d);
- *     ... trail_element(d, ports, i) ... trail_refuse(d, err, "is not an object");
+ *     trail_for_each (i, d, list)
+ *             ... trail_element(d, list, i) ... trail_refuse(d, "is not an object");
  *     trail_out(d);
+ *     return d->r;
+ *
+ * The first rejection stays: afterwards values read as absent, lists as empty, and nothing is
+ * noted, so that callers check d->r only where an absent value would be misread.
  *
  * Each getter makes its field the current one; trail_into() descends into it. A path is formatted
  * only for a rejection or a note, so a valid object costs one store per field. After a rejection
- * callers do not call trail_out(): the steps lead to the invalid value (see struct decode).
+ * the steps lead to the invalid value (see struct decode).
  *
- * Internal to decode/.
+ * Internal to decode/ and to the reader of kubeconfigs.
  */
 #pragma once
 
 #include "source/decode/decode.h"
 
-void trail_start(struct decode *d);
+/* `err` is borrowed until the last call for this object. */
+void trail_start(struct decode *d, struct err *err);
 void trail_into(struct decode *d);
 void trail_out(struct decode *d);
 
 /* Make the field or element the current one. Returns NULL if it is absent or null. */
 const json_t *trail_field(struct decode *d, const json_t *obj, const char *key);
 const json_t *trail_element(struct decode *d, const json_t *list, size_t i);
+#define trail_for_each(i, d, list) for (size_t i = 0; (d)->r == 0 && i < json_array_size(list); i++)
 
-/* Store "path: text" in `err`; returns -EINVAL. */
-int trail_refuse(struct decode *d, struct err *err, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* Store "path: text" in the error; returns -EINVAL, or the code of an earlier rejection. */
+int trail_refuse(struct decode *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Pass "path: text" to `note`, if it is set. */
 void trail_note(struct decode *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /*
- * Typed fields. Another type is rejected. If the field is absent, the result is 0: `ret` keeps its
- * number or boolean, other types become NULL (an empty list). Text contains no NUL. All values are
- * borrowed from the object.
+ * Typed fields. Another type is rejected. An absent number or boolean is `preset`, other types are
+ * NULL (an empty list). Text contains no NUL. All values are borrowed from the object.
  */
-MUST_USE int trail_text(const char **ret, struct decode *d, const json_t *obj, const char *key,
-			struct err *err);
-MUST_USE int trail_int(int64_t *ret, struct decode *d, const json_t *obj, const char *key,
-		       int64_t min, int64_t max, struct err *err);
-MUST_USE int trail_bool(bool *ret, struct decode *d, const json_t *obj, const char *key,
-			struct err *err);
-MUST_USE int trail_object(const json_t **ret, struct decode *d, const json_t *obj, const char *key,
-			  struct err *err);
+const char *trail_text(struct decode *d, const json_t *obj, const char *key);
+/* As trail_text(); an absent or empty text is rejected. */
+const char *trail_required(struct decode *d, const json_t *obj, const char *key);
+int64_t trail_int(struct decode *d, const json_t *obj, const char *key, int64_t min, int64_t max,
+		  int64_t preset);
+bool trail_bool(struct decode *d, const json_t *obj, const char *key, bool preset);
+const json_t *trail_object(struct decode *d, const json_t *obj, const char *key);
 /* -E2BIG: more than `max` elements. */
-MUST_USE int trail_list(const json_t **ret, struct decode *d, const json_t *obj, const char *key,
-			size_t max, struct err *err);
+const json_t *trail_list(struct decode *d, const json_t *obj, const char *key, size_t max);
 /* Element `i`, which must be an object or text. */
-MUST_USE int trail_element_object(const json_t **ret, struct decode *d, const json_t *list,
-				  size_t i, struct err *err);
-MUST_USE int trail_element_text(const char **ret, struct decode *d, const json_t *list, size_t i,
-				struct err *err);
+const json_t *trail_element_object(struct decode *d, const json_t *list, size_t i);
+const char *trail_element_text(struct decode *d, const json_t *list, size_t i);

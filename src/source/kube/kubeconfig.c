@@ -24,42 +24,32 @@ struct reader {
 /* --- fields --------------------------------------------------------------- */
 
 /* Copy a text field that is no secret; NULL: absent or empty. */
-static int public_text(char **ret, struct reader *rd, const json_t *obj, const char *key,
-		       struct err *err)
+static char *public_text(struct reader *rd, const json_t *obj, const char *key)
 {
-	const char *text;
-	int r = trail_text(&text, &rd->d, obj, key, err);
+	const char *text = trail_text(&rd->d, obj, key);
 
-	if (r == 0 && text != NULL && text[0] != '\0') {
-		free(*ret);
-		*ret = xstrdup(text);
-	}
-	return r;
+	return text != NULL && text[0] != '\0' ? xstrdup(text) : NULL;
 }
 
-/* Check the type of a field that may be a secret, without quoting its value. */
-static int secret_check(struct reader *rd, const json_t *v, struct err *err)
+/* The text of a field that may be a secret: a value of another type is not quoted. */
+static const char *secret_value(struct reader *rd, const json_t *v)
 {
-	if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-		return trail_refuse(&rd->d, err, "is not text (write it in quotes)");
-	return 0;
+	if (json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v))
+		return json_string_value(v);
+	(void)trail_refuse(&rd->d, "is not text (write it in quotes)");
+	return "";
 }
 
-/* Copy a field that is a secret. */
-static int secret_text(char **ret, struct reader *rd, const json_t *obj, const char *key,
-		       struct err *err)
+/* Copy a field that is a secret; NULL: absent or empty. */
+static char *secret_text(struct reader *rd, const json_t *obj, const char *key)
 {
 	const json_t *v = trail_field(&rd->d, obj, key);
-	int r = v == NULL ? 0 : secret_check(rd, v, err);
+	const char *text = v != NULL ? secret_value(rd, v) : "";
 
-	if (v == NULL || r < 0)
-		return r;
 	/* A line end would start another header of the request. */
-	if (strpbrk(json_string_value(v), "\r\n") != NULL)
-		return trail_refuse(&rd->d, err, "contains a line end");
-	if (json_string_length(v) > 0)
-		*ret = xstrdup(json_string_value(v));
-	return 0;
+	if (strpbrk(text, "\r\n") != NULL)
+		(void)trail_refuse(&rd->d, "contains a line end");
+	return text[0] != '\0' ? xstrdup(text) : NULL;
 }
 
 static char *path_from(const char *dir, const char *path)
@@ -72,36 +62,29 @@ static char *path_from(const char *dir, const char *path)
 	return text.text;
 }
 
-static int path_field(char **ret, struct reader *rd, const json_t *obj, const char *key,
-		      struct err *err)
+static char *path_field(struct reader *rd, const json_t *obj, const char *key)
 {
-	const char *text;
-	int r = trail_text(&text, &rd->d, obj, key, err);
+	const char *text = trail_text(&rd->d, obj, key);
 
-	if (r == 0 && text != NULL && text[0] != '\0')
-		*ret = path_from(rd->dir, text);
-	return r;
+	return text != NULL && text[0] != '\0' ? path_from(rd->dir, text) : NULL;
 }
 
 /* `key` (a path) and `data_key` (base64), which has precedence. */
-static int pem_field(struct kube_pem *ret, struct reader *rd, const json_t *obj, const char *key,
-		     const char *data_key, struct err *err)
+static void pem_field(struct kube_pem *ret, struct reader *rd, const json_t *obj, const char *key,
+		      const char *data_key)
 {
 	const json_t *v;
 	struct err why;
-	int r = path_field(&ret->path, rd, obj, key, err);
 
-	if (r < 0)
-		return r;
+	ret->path = path_field(rd, obj, key);
 	v = trail_field(&rd->d, obj, data_key);
-	if (v == NULL || json_string_length(v) == 0)
-		return v == NULL || json_is_string(v) ? 0
-						      : trail_refuse(&rd->d, err, "is not text");
+	if (v != NULL && !json_is_string(v))
+		(void)trail_refuse(&rd->d, "is not text");
+	if (json_string_length(v) == 0)
+		return;
 	if (base64_decode(&ret->data, json_string_value(v), json_string_length(v), &why) < 0)
-		return trail_refuse(&rd->d, err, "%s", why.text);
-	free(ret->path);
-	ret->path = NULL;
-	return 0;
+		(void)trail_refuse(&rd->d, "%s", why.text);
+	free(TAKE(ret->path));
 }
 
 /* --- servers -------------------------------------------------------------- */
@@ -175,7 +158,7 @@ static int master_parse(struct kubeconfig *k, const char *master, struct err *er
 }
 
 /* Check the URL here: libcurl's error message would quote it with its password. */
-static int proxy_check(struct reader *rd, const char *proxy, struct err *err)
+static void proxy_check(struct reader *rd, const char *proxy)
 {
 	static const char *const schemes[] = { "http", "https", "socks5", "socks5h", "socks4" };
 	CURLU *u = curl_url();
@@ -189,253 +172,171 @@ static int proxy_check(struct reader *rd, const char *proxy, struct err *err)
 			is_good |= strcmp(scheme, schemes[i]) == 0;
 	curl_free(scheme);
 	curl_url_cleanup(u);
-	return is_good ? 0
-		       : trail_refuse(&rd->d, err,
-				      "not a proxy URL (http, https, socks4, socks5, socks5h)");
+	if (!is_good)
+		(void)trail_refuse(&rd->d,
+				   "not a proxy URL (http, https, socks4, socks5, socks5h)");
 }
 
 /* --- the cluster ---------------------------------------------------------- */
 
-static int cluster_read(struct reader *rd, const json_t *c, const char *master, struct err *err)
+static void cluster_read(struct reader *rd, const json_t *c)
 {
 	struct kubeconfig *k = rd->k;
 	const char *server;
 	struct err why;
-	int r;
 
-	r = pem_field(&k->ca, rd, c, "certificate-authority", "certificate-authority-data", err);
-	if (r == 0)
-		r = trail_bool(&k->is_insecure, &rd->d, c, "insecure-skip-tls-verify", err);
-	if (r == 0)
-		r = public_text(&k->tls_server_name, rd, c, "tls-server-name", err);
-	if (r == 0)
-		r = secret_text(&k->proxy_url, rd, c, "proxy-url", err);
-	if (r == 0 && k->proxy_url != NULL)
-		r = proxy_check(rd, k->proxy_url, err);
-	if (r == 0)
-		r = trail_text(&server, &rd->d, c, "server", err);
-	if (r < 0 || k->servers.n > 0)
-		return r;
-	if (server == NULL || server[0] == '\0')
-		return trail_refuse(&rd->d, err, "missing");
-	if (server_put(k, server, strlen(server), &why) < 0)
-		return trail_refuse(&rd->d, err, "%s", why.text);
-	return 0;
+	pem_field(&k->ca, rd, c, "certificate-authority", "certificate-authority-data");
+	k->is_insecure = trail_bool(&rd->d, c, "insecure-skip-tls-verify", false);
+	k->tls_server_name = public_text(rd, c, "tls-server-name");
+	k->proxy_url = secret_text(rd, c, "proxy-url");
+	if (k->proxy_url != NULL)
+		proxy_check(rd, k->proxy_url);
+	if (k->servers.n > 0) { /* of --master */
+		(void)trail_text(&rd->d, c, "server");
+		return;
+	}
+	server = trail_required(&rd->d, c, "server");
+	if (rd->d.r == 0 && server_put(k, server, strlen(server), &why) < 0)
+		(void)trail_refuse(&rd->d, "%s", why.text);
 }
 
 /* --- the user ------------------------------------------------------------- */
 
-static int exec_args(struct kube_exec *x, struct reader *rd, const json_t *obj, struct err *err)
+static void exec_args(struct kube_exec *x, struct reader *rd, const json_t *obj)
 {
-	const json_t *list;
-	int r = trail_list(&list, &rd->d, obj, "args", ENTRIES_MAX, err);
+	const json_t *list = trail_list(&rd->d, obj, "args", ENTRIES_MAX);
 
-	if (r < 0)
-		return r;
 	trail_into(&rd->d);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *arg = trail_element(&rd->d, list, i);
-
-		r = secret_check(rd, arg, err);
-		if (r < 0)
-			return r;
-		*vec_push(&x->args) = xstrdup(json_string_value(arg));
-	}
+	trail_for_each (i, &rd->d, list)
+		*vec_push(&x->args) = xstrdup(secret_value(rd, trail_element(&rd->d, list, i)));
 	trail_out(&rd->d);
-	return 0;
 }
 
-static int exec_env(struct kube_exec *x, struct reader *rd, const json_t *obj, struct err *err)
+static void exec_env(struct kube_exec *x, struct reader *rd, const json_t *obj)
 {
-	const json_t *entry;
-	const json_t *list;
-	int r = trail_list(&list, &rd->d, obj, "env", ENTRIES_MAX, err);
+	const json_t *list = trail_list(&rd->d, obj, "env", ENTRIES_MAX);
 
-	if (r < 0)
-		return r;
 	trail_into(&rd->d);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		struct kube_exec_env *e;
+	trail_for_each (i, &rd->d, list) {
+		const json_t *entry = trail_element_object(&rd->d, list, i);
+		struct kube_exec_env *e = vec_push(&x->env);
 
-		r = trail_element_object(&entry, &rd->d, list, i, err);
-		if (r < 0)
-			return r;
 		trail_into(&rd->d);
-		e = vec_push(&x->env);
-		*e = (struct kube_exec_env){ NULL, NULL };
-		r = secret_text(&e->value, rd, entry, "value", err);
-		if (r == 0)
-			r = public_text(&e->name, rd, entry, "name", err);
-		if (r < 0)
-			return r;
+		e->value = secret_text(rd, entry, "value");
+		e->name = public_text(rd, entry, "name");
 		if (e->name == NULL || strchr(e->name, '=') != NULL)
-			return trail_refuse(&rd->d, err, "missing, or not the name of a variable");
+			(void)trail_refuse(&rd->d, "missing, or not the name of a variable");
 		trail_out(&rd->d);
 	}
 	trail_out(&rd->d);
-	return 0;
 }
 
-static int exec_command(struct kube_exec *x, struct reader *rd, const json_t *obj, struct err *err)
-{
-	const char *text;
-	int r = trail_text(&text, &rd->d, obj, "command", err);
-
-	if (r < 0)
-		return r;
-	if (text == NULL || text[0] == '\0')
-		return trail_refuse(&rd->d, err, "missing");
-	x->command = strchr(text, '/') != NULL ? path_from(rd->dir, text) : xstrdup(text);
-	return 0;
-}
-
-/* A daemon has no terminal: interactiveMode must not be Always. */
-static int exec_mode(struct reader *rd, const json_t *obj, struct err *err)
-{
-	const char *mode;
-	int r = trail_text(&mode, &rd->d, obj, "interactiveMode", err);
-
-	if (r == 0 && mode != NULL && strcmp(mode, "Always") == 0)
-		return trail_refuse(&rd->d, err, "Always needs a terminal; use Never");
-	return r;
-}
-
-static int exec_read(struct reader *rd, const json_t *obj, struct err *err)
+static void exec_read(struct reader *rd, const json_t *obj)
 {
 	struct kube_exec *x = rd->k->exec = xcalloc(1, sizeof(*x));
-	const char *version;
-	int r;
+	struct decode *d = &rd->d;
+	const char *version = trail_text(d, obj, "apiVersion");
+	const char *text;
 
-	r = trail_text(&version, &rd->d, obj, "apiVersion", err);
-	if (r < 0)
-		return r;
 	if (version == NULL ||
 	    (strcmp(version, EXEC_GROUP "v1") != 0 && strcmp(version, EXEC_GROUP "v1beta1") != 0))
-		return trail_refuse(&rd->d, err, "must be " EXEC_GROUP "v1 or v1beta1");
+		(void)trail_refuse(d, "must be " EXEC_GROUP "v1 or v1beta1");
+	text = trail_required(d, obj, "command");
+	if (d->r < 0)
+		return;
 	x->api_version = xstrdup(version);
-	r = exec_command(x, rd, obj, err);
-	if (r == 0)
-		r = exec_args(x, rd, obj, err);
-	if (r == 0)
-		r = exec_env(x, rd, obj, err);
-	if (r == 0)
-		r = exec_mode(rd, obj, err);
-	if (r == 0)
-		r = trail_bool(&x->wants_cluster, &rd->d, obj, "provideClusterInfo", err);
-	if (r == 0)
-		r = public_text(&x->install_hint, rd, obj, "installHint", err);
-	return r;
+	x->command = strchr(text, '/') != NULL ? path_from(rd->dir, text) : xstrdup(text);
+	exec_args(x, rd, obj);
+	exec_env(x, rd, obj);
+	text = trail_text(d, obj, "interactiveMode");
+	if (text != NULL && strcmp(text, "Always") == 0) /* a daemon has no terminal */
+		(void)trail_refuse(d, "Always needs a terminal; use Never");
+	x->wants_cluster = trail_bool(d, obj, "provideClusterInfo", false);
+	x->install_hint = public_text(rd, obj, "installHint");
 }
 
 /* Fields that change the identity of the client and that vipd does not implement. */
-static int unsupported(struct reader *rd, const json_t *u, struct err *err)
+static void unsupported(struct reader *rd, const json_t *u)
 {
 	static const char *const keys[] = { "auth-provider", "as", "as-uid", "as-groups",
 					    "as-user-extra" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		if (trail_field(&rd->d, u, keys[i]) != NULL)
-			return trail_refuse(&rd->d, err, "not supported");
-	return 0;
+			(void)trail_refuse(&rd->d, "not supported");
 }
 
-static int user_read(struct reader *rd, const json_t *u, struct err *err)
+static void user_read(struct reader *rd, const json_t *u)
 {
 	struct kubeconfig *k = rd->k;
 	const json_t *exec;
-	int r;
 
-	r = unsupported(rd, u, err);
-	if (r == 0)
-		r = pem_field(&k->cert, rd, u, "client-certificate", "client-certificate-data",
-			      err);
-	if (r == 0)
-		r = pem_field(&k->key, rd, u, "client-key", "client-key-data", err);
-	if (r == 0)
-		r = secret_text(&k->token, rd, u, "token", err);
-	if (r == 0)
-		r = path_field(&k->token_file, rd, u, "tokenFile", err);
-	if (r == 0)
-		r = secret_text(&k->username, rd, u, "username", err);
-	if (r == 0)
-		r = secret_text(&k->password, rd, u, "password", err);
-	if (r == 0)
-		r = trail_object(&exec, &rd->d, u, "exec", err);
-	if (r < 0 || exec == NULL)
-		return r;
+	unsupported(rd, u);
+	pem_field(&k->cert, rd, u, "client-certificate", "client-certificate-data");
+	pem_field(&k->key, rd, u, "client-key", "client-key-data");
+	k->token = secret_text(rd, u, "token");
+	k->token_file = path_field(rd, u, "tokenFile");
+	k->username = secret_text(rd, u, "username");
+	k->password = secret_text(rd, u, "password");
+	exec = trail_object(&rd->d, u, "exec");
+	if (exec == NULL)
+		return;
 	trail_into(&rd->d);
-	r = exec_read(rd, exec, err);
-	if (r == 0)
-		trail_out(&rd->d);
-	return r;
+	exec_read(rd, exec);
+	trail_out(&rd->d);
 }
 
 /* --- named entries -------------------------------------------------------- */
 
-/*
- * Find member `inner` of the entry `name` in the list `key`. The trail ends inside `inner`.
- */
-static int entry_find(const json_t **ret, struct reader *rd, const json_t *root, const char *key,
-		      const char *inner, const char *name, struct err *err)
+/* Find member `inner` of the entry `name` in the list `key`. The trail ends inside `inner`. */
+static const json_t *entry_find(struct reader *rd, const json_t *root, const char *key,
+				const char *inner, const char *name)
 {
-	const json_t *entry;
+	struct decode *d = &rd->d;
 	const json_t *list;
-	const char *text;
-	int r;
 
-	trail_start(&rd->d);
-	r = trail_list(&list, &rd->d, root, key, ENTRIES_MAX, err);
-	if (r < 0)
-		return r;
-	trail_into(&rd->d);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		r = trail_element_object(&entry, &rd->d, list, i, err);
-		if (r < 0)
-			return r;
-		trail_into(&rd->d);
-		r = trail_text(&text, &rd->d, entry, "name", err);
-		if (r < 0)
-			return r;
+	while (d->r == 0 && d->depth > 0)
+		trail_out(d);
+	list = trail_list(d, root, key, ENTRIES_MAX);
+	trail_into(d);
+	trail_for_each (i, d, list) {
+		const json_t *entry = trail_element_object(d, list, i);
+		const char *text;
+
+		trail_into(d);
+		text = trail_text(d, entry, "name");
 		if (text != NULL && strcmp(text, name) == 0) {
-			r = trail_object(ret, &rd->d, entry, inner, err);
-			trail_into(&rd->d);
-			return r;
+			const json_t *found = trail_object(d, entry, inner);
+
+			trail_into(d);
+			return found;
 		}
-		trail_out(&rd->d);
+		trail_out(d);
 	}
-	trail_out(&rd->d);
-	return trail_refuse(&rd->d, err, "has no entry '%.64s'", name);
+	trail_out(d);
+	(void)trail_refuse(d, "has no entry '%.64s'", name);
+	return NULL;
 }
 
-static int context_read(struct reader *rd, const json_t *root, const char *master, struct err *err)
+static int context_read(struct reader *rd, const json_t *root, struct err *err)
 {
-	const char *cluster = NULL;
-	const char *user = NULL;
+	struct decode *d = &rd->d;
+	const char *cluster;
 	const json_t *entry;
 	const char *name;
-	int r;
+	const char *user;
 
-	trail_start(&rd->d);
-	r = trail_text(&name, &rd->d, root, "current-context", err);
-	if (r < 0)
-		return r;
-	if (name == NULL || name[0] == '\0')
-		return trail_refuse(&rd->d, err, "missing");
-	r = entry_find(&entry, rd, root, "contexts", "context", name, err);
-	if (r == 0)
-		r = trail_text(&user, &rd->d, entry, "user", err);
-	if (r == 0)
-		r = trail_text(&cluster, &rd->d, entry, "cluster", err);
-	if (r == 0 && (cluster == NULL || cluster[0] == '\0'))
-		r = trail_refuse(&rd->d, err, "missing");
-	if (r == 0)
-		r = entry_find(&entry, rd, root, "clusters", "cluster", cluster, err);
-	if (r == 0)
-		r = cluster_read(rd, entry, master, err);
-	if (r < 0 || user == NULL || user[0] == '\0')
-		return r;
-	r = entry_find(&entry, rd, root, "users", "user", user, err);
-	return r < 0 ? r : user_read(rd, entry, err);
+	trail_start(d, err);
+	name = trail_required(d, root, "current-context");
+	entry = entry_find(rd, root, "contexts", "context", name);
+	user = trail_text(d, entry, "user");
+	cluster = trail_required(d, entry, "cluster");
+	entry = entry_find(rd, root, "clusters", "cluster", cluster);
+	if (d->r == 0)
+		cluster_read(rd, entry);
+	if (d->r == 0 && user != NULL && user[0] != '\0')
+		user_read(rd, entry_find(rd, root, "users", "user", user));
+	return d->r;
 }
 
 static int pairs_check(const struct kubeconfig *k, struct err *err)
@@ -474,7 +375,7 @@ int kubeconfig_parse(struct kubeconfig **ret, const char *text, size_t len, cons
 		json_decref(root);
 		return err_set(err, -EINVAL, "not a kubeconfig");
 	}
-	r = context_read(&rd, root, master, err);
+	r = context_read(&rd, root, err);
 	if (r < 0)
 		r = err_wrap(err, r, "line %u", yaml_line_of(y, &rd.d));
 	json_decref(root);
