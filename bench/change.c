@@ -38,6 +38,7 @@
 #include "nft/elem.h"
 #include "nft/watch.h"
 #include "nl/batch.h"
+#include "plane/common.h"
 #include "plane/nft/plane_nft.h"
 #include "sync/sync.h"
 
@@ -164,7 +165,7 @@ static void life_begin(struct life *l, const struct cluster *c)
 	l->query = query;
 	nft_plane_count(l->plane, c->counting);
 	if (c->watch != WATCH_NONE && (nl_sock_open(&watch, NETLINK_NETFILTER, &err) < 0 ||
-				       nft_plane_watch_with(l->plane, watch, &err) < 0))
+				       plane_watch_with(l->plane, watch, &err) < 0))
 		die("notifications", &err);
 	if (c->watch == WATCH_ALWAYS)
 		nl_sock_mute(cmd, NULL, 0);

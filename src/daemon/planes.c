@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "nl/sock.h"
+#include "plane/common.h"
 #include "plane/ipvs/plane_ipvs.h"
 #include "plane/nft/plane_nft.h"
 
@@ -99,8 +100,7 @@ int planes_watch(struct plane *p, const struct options *o, int *fd, struct err *
 	int r = nl_sock_open(&watch, NETLINK_NETFILTER, err);
 
 	if (r == 0)
-		r = is_ipvs(o) ? ipvs_plane_watch_with(p, watch, err)
-			       : nft_plane_watch_with(p, watch, err);
+		r = plane_watch_with(p, watch, err);
 	if (r == 0)
 		*fd = nl_sock_fd(watch);
 	return r;

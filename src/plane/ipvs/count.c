@@ -69,7 +69,7 @@ static int slots_read(const struct ipvs_plane *p, struct plane_counters_query *a
 		nft_key_reached(key, pool_mark(p, fam, v[i].pool_id), &v[i].addr, v[i].port);
 		plane_counters_add(a, key, i);
 	}
-	r = plane_counters_read(a, p->query, err);
+	r = plane_counters_read(a, p->common.query, err);
 	for (size_t i = 0; i < a->n && r == 0; i++)
 		q->ret[a->of[i]] = plane_counters_result(a, i);
 	return r;
@@ -92,8 +92,8 @@ static int ask(const struct ipvs_plane *p, enum nft_set_id set, const struct ask
 		struct nft_table_ref table = ipvs_table(fam);
 
 		plane_counters_begin(&a, &table, set);
-		r = q->frontends != NULL ? plane_counters_frontends(&a, p->query, q->frontends,
-								    q->n, q->ret, err)
+		r = q->frontends != NULL ? plane_counters_frontends(&a, p->common.query,
+								    q->frontends, q->n, q->ret, err)
 					 : slots_read(p, &a, q, err);
 	}
 	plane_counters_fini(&a);

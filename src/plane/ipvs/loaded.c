@@ -51,8 +51,8 @@ static int read_some(struct ipvs_plane *p, struct err *err)
 	/* Obsolete sets of counters are removed as a whole with the layout. */
 	if (nft_set_exists(p->load.set, p->config.counting) &&
 	    ipvs_layout_has_set(p->layout, p->load.fam, p->load.set))
-		r = nft_elems_dump_step(&p->load.walk, p->query, &table, p->load.set, element_found,
-					p, err);
+		r = nft_elems_dump_step(&p->load.walk, p->common.query, &table, p->load.set,
+					element_found, p, err);
 	if (r != 0)
 		return r;
 	p->load.walk = (struct nft_walk){ 0 };
@@ -154,14 +154,14 @@ static void id_reserve(void *arg, enum ipfam fam, const struct nft_tuple *t, uin
 	uint32_t id = ipvs_mark_id(&p->marks, mark);
 
 	if (id != 0)
-		plan_id_reserve(p->loaded->plan, fam, id);
+		plan_id_reserve(p->common.loaded->plan, fam, id);
 }
 
 static void ids_reserve(struct ipvs_plane *p, struct plan *plan)
 {
 	plan_ids_release(plan); /* of an interrupted load */
-	p->loaded->plan = plan;
-	frontends_walk(p->loaded, id_reserve, p);
+	p->common.loaded->plan = plan;
+	frontends_walk(p->common.loaded, id_reserve, p);
 	htable_for_each (n, &p->vss) {
 		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
 
@@ -181,18 +181,18 @@ static void adopt_from(const struct ipvs_plane *p, const struct plan_rows *rows,
 	uint32_t id;
 
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
-	data = plane_loaded_find(p->loaded, fam, set, key);
+	data = plane_loaded_find(p->common.loaded, fam, set, key);
 	mark = data != NULL ? nft_get_word(data) : 0;
 	id = ipvs_mark_id(&p->marks, mark);
 	pool = plan_rows_pool_of(rows, f,
 				 mark & IPVS_MARK_LOCAL ? PLAN_SCOPE_LOCAL : PLAN_SCOPE_CLUSTER);
-	if (pool != NULL && pool->id == 0 && plan_id_adopt(p->loaded->plan, rows, pool, id))
+	if (pool != NULL && pool->id == 0 && plan_id_adopt(p->common.loaded->plan, rows, pool, id))
 		pool->id = id;
 }
 
 void ipvs_loaded_adopt(struct ipvs_plane *p, struct plan *plan, struct plan_rows *rows)
 {
-	if (p->loaded->plan == NULL)
+	if (p->common.loaded->plan == NULL)
 		ids_reserve(p, plan);
 	for (size_t i = 0; i < ARRAY_SIZE(pool_maps); i++)
 		vec_for_each (f, &rows->frontends)

@@ -153,7 +153,7 @@ static int sched_fault(struct ipvs_plane *p, const char *sched, struct err *err)
 			"choose another with --ipvs-scheduler",
 			sched, sched);
 
-	(void)plane_fault_set(&p->plane, PLANE_FAULT_SCHEDULER, true, err->text);
+	(void)plane_fault_set(&p->common.plane, PLANE_FAULT_SCHEDULER, true, err->text);
 	return r;
 }
 
@@ -460,7 +460,7 @@ void ipvs_ops_undo(struct ipvs_plane *p, bool is_rejected)
 	vec_clear(&p->ops);
 	vec_for_each (each, &p->touched) {
 		additions_withdraw(p, *each);
-		(*each)->is_kept |= is_rejected && p->loaded != NULL;
+		(*each)->is_kept |= is_rejected && p->common.loaded != NULL;
 	}
 	if (ipvs_ops_send(p, &res, &err) < 0)
 		log_warn(LOG_AREA_PLANE, "IPVS: not undone: %s; repaired by the next audit",

@@ -13,10 +13,10 @@
 #include "plane/exchange.h"
 #include "plane/ipvs/state.h"
 
-/* Elements of one transaction of sweep(). */
-#define SWEEP_MAX 2048
 /* Rules, routes and sysctls announce no change to vipd: how often they are verified. */
 #define ROUTES_PERIOD_NS (10 * NSEC_PER_SEC)
+
+static const struct plane_common_ops common_ops;
 
 /* --- opening and closing --- */
 
@@ -66,32 +66,20 @@ int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 	struct ipvs_plane *p = xcalloc(1, sizeof(*p));
 	int r;
 
-	p->plane.ops = &ipvs_plane_ops;
 	p->config = *config;
 	r = config_check(p, err);
 	if (r < 0) {
 		free(p);
 		return r;
 	}
-	p->cmd = socks->nft;
-	p->query = socks->query;
+	plane_common_open(&p->common, &ipvs_plane_ops, &common_ops, socks->nft, socks->query);
 	p->route = socks->route;
 	ipvs_wire_open(&p->wire, socks->genl);
-	nl_batch_open(&p->batch, p->cmd, 0);
-	ipvs_layout_open(&p->layout, p->cmd);
+	ipvs_layout_open(&p->layout, socks->nft);
 	list_init(&p->draining);
 	counts_init(p);
-	nft_watch_init(&p->watch);
-	*ret = &p->plane;
+	*ret = &p->common.plane;
 	return 0;
-}
-
-int ipvs_plane_watch_with(struct plane *plane, struct nl_sock *watch, struct err *err)
-{
-	struct ipvs_plane *p = ipvs_plane_of(plane);
-
-	p->watch_nl = watch;
-	return nft_watch_join(&p->watch, watch, p->cmd, err);
 }
 
 static void load_reset(struct ipvs_plane *p)
@@ -109,21 +97,15 @@ static void plane_close(struct plane *plane)
 		return;
 	p = ipvs_plane_of(plane);
 	load_reset(p);
-	ipvs_loaded_close(p->loaded);
 	ipvs_vss_clear(p);
 	counts_clear(p);
-	nft_changes_fini(&p->changes);
 	vec_fini(&p->touched);
 	vec_fini(&p->undo);
 	vec_fini(&p->ops);
 	ipvs_layout_close(p->layout);
-	nl_batch_close(p->batch);
 	ipvs_wire_close(p->wire);
-	nl_sock_close(p->cmd);
-	nl_sock_close(p->query);
 	nl_sock_close(p->route);
-	nl_sock_close(p->watch_nl);
-	nft_watch_fini(&p->watch);
+	plane_common_close(&p->common);
 	free(p);
 }
 
@@ -157,12 +139,12 @@ static int load_begin(struct ipvs_plane *p, struct err *err)
 	int r;
 
 	load_reset(p);
-	nft_watch_load_begin(&p->watch);
+	nft_watch_load_begin(&p->common.watch);
 	ipvs_loaded_open(&p->load.loaded);
 	p->load.fam = IPFAM_V4;
 	p->load.set = IPVSSET_BEGIN;
 	p->load.walk = (struct nft_walk){ 0 };
-	r = nft_genid_read(p->query, &p->load.genid, err);
+	r = nft_genid_read(p->common.query, &p->load.genid, err);
 	if (r == 0)
 		r = ipvs_layout_load(p->layout, err);
 	if (r == 0)
@@ -188,7 +170,7 @@ static int load_step(struct ipvs_plane *p, struct err *err)
 	r = ipvs_loaded_read(p, err);
 	if (r != 0)
 		return r;
-	r = nft_watch_load_end(&p->watch, err);
+	r = nft_watch_load_end(&p->common.watch, err);
 	return r > 0 ? load_begin(p, err) : r;
 }
 
@@ -207,11 +189,7 @@ static int plane_load(struct plane *plane, struct err *err)
 	}
 	ipvs_loaded_set_protocols(p->load.loaded, p);
 	counts_clear(p);
-	ipvs_loaded_close(p->loaded);
-	p->loaded = TAKE(p->load.loaded);
-	p->genid = p->load.genid;
-	p->is_genid_known = true;
-	p->has_env = false;
+	plane_loaded_begin(&p->common, TAKE(p->load.loaded), p->load.genid);
 	load_reset(p);
 	return 0;
 }
@@ -255,13 +233,10 @@ static int layout_apply(struct ipvs_plane *p, const struct model *m, struct plan
 	struct ipvs_rules_params params = params_from(p, m);
 	struct nft_result lr = { 0 };
 	int r = ipvs_layout_apply(p->layout, &params, m,
-				  &(struct ipvs_table_elements){ elements_write, p->loaded }, &lr,
-				  err);
+				  &(struct ipvs_table_elements){ elements_write, p->common.loaded },
+				  &lr, err);
 
-	res->n_writes += lr.n_writes;
-	res->n_batches += lr.n_batches;
-	res->kernel_ns += lr.kernel_ns;
-	ipvs_committed(p, lr.n_batches - (r < 0 && lr.n_batches > 0));
+	plane_layout_result(&p->common, &lr, r, res);
 	return r == -ENOBUFS ? -EBUSY : r;
 }
 
@@ -273,11 +248,11 @@ static int routes_apply(struct ipvs_plane *p, size_t *n_writes, struct err *err)
 
 	p->route_config.is_in_force |= r == 0;
 	if (r == -EBUSY) {
-		(void)plane_fault_set(&p->plane, PLANE_FAULT_ROUTING, true, err->text);
+		(void)plane_fault_set(&p->common.plane, PLANE_FAULT_ROUTING, true, err->text);
 	} else if (r == 0 && conflict.text[0] != '\0') {
-		if (plane_fault_set(&p->plane, PLANE_FAULT_ROUTING, false, conflict.text))
+		if (plane_fault_set(&p->common.plane, PLANE_FAULT_ROUTING, false, conflict.text))
 			log_err(LOG_AREA_PLANE, "%s; vipd's own rules stay", conflict.text);
-	} else if (r == 0 && plane_fault_clear(&p->plane, PLANE_FAULT_ROUTING)) {
+	} else if (r == 0 && plane_fault_clear(&p->common.plane, PLANE_FAULT_ROUTING)) {
 		log_notice(LOG_AREA_PLANE, "policy routing: recovered: no foreign rule or route "
 					   "conflicts with vipd's any more");
 	}
@@ -291,7 +266,7 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 	int r;
 
 	p->model = m;
-	if (p->has_env && p->env_generation == m->env_generation)
+	if (p->common.has_env && p->common.env_generation == m->env_generation)
 		return 0;
 	r = layout_apply(p, m, res, err);
 	if (r == 0)
@@ -300,68 +275,12 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 		r = routes_apply(p, &res->n_writes, err);
 	if (r < 0)
 		return r;
-	p->env_generation = m->env_generation;
-	p->has_env = true;
+	p->common.env_generation = m->env_generation;
+	p->common.has_env = true;
 	return 0;
 }
 
 /* --- sweep --- */
-
-/* Elements are removed before their targets. */
-static const enum nft_set_id sweep_order[] = {
-	IPVSSET_FE,       IPVSSET_FE_IN,      IPVSSET_FE_OUT,  IPVSSET_GUARDED,     IPVSSET_IDLE,
-	IPVSSET_MASQ,     IPVSSET_MASQ_HOSTS, IPVSSET_VIPS,    IPVSSET_CLUSTER_IPS, IPVSSET_RANGES,
-	IPVSSET_HAIRPINS, IPVSSET_COUNTED,    IPVSSET_REFUSED, IPVSSET_REACHED,
-};
-
-static int sweep_batch(struct ipvs_plane *p, struct plane_result *res, struct err *err)
-{
-	int r = ipvs_transact(p, res, err);
-
-	if (r == -ESTALE) {
-		vec_for_each (ch, &p->changes.v)
-			ch->needs_look = true;
-		r = ipvs_changes_read(p, err);
-		if (r == 0)
-			r = ipvs_transact(p, res, err);
-	}
-	if (r == 0)
-		vec_for_each (ch, &p->changes.v)
-			plane_loaded_del(p->loaded, ch->fam, ch->set, ch->key);
-	nft_changes_reset(&p->changes);
-	return r;
-}
-
-static void stale_report(const struct ipvs_plane *p, enum ipfam fam, const uint8_t *key)
-{
-	struct nft_tuple t;
-
-	nft_get_tuple(&t, fam, key);
-	if (p->plane.gone != NULL)
-		p->plane.gone(p->plane.gone_arg, &t.addr, t.port, t.proto);
-}
-
-static int sweep_set(struct ipvs_plane *p, enum ipfam fam, enum nft_set_id set,
-		     struct plane_result *res, struct err *err)
-{
-	size_t len = nft_key_len(set, fam);
-	size_t n;
-	uint8_t *keys = plane_loaded_undesired(p->loaded, fam, set, &n);
-	int r = 0;
-
-	for (size_t i = 0; i < n && r == 0; i++) {
-		const uint8_t *key = keys + i * len;
-
-		nft_changes_was(&p->changes, fam, set, key,
-				plane_loaded_find(p->loaded, fam, set, key), NULL);
-		if (set == IPVSSET_FE || set == IPVSSET_FE_OUT)
-			stale_report(p, fam, key);
-		if (p->changes.v.n >= SWEEP_MAX)
-			r = sweep_batch(p, res, err);
-	}
-	free(keys);
-	return r;
-}
 
 /* Start to drain services and destinations of vipd that are not desired. */
 static int sweep_services(struct ipvs_plane *p, struct plane_result *res, struct err *err)
@@ -384,38 +303,19 @@ static int sweep_services(struct ipvs_plane *p, struct plane_result *res, struct
 static int plane_sweep(struct plane *plane, struct plane_result *res, struct err *err)
 {
 	struct ipvs_plane *p = ipvs_plane_of(plane);
-	int r = 0;
+	int r;
 
-	if (p->loaded == NULL)
+	if (p->common.loaded == NULL)
 		return 0;
-	nft_changes_reset(&p->changes);
-	for (size_t i = 0; i < ARRAY_SIZE(sweep_order) && r == 0; i++)
-		for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
-			r = sweep_set(p, fam, sweep_order[i], res, err);
-	if (r == 0)
-		r = sweep_batch(p, res, err);
-	nft_changes_reset(&p->changes);
+	r = plane_sweep_elements(&p->common, res, err);
 	if (r == 0)
 		r = sweep_services(p, res, err);
 	if (r < 0)
 		return r;
-	plane_loaded_ids_release(p->loaded);
-	ipvs_loaded_close(p->loaded);
-	p->loaded = NULL;
-	nft_changes_fini(&p->changes);
+	plane_loaded_ids_release(p->common.loaded);
+	plane_loaded_end(&p->common);
 	memory_trim();
 	return 0;
-}
-
-static size_t plane_unwanted(const struct plane *plane)
-{
-	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
-	size_t n = 0;
-
-	for (int fam = 0; p->loaded != NULL && fam < IPFAM_N; fam++)
-		n += plane_loaded_undesired_count(p->loaded, fam, IPVSSET_FE) +
-		     plane_loaded_undesired_count(p->loaded, fam, IPVSSET_FE_OUT);
-	return n;
 }
 
 static bool plane_leads(const struct plane *plane, const struct plan_frontend *f)
@@ -425,8 +325,9 @@ static bool plane_leads(const struct plane *plane, const struct plan_frontend *f
 	uint8_t key[NFT_KEY_MAX];
 
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
-	for (size_t i = 0; p->loaded != NULL && i < ARRAY_SIZE(maps); i++) {
-		const uint8_t *data = plane_loaded_find(p->loaded, ip_fam(&f->addr), maps[i], key);
+	for (size_t i = 0; p->common.loaded != NULL && i < ARRAY_SIZE(maps); i++) {
+		const uint8_t *data =
+			plane_loaded_find(p->common.loaded, ip_fam(&f->addr), maps[i], key);
 
 		if (data != NULL && (nft_get_word(data) & IPVS_MARK_ID) < IPVS_MARK_REFUSE)
 			return true;
@@ -436,9 +337,9 @@ static bool plane_leads(const struct plane *plane, const struct plan_frontend *f
 
 /* --- check --- */
 
-/* Read the layout again; env() then repairs differences. */
-static int check_layout(struct ipvs_plane *p, struct err *err)
+static int layouts_check(struct plane_common *c, struct err *err)
 {
+	struct ipvs_plane *p = ipvs_plane_of(&c->plane);
 	uint64_t handle = ipvs_layout_handle(p->layout);
 	int r = ipvs_layout_load(p->layout, err);
 
@@ -450,42 +351,6 @@ static int check_layout(struct ipvs_plane *p, struct err *err)
 	if (ipvs_layout_handle(p->layout) != handle)
 		return err_set(err, PLANE_CHECK_LOST, "table inet " IPVS_TABLE " is another one");
 	return PLANE_CHECK_CHANGED;
-}
-
-static int plane_check(struct plane *plane, struct err *err)
-{
-	struct ipvs_plane *p = ipvs_plane_of(plane);
-	uint32_t genid;
-	int r;
-
-	nft_watch_begin(&p->watch);
-	r = nft_genid_read(p->query, &genid, err);
-	if (r < 0)
-		return r;
-	/* The kernel raises the generation before it sends notifications, which arrive late. */
-	if (p->is_genid_known && genid == p->genid && p->watch.touched.n == 0) {
-		p->watch.is_awaited = false;
-		return PLANE_CHECK_QUIET;
-	}
-	nft_watch_read(&p->watch);
-	if (nft_watch_is_awaited(&p->watch))
-		return PLANE_CHECK_QUIET;
-	p->stats.n_foreign++;
-	nft_watch_text(&p->watch, p->plane.changed_by);
-	r = check_layout(p, err);
-	if (r < 0)
-		return r;
-	p->genid = genid;
-	p->is_genid_known = true;
-	p->has_env = false;
-	if (r == PLANE_CHECK_CHANGED && p->watch.is_flood)
-		return err_set(err, PLANE_CHECK_LOST, "many elements of our tables were changed");
-	return r;
-}
-
-static bool plane_touched(const struct plane *plane, const struct plan_rows *rows)
-{
-	return plane_watch_touches(&((const struct ipvs_plane *)plane)->watch, rows);
 }
 
 /* --- tick --- */
@@ -529,7 +394,8 @@ static void tick_previous_tag(struct ipvs_plane *p)
 	uint32_t tag = p->previous[IPVS_PREVIOUS_TAG] - 1;
 	struct err err = { 0 };
 
-	if (p->previous[IPVS_PREVIOUS_TAG] == 0 || p->loaded != NULL || has_draining_of(p, tag))
+	if (p->previous[IPVS_PREVIOUS_TAG] == 0 || p->common.loaded != NULL ||
+	    has_draining_of(p, tag))
 		return;
 	if (ipvs_sysctls_forget_tag(p, &err) < 0)
 		log_warn(LOG_AREA_PLANE,
@@ -549,7 +415,7 @@ static uint64_t plane_tick(struct plane *plane, uint64_t now)
 	uint64_t next;
 	uint64_t at;
 
-	if ((p->loaded != NULL && !p->plane.is_sweep_pending) || !p->has_env)
+	if ((p->common.loaded != NULL && !p->common.plane.is_sweep_pending) || !p->common.has_env)
 		return now + NSEC_PER_SEC;
 	next = tick_settings(p, now);
 	at = ipvs_drain_tick(p, now);
@@ -593,9 +459,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	bool has_ipvs = is_loaded(p);
 	int r = has_ipvs ? ipvs_wire_resolve(p->wire, err) : 0;
 
-	ipvs_loaded_close(p->loaded);
-	p->loaded = NULL;
-	p->is_genid_known = false;
+	plane_forget(&p->common);
 	if (r == 0)
 		r = ipvs_layout_load(p->layout, err);
 	if (r == -EEXIST) /* a foreign table of that name */
@@ -643,16 +507,15 @@ static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t no
 	if (r == 0)
 		r = MIN(ipvs_marks_read(p, err), 0);
 	if (r == 0)
-		r = plane_load_all(&p->plane, err);
+		r = plane_load_all(&p->common.plane, err);
 	if (r < 0 || p->vss.count == 0)
 		return r;
 	p->is_retiring = true;
-	has_datagrams = ipvs_loaded_has_protocol(p->loaded, L4PROTO_UDP);
-	r = plane_env(&p->plane, m, &res, err);
+	has_datagrams = ipvs_loaded_has_protocol(p->common.loaded, L4PROTO_UDP);
+	r = plane_env(&p->common.plane, m, &res, err);
 	if (r == 0)
 		r = sweep_services(p, &res, err);
-	ipvs_loaded_close(p->loaded);
-	p->loaded = NULL;
+	plane_loaded_end(&p->common);
 	p->retire_until = has_datagrams ? now + RETIRE_MIN_NS : now;
 	if (r == 0)
 		log_notice(LOG_AREA_PLANE,
@@ -695,6 +558,7 @@ struct ipvs_plane_stats ipvs_plane_stats(const struct plane *plane)
 	const struct ipvs_plane *p = (const struct ipvs_plane *)plane;
 	struct ipvs_plane_stats s = p->stats;
 
+	s.n_foreign = p->common.n_foreign;
 	htable_for_each (n, &p->vss) {
 		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
 
@@ -706,6 +570,41 @@ struct ipvs_plane_stats ipvs_plane_stats(const struct plane *plane)
 	}
 	return s;
 }
+
+/* Elements are removed before their targets. */
+static const enum nft_set_id sweep_order[] = {
+	IPVSSET_FE,       IPVSSET_FE_OUT,     IPVSSET_FE_IN,   IPVSSET_GUARDED,     IPVSSET_IDLE,
+	IPVSSET_MASQ,     IPVSSET_MASQ_HOSTS, IPVSSET_VIPS,    IPVSSET_CLUSTER_IPS, IPVSSET_RANGES,
+	IPVSSET_HAIRPINS, IPVSSET_COUNTED,    IPVSSET_REFUSED, IPVSSET_REACHED,
+};
+
+static struct nft_table_ref table(const struct plane_common *c, enum ipfam fam)
+{
+	return ipvs_table(fam);
+}
+
+static struct nft_refs *refs(struct plane_common *c, enum ipfam fam, enum nft_set_id set)
+{
+	return ipvs_refs(ipvs_plane_of(&c->plane), fam, set);
+}
+
+static void settle_loaded(struct plane_common *c)
+{
+	vec_for_each (ch, &c->changes.v)
+		plane_settle_copied(c, ch);
+}
+
+static const struct plane_common_ops common_ops = {
+	.table = table,
+	.refs = refs,
+	.lingering = NFTSET_END,
+	.sweep = sweep_order,
+	.n_sweep = ARRAY_SIZE(sweep_order),
+	.n_frontends = 2,
+	.settle_loaded = settle_loaded,
+	.layouts_check = layouts_check,
+	.loaded_close = ipvs_loaded_close,
+};
 
 const struct plane_ops ipvs_plane_ops = {
 	.name = "ipvs",

@@ -62,9 +62,6 @@ extern const struct plane_ops ipvs_plane_ops;
 MUST_USE int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 			     const struct ipvs_config *config, struct err *err);
 
-/* Name processes of foreign changes, as nft_plane_watch_with() does. Takes `watch`. */
-MUST_USE int ipvs_plane_watch_with(struct plane *p, struct nl_sock *watch, struct err *err);
-
 /* Numbers of the plane, for status and tests. */
 struct ipvs_plane_stats {
 	size_t n_services; /* vipd's virtual services in the kernel */

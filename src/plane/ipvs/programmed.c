@@ -36,13 +36,13 @@ static uint32_t tag_of_maps(const struct plane_loaded *c)
 
 static int table_load(struct ipvs_plane *p, bool has_rules, struct err *err)
 {
-	int r = plane_load_all(&p->plane, err);
-	uint32_t tag = r == 0 ? tag_of_maps(p->loaded) : 0;
+	int r = plane_load_all(&p->common.plane, err);
+	uint32_t tag = r == 0 ? tag_of_maps(p->common.loaded) : 0;
 
 	if (r < 0 || has_rules || tag == 0 || tag == p->marks.tag)
 		return r;
 	p->marks = p->route_config.marks = ipvs_marks_from((uint8_t)(tag >> 24));
-	return plane_load_all(&p->plane, err);
+	return plane_load_all(&p->common.plane, err);
 }
 
 /* Returns 1 if another process changed the table meanwhile. */
@@ -79,7 +79,7 @@ int ipvs_programmed_read_from(struct ipvs_programmed *ret, const struct ipvs_soc
 	if (r < 0)
 		return r;
 	ipvs_layout_set_readonly(ipvs_plane_of(plane)->layout);
-	r = socks->watch != NULL ? ipvs_plane_watch_with(plane, socks->watch, err) : 0;
+	r = socks->watch != NULL ? plane_watch_with(plane, socks->watch, err) : 0;
 	r = r < 0 ? r : 1;
 	for (int i = 0; i < TRIES && r > 0; i++)
 		r = read_once(ret, ipvs_plane_of(plane), err);

@@ -8,14 +8,10 @@
 #include "base/list.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "nft/change.h"
-#include "nft/refs.h"
-#include "nft/watch.h"
-#include "nl/batch.h"
+#include "plane/common.h"
 #include "plane/ipvs/layout.h"
 #include "plane/ipvs/plane_ipvs.h"
 #include "plane/ipvs/sched.h"
-#include "plane/loaded.h"
 
 enum ipvs_dst_flags {
 	DST_DESIRED = 1 << 0,
@@ -99,18 +95,14 @@ struct ipvs_list {
 #define IPVS_PREVIOUS_N (IPVS_PREVIOUS_TAG + 1)
 
 struct ipvs_plane {
-	struct plane plane; /* first: plane.h */
+	struct plane_common common; /* first: plane/common.h */
 	struct ipvs_config config;
 	struct ipvs_marks marks;
 	struct ipvs_sched sched; /* the default */
 	struct ipvs_route_config route_config;
 	struct ipvs_wire *wire;
-	struct nl_sock *cmd;
-	struct nl_sock *query;
 	struct nl_sock *route;
-	struct nl_batch *batch;
 	struct ipvs_layout *layout;
-	struct nft_changes changes;
 	struct nft_refs vips[IPFAM_N];
 	struct nft_refs cluster_ips[IPFAM_N];
 	struct nft_refs hairpins[IPFAM_N];
@@ -119,7 +111,6 @@ struct ipvs_plane {
 	VEC(struct ipvs_vs *) touched;
 	VEC(struct ipvs_undo) undo;
 	VEC(struct ipvs_op) ops;
-	struct plane_loaded *loaded;
 	/* State of load(). `query` has no other use meanwhile. */
 	struct {
 		struct plane_loaded *loaded; /* NULL: no load is under way */
@@ -130,12 +121,6 @@ struct ipvs_plane {
 		uint32_t genid;
 	} load;
 	const struct model *model;
-	struct nl_sock *watch_nl; /* or NULL */
-	struct nft_watch watch;
-	bool is_genid_known;
-	uint32_t genid;
-	uint64_t env_generation;
-	bool has_env;
 	uint32_t previous[IPVS_PREVIOUS_N]; /* each value plus one (sysctl.c); 0 = unknown */
 	bool has_sysctls;        /* this process has set them: a difference is a foreign change */
 	uint32_t missing_scheds; /* bits by scheduler number: the kernel lacks the module */
@@ -151,7 +136,7 @@ struct ipvs_plane {
 
 static inline struct ipvs_plane *ipvs_plane_of(struct plane *p)
 {
-	return container_of(p, struct ipvs_plane, plane);
+	return container_of(p, struct ipvs_plane, common.plane);
 }
 
 /* Reference counts of a counted set; NULL for other sets. */
@@ -288,10 +273,6 @@ MUST_USE int ipvs_count_slots(const struct plane *plane, const struct plane_slot
 
 MUST_USE int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 			 enum plane_commit_mode mode, struct plane_result *res, struct err *err);
-/* Send p->changes. */
-MUST_USE int ipvs_transact(struct ipvs_plane *p, struct plane_result *res, struct err *err);
-MUST_USE int ipvs_changes_read(struct ipvs_plane *p, struct err *err);
-void ipvs_committed(struct ipvs_plane *p, size_t n);
 
 /* --- sysctl.c --- */
 

@@ -110,7 +110,7 @@ static int previous_read(struct ipvs_plane *p, uint32_t previous[static IPVS_PRE
 	memset(previous, 0, IPVS_PREVIOUS_N * sizeof(previous[0]));
 	if (!ipvs_layout_has_set(p->layout, IPFAM_V4, IPVSSET_REMEMBERED))
 		return 0;
-	return nft_elems_dump(p->query, &table, IPVSSET_REMEMBERED, found, previous, err);
+	return nft_elems_dump(p->common.query, &table, IPVSSET_REMEMBERED, found, previous, err);
 }
 
 int ipvs_sysctls_load_previous(struct ipvs_plane *p, struct err *err)
@@ -134,7 +134,7 @@ static void previous_add(struct ipvs_plane *p, uint32_t no, uint32_t value)
 		p->previous[no] = value + 1;
 	nft_put_word(key, no);
 	nft_put_word(data, p->previous[no]);
-	nft_changes_will(&p->changes, IPFAM_V4, IPVSSET_REMEMBERED, key, data, NULL);
+	nft_changes_will(&p->common.changes, IPFAM_V4, IPVSSET_REMEMBERED, key, data, NULL);
 }
 
 /* Delete a previous value, as it is in the table, from the table. */
@@ -145,7 +145,7 @@ static void previous_del(struct ipvs_plane *p, uint32_t no, uint32_t old)
 
 	nft_put_word(key, no);
 	nft_put_word(data, old);
-	nft_changes_was(&p->changes, IPFAM_V4, IPVSSET_REMEMBERED, key, data, NULL);
+	nft_changes_was(&p->common.changes, IPFAM_V4, IPVSSET_REMEMBERED, key, data, NULL);
 }
 
 /* --- current values --- */
@@ -156,10 +156,11 @@ static void previous_del(struct ipvs_plane *p, uint32_t no, uint32_t old)
 static void fault_log(struct ipvs_plane *p, const struct str *lacking, bool is_unready)
 {
 	if (lacking->len > 0) {
-		if (plane_fault_set(&p->plane, PLANE_FAULT_SYSCTL, is_unready, lacking->text))
+		if (plane_fault_set(&p->common.plane, PLANE_FAULT_SYSCTL, is_unready,
+				    lacking->text))
 			log_err(LOG_AREA_PLANE, "%s%s", lacking->text,
 				is_unready ? "; not ready" : "");
-	} else if (plane_fault_clear(&p->plane, PLANE_FAULT_SYSCTL)) {
+	} else if (plane_fault_clear(&p->common.plane, PLANE_FAULT_SYSCTL)) {
 		log_notice(LOG_AREA_PLANE, "net.ipv4.vs: recovered: all are as the plane needs "
 					   "them");
 	}
@@ -225,7 +226,7 @@ static int previous_save(struct ipvs_plane *p, const struct ipvs_timeouts *now,
 
 	if (r < 0)
 		return r;
-	nft_changes_reset(&p->changes);
+	nft_changes_reset(&p->common.changes);
 	for (size_t i = 0; i < IPVS_SYSCTLS; i++) {
 		uint32_t value;
 
@@ -242,8 +243,8 @@ static int previous_save(struct ipvs_plane *p, const struct ipvs_timeouts *now,
 			previous_del(p, IPVS_PREVIOUS_TAG, previous[IPVS_PREVIOUS_TAG]);
 		previous_add(p, IPVS_PREVIOUS_TAG, 0);
 	}
-	r = ipvs_transact(p, res, err);
-	nft_changes_reset(&p->changes);
+	r = plane_transact(&p->common, res, err);
+	nft_changes_reset(&p->common.changes);
 	return r;
 }
 
@@ -252,10 +253,10 @@ int ipvs_sysctls_forget_tag(struct ipvs_plane *p, struct err *err)
 	struct plane_result res = { 0 };
 	int r;
 
-	nft_changes_reset(&p->changes);
+	nft_changes_reset(&p->common.changes);
 	previous_del(p, IPVS_PREVIOUS_TAG, p->previous[IPVS_PREVIOUS_TAG]);
-	r = ipvs_transact(p, &res, err);
-	nft_changes_reset(&p->changes);
+	r = plane_transact(&p->common, &res, err);
+	nft_changes_reset(&p->common.changes);
 	if (r < 0 && r != -ESTALE) /* that: another process deleted it */
 		return r;
 	p->previous[IPVS_PREVIOUS_TAG] = 0;
@@ -264,7 +265,7 @@ int ipvs_sysctls_forget_tag(struct ipvs_plane *p, struct err *err)
 
 int ipvs_sysctls_prepare(struct plane *plane, struct err *err)
 {
-	struct ipvs_plane *p = container_of(plane, struct ipvs_plane, plane);
+	struct ipvs_plane *p = ipvs_plane_of(plane);
 	const struct plane_fault *f = &plane->faults[PLANE_FAULT_SYSCTL];
 	size_t n = 0;
 

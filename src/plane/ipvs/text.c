@@ -115,7 +115,7 @@ static const uint8_t *source_find(const void *ctx, enum ipfam fam, enum nft_set_
 {
 	const struct source_ctx *source_ctx = ctx;
 
-	return plane_loaded_find(source_ctx->p->loaded, fam, set, key);
+	return plane_loaded_find(source_ctx->p->common.loaded, fam, set, key);
 }
 
 static void source_each(const void *ctx, enum ipfam fam, enum nft_set_id set,
@@ -123,7 +123,7 @@ static void source_each(const void *ctx, enum ipfam fam, enum nft_set_id set,
 {
 	const struct source_ctx *source_ctx = ctx;
 
-	plane_loaded_each(source_ctx->p->loaded, fam, set, fn, arg);
+	plane_loaded_each(source_ctx->p->common.loaded, fam, set, fn, arg);
 }
 
 static const uint8_t *find(const struct frontend_text *t, enum nft_set_id set, const uint8_t *key)

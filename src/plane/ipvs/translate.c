@@ -76,9 +76,9 @@ static void element(struct tr *t, enum side side, enum ipfam fam, enum nft_set_i
 		    const uint8_t *key, const uint8_t *data)
 {
 	if (side == WAS)
-		nft_changes_was(&t->p->changes, fam, set, key, data, t->svc);
+		nft_changes_was(&t->p->common.changes, fam, set, key, data, t->svc);
 	else
-		nft_changes_will(&t->p->changes, fam, set, key, data, t->svc);
+		nft_changes_will(&t->p->common.changes, fam, set, key, data, t->svc);
 }
 
 static void map_mark(struct tr *t, enum side side, enum ipfam fam, enum nft_set_id set,
@@ -246,12 +246,13 @@ static void frontend(struct tr *t, enum side side, const struct plan_frontend *f
 
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
 	if (side == WILL &&
-	    t->p->loaded !=
+	    t->p->common.loaded !=
 		    NULL) /* elements of the frontend that the kernel has are part of the change */
 		for (enum nft_set_id set = IPVSSET_BEGIN; set < IPVSSET_REMEMBERED; set++)
 			if (ipvs_set_is_by_tuple(set) &&
-			    plane_loaded_find(t->p->loaded, fam, set, key) != NULL)
-				(void)nft_changes_touch(&t->p->changes, fam, set, key, t->svc);
+			    plane_loaded_find(t->p->common.loaded, fam, set, key) != NULL)
+				(void)nft_changes_touch(&t->p->common.changes, fam, set, key,
+							t->svc);
 	frontend_leads(t, side, f, key);
 	if (f->is_guarded)
 		map_mark(t, side, fam, IPVSSET_GUARDED, key, target_pool(t, &f->target));
@@ -263,10 +264,10 @@ static void frontend(struct tr *t, enum side side, const struct plan_frontend *f
 		element(t, side, fam, IPVSSET_COUNTED, key, NULL);
 		element(t, side, fam, IPVSSET_REFUSED, key, NULL);
 	}
-	nft_changes_count(&t->p->changes, fam, IPVSSET_VIPS, f->addr.bytes, one, t->svc);
+	nft_changes_count(&t->p->common.changes, fam, IPVSSET_VIPS, f->addr.bytes, one, t->svc);
 	if (f->kind == PLAN_FRONTEND_CLUSTERIP)
-		nft_changes_count(&t->p->changes, fam, IPVSSET_CLUSTER_IPS, f->addr.bytes, one,
-				  t->svc);
+		nft_changes_count(&t->p->common.changes, fam, IPVSSET_CLUSTER_IPS, f->addr.bytes,
+				  one, t->svc);
 }
 
 /* --- pools and backends --- */
@@ -378,8 +379,8 @@ static void backend(struct tr *t, enum side side, const struct plan_pool *pool,
 		element(t, side, pool->fam, IPVSSET_REACHED, key, NULL);
 	}
 	nft_key_addr_pair(key, &b->addr);
-	nft_changes_count(&t->p->changes, pool->fam, IPVSSET_HAIRPINS, key, side == WILL ? 1 : -1,
-			  t->svc);
+	nft_changes_count(&t->p->common.changes, pool->fam, IPVSSET_HAIRPINS, key,
+			  side == WILL ? 1 : -1, t->svc);
 }
 
 /* In network byte order: ranges are compared as bytes. */
@@ -449,17 +450,5 @@ int ipvs_translate(struct ipvs_plane *p, const struct plan_op *ops, size_t n, st
 		}
 		operation(&t, &ops[i]);
 	}
-	if (p->changes.conflict != 0) {
-		const struct nft_change *ch = &p->changes.v.v[p->changes.conflict - 1];
-		struct str text = { 0 };
-		int r;
-
-		nft_elem_text(&text, ch->fam, ch->set, ch->key, NULL);
-		r = err_set(err, -EINVAL, "two operations disagree on %s of %s", str_text(&text),
-			    nft_set_desc(ch->set, ch->fam)->name);
-		str_fini(&text);
-		*culprit = ch->svc;
-		return r;
-	}
-	return 0;
+	return plane_conflict_check(&p->common, culprit, err);
 }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/commit - sends changes of elements as one batch, and handles the result.
+ * plane/nft/commit - one commit, a single transaction:
  *
- *     translate -> settle (kernel state, desired state) -> transact -> applied
+ *     translate -> settle (plane/common.h) -> transact -> applied
  *
- * The kernel state of a key is the acknowledged one (normal operation), comes from the copy (loaded
- * phase), or is read (verify; in the loaded phase for keys that the copy lacks). Counts and the
- * copy change only after the acknowledgement.
+ * In the loaded phase it also reads keys that the copy lacks.
  */
 #include "plane/nft/state.h"
 
@@ -15,89 +13,23 @@
 #include <string.h>
 
 #include "nft/decode.h"
-#include "plane/exchange.h"
-
-void nft_plane_committed(struct nft_plane *p, size_t n)
-{
-	p->is_written |= n > 0;
-	while (n-- > 0)
-		if (++p->genid == 0) /* the kernel skips it too */
-			p->genid = 1;
-}
-
-/* --- reading --- */
-
-static void tables_of(const struct nft_plane *p, struct nft_table_ref ret[IPFAM_N])
-{
-	for (int fam = 0; fam < IPFAM_N; fam++)
-		ret[fam] = nft_plane_table(p, fam);
-}
-
-/* The copy learns what was read. */
-static void seen(void *arg, const struct nft_change *ch)
-{
-	struct nft_plane *p = arg;
-
-	if (p->loaded == NULL || !plane_loaded_covers(&p->loaded->elems, ch->set))
-		return;
-	if (ch->has_held)
-		plane_loaded_found(&p->loaded->elems, ch->fam, ch->set, ch->key, ch->held);
-	else
-		plane_loaded_del(&p->loaded->elems, ch->fam, ch->set, ch->key);
-}
-
-/* Read the kernel state of every changed key. */
-static int nft_changes_look(struct nft_plane *p, struct err *err)
-{
-	struct nft_table_ref tables[IPFAM_N];
-
-	tables_of(p, tables);
-	return plane_changes_read(&p->changes, p->query, tables, seen, p, err);
-}
 
 /* --- settling --- */
 
-/* What an address is counted to be, and whether the kernel should have it. */
-static void settle_counted(struct nft_plane *p, struct nft_change *ch)
+/* The copy lacks addresses, and slots and ids of pools without a frontend. */
+static void settle_loaded(const struct nft_plane *p, struct nft_change *ch)
 {
-	const struct nft_refs *refs = nft_plane_refs(p, ch->fam, ch->set);
-	uint32_t base = nft_refs_count(refs, ch->key);
-
-	assert(ch->delta >= 0 || base >= (uint32_t)-ch->delta);
-	ch->count = base + (uint32_t)ch->delta;
-	ch->has_held = base > 0 || nft_refs_in_grace(refs, ch->key);
-	ch->has_new = ch->count > 0;
-}
-
-/*
- * Loaded phase: others that need the address may not have been compared yet, and
- * a backend's address lingers anyway. So nothing counted goes before the sweep.
- */
-static void keep_counted(const struct nft_plane *p, struct nft_change *ch)
-{
-	if (ch->is_counted && (p->loaded != NULL || ch->set == NFTSET_ENDPOINT_ADDRS))
-		ch->has_new |= ch->has_held;
-}
-
-/* Take the kernel state from the copy. It lacks addresses, and slots and ids of orphaned pools. */
-static void settle_loaded(struct nft_plane *p, struct nft_change *ch)
-{
-	const uint8_t *data;
-
 	if (ch->set == NFTSET_ENDPOINT_ADDRS) {
 		if (nft_refs_count(&p->endpoint_addrs[ch->fam], ch->key) > 0)
 			return; /* acknowledged in this phase */
 		ch->has_held = false;
-		ch->needs_look = ch->has_new && nft_loaded_has_table(p->loaded, ch->fam);
+		ch->needs_look = ch->has_new && nft_loaded_has_table(nft_plane_loaded(p), ch->fam);
 		return;
 	}
-	data = plane_loaded_find(&p->loaded->elems, ch->fam, ch->set, ch->key);
-	ch->has_held = data != NULL;
-	if (data != NULL)
-		memcpy(ch->held, data, nft_data_len(ch->set, ch->fam));
-	else
+	plane_settle_copied(&p->common, ch);
+	if (!ch->has_held)
 		ch->needs_look = ch->has_new && nft_loaded_is_partial(ch->set) &&
-				 nft_loaded_has_table(p->loaded, ch->fam);
+				 nft_loaded_has_table(nft_plane_loaded(p), ch->fam);
 }
 
 /*
@@ -106,7 +38,7 @@ static void settle_loaded(struct nft_plane *p, struct nft_change *ch)
  */
 static void trust_addresses(struct nft_plane *p, enum ipfam fam)
 {
-	nft_changes_for_each (ch, &p->changes, fam, NFTSET_ENDPOINTS) {
+	nft_changes_for_each (ch, &p->common.changes, fam, NFTSET_ENDPOINTS) {
 		uint8_t key[NFT_KEY_MAX];
 		struct nft_change *addr;
 
@@ -114,7 +46,7 @@ static void trust_addresses(struct nft_plane *p, enum ipfam fam)
 		    memcmp(ch->held, ch->data, nft_data_len(ch->set, fam)) != 0)
 			continue;
 		nft_key_endpoint_from(key, fam, ch->data);
-		addr = nft_changes_find(&p->changes, fam, NFTSET_ENDPOINT_ADDRS, key);
+		addr = nft_changes_find(&p->common.changes, fam, NFTSET_ENDPOINT_ADDRS, key);
 		if (addr == NULL || !addr->needs_look)
 			continue;
 		addr->needs_look = false;
@@ -122,30 +54,14 @@ static void trust_addresses(struct nft_plane *p, enum ipfam fam)
 	}
 }
 
-static int settle(struct nft_plane *p, enum plane_commit_mode mode, struct err *err)
+void nft_settle_loaded(struct plane_common *c)
 {
-	int r = 0;
+	struct nft_plane *p = nft_plane_of(&c->plane);
 
-	vec_for_each (ch, &p->changes.v) {
-		if (mode == PLANE_COMMIT_AUDIT)
-			ch->delta = 0; /* counted when it was accepted */
-		if (ch->is_counted)
-			settle_counted(p, ch);
-		if (mode != PLANE_COMMIT_NORMAL)
-			ch->needs_look = true;
-		else if (p->loaded != NULL)
-			settle_loaded(p, ch);
-	}
+	vec_for_each (ch, &c->changes.v)
+		settle_loaded(p, ch);
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (mode == PLANE_COMMIT_NORMAL && p->loaded != NULL)
-			trust_addresses(p, fam);
-	if (mode != PLANE_COMMIT_NORMAL || p->loaded != NULL)
-		r = nft_changes_look(p, err);
-	vec_for_each (ch, &p->changes.v)
-		keep_counted(p, ch);
-	if (p->loaded != NULL)
-		nft_loaded_touch_unled(p->loaded, &p->changes);
-	return r;
+		trust_addresses(p, fam);
 }
 
 /* Slots behind the end of a pool that are read at a time. */
@@ -157,7 +73,7 @@ static void beyond_found(struct nft_plane *p, const struct plan_op *op, const ui
 	static const enum nft_set_id with_slot[] = { NFTSET_ENDPOINTS, NFTSET_AFF_SLOTS };
 
 	for (size_t i = 0; i < ARRAY_SIZE(with_slot); i++)
-		nft_changes_touch(&p->changes, op->pool->fam, with_slot[i], key, op->svc)
+		nft_changes_touch(&p->common.changes, op->pool->fam, with_slot[i], key, op->svc)
 			->needs_look = true;
 }
 
@@ -179,8 +95,8 @@ static int pool_beyond(struct nft_plane *p, const struct plan_op *op, struct err
 
 		for (uint32_t i = 0; i < BEYOND; i++)
 			nft_key_slot(keys + i * len, pool->id, slot + i);
-		r = nft_elems_get(p->query, &table, NFTSET_ENDPOINTS, keys, BEYOND, NULL, found,
-				  NFT_GET_PREFIX, err);
+		r = nft_elems_get(p->common.query, &table, NFTSET_ENDPOINTS, keys, BEYOND, NULL,
+				  found, NFT_GET_PREFIX, err);
 		for (uint32_t i = 0; i < BEYOND && r == 0; i++) {
 			if (!found[i])
 				return 0;
@@ -218,15 +134,15 @@ static void find_old_ids(struct nft_plane *p, const struct plan_op *ops, size_t 
 			*vec_push(&pools) = pool_no(ops[i].pool->fam, ops[i].pool->id);
 	if (pools.n > 1)
 		qsort(pools.v, pools.n, sizeof(pools.v[0]), pool_no_cmp);
-	for (size_t i = 0; i < p->changes.v.n && pools.n > 0; i++) {
+	for (size_t i = 0; i < p->common.changes.v.n && pools.n > 0; i++) {
 		/* a copy: touching another key may move the changes */
-		struct nft_change ch = p->changes.v.v[i];
+		struct nft_change ch = p->common.changes.v.v[i];
 		uint64_t no = pool_no(ch.fam, nft_word_pool(nft_get_word(ch.key)));
 
 		if (ch.set == NFTSET_AFF_SLOTS && ch.has_held &&
 		    nft_word_pool(nft_get_word(ch.held)) == (uint32_t)no &&
 		    bsearch(&no, pools.v, pools.n, sizeof(no), pool_no_cmp) != NULL)
-			nft_changes_touch(&p->changes, ch.fam, NFTSET_AFF_ENDPOINTS, ch.held,
+			nft_changes_touch(&p->common.changes, ch.fam, NFTSET_AFF_ENDPOINTS, ch.held,
 					  ch.svc)
 				->needs_look = true;
 	}
@@ -243,7 +159,8 @@ static void frontend_touch(struct nft_plane *p, const struct plan_op *op)
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
 	for (int set = 0; set < NFTSET_N; set++)
 		if (nft_set_is_by_tuple(set) && nft_set_exists(set, p->counting))
-			nft_changes_touch(&p->changes, fam, set, key, op->svc)->needs_look = true;
+			nft_changes_touch(&p->common.changes, fam, set, key, op->svc)->needs_look =
+				true;
 }
 
 /* Verify and audit: read further elements of pools whose operations start from nothing. */
@@ -266,68 +183,14 @@ static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 		if (r < 0)
 			return r;
 	}
-	r = nft_changes_look(p, err);
+	r = plane_changes_look(&p->common, err);
 	if (r < 0)
 		return r;
 	find_old_ids(p, ops, n);
-	return nft_changes_look(p, err);
-}
-
-/* --- sending --- */
-
-/*
- * Send p->changes. Returns as plane_ops.commit; after a rejection res->culprit is the service that
- * the kernel's answer names.
- */
-static int nft_transact(struct nft_plane *p, struct plane_result *res, struct err *err)
-{
-	struct nft_table_ref tables[IPFAM_N];
-	int r;
-
-	tables_of(p, tables);
-	r = plane_changes_send(&p->changes, &p->batch, p->cmd, tables, &p->plane, res, err);
-	if (r > 0)
-		nft_plane_committed(p, 1);
-	return MIN(r, 0);
-}
-
-int nft_transact_held(struct nft_plane *p, struct plane_result *res, struct err *err)
-{
-	int r = nft_transact(p, res, err);
-
-	if (r != -ESTALE)
-		return r;
-	vec_for_each (ch, &p->changes.v)
-		ch->needs_look = true;
-	r = nft_changes_look(p, err);
-	return r < 0 ? r : nft_transact(p, res, err);
+	return plane_changes_look(&p->common, err);
 }
 
 /* --- afterwards --- */
-
-static void applied_counted(struct nft_plane *p, const struct nft_change *ch)
-{
-	struct nft_refs *refs = nft_plane_refs(p, ch->fam, ch->set);
-
-	if (ch->delta == 0)
-		return;
-	if (ch->count == 0 && ch->set == NFTSET_ENDPOINT_ADDRS)
-		nft_refs_grace(refs, ch->key);
-	else
-		nft_refs_set(refs, ch->key, ch->count);
-}
-
-static void applied_loaded(struct nft_plane *p, const struct nft_change *ch)
-{
-	if (!plane_loaded_covers(&p->loaded->elems, ch->set))
-		return;
-	if (!ch->has_new)
-		plane_loaded_del(&p->loaded->elems, ch->fam, ch->set, ch->key);
-	else if (ch->is_counted && ch->count == 0)
-		plane_loaded_desire(&p->loaded->elems, ch->fam, ch->set, ch->key, false);
-	else
-		plane_loaded_put(&p->loaded->elems, ch->fam, ch->set, ch->key, ch->data);
-}
 
 /* A backend of an earlier process is replaced: its address was never counted. */
 static void linger_replaced(struct nft_plane *p, const struct nft_change *ch)
@@ -339,18 +202,13 @@ static void linger_replaced(struct nft_plane *p, const struct nft_change *ch)
 
 static void applied(struct nft_plane *p)
 {
-	vec_for_each (ch, &p->changes.v) {
-		if (ch->is_counted)
-			applied_counted(p, ch);
-		if (p->loaded != NULL)
-			applied_loaded(p, ch);
-	}
+	plane_applied(&p->common);
 	nft_kinds_applied(p);
 	nft_shorten_applied(p);
-	if (p->loaded == NULL)
+	if (p->common.loaded == NULL)
 		return;
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		nft_changes_for_each (ch, &p->changes, fam, NFTSET_ENDPOINTS)
+		nft_changes_for_each (ch, &p->common.changes, fam, NFTSET_ENDPOINTS)
 			linger_replaced(p, ch);
 }
 
@@ -360,16 +218,14 @@ static void hold_address(void *arg, const uint8_t *endpoint)
 }
 
 /*
- * The state of a service whose commit was rejected is not swept: it stays, and so do the addresses
- * of its backends, which are not counted.
+ * The last acknowledged state of a service whose commit was rejected stays: pools that its
+ * frontends lead to, and the addresses of their backends, which are not counted.
  */
-static void keep_refused(struct nft_plane *p)
+static void keep_led(struct nft_plane *p)
 {
-	vec_for_each (ch, &p->changes.v)
-		plane_loaded_desire(&p->loaded->elems, ch->fam, ch->set, ch->key, true);
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		nft_changes_for_each (ch, &p->changes, fam, NFTSET_FRONTENDS)
-			nft_loaded_mark_led(p->loaded, fam, ch->key, hold_address,
+		nft_changes_for_each (ch, &p->common.changes, fam, NFTSET_FRONTENDS)
+			nft_loaded_mark_led(nft_plane_loaded(p), fam, ch->key, hold_address,
 					    &p->endpoint_addrs[fam]);
 }
 
@@ -378,7 +234,7 @@ static void keep_refused(struct nft_plane *p)
 static int ready_for(const struct nft_plane *p, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (!p->plane.family[fam].is_failed &&
+		if (!p->common.plane.family[fam].is_failed &&
 		    nft_layout_state(p->layout[fam]) != NFT_LAYOUT_HELD)
 			return err_set(err, -ENOTRECOVERABLE, "the layout of %s is not known",
 				       fam == IPFAM_V6 ? "ip6" : "ip");
@@ -394,8 +250,8 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 
 	if (r < 0)
 		return r;
-	assert(mode != PLANE_COMMIT_AUDIT || p->loaded == NULL);
-	nft_changes_reset(&p->changes);
+	assert(mode != PLANE_COMMIT_AUDIT || p->common.loaded == NULL);
+	nft_changes_reset(&p->common.changes);
 	vec_clear(&p->led);
 	r = nft_translate(p, ops, n, need, &res->culprit, err);
 	for (int fam = 0; fam < IPFAM_N && r == 0; fam++) {
@@ -404,21 +260,19 @@ int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 			res->families = (uint8_t)(1u << fam);
 	}
 	if (r == 0)
-		r = settle(p, mode, err);
+		r = plane_settle(&p->common, mode, err);
+	if (r == 0 && p->common.loaded != NULL)
+		nft_loaded_touch_unled(nft_plane_loaded(p), &p->common.changes);
 	if (r == 0 && mode != PLANE_COMMIT_NORMAL)
 		r = find_more(p, ops, n, mode, err);
 	if (r == 0)
-		r = nft_transact(p, res, err);
+		r = plane_transact(&p->common, res, err);
 	if (r == 0) {
 		if (mode != PLANE_COMMIT_AUDIT)
 			applied(p);
 		return 0;
 	}
-	/* A commit that has read the kernel and still finds another state is not repeated. */
-	if (plane_is_rejection(r) || (r == -ESTALE && mode == PLANE_COMMIT_VERIFY)) {
-		plane_rejection_blame(res, ops, n);
-		if (p->loaded != NULL)
-			keep_refused(p);
-	}
+	if (plane_rejected(&p->common, r, mode, ops, n, res) && p->common.loaded != NULL)
+		keep_led(p);
 	return r;
 }

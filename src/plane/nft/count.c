@@ -17,7 +17,7 @@
 /* Counters of a failed address family are not read. */
 static bool is_read(const struct nft_plane *p, enum ipfam fam)
 {
-	return !p->plane.family[fam].is_failed;
+	return !p->common.plane.family[fam].is_failed;
 }
 
 static bool is_in_force(const struct nft_plane *p)
@@ -68,7 +68,7 @@ int nft_count_frontends(const struct plane *plane, enum plane_frontend_counter w
 		if (!is_read(p, fam))
 			continue;
 		plane_counters_begin(&a, &table, set);
-		r = plane_counters_frontends(&a, p->query, v, n, ret, err);
+		r = plane_counters_frontends(&a, p->common.query, v, n, ret, err);
 	}
 	plane_counters_fini(&a);
 	return r;
@@ -98,7 +98,7 @@ static int slots_ask(const struct nft_plane *p, struct plane_counters_query *a,
 		if (ip_fam(&v[i].addr) == a->table.fam && slot_key(key, &v[i]) == a->set)
 			plane_counters_add(a, key, i);
 	}
-	r = plane_counters_read(a, p->query, err);
+	r = plane_counters_read(a, p->common.query, err);
 	for (size_t i = 0; i < a->n && r == 0; i++) {
 		nft_data_endpoint(buf, &v[a->of[i]].addr, v[a->of[i]].port);
 		if (a->found[i] && memcmp(a->data + i * len, buf, len) == 0)

@@ -19,7 +19,7 @@
 int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *need,
 		   struct plane_result *res, struct err *err)
 {
-	struct nft_result lr = { .times = &p->plane.times };
+	struct nft_result lr = { .times = &p->common.plane.times };
 	VEC(uint16_t) kinds = { 0 };
 	int r;
 
@@ -31,10 +31,7 @@ int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *
 		return 0;
 	r = nft_layout_chains_need(p->layout[fam], kinds.v, kinds.n, &lr, err);
 	vec_fini(&kinds);
-	res->n_writes += lr.n_writes;
-	res->n_batches += lr.n_batches;
-	res->kernel_ns += lr.kernel_ns;
-	nft_plane_committed(p, lr.n_batches - (r < 0 && lr.n_batches > 0));
+	plane_layout_result(&p->common, &lr, r, res);
 	if (r == 0) {
 		for (size_t i = 0; i < ARRAY_SIZE(need->bits); i++)
 			p->ready[fam].bits[i] |= need->bits[i];
@@ -86,7 +83,7 @@ void nft_kinds_keep(struct nft_plane *p)
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		struct nft_kinds held = { 0 };
 
-		nft_loaded_kinds(p->loaded, fam, &held);
+		nft_loaded_kinds(nft_plane_loaded(p), fam, &held);
 		for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
 			if (bit_is_set(held.bits, kind) && !is_led(p, fam, kind))
 				bit_set(p->kept[fam].bits, kind);
@@ -97,7 +94,7 @@ void nft_kinds_keep(struct nft_plane *p)
 static int family_remove(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *idle,
 			 struct err *err)
 {
-	struct nft_result lr = { .times = &p->plane.times };
+	struct nft_result lr = { .times = &p->common.plane.times };
 	VEC(uint16_t) kinds = { 0 };
 	int r;
 
@@ -108,7 +105,7 @@ static int family_remove(struct nft_plane *p, enum ipfam fam, const struct nft_k
 	if (kinds.n > 0)
 		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 	vec_fini(&kinds);
-	nft_plane_committed(p, lr.n_batches - (r < 0 && lr.n_batches > 0));
+	plane_committed(&p->common, lr.n_batches - (r < 0 && lr.n_batches > 0));
 	/* The layout has to be read again before it can be written to. */
 	if (r < 0 && nft_layout_load(p->layout[fam], NULL) < 0)
 		return -EBUSY;

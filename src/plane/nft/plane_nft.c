@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft - the life of the plane: load, environment, sweep, check.
+ * plane/nft - life cycle: load, environment, sweep, cleanup.
  *
- * After load() the counts begin at zero: every service is compared, and counted,
- * anew. What was counted before is kept aside until the sweep, so that an
- * address that lost its last backend unseen lingers like any other.
- *
- * The ruleset's generation is not sent with batches. Every commit of anybody in
- * the namespace raises it, our own included, so a busy neighbour could keep an
- * adoption from ever ending; and a batch that met a foreign change to our sets
- * fails by itself (EEXIST, ENOENT). A change that no batch of ours meets is seen
- * by check(), which compares the generation with what our last commit led to.
+ * After load() the counts begin at zero: every service is compared and counted again. The earlier
+ * counts stay in `before` until the sweep, so that an address that lost its last backend meanwhile
+ * gets the grace period like any other.
  */
 #include "plane/nft/plane_nft.h"
 
@@ -28,8 +22,8 @@
 /* Pools of so many backends are programmed in pieces (sync/large.c). Classes differ by an eighth.
  */
 #define GROWS_MIN 1000
-/* Elements gathered for a transaction of sweep(); the pools they led to come on top. */
-#define SWEEP_MAX (NFT_BATCH_ELEMS / 8)
+
+static const struct plane_common_ops common_ops;
 
 /* --- opening and closing --- */
 
@@ -47,28 +41,16 @@ void nft_plane_open(struct plane **ret, struct nl_sock *cmd, struct nl_sock *que
 {
 	struct nft_plane *p = xcalloc(1, sizeof(*p));
 
-	p->plane.ops = &nft_plane_ops;
-	p->cmd = cmd;
-	p->query = query;
-	nl_batch_open(&p->batch, cmd, 0);
+	plane_common_open(&p->common, &nft_plane_ops, &common_ops, cmd, query);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		nft_layout_open(&p->layout[fam], cmd, fam);
 	counts_init(p);
-	nft_watch_init(&p->watch);
-	*ret = &p->plane;
+	*ret = &p->common.plane;
 }
 
 void nft_plane_walk_with(struct plane *plane, struct nl_sock *walk)
 {
 	nft_plane_of(plane)->walk_nl = walk;
-}
-
-int nft_plane_watch_with(struct plane *plane, struct nl_sock *watch, struct err *err)
-{
-	struct nft_plane *p = nft_plane_of(plane);
-
-	p->watch_nl = watch;
-	return nft_watch_join(&p->watch, watch, p->cmd, err);
 }
 
 void nft_plane_own_tables(struct plane *plane)
@@ -84,7 +66,7 @@ void nft_plane_guard(struct plane *plane, bool is_wanted)
 	struct nft_plane *p = nft_plane_of(plane);
 
 	assert(p->guard == NULL);
-	nft_guard_open(&p->guard, p->cmd, is_wanted ? NFT_GUARD_ON : NFT_GUARD_OFF);
+	nft_guard_open(&p->guard, p->common.cmd, is_wanted ? NFT_GUARD_ON : NFT_GUARD_OFF);
 }
 
 void nft_plane_count(struct plane *plane, enum plane_counting counting)
@@ -110,8 +92,6 @@ static void plane_close(struct plane *plane)
 		return;
 	p = nft_plane_of(plane);
 	load_forget(p);
-	nft_loaded_close(p->loaded);
-	nft_changes_fini(&p->changes);
 	vec_fini(&p->led);
 	vec_fini(&p->shorten);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
@@ -122,12 +102,8 @@ static void plane_close(struct plane *plane)
 		nft_layout_close(p->layout[fam]);
 	}
 	nft_guard_close(p->guard);
-	nl_batch_close(p->batch);
-	nl_sock_close(p->cmd);
-	nl_sock_close(p->query);
 	nl_sock_close(p->walk_nl);
-	nl_sock_close(p->watch_nl);
-	nft_watch_fini(&p->watch);
+	plane_common_close(&p->common);
 	free(p);
 }
 
@@ -147,7 +123,7 @@ static void counts_restart(struct nft_plane *p, enum ipfam fam, bool has_table)
 		return;
 	}
 	nft_refs_inherit(&p->endpoint_addrs[fam], &old);
-	if (p->loaded == NULL) {
+	if (p->common.loaded == NULL) {
 		assert(p->before[fam].tab.n == 0);
 		p->before[fam] = old;
 	} else { /* a phase that was begun and not ended */
@@ -162,10 +138,10 @@ static void counts_restart(struct nft_plane *p, enum ipfam fam, bool has_table)
 static int load_begin(struct nft_plane *p, struct err *err)
 {
 	load_forget(p);
-	nft_watch_load_begin(&p->watch);
+	nft_watch_load_begin(&p->common.watch);
 	nft_loaded_open(&p->load.loaded);
 	p->load.fam = IPFAM_V4;
-	return nft_genid_read(p->query, &p->load.genid, err);
+	return nft_genid_read(p->common.query, &p->load.genid, err);
 }
 
 /* 0 also if the family failed, and is left out. */
@@ -176,9 +152,9 @@ static int load_family_failed(struct nft_plane *p, int r, struct err *err)
 	nft_loaded_forget(p->load.loaded, fam);
 	if (r == -ENOTRECOVERABLE || r == -ENOENT) /* gone while it was read */
 		r = -EAGAIN;
-	if (r == -EAGAIN && ++p->plane.family[fam].n_again < LOAD_AGAIN_MAX)
+	if (r == -EAGAIN && ++p->common.plane.family[fam].n_again < LOAD_AGAIN_MAX)
 		return r;
-	return plane_family_fail(&p->plane, fam, r, err);
+	return plane_family_fail(&p->common.plane, fam, r, err);
 }
 
 /* The layout of a family, or the next elements. 0: the family is done. */
@@ -187,13 +163,13 @@ static int load_family(struct nft_plane *p, struct err *err)
 	enum ipfam fam = p->load.fam;
 	int r = 0;
 
-	if (p->load.reading == NULL && p->plane.family[fam].is_failed)
+	if (p->load.reading == NULL && p->common.plane.family[fam].is_failed)
 		return 0;
 	if (p->load.reading != NULL) {
 		r = nft_reading_step(p->load.reading, err);
 	} else {
 		r = nft_layout_load(p->layout[fam], err);
-		nft_reading_open(&p->load.reading, p->load.loaded, p->query, p->layout[fam]);
+		nft_reading_open(&p->load.reading, p->load.loaded, p->common.query, p->layout[fam]);
 		r = r < 0 ? r : 1;
 	}
 	if (r > 0)
@@ -201,7 +177,7 @@ static int load_family(struct nft_plane *p, struct err *err)
 	nft_reading_close(TAKE(p->load.reading));
 	if (r < 0)
 		return load_family_failed(p, r, err);
-	p->plane.family[fam].n_again = 0;
+	p->common.plane.family[fam].n_again = 0;
 	return 0;
 }
 
@@ -218,7 +194,7 @@ static int load_step(struct nft_plane *p, struct err *err)
 		return 1;
 	if (r != 0)
 		return r;
-	r = nft_watch_load_end(&p->watch, err);
+	r = nft_watch_load_end(&p->common.watch, err);
 	if (r <= 0)
 		return r;
 	r = load_begin(p, err);
@@ -240,11 +216,7 @@ static int plane_load(struct plane *plane, struct err *err)
 		nft_kinds_restart(p, fam);
 		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 	}
-	nft_loaded_close(p->loaded);
-	p->loaded = TAKE(p->load.loaded);
-	p->genid = p->load.genid;
-	p->is_genid_known = true;
-	p->has_env = false;
+	plane_loaded_begin(&p->common, &TAKE(p->load.loaded)->elems, p->load.genid);
 	return 0;
 }
 
@@ -252,8 +224,8 @@ static void plane_adopt(struct plane *plane, struct plan *plan, struct plan_rows
 {
 	struct nft_plane *p = nft_plane_of(plane);
 
-	assert(p->loaded != NULL);
-	nft_loaded_adopt(p->loaded, plan, rows);
+	assert(p->common.loaded != NULL);
+	nft_loaded_adopt(nft_plane_loaded(p), plan, rows);
 }
 
 /* --- environment --- */
@@ -310,13 +282,10 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 		      struct plane_result *res, struct err *err)
 {
 	struct nft_layout_params params = nft_layout_params_from(m, fam);
-	struct nft_result lr = { .times = &p->plane.times };
+	struct nft_result lr = { .times = &p->common.plane.times };
 	int r = nft_layout_apply(p->layout[fam], &params, &lr, err);
 
-	res->n_writes += lr.n_writes;
-	res->n_batches += lr.n_batches;
-	res->kernel_ns += lr.kernel_ns;
-	nft_plane_committed(p, lr.n_batches - (r < 0 && lr.n_batches > 0));
+	plane_layout_result(&p->common, &lr, r, res);
 	if (r < 0) {
 		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 		if (nft_layout_is_owner_refused(p->layout[fam])) {
@@ -325,7 +294,7 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 		}
 		return r == -ENOBUFS ? -EBUSY : r;
 	}
-	if (p->loaded != NULL && !nft_loaded_has_table(p->loaded, fam))
+	if (p->common.loaded != NULL && !nft_loaded_has_table(nft_plane_loaded(p), fam))
 		return kinds_foresee(p, fam, m, res, err);
 	return 0;
 }
@@ -334,9 +303,9 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 
 static void guard_follow(struct nft_plane *p)
 {
-	struct nft_result lr = { .times = &p->plane.times };
+	struct nft_result lr = { .times = &p->common.plane.times };
 
-	if (p->guard == NULL || p->loaded != NULL || !p->is_written)
+	if (p->guard == NULL || p->common.loaded != NULL || !p->common.is_written)
 		return;
 	nft_guard_follow(p->guard, &lr);
 	nft_plane_guard_written(p, &lr);
@@ -354,7 +323,7 @@ static int plane_commit(struct plane *plane, const struct plan_op *ops, size_t n
 
 static void guard_want(struct nft_plane *p, const struct model *m)
 {
-	struct nft_result lr = { .times = &p->plane.times };
+	struct nft_result lr = { .times = &p->common.plane.times };
 
 	if (p->guard == NULL)
 		return;
@@ -368,108 +337,53 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 	struct nft_plane *p = nft_plane_of(plane);
 	struct err own[IPFAM_N] = { 0 };
 
-	if (p->has_env && p->env_generation == m->env_generation)
+	if (p->common.has_env && p->common.env_generation == m->env_generation)
 		return 0;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = p->plane.family[fam].is_failed ? 0 : env_family(p, fam, m, res, &own[fam]);
+		int r = p->common.plane.family[fam].is_failed
+				? 0
+				: env_family(p, fam, m, res, &own[fam]);
 
 		if (r < 0 && r != -EAGAIN) /* that: with other flags of the tables */
-			r = plane_family_fail(&p->plane, fam, r, &own[fam]);
+			r = plane_family_fail(&p->common.plane, fam, r, &own[fam]);
 		if (r < 0) {
 			*err = own[0].text[0] != '\0' ? own[0] : own[fam];
 			return r;
 		}
-		if (p->plane.family[fam].is_failed && p->loaded != NULL)
-			nft_loaded_forget(p->loaded, fam);
+		if (p->common.plane.family[fam].is_failed && p->common.loaded != NULL)
+			nft_loaded_forget(nft_plane_loaded(p), fam);
 	}
 	guard_want(p, m);
-	p->env_generation = m->env_generation;
-	p->has_env = true;
+	p->common.env_generation = m->env_generation;
+	p->common.has_env = true;
 	return 0;
 }
 
 /* --- sweep --- */
 
-/* What leads goes before what is led to. */
-static const enum nft_set_id sweep_order[] = {
-	NFTSET_FRONTENDS,      NFTSET_FW_FRONTENDS,  NFTSET_XL_CLUSTER, NFTSET_XL_LOCAL,
-	NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS,    NFTSET_COUNTED,    NFTSET_REFUSED,
-	NFTSET_VIPS,           NFTSET_CLUSTER_IPS,   NFTSET_FW_RANGES,  NFTSET_ENDPOINTS,
-	NFTSET_AFF_SLOTS,      NFTSET_AFF_ENDPOINTS,
-};
-
-static void swept(struct nft_plane *p)
+/* The pools that only the swept elements lead to. */
+static void sweep_prepare(struct plane_common *c)
 {
-	vec_for_each (ch, &p->changes.v) {
-		struct nft_refs *addrs = &p->endpoint_addrs[ch->fam];
-
-		if (ch->set == NFTSET_ENDPOINTS && nft_refs_count(addrs, ch->held) == 0)
-			nft_refs_grace(addrs, ch->held);
-		plane_loaded_del(&p->loaded->elems, ch->fam, ch->set, ch->key);
-	}
+	nft_loaded_touch_unled(nft_loaded_of(c->loaded), &c->changes);
 }
 
-/*
- * Delete the changes as gathered, and the pools they alone led to; if the kernel
- * holds something else, only what is there.
- */
-static int sweep_batch(struct nft_plane *p, struct plane_result *res, struct err *err)
+static void swept(struct plane_common *c, const struct nft_change *ch)
 {
-	int r;
+	struct nft_refs *addrs = &nft_plane_of(&c->plane)->endpoint_addrs[ch->fam];
 
-	nft_loaded_touch_unled(p->loaded, &p->changes);
-	r = nft_transact_held(p, res, err);
-	if (r == 0)
-		swept(p);
-	nft_changes_reset(&p->changes);
-	return r;
-}
-
-/* A key of NFTSET_FRONTENDS: address, protocol, port, each padded to four bytes. */
-static void tell_gone(const struct nft_plane *p, enum ipfam fam, const uint8_t *key)
-{
-	struct ip_addr addr = ip_addr_from_bytes(fam == IPFAM_V6 ? AF_INET6 : AF_INET, key);
-	const uint8_t *port = key + ip_len(fam) + 4;
-
-	if (p->plane.gone != NULL)
-		p->plane.gone(p->plane.gone_arg, &addr, (uint16_t)(port[0] << 8 | port[1]),
-			      key[ip_len(fam)]);
-}
-
-static int sweep_set(struct nft_plane *p, enum ipfam fam, enum nft_set_id set,
-		     struct plane_result *res, struct err *err)
-{
-	size_t len = nft_key_len(set, fam);
-	size_t n;
-	uint8_t *keys = plane_loaded_undesired(&p->loaded->elems, fam, set, &n);
-	int r = 0;
-
-	for (size_t i = 0; i < n && r == 0; i++) {
-		const uint8_t *key = keys + i * len;
-
-		nft_changes_was(&p->changes, fam, set, key,
-				plane_loaded_find(&p->loaded->elems, fam, set, key), NULL);
-		if (set == NFTSET_FRONTENDS)
-			tell_gone(p, fam, key);
-		if (p->changes.v.n >= SWEEP_MAX)
-			r = sweep_batch(p, res, err);
-	}
-	free(keys);
-	return r;
+	if (ch->set == NFTSET_ENDPOINTS && nft_refs_count(addrs, ch->held) == 0)
+		nft_refs_grace(addrs, ch->held);
 }
 
 static int sweep_retire(struct nft_plane *p, struct plane_result *res, struct err *err)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		struct nft_result lr = { .times = &p->plane.times };
-		int r = p->plane.family[fam].is_failed
+		struct nft_result lr = { .times = &p->common.plane.times };
+		int r = p->common.plane.family[fam].is_failed
 				? 0
 				: nft_layout_retire(p->layout[fam], &lr, err);
 
-		res->n_writes += lr.n_writes;
-		res->n_batches += lr.n_batches;
-		res->kernel_ns += lr.kernel_ns;
-		nft_plane_committed(p, lr.n_batches);
+		plane_layout_result(&p->common, &lr, r, res);
 		if (r < 0) {
 			res->families = (uint8_t)(1u << fam);
 			return r;
@@ -481,23 +395,13 @@ static int sweep_retire(struct nft_plane *p, struct plane_result *res, struct er
 static int plane_sweep(struct plane *plane, struct plane_result *res, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
-	int r = 0;
+	int r;
 
-	if (p->loaded == NULL)
+	if (p->common.loaded == NULL)
 		return 0;
-	nft_changes_reset(&p->changes);
-	for (size_t i = 0; i < ARRAY_SIZE(sweep_order) && r == 0; i++) {
-		for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
-			if (!p->plane.family[fam].is_failed)
-				r = sweep_set(p, fam, sweep_order[i], res, err);
-		if (r == 0 && sweep_order[i] == NFTSET_XL_LOCAL)
-			r = sweep_batch(p, res, err); /* takes the slots along */
-	}
-	if (r == 0)
-		r = sweep_batch(p, res, err);
+	r = plane_sweep_elements(&p->common, res, err);
 	if (r == 0)
 		r = sweep_retire(p, res, err);
-	nft_changes_reset(&p->changes);
 	if (r < 0)
 		return r;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
@@ -505,26 +409,14 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 		nft_refs_clear(&p->before[fam]);
 	}
 	nft_kinds_keep(p);
-	plane_loaded_ids_release(&p->loaded->elems);
-	nft_loaded_close(p->loaded);
-	p->loaded = NULL;
+	plane_loaded_ids_release(p->common.loaded);
+	plane_loaded_end(&p->common);
 	nft_tick_kinds_remove(p);
 	p->kinds_at = 0;
 	p->is_walk_wanted = p->walk_nl != NULL;
-	nft_changes_fini(&p->changes);
 	guard_follow(p);
 	memory_trim(); /* the copy was large, and is not needed until the next audit */
 	return 0;
-}
-
-static size_t plane_unwanted(const struct plane *plane)
-{
-	const struct nft_plane *p = (const struct nft_plane *)plane;
-	size_t n = 0;
-
-	for (int fam = 0; p->loaded != NULL && fam < IPFAM_N; fam++)
-		n += plane_loaded_undesired_count(&p->loaded->elems, fam, NFTSET_FRONTENDS);
-	return n;
 }
 
 static bool is_to_pool(uint32_t word)
@@ -540,7 +432,8 @@ static bool plane_leads(const struct plane *plane, const struct plan_frontend *f
 	struct nft_led led;
 
 	nft_key_tuple(key, &f->addr, f->proto, f->port);
-	return p->loaded != NULL && nft_loaded_led(p->loaded, ip_fam(&f->addr), key, &led) &&
+	return p->common.loaded != NULL &&
+	       nft_loaded_led(nft_plane_loaded(p), ip_fam(&f->addr), key, &led) &&
 	       (is_to_pool(led.target) || is_to_pool(led.inside));
 }
 
@@ -573,16 +466,17 @@ static int check_layout(struct nft_plane *p, enum ipfam fam, struct err *err)
  * again, that family fails, so that the other need not be loaded each time. A flush of the whole
  * ruleset is not counted.
  */
-static int check_layouts(struct nft_plane *p, struct err *err)
+static int layouts_check(struct plane_common *c, struct err *err)
 {
+	struct nft_plane *p = nft_plane_of(&c->plane);
 	unsigned int lost = 0;
 
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		struct err own = { 0 };
-		int r = p->plane.family[fam].is_failed ? 0 : check_layout(p, fam, &own);
+		int r = p->common.plane.family[fam].is_failed ? 0 : check_layout(p, fam, &own);
 
 		if (r < 0 && r != -EAGAIN)
-			r = plane_family_fail(&p->plane, fam, r, &own);
+			r = plane_family_fail(&p->common.plane, fam, r, &own);
 		if (r < 0 || (r == PLANE_CHECK_LOST && lost == 0))
 			*err = own; /* of several lost families the first is named */
 		if (r < 0)
@@ -591,45 +485,9 @@ static int check_layouts(struct nft_plane *p, struct err *err)
 			lost |= 1u << fam;
 	}
 	for (int fam = 0; fam < IPFAM_N; fam++)
-		if (lost == 1u << fam && plane_family_lost(&p->plane, fam) == 0)
+		if (lost == 1u << fam && plane_family_lost(&p->common.plane, fam) == 0)
 			lost = 0;
 	return lost != 0 ? PLANE_CHECK_LOST : PLANE_CHECK_CHANGED;
-}
-
-static int plane_check(struct plane *plane, struct err *err)
-{
-	struct nft_plane *p = nft_plane_of(plane);
-	uint32_t genid;
-	int r;
-
-	nft_watch_begin(&p->watch);
-	r = nft_genid_read(p->query, &genid, err);
-	if (r < 0)
-		return r;
-	/* The generation changes before notifications of elements arrive: they can be late. */
-	if (p->is_genid_known && genid == p->genid && p->watch.touched.n == 0) {
-		p->watch.is_awaited = false;
-		return PLANE_CHECK_QUIET;
-	}
-	nft_watch_read(&p->watch);
-	if (nft_watch_is_awaited(&p->watch))
-		return PLANE_CHECK_QUIET;
-	p->n_foreign++;
-	nft_watch_text(&p->watch, p->plane.changed_by);
-	r = check_layouts(p, err);
-	if (r < 0)
-		return r;
-	p->genid = genid;
-	p->is_genid_known = true;
-	p->has_env = false;
-	if (r == PLANE_CHECK_CHANGED && p->watch.is_flood)
-		return err_set(err, PLANE_CHECK_LOST, "many elements of our tables were changed");
-	return r;
-}
-
-static bool plane_touched(const struct plane *plane, const struct plan_rows *rows)
-{
-	return plane_watch_touches(&((const struct nft_plane *)plane)->watch, rows);
 }
 
 /* --- cleanup --- */
@@ -639,9 +497,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	struct nft_plane *p = nft_plane_of(plane);
 	AUTO(nft_guard_close) struct nft_guard *guard = NULL;
 
-	nft_loaded_close(p->loaded);
-	p->loaded = NULL;
-	p->is_genid_known = false;
+	plane_forget(&p->common);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		int r = nft_layout_load(p->layout[fam], err);
 
@@ -650,7 +506,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 		if (r < 0)
 			return r;
 	}
-	nft_guard_open(&guard, p->cmd, NFT_GUARD_OFF);
+	nft_guard_open(&guard, p->common.cmd, NFT_GUARD_OFF);
 	return nft_guard_cleanup(guard, err);
 }
 
@@ -667,7 +523,7 @@ static int plane_retire(struct plane *plane, const struct model *m, uint64_t now
 struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 {
 	const struct nft_plane *p = (const struct nft_plane *)plane;
-	struct nft_plane_stats s = { .n_foreign = p->n_foreign,
+	struct nft_plane_stats s = { .n_foreign = p->common.n_foreign,
 				     .is_table_owner = nft_plane_is_owner(p) };
 
 	for (int fam = 0; fam < IPFAM_N; fam++) {
@@ -678,9 +534,47 @@ struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 	}
 	s.n_endpoint_addrs -= s.n_in_grace;
 	s.has_guard = p->guard != NULL && nft_guard_is_held(p->guard);
-	s.is_loaded = p->loaded != NULL;
+	s.is_loaded = p->common.loaded != NULL;
 	return s;
 }
+
+/* Elements are removed before those that they lead to. */
+static const enum nft_set_id sweep_order[] = {
+	NFTSET_FRONTENDS,      NFTSET_FW_FRONTENDS,  NFTSET_XL_CLUSTER, NFTSET_XL_LOCAL,
+	NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS,    NFTSET_COUNTED,    NFTSET_REFUSED,
+	NFTSET_VIPS,           NFTSET_CLUSTER_IPS,   NFTSET_FW_RANGES,  NFTSET_ENDPOINTS,
+	NFTSET_AFF_SLOTS,      NFTSET_AFF_ENDPOINTS,
+};
+
+static struct nft_table_ref table(const struct plane_common *c, enum ipfam fam)
+{
+	return nft_plane_table((const struct nft_plane *)c, fam);
+}
+
+static struct nft_refs *refs(struct plane_common *c, enum ipfam fam, enum nft_set_id set)
+{
+	return nft_plane_refs(nft_plane_of(&c->plane), fam, set);
+}
+
+static void loaded_close(struct plane_loaded *l)
+{
+	nft_loaded_close(l != NULL ? nft_loaded_of(l) : NULL);
+}
+
+static const struct plane_common_ops common_ops = {
+	.table = table,
+	.refs = refs,
+	.lingering = NFTSET_ENDPOINT_ADDRS,
+	.sweep = sweep_order,
+	.n_sweep = ARRAY_SIZE(sweep_order),
+	.n_frontends = 1,
+	.n_leading = 4,
+	.settle_loaded = nft_settle_loaded,
+	.sweep_prepare = sweep_prepare,
+	.swept = swept,
+	.layouts_check = layouts_check,
+	.loaded_close = loaded_close,
+};
 
 const struct plane_ops nft_plane_ops = {
 	.name = "nftables",

@@ -42,13 +42,6 @@ void nft_plane_open(struct plane **ret, struct nl_sock *cmd, struct nl_sock *que
 void nft_plane_walk_with(struct plane *p, struct nl_sock *walk);
 
 /*
- * Takes a socket for notifications of foreign changes. The caller polls nl_sock_fd(watch) and calls
- * check() soon after it is readable. Without the socket, check() still finds changes, but not the
- * process that made them.
- */
-MUST_USE int nft_plane_watch_with(struct plane *p, struct nl_sock *watch, struct err *err);
-
-/*
  * Before the first load(): create tables that the socket `cmd` owns and that persist after it
  * (NFT_TABLE_F_OWNER, NFT_TABLE_F_PERSIST). No other process can change them, and a flush of the
  * ruleset leaves them out. After the process ends the next one claims them: one write a family.

@@ -47,7 +47,7 @@ void nft_shorten_applied(struct nft_plane *p)
 	static const enum nft_set_id leading[] = { NFTSET_FRONTENDS, NFTSET_FW_FRONTENDS,
 						   NFTSET_XL_CLUSTER, NFTSET_XL_LOCAL };
 
-	vec_for_each (ch, &p->changes.v) {
+	vec_for_each (ch, &p->common.changes.v) {
 		uint32_t old, new;
 
 		if (ch->set > NFTSET_FW_FRONTENDS || !ch->has_held || !ch->has_new)
@@ -118,8 +118,8 @@ static void element_put(struct nft_plane *p, const struct entry *e, bool is_del)
 	enum ipfam fam = p->walk.fam;
 	uint16_t msg = is_del ? NFT_MSG_DELSETELEM : NFT_MSG_NEWSETELEM;
 	struct nlmsghdr *h =
-		nl_batch_msg(p->batch, NFNL_SUBSYS_NFTABLES << 8 | msg, is_del ? 0 : NLM_F_CREATE,
-			     nft_layout_family(p->layout[fam]), NULL);
+		nl_batch_msg(p->common.batch, NFNL_SUBSYS_NFTABLES << 8 | msg,
+			     is_del ? 0 : NLM_F_CREATE, nft_layout_family(p->layout[fam]), NULL);
 	struct nlattr *list, *elem;
 
 	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, nft_layout_table(p->layout[fam]));
@@ -142,16 +142,16 @@ static int entries_replace(struct walking *w, size_t from, size_t to, struct err
 	struct nft_plane *p = w->p;
 	int r;
 
-	nl_batch_reset(p->batch, 0);
+	nl_batch_reset(p->common.batch, 0);
 	for (size_t i = from; i < to; i++) {
 		element_put(p, &w->v.v[i], true);
 		if (w->v.v[i].left_ms != 0)
 			element_put(p, &w->v.v[i], false);
 	}
-	r = nl_batch_commit(p->batch, err);
-	nl_batch_reset(p->batch, 0);
+	r = nl_batch_commit(p->common.batch, err);
+	nl_batch_reset(p->common.batch, 0);
 	if (r == 0 && to > from)
-		nft_plane_committed(p, 1);
+		plane_committed(&p->common, 1);
 	return r;
 }
 

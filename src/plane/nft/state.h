@@ -4,11 +4,8 @@
  */
 #pragma once
 
-#include "nft/change.h"
-#include "nft/elem.h"
-#include "nft/refs.h"
-#include "nft/watch.h"
 #include "nl/batch.h"
+#include "plane/common.h"
 #include "plane/nft/guard.h"
 #include "plane/nft/layout.h"
 #include "plane/nft/loaded.h"
@@ -30,13 +27,9 @@ struct nft_shorten {
 };
 
 struct nft_plane {
-	struct plane plane; /* first: plane.h */
-	struct nl_sock *cmd;
-	struct nl_sock *query;
-	struct nl_batch *batch;
+	struct plane_common common; /* first: plane/common.h */
 	struct nft_layout *layout[IPFAM_N];
 	struct nft_guard *guard;         /* or NULL */
-	bool is_written;                 /* this process has written something */
 	struct nft_kinds ready[IPFAM_N]; /* kinds whose chains are known to exist */
 	VEC(struct nft_kind_led) led;    /* of the transaction under way */
 	uint32_t n_led[IPFAM_N][NFT_KIND_AFFINITY_END - NFT_KIND_AFFINITY];
@@ -49,13 +42,11 @@ struct nft_plane {
 	struct nft_refs vips[IPFAM_N];
 	struct nft_refs cluster_ips[IPFAM_N];
 	struct nft_refs endpoint_addrs[IPFAM_N];
-	struct nft_changes changes;
 	enum plane_counting counting;
 	/*
-	 * Loaded phase only: the copy of the kernel, and the addresses that were
-	 * counted before it. Those that no service needs again get the grace period at its end.
+	 * Loaded phase: the counts before it. Addresses that no service needs again get the grace
+	 * period at its end.
 	 */
-	struct nft_loaded *loaded;
 	struct nft_refs before[IPFAM_N];
 	/* load() under way: what was read so far. `query` has no other use then. */
 	struct {
@@ -64,13 +55,6 @@ struct nft_plane {
 		enum ipfam fam;
 		uint32_t genid;
 	} load;
-	bool is_genid_known;
-	uint32_t genid; /* what our own last transaction led to */
-	uint64_t env_generation;
-	bool has_env;
-	uint64_t n_foreign;
-	struct nl_sock *watch_nl; /* or NULL */
-	struct nft_watch watch;
 	/* Looking for strays (plane_nft.h). */
 	struct nl_sock *walk_nl; /* or NULL */
 	struct nft_walk walk;    /* under way if is_walking, over walk.fam */
@@ -81,7 +65,13 @@ struct nft_plane {
 
 static inline struct nft_plane *nft_plane_of(struct plane *p)
 {
-	return container_of(p, struct nft_plane, plane);
+	return container_of(p, struct nft_plane, common.plane);
+}
+
+/* The copy of the kernel's elements; NULL outside the loaded phase. */
+static inline struct nft_loaded *nft_plane_loaded(const struct nft_plane *p)
+{
+	return p->common.loaded != NULL ? nft_loaded_of(p->common.loaded) : NULL;
 }
 
 /* The counter of a counted set; NULL for others. */
@@ -98,9 +88,6 @@ static inline struct nft_table_ref nft_plane_table(const struct nft_plane *p, en
 {
 	return (struct nft_table_ref){ nft_layout_table(p->layout[fam]), fam };
 }
-
-/* One more transaction of our own was committed (or `n`). */
-void nft_plane_committed(struct nft_plane *p, size_t n);
 
 /* --- translate.c --- */
 
@@ -125,8 +112,8 @@ MUST_USE int nft_count_slots(const struct plane *plane, const struct plane_slot 
 
 MUST_USE int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 			enum plane_commit_mode mode, struct plane_result *res, struct err *err);
-/* Like nft_transact(); after -ESTALE read the kernel state and send the difference. */
-MUST_USE int nft_transact_held(struct nft_plane *p, struct plane_result *res, struct err *err);
+/* plane_common_ops.settle_loaded */
+void nft_settle_loaded(struct plane_common *c);
 
 /* --- kinds.c --- */
 

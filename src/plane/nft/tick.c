@@ -27,8 +27,8 @@ bool nft_plane_is_owner(const struct nft_plane *p)
 
 void nft_plane_guard_written(struct nft_plane *p, const struct nft_result *lr)
 {
-	nft_plane_committed(p, lr->n_batches);
-	p->plane.is_flush_safe = nft_guard_is_held(p->guard) || nft_plane_is_owner(p);
+	plane_committed(&p->common, lr->n_batches);
+	p->common.plane.is_flush_safe = nft_guard_is_held(p->guard) || nft_plane_is_owner(p);
 }
 
 void nft_tick_kinds_remove(struct nft_plane *p)
@@ -50,17 +50,17 @@ static int linger_end(struct nft_plane *p, enum ipfam fam, const uint8_t *addrs,
 	size_t len = nft_data_len(NFTSET_ENDPOINTS, fam);
 	int r;
 
-	nft_changes_reset(&p->changes);
+	nft_changes_reset(&p->common.changes);
 	for (size_t i = 0; i < n; i++) {
 		uint8_t key[NFT_KEY_MAX];
 
 		nft_key_endpoint_from(key, fam, addrs + i * len);
-		nft_changes_was(&p->changes, fam, NFTSET_ENDPOINT_ADDRS, key, NULL, NULL);
+		nft_changes_was(&p->common.changes, fam, NFTSET_ENDPOINT_ADDRS, key, NULL, NULL);
 	}
-	r = nft_transact_held(p, &res, err);
+	r = plane_transact_verified(&p->common, &res, err);
 	for (size_t i = 0; i < n && r == 0; i++)
 		nft_refs_set(&p->endpoint_addrs[fam], addrs + i * len, 0);
-	nft_changes_reset(&p->changes);
+	nft_changes_reset(&p->common.changes);
 	return r;
 }
 
@@ -153,7 +153,7 @@ static uint64_t tick_shorten(struct nft_plane *p, uint64_t now)
 
 static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
 {
-	struct nft_result lr = { .times = &p->plane.times };
+	struct nft_result lr = { .times = &p->common.plane.times };
 	uint64_t next;
 
 	if (p->guard == NULL)
@@ -192,7 +192,7 @@ uint64_t nft_tick(struct plane *plane, uint64_t now)
 	struct nft_plane *p = nft_plane_of(plane);
 	uint64_t next;
 
-	if (p->loaded != NULL) /* the addresses in use are not all counted yet */
+	if (p->common.loaded != NULL) /* the addresses in use are not all counted yet */
 		return now + NSEC_PER_SEC;
 	next = earlier(tick_guard(p, now), tick_kinds(p, now));
 	next = earlier(next, tick_shorten(p, now));
@@ -200,7 +200,7 @@ uint64_t nft_tick(struct plane *plane, uint64_t now)
 		next = earlier(next, tick_walk(p, now));
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		if (nft_layout_state(p->layout[fam]) == NFT_LAYOUT_HELD &&
-		    !p->plane.family[fam].is_failed)
+		    !p->common.plane.family[fam].is_failed)
 			next = earlier(next, tick_family(p, fam, now));
 	return next;
 }

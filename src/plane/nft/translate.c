@@ -208,10 +208,12 @@ static void operation(struct tr *t, const struct plan_op *op)
 int nft_translate(struct nft_plane *p, const struct plan_op *ops, size_t n,
 		  struct nft_kinds need[IPFAM_N], struct svc **culprit, struct err *err)
 {
-	struct nft_changes *c = &p->changes;
-	struct tr t = {
-		.c = c, .plane = p, .loaded = p->loaded, .need = need, .counting = p->counting
-	};
+	struct nft_changes *c = &p->common.changes;
+	struct tr t = { .c = c,
+			.plane = p,
+			.loaded = nft_plane_loaded(p),
+			.need = need,
+			.counting = p->counting };
 
 	for (size_t i = 0; i < n; i++) {
 		t.svc = ops[i].svc;
@@ -222,17 +224,5 @@ int nft_translate(struct nft_plane *p, const struct plan_op *ops, size_t n,
 		}
 		operation(&t, &ops[i]);
 	}
-	if (c->conflict != 0) {
-		const struct nft_change *ch = &c->v.v[c->conflict - 1];
-		struct str text = { 0 };
-		int r;
-
-		nft_elem_text(&text, ch->fam, ch->set, ch->key, NULL);
-		r = err_set(err, -EINVAL, "two operations disagree on %s of %s", str_text(&text),
-			    nft_set_desc(ch->set, ch->fam)->name);
-		str_fini(&text);
-		*culprit = ch->svc;
-		return r;
-	}
-	return 0;
+	return plane_conflict_check(&p->common, culprit, err);
 }

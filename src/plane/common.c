@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/common.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "nft/decode.h"
+#include "nl/batch.h"
+#include "plane/exchange.h"
+
+/* Elements of one transaction of the sweep. */
+#define SWEEP_MAX 2048
+
+/* --- opening and closing --- */
+
+void plane_common_open(struct plane_common *c, const struct plane_ops *ops,
+		       const struct plane_common_ops *common_ops, struct nl_sock *cmd,
+		       struct nl_sock *query)
+{
+	c->plane.ops = ops;
+	c->ops = common_ops;
+	c->cmd = cmd;
+	c->query = query;
+	nl_batch_open(&c->batch, cmd, 0);
+	nft_watch_init(&c->watch);
+}
+
+void plane_common_close(struct plane_common *c)
+{
+	plane_loaded_end(c);
+	nl_batch_close(c->batch);
+	nl_sock_close(c->cmd);
+	nl_sock_close(c->query);
+	nl_sock_close(c->watch_nl);
+	nft_watch_fini(&c->watch);
+}
+
+int plane_watch_with(struct plane *p, struct nl_sock *watch, struct err *err)
+{
+	struct plane_common *c = plane_common_of(p);
+
+	c->watch_nl = watch;
+	return nft_watch_join(&c->watch, watch, c->cmd, err);
+}
+
+void plane_loaded_begin(struct plane_common *c, struct plane_loaded *loaded, uint32_t genid)
+{
+	c->ops->loaded_close(c->loaded);
+	c->loaded = loaded;
+	c->genid = genid;
+	c->is_genid_known = true;
+	c->has_env = false;
+}
+
+void plane_loaded_end(struct plane_common *c)
+{
+	c->ops->loaded_close(TAKE(c->loaded));
+	nft_changes_fini(&c->changes);
+}
+
+void plane_forget(struct plane_common *c)
+{
+	plane_loaded_end(c);
+	c->is_genid_known = false;
+}
+
+void plane_committed(struct plane_common *c, size_t n)
+{
+	c->is_written |= n > 0;
+	while (n-- > 0)
+		if (++c->genid == 0) /* the kernel skips it too */
+			c->genid = 1;
+}
+
+void plane_layout_result(struct plane_common *c, const struct nft_result *lr, int r,
+			 struct plane_result *res)
+{
+	res->n_writes += lr->n_writes;
+	res->n_batches += lr->n_batches;
+	res->kernel_ns += lr->kernel_ns;
+	plane_committed(c, lr->n_batches - (r < 0 && lr->n_batches > 0));
+}
+
+/* --- reading and sending --- */
+
+static void tables_of(const struct plane_common *c, struct nft_table_ref ret[IPFAM_N])
+{
+	for (int fam = 0; fam < IPFAM_N; fam++)
+		ret[fam] = c->ops->table(c, fam);
+}
+
+static bool is_copied(const struct plane_common *c, const struct nft_change *ch)
+{
+	return c->loaded != NULL && plane_loaded_covers(c->loaded, ch->set);
+}
+
+/* Update the copy. */
+static void seen(void *arg, const struct nft_change *ch)
+{
+	struct plane_common *c = arg;
+
+	if (!is_copied(c, ch))
+		return;
+	if (ch->has_held)
+		plane_loaded_found(c->loaded, ch->fam, ch->set, ch->key, ch->held);
+	else
+		plane_loaded_del(c->loaded, ch->fam, ch->set, ch->key);
+}
+
+int plane_changes_look(struct plane_common *c, struct err *err)
+{
+	struct nft_table_ref tables[IPFAM_N];
+
+	tables_of(c, tables);
+	return plane_changes_read(&c->changes, c->query, tables, seen, c, err);
+}
+
+int plane_transact(struct plane_common *c, struct plane_result *res, struct err *err)
+{
+	struct nft_table_ref tables[IPFAM_N];
+	int r;
+
+	tables_of(c, tables);
+	r = plane_changes_send(&c->changes, &c->batch, c->cmd, tables, &c->plane, res, err);
+	if (r > 0)
+		plane_committed(c, 1);
+	return MIN(r, 0);
+}
+
+int plane_transact_verified(struct plane_common *c, struct plane_result *res, struct err *err)
+{
+	int r = plane_transact(c, res, err);
+
+	if (r != -ESTALE)
+		return r;
+	vec_for_each (ch, &c->changes.v)
+		ch->needs_look = true;
+	r = plane_changes_look(c, err);
+	return r < 0 ? r : plane_transact(c, res, err);
+}
+
+/* --- a commit --- */
+
+int plane_conflict_check(const struct plane_common *c, struct svc **culprit, struct err *err)
+{
+	struct str text = { 0 };
+	const struct nft_change *ch;
+	int r;
+
+	if (c->changes.conflict == 0)
+		return 0;
+	ch = &c->changes.v.v[c->changes.conflict - 1];
+	nft_elem_text(&text, ch->fam, ch->set, ch->key, NULL);
+	r = err_set(err, -EINVAL, "two operations disagree on %s of %s", str_text(&text),
+		    nft_set_desc(ch->set, ch->fam)->name);
+	str_fini(&text);
+	*culprit = ch->svc;
+	return r;
+}
+
+/* Set the count of an address, and whether it is programmed and desired. */
+static void settle_counted(struct plane_common *c, struct nft_change *ch)
+{
+	const struct nft_refs *refs = c->ops->refs(c, ch->fam, ch->set);
+	uint32_t base = nft_refs_count(refs, ch->key);
+
+	assert(ch->delta >= 0 || base >= (uint32_t)-ch->delta);
+	ch->count = base + (uint32_t)ch->delta;
+	ch->has_held = base > 0 || nft_refs_in_grace(refs, ch->key);
+	ch->has_new = ch->count > 0;
+}
+
+void plane_settle_copied(const struct plane_common *c, struct nft_change *ch)
+{
+	const uint8_t *data = plane_loaded_find(c->loaded, ch->fam, ch->set, ch->key);
+
+	ch->has_held = data != NULL;
+	if (data != NULL)
+		memcpy(ch->held, data, nft_data_len(ch->set, ch->fam));
+}
+
+int plane_settle(struct plane_common *c, enum plane_commit_mode mode, struct err *err)
+{
+	int r;
+
+	vec_for_each (ch, &c->changes.v) {
+		if (mode == PLANE_COMMIT_AUDIT)
+			ch->delta = 0; /* counted when it was accepted */
+		if (ch->is_counted)
+			settle_counted(c, ch);
+		ch->needs_look = mode != PLANE_COMMIT_NORMAL;
+	}
+	if (mode == PLANE_COMMIT_NORMAL && c->loaded != NULL)
+		c->ops->settle_loaded(c);
+	r = mode != PLANE_COMMIT_NORMAL || c->loaded != NULL ? plane_changes_look(c, err) : 0;
+	/* Services that are not committed yet may need an address: it stays until the sweep. */
+	vec_for_each (ch, &c->changes.v)
+		if (ch->is_counted && (c->loaded != NULL || ch->set == c->ops->lingering))
+			ch->has_new |= ch->has_held;
+	return r;
+}
+
+static void applied_counted(struct plane_common *c, const struct nft_change *ch)
+{
+	struct nft_refs *refs = c->ops->refs(c, ch->fam, ch->set);
+
+	if (ch->delta == 0)
+		return;
+	if (ch->count == 0 && ch->set == c->ops->lingering)
+		nft_refs_grace(refs, ch->key);
+	else
+		nft_refs_set(refs, ch->key, ch->count);
+}
+
+void plane_applied(struct plane_common *c)
+{
+	vec_for_each (ch, &c->changes.v) {
+		if (ch->is_counted)
+			applied_counted(c, ch);
+		if (!is_copied(c, ch))
+			continue;
+		if (!ch->has_new)
+			plane_loaded_del(c->loaded, ch->fam, ch->set, ch->key);
+		else if (ch->is_counted && ch->count == 0)
+			plane_loaded_desire(c->loaded, ch->fam, ch->set, ch->key, false);
+		else
+			plane_loaded_put(c->loaded, ch->fam, ch->set, ch->key, ch->data);
+	}
+}
+
+bool plane_rejected(struct plane_common *c, int r, enum plane_commit_mode mode,
+		    const struct plan_op *ops, size_t n, struct plane_result *res)
+{
+	/* A commit that has read the kernel state and gets -ESTALE is not repeated. */
+	if (!plane_is_rejection(r) && !(r == -ESTALE && mode == PLANE_COMMIT_VERIFY))
+		return false;
+	plane_rejection_blame(res, ops, n);
+	vec_for_each (ch, &c->changes.v)
+		if (is_copied(c, ch))
+			plane_loaded_desire(c->loaded, ch->fam, ch->set, ch->key, true);
+	return true;
+}
+
+/* --- sweep --- */
+
+static void gone_report(const struct plane_common *c, enum ipfam fam, const uint8_t *key)
+{
+	struct nft_tuple t;
+
+	nft_get_tuple(&t, fam, key);
+	if (c->plane.gone != NULL)
+		c->plane.gone(c->plane.gone_arg, &t.addr, t.port, t.proto);
+}
+
+/* Delete the changes; if the kernel has other elements, only what exists. */
+static int sweep_batch(struct plane_common *c, struct plane_result *res, struct err *err)
+{
+	int r;
+
+	if (c->ops->sweep_prepare != NULL)
+		c->ops->sweep_prepare(c);
+	r = plane_transact_verified(c, res, err);
+	vec_for_each (ch, &c->changes.v) {
+		if (r == 0 && c->ops->swept != NULL)
+			c->ops->swept(c, ch);
+		if (r == 0)
+			plane_loaded_del(c->loaded, ch->fam, ch->set, ch->key);
+	}
+	nft_changes_reset(&c->changes);
+	return r;
+}
+
+static int sweep_set(struct plane_common *c, enum ipfam fam, size_t i, struct plane_result *res,
+		     struct err *err)
+{
+	enum nft_set_id set = c->ops->sweep[i];
+	size_t len = nft_key_len(set, fam);
+	size_t n;
+	uint8_t *keys = plane_loaded_undesired(c->loaded, fam, set, &n);
+	int r = 0;
+
+	for (size_t k = 0; k < n && r == 0; k++) {
+		const uint8_t *key = keys + k * len;
+
+		nft_changes_was(&c->changes, fam, set, key,
+				plane_loaded_find(c->loaded, fam, set, key), NULL);
+		if (i < c->ops->n_frontends)
+			gone_report(c, fam, key);
+		if (c->changes.v.n >= SWEEP_MAX)
+			r = sweep_batch(c, res, err);
+	}
+	free(keys);
+	return r;
+}
+
+int plane_sweep_elements(struct plane_common *c, struct plane_result *res, struct err *err)
+{
+	int r = 0;
+
+	nft_changes_reset(&c->changes);
+	for (size_t i = 0; i < c->ops->n_sweep && r == 0; i++) {
+		for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
+			if (!c->plane.family[fam].is_failed)
+				r = sweep_set(c, fam, i, res, err);
+		if (r == 0 && i + 1 == c->ops->n_leading)
+			r = sweep_batch(c, res, err);
+	}
+	if (r == 0)
+		r = sweep_batch(c, res, err);
+	nft_changes_reset(&c->changes);
+	return r;
+}
+
+size_t plane_unwanted(const struct plane *p)
+{
+	const struct plane_common *c = (const struct plane_common *)p;
+	size_t n = 0;
+
+	for (size_t i = 0; c->loaded != NULL && i < c->ops->n_frontends; i++)
+		for (int fam = 0; fam < IPFAM_N; fam++)
+			n += plane_loaded_undesired_count(c->loaded, fam, c->ops->sweep[i]);
+	return n;
+}
+
+/* --- check --- */
+
+int plane_check(struct plane *p, struct err *err)
+{
+	struct plane_common *c = plane_common_of(p);
+	uint32_t genid;
+	int r;
+
+	nft_watch_begin(&c->watch);
+	r = nft_genid_read(c->query, &genid, err);
+	if (r < 0)
+		return r;
+	/* The kernel raises the generation before it sends notifications, which arrive late. */
+	if (c->is_genid_known && genid == c->genid && c->watch.touched.n == 0) {
+		c->watch.is_awaited = false;
+		return PLANE_CHECK_QUIET;
+	}
+	nft_watch_read(&c->watch);
+	if (nft_watch_is_awaited(&c->watch))
+		return PLANE_CHECK_QUIET;
+	c->n_foreign++;
+	nft_watch_text(&c->watch, p->changed_by);
+	r = c->ops->layouts_check(c, err);
+	if (r < 0)
+		return r;
+	c->genid = genid;
+	c->is_genid_known = true;
+	c->has_env = false;
+	if (r == PLANE_CHECK_CHANGED && c->watch.is_flood)
+		return err_set(err, PLANE_CHECK_LOST, "many elements of our tables were changed");
+	return r;
+}
+
+bool plane_touched(const struct plane *p, const struct plan_rows *rows)
+{
+	return plane_watch_touches(&((const struct plane_common *)p)->watch, rows);
+}

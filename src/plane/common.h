@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ *  plane/common - the nf_tables half of a plane: what both planes do alike with their elements.
+ *
+ *      commit   settle (programmed and desired state) -> transact -> applied, or rejected
+ *      sweep    plane_sweep_elements()
+ *      check    the ruleset's generation, and notifications
+ *
+ *  The programmed state of an element is the acknowledged one (normal operation), comes from the
+ *  copy (loaded phase), or is read (verify, audit). Counts and the copy change only after the
+ *  acknowledgement.
+ *
+ *  Batches do not name the ruleset's generation. Every transaction in the network namespace raises
+ *  it, so a busy process could interrupt an adoption again and again; and a batch that meets a
+ *  foreign change of vipd's sets fails by itself (EEXIST, ENOENT). check() finds other foreign
+ *  changes: it compares the generation with the one after vipd's last transaction.
+ */
+#pragma once
+
+#include "nft/change.h"
+#include "nft/elem.h"
+#include "nft/refs.h"
+#include "nft/watch.h"
+#include "nft/write.h"
+#include "plane/loaded.h"
+#include "plane/plane.h"
+
+struct plane_common;
+
+/* Where the planes differ. */
+struct plane_common_ops {
+	struct nft_table_ref (*table)(const struct plane_common *c, enum ipfam fam);
+	/* Reference counts of a counted set. */
+	struct nft_refs *(*refs)(struct plane_common *c, enum ipfam fam, enum nft_set_id set);
+	/* Addresses of this set stay for a grace period after the last use. NFTSET_END: none. */
+	enum nft_set_id lingering;
+	/*
+	 * Sets that sweep() covers. Elements are removed before those that they lead to: the first
+	 * `n_frontends` sets have frontends as keys; the first `n_leading`, if any, are removed in
+	 * transactions of their own.
+	 */
+	const enum nft_set_id *sweep;
+	size_t n_sweep;
+	size_t n_frontends;
+	size_t n_leading;
+	/* Loaded phase: set the programmed state of all changes from the copy. */
+	void (*settle_loaded)(struct plane_common *c);
+	/* Before a transaction of the sweep, and for each change of it afterwards. May be NULL. */
+	void (*sweep_prepare)(struct plane_common *c);
+	void (*swept)(struct plane_common *c, const struct nft_change *ch);
+	/* Read the layouts again: enum plane_check, or -errno. env() then repairs differences. */
+	int (*layouts_check)(struct plane_common *c, struct err *err);
+	void (*loaded_close)(struct plane_loaded *l);
+};
+
+struct plane_common {
+	struct plane plane; /* first: plane.h */
+	const struct plane_common_ops *ops;
+	struct nl_sock *cmd;
+	struct nl_sock *query;
+	struct nl_sock *watch_nl; /* or NULL */
+	struct nl_batch *batch;
+	struct nft_changes changes;  /* of the transaction under way */
+	struct plane_loaded *loaded; /* loaded phase only */
+	struct nft_watch watch;
+	bool is_written; /* by this process */
+	bool is_genid_known;
+	uint32_t genid; /* after vipd's last transaction */
+	bool has_env;
+	uint64_t env_generation;
+	uint64_t n_foreign; /* foreign changes that check() found */
+};
+
+static inline struct plane_common *plane_common_of(struct plane *p)
+{
+	return container_of(p, struct plane_common, plane);
+}
+
+/* Takes the sockets. */
+void plane_common_open(struct plane_common *c, const struct plane_ops *ops,
+		       const struct plane_common_ops *common_ops, struct nl_sock *cmd,
+		       struct nl_sock *query);
+void plane_common_close(struct plane_common *c);
+/*
+ * Takes a socket for notifications of foreign changes. The caller polls nl_sock_fd(watch) and calls
+ * check() soon after it is readable. Without the socket, check() still finds changes, but not the
+ * process that made them.
+ */
+MUST_USE int plane_watch_with(struct plane *p, struct nl_sock *watch, struct err *err);
+
+/* The loaded phase begins with `loaded` (taken), read at generation `genid`; it ends. */
+void plane_loaded_begin(struct plane_common *c, struct plane_loaded *loaded, uint32_t genid);
+void plane_loaded_end(struct plane_common *c);
+/* Nothing that was read is valid any more. */
+void plane_forget(struct plane_common *c);
+
+/* `n` transactions of vipd were committed. */
+void plane_committed(struct plane_common *c, size_t n);
+/* Add transactions of a layout, which returned `r`. */
+void plane_layout_result(struct plane_common *c, const struct nft_result *lr, int r,
+			 struct plane_result *res);
+
+/* --- a commit --- */
+
+/* -EINVAL, `culprit`: two operations disagree on an element. */
+MUST_USE int plane_conflict_check(const struct plane_common *c, struct svc **culprit,
+				  struct err *err);
+/* Set programmed and desired state of the changes. */
+MUST_USE int plane_settle(struct plane_common *c, enum plane_commit_mode mode, struct err *err);
+/* Set the programmed state of a change from the copy. */
+void plane_settle_copied(const struct plane_common *c, struct nft_change *ch);
+/* Read the programmed state of changes with needs_look. */
+MUST_USE int plane_changes_look(struct plane_common *c, struct err *err);
+/*
+ * Send the changes. Returns as plane_ops.commit; after a rejection res->culprit is the service that
+ * the kernel's answer names.
+ */
+MUST_USE int plane_transact(struct plane_common *c, struct plane_result *res, struct err *err);
+/* After -ESTALE, read the programmed state and send the difference. */
+MUST_USE int plane_transact_verified(struct plane_common *c, struct plane_result *res,
+				     struct err *err);
+/* The transaction was acknowledged: update counts and the copy. */
+void plane_applied(struct plane_common *c);
+/*
+ * The commit failed with `r`. Returns whether the kernel rejected it. Then sweep() keeps elements
+ * of the commit: the last acknowledged state of its services stays.
+ */
+bool plane_rejected(struct plane_common *c, int r, enum plane_commit_mode mode,
+		    const struct plan_op *ops, size_t n, struct plane_result *res);
+
+/* --- plane_ops --- */
+
+/* Remove elements that are not desired. */
+MUST_USE int plane_sweep_elements(struct plane_common *c, struct plane_result *res,
+				  struct err *err);
+size_t plane_unwanted(const struct plane *p);
+MUST_USE int plane_check(struct plane *p, struct err *err);
+bool plane_touched(const struct plane *p, const struct plan_rows *rows);
