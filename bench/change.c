@@ -34,13 +34,12 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "cluster.h"
 #include "nft/decode.h"
 #include "nft/elem.h"
 #include "nft/watch.h"
 #include "nl/batch.h"
 #include "plane/common.h"
-#include "plane/nft/plane_nft.h"
-#include "sync/sync.h"
 
 #define ROUNDS_DEFAULT 2000
 #define MISSING_KEYS 50000
@@ -60,15 +59,6 @@ static const char *const change_names[CHANGE_N] = { "endpoint replace", "endpoin
 						    "endpoint remove", "service add",
 						    "service remove" };
 
-/* One process over the kernel. */
-struct life {
-	struct model m;
-	struct plan p;
-	struct plane *plane;
-	struct sync *s;
-	struct nl_sock *query; /* the plane's */
-};
-
 /* Listener to the notifications of nf_tables meanwhile. */
 enum watch {
 	WATCH_NONE = 0,
@@ -87,93 +77,28 @@ struct cluster {
 	bool is_neighbour; /* only commit, until killed: for measurements of other programs */
 };
 
-static void die(const char *what, const struct err *err)
+static struct slice *slice_of(int i, int n, int shift)
 {
-	(void)fprintf(stderr, "bench/change: %s: %s\n", what, err->text);
-	exit(1);
-}
-
-static const struct name *numbered(const char *prefix, int i)
-{
-	char text[64];
-
-	(void)snprintf(text, sizeof(text), "%s%d", prefix, i);
-	return name_get_str(text);
-}
-
-static struct ip_addr v4(uint8_t a, uint32_t low)
-{
-	uint8_t bytes[4] = { a, (uint8_t)(low >> 16), (uint8_t)(low >> 8), (uint8_t)low };
-
-	return ip_addr_from_bytes(AF_INET, bytes);
-}
-
-static struct service *make_service(int i)
-{
-	struct service *s = service_open();
-
-	s->ns = name_get_str("bench");
-	s->name = numbered("service-", i);
-	s->type = SERVICE_TYPE_CLUSTERIP;
-	s->created_s = 1000 + i;
-	s->cluster_ip[IPFAM_V4] = v4(96, (uint32_t)i + 1);
-	*vec_push(&s->ports) = (struct service_port){ .name = name_get_str("http"),
-						      .proto = L4PROTO_TCP,
-						      .port = 80 };
-	return s;
-}
-
-/* Endpoint k of service i; `shift` gives other addresses. */
-static struct slice *make_slice(int i, int n, int shift)
-{
-	struct slice *sl = slice_open();
-
-	sl->ns = name_get_str("bench");
-	sl->name = numbered("service-", i);
-	sl->service = name_ref(sl->name);
-	sl->fam = IPFAM_V4;
-	*vec_push(&sl->ports) = (struct slice_port){ .name = name_get_str("http"),
-						     .proto = L4PROTO_TCP,
-						     .port = 8080 };
-	for (int k = 0; k < n; k++)
-		*vec_push(&sl->endpoints) = (struct slice_endpoint){
-			.addr = v4((uint8_t)(k == 0 ? 10 + shift : 10), (uint32_t)(i * 8 + k)),
-			.flags = ENDPOINT_READY | ENDPOINT_SERVING,
-			.node = numbered("node-", (i + k) % 100),
-		};
-	return sl;
+	return make_slice(i, 1, i * 8, 0, n, shift);
 }
 
 static void life_begin(struct life *l, const struct cluster *c)
 {
 	static const struct sync_config config;
-	struct ip_addr addr = v4(192, 1);
-	struct nl_sock *cmd = NULL;
-	struct nl_sock *query = NULL;
 	struct nl_sock *watch = NULL;
 	struct err err;
 
-	*l = (struct life){ 0 };
-	model_init(&l->m);
-	l->m.config.node_name = name_get_str("node-1");
-	model_configured(&l->m);
-	model_put_host_addrs(&l->m, &addr, 1, 1);
-	if (nl_sock_open(&cmd, NETLINK_NETFILTER, &err) < 0 ||
-	    nl_sock_open(&query, NETLINK_NETFILTER, &err) < 0)
-		die("netlink", &err);
-	nft_plane_open(&l->plane, cmd, query);
-	l->query = query;
+	life_open(l);
 	nft_plane_count(l->plane, c->counting);
 	if (c->watch != WATCH_NONE && (nl_sock_open(&watch, NETLINK_NETFILTER, &err) < 0 ||
 				       plane_watch_with(l->plane, watch, &err) < 0))
-		die("notifications", &err);
+		die("notifications", err.text);
 	if (c->watch == WATCH_ALWAYS)
-		nl_sock_mute(cmd, NULL, 0);
-	plan_init(&l->p, &l->m, &l->plane->ops->traits);
+		nl_sock_mute(l->cmd, NULL, 0);
 	sync_open(&l->s, &l->m, &l->p, l->plane, &config);
 	for (int i = 0; i < c->services; i++) {
-		model_put_service(&l->m, make_service(i), 1);
-		model_put_slice(&l->m, make_slice(i, c->endpoints, 0), 1);
+		model_put_service(&l->m, make_service(i, 1), 1);
+		model_put_slice(&l->m, slice_of(i, c->endpoints, 0), 1);
 	}
 }
 
@@ -186,7 +111,7 @@ static void neighbour_run(int commits_per_s)
 	uint64_t begin = now_ns();
 
 	if (nl_sock_open(&nl, NETLINK_NETFILTER, &err) < 0)
-		die("netlink", &err);
+		die("netlink", err.text);
 	nl_batch_open(&batch, nl, 0);
 	for (uint64_t i = 0;; i++) {
 		uint16_t msg = i % 2 == 0 ? NFT_MSG_NEWTABLE : NFT_MSG_DELTABLE;
@@ -197,7 +122,7 @@ static void neighbour_run(int commits_per_s)
 
 		mnl_attr_put_strz(h, NFTA_TABLE_NAME, "neighbour");
 		if (nl_batch_commit(batch, &err) < 0)
-			die("neighbour", &err);
+			die("neighbour", err.text);
 		nl_batch_reset(batch, 0);
 		while (now_ns() < due)
 			(void)usleep(100);
@@ -221,14 +146,6 @@ static void neighbour_end(pid_t pid)
 	(void)waitpid(pid, NULL, 0);
 }
 
-static void life_end(struct life *l)
-{
-	sync_close(l->s);
-	plan_fini(&l->p);
-	l->plane->ops->close(l->plane);
-	model_fini(&l->m);
-}
-
 /* From the start of the sync to the last acknowledgement. A load that fails is retried. */
 static double life_start(struct life *l)
 {
@@ -243,7 +160,7 @@ static double life_start(struct life *l)
 	}
 	if (sync_state_get(l->s) != SYNC_RUNNING) {
 		memcpy(err.text, sync_stats_get(l->s)->last_error, sizeof(err.text));
-		die("first sync", &err);
+		die("first sync", err.text);
 	}
 	return (double)(now_ns() - begin) / 1e6;
 }
@@ -269,7 +186,7 @@ static uint64_t timed_settle(struct life *l, uint64_t begin)
 		struct err err = { 0 };
 
 		memcpy(err.text, sync_stats_get(l->s)->last_error, sizeof(err.text));
-		die("a change was not programmed", &err);
+		die("a change was not programmed", err.text);
 	}
 	return now_ns() - begin;
 }
@@ -284,8 +201,8 @@ static uint64_t timed_slice(struct life *l, struct slice *sl)
 
 static uint64_t timed_service_add(struct life *l, int i, int endpoints)
 {
-	struct service *s = make_service(i);
-	struct slice *sl = make_slice(i, endpoints, 0);
+	struct service *s = make_service(i, 1);
+	struct slice *sl = slice_of(i, endpoints, 0);
 	uint64_t begin = now_ns();
 
 	model_put_service(&l->m, s, begin);
@@ -308,14 +225,6 @@ static uint64_t timed_service_remove(struct life *l, int i)
 	return took;
 }
 
-static int u64_cmp(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a;
-	uint64_t y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* All kinds of change in turn, so that drift of the machine meets them alike. */
 static void measure_changes(struct life *l, const struct cluster *c, uint64_t *took[CHANGE_N])
 {
@@ -323,10 +232,10 @@ static void measure_changes(struct life *l, const struct cluster *c, uint64_t *t
 		int i = (int)((uint32_t)r * 2654435761U % (uint32_t)c->services);
 		int n = c->endpoints;
 
-		took[CHANGE_REPLACE][r] = timed_slice(l, make_slice(i, n, 1));
-		took[CHANGE_ADD][r] = timed_slice(l, make_slice(i, n + 1, 1));
-		took[CHANGE_REMOVE][r] = timed_slice(l, make_slice(i, n, 1));
-		timed_slice(l, make_slice(i, n, 0));
+		took[CHANGE_REPLACE][r] = timed_slice(l, slice_of(i, n, 1));
+		took[CHANGE_ADD][r] = timed_slice(l, slice_of(i, n + 1, 1));
+		took[CHANGE_REMOVE][r] = timed_slice(l, slice_of(i, n, 1));
+		timed_slice(l, slice_of(i, n, 0));
 		took[CHANGE_SERVICE_ADD][r] = timed_service_add(l, c->services, n);
 		took[CHANGE_SERVICE_REMOVE][r] = timed_service_remove(l, c->services);
 	}
@@ -387,7 +296,7 @@ static uint32_t genid(void)
 	uint32_t id = 0;
 
 	if (nl_sock_open(&nl, NETLINK_NETFILTER, &err) < 0 || nft_genid_read(nl, &id, &err) < 0)
-		die("generation", &err);
+		die("generation", err.text);
 	nl_sock_close(nl);
 	return id;
 }
@@ -400,7 +309,7 @@ static void sets_flush(void)
 	struct err err = { 0 };
 
 	if (nl_sock_open(&nl, NETLINK_NETFILTER, &err) < 0)
-		die("netlink", &err);
+		die("netlink", err.text);
 	nl_batch_open(&batch, nl, 0);
 	for (enum nft_set_id set = 0; set <= NFTSET_FW_RANGES; set++) {
 		struct nlmsghdr *h =
@@ -411,7 +320,7 @@ static void sets_flush(void)
 		mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_SET, nft_set_desc(set, IPFAM_V4)->name);
 	}
 	if (nl_batch_commit(batch, &err) < 0)
-		die("flush of sets", &err);
+		die("flush of sets", err.text);
 	nl_batch_close(batch);
 	nl_sock_close(nl);
 }
@@ -434,11 +343,11 @@ static void measure_missing(void)
 		memcpy(keys + i * len, key, len);
 	}
 	if (nl_sock_open(&nl, NETLINK_NETFILTER, &err) < 0)
-		die("netlink", &err);
+		die("netlink", err.text);
 	cpu_ms = system_ms();
 	if (nft_elems_get(nl, &table, NFTSET_ENDPOINTS, keys, MISSING_KEYS, NULL, found,
 			  NFT_GET_ALL, &err) < 0)
-		die("missing keys", &err);
+		die("missing keys", err.text);
 	printf("  50,000 missing keys %8.1f ms   kernel CPU, %llu requests, %llu answers\n",
 	       system_ms() - cpu_ms, (unsigned long long)nl_sock_stats(nl)->n_sends,
 	       (unsigned long long)nl_sock_stats(nl)->n_recvs);

@@ -24,8 +24,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "plane/nft/plane_nft.h"
-#include "sync/sync.h"
+#include "cluster.h"
 
 #define SLICE_MAX 1000 /* endpoints, as the API */
 #define ROLLING_SLICE 100
@@ -38,79 +37,16 @@ struct cluster {
 	uint64_t min_period_ns;
 };
 
-struct life {
-	struct model m;
-	struct plan p;
-	struct plane *plane;
-	struct sync *s;
-};
-
-static void die(const char *what, const char *why)
+static struct slice *slice_of(const struct cluster *c, int i, int from, int n, int shift)
 {
-	(void)fprintf(stderr, "bench/steps: %s: %s\n", what, why);
-	exit(1);
-}
-
-static const struct name *numbered(const char *prefix, int i)
-{
-	char text[64];
-
-	(void)snprintf(text, sizeof(text), "%s%d", prefix, i);
-	return name_get_str(text);
-}
-
-static struct ip_addr v4(uint8_t a, uint32_t low)
-{
-	uint8_t bytes[4] = { a, (uint8_t)(low >> 16), (uint8_t)(low >> 8), (uint8_t)low };
-
-	return ip_addr_from_bytes(AF_INET, bytes);
-}
-
-static struct service *make_service(const struct cluster *c, int i)
-{
-	struct service *s = service_open();
-
-	s->ns = name_get_str("bench");
-	s->name = numbered("service-", i);
-	s->type = SERVICE_TYPE_CLUSTERIP;
-	s->created_s = 1000 + i;
-	s->cluster_ip[IPFAM_V4] = v4(96, (uint32_t)i + 1);
-	for (int k = 0; k < c->ports; k++)
-		*vec_push(&s->ports) = (struct service_port){ .name = numbered("port-", k),
-							      .proto = L4PROTO_TCP,
-							      .port = (uint16_t)(80 + k) };
-	return s;
-}
-
-/* Endpoints [from, from + n) of service i; the first one is at another address if `shift`. */
-static struct slice *make_slice(const struct cluster *c, int i, int from, int n, int shift)
-{
-	struct slice *sl = slice_open();
-	char text[64];
-
-	(void)snprintf(text, sizeof(text), "service-%d-%06d", i, from);
-	sl->ns = name_get_str("bench");
-	sl->name = name_get_str(text);
-	sl->service = numbered("service-", i);
-	sl->fam = IPFAM_V4;
-	for (int k = 0; k < c->ports; k++)
-		*vec_push(&sl->ports) = (struct slice_port){ .name = numbered("port-", k),
-							     .proto = L4PROTO_TCP,
-							     .port = (uint16_t)(8000 + k) };
-	for (int k = from; k < from + n; k++)
-		*vec_push(&sl->endpoints) = (struct slice_endpoint){
-			.addr = v4((uint8_t)(k == from ? 10 + shift : 10),
-				   (uint32_t)(i * c->endpoints + k)),
-			.flags = ENDPOINT_READY | ENDPOINT_SERVING,
-		};
-	return sl;
+	return make_slice(i, c->ports, i * c->endpoints, from, n, shift);
 }
 
 static void put_slices(struct life *l, const struct cluster *c, int i, int shift)
 {
 	for (int from = 0; from < c->endpoints; from += SLICE_MAX)
 		model_put_slice(&l->m,
-				make_slice(c, i, from, MIN(c->endpoints - from, SLICE_MAX), shift),
+				slice_of(c, i, from, MIN(c->endpoints - from, SLICE_MAX), shift),
 				now_ns());
 }
 
@@ -118,34 +54,13 @@ static void life_begin(struct life *l, const struct cluster *c)
 {
 	const struct sync_config config = { .min_period_ns = c->min_period_ns,
 					    .check_period_ns = 80 * NSEC_PER_MSEC };
-	struct ip_addr addr = v4(192, 1);
-	struct nl_sock *cmd = NULL;
-	struct nl_sock *query = NULL;
-	struct err err;
 
-	*l = (struct life){ 0 };
-	model_init(&l->m);
-	l->m.config.node_name = name_get_str("node-1");
-	model_configured(&l->m);
-	model_put_host_addrs(&l->m, &addr, 1, 1);
-	if (nl_sock_open(&cmd, NETLINK_NETFILTER, &err) < 0 ||
-	    nl_sock_open(&query, NETLINK_NETFILTER, &err) < 0)
-		die("netlink", err.text);
-	nft_plane_open(&l->plane, cmd, query);
-	plan_init(&l->p, &l->m, &l->plane->ops->traits);
+	life_open(l);
 	sync_open(&l->s, &l->m, &l->p, l->plane, &config);
 	for (int i = 0; i < c->services; i++) {
-		model_put_service(&l->m, make_service(c, i), 1);
+		model_put_service(&l->m, make_service(i, c->ports), 1);
 		put_slices(l, c, i, 0);
 	}
-}
-
-static void life_end(struct life *l)
-{
-	sync_close(l->s);
-	plan_fini(&l->p);
-	l->plane->ops->close(l->plane);
-	model_fini(&l->m);
 }
 
 static uint64_t cpu_ns(void)
@@ -211,9 +126,9 @@ static void measure_large(const struct cluster *c)
 	life_begin(&l, c);
 	sync_sources_ready(l.s);
 	run(&l, "first sync", 1);
-	model_put_slice(&l.m, make_slice(c, 0, 0, MIN(c->endpoints, SLICE_MAX), 1), now_ns());
+	model_put_slice(&l.m, slice_of(c, 0, 0, MIN(c->endpoints, SLICE_MAX), 1), now_ns());
 	run(&l, "endpoint replaced", 1);
-	model_put_slice(&l.m, make_slice(c, 0, 0, MIN(c->endpoints, SLICE_MAX), 0), now_ns());
+	model_put_slice(&l.m, slice_of(c, 0, 0, MIN(c->endpoints, SLICE_MAX), 0), now_ns());
 	run(&l, "and back", 1);
 	life_end(&l);
 	life_begin(&l, c);
@@ -224,14 +139,6 @@ static void measure_large(const struct cluster *c)
 	life_end(&l);
 	name_unref(ns);
 	name_unref(name);
-}
-
-static int u64_cmp(const void *a, const void *b)
-{
-	const uint64_t *x = a;
-	const uint64_t *y = b;
-
-	return *x < *y ? -1 : *x > *y;
 }
 
 /* One endpoint of each slice in turn, as a rolling update does it. */
@@ -245,14 +152,14 @@ static void measure_rolling(const struct cluster *c)
 	life_begin(&l, c);
 	for (int from = 0; from < c->endpoints; from += SLICE_MAX) {
 		const struct name *ns = name_get_str("bench");
-		struct slice *sl = make_slice(c, 0, from, SLICE_MAX, 0);
+		struct slice *sl = slice_of(c, 0, from, SLICE_MAX, 0);
 
 		(void)model_del_slice(&l.m, ns, sl->name, now_ns());
 		name_unref(ns);
 		slice_close(sl);
 	}
 	for (int from = 0; from < c->endpoints; from += ROLLING_SLICE)
-		model_put_slice(&l.m, make_slice(c, 0, from, ROLLING_SLICE, 0), now_ns());
+		model_put_slice(&l.m, slice_of(c, 0, from, ROLLING_SLICE, 0), now_ns());
 	sync_sources_ready(l.s);
 	run(&l, "first sync", 1);
 	for (int i = 0; i < ROLLING_CHANGES; i++) {
@@ -260,8 +167,8 @@ static void measure_rolling(const struct cluster *c)
 		uint64_t begin = cpu_ns();
 
 		model_put_slice(&l.m,
-				make_slice(c, 0, slice * ROLLING_SLICE, ROLLING_SLICE,
-					   1 + i * ROLLING_SLICE / c->endpoints),
+				slice_of(c, 0, slice * ROLLING_SLICE, ROLLING_SLICE,
+					 1 + i * ROLLING_SLICE / c->endpoints),
 				now_ns());
 		while (!list_is_empty(&l.m.dirty)) {
 			uint64_t cpu = cpu_ns();

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* bench/cluster - services, slices and a process over the kernel, for bench/change and bench/steps.
+ */
+#ifndef BENCH_CLUSTER_H
+#define BENCH_CLUSTER_H
+
+#include "plane/nft/plane_nft.h"
+#include "sync/sync.h"
+
+/* One process over the kernel. The caller opens `s`. */
+struct life {
+	struct model m;
+	struct plan p;
+	struct plane *plane;
+	struct sync *s;
+	struct nl_sock *cmd; /* cmd and query: the plane's */
+	struct nl_sock *query;
+};
+
+/* Print and exit. */
+void die(const char *what, const char *why) __attribute__((noreturn));
+
+const struct name *numbered(const char *prefix, int i);
+
+/* Service i: ports from 80 on. */
+struct service *make_service(int i, int n_ports);
+
+/*
+ * Endpoints [from, from + n) of service i; the address of endpoint k is 10.0.0.0 + base + k. The
+ * first one is at another address if `shift`. The first slice has the service's name.
+ */
+struct slice *make_slice(int i, int n_ports, int base, int from, int n, int shift);
+
+/* A model of this node without services, a plan and a plane. */
+void life_open(struct life *l);
+void life_end(struct life *l);
+
+int u64_cmp(const void *a, const void *b);
+
+#endif
