@@ -5,16 +5,14 @@ import json
 import os
 import re
 import subprocess
-import sys
 
 import pytest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "net"), os.path.join(ROOT, "tests", "resolver")]
 
-import lab as L  # noqa: E402
-import sandbox  # noqa: E402
+import lab as L
+import sandbox
 
 PYTHON = "/usr/bin/python3"
 # /run is private, other folders are not: tests have their control sockets in /tmp.
@@ -22,17 +20,6 @@ POD = [["CapabilityBoundingSet", "CAP_NET_ADMIN"], ["NoNewPrivileges", "yes"],
        ["ProtectKernelTunables", "yes"], ["RuntimeDirectory", "vipd"]]
 # From a process of the node and from a pod, to a cluster IP and a node port; a pod to itself.
 PATHS = "(cluster_policy or hairpin) and tcp and v4"
-
-
-@pytest.fixture
-def node():
-    ns = L.Ns("%s%d-pod" % (L.PREFIX, os.getpid()))
-    try:
-        ns.run("ip", "link", "set", "lo", "up")
-        ns.run("ip", "addr", "add", "198.51.100.1/32", "dev", "lo")
-        yield ns
-    finally:
-        ns.close()
 
 
 def confined(*argv):
@@ -52,15 +39,15 @@ def readiness(ns):
 
 
 @pytest.mark.parametrize("is_prepared", (False, True), ids=("alone", "after-init"))
-def test_ready(node, tmp_path, is_prepared):
+def test_ready(netns, tmp_path, is_prepared):
     """Without the init container the plane lacks required sysctls: not ready, with the reason."""
     folder = str(tmp_path)
     if is_prepared:
-        node.run(L.program("vipd"), "--init-only", *flags(folder))
-        assert node.run("sysctl", "-n", "net.ipv4.vs.conntrack").strip() == "1"
+        netns.run(L.program("vipd"), "--init-only", *flags(folder))
+        assert netns.run("sysctl", "-n", "net.ipv4.vs.conntrack").strip() == "1"
     with open(os.path.join(folder, "log"), "wb") as log:
-        proc = node.popen(*confined(L.program("vipd"), *flags(folder)),
-                          stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        proc = netns.popen(*confined(L.program("vipd"), *flags(folder)),
+                           stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def log_text():
         with open(os.path.join(folder, "log"), encoding="utf-8") as f:
@@ -73,10 +60,10 @@ def test_ready(node, tmp_path, is_prepared):
     try:
         L.eventually(lambda: status().get("state") == "running", 30, log_text)
         if is_prepared:
-            L.eventually(lambda: readiness(node) == 200, 10, log_text)
+            L.eventually(lambda: readiness(netns) == 200, 10, log_text)
             assert "net.ipv4.vs" not in log_text()
             return
-        assert readiness(node) == 503, log_text()
+        assert readiness(netns) == 503, log_text()
         assert "net.ipv4.vs.conntrack is 0, must be 1" in json.dumps(status())
         assert len(re.findall(r"net\.ipv4\.vs\.conntrack.*not ready", log_text())) == 1
     finally:

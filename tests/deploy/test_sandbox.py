@@ -9,21 +9,18 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 
 import pytest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [HERE, os.path.join(ROOT, "tests"), os.path.join(ROOT, "tests", "net"),
-                os.path.join(ROOT, "tests", "resolver")]
 
-import ctnetlink  # noqa: E402
-import lab as L  # noqa: E402
-import sandbox  # noqa: E402
-from apiserver.client import Server  # noqa: E402
-from objects import entry, port, service, slice_, slice_port  # noqa: E402
+import ctnetlink
+import lab as L
+import sandbox
+from apiserver.client import Server
+from objects import entry, port, service, slice_, slice_port
 
 UNIT = os.path.join(L.build_dir(), "deploy", "vipd.service")
 EXPOSURE_MAX = 2.4
@@ -39,17 +36,6 @@ needs_systemd = pytest.mark.skipif(not shutil.which("systemd-analyze"),
                                    reason="systemd is not installed")
 pytestmark = [needs_systemd, needs_seccomp,
               pytest.mark.skipif(os.geteuid() != 0, reason="private namespaces need root")]
-
-
-@pytest.fixture
-def netns():
-    ns = L.Ns("%s%d-unit" % (L.PREFIX, os.getpid()))
-    try:
-        ns.run("ip", "link", "set", "lo", "up")
-        ns.run("ip", "addr", "add", "198.51.100.1/32", "dev", "lo")
-        yield ns
-    finally:
-        ns.close()
 
 
 @pytest.fixture
