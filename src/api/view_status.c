@@ -341,12 +341,12 @@ static void problem_sweep(struct jsonw *w, const struct sync *sync,
 			  const struct serve_source_info *source)
 {
 	struct str text = { 0 };
-	size_t kept;
 
-	if (!sync_is_sweep_pending(sync, &kept))
+	if (!sync_is_sweep_pending(sync))
 		return;
 	str_printf(&text, "sweep pending: %s; frontends kept: %zu",
-		   source->unknown != NULL ? source->unknown : "the source is read again", kept);
+		   source->unknown != NULL ? source->unknown : "the source is read again",
+		   sync_sweep_kept(sync));
 	problem(w, "source", text.text);
 	str_fini(&text);
 }

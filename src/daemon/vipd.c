@@ -201,10 +201,9 @@ static void on_retire(evutil_socket_t fd, short what, void *arg)
 static void sweep_log(struct vipd *v)
 {
 	struct str why = { 0 };
-	size_t kept;
 
 	if (sync_state_get(v->sync) != SYNC_RUNNING ||
-	    sync_is_sweep_pending(v->sync, &kept) == v->is_sweep_logged)
+	    sync_is_sweep_pending(v->sync) == v->is_sweep_logged)
 		return;
 	v->is_sweep_logged = !v->is_sweep_logged;
 	if (!v->is_sweep_logged) {
@@ -212,7 +211,8 @@ static void sweep_log(struct vipd *v)
 		return;
 	}
 	(void)source_is_complete(v->source, &why);
-	log_warn(LOG_AREA_SYNC, "sweep pending: %s; frontends kept: %zu", str_text(&why), kept);
+	log_warn(LOG_AREA_SYNC, "sweep pending: %s; frontends kept: %zu", str_text(&why),
+		 sync_sweep_kept(v->sync));
 	str_fini(&why);
 }
 

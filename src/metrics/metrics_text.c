@@ -172,7 +172,6 @@ static void state_lines(const struct metrics *m, struct str *out, size_t n_dirty
 	const struct serve_context *ctx = m->config.ctx;
 	const struct model_stats *st = &ctx->model->stats;
 	uint64_t pending_since = sync_pending_since(ctx->sync);
-	size_t orphaned;
 
 	one(out, "vipd_services", "gauge", "Service objects received", st->services);
 	one(out, "vipd_endpoint_slices", "gauge", "EndpointSlice objects received", st->slices);
@@ -196,10 +195,9 @@ static void state_lines(const struct metrics *m, struct str *out, size_t n_dirty
 		    "Age of the oldest pending change; rejected services count only if they are "
 		    "half of all",
 		    pending_since != 0 && now > pending_since ? now - pending_since : 0);
-	(void)sync_is_sweep_pending(ctx->sync, &orphaned);
 	one(out, "vipd_orphaned_frontends", "gauge",
 	    "Frontends without an object, kept in the kernel until all sources are synced",
-	    orphaned);
+	    sync_sweep_kept(ctx->sync));
 	both(out, "vipd_family_up", "gauge",
 	     "1 if the address family is programmed, 0 after a failure of the family",
 	     !plane_family_has_failed(ctx->plane, IPFAM_V4),

@@ -285,14 +285,14 @@ bool nft_watch_touches_addr(const struct nft_watch *w, enum ipfam fam, const uin
 {
 	struct touched t = touched_addr(fam, addr);
 
-	return w->touched.n > 0 && nft_keymap_find(&w->touched, &t) != NULL;
+	return nft_keymap_find(&w->touched, &t) != NULL;
 }
 
 bool nft_watch_touches_pool(const struct nft_watch *w, enum ipfam fam, uint32_t pool_id)
 {
 	struct touched t = touched_pool(fam, pool_id);
 
-	return w->touched.n > 0 && nft_keymap_find(&w->touched, &t) != NULL;
+	return nft_keymap_find(&w->touched, &t) != NULL;
 }
 
 void nft_watch_load_begin(struct nft_watch *w)

@@ -66,7 +66,7 @@ bool nft_watch_is_awaited(struct nft_watch *w);
  */
 void nft_watch_load_begin(struct nft_watch *w);
 MUST_USE int nft_watch_load_end(struct nft_watch *w, struct err *err);
-/* "nft (pid 4711)", "nft (pid 4711) and others", or "somebody" when nobody was heard. */
+/* "nft (pid 4711)", "nft (pid 4711) and others", or "another process" without a notification. */
 void nft_watch_text(const struct nft_watch *w, char buf[static NFT_WATCH_TEXT_MAX]);
 /* Did an element with this address (network order), or of this pool, change? */
 bool nft_watch_touches_addr(const struct nft_watch *w, enum ipfam fam, const uint8_t *addr);

@@ -206,6 +206,8 @@ int plane_changes_send(const struct nft_changes *c, struct nl_batch **batch, str
 
 bool plane_watch_touches(const struct nft_watch *w, const struct plan_rows *rows)
 {
+	if (w->touched.n == 0 || rows == NULL)
+		return w->touched.n > 0;
 	vec_for_each (f, &rows->frontends)
 		if (nft_watch_touches_addr(w, ip_fam(&f->addr), f->addr.bytes))
 			return true;

@@ -175,8 +175,8 @@ struct plane_ops {
 	 */
 	int (*check)(struct plane *p, struct err *err);
 	/*
-	 * After PLANE_CHECK_CHANGED, until the next check: may the change concern these rows? Such
-	 * rows are audited first. May be NULL.
+	 * After PLANE_CHECK_CHANGED, until the next check: may the change concern these rows
+	 * (NULL: any rows)? Such rows are audited first. May be NULL.
 	 */
 	bool (*touched)(const struct plane *p, const struct plan_rows *rows);
 	/*

@@ -2,7 +2,7 @@
 /*
  * sync/large - program a service that is too large for one transaction.
  *
- *     BUILD -> (RECALL) -> PIECES -> an ordinary transaction with the rest
+ *     BUILD -> (ADOPT) -> PIECES -> an ordinary transaction with the rest
  *
  * One large service at a time; its steps of bounded work alternate with transactions of
  * other services. It stays in the dirty queue until its last piece. svc->rows is what is
@@ -15,7 +15,7 @@
 #include <errno.h>
 
 #define PIECE_OPS_DEFAULT 1500 /* about 10 ms */
-#define STEP_ENDPOINTS 20000   /* endpoints of a step of BUILD or RECALL: about 6 ms */
+#define STEP_ENDPOINTS 20000   /* endpoints of a step of BUILD or ADOPT: about 6 ms */
 
 bool sync_is_large(const struct sync *s, const struct svc *svc)
 {

@@ -17,6 +17,7 @@ struct sync_item {
 	size_t ops_begin;
 	size_t ops_end;
 	bool is_glued; /* in one group with the previous item */
+	bool is_whole; /* `rows` are the desired state of the current model */
 	bool is_settled;
 };
 
@@ -60,10 +61,10 @@ struct sync {
 		uint64_t writes;
 		char who[sizeof(((struct plane *)0)->changed_by)];
 	} incident;
-	/* Services at the head of model.all that the foreign change may concern: verified first. */
+	/* Services that the foreign change may concern: verified before all others. */
 	struct {
 		bool is_due; /* there was a foreign change, and `incident` is not yet logged */
-		size_t left;
+		size_t left; /* services that are not yet searched */
 		uint64_t next_ns;
 	} touched;
 	uint32_t load_no;
@@ -136,6 +137,8 @@ MUST_USE int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows 
 			      struct err *err);
 /* While the sweep is on hold: drop frontends whose endpoints no source has delivered yet. */
 void sync_rows_explain(struct sync *s, struct plan_rows *rows);
+/* Measure of the work that rows cause; `rows` may be NULL. */
+size_t sync_rows_weight(const struct plan_rows *rows);
 
 /* --- large.c --- */
 

@@ -32,6 +32,7 @@
 #define AUDIT_SERVICES 32
 #define AUDIT_OPS 64
 #define AUDIT_PART_OPS 1000 /* of a service that has more: below 10 ms */
+#define AUDIT_WORK 10000    /* rows searched for touched ones: below 10 ms */
 #define AUDIT_REST 4
 #define AUDIT_REST_INCIDENT 1
 /*
@@ -279,26 +280,14 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 
 /* --- foreign changes --- */
 
-/* Move the services that the foreign change may concern to the head of model.all. */
-static void touched_first(struct sync *s)
+/* Verify the services that the foreign change may concern before all others. */
+static void touched_begin(struct sync *s)
 {
-	struct list *all = &s->model->all;
-	struct list *next;
+	const struct plane_ops *ops = s->plane->ops;
+	bool is_any = ops->touched != NULL && ops->touched(s->plane, NULL);
 
 	s->touched.is_due = true;
-	s->touched.left = 0;
-	if (s->plane->ops->touched == NULL)
-		return;
-	for (struct list *l = all->next; l != all; l = next) {
-		struct svc *svc = list_entry(l, struct svc, all);
-
-		next = l->next;
-		if (svc->rows == NULL || !s->plane->ops->touched(s->plane, svc->rows))
-			continue;
-		list_del(l);
-		list_add_after(all, l);
-		s->touched.left++;
-	}
+	s->touched.left = is_any ? s->model->services.count : 0;
 }
 
 static int look(struct sync *s, uint64_t now)
@@ -314,7 +303,7 @@ static int look(struct sync *s, uint64_t now)
 		s->is_load_wanted |= s->is_sweep_pending; /* the plane's copy is out of date */
 		s->audit.is_wanted = true;
 		incident_begin(s);
-		touched_first(s);
+		touched_begin(s);
 		log_debug(LOG_AREA_SYNC, "ruleset changed by %s: comparing", s->plane->changed_by);
 	} else if (r == PLANE_CHECK_LOST) {
 		s->is_load_wanted = true;
@@ -413,29 +402,42 @@ static bool audit_part(struct sync *s, struct svc *svc)
 	return s->audit.part == 0;
 }
 
-/* Collect the rows of the next services as additions. */
+/* Is the service audited? Adds the work of this decision to `work`. */
+static bool is_audited(const struct sync *s, const struct svc *svc, bool is_touched_only,
+		       size_t *work)
+{
+	++*work;
+	if (svc->rows == NULL || !sync_is_adopted(s, svc))
+		return false;
+	if (!is_touched_only)
+		return true;
+	*work += sync_rows_weight(svc->rows);
+	return s->plane->ops->touched(s->plane, svc->rows);
+}
+
+/* Collect the rows of the next services as additions; of `touched.left`, the touched ones. */
 static void audit_collect(struct sync *s, size_t *left)
 {
 	struct list *all = &s->model->all;
+	size_t work = 0;
+	int n = 0;
 
 	vec_clear(&s->ops.ops);
 	*left = MIN(*left, s->model->services.count); /* removed ones: visit none twice */
-	for (int i = 0; i < AUDIT_SERVICES; i++) {
+	while (*left > 0 && n < AUDIT_SERVICES && s->ops.ops.n < AUDIT_OPS && work < AUDIT_WORK) {
 		struct svc *svc = list_entry(all->next, struct svc, all);
+		bool is_in = is_audited(s, svc, left == &s->touched.left, &work);
 
-		bool is_audited = svc->rows != NULL && sync_is_adopted(s, svc);
-
-		if (*left == 0 || s->ops.ops.n >= AUDIT_OPS)
-			break;
-		if (is_audited && s->plan->traits->has_parts && plan_size(svc) > AUDIT_PART_OPS) {
+		n += is_in;
+		if (is_in && s->plan->traits->has_parts && plan_size(svc) > AUDIT_PART_OPS) {
 			if (!audit_part(s, svc))
 				break;
-			is_audited = false;
+			is_in = false;
 		}
 		list_del(&svc->all);
 		list_add_tail(all, &svc->all);
 		--*left;
-		if (is_audited)
+		if (is_in)
 			plan_diff(&s->ops, svc, NULL, svc->rows);
 	}
 	plan_ops_leave_out(s->plan, &s->ops, 0);
@@ -528,7 +530,8 @@ static uint64_t step_idle(struct sync *s, uint64_t now, uint64_t next)
 {
 	const struct plane_ops *ops = s->plane->ops;
 
-	if (s->config.check_period_ns != 0) {
+	/* A check discards what the previous one found touched: not before that is verified. */
+	if (s->config.check_period_ns != 0 && !s->touched.is_due) {
 		if (now >= s->next_check_ns && look(s, now) > 0)
 			return SYNC_NOW;
 		next = MIN(next, s->next_check_ns);
@@ -679,10 +682,14 @@ void sync_sweep_release(struct sync *s)
 	s->is_load_wanted |= s->is_sweep_pending;
 }
 
-bool sync_is_sweep_pending(const struct sync *s, size_t *kept)
+bool sync_is_sweep_pending(const struct sync *s)
 {
-	*kept = s->is_sweep_pending ? s->plane->ops->unwanted(s->plane) : 0;
 	return s->is_sweep_pending;
+}
+
+size_t sync_sweep_kept(const struct sync *s)
+{
+	return s->is_sweep_pending ? s->plane->ops->unwanted(s->plane) : 0;
 }
 
 void sync_open(struct sync **ret, struct model *m, struct plan *p, struct plane *plane,

@@ -127,8 +127,10 @@ void sync_sources_ready(struct sync *s);
 void sync_sweep_hold(struct sync *s);
 /* The sources have read all objects: load, compare and sweep. */
 void sync_sweep_release(struct sync *s);
-/* Did an adoption end without its sweep? `kept`: number of frontends the sweep would remove. */
-bool sync_is_sweep_pending(const struct sync *s, size_t *kept);
+/* Did an adoption end without its sweep? */
+bool sync_is_sweep_pending(const struct sync *s);
+/* Number of frontends that the pending sweep would remove; searches all frontends. */
+size_t sync_sweep_kept(const struct sync *s);
 /*
  * Do at most one transaction. Returns when to call again: SYNC_NOW (work is left),
  * a now_ns() time, or SYNC_NEVER (not before the next change).

@@ -82,8 +82,10 @@ static void item_accept(struct sync *s, struct sync_item *it)
 	conflicts_log(it->svc, it->svc->rows, it->rows);
 	host_cluster_ip_log(s, it->svc, it->svc->rows, it->rows);
 	if (s->config.accepted != NULL)
-		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows, true);
-	it->svc->trigger_ns = 0; /* measured, even if the service is dirty again */
+		s->config.accepted(s->config.accepted_arg, it->svc, it->svc->rows, it->rows,
+				   it->is_whole);
+	if (it->is_whole)
+		it->svc->trigger_ns = 0; /* measured, even if the service is dirty again */
 	plan_rows_accept(s->plan, it->svc, TAKE(it->rows));
 	it->svc->adopted_load = s->load_no;
 	sync_failure_clear(s, it->svc);
@@ -117,17 +119,18 @@ static struct sync_item item_make(struct sync *s, struct svc *svc, bool is_glued
 	svc->is_in_transaction = true;
 	return (struct sync_item){ .svc = svc,
 				   .rows = plan_rows_build(s->plan, svc),
-				   .is_glued = is_glued };
+				   .is_glued = is_glued,
+				   .is_whole = true };
 }
 
-static size_t item_weight(const struct sync_item *it)
+size_t sync_rows_weight(const struct plan_rows *rows)
 {
 	size_t n = 4;
 
-	if (it->rows == NULL)
+	if (rows == NULL)
 		return n;
-	n += it->rows->frontends.n;
-	vec_for_each (pool, &it->rows->pools)
+	n += rows->frontends.n;
+	vec_for_each (pool, &rows->pools)
 		n += pool->backends.n;
 	return n;
 }
@@ -341,7 +344,7 @@ static void items_collect(struct sync *s)
 			continue;
 		}
 		*vec_push(&s->items) = item_make(s, svc, false);
-		weight += item_weight(&s->items.v[s->items.n - 1]);
+		weight += sync_rows_weight(s->items.v[s->items.n - 1].rows);
 	}
 	items_settle(s);
 	vec_for_each (it, &s->items)
@@ -523,7 +526,9 @@ int sync_commit_rows(struct sync *s, struct svc *svc, struct plan_rows *rows, ui
 	if (svc->is_claimed) /* otherwise it has changed meanwhile and stays dirty */
 		list_del(&svc->dirty);
 	svc->is_in_transaction = true;
-	*vec_push(&s->items) = (struct sync_item){ .svc = svc, .rows = rows, .is_settled = true };
+	*vec_push(&s->items) = (struct sync_item){
+		.svc = svc, .rows = rows, .is_settled = true, .is_whole = svc->is_claimed
+	};
 	item_diff(s, &s->items.v[0]);
 	r = commit_range(s, 0, 1, now, err);
 	if (r < 0)

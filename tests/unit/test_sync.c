@@ -183,20 +183,19 @@ static void process_begin_incomplete(struct world *w)
 static void test_sweep_held(void **state)
 {
 	struct world w;
-	size_t kept;
 	size_t writes;
 
 	world_init(&w);
 	some_services(&w, 4);
 	sync_sources_ready(w.s);
 	sync_settle(w.s, T0);
-	assert_false(sync_is_sweep_pending(w.s, &kept));
+	assert_false(sync_is_sweep_pending(w.s));
 	writes = w.k.n_writes;
 
 	process_begin_incomplete(&w);
 	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
-	assert_true(sync_is_sweep_pending(w.s, &kept));
-	assert_int_equal(kept, 3);
+	assert_true(sync_is_sweep_pending(w.s));
+	assert_int_equal(sync_sweep_kept(w.s), 3);
 	assert_int_equal(w.k.n_writes, writes);
 	assert_int_equal(sync_pending_since(w.s), 0);
 
@@ -205,8 +204,8 @@ static void test_sweep_held(void **state)
 	make_slice(&w.m, "shop/s1-a", "s1", "http:TCP:8080", "10.1.1.1 10.1.1.2");
 	sync_settle(w.s, T0 + 1);
 	assert_int_equal(w.k.slots.n, 7);
-	assert_true(sync_is_sweep_pending(w.s, &kept));
-	assert_int_equal(kept, 2);
+	assert_true(sync_is_sweep_pending(w.s));
+	assert_int_equal(sync_sweep_kept(w.s), 2);
 	/* It loses its last endpoint by a change: that is no gap in what is known. */
 	make_slice(&w.m, "shop/s0-a", "s0", "http:TCP:8080", "");
 	sync_settle(w.s, T0 + 2);
@@ -214,7 +213,7 @@ static void test_sweep_held(void **state)
 
 	sync_sweep_release(w.s);
 	sync_settle(w.s, T0 + 3);
-	assert_false(sync_is_sweep_pending(w.s, &kept));
+	assert_false(sync_is_sweep_pending(w.s));
 	assert_int_equal(w.k.frontends.n, 2);
 	assert_int_equal(w.k.slots.n, 2);
 	world_fini(&w);
@@ -224,7 +223,6 @@ static void test_sweep_held(void **state)
 static void test_sweep_held_foreign(void **state)
 {
 	struct world w;
-	size_t kept;
 	size_t loads;
 
 	world_init(&w);
@@ -238,7 +236,7 @@ static void test_sweep_held_foreign(void **state)
 	sync_check(w.s, T0 + NSEC_PER_SEC);
 	sync_settle(w.s, T0 + NSEC_PER_SEC);
 	assert_int_equal(w.k.n_loads, loads + 1);
-	assert_true(sync_is_sweep_pending(w.s, &kept));
+	assert_true(sync_is_sweep_pending(w.s));
 	assert_non_null(frontend(&w, "10.96.0.1"));
 	/* Nothing is due before the next look. */
 	assert_true(sync_step(w.s, T0 + NSEC_PER_SEC + 1) > T0 + NSEC_PER_SEC + 1);
@@ -1165,6 +1163,115 @@ static void test_pieces(void **state)
 	world_fini(&w);
 }
 
+struct parts {
+	size_t n_parts;
+	size_t n_whole;
+};
+
+static void on_part(void *arg, const struct svc *svc, const struct plan_rows *old,
+		    const struct plan_rows *new, bool is_whole)
+{
+	struct parts *t = arg;
+
+	t->n_parts += !is_whole;
+	t->n_whole += is_whole;
+}
+
+/* Endpoints change between two pieces: the last piece is not the model's desired state yet. */
+static void test_piece_outdated(void **state)
+{
+	struct parts told = { 0 };
+	struct sync_config config = {
+		.batch_ops = PIECE, .piece_ops = PIECE, .accepted = on_part, .accepted_arg = &told
+	};
+	struct world w = { 0 };
+
+	mock_init(&w.k);
+	process_begin_with(&w, &config);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	large_put(&w, 0, 1, 100, 0);
+	while (w.k.slots.n == 0)
+		(void)sync_step(w.s, T0);
+	large_put(&w, 0, 1, 100, 50);
+	while (w.k.slots.n < 100)
+		(void)sync_step(w.s, T0);
+	assert_int_equal(told.n_whole, 0);
+	assert_false(list_is_empty(&w.m.dirty));
+	sync_settle(w.s, T0);
+	assert_int_equal(told.n_whole, 1);
+	assert_true(told.n_parts > 5);
+	assert_true(list_is_empty(&w.m.dirty));
+	world_fini(&w);
+}
+
+static size_t n_searched;
+static bool is_any_touched;
+
+static bool touched_by_name(const struct plane *p, const struct plan_rows *rows)
+{
+	n_searched += rows != NULL;
+	return rows != NULL ? strcmp(rows->svc->name->text, "touched") == 0 : is_any_touched;
+}
+
+/* Steps until `frontend` is repaired, at most `max`. Returns the most services that one searched.
+ */
+static size_t longest_search(struct world *w, const char *ip, int max, uint64_t now)
+{
+	size_t longest = 0;
+
+	w->k.check_answer = PLANE_CHECK_CHANGED;
+	sync_check(w->s, now);
+	for (int i = 0; i < max && frontend(w, ip) == NULL; i++) {
+		size_t before = n_searched;
+
+		(void)sync_step(w->s, now += 6 * NSEC_PER_SEC);
+		longest = MAX(longest, n_searched - before);
+	}
+	return longest;
+}
+
+/*
+ * The services that a foreign change touched are verified before all others. The search for
+ * them is bounded work in each step; without touched elements there is none.
+ */
+static void test_touched(void **state)
+{
+	static const struct sync_config config = { .check_period_ns = 10 * NSEC_PER_SEC };
+	static struct plane_ops ops;
+	struct world w;
+	uint64_t checks;
+
+	mock_init(&w.k);
+	ops = mock_plane_ops;
+	ops.touched = touched_by_name;
+	w.k.plane.ops = &ops;
+	process_begin_with(&w, &config);
+	log_level_set_all(LOG_LEVEL_ERR);
+	for (int i = 0; i < 40; i++)
+		large_put(&w, i, 25, 16, 0);
+	make_service(&w.m, "shop/touched", "10.96.1.1", "http:TCP:80");
+	make_slice(&w.m, "shop/touched-a", "touched", "http:TCP:8080", "10.2.0.1");
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
+
+	n_searched = 0;
+	mock_remove(&w.k.frontends, &w.k.frontends.v[0]);
+	assert_null(frontend(&w, "10.96.1.1"));
+	is_any_touched = false;
+	assert_int_equal(longest_search(&w, "10.96.1.1", 3, T0 + 100 * NSEC_PER_SEC), 0);
+	is_any_touched = true;
+	checks = sync_stats_get(w.s)->checks;
+	assert_in_range(longest_search(&w, "10.96.1.1", 8, T0 + 300 * NSEC_PER_SEC), 10, 30);
+	assert_non_null(frontend(&w, "10.96.1.1"));
+	assert_int_equal(n_searched, 41);
+	/* A second check would discard what is touched. */
+	assert_int_equal(sync_stats_get(w.s)->checks, checks + 1);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
 /* The audit of a large service goes in parts of bounded size, and repairs all of it. */
 static void test_audit_in_parts(void **state)
 {
@@ -1314,6 +1421,8 @@ int main(void)
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_piece_refused),
+		cmocka_unit_test(test_piece_outdated),
+		cmocka_unit_test(test_touched),
 		cmocka_unit_test(test_audit_in_parts),
 		cmocka_unit_test(test_pieces_random),
 		cmocka_unit_test(test_move_is_atomic),
