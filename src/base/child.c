@@ -77,14 +77,7 @@ int child_start(struct child *c, const char *name, void (*run)(void *arg, int fd
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == -1)
 		return err_errno(err, "%s: socket pair", name);
-	if (fcntl(fds[0], F_SETFL, O_NONBLOCK) == -1) {
-		int r = err_errno(err, "%s: socket", name);
-
-		close(fds[0]);
-		close(fds[1]);
-		return r;
-	}
-	pid = fork();
+	pid = fcntl(fds[0], F_SETFL, O_NONBLOCK) == -1 ? -1 : fork();
 	if (pid == -1) {
 		int r = err_errno(err, "%s: fork", name);
 

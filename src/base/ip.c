@@ -109,12 +109,10 @@ int ip_prefix_parse(struct ip_prefix *ret, const char *text, struct err *err)
 	const char *s;
 	int len;
 
-	if (slash == NULL || (size_t)(slash - text) >= sizeof(addr))
-		return err_set(err, -EINVAL, "'%.64s' is not an address prefix (ADDRESS/LENGTH)",
+	if (slash != NULL)
+		(void)snprintf(addr, sizeof(addr), "%.*s", (int)MIN(slash - text, IP_TEXT_MAX),
 			       text);
-	memcpy(addr, text, (size_t)(slash - text));
-	addr[slash - text] = '\0';
-	if (!parse(&p.addr, addr))
+	if (slash == NULL || slash - text >= IP_TEXT_MAX || !parse(&p.addr, addr))
 		return err_set(err, -EINVAL, "'%.64s' is not an address prefix (ADDRESS/LENGTH)",
 			       text);
 	s = slash + 1;
@@ -190,9 +188,9 @@ struct ip_addr ip_addr_from_bytes(uint8_t family, const void *bytes)
 	return a;
 }
 
-int ip_addr_cmp(const struct ip_addr *a, const struct ip_addr *b)
+int ip_addr_cmp(const void *a, const void *b)
 {
-	return memcmp(a, b, sizeof(*a));
+	return memcmp(a, b, sizeof(struct ip_addr));
 }
 
 bool ip_addr_is_equal(const struct ip_addr *a, const struct ip_addr *b)
@@ -210,11 +208,9 @@ struct ip_addr ip_addr_loopback(enum ipfam fam)
 
 bool ip_addr_is_loopback(const struct ip_addr *a)
 {
-	static const uint8_t one[16] = { [15] = 1 };
+	const struct ip_addr v6 = ip_addr_loopback(IPFAM_V6);
 
-	if (a->family == AF_INET)
-		return a->bytes[0] == 127;
-	return a->family == AF_INET6 && memcmp(a->bytes, one, sizeof(one)) == 0;
+	return a->family == AF_INET ? a->bytes[0] == 127 : ip_addr_is_equal(a, &v6);
 }
 
 bool ip_prefix_contains(const struct ip_prefix *p, const struct ip_addr *a)

@@ -75,10 +75,15 @@ const char *ip_endpoint_text(const struct ip_addr *a, uint16_t port,
  */
 MUST_USE int ip_endpoint_parse(struct ip_addr *ret, uint16_t *port, const char *text);
 
+static inline uint8_t ip_family(enum ipfam fam)
+{
+	return fam == IPFAM_V6 ? AF_INET6 : AF_INET;
+}
+
 /* From raw network-order bytes: 4 for AF_INET, 16 for AF_INET6. */
 struct ip_addr ip_addr_from_bytes(uint8_t family, const void *bytes);
-/* Order by family, then bytes. */
-int ip_addr_cmp(const struct ip_addr *a, const struct ip_addr *b);
+/* Order two struct ip_addr by family, then bytes; for qsort() and bsearch(), too. */
+int ip_addr_cmp(const void *a, const void *b);
 bool ip_addr_is_equal(const struct ip_addr *a, const struct ip_addr *b);
 bool ip_addr_is_loopback(const struct ip_addr *a);
 /* 127.0.0.1 or ::1 */

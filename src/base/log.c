@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/log_out.h"
 #include "base/log_record.h"
 
@@ -31,8 +32,7 @@ struct same {
 };
 
 static enum log_level levels[LOG_AREA_N] = {
-	LOG_LEVEL_NOTICE, LOG_LEVEL_NOTICE, LOG_LEVEL_NOTICE, LOG_LEVEL_NOTICE, LOG_LEVEL_NOTICE,
-	LOG_LEVEL_NOTICE, LOG_LEVEL_NOTICE, LOG_LEVEL_NOTICE, LOG_LEVEL_NOTICE,
+	[0 ... LOG_AREA_N - 1] = LOG_LEVEL_NOTICE,
 };
 static uint64_t counts[LOG_LEVEL_DEBUG + 1];
 static uint64_t n_suppressed[LOG_AREA_N];
@@ -54,17 +54,11 @@ static const char *const level_names[LOG_LEVEL_DEBUG + 1] = {
 	"emerg", "alert", "crit", "error", "warn", "notice", "info", "debug",
 };
 
-/* Commands that show the content of suppressed lines. */
+/* Commands that show the content of suppressed lines; NULL: vipctl status. */
 static const char *const area_hints[LOG_AREA_N] = {
-	[LOG_AREA_MAIN] = "vipctl status",
 	[LOG_AREA_SOURCE] = "vipctl status -o json",
-	[LOG_AREA_MODEL] = "vipctl status",
 	[LOG_AREA_PLAN] = "vipctl svc --state conflict",
 	[LOG_AREA_SYNC] = "vipctl svc --state rejected,pending",
-	[LOG_AREA_NL] = "vipctl status",
-	[LOG_AREA_PLANE] = "vipctl status",
-	[LOG_AREA_CONNTRACK] = "vipctl status",
-	[LOG_AREA_HTTP] = "vipctl status",
 };
 
 void log_level_set(enum log_area area, enum log_level level)
@@ -139,20 +133,11 @@ static bool bucket_take(struct log_site *site, uint64_t now)
 	return true;
 }
 
-/* FNV-1a: collisions only suppress lines. */
-static uint64_t text_hash(const char *text)
-{
-	uint64_t h = UINT64_C(0xcbf29ce484222325);
-
-	for (; *text != '\0'; text++)
-		h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-	return h | 1;
-}
-
 /* May a repeated text be logged again? `held` is the number of suppressed lines. */
 static bool same_take(const char *text, uint64_t now, uint32_t *held)
 {
-	uint64_t hash = text_hash(text);
+	uint64_t hash =
+		hash_bytes_fixed(text, strlen(text), 0, 0) | 1; /* collisions suppress lines */
 	struct same *s = &sames[hash >> 32 & (SAME_SLOTS - 1)];
 
 	*held = 0;
@@ -309,7 +294,7 @@ static void site_log(struct log_site *site, uint64_t now)
 	(void)snprintf(text, sizeof(text), "%u more line%s like \"%s%s\" not shown: see %s",
 		       site->suppressed, site->suppressed == 1 ? "" : "s", site->sample,
 		       strlen(site->sample) == sizeof(site->sample) - 1 ? "..." : "",
-		       area_hints[site->area]);
+		       area_hints[site->area] ? area_hints[site->area] : "vipctl status");
 	line_write(
 		&(struct log_record){ site->area, site->level, text, "", site->file, site->line });
 	site->suppressed = 0;

@@ -37,36 +37,12 @@ static void out_printf(struct out *o, const char *fmt, ...)
 		out_add(o, buf, MIN((size_t)n, sizeof(buf) - 1));
 }
 
-/* The character at `text` and its length; -1 and 1: invalid UTF-8. */
-static int32_t char_at(const char *text, size_t *len)
-{
-	unsigned char c = (unsigned char)text[0];
-	size_t n = c < 0x80 ? 1 : c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
-	int32_t value = c & (0xff >> (n == 1 ? 1 : n + 1));
-
-	*len = 1;
-	if (strnlen(text, n) < n || !str_is_utf8(text, n))
-		return -1;
-	for (size_t i = 1; i < n; i++)
-		value = value << 6 | ((unsigned char)text[i] & 0x3f);
-	*len = n;
-	return value;
-}
-
-/* Characters that affect a terminal: controls, line separators, marks and overrides of direction.
- */
-static bool is_control(int32_t c)
-{
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
-	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
-}
-
 static void text_put(struct out *o, const char *text)
 {
 	size_t len;
 
 	for (; *text != '\0'; text += len)
-		if (is_control(char_at(text, &len)))
+		if (str_is_control(str_char(text, &len)))
 			out_add(o, "?", 1);
 		else
 			out_add(o, text, len);
@@ -79,14 +55,14 @@ static void json_put(struct out *o, const char *text, const char *end)
 	size_t len;
 
 	for (; *text != '\0'; text += len) {
-		int32_t c = char_at(text, &len);
+		int32_t c = str_char(text, &len);
 		const char *data = text;
 		size_t n = len;
 
 		if (c == '"' || c == '\\') {
 			n = (size_t)snprintf(buf, sizeof(buf), "\\%c", c);
 			data = buf;
-		} else if (is_control(c)) {
+		} else if (str_is_control(c)) {
 			n = (size_t)snprintf(buf, sizeof(buf), "\\u%04x",
 					     c < 0 ? 0xfffd : (unsigned int)c);
 			data = buf;

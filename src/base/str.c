@@ -110,32 +110,32 @@ bool str_is_utf8(const char *data, size_t len)
 	return true;
 }
 
-/* U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069. */
-static bool is_bidi(const unsigned char *p, size_t n)
+int32_t str_char(const char *text, size_t *len)
 {
-	if (n == 2)
-		return p[0] == 0xd8 && p[1] == 0x9c;
-	return n == 3 && p[0] == 0xe2 &&
-	       ((p[1] == 0x80 &&
-		 (p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xaa && p[2] <= 0xae))) ||
-		(p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9));
+	unsigned char c = (unsigned char)text[0];
+	size_t n = utf8_sequence((const unsigned char *)text, strnlen(text, 4));
+	int32_t value = c & (0xff >> (n == 1 ? 1 : n + 1));
+
+	*len = MAX(n, (size_t)1);
+	if (n == 0)
+		return -1;
+	for (size_t i = 1; i < n; i++)
+		value = value << 6 | ((unsigned char)text[i] & 0x3f);
+	return value;
+}
+
+bool str_is_control(int32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
+	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
 char *str_clean(char *text)
 {
-	unsigned char *p = (unsigned char *)text;
-	size_t left = strlen(text);
+	size_t len;
 
-	while (left > 0) {
-		size_t n = utf8_sequence(p, left);
-		bool is_c1 = n == 2 && p[0] == 0xc2 && p[1] < 0xa0;
-		bool is_bad = n == 0 || p[0] < 0x20 || p[0] == 0x7f || is_c1 || is_bidi(p, n);
-
-		n = n == 0 ? 1 : n;
-		if (is_bad)
-			memset(p, '?', n);
-		p += n;
-		left -= n;
-	}
+	for (char *p = text; *p != '\0'; p += len)
+		if (str_is_control(str_char(p, &len)))
+			memset(p, '?', len);
 	return text;
 }

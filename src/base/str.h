@@ -26,10 +26,14 @@ static inline const char *str_text(const struct str *s)
 	return s->text ? s->text : "";
 }
 
+/* The character at `text` and its length; -1 and 1: not UTF-8. */
+int32_t str_char(const char *text, size_t *len);
+/* A character that affects a terminal (controls, separators of lines, marks and overrides of
+ * direction), or -1? */
+bool str_is_control(int32_t c);
 /* Well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms)? */
 bool str_is_utf8(const char *data, size_t len);
 /*
- * Control characters, characters that change the direction of text, and bytes that are not
- * UTF-8 become '?', byte by byte: for logs and terminals. Returns `text`.
+ * What str_is_control() names becomes '?', byte by byte: for logs and terminals. Returns `text`.
  */
 char *str_clean(char *text);

@@ -54,6 +54,19 @@
 		(vec)->v = NULL;           \
 		(vec)->n = (vec)->cap = 0; \
 	} while (0)
+#define vec_sort(vec, cmp)                                                   \
+	do {                                                                 \
+		if ((vec)->n > 1)                                            \
+			qsort((vec)->v, (vec)->n, sizeof(*(vec)->v), (cmp)); \
+	} while (0)
+/* The element of a sorted vector that equals `key`, or NULL. */
+#define vec_search(vec, key, cmp) \
+	((__typeof__((vec)->v))vec_bsearch((key), (vec)->v, (vec)->n, sizeof(*(vec)->v), (cmp)))
+static inline void *vec_bsearch(const void *key, const void *v, size_t n, size_t size,
+				int (*cmp)(const void *a, const void *b))
+{
+	return n == 0 ? NULL : bsearch(key, v, n, size, cmp);
+}
 /* One past the last element; NULL of an empty vector, because NULL + 0 is undefined. */
 #define vec_end(vec) ((vec)->n == 0 ? (vec)->v : (vec)->v + (vec)->n)
 #define vec_for_each(pos, vec) \

@@ -70,27 +70,19 @@ static struct nlmsghdr *request(void *buf, uint16_t type, const char *name)
 
 /* --- node ports --- */
 
-struct ports {
-	uint64_t *bits;
-};
-
 static int port_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[IPSET_ATTR_CMD_MAX + 1];
-	struct ports *p = arg;
 
 	nl_attr_table(tb, IPSET_ATTR_CMD_MAX, h, sizeof(struct nfgenmsg));
 	nl_attr_for_each (data, tb[IPSET_ATTR_ADT]) {
 		const struct nlattr *da[IPSET_ATTR_CADT_MAX + 1];
 		const uint8_t *b;
-		unsigned int port;
 
 		nl_attr_nest(da, IPSET_ATTR_CADT_MAX, data);
 		b = nl_attr_bytes(da[IPSET_ATTR_PORT], 2);
-		if (b == NULL)
-			continue;
-		port = (unsigned int)b[0] << 8 | b[1];
-		bit_set(p->bits, port);
+		if (b != NULL)
+			bit_set(arg, (size_t)b[0] << 8 | b[1]);
 	}
 	return 0;
 }
@@ -102,8 +94,7 @@ int ipset_node_ports(struct node_ports *ret, struct nl_sock *nl, struct err *err
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (size_t i = 0; i < ARRAY_SIZE(endings_of); i++) {
 			_Alignas(8) char buf[REQUEST_MAX] = { 0 };
-			struct ports p = { ret->bits[fam][i] };
-			struct nl_reader rd = { .message = port_message, .arg = &p };
+			struct nl_reader rd = { .message = port_message, .arg = ret->bits[fam][i] };
 			char name[IPSET_MAXNAMELEN];
 			int r;
 
@@ -175,11 +166,6 @@ static int names_read(struct names *ret, struct nl_sock *nl, struct err *err)
 	return r == -EINVAL ? 0 : r; /* no sets in this kernel */
 }
 
-static int nothing_message(void *arg, const struct nlmsghdr *h, struct err *err)
-{
-	return 0;
-}
-
 /* Rules that were deleted let go of their sets a moment later. */
 static int destroy(struct nl_sock *nl, const char *name, struct err *err)
 {
@@ -187,7 +173,7 @@ static int destroy(struct nl_sock *nl, const char *name, struct err *err)
 
 	for (int i = 0; r == -IPSET_ERR_BUSY && i < BUSY_TRIES; i++) {
 		_Alignas(8) char buf[REQUEST_MAX] = { 0 };
-		struct nl_reader rd = { .message = nothing_message };
+		struct nl_reader rd = { 0 };
 		struct timespec wait = { .tv_nsec = i == 0 ? 0 : BUSY_WAIT_NS };
 
 		(void)nanosleep(&wait, NULL);

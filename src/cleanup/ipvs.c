@@ -32,7 +32,7 @@ static bool is_owned(const struct ipvs_key *k, const struct ipvs_link *link,
 		     const struct node_ports *ports)
 {
 	return ipvs_link_has(link, &k->addr) ||
-	       node_ports_has(ports, k->fam == IPFAM_V6 ? AF_INET6 : AF_INET, k->proto, k->port);
+	       node_ports_has(ports, ip_family(k->fam), k->proto, k->port);
 }
 
 static void conns_begin(void *arg)

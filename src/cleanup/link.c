@@ -57,11 +57,6 @@ static int addr_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
-static int addr_order(const void *a, const void *b)
-{
-	return ip_addr_cmp(a, b);
-}
-
 int ipvs_link_read(struct ipvs_link *ret, struct nl_sock *nl, struct err *err)
 {
 	_Alignas(8) char buf[256] = { 0 };
@@ -81,14 +76,14 @@ int ipvs_link_read(struct ipvs_link *ret, struct nl_sock *nl, struct err *err)
 	mnl_nlmsg_put_extra_header(h, sizeof(struct ifaddrmsg));
 	r = nl_dump(nl, h, &addrs, err);
 	if (r == 0 && ret->addrs.n > 0)
-		qsort(ret->addrs.v, ret->addrs.n, sizeof(*ret->addrs.v), addr_order);
+		qsort(ret->addrs.v, ret->addrs.n, sizeof(*ret->addrs.v), ip_addr_cmp);
 	return r;
 }
 
 bool ipvs_link_has(const struct ipvs_link *l, const struct ip_addr *addr)
 {
 	return l->addrs.n > 0 &&
-	       bsearch(addr, l->addrs.v, l->addrs.n, sizeof(*l->addrs.v), addr_order) != NULL;
+	       bsearch(addr, l->addrs.v, l->addrs.n, sizeof(*l->addrs.v), ip_addr_cmp) != NULL;
 }
 
 void ipvs_link_fini(struct ipvs_link *l)
@@ -100,7 +95,7 @@ int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct report *r
 		 struct err *err)
 {
 	_Alignas(8) char buf[256] = { 0 };
-	struct nl_reader rd = { .message = link_message };
+	struct nl_reader rd = { 0 };
 	struct nlmsghdr *h = nl_request(buf, sizeof(buf), RTM_DELLINK);
 	struct ifinfomsg *ifi = mnl_nlmsg_put_extra_header(h, sizeof(*ifi));
 	struct err why = { 0 };

@@ -106,14 +106,9 @@ static void put_filter(struct nlmsghdr *h, const struct ctnl_match *m)
 	mnl_attr_nest_end(h, filter);
 }
 
-static int no_message(void *arg, const struct nlmsghdr *h, struct err *err)
-{
-	return 0;
-}
-
 int ctnl_delete_matching(struct ctnl *c, const struct ctnl_match *m, struct err *err)
 {
-	static const struct nl_reader rd = { .message = no_message };
+	static const struct nl_reader rd;
 	uint8_t buf[REQUEST_MAX];
 	struct nlmsghdr *h;
 	int r;

@@ -11,11 +11,13 @@ void job_fini(struct job *j)
 	vec_fini(&j->live);
 }
 
-int job_endpoint_cmp(const struct job_endpoint *a, const struct job_endpoint *b)
+int job_endpoint_cmp(const void *a, const void *b)
 {
-	int c = ip_addr_cmp(&a->addr, &b->addr);
+	const struct job_endpoint *x = a;
+	const struct job_endpoint *y = b;
+	int c = ip_addr_cmp(&x->addr, &y->addr);
 
-	return c != 0 ? c : (int)a->port - (int)b->port;
+	return c != 0 ? c : (int)x->port - (int)y->port;
 }
 
 int job_frontend_cmp(const void *a, const void *b)
@@ -31,42 +33,15 @@ int job_frontend_cmp(const void *a, const void *b)
 
 bool job_endpoint_is_in(const struct job_endpoint *e, const struct job_endpoint *v, size_t n)
 {
-	size_t lo = 0;
-	size_t hi = n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-		int c = job_endpoint_cmp(&v[mid], e);
-
-		if (c == 0)
-			return true;
-		if (c < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return false;
+	return n > 0 && bsearch(e, v, n, sizeof(*v), job_endpoint_cmp) != NULL;
 }
 
 static const struct job_frontend *frontend_find(const struct job *j, const struct job_endpoint *at,
 						uint8_t proto)
 {
 	struct job_frontend key = { .addr = at->addr, .port = at->port, .proto = proto };
-	size_t lo = 0;
-	size_t hi = j->frontends.n;
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-		int c = job_frontend_cmp(&j->frontends.v[mid], &key);
-
-		if (c == 0)
-			return &j->frontends.v[mid];
-		if (c < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return NULL;
+	return vec_search(&j->frontends, &key, job_frontend_cmp);
 }
 
 static bool is_same(const struct job_endpoint *a, const struct job_endpoint *b)

@@ -83,8 +83,8 @@ struct job_flow {
 };
 
 void job_fini(struct job *j);
-int job_endpoint_cmp(const struct job_endpoint *a, const struct job_endpoint *b);
-/* By address, protocol, port; for qsort(). */
+/* By address, port; by address, protocol, port. For qsort() and bsearch(). */
+int job_endpoint_cmp(const void *a, const void *b);
 int job_frontend_cmp(const void *a, const void *b);
 /* Is `e` in the sorted array `v`? */
 bool job_endpoint_is_in(const struct job_endpoint *e, const struct job_endpoint *v, size_t n);

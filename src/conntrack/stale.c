@@ -613,9 +613,7 @@ bool stale_job_take(struct stale *s, struct job *ret, uint64_t now)
 		frontend_write(ret, *f);
 	s->is_busy = t.frontends.n > 0;
 	vec_fini(&t.frontends);
-	if (ret->frontends.n > 0)
-		qsort(ret->frontends.v, ret->frontends.n, sizeof(*ret->frontends.v),
-		      job_frontend_cmp);
+	vec_sort(&ret->frontends, job_frontend_cmp);
 	return s->is_busy;
 }
 

@@ -71,11 +71,6 @@ void facts_fini(struct facts *f)
 
 /* --- ours ------------------------------------------------------------------------ */
 
-static int addr_cmp(const void *a, const void *b)
-{
-	return ip_addr_cmp(a, b);
-}
-
 static int tuple_cmp(const void *a, const void *b)
 {
 	const struct fact_tuple *x = a;
@@ -100,9 +95,9 @@ static int tuple_cmp(const void *a, const void *b)
 void ours_sort(struct fact_ours *o)
 {
 	sort(&o->frontends, tuple_cmp);
-	sort(&o->vips, addr_cmp);
-	sort(&o->cluster_ips, addr_cmp);
-	sort(&o->endpoints, addr_cmp);
+	sort(&o->vips, ip_addr_cmp);
+	sort(&o->cluster_ips, ip_addr_cmp);
+	sort(&o->endpoints, ip_addr_cmp);
 }
 
 bool ours_has_frontend(const struct fact_ours *o, const struct ip_addr *a, uint8_t proto,
@@ -115,10 +110,10 @@ bool ours_has_frontend(const struct fact_ours *o, const struct ip_addr *a, uint8
 
 bool ours_has_vip(const struct fact_ours *o, const struct ip_addr *a)
 {
-	return has(&o->vips, a, addr_cmp);
+	return has(&o->vips, a, ip_addr_cmp);
 }
 
 bool ours_has_cluster_ip(const struct fact_ours *o, const struct ip_addr *a)
 {
-	return has(&o->cluster_ips, a, addr_cmp);
+	return has(&o->cluster_ips, a, ip_addr_cmp);
 }

@@ -375,8 +375,7 @@ static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
 	t->balancing.affinity_s = t->affinity_s;
 	unlisted_add(t, svc, &sel);
 	selection_fini(&sel);
-	if (t->endpoints.n > 1)
-		qsort(t->endpoints.v, t->endpoints.n, sizeof(*t->endpoints.v), endpoint_cmp);
+	vec_sort(&t->endpoints, endpoint_cmp);
 }
 
 /* --- a frontend matches --- */
@@ -612,8 +611,7 @@ void plan_trace_decide(struct plan_trace *t)
 		others_drop_owner(t);
 	else
 		decide_none(t);
-	if (t->others.n > 1)
-		qsort(t->others.v, t->others.n, sizeof(*t->others.v), others_cmp);
+	vec_sort(&t->others, others_cmp);
 }
 
 /* --- weights --- */
@@ -646,8 +644,7 @@ void plan_trace_weigh(struct plan_trace *t, const struct plan_balancer *balancer
 		t->verdict = PLAN_TRACE_DROPPED;
 		t->why = PLAN_TRACE_WHY_WEIGHTLESS;
 	}
-	if (t->endpoints.n > 1)
-		qsort(t->endpoints.v, t->endpoints.n, sizeof(*t->endpoints.v), endpoint_cmp);
+	vec_sort(&t->endpoints, endpoint_cmp);
 }
 
 double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endpoint *ep)

@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int addr_cmp(const void *a, const void *b)
-{
-	return ip_addr_cmp(a, b);
-}
-
 static int prefix_cmp(const void *a, const void *b)
 {
 	return memcmp(a, b, sizeof(struct ip_prefix));
@@ -89,7 +84,7 @@ static void derive_nodeport_addrs(struct model_env *e, const struct model *m)
 	}
 	if (e->nodeport_addrs.n == 0)
 		return;
-	qsort(e->nodeport_addrs.v, e->nodeport_addrs.n, sizeof(*e->nodeport_addrs.v), addr_cmp);
+	qsort(e->nodeport_addrs.v, e->nodeport_addrs.n, sizeof(*e->nodeport_addrs.v), ip_addr_cmp);
 	vec_for_each (a, &e->nodeport_addrs)
 		if (n == 0 || !ip_addr_is_equal(&e->nodeport_addrs.v[n - 1], a))
 			e->nodeport_addrs.v[n++] = *a;

@@ -502,6 +502,7 @@ static int env_update(struct model *m, uint64_t at_ns)
 
 static int node_put(struct model *m, struct node *n, uint64_t at_ns)
 {
+	node_normalise(n);
 	if (m->config.node_name == NULL || n->name != m->config.node_name ||
 	    (m->self != NULL && node_is_equal(m->self, n))) {
 		node_close(n);
@@ -595,15 +596,10 @@ int model_del_service_cidr(struct model *m, const struct name *name, uint64_t at
 	return event_report(m, &event, service_cidr_del(m, name, at_ns));
 }
 
-static int addr_cmp(const void *a, const void *b)
-{
-	return ip_addr_cmp(a, b);
-}
-
 bool model_is_host_addr(const struct model *m, const struct ip_addr *a)
 {
 	return m->host_sorted.n > 0 && bsearch(a, m->host_sorted.v, m->host_sorted.n,
-					       sizeof(*m->host_sorted.v), addr_cmp) != NULL;
+					       sizeof(*m->host_sorted.v), ip_addr_cmp) != NULL;
 }
 
 const struct ip_addr *model_host_cluster_ip(const struct model *m, const struct service *s)
@@ -676,7 +672,7 @@ static int host_addrs_put(struct model *m, const struct ip_addr *addrs, size_t n
 	for (size_t i = 0; i < n; i++)
 		*vec_push(&m->host_addrs) = *vec_push(&m->host_sorted) = addrs[i];
 	if (n > 1)
-		qsort(m->host_sorted.v, n, sizeof(*m->host_sorted.v), addr_cmp);
+		qsort(m->host_sorted.v, n, sizeof(*m->host_sorted.v), ip_addr_cmp);
 	r |= mark_if(m, has_host_cluster_ip, 0, at_ns);
 	return env_update(m, at_ns) | r;
 }

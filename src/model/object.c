@@ -43,59 +43,23 @@ static bool is_sorted(const char *v, size_t n, size_t size, cmp_fn cmp)
 	return true;
 }
 
-static void sort(void *v, size_t n, size_t size, cmp_fn cmp)
+static bool are_equal(const char *a, size_t n_a, const char *b, size_t n_b, size_t size, cmp_fn cmp)
 {
-	if (!is_sorted(v, n, size, cmp))
-		qsort(v, n, size, cmp);
-}
-
-static bool are_same(const char *a, const char *b, size_t n, size_t size, cmp_fn cmp)
-{
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; n_a == n_b && i < n_a; i++)
 		if (cmp(a + i * size, b + i * size) != 0)
 			return false;
-	return true;
+	return n_a == n_b;
 }
 
-static void *sorted_copy(const void *v, size_t n, size_t size, cmp_fn cmp)
-{
-	void *copy = xreallocarray(NULL, n, size);
-
-	memcpy(copy, v, n * size);
-	qsort(copy, n, size, cmp);
-	return copy;
-}
-
-/* Do both arrays hold the same elements, in any order? */
-static bool sets_are_equal(const void *a, size_t n_a, const void *b, size_t n_b, size_t size,
-			   cmp_fn cmp)
-{
-	void *copy_a;
-	void *copy_b;
-	bool is_equal;
-
-	if (n_a != n_b)
-		return false;
-	if (are_same(a, b, n_a, size, cmp))
-		return true;
-	if (is_sorted(a, n_a, size, cmp) && is_sorted(b, n_b, size, cmp))
-		return false;
-	copy_a = sorted_copy(a, n_a, size, cmp);
-	copy_b = sorted_copy(b, n_b, size, cmp);
-	is_equal = are_same(copy_a, copy_b, n_a, size, cmp);
-	free(copy_a);
-	free(copy_b);
-	return is_equal;
-}
-
-#define vec_sort(vec, cmp) sort((vec)->v, (vec)->n, sizeof(*(vec)->v), (cmp))
-#define vecs_are_equal(a, b, cmp) \
-	sets_are_equal((a)->v, (a)->n, (b)->v, (b)->n, sizeof(*(a)->v), (cmp))
-
-static int addr_cmp(const void *a, const void *b)
-{
-	return ip_addr_cmp(a, b);
-}
+/* Most lists arrive sorted. */
+#define vec_order(vec, cmp)                                                                 \
+	do {                                                                                \
+		if (!is_sorted((const char *)(vec)->v, (vec)->n, sizeof(*(vec)->v), (cmp))) \
+			vec_sort((vec), (cmp));                                             \
+	} while (0)
+#define vecs_are_equal(a, b, cmp)                                                              \
+	are_equal((const char *)(a)->v, (a)->n, (const char *)(b)->v, (b)->n, sizeof(*(a)->v), \
+		  (cmp))
 
 /* The raw bytes of a prefix are its value: base/ip.h. */
 static int prefix_cmp(const void *a, const void *b)
@@ -154,9 +118,9 @@ void service_close(struct service *s)
 /* Ports keep their order: messages and the plan's rows refer to their index. */
 void service_normalise(struct service *s)
 {
-	vec_sort(&s->external_ips, addr_cmp);
-	vec_sort(&s->ingress, ingress_cmp);
-	vec_sort(&s->source_ranges, prefix_cmp);
+	vec_order(&s->external_ips, ip_addr_cmp);
+	vec_order(&s->ingress, ingress_cmp);
+	vec_order(&s->source_ranges, prefix_cmp);
 	vec_fit(&s->ports);
 	vec_fit(&s->external_ips);
 	vec_fit(&s->ingress);
@@ -197,7 +161,7 @@ bool service_is_equal(const struct service *a, const struct service *b)
 	       a->n_bad_source_ranges == b->n_bad_source_ranges &&
 	       memcmp(a->cluster_ip, b->cluster_ip, sizeof(a->cluster_ip)) == 0 &&
 	       service_ports_are_equal(a, b) && tunings_are_equal(a->tuning, b->tuning) &&
-	       vecs_are_equal(&a->external_ips, &b->external_ips, addr_cmp) &&
+	       vecs_are_equal(&a->external_ips, &b->external_ips, ip_addr_cmp) &&
 	       vecs_are_equal(&a->ingress, &b->ingress, ingress_cmp) &&
 	       vecs_are_equal(&a->source_ranges, &b->source_ranges, prefix_cmp);
 }
@@ -297,8 +261,8 @@ static void pack_pods(struct slice *s)
 
 void slice_normalise(struct slice *s)
 {
-	vec_sort(&s->ports, slice_port_cmp);
-	vec_sort(&s->endpoints, endpoint_cmp);
+	vec_order(&s->ports, slice_port_cmp);
+	vec_order(&s->endpoints, endpoint_cmp);
 	vec_fit(&s->ports);
 	vec_fit(&s->endpoints);
 	pack_pods(s);
@@ -350,12 +314,16 @@ void node_close(struct node *n)
 }
 
 /* The order of addresses matters: the first of a family is the node's (LIFE-12). */
+void node_normalise(struct node *n)
+{
+	vec_order(&n->pod_cidrs, prefix_cmp);
+}
+
 bool node_is_equal(const struct node *a, const struct node *b)
 {
 	return a->name == b->name && a->zone == b->zone && a->is_deleting == b->is_deleting &&
-	       a->has_autoscaler_taint == b->has_autoscaler_taint && a->addrs.n == b->addrs.n &&
-	       are_same((const char *)a->addrs.v, (const char *)b->addrs.v, a->addrs.n,
-			sizeof(*a->addrs.v), addr_cmp) &&
+	       a->has_autoscaler_taint == b->has_autoscaler_taint &&
+	       vecs_are_equal(&a->addrs, &b->addrs, ip_addr_cmp) &&
 	       vecs_are_equal(&a->pod_cidrs, &b->pod_cidrs, prefix_cmp);
 }
 

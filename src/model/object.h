@@ -159,18 +159,19 @@ DEFINE_AUTO(struct service_cidr *, service_cidr_close);
 
 /*
  * Sort lists without an order in Kubernetes (endpoints and ports of a slice; addresses
- * and ranges of a service) and free spare memory. The model normalises every object
- * that it keeps.
+ * and ranges of a service; pod CIDRs of a node) and free spare memory. The model normalises every
+ * object that it keeps.
  */
 void service_normalise(struct service *s);
 void slice_normalise(struct slice *s);
+void node_normalise(struct node *n);
 /* The first port with this name and protocol in a normalised slice, others follow it; or NULL. */
 const struct slice_port *slice_port_find(const struct slice *s, const struct name *name,
 					 uint8_t proto);
 
 /*
  * Equal in all that affects the data plane or is displayed: versions, trigger times and
- * the order of unordered lists do not count (IN-32). Fast when both are normalised.
+ * the order of unordered lists do not count (IN-32). Both must be normalised.
  */
 bool service_is_equal(const struct service *a, const struct service *b);
 bool slice_is_equal(const struct slice *a, const struct slice *b);

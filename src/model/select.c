@@ -399,11 +399,6 @@ void selection_fini(struct selection *s)
 	vec_fini(&s->endpoints);
 }
 
-static int addr_cmp(const void *a, const void *b)
-{
-	return ip_addr_cmp(a, b);
-}
-
 size_t service_local_ready(const struct model *m, const struct svc *svc, enum ipfam fam)
 {
 	VEC(struct ip_addr) addrs = { 0 };
@@ -420,8 +415,7 @@ size_t service_local_ready(const struct model *m, const struct svc *svc, enum ip
 				*vec_push(&addrs) = e->addr;
 		selection_fini(&s);
 	}
-	if (addrs.n > 0)
-		qsort(addrs.v, addrs.n, sizeof(*addrs.v), addr_cmp);
+	vec_sort(&addrs, ip_addr_cmp);
 	for (size_t i = 0; i < addrs.n; i++)
 		n += i == 0 || !ip_addr_is_equal(&addrs.v[i - 1], &addrs.v[i]);
 	vec_fini(&addrs);

@@ -113,8 +113,7 @@ static int bound_cmp(const void *a, const void *b)
 
 void nft_bounds_sort(struct nft_bounds *b)
 {
-	if (b->v.n > 1)
-		qsort(b->v.v, b->v.n, sizeof(*b->v.v), bound_cmp);
+	vec_sort(&b->v, bound_cmp);
 }
 
 bool nft_bounds_are_equal(const struct nft_bounds *a, const struct nft_bounds *b)

@@ -97,7 +97,7 @@ void nft_key_reached(uint8_t key[static NFT_KEY_MAX], uint32_t mark, const struc
 
 static struct ip_addr get_addr(enum ipfam fam, const uint8_t *p)
 {
-	return ip_addr_from_bytes(fam == IPFAM_V6 ? AF_INET6 : AF_INET, p);
+	return ip_addr_from_bytes(ip_family(fam), p);
 }
 
 static uint16_t get_port(const uint8_t *p)
@@ -307,8 +307,7 @@ static void text_pool(const struct text *t, uint32_t pool_id, const struct nft_k
 		else
 			break;
 	}
-	if (found.n > 1)
-		qsort(found.v, found.n, sizeof(found.v[0]), backend_cmp);
+	vec_sort(&found, backend_cmp);
 	vec_for_each (b, &found) {
 		str_printf(t->out, " %s", ip_endpoint_text(&b->addr, b->port, buf));
 		nft_key_endpoint(key, &b->addr, b->port);

@@ -250,8 +250,7 @@ int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint
 		return err_set(err, -EOPNOTSUPP, "no nf_tables in this kernel (module nf_tables)");
 	if (r < 0)
 		return err_wrap(err, r, "list tables");
-	if (ret->v.n > 1)
-		qsort(ret->v.v, ret->v.n, sizeof(*ret->v.v), table_cmp);
+	vec_sort(&ret->v, table_cmp);
 	return 0;
 }
 

@@ -93,7 +93,7 @@ static void answer_message(struct answer *a, const struct nlmsghdr *h)
 		return;
 	default:
 		generation_check(a, h);
-		if (a->result == 0)
+		if (a->result == 0 && a->rd->message != NULL)
 			a->result = a->rd->message(a->rd->arg, h, a->err);
 	}
 }

@@ -36,7 +36,7 @@ struct nl_reader {
 	void (*begin)(void *arg);
 	/*
 	 * One message of the answer, borrowed for the call. A result other than 0 ends the
-	 * reading (the rest is drained) and is returned.
+	 * reading (the rest is drained) and is returned. May be NULL if no message matters.
 	 */
 	int (*message)(void *arg, const struct nlmsghdr *h, struct err *err);
 	void *arg;

@@ -210,14 +210,9 @@ static void put_addr(struct nlmsghdr *h, uint16_t type, const struct ip_addr *a)
 	mnl_attr_put(h, type, sizeof(a->bytes), a->bytes);
 }
 
-static uint16_t af_of(const struct ipvs_key *k)
-{
-	return k->fam == IPFAM_V6 ? AF_INET6 : AF_INET;
-}
-
 static void put_key(struct nlmsghdr *h, const struct ipvs_key *k)
 {
-	mnl_attr_put_u16(h, IPVS_SVC_ATTR_AF, af_of(k));
+	mnl_attr_put_u16(h, IPVS_SVC_ATTR_AF, ip_family(k->fam));
 	if (k->mark != 0) {
 		mnl_attr_put_u32(h, IPVS_SVC_ATTR_FWMARK, k->mark);
 		return;
@@ -245,7 +240,7 @@ int ipvs_wire_service(struct ipvs_wire *w, const struct ipvs_key *key,
 int ipvs_wire_dests(struct ipvs_wire *w, const struct ipvs_key *key, void (*begin)(void *arg),
 		    void (*fn)(void *arg, const struct ipvs_dest *d), void *arg, struct err *err)
 {
-	struct reading rd = { .begin = begin, .dest = fn, .arg = arg, .af = (uint8_t)af_of(key) };
+	struct reading rd = { .begin = begin, .dest = fn, .arg = arg, .af = ip_family(key->fam) };
 	char text[IPVS_KEY_TEXT_MAX];
 	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
 	struct nlmsghdr *h = request(w, buf, sizeof(buf), IPVS_CMD_GET_DEST);
@@ -274,7 +269,7 @@ static void put_service(struct nlmsghdr *h, const struct ipvs_service *s)
 static void put_dest(struct nlmsghdr *h, const struct ipvs_key *k, const struct ipvs_dest *d,
 		     bool is_whole)
 {
-	mnl_attr_put_u16(h, IPVS_DEST_ATTR_ADDR_FAMILY, af_of(k));
+	mnl_attr_put_u16(h, IPVS_DEST_ATTR_ADDR_FAMILY, ip_family(k->fam));
 	put_addr(h, IPVS_DEST_ATTR_ADDR, &d->addr);
 	mnl_attr_put_u16(h, IPVS_DEST_ATTR_PORT, htons(d->port));
 	if (!is_whole)
@@ -397,11 +392,6 @@ int ipvs_wire_timeouts_get(struct ipvs_wire *w, struct ipvs_timeouts *ret, struc
 	return r < 0 ? err_wrap(err, r, "read timeouts of IPVS") : 0;
 }
 
-static int nothing_message(void *arg, const struct nlmsghdr *h, struct err *err)
-{
-	return 0;
-}
-
 int ipvs_wire_timeouts_set(struct ipvs_wire *w, const struct ipvs_timeouts *t, struct err *err)
 {
 	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
@@ -414,7 +404,7 @@ int ipvs_wire_timeouts_set(struct ipvs_wire *w, const struct ipvs_timeouts *t, s
 		mnl_attr_put_u32(h, IPVS_CMD_ATTR_TIMEOUT_TCP_FIN, t->tcp_fin);
 	if (t->udp != 0)
 		mnl_attr_put_u32(h, IPVS_CMD_ATTR_TIMEOUT_UDP, t->udp);
-	r = nl_query(w->nl, h, &(struct nl_reader){ .message = nothing_message }, NULL, err);
+	r = nl_query(w->nl, h, &(struct nl_reader){ 0 }, NULL, err);
 	return r < 0 ? err_wrap(err, r, "set timeouts of IPVS") : 0;
 }
 

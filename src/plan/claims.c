@@ -38,20 +38,13 @@ static uint32_t claim_hash(const struct claim *c)
 	return hash_bytes(&key, sizeof(key));
 }
 
-static bool claim_is_same(const struct claim *a, const struct claim *b)
-{
-	return a->port == b->port && a->proto == b->proto && ip_addr_is_equal(&a->addr, &b->addr);
-}
-
 static int claim_cmp(const struct claim *a, const struct claim *b)
 {
 	int c = ip_addr_cmp(&a->addr, &b->addr);
 
-	if (c != 0)
-		return c;
-	if (a->proto != b->proto)
-		return a->proto < b->proto ? -1 : 1;
-	return a->port == b->port ? 0 : a->port < b->port ? -1 : 1;
+	if (c == 0)
+		c = (int)a->proto - (int)b->proto;
+	return c != 0 ? c : (int)a->port - (int)b->port;
 }
 
 static bool is_older(const struct svc *a, const struct svc *b)
@@ -97,7 +90,7 @@ static void wake_others(struct plan *p, const struct claim *c)
 	htable_for_each_hash (n, &p->claims, c->node.hash) {
 		struct claim *other = container_of(n, struct claim, node);
 
-		if (other->svc != c->svc && !other->is_leaving && claim_is_same(other, c))
+		if (other->svc != c->svc && !other->is_leaving && claim_cmp(other, c) == 0)
 			model_mark_dirty(p->model, other->svc, 0);
 	}
 }
@@ -223,7 +216,7 @@ static const struct claim *claim_best(const struct plan *p, const struct claim *
 	htable_for_each_hash (n, &p->claims, c->node.hash) {
 		const struct claim *other = container_of(n, struct claim, node);
 
-		if (other->svc != best->svc && !other->is_leaving && claim_is_same(other, c) &&
+		if (other->svc != best->svc && !other->is_leaving && claim_cmp(other, c) == 0 &&
 		    (best->is_leaving ||
 		     plan_precedes(other->svc, other->kind, best->svc, best->kind)))
 			best = other;
@@ -249,7 +242,7 @@ static const struct claim *claim_owner(struct plan *p, const struct claim *c,
 	htable_for_each_hash (n, &p->claims, c->node.hash) {
 		struct claim *other = container_of(n, struct claim, node);
 
-		if (other->svc != c->svc && claim_is_same(other, c) && rows_hold(other->svc, c))
+		if (other->svc != c->svc && claim_cmp(other, c) == 0 && rows_hold(other->svc, c))
 			displaced_add(displaced, other->svc);
 	}
 	return best;
@@ -262,7 +255,7 @@ bool plan_is_owner(const struct plan *p, const struct svc *svc, const struct pla
 	htable_for_each_hash (n, &p->claims, claim_hash(&like)) {
 		const struct claim *c = container_of(n, struct claim, node);
 
-		if (c->svc == svc && !c->is_leaving && claim_is_same(c, &like))
+		if (c->svc == svc && !c->is_leaving && claim_cmp(c, &like) == 0)
 			return claim_best(p, c) == c;
 	}
 	return false;
@@ -281,21 +274,6 @@ void plan_heirs(const struct plan *p, const struct svc *svc, struct plan_displac
 	}
 }
 
-/* Rows live as long as the service: give back what growing left over. */
-static void rows_shrink(struct plan_rows *rows)
-{
-	if (rows->frontends.cap > rows->frontends.n && rows->frontends.n > 0) {
-		rows->frontends.v = xreallocarray(rows->frontends.v, rows->frontends.n,
-						  sizeof(struct plan_frontend));
-		rows->frontends.cap = rows->frontends.n;
-	}
-	if (rows->pools.cap > rows->pools.n && rows->pools.n > 0) {
-		rows->pools.v =
-			xreallocarray(rows->pools.v, rows->pools.n, sizeof(struct plan_pool));
-		rows->pools.cap = rows->pools.n;
-	}
-}
-
 void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displaced *displaced)
 {
 	struct claims *claims = rows->svc->claims;
@@ -311,5 +289,7 @@ void plan_rows_settle(struct plan *p, struct plan_rows *rows, struct plan_displa
 	}
 	rows->frontends.n = kept;
 	plan_rows_drop_unled(rows);
-	rows_shrink(rows);
+	/* Rows live as long as the service. */
+	vec_fit(&rows->frontends);
+	vec_fit(&rows->pools);
 }

@@ -41,8 +41,7 @@ void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal)
 
 		*vec_push(&pp->order) = (struct plan_waiting){ MAX(target, inside), (uint32_t)i };
 	}
-	if (pp->order.n > 1)
-		qsort(pp->order.v, pp->order.n, sizeof(pp->order.v[0]), waiting_cmp);
+	vec_sort(&pp->order, waiting_cmp);
 }
 
 void plan_pieces_fini(struct plan_pieces *pp)
@@ -54,11 +53,6 @@ void plan_pieces_fini(struct plan_pieces *pp)
 }
 
 /* --- adoption --- */
-
-static int frontend_cmp(const void *a, const void *b)
-{
-	return plan_frontend_key_cmp(a, b);
-}
 
 struct plan_rows *plan_pieces_part(struct plan_pieces *pp, size_t *pool, size_t max)
 {
@@ -83,9 +77,7 @@ struct plan_rows *plan_pieces_part(struct plan_pieces *pp, size_t *pool, size_t 
 	     pp->next_waiting++)
 		*vec_push(&part->frontends) =
 			goal->frontends.v[pp->order.v[pp->next_waiting].frontend];
-	if (part->frontends.n > 1)
-		qsort(part->frontends.v, part->frontends.n, sizeof(part->frontends.v[0]),
-		      frontend_cmp);
+	vec_sort(&part->frontends, plan_frontend_key_cmp);
 	if (*pool == goal->pools.n)
 		pp->next_waiting = 0;
 	return part;

@@ -29,35 +29,21 @@ void plan_rows_close(struct plan_rows *r)
 	free(r);
 }
 
-int plan_frontend_key_cmp(const struct plan_frontend *a, const struct plan_frontend *b)
+int plan_frontend_key_cmp(const void *a, const void *b)
 {
-	int c = ip_addr_cmp(&a->addr, &b->addr);
+	const struct plan_frontend *fa = a;
+	const struct plan_frontend *fb = b;
+	int c = ip_addr_cmp(&fa->addr, &fb->addr);
 
-	if (c != 0)
-		return c;
-	if (a->proto != b->proto)
-		return a->proto < b->proto ? -1 : 1;
-	return a->port == b->port ? 0 : a->port < b->port ? -1 : 1;
+	if (c == 0)
+		c = (int)fa->proto - (int)fb->proto;
+	return c != 0 ? c : (int)fa->port - (int)fb->port;
 }
 
 const struct plan_frontend *plan_rows_frontend(const struct plan_rows *r,
 					       const struct plan_frontend *key)
 {
-	size_t lo = 0;
-	size_t hi = r->frontends.n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-		int c = plan_frontend_key_cmp(&r->frontends.v[mid], key);
-
-		if (c == 0)
-			return &r->frontends.v[mid];
-		if (c < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return NULL;
+	return vec_search(&r->frontends, key, plan_frontend_key_cmp);
 }
 
 struct plan_pool *plan_rows_pool_of(const struct plan_rows *rows, const struct plan_frontend *f,
@@ -89,9 +75,7 @@ int plan_pool_key_cmp(const void *a, const void *b)
 
 struct plan_pool *plan_rows_pool_like(const struct plan_rows *r, const struct plan_pool *like)
 {
-	return r->pools.n == 0 ? NULL
-			       : bsearch(like, r->pools.v, r->pools.n, sizeof(r->pools.v[0]),
-					 plan_pool_key_cmp);
+	return vec_search(&r->pools, like, plan_pool_key_cmp);
 }
 
 static int by_id_cmp(const void *a, const void *b)

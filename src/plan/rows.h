@@ -130,7 +130,8 @@ void plan_pool_fini(struct plan_pool *pool);
 void plan_rows_close(struct plan_rows *r);
 DEFINE_AUTO(struct plan_rows *, plan_rows_close);
 
-int plan_frontend_key_cmp(const struct plan_frontend *a, const struct plan_frontend *b);
+/* Two struct plan_frontend by address, protocol, port. */
+int plan_frontend_key_cmp(const void *a, const void *b);
 /* The frontend with the key (address, protocol, port) of `key`, or NULL. */
 const struct plan_frontend *plan_rows_frontend(const struct plan_rows *r,
 					       const struct plan_frontend *key);
