@@ -262,14 +262,14 @@ static double system_ms(void)
 
 static void print_longest(const struct life *l, const char *what)
 {
-	const struct nl_times *t = &l->plane->times;
+	const struct hist *t = &l->plane->times;
 
 	uint64_t n_long = 0;
 
-	for (int i = 16; i < NL_TIMES_BUCKETS; i++) /* 2^15 us */
+	for (int i = 16; i < HIST_BUCKETS; i++) /* 2^15 us */
 		n_long += t->bucket[i];
 	printf("  longest batch      %9.1f ms   of %llu, %s; %llu took more than 33 ms\n",
-	       (double)t->longest_ns / 1e6, (unsigned long long)t->count, what,
+	       (double)t->max_ns / 1e6, (unsigned long long)t->count, what,
 	       (unsigned long long)n_long);
 }
 
@@ -434,7 +434,7 @@ static int run(const struct cluster *c)
 	printf("  kernel CPU         %9.1f ms   in the first sync, %.1f a batch\n", cpu_ms,
 	       cpu_ms / (double)sync_stats_get(l.s)->batches);
 	print_longest(&l, "first sync");
-	l.plane->times = (struct nl_times){ 0 };
+	l.plane->times = (struct hist){ 0 };
 	measure_changes(&l, c, took);
 	print_changes(c, took);
 	print_longest(&l, "single changes");

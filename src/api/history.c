@@ -28,7 +28,7 @@ struct history {
 	uint64_t services;
 	uint64_t writes;
 	uint64_t refused;
-	struct sync_hist acks;
+	struct hist acks;
 };
 
 void history_open(struct history **ret, const struct serve_context *ctx)
@@ -53,9 +53,9 @@ static uint32_t since(uint64_t *seen, uint64_t is)
 }
 
 /* The upper bound of the highest bucket that changed. */
-static uint32_t slowest_us(const struct sync_hist *old, const struct sync_hist *new)
+static uint32_t slowest_us(const struct hist *old, const struct hist *new)
 {
-	for (unsigned int i = SYNC_HIST_BUCKETS; i-- > 0;)
+	for (unsigned int i = HIST_BUCKETS; i-- > 0;)
 		if (new->bucket[i] != old->bucket[i])
 			return (uint32_t)MIN(UINT64_C(1) << i, new->max_ns / NSEC_PER_USEC + 1);
 	return 0;
@@ -71,7 +71,7 @@ static struct second *second_of(struct history *h, uint64_t now_ns)
 	return s;
 }
 
-static void note_acks(struct history *h, struct second *s, const struct sync_hist *is)
+static void note_acks(struct history *h, struct second *s, const struct hist *is)
 {
 	if (is->count == h->acks.count)
 		return;

@@ -109,12 +109,12 @@ void view_node(struct jsonw *w, const char *key, const struct model *m)
 /* --- sync --- */
 
 /* Upper bound of the bucket of the q/1000 quantile, at most the maximum. */
-static uint64_t quantile_ns(const struct sync_hist *h, uint64_t q)
+static uint64_t quantile_ns(const struct hist *h, uint64_t q)
 {
 	uint64_t rank = (h->count * q + 999) / 1000;
 	uint64_t seen = 0;
 
-	for (unsigned int i = 0; i < SYNC_HIST_BUCKETS - 1; i++) {
+	for (unsigned int i = 0; i < HIST_BUCKETS - 1; i++) {
 		seen += h->bucket[i];
 		if (seen >= rank)
 			return MIN((UINT64_C(1) << i) * NSEC_PER_USEC, h->max_ns);
@@ -122,7 +122,7 @@ static uint64_t quantile_ns(const struct sync_hist *h, uint64_t q)
 	return h->max_ns;
 }
 
-static void view_hist(struct jsonw *w, const char *key, const struct sync_hist *h)
+static void view_hist(struct jsonw *w, const char *key, const struct hist *h)
 {
 	jsonw_object(w, key);
 	jsonw_uint(w, "count", h->count);

@@ -30,18 +30,17 @@ static void one_seconds(struct str *out, const char *name, const char *type, con
 }
 
 /* Values below 2^i microseconds, counted by the sync or a plane. */
-static void log2_hist(struct str *out, const char *name, const char *help, const uint64_t *buckets,
-		      unsigned int n_buckets, uint64_t count, uint64_t sum_ns)
+static void log2_hist(struct str *out, const char *name, const char *help, const struct hist *h)
 {
 	uint64_t n = 0;
 
 	expo_head(out, name, "histogram", help);
-	for (unsigned int i = 0; i < n_buckets - 1; i++) {
-		n += buckets[i];
+	for (unsigned int i = 0; i < HIST_BUCKETS - 1; i++) {
+		n += h->bucket[i];
 		expo_bucket(out, name, NULL, (UINT64_C(1) << i) * NSEC_PER_USEC, n);
 	}
-	expo_bucket(out, name, NULL, 0, count);
-	expo_hist_end(out, name, NULL, sum_ns, count);
+	expo_bucket(out, name, NULL, 0, h->count);
+	expo_hist_end(out, name, NULL, h->sum_ns, h->count);
 }
 
 static void both_hist(struct str *out, const char *name, const char *help,
@@ -210,8 +209,6 @@ static void work_lines(const struct metrics *m, struct str *out)
 {
 	const struct sync_stats *st = sync_stats_get(m->config.ctx->sync);
 
-	const struct sync_hist *h = &st->event_to_ack;
-
 	one(out, "vipd_sync_services_total", "counter", "Services synced to the kernel",
 	    st->services);
 	one(out, "vipd_sync_commits_total", "counter",
@@ -233,7 +230,7 @@ static void work_lines(const struct metrics *m, struct str *out)
 	    "Operations that repaired kernel state modified by another process", st->repairs);
 	log2_hist(out, "vipd_event_to_ack_duration_seconds",
 		  "Time from the oldest pending event of a service to the kernel's acknowledgement",
-		  h->bucket, SYNC_HIST_BUCKETS, h->count, h->sum_ns);
+		  &st->event_to_ack);
 }
 
 /* Rule counters restart at 0 when vipd recreates the rule; `sum` keeps the counts before that. */
@@ -312,16 +309,15 @@ static void drain_lines(const struct metrics *m, struct str *out)
 static void times_lines(const struct metrics *m, struct str *out)
 {
 	const struct plane *plane = m->config.ctx->plane;
-	const struct nl_times *t;
+	const struct hist *t;
 
 	if (plane == NULL)
 		return;
 	t = &plane->times;
 	log2_hist(out, "vipd_kernel_transaction_duration_seconds",
-		  "Duration of kernel transactions", t->bucket, NL_TIMES_BUCKETS, t->count,
-		  t->sum_ns);
+		  "Duration of kernel transactions", t);
 	one_seconds(out, "vipd_kernel_transaction_duration_max_seconds", "gauge",
-		    "Duration of the longest kernel transaction since the start", t->longest_ns);
+		    "Duration of the longest kernel transaction since the start", t->max_ns);
 }
 
 static void health_service_lines(const struct metrics *m, struct str *out)

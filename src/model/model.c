@@ -168,11 +168,12 @@ static int mark_if(struct model *m,
 
 /* --- events -------------------------------------------------------------------------- */
 
-/* Report an object event and release its names. Returns `r`. */
+/* Report an object event with result `r` and release its names. Returns `r`. */
 static int event_report(struct model *m, struct model_event *event, int r)
 {
 	event->does_matter = r > 0;
-	m->event(m->event_arg, event);
+	if (m->event != NULL)
+		m->event(m->event_arg, event);
 	name_unref(event->ns);
 	name_unref(event->name);
 	name_unref(event->service);
@@ -214,8 +215,6 @@ int model_put_service(struct model *m, struct service *s, uint64_t at_ns)
 {
 	struct model_event event = { .kind = MODEL_EVENT_SERVICE, .at_ns = at_ns };
 
-	if (m->event == NULL)
-		return service_put(m, s, at_ns);
 	event.ns = name_ref(s->ns);
 	event.name = name_ref(s->name);
 	return event_report(m, &event, service_put(m, s, at_ns));
@@ -247,8 +246,6 @@ int model_del_service(struct model *m, const struct name *ns, const struct name 
 				     .is_delete = true,
 				     .at_ns = at_ns };
 
-	if (m->event == NULL)
-		return service_del(m, ns, name, at_ns);
 	event.ns = name_ref(ns);
 	event.name = name_ref(name);
 	return event_report(m, &event, service_del(m, ns, name, at_ns));
@@ -418,8 +415,6 @@ int model_put_slice(struct model *m, struct slice *s, uint64_t at_ns)
 	struct model_event event = { .kind = MODEL_EVENT_SLICE, .at_ns = at_ns };
 	int r;
 
-	if (m->event == NULL)
-		return slice_put(m, s, at_ns);
 	event.ns = name_ref(s->ns);
 	event.name = name_ref(s->name);
 	event.service = name_ref(s->service);
@@ -434,8 +429,6 @@ int model_del_slice(struct model *m, const struct name *ns, const struct name *n
 	struct model_event event = { .kind = MODEL_EVENT_SLICE, .is_delete = true, .at_ns = at_ns };
 	const struct slice_entry *e = model_find_slice(m, ns, name);
 
-	if (m->event == NULL)
-		return slice_del(m, ns, name, at_ns);
 	event.ns = name_ref(ns);
 	event.name = name_ref(name);
 	event.service = e ? name_ref(e->slice->service) : NULL;
@@ -518,8 +511,6 @@ int model_put_node(struct model *m, struct node *n, uint64_t at_ns)
 {
 	struct model_event event = { .kind = MODEL_EVENT_NODE, .at_ns = at_ns };
 
-	if (m->event == NULL)
-		return node_put(m, n, at_ns);
 	event.name = name_ref(n->name);
 	return event_report(m, &event, node_put(m, n, at_ns));
 }
@@ -536,8 +527,6 @@ int model_del_node(struct model *m, const struct name *name, uint64_t at_ns)
 {
 	struct model_event event = { .kind = MODEL_EVENT_NODE, .is_delete = true, .at_ns = at_ns };
 
-	if (m->event == NULL)
-		return node_del(m, name, at_ns);
 	event.name = name_ref(name);
 	return event_report(m, &event, node_del(m, name, at_ns));
 }
@@ -567,8 +556,6 @@ int model_put_service_cidr(struct model *m, struct service_cidr *c, uint64_t at_
 {
 	struct model_event event = { .kind = MODEL_EVENT_SERVICE_CIDR, .at_ns = at_ns };
 
-	if (m->event == NULL)
-		return service_cidr_put(m, c, at_ns);
 	event.name = name_ref(c->name);
 	return event_report(m, &event, service_cidr_put(m, c, at_ns));
 }
@@ -590,8 +577,6 @@ int model_del_service_cidr(struct model *m, const struct name *name, uint64_t at
 				     .is_delete = true,
 				     .at_ns = at_ns };
 
-	if (m->event == NULL)
-		return service_cidr_del(m, name, at_ns);
 	event.name = name_ref(name);
 	return event_report(m, &event, service_cidr_del(m, name, at_ns));
 }
@@ -681,8 +666,6 @@ int model_put_host_addrs(struct model *m, const struct ip_addr *addrs, size_t n,
 {
 	struct model_event event = { .kind = MODEL_EVENT_HOST_ADDRS, .at_ns = at_ns };
 
-	if (m->event == NULL)
-		return host_addrs_put(m, addrs, n, at_ns);
 	return event_report(m, &event, host_addrs_put(m, addrs, n, at_ns));
 }
 

@@ -404,7 +404,7 @@ int nft_writer_commit(struct nft_writer *w, struct nft_result *res, struct err *
 		res->n_batches++;
 	}
 	if (res != NULL && res->times != NULL)
-		nl_times_add(res->times, took);
+		hist_add(res->times, took);
 	if (r == 0) {
 		if (res != NULL)
 			res->n_writes += w->n_writes;

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "base/hist.h"
 #include "base/str.h"
 #include "nft/bounds.h"
 #include "nft/expr.h"
@@ -31,7 +32,7 @@ struct nft_result {
 	size_t n_writes; /* messages other than batch begin and end; elements one by one */
 	size_t n_batches;
 	uint64_t kernel_ns;
-	struct nl_times *times; /* or NULL */
+	struct hist *times; /* or NULL */
 };
 
 /* One element of a verdict map. */

@@ -74,24 +74,3 @@ size_t nl_batch_bytes(const struct nl_batch *b);
 MUST_USE int nl_batch_commit(struct nl_batch *b, struct err *err);
 /* The rejection of the last commit; valid until reset or close. */
 const struct nl_rejection *nl_batch_rejection(const struct nl_batch *b);
-
-/* Durations of kernel transactions, rejected ones included. */
-#define NL_TIMES_BUCKETS 20
-struct nl_times {
-	uint64_t count;
-	uint64_t sum_ns;
-	uint64_t longest_ns;
-	uint64_t bucket[NL_TIMES_BUCKETS]; /* i: less than 2^i us; the last: longer ones */
-};
-
-static inline void nl_times_add(struct nl_times *t, uint64_t ns)
-{
-	unsigned int i = 0;
-
-	while (i < NL_TIMES_BUCKETS - 1 && ns >= (UINT64_C(1) << i) * NSEC_PER_USEC)
-		i++;
-	t->bucket[i]++;
-	t->count++;
-	t->sum_ns += ns;
-	t->longest_ns = ns > t->longest_ns ? ns : t->longest_ns;
-}

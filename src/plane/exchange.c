@@ -189,7 +189,7 @@ int plane_changes_send(const struct nft_changes *c, struct nl_batch **batch, str
 	r = nl_batch_commit(*batch, err);
 	took = now_ns() - began;
 	res->kernel_ns += took;
-	nl_times_add(&plane->times, took);
+	hist_add(&plane->times, took);
 	if (r < 0) {
 		r = refusal(*batch, tables, r, res, err);
 	} else {

@@ -22,6 +22,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "base/hist.h"
 #include "base/str.h"
 #include "explain/balancing.h"
 #include "nl/batch.h"
@@ -277,7 +278,7 @@ struct plane {
 	char changed_by[64];
 	/* Established connections survive a flush of the ruleset by another process. */
 	bool is_flush_safe;
-	struct nl_times times;
+	struct hist times; /* durations of kernel transactions, rejected ones included */
 	struct plane_fault faults[PLANE_FAULT_N];
 	struct plane_family family[IPFAM_N];
 };

@@ -20,7 +20,7 @@ static uint32_t svc_hash(const struct name *ns, const struct name *name)
 	return hash_bytes(key, sizeof(key));
 }
 
-struct sync_failure *sync_failure_get(const struct sync *s, const struct svc *svc)
+struct sync_failure *sync_failure_find(const struct sync *s, const struct svc *svc)
 {
 	htable_for_each_hash (n, &s->failures, svc_hash(svc->ns, svc->name)) {
 		struct sync_failure *f = container_of(n, struct sync_failure, node);
@@ -63,7 +63,7 @@ static uint64_t retry_max_ns(const struct sync_failure *f)
 void sync_failure_note(struct sync *s, struct svc *svc, int code, const struct err *err,
 		       uint64_t now)
 {
-	struct sync_failure *f = sync_failure_get(s, svc);
+	struct sync_failure *f = sync_failure_find(s, svc);
 
 	if (f == NULL) {
 		f = xcalloc(1, sizeof(*f));
@@ -88,7 +88,7 @@ void sync_failure_note(struct sync *s, struct svc *svc, int code, const struct e
 
 void sync_failure_clear(struct sync *s, const struct svc *svc)
 {
-	struct sync_failure *f = s->failures.count ? sync_failure_get(s, svc) : NULL;
+	struct sync_failure *f = s->failures.count ? sync_failure_find(s, svc) : NULL;
 
 	if (f == NULL)
 		return;
@@ -130,11 +130,6 @@ void sync_failures_fini(struct sync *s)
 	htable_for_each_safe (n, tmp, &s->failures)
 		failure_close(s, container_of(n, struct sync_failure, node));
 	htable_fini(&s->failures);
-}
-
-const struct sync_failure *sync_failure_find(const struct sync *s, const struct svc *svc)
-{
-	return sync_failure_get(s, svc);
 }
 
 size_t sync_failure_count(const struct sync *s)

@@ -163,8 +163,6 @@ void sync_family_ok(struct sync *s, const struct plan_op *ops, size_t n);
 
 /* Delay after `attempts` failures in a row: doubles from SYNC_RETRY_MIN_NS up to `max`. */
 uint64_t sync_backoff(uint32_t attempts, uint64_t max);
-/* NULL when `svc` is not rejected. */
-struct sync_failure *sync_failure_get(const struct sync *s, const struct svc *svc);
 void sync_failure_note(struct sync *s, struct svc *svc, int code, const struct err *err,
 		       uint64_t now);
 /* `svc` was accepted: remove its failure record. */
@@ -175,6 +173,5 @@ void sync_failures_fini(struct sync *s);
 
 /* --- sync.c --- */
 
-void sync_hist_add(struct sync_hist *h, uint64_t ns);
 void sync_error_note(struct sync *s, const struct err *err, uint64_t now);
 void sync_result_note(struct sync *s, const struct plane_result *res);

@@ -44,19 +44,6 @@
 
 /* --- statistics --- */
 
-void sync_hist_add(struct sync_hist *h, uint64_t ns)
-{
-	uint64_t us = ns / NSEC_PER_USEC;
-	unsigned int i = 0;
-
-	while (i < SYNC_HIST_BUCKETS - 1 && us >= (UINT64_C(1) << i))
-		i++;
-	h->bucket[i]++;
-	h->count++;
-	h->sum_ns += ns;
-	h->max_ns = MAX(h->max_ns, ns);
-}
-
 void sync_error_note(struct sync *s, const struct err *err, uint64_t now)
 {
 	memcpy(s->stats.last_error, err->text, sizeof(s->stats.last_error));
@@ -369,7 +356,7 @@ static uint64_t step_transaction(struct sync *s, uint64_t now)
 	}
 	if (s->stats.services > services)
 		s->stats.last_success_ns = end;
-	sync_hist_add(&s->stats.step_time, end - begin);
+	hist_add(&s->stats.step_time, end - begin);
 	s->is_draining = s->state == SYNC_RUNNING && !list_is_empty(&s->model->dirty);
 	if (s->state == SYNC_RUNNING && !s->is_draining)
 		sync_ended(s, s->sync_begin_ns, s->stats.services - s->sync_services,

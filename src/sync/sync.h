@@ -41,15 +41,6 @@ struct sync_failure {
 	bool is_spared;
 };
 
-/* Log-linear latency histogram; values in ns. Never decreases. */
-#define SYNC_HIST_BUCKETS 24
-struct sync_hist {
-	uint64_t count;
-	uint64_t sum_ns;
-	uint64_t max_ns;
-	uint64_t bucket[SYNC_HIST_BUCKETS]; /* i: values < 2^i us; the last: larger values */
-};
-
 struct sync_stats {
 	uint64_t steps;    /* transactions tried */
 	uint64_t services; /* services programmed */
@@ -68,9 +59,8 @@ struct sync_stats {
 	uint64_t last_load_took_ns; /* duration of the last load, to the end of its sweep */
 	uint64_t last_ok_ns;        /* now_ns() of the last step that left nothing pending */
 	uint64_t last_success_ns;   /* now_ns() of the last acknowledged transaction or sweep */
-	struct sync_hist
-		event_to_ack; /* arrival of the oldest event of a service to the kernel's ack */
-	struct sync_hist step_time;
+	struct hist event_to_ack; /* arrival of the oldest event of a service to the kernel's ack */
+	struct hist step_time;
 	/* The last step that had services to program, for display. */
 	uint64_t last_step_ns; /* its end; 0 = none yet */
 	uint64_t last_step_took_ns;
@@ -162,7 +152,7 @@ enum sync_state sync_state_get(const struct sync *s);
 uint64_t sync_pending_since(const struct sync *s);
 const struct sync_stats *sync_stats_get(const struct sync *s);
 /* NULL when the service is not rejected. */
-const struct sync_failure *sync_failure_find(const struct sync *s, const struct svc *svc);
+struct sync_failure *sync_failure_find(const struct sync *s, const struct svc *svc);
 size_t sync_failure_count(const struct sync *s);
 /* Failures because a foreign object occupies the service's key in the kernel. */
 size_t sync_occupied_count(const struct sync *s);

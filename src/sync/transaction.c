@@ -90,7 +90,7 @@ static void item_accept(struct sync *s, struct sync_item *it)
 	it->svc->adopted_load = s->load_no;
 	sync_failure_clear(s, it->svc);
 	if (since > 1 && s->state == SYNC_RUNNING)
-		sync_hist_add(&s->stats.event_to_ack, now_ns() - since);
+		hist_add(&s->stats.event_to_ack, now_ns() - since);
 	s->stats.services++;
 	item_decided(s, it);
 }
@@ -310,8 +310,9 @@ static void item_diff(struct sync *s, struct sync_item *it)
  */
 static bool is_put_off(struct sync *s, struct svc *svc)
 {
-	struct sync_failure *f =
-		s->failures.count > 0 && !sync_is_plane_loaded(s) ? sync_failure_get(s, svc) : NULL;
+	struct sync_failure *f = s->failures.count > 0 && !sync_is_plane_loaded(s)
+					 ? sync_failure_find(s, svc)
+					 : NULL;
 
 	if (f == NULL || !f->is_spared)
 		return false;

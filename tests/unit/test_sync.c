@@ -635,7 +635,7 @@ static void test_one_owner(void **state)
 /* What another's change made dirty came with no event, and waited for nothing that has a length. */
 static void test_latency(void **state)
 {
-	const struct sync_hist *h;
+	const struct hist *h;
 	struct world w;
 
 	world_init(&w);
