@@ -102,6 +102,14 @@ class Feed:
                                            if all(w in li for w in words)), None),
                              "log with %r" % (words,), timeout)
 
+    def logged(self, words):
+        """All lines of the log so far that contain the words."""
+        with self.lock:
+            marks = self.log.count("mark")
+        self._send("mark")
+        self.wait_for(lambda: self.log.count("mark") > marks, "mark")
+        return [li for li in self.log if words in li]
+
     def wait_error(self, resource, *words, timeout=10):
         """The failure of a resource in the status."""
         def test():
@@ -120,9 +128,12 @@ class Feed:
 
     # ---- requests
 
-    def ask(self, command):
+    def _send(self, command):
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
+
+    def ask(self, command):
+        self._send(command)
         return self.answers.get(timeout=PATIENCE)
 
     def dump(self):
@@ -165,8 +176,7 @@ class Feed:
     def close(self):
         """End it; it must exit with 0 and must not have printed secrets."""
         if self.alive():
-            self.process.stdin.write("quit\n")
-            self.process.stdin.flush()
+            self._send("quit")
             try:
                 self.process.wait(60)
             except subprocess.TimeoutExpired:

@@ -149,7 +149,7 @@ def test_token_file_vanishes(api, start):
     api.end_watches(how="close")
     feed.wait_healthy()
     feed.wait_log("api: credentials: ", "token: No such file", "previous credentials stay in use")
-    assert len([li for li in feed.log if "previous credentials stay in use" in li]) == 1
+    assert len(feed.logged("previous credentials stay in use")) == 1
 
 
 def test_no_token_file(api, start):
@@ -408,7 +408,7 @@ def test_no_credentials_over_plain_http(start):
             feed = start(config=api.kubeconfig(user=user, url=api.http))
             feed.wait_log(api.http, "credentials are not sent over plain http")
             feed.wait_synced().same_as(api)
-            assert len([li for li in feed.log if "not sent over plain http" in li]) == 1
+            assert len(feed.logged("not sent over plain http")) == 1
         assert auths(api) == {"none"}
 
 

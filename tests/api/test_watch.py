@@ -196,7 +196,7 @@ def test_normal_end_is_no_trouble(api, start):
     shop(api)
     feed = start(watch_min_s=1, watch_max_s=1).wait_synced()
     feed.wait_for(lambda: feed.reflector("services")["watches"] >= 3, "watches", 10)
-    assert not [li for li in feed.log if "warn" in li]
+    assert not feed.logged("warn")
 
 
 def test_changes_while_away(api, start):

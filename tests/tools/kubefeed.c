@@ -6,7 +6,8 @@
  *
  * Writes one JSON object a line: {"event": "synced"}, {"event": "changed",
  * "services": [...]}, and an answer to each command it reads from standard input:
- * dump, status, usage, quit. Needs no root and touches no kernel.
+ * dump, status, usage, quit; mark writes the line "mark" to standard error, after all earlier lines
+ * of the log. Needs no root and touches no kernel.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -299,6 +300,8 @@ static void command(struct feed *f, const char *text)
 		put_status(f);
 	else if (strcmp(text, "usage") == 0)
 		put_usage(f);
+	else if (strcmp(text, "mark") == 0)
+		(void)fputs("mark\n", stderr);
 	else if (strcmp(text, "quit") == 0)
 		event_base_loopbreak(f->base);
 	else
