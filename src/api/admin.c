@@ -4,41 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/control.h"
+#include "api/body.h"
 #include "base/log.h"
 #include "doctor/helper.h"
 #include "health/health.h"
-#include "http/jsonw.h"
 
 #define AREA_ALL "all"
-
-static void reply_begin(struct http_reply *reply, struct jsonw *w)
-{
-	reply->status = 200;
-	reply->type = "application/json";
-	*w = (struct jsonw){ .out = &reply->body };
-	jsonw_object(w, NULL);
-	jsonw_uint(w, "api", CONTROL_API_VERSION);
-}
-
-static void reply_end(struct http_reply *reply, struct jsonw *w)
-{
-	jsonw_end(w);
-	str_puts(&reply->body, "\n");
-}
-
-/* True for an unknown parameter; `reply` has the error. */
-static bool refuse_params(struct http_reply *reply, const struct http_request *q, const char *a,
-			  const char *b)
-{
-	vec_for_each (p, &q->params) {
-		if (strcmp(p->name, a) == 0 || strcmp(p->name, b) == 0)
-			continue;
-		http_reply_error(reply, 400, "there is no parameter '%.64s'", p->name);
-		return true;
-	}
-	return false;
-}
 
 /* --- log --- */
 
@@ -46,7 +17,7 @@ static void log_print(struct http_reply *reply)
 {
 	struct jsonw w;
 
-	reply_begin(reply, &w);
+	body_begin(reply, &w);
 	jsonw_array(&w, "areas");
 	for (int i = 0; i < LOG_AREA_N; i++) {
 		jsonw_object(&w, NULL);
@@ -56,7 +27,7 @@ static void log_print(struct http_reply *reply)
 		jsonw_end(&w);
 	}
 	jsonw_end(&w);
-	reply_end(reply, &w);
+	body_end(reply, &w);
 }
 
 /* False: `reply` has the error. */
@@ -84,14 +55,14 @@ static bool log_change(struct http_reply *reply, const char *area_text, const ch
 	return true;
 }
 
-void admin_log(struct http_reply *reply, const struct http_request *q)
+void admin_log(struct http_reply *reply, const struct serve_context *ctx,
+	       const struct http_request *q)
 {
 	const char *area = http_request_param(q, "area");
 	const char *level = http_request_param(q, "level");
 
-	if (refuse_params(reply, q, "area", "level"))
-		return;
-	if (!q->is_write || log_change(reply, area, level))
+	if (body_params_check(reply, q, "area level") &&
+	    (!q->is_write || log_change(reply, area, level)))
 		log_print(reply);
 }
 
@@ -150,22 +121,20 @@ void admin_doctor(struct http_reply *reply, const struct serve_context *ctx,
 		http_reply_error(reply, 404, "node checks are not available");
 		return;
 	}
-	if (refuse_params(reply, q, "", ""))
+	if (!body_params_check(reply, q, ""))
 		return;
 	state = check_helper_state(ctx->checks);
 	if (q->is_write)
 		check_helper_run(ctx->checks);
-	reply_begin(reply, &w);
+	body_begin(reply, &w);
 	jsonw_text(&w, "by", "vipd");
 	jsonw_int(&w, "pid", getpid());
 	/* The run started by a PUT has ended when `runs` exceeds this value. */
 	jsonw_uint(&w, "runs", state.runs + (q->is_write && state.is_running));
 	jsonw_bool(&w, "running", state.is_running || q->is_write);
-	if (state.ended_ns != 0)
-		jsonw_uint(&w, "age_ms", (now_ns() - state.ended_ns) / NSEC_PER_MSEC);
-	else
-		jsonw_null(&w, "age_ms");
+	jsonw_uint_if(&w, "age_ms", state.ended_ns != 0,
+		      (now_ns() - state.ended_ns) / NSEC_PER_MSEC);
 	jsonw_uint(&w, "took_us", state.took_ns / NSEC_PER_USEC);
 	doctor_results(&w, state.report, ctx);
-	reply_end(reply, &w);
+	body_end(reply, &w);
 }

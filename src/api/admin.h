@@ -9,7 +9,8 @@
 #include "state/context.h"
 
 /* /v1/log: the areas with their levels; PUT ?area=AREA&level=LEVEL changes one, or all. */
-void admin_log(struct http_reply *reply, const struct http_request *q);
+void admin_log(struct http_reply *reply, const struct serve_context *ctx,
+	       const struct http_request *q);
 /* /v1/doctor: the last results; PUT starts another run. 404 without checks. */
 void admin_doctor(struct http_reply *reply, const struct serve_context *ctx,
 		  const struct http_request *q);

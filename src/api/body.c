@@ -14,6 +14,21 @@
 
 #define TYPE_JSON "application/json"
 
+void body_begin(struct http_reply *reply, struct jsonw *w)
+{
+	reply->status = 200;
+	reply->type = TYPE_JSON;
+	*w = (struct jsonw){ .out = &reply->body };
+	jsonw_object(w, NULL);
+	jsonw_uint(w, "api", CONTROL_API_VERSION);
+}
+
+void body_end(struct http_reply *reply, struct jsonw *w)
+{
+	jsonw_end(w);
+	str_puts(&reply->body, "\n");
+}
+
 /* --- status: count, then write --- */
 
 struct status_body {
@@ -183,18 +198,22 @@ static const struct http_body_ops list_ops = { list_more, list_close };
 
 /* --- parameters --- */
 
-static int params_check(const struct http_request *q, const char *const *known, size_t n,
-			struct err *err)
+bool body_params_check(struct http_reply *reply, const struct http_request *q, const char *names)
 {
 	vec_for_each (p, &q->params) {
-		size_t i = 0;
+		size_t len = strlen(p->name);
+		const char *at = names;
 
-		while (i < n && strcmp(known[i], p->name) != 0)
-			i++;
-		if (i == n)
-			return err_set(err, -EINVAL, "there is no parameter '%.64s'", p->name);
+		while (*at != '\0' && (strncmp(at, p->name, len) != 0 || strcspn(at, " ") != len)) {
+			at += strcspn(at, " ");
+			at += strspn(at, " ");
+		}
+		if (*at == '\0') {
+			http_reply_error(reply, 400, "there is no parameter '%.64s'", p->name);
+			return false;
+		}
 	}
-	return 0;
+	return true;
 }
 
 static int limit_parse(size_t *ret, const struct http_request *q, struct err *err)
@@ -257,19 +276,21 @@ static int after_parse(struct page_query *ret, const struct http_request *q, str
 static void list_open(struct http_reply *reply, const struct serve_context *ctx,
 		      const struct http_request *q, bool is_dump)
 {
-	static const char *const known[] = { "namespace", "name",  "q",   "state",
-					     "limit",     "after", "sort" };
-	struct list_body *b = xcalloc(1, sizeof(*b));
-	struct page_query query = { .is_wanted = list_is_wanted, .arg = &b->filter };
+	struct list_body *b;
+	struct page_query query = { .is_wanted = list_is_wanted };
 	struct err err = { 0 };
 	int r;
 
+	/* A dump is not paged. */
+	if (!body_params_check(reply, q,
+			       is_dump ? "namespace name q state"
+				       : "namespace name q state limit after sort"))
+		return;
+	b = xcalloc(1, sizeof(*b));
 	b->ctx = ctx;
 	b->is_dump = is_dump;
-	/* A dump is not paged: it accepts the first four only. */
-	r = params_check(q, known, is_dump ? 4 : ARRAY_SIZE(known), &err);
-	if (r == 0)
-		r = filter_init(&b->filter, ctx, q, &err);
+	query.arg = &b->filter;
+	r = filter_init(&b->filter, ctx, q, &err);
 	if (r == 0)
 		r = limit_parse(&query.limit, q, &err);
 	if (r == 0)
@@ -328,43 +349,28 @@ static void service_close_body(void *state)
 
 static const struct http_body_ops service_ops = { service_more, service_close_body };
 
-static void leaving_count(void *arg, const struct plane_draining *l)
+static void draining_count(void *arg, const struct plane_draining *l)
 {
 	*(size_t *)arg += 1;
 }
 
 /* The generation does not change with connections of draining backends. */
-static bool is_leaving(const struct serve_context *ctx, const struct svc *svc)
+static bool is_draining(const struct serve_context *ctx, const struct svc *svc)
 {
 	size_t n = 0;
 
 	if (ctx->plane != NULL && ctx->plane->ops->draining != NULL)
-		ctx->plane->ops->draining(ctx->plane, svc, leaving_count, &n);
+		ctx->plane->ops->draining(ctx->plane, svc, draining_count, &n);
 	return n > 0;
 }
 
-/* /v1/services/NAMESPACE/NAME; 404 when there is neither an object, a slice nor a row. */
-static void body_service(struct http_reply *reply, const struct serve_context *ctx,
-			 const struct http_request *q, const char *ns, const char *name)
+void body_service(struct http_reply *reply, const struct serve_context *ctx,
+		  const struct http_request *q)
 {
-	const struct svc *svc = model_find_text(ctx->model, ns, name);
-	struct service_body *b;
-
-	if (svc == NULL) {
-		http_reply_error(reply, 404, "there is no service %.64s/%.64s", ns, name);
-		return;
-	}
-	if (!is_leaving(ctx, svc) && serve_unchanged(reply, ctx, q))
-		return;
-	b = xcalloc(1, sizeof(*b));
-	view_page_open(&b->view, ctx, svc, VIEW_PAGE_PEOPLE, now_ns());
-	http_reply_stream(reply, TYPE_JSON, &service_ops, b);
-}
-
-void body_service_path(struct http_reply *reply, const struct serve_context *ctx,
-		       const struct http_request *q, const char *key)
-{
+	const char *key = q->path + strlen(BODY_SERVICES "/");
 	const char *slash = strchr(key, '/');
+	struct service_body *b;
+	const struct svc *svc;
 	char *ns;
 
 	if (slash == NULL || slash == key || slash[1] == '\0' || strchr(slash + 1, '/') != NULL) {
@@ -372,6 +378,15 @@ void body_service_path(struct http_reply *reply, const struct serve_context *ctx
 		return;
 	}
 	ns = xstrndup(key, (size_t)(slash - key));
-	body_service(reply, ctx, q, ns, slash + 1);
+	svc = model_find_text(ctx->model, ns, slash + 1);
 	free(ns);
+	if (svc == NULL) {
+		http_reply_error(reply, 404, "there is no service %.128s", key);
+		return;
+	}
+	if (!is_draining(ctx, svc) && serve_unchanged(reply, ctx, q))
+		return;
+	b = xcalloc(1, sizeof(*b));
+	view_page_open(&b->view, ctx, svc, VIEW_PAGE_PEOPLE, now_ns());
+	http_reply_stream(reply, TYPE_JSON, &service_ops, b);
 }

@@ -11,7 +11,16 @@
 #pragma once
 
 #include "http/http.h"
+#include "http/jsonw.h"
 #include "state/context.h"
+
+#define BODY_SERVICES "/v1/services"
+
+/* False for a parameter that is not in `names`, separated by blanks: `reply` has the error. */
+bool body_params_check(struct http_reply *reply, const struct http_request *q, const char *names);
+/* An answer that is written at once: an object that begins with "api". */
+void body_begin(struct http_reply *reply, struct jsonw *w);
+void body_end(struct http_reply *reply, struct jsonw *w);
 
 /* /v1/status */
 void body_status(struct http_reply *reply, const struct serve_context *ctx,
@@ -19,9 +28,9 @@ void body_status(struct http_reply *reply, const struct serve_context *ctx,
 /* /v1/services */
 void body_services(struct http_reply *reply, const struct serve_context *ctx,
 		   const struct http_request *q);
-/* Like body_service(), with NAMESPACE/NAME as one text; 404 also for another form. */
-void body_service_path(struct http_reply *reply, const struct serve_context *ctx,
-		       const struct http_request *q, const char *key);
+/* /v1/services/NAMESPACE/NAME; 404 when there is neither an object, a slice nor a row. */
+void body_service(struct http_reply *reply, const struct serve_context *ctx,
+		  const struct http_request *q);
 /* /v1/dump: every service in full, without ages and times. */
 void body_dump(struct http_reply *reply, const struct serve_context *ctx,
 	       const struct http_request *q);

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/control.h"
-#include "http/jsonw.h"
 #include "model/walk.h"
 
 #define BATCH 256
@@ -209,11 +208,8 @@ void body_counts(struct http_reply *reply, const struct serve_context *ctx,
 	struct page_query query = { .is_wanted = is_requested };
 	struct counts_body *b;
 
-	vec_for_each (p, &q->params)
-		if (strcmp(p->name, "service") != 0) {
-			http_reply_error(reply, 400, "there is no parameter '%.64s'", p->name);
-			return;
-		}
+	if (!body_params_check(reply, q, "service"))
+		return;
 	if (service != NULL && slash == NULL) {
 		http_reply_error(reply, 400, "service: '%.64s' is not NAMESPACE/NAME", service);
 		return;

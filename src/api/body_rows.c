@@ -11,7 +11,6 @@
 
 #include "base/control.h"
 #include "explain/text.h"
-#include "http/jsonw.h"
 #include "model/walk.h"
 #include "state/state.h"
 
@@ -128,10 +127,8 @@ void body_rows(struct http_reply *reply, const struct serve_context *ctx,
 	const struct page_query all = { 0 };
 	struct rows_body *b;
 
-	if (q->params.n > 0) {
-		http_reply_error(reply, 400, "there is no parameter '%.64s'", q->params.v[0].name);
+	if (!body_params_check(reply, q, ""))
 		return;
-	}
 	b = xcalloc(1, sizeof(*b));
 	b->ctx = ctx;
 	page_init(&b->page, ctx->model, &all);

@@ -123,75 +123,67 @@ static int socket_open(int *ret, const char *path, struct serve_control *c, stru
 
 /* --- routes --- */
 
-/* The part of `path` behind `prefix`, or NULL. */
-static const char *behind(const char *path, const char *prefix)
-{
-	size_t n = strlen(prefix);
+static const struct control_route routes[] = {
+	{ "/v1/status", body_status, .is_public = true },
+	{ BODY_SERVICES, body_services, .is_public = true },
+	{ BODY_SERVICES "/NAMESPACE/NAME", body_service, .is_public = true },
+	{ "/v1/trace", body_trace },
+	{ "/v1/rows", body_rows },
+	{ "/v1/counts", body_counts, .is_public = true },
+	{ "/v1/monitor", body_monitor },
+	{ "/v1/history", body_history, .is_public = true },
+	{ "/v1/doctor", admin_doctor, .takes_writes = true, .is_public = true },
+	{ "/v1/drains", admin_drains, .takes_writes = true },
+	{ "/v1/log", admin_log, .takes_writes = true },
+	{ "/v1/dump", body_dump },
+};
 
-	return strncmp(path, prefix, n) == 0 ? path + n : NULL;
+const struct control_route *control_route_find(const char *path)
+{
+	static const char service[] = BODY_SERVICES "/";
+
+	for (size_t i = 0; i < ARRAY_SIZE(routes); i++)
+		if (strcmp(path, routes[i].path) == 0 ||
+		    (routes[i].answer == body_service &&
+		     strncmp(path, service, strlen(service)) == 0))
+			return &routes[i];
+	return NULL;
 }
 
-/* Paths that accept PUT and POST. */
-static bool route_admin(const struct serve_control *c, const struct http_request *q,
-			struct http_reply *reply)
+static void not_found(struct http_reply *reply, const char *path)
 {
-	if (strcmp(q->path, "/v1/log") == 0)
-		admin_log(reply, q);
-	else if (strcmp(q->path, "/v1/doctor") == 0)
-		admin_doctor(reply, c->ctx, q);
-	else if (strcmp(q->path, "/v1/drains") == 0)
-		admin_drains(reply, c->ctx, q);
-	else if (q->is_write)
-		http_reply_error(reply, 405, "'%.128s': only GET and HEAD", q->path);
+	struct str list = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(routes); i++)
+		str_printf(&list, "%s%s", i > 0 ? ", " : "", routes[i].path);
+	if (strncmp(path, "/v1/", 4) != 0)
+		http_reply_error(reply, 404, "'%.128s': only version 1 (/v1/...) is supported",
+				 path);
 	else
-		return false;
-	return true;
+		http_reply_error(reply, 404, "'%.128s': path not found; available: %s", path,
+				 list.text);
+	str_fini(&list);
 }
 
 static void route(void *arg, const struct http_request *q, struct http_reply *reply)
 {
-	struct serve_control *c = arg;
-	const char *rest;
+	const struct serve_control *c = arg;
+	const struct control_route *r = control_route_find(q->path);
 
-	if (route_admin(c, q, reply))
-		return;
-	if (strcmp(q->path, "/v1/status") == 0) {
-		body_status(reply, c->ctx, q);
-	} else if (strcmp(q->path, "/v1/services") == 0) {
-		body_services(reply, c->ctx, q);
-	} else if (strcmp(q->path, "/v1/history") == 0) {
-		body_history(reply, c->ctx, q);
-	} else if ((rest = behind(q->path, "/v1/services/")) != NULL) {
-		body_service_path(reply, c->ctx, q, rest);
-	} else if (strcmp(q->path, "/v1/trace") == 0) {
-		body_trace(reply, c->ctx, q);
-	} else if (strcmp(q->path, "/v1/monitor") == 0) {
-		body_monitor(reply, c->ctx, q);
-	} else if (strcmp(q->path, "/v1/counts") == 0) {
-		body_counts(reply, c->ctx, q);
-	} else if (strcmp(q->path, "/v1/rows") == 0) {
-		body_rows(reply, c->ctx, q);
-	} else if (strcmp(q->path, "/v1/dump") == 0) {
-		body_dump(reply, c->ctx, q);
-	} else if (behind(q->path, "/v1/") == NULL) {
-		http_reply_error(reply, 404, "'%.128s': only version 1 (/v1/...) is supported",
-				 q->path);
-	} else {
-		http_reply_error(
-			reply, 404,
-			"'%.128s': path not found; available: /v1/status, /v1/services, "
-			"/v1/services/NAMESPACE/NAME, /v1/trace, /v1/rows, /v1/counts, /v1/monitor, /v1/history, "
-			"/v1/doctor, /v1/drains, /v1/log and /v1/dump",
-			q->path);
-	}
+	if (q->is_write && (r == NULL || !r->takes_writes))
+		http_reply_error(reply, 405, "'%.128s': only GET and HEAD", q->path);
+	else if (r == NULL)
+		not_found(reply, q->path);
+	else
+		r->answer(reply, c->ctx, q);
 }
 
 int serve_control_open(struct serve_control **ret, struct event_base *base,
 		       const struct serve_context *ctx, const char *path, struct err *err)
 {
 	struct serve_control *c = xcalloc(1, sizeof(*c));
-	struct http_config config = { HTTP_CONFIG_DEFAULT, .takes_writes = true, .handler = route,
-				      .arg = c };
+	struct http_config config = { HTTP_CONFIG_DEFAULT, .takes = HTTP_TAKES_WRITES,
+				      .handler = route, .arg = c };
 	int fd = -1;
 	int r;
 

@@ -13,6 +13,21 @@
 struct event_base;
 struct serve_control;
 
+struct http_reply;
+struct http_request;
+
+/* A path of the API. */
+struct control_route {
+	const char *path;
+	void (*answer)(struct http_reply *reply, const struct serve_context *ctx,
+		       const struct http_request *q);
+	bool takes_writes; /* PUT and POST */
+	bool is_public;    /* harmless: also on the status page */
+};
+
+/* NULL: no such path. */
+const struct control_route *control_route_find(const char *path);
+
 /*
  * `ctx` is borrowed. Creates the last folder of `path` if it is missing. -EADDRINUSE:
  * another process listens on `path`; -EEXIST: `path` is not a socket; -ENAMETOOLONG; other

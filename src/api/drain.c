@@ -8,9 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/control.h"
+#include "api/body.h"
 #include "base/log.h"
-#include "http/jsonw.h"
 #include "model/drain.h"
 
 #define LINE_MAX_BYTES 2048
@@ -114,12 +113,9 @@ static int file_write(const struct drains *d)
 
 static void drains_print(struct http_reply *reply, const struct drains *d, const char *problem)
 {
-	struct jsonw w = { .out = &reply->body };
+	struct jsonw w;
 
-	reply->status = 200;
-	reply->type = "application/json";
-	jsonw_object(&w, NULL);
-	jsonw_uint(&w, "api", CONTROL_API_VERSION);
+	body_begin(reply, &w);
 	jsonw_text(&w, "problem", problem);
 	jsonw_array(&w, "items");
 	vec_for_each (e, &d->model->drains) {
@@ -131,8 +127,7 @@ static void drains_print(struct http_reply *reply, const struct drains *d, const
 		jsonw_end(&w);
 	}
 	jsonw_end(&w);
-	jsonw_end(&w);
-	str_puts(&reply->body, "\n");
+	body_end(reply, &w);
 }
 
 static bool is_meant(const struct slice_endpoint *e, const struct ip_addr *addr, const char *text)
@@ -266,8 +261,8 @@ void admin_drains(struct http_reply *reply, const struct serve_context *ctx,
 
 	if (ctx->drains == NULL)
 		http_reply_error(reply, 404, "draining is not available");
-	else if (!q->is_write && q->params.n > 0)
-		http_reply_error(reply, 400, "there is no parameter '%.64s'", q->params.v[0].name);
+	else if (!body_params_check(reply, q, q->is_write ? "service endpoint state" : ""))
+		return;
 	else if (!q->is_write)
 		drains_print(reply, ctx->drains, NULL);
 	else if (change_parse(&c, reply, q)) {

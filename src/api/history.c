@@ -4,9 +4,8 @@
 
 #include <stdlib.h>
 
+#include "api/body.h"
 #include "api/generation.h"
-#include "base/control.h"
-#include "http/jsonw.h"
 
 /* Counts of one second. */
 struct second {
@@ -109,28 +108,21 @@ static void view_second(struct jsonw *w, const struct second *s, uint64_t now_s)
 	jsonw_uint(w, "services", s->services);
 	jsonw_uint(w, "writes", s->writes);
 	jsonw_uint(w, "rejections", s->refusals);
-	if (s->acks > 0) {
-		jsonw_uint(w, "ack_mean_us", s->ack_sum_ns / s->acks / NSEC_PER_USEC);
-		jsonw_uint(w, "ack_max_us", s->slow);
-	} else {
-		jsonw_null(w, "ack_mean_us");
-		jsonw_null(w, "ack_max_us");
-	}
+	jsonw_uint_if(w, "ack_mean_us", s->acks > 0,
+		      s->ack_sum_ns / MAX(s->acks, 1U) / NSEC_PER_USEC);
+	jsonw_uint_if(w, "ack_max_us", s->acks > 0, s->slow);
 	jsonw_end(w);
 }
 
 void body_history(struct http_reply *reply, const struct serve_context *ctx,
 		  const struct http_request *q)
 {
-	struct jsonw w = { .out = &reply->body };
+	struct jsonw w;
 	uint64_t now_s = now_ns() / NSEC_PER_SEC;
 
 	if (serve_unchanged(reply, ctx, q))
 		return;
-	reply->status = 200;
-	reply->type = "application/json";
-	jsonw_object(&w, NULL);
-	jsonw_uint(&w, "api", CONTROL_API_VERSION);
+	body_begin(reply, &w);
 	jsonw_uint(&w, "seconds", HISTORY_SECONDS);
 	jsonw_array(&w, "items");
 	/* Oldest first. */
@@ -142,6 +134,5 @@ void body_history(struct http_reply *reply, const struct serve_context *ctx,
 			view_second(&w, s, now_s);
 	}
 	jsonw_end(&w);
-	jsonw_end(&w);
-	str_puts(&reply->body, "\n");
+	body_end(reply, &w);
 }

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/body.h"
 #include "base/control.h"
 #include "base/list.h"
 #include "explain/text.h"
-#include "http/jsonw.h"
 
 #define TYPE_LINES "application/x-ndjson"
 
@@ -167,10 +167,7 @@ void monitor_accepted(struct monitor *mon, const struct svc *svc, const struct p
 	w = line_begin(mon, KIND_SYNC);
 	jsonw_name(&w, "namespace", svc->ns);
 	jsonw_name(&w, "name", svc->name);
-	if (since > 1)
-		jsonw_uint(&w, "took_us", (now_ns() - since) / NSEC_PER_USEC);
-	else
-		jsonw_null(&w, "took_us");
+	jsonw_uint_if(&w, "took_us", since > 1, (now_ns() - since) / NSEC_PER_USEC);
 	ops_write(mon, &w);
 	jsonw_end(&w);
 	line_send(mon, KIND_SYNC, svc->ns->text, svc->name->text);
@@ -299,9 +296,6 @@ static int subscriber_parse(struct subscriber *r, const struct http_request *q, 
 	const char *kinds = http_request_param(q, "kind");
 	const char *slash = service ? strchr(service, '/') : NULL;
 
-	vec_for_each (p, &q->params)
-		if (strcmp(p->name, "service") != 0 && strcmp(p->name, "kind") != 0)
-			return err_set(err, -EINVAL, "there is no parameter '%.64s'", p->name);
 	if (service != NULL && slash == NULL)
 		return err_set(err, -EINVAL, "service: '%.64s' is not NAMESPACE/NAME", service);
 	if (service != NULL) {
@@ -328,9 +322,12 @@ void body_monitor(struct http_reply *reply, const struct serve_context *ctx,
 		  const struct http_request *q)
 {
 	struct monitor *mon = ctx->monitor;
-	struct subscriber *r = xcalloc(1, sizeof(*r));
+	struct subscriber *r;
 	struct err err = { 0 };
 
+	if (!body_params_check(reply, q, "service kind"))
+		return;
+	r = xcalloc(1, sizeof(*r));
 	if (subscriber_parse(r, q, &err) < 0) {
 		http_reply_error(reply, 400, "%s", err.text);
 	} else if (mon == NULL || mon->n_subscribers == MONITOR_SUBSCRIBERS_MAX) {

@@ -6,12 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/admin.h"
 #include "api/body.h"
-#include "api/history.h"
+#include "api/control.h"
 #include "api/page_files.h"
-
-#define SERVICES "/v1/services"
 
 /* No foreign content, frames or destinations; only the page's own script file. */
 static const char safe_headers[] =
@@ -88,42 +85,25 @@ static const struct page_file *file_find(const char *path)
 	return NULL;
 }
 
-static bool is_view(const char *path)
-{
-	size_t n = strlen(SERVICES);
-
-	return strcmp(path, "/v1/status") == 0 || strcmp(path, "/v1/history") == 0 ||
-	       strcmp(path, "/v1/doctor") == 0 || strcmp(path, "/v1/counts") == 0 ||
-	       (strncmp(path, SERVICES, n) == 0 && (path[n] == '\0' || path[n] == '/'));
-}
-
-static void view_answer(struct page_server *p, const struct http_request *q,
-			struct http_reply *reply)
+/* GET and HEAD only: starts no checks of the node. */
+static void view_answer(struct page_server *p, const struct control_route *view,
+			const struct http_request *q, struct http_reply *reply)
 {
 	p->ctx = *p->given;
 	p->ctx.options = NULL; /* not public */
 	p->ctx.n_options = 0;
-	if (strcmp(q->path, "/v1/status") == 0)
-		body_status(reply, &p->ctx, q);
-	else if (strcmp(q->path, "/v1/history") == 0)
-		body_history(reply, &p->ctx, q);
-	else if (strcmp(q->path, "/v1/doctor") == 0)
-		admin_doctor(reply, &p->ctx, q); /* GET and HEAD only: starts no checks */
-	else if (strcmp(q->path, "/v1/counts") == 0 && http_request_param(q, "service") == NULL)
-		http_reply_error(reply, 400, "service: NAMESPACE/NAME is wanted here");
-	else if (strcmp(q->path, "/v1/counts") == 0)
-		body_counts(reply, &p->ctx, q);
-	else if (strcmp(q->path, SERVICES) == 0)
-		body_services(reply, &p->ctx, q);
+	if (view->answer == body_counts && http_request_param(q, "service") == NULL)
+		http_reply_error(reply, 400, "service: NAMESPACE/NAME is missing");
 	else
-		body_service_path(reply, &p->ctx, q, q->path + strlen(SERVICES) + 1);
+		view->answer(reply, &p->ctx, q);
 }
 
 bool page_answer(struct page_server *p, const struct http_request *q, struct http_reply *reply)
 {
 	const struct page_file *file = file_find(q->path);
+	const struct control_route *view = control_route_find(q->path);
 
-	if (file == NULL && !is_view(q->path))
+	if (file == NULL && (view == NULL || !view->is_public))
 		return false;
 	str_puts(&reply->headers, safe_headers);
 	if (file != NULL) {
@@ -131,7 +111,7 @@ bool page_answer(struct page_server *p, const struct http_request *q, struct htt
 		reply->type = file->type;
 		str_add(&reply->body, file->data, file->len);
 	} else {
-		view_answer(p, q, reply);
+		view_answer(p, view, q, reply);
 	}
 	return true;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/body.h"
 #include "base/control.h"
 #include "model/walk.h"
 
@@ -34,8 +35,7 @@ static void trace_begin(struct trace_body *b)
 	jsonw_uint(&b->w, "api", CONTROL_API_VERSION);
 	if (plan_trace_lacks_source(&b->trace)) {
 		jsonw_printf(&b->w, "problem", "'%.128s' is no %s address and no pod of a service",
-			     b->trace.query.src_pod->text,
-			     b->trace.query.dst.family == AF_INET6 ? "IPv6" : "IPv4");
+			     b->trace.query.src_pod->text, ipfam_text(ip_fam(&b->trace.query.dst)));
 		b->i = b->trace.endpoints.n;
 	} else {
 		jsonw_null(&b->w, "problem");
@@ -183,9 +183,6 @@ static int query_parse(struct plan_trace_query *ret, const struct serve_context 
 	const char *to = http_request_param(q, "to");
 	int r;
 
-	vec_for_each (p, &q->params)
-		if (strcmp(p->name, "from") != 0 && strcmp(p->name, "to") != 0)
-			return err_set(err, -EINVAL, "there is no parameter '%.64s'", p->name);
 	if (from == NULL || *from == '\0')
 		return err_set(err, -EINVAL, "from: an address, a pod's name or 'host' is missing");
 	if (to == NULL || *to == '\0')
@@ -206,8 +203,11 @@ void body_trace(struct http_reply *reply, const struct serve_context *ctx,
 	struct plan_trace_query query = { 0 };
 	struct trace_body *b;
 	struct err err = { 0 };
-	int r = query_parse(&query, ctx, q, &err);
+	int r;
 
+	if (!body_params_check(reply, q, "from to"))
+		return;
+	r = query_parse(&query, ctx, q, &err);
 	if (r < 0) {
 		http_reply_error(reply, r == -ENOENT ? 404 : 400, "%s", err.text);
 		return;

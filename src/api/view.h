@@ -37,6 +37,8 @@ void view_row(struct jsonw *w, const struct serve_context *ctx, const struct svc
 	      struct serve_facts *scratch);
 /* An object `key`: this node and its detect-local. */
 void view_node(struct jsonw *w, const char *key, const struct model *m);
+/* An array of names; `h` may be NULL. */
+void view_hints(struct jsonw *w, const char *key, const struct hints *h);
 /* { ns, name } of the service, as the members "namespace" and "name". */
 void view_svc_name(struct jsonw *w, const struct svc *svc);
 

@@ -73,11 +73,6 @@ struct view_page {
 /* Limit of draining backends in the head, which is written at once. */
 #define DRAINING_MAX 1000
 
-static const char *fam_text(enum ipfam fam)
-{
-	return fam == IPFAM_V6 ? "IPv6" : "IPv4";
-}
-
 static const char *policy_text(bool is_local)
 {
 	return is_local ? "Local" : "Cluster";
@@ -179,13 +174,8 @@ static void draining_add(void *arg, const struct plane_draining *l)
 	jsonw_addr(all->w, "address", &l->addr);
 	jsonw_uint(all->w, "port", l->port);
 	jsonw_text(all->w, "protocol", l4proto_text(l->proto));
-	if (l->is_counted) {
-		jsonw_uint(all->w, "active", l->active);
-		jsonw_uint(all->w, "inactive", l->inactive);
-	} else {
-		jsonw_null(all->w, "active");
-		jsonw_null(all->w, "inactive");
-	}
+	jsonw_uint_if(all->w, "active", l->is_counted, l->active);
+	jsonw_uint_if(all->w, "inactive", l->is_counted, l->inactive);
 	jsonw_uint(all->w, "since_ms", l->age_s * 1000);
 	if (l->has_deadline)
 		jsonw_uint(all->w, "timeout_ms", l->left_s * 1000);
@@ -385,18 +375,7 @@ static void view_set(struct jsonw *w, const char *key, enum exclusion why, int64
 	jsonw_object(w, key);
 	jsonw_bool(w, "used", why == EXCLUSION_NONE);
 	jsonw_text(w, "reason", why == EXCLUSION_NONE ? NULL : exclusion_text(why));
-	if (slot >= 0)
-		jsonw_int(w, "slot", slot);
-	else
-		jsonw_null(w, "slot");
-	jsonw_end(w);
-}
-
-static void view_hints(struct jsonw *w, const char *key, const struct hints *h)
-{
-	jsonw_array(w, key);
-	for (uint32_t i = 0; h != NULL && i < h->n; i++)
-		jsonw_name(w, NULL, h->names[i]);
+	jsonw_uint_if(w, "slot", slot >= 0, (uint64_t)slot);
 	jsonw_end(w);
 }
 
@@ -513,7 +492,7 @@ static void step_pools(struct view_page *v, struct jsonw *w)
 	pool = &v->rows->pools.v[v->i];
 	jsonw_object(w, NULL);
 	jsonw_uint(w, "id", pool->id);
-	jsonw_text(w, "family", fam_text(pool->fam));
+	jsonw_text(w, "family", ipfam_text(pool->fam));
 	jsonw_text(w, "scope", plan_scope_text(pool->scope));
 	jsonw_name(w, "port_name", pool->port_name);
 	jsonw_text(w, "protocol", l4proto_text(pool->proto));
@@ -628,7 +607,7 @@ static void step_families(struct view_page *v, struct jsonw *w)
 	}
 	select_endpoints(&sel, v->ctx->model, svc, v->i, v->fam);
 	jsonw_object(w, NULL);
-	jsonw_text(w, "family", fam_text(v->fam));
+	jsonw_text(w, "family", ipfam_text(v->fam));
 	view_selection(w, &sel);
 	endpoints_copy(v, &v->ports.v[v->i], &sel);
 	selection_fini(&sel);

@@ -10,6 +10,14 @@ void view_svc_name(struct jsonw *w, const struct svc *svc)
 	jsonw_name(w, "name", svc->name);
 }
 
+void view_hints(struct jsonw *w, const char *key, const struct hints *h)
+{
+	jsonw_array(w, key);
+	for (uint32_t i = 0; h != NULL && i < h->n; i++)
+		jsonw_name(w, NULL, h->names[i]);
+	jsonw_end(w);
+}
+
 static void view_addrs(struct jsonw *w, const struct service *s)
 {
 	jsonw_array(w, "cluster_ips");
@@ -87,7 +95,7 @@ static void view_port(struct jsonw *w, const struct model *m, const struct svc *
 		if (!service_has_family(svc->service, fam))
 			continue;
 		jsonw_object(w, NULL);
-		jsonw_text(w, "family", fam == IPFAM_V6 ? "IPv6" : "IPv4");
+		jsonw_text(w, "family", ipfam_text(fam));
 		jsonw_uint(w, "endpoints", endpoints_listed(svc, port, fam));
 		view_port_pools(w, svc->rows, port, fam);
 		jsonw_end(w);

@@ -39,10 +39,7 @@ void view_totals_fini(struct view_totals *t)
 /* Milliseconds since `then`; null for 0. */
 static void age(struct jsonw *w, const char *key, uint64_t then_ns, uint64_t now)
 {
-	if (then_ns == 0)
-		jsonw_null(w, key);
-	else
-		jsonw_uint(w, key, now > then_ns ? (now - then_ns) / NSEC_PER_MSEC : 0);
+	jsonw_uint_if(w, key, then_ns != 0, (now - MIN(now, then_ns)) / NSEC_PER_MSEC);
 }
 
 /* --- this node --- */
@@ -166,10 +163,8 @@ static void view_sync(struct jsonw *w, const struct serve_context *ctx, uint64_t
 	jsonw_uint(w, "audits", st->audits);
 	jsonw_uint(w, "foreign_changes", st->foreign_changes);
 	jsonw_uint(w, "repairs", st->repairs);
-	if (st->first_sync_ns != 0)
-		jsonw_uint(w, "first_sync_us", st->first_sync_ns / NSEC_PER_USEC);
-	else
-		jsonw_null(w, "first_sync_us");
+	jsonw_uint_if(w, "first_sync_us", st->first_sync_ns != 0,
+		      st->first_sync_ns / NSEC_PER_USEC);
 	view_hist(w, "event_to_ack", &st->event_to_ack);
 	view_hist(w, "step", &st->step_time);
 	if (st->last_error_ns != 0) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "api/trace.h"
+#include "api/view.h"
 #include "state/state.h"
 
 #define OTHERS_SHOWN 3
@@ -501,10 +502,7 @@ static void view_service(struct jsonw *w, const struct plan_trace *t)
 	jsonw_bool(w, "split", t->frontend.is_split);
 	jsonw_bool(w, "inside", t->is_inside);
 	jsonw_text(w, "scope", plan_scope_text(t->scope));
-	if (t->pool_id != 0)
-		jsonw_uint(w, "pool", t->pool_id);
-	else
-		jsonw_null(w, "pool");
+	jsonw_uint_if(w, "pool", t->pool_id != 0, t->pool_id);
 	jsonw_text(w, "topology", topology_text(t->topology));
 	jsonw_uint(w, "affinity_s", t->affinity_s);
 	if (t->balancing.scheduler[0] != '\0')
@@ -538,14 +536,6 @@ void view_trace(struct jsonw *w, const struct serve_context *ctx, const struct p
 	view_others(w, t);
 }
 
-static void view_hints(struct jsonw *w, const char *key, const struct hints *h)
-{
-	jsonw_array(w, key);
-	for (uint32_t i = 0; h != NULL && i < h->n; i++)
-		jsonw_name(w, NULL, h->names[i]);
-	jsonw_end(w);
-}
-
 void view_trace_endpoint(struct jsonw *w, const struct plan_trace *t,
 			 const struct plan_trace_endpoint *ep)
 {
@@ -557,10 +547,7 @@ void view_trace_endpoint(struct jsonw *w, const struct plan_trace *t,
 
 	jsonw_object(w, NULL);
 	jsonw_addr(w, "address", &ep->addr);
-	if (ep->port != 0)
-		jsonw_uint(w, "port", ep->port);
-	else
-		jsonw_null(w, "port");
+	jsonw_uint_if(w, "port", ep->port != 0, ep->port);
 	jsonw_text(w, "pod", ep->pod);
 	jsonw_name(w, "node", ep->node);
 	jsonw_bool(w, "on_this_node", ep->is_local);

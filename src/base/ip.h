@@ -43,6 +43,11 @@ static inline enum ipfam ip_fam(const struct ip_addr *a)
 	return a->family == AF_INET6 ? IPFAM_V6 : IPFAM_V4;
 }
 
+static inline const char *ipfam_text(enum ipfam fam)
+{
+	return fam == IPFAM_V6 ? "IPv6" : "IPv4";
+}
+
 static inline size_t ip_len(enum ipfam fam)
 {
 	return fam == IPFAM_V6 ? 16 : 4;

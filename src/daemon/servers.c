@@ -37,21 +37,22 @@ static int open_parts(struct servers *s, struct event_base *base, const struct s
 {
 	struct metrics_config metrics = c->metrics;
 	struct health_config health = {
-		.ctx = metrics.ctx,
+		.ctx = s->ctx,
 		.sync_period_ns = c->sync_period_ns,
 		.is_node_optional = c->is_node_optional,
 		.at = c->healthz,
 		.is_hard_fail = metrics.is_hard_fail,
 	};
-	struct health_services_config services = { metrics.ctx->model, is_healthy, s };
+	struct health_services_config services = { s->ctx->model, is_healthy, s };
 	int r = health_open(&s->health, base, &health, err);
 
 	if (r < 0)
 		return r;
 	health_services_open(&s->services, base, &services);
-	history_open(&s->history, metrics.ctx);
+	history_open(&s->history, s->ctx);
 	if (c->has_page)
-		page_server_open(&s->page, metrics.ctx);
+		page_server_open(&s->page, s->ctx);
+	metrics.ctx = s->ctx;
 	metrics.started_wall_ns = wall_now_ns();
 	metrics.page = s->page;
 	metrics.health = s->health;
@@ -59,13 +60,13 @@ static int open_parts(struct servers *s, struct event_base *base, const struct s
 	return metrics_open(&s->metrics, base, &metrics, err);
 }
 
-int servers_open(struct servers **ret, struct event_base *base, const struct servers_config *config,
-		 struct err *err)
+int servers_open(struct servers **ret, struct event_base *base, struct serve_context *ctx,
+		 const struct servers_config *config, struct err *err)
 {
 	struct servers *s = xcalloc(1, sizeof(*s));
 	int r;
 
-	s->ctx = config->metrics.ctx;
+	s->ctx = ctx;
 	r = open_parts(s, base, config, err);
 	if (r < 0) {
 		servers_close(s);
@@ -73,6 +74,8 @@ int servers_open(struct servers **ret, struct event_base *base, const struct ser
 	}
 	notify_open(&s->notify, base);
 	notify_status(s->notify, "waiting for the first complete lists");
+	ctx->health = s->health;
+	ctx->history = s->history;
 	*ret = s;
 	return 0;
 }
@@ -88,16 +91,6 @@ void servers_close(struct servers *s)
 	health_services_close(s->services);
 	health_close(s->health);
 	free(s);
-}
-
-const struct health *servers_health(const struct servers *s)
-{
-	return s->health;
-}
-
-const struct history *servers_history(const struct servers *s)
-{
-	return s->history;
 }
 
 void servers_accepted(struct servers *s, const struct svc *svc, const struct plan_rows *old,

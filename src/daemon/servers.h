@@ -11,20 +11,18 @@
 struct servers;
 
 struct servers_config {
-	struct metrics_config metrics; /* servers_open() adds health, page and the start time */
-	struct listen_place healthz;   /* port 0: none */
-	bool has_page;                 /* the status page, beside the metrics */
-	bool is_node_optional;         /* see health.h */
+	struct metrics_config
+		metrics; /* servers_open() adds context, health, page and the start time */
+	struct listen_place healthz; /* port 0: none */
+	bool has_page;               /* the status page, beside the metrics */
+	bool is_node_optional;       /* see health.h */
 	uint64_t sync_period_ns;
 };
 
-MUST_USE int servers_open(struct servers **ret, struct event_base *base,
+/* Sets ctx->health and ctx->history. */
+MUST_USE int servers_open(struct servers **ret, struct event_base *base, struct serve_context *ctx,
 			  const struct servers_config *config, struct err *err);
 void servers_close(struct servers *s);
-
-/* For struct serve_context, which exists before the servers. */
-const struct health *servers_health(const struct servers *s);
-const struct history *servers_history(const struct servers *s);
 
 /* As sync_config.accepted. */
 void servers_accepted(struct servers *s, const struct svc *svc, const struct plan_rows *old,

@@ -440,7 +440,6 @@ static int open_servers(struct vipd *v, struct err *err)
 {
 	struct servers_config config = {
 		.metrics = {
-			.ctx = &v->context,
 			.at = v->options.metrics,
 			.is_hard_fail = v->options.is_bind_hard_fail,
 			.mode = v->plane->ops->name,
@@ -458,7 +457,7 @@ static int open_servers(struct vipd *v, struct err *err)
 	};
 
 	raise_fd_limit();
-	return servers_open(&v->servers, v->base, &config, err);
+	return servers_open(&v->servers, v->base, &v->context, &config, err);
 }
 
 /* Backends drained by operators are kept in a file beside the control socket. */
@@ -517,10 +516,6 @@ static int open_serve(struct vipd *v, struct err *err)
 	};
 	shown_set(v);
 	r = open_servers(v, err);
-	if (r == 0) {
-		v->context.health = servers_health(v->servers);
-		v->context.history = servers_history(v->servers);
-	}
 	if (r < 0 || v->options.control_socket[0] == '\0')
 		return r;
 	return serve_control_open(&v->control, v->base, &v->context, v->options.control_socket,
@@ -568,10 +563,8 @@ static bool config_read_again(struct vipd *v, struct str *differences)
 			log_notice(LOG_AREA_MAIN, "configuration: logging: changed, in force now");
 		}
 	}
+	options.model = config;
 	options_fini(&options);
-	vec_fini(&config.cluster_cidrs);
-	vec_fini(&config.service_cidrs);
-	vec_fini(&config.nodeport_cidrs);
 	return r == 0;
 }
 

@@ -33,8 +33,6 @@ static bool all_are(const struct fact_try *t, int result)
 	return t->n[IPFAM_V4] > 0;
 }
 
-static const char *const fam_names[IPFAM_N] = { "IPv4", "IPv6" };
-
 static void missing(struct check_report *r, const struct fact_try *t, size_t i)
 {
 	const struct nft_try *four = &t->tries[IPFAM_V4][i];
@@ -47,8 +45,9 @@ static void missing(struct check_report *r, const struct fact_try *t, size_t i)
 	(void)snprintf(advice, sizeof(advice), "use a kernel with %s, or load the module",
 		       bad->needs);
 	check_add(r, "nftables", CHECK_ERROR, advice, "the kernel has no %s (%s): %s", bad->what,
-		  four->result < 0 && six->result < 0 ? "IPv4 and IPv6"
-						      : fam_names[bad == six ? IPFAM_V6 : IPFAM_V4],
+		  four->result < 0 && six->result < 0
+			  ? "IPv4 and IPv6"
+			  : ipfam_text(bad == six ? IPFAM_V6 : IPFAM_V4),
 		  bad->detail);
 }
 

@@ -55,7 +55,6 @@ int health_answer(struct str *body, const struct health_facts *f, enum health_pr
 	bool is_healthy = is_good && (q == HEALTH_LIVE || (f->has_synced && f->unready == NULL));
 	bool is_ok = is_healthy && (q == HEALTH_LIVE || f->is_eligible);
 	int64_t updated = wall_of(f, f->updated_ns ? f->updated_ns : f->started_ns);
-	static const char *const families[] = { "IPv4", "IPv6" };
 
 	jsonw_object(&w, NULL);
 	time_put(&w, "lastUpdated", is_ok ? f->wall_ns : updated); /* HC-11 */
@@ -65,15 +64,15 @@ int health_answer(struct str *body, const struct health_facts *f, enum health_pr
 		jsonw_bool(&w, "nodeEligible", f->is_eligible);
 	if (q == HEALTH_READY && !is_ok && f->reason[0] != '\0')
 		jsonw_text(&w, "reason", f->reason);
-	for (size_t i = 0; f->has_synced && i < ARRAY_SIZE(families); i++) {
-		if (i == 0)
-			jsonw_object(&w, "status");
-		jsonw_object(&w, families[i]);
-		time_put(&w, "lastUpdated", updated);
-		jsonw_bool(&w, "healthy", is_good && !f->has_failed[i]);
-		jsonw_end(&w);
-		if (i + 1 == ARRAY_SIZE(families))
+	if (f->has_synced) {
+		jsonw_object(&w, "status");
+		for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
+			jsonw_object(&w, ipfam_text(fam));
+			time_put(&w, "lastUpdated", updated);
+			jsonw_bool(&w, "healthy", is_good && !f->has_failed[fam]);
 			jsonw_end(&w);
+		}
+		jsonw_end(&w);
 	}
 	jsonw_end(&w);
 	return is_ok ? 200 : 503;
@@ -177,7 +176,7 @@ int health_open(struct health **ret, struct event_base *base, const struct healt
 		.name = "health server",
 		.at = config->at,
 		.is_hard_fail = config->is_hard_fail,
-		.http = { HTTP_CONFIG_DEFAULT, .class = HTTP_HEALTH, .takes_any_method = true,
+		.http = { HTTP_CONFIG_DEFAULT, .class = HTTP_HEALTH, .takes = HTTP_TAKES_ANY,
 			  .handler = answer, .arg = h },
 	};
 	int r = 0;

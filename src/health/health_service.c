@@ -140,7 +140,7 @@ static int listener_add(struct entry *e, const struct ip_addr *addr, struct err 
 				    .head_ms = HTTP_PROBE_HEAD_MS,
 				    .reply_ms = REPLY_MS,
 				    .connections_max = CONNECTIONS_MAX,
-				    .takes_any_method = true, /* HC-15 */
+				    .takes = HTTP_TAKES_ANY, /* HC-15 */
 				    .handler = answer,
 				    .arg = d };
 	int fd = -1;

@@ -239,9 +239,7 @@ static void request_handle(struct http_conn *c, const char *head, size_t len)
 	struct http_request q;
 	struct http_reply reply = { 0 };
 	struct err err = { 0 };
-	int status = config->takes_any_method ? http_request_parse_any(&q, head, len, &err)
-		     : config->takes_writes   ? http_request_parse_write(&q, head, len, &err)
-					      : http_request_parse(&q, head, len, &err);
+	int status = http_request_parse(&q, head, len, config->takes, &err);
 
 	if (status != 0) {
 		error_send(c, status, err.text);

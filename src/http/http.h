@@ -55,18 +55,19 @@ struct http_request {
  * line too (RFC 9112 section 2.2).
  */
 size_t http_head_len(const char *data, size_t len);
+/* Requests that a server accepts. */
+enum http_takes {
+	HTTP_TAKES_READS = 0, /* GET and HEAD */
+	HTTP_TAKES_WRITES,    /* PUT and POST too, with arguments in the target */
+	HTTP_TAKES_ANY,       /* any method and a body, which is discarded: for health probes */
+};
+
 /*
  * Parse a complete head. Returns 0, or the HTTP status of an invalid request (400, 405, 413,
  * 501, 505) with the reason in `err`. `ret` is initialised in any case.
  */
 MUST_USE int http_request_parse(struct http_request *ret, const char *head, size_t len,
-				struct err *err);
-/* Like http_request_parse(), and accept PUT and POST, with arguments in the target. */
-MUST_USE int http_request_parse_write(struct http_request *ret, const char *head, size_t len,
-				      struct err *err);
-/* Like http_request_parse(), and accept any method and a body: for health probes. */
-MUST_USE int http_request_parse_any(struct http_request *ret, const char *head, size_t len,
-				    struct err *err);
+				enum http_takes takes, struct err *err);
 void http_request_fini(struct http_request *q);
 /* Return the first parameter `name`, or NULL. */
 const char *http_request_param(const struct http_request *q, const char *name);
@@ -131,8 +132,7 @@ struct http_config {
 	unsigned int head_ms;
 	unsigned int reply_ms;
 	unsigned int connections_max;
-	bool takes_writes;     /* http_request_parse_write() */
-	bool takes_any_method; /* http_request_parse_any(); a body is discarded */
+	enum http_takes takes;
 	/* Fill the zeroed `reply`. Called once per request; must not block. */
 	void (*handler)(void *arg, const struct http_request *q, struct http_reply *reply);
 	void *arg;

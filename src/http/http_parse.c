@@ -3,7 +3,7 @@
  * http/http_parse - parser of request heads. Pure.
  *
  * Reads the request line and the headers that matter here. A request with a body is
- * rejected, except with TAKES_ANY.
+ * rejected, except with HTTP_TAKES_ANY.
  */
 #include "http/http.h"
 
@@ -16,13 +16,6 @@
 #define STATUS_BODY 413
 #define STATUS_UNKNOWN_METHOD 501
 #define STATUS_VERSION 505
-
-/* Methods that a server accepts. */
-enum takes {
-	TAKES_READS = 0,
-	TAKES_WRITES, /* PUT and POST too */
-	TAKES_ANY,    /* any method, with bodies */
-};
 
 size_t http_head_len(const char *data, size_t len)
 {
@@ -144,13 +137,13 @@ static bool is_word(const char *text, size_t len, const char *word)
 	return len == strlen(word) && memcmp(text, word, len) == 0;
 }
 
-static int method_parse(struct http_request *ret, const char *method, size_t len, enum takes takes,
-			struct err *err)
+static int method_parse(struct http_request *ret, const char *method, size_t len,
+			enum http_takes takes, struct err *err)
 {
 	static const char *const others[] = { "POST",    "PUT",     "DELETE", "PATCH",
 					      "OPTIONS", "CONNECT", "TRACE" };
 
-	ret->is_write = takes == TAKES_WRITES &&
+	ret->is_write = takes == HTTP_TAKES_WRITES &&
 			(is_word(method, len, "PUT") || is_word(method, len, "POST"));
 	if (ret->is_write)
 		return 0;
@@ -160,14 +153,14 @@ static int method_parse(struct http_request *ret, const char *method, size_t len
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		if (is_word(method, len, others[i]))
 			return refuse(err, STATUS_METHOD,
-				      takes == TAKES_WRITES
+				      takes == HTTP_TAKES_WRITES
 					      ? "only GET, HEAD, PUT and POST"
 					      : "only GET and HEAD: nothing is changed here");
 	return refuse(err, STATUS_UNKNOWN_METHOD, "no such method");
 }
 
 /* METHOD SP TARGET SP HTTP/1.x (RFC 9112 section 3) */
-static int line_parse(struct http_request *ret, const char *line, size_t len, enum takes takes,
+static int line_parse(struct http_request *ret, const char *line, size_t len, enum http_takes takes,
 		      struct err *err)
 {
 	const char *sp1 = memchr(line, ' ', len);
@@ -184,7 +177,7 @@ static int line_parse(struct http_request *ret, const char *line, size_t len, en
 		return refuse(err, STATUS_VERSION, "HTTP/1.0 and HTTP/1.1 are spoken here");
 	ret->is_http10 = version[7] == '0';
 	status = method_parse(ret, line, (size_t)(sp1 - line), takes, err);
-	if (status != 0 && takes != TAKES_ANY)
+	if (status != 0 && takes != HTTP_TAKES_ANY)
 		return status;
 	return target_parse(ret, sp1 + 1, (size_t)(sp2 - sp1 - 1), err);
 }
@@ -250,9 +243,9 @@ static int header_check(struct http_request *ret, bool *has_host, const char *li
 	return header_take(ret, has_host, line, name_len, len, err);
 }
 
-/* Drop errors that TAKES_ANY allows; the target is parsed in any case. */
-static int head_parse(struct http_request *ret, const char *head, size_t len, enum takes takes,
-		      struct err *err)
+/* Drop errors that HTTP_TAKES_ANY allows; the target is parsed in any case. */
+int http_request_parse(struct http_request *ret, const char *head, size_t len,
+		       enum http_takes takes, struct err *err)
 {
 	const char *p = head;
 	const char *end = head + len;
@@ -271,27 +264,11 @@ static int head_parse(struct http_request *ret, const char *head, size_t len, en
 			break;
 		status = p == head ? line_parse(ret, p, n, takes, err)
 				   : header_check(ret, &has_host, p, n, err);
-		if (status != 0 && !(takes == TAKES_ANY && status == STATUS_BODY))
+		if (status != 0 && !(takes == HTTP_TAKES_ANY && status == STATUS_BODY))
 			return status;
 		p = stop + 1;
 	}
 	return ret->path ? 0 : refuse(err, STATUS_BAD, "not a request line");
-}
-
-int http_request_parse(struct http_request *ret, const char *head, size_t len, struct err *err)
-{
-	return head_parse(ret, head, len, TAKES_READS, err);
-}
-
-int http_request_parse_write(struct http_request *ret, const char *head, size_t len,
-			     struct err *err)
-{
-	return head_parse(ret, head, len, TAKES_WRITES, err);
-}
-
-int http_request_parse_any(struct http_request *ret, const char *head, size_t len, struct err *err)
-{
-	return head_parse(ret, head, len, TAKES_ANY, err);
 }
 
 void http_request_fini(struct http_request *q)

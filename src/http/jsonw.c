@@ -163,6 +163,14 @@ void jsonw_uint(struct jsonw *w, const char *key, uint64_t n)
 	str_add(w->out, buf, (size_t)len);
 }
 
+void jsonw_uint_if(struct jsonw *w, const char *key, bool is_known, uint64_t n)
+{
+	if (is_known)
+		jsonw_uint(w, key, n);
+	else
+		jsonw_null(w, key);
+}
+
 void jsonw_int(struct jsonw *w, const char *key, int64_t n)
 {
 	char buf[24];

@@ -42,6 +42,8 @@ void jsonw_text(struct jsonw *w, const char *key, const char *text);
 void jsonw_name(struct jsonw *w, const char *key, const struct name *name);
 void jsonw_printf(struct jsonw *w, const char *key, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void jsonw_uint(struct jsonw *w, const char *key, uint64_t n);
+/* `n`, or null. */
+void jsonw_uint_if(struct jsonw *w, const char *key, bool is_known, uint64_t n);
 void jsonw_int(struct jsonw *w, const char *key, int64_t n);
 /* Finite; six significant digits. */
 void jsonw_real(struct jsonw *w, const char *key, double n);

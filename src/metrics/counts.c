@@ -122,7 +122,7 @@ static char *labels_of(const struct svc *svc, const struct item *i, enum counts_
 	str_puts(&s, ",port=");
 	expo_quote(&s, i->port_name->text);
 	str_printf(&s, ",protocol=\"%s\",ip_family=\"%s\",", l4proto_text(i->proto),
-		   i->fam == IPFAM_V6 ? "IPv6" : "IPv4");
+		   ipfam_text(i->fam));
 	if (metric == COUNTS_BACKENDS) {
 		str_printf(&s, "endpoint=\"%s\"",
 			   ip_endpoint_text(&i->slot.addr, i->slot.port, endpoint));

@@ -166,7 +166,7 @@ static void answer(void *arg, const struct http_request *q, struct http_reply *r
 		str_puts(&reply->body, m->config.mode);
 	} else if (strcmp(q->path, "/healthz") == 0) {
 		str_puts(&reply->body, "ok");
-	} else if (!zpages_answer(&m->zpages, q, reply)) {
+	} else if (!zpages_answer(&m->config, q, reply)) {
 		http_reply_error(reply, 404,
 				 "path not found; available: /metrics, /proxyMode, /healthz, "
 				 "/configz, /flagz, /statusz");
@@ -194,12 +194,6 @@ int metrics_open(struct metrics **ret, struct event_base *base, const struct met
 	int r = 0;
 
 	m->config = *config;
-	m->zpages = (struct zpages_config){ .ctx = config->ctx,
-					    .health = config->health,
-					    .started_wall_ns = config->started_wall_ns,
-					    .config = config->config,
-					    .flags = config->flags,
-					    .arg = config->arg };
 	m->queued_wall_ns = config->started_wall_ns; /* MET-05 */
 	hists_init(m);
 	port.http.connections_max = CONNECTIONS_MAX;

@@ -14,7 +14,6 @@ enum metrics_policy {
 
 struct metrics {
 	struct metrics_config config;
-	struct zpages_config zpages;
 	struct http_port *port;
 	size_t n_programmed; /* services with state in the kernel */
 	size_t n_frontends;

@@ -14,19 +14,19 @@
 	"Warning: This endpoint is not meant to be machine parseable, has no formatting " \
 	"compatibility guarantees and is for debugging purposes only.\n\n"
 
-static void configz(const struct zpages_config *c, struct http_reply *reply)
+static void configz(const struct metrics_config *c, struct http_reply *reply)
 {
 	reply->type = "application/json";
 	c->config(c->arg, &reply->body);
 }
 
-static void flagz(const struct zpages_config *c, struct http_reply *reply)
+static void flagz(const struct metrics_config *c, struct http_reply *reply)
 {
 	str_puts(&reply->body, "\nvipd flagz\n" WARNING);
 	c->flags(c->arg, &reply->body);
 }
 
-static void statusz(const struct zpages_config *c, struct http_reply *reply)
+static void statusz(const struct metrics_config *c, struct http_reply *reply)
 {
 	time_t started = (time_t)(c->started_wall_ns / (int64_t)NSEC_PER_SEC);
 	uint64_t up = (now_ns() - c->ctx->started_ns) / NSEC_PER_SEC;
@@ -42,7 +42,7 @@ static void statusz(const struct zpages_config *c, struct http_reply *reply)
 		   text, up / 3600, up / 60 % 60, up % 60, VIPD_VERSION);
 }
 
-static void slis(const struct zpages_config *c, struct http_reply *reply)
+static void slis(const struct metrics_config *c, struct http_reply *reply)
 {
 	static const char *const types[HEALTH_PROBES] = { "healthz", "livez" };
 	static const char *const statuses[] = { "error", "success" };
@@ -76,12 +76,12 @@ static void slis(const struct zpages_config *c, struct http_reply *reply)
 		}
 }
 
-bool zpages_answer(const struct zpages_config *config, const struct http_request *q,
+bool zpages_answer(const struct metrics_config *config, const struct http_request *q,
 		   struct http_reply *reply)
 {
 	static const struct {
 		const char *path;
-		void (*answer)(const struct zpages_config *c, struct http_reply *reply);
+		void (*answer)(const struct metrics_config *c, struct http_reply *reply);
 	} pages[] = {
 		{ "/configz", configz },
 		{ "/flagz", flagz },

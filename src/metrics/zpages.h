@@ -11,19 +11,9 @@
  */
 #pragma once
 
-#include "health/health.h"
 #include "http/http.h"
-
-struct zpages_config {
-	const struct serve_context *ctx; /* borrowed, like all pointers here */
-	const struct health *health;     /* may be NULL */
-	int64_t started_wall_ns;         /* Unix ns */
-	/* Append the bodies of /configz and /flagz. NULL: no page is served. */
-	void (*config)(void *arg, struct str *out);
-	void (*flags)(void *arg, struct str *out);
-	void *arg;
-};
+#include "metrics/metrics.h"
 
 /* False when the path is none of these; `reply` is unchanged. */
-bool zpages_answer(const struct zpages_config *config, const struct http_request *q,
+bool zpages_answer(const struct metrics_config *config, const struct http_request *q,
 		   struct http_reply *reply);

@@ -22,7 +22,7 @@ static void parse_check(const char *head, size_t len)
 {
 	struct http_request q;
 	struct err err = { 0 };
-	int status = http_request_parse(&q, head, len, &err);
+	int status = http_request_parse(&q, head, len, HTTP_TAKES_READS, &err);
 
 	if (status == 0) {
 		assert(q.path[0] == '/');

@@ -60,7 +60,7 @@ static int put(struct world *w, const char *params, json_t **ret)
 			 params);
 	int status;
 
-	assert_int_equal(http_request_parse_write(&q, head, (size_t)n, &err), 0);
+	assert_int_equal(http_request_parse(&q, head, (size_t)n, HTTP_TAKES_WRITES, &err), 0);
 	admin_drains(&reply, &w->w.ctx, &q);
 	status = reply.status;
 	if (ret != NULL)

@@ -75,7 +75,8 @@ static void test_parse(void **state)
 		size_t len = strlen(cases[i].head);
 
 		print_message("    %s\n", cases[i].name);
-		assert_int_equal(http_request_parse(&q, cases[i].head, len, &err), cases[i].status);
+		assert_int_equal(http_request_parse(&q, cases[i].head, len, HTTP_TAKES_READS, &err),
+				 cases[i].status);
 		if (cases[i].status == 0) {
 			assert_int_equal(http_head_len(cases[i].head, len), len);
 			assert_string_equal(q.path, cases[i].path);
@@ -114,9 +115,9 @@ static void test_writes(void **state)
 		struct err err;
 
 		print_message("    %s\n", heads[i].head);
-		assert_int_equal(
-			http_request_parse_write(&q, heads[i].head, strlen(heads[i].head), &err),
-			heads[i].status);
+		assert_int_equal(http_request_parse(&q, heads[i].head, strlen(heads[i].head),
+						    HTTP_TAKES_WRITES, &err),
+				 heads[i].status);
 		assert_int_equal(q.is_write, heads[i].is_write);
 		http_request_fini(&q);
 	}
@@ -133,7 +134,7 @@ static void test_too_many_params(void **state)
 	for (int i = 0; i < HTTP_PARAMS_MAX + 1; i++)
 		str_printf(&head, "p%d=%d&", i, i);
 	str_puts(&head, END);
-	assert_int_equal(http_request_parse(&q, head.text, head.len, &err), 400);
+	assert_int_equal(http_request_parse(&q, head.text, head.len, HTTP_TAKES_READS, &err), 400);
 	http_request_fini(&q);
 	str_fini(&head);
 }
@@ -178,7 +179,7 @@ static void test_mutations(void **state)
 		for (int k = 0; k < 3; k++)
 			head[(size_t)rand_r(&seed) % len] = (char)rand_r(&seed);
 		len -= (size_t)rand_r(&seed) % 8;
-		status = http_request_parse(&q, head, len, &err);
+		status = http_request_parse(&q, head, len, HTTP_TAKES_READS, &err);
 		assert_true(status == 0 || (status >= 400 && status <= 505));
 		if (status == 0) {
 			assert_true(q.path[0] == '/');

@@ -66,7 +66,7 @@ static int watch_open(struct watch *ret, struct world *w, const char *params)
 			 params);
 
 	*ret = (struct watch){ 0 };
-	assert_int_equal(http_request_parse(&q, head, (size_t)n, &err), 0);
+	assert_int_equal(http_request_parse(&q, head, (size_t)n, HTTP_TAKES_READS, &err), 0);
 	body_monitor(&ret->reply, &w->w.ctx, &q);
 	http_request_fini(&q);
 	return ret->reply.status;

@@ -72,7 +72,7 @@ static bool ask(struct world *w, const char *path, const char *headers, struct h
 	int n = snprintf(head, sizeof(head), "GET %s HTTP/1.1\r\n%s\r\n", path, headers);
 
 	*reply = (struct http_reply){ 0 };
-	assert_int_equal(http_request_parse(&q, head, (size_t)n, &err), 0);
+	assert_int_equal(http_request_parse(&q, head, (size_t)n, HTTP_TAKES_READS, &err), 0);
 	is_ours = page_answer(w->page, &q, reply);
 	if (!page_host_is_good(&w->w.ctx, q.host))
 		reply->status = 403; /* as metrics.c answers, whatever the path */

@@ -242,7 +242,7 @@ static void cluster_ip_put(struct service *s, const char *text, size_t i, const 
 		(void)trail_refuse(d, "'%.64s' has no family in spec.ipFamilies", text);
 	else if (n_fams > 0 && ip_fam(&a) != fams[i])
 		(void)trail_refuse(d, "'%.64s' is not %s, the family of spec.ipFamilies[%zu]", text,
-				   fams[i] == IPFAM_V4 ? "IPv4" : "IPv6", i);
+				   ipfam_text(fams[i]), i);
 	else if (ip_is_set(&s->cluster_ip[ip_fam(&a)]))
 		(void)trail_refuse(d, "'%.64s' has the family of the previous address", text);
 	else

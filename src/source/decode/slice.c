@@ -70,7 +70,7 @@ static struct ip_addr address_decode(const json_t *endpoint, enum ipfam fam, str
 		trail_note(d, "%s, the endpoint is skipped", why.text);
 	else if (ip_fam(&a) != fam)
 		trail_note(d, "'%s' is not %s as addressType says, the endpoint is skipped", text,
-			   fam == IPFAM_V4 ? "IPv4" : "IPv6");
+			   ipfam_text(fam));
 	else
 		ret = a;
 	trail_out(d);
