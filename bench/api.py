@@ -10,7 +10,8 @@ namespace, over HTTP/2 and TLS; --json requests JSON instead of protobuf. Measur
   synced       from vipd's exec until the last list is decoded
   programmed   from exec until the kernel has everything
   adopted      the same of a second vipd, which finds it there; it must write nothing
-  resident     memory after the start (VmRSS), and its peak (VmHWM)
+  resident     memory after the start (VmRSS), and its peak (VmHWM); without pages of libraries,
+               which processes share, and by service with its slice and endpoints
   per 1,000    CPU time of vipd per 1,000 EndpointSlice updates, 1,000 a second or what the server can
   event to ack from the arrival of an event's last byte to the kernel's answer, of single changes
                made 50 a second; quantiles are upper edges of buckets of powers of two
@@ -135,9 +136,22 @@ def changes(api, vipd, rate, seconds):
     return done, vipd.cpu() - before
 
 
+def empty(build, encoding):
+    """Memory of a vipd without services, in MB; libraries are not part of it."""
+    with namespace() as netns, tempfile.TemporaryDirectory(prefix="vipd-bench-") as folder, \
+            Server(netns=netns) as api:
+        api.load(services=0)
+        vipd = Vipd(os.path.join(build, "vipd"), api.kubeconfig("token"), netns, folder, encoding)
+        try:
+            vipd.wait_programmed()
+            return vipd.memory("RssAnon")
+        finally:
+            vipd.stop()
+
+
 def measure(build, size, encoding):
     services, endpoints = (int(x) for x in size.split("x"))
-    out = {"size": size}
+    out = {"size": size, "empty": empty(build, encoding)}
     with namespace() as netns, tempfile.TemporaryDirectory(prefix="vipd-bench-") as folder, \
             Server(netns=netns) as api:
         api.load(services=services, endpoints=endpoints)
@@ -147,6 +161,7 @@ def measure(build, size, encoding):
             out["synced"], status = vipd.wait_synced()
             out["programmed"], status = vipd.wait_programmed()
             out["resident"], out["peak"] = vipd.memory("VmRSS"), vipd.memory("VmHWM")
+            out["own"] = vipd.memory("RssAnon")
             out["services"] = status["counts"]["services"]
             vipd.stop()
             vipd = Vipd(os.path.join(build, "vipd"), config, netns, folder, encoding)
@@ -170,6 +185,8 @@ ROWS = (
     ("programmed", lambda m: "%.2f s" % m["programmed"]),
     ("resident / peak", lambda m: "%.1f / %.1f MB (x %.2f)" % (
         m["resident"], m["peak"], m["peak"] / m["resident"])),
+    ("of it not libraries", lambda m: "%.1f MB, %d bytes a service" % (
+        m["own"], (m["own"] - m["empty"]) * (1 << 20) / m["services"])),
     ("adopted, kernel operations", lambda m: "%.2f s, %d" % (m["adopted"], m["adopted_writes"])),
     ("resident / peak, adopted", lambda m: "%.1f / %.1f MB (x %.2f)" % (
         m["again"], m["again_peak"], m["again_peak"] / m["again"])),

@@ -28,16 +28,16 @@ struct svc {
 	const struct name *name;
 	struct service *service; /* NULL while only slices name it */
 	struct list slices;      /* of struct slice_entry, in order of name */
-	size_t n_slices;
 	/*
 	 * The plan's rows of this service (plan/rows.h): owned by the plan, the
 	 * model only keeps the pointers and does not free an entry that has one.
 	 */
 	void *rows;
-	void *claims;           /* the plan's: frontends that this service claims (plan/claims.c) */
+	void *claims; /* the plan's: frontends that this service claims (plan/claims.c) */
+	uint32_t n_slices;
 	uint32_t service_no;    /* raised when `service` is replaced or deleted */
-	bool is_claimed;        /* the plan's: no change since `claims` was made */
 	uint32_t adopted_load;  /* the sync's: number of the load that last compared this service */
+	bool is_claimed;        /* the plan's: no change since `claims` was made */
 	bool is_in_transaction; /* the sync's: taken from the dirty list, outcome open */
 	uint64_t dirty_since_ns; /* arrival of the oldest event not yet synced; 0 = clean */
 	int64_t trigger_ns; /* oldest trigger time not yet synced, Unix ns; 0 = none (MET-06) */

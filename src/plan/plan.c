@@ -322,6 +322,9 @@ void plan_build_open(struct build **ret, const struct plan *p, struct svc *svc)
 		return;
 	b->rows = xcalloc(1, sizeof(*b->rows));
 	b->rows->svc = svc;
+	/* Most services have one of each: rows grown and shrunk later leave holes in the heap. */
+	vec_reserve(&b->rows->pools, b->s->ports.n);
+	vec_reserve(&b->rows->frontends, b->s->ports.n);
 	host_ip = model_host_cluster_ip(p->model, b->s);
 	if (host_ip != NULL)
 		b->rows->host_cluster_ip = *host_ip;

@@ -275,7 +275,7 @@ void serve_service_note(struct str *out, const struct serve_facts *f, const stru
 		str_puts(out, service_skip_reason(svc->service));
 		break;
 	case SERVE_STATE_NO_SERVICE:
-		str_printf(out, "%zu slice%s, but no Service of this name", svc->n_slices,
+		str_printf(out, "%u slice%s, but no Service of this name", svc->n_slices,
 			   svc->n_slices == 1 ? "" : "s");
 		break;
 	case SERVE_STATE_PENDING:

@@ -700,6 +700,24 @@ static void test_ids_rise(void **state)
 	world_fini(&w);
 }
 
+/* Rows of a common service are allocated in their final size: shrinking leaves holes in the heap.
+ */
+static void test_rows_fit(void **state)
+{
+	struct plan_rows *rows;
+	struct world w;
+
+	world_init(&w);
+	make_service(&w.m, "shop/web", "10.96.0.1", "http:TCP:80");
+	make_slice(&w.m, "shop/web-1", "web", "http:TCP:8080", "10.1.0.1 10.1.0.2");
+	rows = plan_rows_build(&w.p, model_find_text(&w.m, "shop", "web"));
+	assert_int_equal(rows->pools.cap, 1);
+	assert_int_equal(rows->frontends.cap, 1);
+	assert_int_equal(rows->pools.v[0].backends.cap, 2);
+	plan_rows_reject(&w.p, rows->svc, rows);
+	world_fini(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -713,6 +731,7 @@ int main(void)
 		cmocka_unit_test(test_slots_random),
 		cmocka_unit_test(test_prefixes_are_safe),
 		cmocka_unit_test(test_ids_rise),
+		cmocka_unit_test(test_rows_fit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
