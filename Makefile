@@ -41,7 +41,7 @@ install-deps:
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
-# The quick half of `make test`: needs no root, takes minutes. Builds the tests in $(B), too.
+# The quick part of `make test`: needs no root, takes a minute. Builds the tests in $(B), too.
 check: $(B)/build.ninja
 	@tools/install-deps check
 	@$(PYTHON) tools/run-tests --quick --build $(B)
