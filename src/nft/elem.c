@@ -242,57 +242,34 @@ int nft_walk_begin(struct nft_walk *w, struct nl_sock *nl, const struct nft_tabl
 	struct nlmsghdr *h = dump_request(buf, sizeof(buf), table, set);
 	int r;
 
-	nl_sock_drain(nl);
-	nl_sock_stats(nl)->n_dumps++;
-	*w = (struct nft_walk){
-		.nl = nl, .fam = table->fam, .set = set, .seq = nl_sock_seq(nl, 1)
-	};
-	h->nlmsg_flags |= NLM_F_DUMP;
-	h->nlmsg_seq = w->seq;
-	r = nl_sock_send(nl, h, h->nlmsg_len);
-	return r < 0 ? err_set(err, r, "walk over %s: %s", nft_set_desc(set, table->fam)->name,
-			       strerror(-r))
-		     : 0;
+	*w = (struct nft_walk){ .nl = nl, .fam = table->fam, .set = set };
+	r = nl_dump_begin(nl, h, &w->seq, err);
+	return r < 0 ? err_wrap(err, r, "walk over %s", nft_set_desc(set, table->fam)->name) : 0;
 }
 
-/* Does this message end the walk? Sets the kernel's result. */
-static bool walk_is_over(const struct nlmsghdr *h, int *code)
+struct walking {
+	struct nft_walk *w;
+	nft_elem_fn *fn;
+	void *arg;
+};
+
+static int walk_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
-	*code = 0;
-	if (h->nlmsg_type != NLMSG_DONE && h->nlmsg_type != NLMSG_ERROR)
-		return false;
-	if (h->nlmsg_len >= MNL_NLMSG_HDRLEN + sizeof(int))
-		memcpy(code, mnl_nlmsg_get_payload(h), sizeof(int));
-	return true;
+	const struct walking *g = arg;
+	int r = message_elems(h, g->w->fam, g->w->set, &g->w->expires_ms, g->fn, g->arg, err);
+
+	return r < 0 ? -ECANCELED : 0;
 }
 
 int nft_walk_step(struct nft_walk *w, nft_elem_fn *fn, void *arg, struct err *err)
 {
-	uint8_t *buf = xmalloc(NL_RECV_MAX);
-	ssize_t n = nl_sock_recv(w->nl, buf, NL_RECV_MAX);
-	const struct nlmsghdr *h = (const void *)buf;
-	int left = (int)n;
-	int r = 1;
+	struct walking g = { w, fn, arg };
+	int r = nl_dump_next(w->nl, w->seq,
+			     &(struct nl_reader){ .message = walk_message, .arg = &g }, err);
 
-	if (n == -EAGAIN) /* the kernel answers inside send() and recv(): none will follow */
-		n = -EIO;
-	if (n < 0)
-		r = err_set(err, (int)n, "walk over %s: %s", nft_set_desc(w->set, w->fam)->name,
-			    strerror((int)-n));
-	for (; r == 1 && mnl_nlmsg_ok(h, left); h = mnl_nlmsg_next(h, &left)) {
-		int code;
-
-		if (h->nlmsg_seq != w->seq)
-			continue;
-		if (walk_is_over(h, &code))
-			r = code < 0 ? err_set(err, code, "walk over %s: %s",
-					       nft_set_desc(w->set, w->fam)->name, strerror(-code))
-				     : 0;
-		else if (message_elems(h, w->fam, w->set, &w->expires_ms, fn, arg, err) < 0)
-			r = -ECANCELED;
-	}
-	free(buf);
-	return r;
+	return r < 0 && r != -ECANCELED
+		       ? err_wrap(err, r, "walk over %s", nft_set_desc(w->set, w->fam)->name)
+		       : r;
 }
 
 int nft_elems_dump_step(struct nft_walk *w, struct nl_sock *nl, const struct nft_table_ref *table,

@@ -175,6 +175,37 @@ int nl_dump(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd
 		       tries);
 }
 
+int nl_dump_begin(struct nl_sock *nl, struct nlmsghdr *req, uint32_t *seq, struct err *err)
+{
+	int r;
+
+	nl_sock_drain(nl);
+	nl_sock_stats(nl)->n_dumps++;
+	req->nlmsg_flags |= NLM_F_REQUEST | NLM_F_DUMP;
+	req->nlmsg_seq = *seq = nl_sock_seq(nl, 1);
+	r = nl_sock_send(nl, req, req->nlmsg_len);
+	return r < 0 ? err_set(err, r, "%s", strerror(-r)) : 0;
+}
+
+int nl_dump_next(struct nl_sock *nl, uint32_t seq, const struct nl_reader *rd, struct err *err)
+{
+	struct answer a = { .rd = rd, .seq = seq, .err = err };
+	uint8_t *buf = xmalloc(NL_RECV_MAX);
+	ssize_t n = nl_sock_recv(nl, buf, NL_RECV_MAX);
+
+	if (n > 0)
+		nl_for_each_message (h, buf, (size_t)n)
+			answer_message(&a, h);
+	free(buf);
+	if (n == -EAGAIN) /* the kernel answers inside send() and recv(): none will follow */
+		n = -EIO;
+	if (n < 0)
+		return err_set(err, (int)n, "%s", strerror((int)-n));
+	if (a.result < 0 && a.is_done)
+		return err_set(err, a.result, "%s", strerror(-a.result));
+	return a.result < 0 ? a.result : !a.is_done;
+}
+
 int nl_query(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd,
 	     struct nl_bad *bad, struct err *err)
 {

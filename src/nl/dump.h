@@ -65,6 +65,15 @@ struct nlmsghdr *nl_request_nfnl(void *buf, size_t size, uint16_t type, uint8_t 
 MUST_USE int nl_dump(struct nl_sock *nl, struct nlmsghdr *req, const struct nl_reader *rd,
 		     struct err *err);
 /*
+ * A dump in pieces: send the request, then read one datagram a call. 1: more left. A change may
+ * interrupt the dump. The socket must have no other use until the end; a dump that is not read to
+ * its end is discarded by the socket's next use. Only `message` of the reader is called.
+ */
+MUST_USE int nl_dump_begin(struct nl_sock *nl, struct nlmsghdr *req, uint32_t *seq,
+			   struct err *err);
+MUST_USE int nl_dump_next(struct nl_sock *nl, uint32_t seq, const struct nl_reader *rd,
+			  struct err *err);
+/*
  * A request that is not a dump (GETGEN, GETSETELEM with keys): messages, then the
  * kernel's result. Messages before an error are valid and were passed to the reader.
  * `bad` may be NULL. Errors as above, -ENOENT for what does not exist.

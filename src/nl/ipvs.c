@@ -237,20 +237,53 @@ int ipvs_wire_service(struct ipvs_wire *w, const struct ipvs_key *key,
 			NULL, err);
 }
 
+static struct nlmsghdr *dests_request(struct ipvs_wire *w, char *buf, size_t size,
+				      const struct ipvs_key *key)
+{
+	struct nlmsghdr *h = request(w, buf, size, IPVS_CMD_GET_DEST);
+	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
+
+	put_key(h, key);
+	mnl_attr_nest_end(h, nest);
+	return h;
+}
+
+static int dests_result(int r, const struct ipvs_key *key, struct err *err)
+{
+	char text[IPVS_KEY_TEXT_MAX];
+
+	return r < 0 ? err_wrap(err, r, "list destinations of %s", ipvs_key_text(key, text)) : r;
+}
+
 int ipvs_wire_dests(struct ipvs_wire *w, const struct ipvs_key *key, void (*begin)(void *arg),
 		    void (*fn)(void *arg, const struct ipvs_dest *d), void *arg, struct err *err)
 {
 	struct reading rd = { .begin = begin, .dest = fn, .arg = arg, .af = ip_family(key->fam) };
-	char text[IPVS_KEY_TEXT_MAX];
 	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
-	struct nlmsghdr *h = request(w, buf, sizeof(buf), IPVS_CMD_GET_DEST);
-	struct nlattr *nest = mnl_attr_nest_start(h, IPVS_CMD_ATTR_SERVICE);
-	int r;
 
-	put_key(h, key);
-	mnl_attr_nest_end(h, nest);
-	r = nl_dump(w->nl, h, &(struct nl_reader){ reading_begin, dest_message, &rd }, err);
-	return r < 0 ? err_wrap(err, r, "list destinations of %s", ipvs_key_text(key, text)) : 0;
+	return dests_result(nl_dump(w->nl, dests_request(w, buf, sizeof(buf), key),
+				    &(struct nl_reader){ reading_begin, dest_message, &rd }, err),
+			    key, err);
+}
+
+int ipvs_wire_dests_begin(struct ipvs_wire *w, const struct ipvs_key *key, uint32_t *seq,
+			  struct err *err)
+{
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
+
+	return dests_result(nl_dump_begin(w->nl, dests_request(w, buf, sizeof(buf), key), seq, err),
+			    key, err);
+}
+
+int ipvs_wire_dests_next(struct ipvs_wire *w, const struct ipvs_key *key, uint32_t seq,
+			 void (*fn)(void *arg, const struct ipvs_dest *d), void *arg,
+			 struct err *err)
+{
+	struct reading rd = { .dest = fn, .arg = arg, .af = ip_family(key->fam) };
+
+	return dests_result(
+		nl_dump_next(w->nl, seq, &(struct nl_reader){ NULL, dest_message, &rd }, err), key,
+		err);
 }
 
 /* --- writing --- */

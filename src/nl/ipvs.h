@@ -106,6 +106,15 @@ MUST_USE int ipvs_wire_dests(struct ipvs_wire *w, const struct ipvs_key *key,
 			     void (*fn)(void *arg, const struct ipvs_dest *d), void *arg,
 			     struct err *err);
 /*
+ * Like ipvs_wire_dests(), in pieces: one datagram a call, about 100 destinations. 1: more left; no
+ * other function may be called until then.
+ */
+MUST_USE int ipvs_wire_dests_begin(struct ipvs_wire *w, const struct ipvs_key *key, uint32_t *seq,
+				   struct err *err);
+MUST_USE int ipvs_wire_dests_next(struct ipvs_wire *w, const struct ipvs_key *key, uint32_t seq,
+				  void (*fn)(void *arg, const struct ipvs_dest *d), void *arg,
+				  struct err *err);
+/*
  * Perform the operations in order. 0: all succeeded. -ECANCELED: the kernel rejected
  * some, see their results; operations without is_done were not sent. -ENOBUFS: an answer
  * was lost. Adds the number of acknowledged operations to `n_ok`.

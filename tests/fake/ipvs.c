@@ -55,6 +55,7 @@ struct fake_ipvs {
 	struct ipvs_timeouts timeouts;
 	size_t n_writes;
 	size_t n_dumps;
+	size_t n_received;
 	size_t refuse_k;
 	int refuse_error;
 	bool has_cut;
@@ -557,6 +558,7 @@ static ssize_t io_recv(void *ctx, void *data, size_t size)
 		memcpy(data, d->bytes, d->len);
 	list_del(&d->link);
 	free(d);
+	c->f->n_received++;
 	return n;
 }
 
@@ -619,7 +621,12 @@ size_t fake_ipvs_writes(const struct fake_ipvs *f)
 
 void fake_ipvs_writes_reset(struct fake_ipvs *f)
 {
-	f->n_writes = f->n_dumps = 0;
+	f->n_writes = f->n_dumps = f->n_received = 0;
+}
+
+size_t fake_ipvs_received(const struct fake_ipvs *f)
+{
+	return f->n_received;
 }
 
 size_t fake_ipvs_dumps(const struct fake_ipvs *f)

@@ -29,6 +29,8 @@ size_t fake_ipvs_writes(const struct fake_ipvs *f);
 void fake_ipvs_writes_reset(struct fake_ipvs *f);
 /* Dumps of destinations since the last reset. */
 size_t fake_ipvs_dumps(const struct fake_ipvs *f);
+/* Datagrams received since the last reset: one for each object of a dump, and one for its end. */
+size_t fake_ipvs_received(const struct fake_ipvs *f);
 
 /* --- trouble --- */
 

@@ -56,45 +56,52 @@ static void test_one_endpoint(void **state)
 	world_close(&w);
 }
 
+/* Add a Service with `n` endpoints. */
+static void service_of(struct world *w, int no, int n)
+{
+	struct str text = { 0 };
+	char name[32];
+	char ip[64];
+
+	str_puts(&text, "| http:8080 | ");
+	for (int k = 0; k < n; k++)
+		str_printf(&text, "10.%d.%d.%d rs; ", no, k / 250, k % 250);
+	(void)snprintf(name, sizeof(name), "shop/s%d", no);
+	(void)snprintf(ip, sizeof(ip), "ip=10.96.0.%d port=http:80", no);
+	service(w, name, ip);
+	(void)snprintf(ip, sizeof(ip), "shop/s%d-1", no);
+	slice(w, ip, name + strlen("shop/"), str_text(&text));
+	str_fini(&text);
+}
+
 /*
- * A load goes in steps of a few virtual services. The kernel lists destinations newest first; a
- * large service that was read is equal to the one that was programmed.
+ * A load goes in steps of about IPVS_READ_DESTS destinations, also within a virtual service. The
+ * kernel lists destinations newest first; a service that was read is equal to the programmed one.
  */
 static void test_load_in_steps(void **state)
 {
-	struct str text = { 0 };
 	size_t n_steps = 0;
 	size_t n_dumps = 0;
 	struct world w;
 
 	world_open(&w);
-	str_puts(&text, "| http:8080 | ");
-	for (int k = 0; k < 700; k++)
-		str_printf(&text, "10.2.%d.%d rs; ", k % 3, k / 3);
-	for (int i = 0; i < 10; i++) {
-		char name[32];
-		char ip[64];
-
-		(void)snprintf(name, sizeof(name), "shop/s%d", i);
-		(void)snprintf(ip, sizeof(ip), "ip=10.96.0.%d port=http:80", i + 1);
-		service(&w, name, ip);
-		(void)snprintf(ip, sizeof(ip), "shop/s%d-1", i);
-		slice(&w, ip, name + strlen("shop/"), str_text(&text));
-	}
-	str_fini(&text);
+	for (int i = 1; i <= 10; i++)
+		service_of(&w, i, 700);
+	service_of(&w, 11, 9000);
 	settle(&w);
 	expect_adopted(&w);
 	sync_reload(w.s);
 	do {
 		fake_ipvs_writes_reset(w.ipvs);
 		assert_int_equal(sync_step(w.s, w.now), SYNC_NOW);
-		assert_true(fake_ipvs_dumps(w.ipvs) <= 3);
+		assert_true(fake_ipvs_received(w.ipvs) <= 2100);
 		n_dumps += fake_ipvs_dumps(w.ipvs);
 		n_steps++;
 	} while (sync_state_get(w.s) == SYNC_LOADING);
-	assert_int_equal(n_dumps, 10);
-	assert_in_range(n_steps, 5, 40);
+	assert_int_equal(n_dumps, 11);
+	assert_in_range(n_steps, 8, 80);
 	assert_int_equal(settle(&w), 0);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, 16000);
 	world_close(&w);
 }
 
@@ -106,23 +113,17 @@ static void test_load_in_steps(void **state)
  */
 static void test_adopt_in_pieces(void **state)
 {
-	struct str text = { 0 };
 	struct world w;
 
 	world_open(&w);
-	str_puts(&text, "| http:8080 | ");
-	for (int k = 0; k < LARGE; k++)
-		str_printf(&text, "10.2.%d.%d rs; ", k / 250, k % 250);
-	service(&w, "shop/web", WEB);
-	slice(&w, "shop/web-1", "web", str_text(&text));
-	str_fini(&text);
+	service_of(&w, 1, LARGE);
 	settle(&w);
-	fake_ipvs_foreign_weight(w.ipvs, "10.2.0.1", 9);
+	fake_ipvs_foreign_weight(w.ipvs, "10.1.0.1", 9);
 	sync_reload(w.s);
 	do
 		(void)sync_step(w.s, w.now);
 	while (sync_state_get(w.s) == SYNC_LOADING);
-	fake_ipvs_foreign_del(w.ipvs, "10.2.0.1"); /* -ENOENT for the first piece */
+	fake_ipvs_foreign_del(w.ipvs, "10.1.0.1"); /* -ENOENT for the first piece */
 	fake_ipvs_writes_reset(w.ipvs);
 	for (int i = 0; i < STEPS_MAX && sync_state_get(w.s) != SYNC_RUNNING; i++) {
 		assert_int_equal(sync_step(w.s, w.now), SYNC_NOW);
@@ -824,13 +825,24 @@ static struct plane *retiree(struct world *w)
 	return p;
 }
 
-/* True while there is something left. */
-static bool retires(struct world *w, struct plane *p, uint32_t seconds)
+/* Call retire() until the plane is loaded. */
+static uint64_t retire_once(struct world *w, struct plane *p)
 {
 	uint64_t again = 0;
 
-	for (uint32_t i = 0; i <= seconds; i++) {
+	do {
+		w->now = MAX(w->now, again);
 		assert_int_equal(p->ops->retire(p, &w->m, w->now, &again, NULL), 0);
+	} while (again != 0 && !ipvs_plane_stats(p).is_retiring);
+	return again;
+}
+
+/* True while there is something left. */
+static bool retires(struct world *w, struct plane *p, uint32_t seconds)
+{
+	for (uint32_t i = 0; i <= seconds; i++) {
+		uint64_t again = retire_once(w, p);
+
 		if (again == 0)
 			return false;
 		assert_in_range(again, w->now + 1, w->now + NSEC_PER_SEC);
@@ -911,6 +923,36 @@ static void test_retires_other_tag(void **state)
 	assert_false(retires(&w, p, 5));
 	expect_ipvs(&w, "");
 	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 0);
+	p->ops->close(p);
+	life_begin(&w);
+	world_close(&w);
+}
+
+/* A large service is loaded in steps, with time for others between them. */
+static void test_retires_in_steps(void **state)
+{
+	uint64_t again = 0;
+	size_t n = 0;
+	struct plane *p;
+	struct world w;
+
+	world_open(&w);
+	service_of(&w, 1, 9000);
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.1.0.1", 1, 0);
+	life_end(&w);
+	w.now = now_ns() + NSEC_PER_SEC / 2;
+	p = retiree(&w);
+	for (; !ipvs_plane_stats(p).is_retiring; n++) {
+		fake_ipvs_writes_reset(w.ipvs);
+		assert_int_equal(p->ops->retire(p, &w.m, w.now, &again, NULL), 0);
+		assert_true(again > w.now);
+		if (!ipvs_plane_stats(p).is_retiring)
+			assert_true(fake_ipvs_received(w.ipvs) <= 2100);
+		w.now = again;
+	}
+	assert_in_range(n, 5, 40);
+	assert_int_equal(ipvs_plane_stats(p).n_draining, 9000);
 	p->ops->close(p);
 	life_begin(&w);
 	world_close(&w);
@@ -1430,6 +1472,7 @@ int main(void)
 		cmocka_unit_test(test_cleanup_of_tags),
 		cmocka_unit_test(test_retires),
 		cmocka_unit_test(test_retires_other_tag),
+		cmocka_unit_test(test_retires_in_steps),
 		cmocka_unit_test(test_retires_not),
 		cmocka_unit_test(test_audit),
 		cmocka_unit_test(test_stale),

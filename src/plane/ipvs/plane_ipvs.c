@@ -86,7 +86,7 @@ static void load_reset(struct ipvs_plane *p)
 {
 	ipvs_loaded_close(TAKE(p->load.loaded));
 	vec_fini(&p->load.services.v);
-	p->load.services.at = 0;
+	p->load.services = (struct ipvs_list){ 0 };
 }
 
 static void plane_close(struct plane *plane)
@@ -163,7 +163,7 @@ static int load_step(struct ipvs_plane *p, struct err *err)
 
 	if (p->load.loaded == NULL)
 		return load_begin(p, err);
-	if (p->load.services.at < p->load.services.v.n) {
+	if (p->load.services.vs != NULL || p->load.services.at < p->load.services.v.n) {
 		r = ipvs_vss_read(p, &p->load.services, err);
 		return r < 0 ? r : 1;
 	}
@@ -486,29 +486,33 @@ static int plane_cleanup(struct plane *plane, struct err *err)
  * packet has no conntrack entry any more (nf_conntrack_udp_timeout_stream).
  */
 #define RETIRE_MIN_NS (150 * NSEC_PER_SEC)
+/* Between two steps of its load(). */
+#define RETIRE_STEP_NS (10 * NSEC_PER_MSEC)
 
 /*
  * New connections go to the other plane; all services start to drain, UDP services are deleted at
  * once. Nothing happens if nothing leads to IPVS. Rules and routes stay as the earlier process had
- * configured them: established connections need them.
+ * configured them: established connections need them. 1: more left to load.
  */
 static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t now, struct err *err)
 {
 	struct plane_result res = { 0 };
 	bool has_datagrams;
-	int r;
+	int r = 0;
 
-	if (!is_loaded(p))
-		return 0;
-	r = ipvs_layout_load(p->layout, err);
-	if (r == -EEXIST || (r == 0 && ipvs_layout_state(p->layout) != IPVS_LAYOUT_PRESENT))
-		return 0;
-	p->config.counting = PLANE_COUNT_NONE;
+	if (p->load.loaded == NULL) {
+		if (!is_loaded(p))
+			return 0;
+		r = ipvs_layout_load(p->layout, err);
+		if (r == -EEXIST || (r == 0 && ipvs_layout_state(p->layout) != IPVS_LAYOUT_PRESENT))
+			return 0;
+		p->config.counting = PLANE_COUNT_NONE;
+		if (r == 0)
+			r = MIN(ipvs_marks_read(p, err), 0);
+	}
 	if (r == 0)
-		r = MIN(ipvs_marks_read(p, err), 0);
-	if (r == 0)
-		r = plane_load_all(&p->common.plane, err);
-	if (r < 0 || p->vss.count == 0)
+		r = plane_load(&p->common.plane, err);
+	if (r != 0 || p->vss.count == 0)
 		return r;
 	p->is_retiring = true;
 	has_datagrams = ipvs_loaded_has_protocol(p->common.loaded, L4PROTO_UDP);
@@ -534,8 +538,10 @@ static int plane_retire(struct plane *plane, const struct model *m, uint64_t now
 	*again = 0;
 	if (!p->is_retiring) {
 		r = retire_begin(p, m, now, err);
-		if (r < 0)
-			return r;
+		if (r > 0)
+			*again = now + RETIRE_STEP_NS;
+		if (r != 0)
+			return MIN(r, 0);
 	}
 	if (p->is_retiring && (now < p->retire_until || !list_is_empty(&p->draining))) {
 		*again = plane_tick(plane, now);
@@ -559,6 +565,7 @@ struct ipvs_plane_stats ipvs_plane_stats(const struct plane *plane)
 	struct ipvs_plane_stats s = p->stats;
 
 	s.n_foreign = p->common.n_foreign;
+	s.is_retiring = p->is_retiring;
 	htable_for_each (n, &p->vss) {
 		const struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
 

@@ -70,6 +70,7 @@ struct ipvs_plane_stats {
 	uint64_t n_drained;   /* ended without a connection left */
 	uint64_t n_timed_out; /* ended by the drain timeout */
 	uint64_t n_foreign;   /* foreign changes that check() found */
+	bool is_retiring;     /* retire() has loaded the state */
 };
 struct ipvs_plane_stats ipvs_plane_stats(const struct plane *p);
 

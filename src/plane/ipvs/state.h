@@ -87,6 +87,9 @@ struct ipvs_undo {
 struct ipvs_list {
 	VEC(struct ipvs_service) v;
 	size_t at;
+	struct ipvs_vs *vs; /* its destinations are being read; NULL: none */
+	size_t n_known;     /* destinations of `vs` before */
+	uint32_t seq;
 };
 
 /* Sysctls and timeouts, and their values before vipd: sysctl.c. */
@@ -193,7 +196,8 @@ struct ipvs_dst *ipvs_dst_get(struct ipvs_vs *vs, const struct ip_addr *addr, ui
 /* List the virtual services of the kernel, and clear p->vss. */
 MUST_USE int ipvs_vss_list(struct ipvs_plane *p, struct ipvs_list *l, struct err *err);
 /*
- * Read vipd's services of the list with destinations, about IPVS_READ_DESTS a call. 1: more left.
+ * Read vipd's services of the list with destinations, about IPVS_READ_DESTS a call. 1: more left;
+ * until then p->wire has no other use.
  */
 #define IPVS_READ_DESTS 2000
 MUST_USE int ipvs_vss_read(struct ipvs_plane *p, struct ipvs_list *l, struct err *err);

@@ -277,10 +277,41 @@ int ipvs_vss_list(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
 
 	vec_clear(&l->v);
 	l->at = 0;
+	l->vs = NULL;
 	r = ipvs_wire_services(p->wire, services_begin, service_found, l, err);
 	if (r == 0)
 		ipvs_vss_clear(p);
 	return r;
+}
+
+/* Request the destinations of the next service, if it is vipd's. */
+static int list_begin(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
+{
+	const struct ipvs_service *s = &l->v.v[l->at++];
+	struct ipvs_key key = key_clean(&s->key);
+
+	if (!ipvs_is_ours(p, s))
+		return 0;
+	l->vs = ipvs_vs_get(p, &key);
+	vs_programmed(l->vs, s);
+	l->n_known = l->vs->dests.n;
+	dests_begin(&(struct dests){ l->vs, l->n_known });
+	return ipvs_wire_dests_begin(p->wire, &key, &l->seq, err);
+}
+
+/* Read the next datagram; raises `n` by its destinations. */
+static int list_next(struct ipvs_plane *p, struct ipvs_list *l, size_t *n, struct err *err)
+{
+	struct dests ds = { l->vs, l->n_known };
+	size_t before = l->vs->dests.n;
+	int r = ipvs_wire_dests_next(p->wire, &l->vs->key, l->seq, dest_found, &ds, err);
+
+	*n += l->vs->dests.n - before;
+	if (r == 0) {
+		dests_tidy(l->vs, l->n_known);
+		l->vs = NULL;
+	}
+	return MIN(r, 0);
 }
 
 int ipvs_vss_read(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
@@ -288,18 +319,11 @@ int ipvs_vss_read(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
 	size_t n = 0;
 	int r = 0;
 
-	for (; l->at < l->v.n && n < IPVS_READ_DESTS && r == 0; l->at++, n++) {
-		struct ipvs_key key = key_clean(&l->v.v[l->at].key);
-		struct ipvs_vs *vs;
-
-		if (!ipvs_is_ours(p, &l->v.v[l->at]))
-			continue;
-		vs = ipvs_vs_get(p, &key);
-		vs_programmed(vs, &l->v.v[l->at]);
-		r = dests_read(p, vs, err);
-		n += vs->dests.n;
+	while (n < IPVS_READ_DESTS && r == 0 && (l->vs != NULL || l->at < l->v.n)) {
+		n += l->vs == NULL;
+		r = l->vs == NULL ? list_begin(p, l, err) : list_next(p, l, &n, err);
 	}
-	return r < 0 ? r : l->at < l->v.n;
+	return r < 0 ? r : l->vs != NULL || l->at < l->v.n;
 }
 
 struct one {
