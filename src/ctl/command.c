@@ -55,6 +55,7 @@ static void style_decide(void)
 	const char *no_colour = getenv("NO_COLOR");
 	const char *term = getenv("TERM");
 
+	style->is_wide = line.run.output == OUTPUT_WIDE;
 	(void)setlocale(LC_CTYPE, "");
 	style->is_utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 	if (line.colour == COLOUR_AUTO)
@@ -62,8 +63,7 @@ static void style_decide(void)
 				    term != NULL && strcmp(term, "dumb") != 0;
 	else
 		style->has_colour = line.colour == COLOUR_ALWAYS;
-	if (is_terminal && line.run.output != OUTPUT_WIDE &&
-	    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+	if (is_terminal && !style->is_wide && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
 		style->width = size.ws_col;
 }
 
@@ -93,6 +93,13 @@ int out_json(const json_t *json, int code)
 	}
 	if (json_dumpf(json, stdout, JSON_INDENT(2)) < 0 || out_write("\n", 1) < 0)
 		return EXIT_PROBLEM;
+	return code;
+}
+
+int out_text(struct str *out, int code)
+{
+	(void)out_write(str_text(out), out->len);
+	str_fini(out);
 	return code;
 }
 
@@ -280,20 +287,13 @@ static const struct cli vipctl = {
 	.n_commands = ARRAY_SIZE(commands),
 };
 
-static int print(struct str *text, int code)
-{
-	(void)out_write(str_text(text), text->len);
-	str_fini(text);
-	return code;
-}
-
 static int run_completion(const struct run *run)
 {
 	struct str out = { 0 };
 
 	if (run->n_args != 1 || cli_completion(&out, &vipctl, run->args[0]) < 0)
 		return usage("completion takes bash, zsh or fish");
-	return print(&out, EXIT_FINE);
+	return out_text(&out, EXIT_FINE);
 }
 
 static int help(const struct cli_command *cmd)
@@ -301,7 +301,7 @@ static int help(const struct cli_command *cmd)
 	struct str out = { 0 };
 
 	cli_help(&out, &vipctl, cmd);
-	return print(&out, EXIT_FINE);
+	return out_text(&out, EXIT_FINE);
 }
 
 /* --- the command line --- */
@@ -397,6 +397,8 @@ static int options_check(const struct words *words, const struct cli_command *cm
 	if (line.run.output == OUTPUT_NAME && (strcmp(cmd->name, "svc") != 0 || line.run.is_kernel))
 		return usage("%s%s does not take -o name", cmd->name,
 			     line.run.is_kernel ? " --kernel" : "");
+	if (*cmd->args == '\0' && words->n > 1)
+		return usage("'%s': %s takes no argument", words->v[1], cmd->name);
 	return pairs_check(words, cmd);
 }
 

@@ -11,15 +11,14 @@
 #define CLUSTER_IP " cluster-ip"
 
 /* Takes nothing; the line is copied in two parts. */
-static void line_split(struct diff_line *ret, const char *line, size_t len)
+static void line_split(struct diff_line *ret, const char *line)
 {
-	size_t key_len = 0;
+	size_t key_len = strcspn(line, " ");
 	char *mark;
 
-	while (key_len < len && line[key_len] != ' ')
-		key_len++;
+	*ret = (struct diff_line){ 0 };
 	ret->key = xstrndup(line, key_len);
-	ret->text = xstrndup(line + key_len, len - key_len);
+	ret->text = xstrdup(line + key_len);
 	mark = strstr(ret->text, CLUSTER_IP);
 	if (mark != NULL)
 		memmove(mark, mark + strlen(CLUSTER_IP), strlen(mark + strlen(CLUSTER_IP)) + 1);
@@ -41,19 +40,15 @@ static void item_pending(struct diff *d, const json_t *item)
 
 void diff_want(struct diff *d, const json_t *items)
 {
-	for (size_t i = 0; i < json_array_size(items); i++) {
-		const json_t *item = json_array_get(items, i);
-		const json_t *lines = value_get(item, "frontends");
-
+	value_for_each (item, items) {
 		item_pending(d, item);
 		d->n_incomplete += !value_bool(item, "complete");
-		for (size_t k = 0; k < json_array_size(lines); k++) {
-			const char *line = json_string_value(json_array_get(lines, k));
+		value_for_each (text, value_get(item, "frontends")) {
+			const char *line = json_string_value(text);
 			struct diff_line *to = vec_push(&d->want);
 			struct str service = { 0 };
 
-			*to = (struct diff_line){ 0 };
-			line_split(to, line ? line : "", line ? strlen(line) : 0);
+			line_split(to, line ? line : "");
 			str_printf(&service, "%s/%s", value_text(item, "namespace"),
 				   value_text(item, "name"));
 			to->service = service.text;
@@ -71,8 +66,8 @@ void diff_want_lines(struct diff *d, char *text, const char *owner)
 		if (*line == '\0')
 			continue;
 		to = vec_push(&d->want);
-		*to = (struct diff_line){ .service = xstrdup(owner) };
-		line_split(to, line, strlen(line));
+		line_split(to, line);
+		to->service = xstrdup(owner);
 	}
 }
 
@@ -80,15 +75,9 @@ void diff_hold(struct diff *d, char *text)
 {
 	char *line;
 
-	while ((line = strsep(&text, "\n")) != NULL) {
-		struct diff_line *to;
-
-		if (*line == '\0')
-			continue;
-		to = vec_push(&d->held);
-		*to = (struct diff_line){ 0 };
-		line_split(to, line, strlen(line));
-	}
+	while ((line = strsep(&text, "\n")) != NULL)
+		if (*line != '\0')
+			line_split(vec_push(&d->held), line);
 }
 
 static int line_cmp(const void *a, const void *b)

@@ -55,6 +55,18 @@ int out_write(const char *data, size_t len);
 /* Print `json`; return `code`, or EXIT_PROBLEM when it cannot be written. */
 int out_json(const json_t *json, int code);
 
+/*
+ * Send a request with parameters: names and values up to a NULL name; a NULL value leaves the
+ * parameter out. 0, or the exit code of a failure, which is printed.
+ */
+MUST_USE int answer_get(json_t **ret, const struct run *run, bool is_write, const char *path, ...)
+	__attribute__((sentinel));
+/* Print `out` and free it; return `code`. */
+int out_text(struct str *out, int code);
+/* Print the answer as `run` wants it, and free it; return `code`, unless it cannot be written. */
+int answer_show(const struct run *run, json_t *answer, int code,
+		void (*show)(struct str *out, const json_t *answer, const struct style *style));
+
 /* Append a parameter to the target of a request; nothing for a `value` of NULL. */
 void query_add(struct str *target, const char *name, const char *value);
 

@@ -109,9 +109,7 @@ static int diff_show(const struct run *run, const struct diff *d)
 		return code;
 	}
 	diff_print(&out, d, &run->style);
-	(void)out_write(str_text(&out), out.len);
-	str_fini(&out);
-	return code;
+	return out_text(&out, code);
 }
 
 int run_diff(const struct run *run)
@@ -123,8 +121,6 @@ int run_diff(const struct run *run)
 	int code;
 	int r;
 
-	if (run->n_args > 0)
-		return usage("'%s': diff takes no argument", run->args[0]);
 	r = run->manifests != NULL ? 0 : plane_ask(&plane, run, &err);
 	for (int i = 0; r == 0; i++) {
 		r = diff_try(&d, run, plane, &err);

@@ -72,8 +72,6 @@ int run_monitor(const struct run *run)
 	struct err err = { "invalid event: not from vipd" };
 	int r;
 
-	if (run->n_args > 0)
-		return usage("'%s': monitor takes no argument", run->args[0]);
 	if (run->is_yaml)
 		return usage("monitor writes lines of JSON, or text");
 	client.timeout_ms = UINT_MAX; /* as long as nothing happens */

@@ -1,46 +1,63 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ctl/run_show - the commands that ask once and show the answer. */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/control.h"
 #include "ctl/doctor.h"
 #include "ctl/run.h"
 #include "ctl/value.h"
 
-static enum show_width show_width(const struct run *run)
+/* --- requests and answers --- */
+
+int answer_get(json_t **ret, const struct run *run, bool is_write, const char *path, ...)
 {
-	return run->output == OUTPUT_WIDE ? SHOW_WIDE : SHOW_NORMAL;
+	struct str target = { 0 };
+	const char *name;
+	struct err err;
+	va_list ap;
+	int r;
+
+	str_puts(&target, path);
+	va_start(ap, path);
+	while ((name = va_arg(ap, const char *)) != NULL)
+		query_add(&target, name, va_arg(ap, const char *));
+	va_end(ap);
+	r = is_write ? client_put_json(ret, &run->client, target.text, &err)
+		     : client_get_json(ret, &run->client, target.text, &err);
+	str_fini(&target);
+	return r < 0 ? failed(r, &err) : 0;
+}
+
+int answer_show(const struct run *run, json_t *answer, int code,
+		void (*show)(struct str *out, const json_t *answer, const struct style *style))
+{
+	struct str out = { 0 };
+
+	if (run->output == OUTPUT_JSON) {
+		code = out_json(answer, code);
+	} else {
+		value_clean(answer);
+		show(&out, answer, &run->style);
+		code = out_text(&out, code);
+	}
+	json_decref(answer);
+	return code;
 }
 
 /* --- status --- */
 
 int run_status(const struct run *run)
 {
-	struct str out = { 0 };
-	struct err err;
 	json_t *status;
-	int code;
-	int r;
+	int code = answer_get(&status, run, false, "/v1/status", NULL);
 
-	if (run->n_args > 0)
-		return usage("'%s': status takes no argument", run->args[0]);
-	r = client_get_json(&status, &run->client, "/v1/status", &err);
-	if (r < 0)
-		return failed(r, &err);
+	if (code != 0)
+		return code;
 	code = status_is_well(status) ? EXIT_FINE : EXIT_PROBLEM;
-	if (run->output == OUTPUT_JSON) {
-		code = out_json(status, code);
-	} else {
-		value_clean(status);
-		show_status(&out, status, &run->style, show_width(run));
-		(void)out_write(str_text(&out), out.len);
-	}
-	str_fini(&out);
-	json_decref(status);
-	return code;
+	return answer_show(run, status, code, show_status);
 }
 
 /* --- svc --- */
@@ -53,64 +70,33 @@ void query_add(struct str *target, const char *name, const char *value)
 	client_encode(target, value);
 }
 
-/* A list in one array; 0 or a negative errno. */
-static int list_get(const struct run *run, json_t **ret, const char *name, const char *text,
-		    struct err *err)
+/* The list of services that contain `text`; NULL: all. */
+static int list_get(json_t **ret, const struct run *run, const char *text)
 {
-	struct str target = { 0 };
-	json_t *page;
-	int r;
-
-	str_puts(&target, "/v1/services?limit=all");
-	query_add(&target, "namespace", run->ns);
-	query_add(&target, "name", name);
-	query_add(&target, "q", text);
-	query_add(&target, "state", run->states);
-	r = client_get_json(&page, &run->client, target.text, err);
-	str_fini(&target);
-	if (r < 0)
-		return r;
-	*ret = json_incref(json_object_get(page, "items"));
-	if (*ret == NULL)
-		*ret = json_array();
-	json_decref(page);
-	return 0;
+	return answer_get(ret, run, false, "/v1/services", "limit", "all", "namespace", run->ns,
+			  "q", text, "state", run->states, NULL);
 }
 
 /* For scripts and shells: one service a line. */
-static void names_show(const json_t *items)
+static void show_names(struct str *out, const json_t *answer, const struct style *style)
 {
-	for (size_t i = 0; i < json_array_size(items); i++) {
-		const json_t *item = json_array_get(items, i);
-
-		(void)printf("%s/%s\n", value_text(item, "namespace"), value_text(item, "name"));
-	}
+	value_for_each (item, value_get(answer, "items"))
+		str_printf(out, "%s/%s\n", value_text(item, "namespace"), value_text(item, "name"));
 }
 
-static int list_show(const struct run *run, json_t *items)
+static int list_show(const struct run *run, json_t *list)
 {
-	struct str out = { 0 };
+	bool is_name = run->output == OUTPUT_NAME;
 
-	if (run->output == OUTPUT_JSON) {
-		json_t *json = json_pack("{s:i, s:O}", "api", CONTROL_API_VERSION, "items", items);
-		int code = out_json(json, EXIT_FINE);
-
-		json_decref(json);
-		return code;
-	}
-	if (json_array_size(items) == 0) {
+	if (run->output == OUTPUT_JSON) { /* whole: without the members of a page */
+		(void)json_object_del(list, "matching");
+		(void)json_object_del(list, "next");
+	} else if (json_array_size(value_get(list, "items")) == 0) {
 		(void)fputs("no services\n", stderr);
+		json_decref(list);
 		return EXIT_FINE;
 	}
-	if (run->output == OUTPUT_NAME) {
-		names_show(items);
-		return EXIT_FINE;
-	}
-	value_clean(items);
-	show_services(&out, items, &run->style, show_width(run));
-	(void)out_write(str_text(&out), out.len);
-	str_fini(&out);
-	return EXIT_FINE;
+	return answer_show(run, list, EXIT_FINE, is_name ? show_names : show_services);
 }
 
 /*
@@ -141,36 +127,28 @@ static void page_add_counts(const struct run *run, json_t *page, const char *ns,
 static int page_show(const struct run *run, const char *ns, const char *name)
 {
 	struct str target = { 0 };
-	struct str out = { 0 };
-	struct err err;
 	json_t *page;
-	int code = EXIT_FINE;
-	int r;
+	int code;
 
 	str_puts(&target, "/v1/services/");
 	client_encode(&target, ns);
 	str_puts(&target, "/");
 	client_encode(&target, name);
-	r = client_get_json(&page, &run->client, target.text, &err);
+	code = answer_get(&page, run, false, target.text, NULL);
 	str_fini(&target);
-	if (r < 0)
-		return failed(r, &err);
-	if (run->output == OUTPUT_JSON) {
-		code = out_json(page, code);
-	} else if (run->output == OUTPUT_NAME) {
+	if (code != 0)
+		return code;
+	if (run->output == OUTPUT_NAME) {
 		(void)printf("%s/%s\n", ns, name);
-	} else {
-		page_add_counts(run, page, ns, name);
-		value_clean(page);
-		show_service(&out, page, &run->style);
-		(void)out_write(str_text(&out), out.len);
+		json_decref(page);
+		return EXIT_FINE;
 	}
-	str_fini(&out);
-	json_decref(page);
-	return code;
+	if (run->output != OUTPUT_JSON)
+		page_add_counts(run, page, ns, name);
+	return answer_show(run, page, EXIT_FINE, show_service);
 }
 
-/* The one that is meant, if it is one: alone, or the only one of exactly this name. */
+/* The service that `text` selects: alone in the list, or the only one of exactly this name. */
 static const json_t *meant(const json_t *items, const char *text)
 {
 	const json_t *found = NULL;
@@ -178,61 +156,51 @@ static const json_t *meant(const json_t *items, const char *text)
 
 	if (json_array_size(items) == 1)
 		return json_array_get(items, 0);
-	for (size_t i = 0; i < json_array_size(items); i++) {
-		const json_t *item = json_array_get(items, i);
-
+	value_for_each (item, items)
 		if (strcmp(value_text(item, "name"), text) == 0) {
 			found = item;
 			n++;
 		}
-	}
 	return n == 1 ? found : NULL;
 }
 
-/* Anything but NAMESPACE/NAME: look for it, show the page of what is meant, or the list. */
+/* Not NAMESPACE/NAME: search, and show the page of the selected service, or the list. */
 static int svc_search(const struct run *run, const char *text)
 {
+	const json_t *items;
 	const json_t *one;
-	struct err err;
-	json_t *items;
-	int code;
-	int r = list_get(run, &items, NULL, text, &err);
+	json_t *list;
+	int code = list_get(&list, run, text);
 
-	if (r < 0)
-		return failed(r, &err);
+	if (code != 0)
+		return code;
+	items = value_get(list, "items");
 	one = meant(items, text);
-	if (json_array_size(items) == 0) {
+	if (one == NULL && json_array_size(items) > 0)
+		return list_show(run, list);
+	if (one != NULL)
+		code = page_show(run, value_text(one, "namespace"), value_text(one, "name"));
+	else
 		code = complain(EXIT_PROBLEM,
 				"no service has '%s' in its name, as an address or as a pod", text);
-	} else if (one != NULL) {
-		code = page_show(run, value_text(one, "namespace"), value_text(one, "name"));
-	} else {
-		code = list_show(run, items);
-	}
-	json_decref(items);
+	json_decref(list);
 	return code;
 }
 
 int run_svc(const struct run *run)
 {
-	struct err err;
-	json_t *items;
 	const char *slash;
+	json_t *list;
 	char *ns;
 	int code;
-	int r;
 
 	if (run->n_args > 1)
 		return usage("'%s': svc takes one argument", run->args[1]);
 	if (run->is_kernel)
 		return run_svc_kernel(run);
 	if (run->n_args == 0) {
-		r = list_get(run, &items, NULL, NULL, &err);
-		if (r < 0)
-			return failed(r, &err);
-		code = list_show(run, items);
-		json_decref(items);
-		return code;
+		code = list_get(&list, run, NULL);
+		return code != 0 ? code : list_show(run, list);
 	}
 	slash = strchr(run->args[0], '/');
 	if (slash == NULL || run->states != NULL)
@@ -259,33 +227,24 @@ static int trace_show(const struct run *run, json_t *trace)
 	if (value_has(trace, "problem"))
 		(void)fprintf(stderr, "vipctl: %s\n", value_text(trace, "problem"));
 	else
-		show_trace(&out, trace, &run->style, show_width(run),
-			   run->n_args > 2 ? run->args[2] : NULL);
-	(void)out_write(str_text(&out), out.len);
-	str_fini(&out);
-	return code;
+		show_trace(&out, trace, &run->style, run->n_args > 2 ? run->args[2] : NULL);
+	return out_text(&out, code);
 }
 
 int run_trace(const struct run *run)
 {
-	struct str target = { 0 };
-	struct err err;
 	json_t *trace;
 	int code;
-	int r;
 
 	if (run->n_args < 2 || run->n_args > 3)
 		return usage(
 			"trace takes two arguments, SRC and DST:PORT[/PROTO], and perhaps POD");
 	if (run->live_s > 0 && run->output == OUTPUT_JSON)
 		return usage("--live writes text: it excludes -o json and -o yaml");
-	str_puts(&target, "/v1/trace");
-	query_add(&target, "from", run->args[0]);
-	query_add(&target, "to", run->args[1]);
-	r = client_get_json(&trace, &run->client, target.text, &err);
-	str_fini(&target);
-	if (r < 0)
-		return failed(r, &err);
+	code = answer_get(&trace, run, false, "/v1/trace", "from", run->args[0], "to", run->args[1],
+			  NULL);
+	if (code != 0)
+		return code;
 	code = trace_show(run, trace);
 	if (run->live_s > 0 && !value_has(trace, "problem"))
 		code = run_live(run, trace);
@@ -321,57 +280,69 @@ int run_dump(const struct run *run)
 
 /* --- doctor, log --- */
 
-/* The answer as it is wanted. Ends with `code`, unless it cannot be written. */
-static int answer_show(const struct run *run, json_t *answer, int code,
-		       void (*show)(struct str *out, const json_t *answer,
-				    const struct style *style))
-{
-	struct str out = { 0 };
-
-	if (run->output == OUTPUT_JSON)
-		return out_json(answer, code);
-	value_clean(answer);
-	show(&out, answer, &run->style);
-	(void)out_write(str_text(&out), out.len);
-	str_fini(&out);
-	return code;
-}
-
 int run_doctor(const struct run *run)
 {
 	json_t *answer;
-	int code;
 
-	if (run->n_args > 0)
-		return usage("'%s': doctor takes no argument", run->args[0]);
 	doctor_ask(&answer, &run->client, run->plane);
-	code = answer_show(run, answer, (int)doctor_exit(answer), show_doctor);
-	json_decref(answer);
-	return code;
+	return answer_show(run, answer, (int)doctor_exit(answer), show_doctor);
 }
 
 int run_log(const struct run *run)
 {
-	struct str target = { 0 };
-	struct err err;
+	bool is_change = run->n_args == 2;
 	json_t *answer;
 	int code;
-	int r;
 
-	if (run->n_args != 0 && run->n_args != 2)
+	if (run->n_args != 0 && !is_change)
 		return usage("log takes no argument, or AREA and LEVEL");
-	str_puts(&target, "/v1/log");
-	if (run->n_args == 2) {
-		query_add(&target, "area", run->args[0]);
-		query_add(&target, "level", run->args[1]);
-		r = client_put_json(&answer, &run->client, target.text, &err);
-	} else {
-		r = client_get_json(&answer, &run->client, target.text, &err);
-	}
-	str_fini(&target);
-	if (r < 0)
-		return failed(r, &err);
-	code = answer_show(run, answer, EXIT_FINE, show_log);
-	json_decref(answer);
+	code = answer_get(&answer, run, is_change, "/v1/log", "area",
+			  is_change ? run->args[0] : NULL, "level", is_change ? run->args[1] : NULL,
+			  NULL);
+	return code != 0 ? code : answer_show(run, answer, EXIT_FINE, show_log);
+}
+
+/* --- drain, undrain --- */
+
+static int drains_show(const struct run *run, json_t *answer)
+{
+	char *problem = xstrdup(value_text(answer, "problem"));
+	int code = *problem != '\0' ? EXIT_PROBLEM : EXIT_FINE;
+
+	if (run->output != OUTPUT_JSON && json_array_size(value_get(answer, "items")) == 0)
+		(void)fputs("no endpoint is drained\n", stderr);
+	code = answer_show(run, answer, code, show_drains);
+	if (*problem != '\0' && run->output != OUTPUT_JSON)
+		(void)fprintf(stderr, "vipctl: %s\n", str_clean(problem));
+	free(problem);
 	return code;
+}
+
+static int drain_change(const struct run *run, const char *state)
+{
+	json_t *answer;
+	int code = answer_get(&answer, run, true, "/v1/drains", "service", run->args[0], "endpoint",
+			      run->args[1], "state", state, NULL);
+
+	return code != 0 ? code : drains_show(run, answer);
+}
+
+int run_drain(const struct run *run)
+{
+	json_t *answer;
+	int code;
+
+	if (run->n_args == 2)
+		return drain_change(run, "drained");
+	if (run->n_args != 0)
+		return usage("drain takes NAMESPACE/NAME and ENDPOINT, or nothing");
+	code = answer_get(&answer, run, false, "/v1/drains", NULL);
+	return code != 0 ? code : drains_show(run, answer);
+}
+
+int run_undrain(const struct run *run)
+{
+	if (run->n_args != 2)
+		return usage("undrain takes NAMESPACE/NAME and ENDPOINT");
+	return drain_change(run, "serving");
 }

@@ -143,9 +143,7 @@ static int run_batch(struct top *t, const struct run *run)
 		return failed(r, &err);
 	t->is_batch = true;
 	top_lines(&out, t, BATCH_WIDTH, BATCH_HEIGHT);
-	(void)out_write(str_text(&out), out.len);
-	str_fini(&out);
-	return EXIT_FINE;
+	return out_text(&out, EXIT_FINE);
 }
 
 int run_top(const struct run *run)
@@ -153,8 +151,6 @@ int run_top(const struct run *run)
 	struct top t = { 0 };
 	int code;
 
-	if (run->n_args > 0)
-		return usage("'%s': top takes no argument", run->args[0]);
 	if (run->output == OUTPUT_JSON)
 		return usage("top shows a screen; the numbers are in /v1/counts");
 	code = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO) ? run_screen(&t, run)

@@ -11,29 +11,23 @@
 
 #include "ctl/table.h"
 
-enum show_width {
-	SHOW_NORMAL = 0,
-	SHOW_WIDE, /* more columns */
-};
-
 /* /v1/status */
-void show_status(struct str *out, const json_t *status, const struct style *style,
-		 enum show_width width);
+void show_status(struct str *out, const json_t *status, const struct style *style);
 /* Is everything as it should be? The exit code of `vipctl status`. */
 bool status_is_well(const json_t *status);
-/* "items" of /v1/services: one line a service port. */
-void show_services(struct str *out, const json_t *items, const struct style *style,
-		   enum show_width width);
+/* /v1/services: one line a service port. */
+void show_services(struct str *out, const json_t *answer, const struct style *style);
 /* /v1/services/NAMESPACE/NAME: a page; "counts", its item of /v1/counts, may be added. */
 void show_service(struct str *out, const json_t *page, const struct style *style);
 /*
  * /v1/trace. `about`: a pod, an address, or an address and port: show only that
  * endpoint; NULL: all.
  */
-void show_trace(struct str *out, const json_t *trace, const struct style *style,
-		enum show_width width, const char *about);
+void show_trace(struct str *out, const json_t *trace, const struct style *style, const char *about);
 /* Does it reach an endpoint? The exit code of `vipctl trace`. */
 bool trace_is_balanced(const json_t *trace);
+/* /v1/drains */
+void show_drains(struct str *out, const json_t *answer, const struct style *style);
 void show_doctor(struct str *out, const json_t *answer, const struct style *style);
 void show_log(struct str *out, const json_t *answer, const struct style *style);
 /* A line of /v1/monitor. */

@@ -24,9 +24,7 @@ static void advice(struct str *out, const json_t *results, const struct style *s
 {
 	bool has_any = false;
 
-	for (size_t i = 0; i < json_array_size(results); i++) {
-		const json_t *result = json_array_get(results, i);
-
+	value_for_each (result, results) {
 		if (!needs_advice(result))
 			continue;
 		if (!has_any) {
@@ -48,13 +46,12 @@ void show_doctor(struct str *out, const json_t *answer, const struct style *styl
 	table_column(&t, "LEVEL", 0);
 	table_column(&t, "CHECK", 0);
 	table_column(&t, "FOUND", 0);
-	for (size_t i = 0; i < json_array_size(results); i++) {
-		const json_t *result = json_array_get(results, i);
+	value_for_each (result, results) {
 		const char *level = value_text(result, "level");
 
 		table_cell(&t, level_mark(level), "%s", level);
-		table_cell(&t, MARK_NONE, "%s", value_text(result, "check"));
-		table_cell(&t, MARK_NONE, "%s", value_text(result, "found"));
+		cell_text(&t, result, "check");
+		cell_text(&t, result, "found");
 	}
 	table_print(out, &t, style, 0);
 	table_fini(&t);
@@ -66,19 +63,34 @@ void show_doctor(struct str *out, const json_t *answer, const struct style *styl
 /* The areas of the log with their levels. */
 void show_log(struct str *out, const json_t *answer, const struct style *style)
 {
-	const json_t *areas = value_get(answer, "areas");
 	struct table t = { 0 };
 
 	table_column(&t, "AREA", 0);
 	table_column(&t, "LEVEL", 0);
 	table_column(&t, "SUPPRESSED", TABLE_RIGHT);
-	for (size_t i = 0; i < json_array_size(areas); i++) {
-		const json_t *area = json_array_get(areas, i);
-
-		table_cell(&t, MARK_NONE, "%s", value_text(area, "area"));
-		table_cell(&t, MARK_NONE, "%s", value_text(area, "level"));
-		table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(area, "suppressed"));
+	value_for_each (area, value_get(answer, "areas")) {
+		cell_text(&t, area, "area");
+		cell_text(&t, area, "level");
+		cell_int(&t, area, "suppressed");
 	}
 	table_print(out, &t, style, 0);
+	table_fini(&t);
+}
+
+/* Endpoints drained by operators. */
+void show_drains(struct str *out, const json_t *answer, const struct style *style)
+{
+	struct table t = { 0 };
+
+	table_column(&t, "SERVICE", 0);
+	table_column(&t, "ENDPOINT", 0);
+	table_column(&t, "POD", 0);
+	value_for_each (item, value_get(answer, "items")) {
+		cell_name(&t, item);
+		cell_text(&t, item, "address");
+		cell_text(&t, item, "pod");
+	}
+	if (table_rows(&t) > 0)
+		table_print(out, &t, style, 0);
 	table_fini(&t);
 }

@@ -75,9 +75,7 @@ static void addresses(struct str *out, const json_t *page)
 				   value_int(page, "invalid_source_ranges"));
 		str_puts(out, ": allowed on the LoadBalancer addresses\n");
 	}
-	for (size_t i = 0; i < json_array_size(ingress); i++) {
-		const json_t *in = json_array_get(ingress, i);
-
+	value_for_each (in, ingress) {
 		if (value_bool(in, "captured"))
 			continue;
 		if (!has_any)
@@ -136,12 +134,9 @@ static const json_t *pool_find(const json_t *page, json_int_t id, const char *ad
 	const json_t *pools = value_get(page, "pools");
 	const char *family = strchr(address, ':') ? "IPv6" : "IPv4";
 
-	for (size_t i = 0; i < json_array_size(pools); i++) {
-		const json_t *pool = json_array_get(pools, i);
-
+	value_for_each (pool, pools)
 		if (value_int(pool, "id") == id && strcmp(value_text(pool, "family"), family) == 0)
 			return pool;
-	}
 	return NULL;
 }
 
@@ -191,9 +186,7 @@ static struct frontend_traits frontend_traits(const json_t *list)
 {
 	struct frontend_traits t = { 0 };
 
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *f = json_array_get(list, i);
-
+	value_for_each (f, list) {
 		t.is_split |= value_bool(f, "split");
 		t.has_guards |= value_bool(f, "has_source_ranges");
 		t.are_pods_inside |= value_bool(f, "pods_are_inside");
@@ -205,11 +198,8 @@ static struct frontend_traits frontend_traits(const json_t *list)
 static void frontend_row(struct table *t, const json_t *page, const json_t *f,
 			 const struct frontend_traits *traits)
 {
-	struct str where = { 0 };
-
-	say_endpoint(&where, value_text(f, "address"), value_int(f, "port"));
-	table_cell(t, MARK_NONE, "%s/%s", where.text, value_text(f, "protocol"));
-	table_cell(t, MARK_NONE, "%s", value_text(f, "kind"));
+	cell_endpoint(t, MARK_NONE, f);
+	cell_text(t, f, "kind");
 	target_cell(t, page, f, "outside");
 	if (traits->is_split)
 		target_cell(t, page, f, "inside");
@@ -217,7 +207,6 @@ static void frontend_row(struct table *t, const json_t *page, const json_t *f,
 		table_cell(t, MARK_NONE, "%s",
 			   value_bool(f, "has_source_ranges") ? "ranges" : "any");
 	table_cell(t, MARK_NONE, "%s", masquerade_text(value_text(f, "masquerade")));
-	str_fini(&where);
 }
 
 static void frontends(struct str *out, const json_t *page, const struct style *style)
@@ -236,8 +225,8 @@ static void frontends(struct str *out, const json_t *page, const struct style *s
 	if (traits.has_guards)
 		table_column(&t, "SOURCES", 0);
 	table_column(&t, "MASQUERADED", 0);
-	for (size_t i = 0; i < json_array_size(list); i++)
-		frontend_row(&t, page, json_array_get(list, i), &traits);
+	value_for_each (f, list)
+		frontend_row(&t, page, f, &traits);
 	str_puts(out, "\n");
 	table_print(out, &t, style, 0);
 	table_fini(&t);
@@ -258,17 +247,12 @@ static void conflicts(struct str *out, const json_t *page, const struct style *s
 	table_column(&t, "KIND", 0);
 	table_column(&t, "SERVED BY", 0);
 	table_column(&t, "REASON", 0);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *c = json_array_get(list, i);
-		struct str where = { 0 };
-
-		say_endpoint(&where, value_text(c, "address"), value_int(c, "port"));
-		table_cell(&t, MARK_NONE, "%s/%s", where.text, value_text(c, "protocol"));
-		table_cell(&t, MARK_NONE, "%s", value_text(c, "kind"));
+	value_for_each (c, list) {
+		cell_endpoint(&t, MARK_NONE, c);
+		cell_text(&t, c, "kind");
 		table_cell(&t, MARK_ATTENTION, "%s/%s", value_text(c, "owner_namespace"),
 			   value_text(c, "owner_name"));
-		table_cell(&t, MARK_NONE, "%s", value_text(c, "reason"));
-		str_fini(&where);
+		cell_text(&t, c, "reason");
 	}
 	str_puts(out, "\n");
 	table_print(out, &t, style, 0);
@@ -281,45 +265,27 @@ static void conflicts(struct str *out, const json_t *page, const struct style *s
 static json_t *endpoints_index(const json_t *page)
 {
 	json_t *index = json_object();
-	const json_t *ports = value_get(page, "ports");
 
-	for (size_t p = 0; p < json_array_size(ports); p++) {
-		const json_t *families = value_get(json_array_get(ports, p), "families");
-
-		for (size_t f = 0; f < json_array_size(families); f++) {
-			const json_t *list = value_get(json_array_get(families, f), "endpoints");
-
-			for (size_t i = 0; i < json_array_size(list); i++) {
-				json_t *ep = json_array_get(list, i);
+	value_for_each (port, value_get(page, "ports"))
+		value_for_each (family, value_get(port, "families"))
+			value_for_each (ep, value_get(family, "endpoints")) {
 				struct str key = { 0 };
 
 				say_endpoint(&key, value_text(ep, "address"),
 					     value_int(ep, "port"));
-				(void)json_object_set(index, key.text, ep);
+				(void)json_object_set(index, key.text, (json_t *)(uintptr_t)ep);
 				str_fini(&key);
 			}
-		}
-	}
 	return index;
-}
-
-static const char *dash(const char *text)
-{
-	return *text != '\0' ? text : "-";
 }
 
 /* Counted connections of a backend; NULL: not counted. */
 static const json_t *count_find(const json_t *counts, const json_t *backend)
 {
-	const json_t *list = value_get(counts, "endpoints");
-
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *e = json_array_get(list, i);
-
+	value_for_each (e, value_get(counts, "endpoints"))
 		if (value_int(e, "port") == value_int(backend, "port") &&
 		    strcmp(value_text(e, "address"), value_text(backend, "address")) == 0)
 			return e;
-	}
 	return NULL;
 }
 
@@ -349,23 +315,21 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 	table_column(&t, "NODE", TABLE_ELASTIC);
 	if (has_counts)
 		table_column(&t, "CONNECTIONS", TABLE_RIGHT);
-	for (size_t i = 0; i < json_array_size(backends); i++) {
-		const json_t *b = json_array_get(backends, i);
+	value_for_each (b, backends) {
 		struct str where = { 0 };
 		const json_t *ep;
 
 		say_endpoint(&where, value_text(b, "address"), value_int(b, "port"));
 		ep = json_object_get(index, where.text);
-		table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(b, "slot"));
+		cell_int(&t, b, "slot");
 		table_cell(&t, MARK_NONE, "%s", where.text);
 		if (has_scheduler)
-			table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(b, "weight"));
+			cell_int(&t, b, "weight");
 		table_cell(&t, ep ? MARK_NONE : MARK_ATTENTION, "%s",
 			   ep ? dash(value_text(ep, "pod")) : "no longer an endpoint");
-		table_cell(&t, MARK_NONE, "%s", dash(value_text(ep, "node")));
+		cell_text(&t, ep, "node");
 		if (has_counts)
-			table_cell(&t, MARK_NONE, "%" JSON_INTEGER_FORMAT,
-				   value_int(count_find(counts, b), "connections"));
+			cell_int(&t, count_find(counts, b), "connections");
 		str_fini(&where);
 	}
 	table_print(out, &t, style, 2);
@@ -374,22 +338,14 @@ static void pool_print(struct str *out, const json_t *pool, const json_t *index,
 
 static void pools(struct str *out, const json_t *page, const struct style *style)
 {
-	const json_t *list = value_get(page, "pools");
 	json_t *index = endpoints_index(page);
 
-	for (size_t i = 0; i < json_array_size(list); i++)
-		pool_print(out, json_array_get(list, i), index, value_get(page, "counts"), style);
+	value_for_each (pool, value_get(page, "pools"))
+		pool_print(out, pool, index, value_get(page, "counts"), style);
 	json_decref(index);
 }
 
 /* --- ports and endpoints --- */
-
-static const char *condition_text(const json_t *ep)
-{
-	if (value_bool(ep, "terminating"))
-		return value_bool(ep, "serving") ? "terminating" : "terminated";
-	return value_bool(ep, "ready") ? "yes" : "no";
-}
 
 static void set_cell(struct table *t, const json_t *ep, const char *key)
 {
@@ -446,21 +402,15 @@ static void endpoints(struct str *out, const json_t *family, const struct style 
 		table_column(&t, "CLUSTER SET", 0);
 	if (uses_local)
 		table_column(&t, "LOCAL SET", 0);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *ep = json_array_get(list, i);
-		struct str where = { 0 };
-
-		say_endpoint(&where, value_text(ep, "address"), value_int(ep, "port"));
-		table_cell(&t, MARK_NONE, "%s", where.text);
-		table_cell(&t, MARK_NONE, "%s", dash(value_text(ep, "pod")));
-		table_cell(&t, MARK_NONE, "%s%s", dash(value_text(ep, "node")),
-			   value_bool(ep, "on_this_node") ? "*" : "");
+	value_for_each (ep, list) {
+		cell_endpoint(&t, MARK_NONE, ep);
+		cell_text(&t, ep, "pod");
+		cell_node(&t, ep);
 		table_cell(&t, MARK_NONE, "%s", condition_text(ep));
 		if (uses_cluster)
 			set_cell(&t, ep, "cluster_set");
 		if (uses_local)
 			set_cell(&t, ep, "local_set");
-		str_fini(&where);
 	}
 	table_print(out, &t, style, 2);
 	table_fini(&t);
@@ -468,7 +418,6 @@ static void endpoints(struct str *out, const json_t *family, const struct style 
 
 static void port_print(struct str *out, const json_t *port, const struct style *style)
 {
-	const json_t *families = value_get(port, "families");
 	const char *name = value_text(port, "name");
 	const char *state = value_text(port, "state");
 
@@ -481,9 +430,7 @@ static void port_print(struct str *out, const json_t *port, const struct style *
 	str_puts(out, "\n");
 	if (value_has(port, "note"))
 		str_printf(out, "  %s\n", value_text(port, "note"));
-	for (size_t i = 0; i < json_array_size(families); i++) {
-		const json_t *family = json_array_get(families, i);
-
+	value_for_each (family, value_get(port, "families")) {
 		str_printf(out, "  %s: ", value_text(family, "family"));
 		set_summary(out, family);
 		endpoints(out, family, style);
@@ -494,7 +441,7 @@ static void port_print(struct str *out, const json_t *port, const struct style *
 static void connections_cell(struct table *t, const json_t *l, const char *key)
 {
 	if (value_has(l, key))
-		table_cell(t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(l, key));
+		cell_int(t, l, key);
 	else
 		table_cell(t, MARK_FAINT, "-");
 }
@@ -512,15 +459,12 @@ static void draining(struct str *out, const json_t *page, const struct style *st
 	table_column(&t, "CLOSING", TABLE_RIGHT);
 	table_column(&t, "FOR", 0);
 	table_column(&t, "TIMEOUT IN", 0);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *l = json_array_get(list, i);
+	value_for_each (l, list) {
 		struct str text = { 0 };
 
-		say_endpoint(&text, value_text(l, "address"), value_int(l, "port"));
-		table_cell(&t, MARK_ATTENTION, "%s/%s", text.text, value_text(l, "protocol"));
+		cell_endpoint(&t, MARK_ATTENTION, l);
 		connections_cell(&t, l, "active");
 		connections_cell(&t, l, "inactive");
-		str_clear(&text);
 		if (value_has(l, "since_ms"))
 			say_ms(&text, value_int(l, "since_ms"));
 		table_cell(&t, MARK_NONE, "%s", value_has(l, "since_ms") ? text.text : "?");
@@ -537,7 +481,6 @@ static void draining(struct str *out, const json_t *page, const struct style *st
 
 void show_service(struct str *out, const json_t *page, const struct style *style)
 {
-	const json_t *ports = value_get(page, "ports");
 	bool is_proxied = strcmp(value_text(page, "state"), "not-proxied") != 0;
 
 	head(out, page, style);
@@ -545,8 +488,8 @@ void show_service(struct str *out, const json_t *page, const struct style *style
 	conflicts(out, page, style);
 	pools(out, page, style);
 	draining(out, page, style);
-	for (size_t i = 0; is_proxied && i < json_array_size(ports); i++)
-		port_print(out, json_array_get(ports, i), style);
+	value_for_each (port, is_proxied ? value_get(page, "ports") : NULL)
+		port_print(out, port, style);
 	if (value_has(page, "complete") && !value_bool(page, "complete"))
 		str_puts(out, "\nThe service changed while it was read: run the command again.\n");
 }

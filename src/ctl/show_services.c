@@ -25,9 +25,7 @@ static void say_backends(struct str *out, const json_t *family)
 	const json_t *pools = value_get(family, "pools");
 	bool has_pool = false;
 
-	for (size_t i = 0; i < json_array_size(pools); i++) {
-		const json_t *pool = json_array_get(pools, i);
-
+	value_for_each (pool, pools) {
 		str_printf(out, "%s%" JSON_INTEGER_FORMAT "%s", has_pool ? "+" : "",
 			   value_int(pool, "backends"),
 			   strcmp(value_text(pool, "scope"), "local") == 0 ? "L" : "");
@@ -43,9 +41,9 @@ static void say_port_backends(struct str *out, const json_t *port)
 	const json_t *families = value_get(port, "families");
 	struct str one = { 0 };
 
-	for (size_t i = 0; i < json_array_size(families); i++) {
+	value_for_each (family, families) {
 		str_clear(&one);
-		say_backends(&one, json_array_get(families, i));
+		say_backends(&one, family);
 		if (out->len > 0 && strcmp(str_text(out), one.text) == 0)
 			continue;
 		str_printf(out, "%s%s", out->len ? "," : "", one.text);
@@ -65,9 +63,9 @@ static size_t vips_add(struct str *out, const json_t *list, size_t n, size_t max
 }
 
 /* What people reach it by first: the balancer's address, then the others. */
-static void say_vips(struct str *out, const json_t *item, enum show_width width)
+static void say_vips(struct str *out, const json_t *item, bool is_wide)
 {
-	size_t max = width == SHOW_WIDE ? SIZE_MAX : 1;
+	size_t max = is_wide ? SIZE_MAX : 1;
 	size_t n = vips_add(out, value_get(item, "load_balancer_ips"), 0, max);
 
 	n = vips_add(out, value_get(item, "cluster_ips"), n, max);
@@ -78,28 +76,23 @@ static void say_vips(struct str *out, const json_t *item, enum show_width width)
 		str_puts(out, "-");
 }
 
-static const char *dash(const char *text)
-{
-	return *text != '\0' ? text : "-";
-}
-
-static void row(struct table *t, const json_t *item, const json_t *port, enum show_width width)
+static void row(struct table *t, const json_t *item, const json_t *port, bool is_wide)
 {
 	const char *state = value_text(port ? port : item, "state");
 	struct str vips = { 0 };
 	struct str number = { 0 };
 	struct str backends = { 0 };
 
-	say_vips(&vips, item, width);
+	say_vips(&vips, item, is_wide);
 	if (port != NULL) {
 		say_port(&number, port);
 		say_port_backends(&backends, port);
 	}
-	table_cell(t, MARK_NONE, "%s/%s", value_text(item, "namespace"), value_text(item, "name"));
+	cell_name(t, item);
 	table_cell(t, MARK_NONE, "%s", dash(str_text(&number)));
-	if (width == SHOW_WIDE)
-		table_cell(t, MARK_NONE, "%s", port ? dash(value_text(port, "name")) : "-");
-	table_cell(t, MARK_NONE, "%s", dash(value_text(item, "type")));
+	if (is_wide)
+		cell_text(t, port, "name");
+	cell_text(t, item, "type");
 	table_cell(t, MARK_NONE, "%s", vips.text);
 	table_cell(t, MARK_NONE, "%s", dash(str_text(&backends)));
 	table_cell(t, state_mark(state), "%s", state);
@@ -111,31 +104,29 @@ static void row(struct table *t, const json_t *item, const json_t *port, enum sh
 	str_fini(&backends);
 }
 
-void show_services(struct str *out, const json_t *items, const struct style *style,
-		   enum show_width width)
+void show_services(struct str *out, const json_t *answer, const struct style *style)
 {
 	struct table t = { 0 };
 
 	table_column(&t, "SERVICE", TABLE_ELASTIC);
 	table_column(&t, "PORT", 0);
-	if (width == SHOW_WIDE)
+	if (style->is_wide)
 		table_column(&t, "NAME", 0);
 	table_column(&t, "TYPE", 0);
 	table_column(&t, "VIP", TABLE_ELASTIC);
 	table_column(&t, "POOL", 0);
 	table_column(&t, "STATE", 0);
 	table_column(&t, "NOTE", TABLE_COMMENT);
-	for (size_t i = 0; i < json_array_size(items); i++) {
-		const json_t *item = json_array_get(items, i);
+	value_for_each (item, value_get(answer, "items")) {
 		const json_t *ports = value_get(item, "ports");
-		size_t n = json_array_size(ports);
 
 		/* What is not proxied has no state of its own port by port. */
-		if (n == 0 || strcmp(value_text(item, "state"), "not-proxied") == 0)
-			row(&t, item, NULL, width);
+		if (json_array_size(ports) == 0 ||
+		    strcmp(value_text(item, "state"), "not-proxied") == 0)
+			row(&t, item, NULL, style->is_wide);
 		else
-			for (size_t k = 0; k < n; k++)
-				row(&t, item, json_array_get(ports, k), width);
+			value_for_each (port, ports)
+				row(&t, item, port, style->is_wide);
 	}
 	table_print(out, &t, style, 0);
 	table_fini(&t);

@@ -195,8 +195,7 @@ static void hist(struct str *out, const json_t *h)
 	str_printf(out, " (%" JSON_INTEGER_FORMAT " changes)\n", value_int(h, "count"));
 }
 
-static void sync_lines(struct str *out, const json_t *status, const struct style *style,
-		       enum show_width width)
+static void sync_lines(struct str *out, const json_t *status, const struct style *style)
 {
 	const json_t *s = value_get(status, "sync");
 	const json_t *last = value_get(s, "last");
@@ -214,7 +213,7 @@ static void sync_lines(struct str *out, const json_t *status, const struct style
 	}
 	label(out, style, "latency");
 	hist(out, value_get(s, "event_to_ack"));
-	if (width == SHOW_WIDE) {
+	if (style->is_wide) {
 		label(out, style, "first sync");
 		str_puts(out, "after ");
 		say_us(out, value_int(s, "first_sync_us"));
@@ -248,8 +247,9 @@ static void options(struct str *out, const json_t *status, const struct style *s
 	}
 }
 
-static void more(struct str *out, const json_t *list, size_t shown)
+static void more(struct str *out, const json_t *list)
 {
+	size_t shown = MIN(json_array_size(value_get(list, "items")), (size_t)ITEMS_SHOWN);
 	json_int_t count = value_int(list, "count");
 
 	if (count > (json_int_t)shown)
@@ -259,32 +259,30 @@ static void more(struct str *out, const json_t *list, size_t shown)
 
 static void rejected_items(struct str *out, const json_t *rejected)
 {
-	const json_t *items = value_get(rejected, "items");
-	size_t n = MIN(json_array_size(items), (size_t)ITEMS_SHOWN);
+	size_t n = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		const json_t *f = json_array_get(items, i);
-
+	value_for_each (f, value_get(rejected, "items")) {
+		if (n++ == ITEMS_SHOWN)
+			break;
 		str_printf(out, "    %s/%s: %s (", value_text(f, "namespace"),
 			   value_text(f, "name"), value_text(f, "text"));
 		say_count(out, value_int(f, "attempts"), "attempt, next in ", "attempts, next in ");
 		say_ms(out, value_int(f, "retry_ms"));
 		str_puts(out, ")\n");
 	}
-	more(out, rejected, n);
+	more(out, rejected);
 }
 
 static void error_items(struct str *out, const json_t *errors)
 {
-	const json_t *items = value_get(errors, "items");
-	size_t n = MIN(json_array_size(items), (size_t)ITEMS_SHOWN);
+	size_t n = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		const json_t *e = json_array_get(items, i);
-
+	value_for_each (e, value_get(errors, "items")) {
+		if (n++ == ITEMS_SHOWN)
+			break;
 		str_printf(out, "    %s: %s\n", value_text(e, "where"), value_text(e, "text"));
 	}
-	more(out, errors, n);
+	more(out, errors);
 }
 
 /* Objects that are served in part, or ignored. Not problems. */
@@ -309,8 +307,7 @@ static void problems(struct str *out, const json_t *status, const struct style *
 	str_puts(out, "\n");
 	mark_puts(out, style, MARK_BAD, "PROBLEMS");
 	str_puts(out, "\n");
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *problem = json_array_get(list, i);
+	value_for_each (problem, list) {
 		const char *kind = value_text(problem, "kind");
 
 		str_printf(out, "  %s\n", value_text(problem, "text"));
@@ -323,8 +320,7 @@ static void problems(struct str *out, const json_t *status, const struct style *
 	}
 }
 
-void show_status(struct str *out, const json_t *status, const struct style *style,
-		 enum show_width width)
+void show_status(struct str *out, const json_t *status, const struct style *style)
 {
 	head(out, status, style);
 	node(out, status, style);
@@ -332,8 +328,8 @@ void show_status(struct str *out, const json_t *status, const struct style *styl
 	counts(out, status, style);
 	health(out, status, style);
 	pending(out, status, style);
-	sync_lines(out, status, style, width);
-	if (width == SHOW_WIDE)
+	sync_lines(out, status, style);
+	if (style->is_wide)
 		options(out, status, style);
 	problems(out, status, style);
 	notes(out, status, style);

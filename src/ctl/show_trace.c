@@ -38,32 +38,14 @@ static void head(struct str *out, const json_t *trace, const struct style *style
 	str_puts(out, "\n");
 }
 
-static const char *dash(const char *text)
-{
-	return *text != '\0' ? text : "-";
-}
-
-static const char *condition(const json_t *ep)
-{
-	if (value_bool(ep, "terminating"))
-		return value_bool(ep, "serving") ? "terminating" : "terminated";
-	return value_bool(ep, "ready") ? "yes" : "no";
-}
-
 static void row(struct table *t, const json_t *ep)
 {
 	bool is_used = value_bool(ep, "used");
-	struct str where = { 0 };
 
-	if (value_has(ep, "port"))
-		say_endpoint(&where, value_text(ep, "address"), value_int(ep, "port"));
-	else
-		str_puts(&where, value_text(ep, "address"));
-	table_cell(t, MARK_NONE, "%s", where.text);
-	table_cell(t, MARK_NONE, "%s", dash(value_text(ep, "pod")));
-	table_cell(t, MARK_NONE, "%s%s", dash(value_text(ep, "node")),
-		   value_bool(ep, "on_this_node") ? "*" : "");
-	table_cell(t, MARK_NONE, "%s", condition(ep));
+	cell_endpoint(t, MARK_NONE, ep);
+	cell_text(t, ep, "pod");
+	cell_node(t, ep);
+	table_cell(t, MARK_NONE, "%s", condition_text(ep));
 	if (is_used && !value_has(ep, "probability"))
 		table_cell(t, MARK_GOOD, "?");
 	else if (is_used)
@@ -72,7 +54,6 @@ static void row(struct table *t, const json_t *ep)
 	else
 		table_cell(t, MARK_FAINT, "-");
 	table_cell(t, MARK_NONE, "%s", value_text(ep, "reason"));
-	str_fini(&where);
 }
 
 /* Is it the one that was asked about: by pod, by address, by address and port? */
@@ -95,8 +76,8 @@ static size_t used_shown(const json_t *list)
 	size_t n_others;
 	size_t room;
 
-	for (size_t i = 0; i < json_array_size(list); i++)
-		n_used += value_bool(json_array_get(list, i), "used");
+	value_for_each (ep, list)
+		n_used += value_bool(ep, "used");
 	n_others = json_array_size(list) - n_used;
 	if (n_used + n_others <= ROWS_SHOWN)
 		return n_used;
@@ -106,10 +87,10 @@ static size_t used_shown(const json_t *list)
 }
 
 static void endpoints(struct str *out, const json_t *trace, const struct style *style,
-		      enum show_width width, const char *about)
+		      const char *about)
 {
 	const json_t *list = value_get(trace, "endpoints");
-	bool is_cut = width != SHOW_WIDE && about == NULL;
+	bool is_cut = !style->is_wide && about == NULL;
 	size_t n_used = is_cut ? used_shown(list) : 0;
 	size_t n_others = ROWS_SHOWN - n_used;
 	struct table t = { 0 };
@@ -120,8 +101,7 @@ static void endpoints(struct str *out, const json_t *trace, const struct style *
 	table_column(&t, "READY", 0);
 	table_column(&t, "SHARE", TABLE_RIGHT);
 	table_column(&t, "REASON", 0);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *ep = json_array_get(list, i);
+	value_for_each (ep, list) {
 		size_t *left = value_bool(ep, "used") ? &n_used : &n_others;
 
 		if (about != NULL && !is_meant(ep, about))
@@ -146,20 +126,14 @@ static void endpoints(struct str *out, const json_t *trace, const struct style *
 	table_fini(&t);
 }
 
-void show_trace(struct str *out, const json_t *trace, const struct style *style,
-		enum show_width width, const char *about)
+void show_trace(struct str *out, const json_t *trace, const struct style *style, const char *about)
 {
-	const json_t *steps = value_get(trace, "steps");
-
 	head(out, trace, style);
-	for (size_t i = 0; i < json_array_size(steps); i++) {
-		const json_t *s = json_array_get(steps, i);
-
+	value_for_each (s, value_get(trace, "steps"))
 		str_printf(out, "  %-*s%s\n", LABEL_WIDTH, value_text(s, "step"),
 			   value_text(s, "text"));
-	}
 	if (value_has(trace, "service"))
-		endpoints(out, trace, style, width, about);
+		endpoints(out, trace, style, about);
 }
 
 bool trace_is_balanced(const json_t *trace)

@@ -25,6 +25,7 @@
 struct style {
 	bool has_colour;
 	bool is_utf8;
+	bool is_wide; /* more columns */
 	size_t width; /* of the terminal in columns; 0 = nothing is cut */
 };
 

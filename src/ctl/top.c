@@ -47,25 +47,17 @@ static double rate_of(json_int_t now, json_int_t before, double seconds)
 
 static json_int_t endpoint_before(const json_t *item, const json_t *ep)
 {
-	const json_t *list = value_get(item, "endpoints");
-
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *e = json_array_get(list, i);
-
+	value_for_each (e, value_get(item, "endpoints"))
 		if (value_int(e, "port") == value_int(ep, "port") &&
 		    strcmp(value_text(e, "address"), value_text(ep, "address")) == 0)
 			return value_int(e, "connections");
-	}
 	return 0;
 }
 
 static void rows_endpoints(struct top *t, const char *name, const json_t *item, const json_t *old,
 			   double seconds)
 {
-	const json_t *list = value_get(item, "endpoints");
-
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *ep = json_array_get(list, i);
+	value_for_each (ep, value_get(item, "endpoints")) {
 		json_int_t n = value_int(ep, "connections");
 		struct str where = { 0 };
 
@@ -103,13 +95,11 @@ static double seconds_between(const struct top *t)
 
 static void rows_make(struct top *t)
 {
-	const json_t *items = value_get(t->counts, "items");
 	json_t *index = items_index(t->before);
 	double seconds = seconds_between(t);
 
 	rows_clear(t);
-	for (size_t i = 0; i < json_array_size(items); i++) {
-		const json_t *item = json_array_get(items, i);
+	value_for_each (item, value_get(t->counts, "items")) {
 		struct str name = { 0 };
 		const json_t *old;
 

@@ -153,3 +153,52 @@ enum mark state_mark(const char *state)
 			return marks[i].mark;
 	return MARK_NONE;
 }
+
+const char *condition_text(const json_t *endpoint)
+{
+	if (value_bool(endpoint, "terminating"))
+		return value_bool(endpoint, "serving") ? "terminating" : "terminated";
+	return value_bool(endpoint, "ready") ? "yes" : "no";
+}
+
+const char *dash(const char *text)
+{
+	return *text != '\0' ? text : "-";
+}
+
+/* --- cells --- */
+
+void cell_text(struct table *t, const json_t *object, const char *key)
+{
+	table_cell(t, MARK_NONE, "%s", dash(value_text(object, key)));
+}
+
+void cell_int(struct table *t, const json_t *object, const char *key)
+{
+	table_cell(t, MARK_NONE, "%" JSON_INTEGER_FORMAT, value_int(object, key));
+}
+
+void cell_name(struct table *t, const json_t *object)
+{
+	table_cell(t, MARK_NONE, "%s/%s", value_text(object, "namespace"),
+		   value_text(object, "name"));
+}
+
+void cell_endpoint(struct table *t, enum mark mark, const json_t *object)
+{
+	const char *proto = value_text(object, "protocol");
+	struct str text = { 0 };
+
+	if (value_has(object, "port"))
+		say_endpoint(&text, value_text(object, "address"), value_int(object, "port"));
+	else
+		str_puts(&text, value_text(object, "address"));
+	table_cell(t, mark, "%s%s%s", text.text, *proto ? "/" : "", proto);
+	str_fini(&text);
+}
+
+void cell_node(struct table *t, const json_t *endpoint)
+{
+	table_cell(t, MARK_NONE, "%s%s", dash(value_text(endpoint, "node")),
+		   value_bool(endpoint, "on_this_node") ? "*" : "");
+}

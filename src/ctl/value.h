@@ -20,6 +20,12 @@ bool value_has(const json_t *object, const char *key);
 /* NULL when there is none, which reads as an empty object and as an empty array. */
 const json_t *value_get(const json_t *object, const char *key);
 
+/* Each element of an array, or none. */
+#define value_for_each(pos, array)                                                \
+	for (const json_t *pos##_i = NULL, *pos;                                  \
+	     (pos = json_array_get((array), (size_t)(uintptr_t)pos##_i)) != NULL; \
+	     pos##_i = (const json_t *)((uintptr_t)pos##_i + 1))
+
 /*
  * Replace control characters in every text of `json`: names come from users, and a
  * terminal obeys what is sent to it.
@@ -39,3 +45,17 @@ void say_count(struct str *out, json_int_t n, const char *one, const char *many)
 void say_endpoint(struct str *out, const char *address, json_int_t port);
 
 enum mark state_mark(const char *state);
+/* READY of an endpoint: yes, no, terminating, terminated. */
+const char *condition_text(const json_t *endpoint);
+/* `text`, or "-" when it is empty. */
+const char *dash(const char *text);
+
+/* A member as a cell; "-" for an empty or missing text. */
+void cell_text(struct table *t, const json_t *object, const char *key);
+void cell_int(struct table *t, const json_t *object, const char *key);
+/* "NAMESPACE/NAME" */
+void cell_name(struct table *t, const json_t *object);
+/* "ADDRESS:PORT", with "/PROTOCOL" if the object has one. */
+void cell_endpoint(struct table *t, enum mark mark, const json_t *object);
+/* Its node, with a star for this one. */
+void cell_node(struct table *t, const json_t *endpoint);

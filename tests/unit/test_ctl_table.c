@@ -39,36 +39,36 @@ static const struct {
 	const char *json; /* NAME.json */
 	enum what what;
 	const struct style *style;
-	enum show_width width;
+	bool is_wide;
 } cases[] = {
-	{ "status", "status", STATUS, &pipe_style, SHOW_NORMAL },
-	{ "status.wide", "status", STATUS, &pipe_style, SHOW_WIDE },
-	{ "status-problems", "status-problems", STATUS, &pipe_style, SHOW_NORMAL },
-	{ "status-waiting", "status-waiting", STATUS, &pipe_style, SHOW_NORMAL },
-	{ "services", "services", SERVICES, &pipe_style, SHOW_NORMAL },
-	{ "services.wide", "services", SERVICES, &pipe_style, SHOW_WIDE },
-	{ "services.80", "services", SERVICES, &terminal_80, SHOW_NORMAL },
-	{ "services.60", "services", SERVICES, &ascii_60, SHOW_NORMAL },
-	{ "services.colour", "services", SERVICES, &coloured, SHOW_NORMAL },
-	{ "cart", "cart", SERVICE, &pipe_style, SHOW_NORMAL },
-	{ "cart-pending", "cart-pending", SERVICE, &terminal_80, SHOW_NORMAL },
-	{ "db", "db", SERVICE, &pipe_style, SHOW_NORMAL },
-	{ "web", "web", SERVICE, &pipe_style, SHOW_NORMAL },
-	{ "web-counts", "web-counts", SERVICE, &pipe_style, SHOW_NORMAL },
-	{ "web-undetected", "web-undetected", SERVICE, &pipe_style, SHOW_NORMAL },
-	{ "draining", "draining", SERVICE, &pipe_style, SHOW_NORMAL },
-	{ "headless", "headless", SERVICE, &pipe_style, SHOW_NORMAL },
-	{ "typo", "typo", SERVICE, &pipe_style, SHOW_NORMAL },
-	{ "bad", "bad", SERVICE, &pipe_style, SHOW_NORMAL },
-	{ "odd", "odd", SERVICES, &pipe_style, SHOW_NORMAL },
-	{ "trace", "trace", TRACE, &pipe_style, SHOW_NORMAL },
-	{ "trace.wide", "trace", TRACE, &pipe_style, SHOW_WIDE },
-	{ "trace-dropped", "trace-dropped", TRACE, &pipe_style, SHOW_NORMAL },
-	{ "trace-none", "trace-none", TRACE, &coloured, SHOW_NORMAL },
-	{ "doctor", "doctor", DOCTOR, &pipe_style, SHOW_NORMAL },
-	{ "doctor.colour", "doctor", DOCTOR, &coloured, SHOW_NORMAL },
-	{ "doctor-alone", "doctor-alone", DOCTOR, &pipe_style, SHOW_NORMAL },
-	{ "log", "log", LOG, &pipe_style, SHOW_NORMAL },
+	{ "status", "status", STATUS, &pipe_style, false },
+	{ "status.wide", "status", STATUS, &pipe_style, true },
+	{ "status-problems", "status-problems", STATUS, &pipe_style, false },
+	{ "status-waiting", "status-waiting", STATUS, &pipe_style, false },
+	{ "services", "services", SERVICES, &pipe_style, false },
+	{ "services.wide", "services", SERVICES, &pipe_style, true },
+	{ "services.80", "services", SERVICES, &terminal_80, false },
+	{ "services.60", "services", SERVICES, &ascii_60, false },
+	{ "services.colour", "services", SERVICES, &coloured, false },
+	{ "cart", "cart", SERVICE, &pipe_style, false },
+	{ "cart-pending", "cart-pending", SERVICE, &terminal_80, false },
+	{ "db", "db", SERVICE, &pipe_style, false },
+	{ "web", "web", SERVICE, &pipe_style, false },
+	{ "web-counts", "web-counts", SERVICE, &pipe_style, false },
+	{ "web-undetected", "web-undetected", SERVICE, &pipe_style, false },
+	{ "draining", "draining", SERVICE, &pipe_style, false },
+	{ "headless", "headless", SERVICE, &pipe_style, false },
+	{ "typo", "typo", SERVICE, &pipe_style, false },
+	{ "bad", "bad", SERVICE, &pipe_style, false },
+	{ "odd", "odd", SERVICES, &pipe_style, false },
+	{ "trace", "trace", TRACE, &pipe_style, false },
+	{ "trace.wide", "trace", TRACE, &pipe_style, true },
+	{ "trace-dropped", "trace-dropped", TRACE, &pipe_style, false },
+	{ "trace-none", "trace-none", TRACE, &coloured, false },
+	{ "doctor", "doctor", DOCTOR, &pipe_style, false },
+	{ "doctor.colour", "doctor", DOCTOR, &coloured, false },
+	{ "doctor-alone", "doctor-alone", DOCTOR, &pipe_style, false },
+	{ "log", "log", LOG, &pipe_style, false },
 };
 
 static json_t *load(const char *name)
@@ -132,23 +132,24 @@ static void test_golden(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct str out = { 0 };
 		struct str want = { 0 };
+		struct style style = *cases[i].style;
 		json_t *json = load(cases[i].json);
 		char path[512];
 
 		print_message("    %s\n", cases[i].text);
+		style.is_wide = cases[i].is_wide;
 		if (cases[i].what == STATUS)
-			show_status(&out, json, cases[i].style, cases[i].width);
+			show_status(&out, json, &style);
 		else if (cases[i].what == SERVICES)
-			show_services(&out, value_get(json, "items"), cases[i].style,
-				      cases[i].width);
+			show_services(&out, json, &style);
 		else if (cases[i].what == TRACE)
-			show_trace(&out, json, cases[i].style, cases[i].width, NULL);
+			show_trace(&out, json, &style, NULL);
 		else if (cases[i].what == DOCTOR)
-			show_doctor(&out, json, cases[i].style);
+			show_doctor(&out, json, &style);
 		else if (cases[i].what == LOG)
-			show_log(&out, json, cases[i].style);
+			show_log(&out, json, &style);
 		else
-			show_service(&out, json, cases[i].style);
+			show_service(&out, json, &style);
 		(void)snprintf(path, sizeof(path), GOLDEN "%s.txt", cases[i].text);
 		if (getenv("GOLDEN_ACCEPT") != NULL)
 			file_write(path, &out);
@@ -170,12 +171,12 @@ static void test_trace_about(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(about); i++) {
 		str_clear(&out);
-		show_trace(&out, json, &pipe_style, SHOW_NORMAL, about[i]);
+		show_trace(&out, json, &pipe_style, about[i]);
 		assert_non_null(strstr(out.text, "10.244.1.13:8080  cart-3"));
 		assert_null(strstr(out.text, "cart-2"));
 	}
 	str_clear(&out);
-	show_trace(&out, json, &pipe_style, SHOW_NORMAL, "nope");
+	show_trace(&out, json, &pipe_style, "nope");
 	assert_non_null(strstr(out.text, "nope is in no slice of the service"));
 	assert_true(trace_is_balanced(json));
 	str_fini(&out);
@@ -212,7 +213,7 @@ static void test_fits(void **state)
 		char *rest;
 		char *line;
 
-		show_services(&out, value_get(json, "items"), &style, SHOW_NORMAL);
+		show_services(&out, json, &style);
 		rest = out.text;
 		while ((line = strsep(&rest, "\n")) != NULL) {
 			assert_true(text_width(line) <= width);
