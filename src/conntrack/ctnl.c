@@ -186,6 +186,7 @@ static bool read_entry(struct ctnl_entry *ret, const struct nlmsghdr *h)
 	ret->tuple = tb[CTA_TUPLE_ORIG];
 	ret->zone = tb[CTA_ZONE];
 	ret->id = tb[CTA_ID];
+	ret->status = nl_attr_be32(tb[CTA_STATUS], 0);
 	ret->flow.is_default_zone = ret->zone == NULL && orig[CTA_TUPLE_ZONE] == NULL;
 	return true;
 }
@@ -222,6 +223,75 @@ int ctnl_dump(struct ctnl *c, uint8_t family, uint8_t proto,
 		mnl_attr_nest_end(h, nest);
 	}
 	return nl_dump(c->query, h, &rd, err);
+}
+
+/* --- looking up --- */
+
+/* Requests of one datagram: the kernel queues all answers, of some KiB each, before one is read. */
+#define LOOKUPS_MAX ((size_t)32)
+
+struct lookup {
+	size_t first; /* the first of the requests under way */
+	void (*fn)(void *arg, size_t i, const struct ctnl_entry *e);
+	void *arg;
+};
+
+static int on_answer(void *arg, size_t i, const struct nlmsghdr *h, int error,
+		     const struct nl_bad *bad)
+{
+	const struct lookup *l = arg;
+	struct ctnl_entry e;
+
+	(void)bad;
+	if (h == NULL)
+		return error == -ENOENT ? 0 : error;
+	if (h->nlmsg_len >= MNL_NLMSG_HDRLEN + sizeof(struct nfgenmsg) && read_entry(&e, h))
+		l->fn(l->arg, l->first + i, &e);
+	return 0;
+}
+
+static void put_whole_tuple(struct nlmsghdr *h, const struct ctnl_tuple *t)
+{
+	bool is_v6 = ip_fam(&t->from.addr) == IPFAM_V6;
+	size_t len = ip_len(ip_fam(&t->from.addr));
+	struct nlattr *tuple = mnl_attr_nest_start(h, CTA_TUPLE_ORIG);
+	struct nlattr *nest = mnl_attr_nest_start(h, CTA_TUPLE_IP);
+
+	mnl_attr_put(h, is_v6 ? CTA_IP_V6_SRC : CTA_IP_V4_SRC, len, t->from.addr.bytes);
+	mnl_attr_put(h, is_v6 ? CTA_IP_V6_DST : CTA_IP_V4_DST, len, t->to.addr.bytes);
+	mnl_attr_nest_end(h, nest);
+	nest = mnl_attr_nest_start(h, CTA_TUPLE_PROTO);
+	mnl_attr_put_u8(h, CTA_PROTO_NUM, t->proto);
+	mnl_attr_put_u16(h, CTA_PROTO_SRC_PORT, htons(t->from.port));
+	mnl_attr_put_u16(h, CTA_PROTO_DST_PORT, htons(t->to.port));
+	mnl_attr_nest_end(h, nest);
+	mnl_attr_nest_end(h, tuple);
+}
+
+int ctnl_lookup(struct ctnl *c, const struct ctnl_tuple *v, size_t n,
+		void (*fn)(void *arg, size_t i, const struct ctnl_entry *e), void *arg,
+		struct err *err)
+{
+	struct lookup l = { .fn = fn, .arg = arg };
+	uint8_t buf[LOOKUPS_MAX * REQUEST_MAX / 8];
+	int r = 0;
+
+	for (; l.first < n && r == 0; l.first += LOOKUPS_MAX) {
+		size_t m = MIN(n - l.first, LOOKUPS_MAX);
+		size_t len = 0;
+
+		for (size_t i = 0; i < m; i++) {
+			const struct ctnl_tuple *t = &v[l.first + i];
+			struct nlmsghdr *h = nl_request_nfnl(
+				buf + len, sizeof(buf) - len, TYPE(IPCTNL_MSG_CT_GET),
+				ip_fam(&t->from.addr) == IPFAM_V6 ? AF_INET6 : AF_INET);
+
+			put_whole_tuple(h, t);
+			len += MNL_ALIGN(h->nlmsg_len);
+		}
+		r = nl_query_each(c->query, buf, len, m, on_answer, &l, err);
+	}
+	return r;
 }
 
 /* --- deleting one by one --- */

@@ -12,7 +12,7 @@
  * during the walk: 110 ms with 500,000 entries. Filter a dump only by criteria that
  * a good part of the table matches.
  *
- * All calls block for the walk: use them in the helper process only.
+ * These calls block for the walk: use them in the helper process only.
  *
  * Kernel: linux/netfilter/nfnetlink_conntrack.h; net/netfilter/nf_conntrack_netlink.c.
  *         CTA_FILTER in dumps since 5.8, in deletions since 6.11; older kernels reject
@@ -41,6 +41,7 @@ struct ctnl_match {
 struct ctnl_entry {
 	struct job_flow flow;
 	uint8_t family;
+	uint32_t status; /* IPS_*: linux/netfilter/nf_conntrack_common.h */
 	const struct nlattr *tuple;
 	const struct nlattr *zone; /* NULL: default zone, or a zone of one direction in the tuple */
 	const struct nlattr *id;
@@ -64,6 +65,19 @@ MUST_USE int ctnl_delete_matching(struct ctnl *c, const struct ctnl_match *m, st
 MUST_USE int ctnl_dump(struct ctnl *c, uint8_t family, uint8_t proto,
 		       void (*fn)(void *arg, const struct ctnl_entry *e), void *arg,
 		       struct err *err);
+
+/*
+ * Look up `n` flows of the default zone by original source and destination, and call `fn` for
+ * each that exists. No walk: a few microseconds each.
+ */
+struct ctnl_tuple {
+	struct job_endpoint from;
+	struct job_endpoint to; /* of the family of `from` */
+	uint8_t proto;
+};
+MUST_USE int ctnl_lookup(struct ctnl *c, const struct ctnl_tuple *v, size_t n,
+			 void (*fn)(void *arg, size_t i, const struct ctnl_entry *e), void *arg,
+			 struct err *err);
 
 /*
  * Queue a deletion; ctnl_delete_flush() returns errors. The id protects a newer entry with

@@ -371,6 +371,10 @@ static const struct cli_option flags[] = {
 	  .kind = CONFIG_GATES },
 	{ "dead-flows", "WHAT", CHOICE(resets_dead_flows),
 	  "TCP to removed endpoints: keep or reset", "keep", .words = "keep reset" },
+	{ "failover", "WHAT", CHOICE(is_failover), "move TCP handshakes without an answer", "off",
+	  "failover", .words = "off handshake" },
+	{ "failover-timeout", "TIME", TIME(failover_ns, 1), "time without an answer", "500ms",
+	  "failoverTimeout" },
 
 	{ "min-sync-period", "TIME", TIME(min_sync_period_ns, 0), "shortest pause between syncs",
 	  "0s", .group = "Synchronization with the kernel" },

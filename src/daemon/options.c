@@ -281,6 +281,18 @@ static int all_periods_check(const struct parse *p, struct err *err)
 	return r;
 }
 
+/* CT-18 */
+static int failover_check(const struct options *o, struct err *err)
+{
+	if (o->failover_ns < 100 * NSEC_PER_MSEC || o->failover_ns > 10 * NSEC_PER_SEC)
+		return err_set(err, -ERANGE, "--failover-timeout: out of range 100ms-10s");
+	if (o->is_failover && o->mode == PROXY_MODE_IPVS)
+		return err_set(err, -EINVAL,
+			       "--failover: handshake is not available with --proxy-mode ipvs; "
+			       "nftables or off is");
+	return 0;
+}
+
 /* CFG-10, CFG-11, CFG-22: address and port where they were left open. */
 static void place_complete(struct listen_place *place, int32_t port, const char *addr,
 			   uint16_t preset)
@@ -315,6 +327,8 @@ static int validate(const struct parse *p, struct err *err)
 	bool is_v6 = o->is_bind_ipv6;
 	int r = all_periods_check(p, err);
 
+	if (r == 0)
+		r = failover_check(o, err);
 	place_complete(&o->healthz, o->healthz_port, is_v6 ? "::" : "0.0.0.0", 10256);
 	place_complete(&o->metrics, o->metrics_port, is_v6 ? "::1" : "127.0.0.1", 10249);
 	if (r == 0 && o->status_page == STATUS_PAGE_ON && o->metrics.port == 0)

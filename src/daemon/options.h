@@ -94,6 +94,8 @@ struct options {
 	int32_t oom_score_adj;                 /* OOM_SCORE_UNSET: unchanged */
 	struct sysctl_config sysctls;
 	bool resets_dead_flows; /* --dead-flows=reset */
+	bool is_failover;       /* --failover=handshake */
+	uint64_t failover_ns;   /* --failover-timeout */
 	bool is_cleanup_forced; /* --cleanup=kube-proxy,force */
 	bool is_strict;         /* --strict */
 	bool is_table_owner;    /* --nft-table-owner */

@@ -90,6 +90,7 @@ int planes_open(struct plane **ret, const struct options *o, struct err *err)
 	nft_plane_count(*ret, o->counting);
 	if (o->is_table_owner)
 		nft_plane_own_tables(*ret);
+	nft_plane_failover(*ret, o->is_failover ? o->failover_ns : 0);
 	nft_plane_guard(*ret, !o->is_guard_off && !o->is_table_owner);
 	return 0;
 }

@@ -165,6 +165,11 @@ void servers_changed(struct servers *s)
 	history_note(s->history, now_ns());
 }
 
+void servers_failovers(struct servers *s, uint64_t moves)
+{
+	metrics_failovers(s->metrics, moves);
+}
+
 void servers_conntrack(struct servers *s, uint64_t took_ns, uint64_t deleted)
 {
 	metrics_conntrack(s->metrics, took_ns, deleted);

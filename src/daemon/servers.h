@@ -31,5 +31,6 @@ void servers_accepted(struct servers *s, const struct svc *svc, const struct pla
 void servers_stepped(struct servers *s);
 /* The model was changed. */
 void servers_changed(struct servers *s);
-/* As metrics_conntrack(). */
+/* As metrics_conntrack() and metrics_failovers(). */
 void servers_conntrack(struct servers *s, uint64_t took_ns, uint64_t deleted);
+void servers_failovers(struct servers *s, uint64_t moves);

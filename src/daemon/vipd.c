@@ -28,6 +28,7 @@
 #include "daemon/action.h"
 #include "daemon/config.h"
 #include "daemon/doctor.h"
+#include "daemon/failover.h"
 #include "daemon/flags.h"
 #include "daemon/lock.h"
 #include "daemon/options.h"
@@ -50,6 +51,7 @@ struct vipd {
 	struct plane *plane;
 	struct sync *sync;
 	struct conntrack *conntrack;
+	struct failover_loop *failover; /* NULL: --failover=off */
 	struct doctor *doctor;
 	uint64_t repairs; /* of the sync, already passed to conntrack */
 	struct host *host;
@@ -108,6 +110,7 @@ static void flows_count(void *arg)
 
 	for (; v->flow_passes < st.passes; v->flow_passes++)
 		servers_conntrack(v->servers, st.last_took_ns, st.n_deleted);
+	servers_failovers(v->servers, failover_loop_moves(v->failover));
 }
 
 static void observers_follow(struct vipd *v)
@@ -146,6 +149,7 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 	detector_check(v, new);
 	if (is_whole)
 		conntrack_accepted(v->conntrack, svc, old, new);
+	failover_loop_accepted(v->failover);
 	servers_accepted(v->servers, svc, old, new, is_whole);
 	monitor_accepted(v->monitor, svc, old, new);
 }
@@ -376,6 +380,20 @@ static int open_kernel(struct vipd *v, struct err *err)
 	plan_init(&v->plan, &v->model, &v->plane->ops->traits);
 	sync_open(&v->sync, &v->model, &v->plan, v->plane, &config);
 	return 0;
+}
+
+static int open_failover(struct vipd *v, struct err *err)
+{
+	struct failover_config config = {
+		.plan = &v->plan,
+		.sync = v->sync,
+		.plane = v->plane,
+		.limit_ns = v->options.failover_ns,
+	};
+
+	if (!v->options.is_failover)
+		return 0;
+	return failover_loop_open(&v->failover, v->base, &config, err);
 }
 
 static int open_sources(struct vipd *v, struct err *err)
@@ -618,6 +636,8 @@ static void vipd_close(struct vipd *v)
 	v->monitor = NULL;
 	source_close(v->source);
 	host_close(v->host);
+	failover_loop_close(v->failover);
+	v->failover = NULL;
 	if (v->sync != NULL) {
 		sync_close(v->sync);
 		plan_fini(&v->plan);
@@ -670,6 +690,8 @@ static int run(struct vipd *v, struct err *err)
 				v->options.mode == PROXY_MODE_IPVS ? "ipvs" : "nftables", err);
 	if (r == 0)
 		r = open_kernel(v, err);
+	if (r == 0)
+		r = open_failover(v, err);
 	if (r == 0)
 		r = open_serve(v, err);
 	if (r == 0)

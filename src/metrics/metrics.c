@@ -128,6 +128,11 @@ void metrics_conntrack(struct metrics *m, uint64_t took_ns, uint64_t deleted)
 	m->conntrack_deleted = deleted;
 }
 
+void metrics_failovers(struct metrics *m, uint64_t moves)
+{
+	m->failovers = moves;
+}
+
 /* --- the server --- */
 
 static bool is_counting(const struct metrics *m)

@@ -287,6 +287,19 @@ static void drop_lines(struct metrics *m, struct str *out, uint64_t now)
 	    m->drops.sum.invalid_bytes + m->drops.last.invalid_bytes);
 }
 
+/* Absent on a plane without failover. */
+static void failover_lines(const struct metrics *m, struct str *out)
+{
+	static const char moved[] = "vipd_failovers_total";
+	const struct plane *plane = m->config.ctx->plane;
+
+	if (plane == NULL || plane->ops->handshakes == NULL)
+		return;
+	expo_head(out, moved, "counter",
+		  "Connections moved to another endpoint before an answer, by reason");
+	expo_uint(out, moved, "reason=\"handshake\"", m->failovers);
+}
+
 /* Absent on a plane without draining. */
 static void drain_lines(const struct metrics *m, struct str *out)
 {
@@ -544,6 +557,7 @@ void metrics_text(struct metrics *m, struct str *out, uint64_t now_ns, int64_t w
 	times_lines(m, out);
 	drop_lines(m, out, now_ns);
 	drain_lines(m, out);
+	failover_lines(m, out);
 	health_service_lines(m, out);
 	source_lines(m, out, now_ns);
 	log_lines(out);

@@ -30,6 +30,7 @@
 #define IP6_DADDR 24
 #define TH_SPORT 0
 #define TH_DPORT 2
+#define TCP_FLAGS 13 /* RFC 9293 section 3.1 */
 
 /* The largest rule of the layout has 15 expressions and takes about 1 KiB. */
 #define RULE_BYTES_MAX 4096
@@ -329,7 +330,8 @@ void nft_expr_dynset(struct nft_rules *rs, uint32_t op, const char *map, unsigne
 	nftnl_expr_set_str(e, NFTNL_EXPR_DYNSET_SET_NAME, map);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SET_ID, 0);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SREG_KEY, reg(key));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SREG_DATA, reg(data));
+	if (data != NFT_NO_DATA)
+		nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SREG_DATA, reg(data));
 	if (timeout_ms != 0)
 		nftnl_expr_set_u64(e, NFTNL_EXPR_DYNSET_TIMEOUT, timeout_ms);
 }
@@ -477,4 +479,41 @@ void nft_expr_original_tuple(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_original_daddr(rs, fam);
 	nft_expr_meta(rs, NFT_META_L4PROTO, n);
 	ct_original(rs, NFT_CT_PROTO_DST, n + 1);
+}
+
+void nft_expr_flow(struct nft_rules *rs, enum ipfam fam)
+{
+	unsigned int n = nft_addr_words(fam);
+
+	nft_expr_saddr(rs, fam, 0);
+	nft_expr_sport(rs, n);
+	nft_expr_daddr(rs, fam, n + 1);
+	nft_expr_dport(rs, 2 * n + 1);
+}
+
+void nft_expr_original_flow(struct nft_rules *rs, enum ipfam fam)
+{
+	unsigned int n = nft_addr_words(fam);
+
+	ct_original(rs, fam == IPFAM_V6 ? NFT_CT_SRC_IP6 : NFT_CT_SRC_IP, 0);
+	ct_original(rs, NFT_CT_PROTO_SRC, n);
+	ct_original(rs, fam == IPFAM_V6 ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, n + 1);
+	ct_original(rs, NFT_CT_PROTO_DST, 2 * n + 1);
+}
+
+void nft_match_tcp_flags(struct nft_rules *rs, uint8_t mask, uint32_t op, uint8_t value)
+{
+	struct nftnl_expr *e;
+	const uint8_t none = 0;
+
+	nft_match_l4proto(rs, IPPROTO_TCP);
+	payload(rs, NFT_PAYLOAD_TRANSPORT_HEADER, TCP_FLAGS, 1, 0);
+	e = expr_add(rs, "bitwise");
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_SREG, reg(0));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_DREG, reg(0));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_OP, NFT_BITWISE_BOOL);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_LEN, sizeof(mask));
+	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_MASK, &mask, sizeof(mask));
+	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_XOR, &none, sizeof(none));
+	nft_expr_cmp(rs, op, 0, &value, sizeof(value));
 }

@@ -93,6 +93,8 @@ void nft_match_meta(struct nft_rules *rs, uint32_t key, uint32_t op, uint32_t va
 void nft_match_family(struct nft_rules *rs, enum ipfam fam);
 void nft_match_l4proto(struct nft_rules *rs, uint8_t proto);
 void nft_match_ct_state(struct nft_rules *rs, uint32_t state);
+/* A TCP packet with (flags & mask) `op` value; TH_SYN and others of netinet/tcp.h. */
+void nft_match_tcp_flags(struct nft_rules *rs, uint8_t mask, uint32_t op, uint8_t value);
 void nft_match_ct_bits(struct nft_rules *rs, uint32_t key, uint32_t bits, uint32_t op);
 /* The address is one of this host; `flags` NFTA_FIB_F_SADDR or _DADDR. */
 void nft_match_fib_local(struct nft_rules *rs, uint32_t flags, uint32_t op);
@@ -106,10 +108,16 @@ void nft_expr_tuple(struct nft_rules *rs, enum ipfam fam);
 void nft_expr_original_daddr(struct nft_rules *rs, enum ipfam fam);
 void nft_expr_original_tuple(struct nft_rules *rs, enum ipfam fam);
 
+/* Keys of sets for failover: saddr . sport . daddr . dport, of the packet or as the client sent it.
+ */
+void nft_expr_flow(struct nft_rules *rs, enum ipfam fam);
+void nft_expr_original_flow(struct nft_rules *rs, enum ipfam fam);
+
 /* Maps: the data replaces the key from `word` on; or a verdict is taken. */
 void nft_expr_map(struct nft_rules *rs, unsigned int word, const char *map);
 void nft_expr_vmap(struct nft_rules *rs, unsigned int word, const char *map);
-/* Element of a dynamic map: key at `key`, data at `data`. `op` is NFT_DYNSET_OP_*. */
+/* Element of a dynamic map or set: key at `key`, data at `data`. `op` is NFT_DYNSET_OP_*. */
+#define NFT_NO_DATA UINT32_MAX /* `data` of a set */
 void nft_expr_dynset(struct nft_rules *rs, uint32_t op, const char *map, unsigned int key,
 		     unsigned int data, uint64_t timeout_ms);
 

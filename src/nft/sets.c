@@ -27,6 +27,7 @@ enum part {
 	PART_DADDR,
 	PART_SADDR,
 	PART_L4PROTO,
+	PART_SPORT,
 	PART_DPORT,
 	PART_WORD, /* meta priority */
 	PART_SLOT, /* numgen random mod 65536 */
@@ -57,6 +58,10 @@ struct spec {
 	{                              \
 		PART_DADDR, PART_DPORT \
 	}
+#define FLOW                                                   \
+	{                                                      \
+		PART_SADDR, PART_SPORT, PART_DADDR, PART_DPORT \
+	}
 #define WORD              \
 	{                 \
 		PART_WORD \
@@ -69,6 +74,8 @@ struct spec {
 /* Spoofed sources may fill the affinity map: affinity is then off, balancing continues. */
 #define AFFINITY_SIZE 1048576
 #define AFFINITY_TIMEOUT_MS (UINT64_C(10800) * 1000)
+/* Handshakes without an answer: when the set is full, further ones are not moved. */
+#define HANDSHAKES_SIZE 8192
 
 static const struct spec specs[NFTSET_END] = {
 	[NFTSET_ENDPOINTS] = { "endpoints",
@@ -112,6 +119,12 @@ static const struct spec specs[NFTSET_END] = {
 	[NFTSET_LEAVES] = { "leaves", 0, true, WORD, { PART_VERDICT } },
 	[NFTSET_KINDS_X] = { "kinds_x", 0, true, WORD, { PART_VERDICT } },
 	[NFTSET_KINDS] = { "kinds", 0, true, WORD, { PART_VERDICT } },
+	[FAILSET_HANDSHAKES] = { "handshakes", NFT_SET_TIMEOUT | NFT_SET_EVAL, true, FLOW,
+				 .size = HANDSHAKES_SIZE, .timeout_ms = 60000 },
+	[FAILSET_MOVES] = { "moves", NFT_SET_TIMEOUT, true, FLOW, ADDR_PORT,
+			    .timeout_ms = FAILSET_MOVES_S * 1000 },
+	[FAILSET_CLAIMED] = { "claimed", NFT_SET_TIMEOUT, true, FLOW,
+			      .timeout_ms = FAILSET_CLAIMED_S * 1000 },
 	[IPVSSET_FE] = { "fe", 0, false, TUPLE, MARK },
 	[IPVSSET_FE_IN] = { "fe_in", 0, false, TUPLE, MARK },
 	[IPVSSET_FE_OUT] = { "fe_out", 0, false, TUPLE, MARK },
@@ -149,6 +162,7 @@ static uint32_t part_type(enum part p, enum ipfam fam)
 		return fam == IPFAM_V6 ? TYPE_IP6ADDR : TYPE_IPADDR;
 	case PART_L4PROTO:
 		return TYPE_INET_PROTO;
+	case PART_SPORT:
 	case PART_DPORT:
 		return TYPE_INET_SERVICE;
 	case PART_WORD:
@@ -174,6 +188,7 @@ static uint32_t part_len(enum part p, enum ipfam fam)
 		return (uint32_t)ip_len(fam);
 	case PART_L4PROTO:
 		return 1;
+	case PART_SPORT:
 	case PART_DPORT:
 		return 2;
 	case PART_WORD:
@@ -243,6 +258,7 @@ static uint32_t parts_len(const enum part parts[PARTS_MAX], enum ipfam fam)
 #define EXPR_NUMGEN 23
 
 #define PROTO_TH 11
+#define PROTO_TH_SPORT 1
 #define PROTO_TH_DPORT 2
 #define PROTO_IP 12
 #define PROTO_IP_SADDR 11
@@ -291,6 +307,7 @@ static uint32_t part_expr(enum part p)
 	switch (p) {
 	case PART_DADDR:
 	case PART_SADDR:
+	case PART_SPORT:
 	case PART_DPORT:
 		return EXPR_PAYLOAD;
 	case PART_L4PROTO:
@@ -319,6 +336,9 @@ static void ud_part_data(struct udata *u, enum part p, enum ipfam fam)
 	case PART_SADDR:
 		ud_payload(u, is_v6 ? PROTO_IP6 : PROTO_IP,
 			   is_v6 ? PROTO_IP6_SADDR : PROTO_IP_SADDR);
+		return;
+	case PART_SPORT:
+		ud_payload(u, PROTO_TH, PROTO_TH_SPORT);
 		return;
 	case PART_DPORT:
 		ud_payload(u, PROTO_TH, PROTO_TH_DPORT);

@@ -61,11 +61,20 @@ enum nft_set_id {
 	NFTSET_KINDS,         /* map kind : verdict        layout.c writes it */
 	NFTSET_N,
 	/*
+	 * Of the tables for failover (plane/nft/failover.h). A flow is the client's address and
+	 * port, then the frontend's.
+	 */
+	FAILSET_HANDSHAKES, /* set addr . port . addr . port   SYN sent to a backend; dynamic */
+	FAILSET_MOVES,      /* map addr . port . addr . port   : addr . port */
+	FAILSET_CLAIMED,    /* set addr . port . addr . port   answers are dropped */
+	FAILSET_END,
+	/*
 	 * The ipvs plane's, in a table of both families, so their names end in 4 or 6;
 	 * plane/ipvs/README.md. A mark is a word like any other: 32 bits in host order, in
 	 * network order among the ranges.
 	 */
-	IPVSSET_FE,          /* map addr . proto . port : mark    every frontend but split ones */
+	IPVSSET_FE =
+		FAILSET_END, /* map addr . proto . port : mark    every frontend but split ones */
 	IPVSSET_FE_IN,       /* map addr . proto . port : mark    split: for pods and this host */
 	IPVSSET_FE_OUT,      /* map addr . proto . port : mark    split: for other clients */
 	IPVSSET_GUARDED,     /* map addr . proto . port : mark    with source ranges */
@@ -84,7 +93,11 @@ enum nft_set_id {
 	IPVSSET_SERVICE_CIDRS, /* set addr range */
 	NFTSET_END,
 };
+#define FAILSET_BEGIN FAILSET_HANDSHAKES
 #define IPVSSET_BEGIN IPVSSET_FE
+/* Ends of an element's life in sets for failover. */
+#define FAILSET_MOVES_S 5
+#define FAILSET_CLAIMED_S 1
 
 #define NFT_SET_USERDATA_MAX 256
 #define NFT_SET_FIELDS_MAX 2

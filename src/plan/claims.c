@@ -261,6 +261,20 @@ bool plan_is_owner(const struct plan *p, const struct svc *svc, const struct pla
 	return false;
 }
 
+const struct svc *plan_programmed(const struct plan *p, const struct ip_addr *addr, uint8_t proto,
+				  uint16_t port)
+{
+	const struct claim like = { .addr = *addr, .port = port, .proto = proto };
+
+	htable_for_each_hash (n, &p->claims, claim_hash(&like)) {
+		const struct claim *c = container_of(n, struct claim, node);
+
+		if (claim_cmp(c, &like) == 0 && rows_hold(c->svc, &like))
+			return c->svc;
+	}
+	return NULL;
+}
+
 void plan_heirs(const struct plan *p, const struct svc *svc, struct plan_displaced *heirs)
 {
 	const struct claims *cs = svc->claims;

@@ -128,6 +128,9 @@ void plan_build_close(struct build *b);
 size_t plan_size(const struct svc *svc);
 /* Does `svc` have precedence for its frontend? */
 bool plan_is_owner(const struct plan *p, const struct svc *svc, const struct plan_frontend *f);
+/* The service that this frontend is programmed for, or NULL. */
+const struct svc *plan_programmed(const struct plan *p, const struct ip_addr *addr, uint8_t proto,
+				  uint16_t port);
 /*
  * Like plan_rows_build(), without side effects: takes no claims and no ids. Used by trace
  * and diff.

@@ -128,6 +128,25 @@ struct plane_drains {
 	uint64_t n_timed_out; /* ... or at the drain timeout */
 };
 
+/* A SYN that was sent to a backend, and had no answer `age_ns` later. May be another program's. */
+struct plane_handshake {
+	struct ip_addr client;
+	struct ip_addr addr; /* of the frontend */
+	uint16_t client_port;
+	uint16_t port;
+	uint64_t age_ns; /* since the last SYN that made a flow */
+};
+typedef void plane_handshake_fn(void *arg, const struct plane_handshake *h);
+
+/* A handshake that gets another backend of the pool. */
+struct plane_move {
+	struct plane_handshake of;
+	const struct plan_pool *pool;
+	struct plan_backend from; /* aff_id 0: unknown, or without affinity */
+	struct plan_backend to;
+	bool is_void; /* move_end(): the flow was not deleted and stays */
+};
+
 struct plane_ops {
 	const char *name; /* "nftables", "ipvs" */
 	struct plan_traits traits;
@@ -210,6 +229,15 @@ struct plane_ops {
 			   const struct plan_backend *b);
 	/* Append settings of `svc` that the plane does not support. May be NULL. */
 	void (*remark)(const struct plane *p, const struct svc *svc, struct str *ret);
+	/*
+	 * Failover of handshakes; all three NULL: not supported. handshakes() lists them.
+	 * move_begin() makes the next SYN of each flow go to `to` and drops answers of `from`;
+	 * the caller then deletes the flows that still have no answer, and move_end() ends the
+	 * claim. All of `v` or nothing. -EAGAIN: not now.
+	 */
+	int (*handshakes)(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err);
+	int (*move_begin)(struct plane *p, const struct plane_move *v, size_t n, struct err *err);
+	int (*move_end)(struct plane *p, const struct plane_move *v, size_t n, struct err *err);
 	/*
 	 * Another plane serves now: remove the state that an earlier process left of this one, but
 	 * only after its connections have ended. Called again at *again (now_ns() terms) until that

@@ -17,6 +17,7 @@
 #include "model/select.h"
 #include "nft/decode.h"
 #include "plane/exchange.h"
+#include "plane/nft/failover.h"
 #include "plane/nft/state.h"
 
 /* Pools of so many backends are programmed in pieces (sync/large.c). Classes differ by an eighth.
@@ -69,6 +70,14 @@ void nft_plane_guard(struct plane *plane, bool is_wanted)
 	nft_guard_open(&p->guard, p->common.cmd, is_wanted ? NFT_GUARD_ON : NFT_GUARD_OFF);
 }
 
+void nft_plane_failover(struct plane *plane, uint64_t limit_ns)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+
+	assert(p->failover == NULL);
+	nft_failover_open(&p->failover, p->common.cmd, limit_ns / NSEC_PER_MSEC);
+}
+
 void nft_plane_count(struct plane *plane, enum plane_counting counting)
 {
 	struct nft_plane *p = nft_plane_of(plane);
@@ -102,6 +111,7 @@ static void plane_close(struct plane *plane)
 		nft_layout_close(p->layout[fam]);
 	}
 	nft_guard_close(p->guard);
+	nft_failover_close(p->failover);
 	nl_sock_close(p->walk_nl);
 	plane_common_close(&p->common);
 	free(p);
@@ -496,16 +506,21 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
 	AUTO(nft_guard_close) struct nft_guard *guard = NULL;
+	AUTO(nft_failover_close) struct nft_failover *failover = NULL;
+	int r;
 
 	plane_forget(&p->common);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = nft_layout_load(p->layout[fam], err);
-
+		r = nft_layout_load(p->layout[fam], err);
 		if (r == 0)
 			r = nft_layout_cleanup(p->layout[fam], NULL, err);
 		if (r < 0)
 			return r;
 	}
+	nft_failover_open(&failover, p->common.cmd, 0);
+	r = nft_failover_cleanup(failover, err);
+	if (r < 0)
+		return r;
 	nft_guard_open(&guard, p->common.cmd, NFT_GUARD_OFF);
 	return nft_guard_cleanup(guard, err);
 }
@@ -595,6 +610,9 @@ const struct plane_ops nft_plane_ops = {
 	.drops = nft_drops,
 	.count_frontends = nft_count_frontends,
 	.count_slots = nft_count_slots,
+	.handshakes = nft_handshakes,
+	.move_begin = nft_move_begin,
+	.move_end = nft_move_end,
 	.retire = plane_retire,
 	.cleanup = plane_cleanup,
 	.close = plane_close,

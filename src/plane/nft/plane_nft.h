@@ -55,6 +55,13 @@ void nft_plane_own_tables(struct plane *p);
  */
 void nft_plane_guard(struct plane *p, bool is_wanted);
 
+/*
+ * Before the first load(): list and move handshakes (plane/nft/failover.h) that have no answer
+ * after `limit_ns`; 0: remove the tables of an earlier process, in tick(). If never called,
+ * existing tables stay.
+ */
+void nft_plane_failover(struct plane *p, uint64_t limit_ns);
+
 /* For status, tests and memory budgets. */
 struct nft_plane_stats {
 	size_t n_vips; /* addresses counted, both families */

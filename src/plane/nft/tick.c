@@ -5,7 +5,7 @@
  */
 #include "base/log.h"
 #include "nft/decode.h"
-#include "plane/nft/state.h"
+#include "plane/nft/failover.h"
 
 /* Addresses removed in one transaction of tick(), and how soon the next may follow. */
 #define TICK_MAX 512
@@ -163,6 +163,24 @@ static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
 	return next;
 }
 
+/* Until the tables are as desired. */
+static uint64_t tick_failover(struct nft_plane *p, uint64_t now)
+{
+	struct nft_result lr = { .times = &p->common.plane.times };
+	struct err err = { 0 };
+	int r;
+
+	if (p->failover == NULL)
+		return 0;
+	r = nft_failover_follow(p->failover, &lr, &err);
+	plane_committed(&p->common, lr.n_batches);
+	if (r == 0)
+		return 0;
+	log_info(LOG_AREA_PLANE, "tables for failover: %s; next attempt in %d s", err.text,
+		 (int)(TICK_RETRY_NS / NSEC_PER_SEC));
+	return now + TICK_RETRY_NS;
+}
+
 static bool ready_for_kinds(const struct nft_plane *p)
 {
 	return nft_layout_state(p->layout[IPFAM_V4]) == NFT_LAYOUT_HELD &&
@@ -195,6 +213,7 @@ uint64_t nft_tick(struct plane *plane, uint64_t now)
 	if (p->common.loaded != NULL) /* the addresses in use are not all counted yet */
 		return now + NSEC_PER_SEC;
 	next = earlier(tick_guard(p, now), tick_kinds(p, now));
+	next = earlier(next, tick_failover(p, now));
 	next = earlier(next, tick_shorten(p, now));
 	if (p->walk_nl != NULL && p->n_shortening == 0)
 		next = earlier(next, tick_walk(p, now));

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "conntrack/failover.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/htable.h"
+#include "base/list.h"
+
+#define SEEN_MAX 32768
+#define SILENT_MAX 4096
+/* Backends looked at for one choice: pools may be large. */
+#define LOOKS_MAX ((size_t)64)
+
+/* A handshake that was considered. */
+struct seen {
+	struct hnode node; /* in failover.seen, by `of` */
+	struct list age;   /* in failover.seen_age, oldest first */
+	struct failover_handshake of;
+	uint64_t at_ns;
+	struct job_endpoint left_by; /* it was left with this backend; or unset */
+	uint64_t checked_ns;         /* left_by was last found in its pool */
+	size_t n_tried;
+	struct job_endpoint tried[FAILOVER_MOVES_MAX + 1];
+};
+
+/* A backend with a handshake that it did not answer. */
+struct silent {
+	struct hnode node;
+	struct list age;
+	struct job_endpoint of;
+	uint64_t at_ns; /* the last one */
+};
+
+struct failover {
+	const struct plan *plan;
+	uint64_t limit_ns;
+	uint64_t accepted_ns; /* rows of some service changed last */
+	struct htable seen;
+	struct list seen_age;
+	struct htable silent;
+	struct list silent_age;
+};
+
+void failover_open(struct failover **ret, const struct plan *plan, uint64_t limit_ns)
+{
+	struct failover *f = xcalloc(1, sizeof(*f));
+
+	f->plan = plan;
+	f->limit_ns = limit_ns;
+	list_init(&f->seen_age);
+	list_init(&f->silent_age);
+	*ret = f;
+}
+
+static void seen_drop(struct failover *f, struct seen *s)
+{
+	htable_remove(&f->seen, &s->node);
+	list_del(&s->age);
+	free(s);
+}
+
+static void silent_drop(struct failover *f, struct silent *s)
+{
+	htable_remove(&f->silent, &s->node);
+	list_del(&s->age);
+	free(s);
+}
+
+void failover_close(struct failover *f)
+{
+	if (f == NULL)
+		return;
+	list_for_each_safe (i, tmp, &f->seen_age)
+		seen_drop(f, list_entry(i, struct seen, age));
+	list_for_each_safe (i, tmp, &f->silent_age)
+		silent_drop(f, list_entry(i, struct silent, age));
+	htable_fini(&f->seen);
+	htable_fini(&f->silent);
+	free(f);
+}
+
+/* --- memory --- */
+
+static struct seen *seen_find(const struct failover *f, const struct failover_handshake *h)
+{
+	htable_for_each_hash (n, &f->seen, hash_bytes(h, sizeof(*h))) {
+		struct seen *s = container_of(n, struct seen, node);
+
+		if (memcmp(&s->of, h, sizeof(*h)) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+/* Drop what is too old, and the oldest if there are too many. */
+static void forget(struct failover *f, uint64_t now)
+{
+	list_for_each_safe (i, tmp, &f->seen_age) {
+		struct seen *s = list_entry(i, struct seen, age);
+
+		if (f->seen.count <= SEEN_MAX && now - s->at_ns < FAILOVER_FORGET_NS)
+			break;
+		seen_drop(f, s);
+	}
+	list_for_each_safe (i, tmp, &f->silent_age) {
+		struct silent *s = list_entry(i, struct silent, age);
+
+		if (f->silent.count <= SILENT_MAX && now - s->at_ns < FAILOVER_SILENT_NS)
+			break;
+		silent_drop(f, s);
+	}
+}
+
+static struct seen *seen_note(struct failover *f, const struct failover_handshake *h, uint64_t now)
+{
+	struct seen *s;
+
+	forget(f, now);
+	s = seen_find(f, h);
+	if (s == NULL) {
+		s = xcalloc(1, sizeof(*s));
+		s->of = *h;
+		htable_insert(&f->seen, &s->node, hash_bytes(h, sizeof(*h)));
+	} else {
+		list_del(&s->age);
+	}
+	s->at_ns = now;
+	list_add_tail(&f->seen_age, &s->age);
+	return s;
+}
+
+static struct silent *silent_find(const struct failover *f, const struct job_endpoint *e)
+{
+	htable_for_each_hash (n, &f->silent, hash_bytes(e, sizeof(*e))) {
+		struct silent *s = container_of(n, struct silent, node);
+
+		if (job_endpoint_cmp(&s->of, e) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+/* Returns true if it was not silent before. */
+static bool silent_note(struct failover *f, const struct job_endpoint *e, uint64_t now)
+{
+	struct silent *s = silent_find(f, e);
+	bool is_news = s == NULL;
+
+	if (is_news) {
+		s = xcalloc(1, sizeof(*s));
+		s->of = *e;
+		htable_insert(&f->silent, &s->node, hash_bytes(e, sizeof(*e)));
+	} else {
+		list_del(&s->age);
+	}
+	s->at_ns = now;
+	list_add_tail(&f->silent_age, &s->age);
+	return is_news;
+}
+
+/* --- the choice --- */
+
+static struct job_endpoint endpoint_of(const struct plan_backend *b)
+{
+	return (struct job_endpoint){ b->addr, b->port, 0 };
+}
+
+static const struct plan_backend *pool_find(const struct plan_pool *pool,
+					    const struct job_endpoint *e)
+{
+	vec_for_each (b, &pool->backends) {
+		struct job_endpoint have = endpoint_of(b);
+
+		if (job_endpoint_cmp(&have, e) == 0)
+			return b;
+	}
+	return NULL;
+}
+
+static const struct plan_pool *target_pool(const struct plan_rows *rows, enum ipfam fam,
+					   const struct plan_target *t)
+{
+	return t->verdict == PLAN_VERDICT_POOL ? plan_rows_pool(rows, fam, t->pool_id) : NULL;
+}
+
+/* The pool that the flow to `by` may be moved in; NULL: none. */
+static const struct plan_pool *pool_of(const struct plan_rows *rows, const struct plan_frontend *fe,
+				       const struct job_endpoint *by)
+{
+	enum ipfam fam = ip_fam(&fe->addr);
+	const struct plan_pool *outside = target_pool(rows, fam, &fe->target);
+	const struct plan_pool *inside;
+
+	if (!fe->is_split)
+		return outside;
+	inside = target_pool(rows, fam, &fe->inside);
+	if (outside != NULL && pool_find(outside, by) != NULL)
+		return outside;
+	return inside != NULL && pool_find(inside, by) != NULL ? inside : outside;
+}
+
+static bool is_tried(const struct seen *s, const struct job_endpoint *e)
+{
+	for (size_t i = 0; i < s->n_tried; i++)
+		if (job_endpoint_cmp(&s->tried[i], e) == 0)
+			return true;
+	return false;
+}
+
+/* A backend that the handshake has not tried, at random; one that answers is preferred. */
+static const struct plan_backend *pick(const struct failover *f, const struct plan_pool *pool,
+				       const struct seen *s)
+{
+	const struct plan_backend *second = NULL;
+	size_t n = pool->backends.n;
+	size_t from;
+
+	if (n == 0)
+		return NULL;
+	from = hash_bytes(s, sizeof(*s)) % n;
+	for (size_t i = 0; i < MIN(n, LOOKS_MAX); i++) {
+		const struct plan_backend *b = &pool->backends.v[(from + i) % n];
+		struct job_endpoint e = endpoint_of(b);
+
+		if (is_tried(s, &e))
+			continue;
+		if (silent_find(f, &e) == NULL)
+			return b;
+		second = second != NULL ? second : b;
+	}
+	return second;
+}
+
+static const struct plan_frontend *
+frontend_find(const struct failover *f, const struct failover_handshake *h, const struct svc **svc)
+{
+	struct plan_frontend key = { .addr = h->frontend.addr,
+				     .port = h->frontend.port,
+				     .proto = L4PROTO_TCP };
+
+	*svc = plan_programmed(f->plan, &key.addr, key.proto, key.port);
+	return *svc != NULL ? plan_rows_frontend((*svc)->rows, &key) : NULL;
+}
+
+/* Is the backend that the handshake was left with gone from the pool? */
+static bool is_left_by_gone(const struct failover *f, struct seen *s, uint64_t now)
+{
+	const struct plan_frontend *fe;
+	const struct plan_pool *pool;
+	const struct svc *svc;
+
+	if (!ip_is_set(&s->left_by.addr) || s->checked_ns > f->accepted_ns)
+		return false;
+	s->checked_ns = now;
+	fe = frontend_find(f, &s->of, &svc);
+	pool = fe != NULL ? pool_of(svc->rows, fe, &s->left_by) : NULL;
+	return pool != NULL && pool_find(pool, &s->left_by) == NULL;
+}
+
+bool failover_is_due(struct failover *f, const struct failover_handshake *h, uint64_t age_ns,
+		     uint64_t now)
+{
+	struct seen *s = seen_find(f, h);
+
+	if (s != NULL && s->at_ns + age_ns >= now)
+		return is_left_by_gone(f, s, now);
+	return age_ns >= f->limit_ns;
+}
+
+void failover_accepted(struct failover *f, uint64_t now)
+{
+	f->accepted_ns = now;
+}
+
+bool failover_choose(struct failover *f, const struct failover_handshake *h,
+		     const struct job_endpoint *by, uint64_t now, struct failover_choice *ret)
+{
+	struct seen *s = seen_note(f, h, now);
+	const struct plan_backend *from, *to;
+	const struct plan_frontend *fe;
+	const struct plan_pool *pool;
+	const struct svc *svc;
+
+	fe = frontend_find(f, h, &svc);
+	pool = fe != NULL ? pool_of(svc->rows, fe, by) : NULL;
+	if (pool == NULL)
+		return false;
+	s->left_by = *by;
+	s->checked_ns = now;
+	from = pool_find(pool, by);
+	if (from != NULL && s->n_tried >= FAILOVER_MOVES_MAX)
+		return false;
+	if (!is_tried(s, by) && s->n_tried < ARRAY_SIZE(s->tried))
+		s->tried[s->n_tried++] = *by;
+	to = pick(f, pool, s);
+	if (to == NULL || to == from)
+		return false;
+	s->left_by = (struct job_endpoint){ 0 };
+	*ret = (struct failover_choice){ .svc = svc, .pool = pool, .to = *to };
+	if (from != NULL)
+		ret->from = *from;
+	else
+		ret->from = (struct plan_backend){ .addr = by->addr, .port = by->port };
+	ret->is_news = silent_note(f, by, now);
+	return true;
+}
+
+void failover_again(struct failover *f, const struct failover_handshake *h)
+{
+	struct seen *s = seen_find(f, h);
+
+	if (s != NULL)
+		s->at_ns = 0;
+}
+
+void failover_pass(struct failover *f, const struct failover_handshake *h, uint64_t now)
+{
+	(void)seen_note(f, h, now);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * conntrack/failover - which TCP handshakes without an answer get another backend, and which one.
+ *
+ *     failover_is_due()     older than the limit, and not yet considered since its last SYN
+ *     failover_choose()     another backend of the pool, or none
+ *
+ * A client repeats its SYN after 1, 3, 7 s. If the flow was deleted before, the repeated SYN is a
+ * first packet again. At most FAILOVER_MOVES_MAX moves a handshake, each to a backend that it has
+ * not tried: where every backend needs longer than the limit to answer, the last one keeps the
+ * handshake. Backends that were silent within FAILOVER_SILENT_NS are chosen last.
+ *
+ * A frontend with externalTrafficPolicy Local has a pool for clients outside of the cluster and
+ * one for pods and this host. A flow does not show by which of them it was balanced. If its
+ * backend is in the local pool, the new one is too: both kinds of clients may get it.
+ *
+ * Pure: no I/O, no clock. Memory is bounded; the oldest entries are forgotten first.
+ */
+#pragma once
+
+#include "conntrack/job.h"
+#include "plan/plan.h"
+
+#define FAILOVER_MOVES_MAX 3
+/* A client that connects again from the same port begins anew. */
+#define FAILOVER_FORGET_NS (10 * NSEC_PER_SEC)
+#define FAILOVER_SILENT_NS (10 * NSEC_PER_SEC)
+
+struct failover;
+
+struct failover_handshake {
+	struct job_endpoint client;
+	struct job_endpoint frontend;
+};
+
+struct failover_choice {
+	const struct svc *svc;
+	const struct plan_pool *pool; /* borrowed from the programmed rows */
+	struct plan_backend from;     /* aff_id 0: no longer in the pool */
+	struct plan_backend to;
+	bool is_news; /* `from` was not silent before */
+};
+
+/* `plan` is borrowed. */
+void failover_open(struct failover **ret, const struct plan *plan, uint64_t limit_ns);
+void failover_close(struct failover *f);
+DEFINE_AUTO(struct failover *, failover_close);
+
+/*
+ * `age_ns` is the time since the SYN that made the flow. A handshake that was left alone is due
+ * again when its backend is no longer in the pool.
+ */
+bool failover_is_due(struct failover *f, const struct failover_handshake *h, uint64_t age_ns,
+		     uint64_t now);
+/* Other rows of a service are programmed. */
+void failover_accepted(struct failover *f, uint64_t now);
+/*
+ * The flow of `h` was sent to `by`, without an answer until `now`. False: it stays. Marks the
+ * handshake as considered in both cases.
+ */
+bool failover_choose(struct failover *f, const struct failover_handshake *h,
+		     const struct job_endpoint *by, uint64_t now, struct failover_choice *ret);
+/* The move that was chosen failed: consider the handshake again. */
+void failover_again(struct failover *f, const struct failover_handshake *h);
+/* The flow of `h` is not one of a service: do not consider it again. */
+void failover_pass(struct failover *f, const struct failover_handshake *h, uint64_t now);

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "daemon/failover.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netlink.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "conntrack/ctnl.h"
+
+/* Looks within one limit: a handshake is moved at 1.2 limits at the latest. */
+#define LOOKS 5
+#define RETRY_NS NSEC_PER_SEC
+/* Many handshakes without an answer: looking at them takes a twentieth of the time at most. */
+#define PACE 19
+
+struct failover_loop {
+	struct failover_config config;
+	struct failover *failover;
+	struct ctnl *ctnl;
+	struct event *timer;
+	uint64_t n_moves;
+	bool is_failing;
+	/* Of the step under way. */
+	uint64_t now;
+	bool is_more;
+	VEC(struct plane_handshake) due;
+	VEC(struct ctnl_tuple) tuples;
+	VEC(struct plane_move) moves;
+};
+
+static struct failover_handshake key_of(const struct plane_handshake *h)
+{
+	return (struct failover_handshake){ { h->client, h->client_port, 0 },
+					    { h->addr, h->port, 0 } };
+}
+
+static void tuple_add(struct failover_loop *l, const struct plane_handshake *h)
+{
+	*vec_push(&l->tuples) = (struct ctnl_tuple){ .from = { h->client, h->client_port, 0 },
+						     .to = { h->addr, h->port, 0 },
+						     .proto = L4PROTO_TCP };
+}
+
+static void on_handshake(void *arg, const struct plane_handshake *h)
+{
+	struct failover_loop *l = arg;
+	struct failover_handshake key = key_of(h);
+
+	if (!failover_is_due(l->failover, &key, h->age_ns, l->now))
+		return;
+	l->is_more = l->due.n == FAILOVER_STEP;
+	if (l->is_more)
+		return;
+	*vec_push(&l->due) = *h;
+	tuple_add(l, h);
+}
+
+/* Translated, and without any packet of the backend. */
+static bool is_unanswered(const struct ctnl_entry *e)
+{
+	return (e->status & IPS_DST_NAT) && !(e->status & IPS_SEEN_REPLY);
+}
+
+static void silence_log(const struct failover_loop *l, const struct failover_choice *c)
+{
+	char text[IP_ENDPOINT_TEXT_MAX];
+
+	log_notice(LOG_AREA_CONNTRACK,
+		   "service %s/%s: endpoint %s: TCP handshake without an answer for %u ms; moved "
+		   "to another endpoint",
+		   c->svc->ns->text, c->svc->name->text,
+		   ip_endpoint_text(&c->from.addr, c->from.port, text),
+		   (unsigned int)(l->config.limit_ns / NSEC_PER_MSEC));
+}
+
+static void on_due_flow(void *arg, size_t i, const struct ctnl_entry *e)
+{
+	struct failover_loop *l = arg;
+	struct failover_handshake key = key_of(&l->due.v[i]);
+	struct failover_choice c;
+
+	if (!is_unanswered(e) || !failover_choose(l->failover, &key, &e->flow.by, l->now, &c))
+		return;
+	if (c.is_news)
+		silence_log(l, &c);
+	/* Deleted unless proven to be still unanswered. */
+	*vec_push(&l->moves) = (struct plane_move){
+		.of = l->due.v[i], .pool = c.pool, .from = c.from, .to = c.to, .is_void = true
+	};
+}
+
+/* The flow is claimed: the client has no answer, and gets none of this backend. */
+static void on_claimed_flow(void *arg, size_t i, const struct ctnl_entry *e)
+{
+	struct failover_loop *l = arg;
+
+	if (!is_unanswered(e))
+		return;
+	ctnl_delete(l->ctnl, e);
+	l->moves.v[i].is_void = false;
+}
+
+/* Delete the claimed flows. Returns the number of moves. */
+static int claimed_delete(struct failover_loop *l, uint64_t *n_moved, struct err *err)
+{
+	int r, q;
+
+	vec_clear(&l->tuples);
+	vec_for_each (m, &l->moves)
+		tuple_add(l, &m->of);
+	r = ctnl_lookup(l->ctnl, l->tuples.v, l->tuples.n, on_claimed_flow, l, err);
+	q = ctnl_delete_flush(l->ctnl, n_moved, r < 0 ? NULL : err);
+	return r < 0 ? r : q;
+}
+
+static int moves_make(struct failover_loop *l, struct err *err)
+{
+	struct plane *p = l->config.plane;
+	uint64_t n_moved = 0;
+	int r, q;
+
+	if (l->moves.n == 0)
+		return 0;
+	r = p->ops->move_begin(p, l->moves.v, l->moves.n, err);
+	if (r < 0)
+		return r;
+	r = claimed_delete(l, &n_moved, err);
+	q = p->ops->move_end(p, l->moves.v, l->moves.n, r < 0 ? NULL : err);
+	l->n_moves += n_moved;
+	return r < 0 ? r : q;
+}
+
+/* All of the step, those that succeeded included: their flows no longer exist. */
+static void moves_again(struct failover_loop *l)
+{
+	vec_for_each (m, &l->moves) {
+		struct failover_handshake key = key_of(&m->of);
+
+		failover_again(l->failover, &key);
+	}
+}
+
+static int step(struct failover_loop *l, struct err *err)
+{
+	struct plane *p = l->config.plane;
+	int r;
+
+	l->now = now_ns();
+	l->is_more = false;
+	vec_clear(&l->due);
+	vec_clear(&l->tuples);
+	vec_clear(&l->moves);
+	r = p->ops->handshakes(p, on_handshake, l, err);
+	if (r < 0 || l->due.n == 0)
+		return r;
+	vec_for_each (h, &l->due) {
+		struct failover_handshake key = key_of(h);
+
+		failover_pass(l->failover, &key, l->now);
+	}
+	r = ctnl_lookup(l->ctnl, l->tuples.v, l->tuples.n, on_due_flow, l, err);
+	if (r == 0)
+		r = moves_make(l, err);
+	if (r < 0)
+		moves_again(l);
+	return r;
+}
+
+static void outcome_log(struct failover_loop *l, int r, const struct err *err)
+{
+	if (r < 0 && !l->is_failing)
+		log_warn(LOG_AREA_CONNTRACK,
+			 "failover: %s; handshakes stay with their endpoints; next attempt in %d s",
+			 err->text, (int)(RETRY_NS / NSEC_PER_SEC));
+	else if (r == 0 && l->is_failing)
+		log_notice(LOG_AREA_CONNTRACK, "failover: recovered");
+	l->is_failing = r < 0;
+}
+
+static void arm(struct failover_loop *l, uint64_t wait)
+{
+	struct timeval tv = { (time_t)(wait / NSEC_PER_SEC),
+			      (suseconds_t)(wait % NSEC_PER_SEC / NSEC_PER_USEC) };
+
+	(void)event_add(l->timer, &tv);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct failover_loop *l = arg;
+	struct err err = { 0 };
+	int r = -EAGAIN;
+
+	uint64_t begin = now_ns();
+
+	if (sync_state_get(l->config.sync) == SYNC_RUNNING)
+		r = step(l, &err);
+	if (r != -EAGAIN)
+		outcome_log(l, r, &err);
+	if (r < 0 && r != -EAGAIN)
+		arm(l, RETRY_NS);
+	else if (r == 0 && l->is_more)
+		arm(l, 0);
+	else
+		arm(l, MAX(l->config.limit_ns / LOOKS, (now_ns() - begin) * PACE));
+}
+
+int failover_loop_open(struct failover_loop **ret, struct event_base *base,
+		       const struct failover_config *config, struct err *err)
+{
+	struct failover_loop *l = xcalloc(1, sizeof(*l));
+	AUTO(nl_sock_close) struct nl_sock *query = NULL;
+	AUTO(nl_sock_close) struct nl_sock *del = NULL;
+	int r = nl_sock_open(&query, NETLINK_NETFILTER, err);
+
+	l->config = *config;
+	if (r == 0)
+		r = nl_sock_open(&del, NETLINK_NETFILTER, err);
+	if (r == 0) {
+		l->timer = event_new(base, -1, 0, on_timer, l);
+		ctnl_open(&l->ctnl, TAKE(query), TAKE(del));
+		failover_open(&l->failover, config->plan, config->limit_ns);
+		r = l->timer == NULL ? err_set(err, -ENOMEM, "event") : 0;
+	}
+	if (r < 0) {
+		failover_loop_close(l);
+		return r;
+	}
+	arm(l, config->limit_ns / LOOKS);
+	*ret = l;
+	return 0;
+}
+
+void failover_loop_close(struct failover_loop *l)
+{
+	if (l == NULL)
+		return;
+	if (l->timer != NULL)
+		event_free(l->timer);
+	ctnl_close(l->ctnl);
+	failover_close(l->failover);
+	vec_fini(&l->due);
+	vec_fini(&l->tuples);
+	vec_fini(&l->moves);
+	free(l);
+}
+
+void failover_loop_accepted(struct failover_loop *l)
+{
+	if (l != NULL)
+		failover_accepted(l->failover, now_ns());
+}
+
+uint64_t failover_loop_moves(const struct failover_loop *l)
+{
+	return l != NULL ? l->n_moves : 0;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * daemon/failover - a TCP handshake that its backend does not answer gets another one.
+ *
+ *     plane.handshakes() -> conntrack/failover -> plane.move_begin() -> flow deleted -> move_end()
+ *
+ * A timer reads the handshakes in flight a few times per limit. Flows are deleted one by one, by
+ * their tuple: no call walks the table of flows. A turn of the loop moves up to
+ * FAILOVER_STEP handshakes; the next turn continues.
+ */
+#pragma once
+
+#include "conntrack/failover.h"
+#include "plane/plane.h"
+#include "sync/sync.h"
+
+#define FAILOVER_STEP 128
+
+struct event_base;
+struct failover_loop;
+
+struct failover_config {
+	const struct plan *plan;
+	const struct sync *sync;
+	struct plane *plane; /* with handshakes() */
+	uint64_t limit_ns;
+};
+
+MUST_USE int failover_loop_open(struct failover_loop **ret, struct event_base *base,
+				const struct failover_config *config, struct err *err);
+void failover_loop_close(struct failover_loop *l);
+/* Other rows of a service are programmed; `l` may be NULL. */
+void failover_loop_accepted(struct failover_loop *l);
+/* Handshakes moved since the start; `l` may be NULL. */
+uint64_t failover_loop_moves(const struct failover_loop *l);

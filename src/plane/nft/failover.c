@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "plane/nft/failover.h"
+
+#include <netinet/in.h> /* before linux/in.h: that one then steps back */
+#include <netinet/tcp.h>
+
+#include <errno.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nf_conntrack_tuple_common.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter_ipv4.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "nft/decode.h"
+#include "nft/write.h"
+#include "plane/nft/rules.h"
+
+/* Just before the nat chains of services, and before their source translation. */
+#define PRI_MOVE (NF_IP_PRI_NAT_DST - 1)
+#define PRI_NOTE (NF_IP_PRI_NAT_SRC - 1)
+
+#define ELEMENT_MIN_MS UINT64_C(10000)
+
+struct nft_failover {
+	struct nl_sock *nl;
+	uint64_t limit_ms; /* 0: no tables */
+	bool is_done[IPFAM_N];
+};
+
+static const char *set_name(enum nft_set_id id)
+{
+	return nft_set_desc(id, IPFAM_V4)->name;
+}
+
+/*
+ * An element must outlive two looks of the caller after the limit. Longer, because the endpoint of
+ * a handshake that nothing else can serve may be replaced.
+ */
+static uint64_t element_ms(const struct nft_failover *f)
+{
+	return MAX(2 * f->limit_ms + 1000, ELEMENT_MIN_MS);
+}
+
+static void move(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
+{
+	(void)f;
+	nft_rule_begin(rs);
+	nft_match_l4proto(rs, IPPROTO_TCP);
+	nft_expr_flow(rs, fam);
+	nft_expr_map(rs, 0, set_name(FAILSET_MOVES));
+	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
+}
+
+static void note(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
+{
+	nft_rule_begin(rs);
+	nft_match_tcp_flags(rs, TH_SYN | TH_ACK | TH_RST | TH_FIN, NFT_CMP_EQ, TH_SYN);
+	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
+	nft_expr_original_flow(rs, fam);
+	nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, set_name(FAILSET_HANDSHAKES), 0, NFT_NO_DATA,
+			element_ms(f));
+}
+
+/* With the protocol, although it is known: nft can load ports only after such a match. */
+static void is_reply(struct nft_rules *rs)
+{
+	const uint8_t reply = IP_CT_DIR_REPLY;
+
+	nft_match_l4proto(rs, IPPROTO_TCP);
+	nft_expr_ct_direction(rs, 0);
+	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &reply, sizeof(reply));
+}
+
+static void answer(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
+{
+	(void)f;
+	nft_rule_begin(rs);
+	is_reply(rs);
+	nft_expr_original_flow(rs, fam);
+	nft_expr_in(rs, 0, set_name(FAILSET_CLAIMED));
+	nft_expr_verdict(rs, NF_DROP, NULL);
+	nft_rule_begin(rs);
+	is_reply(rs);
+	nft_expr_original_flow(rs, fam);
+	nft_expr_dynset(rs, NFT_DYNSET_OP_DELETE, set_name(FAILSET_HANDSHAKES), 0, NFT_NO_DATA, 0);
+}
+
+static void answers(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
+{
+	(void)fam;
+	(void)f;
+	nft_rule_begin(rs);
+	nft_match_tcp_flags(rs, TH_SYN | TH_RST, NFT_CMP_NEQ, 0);
+	nft_expr_verdict(rs, NFT_GOTO, "answer");
+}
+
+static const struct {
+	struct nft_chain chain;
+	void (*build)(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f);
+} chains[] = {
+	{ { "answer", NULL, 0, 0 }, answer },
+	{ { "answers_pre", "filter", NF_INET_PRE_ROUTING, NF_IP_PRI_MANGLE }, answers },
+	{ { "answers_out", "filter", NF_INET_LOCAL_OUT, NF_IP_PRI_MANGLE }, answers },
+	{ { "prerouting", "nat", NF_INET_PRE_ROUTING, PRI_MOVE }, move },
+	{ { "output", "nat", NF_INET_LOCAL_OUT, PRI_MOVE }, move },
+	{ { "postrouting", "nat", NF_INET_POST_ROUTING, PRI_NOTE }, note },
+	{ { "input", "nat", NF_INET_LOCAL_IN, PRI_NOTE }, note },
+};
+
+static const struct nft_chain *failover_chain(size_t i)
+{
+	return i < ARRAY_SIZE(chains) ? &chains[i].chain : NULL;
+}
+
+static const struct nft_schema failover_schema = {
+	.table = NFT_FAILOVER_TABLE,
+	.comment = "vipd failover ",
+	.version = 1,
+	.begin = FAILSET_BEGIN,
+	.end = FAILSET_END,
+	.ranges = FAILSET_END, /* none */
+	.chain = failover_chain,
+};
+
+static const char *family_text(enum ipfam fam)
+{
+	return fam == IPFAM_V6 ? "ip6" : "ip";
+}
+
+void nft_failover_open(struct nft_failover **ret, struct nl_sock *nl, uint64_t limit_ms)
+{
+	struct nft_failover *f = xcalloc(1, sizeof(*f));
+
+	f->nl = nl;
+	f->limit_ms = limit_ms;
+	*ret = f;
+}
+
+void nft_failover_close(struct nft_failover *f)
+{
+	free(f);
+}
+
+/* --- the tables --- */
+
+static bool is_right(const struct nft_failover *f, const struct nft_fixed *held, enum ipfam fam)
+{
+	bool is = held->exists && held->misfit[0] == '\0';
+
+	for (enum nft_set_id id = FAILSET_BEGIN; id < FAILSET_END; id++)
+		is = is && held->has_set[id];
+	for (size_t i = 0; is && i < ARRAY_SIZE(chains); i++) {
+		struct nft_rules rs = { 0 };
+
+		chains[i].build(&rs, fam, f);
+		is = nft_chain_has_rules(nft_fixed_chain(held, chains[i].chain.name), &rs);
+		nft_rules_fini(&rs);
+	}
+	return is;
+}
+
+static void table_write(struct nft_writer *w, const struct nft_failover *f)
+{
+	nft_write_table(w, 0);
+	for (enum nft_set_id id = FAILSET_BEGIN; id < FAILSET_END; id++)
+		nft_write_set(w, id);
+	for (size_t i = 0; i < ARRAY_SIZE(chains); i++) {
+		const struct nft_chain *c = &chains[i].chain;
+		struct nft_rules rs = { 0 };
+
+		chains[i].build(&rs, w->fam, f);
+		nft_rules_hash(&rs);
+		nft_write_chain(w, c->name, c->type != NULL ? c : NULL);
+		nft_write_rules(w, c->name, &rs);
+		nft_rules_fini(&rs);
+	}
+}
+
+/* Replace table `old` (0: none) by the desired one, if one is desired. */
+static int family_write(struct nft_failover *f, enum ipfam fam, uint64_t old,
+			struct nft_result *res, struct err *err)
+{
+	struct nft_writer w;
+	int r;
+
+	nft_writer_init(&w, f->nl, &failover_schema, fam, NFT_FAILOVER_TABLE);
+	if (old != 0)
+		nft_write_table_del(&w, old);
+	if (f->limit_ms != 0)
+		table_write(&w, f);
+	r = nft_writer_commit(&w, res, err);
+	if (r < 0)
+		res->n_batches--; /* it changed nothing */
+	else if (old != 0 || f->limit_ms != 0)
+		log_info(LOG_AREA_PLANE, "table %s " NFT_FAILOVER_TABLE ": %s", family_text(fam),
+			 f->limit_ms != 0 ? "made" : "removed");
+	nft_writer_fini(&w);
+	return r;
+}
+
+static int family_follow(struct nft_failover *f, enum ipfam fam, struct nft_result *res,
+			 struct err *err)
+{
+	const uint8_t family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+	struct nft_fixed_tables tables = { 0 };
+	struct nft_fixed held = { 0 };
+	uint64_t old = 0;
+	int r = nft_fixed_tables_read(&tables, f->nl, family, &failover_schema, err);
+
+	vec_for_each (t, &tables.v) {
+		if (r < 0 || strcmp(t->name, NFT_FAILOVER_TABLE) != 0)
+			continue;
+		old = t->handle;
+		if (!t->is_ours && f->limit_ms != 0)
+			r = err_set(err, -EEXIST, "table %s %s exists and is not vipd's",
+				    family_text(fam), t->name);
+		else if (!t->is_ours)
+			old = 0;
+		else if (f->limit_ms != 0)
+			r = nft_fixed_read(&held, f->nl, fam, t, &failover_schema, NFT_COUNT_NONE,
+					   err);
+	}
+	nft_fixed_tables_fini(&tables);
+	if (r == 0 && !is_right(f, &held, fam))
+		r = family_write(f, fam, old, res, err);
+	nft_fixed_fini(&held);
+	f->is_done[fam] = r == 0;
+	return r;
+}
+
+int nft_failover_follow(struct nft_failover *f, struct nft_result *res, struct err *err)
+{
+	for (int fam = 0; fam < IPFAM_N; fam++) {
+		int r = f->is_done[fam] ? 0 : family_follow(f, fam, res, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int nft_failover_cleanup(struct nft_failover *f, struct err *err)
+{
+	struct nft_result res = { 0 };
+
+	f->limit_ms = 0;
+	memset(f->is_done, 0, sizeof(f->is_done));
+	return nft_failover_follow(f, &res, err);
+}
+
+/* --- handshakes --- */
+
+static int follow(struct nft_plane *p, struct err *err)
+{
+	struct nft_result res = { .times = &p->common.plane.times };
+	int r;
+
+	if (p->failover == NULL || p->common.loaded != NULL || p->load.loaded != NULL)
+		return err_set(err, -EAGAIN, "the tables are being read");
+	r = nft_failover_follow(p->failover, &res, err);
+	plane_committed(&p->common, res.n_batches);
+	return r;
+}
+
+static struct nft_table_ref failover_table(enum ipfam fam)
+{
+	return (struct nft_table_ref){ .name = NFT_FAILOVER_TABLE, .fam = fam };
+}
+
+struct reading {
+	const struct nft_failover *f;
+	struct nft_walk walk;
+	enum ipfam fam;
+	plane_handshake_fn *fn;
+	void *arg;
+};
+
+static int handshake_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
+{
+	struct reading *rd = arg;
+	struct plane_handshake h;
+	struct nft_endpoint from, to;
+	uint64_t life = element_ms(rd->f);
+
+	(void)data;
+	(void)err;
+	nft_get_endpoint(&from, rd->fam, key);
+	nft_get_endpoint(&to, rd->fam, key + nft_data_len(FAILSET_MOVES, rd->fam));
+	h = (struct plane_handshake){ from.addr, to.addr, from.port, to.port,
+				      (life - MIN(life, rd->walk.expires_ms)) * NSEC_PER_MSEC };
+	rd->fn(rd->arg, &h);
+	return 0;
+}
+
+int nft_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+	int r = follow(p, err);
+
+	for (enum ipfam fam = 0; fam < IPFAM_N && r == 0; fam++) {
+		struct reading rd = { .f = p->failover, .fam = fam, .fn = fn, .arg = arg };
+		struct nft_table_ref table = failover_table(fam);
+
+		do
+			r = nft_elems_dump_step(&rd.walk, p->common.query, &table,
+						FAILSET_HANDSHAKES, handshake_found, &rd, err);
+		while (r > 0);
+		if (r == -ENOENT) /* deleted by another process */
+			p->failover->is_done[fam] = false;
+	}
+	return r;
+}
+
+/* --- moves --- */
+
+static void flow_key(uint8_t key[static NFT_KEY_MAX], const struct plane_handshake *h)
+{
+	uint8_t side[NFT_DATA_MAX];
+	size_t len = nft_data_len(FAILSET_MOVES, ip_fam(&h->addr));
+
+	nft_data_endpoint(side, &h->client, h->client_port);
+	memcpy(key, side, len);
+	nft_data_endpoint(side, &h->addr, h->port);
+	memcpy(key + len, side, len);
+}
+
+static void writer_init(struct nft_plane *p, struct nft_elem_writer *w)
+{
+	*w = (struct nft_elem_writer){ .batch = p->common.batch };
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
+		w->tables[fam] = failover_table(fam);
+	nl_batch_reset(p->common.batch, 0);
+}
+
+static int commit(struct nft_plane *p, struct err *err)
+{
+	bool is_empty = nl_batch_count(p->common.batch) == 0;
+	int r = nl_batch_commit(p->common.batch, err);
+
+	nl_batch_reset(p->common.batch, 0);
+	if (r == 0 && !is_empty)
+		plane_committed(&p->common, 1);
+	return r;
+}
+
+/* Delete the elements of an earlier move of the flows: an element cannot be overwritten. */
+static int old_moves_delete(struct nft_plane *p, struct nft_elem_writer *w, enum ipfam fam,
+			    const struct plane_move *v, size_t n, struct err *err)
+{
+	struct nft_table_ref table = failover_table(fam);
+	size_t len = nft_key_len(FAILSET_MOVES, fam);
+	uint8_t *keys = xmalloc(n * NFT_KEY_MAX);
+	uint8_t *found = xcalloc(n, 1);
+	size_t m = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint8_t key[NFT_KEY_MAX];
+
+		if (ip_fam(&v[i].of.addr) != fam)
+			continue;
+		flow_key(key, &v[i].of);
+		memcpy(keys + m++ * len, key, len);
+	}
+	if (m > 0)
+		r = nft_elems_get(p->common.query, &table, FAILSET_MOVES, keys, m, NULL, found,
+				  NFT_GET_ALL, err);
+	for (size_t i = 0; i < m && r == 0; i++)
+		if (found[i])
+			nft_elem_put(w, NFT_WRITE_DEL, fam, FAILSET_MOVES, keys + i * len, NULL,
+				     NULL);
+	free(found);
+	free(keys);
+	return r;
+}
+
+/* The client's entry for the pool `id` leads to the silent backend: it goes. */
+static int affinity_delete(struct nft_plane *p, const struct plane_move *m, uint32_t id,
+			   struct err *err)
+{
+	enum ipfam fam = ip_fam(&m->of.client);
+	struct nft_table_ref table = nft_plane_table(p, fam);
+	struct nft_elem_writer w = { .batch = p->common.batch };
+	uint8_t key[NFT_KEY_MAX], data[NFT_DATA_MAX], found = 0;
+	int r;
+
+	w.tables[fam] = table;
+	nft_put_word(key, nft_word(id, 0));
+	memcpy(key + 4, m->of.client.bytes, ip_len(fam));
+	r = nft_elems_get(p->common.query, &table, NFTSET_AFFINITY, key, 1, data, &found,
+			  NFT_GET_ALL, err);
+	if (r == 0 && found && nft_word_kind(nft_get_word(data)) == m->from.aff_id)
+		nft_elem_put(&w, NFT_WRITE_DEL, fam, NFTSET_AFFINITY, key, NULL, NULL);
+	return r;
+}
+
+/* Entries of the pool's peer lead to this pool's backends, too (SVC-32). */
+static int affinity_follow(struct nft_plane *p, const struct plane_move *v, size_t n,
+			   struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		if (v[i].pool->affinity_s == 0 || v[i].from.aff_id == 0)
+			continue;
+		nl_batch_reset(p->common.batch, 0);
+		r = affinity_delete(p, &v[i], v[i].pool->id, err);
+		if (r == 0)
+			r = affinity_delete(p, &v[i], v[i].pool->id ^ PLAN_POOL_LOCAL, err);
+		if (r == 0)
+			r = commit(p, err);
+		r = r == -ENOENT ? 0 : r; /* the packet path was faster */
+	}
+	return r;
+}
+
+int nft_move_begin(struct plane *plane, const struct plane_move *v, size_t n, struct err *err)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+	struct nft_elem_writer w;
+	int r = 0;
+
+	writer_init(p, &w);
+	for (enum ipfam fam = 0; fam < IPFAM_N && r == 0; fam++)
+		r = old_moves_delete(p, &w, fam, v, n, err);
+	for (size_t i = 0; i < n && r == 0; i++) {
+		enum ipfam fam = ip_fam(&v[i].of.addr);
+		uint8_t key[NFT_KEY_MAX], data[NFT_DATA_MAX];
+
+		flow_key(key, &v[i].of);
+		nft_data_endpoint(data, &v[i].to.addr, v[i].to.port);
+		nft_elem_put(&w, NFT_WRITE_ADD, fam, FAILSET_MOVES, key, data, NULL);
+		nft_elem_put(&w, NFT_WRITE_ADD, fam, FAILSET_CLAIMED, key, NULL, NULL);
+	}
+	if (r == 0)
+		r = commit(p, err);
+	return r;
+}
+
+int nft_move_end(struct plane *plane, const struct plane_move *v, size_t n, struct err *err)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+	struct nft_elem_writer w;
+	int r;
+
+	writer_init(p, &w);
+	for (size_t i = 0; i < n; i++) {
+		enum ipfam fam = ip_fam(&v[i].of.addr);
+		uint8_t key[NFT_KEY_MAX];
+
+		flow_key(key, &v[i].of);
+		nft_elem_put(&w, NFT_WRITE_DEL, fam, FAILSET_CLAIMED, key, NULL, NULL);
+		if (v[i].is_void)
+			nft_elem_put(&w, NFT_WRITE_DEL, fam, FAILSET_MOVES, key, NULL, NULL);
+	}
+	r = commit(p, err);
+	return r == 0 ? affinity_follow(p, v, n, err) : r;
+}

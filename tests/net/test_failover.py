@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""--failover=handshake: a TCP handshake that its endpoint does not answer gets another endpoint
+(CT-18 to CT-24). Every endpoint stays in its slice: no object says that it is dead."""
+import collections
+import contextlib
+import errno
+import json
+import re
+import select
+import socket
+import struct
+import threading
+import time
+import urllib.request
+
+import pytest
+
+import ctnetlink
+import lab as L
+import rawpackets
+from objects import entry, port, service, slice_, slice_port
+
+FLAGS = {"--failover": "handshake", "-v": "2"}
+
+FAMS = (4, 6)
+FAM = pytest.mark.parametrize("fam", FAMS, ids=("v4", "v6"))
+N = 30  # all of them miss one of three endpoints with probability 1:190,000
+NUMBER = 1
+NODE_PORT = 30001
+SO_TIMESTAMPNS = 35
+TCP_INFO_TOTAL_RETRANS = 100  # offset in struct tcp_info of linux/tcp.h
+
+
+@pytest.fixture(scope="module")
+def ct(lab):
+    made = ctnetlink.Conntrack(lab.node)
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def begin_empty(vipd):
+    yield
+    vipd.apply([])
+
+
+def svc(**kw):
+    return service("s", [L.cluster_ip(NUMBER, f) for f in FAMS],
+                   [port(80, "TCP", "tcp", NODE_PORT)], kind="LoadBalancer",
+                   lb=[L.lb_ip(NUMBER, f) for f in FAMS], **kw)
+
+
+def eps(*numbers, local=()):
+    """Pods of the other node; `local`: pods of this one."""
+    return [slice_("s", [entry(L.remote(i, f), "n2") for i in numbers] +
+                   [entry(L.POD[p][f], L.NODE_NAME) for p in local],
+                   [slice_port(8080, "TCP", "tcp")], fam=f) for f in FAMS]
+
+
+@contextlib.contextmanager
+def silent(ns, *addrs):
+    """No packet reaches these addresses of `ns`, and none leaves them: not even a reset."""
+    rules = "".join("%s daddr %s drop; " % ("ip6" if ":" in a else "ip", a) for a in addrs)
+    ns.run("nft", "table inet vipdt_silent { chain c { "
+           "type filter hook prerouting priority -400; %s}; }" % rules)
+    try:
+        yield
+    finally:
+        ns.run("nft", "delete", "table", "inet", "vipdt_silent")
+
+
+def remote_silent(lab, *numbers):
+    return silent(lab.node2, *(L.remote(i, f) for i in numbers for f in FAMS))
+
+
+class Connects:
+    """Connection attempts at once. `retries` of each that succeeded: SYNs that were repeated."""
+
+    def __init__(self, lab, to, number=80, n=N, role="client", source=None):
+        self.socks = {}
+        for _ in range(n):
+            s = lab.ns[role].socket(L.af(to), socket.SOCK_STREAM)
+            s.setblocking(False)
+            if source:
+                L.bind_any(s, source)
+            err = s.connect_ex((to, number))
+            assert err in (0, errno.EINPROGRESS), err
+            self.socks[s.fileno()] = s
+        self.pending = dict(self.socks)
+        self.errors = []
+
+    def wait(self, seconds):
+        """Until all have ended, or for so long. The number of those that are still pending."""
+        poll = select.poll()
+        for fd in self.pending:
+            poll.register(fd, select.POLLOUT)
+        end = time.monotonic() + seconds
+        while self.pending and time.monotonic() < end:
+            for fd, _ in poll.poll(50):
+                poll.unregister(fd)
+                s = self.pending.pop(fd)
+                err = s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if err:
+                    self.errors.append(errno.errorcode[err])
+        return len(self.pending)
+
+    def retries(self):
+        out = collections.Counter()
+        for fd, s in self.socks.items():
+            if fd not in self.pending:
+                info = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+                out[struct.unpack_from("=I", info, TCP_INFO_TOTAL_RETRANS)[0]] += 1
+        return out
+
+    def backends(self):
+        """The endpoint that each connection asks: it has to work, too."""
+        out = collections.Counter()
+        for fd, s in self.socks.items():
+            if fd not in self.pending:
+                s.setblocking(True)
+                r = L.Conn(s, "tcp").ask(L.PATIENCE)
+                assert r.ok, r
+                out[r.backend] += 1
+        return out
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for s in self.socks.values():
+            s.close()
+
+
+def metrics(lab):
+    with lab.node.entered():
+        with urllib.request.urlopen("http://127.0.0.1:10249/metrics", timeout=L.PATIENCE) as r:
+            return r.read().decode()
+
+
+def moves(lab):
+    """vipd_failovers_total."""
+    return int(re.search(r'^vipd_failovers_total\{reason="handshake"\} (\d+)$', metrics(lab),
+                         re.M).group(1))
+
+
+def unanswered(ct, to):
+    return [e for e in ct.to(to, 80, "tcp") if not e.status & ctnetlink.IPS_SEEN_REPLY]
+
+
+def flows(ct, to, number=80):
+    return {e.sport: e for e in ct.to(to, number, "tcp")}
+
+
+@FAM
+@pytest.mark.parametrize("kind", ("clusterip", "lb", "nodeport"))
+def test_silent_endpoint(lab, vipd, fam, kind):
+    """CT-18: one of three endpoints drops every packet. Every connection succeeds, none at the silent
+    endpoint, and only SYNs of flows that were moved are repeated."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    before = moves(lab)
+    to, number = {"clusterip": (L.cluster_ip(NUMBER, fam), 80), "lb": (L.lb_ip(NUMBER, fam), 80),
+                  "nodeport": (L.NODE[fam], NODE_PORT)}[kind]
+    with remote_silent(lab, 2), Connects(lab, to, number) as c:
+        assert c.wait(L.PATIENCE) == 0 and not c.errors
+        met = N - c.retries()[0]
+        assert 0 < met <= moves(lab) - before
+        assert set(c.backends()) == {L.remote(1, fam), L.remote(3, fam)}
+    assert "endpoint %s" % L.endpoint(L.remote(2, fam), 8080) in vipd.log(400)
+
+
+@pytest.mark.parametrize("origin", ("pod3", "node"))
+def test_clients_of_the_node(lab, vipd, origin):
+    """CT-18: pods of this node, and the node."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    for fam in FAMS:
+        with remote_silent(lab, 2), Connects(lab, L.cluster_ip(NUMBER, fam), role=origin) as c:
+            assert c.wait(L.PATIENCE) == 0 and not c.errors and N > c.retries()[0]
+            assert set(c.backends()) == {L.remote(1, fam), L.remote(3, fam)}
+
+
+def test_half_silent(lab, vipd):
+    """CT-19: a handshake is not moved to an endpoint that was silent a moment ago, while others
+    answer: after the first moves no connection needs more than one."""
+    vipd.apply([svc()] + eps(*range(1, 9)))
+    to = L.cluster_ip(NUMBER, 4)
+    with remote_silent(lab, 1, 2, 3, 4):
+        with Connects(lab, to) as c:
+            assert c.wait(L.PATIENCE) == 0 and not c.errors
+        before = moves(lab)
+        with Connects(lab, to) as c:
+            assert c.wait(L.PATIENCE) == 0 and not c.errors
+            met = N - c.retries()[0]
+            assert 0 < met == moves(lab) - before
+            assert set(c.backends()) <= {L.remote(i, 4) for i in (5, 6, 7, 8)}
+
+
+def test_single_endpoint(lab, vipd, ct):
+    """CT-20: without another endpoint a handshake keeps its flow; it moves when the endpoint is
+    replaced."""
+    vipd.apply([svc()] + eps(2))
+    for fam in FAMS:
+        to = L.cluster_ip(NUMBER, fam)
+        before = moves(lab)
+        vipd.apply([svc()] + eps(2))
+        with remote_silent(lab, 2), Connects(lab, to, n=5) as c:
+            assert c.wait(2) == 5
+            assert len(unanswered(ct, to)) == 5 and moves(lab) == before
+            vipd.apply([svc()] + eps(3))
+            assert c.wait(L.PATIENCE) == 0 and not c.errors
+            assert moves(lab) == before + 5
+            assert set(c.backends()) == {L.remote(3, fam)}
+
+
+def test_established(lab, vipd, ct):
+    """CT-21: flows with any reply are never touched, also while their endpoint is silent."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    to = {fam: L.cluster_ip(NUMBER, fam) for fam in FAMS}
+    with Connects(lab, to[4]) as c4, Connects(lab, to[6]) as c6:
+        assert c4.wait(L.PATIENCE) == 0 and c6.wait(L.PATIENCE) == 0
+        first = {fam: {k: e.id for k, e in flows(ct, to[fam]).items()} for fam in FAMS}
+        with remote_silent(lab, 2), Connects(lab, to[4]) as new:
+            assert new.wait(L.PATIENCE) == 0
+        for fam, c in ((4, c4), (6, c6)):
+            left = flows(ct, to[fam])
+            assert {k: left[k].id for k in first[fam]} == first[fam]
+            assert L.remote(2, fam) in c.backends()
+
+
+def test_refused(lab, vipd):
+    """CT-21: a reset is an answer: the connection is refused, and not moved."""
+    closed = [slice_("s", [entry(L.remote(i, f), "n2") for i in (1, 2, 3)],
+                     [slice_port(9, "TCP", "tcp")], fam=f) for f in FAMS]
+    vipd.apply([svc()] + closed)
+    before = moves(lab)
+    with Connects(lab, L.cluster_ip(NUMBER, 4)) as c:
+        assert c.wait(L.PATIENCE) == 0 and c.errors == ["ECONNREFUSED"] * N
+    assert moves(lab) == before
+
+
+def test_port_scan(lab, vipd):
+    """CT-21: a scan of a cluster IP: every port but one is refused, none is moved."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    before = moves(lab)
+    to = L.cluster_ip(NUMBER, 4)
+    with contextlib.ExitStack() as stack:
+        scans = [stack.enter_context(Connects(lab, to, number, n=1)) for number in range(1, 400)]
+        for number, c in enumerate(scans, 1):
+            assert c.wait(L.PATIENCE) == 0
+            assert c.errors == ([] if number == 80 else ["ECONNREFUSED"])
+    assert moves(lab) == before and not elements(vipd, "handshakes")
+
+
+def elements(vipd, name):
+    """Elements of a set of the tables for failover, of both families."""
+    out = vipd.lab.node.run("nft", "-j", "list", "ruleset")
+    return [e for x in json.loads(out)["nftables"] for kind in ("set", "map")
+            if x.get(kind, {}).get("table") == "vipd-failover" and x[kind]["name"] == name
+            for e in x[kind].get("elem", ())]
+
+
+def test_another_program(lab, vipd, ct):
+    """CT-21: a flow that another program translates to a silent address keeps its entry."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    lab.node.run("nft", "table ip vipdt_other { chain c { type nat hook prerouting priority -120; "
+                 "ip daddr 198.51.100.77 tcp dport 80 dnat to %s:8080; }; }" % L.remote(2, 4))
+    try:
+        before = moves(lab)
+        with remote_silent(lab, 2), Connects(lab, "198.51.100.77", n=5) as c:
+            L.eventually(lambda: len(flows(ct, "198.51.100.77")) == 5)
+            ids = {k: e.id for k, e in flows(ct, "198.51.100.77").items()}
+            assert c.wait(2) == 5
+            assert {k: e.id for k, e in flows(ct, "198.51.100.77").items()} == ids
+        assert moves(lab) == before
+    finally:
+        lab.node.run("nft", "delete", "table", "ip", "vipdt_other")
+
+
+@FAM
+def test_affinity(lab, vipd, fam):
+    """CT-22: a client keeps its endpoint while that answers; the entry of a client whose endpoint is
+    silent goes, others stay."""
+    vipd.apply([svc(affinity=10800)] + eps(1, 2, 3))
+    to = L.cluster_ip(NUMBER, fam)
+    sources = [L.outer(i, fam) for i in range(1, 31)]
+    first = {}
+    for source in sources:
+        r = L.probe(lab.client, to, 80, source=source)
+        assert r.ok, r
+        first[source] = r.backend
+    dead = L.remote(2, fam)
+    assert dead in first.values()
+    with remote_silent(lab, 2), contextlib.ExitStack() as stack:
+        cs = {s: stack.enter_context(Connects(lab, to, n=1, source=s)) for s in sources}
+        for source, c in cs.items():
+            assert c.wait(L.PATIENCE) == 0 and not c.errors
+            (backend,) = c.backends()
+            assert backend != dead if first[source] == dead else backend == first[source]
+    kept = [s for s in sources if first[s] != dead]
+    assert {s: L.probe(lab.client, to, 80, source=s).backend for s in kept} == \
+        {s: first[s] for s in kept}
+
+
+def test_local_policy(lab, vipd):
+    """CT-23: a client outside of the cluster stays on this node, with externalTrafficPolicy Local."""
+    vipd.apply([svc(etp="Local")] + eps(1, 3, local=("pod1", "pod3")))
+    for fam in FAMS:
+        with silent(lab.pod1, L.POD["pod1"][fam]), Connects(lab, L.lb_ip(NUMBER, fam)) as c:
+            assert c.wait(L.PATIENCE) == 0 and not c.errors and N > c.retries()[0]
+            assert set(c.backends()) == {L.POD["pod3"][fam]}
+
+
+class Late:
+    """An endpoint of node2 that answers a SYN `delay` seconds late, and nothing else."""
+
+    def __init__(self, lab, addr, delay):
+        self.addr, self.delay = addr, delay
+        self.took = {}  # by the client's port
+        self.sniff = lab.node2.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
+        self.sniff.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self.send = lab.node2.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+        self.is_over = False
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def answer(self, packet, at):
+        src, dst = packet[12:16], packet[16:20]
+        sport, dport, seq = struct.unpack_from("!HHI", packet, 20)
+        tcp = struct.pack("!HHIIBBHHH", dport, sport, 7, (seq + 1) & 0xffffffff, 0x50, 0x12, 65535,
+                          0, 0)
+        pseudo = dst + src + struct.pack("!BBH", 0, 6, len(tcp))
+        tcp = tcp[:16] + struct.pack("!H", rawpackets.inet_sum(pseudo + tcp)) + tcp[18:]
+        head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp), 0, 0, 64, 6, 0, dst, src)
+        time.sleep(max(0, at + self.delay - time.time()))
+        self.send.sendto(head + tcp, (socket.inet_ntoa(src), 0))
+        self.took.setdefault(sport, time.time() - at)
+
+    def run(self):
+        while not self.is_over:
+            if not select.select([self.sniff], [], [], 0.05)[0]:
+                continue
+            packet, cmsg, _, _ = self.sniff.recvmsg(2000, 100)
+            is_syn = len(packet) >= 40 and packet[9] == 6 and packet[33] & 0x12 == 0x02
+            if is_syn and packet[16:20] == socket.inet_aton(self.addr):
+                s, ns = struct.unpack("=qq", cmsg[0][2])
+                self.answer(packet, s + ns / 1e9)
+
+    def close(self):
+        self.is_over = True
+        self.thread.join()
+        self.sniff.close()
+        self.send.close()
+
+
+def test_late_endpoint(lab, vipd):
+    """CT-21: an endpoint that answers after 0.4 s keeps its handshakes: no SYN is repeated. Answers
+    that a busy machine delays beyond that do not count."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    to = L.cluster_ip(NUMBER, 4)
+    in_time = 0
+    late = Late(lab, L.remote(2, 4), 0.4)
+    try:
+        with remote_silent(lab, 2):
+            for _ in range(60):
+                with Connects(lab, to, n=1, role="pod3") as c:  # keeps its port
+                    (s,) = c.socks.values()
+                    sport = s.getsockname()[1]
+                    assert c.wait(L.PATIENCE) == 0 and not c.errors
+                    if late.took.get(sport, 1) < 0.45:
+                        in_time += 1
+                        assert c.retries() == {0: 1}
+                if in_time == 5:
+                    break
+        assert in_time > 0
+    finally:
+        late.close()
+
+
+def test_off(lab, vipd, ct):
+    """Without the flag there is no table, and a flow to a silent endpoint stays there."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    vipd.stop()
+    vipd.flags["--failover"] = "off"
+    try:
+        vipd.start()
+        L.eventually(lambda: not any(tables(vipd)), what="the tables stay")
+        to = L.cluster_ip(NUMBER, 4)
+        with remote_silent(lab, 2), Connects(lab, to) as c:
+            pending = c.wait(4)
+            assert pending > 0 and moves(lab) == 0
+            assert len(unanswered(ct, to)) == pending
+            assert {e.reply_src for e in unanswered(ct, to)} == {L.remote(2, 4)}
+    finally:
+        vipd.stop()
+        vipd.flags["--failover"] = "handshake"
+        vipd.start()
+    L.eventually(lambda: all(tables(vipd)), what="no tables")
+
+
+def tables(vipd):
+    return ["vipd-failover" in vipd.nft.tables(fam) for fam in FAMS]
+
+
+def test_tables_deleted(lab, vipd):
+    """CT-24: another process deletes the tables: they are made again, and handshakes are moved."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    for family in ("ip", "ip6"):
+        lab.node.run("nft", "delete", "table", family, "vipd-failover")
+    L.eventually(lambda: all(tables(vipd)), what="no tables")
+    with remote_silent(lab, 2), Connects(lab, L.cluster_ip(NUMBER, 4)) as c:
+        assert c.wait(L.PATIENCE) == 0 and not c.errors
+        assert L.remote(2, 4) not in c.backends()
+
+
+def test_restart(lab, vipd):
+    """CT-24: a restart keeps the tables; handshakes that were in flight are moved afterwards."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    before = lab.node.run("nft", "-a", "list", "tables")
+    with remote_silent(lab, 2), Connects(lab, L.cluster_ip(NUMBER, 4)) as c:
+        vipd.kill()
+        vipd.start()
+        assert c.wait(L.PATIENCE) == 0 and not c.errors
+        assert L.remote(2, 4) not in c.backends()
+    assert lab.node.run("nft", "-a", "list", "tables") == before

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* conntrack/failover: which handshakes move, and where to; through the real plan and sync. */
+#include "test.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "conntrack/failover.h"
+#include "mock_plane.h"
+#include "objects.h"
+#include "sync/sync.h"
+
+#define T0 (1000 * NSEC_PER_SEC)
+#define MS NSEC_PER_MSEC
+#define LIMIT (500 * MS)
+
+struct world {
+	struct model m;
+	struct plan p;
+	struct mock_plane k;
+	struct sync *s;
+	struct failover *f;
+	uint64_t now;
+	struct failover_choice c; /* the last choice */
+};
+
+static void world_init(struct world *w)
+{
+	struct ip_addr addrs[] = { test_addr("192.0.2.1") };
+	struct sync_config config = { 0 };
+
+	*w = (struct world){ .now = T0 };
+	log_level_set_all(LOG_LEVEL_ERR - 1);
+	mock_init(&w->k);
+	model_init(&w->m);
+	w->m.config.node_name = name_get_str("n1");
+	model_configured(&w->m);
+	model_put_host_addrs(&w->m, addrs, ARRAY_SIZE(addrs), 1);
+	plan_init(&w->p, &w->m, &mock_plane_ops.traits);
+	sync_open(&w->s, &w->m, &w->p, &w->k.plane, &config);
+	failover_open(&w->f, &w->p, LIMIT);
+	sync_sources_ready(w->s);
+	sync_settle(w->s, w->now);
+}
+
+static void world_fini(struct world *w)
+{
+	failover_close(w->f);
+	sync_close(w->s);
+	plan_fini(&w->p);
+	model_fini(&w->m);
+	mock_fini(&w->k);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	assert_int_equal(name_count(), 0);
+}
+
+/* Service "a" with these endpoints. */
+static void put(struct world *w, const char *service, const char *slice)
+{
+	(void)model_put_service(&w->m, test_service("a", service), 1);
+	(void)model_put_slice(&w->m, test_slice("a1", "a", slice), 1);
+	sync_settle(w->s, w->now);
+	failover_accepted(w->f, w->now);
+	w->now += MS;
+}
+
+static struct job_endpoint at(const char *addr, uint16_t port)
+{
+	return (struct job_endpoint){ test_addr(addr), port, 0 };
+}
+
+static struct failover_handshake shake(uint16_t client_port)
+{
+	return (struct failover_handshake){ at("203.0.113.7", client_port), at("10.96.0.1", 80) };
+}
+
+/* A SYN of `h` to endpoint `by` (10.0.1.N) has no answer for LIMIT. Where does it move? 0: nowhere
+ */
+static unsigned int ask_of(struct world *w, const struct failover_handshake *h, unsigned int by)
+{
+	char text[16];
+	struct job_endpoint e;
+
+	(void)snprintf(text, sizeof(text), "10.0.1.%u", by);
+	e = at(text, 8080);
+	w->now += LIMIT + MS;
+	assert_true(failover_is_due(w->f, h, LIMIT, w->now));
+	if (!failover_choose(w->f, h, &e, w->now, &w->c))
+		return 0;
+	assert_int_equal(w->c.to.port, 8080);
+	assert_memory_equal(&w->c.from.addr, &e.addr, sizeof(e.addr));
+	return w->c.to.addr.bytes[3];
+}
+
+static unsigned int ask(struct world *w, uint16_t client_port, unsigned int by)
+{
+	struct failover_handshake h = shake(client_port);
+
+	return ask_of(w, &h, by);
+}
+
+#define SVC "ip=10.96.0.1 port=web:80"
+#define P "| web:8080 |"
+
+/* CT-18: to another backend of the pool, each handshake once per SYN. */
+static void test_moves(void **state)
+{
+	struct failover_handshake h = shake(1000);
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put(&w, SVC, P "1 rs; 2 rs; 3 rs");
+	assert_false(failover_is_due(w.f, &h, LIMIT - MS, w.now));
+	for (uint16_t port = 1000; port < 1050; port++) {
+		unsigned int to = ask(&w, port, 2);
+
+		assert_true(to == 1 || to == 3);
+		assert_ptr_equal(((struct plan_rows *)w.c.svc->rows)->pools.v, w.c.pool);
+	}
+	h = shake(1049);
+	assert_false(failover_is_due(w.f, &h, LIMIT, w.now));
+	assert_false(failover_is_due(w.f, &h, 2 * LIMIT, w.now + LIMIT));
+	/* The repeated SYN made a new flow. */
+	assert_true(failover_is_due(w.f, &h, LIMIT, w.now + LIMIT + MS));
+	failover_again(w.f, &h);
+	assert_true(failover_is_due(w.f, &h, LIMIT, w.now));
+	world_fini(&w);
+}
+
+/* CT-19: never back, at most three times, and backends that were silent come last. */
+static void test_each_once(void **state)
+{
+	unsigned int by = 1, seen = 1u << 1;
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put(&w, SVC, P "1 rs; 2 rs; 3 rs; 4 rs; 5 rs; 6 rs");
+	for (int i = 0; i < FAILOVER_MOVES_MAX; i++) {
+		by = ask(&w, 1000, by);
+		assert_true(by != 0 && !(seen & 1u << by));
+		seen |= 1u << by;
+	}
+	assert_int_equal(ask(&w, 1000, by), 0);
+	/* Now silent: the three that were left, and not the last one, which was not asked to move.
+	 */
+	for (uint16_t port = 2000; port < 2008; port++) {
+		unsigned int to = ask(&w, port, 1);
+
+		assert_true(to == by || !(seen & 1u << to));
+	}
+	/* All others are silent: one of them still is better than none. */
+	w.now += 2 * FAILOVER_SILENT_NS;
+	put(&w, SVC, P "1 rs; 2 rs");
+	assert_int_equal(ask(&w, 3000, 1), 2);
+	assert_int_equal(ask(&w, 3001, 2), 1);
+	assert_int_equal(ask(&w, 3000, 2), 0);
+	world_fini(&w);
+}
+
+/* A client's port is used again later: the handshake may try every backend again. */
+static void test_forgets(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put(&w, SVC, P "1 rs; 2 rs");
+	assert_int_equal(ask(&w, 1000, 1), 2);
+	assert_true(w.c.is_news);
+	assert_int_equal(ask(&w, 1001, 1), 2);
+	assert_false(w.c.is_news);
+	w.now += FAILOVER_FORGET_NS;
+	assert_int_equal(ask(&w, 1000, 2), 1);
+	w.now += FAILOVER_SILENT_NS;
+	assert_int_equal(ask(&w, 1002, 1), 2);
+	assert_true(w.c.is_news);
+	world_fini(&w);
+}
+
+/* CT-20: one backend keeps its handshakes until it is replaced. */
+static void test_single(void **state)
+{
+	struct failover_handshake h = shake(1000);
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put(&w, SVC, P "1 rs");
+	assert_int_equal(ask(&w, 1000, 1), 0);
+	put(&w, SVC, P "1 rs; 2 rs");
+	assert_false(failover_is_due(w.f, &h, 2 * LIMIT, w.now));
+	put(&w, SVC, P "3 rs");
+	w.now += MS;
+	assert_true(failover_is_due(w.f, &h, 2 * LIMIT, w.now));
+	assert_int_equal(ask(&w, 1000, 1), 3);
+	world_fini(&w);
+}
+
+/* CT-21: no service has this frontend, or it has no backend. */
+static void test_not_ours(void **state)
+{
+	struct failover_handshake h = { at("203.0.113.7", 1000), at("10.96.0.2", 80) };
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put(&w, SVC, P "1 rs; 2 rs");
+	assert_int_equal(ask_of(&w, &h, 1), 0);
+	assert_false(failover_is_due(w.f, &h, 2 * LIMIT, w.now));
+	h.frontend = at("10.96.0.1", 81);
+	assert_int_equal(ask_of(&w, &h, 1), 0);
+	put(&w, SVC, P "");
+	h.frontend = at("10.96.0.1", 80);
+	assert_int_equal(ask_of(&w, &h, 1), 0);
+	world_fini(&w);
+}
+
+/* CT-23: both pools of a frontend with externalTrafficPolicy Local. */
+static void test_local_policy(void **state)
+{
+	struct failover_handshake h = { at("203.0.113.7", 1000), at("203.0.113.1", 80) };
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put(&w, "type=LoadBalancer ip=10.96.0.1 vip=203.0.113.1 etp port=web:80:30080",
+	    P "1 rs @n1; 2 rs @n1; 3 rs; 4 rs");
+	for (uint16_t port = 1000; port < 1020; port++) {
+		unsigned int to;
+
+		h.client.port = port;
+		assert_int_equal(ask_of(&w, &h, 1), 2);
+		h.client.port = (uint16_t)(port + 1000);
+		to = ask_of(&w, &h, 3);
+		assert_true(to == 4 || to == 2);
+	}
+	put(&w, "type=LoadBalancer ip=10.96.0.1 vip=203.0.113.1 etp port=web:80:30080",
+	    P "1 rs @n1; 3 rs; 4 rs");
+	h.client.port = 5000;
+	assert_int_equal(ask_of(&w, &h, 1), 0);
+	world_fini(&w);
+}
+
+/* More handshakes than memory: the oldest are forgotten, and nothing fails. */
+static void test_many(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put(&w, SVC, P "1 rs; 2 rs; 3 rs");
+	for (unsigned int i = 0; i < 100000; i++) {
+		struct failover_handshake h = shake((uint16_t)(1 + i % 60000));
+		struct job_endpoint by = at("10.0.1.1", 8080);
+
+		h.client.addr.bytes[2] = (uint8_t)(i / 60000);
+		assert_true(failover_choose(w.f, &h, &by, w.now + i, &w.c));
+	}
+	world_fini(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_moves),    cmocka_unit_test(test_each_once),
+		cmocka_unit_test(test_forgets),  cmocka_unit_test(test_single),
+		cmocka_unit_test(test_not_ours), cmocka_unit_test(test_local_policy),
+		cmocka_unit_test(test_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
