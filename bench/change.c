@@ -33,6 +33,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../tests/sync_steps.h"
 #include "base/log.h"
 #include "cluster.h"
 #include "nft/decode.h"
@@ -112,7 +113,7 @@ static void neighbour_run(int commits_per_s)
 
 	if (nl_sock_open(&nl, NETLINK_NETFILTER, &err) < 0)
 		die("netlink", err.text);
-	nl_batch_open(&batch, nl, 0);
+	nl_batch_open(&batch, nl);
 	for (uint64_t i = 0;; i++) {
 		uint16_t msg = i % 2 == 0 ? NFT_MSG_NEWTABLE : NFT_MSG_DELTABLE;
 		uint64_t due = begin + i * NSEC_PER_SEC / (uint64_t)commits_per_s;
@@ -123,7 +124,7 @@ static void neighbour_run(int commits_per_s)
 		mnl_attr_put_strz(h, NFTA_TABLE_NAME, "neighbour");
 		if (nl_batch_commit(batch, &err) < 0)
 			die("neighbour", err.text);
-		nl_batch_reset(batch, 0);
+		nl_batch_reset(batch);
 		while (now_ns() < due)
 			(void)usleep(100);
 	}
@@ -310,7 +311,7 @@ static void sets_flush(void)
 
 	if (nl_sock_open(&nl, NETLINK_NETFILTER, &err) < 0)
 		die("netlink", err.text);
-	nl_batch_open(&batch, nl, 0);
+	nl_batch_open(&batch, nl);
 	for (enum nft_set_id set = 0; set <= NFTSET_FW_RANGES; set++) {
 		struct nlmsghdr *h =
 			nl_batch_msg(batch, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELSETELEM, 0,

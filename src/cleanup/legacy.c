@@ -169,9 +169,7 @@ static int table_undo(struct str *out, struct xt_counts *counts, size_t i, size_
 		xt_decide(&t, report->is_forced);
 		xt_count(&t, counts);
 		legacy_print(out, &t);
-		vec_for_each (kept, &t.kept)
-			report_left(report, "iptables (legacy): left: %s %s %s: %s", t.family,
-				    t.name, kept->chain, kept->why.text);
+		report_kept(report, "legacy", &t);
 	}
 	xt_fini(&t);
 	str_fini(&saved);
@@ -221,10 +219,6 @@ int cleanup_iptables_legacy(struct report *report, struct err *err)
 			report_left(report, "iptables (legacy): left: %s: %s", families[i].text,
 				    why.text);
 	}
-	if (counts.n_chains + counts.n_jumps > 0)
-		report_removed(report, counts.n_chains + counts.n_jumps,
-			       "iptables (legacy): removed %zu chains, %zu rules in them, %zu "
-			       "jumps to them",
-			       counts.n_chains, counts.n_rules, counts.n_jumps);
+	report_counts(report, "legacy", &counts);
 	return 0;
 }

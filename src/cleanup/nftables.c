@@ -83,7 +83,7 @@ int cleanup_nftables(struct nl_sock *nl, struct report *report, struct err *err)
 	size_t n = 0;
 	int r;
 
-	nl_batch_open(&b, nl, 0);
+	nl_batch_open(&b, nl);
 	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
 		struct tables t = { 0 };
 		struct nlmsghdr *h;
@@ -324,20 +324,13 @@ static void put_chains(struct nl_batch *b, const struct family *f, const struct 
 	}
 }
 
-static void tell_kept(const struct xt_table *t, struct report *report)
-{
-	vec_for_each (k, &t->kept)
-		report_left(report, "iptables (nf_tables): left: %s %s %s: %s", t->family, t->name,
-			    k->chain, k->why.text);
-}
-
 static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *nl, bool is_forced,
 		   struct err *err)
 {
 	AUTO(nl_batch_close) struct nl_batch *b = NULL;
 
 	*counts = (struct xt_counts){ 0 };
-	nl_batch_open(&b, nl, 0);
+	nl_batch_open(&b, nl);
 	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
 		int r;
 
@@ -367,14 +360,11 @@ int cleanup_iptables_nft(struct nl_sock *nl, struct report *report, struct err *
 			family_fini(&f[k]);
 		r = attempt(f, &counts, nl, report->is_forced, err);
 	}
-	if (r == 0 && counts.n_chains + counts.n_jumps > 0)
-		report_removed(report, counts.n_chains + counts.n_jumps,
-			       "iptables (nf_tables): removed %zu chains, %zu rules in them, "
-			       "%zu jumps to them",
-			       counts.n_chains, counts.n_rules, counts.n_jumps);
+	if (r == 0)
+		report_counts(report, "nf_tables", &counts);
 	for (size_t i = 0; i < ARRAY_SIZE(f); i++) {
 		for (size_t k = 0; r == 0 && k < ARRAY_SIZE(table_names); k++)
-			tell_kept(&f[i].tables[k], report);
+			report_kept(report, "nf_tables", &f[i].tables[k]);
 		family_fini(&f[i]);
 	}
 	return r;

@@ -2,6 +2,8 @@
 /* cleanup/owned - the names, and what keeps a chain. */
 #include "cleanup/owned.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,22 +67,25 @@ static bool is_hashed(const char *chain)
 	return false;
 }
 
+/* The index in `fixed`; -1: not there. */
+static int fixed_find(const char *table, const char *chain)
+{
+	for (int i = 0; i < (int)ARRAY_SIZE(fixed); i++)
+		if ((fixed[i].tables & table_bit(table)) != 0 && strcmp(fixed[i].name, chain) == 0)
+			return i;
+	return -1;
+}
+
 static int traits(const char *table, const char *chain)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
-		if ((fixed[i].tables & table_bit(table)) != 0 && strcmp(fixed[i].name, chain) == 0)
-			return fixed[i].traits;
-	return 0;
+	int i = fixed_find(table, chain);
+
+	return i < 0 ? 0 : fixed[i].traits;
 }
 
 bool xt_is_owned(const char *table, const char *chain)
 {
-	int bit = table_bit(table);
-
-	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
-		if ((fixed[i].tables & bit) != 0 && strcmp(fixed[i].name, chain) == 0)
-			return true;
-	return bit == IN_NAT && is_hashed(chain);
+	return fixed_find(table, chain) >= 0 || (table_bit(table) == IN_NAT && is_hashed(chain));
 }
 
 bool xt_has_owned(const struct xt_table *t)
@@ -110,12 +115,18 @@ static struct xt_kept *kept_find(const struct xt_table *t, const char *name)
 }
 
 /* False: it was kept before, for the reason then given. */
-static bool keep(struct xt_table *t, const char *name, bool keeps_jumps, const char *why)
+PRINTF_LIKE(4, 5)
+static bool keep(struct xt_table *t, const char *name, bool keeps_jumps, const char *fmt, ...)
 {
 	struct xt_kept kept = { .chain = name, .keeps_jumps = keeps_jumps };
+	char why[256];
+	va_list ap;
 
 	if (kept_find(t, name) != NULL)
 		return false;
+	va_start(ap, fmt);
+	(void)vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
 	str_puts(&kept.why, why);
 	*vec_push(&t->kept) = kept;
 	return true;
@@ -129,13 +140,6 @@ static bool is_base(const struct xt_table *t, const char *name)
 	return c != NULL && c->is_base;
 }
 
-static bool is_closed(const struct xt_table *t, const char *name)
-{
-	const struct xt_chain *c = chain_find(t, name);
-
-	return c != NULL && c->is_closed;
-}
-
 static bool is_jump(const struct xt_table *t, const struct xt_rule *r)
 {
 	return (traits(t->name, r->target) & IS_HUNG) != 0 && is_base(t, r->chain);
@@ -143,38 +147,20 @@ static bool is_jump(const struct xt_table *t, const struct xt_rule *r)
 
 static void keep_accepting(struct xt_table *t, const struct xt_rule *r)
 {
-	struct str why = { 0 };
+	const struct xt_chain *c = chain_find(t, r->chain);
 
-	if (table_bit(t->name) != IN_FILTER || (traits(t->name, r->target) & IS_ACCEPTING) == 0 ||
-	    !is_closed(t, r->chain))
-		return;
-	str_printf(&why, "%s drops what it does not accept (--cleanup=kube-proxy,force removes it)",
-		   r->chain);
-	(void)keep(t, r->target, true, why.text);
-	str_fini(&why);
-}
-
-static void keep_used(struct xt_table *t, const struct xt_rule *r)
-{
-	struct str why = { 0 };
-
-	str_printf(&why, "chain %s, which is not kube-proxy's, uses it", r->chain);
-	(void)keep(t, r->target, false, why.text);
-	str_fini(&why);
+	if (table_bit(t->name) == IN_FILTER && (traits(t->name, r->target) & IS_ACCEPTING) != 0 &&
+	    c != NULL && c->is_closed)
+		(void)keep(
+			t, r->target, true,
+			"%s drops what it does not accept (--cleanup=kube-proxy,force removes it)",
+			r->chain);
 }
 
 /* What a chain that stays goes to stays. */
 static bool keep_reached(struct xt_table *t, const struct xt_rule *r)
 {
-	struct str why = { 0 };
-	bool is_new;
-
-	if (kept_find(t, r->chain) == NULL)
-		return false;
-	str_printf(&why, "%s uses it", r->chain);
-	is_new = keep(t, r->target, false, why.text);
-	str_fini(&why);
-	return is_new;
+	return kept_find(t, r->chain) != NULL && keep(t, r->target, false, "%s uses it", r->chain);
 }
 
 static void keep_pair(struct xt_table *t)
@@ -191,7 +177,8 @@ void xt_decide(struct xt_table *t, bool is_forced)
 		if (!xt_is_owned(t->name, r->target) || xt_is_owned(t->name, r->chain))
 			continue;
 		if (!is_jump(t, r))
-			keep_used(t, r);
+			(void)keep(t, r->target, false,
+				   "chain %s, which is not kube-proxy's, uses it", r->chain);
 		else if (!is_forced)
 			keep_accepting(t, r);
 	}

@@ -33,6 +33,24 @@ void report_left(struct report *r, const char *fmt, ...)
 	va_end(ap);
 }
 
+void report_kept(struct report *r, const char *how, const struct xt_table *t)
+{
+	vec_for_each (k, &t->kept)
+		report_left(r, "iptables (%s): left: %s %s %s: %s", how, t->family, t->name,
+			    k->chain, k->why.text);
+}
+
+void report_counts(struct report *r, const char *how, const struct xt_counts *counts)
+{
+	size_t n = counts->n_chains + counts->n_jumps;
+
+	if (n > 0)
+		report_removed(r, n,
+			       "iptables (%s): removed %zu chains, %zu rules in them, %zu jumps to "
+			       "them",
+			       how, counts->n_chains, counts->n_rules, counts->n_jumps);
+}
+
 int report_end(const struct report *r, struct err *err)
 {
 	if (r->n_left > 0)

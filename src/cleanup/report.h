@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "cleanup/owned.h"
 
 struct report {
 	FILE *out;
@@ -20,5 +21,8 @@ struct report {
 void report_removed(struct report *r, size_t n, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* "iptables: left: ip nat KUBE-MARK-MASQ: chain X uses it". */
 void report_left(struct report *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* What of an iptables table ("legacy", "nf_tables") stays, and what is gone of all. */
+void report_kept(struct report *r, const char *how, const struct xt_table *t);
+void report_counts(struct report *r, const char *how, const struct xt_counts *counts);
 /* 0: nothing is left of kube-proxy. */
 MUST_USE int report_end(const struct report *r, struct err *err);

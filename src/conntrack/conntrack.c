@@ -70,27 +70,16 @@ int conntrack_prepare(const struct sysctl_config *sysctls, struct err *err)
 
 /* --- in the helper --------------------------------------------------------------- */
 
-static int helper_open(struct pass **ret, struct err *err)
-{
-	struct ctnl *ctnl;
-	int r = ctnl_sockets_open(&ctnl, err);
-
-	if (r < 0)
-		return r;
-	pass_open(ret, ctnl);
-	return 0;
-}
-
 static int helper_run(void *helper, const struct job *job, struct pass_result *ret, struct err *err)
 {
 	struct conntrack *c = helper;
+	struct ctnl *ctnl;
+	int r = c->pass == NULL ? ctnl_sockets_open(&ctnl, err) : 0;
 
-	if (c->pass == NULL) {
-		int r = helper_open(&c->pass, err);
-
-		if (r < 0)
-			return r;
-	}
+	if (r < 0)
+		return r;
+	if (c->pass == NULL)
+		pass_open(&c->pass, ctnl);
 	return pass_run(c->pass, job, ret, err);
 }
 
@@ -167,12 +156,9 @@ static void on_done(void *arg, const struct worker_answer *a)
 	arm(c);
 }
 
-void conntrack_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
-			const struct plan_rows *new)
+void conntrack_accepted(struct conntrack *c, const struct svc *svc, const struct plan_rows *rows)
 {
-	struct conntrack *c = arg;
-
-	stale_accepted(c->stale, svc, new, now_ns());
+	stale_accepted(c->stale, svc, rows, now_ns());
 	arm(c);
 }
 

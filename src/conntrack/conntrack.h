@@ -58,9 +58,8 @@ DEFINE_AUTO(struct conntrack *, conntrack_close);
  * kernel does not track connections yet, conntrack_start() sets them.
  */
 void conntrack_limits_set(struct conntrack *c);
-/* sync_config.accepted; `arg` is the conntrack. */
-void conntrack_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
-			const struct plan_rows *new);
+/* `rows` (NULL: none), the desired ones of the current model, are programmed for `svc`. */
+void conntrack_accepted(struct conntrack *c, const struct svc *svc, const struct plan_rows *rows);
 /* plane.gone; `arg` is the conntrack. */
 void conntrack_gone(void *arg, const struct ip_addr *addr, uint16_t port, uint8_t proto);
 /* Every service was accepted once: start deleting flows. Later calls have no effect. */

@@ -309,7 +309,7 @@ static void note_answer(struct ctnl *c, const struct nlmsghdr *h)
 }
 
 /* The kernel acts inside send(); it answers only requests that it rejects. */
-static void send_deletions(struct ctnl *c)
+void ctnl_delete_now(struct ctnl *c)
 {
 	uint8_t *rx;
 	ssize_t n;
@@ -357,7 +357,7 @@ void ctnl_delete(struct ctnl *c, const struct ctnl_entry *e)
 	if (mnl_attr_get_payload_len(e->tuple) > DELETE_MSG_MAX / 2)
 		return; /* no tuple is as long */
 	if (DELETE_BUF - c->len < DELETE_MSG_MAX)
-		send_deletions(c);
+		ctnl_delete_now(c);
 	h = nl_request_nfnl(c->buf + c->len, DELETE_BUF - c->len, TYPE(IPCTNL_MSG_CT_DELETE),
 			    e->family);
 	h->nlmsg_seq = nl_sock_seq(c->del, 1);
@@ -368,16 +368,11 @@ void ctnl_delete(struct ctnl *c, const struct ctnl_entry *e)
 	c->n_queued++;
 }
 
-void ctnl_delete_now(struct ctnl *c)
-{
-	send_deletions(c);
-}
-
 int ctnl_delete_flush(struct ctnl *c, uint64_t *n_deleted, struct err *err)
 {
 	int r;
 
-	send_deletions(c);
+	ctnl_delete_now(c);
 	*n_deleted = c->n_deleted;
 	r = c->error;
 	c->n_deleted = 0;

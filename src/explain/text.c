@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* explain/text - print rows and operations. */
+/* explain/text - print operations and frontends. */
 #include "explain/text.h"
 
 #include <string.h>
@@ -55,44 +55,6 @@ static void print_backend(struct str *out, const struct plan_backend *b)
 	str_puts(out, ip_endpoint_text(&b->addr, b->port, buf));
 	if (b->aff_id != 0)
 		str_printf(out, "#%u", b->aff_id);
-}
-
-static void print_pool(struct str *out, const struct plan_pool *pool)
-{
-	char buf[IP_PREFIX_TEXT_MAX];
-
-	str_printf(out, "pool %u %s %s/%s %s", pool->id, pool->fam == IPFAM_V6 ? "v6" : "v4",
-		   pool->port_name->text, l4proto_text(pool->proto), plan_scope_text(pool->scope));
-	if (pool->affinity_s != 0)
-		str_printf(out, " affinity=%us", pool->affinity_s);
-	vec_for_each (r, &pool->ranges)
-		str_printf(out, " from=%s", ip_prefix_text(r, buf));
-	str_puts(out, ":");
-	for (size_t i = 0; i < pool->backends.n; i++) {
-		str_printf(out, " %zu=", i);
-		print_backend(out, &pool->backends.v[i]);
-	}
-}
-
-void plan_rows_print(struct str *out, const struct plan_rows *rows)
-{
-	if (rows == NULL)
-		return;
-	vec_for_each (pool, &rows->pools) {
-		print_pool(out, pool);
-		str_puts(out, "\n");
-	}
-	vec_for_each (f, &rows->frontends) {
-		str_puts(out, "frontend ");
-		print_frontend(out, f);
-		str_puts(out, "\n");
-	}
-	vec_for_each (c, &rows->conflicts) {
-		str_puts(out, "conflict ");
-		print_key(out, &c->addr, c->port, c->proto);
-		str_printf(out, " %s owned by %s/%s: %s\n", plan_frontend_kind_text(c->kind),
-			   c->owner_ns->text, c->owner_name->text, plan_conflict_reason(c));
-	}
 }
 
 void plan_op_print(struct str *out, const struct plan_op *op)

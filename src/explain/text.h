@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * explain/text - rows and operations as stable text, for logs, vipctl and golden tests.
+ * explain/text - operations and frontends as stable text, for logs, vipctl and golden tests.
  *
- *     frontend 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)
- *     pool 1 v4 http/TCP cluster: 0=10.1.0.1:8080 1=10.1.0.2:8080
+ *     frontend-add 10.96.0.1:80/TCP ClusterIP masq=clusterip -> pool 1 (cluster)
  *     backend-move pool 1 10.1.0.5:8080 4 -> 1
  */
 #pragma once
@@ -12,8 +11,6 @@
 #include "explain/balancing.h"
 #include "plan/plan.h"
 
-/* One line each, pools first, in the rows' order; every line ends with a newline. */
-void plan_rows_print(struct str *out, const struct plan_rows *rows);
 /* One line. */
 void plan_op_print(struct str *out, const struct plan_op *op);
 /*

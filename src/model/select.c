@@ -80,10 +80,9 @@ bool service_has_family(const struct service *s, enum ipfam fam)
 	return ip_is_set(&s->cluster_ip[fam]);
 }
 
-bool service_is_external(const struct model *m, const struct service *s, size_t port,
-			 enum ipfam fam)
+bool service_is_external(const struct service *s, size_t port, enum ipfam fam)
 {
-	(void)m; /* the gate of SVC-13 does not apply here: the list counts as written */
+	/* The gate of SVC-13 does not apply here: the list counts as written. */
 	if (s->ports.v[port].node_port != 0)
 		return true;
 	vec_for_each (i, &s->ingress)
@@ -384,7 +383,7 @@ void select_endpoints(struct selection *ret, const struct model *m, const struct
 		      size_t port, enum ipfam fam)
 {
 	const struct service *s = svc->service;
-	bool is_external = service_is_external(m, s, port, fam);
+	bool is_external = service_is_external(s, port, fam);
 
 	*ret = (struct selection){
 		.uses_cluster = !s->is_itp_local || is_external,

@@ -69,8 +69,7 @@ const char *service_skip_reason(const struct service *s);
 /* Does `fam` of the service have a cluster IP and so frontends (SEL-04)? */
 bool service_has_family(const struct service *s, enum ipfam fam);
 /* SVC-01, for this family and port. */
-bool service_is_external(const struct model *m, const struct service *s, size_t port,
-			 enum ipfam fam);
+bool service_is_external(const struct service *s, size_t port, enum ipfam fam);
 /* ETP Local after SVC-28 (only external kinds). */
 bool service_is_etp_local(const struct service *s);
 /* EPS-24: distinct local ready addresses of the service and family, over all ports. */

@@ -31,7 +31,7 @@ void nft_writer_init(struct nft_writer *w, struct nl_sock *nl, const struct nft_
 	w->family = schema->family;
 	if (w->family == 0)
 		w->family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
-	nl_batch_open(&w->batch, nl, 0);
+	nl_batch_open(&w->batch, nl);
 }
 
 void nft_writer_fini(struct nft_writer *w)

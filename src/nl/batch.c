@@ -11,7 +11,7 @@
 #include "base/vec.h"
 #include "nl/answer.h"
 
-/* Room for BATCH_BEGIN with its generation, or BATCH_END. */
+/* Room for BATCH_BEGIN, or BATCH_END. */
 #define FRAME_MAX 64
 
 /* Bytes of the buffer from `offset` on belong to `tag`. */
@@ -74,13 +74,13 @@ static struct nlmsghdr *put_header(struct nl_batch *b, size_t offset, uint16_t t
 	return h;
 }
 
-void nl_batch_open(struct nl_batch **ret, struct nl_sock *nl, uint32_t genid)
+void nl_batch_open(struct nl_batch **ret, struct nl_sock *nl)
 {
 	struct nl_batch *b = xcalloc(1, sizeof(*b));
 
 	b->nl = nl;
 	b->rx = xmalloc(NL_RECV_MAX);
-	nl_batch_reset(b, genid);
+	nl_batch_reset(b);
 	*ret = b;
 }
 
@@ -95,19 +95,15 @@ void nl_batch_close(struct nl_batch *b)
 	free(b);
 }
 
-void nl_batch_reset(struct nl_batch *b, uint32_t genid)
+void nl_batch_reset(struct nl_batch *b)
 {
-	struct nlmsghdr *h;
-
 	vec_clear(&b->msgs);
 	vec_clear(&b->marks);
 	b->refusal = (struct nl_rejection){ 0 };
 	b->used = 0;
 	if (b->cap == 0)
 		buffer_grow(b, NL_BATCH_MSG_MAX + 2 * FRAME_MAX);
-	h = put_header(b, 0, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, 0);
-	if (genid != 0)
-		mnl_attr_put_u32(h, NFNL_BATCH_GENID, htonl(genid));
+	(void)put_header(b, 0, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, 0);
 }
 
 /* The begin message names the subsystem that all messages are for. */

@@ -11,7 +11,7 @@
  * Errors:    nl_batch_msg() never fails. nl_batch_commit() reports all errors, so
  *            callers check once, at the end.
  * Ownership: the batch borrows `nl`; tags are borrowed until reset or close.
- * Kernel:    linux/netfilter/nfnetlink.h (NFNL_MSG_BATCH_*, NFNL_BATCH_GENID);
+ * Kernel:    linux/netfilter/nfnetlink.h (NFNL_MSG_BATCH_*);
  *            the rules are in the kernel's net/netfilter/nfnetlink.c.
  */
 #pragma once
@@ -41,12 +41,11 @@ struct nl_rejection {
 	char detail[128]; /* the kernel's extended text, or "" */
 };
 
-/* `genid`: the ruleset generation the plan is based on; 0 skips that check. */
-void nl_batch_open(struct nl_batch **ret, struct nl_sock *nl, uint32_t genid);
+void nl_batch_open(struct nl_batch **ret, struct nl_sock *nl);
 void nl_batch_close(struct nl_batch *b);
 DEFINE_AUTO(struct nl_batch *, nl_batch_close);
 /* Drop all messages and keep the memory: the state after nl_batch_open(). */
-void nl_batch_reset(struct nl_batch *b, uint32_t genid);
+void nl_batch_reset(struct nl_batch *b);
 
 /*
  * Append a message with its nfgenmsg and return its header, for mnl_attr_put_*().
@@ -66,7 +65,6 @@ size_t nl_batch_bytes(const struct nl_batch *b);
 /*
  * Send and read the result. An empty batch is 0 without a system call.
  * Returns 0 when committed. Nothing was applied on
- *   -ERESTART   the ruleset's generation is not `genid`: dump, plan again
  *   -EMSGSIZE   the batch is larger than the socket allows: split it
  *   -errno      rejected by the kernel; see nl_batch_rejection(), `err` has the reason
  * On -ENOBUFS the outcome is unknown: dump again.

@@ -143,7 +143,7 @@ static void port_frontends(struct build *b, size_t index, enum ipfam fam,
 {
 	const struct service_port *port = &b->s->ports.v[index];
 	enum plan_verdict if_local_empty = sel->has_any ? PLAN_VERDICT_DROP : PLAN_VERDICT_REJECT;
-	bool is_external = service_is_external(b->p->model, b->s, index, fam);
+	bool is_external = service_is_external(b->s, index, fam);
 	struct plan_target cluster =
 		target_to(PLAN_SCOPE_CLUSTER, sel->n_cluster, PLAN_VERDICT_REJECT);
 	struct plan_target local = target_to(PLAN_SCOPE_LOCAL, sel->n_local, if_local_empty);

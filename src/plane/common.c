@@ -21,7 +21,7 @@ void plane_common_open(struct plane_common *c, const struct plane_ops *ops,
 	c->ops = common_ops;
 	c->cmd = cmd;
 	c->query = query;
-	nl_batch_open(&c->batch, cmd, 0);
+	nl_batch_open(&c->batch, cmd);
 	nft_watch_init(&c->watch);
 }
 

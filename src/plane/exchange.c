@@ -97,7 +97,7 @@ static int refusal_code(const struct nl_rejection *f)
 	bool is_del;
 
 	if (f->msg == NULL)
-		return f->error == -ERESTART ? -EBUSY : f->error;
+		return f->error;
 	is_del = NFNL_MSG_TYPE(f->msg->nlmsg_type) == NFT_MSG_DELSETELEM;
 	if (f->error == -ENOENT) {
 		bool is_elem = f->has_offset ? nft_offset_is_elem(f->msg, f->offset) : is_del;
@@ -180,7 +180,7 @@ int plane_changes_send(const struct nft_changes *c, struct nl_batch **batch, str
 	int r;
 
 	memcpy(w.tables, tables, sizeof(w.tables));
-	nl_batch_reset(*batch, 0);
+	nl_batch_reset(*batch);
 	write_all(&w, c, NFT_WRITE_DEL);
 	write_all(&w, c, NFT_WRITE_ADD);
 	if (w.n == 0)
@@ -199,7 +199,7 @@ int plane_changes_send(const struct nft_changes *c, struct nl_batch **batch, str
 	}
 	if (nl_batch_bytes(*batch) > BATCH_KEEP) {
 		nl_batch_close(*batch);
-		nl_batch_open(batch, cmd, 0);
+		nl_batch_open(batch, cmd);
 	}
 	return r;
 }

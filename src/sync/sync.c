@@ -625,31 +625,11 @@ uint64_t sync_step(struct sync *s, uint64_t now)
 	return step_idle(s, now, next);
 }
 
-size_t sync_settle(struct sync *s, uint64_t now)
-{
-	size_t n = 0;
-
-	while (sync_step(s, now) == SYNC_NOW)
-		n++;
-	return n;
-}
-
 void sync_check(struct sync *s, uint64_t now)
 {
 	uint64_t at = MAX(now, s->check_after_ns);
 
 	s->next_check_ns = MIN(s->next_check_ns, at);
-}
-
-void sync_audit(struct sync *s)
-{
-	s->audit.is_wanted = true;
-}
-
-void sync_reload(struct sync *s)
-{
-	if (s->state != SYNC_WAITING)
-		s->is_load_wanted = true;
 }
 
 void sync_sources_ready(struct sync *s)

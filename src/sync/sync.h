@@ -82,7 +82,11 @@ struct sync_config {
 	 * audit and repair do not wait.
 	 */
 	uint64_t min_period_ns;
-	uint64_t audit_period_ns; /* 0 = never */
+	/*
+	 * 0 = never. An audit compares every service with the kernel, a few in a step, and
+	 * repairs. It takes at most a fifth of the loop's time and never delays a change.
+	 */
+	uint64_t audit_period_ns;
 	uint64_t check_period_ns; /* between checks of the generation id; 0 = never */
 	size_t piece_ops;         /* operations in a piece of a large service; 0 = default */
 	size_t batch_ops; /* operations in a transaction, cut between services; 0 = default */
@@ -126,21 +130,12 @@ size_t sync_sweep_kept(const struct sync *s);
  * a now_ns() time, or SYNC_NEVER (not before the next change).
  */
 uint64_t sync_step(struct sync *s, uint64_t now);
-/* Step until nothing is due at `now`. Returns the number of steps. For tests and benchmarks. */
-size_t sync_settle(struct sync *s, uint64_t now);
-/*
- * Start an audit: compare every service with the kernel, a few in a step, and repair. An
- * audit takes at most a fifth of the loop's time and never delays a change.
- */
-void sync_audit(struct sync *s);
 /*
  * Another process may have changed the ruleset: check in the next step instead of at the
  * end of check_period_ns, unless a check has just found a foreign change. stats.checks
  * counts completed checks.
  */
 void sync_check(struct sync *s, uint64_t now);
-/* Load the kernel state as at the start, in the next step. */
-void sync_reload(struct sync *s);
 
 enum sync_state sync_state_get(const struct sync *s);
 /*

@@ -578,18 +578,9 @@ static void batch(struct connection *c, const uint8_t *data, size_t len)
 {
 	struct batch b = { .f = c->fake, .c = c };
 	const struct nlmsghdr *h = (const void *)data;
-	const struct nlattr *tb[NFNL_BATCH_MAX + 1];
 	size_t mark = c->n_queued;
 	bool has_end = false;
-	uint32_t genid;
 
-	nl_attr_table(tb, NFNL_BATCH_MAX, h, sizeof(struct nfgenmsg));
-	genid = nl_attr_be32(tb[NFNL_BATCH_GENID], 0);
-	if (genid != 0 && genid != c->fake->genid) {
-		answer_verdict(c, h, ERESTART, NULL);
-		c->fake->count.n_refused++;
-		return;
-	}
 	for (size_t at = MNL_ALIGN(h->nlmsg_len); at + sizeof(*h) <= len;) {
 		h = (const void *)(data + at);
 		assert(h->nlmsg_len >= sizeof(*h) && at + h->nlmsg_len <= len);

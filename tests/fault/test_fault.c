@@ -21,6 +21,7 @@
 #include "nft/decode.h"
 #include "plane/nft/plane_nft.h"
 #include "sync/sync.h"
+#include "../sync_steps.h"
 
 #define T0 (1000 * NSEC_PER_SEC)
 

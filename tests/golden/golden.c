@@ -27,6 +27,7 @@
 #include "source/decode/decode.h"
 #include "source/decode/yamlread.h"
 #include "sync/sync.h"
+#include "../sync_steps.h"
 
 #define T0 (1000 * NSEC_PER_SEC)
 

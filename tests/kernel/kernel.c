@@ -132,7 +132,7 @@ int kernel_commit(struct nl_batch *b)
 	struct err err = { 0 };
 	int r = nl_batch_commit(b, &err);
 
-	nl_batch_reset(b, 0);
+	nl_batch_reset(b);
 	return r;
 }
 

@@ -58,7 +58,7 @@ static int setup(void **state)
 	if (kernel_fresh(NULL) != 0)
 		return -1;
 	w->nl = kernel_sock();
-	nl_batch_open(&w->b, w->nl, 0);
+	nl_batch_open(&w->b, w->nl);
 	nft_layout_open(&w->layout, w->nl, IPFAM_V4);
 	if (nft_layout_load(w->layout, &err) < 0 ||
 	    nft_layout_apply(w->layout, &params, NULL, &err) < 0) {

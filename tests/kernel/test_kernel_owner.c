@@ -28,7 +28,7 @@ static int table_write(struct nl_sock *nl, const char *name, uint16_t how, uint3
 	AUTO(nl_batch_close) struct nl_batch *b = NULL;
 	struct nlmsghdr *h;
 
-	nl_batch_open(&b, nl, 0);
+	nl_batch_open(&b, nl);
 	h = kernel_msg(b, NFT_MSG_NEWTABLE, how, NULL);
 	mnl_attr_put_strz(h, NFTA_TABLE_NAME, name);
 	mnl_attr_put_u32(h, NFTA_TABLE_FLAGS, htonl(flags));

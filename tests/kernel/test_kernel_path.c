@@ -283,7 +283,7 @@ static int setup(void **state, enum ipfam fam)
 		return -1;
 	world_open(w, fam);
 	w->nl = kernel_sock();
-	nl_batch_open(&w->b, w->nl, 0);
+	nl_batch_open(&w->b, w->nl);
 	nft_layout_open(&w->layout, w->nl, fam);
 	if (nft_layout_load(w->layout, &err) < 0) {
 		print_error("%s\n", err.text);

@@ -10,6 +10,7 @@
 #include "nft/decode.h"
 #include "nft_cases.h"
 #include "objects.h"
+#include "../sync_steps.h"
 
 static struct nl_sock *connect_kernel(void *ctx)
 {

@@ -33,6 +33,7 @@
 #include "source/decode/decode.h"
 #include "sync/sync.h"
 #include "tools/replay.h"
+#include "../sync_steps.h"
 
 #define HOST_ADDRS_MAX 16
 

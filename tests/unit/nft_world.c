@@ -12,6 +12,7 @@
 #include "objects.h"
 #include "plane/nft/layout.h"
 #include "test.h"
+#include "../sync_steps.h"
 
 #define STEPS_MAX 20000
 

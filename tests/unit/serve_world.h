@@ -11,6 +11,7 @@
 #include "mock_plane.h"
 #include "objects.h"
 #include "state/context.h"
+#include "../sync_steps.h"
 
 #define T0 (1000 * NSEC_PER_SEC)
 

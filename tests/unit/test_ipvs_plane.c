@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "ipvs_world.h"
+#include "../sync_steps.h"
 
 #define WEB "ip=10.96.0.10 port=http:80"
 

@@ -15,6 +15,7 @@
 #include "objects.h"
 #include "plane/nft/loaded.h"
 #include "test.h"
+#include "../sync_steps.h"
 
 static struct nl_sock *connect_fake(void *ctx)
 {

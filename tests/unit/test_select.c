@@ -679,7 +679,7 @@ static void test_external(void **state)
 
 			print_message("    %s\n", external_cases[i].name);
 			for (int fam = 0; fam < IPFAM_N; fam++)
-				assert_int_equal(service_is_external(&m, s, 0, (enum ipfam)fam),
+				assert_int_equal(service_is_external(s, 0, (enum ipfam)fam),
 						 external_cases[i].is_external[fam]);
 			assert_int_equal(service_is_etp_local(s), external_cases[i].is_etp_local);
 		}

@@ -13,6 +13,7 @@
 #include "mock_plane.h"
 #include "objects.h"
 #include "sync/sync.h"
+#include "../sync_steps.h"
 
 #define T0 (1000 * NSEC_PER_SEC)
 #define MS NSEC_PER_MSEC

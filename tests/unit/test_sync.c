@@ -11,6 +11,7 @@
 #include "make.h"
 #include "mock_plane.h"
 #include "sync/sync.h"
+#include "../sync_steps.h"
 
 #define T0 (1000 * NSEC_PER_SEC)
 

@@ -142,14 +142,14 @@ static int entries_replace(struct walking *w, size_t from, size_t to, struct err
 	struct nft_plane *p = w->p;
 	int r;
 
-	nl_batch_reset(p->common.batch, 0);
+	nl_batch_reset(p->common.batch);
 	for (size_t i = from; i < to; i++) {
 		element_put(p, &w->v.v[i], true);
 		if (w->v.v[i].left_ms != 0)
 			element_put(p, &w->v.v[i], false);
 	}
 	r = nl_batch_commit(p->common.batch, err);
-	nl_batch_reset(p->common.batch, 0);
+	nl_batch_reset(p->common.batch);
 	if (r == 0 && to > from)
 		plane_committed(&p->common, 1);
 	return r;
