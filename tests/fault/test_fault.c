@@ -15,13 +15,13 @@
 
 #include <cmocka.h>
 
+#include "../sync_steps.h"
 #include "../unit/make.h"
 #include "base/log.h"
 #include "fake/fake.h"
 #include "nft/decode.h"
 #include "plane/nft/plane_nft.h"
 #include "sync/sync.h"
-#include "../sync_steps.h"
 
 #define T0 (1000 * NSEC_PER_SEC)
 

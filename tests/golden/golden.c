@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../sync_steps.h"
 #include "base/log.h"
 #include "daemon/options.h"
 #include "explain/text.h"
@@ -27,7 +28,6 @@
 #include "source/decode/decode.h"
 #include "source/decode/yamlread.h"
 #include "sync/sync.h"
-#include "../sync_steps.h"
 
 #define T0 (1000 * NSEC_PER_SEC)
 

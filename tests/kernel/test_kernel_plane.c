@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../sync_steps.h"
 #include "base/log.h"
 #include "nft/decode.h"
 #include "nft_cases.h"
 #include "objects.h"
-#include "../sync_steps.h"
 
 static struct nl_sock *connect_kernel(void *ctx)
 {

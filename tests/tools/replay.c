@@ -26,6 +26,7 @@
 
 #include <jansson.h>
 
+#include "../sync_steps.h"
 #include "base/log.h"
 #include "daemon/options.h"
 #include "fake/fake.h"
@@ -33,7 +34,6 @@
 #include "source/decode/decode.h"
 #include "sync/sync.h"
 #include "tools/replay.h"
-#include "../sync_steps.h"
 
 #define HOST_ADDRS_MAX 16
 

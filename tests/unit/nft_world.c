@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../sync_steps.h"
 #include "nft/decode.h"
 #include "nft/elem.h"
 #include "nft/kind.h"
@@ -12,7 +13,6 @@
 #include "objects.h"
 #include "plane/nft/layout.h"
 #include "test.h"
-#include "../sync_steps.h"
 
 #define STEPS_MAX 20000
 

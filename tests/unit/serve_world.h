@@ -8,10 +8,10 @@
 
 #include <jansson.h>
 
+#include "../sync_steps.h"
 #include "mock_plane.h"
 #include "objects.h"
 #include "state/context.h"
-#include "../sync_steps.h"
 
 #define T0 (1000 * NSEC_PER_SEC)
 

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "../sync_steps.h"
 #include "base/log.h"
 #include "ipvs_world.h"
-#include "../sync_steps.h"
 
 #define WEB "ip=10.96.0.10 port=http:80"
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../sync_steps.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "fake/fake.h"
@@ -15,7 +16,6 @@
 #include "objects.h"
 #include "plane/nft/loaded.h"
 #include "test.h"
-#include "../sync_steps.h"
 
 static struct nl_sock *connect_fake(void *ctx)
 {

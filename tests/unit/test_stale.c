@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "../sync_steps.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "conntrack/stale.h"
 #include "mock_plane.h"
 #include "objects.h"
 #include "sync/sync.h"
-#include "../sync_steps.h"
 
 #define T0 (1000 * NSEC_PER_SEC)
 #define MS NSEC_PER_MSEC

@@ -7,11 +7,11 @@
 
 #include <cmocka.h>
 
+#include "../sync_steps.h"
 #include "base/log.h"
 #include "make.h"
 #include "mock_plane.h"
 #include "sync/sync.h"
-#include "../sync_steps.h"
 
 #define T0 (1000 * NSEC_PER_SEC)
 
