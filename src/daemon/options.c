@@ -285,7 +285,8 @@ static int all_periods_check(const struct parse *p, struct err *err)
 static int failover_check(const struct options *o, struct err *err)
 {
 	if (o->failover_ns < 100 * NSEC_PER_MSEC || o->failover_ns > 10 * NSEC_PER_SEC)
-		return err_set(err, -ERANGE, "--failover-timeout: out of range 100ms-10s");
+		return err_set(err, -EINVAL, "--failover-timeout: %.6gs is not from 0.1s to 10s",
+			       (double)o->failover_ns / NSEC_PER_SEC);
 	if (o->is_failover && o->mode == PROXY_MODE_IPVS)
 		return err_set(err, -EINVAL,
 			       "--failover: handshake is not available with --proxy-mode ipvs; "

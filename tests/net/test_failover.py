@@ -421,3 +421,14 @@ def test_restart(lab, vipd):
         assert c.wait(L.PATIENCE) == 0 and not c.errors
         assert L.remote(2, 4) not in c.backends()
     assert lab.node.run("nft", "-a", "list", "tables") == before
+
+
+@pytest.mark.no_steady
+def test_cleanup(lab, vipd):
+    """CT-24: --cleanup removes the tables."""
+    assert all(tables(vipd))
+    vipd.stop()
+    lab.node.run(L.program("vipd"), "--cleanup")
+    assert not any(tables(vipd))
+    vipd.start()
+    L.eventually(lambda: all(tables(vipd)), what="no tables")

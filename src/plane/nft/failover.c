@@ -257,7 +257,7 @@ static int follow(struct nft_plane *p, struct err *err)
 	struct nft_result res = { .times = &p->common.plane.times };
 	int r;
 
-	if (p->failover == NULL || p->common.loaded != NULL || p->load.loaded != NULL)
+	if (p->failover == NULL || p->load.loaded != NULL)
 		return err_set(err, -EAGAIN, "the tables are being read");
 	r = nft_failover_follow(p->failover, &res, err);
 	plane_committed(&p->common, res.n_batches);
@@ -307,8 +307,10 @@ int nft_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, struc
 			r = nft_elems_dump_step(&rd.walk, p->common.query, &table,
 						FAILSET_HANDSHAKES, handshake_found, &rd, err);
 		while (r > 0);
-		if (r == -ENOENT) /* deleted by another process */
+		if (r == -ENOENT) { /* deleted by another process: the next call makes it */
 			p->failover->is_done[fam] = false;
+			r = -EAGAIN;
+		}
 	}
 	return r;
 }
