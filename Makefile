@@ -3,7 +3,7 @@
 B ?= build
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all demo test bench install install-deps format check coverage analyze clean
+.PHONY: all demo test bench deb test-deb install install-deps format check coverage analyze clean
 
 all: $(B)/build.ninja
 	@ninja -C $(B)
@@ -34,6 +34,21 @@ bench:
 # Programs, systemd unit, documents; DESTDIR and Meson's -Dprefix are honoured.
 install: all
 	@meson install -C $(B) --no-rebuild
+
+# Debian packages of the files that git lists, in build-deb/.
+deb:
+	@tools/install-deps deb
+	@rm -rf build-deb && mkdir -p build-deb/vipd
+	@git ls-files -z --cached --others --exclude-standard | tar -c --null -T - | tar -x -C build-deb/vipd
+	@cd build-deb/vipd && dpkg-buildpackage -b -us -uc $(DEB)
+	@rm -r build-deb/vipd
+	@lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs build-deb/*.changes
+
+# Installs, upgrades under load, removes them in a Debian that it downloads; root. VIPD_SUITE=trixie: that Debian's.
+test-deb: deb all
+	@tools/install-deps test
+	@ninja -C $(B) tests/tools/flow
+	@VIPD_BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -s tests/deploy/debs_in_container.py
 
 install-deps:
 	@tools/install-deps test

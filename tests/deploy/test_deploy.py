@@ -190,6 +190,18 @@ def test_kustomize_renders_the_same():
     assert {o["kind"] for o in yaml.safe_load_all(r.stdout)} == set(objects())
 
 
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def test_one_version():
+    """meson.build has the version; files that repeat it agree."""
+    version = re.search(r"version: '([\d.]+)'", read("meson.build"))[1]
+    assert re.match(r"vipd \(([\d.]+)-\d+\)", read("debian/changelog"))[1] == version
+    assert yaml.safe_load(read("deploy/kustomization.yaml"))["images"][0]["newTag"] == version
+
+
 # ---- systemd ----
 
 def unit():

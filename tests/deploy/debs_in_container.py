@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The Debian packages of `make deb` in a clean system with systemd as its first process: install, upgrade and downgrade
+under load, removal, purge. Run by `make test-deb`; not collected elsewhere, because it downloads a Debian.
+
+VIPD_SUITE=trixie: the packages are built and installed in that Debian; otherwise those in build-deb/ are installed in
+the host's.
+"""
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "tests", "net")]
+
+import daemon  # noqa: E402
+import lab as L  # noqa: E402
+
+DEFAULTS, SERVICES = "/etc/default/vipd", "/etc/vipd/services"
+ROUNDS = int(os.environ.get("VIPD_ROUNDS", "3"))
+OLDER = "0~before"
+
+# A private root with systemd as the first process, in the network namespace of the caller.
+BOOT = r"""
+set -e
+mount --make-rprivate /
+mount --bind "$1" "$1"
+cd "$1"
+mount -t proc proc proc
+mount -t sysfs -o ro sysfs sys
+mount -t cgroup2 cgroup2 sys/fs/cgroup
+mount -t tmpfs tmpfs dev
+for n in null zero full random urandom tty; do touch dev/$n; mount --bind /dev/$n dev/$n; done
+mkdir dev/shm dev/pts
+mount -t devpts -o newinstance,ptmxmode=666 devpts dev/pts
+ln -s pts/ptmx dev/ptmx
+ln -s /proc/self/fd dev/fd
+mount -t tmpfs tmpfs run
+mount -t tmpfs tmpfs tmp
+pivot_root . mnt
+umount -l /mnt
+exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --log-target=journal
+"""
+
+
+def host_suite():
+    with open("/etc/os-release", encoding="utf-8") as f:
+        return dict(line.rstrip().split("=", 1) for line in f if "=" in line).get("VERSION_CODENAME")
+
+
+SUITE = os.environ.get("VIPD_SUITE") or host_suite()
+
+
+def mmdebstrap(target, include, *more):
+    r = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--include", include, *more, SUITE, target],
+                       capture_output=True, text=True, check=False)
+    assert r.returncode == 0, (r.stdout + r.stderr)[-4000:]
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory):
+    """{"vipd": path, "vipctl": path}, built for SUITE."""
+    folder = str(tmp_path_factory.mktemp("packages"))
+    if SUITE == host_suite():
+        folder = os.path.join(ROOT, "build-deb")
+    else:
+        mmdebstrap("/dev/null", "ca-certificates",
+                   "--customize-hook=mkdir -p $1/b/vipd; cd %s; git ls-files -z --cached --others --exclude-standard |"
+                   " tar -c --null -T - | tar -x -C $1/b/vipd" % ROOT,
+                   "--customize-hook=chroot $1 apt-get build-dep -y -q --no-install-recommends /b/vipd",
+                   "--customize-hook=chroot $1 sh -c 'cd /b/vipd && DEB_BUILD_OPTIONS=nocheck dpkg-buildpackage -b -us -uc'",
+                   "--customize-hook=cp $1/b/*.deb %s" % folder)
+    found = {os.path.basename(p).split("_")[0]: p for p in glob.glob(folder + "/*.deb")}
+    assert {"vipd", "vipctl", "vipd-dbgsym", "vipctl-dbgsym"} <= set(found), "run `make deb`"
+    return found
+
+
+def older(path, folder):
+    """The package with a lower version and without today's conffile: what an earlier release may have been."""
+    tree = os.path.join(folder, "tree")
+    subprocess.run(["dpkg-deb", "-R", path, tree], check=True)
+    control = os.path.join(tree, "DEBIAN", "control")
+    with open(control, encoding="utf-8") as f:
+        lines = ["Version: %s\n" % OLDER if line.startswith("Version:") else line for line in f]
+    with open(control, "w", encoding="utf-8") as f:
+        f.writelines(lines)
+    out = os.path.join(folder, "older-" + os.path.basename(path))
+    subprocess.run(["dpkg-deb", "-b", "--root-owner-group", tree, out], check=True, stdout=subprocess.DEVNULL)
+    shutil.rmtree(tree)
+    return out
+
+
+class Container:
+    """Debian with systemd in the network namespace of the lab's node."""
+
+    def __init__(self, lab, root):
+        self.lab, self.root = lab, root
+        unified = "/sys/fs/cgroup/unified" if os.path.isdir("/sys/fs/cgroup/unified") else "/sys/fs/cgroup"
+        self.cgroup = os.path.join(unified, "vipdt-%d" % os.getpid())
+
+    def boot(self):
+        os.mkdir(self.cgroup)
+        self.proc = self.lab.node.popen(
+            "sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec unshare --kill-child --fork --mount --pid --uts --ipc --cgroup'
+            ' sh -c "$1" boot "$2"', self.cgroup, BOOT, self.root, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        L.eventually(lambda: self.pid() and self.run("systemctl", "is-system-running", check=False).stdout.strip() in
+                     ("running", "degraded"), L.PATIENCE, "systemd does not run")
+
+    def pid(self):
+        with open("/proc/%d/task/%d/children" % (self.proc.pid, self.proc.pid), encoding="ascii") as f:
+            return f.read().strip()
+
+    def run(self, *argv, check=True):
+        r = subprocess.run(["nsenter", "-t", self.pid(), "-m", "-p", "-u", "-i", "-n", "-C", "env", "-i",
+                            "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND=noninteractive", *argv],
+                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+        assert r.returncode == 0 or not check, (argv, r.stdout, r.stderr)
+        return r
+
+    def show(self, name):
+        return self.run("systemctl", "show", "--value", "-p", name, "vipd").stdout.strip()
+
+    def status(self):
+        r = self.run("vipctl", "-o", "json", "status", check=False)
+        return json.loads(r.stdout) if r.returncode == 0 and r.stdout else {}
+
+    def version(self, package):
+        return self.run("dpkg-query", "-W", "-f", "${Version} ${db:Status-Status}", package, check=False).stdout
+
+    def exists(self, path):
+        return self.run("test", "-e", path, check=False).returncode == 0
+
+    def dpkg(self, *argv):
+        return self.run("dpkg", "--force-confdef", *argv)
+
+    def wait_serving(self):
+        def ready():
+            s = self.status()
+            return s.get("state") == "running" and s["pending"]["services"] == 0
+        L.eventually(ready, L.PATIENCE, lambda: self.run("journalctl", "-u", "vipd", "--no-pager").stdout[-4000:])
+
+    def close(self):
+        self.proc.kill()
+        self.proc.wait()
+        L.eventually(lambda: not subprocess.run(["grep", "-rqs", ".", "--include=cgroup.procs", self.cgroup],
+                                                check=False).returncode == 0, L.PATIENCE, "processes are left")
+        for folder, _, _ in os.walk(self.cgroup, topdown=False):
+            os.rmdir(folder)
+
+
+@pytest.fixture(scope="module")
+def lab():
+    reason = L.missing()
+    if reason or not shutil.which("mmdebstrap"):
+        pytest.skip(reason or "mmdebstrap is not installed (tools/install-deps deb)")
+    L.sweep()
+    with L.Lab() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def debian(lab, packages, tmp_path_factory):
+    """The container with the older packages installed by apt, which gets the dependencies from the archive and nothing
+    else; their services do not run while the system is a folder."""
+    folder = str(tmp_path_factory.mktemp("debian"))
+    root = os.path.join(folder, "root")
+    debs = os.path.join(folder, "debs")
+    os.mkdir(debs)
+    before = [os.path.basename(older(packages[p], debs)) for p in ("vipd", "vipctl")]
+    for p in packages.values():
+        shutil.copy(p, debs)
+    mmdebstrap(root, "systemd,systemd-sysv,ca-certificates",
+               "--customize-hook=cp -r %s $1/debs" % debs,
+               "--customize-hook=chroot $1 apt-get install -y -q --no-install-recommends %s" % " ".join(
+                   "/debs/" + n for n in before))
+    made = Container(lab, root)
+    made.new = ["/debs/" + os.path.basename(packages[p]) for p in ("vipd", "vipctl")]
+    made.old = ["/debs/" + n for n in before]
+    with open(root + DEFAULTS, "a", encoding="ascii") as f:
+        f.write('VIPD_FLAGS="--manifests=%s --hostname-override=%s --cluster-cidr=%s"\n' % (
+            SERVICES, L.NODE_NAME, ",".join(L.CLUSTER_CIDR.values())))
+    daemon.Manifests(root + SERVICES).write(daemon.steady_objects() + [daemon.node_object()])
+    try:
+        made.boot()
+        yield made
+    finally:
+        made.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def reachable(lab):
+    return L.probe(lab.client, daemon.STEADY_IP[4], 80).what
+
+
+def test_installed(lab, debian):
+    """The service is enabled and was started at boot."""
+    debian.wait_serving()
+    assert debian.run("systemctl", "is-enabled", "vipd").stdout.strip() == "enabled"
+    assert debian.version("vipd") == OLDER + " installed"
+    assert reachable(lab) == "ok"
+    for page in "vipd", "vipctl":
+        assert debian.exists("/usr/share/man/man8/%s.8.gz" % page)
+        for shell in "bash-completion/completions/%s", "zsh/vendor-completions/_%s", "fish/vendor_completions.d/%s.fish":
+            assert debian.exists("/usr/share/" + shell % page)
+    assert debian.run("dpkg", "--verify", "vipctl").stdout == ""
+
+
+def test_upgrade_and_downgrade_under_load(lab, debian):
+    """dpkg replaces the files and restarts the service: no connection fails, established ones go on, and vipd writes
+    nothing to the kernel. The administrator's configuration stays."""
+    steady = daemon.Steady(lab).start()
+    load = lab.flow("client", "new", "--to", "tcp:%s:80" % daemon.STEADY_IP[4], "--to", "tcp:%s" % L.endpoint(
+        daemon.STEADY_IP[6], 80), "--rate", "200", "--concurrency", "16", "--seconds", L.LONG)
+    for _ in range(ROUNDS):
+        for packages, version in (debian.new, None), (debian.old, OLDER):
+            pid, before = debian.show("MainPID"), load.stat()["ok"]
+            debian.dpkg("-i", *packages)
+            debian.wait_serving()
+            assert debian.show("MainPID") not in ("0", pid)
+            assert (debian.version("vipd") == OLDER + " installed") == (version is not None)
+            assert debian.status()["sync"]["writes"] == 0, debian.status()["sync"]
+            L.eventually(lambda: load.stat()["ok"] > before + 50, L.PATIENCE, "the load stands still")
+    debian.dpkg("-i", *debian.new)
+    debian.wait_serving()
+    result = load.stop()
+    steady.check()
+    steady.stop()
+    assert result["failed"] == 0, result
+    print("%d upgrades and downgrades, %d connections, 0 failed" % (2 * ROUNDS, result["ok"]))
+    assert "--cluster-cidr" in debian.run("cat", DEFAULTS).stdout
+
+
+def test_disabled_stays_disabled(debian):
+    """An upgrade does not enable, and a stopped service that is disabled is not started."""
+    debian.run("systemctl", "disable", "--now", "vipd")
+    debian.dpkg("-i", *debian.new)
+    assert debian.run("systemctl", "is-enabled", "vipd", check=False).stdout.strip() == "disabled"
+    assert debian.show("ActiveState") == "inactive"
+    debian.run("systemctl", "enable", "--now", "vipd")
+    debian.wait_serving()
+
+
+def tables(lab):
+    return lab.node.run("nft", "list", "tables")
+
+
+def test_removed_and_purged(lab, debian):
+    """Removal stops vipd and removes its tables from the kernel; the configuration stays until the purge. Files of the
+    administrator in /etc/vipd stay always."""
+    assert "vipd" in tables(lab) and reachable(lab) == "ok"
+    debian.dpkg("-r", "vipd")
+    assert "vipd" not in tables(lab) and reachable(lab) == "untouched"
+    assert not debian.exists("/usr/sbin/vipd") and debian.exists(DEFAULTS)
+    assert debian.exists(SERVICES)
+    debian.dpkg("-i", *debian.new)          # a removal is no end
+    debian.wait_serving()
+    assert reachable(lab) == "ok"
+    debian.dpkg("-P", "vipd")
+    assert "vipd" not in tables(lab)
+    for gone in DEFAULTS, "/run/vipd", "/etc/systemd/system/multi-user.target.wants/vipd.service", \
+            "/usr/share/doc/vipd", "/usr/share/vipd", "/var/lib/systemd/deb-systemd-helper-enabled/vipd.service.dsh-also":
+        assert not debian.exists(gone), gone
+    assert debian.exists(SERVICES)
+    debian.dpkg("-P", "vipctl")
+    assert not debian.exists("/usr/bin/vipctl")
+    assert debian.run("systemctl", "is-system-running", check=False).stdout.strip() == "running"
