@@ -3,7 +3,7 @@
 B ?= build
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all demo test bench deb test-deb install install-deps format check coverage analyze clean
+.PHONY: all demo test bench deb test-deb static image test-image install install-deps format check coverage analyze clean
 
 all: $(B)/build.ninja
 	@ninja -C $(B)
@@ -49,6 +49,19 @@ test-deb: deb all
 	@tools/install-deps test
 	@ninja -C $(B) tests/tools/flow
 	@VIPD_BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -s tests/deploy/debs_in_container.py
+
+# Static programs, one file each, in build-static/; image: and an OCI image archive of them.
+static:
+	@tools/install-deps static
+	@tools/build-static build-static
+
+image: static
+	@tools/make-image build-static
+
+test-image: image all
+	@tools/install-deps test
+	@ninja -C $(B) tests/tools/flow
+	@VIPD_BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q tests/deploy/image_in_namespace.py
 
 install-deps:
 	@tools/install-deps test
