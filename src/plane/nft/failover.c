@@ -333,7 +333,7 @@ static void writer_init(struct nft_plane *p, struct nft_elem_writer *w)
 	*w = (struct nft_elem_writer){ .batch = p->common.batch };
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++)
 		w->tables[fam] = failover_table(fam);
-	nl_batch_reset(p->common.batch, 0);
+	nl_batch_reset(p->common.batch);
 }
 
 static int commit(struct nft_plane *p, struct err *err)
@@ -341,7 +341,7 @@ static int commit(struct nft_plane *p, struct err *err)
 	bool is_empty = nl_batch_count(p->common.batch) == 0;
 	int r = nl_batch_commit(p->common.batch, err);
 
-	nl_batch_reset(p->common.batch, 0);
+	nl_batch_reset(p->common.batch);
 	if (r == 0 && !is_empty)
 		plane_committed(&p->common, 1);
 	return r;
@@ -407,7 +407,7 @@ static int affinity_follow(struct nft_plane *p, const struct plane_move *v, size
 	for (size_t i = 0; i < n && r == 0; i++) {
 		if (v[i].pool->affinity_s == 0 || v[i].from.aff_id == 0)
 			continue;
-		nl_batch_reset(p->common.batch, 0);
+		nl_batch_reset(p->common.batch);
 		r = affinity_delete(p, &v[i], v[i].pool->id, err);
 		if (r == 0)
 			r = affinity_delete(p, &v[i], v[i].pool->id ^ PLAN_POOL_LOCAL, err);
