@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "../sync_steps.h"
 #include "base/log.h"
 #include "conntrack/failover.h"
 #include "mock_plane.h"
