@@ -148,6 +148,10 @@ def probe(kind):
 def probed(netns, kind, host="127.0.0.1"):
     """The status of a probe's answer."""
     path, port = probe(kind)
+    return fetched(netns, host, port, path)
+
+
+def fetched(netns, host, port, path):
     code = "import sys, http.client as h; c = h.HTTPConnection(sys.argv[1], timeout=5); " \
         "c.request('GET', sys.argv[2]); print(c.getresponse().status)"
     return int(subprocess.run(["ip", "netns", "exec", netns, sys.executable, "-c", code,
@@ -349,6 +353,9 @@ def test_net_admin_is_enough(netns, tmp_path):
         for host in ("127.0.0.1", "198.51.100.1"):
             assert probed(netns, "livenessProbe", host) == 200
             assert probed(netns, "readinessProbe", host) == 200
+        # Metrics in the cluster, the status page not.
+        port = next(p["containerPort"] for p in container()["ports"] if p["name"] == "metrics")
+        assert [fetched(netns, "198.51.100.1", port, path) for path in ("/metrics", "/")] == [200, 404]
         assert v.capabilities() == CAP_NET_ADMIN
         held = ruleset(netns)
         assert "table ip vipd" in held and "10.96.0.10" in held

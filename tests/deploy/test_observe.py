@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""deploy/grafana and deploy/prometheus: promtool accepts the rules, they fire when they should,
+"""deploy/grafana and deploy/monitoring: promtool accepts the rules, they fire when they should,
 and no panel or rule uses a metric that vipd does not export. The metrics are read from a running
 vipd, with a folder and with an API server as source.
 """
@@ -17,10 +17,14 @@ import pytest
 import yaml
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-RULES = os.path.join(ROOT, "deploy", "prometheus", "vipd-rules.yaml")
-CASES = os.path.join(ROOT, "deploy", "prometheus", "vipd-rules-test.yaml")
+BUILD = os.environ.get("VIPD_BUILD", os.path.join(ROOT, "build"))
+MONITORING = os.path.join(ROOT, "deploy", "monitoring")
+# Of prometheusrule.yaml, by the build.
+RULES = os.path.join(BUILD, "deploy", "vipd-rules.yaml")
+CASES = os.path.join(MONITORING, "rules-test.yaml")
+DOCUMENTS = "file:///usr/share/doc/vipd/"
 BOARD = os.path.join(ROOT, "deploy", "grafana", "vipd.json")
-VIPD = os.path.join(os.environ.get("VIPD_BUILD", os.path.join(ROOT, "build")), "vipd")
+VIPD = os.path.join(BUILD, "vipd")
 
 sys.path.insert(0, os.path.join(ROOT, "tests"))
 
@@ -168,12 +172,46 @@ def told(netns, tmp_path_factory):
 
 # ---- the tests ----
 
-@pytest.mark.parametrize("args", (["check", "rules", RULES], ["test", "rules", CASES]),
+@pytest.mark.parametrize("args", (["check", "rules", "vipd-rules.yaml"], ["test", "rules", "rules-test.yaml"]),
                          ids=("check", "test"))
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
-def test_promtool(args):
-    r = subprocess.run(["promtool", *args], capture_output=True, text=True, check=False)
+def test_promtool(args, tmp_path):
+    for path in RULES, CASES:
+        shutil.copy(path, tmp_path)
+    r = subprocess.run(["promtool", *args], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert r.returncode == 0, r.stdout + r.stderr
+
+
+def objects(folder):
+    """{kind: object} that `kubectl apply -k FOLDER` makes."""
+    with open(os.path.join(folder, "kustomization.yaml"), encoding="utf-8") as f:
+        names = yaml.safe_load(f)["resources"]
+    found = {}
+    for name in names:
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            found.update((o["kind"], o) for o in yaml.safe_load_all(f))
+    return found
+
+
+def test_operator_objects():
+    """The rules of the operator are those that promtool tests. The monitor selects the DaemonSet's pods and names one of
+    their ports."""
+    made, pods = objects(MONITORING), objects(os.path.join(ROOT, "deploy"))["DaemonSet"]["spec"]["template"]
+    assert set(made) == {"PodMonitor", "PrometheusRule"}
+    assert {o["apiVersion"] for o in made.values()} == {"monitoring.coreos.com/v1"}
+    with open(RULES, encoding="utf-8") as f:
+        assert yaml.safe_load(f) == made["PrometheusRule"]["spec"]
+    monitor = made["PodMonitor"]["spec"]
+    assert monitor["selector"]["matchLabels"].items() <= pods["metadata"]["labels"].items()
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    ports = {p["name"]: p["containerPort"] for p in pods["spec"]["containers"][0]["ports"]}
+    assert ports == {"metrics": 10249, "healthz": 10256} and endpoint["port"] in ports
+
+
+def test_no_job_has_a_fixed_name():
+    for where, expr, _ in expressions():
+        for metric, matchers in parse(expr)[0]:
+            assert not [m for m in matchers if m[0] == "job" and "$" not in m[2]], (where, metric)
 
 
 def test_every_alert_has_its_cases():
@@ -188,9 +226,10 @@ def test_every_alert_has_its_cases():
 def test_every_alert_says_what_to_do():
     for r in rules():
         assert r["labels"]["severity"] in ("page", "ticket")
-        assert set(r["annotations"]) == {"summary", "description", "runbook"}
-        path, _, anchor = r["annotations"]["runbook"].partition("#")
-        with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        assert set(r["annotations"]) == {"summary", "description", "runbook_url"}
+        url, _, anchor = r["annotations"]["runbook_url"].partition("#")
+        assert url.startswith(DOCUMENTS)
+        with open(os.path.join(ROOT, "doc", url[len(DOCUMENTS):]), encoding="utf-8") as f:
             heads = re.findall(r"^##+ (.*)$", f.read(), re.M)
         anchors = {re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in heads}
         assert anchor in anchors, "%s: %s is not in %s" % (r["alert"], anchor, sorted(anchors))

@@ -57,14 +57,6 @@ def test_named_functions(path, names):
     assert not set(re.findall(r"`(\w+)\(\)`", read(path))) - names - elsewhere
 
 
-def test_runbooks():
-    """Alerts name a section of the documents."""
-    found = re.findall(r"runbook: (\S+)#(\S+)", read("deploy/prometheus/vipd-rules.yaml"))
-    assert found
-    for path, anchor in found:
-        assert anchor in anchors(path), "%s#%s" % (path, anchor)
-
-
 def test_design_records():
     """Each record is in the index and says when to revisit it."""
     index = read("doc/design/README.md")
