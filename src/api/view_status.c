@@ -44,29 +44,20 @@ static void age(struct jsonw *w, const char *key, uint64_t then_ns, uint64_t now
 
 /* --- this node --- */
 
-static const char *detect_text(enum detect_local d)
-{
-	switch (d) {
-	case DETECT_LOCAL_UNSET:
-		break;
-	case DETECT_LOCAL_CLUSTER_CIDR:
-		return "ClusterCIDR";
-	case DETECT_LOCAL_NODE_CIDR:
-		return "NodeCIDR";
-	case DETECT_LOCAL_BRIDGE:
-		return "BridgeInterface";
-	case DETECT_LOCAL_PREFIX:
-		return "InterfaceNamePrefix";
-	}
-	return NULL;
-}
+static const char *const detect_words[] = {
+	[DETECT_LOCAL_UNSET] = NULL,
+	[DETECT_LOCAL_CLUSTER_CIDR] = "ClusterCIDR",
+	[DETECT_LOCAL_NODE_CIDR] = "NodeCIDR",
+	[DETECT_LOCAL_BRIDGE] = "BridgeInterface",
+	[DETECT_LOCAL_PREFIX] = "InterfaceNamePrefix",
+};
 
 static void view_detector(struct jsonw *w, const struct model *m)
 {
 	const struct model_env *env = &m->env;
 
 	jsonw_object(w, "pod_detector");
-	jsonw_text(w, "mode", detect_text(m->config.detect_local));
+	jsonw_text(w, "mode", detect_words[m->config.detect_local]);
 	jsonw_text(w, "interface",
 		   m->config.detect_ifname[0] != '\0' ? m->config.detect_ifname : NULL);
 	jsonw_array(w, "prefixes");
@@ -178,47 +169,33 @@ static void view_sync(struct jsonw *w, const struct serve_context *ctx, uint64_t
 	jsonw_end(w);
 }
 
-static const char *state_word(const struct serve_context *ctx)
-{
-	if (ctx->sync == NULL)
-		return "starting";
-	switch (sync_state_get(ctx->sync)) {
-	case SYNC_WAITING:
-		return "waiting";
-	case SYNC_LOADING:
-		return "loading";
-	case SYNC_ADOPTING:
-		return "adopting";
-	case SYNC_RUNNING:
-		return "running";
-	}
-	return "-";
-}
-
 static void view_state(struct jsonw *w, const struct serve_context *ctx,
 		       const struct serve_source_info *source)
 {
-	jsonw_text(w, "state", state_word(ctx));
+	static const struct {
+		const char *word;
+		const char *text;
+	} states[] = {
+		[SYNC_WAITING] = { "waiting", NULL },
+		[SYNC_LOADING] = { "loading", "loading kernel state" },
+		[SYNC_ADOPTING] = { "adopting", "comparing all services with kernel state" },
+		[SYNC_RUNNING] = { "running", "following changes of the objects" },
+	};
+	enum sync_state state;
+
 	if (ctx->sync == NULL) {
+		jsonw_text(w, "state", "starting");
 		jsonw_text(w, "state_text", "kernel and sources are not open yet");
 		return;
 	}
-	switch (sync_state_get(ctx->sync)) {
-	case SYNC_WAITING:
+	state = sync_state_get(ctx->sync);
+	jsonw_text(w, "state", states[state].word);
+	if (state != SYNC_WAITING)
+		jsonw_text(w, "state_text", states[state].text);
+	else
 		jsonw_printf(w, "state_text", "waiting for %s; nothing is written before",
 			     source->waiting_for ? source->waiting_for
 						 : "the first complete lists");
-		break;
-	case SYNC_LOADING:
-		jsonw_text(w, "state_text", "loading kernel state");
-		break;
-	case SYNC_ADOPTING:
-		jsonw_text(w, "state_text", "comparing all services with kernel state");
-		break;
-	case SYNC_RUNNING:
-		jsonw_text(w, "state_text", "following changes of the objects");
-		break;
-	}
 }
 
 static void view_health(struct jsonw *w, const struct serve_context *ctx, uint64_t now)

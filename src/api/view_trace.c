@@ -87,18 +87,11 @@ static void put_how(struct str *out, const struct serve_context *ctx, const stru
 	}
 }
 
-static const char *source_word(const struct plan_trace *t)
-{
-	switch (t->source) {
-	case PLAN_TRACE_EXTERNAL:
-		return "outside";
-	case PLAN_TRACE_HOST:
-		return "host";
-	case PLAN_TRACE_POD:
-		return "pod";
-	}
-	return "-";
-}
+static const char *const source_words[] = {
+	[PLAN_TRACE_EXTERNAL] = "outside",
+	[PLAN_TRACE_HOST] = "host",
+	[PLAN_TRACE_POD] = "pod",
+};
 
 static void step_source(struct jsonw *w, const struct serve_context *ctx,
 			const struct plan_trace *t)
@@ -330,26 +323,16 @@ static void step_pool(struct jsonw *w, const struct plan_trace *t)
 
 /* --- masquerading, kernel --- */
 
-static const char *masq_word(enum plan_trace_masq masq)
-{
-	switch (masq) {
-	case PLAN_TRACE_MASQ_NONE_POD:
-		return "no: the source of a pod to a cluster IP is preserved";
-	case PLAN_TRACE_MASQ_NONE_DETECTOR:
-		return "no: to a cluster IP, and detect-local is not configured";
-	case PLAN_TRACE_MASQ_NONE_LOCAL:
-		return "no: external policy Local preserves the source";
-	case PLAN_TRACE_MASQ_ALL:
-		return "yes: --masquerade-all, to a cluster IP";
-	case PLAN_TRACE_MASQ_NOT_POD:
-		return "yes: to a cluster IP, and not a pod by detect-local";
-	case PLAN_TRACE_MASQ_EXTERNAL:
-		return "yes: external policy Cluster, so that replies return through this node";
-	case PLAN_TRACE_MASQ_HOST:
-		return "yes: this host to an external address with policy Local";
-	}
-	return "-";
-}
+static const char *const masq_words[] = {
+	[PLAN_TRACE_MASQ_NONE_POD] = "no: the source of a pod to a cluster IP is preserved",
+	[PLAN_TRACE_MASQ_NONE_DETECTOR] = "no: to a cluster IP, and detect-local is not configured",
+	[PLAN_TRACE_MASQ_NONE_LOCAL] = "no: external policy Local preserves the source",
+	[PLAN_TRACE_MASQ_ALL] = "yes: --masquerade-all, to a cluster IP",
+	[PLAN_TRACE_MASQ_NOT_POD] = "yes: to a cluster IP, and not a pod by detect-local",
+	[PLAN_TRACE_MASQ_EXTERNAL] =
+		"yes: external policy Cluster, so that replies return through this node",
+	[PLAN_TRACE_MASQ_HOST] = "yes: this host to an external address with policy Local",
+};
 
 static bool meets_itself(const struct plan_trace *t)
 {
@@ -364,25 +347,18 @@ static void step_masq(struct jsonw *w, const struct plan_trace *t)
 {
 	struct str out = { 0 };
 
-	str_puts(&out, masq_word(t->masq));
+	str_puts(&out, masq_words[t->masq]);
 	if (t->masq < PLAN_TRACE_MASQ_ALL && meets_itself(t))
 		str_puts(&out, "; yes if the pod reaches itself");
 	step(w, "masqueraded", &out);
 	str_fini(&out);
 }
 
-static const char *held_word(enum plan_trace_programmed held)
-{
-	switch (held) {
-	case PLAN_TRACE_PROGRAMMED_SAME:
-		return "same";
-	case PLAN_TRACE_PROGRAMMED_NOT:
-		return "absent";
-	case PLAN_TRACE_PROGRAMMED_OTHER:
-		return "different";
-	}
-	return "-";
-}
+static const char *const held_words[] = {
+	[PLAN_TRACE_PROGRAMMED_SAME] = "same",
+	[PLAN_TRACE_PROGRAMMED_NOT] = "absent",
+	[PLAN_TRACE_PROGRAMMED_OTHER] = "different",
+};
 
 static void step_kernel(struct jsonw *w, const struct serve_context *ctx,
 			const struct plan_trace *t)
@@ -409,7 +385,7 @@ static void view_source(struct jsonw *w, const struct plan_trace *t)
 {
 	jsonw_object(w, "source");
 	jsonw_addr(w, "address", &t->query.src);
-	jsonw_text(w, "is", source_word(t));
+	jsonw_text(w, "is", source_words[t->source]);
 	jsonw_bool(w, "assumed", t->is_assumed);
 	jsonw_text(w, "pod", t->pod);
 	jsonw_end(w);
@@ -420,46 +396,25 @@ static void view_source(struct jsonw *w, const struct plan_trace *t)
 	jsonw_end(w);
 }
 
-static const char *why_word(enum plan_trace_why why)
-{
-	switch (why) {
-	case PLAN_TRACE_WHY_UNSET:
-		break;
-	case PLAN_TRACE_WHY_POOL:
-		return "pool";
-	case PLAN_TRACE_WHY_NO_ENDPOINT:
-		return "no-endpoint";
-	case PLAN_TRACE_WHY_INTERNAL_POLICY:
-		return "internal-policy";
-	case PLAN_TRACE_WHY_EXTERNAL_POLICY:
-		return "external-policy";
-	case PLAN_TRACE_WHY_RANGES:
-		return "source-ranges";
-	case PLAN_TRACE_WHY_WEIGHTLESS:
-		return "no-weight";
-	case PLAN_TRACE_WHY_OTHER_PORT:
-		return "unknown-port";
-	case PLAN_TRACE_WHY_UNALLOCATED:
-		return "unallocated-cluster-ip";
-	case PLAN_TRACE_WHY_NOT_CAPTURED:
-		return "ipmode-proxy";
-	case PLAN_TRACE_WHY_EXTERNAL_OFF:
-		return "external-ips-off";
-	case PLAN_TRACE_WHY_NOT_PROXIED:
-		return "not-proxied";
-	case PLAN_TRACE_WHY_VIP_OTHER_PORT:
-		return "unknown-port-of-external-address";
-	case PLAN_TRACE_WHY_NODE_PORT_ELSEWHERE:
-		return "node-port-on-other-addresses";
-	case PLAN_TRACE_WHY_NO_NODE_PORT:
-		return "no-node-port";
-	case PLAN_TRACE_WHY_ENDPOINT:
-		return "endpoint-address";
-	case PLAN_TRACE_WHY_UNKNOWN:
-		return "unknown-address";
-	}
-	return "-";
-}
+static const char *const why_words[] = {
+	[PLAN_TRACE_WHY_UNSET] = "-",
+	[PLAN_TRACE_WHY_POOL] = "pool",
+	[PLAN_TRACE_WHY_NO_ENDPOINT] = "no-endpoint",
+	[PLAN_TRACE_WHY_INTERNAL_POLICY] = "internal-policy",
+	[PLAN_TRACE_WHY_EXTERNAL_POLICY] = "external-policy",
+	[PLAN_TRACE_WHY_RANGES] = "source-ranges",
+	[PLAN_TRACE_WHY_WEIGHTLESS] = "no-weight",
+	[PLAN_TRACE_WHY_OTHER_PORT] = "unknown-port",
+	[PLAN_TRACE_WHY_UNALLOCATED] = "unallocated-cluster-ip",
+	[PLAN_TRACE_WHY_NOT_CAPTURED] = "ipmode-proxy",
+	[PLAN_TRACE_WHY_EXTERNAL_OFF] = "external-ips-off",
+	[PLAN_TRACE_WHY_NOT_PROXIED] = "not-proxied",
+	[PLAN_TRACE_WHY_VIP_OTHER_PORT] = "unknown-port-of-external-address",
+	[PLAN_TRACE_WHY_NODE_PORT_ELSEWHERE] = "node-port-on-other-addresses",
+	[PLAN_TRACE_WHY_NO_NODE_PORT] = "no-node-port",
+	[PLAN_TRACE_WHY_ENDPOINT] = "endpoint-address",
+	[PLAN_TRACE_WHY_UNKNOWN] = "unknown-address",
+};
 
 static void view_others(struct jsonw *w, const struct plan_trace *t)
 {
@@ -508,7 +463,7 @@ static void view_service(struct jsonw *w, const struct plan_trace *t)
 	if (t->balancing.scheduler[0] != '\0')
 		jsonw_text(w, "scheduler", t->balancing.scheduler);
 	jsonw_bool(w, "masqueraded", t->masq >= PLAN_TRACE_MASQ_ALL);
-	jsonw_text(w, "kernel", held_word(t->held));
+	jsonw_text(w, "kernel", held_words[t->held]);
 	jsonw_uint(w, "used_endpoints", t->n_used);
 	jsonw_end(w);
 }
@@ -516,7 +471,7 @@ static void view_service(struct jsonw *w, const struct plan_trace *t)
 void view_trace(struct jsonw *w, const struct serve_context *ctx, const struct plan_trace *t)
 {
 	jsonw_text(w, "verdict", plan_trace_verdict_text(t->verdict));
-	jsonw_text(w, "reason", why_word(t->why));
+	jsonw_text(w, "reason", why_words[t->why]);
 	view_source(w, t);
 	view_service(w, t);
 	jsonw_array(w, "steps");

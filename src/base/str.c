@@ -139,3 +139,14 @@ char *str_clean(char *text)
 			memset(p, '?', len);
 	return text;
 }
+
+char *str_word(char **rest)
+{
+	char *word = strsep(rest, ",");
+
+	if (word == NULL)
+		return NULL;
+	word += strspn(word, " \t");
+	word[strcspn(word, " \t")] = '\0';
+	return word;
+}

@@ -26,7 +26,7 @@ int serving_check(const char *control_socket, size_t *n_occupied, struct err *er
 
 	if (*control_socket == '\0')
 		return err_set(err, -EAGAIN, "no control socket: the state of vipd is unknown");
-	r = client_get_json(&status, &client, "/v1/status", err);
+	r = client_json(&status, &client, "GET", "/v1/status", err);
 	if (r < 0)
 		return r;
 	value_clean(status);

@@ -90,11 +90,9 @@ int cli_prefixes(struct cli_prefixes *ret, const char *value, struct err *err)
 	char *word;
 	int r = 0;
 
-	while (r == 0 && (word = strsep(&rest, ",")) != NULL) {
+	while (r == 0 && (word = str_word(&rest)) != NULL) {
 		struct ip_prefix p;
 
-		word += strspn(word, " \t");
-		word[strcspn(word, " \t")] = '\0';
 		if (*word == '\0')
 			continue;
 		r = ip_prefix_parse(&p, word, err);

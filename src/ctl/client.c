@@ -360,8 +360,8 @@ static int version_check(const json_t *body, struct err *err)
 	return malformed(err);
 }
 
-static int request_json(json_t **ret, const struct client *c, const char *method,
-			const char *target, struct err *err)
+int client_json(json_t **ret, const struct client *c, const char *method, const char *target,
+		struct err *err)
 {
 	struct str text = { 0 };
 	json_t *body;
@@ -379,16 +379,6 @@ static int request_json(json_t **ret, const struct client *c, const char *method
 	}
 	*ret = body;
 	return 0;
-}
-
-int client_get_json(json_t **ret, const struct client *c, const char *target, struct err *err)
-{
-	return request_json(ret, c, "GET", target, err);
-}
-
-int client_put_json(json_t **ret, const struct client *c, const char *target, struct err *err)
-{
-	return request_json(ret, c, "PUT", target, err);
 }
 
 void client_encode(struct str *out, const char *text)

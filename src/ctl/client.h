@@ -61,13 +61,12 @@ void answer_fini(struct answer *a);
 MUST_USE int client_get(const struct client *c, const char *target,
 			int (*sink)(void *arg, const char *data, size_t len), void *arg,
 			struct err *err);
-/* The same into a value; -EPROTONOSUPPORT when vipd speaks another version. */
-MUST_USE int client_get_json(json_t **ret, const struct client *c, const char *target,
-			     struct err *err);
-
-/* The same with PUT, which changes something: logs, checks of the node. */
-MUST_USE int client_put_json(json_t **ret, const struct client *c, const char *target,
-			     struct err *err);
+/*
+ * The same into a value; -EPROTONOSUPPORT when vipd speaks another version. The method PUT changes
+ * something: logs, drains, checks of the node.
+ */
+MUST_USE int client_json(json_t **ret, const struct client *c, const char *method,
+			 const char *target, struct err *err);
 
 /* Append `text` percent-encoded (RFC 3986 section 2.3). */
 void client_encode(struct str *out, const char *text);

@@ -19,7 +19,7 @@ static int ask_vipd(json_t **ret, const struct client *c, struct err *err)
 	uint64_t end = now_ns() + c->timeout_ms * NSEC_PER_MSEC;
 	json_t *answer;
 	json_int_t runs;
-	int r = client_put_json(&answer, c, PATH, err);
+	int r = client_json(&answer, c, "PUT", PATH, err);
 
 	if (r < 0)
 		return r;
@@ -30,7 +30,7 @@ static int ask_vipd(json_t **ret, const struct client *c, struct err *err)
 			return err_set(err, -ETIMEDOUT, "vipd's checks take longer than %u s",
 				       c->timeout_ms / 1000);
 		(void)nanosleep(&pause, NULL);
-		r = client_get_json(&answer, c, PATH, err);
+		r = client_json(&answer, c, "GET", PATH, err);
 		if (r < 0)
 			return r;
 	}
@@ -61,7 +61,7 @@ static int plane_check(const struct client *c, const char *plane, struct err *er
 
 	if (plane == NULL)
 		return 0;
-	r = client_get_json(&status, c, "/v1/status", err);
+	r = client_json(&status, c, "GET", "/v1/status", err);
 	if (r < 0)
 		return r;
 	if (strcmp(value_text(status, "plane"), plane) != 0)

@@ -20,7 +20,7 @@
 static int want_get(struct diff *d, const struct run *run, struct err *err)
 {
 	json_t *rows;
-	int r = client_get_json(&rows, &run->client, "/v1/rows", err);
+	int r = client_json(&rows, &run->client, "GET", "/v1/rows", err);
 
 	if (r < 0)
 		return r;
@@ -79,7 +79,7 @@ static int plane_ask(const char **ret, const struct run *run, struct err *err)
 {
 	static const char *const planes[] = { "nftables", "ipvs" };
 	json_t *status;
-	int r = client_get_json(&status, &run->client, "/v1/status", err);
+	int r = client_json(&status, &run->client, "GET", "/v1/status", err);
 
 	*ret = NULL;
 	if (r < 0)

@@ -25,8 +25,7 @@ int answer_get(json_t **ret, const struct run *run, bool is_write, const char *p
 	while ((name = va_arg(ap, const char *)) != NULL)
 		query_add(&target, name, va_arg(ap, const char *));
 	va_end(ap);
-	r = is_write ? client_put_json(ret, &run->client, target.text, &err)
-		     : client_get_json(ret, &run->client, target.text, &err);
+	r = client_json(ret, &run->client, is_write ? "PUT" : "GET", target.text, &err);
 	str_fini(&target);
 	return r < 0 ? failed(r, &err) : 0;
 }
@@ -113,7 +112,7 @@ static void page_add_counts(const struct run *run, json_t *page, const char *ns,
 	str_printf(&service, "%s/%s", ns, name);
 	str_puts(&target, "/v1/counts");
 	query_add(&target, "service", service.text);
-	if (client_get_json(&counts, &run->client, target.text, &err) == 0) {
+	if (client_json(&counts, &run->client, "GET", target.text, &err) == 0) {
 		json_t *item = json_array_get(json_object_get(counts, "items"), 0);
 
 		if (item != NULL)

@@ -33,11 +33,11 @@ static int sample(struct top *t, const struct run *run, struct err *err)
 {
 	json_t *counts;
 	json_t *status;
-	int r = client_get_json(&counts, &run->client, "/v1/counts", err);
+	int r = client_json(&counts, &run->client, "GET", "/v1/counts", err);
 
 	if (r < 0)
 		return r;
-	r = client_get_json(&status, &run->client, "/v1/status", err);
+	r = client_json(&status, &run->client, "GET", "/v1/status", err);
 	if (r < 0) {
 		json_decref(counts);
 		return r;

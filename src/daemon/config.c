@@ -64,34 +64,21 @@ static int reject(struct walk *w, int code, struct err *err)
 
 /* --- values as text --- */
 
-static const char *kind_text(enum config_kind kind)
-{
-	switch (kind) {
-	case CONFIG_TEXT:
-		return "text";
-	case CONFIG_BOOL:
-		return "true or false";
-	case CONFIG_INT:
-		return "a whole number";
-	case CONFIG_NUMBER:
-		return "a number";
-	case CONFIG_DURATION:
-	case CONFIG_DURATION_OR_NS:
-		return "a duration, as text such as 30s";
-	case CONFIG_LIST:
-		return "a list of text";
-	case CONFIG_GATES:
-		return "an object of names with true or false";
-	case CONFIG_VMODULE:
-		return "a list of filePattern and verbosity";
-	case CONFIG_SECTION:
-	case CONFIG_ANY:
-	case CONFIG_SHARED:
-	case CONFIG_NONE:
-		break;
-	}
-	return "an object";
-}
+static const char *const kind_words[] = {
+	[CONFIG_NONE] = "an object",
+	[CONFIG_SECTION] = "an object",
+	[CONFIG_TEXT] = "text",
+	[CONFIG_BOOL] = "true or false",
+	[CONFIG_INT] = "a whole number",
+	[CONFIG_NUMBER] = "a number",
+	[CONFIG_DURATION] = "a duration, as text such as 30s",
+	[CONFIG_DURATION_OR_NS] = "a duration, as text such as 30s",
+	[CONFIG_LIST] = "a list of text",
+	[CONFIG_GATES] = "an object of names with true or false",
+	[CONFIG_VMODULE] = "a list of filePattern and verbosity",
+	[CONFIG_ANY] = "an object",
+	[CONFIG_SHARED] = "an object",
+};
 
 static bool text_list(struct str *ret, const json_t *v)
 {
@@ -208,12 +195,9 @@ static json_t *from_words(enum config_kind kind, const char *text)
 	char *rest = copy;
 	char *word;
 
-	while ((word = strsep(&rest, ",")) != NULL) {
-		word += strspn(word, " \t");
-		word[strcspn(word, " \t")] = '\0';
+	while ((word = str_word(&rest)) != NULL)
 		if (*word != '\0')
 			word_add(ret, kind, word);
-	}
 	free(copy);
 	return ret;
 }
@@ -253,7 +237,7 @@ static int value_take(struct walk *w, enum config_kind kind, json_t *v, struct e
 
 	if (!text_of(&text, kind, v)) {
 		str_fini(&text);
-		return reject(w, err_set(err, -EINVAL, "is not %s", kind_text(kind)), err);
+		return reject(w, err_set(err, -EINVAL, "is not %s", kind_words[kind]), err);
 	}
 	*vec_push(&w->c->values) = (struct config_value){
 		.name = xstrdup(w->name),

@@ -135,12 +135,9 @@ static int each_entry(struct options *o, const char *list,
 	char *word;
 	int r = 0;
 
-	while (r == 0 && (word = strsep(&rest, ",")) != NULL) {
-		char *value;
+	while (r == 0 && (word = str_word(&rest)) != NULL) {
+		char *value = strchr(word, '=');
 
-		word += strspn(word, " \t");
-		word[strcspn(word, " \t")] = '\0';
-		value = strchr(word, '=');
 		if (value != NULL)
 			*value++ = '\0';
 		r = set(o, word, value, err);

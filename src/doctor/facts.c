@@ -18,7 +18,6 @@ void facts_init(struct facts *f)
 		.ct_count = FACT_UNKNOWN,
 		.ct_buckets = FACT_UNKNOWN,
 		.ct_liberal = FACT_UNKNOWN,
-		.nofile_soft = FACT_UNKNOWN,
 		.nofile_hard = FACT_UNKNOWN,
 		.memory_max = FACT_UNKNOWN,
 		.memory_used = FACT_UNKNOWN,
@@ -51,7 +50,6 @@ void facts_fini(struct facts *f)
 		vec_fini(&t->hooks);
 		vec_fini(&t->inputs);
 		free(t->name);
-		free(t->comment);
 		free(t->mention_chain);
 	}
 	vec_for_each (p, &f->proxies)

@@ -78,7 +78,6 @@ struct fact_input {
 struct fact_table {
 	uint8_t family; /* NFPROTO_* */
 	char *name;
-	char *comment;
 	bool has_kube_services; /* a chain KUBE-SERVICES */
 	bool has_dnat;          /* a rule translates destinations */
 	size_t n_mentions;      /* rules that compare with a service address */
@@ -145,7 +144,7 @@ struct facts {
 	int64_t clock_jump_ns; /* since the daemon started */
 	int64_t wall_s;
 	/* resources */
-	int64_t nofile_soft, nofile_hard;
+	int64_t nofile_hard;
 	int rcvbuf_result;
 	int64_t memory_max, memory_used; /* of the control group; FACT_UNKNOWN: no limit */
 	uint64_t capabilities;

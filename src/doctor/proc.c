@@ -68,6 +68,18 @@ void proc_lines(char *text, void (*line)(void *arg, char *line), void *arg)
 		line(arg, at);
 }
 
+int proc_file_lines(const char *root, const char *path, void (*line)(void *arg, char *line),
+		    void *arg)
+{
+	struct str text = { 0 };
+	int r = proc_read(&text, root, path);
+
+	if (r == 0 && text.text != NULL)
+		proc_lines(text.text, line, arg);
+	str_fini(&text);
+	return r;
+}
+
 /* --- sockets ----------------------------------------------------------------------- */
 
 /*

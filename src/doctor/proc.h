@@ -17,6 +17,9 @@ MUST_USE int proc_read(struct str *out, const char *root, const char *path);
 int64_t proc_number(const char *root, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Call `line` for each line, without its end. `text` is cut up meanwhile. */
 void proc_lines(char *text, void (*line)(void *arg, char *line), void *arg);
+/* The same for the lines of a file; 0 or -errno of proc_read(). */
+int proc_file_lines(const char *root, const char *path, void (*line)(void *arg, char *line),
+		    void *arg);
 
 /*
  * A socket of /proc/net/{tcp,tcp6,udp,udp6}: 1 when it listens, and `ret` is set, else 0.

@@ -95,11 +95,8 @@ static void read_listeners(struct facts *f, const char *root)
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		struct sockets s = { f, files[i].proto };
-		struct str text = { 0 };
 
-		if (proc_read(&text, root, files[i].path) == 0 && text.text != NULL)
-			proc_lines(text.text, socket_line, &s);
-		str_fini(&text);
+		(void)proc_file_lines(root, files[i].path, socket_line, &s);
 	}
 }
 

@@ -54,15 +54,11 @@ static void server_ours(void *arg, const struct ipvs_service *s)
 static void servers_read(struct facts *f, const char *root)
 {
 	AUTO(ipvs_wire_close) struct ipvs_wire *w = NULL;
-	struct str text = { 0 };
 	struct nl_sock *nl;
 
-	f->has_ipvs = proc_read(&text, root, "/proc/self/net/ip_vs") == 0;
+	f->has_ipvs = proc_file_lines(root, "/proc/self/net/ip_vs", server_line, f) == 0;
 	if (f->has_ipvs)
-		f->ipvs_plane.n_conns = 0;
-	if (text.text != NULL)
-		proc_lines(text.text, server_line, f);
-	str_fini(&text);
+		f->ipvs_plane.n_conns = MAX(f->ipvs_plane.n_conns, (int64_t)0);
 	if (f->ipvs.n == 0 || nl_sock_open(&nl, NETLINK_GENERIC, NULL) < 0)
 		return;
 	ipvs_wire_open(&w, nl);

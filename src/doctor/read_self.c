@@ -39,7 +39,6 @@ static void read_limits(struct facts *f)
 
 	if (getrlimit(RLIMIT_NOFILE, &rl) < 0)
 		return;
-	f->nofile_soft = rl.rlim_cur == RLIM_INFINITY ? INT64_MAX : (int64_t)rl.rlim_cur;
 	f->nofile_hard = rl.rlim_max == RLIM_INFINITY ? INT64_MAX : (int64_t)rl.rlim_max;
 }
 
@@ -64,15 +63,6 @@ static void status_line(void *arg, char *line)
 		f->capabilities = caps;
 		f->has_capabilities = true;
 	}
-}
-
-static void read_capabilities(struct facts *f, const char *root)
-{
-	struct str text = { 0 };
-
-	if (proc_read(&text, root, "/proc/self/status") == 0 && text.text != NULL)
-		proc_lines(text.text, status_line, f);
-	str_fini(&text);
 }
 
 /* The tightest limit on the way from our control group (version 2) to the top. */
@@ -117,6 +107,6 @@ void read_self(struct facts *f, const char *root, int64_t clock_offset_ns)
 	read_clock(f, clock_offset_ns);
 	read_limits(f);
 	read_rcvbuf(f);
-	read_capabilities(f, root);
+	(void)proc_file_lines(root, "/proc/self/status", status_line, f);
 	read_memory(f, root);
 }

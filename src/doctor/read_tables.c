@@ -134,8 +134,7 @@ static int table_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	}
 	*vec_push(&t->f->tables) =
 		(struct fact_table){ .family = nfg->nfgen_family,
-				     .name = xstrdup(nl_attr_str(tb[NFTA_TABLE_NAME])),
-				     .comment = xstrdup(comment) };
+				     .name = xstrdup(nl_attr_str(tb[NFTA_TABLE_NAME])) };
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/log.h"
 
 #define DEADLINE_MS 20000
@@ -61,24 +62,12 @@ static void trial(struct fact_try *t, bool is_ipvs)
 static _Noreturn void child(int fd, bool is_ipvs)
 {
 	struct fact_try *t = xcalloc(1, sizeof(*t));
-	const char *at = (const char *)t;
-	size_t left = sizeof(*t);
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (int i = 0; i < LOG_AREA_N; i++)
 		log_level_set((enum log_area)i, (enum log_level)(LOG_LEVEL_ERR - 1));
 	trial(t, is_ipvs);
-	while (left > 0) {
-		ssize_t n = write(fd, at, left);
-
-		if (n == -1 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			_exit(1);
-		at += n;
-		left -= (size_t)n;
-	}
-	_exit(0);
+	_exit(child_write(fd, t, sizeof(*t)) ? 0 : 1);
 }
 
 /* All of it within the deadline; the same program wrote it, in the same form. */

@@ -179,7 +179,7 @@ static int ask(const char *bytes, unsigned int timeout_ms, struct err *err)
 	json_t *json = NULL;
 	int fd = listener();
 	pid_t pid = answer_with(fd, bytes);
-	int r = client_get_json(&json, &c, "/v1/status", err);
+	int r = client_json(&json, &c, "GET", "/v1/status", err);
 
 	json_decref(json);
 	(void)kill(pid, SIGKILL);
@@ -238,21 +238,21 @@ static void test_nobody(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(client_get_json(&json, &c, "/", &err), -ENOENT);
+	assert_int_equal(client_json(&json, &c, "GET", "/", &err), -ENOENT);
 	assert_non_null(strstr(err.text, "vipd does not run here: no socket"));
 	close(listener()); /* its socket stays behind */
-	assert_int_equal(client_get_json(&json, &c, "/", &err), -ECONNREFUSED);
+	assert_int_equal(client_json(&json, &c, "GET", "/", &err), -ECONNREFUSED);
 	assert_non_null(strstr(err.text, "vipd does not run: "));
 	assert_int_equal(unlink(path), 0);
 	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);
 	close(fd);
-	assert_int_equal(client_get_json(&json, &c, "/", &err), -ECONNREFUSED);
+	assert_int_equal(client_json(&json, &c, "GET", "/", &err), -ECONNREFUSED);
 	assert_int_equal(unlink(path), 0);
 	memset(long_path, 'x', sizeof(long_path) - 1);
 	long_path[sizeof(long_path) - 1] = '\0';
 	c.path = long_path;
-	assert_int_equal(client_get_json(&json, &c, "/", &err), -ENAMETOOLONG);
+	assert_int_equal(client_json(&json, &c, "GET", "/", &err), -ENAMETOOLONG);
 }
 
 static void test_encode(void **state)

@@ -81,7 +81,7 @@ static void well(struct facts *f)
 	ours_sort(&f->ours);
 	f->is_clock_known = f->is_clock_synced = true;
 	f->wall_s = INT64_C(1800000000);
-	f->nofile_soft = f->nofile_hard = 65536;
+	f->nofile_hard = 65536;
 	f->has_capabilities = true;
 	f->capabilities = UINT64_MAX;
 }
@@ -90,9 +90,7 @@ static struct fact_table *table_put(struct facts *f, const char *name, int32_t p
 {
 	struct fact_table *t = vec_push(&f->tables);
 
-	*t = (struct fact_table){ .family = NFPROTO_IPV4,
-				  .name = xstrdup(name),
-				  .comment = xstrdup("") };
+	*t = (struct fact_table){ .family = NFPROTO_IPV4, .name = xstrdup(name) };
 	*vec_push(&t->hooks) =
 		(struct fact_hook){ .chain = xstrdup("PREROUTING"), .priority = priority };
 	return t;
@@ -455,9 +453,7 @@ static void input_put(struct facts *f, bool accepts_mark)
 	struct fact_table *t = vec_push(&f->tables);
 
 	as_ipvs(f);
-	*t = (struct fact_table){ .family = NFPROTO_IPV4,
-				  .name = xstrdup("filter"),
-				  .comment = xstrdup("") };
+	*t = (struct fact_table){ .family = NFPROTO_IPV4, .name = xstrdup("filter") };
 	*vec_push(&t->inputs) =
 		(struct fact_input){ .chain = xstrdup("INPUT"), .accepts_mark = accepts_mark };
 }
@@ -508,9 +504,8 @@ static void nat_beside_ipvs(struct facts *f)
 static void not_our_ipvs_table(struct facts *f)
 {
 	as_ipvs(f);
-	*vec_push(&f->tables) = (struct fact_table){ .family = NFPROTO_INET,
-						     .name = xstrdup("vipd-ipvs"),
-						     .comment = xstrdup("") };
+	*vec_push(&f->tables) =
+		(struct fact_table){ .family = NFPROTO_INET, .name = xstrdup("vipd-ipvs") };
 }
 
 static const struct {

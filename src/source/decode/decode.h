@@ -23,7 +23,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "model/object.h"
+#include "model/model.h"
 
 enum object_kind {
 	OBJECT_KIND_OTHER = 0, /* a kind that vipd does not read */
@@ -51,6 +51,12 @@ static inline void object_fini_auto(struct object *o)
 {
 	object_fini(o);
 }
+
+/* Put it into the model, which takes the content: as model_put_service() and others. */
+int object_model_put(struct object *o, struct model *m, uint64_t at_ns);
+/* As model_del_service() and others. `ns` is NULL for kinds without namespace. */
+int object_model_del(struct model *m, enum object_kind kind, const struct name *ns,
+		     const struct name *name, uint64_t at_ns);
 
 /* One step to a value: a field of an object, or an element of a list. */
 struct decode_step {

@@ -11,131 +11,61 @@
 #include "source/decode/trail.h"
 
 struct known {
-	const char *name;
-	const struct known
-		*of; /* fields of the value, or of the elements of a list; NULL: not checked */
+	const char *names; /* separated by blanks; values are not checked */
+	/* Fields whose values, or whose elements, are checked. */
+	struct {
+		const char *name;
+		const struct known *of;
+	} nested[3];
 };
 
-#define END                \
-	{                  \
-		NULL, NULL \
-	}
-
-static const struct known meta_fields[] = {
-	{ "name", NULL },
-	{ "namespace", NULL },
-	{ "labels", NULL },
-	{ "annotations", NULL },
-	{ "generateName", NULL },
-	{ "uid", NULL },
-	{ "resourceVersion", NULL },
-	{ "generation", NULL },
-	{ "creationTimestamp", NULL },
-	{ "deletionTimestamp", NULL },
-	{ "deletionGracePeriodSeconds", NULL },
-	{ "ownerReferences", NULL },
-	{ "finalizers", NULL },
-	{ "managedFields", NULL },
-	{ "selfLink", NULL },
-	END,
+static const struct known meta = {
+	"name namespace labels annotations generateName uid resourceVersion generation "
+	"creationTimestamp deletionTimestamp deletionGracePeriodSeconds ownerReferences "
+	"finalizers managedFields selfLink"
 };
 
-static const struct known port_fields[] = {
-	{ "name", NULL },
-	{ "protocol", NULL },
-	{ "port", NULL },
-	{ "targetPort", NULL },
-	{ "nodePort", NULL },
-	{ "appProtocol", NULL },
-	END,
+static const struct known service_port = { "name protocol port targetPort nodePort appProtocol" };
+static const struct known client_ip = { "timeoutSeconds" };
+static const struct known affinity = { "", { { "clientIP", &client_ip } } };
+static const struct known service_spec = {
+	"type clusterIP clusterIPs selector ipFamilies ipFamilyPolicy internalTrafficPolicy "
+	"externalTrafficPolicy sessionAffinity externalIPs healthCheckNodePort loadBalancerIP "
+	"loadBalancerClass loadBalancerSourceRanges allocateLoadBalancerNodePorts "
+	"publishNotReadyAddresses trafficDistribution externalName",
+	{ { "ports", &service_port }, { "sessionAffinityConfig", &affinity } }
+};
+static const struct known service = { "apiVersion kind status",
+				      { { "metadata", &meta }, { "spec", &service_spec } } };
+
+static const struct known conditions = { "ready serving terminating" };
+static const struct known hints = { "forZones forNodes" };
+static const struct known endpoint = {
+	"addresses nodeName zone targetRef hostname deprecatedTopology",
+	{ { "conditions", &conditions }, { "hints", &hints } }
+};
+static const struct known slice_port = { "name protocol port appProtocol" };
+static const struct known slice = {
+	"apiVersion kind addressType",
+	{ { "metadata", &meta }, { "endpoints", &endpoint }, { "ports", &slice_port } }
 };
 
-static const struct known client_ip_fields[] = { { "timeoutSeconds", NULL }, END };
-static const struct known affinity_fields[] = { { "clientIP", client_ip_fields }, END };
-
-static const struct known service_spec_fields[] = {
-	{ "type", NULL },
-	{ "clusterIP", NULL },
-	{ "clusterIPs", NULL },
-	{ "ports", port_fields },
-	{ "selector", NULL },
-	{ "ipFamilies", NULL },
-	{ "ipFamilyPolicy", NULL },
-	{ "internalTrafficPolicy", NULL },
-	{ "externalTrafficPolicy", NULL },
-	{ "sessionAffinity", NULL },
-	{ "sessionAffinityConfig", affinity_fields },
-	{ "externalIPs", NULL },
-	{ "healthCheckNodePort", NULL },
-	{ "loadBalancerIP", NULL },
-	{ "loadBalancerClass", NULL },
-	{ "loadBalancerSourceRanges", NULL },
-	{ "allocateLoadBalancerNodePorts", NULL },
-	{ "publishNotReadyAddresses", NULL },
-	{ "trafficDistribution", NULL },
-	{ "externalName", NULL },
-	END,
-};
-
-static const struct known conditions_fields[] = {
-	{ "ready", NULL },
-	{ "serving", NULL },
-	{ "terminating", NULL },
-	END,
-};
-
-static const struct known hints_fields[] = { { "forZones", NULL }, { "forNodes", NULL }, END };
-
-static const struct known endpoint_fields[] = {
-	{ "addresses", NULL }, { "conditions", conditions_fields }, { "nodeName", NULL },
-	{ "zone", NULL },      { "hints", hints_fields },           { "targetRef", NULL },
-	{ "hostname", NULL },  { "deprecatedTopology", NULL },      END,
-};
-
-static const struct known slice_port_fields[] = {
-	{ "name", NULL }, { "protocol", NULL }, { "port", NULL }, { "appProtocol", NULL }, END,
-};
-
-static const struct known cidr_spec_fields[] = { { "cidrs", NULL }, END };
-
-#define TYPE                                      \
-	{ "apiVersion", NULL }, { "kind", NULL }, \
-	{                                         \
-		"metadata", meta_fields           \
-	}
-
-static const struct known service_fields[] = {
-	TYPE,
-	{ "spec", service_spec_fields },
-	{ "status", NULL },
-	END,
-};
-static const struct known slice_fields[] = {
-	TYPE,
-	{ "addressType", NULL },
-	{ "endpoints", endpoint_fields },
-	{ "ports", slice_port_fields },
-	END,
-};
-static const struct known node_fields[] = { TYPE, { "spec", NULL }, { "status", NULL }, END };
-static const struct known cidr_fields[] = {
-	TYPE,
-	{ "spec", cidr_spec_fields },
-	{ "status", NULL },
-	END,
-};
+static const struct known node = { "apiVersion kind spec status", { { "metadata", &meta } } };
+static const struct known cidr_spec = { "cidrs" };
+static const struct known cidr = { "apiVersion kind status",
+				   { { "metadata", &meta }, { "spec", &cidr_spec } } };
 
 static const struct known *known_of(enum object_kind kind)
 {
 	switch (kind) {
 	case OBJECT_KIND_SERVICE:
-		return service_fields;
+		return &service;
 	case OBJECT_KIND_SLICE:
-		return slice_fields;
+		return &slice;
 	case OBJECT_KIND_NODE:
-		return node_fields;
+		return &node;
 	case OBJECT_KIND_SERVICE_CIDR:
-		return cidr_fields;
+		return &cidr;
 	case OBJECT_KIND_OTHER:
 	case OBJECT_KIND_LIST:
 		break;
@@ -143,12 +73,23 @@ static const struct known *known_of(enum object_kind kind)
 	return NULL;
 }
 
-static const struct known *known_find(const struct known *known, const char *key)
+/* `*of`: the fields of its value; NULL: not checked. */
+static bool is_known(const struct known *known, const char *key, const struct known **of)
 {
-	for (; known->name != NULL; known++)
-		if (strcmp(known->name, key) == 0)
-			return known;
-	return NULL;
+	size_t len = strlen(key);
+
+	*of = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(known->nested) && known->nested[i].name != NULL; i++)
+		if (strcmp(known->nested[i].name, key) == 0) {
+			*of = known->nested[i].of;
+			return true;
+		}
+	for (const char *at = known->names; *at != '\0'; at += strspn(at, " ")) {
+		if (strcspn(at, " ") == len && strncmp(at, key, len) == 0)
+			return true;
+		at += strcspn(at, " ");
+	}
+	return false;
 }
 
 static bool object_check(const json_t *obj, const struct known *known, struct decode *d);
@@ -179,19 +120,19 @@ static bool object_check(const json_t *obj, const struct known *known, struct de
 
 	/* jansson's macro takes a pointer without const; it does not write. */
 	json_object_foreach ((json_t *)(uintptr_t)obj, key, v) {
-		const struct known *k = known_find(known, key);
+		const struct known *of;
 
 		(void)trail_field(d, obj, key);
-		if (k == NULL) {
+		if (!is_known(known, key, &of)) {
 			has_unknown = true;
 			if (d->is_strict)
 				(void)trail_refuse(d, "unknown field");
 			trail_note(d, "unknown field, ignored");
-		} else if (k->of != NULL && json_is_array(v)) {
-			has_unknown |= list_check(v, k->of, d);
-		} else if (k->of != NULL) {
+		} else if (of != NULL && json_is_array(v)) {
+			has_unknown |= list_check(v, of, d);
+		} else if (of != NULL) {
 			trail_into(d);
-			has_unknown |= object_check(v, k->of, d);
+			has_unknown |= object_check(v, of, d);
 			trail_out(d);
 		}
 	}

@@ -150,42 +150,13 @@ static int key_cmp(const void *a, const void *b)
 	return r != 0 ? r : strcmp(x->name->text, y->name->text);
 }
 
-static int model_put(struct model *m, struct object *o, uint64_t at_ns)
+/* IN-24: the last state of a Node stays. */
+static int key_del(struct state *s, const struct key *k, uint64_t at_ns)
 {
-	struct object in = *o;
-
-	*o = (struct object){ 0 };
-	switch (in.kind) {
-	case OBJECT_KIND_SERVICE:
-		return model_put_service(m, in.service, at_ns);
-	case OBJECT_KIND_SLICE:
-		return model_put_slice(m, in.slice, at_ns);
-	case OBJECT_KIND_NODE:
-		return model_put_node(m, in.node, at_ns);
-	case OBJECT_KIND_SERVICE_CIDR:
-		return model_put_service_cidr(m, in.cidr, at_ns);
-	case OBJECT_KIND_OTHER:
-	case OBJECT_KIND_LIST:
-		break;
-	}
-	return 0;
-}
-
-static int model_del(struct model *m, const struct key *k, uint64_t at_ns)
-{
-	switch (k->kind) {
-	case OBJECT_KIND_SERVICE:
-		return model_del_service(m, k->ns, k->name, at_ns);
-	case OBJECT_KIND_SLICE:
-		return model_del_slice(m, k->ns, k->name, at_ns);
-	case OBJECT_KIND_SERVICE_CIDR:
-		return model_del_service_cidr(m, k->name, at_ns);
-	case OBJECT_KIND_NODE: /* IN-24: its last state stays */
-	case OBJECT_KIND_OTHER:
-	case OBJECT_KIND_LIST:
-		break;
-	}
-	return 0;
+	if (k->kind == OBJECT_KIND_NODE ||
+	    !object_model_del(s->model, k->kind, k->ns, k->name, at_ns))
+		return 0;
+	return STATE_CHANGED;
 }
 
 static bool entry_wins(const struct entry *a, const struct entry *b)
@@ -260,13 +231,13 @@ static int key_apply(struct state *s, const struct key *k, uint64_t at_ns)
 	struct entry *winner = winner_find(s, k);
 
 	if (winner == NULL)
-		return model_del(s->model, k, at_ns) ? STATE_CHANGED : 0;
+		return key_del(s, k, at_ns);
 	shadows_update(s, k, winner);
 	if (winner->flags & ENTRY_APPLIED)
 		return 0;
 	if (winner->flags & ENTRY_IGNORED) {
 		applied_mark(s, k, winner);
-		return model_del(s->model, k, at_ns) ? STATE_CHANGED : 0;
+		return key_del(s, k, at_ns);
 	}
 	if (winner->obj.kind == OBJECT_KIND_OTHER) {
 		winner->flags |= ENTRY_WANTED;
@@ -274,7 +245,7 @@ static int key_apply(struct state *s, const struct key *k, uint64_t at_ns)
 		return STATE_WANTS_READING;
 	}
 	applied_mark(s, k, winner);
-	return model_put(s->model, &winner->obj, at_ns) ? STATE_CHANGED : 0;
+	return object_model_put(&winner->obj, s->model, at_ns) ? STATE_CHANGED : 0;
 }
 
 int state_apply(struct state *s, uint64_t at_ns)

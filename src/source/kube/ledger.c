@@ -158,44 +158,6 @@ void ledger_unreadable(struct ledger *l, const json_t *identity, const char *why
 
 /* --- objects -------------------------------------------------------------- */
 
-/* The model takes ownership of the content of `o`. */
-static int model_take(struct ledger *l, const struct object *o, uint64_t at_ns)
-{
-	switch (o->kind) {
-	case OBJECT_KIND_SERVICE:
-		return model_put_service(l->model, o->service, at_ns);
-	case OBJECT_KIND_SLICE:
-		return model_put_slice(l->model, o->slice, at_ns);
-	case OBJECT_KIND_NODE:
-		return model_put_node(l->model, o->node, at_ns);
-	case OBJECT_KIND_SERVICE_CIDR:
-		return model_put_service_cidr(l->model, o->cidr, at_ns);
-	case OBJECT_KIND_OTHER:
-	case OBJECT_KIND_LIST:
-		break;
-	}
-	return 0;
-}
-
-static int model_drop(struct ledger *l, const struct name *ns, const struct name *name,
-		      uint64_t at_ns)
-{
-	switch (l->kind) {
-	case OBJECT_KIND_SERVICE:
-		return model_del_service(l->model, ns, name, at_ns);
-	case OBJECT_KIND_SLICE:
-		return model_del_slice(l->model, ns, name, at_ns);
-	case OBJECT_KIND_NODE:
-		return model_del_node(l->model, name, at_ns);
-	case OBJECT_KIND_SERVICE_CIDR:
-		return model_del_service_cidr(l->model, name, at_ns);
-	case OBJECT_KIND_OTHER:
-	case OBJECT_KIND_LIST:
-		break;
-	}
-	return 0;
-}
-
 static struct key *object_mark(struct ledger *l, const struct object *o)
 {
 	switch (o->kind) {
@@ -264,7 +226,7 @@ static int put_key(struct ledger *l, const json_t *obj, int r, const struct note
 	if (r == DECODE_IGNORED) {
 		known_set(l, k);
 		notes_put(l, k, notes);
-		changed = model_drop(l, ns, name, at_ns);
+		changed = object_model_del(l->model, l->kind, ns, name, at_ns);
 	} else {
 		remark_put(l, k, true, why);
 	}
@@ -287,7 +249,7 @@ int ledger_put(struct ledger *l, const json_t *obj, uint64_t at_ns)
 	k = object_mark(l, &o);
 	known_set(l, k);
 	notes_put(l, k, &notes);
-	return model_take(l, &o, at_ns);
+	return object_model_put(&o, l->model, at_ns);
 }
 
 int ledger_del(struct ledger *l, const json_t *obj, uint64_t at_ns)
@@ -305,7 +267,7 @@ int ledger_del(struct ledger *l, const json_t *obj, uint64_t at_ns)
 	k = key_find(l, ns, name);
 	if (k != NULL)
 		key_drop(l, k);
-	changed = model_drop(l, ns, name, at_ns);
+	changed = object_model_del(l->model, l->kind, ns, name, at_ns);
 	name_unref(ns);
 	name_unref(name);
 	return changed;
@@ -357,7 +319,7 @@ size_t ledger_list_end(struct ledger *l, uint64_t at_ns)
 
 		if (k->generation == l->generation)
 			continue;
-		n += (size_t)model_drop(l, k->ns, k->name, at_ns);
+		n += (size_t)object_model_del(l->model, l->kind, k->ns, k->name, at_ns);
 		key_drop(l, k);
 	}
 	return n;
