@@ -3,6 +3,7 @@
 Otherwise tests fail on a busy machine, or do not fail when vipd loses packets."""
 import os
 import signal
+import threading
 import time
 
 import pytest
@@ -59,3 +60,35 @@ def test_new(lab, away):
     result = flow.stop()
     assert result["untouched"] + result["timeout"] == result["started"], result
     assert bool(result["timeout"]) == (away == dropped), result
+
+
+def test_late_datagrams_are_no_gap(vipd, lab, steady):
+    """They come after the check has begun."""
+    servers = [lab.ns[role].procs[0] for role in ("pod2", "node2", "world")]
+
+    def signal_all(n):
+        for p in servers:
+            p.send_signal(n)
+    timer = threading.Timer(AWAY_S, signal_all, (signal.SIGCONT,))
+    signal_all(signal.SIGSTOP)
+    try:
+        L.eventually(steady.bad)
+        timer.start()
+        steady.check()
+    finally:
+        timer.cancel()
+        signal_all(signal.SIGCONT)
+
+
+@pytest.mark.no_steady
+def test_lost_datagrams_are_a_gap(vipd, lab, steady):
+    steady.start()
+    lab.node.run("nft", "add table inet away; add chain inet away in "
+                 "{ type filter hook prerouting priority -400; meta l4proto udp drop; }")
+    try:
+        L.eventually(steady.bad)
+    finally:
+        lab.node.run("nft", "delete table inet away")
+    with pytest.raises(AssertionError, match="udp:"):
+        steady.check(late=2)
+    steady.stop()

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Completion scripts of vipctl and vipd in interactive shells: sourced once, then Tab."""
+import fcntl
 import os
 import pty
 import select
 import shutil
+import struct
 import subprocess
+import termios
 import time
 
 import pyte
@@ -14,6 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.abspath(os.environ.get("VIPD_BUILD", os.path.join(ROOT, "build")))
 PROGRAMS = {"vipctl": "completion", "vipd": "--completion"}
 SECONDS = 60
+ROWS, COLUMNS = 40, 400  # no line with a path of pytest's wraps
 BEGIN = {
     "bash": ["bash", "--norc", "-i"],
     "zsh": ["zsh", "-f", "-i"],
@@ -60,8 +64,9 @@ class Terminal:
                "XDG_CONFIG_HOME": home, "XDG_DATA_HOME": home, "LANG": "C.UTF-8"}
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", ROWS, COLUMNS, 0, 0))
             os.execvpe(shell, BEGIN[shell], env)
-        self.screen = pyte.Screen(100, 40)
+        self.screen = pyte.Screen(COLUMNS, ROWS)
         self.stream = pyte.Stream(self.screen)
 
     def type(self, text):
@@ -87,7 +92,9 @@ class Terminal:
 
 @pytest.fixture(name="home")
 def home_(tmp_path):
-    """A home directory with a file, vipd, and a vipctl that prints three services."""
+    """A home directory with a long path; a file, vipd, and a vipctl that prints three services."""
+    tmp_path /= "long" * 20
+    tmp_path.mkdir()
     fake = tmp_path / "vipctl"
     fake.write_text("#!/bin/sh\n[ \"$1\" != __complete ] || exec %s/vipctl \"$@\"\n"
                     "echo shop/cart; echo shop/db; echo web/cart\n" % BUILD)
