@@ -93,8 +93,8 @@ int plane_family_fail(struct plane *p, enum ipfam fam, int code, const struct er
 	f->is_failed = true;
 	f->n_again = 0;
 	(void)snprintf(text, sizeof(text), "%s failed: %.200s", family_text(fam), err->text);
-	if (plane_fault_set(p, PLANE_FAULT_FAMILY + fam, now - f->since_ns >= FAMILY_UNREADY_NS,
-			    text))
+	if (plane_fault_set(p, PLANE_FAULT_FAMILY + (int)fam,
+			    now - f->since_ns >= FAMILY_UNREADY_NS, text))
 		log_err(LOG_AREA_PLANE,
 			"%s; its rules stay as they are; next attempt in %" PRIu64 " ms", text,
 			family_pause(f) / NSEC_PER_MSEC);

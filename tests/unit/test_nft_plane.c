@@ -905,7 +905,7 @@ static void check_one_family(struct bench *b, bool is_failed, const char *six)
 	const char *at;
 
 	assert_int_equal(plane_families_failed(b->w.plane), is_failed ? 1 << IPFAM_V6 : 0);
-	assert_int_equal(b->w.plane->faults[PLANE_FAULT_FAMILY + IPFAM_V6].text[0] != '\0',
+	assert_int_equal(b->w.plane->faults[PLANE_FAULT_FAMILY + (int)IPFAM_V6].text[0] != '\0',
 			 is_failed);
 	assert_int_equal(plane_family_has_failed(b->w.plane, IPFAM_V6), is_failed);
 	assert_false(plane_family_has_failed(b->w.plane, IPFAM_V4));

@@ -174,7 +174,7 @@ static void test_descriptions(void **state)
 		assert_string_equal(text, cases[i].userdata);
 		assert_int_equal(nft_set_by_name(d->name), cases[i].id);
 	}
-	assert_int_equal(ARRAY_SIZE(cases), NFTSET_N * IPFAM_N);
+	assert_int_equal(ARRAY_SIZE(cases), NFTSET_N * (int)IPFAM_N);
 	assert_int_equal(nft_set_by_name("frontends2"), NFTSET_N);
 }
 

@@ -263,7 +263,7 @@ static int table_try(struct nft_layout *l, const struct nft_fixed_table *t, stru
 	if (misfit != NULL || strlen(t->name) >= sizeof(l->table))
 		return 0;
 	r = nft_fixed_read(&l->held, l->nl, l->fam, t, &nft_schema,
-			   l->is_looking ? NFT_COUNT_ANY : l->counting, err);
+			   l->is_looking ? NFT_COUNT_ANY : (unsigned int)l->counting, err);
 	if (r < 0)
 		return r;
 	if (l->held.misfit[0] != '\0') {
