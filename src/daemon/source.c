@@ -7,24 +7,10 @@
 /* Errors and notes that an answer lists; further ones are only counted. */
 #define REMARKS_MAX 100
 
-struct source_ops {
-	int (*open)(struct source *s, struct event_base *base, struct model *m,
-		    const struct options *options, struct err *err);
-	void (*close)(struct source *s);
-	void (*reload)(struct source *s);
-	bool (*is_complete)(const struct source *s, struct str *why);
-	void (*describe)(const struct source *s, struct serve_source_info *info);
-	void (*metrics)(const struct source *s,
-			void (*add)(void *add_arg, const struct metrics_source *m), void *add_arg);
-};
-
 struct source {
-	const struct source_ops *ops;
 	struct source_callbacks cb;
-	union {
-		struct files *files;
-		struct kube *kube;
-	};
+	struct files *files; /* one of these is NULL */
+	struct kube *kube;
 	const char *dir; /* of the manifests; borrowed */
 	bool is_ready;
 	uint64_t last_event_ns; /* 0 = none yet */
@@ -72,21 +58,6 @@ static int manifests_open(struct source *s, struct event_base *base, struct mode
 	return files_open(&s->files, base, m, s->dir, &ops, err);
 }
 
-static void manifests_close(struct source *s)
-{
-	files_close(s->files);
-}
-
-static void manifests_reload(struct source *s)
-{
-	files_read_again(s->files);
-}
-
-static bool manifests_are_complete(const struct source *s, struct str *why)
-{
-	return files_are_complete(s->files, why);
-}
-
 static void problem_add(void *arg, const struct files_problem *p)
 {
 	struct str where = { 0 };
@@ -128,11 +99,6 @@ static void manifests_metrics(const struct source *s,
 	add(add_arg, &m);
 }
 
-static const struct source_ops manifests = {
-	manifests_open,         manifests_close,    manifests_reload,
-	manifests_are_complete, manifests_describe, manifests_metrics,
-};
-
 /* --- the Kubernetes API --- */
 
 static int api_open(struct source *s, struct event_base *base, struct model *m,
@@ -145,26 +111,9 @@ static int api_open(struct source *s, struct event_base *base, struct model *m,
 	config.kubeconfig = options->kubeconfig;
 	config.master = options->master;
 	config.content_type = options->api_content_type;
-	if (options->api_qps != 0)
-		config.qps = options->api_qps;
-	if (options->api_burst != 0)
-		config.burst = options->api_burst;
+	config.qps = options->api_qps;
+	config.burst = options->api_burst;
 	return kube_open(&s->kube, base, m, &config, &cb, err);
-}
-
-static void api_close(struct source *s)
-{
-	kube_close(s->kube);
-}
-
-static void api_reload(struct source *s)
-{
-	kube_read_again(s->kube);
-}
-
-static bool api_is_complete(const struct source *s, struct str *why)
-{
-	return kube_is_complete(s->kube, why);
 }
 
 /* One error for a resource whose watch fails, one remark for each object that has one. */
@@ -236,10 +185,6 @@ static void api_metrics(const struct source *s,
 	}
 }
 
-static const struct source_ops api = {
-	api_open, api_close, api_reload, api_is_complete, api_describe, api_metrics,
-};
-
 /* --- for the daemon --- */
 
 int source_open(struct source **ret, struct event_base *base, struct model *m,
@@ -248,9 +193,9 @@ int source_open(struct source **ret, struct event_base *base, struct model *m,
 	struct source *s = xcalloc(1, sizeof(*s));
 	int r;
 
-	s->ops = options->manifests != NULL ? &manifests : &api;
 	s->cb = *cb;
-	r = s->ops->open(s, base, m, options, err);
+	r = options->manifests != NULL ? manifests_open(s, base, m, options, err)
+				       : api_open(s, base, m, options, err);
 	if (r < 0)
 		free(s);
 	else
@@ -262,13 +207,17 @@ void source_close(struct source *s)
 {
 	if (s == NULL)
 		return;
-	s->ops->close(s);
+	files_close(s->files);
+	kube_close(s->kube);
 	free(s);
 }
 
 void source_reload(struct source *s)
 {
-	s->ops->reload(s);
+	if (s->files != NULL)
+		files_read_again(s->files);
+	else
+		kube_read_again(s->kube);
 }
 
 bool source_is_ready(const struct source *s)
@@ -278,7 +227,8 @@ bool source_is_ready(const struct source *s)
 
 bool source_is_complete(const struct source *s, struct str *why)
 {
-	return s->ops->is_complete(s, why);
+	return s->files != NULL ? files_are_complete(s->files, why)
+				: kube_is_complete(s->kube, why);
 }
 
 void source_describe(const struct source *s, struct serve_source_info *info)
@@ -289,15 +239,20 @@ void source_describe(const struct source *s, struct serve_source_info *info)
 		return;
 	info->is_complete = s->is_ready;
 	info->last_event_ns = s->last_event_ns;
-	if (s->is_ready && !s->ops->is_complete(s, &unknown))
+	if (s->is_ready && !source_is_complete(s, &unknown))
 		info->unknown = TAKE(unknown.text);
 	str_fini(&unknown);
-	s->ops->describe(s, info);
+	if (s->files != NULL)
+		manifests_describe(s, info);
+	else
+		api_describe(s, info);
 }
 
 void source_metrics(const struct source *s,
 		    void (*add)(void *add_arg, const struct metrics_source *m), void *add_arg)
 {
-	if (s != NULL)
-		s->ops->metrics(s, add, add_arg);
+	if (s != NULL && s->files != NULL)
+		manifests_metrics(s, add, add_arg);
+	else if (s != NULL)
+		api_metrics(s, add, add_arg);
 }

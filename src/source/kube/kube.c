@@ -20,6 +20,10 @@
 #else
 #define MACHINE "other"
 #endif
+/* As the flags of kube-proxy. */
+#define QPS_DEFAULT 5
+#define BURST_DEFAULT 10
+
 #define USER_AGENT "vipd/" VIPD_VERSION " (linux/" MACHINE ")"
 
 /* The gate waits for the first two (IN-15). */
@@ -55,8 +59,6 @@ void kube_config_init(struct kube_config *c)
 {
 	*c = (struct kube_config){
 		.account_dir = ACCOUNT_DIR,
-		.qps = 5,
-		.burst = 10,
 		.timing = {
 			.connect_ns = 10 * NSEC_PER_SEC,
 			.head_ns = 60 * NSEC_PER_SEC,
@@ -226,10 +228,10 @@ int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 
 	k->timing = config->timing;
 	k->callbacks = *callbacks;
-	k->bucket = (struct bucket){ .qps = config->qps == 0 ? 5 : config->qps,
-				     .burst = MAX(config->burst, 1),
-				     .tokens = MAX(config->burst, 1),
+	k->bucket = (struct bucket){ .qps = config->qps != 0 ? config->qps : QPS_DEFAULT,
+				     .burst = config->burst != 0 ? config->burst : BURST_DEFAULT,
 				     .filled_ns = now_ns() };
+	k->bucket.tokens = k->bucket.burst;
 	k->gate = xtimer_new(base, on_gate, k);
 	r = is_json_only(&json_only, config->content_type, err);
 	if (r == 0)

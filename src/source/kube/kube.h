@@ -44,8 +44,8 @@ struct kube_config {
 	const char *master;       /* --master: URLs separated by commas */
 	const char *content_type; /* --kube-api-content-type; NULL or "": protobuf */
 	const char *account_dir;  /* of the pod's service account */
-	double qps;               /* lists and watches per second; < 0: no limit */
-	int burst;
+	double qps;               /* lists and watches per second; 0: default, < 0: no limit */
+	int burst;                /* 0: default */
 	struct kube_timing timing;
 };
 
