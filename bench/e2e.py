@@ -16,7 +16,8 @@ proxy:
   burst    1,000 slices change at once: from the last byte of the last event until a connection
            reaches its new endpoint. Five bursts
   restart  without changes; and with a change made while the proxy is stopped: from exec until a
-           connection reaches the new endpoint. Commits: the ruleset's generation, nf_tables only
+           connection reaches the new endpoint; and a change that comes while kernel state is
+           adopted. Commits: the ruleset's generation, nf_tables only
   failed   connections that failed meanwhile, of 200 a second through two services
 
 BENCH_KUBE_PROXY=PATH measures that kube-proxy as well, modes iptables, nftables and, if the kernel
@@ -202,6 +203,15 @@ class Bed:
         self.settle()
         out["changed_failed"] = self.failed_since(before)
 
+    def change_in_adoption(self):
+        """From the last byte of an event that comes while kernel state is adopted; or None."""
+        self.stop()
+        self.exec()
+        if not self.proxy.wait_adopting():
+            return None
+        written = self.api.change_one(self.changed_slice())
+        return self.reached() - written
+
     def measure(self, out, count):
         self.starts(out)
         self.load = self.lab.flow("pod1", "new", "--rate", LOAD_RATE, "--concurrency", 20, *(
@@ -209,6 +219,7 @@ class Bed:
         self.changes(out, count)
         self.bursts(out)
         self.restarts(out)
+        out["adoption"] = self.change_in_adoption()
 
 
 def main(argv):

@@ -20,6 +20,13 @@ class Vipd(api.Vipd):
         s = self.status()
         return s is not None and s["state"] == "running" and s["pending"]["services"] == 0
 
+    def wait_adopting(self):
+        """Until it adopts; False if that was over before."""
+        while True:
+            s = self.status()
+            if s and s["state"] in ("adopting", "running"):
+                return s["state"] == "adopting"
+
     def writes(self):
         return self.status()["sync"]["writes"]
 
@@ -53,6 +60,9 @@ class KubeProxy(api.Vipd):
                     return answer.status == 200
             except (urllib.error.URLError, OSError):
                 return False
+
+    def wait_adopting(self):
+        return False
 
     def writes(self):
         return None     # it has no counter of operations

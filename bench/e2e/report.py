@@ -59,6 +59,7 @@ ROWS = (
     ("  failed connections", lambda r: "%d of %d" % tuple(r["restart_failed"])),
     ("restart, changed: exec to new endpoint, s", lambda r: "%.2f" % r["changed"]),
     ("  after the server's last byte, s", lambda r: spread([r["changed_after"]], 1, 2)),
+    ("change in the middle of adoption, ms", lambda r: spread([r["adoption"]], 1e-3, 1)),
     ("  failed connections", lambda r: "%d of %d" % tuple(r["changed_failed"])),
 )
 

@@ -125,11 +125,17 @@ struct svc **model_sorted(const struct model *m, size_t *n)
 
 void model_mark_dirty(struct model *m, struct svc *svc, uint64_t at_ns)
 {
+	bool was_dirty = list_is_linked(&svc->dirty);
+
 	svc->is_claimed = false;
-	if (list_is_linked(&svc->dirty))
-		return;
-	list_add_tail(&m->dirty, &svc->dirty);
-	svc->dirty_since_ns = MAX(at_ns, UINT64_C(1));
+	if (m->has_changes_first) {
+		list_del(&svc->dirty);
+		list_add_after(&m->dirty, &svc->dirty);
+	} else if (!was_dirty) {
+		list_add_tail(&m->dirty, &svc->dirty);
+	}
+	if (!was_dirty)
+		svc->dirty_since_ns = MAX(at_ns, UINT64_C(1));
 }
 
 void model_clean(struct model *m, struct svc *svc)

@@ -132,10 +132,11 @@ struct model {
 	struct model_env env;
 	struct htable services;
 	struct htable slices;
-	struct htable addrs; /* of all endpoints; only with config.tracks_addrs */
-	struct list dirty;   /* services with pending changes, in order of first change */
-	struct list all;     /* every entry; callers that walk it in steps may rotate it */
-	struct node *self;   /* own Node object or NULL */
+	struct htable addrs;    /* of all endpoints; only with config.tracks_addrs */
+	struct list dirty;      /* services with pending changes, in order of first change */
+	bool has_changes_first; /* the sync's: changes go to the head of `dirty` (adoption) */
+	struct list all;        /* every entry; callers that walk it in steps may rotate it */
+	struct node *self;      /* own Node object or NULL */
 	VEC(struct service_cidr *) service_cidrs;
 	VEC(struct ip_addr)
 	host_addrs; /* addresses of this host, in the order of model_put_host_addrs() ... */

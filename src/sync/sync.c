@@ -589,7 +589,7 @@ static uint64_t families_follow(struct sync *s, uint64_t now)
 	return next != 0 ? next : SYNC_NEVER;
 }
 
-uint64_t sync_step(struct sync *s, uint64_t now)
+static uint64_t step(struct sync *s, uint64_t now)
 {
 	uint64_t retry;
 	uint64_t next;
@@ -623,6 +623,17 @@ uint64_t sync_step(struct sync *s, uint64_t now)
 	if (s->state == SYNC_ADOPTING)
 		return step_sweep(s, now);
 	return step_idle(s, now, next);
+}
+
+/* In adoption all services are pending: changes between steps go before them. */
+uint64_t sync_step(struct sync *s, uint64_t now)
+{
+	uint64_t next;
+
+	s->model->has_changes_first = false;
+	next = step(s, now);
+	s->model->has_changes_first = s->state == SYNC_ADOPTING;
+	return next;
 }
 
 void sync_check(struct sync *s, uint64_t now)

@@ -132,6 +132,37 @@ static void test_restart(void **state)
 	world_fini(&w);
 }
 
+/* A change in the middle of adoption is programmed by the next transaction. */
+static void test_change_in_adoption(void **state)
+{
+	static const struct sync_config config = { .batch_ops = 20 };
+	struct world w;
+	size_t writes;
+
+	world_init(&w);
+	some_services(&w, 60);
+	sync_sources_ready(w.s);
+	sync_settle(w.s, T0);
+	process_end(&w);
+
+	process_begin_with(&w, &config);
+	some_services(&w, 60);
+	sync_sources_ready(w.s);
+	while (sync_stats_get(w.s)->services == 0)
+		assert_true(sync_step(w.s, T0) == SYNC_NOW);
+	writes = w.k.n_writes;
+	/* The service that sorts last: a slot, and a frontend of another class. */
+	make_slice(&w.m, "shop/s9-a", "s9", "http:TCP:8080", "10.1.9.1 10.1.9.2 10.1.9.3");
+	assert_true(sync_step(w.s, T0) == SYNC_NOW);
+	assert_int_equal(sync_state_get(w.s), SYNC_ADOPTING);
+	assert_int_equal(w.k.n_writes, writes + 2);
+	sync_settle(w.s, T0);
+	assert_int_equal(w.k.n_writes, writes + 2);
+	assert_int_equal(w.k.frontends.n, 60);
+	assert_int_equal(w.k.slots.n, 121);
+	world_fini(&w);
+}
+
 /* The status shows the whole sync, not the last of its transactions. */
 static void test_last_sync(void **state)
 {
@@ -1401,6 +1432,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_gate),
 		cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_change_in_adoption),
 		cmocka_unit_test(test_last_sync),
 		cmocka_unit_test(test_sweep_held),
 		cmocka_unit_test(test_sweep_held_foreign),
