@@ -3,8 +3,9 @@
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
+
+#include "conntrack/sysctl.h"
 
 /*
  * A dump is filtered when at least one in FILTER_SHARE entries matches: the kernel then
@@ -52,18 +53,10 @@ void pass_close(struct pass *p)
 /* Entries of this network namespace; many when the kernel does not say. */
 static uint64_t table_size(void)
 {
-	FILE *f = fopen("/proc/sys/net/netfilter/nf_conntrack_count", "re");
-	char text[32] = "";
-	char *end;
-	unsigned long long n;
+	uint64_t n;
 
-	if (f == NULL)
-		return UINT32_MAX;
-	if (fgets(text, sizeof(text), f) == NULL)
-		text[0] = '\0';
-	(void)fclose(f);
-	n = strtoull(text, &end, 10);
-	return end == text ? UINT32_MAX : n;
+	return sysctl_read(&n, "", SYSCTL_NETFILTER "nf_conntrack_count", NULL) == 0 ? n
+										     : UINT32_MAX;
 }
 
 /* --- filtered by the kernel --- */

@@ -11,10 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/err.h"
 #include "base/log.h"
 
-#define NETFILTER "/proc/sys/net/netfilter/"
 #define BUCKETS "/sys/module/nf_conntrack/parameters/hashsize"
 #define ENTRIES_PER_BUCKET 4
 
@@ -38,7 +36,7 @@ static int file_read(char *buf, size_t size, const char *root, const char *file,
 	return r;
 }
 
-static int number_read(uint64_t *ret, const char *root, const char *file, struct err *err)
+int sysctl_read(uint64_t *ret, const char *root, const char *file, struct err *err)
 {
 	char buf[64];
 	char *end;
@@ -128,7 +126,7 @@ static int set(const char *root, const char *file, uint64_t want, enum rule rule
 {
 	struct err err;
 	uint64_t is = 0;
-	int r = number_read(&is, root, file, &err);
+	int r = sysctl_read(&is, root, file, &err);
 
 	if (r == 0 && (is == want || (rule == RULE_RAISE && is > want)))
 		return 0;
@@ -149,7 +147,7 @@ static size_t set_table(const struct sysctl_config *c, const char *root)
 
 	if (max == 0)
 		return 0;
-	if (set(root, NETFILTER "nf_conntrack_max", max, RULE_RAISE) < 0)
+	if (set(root, SYSCTL_NETFILTER "nf_conntrack_max", max, RULE_RAISE) < 0)
 		return 1;
 	return set(root, BUCKETS, max / ENTRIES_PER_BUCKET, RULE_RAISE) < 0;
 }
@@ -158,7 +156,7 @@ bool sysctl_is_there(const char *root)
 {
 	uint64_t n;
 
-	return number_read(&n, root, NETFILTER "nf_conntrack_max", NULL) == 0;
+	return sysctl_read(&n, root, SYSCTL_NETFILTER "nf_conntrack_max", NULL) == 0;
 }
 
 size_t sysctl_apply(const struct sysctl_config *c, const char *root)
@@ -167,11 +165,11 @@ size_t sysctl_apply(const struct sysctl_config *c, const char *root)
 		const char *file;
 		uint64_t want;
 	} timeouts[] = {
-		{ NETFILTER "nf_conntrack_tcp_timeout_established", c->tcp_established_s },
-		{ NETFILTER "nf_conntrack_tcp_timeout_close_wait", c->tcp_close_wait_s },
-		{ NETFILTER "nf_conntrack_tcp_be_liberal", c->is_tcp_liberal },
-		{ NETFILTER "nf_conntrack_udp_timeout", c->udp_s },
-		{ NETFILTER "nf_conntrack_udp_timeout_stream", c->udp_stream_s },
+		{ SYSCTL_NETFILTER "nf_conntrack_tcp_timeout_established", c->tcp_established_s },
+		{ SYSCTL_NETFILTER "nf_conntrack_tcp_timeout_close_wait", c->tcp_close_wait_s },
+		{ SYSCTL_NETFILTER "nf_conntrack_tcp_be_liberal", c->is_tcp_liberal },
+		{ SYSCTL_NETFILTER "nf_conntrack_udp_timeout", c->udp_s },
+		{ SYSCTL_NETFILTER "nf_conntrack_udp_timeout_stream", c->udp_stream_s },
 	};
 	size_t refused = set_table(c, root);
 

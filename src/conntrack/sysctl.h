@@ -11,8 +11,9 @@
 
 #include <stdbool.h>
 
-#include "base/util.h"
+#include "base/err.h"
 
+#define SYSCTL_NETFILTER "/proc/sys/net/netfilter/"
 #define SYSCTL_MAX_CAP 1048576 /* CT-14 */
 
 /* 0 keeps the kernel's value, except for max_min. */
@@ -31,6 +32,8 @@ uint64_t sysctl_table_max(const struct sysctl_config *c, size_t n_cpus);
 /* CPUs of this machine, from sysfs below `root` ("", except in tests), or the affinity mask. */
 size_t sysctl_cpus(const char *root);
 
+/* Read the number in a file, such as SYSCTL_NETFILTER "nf_conntrack_count", below `root`. */
+MUST_USE int sysctl_read(uint64_t *ret, const char *root, const char *file, struct err *err);
 /* Do the kernel's files exist? The first table that tracks connections creates them. */
 bool sysctl_is_there(const char *root);
 /* Write values that differ below `root`. Returns the number of failures, each logged. */

@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nft/kind.h"
-#include "nft/sets.h"
+#include "nft/decode.h"
 #include "nl/attr.h"
 #include "nl/dump.h"
 
@@ -171,13 +170,11 @@ static bool touched_of(struct touched *ret, enum nft_set_id set, enum ipfam fam,
 		IPVSSET_GUARDED,       IPVSSET_IDLE,      IPVSSET_VIPS,       IPVSSET_CLUSTER_IPS,
 		IPVSSET_HAIRPINS,      IPVSSET_MASQ,      IPVSSET_MASQ_HOSTS
 	};
-	uint32_t word;
 
 	if (is_among(set, pools, ARRAY_SIZE(pools))) {
-		memcpy(&word, key, sizeof(word));
-		if (set == NFTSET_FW_RANGES)
-			word = ntohl(word);
-		*ret = touched_pool(fam, word >> NFT_KIND_BITS);
+		*ret = touched_pool(fam, set == NFTSET_FW_RANGES
+						 ? nft_get_range_pool(key)
+						 : nft_word_pool(nft_get_word(key)));
 		return true;
 	}
 	if (!is_among(set, addrs, ARRAY_SIZE(addrs)))
@@ -193,7 +190,6 @@ static void element(struct nft_watch *w, enum nft_set_id set, enum ipfam fam,
 	const struct nlattr *value[NFTA_DATA_MAX + 1];
 	struct touched t;
 	const uint8_t *key;
-	bool is_new;
 
 	nl_attr_nest(tb, NFTA_SET_ELEM_MAX, elem);
 	nl_attr_nest(value, NFTA_DATA_MAX, tb[NFTA_SET_ELEM_KEY]);
@@ -201,7 +197,7 @@ static void element(struct nft_watch *w, enum nft_set_id set, enum ipfam fam,
 	if (key == NULL || !touched_of(&t, set, fam, key))
 		return;
 	if (w->touched.n < NFT_WATCH_TOUCHED_MAX)
-		(void)nft_keymap_put(&w->touched, &t, &is_new);
+		(void)nft_keymap_put(&w->touched, &t, NULL);
 	else if (nft_keymap_find(&w->touched, &t) == NULL)
 		w->is_flood = true;
 }
@@ -216,13 +212,12 @@ static bool set_find(enum nft_set_id *ret, enum ipfam *fam, uint8_t family, cons
 	}
 	if (family != NFPROTO_INET)
 		return false;
-	*fam = IPFAM_V4;
-	*ret = nft_set_by_name_in(name, IPFAM_V4, IPVSSET_BEGIN, NFTSET_END);
-	if (*ret != NFTSET_END)
-		return true;
-	*fam = IPFAM_V6;
-	*ret = nft_set_by_name_in(name, IPFAM_V6, IPVSSET_BEGIN, NFTSET_END);
-	return *ret != NFTSET_END;
+	for (*fam = IPFAM_V4; *fam < IPFAM_N; ++*fam) {
+		*ret = nft_set_by_name_in(name, *fam, IPVSSET_BEGIN, NFTSET_END);
+		if (*ret != NFTSET_END)
+			return true;
+	}
+	return false;
 }
 
 static void elements(struct nft_watch *w, const struct nlmsghdr *h)
