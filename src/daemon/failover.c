@@ -56,6 +56,8 @@ static void on_handshake(void *arg, const struct plane_handshake *h)
 		return;
 	*vec_push(&l->due) = *h;
 	tuple_add(l, h);
+	/* At once: an element is listed twice when the set grows meanwhile. */
+	failover_pass(l->failover, &key, l->now);
 }
 
 /* Translated, and without any packet of the backend. */
@@ -136,8 +138,8 @@ static int moves_make(struct failover_loop *l, struct err *err)
 /* All of the step, those that succeeded included: their flows no longer exist. */
 static void moves_again(struct failover_loop *l)
 {
-	vec_for_each (m, &l->moves) {
-		struct failover_handshake key = key_of(&m->of);
+	vec_for_each (h, &l->due) {
+		struct failover_handshake key = key_of(h);
 
 		failover_again(l->failover, &key);
 	}
@@ -156,11 +158,6 @@ static int step(struct failover_loop *l, struct err *err)
 	r = p->ops->handshakes(p, on_handshake, l, err);
 	if (r < 0 || l->due.n == 0)
 		return r;
-	vec_for_each (h, &l->due) {
-		struct failover_handshake key = key_of(h);
-
-		failover_pass(l->failover, &key, l->now);
-	}
 	r = ctnl_lookup(l->ctnl, l->tuples.v, l->tuples.n, on_due_flow, l, err);
 	if (r == 0)
 		r = moves_make(l, err);

@@ -178,6 +178,20 @@ def test_clients_of_the_node(lab, vipd, origin):
             assert set(c.backends()) == {L.remote(1, fam), L.remote(3, fam)}
 
 
+def test_many_at_once(lab, vipd):
+    """CT-18: the set grows while it is read, and lists an element twice: no step fails."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    before = vipd.log(10000).count(" failover: ")
+    with remote_silent(lab, 2), contextlib.ExitStack() as stack:
+        connects = []
+        for _ in range(12):
+            connects.append(stack.enter_context(Connects(lab, L.cluster_ip(NUMBER, 4), n=40)))
+            time.sleep(0.05)
+        for c in connects:
+            assert c.wait(L.PATIENCE) == 0 and not c.errors
+    assert vipd.log(10000).count(" failover: ") == before
+
+
 def test_half_silent(lab, vipd):
     """CT-19: a handshake is not moved to an endpoint that was silent a moment ago, while others
     answer: after the first moves no connection needs more than one."""

@@ -405,7 +405,7 @@ static int affinity_follow(struct nft_plane *p, const struct plane_move *v, size
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++) {
-		if (v[i].pool->affinity_s == 0 || v[i].from.aff_id == 0)
+		if (v[i].is_void || v[i].pool->affinity_s == 0 || v[i].from.aff_id == 0)
 			continue;
 		nl_batch_reset(p->common.batch);
 		r = affinity_delete(p, &v[i], v[i].pool->id, err);
@@ -438,12 +438,12 @@ int nft_move_begin(struct plane *plane, const struct plane_move *v, size_t n, st
 	}
 	if (r == 0)
 		r = commit(p, err);
-	return r;
+	return r == -ENOENT ? -EAGAIN : r; /* an element of an earlier move expired meanwhile */
 }
 
-int nft_move_end(struct plane *plane, const struct plane_move *v, size_t n, struct err *err)
+/* Elements that expired, because this process was stopped for a second, are as good. */
+static int claims_end(struct nft_plane *p, const struct plane_move *v, size_t n, struct err *err)
 {
-	struct nft_plane *p = nft_plane_of(plane);
 	struct nft_elem_writer w;
 	int r;
 
@@ -458,5 +458,20 @@ int nft_move_end(struct plane *plane, const struct plane_move *v, size_t n, stru
 			nft_elem_put(&w, NFT_WRITE_DEL, fam, FAILSET_MOVES, key, NULL, NULL);
 	}
 	r = commit(p, err);
+	if (r != -ENOENT)
+		return r;
+	for (size_t i = 0; i < n && n > 1; i++) {
+		r = claims_end(p, &v[i], 1, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int nft_move_end(struct plane *plane, const struct plane_move *v, size_t n, struct err *err)
+{
+	struct nft_plane *p = nft_plane_of(plane);
+	int r = claims_end(p, v, n, err);
+
 	return r == 0 ? affinity_follow(p, v, n, err) : r;
 }
