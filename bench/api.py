@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Cost of vipd with an API server as source: start, memory, and single changes.
 
-    bench/api.py BUILD [SERVICESxENDPOINTS ...] [--json]      (default 10000x5 50000x5)
+    bench/api.py BUILD [SERVICESxENDPOINTS ...] [--json] [--storm]      (default 10000x5 50000x5)
 
 For each size: a server with a synthetic cluster (tests/apiserver) and vipd in a separate network
 namespace, over HTTP/2 and TLS; --json requests JSON instead of protobuf. Measured:
@@ -12,7 +12,9 @@ namespace, over HTTP/2 and TLS; --json requests JSON instead of protobuf. Measur
   adopted      the same of a second vipd, which finds it there; it must write nothing
   resident     memory after the start (VmRSS), and its peak (VmHWM); without pages of libraries,
                which processes share, and by service with its slice and endpoints
-  per 1,000    CPU time of vipd per 1,000 EndpointSlice updates, 1,000 a second or what the server can
+  per 1,000    CPU time of vipd per 1,000 EndpointSlice updates, 1,000 a second or what the server
+               can, for 10 s; with --storm 2,000 a second for 60 s. "Coalesced": updates that were
+               programmed with a later one of their service
   event to ack from the arrival of an event's last byte to the kernel's answer, of single changes
                made 50 a second; quantiles are upper edges of buckets of powers of two
 
@@ -39,8 +41,8 @@ from apiserver.client import Server  # noqa: E402
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 SIZES = ("10000x5", "50000x5")
 START_SECONDS = 120
-CHURN_RATE = 1000
-CHURN_SECONDS = 10
+CHURN = (1000, 10)      # a second, seconds
+STORM = (2000, 60)
 SINGLE_RATE = 50
 SINGLE_SECONDS = 20
 
@@ -129,11 +131,12 @@ def settle(vipd):
 
 
 def changes(api, vipd, rate, seconds):
-    """Endpoint replacements at a rate: how many, and CPU seconds they took."""
-    before = vipd.cpu()
+    """Endpoint replacements at a rate: number, CPU seconds, transactions, services programmed."""
+    before, cpu = vipd.status()["sync"], vipd.cpu()
     done = api.churn(rate=rate, seconds=seconds)["result"]["changes"]
-    settle(vipd)
-    return done, vipd.cpu() - before
+    after = settle(vipd)["sync"]
+    return (done, vipd.cpu() - cpu, after["transactions"] - before["transactions"],
+            after["services"] - before["services"])
 
 
 def empty(build, encoding):
@@ -149,7 +152,7 @@ def empty(build, encoding):
             vipd.stop()
 
 
-def measure(build, size, encoding):
+def measure(build, size, encoding, churn):
     services, endpoints = (int(x) for x in size.split("x"))
     out = {"size": size, "empty": empty(build, encoding)}
     with namespace() as netns, tempfile.TemporaryDirectory(prefix="vipd-bench-") as folder, \
@@ -172,8 +175,9 @@ def measure(build, size, encoding):
             assert settle(vipd)["sync"]["event_to_ack"]["count"] == 0
             changes(api, vipd, SINGLE_RATE, SINGLE_SECONDS)
             out["ack"] = vipd.status()["sync"]["event_to_ack"]
-            done, cpu = changes(api, vipd, CHURN_RATE, CHURN_SECONDS)
+            done, cpu, out["transactions"], programmed = changes(api, vipd, *churn)
             out["updates"], out["cpu"] = done, cpu / done * 1e3 * 1e3
+            out["coalesced"], out["storm"] = done - programmed, vipd.status()["sync"]["event_to_ack"]
             out["after"] = vipd.memory("VmRSS")
         finally:
             vipd.stop()
@@ -196,6 +200,9 @@ ROWS = (
     ("event to ack, longest of", lambda m: "%d us of %d" % (
         m["ack"]["max_us"], m["ack"]["count"])),
     ("CPU per 1,000 updates", lambda m: "%.0f ms (%d updates)" % (m["cpu"], m["updates"])),
+    ("of them coalesced, transactions", lambda m: "%d, %d" % (m["coalesced"], m["transactions"])),
+    ("99 % below / longest, with them", lambda m: "%d / %d us" % (
+        m["storm"]["p99_us"], m["storm"]["max_us"])),
     ("resident after them", lambda m: "%.1f MB" % m["after"]),
 )
 
@@ -208,7 +215,9 @@ def main(argv):
     if os.geteuid() != 0:
         print("bench/api: needs root")
         return 77
-    results = [measure(os.path.abspath(words[0]), size, encoding) for size in words[1:] or SIZES]
+    churn = STORM if "--storm" in argv else CHURN
+    results = [measure(os.path.abspath(words[0]), size, encoding, churn)
+               for size in words[1:] or SIZES]
     print("%-34s" % encoding.rsplit(".", 1)[-1].rsplit("/", 1)[-1] +
           "".join("%-28s" % m["size"] for m in results))
     for name, text in ROWS:
