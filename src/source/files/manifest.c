@@ -340,7 +340,7 @@ static void root_add(struct manifest *m, const json_t *root, uint32_t line)
 	struct manifest_work *w = m->work;
 	struct decode d = { 0 };
 	enum object_kind items = OBJECT_KIND_LIST;
-	enum object_kind kind;
+	enum object_kind kind = OBJECT_KIND_OTHER;
 	const json_t *list = json_object_get(root, "items");
 	json_t *item;
 	size_t i;
