@@ -254,6 +254,29 @@ int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint
 	return 0;
 }
 
+static int handle_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
+	uint64_t *handle = arg;
+
+	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(struct nfgenmsg));
+	*handle = nl_attr_be64(tb[NFTA_TABLE_HANDLE], 0);
+	return 0;
+}
+
+int nft_fixed_handle_read(struct nl_sock *nl, uint8_t family, const char *table, uint64_t *handle,
+			  struct err *err)
+{
+	char buf[REQUEST_MAX];
+	struct nlmsghdr *h = nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETTABLE), family);
+	int r;
+
+	mnl_attr_put_strz(h, NFTA_TABLE_NAME, table);
+	r = nl_query(nl, h, &(struct nl_reader){ .message = handle_message, .arg = handle }, NULL,
+		     err);
+	return r < 0 ? err_wrap(err, r, "read table %s", table) : 0;
+}
+
 static void sets_begin(void *arg)
 {
 	struct reading *rd = arg;

@@ -105,6 +105,9 @@ void nft_fixed_tables_fini(struct nft_fixed_tables *t);
 /* The tables of `family` (NFPROTO_*) with the names of the schema. */
 MUST_USE int nft_fixed_tables_read(struct nft_fixed_tables *ret, struct nl_sock *nl, uint8_t family,
 				   const struct nft_schema *schema, struct err *err);
+/* The handle of a table by its name; -ENOENT: there is none. */
+MUST_USE int nft_fixed_handle_read(struct nl_sock *nl, uint8_t family, const char *table,
+				   uint64_t *handle, struct err *err);
 /*
  * Read `table`; replaces `ret`. Sets and chains of another level of counting do not fit,
  * unless `counting` is NFT_COUNT_ANY. Of a table for both families, reads the sets of `fam`.

@@ -203,22 +203,6 @@ static void transition_log(const struct ipvs_layout *l, const struct nft_writer 
 			   w->n_writes, w->tags.v[0]);
 }
 
-/* Read the handle of a table that was just created. */
-static int handle_read(struct ipvs_layout *l, struct err *err)
-{
-	struct nft_fixed_tables tables = { 0 };
-	int r = nft_fixed_tables_read(&tables, l->nl, NFPROTO_INET, &ipvs_schema, err);
-
-	l->handle = 0;
-	vec_for_each (t, &tables.v)
-		if (t->is_ours && strcmp(t->name, IPVS_TABLE) == 0)
-			l->handle = t->handle;
-	nft_fixed_tables_fini(&tables);
-	if (r == 0 && l->handle == 0)
-		return err_set(err, -ENOENT, "table inet " IPVS_TABLE " is gone again");
-	return r;
-}
-
 int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *params,
 		      const struct model *m, const struct ipvs_table_elements *elements,
 		      struct nft_result *res, struct err *err)
@@ -255,7 +239,7 @@ int ipvs_layout_apply(struct ipvs_layout *l, const struct ipvs_rules_params *par
 	l->is_fresh = false;
 	l->is_content_rejected = has_elements && r < 0;
 	if (r == 0 && is_new)
-		r = handle_read(l, err);
+		r = nft_fixed_handle_read(l->nl, ipvs_schema.family, IPVS_TABLE, &l->handle, err);
 	if (r < 0) {
 		forget(l);
 		return r;

@@ -7,14 +7,11 @@
 #include <inttypes.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
-#include <linux/netfilter/nfnetlink.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "nft/write.h"
-#include "nl/attr.h"
-#include "nl/dump.h"
 #include "plane/nft/rules.h"
 
 #define KINDS (1 << NFT_KIND_BITS)
@@ -461,30 +458,6 @@ static int written(struct nft_layout *l, int r)
 	return 0;
 }
 
-static int handle_message(void *arg, const struct nlmsghdr *h, struct err *err)
-{
-	const struct nlattr *tb[NFTA_TABLE_MAX + 1];
-	uint64_t *handle = arg;
-
-	nl_attr_table(tb, NFTA_TABLE_MAX, h, sizeof(struct nfgenmsg));
-	*handle = nl_attr_be64(tb[NFTA_TABLE_HANDLE], 0);
-	return 0;
-}
-
-/* The table is ours since a moment: which one is it? */
-static int handle_read(struct nft_layout *l, struct err *err)
-{
-	char buf[256];
-	struct nlmsghdr *h = nl_request_nfnl(
-		buf, sizeof(buf), NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETTABLE, l->family);
-	int r;
-
-	mnl_attr_put_strz(h, NFTA_TABLE_NAME, l->table);
-	r = nl_query(l->nl, h, &(struct nl_reader){ .message = handle_message, .arg = &l->handle },
-		     NULL, err);
-	return r < 0 ? err_wrap(err, r, "read table %s", l->table) : 0;
-}
-
 static int verdicts_lead(struct nft_layout *l, bool even_fresh, struct nft_result *res,
 			 struct err *err)
 {
@@ -576,7 +549,7 @@ int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *param
 	counting.counting = l->counting;
 	r = apply(l, &counting, res, err);
 	if (r == 0 && is_new)
-		r = handle_read(l, err);
+		r = nft_fixed_handle_read(l->nl, l->family, l->table, &l->handle, err);
 	/* Chains that were missing from a live table are led to only now. */
 	if (r == 0 && !is_new)
 		r = verdicts_lead(l, false, res, err);
