@@ -829,6 +829,7 @@ def test_nothing_changed_no_event(api):
 
 def test_events_at_once(api):
     """Queued events go out together, and watches are idle again; one without events as well."""
+    api.set(bookmark_seconds=60)
     with watchlist(api, "services") as w, watchlist(api, "nodes") as other:
         for stream in (w, other):
             stream.until_synced()
