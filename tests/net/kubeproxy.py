@@ -150,24 +150,28 @@ def ipvs(lab, numbers, node_port, endpoints, protos=("tcp",)):
     run = lab.node.run
     run("ip", "link", "add", "kube-ipvs0", "type", "dummy")
     lab.node.sysctl(net__ipv4__vs__conntrack=1)
+    addrs, sets, services = [], [], []
     for fam in (4, 6):
         six = "6-" if fam == 6 else ""
-        tool = "ip6tables-nft" if fam == 6 else "iptables-nft"
-        family = "inet6" if fam == 6 else "inet"
-        run("ipset", "create", "KUBE-%sCLUSTER-IP" % six, "hash:ip,port", "family", family)
+        sets.append("create KUBE-%sCLUSTER-IP hash:ip,port family %s" % (
+            six, "inet6" if fam == 6 else "inet"))
         for proto in protos:
             ports = "KUBE-%sNODE-PORT-%s" % (six, proto.upper())
-            run("ipset", "create", ports, "bitmap:port", "range", "0-65535")
-            run("ipset", "add", ports, str(node_port))
+            sets += ["create %s bitmap:port range 0-65535" % ports,
+                     "add %s %d" % (ports, node_port)]
         for n in numbers:
             ip = L.cluster_ip(n, fam)
-            run("ip", "addr", "add", "%s/%d" % (ip, 32 if fam == 4 else 128), "dev", "kube-ipvs0")
+            addrs.append("addr add %s/%d dev kube-ipvs0" % (ip, 32 if fam == 4 else 128))
             for proto in protos:
-                run("ipset", "add", "KUBE-%sCLUSTER-IP" % six, "%s,%s:80" % (ip, proto))
-                virtual_service(lab, L.endpoint(ip, 80), endpoints[fam], proto)
-        for proto in protos:
-            virtual_service(lab, L.endpoint(L.NODE[fam], node_port), endpoints[fam], proto)
-        run(tool + "-restore", "--noflush", input="\n".join([
+                sets.append("add KUBE-%sCLUSTER-IP %s,%s:80" % (six, ip, proto))
+                services.append((L.endpoint(ip, 80), endpoints[fam], proto))
+        services += [(L.endpoint(L.NODE[fam], node_port), endpoints[fam], proto)
+                     for proto in protos]
+    run("ipset", "restore", input="\n".join(sets) + "\n")
+    run("ip", "-batch", "-", input="\n".join(addrs) + "\n")
+    virtual_services(lab, services)
+    for tool, six in (("iptables-nft-restore", ""), ("ip6tables-nft-restore", "6-")):
+        run(tool, "--noflush", input="\n".join([
             "*nat"] + [":%s - [0:0]" % c for c in (
                 "KUBE-SERVICES", "KUBE-POSTROUTING", "KUBE-MARK-MASQ", "KUBE-NODE-PORT",
                 "KUBE-LOAD-BALANCER")] + [
@@ -180,8 +184,11 @@ def ipvs(lab, numbers, node_port, endpoints, protos=("tcp",)):
             ":KUBE-IPVS-FILTER - [0:0]", "-A INPUT -j KUBE-IPVS-FILTER", "COMMIT", ""]))
 
 
-def virtual_service(lab, at, endpoints, proto="tcp"):
-    kind = "-u" if proto == "udp" else "-t"
-    lab.node.run("ipvsadm", "-A", kind, at, "-s", "rr")
-    for e in endpoints:
-        lab.node.run("ipvsadm", "-a", kind, at, "-r", L.endpoint(e, 8080), "-m")
+def virtual_services(lab, services):
+    """Add these of (address and port, endpoints, protocol)."""
+    lines = []
+    for at, endpoints, proto in services:
+        kind = "-u" if proto == "udp" else "-t"
+        lines += ["-A %s %s -s rr" % (kind, at)] + [
+            "-a %s %s -r %s -m" % (kind, at, L.endpoint(e, 8080)) for e in endpoints]
+    lab.node.run("ipvsadm", "-R", input="\n".join(lines) + "\n")

@@ -334,8 +334,8 @@ def test_ipvs():
             run("ip", "link", "add", "other0", "type", "dummy")
         except RuntimeError as e:
             pytest.skip("the kernel lacks dummy devices: %s" % e)
-        kubeproxy.virtual_service(n.lab, "192.0.2.77:443", ENDPOINTS[4])
-        kubeproxy.virtual_service(n.lab, L.endpoint(L.NODE[4], 8443), ENDPOINTS[4])
+        kubeproxy.virtual_services(n.lab, [(at, ENDPOINTS[4], "tcp") for at in (
+            "192.0.2.77:443", L.endpoint(L.NODE[4], 8443))])
         run("ipvsadm", "-A", "-f", "77", "-s", "rr")
         foreign = run("ipvsadm", "-Sn")
         kubeproxy.ipvs(n.lab, (NUMBER, OTHER), NODE_PORT, ENDPOINTS)

@@ -41,8 +41,7 @@ if planes.PLANE == "ipvs":
     for name in ("owner", "owner-and-counters", "no-guard"):  # of the nft plane's tables
         del OPTIONS[name]
     OPTIONS["mark"] = {"--ipvs-mark": "0x60", "--ipvs-route-table": "7700",
-                       "--ipvs-rule-priority": "200"}
-    OPTIONS["scheduler"] = {"--ipvs-scheduler": "wrr"}
+                       "--ipvs-rule-priority": "200", "--ipvs-scheduler": "wrr"}
 
 
 def program(vipd, name, *args):
@@ -82,6 +81,9 @@ def test_readers(vipd, option):
     """With vipd, after a restart that adopts, and without vipd."""
     r = vipctl(vipd, "diff")
     assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
+    plain = SERVICES[0]
+    for fam in (4, 6):
+        assert L.probe(vipd.lab.ns["pod3"], plain.addr("clusterip", fam), 80).ok
     lines = programmed(vipd)
     for s in SERVICES:
         assert L.endpoint(s.addr("clusterip", 4), 80) + "/TCP" in lines
