@@ -24,13 +24,14 @@ def of(name, *tests):
 
 
 # Of the tests with raw SCTP packets, those of rejected ones: sockets test the paths to backends.
-PATHS = of("paths") + of("sctp_sockets") + of(
+PATHS = of("paths") + of(
     "sctp", "refused", "dropped", "unknown_port", "local_policy_keeps_the_source",
     "three_protocols_one_number")
 RESTART = of("restart", "nothing_changed_nothing_written", "endpoint_gone_while_down")
-# All of them: the host's kernel may have no IPVS, then no other part runs them.
-IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_probe")
-IPVS_BESIDE = of("ipvs_foreign") + of("ipvs_repair") + ["tests/deploy/pod_in_machine.py"]
+# All of them: the host's kernel may have no IPVS and no SCTP, then no other part runs them.
+IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_probe") + of("sctp_sockets")
+IPVS_BESIDE = of("ipvs_foreign") + of("ipvs_repair") + ["tests/deploy/pod_in_machine.py"] + \
+    of("cleanup_kube_proxy", "ipvs_affinity")
 # The files of the nftables plane: of each the tests in which the ipvs plane differs.
 TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restored",
            "edited_rule_is_restored", "noticed_at_once") + \
@@ -42,8 +43,7 @@ TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restor
     of("stream", "stream[restarts]") + of("changes", "a_port_is_removed")
 COUNTERS = of("counters", "every_way[4-affinity]", "every_way[6-plain]", "refused",
               "nft_prints_what_loads_back", "estimation", "switched_off")
-VIEW = of("ipvs_view") + of("kernel_readers", *["readers[%s]" % option for option in (
-    "count-endpoints", "prefix")])
+VIEW = of("ipvs_view") + of("kernel_readers", "readers[mark]", "readers[prefix]")
 LOCALHOST = of("localhost", "localhost[tcp-v4]", "localhost[udp-v6]", "affinity[v6]",
                "neighbour[tcp]", "switched_off")
 # Tests that depend on the kernel version.
@@ -58,7 +58,7 @@ NEWER_IPVS = of("ipvs_drain", "rolling_update[after-death]", "weight_0_and_back"
     of("ipvs_probe", "probes", "daemons_of_the_node") + \
     of("ipvs_repair", "differences_are_seen", "older_layout") + \
     of("ipvs", "change_of_planes")
-# Where another run has every case of these tests: as many as have every pair of parameters.
+# Of tests whose every case another run has: as many cases as have every pair of parameters.
 PAIRS = {"VIPD_PAIRS": "1"}
 # With --vm all: 20,000 requests in rolling updates under each kernel.
 THOROUGH = {"VIPD_IPVS_REQUESTS": "10000"}
@@ -130,10 +130,11 @@ def runs(how):
     # The longest first. cleanup: IPVS, dummy devices and ipsets, which the host's kernel may lack.
     return [Run("6.1 ipvs, by itself", "6.1", IPVS, "ipvs"),
             Run("6.1 ipvs, with others", "6.1", IPVS_BESIDE + COUNTERS + VIEW + LOCALHOST, "ipvs"),
-            Run("6.1 nft", "6.1", ["kernel"] + PATHS + RESTART +
+            Run("6.1 nft", "6.1", ["kernel"] + PATHS + of("sctp_sockets") + RESTART +
                 of("restart", "changes_while_down") +
-                of("cleanup_kube_proxy", "ipvs", "ipvs_affinity"), env=PAIRS),
-            Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS, "ipvs"),
+                of("cleanup_kube_proxy", "ipvs") +
+                of("takeover", "takeover[ipvs]"), env=PAIRS),
+            Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS, "ipvs", env=PAIRS),
             Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs", env=PAIRS),
             Run("6.1 systemd", "6.1", ["tests/deploy/unit_in_machine.py"], systemd=True),
             many("6.1"),
