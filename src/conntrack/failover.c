@@ -259,14 +259,16 @@ static bool is_left_by_gone(const struct failover *f, struct seen *s, uint64_t n
 	return pool != NULL && pool_find(pool, &s->left_by) == NULL;
 }
 
-bool failover_is_due(struct failover *f, const struct failover_handshake *h, uint64_t age_ns,
-		     uint64_t now)
+bool failover_take(struct failover *f, const struct failover_handshake *h, uint64_t age_ns,
+		   uint64_t now)
 {
 	struct seen *s = seen_find(f, h);
+	bool is_new = s == NULL || s->at_ns + age_ns < now;
 
-	if (s != NULL && s->at_ns + age_ns >= now)
-		return is_left_by_gone(f, s, now);
-	return age_ns >= f->limit_ns;
+	if (is_new ? age_ns < f->limit_ns : !is_left_by_gone(f, s, now))
+		return false;
+	(void)seen_note(f, h, now);
+	return true;
 }
 
 void failover_accepted(struct failover *f, uint64_t now)
@@ -313,9 +315,4 @@ void failover_again(struct failover *f, const struct failover_handshake *h)
 
 	if (s != NULL)
 		s->at_ns = 0;
-}
-
-void failover_pass(struct failover *f, const struct failover_handshake *h, uint64_t now)
-{
-	(void)seen_note(f, h, now);
 }

@@ -2,7 +2,7 @@
 /*
  * conntrack/failover - which TCP handshakes without an answer get another backend, and which one.
  *
- *     failover_is_due()     older than the limit, and not yet considered since its last SYN
+ *     failover_take()       older than the limit, and not yet taken since its last SYN
  *     failover_choose()     another backend of the pool, or none
  *
  * A client repeats its SYN after 1, 3, 7 s. If the flow was deleted before, the repeated SYN is a
@@ -47,20 +47,18 @@ void failover_close(struct failover *f);
 DEFINE_AUTO(struct failover *, failover_close);
 
 /*
- * `age_ns` is the time since the SYN that made the flow. A handshake that was left alone is due
- * again when its backend is no longer in the pool.
+ * Is `h` due? `age_ns` is the time since the SYN that made the flow. True once for each SYN, also
+ * when the kernel lists the handshake twice; and once more when the handshake was left alone and
+ * its backend is no longer in the pool.
  */
-bool failover_is_due(struct failover *f, const struct failover_handshake *h, uint64_t age_ns,
-		     uint64_t now);
+bool failover_take(struct failover *f, const struct failover_handshake *h, uint64_t age_ns,
+		   uint64_t now);
 /* Other rows of a service are programmed. */
 void failover_accepted(struct failover *f, uint64_t now);
 /*
- * The flow of `h` was sent to `by`, without an answer until `now`. False: it stays. Marks the
- * handshake as considered in both cases.
+ * The flow of `h` was sent to `by`, without an answer until `now`. False: it stays.
  */
 bool failover_choose(struct failover *f, const struct failover_handshake *h,
 		     const struct job_endpoint *by, uint64_t now, struct failover_choice *ret);
-/* The move that was chosen failed: consider the handshake again. */
+/* The step that took `h` failed: it is due again. */
 void failover_again(struct failover *f, const struct failover_handshake *h);
-/* The flow of `h` is not one of a service: do not consider it again. */
-void failover_pass(struct failover *f, const struct failover_handshake *h, uint64_t now);

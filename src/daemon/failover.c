@@ -49,15 +49,11 @@ static void on_handshake(void *arg, const struct plane_handshake *h)
 	struct failover_loop *l = arg;
 	struct failover_handshake key = key_of(h);
 
-	if (!failover_is_due(l->failover, &key, h->age_ns, l->now))
-		return;
 	l->is_more = l->due.n == FAILOVER_STEP;
-	if (l->is_more)
+	if (l->is_more || !failover_take(l->failover, &key, h->age_ns, l->now))
 		return;
 	*vec_push(&l->due) = *h;
 	tuple_add(l, h);
-	/* At once: an element is listed twice when the set grows meanwhile. */
-	failover_pass(l->failover, &key, l->now);
 }
 
 /* Translated, and without any packet of the backend. */
