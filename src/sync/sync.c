@@ -169,6 +169,7 @@ static void left_out_follow(struct sync *s)
 		return;
 	s->plan->left_out = failed;
 	sync_large_forget(s); /* its goal was built for other families */
+	s->are_claims_made = false;
 	list_for_each (l, &s->model->all)
 		list_entry(l, struct svc, all)->is_claimed = false;
 }
@@ -180,6 +181,7 @@ static void load_begin(struct sync *s)
 	s->is_load_wanted = false;
 	s->is_env_pending = false;
 	s->is_draining = false;
+	s->are_claims_made = false;
 	sync_large_forget(s);
 	s->is_sweep_pending = s->plane->is_sweep_pending = false;
 }
@@ -231,6 +233,7 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 		return load_failed(s, r, &err, now);
 	}
 	s->state = SYNC_RUNNING;
+	s->are_claims_made = false;
 	plane_families_settled(s->plane);
 	s->load_failures = 0;
 	s->load_logged[0] = '\0';

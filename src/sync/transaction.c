@@ -245,26 +245,30 @@ static void items_settle(struct sync *s)
 
 /*
  * Register the claims of all dirty services before the first of them is built: the service
- * that gains a frontend may be far behind its loser in the queue. Returns whether services
- * are left for the next step. Not needed in adoption: programmed frontends stay until the
- * sweep.
+ * that gains or keeps a frontend may be far behind its loser in the queue. Returns whether
+ * services are left for the next step. In adoption, once all are registered, changed services
+ * are at the head.
  */
 static bool claims_register(struct sync *s)
 {
 	struct list *dirty = &s->model->dirty;
 	size_t n = 0;
 
-	if (s->state != SYNC_RUNNING || dirty->next == dirty->prev)
+	if (dirty->next == dirty->prev)
 		return false;
 	list_for_each (l, dirty) {
 		struct svc *svc = list_entry(l, struct svc, dirty);
 
-		if (svc->is_claimed)
+		if (svc->is_claimed && s->are_claims_made)
+			break;
+		/* The claims of a large service under way show that it changed meanwhile. */
+		if (svc->is_claimed || svc == s->large.svc)
 			continue;
 		if (n++ == CLAIMS_MAX)
 			return true;
 		plan_claim(s->plan, svc);
 	}
+	s->are_claims_made = s->state == SYNC_ADOPTING;
 	return false;
 }
 

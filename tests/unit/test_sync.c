@@ -872,6 +872,67 @@ static void test_move_is_atomic(void **state)
 	world_fini(&w);
 }
 
+static void two_owners(struct world *w)
+{
+	some_services(w, 60);
+	for (int i = 0; i < 60; i++)
+		mover(w, i, i == 0 || i == 59 ? 0 : -1, i == 0 ? 3000 : 2000);
+	sync_sources_ready(w->s);
+}
+
+static bool has_frontend(const struct world *w, const char *addr)
+{
+	struct ip_addr a = make_ip(addr);
+
+	vec_for_each (f, &w->k.frontends)
+		if (ip_addr_cmp(&f->f.addr, &a) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * SEL-14, in adoption: an address of two services stays with the older one, which is adopted
+ * last, also when the younger one changes. When the owner is deleted in adoption, its heir
+ * has the address in the same transaction.
+ */
+static void test_claims_in_adoption(void **state)
+{
+	static const struct sync_config config = { .batch_ops = 20 };
+	struct world w;
+	size_t writes;
+
+	(void)state;
+	world_init(&w);
+	log_level_set_all(LOG_LEVEL_ERR);
+	two_owners(&w);
+	sync_settle(w.s, T0);
+	process_end(&w);
+
+	process_begin_with(&w, &config);
+	two_owners(&w);
+	writes = w.k.n_writes;
+	sync_settle(w.s, T0);
+	assert_int_equal(w.k.n_writes, writes);
+	process_end(&w);
+	mock_fini(&w.k);
+
+	mock_init(&w.k);
+	process_begin_with(&w, &config);
+	two_owners(&w);
+	mover(&w, 0, 0, 1000);
+	while (sync_stats_get(w.s)->services == 0)
+		assert_true(sync_step(w.s, T0) == SYNC_NOW);
+	assert_true(has_frontend(&w, "203.0.0.1"));
+	drop_service(&w.m, "shop/s0");
+	assert_int_equal(sync_state_get(w.s), SYNC_ADOPTING);
+	while (sync_state_get(w.s) == SYNC_ADOPTING) {
+		(void)sync_step(w.s, T0);
+		assert_true(has_frontend(&w, "203.0.0.1"));
+	}
+	log_level_set_all(LOG_LEVEL_NOTICE);
+	world_fini(&w);
+}
+
 /* A service that is rejected does not keep those in the kernel that it inherits from. */
 static void test_rejected_heir(void **state)
 {
@@ -1209,32 +1270,41 @@ static void on_part(void *arg, const struct svc *svc, const struct plan_rows *ol
 	t->n_whole += is_whole;
 }
 
-/* Endpoints change between two pieces: the last piece is not the model's desired state yet. */
+/*
+ * Endpoints change between two pieces: the last piece is not the model's desired state yet.
+ * Another service that changes at that time does not hide it.
+ */
 static void test_piece_outdated(void **state)
 {
-	struct parts told = { 0 };
-	struct sync_config config = {
-		.batch_ops = PIECE, .piece_ops = PIECE, .accepted = on_part, .accepted_arg = &told
-	};
-	struct world w = { 0 };
+	(void)state;
+	for (int with_other = 0; with_other < 2; with_other++) {
+		struct parts told = { 0 };
+		struct sync_config config = { .batch_ops = PIECE,
+					      .piece_ops = PIECE,
+					      .accepted = on_part,
+					      .accepted_arg = &told };
+		struct world w = { 0 };
 
-	mock_init(&w.k);
-	process_begin_with(&w, &config);
-	sync_sources_ready(w.s);
-	sync_settle(w.s, T0);
-	large_put(&w, 0, 1, 100, 0);
-	while (w.k.slots.n == 0)
-		(void)sync_step(w.s, T0);
-	large_put(&w, 0, 1, 100, 50);
-	while (w.k.slots.n < 100)
-		(void)sync_step(w.s, T0);
-	assert_int_equal(told.n_whole, 0);
-	assert_false(list_is_empty(&w.m.dirty));
-	sync_settle(w.s, T0);
-	assert_int_equal(told.n_whole, 1);
-	assert_true(told.n_parts > 5);
-	assert_true(list_is_empty(&w.m.dirty));
-	world_fini(&w);
+		mock_init(&w.k);
+		process_begin_with(&w, &config);
+		sync_sources_ready(w.s);
+		sync_settle(w.s, T0);
+		large_put(&w, 0, 1, 100, 0);
+		while (w.k.slots.n == 0)
+			(void)sync_step(w.s, T0);
+		large_put(&w, 0, 1, 100, 50);
+		if (with_other)
+			make_service(&w.m, "shop/other", "10.96.1.1", "http:TCP:80");
+		while (w.k.slots.n < 100)
+			(void)sync_step(w.s, T0);
+		assert_int_equal(told.n_whole, with_other);
+		assert_false(list_is_empty(&w.m.dirty));
+		sync_settle(w.s, T0);
+		assert_int_equal(told.n_whole, 1 + with_other);
+		assert_true(told.n_parts > 5);
+		assert_true(list_is_empty(&w.m.dirty));
+		world_fini(&w);
+	}
 }
 
 static size_t n_searched;
@@ -1459,6 +1529,7 @@ int main(void)
 		cmocka_unit_test(test_audit_in_parts),
 		cmocka_unit_test(test_pieces_random),
 		cmocka_unit_test(test_move_is_atomic),
+		cmocka_unit_test(test_claims_in_adoption),
 		cmocka_unit_test(test_rejected_heir),
 		cmocka_unit_test(test_min_period),
 		cmocka_unit_test(test_min_period_waits),
