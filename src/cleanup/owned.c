@@ -119,7 +119,7 @@ PRINTF_LIKE(4, 5)
 static bool keep(struct xt_table *t, const char *name, bool keeps_jumps, const char *fmt, ...)
 {
 	struct xt_kept kept = { .chain = name, .keeps_jumps = keeps_jumps };
-	char why[256];
+	char why[512]; /* a name of nf_tables has up to 255 bytes */
 	va_list ap;
 
 	if (kept_find(t, name) != NULL)
