@@ -256,6 +256,7 @@ def test_removed_and_purged(lab, debian):
     debian.dpkg("-r", "vipd")
     assert "vipd" not in tables(lab) and reachable(lab) == "untouched"
     assert not debian.exists("/usr/sbin/vipd") and debian.exists(DEFAULTS)
+    assert not debian.exists("/run/vipd")
     assert debian.exists(SERVICES)
     debian.dpkg("-i", *debian.new)          # a removal is no end
     debian.wait_serving()

@@ -24,6 +24,9 @@ def make(folder, **env):
         (folder / name).write_bytes(program(name))
         os.utime(folder / name, (len(str(folder)), 1))
     (folder / "components").write_text(COMPONENTS)
+    (folder / "copyright").mkdir()
+    for line in COMPONENTS.splitlines():
+        (folder / "copyright" / line.split()[0]).write_text("notices of %s\n" % line)
     subprocess.run([os.path.join(ROOT, "tools/make-image"), folder], check=True, stdout=subprocess.DEVNULL,
                    env=dict(os.environ, **env))
     (found,) = folder.glob("*.oci.tar")
@@ -45,6 +48,9 @@ def test_archive(tmp_path):
     assert programs == ["usr/bin/vipctl", "usr/sbin/vipd"]      # no shell
     assert all((m.uid, m.gid, m.mtime) == (0, 0, 0) for m in made.files.values())
     assert made.read("usr/sbin/vipd") == program("vipd")
+    assert made.read("usr/share/doc/vipd/copyright.curl") == b"notices of curl 7.88.1-10\n"
+    assert {p for p in made.files if "/copyright." in p} == {
+        "usr/share/doc/vipd/copyright.curl", "usr/share/doc/vipd/copyright.glibc"}
 
 
 def test_containerfile_has_the_labels(tmp_path):
