@@ -97,10 +97,12 @@ static struct seen *seen_find(const struct failover *f, const struct failover_ha
 /* Drop what is too old, and the oldest if there are too many. */
 static void forget(struct failover *f, uint64_t now)
 {
+	uint64_t keep = MAX(FAILOVER_FORGET_NS, FAILOVER_FORGET_LIMITS * f->limit_ns);
+
 	list_for_each_safe (i, tmp, &f->seen_age) {
 		struct seen *s = list_entry(i, struct seen, age);
 
-		if (f->seen.count <= SEEN_MAX && now - s->at_ns < FAILOVER_FORGET_NS)
+		if (f->seen.count <= SEEN_MAX && now - s->at_ns < keep)
 			break;
 		seen_drop(f, s);
 	}

@@ -22,8 +22,12 @@
 #include "plan/plan.h"
 
 #define FAILOVER_MOVES_MAX 3
-/* A client that connects again from the same port begins anew. */
+/*
+ * A client that connects again from the same port begins anew. With a longer limit later: all SYNs
+ * of a handshake come first.
+ */
 #define FAILOVER_FORGET_NS (10 * NSEC_PER_SEC)
+#define FAILOVER_FORGET_LIMITS 8
 #define FAILOVER_SILENT_NS (10 * NSEC_PER_SEC)
 
 struct failover;

@@ -6,6 +6,7 @@
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netlink.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "conntrack/ctnl.h"
@@ -13,8 +14,14 @@
 /* Looks within one limit: a handshake is moved at 1.2 limits at the latest. */
 #define LOOKS 5
 #define RETRY_NS NSEC_PER_SEC
-/* Many handshakes without an answer: looking at them takes a twentieth of the time at most. */
+/* Reading handshakes and moving them takes a twentieth of a CPU at most: a rest follows each read.
+ */
 #define PACE 19
+
+struct found {
+	struct plane_handshake of;
+	uint64_t at_ns; /* now_ns() of of.age_ns */
+};
 
 struct failover_loop {
 	struct failover_config config;
@@ -23,9 +30,11 @@ struct failover_loop {
 	struct event *timer;
 	uint64_t n_moves;
 	bool is_failing;
+	VEC(struct found) found; /* by the last read */
+	size_t next;             /* the first of them that is not worked off */
+	uint64_t spent_ns;       /* of CPU time, for this read and what it found */
 	/* Of the step under way. */
 	uint64_t now;
-	bool is_more;
 	VEC(struct plane_handshake) due;
 	VEC(struct ctnl_tuple) tuples;
 	VEC(struct plane_move) moves;
@@ -47,13 +56,25 @@ static void tuple_add(struct failover_loop *l, const struct plane_handshake *h)
 static void on_handshake(void *arg, const struct plane_handshake *h)
 {
 	struct failover_loop *l = arg;
-	struct failover_handshake key = key_of(h);
 
-	l->is_more = l->due.n == FAILOVER_STEP;
-	if (l->is_more || !failover_take(l->failover, &key, h->age_ns, l->now))
-		return;
-	*vec_push(&l->due) = *h;
-	tuple_add(l, h);
+	*vec_push(&l->found) = (struct found){ *h, now_ns() };
+}
+
+/* Those that are due of the next ones found, up to FAILOVER_STEP. */
+static void due_take(struct failover_loop *l)
+{
+	vec_clear(&l->due);
+	vec_clear(&l->tuples);
+	l->now = now_ns();
+	while (l->next < l->found.n && l->due.n < FAILOVER_STEP) {
+		const struct found *f = &l->found.v[l->next++];
+		struct failover_handshake key = key_of(&f->of);
+
+		if (failover_take(l->failover, &key, f->of.age_ns + (l->now - f->at_ns), l->now)) {
+			*vec_push(&l->due) = f->of;
+			tuple_add(l, &f->of);
+		}
+	}
 }
 
 /* Translated, and without any packet of the backend. */
@@ -141,25 +162,41 @@ static void moves_again(struct failover_loop *l)
 	}
 }
 
-static int step(struct failover_loop *l, struct err *err)
+static void found_clear(struct failover_loop *l)
 {
-	struct plane *p = l->config.plane;
+	vec_clear(&l->found);
+	l->next = 0;
+	l->spent_ns = 0;
+}
+
+static int due_move(struct failover_loop *l, struct err *err)
+{
 	int r;
 
-	l->now = now_ns();
-	l->is_more = false;
-	vec_clear(&l->due);
-	vec_clear(&l->tuples);
 	vec_clear(&l->moves);
-	r = p->ops->handshakes(p, on_handshake, l, err);
-	if (r < 0 || l->due.n == 0)
-		return r;
+	if (l->due.n == 0)
+		return 0;
 	r = ctnl_lookup(l->ctnl, l->tuples.v, l->tuples.n, on_due_flow, l, err);
 	if (r == 0)
 		r = moves_make(l, err);
 	if (r < 0)
 		moves_again(l);
 	return r;
+}
+
+/* An error does not concern the others that were found. */
+static int step(struct failover_loop *l, struct err *err)
+{
+	struct plane *p = l->config.plane;
+	int r = 0, q;
+
+	if (l->next == l->found.n) {
+		found_clear(l);
+		r = p->ops->handshakes(p, on_handshake, l, err);
+	}
+	due_take(l);
+	q = due_move(l, r < 0 ? NULL : err);
+	return r < 0 ? r : q;
 }
 
 static void outcome_log(struct failover_loop *l, int r, const struct err *err)
@@ -181,24 +218,32 @@ static void arm(struct failover_loop *l, uint64_t wait)
 	(void)event_add(l->timer, &tv);
 }
 
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct failover_loop *l = arg;
 	struct err err = { 0 };
+	uint64_t begin = cpu_ns();
+	uint64_t wait = 0;
 	int r = -EAGAIN;
-
-	uint64_t begin = now_ns();
 
 	if (sync_state_get(l->config.sync) == SYNC_RUNNING)
 		r = step(l, &err);
+	else
+		found_clear(l);
 	if (r != -EAGAIN)
 		outcome_log(l, r, &err);
-	if (r < 0 && r != -EAGAIN)
-		arm(l, RETRY_NS);
-	else if (r == 0 && l->is_more)
-		arm(l, 0);
-	else
-		arm(l, MAX(l->config.limit_ns / LOOKS, (now_ns() - begin) * PACE));
+	l->spent_ns += cpu_ns() - begin;
+	if (l->next == l->found.n)
+		wait = MAX(l->config.limit_ns / LOOKS, l->spent_ns * PACE);
+	arm(l, r < 0 && r != -EAGAIN ? MAX(wait, RETRY_NS) : wait);
 }
 
 int failover_loop_open(struct failover_loop **ret, struct event_base *base,
@@ -235,6 +280,7 @@ void failover_loop_close(struct failover_loop *l)
 		event_free(l->timer);
 	ctnl_close(l->ctnl);
 	failover_close(l->failover);
+	vec_fini(&l->found);
 	vec_fini(&l->due);
 	vec_fini(&l->tuples);
 	vec_fini(&l->moves);

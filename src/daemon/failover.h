@@ -6,7 +6,8 @@
  *
  * A timer reads the handshakes in flight a few times per limit. Flows are deleted one by one, by
  * their tuple: no call walks the table of flows. A turn of the loop moves up to
- * FAILOVER_STEP handshakes; the next turn continues.
+ * FAILOVER_STEP handshakes; the next turn continues, without another read. After the last one of
+ * a read nothing is done for 19 times the CPU time that it took.
  */
 #pragma once
 

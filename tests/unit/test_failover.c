@@ -182,6 +182,28 @@ static void test_forgets(void **state)
 	world_fini(&w);
 }
 
+/* CT-19: between two SYNs of a client may pass a multiple of a long limit. */
+static void test_long_limit(void **state)
+{
+	struct failover_handshake h = shake(1000);
+	struct job_endpoint by;
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	failover_close(w.f);
+	failover_open(&w.f, &w.p, 4 * NSEC_PER_SEC);
+	put(&w, SVC, P "1 rs; 2 rs; 3 rs");
+	by = at("10.0.1.1", 8080);
+	for (int i = 0; i < 2; i++) {
+		assert_true(failover_choose(w.f, &h, &by, w.now, &w.c));
+		by.addr = w.c.to.addr;
+		w.now += 3 * FAILOVER_FORGET_NS;
+	}
+	assert_false(failover_choose(w.f, &h, &by, w.now, &w.c));
+	world_fini(&w);
+}
+
 /* CT-20: one backend keeps its handshakes until it is replaced. */
 static void test_single(void **state)
 {
@@ -270,7 +292,7 @@ int main(void)
 		cmocka_unit_test(test_moves),    cmocka_unit_test(test_each_once),
 		cmocka_unit_test(test_forgets),  cmocka_unit_test(test_single),
 		cmocka_unit_test(test_not_ours), cmocka_unit_test(test_local_policy),
-		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_many),     cmocka_unit_test(test_long_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,11 +22,15 @@
 #define PRI_NOTE (NF_IP_PRI_NAT_SRC - 1)
 
 #define ELEMENT_MIN_MS UINT64_C(10000)
+#define RETRY_FIRST_NS NSEC_PER_SEC
+#define RETRY_NS (60 * NSEC_PER_SEC)
 
 struct nft_failover {
 	struct nl_sock *nl;
 	uint64_t limit_ms; /* 0: no tables */
 	bool is_done[IPFAM_N];
+	unsigned int failures[IPFAM_N]; /* in a row */
+	uint64_t retry_ns[IPFAM_N];
 };
 
 static const char *set_name(enum nft_set_id id)
@@ -230,39 +234,62 @@ static int family_follow(struct nft_failover *f, enum ipfam fam, struct nft_resu
 	return r;
 }
 
-int nft_failover_follow(struct nft_failover *f, struct nft_result *res, struct err *err)
+/* The first attempt may have met a change by another process: the second one is soon. */
+static void family_failed(struct nft_failover *f, enum ipfam fam, uint64_t now,
+			  const struct err *err)
 {
-	for (int fam = 0; fam < IPFAM_N; fam++) {
-		int r = f->is_done[fam] ? 0 : family_follow(f, fam, res, err);
+	f->failures[fam]++;
+	f->retry_ns[fam] = now + (f->failures[fam] == 1 ? RETRY_FIRST_NS : RETRY_NS);
+	if (f->failures[fam] == 2)
+		log_warn(LOG_AREA_PLANE, "failover: %s: %s; retrying every %d s", family_text(fam),
+			 err->text, (int)(RETRY_NS / NSEC_PER_SEC));
+}
 
-		if (r < 0)
-			return r;
+uint64_t nft_failover_follow(struct nft_failover *f, uint8_t left_out, uint64_t now,
+			     struct nft_result *res)
+{
+	uint64_t next = 0;
+
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
+		struct err err = { 0 };
+
+		if (f->is_done[fam] || (f->limit_ms != 0 && left_out >> fam & 1))
+			continue;
+		if (now >= f->retry_ns[fam]) {
+			if (family_follow(f, fam, res, &err) == 0) {
+				f->failures[fam] = 0;
+				continue;
+			}
+			family_failed(f, fam, now, &err);
+		}
+		next = next == 0 ? f->retry_ns[fam] : MIN(next, f->retry_ns[fam]);
 	}
-	return 0;
+	return next;
+}
+
+void nft_failover_recheck(struct nft_failover *f)
+{
+	for (int fam = 0; fam < IPFAM_N && f->limit_ms != 0; fam++) {
+		f->is_done[fam] = false;
+		f->retry_ns[fam] = 0;
+	}
 }
 
 int nft_failover_cleanup(struct nft_failover *f, struct err *err)
 {
 	struct nft_result res = { 0 };
+	int r = 0;
 
 	f->limit_ms = 0;
-	memset(f->is_done, 0, sizeof(f->is_done));
-	return nft_failover_follow(f, &res, err);
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
+		int q = family_follow(f, fam, &res, r < 0 ? NULL : err);
+
+		r = r < 0 ? r : q;
+	}
+	return r;
 }
 
 /* --- handshakes --- */
-
-static int follow(struct nft_plane *p, struct err *err)
-{
-	struct nft_result res = { .times = &p->common.plane.times };
-	int r;
-
-	if (p->failover == NULL || p->load.loaded != NULL)
-		return err_set(err, -EAGAIN, "the tables are being read");
-	r = nft_failover_follow(p->failover, &res, err);
-	plane_committed(&p->common, res.n_batches);
-	return r;
-}
 
 static struct nft_table_ref failover_table(enum ipfam fam)
 {
@@ -294,22 +321,44 @@ static int handshake_found(void *arg, const uint8_t *key, const uint8_t *data, s
 	return 0;
 }
 
+static int family_read(struct nft_plane *p, enum ipfam fam, plane_handshake_fn *fn, void *arg,
+		       struct err *err)
+{
+	struct reading rd = { .f = p->failover, .fam = fam, .fn = fn, .arg = arg };
+	struct nft_table_ref table = failover_table(fam);
+	int r;
+
+	do
+		r = nft_elems_dump_step(&rd.walk, p->common.query, &table, FAILSET_HANDSHAKES,
+					handshake_found, &rd, err);
+	while (r > 0);
+	if (r != -ENOENT)
+		return r;
+	p->failover->is_done[fam] = false; /* deleted by another process: the next call makes it */
+	return -EAGAIN;
+}
+
 int nft_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
-	int r = follow(p, err);
+	struct nft_result res = { .times = &plane->times };
+	uint8_t left_out = plane_families_failed(plane);
+	int r = 0;
 
-	for (enum ipfam fam = 0; fam < IPFAM_N && r == 0; fam++) {
-		struct reading rd = { .f = p->failover, .fam = fam, .fn = fn, .arg = arg };
-		struct nft_table_ref table = failover_table(fam);
+	if (p->failover == NULL || p->load.loaded != NULL)
+		return err_set(err, -EAGAIN, "the tables are being read");
+	(void)nft_failover_follow(p->failover, left_out, now_ns(), &res);
+	plane_committed(&p->common, res.n_batches);
+	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
+		struct err own = { 0 };
+		int q;
 
-		do
-			r = nft_elems_dump_step(&rd.walk, p->common.query, &table,
-						FAILSET_HANDSHAKES, handshake_found, &rd, err);
-		while (r > 0);
-		if (r == -ENOENT) { /* deleted by another process: the next call makes it */
-			p->failover->is_done[fam] = false;
-			r = -EAGAIN;
+		if (!p->failover->is_done[fam] || left_out >> fam & 1)
+			continue;
+		q = family_read(p, fam, fn, arg, &own);
+		if (q < 0 && (r == 0 || r == -EAGAIN)) {
+			r = q;
+			*err = own;
 		}
 	}
 	return r;
@@ -441,7 +490,35 @@ int nft_move_begin(struct plane *plane, const struct plane_move *v, size_t n, st
 	return r == -ENOENT ? -EAGAIN : r; /* an element of an earlier move expired meanwhile */
 }
 
-/* Elements that expired, because this process was stopped for a second, are as good. */
+static void claim_del(struct nft_elem_writer *w, const struct plane_move *m, enum nft_set_id set)
+{
+	uint8_t key[NFT_KEY_MAX];
+
+	if (set == FAILSET_MOVES && !m->is_void)
+		return;
+	flow_key(key, &m->of);
+	nft_elem_put(w, NFT_WRITE_DEL, ip_fam(&m->of.addr), set, key, NULL, NULL);
+}
+
+/* One by one: those that expired, because this process was stopped for a second, are as good. */
+static int claims_end_each(struct nft_plane *p, const struct plane_move *v, size_t n,
+			   struct err *err)
+{
+	static const enum nft_set_id sets[] = { FAILSET_CLAIMED, FAILSET_MOVES };
+	struct nft_elem_writer w;
+
+	for (size_t i = 0; i < n * ARRAY_SIZE(sets); i++) {
+		int r;
+
+		writer_init(p, &w);
+		claim_del(&w, &v[i / ARRAY_SIZE(sets)], sets[i % ARRAY_SIZE(sets)]);
+		r = commit(p, err);
+		if (r < 0 && r != -ENOENT)
+			return r;
+	}
+	return 0;
+}
+
 static int claims_end(struct nft_plane *p, const struct plane_move *v, size_t n, struct err *err)
 {
 	struct nft_elem_writer w;
@@ -449,23 +526,11 @@ static int claims_end(struct nft_plane *p, const struct plane_move *v, size_t n,
 
 	writer_init(p, &w);
 	for (size_t i = 0; i < n; i++) {
-		enum ipfam fam = ip_fam(&v[i].of.addr);
-		uint8_t key[NFT_KEY_MAX];
-
-		flow_key(key, &v[i].of);
-		nft_elem_put(&w, NFT_WRITE_DEL, fam, FAILSET_CLAIMED, key, NULL, NULL);
-		if (v[i].is_void)
-			nft_elem_put(&w, NFT_WRITE_DEL, fam, FAILSET_MOVES, key, NULL, NULL);
+		claim_del(&w, &v[i], FAILSET_CLAIMED);
+		claim_del(&w, &v[i], FAILSET_MOVES);
 	}
 	r = commit(p, err);
-	if (r != -ENOENT)
-		return r;
-	for (size_t i = 0; i < n && n > 1; i++) {
-		r = claims_end(p, &v[i], 1, err);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	return r == -ENOENT ? claims_end_each(p, v, n, err) : r;
 }
 
 int nft_move_end(struct plane *plane, const struct plane_move *v, size_t n, struct err *err)

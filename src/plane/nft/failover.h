@@ -21,7 +21,8 @@
  * claimed, an answer of its backend is dropped: so the client has received no answer when the
  * caller deletes the flow, and the backend repeats an answer that was dropped.
  *
- * A table that another process deleted is made again by the next call. Private to plane/nft/.
+ * A table that another process deleted or changed is made again by the next call. A family whose
+ * table cannot be made is left out, and the other one is served. Private to plane/nft/.
  */
 #pragma once
 
@@ -36,8 +37,14 @@ void nft_failover_open(struct nft_failover **ret, struct nl_sock *nl, uint64_t l
 void nft_failover_close(struct nft_failover *f);
 DEFINE_AUTO(struct nft_failover *, nft_failover_close);
 
-/* Create, keep or remove the tables; without effect once they are as desired. */
-MUST_USE int nft_failover_follow(struct nft_failover *f, struct nft_result *res, struct err *err);
+/*
+ * Create, keep or remove the tables; without effect once they are as desired. Families of the bits
+ * `left_out` get none. Failures are logged; returns the time of the next attempt, 0 = none.
+ */
+uint64_t nft_failover_follow(struct nft_failover *f, uint8_t left_out, uint64_t now,
+			     struct nft_result *res);
+/* Another process changed the ruleset: the next follow() reads the tables again. */
+void nft_failover_recheck(struct nft_failover *f);
 MUST_USE int nft_failover_cleanup(struct nft_failover *f, struct err *err);
 
 /* plane_ops.handshakes, .move_begin, .move_end */

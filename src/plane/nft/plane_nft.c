@@ -481,6 +481,8 @@ static int layouts_check(struct plane_common *c, struct err *err)
 	struct nft_plane *p = nft_plane_of(&c->plane);
 	unsigned int lost = 0;
 
+	if (p->failover != NULL)
+		nft_failover_recheck(p->failover);
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		struct err own = { 0 };
 		int r = p->common.plane.family[fam].is_failed ? 0 : check_layout(p, fam, &own);

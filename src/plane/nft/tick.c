@@ -167,18 +167,13 @@ static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
 static uint64_t tick_failover(struct nft_plane *p, uint64_t now)
 {
 	struct nft_result lr = { .times = &p->common.plane.times };
-	struct err err = { 0 };
-	int r;
+	uint64_t next;
 
 	if (p->failover == NULL)
 		return 0;
-	r = nft_failover_follow(p->failover, &lr, &err);
+	next = nft_failover_follow(p->failover, plane_families_failed(&p->common.plane), now, &lr);
 	plane_committed(&p->common, lr.n_batches);
-	if (r == 0)
-		return 0;
-	log_info(LOG_AREA_PLANE, "tables for failover: %s; next attempt in %d s", err.text,
-		 (int)(TICK_RETRY_NS / NSEC_PER_SEC));
-	return now + TICK_RETRY_NS;
+	return next;
 }
 
 static bool ready_for_kinds(const struct nft_plane *p)

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* daemon/failover: how often handshakes are read, and what an error leaves. Flows are made up. */
+#include "test.h"
+
+#include <event2/event.h>
+
+#include "../sync_steps.h"
+#include "base/log.h"
+#include "conntrack/ctnl.h"
+#include "daemon/failover.h"
+#include "mock_plane.h"
+#include "objects.h"
+
+#define LIMIT (100 * NSEC_PER_MSEC)
+
+int __wrap_ctnl_lookup(struct ctnl *c, const struct ctnl_tuple *v, size_t n,
+		       void (*fn)(void *arg, size_t i, const struct ctnl_entry *e), void *arg,
+		       struct err *err);
+
+static struct {
+	struct event_base *base;
+	uint64_t syn_ns;     /* of all handshakes */
+	size_t n_handshakes; /* that the kernel lists */
+	int read_fails;      /* negative errno, after they were listed */
+	int lookup_fails;    /* negative errno, once */
+	size_t n_reads;
+	size_t n_lookups; /* flows */
+	size_t most;      /* at once */
+	size_t until;     /* so many, and the loop ends */
+} w;
+
+static int list_handshakes(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err)
+{
+	(void)p;
+	w.n_reads++;
+	for (size_t i = 0; i < w.n_handshakes; i++) {
+		struct plane_handshake h = { test_addr("203.0.113.7"), test_addr("10.96.0.1"),
+					     (uint16_t)(1 + i), 80, now_ns() - w.syn_ns };
+
+		fn(arg, &h);
+	}
+	return w.read_fails != 0 ? err_set(err, w.read_fails, "read") : 0;
+}
+
+int __wrap_ctnl_lookup(struct ctnl *c, const struct ctnl_tuple *v, size_t n,
+		       void (*fn)(void *arg, size_t i, const struct ctnl_entry *e), void *arg,
+		       struct err *err)
+{
+	int r = w.lookup_fails;
+
+	(void)c;
+	(void)v;
+	(void)fn;
+	(void)arg;
+	w.lookup_fails = 0;
+	w.n_lookups += n;
+	w.most = MAX(w.most, n);
+	if (w.n_lookups >= w.until)
+		(void)event_base_loopbreak(w.base);
+	return r != 0 ? err_set(err, r, "look-up") : 0;
+}
+
+/* Runs the loop until w.until flows were looked up. */
+static void run(void)
+{
+	struct plane_ops ops = mock_plane_ops;
+	struct failover_config config = { .limit_ns = LIMIT };
+	struct sync_config sync_config = { 0 };
+	struct failover_loop *loop = NULL;
+	struct mock_plane k;
+	struct err err = { 0 };
+	struct model m;
+	struct plan p;
+	struct sync *s;
+
+	log_level_set_all(LOG_LEVEL_ERR - 1);
+	mock_init(&k);
+	ops.handshakes = list_handshakes;
+	k.plane.ops = &ops;
+	model_init(&m);
+	m.config.node_name = name_get_str("n1");
+	model_configured(&m);
+	plan_init(&p, &m, &mock_plane_ops.traits);
+	sync_open(&s, &m, &p, &k.plane, &sync_config);
+	sync_sources_ready(s);
+	sync_settle(s, now_ns());
+	w.base = event_base_new();
+	w.syn_ns = now_ns() - 2 * LIMIT;
+	config.plan = &p;
+	config.sync = s;
+	config.plane = &k.plane;
+	assert_int_equal(failover_loop_open(&loop, w.base, &config, &err), 0);
+	(void)event_base_dispatch(w.base);
+	failover_loop_close(loop);
+	event_base_free(w.base);
+	sync_close(s);
+	plan_fini(&p);
+	model_fini(&m);
+	mock_fini(&k);
+	log_level_set_all(LOG_LEVEL_NOTICE);
+}
+
+/* Many handshakes: one read, worked off in portions. */
+static void test_one_read(void **state)
+{
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	w.n_handshakes = w.until = 8 * FAILOVER_STEP;
+	run();
+	assert_int_equal(w.n_reads, 1);
+	assert_int_equal(w.n_lookups, w.until);
+	assert_int_equal(w.most, FAILOVER_STEP);
+}
+
+/* What was read before an error is looked up. */
+static void test_read_fails(void **state)
+{
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	w.n_handshakes = w.until = 10;
+	w.read_fails = -EIO;
+	run();
+	assert_int_equal(w.n_reads, 1);
+}
+
+/* A portion that failed is looked up again; the others once. */
+static void test_portion_fails(void **state)
+{
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	w.n_handshakes = 3 * FAILOVER_STEP;
+	w.lookup_fails = -EIO;
+	w.until = 4 * FAILOVER_STEP;
+	run();
+	assert_int_equal(w.n_reads, 2);
+	assert_int_equal(w.n_lookups, w.until);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one_read),
+		cmocka_unit_test(test_read_fails),
+		cmocka_unit_test(test_portion_fails),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
