@@ -354,7 +354,7 @@ static void step_masq(struct jsonw *w, const struct plan_trace *t)
 	str_fini(&out);
 }
 
-static const char *const held_words[] = {
+static const char *const programmed_words[] = {
 	[PLAN_TRACE_PROGRAMMED_SAME] = "same",
 	[PLAN_TRACE_PROGRAMMED_NOT] = "absent",
 	[PLAN_TRACE_PROGRAMMED_OTHER] = "different",
@@ -463,7 +463,7 @@ static void view_service(struct jsonw *w, const struct plan_trace *t)
 	if (t->balancing.scheduler[0] != '\0')
 		jsonw_text(w, "scheduler", t->balancing.scheduler);
 	jsonw_bool(w, "masqueraded", t->masq >= PLAN_TRACE_MASQ_ALL);
-	jsonw_text(w, "kernel", held_words[t->held]);
+	jsonw_text(w, "kernel", programmed_words[t->held]);
 	jsonw_uint(w, "used_endpoints", t->n_used);
 	jsonw_end(w);
 }

@@ -14,8 +14,7 @@
 /* Looks within one limit: a handshake is moved at 1.2 limits at the latest. */
 #define LOOKS 5
 #define RETRY_NS NSEC_PER_SEC
-/* Reading handshakes and moving them takes a twentieth of a CPU at most: a rest follows each read.
- */
+/* Rest after a read, in multiples of its CPU time: 5 % of a CPU at most. */
 #define PACE 19
 
 struct found {
@@ -105,7 +104,7 @@ static void on_due_flow(void *arg, size_t i, const struct ctnl_entry *e)
 		return;
 	if (c.is_news)
 		silence_log(l, &c);
-	/* Deleted unless proven to be still unanswered. */
+	/* Void until on_claimed_flow() finds the flow still unanswered, and deletes it. */
 	*vec_push(&l->moves) = (struct plane_move){
 		.of = l->due.v[i], .pool = c.pool, .from = c.from, .to = c.to, .is_void = true
 	};

@@ -2,7 +2,7 @@
 /*
  * nl/dump - send netlink requests and read the answers.
  *
- *     nl_request(buf, sizeof(buf), type, flags) -> mnl_attr_put_*() -> nl_dump() or nl_query()
+ *     nl_request(buf, sizeof(buf), type) -> mnl_attr_put_*() -> nl_dump() or nl_query()
  *
  * A dump that a change interrupted is read to its end, discarded and requested again,
  * at most NL_DUMP_TRIES times; the reader's begin() discards its results. One dump is
@@ -50,7 +50,7 @@ struct nl_bad {
 };
 
 /*
- * Write a header, with NLM_F_REQUEST and `flags`, into `buf` and return it. The
+ * Write a header with NLM_F_REQUEST into `buf` and return it. The
  * caller appends its family's header (mnl_nlmsg_put_extra_header) and
  * attributes; nl_dump() and nl_query() set flags and sequence number.
  */

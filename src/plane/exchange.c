@@ -50,8 +50,7 @@ static int read_set(struct nft_changes *c, struct nl_sock *query, const struct n
 		ch->has_held = found[i] != 0;
 		if (ch->has_held)
 			memcpy(ch->held, data + i * data_len, data_len);
-		if (seen != NULL)
-			seen(arg, ch);
+		seen(arg, ch);
 		i++;
 	}
 	free(keys);

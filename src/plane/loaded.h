@@ -2,7 +2,7 @@
 /*
  *  plane/loaded - a copy of the kernel's elements, and which of them are desired.
  *
- *      init -> cover ... -> found ... -> find, put, del ... -> undesired -> fini
+ *      cover -> found ... -> find, put, del ... -> undesired -> forget
  *
  *  load() reads elements, commits keep the copy equal to the kernel, sweep() removes the elements
  *  that no commit desired. A set that is not covered has no copy: it must not be named.

@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import ctnetlink  # noqa: E402
 import daemon  # noqa: E402
 import lab as lab_  # noqa: E402
 import planes  # noqa: E402
@@ -55,6 +56,14 @@ def pytest_collection_modifyitems(config, items):
 def lab():
     with lab_.Lab() as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def ct(lab):
+    """Connection tracking of the node."""
+    made = ctnetlink.Conntrack(lab.node)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")

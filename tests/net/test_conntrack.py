@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-import ctnetlink
 import daemon
 import lab as L
 from objects import entry, port, service, slice_, slice_port
@@ -22,13 +21,6 @@ UDP = [port(80, "UDP", "udp", 30001), port(81, "TCP", "tcp", 30002)]
 NUMBER = 1
 SOON = 4.0
 UDP_TIMEOUT = 600  # seconds; longer than any test waits, so that only vipd ends a flow
-
-
-@pytest.fixture(scope="module")
-def ct(lab):
-    made = ctnetlink.Conntrack(lab.node)
-    yield made
-    made.close()
 
 
 def set_udp_timeouts(lab):

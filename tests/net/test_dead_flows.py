@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-import ctnetlink
 import lab as L
 import test_conntrack as t
 from objects import entry, port, service, slice_, slice_port
@@ -16,13 +15,6 @@ FLAGS = {"-v": "2", "--dead-flows": "reset"}
 FAMS = (4, 6)  # together: each test waits for seconds
 GRACE = 5  # how long an address must be an endpoint of nothing
 PORTS = [port(80, "TCP", "tcp", 30001)]
-
-
-@pytest.fixture(scope="module")
-def ct(lab):
-    made = ctnetlink.Conntrack(lab.node)
-    yield made
-    made.close()
 
 
 @pytest.fixture(autouse=True)

@@ -31,13 +31,6 @@ SO_TIMESTAMPNS = 35
 TCP_INFO_TOTAL_RETRANS = 100  # offset in struct tcp_info of linux/tcp.h
 
 
-@pytest.fixture(scope="module")
-def ct(lab):
-    made = ctnetlink.Conntrack(lab.node)
-    yield made
-    made.close()
-
-
 @pytest.fixture(autouse=True)
 def begin_empty(vipd):
     yield

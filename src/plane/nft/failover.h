@@ -39,7 +39,8 @@ DEFINE_AUTO(struct nft_failover *, nft_failover_close);
 
 /*
  * Create, keep or remove the tables; without effect once they are as desired. Families of the bits
- * `left_out` get none. Failures are logged; returns the time of the next attempt, 0 = none.
+ * `left_out` are skipped, except for removal. The second failure in a row is logged; returns the
+ * time of the next attempt, 0 = none.
  */
 uint64_t nft_failover_follow(struct nft_failover *f, uint8_t left_out, uint64_t now,
 			     struct nft_result *res);
