@@ -2,16 +2,19 @@
 /*
  * ctl/run_top - top on a terminal, again and again; elsewhere once.
  *
- * Every way out passes by endwin(): signals only say that it is time.
+ * The screen is drawn with the control sequences of ECMA-48, which every terminal in use has. Every
+ * way out passes screen_end(): signals are blocked except while the program waits for a key.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <curses.h>
 
 #include "ctl/run.h"
 #include "ctl/top.h"
@@ -22,11 +25,18 @@
 #define BATCH_WAIT_S 1
 #define PERIOD_S_DEFAULT 2
 
-static volatile sig_atomic_t is_over;
+/* The alternate screen without a cursor, and the way back. */
+#define SCREEN_BEGIN "\033[?1049h\033[?25l"
+#define SCREEN_END "\033[?25h\033[?1049l"
+#define LINE_BEGIN "\033[%d;1H\033[K"
+#define REVERSE_BEGIN "\033[7m"
+#define REVERSE_END "\033[0m"
+
+static volatile sig_atomic_t signal_got; /* the last one; 0: none */
 
 static void on_signal(int number)
 {
-	is_over = 1;
+	signal_got = number;
 }
 
 static int sample(struct top *t, const struct run *run, struct err *err)
@@ -46,53 +56,90 @@ static int sample(struct top *t, const struct run *run, struct err *err)
 	return 0;
 }
 
-static void screen_draw(struct top *t)
+/* --- the terminal --- */
+
+static void screen_begin(const struct termios *before)
+{
+	struct termios keys = *before;
+
+	keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+	keys.c_cc[VMIN] = 1;
+	keys.c_cc[VTIME] = 0;
+	(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &keys);
+	(void)fputs(SCREEN_BEGIN, stdout);
+}
+
+static void screen_end(const struct termios *before)
+{
+	(void)fputs(SCREEN_END, stdout);
+	(void)fflush(stdout);
+	(void)tcsetattr(STDIN_FILENO, TCSADRAIN, before);
+}
+
+static void screen_draw(struct top *t, const struct winsize *size)
 {
 	struct str text = { 0 };
 	char *rest;
 	char *line;
 	int y = 0;
 
-	top_lines(&text, t, (size_t)COLS, (size_t)LINES);
-	(void)erase();
+	top_lines(&text, t, size->ws_col, size->ws_row);
 	rest = text.text;
-	while ((line = strsep(&rest, "\n")) != NULL && y < LINES) {
-		if (y == 3 || y == LINES - 1)
-			(void)attron(A_REVERSE);
-		(void)mvaddnstr(y, 0, line, -1);
-		(void)attroff(A_REVERSE);
-		y++;
+	while ((line = strsep(&rest, "\n")) != NULL && y < size->ws_row) {
+		bool is_reverse = y == 3 || y == size->ws_row - 1;
+
+		(void)printf(LINE_BEGIN "%s%s%s", ++y, is_reverse ? REVERSE_BEGIN : "", line,
+			     is_reverse ? REVERSE_END : "");
 	}
-	(void)refresh();
+	(void)fputs("\033[J", stdout);
+	(void)fflush(stdout);
 	str_fini(&text);
 }
 
-static int key_of(int c)
+/* Take the keys that were pressed. True: quit, or the terminal is gone. */
+static bool keys_take(struct top *t, size_t height)
 {
-	switch (c) {
-	case KEY_DOWN:
-		return 'j';
-	case KEY_UP:
-		return 'k';
-	case KEY_NPAGE:
-		return 'd';
-	case KEY_PPAGE:
-		return 'u';
-	default:
-		return c;
+	static const char *const sequences[] = { "\033[A", "\033OA",  "\033[B",
+						 "\033OB", "\033[5~", "\033[6~" };
+	static const char keys[] = "kkjjud"; /* of arrows up and down, page up and down */
+	char text[64];
+	ssize_t n = read(STDIN_FILENO, text, sizeof(text) - 1);
+	bool is_over = n <= 0;
+
+	text[MAX(n, 0)] = '\0';
+	for (const char *p = text; *p != '\0' && !is_over; p++) {
+		int key = *p;
+
+		for (size_t i = 0; i < ARRAY_SIZE(sequences); i++)
+			if (strncmp(p, sequences[i], strlen(sequences[i])) == 0) {
+				p += strlen(sequences[i]) - 1;
+				key = keys[i];
+				break;
+			}
+		is_over = top_key(t, key, height);
 	}
+	return is_over;
 }
 
 /* A key shows at once; a new sample is taken when the period is over. */
-static int screen_loop(struct top *t, const struct run *run, struct err *err)
+static int screen_loop(struct top *t, const struct run *run, const struct termios *before,
+		       const sigset_t *mask, struct err *err)
 {
 	unsigned int period_s = run->watch_s > 0 ? run->watch_s : PERIOD_S_DEFAULT;
+	struct pollfd keys = { .fd = STDIN_FILENO, .events = POLLIN };
+	struct winsize size = { 0 };
 	uint64_t next = 0;
 
-	while (!is_over) {
+	while (signal_got != SIGINT && signal_got != SIGTERM) {
 		uint64_t now = now_ns();
-		int c;
+		struct timespec left;
 
+		if (signal_got == SIGTSTP) {
+			screen_end(before);
+			(void)raise(SIGSTOP);
+			screen_begin(before);
+		}
+		signal_got = 0;
 		if (now >= next) {
 			int r = sample(t, run, err);
 
@@ -100,10 +147,12 @@ static int screen_loop(struct top *t, const struct run *run, struct err *err)
 				return r;
 			next = now + period_s * NSEC_PER_SEC;
 		}
-		screen_draw(t);
-		timeout((int)((next - MIN(next, now)) / NSEC_PER_MSEC) + 1);
-		c = getch();
-		if (c != ERR && top_key(t, key_of(c), (size_t)LINES))
+		if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_row == 0)
+			size = (struct winsize){ .ws_row = BATCH_HEIGHT, .ws_col = BATCH_WIDTH };
+		screen_draw(t, &size);
+		left = (struct timespec){ (time_t)((next - now) / NSEC_PER_SEC),
+					  (long)((next - now) % NSEC_PER_SEC) };
+		if (ppoll(&keys, 1, &left, mask) > 0 && keys_take(t, size.ws_row))
 			break;
 	}
 	return 0;
@@ -111,20 +160,26 @@ static int screen_loop(struct top *t, const struct run *run, struct err *err)
 
 static int run_screen(struct top *t, const struct run *run)
 {
+	static const int numbers[] = { SIGINT, SIGTERM, SIGTSTP, SIGWINCH };
 	struct sigaction action = { .sa_handler = on_signal };
+	const char *term = getenv("TERM");
+	struct termios before;
+	sigset_t mask;
+	sigset_t set;
 	struct err err;
 	int r;
 
-	(void)sigaction(SIGINT, &action, NULL);
-	(void)sigaction(SIGTERM, &action, NULL);
-	if (newterm(NULL, stdout, stdin) == NULL)
-		return usage("this terminal (TERM) is unknown; top needs one it can draw on");
-	(void)cbreak();
-	(void)noecho();
-	(void)keypad(stdscr, TRUE);
-	(void)curs_set(0);
-	r = screen_loop(t, run, &err);
-	(void)endwin();
+	if (term == NULL || strcmp(term, "dumb") == 0 || tcgetattr(STDIN_FILENO, &before) < 0)
+		return usage("top needs a terminal it can draw on; TERM is '%s'", term ? term : "");
+	(void)sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		(void)sigaddset(&set, numbers[i]);
+		(void)sigaction(numbers[i], &action, NULL);
+	}
+	(void)sigprocmask(SIG_BLOCK, &set, &mask);
+	screen_begin(&before);
+	r = screen_loop(t, run, &before, &mask, &err);
+	screen_end(&before);
 	return r < 0 ? failed(r, &err) : EXIT_FINE;
 }
 

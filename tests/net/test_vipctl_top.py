@@ -22,7 +22,7 @@ FLAGS = {"--metrics-per-service": "endpoint"}
 class Terminal:
     """vipctl in a pseudo terminal, and the screen that it draws."""
 
-    def __init__(self, *argv, cols=80, lines=24):
+    def __init__(self, *argv, cols=80, lines=24, term="linux"):
         self.screen = pyte.Screen(cols, lines)
         self.stream = pyte.ByteStream(self.screen)
         self.fd, slave = pty.openpty()
@@ -30,7 +30,7 @@ class Terminal:
         self.before = termios.tcgetattr(slave)
         self.slave = slave
         self.proc = subprocess.Popen(argv, stdin=slave, stdout=slave, stderr=slave,
-                                     env=dict(os.environ, TERM="linux"), start_new_session=True)
+                                     env=dict(os.environ, TERM=term), start_new_session=True)
 
     def read(self, seconds):
         end = time.monotonic() + seconds
@@ -80,11 +80,34 @@ def test_top(lab, vipd):
             assert L.probe(lab.ns["pod3"], svc.addr("clusterip", 4), 80).ok
         display = t.until(lambda d: row_of(d, "default/topped")[2:3] == ["20"])
         assert "by rate" in display[23]
-        t.key("n")
+        t.key("x\033[Bn")
         t.until(lambda d: "by name" in d[23])
         t.key("e")
         display = t.until(lambda d: "ENDPOINT" in d[3] and row_of(d, "%s:8080" % E1[4]))
         assert row_of(display, "%s:8080" % E1[4])[1] == "20"
+        t.key("q")
+        assert t.ended() == 0 and t.is_clean()
+    finally:
+        t.close()
+
+
+def stopped(proc):
+    with open("/proc/%d/stat" % proc.pid, encoding="ascii") as f:
+        return f.read().rsplit(")", 1)[1].split()[0] == "T"
+
+
+def test_top_is_suspended(vipd):
+    """Ctrl-Z and fg: the terminal is as before in between, then the screen is drawn again."""
+    t = Terminal(L.program("vipctl"), "--socket", vipd.socket, "top")
+    try:
+        t.until(lambda d: "vipd on n1" in d[0])
+        t.proc.send_signal(signal.SIGTSTP)
+        L.eventually(lambda: stopped(t.proc), L.PATIENCE, "vipctl stopped")
+        t.read(0.1)
+        assert t.is_clean()
+        t.screen.reset()
+        t.proc.send_signal(signal.SIGCONT)
+        t.until(lambda d: "vipd on n1" in d[0] and "by rate" in d[23])
         t.key("q")
         assert t.ended() == 0 and t.is_clean()
     finally:
@@ -113,6 +136,12 @@ def test_top_is_interrupted(vipd):
         t.until(lambda d: "vipd on n1" in d[0])
         t.proc.send_signal(signal.SIGINT)
         assert t.ended() == 0 and t.is_clean()
+    finally:
+        t.close()
+    t = Terminal(L.program("vipctl"), "--socket", vipd.socket, "top", term="dumb")
+    try:
+        t.until(lambda d: "TERM is 'dumb'" in d[0])
+        assert t.ended() == 2 and t.is_clean()
     finally:
         t.close()
     r = subprocess.run([L.program("vipctl"), "--socket", vipd.socket + ".none", "top"],

@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 
 # With their dependencies. Also in tools/install-deps.
 PACKAGES = """bash busybox-static conntrack coreutils dash findutils grep iproute2 iputils-arping
-iputils-ping ipvsadm kmod mawk ncurses-base netbase nftables openssl procps python3 python3-cryptography
+iputils-ping ipvsadm kmod mawk netbase nftables openssl procps python3 python3-cryptography
 python3-h2 python3-pyte python3-pytest python3-yaml sed socat systemd tcpdump util-linux""".split()
 # Optional; copied if this host has them.
 OPTIONAL = "gdb strace ethtool iperf3 ncat iptables ipset".split()
