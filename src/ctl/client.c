@@ -2,19 +2,20 @@
 /* ctl/client - the socket, and the answer in pieces. */
 #include "ctl/client.h"
 
+#include <ctype.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/control.h"
 
-#define HEAD_MAX 16384
-#define CHUNK_LINE_MAX 64
+#define LINE_MAX_BYTES 1024
+#define HEAD_LINES_MAX 64
 #define REFUSAL_MAX 65536
 
 /* --- the answer --- */
@@ -24,137 +25,136 @@ static int malformed(struct err *err)
 	return err_set(err, -EPROTO, "invalid answer: not from vipd");
 }
 
-/* The value of a header of the head in a->line, or NULL; it ends at the end of its line. */
-static const char *header(const struct answer *a, const char *name)
+/* The end of the input, or why it cannot be read. */
+static int input_over(FILE *in, struct err *err)
 {
-	size_t len = strlen(name);
-	const char *p = a->line.text;
-
-	while ((p = strchr(p, '\n')) != NULL) {
-		p++;
-		if (strncasecmp(p, name, len) == 0 && p[len] == ':')
-			return p + len + 1 + strspn(p + len + 1, " \t");
-	}
-	return NULL;
-}
-
-static int head_done(struct answer *a, struct err *err)
-{
-	const char *head = a->line.text;
-	const char *value;
-
-	if (strlen(head) != a->line.len || strncmp(head, "HTTP/1.", 7) != 0 || head[8] != ' ')
-		return malformed(err);
-	a->status = atoi(head + 9);
-	if (a->status < 200 || a->status > 599)
-		return malformed(err);
-	value = header(a, "Transfer-Encoding");
-	if (value != NULL) {
-		if (strncasecmp(value, "chunked", 7) != 0)
-			return malformed(err);
-		a->state = ANSWER_CHUNK_SIZE;
-	} else if ((value = header(a, "Content-Length")) != NULL) {
-		char *end;
-
-		a->left = strtoull(value, &end, 10);
-		if (*value < '0' || *value > '9' || (*end != '\r' && *end != '\n'))
-			return malformed(err);
-		a->state = a->left > 0 ? ANSWER_SIZED : ANSWER_DONE;
-	} else {
-		a->state = ANSWER_TO_CLOSE;
-	}
-	str_clear(&a->line);
-	return 0;
-}
-
-static int chunk_line_done(struct answer *a, struct err *err)
-{
-	char *end;
-
-	if (a->line.len == 0 || strspn(a->line.text, "0123456789abcdefABCDEF") == 0)
-		return malformed(err);
-	a->left = strtoull(a->line.text, &end, 16);
-	if ((*end != '\0' && *end != ';') || a->left > CLIENT_BODY_MAX)
-		return malformed(err);
-	a->state = a->left > 0 ? ANSWER_CHUNK : ANSWER_TRAILER;
-	str_clear(&a->line);
-	return 0;
-}
-
-/* One byte of what is read line by line. */
-static int line_byte(struct answer *a, char c, struct err *err)
-{
-	size_t max = a->state == ANSWER_HEAD ? HEAD_MAX : CHUNK_LINE_MAX;
-
-	if (a->state == ANSWER_HEAD) {
-		str_add(&a->line, &c, 1);
-		if (c == '\n' && a->line.len >= 4 &&
-		    (memcmp(a->line.text + a->line.len - 4, "\r\n\r\n", 4) == 0 ||
-		     memcmp(a->line.text + a->line.len - 2, "\n\n", 2) == 0))
-			return head_done(a, err);
-	} else if (c != '\n') {
-		if (c != '\r')
-			str_add(&a->line, &c, 1);
-	} else if (a->state == ANSWER_CHUNK_SIZE) {
-		return chunk_line_done(a, err);
-	} else if (a->state == ANSWER_CHUNK_END) {
-		if (a->line.len != 0)
-			return malformed(err);
-		a->state = ANSWER_CHUNK_SIZE;
-	} else if (a->line.len == 0) { /* the trailer's end */
-		a->state = ANSWER_DONE;
-	} else {
-		str_clear(&a->line);
-	}
-	return a->line.len > max ? malformed(err) : 0;
-}
-
-static int body_bytes(struct answer *a, const char *data, size_t len, size_t *used)
-{
-	size_t n = a->state == ANSWER_TO_CLOSE ? len : (size_t)MIN(a->left, (uint64_t)len);
-
-	*used = n;
-	if (a->state != ANSWER_TO_CLOSE) {
-		a->left -= n;
-		if (a->left == 0)
-			a->state = a->state == ANSWER_CHUNK ? ANSWER_CHUNK_END : ANSWER_DONE;
-	}
-	return a->sink(a->arg, data, n);
-}
-
-int answer_feed(struct answer *a, const char *data, size_t len, struct err *err)
-{
-	while (len > 0 && a->state != ANSWER_DONE) {
-		size_t used = 1;
-		int r;
-
-		if (a->state == ANSWER_SIZED || a->state == ANSWER_CHUNK ||
-		    a->state == ANSWER_TO_CLOSE)
-			r = body_bytes(a, data, len, &used);
-		else
-			r = line_byte(a, *data, err);
-		if (r < 0)
-			return r;
-		data += used;
-		len -= used;
-	}
-	return 0;
-}
-
-int answer_end(struct answer *a, struct err *err)
-{
-	if (a->state == ANSWER_TO_CLOSE)
-		a->state = ANSWER_DONE;
-	if (a->state == ANSWER_DONE)
-		return 0;
-	if (a->state == ANSWER_HEAD && a->line.len == 0)
-		return err_set(err, -EPROTO, "vipd closed the connection without an answer");
+	if (ferror(in) && errno == EAGAIN)
+		return err_set(err, -ETIMEDOUT, "no answer");
+	if (ferror(in) && errno != ECONNRESET)
+		return err_errno(err, "control socket");
 	return err_set(err, -EPROTO, "the answer is incomplete");
 }
 
-void answer_fini(struct answer *a)
+/* The next line without its end. -EPROTO: longer than a line may be, or the input ends. */
+static int line_read(char line[static LINE_MAX_BYTES], FILE *in, struct err *err)
 {
-	str_fini(&a->line);
+	size_t len;
+
+	if (fgets(line, LINE_MAX_BYTES, in) == NULL)
+		return input_over(in, err);
+	len = strlen(line);
+	if (len == 0 || line[len - 1] != '\n')
+		return len + 1 < LINE_MAX_BYTES && feof(in) ? input_over(in, err) : malformed(err);
+	line[strcspn(line, "\r\n")] = '\0';
+	return 0;
+}
+
+/* A number at the start of `text`; `end` may follow it. */
+static int number_read(uint64_t *ret, const char *text, int base, char end, struct err *err)
+{
+	char *rest;
+
+	if (!isxdigit((unsigned char)*text))
+		return malformed(err);
+	errno = 0;
+	*ret = strtoull(text, &rest, base);
+	return errno == 0 && (*rest == '\0' || *rest == end) ? 0 : malformed(err);
+}
+
+/* What follows the name of the header in `line`; NULL: another header. */
+static const char *header(const char *line, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (strncasecmp(line, name, len) != 0 || line[len] != ':')
+		return NULL;
+	return line + len + 1 + strspn(line + len + 1, " \t");
+}
+
+/* `left`: length of the body; UINT64_MAX: up to the end of the connection. */
+static int head_read(struct answer *a, FILE *in, uint64_t *left, bool *is_chunked, struct err *err)
+{
+	char line[LINE_MAX_BYTES] = "";
+	int r = line_read(line, in, err);
+
+	if (r < 0 && feof(in) && *line == '\0')
+		return err_set(err, r, "vipd closed the connection without an answer");
+	if (r < 0)
+		return r;
+	if (sscanf(line, "HTTP/1.%*1[0-9] %3d", &a->status) != 1 || a->status < 200 ||
+	    a->status > 599)
+		return malformed(err);
+	for (int i = 0; i < HEAD_LINES_MAX; i++) {
+		const char *value;
+
+		r = line_read(line, in, err);
+		if (r < 0 || *line == '\0')
+			return r;
+		value = header(line, "Transfer-Encoding");
+		if (value != NULL && strcasecmp(value, "chunked") != 0)
+			return malformed(err);
+		*is_chunked |= value != NULL;
+		value = header(line, "Content-Length");
+		if (value != NULL && number_read(left, value, 10, '\0', err) < 0)
+			return -EPROTO;
+	}
+	return malformed(err);
+}
+
+/* Pass on `left` bytes, or all up to the end for UINT64_MAX. */
+static int body_read(struct answer *a, FILE *in, uint64_t left, struct err *err)
+{
+	static char buf[65536]; /* static: too large for the stack, one exchange at a time */
+
+	while (left > 0) {
+		size_t want = (size_t)MIN(left, (uint64_t)sizeof(buf));
+		size_t n = fread(buf, 1, want, in);
+		int code = errno;
+		int r = n > 0 ? a->sink(a->arg, buf, n) : 0;
+
+		errno = code;
+		if (r < 0)
+			return r;
+		if (n < want)
+			return left == UINT64_MAX && feof(in) ? 0 : input_over(in, err);
+		left -= left == UINT64_MAX ? 0 : n;
+	}
+	return 0;
+}
+
+/* The trailer has lines up to an empty one; vipd sends none. */
+static int chunks_read(struct answer *a, FILE *in, struct err *err)
+{
+	char line[LINE_MAX_BYTES];
+	uint64_t left = 1;
+	int r;
+
+	while ((r = line_read(line, in, err)) == 0 &&
+	       (r = number_read(&left, line, 16, ';', err)) == 0 && left > 0) {
+		if (left > CLIENT_BODY_MAX)
+			return malformed(err);
+		r = body_read(a, in, left, err);
+		if (r == 0)
+			r = line_read(line, in, err);
+		if (r == 0 && *line != '\0')
+			r = malformed(err);
+		if (r < 0)
+			return r;
+	}
+	for (int i = 0; r == 0 && *line != '\0'; i++)
+		r = i < HEAD_LINES_MAX ? line_read(line, in, err) : malformed(err);
+	return r;
+}
+
+int answer_read(struct answer *a, FILE *in, struct err *err)
+{
+	uint64_t left = UINT64_MAX;
+	bool is_chunked = false;
+	int r = head_read(a, in, &left, &is_chunked, err);
+
+	if (r < 0)
+		return r;
+	return is_chunked ? chunks_read(a, in, err) : body_read(a, in, left, err);
 }
 
 /* --- the socket --- */
@@ -185,8 +185,9 @@ static int connect_failed(const struct client *c, int code, struct err *err)
 	}
 }
 
-static int socket_connect(int *ret, const struct client *c, struct err *err)
+static int socket_connect(FILE **ret, const struct client *c, struct err *err)
 {
+	const struct timeval limit = { c->timeout_ms / 1000, c->timeout_ms % 1000 * 1000 };
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	int fd;
 
@@ -194,76 +195,20 @@ static int socket_connect(int *ret, const struct client *c, struct err *err)
 		return err_set(err, -ENAMETOOLONG, "%s: longer than a socket's path can be",
 			       c->path);
 	strcpy(addr.sun_path, c->path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return err_errno(err, "socket");
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	if (connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0) {
 		int r = connect_failed(c, -errno, err);
 
 		close(fd);
 		return r;
 	}
-	*ret = fd;
-	return 0;
-}
-
-/* Wait until `fd` can do `events`. */
-static int socket_wait(const struct client *c, int fd, short events, struct err *err)
-{
-	struct pollfd p = { .fd = fd, .events = events };
-	int r;
-
-	do
-		r = poll(&p, 1, (int)c->timeout_ms);
-	while (r < 0 && errno == EINTR);
-	if (r < 0)
-		return err_errno(err, "poll");
-	if (r == 0)
-		return err_set(err, -ETIMEDOUT, "vipd did not answer within %u s on %s",
-			       (c->timeout_ms + 999) / 1000, c->path);
-	return 0;
-}
-
-static int request_send(const struct client *c, int fd, const struct str *request, struct err *err)
-{
-	size_t sent = 0;
-
-	while (sent < request->len) {
-		ssize_t n = send(fd, request->text + sent, request->len - sent, MSG_NOSIGNAL);
-
-		if (n < 0 && errno == EAGAIN) {
-			int r = socket_wait(c, fd, POLLOUT, err);
-
-			if (r < 0)
-				return r;
-		} else if (n < 0 && errno != EINTR) {
-			return err_errno(err, "%s", c->path);
-		} else if (n > 0) {
-			sent += (size_t)n;
-		}
-	}
-	return 0;
-}
-
-static int answer_read(const struct client *c, int fd, struct answer *a, struct err *err)
-{
-	static char buf[65536]; /* static: too large for the stack, one exchange at a time */
-
-	while (a->state != ANSWER_DONE) {
-		ssize_t n = recv(fd, buf, sizeof(buf), 0);
-		int r = 0;
-
-		if (n > 0)
-			r = answer_feed(a, buf, (size_t)n, err);
-		else if (n == 0 || errno == ECONNRESET)
-			return answer_end(a, err);
-		else if (errno == EAGAIN)
-			r = socket_wait(c, fd, POLLIN, err);
-		else if (errno != EINTR)
-			r = err_errno(err, "%s", c->path);
-		if (r < 0)
-			return r;
-	}
+	*ret = fdopen(fd, "r");
+	if (*ret == NULL)
+		abort(); /* out of memory, as in xmalloc() */
 	return 0;
 }
 
@@ -307,8 +252,8 @@ static int request(const struct client *c, const char *method, const char *targe
 {
 	struct exchange x = { .sink = sink, .arg = arg };
 	struct str text = { 0 };
-	int fd = -1;
-	int r = socket_connect(&fd, c, err);
+	FILE *in = NULL;
+	int r = socket_connect(&in, c, err);
 
 	if (r < 0)
 		return r;
@@ -316,15 +261,19 @@ static int request(const struct client *c, const char *method, const char *targe
 	x.answer.arg = &x;
 	str_printf(&text, "%s %s HTTP/1.1\r\nHost: vipd\r\nConnection: close\r\n\r\n", method,
 		   target);
-	r = request_send(c, fd, &text, err);
+	/* Blocking: it sends all, or fails. */
+	if (send(fileno(in), text.text, text.len, MSG_NOSIGNAL) != (ssize_t)text.len)
+		r = err_errno(err, "%s", c->path);
 	if (r == 0)
-		r = answer_read(c, fd, &x.answer, err);
+		r = answer_read(&x.answer, in, err);
+	if (r == -ETIMEDOUT)
+		(void)err_set(err, r, "vipd did not answer within %u s on %s",
+			      (c->timeout_ms + 999) / 1000, c->path);
 	if (r == 0 && x.answer.status != 200)
 		r = status_error(x.answer.status, &x.refusal, err);
-	close(fd);
+	(void)fclose(in);
 	str_fini(&text);
 	str_fini(&x.refusal);
-	answer_fini(&x.answer);
 	return r;
 }
 

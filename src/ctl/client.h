@@ -10,6 +10,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdio.h>
 
 #include "base/err.h"
 #include "base/str.h"
@@ -22,36 +23,18 @@ struct client {
 	unsigned int timeout_ms;
 };
 
-/*
- * The pieces of an answer, fed as they come. Separate from the socket, so that tests
- * can cut it wherever they like.
- */
-enum answer_state {
-	ANSWER_HEAD = 0,
-	ANSWER_SIZED,      /* `left` bytes of body */
-	ANSWER_CHUNK_SIZE, /* the line before a chunk */
-	ANSWER_CHUNK,      /* `left` bytes of it */
-	ANSWER_CHUNK_END,  /* the empty line behind it */
-	ANSWER_TRAILER,
-	ANSWER_TO_CLOSE, /* until the other side closes */
-	ANSWER_DONE,
-};
-
 struct answer {
-	enum answer_state state;
-	int status;
-	uint64_t left;
-	struct str line; /* head or chunk line, as far as it came */
-	/* Takes the body; a negative errno ends the exchange. */
+	int status; /* 0: not read yet */
+	/* Takes a piece of the body; a negative errno ends the exchange. */
 	int (*sink)(void *arg, const char *data, size_t len);
 	void *arg;
 };
 
-/* -EPROTO: this is no HTTP answer; or what the sink returned. */
-MUST_USE int answer_feed(struct answer *a, const char *data, size_t len, struct err *err);
-/* The other side closed: 0 when the answer is whole, else -EPROTO. */
-MUST_USE int answer_end(struct answer *a, struct err *err);
-void answer_fini(struct answer *a);
+/*
+ * Read an answer. -EPROTO: `in` is no HTTP answer, or an incomplete one; -ETIMEDOUT; what the sink
+ * returned; or another -errno of reading.
+ */
+MUST_USE int answer_read(struct answer *a, FILE *in, struct err *err);
 
 /*
  * GET `target`; the body of an answer of status 200 goes to `sink` piece by piece.

@@ -51,7 +51,7 @@ static const struct {
 	{ "more than was promised", OK "Content-Length: 1\r\n\r\nabc", 0, 200, "a" },
 
 	{ "nothing", "", -EPROTO, 0, "" },
-	{ "cut head", "HTTP/1.1 200 OK\r\nContent-Le", -EPROTO, 0, "" },
+	{ "cut head", "HTTP/1.1 200 OK\r\nContent-Le", -EPROTO, 200, "" },
 	{ "cut body", OK "Content-Length: 5\r\n\r\nhel", -EPROTO, 200, "hel" },
 	{ "cut chunk", OK "Transfer-Encoding: chunked\r\n\r\n5\r\nhel", -EPROTO, 200, "hel" },
 	{ "no last chunk", OK "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n", -EPROTO, 200, "a" },
@@ -68,24 +68,21 @@ static const struct {
 	  "a" },
 };
 
-/* The same bytes in pieces of `step`; the same outcome. */
-static void feed(size_t i, size_t step)
+/* The same bytes in blocks, or byte by byte: the same outcome. */
+static void check(size_t i, int buffering)
 {
 	struct str body = { 0 };
 	struct answer a = { .sink = collect, .arg = &body };
 	struct err err = { 0 };
-	size_t len = strlen(cases[i].bytes);
-	int r = 0;
+	FILE *in = fmemopen((void *)(uintptr_t)cases[i].bytes, strlen(cases[i].bytes), "r");
 
-	for (size_t at = 0; r == 0 && at < len; at += step)
-		r = answer_feed(&a, cases[i].bytes + at, MIN(step, len - at), &err);
-	if (r == 0)
-		r = answer_end(&a, &err);
-	assert_int_equal(r, cases[i].ret);
+	assert_non_null(in);
+	assert_int_equal(setvbuf(in, NULL, buffering, buffering == _IONBF ? 0 : BUFSIZ), 0);
+	assert_int_equal(answer_read(&a, in, &err), cases[i].ret);
 	assert_int_equal(a.status, cases[i].status);
 	assert_string_equal(str_text(&body), cases[i].body);
-	assert_true(r == 0 || err.text[0] != '\0');
-	answer_fini(&a);
+	assert_true(cases[i].ret == 0 || err.text[0] != '\0');
+	(void)fclose(in);
 	str_fini(&body);
 }
 
@@ -94,9 +91,22 @@ static void test_answers(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		print_message("    %s\n", cases[i].name);
-		for (size_t step = 1; step <= strlen(cases[i].bytes) + 1; step++)
-			feed(i, step);
+		check(i, _IOFBF);
+		check(i, _IONBF);
 	}
+}
+
+static int read_bytes(const char *text, size_t len, int (*sink)(void *, const char *, size_t))
+{
+	struct answer a = { .sink = sink };
+	FILE *in = fmemopen((void *)(uintptr_t)text, len, "r");
+	struct err err;
+	int r;
+
+	assert_non_null(in);
+	r = answer_read(&a, in, &err);
+	(void)fclose(in);
+	return r;
 }
 
 /* A head, a chunk line or a trailer without end is an error, not memory. */
@@ -104,20 +114,25 @@ static void test_endless(void **state)
 {
 	static const char *const begins[] = {
 		"",
+		OK,
 		OK "Transfer-Encoding: chunked\r\n\r\n",
 		OK "Transfer-Encoding: chunked\r\n\r\n0\r\n",
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(begins); i++) {
-		struct answer a = { .sink = collect };
-		struct err err;
-		int r = answer_feed(&a, begins[i], strlen(begins[i]), &err);
+		struct str text = { 0 };
 
-		for (int n = 0; r == 0 && n < 100000; n++)
-			r = answer_feed(&a, "1", 1, &err);
-		assert_int_equal(r, -EPROTO);
-		answer_fini(&a);
+		str_puts(&text, begins[i]);
+		for (int n = 0; n < 100000; n++)
+			str_puts(&text, "1");
+		assert_int_equal(read_bytes(text.text, text.len, collect), -EPROTO);
+		str_clear(&text);
+		str_puts(&text, begins[i]);
+		for (int n = 0; n < 100000; n++)
+			str_puts(&text, "1:\r\n");
+		assert_int_equal(read_bytes(text.text, text.len, collect), -EPROTO);
+		str_fini(&text);
 	}
 }
 
@@ -131,12 +146,8 @@ static int refuse(void *arg, const char *data, size_t len)
 
 static void test_sink_fails(void **state)
 {
-	struct answer a = { .sink = refuse };
-	struct err err;
-
 	(void)state;
-	assert_int_equal(answer_feed(&a, OK "\r\nx", strlen(OK) + 3, &err), -EPIPE);
-	answer_fini(&a);
+	assert_int_equal(read_bytes(OK "\r\nx", strlen(OK) + 3, refuse), -EPIPE);
 }
 
 /* --- against a socket --- */
