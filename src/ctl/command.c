@@ -103,10 +103,10 @@ int out_text(struct str *out, int code)
 	return code;
 }
 
-/* To standard error; standard output has answers only. */
+/* Errors go to standard error, answers to standard output. */
 static int error_print(int code, const char *text, const char *hint)
 {
-	char *clean = str_clean(xstrdup(text)); /* quotes words that need not be UTF-8 */
+	char *clean = str_clean(xstrdup(text)); /* may quote arguments that are not UTF-8 */
 	json_t *json;
 
 	if (line.run.output != OUTPUT_JSON || line.run.is_yaml) {
@@ -306,14 +306,14 @@ static int help(const struct cli_command *cmd)
 
 /* --- the command line --- */
 
-/* The options that were given, and the command with its arguments. */
+/* Options, command and arguments of the command line. */
 struct words {
 	bool is_given[ARRAY_SIZE(options)];
 	char **v;
 	int n;
 };
 
-/* -o json also applies to errors in front of it. */
+/* Find -o json first: it also applies to errors in earlier arguments. */
 static void output_foresee(int argc, char **argv)
 {
 	struct cli_args args = { argc, argv };
@@ -361,7 +361,7 @@ static bool is_given(const struct words *words, const char *name)
 	return words->is_given[cli_find(&vipctl, name, strlen(name)) - options];
 }
 
-/* Options without effect unless another option is given, or where it is given. */
+/* Reject options that have no effect with, or without, another option. */
 static int pairs_check(const struct words *words, const struct cli_command *cmd)
 {
 	static const struct {

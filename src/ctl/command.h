@@ -4,7 +4,7 @@
  */
 #pragma once
 
-/* Stable, for scripts. */
+/* Exit codes; stable, for scripts. */
 enum command_exit {
 	EXIT_FINE = 0,
 	EXIT_PROBLEM = 1, /* not found, or a problem as each command defines it */

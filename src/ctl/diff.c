@@ -10,7 +10,7 @@
 
 #define CLUSTER_IP " cluster-ip"
 
-/* Takes nothing; the line is copied in two parts. */
+/* Copy `line` in two parts: the key, and the rest with its leading blank. */
 static void line_split(struct diff_line *ret, const char *line)
 {
 	size_t key_len = strcspn(line, " ");
@@ -88,14 +88,14 @@ static int line_cmp(const void *a, const void *b)
 	return strcmp(la->key, lb->key);
 }
 
-/* --- backends that leave --- */
+/* --- draining backends --- */
 
 static bool begins(const char *word, size_t len, const char *with)
 {
 	return len >= strlen(with) && strncmp(word, with, strlen(with)) == 0;
 }
 
-/* Does the text have a word of this backend: alone, or with a weight? */
+/* Does `text` contain this backend, with or without a weight? */
 static bool has_backend(const char *text, const char *name, size_t len)
 {
 	for (const char *at = text; (at = strchr(at, ' ')) != NULL; at++)
@@ -113,7 +113,7 @@ static bool is_leaving(const char *word, size_t len, const char *want)
 	       !has_backend(want, word, len - 2);
 }
 
-/* What is held without the backends that leave. Each word has a blank before it. */
+/* Copy of `held` without draining backends. Each word has a leading blank. */
 static char *settled(const char *held, const char *want)
 {
 	struct str out = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl/diff - compares the desired frontends with the programmed ones.
+ * ctl/diff - compare desired frontends with programmed ones.
  *
  *     diff_want(&d, rows)        the items of /v1/rows
  *     diff_hold(&d, text)        lines of the kernel (plane/nft/programmed.h)
@@ -8,9 +8,9 @@
  *     diff_print(&out, &d, ...)
  *
  * Pure. A line is "ADDRESS:PORT/PROTOCOL TARGET"; lines with equal keys are compared word by word,
- * except "cluster-ip", which belongs to the address. On the ipvs plane draining backends are no
- * difference ("draining=ADDRESS:PORT/TIME", and "ADDRESS:PORT=0" if not desired), nor is a service
- * that has only draining backends.
+ * except "cluster-ip", which belongs to the address. On the ipvs plane draining backends are not a
+ * difference ("draining=ADDRESS:PORT/TIME", and "ADDRESS:PORT=0" if not desired); neither is a
+ * virtual service that has only draining backends.
  */
 #pragma once
 

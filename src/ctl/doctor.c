@@ -10,12 +10,12 @@
 #include "doctor/check.h"
 
 #define PATH "/v1/doctor"
-#define LOOK_MS 20 /* from one look whether it is done to the next */
+#define POLL_MS 20 /* between requests for the result */
 
-/* Ask for a run and wait for its end; 0, or why there is no result. */
+/* Start a run in vipd and wait for its result. */
 static int ask_vipd(json_t **ret, const struct client *c, struct err *err)
 {
-	const struct timespec pause = { .tv_nsec = LOOK_MS * (long)NSEC_PER_MSEC };
+	const struct timespec pause = { .tv_nsec = POLL_MS * (long)NSEC_PER_MSEC };
 	uint64_t end = now_ns() + c->timeout_ms * NSEC_PER_MSEC;
 	json_t *answer;
 	json_int_t runs;
@@ -38,7 +38,7 @@ static int ask_vipd(json_t **ret, const struct client *c, struct err *err)
 	return 0;
 }
 
-static json_t *look(const struct err *why, const char *plane)
+static json_t *run_here(const struct err *why, const char *plane)
 {
 	const struct check_env env = { .root = "", .plane = plane };
 	struct check_report report;
@@ -53,7 +53,7 @@ static json_t *look(const struct err *why, const char *plane)
 	return answer;
 }
 
-/* Does the vipd that runs serve by that plane? 0, or why not. */
+/* 0 when vipd runs on `plane`. */
 static int plane_check(const struct client *c, const char *plane, struct err *err)
 {
 	json_t *status;
@@ -65,8 +65,8 @@ static int plane_check(const struct client *c, const char *plane, struct err *er
 	if (r < 0)
 		return r;
 	if (strcmp(value_text(status, "plane"), plane) != 0)
-		r = err_set(err, -EINVAL, "it serves by %s, not by %s", value_text(status, "plane"),
-			    plane);
+		r = err_set(err, -EINVAL, "vipd runs in %s mode, not in %s mode",
+			    value_text(status, "plane"), plane);
 	json_decref(status);
 	return r;
 }
@@ -79,7 +79,7 @@ void doctor_ask(json_t **ret, const struct client *c, const char *plane)
 	if (r == 0)
 		r = ask_vipd(ret, c, &err);
 	if (r < 0)
-		*ret = look(&err, plane);
+		*ret = run_here(&err, plane);
 }
 
 enum doctor_exit doctor_exit(const json_t *answer)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl/doctor - is this node fit? vipd looks again; where none answers, vipctl looks itself.
+ * ctl/doctor - check the node: by vipd, or by vipctl itself when vipd does not answer.
  */
 #pragma once
 
@@ -14,9 +14,10 @@ enum doctor_exit {
 };
 
 /*
- * An answer of /v1/doctor with results of checks that began after the call. "by" is "vipd"; or
- * "vipctl", which ran the checks itself, and "vipd" says why. `plane` NULL: the plane of vipd, or
- * the one whose tables exist; for another plane vipctl runs the checks.
+ * Set `*ret` to an answer of /v1/doctor whose checks began after the call. Its member "by" names
+ * the program that ran the checks: "vipd", or "vipctl" with the reason in the member "vipd".
+ * `plane` NULL: the plane of vipd, or the one whose tables exist; vipctl checks for any other
+ * plane.
  */
 void doctor_ask(json_t **ret, const struct client *c, const char *plane);
 enum doctor_exit doctor_exit(const json_t *answer);

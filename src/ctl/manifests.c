@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/manifests - vipd's own sources, model and plan, for one look. */
+/* ctl/manifests - one pass of vipd's sources, model and plan. */
 #include "ctl/manifests.h"
 
 #include <ctype.h>
@@ -118,7 +118,7 @@ static json_t *item_of(const struct svc *svc, const struct plan_balancer *balanc
 			 lines);
 }
 
-/* All are built before the first is settled: then everybody's claims are known (plan.h). */
+/* Build all rows before settling the first, so that all claims are known (plan.h). */
 static json_t *rows_make(struct reading *rd)
 {
 	struct plan_displaced displaced = { 0 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl/manifests - what a kernel shall hold for a folder of manifests, without a vipd.
+ * ctl/manifests - desired state of a folder of manifests, without vipd.
  *
- * The folder is read as vipd reads it, once; rows are made of it as vipd makes them. What
- * the objects do not say is asked of this host (its addresses) and of the caller.
+ * Reads the folder once and builds its rows with vipd's own code. Addresses come from this host,
+ * the rest of the configuration from the caller.
  */
 #pragma once
 
@@ -16,9 +16,9 @@
 struct manifests_config {
 	const char *dir;
 	const char *node;               /* name of this node; NULL: the host's name */
-	const char *nodeport_addresses; /* prefixes with commas, or NULL: "primary" */
-	bool is_ipvs;                   /* the plane; else nftables */
-	const char *ipvs_scheduler;     /* its default; NULL: rr */
+	const char *nodeport_addresses; /* prefixes separated by commas; NULL: "primary" */
+	bool is_ipvs;                   /* false: nftables */
+	const char *ipvs_scheduler;     /* default scheduler; NULL: rr */
 };
 
 /*

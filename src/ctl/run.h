@@ -63,7 +63,8 @@ MUST_USE int answer_get(json_t **ret, const struct run *run, bool is_write, cons
 	__attribute__((sentinel));
 /* Print `out` and free it; return `code`. */
 int out_text(struct str *out, int code);
-/* Print the answer as `run` wants it, and free it; return `code`, unless it cannot be written. */
+/* Print the answer in the format of `run` and free it. Returns `code`, or EXIT_PROBLEM when it
+ * cannot be written. */
 int answer_show(const struct run *run, json_t *answer, int code,
 		void (*show)(struct str *out, const json_t *answer, const struct style *style));
 

@@ -36,7 +36,7 @@ static int text_member(const char *name, const char *text)
 
 	if (json == NULL) /* not UTF-8 */
 		json = json_pack("{s:n}", name);
-	/* Without braces, and with a comma behind it. */
+	/* Without the outer braces, followed by a comma. */
 	r = json_dumpf(json, stdout, JSON_EMBED);
 	json_decref(json);
 	return r < 0 ? r : out_write(",\n", 2);

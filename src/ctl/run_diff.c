@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/run_diff - the commands that read the kernel themselves. */
+/* ctl/run_diff - `vipctl diff` and `vipctl svc --kernel`, which read the kernel. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "ctl/run.h"
 #include "ctl/value.h"
 
-/* A change between two readings causes a difference in one of them only. */
+/* A difference counts when all attempts find it: a change during an attempt causes one too. */
 #define TRIES 3
 #define PAUSE_NS (200 * NSEC_PER_MSEC)
 
@@ -34,7 +34,7 @@ static void problem_report(const char *where, const char *text)
 	(void)fprintf(stderr, "vipctl: %s: %s\n", where, text);
 }
 
-/* What vipd would make of the folder, without one. */
+/* Desired state, computed from the folder without vipd. */
 static int want_read(struct diff *d, const struct run *run, bool is_ipvs, struct err *err)
 {
 	const struct manifests_config config = {
@@ -54,7 +54,7 @@ static int want_read(struct diff *d, const struct run *run, bool is_ipvs, struct
 	return 0;
 }
 
-/* What is wanted is asked for first: vipd is what changes the kernel. */
+/* The desired state first: vipd programs changes soon after they become desired. */
 static int diff_try(struct diff *d, const struct run *run, const char *plane, struct err *err)
 {
 	struct held held = { 0 };
@@ -74,7 +74,7 @@ static int diff_try(struct diff *d, const struct run *run, const char *plane, st
 	return r;
 }
 
-/* Which plane vipd drives: NULL for one that is not read here. */
+/* The plane of vipd; NULL: one that vipctl cannot read. */
 static int plane_ask(const char **ret, const struct run *run, struct err *err)
 {
 	static const char *const planes[] = { "nftables", "ipvs" };
@@ -140,7 +140,7 @@ struct lines {
 	const struct run *run;
 	json_t *frontends;
 	json_t *routing;
-	bool is_over; /* the reader closed the stream */
+	bool is_over; /* the reader of stdout has exited */
 };
 
 static bool is_wanted(const struct run *run, const char *line)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/run_live - after the answer of trace: what happens to real packets of that flow. */
+/* ctl/run_live - `vipctl trace --live`: real packets of a traced flow. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ static int query_make(struct nft_live_query *ret, const json_t *trace, struct er
 	ret->proto = strcmp(proto, "UDP") == 0    ? IPPROTO_UDP
 		     : strcmp(proto, "SCTP") == 0 ? IPPROTO_SCTP
 						  : IPPROTO_TCP;
-	/* This host has many addresses: whichever it takes. */
+	/* The host may use any of its addresses. */
 	if (strcmp(value_text(source, "is"), "host") != 0 && value_has(source, "address")) {
 		int r = ip_addr_parse(&ret->src, value_text(source, "address"), err);
 
@@ -47,7 +47,8 @@ static void addrs_print(struct str *out, const struct nft_live_event *e)
 	str_printf(out, " -> %s", ip_endpoint_text(&e->dst, e->dport, buf));
 }
 
-/* The mark itself is no news; a packet is named once, and again when it looks otherwise. */
+/* Print a packet when it is first seen and when its addresses change; the rule that marks it is not
+ * an event. */
 static void event_print(struct str *out, const struct nft_live_event *e, uint32_t *last_id,
 			struct str *last_addrs)
 {

@@ -9,12 +9,12 @@
 #include "ctl/run.h"
 #include "ctl/value.h"
 
-/* A line that is longer is no event of vipd's. */
+/* vipd's events are shorter. */
 #define LINE_MAX_BYTES (1U << 20)
 
 struct lines {
 	const struct run *run;
-	struct str rest; /* of a line that is not complete */
+	struct str rest; /* incomplete last line */
 };
 
 static int event_print(const struct run *run, const char *line, size_t len)
@@ -74,7 +74,7 @@ int run_monitor(const struct run *run)
 
 	if (run->is_yaml)
 		return usage("monitor writes lines of JSON, or text");
-	client.timeout_ms = UINT_MAX; /* as long as nothing happens */
+	client.timeout_ms = UINT_MAX; /* the stream may be silent for any time */
 	str_puts(&target, "/v1/monitor");
 	query_add(&target, "service", run->service);
 	query_add(&target, "kind", run->kinds);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/run_show - the commands that ask once and show the answer. */
+/* ctl/run_show - commands with one request. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -76,7 +76,7 @@ static int list_get(json_t **ret, const struct run *run, const char *text)
 			  "q", text, "state", run->states, NULL);
 }
 
-/* For scripts and shells: one service a line. */
+/* For scripts and completion: one service per line. */
 static void show_names(struct str *out, const json_t *answer, const struct style *style)
 {
 	value_for_each (item, value_get(answer, "items"))
@@ -87,7 +87,7 @@ static int list_show(const struct run *run, json_t *list)
 {
 	bool is_name = run->output == OUTPUT_NAME;
 
-	if (run->output == OUTPUT_JSON) { /* whole: without the members of a page */
+	if (run->output == OUTPUT_JSON) { /* the whole list, without the members of a page */
 		(void)json_object_del(list, "matching");
 		(void)json_object_del(list, "next");
 	} else if (json_array_size(value_get(list, "items")) == 0) {
@@ -99,8 +99,8 @@ static int list_show(const struct run *run, json_t *list)
 }
 
 /*
- * What the kernel counted of a service, as the page's member "counts". A vipd that
- * counts nothing, or is too old to be asked, is no reason not to show the page.
+ * Add the kernel's counters of a service as the member "counts" of the page. Without counters, or
+ * with a vipd that lacks the request, the page is shown without them.
  */
 static void page_add_counts(const struct run *run, json_t *page, const char *ns, const char *name)
 {
@@ -148,7 +148,7 @@ static int page_show(const struct run *run, const char *ns, const char *name)
 }
 
 /* The service that `text` selects: alone in the list, or the only one of exactly this name. */
-static const json_t *meant(const json_t *items, const char *text)
+static const json_t *find_selected(const json_t *items, const char *text)
 {
 	const json_t *found = NULL;
 	size_t n = 0;
@@ -174,7 +174,7 @@ static int svc_search(const struct run *run, const char *text)
 	if (code != 0)
 		return code;
 	items = value_get(list, "items");
-	one = meant(items, text);
+	one = find_selected(items, text);
 	if (one == NULL && json_array_size(items) > 0)
 		return list_show(run, list);
 	if (one != NULL)

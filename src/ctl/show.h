@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl/show - from the answers of vipd to what a person reads.
+ * ctl/show - print answers of vipd as text for people.
  *
- * Pure: the same answer and the same style give the same text, byte for byte; the
- * examples are in tests/golden/ctl.
+ * Pure: equal answers and styles give equal text; tests/golden/ctl has examples.
  */
 #pragma once
 
@@ -13,9 +12,9 @@
 
 /* /v1/status */
 void show_status(struct str *out, const json_t *status, const struct style *style);
-/* Is everything as it should be? The exit code of `vipctl status`. */
+/* Is vipd healthy, without pending changes and problems? The exit code of `vipctl status`. */
 bool status_is_well(const json_t *status);
-/* /v1/services: one line a service port. */
+/* /v1/services: one line per service port. */
 void show_services(struct str *out, const json_t *answer, const struct style *style);
 /* /v1/services/NAMESPACE/NAME: a page; "counts", its item of /v1/counts, may be added. */
 void show_service(struct str *out, const json_t *page, const struct style *style);
@@ -24,7 +23,7 @@ void show_service(struct str *out, const json_t *page, const struct style *style
  * endpoint; NULL: all.
  */
 void show_trace(struct str *out, const json_t *trace, const struct style *style, const char *about);
-/* Does it reach an endpoint? The exit code of `vipctl trace`. */
+/* Does the trace end at an endpoint? The exit code of `vipctl trace`. */
 bool trace_is_balanced(const json_t *trace);
 /* /v1/drains */
 void show_drains(struct str *out, const json_t *answer, const struct style *style);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/show_doctor - one line a result, and below what to do about those that are not well. */
+/* ctl/show_doctor - one line per result, then the advice for failed checks. */
 #include "ctl/show.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ void show_doctor(struct str *out, const json_t *answer, const struct style *styl
 		str_printf(out, "\nSeen by vipctl itself: %s\n", value_text(answer, "vipd"));
 }
 
-/* The areas of the log with their levels. */
+/* The log level of each area. */
 void show_log(struct str *out, const json_t *answer, const struct style *style)
 {
 	struct table t = { 0 };

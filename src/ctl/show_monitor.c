@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/show_monitor - one line an event, followed by its kernel operations. */
+/* ctl/show_monitor - one line per event, followed by its kernel operations. */
 #include "ctl/show.h"
 
 #include <string.h>

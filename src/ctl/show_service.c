@@ -176,7 +176,7 @@ static const char *masquerade_text(const char *word)
 
 /* Properties of the frontends that decide which columns are shown. */
 struct frontend_traits {
-	bool is_split; /* external clients of some use another pool */
+	bool is_split; /* of some, external clients use another pool */
 	bool has_guards;
 	bool are_pods_inside;  /* of some */
 	bool are_pods_outside; /* of some */

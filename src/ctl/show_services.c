@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl/show_services - one line a service port, in the manner of ipvsadm and kubectl.
+ * ctl/show_services - `vipctl svc`: one line per service port.
  *
- * POOL reads "in the kernel / known": 3/5 are three of five endpoints; 1L/5 is a
- * pool of this node's endpoints only (a Local policy), 5+1L/5 a port that has both.
+ * POOL is "programmed/known endpoints". 3/5: three of five endpoints; 1L/5: a pool of this node's
+ * endpoints only (a Local policy); 5+1L/5: a port with both pools.
  */
 #include "ctl/show.h"
 
@@ -35,7 +35,7 @@ static void say_backends(struct str *out, const json_t *family)
 		   value_int(family, "endpoints"));
 }
 
-/* Both families of a dual-stack port, once if they read the same. */
+/* Both families of a dual-stack port; one text if they are equal. */
 static void say_port_backends(struct str *out, const json_t *port)
 {
 	const json_t *families = value_get(port, "families");
@@ -62,7 +62,7 @@ static size_t vips_add(struct str *out, const json_t *list, size_t n, size_t max
 	return n;
 }
 
-/* What people reach it by first: the balancer's address, then the others. */
+/* Load balancer addresses first, then the others. */
 static void say_vips(struct str *out, const json_t *item, bool is_wide)
 {
 	size_t max = is_wide ? SIZE_MAX : 1;
@@ -120,7 +120,7 @@ void show_services(struct str *out, const json_t *answer, const struct style *st
 	value_for_each (item, value_get(answer, "items")) {
 		const json_t *ports = value_get(item, "ports");
 
-		/* What is not proxied has no state of its own port by port. */
+		/* Ports of a service that is not proxied have no state. */
 		if (json_array_size(ports) == 0 ||
 		    strcmp(value_text(item, "state"), "not-proxied") == 0)
 			row(&t, item, NULL, style->is_wide);

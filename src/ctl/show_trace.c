@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl/show_trace - where a connection goes, step by step, on one screen.
+ * ctl/show_trace - `vipctl trace`: the path of a connection, step by step.
  *
- * Of many endpoints only the first are shown; an argument selects one of them.
+ * Shows the first endpoints of a large pool; an argument selects one endpoint.
  */
 #include "ctl/show.h"
 
@@ -56,8 +56,8 @@ static void row(struct table *t, const json_t *ep)
 	table_cell(t, MARK_NONE, "%s", value_text(ep, "reason"));
 }
 
-/* Is it the one that was asked about: by pod, by address, by address and port? */
-static bool is_meant(const json_t *ep, const char *text)
+/* Is the endpoint selected by `text`: a pod, an address, or an address and port? */
+static bool is_selected(const json_t *ep, const char *text)
 {
 	struct str where = { 0 };
 	bool is_same;
@@ -69,7 +69,7 @@ static bool is_meant(const json_t *ep, const char *text)
 	return is_same;
 }
 
-/* Half of the rows are for those that are left out, if there are so many. */
+/* Up to half of the rows show excluded endpoints. */
 static size_t used_shown(const json_t *list)
 {
 	size_t n_used = 0;
@@ -104,7 +104,7 @@ static void endpoints(struct str *out, const json_t *trace, const struct style *
 	value_for_each (ep, list) {
 		size_t *left = value_bool(ep, "used") ? &n_used : &n_others;
 
-		if (about != NULL && !is_meant(ep, about))
+		if (about != NULL && !is_selected(ep, about))
 			continue;
 		if (is_cut && (*left)-- == 0) {
 			*left = 0;

@@ -82,7 +82,7 @@ static size_t widest_elastic(const size_t *width, const struct table *t)
 	return widest;
 }
 
-/* Fill what each column gets; returns how many columns are shown. */
+/* Set the width of each column. Returns the number of columns shown. */
 static size_t widths_fit(size_t *width, const struct table *t, size_t max, size_t indent)
 {
 	size_t n = t->columns.n;
@@ -116,7 +116,7 @@ static void pad(struct str *out, size_t n)
 		str_add(out, " ", 1);
 }
 
-/* The first `max` - 1 characters and a sign that there are more. */
+/* The first `max` - 1 characters and an ellipsis. */
 static void cut(struct str *out, const char *text, size_t max, bool is_utf8)
 {
 	size_t n = 0;
@@ -154,7 +154,7 @@ static void cell_print(struct str *out, const struct style *style, const char *t
 	str_fini(&shown);
 }
 
-/* Blanks at the end of a line are noise in a diff. */
+/* Remove trailing blanks. */
 static void line_end(struct str *out)
 {
 	while (out->len > 0 && out->text[out->len - 1] == ' ')

@@ -10,23 +10,22 @@
  *     table_print(&out, &t, &style, 0);
  *     table_fini(&t);
  *
- * Cells are filled row by row. Columns are as wide as their widest cell, two blanks
- * apart; a script finds the n-th word of a line in the n-th column, as cells but the
- * last have no blanks where that can be helped. On a terminal that is too narrow a
- * comment column gives way first, then elastic columns are cut, widest first; in a
- * pipe nothing is ever cut. The last column is not padded.
+ * Cells are filled row by row. A column is as wide as its widest cell; two blanks separate
+ * columns. Cells before the last column contain no blanks where possible, so that a script can
+ * split a line at blanks. On a narrow terminal the comment column is shortened first, then elastic
+ * columns are cut, widest first. Output to a pipe is never cut. The last column is not padded.
  */
 #pragma once
 
 #include "base/str.h"
 #include "base/vec.h"
 
-/* How an output device wants it; decided once, by the command. */
+/* Properties of the output device. */
 struct style {
 	bool has_colour;
 	bool is_utf8;
 	bool is_wide; /* more columns */
-	size_t width; /* of the terminal in columns; 0 = nothing is cut */
+	size_t width; /* columns of the terminal; 0 = do not cut */
 };
 
 enum mark {
@@ -40,9 +39,9 @@ enum mark {
 
 enum table_flags {
 	TABLE_ELASTIC = 1 << 0, /* may be cut, but not below TABLE_CUT_MIN */
-	TABLE_NAMES = 1 << 1,   /* not below TABLE_NAMES_MIN: the ends of names differ */
-	TABLE_RIGHT = 1 << 2,   /* numbers */
-	TABLE_COMMENT = 1 << 3, /* the last one: cut to TABLE_COMMENT_MIN, else left out */
+	TABLE_NAMES = 1 << 1,   /* not cut below TABLE_NAMES_MIN: names differ at their ends */
+	TABLE_RIGHT = 1 << 2,   /* right-aligned: numbers */
+	TABLE_COMMENT = 1 << 3, /* the last column: cut down to TABLE_COMMENT_MIN, then omitted */
 };
 #define TABLE_CUT_MIN 8
 #define TABLE_NAMES_MIN 24
@@ -67,11 +66,11 @@ struct table {
 void table_column(struct table *t, const char *title, unsigned int flags);
 void table_cell(struct table *t, enum mark mark, const char *fmt, ...) PRINTF_LIKE(3, 4);
 size_t table_rows(const struct table *t);
-/* All rows must be complete. Each line is led by `indent` blanks. */
+/* All rows must be complete. Each line begins with `indent` blanks. */
 void table_print(struct str *out, const struct table *t, const struct style *style, size_t indent);
 void table_fini(struct table *t);
 
-/* Text on its own, in the colour of its mark. */
+/* Append text in the colour of `mark`, outside of a table. */
 void mark_puts(struct str *out, const struct style *style, enum mark mark, const char *text);
-/* Columns that `text` takes: its characters, as nearly all of them take one. */
+/* Width of `text`: its number of UTF-8 characters. */
 size_t text_width(const char *text);

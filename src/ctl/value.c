@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/value - members, numbers and times. */
+/* ctl/value - members, numbers and durations. */
 #include "ctl/value.h"
 
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl/value - reading an answer without believing it, and saying numbers to people.
+ * ctl/value - members of untrusted answers, and numbers as text.
  *
- * A member that is missing or of another type reads as "", 0, false or an empty
- * array: a newer or older vipd of the same API version still gives a readable page.
+ * A member that is missing or has another type reads as "", 0, false or an empty array, so that
+ * vipctl also shows answers of an older or newer vipd with this API version.
  */
 #pragma once
 
@@ -15,24 +15,24 @@
 const char *value_text(const json_t *object, const char *key);
 json_int_t value_int(const json_t *object, const char *key);
 bool value_bool(const json_t *object, const char *key);
-/* Is there something that is not null? */
+/* Does the member exist, with a value other than null? */
 bool value_has(const json_t *object, const char *key);
-/* NULL when there is none, which reads as an empty object and as an empty array. */
+/* NULL when the member is missing; NULL reads as an empty object and as an empty array. */
 const json_t *value_get(const json_t *object, const char *key);
 
-/* Each element of an array, or none. */
+/* Iterate over an array; NULL and other types have no elements. */
 #define value_for_each(pos, array)                                                \
 	for (const json_t *pos##_i = NULL, *pos;                                  \
 	     (pos = json_array_get((array), (size_t)(uintptr_t)pos##_i)) != NULL; \
 	     pos##_i = (const json_t *)((uintptr_t)pos##_i + 1))
 
 /*
- * Replace control characters in every text of `json`: names come from users, and a
- * terminal obeys what is sent to it.
+ * Replace control characters in every text of `json`: users choose names, and a terminal executes
+ * control sequences.
  */
 void value_clean(json_t *json);
 
-/* All texts of an array, separated. */
+/* Append the texts of an array with a separator between them. */
 void value_join(struct str *out, const json_t *array, const char *separator);
 
 /* "350 ms", "12 s", "3 m 20 s", "5 h 12 m", "2 d 3 h". */

@@ -2,8 +2,8 @@
 /*
  * ctl/yaml - blocks and scalars.
  *
- * A text that could be taken for anything else than a text is written as in JSON,
- * which YAML 1.2 reads as what it is.
+ * A text that YAML could read as another type is written as a JSON string, which YAML 1.2 reads as
+ * a string.
  */
 #include "ctl/yaml.h"
 
@@ -76,7 +76,7 @@ static void block(struct str *out, const json_t *json, int indent, bool is_begun
 	}
 	if (!json_is_object(json))
 		return;
-	/* The macro of jansson takes no const: nothing is changed. */
+	/* jansson's macro takes no const pointer; nothing is modified. */
 	for (void *it = json_object_iter((json_t *)(uintptr_t)json); it != NULL;
 	     it = json_object_iter_next((json_t *)(uintptr_t)json, it)) {
 		key = json_object_iter_key(it);

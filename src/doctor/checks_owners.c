@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* doctor/checks_owners - other proxies, addresses, listeners and tables that conflict with vipd's.
  */
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits its own definitions */
 
 #include <inttypes.h>
 #include <linux/netfilter.h>
@@ -113,7 +113,7 @@ void check_proxies(struct check_report *r, const struct facts *f)
 		check_add(r, "proxies", CHECK_OK, NULL, "no other service proxy found");
 }
 
-/* --- the same addresses ----------------------------------------------------------------- */
+/* --- conflicting addresses ----------------------------------------------------------------- */
 
 /* "10.96.0.1:443/TCP, 10.96.0.10:53/UDP and 17 more" */
 static void tuple_list(struct str *list, size_t *n, const struct ip_addr *a, uint8_t proto,
@@ -162,8 +162,8 @@ static const struct fact_link *link_find(const struct facts *f, uint32_t index)
 }
 
 /*
- * On the ipvs plane: if a dummy device has the address of a service, this host's own connections to
- * it have that address as their source, and replies do not arrive.
+ * On the ipvs plane: if a dummy device has the address of a service, connections of this host to
+ * the service have that address as their source, and replies do not arrive.
  */
 static size_t check_held_addresses(struct check_report *r, const struct facts *f)
 {
@@ -268,7 +268,7 @@ void check_listeners(struct check_report *r, const struct facts *f)
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
-/* The hook that runs first, of those where destinations are translated. */
+/* The first hook of the table that translates destinations. */
 static const struct fact_hook *first_hook(const struct fact_table *t)
 {
 	const struct fact_hook *first = NULL;

@@ -21,14 +21,14 @@
 /* Results of try.h. */
 struct fact_try {
 	bool is_done;
-	bool is_private;         /* in a network namespace of its own; else without the layout */
-	int layout_result;       /* 0 or -errno; only where is_private */
-	char text[ERR_TEXT_MAX]; /* why not done, or the layout's error */
+	bool is_private;         /* tried in a network namespace of its own, with the layout */
+	int layout_result;       /* 0 or -errno; only with is_private */
+	char text[ERR_TEXT_MAX]; /* why nothing was tried, or the error of the layout */
 	size_t n[IPFAM_N];
 	struct nft_try tries[IPFAM_N][NFT_TRIES_MAX];
 	/* Of the ipvs plane: */
 	int ipvs_result; /* 0: IPVS is available, or -errno */
-	size_t n_scheds; /* tried only where is_private */
+	size_t n_scheds; /* tried only with is_private */
 	struct ipvs_try scheds[IPVS_TRIES_MAX];
 };
 
@@ -36,7 +36,7 @@ struct fact_link {
 	uint32_t index;
 	uint32_t master; /* index of the bridge it is a port of; 0: none */
 	char name[FACT_NAME_MAX];
-	char kind[FACT_NAME_MAX]; /* "bridge", "dummy"; "" when it has none */
+	char kind[FACT_NAME_MAX]; /* "bridge", "dummy"; "": none */
 	bool is_up;
 	int64_t rp_filter;
 	int64_t route_localnet;
@@ -48,7 +48,7 @@ struct fact_addr {
 	uint32_t link;
 };
 
-/* A frontend, a listening socket, a virtual server of IPVS. */
+/* A frontend, a listening socket, or an IPVS virtual server. */
 struct fact_tuple {
 	struct ip_addr addr; /* unset: any address, of both families */
 	uint8_t proto;
@@ -64,14 +64,14 @@ struct fact_process {
 /* A base chain of type nat that can translate destinations. */
 struct fact_hook {
 	char *chain;
-	bool is_output; /* else prerouting */
+	bool is_output; /* false: prerouting */
 	int32_t priority;
 };
 
 /* A base chain of the input hook with policy drop. */
 struct fact_input {
 	char *chain;
-	bool accepts_mark; /* a rule of its table does */
+	bool accepts_mark; /* a rule of its table accepts the mark of captured packets */
 };
 
 /* A foreign table of nf_tables. */
@@ -96,11 +96,11 @@ struct fact_ours {
 	VEC(struct ip_addr) endpoints;
 };
 
-/* Further facts for the ipvs plane. */
+/* Facts for the ipvs plane. */
 struct fact_ipvs {
-	bool is_selected; /* check for that plane; else nothing below is read */
+	bool is_selected; /* false: nothing below is read */
 	bool is_in_force; /* its table exists */
-	bool has_other;   /* and one of the nft plane's, whose hooks run first */
+	bool has_other;   /* a table of the nft plane exists too; its hooks run first */
 	uint32_t mark;    /* of captured packets, in the bits of IPVS_MARK_MASK */
 	bool has_routing; /* the two lists below are known */
 	char routing_error[ERR_TEXT_MAX];
@@ -165,7 +165,7 @@ void read_tables(struct facts *f);
 /* IPVS and policy routing, after the tables and the files */
 void read_ipvs(struct facts *f, const char *root);
 
-/* Is it in `ours`? */
+/* Does vipd's kernel state have this frontend? */
 bool ours_has_frontend(const struct fact_ours *o, const struct ip_addr *a, uint8_t proto,
 		       uint16_t port);
 bool ours_has_vip(const struct fact_ours *o, const struct ip_addr *a);

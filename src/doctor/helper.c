@@ -28,7 +28,7 @@ struct check_helper {
 	struct check_env env; /* as of when it was opened */
 	struct child child;
 	struct event *readable;
-	struct event *lost; /* tells of a run that could not begin */
+	struct event *lost; /* reports a run that could not begin */
 	struct str in;
 	struct check_report report;
 	bool has_report;
@@ -176,7 +176,7 @@ static void helper_died(struct check_helper *h)
 		run_failed(h, "died");
 }
 
-/* The answer is whole. */
+/* Parse a complete answer. */
 static void answer_take(struct check_helper *h, const char *text, size_t len)
 {
 	struct check_report report = { 0 };
@@ -250,7 +250,7 @@ void check_helper_run(struct check_helper *h)
 		event_active(h->lost, EV_TIMEOUT, 0);
 		return;
 	}
-	/* One byte into an empty socket; that it is closed is seen by on_readable(). */
+	/* One byte always fits an empty socket; on_readable() handles a closed one. */
 	(void)!send(h->child.fd, "", 1, MSG_NOSIGNAL);
 }
 

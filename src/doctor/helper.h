@@ -6,8 +6,8 @@
  *     check_helper_run()     start; the event loop calls done() with the results
  *     check_helper_close()   the helper ends
  *
- * The helper forks again for each run, so that no run leaves anything behind. A run that does not
- * end within CHECK_DEADLINE_S is killed, and the report says so. If the helper dies, the next run
+ * The helper forks again for each run, so that a run leaves no state behind. A run that does not
+ * end within CHECK_DEADLINE_S is killed and reported as such. If the helper dies, the next run
  * starts another.
  */
 #pragma once

@@ -83,8 +83,7 @@ int proc_file_lines(const char *root, const char *path, void (*line)(void *arg, 
 /* --- sockets ----------------------------------------------------------------------- */
 
 /*
- * The kernel prints each 32 bit word of an address as a number of this machine's byte order, and
- * ports as numbers.
+ * The kernel prints each 32-bit word of an address, and each port, as a number in host byte order.
  */
 static bool hex_addr(struct ip_addr *ret, const char *text, size_t len)
 {
@@ -131,7 +130,7 @@ int proc_listener(struct fact_tuple *ret, const char *line, uint8_t proto)
 	return 1;
 }
 
-/* "TCP  0A600001:0050 rr" or "UDP  [2001:0db8:...:0001]:0035 rr"; these are in network order. */
+/* "TCP  0A600001:0050 rr" or "UDP  [2001:0db8:...:0001]:0035 rr"; in network byte order. */
 int proc_ipvs(struct fact_tuple *ret, const char *line)
 {
 	char proto[8];
@@ -212,7 +211,7 @@ size_t proc_default_routes(char *text)
 
 struct column {
 	const char *name;
-	int index; /* -1: the head was not read yet, or does not have it */
+	int index; /* -1: header not read yet, or without the column */
 	bool has_head;
 	uint64_t sum;
 };

@@ -102,7 +102,7 @@ static void read_listeners(struct facts *f, const char *root)
 
 /* --- processes -------------------------------------------------------------------------- */
 
-/* Is the process in this network namespace, as far as it can be read? */
+/* Is the process in this network namespace? True if that cannot be read. */
 static bool is_neighbour(const char *root, const char *pid)
 {
 	char path[PROC_PATH_MAX];

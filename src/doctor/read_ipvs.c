@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * doctor/read_ipvs - virtual servers of others, and what the ipvs plane needs of this node.
+ * doctor/read_ipvs - foreign virtual servers, and requirements of the ipvs plane.
  *
- * IPVS is asked only where it is loaded already.
+ * Reads IPVS only if it is loaded: a request would load it.
  */
 #include <linux/netlink.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static void server_line(void *arg, char *line)
 		p->table_size = n;
 }
 
-/* A virtual service of the plane, by its address. */
+/* Store the address of one of the plane's virtual services. */
 static void server_ours(void *arg, const struct ipvs_service *s)
 {
 	struct facts *f = arg;

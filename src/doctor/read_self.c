@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* doctor/read_self - what this process has and may do, and what time it is. */
+/* doctor/read_self - limits, capabilities and clocks of this process. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static void status_line(void *arg, char *line)
 	}
 }
 
-/* The tightest limit on the way from our control group (version 2) to the top. */
+/* The lowest memory limit of our control group (version 2) and its ancestors. */
 static void read_group(struct facts *f, const char *root, char *group)
 {
 	for (;;) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * doctor/read_tables - what nf_tables holds: ours, and others' where it may stand in our way.
+ * doctor/read_tables - nf_tables tables of vipd, and foreign ones that may conflict.
  *
- * A table is ours when its comment says so, whatever its name. Of others' the base chains
- * that change destinations are kept, and of tables that have such a chain every rule is looked
- * at: does it change destinations, does it compare with an address of ours?
+ * vipd's tables are recognised by their comment, whatever their name. Of foreign tables, base
+ * chains that can translate destinations are kept; in a table with such a chain every rule is
+ * searched for translation and for comparison with a service address.
  */
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits its own definitions */
 
 #include <errno.h>
 #include <linux/netfilter.h>
@@ -28,13 +28,13 @@
 #include "plane/nft/layout.h"
 
 #define COMMENT_OURS "vipd "
-#define COMMENT_GUARD "vipd guard " /* plane/nft/guard.h: it serves no addresses */
+#define COMMENT_GUARD "vipd guard " /* plane/nft/guard.h: has no service addresses */
 #define COMMENT_IPVS "vipd ipvs layout "
 #define KUBE_CHAIN "KUBE-SERVICES"
-#define ENTRIES_MAX (64U << 20) /* of an iptables table of the old kind */
+#define ENTRIES_MAX (64U << 20) /* entries of an iptables-legacy table */
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 
-/* A table of vipd: of one family, or of both. */
+/* A table of vipd, of family ip, ip6 or inet. */
 struct our_table {
 	uint8_t family; /* NFPROTO_* */
 	char name[NFT_TABLE_NAME_MAX];
@@ -43,9 +43,9 @@ struct our_table {
 struct tables {
 	struct facts *f;
 	struct nl_sock *nl;
-	struct fact_table *table; /* the one being read */
+	struct fact_table *table; /* the table being read */
 	VEC(struct our_table) ours;
-	enum ipfam fam; /* of the elements being read, and their set */
+	enum ipfam fam; /* of the elements being read, and of their set */
 	const struct our_set *set;
 };
 
@@ -56,7 +56,7 @@ enum our_kind {
 	OUR_ENDPOINTS,
 };
 
-/* Of both planes; a table has those of one. */
+/* Sets with service addresses of both planes; a table has the sets of one plane. */
 static const struct our_set {
 	enum nft_set_id id;
 	enum our_kind kind;
@@ -78,7 +78,7 @@ static void nothing(void *arg)
 
 /* --- tables ------------------------------------------------------------------------ */
 
-/* The comment in a table's userdata: type 0, length, text with its end. "" when there is none. */
+/* The comment in a table's userdata: type 0, length, text with its NUL. "": none. */
 static void comment_get(char *buf, size_t size, const struct nlattr *udata)
 {
 	const uint8_t *at = udata ? mnl_attr_get_payload(udata) : NULL;
@@ -148,13 +148,13 @@ static struct fact_table *table_find(struct facts *f, uint8_t family, const char
 
 /* --- chains --------------------------------------------------------------------------- */
 
-/* Its hooks have the numbers of NF_INET_*. */
+/* Families whose hooks are numbered as NF_INET_*. */
 static bool is_of_ip(uint8_t family)
 {
 	return family == NFPROTO_IPV4 || family == NFPROTO_IPV6 || family == NFPROTO_INET;
 }
 
-/* Rules of host firewalls are many, and matter to that plane alone. */
+/* Input chains of host firewalls matter to the ipvs plane only; they have many rules. */
 static bool is_for_ipvs(const struct facts *f)
 {
 	return f->ipvs_plane.is_selected || f->ipvs_plane.is_in_force;
@@ -236,7 +236,7 @@ static bool nat_is_dnat(const char *name, const struct nlattr *data)
 
 	if (strcmp(name, "redir") == 0)
 		return true;
-	if (strcmp(name, "target") == 0) { /* of iptables */
+	if (strcmp(name, "target") == 0) { /* an iptables target */
 		const struct nlattr *target[NFTA_TARGET_MAX + 1];
 		const char *what;
 
@@ -267,7 +267,7 @@ static bool expr_has_mark(const char *name, const struct nlattr *data, uint32_t 
 		nl_attr_nest(tb, NFTA_CMP_MAX, data);
 		nl_attr_nest(value, NFTA_DATA_MAX, tb[NFTA_CMP_DATA]);
 		bytes = nl_attr_bytes(value[NFTA_DATA_VALUE], sizeof(word));
-	} else if (strcmp(name, "match") == 0) { /* of iptables: struct xt_mark_mtinfo1 */
+	} else if (strcmp(name, "match") == 0) { /* an iptables match: struct xt_mark_mtinfo1 */
 		nl_attr_nest(match, NFTA_MATCH_MAX, data);
 		if (strcmp(nl_attr_str(match[NFTA_MATCH_NAME]), "mark") == 0)
 			bytes = nl_attr_bytes(match[NFTA_MATCH_INFO], sizeof(word));
@@ -363,7 +363,7 @@ static int others_read(struct tables *t, struct err *err)
 		t->table = table;
 		r = dump(t, NFT_MSG_GETRULE, table->family, table->name, rules_begin, rule_message,
 			 err);
-		if (r < 0 && r != -ENOENT) /* it may have gone meanwhile */
+		if (r < 0 && r != -ENOENT) /* the table may be deleted meanwhile */
 			return err_wrap(err, r, "rules of table %s", table->name);
 	}
 	return 0;
@@ -433,7 +433,7 @@ static int our_set_read(struct tables *t, const struct our_table *table, struct 
 	mnl_attr_put_strz(req, NFTA_SET_ELEM_LIST_TABLE, table->name);
 	mnl_attr_put_strz(req, NFTA_SET_ELEM_LIST_SET, nft_set_desc(t->set->id, t->fam)->name);
 	r = nl_dump(t->nl, req, &reader, err);
-	return r == -ENOENT ? 0 : r; /* it has no such set, or is gone */
+	return r == -ENOENT ? 0 : r; /* no such set, or no table any more */
 }
 
 static int ours_read(struct tables *t, struct err *err)
@@ -454,7 +454,7 @@ static int ours_read(struct tables *t, struct err *err)
 	return 0;
 }
 
-/* --- iptables of the old kind ------------------------------------------------------------- */
+/* --- iptables-legacy ---------------------------------------------------------------------- */
 
 /* All entries of the table in one block, with the names of chains. */
 static bool legacy_has_chain(int fd, const char *table)
@@ -479,7 +479,7 @@ static bool legacy_has_chain(int fd, const char *table)
 	return has;
 }
 
-/* Asking for a table makes the kernel load and hook it: only where it is there already. */
+/* A request for a table makes the kernel load and hook it: read only existing ones. */
 static bool legacy_is_used(void)
 {
 	struct str names = { 0 };

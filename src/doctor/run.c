@@ -10,7 +10,7 @@
 
 void check_run(struct check_report *ret, const struct check_env *env)
 {
-	struct facts *f = xmalloc(sizeof(*f)); /* large for a stack */
+	struct facts *f = xmalloc(sizeof(*f)); /* too large for the stack */
 
 	facts_init(f);
 	*ret = (struct check_report){ 0 };

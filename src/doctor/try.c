@@ -17,7 +17,7 @@
 
 #define DEADLINE_MS 20000
 
-/* IPVS itself: asking loads its module, a service that of its scheduler. */
+/* A request loads the module of IPVS; a virtual service loads that of its scheduler. */
 static void trial_ipvs(struct fact_try *t)
 {
 	AUTO(ipvs_wire_close) struct ipvs_wire *w = NULL;
@@ -70,7 +70,7 @@ static _Noreturn void child(int fd, bool is_ipvs)
 	_exit(child_write(fd, t, sizeof(*t)) ? 0 : 1);
 }
 
-/* All of it within the deadline; the same program wrote it, in the same form. */
+/* Read the whole struct within the deadline; a child of this program wrote it. */
 static bool read_all(struct fact_try *t, int fd)
 {
 	uint64_t end = now_ns() + DEADLINE_MS * NSEC_PER_MSEC;
@@ -115,7 +115,7 @@ void try_kernel(struct fact_try *ret, bool is_ipvs)
 	}
 	close(fds[0]);
 	if (pid > 0) {
-		(void)kill(pid, SIGKILL); /* it has nothing left to do */
+		(void)kill(pid, SIGKILL); /* its result is complete, or too late */
 		while (waitpid(pid, NULL, 0) == -1 && errno == EINTR)
 			;
 	}

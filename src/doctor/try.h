@@ -2,8 +2,9 @@
 /*
  * doctor/try - a child process tries the kernel (plane/nft/tryout.h, plane/ipvs/tryout.h).
  *
- * In a network namespace of its own, where it may make one (CAP_SYS_ADMIN): then the whole
- * layout is made there as well. Otherwise where we are: nothing of it is ever applied.
+ * With CAP_SYS_ADMIN the child uses a network namespace of its own and also programs the whole
+ * layout there. Otherwise it uses the current namespace, with transactions that the kernel never
+ * applies.
  * Private to doctor/.
  */
 #pragma once
