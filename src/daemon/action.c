@@ -6,9 +6,9 @@
 
 #include "cleanup/kube_proxy.h"
 #include "conntrack/conntrack.h"
-#include "daemon/flags.h"
 #include "daemon/lock.h"
 #include "daemon/planes.h"
+#include "settings/flags.h"
 
 static int cleanup(const struct options *o, struct err *err)
 {

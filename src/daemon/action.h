@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "daemon/options.h"
+#include "settings/options.h"
 
 /* Carry out o->action, which is not OPTIONS_RUN. */
 MUST_USE int action_run(const struct options *o, struct err *err);

@@ -7,8 +7,8 @@
  */
 #pragma once
 
-#include "daemon/options.h"
 #include "plane/plane.h"
+#include "settings/options.h"
 
 /* Errors as of the plane's open function. The caller closes it. */
 MUST_USE int planes_open(struct plane **ret, const struct options *o, struct err *err);

@@ -7,8 +7,8 @@
  */
 #pragma once
 
-#include "daemon/options.h"
 #include "metrics/metrics.h"
+#include "settings/options.h"
 #include "state/context.h"
 
 struct source;

@@ -21,7 +21,7 @@
 
 #include "../sync_steps.h"
 #include "base/log.h"
-#include "daemon/options.h"
+#include "settings/options.h"
 #include "explain/text.h"
 #include "fake/fake.h"
 #include "plane/nft/plane_nft.h"

@@ -28,9 +28,9 @@
 
 #include "../sync_steps.h"
 #include "base/log.h"
-#include "daemon/options.h"
 #include "fake/fake.h"
 #include "plane/nft/plane_nft.h"
+#include "settings/options.h"
 #include "source/decode/decode.h"
 #include "sync/sync.h"
 #include "tools/replay.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Configuration files: exact messages with file, line and field; what takes effect; the way back.
  */
-#include "daemon/config.h"
+#include "settings/config.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/options.h"
+#include "settings/options.h"
 #include "test.h"
 
 #define HEAD "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The command line: fates of kube-proxy's flags, exact messages, and doc/flags.md. */
-#include "daemon/options.h"
+#include "settings/options.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/flags.h"
+#include "settings/flags.h"
 #include "test.h"
 
 #define ARGS_MAX 20

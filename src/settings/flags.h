@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* daemon/flags - vipd's flags as a table, for options.c. */
+/* settings/flags - vipd's flags as a table, for options.c. */
 #pragma once
 
 #include "cli/cli.h"
-#include "daemon/options.h"
+#include "settings/options.h"
 
 #define FIELD_NAME_MAX 64 /* with the terminator */
 

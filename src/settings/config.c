@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* config - a file's tree, flattened to fields with names, lines and text. */
-#include "daemon/config.h"
+#include "settings/config.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * daemon/flags - the table of flags and configuration fields, and values of special kinds.
+ * settings/flags - the table of flags and configuration fields, and values of special kinds.
  *
  * A field of the configuration file is read as the text that its flag takes. A row without
  * a name is a field only; a row without fields is a flag only.
  */
-#include "daemon/flags.h"
+#include "settings/flags.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/control.h"
-#include "daemon/config.h"
+#include "settings/config.h"
 
 #define PREVIOUS_VERSION "1.35" /* before 1.36, the kube-proxy whose flags these are */
 

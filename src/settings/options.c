@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * daemon/options - flags, then the configuration file, into struct options.
+ * settings/options - flags, then the configuration file, into struct options.
  *
  * Flags are parsed twice: first into a scratch copy, because flags that the file replaces
  * must be valid as well, then after the file, which they override or complete.
  */
-#include "daemon/options.h"
+#include "settings/options.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/config.h"
-#include "daemon/flags.h"
+#include "settings/config.h"
+#include "settings/flags.h"
 
 struct parse {
 	struct options *o;
