@@ -2,16 +2,14 @@
 /* cleanup/serving - one question to vipd, one look at /proc. */
 #include "cleanup/serving.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
+#include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ctl/client.h"
 #include "ctl/value.h"
+#include "doctor/proxies.h"
 
 #define ASK_TIMEOUT_MS 5000
 /* vipd retries a service whose address is occupied after at most 10 s. */
@@ -58,47 +56,18 @@ int serving_wait(const char *control_socket, struct err *err)
 	return r;
 }
 
-static bool is_kube_proxy(const char *pid)
-{
-	char path[64];
-	char comm[32] = "";
-	FILE *f;
-
-	(void)snprintf(path, sizeof(path), "/proc/%.16s/comm", pid);
-	f = fopen(path, "re");
-	if (f == NULL)
-		return false;
-	if (fgets(comm, sizeof(comm), f) == NULL)
-		comm[0] = '\0';
-	(void)fclose(f);
-	return strcmp(comm, "kube-proxy\n") == 0;
-}
-
-/* What may not be looked at counts as here. */
-static bool is_same_netns(const char *pid)
-{
-	char path[64];
-	struct stat own;
-	struct stat other;
-
-	(void)snprintf(path, sizeof(path), "/proc/%.16s/ns/net", pid);
-	return stat("/proc/self/ns/net", &own) < 0 || stat(path, &other) < 0 ||
-	       (own.st_dev == other.st_dev && own.st_ino == other.st_ino);
-}
-
 int kube_proxy_check(struct err *err)
 {
-	DIR *proc = opendir("/proc");
-	struct dirent *e;
+	struct proxies proxies = { 0 };
+	const struct proxy_process *p;
 	int r = 0;
 
-	while (r == 0 && proc != NULL && (e = readdir(proc)) != NULL)
-		if (isdigit((unsigned char)e->d_name[0]) && is_kube_proxy(e->d_name) &&
-		    is_same_netns(e->d_name))
-			r = err_set(err, -EBUSY,
-				    "kube-proxy runs (process %s) and would put it all back",
-				    e->d_name);
-	if (proc != NULL)
-		(void)closedir(proc);
+	proxies_read(&proxies, "");
+	p = proxies_find(&proxies, "kube-proxy");
+	if (p != NULL)
+		r = err_set(err, -EBUSY,
+			    "kube-proxy runs (process %" PRId64 ", %s) and would restore its state",
+			    p->pid, p->name);
+	vec_fini(&proxies.v);
 	return r;
 }

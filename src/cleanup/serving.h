@@ -14,5 +14,5 @@
 MUST_USE int serving_check(const char *control_socket, size_t *n_occupied, struct err *err);
 /* Wait until vipd serves the services handed over to it; -EAGAIN: timeout. */
 MUST_USE int serving_wait(const char *control_socket, struct err *err);
-/* -EBUSY: a process named kube-proxy runs in this network namespace. */
+/* -EBUSY: kube-proxy runs in this network namespace, also inside k3s or MicroK8s. */
 MUST_USE int kube_proxy_check(struct err *err);

@@ -46,19 +46,22 @@ static const char *family_text(uint8_t family)
 
 static void check_processes(struct check_report *r, const struct facts *f)
 {
-	vec_for_each (p, &f->proxies) {
-		if (strcmp(p->name, "cilium-agent") == 0)
-			check_add(r, "proxies", CHECK_NOTE,
-				  "set Cilium's kubeProxyReplacement to false",
+	vec_for_each (p, &f->proxies.v) {
+		if (strcmp(p->proxy, "cilium") == 0)
+			check_add(r, "proxies", CHECK_NOTE, p->remedy,
 				  "cilium-agent runs (process %" PRId64
 				  "): its programs can translate services before vipd's rules",
 				  p->pid);
-		else
-			check_add(r, "proxies", CHECK_ERROR,
-				  "delete its DaemonSet or stop its unit",
+		else if (strcmp(p->proxy, p->name) == 0)
+			check_add(r, "proxies", CHECK_ERROR, p->remedy,
 				  "%s runs (process %" PRId64
 				  "): two proxies serve the same services",
 				  p->name, p->pid);
+		else
+			check_add(r, "proxies", CHECK_ERROR, p->remedy,
+				  "%s runs inside %s (process %" PRId64
+				  "): two proxies serve the same services",
+				  p->proxy, p->name, p->pid);
 	}
 }
 

@@ -52,10 +52,8 @@ void facts_fini(struct facts *f)
 		free(t->name);
 		free(t->mention_chain);
 	}
-	vec_for_each (p, &f->proxies)
-		free(p->name);
 	vec_fini(&f->tables);
-	vec_fini(&f->proxies);
+	vec_fini(&f->proxies.v);
 	vec_fini(&f->links);
 	vec_fini(&f->addrs);
 	vec_fini(&f->listeners);

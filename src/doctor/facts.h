@@ -11,6 +11,7 @@
 
 #include "base/ip.h"
 #include "base/vec.h"
+#include "doctor/proxies.h"
 #include "plane/ipvs/tryout.h"
 #include "plane/nft/tryout.h"
 
@@ -54,11 +55,6 @@ struct fact_tuple {
 	uint8_t proto;
 	uint16_t port;
 	bool is_any; /* all addresses of addr's family */
-};
-
-struct fact_process {
-	char *name;
-	int64_t pid;
 };
 
 /* A base chain of type nat that can translate destinations. */
@@ -129,7 +125,7 @@ struct facts {
 	VEC(struct fact_link) links;
 	VEC(struct fact_addr) addrs;
 	/* other programs */
-	VEC(struct fact_process) proxies;
+	struct proxies proxies;
 	VEC(struct fact_tuple) listeners;
 	bool has_ipvs;
 	VEC(struct fact_tuple) ipvs; /* foreign ones */

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* doctor/read_files - sysctls, counters, sockets and processes, from files below a root. */
-#include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
+/* doctor/read_files - sysctls, counters and sockets, from files below a root. */
 #include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "doctor/proc.h"
 
@@ -100,58 +95,6 @@ static void read_listeners(struct facts *f, const char *root)
 	}
 }
 
-/* --- processes -------------------------------------------------------------------------- */
-
-/* Is the process in this network namespace? True if that cannot be read. */
-static bool is_neighbour(const char *root, const char *pid)
-{
-	char path[PROC_PATH_MAX];
-	char mine[64] = "";
-	char its[64] = "";
-
-	(void)snprintf(path, sizeof(path), "%s/proc/self/ns/net", root);
-	if (readlink(path, mine, sizeof(mine) - 1) < 0)
-		return true;
-	(void)snprintf(path, sizeof(path), "%s/proc/%s/ns/net", root, pid);
-	if (readlink(path, its, sizeof(its) - 1) < 0)
-		return errno == EACCES || errno == EPERM;
-	return strcmp(mine, its) == 0;
-}
-
-static void read_process(struct facts *f, const char *root, const char *pid)
-{
-	static const char *const proxies[] = { "kube-proxy", "kube-router", "cilium-agent" };
-	struct str text = { 0 };
-	char path[64];
-
-	(void)snprintf(path, sizeof(path), "/proc/%.20s/comm", pid);
-	if (proc_read(&text, root, path) == 0 && text.len > 0) {
-		text.text[strcspn(text.text, "\n")] = '\0';
-		for (size_t i = 0; i < ARRAY_SIZE(proxies); i++)
-			if (strcmp(text.text, proxies[i]) == 0 && is_neighbour(root, pid))
-				*vec_push(&f->proxies) =
-					(struct fact_process){ xstrdup(text.text),
-							       strtoll(pid, NULL, 10) };
-	}
-	str_fini(&text);
-}
-
-static void read_processes(struct facts *f, const char *root)
-{
-	char path[PROC_PATH_MAX];
-	struct dirent *e;
-	DIR *d;
-
-	(void)snprintf(path, sizeof(path), "%s/proc", root);
-	d = opendir(path);
-	if (d == NULL)
-		return;
-	while ((e = readdir(d)) != NULL)
-		if (isdigit((unsigned char)e->d_name[0]))
-			read_process(f, root, e->d_name);
-	closedir(d);
-}
-
 void read_files(struct facts *f, const char *root)
 {
 	read_release(f, root);
@@ -159,5 +102,5 @@ void read_files(struct facts *f, const char *root)
 	read_routes(f, root);
 	read_conntrack(f, root);
 	read_listeners(f, root);
-	read_processes(f, root);
+	proxies_read(&f->proxies, root);
 }

@@ -21,10 +21,10 @@
 
 #include "../sync_steps.h"
 #include "base/log.h"
-#include "settings/options.h"
 #include "explain/text.h"
 #include "fake/fake.h"
 #include "plane/nft/plane_nft.h"
+#include "settings/options.h"
 #include "source/decode/decode.h"
 #include "source/decode/yamlread.h"
 #include "sync/sync.h"

@@ -224,7 +224,7 @@ def test_refusals(tmp_path):
         n.start()
         shutil.copy(shutil.which("sleep"), tmp_path / "kube-proxy")
         theirs = n.lab.node.popen(str(tmp_path / "kube-proxy"), "60")
-        refused("kube-proxy runs (process %d) and would put it all back" % theirs.pid)
+        refused("kube-proxy runs (process %d, kube-proxy) and would restore its state" % theirs.pid)
         with n.lab.client.entered():
             elsewhere = subprocess.Popen([str(tmp_path / "kube-proxy"), "60"])
         theirs.kill()

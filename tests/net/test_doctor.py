@@ -188,6 +188,21 @@ def test_a_process_of_another_proxy(lab, vipd):
         assert code == 2
         proxy.kill()
         proxy.wait()
+    # Inside k3s it is seen by the port it listens on; one process more of that name has none.
+    script = ("import socket, time; open('/proc/self/comm', 'w').write('k3s-server'); "
+              "s = socket.create_server(('127.0.0.9', %d)); print('ready', flush=True); "
+              "time.sleep(60)")
+    procs = [lab.node.popen("/usr/bin/python3", "-c", script % port, stdout=subprocess.PIPE)
+             for port in (10248, 10249)]
+    for p in procs:
+        p.stdout.readline()
+    expect(vipd, "proxies", "error",
+           "kube-proxy runs inside k3s-server (process %d)" % procs[1].pid)
+    for p in procs:
+        p.kill()
+        p.wait()
+        p.stdout.close()
+    expect(vipd, "proxies", "ok")
 
 
 def test_foreign_tables(lab, vipd):

@@ -218,11 +218,18 @@ static void no_conntrack(struct facts *f)
 }
 static void other_proxy(struct facts *f)
 {
-	*vec_push(&f->proxies) = (struct fact_process){ xstrdup("kube-proxy"), 17 };
+	*vec_push(&f->proxies.v) =
+		(struct proxy_process){ "kube-proxy", "kube-proxy", "delete its DaemonSet", 17 };
+}
+static void inside_k3s(struct facts *f)
+{
+	*vec_push(&f->proxies.v) =
+		(struct proxy_process){ "k3s-server", "kube-proxy", "disable-kube-proxy", 17 };
 }
 static void cilium(struct facts *f)
 {
-	*vec_push(&f->proxies) = (struct fact_process){ xstrdup("cilium-agent"), 17 };
+	*vec_push(&f->proxies.v) =
+		(struct proxy_process){ "cilium-agent", "cilium", "kubeProxyReplacement", 17 };
 }
 static void ipvs_link(struct facts *f)
 {
@@ -550,6 +557,8 @@ static const struct {
 	{ no_conntrack, "conntrack", CHECK_NOTE, "is not loaded yet", NULL },
 	{ other_proxy, "proxies", CHECK_ERROR, "kube-proxy runs (process 17)",
 	  "delete its DaemonSet" },
+	{ inside_k3s, "proxies", CHECK_ERROR, "kube-proxy runs inside k3s-server (process 17)",
+	  "disable-kube-proxy" },
 	{ cilium, "proxies", CHECK_NOTE, "cilium-agent runs", "kubeProxyReplacement" },
 	{ ipvs_link, "proxies", CHECK_WARNING, "link kube-ipvs0", "ip link del" },
 	{ kube_chains, "proxies", CHECK_WARNING, "chain KUBE-SERVICES in table ip nat",

@@ -229,10 +229,78 @@ static void test_files(void **state)
 	assert_int_equal(f.listeners.n, 2);
 	assert_true(f.has_ipvs);
 	assert_int_equal(f.ipvs.n, 1);
-	assert_int_equal(f.proxies.n, 1);
-	assert_string_equal(f.proxies.v[0].name, "kube-proxy");
-	assert_int_equal(f.proxies.v[0].pid, 17);
+	assert_int_equal(f.proxies.v.n, 1);
+	assert_string_equal(f.proxies.v.v[0].name, "kube-proxy");
+	assert_int_equal(f.proxies.v.v[0].pid, 17);
 	facts_fini(&f);
+}
+
+/* A socket of a process, as a file of /proc/PID/fd. */
+static void put_socket(int pid, unsigned int inode)
+{
+	char path[PROC_PATH_MAX];
+	char link[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd/0", pid);
+	put(path, "");
+	(void)snprintf(path, sizeof(path), "%s/proc/%d/fd/7", root, pid);
+	(void)snprintf(link, sizeof(link), "socket:[%u]", inode);
+	assert_int_equal(symlink(link, path), 0);
+}
+
+static void proxies_expect(const char *want)
+{
+	struct proxies p = { 0 };
+	struct str got = { 0 };
+
+	proxies_read(&p, root);
+	for (int pid = 0; pid < 100; pid++) /* readdir() has no order */
+		vec_for_each (process, &p.v)
+			if (process->pid == pid)
+				str_printf(&got, "%d %s in %s\n", pid, process->proxy,
+					   process->name);
+	assert_string_equal(str_text(&got), want);
+	vec_fini(&p.v);
+	str_fini(&got);
+}
+
+/* kube-proxy inside another program, and kube-router without its service proxy. */
+static void test_proxies(void **state)
+{
+	static const char quiet[] = "kube-router\0--run-service-proxy=false\0--v=1";
+	char path[PROC_PATH_MAX];
+	FILE *f;
+
+	(void)state;
+	put("/proc/21/comm", "k3s-server\n");
+	put("/proc/22/comm", "k3s-agent\n");
+	put("/proc/23/comm", "kubelite\n");
+	put("/proc/24/comm", "kube-router\n");
+	put("/proc/24/cmdline", "kube-router");
+	put("/proc/25/comm", "kube-router\n");
+	put("/proc/25/cmdline", "");
+	(void)snprintf(path, sizeof(path), "%s/proc/25/cmdline", root);
+	f = fopen(path, "we");
+	assert_non_null(f);
+	assert_int_equal(fwrite(quiet, 1, sizeof(quiet), f), sizeof(quiet));
+	assert_int_equal(fclose(f), 0);
+	put_socket(21, 901);
+	put_socket(22, 902);
+	put_socket(23, 903);
+	put("/proc/self/net/tcp", "");
+	proxies_expect("24 kube-router in kube-router\n"); /* disabled in k3s: no listener */
+	put("/proc/self/net/tcp",
+	    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
+	    "   0: 0100007F:2809 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0 "
+	    "       0 901 1 0000000000000000 100 0 0 10 0\n"
+	    "   1: 0100007F:2808 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0 "
+	    "       0 902 1 0000000000000000 100 0 0 10 0\n");
+	put("/proc/self/net/tcp6",
+	    "   0: 00000000000000000000000000000000:2810 00000000000000000000000000000000:0000 "
+	    "0A 00000000:00000000 00:00000000 00000000     0        0 903 1 0 100 0 0 10 0\n");
+	proxies_expect("21 kube-proxy in k3s-server\n" /* 22 listens on 10248 */
+		       "23 kube-proxy in kubelite\n"
+		       "24 kube-router in kube-router\n");
 }
 
 /* The tightest limit on the way up counts, by what is left. */
@@ -269,6 +337,7 @@ int main(void)
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test_setup_teardown(test_numbers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_files, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_proxies, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
 	};
 

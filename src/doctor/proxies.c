@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "doctor/proxies.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "doctor/proc.h"
+
+enum evidence {
+	BY_NAME = 0,
+	BY_PORT, /* it listens on a port of kube-proxy's */
+	BY_FLAG, /* not switched off by `flag` */
+};
+
+#define K3S_REMEDY \
+	"set disable-kube-proxy: true in the configuration of every k3s server, restart k3s"
+
+static const struct {
+	const char *name;
+	const char *proxy;
+	const char *remedy;
+	enum evidence evidence;
+	const char *flag;
+} programs[] = {
+	{ "kube-proxy", "kube-proxy", "delete its DaemonSet or static pod, or stop its unit" },
+	{ "k3s-server", "kube-proxy", K3S_REMEDY, BY_PORT },
+	{ "k3s-agent", "kube-proxy", K3S_REMEDY, BY_PORT },
+	{ "kubelite", "kube-proxy",
+	  "add --init-only to /var/snap/microk8s/current/args/kube-proxy, restart MicroK8s",
+	  BY_PORT },
+	{ "kube-router", "kube-router", "run it with --run-service-proxy=false, or delete it",
+	  BY_FLAG, "--run-service-proxy=false" },
+	{ "cilium-agent", "cilium", "set Cilium's kubeProxyReplacement to false" },
+};
+
+/* --- sockets --- */
+
+/* Inodes of the sockets that listen on kube-proxy's ports. */
+struct ports {
+	VEC(uint64_t) inodes;
+};
+
+static void port_line(void *arg, char *line)
+{
+	struct ports *ports = arg;
+	struct fact_tuple t;
+	unsigned long long inode;
+
+	if (proc_listener(&t, line, IPPROTO_TCP) && (t.port == 10249 || t.port == 10256) &&
+	    sscanf(line, " %*u: %*s %*s %*x %*s %*s %*s %*u %*u %llu", &inode) == 1)
+		*vec_push(&ports->inodes) = inode;
+}
+
+static bool is_listening(const struct ports *ports, const char *link)
+{
+	unsigned long long inode;
+
+	if (sscanf(link, "socket:[%llu]", &inode) == 1)
+		vec_for_each (i, &ports->inodes)
+			if (*i == inode)
+				return true;
+	return false;
+}
+
+static bool has_port(const char *root, const char *pid)
+{
+	struct ports ports = { 0 };
+	char path[PROC_PATH_MAX];
+	char link[64];
+	struct dirent *e;
+	bool ret = false;
+	DIR *d;
+
+	(void)proc_file_lines(root, "/proc/self/net/tcp", port_line, &ports);
+	(void)proc_file_lines(root, "/proc/self/net/tcp6", port_line, &ports);
+	(void)snprintf(path, sizeof(path), "%s/proc/%s/fd", root, pid);
+	d = ports.inodes.n > 0 ? opendir(path) : NULL;
+	while (!ret && d != NULL && (e = readdir(d)) != NULL) {
+		ssize_t n = readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1);
+
+		link[MAX(n, 0)] = '\0';
+		ret = is_listening(&ports, link);
+	}
+	if (d != NULL)
+		(void)closedir(d);
+	vec_fini(&ports.inodes);
+	return ret;
+}
+
+/* --- processes --- */
+
+/* Arguments end with 0 bytes. */
+static bool has_flag(const char *root, const char *pid, const char *flag)
+{
+	struct str text = { 0 };
+	char path[64];
+	bool ret = false;
+
+	(void)snprintf(path, sizeof(path), "/proc/%.20s/cmdline", pid);
+	if (proc_read(&text, root, path) == 0)
+		ret = text.len > 0 && memmem(text.text, text.len, flag, strlen(flag) + 1) != NULL;
+	str_fini(&text);
+	return ret;
+}
+
+/* Is the process in this network namespace? True if that cannot be read. */
+static bool is_neighbour(const char *root, const char *pid)
+{
+	char path[PROC_PATH_MAX];
+	char mine[64] = "";
+	char its[64] = "";
+
+	(void)snprintf(path, sizeof(path), "%s/proc/self/ns/net", root);
+	if (readlink(path, mine, sizeof(mine) - 1) < 0)
+		return true;
+	(void)snprintf(path, sizeof(path), "%s/proc/%s/ns/net", root, pid);
+	if (readlink(path, its, sizeof(its) - 1) < 0)
+		return errno == EACCES || errno == EPERM;
+	return strcmp(mine, its) == 0;
+}
+
+static bool is_proxy(size_t i, const char *root, const char *pid)
+{
+	switch (programs[i].evidence) {
+	case BY_PORT:
+		return has_port(root, pid);
+	case BY_FLAG:
+		return !has_flag(root, pid, programs[i].flag);
+	case BY_NAME:
+		break;
+	}
+	return true;
+}
+
+static void process_read(struct proxies *ret, const char *root, const char *pid)
+{
+	struct str text = { 0 };
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%.20s/comm", pid);
+	if (proc_read(&text, root, path) == 0 && text.len > 0) {
+		text.text[strcspn(text.text, "\n")] = '\0';
+		for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+			if (strcmp(text.text, programs[i].name) == 0 && is_neighbour(root, pid) &&
+			    is_proxy(i, root, pid))
+				*vec_push(&ret->v) =
+					(struct proxy_process){ programs[i].name, programs[i].proxy,
+								programs[i].remedy,
+								strtoll(pid, NULL, 10) };
+	}
+	str_fini(&text);
+}
+
+void proxies_read(struct proxies *ret, const char *root)
+{
+	char path[PROC_PATH_MAX];
+	struct dirent *e;
+	DIR *d;
+
+	(void)snprintf(path, sizeof(path), "%s/proc", root);
+	d = opendir(path);
+	if (d == NULL)
+		return;
+	while ((e = readdir(d)) != NULL)
+		if (isdigit((unsigned char)e->d_name[0]))
+			process_read(ret, root, e->d_name);
+	closedir(d);
+}
+
+const struct proxy_process *proxies_find(const struct proxies *p, const char *proxy)
+{
+	vec_for_each (process, &p->v)
+		if (strcmp(process->proxy, proxy) == 0)
+			return process;
+	return NULL;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * doctor/proxies - processes of this network namespace that run a service proxy.
+ *
+ * Programs that contain kube-proxy (k3s, kubelite of MicroK8s) count if they listen on one of
+ * kube-proxy's ports, 10249 or 10256; kube-router counts unless it runs with
+ * --run-service-proxy=false. A process that /proc does not show is not found: from a pod, hostPID
+ * is required.
+ */
+#pragma once
+
+#include "base/vec.h"
+
+struct proxy_process {
+	const char *name;   /* of the process, "k3s-server" */
+	const char *proxy;  /* "kube-proxy", "kube-router" or "cilium" */
+	const char *remedy; /* how to stop the proxy */
+	int64_t pid;
+};
+
+struct proxies {
+	VEC(struct proxy_process) v; /* texts are constants */
+};
+
+/* `root`: in front of /proc; "". Release the list with vec_fini(&ret->v). */
+void proxies_read(struct proxies *ret, const char *root);
+/* The first process that runs `proxy`; NULL: none. */
+const struct proxy_process *proxies_find(const struct proxies *p, const char *proxy);
