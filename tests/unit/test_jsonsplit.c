@@ -225,7 +225,7 @@ static const struct {
 	{ { "b", "1", "c" }, 13 },
 	{ { "b", "1", "none" }, 12 },
 	{ { "b", "5" }, 9 },
-	{ { "d\\\"e" }, 15 },
+	{ { "d" }, 15 },
 	{ { "none" }, 7 },
 };
 
@@ -239,7 +239,7 @@ static void test_lines(void **state)
 				   "  {\n"                  /* 12 */
 				   "   \"c\": 1 }\n"        /* 13 */
 				   " ],\n"                  /* 14 */
-				   " \"d\\\"e\": 1}";       /* 15 */
+				   " \"d\": \"\\ud83d\"}";  /* 15 */
 	struct json_piece p = { .text = text, .len = sizeof(text) - 1, .line = 7 };
 	json_t *some = json_object();
 

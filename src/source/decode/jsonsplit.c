@@ -3,9 +3,11 @@
 #include "source/decode/jsonsplit.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "source/decode/decode.h"
+#include "source/decode/yamlread.h"
 
 void jsonsplit_init(struct jsonsplit *s, const struct jsonsplit_ops *ops, void *arg)
 {
@@ -325,89 +327,35 @@ void jsonsplit_root(const struct jsonsplit *s, struct str *ret)
 
 /* --- lines of values ------------------------------------------------------ */
 
-/* A position in valid JSON. */
-struct place {
-	const char *p;
-	const char *end;
-	uint32_t line;
-};
-
-static void skip_space(struct place *at)
+static void on_twice(void *arg, const char *key, uint32_t line)
 {
-	for (; at->p < at->end && is_space(*at->p); at->p++)
-		at->line += *at->p == '\n';
 }
 
-static void skip_text(struct place *at)
-{
-	for (at->p++; at->p < at->end && *at->p != '"'; at->p++)
-		at->p += *at->p == '\\' && at->p + 1 < at->end;
-	at->p += at->p < at->end;
-}
-
-static void skip_value(struct place *at)
-{
-	size_t depth = 0;
-
-	skip_space(at);
-	while (at->p < at->end) {
-		char c = *at->p;
-
-		if (depth == 0 && (c == ',' || c == ']' || c == '}'))
-			return;
-		if (c == '"') {
-			skip_text(at);
-			continue;
-		}
-		depth += c == '{' || c == '[';
-		depth -= c == '}' || c == ']';
-		at->line += c == '\n';
-		at->p++;
-	}
-}
-
-/* Move from a container's first byte to the value of the step; false: none. */
-static bool place_step(struct place *at, const struct decode_step *step)
-{
-	size_t key_len = step->key ? strlen(step->key) : 0;
-	size_t i = 0;
-
-	for (at->p++; at->p < at->end; i++) {
-		const char *key;
-		size_t len;
-
-		skip_space(at);
-		if (at->p >= at->end || *at->p == ']' || *at->p == '}')
-			return false;
-		key = at->p + 1;
-		if (step->key != NULL) {
-			skip_text(at);
-			len = (size_t)(at->p - key) - 1;
-			skip_space(at);
-			at->p += at->p < at->end; /* the colon */
-			skip_space(at);
-			if (len == key_len && memcmp(key, step->key, len) == 0)
-				return true;
-		} else if (i == step->index) {
-			return true;
-		}
-		skip_value(at);
-		at->p += at->p < at->end && *at->p == ',';
-	}
-	return false;
-}
-
+/* JSON without escapes is YAML: libyaml's marks have the lines that jansson lacks. */
 uint32_t json_piece_line_of(const struct json_piece *p, const struct decode *d)
 {
-	struct place at = { .p = p->text, .end = p->text + p->len, .line = p->line };
-	uint32_t line;
+	AUTO(yaml_close) struct yaml *y = NULL;
+	char *text = xstrndup(p->text, p->len);
+	struct decode at = *d;
+	uint32_t line = p->line;
+	json_t *root = NULL;
+	const json_t *v;
+	struct err err;
 
-	skip_space(&at);
-	line = at.line;
-	for (size_t i = 0; i <= d->depth && d->steps[i].in != NULL; i++) {
-		if (!place_step(&at, &d->steps[i]))
-			break;
-		line = at.line;
+	for (char *c = text; (c = strchr(c, '\\')) != NULL;)
+		*c = c[1] = '_';
+	yaml_open_text(&y, text, p->len, p->line);
+	yaml_allow_twice(y, on_twice, NULL);
+	if (yaml_next(y, &root, &err) == YAML_DOCUMENT) {
+		v = root;
+		for (size_t i = 0; i <= d->depth && d->steps[i].in != NULL; i++) {
+			at.steps[i].in = v;
+			v = d->steps[i].key ? json_object_get(v, d->steps[i].key)
+					    : json_array_get(v, d->steps[i].index);
+		}
+		line = yaml_line_of(y, &at);
 	}
+	json_decref(root);
+	free(text);
 	return line;
 }

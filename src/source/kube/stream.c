@@ -8,9 +8,11 @@
 #include <strings.h>
 
 #include "source/decode/jsonsplit.h"
-#include "source/kube/identity.h"
 #include "source/kube/proto_objects.h"
 #include "source/kube/protosplit.h"
+
+/* Names are in the beginning of an object that is too large. */
+#define JSON_HEAD_MAX (512U << 10)
 
 struct stream {
 	struct stream_config c;
@@ -159,22 +161,61 @@ static int json_root(void *arg, const struct json_piece *p, struct err *err)
 	return r;
 }
 
+/* The beginning of an object, cut anywhere: its complete values. A new reference, or NULL. */
+static json_t *json_beginning(const char *text, size_t len)
+{
+	char closing[JSON_DEPTH_MAX];
+	struct str whole = { 0 };
+	bool is_text = false;
+	size_t depth = 0;
+	size_t end = 0; /* of what is complete if all containers are closed there */
+	json_t *root;
+
+	for (size_t i = 0; i < len; i++) {
+		char c = text[i];
+
+		if (c == '"')
+			is_text = !is_text;
+		else if (is_text)
+			i += c == '\\';
+		else if ((c == '{' || c == '[') && depth == JSON_DEPTH_MAX)
+			break;
+		else if (c == '{' || c == '[')
+			closing[depth++] = c == '{' ? '}' : ']';
+		else if ((c == '}' || c == ']') && depth > 0)
+			depth--;
+		else if (c == ',')
+			end = i;
+		if (!is_text && c != '"' && memchr("{[}]", c, 4) != NULL)
+			end = i + 1;
+	}
+	str_add(&whole, text, end);
+	while (depth > 0)
+		str_add(&whole, &closing[--depth], 1);
+	root = json_loadb(str_text(&whole), whole.len, 0, NULL);
+	str_fini(&whole);
+	return root;
+}
+
 static int json_too_big(void *arg, const struct json_piece *p, const char *why, struct err *err)
 {
 	struct stream *s = arg;
-	bool is_list = s->c.mode == STREAM_LIST;
-	json_t *identity = json_identity(p->text, p->len, is_list ? NULL : "object");
+	json_t *root = json_beginning(p->text, MIN(p->len, (size_t)JSON_HEAD_MAX));
+	const json_t *type = json_object_get(root, "type");
 	enum stream_event e = STREAM_ITEM;
-	const char *type;
-	size_t len;
+	const json_t *obj = root;
 	int r;
 
-	if (!is_list) {
-		type = json_head_text(p->text, p->len, "type", &len);
-		e = type == NULL ? STREAM_UNKNOWN : event_parse(type, len);
+	if (s->c.mode != STREAM_LIST) {
+		obj = json_object_get(root, "object");
+		e = json_is_string(type)
+			    ? event_parse(json_string_value(type), json_string_length(type))
+			    : STREAM_UNKNOWN;
 	}
-	r = s->c.ops->unreadable(s->c.arg, e, identity, why, err);
-	json_decref(identity);
+	if (!json_is_string(json_object_get(json_object_get(obj, "metadata"), "name")))
+		obj = NULL;
+	r = s->c.ops->unreadable(s->c.arg, e, obj, why, err);
+	json_decref(root);
 	return r;
 }
 
