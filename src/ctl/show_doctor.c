@@ -57,7 +57,7 @@ void show_doctor(struct str *out, const json_t *answer, const struct style *styl
 	table_fini(&t);
 	advice(out, results, style);
 	if (strcmp(value_text(answer, "by"), "vipctl") == 0)
-		str_printf(out, "\nSeen by vipctl itself: %s\n", value_text(answer, "vipd"));
+		str_printf(out, "\nChecked by vipctl: %s\n", value_text(answer, "vipd"));
 }
 
 /* The log level of each area. */

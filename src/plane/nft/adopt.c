@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/adopt - gives rows the numbers that the kernel has for them.
+ * plane/nft/adopt - set pool ids and slots of rows to those in the kernel.
  *
- * A pool is found again by the frontends that lead to it. Frontends that are led
- * as they were go first: they cannot be mistaken.
+ * A pool is identified by the frontends that lead to it. Frontends with unchanged structure are
+ * matched first, because their match is certain.
  */
 #include "plane/nft/loaded.h"
 
@@ -14,7 +14,7 @@
 
 static void ids_hold(struct nft_loaded *h, struct plan *plan)
 {
-	plan_ids_release(plan); /* of a load that was begun anew */
+	plan_ids_release(plan); /* of an earlier load that did not complete */
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		struct nft_keymap_pos pos = { 0 };
 		const uint8_t *key;
@@ -30,7 +30,7 @@ static void ids_hold(struct nft_loaded *h, struct plan *plan)
 	h->elems.plan = plan;
 }
 
-/* Local ids as the kernel has them; none where the elements do not agree. */
+/* The local id of a slot in the kernel; 0 if its elements contradict each other. */
 static uint16_t adopt_aff_id(const struct nft_loaded *h, enum ipfam fam, uint32_t id,
 			     const uint8_t *slot_key, const uint8_t *endpoint)
 {
@@ -78,7 +78,7 @@ static void adopt_slots(const struct nft_loaded *h, struct plan_pool *pool, uint
 	free(held);
 }
 
-/* The pool of `rows` gets the id in `word` if neither has anything else. */
+/* Give the pool the id in `word`, unless either is matched already. */
 static void adopt_pool(struct nft_loaded *h, const struct plan_rows *rows, struct plan_pool *pool,
 		       uint32_t word)
 {
@@ -92,7 +92,7 @@ static void adopt_pool(struct nft_loaded *h, const struct plan_rows *rows, struc
 	adopt_slots(h, pool, held.n_slots);
 }
 
-/* The frontend is led in the kernel the way it shall be. */
+/* The frontend has the desired structure in the kernel. */
 static void adopt_alike(struct nft_loaded *h, const struct plan_rows *rows,
 			const struct plan_frontend *f, const struct nft_led *led)
 {
@@ -101,7 +101,7 @@ static void adopt_alike(struct nft_loaded *h, const struct plan_rows *rows,
 		adopt_pool(h, rows, plan_rows_pool_of(rows, f, f->inside.scope), led->inside);
 }
 
-/* It was split and shall no longer be, or the reverse: what served all were the cluster's. */
+/* The frontend becomes split, or no longer is: the pool for all clients was the cluster pool. */
 static void adopt_unlike(struct nft_loaded *h, const struct plan_rows *rows,
 			 const struct plan_frontend *f, const struct nft_led *led)
 {

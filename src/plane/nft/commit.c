@@ -4,7 +4,7 @@
  *
  *     translate -> settle (plane/common.h) -> transact -> applied
  *
- * In the loaded phase it also reads keys that the copy lacks.
+ * In the loaded phase it also reads keys that were not loaded.
  */
 #include "plane/nft/state.h"
 
@@ -16,12 +16,12 @@
 
 /* --- settling --- */
 
-/* The copy lacks addresses, and slots and ids of pools without a frontend. */
+/* Not loaded: addresses, and slots and local ids of pools without a frontend. */
 static void settle_loaded(const struct nft_plane *p, struct nft_change *ch)
 {
 	if (ch->set == NFTSET_ENDPOINT_ADDRS) {
 		if (nft_refs_count(&p->endpoint_addrs[ch->fam], ch->key) > 0)
-			return; /* acknowledged in this phase */
+			return; /* acknowledged since the load */
 		ch->has_held = false;
 		ch->needs_look = ch->has_new && nft_loaded_has_table(nft_plane_loaded(p), ch->fam);
 		return;
@@ -64,10 +64,10 @@ void nft_settle_loaded(struct plane_common *c)
 		trust_addresses(p, fam);
 }
 
-/* Slots behind the end of a pool that are read at a time. */
+/* Slots after the end of a pool that one request reads. */
 #define BEYOND 16
 
-/* The transaction deletes an element in a slot behind the end of its pool. */
+/* Delete an element in a slot after the end of its pool. */
 static void beyond_found(struct nft_plane *p, const struct plan_op *op, const uint8_t *key)
 {
 	static const enum nft_set_id with_slot[] = { NFTSET_ENDPOINTS, NFTSET_AFF_SLOTS };
@@ -122,8 +122,8 @@ static uint64_t pool_no(enum ipfam fam, uint32_t id)
 }
 
 /*
- * A local id that no backend has any more: affinity entries must not lead to its old endpoint. Only
- * for pools whose operations name all backends.
+ * Delete local ids that no backend has any more, so that affinity entries do not lead to their old
+ * endpoints. Only for pools whose operations name all backends.
  */
 static void find_old_ids(struct nft_plane *p, const struct plan_op *ops, size_t n)
 {
@@ -149,7 +149,7 @@ static void find_old_ids(struct nft_plane *p, const struct plan_op *ops, size_t 
 	vec_fini(&pools);
 }
 
-/* Other sets may hold something for this frontend from a time when it was led otherwise. */
+/* Other sets may have elements from an earlier structure of this frontend. */
 static void frontend_touch(struct nft_plane *p, const struct plan_op *op)
 {
 	const struct plan_frontend *f = op->frontend;
@@ -163,7 +163,7 @@ static void frontend_touch(struct nft_plane *p, const struct plan_op *op)
 				true;
 }
 
-/* Verify and audit: read further elements of pools whose operations start from nothing. */
+/* Verify and audit: read further elements of pools whose operations add the whole pool. */
 static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 		     enum plane_commit_mode mode, struct err *err)
 {
@@ -192,7 +192,7 @@ static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 
 /* --- afterwards --- */
 
-/* A backend of an earlier process is replaced: its address was never counted. */
+/* A backend of an earlier process is replaced, whose address was never counted. */
 static void linger_replaced(struct nft_plane *p, const struct nft_change *ch)
 {
 	if (nft_change_is_del(ch, nft_data_len(ch->set, ch->fam)) &&

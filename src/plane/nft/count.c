@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/count - reads counters of elements by key.
+ * plane/nft/count - read counters of elements by key.
  *
- * The element of a frontend is never written again while the frontend exists, so its counter goes
- * on. A slot is written again when another backend takes it, and counts from 0. If the kernel has
- * another backend at the key, the counter is unknown.
+ * The element of a frontend is not rewritten while the frontend exists, so its counter continues. A
+ * slot is rewritten when another backend takes it; its counter then restarts at 0. If the kernel
+ * has another backend at the key, the counter is unknown.
  */
 #include "plane/nft/state.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plane/nft/failover.h"
 
-#include <netinet/in.h> /* before linux/in.h: that one then steps back */
+#include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
 #include <netinet/tcp.h>
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "nft/write.h"
 #include "plane/nft/rules.h"
 
-/* Just before the nat chains of services, and before their source translation. */
+/* Directly before the nat chains of services. */
 #define PRI_MOVE (NF_IP_PRI_NAT_DST - 1)
 #define PRI_NOTE (NF_IP_PRI_NAT_SRC - 1)
 
@@ -39,8 +39,8 @@ static const char *set_name(enum nft_set_id id)
 }
 
 /*
- * An element must outlive two looks of the caller after the limit. Longer, because the endpoint of
- * a handshake that nothing else can serve may be replaced.
+ * An element must exist for at least two reads after the limit. Longer, because the endpoint of a
+ * handshake without an alternative may still be replaced.
  */
 static uint64_t element_ms(const struct nft_failover *f)
 {
@@ -67,7 +67,7 @@ static void note(struct nft_rules *rs, enum ipfam fam, const struct nft_failover
 			element_ms(f));
 }
 
-/* With the protocol, although it is known: nft can load ports only after such a match. */
+/* Match the protocol although it is known: nft decodes ports only after such a match. */
 static void is_reply(struct nft_rules *rs)
 {
 	const uint8_t reply = IP_CT_DIR_REPLY;
@@ -196,7 +196,7 @@ static int family_write(struct nft_failover *f, enum ipfam fam, uint64_t old,
 		table_write(&w, f);
 	r = nft_writer_commit(&w, res, err);
 	if (r < 0)
-		res->n_batches--; /* it changed nothing */
+		res->n_batches--; /* a batch without an effect */
 	else if (old != 0 || f->limit_ms != 0)
 		log_info(LOG_AREA_PLANE, "table %s " NFT_FAILOVER_TABLE ": %s", family_text(fam),
 			 f->limit_ms != 0 ? "made" : "removed");
@@ -334,7 +334,8 @@ static int family_read(struct nft_plane *p, enum ipfam fam, plane_handshake_fn *
 	while (r > 0);
 	if (r != -ENOENT)
 		return r;
-	p->failover->is_done[fam] = false; /* deleted by another process: the next call makes it */
+	p->failover->is_done[fam] =
+		false; /* deleted by another process: the next call creates it */
 	return -EAGAIN;
 }
 
@@ -427,7 +428,7 @@ static int old_moves_delete(struct nft_plane *p, struct nft_elem_writer *w, enum
 	return r;
 }
 
-/* The client's entry for the pool `id` leads to the silent backend: it goes. */
+/* Delete the client's affinity entry for pool `id`, which leads to the silent backend. */
 static int affinity_delete(struct nft_plane *p, const struct plane_move *m, uint32_t id,
 			   struct err *err)
 {
@@ -447,7 +448,7 @@ static int affinity_delete(struct nft_plane *p, const struct plane_move *m, uint
 	return r;
 }
 
-/* Entries of the pool's peer lead to this pool's backends, too (SVC-32). */
+/* Entries of the pool's peer also lead to this pool's backends (SVC-32). */
 static int affinity_follow(struct nft_plane *p, const struct plane_move *v, size_t n,
 			   struct err *err)
 {
@@ -462,7 +463,7 @@ static int affinity_follow(struct nft_plane *p, const struct plane_move *v, size
 			r = affinity_delete(p, &v[i], v[i].pool->id ^ PLAN_POOL_LOCAL, err);
 		if (r == 0)
 			r = commit(p, err);
-		r = r == -ENOENT ? 0 : r; /* the packet path was faster */
+		r = r == -ENOENT ? 0 : r; /* the packet path has deleted it */
 	}
 	return r;
 }
@@ -500,7 +501,7 @@ static void claim_del(struct nft_elem_writer *w, const struct plane_move *m, enu
 	nft_elem_put(w, NFT_WRITE_DEL, ip_fam(&m->of.addr), set, key, NULL, NULL);
 }
 
-/* One by one: those that expired, because this process was stopped for a second, are as good. */
+/* Delete claims one by one; a claim that has expired is not an error. */
 static int claims_end_each(struct nft_plane *p, const struct plane_move *v, size_t n,
 			   struct err *err)
 {

@@ -8,21 +8,20 @@
  * One table per family, "vipd-failover", apart from the tables of services:
  *
  *   postrouting, input   a SYN that was translated: its flow becomes an element of @handshakes
- *   answers_*            SYN or RST of a backend: the element goes; in @claimed: the packet is
- *                        dropped
- *   prerouting, output   a first packet of a flow in @moves gets the backend of the element;
- *                        before all other nat chains
+ *   answers_*            SYN or RST of a backend: delete the element; drop the packet if its flow
+ * is in @claimed prerouting, output   a first packet of a flow in @moves gets the backend of the
+ * element; before all other nat chains
  *
- * @handshakes contains flows of other programs too, if these translate; the caller leaves
- * them alone. It has only handshakes in flight: an established connection costs its packets one
- * rule, and reading the set costs nothing that depends on the number of flows.
+ * @handshakes also contains flows that other programs translate; the caller ignores them. The set
+ * contains handshakes in flight only, so the cost of reading it does not depend on the number of
+ * flows; a packet of an established connection passes one rule.
  *
- * A move is a claim, a look at the flow, its deletion, and the end of the claim. While a flow is
- * claimed, an answer of its backend is dropped: so the client has received no answer when the
- * caller deletes the flow, and the backend repeats an answer that was dropped.
+ * A move claims a flow, reads it, deletes it, and ends the claim. While a flow is claimed, answers
+ * of its backend are dropped: the client has received no answer when the caller deletes the flow,
+ * and a backend repeats an answer that was dropped.
  *
- * A table that another process deleted or changed is made again by the next call. A family whose
- * table cannot be made is left out, and the other one is served. Private to plane/nft/.
+ * The next call creates a table again that another process deleted or changed. A family whose table
+ * cannot be created is left out; the other one is served. Private to plane/nft/.
  */
 #pragma once
 

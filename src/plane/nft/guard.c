@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plane/nft/guard.h"
 
-#include <netinet/in.h> /* before linux/in.h: that one then steps back */
+#include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@
 #define TABLE_FLAGS (NFT_TABLE_F_OWNER | NFT_FIXED_TABLE_F_PERSIST)
 /* nft's state bits: NF_CT_STATE_BIT(IP_CT_NEW) of the kernel's nf_conntrack.h. */
 #define CT_STATE_NEW 8
-/* Of the ranges that a schema may have, the second: NFTSET_SERVICE_CIDRS. */
+/* Index of NFTSET_SERVICE_CIDRS in the ranges of a schema. */
 #define RANGE_CIDRS 1
 
 /* The table of one family. */
@@ -34,8 +34,8 @@ struct nft_guard {
 	enum nft_guard_mode mode;
 	struct guard_family fams[IPFAM_N];
 	uint64_t at;     /* when to write; 0 = the first tick sets it */
-	bool is_done;    /* nothing to do until the desired state changes */
-	bool is_refused; /* the kernel has no such tables */
+	bool is_done;    /* as desired; no write until the desired state changes */
+	bool is_refused; /* the kernel does not support such tables */
 	bool is_trouble_logged;
 };
 
@@ -45,7 +45,8 @@ static void drop_strays(struct nft_rules *rs, enum ipfam fam)
 
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_in(rs, 0, nft_set_desc(NFTSET_SERVICE_CIDRS, fam)->name);
-	/* Always so in a nat chain; what counts is that the rule needs connection tracking. */
+	/* True for every packet in a nat chain; the rule exists because it needs connection
+	 * tracking. */
 	nft_expr_ct(rs, NFT_CT_STATE, 0);
 	nft_expr_mask(rs, 0, CT_STATE_NEW);
 	nft_expr_cmp(rs, NFT_CMP_NEQ, 0, &none, sizeof(none));
@@ -138,7 +139,7 @@ static bool chain_is_right(const struct nft_fixed *held, enum ipfam fam, size_t 
 	return is_right;
 }
 
-/* Can it be claimed as it is, whatever its ranges? Another one is replaced as a whole. */
+/* Can the table be claimed as it is, with any ranges? Otherwise it is replaced. */
 static bool is_right(const struct nft_fixed *held, enum ipfam fam)
 {
 	bool is = held->misfit[0] == '\0' && held->has_set[NFTSET_SERVICE_CIDRS] &&
@@ -221,7 +222,7 @@ static void writer_init(struct nft_writer *w, const struct nft_guard *g, enum ip
 	w->schema = &guard_schema;
 }
 
-/* Of `res`, only batches that changed something shall be left. */
+/* Commit; count in `res` only batches that changed something. */
 static int commit(struct nft_writer *w, struct nft_result *res, struct err *err)
 {
 	int r = nft_writer_commit(w, res, err);
@@ -231,7 +232,7 @@ static int commit(struct nft_writer *w, struct nft_result *res, struct err *err)
 	return r;
 }
 
-/* `old`: the table that is there and cannot be kept; 0: none. */
+/* `old`: handle of an existing table that cannot be kept; 0: none. */
 static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struct nft_result *res,
 			struct err *err)
 {
@@ -257,7 +258,7 @@ static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struc
 	return r;
 }
 
-/* The table is as desired; drop copies that are never compared again. */
+/* The table is as desired: drop read state that is not compared again. */
 static void held_set(struct guard_family *gf)
 {
 	struct nft_bounds *ranges = &gf->held.ranges[RANGE_CIDRS];
@@ -328,7 +329,7 @@ int nft_guard_cleanup(struct nft_guard *g, struct err *err)
 	return 0;
 }
 
-/* --- when --- */
+/* --- timing --- */
 
 static int apply(struct nft_guard *g, struct nft_result *res, struct err *err)
 {

@@ -8,15 +8,15 @@
  * A flush deletes vipd's tables, and with the last NAT chain the hooks of NAT and connection
  * tracking in this network namespace. Until vipd is back, packets of established connections
  * are not translated, and their peers reset them. The tables "vipd-guard" (one per family) are
- * owned by the socket `nl`, so a flush leaves them out; a nat chain and a rule that reads the
+ * owned by the socket `nl`, so a flush does not delete them; a nat chain and a rule that reads the
  * connection's state keep the hooks registered. Translations are in conntrack entries, not in
- * rules: those connections continue.
+ * rules, so established connections continue.
  *
  * The rules apply REJ-06 again, after all other chains: a first packet to a service CIDR that no
  * chain translated is dropped without an answer, so a client that connects while the tables are
  * missing retransmits instead of failing. UDP from this host passes: dropping it would return
- * EPERM to the sender. nat chains see only first packets, and none that an earlier chain
- * translated: packets that are served cost nothing more.
+ * EPERM to the sender. nat chains see only first packets that no earlier chain has translated, so
+ * the guard costs nothing for packets to services.
  *
  * A restart still writes nothing: tables of an earlier process, which have no owner then, are
  * claimed NFT_GUARD_AFTER_NS after the adoption, or with the first other write.
@@ -30,12 +30,12 @@
 #include "plane/nft/layout.h"
 
 #define NFT_GUARD_TABLE "vipd-guard"
-/* Of the table's comment, before the version. */
+/* Beginning of the table's comment; the version follows. */
 #define NFT_GUARD_COMMENT "vipd guard "
 #define NFT_GUARD_AFTER_NS (10 * NSEC_PER_SEC)
 
 enum nft_guard_mode {
-	NFT_GUARD_UNSET = 0, /* leave existing tables alone */
+	NFT_GUARD_UNSET = 0, /* keep existing tables as they are */
 	NFT_GUARD_OFF,       /* remove them */
 	NFT_GUARD_ON,        /* create them, if the kernel can */
 };
@@ -47,7 +47,8 @@ void nft_guard_open(struct nft_guard **ret, struct nl_sock *nl, enum nft_guard_m
 void nft_guard_close(struct nft_guard *g);
 DEFINE_AUTO(struct nft_guard *, nft_guard_close);
 
-/* The service CIDRs of both families. Written at once if the tables are held, else by tick(). */
+/* Set the service CIDRs of both families; written at once into tables that this process owns, else
+ * by tick(). */
 void nft_guard_want(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n,
 		    struct nft_result *res);
 /*

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/kinds - pick chains of a table: made when a transaction leads to them, removed
- * when no frontend does.
+ * plane/nft/kinds - pick chains of a table: created when a transaction needs them, deleted when no
+ * frontend leads to them.
  *
- * Only chains of affinity numbers are removed: there are few of the others. A frontend is
- * counted once its transaction is acknowledged. Frontends that the kernel holds but the
- * plane does not count (the last good state of a service that was rejected after a load)
- * keep their chains until the next load.
+ * Only chains of affinity kinds are deleted; the number of others is small. A frontend is counted
+ * once its transaction is acknowledged. Frontends that are in the kernel but not counted (the last
+ * good state of a service that was rejected after a load) keep their chains until the next load.
  */
 #include "plane/nft/state.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plane/nft/layout.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -25,19 +25,19 @@ struct nft_layout {
 	uint64_t handle;
 	struct nft_fixed held;
 	VEC(uint64_t) old; /* handles of our tables that this one replaces */
-	char misfit[512];  /* why, if one of them could not be repaired */
-	bool is_fresh;     /* read, and nothing written since: differences are others' work */
-	bool is_looking;   /* at a table of whichever kind */
-	bool is_owned;     /* the table shall be, see layout.h */
+	char misfit[512];  /* the reason if one of them could not be repaired */
+	bool is_fresh;     /* read and not written since: differences are foreign changes */
+	bool is_looking;   /* nft_layout_look() */
+	bool is_owned;     /* nft_layout_own() */
 	bool is_owner_refused;
-	char holder[256]; /* a table of ours that another process holds, or "" */
+	char holder[256]; /* a table of ours that another process owns, or "" */
 	uint32_t holder_port;
 	enum plane_counting counting;
-	/* Kinds that have, or shall have, a chain. */
+	/* Kinds with an existing or desired chain. */
 	struct nft_kinds kinds;
 };
 
-/* Kinds that pick nothing: where frontends without backends, or with conditions, lead. */
+/* Kinds without a pick chain: for frontends without backends or with conditions. */
 static const uint16_t fixed_kinds[] = { NFT_KIND_FW, NFT_KIND_XL, NFT_KIND_DROP, NFT_KIND_REJECT };
 
 void nft_layout_open(struct nft_layout **ret, struct nl_sock *nl, enum ipfam fam)
@@ -88,7 +88,7 @@ bool nft_layout_is_owner_refused(const struct nft_layout *l)
 	return l->is_owner_refused;
 }
 
-/* Never one without the other: a table that is only owned goes when its owner ends. */
+/* Always both: the kernel deletes an owned, not persistent table with its owner. */
 static uint32_t wanted_flags(const struct nft_layout *l)
 {
 	return l->is_owned ? NFT_TABLE_F_OWNER | NFT_FIXED_TABLE_F_PERSIST : 0;
@@ -142,19 +142,19 @@ bool nft_layout_has_set(const struct nft_layout *l, enum nft_set_id id)
 	return l->held.has_set[id];
 }
 
-/* How a verdict map leads to a kind; false when it does not. */
+/* The element of a verdict map for a kind; false: the map has none. */
 static bool verdict_of(struct nft_verdict *ret, enum nft_set_id map, uint16_t kind,
 		       char buf[static NFT_CHAIN_NAME_MAX])
 {
 	bool is_end = kind == NFT_KIND_REJECT || kind == NFT_KIND_DROP;
 
-	/* Each map leads only to chains that look up lower ones: the kernel refuses loops. */
+	/* Each map leads only to chains that use lower maps, because the kernel rejects loops. */
 	if ((kind == NFT_KIND_FW && map != NFTSET_KINDS) ||
 	    (kind == NFT_KIND_XL && map == NFTSET_LEAVES))
 		return false;
 	ret->kind = kind;
 	ret->chain = nft_kind_chain(kind, buf);
-	/* After a miss in a pick chain both ways end behind the dispatch rule that was tried. */
+	/* After a miss in a pick chain, jump and goto both return behind the dispatch rule. */
 	ret->code = is_end || map == NFTSET_LEAVES ? NFT_GOTO : NFT_JUMP;
 	return ret->chain != NULL;
 }
@@ -184,12 +184,13 @@ bool nft_layout_has_kind(const struct nft_layout *l, uint16_t kind)
 	return true;
 }
 
-/* Adoption: what an earlier process gave affinity numbers to. */
+/* Adopt the affinity kinds of an earlier process. */
 static void kinds_adopt(struct nft_layout *l)
 {
 	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++) {
 		vec_for_each (v, &l->held.verdicts[map]) {
-			/* A number that means something else by now is made anew when it is needed.
+			/* A number that has another meaning now: its chain is created again when
+			 * needed.
 			 */
 			if (v->kind < KINDS && nft_fixed_chain(&l->held, v->chain) != NULL &&
 			    nft_kind_adopt((uint16_t)v->kind, v->chain) == 0)
@@ -219,7 +220,7 @@ static int name_choose(struct nft_layout *l, const struct nft_fixed_tables *tabl
 		       l->table);
 }
 
-/* Only its owner can write to an owned table, or delete it. */
+/* Remember that another process owns a table of ours: only the owner can modify it. */
 static void holder_note(struct nft_layout *l, const struct nft_fixed_table *t)
 {
 	if (!(t->flags & NFT_TABLE_F_OWNER) || t->owner == nl_sock_port(l->nl))
@@ -238,10 +239,10 @@ static int holder_check(const struct nft_layout *l, struct err *err)
 		       l->fam == IPFAM_V6 ? "ip6" : "ip", l->holder, l->holder_port);
 }
 
-/* Why this table cannot be repaired, whatever its content; NULL: it can. */
+/* The reason why a table with these properties cannot be repaired; NULL: it can. */
 static const char *kind_misfit(const struct nft_layout *l, const struct nft_fixed_table *t)
 {
-	/* The flag can be set only at creation. */
+	/* The kernel accepts the flag at creation only. */
 	bool is_persistent = t->flags & NFT_FIXED_TABLE_F_PERSIST;
 
 	if (l->is_looking || is_persistent == l->is_owned)
@@ -249,7 +250,7 @@ static const char *kind_misfit(const struct nft_layout *l, const struct nft_fixe
 	return l->is_owned ? "it cannot have an owner" : "it can have an owner";
 }
 
-/* Take this table of ours for the one that serves, if it can be repaired: 1, else 0. */
+/* Use this table if it can be repaired: returns 1, else 0. */
 static int table_try(struct nft_layout *l, const struct nft_fixed_table *t, struct err *err)
 {
 	const char *misfit = kind_misfit(l, t);
@@ -274,10 +275,10 @@ static int table_try(struct nft_layout *l, const struct nft_fixed_table *t, stru
 }
 
 /*
- * The oldest table of ours that can be repaired is the one that serves; younger
- * ones are left from a replacement that did not come to its end.
+ * Use the oldest table of ours that can be repaired; younger ones are left from an unfinished
+ * replacement.
  */
-static int tables_judge(struct nft_layout *l, const struct nft_fixed_tables *tables,
+static int table_choose(struct nft_layout *l, const struct nft_fixed_tables *tables,
 			struct err *err)
 {
 	vec_for_each (t, &tables->v) {
@@ -309,7 +310,7 @@ static void forget(struct nft_layout *l)
 
 static int load(struct nft_layout *l, const struct nft_fixed_tables *tables, struct err *err)
 {
-	int r = tables_judge(l, tables, err);
+	int r = table_choose(l, tables, err);
 
 	if (r < 0)
 		return r;
@@ -367,7 +368,7 @@ static void fixed_rules_write(struct nft_layout *l, struct nft_writer *w,
 	}
 }
 
-/* The chain of a kind that picks; others are fixed chains. */
+/* Write the chain of a kind with a pick chain; other kinds have fixed chains. */
 static void pick_rules_write(struct nft_layout *l, struct nft_writer *w, uint16_t kind)
 {
 	char buf[NFT_CHAIN_NAME_MAX];
@@ -381,9 +382,9 @@ static void pick_rules_write(struct nft_layout *l, struct nft_writer *w, uint16_
 	nft_rules_fini(&rs);
 }
 
-/* What one verdict map lacks. */
+/* Differences of one verdict map. */
 struct verdicts {
-	VEC(uint32_t) gone; /* kinds that lead elsewhere today */
+	VEC(uint32_t) gone; /* kinds that lead to another chain */
 	VEC(struct nft_verdict) new;
 	VEC(char *) names;
 };
@@ -397,7 +398,7 @@ static void verdicts_fini(struct verdicts *vs)
 	vec_fini(&vs->new);
 }
 
-/* The map shall lead to `want->chain`, does not, and may. */
+/* Does the map lack its element for `want->chain`, and may it be written now? */
 static bool verdict_is_pending(const struct nft_layout *l, unsigned int map,
 			       const struct nft_verdict *want, bool even_fresh)
 {
@@ -446,7 +447,7 @@ static void verdicts_write(struct nft_layout *l, struct nft_writer *w, bool even
 	}
 }
 
-/* The transaction is through, or it failed. */
+/* Update the state after a transaction with result `r`. */
 static int written(struct nft_layout *l, int r)
 {
 	if (r < 0) {
@@ -506,7 +507,7 @@ static int apply(struct nft_layout *l, const struct nft_layout_params *params,
 	w.counting = l->counting;
 	if (is_new)
 		nft_write_table(&w, wanted_flags(l));
-	else if (l->held.flags != wanted_flags(l)) /* it sleeps, or nobody owns it */
+	else if (l->held.flags != wanted_flags(l)) /* dormant, or without an owner */
 		nft_write_table_flags(&w, wanted_flags(l));
 	nft_ensure_sets(&w, &l->held);
 	fixed_rules_write(l, &w, params);
@@ -550,7 +551,7 @@ int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *param
 	r = apply(l, &counting, res, err);
 	if (r == 0 && is_new)
 		r = nft_fixed_handle_read(l->nl, l->family, l->table, &l->handle, err);
-	/* Chains that were missing from a live table are led to only now. */
+	/* Chains created in an existing table get their map elements in a second batch. */
 	if (r == 0 && !is_new)
 		r = verdicts_lead(l, false, res, err);
 	if (r < 0) {
@@ -590,7 +591,7 @@ int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n
 	return r < 0 || is_complete ? r : verdicts_lead(l, false, res, err);
 }
 
-/* The verdict maps lead to `kinds` no more. */
+/* Delete `kinds` from the verdict maps. */
 static void verdicts_remove(struct nft_layout *l, struct nft_writer *w, const uint16_t *kinds,
 			    size_t n)
 {
@@ -632,7 +633,7 @@ int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t
 	return written(l, r);
 }
 
-/* One table less; one that is gone already is as good. */
+/* Delete a table; success also if it no longer exists. */
 static int table_delete(struct nft_layout *l, uint64_t handle, struct nft_result *res,
 			struct err *err)
 {
@@ -713,7 +714,7 @@ int nft_layout_drops(struct nft_layout *l, struct plane_drops *ret, struct err *
 		if (strcmp(counted[i].chain, "services") == 0)
 			led_to_reject = packets[what];
 	}
-	/* Read earlier, so it may be behind. */
+	/* Read earlier, so it may be smaller. */
 	*reject -= MIN(*reject, led_to_reject);
 	for (int i = 0; i < PLANE_REJECT_N; i++)
 		ret->refused[i] += packets[i];

@@ -14,11 +14,11 @@
  * ignores. A foreign edit makes another rule, without the hash. A chain whose list of hashes
  * differs gets a new rule list in one transaction: packets pass the old list or the new one.
  *
- * The table is called "vipd", or "vipd-2"; its comment, "vipd layout <version>", proves that it is
- * vipd's. A table of vipd whose sets or base chains cannot be repaired is replaced: the whole
- * layout is created under the other name, filled by the caller, and retire() deletes the old table
- * later. Meanwhile both serve: the newer hooks run first, and packets that match nothing there
- * reach the older table.
+ * The table is called "vipd", or "vipd-2" to "vipd-9"; its comment, "vipd layout <version>",
+ * identifies it as vipd's. A table of vipd whose sets or base chains cannot be repaired is
+ * replaced: the whole layout is created under another name, the caller adds the elements, and
+ * retire() deletes the old table. Meanwhile both serve: the hooks of the newer table run first, and
+ * packets that match nothing there reach the older one.
  *
  * Errors: a failed batch changes nothing and leaves the layout "not loaded":
  *         load again. -EEXIST, -ENOENT: another process changed the table
@@ -44,14 +44,14 @@ struct nft_layout;
 /* The nft plane's tables. */
 extern const struct nft_schema nft_schema;
 
-/* What of the model the rules depend on. Arrays are borrowed; prefixes of the other family skipped.
- */
+/* Values of the model that rules depend on. Arrays are borrowed; prefixes of the other family are
+ * skipped. */
 struct nft_layout_params {
 	enum detect_local detect;
 	bool has_detector;
 	bool is_masquerade_all;
 	char ifname[IFNAME_MAX];
-	/* Set: node ports are served on the loopback address, and clients there get this source. */
+	/* If set, node ports are served on the loopback address; clients there get this source. */
 	struct ip_addr localhost_source;
 	const struct ip_prefix *pod_cidrs;
 	size_t n_pod_cidrs;
@@ -63,28 +63,28 @@ struct nft_layout_params {
 enum nft_layout_state {
 	NFT_LAYOUT_UNKNOWN = 0, /* not loaded, or a write failed */
 	NFT_LAYOUT_ABSENT,      /* no table of ours */
-	NFT_LAYOUT_HELD,        /* ours; apply() can make it right in place */
-	NFT_LAYOUT_FOREIGN, /* ours, but of another version or with other sets: will be replaced */
+	NFT_LAYOUT_HELD,        /* ours; apply() can repair it in place */
+	NFT_LAYOUT_FOREIGN,     /* ours, of another version or with other sets: will be replaced */
 };
 
 /* `nl` is borrowed. Both families may share one socket. */
 void nft_layout_open(struct nft_layout **ret, struct nl_sock *nl, enum ipfam fam);
-/* What the table shall count, before load(): one that counts otherwise is replaced. */
+/* Set the level of counting before load(); a table of another level is replaced. */
 void nft_layout_count(struct nft_layout *l, enum plane_counting counting);
 void nft_layout_close(struct nft_layout *l);
 DEFINE_AUTO(struct nft_layout *, nft_layout_close);
 
 /*
- * Shall the table have an owner, the socket `nl`, and persist after it? (default: no) apply()
- * claims an ownerless table of that kind with one write, and replaces a table of the other kind.
- * While another process owns a table of vipd, apply() and cleanup() fail with -EPERM.
+ * Should the socket `nl` own the table, and should the table persist after it? Default: no. apply()
+ * claims a persistent table without an owner with one write, and replaces a table of the other
+ * kind. While another process owns a table of vipd, apply() and cleanup() fail with -EPERM.
  */
 void nft_layout_own(struct nft_layout *l, bool yes);
-/* The table in force is held by `nl`. */
+/* Does `nl` own the table in force? */
 bool nft_layout_is_owner(const struct nft_layout *l);
-/* Read only: a table of either kind is read. Never call apply() then. */
+/* Accept tables with and without an owner, for reading only: apply() must not be called. */
 void nft_layout_look(struct nft_layout *l);
-/* The last apply() failed because the kernel has no such tables. */
+/* Did the last apply() fail because the kernel does not support owned tables? */
 bool nft_layout_is_owner_refused(const struct nft_layout *l);
 
 /* Borrowed arrays of the model's environment. */
@@ -97,37 +97,36 @@ MUST_USE int nft_layout_load(struct nft_layout *l, struct err *err);
 MUST_USE int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *params,
 			      struct nft_result *res, struct err *err);
 /*
- * Make the pick chains of `kinds` that do not exist yet, in a batch of their
- * own, then lead the verdict maps to them in a second one: a packet that began
- * before the first sees an empty chain, so nothing may lead there at once.
- * Call before the batch whose elements use the kinds; all sizes of a first load
- * in one call, before `endpoints` is filled (a new rule walks the map once).
- * Kinds that exist, and reject, drop, xl and fw, cost nothing. -EINVAL: not a kind.
+ * Create the missing pick chains of `kinds` in one batch, then their entries in the verdict maps in
+ * a second one: a packet that entered the ruleset before the first batch sees an empty chain. Call
+ * before the batch whose elements use the kinds; at the first load, with all kinds in one call
+ * before `endpoints` is filled, because the kernel walks that map once for a new rule.
+ * Existing kinds, and reject, drop, xl and fw, cost nothing. -EINVAL: not a kind.
  */
 MUST_USE int nft_layout_chains_need(struct nft_layout *l, const uint16_t *kinds, size_t n,
 				    struct nft_result *res, struct err *err);
 /*
- * Remove the chains of `kinds` and what leads to them, in one batch; no frontend may lead
- * there. Kinds without a chain cost nothing.
+ * Delete the chains of `kinds` and their entries in the verdict maps in one batch; no frontend may
+ * lead there. Kinds without a chain cost nothing.
  */
 MUST_USE int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t n,
 				      struct nft_result *res, struct err *err);
-/* Delete the tables that this one replaces, if any. Call when all services are in. */
+/* Delete the tables that this one replaces. Call when all services are programmed. */
 MUST_USE int nft_layout_retire(struct nft_layout *l, struct nft_result *res, struct err *err);
-/* Delete every table of this family that carries our comment (--cleanup). Then ABSENT. */
+/* Delete every table of this family with our comment (--cleanup). The state is then ABSENT. */
 MUST_USE int nft_layout_cleanup(struct nft_layout *l, struct nft_result *res, struct err *err);
 
 enum nft_layout_state nft_layout_state(const struct nft_layout *l);
 enum ipfam nft_layout_fam(const struct nft_layout *l);
 /* NFPROTO_IPV4 or NFPROTO_IPV6, for messages. */
 uint8_t nft_layout_family(const struct nft_layout *l);
-/* The table to write to and to read elements from: the held one, or the one apply() made. */
+/* Name of the table in force: the one that load() found or apply() created. */
 const char *nft_layout_table(const struct nft_layout *l);
-/* The kernel's handle of it: another number is another table. 0 = unknown. */
+/* The kernel's handle of that table, unique for each table; 0 = unknown. */
 uint64_t nft_layout_handle(const struct nft_layout *l);
-/* After load(): does the table hold this set, with our types? Only then dump its elements. */
+/* After load(): does the table have this set with our types? Otherwise do not dump it. */
 bool nft_layout_has_set(const struct nft_layout *l, enum nft_set_id id);
 /* After load(): does a chain for this kind exist and do the verdict maps lead to it? */
 bool nft_layout_has_kind(const struct nft_layout *l, uint16_t kind);
-/* What its rules have refused and dropped, added to `ret`; from the kernel. */
+/* Add the packets that the rules have rejected and dropped to `ret`; reads the kernel. */
 MUST_USE int nft_layout_drops(struct nft_layout *l, struct plane_drops *ret, struct err *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plane/nft/live - the rule that marks, and the events that come of it. */
+/* plane/nft/live - the rule that sets meta nftrace, and its events. */
 #include "plane/nft/live.h"
 
-#include <netinet/in.h> /* before linux/in.h: that one then steps back */
+#include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
 
 #include <endian.h>
 #include <errno.h>
@@ -20,14 +20,14 @@
 #include "plane/nft/layout.h"
 
 #define TABLE_NAME "vipd-trace"
-/* Behind connection tracking (-200), which says what is new; before all of vipd's (-150). */
+/* After connection tracking (-200), which sets the state; before vipd's chains (-150). */
 #define PRIORITY (-160)
 #define CT_STATE_NEW 8 /* nft's bit: NF_CT_STATE_BIT(IP_CT_NEW) */
 
 struct nft_live {
 	struct nl_sock *owner; /* of the table */
 	struct nl_sock *events;
-	size_t len; /* of the datagram under work */
+	size_t len; /* of the current datagram */
 	size_t at;
 	_Alignas(struct nlmsghdr) uint8_t buf[NL_RECV_MAX];
 };
@@ -111,7 +111,7 @@ void nft_live_close(struct nft_live *l)
 {
 	if (l == NULL)
 		return;
-	nl_sock_close(l->owner); /* and with it the table */
+	nl_sock_close(l->owner); /* the kernel then deletes the table */
 	nl_sock_close(l->events);
 	free(l);
 }
@@ -208,7 +208,7 @@ static bool event_read(struct nft_live_event *ret, const struct nlmsghdr *h)
 	return true;
 }
 
-/* The next event of the datagram under work. */
+/* The next event of the current datagram. */
 static bool event_next(struct nft_live *l, struct nft_live_event *ret)
 {
 	while (l->len - l->at >= sizeof(struct nlmsghdr)) {

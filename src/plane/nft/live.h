@@ -39,7 +39,7 @@ struct nft_live_event {
 
 /* -EEXIST: another trace is running; -EOPNOTSUPP: no owned tables in this kernel. */
 MUST_USE int nft_live_open(struct nft_live **ret, const struct nft_live_query *q, struct err *err);
-/* 1: an event; 0: none until `deadline_ns` (now_ns()), or a signal came. */
+/* 1: an event; 0: none until `deadline_ns` (now_ns()), or interrupted by a signal. */
 MUST_USE int nft_live_next(struct nft_live *l, struct nft_live_event *ret, uint64_t deadline_ns,
 			   struct err *err);
 /* Accepts NULL. */

@@ -56,7 +56,7 @@ bool nft_loaded_is_leading(enum nft_set_id set)
 	return false;
 }
 
-/* One more element, or one less, names the pool of `word`. */
+/* Add `by` to the number of elements that name the pool of `word`. */
 static void lead_count(struct nft_loaded *h, enum ipfam fam, uint32_t word, int by)
 {
 	struct nft_loaded_pool pool = { 0 };
@@ -167,7 +167,7 @@ void nft_loaded_kinds(const struct nft_loaded *h, enum ipfam fam, struct nft_kin
 
 /* --- pools --- */
 
-/* The ranges of a pool as they were read: their keys begin with its number, high byte first. */
+/* The source ranges of a pool. Their keys begin with its id in network order. */
 static const uint8_t *ranges_of(const struct nft_loaded *h, enum ipfam fam, uint32_t id, size_t *n)
 {
 	const struct nft_loaded_family *f = &h->fam[fam];
@@ -194,8 +194,8 @@ static const uint8_t *ranges_of(const struct nft_loaded *h, enum ipfam fam, uint
 typedef void key_fn(void *arg, enum nft_set_id set, const uint8_t *key);
 
 /*
- * Every key that may stand for a part of the pool: its slots from `from` on, what they lead to, its
- * ranges.
+ * Call `fn` for every key that may belong to the pool: slots from `from` on, their affinity
+ * elements, ranges.
  */
 static void each_key(const struct nft_loaded *h, enum ipfam fam, uint32_t id, uint32_t from,
 		     key_fn *fn, void *arg)
@@ -257,13 +257,13 @@ void nft_loaded_touch_frontend(const struct nft_loaded *h, enum ipfam fam, const
 			touch_key(&t, set, key);
 }
 
-/* A pool that the transaction leads fewer, or more, elements to. */
+/* A pool and the change of the number of elements that name it. */
 struct unled {
 	uint32_t id;
 	int64_t change;
 };
 
-/* A VEC(struct unled) that functions can be given. */
+/* VEC(struct unled) as a parameter type. */
 struct unled_list {
 	struct unled *v;
 	size_t n;
@@ -278,7 +278,7 @@ static int unled_cmp(const void *a, const void *b)
 	return x == y ? 0 : x < y ? -1 : 1;
 }
 
-/* What is held was settled before: say so for what joins now. */
+/* plane_settle() has run already: set the programmed state of added keys here. */
 static void unled_key(void *arg, enum nft_set_id set, const uint8_t *key)
 {
 	const struct touch *t = arg;
@@ -292,7 +292,7 @@ static void unled_key(void *arg, enum nft_set_id set, const uint8_t *key)
 	memcpy(ch->held, data, nft_data_len(set, t->fam));
 }
 
-/* Who is led to by one less or one more element of `set`. */
+/* Collect the pools that changes of `set` name or no longer name. */
 static void unled_collect(struct unled_list *l, const struct nft_changes *changes, enum ipfam fam,
 			  enum nft_set_id set)
 {

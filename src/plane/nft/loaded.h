@@ -4,9 +4,9 @@
  *
  *     open -> reading (each family) -> adopt, find, put ... -> close
  *
- *  The sets that frontends lead through are dumped. The word of each frontend names a pool and a
+ *  Sets with a frontend or a pool as data are dumped. The word of each frontend names a pool and a
  *  kind, and the kind implies the number of slots: slots are read by key, then the affinity
- *  elements that they lead to. `endpoint_addrs` is not covered: a desired address is read when a
+ *  elements that they refer to. `endpoint_addrs` is not covered: a desired address is read when a
  *  commit needs it.
  */
 #pragma once
@@ -18,7 +18,7 @@
 /* A pool that a frontend in the kernel names. */
 struct nft_loaded_pool {
 	uint32_t n_slots; /* slots 0..n-1 were read; the kernel may lack some */
-	uint32_t n_leads; /* elements of maps that name it */
+	uint32_t n_leads; /* number of map elements that name it */
 	uint16_t kind;    /* 0: no chain picks from it */
 };
 
@@ -26,7 +26,7 @@ struct nft_loaded_family {
 	bool has_table;
 	struct nft_keymap pools; /* id -> struct nft_loaded_pool */
 	uint32_t pool_max;       /* the highest id that was read */
-	uint8_t *ranges;         /* keys of fw_ranges as read, sorted, and so by pool */
+	uint8_t *ranges;         /* keys of fw_ranges, sorted: grouped by pool */
 	size_t n_ranges;
 };
 
@@ -40,7 +40,7 @@ static inline struct nft_loaded *nft_loaded_of(struct plane_loaded *l)
 	return container_of(l, struct nft_loaded, elems);
 }
 
-/* Sets that are dumped whole, in this order; and those read by key, pool by pool. */
+/* Sets that are dumped, in this order; then sets that are read by key, pool by pool. */
 #define NFT_DUMPED_N 11
 extern const enum nft_set_id nft_dumped[NFT_DUMPED_N];
 #define NFT_BY_KEY_N 3
@@ -53,7 +53,7 @@ bool nft_loaded_pool_get(const struct nft_loaded_family *f, uint32_t id,
 			 struct nft_loaded_pool *ret);
 void nft_loaded_pool_put(struct nft_loaded_family *f, uint32_t id,
 			 const struct nft_loaded_pool *pool);
-/* The word an element has as data; 0 when there is none. */
+/* The word in the data of an element; 0: no such element. */
 uint32_t nft_loaded_word(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
 			 const uint8_t *key);
 bool nft_loaded_is_leading(enum nft_set_id set);
@@ -73,52 +73,51 @@ void nft_reading_open(struct nft_reading **ret, struct nft_loaded *h, struct nl_
 		      const struct nft_layout *l);
 MUST_USE int nft_reading_step(struct nft_reading *rd, struct err *err);
 void nft_reading_close(struct nft_reading *rd);
-/* Forget the elements and pools of a family. */
+/* Drop the elements and pools of a family. */
 void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam);
 /* Did the kernel have a table of vipd? Then elements that are not read may exist. */
 bool nft_loaded_has_table(const struct nft_loaded *h, enum ipfam fam);
-/* Is the set copied only as far as frontends lead? Then the kernel may have more elements. */
+/* Is the set read only for pools of frontends? The kernel may then have more elements. */
 bool nft_loaded_is_partial(enum nft_set_id set);
 
 /*
- * Keep all that makes the frontend with this key work, its pools too; `fn` is told
- * the data of each slot: address and port.
+ * Keep all elements of the frontend with this key and of its pools; calls `fn` with the data
+ * (address and port) of each slot.
  */
 void nft_loaded_mark_led(struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
 			 void (*fn)(void *arg, const uint8_t *endpoint), void *arg);
 
 /*
- * After the gathered changes some pools may no longer be led to by anything: all
- * the kernel holds of them joins the transaction. Otherwise a stop between this
+ * Add all elements of pools to which the changes leave no frontend. Otherwise an exit between this
  * transaction and the sweep would leave slots that no later process finds.
  */
 void nft_loaded_touch_unled(const struct nft_loaded *h, struct nft_changes *changes);
 
 /*
- * The elements of a pool, slots from `from` on, become part of the transaction: wanted absent
- * until an operation asks for them.
+ * Add the elements of a pool, slots from `from` on, to the transaction: desired absent unless an
+ * operation sets them.
  */
 void nft_loaded_touch_pool(const struct nft_loaded *h, enum ipfam fam, uint32_t id, uint32_t from,
 			   struct nft_changes *changes, struct svc *svc);
 
-/* The same with all elements whose key is this frontend. */
+/* Like nft_loaded_touch_pool(), for all elements with this frontend as key. */
 void nft_loaded_touch_frontend(const struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
 			       struct nft_changes *changes, struct svc *svc);
 
 /* plane_ops.adopt */
 void nft_loaded_adopt(struct nft_loaded *h, struct plan *plan, struct plan_rows *rows);
 
-/* How a frontend is led, as the kernel has it: words, 0 where there is none. */
+/* Words of a frontend in the kernel; 0: none. */
 struct nft_led {
 	bool is_guarded;
 	bool is_split;
-	uint32_t guard; /* its pool's ranges are asked first */
+	uint32_t guard; /* names the pool whose source ranges apply first */
 	uint32_t target;
-	uint32_t inside; /* of a split one */
+	uint32_t inside; /* of a split frontend: for pods and this host */
 };
-/* False when there is no such frontend. */
+/* False: no such frontend. */
 bool nft_loaded_led(const struct nft_loaded *h, enum ipfam fam, const uint8_t *key,
 		    struct nft_led *ret);
 
-/* Add the kinds that the kernel's frontends lead to. */
+/* Add the kinds that frontends in the kernel lead to. */
 void nft_loaded_kinds(const struct nft_loaded *h, enum ipfam fam, struct nft_kinds *ret);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/loaded_read - dumps of the sets that lead, then slots and local ids by key.
+ * plane/nft/loaded_read - dump the sets that name pools, then read slots and local ids by key.
  *
- * Pools are read in order of their ids: requests do not depend on hash order. Slots are filled
- * without gaps, and the last ones of a size class may be empty: the first missing one ends it.
+ * Pools are read in order of their ids, so that requests do not depend on hash order. Slots have no
+ * gaps; the last slots of a size class may be empty, so the first missing one ends the pool.
  */
 #include "plane/nft/loaded.h"
 
@@ -11,12 +11,12 @@
 
 #include "nft/decode.h"
 
-/* Of the sets that are read by key, in this order. */
+/* Phases of a load, in this order. */
 enum phase {
 	DUMPS = 0,
-	SLOTS,     /* pools whose kind says how many slots there are */
-	CLASSES,   /* pools of a size class */
-	AFF_SLOTS, /* pools with affinity */
+	SLOTS,     /* slots of pools whose kind is an exact number */
+	CLASSES,   /* slots of pools of a size class */
+	AFF_SLOTS, /* local ids of pools with affinity */
 	AFF_ENDPOINTS,
 	PHASES,
 };
@@ -27,7 +27,7 @@ struct nft_reading {
 	const struct nft_layout *layout;
 	struct nft_table_ref table;
 	enum phase phase;
-	size_t work; /* of the step under way */
+	size_t work; /* of the current step */
 	/* DUMPS */
 	size_t i; /* of nft_dumped */
 	struct nft_walk walk;
@@ -48,7 +48,7 @@ static struct nft_loaded_family *family_of(const struct nft_reading *rd)
 
 /* --- dumps --- */
 
-/* A word of the kernel says how many slots its pool has. */
+/* Store the number of slots of the pool in `word`. */
 static void kind_note(struct nft_loaded_family *f, uint32_t word)
 {
 	uint32_t id = nft_word_pool(word);
@@ -78,7 +78,7 @@ static int dump_elem(void *arg, const uint8_t *key, const uint8_t *data, struct 
 	return 0;
 }
 
-/* Before the first commit no element is desired: these are all. */
+/* All ranges of the kernel: before the first commit no element is desired. */
 static void ranges_list(struct nft_reading *rd)
 {
 	struct nft_loaded_family *f = family_of(rd);
@@ -96,8 +96,8 @@ static bool has_pool_sets(const struct nft_layout *l)
 }
 
 /*
- * A datagram. For each one the kernel skips the elements that came before it, 64 in the time of one
- * that is read.
+ * Read one datagram. For each datagram the kernel skips all earlier elements; skipping 64 takes as
+ * long as returning one.
  */
 static int dump_some(struct nft_reading *rd, struct err *err)
 {
@@ -126,7 +126,7 @@ static enum nft_set_id set_of(enum phase phase)
 					: NFTSET_ENDPOINTS;
 }
 
-/* Slots of a pool that the phase looks for. */
+/* Number of slots of a pool that this phase reads. */
 static uint32_t slots_of(const struct nft_reading *rd, uint32_t id)
 {
 	struct nft_loaded_pool pool;
@@ -156,7 +156,7 @@ static void key_gather(struct nft_reading *rd)
 	memcpy(rd->keys + rd->n++ * len, key, len);
 }
 
-/* Look up what was gathered. */
+/* Look up the collected keys. */
 static int keys_flush(struct nft_reading *rd, struct err *err)
 {
 	enum nft_get how = rd->phase == CLASSES ? NFT_GET_PREFIX : NFT_GET_ALL;
@@ -177,8 +177,7 @@ static int keys_flush(struct nft_reading *rd, struct err *err)
 	return r;
 }
 
-/* The gathered slots of a size class end at `rd->slot`. Is the last one there, so that more may be?
- */
+/* Did the collected slots of a size class reach the end of the pool? Sets its number of slots. */
 static bool class_ends(struct nft_reading *rd, uint32_t n)
 {
 	struct nft_loaded_pool pool;
@@ -206,7 +205,7 @@ static int class_some(struct nft_reading *rd, struct err *err)
 	return r < 0 ? r : 1;
 }
 
-/* The next keys, at most as many as a step has. */
+/* Collect the next keys, at most those of one step. */
 static int keys_some(struct nft_reading *rd, struct err *err)
 {
 	int r;

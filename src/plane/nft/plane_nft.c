@@ -2,9 +2,9 @@
 /*
  * plane/nft - life cycle: load, environment, sweep, cleanup.
  *
- * After load() the counts begin at zero: every service is compared and counted again. The earlier
- * counts stay in `before` until the sweep, so that an address that lost its last backend meanwhile
- * gets the grace period like any other.
+ * After load() all counts are zero: every service is compared and counted again. The earlier counts
+ * stay in `before` until the sweep, so that an address that lost its last backend meanwhile also
+ * gets its grace period.
  */
 #include "plane/nft/plane_nft.h"
 
@@ -20,7 +20,7 @@
 #include "plane/nft/failover.h"
 #include "plane/nft/state.h"
 
-/* Pools of so many backends are programmed in pieces (sync/large.c). Classes differ by an eighth.
+/* Larger pools are programmed in pieces (sync/large.c). Size classes differ by an eighth.
  */
 #define GROWS_MIN 1000
 
@@ -119,7 +119,7 @@ static void plane_close(struct plane *plane)
 
 /* --- load --- */
 
-/* Counting begins anew. What lingers goes on lingering if its table is still there. */
+/* Reset the counts. Grace periods continue if the table still exists. */
 static void counts_restart(struct nft_plane *p, enum ipfam fam, bool has_table)
 {
 	struct nft_refs old = p->endpoint_addrs[fam];
@@ -136,13 +136,13 @@ static void counts_restart(struct nft_plane *p, enum ipfam fam, bool has_table)
 	if (p->common.loaded == NULL) {
 		assert(p->before[fam].tab.n == 0);
 		p->before[fam] = old;
-	} else { /* a phase that was begun and not ended */
+	} else { /* a loaded phase that did not end */
 		nft_refs_grace_rest(&p->before[fam], &old);
 		nft_refs_clear(&old);
 	}
 }
 
-/* Foreign changes interrupted so many loads in a row: a failure of the family. */
+/* Loads in a row interrupted by foreign changes before the family counts as failed. */
 #define LOAD_AGAIN_MAX 3
 
 static int load_begin(struct nft_plane *p, struct err *err)
@@ -154,20 +154,20 @@ static int load_begin(struct nft_plane *p, struct err *err)
 	return nft_genid_read(p->common.query, &p->load.genid, err);
 }
 
-/* 0 also if the family failed, and is left out. */
+/* Returns 0 also when the family failed and is left out. */
 static int load_family_failed(struct nft_plane *p, int r, struct err *err)
 {
 	enum ipfam fam = p->load.fam;
 
 	nft_loaded_forget(p->load.loaded, fam);
-	if (r == -ENOTRECOVERABLE || r == -ENOENT) /* gone while it was read */
+	if (r == -ENOTRECOVERABLE || r == -ENOENT) /* deleted while it was read */
 		r = -EAGAIN;
 	if (r == -EAGAIN && ++p->common.plane.family[fam].n_again < LOAD_AGAIN_MAX)
 		return r;
 	return plane_family_fail(&p->common.plane, fam, r, err);
 }
 
-/* The layout of a family, or the next elements. 0: the family is done. */
+/* Read the layout of a family, or its next elements. 0: the family is complete. */
 static int load_family(struct nft_plane *p, struct err *err)
 {
 	enum ipfam fam = p->load.fam;
@@ -191,7 +191,7 @@ static int load_family(struct nft_plane *p, struct err *err)
 	return 0;
 }
 
-/* Layouts and elements of both families. 1: there is more. */
+/* Read layouts and elements of both families. 1: more left. */
 static int load_step(struct nft_plane *p, struct err *err)
 {
 	int r = 0;
@@ -278,7 +278,7 @@ static int kinds_foresee(struct nft_plane *p, enum ipfam fam, const struct model
 	return nft_kinds_make(p, fam, &need, res, err);
 }
 
-/* Logged once; neither family tries again. */
+/* Serve without table ownership: log once; neither family tries again. */
 static void owner_give_up(struct nft_plane *p)
 {
 	log_warn(LOG_AREA_PLANE,
@@ -354,7 +354,7 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 				? 0
 				: env_family(p, fam, m, res, &own[fam]);
 
-		if (r < 0 && r != -EAGAIN) /* that: with other flags of the tables */
+		if (r < 0 && r != -EAGAIN) /* -EAGAIN: retry with other table flags */
 			r = plane_family_fail(&p->common.plane, fam, r, &own[fam]);
 		if (r < 0) {
 			*err = own[0].text[0] != '\0' ? own[0] : own[fam];
@@ -371,7 +371,7 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 
 /* --- sweep --- */
 
-/* The pools that only the swept elements lead to. */
+/* Also delete pools that only swept elements name. */
 static void sweep_prepare(struct plane_common *c)
 {
 	nft_loaded_touch_unled(nft_loaded_of(c->loaded), &c->changes);
@@ -425,7 +425,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	p->kinds_at = 0;
 	p->is_walk_wanted = p->walk_nl != NULL;
 	guard_follow(p);
-	memory_trim(); /* the copy was large, and is not needed until the next audit */
+	memory_trim(); /* the loaded state was large and is no longer needed */
 	return 0;
 }
 
@@ -449,7 +449,7 @@ static bool plane_leads(const struct plane *plane, const struct plan_frontend *f
 
 /* --- check --- */
 
-/* The layout is read again: env() then repairs what is not as it should be. */
+/* Read the layout again; env() then repairs differences. */
 static int check_layout(struct nft_plane *p, enum ipfam fam, struct err *err)
 {
 	const char *family = fam == IPFAM_V6 ? "ip6" : "ip";
@@ -490,7 +490,7 @@ static int layouts_check(struct plane_common *c, struct err *err)
 		if (r < 0 && r != -EAGAIN)
 			r = plane_family_fail(&p->common.plane, fam, r, &own);
 		if (r < 0 || (r == PLANE_CHECK_LOST && lost == 0))
-			*err = own; /* of several lost families the first is named */
+			*err = own; /* report the first of several lost families */
 		if (r < 0)
 			return r;
 		if (r == PLANE_CHECK_LOST)
@@ -527,7 +527,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 	return nft_guard_cleanup(guard, err);
 }
 
-/* Established connections need nothing of it: conntrack translates them. */
+/* Established connections do not need the tables: conntrack translates their packets. */
 static int plane_retire(struct plane *plane, const struct model *m, uint64_t now, uint64_t *again,
 			struct err *err)
 {
@@ -555,7 +555,7 @@ struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 	return s;
 }
 
-/* Elements are removed before those that they lead to. */
+/* Delete elements before the elements that they refer to. */
 static const enum nft_set_id sweep_order[] = {
 	NFTSET_FRONTENDS,      NFTSET_FW_FRONTENDS,  NFTSET_XL_CLUSTER, NFTSET_XL_LOCAL,
 	NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS,    NFTSET_COUNTED,    NFTSET_REFUSED,

@@ -2,8 +2,8 @@
 /*
  * plane/nft - the nftables plane: operations become elements of a few large sets.
  *
- * One fixed table a family (plane/nft/layout.h); everything that depends on services is set
- * elements (nft/sets.h). A commit is one batch, all or nothing; a new pool size needs two small
+ * One fixed table per family (plane/nft/layout.h); everything that depends on services is a set
+ * element (nft/sets.h). A commit is one batch, all or nothing; a new pool size needs two small
  * batches before it.
  *
  * Rejections: the kernel's answer names an element, and the element its service:
@@ -44,7 +44,7 @@ void nft_plane_walk_with(struct plane *p, struct nl_sock *walk);
 /*
  * Before the first load(): create tables that the socket `cmd` owns and that persist after it
  * (NFT_TABLE_F_OWNER, NFT_TABLE_F_PERSIST). No other process can change them, and a flush of the
- * ruleset leaves them out. After the process ends the next one claims them: one write a family.
+ * ruleset does not delete them. The next process claims them with one write per family.
  * Before Linux 6.9 the tables have no owner, and a warning is logged.
  */
 void nft_plane_own_tables(struct plane *p);

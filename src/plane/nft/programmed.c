@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plane/nft/programmed - the copy that adoption makes, read for its own sake. */
+/* plane/nft/programmed - load the state as adoption does, and print it. */
 #include "plane/nft/programmed.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 static const uint8_t *find(const void *ctx, enum ipfam fam, enum nft_set_id set, const uint8_t *key)
 {
-	/* Addresses are not copied, and would be read one by one: assume that they exist. */
+	/* Addresses are not loaded: assume that they exist. */
 	return plane_loaded_covers(ctx, set) ? plane_loaded_find(ctx, fam, set, key) : key;
 }
 
@@ -40,7 +40,7 @@ static int family_read(struct nft_loaded *h, struct nl_sock *nl, enum ipfam fam,
 	return r;
 }
 
-/* 1 when a table vanished or was modified meanwhile. */
+/* 1: a table was deleted or modified meanwhile. */
 static int tables_read(struct nft_loaded *h, struct nl_sock *nl, struct nft_watch *watch,
 		       struct err *err)
 {

@@ -10,8 +10,8 @@
 #include "base/str.h"
 
 /*
- * Append all frontends of both families in the format of nft_frontends_text() (nft/decode.h), one a
- * line, sorted by family, address, protocol and port. Appends nothing if vipd has no table.
+ * Append all frontends of both families in the format of nft_frontends_text() (nft/decode.h), one
+ * per line, sorted by family, address, protocol and port. Appends nothing if vipd has no table.
  *   -EAGAIN     other processes changed the tables during each attempt
  *   -EPERM, -EOPNOTSUPP     `err` says what is missing
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plane/nft/rules.h"
 
-#include <netinet/in.h> /* before linux/in.h: that one then steps back */
+#include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
 
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
@@ -13,15 +13,15 @@
 #include "nft/localhost.h"
 
 /*
- * The dispatch rule is there three times: a packet that meets a commit between
- * two lookups can miss in the pick chain, comes back, and is dispatched anew on
- * the new generation. One retry was enough in a million changes.
+ * Number of dispatch rules. When a commit happens between two lookups of a packet, the pick chain
+ * may not find the slot; the packet returns and the next dispatch rule uses the new generation. One
+ * retry was sufficient in a million changes.
  */
 #define DISPATCHES 3
-/* Empty slots of a size class miss; the try after these only uses slots that are filled. */
+/* Picks that may find an empty slot of a size class; the pick after them uses filled slots only. */
 #define CLASS_TRIES 3
 
-/* A nat chain behind those that choose a destination: it sees what none of them translated. */
+/* A nat chain after all that translate destinations: it sees untranslated packets only. */
 #define PRI_UNTRANSLATED (NF_IP_PRI_NAT_DST + 10)
 
 static const char *set_name(enum nft_set_id id)
@@ -36,7 +36,7 @@ static void pool(struct nft_rules *rs)
 	nft_expr_mask(rs, 0, NFT_POOL_MASK);
 }
 
-/* The word of the frontend into the scratch word, then to the chain of its kind. */
+/* Store the word of the frontend in the scratch word, then jump to the chain of its kind. */
 static void dispatch(struct nft_rules *rs, enum ipfam fam, enum nft_set_id words,
 		     enum nft_set_id verdicts)
 {
@@ -49,7 +49,7 @@ static void dispatch(struct nft_rules *rs, enum ipfam fam, enum nft_set_id words
 	nft_expr_vmap(rs, 0, set_name(verdicts));
 }
 
-/* A rule that only counts, if the table shall: in the element of the frontend, if it has one. */
+/* A rule that counts packets of a frontend in its element, if the table has counters. */
 static void count(struct nft_rules *rs, enum ipfam fam, enum nft_set_id set,
 		  const struct nft_layout_params *p)
 {
@@ -86,9 +86,8 @@ static void drop_conn(struct nft_rules *rs, enum ipfam fam, const struct nft_lay
 }
 
 /*
- * Is it from a pod? The detector's condition (section 6.1 of the behaviour), as
- * prerouting sees a packet. Those of this host have no input interface, and so
- * are none of a pod (MASQ-02).
+ * Match packets from pods in prerouting, by detect-local (section 6.1 of doc/behaviour.md). Packets
+ * of this host have no input interface and do not match (MASQ-02).
  */
 static void from_pod(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
@@ -156,15 +155,15 @@ static void services(struct nft_rules *rs, enum ipfam fam, const struct nft_layo
 	count(rs, fam, NFTSET_COUNTED, p);
 	for (int i = 0; i < DISPATCHES; i++)
 		dispatch(rs, fam, NFTSET_FRONTENDS, NFTSET_KINDS);
-	/* REJ-05, but for an address of this node: its other ports are the node's own */
+	/* REJ-05, except for an address of this node, whose other ports are the node's own */
 	nft_rule_begin(rs);
 	nft_expr_daddr(rs, fam, 0);
 	nft_expr_in(rs, 0, set_name(NFTSET_CLUSTER_IPS));
 	nft_match_fib_local(rs, NFTA_FIB_F_DADDR, NFT_CMP_NEQ);
 	nft_expr_counter(rs);
 	/*
-	 * By way of a map: while a flush of the ruleset is committed, the kernel has emptied all
-	 * maps, but no set, and some rules still run. Then this leads nowhere, and REJ-06 drops.
+	 * Through a map: while a flush of the ruleset is committed, all maps are empty, sets are
+	 * not, and some rules still run. The lookup then fails, and REJ-06 drops the packet.
 	 */
 	nft_expr_meta_number(rs, NFT_META_PRIORITY, NFT_KIND_REJECT);
 	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
@@ -210,10 +209,9 @@ static void entry_pre(struct nft_rules *rs, enum ipfam fam, const struct nft_lay
 }
 
 /*
- * REJ-06, after REJ-05 (REJ-07) and behind the nat chains of all other proxies: an address that
- * another proxy serves is not unknown, while vipd takes over from it, gives way to it, or works
- * beside it. An address of this host inside a service CIDR is a mistake of the configuration, but
- * no reason to cut the host off.
+ * REJ-06, after REJ-05 (REJ-07) and after the nat chains of all other proxies: an address that
+ * another proxy serves is not unknown, during a takeover in either direction or beside vipd. An
+ * address of this host inside a service CIDR is a configuration error, but stays reachable.
  */
 static void unknown_address(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
@@ -247,11 +245,10 @@ static void to_cluster_ip(struct nft_rules *rs, enum ipfam fam)
 }
 
 /*
- * Not from a pod, by its interface, as postrouting sees it: this host; another
- * interface; another bridge. The last, because br_netfilter shows a packet that
- * goes from one port of a bridge to another without an input interface, like
- * one of this host's, and pod to pod over a bridge must keep its address
- * (MASQ-13). Packets from and to the same bridge match by the output interface.
+ * Match packets that are not from pods in postrouting, by interface: from this host, another
+ * interface, or another bridge. With br_netfilter a packet between two ports of a bridge has no
+ * input interface, like one from this host; pod to pod over a bridge must keep its source
+ * (MASQ-13), so packets from and to the same bridge are recognised by the output interface.
  */
 static void masquerade_by_ifname(struct nft_rules *rs, enum ipfam fam,
 				 const struct nft_layout_params *p)
@@ -299,7 +296,7 @@ static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_l
 	nft_rule_begin(rs);
 	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_EQ);
 	nft_expr_verdict(rs, NFT_RETURN, NULL);
-	/* The scratch word has done its work: no qdisc shall see it. */
+	/* Clear the scratch word: queueing disciplines use the packet priority. */
 	nft_rule_begin(rs);
 	nft_expr_meta_number(rs, NFT_META_PRIORITY, 0);
 	/* Hairpin (MASQ-09) */
@@ -313,7 +310,7 @@ static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_l
 	nft_expr_original_tuple(rs, fam);
 	nft_expr_in(rs, 0, set_name(NFTSET_MASQ_FRONTENDS));
 	nft_expr_masquerade(rs);
-	/* MASQ-08: this host may use the frontend's address itself as its source */
+	/* MASQ-08: this host may have used the frontend's address as its source */
 	nft_rule_begin(rs);
 	nft_expr_original_tuple(rs, fam);
 	nft_expr_in(rs, 0, set_name(NFTSET_MASQ_HOSTS));
@@ -323,13 +320,12 @@ static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_l
 }
 
 /*
- * An INVALID packet of a backend would leave with the backend's own address: a
- * client that never spoke to it answers with a reset, which ends the backend's
- * connection. At the input hook the same from a remote backend to a connection
- * masqueraded here: this host would send the reset. Only the addresses and ports of
- * backends match: asymmetric routes of other hosts, and other ports of a host that has
- * a hostNetwork endpoint, are not affected. Valid traffic leaves the rule at its first
- * condition; an accept in front of it would cost as much.
+ * An INVALID packet of a backend is not translated and leaves with the backend's address; the
+ * client, which has no such connection, answers with a reset, and the reset ends the connection. At
+ * the input hook this host would send the reset, for connections that it masquerades to a remote
+ * backend. Only addresses and ports of backends match: asymmetric routes of other hosts, and other
+ * ports of a host with a hostNetwork endpoint, are not affected. A valid packet fails the first
+ * condition, which costs no more than an accept rule before it.
  */
 static void drop_invalid(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
@@ -401,13 +397,13 @@ static void pick(struct nft_rules *rs, enum ipfam fam, uint32_t slots)
 }
 
 /*
- * The affinity entry of (pool, client): key from word 0 on, data right behind what nft allows.
- * `flip`: 0, or NFT_POOL_LOCAL for the entry of the pool's peer.
+ * Update the affinity entry of (pool, client): the key begins at word 0. `flip`: 0, or
+ * NFT_POOL_LOCAL for the entry of the pool's peer.
  */
 static void remember(struct nft_rules *rs, enum ipfam fam, uint32_t op, uint32_t affinity_s,
 		     uint32_t flip)
 {
-	/* In IPv4 the data goes where nft puts it; in IPv6 that place is part of the key. */
+	/* nft's word for the data in IPv4; in IPv6 the key occupies that word. */
 	unsigned int data = fam == IPFAM_V6 ? 5 : 4;
 
 	nft_expr_meta(rs, NFT_META_PRIORITY, 0);
@@ -428,7 +424,7 @@ static void dnat_local_id(struct nft_rules *rs, enum ipfam fam)
 	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
 }
 
-/* Choose a local id; store it unless the table is full (`affinity_s` 0: do not try). */
+/* Pick a local id and store it in the affinity map (`affinity_s` 0: do not store). */
 static void pick_sticky(struct nft_rules *rs, enum ipfam fam, uint32_t slots, uint32_t affinity_s)
 {
 	nft_rule_begin(rs);
@@ -456,9 +452,9 @@ static void follow_affinity(struct nft_rules *rs, enum ipfam fam, uint32_t affin
 }
 
 /*
- * A client that only the peer remembers (SVC-32): refresh that entry and go to the same backend,
- * if it is in this pool. The scratch word is this pool's again before anything can fail: the
- * rules that follow pick by it.
+ * A client with an affinity entry of the pool's peer only (SVC-32): refresh that entry and use the
+ * same backend if it is in this pool. The scratch word is set back to this pool before any
+ * expression can end the rule, because the following rules pick by it.
  */
 static void adopt_peer(struct nft_rules *rs, enum ipfam fam, uint32_t affinity_s)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/rules - which chains there are, and the rules of each.
+ * plane/nft/rules - the chains and their rules, as objects.
  *
- * Pure: returns rules as objects, no kernel access. What a chain does
- * is drawn in doc/design/0002-nft-layout.md. Private to plane/nft/.
+ * Pure: no kernel access. doc/design/0002-nft-layout.md describes the chains. Private to
+ * plane/nft/.
  */
 #pragma once
 
@@ -11,12 +11,13 @@
 #include "nft/kind.h"
 #include "plane/nft/layout.h"
 
-/* Behind the nat chains of all other proxies: what these serve is translated by then. */
+/* After the nat chains of all other proxies, which have then translated their packets. */
 #define NFT_PRI_NAT_LAST (NF_IP_PRI_NAT_DST + 10)
 
-/* The i-th chain of the layout, those that lead nowhere first; NULL behind the last. */
+/* The i-th chain of the layout, in order of creation: chains without jumps first; NULL after the
+ * last. */
 const struct nft_chain *nft_chain_at(size_t i);
-/* The rules of the i-th. */
+/* The rules of the i-th chain. */
 void nft_rules_build(struct nft_rules *rs, size_t i, enum ipfam fam,
 		     const struct nft_layout_params *p);
 

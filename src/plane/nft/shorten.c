@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/shorten - clients' entries follow an affinity timeout that became shorter.
+ * plane/nft/shorten - apply a shorter affinity timeout to existing entries.
  *
- * A rule sets an entry's expiration when the client connects, so an entry made with the old
- * timeout would last longer than the new one allows. After the transaction the map is walked
- * piece by piece, and such entries get what is left: the time since the client's last
- * connection counts. Entries that last no longer than the new timeout stay as they are.
+ * A rule sets the expiration of an entry when the client connects, so an entry with the old timeout
+ * would outlast the new one. After the transaction the map is walked in pieces: such entries get
+ * the new timeout minus the time since the client's last connection. Other entries stay unchanged.
  *
- * An expiration can only be changed by replacing the element. Entries that the packet path
- * removes meanwhile fail the batch; then each is replaced alone.
+ * The kernel changes an expiration only by replacing the element. If the packet path has removed an
+ * entry meanwhile, the batch fails, and each entry is replaced alone.
  */
 #include "plane/nft/state.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <endian.h>
 #include <errno.h>
@@ -24,16 +23,16 @@
 #include "base/log.h"
 #include "nft/decode.h"
 
-/* Walks, until entries are left as they are. */
+/* Failed walks before entries are left unchanged. */
 #define TRIES 10
-/* An entry that lasts no longer than this goes at once. */
+/* An entry with less time left is deleted at once. */
 #define LEFT_MIN_MS 1000
 
 /* An entry to be replaced. */
 struct entry {
 	uint8_t key[NFT_KEY_MAX];
 	uint8_t data[NFT_DATA_MAX];
-	uint64_t left_ms; /* 0: it goes */
+	uint64_t left_ms; /* 0: delete */
 	uint64_t timeout_ms;
 };
 
@@ -66,7 +65,7 @@ void nft_shorten_applied(struct nft_plane *p)
 	}
 }
 
-/* For an entry of `pool`. The pool's peer uses it too, and may be the only one that is left. */
+/* The queued timeout for entries of `pool`, or of its peer, which shares them. */
 static const struct nft_shorten *shorten_find(const struct nft_plane *p, uint32_t pool)
 {
 	const struct nft_shorten *last = NULL;
@@ -155,7 +154,7 @@ static int entries_replace(struct walking *w, size_t from, size_t to, struct err
 	return r;
 }
 
-/* Replace what a piece of the walk found. An entry that is gone by now needs nothing. */
+/* Replace the entries of one piece of the walk; deleted ones are skipped. */
 static int piece_replace(struct walking *w, struct err *err)
 {
 	int failed = entries_replace(w, 0, w->v.n, err);
@@ -172,13 +171,13 @@ static int piece_replace(struct walking *w, struct err *err)
 	return failed;
 }
 
-/* One piece of the walk. 1: there is more. */
+/* One piece of the walk. 1: more left. */
 static int walk_piece(struct nft_plane *p, struct err *err)
 {
 	struct walking w = { .p = p };
 	int r = nft_walk_step(&p->walk, entry_found, &w, err);
 
-	/* The walk goes on after a failure: its socket has to be read to the end. */
+	/* Continue after a failure: the socket must be read to the end. */
 	if (r >= 0 && w.v.n > 0 && piece_replace(&w, err) < 0)
 		p->is_shorten_failed = true;
 	vec_fini(&w.v);
@@ -205,7 +204,7 @@ bool nft_shorten_step(struct nft_plane *p, struct err *err)
 		if (r == 0 && p->walk.fam == IPFAM_V4)
 			r = walk_begin(p, IPFAM_V6, err) < 0 ? -EIO : 1;
 		else if (r == 0)
-			r = -ENODATA; /* both are walked */
+			r = -ENODATA; /* both families are complete */
 	}
 	if (r >= 0)
 		return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/state - what the parts of the nft plane share: translate, commit, plane_nft.
+ * plane/nft/state - state shared by the files of the nft plane.
  */
 #pragma once
 
@@ -11,7 +11,8 @@
 #include "plane/nft/loaded.h"
 #include "plane/nft/plane_nft.h"
 
-/* A frontend leads to an affinity kind, or no longer does, once a transaction is acknowledged. */
+/* Change of the number of frontends that lead to an affinity kind, applied when the transaction is
+ * acknowledged. */
 struct nft_kind_led {
 	uint16_t kind;
 	uint8_t fam;
@@ -35,32 +36,32 @@ struct nft_plane {
 	VEC(struct nft_kind_led) led;    /* of the transaction under way */
 	uint32_t n_led[IPFAM_N][NFT_KIND_AFFINITY_END - NFT_KIND_AFFINITY];
 	struct nft_kinds kept[IPFAM_N];  /* found by the last load and led to at its sweep */
-	VEC(struct nft_shorten) shorten; /* entries of these pools are to follow */
-	size_t n_shortening;             /* of them, those of the walk under way; 0 = none is */
-	unsigned int shorten_tries;      /* walks that failed in a row */
-	bool is_shorten_failed;          /* the walk under way left entries as they were */
-	uint64_t kinds_at;               /* tick() then removes idle ones; 0 = not yet due */
+	VEC(struct nft_shorten) shorten; /* pools whose entries must be shortened */
+	size_t n_shortening;             /* of them, those of the current walk; 0 = no walk */
+	unsigned int shorten_tries;      /* failed walks in a row */
+	bool is_shorten_failed;          /* the current walk could not replace some entries */
+	uint64_t kinds_at;               /* when tick() removes idle ones; 0 = not set */
 	struct nft_refs vips[IPFAM_N];
 	struct nft_refs cluster_ips[IPFAM_N];
 	struct nft_refs endpoint_addrs[IPFAM_N];
 	enum plane_counting counting;
 	/*
-	 * Loaded phase: the counts before it. Addresses that no service needs again get the grace
-	 * period at its end.
+	 * Loaded phase: counts from before the load. Addresses that no service uses any more enter
+	 * the grace period at its end.
 	 */
 	struct nft_refs before[IPFAM_N];
-	/* load() under way: what was read so far. `query` has no other use then. */
+	/* Progress of load(), during which `query` has no other use. */
 	struct {
-		struct nft_loaded *loaded;   /* NULL: none is */
-		struct nft_reading *reading; /* of `fam`; NULL: its layout is next */
+		struct nft_loaded *loaded;   /* NULL: no load in progress */
+		struct nft_reading *reading; /* of `fam`; NULL: the layout is read next */
 		enum ipfam fam;
 		uint32_t genid;
 	} load;
-	/* Looking for strays (plane_nft.h). */
+	/* Walk that finds stray addresses (plane_nft.h). */
 	struct nl_sock *walk_nl; /* or NULL */
-	struct nft_walk walk;    /* under way if is_walking, over walk.fam */
+	struct nft_walk walk;    /* of family walk.fam, while is_walking */
 	bool is_walking;
-	bool is_walk_wanted; /* soon */
+	bool is_walk_wanted; /* start one soon */
 	uint64_t walk_at;    /* 0 = never */
 };
 
@@ -93,9 +94,9 @@ static inline struct nft_table_ref nft_plane_table(const struct nft_plane *p, en
 /* --- translate.c --- */
 
 /*
- * Operations become p->changes, and `need` the kinds they lead to. In the loaded
- * phase a frontend that is added, and a pool, touch all that the kernel holds of them.
- * -ENOSPC (no pool ids), -EINVAL (contradictory operations) name `culprit`.
+ * Translate operations into p->changes; add the kinds that they lead to to `need`. In the loaded
+ * phase an added frontend or pool touches all of its elements in the kernel.
+ * -ENOSPC (no pool ids) and -EINVAL (contradictory operations) set `culprit`.
  */
 MUST_USE int nft_translate(struct nft_plane *p, const struct plan_op *ops, size_t n,
 			   struct nft_kinds need[IPFAM_N], struct svc **culprit, struct err *err);
@@ -118,16 +119,16 @@ void nft_settle_loaded(struct plane_common *c);
 
 /* --- kinds.c --- */
 
-/* Make the chains of `need` that do not exist yet. */
+/* Create the missing chains of `need`. */
 MUST_USE int nft_kinds_make(struct nft_plane *p, enum ipfam fam, const struct nft_kinds *need,
 			    struct plane_result *res, struct err *err);
-/* Note that the transaction under way adds (1) or removes (-1) a frontend of this kind. */
+/* The current transaction adds (1) or removes (-1) a frontend of this kind. */
 void nft_kinds_led(struct nft_plane *p, enum ipfam fam, uint16_t kind, int by);
 /* The transaction was acknowledged. */
 void nft_kinds_applied(struct nft_plane *p);
-/* A load: the frontends of the family are counted anew. */
+/* A load begins: reset the count of frontends of the family. */
 void nft_kinds_restart(struct nft_plane *p, enum ipfam fam);
-/* A sweep ends: keep the kinds of frontends that the kernel holds and nothing counts. */
+/* A sweep ends: keep the kinds of frontends that are in the kernel but not counted. */
 void nft_kinds_keep(struct nft_plane *p);
 /*
  * Remove the chains of affinity kinds that no frontend leads to and that nft_pool_class() has
@@ -137,18 +138,18 @@ MUST_USE int nft_kinds_remove(struct nft_plane *p, struct err *err);
 
 /* --- shorten.c --- */
 
-/* A transaction was acknowledged: note the pools whose affinity timeout became shorter. */
+/* A transaction was acknowledged: queue the pools whose affinity timeout became shorter. */
 void nft_shorten_applied(struct nft_plane *p);
-/* One piece of the walk over clients' entries; false when the next one may wait for seconds. */
+/* Do one piece of the walk over affinity entries; false: the next one may be seconds later. */
 bool nft_shorten_step(struct nft_plane *p, struct err *err);
 
 /* --- tick.c --- */
 
 /* plane_ops.tick */
 uint64_t nft_tick(struct plane *plane, uint64_t now);
-/* Remove unused affinity chains. One that stays costs nothing but room: the next round retries. */
+/* Delete unused affinity chains; after a failure the next period retries. */
 void nft_tick_kinds_remove(struct nft_plane *p);
 /* Does `cmd` own both tables? */
 bool nft_plane_is_owner(const struct nft_plane *p);
-/* Writes for the guard belong to no service, and are not among what a commit reports. */
+/* Count writes for the guard, which belong to no service and are not reported by a commit. */
 void nft_plane_guard_written(struct nft_plane *p, const struct nft_result *lr);

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/tick - work of the plane that no change causes: addresses that lingered long enough,
- * strays, shorter affinity timeouts, unused affinity chains, the guard.
+ * plane/nft/tick - periodic work of the plane: addresses after their grace period, stray addresses,
+ * shorter affinity timeouts, unused affinity chains, the guard.
  */
 #include "base/log.h"
 #include "nft/decode.h"
 #include "plane/nft/failover.h"
 
-/* Addresses removed in one transaction of tick(), and how soon the next may follow. */
+/* Addresses deleted in one transaction of tick(), and the time to the next one. */
 #define TICK_MAX 512
 #define TICK_AGAIN_NS (20 * NSEC_PER_MSEC)
 #define TICK_RETRY_NS (60 * NSEC_PER_SEC)
-/* How often idle affinity kinds are removed. A kind that is used in between stays. */
+/* Interval at which affinity kinds are deleted that were unused since the last time. */
 #define KINDS_PERIOD_NS (600 * NSEC_PER_SEC)
-/* How soon after a transaction that shortens an affinity timeout the entries follow. */
+/* Delay from a shorter affinity timeout to the walk over its entries. */
 #define SHORTEN_LOOK_NS (2 * NSEC_PER_SEC)
-/* Between two pieces of a walk, and between two walks. A late piece takes the kernel 10 ms. */
+/* Time between two pieces of a walk, and between two walks. A piece takes the kernel up to 10 ms.
+ */
 #define WALK_STEP_NS (100 * NSEC_PER_MSEC)
 #define WALK_PERIOD_NS (UINT64_C(86400) * NSEC_PER_SEC)
 #define WALK_RETRY_NS (600 * NSEC_PER_SEC)
@@ -42,7 +43,7 @@ void nft_tick_kinds_remove(struct nft_plane *p)
 			 err.text, (int)(KINDS_PERIOD_NS / NSEC_PER_SEC));
 }
 
-/* Remove the addresses in `addrs` from the kernel; those it no longer has are forgotten too. */
+/* Delete the addresses in `addrs` from the kernel and from the FIFO. */
 static int linger_end(struct nft_plane *p, enum ipfam fam, const uint8_t *addrs, size_t n,
 		      struct err *err)
 {
@@ -69,7 +70,7 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 	struct nft_refs *refs = &p->endpoint_addrs[fam];
 	uint32_t now_s = (uint32_t)(now / NSEC_PER_SEC) + 1;
 	struct err err = { 0 };
-	uint8_t addrs[TICK_MAX * 8]; /* as many of IPv6 as fit */
+	uint8_t addrs[TICK_MAX * 8]; /* fewer addresses of IPv6 */
 	uint32_t due_s;
 	size_t n;
 	int r;
@@ -91,7 +92,7 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 	return due_s <= now_s ? now + TICK_AGAIN_NS : (uint64_t)due_s * NSEC_PER_SEC;
 }
 
-/* A stray address gets the grace period from now on. */
+/* Start the grace period of a stray address. */
 static int stray_found(void *arg, const uint8_t *key, const uint8_t *data, struct err *err)
 {
 	struct nft_refs *refs = arg;
@@ -110,7 +111,7 @@ static int walk_begin(struct nft_plane *p, enum ipfam fam, struct err *err)
 	return nft_walk_begin(&p->walk, p->walk_nl, &table, NFTSET_ENDPOINT_ADDRS, err);
 }
 
-/* One piece, or the beginning of a walk. When to come again, 0 = not at all. */
+/* Begin a walk or do one piece. Returns the time of the next call, 0 = none. */
 static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 {
 	struct err err = { 0 };
@@ -138,14 +139,14 @@ static uint64_t tick_walk(struct nft_plane *p, uint64_t now)
 	return p->walk_at;
 }
 
-/* The socket of walks serves one at a time. When to come again, 0 = not at all. */
+/* Both walks share a socket, one at a time. Returns the time of the next call, 0 = none. */
 static uint64_t tick_shorten(struct nft_plane *p, uint64_t now)
 {
 	struct err err = { 0 };
 
 	if (p->walk_nl == NULL || nft_kind_count() == 0)
 		return 0;
-	/* Transactions do not call for a tick. */
+	/* A transaction does not schedule a tick. */
 	if (p->shorten.n == 0 || p->is_walking)
 		return now + SHORTEN_LOOK_NS;
 	return now + (nft_shorten_step(p, &err) ? TICK_AGAIN_NS : SHORTEN_LOOK_NS);
@@ -163,7 +164,7 @@ static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
 	return next;
 }
 
-/* Until the tables are as desired. */
+/* Retry until the tables are as desired. */
 static uint64_t tick_failover(struct nft_plane *p, uint64_t now)
 {
 	struct nft_result lr = { .times = &p->common.plane.times };
@@ -205,7 +206,7 @@ uint64_t nft_tick(struct plane *plane, uint64_t now)
 	struct nft_plane *p = nft_plane_of(plane);
 	uint64_t next;
 
-	if (p->common.loaded != NULL) /* the addresses in use are not all counted yet */
+	if (p->common.loaded != NULL) /* addresses in use are not all counted yet */
 		return now + NSEC_PER_SEC;
 	next = earlier(tick_guard(p, now), tick_kinds(p, now));
 	next = earlier(next, tick_failover(p, now));

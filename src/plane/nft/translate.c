@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/nft/translate - from operations of the plan to elements.
+ * plane/nft/translate - translate operations of the plan into set elements.
  *
  *   frontend   frontends: tuple -> word. Its address in vips, a cluster IP's also
- *              in cluster_ips. Who is masqueraded: masq_frontends, masq_hosts.
+ *              in cluster_ips. Masqueraded clients: masq_frontends, masq_hosts.
  *              Split (POL-25): frontends says xl, xl_local and xl_cluster say where.
  *              Guarded (REJ-10): frontends says fw, fw_frontends what comes after it.
  *   backend    endpoints: pool.slot -> address.port; address and port in endpoint_addrs.
  *              With affinity aff_slots: pool.slot -> id, aff_endpoints: id -> address.port.
  *   range      fw_ranges
  *
- * A plane that counts has each frontend in `counted` and `refused` too: there for as
- * long as it is, whatever it leads to, so that its counters go on.
+ * With counting, each frontend is also in `counted` and `refused` as long as it exists, so that its
+ * counters continue whatever its target is.
  *
  * A word's upper bits always name a pool, also when its kind is reject or drop:
  * adoption finds the pool again that way.
@@ -120,7 +120,7 @@ static bool has_affinity(const struct plan_pool *pool, const struct plan_backend
 	return pool->affinity_s != 0 && b->aff_id != 0;
 }
 
-/* The elements of a slot. Slots that no chain picks are not written. */
+/* Add the elements of a slot, unless no chain picks it. */
 static void in_slot(struct tr *t, enum side side, const struct plan_pool *pool,
 		    const struct plan_backend *b, uint32_t slot)
 {
@@ -136,7 +136,7 @@ static void in_slot(struct tr *t, enum side side, const struct plan_pool *pool,
 		map_word(t, side, pool->fam, NFTSET_AFF_SLOTS, key, pool->id, b->aff_id);
 }
 
-/* The elements of a backend, whatever its slot. */
+/* Add the elements of a backend that do not depend on its slot. */
 static void of_backend(struct tr *t, enum side side, const struct plan_pool *pool,
 		       const struct plan_backend *b)
 {
@@ -200,7 +200,7 @@ static void operation(struct tr *t, const struct plan_op *op)
 		return;
 	case PLAN_OP_UNSET:
 	case PLAN_POOL_CHANGE:
-	case PLAN_POOL_DEL: /* its elements went one by one */
+	case PLAN_POOL_DEL: /* its backends were deleted one by one */
 		return;
 	}
 }

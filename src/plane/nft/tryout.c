@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plane/nft/tryout.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <errno.h>
 #include <linux/netfilter.h>
@@ -20,7 +20,7 @@ static void base_chain(struct nft_writer *w, const char *name)
 	nft_write_chain(w, name, nft_schema_chain(&nft_schema, name));
 }
 
-/* --- what a feature takes ------------------------------------------------------------- */
+/* --- features ------------------------------------------------------------------------ */
 
 static void expr_vmap(struct nft_rules *rs, enum ipfam fam)
 {

@@ -10,9 +10,9 @@
 
 #include "nft/feature.h"
 
-/* Fills the tries of one family; returns how many there are, at most NFT_TRIES_MAX. */
+/* Test the features of one family; returns their number, at most NFT_TRIES_MAX. */
 size_t nft_try_features(struct nft_try ret[static NFT_TRIES_MAX], struct nl_sock *nl,
 			enum ipfam fam);
 
-/* Both families. Errors as nft_layout_apply(). Forget the kinds (kind.h) of this process after. */
+/* Both families. Errors as nft_layout_apply(). Registers kinds (kind.h) in this process. */
 MUST_USE int nft_try_layout(struct nl_sock *nl, struct err *err);
