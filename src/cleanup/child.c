@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* cleanup/child - input and output are files in memory, so neither side blocks. */
+/* cleanup/child - input and output are memory files, so that neither process blocks. */
 #include "cleanup/child.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum {
-	TO = 0, /* as the child has them */
+	TO = 0, /* descriptors of the child */
 	FROM,
 	COMPLAINTS,
 	N_FILES,
@@ -54,7 +54,7 @@ static void file_read(struct str *out, int fd)
 	}
 }
 
-/* -ENOENT also of posix_spawnp() in its child, which is what it promises with glibc. */
+/* glibc's posix_spawnp() also returns -ENOENT if its child cannot find the program. */
 static int spawn(pid_t *ret, const int fds[static N_FILES], char *const argv[], struct err *err)
 {
 	posix_spawn_file_actions_t fa;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cleanup/child - run a program, give it a text, and have what it printed.
+ * cleanup/child - run a program with a text as input and read its output.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "base/str.h"
 
 /*
- * `out` is appended to. Returns 0; -ENOENT when there is no such program in PATH; -EIO when
- * it failed, `err` with its own words; other -errno.
+ * Appends the output to `out`. Returns 0; -ENOENT: no such program in PATH; -EIO: the program
+ * failed, its error output is in `err`; another -errno.
  */
 MUST_USE int child_run(struct str *out, char *const argv[], const char *in, struct err *err);

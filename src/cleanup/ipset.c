@@ -21,7 +21,7 @@
 #define BUSY_WAIT_NS (10 * 1000 * 1000)
 #define BUSY_TRIES 300
 
-/* Behind "KUBE-" or "KUBE-6-"; the kernel's limit cuts the longest of the latter. */
+/* Names without "KUBE-" or "KUBE-6-"; the kernel's length limit cuts the longest ones. */
 static const char *const endings[] = {
 	"LOOP-BACK",
 	"CLUSTER-IP",
@@ -48,7 +48,7 @@ bool ipset_is_owned(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(endings); i++)
 		for (int is_v6 = 0; is_v6 <= 1; is_v6++) {
-			char own[IPSET_MAXNAMELEN]; /* and the terminator is counted in it */
+			char own[IPSET_MAXNAMELEN]; /* includes the terminator */
 
 			(void)snprintf(own, sizeof(own), "KUBE-%s%s", is_v6 ? "6-" : "",
 				       endings[i]);
@@ -101,7 +101,7 @@ int ipset_node_ports(struct node_ports *ret, struct nl_sock *nl, struct err *err
 			(void)snprintf(name, sizeof(name), "KUBE-%sNODE-PORT-%s",
 				       fam == IPFAM_V6 ? "6-" : "", endings_of[i]);
 			r = nl_dump(nl, request(buf, CMD(LIST), name), &rd, err);
-			if (r == -EINVAL) /* no sets in this kernel */
+			if (r == -EINVAL) /* the kernel has no ipset */
 				return 0;
 			if (r < 0 && r != -ENOENT)
 				return r;
@@ -163,10 +163,10 @@ static int names_read(struct names *ret, struct nl_sock *nl, struct err *err)
 
 	mnl_attr_put_u32(h, IPSET_ATTR_FLAGS, htonl(IPSET_FLAG_LIST_SETNAME));
 	r = nl_dump(nl, h, &rd, err);
-	return r == -EINVAL ? 0 : r; /* no sets in this kernel */
+	return r == -EINVAL ? 0 : r; /* the kernel has no ipset */
 }
 
-/* Rules that were deleted let go of their sets a moment later. */
+/* The kernel releases sets a moment after it has deleted the rules that use them: retry. */
 static int destroy(struct nl_sock *nl, const char *name, struct err *err)
 {
 	int r = -IPSET_ERR_BUSY;

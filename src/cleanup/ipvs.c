@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* cleanup/ipvs - which virtual services, and whether they still carry connections. */
+/* cleanup/ipvs - select virtual services, count their connections, delete them. */
 #include "cleanup/ipvs.h"
 
 #include <errno.h>
@@ -24,7 +24,8 @@ static void service_found(void *arg, const struct ipvs_service *s)
 {
 	struct services *services = arg;
 
-	if (s->key.mark == 0 && !(s->flags & IPVS_FLAG_OURS)) /* vipd's, for ClientIP affinity */
+	if (s->key.mark == 0 &&
+	    !(s->flags & IPVS_FLAG_OURS)) /* vipd's own, for ClientIP affinity */
 		*vec_push(&services->v) = *s;
 }
 
@@ -40,7 +41,7 @@ static void conns_begin(void *arg)
 	*(uint64_t *)arg = 0;
 }
 
-/* Inactive ones are half closed, or UDP, which knows no other state. */
+/* Inactive connections count too: half-closed TCP, and UDP, which has no other state. */
 static void conns_add(void *arg, const struct ipvs_dest *d)
 {
 	*(uint64_t *)arg += (uint64_t)d->active + d->inactive;
@@ -54,10 +55,10 @@ struct tally {
 	size_t n_busy;
 	size_t n_failed;
 	uint64_t n_conns;
-	struct err why; /* of the last that failed */
+	struct err why; /* of the last failure */
 };
 
-/* A service that is gone already (-ESRCH) is as good as deleted. */
+/* A service that no longer exists (-ESRCH) counts as deleted. */
 static int service_act(struct ipvs_wire *wire, const struct ipvs_op *what, struct err *err)
 {
 	struct ipvs_op op = *what;
@@ -133,7 +134,7 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 	struct tally tally = { 0 };
 	int r = ipvs_wire_resolve(wire, err);
 
-	if (r == -EOPNOTSUPP) /* no IPVS, no services */
+	if (r == -EOPNOTSUPP) /* the kernel has no IPVS */
 		r = 0;
 	else if (r == 0)
 		r = ipvs_wire_services(wire, services_begin, service_found, &services, err);

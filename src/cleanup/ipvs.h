@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cleanup/ipvs - removes virtual services of kube-proxy's ipvs mode, and no others.
+ * cleanup/ipvs - delete the virtual services of kube-proxy's ipvs mode.
  *
- * Its own are those of an address on kube-ipvs0, and those of a port that is in one of
- * the sets of node ports; firewall-mark services never are, nor vipd's own. A virtual service
- * carries its established connections, while vipd takes the new ones before they reach it: one with
- * connections stays until they are over, or for as long as it is not forced.
+ * These are virtual services with an address of kube-ipvs0 or a port in a set of node ports,
+ * without firewall-mark services and vipd's own. A virtual service forwards its established
+ * connections; vipd takes new ones before they reach it. So a virtual service with connections
+ * stays, unless force is requested.
  */
 #pragma once
 
@@ -15,12 +15,12 @@
 
 struct cleanup_ipvs_result {
 	size_t n_handed_over;
-	bool is_busy; /* some are left that carry connections */
+	bool is_busy; /* virtual services with connections are left */
 };
 
 /*
- * `hands_over`: services of vipd with ClientIP affinity wait for virtual services at their
- * addresses. Persistent ones become vipd's, with their connections, and are not deleted.
+ * `hands_over`: services of vipd with ClientIP affinity are pending until the virtual services at
+ * their addresses are theirs. vipd takes over persistent ones with their connections.
  */
 MUST_USE int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 			  const struct ipvs_link *link, const struct node_ports *ports,

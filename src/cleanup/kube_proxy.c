@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* cleanup/kube_proxy - the order. */
+/* cleanup/kube_proxy - the order of cleanup. */
 #include "cleanup/kube_proxy.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ static int is_allowed(const struct cleanup_config *config, struct nl_sock *nl, s
 	return serving_check(config->control_socket, n_occupied, err);
 }
 
-/* `n_occupied`: services of vipd that wait for what kube-proxy left. */
+/* `n_occupied`: services of vipd that are pending because of kube-proxy's virtual services. */
 static int gate(const struct cleanup_config *config, struct nl_sock *nl, size_t *n_occupied,
 		struct err *err)
 {
@@ -73,8 +73,8 @@ static int gate(const struct cleanup_config *config, struct nl_sock *nl, size_t 
 }
 
 /*
- * The virtual services, the device of their addresses. *ret: nothing carries connections. Until
- * vipd serves what was handed over to it, packets come by the addresses of the device.
+ * Delete virtual services, then the device with their addresses. *ret: no virtual service with
+ * connections is left. The device stays until vipd serves the services that it takes over.
  */
 static int clean_ipvs(bool *ret, const struct cleanup_config *config, struct sockets *s,
 		      size_t n_occupied, struct report *report, struct err *err)

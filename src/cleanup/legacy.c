@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* cleanup/legacy - iptables-save's text, and the text that undoes. */
+/* cleanup/legacy - parse iptables-save's output, print iptables-restore's input. */
 #include "cleanup/legacy.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 static const struct {
 	const char *text;
-	const char *names; /* the kernel's list of its tables */
+	const char *names; /* path of the kernel's list of tables */
 	const char *save;
 	const char *restore;
 } families[] = {
@@ -24,7 +24,7 @@ static const char *const table_names[] = { "filter", "nat", "mangle" };
 
 /* --- reading --- */
 
-/* The next word with its quotes; returns its length, 0 at the end of the line. */
+/* Advance to the next word, quotes included. Returns its length, 0 at the end of the line. */
 static size_t word_next(const char **at)
 {
 	const char *p = *at + strspn(*at, " ");
@@ -66,7 +66,7 @@ static struct xt_chain *chain_named(struct xt_table *t, const char *name, size_t
 	return NULL;
 }
 
-/* Rules come chain by chain. */
+/* Rules are grouped by chain. */
 static void rule_parse(struct xt_table *t, struct xt_chain **last, const char *line)
 {
 	const char *name = line + 3;
@@ -113,7 +113,7 @@ void legacy_parse(struct xt_table *t, const char *saved)
 	}
 }
 
-/* --- undoing --- */
+/* --- removal --- */
 
 void legacy_print(struct str *out, const struct xt_table *t)
 {
@@ -135,7 +135,7 @@ void legacy_print(struct str *out, const struct xt_table *t)
 	str_puts(out, "COMMIT\n");
 }
 
-/* Which of the tables that matter the kernel has, as bits. A file that is not there: none. */
+/* Existing tables as bits; none without the file. */
 static unsigned int tables_present(const char *path)
 {
 	FILE *f = fopen(path, "re");
@@ -154,7 +154,7 @@ static unsigned int tables_present(const char *path)
 	return found;
 }
 
-/* One table, as text; 0, or what child_run() returns. */
+/* Append the removal of one table to `out`. Returns 0 or the error of child_run(). */
 static int table_undo(struct str *out, struct xt_counts *counts, size_t i, size_t k,
 		      struct report *report, struct err *err)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cleanup/legacy - what of kube-proxy's is in the tables of iptables-legacy.
+ * cleanup/legacy - kube-proxy's chains and rules in iptables-legacy tables.
  *
- * The kernel says itself which of these tables it has (/proc/net/ip_tables_names). They can
- * be changed only as a whole, so iptables-legacy-save and -restore do that: as children, one
- * restore a family, all or nothing a table.
+ * /proc/net/ip_tables_names lists the existing tables. The kernel replaces a table as a whole, so
+ * iptables-legacy-save and iptables-legacy-restore are used, one restore per family; each table is
+ * all or nothing.
  */
 #pragma once
 
@@ -17,5 +17,5 @@ MUST_USE int cleanup_iptables_legacy(struct report *report, struct err *err);
 
 /* Fill the table whose name is set from the output of iptables-save. */
 void legacy_parse(struct xt_table *t, const char *saved);
-/* What iptables-restore --noflush is to read; nothing when nothing is marked. */
+/* Append the input of iptables-restore --noflush; nothing without marked rules and chains. */
 void legacy_print(struct str *out, const struct xt_table *t);

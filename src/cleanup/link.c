@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* cleanup/link - one link by name, its addresses, its end. */
+/* cleanup/link - find a link by name, read its addresses, delete it. */
 #include "cleanup/link.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
 #include "nl/sock.h"
 
 struct ipvs_link {
-	int index; /* 0: there is none */
+	int index; /* 0: no such device */
 	bool is_dummy;
 	VEC(struct ip_addr) addrs; /* sorted */
 };
@@ -19,6 +19,6 @@ struct ipvs_link {
 MUST_USE int ipvs_link_read(struct ipvs_link *ret, struct nl_sock *nl, struct err *err);
 bool ipvs_link_has(const struct ipvs_link *l, const struct ip_addr *addr);
 void ipvs_link_fini(struct ipvs_link *l);
-/* Its addresses go with it. */
+/* Delete the device and its addresses. */
 MUST_USE int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct report *report,
 			  struct err *err);

@@ -2,7 +2,7 @@
 /* cleanup/nftables - dumps of tables, chains and rules; batches that delete. */
 #include "cleanup/nftables.h"
 
-#include <arpa/inet.h> /* before the kernel's, or both define the same */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/netfilter.h>
@@ -27,7 +27,7 @@ static const struct {
 
 static const char *const table_names[] = { "filter", "nat", "mangle" };
 
-/* Names of tables that are of interest, in one family. */
+/* Relevant tables of one family. */
 struct tables {
 	bool has_vipd;
 	bool has_kube_proxy;
@@ -108,7 +108,7 @@ int cleanup_nftables(struct nl_sock *nl, struct report *report, struct err *err)
 
 /* --- chains and rules --- */
 
-/* All tables of a family that iptables-nft has there. */
+/* All iptables-nft tables of a family. */
 struct family {
 	uint8_t nfproto;
 	struct xt_table tables[ARRAY_SIZE(table_names)];
@@ -154,14 +154,14 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
-/* What a rule does, as far as it matters here. */
-struct deed {
-	const char *target; /* NULL: it goes nowhere */
-	bool is_blanket;    /* nothing but a verdict: it is for all packets ... */
+/* Relevant properties of a rule. */
+struct rule_effect {
+	const char *target; /* NULL: no jump or goto */
+	bool is_blanket;    /* only a verdict: applies to all packets ... */
 	bool is_refusal;    /* ... and drops or rejects */
 };
 
-static void deed_immediate(struct deed *d, const struct nlattr *data)
+static void effect_immediate(struct rule_effect *d, const struct nlattr *data)
 {
 	const struct nlattr *im[NFTA_IMMEDIATE_MAX + 1];
 	const struct nlattr *da[NFTA_DATA_MAX + 1];
@@ -176,7 +176,7 @@ static void deed_immediate(struct deed *d, const struct nlattr *data)
 		d->is_refusal = nl_attr_be32(ve[NFTA_VERDICT_CODE], NF_ACCEPT) == NF_DROP;
 }
 
-static void deed_xtables(struct deed *d, const struct nlattr *data)
+static void effect_xtables(struct rule_effect *d, const struct nlattr *data)
 {
 	const struct nlattr *tg[NFTA_TARGET_MAX + 1];
 
@@ -184,9 +184,9 @@ static void deed_xtables(struct deed *d, const struct nlattr *data)
 	d->is_refusal = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "REJECT") == 0;
 }
 
-static struct deed deed_read(const struct nlattr *expressions)
+static struct rule_effect effect_read(const struct nlattr *expressions)
 {
-	struct deed d = { .is_blanket = true };
+	struct rule_effect d = { .is_blanket = true };
 
 	nl_attr_for_each (a, expressions) {
 		const struct nlattr *tb[NFTA_EXPR_MAX + 1];
@@ -195,9 +195,9 @@ static struct deed deed_read(const struct nlattr *expressions)
 		nl_attr_nest(tb, NFTA_EXPR_MAX, a);
 		name = nl_attr_str(tb[NFTA_EXPR_NAME]);
 		if (strcmp(name, "immediate") == 0)
-			deed_immediate(&d, tb[NFTA_EXPR_DATA]);
+			effect_immediate(&d, tb[NFTA_EXPR_DATA]);
 		else if (strcmp(name, "target") == 0)
-			deed_xtables(&d, tb[NFTA_EXPR_DATA]);
+			effect_xtables(&d, tb[NFTA_EXPR_DATA]);
 		else if (strcmp(name, "reject") == 0)
 			d.is_refusal = true;
 		else if (strcmp(name, "counter") != 0)
@@ -206,7 +206,7 @@ static struct deed deed_read(const struct nlattr *expressions)
 	return d;
 }
 
-/* Rules come chain by chain, in the order of the chains: the search begins where it ended. */
+/* Rules are in the order of their chains: continue the search for the chain at the last one. */
 struct rules {
 	struct xt_table *t;
 	size_t at;
@@ -243,16 +243,16 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	const struct nlattr *tb[NFTA_RULE_MAX + 1];
 	struct rules *rs = arg;
 	struct xt_chain *c;
-	struct deed d;
+	struct rule_effect d;
 
 	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
 	if (strcmp(nl_attr_str(tb[NFTA_RULE_TABLE]), rs->t->name) != 0)
 		return 0;
 	c = rules_chain(rs, nl_attr_str(tb[NFTA_RULE_CHAIN]));
-	if (c == NULL) /* made after the chains were read */
+	if (c == NULL) /* created after the chains were read */
 		return 0;
 	c->n_rules++;
-	d = deed_read(tb[NFTA_RULE_EXPRESSIONS]);
+	d = effect_read(tb[NFTA_RULE_EXPRESSIONS]);
 	if (c->is_base && d.is_blanket && d.is_refusal)
 		c->is_closed = true;
 	if (d.target != NULL)
@@ -301,7 +301,7 @@ static void put_rules(struct nl_batch *b, const struct family *f, const struct x
 	}
 }
 
-/* All are emptied before the first is deleted: they use one another. */
+/* Flush all chains before deleting the first: they refer to each other. */
 static void put_chains(struct nl_batch *b, const struct family *f, const struct xt_table *t)
 {
 	vec_for_each (c, &t->chains) {
@@ -348,7 +348,7 @@ static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *n
 	return nl_batch_commit(b, err);
 }
 
-/* If a process changes a table between reading and deleting, it is read again. */
+/* Read again if another process changes a table between reading and deletion. */
 int cleanup_iptables_nft(struct nl_sock *nl, struct report *report, struct err *err)
 {
 	struct family f[ARRAY_SIZE(families)] = { 0 };

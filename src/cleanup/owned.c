@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* cleanup/owned - the names, and what keeps a chain. */
+/* cleanup/owned - names of chains, and reasons to keep a chain. */
 #include "cleanup/owned.h"
 
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_LEN 16 /* of the names of chains that belong to one service or endpoint */
+#define HASH_LEN 16 /* length of the hash in names of chains of one service or endpoint */
 
 enum {
 	IN_FILTER = 1,
@@ -16,15 +16,15 @@ enum {
 };
 
 enum {
-	IS_HUNG = 1,      /* base chains jump to it */
-	IS_ACCEPTING = 2, /* in filter: packets pass because of it */
+	IS_HUNG = 1,      /* kube-proxy jumps to it from base chains */
+	IS_ACCEPTING = 2, /* in filter: accepts packets */
 };
 
-/* IPT-02, IPVS-29 to IPVS-32; those of the ipvs mode of years ago too. */
+/* IPT-02, IPVS-29 to IPVS-32, and chains of earlier versions of the ipvs mode. */
 static const struct {
 	const char *name;
 	int tables;
-	int traits; /* of the one in filter, if it is in two */
+	int traits; /* of the chain in filter, if several tables have it */
 } fixed[] = {
 	{ "KUBE-SERVICES", IN_FILTER | IN_NAT, IS_HUNG },
 	{ "KUBE-EXTERNAL-SERVICES", IN_FILTER, IS_HUNG },
@@ -42,7 +42,7 @@ static const struct {
 	{ "KUBE-FIREWALL", IN_NAT, 0 }, /* the kubelet's is in filter */
 };
 
-/* IPT-03; all in nat. KUBE-XLB- is what KUBE-SVL- and KUBE-EXT- once were together. */
+/* IPT-03; all in nat. Earlier versions used KUBE-XLB- for KUBE-SVL- and KUBE-EXT-. */
 static const char *const hashed[] = {
 	"KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-", "KUBE-SEP-", "KUBE-XLB-",
 };
@@ -67,7 +67,7 @@ static bool is_hashed(const char *chain)
 	return false;
 }
 
-/* The index in `fixed`; -1: not there. */
+/* The index in `fixed`; -1: none. */
 static int fixed_find(const char *table, const char *chain)
 {
 	for (int i = 0; i < (int)ARRAY_SIZE(fixed); i++)
@@ -96,7 +96,7 @@ bool xt_has_owned(const struct xt_table *t)
 	return false;
 }
 
-/* --- what stays --- */
+/* --- chains that stay --- */
 
 static const struct xt_chain *chain_find(const struct xt_table *t, const char *name)
 {
@@ -114,12 +114,12 @@ static struct xt_kept *kept_find(const struct xt_table *t, const char *name)
 	return NULL;
 }
 
-/* False: it was kept before, for the reason then given. */
+/* Keep a chain. False: it is kept already, for another reason. */
 PRINTF_LIKE(4, 5)
 static bool keep(struct xt_table *t, const char *name, bool keeps_jumps, const char *fmt, ...)
 {
 	struct xt_kept kept = { .chain = name, .keeps_jumps = keeps_jumps };
-	char why[512]; /* a name of nf_tables has up to 255 bytes */
+	char why[512]; /* names in nf_tables have up to 255 bytes */
 	va_list ap;
 
 	if (kept_find(t, name) != NULL)
@@ -132,7 +132,7 @@ static bool keep(struct xt_table *t, const char *name, bool keeps_jumps, const c
 	return true;
 }
 
-/* Base chains are few, and so are their rules: this is not called for every rule. */
+/* Linear: called for rules that jump to a chain of kube-proxy only. */
 static bool is_base(const struct xt_table *t, const char *name)
 {
 	const struct xt_chain *c = chain_find(t, name);
@@ -157,7 +157,7 @@ static void keep_accepting(struct xt_table *t, const struct xt_rule *r)
 			r->chain);
 }
 
-/* What a chain that stays goes to stays. */
+/* Keep the target of a rule in a chain that stays. */
 static bool keep_reached(struct xt_table *t, const struct xt_rule *r)
 {
 	return kept_find(t, r->chain) != NULL && keep(t, r->target, false, "%s uses it", r->chain);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cleanup/owned - what in an iptables table is kube-proxy's, and may go. Pure.
+ * cleanup/owned - kube-proxy's chains and rules in an iptables table, and which may be deleted.
+ * Pure.
  *
  *     fill an xt_table (nftables.c, legacy.c) -> xt_decide() -> delete what is marked -> xt_fini()
  *
- * A chain is kube-proxy's by its table and its whole name; KUBE-FIREWALL of filter,
- * KUBE-MARK-DROP, KUBE-KUBELET-CANARY and KUBE-IPTABLES-HINT are the kubelet's. A rule is
- * its, when it is in such a chain, or hangs one where kube-proxy hangs it: in a base chain.
+ * A chain of kube-proxy is identified by its table and its full name. KUBE-FIREWALL of filter,
+ * KUBE-MARK-DROP, KUBE-KUBELET-CANARY and KUBE-IPTABLES-HINT belong to the kubelet. A rule of
+ * kube-proxy is in such a chain, or jumps to one from a base chain, as kube-proxy's do.
  *
- * Two things keep a chain. A foreign chain uses it: CNI plugins may mark with
- * KUBE-MARK-MASQ, and then KUBE-POSTROUTING, which acts on the mark, stays as well. And in a
- * table whose base chain drops what no rule accepts, the chains of kube-proxy that accept
- * stay with their jumps, or established connections would end; force takes them away.
+ * A chain stays for one of two reasons. A foreign chain uses it: a CNI plugin may set the mark with
+ * KUBE-MARK-MASQ; KUBE-POSTROUTING, which acts on the mark, then stays too. Or it accepts packets,
+ * and the base chain that jumps to it drops packets that no rule accepts: without it established
+ * connections would end. Force removes the latter.
  */
 #pragma once
 
@@ -23,21 +24,21 @@
 struct xt_chain {
 	char *name;
 	bool is_base;   /* on one of the kernel's hooks */
-	bool is_closed; /* of base chains: what no rule accepted does not get through */
+	bool is_closed; /* base chain that drops packets that no rule accepts */
 	size_t n_rules;
 	bool is_doomed; /* xt_decide(): empty it, then delete it */
 };
 
-/* Only rules that go to another chain. */
+/* A rule that jumps to another chain; other rules are not kept. */
 struct xt_rule {
 	char *chain;
 	char *target;
 	uint64_t handle; /* nf_tables */
-	char *text;      /* legacy: what follows "-A CHAIN", as iptables-save prints it */
-	bool is_doomed;  /* xt_decide(): delete it, its chain stays */
+	char *text;      /* legacy: text after "-A CHAIN" in iptables-save */
+	bool is_doomed;  /* xt_decide(): delete the rule; its chain stays */
 };
 
-/* A chain of kube-proxy's that stays, and why. */
+/* A chain of kube-proxy that stays, with the reason. */
 struct xt_kept {
 	const char *chain; /* of the table */
 	struct str why;
@@ -54,16 +55,16 @@ struct xt_table {
 
 struct xt_counts {
 	size_t n_chains;
-	size_t n_rules; /* in them */
-	size_t n_jumps; /* elsewhere, to them */
+	size_t n_rules; /* in these chains */
+	size_t n_jumps; /* in other chains, to these */
 };
 
-/* Is the chain of this name in this table kube-proxy's? */
+/* Does the chain belong to kube-proxy? */
 bool xt_is_owned(const char *table, const char *chain);
-/* Has the table a chain of kube-proxy's at all? If not its rules need not be read. */
+/* Does the table have a chain of kube-proxy? Otherwise its rules need not be read. */
 bool xt_has_owned(const struct xt_table *t);
-/* Mark what goes, list what stays though it is kube-proxy's. Once a table. */
+/* Mark chains and rules for deletion; list chains of kube-proxy that stay. Call once per table. */
 void xt_decide(struct xt_table *t, bool is_forced);
-/* Add up what is marked. */
+/* Count marked chains and rules. */
 void xt_count(const struct xt_table *t, struct xt_counts *counts);
 void xt_fini(struct xt_table *t);

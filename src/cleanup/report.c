@@ -54,7 +54,7 @@ void report_counts(struct report *r, const char *how, const struct xt_counts *co
 int report_end(const struct report *r, struct err *err)
 {
 	if (r->n_left > 0)
-		return err_set(err, -EBUSY, "%zu thing%s of kube-proxy's could not be removed",
+		return err_set(err, -EBUSY, "%zu object%s of kube-proxy could not be removed",
 			       r->n_left, r->n_left == 1 ? "" : "s");
 	if (r->n_removed == 0)
 		(void)fprintf(r->out, "nothing of kube-proxy's is here\n");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cleanup/report - what was removed, one line a subsystem, and what was left.
+ * cleanup/report - what was removed, one line per subsystem, and what is left.
  */
 #pragma once
 
@@ -17,11 +17,12 @@ struct report {
 	size_t n_left;
 };
 
-/* "iptables: removed 3 chains"; `n` of them, for the total. */
+/* "iptables: removed 3 chains"; `n` is added to the total. */
 void report_removed(struct report *r, size_t n, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* "iptables: left: ip nat KUBE-MARK-MASQ: chain X uses it". */
 void report_left(struct report *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* What of an iptables table ("legacy", "nf_tables") stays, and what is gone of all. */
+/* Print the chains that stay in a table, and the number of deleted ones; `how`: "legacy",
+ * "nf_tables". */
 void report_kept(struct report *r, const char *how, const struct xt_table *t);
 void report_counts(struct report *r, const char *how, const struct xt_counts *counts);
 /* 0: nothing is left of kube-proxy. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* cleanup/serving - one question to vipd, one look at /proc. */
+/* cleanup/serving - read the status of vipd and the processes in /proc. */
 #include "cleanup/serving.h"
 
 #include <errno.h>
