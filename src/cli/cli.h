@@ -76,6 +76,7 @@ struct cli_option {
 	char command_letter; /* for cli_command.options; 0: all commands take the option */
 	unsigned char kind;  /* enum config_kind where it does not follow from the type */
 	enum cli_effect effect;
+	const char *differs; /* from kube-proxy's setting of this name; NULL: in nothing */
 };
 
 struct run;

@@ -225,6 +225,13 @@ static const struct cli_command commands[] = {
 	  "  counts suppressed repetitions of lines. At the next start the flags apply again (-v,\n"
 	  "  --vmodule, --log-level).\n",
 	  .run = run_log },
+	{ "migrate", "FILE [-- FLAGS]", "compare kube-proxy's settings with vipd", "C",
+	  "  FILE is kube-proxy's configuration (config.conf of its ConfigMap), - standard input;\n"
+	  "  flags of kube-proxy, with or without FILE, follow after --. The table has the settings\n"
+	  "  that stay the same, differ or have no effect, and the findings of doctor on this node.\n"
+	  "  --write-config-to writes vipd's configuration; with - only that, to standard output.\n"
+	  "  Nothing else is changed. Exit code as of doctor; 2 also for a setting that vipd rejects.\n",
+	  .run = run_migrate },
 	{ "completion", "SHELL", "completion for bash, zsh or fish", "",
 	  "  For the current shell: source <(vipctl completion bash)\n", .words = "bash zsh fish",
 	  .run = run_completion },
@@ -263,6 +270,8 @@ static const struct cli_option options[] = {
 	  .command_letter = 'S' },
 	{ "kind", "LIST", TEXT(kinds), "events of these kinds only", .command_letter = 'K',
 	  .words = "service endpointslice node servicecidr addresses sync rejected kernel" },
+	{ "write-config-to", "FILE", TEXT(write_config_to), "write vipd's configuration",
+	  .command_letter = 'C' },
 	{ "watch", "[=SECONDS]", SECONDS(run.watch_s), "repeat every SECONDS", "2", .letter = 'w',
 	  .command_letter = 'w' },
 	{ "socket", "PATH", CLI_VALUE(CLI_TEXT, CLI_AT(run.client.path), 1),

@@ -36,9 +36,10 @@ struct run {
 	const char *node;      /* with manifests */
 	const char *nodeport_addresses;
 	const char *ipvs_scheduler;
-	const char *plane;   /* NULL: the plane whose tables exist */
-	const char *service; /* monitor: filter */
-	const char *kinds;   /* monitor: filter */
+	const char *plane;           /* NULL: the plane whose tables exist */
+	const char *service;         /* monitor: filter */
+	const char *kinds;           /* monitor: filter */
+	const char *write_config_to; /* migrate: file, or "-" without a report */
 	struct style style;
 	int n_args;
 	char **args; /* of the command */
@@ -77,6 +78,7 @@ int run_trace(const struct run *run);
 int run_dump(const struct run *run);
 int run_doctor(const struct run *run);
 int run_log(const struct run *run);
+int run_migrate(const struct run *run);
 int run_diff(const struct run *run);
 int run_svc_kernel(const struct run *run);
 int run_monitor(const struct run *run);

@@ -5,8 +5,6 @@
 #include "cli/cli.h"
 #include "settings/options.h"
 
-#define FIELD_NAME_MAX 64 /* with the terminator */
-
 extern const struct cli vipd_cli; /* settings: struct options */
 
 /* Note a setting without effect, for the warning at the start. */

@@ -142,10 +142,10 @@ static void nodeports_by_mode(struct options *o)
 /* --- the file --- */
 
 /* CFG-45: in the section of a mode that is not in use. */
-static bool is_foreign(const struct parse *p, const char *field)
+static bool is_foreign(const struct options *o, const char *field)
 {
-	bool is_nft = p->o->mode == PROXY_MODE_NFTABLES;
-	bool is_ipvs = p->o->mode == PROXY_MODE_IPVS;
+	bool is_nft = o->mode == PROXY_MODE_NFTABLES;
+	bool is_ipvs = o->mode == PROXY_MODE_IPVS;
 
 	return (!is_ipvs && is_prefix("ipvs.", field)) || is_prefix("winkernel.", field) ||
 	       (!is_nft && is_prefix("nftables.", field)) ||
@@ -196,21 +196,32 @@ static int foreign_check(const struct parse *p, const struct cli_option *f,
 	return r < 0 ? field_reject(p, v, r, err) : 0;
 }
 
+/* Keep the texts of a setting; return the value. */
+static const char *setting_add(struct options *o, const struct cli_option *f, const char *name,
+			       const char *value)
+{
+	struct options_setting s = { f, xstrdup(name), xstrdup(value) };
+
+	*vec_push(&o->texts) = (char *)(uintptr_t)s.name;
+	*vec_push(&o->texts) = (char *)(uintptr_t)s.value;
+	*vec_push(&o->settings) = s;
+	return s.value;
+}
+
 static int field_apply(struct parse *p, const struct config_value *v, struct err *err)
 {
 	bool is_section = false;
 	const struct cli_option *f = field_find(v->name, &is_section);
-	char *text;
+	const char *text;
 	int r;
 
 	if (is_unset(f, v))
 		return 0;
-	if (is_foreign(p, v->name))
-		return foreign_check(p, f, v, err);
-	if (f->effect != CLI_EFFECTIVE && is_preset(f, v))
+	if (f->effect != CLI_EFFECTIVE && is_preset(f, v) && !is_foreign(p->o, v->name))
 		return 0;
-	text = xstrdup(v->text);
-	*vec_push(&p->o->texts) = text;
+	text = setting_add(p->o, f, v->name, v->text);
+	if (is_foreign(p->o, v->name))
+		return foreign_check(p, f, v, err);
 	r = option_set(p->o, f, v->name, text, err);
 	if (r < 0)
 		return field_reject(p, v, r, err);
@@ -373,6 +384,7 @@ static int flag_apply(struct parse *p, const struct cli_option *f, const char *v
 		r = err_wrap(err, r, "%s", name.text);
 		goto out;
 	}
+	(void)setting_add(p->o, f, name.text, value ? value : "true");
 	if (f->preset != NULL && value != NULL && *value == '\0')
 		effective_put(p->o, f, f->preset); /* an empty value is the default */
 	else
@@ -467,7 +479,7 @@ static void options_init(struct options *o)
 	}
 }
 
-static void model_config_fini(struct model_config *config)
+void options_config_fini(struct model_config *config)
 {
 	vec_fini(&config->cluster_cidrs);
 	vec_fini(&config->service_cidrs);
@@ -481,7 +493,8 @@ void options_fini(struct options *o)
 	vec_for_each (text, &o->notes)
 		free(*text);
 	vec_fini(&o->ipvs.exclude);
-	model_config_fini(&o->model);
+	options_config_fini(&o->model);
+	vec_fini(&o->settings);
 	vec_fini(&o->texts);
 	vec_fini(&o->notes);
 	str_fini(&o->ignored);
@@ -601,6 +614,37 @@ bool options_has_page(const struct options *o)
 {
 	return o->status_page == STATUS_PAGE_ON ||
 	       (o->status_page == STATUS_PAGE_AUTO && ip_addr_is_loopback(&o->metrics.addr));
+}
+
+/* The field of a setting; of a flag, the one of the mode in use before others. False: none. */
+static bool setting_field(const struct options *o, const struct options_setting *s,
+			  char name[static FIELD_NAME_MAX])
+{
+	const char *at = is_prefix("-", s->name) ? s->option->fields : s->name;
+
+	while ((at = field_next(at, name)) != NULL)
+		if (!is_foreign(o, name))
+			return true;
+	return field_next(s->option->fields, name) != NULL;
+}
+
+enum options_use options_use(const struct options *o, const struct options_setting *s)
+{
+	char name[FIELD_NAME_MAX];
+
+	if (s->option->effect != CLI_EFFECTIVE)
+		return OPTIONS_UNUSED;
+	if (setting_field(o, s, name) && is_foreign(o, is_prefix("-", s->name) ? name : s->name))
+		return OPTIONS_OTHER_MODE;
+	return s->option->differs != NULL ? OPTIONS_DIFFERS : OPTIONS_SAME;
+}
+
+json_t *options_field(const struct options *o, const struct options_setting *s,
+		      char name[static FIELD_NAME_MAX])
+{
+	if (!setting_field(o, s, name) || s->option->kind == CONFIG_SHARED)
+		return NULL;
+	return config_from_text(kind_of(s->option), s->value);
 }
 
 void options_effective(const struct options *o, struct str *ret)

@@ -33,6 +33,7 @@ enum options_action {
 };
 
 #define OOM_SCORE_UNSET INT32_MIN
+#define FIELD_NAME_MAX 64 /* of the file, with the terminator */
 
 /* CFG-07. In the order of the words of --proxy-mode; iptables is served by the nftables plane. */
 enum proxy_mode {
@@ -53,6 +54,23 @@ struct options_ipvs {
 	uint32_t rule_priority;
 	bool is_estimating;
 	VEC(struct ip_prefix) exclude;
+};
+
+struct cli_option;
+
+/* A flag that was given, or a field of the file that is not empty. */
+struct options_setting {
+	const struct cli_option *option;
+	const char *name; /* "--ipvs-scheduler" or "ipvs.scheduler" */
+	const char *value;
+};
+
+/* A setting compared with kube-proxy's setting of the same name. */
+enum options_use {
+	OPTIONS_SAME = 0,
+	OPTIONS_DIFFERS,    /* option->differs says in what */
+	OPTIONS_UNUSED,     /* without effect; option->help says why */
+	OPTIONS_OTHER_MODE, /* CFG-45: of a mode that is not in use */
 };
 
 /* The status page on the metrics server. */
@@ -110,6 +128,7 @@ struct options {
 	json_t *effective;           /* fields of the configuration file, with effective values */
 	json_t *given;               /* flags of the command line, by name */
 	struct str ignored;          /* settings without effect, separated by commas */
+	VEC(struct options_setting) settings; /* effective or not, in their order */
 	VEC(char *) texts;
 	VEC(char *) notes; /* to be logged as warnings, in this order */
 };
@@ -122,6 +141,8 @@ struct options {
 MUST_USE int options_parse(struct options *o, struct model_config *config, int argc, char **argv,
 			   struct err *err);
 void options_fini(struct options *o);
+/* Release the lists of a `config` that options_parse() filled and no model took. */
+void options_config_fini(struct model_config *config);
 /* The effective configuration as a configuration file (CFG-05). */
 void options_effective(const struct options *o, struct str *ret);
 /*
@@ -131,6 +152,10 @@ void options_effective(const struct options *o, struct str *ret);
 void options_differences(const struct options *old, const struct options *new, struct str *ret);
 /* Take over the log settings of `new`. False: they are equal. */
 bool options_take_log(struct options *o, const struct options *new);
+enum options_use options_use(const struct options *o, const struct options_setting *s);
+/* The name of the setting's field and its value, a new reference. NULL: a flag without a field. */
+json_t *options_field(const struct options *o, const struct options_setting *s,
+		      char name[static FIELD_NAME_MAX]);
 /* The effective configuration as JSON, as on kube-proxy's /configz. */
 void options_configz(const struct options *o, struct str *ret);
 /* Call `add` for every effective flag with its value, without passwords. */

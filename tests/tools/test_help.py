@@ -30,7 +30,7 @@ def test_one_line_per_option(program):
 
 
 @pytest.mark.parametrize("command", ["status", "svc", "diff", "monitor", "top", "drain", "undrain",
-                                     "trace", "dump", "doctor", "log", "completion"])
+                                     "trace", "dump", "doctor", "log", "migrate", "completion"])
 def test_help_of_a_command(command):
     text = run("vipctl", command, "--help")
     assert command in run("vipctl", "--help")

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ctl/run_migrate - kube-proxy's configuration and this node, compared with what vipd does.
+ *
+ * options_parse() reads the configuration as vipd would: a setting that vipd rejects is an error
+ * here, and the table of flags says what each setting does. The checks of the node are doctor's.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/control.h"
+#include "cli/cli.h"
+#include "ctl/doctor.h"
+#include "ctl/run.h"
+#include "doctor/check.h"
+#include "settings/config.h"
+#include "settings/options.h"
+
+#define ADVICE_STEPS \
+	"stop kube-proxy, start vipd, run vipd --cleanup=kube-proxy; doc/migration.md has the exact steps and the way back"
+
+static const char *mode_text(const struct options *o)
+{
+	return o->mode == PROXY_MODE_IPVS       ? "ipvs"
+	       : o->mode == PROXY_MODE_IPTABLES ? "iptables"
+						: "nftables";
+}
+
+/* --- settings --- */
+
+/* "no effect: the log goes to standard error" without its beginning. */
+static const char *reason(const char *help)
+{
+	const char *colon = strstr(help, "no effect: ");
+
+	return colon != NULL ? colon + strlen("no effect: ") : help;
+}
+
+static void setting_report(struct check_report *r, const struct options *o,
+			   const struct options_setting *s)
+{
+	char name[FIELD_NAME_MAX];
+	json_t *field = options_field(o, s, name);
+
+	switch (options_use(o, s)) {
+	case OPTIONS_SAME:
+		if (field != NULL)
+			check_add(r, "same", CHECK_OK, NULL, "%s %s", s->name, s->value);
+		else if (strcmp(s->name, "--config") != 0)
+			check_add(r, "same", CHECK_NOTE, "pass it to vipd as a flag",
+				  "%s %s: no field in the configuration file", s->name, s->value);
+		break;
+	case OPTIONS_DIFFERS:
+		check_add(r, "differs", CHECK_NOTE, NULL, "%s %s: %s", s->name, s->value,
+			  s->option->differs);
+		break;
+	case OPTIONS_UNUSED:
+		check_add(r, "no-effect", CHECK_NOTE, NULL, "%s %s: %s", s->name, s->value,
+			  reason(s->option->help));
+		break;
+	case OPTIONS_OTHER_MODE:
+		check_add(r, "other-mode", CHECK_OK, NULL, "%s %s: no effect, as in kube-proxy",
+			  s->name, s->value);
+		break;
+	}
+	json_decref(field);
+}
+
+static bool is_prefix(const char *prefix, const char *text)
+{
+	return strncmp(prefix, text, strlen(prefix)) == 0;
+}
+
+/* SVC-10: kube-proxy serves node ports on all addresses, vipd's ipvs plane on the primary ones. */
+static bool needs_all_nodeports(const struct options *o)
+{
+	return o->mode == PROXY_MODE_IPVS && !o->has_nodeport_addresses;
+}
+
+static void settings_report(struct check_report *r, const struct options *o)
+{
+	if (needs_all_nodeports(o))
+		check_add(
+			r, "differs", CHECK_WARNING,
+			"set nodePortAddresses, as --write-config-to does",
+			"nodePortAddresses is empty: all addresses in kube-proxy's mode ipvs, the primary ones in vipd's");
+	vec_for_each (s, &o->settings)
+		setting_report(r, o, s);
+	vec_for_each (note, &o->notes) /* without those that the settings have */
+		if (!is_prefix("accepted without effect", *note) && !is_prefix("mode ", *note))
+			check_add(r, "ignored", CHECK_WARNING,
+				  "delete it, or look it up in doc/flags.md", "%s", *note);
+}
+
+/* --- the node --- */
+
+/* A kube-proxy that runs, and its kernel state, are what is to be replaced. */
+static void node_report(struct check_report *r, const struct options *o)
+{
+	const struct check_env env = { .root = "",
+				       .plane = o->mode == PROXY_MODE_IPVS ? "ipvs" : "nftables" };
+	struct check_report node;
+
+	check_run(&node, &env);
+	vec_for_each (c, &node.v)
+		if (strcmp(c->check, "proxies") == 0)
+			check_add(r, "kube-proxy", c->level > CHECK_NOTE ? CHECK_NOTE : c->level,
+				  c->advice, "%s", c->found);
+		else if (c->level > CHECK_OK)
+			check_add(r, c->check, c->level, c->advice, "%s", c->found);
+	check_report_fini(&node);
+	check_add(r, "steps", CHECK_NOTE, ADVICE_STEPS, "kube-proxy to vipd, one node at a time");
+}
+
+/* --- vipd's configuration --- */
+
+static int config_write(const struct options *o, const char *path, struct err *err)
+{
+	json_t *root = json_object();
+	struct str text = { 0 };
+	char name[FIELD_NAME_MAX];
+	FILE *f = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+	int r = 0;
+
+	vec_for_each (s, &o->settings) {
+		enum options_use use = options_use(o, s);
+		json_t *value = options_field(o, s, name);
+
+		if (value != NULL && (use == OPTIONS_SAME || use == OPTIONS_DIFFERS))
+			config_tree_put(root, name, value);
+		else
+			json_decref(value);
+	}
+	config_tree_put(root, "mode", json_string(mode_text(o)));
+	if (needs_all_nodeports(o))
+		config_tree_put(root, "nodePortAddresses",
+				json_pack("[s, s]", "0.0.0.0/0", "::/0"));
+	config_print(&text, root);
+	if (f == NULL || fputs(text.text, f) == EOF)
+		r = err_errno(err, "%s", path);
+	if (f != NULL && f != stdout && fclose(f) != 0 && r == 0)
+		r = err_errno(err, "%s", path);
+	str_fini(&text);
+	json_decref(root);
+	return r;
+}
+
+/* --- the command --- */
+
+static int report_show(const struct run *run, const struct options *o)
+{
+	struct check_report report = { 0 };
+	json_t *answer;
+
+	settings_report(&report, o);
+	node_report(&report, o);
+	answer = json_pack("{s:i, s:s, s:s, s:o}", "api", CONTROL_API_VERSION, "mode", mode_text(o),
+			   "worst", check_level_text(check_report_worst(&report)), "results",
+			   check_report_json(&report));
+	check_report_fini(&report);
+	return answer_show(run, answer, (int)doctor_exit(answer), show_doctor);
+}
+
+/* Copy standard input to a file in memory: config_read() does not wait for a pipe's writer. */
+static int stdin_copy(struct err *err)
+{
+	char buf[4096];
+	size_t len = 0;
+	ssize_t n;
+	int fd = memfd_create("stdin", MFD_CLOEXEC);
+	int r = 0;
+
+	if (fd == -1)
+		return err_errno(err, "memfd");
+	while (len <= CONFIG_SIZE_MAX && (n = read(STDIN_FILENO, buf, sizeof(buf))) != 0) {
+		if (n == -1 || write(fd, buf, (size_t)n) != n) {
+			r = err_errno(err, "standard input");
+			break;
+		}
+		len += (size_t)n;
+	}
+	if (r == 0 && dup2(fd, STDIN_FILENO) == -1)
+		r = err_errno(err, "standard input");
+	close(fd);
+	return r;
+}
+
+/* kube-proxy's command line as vipd's: FILE becomes --config, and the default mode is iptables. */
+static char **argv_make(const struct run *run, int *argc)
+{
+	char **argv = xcalloc((size_t)run->n_args + 3, sizeof(*argv));
+	bool has_file =
+		run->n_args > 0 && (run->args[0][0] != '-' || strcmp(run->args[0], "-") == 0);
+	int n = 0;
+
+	argv[n++] = (char *)(uintptr_t) "vipctl migrate";
+	argv[n++] = (char *)(uintptr_t)(has_file ? "--config" : "--proxy-mode=iptables");
+	if (has_file && strcmp(run->args[0], "-") == 0)
+		argv[n++] = (char *)(uintptr_t) "/dev/stdin";
+	else if (has_file)
+		argv[n++] = run->args[0];
+	for (int i = has_file; i < run->n_args; i++)
+		argv[n++] = run->args[i];
+	*argc = n;
+	return argv;
+}
+
+int run_migrate(const struct run *run)
+{
+	struct model_config model = { 0 };
+	struct options o;
+	struct err err;
+	int argc;
+	char **argv;
+	int code = EXIT_FINE;
+	int r;
+
+	if (run->n_args == 0)
+		return usage("migrate takes kube-proxy's configuration FILE, `-`, or -- FLAGS");
+	if (strcmp(run->args[0], "-") == 0 && stdin_copy(&err) < 0)
+		return complain(EXIT_PROBLEM, "%s", err.text);
+	argv = argv_make(run, &argc);
+	r = options_parse(&o, &model, argc, argv, &err);
+	if (r < 0)
+		code = complain(EXIT_USAGE, "%s", err.text);
+	else if (run->write_config_to != NULL)
+		r = config_write(&o, run->write_config_to, &err);
+	if (code == EXIT_FINE && r < 0)
+		code = complain(EXIT_PROBLEM, "%s", err.text);
+	else if (r == 0 && (run->write_config_to == NULL || strcmp(run->write_config_to, "-") != 0))
+		code = report_show(run, &o);
+	options_config_fini(&model);
+	options_fini(&o);
+	free(argv);
+	return code;
+}
