@@ -18,7 +18,7 @@ struct rows_body {
 	const struct serve_context *ctx;
 	struct page page;
 	struct jsonw w;
-	const struct walk_key *key; /* of the service under way, or NULL */
+	const struct walk_key *key; /* of the current service, or NULL */
 	const void *rows;           /* its rows at the start; only compared */
 	size_t i;                   /* its next frontend */
 	struct str line;

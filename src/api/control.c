@@ -79,7 +79,7 @@ static int socket_place(int fd, const char *path, struct serve_control *c, struc
 	struct stat st;
 
 	(void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s.%d", path, getpid());
-	(void)unlink(addr.sun_path); /* left behind by a killed process with this pid */
+	(void)unlink(addr.sun_path); /* left by a killed process with this pid */
 	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0)
 		return err_errno(err, "bind %s", addr.sun_path);
 	if (chmod(addr.sun_path, SOCKET_MODE) < 0 || listen(fd, BACKLOG) < 0 ||

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-#define COLUMN 32 /* of the help behind a flag that is short enough */
+#define COLUMN 32 /* of the help after a short flag */
 #define ACCEPTED_HEADING "Accepted for kube-proxy's command lines, without effect"
 
 bool cli_takes(const struct cli_command *cmd, const struct cli_option *o)

@@ -35,7 +35,7 @@ int cli_int(int64_t *ret, const char *value, int64_t min, int64_t max, struct er
 	return 0;
 }
 
-/* One "1.5h" of a duration; the rest behind it, or NULL. */
+/* Parse one number with unit ("1.5h") of a duration. Returns the rest of the text, or NULL. */
 static const char *duration_part(double *total, const char *p)
 {
 	static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * daemon/doctor - runs the checks of the node (doctor/check.h) and logs warnings and errors.
+ * daemon/doctor - run the checks of the node (doctor/check.h) and log warnings and errors.
  *
  * The checks run after the first sync, or DOCTOR_PATIENCE_S after the start if the first sync is
  * not complete by then, and once more when it is; later only on request. A warning or an error is

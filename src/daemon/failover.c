@@ -32,7 +32,7 @@ struct failover_loop {
 	VEC(struct found) found; /* by the last read */
 	size_t next;             /* the first of them that is not worked off */
 	uint64_t spent_ns;       /* of CPU time, for this read and what it found */
-	/* Of the step under way. */
+	/* Of the current step. */
 	uint64_t now;
 	VEC(struct plane_handshake) due;
 	VEC(struct ctnl_tuple) tuples;

@@ -25,7 +25,7 @@
 #define BUSY_WAIT_NS (200 * NSEC_PER_MSEC)
 #define DEAD_WAIT_NS (5 * NSEC_PER_SEC)
 
-#define OLD_NAME "vipd/lock" /* abstract socket, behind the zero byte: vipd 0.1 before the file */
+#define OLD_NAME "vipd/lock" /* abstract socket of vipd 0.1, without the leading zero byte */
 
 struct lock {
 	int fd; /* -1: without effect */

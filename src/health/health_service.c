@@ -215,7 +215,7 @@ static void bind_done(struct entry *e)
 	e->is_failure_logged = false;
 }
 
-/* Close unwanted listeners, and open missing ones as far as possible. */
+/* Close listeners that are not desired, and open missing ones as far as possible. */
 static void entry_listen(struct entry *e)
 {
 	struct err err = { 0 };

@@ -23,7 +23,7 @@ static int port_cmp(const void *a, const void *b)
 	return pa < pb ? -1 : pa > pb;
 }
 
-/* The traffic policy behind a drop verdict (MET-07). */
+/* The traffic policy that causes a drop verdict (MET-07). */
 static enum metrics_policy policy_of(const struct plan_frontend *f)
 {
 	return f->kind == PLAN_FRONTEND_CLUSTERIP ? METRICS_INTERNAL : METRICS_EXTERNAL;

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The attributes of message `h` behind a family header of `offset` bytes. */
+/* The attributes of message `h` after a family header of `offset` bytes. */
 void nl_attr_table(const struct nlattr **tb, uint16_t max, const struct nlmsghdr *h, size_t offset);
 /* The attributes inside `nest`; NULL is an empty nest. */
 void nl_attr_nest(const struct nlattr **tb, uint16_t max, const struct nlattr *nest);
@@ -35,5 +35,5 @@ const void *nl_attr_bytes(const struct nlattr *a, size_t len);
 /* Numbers of nfnetlink travel in network order. */
 uint32_t nl_attr_be32(const struct nlattr *a, uint32_t fallback);
 uint64_t nl_attr_be64(const struct nlattr *a, uint64_t fallback);
-/* A terminated string, or "" when there is none. */
+/* A terminated string; "" without the attribute. */
 const char *nl_attr_str(const struct nlattr *a);

@@ -96,7 +96,7 @@ MUST_USE int ipvs_wire_resolve(struct ipvs_wire *w, struct err *err);
 MUST_USE int ipvs_wire_services(struct ipvs_wire *w, void (*begin)(void *arg),
 				void (*fn)(void *arg, const struct ipvs_service *s), void *arg,
 				struct err *err);
-/* The virtual service with this key; -ESRCH when there is none. */
+/* The virtual service with this key; -ESRCH: none. */
 MUST_USE int ipvs_wire_service(struct ipvs_wire *w, const struct ipvs_key *key,
 			       void (*fn)(void *arg, const struct ipvs_service *s), void *arg,
 			       struct err *err);

@@ -18,7 +18,7 @@ void cut_fini(struct cut *c)
 	c->buf = NULL;
 }
 
-/* Read more behind what is there; what was handed out makes room first. */
+/* Read more into the buffer, after discarding the bytes that were passed on. */
 static int fill(struct cut *c, struct err *err)
 {
 	ssize_t n;
@@ -42,7 +42,7 @@ static int fill(struct cut *c, struct err *err)
 	return 0;
 }
 
-/* `n` bytes were handed out. */
+/* `n` bytes were passed on. */
 static void take(struct cut *c, size_t n)
 {
 	const char *p = c->buf + c->pos;
@@ -61,8 +61,8 @@ static void take(struct cut *c, size_t n)
 #define MARK_LEN 4
 
 /*
- * Find the end of the document at `pos`: true with the index behind its last byte, false if the
- * buffer has no end. A mark must be followed by a space or a line end.
+ * Find the end of the document at `pos`: true with the index after its last byte, false if the
+ * buffer does not contain the end. A mark must be followed by a space or a line end.
  */
 static bool find_end(struct cut *c, size_t *ret)
 {
@@ -110,7 +110,7 @@ int cut_peek(struct cut *c, char *ret, struct err *err)
 		}
 		if (c->is_eof || c->len - c->pos >= BLOCK)
 			return 0;
-		r = fill(c, err); /* at the start: nothing was taken, so nothing moves */
+		r = fill(c, err); /* at the start: nothing moves */
 		if (r < 0)
 			return r;
 	}
@@ -161,7 +161,7 @@ ssize_t cut_read(void *cut, void *buf, size_t size)
 	n = MIN(end - c->pos, size);
 	memcpy(buf, c->buf + c->pos, n);
 	take(c, n);
-	/* The mark itself is behind us now and would not be found again. */
+	/* The mark is passed, and would not be found again. */
 	c->is_streamed = is_end && c->pos == end;
 	return (ssize_t)n;
 }

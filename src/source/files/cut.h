@@ -41,11 +41,11 @@ struct cut {
 	char *buf;
 	size_t cap;
 	size_t pos;     /* of the first byte not handed out */
-	size_t len;     /* of what the buffer holds */
+	size_t len;     /* bytes in the buffer */
 	size_t scanned; /* no document ends before this byte */
 	uint32_t line;  /* of the byte at `pos` */
 	bool is_eof;
-	bool is_streamed; /* cut_read() has given all of its document */
+	bool is_streamed; /* cut_read() has returned the whole document */
 	uint64_t total_bytes;
 };
 
@@ -53,13 +53,14 @@ void cut_init(struct cut *c, cut_read_fn read, void *arg);
 void cut_fini(struct cut *c);
 
 /*
- * Before anything is taken: the first byte that is no space, or 0 if there is
- * none in the first 64 KiB.
+ * The first byte of the stream that is not a space; 0: none in the first 64 KiB. Call before
+ * cut_next().
  */
 MUST_USE int cut_peek(struct cut *c, char *ret, struct err *err);
-/* enum cut_what, or what the reading gave. The piece of CUT_STREAM has only a line. */
+/* Returns enum cut_what, or the error of the read. The piece of CUT_STREAM has only a line. */
 MUST_USE int cut_next(struct cut *c, struct cut_piece *ret, struct err *err);
-/* The next part of the document being streamed; `cut` is a struct cut. As cut_read_fn. */
+/* A cut_read_fn: read the next part of the streamed document; `cut` is a struct cut. */
 ssize_t cut_read(void *cut, void *buf, size_t size);
-/* What is in the buffer, or else the next block, whatever it holds; CUT_END or CUT_DOCUMENT. */
+/* The content of the buffer, or the next block, without cutting. Returns CUT_END or CUT_DOCUMENT.
+ */
 MUST_USE int cut_block(struct cut *c, struct cut_piece *ret, struct err *err);

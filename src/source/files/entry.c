@@ -24,7 +24,7 @@ uint32_t entry_key_hash(enum object_kind kind, const struct name *ns, const stru
 {
 	const void *parts[] = { ns, name, (const void *)(uintptr_t)kind };
 
-	return hash_bytes(parts, sizeof(parts)); /* names are interned: pointers will do */
+	return hash_bytes(parts, sizeof(parts)); /* names are interned: hash the pointers */
 }
 
 bool entry_is(const struct entry *e, enum object_kind kind, const struct name *ns,

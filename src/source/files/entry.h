@@ -2,38 +2,37 @@
 /*
  * files/entry - an object in a file, and the state of its last good version.
  *
- * Private to source/files/. state.c chooses among versions, merge.c takes in new text.
+ * Private to source/files/. state.c chooses among versions, merge.c reads new text.
  */
 #pragma once
 
 #include "source/files/state.h"
 
 enum entry_flags {
-	ENTRY_HAS_GOOD = 1 << 0, /* a version was valid; see below for where it is */
-	ENTRY_IGNORED = 1 << 1,  /* that version is not for vipd */
+	ENTRY_HAS_GOOD = 1 << 0, /* there is a valid version; see below for its place */
+	ENTRY_IGNORED = 1 << 1,  /* vipd does not use that version */
 	ENTRY_BAD = 1 << 2,      /* the current text is invalid */
-	ENTRY_APPLIED = 1 << 3,  /* the model holds the good version */
+	ENTRY_APPLIED = 1 << 3,  /* the model has the good version */
 	ENTRY_SHADOWED = 1 << 4, /* another version is used; logged */
-	ENTRY_WANTED = 1 << 5,   /* its file is to be read again for the good version */
+	ENTRY_WANTED = 1 << 5,   /* its file must be read again for the good version */
 	ENTRY_MOVED = 1 << 6,    /* during a merge: found in the new version */
 };
 
 /*
- * The good version of an entry is in `obj` until it is applied, then in the model
- * (APPLIED); if another entry's version replaces it there it is lost, and read
- * again when needed.
+ * The good version of an entry is in `obj` until it is applied, then in the model (APPLIED). When
+ * another entry's version replaces it in the model, it is freed; it is read again when needed.
  */
 struct entry {
 	struct hnode node; /* in state.entries, by key */
 	struct file *file;
-	const struct name *ns; /* NULL for kinds without */
+	const struct name *ns; /* NULL for kinds without a namespace */
 	const struct name *name;
 	struct object obj;
 	uint8_t kind;
 	uint8_t flags;
 	uint32_t unit;
 	uint32_t line; /* counted from the unit's first */
-	uint32_t pos;  /* in the file: the first one wins */
+	uint32_t pos;  /* position in the file: the first entry of a key is used */
 };
 
 struct key {
@@ -56,17 +55,17 @@ bool entry_is(const struct entry *e, enum object_kind kind, const struct name *n
 	      const struct name *name);
 struct entry *entry_new(struct state *s, struct file *f, const struct piece *p);
 void entry_free(struct state *s, struct entry *e);
-/* The entry of `f` with this key that the new version has not taken yet, the first one. */
+/* The first entry of `f` with this key that the new version has not taken over yet. */
 struct entry *entry_find_old(const struct state *s, const struct file *f, const struct piece *p);
 
-/* state_apply() is to look at it. */
+/* state_apply() must check this entry. */
 void entry_changed(struct state *s, const struct entry *e);
 void entry_key_changed(struct state *s, enum object_kind kind, const struct name *ns,
 		       const struct name *name);
 void entry_shadow_set(struct state *s, struct entry *e, bool is_shadowed);
-/* If its version was to be read again: it cannot be, so there is none. */
+/* A version that should be read again cannot be: the entry has no good version any more. */
 void entry_wanted_drop(struct state *s, struct entry *e);
 
-/* "Service shop/cart", and its line in the file (0: it is no longer there). */
+/* "Service shop/cart", and its line in the file (0: no longer in the file). */
 void entry_title(struct str *ret, const struct entry *e);
 uint32_t entry_line(const struct entry *e);

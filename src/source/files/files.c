@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * source/files - decides which file is read when.
+ * source/files - schedule the reading of files.
  *
  * Events put files into a queue; work() reads them, a bounded time in each turn of the loop, and
  * applies all changes to the model when the queue is empty. A slow scan of the whole folder finds
@@ -27,21 +27,21 @@
 #include "source/files/state.h"
 #include "source/files/watch.h"
 
-#define TURN_NS (5 * NSEC_PER_MSEC) /* of reading in one turn of the loop */
-#define SCAN_MS 30000               /* the whole folder is looked at this often */
-#define SOON_MS 100     /* ... or so soon, and then ever later, while something is not settled */
-#define SETTLE_MS 50    /* before ready(): wait for a file that is being written ... */
-#define SETTLE_TRIES 20 /* ... so many times */
-#define YOUNG_NS (100 * NSEC_PER_MSEC) /* its writer may not be done */
-#define RACY_NS (20 * NSEC_PER_MSEC)   /* two writes may have the same time */
+#define TURN_NS (5 * NSEC_PER_MSEC) /* reading time in one turn of the loop */
+#define SCAN_MS 30000               /* period of scans of the whole folder */
+#define SOON_MS 100     /* first scan while a file is not settled; the delay then grows */
+#define SETTLE_MS 50    /* before ready(): wait for a file that is being written, ... */
+#define SETTLE_TRIES 20 /* ... at most this number of times */
+#define YOUNG_NS (100 * NSEC_PER_MSEC) /* a younger file may still be written */
+#define RACY_NS (20 * NSEC_PER_MSEC)   /* two writes within this time may have equal time stamps */
 
-#define TRIM_BYTES (1U << 20) /* of text parsed, before memory is given back */
+#define TRIM_BYTES (1U << 20) /* parsed bytes after which memory is returned */
 
 enum scan_why {
 	SCAN_FIRST,
-	SCAN_CHANGED, /* what is there is complete */
+	SCAN_CHANGED, /* existing files are complete */
 	SCAN_TIMER,   /* files may be half written */
-	SCAN_ASKED,   /* every file is read, also one that looks as before */
+	SCAN_ASKED,   /* read every file, even with an equal stamp */
 };
 
 struct files {
@@ -54,7 +54,7 @@ struct files {
 	struct list dirty; /* of struct file: to be read */
 	uint64_t key[2];
 	uint64_t event_ns; /* arrival of the oldest event not yet applied; 0: none */
-	/* The file in hand. */
+	/* The file being read. */
 	struct file *file;
 	struct manifest *manifest;
 	int fd;
@@ -62,15 +62,15 @@ struct files {
 	uint64_t read_bytes;
 	bool is_ready;
 	bool is_complete;  /* files_are_complete() */
-	bool is_unsettled; /* something was half written */
-	bool wants_soon;   /* something else may come right by itself */
+	bool is_unsettled; /* a file was half written */
+	bool wants_soon;   /* another fault may end without an event */
 	bool is_soon;      /* the timer runs for less than SCAN_MS */
 	unsigned int soon_ms;
 	unsigned int tries;
 	char *failure; /* of the folder, or NULL */
 	uint64_t n_reads;
 	uint64_t n_parsed;
-	uint64_t parsed_bytes; /* since memory was last given back */
+	uint64_t parsed_bytes; /* since memory was last returned */
 };
 
 /* --- names and stamps ------------------------------------------------------------ */
@@ -149,7 +149,7 @@ static void drop(struct files *fs, struct file *f)
 	state_file_gone(fs->state, f);
 }
 
-/* A new version is there, or may be: whatever is being read of it is void. */
+/* There may be a new version of `f`: discard a reading in progress. */
 static void refresh(struct files *fs, struct file *f)
 {
 	if (fs->file == f)
@@ -207,7 +207,7 @@ static int check(struct files *fs, struct file *f, const struct stat *st)
 	return 1;
 }
 
-/* An entry that cannot be looked at or opened. A link to nothing may lead to something soon. */
+/* The file cannot be read. The target of a dangling link may appear soon. */
 static void fail_errno(struct files *fs, struct file *f, int error)
 {
 	if (error == ENOENT && f->is_link) {
@@ -236,8 +236,8 @@ static void reading_start(struct files *fs, struct file *f)
 
 	f->must_read = false;
 	if (dir < 0)
-		return; /* the folder is gone: everything stays as it was */
-	/* Looked at before it is opened: opening a FIFO or a device may have effects. */
+		return; /* the folder does not exist: objects stay */
+	/* stat before open: opening a FIFO or a device may have effects. */
 	if (fstatat(dir, f->name, &st, 0) == -1) {
 		fail_errno(fs, f, errno);
 		return;
@@ -266,9 +266,9 @@ static void reading_start(struct files *fs, struct file *f)
 }
 
 /*
- * Has a process the file open for writing? A read lease is refused then (fcntl(2)). One that
- * opens it meanwhile waits until the lease is given up; its signal is one that is ignored.
- * A file system or a user without leases: false.
+ * Does a process have the file open for writing? The kernel then refuses a read lease (fcntl(2)). A
+ * process that opens the file during the lease waits until the lease ends; the signal of the lease
+ * is ignored. False if the file system or the user does not support leases.
  */
 static bool has_writer(int fd)
 {
@@ -280,7 +280,7 @@ static bool has_writer(int fd)
 	return false;
 }
 
-/* All of it was read; but was it one version? The first one of a file has to be whole. */
+/* The end of the file was reached. Check that the content is one complete version. */
 static void reading_done(struct files *fs)
 {
 	struct file *f = fs->file;
@@ -326,7 +326,7 @@ static void reading_step(struct files *fs)
 
 /* --- turns of the loop --------------------------------------------------------------- */
 
-/* Read until nothing is left (true), or until the turn's time is over. */
+/* Read queued files until the deadline. True: the queue is empty. */
 static bool read_queue(struct files *fs, uint64_t deadline_ns)
 {
 	while (fs->manifest != NULL || !list_is_empty(&fs->dirty)) {
@@ -344,7 +344,7 @@ static bool read_queue(struct files *fs, uint64_t deadline_ns)
 	return true;
 }
 
-/* Files whose version the model needs again. */
+/* Queue files whose version the model needs again. */
 static void queue_wanted(struct files *fs)
 {
 	struct file **files;
@@ -357,7 +357,7 @@ static void queue_wanted(struct files *fs)
 	free(files);
 }
 
-/* The next look at the whole folder; an early one that is under way stays as it is. */
+/* Schedule the next scan of the folder; an early one that is scheduled stays. */
 static void timer_arm(struct files *fs)
 {
 	bool wants_soon = fs->is_unsettled || fs->wants_soon || fs->failure != NULL;
@@ -371,7 +371,7 @@ static void timer_arm(struct files *fs)
 	fs->soon_ms = wants_soon ? MIN(2 * fs->soon_ms, (unsigned int)SCAN_MS) : SOON_MS;
 }
 
-/* Much was read: what it took beside the model goes back. Not while a change waits: it takes 1 ms.
+/* Return freed memory after much parsing. Takes 1 ms, so not while a change is pending.
  */
 static void memory_return(struct files *fs)
 {
@@ -388,7 +388,7 @@ static bool is_all_known(const struct files *fs, struct str *why)
 	return fs->failure == NULL && state_is_complete(fs->state, why);
 }
 
-/* The queue is empty and applied. */
+/* The queue is empty, and changes are applied. */
 static void settle(struct files *fs, bool is_changed)
 {
 	struct str why = { 0 };
@@ -450,7 +450,7 @@ static void folder_failed(struct files *fs, const char *why)
 	fs->failure = why != NULL ? xstrdup(why) : NULL;
 }
 
-/* An entry of the folder by this name, in a scan. */
+/* Queue the file `name` of a scan if needed. */
 static void consider(struct files *fs, const char *name, enum scan_why why)
 {
 	int dir = watch_dir(fs->watch);
@@ -480,7 +480,7 @@ static void consider(struct files *fs, const char *name, enum scan_why why)
 	refresh(fs, f);
 }
 
-/* Names in order, so that two runs over the same folder say the same. */
+/* Sort by name, so that output does not depend on the order of the directory. */
 static int name_ptr_cmp(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
@@ -587,7 +587,7 @@ static void on_name(void *arg, const char *name, enum watch_what what)
 			drop(fs, f);
 		break;
 	case WATCH_MADE:
-		fs->is_unsettled = true; /* if it has a writer, an event follows */
+		fs->is_unsettled = true; /* if a process writes it, an event follows */
 		break;
 	}
 }

@@ -5,17 +5,17 @@
  *     files_open -> ready() once -> changed(), changed(), ... -> files_close
  *
  * Files named *.yaml, *.yml or *.json contain documents or lists of Service, EndpointSlice, Node
- * and ServiceCIDR; other kinds are counted and skipped, and so are hidden files, editors' copies
- * and subfolders. Each document counts alone: an invalid one is reported with its file and line,
+ * and ServiceCIDR. Other kinds are counted and skipped; hidden files, backup copies of editors and
+ * subfolders are ignored. Documents are independent: an invalid one is reported with file and line,
  * and its last good version stays.
  *
  * A file is read when its writer closes it or renames it into place; the change reaches the model
- * in the same turn of the loop. The path may lead to another folder later: a symbolic link on the
- * way changes, as in ConfigMap volumes, or the folder is removed and created again. While there is
- * no folder, the model keeps its objects.
+ * in the same turn of the loop. The path may later lead to another folder, because a symbolic link
+ * in it changes (ConfigMap volumes) or the folder is removed and created again. While the folder
+ * does not exist, the model keeps its objects.
  *
- * Limits: FILES_FILE_MAX a file; CUT_DOCUMENT_MAX, YAML_DEPTH_MAX, YAML_COST_MAX
- * a document or list entry; object.h's what one object may hold.
+ * Limits: FILES_FILE_MAX per file; CUT_DOCUMENT_MAX, YAML_DEPTH_MAX and YAML_COST_MAX per document
+ * or list entry; limits of one object in model/object.h.
  */
 #pragma once
 
@@ -30,7 +30,7 @@ struct str;
 #define FILES_FILE_MAX (256U << 20)
 
 struct files_ops {
-	/* Once: the whole folder was read, and the model has every valid object. */
+	/* Called once: the whole folder was read, and the model has every valid object. */
 	void (*ready)(void *arg);
 	/* The model was changed, or files_are_complete() became true, after ready(). */
 	void (*changed)(void *arg);
@@ -38,26 +38,26 @@ struct files_ops {
 	bool is_strict; /* reject objects with unknown fields, instead of a note */
 };
 
-/* An error or a note, as long as it lasts. */
+/* A present error or note. */
 struct files_problem {
 	const char *file; /* name in the folder; the folder itself: its path */
 	uint32_t line;    /* 0: the file as a whole */
-	bool is_error;    /* an object is not served as written; else a part was skipped */
+	bool is_error;    /* an object is not served as written; false: a part was skipped */
 	const char *text; /* "Service shop/cart: spec.ports[2].port: ..." */
 };
 
 struct files_stats {
 	size_t files;
-	size_t objects; /* good ones, shadowed ones included */
+	size_t objects; /* valid objects, shadowed ones included */
 	size_t errors;
 	size_t notes;
 	uint64_t reads;  /* files read since the start ... */
-	uint64_t parsed; /* ... and pieces of text that had to be parsed for it */
+	uint64_t parsed; /* ... and pieces of text parsed for them */
 };
 
 /*
- * The first reading happens in turns of the loop. -errno when `dir` cannot be
- * opened as a folder; anything wrong inside is a problem, not a failure.
+ * The first reading happens in turns of the loop. -errno when `dir` cannot be opened as a folder;
+ * errors in its files are problems, not failures.
  * `base`, `m` and the ops' arg are borrowed until files_close().
  */
 MUST_USE int files_open(struct files **ret, struct event_base *base, struct model *m,
@@ -71,11 +71,11 @@ void files_read_again(struct files *f);
 bool files_are_ready(const struct files *f);
 /*
  * Is some version of every object of the folder known? Once true it stays true: from then on
- * last good versions replace what cannot be read. `why` gets the first reason, if not; NULL:
- * the answer alone, at no cost.
+ * last good versions replace unreadable ones. If false, `why` gets the first reason; `why` may be
+ * NULL.
  */
 bool files_are_complete(const struct files *f, struct str *why);
-/* What is wrong now, sorted by file and line; returns how many. `each` may be NULL. */
+/* Call `each` (or NULL) for the present problems, sorted by file and line. Returns their number. */
 size_t files_problems(const struct files *f, void (*each)(void *arg, const struct files_problem *p),
 		      void *arg);
 void files_stats(const struct files *f, struct files_stats *ret);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * files/manifest - YAML by documents, JSON by objects, both to the same pieces.
+ * files/manifest - split YAML into documents and JSON into objects, and decode both into pieces.
  *
- * As kubectl does, the text decides: a .json file that begins with '{' is a
- * stream of JSON objects, everything else is YAML. A document in a YAML file that
- * begins with '{' and is no YAML gets a second chance as JSON: tabs, objects
- * without a separator and UTF-16 escapes are only JSON.
+ * The format depends on the text, as with kubectl: a .json file that begins with '{' is a stream of
+ * JSON objects, any other file is YAML. A document of a YAML file that begins with '{' and is not
+ * valid YAML is read as JSON, which allows tabs, objects without a separator and UTF-16 escapes.
  */
 #include "source/files/manifest.h"
 
@@ -34,20 +33,20 @@ struct manifest_work {
 	struct manifest_ops ops;
 	struct cut cut;
 	enum format format;
-	/* The document in hand. */
+	/* The current document. */
 	struct cut_piece doc;
 	bool is_stream;
 	struct yaml *yaml;
 	struct jsonsplit json;
 	bool is_failed; /* the rest of a JSON file is lost */
-	/* The list in hand. */
+	/* The current list. */
 	bool is_list_known;
 	enum object_kind list_kind; /* of its entries */
 	VEC(struct pending) pending;
 	size_t pending_cost;
-	/* The value in hand: how to find a line in it. */
+	/* The current value: source of line numbers. */
 	const struct json_piece *json_piece;
-	bool is_detached; /* its text is gone: only its first line is known */
+	bool is_detached; /* its text is freed: only its first line is known */
 };
 
 static const struct jsonsplit_ops split_ops;
@@ -212,7 +211,7 @@ static void other_count(struct manifest *m, const json_t *obj)
 		(void)snprintf(m->other, sizeof(m->other), "%s", kind ? kind : "?");
 }
 
-/* Which kind was it meant to be, when decode_kind() refused it? */
+/* Guess the kind of an object that decode_kind() rejected. */
 static enum object_kind kind_guess(const json_t *obj)
 {
 	const char *text = json_string_value(json_object_get(obj, "kind"));
@@ -246,7 +245,7 @@ static void bad_kind_add(struct taking *t, struct piece *p, const json_t *obj,
 	piece_refuse(t, p, d, p->kind != OBJECT_KIND_OTHER ? PIECE_BAD : PIECE_UNREADABLE, why);
 }
 
-/* `kind` is one of those that are read. */
+/* Decode an object of a supported kind. */
 static void object_add(struct manifest *m, const json_t *obj, enum object_kind kind, uint32_t line)
 {
 	struct piece *p = piece_add(m, PIECE_GOOD, line);
@@ -273,7 +272,7 @@ static void object_add(struct manifest *m, const json_t *obj, enum object_kind k
 		p->state = PIECE_IGNORED;
 }
 
-/* A document, or an entry of a list whose default kind is `list_kind`. */
+/* Decode a document, or an entry of a list whose entries have the kind `list_kind`. */
 static void value_add(struct manifest *m, const json_t *obj, enum object_kind list_kind,
 		      uint32_t line)
 {
@@ -300,7 +299,7 @@ static void value_add(struct manifest *m, const json_t *obj, enum object_kind li
 
 /* --- lists ---------------------------------------------------------------- */
 
-/* From the root as far as it is known: entries may come before their list's kind. */
+/* Read the list's kind from the known part of the root: entries may precede the kind. */
 static void list_learn(struct manifest_work *w, const json_t *root)
 {
 	struct decode d = { 0 };
@@ -346,7 +345,7 @@ static void root_add(struct manifest *m, const json_t *root, uint32_t line)
 	size_t i;
 
 	if (json_is_null(root))
-		return; /* nothing between two separators */
+		return; /* empty document */
 	if (decode_kind(&kind, &items, root, &d, NULL) < 0 || kind != OBJECT_KIND_LIST) {
 		value_add(m, root, OBJECT_KIND_LIST, line);
 		items = OBJECT_KIND_LIST;
@@ -398,7 +397,7 @@ static int on_json_item(void *arg, const struct json_piece *p, struct err *err)
 		json_decref(v);
 		str_fini(&root);
 	}
-	/* The same text is another object in a list of another kind. */
+	/* The kind of the list is part of the hash: it decides the kind of the object. */
 	if (unit_begin(m, w->is_list_known ? p->text : NULL, p->len, 1 + w->list_kind, p->line))
 		return 0;
 	v = piece_load(m, p);
@@ -506,7 +505,7 @@ static void yaml_begin(struct manifest *m)
 		yaml_open_text(&w->yaml, w->doc.text, w->doc.len, w->doc.line);
 }
 
-/* Pieces and notes of the last unit are void. */
+/* Discard pieces and notes of the last unit. */
 static void unit_rollback(struct manifest *m)
 {
 	struct unit *u = unit_last(m);
@@ -567,7 +566,7 @@ static int sub_object(void *arg, const struct json_piece *p, struct err *err)
 	return 0;
 }
 
-/* The document is no YAML. True: it is JSON, and its pieces are there. */
+/* Try to decode an invalid YAML document as JSON. True: done. */
 static bool json_instead(struct manifest *m)
 {
 	struct manifest_work *w = m->work;
@@ -607,10 +606,10 @@ static void name_guess(struct piece *p, const json_t *root)
 	p->kind = kind_guess(root);
 	if (p->kind != OBJECT_KIND_OTHER &&
 	    decode_key(&p->ns, &p->name, p->kind, root, &d, NULL) < 0)
-		return; /* not even that */
+		return;
 }
 
-/* The text is broken here; a stream is read to its end, so that the next document is found. */
+/* Report a syntax error; read a streamed document to its end to find the next one. */
 static int yaml_fail(struct manifest *m, const char *why, struct err *err)
 {
 	struct manifest_work *w = m->work;

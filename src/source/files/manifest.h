@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * files/manifest - decodes the text of one file into objects, in bounded steps.
+ * files/manifest - decode the text of one file into objects, in bounded steps.
  *
  *     manifest_open -> manifest_step until 0 -> read units and pieces -> manifest_close
  *
@@ -19,12 +19,12 @@
 
 /* Documents and list entries that name no kind, before the list's own kind is known. */
 #define MANIFEST_PENDING_COST_MAX 500000
-#define MANIFEST_PIECES_MAX 250000 /* objects, and documents, of one file */
-#define MANIFEST_NOTES_MAX 1000    /* kept of one file; more are counted */
+#define MANIFEST_PIECES_MAX 250000 /* objects and documents of one file */
+#define MANIFEST_NOTES_MAX 1000    /* of one file; further ones are only counted */
 
 enum piece_state {
 	PIECE_GOOD,
-	PIECE_IGNORED,    /* valid, but not for vipd: replaces an earlier version */
+	PIECE_IGNORED,    /* valid, but not used by vipd; replaces an earlier version */
 	PIECE_BAD,        /* invalid, see `why`; its name is known */
 	PIECE_UNREADABLE, /* see `why`; may contain any object; its name is a guess */
 };
@@ -35,14 +35,14 @@ struct piece {
 	uint32_t unit;
 	uint32_t line;         /* of the object, counted from the unit's first line */
 	uint32_t why_line;     /* of the error, counted likewise */
-	const struct name *ns; /* references; NULL when there is none */
+	const struct name *ns; /* references; NULL: none */
 	const struct name *name;
 	struct object obj; /* of good pieces */
 	char *why;
 };
 
 struct unit {
-	uint64_t hash; /* 0: never the same as another */
+	uint64_t hash; /* 0: equal to no other */
 	uint32_t line;
 	uint32_t n_pieces;
 	uint32_t n_others; /* objects of kinds that are not read */
@@ -58,12 +58,12 @@ struct manifest_note {
 
 struct manifest_ops {
 	cut_read_fn read;
-	/* Has the last reading a unit with this hash, not asked for yet? 0: no, else the answer. */
+	/* The number of an unused unit with this hash in the last version of the file; 0: none. */
 	size_t (*known)(void *arg, uint64_t hash);
 	void *arg;
 	uint64_t key[2]; /* of the hash */
-	bool is_json;    /* what the file's name says */
-	bool is_strict;  /* an unknown field is bad */
+	bool is_json;    /* by the file's name */
+	bool is_strict;  /* an unknown field is an error */
 };
 
 struct manifest {
@@ -72,16 +72,16 @@ struct manifest {
 	VEC(struct manifest_note) notes;
 	size_t n_notes_lost;        /* beyond MANIFEST_NOTES_MAX */
 	char other[64];             /* the first kind that is not read, or "" */
-	uint64_t parsed_bytes;      /* about: of units that were not known */
+	uint64_t parsed_bytes;      /* approximately, of units that were not known */
 	struct manifest_work *work; /* private */
 };
 
 void manifest_open(struct manifest **ret, const struct manifest_ops *ops);
-/* Accepts NULL. Frees what the caller did not take out of the pieces. */
+/* Accepts NULL. Frees the objects that the caller has not taken out of the pieces. */
 void manifest_close(struct manifest *m);
 DEFINE_AUTO(struct manifest *, manifest_close);
 
-/* 1: there is more; 0: done; -errno: the reading failed, the text is not known. */
+/* 1: more left; 0: complete; -errno: the file could not be read. */
 MUST_USE int manifest_step(struct manifest *m, struct err *err);
 
 /* "Service shop/cart", "Node n1"; "document" without a name. */

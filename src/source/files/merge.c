@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * files/merge - replaces the old version of a file with the new one.
+ * files/merge - replace the old version of a file by the new one.
  *
- * Units with unchanged text are matched first, at whatever position: they keep their entries and
- * problems without being parsed. Pieces of other units are matched by the object's name. What is
- * left of the old version is removed, unless the new version has an unreadable unit.
+ * Units with unchanged text are matched first, at any position: they keep their entries and
+ * problems and are not parsed. Pieces of other units are matched by the object's name. The rest of
+ * the old version is removed, unless the new version has an unreadable unit.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 /* --- problems ---------------------------------------------------------------- */
 
-/* Takes `text`. Logged here, once: an unchanged unit brings its problems along instead. */
+/* Takes `text`. Logs it: called once, because an unchanged unit keeps its problems. */
 static void problem_add(struct file *f, uint32_t unit, uint32_t line, bool is_error, char *text)
 {
 	str_clean(text);
@@ -58,7 +58,7 @@ struct merge {
 	struct state *s;
 	struct file *f;
 	struct manifest *m;
-	struct file old; /* its vectors only */
+	struct file old; /* only vectors are used */
 	bool has_unreadable;
 };
 
@@ -89,7 +89,7 @@ static void index_make(struct file *f)
 		qsort(f->index.v, f->index.n, sizeof(*f->index.v), unit_ref_cmp);
 }
 
-/* The first unused unit with this hash; false if there is none. */
+/* The first unused unit with this hash; false: none. */
 static bool index_find(struct file *f, uint64_t hash, size_t *ret)
 {
 	size_t lo = 0;
@@ -124,7 +124,7 @@ static bool unit_is_wanted(const struct file *f, const struct file_unit *u)
 
 size_t state_unit_known(struct file *f, uint64_t hash)
 {
-	size_t at = f->next_unit; /* nearly always it is the next one */
+	size_t at = f->next_unit; /* mostly the next one */
 
 	if (f->units.n == 0)
 		return 0;
@@ -138,7 +138,7 @@ size_t state_unit_known(struct file *f, uint64_t hash)
 	return at + 1;
 }
 
-/* Where the problems of unit `unit` begin; they are sorted by unit. */
+/* Index of the first problem of `unit`; problems are sorted by unit. */
 static size_t problems_find(const struct file *f, uint32_t unit)
 {
 	size_t lo = 0;
@@ -177,7 +177,7 @@ static void entry_add(struct merge *g, struct entry *e, uint32_t line)
 	*vec_push(&f->entries) = e;
 }
 
-/* A unit with unchanged text, at whatever position. */
+/* Keep the entries and problems of a unit with unchanged text. */
 static void unit_carry(struct merge *g, const struct unit *from)
 {
 	const struct file_unit *was = &g->old.units.v[from->known - 1];
@@ -193,7 +193,7 @@ static void unit_carry(struct merge *g, const struct unit *from)
 
 		entry_add(g, e, e->line);
 		if (g->s->n_shadowed > 0 && e->pos != was_pos)
-			entry_changed(g->s, e); /* another one of its name may be the first now */
+			entry_changed(g->s, e); /* another entry of this key may be the first now */
 	}
 	for (size_t i = problems_find(&g->old, (uint32_t)from->known - 1);
 	     i < g->old.problems.n && g->old.problems.v[i].unit == from->known - 1; i++) {
@@ -224,7 +224,7 @@ static void entry_take_good(struct merge *g, struct entry *e, struct piece *p)
 	entry_changed(g->s, e);
 }
 
-/* The last good version stays, unless it was to be read again: then there is none. */
+/* The new text is invalid: the last good version stays, unless it had to be read again. */
 static void entry_take_bad(struct merge *g, struct entry *e, const struct piece *p)
 {
 	entry_wanted_drop(g->s, e);
@@ -253,7 +253,7 @@ static void piece_take(struct merge *g, struct piece *p)
 		entry_take_good(g, e, p);
 }
 
-/* What the new version does not hold: gone, unless something in it cannot be read. */
+/* Remove an entry that the new version lacks, unless the new version has an unreadable unit. */
 static void leftover(struct merge *g, struct entry *e)
 {
 	if (e->flags & ENTRY_MOVED)
@@ -305,7 +305,7 @@ static void units_take(struct merge *g)
 	}
 }
 
-/* The vectors of the old version are emptied and given back to `f` empty. */
+/* Give the vectors of the old version back to `f`, empty, for reuse. */
 static void old_take(struct merge *g)
 {
 	struct file *f = g->f;

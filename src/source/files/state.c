@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* files/state - files and their entries; which version of an object the model gets. */
+/* files/state - files, their entries, and the choice between versions of an object. */
 #include "source/files/state.h"
 
 #include <assert.h>
@@ -273,7 +273,7 @@ int state_apply(struct state *s, uint64_t at_ns)
 	return outcome;
 }
 
-/* --- for people ----------------------------------------------------------------- */
+/* --- problems ------------------------------------------------------------------- */
 
 struct listed {
 	uint32_t line;
@@ -374,7 +374,7 @@ size_t state_problems(const struct state *s, void (*each)(void *arg, const struc
 	return n;
 }
 
-/* Is an object of this unit unknown: does it hold one that was never good, in any file? */
+/* Does the unit have an object without a valid version in any file? */
 static bool unit_is_unknown(const struct state *s, const struct file *f, const struct file_unit *u)
 {
 	if (u->is_unreadable)

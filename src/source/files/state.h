@@ -9,18 +9,17 @@
  * Rules (doc/design/0004-manifests.md):
  *
  *   - the first file by name with a good version of an object defines it; within a file the
- *     first document. Other versions are shadowed, and a note says so.
+ *     first document. Other versions are shadowed and reported by a note.
  *   - while a file has an unreadable unit, no object is removed from it: the unit may be
  *     that object.
  *   - a file that cannot be read keeps its last objects.
  *
- * The model changes only in state_apply(): an object that moves from one file to another
- * exists all the time.
+ * The model changes only in state_apply(), so an object that moves from one file to another never
+ * disappears from the model.
  *
- * The objects themselves belong to the model once they are applied. If one must
- * come back after another file had replaced it, its file has to be read again:
- * such files are marked `wants_reading` by state_apply(), which then returns
- * STATE_WANTS_READING and leaves the old version in the model.
+ * The model owns applied objects. If an object is needed again after the version of another file
+ * has replaced it, its file must be read again: state_apply() sets `wants_reading` of the file,
+ * returns STATE_WANTS_READING and leaves the old version in the model.
  */
 #pragma once
 
@@ -49,11 +48,11 @@ struct file_unit {
 	uint32_t first_entry; /* of n_entries in a row */
 	uint32_t n_entries;
 	uint32_t n_others;  /* objects of kinds that are not read */
-	bool is_unreadable; /* it may hold any object */
-	bool is_used;       /* the version being read holds this unit too */
+	bool is_unreadable; /* may contain any object */
+	bool is_used;       /* the version being read has this unit too */
 };
 
-/* Where a hash is found among the units. */
+/* Index of a unit by its hash. */
 struct file_unit_ref {
 	uint64_t hash;
 	uint32_t unit;
@@ -61,7 +60,7 @@ struct file_unit_ref {
 
 struct file_problem {
 	uint32_t unit;
-	uint32_t line; /* counted from the unit's first */
+	uint32_t line; /* counted from the first line of the unit */
 	bool is_error;
 	char *text;
 };
@@ -70,24 +69,24 @@ struct file {
 	struct hnode node;
 	struct list dirty; /* the owner's queue of files to be read */
 	char *name;
-	char *shown;             /* the same, fit for logs */
+	char *shown;             /* the name with control characters replaced, for logs */
 	struct file_stamp stamp; /* of the version read last */
 	bool is_read;            /* `stamp` is valid */
-	bool is_known;           /* some version was read of which every unit could be read */
-	bool is_racy;            /* it was so young when read that the stamp proves nothing */
-	bool must_read;          /* whatever the stamp says */
-	bool wants_reading;      /* state_apply() lacks a version of this file */
-	bool is_seen;            /* the owner's mark during a scan */
+	bool is_known;           /* a version without unreadable units was read */
+	bool is_racy;   /* written so shortly before the read that the stamp is not sufficient */
+	bool must_read; /* even if the stamp is equal */
+	bool wants_reading; /* state_apply() lacks a version of this file */
+	bool is_seen;       /* set by the scan of the folder */
 	bool is_link;
-	char *failure; /* why it cannot be read as a whole, or NULL */
+	char *failure; /* why the file cannot be read, or NULL */
 	VEC(struct file_unit) units;
 	VEC(struct file_unit_ref) index; /* of the units, by hash; only during a reading */
-	size_t next_unit;                /* during a reading: probably the next one */
+	size_t next_unit;                /* during a reading: guess for the next lookup */
 	VEC(struct entry *) entries;     /* by unit, in order of the text */
 	VEC(struct entry *) orphans;     /* no longer in the text, but a unit is unreadable */
 	VEC(struct file_problem) problems;
 	size_t n_problems_lost;
-	char other[64]; /* a kind that is not read, for people */
+	char other[64]; /* a kind that is not read, for display */
 };
 
 void state_open(struct state **ret, struct model *m);
@@ -96,21 +95,21 @@ void state_close(struct state *s);
 DEFINE_AUTO(struct state *, state_close);
 
 struct file *state_file_find(const struct state *s, const char *name);
-/* The same, created if need be. */
+/* The file, created if it is new. */
 struct file *state_file_get(struct state *s, const char *name);
 /* All files sorted by name; the caller frees the array. */
 struct file **state_files(const struct state *s, size_t *n);
 
 /* `f` was read to its end: takes the pieces out of `m`. New problems are logged. */
 void state_file_read(struct state *s, struct file *f, struct manifest *m);
-/* `f` cannot be read, `why` is for people; it keeps what it said. NULL: it can again. */
+/* `f` cannot be read, for the reason `why`; its objects stay. `why` NULL: it can be read again. */
 void state_file_failed(struct state *s, struct file *f, const char *why);
-/* `f` is no more; frees it. */
+/* `f` was removed; frees it. */
 void state_file_gone(struct state *s, struct file *f);
 
-/* Before a reading of `f`: no unit of it is known to be in the new version yet. */
+/* Call before a reading of `f`: clears is_used of its units. */
 void state_units_reset(struct file *f);
-/* For manifest_ops.known: which unit of `f`'s last version has this hash? */
+/* manifest_ops.known for `f`. */
 size_t state_unit_known(struct file *f, uint64_t hash);
 
 /*
@@ -119,8 +118,8 @@ size_t state_unit_known(struct file *f, uint64_t hash);
  */
 bool state_is_complete(const struct state *s, struct str *why);
 
-#define STATE_CHANGED 1       /* the model took something from it */
-#define STATE_WANTS_READING 2 /* see above; both may be set */
+#define STATE_CHANGED 1       /* the model has changed */
+#define STATE_WANTS_READING 2 /* see above; may be combined */
 int state_apply(struct state *s, uint64_t at_ns);
 
 size_t state_problems(const struct state *s, void (*each)(void *arg, const struct files_problem *p),

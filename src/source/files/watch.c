@@ -2,10 +2,9 @@
 /*
  * files/watch - inotify on a path that may change.
  *
- * The path is resolved part by part, as the kernel does it: each folder is watched
- * first and then looked into, so nothing that happens in between is missed.
- * Watches belong to inodes, and a folder may be on the way twice; so the table of
- * watches has one row per inode with all of its roles.
+ * The path is resolved part by part, as the kernel does: each folder is watched before it is read,
+ * so no change is missed. A watch belongs to an inode, and a folder may occur in the path twice, so
+ * the table of watches has one row per inode with all of its roles.
  */
 #include "source/files/watch.h"
 
@@ -29,7 +28,7 @@
 #define DIR_EVENTS (WAY_EVENTS | IN_CLOSE_WRITE)
 #define LINK_EVENTS (IN_CLOSE_WRITE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF)
 
-#define LINKS_MAX 40 /* as the kernel, see path_resolution(7) */
+#define LINKS_MAX 40 /* as in the kernel, path_resolution(7) */
 
 /* A name of the path, in the folder whose watch is `wd`. */
 struct way {
@@ -37,11 +36,11 @@ struct way {
 	char *name;
 };
 
-/* A watch that is not the folder's own. */
+/* A watch of another folder than the watched one. */
 struct row {
 	int wd;
 	bool is_link; /* the target of a link in the folder */
-	bool is_kept; /* during a renewal: still wanted */
+	bool is_kept; /* during a renewal: still needed */
 };
 
 /* One change of a batch of events. */
@@ -63,11 +62,11 @@ struct watch {
 	VEC(struct way) way;
 	VEC(struct row) rows;
 	_Alignas(struct inotify_event) char buf[16384]; /* of events, or of a path */
-	/* The batch in hand. */
+	/* The current batch. */
 	VEC(struct change) changes;
 	bool is_all;
 	bool is_lost;
-	bool is_moved; /* something on the way changed */
+	bool is_moved; /* a part of the path changed */
 };
 
 /* --- watches ------------------------------------------------------------------ */
@@ -93,7 +92,7 @@ static bool wd_is_used(const struct watch *w, int wd)
 	return false;
 }
 
-/* All rows of a role that were not kept go, and their watches if no other role has them. */
+/* Remove rows of a role that were not kept, and their watches if no other role uses them. */
 static void rows_sweep(struct watch *w, bool is_link)
 {
 	size_t n = 0;
@@ -105,7 +104,7 @@ static void rows_sweep(struct watch *w, bool is_link)
 			w->rows.v[n++] = r;
 			continue;
 		}
-		/* Not found again among those kept or still to come: let go. */
+		/* Other kept rows, and rows not visited yet, may share the watch. */
 		w->rows.v[i].wd = -1;
 		if (!wd_is_used(w, r.wd))
 			(void)inotify_rm_watch(w->inotify, r.wd);
@@ -120,7 +119,7 @@ static void rows_unkeep(struct watch *w, bool is_link)
 			r->is_kept = false;
 }
 
-/* --- the way ------------------------------------------------------------------ */
+/* --- the path ----------------------------------------------------------------- */
 
 static void way_clear(struct watch *w)
 {
@@ -129,7 +128,7 @@ static void way_clear(struct watch *w)
 	vec_clear(&w->way);
 }
 
-/* Watch folder `at` for what happens to `name` in it. A watch is no must: there is the timer. */
+/* Watch folder `at` for changes of `name`. Without a watch the timer finds changes. */
 static void way_add(struct watch *w, const char *at, const char *name)
 {
 	int wd = inotify_add_watch(w->inotify, at, WAY_EVENTS | IN_ONLYDIR | IN_MASK_ADD);
@@ -142,7 +141,7 @@ static void way_add(struct watch *w, const char *at, const char *name)
 	*vec_push(&w->way) = (struct way){ wd, xstrdup(name) };
 }
 
-/* What is still to be resolved: `ahead` becomes the link's target and what followed it. */
+/* Replace `ahead`, the unresolved rest of the path, by the link's target and `rest`. */
 static int link_follow(struct watch *w, struct str *at, size_t at_len, struct str *ahead,
 		       const char *rest)
 {
@@ -162,8 +161,8 @@ static int link_follow(struct watch *w, struct str *at, size_t at_len, struct st
 }
 
 /*
- * One part of the path: look at it, and go into it or along it. `at` is where we
- * are ("" is the root), `ahead` what is left; returns 1 while something is left.
+ * Resolve one part of the path. `at` is the resolved part ("": the root), `ahead` the rest. 1: more
+ * left.
  */
 static int way_step(struct watch *w, struct str *at, struct str *ahead, int *links)
 {
@@ -231,7 +230,7 @@ static void dir_close(struct watch *w)
 		(void)inotify_rm_watch(w->inotify, wd);
 }
 
-/* Open `at` as the folder; 1: it is another one than before, 0: the same. */
+/* Open `at` as the folder. 1: another folder than before; 0: unchanged. */
 static int dir_open(struct watch *w, const char *at, struct err *err)
 {
 	int fd = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
@@ -340,7 +339,7 @@ static void change_add(struct watch *w, const char *name, enum watch_what what)
 	*vec_push(&w->changes) = (struct change){ xstrdup(name), what };
 }
 
-/* A link may be any file's, or lead to where all files are; a second name is complete. */
+/* A new symbolic link may concern any file; a new hard link is a complete file. */
 static void on_created(struct watch *w, const char *name)
 {
 	struct stat st;
@@ -407,7 +406,7 @@ static void batch_log(struct watch *w)
 {
 	if (w->is_moved && watch_again(w))
 		w->is_all = true;
-	/* Names first: what was deleted in a folder that is gone is deleted. */
+	/* Names first: a deletion counts even if the folder was removed afterwards. */
 	vec_for_each (t, &w->changes) {
 		w->ops.name(w->ops.arg, t->name, t->what);
 		free(t->name);
@@ -426,7 +425,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 	struct watch *w = arg;
 	ssize_t n;
 
-	/* The batch is bounded: a writer that never rests must not starve the loop. */
+	/* Bounded, so that a permanent writer does not starve the loop. */
 	for (int i = 0; i < 64; i++) {
 		n = read((int)fd, w->buf, sizeof(w->buf));
 		if (n <= 0)

@@ -22,30 +22,30 @@ struct watch;
 
 enum watch_what {
 	WATCH_WRITTEN, /* closed by its writer, or renamed into place */
-	WATCH_TOUCHED, /* its mode or owner may have changed */
-	WATCH_GONE,    /* removed or renamed; another file may have the name */
+	WATCH_TOUCHED, /* mode or owner may have changed */
+	WATCH_GONE,    /* removed or renamed; another file may have the name now */
 	WATCH_MADE,    /* created; a process may still write to it */
 };
 
 struct watch_ops {
 	void (*name)(void *arg, const char *name, enum watch_what what);
-	/* `is_lost`: because events were lost, so that files may be half written. */
+	/* Scan everything. `is_lost`: events were lost, so files may be half written. */
 	void (*all)(void *arg, bool is_lost);
 	void (*done)(void *arg);
 	void *arg;
 };
 
-/* -errno when there is no folder `path`, or no watch for it. `path` is copied. */
+/* -errno: `path` is not a folder or cannot be watched. `path` is copied. */
 MUST_USE int watch_open(struct watch **ret, struct event_base *base, const char *path,
 			const struct watch_ops *ops, struct err *err);
 void watch_close(struct watch *w);
 DEFINE_AUTO(struct watch *, watch_close);
 
-/* The folder, for openat(2); -1 while there is none. */
+/* The folder, for openat(2); -1 while it does not exist. */
 int watch_dir(const struct watch *w);
-/* Why there is none; valid while watch_dir() is -1. */
+/* The reason why watch_dir() is -1. */
 const char *watch_why(const struct watch *w);
-/* Resolve the path again. True if it is another folder now, or none. */
+/* Resolve the path again. True if the folder has changed or disappeared. */
 bool watch_again(struct watch *w);
 
 /* Between these two, name the target of every link; watches of other targets are removed. */

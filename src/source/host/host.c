@@ -2,8 +2,8 @@
 /*
  * source/host - dump the addresses, listen for changes, dump again.
  *
- * What a notification says does not matter, only that there is one; a filter in
- * the kernel keeps those away that cannot change the list.
+ * The content of a notification is not used; a filter in the kernel drops notifications that cannot
+ * change the list.
  */
 #include "source/host/host.h"
 
@@ -21,12 +21,12 @@
 #include "nl/attr.h"
 #include "nl/dump.h"
 
-#define RETRY_NS NSEC_PER_SEC /* after a reading that failed */
+#define RETRY_NS NSEC_PER_SEC /* after a failed read */
 
 struct host_addr {
 	struct ip_addr addr;
 	unsigned int ifindex;
-	bool is_source; /* what the kernel would choose towards the world */
+	bool is_source; /* source address of the default route */
 };
 
 struct host {
@@ -78,9 +78,9 @@ static int dump_message(void *arg, const struct nlmsghdr *msg, struct err *err)
 }
 
 /*
- * The source the kernel would choose: connect() on a datagram socket looks the
- * route up and sends nothing. Documentation prefixes stand for "the world"
- * (RFC 5737, RFC 3849). Unset when there is no route.
+ * The source address that the kernel chooses for a distant destination: connect() on a datagram
+ * socket looks up the route and sends nothing. The destination is a documentation prefix (RFC 5737,
+ * RFC 3849). Unset without a route.
  */
 static struct ip_addr source_towards_world(int family)
 {
@@ -173,7 +173,7 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct host *h = arg;
-	char buf[4096]; /* longer ones come back as -EMSGSIZE */
+	char buf[4096]; /* a longer message returns -EMSGSIZE */
 	ssize_t n;
 
 	do
@@ -183,9 +183,9 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 }
 
 /*
- * Of routes, only those of length 0 are let through. A notification is one message;
- * classic BPF loads are big-endian, hence htons(). The program looks at
- * nlmsghdr.nlmsg_type and, behind that header, rtmsg.rtm_dst_len.
+ * Accept notifications of routes only with prefix length 0. A notification is one message; classic
+ * BPF loads are big-endian, hence htons(). The program reads nlmsghdr.nlmsg_type and
+ * rtmsg.rtm_dst_len.
  */
 static int filter_routes(int fd)
 {
@@ -233,7 +233,7 @@ int host_open(struct host **ret, struct event_base *base, struct model *m,
 
 	h->model = m;
 	h->cb = *cb;
-	r = open_sockets(h, base, err); /* listening comes first: no change can fall between */
+	r = open_sockets(h, base, err); /* subscribe before reading: no change is missed */
 	if (r == 0)
 		r = read_addrs(h, err);
 	if (r < 0)

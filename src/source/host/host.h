@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * source/host - the addresses of this host, as they come and go.
+ * source/host - the addresses of this host.
  *
- * Node ports are served on concrete addresses; an address that appears or
- * vanishes changes frontends at once (SVC-12, IN-25). What counts: addresses of
- * global scope, on whatever interface (SVC-11: 127.0.0.0/8 and ::1 never), not
- * tentative and not failed in duplicate detection. Per family, the address this
- * host would use as source towards the world comes first ("primary" without a
- * Node object); the others follow by interface and address. So default routes
- * are listened to as well, and no other ones: hosts may have a million.
+ * Node ports are served on concrete addresses; a new or removed address changes frontends at once
+ * (SVC-12, IN-25). Listed are addresses of global scope on any interface (SVC-11: never 127.0.0.0/8
+ * and ::1), except tentative ones and ones that failed duplicate detection. Per family the source
+ * address of the default route comes first ("primary" without a Node object); the others follow by
+ * interface and address. For that reason changes of default routes are read too; other routes are
+ * filtered out, because a host may have a million.
  *
- * Kernel: rtnetlink(7), RTM_GETADDR and notifications. A lost notification
- *         (ENOBUFS) is a reason to read again, nothing more; a reading that
- *         fails is repeated.
+ * Kernel: rtnetlink(7), RTM_GETADDR and notifications. After a lost notification (ENOBUFS) the list
+ * is read again; a failed read is retried.
  */
 #pragma once
 
