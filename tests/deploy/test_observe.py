@@ -26,8 +26,9 @@ DOCUMENTS = "file:///usr/share/doc/vipd/"
 BOARD = os.path.join(ROOT, "deploy", "grafana", "vipd.json")
 VIPD = os.path.join(BUILD, "vipd")
 
-sys.path.insert(0, os.path.join(ROOT, "tests"))
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(ROOT, "tests")]
 
+import kustomize  # noqa: E402
 from apiserver.client import Server  # noqa: E402
 
 # Labels that Prometheus adds to each sample, and its own metrics.
@@ -184,13 +185,7 @@ def test_promtool(args, tmp_path):
 
 def objects(folder):
     """{kind: object} that `kubectl apply -k FOLDER` makes."""
-    with open(os.path.join(folder, "kustomization.yaml"), encoding="utf-8") as f:
-        names = yaml.safe_load(f)["resources"]
-    found = {}
-    for name in names:
-        with open(os.path.join(folder, name), encoding="utf-8") as f:
-            found.update((o["kind"], o) for o in yaml.safe_load_all(f))
-    return found
+    return {o["kind"]: o for o in kustomize.build(folder).values()}
 
 
 def test_operator_objects():
