@@ -12,6 +12,8 @@
 #define SILENT_MAX 4096
 /* Backends looked at for one choice: pools may be large. */
 #define LOOKS_MAX ((size_t)64)
+/* Backends remembered for a handshake. */
+#define TRIED_MAX 4
 
 /* A handshake that was considered. */
 struct seen {
@@ -20,9 +22,9 @@ struct seen {
 	struct failover_handshake of;
 	uint64_t at_ns;
 	struct job_endpoint left_by; /* it was left with this backend; or unset */
-	uint64_t checked_ns;         /* left_by was last found in its pool */
-	size_t n_tried;
-	struct job_endpoint tried[FAILOVER_MOVES_MAX + 1];
+	uint64_t checked_ns;         /* the pool of left_by was last searched for another one */
+	unsigned int n_moves;
+	struct job_endpoint tried[TRIED_MAX]; /* the last one first; unset ones at the end */
 };
 
 /* A backend with a handshake that it did not answer. */
@@ -205,10 +207,32 @@ static const struct plan_pool *pool_of(const struct plan_rows *rows, const struc
 
 static bool is_tried(const struct seen *s, const struct job_endpoint *e)
 {
-	for (size_t i = 0; i < s->n_tried; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(s->tried); i++)
 		if (job_endpoint_cmp(&s->tried[i], e) == 0)
 			return true;
 	return false;
+}
+
+/* `e` becomes the first of those tried. */
+static void tried_note(struct seen *s, const struct job_endpoint *e)
+{
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(s->tried) - 1 && job_endpoint_cmp(&s->tried[i], e) != 0)
+		i++;
+	memmove(&s->tried[1], &s->tried[0], i * sizeof(s->tried[0]));
+	s->tried[0] = *e;
+}
+
+/* The backend of the pool that was tried longest ago, other than the last one. */
+static const struct plan_backend *pick_tried(const struct plan_pool *pool, const struct seen *s)
+{
+	const struct plan_backend *b = NULL;
+
+	for (size_t i = ARRAY_SIZE(s->tried) - 1; i > 0 && b == NULL; i--)
+		if (ip_is_set(&s->tried[i].addr))
+			b = pool_find(pool, &s->tried[i]);
+	return b;
 }
 
 /* A backend that the handshake has not tried, at random; one that answers is preferred. */
@@ -232,7 +256,7 @@ static const struct plan_backend *pick(const struct failover *f, const struct pl
 			return b;
 		second = second != NULL ? second : b;
 	}
-	return second;
+	return second != NULL ? second : pick_tried(pool, s);
 }
 
 static const struct plan_frontend *
@@ -246,8 +270,8 @@ frontend_find(const struct failover *f, const struct failover_handshake *h, cons
 	return *svc != NULL ? plan_rows_frontend((*svc)->rows, &key) : NULL;
 }
 
-/* Is the backend that the handshake was left with gone from the pool? */
-static bool is_left_by_gone(const struct failover *f, struct seen *s, uint64_t now)
+/* Does the pool have another backend by now than the one that the handshake was left with? */
+static bool can_leave(const struct failover *f, struct seen *s, uint64_t now)
 {
 	const struct plan_frontend *fe;
 	const struct plan_pool *pool;
@@ -258,7 +282,15 @@ static bool is_left_by_gone(const struct failover *f, struct seen *s, uint64_t n
 	s->checked_ns = now;
 	fe = frontend_find(f, &s->of, &svc);
 	pool = fe != NULL ? pool_of(svc->rows, fe, &s->left_by) : NULL;
-	return pool != NULL && pool_find(pool, &s->left_by) == NULL;
+	return pool != NULL && pick(f, pool, s) != NULL;
+}
+
+/* As the client doubles the time between its SYNs. */
+static uint64_t patience_ns(const struct failover *f, const struct seen *s)
+{
+	unsigned int n = s != NULL ? MIN(s->n_moves, FAILOVER_DOUBLINGS) : 0;
+
+	return MAX(f->limit_ns, MIN(f->limit_ns << n, FAILOVER_PATIENCE_NS));
 }
 
 bool failover_take(struct failover *f, const struct failover_handshake *h, uint64_t age_ns,
@@ -267,7 +299,7 @@ bool failover_take(struct failover *f, const struct failover_handshake *h, uint6
 	struct seen *s = seen_find(f, h);
 	bool is_new = s == NULL || s->at_ns + age_ns < now;
 
-	if (is_new ? age_ns < f->limit_ns : !is_left_by_gone(f, s, now))
+	if (is_new ? age_ns < patience_ns(f, s) : !can_leave(f, s, now))
 		return false;
 	(void)seen_note(f, h, now);
 	return true;
@@ -294,14 +326,12 @@ bool failover_choose(struct failover *f, const struct failover_handshake *h,
 	s->left_by = *by;
 	s->checked_ns = now;
 	from = pool_find(pool, by);
-	if (from != NULL && s->n_tried >= FAILOVER_MOVES_MAX)
-		return false;
-	if (!is_tried(s, by) && s->n_tried < ARRAY_SIZE(s->tried))
-		s->tried[s->n_tried++] = *by;
+	tried_note(s, by);
 	to = pick(f, pool, s);
-	if (to == NULL || to == from)
+	if (to == NULL)
 		return false;
 	s->left_by = (struct job_endpoint){ 0 };
+	s->n_moves++;
 	*ret = (struct failover_choice){ .svc = svc, .pool = pool, .to = *to };
 	if (from != NULL)
 		ret->from = *from;

@@ -6,9 +6,10 @@
  *     failover_choose()     another backend of the pool, or none
  *
  * A client repeats its SYN after 1, 3, 7 s. If the flow was deleted before, the repeated SYN is a
- * first packet again. At most FAILOVER_MOVES_MAX moves a handshake, each to a backend that it has
- * not tried: where every backend needs longer than the limit to answer, the last one keeps the
- * handshake. Backends that were silent within FAILOVER_SILENT_NS are chosen last.
+ * first packet again. Each move doubles the time that the next backend has: where every backend
+ * needs longer than the limit to answer, one of them gets that time. A handshake moves to a backend
+ * that it has not tried, and only then to the one that it tried longest ago. Backends that were
+ * silent within FAILOVER_SILENT_NS are chosen last.
  *
  * A frontend with externalTrafficPolicy Local has a pool for clients outside of the cluster and
  * one for pods and this host. A flow does not show by which of them it was balanced. If its
@@ -21,7 +22,8 @@
 #include "conntrack/job.h"
 #include "plan/plan.h"
 
-#define FAILOVER_MOVES_MAX 3
+#define FAILOVER_DOUBLINGS 3u
+#define FAILOVER_PATIENCE_NS (4 * NSEC_PER_SEC)
 /*
  * A client that connects again from the same port begins anew. With a longer limit later: all SYNs
  * of a handshake come first.
@@ -53,7 +55,7 @@ DEFINE_AUTO(struct failover *, failover_close);
 /*
  * Is `h` due? `age_ns` is the time since the SYN that made the flow. True once for each SYN, also
  * when the kernel lists the handshake twice; and once more when the handshake was left alone and
- * its backend is no longer in the pool.
+ * its pool has another backend by now.
  */
 bool failover_take(struct failover *f, const struct failover_handshake *h, uint64_t age_ns,
 		   uint64_t now);

@@ -137,9 +137,9 @@ def moves(lab):
 
 
 def flows(ct, to, connects):
-    """Entries of these connections, by the client's port: others may be left from earlier ones."""
-    ports = {s.getsockname()[1] for s in connects.socks.values()}
-    return {e.sport: e for e in ct.to(to, 80, "tcp") if e.sport in ports}
+    """Entries of these connections, by the client's port. Other clients use the same ports."""
+    names = {s.getsockname()[:2] for s in connects.socks.values()}
+    return {e.sport: e for e in ct.to(to, 80, "tcp") if (e.src, e.sport) in names}
 
 
 def unanswered(ct, to, connects):
@@ -202,17 +202,16 @@ def test_half_silent(lab, vipd):
 
 
 def test_single_endpoint(lab, vipd, ct):
-    """CT-20: without another endpoint a handshake keeps its flow; it moves when the endpoint is
-    replaced."""
-    vipd.apply([svc()] + eps(2))
-    for fam in FAMS:
+    """CT-20: without another endpoint a handshake keeps its flow; it moves when the pool gets one,
+    instead of the silent endpoint or beside it."""
+    for fam, later in zip(FAMS, ((3,), (2, 3))):
         to = L.cluster_ip(NUMBER, fam)
         before = moves(lab)
         vipd.apply([svc()] + eps(2))
         with remote_silent(lab, 2), Connects(lab, to, n=5) as c:
             assert c.wait(1.2) == 5
             assert len(unanswered(ct, to, c)) == 5 and moves(lab) == before
-            vipd.apply([svc()] + eps(3))
+            vipd.apply([svc()] + eps(*later))
             assert c.wait(L.PATIENCE) == 0 and not c.errors
             assert moves(lab) >= before + 5
             assert set(c.backends()) == {L.remote(3, fam)}
@@ -383,6 +382,18 @@ def test_late_endpoint(lab, vipd):
         late.close()
 
 
+def test_late_and_silent(lab, vipd):
+    """CT-19: two endpoints answer after 0.8 s, the third never does: each handshake ends at one that
+    answers, and not at the silent one because that came last."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(remote_silent(lab, 1, 2, 3))
+        for i in (1, 3):
+            stack.enter_context(contextlib.closing(Late(lab, L.remote(i, 4), 0.8)))
+        c = stack.enter_context(Connects(lab, L.cluster_ip(NUMBER, 4), n=12, role="pod3"))
+        assert c.wait(L.PATIENCE) == 0 and not c.errors
+
+
 def test_off(lab, vipd, ct):
     """Without the flag there is no table, and a flow to a silent endpoint stays there."""
     vipd.apply([svc()] + eps(1, 2, 3))
@@ -393,11 +404,9 @@ def test_off(lab, vipd, ct):
         L.eventually(lambda: not any(tables(vipd)), what="the tables stay")
         to = L.cluster_ip(NUMBER, 4)
         with remote_silent(lab, 2), Connects(lab, to) as c:
-            assert c.wait(4) > 0 and moves(lab) == 0
-            # Not all without a reply: a port of an earlier connection has that one's flow.
-            have = flows(ct, to, c)
-            ports = [s.getsockname()[1] for s in c.pending.values()]
-            assert {p: have[p].reply_src for p in ports} == dict.fromkeys(ports, L.remote(2, 4))
+            pending = c.wait(4)
+            assert pending > 0 and moves(lab) == 0
+            assert [e.reply_src for e in unanswered(ct, to, c)] == [L.remote(2, 4)] * pending
     finally:
         vipd.stop()
         vipd.flags["--failover"] = "handshake"
@@ -410,14 +419,17 @@ def tables(vipd):
 
 
 def test_tables_deleted(lab, vipd):
-    """CT-24: another process deletes the tables: they are made again, and handshakes are moved."""
+    """CT-24: another process deletes the tables while handshakes are in flight: the tables are made
+    again, and the handshakes move after the client's next SYN."""
     vipd.apply([svc()] + eps(1, 2, 3))
-    for family in ("ip", "ip6"):
-        lab.node.run("nft", "delete", "table", family, "vipd-failover")
-    L.eventually(lambda: all(tables(vipd)), what="no tables")
-    with remote_silent(lab, 2), Connects(lab, L.cluster_ip(NUMBER, 4)) as c:
-        assert c.wait(L.PATIENCE) == 0 and not c.errors
-        assert L.remote(2, 4) not in c.backends()
+    with remote_silent(lab, 2), contextlib.ExitStack() as stack:
+        cs = [stack.enter_context(Connects(lab, L.cluster_ip(NUMBER, fam))) for fam in FAMS]
+        for family in ("ip", "ip6"):
+            lab.node.run("nft", "delete", "table", family, "vipd-failover")
+        for fam, c in zip(FAMS, cs):
+            assert c.wait(L.PATIENCE) == 0 and not c.errors
+            assert L.remote(2, fam) not in c.backends()
+    assert all(tables(vipd))
 
 
 def test_restart(lab, vipd):

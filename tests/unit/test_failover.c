@@ -23,6 +23,7 @@ struct world {
 	struct failover *f;
 	uint64_t now;
 	struct failover_choice c; /* the last choice */
+	unsigned int waited;      /* for it, in limits */
 };
 
 static void world_init(struct world *w)
@@ -75,8 +76,7 @@ static struct failover_handshake shake(uint16_t client_port)
 	return (struct failover_handshake){ at("203.0.113.7", client_port), at("10.96.0.1", 80) };
 }
 
-/* A SYN of `h` to endpoint `by` (10.0.1.N) has no answer for LIMIT. Where does it move? 0: nowhere
- */
+/* A SYN of `h` to endpoint `by` (10.0.1.N) has no answer. Where does it move? 0: nowhere */
 static unsigned int ask_of(struct world *w, const struct failover_handshake *h, unsigned int by)
 {
 	char text[16];
@@ -85,7 +85,10 @@ static unsigned int ask_of(struct world *w, const struct failover_handshake *h, 
 	(void)snprintf(text, sizeof(text), "10.0.1.%u", by);
 	e = at(text, 8080);
 	w->now += LIMIT + MS;
-	assert_true(failover_take(w->f, h, LIMIT, w->now));
+	for (w->waited = 1; !failover_take(w->f, h, w->waited * LIMIT, w->now); w->waited *= 2) {
+		assert_true(w->waited < 8);
+		w->now += w->waited * LIMIT;
+	}
 	if (!failover_choose(w->f, h, &e, w->now, &w->c))
 		return 0;
 	assert_int_equal(w->c.to.port, 8080);
@@ -122,43 +125,53 @@ static void test_moves(void **state)
 	h = shake(1049);
 	assert_false(failover_take(w.f, &h, LIMIT, w.now));
 	assert_false(failover_take(w.f, &h, 2 * LIMIT, w.now + LIMIT));
-	/* The repeated SYN made a new flow. */
-	assert_true(failover_take(w.f, &h, LIMIT, w.now + LIMIT + MS));
+	/* The repeated SYN made a new flow; its backend has twice the time. */
+	assert_false(failover_take(w.f, &h, 2 * LIMIT - MS, w.now + 2 * LIMIT));
+	assert_true(failover_take(w.f, &h, 2 * LIMIT, w.now + 2 * LIMIT + MS));
 	/* The kernel may list it twice. */
-	assert_false(failover_take(w.f, &h, LIMIT, w.now + LIMIT + MS));
+	assert_false(failover_take(w.f, &h, 2 * LIMIT, w.now + 2 * LIMIT + MS));
 	failover_again(w.f, &h);
-	assert_true(failover_take(w.f, &h, LIMIT, w.now));
+	assert_true(failover_take(w.f, &h, 2 * LIMIT, w.now));
 	world_fini(&w);
 }
 
-/* CT-19: never back, at most three times, and backends that were silent come last. */
+/* CT-19: not back while there is another one, each time with twice the time; silent ones last. */
 static void test_each_once(void **state)
 {
+	static const unsigned int waits[] = { 1, 2, 4, 8, 8, 8 };
 	unsigned int by = 1, seen = 1u << 1;
 	struct world w;
 
 	(void)state;
 	world_init(&w);
-	put(&w, SVC, P "1 rs; 2 rs; 3 rs; 4 rs; 5 rs; 6 rs");
-	for (int i = 0; i < FAILOVER_MOVES_MAX; i++) {
+	put(&w, SVC, P "1 rs; 2 rs; 3 rs; 4 rs; 5 rs");
+	for (int i = 0; i < 4; i++) {
 		by = ask(&w, 1000, by);
+		assert_int_equal(w.waited, waits[i]);
 		assert_true(by != 0 && !(seen & 1u << by));
 		seen |= 1u << by;
 	}
-	assert_int_equal(ask(&w, 1000, by), 0);
-	/* Now silent: the three that were left, and not the last one, which was not asked to move.
-	 */
-	for (uint16_t port = 2000; port < 2008; port++) {
+	by = ask(&w, 1000, by);
+	assert_int_equal(by, 1);
+	assert_int_equal(w.waited, 8);
+	world_fini(&w);
+
+	world_init(&w);
+	put(&w, SVC, P "1 rs; 2 rs; 3 rs; 4 rs");
+	assert_int_not_equal(ask(&w, 1000, 1), 0);
+	assert_int_not_equal(ask(&w, 1001, 2), 0);
+	for (uint16_t port = 2000; port < 2010; port++) {
 		unsigned int to = ask(&w, port, 1);
 
-		assert_true(to == by || !(seen & 1u << to));
+		assert_true(to == 3 || to == 4);
 	}
 	/* All others are silent: one of them still is better than none. */
 	w.now += 2 * FAILOVER_SILENT_NS;
 	put(&w, SVC, P "1 rs; 2 rs");
 	assert_int_equal(ask(&w, 3000, 1), 2);
 	assert_int_equal(ask(&w, 3001, 2), 1);
-	assert_int_equal(ask(&w, 3000, 2), 0);
+	assert_int_equal(ask(&w, 3000, 2), 1);
+	assert_int_equal(w.waited, 2);
 	world_fini(&w);
 }
 
@@ -195,16 +208,17 @@ static void test_long_limit(void **state)
 	failover_open(&w.f, &w.p, 4 * NSEC_PER_SEC);
 	put(&w, SVC, P "1 rs; 2 rs; 3 rs");
 	by = at("10.0.1.1", 8080);
-	for (int i = 0; i < 2; i++) {
+	for (unsigned int i = 0, seen = 1u << 1; i < 2; i++) {
 		assert_true(failover_choose(w.f, &h, &by, w.now, &w.c));
 		by.addr = w.c.to.addr;
+		assert_false(seen & 1u << by.addr.bytes[3]);
+		seen |= 1u << by.addr.bytes[3];
 		w.now += 3 * FAILOVER_FORGET_NS;
 	}
-	assert_false(failover_choose(w.f, &h, &by, w.now, &w.c));
 	world_fini(&w);
 }
 
-/* CT-20: one backend keeps its handshakes until it is replaced. */
+/* CT-20: one backend keeps its handshakes until the pool has another one. */
 static void test_single(void **state)
 {
 	struct failover_handshake h = shake(1000);
@@ -214,12 +228,21 @@ static void test_single(void **state)
 	world_init(&w);
 	put(&w, SVC, P "1 rs");
 	assert_int_equal(ask(&w, 1000, 1), 0);
-	put(&w, SVC, P "1 rs; 2 rs");
 	assert_false(failover_take(w.f, &h, 2 * LIMIT, w.now));
+	put(&w, SVC, P "1 rs; 2 ");
+	w.now += MS;
+	assert_false(failover_take(w.f, &h, 2 * LIMIT, w.now));
+	put(&w, SVC, P "1 rs; 2 rs");
+	w.now += MS;
+	assert_true(failover_take(w.f, &h, 2 * LIMIT, w.now));
+	assert_int_equal(ask(&w, 1000, 1), 2);
+	h = shake(1001);
+	put(&w, SVC, P "1 rs");
+	assert_int_equal(ask(&w, 1001, 1), 0);
 	put(&w, SVC, P "3 rs");
 	w.now += MS;
 	assert_true(failover_take(w.f, &h, 2 * LIMIT, w.now));
-	assert_int_equal(ask(&w, 1000, 1), 3);
+	assert_int_equal(ask(&w, 1001, 1), 3);
 	world_fini(&w);
 }
 

@@ -57,14 +57,20 @@ static void move(struct nft_rules *rs, enum ipfam fam, const struct nft_failover
 	nft_expr_dnat(rs, fam, 0, nft_addr_words(fam));
 }
 
-static void note(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
+/* The flow of a SYN that was translated: `op` renews an element, or keeps the time of its end. */
+static void note_flow(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f,
+		      uint32_t op)
 {
-	nft_rule_begin(rs);
 	nft_match_tcp_flags(rs, TH_SYN | TH_ACK | TH_RST | TH_FIN, NFT_CMP_EQ, TH_SYN);
 	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_DST_NAT, NFT_CMP_NEQ);
 	nft_expr_original_flow(rs, fam);
-	nft_expr_dynset(rs, NFT_DYNSET_OP_UPDATE, set_name(FAILSET_HANDSHAKES), 0, NFT_NO_DATA,
-			element_ms(f));
+	nft_expr_dynset(rs, op, set_name(FAILSET_HANDSHAKES), 0, NFT_NO_DATA, element_ms(f));
+}
+
+static void note(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
+{
+	nft_rule_begin(rs);
+	note_flow(rs, fam, f, NFT_DYNSET_OP_UPDATE);
 }
 
 /* Match the protocol although it is known: nft decodes ports only after such a match. */
@@ -77,9 +83,12 @@ static void is_reply(struct nft_rules *rs)
 	nft_expr_cmp(rs, NFT_CMP_EQ, 0, &reply, sizeof(reply));
 }
 
+/* The SYNs of a client, too: a repeated one is not a first packet, so note() does not see it. */
 static void answer(struct nft_rules *rs, enum ipfam fam, const struct nft_failover *f)
 {
-	(void)f;
+	nft_rule_begin(rs);
+	nft_match_ct_bits(rs, NFT_CT_STATUS, IPS_SEEN_REPLY, NFT_CMP_EQ);
+	note_flow(rs, fam, f, NFT_DYNSET_OP_ADD);
 	nft_rule_begin(rs);
 	is_reply(rs);
 	nft_expr_original_flow(rs, fam);

@@ -9,8 +9,9 @@
  *
  *   postrouting, input   a SYN that was translated: its flow becomes an element of @handshakes
  *   answers_*            SYN or RST of a backend: delete the element; drop the packet if its flow
- * is in @claimed prerouting, output   a first packet of a flow in @moves gets the backend of the
- * element; before all other nat chains
+ *                        is in @claimed. Repeated SYN of a client: add the element if there is none
+ *   prerouting, output   a first packet of a flow in @moves gets the backend of the element;
+ *                        before all other nat chains
  *
  * @handshakes also contains flows that other programs translate; the caller ignores them. The set
  * contains handshakes in flight only, so the cost of reading it does not depend on the number of
@@ -20,8 +21,9 @@
  * of its backend are dropped: the client has received no answer when the caller deletes the flow,
  * and a backend repeats an answer that was dropped.
  *
- * The next call creates a table again that another process deleted or changed. A family whose table
- * cannot be created is left out; the other one is served. Private to plane/nft/.
+ * The next call creates a table again that another process deleted or changed; handshakes of its
+ * set are listed again with their next SYN. A family whose table cannot be created is left out; the
+ * other one is served. Private to plane/nft/.
  */
 #pragma once
 
