@@ -34,9 +34,10 @@ TROUBLE = re.compile(r"\bBUG\b|\bOops\b|WARNING:|Call Trace|Kernel panic|general
 # Environment variables that are passed to the machine.
 PASSED = re.compile(r"VIPD_(?!VM_)|PYTEST_|CMOCKA_|PYTHON(?!HOME|PATH)|ASAN_|UBSAN_|LSAN_")
 # The disk may take its time: a busy host lets it wait for seconds, which under a clock that skips
-# what is waited for are minutes.
+# what is waited for are minutes. norandmaps: qemu translates code once for each virtual address.
 APPEND = ("console=ttyS0 loglevel=5 panic=-1 root=/dev/nvme0n1 rw rootfstype=ext4 init=/init "
-          "mitigations=off cryptomgr.notests nowatchdog rcupdate.rcu_cpu_stall_suppress=1 "
+          "mitigations=off norandmaps cryptomgr.notests nowatchdog "
+          "rcupdate.rcu_cpu_stall_suppress=1 "
           "nvme_core.io_timeout=4000000 nvme_core.admin_timeout=4000000")
 FREE_MB = 256
 
