@@ -129,8 +129,9 @@ def test_told_once(many):
 def test_tables_gone(lab, many, what):
     """T-126: new connections work again; what vipd does for it takes 300 ms of CPU at most."""
     times, cpu = [], []
+    # As many at once as begin in a second: those that a gap delays leave room for others.
     load = lab.flow("client", "new", "--to", "tcp:%s:80" % F.addr(77), "--rate", "200",
-                    "--concurrency", "16", "--seconds", "60")
+                    "--concurrency", "200", "--seconds", "60")
     for _ in range(ROUNDS):
         before = many.cpu_ms()
         start = many.other.flush_ruleset() if what == "the ruleset" else \
@@ -138,9 +139,10 @@ def test_tables_gone(lab, many, what):
         times.append(many.until(start, what, many.served))
         cpu.append(many.cpu_ms() - before)
         many.settle()
+        served = load.stat()["ok"]
+        L.eventually(lambda n=served: load.stat()["ok"] > n, what="no connection of others succeeds")
     result = load.stop()
     print("meanwhile: %d connections, %d failed" % (result["ok"], result["failed"]))
-    assert result["ok"] > result["failed"]
     told("%s gone: served again" % what, times, cpu, TABLES_CPU_MS)
 
 
