@@ -105,7 +105,6 @@ void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam)
 	free(f->ranges);
 	f->ranges = NULL;
 	f->n_ranges = 0;
-	f->pool_max = 0;
 	f->has_table = false;
 }
 

@@ -31,8 +31,9 @@ struct nft_reading {
 	/* DUMPS */
 	size_t i; /* of nft_dumped */
 	struct nft_walk walk;
-	/* other phases: the next key */
-	uint32_t id;
+	/* other phases: ids of all pools, sorted; the next key */
+	VEC(uint32_t) ids;
+	size_t at;
 	uint32_t slot;
 	/* keys gathered for nft_elems_get() */
 	size_t n;
@@ -57,7 +58,6 @@ static void kind_note(struct nft_loaded_family *f, uint32_t word)
 
 	if (!nft_loaded_pool_get(f, id, &pool))
 		return;
-	f->pool_max = MAX(f->pool_max, id);
 	if (!nft_kind_info(nft_word_kind(word), &info) || info.slots <= pool.n_slots)
 		return;
 	pool.kind = nft_word_kind(word);
@@ -87,6 +87,27 @@ static void ranges_list(struct nft_reading *rd)
 					   &f->n_ranges);
 }
 
+static int id_cmp(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a;
+	uint32_t y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* A list, because one element of another process may name the highest of a million ids. */
+static void pools_list(struct nft_reading *rd)
+{
+	struct nft_keymap_pos pos = { 0 };
+	const uint8_t *id;
+	uint8_t *val;
+
+	while (nft_keymap_next(&family_of(rd)->pools, &pos, &id, &val))
+		memcpy(vec_push(&rd->ids), id, sizeof(uint32_t));
+	if (rd->ids.n > 0)
+		qsort(rd->ids.v, rd->ids.n, sizeof(*rd->ids.v), id_cmp);
+}
+
 static bool has_pool_sets(const struct nft_layout *l)
 {
 	for (size_t i = 0; i < NFT_BY_KEY_N; i++)
@@ -113,6 +134,7 @@ static int dump_some(struct nft_reading *rd, struct err *err)
 	if (++rd->i < NFT_DUMPED_N)
 		return 1;
 	ranges_list(rd);
+	pools_list(rd);
 	rd->phase = SLOTS;
 	return has_pool_sets(rd->layout);
 }
@@ -146,10 +168,10 @@ static void key_gather(struct nft_reading *rd)
 	uint32_t word;
 
 	rd->work++;
-	nft_key_slot(key, rd->id, rd->slot);
+	nft_key_slot(key, rd->ids.v[rd->at], rd->slot);
 	if (rd->phase == AFF_ENDPOINTS) {
 		word = nft_loaded_word(rd->h, rd->table.fam, NFTSET_AFF_SLOTS, key);
-		if (nft_word_pool(word) != rd->id)
+		if (nft_word_pool(word) != rd->ids.v[rd->at])
 			return;
 		nft_put_word(key, word);
 	}
@@ -185,11 +207,11 @@ static bool class_ends(struct nft_reading *rd, uint32_t n)
 
 	while (i < n && rd->found[i])
 		i++;
-	if (i == n && rd->slot < slots_of(rd, rd->id))
+	if (i == n && rd->slot < slots_of(rd, rd->ids.v[rd->at]))
 		return false;
-	(void)nft_loaded_pool_get(family_of(rd), rd->id, &pool);
+	(void)nft_loaded_pool_get(family_of(rd), rd->ids.v[rd->at], &pool);
 	pool.n_slots = rd->slot - n + i;
-	nft_loaded_pool_put(family_of(rd), rd->id, &pool);
+	nft_loaded_pool_put(family_of(rd), rd->ids.v[rd->at], &pool);
 	return true;
 }
 
@@ -199,7 +221,7 @@ static int class_some(struct nft_reading *rd, struct err *err)
 	int r = keys_flush(rd, err);
 
 	if (r == 0 && n > 0 && class_ends(rd, n)) {
-		rd->id++;
+		rd->at++;
 		rd->slot = 0;
 	}
 	return r < 0 ? r : 1;
@@ -210,8 +232,8 @@ static int keys_some(struct nft_reading *rd, struct err *err)
 {
 	int r;
 
-	for (; rd->id <= family_of(rd)->pool_max; rd->id++, rd->slot = 0, rd->work++) {
-		uint32_t end = slots_of(rd, rd->id);
+	for (; rd->at < rd->ids.n; rd->at++, rd->slot = 0, rd->work++) {
+		uint32_t end = slots_of(rd, rd->ids.v[rd->at]);
 
 		for (; rd->slot < end && rd->work < NFT_READ_ELEMS; rd->slot++)
 			key_gather(rd);
@@ -221,9 +243,9 @@ static int keys_some(struct nft_reading *rd, struct err *err)
 			break;
 	}
 	r = keys_flush(rd, err);
-	if (r < 0 || rd->id <= family_of(rd)->pool_max)
+	if (r < 0 || rd->at < rd->ids.n)
 		return r < 0 ? r : 1;
-	rd->id = 0;
+	rd->at = 0;
 	return ++rd->phase < PHASES;
 }
 
@@ -245,6 +267,8 @@ void nft_reading_open(struct nft_reading **ret, struct nft_loaded *h, struct nl_
 
 void nft_reading_close(struct nft_reading *rd)
 {
+	if (rd != NULL)
+		vec_fini(&rd->ids);
 	free(rd);
 }
 
