@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -16,10 +17,12 @@
 #include "base/loop.h"
 #include "base/str.h"
 
-#define ANSWER_MAX (4U << 20)
 #define NICENESS 10 /* traffic and syncs come first */
 
-/* Protocol: a request is one byte, an answer its length and then JSON. */
+/*
+ * Protocol: a request is one byte. An answer is JSON and a NUL: a report, or the status of a
+ * process that failed.
+ */
 
 struct check_helper {
 	struct event_base *base;
@@ -42,6 +45,7 @@ struct check_helper {
 
 /* --- the helper -------------------------------------------------------------------- */
 
+/* The alarm does not interrupt the answer: it is whole, or absent. */
 static _Noreturn void run_child(int fd, const struct check_env *env)
 {
 	struct check_report report;
@@ -54,73 +58,22 @@ static _Noreturn void run_child(int fd, const struct check_env *env)
 	check_run(&report, env);
 	json = check_report_json(&report);
 	text = json_dumps(json, JSON_COMPACT);
-	_exit(text != NULL && child_write(fd, text, strlen(text)) ? 0 : 1);
-}
-
-static void answer_failure(struct str *out, int status)
-{
-	struct check_report report = { 0 };
-	json_t *json;
-	char *text;
-
-	check_add(&report, "doctor", CHECK_ERROR,
-		  "run the check again; report the fault if it persists",
-		  WIFSIGNALED(status) ? "the process that checks ended by signal %d"
-				      : "the process that checks failed (%d)",
-		  WIFSIGNALED(status) ? WTERMSIG(status) : status);
-	json = check_report_json(&report);
-	text = json_dumps(json, JSON_COMPACT);
-	str_clear(out);
-	str_puts(out, text);
-	free(text);
-	json_decref(json);
-	check_report_fini(&report);
-}
-
-static void read_to_end(struct str *out, int fd)
-{
-	char buf[4096];
-
-	while (out->len < ANSWER_MAX) {
-		ssize_t n = read(fd, buf, sizeof(buf));
-
-		if (n == -1 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return;
-		str_add(out, buf, (size_t)n);
-	}
+	(void)alarm(0);
+	_exit(text != NULL && child_write(fd, text, strlen(text) + 1) ? 0 : 1);
 }
 
 static bool request_serve(int fd, const struct check_env *env)
 {
-	struct str out = { 0 };
-	uint32_t len;
+	char answer[16];
 	int status = -1;
-	int fds[2];
-	bool is_well;
-	pid_t pid;
+	pid_t pid = fork();
 
-	if (pipe(fds) == -1)
-		return false;
-	pid = fork();
-	if (pid == 0) {
-		close(fds[0]);
-		run_child(fds[1], env);
-	}
-	close(fds[1]);
-	if (pid > 0) {
-		read_to_end(&out, fds[0]);
-		while (waitpid(pid, &status, 0) == -1 && errno == EINTR)
-			;
-	}
-	close(fds[0]);
-	if (status != 0)
-		answer_failure(&out, status);
-	len = (uint32_t)out.len;
-	is_well = child_write(fd, &len, sizeof(len)) && child_write(fd, out.text, out.len);
-	str_fini(&out);
-	return is_well;
+	if (pid == 0)
+		run_child(fd, env);
+	while (pid > 0 && waitpid(pid, &status, 0) == -1 && errno == EINTR)
+		;
+	(void)snprintf(answer, sizeof(answer), "%d", status);
+	return status == 0 || child_write(fd, answer, strlen(answer) + 1);
 }
 
 static void helper_main(void *arg, int fd)
@@ -163,9 +116,20 @@ static void run_failed(struct check_helper *h, const char *why)
 	struct check_report report = { 0 };
 
 	check_add(&report, "doctor", CHECK_ERROR,
-		  "run the check again; report the fault if it persists", "the helper process %s",
-		  why);
+		  "run the check again; report the fault if it persists",
+		  "the process that checks %s", why);
 	run_ended(h, &report);
+}
+
+static void run_died(struct check_helper *h, int status)
+{
+	char why[64];
+
+	if (WIFSIGNALED(status))
+		(void)snprintf(why, sizeof(why), "ended by signal %d", WTERMSIG(status));
+	else
+		(void)snprintf(why, sizeof(why), "failed (%d)", status);
+	run_failed(h, why);
 }
 
 static void helper_died(struct check_helper *h)
@@ -177,19 +141,21 @@ static void helper_died(struct check_helper *h)
 }
 
 /* Parse a complete answer. */
-static void answer_take(struct check_helper *h, const char *text, size_t len)
+static void answer_take(struct check_helper *h)
 {
 	struct check_report report = { 0 };
 	struct err err = { 0 };
-	json_t *json = json_loadb(text, len, 0, NULL);
+	json_t *json = json_loads(h->in.text, JSON_DECODE_ANY, NULL);
 	int r = check_report_from_json(&report, json, &err);
 
-	json_decref(json);
 	str_clear(&h->in);
-	if (r < 0)
+	if (json_is_integer(json))
+		run_died(h, (int)json_integer_value(json));
+	else if (r < 0)
 		run_failed(h, err.text);
 	else
 		run_ended(h, &report);
+	json_decref(json);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -197,7 +163,6 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	struct check_helper *h = arg;
 	char buf[4096];
 	ssize_t n = read((int)fd, buf, sizeof(buf));
-	uint32_t len;
 
 	if (n == -1 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -206,11 +171,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 		return;
 	}
 	str_add(&h->in, buf, (size_t)n);
-	if (h->in.len < sizeof(len))
-		return;
-	memcpy(&len, h->in.text, sizeof(len));
-	if (h->in.len >= sizeof(len) + len && h->is_running)
-		answer_take(h, h->in.text + sizeof(len), len);
+	if (buf[n - 1] == '\0' && h->is_running)
+		answer_take(h);
 }
 
 static int helper_start(struct check_helper *h, struct err *err)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <linux/netlink.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +14,7 @@
 #include "base/child.h"
 #include "base/log.h"
 
-#define DEADLINE_MS 20000
+#define DEADLINE_S 20
 
 /* A request loads the module of IPVS; a virtual service loads that of its scheduler. */
 static void trial_ipvs(struct fact_try *t)
@@ -64,33 +63,12 @@ static _Noreturn void child(int fd, bool is_ipvs)
 	struct fact_try *t = xcalloc(1, sizeof(*t));
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)signal(SIGALRM, SIG_DFL);
+	(void)alarm(DEADLINE_S);
 	for (int i = 0; i < LOG_AREA_N; i++)
 		log_level_set((enum log_area)i, (enum log_level)(LOG_LEVEL_ERR - 1));
 	trial(t, is_ipvs);
 	_exit(child_write(fd, t, sizeof(*t)) ? 0 : 1);
-}
-
-/* Read the whole struct within the deadline; a child of this program wrote it. */
-static bool read_all(struct fact_try *t, int fd)
-{
-	uint64_t end = now_ns() + DEADLINE_MS * NSEC_PER_MSEC;
-	size_t len = 0;
-
-	while (len < sizeof(*t)) {
-		uint64_t now = now_ns();
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-		ssize_t n;
-
-		if (now >= end || poll(&p, 1, (int)((end - now) / NSEC_PER_MSEC) + 1) == 0)
-			return false;
-		n = read(fd, (char *)t + len, sizeof(*t) - len);
-		if (n == -1 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		len += (size_t)n;
-	}
-	return true;
 }
 
 void try_kernel(struct fact_try *ret, bool is_ipvs)
@@ -109,7 +87,7 @@ void try_kernel(struct fact_try *ret, bool is_ipvs)
 	close(fds[1]);
 	if (pid == -1)
 		(void)snprintf(ret->text, sizeof(ret->text), "fork: %s", strerror(errno));
-	else if (!read_all(ret, fds[0])) {
+	else if (!child_read(fds[0], ret, sizeof(*ret))) {
 		*ret = (struct fact_try){ 0 };
 		(void)snprintf(ret->text, sizeof(ret->text), "the process that tries it failed");
 	}

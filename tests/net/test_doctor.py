@@ -277,6 +277,25 @@ def test_helper_dies(vipd):
     assert helpers(vipd) and helpers(vipd) != first
 
 
+def test_run_dies(vipd):
+    """A run that is killed is a result; the next run is not affected."""
+    doctor(vipd)  # the run at the start is over
+    pid = helpers(vipd)[0]
+    look = vipd.lab.node.popen(L.program("vipctl"), "--socket", vipd.socket, "doctor",
+                               stdout=subprocess.PIPE, text=True)
+
+    def killed():
+        with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as f:
+            run = f.read().split()
+        for child in run:
+            os.kill(int(child), signal.SIGKILL)
+        return run
+    L.eventually(killed, L.PATIENCE, "no run of checks")
+    assert "the process that checks ended by signal 9" in look.communicate(timeout=L.PATIENCE * L.SLOW)[0]
+    _, checks, _ = doctor(vipd)
+    assert "kernel" in checks and "doctor" not in checks
+
+
 def test_looking_does_not_stop_the_loop(lab, vipd):
     """While the helper is stopped, looks wait for it, and the control socket answers."""
     doctor(vipd)  # there is a helper
