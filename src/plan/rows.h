@@ -128,7 +128,6 @@ struct plan_rows {
 void plan_pool_fini(struct plan_pool *pool);
 /* Frees names, vectors and the rows; accepts NULL. Does not free pool ids. */
 void plan_rows_close(struct plan_rows *r);
-DEFINE_AUTO(struct plan_rows *, plan_rows_close);
 
 /* Two struct plan_frontend by address, protocol, port. */
 int plan_frontend_key_cmp(const void *a, const void *b);

@@ -108,7 +108,6 @@ struct sync;
 void sync_open(struct sync **ret, struct model *m, struct plan *p, struct plane *plane,
 	       const struct sync_config *config);
 void sync_close(struct sync *s);
-DEFINE_AUTO(struct sync *, sync_close);
 
 /* All sources are synced; sync_step() does nothing before this call. */
 void sync_sources_ready(struct sync *s);

@@ -182,17 +182,22 @@ static json_t *remarks_json(const struct feed *f, size_t i)
 
 static json_t *reflector_json(const struct feed *f, size_t i)
 {
+	static const char *const states[] = {
+		[KUBE_STATE_WAITING] = "waiting",
+		[KUBE_STATE_LISTING] = "listing",
+		[KUBE_STATE_WATCHING] = "watching",
+	};
 	struct kube_reflector_status s;
 	json_t *obj;
 
 	kube_reflector_status(f->kube, i, &s);
-	obj = json_pack("{sssbsssisssssIsIsIsIsIsIsIsI}", "state", kube_state_text(s.state),
-			"complete", s.is_complete, "error", s.error, "failures", (int)s.failures,
-			"version", s.version, "encoding", s.encoding, "objects",
-			(json_int_t)s.objects, "refused", (json_int_t)s.refused, "remarked",
-			(json_int_t)s.remarked, "unreadable", (json_int_t)s.unreadable, "lists",
-			(json_int_t)s.lists, "watches", (json_int_t)s.watches, "events",
-			(json_int_t)s.events, "bytes", (json_int_t)s.bytes);
+	obj = json_pack("{sssbsssisssssIsIsIsIsIsIsIsI}", "state", states[s.state], "complete",
+			s.is_complete, "error", s.error, "failures", (int)s.failures, "version",
+			s.version, "encoding", s.encoding, "objects", (json_int_t)s.objects,
+			"refused", (json_int_t)s.refused, "remarked", (json_int_t)s.remarked,
+			"unreadable", (json_int_t)s.unreadable, "lists", (json_int_t)s.lists,
+			"watches", (json_int_t)s.watches, "events", (json_int_t)s.events, "bytes",
+			(json_int_t)s.bytes);
 	(void)json_object_set_new(obj, "error_age", age_json(s.error_ns));
 	(void)json_object_set_new(obj, "event_age", age_json(s.last_event_ns));
 	(void)json_object_set_new(obj, "remarks", remarks_json(f, i));

@@ -673,11 +673,6 @@ void files_read_again(struct files *fs)
 	event_active(fs->work, EV_TIMEOUT, 0);
 }
 
-bool files_are_ready(const struct files *fs)
-{
-	return fs->is_ready;
-}
-
 bool files_are_complete(const struct files *fs, struct str *why)
 {
 	if (!fs->is_complete && why != NULL)

@@ -68,7 +68,6 @@ DEFINE_AUTO(struct files *, files_close);
 
 /* Read every file of the folder again in the next turns of the loop, changed or not. */
 void files_read_again(struct files *f);
-bool files_are_ready(const struct files *f);
 /*
  * Is some version of every object of the folder known? Once true it stays true: from then on
  * last good versions replace unreadable ones. If false, `why` gets the first reason; `why` may be

@@ -92,7 +92,6 @@ struct file {
 void state_open(struct state **ret, struct model *m);
 /* Accepts NULL. The model keeps its objects. */
 void state_close(struct state *s);
-DEFINE_AUTO(struct state *, state_close);
 
 struct file *state_file_find(const struct state *s, const char *name);
 /* The file, created if it is new. */

@@ -266,19 +266,6 @@ void kube_read_again(struct kube *k)
 
 /* --- status --------------------------------------------------------------- */
 
-const char *kube_state_text(enum kube_state s)
-{
-	switch (s) {
-	case KUBE_STATE_WAITING:
-		return "waiting";
-	case KUBE_STATE_LISTING:
-		return "listing";
-	case KUBE_STATE_WATCHING:
-		return "watching";
-	}
-	return "?";
-}
-
 struct kube_status kube_status(const struct kube *k)
 {
 	struct transport_stats s = transport_stats(k->transport);

@@ -84,7 +84,6 @@ enum kube_state {
 	KUBE_STATE_LISTING,
 	KUBE_STATE_WATCHING,
 };
-const char *kube_state_text(enum kube_state s);
 
 /* A rejected object, or an object with skipped entries. */
 struct kube_remark {

@@ -68,7 +68,6 @@ struct stream_list {
 struct stream;
 void stream_open(struct stream **ret, const struct stream_config *config);
 void stream_close(struct stream *s);
-DEFINE_AUTO(struct stream *, stream_close);
 
 /* 0, the result of an operation, or -EBADMSG: the stream is malformed and ends. */
 MUST_USE int stream_feed(struct stream *s, const void *data, size_t len, struct err *err);

@@ -14,6 +14,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "source/kube/handle.h"
 #include "source/kube/peers.h"
 
@@ -232,10 +233,8 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 		return h->is_body_full ? 0 : len;
 	}
 	if (h->t->spent_ns >= TURN_NS) {
-		struct timeval next_turn = { 0, 0 };
-
 		h->is_paused = true;
-		(void)event_add(h->t->resume, &next_turn);
+		event_after(h->t->resume, 0);
 		return CURL_WRITEFUNC_PAUSE; /* libcurl keeps the bytes and stops reading */
 	}
 	h->stopped = h->request.ops->data(h->request.arg, data, len, &h->why);
@@ -312,12 +311,6 @@ static void collect(struct transport *t)
 
 /* --- libcurl's events ----------------------------------------------------- */
 
-static struct timeval tv_of(uint64_t ns)
-{
-	return (struct timeval){ (time_t)(ns / NSEC_PER_SEC),
-				 (suseconds_t)(ns % NSEC_PER_SEC / NSEC_PER_USEC) };
-}
-
 static void on_ready(evutil_socket_t fd, short what, void *arg)
 {
 	struct transport *t = arg;
@@ -344,7 +337,6 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 static void on_resume(evutil_socket_t fd, short what, void *arg)
 {
 	struct transport *t = arg;
-	struct timeval next_turn = { 0, 0 };
 	struct http *paused = NULL;
 	size_t n = 0;
 
@@ -360,7 +352,7 @@ static void on_resume(evutil_socket_t fd, short what, void *arg)
 	if (paused == NULL)
 		return;
 	if (n > 1)
-		(void)event_add(t->resume, &next_turn);
+		event_after(t->resume, 0);
 	paused->is_paused = false;
 	list_del(&paused->link); /* to the end: round robin */
 	list_add_tail(&t->requests, &paused->link);
@@ -371,20 +363,12 @@ static void on_resume(evutil_socket_t fd, short what, void *arg)
 static int on_timer_request(CURLM *multi, long timeout_ms, void *arg)
 {
 	struct transport *t = arg;
-	struct timeval tv = tv_of((uint64_t)MAX(timeout_ms, 0L) * NSEC_PER_MSEC);
 
 	if (timeout_ms < 0)
 		(void)event_del(t->timer);
 	else
-		(void)event_add(t->timer, &tv);
+		event_after(t->timer, (uint64_t)timeout_ms * NSEC_PER_MSEC);
 	return 0;
-}
-
-static void watch_close(struct watch *w)
-{
-	if (w->event != NULL)
-		event_free(w->event);
-	free(w);
 }
 
 static int on_socket_request(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
@@ -397,7 +381,8 @@ static int on_socket_request(CURL *easy, curl_socket_t fd, int what, void *arg, 
 	if (what == CURL_POLL_REMOVE) {
 		if (w != NULL) {
 			(void)curl_multi_assign(t->multi, fd, NULL);
-			watch_close(w);
+			event_drop(w->event);
+			free(w);
 		}
 		return 0;
 	}
@@ -407,11 +392,10 @@ static int on_socket_request(CURL *easy, curl_socket_t fd, int what, void *arg, 
 	}
 	if (w->event != NULL && w->what == events)
 		return 0;
-	if (w->event != NULL)
-		event_free(w->event);
+	event_drop(w->event);
 	w->what = events;
-	w->event = event_new(t->base, fd, events, on_ready, t);
-	return w->event == NULL || event_add(w->event, NULL) < 0 ? -1 : 0;
+	w->event = xevent_new(t->base, fd, events, on_ready, t);
+	return event_add(w->event, NULL) < 0 ? -1 : 0;
 }
 
 /* --- sockets -------------------------------------------------------------- */
@@ -563,10 +547,8 @@ static void unpark(struct transport *t)
 
 static void tick_schedule(struct transport *t)
 {
-	struct timeval tv = tv_of(MIN(t->config.quiet_ns / 10, TICK_MAX_NS));
-
 	if (!list_is_empty(&t->requests) && !event_pending(t->tick, EV_TIMEOUT, NULL))
-		(void)event_add(t->tick, &tv);
+		event_after(t->tick, MIN(t->config.quiet_ns / 10, TICK_MAX_NS));
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -727,26 +709,17 @@ int transport_open(struct transport **ret, struct event_base *base, struct acces
 	t->peers.quiet_ns = config->quiet_ns;
 	t->peers.probe_ns = config->probe_ns;
 	t->peers.keepalive_ns = config->keepalive_ns;
-	t->timer = event_new(base, -1, 0, on_timer, t);
-	t->tick = event_new(base, -1, 0, on_tick, t);
-	t->deferred = event_new(base, -1, 0, on_deferred, t);
-	t->resume = event_new(base, -1, 0, on_resume, t);
-	if (t->timer == NULL || t->tick == NULL || t->deferred == NULL || t->resume == NULL)
-		r = err_set(err, -ENOMEM, "event loop");
-	else
-		r = multi_open(t, err);
+	t->timer = xtimer_new(base, on_timer, t);
+	t->tick = xtimer_new(base, on_tick, t);
+	t->deferred = xtimer_new(base, on_deferred, t);
+	t->resume = xtimer_new(base, on_resume, t);
+	r = multi_open(t, err);
 	if (r < 0) {
 		transport_close(t);
 		return r;
 	}
 	*ret = t;
 	return 0;
-}
-
-static void event_close(struct event *e)
-{
-	if (e != NULL)
-		event_free(e);
 }
 
 void transport_close(struct transport *t)
@@ -757,10 +730,10 @@ void transport_close(struct transport *t)
 	if (t->multi != NULL)
 		(void)curl_multi_cleanup(t->multi);
 	peers_fini(&t->peers);
-	event_close(t->timer);
-	event_close(t->tick);
-	event_close(t->deferred);
-	event_close(t->resume);
+	event_drop(t->timer);
+	event_drop(t->tick);
+	event_drop(t->deferred);
+	event_drop(t->resume);
 	free(t->user_agent);
 	free(t);
 }
