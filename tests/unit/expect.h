@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Run an event loop until it has led to the state that a test expects. */
+/* Run an event loop until the state that a test expects. */
 #pragma once
 
 #include <event2/event.h>
@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "base/util.h"
 
-#define EXPECT_NS (60 * NSEC_PER_SEC) /* ends a test that would hang; no test passes by it */
+#define EXPECT_NS (60 * NSEC_PER_SEC) /* ends a test that would hang; no test depends on it */
 
 /* `text` describes the present state in an empty string. */
 static inline void expect_text(struct event_base *base, const char *want,

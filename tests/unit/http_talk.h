@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tests/unit/http_talk - a client on a Unix socket, in the same thread as the server's loop.
- *
- * Nothing waits: the client does what it can, then the loop turns once, and so on.
+ * tests/unit/http_talk - a client on a Unix socket, in the thread of the server's loop. Neither
+ * blocks: the client sends and reads what it can, then the loop runs one turn, and so on.
  */
 #pragma once
 
@@ -42,7 +41,7 @@ static inline int talk_connect(const char *path)
 	return fd;
 }
 
-/* Read what is there. 1 = open, 0 = closed by the server. */
+/* Read available data. 1: open, 0: closed by the server. */
 static inline int talk_read(int fd, struct str *out, size_t max)
 {
 	static char buf[65536];
@@ -72,7 +71,10 @@ static inline void talk_all(struct talk *t, int fd, const char *request, size_t 
 	fail_msg("the answer does not end");
 }
 
-/* The status of an answer, its body (chunks put together) in `body`; -1 when it was cut. */
+/*
+ * Return the status of an answer and store its body, without chunk framing, in `body`; -1:
+ * incomplete.
+ */
 static inline int talk_parse(const struct str *answer, struct str *body)
 {
 	const char *head_end = answer->text ? strstr(answer->text, "\r\n\r\n") : NULL;
@@ -103,7 +105,7 @@ static inline int talk_parse(const struct str *answer, struct str *body)
 	}
 }
 
-/* One whole exchange; the status, or -1. */
+/* Do one request; return the status, or -1. */
 static inline int talk_get(struct talk *t, const char *path, const char *request, struct str *body)
 {
 	struct str answer = { 0 };

@@ -16,7 +16,7 @@
 
 #define STEPS_MAX 20000
 
-static enum plane_counting counting; /* of every world that opens */
+static enum plane_counting counting; /* for worlds opened from now on */
 static uint32_t clock_s;
 
 static inline uint32_t clock_now(void)
@@ -147,7 +147,7 @@ static inline void expect_ipvs(const struct world *w, const char *want)
 	str_fini(&text);
 }
 
-/* A restart, with whatever is going on, writes nothing. */
+/* A restart in any state writes nothing. */
 static inline void expect_adopted(struct world *w)
 {
 	fake_ipvs_writes_reset(w->ipvs);
@@ -157,7 +157,7 @@ static inline void expect_adopted(struct world *w)
 	assert_int_equal(fake_count(w->nft).n_batches, 0);
 }
 
-/* Where a frontend leads: the mark, 0 when the map has no such element. */
+/* The mark of a frontend; 0: no such element. */
 static inline uint32_t mark_in(const struct world *w, enum nft_set_id set, const char *addr,
 			       uint16_t port, uint8_t proto)
 {
@@ -175,7 +175,7 @@ static inline uint32_t mark_of(const struct world *w, const char *addr, uint16_t
 	return mark_in(w, IPVSSET_FE, addr, port, L4PROTO_TCP);
 }
 
-/* Seconds pass; the plane looks after what leaves. */
+/* Advance the clock by seconds and call tick(). */
 static inline void pass(struct world *w, uint32_t seconds)
 {
 	for (uint32_t i = 0; i < seconds; i++) {

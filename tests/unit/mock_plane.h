@@ -30,25 +30,25 @@ struct mock_frontend {
 
 struct mock_plane {
 	struct plane plane;
-	struct mock_plane *self; /* for hooks that are given a plane to read only */
+	struct mock_plane *self; /* for hooks with a const plane */
 	struct plane_drops drops;
 	int fail_drops;
 	size_t n_counted; /* counters asked for */
 	VEC(struct mock_slot) slots;
 	VEC(struct mock_frontend) frontends;
 	bool is_loaded_phase;
-	bool is_comparing; /* what is there already is looked at, not refused */
+	bool is_comparing; /* existing objects are compared, not rejected */
 	size_t n_writes;
 	size_t n_commits;
 	size_t n_loads;
 	/* faults */
-	const char *refuse_name; /* services of this name are refused ... */
+	const char *refuse_name; /* services of this name are rejected ... */
 	bool is_culprit_named;
 	int refuse_with;
-	int fail_next_commit; /* negative errno, once, before anything is applied */
+	int fail_next_commit; /* negative errno, once, before any change */
 	int fail_next_load;
 	int check_answer;
-	bool is_stale_once; /* -ESTALE until asked with VERIFY */
+	bool is_stale_once; /* -ESTALE until a commit with VERIFY */
 };
 
 static inline uint16_t mock_pool_class(size_t n, uint32_t affinity_s)
@@ -141,7 +141,7 @@ static inline int mock_frontend_put(struct mock_plane *m, const struct plan_op *
 	return 0;
 }
 
-/* Deletions of slots first, as a transaction makes the order within it irrelevant. */
+/* Slot deletions first: the order inside a transaction does not matter. */
 static inline int mock_apply_dels(struct mock_plane *m, const struct plan_op *op)
 {
 	struct mock_frontend *have;
@@ -189,7 +189,7 @@ static inline int mock_refuses(struct mock_plane *m, const struct plan_op *ops, 
 	return 0;
 }
 
-/* Does a comparison ask for the same frontend twice? */
+/* Does a comparison contain a frontend twice? */
 static inline bool mock_is_twice(const struct plan_op *ops, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -240,7 +240,7 @@ static inline int mock_load(struct plane *p, struct err *err)
 	return 0;
 }
 
-/* Ids from the frontends the kernel holds, slots from its pools. */
+/* Ids from the frontends in the kernel, slots from its pools. */
 static inline void mock_adopt(struct plane *p, struct plan *plan, struct plan_rows *rows)
 {
 	struct mock_plane *m = mock_of(p);
@@ -327,7 +327,7 @@ static inline int mock_drops(const struct plane *p, struct plane_drops *ret, str
 	return 0;
 }
 
-/* Asked for: its port. Refused: the port's last digit. */
+/* New connections: the port. Rejected packets: the port's last digit. */
 static inline int mock_count_frontends(const struct plane *p, enum plane_frontend_counter which,
 				       const struct plan_frontend *v, size_t n,
 				       struct plane_count *ret, struct err *err)

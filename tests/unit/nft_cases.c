@@ -31,16 +31,16 @@ static const char *endpoints(char *buf, size_t size, const char *head, int from,
 
 struct step {
 	const char *what;
-	const char *service; /* NULL: as before; "": gone */
+	const char *service; /* NULL: unchanged; "": deleted */
 	const char *slice;   /* the same */
-	size_t writes;       /* ANY: a chain for a new size comes with it */
+	size_t writes;       /* ANY: a new pool size also creates its chain */
 };
 
 #define ANY SIZE_MAX
 
 /*
- * What each change costs. A replaced endpoint: del and add in its slot, and its
- * address; the old one lingers. Another size: the frontend's word too.
+ * The operations of each change. A replaced endpoint: delete and add its slot, add its address; the
+ * old address stays for the grace period. Another pool size: also the frontend's word.
  */
 static const struct step cluster_ip_steps[] = {
 	/* NFT-31 */
@@ -180,7 +180,7 @@ static void case_shared(const struct world_kernel *kernel)
 	free(held);
 	assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 1);
 
-	/* A frontend goes from one service to an older one in one transaction (SEL-14). */
+	/* A frontend moves from one service to an older one in one transaction (SEL-14). */
 	world_service(&w, "a/three", "ip=10.96.0.3 port=tls:443 ext=192.0.2.1 created=5");
 	world_slice(&w, "a/three-1", "three", "| tls:8443 | 3 rs");
 	assert_int_equal(world_settle(&w), 3 + 2 + 2);
@@ -261,7 +261,7 @@ static void case_restart(const struct world_kernel *kernel)
 	populate(&w);
 	world_settle(&w);
 	world_check(&w);
-	/* Holes filled and ids out of order: not what a fresh numbering would give. */
+	/* Slots and ids in another order than a new numbering would assign. */
 	world_slice(&w, "a/plain-1", "plain", "| http:8080 tls:8443 | 2 rs; 3 rs; 9 rs");
 	world_slice(&w, "c/sticky-1", "sticky", "| http:8080 | 3 rs; 4 rs; 7 rs");
 	world_slice(&w, "c/sticky-local-1", "sticky-local",
@@ -293,7 +293,7 @@ static const struct {
 	const char *what;
 	const char *name;
 	const char *service; /* "": gone */
-	const char *slice;   /* NULL: as it is; "": gone */
+	const char *slice;   /* NULL: unchanged; "": deleted */
 	size_t writes;       /* or ANY */
 } down_cases[] = {
 	{ "an endpoint replaced", "a/plain", "ip=10.96.0.1 port=http:80 port=tls:443",
@@ -357,7 +357,7 @@ static void case_while_down(const struct world_kernel *kernel)
 		if (down_cases[i].writes != ANY)
 			assert_int_equal(writes, down_cases[i].writes);
 		world_check(&w);
-		/* and back to what all cases begin with */
+		/* restore the initial objects */
 		world_no_service(&w, "d/new");
 		populate(&w);
 		world_settle(&w);
@@ -366,7 +366,7 @@ static void case_while_down(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
-/* The rows of the API service come first and are not all: only unneeded elements are removed. */
+/* The API service is committed first; the sweep removes only elements that no service needs. */
 static void case_sweep(const struct world_kernel *kernel)
 {
 	struct world w;
@@ -392,7 +392,7 @@ static void case_sweep(const struct world_kernel *kernel)
 		world_no_slice(&w, name);
 	}
 	world_restart(&w);
-	/* frontend, vip, cluster ip, two slots; the addresses linger */
+	/* frontend, vip, cluster ip, two slots; the addresses stay for the grace period */
 	assert_int_equal(world_settle(&w), 20 * 5);
 	world_check(&w);
 	assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 40);
@@ -432,13 +432,13 @@ static void case_linger(const struct world_kernel *kernel)
 			t0 + hour + 5 * NSEC_PER_SEC);
 	assert_int_equal(nft_plane_stats(plane).n_in_grace, 2);
 
-	/* One comes back in time: nothing is written for its address, and it stays. */
+	/* A backend that returns in the grace period: no write for its address, which stays. */
 	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
 	assert_int_equal(world_settle(&w), 3);
 	assert_int_equal(nft_plane_stats(plane).n_in_grace, 1);
 	plane->ops->tick(plane, t0 + hour / 2);
 
-	/* It leaves again and waits anew; a reload does not make anybody wait longer. */
+	/* Removed again, its grace period restarts; a reload does not extend grace periods. */
 	world_slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
 	world_settle(&w);
 	assert_true(plane->ops->tick(plane, t0 + hour / 2) > t0 + hour / 2);
@@ -459,7 +459,7 @@ static void case_linger(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
-/* An address loses its last backend while the kernel is read again. */
+/* An address loses its last backend during a load. */
 static void case_linger_reload(const struct world_kernel *kernel)
 {
 	struct world w;
@@ -524,7 +524,7 @@ static void case_owner(const struct world_kernel *kernel)
 
 #define GUARD_WAIT_NS (11 * NSEC_PER_SEC)
 
-/* Another life, with or without a guard; the commits until it is at rest. */
+/* Restart with or without a guard; returns the commits until nothing is pending. */
 static uint32_t guard_restart(struct world *w, enum world_guard guard)
 {
 	uint32_t genid = world_genid(w);
@@ -537,7 +537,7 @@ static uint32_t guard_restart(struct world *w, enum world_guard guard)
 	return world_genid(w) - genid;
 }
 
-/* Commits in so long a time without a change. */
+/* Commits within this time without a change. */
 static uint32_t guard_wait(struct world *w)
 {
 	uint32_t genid = world_genid(w);
@@ -561,8 +561,8 @@ static void guard_cidrs(struct world *w)
 }
 
 /*
- * A restart writes nothing, and claims the guard later, in one write a family, or together
- * with the first change.
+ * A restart writes nothing. It claims the guard later with one write per family, or with the first
+ * change.
  */
 static void case_guard(const struct world_kernel *kernel)
 {
@@ -600,7 +600,7 @@ static void case_guard(const struct world_kernel *kernel)
 	assert_int_equal(world_genid(&w), genid + 2);
 	assert_true(is_guarded(&w));
 	assert_int_equal(guard_restart(&w, WORLD_GUARD_ON), 0);
-	assert_int_equal(guard_wait(&w), 2); /* the ranges are right: claimed, and no more */
+	assert_int_equal(guard_wait(&w), 2); /* the ranges are as desired: only claimed */
 	assert_int_equal(guard_restart(&w, WORLD_GUARD_OFF), 0);
 	assert_int_equal(guard_wait(&w), 2); /* removed */
 	assert_int_equal(guard_restart(&w, WORLD_GUARD_OFF), 0);
@@ -609,7 +609,7 @@ static void case_guard(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
-/* Does the kernel hold this chain, in the table of IPv4? */
+/* Does the IPv4 table in the kernel have this chain? */
 static bool has_chain(const struct world *w, const char *name)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = w->kernel->connect(w->kernel->ctx);
@@ -632,7 +632,7 @@ static bool has_chain(const struct world *w, const char *name)
 
 #define KINDS_PERIOD_NS (600 * NSEC_PER_SEC)
 
-/* Chains for affinity go when no service leads to them: in time, and after a restart. */
+/* Affinity chains that no service uses are deleted: after a time, and after a restart. */
 static void case_unused_kinds(const struct world_kernel *kernel)
 {
 	struct world w;
@@ -653,7 +653,7 @@ static void case_unused_kinds(const struct world_kernel *kernel)
 	assert_int_equal(nft_kind_count(), 2);
 	assert_int_equal(w.plane->ops->check(w.plane, NULL), PLANE_CHECK_QUIET);
 	world_check(&w);
-	/* Back to the first one: its chain is made anew, and stays while it is asked for. */
+	/* Back to the first timeout: its chain is created again, and stays while it is used. */
 	world_service(&w, "shop/web", WEB " affinity=600");
 	world_settle(&w);
 	world_service(&w, "shop/web", WEB " affinity=60");
@@ -663,7 +663,7 @@ static void case_unused_kinds(const struct world_kernel *kernel)
 	world_service(&w, "shop/web", WEB " affinity=600");
 	world_settle(&w);
 	world_check(&w);
-	/* What went while no process was there goes with the sweep. */
+	/* Chains of services deleted while no process ran are deleted by the sweep. */
 	world_no_service(&w, "shop/other");
 	world_no_slice(&w, "shop/other-1");
 	nft_kind_reset();

@@ -70,7 +70,7 @@ void world_close(struct world *w)
 void world_restart(struct world *w)
 {
 	life_end(w);
-	/* A new process knows nothing of loads of the old one. */
+	/* A new process has no state of earlier loads. */
 	htable_for_each (n, &w->m.services)
 		container_of(n, struct svc, node)->adopted_load = 0;
 	nft_kind_reset();
@@ -245,7 +245,7 @@ static int line_cmp(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Sorted, each line once; frees the lines. */
+/* Sort, remove duplicates; frees the lines. */
 static char *lines_join(struct lines *ls)
 {
 	struct str out = { 0 };
@@ -414,7 +414,7 @@ static bool is_address_line(const char *l)
 	       strncmp(l, "ip6 endpoint_addrs ", 19) == 0;
 }
 
-/* Say what one sorted text has and the other has not. */
+/* Print the differences of two sorted texts. */
 static void mismatch(const char *expected, const char *held)
 {
 	while (*expected != '\0' || *held != '\0') {

@@ -20,7 +20,7 @@ struct world_kernel {
 	void *ctx;
 };
 
-/* nft_plane_guard(), called or not. */
+/* nft_plane_guard(), if set. */
 enum world_guard {
 	WORLD_GUARD_UNSET = 0,
 	WORLD_GUARD_ON,
@@ -42,10 +42,10 @@ struct world {
 /* Node "n1" with podCIDR 10.0.0.0/16, node port address 192.168.0.1 and fd01::1. */
 void world_open(struct world *w, const struct world_kernel *kernel);
 void world_close(struct world *w);
-/* The process ends and another one begins; `w->m` lives on. Nothing is synced yet. */
+/* Restart the process; `w->m` stays. Nothing is synced yet. */
 void world_restart(struct world *w);
 
-/* The same, and the next one counts so much. */
+/* Restart with another level of counting. */
 void world_count(struct world *w, enum plane_counting counting);
 
 /* Objects as in tests/unit/objects.h. */
@@ -59,24 +59,27 @@ void world_no_slice(struct world *w, const char *name);
  * operations. Fails the test when it does not come to rest.
  */
 size_t world_settle(struct world *w);
-/* The same, but a refused service may stay refused, and a failed address family so. */
+/* Like world_settle(), but a rejected service or a failed address family may remain. */
 size_t world_settle_refused(struct world *w);
-/* Let the plane look for addresses an earlier life left behind. */
+/* Let the plane find stray addresses of an earlier process. */
 void world_walk(struct world *w);
-/* Let so much time pass, and the plane tick. */
+/* Advance the clock and call tick(). */
 void world_wait(struct world *w, uint64_t ns);
-/* Commits of anybody, as the kernel counts them. */
+/* Number of commits of all processes. */
 uint32_t world_genid(const struct world *w);
-/* Compare every service with the kernel and repair; kernel operations it took. */
+/* Audit all services; returns the number of kernel operations. */
 size_t world_audit(struct world *w);
-/* Read the kernel as at the start, with rows that have their numbers. */
+/* Load the kernel state again; rows keep their ids. */
 size_t world_reload(struct world *w);
 
-/* Elements that depend on services, as fake_print_elements() prints them; the caller frees. */
+/* Elements of services in the format of fake_print_elements(); the caller frees. */
 char *world_elements(const struct world *w);
-/* The same as the rows would have it. */
+/* Like world_kernel(), computed from the rows. */
 char *world_expected(const struct world *w);
-/* Both are equal but for lingering addresses, and as many of those as the plane counts. */
+/*
+ * Assert that both are equal, except for addresses in their grace period, whose number is the
+ * plane's.
+ */
 void world_check(const struct world *w);
 
 struct svc *world_svc(struct world *w, const char *name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* tests/objects - a reader of one-line objects. */
+/* tests/objects - parser of one-line objects. */
 #include "objects.h"
 
 #include <stdio.h>

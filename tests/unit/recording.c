@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* tests/recording - HTTP/1.1 framing, as little of it as the recordings have. */
+/* tests/recording - the part of HTTP/1.1 framing that the recordings use. */
 #include "recording.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void file_read(struct str *ret, const char *name)
 	str_fini(&path);
 }
 
-/* Chunks until the last one, or until the recording stopped. */
+/* Read chunks until the last one or the end of the recording. */
 static void dechunk(struct recording *r, const char *p, const char *end)
 {
 	while (p < end) {

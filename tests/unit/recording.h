@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tests/recording - what a real API server sent (tests/data/apiserver-1.36), without its framing.
- *
- * Bad recordings abort: they are part of the tests.
+ * tests/recording - answers of a real API server (tests/data/apiserver-1.36) without framing. An
+ * invalid recording aborts the test.
  */
 #pragma once
 
@@ -14,7 +13,7 @@ struct recording {
 	int status;
 	char content_type[80];
 	struct str body;
-	bool is_chunk_end; /* the body ended as HTTP wants it */
+	bool is_chunk_end; /* the body has its HTTP end */
 };
 
 void recording_open(struct recording *ret, const char *name);

@@ -84,7 +84,7 @@ static inline void sync_all(struct serve_world *w)
 	sync_settle(w->s, T0);
 }
 
-/* The value at a path of member names and indices; the test fails when there is none. */
+/* The value at a path of member names and indices; the test fails if it is missing. */
 static inline json_t *at(json_t *json, const char *path)
 {
 	char *copy = strdup(path);

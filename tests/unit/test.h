@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* tests/test - cmocka, and a random generator whose seed a failing run names. */
+/* tests/test - cmocka, and a random generator; a failed run prints the seed. */
 #pragma once
 
 /* cmocka wants these four first. */
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* SplitMix64: small, good enough to stir operations, the same on every machine. */
+/* SplitMix64: equal on every machine. */
 struct rng {
 	uint64_t state;
 };

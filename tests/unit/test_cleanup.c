@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is kube-proxy's and what keeps it; iptables-save read, and undone; the virtual
- * services of IPVS against a scripted kernel.
+ * Chains of kube-proxy and reasons to keep them; iptables-save input and iptables-restore output;
+ * virtual services of IPVS on a scripted kernel.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -41,7 +41,7 @@ static void test_owned(void **state)
 		/* the kubelet's */
 		{ "nat", "KUBE-MARK-DROP", false },
 		{ "filter", "KUBE-FIREWALL", false },
-		{ "nat", "KUBE-FIREWALL", true }, /* but this was of the ipvs mode */
+		{ "nat", "KUBE-FIREWALL", true }, /* of the ipvs mode */
 		{ "mangle", "KUBE-KUBELET-CANARY", false },
 		{ "mangle", "KUBE-IPTABLES-HINT", false },
 		/* whole names */
@@ -99,7 +99,7 @@ struct legacy_case {
 	bool is_forced;
 	const char *saved;
 	const char *undone;
-	const char *kept; /* names, each with a blank behind */
+	const char *kept; /* names, each followed by a blank */
 };
 
 static const struct legacy_case legacy_cases[] = {
@@ -225,8 +225,8 @@ struct kernel {
 	bool has_ipvs;
 	struct virtual_service services[8];
 	size_t n;
-	struct str out;  /* datagram that is to be read */
-	bool hands_over; /* services of vipd wait for persistent ones of these */
+	struct str out;  /* next datagram to be read */
+	bool hands_over; /* vipd's pending services take over persistent ones */
 };
 
 static struct nlmsghdr *answer_begin(void *buf, const struct nlmsghdr *q, uint16_t type)
@@ -250,7 +250,7 @@ static void answer_error(struct kernel *k, const struct nlmsghdr *q, uint16_t ty
 	str_add(&k->out, buf, h->nlmsg_len);
 }
 
-/* Its key, and what else there is to say of it. */
+/* Put the key and the other attributes of a service. */
 static void put_service(struct nlmsghdr *h, const struct virtual_service *s, bool is_whole)
 {
 	struct ip_vs_flags flags = { .flags = (s->is_vipds ? 0x20U : 0) | s->is_persistent,
@@ -282,8 +282,7 @@ static void genl_put(struct nlmsghdr *h, uint8_t cmd)
 
 #define KEY_AT (MNL_NLMSG_HDRLEN + GENL_HDRLEN + MNL_ATTR_HDRLEN)
 
-/* The service that a request is about: its attributes begin with those that put_service() writes.
- */
+/* The service of a request: its attributes begin like those of put_service(). */
 static struct virtual_service *asked(struct kernel *k, const struct nlmsghdr *q)
 {
 	for (size_t i = 0; i < k->n; i++) {
@@ -397,7 +396,7 @@ static struct ip_addr addr_of(const char *text)
 	return a;
 }
 
-/* Runs it; says in `deleted` which services went, as digits. */
+/* Run the cleanup; `deleted` gets the deleted services as digits. */
 static bool run_ipvs(struct kernel *k, bool is_forced, struct report *report, char deleted[9])
 {
 	struct ipvs_link link = { .index = 3, .is_dummy = true };
@@ -449,7 +448,7 @@ static void test_ipvs(void **state)
 	assert_string_equal(deleted, "03");
 	assert_int_equal(report.n_removed, 2);
 	assert_int_equal(report.n_left, 1);
-	/* Again: nothing more goes while they are busy; one becomes idle. */
+	/* Repeated: no service with connections is deleted; then one becomes idle. */
 	k.services[1].n_inactive = 0;
 	assert_false(run_ipvs(&k, false, &report, deleted));
 	assert_string_equal(deleted, "013");
@@ -459,7 +458,7 @@ static void test_ipvs(void **state)
 	assert_int_equal(report.n_removed + report.n_left, 0);
 }
 
-/* Persistent ones go to vipd, with their connections; others as before. */
+/* vipd takes over persistent services with their connections; the others as before. */
 static void test_ipvs_handed_over(void **state)
 {
 	struct kernel k = { .has_ipvs = true, .n = ARRAY_SIZE(services), .hands_over = true };

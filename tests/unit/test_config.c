@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Configuration files: exact messages with file, line and field; what takes effect; the way back.
+/*
+ * Configuration files: exact messages with file, line and field; values in force; written
+ * configuration.
  */
 #include "settings/config.h"
 
@@ -45,7 +47,7 @@ struct parsed {
 	int r;
 };
 
-/* With c.yaml holding `text`, and up to three more flags. */
+/* Parse c.yaml with content `text` and up to three more flags. */
 static void parse(struct parsed *p, const char *text, const char *a, const char *b, const char *c)
 {
 	const char *argv[] = { "vipd", "--config=c.yaml", a, b, c, NULL };
@@ -227,7 +229,7 @@ static void test_values(void **state)
 	assert_int_equal(p.o.verbosity, 4);
 	parsed_fini(&p);
 
-	/* CFG-02, T-165: these win or are added; that one is out of the game. */
+	/* CFG-02, T-165: these flags override the file or are added. */
 	parse(&p, full, "--hostname-override=flag", "-v=1", "--cluster-cidr=192.168.0.0/16");
 	values_check(&p);
 	assert_string_equal(p.o.hostname, "flag");
@@ -239,7 +241,7 @@ static void test_values(void **state)
 	parsed_fini(&p);
 }
 
-/* A bad flag is refused even if the file takes its place. */
+/* An invalid flag is an error even if the file overrides it. */
 static void test_bad_flag_beside(void **state)
 {
 	struct parsed p;
@@ -264,7 +266,7 @@ static void test_sections(void **state)
 	parsed_fini(&p);
 }
 
-/* CFG-05: what is written is read again as the same. */
+/* CFG-05: a written configuration reads as equal. */
 static void test_way_back(void **state)
 {
 	struct str first = { 0 };
@@ -298,7 +300,7 @@ static void test_way_back(void **state)
 	str_fini(&second);
 }
 
-/* As an installer leaves it: every field, and only the mode is worth a word. */
+/* A file of an installer with every field: one note, about the mode. */
 static void test_every_field(void **state)
 {
 	const char *argv[] = { "vipd", "--config", TESTS_DATA "/config/every-field.yaml" };
@@ -319,7 +321,7 @@ static void count(void *arg)
 	(*(int *)arg)++;
 }
 
-/* CFG-04: written in place, replaced; another file of the folder is none of our business. */
+/* CFG-04: written in place, replaced; changes of other files in the folder have no effect. */
 static void test_watch(void **state)
 {
 	struct event_base *base = event_base_new();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/control: the socket itself, every path, and 10,000 services a page at a time. */
+/* api/control: the socket, every path, and 10,000 services page by page. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@
  */
 #define READ_NS (20 * NSEC_PER_USEC)
 #define READS_MAX (HTTP_TURN_NS / READ_NS)
-#define READS_ASIDE 8 /* of a turn's other work: timers, the head of the request */
+#define READS_ASIDE 8 /* other reads of a turn: timers, the head of the request */
 
 uint64_t __real_now_ns(void);
 uint64_t __wrap_now_ns(void);
@@ -153,12 +153,12 @@ static void test_places(void **state)
 
 	(void)state;
 	world_init(&w);
-	/* A process answers: it keeps the socket. */
+	/* A running process keeps its socket. */
 	assert_int_equal(open_again(&w, w.path, &err), -EADDRINUSE);
 	assert_non_null(strstr(err.text, "another process answers on"));
 	assert_int_equal(access(w.path, F_OK), 0);
 
-	/* What a killed one left is replaced. */
+	/* The socket of a killed process is replaced. */
 	(void)snprintf(path, sizeof(path), "%s/stale", w.dir);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	strcpy(addr.sun_path, path);
@@ -168,7 +168,7 @@ static void test_places(void **state)
 	assert_int_equal(open_again(&w, path, &err), 0);
 	assert_int_equal(access(path, F_OK), -1);
 
-	/* What is no socket is not touched. */
+	/* A file that is not a socket stays. */
 	fd = creat(path, 0600);
 	assert_true(fd >= 0);
 	close(fd);
@@ -184,7 +184,7 @@ static void test_places(void **state)
 	world_fini(&w);
 }
 
-/* Another process made a socket there meanwhile: closing removes only the own one. */
+/* Another process has replaced the socket: closing removes only our own. */
 static void test_successor(void **state)
 {
 	struct world w;
@@ -323,12 +323,12 @@ static void test_empty(void **state)
 	world_fini(&w);
 }
 
-/* Where it goes, asked as a person would. */
+/* Traces with the arguments of a user. */
 static const struct {
 	const char *query;
 	const char *verdict;
 	const char *why;
-	const char *to; /* the address that is asked about in the end */
+	const char *to; /* the address of the resulting trace */
 } traces[] = {
 	{ "from=host&to=10.96.0.1:80", "balance", "pool", "10.96.0.1" },
 	{ "from=host&to=10.96.0.1:80/TCP", "balance", "pool", "10.96.0.1" },
@@ -397,7 +397,7 @@ static void test_trace_endpoints(void **state)
 	world_fini(&w);
 }
 
-/* What a person typed, and which services are meant. */
+/* Search texts and the services they select. */
 static const struct {
 	const char *query;
 	const char *names;
@@ -482,7 +482,7 @@ static void test_page_and_dump(void **state)
 	assert_int_equal(len_at(json, "items"), 5);
 	assert_string_equal(text_at(json, "items.0.pools.0.backends.0.address"), "10.1.0.2");
 	json_decref(json);
-	/* Two dumps of one state are the same bytes, at whatever time. */
+	/* Two dumps of one state are equal byte by byte, independent of the time. */
 	assert_int_equal(get(&w, "/v1/dump", &a), 200);
 	sync_settle(w.w.s, T0 + NSEC_PER_SEC);
 	assert_int_equal(get(&w, "/v1/dump", &b), 200);
@@ -513,7 +513,7 @@ static size_t follow_pages(struct world *w, const char *query)
 
 			(void)snprintf(key, sizeof(key), "%s/%s", text_at(item, "namespace"),
 				       text_at(item, "name"));
-			assert_true(strcmp(last, key) < 0); /* in order, so each once */
+			assert_true(strcmp(last, key) < 0); /* in order, so each occurs once */
 			strcpy(last, key);
 			n++;
 		}
@@ -591,7 +591,7 @@ static json_t *get_in_turns(struct world *w, const char *target, size_t units)
 	return json;
 }
 
-/* Everything that walks over all services does so in slices, with a look at the clock for each. */
+/* Every walk over all services is divided into turns and reads the clock for each piece. */
 static void test_slices(void **state)
 {
 	static const struct {
@@ -616,7 +616,7 @@ static void test_slices(void **state)
 	world_fini(&w);
 }
 
-/* One service with very many endpoints: its page is made in many turns. */
+/* The page of a service with many endpoints takes several turns. */
 static void test_large_service(void **state)
 {
 	struct world w;
@@ -638,7 +638,10 @@ static void test_large_service(void **state)
 	world_fini(&w);
 }
 
-/* The model changes while a list is written: still JSON, in order, with all services that stay. */
+/*
+ * The model changes while a list is written: the list is valid JSON, in order, with all remaining
+ * services.
+ */
 static void test_list_while_changing(void **state)
 {
 	static const char request[] = "GET /v1/services?limit=5000 HTTP/1.1\r\n\r\n";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/client: answers cut anywhere, answers that are none, and sockets that are not there. */
+/* ctl/client: answers in pieces of any size, invalid answers, missing sockets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,7 +109,7 @@ static int read_bytes(const char *text, size_t len, int (*sink)(void *, const ch
 	return r;
 }
 
-/* A head, a chunk line or a trailer without end is an error, not memory. */
+/* An endless head, chunk line or trailer is an error. */
 static void test_endless(void **state)
 {
 	static const char *const begins[] = {
@@ -166,7 +166,7 @@ static int listener(void)
 	return fd;
 }
 
-/* A process that answers one request with these bytes. NULL: takes it and says nothing. */
+/* A process that answers one request with these bytes. NULL: it accepts and does not answer. */
 static pid_t answer_with(int fd, const char *bytes)
 {
 	pid_t pid = fork();
@@ -251,7 +251,7 @@ static void test_nobody(void **state)
 	(void)state;
 	assert_int_equal(client_json(&json, &c, "GET", "/", &err), -ENOENT);
 	assert_non_null(strstr(err.text, "vipd does not run here: no socket"));
-	close(listener()); /* its socket stays behind */
+	close(listener()); /* its socket file stays */
 	assert_int_equal(client_json(&json, &c, "GET", "/", &err), -ECONNREFUSED);
 	assert_non_null(strstr(err.text, "vipd does not run: "));
 	assert_int_equal(unlink(path), 0);

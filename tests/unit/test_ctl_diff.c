@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/diff: what differs between what is wanted and what is held, and nothing else. */
+/* ctl/diff: the differences between desired and programmed state. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl: from the JSON in tests/golden/ctl to the text beside it; and what tables do
- * when there is no room. GOLDEN_ACCEPT=1 in the environment writes the texts anew:
- * look at the difference before it is committed.
+ * ctl: the JSON in tests/golden/ctl is printed as the text beside it; tables on narrow terminals.
+ * GOLDEN_ACCEPT=1 in the environment writes the texts again: review the difference before a commit.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -161,7 +160,7 @@ static void test_golden(void **state)
 	}
 }
 
-/* Of one endpoint only, by pod, by address, and by address and port; and of one that is none. */
+/* One endpoint selected by pod, by address, by address and port; and one that does not exist. */
 static void test_trace_about(void **state)
 {
 	static const char *const about[] = { "cart-3", "10.244.1.13", "10.244.1.13:8080" };
@@ -201,7 +200,7 @@ static void test_is_well(void **state)
 	}
 }
 
-/* No line is wider than the terminal while there is something to cut. */
+/* No line is wider than the terminal while columns can be cut. */
 static void test_fits(void **state)
 {
 	json_t *json = load("services");

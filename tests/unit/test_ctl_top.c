@@ -49,7 +49,7 @@ static json_t *first_counts(void)
 		"{'namespace':'shop','name':'db','connections':500,'refused':10,'endpoints':[]}]}");
 }
 
-/* Two seconds later; cart was busy, web is new, db was made anew and began again at 0. */
+/* Two seconds later: cart was busy, web is new, the counters of db restarted at 0. */
 static json_t *second_counts(void)
 {
 	return json_of(
@@ -93,7 +93,7 @@ static void two_samples(struct top *t)
 	top_feed(t, second_counts(), status(14, 160));
 }
 
-/* Not on a terminal: what there is, and no latency of changes that were none. */
+/* Not on a terminal: all rows, and no latency without changes. */
 static void test_batch(void **state)
 {
 	struct str out = { 0 };
@@ -155,7 +155,7 @@ static void test_endpoints(void **state)
 	top_fini(&t);
 }
 
-/* With one sample there is no rate yet; what is not counted is said. */
+/* With one sample there is no rate; counters that do not exist are named. */
 static void test_first_sample(void **state)
 {
 	struct top t = { 0 };
@@ -169,7 +169,7 @@ static void test_first_sample(void **state)
 	top_fini(&t);
 }
 
-/* Whatever the terminal: that many lines, none too long; and it can be scrolled to the end. */
+/* Any terminal size: this number of lines, none too long; scrolling reaches the end. */
 static void test_fits(void **state)
 {
 	struct top t;
@@ -197,7 +197,7 @@ static void test_fits(void **state)
 	{
 		char line[256];
 
-		line_at(line, &t, 5, 80, 7); /* two rows: the last one is the last of all */
+		line_at(line, &t, 5, 80, 7); /* two rows: the second one is the last of the list */
 		assert_non_null(strstr(line, "shop/db"));
 	}
 	top_key(&t, 'u', 7);

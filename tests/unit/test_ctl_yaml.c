@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ctl/yaml: blocks, and texts that could be taken for something else. */
+/* ctl/yaml: blocks, and texts that YAML could read as another type. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the decoder makes of objects: tables of YAML in, one line of text out.
- *
- * The text shows every field of the object that differs from the object most
- * tables start from, so a case states all it expects.
+ * Decoding of objects: tables of YAML input and one line of text. The text has every field that
+ * differs from the common base object, so a case states the whole result.
  */
 #include "source/decode/decode.h"
 
@@ -159,9 +157,9 @@ static json_t *from_yaml(const char *text)
 
 struct decode_case {
 	const char *name;
-	const char *spec; /* put between the table's head and tail */
+	const char *spec; /* inserted between the table's head and tail */
 	int ret;
-	const char *text; /* the object when `ret` is 0, the refusal when it is negative */
+	const char *text; /* the object if `ret` is 0, else the error */
 	const char *notes;
 };
 
@@ -729,7 +727,7 @@ static void test_key(void **state)
 	json_decref(obj);
 }
 
-/* One more than allowed of everything that is bounded. */
+/* Each limit exceeded by one. */
 static void test_bounds(void **state)
 {
 	static const struct {
@@ -786,7 +784,7 @@ static void test_bounds(void **state)
 	}
 }
 
-/* The most ports that a service may have, the last one included, are decoded and compared. */
+/* A service with the maximum number of ports is decoded and compared. */
 static void test_many_ports(void **state)
 {
 	struct decode d = { .default_ns = "default" };
@@ -867,7 +865,7 @@ static void test_time(void **state)
 
 /* --- what an API server sends ---------------------------------------------- */
 
-/* The body of a recorded answer, with the chunk framing taken away. */
+/* The body of a recorded answer without chunk framing. */
 static void body_read(struct str *ret, const char *name)
 {
 	static char buf[1 << 20];
@@ -904,7 +902,7 @@ static void body_read(struct str *ret, const char *name)
 
 struct api {
 	enum object_kind kind; /* of all items */
-	struct str text;       /* what was decoded, a line each */
+	struct str text;       /* decoded objects, one per line */
 	struct str notes;
 };
 
@@ -936,7 +934,7 @@ static int api_item(void *arg, const struct json_piece *p, struct err *err)
 	return 0;
 }
 
-/* The list without its items, or one event of a watch. */
+/* A list without its items, or one event of a watch. */
 static int api_object(void *arg, const struct json_piece *p, struct err *err)
 {
 	struct api *a = arg;
@@ -971,7 +969,7 @@ static void api_run(struct api *a, const char *file)
 
 	body_read(&body, file);
 	jsonsplit_init(&s, &api_ops, a);
-	/* In pieces as they may come from a socket. */
+	/* In pieces, as from a socket. */
 	for (size_t i = 0; i < body.len; i += 37)
 		assert_int_equal(
 			jsonsplit_feed(&s, body.text + i, MIN(body.len - i, (size_t)37), &err), 0);
@@ -1025,7 +1023,7 @@ static void test_api_lists(void **state)
 		   "kubernetes 10.96.0.0/12 fd00:10:96::/112\n");
 }
 
-/* Nothing a server sends in a watch is refused; the first and the last event are as recorded. */
+/* No event of a recorded watch is rejected; the first and the last one are as recorded. */
 static void test_api_watches(void **state)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* doctor/judge: each check from facts that are well, then with one fact that is not. */
+/* doctor/checks: each check with good facts, then with one bad fact. */
 #include "test.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static void tries_put(struct facts *f)
 				(struct nft_try){ .what = what[i], .needs = "CONFIG_X" };
 }
 
-/* A node that is as it should be, with one service of each family. */
+/* Facts of a node without problems, with one service of each family. */
 static void well(struct facts *f)
 {
 	facts_init(f);
@@ -518,9 +518,9 @@ static void not_our_ipvs_table(struct facts *f)
 static const struct {
 	void (*change)(struct facts *f);
 	const char *check;
-	enum check_level level; /* the worst of that check; all others stay ok */
+	enum check_level level; /* worst level of that check; all others stay ok */
 	const char *found;      /* a part of it */
-	const char *advice;     /* the same; NULL: none is looked for */
+	const char *advice;     /* expected text; NULL: not checked */
 } cases[] = {
 	{ old_kernel, "kernel", CHECK_ERROR, "Linux 5.4.0, older than 5.10", "upgrade" },
 	{ strange_kernel, "kernel", CHECK_NOTE, "'mine'", NULL },
@@ -651,7 +651,7 @@ static bool is_exempt(const char *check, size_t i)
 	/* A foreign table of a proxy is a foreign table, too. */
 	if (strcmp(check, "tables") == 0 && strcmp(cases[i].check, "proxies") == 0)
 		return true;
-	/* What is tried in a namespace of its own is features and schedulers. */
+	/* Features and schedulers are tried in a network namespace of its own. */
 	return strcmp(check, "nftables") == 0 && cases[i].change == scheds_untried;
 }
 
@@ -693,7 +693,7 @@ static void test_cases(void **state)
 	}
 }
 
-/* Every check has a result, whatever could not be found out. */
+/* Every check has a result even if facts are unknown. */
 static void test_nothing_known(void **state)
 {
 	static const char *const checks[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* doctor/proc and the readers of files: lines as the kernel writes them, and a root of our own. */
+/* doctor/proc and the readers of files: lines in the kernel's format below a root of the test. */
 #include "test.h"
 
 #include <errno.h>
@@ -254,7 +254,7 @@ static void proxies_expect(const char *want)
 	struct str got = { 0 };
 
 	proxies_read(&p, root);
-	for (int pid = 0; pid < 100; pid++) /* readdir() has no order */
+	for (int pid = 0; pid < 100; pid++) /* readdir() returns files in any order */
 		vec_for_each (process, &p.v)
 			if (process->pid == pid)
 				str_printf(&got, "%d %s in %s\n", pid, process->proxy,
@@ -303,7 +303,7 @@ static void test_proxies(void **state)
 		       "24 kube-router in kube-router\n");
 }
 
-/* The tightest limit on the way up counts, by what is left. */
+/* The limit with the least memory left counts. */
 static void test_memory(void **state)
 {
 	struct facts f;

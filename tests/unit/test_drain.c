@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* model/drain, api/drain: out of every set, back, and over a restart. */
+/* model/drain, api/drain: drain, undrain, and restart. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,9 @@ static void world_fini(struct world *w)
 	(void)unlink(w->path);
 }
 
-/* PUT /v1/drains with these parameters; the status, and the body in `ret` unless it is NULL. */
+/*
+ * PUT /v1/drains with these parameters. Returns the status; `ret` gets the body unless it is NULL.
+ */
 static int put(struct world *w, const char *params, json_t **ret)
 {
 	struct http_request q = { 0 };
@@ -118,7 +120,7 @@ static void test_drain(void **state)
 	world_fini(&w);
 }
 
-/* It is the pod that is meant: a successor at the same address serves. */
+/* A drain applies to the pod: a later pod with its address serves. */
 static void test_successor(void **state)
 {
 	struct world w;
@@ -133,7 +135,7 @@ static void test_successor(void **state)
 	world_fini(&w);
 }
 
-/* The limit is reached between two addresses of a pod: the one that is drained is in the file. */
+/* The limit is reached between two addresses of a pod: the file has the drained one. */
 static void test_limit(void **state)
 {
 	const struct name *shop = name_get_str("shop");
@@ -165,7 +167,7 @@ static void test_limit(void **state)
 	world_fini(&w);
 }
 
-/* Terminating endpoints are no way around it, and the last one may be drained as well. */
+/* Terminating endpoints can be drained, and so can the last endpoint. */
 static void test_all(void **state)
 {
 	struct world w;
@@ -213,7 +215,7 @@ static void test_refusals(void **state)
 	world_fini(&w);
 }
 
-/* A new process reads what the old one wrote; a line that is none is passed over. */
+/* A new process reads the file of the old one; an invalid line is skipped. */
 static void test_restart(void **state)
 {
 	struct world w;
@@ -237,7 +239,7 @@ static void test_restart(void **state)
 	world_fini(&w);
 }
 
-/* The list cannot be written: it is done, and said. */
+/* The file cannot be written: the drain is in force, and the answer says so. */
 static void test_no_file(void **state)
 {
 	struct world w;

@@ -192,7 +192,7 @@ static void hear_host(struct model *m, const char *text)
 	free(copy);
 }
 
-/* What the case says arrives in one of two orders: the result must not depend on it. */
+/* The inputs arrive in one of two orders; the result must be equal. */
 static void hear(struct model *m, const struct env_case *c, bool backwards)
 {
 	if (backwards && c->host != NULL)
@@ -258,7 +258,7 @@ static void test_env(void **state)
 	}
 }
 
-/* IN-27: a range stays until the last object that carries it is gone. */
+/* IN-27: a range stays until the last object with it is deleted. */
 static void test_service_cidr_counts(void **state)
 {
 	static const struct env_case both = { .node_ip = "- -",
@@ -291,7 +291,7 @@ static void test_service_cidr_counts(void **state)
 	assert_int_equal(name_count(), 0);
 }
 
-/* IN-21: of the labels, only the zone counts; the rest of a Node is addresses and pod CIDRs. */
+/* IN-21: of the labels only the zone matters; otherwise addresses and pod CIDRs. */
 static void test_zone(void **state)
 {
 	static const struct env_case none = { 0 };
@@ -312,7 +312,7 @@ static void test_zone(void **state)
 	assert_int_equal(name_count(), 0);
 }
 
-/* Few enough bits that many lie inside others. */
+/* Few bits, so that many prefixes contain others. */
 static struct ip_prefix random_prefix(struct rng *rng)
 {
 	char text[IP_PREFIX_TEXT_MAX];
@@ -326,7 +326,7 @@ static struct ip_prefix random_prefix(struct rng *rng)
 	return test_prefix(text);
 }
 
-/* Random prefixes: the reduced set covers the same, and nothing in it covers another. */
+/* Random prefixes: the reduced set covers the same addresses and has no prefix inside another. */
 static void test_reduce_property(void **state)
 {
 	(void)state;

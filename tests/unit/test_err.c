@@ -27,7 +27,7 @@ static void test_errno(void **state)
 	assert_string_equal(err.text, "open '/x': No such file or directory");
 }
 
-/* Context is put in front, the code travels unchanged. */
+/* Context is prepended; the code is unchanged. */
 static void test_wrap(void **state)
 {
 	struct err err;
@@ -58,7 +58,7 @@ static void check_cut(const struct err *err)
 	assert_string_equal(err->text + len - 3, "...");
 }
 
-/* A long text is cut where one can see it, on whatever way it grew. */
+/* A long text is cut visibly, by each function that extends it. */
 static void test_cut(void **state)
 {
 	char longest[ERR_TEXT_MAX * 2];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* conntrack/failover: which handshakes move, and where to; through the real plan and sync. */
+/* conntrack/failover: which handshakes move, and where, with the real plan and sync. */
 #include "test.h"
 
 #include <stdio.h>
@@ -165,7 +165,7 @@ static void test_each_once(void **state)
 
 		assert_true(to == 3 || to == 4);
 	}
-	/* All others are silent: one of them still is better than none. */
+	/* If all others are silent, one of them is chosen. */
 	w.now += 2 * FAILOVER_SILENT_NS;
 	put(&w, SVC, P "1 rs; 2 rs");
 	assert_int_equal(ask(&w, 3000, 1), 2);
@@ -175,7 +175,7 @@ static void test_each_once(void **state)
 	world_fini(&w);
 }
 
-/* A client's port is used again later: the handshake may try every backend again. */
+/* A client port is reused later: the handshake may try every backend again. */
 static void test_forgets(void **state)
 {
 	struct world w;
@@ -195,7 +195,7 @@ static void test_forgets(void **state)
 	world_fini(&w);
 }
 
-/* CT-19: between two SYNs of a client may pass a multiple of a long limit. */
+/* CT-19: the time between two SYNs of a client may be a multiple of the limit. */
 static void test_long_limit(void **state)
 {
 	struct failover_handshake h = shake(1000);
@@ -291,7 +291,7 @@ static void test_local_policy(void **state)
 	world_fini(&w);
 }
 
-/* More handshakes than memory: the oldest are forgotten, and nothing fails. */
+/* More handshakes than the limit: the oldest are dropped. */
 static void test_many(void **state)
 {
 	struct world w;

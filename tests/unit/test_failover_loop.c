@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* daemon/failover: how often handshakes are read, and what an error leaves. Flows are made up. */
+/*
+ * daemon/failover: how often handshakes are read, and the state after errors. Flows are invented.
+ */
 #include "test.h"
 
 #include <event2/event.h>
@@ -21,12 +23,12 @@ static struct {
 	struct event_base *base;
 	uint64_t syn_ns;     /* of all handshakes */
 	size_t n_handshakes; /* that the kernel lists */
-	int read_fails;      /* negative errno, after they were listed */
+	int read_fails;      /* negative errno, returned after the list */
 	int lookup_fails;    /* negative errno, once */
 	size_t n_reads;
 	size_t n_lookups; /* flows */
 	size_t most;      /* at once */
-	size_t until;     /* so many, and the loop ends */
+	size_t until;     /* number after which the loop ends */
 } w;
 
 static int list_handshakes(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err)
@@ -60,7 +62,7 @@ int __wrap_ctnl_lookup(struct ctnl *c, const struct ctnl_tuple *v, size_t n,
 	return r != 0 ? err_set(err, r, "look-up") : 0;
 }
 
-/* Runs the loop until w.until flows were looked up. */
+/* Run the loop until w.until flows were looked up. */
 static void run(void)
 {
 	struct plane_ops ops = mock_plane_ops;
@@ -100,7 +102,7 @@ static void run(void)
 	log_level_set_all(LOG_LEVEL_NOTICE);
 }
 
-/* Many handshakes: one read, worked off in portions. */
+/* Many handshakes: one read, processed in portions. */
 static void test_one_read(void **state)
 {
 	(void)state;
@@ -112,7 +114,7 @@ static void test_one_read(void **state)
 	assert_int_equal(w.most, FAILOVER_STEP);
 }
 
-/* What was read before an error is looked up. */
+/* Handshakes read before an error are looked up. */
 static void test_read_fails(void **state)
 {
 	(void)state;
@@ -123,7 +125,7 @@ static void test_read_fails(void **state)
 	assert_int_equal(w.n_reads, 1);
 }
 
-/* A portion that failed is looked up again; the others once. */
+/* A failed portion is looked up again, the others once. */
 static void test_portion_fails(void **state)
 {
 	(void)state;

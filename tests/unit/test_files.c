@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A watched folder against the model: every way a folder can change, and bad input.
- *
- * Each test has a folder of its own and runs the loop until the model says what is
- * expected, at most two seconds. That something does not happen is shown by doing
- * something else after it that does.
+ * A watched folder and the model: all kinds of changes of a folder, and invalid input. Each test
+ * has a folder of its own and runs the loop until the model is as expected. That a change has no
+ * effect is shown by the effect of a later change.
  */
 #include "source/files/files.h"
 
@@ -28,7 +26,7 @@
 #include "expect.h"
 
 struct world {
-	char dir[64]; /* of everything the test makes */
+	char dir[64]; /* path of the test's directory */
 	char folder[80];
 	struct event_base *base;
 	struct model model;
@@ -58,7 +56,7 @@ static void put(const struct world *w, const char *name, const char *text)
 	assert_int_equal(close(fd), 0);
 }
 
-/* Write beside and rename, as editors do. */
+/* Write another file and rename it, as editors do. */
 static void put_atomic(const struct world *w, const char *name, const char *text)
 {
 	char to[256];
@@ -132,7 +130,7 @@ static void model_text(struct str *ret, const struct model *m)
 		const struct service *s = v[i]->service;
 
 		if (s == NULL && v[i]->n_slices == 0)
-			continue; /* a sync is pending, nothing else is left */
+			continue; /* only the sync is pending */
 		str_printf(ret, "%s%s/%s", ret->len > 0 ? "; " : "", v[i]->ns->text,
 			   v[i]->name->text);
 		if (s != NULL)
@@ -209,7 +207,7 @@ static void world_open(struct world *w, const char *folder)
 		fail_msg("%s", err.text);
 }
 
-/* The folder is "f" in a directory of the test's own; it is not watched yet. */
+/* The folder is "f" in the test's directory; it is not watched yet. */
 static int world_setup(void **state)
 {
 	struct world *w = xcalloc(1, sizeof(*w));
@@ -350,7 +348,7 @@ static void test_changes(void **state)
 	expect_problems(w, "");
 }
 
-/* A file that says the same again, in other words, changes nothing and parses nothing. */
+/* A file with equal content in other words changes nothing; unchanged documents are not parsed. */
 static void test_unchanged(void **state)
 {
 	struct world *w = *state;
@@ -370,7 +368,7 @@ static void test_unchanged(void **state)
 	assert_int_equal(w->n_changed, 1);
 }
 
-/* What moves from one file to another in one go was never gone. */
+/* An object that moves from one file to another in one turn never disappears. */
 static void test_move_between_files(void **state)
 {
 	struct world *w = *state;
@@ -395,7 +393,7 @@ static void test_bad_keeps_last_good(void **state)
 	put(w, "f/a.yaml", SERVICE("a", "80") SERVICE("b", "80"));
 	world_open(w, "f");
 	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 80");
-	/* One document is bad, the other one is changed. */
+	/* One document is invalid, the other one is changed. */
 	put(w, "f/a.yaml", SERVICE("a", "0") SERVICE("b", "81"));
 	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 81");
 	expect_problems(w, "a.yaml:7: Service x/a: spec.ports[0].port: 0 is not in 1..65535; "
@@ -405,7 +403,7 @@ static void test_bad_keeps_last_good(void **state)
 	expect_model(w, "x/a 10.96.0.1 80; x/b 10.96.0.1 81; x/c 10.96.0.1 1");
 	expect_problems(w, "a.yaml:14: Service x/a: spec.ports[0].port: 0 is not in 1..65535; "
 			   "its last good version stays\n");
-	/* Gone while bad: then it is gone. */
+	/* Removed while invalid: removed from the model. */
 	put(w, "f/a.yaml", SERVICE("b", "81"));
 	expect_model(w, "x/b 10.96.0.1 81");
 	expect_problems(w, "");
@@ -433,16 +431,16 @@ static void test_unreadable_keeps_all(void **state)
 	put(w, "f/a.yaml", SERVICE("a", "81") "---\nkind: [\n" SERVICE("c", "82"));
 	expect_model(w, "x/a 10.96.0.1 81; x/b 10.96.0.1 80; x/c 10.96.0.1 82");
 	expect_problems(w, "a.yaml:10: " UNREADABLE);
-	/* It stays bad, another one goes: it stays too, until all can be read. */
+	/* While one document is unreadable, a removed object stays until all can be read. */
 	put(w, "f/a.yaml", SERVICE("a", "82") "---\nkind: [\n");
 	expect_model(w, "x/a 10.96.0.1 82; x/b 10.96.0.1 80; x/c 10.96.0.1 82");
-	/* One comes back in other words while the bad one is still there. */
+	/* An object returns with other text while another document is unreadable. */
 	put(w, "f/a.yaml", SERVICE("a", "82") "---\nkind: [\n" SERVICE("b", "90"));
 	expect_model(w, "x/a 10.96.0.1 82; x/b 10.96.0.1 90; x/c 10.96.0.1 82");
 	put(w, "f/a.yaml", SERVICE("a", "82") SERVICE("b", "90"));
 	expect_model(w, "x/a 10.96.0.1 82; x/b 10.96.0.1 90");
 	expect_problems(w, "");
-	/* A deleted file is deleted, whatever was in it. */
+	/* Deletion of a file removes its objects, also invalid ones. */
 	put(w, "f/a.yaml", "---\nkind: [\n");
 	expect_problems(w, "a.yaml:3: " UNREADABLE);
 	expect_model(w, "x/a 10.96.0.1 82; x/b 10.96.0.1 90");
@@ -457,7 +455,7 @@ static void test_ignored(void **state)
 	put(w, "f/a.yaml", SERVICE("a", "80") SLICE("s", "a"));
 	world_open(w, "f");
 	expect_model(w, "x/a 10.96.0.1 80 (s:1)");
-	/* EPS-01: it is a valid object that says nothing, so what it said is void. */
+	/* EPS-01: a valid slice without relevance replaces its earlier version. */
 	put(w, "f/a.yaml",
 	    SERVICE("a", "80") "---\napiVersion: discovery.k8s.io/v1\n"
 			       "kind: EndpointSlice\naddressType: FQDN\nmetadata: "
@@ -483,7 +481,7 @@ static void test_shadow(void **state)
 	put(w, "f/b.yaml", SERVICE("a", "2"));
 	world_open(w, "f");
 	expect_model(w, "x/a 10.96.0.1 2");
-	/* The first file by name wins, though it came later. */
+	/* The first file by name is used, although it appeared later. */
 	put(w, "f/a.yaml", SERVICE("a", "1"));
 	expect_model(w, "x/a 10.96.0.1 1");
 	expect_problems(w, "b.yaml:2: Service x/a: is also in a.yaml:2, which comes first and "
@@ -493,7 +491,10 @@ static void test_shadow(void **state)
 			   "counts\n"
 			   "c.yaml:2: Service x/a: is also in a.yaml:2, which comes first and "
 			   "counts\n");
-	/* A shadowed version changes: nothing happens; then the winner goes, then the next. */
+	/*
+	 * A change of a shadowed version has no effect; then the used version is deleted, then the
+	 * next.
+	 */
 	put(w, "f/c.yaml", SERVICE("a", "4"));
 	del(w, "f/a.yaml");
 	expect_model(w, "x/a 10.96.0.1 2");
@@ -516,7 +517,7 @@ static void test_shadow_lost_version(void **state)
 	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 2");
 	del(w, "f/a.yaml");
 	expect_model(w, "x/a 10.96.0.1 2; x/b 10.96.0.1 2");
-	/* The same, but its file has become bad in the meantime: there is no version left. */
+	/* As above, but its file is invalid now: no version is left. */
 	put(w, "f/a.yaml", SERVICE("a", "1"));
 	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 2");
 	put(w, "f/b.yaml", SERVICE("a", "0") SERVICE("b", "2"));
@@ -528,7 +529,7 @@ static void test_shadow_lost_version(void **state)
 	expect_model(w, "x/b 10.96.0.1 2");
 }
 
-/* A bad winner without any good version leaves the place to the next. */
+/* An invalid version without an earlier valid one: the next file is used. */
 static void test_shadow_bad_winner(void **state)
 {
 	struct world *w = *state;
@@ -580,7 +581,7 @@ static void test_half_written(void **state)
 		size_t n = MIN(sizeof(text) - 1 - i, (size_t)20);
 
 		assert_int_equal(write(fd, text + i, n), n);
-		/* Something else is read meanwhile; this file is left alone. */
+		/* Another file is read meanwhile; this file is not. */
 		put(w, "f/b.yaml", i % 40 == 0 ? SERVICE("b", "1") : SERVICE("b", "2"));
 		expect_model(w, i % 40 == 0 ? "x/a 10.96.0.1 80; x/b 10.96.0.1 1"
 					    : "x/a 10.96.0.1 80; x/b 10.96.0.1 2");
@@ -592,7 +593,7 @@ static void test_half_written(void **state)
 	expect_problems(w, "");
 }
 
-/* What keeps files_are_complete() from being true; "" when it is true. */
+/* The reason why files_are_complete() is false; "": it is true. */
 static void unknown_text(struct str *ret, void *arg)
 {
 	struct world *w = arg;
@@ -606,7 +607,7 @@ static void expect_unknown(struct world *w, const char *want)
 	expect_text(w->base, want, unknown_text, w);
 }
 
-/* IN-19: objects of which no version is known; a later bad version is no such gap. */
+/* IN-19: objects without a known version; a later invalid version does not count. */
 static void test_complete(void **state)
 {
 	struct world *w = *state;
@@ -637,7 +638,7 @@ static void test_complete(void **state)
 	expect_unknown(w, "");
 }
 
-/* --strict: what an unknown field is in is rejected; the last good version stays. */
+/* --strict: an object with an unknown field is rejected; its last good version stays. */
 static void test_strict(void **state)
 {
 	struct world *w = *state;
@@ -654,7 +655,7 @@ static void test_strict(void **state)
 	expect_model(w, "x/a 10.96.0.1 80");
 }
 
-/* IN-19: a file that a process is still writing is not taken for a short one. */
+/* IN-19: a file that a process is writing is not read as a complete one. */
 static void test_written_at_start(void **state)
 {
 	static const char first[] = SERVICE("a", "80");
@@ -678,7 +679,7 @@ static void test_written_at_start(void **state)
 	expect_unknown(w, "");
 }
 
-/* Removed and created again: as long as the new one is being written the old one counts. */
+/* Removed and created again: the old version is used while the new one is written. */
 static void test_remove_and_create(void **state)
 {
 	static const char text[] = SERVICE("a", "81");
@@ -703,7 +704,7 @@ static void test_remove_and_create(void **state)
 /* --- links
  * ----------------------------------------------------------------------------------------- */
 
-/* As a ConfigMap volume is updated: files are links through ..data, which is swapped. */
+/* Update of a ConfigMap volume: files are links through ..data, which is replaced. */
 static void test_config_map(void **state)
 {
 	struct world *w = *state;
@@ -740,7 +741,7 @@ static void test_config_map(void **state)
 	expect_problems(w, "");
 }
 
-/* The folder's own name is a link that is pointed elsewhere. */
+/* The path of the folder is a link that changes. */
 static void test_folder_link(void **state)
 {
 	struct world *w = *state;
@@ -760,14 +761,14 @@ static void test_folder_link(void **state)
 	put(w, "v1/c.yaml", SERVICE("c", "1"));
 	put(w, "v2/d.yaml", SERVICE("d", "1"));
 	expect_model(w, "x/a 10.96.0.1 2; x/d 10.96.0.1 1");
-	/* Removed and made again, not swapped. */
+	/* Removed and created again, not replaced. */
 	del(w, "now");
-	expect_problems(w, ""); /* nothing can be expected of the time between */
+	expect_problems(w, ""); /* the state in between is not defined */
 	make_link(w, "v1", "now");
 	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 1; x/c 10.96.0.1 1");
 }
 
-/* A link further up on the way. */
+/* A link in a parent folder. */
 static void test_link_on_the_way(void **state)
 {
 	struct world *w = *state;
@@ -796,7 +797,7 @@ static void test_file_link(void **state)
 	make_link(w, "../real", "f/a.yaml");
 	world_open(w, "f");
 	expect_model(w, "x/a 10.96.0.1 1");
-	/* Written in place, then replaced: seen through the link. */
+	/* The target is written in place, then replaced. */
 	put(w, "real", SERVICE("a", "2"));
 	expect_model(w, "x/a 10.96.0.1 2");
 	put(w, "real.new", SERVICE("a", "3"));
@@ -804,7 +805,7 @@ static void test_file_link(void **state)
 	expect_model(w, "x/a 10.96.0.1 3");
 	put(w, "real", SERVICE("a", "4"));
 	expect_model(w, "x/a 10.96.0.1 4");
-	/* To nothing: its last content stays. */
+	/* A dangling link: the last content stays. */
 	del(w, "real");
 	expect_problems(w, "a.yaml:0: is a link to nothing; its last content stays\n");
 	expect_model(w, "x/a 10.96.0.1 4");
@@ -865,7 +866,7 @@ static void test_folder_swapped(void **state)
 	expect_model(w, "x/a 10.96.0.1 2; x/c 10.96.0.1 1");
 }
 
-/* Moved away it says nothing new; put back it is read again. */
+/* The target is moved away: no change; moved back: read again. */
 static void test_folder_gone(void **state)
 {
 	struct world *w = *state;
@@ -885,7 +886,7 @@ static void test_folder_gone(void **state)
 	expect_problems(w, "");
 }
 
-/* rm -rf deletes files, so objects go; the folder made anew is watched. */
+/* rm -rf removes the objects; the folder is watched when it is created again. */
 static void test_folder_removed(void **state)
 {
 	struct world *w = *state;
@@ -902,7 +903,7 @@ static void test_folder_removed(void **state)
 	put(w, "f/c.yaml", SERVICE("c", "1"));
 	expect_model(w, "x/c 10.96.0.1 1");
 	expect_problems(w, "");
-	/* The same without a pause: only the end counts. */
+	/* As above without a pause: the final state counts. */
 	remove_tree(path);
 	make_dir(w, "f");
 	put(w, "f/c.yaml", SERVICE("c", "2"));
@@ -945,7 +946,7 @@ static void test_too_large(void **state)
 	assert_int_equal(truncate(path, (off_t)FILES_FILE_MAX + 1), 0);
 	put(w, "f/b.yaml", SERVICE("b", "1"));
 	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 1");
-	expect_problems(w, ""); /* truncate(2) closes nothing; the next write does */
+	expect_problems(w, ""); /* truncate(2) causes no close event; the next write does */
 	put(w, "f/b.yaml", SERVICE("b", "2"));
 	assert_int_equal(chmod(path, 0600), 0);
 	expect_model(w, "x/a 10.96.0.1 1; x/b 10.96.0.1 2");
@@ -961,7 +962,7 @@ static void test_too_large(void **state)
 	expect_model(w, "x/a 10.96.0.1 3; x/b 10.96.0.1 2");
 }
 
-/* Root may read everything; the test drops that right in a child. */
+/* Root can read every file; a child of the test drops the capability. */
 static void test_no_permission(void **state)
 {
 	struct world *w = *state;
@@ -1016,7 +1017,7 @@ static void test_other_kinds(void **state)
 			   "Deployment\n");
 }
 
-/* More changes at once than the kernel keeps: everything is looked at again. */
+/* More changes than the kernel's queue: the whole folder is scanned. */
 static void test_overflow(void **state)
 {
 	struct world *w = *state;
@@ -1118,7 +1119,7 @@ static void fresh_text(struct world *w, struct str *ret)
 	model_fini(&fresh.model);
 }
 
-/* Whatever happened, in the end the model is what a start on the same folder would make. */
+/* After random changes the model equals that of a start on the folder. */
 static void test_random(void **state)
 {
 	struct world *w = *state;
@@ -1156,8 +1157,8 @@ static void file_read(struct str *ret, const char *path)
 }
 
 /*
- * tests/data/bad: each file beside NAME.expect with the problems it gives. All are
- * served from one folder, so none may disturb another; the good ones show it.
+ * tests/data/bad: each file has its problems in NAME.expect. All are in one folder; the valid files
+ * show that none affects another.
  */
 static void test_bad_folder(void **state)
 {

@@ -54,7 +54,7 @@ static void test_vectors(void **state)
 	}
 }
 
-/* Without hash_seed() a process draws a key of its own; with it, runs can be compared. */
+/* Without hash_seed() each process has a random key; with it, runs are comparable. */
 static void test_seed(void **state)
 {
 	uint32_t first;
@@ -84,7 +84,7 @@ static void test_length_counts(void **state)
 				    hash_bytes_fixed(zeros, b, 1, 2));
 }
 
-/* Turning any one bit of the input or of the key turns about half of the output. */
+/* Changing one bit of input or key changes about half of the output bits. */
 static void test_avalanche(void **state)
 {
 	struct rng rng = { 11 };
@@ -115,7 +115,7 @@ static void test_avalanche(void **state)
 	assert_in_range(turned * 1000 / tries, 495, 505);
 }
 
-/* Addresses in a row spread over buckets as chance would have it. */
+/* Consecutive addresses are distributed over buckets like random ones. */
 static void test_spread(void **state)
 {
 	unsigned int load[1024] = { 0 };

@@ -188,14 +188,14 @@ static void test_pending(void **state)
 	sync_sources_ready(w.s);
 	w.k.fail_next_load = -EAGAIN;
 	(void)sync_step(w.s, T0 + 5);
-	assert_int_equal(sync_pending_since(w.s), T0); /* the services are older than the trouble */
+	assert_int_equal(sync_pending_since(w.s), T0); /* the services are older than the failure */
 	sync_settle(w.s, T0 + 10 * S);
 	assert_int_equal(sync_pending_since(w.s), 0);
 	assert_true(sync_stats_get(w.s)->first_sync_ns != 0);
 	assert_true(sync_stats_get(w.s)->last_success_ns != 0);
 	assert_int_equal(sync_stats_get(w.s)->failures, 1);
 
-	/* A change, until it is taken; a later one does not make it younger. */
+	/* A pending change keeps the time of its first event until it is accepted. */
 	model_put_service(&w.m, test_service("shop/a", "ip=10.96.0.1 port=http:81"), T0 + 20 * S);
 	model_put_service(&w.m, test_service("shop/b", "ip=10.96.0.2 port=http:81"), T0 + 21 * S);
 	assert_int_equal(sync_pending_since(w.s), T0 + 20 * S);
@@ -211,7 +211,7 @@ static void test_pending(void **state)
 	assert_int_equal(sync_failure_count(w.s), 1);
 	assert_int_equal(sync_pending_since(w.s), 0);
 
-	/* Two of three: it is not them. */
+	/* Two of three are rejected: they count. */
 	w.k.refuse_name = "b";
 	model_put_service(&w.m, test_service("shop/b", "ip=10.96.0.2 port=http:82"), T0 + 40 * S);
 	sync_settle(w.s, T0 + 30 * S + 1);
@@ -220,7 +220,7 @@ static void test_pending(void **state)
 	serve_world_fini(&w);
 }
 
-/* MET-27: what was refused is measured from its trigger when it is taken at last. */
+/* MET-27: a rejected change is measured from its trigger when it is accepted. */
 static int64_t seen_trigger;
 
 static void note_trigger(void *arg, const struct svc *svc, const struct plan_rows *old,
@@ -250,7 +250,7 @@ static void test_trigger_survives_refusal(void **state)
 	put_slice(&w, "shop/a-x", "a", "trigger=1000 |http:8080|1 rs");
 	sync_settle(w.s, T0);
 	assert_int_equal(sync_failure_count(w.s), 1);
-	/* A later change comes on top: the older one counts. */
+	/* With a later change the older trigger counts. */
 	put_slice(&w, "shop/a-y", "a", "trigger=2000 |http:8080|2 rs");
 	sync_settle(w.s, T0);
 	w.k.refuse_name = NULL;

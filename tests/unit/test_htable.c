@@ -40,7 +40,7 @@ static void test_empty(void **state)
 	htable_fini(&t);
 }
 
-/* Every element is found under its own hash only, whatever else shares the bucket. */
+/* Every element is found by its hash only, also in shared buckets. */
 static void test_collisions(void **state)
 {
 	struct item items[40];
@@ -74,10 +74,7 @@ static void check_walk(const struct htable *t, struct item *items)
 	assert_int_equal(t->count, n);
 }
 
-/*
- * Random operations against flags. `spread` is the number of different hashes:
- * 1 makes one chain of all.
- */
+/* Random operations compared with flags. `spread`: number of different hashes; 1: one chain. */
 static void property(uint32_t spread)
 {
 	static struct item items[ITEMS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* http/http: clients that drip, stall, flood, leave, and say more than they should. */
+/* http/http: clients that are slow, stall, flood, disconnect, and send too much. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ struct server {
 	size_t pieces; /* of the next body */
 	size_t piece_size;
 	int end;       /* what the body's last call returns */
-	size_t made;   /* pieces that were asked for */
+	size_t made;   /* requested pieces */
 	size_t closed; /* bodies that were closed */
 	size_t n_gone;
 };
@@ -118,7 +118,7 @@ static void test_answers(void **state)
 	assert_int_equal(talk_get(&s.talk, s.path, "GET /whole HTTP/1.1\r\n\r\n", &body), 200);
 	assert_string_equal(body.text, "whole\n");
 
-	/* HTTP/1.0 has no chunks: the end of the connection is the end of the body. */
+	/* HTTP/1.0 has no chunks: the body ends with the connection. */
 	fd = talk_connect(s.path);
 	talk_all(&s.talk, fd, "GET / HTTP/1.0\r\n\r\n", 18, &answer);
 	close(fd);
@@ -126,7 +126,7 @@ static void test_answers(void **state)
 	assert_int_equal(talk_parse(&answer, &body), 200);
 	assert_int_equal(body.len, 6 + 30);
 
-	/* HEAD: an equal head, no body, and none is made. */
+	/* HEAD: an equal head; no body is generated. */
 	str_clear(&answer);
 	s.made = 0;
 	fd = talk_connect(s.path);
@@ -167,7 +167,7 @@ static void test_malformed(void **state)
 	server_end(&s);
 }
 
-/* More than head_max, in one line or in many: refused, and the answer arrives. */
+/* More than head_max in one line or in several: rejected, and the answer arrives. */
 static void test_huge_head(void **state)
 {
 	struct server s;
@@ -191,7 +191,7 @@ static void test_huge_head(void **state)
 	server_end(&s);
 }
 
-/* One byte now and then keeps nothing alive: the whole head has its time, not each byte. */
+/* Single bytes do not extend the time limit, which applies to the whole head. */
 static void test_drip(void **state)
 {
 	struct http_config config = plain;
@@ -223,7 +223,7 @@ static void test_drip(void **state)
 	server_end(&s);
 }
 
-/* A reader that does not read: little is made for it, and then it is let go. */
+/* A client that does not read: little of the body is generated, then the connection is closed. */
 static void test_stalled_reader(void **state)
 {
 	struct http_config config = plain;
@@ -250,7 +250,7 @@ static void test_stalled_reader(void **state)
 	server_end(&s);
 }
 
-/* The reader goes away in the middle. */
+/* The client disconnects in the middle. */
 static void test_reader_leaves(void **state)
 {
 	struct server s;
@@ -276,7 +276,7 @@ static void test_reader_leaves(void **state)
 	server_end(&s);
 }
 
-/* "printf ... | socat - UNIX:...": all is asked, the answer is still wanted. */
+/* "printf ... | socat - UNIX:...": the client has closed its sending side and reads the answer. */
 static void test_half_close(void **state)
 {
 	struct server s;
@@ -300,7 +300,7 @@ static void test_half_close(void **state)
 	server_end(&s);
 }
 
-/* A body that cannot be finished is seen to be cut, not taken for whole. */
+/* A body that ends early is recognisable as incomplete. */
 static void test_cut_body(void **state)
 {
 	struct server s;
@@ -315,7 +315,7 @@ static void test_cut_body(void **state)
 	server_end(&s);
 }
 
-/* Those beyond connections_max wait; they are served when others have gone. */
+/* Connections above connections_max wait until others are closed. */
 static void test_crowd(void **state)
 {
 	struct http_config config = plain;
@@ -357,8 +357,8 @@ static void test_crowd(void **state)
 }
 
 /*
- * Connections without a request, more than the limit, and again whenever one is closed: a
- * request is answered all the same, and long before any of them runs out of time.
+ * More connections without a request than the limit, opened again when closed: a request is
+ * answered nevertheless, before any of them times out.
  */
 static void test_idle_crowd(void **state)
 {
@@ -377,7 +377,7 @@ static void test_idle_crowd(void **state)
 	server_begin(&s, config);
 	for (size_t i = 0; i < ARRAY_SIZE(idle); i++) {
 		idle[i] = talk_connect(s.path);
-		if (i % 2 != 0) /* a request that is never complete is none */
+		if (i % 2 != 0) /* an incomplete request is not a request */
 			assert_int_equal(send(idle[i], "GET / HT", 8, 0), 8);
 	}
 	fd = talk_connect(s.path);
@@ -406,7 +406,7 @@ static int tcp_connect(const char *from, const struct sockaddr_in *to)
 	return fd;
 }
 
-/* One client with too many connections loses its own, and no other client loses any. */
+/* A client with too many connections loses its own; other clients lose none. */
 static void test_client_limit(void **state)
 {
 	struct http_config config = plain;
@@ -432,7 +432,7 @@ static void test_client_limit(void **state)
 	config.arg = &s;
 	s.talk.base = event_base_new();
 	assert_int_equal(http_server_open(&s.http, s.talk.base, listener, &config, &err), 0);
-	slow = tcp_connect("127.0.0.3", &at); /* first, and slow: the oldest of all */
+	slow = tcp_connect("127.0.0.3", &at); /* the oldest connection, and slow */
 	talk_turn(&s.talk);
 	for (size_t i = 0; i < ARRAY_SIZE(crowd); i++) {
 		crowd[i] = tcp_connect("127.0.0.2", &at);
@@ -444,7 +444,7 @@ static void test_client_limit(void **state)
 			 ARRAY_SIZE(crowd) - 4);
 	talk_all(&s.talk, slow, GET, strlen(GET), &answer);
 	assert_int_equal(strncmp(str_text(&answer), "HTTP/1.1 200", 12), 0);
-	/* A burst of whole requests of that client is no crowd: each is answered. */
+	/* A burst of complete requests of one client: each is answered. */
 	for (size_t i = 0; i < ARRAY_SIZE(crowd); i++)
 		close(crowd[i]);
 	for (size_t i = 0; i < 7; i++) {
@@ -463,7 +463,7 @@ static void test_client_limit(void **state)
 	event_base_free(s.talk.base);
 }
 
-/* Closed while requests and answers are under way: nothing is left behind, nothing is called. */
+/* Closed during requests and answers: no resource leaks, no callback is called. */
 static void test_close_busy(void **state)
 {
 	struct server s;
@@ -493,7 +493,7 @@ static void on_gone(void *arg)
 	s->n_gone++;
 }
 
-/* Retired: open connections are answered, no new one is accepted, and the last one ends it. */
+/* Retired: open connections are answered, none is accepted, and the last close frees the server. */
 static void test_retire(void **state)
 {
 	struct server s;
@@ -527,7 +527,7 @@ static void test_retire(void **state)
 	assert_int_equal(s.n_gone, 1);
 	event_base_free(s.talk.base);
 
-	/* Closed while it waits for its last: no call. */
+	/* Closed while connections are open: no call. */
 	server_begin(&s, plain);
 	fd = talk_connect(s.path);
 	talk_turn(&s.talk);
@@ -539,7 +539,7 @@ static void test_retire(void **state)
 	str_fini(&body);
 }
 
-/* Any method, a body that follows, or says it will. */
+/* Any method, with a body or an announced body. */
 static void test_any_method(void **state)
 {
 	static const char *const requests[] = {
@@ -559,7 +559,7 @@ static void test_any_method(void **state)
 		assert_int_equal(talk_get(&s.talk, s.path, requests[i], &body), 200);
 		assert_string_equal(body.text, "whole\n");
 	}
-	/* What is no request is still none. */
+	/* Invalid requests stay invalid. */
 	assert_int_equal(talk_get(&s.talk, s.path, "POST\r\n\r\n", &body), 400);
 	assert_int_equal(talk_get(&s.talk, s.path, "POST / HTTP/2.0\r\n\r\n", &body), 505);
 	server_end(&s);

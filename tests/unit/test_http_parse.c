@@ -91,7 +91,7 @@ static void test_parse(void **state)
 	}
 }
 
-/* Where PUT and POST are taken: without a body, and nothing else that changes something. */
+/* With PUT and POST allowed: only without a body, and no other method. */
 static void test_writes(void **state)
 {
 	static const struct {
@@ -139,7 +139,7 @@ static void test_too_many_params(void **state)
 	str_fini(&head);
 }
 
-/* However a head is cut, it is complete exactly when its empty line is there. */
+/* In any pieces, a head is complete when its empty line has arrived. */
 static void test_head_len(void **state)
 {
 	static const char *const heads[] = {
@@ -160,7 +160,7 @@ static void test_head_len(void **state)
 	assert_int_equal(http_head_len("GET /\r\n\r\nmore\r\n\r\n", 17), 9);
 }
 
-/* No head, however damaged, may do worse than be refused. */
+/* A damaged head is rejected at most. */
 static void test_mutations(void **state)
 {
 	static const char good[] =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The pure parts of the ipvs plane: schedulers, weights, durations, marks. */
+/* Pure parts of the ipvs plane: schedulers, weights, durations, marks. */
 #include "plane/ipvs/marks.h"
 #include "plane/ipvs/sched.h"
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The ipvs plane behind the sync, over fakes of nf_tables, IPVS and policy routing.
- *
- * After every step the virtual services are compared with a text, and a second process
- * that begins then has to find nothing to do. All of it three times: with nothing counted,
- * services, and endpoints.
+ * The ipvs plane with the sync, over fakes of nf_tables, IPVS and policy routing. After every step
+ * the virtual services are compared with a text, and a second process must find nothing to write.
+ * Each test runs at three levels of counting: none, services, endpoints.
  */
 #include <errno.h>
 #include <linux/ip_vs.h>
@@ -37,7 +35,7 @@ static void test_first(void **state)
 	world_close(&w);
 }
 
-/* However many frontends there are, one endpoint is one operation a pool, and one address. */
+/* With any number of frontends, one endpoint is one operation per pool and one address. */
 static void test_one_endpoint(void **state)
 {
 	struct world w;
@@ -50,7 +48,7 @@ static void test_one_endpoint(void **state)
 	settle(&w);
 	fake_ipvs_writes_reset(w.ipvs);
 	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
-	/* The destination, and its address among hairpins; and what counts it. */
+	/* The destination, its address in hairpins, and its counters. */
 	assert_int_equal(settle(&w), 2 + (counting == PLANE_COUNT_ENDPOINTS));
 	assert_int_equal(fake_ipvs_writes(w.ipvs), 1);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1 10.0.1.3:8080=1\n");
@@ -76,8 +74,8 @@ static void service_of(struct world *w, int no, int n)
 }
 
 /*
- * A load goes in steps of about IPVS_READ_DESTS destinations, also within a virtual service. The
- * kernel lists destinations newest first; a service that was read is equal to the programmed one.
+ * A load reads about IPVS_READ_DESTS destinations per step, also within a virtual service. The
+ * kernel lists destinations newest first; the loaded service equals the programmed one.
  */
 static void test_load_in_steps(void **state)
 {
@@ -109,8 +107,8 @@ static void test_load_in_steps(void **state)
 #define LARGE 4000 /* three pieces */
 
 /*
- * A large service is adopted in pieces, and the first one has to be read again. Backends of later
- * pieces do not drain.
+ * A large service is adopted in pieces, and the first piece is read again. Backends of later pieces
+ * do not drain.
  */
 static void test_adopt_in_pieces(void **state)
 {
@@ -150,7 +148,10 @@ static void test_local_policy(void **state)
 	assert_int_equal(mark_in(&w, IPVSSET_FE_IN, "192.0.2.3", 80, L4PROTO_TCP), 0x5a000001);
 	assert_int_equal(mark_in(&w, IPVSSET_FE_OUT, "192.0.2.3", 80, L4PROTO_TCP), 0x5a800002);
 	expect_adopted(&w);
-	/* None here any more: outside sources are dropped, the pool is remembered. */
+	/*
+	 * No local endpoint any more: packets of outside clients are dropped, the pool is
+	 * remembered.
+	 */
 	slice(&w, "shop/web-1", "web", "| http:8080 | 2 rs @n2");
 	settle(&w);
 	assert_int_equal(mark_in(&w, IPVSSET_FE_OUT, "192.0.2.3", 80, L4PROTO_TCP), 0x5a7ff0ff);
@@ -207,7 +208,7 @@ static void test_affinity(void **state)
 			"10.0.1.3:8080=1\n"
 			"192.0.2.1:80/TCP rr flags 0x21 600s: 10.0.1.1:8080=0 10.0.1.2:8080=1 "
 			"10.0.1.3:8080=1\n");
-	/* Without affinity: a service by mark; the others drain, and go. */
+	/* Without affinity: a service by mark; the others drain and are deleted. */
 	service(&w, "shop/web", "type=LoadBalancer ip=10.96.0.10 port=http:80 ext=192.0.2.1");
 	settle(&w);
 	assert_true(mark_of(&w, "10.96.0.10", 80) > 0x5a000000);
@@ -217,7 +218,7 @@ static void test_affinity(void **state)
 	world_close(&w);
 }
 
-/* An address goes to the older service, and back: its backends serve there, and no others. */
+/* An address moves to the older service and back: only the backends of its service serve. */
 static void test_affinity_taken_over(void **state)
 {
 	struct world w;
@@ -279,7 +280,7 @@ static void leaving_found(void *arg, const struct plane_draining *l)
 	*ret = *l;
 }
 
-/* The one backend of shop/web that leaves. */
+/* The draining backend of shop/web. */
 static void expect_leaving(struct world *w, bool is_counted, uint32_t active)
 {
 	struct plane_draining l = { 0 };
@@ -318,14 +319,14 @@ static void test_drain(void **state)
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
 	assert_int_equal(drains(&w).n_draining, 0);
 	assert_int_equal(drains(&w).n_drained, 1);
-	/* Nothing leaves: nothing is read. */
+	/* Nothing drains: nothing is read. */
 	fake_ipvs_writes_reset(w.ipvs);
 	pass(&w, 5);
 	assert_int_equal(fake_ipvs_dumps(w.ipvs), 0);
 	world_close(&w);
 }
 
-/* However many services have such backends, each is read once a second. */
+/* With any number of draining services, each is read once per second. */
 static void test_drain_many(void **state)
 {
 	struct world w;
@@ -383,7 +384,7 @@ static void test_drain_deadline(void **state)
 	expect_adopted(&w); /* the deadline goes on */
 	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 0);
 	pass(&w, 6);
-	/* It may have begun at the end of its first second. */
+	/* The drain may have begun at the end of its first second. */
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
 	pass(&w, 1);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
@@ -391,7 +392,10 @@ static void test_drain_deadline(void **state)
 	world_close(&w);
 }
 
-/* The timeout changes while they drain, at once and over a restart: it counts from the begin. */
+/*
+ * A changed timeout applies to draining backends from the begin of the drain, at once and after a
+ * restart.
+ */
 static void test_drain_timeout_changes(void **state)
 {
 	struct world w;
@@ -415,14 +419,14 @@ static void test_drain_timeout_changes(void **state)
 	settle(&w);
 	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), INT32_MAX);
 	expect_adopted(&w);
-	/* A deadline that the kernel has no number for is none. */
+	/* A deadline above the kernel's range means no deadline. */
 	service(&w, "shop/web", WEB " drain=2147483647");
 	settle(&w);
 	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), INT32_MAX);
 	service(&w, "shop/web", WEB " drain=20");
 	(void)restart(&w);
 	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 1000020);
-	/* A service that is gone keeps it, also over a restart. */
+	/* A deleted service keeps its deadline, also after a restart. */
 	no_service(&w, "shop", "web");
 	settle(&w);
 	pass(&w, 2);
@@ -435,7 +439,7 @@ static void test_drain_timeout_changes(void **state)
 	world_close(&w);
 }
 
-/* Weight 0 by wish, and then it drains: the deadline is in the kernel, and outlives the process. */
+/* Desired weight 0, then a drain: the deadline is in the kernel and outlives the process. */
 static void test_drain_of_weight_0(void **state)
 {
 	struct world w;
@@ -457,7 +461,7 @@ static void test_drain_of_weight_0(void **state)
 	world_close(&w);
 }
 
-/* It comes back: one operation gives it its weight. */
+/* Desired again: one operation restores the weight. */
 static void test_drain_back(void **state)
 {
 	struct world w;
@@ -482,7 +486,7 @@ static void test_drain_back(void **state)
 	world_close(&w);
 }
 
-/* UDP: flows stay while it serves, and move as soon as no slice has it. */
+/* UDP: flows stay while the backend serves, and move when no slice lists it. */
 static void test_drain_udp(void **state)
 {
 	struct world w;
@@ -497,7 +501,9 @@ static void test_drain_udp(void **state)
 	settle(&w);
 	pass(&w, 3);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:53=1 10.0.1.2:53=0\n");
-	/* Nothing changed: the next look at the objects is soon, and asks the kernel nothing. */
+	/*
+	 * Nothing changed: the next check of the objects is soon, without a request to the kernel.
+	 */
 	dumps = fake_ipvs_dumps(w.ipvs);
 	for (int i = 0; i < 10; i++) {
 		uint64_t next = w.plane->ops->tick(w.plane, w.now);
@@ -510,11 +516,11 @@ static void test_drain_udp(void **state)
 	settle(&w);
 	(void)w.plane->ops->tick(w.plane, w.now);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:53=1\n");
-	/* At once, when it is gone without notice. */
+	/* At once, when the backend disappears without terminating. */
 	slice(&w, "shop/dns-1", "dns", "| dns/UDP:53 | 3 rs");
 	settle(&w);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.3:53=1\n");
-	/* The whole service: in the same commit, nothing to wait for. */
+	/* The whole service is deleted in the commit. */
 	no_service(&w, "shop", "dns");
 	settle(&w);
 	expect_ipvs(&w, "");
@@ -582,8 +588,8 @@ static void test_sched_missing(void **state)
 }
 
 /*
- * Not even the default scheduler: the plane is not ready and says why, no service is blamed, and
- * an attempt uses up no pool id.
+ * Without the default scheduler: the plane is not ready, with the reason; no service is rejected,
+ * and attempts use no pool ids.
  */
 static void test_no_sched(void **state)
 {
@@ -646,7 +652,7 @@ static int sysctl_get(const char *root, const char *name)
 	return value;
 }
 
-/* What another process changes is repaired; conntrack=0 that cannot be changed is not ready. */
+/* Foreign changes are repaired; with conntrack=0 that cannot be changed the plane is not ready. */
 static void test_sysctls(void **state)
 {
 	char root[] = "/tmp/vipd-test-XXXXXX";
@@ -671,7 +677,7 @@ static void test_sysctls(void **state)
 	assert_int_equal(sysctl_get(root, "sloppy_tcp"), 0);
 	assert_int_equal(fake_ipvs_timeout(w.ipvs), 7200);
 	assert_null(plane_unready(w.plane));
-	/* A file that can be read and takes nothing. */
+	/* A readable file that cannot be written. */
 	(void)snprintf(
 		command, sizeof(command),
 		"cd %s/proc/sys/net/ipv4/vs && rm conntrack && ln -s /proc/version conntrack",
@@ -727,7 +733,7 @@ static void test_foreign(void **state)
 	world_close(&w);
 }
 
-/* An unneeded virtual service of an earlier process drains and is deleted. */
+/* A virtual service of an earlier process that is not desired drains and is deleted. */
 static void test_leftover(void **state)
 {
 	struct ipvs_key key = { .fam = IPFAM_V4, .mark = 0x5a000123 };
@@ -763,8 +769,8 @@ static void tag_change(struct world *w)
 #define NEW_TAG "mark 0x60000001 rr: 10.0.1.5:53=1\nmark 0x60000002 rr: 10.0.1.1:8080=1\n"
 
 /*
- * With another --ipvs-mark virtual services of the earlier one drain; those of UDP are deleted at
- * once. When none is left, the earlier mark is not vipd's any more.
+ * With another --ipvs-mark, virtual services of the earlier mark drain; those of UDP are deleted at
+ * once. When none is left, the earlier mark is released.
  */
 static void test_other_tag(void **state)
 {
@@ -813,7 +819,7 @@ static void test_cleanup_of_tags(void **state)
 	world_close(&w);
 }
 
-/* Another plane serves; this one is there only for what is left of it. */
+/* Another plane serves; this one only drains. */
 static struct plane *retiree(struct world *w)
 {
 	struct ipvs_socks socks = { .nft = fake_connect(w->nft),
@@ -839,8 +845,8 @@ static uint64_t retire_once(struct world *w, struct plane *p)
 }
 
 /*
- * Let at least `seconds` pass. True while there is something left. The start of a drain is taken
- * from the real clock, which goes on meanwhile: the next call is as late as the plane requests.
+ * Let at least `seconds` pass. True while something is left. The start of a drain is read from the
+ * real clock, so the next call is as late as the plane requests.
  */
 static bool retires(struct world *w, struct plane *p, uint32_t seconds)
 {
@@ -856,10 +862,7 @@ static bool retires(struct world *w, struct plane *p, uint32_t seconds)
 	return true;
 }
 
-/*
- * Connections come to their end, datagrams move at once, and a process that is killed on
- * the way is followed by one that goes on.
- */
+/* Connections end, datagrams move at once, and after a kill the next process continues. */
 static void test_retires(void **state)
 {
 	struct plane *p;
@@ -879,14 +882,14 @@ static void test_retires(void **state)
 	p = retiree(&w);
 	assert_true(retires(&w, p, 0));
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=0 10.0.1.2:8080=0\n");
-	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000001); /* they have to get there */
+	assert_int_equal(mark_of(&w, "10.96.0.10", 80), 0x5a000001); /* packets must reach IPVS */
 	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.1"), 1000060);
 	p->ops->close(p);
 	p = retiree(&w);
 	fake_ipvs_writes_reset(w.ipvs);
 	fake_count_reset(w.nft);
 	assert_true(retires(&w, p, 5));
-	assert_int_equal(fake_ipvs_writes(w.ipvs), 1); /* the one without connections went */
+	assert_int_equal(fake_ipvs_writes(w.ipvs), 1); /* the one without connections was deleted */
 	assert_int_equal(fake_count(w.nft).n_batches, 0);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=0\n");
 	fake_ipvs_conns(w.ipvs, "10.0.1.1", 0, 0);
@@ -901,7 +904,7 @@ static void test_retires(void **state)
 	world_close(&w);
 }
 
-/* With another --ipvs-mark, too, rules keep the mark of the connections that are to end. */
+/* With another --ipvs-mark, rules keep the mark of draining connections. */
 static void test_retires_other_tag(void **state)
 {
 	struct plane *p;
@@ -932,7 +935,7 @@ static void test_retires_other_tag(void **state)
 	world_close(&w);
 }
 
-/* A large service is loaded in steps, with time for others between them. */
+/* A large service is loaded in steps; the loop runs between them. */
 static void test_retires_in_steps(void **state)
 {
 	uint64_t again = 0;
@@ -962,7 +965,7 @@ static void test_retires_in_steps(void **state)
 	world_close(&w);
 }
 
-/* Back again before its end: all is as it was. */
+/* The plane is chosen again before the drain ends: everything is restored. */
 static void test_retires_not(void **state)
 {
 	struct plane *p;
@@ -983,7 +986,7 @@ static void test_retires_not(void **state)
 	assert_true(settle(&w) > 0);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
 	expect_adopted(&w);
-	/* Nothing was ever there, or no longer: nothing to wait for. */
+	/* No kernel state: nothing to wait for. */
 	assert_int_equal(w.plane->ops->cleanup(w.plane, NULL), 0);
 	p = retiree(&w);
 	assert_false(retires(&w, p, 0));
@@ -1006,13 +1009,13 @@ static void test_audit(void **state)
 	w.now += 60 * NSEC_PER_SEC;
 	assert_true(sync_settle(w.s, w.now) > 0);
 	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
-	pass(&w, 2); /* routing is looked at by the clock */
+	pass(&w, 2); /* routing is checked periodically */
 	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 8);
 	expect_adopted(&w);
 	world_close(&w);
 }
 
-/* Kernel state differs from the programmed state: it is read, and the change succeeds. */
+/* Kernel state differs from the programmed state: it is read, and the commit succeeds. */
 static void test_stale(void **state)
 {
 	struct world w;
@@ -1031,7 +1034,9 @@ static void test_stale(void **state)
 
 /* --- refusals --- */
 
-/* Whatever operation of a change is refused: the others are served, then this one, too. */
+/*
+ * For each operation of a change: if it is rejected, other services are served, and later this one.
+ */
 static void test_refused(void **state)
 {
 	for (size_t k = 1; k <= 6; k++) {
@@ -1077,9 +1082,9 @@ static void test_refused_at_first(void **state)
 }
 
 /*
- * A foreign virtual service has the address that affinity needs: the refusal names it, the
- * service's last good state stays, also over a restart, and it is served once the place is free
- * or was handed over.
+ * A foreign virtual service has the address and port that affinity needs: the error names it, the
+ * last good state stays, also after a restart, and the service is served when the foreign one is
+ * deleted or taken over.
  */
 static void test_occupied(void **state)
 {
@@ -1123,7 +1128,7 @@ static void test_occupied(void **state)
 	}
 }
 
-/* nf_tables refuses: IPVS is as it was. */
+/* nf_tables rejects: IPVS is unchanged. */
 static void test_refused_by_nft(void **state)
 {
 	struct world w;
@@ -1145,7 +1150,7 @@ static void test_route_conflict(void **state)
 {
 	struct world w;
 
-	/* At the start: vipd's local route would swallow what that rule leads into the table. */
+	/* At the start: vipd's local route would deliver the packets of that rule to this host. */
 	world_open(&w);
 	fake_ipvs_foreign_rule(w.ipvs, AF_INET, 32000, IPVS_ROUTE_TABLE_DEFAULT);
 	for (int i = 0; i < 50 && *sync_stats_get(w.s)->last_error == '\0'; i++)
@@ -1155,12 +1160,12 @@ static void test_route_conflict(void **state)
 	assert_string_equal(plane_unready(w.plane), sync_stats_get(w.s)->last_error);
 	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 1);
 	assert_int_equal(fake_ipvs_n_routes(w.ipvs), 0);
-	/* It goes, and vipd serves. */
+	/* After the rule is deleted vipd serves. */
 	fake_ipvs_rules_del(w.ipvs, 32000);
 	settle(&w);
 	assert_int_equal(fake_ipvs_n_rules(w.ipvs), 8);
 	assert_null(plane_unready(w.plane));
-	/* Later: logged, and vipd's own rules are repaired. */
+	/* Later: logged; vipd's own rules are repaired. */
 	fake_ipvs_foreign_rule(w.ipvs, AF_INET6, 32000, IPVS_ROUTE_TABLE_DEFAULT);
 	fake_ipvs_rules_del(w.ipvs, 102);
 	pass(&w, 12);
@@ -1189,7 +1194,7 @@ static void trouble_count(void *arg, bool is_hard, const char *text)
 	t->n_soft += !is_hard;
 }
 
-/* Rules about marks: which conflict with vipd's marks, and which do not. */
+/* Rules with marks that conflict with vipd's, and others. */
 static void test_route_marks(void **state)
 {
 	static const struct {
@@ -1231,7 +1236,7 @@ static void test_route_marks(void **state)
 
 #define MAIN_TABLE 254
 
-/* A foreign rule with a priority of vipd's coexists with them, at the start and later. */
+/* A foreign rule with one of vipd's priorities coexists, at the start and later. */
 static void test_route_priority_shared(void **state)
 {
 	struct world w;
@@ -1249,7 +1254,7 @@ static void test_route_priority_shared(void **state)
 	world_close(&w);
 }
 
-/* Another table was configured before: its route goes with the rules that led to it. */
+/* Another table was configured before: its route is deleted with the rules. */
 static void test_route_table_changes(void **state)
 {
 	struct world w;
@@ -1333,7 +1338,7 @@ static void packets_ask(const struct world *w, enum nft_set_id set, const char *
 	fake_packets(w->nft, ip_fam(&a), set, key, n);
 }
 
-/* A frontend counts for as long as it is there, a backend for as long as it is in its pool. */
+/* A frontend counts while it exists, a backend while it is in its pool. */
 static void test_counters(void **state)
 {
 	struct world w;
@@ -1355,13 +1360,13 @@ static void test_counters(void **state)
 	assert_int_equal(asked(&w, PLANE_FRONTEND_REJECTED, 0).packets, 3);
 	assert_int_equal(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.2").packets, 5);
 	assert_true(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.3").is_known);
-	/* It leaves while its connections last, and nothing of it is counted. */
+	/* A draining backend is not counted. */
 	assert_false(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.1").is_known);
 	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
 	settle(&w);
 	assert_true(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.1").is_known);
 	assert_int_equal(reached(&w, PLAN_SCOPE_CLUSTER, "10.0.1.1").packets, 0);
-	/* No endpoint: rejected, and counted for its frontend. */
+	/* Without endpoints packets are rejected and counted for the frontend. */
 	slice(&w, "shop/web-1", "web", "| http:8080 |");
 	settle(&w);
 	assert_int_equal(asked(&w, PLANE_FRONTEND_CONNECTIONS, 0).packets, 7);
@@ -1374,7 +1379,7 @@ static void test_counters(void **state)
 	world_close(&w);
 }
 
-/* Under the pool's mark, also where packets carry one that names no pool: `idle` has it. */
+/* Counted by the pool's mark, also if the packet's mark has no pool: `idle` has the pool's mark. */
 static void test_counters_of_pools(void **state)
 {
 	struct world w;
@@ -1412,7 +1417,9 @@ static void expect_counting(const struct world *w, enum plane_counting is)
 			 is >= PLANE_COUNT_ENDPOINTS);
 }
 
-/* From anything to anything else: the same table, and nothing that serves is taken from it. */
+/*
+ * From any level of counting to any other: the table stays, and serving elements are not removed.
+ */
 static void test_counting_changes(void **state)
 {
 	for (enum plane_counting from = 0; from <= PLANE_COUNT_ENDPOINTS; from++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plane/ipvs/programmed: kernel state in the words of the plan, with its errors; and vipctl's diff
- * of both. With all levels of counting.
+ * plane/ipvs/programmed: kernel state in the format of the plan, errors, and vipctl's diff. At all
+ * levels of counting.
  */
 #include <linux/ip_vs.h>
 #include <string.h>
@@ -31,8 +31,7 @@ static void held_read(const struct world *w, struct ipvs_programmed *ret)
 	assert_int_equal(ipvs_programmed_read_from(ret, &socks, &err), 0);
 }
 
-/* The time that a drain has left is by the real clock, and its deadline by the fake's: no number.
- */
+/* The remaining time mixes the real and the fake clock: replace the number. */
 static void times_blank(char *text)
 {
 	char *to = text;
@@ -65,7 +64,7 @@ static void expect_held(const struct world *w, const char *want)
 	ipvs_programmed_fini(&h);
 }
 
-/* What /v1/rows says, as vipctl gets it. */
+/* The answer of /v1/rows. */
 static json_t *rows_of(const struct world *w)
 {
 	const struct plan_balancer balancer = plane_balancer(w->plane);
@@ -90,7 +89,7 @@ static json_t *rows_of(const struct world *w)
 	return items;
 }
 
-/* `want`: what diff prints. */
+/* `want`: expected output of diff. */
 static void expect_diff(const struct world *w, const char *want)
 {
 	static const struct style plain = { 0 };
@@ -133,7 +132,7 @@ static void test_weights(void **state)
 	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080=3 10.0.1.2:8080 "
 			"10.0.1.3:8080=0 scheduler=wrr\n");
 	expect_diff(&w, "");
-	/* Reading writes nothing, neither to nf_tables nor to IPVS. */
+	/* Reading writes neither to nf_tables nor to IPVS. */
 	fake_ipvs_writes_reset(w.ipvs);
 	fake_count_reset(w.nft);
 	expect_diff(&w, "");
@@ -153,7 +152,7 @@ static void test_backends_differ(void **state)
 				"scheduler=wrr\n"
 				"  + -> 10.0.1.1:8080=3 10.0.1.2:8080=7 10.0.1.3:8080=0 "
 				"scheduler=wrr\n");
-	/* Weight 0 of a backend that is wanted is no leave. */
+	/* A desired weight of 0 is not a drain. */
 	fake_ipvs_foreign_weight(w.ipvs, "10.0.1.2", 0);
 	expect_diff(&w, DIFFERS "10.96.0.10:80/TCP  shop/web\n"
 				"  - -> 10.0.1.1:8080=3 10.0.1.2:8080 10.0.1.3:8080=0 "
@@ -169,7 +168,7 @@ static void test_backends_differ(void **state)
 	world_close(&w);
 }
 
-/* A service of two backends, the second one with connections: it drains. */
+/* A service of two backends; the second one has connections and drains. */
 static void world_open_draining(struct world *w, const char *service_text)
 {
 	world_open(w);
@@ -181,7 +180,7 @@ static void world_open_draining(struct world *w, const char *service_text)
 	settle(w);
 }
 
-/* A draining backend is listed, with its time, and is no difference. */
+/* A draining backend is listed with its time and is not a difference. */
 static void test_draining(void **state)
 {
 	struct world w;
@@ -190,14 +189,14 @@ static void test_draining(void **state)
 	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> 10.0.1.1:8080 scheduler=rr "
 			"draining=10.0.1.2:8080/Ns\n");
 	expect_diff(&w, "");
-	/* The last one, too: the frontend rejects new connections. */
+	/* The last backend drains too: the frontend rejects new connections. */
 	fake_ipvs_conns(w.ipvs, "10.0.1.1", 1, 0);
 	slice(&w, "shop/web-1", "web", "| http:8080 |");
 	settle(&w);
 	expect_held(&w, "10.96.0.10:80/TCP cluster-ip -> reject draining=10.0.1.1:8080/Ns "
 			"draining=10.0.1.2:8080/Ns\n");
 	expect_diff(&w, "");
-	/* And the service: no frontend leads to what its backends keep. */
+	/* The service is deleted: no frontend leads to its draining backends. */
 	no_service(&w, "shop", "web");
 	settle(&w);
 	expect_held(&w, "mark/0x5a000001/IPv4 -> draining=10.0.1.1:8080/Ns "
@@ -249,7 +248,7 @@ static void test_affinity(void **state)
 				"  + -> 10.0.1.7:8080 scheduler=rr\n"
 				"virtual/10.96.0.20:80/TCP  (no service)\n"
 				"  + -> 10.0.1.1:8080 10.0.1.2:8080\n");
-	/* To none, and not captured at all. */
+	/* A frontend without a target, and one that is not captured. */
 	assert_true(fake_foreign_del(w.nft, IPFAM_V4, IPVSSET_FE, key));
 	expect_diff(&w, DIFFERS "10.96.0.20:80/TCP  shop/web\n"
 				"  - -> 10.0.1.1:8080 10.0.1.2:8080 affinity=600s scheduler=rr\n"
@@ -258,7 +257,7 @@ static void test_affinity(void **state)
 	world_close(&w);
 }
 
-/* POL-25: inside clients are led to another pool; with affinity, by a hash. */
+/* POL-25: inside clients use another pool; with affinity, by a hash. */
 static void test_split(void **state)
 {
 	struct world w;
@@ -279,7 +278,7 @@ static void test_split(void **state)
 		    "203.0.113.7:80/TCP masq=host guard=198.51.100.0-198.51.100.255 -> "
 		    "10.0.1.1:8080 affinity=600s scheduler=rr; inside -> 10.0.1.1:8080 "
 		    "10.0.1.2:8080 scheduler=mh,mh-fallback\n"
-		    /* How they were asked for before. */
+		    /* Restore the earlier settings. */
 		    "mark/0x5a000001/IPv4 -> draining=10.0.1.1:8080/Ns draining=10.0.1.2:8080/Ns\n"
 		    "mark/0x5a800002/IPv4 -> draining=10.0.1.1:8080/Ns\n");
 	slice(&w, "shop/web-1", "web", "| http:8080 | 2 rs @n2");
@@ -318,7 +317,7 @@ static void test_routing(void **state)
 	world_close(&w);
 }
 
-/* Another tag, table and priority are seen from what is there; the tag also from the maps alone. */
+/* Another tag, table and priority are read from the kernel; the tag also from the maps alone. */
 static void test_configured(void **state)
 {
 	struct world w;

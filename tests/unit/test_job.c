@@ -68,7 +68,7 @@ static const struct {
 	uint8_t proto;
 	bool is_other_zone;
 	bool is_stale;
-	const char *from; /* 203.0.113.9/4000 unless said */
+	const char *from; /* default 203.0.113.9/4000 */
 	const char *back; /* the same */
 } cases[] = {
 	{ "T-139: led to the endpoint that is gone", "10.96.0.1", "10.1.0.2", UDP, false, true },

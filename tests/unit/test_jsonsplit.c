@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Cutting JSON streams: every case whole, byte by byte, and in every two parts. */
+/* Splitting JSON streams: every case as a whole, byte by byte, and in every two parts. */
 #include "source/decode/jsonsplit.h"
 
 #include <errno.h>
@@ -113,7 +113,7 @@ static void test_cases(void **state)
 	}
 }
 
-/* While items come, the list's own fields are known as far as they came before. */
+/* During the items, fields of the list are known if they came before. */
 static void test_root(void **state)
 {
 	struct seen s = { 0 };
@@ -172,7 +172,7 @@ static int count_item(void *arg, const struct json_piece *p, struct err *err)
 	return 0;
 }
 
-/* A list larger than any of its entries may be. */
+/* A list larger than the limit of an entry. */
 static void test_long_list(void **state)
 {
 	static const struct jsonsplit_ops counting = { count_item, count_item };

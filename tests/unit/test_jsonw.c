@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* http/jsonw: what is written is JSON, whatever the names are made of. */
+/* http/jsonw: the output is JSON for any names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +85,7 @@ static void test_text(void **state)
 	}
 }
 
-/* The buffer is taken away between any two calls. */
+/* The buffer is emptied between any two calls. */
 static void test_pieces(void **state)
 {
 	struct str piece = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* kubeconfig files that are right, that are wrong, and that must not leak into messages. */
+/* Valid and invalid kubeconfig files; secrets must not appear in messages. */
 #include "source/kube/kubeconfig.h"
 
 #include <errno.h>
@@ -255,7 +255,8 @@ static void test_open(void **state)
 	assert_non_null(strstr(err.text, path));
 	write_file("config", HEAD CLUSTER("") USER("tokenFile: t"));
 	assert_int_equal(kubeconfig_open(&k, path, NULL, "/x", &err), 0);
-	assert_non_null(strstr(k->token_file, dir)); /* relative to the file, not to us */
+	assert_non_null(strstr(k->token_file,
+			       dir)); /* relative to the file, not to the working directory */
 	kubeconfig_close(k);
 	write_file("config", "kind: Config\ncurrent-context: [\n");
 	assert_int_equal(kubeconfig_open(&k, path, NULL, "/x", &err), -EINVAL);
@@ -321,16 +322,16 @@ static void test_textfile(void **state)
 	assert_int_equal(textfile_check(&f, 100, &err), 1);
 	assert_string_equal(f.text.text, "one");
 	assert_int_equal(textfile_check(&f, 100, &err), 0);
-	/* Written anew with the same contents. */
+	/* Written again with equal content. */
 	assert_int_equal(unlink(f.path), 0);
 	write_file("token", "one");
 	assert_int_equal(textfile_check(&f, 100, &err), 0);
-	/* Being written: what was there stays. */
+	/* While it is written the earlier content stays. */
 	assert_int_equal(unlink(f.path), 0);
 	write_file("token", "");
 	assert_int_equal(textfile_check(&f, 100, &err), -ENODATA);
 	assert_string_equal(f.text.text, "one");
-	/* A link that turns, as in a mounted secret. */
+	/* A link that changes its target, as in a mounted secret. */
 	assert_int_equal(unlink(f.path), 0);
 	write_file("b", "two");
 	assert_int_equal(symlink(link_to, f.path), 0);
@@ -348,7 +349,7 @@ static void test_textfile(void **state)
 
 static void test_base64(void **state)
 {
-	/* RFC 4648 section 10, and what is none. */
+	/* RFC 4648 section 10, and invalid input. */
 	static const struct {
 		const char *text;
 		const char *data; /* NULL: refused */

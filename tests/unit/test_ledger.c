@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Lists over a full model, deletions by what a list does not mention, and bad objects. */
+/* Lists into a filled model, deletion of objects that a list lacks, invalid objects. */
 #include "source/kube/ledger.h"
 
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static const char *names(const struct world *w)
 	return text;
 }
 
-/* IN-12: what a later list does not have is gone, what it has is not touched. */
+/* IN-12: objects that a later list lacks are deleted, the others stay unchanged. */
 static void test_sweep(void **state)
 {
 	struct world w;
@@ -124,7 +124,7 @@ static void test_sweep(void **state)
 	assert_string_equal(names(&w), "a c");
 	assert_int_equal(w.l.keys.count, 2);
 
-	/* A list that breaks off deletes nothing, nor does the next begin from it. */
+	/* An incomplete list deletes nothing; the next list starts from the beginning. */
 	ledger_list_begin(&w.l);
 	assert_int_equal(put(&w, service("a", 80)), 0);
 	ledger_list_begin(&w.l);
@@ -138,7 +138,7 @@ static void test_sweep(void **state)
 	world_fini(&w);
 }
 
-/* The last good version stays, through lists as well; once it is gone it is gone. */
+/* The last good version stays, also through lists, until the object is deleted. */
 static void test_refused(void **state)
 {
 	struct world w;
@@ -159,9 +159,9 @@ static void test_refused(void **state)
 	assert_int_equal(put(&w, service("a", 70000)), 0);
 	assert_int_equal(ledger_list_end(&w.l, 1), 0);
 	assert_string_equal(names(&w), "a");
-	assert_int_equal(w.l.n_refused, 1); /* the other is gone from the server */
+	assert_int_equal(w.l.n_refused, 1); /* the other one was deleted on the server */
 
-	assert_int_equal(put(&w, service("a", 80)), 0); /* good again, and as it was */
+	assert_int_equal(put(&w, service("a", 80)), 0); /* valid again, unchanged */
 	assert_int_equal(w.l.n_refused, 0);
 	assert_int_equal(w.l.remarks.n, 0);
 	assert_int_equal(put(&w, service("a", 70000)), 0);
@@ -171,7 +171,7 @@ static void test_refused(void **state)
 	world_fini(&w);
 }
 
-/* Said once, not with every event. */
+/* Logged once, not with every event. */
 static void test_told_once(void **state)
 {
 	struct world w;
@@ -185,12 +185,12 @@ static void test_told_once(void **state)
 	(void)put(&w, service("a", 70001)); /* other words */
 	assert_int_equal(log_count(LOG_LEVEL_WARN) - before, 2);
 	(void)put(&w, service("a", 80));
-	(void)put(&w, service("a", 70001)); /* it was good in between */
+	(void)put(&w, service("a", 70001)); /* it was valid in between */
 	assert_int_equal(log_count(LOG_LEVEL_WARN) - before, 3);
 	world_fini(&w);
 }
 
-/* More bad objects than texts: all are counted, none is lost. */
+/* More invalid objects than texts kept: all are counted. */
 static void test_many_refused(void **state)
 {
 	struct world w;
@@ -218,7 +218,7 @@ static void test_many_refused(void **state)
 	world_fini(&w);
 }
 
-/* An entry without a name may be any object: this list deletes nothing. */
+/* An entry without a name may be any object: the list deletes nothing. */
 static void test_unreadable(void **state)
 {
 	struct world w;
@@ -236,7 +236,7 @@ static void test_unreadable(void **state)
 	assert_string_equal(names(&w), "a b");
 	assert_int_equal(w.l.n_unreadable, 1);
 
-	/* With a name: it is there, as it last was. */
+	/* With a name: the object stays in its last version. */
 	ledger_list_begin(&w.l);
 	ledger_unreadable(&w.l, identity, "larger than one object may be");
 	assert_int_equal(ledger_list_end(&w.l, 1), 1);
@@ -262,7 +262,7 @@ static json_t *slice(const char *name, const char *service_name, const char *typ
 		name, service_name, type);
 }
 
-/* IN-04, IN-34, EPS-01: valid and not for us; what it said before is void. */
+/* IN-04, IN-34, EPS-01: valid and not for vipd; its earlier version is removed. */
 static void test_ignored(void **state)
 {
 	struct ledger other;
@@ -277,7 +277,7 @@ static void test_ignored(void **state)
 	assert_int_equal(w.m.stats.slices, 1);
 	assert_int_equal(put(&w, slice("a", "", "IPv4")), 1);
 	assert_int_equal(w.m.stats.slices, 0);
-	assert_int_equal(w.l.keys.count, 1); /* the server still has it */
+	assert_int_equal(w.l.keys.count, 1); /* the object still exists on the server */
 	assert_int_equal(w.l.n_remarked, 1);
 	assert_int_equal(w.l.n_refused, 0);
 	assert_int_equal(put(&w, slice("a", "", "IPv4")), 0);
@@ -289,7 +289,7 @@ static void test_ignored(void **state)
 	world_fini(&w);
 }
 
-/* IN-24: a Node that is gone keeps its state, but nothing may be sent to it (HC-08). */
+/* IN-24: a deleted Node keeps its state but is not eligible (HC-08). */
 static void test_node(void **state)
 {
 	struct world w;
@@ -317,7 +317,7 @@ static json_t *cidr(const char *name, const char *range)
 	return object("{'metadata':{'name':'%s'},'spec':{'cidrs':['%s']}}", name, range);
 }
 
-/* IN-12, IN-27: upstream keeps a stale range here; two objects may have the same one. */
+/* IN-12, IN-27: kube-proxy keeps a stale range here; two objects may have the same range. */
 static void test_cidrs(void **state)
 {
 	struct world w;
@@ -336,7 +336,7 @@ static void test_cidrs(void **state)
 	world_fini(&w);
 }
 
-/* IN-19: objects of which only rejected versions were seen. */
+/* IN-19: objects with rejected versions only. */
 static void test_complete(void **state)
 {
 	struct str why = { 0 };

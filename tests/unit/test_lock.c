@@ -19,8 +19,8 @@
 #include "base/log.h"
 #include "daemon/lock.h"
 
-#define LEFT_US 400000    /* life of a process that a dead holder left */
-#define STOPPED_US 300000 /* longer than a holder that lives is waited for */
+#define LEFT_US 400000    /* lifetime of a process left by a dead holder */
+#define STOPPED_US 300000 /* longer than the wait for a live holder */
 
 static char dir[64];
 static char file[80];
@@ -48,14 +48,14 @@ static int teardown(void **state)
 	return rmdir(dir);
 }
 
-/* The lock is that of a network namespace: have one of our own. */
+/* The lock belongs to a network namespace: use an own one. */
 static void own_namespace(void)
 {
 	if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
 		skip();
 }
 
-/* A process that takes the lock and stays; `left` more inherit its descriptors. */
+/* A process that takes the lock and stays; `left` further processes inherit its descriptors. */
 static pid_t holder_start(int left)
 {
 	int ready[2];
@@ -105,14 +105,14 @@ static void test_one_at_a_time(void **state)
 		assert_null(b);
 		assert_string_equal(err.text, want);
 	}
-	own_namespace(); /* another one: another lock */
+	own_namespace(); /* another namespace: another lock */
 	assert_int_equal(lock_take(&a, dir, &err), 0);
 	lock_release(a);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* A dead holder, a zombie or not, left a process with its descriptors: that one is waited for. */
+/* A dead holder, zombie or not, has left a process with its descriptors: wait for that process. */
 static void test_left_behind(void **state)
 {
 	struct lock *l = NULL;
@@ -136,7 +136,7 @@ static void test_left_behind(void **state)
 	}
 }
 
-/* Killed, without a CPU for it: stopped by a tracer it looks the same. */
+/* A killed process that gets no CPU: a process stopped by a tracer looks equal. */
 static void test_told_to_end(void **state)
 {
 	struct lock *l = NULL;
@@ -161,7 +161,7 @@ static void test_told_to_end(void **state)
 	lock_release(l);
 }
 
-/* What another user could have made, or could lock. */
+/* Files that another user could have created or could lock. */
 static void test_owner(void **state)
 {
 	struct lock *l = NULL;
@@ -179,7 +179,7 @@ static void test_owner(void **state)
 	(void)snprintf(text, sizeof(text), "lock: %s: owned by uid 12345; must be root's", file);
 	assert_string_equal(err.text, text);
 	assert_int_equal(fchown(fd, 0, 0), 0);
-	assert_int_equal(fchmod(fd, 0644), 0); /* to lock it, it need only be opened */
+	assert_int_equal(fchmod(fd, 0644), 0); /* opening the file suffices to lock it */
 	assert_int_equal(lock_take(&l, dir, &err), -EPERM);
 	(void)unlink(file);
 	close(fd);
@@ -193,7 +193,7 @@ static void test_owner(void **state)
 	lock_release(l);
 }
 
-/* A user process with the name of the old lock, listening or not; and an old vipd. */
+/* A process of another user with the name of the old lock, listening or not; and an old vipd. */
 static void test_old_lock(void **state)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -232,7 +232,7 @@ static void test_old_lock(void **state)
 	}
 }
 
-/* A folder that cannot be made: a warning, and no lock. */
+/* A folder that cannot be created: a warning and no lock. */
 static void test_no_folder(void **state)
 {
 	uint64_t before = log_count(LOG_LEVEL_WARN);

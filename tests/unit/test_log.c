@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What log_line() writes is read back through a pipe in place of standard error. */
+/* The output of log_line() is read through a pipe in place of standard error. */
 #include "test.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static int setup(void **state)
 	pipe_read = fds[0];
 	log_level_set_all(LOG_LEVEL_NOTICE);
 	log_format_set(LOG_FORMAT_TEXT);
-	/* The journal's form of a line is the one without a clock in it. */
+	/* The journal's format of a line has no time. */
 	return journal_set(STDERR_FILENO);
 }
 
@@ -60,7 +60,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* All that was written since the last call. A marker line keeps read() from waiting. */
+/* Output since the last call. A marker line keeps read() from blocking. */
 static const char *written(void)
 {
 	static char buf[65536];
@@ -86,7 +86,7 @@ static void test_line(void **state)
 	assert_string_equal(written(), "<4>source: service shop/cart: bad\n");
 }
 
-/* One event is one line, whatever a name contains. */
+/* One event is one line, with any characters in names. */
 static void test_control_characters(void **state)
 {
 	struct log_site site = { 0 };
@@ -145,7 +145,7 @@ static size_t count_lines(const char *text)
 	return n;
 }
 
-/* Ten lines at once, then one a second; the next line has the number of lost ones. */
+/* Ten lines at once, then one per second; the next line has the number of suppressed ones. */
 static void test_bucket(void **state)
 {
 	static struct log_site site;
@@ -183,7 +183,7 @@ static void on_pending(void *arg, uint64_t wait_ns)
 	n_calls++;
 }
 
-/* When nothing like it comes any more, a line of its own says how many, and where to look. */
+/* When a site stays silent, a separate line has the number and the command that shows details. */
 static void test_told_afterwards(void **state)
 {
 	static struct log_site site;
@@ -233,7 +233,7 @@ static void test_tells_are_bounded(void **state)
 	(void)written();
 }
 
-/* A text that was said before: a few times, then rarely; others are not held back by it. */
+/* A repeated text: a few times, then rarely; other texts are not suppressed. */
 static void test_same(void **state)
 {
 	static struct log_site site[3];
@@ -272,8 +272,8 @@ static size_t drain(int fd)
 }
 
 /*
- * More lines than the pipe and the queue take. No call waits (the alarm would end the
- * program), no line is cut, none is lost without being counted, and the order stays.
+ * More lines than pipe and queue can store. No call blocks (the alarm would end the program), no
+ * line is cut, every lost line is counted, the order is kept.
  */
 static void blocked_case(int reader)
 {
@@ -328,7 +328,7 @@ static void test_blocked_pipe(void **state)
 	(void)state;
 	alarm(60);
 	blocked_case(pipe_read);
-	/* Standard error is shared: what another process expects of it stays. */
+	/* Standard error is shared: its file status flags stay. */
 	assert_int_equal(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);
 	alarm(0);
 }
@@ -345,13 +345,13 @@ static void test_blocked_socket(void **state)
 	assert_int_equal(journal_set(STDERR_FILENO), 0);
 	blocked_case(pair[0]);
 	assert_int_equal(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);
-	close(pair[0]); /* gone: the line is lost, the process lives */
+	close(pair[0]); /* closed: the line is lost, the process continues */
 	log_err(LOG_AREA_SYNC, "nobody reads");
 	log_end();
 	alarm(0);
 }
 
-/* A file that others write to as well: its offset is shared, and nothing is overwritten. */
+/* A file that other processes also write: its offset is shared, nothing is overwritten. */
 static void test_file(void **state)
 {
 	struct log_site site = { 0 };
@@ -363,7 +363,7 @@ static void test_file(void **state)
 	assert_int_not_equal(fd, -1);
 	(void)unlink(path);
 	assert_int_not_equal(dup2(fd, STDERR_FILENO), -1);
-	(void)log_tick(now_ns()); /* what waited for the socket above */
+	(void)log_tick(now_ns()); /* lines queued for the socket above */
 	assert_int_equal(ftruncate(fd, 0), 0);
 	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
 	assert_int_equal(write(fd, "other\n", 6), 6);
@@ -375,7 +375,7 @@ static void test_file(void **state)
 	close(fd);
 }
 
-/* Not the journal: the variable of the parent process is about another standard error. */
+/* Not the journal: the variable of the parent process names another standard error. */
 static void test_not_the_journal(void **state)
 {
 	struct log_site site = { 0 };
@@ -413,7 +413,7 @@ static void test_json(void **state)
 			    "\"err\":\"bad\",\"level\":\"error\"}\n");
 }
 
-/* A record that is cut is an object all the same, and one write() to a pipe. */
+/* A cut record is a complete JSON object and one write() to a pipe. */
 static void test_json_long(void **state)
 {
 	static struct log_site site;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One file's text to pieces: documents, lists, JSON, what is wrong and in which line.
- *
- * Cases are read as a whole, and again byte by byte: nothing may depend on how the
- * text arrives.
+ * The text of one file to pieces: documents, lists, JSON, errors with their line. Each case is read
+ * as a whole and byte by byte with equal results.
  */
 #include "source/files/manifest.h"
 
@@ -22,7 +20,7 @@ struct feed {
 	size_t step;
 	const uint64_t *known; /* hashes that are known */
 	size_t n_known;
-	int error; /* at the end, instead of the end */
+	int error; /* returned at the end of the text */
 };
 
 static ssize_t on_read(void *arg, void *buf, size_t size)
@@ -63,7 +61,7 @@ static struct manifest *read_text(struct feed *f, bool is_json, struct err *err)
 	return NULL;
 }
 
-/* A line a piece: "LINE: Service a/b: why". */
+/* One line per piece: "LINE: Service a/b: why". */
 static void manifest_text(struct str *ret, const struct manifest *m)
 {
 	static const char *const states[] = { "good", "ignored", "bad", "unreadable" };
@@ -322,7 +320,7 @@ static void test_known(void **state)
 		   "2: Service default/c good\n6: known 2\n11: known 1\n");
 	known_case(JSON("a") JSON("b"), JSON("b") "\n" JSON("x") JSON("a"), true,
 		   "1: known 2\n3: Service default/x good\n4: known 1\n");
-	/* The same entry in a list of another kind is something else. */
+	/* An equal entry in a list of another kind is another object. */
 	known_case("{\"kind\":\"ServiceList\",\"apiVersion\":\"v1\",\"items\":[" BARE("a") "]}",
 		   "{\"kind\":\"NodeList\",\"apiVersion\":\"v1\",\"items\":[" BARE("a") "]}", true,
 		   "1: Node a good\n");
@@ -352,8 +350,7 @@ static struct tally tally_of(const struct str *text, size_t step)
 	return t;
 }
 
-/* A document larger than any that is held: a list is read entry by entry, a single one not at all.
- */
+/* A document above the limit: a list is read entry by entry, a single object is rejected. */
 static void test_large_documents(void **state)
 {
 	struct str text = { 0 };
@@ -384,7 +381,7 @@ static void test_large_documents(void **state)
 	assert_int_equal(name_count(), 0);
 }
 
-/* One scalar of any length would be held by the parser as a whole. */
+/* The parser would keep a scalar of any length in memory. */
 static void test_large_scalar(void **state)
 {
 	struct str text = { 0 };
@@ -401,7 +398,7 @@ static void test_large_scalar(void **state)
 	str_fini(&text);
 }
 
-/* More objects than a file may have: the rest is reported once and not read. */
+/* More objects than the limit of a file: the rest is reported once and not read. */
 static void test_too_many(void **state)
 {
 	struct str text = { 0 };
@@ -422,7 +419,7 @@ static void test_too_many(void **state)
 	str_fini(&text);
 }
 
-/* Separators that fall on any boundary of the blocks that are read. */
+/* Separators at every position relative to the blocks that are read. */
 static void test_boundaries(void **state)
 {
 	struct str text = { 0 };
@@ -456,7 +453,7 @@ static void test_read_error(void **state)
 	assert_int_equal(name_count(), 0);
 }
 
-/* Entries before their list's kind are held, so they are bounded. */
+/* Entries before the kind of their list are kept in memory, so their number is limited. */
 static void test_pending_bound(void **state)
 {
 	struct str text = { 0 };
@@ -468,7 +465,7 @@ static void test_pending_bound(void **state)
 		str_puts(&text, "- {metadata: {name: a}}\n");
 	str_puts(&text, "kind: ServiceList\n");
 	t = tally_of(&text, SIZE_MAX);
-	assert_true(t.states[PIECE_UNREADABLE] > 0); /* those beyond the bound */
+	assert_true(t.states[PIECE_UNREADABLE] > 0); /* those above the limit */
 	assert_true(t.states[PIECE_BAD] > 1000);     /* "spec: missing" */
 	str_fini(&text);
 }

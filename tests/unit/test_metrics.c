@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* metrics/metrics, metrics/expo: the text, sums that follow changes, counters that never go back.
- */
+/* metrics/metrics, metrics/expo: the text, sums after changes, counters that never decrease. */
 #include "test.h"
 
 #include <stdio.h>
@@ -18,7 +17,7 @@ struct world {
 	struct serve_world w;
 	struct metrics *m;
 	int64_t wall_ns;
-	uint64_t now_ns; /* 0: as the wall's clock says */
+	uint64_t now_ns; /* 0: the wall clock */
 };
 
 static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
@@ -74,7 +73,7 @@ static void settle(struct world *w)
 	metrics_stepped(w->m);
 }
 
-/* The number on the line of that name and labels; the test fails when there is none. */
+/* The value of the line with that name and labels; the test fails if it is missing. */
 static double value(struct world *w, const char *line)
 {
 	struct str text = { 0 };
@@ -177,7 +176,7 @@ static void test_sums_follow(void **state)
 	assert_value(&w, external6, 0);
 	/* MET-25: none at all is not "none here". */
 	put_slice(&w.w, "shop/i-x", "i", "|http:8080|");
-	/* An endpoint comes to this node. */
+	/* An endpoint appears on this node. */
 	put_slice(&w.w, "shop/l-x", "l", "|http:8080|7 rs @n1");
 	assert_value(&w, "kubeproxy_sync_proxy_rules_service_changes_pending", 2);
 	assert_value(&w, "kubeproxy_sync_proxy_rules_endpoint_changes_pending", 2);
@@ -188,7 +187,7 @@ static void test_sums_follow(void **state)
 	assert_value(&w, "kubeproxy_sync_proxy_rules_service_changes_total", 3);
 	assert_value(&w, internal4, 0);
 	assert_value(&w, external4, 0);
-	/* The kernel is read again: the same, not twice. */
+	/* The kernel is loaded again: values are not counted twice. */
 	sync_reload(w.w.s);
 	settle(&w);
 	assert_value(&w, "vipd_loads_total", 2);
@@ -213,7 +212,7 @@ static void test_sync_times(void **state)
 	put_service(&w.w, "shop/a", "ip=10.96.0.1 port=http:80");
 	settle(&w);
 #define COUNT(what) "kubeproxy_sync_" what "proxy_rules_duration_seconds_count{ip_family=\"IPv6\"}"
-	assert_value(&w, COUNT("full_"), 1); /* the adoption is one, whatever it was made of */
+	assert_value(&w, COUNT("full_"), 1); /* an adoption counts as one */
 	assert_value(&w, COUNT("partial_"), 0);
 	assert_value(&w, COUNT(""), 1);
 	for (int i = 0; i < 5; i++) {
@@ -254,7 +253,7 @@ static void test_programming(void **state)
 	assert_value(&w, NP "_bucket{ip_family=\"IPv4\",le=\"2\"}", 1);
 	assert_value(&w, NP "_count{ip_family=\"IPv6\"}", 0);
 
-	/* Refused, changed again meanwhile, taken after all: once, from the first (MET-27). */
+	/* Rejected, changed again, then accepted: measured once, from the first change (MET-27). */
 	w.w.k.refuse_name = "b";
 	w.w.k.refuse_with = -EINVAL;
 	w.w.k.is_culprit_named = true;
@@ -284,7 +283,7 @@ static void triggered(struct world *w, int n_endpoints, int64_t trigger_s)
 	put_slice(&w->w, "shop/a-x", "a", text);
 }
 
-/* The wall's clock is put forward and back: no sample is longer than the process lives. */
+/* The wall clock is set forward and back: no sample exceeds the lifetime of the process. */
 static void test_programming_clock(void **state)
 {
 	struct world w;
@@ -293,9 +292,9 @@ static void test_programming_clock(void **state)
 	world_init(&w);
 	put_service(&w.w, "shop/a", "ip=10.96.0.1 port=http:80");
 	settle(&w);
-	w.now_ns = T0 + 20 * S; /* 20 seconds old, and a year was passed over */
+	w.now_ns = T0 + 20 * S; /* 20 seconds old, the clock was set a year forward */
 	w.wall_ns = WALL + (int64_t)(31536000 * S);
-	triggered(&w, 1, 2010); /* by the clock of before: not measured */
+	triggered(&w, 1, 2010); /* by the earlier clock: not measured */
 	settle(&w);
 	assert_value(&w, NP "_count" IP4, 0);
 	triggered(&w, 2, 2000 + 31536000 - 3); /* by the new one */
@@ -309,14 +308,14 @@ static void test_programming_clock(void **state)
 	settle(&w);
 	assert_value(&w, NP "_count" IP4, 2);
 	assert_value(&w, NP "_sum" IP4, 3);
-	triggered(&w, 2, 1500 - 4); /* "before the start", but not before we were started */
+	triggered(&w, 2, 1500 - 4); /* "before the start" by the changed clock only */
 	settle(&w);
 	assert_value(&w, NP "_count" IP4, 3);
 	assert_value(&w, NP "_sum" IP4, 7);
 	world_fini(&w);
 }
 
-/* A sync that fails as a whole and is made again, changes that come together, and a start. */
+/* A sync that fails as a whole and is retried, simultaneous changes, and a start. */
 static void test_programming_late(void **state)
 {
 	struct world w;
@@ -325,7 +324,7 @@ static void test_programming_late(void **state)
 	world_init(&w);
 	w.w.m.config.triggers_since_ns = WALL;
 	put_service(&w.w, "shop/a", "ip=10.96.0.1 port=http:80");
-	/* Before the start, and then, still before the first sync, a change that counts. */
+	/* A change before the start, then one before the first sync, which counts. */
 	triggered(&w, 1, 1000);
 	triggered(&w, 2, 2001);
 	triggered(&w, 1, 1500);
@@ -333,7 +332,7 @@ static void test_programming_late(void **state)
 	settle(&w);
 	assert_value(&w, NP "_count" IP4, 1);
 	assert_value(&w, NP "_sum" IP4, 1);
-	/* Three changes, one sync: from the oldest. */
+	/* Three changes in one sync: measured from the oldest. */
 	w.wall_ns = WALL + (int64_t)(20 * S);
 	triggered(&w, 2, 2012);
 	triggered(&w, 1, 2010);
@@ -341,7 +340,7 @@ static void test_programming_late(void **state)
 	settle(&w);
 	assert_value(&w, NP "_count" IP4, 2);
 	assert_value(&w, NP "_sum" IP4, 1 + 10);
-	/* The outcome is unknown: the kernel is read again, and what it lacks is sent. */
+	/* The outcome is unknown: the kernel is loaded, and missing elements are sent. */
 	triggered(&w, 1, 2020);
 	w.w.k.fail_next_commit = -EBUSY;
 	w.wall_ns = WALL + (int64_t)(23 * S);
@@ -352,7 +351,7 @@ static void test_programming_late(void **state)
 		metrics_stepped(w.m);
 	assert_value(&w, NP "_count" IP4, 3);
 	assert_value(&w, NP "_sum" IP4, 1 + 10 + 5);
-	/* Read again with nothing changed: nothing is measured. */
+	/* A load without changes: nothing is measured. */
 	sync_reload(w.w.s);
 	settle(&w);
 	assert_value(&w, NP "_count" IP4, 3);
@@ -380,7 +379,7 @@ static void test_drops_never_go_back(void **state)
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 2 * S, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 11\n"));
-	w.w.k.drops.invalid_packets = 500; /* asked for again within a second */
+	w.w.k.drops.invalid_packets = 500; /* requested again within a second */
 	str_clear(&text);
 	metrics_text(w.m, &text, T0 + 2 * S + 1, WALL);
 	assert_non_null(strstr(text.text, "\nvipd_invalid_dropped_packets_total 11\n"));
@@ -397,7 +396,7 @@ static void test_drops_never_go_back(void **state)
 
 /* --- the page --- */
 
-/* Every line belongs to the metric of the head above it, and no metric occurs twice. */
+/* Every line belongs to the metric of the header above it; no metric occurs twice. */
 static void test_form(void **state)
 {
 	struct world w;
@@ -489,7 +488,7 @@ static void test_names(void **state)
 	world_fini(&w);
 }
 
-/* What the cluster holds changes numbers, not lines. */
+/* The content of the cluster changes values, not lines. */
 static void test_cardinality(void **state)
 {
 	struct world w;
@@ -520,7 +519,7 @@ static void test_cardinality(void **state)
 
 /* --- lines of single services --- */
 
-/* The whole of a streamed answer; returns how many pieces it took. */
+/* Read a streamed answer; returns the number of pieces. */
 static size_t answer_text(struct world *w, enum plane_counting counting, size_t series_max,
 			  struct str *out)
 {
@@ -533,7 +532,7 @@ static size_t answer_text(struct world *w, enum plane_counting counting, size_t 
 	str_puts(&head, "# HEAD\n");
 	counts_reply(&reply, &config, &head);
 	do {
-		r = reply.ops->more(reply.state, out, 0); /* no time at all: the smallest pieces */
+		r = reply.ops->more(reply.state, out, 0); /* no time: the smallest pieces */
 		turns++;
 	} while (r == 1);
 	assert_int_equal(r, 0);
@@ -579,7 +578,7 @@ static void test_counts(void **state)
 	world_fini(&w);
 }
 
-/* Many services: every line once, and none beyond the bound; in small pieces. */
+/* Many services: every line once, none above the limit; in small pieces. */
 static void test_counts_bound(void **state)
 {
 	enum {

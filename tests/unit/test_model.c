@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The model as scripts: after every step the list of dirty services is compared,
- * in its order. A step's time is its number in the script, from 1.
+ * Scripts of model changes: after every step the list of dirty services is compared in order. The
+ * time of a step is its number, from 1.
  */
 #include "test.h"
 
@@ -37,7 +37,7 @@ struct step {
 	const char *of;
 	const char *text;
 	int ret;
-	const char *dirty; /* after the step; NULL = not looked at */
+	const char *dirty; /* after the step; NULL: not checked */
 };
 
 #define STEPS 16
@@ -283,7 +283,7 @@ static const struct {
 	    { OP_CIDR, "k", NULL, "10.96.0.0/16 fd00::/112", 1, "" },
 	    { OP_CIDR, "k", NULL, "fd00::/112 10.96.0.0/16", 0, "" },
 	    { OP_GENERATION, NULL, NULL, NULL, 2, NULL },
-	    { OP_CIDR, "l", NULL, "10.96.0.0/16", 0, "" }, /* IN-27: carried twice now */
+	    { OP_CIDR, "l", NULL, "10.96.0.0/16", 0, "" }, /* IN-27: in two objects now */
 	    { OP_NO_CIDR, "l", NULL, NULL, 0, "" },
 	    { OP_NO_CIDR, "m", NULL, NULL, 0, "" },
 	    { OP_NO_CIDR, "k", NULL, NULL, 1, "" },
@@ -469,7 +469,7 @@ static void test_rows_keep_the_entry(void **state)
 	assert_int_equal(run_delete(&m, &(struct step)NO_SERVICE("web", 1, NULL), 2), 1);
 	check_dirty(&m, "web");
 	model_clean(&m, svc);
-	assert_ptr_equal(find(&m, "web"), svc); /* the kernel still holds it */
+	assert_ptr_equal(find(&m, "web"), svc); /* its rows are still programmed */
 	model_mark_dirty(&m, svc, 3);
 	svc->rows = NULL;
 	model_reap(&m, svc);
@@ -480,7 +480,7 @@ static void test_rows_keep_the_entry(void **state)
 	assert_int_equal(name_count(), 0);
 }
 
-/* A service that stops being proxied is dirty as long as the kernel holds rows of it. */
+/* A service that is no longer proxied is dirty while its rows are programmed. */
 static void test_rows_make_a_change_matter(void **state)
 {
 	struct model m;
@@ -559,7 +559,7 @@ static void test_find(void **state)
 	assert_null(model_find_text(&m, "shop", "api"));
 	assert_null(model_find_text(&m, "nowhere", "web"));
 	assert_null(model_find_text(&m, "", ""));
-	assert_int_equal(name_count(), names); /* a look-up leaves nothing behind */
+	assert_int_equal(name_count(), names); /* a lookup creates no name */
 	entry = list_entry(svc->slices.next, struct slice_entry, link);
 	assert_ptr_equal(model_find_slice(&m, entry->slice->ns, entry->slice->name), entry);
 	assert_ptr_equal(entry->svc, svc);
@@ -567,7 +567,7 @@ static void test_find(void **state)
 	model_fini(&m);
 }
 
-/* By namespace, then name; slices of a service by name, whatever the order of arrival. */
+/* By namespace, then name; slices of a service by name, for any order of arrival. */
 static void test_sorted(void **state)
 {
 	static const char *const keys[] = { "b/a", "a/z", "b", "a/a", "ab/a", "b/b" };
@@ -601,7 +601,7 @@ static void test_sorted(void **state)
 	model_fini(&m);
 }
 
-/* EPS-15: a mere touch does not make a slice the newer one. */
+/* EPS-15: an update without a change does not make a slice the newer one. */
 static void test_touch_keeps_version(void **state)
 {
 	struct model m;

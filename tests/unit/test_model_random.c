@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Random histories of a small cluster. Three things hold after every event:
- *
- *   - a service whose result (fields and selection) is not what it was when it was
- *     last clean, is dirty: nothing is ever forgotten;
- *   - an event that says what is known already marks nothing (IN-13, IN-32);
- *   - the tables equal the twin, a flat list of objects.
+ * Random histories of a small cluster. After every event: a service whose result (fields and
+ * selection) differs from its last clean one is dirty; an event without a change marks nothing
+ * (IN-13, IN-32); the tables equal a flat list of objects.
  */
 #include "test.h"
 
@@ -23,7 +20,7 @@
 #define EVENTS 400
 #define HISTORIES 60
 
-/* What the model should hold: the texts last put, empty = no object. */
+/* Expected objects: the texts put last; empty: no object. */
 struct twin {
 	char service[SERVICES][128];
 	char slice[SLICES][256];
@@ -168,7 +165,7 @@ static size_t count_dirty(const struct model *m)
 	return n;
 }
 
-/* Say once more what is known: nothing may come of it. */
+/* Put a known object again: no effect. */
 static void event_again(struct model *m, struct twin *t, struct rng *rng)
 {
 	size_t i = rng_below(rng, SERVICES);
@@ -195,7 +192,7 @@ static void event_sync(struct model *m, struct twin *t, struct rng *rng)
 		if (svc == NULL || !list_is_linked(&svc->dirty) || rng_below(rng, 3) == 0)
 			continue;
 		t->clean[i] = fingerprint(m, svc);
-		/* As the plan does: something is held, so the entry stays. */
+		/* As the plan does: rows exist, so the entry stays. */
 		svc->rows = t->clean[i] != 0 ? &t->clean[i] : NULL;
 		model_clean(m, svc);
 	}

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/monitor: each event to its subscribers; slow ones lose some, and get the number. */
+/*
+ * api/monitor: events reach their subscribers; slow subscribers lose events and get their number.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,7 +82,7 @@ static void watch_close(struct watch *v)
 	str_fini(&v->text);
 }
 
-/* What came since it was last asked: one array of events. */
+/* Events since the last call, as an array. */
 static json_t *events(struct watch *v)
 {
 	json_t *list = json_array();

@@ -51,7 +51,7 @@ static void test_null(void **state)
 	assert_null(name_ref(NULL));
 }
 
-/* A NUL inside is part of the name: no two texts of a peer may collide. */
+/* A NUL is part of the name: different texts are different names. */
 static void test_embedded_nul(void **state)
 {
 	const struct name *a = name_get("a\0b", 3);

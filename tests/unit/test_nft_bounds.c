@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Prefixes to the elements of an interval set. */
+/* From prefixes to the elements of an interval set. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The numbers that lead to pick chains: classes, names, and what adoption recalls. */
+/* Kinds of pick chains: classes, names, adoption. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,7 +52,7 @@ static void test_plain(void **state)
 	}
 }
 
-/* Every size falls in a class that holds it, and the next class begins one above it. */
+/* Every size is in a class that is large enough; the next class begins one above its bound. */
 static void test_classes_cover(void **state)
 {
 	uint16_t before = 0;
@@ -133,14 +133,14 @@ static void test_adopt(void **state)
 		assert_int_equal(nft_kind_adopt(adopt_cases[i].kind, adopt_cases[i].name),
 				 adopt_cases[i].ret);
 	}
-	/* What was recalled is what is given out; others go around it. */
+	/* Adopted numbers are returned again; others get free numbers. */
 	assert_int_equal(nft_pool_class(3, 10800), 0x805);
 	for (uint32_t t = 1; t <= 5; t++)
 		assert_int_equal(nft_pool_class(1, t), NFT_KIND_AFFINITY + t - 1);
 	assert_int_equal(nft_pool_class(1, 6), 0x808);
 }
 
-/* Services with ever more sizes and timeouts deprive no other service of affinity. */
+/* Services with any number of sizes and timeouts do not deprive others of affinity. */
 static void test_scarce(void **state)
 {
 	static const struct {
@@ -164,7 +164,7 @@ static void test_scarce(void **state)
 		assert_string_equal(
 			nft_kind_chain(nft_pool_class(cases[i].n, cases[i].affinity_s), buf),
 			cases[i].chain);
-	/* Whatever a service asks for: it is served, for as long as it asks at least. */
+	/* Every service gets affinity, with at least its timeout. */
 	for (size_t n = 1; n <= 4095; n = n * 9 / 8 + 1)
 		for (uint32_t t = 1; t <= 86400; t = t * 9 / 8 + 1) {
 			assert_true(nft_kind_info(nft_pool_class(n, t), &info));
@@ -182,7 +182,7 @@ static void test_scarce(void **state)
 	assert_true(n_coarse > 300 && n_coarse <= 528);
 }
 
-/* A number that no service asks for any more serves another combination. */
+/* A released number is used for another combination. */
 static void test_release(void **state)
 {
 	char buf[NFT_CHAIN_NAME_MAX];

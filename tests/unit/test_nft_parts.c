@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The parts of the nft plane that know no kernel: tables, counts, changes, bytes of elements. */
+/* Parts of the nft plane without kernel access: tables, counts, changes, bytes of elements. */
 #include <arpa/inet.h>
 #include <libmnl/libmnl.h>
 #include <linux/netfilter.h>
@@ -22,7 +22,7 @@
 
 #define KEYS 5000
 
-/* Against an array: what was put is found, what was deleted is not, a walk meets each once. */
+/* Compared with an array: entries are found, deleted ones are not, a walk visits each once. */
 static void test_tab_random(void **state)
 {
 	uint32_t *model = xcalloc(KEYS, sizeof(*model)); /* 0 = absent */
@@ -93,11 +93,11 @@ static void test_refs(void **state)
 	nft_refs_set(&r, b, 1);
 	assert_int_equal(nft_refs_count(&r, a), 2);
 
-	/* a waits from 100 on, b from 150 */
+	/* a is in its grace period from 100, b from 150 */
 	nft_refs_grace(&r, a);
 	assert_true(nft_refs_in_grace(&r, a));
 	assert_int_equal(nft_refs_count(&r, a), 0);
-	assert_int_equal(nft_refs_next_due(&r, 60), 0); /* does not know since when */
+	assert_int_equal(nft_refs_next_due(&r, 60), 0); /* start not known */
 	nft_refs_stamp(&r, 100);
 	nft_refs_grace(&r, b);
 	nft_refs_grace(&r, b);
@@ -108,7 +108,7 @@ static void test_refs(void **state)
 	assert_int_equal(nft_refs_due(&r, 160, 60, due, 4), 1);
 	assert_memory_equal(due, a, 4);
 
-	/* a is needed again, and no longer: its first place in the queue is void */
+	/* a is used again and released: its first FIFO entry is stale */
 	nft_refs_set(&r, a, 1);
 	assert_int_equal(nft_refs_next_due(&r, 60), 210);
 	nft_refs_grace(&r, a);
@@ -121,7 +121,10 @@ static void test_refs(void **state)
 	assert_false(nft_refs_is_known(&r, b));
 	assert_int_equal(r.n_in_grace, 1);
 
-	/* held: known, for ever, and not in the queue; until it is needed or begins to linger */
+	/*
+	 * pinned: known without end and not in the FIFO, until it is used or enters its grace
+	 * period
+	 */
 	nft_refs_pin(&r, c);
 	assert_true(nft_refs_is_known(&r, c));
 	assert_int_equal(r.n_in_grace, 1);
@@ -135,8 +138,9 @@ static void test_refs(void **state)
 	nft_refs_clear(&r);
 }
 
-/* A new count takes retained addresses over, with their times, and at the end the remaining
- * ones. */
+/*
+ * A new count inherits addresses in their grace period with their times, and at the end the rest.
+ */
 static void test_refs_inherit(void **state)
 {
 	const uint8_t a[4] = { 10, 0, 0, 1 };
@@ -184,7 +188,7 @@ static const struct nft_change *only(const struct nft_changes *c, uint32_t slot)
 	return NULL;
 }
 
-/* Old and new value of a key may arrive in any order, from any service. */
+/* Old and new value of a key may come in any order and from any service. */
 static void test_changes(void **state)
 {
 	uint8_t key[NFT_KEY_MAX];
@@ -193,13 +197,13 @@ static void test_changes(void **state)
 	struct nft_changes c = { 0 };
 
 	(void)state;
-	for (int round = 0; round < 2; round++) { /* the memory is used again */
+	for (int round = 0; round < 2; round++) { /* the memory is reused */
 		const struct nft_change *ch;
 
-		slot_key(key, 0); /* y moves in before x is known to leave */
+		slot_key(key, 0); /* y is added before x is removed */
 		nft_changes_will(&c, IPFAM_V4, NFTSET_ENDPOINTS, key, y, NULL);
 		nft_changes_was(&c, IPFAM_V4, NFTSET_ENDPOINTS, key, x, NULL);
-		slot_key(key, 1); /* the same leaves and comes: nothing */
+		slot_key(key, 1); /* removed and added again: nothing to write */
 		nft_changes_was(&c, IPFAM_V4, NFTSET_ENDPOINTS, key, x, NULL);
 		nft_changes_will(&c, IPFAM_V4, NFTSET_ENDPOINTS, key, x, NULL);
 		slot_key(key, 2);
@@ -217,7 +221,7 @@ static void test_changes(void **state)
 		ch = only(&c, 3);
 		assert_true(!nft_change_is_del(ch, 8) && nft_change_is_add(ch, 8));
 		nft_changes_will(&c, IPFAM_V4, NFTSET_ENDPOINTS, key, x, NULL);
-		assert_int_not_equal(c.conflict, 0); /* two want it to be different things */
+		assert_int_not_equal(c.conflict, 0); /* contradicting operations */
 		nft_changes_reset(&c);
 		assert_int_equal(c.v.n, 0);
 	}
@@ -232,7 +236,7 @@ static void test_changes_many(void **state)
 
 	(void)state;
 	for (int round = 0; round < 3; round++) {
-		uint32_t want = round == 1 ? 20000 : 10; /* a large index, then few in it */
+		uint32_t want = round == 1 ? 20000 : 10; /* a large index with few entries */
 
 		for (uint32_t i = 0; i < want; i++) {
 			slot_key(key, i);

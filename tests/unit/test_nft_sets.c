@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the sets are declared as, against what nft 1.0.6 stores for the same
- * declarations. tests/kernel compares with the nft that is installed.
+ * Declarations of the sets, compared with what nft 1.0.6 stores for them. tests/kernel compares
+ * with the installed nft.
  */
 #include <setjmp.h>
 #include <stdarg.h>

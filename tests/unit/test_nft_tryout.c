@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plane/nft/tryout over the fake kernel: what is refused is named, and nothing is ever held. */
+/* plane/nft/tryout over the fake kernel: rejected features are named, and nothing is applied. */
 #include "test.h"
 
 #include <errno.h>
@@ -32,12 +32,12 @@ static void test_all_there(void **state)
 			assert_non_null(strstr(tries[i].needs, "CONFIG_"));
 		}
 	}
-	assert_int_equal(fake_count(f).n_batches, 0); /* every one was refused at its end */
+	assert_int_equal(fake_count(f).n_batches, 0); /* each was rejected at its end */
 	assert_int_equal(fake_genid(f), 1);
 	nl_sock_close(nl);
 }
 
-/* A kernel that refuses message `k` of its first datagram, and of datagram `nth`. */
+/* A kernel that rejects message `k` of its first datagram and of datagram `nth`. */
 struct picky {
 	struct nl_io io;
 	struct fake *f;
@@ -70,7 +70,10 @@ static void picky_close(void *ctx)
 	p->io.close(p->io.ctx);
 }
 
-/* Whatever message a kernel refuses: that feature lacks, and says what; the others do not. */
+/*
+ * For each rejected message: its feature is reported as missing with its requirement; the others
+ * are not.
+ */
 static void test_each_refusal(void **state)
 {
 	(void)state;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Batches, dumps and attributes against a scripted kernel: what it says, in
- * which order, and what it leaves out.
+ * Batches, dumps and attributes with a scripted kernel: answers, their order, and missing answers.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -108,7 +107,7 @@ static void said(struct script *s)
 	r->len = ((const struct nlmsghdr *)(const void *)r->bytes)->nlmsg_len;
 }
 
-/* A verdict on message `seq`, with what NETLINK_EXT_ACK adds. */
+/* A verdict on message `seq` with the attributes of NETLINK_EXT_ACK. */
 static void say_verdict(struct script *s, uint32_t seq, int error, const char *text,
 			const uint32_t *offset)
 {
@@ -261,7 +260,7 @@ static void truncated(struct script *s)
 static void cut_datagram(struct script *s)
 {
 	say_verdict(s, s->seq0 + 1, -EPERM, NULL, NULL);
-	s->replies.v[s->replies.n - 1].len -= 4; /* claims more than there is */
+	s->replies.v[s->replies.n - 1].len -= 4; /* length exceeds the data */
 	ack_last(s);
 }
 
@@ -333,7 +332,7 @@ static void test_send_fails(void **state)
 	assert_int_equal(nl_sock_stats(w->nl)->n_batches, 0);
 }
 
-/* Where the kernel points, and whose it is: shared bytes, then "a", "b", "b", "c". */
+/* The offset of the kernel and its tag: shared bytes, then "a", "b", "b", "c". */
 static const struct {
 	const char *what;
 	bool has_offset;
@@ -387,7 +386,7 @@ static void test_tags(void **state)
 	}
 }
 
-/* Without an offset a message names the one tag it has. */
+/* Without an offset a message yields its only tag. */
 static void test_only_tag(void **state)
 {
 	struct world *w = *state;
@@ -401,7 +400,7 @@ static void test_only_tag(void **state)
 	assert_string_equal(nl_batch_rejection(w->b)->tag, "a");
 }
 
-/* Messages keep their bytes while the batch outgrows its memory. */
+/* Messages stay intact when the batch grows. */
 static void test_growth(void **state)
 {
 	static uint8_t block[60000];
@@ -589,7 +588,7 @@ static void test_dumps(void **state)
 		assert_int_equal(rd.begun, dump_cases[i].begun);
 		assert_int_equal(rd.messages, dump_cases[i].messages);
 		assert_int_equal(nl_sock_stats(w->nl)->n_dumps, dump_cases[i].begun);
-		/* Nothing is left for the next question. */
+		/* Nothing is left for the next request. */
 		if (dump_cases[i].ret != -EIO)
 			assert_int_equal(w->s.next, w->s.replies.n);
 		teardown((void **)&w);
@@ -604,7 +603,7 @@ static void test_reader_stops(void **state)
 	w->s.answer = dump_two;
 	assert_int_equal(dump(w, &rd, false), -EBADMSG);
 	assert_int_equal(rd.messages, 1);
-	assert_int_equal(w->s.next, 3); /* read to the end all the same */
+	assert_int_equal(w->s.next, 3); /* still read to the end */
 }
 
 static void query_half(struct script *s)
@@ -633,7 +632,7 @@ static void test_query(void **state)
 	assert_string_equal(w->err.text, "netlink request 2561: No such file or directory");
 }
 
-/* Attributes that lie about their length. */
+/* Attributes with a wrong length. */
 static void test_attrs(void **state)
 {
 	_Alignas(8) uint8_t buf[64] = { 0 };
@@ -660,7 +659,7 @@ static void test_attrs(void **state)
 	a->nla_len = 200; /* longer than the message */
 	nl_attr_table(tb, 3, h, sizeof(struct nfgenmsg));
 	assert_null(tb[1]);
-	h->nlmsg_len = MNL_NLMSG_HDRLEN; /* not even the family's header */
+	h->nlmsg_len = MNL_NLMSG_HDRLEN; /* shorter than the family header */
 	nl_attr_table(tb, 3, h, sizeof(struct nfgenmsg));
 	assert_null(tb[1]);
 	nl_attr_nest(tb, 3, NULL);

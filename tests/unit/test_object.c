@@ -174,7 +174,7 @@ static void test_node_equality(void **state)
 
 /* --- normal form ------------------------------------------------------------ */
 
-/* Sorted, nothing spare, nothing lost; a second time changes nothing. */
+/* Sorted, without spare memory, complete; a second call changes nothing. */
 static void test_normalise(void **state)
 {
 	AUTO(slice_close)
@@ -223,7 +223,7 @@ static void test_endpoint_order(void **state)
 					assert_true(slice_endpoint_cmp(&s->endpoints.v[i],
 								       &s->endpoints.v[k]) <= 0);
 		}
-	assert_int_equal(ties, 2); /* only the last equals another: the first */
+	assert_int_equal(ties, 2); /* only the last one equals the first */
 }
 
 /* Among many ports with names in no order; two ports may have one name and protocol. */
@@ -323,7 +323,7 @@ static void test_hints(void **state)
 	name_unref(name_a);
 	name_unref(name_b);
 	name_unref(other);
-	a = hints("a", NULL, NULL); /* the table of lists works again from nothing */
+	a = hints("a", NULL, NULL); /* the table of lists works again when empty */
 	assert_int_equal(a->refs, 1);
 	hints_unref(a);
 }

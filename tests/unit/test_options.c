@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The command line: fates of kube-proxy's flags, exact messages, and doc/flags.md. */
+/* The command line: effects of kube-proxy's flags, exact messages, and doc/flags.md. */
 #include "settings/options.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #define ARGS_MAX 20
 
-/* What a parse yields; the argv is kept because texts are borrowed from it. */
+/* Result of a parse; texts are borrowed from argv. */
 struct parsed {
 	struct options o;
 	struct model_config config;
@@ -46,7 +46,7 @@ static void parsed_fini(struct parsed *p)
 	free(p->text);
 }
 
-/* CFG-48: the source of a value does not matter, and no password is in it. */
+/* CFG-48: values from any source, without passwords. */
 static void test_flagz(void **state)
 {
 	static const char *const wanted[] = {
@@ -226,7 +226,7 @@ static void test_noted(void **state)
 	}
 }
 
-/* SVC-10, IPT-12: what the mode means for node ports, unless other options say it. */
+/* SVC-10, IPT-12: effect of the mode on node ports, unless other options are set. */
 static void test_nodeports_by_mode(void **state)
 {
 	static const struct {
@@ -479,7 +479,7 @@ static void test_all_known(void **state)
 	}
 }
 
-/* Defaults of the table are those that are in force, and kube-proxy's where it has them. */
+/* Defaults of the table are in force and equal kube-proxy's where it has the flag. */
 static void test_defaults(void **state)
 {
 	struct parsed p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* api/page, generation, history: allowed requests, repeated answers, and the length of a slice. */
+/* api/page, generation, history: allowed requests, repeated answers, duration of a turn. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct world {
 	struct serve_world w;
 	struct page_server *page;
 	struct history *history;
-	size_t n_units; /* calls that made the last answer, each with its time already over */
+	size_t n_units; /* calls for the last answer, each with its deadline passed */
 	size_t largest; /* bytes that one of them added */
 };
 
@@ -41,7 +41,7 @@ static void world_fini(struct world *w)
 	serve_world_fini(&w->w);
 }
 
-/* Without any time left: each call does the smallest piece of work there is. */
+/* With a passed deadline each call does the smallest piece of work. */
 static void stream_read(struct world *w, struct http_reply *reply)
 {
 	int r;
@@ -62,7 +62,7 @@ static void stream_read(struct world *w, struct http_reply *reply)
 	reply->ops = NULL;
 }
 
-/* The whole answer; false when the path is not the page's. */
+/* The whole answer; false: not a path of the page. */
 static bool ask(struct world *w, const char *path, const char *headers, struct http_reply *reply)
 {
 	struct http_request q;
@@ -75,7 +75,7 @@ static bool ask(struct world *w, const char *path, const char *headers, struct h
 	assert_int_equal(http_request_parse(&q, head, (size_t)n, HTTP_TAKES_READS, &err), 0);
 	is_ours = page_answer(w->page, &q, reply);
 	if (!page_host_is_good(&w->w.ctx, q.host))
-		reply->status = 403; /* as metrics.c answers, whatever the path */
+		reply->status = 403; /* as in metrics.c, for any path */
 	http_request_fini(&q);
 	stream_read(w, reply);
 	return is_ours;
@@ -133,7 +133,7 @@ static void test_hosts(void **state)
 			reply_fini(&reply);
 		}
 	}
-	/* What the target says counts more than the header. */
+	/* The target has precedence over the header. */
 	assert_true(ask(&w, "http://evil.example/v1/status", "Host: localhost\r\n", &reply));
 	assert_int_equal(reply.status, 403);
 	reply_fini(&reply);
@@ -200,7 +200,7 @@ static void test_options(void **state)
 
 /* --- repeated answers --- */
 
-/* 304 for the tag of the last answer? And that answer's tag, for the next question. */
+/* Does the tag of the last answer yield 304? Stores the new tag. */
 static bool is_same(struct world *w, const char *path, char tag[static 64])
 {
 	struct http_reply reply;
@@ -236,7 +236,7 @@ static void test_conditional(void **state)
 		tag[0] = '\0';
 		assert_false(is_same(&w, paths[i], tag));
 		assert_true(is_same(&w, paths[i], tag));
-		sync_settle(w.w.s, T0); /* nothing to do is no change */
+		sync_settle(w.w.s, T0); /* nothing to do: no change */
 		assert_true(is_same(&w, paths[i], tag));
 		put_slice(&w.w, "a/s", "b", "|http:8080|10.1.0.1 rs");
 		assert_false(is_same(&w, paths[i], tag)); /* known ... */
@@ -272,7 +272,7 @@ static void leaving(const struct plane *p, const struct svc *svc,
 		fn(arg, &l);
 }
 
-/* Their connections end without another change: answered again until there are none. */
+/* Connections end without a change: the answer is generated again until there are none. */
 static void test_leaving(void **state)
 {
 	struct plane_ops ops = mock_plane_ops;
@@ -320,8 +320,7 @@ static json_t *history_of(struct world *w)
 
 static void test_history(void **state)
 {
-	uint64_t now =
-		now_ns() + (HISTORY_SECONDS + 5) * NSEC_PER_SEC; /* early on a machine's day */
+	uint64_t now = now_ns() + (HISTORY_SECONDS + 5) * NSEC_PER_SEC; /* shortly after boot */
 	struct world w;
 	json_t *json;
 
@@ -342,7 +341,7 @@ static void test_history(void **state)
 	assert_true(int_at(json, "items.0.writes") > 0);
 	assert_true(int_at(json, "items.0.age_s") <= 1);
 	json_decref(json);
-	/* What is older than the ring is forgotten, and its place is used again. */
+	/* Entries older than the ring are overwritten. */
 	put_slice(&w.w, "a/s", "b", "|http:8080|10.1.0.1 rs");
 	history_note(w.history, now - (uint64_t)HISTORY_SECONDS * NSEC_PER_SEC);
 	json = history_of(&w);

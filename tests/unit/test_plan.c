@@ -30,7 +30,7 @@ static void world_fini(struct world *w)
 	model_fini(&w->m);
 }
 
-/* Build, settle and number one service; its rows become the held ones. */
+/* Build, settle and number one service; its rows become the programmed ones. */
 static struct plan_rows *world_sync(struct world *w, const char *ns, const char *name)
 {
 	struct svc *svc = model_find_text(&w->m, ns, name);
@@ -142,7 +142,7 @@ static void set_lb_ranges(struct service *s)
 	set_lb(s);
 	range_add(s, "198.51.100.0/24");
 	range_add(s, "198.51.100.128/25");
-	range_add(s, "192.0.2.0/24"); /* holds the node's own address */
+	range_add(s, "192.0.2.0/24"); /* contains the node's own address */
 	range_add(s, "2001:db8:1::/48");
 }
 
@@ -373,7 +373,7 @@ static void test_shared_affinity(void **state)
 		model_put_service(&w.m, s, 1);
 		make_slice(&w.m, "shop/web-1", "web", "http:TCP:8080", steps[i].endpoints);
 		assert_pools(world_sync(&w, "shop", "web"), steps[i].pools);
-		/* Another service takes none of the pair, whichever of the two is in use. */
+		/* Another service gets no id of the pair, even if only one of the two is used. */
 		name[5] = ip[8] = (char)('1' + i);
 		snprintf(key, sizeof(key), "shop/%s", name);
 		s = make_service_object(key, ip, NULL, "http:TCP:80");
@@ -383,7 +383,7 @@ static void test_shared_affinity(void **state)
 	world_fini(&w);
 }
 
-/* What an earlier process left does not fit together: the pools agree again. */
+/* Contradicting state of an earlier process: the pools agree again. */
 static void test_shared_affinity_repaired(void **state)
 {
 	struct plan_backend in_pool[3] = { { make_ip("10.1.0.1"), 80, 1 },
@@ -437,7 +437,7 @@ static void test_dual_stack(void **state)
 
 /* --- operations --- */
 
-/* Change the world, diff, accept; the operations as text. */
+/* Change objects, diff, accept; returns the operations as text. */
 static char *world_ops(struct world *w)
 {
 	struct svc *svc = model_find_text(&w->m, "shop", "web");
@@ -511,8 +511,10 @@ static void test_operations(void **state)
 	world_fini(&w);
 }
 
-/* T-127, SEL-14: the older service keeps it; the newer one shows the owner, and gets it when it
- * is free. */
+/*
+ * T-127, SEL-14: the older service keeps the address; the newer one shows the owner and gets it
+ * later.
+ */
 static void test_conflict(void **state)
 {
 	struct service *s = make_service_object("shop/new", "10.96.0.2", NULL, "http:TCP:80");
@@ -590,7 +592,7 @@ static uint8_t kind_held(const struct plan_rows *rows)
 	return f != NULL ? f->kind : PLAN_FRONTEND_UNSET;
 }
 
-/* SEL-14: the kind decides, whichever service is older, and whichever comes first. */
+/* SEL-14: the kind has precedence over age and order of arrival. */
 static void test_precedence(void **state)
 {
 	static const struct {
@@ -632,7 +634,7 @@ static void test_precedence(void **state)
 		c = &((struct plan_rows *)model_find_text(&w.m, "shop", "loser")->rows)
 			     ->conflicts.v[0];
 		assert_string_equal(plan_conflict_reason(c), pairs[i / 2].reason);
-		/* The winner claims it no longer: the loser is marked dirty, and gets it. */
+		/* The owner no longer claims it: the other service is marked dirty and gets it. */
 		drop_service(&w.m, "shop/winner");
 		assert_null(world_sync(&w, "shop", "winner"));
 		assert_int_equal(kind_held(world_sync(&w, "shop", "loser")), second);
@@ -660,7 +662,7 @@ static bool is_same_backend(const struct plan_backend *a, const struct plan_back
 	return ip_addr_is_equal(&a->addr, &b->addr) && a->port == b->port;
 }
 
-/* Every wanted backend once; none that could keep its slot moves. */
+/* Every desired backend once; no backend moves that could keep its slot. */
 static void test_slots_random(void **state)
 {
 	srandom(7);
@@ -686,7 +688,7 @@ static void test_slots_random(void **state)
 	}
 }
 
-/* Every prefix of the operations leaves each balancing frontend a backend to lead to. */
+/* After every prefix of the operations each balancing frontend has a backend. */
 static void test_prefixes_are_safe(void **state)
 {
 	struct plan_ops ops = { 0 };
@@ -728,7 +730,7 @@ static void test_prefixes_are_safe(void **state)
 	world_fini(&w);
 }
 
-/* Ids are not reused before the space is through, and never while in use. */
+/* Ids are reused only after all others were used, and never while in use. */
 static void test_ids_rise(void **state)
 {
 	struct world w;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The wire format by a table; and the same objects, as a real server sent them in
- * both encodings, must decode to the same.
- */
+/* A table of the wire format; objects recorded in both encodings must decode equally. */
 #include "source/kube/proto_objects.h"
 
 #include <errno.h>
@@ -80,7 +77,7 @@ static void test_wire(void **state)
 			assert_int_equal(f.type == PROTO_BYTES ? f.len : f.value,
 					 wire_cases[i].value);
 		}
-		/* Cut anywhere: what is there is read, and what is not is no error. */
+		/* Cut at any place: complete fields are read; a missing rest is not an error. */
 		for (size_t len = 0; n >= 0 && len <= wire_cases[i].len; len++)
 			assert_in_range(read_fields(&f, copy, len, true), 0, n);
 		free(copy);
@@ -91,7 +88,7 @@ static void test_wire(void **state)
 
 #define OBJECTS_MAX 64
 
-/* What a recording decodes to. */
+/* The decoded objects of a recording. */
 struct decoded {
 	struct object objects[OBJECTS_MAX];
 	enum stream_event events[OBJECTS_MAX];
@@ -162,7 +159,7 @@ static void decoded_free(struct decoded *dec)
 	str_fini(&dec->notes);
 }
 
-/* All that the equality of the model leaves out. */
+/* Fields that the model's comparison ignores. */
 static void check_more(const struct object *a, const struct object *b)
 {
 	if (a->kind == OBJECT_KIND_SERVICE) {
@@ -236,7 +233,7 @@ static void test_both(void **state)
 
 /* --- values --------------------------------------------------------------- */
 
-/* As JSON, keys sorted; with the difference between absent and zero. */
+/* As JSON with sorted keys; absent and zero differ. */
 static const struct {
 	const char *name;
 	enum object_kind kind;
@@ -324,7 +321,7 @@ static void test_values(void **state)
 	}
 }
 
-/* Two bytes a value: without a bound four megabytes would become hundreds. */
+/* Two bytes per value: without a limit 4 MB would become hundreds. */
 static void test_bomb(void **state)
 {
 	size_t n = 2000000;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What is asked of the server, to the letter (sections 1.1 and 1.2 of doc/behaviour.md). */
+/* Exact requests to the server (sections 1.1 and 1.2 of doc/behaviour.md). */
 #include "source/kube/query.h"
 
 #include "test.h"

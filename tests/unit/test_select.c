@@ -52,7 +52,7 @@ static const struct svc *web(const struct model *m)
 
 /* --- which endpoints, and why not ------------------------------------------------- */
 
-/* One letter an endpoint, in order of address. */
+/* One letter per endpoint, in order of address. */
 static char letter(uint8_t exclusion)
 {
 	switch ((enum exclusion)exclusion) {
@@ -107,7 +107,7 @@ static const struct set_case set_cases[] = {
 	{ "5.4 row 11, Local", BOTH, "1 @n1; 2 t @n1; 3", "rsr", "rsl", TOPOLOGY_OFF, false },
 	{ "5.4 row 11, ITP Local", ITP, "1 @n1; 2 t @n1; 3", "---", "rsl", TOPOLOGY_OFF, false },
 
-	/* table 4.3: what a combination of conditions is eligible as */
+	/* table 4.3: eligibility of a combination of conditions */
 	{ "4.3: each alone, ready wins", CLUSTER, "1 rs; 2 rst; 3 rt; 4 r; 5 st; 6 t; 7 s; 8",
 	  "....tsrr", "--------", TOPOLOGY_OFF, true },
 	{ "4.3: without a ready one", CLUSTER, "5 st; 6 t; 7 s; 8", ".srr", "----", TOPOLOGY_OFF,
@@ -275,7 +275,7 @@ static void test_sets(void **state)
 	}
 }
 
-/* T-072: the zone is looked at when selecting, not when slices arrive. */
+/* T-072: the zone is evaluated at selection, not when slices arrive. */
 static void test_zone_change(void **state)
 {
 	static const struct set_case in_a = {
@@ -563,7 +563,7 @@ static void permutation(size_t *order, size_t n, size_t k)
 	}
 }
 
-/* In any order of arrival, and under whatever names, slices merge to the same. */
+/* The merge does not depend on order of arrival and names of slices. */
 static void test_merge(void **state)
 {
 	(void)state;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Random worlds: selection against a second implementation that follows the
- * sentences of doc/behaviour.md sections 4 and 5 one by one, and knows no
- * sorting, no runs and no counting.
+ * Random objects: selection compared with a second implementation, which follows sections 4 and 5
+ * of doc/behaviour.md sentence by sentence, without sorting, runs and counting.
  */
 #include "test.h"
 
@@ -18,7 +17,7 @@
 #define WORLDS 3000
 #define MOST 40
 
-/* One appearance in a slice. What it says depends only on the fields before `node`. */
+/* One endpoint of a slice. The other fields depend only on the fields before `node`. */
 struct twin {
 	unsigned int addr;
 	unsigned int port;
@@ -29,7 +28,7 @@ struct twin {
 	int node;     /* 0 = none, else n1..n3 */
 	int zone[2];  /* 0 = none, else a..c */
 	int hinted;   /* node hint: 0 = none, else n1..n3 */
-	bool is_lost; /* another one of the identity won */
+	bool is_lost; /* another endpoint of this identity has precedence */
 	bool in_cluster;
 	bool in_local;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* conntrack/stale: what every change makes stale, through the real plan and sync. */
+/* conntrack/stale: the flows that each change makes stale, with the real plan and sync. */
 #include "test.h"
 
 #include <inttypes.h>
@@ -157,7 +157,7 @@ static void job_print(struct str *out, const struct job *j)
 	}
 }
 
-/* Take what is due now and say that it was done with `result`; its text, or "nothing". */
+/* Take the due job and report `result`; returns its text, or "nothing". */
 static char *job_text(struct world *w, int result)
 {
 	struct job j = { 0 };
@@ -357,7 +357,9 @@ static void test_changes(void **state)
 
 /* --- time --- */
 
-/* After a restart every frontend is compared with what lives, once all services are known. */
+/*
+ * After a restart every frontend is compared with its live endpoints when all services are known.
+ */
 static void test_start(void **state)
 {
 	struct world w;
@@ -374,8 +376,10 @@ static void test_start(void **state)
 	world_fini(&w);
 }
 
-/* What the last life left in the kernel, and the sweep removed. An address in use by another
- * service is not removed. */
+/*
+ * Frontends of an earlier process that the sweep removed. An address of another service is not
+ * removed.
+ */
 static void test_gone(void **state)
 {
 	struct ip_addr has = test_addr("10.96.0.10");
@@ -396,7 +400,7 @@ static void test_gone(void **state)
 	world_fini(&w);
 }
 
-/* A straggler that chose its endpoint before the change is caught by the second look. */
+/* The second scan finds a flow that was translated before the change and confirmed later. */
 static void test_again(void **state)
 {
 	struct world w;
@@ -465,7 +469,7 @@ static void test_under_way(void **state)
 	one(&w, "slice", "a1@a", P "1 rs; 2 rs");
 	one(&w, "slice", "a1@a", P "2 rs");
 	assert_true(stale_next(w.stale) == STALE_NEVER);
-	stale_job_done(w.stale, j.id + 1, 0, MS, w.now); /* of another time: ignored */
+	stale_job_done(w.stale, j.id + 1, 0, MS, w.now); /* of an earlier job: ignored */
 	assert_true(stale_next(w.stale) == STALE_NEVER);
 	stale_job_done(w.stale, j.id, 0, MS, w.now);
 	assert_true(stale_next(w.stale) <= w.now);
@@ -505,7 +509,7 @@ static void test_rest(void **state)
 	world_fini(&w);
 }
 
-/* What came back before anybody looked is no target any more. */
+/* An endpoint that returns before the scan is no target any more. */
 static void test_came_back(void **state)
 {
 	struct world w;
@@ -519,14 +523,14 @@ static void test_came_back(void **state)
 	one(&w, "slice", "a1@a", P "1 rs; 2 rs");
 	expect(&w, "nothing");
 	one(&w, "del-svc", "a", NULL);
-	one(&w, "svc", "a", DNS); /* flows to live endpoints are good again */
+	one(&w, "svc", "a", DNS); /* flows to live endpoints are valid again */
 	expect(&w, "10.96.0.10:53: not-live");
 	drain(&w);
 	assert_int_equal(stale_stats_get(w.stale).frontends, 1);
 	world_fini(&w);
 }
 
-/* A large service loses half: the live set says it with one target. */
+/* A large service loses half of its endpoints: one target with the live set. */
 static void test_many(void **state)
 {
 	struct str all = { 0 };
@@ -564,7 +568,7 @@ static void test_many(void **state)
 
 static const char web_dead[] = "tcp 10.96.0.20:80: 10.0.1.1:8080";
 
-/* TCP is touched only when asked for, and only when the endpoint is gone from everywhere. */
+/* TCP flows are deleted only with the option, and only if no slice has the endpoint. */
 static void test_dead(void **state)
 {
 	struct world w;
@@ -641,7 +645,7 @@ static void test_dead_came_back(void **state)
 	expect(&w, "nothing");
 	assert_int_equal(stale_stats_get(w.stale).pending, 0);
 	one(&w, "del-svc", "a",
-	    NULL); /* the pods live, and are endpoints of nothing that is ours */
+	    NULL); /* the pods run and are endpoints of services that vipd does not serve */
 	w.now += STALE_DEAD_NS;
 	expect(&w, "nothing");
 	one(&w, "del-slice", "a2", NULL);
@@ -653,7 +657,10 @@ static void test_dead_came_back(void **state)
 	world_fini(&w);
 }
 
-/* Out of one service, still in a headless other: its connections go on until it dies there too. */
+/*
+ * Removed from one service and still in a headless one: connections continue until it is removed
+ * there.
+ */
 static void test_dead_elsewhere(void **state)
 {
 	struct world w;
@@ -682,7 +689,7 @@ static void test_dead_elsewhere(void **state)
 
 /* --- random --- */
 
-/* A table of flows, made the way the data plane makes them. */
+/* A table of flows, created as the data plane does. */
 struct table {
 	VEC(struct job_flow) flows;
 	size_t n_removed;
@@ -705,7 +712,7 @@ static const struct svc *owner_of(struct world *w, const struct job_flow *f,
 	return NULL;
 }
 
-/* May the flow stay? Said from the slices alone, without the ledger. All ports are 53. */
+/* Is the flow valid? Computed from the slices, without the ledger. All ports are 53. */
 static bool is_good(struct world *w, const struct job_flow *f)
 {
 	const struct plan_frontend *frontend;
@@ -724,7 +731,7 @@ static bool is_good(struct world *w, const struct job_flow *f)
 	return false;
 }
 
-/* A packet to a random address; it meets what the kernel holds now. */
+/* A packet to a random address, translated by the present kernel state. */
 static void flow_new(struct world *w, struct table *t, struct rng *rng)
 {
 	struct job_flow f = { .proto = rng_below(rng, 2) ? L4PROTO_UDP : L4PROTO_TCP,
@@ -751,7 +758,7 @@ static void flow_new(struct world *w, struct table *t, struct rng *rng)
 	*vec_push(&t->flows) = f;
 }
 
-/* What the helper does. Never may a good flow go, unless the job is older than what made it so. */
+/* Do the helper's work. A valid flow may be deleted only if the job is older than its endpoint. */
 static void table_pass(struct world *w, struct table *t, const struct job *j)
 {
 	size_t kept = 0;

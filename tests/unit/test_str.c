@@ -42,7 +42,7 @@ static void test_printf(void **state)
 	str_fini(&s);
 }
 
-/* Random pieces against one big buffer. */
+/* Random pieces compared with one buffer. */
 static void test_property(void **state)
 {
 	static char twin[200000];
@@ -118,10 +118,10 @@ static void test_utf8(void **state)
 		assert_int_equal(str_is_utf8(utf8_cases[i].text, strlen(utf8_cases[i].text)),
 				 utf8_cases[i].is_utf8);
 	}
-	assert_true(str_is_utf8("a\0b", 3)); /* U+0000 is a character; others forbid it */
+	assert_true(str_is_utf8("a\0b", 3)); /* U+0000 is a valid character here */
 }
 
-/* Every code point by the definition, not by the table above. */
+/* Every code point by definition. */
 static void test_utf8_all(void **state)
 {
 	(void)state;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Every recording of a real server, cut at every byte; and truncated, damaged or foreign answers.
- */
+/* Every recording of a real server, cut at every byte; truncated, damaged and foreign answers. */
 #include "source/kube/stream.h"
 
 #include <errno.h>
@@ -79,7 +77,7 @@ static int feed(struct stream *st, const char *data, size_t len, size_t first, s
 	int r = 0;
 
 	for (; r == 0 && len > 0; data += n, len -= n, n = MIN(step, len)) {
-		/* A copy of its own: reading beyond it is seen by the sanitizers. */
+		/* A copy, so that the sanitizers detect reads beyond it. */
 		char *copy = malloc(n ? n : 1);
 
 		memcpy(copy, data, n);
@@ -132,7 +130,7 @@ static const struct {
 	  "modified /n1@301\n" },
 };
 
-/* A recorded watch may stop in the middle of an event; then its end is not asked for. */
+/* A recorded watch may end in the middle of an event; its end is then not checked. */
 static void check_end(struct stream *st, size_t i)
 {
 	struct stream_list list = { .next = NULL };
@@ -187,7 +185,7 @@ static void test_recordings(void **state)
 		recording_open(&rec, recordings[i].file);
 		run_recording(&whole, &rec, i, rec.body.len, rec.body.len);
 		check_whole(&whole, i);
-		/* Small pieces, so shifted that a piece ends at every byte; and tiny ones. */
+		/* Small pieces, shifted so that a piece ends at every byte; and tiny ones. */
 		for (size_t first = 0; first < PIECE; first++) {
 			struct seen s = { 0 };
 
@@ -207,7 +205,7 @@ static void test_recordings(void **state)
 	}
 }
 
-/* A list that stops anywhere is never taken for a shorter list. */
+/* A truncated list is never read as a complete one. */
 static void test_truncated(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(recordings); i++) {
@@ -219,7 +217,7 @@ static void test_truncated(void **state)
 		if (rec.body.text[rec.body.len - 1] == '\n')
 			rec.body.len--;
 		else if (stream_encoding_of(rec.content_type) == STREAM_PROTOBUF)
-			rec.body.len -= 4; /* two empty fields behind the list */
+			rec.body.len -= 4; /* two empty fields after the list */
 		for (size_t len = 0; len < rec.body.len; len += len < 1500 ? 1 : 13) {
 			struct stream_list list = { .next = NULL };
 			struct seen s = { 0 };
@@ -346,7 +344,7 @@ static void test_bad(void **state)
 		}
 }
 
-/* What an operation says ends the feeding, and is what it returns. */
+/* An error of a callback ends the stream and is returned. */
 static void test_stop(void **state)
 {
 	static const char *const files[] = { "endpointslices-watch.http",
@@ -545,7 +543,7 @@ static void test_too_big_json(void **state)
 	str_fini(&body);
 }
 
-/* A message that is not what its kind should be: the rest of the stream counts. */
+/* A message that does not match its kind: the rest of the stream is read. */
 static void test_bad_message(void **state)
 {
 	struct str items[3] = { 0 };

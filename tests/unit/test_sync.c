@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* sync: the gate, adoption, refusals, lost answers, retries, one owner of a frontend. */
+/* sync: start, adoption, rejections, lost answers, retries, one owner per frontend. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ static void process_begin(struct world *w)
 	process_begin_with(w, &config);
 }
 
-/* The process is gone, the kernel (w->k) stays. */
+/* The process ends, the kernel (w->k) stays. */
 static void process_end(struct world *w)
 {
 	sync_close(w->s);
@@ -101,7 +101,7 @@ static void test_gate(void **state)
 	world_fini(&w);
 }
 
-/* T-122: nothing changed, nothing is written; what changed meanwhile is. */
+/* T-122: without a change nothing is written; changes made meanwhile are. */
 static void test_restart(void **state)
 {
 	struct world w;
@@ -122,7 +122,7 @@ static void test_restart(void **state)
 	process_end(&w);
 
 	process_begin(&w);
-	some_services(&w, 19); /* one went, one lost an endpoint */
+	some_services(&w, 19); /* one was deleted, one lost an endpoint */
 	make_slice(&w.m, "shop/s3-a", "s3", "http:TCP:8080", "10.1.3.2");
 	sync_sources_ready(w.s);
 	sync_settle(w.s, T0);
@@ -198,7 +198,7 @@ static void test_last_sync(void **state)
 	world_fini(&w);
 }
 
-/* A process that begins with an incomplete source: what its first reading found. */
+/* A process starts with an incomplete source: the objects of its first read. */
 static void process_begin_incomplete(struct world *w)
 {
 	process_end(w);
@@ -211,7 +211,7 @@ static void process_begin_incomplete(struct world *w)
 	sync_settle(w->s, T0);
 }
 
-/* LIFE-27: what no object explains stays while objects are unknown, and goes afterwards. */
+/* LIFE-27: kernel state without an object stays while objects are unknown, and is removed later. */
 static void test_sweep_held(void **state)
 {
 	struct world w;
@@ -231,14 +231,14 @@ static void test_sweep_held(void **state)
 	assert_int_equal(w.k.n_writes, writes);
 	assert_int_equal(sync_pending_since(w.s), 0);
 
-	/* Changes go on: of a service that is known, and of one whose slice is found. */
+	/* Changes continue: of a known service, and of one whose slice appears. */
 	make_slice(&w.m, "shop/s0-a", "s0", "http:TCP:8080", "10.1.0.2");
 	make_slice(&w.m, "shop/s1-a", "s1", "http:TCP:8080", "10.1.1.1 10.1.1.2");
 	sync_settle(w.s, T0 + 1);
 	assert_int_equal(w.k.slots.n, 7);
 	assert_true(sync_is_sweep_pending(w.s));
 	assert_int_equal(sync_sweep_kept(w.s), 2);
-	/* It loses its last endpoint by a change: that is no gap in what is known. */
+	/* It loses its last endpoint by a change, which is not an unknown object. */
 	make_slice(&w.m, "shop/s0-a", "s0", "http:TCP:8080", "");
 	sync_settle(w.s, T0 + 2);
 	assert_int_equal(frontend(&w, "10.96.0.1")->f.target.verdict, PLAN_VERDICT_REJECT);
@@ -251,7 +251,7 @@ static void test_sweep_held(void **state)
 	world_fini(&w);
 }
 
-/* A foreign change while the sweep is pending: the plane's copy is read again, and nothing more. */
+/* A foreign change while the sweep is pending: the plane only loads again. */
 static void test_sweep_held_foreign(void **state)
 {
 	struct world w;
@@ -270,7 +270,7 @@ static void test_sweep_held_foreign(void **state)
 	assert_int_equal(w.k.n_loads, loads + 1);
 	assert_true(sync_is_sweep_pending(w.s));
 	assert_non_null(frontend(&w, "10.96.0.1"));
-	/* Nothing is due before the next look. */
+	/* Nothing is due before the next check. */
 	assert_true(sync_step(w.s, T0 + NSEC_PER_SEC + 1) > T0 + NSEC_PER_SEC + 1);
 	world_fini(&w);
 }
@@ -281,7 +281,7 @@ static void refuse(struct world *w, const char *name, bool is_named)
 	w->k.is_culprit_named = is_named;
 }
 
-/* One refusal blames one service; all others are programmed, in the same turn. */
+/* A rejection affects one service; all others are programmed in the same turn. */
 static void test_refusal(void **state)
 {
 	for (int is_named = 0; is_named < 2; is_named++) {
@@ -308,7 +308,7 @@ static void test_refusal(void **state)
 
 		next = sync_step(w.s, T0 + 1);
 		assert_true(next > T0 && next <= T0 + 100 * NSEC_PER_MSEC);
-		sync_settle(w.s, T0 + 150 * NSEC_PER_MSEC); /* refused again: a longer wait */
+		sync_settle(w.s, T0 + 150 * NSEC_PER_MSEC); /* rejected again: a longer delay */
 		n = w.k.n_commits;
 		sync_settle(w.s, T0 + 200 * NSEC_PER_MSEC);
 		assert_int_equal(sync_failure_count(w.s), 1);
@@ -342,7 +342,7 @@ static void test_refused_then_deleted(void **state)
 	world_fini(&w);
 }
 
-/* A lost answer or a vanished table: read again, then everything is right again. */
+/* After a lost answer or a deleted table: load, then repair. */
 static void test_unknown_outcome(void **state)
 {
 	static const int faults[] = { -EBUSY, -ENOTRECOVERABLE, -EPERM };
@@ -468,7 +468,7 @@ static void test_drift(void **state)
 	}
 }
 
-/* The audit of every now and then finds what no check shows, and changes nothing else. */
+/* The periodic audit finds differences without a notification and changes nothing else. */
 static void test_audit(void **state)
 {
 	struct world w;
@@ -491,7 +491,7 @@ static void test_audit(void **state)
 	world_fini(&w);
 }
 
-/* Services may go while an audit is on its way: those that stay are compared once. */
+/* Services may be deleted during an audit: the others are compared once. */
 static void test_audit_of_fewer(void **state)
 {
 	struct world w;
@@ -537,8 +537,8 @@ static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows
 }
 
 /*
- * Refused while it is adopted, a service keeps what the kernel had of it. Only when
- * the kernel is read again can it be let in, or go, without leaving anything.
+ * A service that is rejected during adoption keeps its kernel state. After the next load it can be
+ * accepted or deleted completely.
  */
 static void test_spared(void **state)
 {
@@ -631,7 +631,7 @@ static const char *owner(struct world *w)
 	return "nobody";
 }
 
-/* T-127: in one first sync, when the older comes later, and when it goes. */
+/* T-127: at the first sync, when the older service arrives later, and when it is deleted. */
 static void test_one_owner(void **state)
 {
 	uint64_t told = log_count(LOG_LEVEL_WARN);
@@ -664,7 +664,7 @@ static void test_one_owner(void **state)
 	world_fini(&w);
 }
 
-/* What another's change made dirty came with no event, and waited for nothing that has a length. */
+/* A service that another one's change made dirty has no event and no latency. */
 static void test_latency(void **state)
 {
 	const struct hist *h;
@@ -689,7 +689,7 @@ static void test_latency(void **state)
 	world_fini(&w);
 }
 
-/* Random services fight for a few addresses while the kernel refuses now and then. */
+/* Random services claim a few addresses while the kernel sometimes rejects. */
 static void test_random(void **state)
 {
 	struct world w;
@@ -724,7 +724,7 @@ static void test_random(void **state)
 	world_fini(&w);
 }
 
-/* Asked to look, it looks at once; again, not before the period is over. */
+/* A requested check is done at once; a second one not before the minimum gap. */
 static void test_look(void **state)
 {
 	const uint64_t period = 250 * NSEC_PER_MSEC;
@@ -745,7 +745,7 @@ static void test_look(void **state)
 	assert_int_equal(sync_stats_get(w.s)->checks, 1);
 	assert_int_equal(sync_stats_get(w.s)->foreign_changes, 1);
 
-	/* A thousand a second are a look a period. */
+	/* A thousand requests per second are one check per gap. */
 	for (int i = 0; i < 1000; i++) {
 		now += NSEC_PER_MSEC;
 		sync_check(w.s, now);
@@ -757,7 +757,7 @@ static void test_look(void **state)
 	world_fini(&w);
 }
 
-/* Changes without a pause do not keep it from looking. */
+/* Permanent changes do not prevent checks. */
 static void test_look_under_changes(void **state)
 {
 	struct world w;
@@ -771,7 +771,7 @@ static void test_look_under_changes(void **state)
 		now += 20 * NSEC_PER_MSEC;
 		make_slice(&w.m, "shop/s1-a", "s1", "http:TCP:8080",
 			   i % 2 ? "10.1.1.1" : "10.1.1.1 10.1.1.9");
-		sync_step(w.s, now); /* one step, and the next change is there */
+		sync_step(w.s, now); /* one step, then the next change arrives */
 	}
 	assert_in_range(sync_stats_get(w.s)->checks, 3, 8);
 	world_fini(&w);
@@ -781,7 +781,7 @@ static void test_look_under_changes(void **state)
 
 static size_t n_boundaries;
 
-/* Every address that moves is there after every transaction. */
+/* Every moving address is programmed after every transaction. */
 static int commit_watched(struct plane *p, const struct plan_op *ops, size_t n,
 			  enum plane_commit_mode mode, struct plane_result *res, struct err *err)
 {
@@ -815,9 +815,9 @@ static void mover(struct world *w, int i, int external, int64_t created)
 }
 
 /*
- * SEL-14: 10,000 services change at once and their frontends move, some to an older
- * service, some because the old owner no longer asks for them or is deleted. Old and new
- * owner are many transactions apart in the queue, and yet no address is ever missing.
+ * SEL-14: 10,000 services change at once and their frontends move, to an older service, or because
+ * the old owner no longer claims them or is deleted. Old and new owner are many transactions apart
+ * in the queue; no address is ever missing.
  */
 static void test_move_is_atomic(void **state)
 {
@@ -848,7 +848,7 @@ static void test_move_is_atomic(void **state)
 		else if (i % 3 == 1)
 			mover(&w, i, -1, 1000);
 		else
-			mover(&w, i, i, 3000); /* made anew: it is the younger one */
+			mover(&w, i, i, 3000); /* created again: the younger one */
 	}
 	for (int i = 0; i < MOVERS; i++)
 		mover(&w, MOVERS + i, i, 2000);
@@ -891,9 +891,9 @@ static bool has_frontend(const struct world *w, const char *addr)
 }
 
 /*
- * SEL-14, in adoption: an address of two services stays with the older one, which is adopted
- * last, also when the younger one changes. When the owner is deleted in adoption, its heir
- * has the address in the same transaction.
+ * SEL-14, in adoption: an address of two services stays with the older one, which is adopted last,
+ * even if the younger one changes. When the owner is deleted during adoption, the next service gets
+ * the address in the same transaction.
  */
 static void test_claims_in_adoption(void **state)
 {
@@ -933,7 +933,7 @@ static void test_claims_in_adoption(void **state)
 	world_fini(&w);
 }
 
-/* A service that is rejected does not keep those in the kernel that it inherits from. */
+/* A rejected service does not delay the removal of services whose frontends it gets. */
 static void test_rejected_heir(void **state)
 {
 	for (int is_named = 0; is_named < 2; is_named++) {
@@ -955,7 +955,7 @@ static void test_rejected_heir(void **state)
 		sync_settle(w.s, T0 + NSEC_PER_SEC);
 		assert_string_equal(owner(&w), "b");
 
-		/* The last good state stays where a loser still asks for what it has. */
+		/* The last good state stays while another service claims its frontends. */
 		with_external_ip(&w, "shop/c", "10.96.0.3", 1500);
 		refuse(&w, "c", is_named);
 		sync_settle(w.s, T0 + 2 * NSEC_PER_SEC);
@@ -988,8 +988,8 @@ static size_t commits_at(struct world *w, uint64_t now)
 }
 
 /*
- * RUN-14: first sync, adoption, repair, and all transactions of a sync take place at one
- * time, with a minimum period as without; the next sync alone waits.
+ * RUN-14: first sync, adoption, repair and all transactions of a sync are not delayed by the
+ * minimum period; only the next sync is.
  */
 static void test_min_period(void **state)
 {
@@ -1013,7 +1013,7 @@ static void test_min_period(void **state)
 		assert_in_range(commits_at(&w, now += NSEC_PER_MSEC), 12, 25);
 		assert_int_equal(w.k.slots.n, 100);
 
-		vec_clear(&w.k.slots); /* the table is deleted: read again, at once */
+		vec_clear(&w.k.slots); /* the table is deleted: loaded again at once */
 		vec_clear(&w.k.frontends);
 		w.k.check_answer = PLANE_CHECK_LOST;
 		sync_check(w.s, now);
@@ -1095,8 +1095,8 @@ static bool is_led(struct mock_plane *k, const struct mock_slot *s)
 }
 
 /*
- * A packet meets complete pools only: each frontend leads to as many backends as it says,
- * and no backend is in a pool that no frontend leads to, where no restart would find it.
+ * Every pool is complete: each frontend leads to its number of backends, and no backend is in a
+ * pool without a frontend, which a restart would not find.
  */
 static void assert_consistent(struct mock_plane *k)
 {
@@ -1199,7 +1199,7 @@ static uint64_t slots_hash(const struct world *w)
 	return h;
 }
 
-/* What a service with many ports, or with many endpoints, needs is cut into pieces. */
+/* A service with many ports or many endpoints is programmed in pieces. */
 static void test_pieces(void **state)
 {
 	static const struct sync_config config = { .batch_ops = PIECE, .piece_ops = PIECE };
@@ -1230,7 +1230,7 @@ static void test_pieces(void **state)
 	sync_settle(w.s, T0 + 3);
 	assert_true(longest_commit <= 4 * PIECE);
 
-	process_end(&w); /* adopted in pieces, with nothing written */
+	process_end(&w); /* adopted in pieces, without writes */
 	writes = w.k.n_writes;
 	hash = slots_hash(&w);
 	longest_commit = 0;
@@ -1271,8 +1271,8 @@ static void on_part(void *arg, const struct svc *svc, const struct plan_rows *ol
 }
 
 /*
- * Endpoints change between two pieces: the last piece is not the model's desired state yet.
- * Another service that changes at that time does not hide it.
+ * Endpoints change between two pieces: the last piece is not the current desired state. A change of
+ * another service at that time does not hide this.
  */
 static void test_piece_outdated(void **state)
 {
@@ -1368,13 +1368,13 @@ static void test_touched(void **state)
 	assert_in_range(longest_search(&w, "10.96.1.1", 8, T0 + 300 * NSEC_PER_SEC), 10, 30);
 	assert_non_null(frontend(&w, "10.96.1.1"));
 	assert_int_equal(n_searched, 41);
-	/* A second check would discard what is touched. */
+	/* A second check would discard the touched elements. */
 	assert_int_equal(sync_stats_get(w.s)->checks, checks + 1);
 	log_level_set_all(LOG_LEVEL_NOTICE);
 	world_fini(&w);
 }
 
-/* The audit of a large service goes in parts of bounded size, and repairs all of it. */
+/* The audit of a large service is divided into parts of bounded size and repairs all of it. */
 static void test_audit_in_parts(void **state)
 {
 	static struct plane_ops ops;
@@ -1407,7 +1407,7 @@ static void test_audit_in_parts(void **state)
 	world_fini(&w);
 }
 
-/* A piece is refused: what was taken before serves on, and the next attempt goes on from there. */
+/* A rejected piece: accepted pieces serve, and the next attempt continues from there. */
 static void test_piece_refused(void **state)
 {
 	static struct plane_ops ops;
@@ -1437,9 +1437,8 @@ static void test_piece_refused(void **state)
 }
 
 /*
- * Large services change at any time, transactions are refused or lost, the process ends
- * between two pieces: the kernel is consistent after each transaction, and in the end
- * holds what is wanted and nothing else.
+ * Large services change at any time, transactions are rejected or lost, the process ends between
+ * two pieces: the kernel is consistent after each transaction and finally equals the desired state.
  */
 static void test_pieces_random(void **state)
 {

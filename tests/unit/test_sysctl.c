@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* conntrack/sysctl: arithmetic, and what is written where, in a folder that looks like the kernel.
- */
+/* conntrack/sysctl: arithmetic, and writes in a folder that imitates /proc and /sys. */
 #include "test.h"
 
 #include <ftw.h>
@@ -171,7 +170,7 @@ static void test_nothing(void **state)
 	assert_int_equal(get(NF "nf_conntrack_tcp_timeout_established"), 432000);
 }
 
-/* CT-17: what the administrator raised stays; the timeouts are as asked, longer or shorter. */
+/* CT-17: a limit raised by the administrator stays; timeouts are set, longer or shorter. */
 static void test_never_lowered(void **state)
 {
 	put(NF "nf_conntrack_max", "4000000\n");
@@ -181,7 +180,7 @@ static void test_never_lowered(void **state)
 	assert_int_equal(get("/sys/module/nf_conntrack/parameters/hashsize"), 1000000);
 }
 
-/* CT-16: equal is not written, however it is spelled. */
+/* CT-16: an equal value is not written, in any notation. */
 static void test_equal(void **state)
 {
 	char text[32] = "";
@@ -198,7 +197,7 @@ static void test_equal(void **state)
 	assert_string_equal(text, "0086400 \n");
 }
 
-/* One warning for each file that cannot be set, and the others are set. */
+/* One warning for each file that cannot be written; the others are. */
 static void test_refused(void **state)
 {
 	uint64_t warnings = log_count(LOG_LEVEL_WARN);

@@ -280,7 +280,7 @@ static void test_cases(void **state)
 	}
 }
 
-/* A detector that asks for an interface says nothing about an address by itself. */
+/* Detection by interface does not apply to an address alone. */
 static void test_interface_detector(void **state)
 {
 	static const struct {
@@ -310,7 +310,7 @@ static void test_interface_detector(void **state)
 	world_fini(&w);
 }
 
-/* SEL-14: the older service has it, the others are named. */
+/* SEL-14: the older service has the frontend, the others are named. */
 static void test_conflict(void **state)
 {
 	struct world w;
@@ -332,7 +332,7 @@ static void test_conflict(void **state)
 	world_fini(&w);
 }
 
-/* Two slices differ about one endpoint: the entry that counts is evaluated, the other one named. */
+/* Two slices contradict each other: the entry with precedence is evaluated, the other one named. */
 static void test_twin(void **state)
 {
 	struct world w;
@@ -353,7 +353,7 @@ static void test_twin(void **state)
 	world_fini(&w);
 }
 
-/* What the kernel acknowledged is compared with what is wanted now. */
+/* Programmed state is compared with desired state. */
 static void test_held(void **state)
 {
 	struct world w;
@@ -378,7 +378,7 @@ static void test_held(void **state)
 	world_fini(&w);
 }
 
-/* Many have the address: as many are named as a screen takes, and the same ones in any order. */
+/* Many endpoints have the address: a limited number is named, equal in any order. */
 static void test_others_are_bounded(void **state)
 {
 	struct world w;

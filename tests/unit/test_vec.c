@@ -61,7 +61,7 @@ static void test_fit(void **state)
 	vec_fini(&v);
 }
 
-/* Random pushes, clears, reserves and fits against a plain array. */
+/* Random operations compared with a plain array. */
 static void test_property(void **state)
 {
 	static uint64_t twin[MOST];

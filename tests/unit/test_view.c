@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "serve_world.h"
 
-/* The page of a service, made in as many pieces as it can be. */
+/* The page of a service in the smallest pieces. */
 static json_t *page(struct serve_world *w, const char *ns, const char *name)
 {
 	const struct svc *svc = model_find_text(&w->m, ns, name);
@@ -89,7 +89,7 @@ static json_t *frontend(json_t *p, const char *addr)
 	return NULL;
 }
 
-/* Every reason an endpoint can be left out for, and the slot of those that are not. */
+/* Every exclusion reason, and the slots of used endpoints. */
 static const struct {
 	const char *name;
 	const char *service;
@@ -227,7 +227,7 @@ static void test_states(void **state)
 	}
 }
 
-/* A frontend leads elsewhere for outside clients than for pods and the host (POL-25). */
+/* A frontend with different pools for external clients and for pods and the host (POL-25). */
 static void test_frontends(void **state)
 {
 	struct serve_world w;
@@ -299,7 +299,7 @@ static void test_frontends(void **state)
 	serve_world_fini(&w);
 }
 
-/* SEL-14: the older one has the address; the other one shows the owner. */
+/* SEL-14: the older service has the address; the other one shows the owner. */
 static void test_conflict(void **state)
 {
 	struct serve_world w;
@@ -368,7 +368,7 @@ static void test_refused(void **state)
 	serve_world_fini(&w);
 }
 
-/* The kernel holds the old state: the page shows both, and what is missing. */
+/* The kernel has the old state: the page shows both and the difference. */
 static void test_pending_change(void **state)
 {
 	struct serve_world w;
@@ -399,7 +399,7 @@ static void test_pending_change(void **state)
 	serve_world_fini(&w);
 }
 
-/* After a failure every service is compared; none is pending meanwhile. */
+/* After a failure every service is compared; none is pending during that time. */
 static void test_reload_is_not_pending(void **state)
 {
 	struct serve_world w;
@@ -420,7 +420,7 @@ static void test_reload_is_not_pending(void **state)
 	serve_world_fini(&w);
 }
 
-/* The service changes between two pieces: what is left of it is JSON, and says so. */
+/* The service changes between two pieces: the rest is valid JSON and says so. */
 static void test_change_between_pieces(void **state)
 {
 	(void)state;
@@ -449,7 +449,7 @@ static void test_change_between_pieces(void **state)
 			;
 		view_page_close(v);
 		p = json_of(out.text, out.len);
-		assert_int_equal(len_at(p, "frontends"), 4); /* as it was at the beginning */
+		assert_int_equal(len_at(p, "frontends"), 4); /* as at the beginning */
 		assert_int_equal(len_at(p, "ports"), 2);
 		if (cut == 0)
 			assert_false(int_at(p, "complete"));
@@ -536,7 +536,7 @@ static void test_status(void **state)
 	serve_world_fini(&w);
 }
 
-/* Before sync and plane are open: vipd is asked all the same. */
+/* Requests before sync and plane are open. */
 static void test_status_early(void **state)
 {
 	struct serve_world w;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* model/walk: each service once, with any changes in between; pages in order. */
+/* model/walk: each service once, with changes in between; pages in order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void del(struct model *m, const char *prefix, int i)
 	name_unref(n[1]);
 }
 
-/* Entries are freed when a sync is done with them: here at once. */
+/* A sync frees entries; here this happens at once. */
 static void settle(struct model *m)
 {
 	while (!list_is_empty(&m->dirty))
@@ -65,8 +65,10 @@ static void model_begin(struct model *m)
 	model_configured(m);
 }
 
-/* One bucket a slice (the deadline is past); between slices the table grows by a lot, and shrinks
- * in content. */
+/*
+ * One bucket per call (the deadline has passed); between calls the table grows, and services are
+ * deleted.
+ */
 static void test_growth(void **state)
 {
 	struct seen *s = calloc(1, sizeof(*s));
@@ -112,7 +114,7 @@ static void test_empty(void **state)
 	free(s);
 }
 
-/* Pages of any size, put together, are the sorted list. */
+/* Pages of any size concatenated are the sorted list. */
 static void test_pages(void **state)
 {
 	static const size_t limits[] = { 1, 2, 7, 100, 499, 500, 501, 5000 };
@@ -157,7 +159,7 @@ static void test_pages(void **state)
 	assert_int_equal(name_count(), 0);
 }
 
-/* All at once: the same list, whatever it is cut into while it is sorted. */
+/* Without a limit: the same list, for any number of steps. */
 static void test_page_of_all(void **state)
 {
 	static const int counts[] = { 0, 1, 2, 1023, 1024, 1025, 5000 };

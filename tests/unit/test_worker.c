@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* conntrack/worker: jobs of any size go over whole, answers come back, helpers die and are
- * replaced. */
+/* conntrack/worker: jobs of any size are transferred, answers return, dead helpers are replaced. */
 #include "test.h"
 
 #include <errno.h>
@@ -175,7 +174,7 @@ static void test_failure(void **state)
 	world_fini(&w);
 }
 
-/* It dies by itself, or is killed while it works: the job failed, the next one has a new helper. */
+/* The helper exits or is killed during a job: the job fails, the next one gets a new helper. */
 static void test_death(void **state)
 {
 	struct world w;
@@ -217,7 +216,7 @@ static void test_death_while_idle(void **state)
 	world_fini(&w);
 }
 
-/* It inherits nothing but standard descriptors and its end of the socket pair. */
+/* The helper inherits only standard descriptors and its end of the socket pair. */
 static void test_inheritance(void **state)
 {
 	int spare = open("/dev/null", O_RDONLY); /* not close-on-exec, on purpose */
@@ -234,7 +233,9 @@ static void test_inheritance(void **state)
 	close(high);
 }
 
-/* The daemon is gone, by whatever death: the helper follows. Signals to the daemon do not reach it.
+/*
+ * When the daemon ends for any reason, the helper ends. Signals to the daemon do not reach the
+ * helper.
  */
 static void test_follows(void **state)
 {
@@ -250,7 +251,7 @@ static void test_follows(void **state)
 		struct world w;
 
 		world_init(&w);
-		simple_job(&w, 1); /* the helper is well under way after that */
+		simple_job(&w, 1); /* the helper works on the job after that time */
 		wait_answers(&w, 1);
 		helper = worker_pid(w.worker);
 		if (write(pids[1], &helper, sizeof(helper)) != sizeof(helper))

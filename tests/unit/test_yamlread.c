@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* YAML to JSON values: what scalars become, aliases and their bounds, lists entry by entry, lines.
- */
+/* YAML to JSON values: scalars, aliases and their limits, lists entry by entry, lines. */
 #include "source/decode/yamlread.h"
 
 #include <errno.h>
@@ -12,7 +11,9 @@
 #include "source/decode/decode.h"
 #include "test.h"
 
-/* Everything `text` holds: "D<line>:<json>" a document, "I<line>:<json>" an item, "E<line>:<why>".
+/*
+ * The content of `text`: "D<line>:<json>" a document, "I<line>:<json>" an item, "E<line>:<why>" an
+ * error.
  */
 static char *read_all(struct yaml *y)
 {
@@ -52,7 +53,7 @@ static const struct {
 	  "D1:{\"a\":1}" },
 	{ "DOS line ends", "a: 1\r\nb:\r\n- x\r\n", "D1:{\"a\":1,\"b\":[\"x\"]}" },
 
-	/* scalars, as the YAML library of Kubernetes resolves them */
+	/* scalars as in the YAML library of Kubernetes */
 	{ "decimal", "[0, 80, -1, +7, 1_000, 9223372036854775807]",
 	  "D1:[0,80,-1,7,1000,9223372036854775807]" },
 	{ "octal, and what only looks like it", "[010, 0o17, 080, 0, 00, 08.0]",
@@ -206,7 +207,7 @@ static void test_depth(void **state)
 	str_fini(&s);
 }
 
-/* Nine aliases a level: 9^9 values if anybody expanded them. */
+/* Nine aliases per level: 9^9 values if expanded. */
 static void test_aliases_explode(void **state)
 {
 	struct str s = { 0 };
@@ -242,7 +243,10 @@ static void test_too_many_values(void **state)
 	str_fini(&s);
 }
 
-/* A list longer than one object may be is fine; anchors in it are held, so they are bounded. */
+/*
+ * A list may be longer than the limit of one object; its anchors are kept in memory, so they are
+ * limited.
+ */
 static void test_long_list(void **state)
 {
 	AUTO(yaml_close) struct yaml *y = NULL;
@@ -426,7 +430,7 @@ static void on_twice(void *arg, const char *key, uint32_t line)
 	str_printf(arg, "%s:%u ", key, line);
 }
 
-/* With leave, the last of a key given twice counts, and keeps the place of the first. */
+/* If allowed, the last value of a duplicate key is used, at the position of the first. */
 static void test_twice(void **state)
 {
 	static const char text[] = "a: 1\nb: {c: 1,\n c: 2}\na:\n- 3\n";
