@@ -150,7 +150,7 @@ static void test_refusal_names_culprit(void **state)
 		free(before);
 		free(after);
 
-		/* The sync leaves it alone and programs the others; then it is let in. */
+		/* The sync excludes the service and programs the others; later it is accepted. */
 		world_settle_refused(&b.w);
 		assert_int_equal(sync_failure_count(b.w.s), 1);
 		world_check(&b.w);
@@ -161,7 +161,7 @@ static void test_refusal_names_culprit(void **state)
 	}
 }
 
-/* What an earlier process had programmed goes on while this one is refused a change of it. */
+/* A service of an earlier process continues while its change is rejected. */
 static void test_refused_while_adopting(void **state)
 {
 	uint8_t key[NFT_KEY_MAX];
@@ -191,13 +191,13 @@ static void test_refused_while_adopting(void **state)
 	held = world_elements(&b.w);
 	assert_non_null(strstr(held, "ip endpoint_addrs 10.0.1.6:8080\n"));
 	free(held);
-	/* Let in at last, it is brought to what it should be: same pool, one slot less. */
+	/* Accepted later, it gets its desired state: same pool, one slot less. */
 	fake_calm(b.f);
 	assert_int_equal(world_settle(&b.w), 2 + 3 + 1);
 	world_walk(&b.w);
 	world_check(&b.w);
 
-	/* The same, but the service goes while it is refused. */
+	/* As above, but the service is deleted while it is rejected. */
 	world_slice(&b.w, "shop/b-1", "b", "| http:8080 | 4 rs; 5 rs; 6 rs");
 	text_key(key, "10.96.0.2", 80);
 	fake_refuse_key(b.f, NFTSET_FRONTENDS, key, 12, ENOSPC);
@@ -232,7 +232,7 @@ static void test_stale(void **state)
 	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs; 3 rs");
 	world_settle(&b.w);
 
-	/* An element we want to delete is gone; one where we want to write is there. */
+	/* An element to be deleted is missing; one to be added exists. */
 	nft_key_slot(slot, 1, 2);
 	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_ENDPOINTS, slot));
 	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
@@ -248,7 +248,7 @@ static void test_stale(void **state)
 	world_settle(&b.w);
 	world_check(&b.w);
 
-	/* What no transaction meets, the audit finds. */
+	/* The audit finds changes that no transaction meets. */
 	text_key(front, "10.96.0.1", 80);
 	assert_int_equal(ip_addr_parse(&a, "10.0.1.1", NULL), 0);
 	nft_key_endpoint(addr, &a, 8080);
@@ -264,7 +264,7 @@ static void test_stale(void **state)
 	world_check(&b.w);
 	assert_int_equal(b.w.plane->ops->check(b.w.plane, &b.err), PLANE_CHECK_QUIET);
 
-	/* A stranger's changes to an element, and a load instead of an audit. */
+	/* Foreign changes of an element, and a load instead of an audit. */
 	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_ENDPOINTS, slot));
 	fake_foreign_add(b.f, IPFAM_V4, NFTSET_ENDPOINTS, slot, data);
 	assert_int_equal(world_audit(&b.w), 2);
@@ -278,7 +278,7 @@ static void test_stale(void **state)
 	bench_close(&b);
 }
 
-/* A slot behind the last one of a size class would be picked. */
+/* A slot after the last one of a size class would be picked. */
 static void test_stranger_in_class(void **state)
 {
 	uint8_t data[NFT_DATA_MAX];
@@ -319,7 +319,7 @@ static void test_lost_answer(void **state)
 	world_slice(&b.w, "shop/web-1", "web", "| http:8080 | 1 rs; 4 rs");
 	fake_lose_answer(b.f, 1);
 	assert_int_equal(commit_dirty(&b, PLANE_COMMIT_NORMAL), -EBUSY);
-	/* The kernel has it all; reading it again finds nothing to write. */
+	/* The kernel has everything; a load writes nothing. */
 	world_reload(&b.w);
 	world_walk(&b.w);
 	world_check(&b.w);
@@ -361,8 +361,8 @@ static void test_tables_gone(void **state)
 }
 
 /*
- * Others write so often that our tables cannot be read in one go. What is known stays known: the
- * next change is written, and the look that succeeds finds the same tables.
+ * Foreign commits interrupt every read of our tables. The known state stays: the next change is
+ * written, and the first complete read finds equal tables.
  */
 static void test_interrupted_look(void **state)
 {
@@ -384,7 +384,7 @@ static void test_interrupted_look(void **state)
 	bench_close(&b);
 }
 
-/* A kernel that cannot: nothing is replaced, and one warning says so. */
+/* A kernel without support: nothing is replaced, and one warning is logged. */
 static void test_owner_is_refused(void **state)
 {
 	struct bench b;
@@ -407,7 +407,7 @@ static void test_owner_is_refused(void **state)
 		assert_false(nft_plane_stats(b.w.plane).is_table_owner);
 	}
 	log_level_set_all(LOG_LEVEL_ERR);
-	/* Nor does it keep us from beginning with nothing. */
+	/* vipd also starts on an empty kernel. */
 	fake_foreign_flush(b.f, IPFAM_V4);
 	fake_foreign_flush(b.f, IPFAM_V6);
 	world_restart(&b.w);
@@ -416,7 +416,7 @@ static void test_owner_is_refused(void **state)
 	bench_close(&b);
 }
 
-/* Tables with another owner: the owner is logged, and the plane waits. */
+/* Tables owned by another process: it is logged, and the plane waits. */
 static void test_held_by_other(void **state)
 {
 	struct bench b;
@@ -446,7 +446,7 @@ static void test_held_by_other(void **state)
 	bench_close(&b);
 }
 
-/* A kernel without such tables: one line, one refused batch, and all else as ever. */
+/* A kernel without such tables: one log line, one rejected batch, otherwise unchanged. */
 static void test_guard_is_refused(void **state)
 {
 	struct bench b;
@@ -478,7 +478,7 @@ static void test_guard_is_refused(void **state)
 	bench_close(&b);
 }
 
-/* A flush removes the tables and not the guard, which is not written again. */
+/* A flush removes the tables but not the guard, which is not written again. */
 static void test_guard_stays(void **state)
 {
 	struct bench b;
@@ -569,14 +569,14 @@ static void test_reading(void **state)
 	}
 	world_settle(&b.w);
 	world_check(&b.w);
-	/* A receive buffer that holds few answers: keys are asked for in smaller portions. */
+	/* A small receive buffer: keys are requested in smaller portions. */
 	fake_recv_limit(b.f, 20);
 	world_restart(&b.w);
 	assert_int_equal(world_settle(&b.w), 0);
 	world_check(&b.w);
 	/*
-	 * Others commit all the time: dumps of our tables are not read again. Only the list of
-	 * tables is, and then each of our names is asked for.
+	 * Permanent foreign commits: dumps of our tables are not repeated. Only the list of tables
+	 * is; then each of our names is requested.
 	 */
 	fake_calm(b.f);
 	world_restart(&b.w);
@@ -661,7 +661,7 @@ static void test_load_in_steps(void **state)
 	world_restart(&b.w);
 	assert_int_equal(world_settle(&b.w), 0);
 	world_check(&b.w);
-	/* Slots at the end, and one in the middle, are no longer wanted. */
+	/* Slots at the end and one in the middle are no longer desired. */
 	world_restart(&b.w);
 	world_no_slice(&b.w, "shop/large-7");
 	large_slice(&b.w, 3, 249);
@@ -670,7 +670,7 @@ static void test_load_in_steps(void **state)
 	bench_close(&b);
 }
 
-/* What looking for `n` keys takes, of which every `step`th is there: datagrams to the kernel. */
+/* Datagrams to the kernel for a lookup of `n` keys, of which every `step`th exists. */
 static uint64_t sends_of_get(struct bench *b, struct nl_sock *nl, size_t n, uint32_t step)
 {
 	struct nft_table_ref table = { .name = "vipd", .fam = IPFAM_V4 };
@@ -698,7 +698,7 @@ static uint64_t sends_of_get(struct bench *b, struct nl_sock *nl, size_t n, uint
 	return nl_sock_stats(nl)->n_sends - before;
 }
 
-/* Missing keys take no more requests than those that are there, but for the first one. */
+/* Missing keys take no more requests than existing ones, except the first. */
 static void test_missing_keys(void **state)
 {
 	struct nl_sock *nl;
@@ -713,13 +713,13 @@ static void test_missing_keys(void **state)
 	assert_int_equal(sends_of_get(&b, nl, 10240, 1), 40);
 	assert_int_equal(sends_of_get(&b, nl, 10240, 0), 41);
 	assert_in_range(sends_of_get(&b, nl, 10240, 2), 40, 42);
-	/* One missing now and then: a request ends there, and another begins. */
+	/* A missing key ends a request; another one follows. */
 	assert_in_range(sends_of_get(&b, nl, 2560, 3), 10, 12);
 	nl_sock_close(nl);
 	bench_close(&b);
 }
 
-/* What vipd or the kernel lacks is said in words, with the first request. */
+/* The error of the first request names what vipd or the kernel lacks. */
 static void test_lacking(void **state)
 {
 	static const struct {
@@ -752,7 +752,7 @@ static void test_lacking(void **state)
 #define SERVICES 12
 #define ENDPOINTS 9
 
-/* A service as chance has it, or none. */
+/* A random service, or none. */
 static void random_service(struct world *w, struct rng *r, size_t i)
 {
 	char name[32];
@@ -770,7 +770,7 @@ static void random_service(struct world *w, struct rng *r, size_t i)
 		str_puts(&s, " port=b/UDP:81");
 	if (rng_below(r, 3) == 0)
 		str_printf(&s, " ip=fd02::%zx", i + 1);
-	if (rng_below(r, 3) == 0) /* few addresses, so that several want the same */
+	if (rng_below(r, 3) == 0) /* few addresses, so that services conflict */
 		str_printf(&s, " ext=192.0.2.%zu created=%zu", rng_below(r, 4), rng_below(r, 3));
 	if (rng_below(r, 3) == 0)
 		str_printf(&s, " vip=198.51.100.%zu", i + 1);
@@ -834,8 +834,8 @@ static void random_trouble(struct fake *f, struct rng *r)
 }
 
 /*
- * Thousands of changes with trouble in between. After each lot the kernel holds
- * what the accepted rows say, byte for byte, and a new process finds nothing to do.
+ * Thousands of changes with failures. After each round the kernel state equals the accepted rows
+ * byte for byte, and a new process writes nothing.
  */
 static void test_random(void **state)
 {
@@ -911,7 +911,7 @@ static void duals(struct bench *b, const char *hosts)
 		dual_service(b, i, hosts);
 }
 
-/* IPv4 alone is as the rows say; the kernel's IPv6 is as `six` says. */
+/* IPv4 equals the rows; the kernel's IPv6 state equals `six`. */
 static void check_one_family(struct bench *b, bool is_failed, const char *six)
 {
 	struct str all = { 0 };
@@ -982,7 +982,7 @@ static void test_family_fails_at_start(void **state)
 		}
 }
 
-/* IPv6 fails later: its rules stay as they were, IPv4 follows every change. */
+/* IPv6 fails later: its rules stay, IPv4 gets every change. */
 static void test_family_fails_later(void **state)
 {
 	(void)state;
@@ -1071,7 +1071,7 @@ static struct plane_count count_of_slot(struct bench *b, uint32_t slot)
 	return c;
 }
 
-/* A frontend's element stays while it is there, whatever it leads to; a slot's is another's. */
+/* The element of a frontend stays while it exists, with any target; a slot gets other backends. */
 static void test_counters(void **state)
 {
 	struct bench b;
@@ -1106,7 +1106,7 @@ static void test_counters(void **state)
 	assert_true(count_of_slot(&b, 1).is_known);
 	assert_int_equal(count_of_slot(&b, 1).packets, 0);
 	assert_int_equal(count_of(&b, PLANE_FRONTEND_CONNECTIONS).packets, 7);
-	/* Another backend is at the requested key, by a foreign change. */
+	/* A foreign change put another backend at the requested key. */
 	nft_put_word(key, nft_word(only_pool(&b)->id, only_pool(&b)->backends.v[0].aff_id));
 	assert_true(fake_foreign_del(b.f, IPFAM_V4, NFTSET_AFF_ENDPOINTS, key));
 	assert_false(count_of_slot(&b, 0).is_known);
@@ -1115,7 +1115,7 @@ static void test_counters(void **state)
 
 /* --- a kernel full of nonsense --- */
 
-/* A key or data of nothing in particular, now and then close to what we write. */
+/* Random key or data, sometimes close to valid ones. */
 static void nonsense(struct rng *r, uint8_t *bytes, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -1153,8 +1153,8 @@ static const enum nft_set_id led_by[] = { NFTSET_FRONTENDS,      NFTSET_XL_CLUST
 					  NFTSET_VIPS,           NFTSET_CLUSTER_IPS };
 
 /*
- * With any elements in the sets at start, services work as on an empty kernel, and no frontend
- * leads elsewhere.
+ * With random elements at the start, services work as on an empty kernel, and no other frontend
+ * exists.
  */
 static void test_nonsense(void **state)
 {
