@@ -57,6 +57,14 @@ def test_named_functions(path, names):
     assert not set(re.findall(r"`(\w+)\(\)`", read(path))) - names - elsewhere
 
 
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_named_tests(path):
+    """tests/x/test_y.py::test_z in a document is a test that exists."""
+    missing = [name for name in re.findall(r"tests/[\w/]+\.py::test_\w+", read(path))
+               if not re.search(r"^def %s\(" % name.split("::")[1], read(name.split("::")[0]), re.M)]
+    assert not missing
+
+
 def test_design_records():
     """Each record is in the index and says when to revisit it."""
     index = read("doc/design/README.md")

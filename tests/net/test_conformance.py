@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cases of Kubernetes' e2e network tests that no other file has (doc/conformance.md)."""
+import socket
+import subprocess
+
+import pytest
+
+import lab as L
+import shop
+from objects import entry, port, service, slice_, slice_port
+from shop import E1, E2, Svc
+
+FAM = pytest.mark.parametrize("fam", (4, 6), ids=("v4", "v6"))
+ENDING = {"ready": False, "serving": True, "terminating": True}
+UNREADY = {"ready": False, "serving": False}
+ECHO = """
+import socket, sys
+s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET,
+                  socket.SOCK_STREAM if sys.argv[2] == "tcp" else socket.SOCK_DGRAM)
+s.bind((sys.argv[1], 8099))
+if sys.argv[2] == "tcp":
+    s.listen()
+print("ready", flush=True)
+while True:
+    if sys.argv[2] == "udp":
+        s.sendto(*s.recvfrom(65536))
+        continue
+    c, _ = s.accept()
+    while data := c.recv(65536):
+        c.sendall(data)
+    c.close()
+"""
+
+
+def endpoints(svc, at1, at2):
+    """The Service with an endpoint on this node and one on another."""
+    out = svc.objects()[:1]
+    for fam in (4, 6):
+        out.append(slice_(svc.name, [entry(E1[fam], L.NODE_NAME, **at1),
+                                     entry(E2[fam], "n2", **at2)],
+                          [slice_port(8080, proto, name)
+                           for proto, name in (("TCP", "tcp"), ("UDP", "udp"))], fam=fam))
+    return out
+
+
+@FAM
+@pytest.mark.parametrize("policy", ("Cluster", "Local"))
+def test_terminating_endpoints_are_the_last_resort(lab, vipd, fam, policy):
+    """POL-05, POL-08: a terminating endpoint serves when no endpoint of its set is ready."""
+    svc = Svc("ending", 51, etp=policy, itp=policy)
+    kinds = (("X", "nodeport"), ("X", "lb"), ("P", "clusterip"))
+    last = {E1[fam]} if policy == "Local" else {E1[fam], E2[fam]}
+    vipd.apply(endpoints(svc, ENDING, ENDING))
+    for origin, kind in kinds:
+        shop.reach(lab, origin, *svc.target(kind, fam), "tcp", fam, last,
+                   origin == "X" and policy == "Cluster")
+    vipd.apply(endpoints(svc, ENDING, {}))
+    for origin, kind in kinds if policy == "Cluster" else ():
+        shop.reach(lab, origin, *svc.target(kind, fam), "tcp", fam, {E2[fam]}, origin == "X")
+    vipd.apply(endpoints(svc, UNREADY, UNREADY))
+    for origin, kind in kinds:
+        shop.fails(lab, origin, *svc.target(kind, fam), "tcp", "reject")
+
+
+@FAM
+@pytest.mark.parametrize("policy", ("Cluster", "Local"))
+def test_endpoints_of_the_host_network(lab, vipd, fam, policy):
+    """Endpoints with the addresses of this node and of another one, as hostNetwork pods have them."""
+    svc = Svc("hostnet", 53, etp=policy, itp=policy)
+    objs = svc.objects()[:1]
+    for f in (4, 6):
+        objs.append(slice_("hostnet", [entry(L.NODE[f], L.NODE_NAME), entry(L.NODE2[f], "n2")],
+                           [slice_port(8080, proto, name)
+                            for proto, name in (("TCP", "tcp"), ("UDP", "udp"))], fam=f))
+    vipd.apply(objs)
+    want = {L.NODE[fam]} if policy == "Local" else {L.NODE[fam], L.NODE2[fam]}
+    server = lab.serve("node", "8080")
+    try:
+        for role, kind in (("client", "nodeport"), ("pod3", "clusterip"), ("node", "clusterip")):
+            seen = {L.probe(lab.ns[role], *svc.target(kind, fam)).backend for _ in range(20)}
+            assert seen == want, (role, kind)  # 20 picks of two are alike with probability 2^-19
+    finally:
+        server.stop()
+
+
+@FAM
+@pytest.mark.parametrize("proto", ("tcp", "udp"))
+def test_large_requests(lab, vipd, fam, proto):
+    """Requests and answers of several packets; datagrams are fragmented and reassembled."""
+    ip = L.cluster_ip(52, fam)
+    vipd.apply([service("large", ip, [port(80, proto.upper(), "p")]),
+                slice_("large", [entry(E1[fam], L.NODE_NAME)],
+                       [slice_port(8099, proto.upper(), "p")], fam=fam)])
+    server = lab.pod1.popen("/usr/bin/python3", "-c", ECHO, E1[fam], proto,
+                            stdout=subprocess.PIPE)
+    try:
+        server.stdout.readline()
+        kind = socket.SOCK_STREAM if proto == "tcp" else socket.SOCK_DGRAM
+        with lab.pod3.socket(L.af(ip), kind) as s:
+            s.settimeout(L.PATIENCE)
+            s.connect((ip, 80))
+            for size in (100, 2000, 20000):
+                request = bytes(i % 251 for i in range(size))
+                s.sendall(request)
+                answer = b""
+                while len(answer) < size:
+                    answer += s.recv(65536)
+                assert answer == request
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
