@@ -295,6 +295,12 @@ class Flow:
         self.proc.stdin.flush()
         return json.loads(self._line(None))
 
+    def more_ok(self, n=1):
+        """Wait until `n` more connections have succeeded."""
+        before = self.stat()["ok"]
+        eventually(lambda: self.stat()["ok"] >= before + n,
+                   what="fewer than %d connections succeed" % n)
+
     def kill(self):
         """End it at once; its ports are free."""
         self.proc.kill()

@@ -63,14 +63,14 @@ def taken_over(lab, vipd, frontends):
 def test_older_layout(lab, vipd, older):
     """The new layout beside the old one, then the old one goes: no connection fails."""
     flow = load(lab)
-    time.sleep(0.3)
+    flow.more_ok(50)
     start = time.monotonic()
     vipd.start()
     print("taken over after %.0f ms" % ((time.monotonic() - start) * 1e3))
     taken_over(lab, vipd, older)
-    time.sleep(0.3)
+    flow.more_ok(50)
     result = flow.stop()
-    assert result["ok"] > 50 and result["failed"] == 0, result["first_failure"]
+    assert result["failed"] == 0, result["first_failure"]
     assert "made to replace vipd" in vipd.log()
     genid = vipd.nft.genid()
     vipd.kill()
@@ -80,10 +80,14 @@ def test_older_layout(lab, vipd, older):
 
 @pytest.mark.no_steady
 def test_killed_in_between(lab, vipd, older):
-    """At some moments of the replacement: the next start goes on from there."""
+    """At some moments of the replacement: the next start goes on from there. Again if none of them was in
+    between, because the machine is busy."""
+    def is_between(tables, n):
+        return tables == 2 and n < older
     seen = []
-    for i, ms in enumerate(KILLS_MS):
-        if i > 0:
+    while len(seen) < len(KILLS_MS) or not any(is_between(*s) for s in seen):
+        ms = KILLS_MS[len(seen) % len(KILLS_MS)]
+        if seen:
             vipd.kill()
             age(lab, vipd)
         flow = load(lab)
@@ -98,11 +102,12 @@ def test_killed_in_between(lab, vipd, older):
         time.sleep(ms / 1e3)
         vipd.kill()
         seen.append((len(vipd.main_tables(4)), len(vipd.elements(4, "frontends"))))
+        assert len(seen) < 20, "never killed in between: %s" % seen
         vipd.start()
         taken_over(lab, vipd, older)
+        flow.more_ok(50)
         result = flow.stop()
-        assert result["ok"] > 50 and result["failed"] == 0, result["first_failure"]
+        assert result["failed"] == 0, result["first_failure"]
         for f in steady.stop()["flows"]:
             assert not f["broken"] and not f["moved"], f
     print("tables, and frontends of the newer one, when it was killed: %s" % seen)
-    assert any(tables == 2 and n < older for tables, n in seen), "never killed in between"

@@ -405,8 +405,9 @@ def test_follows_changes(page, vipd):
 def test_idle_costs_nothing(page, vipd):
     """One request every two seconds at most, and the answer is 304."""
     L.eventually(vipd.is_settled)
-    time.sleep(2)       # whatever was on its way has been shown
-    page.js("0")
+    page.events.clear()
+    L.eventually(lambda: page.js("0") == 0 and [code for _, code in page.requests()][-2:] == [304, 304],
+                 what=page.requests)  # the page shows everything
     page.events.clear()
     start = time.monotonic()
     L.eventually(lambda: page.js("0") == 0 and len(page.requests()) >= 2, what=page.requests)
