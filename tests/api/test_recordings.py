@@ -88,9 +88,9 @@ def test_cut_at_every_byte(api, start, way, encoding, http2):
         except AssertionError:
             assert have == expected, "shift %d" % shift
             raise
-        told = {n: r["encoding"] for n, r in feed.status()["reflectors"].items()}
+        report = {n: r["encoding"] for n, r in feed.status()["reflectors"].items()}
         if encoding == PB:
-            assert told["endpointslices"] == "protobuf"
+            assert report["endpointslices"] == "protobuf"
         if way == "lists":
             assert feed.dump()["node"]["name"] == "n1"
         feed.close()

@@ -171,7 +171,7 @@ def test_garbage_as_protobuf_only(api, start):
 
 
 @pytest.mark.parametrize("watchlist", ["serve", "invalid"])
-def test_somebody_elses_answer(api, start, watchlist):
+def test_foreign_answer(api, start, watchlist):
     """Status 200 from a login page is not an empty cluster."""
     shop(api).set(watchlist=watchlist)
     feed = start().wait_synced().same_as(api)
@@ -389,7 +389,7 @@ def test_not_there_yet(api, start):
 
 
 @pytest.mark.parametrize("state", ["silent", "full"])
-def test_accepts_and_says_nothing(api, start, state):
+def test_accepts_without_answer(api, start, state):
     shop(api)
     config = api.kubeconfig()
     api.listen(state=state)

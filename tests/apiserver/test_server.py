@@ -536,7 +536,7 @@ def test_plain_answers_as_recorded(api, name, path, headers, code):
     assert comparable(response) == comparable(recorded)
 
 
-def test_gone_as_recorded(api):
+def test_410_as_recorded(api):
     """A watch from a version that is compacted: an ERROR event in a 200 answer, then the end."""
     api.rewind(rv=320)
     api.compact()
@@ -1322,7 +1322,7 @@ def test_stall_within_an_object_and_on(api):
         assert w.until_synced() == ["new"]
 
 
-def test_stall_of_a_watch_goes_on(api):
+def test_stall_of_a_watch_continues(api):
     with watchlist(api, "services") as w:
         w.until_synced()
         api.fault("stall", at="object", resource="services", count=1, lasts=0.3)
@@ -1927,7 +1927,7 @@ def test_continue_tokens():
     assert open_continue(meta["continue"]) == (241, "shop/base1\0")
 
 
-def test_frames_are_what_struct_says():
+def test_frames_match_struct():
     framer = wire.Framer(KINDS["nodes"])
     data = framer.pb_event("ADDED", b"x" * 300)
     assert struct.unpack(">I", data[:4])[0] == len(data) - 4

@@ -85,7 +85,7 @@ def rbac_rules():
     return rules
 
 
-def test_rbac_is_what_is_read():
+def test_rbac_covers_what_is_read():
     """IN-01, IN-07, without events, which vipd does not write."""
     assert rbac_rules() == {
         ("", "services"): {"list", "watch"},
@@ -385,7 +385,7 @@ def test_without_net_admin_nothing_is_served(netns, tmp_path):
         v.close()
 
 
-def test_rbac_is_what_is_asked_for(netns, tmp_path):
+def test_rbac_covers_requests(netns, tmp_path):
     """The ConfigMap with another server address and another path of the account's files."""
     write_config(tmp_path)
     with Server(netns=netns) as api:

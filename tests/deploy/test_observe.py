@@ -153,7 +153,7 @@ def flags_for_more():
 
 
 @pytest.fixture(scope="module")
-def told(netns, tmp_path_factory):
+def report(netns, tmp_path_factory):
     """{metric: {label: values}} of all metrics of vipd, with any source."""
     tmp_path = tmp_path_factory.mktemp("observe")
     text = told_by(netns, tmp_path, "--manifests", os.path.join(ROOT, "examples"),
@@ -218,7 +218,7 @@ def test_every_alert_has_its_cases():
         assert sorted(fires) == [False, True], name
 
 
-def test_every_alert_says_what_to_do():
+def test_every_alert_has_advice():
     for r in rules():
         assert r["labels"]["severity"] in ("page", "ticket")
         assert set(r["annotations"]) == {"summary", "description", "runbook_url"}
@@ -230,7 +230,7 @@ def test_every_alert_says_what_to_do():
         assert anchor in anchors, "%s: %s is not in %s" % (r["alert"], anchor, sorted(anchors))
 
 
-def test_what_is_asked_for_is_told(told):
+def test_queried_metrics_exist(report):
     """Metric, labels and exact values of labels: a running vipd exports all of them."""
     bad = []
     for where, expr, legend in expressions():
@@ -238,10 +238,10 @@ def test_what_is_asked_for_is_told(told):
         assert metrics, "%s: no metric in %s" % (where, expr)
         labels = set(ADDED)
         for metric, matchers in metrics:
-            if metric not in told and metric not in ITS_OWN:
+            if metric not in report and metric not in ITS_OWN:
                 bad.append("%s: there is no %s" % (where, metric))
                 continue
-            has = told.get(metric, {})
+            has = report.get(metric, {})
             labels |= set(has)
             for name, op, value in matchers:
                 if name not in has and name not in ADDED:
@@ -257,12 +257,12 @@ def test_what_is_asked_for_is_told(told):
     assert not bad, "\n".join(bad)
 
 
-def test_wrong_names_are_found(told):
+def test_wrong_names_are_found(report):
     """The test above can fail: for a metric, a label, a value."""
     for expr in ("vipd_no_such", 'vipd_log_lines_total{lvl="error"}'):
         (metric, matchers), = parse(expr)[0]
-        assert metric not in told or matchers[0][0] not in told[metric]
-    assert "fatal" not in told["vipd_log_lines_total"]["level"]
+        assert metric not in report or matchers[0][0] not in report[metric]
+    assert "fatal" not in report["vipd_log_lines_total"]["level"]
 
 
 def test_board_is_sound():

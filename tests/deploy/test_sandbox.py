@@ -62,7 +62,7 @@ class Service:
 
     def __init__(self, netns, folder, *flags, what=None, deny="kill"):
         self.log_path = os.path.join(folder, "log")
-        self.told = ""
+        self.report = ""
         self.notify = netns.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notify.bind("\0vipd-test-notify")
         self.notify.settimeout(0.05)
@@ -79,11 +79,11 @@ class Service:
         with open(self.log_path, encoding="utf-8") as f:
             return f.read()
 
-    def hears(self, what):
+    def received(self, what):
         with contextlib.suppress(socket.timeout):
             while True:
-                self.told += self.notify.recv(4096).decode() + "\n"
-        return what in self.told
+                self.report += self.notify.recv(4096).decode() + "\n"
+        return what in self.report
 
     def status(self):
         r = subprocess.run([L.program("vipctl"), "--socket", "/proc/%d/root/run/vipd/control.sock" %
@@ -193,8 +193,8 @@ def test_serves(netns, folder):
     ct = ctnetlink.Conntrack(netns)
     try:
         L.eventually(v.is_settled, 10, v.log)
-        L.eventually(lambda: v.hears("READY=1"), 5, lambda: v.told)
-        L.eventually(lambda: v.hears("WATCHDOG=1"), 5, lambda: v.told)
+        L.eventually(lambda: v.received("READY=1"), 5, lambda: v.report)
+        L.eventually(lambda: v.received("WATCHDOG=1"), 5, lambda: v.report)
         assert get(netns, ("127.0.0.1", 10256)) == 200
         held = netns.run("nft", "list", "table", "ip", "vipd")
         assert IP in held and "10.244.2.2" in held

@@ -330,7 +330,7 @@ static void test_cut_after_every_message(void **state)
 	n = cut_everywhere(want, "cut", false);
 	print_message("    %zu messages, cut after each\n", n);
 	assert_in_range(n, 20, CUTS_MAX - 1);
-	(void)cut_everywhere(want, "cut, nf_tables not told", true);
+	(void)cut_everywhere(want, "cut, nf_tables unchanged", true);
 	free(want);
 }
 

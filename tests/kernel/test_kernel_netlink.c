@@ -170,7 +170,7 @@ static void test_replies_overflow(void **state)
 	(void)raw_msg(r, NFNL_MSG_BATCH_END, 0, AF_UNSPEC);
 	assert_true(raw_send(r) > 0);
 	got = raw_replies(r);
-	print_message("    %zu of %zu replies fit, %zu overflows told\n", got.acks, n,
+	print_message("    %zu of %zu replies fit, %zu overflows reported\n", got.acks, n,
 		      got.overflows);
 	FACT(got.overflows == 1 && got.acks > 50 && got.acks < n,
 	     "%zu of %zu acknowledgements in the default buffer, ENOBUFS %zu times\n", got.acks, n,
@@ -319,8 +319,8 @@ static void test_refusal_points_at_element(void **state)
 	assert_int_equal(nl_batch_commit(b, NULL), -ENOENT);
 	f = nl_batch_rejection(b);
 	assert_int_equal(f->index, 1);
-	FACT(f->has_offset && f->tag == &tags[6], "the refused deletion is told as %td, not 6\n",
-	     (const char *)f->tag - tags);
+	FACT(f->has_offset && f->tag == &tags[6],
+	     "the rejected deletion is reported as %td, not 6\n", (const char *)f->tag - tags);
 }
 
 /* One batch of several megabytes: SO_SNDBUF is raised to it, one ACK comes back. */

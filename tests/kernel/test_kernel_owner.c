@@ -182,7 +182,7 @@ static bool has_news(struct nl_sock *nl, int timeout_ms)
 	return poll(&p, 1, timeout_ms) > 0;
 }
 
-static void test_who_changes(void **state)
+static void test_process_names(void **state)
 {
 	char text[NFT_WATCH_TEXT_MAX];
 	struct nl_sock *nl = kernel_sock();
@@ -204,7 +204,7 @@ static void test_who_changes(void **state)
 	assert_int_equal(sh("nft 'table ip x { set s { type ipv4_addr; elements = "
 			    "{ 10.0.0.1, 10.0.0.2 }; }; chain c { accept; }; }'"),
 			 0);
-	FACT(has_news(nl, 1000), "a commit is not told\n");
+	FACT(has_news(nl, 1000), "a commit causes no notification\n");
 	nft_watch_read(&w);
 	FACT(nl_sock_stats(nl)->n_recvs == 1, "more than one message a commit passes\n");
 	nft_watch_text(&w, text);
@@ -238,7 +238,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_owner_in_the_kernel, kernel_fresh),
 		cmocka_unit_test_setup(test_layout_with_an_owner, kernel_fresh),
-		cmocka_unit_test_setup(test_who_changes, kernel_fresh),
+		cmocka_unit_test_setup(test_process_names, kernel_fresh),
 	};
 	int r = kernel_enter();
 

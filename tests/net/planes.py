@@ -39,7 +39,7 @@ NOT = {
         "test_dead_flows.py": CONNTRACK,
         "test_vipctl_diff.py::test_every_frontend": OWN,
         "test_vipctl_diff.py::test_bundle": OWN,
-        "test_vipctl_diff.py::test_tells_what_is_wrong": OWN,
+        "test_vipctl_diff.py::test_names_the_problem": OWN,
         "test_doctor.py::test_addresses_of_the_other_plane": "makes the table that this plane has",
         "test_affinity.py::test_per_port":
             "ports are separate, but rr deals alike for both: the same clients, the same order",

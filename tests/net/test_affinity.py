@@ -132,7 +132,7 @@ def test_shortened_timeout(lab, vipd, fam):
 
 
 @FAM
-def test_moves_when_its_endpoint_goes(lab, vipd, fam):
+def test_moves_when_endpoint_is_removed(lab, vipd, fam):
     """T-111, SVC-33: at once, to one that exists, and back to nothing it ever had."""
     svc = Svc("sticky4", 4, affinity=10800)
     objs = svc.objects()
@@ -287,7 +287,7 @@ def test_shortened_timeout_of_a_pool_that_went(lab, vipd, fam):
 
 @NFT_ONLY
 @FAM
-def test_shared_endpoint_goes(lab, vipd, fam):
+def test_shared_endpoint_removed(lab, vipd, fam):
     """SVC-33 with two pools: through whichever a client comes next, it meets another endpoint, and
     the same through the other pool. Others stay where they are."""
     svc, objs = shared("sticky11", 11, (E1, LOCAL2, L.POD["pod3"]))

@@ -93,8 +93,8 @@ def test_everything_bad_at_once(lab, vipd):
     expect["loop.yaml"] = "symbolic links"
     L.eventually(lambda: set(problems(vipd)) == set(expect) and vipd.is_settled(), 20,
                  lambda: "problems: %s" % problems(vipd))
-    for name, told in problems(vipd).items():
-        assert len(told) == 1 and expect[name] in told[0], (name, told)
+    for name, report in problems(vipd).items():
+        assert len(report) == 1 and expect[name] in report[0], (name, report)
 
     for i, port in ((40, 80), (41, 80), (42, 80), (45, 1999), (47, 80)):
         assert L.probe(lab.client, L.cluster_ip(i, 4), port).ok, i

@@ -244,7 +244,7 @@ def test_refusals(tmp_path):
 
 
 @pytest.mark.parametrize("xtables", ["nft", "legacy"])
-def test_what_others_use_stays(xtables):
+def test_foreign_use_stays(xtables):
     """A CNI plugin marks with KUBE-MARK-MASQ: that and what acts on it stay, and are named."""
     usable(xtables)
     with node(xtables) as n:

@@ -278,7 +278,7 @@ def test_terminating(lab, vipd, ct, fam):
 
 
 @FAM
-def test_terminating_then_gone(lab, vipd, fam):
+def test_terminating_then_removed(lab, vipd, fam):
     vipd.apply([svc()] + eps(1, 2))
     to, number = target("clusterip", fam)
     ends = {"ready": False, "serving": True, "terminating": True}

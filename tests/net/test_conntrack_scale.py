@@ -91,7 +91,7 @@ def test_half_a_million(big):
 
 
 @pytest.mark.parametrize("big", ["5% UDP"], indirect=True)
-def test_loop_goes_on(big):
+def test_loop_continues(big):
     """vipd does not wait for the helper's walk: while the helper is stopped in the middle of it,
     vipd answers and programs changes; the walk is finished later."""
     vipd = daemon.Vipd(big[0], {"-v": "2"})

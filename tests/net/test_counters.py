@@ -233,7 +233,7 @@ def test_times_are_those_of_the_log(lab, vipd):
 
 
 @pytest.mark.skipif(planes.PLANE != "ipvs", reason="tests/kernel has it for the nft plane")
-def test_nft_prints_what_loads_back(lab, vipd):
+def test_nft_listing_loads_again(lab, vipd):
     """All that counts is there, and an operator's nft reads it."""
     vipd.apply([service("pr", [L.cluster_ip(721, 4), L.cluster_ip(721, 6)], 80, affinity=60),
                 slice_("pr", [L.remote(1, 4)], 8080), slice_("pr", [L.remote(1, 6)], 8080, fam=6)])

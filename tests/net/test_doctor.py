@@ -46,12 +46,12 @@ def expect(vipd, check, level, *words):
     """The check's worst result has this level, and says all of this, advice included."""
     _, checks, _ = doctor(vipd)
     assert worst(checks[check]) == level, checks[check]
-    told = [r for r in checks[check] if r["level"] == level]
-    text = " ".join("%s %s" % (r["found"], r["advice"]) for r in told)
+    report = [r for r in checks[check] if r["level"] == level]
+    text = " ".join("%s %s" % (r["found"], r["advice"]) for r in report)
     for word in words:
-        assert word in text, (word, told)
+        assert word in text, (word, report)
     if level in ("warning", "error"):
-        assert all(r["advice"] for r in told), told
+        assert all(r["advice"] for r in report), report
 
 
 def nft(vipd, text):
@@ -248,14 +248,14 @@ def test_tried_where_traffic_flows(lab, vipd):
 
 
 def test_warnings_are_logged_once(lab, vipd):
-    def told():
+    def report():
         return len(re.findall("doctor: warning: localnet: .* what to do: sysctl", vipd.log(2000)))
-    before = told()
+    before = report()
     lab.node.sysctl(net__ipv4__conf__all__route_localnet=1)
     doctor(vipd)
     doctor(vipd)
     lab.node.sysctl(net__ipv4__conf__all__route_localnet=0)
-    assert told() == before + 1
+    assert report() == before + 1
 
 
 def helpers(vipd):

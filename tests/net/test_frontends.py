@@ -332,7 +332,7 @@ def test_many_endpoints(lab, vipd, fam, n):
 
 
 @FAM
-def test_external_ip_of_nobody(lab, vipd, fam):
+def test_unassigned_external_ip(lab, vipd, fam):
     """T-107: assigned to no node; traffic that passes is captured."""
     svc = Svc("ext", 47)
     vipd.apply(svc.objects())

@@ -91,12 +91,12 @@ def test_healthy(lab, vipd, path, method):
     if method == "HEAD":
         assert body == ""
         return
-    told = json.loads(body)
-    assert told["healthy"] is True and told["lastUpdated"] == told["currentTime"]
-    assert ("nodeEligible" in told) == (path == "/healthz")
-    assert set(told["status"]) == {"IPv4", "IPv6"}
-    for family in told["status"].values():
-        assert family["healthy"] is True and family["lastUpdated"] <= told["currentTime"]
+    report = json.loads(body)
+    assert report["healthy"] is True and report["lastUpdated"] == report["currentTime"]
+    assert ("nodeEligible" in report) == (path == "/healthz")
+    assert set(report["status"]) == {"IPv4", "IPv6"}
+    for family in report["status"].values():
+        assert family["healthy"] is True and family["lastUpdated"] <= report["currentTime"]
 
 
 @pytest.mark.parametrize("host,code", [(L.NODE_NAME, 200), ("localhost:10249", 200),
@@ -182,9 +182,9 @@ def test_not_eligible(lab, vipd, change):
     put_node(vipd, change)
     try:
         L.eventually(lambda: get(lab, "/healthz")[0] == 503)
-        told = json.loads(get(lab, "/healthz")[2])
-        assert told["healthy"] is True and told["nodeEligible"] is False
-        assert told["lastUpdated"] < told["currentTime"]
+        report = json.loads(get(lab, "/healthz")[2])
+        assert report["healthy"] is True and report["nodeEligible"] is False
+        assert report["lastUpdated"] < report["currentTime"]
         assert get(lab, "/livez")[0] == 200
     finally:
         put_node(vipd, lambda o: None)
@@ -363,8 +363,8 @@ def test_two_thousand(second, alone):
         ready = 1 + i % 3 if i % 2 == 0 else 0
         assert code == (200 if ready else 503)
         assert headers["X-Load-Balancing-Endpoint-Weight"] == str(ready)
-        told = json.loads(body)
-        assert (told["service"]["name"], told["localEndpoints"]) == ("s%04d" % i, ready)
+        report = json.loads(body)
+        assert (report["service"]["name"], report["localEndpoints"]) == ("s%04d" % i, ready)
     second.apply([], timeout=30)
     assert metric(alone, "vipd_health_check_listeners") == 0
     assert len(os.listdir("/proc/%d/fd" % pid)) < 100

@@ -307,9 +307,9 @@ def test_deadline_and_restart(lab, vipd, kernel):
     assert {d.threshold for d in all_of(kernel, a)} == held
     vipd.start()
     assert {d.threshold for d in all_of(kernel, a)} == held and weights(kernel, a) == {0}
-    told = leaving(vipd, "late", a)
-    assert len(told) == 1 and told[0]["since_ms"] / 1e3 <= boottime() - began + 1
-    assert abs(deadline - boottime() - told[0]["timeout_ms"] / 1e3) <= 2 * L.SLOW
+    report = leaving(vipd, "late", a)
+    assert len(report) == 1 and report[0]["since_ms"] / 1e3 <= boottime() - began + 1
+    assert abs(deadline - boottime() - report[0]["timeout_ms"] / 1e3) <= 2 * L.SLOW
     assert all(c.ask(2 * L.SLOW).backend_port == a.port for c in late + ever)
     L.eventually(lambda: len(all_of(kernel, a)) == 1, seconds + 5, "the deadline means nothing")
     assert boottime() >= deadline
@@ -320,7 +320,7 @@ def test_deadline_and_restart(lab, vipd, kernel):
         c.close()
 
 
-def test_udp_moves_when_the_endpoint_is_gone(lab, vipd, kernel):
+def test_udp_moves_when_endpoint_is_removed(lab, vipd, kernel):
     """A flow of datagrams never ends: it stays while the pod serves, and moves when no slice says
     any more that it does."""
     a, b = Pod(lab, 241), Pod(lab, 242)
@@ -424,10 +424,10 @@ def test_reaction(lab, vipd, kernel):
             what = ("set_dest", "new_dest") if i % 2 else ("set_dest",)
             heard = []
 
-            def told():
+            def report():
                 heard.extend(wire.messages())
                 return next((at for name, at in heard if name in what), None)
-            at = L.eventually(told, 2, "the change does not come")
+            at = L.eventually(report, 2, "the change does not come")
             # Of thousands of services nothing is written again.
             assert len([name for name, _ in heard if name in WRITES]) <= 2, heard  # TCP and UDP
             if not i % 2:

@@ -107,7 +107,7 @@ def test_probes(lab, vipd, fam):
 
 
 @FAM
-def test_probes_say_that_nobody_is_here(lab, vipd, fam):
+def test_probes_without_endpoints(lab, vipd, fam):
     """Without an endpoint of this node the probe goes unanswered (REJ-03)."""
     vipd.apply(objects(local=False))
     lb = L.lb_ip(31, fam)

@@ -164,7 +164,7 @@ def test_audit_repairs_services(lab, vipd):
 
 
 @pytest.mark.no_steady
-def test_all_services_gone(lab, vipd):
+def test_all_services_deleted(lab, vipd):
     """ipvsadm -C, and the policy routing: the one by the audit, the other within ten seconds, or as
     soon as the ruleset changes."""
     vipd.apply(objs())

@@ -51,7 +51,7 @@ def line_of(text, key=KEY):
     return lines[0]
 
 
-def test_all_is_told(lab, vipd):
+def test_every_field_is_shown(lab, vipd):
     """A line for each frontend, with backends, weights, affinity, scheduler, draining backends,
     and equal words from vipd, from the manifests, and from the kernel when there is no vipd."""
     vipd.apply(shelf() + web(1, 2, 3))
@@ -70,11 +70,11 @@ def test_all_is_told(lab, vipd):
         "scheduler=mh,mh-fallback" % (L.endpoint(L.lb_ip(57, 4), 80), L.POD["pod1"][4],
                                       L.POD["pod1"][4], L.remote(1, 4)))
     assert "IPv4/rule/102 fwmark 0x5a000000/0xff000f00 lookup 23130" in text.splitlines()
-    told = json.loads(vipctl(vipd, "svc", "--kernel", "-o", "json").stdout)
-    assert told["plane"] == "ipvs" and len(told["routing"]) == 10
-    assert not [f for f in told["frontends"] if any(w.isupper() and "-" in w for w in f.split())]
+    report = json.loads(vipctl(vipd, "svc", "--kernel", "-o", "json").stdout)
+    assert report["plane"] == "ipvs" and len(report["routing"]) == 10
+    assert not [f for f in report["frontends"] if any(w.isupper() and "-" in w for w in f.split())]
     bundle = json.loads(vipctl(vipd, "dump", "--bundle").stdout)
-    assert bundle["kernel_frontends"] == told["frontends"] and bundle["kernel_plane"] == "ipvs"
+    assert bundle["kernel_frontends"] == report["frontends"] and bundle["kernel_plane"] == "ipvs"
     r = vipctl(vipd, "svc", "--kernel", "--plane", "nftables")
     assert (r.returncode, r.stdout) == (0, "") and "no table" in r.stderr
 
@@ -97,7 +97,7 @@ BREAKAGES = [
 
 
 @pytest.mark.no_steady
-def test_what_is_wrong_is_seen(lab, vipd):
+def test_problems_are_shown(lab, vipd):
     """Each kind of damage is named where it is, and is all that is named; a start repairs it."""
     vipd.apply(shelf() + web(1, 2, 3))
     svc = I.Ipvs(lab.node)
@@ -122,8 +122,8 @@ def test_what_is_wrong_is_seen(lab, vipd):
                              "{ %s . tcp . 80 : %s }" % (VIP, other))
             r = vipctl(vipd, "diff", "--manifests", vipd.manifests.path, "--node", L.NODE_NAME)
             assert r.returncode == 1, (name, r.stdout, r.stderr)
-            told = r.stdout.split("\n" + key + "  ")[1]
-            assert said in told, (name, r.stdout)
+            report = r.stdout.split("\n" + key + "  ")[1]
+            assert said in report, (name, r.stdout)
             after = vipctl(vipd, "svc", "--kernel").stdout.splitlines()
             changed = {l.split()[0] for l in set(before) ^ set(after)}
             assert key in changed, (name, changed)
@@ -146,11 +146,11 @@ def test_trace_and_packets(lab, vipd):
     connection, and shown so."""
     vipd.apply(shelf() + web(1, 2, 3, 4))
     vipd.apply(shelf() + web(1, 2, 3))      # 4 leaves, or has left
-    told = trace(vipd)
-    assert told["service"]["scheduler"] == "wrr"
-    chances = {e["address"]: e["probability"] for e in told["endpoints"]}
+    report = trace(vipd)
+    assert report["service"]["scheduler"] == "wrr"
+    chances = {e["address"]: e["probability"] for e in report["endpoints"]}
     assert chances == {L.remote(1, 4): 0.75, L.remote(2, 4): 0.25, L.remote(3, 4): 0}
-    assert [e["reason"] for e in told["endpoints"] if not e["used"]] == ["its weight is 0"]
+    assert [e["reason"] for e in report["endpoints"] if not e["used"]] == ["its weight is 0"]
     met = collections.Counter(L.probe(lab.client, VIP, 80).backend for _ in range(24))
     assert set(met) == {L.remote(1, 4), L.remote(2, 4)}
     assert 16 <= met[L.remote(1, 4)] <= 20, met     # 18, if a round had begun at the first
@@ -278,7 +278,7 @@ def test_doctor_finds(lab, vipd):
 
 
 @pytest.mark.no_steady
-def test_doctor_looks_at_input(lab, vipd):
+def test_doctor_checks_input(lab, vipd):
     """Captured packets come by there: a policy of drop has to accept their mark."""
     vipd.apply(web(1, 2))
     lab.node.run("nft", "-f", "-", input=HOST)

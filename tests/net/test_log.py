@@ -80,6 +80,6 @@ def test_json_of_a_bad_command_line(args, tmp_path):
     r = subprocess.run([L.program("vipd")] + args, capture_output=True, text=True, timeout=20,
                        check=False)
     assert r.returncode == 2
-    told = json.loads(r.stderr)
-    assert told["err"] == told["msg"] and told["level"] == "error"
-    assert "no-such-flag" in told["msg"] or "c.yaml:3: oomScoreAdj: '5000'" in told["msg"]
+    report = json.loads(r.stderr)
+    assert report["err"] == report["msg"] and report["level"] == "error"
+    assert "no-such-flag" in report["msg"] or "c.yaml:3: oomScoreAdj: '5000'" in report["msg"]

@@ -28,8 +28,8 @@ def healthz(lab):
 
 
 def doctor(vipd):
-    told = json.loads(vipd.ctl("doctor", "-o", "json", check=False))
-    return {x["check"]: (x["level"], x["found"]) for x in told["results"]}, told["worst"]
+    report = json.loads(vipd.ctl("doctor", "-o", "json", check=False))
+    return {x["check"]: (x["level"], x["found"]) for x in report["results"]}, report["worst"]
 
 
 def test_wrong_name():

@@ -97,7 +97,7 @@ def test_switched_off_and_on(lab, vipd):
     assert result["failed"] == 0, result["first_failure"]
 
 
-def test_held_by_somebody_else(lab, vipd):
+def test_port_in_use(lab, vipd):
     """Said once, and taken when it is free; the other family goes on."""
     table = vipd.table(4)
     vipd.kill()

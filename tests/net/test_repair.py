@@ -78,7 +78,7 @@ def many(lab, vipd):
     made.close()
 
 
-def told(what, times, cpu, bound):
+def report(what, times, cpu, bound):
     """Print times; the least CPU time of the rounds is below the bound."""
     print("%s after %s ms; CPU of vipd %s ms" % (what, " ".join("%.0f" % t for t in times),
                                                  " ".join("%.0f" % t for t in cpu)))
@@ -100,7 +100,7 @@ def lines_of(many, command, n):
 
 
 @pytest.mark.no_steady
-def test_told_once(many):
+def test_logged_once(many):
     """One or two lines for a foreign change, with the process, independent of the number of
     repairs."""
     table = many.vipd.table(4)
@@ -144,7 +144,7 @@ def test_tables_gone(lab, many, what):
         load.more_ok()
     result = load.stop()
     print("meanwhile: %d connections, %d failed" % (result["ok"], result["failed"]))
-    told("%s gone: served again" % what, times, cpu, TABLES_CPU_MS)
+    report("%s gone: served again" % what, times, cpu, TABLES_CPU_MS)
 
 
 DAMAGES = {
@@ -168,7 +168,7 @@ def test_damage(many, what):
         cpu.append(many.cpu_ms() - cpu_before)
         L.eventually(lambda n=before: many.counts()[1] > n, what="%s: not noticed" % what)
         many.settle()
-    told("%s gone: served again" % what, repaired, cpu, ELEMENT_CPU_MS)
+    report("%s gone: served again" % what, repaired, cpu, ELEMENT_CPU_MS)
 
 
 def storm(many, change, seconds):

@@ -89,7 +89,7 @@ def test_changes_while_down(lab, vipd):
         vipd.check_tables()
 
 
-def test_endpoint_gone_while_down(lab, vipd):
+def test_endpoint_deleted_while_down(lab, vipd):
     """A service with an endpoint that was replaced while vipd was down leads to the new one."""
     ip = L.cluster_ip(700, 4)
     svc = service("down", ip, 80)

@@ -90,7 +90,7 @@ def test_manifests(vipd, shelf):
 
 
 @pytest.mark.no_steady
-def test_tells_what_is_wrong(vipd, shelf):
+def test_names_the_problem(vipd, shelf):
     """Without vipd the kernel is still read; elements that another process removed are missing
     there."""
     before = vipctl(vipd, "svc", "--kernel").stdout.splitlines()

@@ -69,13 +69,13 @@ def is_sync(e):
 
 def test_story(vipd, monitor):
     """A service comes, its endpoints change, it goes: objects, operations, times."""
-    m = monitor("--service", "default/told")
-    vipd.apply(Svc("told", 61).objects())
+    m = monitor("--service", "default/report")
+    vipd.apply(Svc("report", 61).objects())
     first = m.until(is_slice(0, 2)) + m.until(is_slice(0, 2)) + m.until(is_sync)
     assert any(e["event"] == "service" and e["change"] == "put" for e in first)
     assert first[-1]["operations"] > 0 and first[-1]["took_us"] > 0
-    assert {(e["namespace"], e.get("service", e["name"])) for e in first} == {("default", "told")}
-    vipd.apply(Svc("told", 61, "local").objects())
+    assert {(e["namespace"], e.get("service", e["name"])) for e in first} == {("default", "report")}
+    vipd.apply(Svc("report", 61, "local").objects())
     assert m.until(is_slice(2, 1))[-1]["relevant"]
     vipd.apply([])
     m.until(lambda e: e["event"] == "service" and e["change"] == "delete")

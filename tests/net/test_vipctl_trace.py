@@ -52,15 +52,15 @@ def used(answer):
 
 def agree(lab, vipd, origin, to, number, proto, fam):
     """One question, twice. Returns the verdict."""
-    told = trace(vipd, ADDRESS[origin][fam], to, number, proto)
-    verdict = told["verdict"]
+    report = trace(vipd, ADDRESS[origin][fam], to, number, proto)
+    verdict = report["verdict"]
     where = "%s to %s/%s: %s" % (origin, L.endpoint(to, number), proto,
-                                 json.dumps(told["steps"], indent=1))
+                                 json.dumps(report["steps"], indent=1))
     try:
         if verdict == "balance":
-            assert told["service"]["kernel"] == "same"
-            shop.reach(lab, origin, to, number, proto, fam, used(told),
-                       told["service"]["masqueraded"])
+            assert report["service"]["kernel"] == "same"
+            shop.reach(lab, origin, to, number, proto, fam, used(report),
+                       report["service"]["masqueraded"])
         elif verdict == "untouched":
             r = L.probe(lab.ns[shop.ORIGIN[origin]], to, number, proto)
             # No process listens on this host; the rest of the world answers for addresses that
@@ -69,7 +69,7 @@ def agree(lab, vipd, origin, to, number, proto, fam):
         else:
             shop.fails(lab, origin, to, number, proto, HOW[verdict])
     except AssertionError as e:
-        raise AssertionError("%s\nbut it was told: %s" % (e, where)) from e
+        raise AssertionError("%s\nbut it was report: %s" % (e, where)) from e
     return verdict
 
 
@@ -82,7 +82,7 @@ def test_shop(lab, vipd, shelf, svc, fam):
 
 
 @FAM
-def test_nobodys(lab, vipd, shelf, fam):
+def test_unassigned(lab, vipd, shelf, fam):
     """No frontend: an unknown port, an unallocated cluster IP, addresses that serve no node port."""
     cases = [
         (L.cluster_ip(41, fam), 81, "reject", "unknown-port"),
@@ -102,8 +102,8 @@ def test_nobodys(lab, vipd, shelf, fam):
 @FAM
 def test_hairpin(lab, vipd, shelf, fam):
     """MASQ-09: shown for the one endpoint that is the client, and only there."""
-    told = trace(vipd, E1[fam], L.cluster_ip(41, fam), 80, "tcp")
-    masqueraded = {e["address"]: e["masqueraded"] for e in told["endpoints"] if e["used"]}
+    report = trace(vipd, E1[fam], L.cluster_ip(41, fam), 80, "tcp")
+    masqueraded = {e["address"]: e["masqueraded"] for e in report["endpoints"] if e["used"]}
     assert masqueraded == {E1[fam]: True, E2[fam]: False}
     seen = {}
     for _ in range(60):

@@ -97,13 +97,13 @@ class Browser:
         os.write(self.out, json.dumps(message).encode() + b"\0")
         end = time.monotonic() + timeout
         while True:
-            told = self._read(end)
-            if told.get("id") == self.id:
-                if "error" in told:
-                    raise AssertionError("%s: %s" % (method, told["error"]["message"]))
-                return told["result"]
-            if "method" in told:
-                self.events.append(told)
+            report = self._read(end)
+            if report.get("id") == self.id:
+                if "error" in report:
+                    raise AssertionError("%s: %s" % (method, report["error"]["message"]))
+                return report["result"]
+            if "method" in report:
+                self.events.append(report)
 
     # ---- the page ----
 

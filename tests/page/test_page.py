@@ -181,16 +181,16 @@ def test_troubleshooting(page):
 
 def test_overview(page):
     all_services(page)
-    told = rows(page)
-    assert {k: v[0].strip() for k, v in told.items()} == {
+    report = rows(page)
+    assert {k: v[0].strip() for k, v in report.items()} == {
         "shop/web": "ok", "shop/cart": "ok", "core/api": "ok", "core/thief": "conflict",
         "shop/empty": "no-endpoints", "shop/lonely": "dropping", "core/headless": "not-proxied",
         "shop/forgotten": "no-service", "core/search": "ok", "core/mail": "ok"}
     severity = ["conflict", "no-endpoints", "dropping", "not-proxied", "no-service", "ok"]
-    assert list(told) == sorted(told, key=lambda k: (severity.index(told[k][0].strip()), k))
-    assert told["shop/empty"][6] == "no usable endpoint anywhere"
-    assert told["shop/web"][5] == "2/4" and told["shop/cart"][5] == "2/2"
-    assert L.lb_ip(10, 4) in told["shop/web"][3] and L.cluster_ip(10, 4) in told["shop/web"][3]
+    assert list(report) == sorted(report, key=lambda k: (severity.index(report[k][0].strip()), k))
+    assert report["shop/empty"][6] == "no usable endpoint anywhere"
+    assert report["shop/web"][5] == "2/4" and report["shop/cart"][5] == "2/2"
+    assert L.lb_ip(10, 4) in report["shop/web"][3] and L.cluster_ip(10, 4) in report["shop/web"][3]
     text = page.js("document.body.innerText")
     for word in ("running", "1 problem", "healthy", L.NODE_NAME, "live", "frontends, ",
                  "1 address and port is claimed by more than one service"):
@@ -281,13 +281,13 @@ def test_service(page):
     lines = [line.split("\t") for line in page.js(
         "[...document.querySelectorAll('#service table.endpoints tbody tr')].map("
         "r => [...r.cells].map(c => c.innerText.trim()).join('\\t')).join('\\n')").split("\n")]
-    told = {r[2]: r for r in lines}
-    assert set(told) == {"pod-1", "pod-2", "web-starting", "web-leaving"}
-    assert told["pod-1"][0] == "used" and told["pod-1"][5].startswith("slot")
-    assert told["pod-1"][3] == L.NODE_NAME + " (here)" and told["pod-1"][6].startswith("slot")
-    assert told["pod-2"][0] == "used" and told["pod-2"][6] == "not on this node"
-    assert told["web-starting"][0] == "unused" and told["web-starting"][5] == "not ready"
-    assert told["web-leaving"][4] == "not ready, terminating, serving"
+    report = {r[2]: r for r in lines}
+    assert set(report) == {"pod-1", "pod-2", "web-starting", "web-leaving"}
+    assert report["pod-1"][0] == "used" and report["pod-1"][5].startswith("slot")
+    assert report["pod-1"][3] == L.NODE_NAME + " (here)" and report["pod-1"][6].startswith("slot")
+    assert report["pod-2"][0] == "used" and report["pod-2"][6] == "not on this node"
+    assert report["web-starting"][0] == "unused" and report["web-starting"][5] == "not ready"
+    assert report["web-leaving"][4] == "not ready, terminating, serving"
     assert [r[0] for r in lines] == ["used", "used", "unused", "unused"]
     front = page.js("document.querySelector('#frontends').innerText")
     assert L.endpoint(L.lb_ip(10, 4), 80) + "/TCP" in front and "LoadBalancer" in front
@@ -334,15 +334,15 @@ def test_drains(page):
             "'10.244.2.9', port: 8080, protocol: 'TCP', active: 3, inactive: 2, timeout_ms: 61500, "
             "since_ms: 28500}, {address: 'fd00::9', port: 80, protocol: null, active: null, "
             "inactive: null}]}, performance.now())")
-    told = page.js("document.querySelector('#drains tbody').innerText")
-    assert told.split()[:3] == ["10.244.2.9:8080/TCP", "3", "2"] and "1 m 1 s" in told
-    assert "[fd00::9]:80" in told and "no limit" in told and "…" in told
+    report = page.js("document.querySelector('#drains tbody').innerText")
+    assert report.split()[:3] == ["10.244.2.9:8080/TCP", "3", "2"] and "1 m 1 s" in report
+    assert "[fd00::9]:80" in report and "no limit" in report and "…" in report
     # ... and one that schedules, of schedulers and weights.
     page.js("showService(((s) => ({...s, pools: s.pools.map((p, i) => ({...p, scheduler: i ? 'rr' : "
             "'wrr', backends: [{weight: 1}, {weight: i ? 1 : 3}]}))}))"
             "(cache.get('/v1/services/shop/web').json), performance.now())")
-    told = page.js("document.querySelector('#pools tbody tr').innerText")
-    assert told.endswith("wrr, weights 1 to 3"), told
+    report = page.js("document.querySelector('#pools tbody tr').innerText")
+    assert report.endswith("wrr, weights 1 to 3"), report
     page.js("showService({...cache.get('/v1/services/shop/web').json, draining: [{address: "
             "'10.244.2.9', port: 8080, protocol: 'TCP', active: 3, inactive: 2, timeout_ms: 61500, "
             "since_ms: 28500}]}, performance.now())")
@@ -364,8 +364,8 @@ def test_no_such_service(page):
     page.wait("document.querySelector('#service').textContent.includes("
               "'there is no service shop/nothing')")
     # The browser itself notes that an answer was 404, which is what it should be.
-    told = page.complaints()
-    assert len(told) >= 1 and all("404" in c for c in told)
+    report = page.complaints()
+    assert len(report) >= 1 and all("404" in c for c in report)
     page.events.clear()
 
 
@@ -411,18 +411,18 @@ def test_idle_costs_nothing(page, vipd):
     page.events.clear()
     start = time.monotonic()
     L.eventually(lambda: page.js("0") == 0 and len(page.requests()) >= 2, what=page.requests)
-    told = page.requests()
-    assert len(told) <= (time.monotonic() - start) / 2 + 2
-    assert all(url == URL + "v1/status" and code == 304 for url, code in told), told
+    report = page.requests()
+    assert len(report) <= (time.monotonic() - start) / 2 + 2
+    assert all(url == URL + "v1/status" and code == 304 for url, code in report), report
 
 
-def test_vipd_goes_and_comes(page, vipd):
+def test_vipd_restarts(page, vipd):
     vipd.stop()
     page.wait("document.querySelector('#link').textContent.startsWith('no answer')", 6)
     vipd.start()
     page.wait("document.querySelector('#link').textContent === 'live'", 6)
-    told = page.complaints()
-    assert told and all("ERR_CONNECTION_REFUSED" in c for c in told)
+    report = page.complaints()
+    assert report and all("ERR_CONNECTION_REFUSED" in c for c in report)
     page.events.clear()
 
 
@@ -445,7 +445,7 @@ def test_host(vipd, host, status):
     assert ask(vipd, "/metrics", {"Host": host})[0] == status
 
 
-def test_what_is_not_there(vipd):
+def test_missing_objects(vipd):
     """What is not harmless stays on the control socket."""
     assert ask(vipd, "/v1/dump")[0] == 404
     assert json.loads(ask(vipd, "/v1/status")[2])["options"] == {}

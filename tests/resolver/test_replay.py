@@ -135,7 +135,7 @@ def test_replay(number, name, flags, trouble, tmp_path):
                     nodeport_addresses=nodeports or None, host_addresses=HOST,
                     service_cidrs=cidrs(flags, "--service-cluster-ip-range"))
     replay = Replay(flags)
-    told = []
+    report = []
 
     def check(answer, what):
         found = differences(answer, stream.list(), config)
@@ -144,8 +144,8 @@ def test_replay(number, name, flags, trouble, tmp_path):
             script.write_text("\n".join(replay.script) + "\n")
             raise AssertionError(
                 "seed %d, step %d (%s): %d refused\n  %s\nbefore: %s\nscript: %s" % (
-                    seed, len(told), what, answer["failures"], "\n  ".join(found[:10]),
-                    "; ".join(told[-4:]), script))
+                    seed, len(report), what, answer["failures"], "\n  ".join(found[:10]),
+                    "; ".join(report[-4:]), script))
 
     try:
         for _ in range(12):
@@ -164,7 +164,7 @@ def test_replay(number, name, flags, trouble, tmp_path):
             else:
                 answer = replay.settle()
             check(answer, what)
-            told.append(what)
+            report.append(what)
             if rng.random() < 0.05:
                 # A restart adds nothing. It may remove affinity chains that no service needs; one
                 # that was needed in the life before stays once, as all lives are one process.
@@ -174,10 +174,10 @@ def test_replay(number, name, flags, trouble, tmp_path):
                     answer = replay.settle()
                     check(answer, "restart")
                     assert answer["adds"] == before["adds"], \
-                        "seed %d, step %d: a restart with nothing changed added" % (seed, len(told))
+                        "seed %d, step %d: a restart with nothing changed added" % (seed, len(report))
                 assert answer["messages"] == before["messages"], \
-                    "seed %d, step %d: a restart with nothing changed wrote" % (seed, len(told))
-                told.append("restart")
+                    "seed %d, step %d: a restart with nothing changed wrote" % (seed, len(report))
+                report.append("restart")
         # In the end, when what lingers is gone too, nothing is left of deleted services.
         for key in [k for k in stream.objects if k[0] in ("Service", "EndpointSlice")]:
             stream.delete(key)

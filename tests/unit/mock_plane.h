@@ -176,14 +176,14 @@ static inline int mock_refuses(struct mock_plane *m, const struct plan_op *ops, 
 	int r = mock_take(&m->fail_next_commit);
 
 	if (r < 0)
-		return err_set(err, r, "told to fail");
+		return err_set(err, r, "set to fail");
 	if (m->is_stale_once && mode == PLANE_COMMIT_NORMAL)
-		return err_set(err, -ESTALE, "told to be stale");
+		return err_set(err, -ESTALE, "set to be stale");
 	for (size_t i = 0; m->refuse_name != NULL && i < n; i++) {
 		if (strcmp(ops[i].svc->name->text, m->refuse_name) != 0)
 			continue;
 		res->culprit = m->is_culprit_named ? ops[i].svc : NULL;
-		return err_set(err, m->refuse_with ? m->refuse_with : -EINVAL, "told to refuse %s",
+		return err_set(err, m->refuse_with ? m->refuse_with : -EINVAL, "set to refuse %s",
 			       m->refuse_name);
 	}
 	return 0;
@@ -230,7 +230,7 @@ static inline int mock_load(struct plane *p, struct err *err)
 
 	m->n_loads++;
 	if (r < 0)
-		return err_set(err, r, "told to fail with %d", r);
+		return err_set(err, r, "set to fail with %d", r);
 	m->is_loaded_phase = true;
 	m->check_answer = 0;
 	vec_for_each (s, &m->slots)
@@ -322,7 +322,7 @@ static inline int mock_drops(const struct plane *p, struct plane_drops *ret, str
 	const struct mock_plane *m = (const struct mock_plane *)p;
 
 	if (m->fail_drops != 0)
-		return err_set(err, m->fail_drops, "told to fail");
+		return err_set(err, m->fail_drops, "set to fail");
 	*ret = m->drops;
 	return 0;
 }

@@ -188,7 +188,7 @@ static void test_child(void **state)
 	char *cat[] = { (char *)(uintptr_t) "cat", NULL };
 	char *none[] = { (char *)(uintptr_t) "vipd-no-such-program", NULL };
 	char *bad[] = { (char *)(uintptr_t) "sh", (char *)(uintptr_t) "-c",
-			(char *)(uintptr_t) "echo told >&2; exit 3", NULL };
+			(char *)(uintptr_t) "echo failed >&2; exit 3", NULL };
 	struct str big = { 0 };
 	struct str out = { 0 };
 	struct err err = { 0 };
@@ -199,7 +199,7 @@ static void test_child(void **state)
 	assert_string_equal(out.text, big.text);
 	assert_int_equal(child_run(&out, none, "", &err), -ENOENT);
 	assert_int_equal(child_run(&out, bad, "", &err), -EIO);
-	assert_string_equal(err.text, "sh: told");
+	assert_string_equal(err.text, "sh: failed");
 	str_fini(&big);
 	str_fini(&out);
 }

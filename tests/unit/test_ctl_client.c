@@ -240,7 +240,7 @@ static void test_silence(void **state)
 	assert_non_null(strstr(err.text, "did not answer within"));
 }
 
-static void test_nobody(void **state)
+static void test_no_subscriber(void **state)
 {
 	struct client c = { path, 1000 };
 	struct err err;
@@ -297,7 +297,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers),    cmocka_unit_test(test_endless),
 		cmocka_unit_test(test_sink_fails), cmocka_unit_test(test_exchanges),
-		cmocka_unit_test(test_silence),    cmocka_unit_test(test_nobody),
+		cmocka_unit_test(test_silence),    cmocka_unit_test(test_no_subscriber),
 		cmocka_unit_test(test_encode),
 	};
 

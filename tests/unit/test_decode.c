@@ -299,7 +299,7 @@ static const struct decode_case service_cases[] = {
 	  "{port: 81, name: b}]",
 	  0, "shop/cart ClusterIP v4=10.96.0.1 [b:TCP:81]",
 	  "spec.ports[0].protocol: 'QUIC' is not TCP, UDP or SCTP, the port is skipped" },
-	{ "two ports behind a skipped one are told by their places",
+	{ "two ports after a skipped one are named by their positions",
 	  "clusterIP: 10.96.0.1, ports: [{port: 80, name: a, protocol: QUIC}, "
 	  "{port: 81, name: b}, {port: 81, name: c}]",
 	  -EINVAL, "spec.ports[2].port: 81 with protocol TCP is also ports[1]",

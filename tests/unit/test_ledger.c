@@ -172,7 +172,7 @@ static void test_refused(void **state)
 }
 
 /* Logged once, not with every event. */
-static void test_told_once(void **state)
+static void test_logged_once(void **state)
 {
 	struct world w;
 	uint64_t before;
@@ -375,10 +375,10 @@ static void test_complete(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sweep),      cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_told_once),  cmocka_unit_test(test_many_refused),
-		cmocka_unit_test(test_unreadable), cmocka_unit_test(test_ignored),
-		cmocka_unit_test(test_node),       cmocka_unit_test(test_cidrs),
+		cmocka_unit_test(test_sweep),       cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_logged_once), cmocka_unit_test(test_many_refused),
+		cmocka_unit_test(test_unreadable),  cmocka_unit_test(test_ignored),
+		cmocka_unit_test(test_node),        cmocka_unit_test(test_cidrs),
 		cmocka_unit_test(test_complete),
 	};
 

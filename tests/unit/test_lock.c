@@ -137,7 +137,7 @@ static void test_left_behind(void **state)
 }
 
 /* A killed process that gets no CPU: a process stopped by a tracer looks equal. */
-static void test_told_to_end(void **state)
+static void test_signalled_to_end(void **state)
 {
 	struct lock *l = NULL;
 	struct err err;
@@ -250,7 +250,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_one_at_a_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left_behind, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_told_to_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_signalled_to_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_owner, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_old_lock, setup, teardown),
 		cmocka_unit_test(test_no_folder),

@@ -184,7 +184,7 @@ static void on_pending(void *arg, uint64_t wait_ns)
 }
 
 /* When a site stays silent, a separate line has the number and the command that shows details. */
-static void test_told_afterwards(void **state)
+static void test_reported_afterwards(void **state)
 {
 	static struct log_site site;
 	static struct log_site other;
@@ -458,7 +458,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_long_line, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_levels, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bucket, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_told_afterwards, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_reported_afterwards, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tells_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_same, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_blocked_pipe, setup, teardown),

@@ -169,7 +169,7 @@ static void test_refused(void **state)
 	put_service(&w.w, "shop/web", "ip=10.96.0.1 port=http:80");
 	sync_all(&w.w);
 	list = events(&v);
-	assert_string_equal(text_at(list, "0.text"), "told to refuse web");
+	assert_string_equal(text_at(list, "0.text"), "set to refuse web");
 	json_decref(list);
 	watch_close(&v);
 	world_fini(&w);
@@ -223,7 +223,7 @@ static void test_slow(void **state)
 	struct world w;
 	struct watch slow;
 	struct watch quick;
-	size_t told = 0;
+	size_t reported = 0;
 	json_t *list;
 	json_t *last;
 
@@ -235,10 +235,10 @@ static void test_slow(void **state)
 		put_service(&w.w, "shop/web",
 			    i % 2 ? "ip=10.96.0.1 port=http:80" : "ip=10.96.0.1 port=http:81");
 		list = events(&quick);
-		told += json_array_size(list);
+		reported += json_array_size(list);
 		json_decref(list);
 	}
-	assert_int_equal(told, 5001); /* hello */
+	assert_int_equal(reported, 5001); /* hello */
 	list = events(&slow);
 	last = json_array_get(list, json_array_size(list) - 1);
 	assert_string_equal(text_at(last, "event"), "lost");

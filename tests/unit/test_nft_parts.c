@@ -391,8 +391,8 @@ static void test_watch_text(void **state)
 	}
 }
 
-static void told(struct nft_watch *w, uint8_t family, const char *table, const char *set,
-		 const uint8_t *key, size_t len)
+static void reported(struct nft_watch *w, uint8_t family, const char *table, const char *set,
+		     const uint8_t *key, size_t len)
 {
 	_Alignas(struct nlmsghdr) char buf[512];
 	struct nlmsghdr *h = nl_request_nfnl(
@@ -440,7 +440,7 @@ static void test_watch_touched(void **state)
 		struct nft_watch w;
 
 		nft_watch_init(&w);
-		told(&w, cases[i].family, cases[i].table, cases[i].set, key, cases[i].len);
+		reported(&w, cases[i].family, cases[i].table, cases[i].set, key, cases[i].len);
 		assert_int_equal(w.touched.n, cases[i].is_ours);
 		nft_watch_fini(&w);
 	}

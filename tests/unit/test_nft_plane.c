@@ -388,7 +388,7 @@ static void test_interrupted_look(void **state)
 static void test_owner_is_refused(void **state)
 {
 	struct bench b;
-	uint64_t told;
+	uint64_t reported;
 
 	(void)state;
 	bench_open(&b);
@@ -397,13 +397,13 @@ static void test_owner_is_refused(void **state)
 	world_settle(&b.w);
 	fake_no_persist(b.f, true);
 	log_level_set_all(LOG_LEVEL_WARN);
-	told = log_count(LOG_LEVEL_WARN);
+	reported = log_count(LOG_LEVEL_WARN);
 	for (int i = 0; i < 2; i++) {
 		b.w.is_table_owner = true;
 		world_restart(&b.w);
 		assert_int_equal(world_settle(&b.w), 0);
 		world_check(&b.w);
-		assert_int_equal(log_count(LOG_LEVEL_WARN), ++told);
+		assert_int_equal(log_count(LOG_LEVEL_WARN), ++reported);
 		assert_false(nft_plane_stats(b.w.plane).is_table_owner);
 	}
 	log_level_set_all(LOG_LEVEL_ERR);
@@ -450,7 +450,7 @@ static void test_held_by_other(void **state)
 static void test_guard_is_refused(void **state)
 {
 	struct bench b;
-	uint64_t told;
+	uint64_t reported;
 
 	(void)state;
 	bench_open(&b);
@@ -463,10 +463,10 @@ static void test_guard_is_refused(void **state)
 	fake_count_reset(b.f);
 	assert_int_equal(world_settle(&b.w), 0);
 	log_level_set_all(LOG_LEVEL_INFO);
-	told = log_count(LOG_LEVEL_INFO);
+	reported = log_count(LOG_LEVEL_INFO);
 	for (int i = 0; i < 3; i++)
 		world_wait(&b.w, 60 * NSEC_PER_SEC);
-	assert_int_equal(log_count(LOG_LEVEL_INFO), told + 1);
+	assert_int_equal(log_count(LOG_LEVEL_INFO), reported + 1);
 	log_level_set_all(LOG_LEVEL_ERR);
 	assert_int_equal(fake_count(b.f).n_refused, 1);
 	assert_int_equal(fake_count(b.f).n_batches, 0);
@@ -518,7 +518,7 @@ static void test_guard_is_held(void **state)
 	struct plane_result res = { 0 };
 	struct plane *other;
 	struct bench b;
-	uint64_t told;
+	uint64_t reported;
 
 	(void)state;
 	bench_open(&b);
@@ -533,10 +533,10 @@ static void test_guard_is_held(void **state)
 	assert_int_equal(other->ops->env(other, &b.w.m, &res, &b.err), 0);
 	assert_int_equal(other->ops->sweep(other, &res, &b.err), 0);
 	log_level_set_all(LOG_LEVEL_INFO);
-	told = log_count(LOG_LEVEL_INFO);
+	reported = log_count(LOG_LEVEL_INFO);
 	for (uint64_t s = 1; s < 300; s += 30)
 		(void)other->ops->tick(other, s * NSEC_PER_SEC);
-	assert_int_equal(log_count(LOG_LEVEL_INFO), told + 1);
+	assert_int_equal(log_count(LOG_LEVEL_INFO), reported + 1);
 	log_level_set_all(LOG_LEVEL_ERR);
 	assert_false(nft_plane_stats(other).has_guard);
 	b.w.plane->ops->close(b.w.plane);

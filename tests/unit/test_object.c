@@ -30,7 +30,7 @@ static const struct {
 	  WEB "proxy=192.0.2.1 vip=192.0.2.2 vip=192.0.2.1", true },
 	{ "IN-32: order of source ranges", WEB "range=10.0.0.0/8 range=2001:db8::/32",
 	  WEB "range=2001:db8::/32 range=10.0.0.0/8", true },
-	{ "order of ports is told to people", "ip=10.96.0.1 port=a:1 port=b:2",
+	{ "order of ports is shown", "ip=10.96.0.1 port=a:1 port=b:2",
 	  "ip=10.96.0.1 port=b:2 port=a:1", false },
 	{ "cluster IP", "ip=10.96.0.1 port=a:1", "ip=10.96.0.2 port=a:1", false },
 	{ "second family", "ip=10.96.0.1 port=a:1", "ip=10.96.0.1 ip=fd00::1 port=a:1", false },

@@ -303,7 +303,7 @@ static void test_refusal(void **state)
 		failures = sync_failures(w.s, &n);
 		assert_int_equal(n, 1);
 		assert_string_equal(failures[0]->name->text, "s5");
-		assert_string_equal(failures[0]->text, "told to refuse s5");
+		assert_string_equal(failures[0]->text, "set to refuse s5");
 		free(failures);
 
 		next = sync_step(w.s, T0 + 1);
@@ -394,30 +394,30 @@ static void test_load_fails(void **state)
 }
 
 /* A persistent failure is logged once, another one too, and the first again after minutes. */
-static void test_load_failure_is_told_once(void **state)
+static void test_load_failure_is_logged_once(void **state)
 {
 	struct world w;
 	uint64_t now = T0;
-	uint64_t told;
+	uint64_t reported;
 
 	world_init(&w);
 	some_services(&w, 2);
 	sync_sources_ready(w.s);
-	told = log_count(LOG_LEVEL_ERR);
+	reported = log_count(LOG_LEVEL_ERR);
 	for (int i = 0; i < 40; i++) {
 		w.k.fail_next_load = -EPERM;
 		now = sync_step(w.s, now);
 	}
-	assert_int_equal(log_count(LOG_LEVEL_ERR), told + 1);
+	assert_int_equal(log_count(LOG_LEVEL_ERR), reported + 1);
 	assert_true(now > T0 + 100 * NSEC_PER_SEC && now < T0 + 300 * NSEC_PER_SEC);
 	w.k.fail_next_load = -EOPNOTSUPP;
 	now = sync_step(w.s, now);
-	assert_int_equal(log_count(LOG_LEVEL_ERR), told + 2);
+	assert_int_equal(log_count(LOG_LEVEL_ERR), reported + 2);
 	for (uint64_t end = now + 310 * NSEC_PER_SEC; now < end;) {
 		w.k.fail_next_load = -EOPNOTSUPP;
 		now = sync_step(w.s, now);
 	}
-	assert_int_equal(log_count(LOG_LEVEL_ERR), told + 3);
+	assert_int_equal(log_count(LOG_LEVEL_ERR), reported + 3);
 	assert_int_equal(sync_state_get(w.s), SYNC_LOADING);
 	sync_settle(w.s, now);
 	assert_int_equal(sync_state_get(w.s), SYNC_RUNNING);
@@ -519,7 +519,7 @@ static void test_audit_of_fewer(void **state)
 	world_fini(&w);
 }
 
-struct told {
+struct reported {
 	size_t n;
 	bool had_rows;
 	bool has_rows;
@@ -528,7 +528,7 @@ struct told {
 static void on_accepted(void *arg, const struct svc *svc, const struct plan_rows *old,
 			const struct plan_rows *new, bool is_whole)
 {
-	struct told *t = arg;
+	struct reported *t = arg;
 
 	assert_ptr_equal(svc->rows, old);
 	t->n++;
@@ -578,8 +578,8 @@ static void test_spared(void **state)
 /* Callbacks get acknowledged rows, and no rejected ones. */
 static void test_accepted(void **state)
 {
-	struct told told = { 0 };
-	struct sync_config config = { .accepted = on_accepted, .accepted_arg = &told };
+	struct reported reported = { 0 };
+	struct sync_config config = { .accepted = on_accepted, .accepted_arg = &reported };
 	struct world w;
 
 	world_init(&w);
@@ -591,17 +591,17 @@ static void test_accepted(void **state)
 	some_services(&w, 1);
 	refuse(&w, "s0", true);
 	sync_settle(w.s, T0);
-	assert_int_equal(told.n, 0);
+	assert_int_equal(reported.n, 0);
 	refuse(&w, NULL, false);
 	sync_settle(w.s, T0 + NSEC_PER_SEC);
-	assert_int_equal(told.n, 1);
-	assert_false(told.had_rows);
-	assert_true(told.has_rows);
+	assert_int_equal(reported.n, 1);
+	assert_false(reported.had_rows);
+	assert_true(reported.has_rows);
 	drop_service(&w.m, "shop/s0");
 	sync_settle(w.s, T0 + 2 * NSEC_PER_SEC);
-	assert_int_equal(told.n, 2);
-	assert_true(told.had_rows);
-	assert_false(told.has_rows);
+	assert_int_equal(reported.n, 2);
+	assert_true(reported.had_rows);
+	assert_false(reported.has_rows);
 	log_level_set_all(LOG_LEVEL_NOTICE);
 	world_fini(&w);
 }
@@ -634,7 +634,7 @@ static const char *owner(struct world *w)
 /* T-127: at the first sync, when the older service arrives later, and when it is deleted. */
 static void test_one_owner(void **state)
 {
-	uint64_t told = log_count(LOG_LEVEL_WARN);
+	uint64_t reported = log_count(LOG_LEVEL_WARN);
 	struct world w;
 
 	world_init(&w);
@@ -643,13 +643,13 @@ static void test_one_owner(void **state)
 	sync_sources_ready(w.s);
 	sync_settle(w.s, T0);
 	assert_string_equal(owner(&w), "b");
-	assert_int_equal(log_count(LOG_LEVEL_WARN) - told, 1); /* SEL-14: a is named ... */
+	assert_int_equal(log_count(LOG_LEVEL_WARN) - reported, 1); /* SEL-14: a is named ... */
 	make_slice(&w.m, "shop/a-1", "a", "http:TCP:8080", "10.1.0.9");
 	sync_settle(w.s, T0 + 1);
-	assert_int_equal(log_count(LOG_LEVEL_WARN) - told, 1); /* ... once */
+	assert_int_equal(log_count(LOG_LEVEL_WARN) - reported, 1); /* ... once */
 	with_external_ip(&w, "shop/c", "10.96.0.3", 1000);
 	sync_settle(w.s, T0 + 1);
-	assert_int_equal(log_count(LOG_LEVEL_WARN) - told, 2); /* b lost it */
+	assert_int_equal(log_count(LOG_LEVEL_WARN) - reported, 2); /* b lost it */
 	assert_string_equal(owner(&w), "c");
 	assert_int_equal(w.p.n_conflicts, 2);
 	drop_service(&w.m, "shop/c");
@@ -1278,11 +1278,11 @@ static void test_piece_outdated(void **state)
 {
 	(void)state;
 	for (int with_other = 0; with_other < 2; with_other++) {
-		struct parts told = { 0 };
+		struct parts reported = { 0 };
 		struct sync_config config = { .batch_ops = PIECE,
 					      .piece_ops = PIECE,
 					      .accepted = on_part,
-					      .accepted_arg = &told };
+					      .accepted_arg = &reported };
 		struct world w = { 0 };
 
 		mock_init(&w.k);
@@ -1297,11 +1297,11 @@ static void test_piece_outdated(void **state)
 			make_service(&w.m, "shop/other", "10.96.1.1", "http:TCP:80");
 		while (w.k.slots.n < 100)
 			(void)sync_step(w.s, T0);
-		assert_int_equal(told.n_whole, with_other);
+		assert_int_equal(reported.n_whole, with_other);
 		assert_false(list_is_empty(&w.m.dirty));
 		sync_settle(w.s, T0);
-		assert_int_equal(told.n_whole, 1 + with_other);
-		assert_true(told.n_parts > 5);
+		assert_int_equal(reported.n_whole, 1 + with_other);
+		assert_true(reported.n_parts > 5);
 		assert_true(list_is_empty(&w.m.dirty));
 		world_fini(&w);
 	}
@@ -1509,7 +1509,7 @@ int main(void)
 		cmocka_unit_test(test_refused_then_deleted),
 		cmocka_unit_test(test_unknown_outcome),
 		cmocka_unit_test(test_load_fails),
-		cmocka_unit_test(test_load_failure_is_told_once),
+		cmocka_unit_test(test_load_failure_is_logged_once),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_drift),
 		cmocka_unit_test(test_look),

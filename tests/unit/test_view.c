@@ -349,8 +349,8 @@ static void test_refused(void **state)
 	sync_all(&w);
 	p = page(&w, "shop", "bad");
 	assert_string_equal(text_at(p, "state"), "rejected");
-	assert_string_equal(text_at(p, "note"), "told to refuse bad");
-	assert_string_equal(text_at(p, "rejected.text"), "told to refuse bad");
+	assert_string_equal(text_at(p, "note"), "set to refuse bad");
+	assert_string_equal(text_at(p, "rejected.text"), "set to refuse bad");
 	assert_int_equal(int_at(p, "rejected.attempts"), 1);
 	assert_false(int_at(p, "programmed"));
 	json_decref(p);
@@ -362,7 +362,7 @@ static void test_refused(void **state)
 	assert_int_equal(int_at(st, "states.rejected"), 1);
 	assert_int_equal(int_at(st, "states.ok"), 1);
 	assert_int_equal(int_at(st, "pending.services"), 1);
-	assert_string_equal(text_at(st, "sync.last_error.text"), "told to refuse bad");
+	assert_string_equal(text_at(st, "sync.last_error.text"), "set to refuse bad");
 	assert_string_equal(text_at(st, "problems.0.text"), "1 service is rejected by the kernel");
 	json_decref(st);
 	serve_world_fini(&w);

@@ -59,7 +59,7 @@ static int run(void *helper, const struct job *job, struct pass_result *ret, str
 {
 	switch (job->id) {
 	case ID_FAILS:
-		return err_set(err, -ENOBUFS, "told to fail");
+		return err_set(err, -ENOBUFS, "set to fail");
 	case ID_DIES:
 		_exit(3);
 	case ID_HANGS:
@@ -167,7 +167,7 @@ static void test_failure(void **state)
 	simple_job(&w, ID_FAILS);
 	wait_answers(&w, 1);
 	assert_int_equal(w.answer.result, -ENOBUFS);
-	assert_string_equal(w.answer.err.text, "told to fail");
+	assert_string_equal(w.answer.err.text, "set to fail");
 	simple_job(&w, 1);
 	wait_answers(&w, 2);
 	assert_int_equal(w.answer.result, 0);

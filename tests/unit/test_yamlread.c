@@ -435,21 +435,21 @@ static void test_twice(void **state)
 {
 	static const char text[] = "a: 1\nb: {c: 1,\n c: 2}\na:\n- 3\n";
 	struct decode d = { 0 };
-	struct str told = { 0 };
+	struct str reported = { 0 };
 	struct yaml *y;
 	char *all;
 	json_t *v;
 
 	yaml_open_text(&y, text, sizeof(text) - 1, 1);
-	yaml_allow_twice(y, on_twice, &told);
+	yaml_allow_twice(y, on_twice, &reported);
 	all = read_all(y);
 	assert_string_equal(all, "D1:{\"a\":[3],\"b\":{\"c\":2}}");
-	assert_string_equal(told.text, "c:3 a:4 ");
+	assert_string_equal(reported.text, "c:3 a:4 ");
 	free(all);
 	yaml_close(y);
 
 	yaml_open_text(&y, text, sizeof(text) - 1, 1);
-	yaml_allow_twice(y, on_twice, &told);
+	yaml_allow_twice(y, on_twice, &reported);
 	assert_int_equal(yaml_next(y, &v, NULL), YAML_DOCUMENT);
 	d.steps[0] = (struct decode_step){ .in = v, .key = "b" };
 	assert_int_equal(yaml_line_of(y, &d), 2);
@@ -457,7 +457,7 @@ static void test_twice(void **state)
 	assert_int_equal(yaml_line_of(y, &d), 5);
 	json_decref(v);
 	yaml_close(y);
-	str_fini(&told);
+	str_fini(&reported);
 }
 
 int main(void)

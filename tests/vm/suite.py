@@ -140,10 +140,10 @@ def runs(how):
             Run(NEWER + " nft", NEWER, NEWER_PATHS + of("sctp_sockets"), env=PAIRS)]
 
 
-def run_all(count, how, build, expression="", told=lambda run: None):
+def run_all(count, how, build, expression="", done=lambda run: None):
     """Run them, as many at once as there are processors; results are added as they come."""
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         futures = [pool.submit(r.go, build, expression) for r in runs(how)]
         for f in concurrent.futures.as_completed(futures):
             f.result().report(count)
-            told(f.result())
+            done(f.result())

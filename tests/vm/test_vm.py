@@ -166,7 +166,7 @@ def test_choice():
     assert names("5.10") == []
 
 
-def test_only_what_is_signed(tmp_path):
+def test_signed_only(tmp_path):
     """An index without Debian's signature, or with that of another text, is not used."""
     good = tmp_path / "InRelease"
     kernels.download("%s/dists/bookworm/InRelease" % kernels.mirror(False), str(good))
