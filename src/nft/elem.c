@@ -204,8 +204,8 @@ static const struct nlattr *answer_list(const struct nlmsghdr *h)
 	return tb[NFTA_SET_ELEM_LIST_ELEMENTS];
 }
 
-static int message_elems(const struct nlmsghdr *h, enum ipfam fam, enum nft_set_id set,
-			 uint64_t *expires_ms, nft_elem_fn *fn, void *arg, struct err *err)
+static int message_elems(const struct nlmsghdr *h, struct nft_walk *w, nft_elem_fn *fn, void *arg,
+			 struct err *err)
 {
 	const struct nlattr *list = answer_list(h);
 	int r = 0;
@@ -213,13 +213,14 @@ static int message_elems(const struct nlmsghdr *h, enum ipfam fam, enum nft_set_
 	if (list == NULL)
 		return 0;
 	nl_attr_for_each (elem, list) {
-		struct parsed e = elem_parse(elem, set, fam);
+		struct parsed e = elem_parse(elem, w->set, w->fam);
 		uint8_t key[NFT_KEY_MAX];
 
-		if (expires_ms != NULL)
-			*expires_ms = e.expires_ms;
-		if (r == 0 && elem_key(&e, set, fam, key))
-			r = fn(arg, key, e.data, err);
+		w->expires_ms = e.expires_ms;
+		if (r != 0 || !elem_key(&e, w->set, w->fam, key))
+			continue;
+		w->n++;
+		r = fn(arg, key, e.data, err);
 	}
 	return r;
 }
@@ -256,7 +257,7 @@ struct walking {
 static int walk_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct walking *g = arg;
-	int r = message_elems(h, g->w->fam, g->w->set, &g->w->expires_ms, g->fn, g->arg, err);
+	int r = message_elems(h, g->w, g->fn, g->arg, err);
 
 	return r < 0 ? -ECANCELED : 0;
 }
@@ -285,13 +286,16 @@ int nft_elems_dump_step(struct nft_walk *w, struct nl_sock *nl, const struct nft
 	}
 	if (r == 0)
 		r = nft_walk_step(w, fn, arg, err);
-	if (r != -EINTR)
-		return r;
+	return r == -EINTR ? nft_elems_dump_again(w, err) : r;
+}
+
+int nft_elems_dump_again(struct nft_walk *w, struct err *err)
+{
 	w->is_begun = false;
 	return w->starts < NL_DUMP_STARTS
 		       ? 1
 		       : err_set(err, -EAGAIN, "elements of %s: interrupted by changes %u times",
-				 nft_set_desc(set, table->fam)->name, w->starts);
+				 nft_set_desc(w->set, w->fam)->name, w->starts);
 }
 
 int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *table, enum nft_set_id set,

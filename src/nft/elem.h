@@ -73,6 +73,7 @@ struct nft_walk {
 	enum nft_set_id set;
 	uint32_t seq;
 	uint64_t expires_ms; /* of the current element; 0 = never */
+	size_t n;            /* elements since the walk began */
 	bool is_begun;       /* of nft_elems_dump_step() */
 	unsigned int starts;
 };
@@ -89,6 +90,8 @@ MUST_USE int nft_walk_step(struct nft_walk *w, nft_elem_fn *fn, void *arg, struc
 MUST_USE int nft_elems_dump_step(struct nft_walk *w, struct nl_sock *nl,
 				 const struct nft_table_ref *table, enum nft_set_id set,
 				 nft_elem_fn *fn, void *arg, struct err *err);
+/* The next step begins at the first element. 1, or -EAGAIN: too often. */
+MUST_USE int nft_elems_dump_again(struct nft_walk *w, struct err *err);
 
 enum nft_get {
 	NFT_GET_ALL = 0, /* look up every key */

@@ -41,6 +41,22 @@ void plane_loaded_found(struct plane_loaded *l, enum ipfam fam, enum nft_set_id 
 	put(l, fam, set, key, data, 0);
 }
 
+/*
+ * For each datagram the kernel walks the hash table from its first bucket and skips as many
+ * elements as it has sent (net/netfilter/nft_set_hash.c nft_rhash_walk). A resize between two
+ * datagrams changes the order, but a dump never lists fewer elements than the set has: if all of
+ * them are different, the dump is complete, and so is the copy once it has as many elements as a
+ * dump listed.
+ */
+int plane_loaded_dump_step(const struct plane_loaded *l, struct nft_walk *w, struct nl_sock *nl,
+			   const struct nft_table_ref *table, enum nft_set_id set, nft_elem_fn *fn,
+			   void *arg, struct err *err)
+{
+	int r = nft_elems_dump_step(w, nl, table, set, fn, arg, err);
+
+	return r == 0 && w->n > l->sets[table->fam][set].n ? nft_elems_dump_again(w, err) : r;
+}
+
 void plane_loaded_put(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
 		      const uint8_t *key, const uint8_t *data)
 {

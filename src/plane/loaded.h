@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "nft/change.h"
+#include "nft/elem.h"
 #include "nft/keymap.h"
 #include "plan/plan.h"
 
@@ -40,6 +40,15 @@ static inline const uint8_t *plane_loaded_find(const struct plane_loaded *l, enu
 /* The kernel has the element: whether it is desired does not change; a new one is not. */
 void plane_loaded_found(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
 			const uint8_t *key, const uint8_t *data);
+/*
+ * nft_elems_dump_step() for an `fn` that calls plane_loaded_found(), until the copy is complete:
+ * while the kernel resizes the hash table of a set, a dump lists some elements twice instead of
+ * others.
+ */
+MUST_USE int plane_loaded_dump_step(const struct plane_loaded *l, struct nft_walk *w,
+				    struct nl_sock *nl, const struct nft_table_ref *table,
+				    enum nft_set_id set, nft_elem_fn *fn, void *arg,
+				    struct err *err);
 /* The kernel has the element, and it is desired. */
 void plane_loaded_put(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
 		      const uint8_t *key, const uint8_t *data);

@@ -389,7 +389,13 @@ void answer_dump_elems(struct connection *c, const struct nlmsghdr *h, const str
 	struct nlmsghdr *out = NULL;
 	struct nlattr *list = NULL;
 	size_t n = 0;
+	bool is_torn;
 
+	list_for_each (l, &s->elems)
+		n++;
+	is_torn = n > DUMP_ELEMS && c->fake->n_torn > 0;
+	c->fake->n_torn -= is_torn;
+	n = 0;
 	list_for_each (l, &s->elems) {
 		if (n++ % DUMP_ELEMS == 0) {
 			if (out != NULL) {
@@ -398,7 +404,9 @@ void answer_dump_elems(struct connection *c, const struct nlmsghdr *h, const str
 			}
 			out = elems_begin(buf, h, t, s, NLM_F_MULTI | intr, &list);
 		}
-		put_elem(out, s, list_entry(l, struct elem, link));
+		put_elem(out, s,
+			 list_entry(is_torn && l->next == &s->elems ? s->elems.next : l,
+				    struct elem, link));
 	}
 	if (out != NULL) {
 		mnl_attr_nest_end(out, list);

@@ -871,6 +871,11 @@ void fake_interrupt_dump(struct fake *f, size_t k, bool forever)
 	f->is_interrupting = false;
 }
 
+void fake_tear_dumps(struct fake *f, size_t n)
+{
+	f->n_torn = n;
+}
+
 void fake_no_persist(struct fake *f, bool on)
 {
 	f->no_persist = on;
@@ -912,6 +917,7 @@ void fake_calm(struct fake *f)
 {
 	f->send = f->refuse = f->lose = f->interrupt = (struct trap){ 0 };
 	f->is_interrupting = false;
+	f->n_torn = 0;
 	f->no_offsets = false;
 	f->denied = 0;
 	f->failing.what = FAKE_FAILING_NONE;

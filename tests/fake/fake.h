@@ -62,6 +62,11 @@ void fake_refuse_key(struct fake *f, enum nft_set_id set, const void *key, size_
 void fake_lose_answer(struct fake *f, size_t k);
 /* The k-th dump from now on is marked as interrupted; all from then on if `forever`. */
 void fake_interrupt_dump(struct fake *f, size_t k, bool forever);
+/*
+ * The next `n` dumps of sets that need several messages list the first element twice and not the
+ * last one, as if the kernel resized their hash tables.
+ */
+void fake_tear_dumps(struct fake *f, size_t n);
 /* Like a kernel before 6.9: no table outlives its owner. */
 void fake_no_persist(struct fake *f, bool on);
 /* Answer like a kernel that does not say where the problem is. */

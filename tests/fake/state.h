@@ -22,6 +22,7 @@ struct fake {
 	struct trap lose;
 	struct trap interrupt;
 	bool is_interrupting; /* all dumps from now on */
+	size_t n_torn;        /* dumps of elements that are still to be torn */
 	bool no_offsets;
 	bool no_persist;
 	int denied; /* an errno, or 0 */

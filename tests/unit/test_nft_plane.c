@@ -596,6 +596,47 @@ static void test_reading(void **state)
 	bench_close(&b);
 }
 
+/* The kernel resizes a hash table during the load, at whatever dump: no element is missed. */
+static void test_torn_dumps(void **state)
+{
+	enum {
+		SERVICES_N = 70
+	}; /* more than a message of a dump lists */
+
+	(void)state;
+	for (size_t n = 1; n <= 8; n++) {
+		struct bench b;
+		char name[32];
+		char text[64];
+
+		bench_open(&b);
+		for (int i = 1; i <= SERVICES_N; i++) {
+			(void)snprintf(name, sizeof(name), "shop/s%d", i);
+			(void)snprintf(text, sizeof(text), "ip=10.96.0.%d port=http:80 ip=fd02::%d",
+				       i, i);
+			world_service(&b.w, name, text);
+			(void)snprintf(text, sizeof(text), "| http:8080 | %d rs", i);
+			world_slice(&b.w, name, name + strlen("shop/"), text);
+		}
+		world_settle(&b.w);
+		world_restart(&b.w);
+		fake_tear_dumps(b.f, n);
+		assert_int_equal(world_settle(&b.w), 0);
+		world_check(&b.w);
+		/* Elements of services that were removed while no vipd ran are found. */
+		for (int i = 1; i <= SERVICES_N; i++) {
+			(void)snprintf(name, sizeof(name), "shop/s%d", i);
+			world_no_service(&b.w, name);
+		}
+		world_restart(&b.w);
+		fake_tear_dumps(b.f, n);
+		world_settle(&b.w);
+		world_check(&b.w);
+		assert_int_equal(fake_set_size(b.f, IPFAM_V4, NFTSET_FRONTENDS), 0);
+		bench_close(&b);
+	}
+}
+
 /* Endpoints 10.x.y.0 to .`n` of a slice, each of which two ports lead to. */
 static void large_slice(struct world *w, int i, int n)
 {
@@ -1217,6 +1258,7 @@ int main(void)
 		cmocka_unit_test(test_load_in_steps),
 		cmocka_unit_test(test_reading),
 		cmocka_unit_test(test_missing_keys),
+		cmocka_unit_test(test_torn_dumps),
 		cmocka_unit_test(test_lacking),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_family_fails_at_start),

@@ -123,8 +123,8 @@ static bool has_pool_sets(const struct nft_layout *l)
 static int dump_some(struct nft_reading *rd, struct err *err)
 {
 	int r = nft_layout_has_set(rd->layout, nft_dumped[rd->i])
-			? nft_elems_dump_step(&rd->walk, rd->nl, &rd->table, nft_dumped[rd->i],
-					      dump_elem, rd, err)
+			? plane_loaded_dump_step(&rd->h->elems, &rd->walk, rd->nl, &rd->table,
+						 nft_dumped[rd->i], dump_elem, rd, err)
 			: 0;
 
 	rd->work += rd->h->elems.sets[rd->table.fam][nft_dumped[rd->i]].n / 64;
