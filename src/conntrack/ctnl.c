@@ -326,7 +326,7 @@ void ctnl_delete_now(struct ctnl *c)
 	}
 	c->n_deleted += c->n_queued;
 	c->n_queued = 0;
-	rx = xmalloc(NL_RECV_MAX);
+	rx = nl_sock_buffer(c->del);
 	while ((n = nl_sock_recv(c->del, rx, NL_RECV_MAX)) != -EAGAIN) {
 		int len = (int)n;
 
@@ -340,7 +340,6 @@ void ctnl_delete_now(struct ctnl *c)
 		     h = mnl_nlmsg_next(h, &len))
 			note_answer(c, h);
 	}
-	free(rx);
 }
 
 static void put_copy(struct nlmsghdr *h, const struct nlattr *a, uint16_t flags)

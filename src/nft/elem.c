@@ -24,7 +24,6 @@
 #define GET_ONE_MAX 256
 /* One missing key in so many: every key gets a request of its own. */
 #define EACH_SHARE 16
-#define GET_BUFFER_MAX (GET_KEYS_MAX * GET_ONE_MAX)
 
 #define ATTR_HDR 4
 #define REQUEST_MAX 512 /* a request without keys */
@@ -314,7 +313,7 @@ int nft_elems_dump(struct nl_sock *nl, const struct nft_table_ref *table, enum n
 struct get {
 	enum nft_set_id set;
 	enum ipfam fam;
-	char *request; /* GET_BUFFER_MAX bytes */
+	char *request; /* GET_ONE_MAX bytes for each key of a request */
 	const uint8_t *keys;
 	uint8_t *data;
 	uint8_t *found;
@@ -486,7 +485,7 @@ static int elems_read(struct nl_sock *nl, const struct nft_table_ref *table, str
 	int r;
 
 	g.fam = table->fam;
-	g.request = xmalloc(GET_BUFFER_MAX);
+	g.request = xmalloc(MIN(MAX(g.n, 1U), (size_t)GET_KEYS_MAX) * GET_ONE_MAX);
 	r = get_all(nl, table, &g, how, err);
 	free(g.request);
 	return r;

@@ -34,7 +34,6 @@ struct nl_batch {
 	VEC(struct mark) marks;
 	uint32_t seq0; /* of the begin; message i has seq0 + 1 + i */
 	struct nl_rejection refusal;
-	uint8_t *rx;
 };
 
 static struct nlmsghdr *header_at(const struct nl_batch *b, size_t offset)
@@ -79,7 +78,6 @@ void nl_batch_open(struct nl_batch **ret, struct nl_sock *nl)
 	struct nl_batch *b = xcalloc(1, sizeof(*b));
 
 	b->nl = nl;
-	b->rx = xmalloc(NL_RECV_MAX);
 	nl_batch_reset(b);
 	*ret = b;
 }
@@ -91,7 +89,6 @@ void nl_batch_close(struct nl_batch *b)
 	vec_fini(&b->msgs);
 	vec_fini(&b->marks);
 	free(b->buf);
-	free(b->rx);
 	free(b);
 }
 
@@ -220,10 +217,11 @@ static bool verdict(struct nl_batch *b, const struct nlmsghdr *h)
 /* Call directly after send(): all answers are queued then. */
 static int verdicts_read(struct nl_batch *b, struct err *err)
 {
+	void *rx = nl_sock_buffer(b->nl);
 	bool is_acked = false, is_lost = false;
 
 	for (;;) {
-		ssize_t n = nl_sock_recv(b->nl, b->rx, NL_RECV_MAX);
+		ssize_t n = nl_sock_recv(b->nl, rx, NL_RECV_MAX);
 
 		if (n == -EAGAIN)
 			break;
@@ -234,7 +232,7 @@ static int verdicts_read(struct nl_batch *b, struct err *err)
 		if (n < 0)
 			return err_set(err, -ENOBUFS, "receive verdict: %s, outcome unknown",
 				       strerror((int)-n));
-		nl_for_each_message (h, b->rx, (size_t)n)
+		nl_for_each_message (h, rx, (size_t)n)
 			is_acked |= verdict(b, h);
 	}
 	if (b->refusal.error != 0)

@@ -100,7 +100,7 @@ static void answer_message(struct answer *a, const struct nlmsghdr *h)
 
 static int answer_read(struct answer *a, struct nl_sock *nl)
 {
-	uint8_t *buf = xmalloc(NL_RECV_MAX);
+	uint8_t *buf = nl_sock_buffer(nl);
 
 	while (!a->is_done) {
 		ssize_t n = nl_sock_recv(nl, buf, NL_RECV_MAX);
@@ -109,17 +109,12 @@ static int answer_read(struct answer *a, struct nl_sock *nl)
 			a->is_lost = true;
 			continue;
 		}
-		if (n < 0) {
-			free(buf);
-			if (a->is_lost)
-				return -ENOBUFS;
-			/* The kernel answers inside send(): none will follow. */
-			return n == -EAGAIN ? -EIO : (int)n;
-		}
+		/* The kernel answers inside send(): none will follow. */
+		if (n < 0)
+			return a->is_lost ? -ENOBUFS : n == -EAGAIN ? -EIO : (int)n;
 		nl_for_each_message (h, buf, (size_t)n)
 			answer_message(a, h);
 	}
-	free(buf);
 	return a->is_lost ? -ENOBUFS : 0;
 }
 
@@ -190,13 +185,12 @@ int nl_dump_begin(struct nl_sock *nl, struct nlmsghdr *req, uint32_t *seq, struc
 int nl_dump_next(struct nl_sock *nl, uint32_t seq, const struct nl_reader *rd, struct err *err)
 {
 	struct answer a = { .rd = rd, .seq = seq, .err = err };
-	uint8_t *buf = xmalloc(NL_RECV_MAX);
+	uint8_t *buf = nl_sock_buffer(nl);
 	ssize_t n = nl_sock_recv(nl, buf, NL_RECV_MAX);
 
 	if (n > 0)
 		nl_for_each_message (h, buf, (size_t)n)
 			answer_message(&a, h);
-	free(buf);
 	if (n == -EAGAIN) /* the kernel answers inside send() and recv(): none will follow */
 		n = -EIO;
 	if (n < 0)
@@ -254,7 +248,7 @@ static void each_message(struct each *e, const struct nlmsghdr *h)
 
 static int each_read(struct each *e, struct nl_sock *nl)
 {
-	uint8_t *buf = xmalloc(NL_RECV_MAX);
+	uint8_t *buf = nl_sock_buffer(nl);
 	ssize_t n = 0;
 
 	while (e->answered < e->n) {
@@ -264,7 +258,6 @@ static int each_read(struct each *e, struct nl_sock *nl)
 		nl_for_each_message (h, buf, (size_t)n)
 			each_message(e, h);
 	}
-	free(buf);
 	/* The kernel answers inside send(): none will follow. */
 	return n >= 0 ? 0 : n == -EAGAIN ? -EIO : (int)n;
 }

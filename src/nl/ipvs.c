@@ -24,7 +24,6 @@ struct ipvs_wire {
 	struct nl_sock *nl;
 	uint16_t family;
 	uint8_t *tx; /* IPVS_BATCH_MAX messages */
-	uint8_t *rx;
 };
 
 void ipvs_wire_open(struct ipvs_wire **ret, struct nl_sock *nl)
@@ -33,7 +32,6 @@ void ipvs_wire_open(struct ipvs_wire **ret, struct nl_sock *nl)
 
 	w->nl = nl;
 	w->tx = xcalloc(IPVS_BATCH_MAX, OP_BYTES_MAX);
-	w->rx = xmalloc(NL_RECV_MAX);
 	*ret = w;
 }
 
@@ -43,7 +41,6 @@ void ipvs_wire_close(struct ipvs_wire *w)
 		return;
 	nl_sock_close(w->nl);
 	free(w->tx);
-	free(w->rx);
 	free(w);
 }
 
@@ -358,6 +355,7 @@ static void verdicts_read(struct ipvs_op *ops, size_t n, uint32_t seq0, const ui
 static int batch_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, struct err *err)
 {
 	uint32_t seq0 = nl_sock_seq(w->nl, (uint32_t)n);
+	void *rx = nl_sock_buffer(w->nl);
 	size_t used = 0;
 	int r;
 
@@ -368,14 +366,14 @@ static int batch_send(struct ipvs_wire *w, struct ipvs_op *ops, size_t n, struct
 	if (r < 0)
 		return err_set(err, r, "IPVS request: %s", strerror(-r));
 	for (;;) {
-		ssize_t len = nl_sock_recv(w->nl, w->rx, NL_RECV_MAX);
+		ssize_t len = nl_sock_recv(w->nl, rx, NL_RECV_MAX);
 
 		if (len == -EAGAIN)
 			break;
 		if (len < 0 && len != -ENOBUFS)
 			return err_set(err, (int)len, "IPVS answer: %s", strerror((int)-len));
 		if (len > 0)
-			verdicts_read(ops, n, seq0, w->rx, (size_t)len);
+			verdicts_read(ops, n, seq0, rx, (size_t)len);
 	}
 	for (size_t i = 0; i < n; i++)
 		if (!ops[i].is_done)

@@ -25,6 +25,7 @@ struct nl_sock {
 	struct nl_sock *muted; /* or NULL */
 	unsigned int muted_group;
 	struct nl_stats stats;
+	void *buffer; /* NULL: not used yet */
 };
 
 /* Context of a real socket's nl_io. */
@@ -147,6 +148,7 @@ void nl_sock_close(struct nl_sock *nl)
 		return;
 	if (nl->io.close != NULL)
 		nl->io.close(nl->io.ctx);
+	free(nl->buffer);
 	free(nl);
 }
 
@@ -252,6 +254,14 @@ ssize_t nl_sock_recv(struct nl_sock *nl, void *data, size_t size)
 		nl->stats.recv_bytes += (uint64_t)n;
 	}
 	return n;
+}
+
+/* Not allocated for each request: malloc() is slow after each free() of 64 KiB. */
+void *nl_sock_buffer(struct nl_sock *nl)
+{
+	if (nl->buffer == NULL)
+		nl->buffer = xmalloc(NL_RECV_MAX);
+	return nl->buffer;
 }
 
 void nl_sock_drain(struct nl_sock *nl)

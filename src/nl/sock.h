@@ -96,5 +96,8 @@ struct nl_stats *nl_sock_stats(struct nl_sock *nl);
 MUST_USE int nl_sock_send(struct nl_sock *nl, const void *data, size_t len);
 /* The next datagram; results as nl_io.recv. Datagrams of other processes are skipped. */
 MUST_USE ssize_t nl_sock_recv(struct nl_sock *nl, void *data, size_t size);
+/* NL_RECV_MAX bytes for nl_sock_recv(), which all users of the socket share. Owned by the socket.
+ */
+void *nl_sock_buffer(struct nl_sock *nl);
 /* Drop all queued datagrams: before a request, after an interrupted one. */
 void nl_sock_drain(struct nl_sock *nl);
