@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "conntrack/failover.h"
 #include "doctor/helper.h"
 #include "health/health.h"
 
@@ -105,6 +106,10 @@ static uint64_t generation(const struct serve_context *ctx)
 	for (int i = 0; ctx->plane != NULL && i < PLANE_FAULT_N; i++)
 		mix_text(&m, ctx->plane->faults[i].text);
 	mix_source(&m, &ctx->source);
+	if (ctx->failover != NULL) {
+		mix_uint(&m, failover_unanswered(ctx->failover));
+		mix_uint(&m, failover_n_silent(ctx->failover));
+	}
 	if (ctx->checks != NULL)
 		mix_uint(&m, check_helper_state(ctx->checks).runs);
 	if (ctx->sync != NULL)

@@ -19,6 +19,7 @@ enum kind {
 	KIND_SYNC = MODEL_EVENT_N,
 	KIND_REFUSED,
 	KIND_KERNEL,
+	KIND_SILENT,
 	KIND_N,
 };
 
@@ -31,6 +32,7 @@ static const char *const kind_names[] = {
 	[KIND_SYNC] = "sync",
 	[KIND_REFUSED] = "rejected",
 	[KIND_KERNEL] = "kernel",
+	[KIND_SILENT] = "silent",
 };
 
 struct subscriber {
@@ -185,6 +187,23 @@ void monitor_refused(struct monitor *mon, const struct svc *svc, const char *tex
 	jsonw_text(&w, "text", text);
 	jsonw_end(&w);
 	line_send(mon, KIND_REFUSED, svc->ns->text, svc->name->text);
+}
+
+void monitor_silence(struct monitor *mon, const struct failover_silence *s, bool is_over)
+{
+	struct jsonw w;
+
+	if (mon == NULL || !is_wanted(mon, KIND_SILENT, s->ns->text, s->name->text))
+		return;
+	w = line_begin(mon, KIND_SILENT);
+	jsonw_name(&w, "namespace", s->ns);
+	jsonw_name(&w, "name", s->name);
+	jsonw_addr(&w, "address", &s->addr);
+	jsonw_uint(&w, "port", s->port);
+	jsonw_bool(&w, "over", is_over);
+	jsonw_uint(&w, "unanswered", s->unanswered);
+	jsonw_end(&w);
+	line_send(mon, KIND_SILENT, s->ns->text, s->name->text);
 }
 
 /* Send the increase of a counter since its last event. */

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "conntrack/failover.h"
 #include "http/http.h"
 #include "state/context.h"
 
@@ -29,6 +30,9 @@ void monitor_accepted(struct monitor *mon, const struct svc *svc, const struct p
 void monitor_refused(struct monitor *mon, const struct svc *svc, const char *text);
 /* After each step of the sync: report loads, foreign changes and repairs. */
 void monitor_stepped(struct monitor *mon, const struct sync *sync);
+
+/* As failover_silence_fn; `mon` may be NULL. */
+void monitor_silence(struct monitor *mon, const struct failover_silence *s, bool is_over);
 
 /* /v1/monitor */
 void body_monitor(struct http_reply *reply, const struct serve_context *ctx,

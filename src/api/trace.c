@@ -69,7 +69,7 @@ static int trace_more(void *state, struct str *out, uint64_t deadline_ns)
 			str_puts(out, "\n");
 			return 0;
 		}
-		view_trace_endpoint(&b->w, &b->trace, &b->trace.endpoints.v[b->i++]);
+		view_trace_endpoint(&b->w, b->ctx, &b->trace, &b->trace.endpoints.v[b->i++]);
 	} while (now_ns() < deadline_ns);
 	return 1;
 }

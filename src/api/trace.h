@@ -18,5 +18,5 @@ void body_trace(struct http_reply *reply, const struct serve_context *ctx,
 /* Write all members except the endpoints into the open object of `w`. */
 void view_trace(struct jsonw *w, const struct serve_context *ctx, const struct plan_trace *t);
 /* Write an endpoint as an object. */
-void view_trace_endpoint(struct jsonw *w, const struct plan_trace *t,
-			 const struct plan_trace_endpoint *ep);
+void view_trace_endpoint(struct jsonw *w, const struct serve_context *ctx,
+			 const struct plan_trace *t, const struct plan_trace_endpoint *ep);

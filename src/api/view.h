@@ -39,6 +39,11 @@ void view_row(struct jsonw *w, const struct serve_context *ctx, const struct svc
 void view_node(struct jsonw *w, const char *key, const struct model *m);
 /* An array of names; `h` may be NULL. */
 void view_hints(struct jsonw *w, const char *key, const struct hints *h);
+/*
+ * Member "silent" if the backend left TCP handshakes unanswered (conntrack/failover.h), else none.
+ */
+void view_silence(struct jsonw *w, const struct serve_context *ctx, const struct ip_addr *addr,
+		  uint16_t port, enum l4proto proto);
 /* { ns, name } of the service, as the members "namespace" and "name". */
 void view_svc_name(struct jsonw *w, const struct svc *svc);
 

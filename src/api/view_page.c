@@ -379,7 +379,7 @@ static void view_set(struct jsonw *w, const char *key, enum exclusion why, int64
 	jsonw_end(w);
 }
 
-static void view_endpoint(struct jsonw *w, const struct page_endpoint *ep)
+static void view_endpoint(struct view_page *v, struct jsonw *w, const struct page_endpoint *ep)
 {
 	jsonw_object(w, NULL);
 	jsonw_addr(w, "address", &ep->addr);
@@ -394,6 +394,8 @@ static void view_endpoint(struct jsonw *w, const struct page_endpoint *ep)
 	jsonw_bool(w, "terminating", ep->flags & ENDPOINT_TERMINATING);
 	view_set(w, "cluster_set", ep->cluster, ep->cluster_slot);
 	view_set(w, "local_set", ep->local, ep->local_slot);
+	if (v->mode == VIEW_PAGE_PEOPLE)
+		view_silence(w, v->ctx, &ep->addr, ep->port, v->ports.v[v->i].port.proto);
 	jsonw_end(w);
 }
 
@@ -618,7 +620,7 @@ static void step_families(struct view_page *v, struct jsonw *w)
 static void step_endpoints(struct view_page *v, struct jsonw *w)
 {
 	if (v->k < v->endpoints.n) {
-		view_endpoint(w, &v->endpoints.v[v->k++]);
+		view_endpoint(v, w, &v->endpoints.v[v->k++]);
 		return;
 	}
 	jsonw_end(w);

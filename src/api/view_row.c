@@ -2,6 +2,7 @@
 /* api/view_row - one service of a list. */
 #include "api/view.h"
 
+#include "conntrack/failover.h"
 #include "model/select.h"
 
 void view_svc_name(struct jsonw *w, const struct svc *svc)
@@ -15,6 +16,23 @@ void view_hints(struct jsonw *w, const char *key, const struct hints *h)
 	jsonw_array(w, key);
 	for (uint32_t i = 0; h != NULL && i < h->n; i++)
 		jsonw_name(w, NULL, h->names[i]);
+	jsonw_end(w);
+}
+
+void view_silence(struct jsonw *w, const struct serve_context *ctx, const struct ip_addr *addr,
+		  uint16_t port, enum l4proto proto)
+{
+	const struct failover_silence *s = NULL;
+	uint64_t now = now_ns();
+
+	if (ctx->failover != NULL && proto == L4PROTO_TCP)
+		s = failover_silence(ctx->failover, addr, port);
+	if (s == NULL)
+		return;
+	jsonw_object(w, "silent");
+	jsonw_uint(w, "unanswered", s->unanswered);
+	jsonw_uint(w, "since_ms", (now - s->since_ns) / NSEC_PER_MSEC);
+	jsonw_uint(w, "last_ms", (now - s->last_ns) / NSEC_PER_MSEC);
 	jsonw_end(w);
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/control.h"
+#include "conntrack/failover.h"
 #include "health/health.h"
 
 #define REJECTED_SHOWN 50
@@ -371,6 +372,19 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 
 /* --- all of it --- */
 
+/* Null without --failover. */
+static void view_failover(struct jsonw *w, const struct failover *f)
+{
+	if (f == NULL) {
+		jsonw_null(w, "failover");
+		return;
+	}
+	jsonw_object(w, "failover");
+	jsonw_uint(w, "unanswered", failover_unanswered(f));
+	jsonw_uint(w, "silent", failover_n_silent(f));
+	jsonw_end(w);
+}
+
 /* Absent on a plane without draining. */
 static void view_draining(struct jsonw *w, const struct plane *p)
 {
@@ -400,6 +414,7 @@ static void view_counts(struct jsonw *w, const struct serve_context *ctx,
 	jsonw_uint(w, "drained", ctx->model->drains.n);
 	jsonw_end(w);
 	view_draining(w, ctx->plane);
+	view_failover(w, ctx->failover);
 	jsonw_object(w, "states");
 	for (int i = SERVE_STATE_OK; i < SERVE_STATE_N; i++)
 		jsonw_uint(w, serve_state_text(i), t->n_states[i]);

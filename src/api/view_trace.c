@@ -491,8 +491,8 @@ void view_trace(struct jsonw *w, const struct serve_context *ctx, const struct p
 	view_others(w, t);
 }
 
-void view_trace_endpoint(struct jsonw *w, const struct plan_trace *t,
-			 const struct plan_trace_endpoint *ep)
+void view_trace_endpoint(struct jsonw *w, const struct serve_context *ctx,
+			 const struct plan_trace *t, const struct plan_trace_endpoint *ep)
 {
 	const char *why = plan_trace_endpoint_why(ep);
 	bool is_used = why == NULL && t->verdict == PLAN_TRACE_BALANCED;
@@ -520,5 +520,6 @@ void view_trace_endpoint(struct jsonw *w, const struct plan_trace *t,
 		jsonw_uint(w, "weight", ep->weight);
 	jsonw_bool(w, "masqueraded", is_used && ep->is_masqueraded);
 	jsonw_text(w, "reason", why);
+	view_silence(w, ctx, &ep->addr, ep->port, t->query.proto);
 	jsonw_end(w);
 }

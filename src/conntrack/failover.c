@@ -32,7 +32,7 @@ struct silent {
 	struct hnode node;
 	struct list age;
 	struct job_endpoint of;
-	uint64_t at_ns; /* the last one */
+	struct failover_silence s; /* counted names */
 };
 
 struct failover {
@@ -43,14 +43,20 @@ struct failover {
 	struct list seen_age;
 	struct htable silent;
 	struct list silent_age;
+	uint64_t unanswered;
+	failover_silence_fn *fn;
+	void *arg;
 };
 
-void failover_open(struct failover **ret, const struct plan *plan, uint64_t limit_ns)
+void failover_open(struct failover **ret, const struct plan *plan, uint64_t limit_ns,
+		   failover_silence_fn *fn, void *arg)
 {
 	struct failover *f = xcalloc(1, sizeof(*f));
 
 	f->plan = plan;
 	f->limit_ns = limit_ns;
+	f->fn = fn;
+	f->arg = arg;
 	list_init(&f->seen_age);
 	list_init(&f->silent_age);
 	*ret = f;
@@ -67,6 +73,8 @@ static void silent_drop(struct failover *f, struct silent *s)
 {
 	htable_remove(&f->silent, &s->node);
 	list_del(&s->age);
+	name_unref(s->s.ns);
+	name_unref(s->s.name);
 	free(s);
 }
 
@@ -108,11 +116,17 @@ static void forget(struct failover *f, uint64_t now)
 			break;
 		seen_drop(f, s);
 	}
+}
+
+void failover_tick(struct failover *f, uint64_t now)
+{
 	list_for_each_safe (i, tmp, &f->silent_age) {
 		struct silent *s = list_entry(i, struct silent, age);
 
-		if (f->silent.count <= SILENT_MAX && now - s->at_ns < FAILOVER_SILENT_NS)
+		if (f->silent.count <= SILENT_MAX && now - s->s.last_ns < FAILOVER_SILENT_NS)
 			break;
+		if (f->fn != NULL)
+			f->fn(f->arg, &s->s, true);
 		silent_drop(f, s);
 	}
 }
@@ -146,22 +160,49 @@ static struct silent *silent_find(const struct failover *f, const struct job_end
 	return NULL;
 }
 
-/* Returns true if it was not silent before. */
-static bool silent_note(struct failover *f, const struct job_endpoint *e, uint64_t now)
+static void silent_note(struct failover *f, const struct svc *svc, const struct job_endpoint *e,
+			uint64_t now)
 {
 	struct silent *s = silent_find(f, e);
-	bool is_news = s == NULL;
+	bool is_new = s == NULL;
 
-	if (is_news) {
+	f->unanswered++;
+	if (is_new) {
 		s = xcalloc(1, sizeof(*s));
 		s->of = *e;
+		s->s = (struct failover_silence){ .ns = name_ref(svc->ns),
+						  .name = name_ref(svc->name),
+						  .addr = e->addr,
+						  .port = e->port,
+						  .since_ns = now };
 		htable_insert(&f->silent, &s->node, hash_bytes(e, sizeof(*e)));
 	} else {
 		list_del(&s->age);
 	}
-	s->at_ns = now;
+	s->s.unanswered++;
+	s->s.last_ns = now;
 	list_add_tail(&f->silent_age, &s->age);
-	return is_news;
+	if (is_new && f->fn != NULL)
+		f->fn(f->arg, &s->s, false);
+}
+
+const struct failover_silence *failover_silence(const struct failover *f,
+						const struct ip_addr *addr, uint16_t port)
+{
+	struct job_endpoint e = { *addr, port, 0 };
+	const struct silent *s = silent_find(f, &e);
+
+	return s != NULL ? &s->s : NULL;
+}
+
+size_t failover_n_silent(const struct failover *f)
+{
+	return f->silent.count;
+}
+
+uint64_t failover_unanswered(const struct failover *f)
+{
+	return f->unanswered;
 }
 
 /* --- the choice --- */
@@ -296,9 +337,12 @@ static uint64_t patience_ns(const struct failover *f, const struct seen *s)
 bool failover_take(struct failover *f, const struct failover_handshake *h, uint64_t age_ns,
 		   uint64_t now)
 {
-	struct seen *s = seen_find(f, h);
-	bool is_new = s == NULL || s->at_ns + age_ns < now;
+	struct seen *s;
+	bool is_new;
 
+	forget(f, now);
+	s = seen_find(f, h);
+	is_new = s == NULL || s->at_ns + age_ns < now;
 	if (is_new ? age_ns < patience_ns(f, s) : !can_leave(f, s, now))
 		return false;
 	(void)seen_note(f, h, now);
@@ -325,6 +369,8 @@ bool failover_choose(struct failover *f, const struct failover_handshake *h,
 		return false;
 	s->left_by = *by;
 	s->checked_ns = now;
+	failover_tick(f, now);
+	silent_note(f, svc, by, now);
 	from = pool_find(pool, by);
 	tried_note(s, by);
 	to = pick(f, pool, s);
@@ -337,7 +383,6 @@ bool failover_choose(struct failover *f, const struct failover_handshake *h,
 		ret->from = *from;
 	else
 		ret->from = (struct plan_backend){ .addr = by->addr, .port = by->port };
-	ret->is_news = silent_note(f, by, now);
 	return true;
 }
 

@@ -44,11 +44,26 @@ struct failover_choice {
 	const struct plan_pool *pool; /* borrowed from the programmed rows */
 	struct plan_backend from;     /* aff_id 0: no longer in the pool */
 	struct plan_backend to;
-	bool is_news; /* `from` was not silent before */
 };
 
-/* `plan` is borrowed. */
-void failover_open(struct failover **ret, const struct plan *plan, uint64_t limit_ns);
+/* A backend that left a handshake unanswered within FAILOVER_SILENT_NS. */
+struct failover_silence {
+	const struct name *ns; /* of the service of the first handshake; borrowed */
+	const struct name *name;
+	struct ip_addr addr;
+	uint16_t port;
+	uint64_t unanswered; /* SYNs without an answer that were due */
+	uint64_t since_ns;   /* now_ns() of the first, and of the last one */
+	uint64_t last_ns;
+};
+
+/* `is_over`: no handshake was left unanswered for FAILOVER_SILENT_NS. */
+typedef void failover_silence_fn(void *arg, const struct failover_silence *s, bool is_over);
+
+/* `plan` is borrowed. `fn`, which may be NULL, is called when a backend becomes silent, and then.
+ */
+void failover_open(struct failover **ret, const struct plan *plan, uint64_t limit_ns,
+		   failover_silence_fn *fn, void *arg);
 void failover_close(struct failover *f);
 DEFINE_AUTO(struct failover *, failover_close);
 
@@ -66,5 +81,13 @@ void failover_accepted(struct failover *f, uint64_t now);
  */
 bool failover_choose(struct failover *f, const struct failover_handshake *h,
 		     const struct job_endpoint *by, uint64_t now, struct failover_choice *ret);
+/* End silences; to be called now and then. */
+void failover_tick(struct failover *f, uint64_t now);
+/* Is the backend silent? NULL: no. Valid until the next call that is not const. */
+const struct failover_silence *failover_silence(const struct failover *f,
+						const struct ip_addr *addr, uint16_t port);
+size_t failover_n_silent(const struct failover *f);
+/* SYNs without an answer that were due, since the start. */
+uint64_t failover_unanswered(const struct failover *f);
 /* The step that took `h` failed: it is due again. */
 void failover_again(struct failover *f, const struct failover_handshake *h);

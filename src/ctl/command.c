@@ -184,8 +184,9 @@ static const struct cli_command commands[] = {
 	  "  One line for every object that is added, changed or removed, and for every sync: the\n"
 	  "  kernel operations and their delay after the event. Runs until interrupted.\n"
 	  "  --service NAMESPACE/NAME: this service only. --kind LIST: these kinds only: service,\n"
-	  "  endpointslice, node, servicecidr, addresses, sync, rejected, kernel. -o json prints\n"
-	  "  one JSON object per line. A subscriber that is too slow gets the number of lost events.\n",
+	  "  endpointslice, node, servicecidr, addresses, sync, rejected, kernel, silent.\n"
+	  "  -o json prints one JSON object per line. A subscriber that is too slow gets the number\n"
+	  "  of lost events.\n",
 	  .run = run_monitor },
 	{ "top", "", "services by connection rate, and syncs", "w",
 	  "  New and rejected connections per second, as counted by the kernel\n"

@@ -69,6 +69,17 @@ static void operations(struct str *out, const json_t *event)
 			   n - (json_int_t)json_array_size(texts));
 }
 
+static void say_silent(struct str *out, const json_t *event)
+{
+	bool is_over = value_bool(event, "over");
+
+	str_puts(out, "endpoint ");
+	say_endpoint(out, value_text(event, "address"), value_int(event, "port"));
+	str_puts(out, is_over ? ": no longer silent; unanswered TCP handshakes: "
+			      : ": silent; unanswered TCP handshakes: ");
+	str_printf(out, "%" JSON_INTEGER_FORMAT, value_int(event, "unanswered"));
+}
+
 void show_event(struct str *out, const json_t *event, const struct style *style)
 {
 	const char *kind = value_text(event, "event");
@@ -93,6 +104,8 @@ void show_event(struct str *out, const json_t *event, const struct style *style)
 		say_sync(out, event);
 	else if (strcmp(kind, "rejected") == 0)
 		str_puts(out, value_text(event, "text"));
+	else if (strcmp(kind, "silent") == 0)
+		say_silent(out, event);
 	else if (strcmp(kind, "kernel") == 0)
 		str_printf(out, "%s (%" JSON_INTEGER_FORMAT ")", value_text(event, "text"),
 			   value_int(event, "count"));

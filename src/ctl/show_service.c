@@ -390,6 +390,7 @@ static void endpoints(struct str *out, const json_t *family, const struct style 
 	const json_t *list = value_get(family, "endpoints");
 	bool uses_cluster = value_bool(family, "uses_cluster_set");
 	bool uses_local = value_bool(family, "uses_local_set");
+	bool has_silent = false;
 	struct table t = { 0 };
 
 	if (json_array_size(list) == 0)
@@ -402,6 +403,10 @@ static void endpoints(struct str *out, const json_t *family, const struct style 
 		table_column(&t, "CLUSTER SET", 0);
 	if (uses_local)
 		table_column(&t, "LOCAL SET", 0);
+	value_for_each (ep, list)
+		has_silent = has_silent || value_has(ep, "silent");
+	if (has_silent)
+		table_column(&t, "SILENT", 0);
 	value_for_each (ep, list) {
 		cell_endpoint(&t, MARK_NONE, ep);
 		cell_text(&t, ep, "pod");
@@ -411,6 +416,8 @@ static void endpoints(struct str *out, const json_t *family, const struct style 
 			set_cell(&t, ep, "cluster_set");
 		if (uses_local)
 			set_cell(&t, ep, "local_set");
+		if (has_silent)
+			cell_silent(&t, "", ep);
 	}
 	table_print(out, &t, style, 2);
 	table_fini(&t);

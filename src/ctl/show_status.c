@@ -16,14 +16,6 @@ static void label(struct str *out, const struct style *style, const char *text)
 		str_add(out, " ", 1);
 }
 
-static void say_ago(struct str *out, const json_t *object, const char *key)
-{
-	if (!value_has(object, key))
-		return;
-	say_ms(out, value_int(object, key));
-	str_puts(out, " ago");
-}
-
 bool status_is_well(const json_t *status)
 {
 	return json_array_size(value_get(status, "problems")) == 0 &&
@@ -144,6 +136,24 @@ static void counts(struct str *out, const json_t *status, const struct style *st
 			   " after the drain timeout\n",
 			   value_int(l, "drained"), value_int(l, "timed_out"));
 	}
+}
+
+static void failover(struct str *out, const json_t *status, const struct style *style)
+{
+	const json_t *f = value_get(status, "failover");
+	json_int_t silent = value_int(f, "silent");
+	struct str text = { 0 };
+
+	if (!value_has(status, "failover"))
+		return;
+	label(out, style, "failover");
+	say_count(&text, silent, "endpoint silent", "endpoints silent");
+	mark_puts(out, style, silent > 0 ? MARK_ATTENTION : MARK_NONE, str_text(&text));
+	str_puts(out, ", ");
+	say_count(out, value_int(f, "unanswered"), "unanswered TCP handshake",
+		  "unanswered TCP handshakes");
+	str_puts(out, "\n");
+	str_fini(&text);
 }
 
 static void health(struct str *out, const json_t *status, const struct style *style)
@@ -326,6 +336,7 @@ void show_status(struct str *out, const json_t *status, const struct style *styl
 	node(out, status, style);
 	source(out, status, style);
 	counts(out, status, style);
+	failover(out, status, style);
 	health(out, status, style);
 	pending(out, status, style);
 	sync_lines(out, status, style);

@@ -53,7 +53,10 @@ static void row(struct table *t, const json_t *ep)
 			   100 * json_number_value(value_get(ep, "probability")));
 	else
 		table_cell(t, MARK_FAINT, "-");
-	table_cell(t, MARK_NONE, "%s", value_text(ep, "reason"));
+	if (is_used && value_has(ep, "silent"))
+		cell_silent(t, "silent: ", ep);
+	else
+		table_cell(t, MARK_NONE, "%s", value_text(ep, "reason"));
 }
 
 /* Is the endpoint selected by `text`: a pod, an address, or an address and port? */

@@ -202,3 +202,28 @@ void cell_node(struct table *t, const json_t *endpoint)
 	table_cell(t, MARK_NONE, "%s%s", dash(value_text(endpoint, "node")),
 		   value_bool(endpoint, "on_this_node") ? "*" : "");
 }
+
+void say_ago(struct str *out, const json_t *object, const char *key)
+{
+	if (!value_has(object, key))
+		return;
+	say_ms(out, value_int(object, key));
+	str_puts(out, " ago");
+}
+
+void cell_silent(struct table *t, const char *before, const json_t *endpoint)
+{
+	const json_t *s = value_get(endpoint, "silent");
+	struct str text = { 0 };
+
+	if (!value_has(endpoint, "silent")) {
+		table_cell(t, MARK_NONE, "-");
+		return;
+	}
+	str_puts(&text, before);
+	say_count(&text, value_int(s, "unanswered"), "handshake unanswered, the last ",
+		  "handshakes unanswered, the last ");
+	say_ago(&text, s, "last_ms");
+	table_cell(t, MARK_ATTENTION, "%s", text.text);
+	str_fini(&text);
+}

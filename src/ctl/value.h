@@ -57,5 +57,9 @@ void cell_int(struct table *t, const json_t *object, const char *key);
 void cell_name(struct table *t, const json_t *object);
 /* "ADDRESS:PORT", with "/PROTOCOL" if the object has one. */
 void cell_endpoint(struct table *t, enum mark mark, const json_t *object);
+/* "3 s ago", from an age in milliseconds. */
+void say_ago(struct str *out, const json_t *object, const char *key);
+/* Member "silent" of the endpoint, after `before`; "-" without one. */
+void cell_silent(struct table *t, const char *before, const json_t *endpoint);
 /* Its node, with a star for this one. */
 void cell_node(struct table *t, const json_t *endpoint);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <inttypes.h>
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netlink.h>
 #include <stdlib.h>
@@ -82,16 +83,27 @@ static bool is_unanswered(const struct ctnl_entry *e)
 	return (e->status & IPS_DST_NAT) && !(e->status & IPS_SEEN_REPLY);
 }
 
-static void silence_log(const struct failover_loop *l, const struct failover_choice *c)
+static void on_silence(void *arg, const struct failover_silence *s, bool is_over)
 {
+	const struct failover_loop *l = arg;
 	char text[IP_ENDPOINT_TEXT_MAX];
 
-	log_notice(LOG_AREA_CONNTRACK,
-		   "service %s/%s: endpoint %s: TCP handshake without an answer for %u ms; moved "
-		   "to another endpoint",
-		   c->svc->ns->text, c->svc->name->text,
-		   ip_endpoint_text(&c->from.addr, c->from.port, text),
-		   (unsigned int)(l->config.limit_ns / NSEC_PER_MSEC));
+	(void)ip_endpoint_text(&s->addr, s->port, text);
+	if (is_over)
+		log_notice(LOG_AREA_CONNTRACK,
+			   "service %s/%s: endpoint %s: no TCP handshake without an answer for "
+			   "%d s; before, %" PRIu64 " in %" PRIu64 " s",
+			   s->ns->text, s->name->text, text,
+			   (int)(FAILOVER_SILENT_NS / NSEC_PER_SEC), s->unanswered,
+			   (s->last_ns - s->since_ns) / NSEC_PER_SEC + 1);
+	else
+		log_notice(LOG_AREA_CONNTRACK,
+			   "service %s/%s: endpoint %s: TCP handshake without an answer for %u ms; "
+			   "handshakes move to other endpoints",
+			   s->ns->text, s->name->text, text,
+			   (unsigned int)(l->config.limit_ns / NSEC_PER_MSEC));
+	if (l->config.silent != NULL)
+		l->config.silent(l->config.arg, s, is_over);
 }
 
 static void on_due_flow(void *arg, size_t i, const struct ctnl_entry *e)
@@ -102,8 +114,6 @@ static void on_due_flow(void *arg, size_t i, const struct ctnl_entry *e)
 
 	if (!is_unanswered(e) || !failover_choose(l->failover, &key, &e->flow.by, l->now, &c))
 		return;
-	if (c.is_news)
-		silence_log(l, &c);
 	/* Void until on_claimed_flow() finds the flow still unanswered, and deletes it. */
 	*vec_push(&l->moves) = (struct plane_move){
 		.of = l->due.v[i], .pool = c.pool, .from = c.from, .to = c.to, .is_void = true
@@ -200,6 +210,10 @@ static int step(struct failover_loop *l, struct err *err)
 
 static void outcome_log(struct failover_loop *l, int r, const struct err *err)
 {
+	if (r < 0)
+		(void)plane_fault_set(l->config.plane, PLANE_FAULT_MOVES, false, err->text);
+	else
+		(void)plane_fault_clear(l->config.plane, PLANE_FAULT_MOVES);
 	if (r < 0 && !l->is_failing)
 		log_warn(LOG_AREA_CONNTRACK,
 			 "failover: %s; handshakes stay with their endpoints; next attempt in %d s",
@@ -233,6 +247,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	uint64_t wait = 0;
 	int r = -EAGAIN;
 
+	failover_tick(l->failover, now_ns());
 	if (sync_state_get(l->config.sync) == SYNC_RUNNING)
 		r = step(l, &err);
 	else
@@ -259,7 +274,7 @@ int failover_loop_open(struct failover_loop **ret, struct event_base *base,
 	if (r == 0) {
 		l->timer = event_new(base, -1, 0, on_timer, l);
 		ctnl_open(&l->ctnl, TAKE(query), TAKE(del));
-		failover_open(&l->failover, config->plan, config->limit_ns);
+		failover_open(&l->failover, config->plan, config->limit_ns, on_silence, l);
 		r = l->timer == NULL ? err_set(err, -ENOMEM, "event") : 0;
 	}
 	if (r < 0) {
@@ -292,7 +307,12 @@ void failover_loop_accepted(struct failover_loop *l)
 		failover_accepted(l->failover, now_ns());
 }
 
+const struct failover *failover_loop_state(const struct failover_loop *l)
+{
+	return l != NULL ? l->failover : NULL;
+}
+
 uint64_t failover_loop_moves(const struct failover_loop *l)
 {
-	return l != NULL ? l->n_moves : 0;
+	return l->n_moves;
 }

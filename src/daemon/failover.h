@@ -25,6 +25,8 @@ struct failover_config {
 	const struct sync *sync;
 	struct plane *plane; /* with handshakes() */
 	uint64_t limit_ns;
+	failover_silence_fn *silent; /* as failover_open() */
+	void *arg;
 };
 
 MUST_USE int failover_loop_open(struct failover_loop **ret, struct event_base *base,
@@ -32,5 +34,7 @@ MUST_USE int failover_loop_open(struct failover_loop **ret, struct event_base *b
 void failover_loop_close(struct failover_loop *l);
 /* Other rows of a service are programmed; `l` may be NULL. */
 void failover_loop_accepted(struct failover_loop *l);
-/* Handshakes moved since the start; `l` may be NULL. */
+/* Borrowed; `l` may be NULL. */
+const struct failover *failover_loop_state(const struct failover_loop *l);
+/* Handshakes moved since the start. */
 uint64_t failover_loop_moves(const struct failover_loop *l);

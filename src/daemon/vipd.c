@@ -110,7 +110,9 @@ static void flows_count(void *arg)
 
 	for (; v->flow_passes < st.passes; v->flow_passes++)
 		servers_conntrack(v->servers, st.last_took_ns, st.n_deleted);
-	servers_failovers(v->servers, failover_loop_moves(v->failover));
+	if (v->failover != NULL)
+		servers_failovers(v->servers, failover_loop_moves(v->failover),
+				  failover_n_silent(failover_loop_state(v->failover)));
 }
 
 static void observers_follow(struct vipd *v)
@@ -382,6 +384,13 @@ static int open_kernel(struct vipd *v, struct err *err)
 	return 0;
 }
 
+static void on_silence(void *arg, const struct failover_silence *s, bool is_over)
+{
+	struct vipd *v = arg;
+
+	monitor_silence(v->monitor, s, is_over);
+}
+
 static int open_failover(struct vipd *v, struct err *err)
 {
 	struct failover_config config = {
@@ -389,6 +398,8 @@ static int open_failover(struct vipd *v, struct err *err)
 		.sync = v->sync,
 		.plane = v->plane,
 		.limit_ns = v->options.failover_ns,
+		.silent = on_silence,
+		.arg = v,
 	};
 
 	if (!v->options.is_failover)
@@ -528,6 +539,7 @@ static int open_serve(struct vipd *v, struct err *err)
 		.plane = v->plane,
 		.checks = doctor_checks(v->doctor),
 		.drains = v->drains,
+		.failover = failover_loop_state(v->failover),
 		.monitor = v->monitor,
 		.source = { describe_source, v },
 		.started_ns = now_ns(),

@@ -298,6 +298,8 @@ static void failover_lines(const struct metrics *m, struct str *out)
 	expo_head(out, moved, "counter",
 		  "Connections moved to another endpoint before an answer, by reason");
 	expo_uint(out, moved, "reason=\"handshake\"", m->failovers);
+	one(out, "vipd_silent_endpoints", "gauge",
+	    "Endpoints that left a TCP handshake unanswered in the last 10 s", m->n_silent);
 }
 
 /* Absent on a plane without draining. */

@@ -265,6 +265,8 @@ enum plane_fault_kind {
 	PLANE_FAULT_ROUTING,       /* foreign policy routing */
 	PLANE_FAULT_FAMILY,        /* IPv4 failed; one kind for each family, struct plane_family */
 	PLANE_FAULT_FAMILY_LAST = PLANE_FAULT_FAMILY + IPFAM_N - 1,
+	PLANE_FAULT_FAILOVER, /* tables for failover cannot be made */
+	PLANE_FAULT_MOVES,    /* handshakes cannot be moved */
 	PLANE_FAULT_N,
 };
 

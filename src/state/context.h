@@ -53,6 +53,7 @@ struct serve_option {
 
 struct check_helper;
 struct drains;
+struct failover;
 struct health;
 struct monitor;
 struct history;
@@ -60,13 +61,14 @@ struct history;
 struct serve_context {
 	const struct model *model;
 	const struct plan *plan;
-	const struct sync *sync;       /* NULL before it is open */
-	const struct plane *plane;     /* NULL before it is open */
-	const struct health *health;   /* NULL before it is open */
-	const struct history *history; /* NULL before it is open */
-	struct check_helper *checks;   /* of this node; NULL: none */
-	struct drains *drains;         /* of operators; NULL: not available */
-	struct monitor *monitor;       /* subscribers; NULL: not available */
+	const struct sync *sync;         /* NULL before it is open */
+	const struct plane *plane;       /* NULL before it is open */
+	const struct health *health;     /* NULL before it is open */
+	const struct history *history;   /* NULL before it is open */
+	struct check_helper *checks;     /* of this node; NULL: none */
+	struct drains *drains;           /* of operators; NULL: not available */
+	const struct failover *failover; /* of handshakes; NULL: --failover=off */
+	struct monitor *monitor;         /* subscribers; NULL: not available */
 	struct serve_source source;
 	const struct serve_option *options;
 	size_t n_options;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """--failover=handshake: a TCP handshake that its endpoint does not answer gets another endpoint
-(CT-18 to CT-24). Every endpoint stays in its slice: no object says that it is dead."""
+(CT-18 to CT-25). Every endpoint stays in its slice: no object says that it is dead."""
 import collections
 import contextlib
 import errno
@@ -9,6 +9,7 @@ import re
 import select
 import socket
 import struct
+import subprocess
 import threading
 import time
 import urllib.request
@@ -26,6 +27,7 @@ FAMS = (4, 6)
 FAM = pytest.mark.parametrize("fam", FAMS, ids=("v4", "v6"))
 N = 30  # all of them miss one of three endpoints with probability 1:190,000
 NUMBER = 1
+VISIBLE = (10, 11, 12)
 NODE_PORT = 30001
 SO_TIMESTAMPNS = 35
 TCP_INFO_TOTAL_RETRANS = 100  # offset in struct tcp_info of linux/tcp.h
@@ -160,6 +162,48 @@ def test_silent_endpoint(lab, vipd, fam, kind):
         assert N > c.retries()[0] and moves(lab) > before
         assert set(c.backends()) == {L.remote(1, fam), L.remote(3, fam)}
     assert "endpoint %s" % L.endpoint(L.remote(2, fam), 8080) in vipd.log(400)
+
+
+def test_visible(lab, vipd):
+    """CT-25: status, svc, trace, monitor and metrics name the silent endpoint. No other test uses
+    these endpoints: an endpoint stays silent for 10 s."""
+    vipd.apply([svc()] + eps(*VISIBLE))
+    dead = L.endpoint(L.remote(VISIBLE[0], 4), 8080)
+    p = subprocess.Popen([L.program("vipctl"), "--socket", vipd.socket, "monitor", "-o", "json",
+                          "--kind", "silent", "--service", "default/s"], stdout=subprocess.PIPE)
+    try:
+        assert json.loads(p.stdout.readline())["event"] == "hello"
+        with remote_silent(lab, VISIBLE[0]), Connects(lab, L.cluster_ip(NUMBER, 4)) as c:
+            assert c.wait(L.PATIENCE) == 0 and not c.errors
+            n = N - c.retries()[0]
+        event = json.loads(p.stdout.readline())
+    finally:
+        p.kill()
+        p.wait()
+        p.stdout.close()
+    assert (event["event"], event["over"], L.endpoint(event["address"], event["port"])) == \
+        ("silent", False, dead)
+    (row,) = [i for i in vipd.ctl("svc", "default/s").splitlines() if "unanswered, the last" in i]
+    assert row.split()[0] == dead and int(re.search(r"(\d+) handshakes? un", row).group(1)) >= n
+    (row,) = [i for i in vipd.ctl("trace", L.CLIENT[4],
+                                  L.cluster_ip(NUMBER, 4) + ":80").splitlines() if "silent: " in i]
+    assert row.split()[0] == dead
+    assert re.search(r"^failover +\d+ endpoints? silent, \d+ unanswered", vipd.ctl("status", check=False), re.M)
+    assert int(re.search(r"^vipd_silent_endpoints (\d+)$", metrics(lab), re.M).group(1)) > 0
+
+
+def test_foreign_table(lab, vipd):
+    """CT-24, CT-25: a table of another process with the name of vipd's: status names it, and
+    handshakes of the other family move."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    lab.node.run("nft", "delete table ip6 vipd-failover; add table ip6 vipd-failover")
+    try:
+        with remote_silent(lab, 2), Connects(lab, L.cluster_ip(NUMBER, 4)) as c:
+            assert c.wait(L.PATIENCE) == 0 and not c.errors
+        L.eventually(lambda: "table ip6 vipd-failover exists" in vipd.ctl("status", check=False))
+    finally:
+        lab.node.run("nft", "delete", "table", "ip6", "vipd-failover")
+    L.eventually(lambda: all(tables(vipd)) and "vipd-failover" not in vipd.ctl("status", check=False))
 
 
 @pytest.mark.parametrize("origin", ("pod3", "node"))

@@ -23,8 +23,19 @@ struct world {
 	struct failover *f;
 	uint64_t now;
 	struct failover_choice c; /* the last choice */
-	unsigned int waited;      /* for it, in limits */
+	unsigned int n_silent;    /* transitions */
+	unsigned int n_over;
+	unsigned int waited; /* for it, in limits */
 };
+
+static void on_silence(void *arg, const struct failover_silence *s, bool is_over)
+{
+	struct world *w = arg;
+
+	assert_string_equal(s->name->text, "a");
+	w->n_silent += !is_over;
+	w->n_over += is_over;
+}
 
 static void world_init(struct world *w)
 {
@@ -40,7 +51,7 @@ static void world_init(struct world *w)
 	model_put_host_addrs(&w->m, addrs, ARRAY_SIZE(addrs), 1);
 	plan_init(&w->p, &w->m, &mock_plane_ops.traits);
 	sync_open(&w->s, &w->m, &w->p, &w->k.plane, &config);
-	failover_open(&w->f, &w->p, LIMIT);
+	failover_open(&w->f, &w->p, LIMIT, on_silence, w);
 	sync_sources_ready(w->s);
 	sync_settle(w->s, w->now);
 }
@@ -184,14 +195,42 @@ static void test_forgets(void **state)
 	world_init(&w);
 	put(&w, SVC, P "1 rs; 2 rs");
 	assert_int_equal(ask(&w, 1000, 1), 2);
-	assert_true(w.c.is_news);
-	assert_int_equal(ask(&w, 1001, 1), 2);
-	assert_false(w.c.is_news);
 	w.now += FAILOVER_FORGET_NS;
 	assert_int_equal(ask(&w, 1000, 2), 1);
-	w.now += FAILOVER_SILENT_NS;
-	assert_int_equal(ask(&w, 1002, 1), 2);
-	assert_true(w.c.is_news);
+	assert_int_equal(w.waited, 1);
+	world_fini(&w);
+}
+
+/* CT-25: a backend is silent until none of its handshakes was left unanswered for 10 s. */
+static void test_silence(void **state)
+{
+	const struct ip_addr addr = test_addr("10.0.1.1");
+	const struct failover_silence *s;
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put(&w, SVC, P "1 rs");
+	assert_null(failover_silence(w.f, &addr, 8080));
+	for (uint16_t port = 1000; port < 1003; port++)
+		assert_int_equal(ask(&w, port, 1), 0);
+	s = failover_silence(w.f, &addr, 8080);
+	assert_int_equal(s->unanswered, 3);
+	assert_int_equal(s->last_ns, w.now);
+	assert_int_equal(s->last_ns - s->since_ns, 2 * (LIMIT + MS));
+	assert_null(failover_silence(w.f, &addr, 8081));
+	assert_int_equal(w.n_silent, 1);
+	failover_tick(w.f, w.now + FAILOVER_SILENT_NS - MS);
+	assert_int_equal(failover_n_silent(w.f), 1);
+	assert_int_equal(w.n_over, 0);
+	failover_tick(w.f, w.now + FAILOVER_SILENT_NS);
+	assert_int_equal(failover_n_silent(w.f), 0);
+	assert_int_equal(w.n_over, 1);
+	w.now += 2 * FAILOVER_SILENT_NS;
+	assert_int_equal(ask(&w, 1000, 1), 0);
+	assert_int_equal(w.n_silent, 2);
+	assert_int_equal(failover_silence(w.f, &addr, 8080)->unanswered, 1);
+	assert_int_equal(failover_unanswered(w.f), 4);
 	world_fini(&w);
 }
 
@@ -205,7 +244,7 @@ static void test_long_limit(void **state)
 	(void)state;
 	world_init(&w);
 	failover_close(w.f);
-	failover_open(&w.f, &w.p, 4 * NSEC_PER_SEC);
+	failover_open(&w.f, &w.p, 4 * NSEC_PER_SEC, NULL, NULL);
 	put(&w, SVC, P "1 rs; 2 rs; 3 rs");
 	by = at("10.0.1.1", 8080);
 	for (unsigned int i = 0, seen = 1u << 1; i < 2; i++) {
@@ -316,6 +355,7 @@ int main(void)
 		cmocka_unit_test(test_forgets),  cmocka_unit_test(test_single),
 		cmocka_unit_test(test_not_ours), cmocka_unit_test(test_local_policy),
 		cmocka_unit_test(test_many),     cmocka_unit_test(test_long_limit),
+		cmocka_unit_test(test_silence),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

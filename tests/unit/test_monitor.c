@@ -175,6 +175,40 @@ static void test_refused(void **state)
 	world_fini(&w);
 }
 
+/* CT-25: a silent endpoint, to subscribers of its service. */
+static void test_silence(void **state)
+{
+	struct failover_silence s = { .addr = test_addr("10.0.1.1"), .port = 80, .unanswered = 3 };
+	struct watch web, db;
+	struct world w;
+	json_t *list;
+
+	(void)state;
+	world_init(&w);
+	s.ns = name_get_str("shop");
+	s.name = name_get_str("web");
+	assert_int_equal(watch_open(&web, &w, "service=shop/web"), 200);
+	assert_int_equal(watch_open(&db, &w, "service=shop/db"), 200);
+	assert_events(&web, "hello");
+	monitor_silence(w.mon, &s, false);
+	monitor_silence(w.mon, &s, true);
+	list = events(&web);
+	assert_int_equal(json_array_size(list), 2);
+	assert_string_equal(text_at(list, "0.event"), "silent");
+	assert_string_equal(text_at(list, "0.name"), "web");
+	assert_string_equal(text_at(list, "0.address"), "10.0.1.1");
+	assert_int_equal(int_at(list, "0.unanswered"), 3);
+	assert_int_equal(int_at(list, "0.over"), 0);
+	assert_int_equal(int_at(list, "1.over"), 1);
+	json_decref(list);
+	assert_events(&db, "hello");
+	watch_close(&web);
+	watch_close(&db);
+	name_unref(s.ns);
+	name_unref(s.name);
+	world_fini(&w);
+}
+
 static void test_filters(void **state)
 {
 	struct world w;
@@ -277,6 +311,7 @@ int main(void)
 		cmocka_unit_test(test_story),   cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_filters), cmocka_unit_test(test_bad_parameters),
 		cmocka_unit_test(test_slow),    cmocka_unit_test(test_readers),
+		cmocka_unit_test(test_silence),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <linux/netfilter/nf_conntrack_tuple_common.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter_ipv4.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -31,6 +32,7 @@ struct nft_failover {
 	bool is_done[IPFAM_N];
 	unsigned int failures[IPFAM_N]; /* in a row */
 	uint64_t retry_ns[IPFAM_N];
+	struct err fault[IPFAM_N]; /* of the second failure in a row and further ones */
 };
 
 static const char *set_name(enum nft_set_id id)
@@ -249,13 +251,16 @@ static void family_failed(struct nft_failover *f, enum ipfam fam, uint64_t now,
 {
 	f->failures[fam]++;
 	f->retry_ns[fam] = now + (f->failures[fam] == 1 ? RETRY_FIRST_NS : RETRY_NS);
+	if (f->failures[fam] < 2)
+		return;
+	f->fault[fam] = *err;
 	if (f->failures[fam] == 2)
 		log_warn(LOG_AREA_PLANE, "failover: %s: %s; retrying every %d s", family_text(fam),
 			 err->text, (int)(RETRY_NS / NSEC_PER_SEC));
 }
 
-uint64_t nft_failover_follow(struct nft_failover *f, uint8_t left_out, uint64_t now,
-			     struct nft_result *res)
+static uint64_t families_follow(struct nft_failover *f, uint8_t left_out, uint64_t now,
+				struct nft_result *res)
 {
 	uint64_t next = 0;
 
@@ -267,12 +272,39 @@ uint64_t nft_failover_follow(struct nft_failover *f, uint8_t left_out, uint64_t 
 		if (now >= f->retry_ns[fam]) {
 			if (family_follow(f, fam, res, &err) == 0) {
 				f->failures[fam] = 0;
+				f->fault[fam].text[0] = '\0';
 				continue;
 			}
 			family_failed(f, fam, now, &err);
 		}
 		next = next == 0 ? f->retry_ns[fam] : MIN(next, f->retry_ns[fam]);
 	}
+	return next;
+}
+
+static void fault_set(struct plane *plane, const struct nft_failover *f)
+{
+	enum ipfam fam = f->fault[IPFAM_V4].text[0] != '\0' ? IPFAM_V4 : IPFAM_V6;
+	char text[sizeof(f->fault[fam].text) + 64];
+
+	(void)snprintf(text, sizeof(text),
+		       "failover: %s: %s; TCP handshakes stay with their "
+		       "endpoints",
+		       family_text(fam), f->fault[fam].text);
+	(void)plane_fault_set(plane, PLANE_FAULT_FAILOVER, false,
+			      f->fault[fam].text[0] != '\0' ? text : "");
+}
+
+uint64_t nft_failover_follow(struct nft_plane *p, uint64_t now)
+{
+	struct nft_result res = { .times = &p->common.plane.times };
+	uint64_t next;
+
+	if (p->failover == NULL)
+		return 0;
+	next = families_follow(p->failover, plane_families_failed(&p->common.plane), now, &res);
+	plane_committed(&p->common, res.n_batches);
+	fault_set(&p->common.plane, p->failover);
 	return next;
 }
 
@@ -351,14 +383,12 @@ static int family_read(struct nft_plane *p, enum ipfam fam, plane_handshake_fn *
 int nft_handshakes(struct plane *plane, plane_handshake_fn *fn, void *arg, struct err *err)
 {
 	struct nft_plane *p = nft_plane_of(plane);
-	struct nft_result res = { .times = &plane->times };
 	uint8_t left_out = plane_families_failed(plane);
 	int r = 0;
 
 	if (p->failover == NULL || p->load.loaded != NULL)
 		return err_set(err, -EAGAIN, "the tables are being read");
-	(void)nft_failover_follow(p->failover, left_out, now_ns(), &res);
-	plane_committed(&p->common, res.n_batches);
+	(void)nft_failover_follow(p, now_ns());
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
 		struct err own = { 0 };
 		int q;

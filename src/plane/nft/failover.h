@@ -39,12 +39,11 @@ void nft_failover_close(struct nft_failover *f);
 DEFINE_AUTO(struct nft_failover *, nft_failover_close);
 
 /*
- * Create, keep or remove the tables; without effect once they are as desired. Families of the bits
- * `left_out` are skipped, except for removal. The second failure in a row is logged; returns the
- * time of the next attempt, 0 = none.
+ * Create, keep or remove the tables; without effect once they are as desired, or without failover.
+ * Families that failed are skipped, except for removal. The second failure in a row is logged, and
+ * a fault of the plane; returns the time of the next attempt, 0 = none.
  */
-uint64_t nft_failover_follow(struct nft_failover *f, uint8_t left_out, uint64_t now,
-			     struct nft_result *res);
+uint64_t nft_failover_follow(struct nft_plane *p, uint64_t now);
 /* Another process changed the ruleset: the next follow() reads the tables again. */
 void nft_failover_recheck(struct nft_failover *f);
 MUST_USE int nft_failover_cleanup(struct nft_failover *f, struct err *err);

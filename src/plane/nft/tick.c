@@ -164,19 +164,6 @@ static uint64_t tick_guard(struct nft_plane *p, uint64_t now)
 	return next;
 }
 
-/* Retry until the tables are as desired. */
-static uint64_t tick_failover(struct nft_plane *p, uint64_t now)
-{
-	struct nft_result lr = { .times = &p->common.plane.times };
-	uint64_t next;
-
-	if (p->failover == NULL)
-		return 0;
-	next = nft_failover_follow(p->failover, plane_families_failed(&p->common.plane), now, &lr);
-	plane_committed(&p->common, lr.n_batches);
-	return next;
-}
-
 static bool ready_for_kinds(const struct nft_plane *p)
 {
 	return nft_layout_state(p->layout[IPFAM_V4]) == NFT_LAYOUT_HELD &&
@@ -209,7 +196,7 @@ uint64_t nft_tick(struct plane *plane, uint64_t now)
 	if (p->common.loaded != NULL) /* addresses in use are not all counted yet */
 		return now + NSEC_PER_SEC;
 	next = earlier(tick_guard(p, now), tick_kinds(p, now));
-	next = earlier(next, tick_failover(p, now));
+	next = earlier(next, nft_failover_follow(p, now));
 	next = earlier(next, tick_shorten(p, now));
 	if (p->walk_nl != NULL && p->n_shortening == 0)
 		next = earlier(next, tick_walk(p, now));
