@@ -52,6 +52,7 @@ static int open_ipvs(struct plane **ret, const struct options *o, struct err *er
 	AUTO(nl_sock_close) struct nl_sock *query = NULL;
 	AUTO(nl_sock_close) struct nl_sock *genl = NULL;
 	AUTO(nl_sock_close) struct nl_sock *route = NULL;
+	AUTO(nl_sock_close) struct nl_sock *large = NULL;
 	int r = nl_sock_open(&nft, NETLINK_NETFILTER, err);
 
 	config.counting = o->counting;
@@ -62,14 +63,17 @@ static int open_ipvs(struct plane **ret, const struct options *o, struct err *er
 	if (r == 0)
 		r = nl_sock_open(&route, NETLINK_ROUTE, err);
 	if (r == 0)
-		r = ipvs_plane_open(ret, &(struct ipvs_socks){ nft, query, genl, route }, &config,
-				    err);
+		r = nl_sock_open(&large, NETLINK_GENERIC, err);
+	if (r == 0)
+		r = ipvs_plane_open(ret, &(struct ipvs_socks){ nft, query, genl, route, large },
+				    &config, err);
 	if (r < 0)
 		return r;
 	(void)TAKE(nft);
 	(void)TAKE(query);
 	(void)TAKE(genl);
 	(void)TAKE(route);
+	(void)TAKE(large);
 	return 0;
 }
 

@@ -38,8 +38,6 @@ struct plan_traits {
 	uint16_t (*pool_class)(size_t n, uint32_t affinity_s);
 	/* The effective affinity timeout of a class, 0 = none; NULL: as desired. */
 	uint32_t (*class_affinity)(uint16_t class);
-	/* Rows may be audited in parts (plan_diff_part()): elements are independent. */
-	bool has_parts;
 	/*
 	 * A client's affinity is shared by the Cluster and the Local pool of a port: their ids
 	 * differ in PLAN_POOL_LOCAL only, and a backend has the same local id in both.

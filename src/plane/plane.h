@@ -182,6 +182,11 @@ struct plane_ops {
 	 */
 	int (*commit)(struct plane *p, const struct plan_op *ops, size_t n,
 		      enum plane_commit_mode mode, struct plane_result *res, struct err *err);
+	/*
+	 * Before a large service is audited in parts: read the kernel state of its rows that cannot
+	 * be read by key, in steps of about 10 ms. 1: more left. May be NULL.
+	 */
+	int (*audit_read)(struct plane *p, const struct plan_rows *rows, struct err *err);
 	/* End of the loaded phase: remove state that is not desired. Errors as commit. */
 	int (*sweep)(struct plane *p, struct plane_result *res, struct err *err);
 	/* Loaded phase: number of frontends that sweep() would remove. */

@@ -380,16 +380,21 @@ static bool is_sync_due(const struct sync *s, uint64_t now)
 /* --- audit --- */
 
 /*
- * Audit part of the rows of a large service. Returns false when rows are left. Rows that
- * change between two parts may be compared twice, or not before the next audit.
+ * Audit part of the rows of a large service. 1: rows are left. Rows that change between two
+ * parts may be compared twice, or not before the next audit.
  */
-static bool audit_part(struct sync *s, struct svc *svc)
+static int audit_part(struct sync *s, struct svc *svc, struct err *err)
 {
+	const struct plane_ops *ops = s->plane->ops;
 	size_t from = svc == s->audit.part_of ? s->audit.part : 0;
+	int r = from == 0 && ops->audit_read != NULL ? ops->audit_read(s->plane, svc->rows, err)
+						     : 0;
 
+	if (r != 0)
+		return r;
 	s->audit.part = plan_diff_part(&s->ops, svc, svc->rows, from, AUDIT_PART_OPS);
 	s->audit.part_of = s->audit.part > 0 ? svc : NULL;
-	return s->audit.part == 0;
+	return s->audit.part > 0;
 }
 
 /* Is the service audited? Adds the work of this decision to `work`. */
@@ -405,22 +410,28 @@ static bool is_audited(const struct sync *s, const struct svc *svc, bool is_touc
 	return s->plane->ops->touched(s->plane, svc->rows);
 }
 
-/* Collect the rows of the next services as additions; of `touched.left`, the touched ones. */
-static void audit_collect(struct sync *s, size_t *left)
+/*
+ * Collect the rows of the next services as additions; of `touched.left`, the touched ones. An error
+ * is that of a service that was left out.
+ */
+static int audit_collect(struct sync *s, size_t *left, struct err *err)
 {
 	struct list *all = &s->model->all;
 	size_t work = 0;
 	int n = 0;
+	int r = 0;
 
 	vec_clear(&s->ops.ops);
 	*left = MIN(*left, s->model->services.count); /* removed ones: visit none twice */
-	while (*left > 0 && n < AUDIT_SERVICES && s->ops.ops.n < AUDIT_OPS && work < AUDIT_WORK) {
+	while (r == 0 && *left > 0 && n < AUDIT_SERVICES && s->ops.ops.n < AUDIT_OPS &&
+	       work < AUDIT_WORK) {
 		struct svc *svc = list_entry(all->next, struct svc, all);
 		bool is_in = is_audited(s, svc, left == &s->touched.left, &work);
 
 		n += is_in;
-		if (is_in && s->plan->traits->has_parts && plan_size(svc) > AUDIT_PART_OPS) {
-			if (!audit_part(s, svc))
+		if (is_in && plan_size(svc) > AUDIT_PART_OPS) {
+			r = audit_part(s, svc, err);
+			if (r > 0)
 				break;
 			is_in = false;
 		}
@@ -431,6 +442,7 @@ static void audit_collect(struct sync *s, size_t *left)
 			plan_diff(&s->ops, svc, NULL, svc->rows);
 	}
 	plan_ops_leave_out(s->plan, &s->ops, 0);
+	return MIN(r, 0);
 }
 
 static void audit_end(struct sync *s, uint64_t now)
@@ -453,10 +465,9 @@ static void audit_end(struct sync *s, uint64_t now)
 static int audit_piece(struct sync *s, size_t *left, struct plane_result *res, uint64_t now)
 {
 	struct err err = { 0 };
-	int r = 0;
+	int r = audit_collect(s, left, &err);
 
-	audit_collect(s, left);
-	if (s->ops.ops.n > 0)
+	if (r == 0 && s->ops.ops.n > 0)
 		r = s->plane->ops->commit(s->plane, s->ops.ops.v, s->ops.ops.n, PLANE_COMMIT_AUDIT,
 					  res, &err);
 	sync_result_note(s, res);

@@ -66,7 +66,8 @@ static void life_begin(struct world *w)
 	struct ipvs_socks socks = { .nft = fake_connect(w->nft),
 				    .query = fake_connect(w->nft),
 				    .genl = fake_ipvs_connect(w->ipvs),
-				    .route = fake_ipvs_connect_route(w->ipvs) };
+				    .route = fake_ipvs_connect_route(w->ipvs),
+				    .large = fake_ipvs_connect(w->ipvs) };
 
 	model_make(&w->m);
 	assert_int_equal(ipvs_plane_open(&w->plane, &socks, &config, NULL), 0);

@@ -41,7 +41,8 @@ static inline void life_begin(struct world *w)
 	struct ipvs_socks socks = { .nft = fake_connect(w->nft),
 				    .query = fake_connect(w->nft),
 				    .genl = fake_ipvs_connect(w->ipvs),
-				    .route = fake_ipvs_connect_route(w->ipvs) };
+				    .route = fake_ipvs_connect_route(w->ipvs),
+				    .large = fake_ipvs_connect(w->ipvs) };
 
 	w->config.now_s = clock_now;
 	assert_int_equal(ipvs_plane_open(&w->plane, &socks, &w->config, NULL), 0);
@@ -126,6 +127,33 @@ static inline void service(struct world *w, const char *name, const char *text)
 static inline void slice(struct world *w, const char *name, const char *of, const char *text)
 {
 	model_put_slice(&w->m, test_slice(name, of, text), 1);
+}
+
+/* Service `no` with `n` endpoints from the k-th on: 10.NO.0.0, 10.NO.0.1, ... */
+static inline void endpoints_of(struct world *w, int no, int k, int n)
+{
+	struct str text = { 0 };
+	char name[32];
+	char of[32];
+
+	str_puts(&text, "| http:8080 | ");
+	for (; n > 0; k++, n--)
+		str_printf(&text, "10.%d.%d.%d rs; ", no, k / 250, k % 250);
+	(void)snprintf(name, sizeof(name), "shop/s%d-1", no);
+	(void)snprintf(of, sizeof(of), "s%d", no);
+	slice(w, name, of, str_text(&text));
+	str_fini(&text);
+}
+
+static inline void service_of(struct world *w, int no, int n)
+{
+	char name[32];
+	char text[64];
+
+	(void)snprintf(name, sizeof(name), "shop/s%d", no);
+	(void)snprintf(text, sizeof(text), "ip=10.96.0.%d port=http:80", no);
+	service(w, name, text);
+	endpoints_of(w, no, 0, n);
 }
 
 static inline void no_service(struct world *w, const char *ns, const char *name)

@@ -365,7 +365,7 @@ static inline int mock_count_slots(const struct plane *p, const struct plane_slo
 
 static const struct plane_ops mock_plane_ops = {
 	.name = "mock",
-	.traits = { .pool_class = mock_pool_class, .has_parts = true },
+	.traits = { .pool_class = mock_pool_class },
 	.load = mock_load,
 	.adopt = mock_adopt,
 	.env = mock_env,

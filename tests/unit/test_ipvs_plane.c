@@ -55,24 +55,6 @@ static void test_one_endpoint(void **state)
 	world_close(&w);
 }
 
-/* Add a Service with `n` endpoints. */
-static void service_of(struct world *w, int no, int n)
-{
-	struct str text = { 0 };
-	char name[32];
-	char ip[64];
-
-	str_puts(&text, "| http:8080 | ");
-	for (int k = 0; k < n; k++)
-		str_printf(&text, "10.%d.%d.%d rs; ", no, k / 250, k % 250);
-	(void)snprintf(name, sizeof(name), "shop/s%d", no);
-	(void)snprintf(ip, sizeof(ip), "ip=10.96.0.%d port=http:80", no);
-	service(w, name, ip);
-	(void)snprintf(ip, sizeof(ip), "shop/s%d-1", no);
-	slice(w, ip, name + strlen("shop/"), str_text(&text));
-	str_fini(&text);
-}
-
 /*
  * A load reads about IPVS_READ_DESTS destinations per step, also within a virtual service. The
  * kernel lists destinations newest first; the loaded service equals the programmed one.
@@ -825,7 +807,8 @@ static struct plane *retiree(struct world *w)
 	struct ipvs_socks socks = { .nft = fake_connect(w->nft),
 				    .query = fake_connect(w->nft),
 				    .genl = fake_ipvs_connect(w->ipvs),
-				    .route = fake_ipvs_connect_route(w->ipvs) };
+				    .route = fake_ipvs_connect_route(w->ipvs),
+				    .large = fake_ipvs_connect(w->ipvs) };
 	struct plane *p;
 
 	assert_int_equal(ipvs_plane_open(&p, &socks, &w->config, NULL), 0);

@@ -29,16 +29,22 @@ static void frontends_touch(struct ipvs_plane *p, const struct plan_op *ops, siz
 	}
 }
 
-/* Verify and audit: read the touched services. */
-static int services_read(struct ipvs_plane *p, struct err *err)
+/* Verify and audit: read the touched services, in an audit with the first part of each. */
+static int services_read(struct ipvs_plane *p, enum plane_commit_mode mode, struct err *err)
 {
 	vec_for_each (each, &p->touched) {
-		int r = ipvs_vs_read(p, *each, err);
+		struct ipvs_vs *vs = *each;
+		int r = 0;
 
+		if (mode != PLANE_COMMIT_AUDIT || (vs->is_whole && !vs->is_read))
+			r = ipvs_vs_read(p, vs, err);
 		if (r < 0)
 			return r;
+		/* Parts that follow add the destinations of a large service. */
+		vs->is_part = mode == PLANE_COMMIT_AUDIT && (vs->is_read || !vs->is_whole);
+		vs->is_read &= !vs->is_whole;
 		/* Else a loaded service may lack pieces (part_of in plan/rows.h). */
-		(*each)->is_whole |= p->common.loaded == NULL;
+		vs->is_whole |= mode != PLANE_COMMIT_AUDIT && p->common.loaded == NULL;
 	}
 	return 0;
 }
@@ -82,7 +88,7 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	if (r == 0)
 		r = plane_settle(&p->common, mode, err);
 	if (r == 0 && mode != PLANE_COMMIT_NORMAL)
-		r = services_read(p, err);
+		r = services_read(p, mode, err);
 	if (r == 0)
 		r = ipvs_ops_add(p, res, err);
 	if (r == 0)

@@ -24,8 +24,7 @@
 #include "plane/ipvs/state.h"
 
 #define TICK_NS NSEC_PER_SEC
-/* Services read in one call, and the delay before the next call. */
-#define TICK_SERVICES 128
+/* The work of a call is that of reading IPVS_READ_DESTS. Delay before the next call. */
 #define TICK_AGAIN_NS (10 * NSEC_PER_MSEC)
 #define TICK_RETRY_NS (5 * NSEC_PER_SEC)
 /* Delay before UDP backends are checked against the model, without a message to the kernel. */
@@ -122,27 +121,6 @@ bool ipvs_drain_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct ipvs_dst 
 
 /* --- checking --- */
 
-static void check_begin(void *arg)
-{
-	struct ipvs_vs *vs = arg;
-
-	vec_for_each (d, &vs->dests)
-		if (d->flags & DST_DRAINING)
-			d->flags &= (uint8_t)~DST_PROGRAMMED;
-}
-
-static void check_found(void *arg, const struct ipvs_dest *found)
-{
-	struct ipvs_vs *vs = arg;
-	struct ipvs_dst *d = ipvs_dst_find(vs, &found->addr, found->port);
-
-	if (d == NULL || !(d->flags & DST_DRAINING))
-		return;
-	d->flags |= DST_PROGRAMMED | DST_COUNTED;
-	d->active = found->active;
-	d->inactive = found->inactive;
-}
-
 static void timeout_log(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 {
 	char ip[IP_ENDPOINT_TEXT_MAX];
@@ -169,29 +147,38 @@ static bool is_drained(struct ipvs_plane *p, const struct ipvs_vs *vs, const str
 	return is_datagram(vs) && !is_serving(p, vs, &d->addr);
 }
 
-/* Read one service and delete its drained destinations. */
+/*
+ * Read one service and delete its drained destinations. 1: more left to read. Else the service is
+ * at the end of the list, if it still drains.
+ */
 static int vs_check(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, struct err *err)
 {
 	struct plane_result res = { 0 };
 	bool has_dests = false;
-	int r = ipvs_wire_dests(p->wire, &vs->key, check_begin, check_found, vs, err);
+	int r = ipvs_dests_read(p, vs, err);
 
-	if (r < 0)
+	if (r > 0)
 		return r;
+	list_del(&vs->draining);
+	if (r < 0) {
+		list_add_tail(&p->draining, &vs->draining);
+		return r;
+	}
 	vec_clear(&p->ops);
 	vec_for_each (d, &vs->dests) {
-		if (d->flags & DST_DRAINING && !(d->flags & DST_PROGRAMMED))
-			d->flags &= (uint8_t)~DST_DRAINING;
-		else if (d->flags & DST_DRAINING && is_drained(p, vs, d, now_s))
+		bool is_draining = d->flags & DST_DRAINING;
+
+		/* The rest in the next round. */
+		if (is_draining && p->ops.n < IPVS_READ_DESTS && is_drained(p, vs, d, now_s))
 			ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0);
-		else
-			has_dests |= (d->flags & DST_PROGRAMMED) != 0;
+		else /* neither: added by another process */
+			has_dests |= is_draining ||
+				     (d->flags & DST_DESIRED && d->flags & DST_PROGRAMMED);
 	}
 	if (!has_dests && vs->is_programmed && (!vs->is_desired || vs->is_vip_only))
 		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);
 	r = ipvs_ops_send(p, &res, err);
 	/* As after a commit: free entries that are neither programmed nor desired. */
-	list_del(&vs->draining);
 	ipvs_vs_touch(p, vs, NULL);
 	ipvs_drain_watch(p, vs);
 	ipvs_ops_done(p);
@@ -243,8 +230,7 @@ uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 {
 	uint64_t soon = datagrams_check(p) ? now + DATAGRAMS_NS : UINT64_MAX;
 	struct err err = { 0 };
-	struct list round;
-	int n = 0;
+	size_t work = 0;
 
 	if (list_is_empty(&p->draining)) {
 		p->tick_at = 0;
@@ -259,37 +245,28 @@ uint64_t ipvs_drain_tick(struct ipvs_plane *p, uint64_t now)
 		list_for_each (l, &p->draining)
 			p->n_round++;
 	}
-	/* The services of this call; those that still drain return to the end of the list. */
-	list_init(&round);
-	while (!list_is_empty(&p->draining) && p->n_round > 0 && n < TICK_SERVICES) {
-		struct list *l = p->draining.next;
-
-		list_del(l);
-		list_add_tail(&round, l);
-		p->n_round--;
-		n++;
-	}
-	p->n_round = list_is_empty(&p->draining) ? 0 : p->n_round;
 	p->tick_at = now + TICK_AGAIN_NS;
-	if (p->n_round == 0)
-		p->tick_at = MAX(p->tick_at, p->round_at + TICK_NS);
-	while (!list_is_empty(&round)) {
-		struct ipvs_vs *vs = list_entry(round.next, struct ipvs_vs, draining);
+	while (!list_is_empty(&p->draining) && p->n_round > 0 && work < IPVS_READ_DESTS) {
+		struct ipvs_vs *vs = list_entry(p->draining.next, struct ipvs_vs, draining);
+		int r;
 
-		if (vs_check(p, vs, ipvs_now_s(p), &err) == 0)
+		work += IPVS_READ_REQUEST + vs->dests.n;
+		r = vs_check(p, vs, ipvs_now_s(p), &err);
+		if (r > 0)
+			break;
+		p->n_round--;
+		if (r == 0 || r == -EAGAIN) /* that: in the next round */
 			continue;
 		log_warn(LOG_AREA_PLANE, "draining backends: not checked: %s; next attempt in 5 s",
 			 err.text);
 		p->tick_at = now + TICK_RETRY_NS;
-		if (!list_is_empty(&round) && round.next == &vs->draining) {
-			list_del(&vs->draining);
-			list_add_tail(&p->draining, &vs->draining);
-		}
 	}
 	if (list_is_empty(&p->draining)) {
-		p->tick_at = 0;
+		p->n_round = p->tick_at = 0;
 		return 0;
 	}
+	if (p->n_round == 0)
+		p->tick_at = MAX(p->tick_at, p->round_at + TICK_NS);
 	return MIN(soon, p->tick_at);
 }
 

@@ -82,12 +82,15 @@ static void service_done(struct ipvs_vs *vs, const struct ipvs_op *op)
 	vs->programmed_timeout_s = op->service.timeout_s;
 }
 
-static void dest_done(struct ipvs_vs *vs, const struct ipvs_op *op)
+static void dest_done(struct ipvs_plane *p, struct ipvs_vs *vs, const struct ipvs_op *op)
 {
 	struct ipvs_dst *d = ipvs_dst_find(vs, &op->dest.addr, op->dest.port);
 
+	p->large.is_stale |= p->large.vs == vs && op->cmd == IPVS_DEST_DEL;
 	if (d == NULL)
 		return;
+	if (p->large.vs == vs)
+		d->flags |= DST_RECENT;
 	if (op->cmd == IPVS_DEST_DEL) {
 		d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS | DST_DRAINING);
 		return;
@@ -187,7 +190,7 @@ static int results_note(struct ipvs_plane *p, struct plane_result *res, struct e
 		if (!op->is_done)
 			continue;
 		if (op->result == 0 && op->cmd >= IPVS_DEST_NEW) {
-			dest_done(vs, op);
+			dest_done(p, vs, op);
 		} else if (op->result == 0) {
 			service_done(vs, op);
 		} else {
@@ -281,17 +284,18 @@ static void additions_collect(struct ipvs_plane *p)
 		if (!is_in_kernel(vs))
 			continue;
 		if (!vs->is_programmed) {
-			vs->is_whole = true;
+			vs->is_whole |= !vs->is_part;
 			ipvs_op_service(p, IPVS_SERVICE_NEW, vs);
 		} else if (service_differs(p, vs)) {
 			ipvs_op_service(p, IPVS_SERVICE_SET, vs);
 		}
-		if (vs->is_whole)
+		if (vs->is_whole && !vs->is_part)
 			vec_for_each (d, &vs->dests)
 				dst_add(p, vs, d);
 	}
 	vec_for_each (u, &p->undo) {
-		struct ipvs_dst *d = u->is_dst && !u->vs->is_whole && is_in_kernel(u->vs)
+		bool is_added = u->is_dst && (!u->vs->is_whole || u->vs->is_part);
+		struct ipvs_dst *d = is_added && is_in_kernel(u->vs)
 					     ? ipvs_dst_find(u->vs, &u->addr, u->port)
 					     : NULL;
 
@@ -487,7 +491,7 @@ void ipvs_ops_done(struct ipvs_plane *p)
 	vec_for_each (each, &p->touched) {
 		struct ipvs_vs *vs = *each;
 
-		vs->is_touched = vs->is_whole = vs->is_new = false;
+		vs->is_touched = vs->is_whole = vs->is_part = vs->is_new = false;
 		vs->svc = NULL;
 		dests_drop(vs);
 	}

@@ -75,6 +75,7 @@ int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,
 	plane_common_open(&p->common, &ipvs_plane_ops, &common_ops, socks->nft, socks->query);
 	p->route = socks->route;
 	ipvs_wire_open(&p->wire, socks->genl);
+	ipvs_wire_open(&p->large.wire, socks->large);
 	ipvs_layout_open(&p->layout, socks->nft);
 	list_init(&p->draining);
 	counts_init(p);
@@ -104,6 +105,8 @@ static void plane_close(struct plane *plane)
 	vec_fini(&p->ops);
 	ipvs_layout_close(p->layout);
 	ipvs_wire_close(p->wire);
+	ipvs_wire_close(p->large.wire);
+	vec_fini(&p->large.found);
 	nl_sock_close(p->route);
 	plane_common_close(&p->common);
 	free(p);
@@ -621,6 +624,7 @@ const struct plane_ops ipvs_plane_ops = {
 	.env = plane_env,
 	.commit = ipvs_commit,
 	.sweep = plane_sweep,
+	.audit_read = ipvs_audit_read,
 	.unwanted = plane_unwanted,
 	.leads = plane_leads,
 	.check = plane_check,

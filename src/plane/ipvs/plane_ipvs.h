@@ -52,6 +52,8 @@ struct ipvs_socks {
 	struct nl_sock *query; /* NETLINK_NETFILTER: reading */
 	struct nl_sock *genl;  /* NETLINK_GENERIC */
 	struct nl_sock *route; /* NETLINK_ROUTE */
+	/* NETLINK_GENERIC: large services, read in steps. NULL: no commit, no tick. */
+	struct nl_sock *large;
 	struct nl_sock
 		*watch; /* NETLINK_NETFILTER, for ipvs_programmed_read_from() only; NULL: none */
 };

@@ -21,6 +21,7 @@ enum ipvs_dst_flags {
 	DST_NEW = 1 << 4,        /* made by the commit under way */
 	DST_QUEUED = 1 << 5,     /* the commit under way has an operation for it */
 	DST_COUNTED = 1 << 6,    /* `active` and `inactive` are known */
+	DST_RECENT = 1 << 7,     /* acknowledged while the service is being read (ipvs_large) */
 };
 
 /* A destination of a virtual service. */
@@ -55,9 +56,11 @@ struct ipvs_vs {
 				    services */
 	bool is_touched;         /* by the commit under way */
 	bool is_whole;           /* the commit names all its destinations */
+	bool is_part;            /* ... of a large service: the audit adds those in its journal */
 	bool is_new;             /* added by the commit under way */
 	bool is_kept;            /* rejected in the loaded phase: sweep() does not touch it */
 	bool is_foreign;         /* the kernel has a foreign service with this key */
+	bool is_read;            /* for the audit under way, by ipvs_audit_read() */
 	struct ipvs_sched sched; /* desired */
 	uint32_t timeout_s;      /* desired; 0 = no persistence */
 	uint8_t programmed_sched;
@@ -92,6 +95,16 @@ struct ipvs_list {
 	uint32_t seq;
 };
 
+/* Destinations of one large service, read in steps while commits go on. */
+struct ipvs_large {
+	struct ipvs_wire *wire; /* of its own */
+	struct ipvs_vs *vs;     /* NULL: none */
+	VEC(struct ipvs_dest) found;
+	uint32_t seq;
+	uint32_t n_restarts;
+	bool is_stale; /* a destination was deleted: the dump may have left out another one */
+};
+
 /* Sysctls and timeouts, and their values before vipd: sysctl.c. */
 #define IPVS_SYSCTLS 6
 #define IPVS_PREVIOUS_TAG (IPVS_SYSCTLS + 3) /* of an earlier --ipvs-mark; after the timeouts */
@@ -104,6 +117,7 @@ struct ipvs_plane {
 	struct ipvs_sched sched; /* the default */
 	struct ipvs_route_config route_config;
 	struct ipvs_wire *wire;
+	struct ipvs_large large;
 	struct nl_sock *route;
 	struct ipvs_layout *layout;
 	struct nft_refs vips[IPFAM_N];
@@ -200,9 +214,23 @@ MUST_USE int ipvs_vss_list(struct ipvs_plane *p, struct ipvs_list *l, struct err
  * until then p->wire has no other use.
  */
 #define IPVS_READ_DESTS 2000
+#define IPVS_READ_REQUEST 16 /* work of a request, in destinations */
 MUST_USE int ipvs_vss_read(struct ipvs_plane *p, struct ipvs_list *l, struct err *err);
 /* Read one service with its destinations. */
 MUST_USE int ipvs_vs_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err);
+/* Read the destinations; of a large service as ipvs_large_read(). */
+MUST_USE int ipvs_dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err);
+static inline bool ipvs_vs_is_large(const struct ipvs_vs *vs)
+{
+	return vs->dests.n > IPVS_READ_DESTS;
+}
+/*
+ * Read a large service, about IPVS_READ_DESTS destinations a call. 0: done. 1: more left, or
+ * another service is being read. -EAGAIN: destinations were deleted during each of some attempts.
+ */
+MUST_USE int ipvs_large_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err);
+/* plane_ops.audit_read */
+MUST_USE int ipvs_audit_read(struct plane *plane, const struct plan_rows *rows, struct err *err);
 
 /* --- translate.c --- */
 

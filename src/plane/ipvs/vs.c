@@ -83,6 +83,8 @@ void ipvs_vs_free(struct ipvs_plane *p, struct ipvs_vs *vs)
 		list_entry(l, struct ipvs_vs, sibling)->pool = NULL;
 		list_del(l);
 	}
+	if (p->large.vs == vs)
+		p->large.vs = NULL;
 	list_del(&vs->sibling);
 	list_del(&vs->draining);
 	htable_remove(&p->vss, &vs->node);
@@ -222,8 +224,11 @@ static void dest_found(void *arg, const struct ipvs_dest *found)
 	is_draining = found->weight == 0 && found->l_thresh != 0;
 	if (found->fwd != 0 || (!is_draining && (found->u_thresh != 0 || found->l_thresh != 0)))
 		d->flags |= DST_DIFFERS;
-	d->since_s = is_draining ? found->l_thresh : 0;
-	d->deadline_s = is_draining && found->u_thresh < IPVS_THRESH_NONE ? found->u_thresh : 0;
+	if (is_draining || !(d->flags & DST_DRAINING)) { /* else a foreign weight */
+		d->since_s = is_draining ? found->l_thresh : 0;
+		d->deadline_s =
+			is_draining && found->u_thresh < IPVS_THRESH_NONE ? found->u_thresh : 0;
+	}
 	d->active = found->active;
 	d->inactive = found->inactive;
 }
@@ -256,19 +261,6 @@ static void dests_tidy(struct ipvs_vs *vs, size_t n_known)
 			vs->dests.v[kept++] = *d;
 	}
 	vs->dests.n = kept;
-}
-
-static int dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
-{
-	struct dests ds = { vs, vs->dests.n };
-	int r = ipvs_wire_dests(p->wire, &vs->key, dests_begin, dest_found, &ds, err);
-
-	if (r < 0) {
-		vs->dests.n = ds.n_known;
-		return r;
-	}
-	dests_tidy(vs, ds.n_known);
-	return 0;
 }
 
 int ipvs_vss_list(struct ipvs_plane *p, struct ipvs_list *l, struct err *err)
@@ -342,23 +334,162 @@ static void one_found(void *arg, const struct ipvs_service *s)
 	vs_programmed(one->vs, s);
 }
 
-int ipvs_vs_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
+/* Read the service without its destinations. 1: vipd's. 0: the kernel has none of vipd's. */
+static int service_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 {
+	struct dests ds = { vs, vs->dests.n };
 	struct one one = { .vs = vs, .p = p };
 	int r = ipvs_wire_service(p->wire, &vs->key, one_found, &one, err);
 
-	if (r == -ESRCH)
-		r = 0;
-	if (r < 0)
+	if (r < 0 && r != -ESRCH)
 		return r;
 	vs->is_programmed = one.is_found && !one.is_foreign;
 	vs->is_foreign = one.is_foreign;
-	if (!vs->is_programmed) {
-		struct dests ds = { vs, vs->dests.n };
+	if (vs->is_programmed)
+		return 1;
+	dests_begin(&ds);
+	dests_tidy(vs, ds.n_known);
+	return 0;
+}
 
-		dests_begin(&ds);
+static int dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
+{
+	struct dests ds = { vs, vs->dests.n };
+	int r = ipvs_wire_dests(p->wire, &vs->key, dests_begin, dest_found, &ds, err);
+
+	if (r < 0)
+		vs->dests.n = ds.n_known;
+	else
 		dests_tidy(vs, ds.n_known);
-		return 0;
+	return r;
+}
+
+int ipvs_vs_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
+{
+	int r = service_read(p, vs, err);
+
+	return r > 0 ? dests_read(p, vs, err) : r;
+}
+
+int ipvs_dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
+{
+	return ipvs_vs_is_large(vs) ? ipvs_large_read(p, vs, err) : dests_read(p, vs, err);
+}
+
+/* --- large services --- */
+
+#define LARGE_RESTARTS 3
+
+static void large_found(void *arg, const struct ipvs_dest *found)
+{
+	struct ipvs_large *l = arg;
+
+	*vec_push(&l->found) = *found;
+}
+
+static int large_begin(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
+{
+	struct ipvs_large *l = &p->large;
+	int r = ipvs_wire_resolve(l->wire, err);
+
+	if (r == 0)
+		r = service_read(p, vs, err);
+	if (r <= 0)
+		return r;
+	r = ipvs_wire_dests_begin(l->wire, &vs->key, &l->seq, err);
+	if (r < 0)
+		return r;
+	vec_for_each (d, &vs->dests)
+		d->flags &= (uint8_t)~DST_RECENT;
+	vec_clear(&l->found);
+	l->vs = vs;
+	l->is_stale = false;
+	return 1;
+}
+
+/* Everything is read: it becomes the programmed state. */
+static int large_end(struct ipvs_plane *p, struct err *err)
+{
+	struct ipvs_large *l = &p->large;
+	struct ipvs_vs *vs = TAKE(l->vs);
+	struct dests ds = { vs, vs->dests.n };
+
+	if (l->is_stale) {
+		if (++l->n_restarts <= LARGE_RESTARTS)
+			return large_begin(p, vs, err);
+		l->n_restarts = 0;
+		return err_set(err, -EAGAIN, "the service changes faster than it can be read");
 	}
-	return dests_read(p, vs, err);
+	vec_for_each (d, &vs->dests)
+		if (!(d->flags & DST_RECENT))
+			d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS);
+	vec_for_each (f, &l->found) {
+		const struct ipvs_dst *d = dst_find(vs, ds.n_known, &f->addr, f->port);
+
+		if (d == NULL || !(d->flags & DST_RECENT))
+			dest_found(&ds, f);
+	}
+	dests_tidy(vs, ds.n_known);
+	vec_fini(&l->found);
+	l->n_restarts = 0;
+	return 0;
+}
+
+int ipvs_large_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
+{
+	struct ipvs_large *l = &p->large;
+	bool is_other = l->vs != NULL && l->vs != vs;
+	int r = l->vs == NULL ? large_begin(p, vs, err) : 1;
+	size_t end = l->found.n + IPVS_READ_DESTS;
+
+	if (r <= 0)
+		return r;
+	while (r > 0 && l->found.n < end)
+		r = ipvs_wire_dests_next(l->wire, &l->vs->key, l->seq, large_found, l, err);
+	if (r < 0)
+		l->vs = NULL;
+	else if (r == 0)
+		r = large_end(p, err);
+	return is_other ? 1 : r; /* its reader begins again */
+}
+
+/* Raises `work` by the number of destinations. */
+static int audit_read_one(struct ipvs_plane *p, struct ipvs_vs *vs, size_t *work, struct err *err)
+{
+	bool is_by_mark = vs->key.mark != 0;
+	int r;
+
+	/* A pool names its destinations; services by address may be many times as many. */
+	if (vs->is_read || (is_by_mark && !ipvs_vs_is_large(vs)))
+		return 0;
+	if (*work >= IPVS_READ_DESTS)
+		return 1;
+	*work += IPVS_READ_REQUEST + vs->dests.n;
+	r = ipvs_large_read(p, vs, err);
+	vs->is_read = r == 0 || r == -EAGAIN; /* that: the acknowledged state stays */
+	return vs->is_read ? 0 : r;
+}
+
+int ipvs_audit_read(struct plane *plane, const struct plan_rows *rows, struct err *err)
+{
+	struct ipvs_plane *p = ipvs_plane_of(plane);
+	size_t work = 0;
+	int r = 0;
+
+	vec_for_each (pool, &rows->pools) {
+		struct ipvs_key key =
+			ipvs_key_mark(pool->fam, ipvs_mark_pool(&p->marks, pool->id, pool->scope));
+		struct ipvs_vs *vs = ipvs_vs_find(p, &key);
+
+		if (vs == NULL)
+			continue;
+		r = audit_read_one(p, vs, &work, err);
+		list_for_each (l, &vs->vip_services)
+			if (r == 0)
+				r = audit_read_one(p, list_entry(l, struct ipvs_vs, sibling), &work,
+						   err);
+		if (r != 0)
+			return r;
+	}
+	return 0;
 }

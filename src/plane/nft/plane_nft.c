@@ -595,8 +595,7 @@ static const struct plane_common_ops common_ops = {
 
 const struct plane_ops nft_plane_ops = {
 	.name = "nftables",
-	.traits = { .has_parts = true,
-		    .shares_affinity = true,
+	.traits = { .shares_affinity = true,
 		    .pool_class = nft_pool_class,
 		    .class_affinity = nft_class_affinity },
 	.load = plane_load,

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* One large service on the ipvs plane: each step has a bounded number of operations. */
+#include <stdio.h>
+
+#include "../sync_steps.h"
+#include "base/log.h"
+#include "ipvs_world.h"
+
+#define N 9000
+/* Of a step: IPVS_READ_DESTS (plane/ipvs/state.h) or AUDIT_PART_OPS (sync.c), and some. */
+#define READ_MAX 2100
+#define WRITES_MAX 1100
+/* With ClientIP affinity a pool has at most 4,095 backends and is compared in one part. */
+#define N_AFFINITY 4000
+
+struct work {
+	size_t n_dumps;
+	size_t n_writes;
+	size_t n_steps;
+	size_t writes_max; /* of a step */
+};
+
+static void work_begin(const struct world *w)
+{
+	fake_ipvs_writes_reset(w->ipvs);
+	fake_count_reset(w->nft);
+}
+
+static void work_end(const struct world *w, struct work *sum)
+{
+	size_t n_writes = fake_ipvs_writes(w->ipvs);
+
+	assert_true(fake_ipvs_received(w->ipvs) <= READ_MAX + n_writes);
+	assert_true(n_writes <= sum->writes_max);
+	assert_true(fake_count(w->nft).n_gets <= 3 * sum->writes_max);
+	sum->n_dumps += fake_ipvs_dumps(w->ipvs);
+	sum->n_writes += n_writes;
+	sum->n_steps++;
+}
+
+/* Steps until the audit has ended, at most `max`. */
+static void audit_go(struct world *w, struct work *sum, size_t max)
+{
+	uint64_t before = sync_stats_get(w->s)->audits;
+
+	while (sync_stats_get(w->s)->audits == before && max-- > 0) {
+		uint64_t next;
+
+		work_begin(w);
+		next = sync_step(w->s, w->now);
+		work_end(w, sum);
+		w->now = next == SYNC_NOW ? w->now : next;
+	}
+}
+
+static struct work audit(struct world *w, size_t writes_max)
+{
+	struct work sum = { .writes_max = writes_max };
+
+	sync_audit(w->s);
+	w->now += 60 * NSEC_PER_SEC;
+	audit_go(w, &sum, STEPS_MAX);
+	return sum;
+}
+
+static void audits_in_steps(int n, size_t max, const char *more, const struct ipvs_key *key)
+{
+	char text[128];
+	struct work sum;
+	struct world w;
+
+	world_open(&w);
+	service_of(&w, 1, n);
+	(void)snprintf(text, sizeof(text), "ip=10.96.0.1 port=http:80 %s", more);
+	service(&w, "shop/s1", text);
+	service_of(&w, 2, 3);
+	settle(&w);
+	sum = audit(&w, max);
+	assert_int_equal(sum.n_writes, 0);
+	assert_int_equal(sum.n_dumps, 2);
+	assert_in_range(sum.n_steps, (size_t)n / READ_MAX + (size_t)n / max, 60);
+
+	fake_ipvs_foreign_del(w.ipvs, "10.1.0.1");
+	fake_ipvs_foreign_weight(w.ipvs, "10.1.0.2", 9);
+	assert_int_equal(audit(&w, max).n_writes, 2);
+	assert_int_equal(audit(&w, max).n_writes, 0);
+	fake_ipvs_foreign_flags(w.ipvs, key, 0); /* the virtual service is deleted */
+	assert_int_equal(audit(&w, max).n_writes, n + 1);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, n + 3);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 0);
+	assert_int_equal(audit(&w, max).n_writes, 0);
+	world_close(&w);
+}
+
+static void test_audit_in_steps(void **state)
+{
+	audits_in_steps(N, WRITES_MAX, "",
+			&(struct ipvs_key){ .fam = IPFAM_V4, .mark = 0x5a000002 });
+}
+
+static void test_audit_of_affinity(void **state)
+{
+	struct ip_addr addr = test_addr("10.96.0.1");
+	struct ipvs_key key = { .fam = IPFAM_V4, .proto = L4PROTO_TCP, .port = 80, .addr = addr };
+
+	audits_in_steps(N_AFFINITY, N_AFFINITY + 100, "affinity=300", &key);
+}
+
+/* What changes while the service is read is neither lost nor repaired. */
+static void test_change_while_read(void **state)
+{
+	struct work sum = { .writes_max = WRITES_MAX };
+	struct world w;
+
+	world_open(&w);
+	service_of(&w, 1, N);
+	settle(&w);
+	fake_ipvs_conns(w.ipvs, "10.1.0.0", 1, 0);
+	fake_ipvs_foreign_del(w.ipvs, "10.1.0.7");
+	sync_audit(w.s);
+	w.now += 60 * NSEC_PER_SEC;
+	audit_go(&w, &sum, 2);
+	assert_int_equal(sum.n_dumps, 1);
+	endpoints_of(&w, 1, 1, N); /* one goes, one comes */
+	audit_go(&w, &sum, STEPS_MAX);
+	assert_int_equal(sum.n_dumps, 1);
+	assert_int_equal(sum.n_writes, 3);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N + 1);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1);
+	assert_int_equal(audit(&w, WRITES_MAX).n_writes, 0);
+	world_close(&w);
+}
+
+/* The service is deleted while it is read. */
+static void test_gone_while_read(void **state)
+{
+	struct work sum = { .writes_max = WRITES_MAX };
+	struct world w;
+
+	world_open(&w);
+	service_of(&w, 1, N);
+	service_of(&w, 2, 3);
+	settle(&w);
+	sync_audit(w.s);
+	w.now += 60 * NSEC_PER_SEC;
+	audit_go(&w, &sum, 2);
+	no_service(&w, "shop", "s1");
+	settle(&w);
+	pass(&w, 120);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, 3);
+	world_close(&w);
+}
+
+/* Ticks of `seconds`, each of them bounded. Returns the number of reads. */
+static size_t ticks(struct world *w, uint32_t seconds)
+{
+	uint64_t until = w->now + seconds * NSEC_PER_SEC;
+	struct work sum = { 0 };
+
+	while (w->now < until) {
+		uint64_t next;
+
+		fake_ipvs_writes_reset(w->ipvs);
+		next = w->plane->ops->tick(w->plane, w->now);
+		assert_true(fake_ipvs_received(w->ipvs) <= READ_MAX + fake_ipvs_writes(w->ipvs));
+		assert_true(fake_ipvs_writes(w->ipvs) <= READ_MAX);
+		sum.n_dumps += fake_ipvs_dumps(w->ipvs);
+		assert_true(next > w->now);
+		w->now = MIN(next, until);
+	}
+	clock_s += seconds;
+	return sum.n_dumps;
+}
+
+/* Draining backends of large services are read once a second, in steps, and deleted in steps. */
+static void test_drain_in_steps(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service_of(&w, 1, N);
+	service_of(&w, 2, 3000);
+	service_of(&w, 3, 2);
+	settle(&w);
+	w.now = (uint64_t)clock_s * 1000 * NSEC_PER_SEC;
+	fake_ipvs_conns(w.ipvs, "10.1.0.0", 2, 0);
+	fake_ipvs_conns(w.ipvs, "10.2.0.0", 1, 0);
+	fake_ipvs_conns(w.ipvs, "10.3.0.0", 1, 0);
+	endpoints_of(&w, 1, 5000, N - 5000);
+	endpoints_of(&w, 2, 1, 2999);
+	endpoints_of(&w, 3, 1, 1);
+	settle(&w);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 5002);
+	(void)ticks(&w, 6);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 3);
+	assert_in_range(ticks(&w, 10), 9 * 3, 11 * 3);
+	fake_ipvs_conns(w.ipvs, "10.1.0.0", 0, 0);
+	fake_ipvs_conns(w.ipvs, "10.3.0.0", 0, 0);
+	(void)ticks(&w, 3);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N - 5000 + 3000 + 1);
+	world_close(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_audit_in_steps),    cmocka_unit_test(test_audit_of_affinity),
+		cmocka_unit_test(test_change_while_read), cmocka_unit_test(test_gone_while_read),
+		cmocka_unit_test(test_drain_in_steps),
+	};
+
+	log_level_set_all(LOG_LEVEL_ERR);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
