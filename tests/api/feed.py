@@ -77,8 +77,7 @@ class Feed:
     # ---- waiting
 
     def wait_for(self, test, what, timeout=10):
-        """Wait until test() is true, every 10 ms and at each line of output. The limit only ends
-        a test that would hang."""
+        """Wait until test() is true. The limit only ends a test that would hang."""
         timeout = max(timeout, PATIENCE)
         deadline = time.monotonic() + timeout
         while True:
@@ -97,7 +96,7 @@ class Feed:
         return self
 
     def wait_log(self, *words, timeout=10):
-        """A line of the log with all the words."""
+        """Wait for a log line with all the words."""
         return self.wait_for(lambda: next((li for li in list(self.log)
                                            if all(w in li for w in words)), None),
                              "log with %r" % (words,), timeout)
@@ -174,7 +173,7 @@ class Feed:
         return self
 
     def close(self):
-        """End it; it must exit with 0 and must not have printed secrets."""
+        """Stop it; it must exit with 0 and must not have printed secrets."""
         if self.alive():
             self._send("quit")
             try:
@@ -270,7 +269,8 @@ def _slice(obj):
 
 
 def expected(api):
-    """The model's dump, worked out from the server's objects (section 1.1: selectors)."""
+    """The expected dump of the model, computed from the server's objects (section 1.1:
+    selectors)."""
     out = {"services": {}, "slices": {}}
     for key in api.list(resource="services")["keys"]:
         obj = api.get("services", key)

@@ -51,7 +51,7 @@ def test_authority(api, start, ca, style):
 
 
 def test_unknown_authority(api, start):
-    """Rejected without an authority and with another one: those of the system do not count then."""
+    """Rejected without an authority and with another one; the system's are not used then."""
     feed = start(config=api.kubeconfig(ca="none"))
     feed.wait_error("services", "certificate")
     old = api.kubeconfig(ca="data")
@@ -186,7 +186,7 @@ def test_client_certificate_rotates(api, start):
 
 
 def test_half_written_certificate(api, start):
-    """Certificate and key do not match for a moment: an error, then it recovers."""
+    """Certificate and key do not match during a rotation: an error, then recovery."""
     shop(api)
     api.client_cert(name="mine")
     config = api.kubeconfig("cert", cert="mine")
@@ -291,7 +291,7 @@ def test_plugin_sees(api, start):
 
 
 def test_plugin_credential_expires(api, start):
-    """Run again when the credential has expired, counted from its arrival."""
+    """Run again when the credential has expired."""
     shop(api)
     config = api.kubeconfig("exec")
     api.set_credential(token=api.token, seconds=3600)
@@ -370,7 +370,7 @@ def running(word):
 @pytest.mark.parametrize("how", ["joins the group of its parent", "is a child in its own session"])
 @pytest.mark.parametrize("end", ["timeout", "exit"])
 def test_plugin_leaves_its_group(api, start, tmp_path, how, end):
-    """It is killed at its timeout and at exit nevertheless, and vipd does not wait for it."""
+    """The plugin is killed at its timeout and at exit; vipd does not wait for it."""
     word = "vipd-test-%d-%d" % (os.getpid(), time.monotonic_ns())
     if how.startswith("joins"):
         script = "os.setpgid(0, os.getpgid(os.getppid()))\ntime.sleep(300)"
@@ -401,7 +401,7 @@ def test_plugin_leaves_its_group(api, start, tmp_path, how, end):
 
 
 def test_no_credentials_over_plain_http(start):
-    """As client-go: any host on the path could read them. Each watch has a connection."""
+    """As in client-go: no credentials over plain http. Each watch has a connection."""
     with Server(plain=True) as api:
         shop(api)
         for user in ("token", "tokenfile", "exec", "basic"):
@@ -476,7 +476,7 @@ def test_proxy(api, start, how):
 
 
 def test_bad_proxy_in_the_environment(api, start):
-    """libcurl quotes it with the password; vipd does not (Feed searches for SECRET)."""
+    """libcurl quotes the URL with the password; vipd does not (Feed searches for SECRET)."""
     feed = start(env={"HTTPS_PROXY": "gopher://me:SECRET@127.0.0.1:1", "no_proxy": "",
                       "NO_PROXY": ""})
     feed.wait_error("services", "watch services: ")

@@ -27,7 +27,7 @@ def test_one_connection(api, start):
 
 
 def test_http1(api, start):
-    """No HTTP/2: one connection per watch, used again by later watches."""
+    """Without HTTP/2: one connection per watch, reused by later watches."""
     shop(api).set(http2=False)
     feed = start().wait_synced()
     for _ in range(3):
@@ -39,7 +39,7 @@ def test_http1(api, start):
 
 @pytest.mark.parametrize("http2", [True, False])
 def test_slow_answer(api, start, http2):
-    """A request that waits long for its answer is sent once."""
+    """A request with a late answer is sent once."""
     shop(api).set(http2=http2)
     api.fault("delay", delay=6)
     start().wait_synced(timeout=60)
@@ -50,7 +50,7 @@ def test_slow_answer(api, start, http2):
 # ---- silence
 
 def test_frozen_server(api, start):
-    """HTTP/2: the server's kernel answers, its process does not. Detected by a request of vipd."""
+    """HTTP/2: the server's kernel answers, its process does not: detected by a probe."""
     shop(api).set(bookmarks=False)
     feed = start(**dict(ALERT, probe_ms=LIMIT_MS)).wait_synced().same_as(api)
     api.connections(do="freeze")
@@ -114,7 +114,7 @@ def test_silent_bookmarks(api, start):
 
 
 def test_watch_outlives_its_timeout(api, start):
-    """A server or middle box that does not end a watch."""
+    """A server or middlebox that does not end a watch."""
     shop(api).set(http2=False, bookmarks=False)
     feed = start(**dict(ALERT, watch_min_s=1, watch_max_s=1, idle_ms=1000)).wait_synced().same_as(api)
     api.connections(do="freeze")
@@ -157,7 +157,7 @@ def two_namespaces():
 
 @pytest.mark.parametrize("http2", [True, False])
 def test_lost_network(two_namespaces, http2):
-    """The server's machine disappears: TCP itself gives up."""
+    """The server's machine disappears: detected by TCP."""
     there, here, address = two_namespaces
     with Server(bind=address, netns=there, options=["--name", address], http2=http2) as api:
         shop(api)
@@ -180,7 +180,7 @@ def test_lost_network(two_namespaces, http2):
 
 @pytest.mark.parametrize("close", [False, True])
 def test_goaway(api, start, close):
-    """A server that sends clients elsewhere, or is about to end: nothing is lost."""
+    """A server sends GOAWAY: no event is lost."""
     shop(api)
     feed = start().wait_synced()
     for i in range(4):
@@ -272,7 +272,7 @@ def test_first_server_is_down(pair):
 
 
 def test_all_servers_are_down(pair):
-    """Then there is a pause after each round, not after each server."""
+    """When all servers fail, vipd pauses after each round, not after each server."""
     a, b, config = pair
     for api in pair[:2]:
         api.listen(state="closed")

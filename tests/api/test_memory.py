@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A list over a full model needs no second copy of it."""
+"""A list into a filled model needs no second copy of the model."""
 import pytest
 
 from test_watch import PB

@@ -6,7 +6,8 @@ LIMIT_S = 300   # ends a test that hangs; a busy server took 48 s to send a list
 
 
 def test_large_cluster(api, start):
-    """Peak memory near resident memory, for the first list and for one over a full model."""
+    """Peak memory is near resident memory, for the first list and for a list into a filled
+    model."""
     api.load(services=OBJECTS, endpoints=5)
     api.set(http2=False)    # libcurl 8 reads ahead on HTTP/2
     feed = start(quiet=True, idle_ms=LIMIT_S * 1000).wait_synced(LIMIT_S)

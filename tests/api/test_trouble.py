@@ -20,7 +20,7 @@ RESOURCES = ("services", "endpointslices", "nodes", "servicecidrs")
     (503, "ServiceUnavailable", "watch"), (504, "Timeout", "watch"),
     (400, "BadRequest", "list"), (405, "MethodNotAllowed", "list"), (422, "Invalid", "list")])
 def test_status_is_named_and_retried(api, start, code, reason, verb):
-    """Verb, resource and the server's words; nothing is written before both lists are there."""
+    """The log has verb, resource and the server's text; nothing is written before both lists."""
     shop(api)
     fault = api.fault("status", code=code, reason=reason, message="because",
                       resource="services")
@@ -67,7 +67,7 @@ def test_backoff(api, start):
     gaps = [b - a for a, b in zip(asked, asked[1:])]
     for i, gap in enumerate(gaps):
         assert gap >= min(0.1 * 2 ** i, 0.8), (i, gaps)
-    # Not all at one moment, as they would be with equal pauses.
+    # Spread in time; equal pauses would be simultaneous.
     assert len({round(g / min(0.1 * 2 ** i, 0.8), 2) for i, g in enumerate(gaps)}) > 1
 
 
@@ -86,7 +86,7 @@ def test_backoff_is_reset(api, start):
 
 
 def test_missing_node(api, start):
-    """IN-20: vipd waits for Node and ServiceCIDRs, with a limit."""
+    """IN-20: vipd waits a limited time for Node and ServiceCIDRs."""
     shop(api)
     fault = api.fault("status", code=403, resource="nodes")
     feed = start(others_ms=600).wait_synced()
@@ -97,7 +97,7 @@ def test_missing_node(api, start):
 
 
 def test_no_service_cidrs(api, start):
-    """A server of an older release has none: the state is complete without."""
+    """A server of an older release lacks the resource: the state is complete without it."""
     shop(api)
     api.fault("status", code=404, resource="servicecidrs")
     api.fault("status", code=404, path="v1beta1/servicecidrs")
@@ -116,7 +116,7 @@ def test_json_when_protobuf_is_refused(api, start):
 @pytest.mark.parametrize("http2", [True, False])
 @pytest.mark.parametrize("at", ["request", "headers", "object"])
 def test_stall_of_a_list(api, start, http2, at):
-    """Silence, with the connection open: given up and retried."""
+    """No data on an open connection: the request is cancelled and retried."""
     shop(api).set(http2=http2, watchlist="invalid")
     api.fault("stall", resource="services", verb="list", at=at, count=1)
     feed = start(**{"head_ms" if at == "request" else "idle_ms": 2000}).wait_synced()
@@ -258,7 +258,7 @@ def test_refused_object(api, start):
 
 @pytest.mark.parametrize("encoding,size", [("pb", 5 << 20), ("json", 9 << 20)])
 def test_huge_object(api, start, encoding, size):
-    """An unreadable object blocks nothing, and is not removed."""
+    """An unreadable object does not affect others and is not removed."""
     shop(api)
     feed = start(content_type=PB if encoding == "pb" else "application/json")
     feed.wait_synced().same_as(api)
@@ -316,8 +316,8 @@ def page(i, token):
 
 @pytest.mark.parametrize("tokens", ["one", "ever new"])
 def test_endless_pages(api, start, tokens):
-    """A list that never ends: its pages are requests like any other (--kube-api-qps), the same
-    page twice is an error, and so is a list that takes longer than a list may."""
+    """An endless list: --kube-api-qps limits its pages; a repeated page is an error, and so is a
+    list above the time limit."""
     shop(api).set(watchlist="invalid")
     faults = [api.fault("status", code=200, body=page(i, "t%d" % (0 if tokens == "one" else i)),
                         type="application/json", resource="services", verb="list", count=1)
@@ -340,7 +340,7 @@ def test_endless_pages(api, start, tokens):
 
 @pytest.mark.parametrize("verb", ["list", "watchlist"])
 def test_answer_without_end(api, start, verb):
-    """Always a byte, never the last one: a list has a time by which it must be complete."""
+    """Single bytes without an end: a list has a time limit."""
     shop(api).set(watchlist="invalid" if verb == "list" else "serve")
     fault = api.fault("slow", resource="services", verb=verb, rate=5)
     feed = start(list_ms=1000)
@@ -351,7 +351,7 @@ def test_answer_without_end(api, start, verb):
 
 
 def test_refusal_without_end(api, start):
-    """Of an error answer the first 64 KiB are read."""
+    """Only the first 64 KiB of an error answer are read."""
     shop(api)
     fault = api.fault("status", code=503, body="x" * (1 << 20), type="text/plain",
                       resource="services")
@@ -362,7 +362,7 @@ def test_refusal_without_end(api, start):
 
 
 def test_restarted_server(api, start):
-    """It ends, and returns with another history: a list, and an equal state."""
+    """The server returns with another history: vipd lists, and the state is equal."""
     shop(api)
     feed = start().wait_synced().same_as(api)
     feed.take_changed()
@@ -378,7 +378,7 @@ def test_restarted_server(api, start):
 
 
 def test_not_there_yet(api, start):
-    """It does not run when vipd starts."""
+    """The server does not run when vipd starts."""
     config = api.kubeconfig()
     api.listen(state="closed")
     feed = start(config=config)
@@ -400,7 +400,7 @@ def test_accepts_without_answer(api, start, state):
 
 
 def test_wild_faults(api, start):
-    """All failures at once for a while; then vipd recovers completely."""
+    """All failures at once, then complete recovery."""
     shop(api, 30)
     feeds = [start(idle_ms=300, head_ms=500), start(content_type="application/json", idle_ms=300,
                                                     head_ms=500)]

@@ -267,7 +267,7 @@ def test_error_event(api, start):
 
 
 def test_relist_is_cut(api, start):
-    """A list that breaks off deletes nothing."""
+    """An incomplete list deletes nothing."""
     shop(api, 30)
     feed = start().wait_synced().same_as(api)
     feed.take_changed()
@@ -324,7 +324,7 @@ def test_continue_token_expires(api, start):
 
 
 def test_restored_backup(api, start):
-    """The server's version goes back: after some attempts it is accepted."""
+    """The server's version decreases: accepted after some attempts."""
     shop(api)
     feed = start().wait_synced().same_as(api)
     api.set(version_wait=0.1)

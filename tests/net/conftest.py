@@ -20,7 +20,7 @@ def pairs_of(item):
 
 
 def pairwise(items):
-    """Of each test with parameters, as few cases as have every pair of values that any case has."""
+    """Reduce the cases of tests with parameters: every pair of values remains."""
     kept = []
     for _, group in itertools.groupby(items, lambda i: (i.fspath, i.originalname)):
         group = list(group)
@@ -86,7 +86,7 @@ def vipd(lab, flags):
 
 @pytest.fixture(scope="module")
 def steady(vipd, lab):
-    """`vipd` first: the flows need the service."""
+    """Requests `vipd` first: the flows need the service."""
     flows = daemon.Steady(lab).start()
     yield flows
     flows.stop()
@@ -94,7 +94,7 @@ def steady(vipd, lab):
 
 @pytest.hookimpl(tryfirst=True, hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """A failure is reported with the end of the daemon's log."""
+    """Report a failure with the end of the daemon's log."""
     outcome = yield
     report = outcome.get_result()
     made = item.funcargs.get("vipd") if hasattr(item, "funcargs") else None
@@ -104,8 +104,8 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture(autouse=True)
 def steady_all_along(request):
-    """The steady flows of every test that has a daemon: a reset, gap or moved flow fails it.
-    Only tests that take the tables away go without (no_steady; planes.UNSTEADY)."""
+    """Steady flows during every test with a daemon: a reset, gap or moved flow fails the test.
+    Tests that remove the tables run without (no_steady; planes.UNSTEADY)."""
     if "vipd" not in request.fixturenames:
         yield
         return

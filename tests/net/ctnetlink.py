@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tracked flows as the kernel has them, over netlink, without conntrack(8) or any code of vipd's.
-
-Entries can also be made: insert() one with every detail, fill() half a million quickly.
-"""
+"""Tracked flows, read over netlink without conntrack(8) and vipd's code. insert() creates one
+entry with all details, fill() half a million quickly."""
 import collections
 import errno
 import os
@@ -85,7 +83,7 @@ class Conntrack:
                            NLM_F_REQUEST | flags, self.seq, 0) + body
 
     def answers(self):
-        """Bodies up to the end of a dump, an acknowledgement or an error."""
+        """Message bodies up to the end of a dump, an acknowledgement or an error."""
         while True:
             data = self.sock.recv(1 << 17)
             at = 0
@@ -105,7 +103,7 @@ class Conntrack:
                 yield body[4:]
 
     def entries(self, fam, proto=None):
-        """All entries of the family, of one protocol if one is named."""
+        """All entries of the family, or of one protocol."""
         self.sock.send(self.message(CT_GET, fam, NLM_F_DUMP, b""))
         out = [read_entry(body) for body in self.answers()]
         return [e for e in out if proto is None or e.proto == PROTO[proto]]
@@ -142,8 +140,8 @@ class Conntrack:
         list(self.answers())
 
     def fill(self, fam, n, dst, dport, backend, backend_port, proto="udp", net=0):
-        """`n` entries that lead from `dst` to `backend`, of made-up clients in a /8 (IPv6: /64)
-        numbered `net`. Errors (a full table) are raised."""
+        """Create `n` entries from `dst` to `backend`, with invented clients in a /8 (IPv6: /64)
+        numbered `net`. Raises errors (a full table)."""
         head = "fd99:0:0:%x::" % net if fam == 6 else "%d.0.0.0" % (20 + net)
         base = bytearray(socket.inet_pton(socket.AF_INET6 if fam == 6 else socket.AF_INET, head))
         src = socket.inet_ntop(socket.AF_INET6 if fam == 6 else socket.AF_INET, bytes(base))
@@ -197,7 +195,7 @@ class Conntrack:
             self.sock.settimeout(20)
 
     def clear(self):
-        """Every entry of the namespace goes."""
+        """Delete every entry of the namespace."""
         for fam in (4, 6):
             self.sock.send(self.message(CT_DELETE, fam, NLM_F_ACK, b""))
             list(self.answers())

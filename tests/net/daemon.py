@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""vipd running in a lab's node, fed from a folder of manifests, and what its kernel holds."""
+"""vipd in a lab's node with a folder of manifests, and its kernel state."""
 import http.client
 import json
 import os
@@ -43,7 +43,7 @@ FLAGS = {
 
 
 class Manifests:
-    """A folder of one JSON file an object; only files whose object changed are written."""
+    """A folder with one JSON file per object; only changed files are written."""
 
     def __init__(self, path):
         self.path = path
@@ -56,7 +56,7 @@ class Manifests:
         return "%s-%s-%s.json" % (obj["kind"].lower(), meta.get("namespace", ""), meta["name"])
 
     def write(self, objs):
-        """Make the folder hold exactly these objects. Each file appears whole, by rename."""
+        """Write exactly these objects. Each file appears completely, by rename."""
         want = {self.file(o): json.dumps(o) for o in objs}
         for name in set(self.held) - set(want):
             os.unlink(os.path.join(self.path, name))
@@ -66,7 +66,7 @@ class Manifests:
         self.held = want
 
     def put(self, name, text):
-        """One file, atomically, whatever it says."""
+        """Write one file atomically, with any content."""
         hidden = os.path.join(self.path, ".%s.tmp" % name)
         with open(hidden, "w", encoding="utf-8") as f:
             f.write(text)
@@ -97,7 +97,7 @@ def steady_objects():
 
 
 class Vipd:
-    """The daemon. start(), then apply() objects; stop(), kill() and start() again at will."""
+    """The daemon: start(), then apply() objects; stop(), kill(), start() again."""
 
     def __init__(self, lab, flags=None, base=True):
         self.lab = lab
@@ -176,7 +176,7 @@ class Vipd:
     # ---- control socket ----
 
     def ctl(self, *args, check=True):
-        """Run vipctl against this daemon; its standard output."""
+        """Run vipctl with this daemon; returns its standard output."""
         r = subprocess.run([lab_.program("vipctl"), "--socket", self.socket] + list(args),
                            capture_output=True, text=True, timeout=lab_.PATIENCE * lab_.SLOW,
                            check=False)
@@ -185,7 +185,7 @@ class Vipd:
         return r.stdout
 
     def get(self, path):
-        """An answer of the control socket, as vipctl would get it; {} while there is none."""
+        """An answer of the control socket; {} while vipd does not answer."""
         conn = http.client.HTTPConnection("localhost", timeout=lab_.PATIENCE * lab_.SLOW)
         conn.sock = socket.socket(socket.AF_UNIX)
         conn.sock.settimeout(lab_.PATIENCE * lab_.SLOW)
@@ -199,7 +199,7 @@ class Vipd:
             conn.close()
 
     def status(self):
-        """The daemon's own account of itself."""
+        """The answer of /v1/status."""
         return self.get("/v1/status")
 
     def is_settled(self):
@@ -209,7 +209,7 @@ class Vipd:
     # ---- objects ----
 
     def all_objects(self):
-        """What the folder shall hold: the test's objects, the node, steady service, marker."""
+        """All desired objects: the test's, the node, the steady service, the marker."""
         if not self.base:
             return self.objects
         marker = k8s.service(MARKER[1], [MARKER_IP[4], MARKER_IP[6]], self.serial, ns=MARKER[0])
@@ -222,8 +222,8 @@ class Vipd:
         self.manifests.write(self.all_objects())
 
     def apply(self, objs=None, timeout=5.0):
-        """Write the manifests and wait until the kernel has them: the marker service, written
-        last, carries a new port number each time."""
+        """Write the manifests and wait until they are programmed: the marker service, written
+        last, gets a new port number each time."""
         self.serial = self.serial % 60000 + 1
         self.write(objs)
         lab_.eventually(lambda: self.marker_seen() and self.is_settled(), timeout,
@@ -246,7 +246,7 @@ class Vipd:
     # ---- kernel ----
 
     def writes(self):
-        """Something that differs after anybody wrote: for == and !=."""
+        """A value that differs after any write, for == and !=."""
         if planes.PLANE != "ipvs":
             return self.nft.genid()
         # No counter of writes to IPVS exists: its content is compared instead. A backend that
@@ -257,7 +257,7 @@ class Vipd:
         return self.nft.genid(), lives, [x for x in held if x[0] == "-A" and tuple(x[1:3]) in used]
 
     def main_tables(self, fam):
-        """{name: handle} of those that serve; a guard does not."""
+        """{name: handle} of tables with services, without the guard."""
         return {n: h for n, h in self.nft.tables(fam).items() if n in ("vipd", "vipd-2")}
 
     def ipvs(self):
@@ -267,7 +267,7 @@ class Vipd:
         return self.ipvs_
 
     def table(self, fam):
-        """Name of the table in force: vipd or vipd-2; the newer one while there are both."""
+        """Name of the table in force: vipd or vipd-2; the newer one while both exist."""
         if planes.PLANE == "ipvs":
             return ipvs.TABLE
         names = self.main_tables(fam)
@@ -279,7 +279,8 @@ class Vipd:
         return family, self.table(fam)
 
     def nft_set(self, fam, name):
-        """The same of a set of the nft plane, or what the ipvs plane has in its place."""
+        """Arguments of nft for a set of the nft plane, or for its counterpart of the ipvs
+        plane."""
         if planes.PLANE == "ipvs":
             name = "%s%d" % (ipvs.SETS.get(name, name), fam)
         return self.nft_table(fam) + (name,)
@@ -290,7 +291,7 @@ class Vipd:
         return self.nft.dump_or_empty(fam, self.table(fam), name)
 
     def tables(self, fam):
-        """The kernel's own account of this family: a Tables, or a Servers."""
+        """Kernel state of this family: a Tables, or a Servers."""
         if planes.PLANE == "ipvs":
             kernel = self.ipvs()
             return servers.Servers(fam, lambda name: self.elements(fam, name),
@@ -298,7 +299,7 @@ class Vipd:
         return tables.Tables(fam, lambda name: self.elements(fam, name))
 
     def config(self):
-        """The resolver's view of our flags."""
+        """Our flags in the format of the resolver."""
         def split(flag):
             value = self.flags.get(flag)
             return [v for v in value.split(",") if v] if value else []
@@ -316,13 +317,13 @@ class Vipd:
             service_cidrs=split("--service-cluster-ip-range"))
 
     def wanted(self):
-        """What the resolver says of our objects, and what their annotations ask for."""
+        """The resolver's result for our objects, with settings of annotations."""
         objs = self.all_objects()
         return resolver.resolve(objs, self.config()), \
             servers.Wishes(objs, self.flags.get("--ipvs-scheduler") or "rr")
 
     def differences(self, strict=True, wanted=None):
-        """In what the kernel differs from that."""
+        """Differences between kernel state and that result."""
         result, wishes = wanted or self.wanted()
         out = []
         for fam in (4, 6):
@@ -335,7 +336,7 @@ class Vipd:
         return out
 
     def routing_differences(self):
-        """What leads marked packets to IPVS: policy routing."""
+        """Policy routing of marked packets."""
         out = []
         for fam in (4, 6):
             said = self.lab.node.run("ip", "-%d" % fam, "-batch", "-",
@@ -348,7 +349,7 @@ class Vipd:
         return out
 
     def check_tables(self, timeout=3.0, strict=True):
-        """Wait until the kernel holds what it should."""
+        """Wait until the kernel has the desired state."""
         end = time.monotonic() + max(timeout, lab_.PATIENCE) * lab_.SLOW
         wanted = self.wanted()
         while True:
@@ -393,7 +394,7 @@ class Steady:
         return self
 
     def bad(self):
-        """Flows to which something happened that should not have: (role, flow)."""
+        """Flows with a failure: (role, flow)."""
         out = []
         for role, flow in self.flows:
             s = flow.stat()
@@ -416,8 +417,8 @@ class Steady:
         self.flows = []
 
     def check(self, late=lab_.PATIENCE):
-        """Fail if any flow noticed something; then begin with fresh ones, for the next test. The
-        answer to a datagram may be `late` seconds late: it takes its gap back."""
+        """Fail if any flow had a failure; then start new flows for the next test. The answer to a
+        datagram may be `late` seconds late: it cancels the gap."""
         end = time.monotonic() + late * lab_.SLOW
         bad = self.bad()
         while bad and time.monotonic() < end and all(

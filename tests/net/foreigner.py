@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Another process with a netlink socket, and 5,000 services to modify."""
+"""Another process with a netlink socket that modifies the tables of 5,000 services."""
 import json
 import socket
 import struct
@@ -17,7 +17,7 @@ def addr(i):
 
 
 class Foreigner:
-    """Changes the ruleset by netlink, so that the moment of the change is known."""
+    """Change the ruleset over netlink, so that the time of the change is known."""
 
     def __init__(self, ns):
         self.sock = ns.socket(socket.AF_NETLINK, socket.SOCK_RAW, N.NETLINK_NETFILTER)
@@ -76,7 +76,7 @@ def many(vipd, timeout=20):
                             8080))
     vipd.manifests.put("many.json", json.dumps({"kind": "List", "apiVersion": "v1",
                                                 "items": items}))
-    vipd.manifests.held.pop("many.json")  # it stays, whatever else is written
+    vipd.manifests.held.pop("many.json")  # stays during other writes
     L.eventually(lambda: vipd.status()["sync"]["services"] >= SERVICES and vipd.is_settled(),
                  timeout, "5,000 services are not served")
     n = len(vipd.elements(4, "frontends"))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""IPVS as the kernel has it, read over generic netlink without ipvsadm or any code of vipd's, and
-what goes to the kernel, heard on the wire: IPVS has no generation id that would count changes."""
+"""IPVS state, read over generic netlink without ipvsadm and vipd's code; and messages to the
+kernel, captured with nlmon, because IPVS has no generation id that counts changes."""
 import collections
 import ctypes
 import errno
@@ -47,7 +47,7 @@ def is_ours(s):
 
 
 def why_not():
-    """Why IPVS cannot be had here; None if it can."""
+    """Why IPVS is not available; None if it is."""
     subprocess.run(["modprobe", "-aq", "ip_vs", "ip_vs_rr", "nlmon"], capture_output=True,
                    check=False)
     if not os.path.exists("/proc/net/ip_vs"):
@@ -101,7 +101,7 @@ class Ipvs:
                 return out
 
     def services(self, ours=True):
-        """All virtual services; ours only, or those of others."""
+        """All virtual services: ours only, or foreign ones."""
         out = []
         for body in self._ask(CMD["get_service"], b"", NLM_F_DUMP):
             a = attrs(attrs(body)[ATTR_SERVICE])
@@ -154,8 +154,8 @@ class Ipvs:
 
 
 class Wire:
-    """Counts the changes that anybody in the namespace asks the kernel for: of IPVS, of routes and
-    rules, and of nf_tables. Hears what nlmon hears."""
+    """Count requests of all processes of the namespace that change IPVS, routes, rules or
+    nf_tables. Captures with nlmon."""
 
     def __init__(self, ns, family):
         self.ns, self.family = ns, family
@@ -179,7 +179,7 @@ class Wire:
         self.ns.run("ip", "link", "del", "nlmon0")
 
     def _name(self, proto, kind, body):
-        """(what it is called, whether it only reads)"""
+        """(name of a message, whether it only reads)"""
         if proto == NETLINK_GENERIC and kind == self.family:
             name = NAMES.get(body[0], str(body[0]))
             return name, name in READS
@@ -218,5 +218,5 @@ class Wire:
         return ((name, at) for name, at, is_read in self.requests() if not is_read)
 
     def heard(self):
-        """{what: how often} since the last call."""
+        """{name: count} since the last call."""
         return collections.Counter(name for name, _ in self.messages())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What kube-proxy leaves on a node: rules of its three modes for one service, by the names it uses
-(doc/behaviour.md, IPT-02 to IPT-04, NFT-01, IPVS-08 to IPVS-32). And what is not its own: chains of
-the kubelet, of an operator, of a CNI plugin."""
+"""State that kube-proxy leaves on a node: rules of its three modes for one service, with its names
+(doc/behaviour.md, IPT-02 to IPT-04, NFT-01, IPVS-08 to IPVS-32); and chains of the kubelet, an
+operator and a CNI plugin."""
 import lab as L
 
 HASH = "ABCDEFGHIJKLMNOP"  # 16 characters of base 32, as in KUBE-SVC-...

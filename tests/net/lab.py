@@ -111,7 +111,7 @@ def lb_ip(i, fam):
 
 
 def is_worlds(addr):
-    """Does the rest of the world answer for this address, if no proxy captures it?"""
+    """Does another host of the lab answer for this address if no proxy captures it?"""
     return any(ipaddress.ip_address(addr) in ipaddress.ip_network(cidr[family(addr)])
                for cidr in (SERVICE_CIDR, EXTERNAL_CIDR, LB_CIDR))
 
@@ -138,7 +138,7 @@ def run(*args, **kw):
 
 
 def missing():
-    """What this machine lacks for a lab: a sentence, or None."""
+    """What this machine lacks for a lab, or None."""
     if os.geteuid() != 0:
         return "private network namespaces need root: run as root (sudo make ...)"
     try:
@@ -196,7 +196,7 @@ def netns_kill(name):
 
 
 def sweep():
-    """Remove namespaces of test runs that are no more."""
+    """Remove namespaces of ended test runs."""
     try:
         names = os.listdir(NETNS_DIR)
     except FileNotFoundError:
@@ -268,7 +268,7 @@ class Ns:
 
 
 class Flow:
-    """A running `flow`: server, load or steady flows. Ends with us, whatever happens."""
+    """A running `flow`: server, load or steady flows. Ends with this process."""
 
     def __init__(self, ns, mode, *args):
         self.mode = mode
@@ -290,7 +290,7 @@ class Flow:
         return text
 
     def stat(self):
-        """What has happened so far."""
+        """Events so far."""
         self.proc.stdin.write("stat\n")
         self.proc.stdin.flush()
         return json.loads(self._line(None))
@@ -302,12 +302,12 @@ class Flow:
                    what="fewer than %d connections succeed" % n)
 
     def kill(self):
-        """End it at once; its ports are free."""
+        """Kill it; its ports are then free."""
         self.proc.kill()
         self.proc.wait()
 
     def stop(self):
-        """End it and return what happened."""
+        """Stop it and return its events."""
         self.proc.stdin.close()
         result = json.loads(self._line(None))
         self.proc.wait(PATIENCE * SLOW)
@@ -321,7 +321,7 @@ class Flow:
 
 
 class Result:
-    """What became of one connection attempt."""
+    """Result of one connection attempt."""
 
     def __init__(self, what, ms, backend=None, backend_port=None, peer=None, peer_port=None):
         self.what = what  # ok, refused, timeout, reset, unreachable, untouched
@@ -442,7 +442,7 @@ def connect(ns, addr, port, proto="tcp", timeout=None, source=None):
 
 
 def probe(ns, addr, port, proto="tcp", timeout=None, source=None):
-    """One connection, one question; what became of it. Give a timeout where none may answer."""
+    """Result of one connection with one request. Needs a timeout if no answer is expected."""
     start = time.monotonic()
     c, r = connect(ns, addr, port, proto, timeout, source)
     if c is None:
@@ -456,7 +456,7 @@ def probe(ns, addr, port, proto="tcp", timeout=None, source=None):
 
 
 def eventually(check, timeout=3.0, what="it did not come true"):
-    """Call check() until it returns something true; that value is returned."""
+    """Call check() until it returns a true value, and return that."""
     end = time.monotonic() + max(timeout, PATIENCE) * SLOW
     pause = 0.002
     while True:

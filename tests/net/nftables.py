@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""nf_tables as the kernel has it, read over netlink without nft or any code of vipd's.
-
-Counting writes on the wire: every commit of anybody in the namespace raises the generation id
-by one, so an unchanged id proves that nothing was written (genid()).
-"""
+"""nf_tables state, read over netlink without nft and vipd's code. Every commit in the namespace
+raises the generation id by one, so an unchanged id proves that nothing was written (genid())."""
 import errno
 import os
 import socket
@@ -108,7 +105,7 @@ class Nft:
                 return out
 
     def dump(self, msg, fam, payload=b""):
-        """Message bodies of a dump; asked again when a change interrupts it."""
+        """Message bodies of a dump; repeated when a change interrupts it."""
         for _ in range(50):
             self._request(msg, fam, NLM_F_DUMP, payload)
             try:

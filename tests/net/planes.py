@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The same tests for every plane: VIPD_PLANE=nft (default) or ipvs chooses.
-
-What a plane does by design in another way, or what a test reads of one plane's own state, is
-listed here with the reason; such a test is skipped. All others have to pass."""
+"""The same tests for every plane, chosen by VIPD_PLANE=nft (default) or ipvs. Tests of behaviour
+or state of one plane are listed here with the reason, and are skipped on the other. All others
+must pass."""
 import os
 import subprocess
 
@@ -64,7 +63,7 @@ def is_unsteady(node_id):
 
 
 def why_not(node_id):
-    """Why a test cannot hold for the plane; None if it has to."""
+    """Why a test does not apply to the plane; None if it does."""
     name = node_id.rpartition("/")[2]
     for what, why in NOT[PLANE].items():
         if name == what or name.startswith((what + "::", what + "[")):

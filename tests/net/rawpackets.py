@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Packets made by hand: an SCTP handshake without a kernel that knows SCTP, and TCP segments
-that conntrack must find invalid."""
+"""Raw packets: an SCTP handshake without SCTP in the kernel, and TCP segments that are INVALID for
+conntrack."""
 import os
 import select
 import socket
@@ -187,7 +187,7 @@ def sctp_probe(ns, addr, port, timeout=L.PATIENCE * L.SLOW, source=None):
 # ---- TCP ----
 
 class TcpTap:
-    """Sees the TCP segments that arrive in a namespace for one family."""
+    """Capture the TCP segments of one family that arrive in a namespace."""
 
     def __init__(self, ns, fam):
         self.fam = fam

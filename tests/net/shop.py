@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The services that the packet path tests use, and what a connection to each must meet.
-
-Endpoints: e1 = pod1, local; e2 = a pod of the other node (doc/behaviour.md section 17.4).
-"""
+"""Services of the packet path tests and expected results of connections. Endpoints: e1 = pod1,
+local; e2 = a pod of the other node (doc/behaviour.md section 17.4)."""
 import lab as L
 from objects import entry, port, service, slice_, slice_port
 
@@ -15,7 +13,7 @@ TCP_UDP = [("TCP", "tcp"), ("UDP", "udp"), ("SCTP", "sctp")]
 
 
 class Svc:
-    """One dual-stack service: number decides its addresses and node ports."""
+    """One dual-stack service; its addresses and node ports depend on `number`."""
 
     def __init__(self, name, number, endpoints="both", **kw):
         self.name = name
@@ -72,8 +70,8 @@ def expected_peer(origin, fam, backend, masqueraded, to=None):
 
 
 def reach(lab, origin, to, number, proto, fam, want, masqueraded, source=None, rounds=60):
-    """Connect until every backend in `want` was met; none other may be, and each must see the
-    source it should. At least 4 connections, 10 when there is only one to meet."""
+    """Connect until every backend in `want` has answered; no other may, and each must see the
+    expected source. At least 4 connections, 10 for a single backend."""
     ns = lab.ns[ORIGIN.get(origin, origin)]
     seen = set()
     least = 10 if len(want) == 1 else 4
@@ -98,7 +96,7 @@ def forget_udp(lab, addrs):
 
 
 def fails(lab, origin, to, number, proto, how, source=None):
-    """The connection is refused at once (reject) or goes unanswered (drop)."""
+    """The connection is refused at once (reject) or gets no answer (drop)."""
     ns = lab.ns[ORIGIN.get(origin, origin)]
     r = L.probe(ns, to, number, proto, timeout=0.25 if how == "drop" else None, source=source)
     # A local datagram that netfilter refuses or drops fails with EPERM at the sender.

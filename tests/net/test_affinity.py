@@ -33,7 +33,7 @@ def backends(lab, to, number, proto="tcp", n=MANY, role="client", source=None):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("etp", ("Cluster", "Local"))
 def test_sticks(lab, vipd, fam, proto, kind, etp):
-    """T-108, T-112: on every frontend, both policies; and it is shared by them (SVC-32)."""
+    """T-108, T-112: every frontend, both policies; frontends share the entries (SVC-32)."""
     svc = Svc("sticky1", 1, affinity=10800, etp=etp)
     vipd.apply(svc.objects())
     forget_udp(lab, [svc.target(k, fam)[0] for k in KINDS])
@@ -47,7 +47,7 @@ def test_sticks(lab, vipd, fam, proto, kind, etp):
 
 @FAM
 def test_clients_spread(lab, vipd, fam):
-    """Different clients are spread: 40 sources do not all meet the same of two endpoints."""
+    """Different clients are distributed: 40 sources do not all use one of two endpoints."""
     svc = Svc("sticky2", 2, affinity=600)
     vipd.apply(svc.objects())
     to, number = svc.target("clusterip", fam)
@@ -111,8 +111,8 @@ def remembered(vipd, fam, pool=None):
 @FAM
 @pytest.mark.skipif(IS_IPVS, reason="IPVS keeps the timeout that a client's entry was made with")
 def test_shortened_timeout(lab, vipd, fam):
-    """A shorter timeout is that of entries made before, too: the time since the last connection
-    counts. A client that comes again in time keeps its endpoint."""
+    """A shorter timeout applies to existing entries, counted from the last connection. A client
+    that connects again in time keeps its endpoint."""
     to, number = Svc("sticky8", 8).target("clusterip", fam)
     vipd.apply(Svc("sticky8", 8, affinity=10800).objects())
     first = backends(lab, to, number, n=1)
@@ -133,7 +133,7 @@ def test_shortened_timeout(lab, vipd, fam):
 
 @FAM
 def test_moves_when_endpoint_is_removed(lab, vipd, fam):
-    """T-111, SVC-33: at once, to one that exists, and back to nothing it ever had."""
+    """T-111, SVC-33: a removed endpoint: the client gets an existing one at once."""
     svc = Svc("sticky4", 4, affinity=10800)
     objs = svc.objects()
     vipd.apply(objs)
@@ -151,7 +151,7 @@ def test_moves_when_endpoint_is_removed(lab, vipd, fam):
 
 @FAM
 def test_survives_other_changes(lab, vipd, fam):
-    """Endpoints come and go around it; slots move; the client does not."""
+    """Other endpoints change and slots move; the client keeps its endpoint."""
     ip = L.cluster_ip(5, fam)
     svc = service("sticky", ip, 80, affinity=10800)
 
@@ -185,7 +185,7 @@ def test_switched_on_and_off(lab, vipd, fam):
 
 @FAM
 def test_survives_restart(lab, vipd, fam):
-    """NFT-21: the clients' memory is the kernel's."""
+    """NFT-21: affinity entries are kernel state."""
     svc = Svc("sticky7", 7, affinity=10800)
     vipd.apply(svc.objects())
     to, number = svc.target("clusterip", fam)
@@ -214,7 +214,7 @@ def shared(name, number, local, remote=(), etp="Local"):
 
 
 def one(lab, svc, kind, fam, source, proto="tcp"):
-    """The backend that `source` reaches through the frontend, three times."""
+    """The backend of three connections of `source` through the frontend."""
     met = set(backends(lab, *svc.target(kind, fam), proto, 3, source=source))
     assert len(met) == 1, (kind, source, met)
     return met.pop()
@@ -288,8 +288,8 @@ def test_shortened_timeout_of_a_pool_that_went(lab, vipd, fam):
 @NFT_ONLY
 @FAM
 def test_shared_endpoint_removed(lab, vipd, fam):
-    """SVC-33 with two pools: through whichever a client comes next, it meets another endpoint, and
-    the same through the other pool. Others stay where they are."""
+    """SVC-33 with two pools: the client gets another endpoint through either pool, and the same
+    one through the other. Other clients keep theirs."""
     svc, objs = shared("sticky11", 11, (E1, LOCAL2, L.POD["pod3"]))
     vipd.apply(objs)
     sources = [L.outer(160 + i, fam) for i in range(24)]
@@ -307,7 +307,7 @@ def test_shared_endpoint_removed(lab, vipd, fam):
 @NFT_ONLY
 @FAM
 def test_pools_share_after_changes(lab, vipd, fam):
-    """The same over a restart, and when a pool comes, goes and comes again. A second restart
+    """The same after a restart, and when a pool is removed and created again. A second restart
     writes nothing."""
     svc, objs = shared("sticky12", 12, (E1, LOCAL2), etp="Cluster")
     local = shared("sticky12", 12, (E1, LOCAL2))[1]

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Fed by an API server that is late, gone, silent, wrong or forgetful: no connection ever notices,
-nothing is written before all is known, and what changed meanwhile is programmed soon after.
-
-Steady flows (conftest.py) and new connections run through every test of this file.
-"""
+"""vipd with an API server that is late, unreachable, silent, wrong or without history: no
+connection fails, nothing is written before all lists are complete, and changes made meanwhile are
+programmed soon after. Steady flows (conftest.py) and new connections run during every test."""
 import os
 import signal
 import struct
@@ -29,7 +27,7 @@ ENCODING = pytest.mark.parametrize("encoding", (None, JSON), ids=("protobuf", "j
 
 
 class ApiVipd(daemon.Vipd):
-    """vipd fed by an API server; write() makes that one hold exactly what a test wants."""
+    """vipd with an API server; write() sets the server's objects."""
 
     def __init__(self, lab, api, flags=None):
         super().__init__(lab, flags)
@@ -79,7 +77,7 @@ class ApiVipd(daemon.Vipd):
         self.write(objs)
 
     def wait_change(self, timeout=SOON):
-        """Until all is in the kernel; how long it took."""
+        """Wait until everything is programmed; returns the time it took."""
         begin = time.monotonic()
         L.eventually(lambda: self.marker_seen() and self.is_settled() and not self.differences(),
                      timeout, lambda: "the change is not all in effect after %g s: %s\n%s" % (
@@ -87,7 +85,7 @@ class ApiVipd(daemon.Vipd):
         return time.monotonic() - begin
 
     def restart(self, **flags):
-        """Again, with these flags changed; nothing else has, so that nothing is written."""
+        """Restart with changed flags and unchanged objects: nothing is written."""
         self.stop()
         self.flags.update({"--" + k.replace("_", "-"): v for k, v in flags.items()})
         return self.start()
@@ -125,7 +123,7 @@ def fresh(lab, vipd, steady):
 
 @pytest.fixture(autouse=True)
 def nobody_notices(vipd, api, fresh):
-    """New connections all along, and all of them succeed; the server is well before and after."""
+    """New connections during the test all succeed; the server works before and after."""
     before = fresh.stat()
     yield
     api.clear()
@@ -165,7 +163,7 @@ LATE = {
 
 
 def make_late(api, what):
-    """Lists that begin late, or stop in the middle of an object for as long."""
+    """Lists that begin late or stall in the middle of an object."""
     seconds = 0
     for resource, kind, *rest in LATE[what]:
         wait = rest[0] if rest else 1.5 if kind == "stall" else 3.0
@@ -186,8 +184,8 @@ def gate_cases():
 
 @pytest.mark.parametrize("late,watchlist", gate_cases())
 def test_gate(lab, vipd, api, late, watchlist):
-    """What the kernel holds stays as it is until both lists are complete, however late one of
-    them is; what changed while vipd was away is written then."""
+    """Kernel state stays until both lists are complete; then changes made meanwhile are
+    written."""
     vipd.apply(pair("kept", 1, [1, 2]) + pair("gone", 2, [3]))
     api.set(watchlist=watchlist)
     vipd.kill()
@@ -216,7 +214,7 @@ def test_gate(lab, vipd, api, late, watchlist):
 
 @ENCODING
 def test_restart_writes_nothing(vipd, api, encoding):
-    """Nothing changed: no write, whichever list comes first."""
+    """Without a change no write, in any order of the lists."""
     vipd.apply(pair("one", 1, [1, 2]) + pair("two", 2, [3]))
     genid = vipd.nft.genid()
     try:
@@ -275,14 +273,14 @@ def expired(api):
 
 
 def forgets(api):
-    """The server is away while versions expire and objects vanish."""
+    """The server is unreachable while versions expire and objects are deleted."""
     api.listen(state="closed")
     api.connections(do="reset")
     api.compact()
 
 
 def late_kinds(api):
-    """Events of one kind come long after those of the other: no order between kinds (IN-14)."""
+    """Events of one kind arrive long after those of the other: no order between kinds (IN-14)."""
     api.fault("lag", resource="services", delay=0.4)
 
 
@@ -332,8 +330,8 @@ def ill_cases():
 
 @pytest.mark.parametrize("what,encoding", ill_cases())
 def test_ill(lab, vipd, api, what, encoding):
-    """The kernel keeps what it has; a service that came, one that went and one that changed
-    meanwhile are programmed as soon as the server is well."""
+    """Kernel state stays; services added, deleted and changed meanwhile are programmed when the
+    server works again."""
     hurt, heal = ILL[what]
     vipd.apply(pair("changed", 1, [1, 2]) + pair("gone", 2, [3]))
     genid = vipd.nft.genid()
@@ -357,7 +355,7 @@ def test_ill(lab, vipd, api, what, encoding):
 
 
 def test_relist_deletes(lab, vipd, api):
-    """IN-12: what vanished while we were away, of every kind, is gone after the list."""
+    """IN-12: objects of every kind deleted meanwhile are removed after the list."""
     vipd.restart(kube_api_content_type=None)
     vipd.apply(sum((pair("s%d" % i, 10 + i, [1 + i]) for i in range(40)), []) +
                [service_cidr("extra", ["10.97.0.0/24"])])
@@ -372,8 +370,8 @@ def test_relist_deletes(lab, vipd, api):
 
 
 def test_clock_jumps(lab, vipd, api, tmp_path):
-    """The wall clock goes a day ahead, a day back, and right again: changes continue, no
-    connection fails; a watch that has to be opened anew meanwhile is."""
+    """The wall clock is set a day ahead, a day back, and right again: changes continue, no
+    connection fails, watches are opened again."""
     clock = tmp_path / "clock"
 
     def jump(seconds):
@@ -405,7 +403,7 @@ def test_clock_jumps(lab, vipd, api, tmp_path):
 
 @pytest.fixture
 def credentials(vipd, api):
-    """credentials(user): vipd runs with these. The usual ones afterwards."""
+    """credentials(user): restart vipd with these; afterwards with the default ones."""
     usual = vipd.config_path
 
     def use(user):
@@ -419,7 +417,7 @@ def credentials(vipd, api):
 
 
 def test_token(lab, vipd, api, credentials):
-    """Refused, then accepted again; then replaced, as a service account's is every hour."""
+    """A token is rejected, then accepted; then replaced, as for service accounts every hour."""
     vipd.apply(pair("token", 1, [1]))
     credentials("tokenfile")
     api.tokens(tokens=["another"])
@@ -502,7 +500,7 @@ def test_node_address(lab, vipd):
 
 
 def test_pod_cidrs(lab, vipd):
-    """NodeCIDR mode: whose packets count as a pod's follows the Node (IN-25)."""
+    """NodeCIDR mode: pod detection follows the Node (IN-25)."""
     vipd.apply(pair("pods", 1, [1]))
     vipd.restart(detect_local_mode="NodeCIDR", cluster_cidr=None)
     pid = vipd.status()["pid"]
@@ -526,8 +524,8 @@ def test_pod_cidrs(lab, vipd):
 
 
 def test_service_cidr(lab, vipd):
-    """IN-26, IN-28: an address of a range is let out until the range is there, and again after;
-    one that two objects name stays until both are gone (IN-27)."""
+    """IN-26, IN-28: packets to an address are forwarded unless a ServiceCIDR contains it; a range
+    of two objects stays until both are deleted (IN-27)."""
     vipd.apply([])
     vipd.restart(service_cluster_ip_range=None)
     nobody = L.external_ip(77, 4)
@@ -551,7 +549,7 @@ def test_service_cidr(lab, vipd):
 # ---- life of a cluster
 
 def test_rolling_update(lab, vipd, api):
-    """Endpoints replaced one by one, as a deployment does it, with more load than the others'."""
+    """Endpoints replaced one by one, as by a deployment, under more load than in other tests."""
     vipd.apply(pair("roll", 1, range(1, 7)))
     load = lab.flow("client", "new", "--to", "tcp:%s:80" % L.cluster_ip(1, 4), "--rate", "1000",
                     "--concurrency", "64", "--seconds", "60")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Everything bad at once in the folder of a daemon that serves: one problem each that names file and
-object, bounded memory, and everything else served, steady flows and new services alike."""
+"""All kinds of invalid files at once in the folder of a serving daemon: one problem each with file
+and object, bounded memory; everything else is served."""
 import json
 import os
 import re
@@ -32,7 +32,7 @@ def changed(obj, **fields):
 
 
 def horrors():
-    """{file: (text, what the one problem with it says; None: there is none)}"""
+    """{file: (text, part of its problem's text; None: no problem)}"""
     ip = L.cluster_ip
     other_family = slice_("family", [L.remote(1, 4)], 8080)
     other_family["endpoints"].append({"addresses": [L.remote(1, 6)]})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The same paths on a node whose bridge hands bridged packets to netfilter (bridge-nf-call-iptables
-= 1, hairpin mode on the ports), as most Kubernetes nodes with a bridge have it: pods of one node
-then meet on the bridge itself after translation."""
+"""The packet paths on a node whose bridge passes packets to netfilter (bridge-nf-call-iptables =
+1, hairpin mode on the ports), as on most Kubernetes nodes with a bridge: translated packets
+between pods of one node stay on the bridge."""
 import os
 
 import pytest

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""No connection fails because of a change: new ones succeed while ten thousand endpoints are
-replaced, established ones survive every change that keeps their endpoint."""
+"""No connection fails because of a change: new ones succeed while 10,000 endpoints are replaced,
+established ones survive every change that keeps their endpoint."""
 import json
 import random
 import time
@@ -29,8 +29,8 @@ def as_set(eps):
 
 
 class Kernel:
-    """Does the kernel have a change of a service's endpoints? The nft plane commits one; of IPVS
-    the destinations with a weight are read."""
+    """Has a change of endpoints been programmed? By the generation id; with IPVS by the
+    destinations with a weight."""
 
     def __init__(self, vipd, addr, protos):
         self.vipd = vipd
@@ -110,8 +110,8 @@ def test_ten_thousand_swaps(lab, vipd):
 
 
 def test_swaps_as_fast_as_can_be(lab, vipd):
-    """The manifest is rewritten without waiting: the daemon sees what it sees, and what it
-    writes is right at every moment and at the end."""
+    """The manifest is rewritten without waiting: the kernel state is consistent at any time and
+    correct at the end."""
     ips = [L.cluster_ip(2, 4), L.cluster_ip(2, 6)]
     svc = service("storm", ips, 80)
     rng = random.Random(2)
@@ -146,7 +146,7 @@ def new_from_apart(lab, fam, *targets):
 
 
 def steady_on(lab, fam, number, n=8, role="client"):
-    """Long-lived connections, each with the address of its endpoint."""
+    """Established connections, each with the address of its endpoint."""
     flow = lab.flow(role, "steady", "--to", to(fam, number), "--concurrency", str(n))
     L.eventually(lambda: all(f["answers"] for f in flow.stat()["flows"]), 3, "no start")
     return flow
@@ -154,8 +154,8 @@ def steady_on(lab, fam, number, n=8, role="client"):
 
 @FAM
 def test_established_survive(lab, vipd, fam):
-    """Every change that leaves a connection's endpoint alive leaves the connection alone; the
-    endpoint's removal from the service does too, while the pod lives (POL-28, REJ-08)."""
+    """No change interrupts a connection while its endpoint exists; nor does the endpoint's removal
+    from the service while the pod runs (POL-28, REJ-08)."""
     ip = L.cluster_ip(3, fam)
     all_ = [L.remote(i, fam) for i in range(1, 9)]
 
@@ -186,8 +186,8 @@ def test_established_survive(lab, vipd, fam):
 
 @FAM
 def test_a_port_is_removed(lab, vipd, fam):
-    """The other port stays, so the address does: connections of the one go on, new ones are refused
-    at once (POL-28, REJ-05), from outside, a pod and this host."""
+    """One of two ports is removed: its connections continue, new ones are refused at once (POL-28,
+    REJ-05), from outside, a pod and this host."""
     ip = L.cluster_ip(15, fam)
 
     def objs(*numbers):
@@ -208,8 +208,8 @@ def test_a_port_is_removed(lab, vipd, fam):
 
 @FAM
 def test_rolling_update(lab, vipd, fam):
-    """T-173: pods are replaced one by one; each old one answers until it is out of the service.
-    No new connection fails, whatever the policy."""
+    """T-173: pods are replaced one by one; each old one answers until it is removed from the
+    service. No new connection fails, with any policy."""
     ip = L.cluster_ip(4, fam)
     port_ = port(80, "TCP", "", 30004)
 
@@ -289,7 +289,8 @@ def test_many_services_at_once(lab, vipd):
 
 
 def test_no_change_no_write(lab, vipd):
-    """IN-13, T-009, T-042: touched, reordered, relabelled objects write nothing."""
+    """IN-13, T-009, T-042: updated objects without a change, reordered and relabelled ones cause
+    no write."""
     svc = service("same", L.cluster_ip(7, 4), 80)
     eps = slice_("same", [L.remote(i, 4) for i in (1, 2, 3)], 8080)
     vipd.apply([svc, eps])
@@ -320,8 +321,8 @@ BAD = [
 
 @pytest.mark.parametrize("name,spoil,word", BAD, ids=[b[0] for b in BAD])
 def test_bad_objects_change_nothing(lab, vipd, name, spoil, word):
-    """The last good state of an object stays; what is wrong is named in the log and the status;
-    other objects go on. (An empty file holds no object: that is a wish.)"""
+    """The last good state of an invalid object stays; log and status name the problem; other
+    objects are served. (An empty file removes its objects.)"""
     svc = service("good", L.cluster_ip(8, 4), 80)
     eps = slice_("good", [L.remote(1, 4)], 8080)
     vipd.apply([svc, eps])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""--cleanup=kube-proxy: vipd starts beside what kube-proxy left, then that goes. Connections that
-kube-proxy's rules translated go on, new ones are vipd's, and nothing of others is touched."""
+"""--cleanup=kube-proxy: vipd starts beside kube-proxy's state, which is then removed. Connections
+that kube-proxy translated continue, vipd serves new ones, and foreign state is not touched."""
 import contextlib
 import os
 import re
@@ -44,7 +44,7 @@ def objects(**kw):
 
 
 class Node:
-    """A node on which kube-proxy was; vipd is not yet started."""
+    """A node with state of kube-proxy; vipd is not started."""
 
     def __init__(self, lab, xtables="nft"):
         self.lab = lab
@@ -54,7 +54,7 @@ class Node:
         self.flows = []
 
     def save(self):
-        """All that iptables and nft show, without counters and without vipd's."""
+        """Output of iptables and nft, without counters and without vipd's tables."""
         out = ""
         for fam in (4, 6):
             text = self.lab.node.run("%s-%s-save" % (TOOL[fam], self.xtables))
@@ -179,7 +179,7 @@ def test_iptables(xtables):
 
 
 def test_nftables():
-    """Mode nftables: its two tables go, others of any name stay."""
+    """Mode nftables: its two tables are removed, all others stay."""
     with node() as n:
         n.lab.node.run("nft", "table inet kube-proxy { chain c { }; }; table ip kube-proxy2 { }")
         before = n.save()
@@ -197,7 +197,7 @@ def test_nftables():
 
 
 def test_refusals(tmp_path):
-    """While no proxy would serve, or kube-proxy would restore its state, nothing is removed."""
+    """Nothing is removed if no proxy would serve, or if kube-proxy would restore its state."""
     with node() as n:
         n.put_kube_proxy()
         before = n.save()
@@ -245,7 +245,7 @@ def test_refusals(tmp_path):
 
 @pytest.mark.parametrize("xtables", ["nft", "legacy"])
 def test_foreign_use_stays(xtables):
-    """A CNI plugin marks with KUBE-MARK-MASQ: that and what acts on it stay, and are named."""
+    """A CNI plugin uses KUBE-MARK-MASQ: that chain and KUBE-POSTROUTING stay and are named."""
     usable(xtables)
     with node(xtables) as n:
         n.put_kube_proxy()
@@ -322,7 +322,7 @@ def test_ipsets():
 
 
 def test_ipvs():
-    """Mode ipvs: what carries connections waits for their end; a balancer's own services stay."""
+    """Mode ipvs: virtual services with connections stay until these end; foreign ones stay."""
     wanted("ipvsadm", "ipset", "iptables-nft-restore")
     with node() as n:
         run = n.lab.node.run
@@ -376,8 +376,8 @@ def test_ipvs():
 
 
 def test_ipvs_affinity():
-    """A service with ClientIP affinity waits for the virtual services that kube-proxy left at its
-    addresses. That does not block cleanup, which hands them over with their connections."""
+    """A service with ClientIP affinity is pending because of kube-proxy's virtual services at its
+    addresses. Cleanup is not blocked: vipd takes these over with their connections."""
     wanted("ipvsadm", "ipset", "iptables-nft-restore")
     if planes.PLANE != "ipvs":
         pytest.skip("only the ipvs plane has virtual services of its own")

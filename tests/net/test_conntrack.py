@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tracked flows after a change: UDP clients that keep their socket reach what serves now, flows
-that may stay are not touched (section 11 of doc/behaviour.md, T-139..T-148)."""
+"""Tracked flows after a change: UDP clients that keep their socket reach a present endpoint, valid
+flows are not touched (section 11 of doc/behaviour.md, T-139..T-148)."""
 import os
 import signal
 import time
@@ -68,7 +68,7 @@ def eps(*endpoints, number=8080, conditions=None):
 
 
 class Client:
-    """A UDP socket that stays the same: one flow."""
+    """A UDP socket that stays open: one flow."""
 
     def __init__(self, lab, origin, to, number, proto="udp"):
         self.conn, r = L.connect(lab.ns[ORIGIN.get(origin, origin)], to, number, proto)
@@ -122,7 +122,7 @@ def spread(lab, origin, to, number, want, n=2):
 
 
 def moves(client, to, within=SOON):
-    """The flow gets to `to`, soon."""
+    """Wait until the flow reaches `to`."""
     def there():
         r = client.ask(0.2)
         return r.ok and r.backend in to
@@ -146,7 +146,7 @@ def settled(vipd):
 @KIND
 @ORIGINS
 def test_endpoint_gone(lab, vipd, ct, fam, kind, origin):
-    """T-139, T-146: flows to the endpoint that is gone move at once, all others stay as they are."""
+    """T-139, T-146: flows to a removed endpoint move at once, all others stay."""
     vipd.apply([svc()] + eps(1, 2))
     to, number = target(kind, fam)
     with spread(lab, origin, to, number, {E1[fam], E2[fam]}) as clients:
@@ -207,7 +207,7 @@ def test_last_and_first(lab, vipd, ct, fam, kind):
 @FAM
 @pytest.mark.parametrize("kind", ("externalip", "lb", "nodeport"))
 def test_frontend_added(lab, vipd, ct, fam, kind):
-    """CT-12c: a client that talked past us before the frontend existed is served by it."""
+    """CT-12c: a client whose flow is older than the frontend is served by it."""
     vipd.apply([])
     to, number = target(kind, fam)
     c = Client(lab, "X", to, number)
@@ -223,7 +223,7 @@ def test_frontend_added(lab, vipd, ct, fam, kind):
 @FAM
 @KIND
 def test_service_deleted(lab, vipd, ct, fam, kind):
-    """CT-12b: the address belongs to no service now; its translated flows are deleted."""
+    """CT-12b: the service is deleted; its translated flows are too."""
     vipd.apply([svc()] + eps(1, 2))
     to, number = target(kind, fam)
     with spread(lab, "X", to, number, {E1[fam], E2[fam]}) as clients:
@@ -244,7 +244,7 @@ def test_service_deleted(lab, vipd, ct, fam, kind):
 @FAM
 @pytest.mark.parametrize("kind", ("externalip", "lb"))
 def test_frontend_given_up(lab, vipd, ct, fam, kind):
-    """CT-12b: one address of a service goes, the others' flows are not touched."""
+    """CT-12b: one address of a service is removed; flows to the others stay."""
     vipd.apply([svc()] + eps(1))
     to, number = target(kind, fam)
     c = Client(lab, "X", to, number)
@@ -260,8 +260,8 @@ def test_frontend_given_up(lab, vipd, ct, fam, kind):
 
 @FAM
 def test_terminating(lab, vipd, ct, fam):
-    """CT-04, T-141: while it serves, a terminating endpoint keeps its flows, though it gets no new
-    ones. Then it is gone, and the kernel's rules do not change a bit by that."""
+    """CT-04, T-141: a terminating endpoint keeps its flows while it serves and gets no new ones.
+    Its removal changes no rule."""
     vipd.apply([svc()] + eps(1, 2))
     to, number = target("clusterip", fam)
     ends = {"ready": False, "serving": True, "terminating": True}
@@ -293,7 +293,7 @@ def test_terminating_then_removed(lab, vipd, fam):
 
 @FAM
 def test_policies_do_not_count(lab, vipd, ct, fam):
-    """CT-04: flows stay where policies would no longer send new ones."""
+    """CT-04: flows stay at endpoints that policies exclude for new ones."""
     vipd.apply([svc()] + eps(1, 2))
     to, number = target("lb", fam)
     with spread(lab, "X", to, number, {E1[fam], E2[fam]}) as clients:
@@ -340,7 +340,7 @@ def test_others_are_untouched(lab, vipd, ct, fam):
 
 
 def test_dead_tcp_is_kept(lab, vipd, ct):
-    """CT-03, --dead-flows=keep: TCP is never touched, be its endpoint gone from everywhere."""
+    """CT-03, --dead-flows=keep: TCP flows stay, even if no slice has their endpoint."""
     vipd.apply([svc()] + eps(2))
     clients = [Client(lab, "X", *target("clusterip", fam, 81), "tcp") for fam in (4, 6)]
     assert all(c.ask().ok for c in clients)
@@ -373,7 +373,7 @@ def test_zones(lab, vipd, ct):
 
 
 def test_burst_is_one_pass(lab, vipd, ct):
-    """Changes that come together share a pass; a change without UDP makes none."""
+    """Simultaneous changes share a pass; a change without UDP causes none."""
     many = [Svc("b%d" % i, 20 + i) for i in range(30)]
     vipd.apply([o for s in many for o in s.objects()])
     settled(vipd)
@@ -395,8 +395,8 @@ def test_burst_is_one_pass(lab, vipd, ct):
 
 
 def test_straggler(lab, vipd, ct):
-    """Flows that are confirmed only after the pass, led to the old endpoint: their packets chose
-    before the commit. The second look finds them, whichever frontend they came by."""
+    """Flows to the old endpoint that are confirmed after the pass, because their packets were
+    translated before the commit. The second pass finds them, for every frontend."""
     vipd.apply([svc()] + eps(1, 2))
     settled(vipd)
     vipd.apply([svc()] + eps(2))
@@ -410,7 +410,7 @@ def test_straggler(lab, vipd, ct):
 
 @FAM
 def test_restart(lab, vipd, ct, fam):
-    """What changed while vipd was away: an endpoint is gone, a service is gone."""
+    """Changes while vipd did not run: an endpoint is removed, a service is deleted."""
     other = Svc("other", 9)
     vipd.apply([svc()] + eps(1, 2) + other.objects())
     to, number = target("nodeport", fam)
@@ -483,7 +483,7 @@ def helper_pid(vipd):
 
 
 def test_helper_dies(lab, vipd):
-    """The helper process is killed: another one takes its place when there is something to do."""
+    """The helper process is killed: the next job starts another one."""
     vipd.apply([svc()] + eps(1))
     c = Client(lab, "X", *target("clusterip", 4))
     assert c.backend() == E1[4]  # there is a flow, which the kernel alone would not move

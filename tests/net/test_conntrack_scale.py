@@ -119,7 +119,7 @@ def test_loop_continues(big):
 
 @pytest.mark.parametrize("big", ["5% UDP"], indirect=True)
 def test_many_stale(big):
-    """Many flows are stale at once: all go, none that may stay."""
+    """Many stale flows at once: all are deleted, no valid one."""
     lab, ct = big
     vipd = daemon.Vipd(lab, {"-v": "2"})
     try:

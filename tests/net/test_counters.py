@@ -43,7 +43,7 @@ def connect(lab, addr, n=N, proto="tcp"):
 
 @pytest.mark.parametrize("fam", (4, 6))
 def test_connections(lab, vipd, fam):
-    """Each is counted once, at its service and at one endpoint, and nowhere else."""
+    """Each connection is counted once, for its service and for one endpoint."""
     ip, other = L.cluster_ip(700, fam), L.cluster_ip(701, fam)
     ends = [L.remote(i, fam) for i in (1, 2, 3)]
     objs = [service("cn", [ip], 80), slice_("cn", ends, 8080, fam=fam),
@@ -74,7 +74,7 @@ def test_connections(lab, vipd, fam):
 
 
 def test_affinity(lab, vipd):
-    """Sticky connections are counted at the endpoint they stick to."""
+    """Connections with affinity are counted for their endpoint."""
     ip = L.cluster_ip(702, 4)
     vipd.apply([service("st", [ip], 80, affinity=600),
                 slice_("st", [L.remote(i, 4) for i in (1, 2, 3)], 8080)])
@@ -94,8 +94,8 @@ def on_node(lab):
 @pytest.mark.parametrize("affinity", (None, 600), ids=("plain", "affinity"))
 @pytest.mark.parametrize("fam", (4, 6))
 def test_every_way(lab, vipd, on_node, fam, affinity):
-    """From outside, pods and the node itself, through each kind of frontend and both pools of a
-    Local policy, to a pod here, one elsewhere and the node: what was met is what was counted."""
+    """From outside, pods and the node, through each kind of frontend and both pools of a Local
+    policy, to a local pod, a remote one and the node: counters equal the connections made."""
     number = 711 + 2 * (fam == 6) + bool(affinity)
     name, lb = "way%d" % number, L.lb_ip(number - 640, fam)
     backends = ((L.POD["pod1"][fam], L.NODE_NAME), (L.NODE[fam], L.NODE_NAME),
@@ -127,7 +127,7 @@ def test_every_way(lab, vipd, on_node, fam, affinity):
 
 
 def test_a_flow_that_moves(lab, vipd):
-    """Its backend is gone: it asks again, and is counted where it comes."""
+    """The client's backend is removed: its next connection is counted for the new one."""
     ip, ends = L.cluster_ip(722, 4), [L.remote(i, 4) for i in (1, 2)]
     udp = [slice_port(8080, "UDP")]
     vipd.apply([service("mv", [ip], port(80, "UDP")), slice_("mv", ends, udp)])
@@ -143,7 +143,7 @@ def test_a_flow_that_moves(lab, vipd):
 
 
 def test_refused(lab, vipd):
-    """Rejected for want of endpoints, dropped for want of local ones, and by source ranges."""
+    """Rejected without endpoints, dropped without local ones, dropped by source ranges."""
     none, local, ranges = L.cluster_ip(703, 4), L.cluster_ip(704, 4), L.lb_ip(70, 4)
     guarded = service("rn", [L.cluster_ip(705, 4)], 80, kind="LoadBalancer")
     guarded["spec"]["loadBalancerSourceRanges"] = ["10.9.9.0/24"]
@@ -176,7 +176,7 @@ def more(reason, before, after):
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool (package prometheus)")
 def test_promtool(lab, vipd):
-    """Lines of services and endpoints are in good form, too."""
+    """Lines of services and endpoints are valid too."""
     vipd.apply([service("pt", [L.cluster_ip(706, 4), L.cluster_ip(706, 6)], 80),
                 slice_("pt", [L.remote(1, 4)], 8080), slice_("pt", [L.remote(1, 6)], 8080, fam=6)])
     body = get(lab, "/metrics", METRICS)[2]
@@ -192,8 +192,8 @@ SYNC = re.compile(r"sync: (\d+) services, (\d+) kernel operations, (\d+) us$", r
 
 
 def test_times_are_those_of_the_log(lab, vipd):
-    """Scraped while changes come, no bucket ever goes back; in the end the histogram has as many
-    syncs as the log, and their sum."""
+    """Scrapes during changes: no bucket decreases; finally the histogram has the syncs of the log
+    and their sum."""
     kind = "kubeproxy_sync_partial_proxy_rules_duration_seconds"
     name = kind + '_%s{ip_family="IPv4"}'
     vipd.stop()
@@ -234,7 +234,7 @@ def test_times_are_those_of_the_log(lab, vipd):
 
 @pytest.mark.skipif(planes.PLANE != "ipvs", reason="tests/kernel has it for the nft plane")
 def test_nft_listing_loads_again(lab, vipd):
-    """All that counts is there, and an operator's nft reads it."""
+    """All counters exist, and nft prints them."""
     vipd.apply([service("pr", [L.cluster_ip(721, 4), L.cluster_ip(721, 6)], 80, affinity=60),
                 slice_("pr", [L.remote(1, 4)], 8080), slice_("pr", [L.remote(1, 6)], 8080, fam=6)])
     text = lab.node.run("nft", "-s", "list", "table", "inet", "vipd-ipvs")
@@ -276,7 +276,7 @@ def test_estimation(lab, vipd):
 
 
 def test_switched_off(lab, vipd):
-    """Asked to count no more: no such lines, and connections as before."""
+    """Counting disabled: no such lines, and connections continue."""
     ip = L.cluster_ip(700, 4)
     vipd.apply([service("cn", [ip], 80), slice_("cn", [L.remote(1, 4)], 8080)])
     vipd.stop()

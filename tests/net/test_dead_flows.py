@@ -57,7 +57,7 @@ def clients(lab, number):
 
 
 class Kept:
-    """Clients of one frontend, some of each family, whose connections shall stay what they are."""
+    """Clients of one frontend of each family, whose connections must stay."""
 
     def __init__(self, lab, ct, origin, kind, n=1):
         self.ct = ct
@@ -79,7 +79,7 @@ class Kept:
 
 
 def outcome(client, seconds):
-    """What the client's question comes to, asked until then."""
+    """Repeat the client's request until it has this result."""
     client.conn.sock.settimeout(seconds)
     try:
         client.conn.sock.sendall(b"?\n")
@@ -92,7 +92,7 @@ def outcome(client, seconds):
 
 @pytest.mark.parametrize("left", ((2,), ()), ids=("another-left", "none-left"))
 def test_reset(lab, vipd, ct, left):
-    """By whichever frontend and from wherever it came."""
+    """Through every frontend, from every client."""
     vipd.apply([svc()] + eps(7))
     with clients(lab, 7) as dead, silent(lab, 7):
         vipd.apply([svc()] + eps(*left))
@@ -107,7 +107,7 @@ def test_reset(lab, vipd, ct, left):
 
 
 def test_back_in_time(lab, vipd, ct):
-    """Out of its slice and into another, with a gap: the connection does not notice."""
+    """Removed from its slice and added to another one later: the connection continues."""
     vipd.apply([svc()] + eps(7))
     with Kept(lab, ct, "X", "lb") as kept:
         vipd.apply([svc()] + eps(2))
@@ -118,8 +118,8 @@ def test_back_in_time(lab, vipd, ct):
 
 
 def test_alive_elsewhere(lab, vipd, ct):
-    """Out of this service, but an endpoint of a headless one still: the pod lives, and so do its
-    connections."""
+    """Removed from this service but still in a headless one: the pod runs, and its connections
+    continue."""
     headless = service("h", "None", port(9, "TCP"))
     headless["spec"]["clusterIPs"] = ["None"]
     other = [headless] + eps(7, name="h")
@@ -132,7 +132,7 @@ def test_alive_elsewhere(lab, vipd, ct):
 
 
 def test_terminating_is_not_dead(lab, vipd, ct):
-    """In a slice in whatever condition: its connections may end by themselves."""
+    """In a slice with any condition: its connections stay."""
     vipd.apply([svc()] + eps(7))
     with Kept(lab, ct, "X", "nodeport") as kept:
         gone = {"ready": False, "serving": False, "terminating": True}
@@ -143,7 +143,7 @@ def test_terminating_is_not_dead(lab, vipd, ct):
 
 
 def test_service_deleted(lab, vipd):
-    """Service and pods at once, as when a namespace goes."""
+    """Service and pods at once, as when a namespace is deleted."""
     vipd.apply([svc()] + eps(7))
     with clients(lab, 7) as dead, silent(lab, 7):
         before = time.monotonic()

@@ -62,7 +62,7 @@ def both(fam):
 @PROTO
 @ORIGINS
 def test_cluster_ip(lab, vipd, mode, fam, proto, origin):
-    """Pods keep their source; others are masqueraded if there is a detector that says so."""
+    """Pods keep their source; other clients are masqueraded if the mode detects pods."""
     to, number = BOTH.target("clusterip", fam)
     masq = mode.masq_all or (mode.detector and origin != "P")
     shop.reach(lab, origin, to, number, proto, fam, both(fam), masq)
@@ -71,7 +71,7 @@ def test_cluster_ip(lab, vipd, mode, fam, proto, origin):
 @FAM
 @ORIGINS
 def test_cluster_ip_internal_local(lab, vipd, mode, fam, origin):
-    """MASQ-06: ITP=Local changes nothing about it."""
+    """MASQ-06: ITP=Local has no effect on masquerading."""
     to, number = ITP_LOCAL.target("clusterip", fam)
     masq = mode.masq_all or (mode.detector and origin != "P")
     shop.reach(lab, origin, to, number, "tcp", fam, {E1[fam]}, masq)
@@ -118,7 +118,7 @@ def test_pod_of_another_node(lab, vipd, mode, fam):
 
 @FAM
 def test_hairpin(lab, vipd, mode, fam):
-    """MASQ-09: whatever the detector."""
+    """MASQ-09: with every mode of detection."""
     to, number = BOTH.target("clusterip", fam)
     for _ in range(60):
         r = L.probe(lab.pod1, to, number)
@@ -130,7 +130,7 @@ def test_hairpin(lab, vipd, mode, fam):
 
 
 def test_cluster_cidr_of_one_family(vipd, lab):
-    """MASQ-03: services of a family that --cluster-cidr has no prefix of; said once, by name."""
+    """MASQ-03: services of a family without a prefix in --cluster-cidr; logged once by name."""
     vipd.stop()
     v = daemon.Vipd(lab, {"--cluster-cidr": L.CLUSTER_CIDR[4]})
     try:

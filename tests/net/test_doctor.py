@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""vipctl doctor: every check of the node is made to fail and to pass, in a namespace whose settings,
-tables, links and sockets are set wrong; vipd and a vipctl alone see the same. And what can be
-changed in vipd's log while it runs."""
+"""vipctl doctor: every check of the node fails and passes in a namespace with wrong settings,
+tables, links and sockets, with and without vipd. And changes of vipd's log levels at run time."""
 import json
 import os
 import re
@@ -43,7 +42,8 @@ def worst(results):
 
 
 def expect(vipd, check, level, *words):
-    """The check's worst result has this level, and says all of this, advice included."""
+    """Assert that the check's worst result has this level and contains all words, advice
+    included."""
     _, checks, _ = doctor(vipd)
     assert worst(checks[check]) == level, checks[check]
     report = [r for r in checks[check] if r["level"] == level]
@@ -121,7 +121,7 @@ def test_sysctls(lab, vipd):
 
 
 def test_bridge(lab, vipd):
-    """The pods of pod1 to pod3 hang on br0."""
+    """The pods pod1 to pod3 are connected to br0."""
     path = "net__bridge__bridge-nf-call-iptables"
     if not os.path.exists("/proc/sys/net/bridge"):
         expect(vipd, "bridge", "warning", "br_netfilter is not loaded", "modprobe")
@@ -148,7 +148,7 @@ def test_owners_of_addresses(lab, vipd):
 
 
 def test_addresses_of_the_other_plane(lab, vipd):
-    """What the ipvs plane's table says is ours, too."""
+    """Addresses of the ipvs plane's table are vipd's, too."""
     nft(vipd, 'table inet vipd-ipvs { comment "vipd ipvs layout 1"; '
               "set cluster_ips4 { type ipv4_addr; elements = { 198.51.100.77 }; }; }")
     ip(vipd, "addr", "add", "198.51.100.77/32", "dev", "lo")
@@ -221,7 +221,7 @@ def test_foreign_tables(lab, vipd):
 
 
 def test_without_rights(lab, vipd):
-    """A vipctl that may nothing says so, and does not fall over."""
+    """vipctl without any capability reports that."""
     p = lab.node.popen("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
                        "--bounding-set=-all", "--inh-caps=-all", L.program("vipctl"), "--socket",
                        "/nowhere", "doctor", "-o", "json", stdout=subprocess.PIPE, text=True)
@@ -233,7 +233,8 @@ def test_without_rights(lab, vipd):
 
 
 def test_tried_where_traffic_flows(lab, vipd):
-    """Without the right to make a namespace, what is tried is tried here: and refused at its end."""
+    """Without the right to create a namespace, features are tried in the current one, in a
+    transaction that is rejected."""
     before = vipd.lab.node.run("nft", "list", "ruleset")
     genid = vipd.nft.genid()
     for _ in range(3):
@@ -266,7 +267,7 @@ def helpers(vipd):
 
 
 def test_helper_dies(vipd):
-    """The next look has another helper, and the loop never waited."""
+    """The next run has another helper; the loop did not wait."""
     first = helpers(vipd)
     assert len(first) == 1
     os.kill(first[0], 9)
@@ -297,7 +298,7 @@ def test_run_dies(vipd):
 
 
 def test_looking_does_not_stop_the_loop(lab, vipd):
-    """While the helper is stopped, looks wait for it, and the control socket answers."""
+    """While the helper is stopped, runs wait for it, and the control socket answers."""
     doctor(vipd)  # there is a helper
     pid = helpers(vipd)[0]
     os.kill(pid, signal.SIGSTOP)
@@ -331,7 +332,8 @@ def test_log_levels(lab, vipd):
 
 
 def test_many_bad_documents(lab, vipd):
-    """The log shows the first, then says how many more there are, and where they are listed."""
+    """The log has the first lines, then the number of suppressed ones and the command that lists
+    them."""
     docs = [json.dumps(dict(k8s.service("bad%d" % i, [L.cluster_ip(100, 4)], [k8s.port(80)]),
                             spec={"clusterIP": L.cluster_ip(100, 4),
                                   "ports": [{"port": 0}]})) for i in range(60)]

@@ -46,7 +46,7 @@ def svc(**kw):
 
 
 def eps(*numbers, local=()):
-    """Pods of the other node; `local`: pods of this one."""
+    """Pods of the other node, or with `local` of this one."""
     return [slice_("s", [entry(L.remote(i, f), "n2") for i in numbers] +
                    [entry(L.POD[p][f], L.NODE_NAME) for p in local],
                    [slice_port(8080, "TCP", "tcp")], fam=f) for f in FAMS]
@@ -54,7 +54,7 @@ def eps(*numbers, local=()):
 
 @contextlib.contextmanager
 def silent(ns, *addrs):
-    """No packet reaches these addresses of `ns`, and none leaves them: not even a reset."""
+    """Drop all packets to and from these addresses of `ns`, also resets."""
     rules = "".join("%s daddr %s drop; " % ("ip6" if ":" in a else "ip", a) for a in addrs)
     ns.run("nft", "table inet vipdt_silent { chain c { "
            "type filter hook prerouting priority -400; %s}; }" % rules)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One address family fails: the other is served, and follows every change, as if nothing was; the
-one that failed is named, and recovers by itself."""
+"""One address family fails: the other one is served and gets every change; the failed one is named
+and recovers."""
 import contextlib
 import struct
 
@@ -24,7 +24,7 @@ def objects(backends):
 
 @contextlib.contextmanager
 def held(lab, fam):
-    """Another process owns the family's table: whatever vipd writes to it is refused."""
+    """Another process owns the family's table: every write of vipd is rejected."""
     other = F.Foreigner(lab.node)
     try:
         other.batch((NFT_MSG_NEWTABLE, NLM_F_CREATE, fam,
@@ -79,7 +79,7 @@ def test_table_of_another_process(fam):
 
 
 def test_deleted_again_and_again():
-    """The other family's table stays the same one all the time."""
+    """The table of the other family is never replaced."""
     with L.Lab() as lab:
         vipd = daemon.Vipd(lab)
         other = F.Foreigner(lab.node)

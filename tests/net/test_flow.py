@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""tests/tools/flow itself: a server that does not run is no loss, packets that are dropped are one.
-Otherwise tests fail on a busy machine, or do not fail when vipd loses packets."""
+"""tests/tools/flow: a server without CPU time is not a loss, dropped packets are. Otherwise tests
+would fail on a busy machine, or pass when vipd loses packets."""
 import os
 import signal
 import threading

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Foreign changes: inserted elements, edited rules, a flush; and the output of nft.
-test_ipvs_repair.py has foreign changes of IPVS."""
+"""Foreign changes: inserted elements, edited rules, a flush; and the output of nft. Foreign
+changes of IPVS: test_ipvs_repair.py."""
 import re
 import socket
 import time
@@ -90,7 +90,7 @@ def test_deleted_elements_are_restored(lab, vipd):
 @pytest.mark.no_steady
 @pytest.mark.parametrize("how", ("flush ruleset", "delete table", "flush table"))
 def test_table_gone(lab, vipd, how):
-    """T-126: rebuilt within a second or two, by itself."""
+    """T-126: repaired without a request."""
     vipd.apply(svc(1) + svc(2))
     at = F.log_size(vipd)
     nft(lab, *how.split(), *(vipd.nft_table(4) if "table" in how else ()))
@@ -129,7 +129,7 @@ def test_other_tables_are_not_touched(lab, vipd):
 
 
 def test_noise_of_others_does_not_disturb(lab, vipd):
-    """Others commit all the time: changes still go through, nothing fails, nothing is lost."""
+    """Permanent foreign commits: changes are programmed, no connection fails."""
     nft(lab, "table ip noise { set s { type ipv4_addr; }; }")
     noise = lab.node.popen("sh", "-c", "i=0; while [ $i -lt 400 ]; do i=$((i+1)); "
                            "nft add element ip noise s '{ 10.9.0.1 }'; "
@@ -162,7 +162,7 @@ def feature_rich():
 
 
 def test_listing_is_readable(lab, vipd):
-    """`nft list ruleset` works with everything in it, and shows keys as people write them."""
+    """`nft list ruleset` prints all elements with keys in the usual notation."""
     vipd.apply(feature_rich())
     vipd.check_tables()
     text = nft(lab, "list", "ruleset")
@@ -180,15 +180,15 @@ SAME = ["frontends", "vips", "cluster_ips", "ranges", "masq_frontends", "masq_ho
 
 
 def copy_to(lab, other):
-    """The ruleset as nft prints it; and, as ipvsadm prints them, the virtual services."""
+    """The ruleset printed by nft, and the virtual services printed by ipvsadm."""
     other.node.run("nft", "-f", "-", input=nft(lab, "-s", "list", "ruleset"))
     if planes.PLANE == "ipvs":
         other.node.run("ipvsadm", "-R", input=lab.node.run("ipvsadm", "-Sn"))
 
 
 def test_listing_loads_back(lab, vipd):
-    """nft reads what nft prints: the copy serves equal traffic, in a separate node with a dead
-    vipd. (On the ipvs plane together with policy routing, which has no such text.)"""
+    """nft loads its own listing: the copy serves equal traffic in a separate node without vipd.
+    (On the ipvs plane together with policy routing, which has no such text.)"""
     vipd.apply(feature_rich())
     vipd.check_tables()
     held = {fam: vipd.tables(fam) for fam in (4, 6)}
@@ -229,8 +229,8 @@ def layout(vipd):
 
 
 def test_layout_is_fixed(lab, vipd):
-    """No chain, rule or set is made or deleted because of a service: only elements differ, but
-    for the chains of sizes and timeouts never seen before."""
+    """A service changes no chain, rule or set, only elements; except for pick chains of new sizes
+    and timeouts."""
     vipd.apply([])
     before = layout(vipd)
     vipd.apply([o for i in range(40) for o in svc(i + 1, 1 + i % 5)] + Svc("x", 90).objects())
@@ -238,8 +238,8 @@ def test_layout_is_fixed(lab, vipd):
 
 
 def test_small_batches(lab, vipd):
-    """One endpoint change is one transaction; of IPVS, two messages: the one that comes, and
-    weight 0 for the one that goes."""
+    """One endpoint change is one transaction; with IPVS two messages: the new destination, and
+    weight 0 for the old one."""
     vipd.apply([o for i in range(40) for o in svc(i + 1, 3)])
     wire = ipvs.Wire(lab.node, vipd.ipvs().family) if planes.PLANE == "ipvs" else None
     genid = vipd.nft.genid()
@@ -256,8 +256,8 @@ def test_small_batches(lab, vipd):
 
 
 def test_noticed_at_once(lab, vipd):
-    """What others change in the ruleset is noticed by the kernel's notification and repaired: another
-    process empties a chain, deletes an element."""
+    """Foreign changes are detected by the kernel's notification and repaired: another process
+    flushes a chain, deletes an element."""
     vipd.apply(svc(1))
     other = F.Foreigner(lab.node)
     fam = "inet" if planes.PLANE == "ipvs" else 4

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Source ranges (T-096 to T-101), node port addresses (T-102 to T-105), external IPs, changes of
-ports and types at run time, endpoints that come and go (T-094, T-095)."""
+ports and types, added and removed endpoints (T-094, T-095)."""
 import pytest
 
 import lab as L
@@ -62,7 +62,7 @@ def test_ranges_with_policy_local(lab, vipd, fam, proto):
 
 @FAM
 def test_ranges_of_the_node(lab, vipd, fam):
-    """T-098: the node is inside: it gets in, also with the VIP itself as its source (SVC-25)."""
+    """T-098: the node is in a range: it is admitted, also with the VIP as its source (SVC-25)."""
     svc = Svc("ranges", 23, ranges=NODE_NETS)
     vipd.apply(svc.objects())
     to, number = svc.target("lb", fam)
@@ -190,7 +190,7 @@ def test_node_port_addresses(lab, vipd, node_ports, name, value, want):
 
 
 def test_node_port_addresses_follow_the_host(lab, vipd, node_ports):
-    """SVC-12: an address that comes later serves node ports, one that goes does not."""
+    """SVC-12: an added address serves node ports, a removed one does not."""
     svc = Svc("np", 32)
     node_ports("192.168.77.0/24,0.0.0.0/0,fd00:77::/64")
     vipd.apply(svc.objects())
@@ -295,7 +295,7 @@ def test_type_flips(lab, vipd, fam):
 
 @FAM
 def test_zone_changes(lab, vipd, fam):
-    """T-072, T-051: all services are looked at again."""
+    """T-072, T-051: all services are selected again."""
     svc = Svc("zoned", 46)
     objs = [svc.objects()[0]]
     for f in (4, 6):
@@ -341,8 +341,8 @@ def test_unassigned_external_ip(lab, vipd, fam):
 
 
 def test_conflict_older_wins(lab, vipd):
-    """SEL-14, T-127: the older service has it; the newer is named; deleting the older hands it
-    over; nothing flaps."""
+    """SEL-14, T-127: the older service has the address; the newer one is named and gets it when
+    the older one is deleted; no flapping."""
     old = service("old", L.cluster_ip(48, 4), 80, external_ips=["198.51.100.48"],
                   created="2025-01-01T00:00:00Z")
     new = service("new", L.cluster_ip(49, 4), 80, external_ips=["198.51.100.48"],
@@ -388,7 +388,7 @@ def test_cluster_ip_before_external_ip(lab, vipd, fam):
 
 
 def test_long_names(lab, vipd):
-    """T-125: 63 characters everywhere, no endpoints: must not disturb anything."""
+    """T-125: names of 63 characters, no endpoints."""
     long = service("s" * 63, L.cluster_ip(60, 4), [port(80, "TCP", "p" * 63)], ns="n" * 63)
     other = service("other", L.cluster_ip(61, 4), 80)
     vipd.apply([long, other, slice_("other", [E1[4]], 8080)])

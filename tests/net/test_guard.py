@@ -46,7 +46,7 @@ def can_kernel(lab):
 
 @pytest.fixture(autouse=True)
 def able(lab, vipd):
-    """Older kernels cannot: a line in the log, and nothing else."""
+    """Older kernels: one log line, no guard."""
     vipd.apply(objects())
     if not has_guard(vipd) and not can_kernel(lab):
         pytest.skip("no tables with an owner that outlive it")
@@ -65,7 +65,7 @@ def gone(vipd, fam):
 
 
 def flush(lab, vipd, other):
-    """Our tables go, the guard stays, and they come back."""
+    """A flush deletes vipd's tables but not the guard; vipd restores them."""
     before = vipd.nft.tables(4)
     other.flush_ruleset()
     assert has_guard(vipd)
@@ -104,8 +104,8 @@ def in_the_gap(lab, vipd):
 
 
 def test_a_long_gap(lab, vipd):
-    """A second without our tables: established connections go on, no client gets an answer that
-    the service does not exist, and other traffic works."""
+    """A second without vipd's tables: established connections continue, no client is rejected, and
+    other traffic works."""
     inside = "10.96.200.1"  # of a service CIDR, and this host's own
     lab.node.run("ip", "addr", "add", inside + "/32", "dev", "lo")
     try:
@@ -125,7 +125,8 @@ def test_a_long_gap(lab, vipd):
 
 
 def test_restarts(lab, vipd):
-    """Nothing changed, nothing written; with the first write it is ours again. Not wanted: gone."""
+    """Without changes nothing is written; the first write claims the guard. Disabled: the guard is
+    deleted."""
     assert is_held(lab) and vipd.status()["flush_safe"]
     handles = vipd.nft.tables(4), vipd.nft.tables(6)
     for how in ("kill", "stop"):

@@ -118,7 +118,7 @@ def test_other_paths(lab, vipd):
 
 
 def idle_connections(lab, role, host, port, n):
-    """Connections that are opened as fast as it goes, and never say anything."""
+    """Open connections as fast as possible, without a request."""
     code = ("import socket, sys, time\n"
             "held = []\n"
             "while True:\n"
@@ -211,7 +211,7 @@ def test_not_ready_before_the_first_sync(alone):
 
 
 def test_port_taken(alone, second):
-    """HC-02: said once, tried again every 5 s; with --bind-address-hard-fail the end."""
+    """HC-02: logged once, retried every 5 s; with --bind-address-hard-fail vipd exits."""
     taken = alone.node.socket(socket.AF_INET, socket.SOCK_STREAM)
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     taken.bind(("0.0.0.0", HEALTHZ))
@@ -276,7 +276,7 @@ def test_ports_follow(lab, vipd):
 
 
 def test_request_outlives_its_service(lab, vipd):
-    """HC-22: a request that began before and ends after: 503, and no silence."""
+    """HC-22: a request during the removal is answered with 503."""
     answer, took = b"", HEAD_S
     while took >= HEAD_S:  # the change came too late
         vipd.apply([with_health("hc", 600, PORT), slices("hc", 4, here(1, 4))])
@@ -293,7 +293,7 @@ def test_request_outlives_its_service(lab, vipd):
 
 
 def test_taken_port_and_swap(lab, vipd):
-    """HC-21: a port in use by another process is bound when it is free; two services may swap
+    """HC-21: a port in use by another process is bound when it becomes free; two services may swap
     ports."""
     taken = lab.node.socket(socket.AF_INET, socket.SOCK_STREAM)
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -402,7 +402,7 @@ def is_counted(name, types):
 
 
 def test_metrics_never_go_back(lab, vipd):
-    """While syncs run, and over a lost table."""
+    """During syncs and after a deleted table."""
     last, types = scrape(lab)
     for i in range(25):
         vipd.apply([service("m%d" % (i % 5), L.cluster_ip(650 + i, 4), 80),
@@ -472,7 +472,7 @@ def test_metrics_server(lab, vipd):
 
 
 def test_pages(alone, second):
-    """CFG-47, CFG-48: what is in force, and no passwords in it."""
+    """CFG-47, CFG-48: values in force, without passwords."""
     second.flags.update({"--min-sync-period": "1s", "--oom-score-adj": "-500"})
     second.start()
     config = json.loads(get(alone, "/configz", METRICS)[2])["kubeproxy.config.k8s.io"]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What only the ipvs plane has: backends that drain, schedulers, owners of virtual services, and
-the change from one plane to the other on a node that serves."""
+"""Features of the ipvs plane: draining backends, schedulers, owners of virtual services, and a
+change of planes on a serving node."""
 import re
 import time
 
@@ -155,7 +155,8 @@ def test_a_drain_survives_a_restart(lab, vipd):
 
 
 def test_schedulers(lab, vipd):
-    """By annotation; an unavailable scheduler is logged, and the service is served nevertheless."""
+    """Set by annotation; an unavailable scheduler is logged, and the service is served with the
+    default."""
     def with_annotations(**notes):
         objs = web(6, 7)
         objs[0]["metadata"]["annotations"] = notes
@@ -173,7 +174,7 @@ def test_schedulers(lab, vipd):
 
 @pytest.mark.no_steady
 def test_others_services_stay(lab, vipd):
-    """--cleanup takes away what is vipd's, and puts sysctls back; a stranger's stays."""
+    """--cleanup removes vipd's state and restores sysctls; foreign state stays."""
     lab.node.run("ipvsadm", "-A", "-t", "192.0.2.77:99", "-s", "wlc")
     lab.node.run("ipvsadm", "-a", "-t", "192.0.2.77:99", "-r", "10.244.2.9:1", "-m")
     theirs = {"TCP 192.0.2.77:99": ("wlc", {"10.244.2.9:1": 1})}
@@ -209,8 +210,8 @@ def change(vipd, mode):
 
 @pytest.mark.no_steady
 def test_change_of_planes(lab, vipd):
-    """nftables after ipvs, and ipvs after nftables: the new one serves before the old one's are
-    removed, so no new connection fails; and established ones go on, through whatever made them."""
+    """nftables after ipvs and vice versa: the new plane serves before the old one's state is
+    removed, so no new connection fails; established ones continue."""
     vipd.apply(web(1, 2))
     load = lab.flow("client", "new", "--to", "tcp:%s:80" % VIP, "--rate", "60", "--concurrency",
                     "8", "--seconds", "120")
@@ -241,8 +242,8 @@ def test_change_of_planes(lab, vipd):
 
 @pytest.mark.no_steady
 def test_datagrams_change_planes(lab, vipd):
-    """A flow of datagrams has no end that one could wait for: it moves to the serving plane at its
-    next packet, of which one may be lost; in both directions."""
+    """A flow of datagrams has no end: it moves to the serving plane at its next packet, of which
+    one may be lost; in both directions."""
     ports, eports = [port(80, "UDP", "u")], [slice_port(8080, "UDP", "u")]
     objs = [service("dgram", [VIP], ports),
             slice_("dgram", [entry(L.remote(i, 4), "n2") for i in (6, 7)], eports)]

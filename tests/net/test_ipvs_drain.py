@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The ipvs plane's reason to be: a draining backend gets no new connection from the change of its
-slice on, keeps its connections until they end, and no client sees a failure.
-
-VIPD_IPVS_REQUESTS=20000 makes each rolling update as long as that; VIPD_IPVS_SERVICES=10000 is how
-many services there are while reaction is measured."""
+"""Draining on the ipvs plane: a draining backend gets no new connection after the change of its
+slice, keeps its connections until they end, and no client sees a failure.
+VIPD_IPVS_REQUESTS=20000: requests per rolling update; VIPD_IPVS_SERVICES=10000: services while
+reaction is measured."""
 import collections
 import os
 import signal
@@ -92,7 +91,7 @@ def weights(kernel, pod):
 
 
 def leaving(vipd, name, pod, fam=4):
-    """What the service's JSON says of a pod on its way out, TCP only."""
+    """The draining TCP backends in the service's JSON."""
     return [x for x in vipd.get("/v1/services/default/" + name).get("draining", [])
             if (x["address"], x["port"], x["protocol"]) == (pod.addr[fam], pod.port, "TCP")]
 
@@ -209,8 +208,8 @@ def test_rolling_update(lab, vipd, kernel, removal):
 
 
 def test_weight_0_and_back(lab, vipd, kernel):
-    """At once; the connection goes on; no new one, be it from the same client port; back with its
-    weight, and the connection still goes on: the destination was never deleted."""
+    """Weight 0 at once: the connection continues; no new one, also from the same client port;
+    restored with its weight, and the connection continues: the destination was never deleted."""
     a, b = Pod(lab, 201), Pod(lab, 202)
     ip = L.cluster_ip(3, 4)
     lab.client.sysctl(net__ipv4__tcp_tw_reuse=1)
@@ -237,7 +236,7 @@ def test_weight_0_and_back(lab, vipd, kernel):
 
 
 def test_affinity_leaves(lab, vipd, kernel):
-    """ClientIP: the client's next connection goes elsewhere, and stays there."""
+    """ClientIP: the client's next connection gets another backend and keeps it."""
     a, b = Pod(lab, 211), Pod(lab, 212)
     ip = L.cluster_ip(4, 4)
     vipd.apply(objects("sticky", 4, {a: READY, b: READY}, affinity=600))
@@ -321,8 +320,8 @@ def test_deadline_and_restart(lab, vipd, kernel):
 
 
 def test_udp_moves_when_endpoint_is_removed(lab, vipd, kernel):
-    """A flow of datagrams never ends: it stays while the pod serves, and moves when no slice says
-    any more that it does."""
+    """A flow of datagrams never ends: it stays while a slice lists the pod as serving, then it
+    moves."""
     a, b = Pod(lab, 241), Pod(lab, 242)
     vipd.apply(objects("dgram", 8, {a: READY, b: READY}))
     for fam in (4, 6):

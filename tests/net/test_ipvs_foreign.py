@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is ours and what is not: a restart sends nothing, others' virtual services are never touched,
-sysctls go back; and what services may ask for: schedulers, flags, weights.
-
-VIPD_IPVS_SERVICES=10000 makes the restart as big as that."""
+"""Own and foreign state: a restart sends nothing, foreign virtual services are never touched,
+sysctls are restored; and settings of services: schedulers, flags, weights.
+VIPD_IPVS_SERVICES=10000: services during the restart."""
 import os
 import time
 
@@ -67,8 +66,8 @@ def many():
 
 @pytest.mark.parametrize("how", ("kill", "stop"))
 def test_restart_sends_nothing(lab, vipd, kernel, wire, how):
-    """Every message to the kernel is heard: IPVS, routes and rules, nf_tables. None may change
-    anything; nor while it runs on. Then the next change is taken."""
+    """All messages to the kernel are captured: IPVS, routes and rules, nf_tables. None may change
+    anything, also later. Then the next change is programmed."""
     path = os.path.join(vipd.manifests.path, "many.json")
     vipd.apply([])
     vipd.manifests.put("many.json", ipvs.as_list(many()))
@@ -194,7 +193,7 @@ def schedulers():
 
 
 def test_every_scheduler_by_annotation(lab, vipd, kernel):
-    """All at once, one service each; and each of them serves."""
+    """All schedulers at once, one service each; each one serves."""
     names = list(schedulers())
     assert len(names) >= 10
     objs = []

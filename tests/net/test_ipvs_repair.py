@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What others do to virtual services, destinations and policy routing, which announce nothing: an
-audit finds it, routes are looked at every ten seconds. And that check_tables() sees all of it, and
-that a table of another layout is replaced without a gap.
-
-test_foreign.py has what others do to the table, for both planes."""
+"""Foreign changes of virtual services, destinations and policy routing, which cause no
+notification: an audit finds them; routes are checked every ten seconds. check_tables() detects
+each. A table of another layout is replaced without a gap. Foreign changes of tables:
+test_foreign.py."""
 import glob
 import os
 import re
@@ -122,8 +121,8 @@ def differences(vipd):
 
 @pytest.mark.no_steady
 def test_differences_are_seen(lab, vipd):
-    """check_tables() of the ipvs plane can fail: with vipd dead, whatever is broken by hand is
-    named, and nothing once it is mended."""
+    """check_tables() of the ipvs plane can fail: without vipd, every damage is named, and nothing
+    after its repair."""
     vipd.apply(objs())
     vipd.check_tables()
     vipd.kill()
@@ -147,8 +146,8 @@ def put_right(vipd, timeout):
 
 
 def test_audit_repairs_services(lab, vipd):
-    """What a person does with ipvsadm, all of it at once: put right by the next audit, within its
-    period, and said in one line. Connections through other services notice nothing."""
+    """Several changes with ipvsadm at once: repaired by the next audit within its period, with one
+    log line. Connections of other services continue."""
     vipd.apply(objs())
     vipd.check_tables()
     held = words(vipd)
@@ -234,7 +233,7 @@ def test_older_layout(lab, vipd):
 
 @pytest.mark.no_steady
 def test_sysctls_are_remembered(lab, vipd):
-    """What sysctls were before us outlives our table: --cleanup puts them back."""
+    """Previous values of sysctls outlive a replaced table: --cleanup restores them."""
     path = "/proc/sys/net/ipv4/vs/expire_nodest_conn"
     vipd.stop()
     lab.node.run(*vipd.argv(), "--cleanup")

@@ -98,7 +98,7 @@ BREAKAGES = [
 
 @pytest.mark.no_steady
 def test_problems_are_shown(lab, vipd):
-    """Each kind of damage is named where it is, and is all that is named; a start repairs it."""
+    """Each kind of damage is named at its place, and nothing else; a start repairs it."""
     vipd.apply(shelf() + web(1, 2, 3))
     svc = I.Ipvs(lab.node)
     try:
@@ -252,7 +252,7 @@ HOST = "table inet host { chain input { type filter hook input priority 0; polic
 
 @pytest.mark.no_steady
 def test_doctor_finds(lab, vipd):
-    """What is wrong is named, and is what packets meet; what is put right is named no more."""
+    """A problem is named and affects packets; after its repair it is not named any more."""
     vipd.apply(web(1, 2))
     assert L.probe(lab.node, VIP, 80).ok
     try:

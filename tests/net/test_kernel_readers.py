@@ -45,7 +45,7 @@ if planes.PLANE == "ipvs":
 
 
 def program(vipd, name, *args):
-    """In the node's network namespace, where the kernel's tables are."""
+    """Run in the node's network namespace."""
     with vipd.lab.node.entered():
         return subprocess.run([L.program(name)] + list(args), capture_output=True, text=True,
                               timeout=30 * L.SLOW, check=False)

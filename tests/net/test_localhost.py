@@ -87,7 +87,7 @@ def test_policies(lab, served, fam, etp):
 
 @FAM
 def test_affinity(lab, served, fam):
-    """A client on localhost is the node: it is remembered."""
+    """A client on localhost is the node: affinity applies."""
     served.apply(objects([E1, E2], affinity=600))
     first = L.probe(lab.node, LOOPBACK[fam], NODE_PORT)
     assert first.ok, first
@@ -97,7 +97,7 @@ def test_affinity(lab, served, fam):
 
 @FAM
 def test_own_loopback_traffic(lab, served, fam):
-    """What is no node port stays on loopback, with its own addresses."""
+    """Other loopback traffic is not translated."""
     served.apply(objects([E2]))
     server = lab.serve("node", "90")
     try:

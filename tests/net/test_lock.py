@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One vipd a network namespace: the second names the first and ends; one that is killed, with its
-helper at work, keeps no other out; nor does a process of another user."""
+"""One vipd per network namespace: the second names the first and ends. A killed one whose helper
+still works does not block a start; nor does a process of another user."""
 import fcntl
 import os
 import struct
@@ -18,7 +18,7 @@ LOCK = "/run/vipd/lock"
 
 
 def second(vipd, *more):
-    """What a vipd beside the first one says."""
+    """The error of a second vipd."""
     with vipd.lab.node.entered():
         r = subprocess.run(vipd.argv() + list(more), capture_output=True, text=True, timeout=20,
                            check=False)
@@ -27,7 +27,7 @@ def second(vipd, *more):
 
 
 def test_second_names_the_first(lab, vipd):
-    """LIFE-09; as often as it is tried, and with --cleanup as well."""
+    """LIFE-09: at every attempt, also with --cleanup."""
     want = "another vipd serves this network namespace: process %d" % vipd.proc.pid
     for _ in range(4):
         assert want in second(vipd, "--control-socket", vipd.socket + "2")

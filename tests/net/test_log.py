@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The log of a daemon: a reader that does not read, and JSON."""
+"""The log of a daemon: a blocked reader, and JSON."""
 import json
 import os
 import select
@@ -21,7 +21,7 @@ def alone():
 
 
 def full_pipe():
-    """A pipe that takes nothing more, in blocking mode: a write without care would wait."""
+    """A full pipe in blocking mode: a plain write would block."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     while select.select([], [writer], [], 0)[1]:

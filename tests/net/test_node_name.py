@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""HC-08: a node name that no Node object has is named wherever an operator looks."""
+"""HC-08: log, status, /healthz and doctor name a node name without a Node object."""
 import json
 import re
 import os

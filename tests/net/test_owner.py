@@ -78,7 +78,7 @@ def test_restart_claims(lab, vipd):
 
 
 def test_switched_off_and_on(lab, vipd):
-    """The other kind of table takes the place of the one: no connection notices."""
+    """A table is replaced by one of the other kind: no connection fails."""
     load = new_connections(lab)
     try:
         for flag, left in ((None, 0), (True, 6), (None, 0), (True, 6)):
@@ -98,7 +98,7 @@ def test_switched_off_and_on(lab, vipd):
 
 
 def test_port_in_use(lab, vipd):
-    """Said once, and taken when it is free; the other family goes on."""
+    """Logged once, programmed when the name is free; the other family continues."""
     table = vipd.table(4)
     vipd.kill()
     at = F.log_size(vipd)

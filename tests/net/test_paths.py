@@ -237,7 +237,7 @@ def test_spread(lab, vipd, fam, proto):
 
 @FAM
 def test_marks_are_not_touched(lab, vipd, fam):
-    """MASQ-11: vipd uses no mark, so foreign bits pass. A foreign rule counts packets with any
+    """MASQ-11: vipd uses no mark, so foreign bits stay. A foreign rule counts packets with any
     mark after translation."""
     table = "ip%s vipdt_mark" % ("" if fam == 4 else "6")
     lab.node.run("nft", """table %s {

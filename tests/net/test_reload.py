@@ -66,7 +66,8 @@ def test_nothing_new(vipd):
 
 
 def test_configuration(vipd):
-    """What says something of the log is in force; the rest is named. A bad file changes nothing."""
+    """Log options take effect; other changed options are named. An invalid file changes
+    nothing."""
     vipd.start()
     config(vipd, "mode: nftables\nnodePortAddresses: [127.0.0.0/8]\nconntrack: {min: 5}\n"
                  "logging: {verbosity: 4}\n")
@@ -82,7 +83,7 @@ def test_configuration(vipd):
 
 
 def test_a_changed_log_level_ends_nothing(vipd):
-    """CFG-04: the watcher too puts in force what says something of the log."""
+    """CFG-04: log options of a changed file take effect without SIGHUP, too."""
     vipd.start()
     config(vipd, "mode: nftables\nlogging: {verbosity: 2}\n")
     vipd.config_files[-1].close()
@@ -95,7 +96,7 @@ def test_a_changed_log_level_ends_nothing(vipd):
 
 
 def test_manifests(vipd):
-    """Every file is read, also one that looks as it did."""
+    """Every file is read, also unchanged ones."""
     vipd.start()
     reads = "vipd_source_lists_total{source=\"manifests\"} "
 

@@ -203,7 +203,7 @@ def storm(many, change, seconds):
 
 
 def test_storm_of_others(lab, many):
-    """Commits without a pause that are none of our business: no line, no starved change, no lost
+    """Permanent foreign commits to other tables: no log line, no delayed change, no lost
     connection, little work."""
     many.settle()
     at = F.log_size(many.vipd)

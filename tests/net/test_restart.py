@@ -60,7 +60,7 @@ def test_nothing_changed_nothing_written(lab, vipd, how):
 
 
 def test_twenty_restarts_write_nothing(lab, vipd):
-    """Whatever the random order of anything inside: never a write."""
+    """Repeated restarts never write."""
     vipd.apply(everything(6), timeout=10)
     unused_chains_go(vipd)
     genid = vipd.writes()
@@ -71,7 +71,7 @@ def test_twenty_restarts_write_nothing(lab, vipd):
 
 
 def test_changes_while_down(lab, vipd):
-    """Everything that happened meanwhile is applied, and nothing else is touched."""
+    """All changes made meanwhile are programmed, and nothing else is written."""
     s = Stream(7, [L.NODE[4], L.NODE[6]])
     for _ in range(25):
         s.change_add_service()
@@ -107,8 +107,8 @@ def test_endpoint_deleted_while_down(lab, vipd):
 
 
 def test_kill_in_the_middle_of_syncs(lab, vipd):
-    """Thirty times: changes without a pause, kill -9 at a random moment, start again. A stable
-    service under load never fails; at the end the kernel is right."""
+    """Thirty times: permanent changes, kill -9 at a random moment, start. A stable service under
+    load never fails; finally the kernel state is correct."""
     stable = [service("stable", [L.cluster_ip(701, 4), L.cluster_ip(701, 6)],
                       [port(80, "TCP", "t"), port(80, "UDP", "u")])] + \
         [slice_("stable", [entry(L.POD["pod1"][f], L.NODE_NAME), entry(L.remote(1, f), "n2"),
@@ -181,7 +181,7 @@ def test_no_write_before_the_first_list(lab, vipd, tmp_path):
 
 
 def test_folder_emptied_is_obeyed(lab, vipd):
-    """Deleting manifests is a wish, not an accident: the services go."""
+    """Deleted manifests: the services are removed."""
     ip = L.cluster_ip(704, 4)
     vipd.apply([service("gone", ip, 80), slice_("gone", [L.remote(1, 4)], 8080)])
     vipd.apply([])
@@ -191,8 +191,8 @@ def test_folder_emptied_is_obeyed(lab, vipd):
 
 @pytest.mark.no_steady
 def test_cleanup_leaves_nothing(lab, vipd):
-    """--cleanup removes what is ours, and only that. Of the ipvs plane: virtual services, rules and
-    routes, and what it had set of the sysctls."""
+    """--cleanup removes vipd's state only. On the ipvs plane: virtual services, rules and routes;
+    sysctls are restored."""
     with L.Lab(servers=False) as other:
         other.node.run("nft", "table ip foreign { set s { type ipv4_addr; "
                        "elements = { 10.0.0.1 }; }; }")
@@ -226,8 +226,8 @@ def surroundings(node):
 
 
 def test_two_at_once(lab, vipd):
-    """A second daemon on the same node is a mistake: it says so and ends, or waits; the first
-    one's state is not disturbed."""
+    """A second daemon on a node ends or waits with an error; the first one's state is not
+    touched."""
     ip = L.cluster_ip(705, 4)
     vipd.apply([service("one", ip, 80), slice_("one", [L.remote(1, 4)], 8080)])
     with open(vipd.log_path, "ab") as log:
@@ -282,9 +282,9 @@ def reason(vipd):
 @pytest.mark.parametrize("kind", ("service", "endpointslice"))
 @pytest.mark.parametrize("how", BROKEN)
 def test_bad_file_at_start(lab, vipd, how, kind):
-    """IN-19: a restart while a file cannot be used takes nothing away: services of which the Service
-    or the slice is unknown are served as before, what is known is programmed, and changes go on.
-    As soon as the file is gone, or good again, all is swept."""
+    """IN-19: a restart with an unusable file removes nothing: services without a known Service or
+    slice are served as before, known objects are programmed, and changes continue. When the file
+    is deleted or valid again, the sweep follows."""
     def of(name, number, backend, fam=4):
         return [service(name, L.cluster_ip(number, fam), 80),
                 slice_(name, [L.remote(backend, fam)], 8080)]

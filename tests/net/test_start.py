@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A start that cannot succeed changes nothing on the node: not a sysctl, not a rule, and it leaves
-no socket behind."""
+"""A start that fails changes no sysctl and no rule and leaves no socket."""
 import os
 import socket
 import subprocess

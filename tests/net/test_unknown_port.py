@@ -26,8 +26,8 @@ CAPTURE = """table inet looped {
 
 @contextlib.contextmanager
 def router(lab, addr):
-    """`client` becomes the router of the address: it leads it to the node, and the node's own
-    route leads back."""
+    """`client` becomes the router of the address: it routes it to the node, and the node routes it
+    back."""
     fam = L.family(addr)
     route = (addr, "via", L.CLIENT[fam])
     lab.client.sysctl(net__ipv4__ip_forward=1, net__ipv6__conf__all__forwarding=1)

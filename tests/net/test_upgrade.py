@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""An older layout serves; a newer vipd takes over under load, whatever ends it in between."""
+"""A newer vipd replaces an older layout under load, also if it is killed in between."""
 import re
 import time
 
@@ -61,7 +61,8 @@ def taken_over(lab, vipd, frontends):
 
 @pytest.mark.no_steady
 def test_older_layout(lab, vipd, older):
-    """The new layout beside the old one, then the old one goes: no connection fails."""
+    """The new layout is created beside the old one, then the old one is deleted: no connection
+    fails."""
     flow = load(lab)
     flow.more_ok(50)
     start = time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""vipctl diff and svc --kernel: what the kernel holds, read without vipd's help."""
+"""vipctl diff and svc --kernel: kernel state, read without vipd."""
 import json
 import subprocess
 
@@ -32,7 +32,7 @@ def big():
 
 
 def vipctl(vipd, *args):
-    """In the node's network namespace, where the kernel's tables are."""
+    """Run in the node's network namespace."""
     with vipd.lab.node.entered():
         return subprocess.run([L.program("vipctl"), "--socket", vipd.socket] + list(args),
                               capture_output=True, text=True, timeout=20, check=False)
@@ -62,7 +62,7 @@ def test_every_frontend(vipd, shelf):
 
 
 def test_bundle(vipd, shelf):
-    """One JSON object with all of it; a part that there is not does not spoil the others."""
+    """One JSON object; a missing part does not affect the others."""
     r = vipctl(vipd, "dump", "--bundle")
     assert r.returncode == 0, r.stderr
     b = json.loads(r.stdout)
@@ -78,8 +78,8 @@ def test_bundle(vipd, shelf):
 
 
 def test_manifests(vipd, shelf):
-    """Against the folder, without asking vipd: nothing differs, and names of nodes are lower case
-    as in vipd; another node sees it otherwise."""
+    """Compared with the folder, without vipd: no difference, node names in lower case as in vipd;
+    another node's result differs."""
     args = ["diff", "--manifests", vipd.manifests.path, "--node", L.NODE_NAME.upper()]
     r = vipctl(vipd, *args)
     assert (r.returncode, r.stdout) == (0, ""), r.stdout + r.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""vipctl monitor: what comes, what the kernel takes for it, and readers that do not read."""
+"""vipctl monitor: events, kernel operations, and readers that do not read."""
 import json
 import os
 import select
@@ -33,7 +33,7 @@ class Monitor:
         return json.loads(line)
 
     def until(self, wanted):
-        """Events up to the one that is wanted."""
+        """Events up to the expected one."""
         seen = []
         while not seen or not wanted(seen[-1]):
             seen.append(self.next())
@@ -68,7 +68,7 @@ def is_sync(e):
 
 
 def test_story(vipd, monitor):
-    """A service comes, its endpoints change, it goes: objects, operations, times."""
+    """A service is created, its endpoints change, it is deleted: objects, operations, times."""
     m = monitor("--service", "default/report")
     vipd.apply(Svc("report", 61).objects())
     first = m.until(is_slice(0, 2)) + m.until(is_slice(0, 2)) + m.until(is_sync)
@@ -112,7 +112,7 @@ def test_for_people(vipd):
 
 
 def test_reader_that_does_not_read(vipd):
-    """It takes bounded memory, does not slow other subscribers, and its place is free when it
+    """A slow subscriber takes bounded memory, does not slow others, and frees its place when it
     ends."""
     socks = []
     for _ in range(8):

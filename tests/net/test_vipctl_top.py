@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""vipctl top in a terminal of 80x24: what it shows is what was connected to; keys; a clean end."""
+"""vipctl top in a terminal of 80x24: the connections made, keys, a clean end."""
 import fcntl
 import os
 import pty

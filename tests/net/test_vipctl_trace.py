@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""vipctl trace says what the kernel does: the same question is asked in words and in packets.
-
-Every origin, kind of address and policy; the trace names the verdict, the endpoints and whether the
-client keeps its address, and a real connection must meet exactly that.
-"""
+"""vipctl trace agrees with the kernel: for every origin, kind of address and policy, a real
+connection has the verdict, the endpoints and the source address of the trace."""
 import itertools
 import json
 import signal
@@ -148,7 +145,7 @@ def trace_tables(vipd):
 
 @FAM
 def test_live(lab, vipd, shelf, fam):
-    """Real packets of that flow, and of no other, with the endpoint that they were dealt to."""
+    """Real packets of that flow only, with the chosen endpoint."""
     to = L.lb_ip(42, fam)  # policy Local: from outside there is one endpoint
     p = live(vipd, L.CLIENT[fam], L.endpoint(to, 80), "--live=3")
     assert L.probe(lab.client, to, 80, source=L.CLIENT2[fam]).ok  # another source
@@ -169,7 +166,7 @@ def test_live(lab, vipd, shelf, fam):
 
 
 def test_live_leaves_nothing(vipd, shelf):
-    """However it ends: by a signal, or without a chance to clean up."""
+    """Its table is deleted after any end: by a signal, or by kill -9."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
         p = live(vipd, "host", L.endpoint(L.cluster_ip(41, 4), 80), "--live=30")
         assert len(trace_tables(vipd)) == 1
