@@ -3,7 +3,7 @@
 B ?= build
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all demo test bench deb test-deb static image test-image install install-deps format check coverage analyze clean
+.PHONY: all demo test bench deb test-deb static image test-image release install install-deps format check coverage analyze clean
 
 all: $(B)/build.ninja
 	@ninja -C $(B)
@@ -63,6 +63,10 @@ test-image: image all
 	@tools/install-deps test
 	@ninja -C $(B) tests/tools/flow
 	@VIPD_BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q tests/deploy/image_in_namespace.py
+
+# All artifacts of a release, with checksums, in build-release/: doc/release.md.
+release:
+	@tools/release build-release
 
 install-deps:
 	@tools/install-deps test

@@ -30,6 +30,7 @@ NOT = {
         "test_upgrade.py":
             "about the nft plane's tables, of which the old and the new one stand side by side; "
             "test_ipvs_repair.py has the same of this plane's",
+        "test_release.py": "about recorded tables of the nft plane",
         "test_repair.py":
             "times and lines of the log for each of the nft plane's sets; test_foreign.py and "
             "test_ipvs_repair.py have this plane's",
