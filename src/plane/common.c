@@ -91,7 +91,8 @@ static void tables_of(const struct plane_common *c, struct nft_table_ref ret[IPF
 
 static bool is_copied(const struct plane_common *c, const struct nft_change *ch)
 {
-	return c->loaded != NULL && plane_loaded_covers(c->loaded, ch->set);
+	return c->loaded != NULL && !c->loaded->is_fresh[ch->fam] &&
+	       plane_loaded_covers(c->loaded, ch->set);
 }
 
 /* Update the copy. */
@@ -195,7 +196,7 @@ int plane_settle(struct plane_common *c, enum plane_commit_mode mode, struct err
 	r = mode != PLANE_COMMIT_NORMAL || c->loaded != NULL ? plane_changes_look(c, err) : 0;
 	/* Services that are not committed yet may need an address: it stays until the sweep. */
 	vec_for_each (ch, &c->changes.v)
-		if (ch->is_counted && (c->loaded != NULL || ch->set == c->ops->lingering))
+		if (ch->is_counted && (is_copied(c, ch) || ch->set == c->ops->lingering))
 			ch->has_new |= ch->has_held;
 	return r;
 }

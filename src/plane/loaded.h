@@ -16,6 +16,8 @@
 struct plane_loaded {
 	/* key -> data and one byte: is it desired. Keys of 0 bytes: not covered */
 	struct nft_keymap sets[IPFAM_N][NFTSET_END];
+	/* The kernel had no table: its elements are those of this process, which needs no copy. */
+	bool is_fresh[IPFAM_N];
 	struct plan *plan; /* in which the ids are reserved; NULL: not yet */
 	/* An element changes from `was` to `will`; NULL: it does not exist. May be NULL. */
 	void (*changed)(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,

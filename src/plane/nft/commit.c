@@ -19,17 +19,18 @@
 /* Not loaded: addresses, and slots and local ids of pools without a frontend. */
 static void settle_loaded(const struct nft_plane *p, struct nft_change *ch)
 {
+	if (p->common.loaded->is_fresh[ch->fam])
+		return;
 	if (ch->set == NFTSET_ENDPOINT_ADDRS) {
 		if (nft_refs_count(&p->endpoint_addrs[ch->fam], ch->key) > 0)
 			return; /* acknowledged since the load */
 		ch->has_held = false;
-		ch->needs_look = ch->has_new && nft_loaded_has_table(nft_plane_loaded(p), ch->fam);
+		ch->needs_look = ch->has_new;
 		return;
 	}
 	plane_settle_copied(&p->common, ch);
 	if (!ch->has_held)
-		ch->needs_look = ch->has_new && nft_loaded_is_partial(ch->set) &&
-				 nft_loaded_has_table(nft_plane_loaded(p), ch->fam);
+		ch->needs_look = ch->has_new && nft_loaded_is_partial(ch->set);
 }
 
 /*

@@ -117,11 +117,6 @@ void nft_loaded_close(struct nft_loaded *h)
 	free(h);
 }
 
-bool nft_loaded_has_table(const struct nft_loaded *h, enum ipfam fam)
-{
-	return h->fam[fam].has_table;
-}
-
 uint32_t nft_loaded_word(const struct nft_loaded *h, enum ipfam fam, enum nft_set_id set,
 			 const uint8_t *key)
 {

@@ -74,8 +74,6 @@ MUST_USE int nft_reading_step(struct nft_reading *rd, struct err *err);
 void nft_reading_close(struct nft_reading *rd);
 /* Drop the elements and pools of a family. */
 void nft_loaded_forget(struct nft_loaded *h, enum ipfam fam);
-/* Did the kernel have a table of vipd? Then elements that are not read may exist. */
-bool nft_loaded_has_table(const struct nft_loaded *h, enum ipfam fam);
 /* Is the set read only for pools of frontends? The kernel may then have more elements. */
 bool nft_loaded_is_partial(enum nft_set_id set);
 

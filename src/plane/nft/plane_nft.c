@@ -222,7 +222,8 @@ static int plane_load(struct plane *plane, struct err *err)
 		return r;
 	}
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		counts_restart(p, fam, nft_loaded_has_table(p->load.loaded, fam));
+		p->load.loaded->elems.is_fresh[fam] = !p->load.loaded->fam[fam].has_table;
+		counts_restart(p, fam, p->load.loaded->fam[fam].has_table);
 		nft_kinds_restart(p, fam);
 		memset(&p->ready[fam], 0, sizeof(p->ready[fam]));
 	}
@@ -304,7 +305,7 @@ static int env_family(struct nft_plane *p, enum ipfam fam, const struct model *m
 		}
 		return r == -ENOBUFS ? -EBUSY : r;
 	}
-	if (p->common.loaded != NULL && !nft_loaded_has_table(nft_plane_loaded(p), fam))
+	if (p->common.loaded != NULL && p->common.loaded->is_fresh[fam])
 		return kinds_foresee(p, fam, m, res, err);
 	return 0;
 }
