@@ -251,15 +251,25 @@ static const struct {
 	  "{\"metadata\":{}}", false },
 	{ "time", OBJECT_KIND_SERVICE, "\x0a\x0a\x42\x08\x08\xb1\xad\x80\xd8\x06\x10\x00", 12,
 	  "{\"metadata\":{\"creationTimestamp\":\"2026-11-20T09:45:21Z\"}}", false },
-	{ "labels", OBJECT_KIND_SERVICE,
-	  "\x0a\x0e\x5a\x05\x0a\x01"
-	  "a\x12\x00\x5a\x05\x12\x01"
-	  "b\x0a\x00",
-	  16, "{\"metadata\":{\"labels\":{\"\":\"b\",\"a\":\"\"}}}", false },
-	{ "annotations nobody reads", OBJECT_KIND_SERVICE,
-	  "\x0a\x08\x62\x06\x0a\x01"
-	  "a\x12\x01z",
-	  10, "{\"metadata\":{\"annotations\":{}}}", false },
+	{ "a label", OBJECT_KIND_NODE,
+	  "\x0a\x22\x5a\x20\x0a\x1b"
+	  "topology.kubernetes.io/zone\x12\x01"
+	  "a",
+	  36, "{\"metadata\":{\"labels\":{\"topology.kubernetes.io/zone\":\"a\"}}}", false },
+	{ "a label without a value", OBJECT_KIND_NODE,
+	  "\x0a\x1f\x5a\x1d\x0a\x1b"
+	  "topology.kubernetes.io/zone",
+	  33, "{\"metadata\":{\"labels\":{\"topology.kubernetes.io/zone\":\"\"}}}", false },
+	{ "a label with a value that is not UTF-8", OBJECT_KIND_NODE,
+	  "\x0a\x22\x5a\x20\x12\x01\xc3\x0a\x1b"
+	  "topology.kubernetes.io/zone",
+	  36, "metadata: labels: [topology.kubernetes.io/zone]: not UTF-8", true },
+	{ "labels and annotations that are not read", OBJECT_KIND_SERVICE,
+	  "\x0a\x19\x5a\x05\x0a\x01"
+	  "a\x12\x00\x5a\x06\x12\x01"
+	  "b\x0a\x01\xc3\x62\x08\x0a\x03"
+	  "a\0b\x12\x01z",
+	  27, "{\"metadata\":{}}", false },
 	{ "port 0 and no node port", OBJECT_KIND_SERVICE, "\x12\x06\x0a\x04\x18\x00\x28\x00", 8,
 	  "{\"spec\":{\"ports\":[{}]}}", false },
 	{ "negative number", OBJECT_KIND_SERVICE,
@@ -290,35 +300,70 @@ static const struct {
 	  "spec: ports[0]: port: wire type 2", true },
 	{ "a message that is cut", OBJECT_KIND_NODE, "\x12\x03\x0a\x05x", 5,
 	  "spec: ends inside a field", true },
-	{ "a label's key with NUL", OBJECT_KIND_NODE,
-	  "\x0a\x07\x5a\x05\x0a\x03"
-	  "a\0b",
-	  9, "metadata: labels: map key of 3 bytes", true },
 };
+
+static void check_value(const json_t *obj, const char *want)
+{
+	char *text = json_dumps(obj, JSON_COMPACT | JSON_SORT_KEYS);
+
+	assert_string_equal(text, want);
+	free(text);
+}
 
 static void test_values(void **state)
 {
+	json_t *objects[ARRAY_SIZE(value_cases)] = { NULL };
+
 	for (size_t i = 0; i < ARRAY_SIZE(value_cases); i++) {
 		struct err err = { .text = "" };
-		json_t *obj = NULL;
-		char *text;
-		int r = proto_object(&obj, value_cases[i].kind, value_cases[i].bytes,
+		int r = proto_object(&objects[i], value_cases[i].kind, value_cases[i].bytes,
 				     value_cases[i].len, &err);
 
 		print_message("    %s\n", value_cases[i].name);
 		assert_int_equal(r < 0, value_cases[i].is_error);
-		if (r < 0) {
-			assert_null(obj);
-			assert_int_equal(r, -EBADMSG);
-			if (strcmp(value_cases[i].json, "error") != 0)
-				assert_string_equal(err.text, value_cases[i].json);
+		if (r == 0) {
+			check_value(objects[i], value_cases[i].json);
 			continue;
 		}
-		text = json_dumps(obj, JSON_COMPACT | JSON_SORT_KEYS);
-		assert_string_equal(text, value_cases[i].json);
-		free(text);
+		assert_null(objects[i]);
+		assert_int_equal(r, -EBADMSG);
+		if (strcmp(value_cases[i].json, "error") != 0)
+			assert_string_equal(err.text, value_cases[i].json);
+	}
+	/* Objects are independent of each other, whatever their memory shares. */
+	for (size_t i = 0; i < ARRAY_SIZE(value_cases); i += 2)
+		json_decref(objects[i]);
+	for (size_t i = 1; i < ARRAY_SIZE(value_cases); i += 2) {
+		if (objects[i] != NULL)
+			check_value(objects[i], value_cases[i].json);
+		json_decref(objects[i]);
+	}
+}
+
+/* More values than the buffer of one object holds. */
+static void test_large(void **state)
+{
+	enum {
+		ENDPOINTS = 5000
+	};
+	char *bytes = malloc(ENDPOINTS * 4);
+	struct err err;
+
+	for (size_t i = 0; i < ENDPOINTS; i++)
+		memcpy(bytes + i * 4, "\x12\x02\x0a\x00", 4);
+	for (int run = 0; run < 3; run++) {
+		json_t *obj = NULL;
+		json_t *list;
+
+		assert_int_equal(proto_object(&obj, OBJECT_KIND_SLICE, bytes, ENDPOINTS * 4, &err),
+				 0);
+		list = json_object_get(obj, "endpoints");
+		assert_int_equal(json_array_size(list), ENDPOINTS);
+		for (size_t i = 0; i < ENDPOINTS; i += ENDPOINTS - 1)
+			check_value(json_array_get(list, i), "{\"addresses\":[\"\"]}");
 		json_decref(obj);
 	}
+	free(bytes);
 }
 
 /* Two bytes per value: without a limit 4 MB would become hundreds. */
@@ -355,9 +400,9 @@ static void test_envelope(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wire),     cmocka_unit_test(test_both),
-		cmocka_unit_test(test_values),   cmocka_unit_test(test_bomb),
-		cmocka_unit_test(test_envelope),
+		cmocka_unit_test(test_wire),   cmocka_unit_test(test_both),
+		cmocka_unit_test(test_values), cmocka_unit_test(test_large),
+		cmocka_unit_test(test_bomb),   cmocka_unit_test(test_envelope),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,8 +66,13 @@ static int fixed(struct proto_field *f, struct proto *p, size_t size, struct err
 /* 1: read; 0: a cut message ends inside the number. */
 static int number(uint64_t *ret, struct proto *p, struct err *err)
 {
-	int n = proto_varint(ret, p->p, (size_t)(p->end - p->p), err);
+	int n;
 
+	if (p->p < p->end && *p->p < 0x80) { /* most of them */
+		*ret = *p->p++;
+		return 1;
+	}
+	n = proto_varint(ret, p->p, (size_t)(p->end - p->p), err);
 	if (n <= 0)
 		return n < 0 ? n : cut(p, err);
 	p->p += n;

@@ -2,14 +2,14 @@
 /*
  * kube/proto_objects - tables of the messages, and one function that reads all of them.
  *
- * A new field needs one line in a table. All labels are kept. Annotations can have hundreds of
- * kilobytes; only those that vipd reads are kept.
+ * A new field needs one line in a table. Of labels and annotations, which can have hundreds of
+ * kilobytes, only those that vipd reads are kept.
  */
 #include "source/kube/proto_objects.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -23,7 +23,7 @@ enum field_type {
 	FIELD_TIME, /* metav1.Time, as RFC 3339 */
 	FIELD_TEXTS,
 	FIELD_MESSAGES,
-	FIELD_MAP, /* of text to text */
+	FIELD_MAP, /* of text to text; the keys in `kept_keys` */
 };
 
 struct message;
@@ -32,8 +32,7 @@ struct field {
 	uint32_t number;
 	enum field_type type;
 	const char *name;
-	const struct message *of;    /* FIELD_MESSAGE, FIELD_MESSAGES */
-	bool (*keeps)(const char *); /* FIELD_MAP: selects keys; NULL: all */
+	const struct message *of; /* FIELD_MESSAGE, FIELD_MESSAGES */
 };
 
 struct message {
@@ -46,26 +45,41 @@ struct message {
 
 /* --- messages ------------------------------------------------------------- */
 
-static bool is_read_annotation(const char *key)
-{
-	return strcmp(key, "endpoints.kubernetes.io/last-change-trigger-time") == 0 ||
-	       strcmp(key, "k8s.io/initial-events-end") == 0 ||
-	       strcmp(key, "vipd.io/scheduler") == 0 || strcmp(key, "vipd.io/weights") == 0 ||
-	       strcmp(key, "vipd.io/drain-timeout") == 0 ||
-	       strcmp(key, "kube-router.io/service.scheduler") == 0;
-}
-
-static const struct field object_meta_fields[] = {
-	{ 1, FIELD_TEXT, "name" },
-	{ 3, FIELD_TEXT, "namespace" },
-	{ 5, FIELD_TEXT, "uid" },
-	{ 6, FIELD_TEXT, "resourceVersion" },
-	{ 8, FIELD_TIME, "creationTimestamp" },
-	{ 9, FIELD_TIME, "deletionTimestamp" },
-	{ 11, FIELD_MAP, "labels" },
-	{ 12, FIELD_MAP, "annotations", .keeps = is_read_annotation },
+/* Labels and annotations. */
+static const char *const kept_keys[] = {
+	"kubernetes.io/service-name",
+	"service.kubernetes.io/headless",
+	"service.kubernetes.io/service-proxy-name",
+	"topology.kubernetes.io/zone",
+	"endpoints.kubernetes.io/last-change-trigger-time",
+	"k8s.io/initial-events-end",
+	"vipd.io/scheduler",
+	"vipd.io/weights",
+	"vipd.io/drain-timeout",
+	"kube-router.io/service.scheduler",
 };
+
+#define OBJECT_META                                                                \
+	{ 1, FIELD_TEXT, "name" }, { 3, FIELD_TEXT, "namespace" },                 \
+		{ 6, FIELD_TEXT, "resourceVersion" }, { 11, FIELD_MAP, "labels" }, \
+	{                                                                          \
+		12, FIELD_MAP, "annotations"                                       \
+	}
+
+static const struct field object_meta_fields[] = { OBJECT_META };
 MESSAGE(object_meta);
+
+static const struct field service_meta_fields[] = {
+	OBJECT_META,
+	{ 8, FIELD_TIME, "creationTimestamp" },
+};
+MESSAGE(service_meta);
+
+static const struct field node_meta_fields[] = {
+	OBJECT_META,
+	{ 9, FIELD_TIME, "deletionTimestamp" },
+};
+MESSAGE(node_meta);
 
 /* Name and version of a malformed object. */
 static const struct field identity_meta_fields[] = {
@@ -133,7 +147,7 @@ static const struct field service_status_fields[] = {
 MESSAGE(service_status);
 
 static const struct field service_fields[] = {
-	{ 1, FIELD_MESSAGE, "metadata", &object_meta },
+	{ 1, FIELD_MESSAGE, "metadata", &service_meta },
 	{ 2, FIELD_MESSAGE, "spec", &service_spec },
 	{ 3, FIELD_MESSAGE, "status", &service_status },
 };
@@ -212,7 +226,7 @@ static const struct field node_status_fields[] = {
 MESSAGE(node_status);
 
 static const struct field node_fields[] = {
-	{ 1, FIELD_MESSAGE, "metadata", &object_meta },
+	{ 1, FIELD_MESSAGE, "metadata", &node_meta },
 	{ 2, FIELD_MESSAGE, "spec", &node_spec },
 	{ 3, FIELD_MESSAGE, "status", &node_status },
 };
@@ -301,15 +315,36 @@ static int time_read(json_t **ret, const struct proto_field *f, struct err *err)
 	return 0;
 }
 
+/* The list or map of the field in `obj`, created for its first entry. Borrowed. */
+static json_t *container(json_t *obj, const struct field *fd)
+{
+	json_t *c = json_object_get(obj, fd->name);
+
+	if (c == NULL) {
+		c = fd->type == FIELD_MAP ? json_object() : json_array();
+		(void)json_object_set_new_nocheck(obj, fd->name, c);
+	}
+	return c;
+}
+
+static const char *kept_key(const struct proto_field *key)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kept_keys); i++)
+		if (strlen(kept_keys[i]) == key->len &&
+		    memcmp(kept_keys[i], key->data, key->len) == 0)
+			return kept_keys[i];
+	return NULL;
+}
+
 /* Fields of a map entry: 1 key, 2 value. */
-static int entry_read(json_t *map, const struct field *fd, const struct proto_field *f,
+static int entry_read(json_t *obj, const struct field *fd, const struct proto_field *f,
 		      struct err *err)
 {
 	struct proto p = proto_over(f->data, f->len);
 	struct proto_field value = { .data = (const uint8_t *)"" };
 	struct proto_field key = value;
 	struct proto_field part;
-	char text[320]; /* keys of the API have at most 253 + 1 + 63 bytes */
+	const char *text;
 	json_t *v;
 	int r;
 
@@ -318,19 +353,13 @@ static int entry_read(json_t *map, const struct field *fd, const struct proto_fi
 			key = part;
 		else if (part.type == PROTO_BYTES && part.number == 2)
 			value = part;
-	if (r < 0)
+	text = r == 0 ? kept_key(&key) : NULL;
+	if (text == NULL)
 		return r;
-	if (key.len >= sizeof(text) || memchr(key.data, 0, key.len) != NULL ||
-	    !str_is_utf8((const char *)key.data, key.len))
-		return err_set(err, -EBADMSG, "map key of %zu bytes", key.len);
-	memcpy(text, key.data, key.len);
-	text[key.len] = '\0';
-	if (fd->keeps != NULL && !fd->keeps(text))
-		return 0;
 	r = text_read(&v, &value, err);
 	if (r < 0)
 		return err_wrap(err, r, "[%s]", text);
-	(void)json_object_set_new_nocheck(map, text, v);
+	(void)json_object_set_new_nocheck(container(obj, fd), text, v);
 	return 0;
 }
 
@@ -392,18 +421,6 @@ static int value_read(json_t **ret, struct reader *rd, const struct field *fd,
 	return 0;
 }
 
-/* The list or map of the field in `obj`, created for its first entry. Borrowed. */
-static json_t *container(json_t *obj, const struct field *fd)
-{
-	json_t *c = json_object_get(obj, fd->name);
-
-	if (c == NULL) {
-		c = fd->type == FIELD_MAP ? json_object() : json_array();
-		(void)json_object_set_new_nocheck(obj, fd->name, c);
-	}
-	return c;
-}
-
 static int field_read(json_t *obj, struct reader *rd, const struct field *fd,
 		      const struct proto_field *f, struct err *err)
 {
@@ -415,7 +432,7 @@ static int field_read(json_t *obj, struct reader *rd, const struct field *fd,
 		r = f->type != PROTO_BYTES ? err_set(err, -EBADMSG, "wire type %d", (int)f->type)
 					   : spend(rd, err);
 		if (r == 0)
-			r = entry_read(container(obj, fd), fd, f, err);
+			r = entry_read(obj, fd, f, err);
 		return r < 0 ? err_wrap(err, r, "%s", fd->name) : 0;
 	}
 	r = value_read(&v, rd, fd, f, err);
@@ -460,12 +477,51 @@ static int message_read(json_t **ret, struct reader *rd, const struct message *m
 	return 0;
 }
 
+/* --- memory --------------------------------------------------------------- */
+
+/*
+ * Memory of jansson's values while an object is read. An object has some hundred blocks, which are
+ * all released when it has been decoded: a block is taken from the beginning of a buffer, and the
+ * buffer is empty again when the last one is returned. Blocks that do not fit come from malloc().
+ */
+static struct {
+	_Alignas(16) uint8_t bytes[128 * 1024];
+	size_t used;
+	size_t n_blocks;
+	bool is_open;
+} arena;
+
+static void *arena_alloc(size_t size)
+{
+	size_t len = (size + 15) & ~(size_t)15;
+	void *block = arena.bytes + arena.used;
+
+	if (!arena.is_open || len > sizeof(arena.bytes) - arena.used)
+		return malloc(size);
+	arena.used += len;
+	arena.n_blocks++;
+	return block;
+}
+
+static void arena_free(void *block)
+{
+	if ((uintptr_t)block - (uintptr_t)arena.bytes >= sizeof(arena.bytes))
+		free(block);
+	else if (--arena.n_blocks == 0)
+		arena.used = 0;
+}
+
 static int read_all(json_t **ret, const struct message *m, const void *data, size_t len,
 		    struct err *err)
 {
 	struct reader rd = { .budget = PROTO_COST_MAX };
+	int r;
 
-	return message_read(ret, &rd, m, proto_over(data, len), err);
+	json_set_alloc_funcs(arena_alloc, arena_free);
+	arena.is_open = true;
+	r = message_read(ret, &rd, m, proto_over(data, len), err);
+	arena.is_open = false;
+	return r;
 }
 
 int proto_object(json_t **ret, enum object_kind kind, const void *data, size_t len, struct err *err)
