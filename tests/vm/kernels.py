@@ -46,13 +46,13 @@ def run(args, **kw):
 
 
 def mirror(security):
-    """The archive that apt uses on this machine (maybe a local mirror)."""
-    wanted = "bookworm-security" if security else "bookworm"
+    """The archive that apt uses on this machine (maybe a local mirror), Debian 12 or 13."""
+    wanted = {s for pair in SUITES.values() for s in pair if s.endswith("-security") == security}
     out = subprocess.run(["apt-get", "indextargets", "--format", "$(CODENAME) $(REPO_URI)",
                           "Created-By: Packages"], capture_output=True, text=True, check=False)
     for line in out.stdout.splitlines():
         name, _, uri = line.partition(" ")
-        if name == wanted:
+        if name in wanted:
             return uri.rstrip("/")
     return "http://deb.debian.org/debian" + ("-security" if security else "")
 
