@@ -140,10 +140,12 @@ def runs(how):
             Run(NEWER + " nft", NEWER, NEWER_PATHS + of("sctp_sockets"), env=PAIRS)]
 
 
-def run_all(count, how, build, expression="", done=lambda run: None):
-    """Run them, as many at once as there are processors; results are added as they come."""
+def run_all(count, how, build, expression="", done=lambda run: None, first=lambda: None):
+    """Call `first`, run the machines, AT_ONCE of these at once; results are added as they come."""
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        other = pool.submit(first)
         futures = [pool.submit(r.go, build, expression) for r in runs(how)]
         for f in concurrent.futures.as_completed(futures):
             f.result().report(count)
             done(f.result())
+        other.result()
