@@ -10,7 +10,6 @@
 #include "api/generation.h"
 #include "api/view.h"
 #include "base/control.h"
-#include "model/walk.h"
 
 #define TYPE_JSON "application/json"
 
@@ -78,14 +77,70 @@ void body_status(struct http_reply *reply, const struct serve_context *ctx,
 	http_reply_stream(reply, TYPE_JSON, &status_ops, b);
 }
 
-/* --- lists and dumps: find the keys, then write service by service --- */
+/* --- lists: find the keys, then write service by service --- */
+
+static int items_more(void *state, struct str *out, uint64_t deadline_ns)
+{
+	struct items *b = state;
+	const struct svc *svc;
+
+	b->w.out = out;
+	if (!b->is_found) {
+		if (page_more(&b->page, deadline_ns))
+			return 1;
+		b->is_found = true;
+		jsonw_object(&b->w, NULL);
+		jsonw_uint(&b->w, "api", CONTROL_API_VERSION);
+		if (b->ops->head != NULL)
+			b->ops->head(b);
+		jsonw_array(&b->w, "items");
+		return 1;
+	}
+	do {
+		if (b->ops->more != NULL && b->ops->more(b, deadline_ns))
+			continue;
+		b->key = page_next(&b->page);
+		if (b->key == NULL) {
+			jsonw_end(&b->w);
+			if (b->ops->tail != NULL)
+				b->ops->tail(b);
+			jsonw_end(&b->w);
+			str_puts(out, "\n");
+			return 0;
+		}
+		svc = model_find(b->ctx->model, b->key->ns, b->key->name);
+		if (svc != NULL) /* else it was deleted after its key was found */
+			b->ops->item(b, svc);
+	} while (now_ns() < deadline_ns);
+	return 1;
+}
+
+static void items_close(void *state)
+{
+	struct items *b = state;
+
+	if (b->ops->close != NULL)
+		b->ops->close(b);
+	page_fini(&b->page);
+	free(b);
+}
+
+void items_open(struct http_reply *reply, struct items *b, const struct serve_context *ctx,
+		const struct items_ops *ops, const struct page_query *query)
+{
+	static const struct http_body_ops body_ops = { items_more, items_close };
+
+	b->ctx = ctx;
+	b->ops = ops;
+	page_init(&b->page, ctx->model, query);
+	http_reply_stream(reply, TYPE_JSON, &body_ops, b);
+}
+
+/* --- services and dumps --- */
 
 struct list_body {
-	const struct serve_context *ctx;
+	struct items items;
 	struct filter filter;
-	struct page page;
-	struct jsonw w;
-	bool is_found;          /* page.keys is complete */
 	bool is_dump;           /* pages of all services instead of rows of some */
 	struct view_page *view; /* of the current service of a dump */
 	struct serve_facts scratch;
@@ -110,91 +165,66 @@ static uint8_t list_rank(void *arg, const struct svc *svc)
 	return rank_of(f->scratch.state);
 }
 
-static void list_begin(struct list_body *b)
+static void list_head(struct items *items)
 {
-	jsonw_object(&b->w, NULL);
-	jsonw_uint(&b->w, "api", CONTROL_API_VERSION);
+	struct list_body *b = (struct list_body *)items;
+
 	if (b->is_dump) {
-		view_node(&b->w, "node", b->ctx->model);
-		jsonw_uint(&b->w, "conflicts", b->ctx->plan->n_conflicts);
+		view_node(&items->w, "node", items->ctx->model);
+		jsonw_uint(&items->w, "conflicts", items->ctx->plan->n_conflicts);
 	} else {
-		jsonw_uint(&b->w, "matching", b->page.n_matching);
+		jsonw_uint(&items->w, "matching", items->page.n_matching);
 	}
-	jsonw_array(&b->w, "items");
 }
 
-static void list_end(struct list_body *b)
+static void list_tail(struct items *items)
 {
-	const struct walk_key *last = b->page.keys.n ? &b->page.keys.v[b->page.keys.n - 1] : NULL;
+	const struct page *page = &items->page;
+	const struct walk_key *last = page->keys.n ? &page->keys.v[page->keys.n - 1] : NULL;
 
-	jsonw_end(&b->w);
-	if (!b->is_dump) {
-		if (b->page.has_more && last != NULL && b->page.query.rank != NULL)
-			jsonw_printf(&b->w, "next", "%s/%s/%s",
-				     serve_state_text(SERVE_STATE_N - last->rank), last->ns->text,
-				     last->name->text);
-		else if (b->page.has_more && last != NULL)
-			jsonw_printf(&b->w, "next", "%s/%s", last->ns->text, last->name->text);
-		else
-			jsonw_null(&b->w, "next");
-	}
-	jsonw_end(&b->w);
-	str_puts(b->w.out, "\n");
-}
-
-/* A service that may have been deleted since its key was found. */
-static void list_item(struct list_body *b, const struct walk_key *key)
-{
-	const struct svc *svc = model_find(b->ctx->model, key->ns, key->name);
-
-	if (svc == NULL)
+	if (((struct list_body *)items)->is_dump)
 		return;
-	if (b->is_dump)
-		view_page_open(&b->view, b->ctx, svc, VIEW_PAGE_STABLE, 0);
+	if (page->has_more && last != NULL && page->query.rank != NULL)
+		jsonw_printf(&items->w, "next", "%s/%s/%s",
+			     serve_state_text(SERVE_STATE_N - last->rank), last->ns->text,
+			     last->name->text);
+	else if (page->has_more && last != NULL)
+		jsonw_printf(&items->w, "next", "%s/%s", last->ns->text, last->name->text);
 	else
-		view_row(&b->w, b->ctx, svc, &b->scratch);
+		jsonw_null(&items->w, "next");
 }
 
-static int list_more(void *state, struct str *out, uint64_t deadline_ns)
+static void list_item(struct items *items, const struct svc *svc)
 {
-	struct list_body *b = state;
-	const struct walk_key *key;
+	struct list_body *b = (struct list_body *)items;
 
-	b->w.out = out;
-	if (!b->is_found) {
-		if (page_more(&b->page, deadline_ns))
-			return 1;
-		b->is_found = true;
-		list_begin(b);
-		return 1;
-	}
-	do {
-		if (b->view != NULL) {
-			if (view_page_more(b->view, &b->w, deadline_ns))
-				return 1;
-			view_page_close(TAKE(b->view));
-		} else if ((key = page_next(&b->page)) != NULL) {
-			list_item(b, key);
-		} else {
-			list_end(b);
-			return 0;
-		}
-	} while (now_ns() < deadline_ns);
-	return 1;
+	if (b->is_dump)
+		view_page_open(&b->view, items->ctx, svc, VIEW_PAGE_STABLE, 0);
+	else
+		view_row(&items->w, items->ctx, svc, &b->scratch);
 }
 
-static void list_close(void *state)
+static bool list_more(struct items *items, uint64_t deadline_ns)
 {
-	struct list_body *b = state;
+	struct list_body *b = (struct list_body *)items;
+
+	if (b->view == NULL)
+		return false;
+	if (!view_page_more(b->view, &items->w, deadline_ns))
+		view_page_close(TAKE(b->view));
+	return true;
+}
+
+static void list_close(struct items *items)
+{
+	struct list_body *b = (struct list_body *)items;
 
 	view_page_close(b->view);
-	page_fini(&b->page);
 	filter_fini(&b->filter);
 	serve_facts_fini(&b->scratch);
-	free(b);
 }
 
-static const struct http_body_ops list_ops = { list_more, list_close };
+static const struct items_ops list_ops = { list_head, list_item, list_more, list_tail, list_close };
 
 /* --- parameters --- */
 
@@ -287,7 +317,6 @@ static void list_open(struct http_reply *reply, const struct serve_context *ctx,
 				       : "namespace name q state limit after sort"))
 		return;
 	b = xcalloc(1, sizeof(*b));
-	b->ctx = ctx;
 	b->is_dump = is_dump;
 	query.arg = &b->filter;
 	r = filter_init(&b->filter, ctx, q, &err);
@@ -299,13 +328,12 @@ static void list_open(struct http_reply *reply, const struct serve_context *ctx,
 		r = after_parse(&query, q, &err);
 	if (is_dump)
 		query.limit = 0;
-	page_init(&b->page, ctx->model, &query);
+	items_open(reply, &b->items, ctx, &list_ops, &query);
 	if (r < 0) {
-		list_close(b);
+		items_close(b);
+		reply->ops = NULL;
 		http_reply_error(reply, 400, "%s", err.text);
-		return;
 	}
-	http_reply_stream(reply, TYPE_JSON, &list_ops, b);
 }
 
 void body_services(struct http_reply *reply, const struct serve_context *ctx,

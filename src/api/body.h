@@ -12,6 +12,7 @@
 
 #include "http/http.h"
 #include "http/jsonw.h"
+#include "model/walk.h"
 #include "state/context.h"
 
 #define BODY_SERVICES "/v1/services"
@@ -21,6 +22,33 @@ bool body_params_check(struct http_reply *reply, const struct http_request *q, c
 /* An answer that is written at once: an object that begins with "api". */
 void body_begin(struct http_reply *reply, struct jsonw *w);
 void body_end(struct http_reply *reply, struct jsonw *w);
+
+/*
+ * A list of services as a stream: "api", other members, "items", other members. First member of
+ * the state of a list, which is allocated; its other members are zeroed.
+ */
+struct items {
+	const struct serve_context *ctx;
+	const struct items_ops *ops;
+	struct page page;
+	const struct walk_key *key; /* of the current service */
+	struct jsonw w;
+	bool is_found; /* the keys of `page` are complete */
+};
+
+/* All except `item` may be NULL. */
+struct items_ops {
+	void (*head)(struct items *b);
+	void (*item)(struct items *b, const struct svc *svc);
+	/* Continue the item that item() has begun. False: none is open. */
+	bool (*more)(struct items *b, uint64_t deadline_ns);
+	void (*tail)(struct items *b);
+	void (*close)(struct items *b);
+};
+
+/* Takes `b`. */
+void items_open(struct http_reply *reply, struct items *b, const struct serve_context *ctx,
+		const struct items_ops *ops, const struct page_query *query);
 
 /* /v1/status */
 void body_status(struct http_reply *reply, const struct serve_context *ctx,

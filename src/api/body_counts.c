@@ -11,9 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/control.h"
-#include "model/walk.h"
-
 #define BATCH 256
 #define SLOTS_MAX 2048
 
@@ -24,12 +21,9 @@ struct sum {
 };
 
 struct counts_body {
-	const struct serve_context *ctx;
-	struct page page;
-	struct jsonw w;
+	struct items items;
 	const struct name *ns; /* counted; of the requested service, NULL = all */
 	const struct name *name;
-	bool is_found;
 	bool is_counted; /* at least one counter exists */
 	VEC(struct plane_slot) slots;
 	VEC(struct sum) sums;
@@ -39,7 +33,7 @@ struct counts_body {
 static uint64_t read_frontends(struct counts_body *b, const struct plan_rows *rows,
 			       enum plane_frontend_counter which)
 {
-	const struct plane *plane = b->ctx->plane;
+	const struct plane *plane = b->items.ctx->plane;
 	uint64_t sum = 0;
 	struct err err;
 
@@ -84,7 +78,7 @@ static int sum_cmp(const void *a, const void *b)
 /* A backend may be in two pools, the cluster pool and the local pool. */
 static void read_slots(struct counts_body *b)
 {
-	const struct plane *plane = b->ctx->plane;
+	const struct plane *plane = b->items.ctx->plane;
 	size_t kept = 0;
 	struct err err;
 
@@ -113,97 +107,72 @@ static void read_slots(struct counts_body *b)
 	b->sums.n = kept + 1;
 }
 
-static void item_write(struct counts_body *b, const struct svc *svc)
+static void counts_item(struct items *items, const struct svc *svc)
 {
+	struct counts_body *b = (struct counts_body *)items;
 	const struct plan_rows *rows = svc->rows;
-	uint64_t attempts = read_frontends(b, rows, PLANE_FRONTEND_CONNECTIONS);
+	uint64_t attempts = rows ? read_frontends(b, rows, PLANE_FRONTEND_CONNECTIONS) : 0;
+	struct jsonw *w = &items->w;
 
 	if (attempts == 0)
 		return;
-	jsonw_object(&b->w, NULL);
-	jsonw_name(&b->w, "namespace", svc->ns);
-	jsonw_name(&b->w, "name", svc->name);
-	jsonw_uint(&b->w, "connections", attempts);
-	jsonw_uint(&b->w, "refused", read_frontends(b, rows, PLANE_FRONTEND_REJECTED));
-	jsonw_array(&b->w, "endpoints");
+	jsonw_object(w, NULL);
+	jsonw_name(w, "namespace", svc->ns);
+	jsonw_name(w, "name", svc->name);
+	jsonw_uint(w, "connections", attempts);
+	jsonw_uint(w, "refused", read_frontends(b, rows, PLANE_FRONTEND_REJECTED));
+	jsonw_array(w, "endpoints");
 	slots_gather(b, rows);
 	if (b->slots.n <= SLOTS_MAX)
 		read_slots(b);
 	for (size_t i = 0; b->slots.n <= SLOTS_MAX && i < b->sums.n; i++) {
-		jsonw_object(&b->w, NULL);
-		jsonw_addr(&b->w, "address", &b->sums.v[i].addr);
-		jsonw_uint(&b->w, "port", b->sums.v[i].port);
-		jsonw_uint(&b->w, "connections", b->sums.v[i].n);
-		jsonw_end(&b->w);
+		jsonw_object(w, NULL);
+		jsonw_addr(w, "address", &b->sums.v[i].addr);
+		jsonw_uint(w, "port", b->sums.v[i].port);
+		jsonw_uint(w, "connections", b->sums.v[i].n);
+		jsonw_end(w);
 	}
-	jsonw_end(&b->w);
-	jsonw_end(&b->w);
-}
-
-static bool is_countable(const struct serve_context *ctx)
-{
-	return ctx->plane != NULL && ctx->plane->ops->count_frontends != NULL &&
-	       ctx->plane->ops->count_slots != NULL;
+	jsonw_end(w);
+	jsonw_end(w);
 }
 
 static bool is_requested(void *arg, const struct svc *svc)
 {
 	const struct counts_body *b = arg;
+	const struct plane *plane = b->items.ctx->plane;
 
+	if (plane == NULL || plane->ops->count_frontends == NULL || plane->ops->count_slots == NULL)
+		return false;
 	return b->name == NULL || (svc->ns == b->ns && svc->name == b->name);
 }
 
-static int counts_more(void *state, struct str *out, uint64_t deadline_ns)
+static void counts_head(struct items *items)
 {
-	struct counts_body *b = state;
-
-	b->w.out = out;
-	if (!b->is_found) {
-		if (page_more(&b->page, deadline_ns))
-			return 1;
-		b->is_found = true;
-		jsonw_object(&b->w, NULL);
-		jsonw_uint(&b->w, "api", CONTROL_API_VERSION);
-		jsonw_uint(&b->w, "clock_ms", now_ns() / NSEC_PER_MSEC);
-		jsonw_array(&b->w, "items");
-		return 1;
-	}
-	do {
-		const struct walk_key *key = is_countable(b->ctx) ? page_next(&b->page) : NULL;
-		const struct svc *svc;
-
-		if (key == NULL) {
-			jsonw_end(&b->w);
-			jsonw_bool(&b->w, "counted", b->is_counted);
-			jsonw_end(&b->w);
-			str_puts(out, "\n");
-			return 0;
-		}
-		svc = model_find(b->ctx->model, key->ns, key->name);
-		if (svc != NULL && svc->rows != NULL)
-			item_write(b, svc);
-	} while (now_ns() < deadline_ns);
-	return 1;
+	jsonw_uint(&items->w, "clock_ms", now_ns() / NSEC_PER_MSEC);
 }
 
-static void counts_close(void *state)
+static void counts_tail(struct items *items)
 {
-	struct counts_body *b = state;
+	jsonw_bool(&items->w, "counted", ((struct counts_body *)items)->is_counted);
+}
 
-	page_fini(&b->page);
+static void counts_close(struct items *items)
+{
+	struct counts_body *b = (struct counts_body *)items;
+
 	name_unref(b->ns);
 	name_unref(b->name);
 	vec_fini(&b->slots);
 	vec_fini(&b->sums);
-	free(b);
 }
-
-static const struct http_body_ops counts_ops = { .more = counts_more, .close = counts_close };
 
 void body_counts(struct http_reply *reply, const struct serve_context *ctx,
 		 const struct http_request *q)
 {
 	const char *service = http_request_param(q, "service");
+	static const struct items_ops ops = {
+		.head = counts_head, .item = counts_item, .tail = counts_tail, .close = counts_close
+	};
 	const char *slash = service ? strchr(service, '/') : NULL;
 	struct page_query query = { .is_wanted = is_requested };
 	struct counts_body *b;
@@ -215,12 +184,10 @@ void body_counts(struct http_reply *reply, const struct serve_context *ctx,
 		return;
 	}
 	b = xcalloc(1, sizeof(*b));
-	b->ctx = ctx;
 	if (service != NULL) {
 		b->ns = name_get(service, (size_t)(slash - service));
 		b->name = name_get_str(slash + 1);
 	}
 	query.arg = b;
-	page_init(&b->page, ctx->model, &query);
-	http_reply_stream(reply, "application/json", &counts_ops, b);
+	items_open(reply, &b->items, ctx, &ops, &query);
 }

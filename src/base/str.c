@@ -60,6 +60,17 @@ void str_printf(struct str *s, const char *fmt, ...)
 	s->len += (size_t)n;
 }
 
+void str_encode(struct str *s, const char *text)
+{
+	for (; *text != '\0'; text++) {
+		if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~",
+			   *text) != NULL)
+			str_add(s, text, 1);
+		else
+			str_printf(s, "%%%02X", (unsigned char)*text);
+	}
+}
+
 /* Length of the well-formed sequence at `p`, or 0. RFC 3629 section 4. */
 static size_t utf8_sequence(const unsigned char *p, size_t left)
 {

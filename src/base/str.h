@@ -26,6 +26,9 @@ static inline const char *str_text(const struct str *s)
 	return s->text ? s->text : "";
 }
 
+/* Append `text` percent-encoded (RFC 3986 section 2.3). */
+void str_encode(struct str *s, const char *text);
+
 /* The character at `text` and its length; -1 and 1: not UTF-8. */
 int32_t str_char(const char *text, size_t *len);
 /* A character that affects a terminal (controls, separators of lines, marks and overrides of

@@ -329,14 +329,3 @@ int client_json(json_t **ret, const struct client *c, const char *method, const 
 	*ret = body;
 	return 0;
 }
-
-void client_encode(struct str *out, const char *text)
-{
-	for (; *text != '\0'; text++) {
-		if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~",
-			   *text) != NULL)
-			str_add(out, text, 1);
-		else
-			str_printf(out, "%%%02X", (unsigned char)*text);
-	}
-}

@@ -50,6 +50,3 @@ MUST_USE int client_get(const struct client *c, const char *target,
  */
 MUST_USE int client_json(json_t **ret, const struct client *c, const char *method,
 			 const char *target, struct err *err);
-
-/* Append `text` percent-encoded (RFC 3986 section 2.3). */
-void client_encode(struct str *out, const char *text);

@@ -66,7 +66,7 @@ void query_add(struct str *target, const char *name, const char *value)
 	if (value == NULL)
 		return;
 	str_printf(target, "%s%s=", strchr(target->text, '?') ? "&" : "?", name);
-	client_encode(target, value);
+	str_encode(target, value);
 }
 
 /* The list of services that contain `text`; NULL: all. */
@@ -130,9 +130,9 @@ static int page_show(const struct run *run, const char *ns, const char *name)
 	int code;
 
 	str_puts(&target, "/v1/services/");
-	client_encode(&target, ns);
+	str_encode(&target, ns);
 	str_puts(&target, "/");
-	client_encode(&target, name);
+	str_encode(&target, name);
 	code = answer_get(&page, run, false, target.text, NULL);
 	str_fini(&target);
 	if (code != 0)

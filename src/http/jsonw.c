@@ -11,15 +11,6 @@
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
-/* Length of the well-formed sequence at `p`, 0 if there is none. */
-static size_t sequence_len(const char *p, size_t left)
-{
-	for (size_t n = 1; n <= 4 && n <= left; n++)
-		if (str_is_utf8(p, n))
-			return n;
-	return 0;
-}
-
 static void escape(struct str *out, unsigned char c)
 {
 	switch (c) {
@@ -37,37 +28,32 @@ static void escape(struct str *out, unsigned char c)
 	}
 }
 
+static bool is_plain(char c)
+{
+	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
 static void quote(struct str *out, const char *text)
 {
-	size_t left = strlen(text);
-
 	str_add(out, "\"", 1);
-	while (left > 0) {
-		size_t plain = 0;
-		size_t n;
+	while (*text != '\0') {
+		size_t n = 0;
+		int32_t c;
 
-		while (plain < left && (unsigned char)text[plain] >= 0x20 &&
-		       (unsigned char)text[plain] < 0x7f && text[plain] != '"' &&
-		       text[plain] != '\\')
-			plain++;
-		str_add(out, text, plain);
-		text += plain;
-		left -= plain;
-		if (left == 0)
-			break;
-		if ((unsigned char)*text < 0x80) {
-			escape(out, (unsigned char)*text);
-			n = 1;
-		} else {
-			n = sequence_len(text, left);
-			if (n > 0)
-				str_add(out, text, n);
-			else
-				str_puts(out, REPLACEMENT);
-			n = MAX(n, (size_t)1);
-		}
+		while (is_plain(text[n]))
+			n++;
+		str_add(out, text, n);
 		text += n;
-		left -= n;
+		if (*text == '\0')
+			break;
+		c = str_char(text, &n);
+		if (c < 0)
+			str_puts(out, REPLACEMENT);
+		else if (c < 0x80)
+			escape(out, (unsigned char)c);
+		else
+			str_add(out, text, n);
+		text += n;
 	}
 	str_add(out, "\"", 1);
 }

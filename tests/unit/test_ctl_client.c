@@ -266,16 +266,6 @@ static void test_no_subscriber(void **state)
 	assert_int_equal(client_json(&json, &c, "GET", "/", &err), -ENAMETOOLONG);
 }
 
-static void test_encode(void **state)
-{
-	struct str out = { 0 };
-
-	(void)state;
-	client_encode(&out, "a-Z_0.~/ ?&=%[::1]:80\xc3\xa9");
-	assert_string_equal(out.text, "a-Z_0.~%2F%20%3F%26%3D%25%5B%3A%3A1%5D%3A80%C3%A9");
-	str_fini(&out);
-}
-
 static int begin(void **state)
 {
 	(void)state;
@@ -298,7 +288,6 @@ int main(void)
 		cmocka_unit_test(test_answers),    cmocka_unit_test(test_endless),
 		cmocka_unit_test(test_sink_fails), cmocka_unit_test(test_exchanges),
 		cmocka_unit_test(test_silence),    cmocka_unit_test(test_no_subscriber),
-		cmocka_unit_test(test_encode),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

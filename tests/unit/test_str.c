@@ -175,12 +175,23 @@ static void test_clean(void **state)
 	}
 }
 
+static void test_encode(void **state)
+{
+	struct str out = { 0 };
+
+	(void)state;
+	str_encode(&out, "a-Z_0.~/ ?&=%[::1]:80\xc3\xa9");
+	assert_string_equal(out.text, "a-Z_0.~%2F%20%3F%26%3D%25%5B%3A%3A1%5D%3A80%C3%A9");
+	str_fini(&out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_empty),    cmocka_unit_test(test_printf),
 		cmocka_unit_test(test_property), cmocka_unit_test(test_utf8),
 		cmocka_unit_test(test_utf8_all), cmocka_unit_test(test_clean),
+		cmocka_unit_test(test_encode),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

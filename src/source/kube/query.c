@@ -30,19 +30,10 @@ const struct kube_resource *kube_resource(enum object_kind kind)
 	return found;
 }
 
-/* RFC 3986 section 2.3: encode all but unreserved characters. */
 static void param(struct str *ret, const char *key, const char *value)
 {
 	str_printf(ret, "%s%s=", strchr(str_text(ret), '?') != NULL ? "&" : "?", key);
-	for (; *value != '\0'; value++) {
-		unsigned char c = (unsigned char)*value;
-
-		if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-		    strchr("-._~", c) != NULL)
-			str_add(ret, value, 1);
-		else
-			str_printf(ret, "%%%02X", c);
-	}
+	str_encode(ret, value);
 }
 
 static void param_number(struct str *ret, const char *key, uint64_t n)
