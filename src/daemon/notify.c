@@ -21,6 +21,7 @@ struct notify {
 	struct sockaddr_un addr;
 	socklen_t addr_len;
 	struct event *watchdog; /* NULL: no WATCHDOG_USEC */
+	struct event *late;
 	bool is_ready;
 	char status[STATUS_MAX];
 };
@@ -36,6 +37,16 @@ static void message_send(const struct notify *n, const char *text)
 static void on_watchdog(evutil_socket_t fd, short what, void *arg)
 {
 	message_send(arg, "WATCHDOG=1");
+}
+
+static void on_late(evutil_socket_t fd, short what, void *arg)
+{
+	struct notify *n = arg;
+
+	if (!n->is_ready && n->fd >= 0)
+		log_notice(LOG_AREA_MAIN, "reported as started before the first sync: %s",
+			   n->status);
+	notify_ready(n);
 }
 
 /* `path`: a path, or "@name" of an abstract socket. */
@@ -71,7 +82,7 @@ static void watchdog_set(struct notify *n, struct event_base *base)
 	event_after(n->watchdog, us * NSEC_PER_USEC);
 }
 
-void notify_open(struct notify **ret, struct event_base *base)
+void notify_open(struct notify **ret, struct event_base *base, uint64_t latest_ns)
 {
 	struct notify *n = xcalloc(1, sizeof(*n));
 	const char *path = getenv("NOTIFY_SOCKET");
@@ -80,6 +91,8 @@ void notify_open(struct notify **ret, struct event_base *base)
 	if (path != NULL && *path != '\0')
 		address_set(n, path);
 	watchdog_set(n, base);
+	n->late = xtimer_new(base, on_late, n);
+	event_after(n->late, latest_ns);
 	(void)unsetenv("NOTIFY_SOCKET");
 	(void)unsetenv("WATCHDOG_USEC");
 	(void)unsetenv("WATCHDOG_PID");
@@ -92,6 +105,7 @@ void notify_close(struct notify *n)
 		return;
 	message_send(n, "STOPPING=1");
 	event_drop(n->watchdog);
+	event_drop(n->late);
 	if (n->fd >= 0)
 		close(n->fd);
 	free(n);

@@ -2,9 +2,9 @@
 /*
  * daemon/notify - readiness, watchdog and status messages to the supervisor.
  *
- *     READY=1       after the first sync
- *     WATCHDOG=1    from the event loop, twice in each WATCHDOG_USEC; ends with a hanging loop
- *     STATUS=...    one line, on change
+ *     READY=1       after the first sync, or after `latest_ns`: a supervisor, and dpkg behind it,
+ * do not wait for an API server that is unreachable WATCHDOG=1    from the event loop, twice in
+ * each WATCHDOG_USEC; ends with a hanging loop STATUS=...    one line, on change
  *
  * Source: sd_notify(3). Without NOTIFY_SOCKET in the environment no message is sent.
  */
@@ -16,7 +16,7 @@ struct event_base;
 struct notify;
 
 /* Read the variables from the environment, and unset them for helpers. */
-void notify_open(struct notify **ret, struct event_base *base);
+void notify_open(struct notify **ret, struct event_base *base, uint64_t latest_ns);
 /* Send STOPPING=1. Accepts NULL. */
 void notify_close(struct notify *n);
 /* Only the first call sends. */

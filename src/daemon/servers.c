@@ -9,7 +9,8 @@
 #include "base/log.h"
 #include "daemon/notify.h"
 
-#define STATUS_PERIOD_NS NSEC_PER_SEC /* minimum interval of STATUS= messages */
+#define READY_LATEST_NS (10 * NSEC_PER_SEC) /* of a start without a first sync */
+#define STATUS_PERIOD_NS NSEC_PER_SEC       /* minimum interval of STATUS= messages */
 
 struct servers {
 	const struct serve_context *ctx;
@@ -72,7 +73,7 @@ int servers_open(struct servers **ret, struct event_base *base, struct serve_con
 		servers_close(s);
 		return r;
 	}
-	notify_open(&s->notify, base);
+	notify_open(&s->notify, base, READY_LATEST_NS);
 	notify_status(s->notify, "waiting for the first complete lists");
 	ctx->health = s->health;
 	ctx->history = s->history;

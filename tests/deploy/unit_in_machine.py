@@ -202,5 +202,5 @@ def test_start_failure_and_recovery():
         time.sleep(5)
         assert connect() == b"hello"
         shutil.move(SERVICES + ".away", SERVICES)
-        eventually(is_active)
+        eventually(lambda: is_active() and status()["state"] == "running")
     assert connect() == b"hello" and status()["sync"]["writes"] == 0

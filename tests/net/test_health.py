@@ -520,7 +520,7 @@ def test_lock(lab, vipd, second, alone):
 
 @pytest.mark.parametrize("kind", ("path", "abstract"))
 def test_notify(alone, second, monkeypatch, tmp_path, kind):
-    """READY=1 only after the first sync, WATCHDOG=1 from the loop, STATUS=, STOPPING=1."""
+    """READY=1 once, after the first sync, WATCHDOG=1 from the loop, STATUS=, STOPPING=1."""
     name = str(tmp_path / "notify") if kind == "path" else "@vipdt-%d" % os.getpid()
     s = alone.node.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     s.bind(name.replace("@", "\0", 1))
