@@ -2,9 +2,10 @@
 /*
  * daemon/notify - readiness, watchdog and status messages to the supervisor.
  *
- *     READY=1       after the first sync, or after `latest_ns`: a supervisor, and dpkg behind it,
- * do not wait for an API server that is unreachable WATCHDOG=1    from the event loop, twice in
- * each WATCHDOG_USEC; ends with a hanging loop STATUS=...    one line, on change
+ *     READY=1       after the first sync, or after `latest_ns`: an unreachable API server must not
+ *                   block the supervisor, nor dpkg
+ *     WATCHDOG=1    from the event loop, twice in each WATCHDOG_USEC; stops when the loop hangs
+ *     STATUS=...    one line, on change
  *
  * Source: sd_notify(3). Without NOTIFY_SOCKET in the environment no message is sent.
  */
