@@ -44,8 +44,24 @@ static const char *const endings[] = {
 	"IPVS-IPS",
 };
 
-bool ipset_is_owned(const char *name)
+/* kube-router's, also with "inet6:" in front. */
+static const char *const router_sets[] = { "kube-router-local-ips", "kube-router-svip",
+					   "kube-router-svip-prt" };
+
+static bool is_routers(const char *name)
 {
+	if (strncmp(name, "inet6:", 6) == 0)
+		name += 6;
+	for (size_t i = 0; i < ARRAY_SIZE(router_sets); i++)
+		if (strcmp(router_sets[i], name) == 0)
+			return true;
+	return false;
+}
+
+bool ipset_is_owned(enum proxy p, const char *name)
+{
+	if (p == PROXY_KUBE_ROUTER)
+		return is_routers(name);
 	for (size_t i = 0; i < ARRAY_SIZE(endings); i++)
 		for (int is_v6 = 0; is_v6 <= 1; is_v6++) {
 			char own[IPSET_MAXNAMELEN]; /* includes the terminator */
@@ -70,6 +86,11 @@ static struct nlmsghdr *request(void *buf, uint16_t type, const char *name)
 
 /* --- node ports --- */
 
+static int proto_index(uint8_t proto)
+{
+	return proto == IPPROTO_TCP ? 0 : proto == IPPROTO_UDP ? 1 : proto == IPPROTO_SCTP ? 2 : -1;
+}
+
 static int port_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[IPSET_ATTR_CMD_MAX + 1];
@@ -87,10 +108,106 @@ static int port_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
-int ipset_node_ports(struct node_ports *ret, struct nl_sock *nl, struct err *err)
+/* --- node ports of kube-router --- */
+
+struct addr_list {
+	VEC(struct ip_addr) v;
+};
+
+/* Entries of hash:ip and hash:ip,port. */
+struct entries {
+	struct addr_list *addrs;  /* hash:ip: add each address */
+	struct node_ports *ports; /* hash:ip,port: add the ports of `addrs` */
+};
+
+static bool list_has(const struct addr_list *list, const struct ip_addr *a)
+{
+	vec_for_each (b, &list->v)
+		if (ip_addr_cmp(a, b) == 0)
+			return true;
+	return false;
+}
+
+static bool entry_addr(struct ip_addr *ret, const struct nlattr *nest)
+{
+	const struct nlattr *ip[IPSET_ATTR_IPADDR_MAX + 1];
+	const void *v4;
+	const void *v6;
+
+	nl_attr_nest(ip, IPSET_ATTR_IPADDR_MAX, nest);
+	v4 = nl_attr_bytes(ip[IPSET_ATTR_IPADDR_IPV4], 4);
+	v6 = nl_attr_bytes(ip[IPSET_ATTR_IPADDR_IPV6], 16);
+	if (v4 == NULL && v6 == NULL)
+		return false;
+	*ret = ip_addr_from_bytes(v4 ? AF_INET : AF_INET6, v4 ? v4 : v6);
+	return true;
+}
+
+static int entry_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[IPSET_ATTR_CMD_MAX + 1];
+	struct entries *e = arg;
+
+	nl_attr_table(tb, IPSET_ATTR_CMD_MAX, h, sizeof(struct nfgenmsg));
+	nl_attr_for_each (data, tb[IPSET_ATTR_ADT]) {
+		const struct nlattr *da[IPSET_ATTR_CADT_MAX + 1];
+		const uint8_t *port;
+		const uint8_t *proto;
+		struct ip_addr a;
+		int i;
+
+		nl_attr_nest(da, IPSET_ATTR_CADT_MAX, data);
+		if (!entry_addr(&a, da[IPSET_ATTR_IP]))
+			continue;
+		port = nl_attr_bytes(da[IPSET_ATTR_PORT], 2);
+		proto = nl_attr_bytes(da[IPSET_ATTR_PROTO], 1);
+		i = proto != NULL ? proto_index(*proto) : -1;
+		if (e->ports == NULL)
+			*vec_push(&e->addrs->v) = a;
+		else if (port != NULL && i >= 0 && list_has(e->addrs, &a))
+			bit_set(e->ports->bits[ip_fam(&a)][i], (size_t)port[0] << 8 | port[1]);
+	}
+	return 0;
+}
+
+/* 0 also if the set does not exist. */
+static int entries_read(struct entries *e, const char *prefix, const char *set, struct nl_sock *nl,
+			struct err *err)
+{
+	_Alignas(8) char buf[REQUEST_MAX] = { 0 };
+	struct nl_reader rd = { .message = entry_message, .arg = e };
+	char name[IPSET_MAXNAMELEN];
+	int r;
+
+	(void)snprintf(name, sizeof(name), "%s%s", prefix, set);
+	r = nl_dump(nl, request(buf, CMD(LIST), name), &rd, err);
+	return r == -EINVAL || r == -ENOENT ? 0 : r;
+}
+
+static int router_node_ports(struct node_ports *ret, struct nl_sock *nl, struct err *err)
+{
+	static const char *const prefixes[] = { "", "inet6:" };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(prefixes); i++) {
+		struct addr_list addrs = { 0 };
+		struct entries e = { .addrs = &addrs };
+
+		r = entries_read(&e, prefixes[i], "kube-router-local-ips", nl, err);
+		e.ports = ret;
+		if (r == 0)
+			r = entries_read(&e, prefixes[i], "kube-router-svip-prt", nl, err);
+		vec_fini(&addrs.v);
+	}
+	return r;
+}
+
+int ipset_node_ports(struct node_ports *ret, enum proxy p, struct nl_sock *nl, struct err *err)
 {
 	static const char *const endings_of[] = { "TCP", "UDP", "SCTP-HASH" };
 
+	if (p == PROXY_KUBE_ROUTER)
+		return router_node_ports(ret, nl, err);
 	for (int fam = 0; fam < IPFAM_N; fam++)
 		for (size_t i = 0; i < ARRAY_SIZE(endings_of); i++) {
 			_Alignas(8) char buf[REQUEST_MAX] = { 0 };
@@ -111,10 +228,7 @@ int ipset_node_ports(struct node_ports *ret, struct nl_sock *nl, struct err *err
 
 bool node_ports_has(const struct node_ports *p, uint8_t family, uint8_t proto, uint16_t port)
 {
-	int i = proto == IPPROTO_TCP    ? 0
-		: proto == IPPROTO_UDP  ? 1
-		: proto == IPPROTO_SCTP ? 2
-					: -1;
+	int i = proto_index(proto);
 	int fam = family == AF_INET6 ? IPFAM_V6 : IPFAM_V4;
 
 	return i >= 0 && bit_is_set(p->bits[fam][i], port);
@@ -123,6 +237,7 @@ bool node_ports_has(const struct node_ports *p, uint8_t family, uint8_t proto, u
 /* --- destruction --- */
 
 struct names {
+	enum proxy proxy;
 	VEC(char *) v;
 };
 
@@ -149,7 +264,7 @@ static int name_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	nl_attr_table(tb, IPSET_ATTR_CMD_MAX, h, sizeof(struct nfgenmsg));
 	name = nl_attr_str(tb[IPSET_ATTR_SETNAME]);
-	if (ipset_is_owned(name))
+	if (ipset_is_owned(n->proxy, name))
 		*vec_push(&n->v) = xstrdup(name);
 	return 0;
 }
@@ -186,7 +301,7 @@ static int destroy(struct nl_sock *nl, const char *name, struct err *err)
 
 int cleanup_ipsets(struct nl_sock *nl, struct report *report, struct err *err)
 {
-	struct names names = { 0 };
+	struct names names = { .proxy = report->proxy };
 	size_t n = 0;
 	int r = names_read(&names, nl, err);
 

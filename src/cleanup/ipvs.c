@@ -119,8 +119,8 @@ static void tally_report(const struct tally *t, struct report *report)
 		report_left(report,
 			    "ipvs: left: %zu virtual services that carry %" PRIu64
 			    " connections: do this again when they are over "
-			    "(--cleanup=kube-proxy,force ends them)",
-			    t->n_busy, t->n_conns);
+			    "(--cleanup=%s,force ends them)",
+			    t->n_busy, t->n_conns, proxy_name(report->proxy));
 	if (t->n_failed > 0)
 		report_left(report, "ipvs: left: %zu virtual services: %s", t->n_failed,
 			    t->why.text);

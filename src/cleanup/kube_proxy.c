@@ -9,6 +9,7 @@
 #include "cleanup/ipvs.h"
 #include "cleanup/legacy.h"
 #include "cleanup/nftables.h"
+#include "cleanup/routing.h"
 #include "cleanup/serving.h"
 
 struct sockets {
@@ -65,10 +66,10 @@ static int gate(const struct cleanup_config *config, struct nl_sock *nl, size_t 
 	if (r < 0)
 		(void)err_wrap(err, r, "vipd does not serve in its place");
 	else
-		r = kube_proxy_check(err);
+		r = serving_no_other(config->proxy, err);
 	return r < 0 ? err_wrap(err, r,
-				"nothing of kube-proxy's is removed (--cleanup=kube-proxy,force "
-				"does it all the same)")
+				"nothing of %s's is removed (--cleanup=%s,force skips this check)",
+				proxy_name(config->proxy), proxy_name(config->proxy))
 		     : 0;
 }
 
@@ -83,10 +84,10 @@ static int clean_ipvs(bool *ret, const struct cleanup_config *config, struct soc
 	struct err why = { 0 };
 	struct node_ports *ports = xcalloc(1, sizeof(*ports));
 	struct ipvs_link link = { 0 };
-	int r = ipvs_link_read(&link, s->route, err);
+	int r = ipvs_link_read(&link, config->proxy, s->route, err);
 
 	if (r == 0)
-		r = ipset_node_ports(ports, s->netfilter, err);
+		r = ipset_node_ports(ports, config->proxy, s->netfilter, err);
 	if (r == 0)
 		r = cleanup_ipvs(&done, s->ipvs, &link, ports, n_occupied > 0, report, err);
 	*ret = r == 0 && !done.is_busy;
@@ -107,13 +108,19 @@ static int clean(const struct cleanup_config *config, struct sockets *s, size_t 
 		 struct report *report, struct err *err)
 {
 	bool is_drained = false;
-	int r = cleanup_nftables(s->netfilter, report, err);
+	int r = 0;
+
+	if (config->proxy == PROXY_KUBE_PROXY)
+		r = cleanup_nftables(s->netfilter, report, err);
 
 	if (r == 0)
 		r = clean_ipvs(&is_drained, config, s, n_occupied, report, err);
 	if (r < 0 || !is_drained)
 		return r;
-	r = cleanup_iptables_nft(s->netfilter, report, err);
+	if (config->proxy == PROXY_KUBE_ROUTER)
+		r = cleanup_routing(s->route, report, err);
+	if (r == 0)
+		r = cleanup_iptables_nft(s->netfilter, report, err);
 	if (r == 0)
 		r = cleanup_iptables_legacy(report, err);
 	if (r == 0)
@@ -124,7 +131,9 @@ static int clean(const struct cleanup_config *config, struct sockets *s, size_t 
 int cleanup_kube_proxy(const struct cleanup_config *config, struct err *err)
 {
 	struct sockets s = { 0 };
-	struct report report = { .out = config->out, .is_forced = config->is_forced };
+	struct report report = { .out = config->out,
+				 .is_forced = config->is_forced,
+				 .proxy = config->proxy };
 	size_t n_occupied = 0;
 	int r = sockets_open(&s, err);
 

@@ -12,11 +12,13 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "cleanup/owned.h"
 
 struct cleanup_config {
 	const char *control_socket;
 	bool is_running; /* a vipd holds the lock of this network namespace */
 	bool is_forced;
+	enum proxy proxy;
 	FILE *out; /* one line per subsystem */
 };
 

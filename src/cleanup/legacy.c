@@ -66,6 +66,17 @@ static struct xt_chain *chain_named(struct xt_table *t, const char *name, size_t
 	return NULL;
 }
 
+/* kube-router masquerades what IPVS translates, with rules in POSTROUTING itself. */
+static bool is_stray(const struct xt_table *t, const char *text)
+{
+	static const char match[] = "-m ipvs --ipvs --vdir ORIGINAL --vmethod MASQ ";
+	size_t len = strcspn(text, "\n");
+
+	return t->proxy == PROXY_KUBE_ROUTER && strcmp(t->name, "nat") == 0 &&
+	       memmem(text, len, match, strlen(match)) != NULL &&
+	       memmem(text, len, " -j SNAT ", 9) != NULL;
+}
+
 /* Rules are grouped by chain. */
 static void rule_parse(struct xt_table *t, struct xt_chain **last, const char *line)
 {
@@ -93,7 +104,8 @@ static void rule_parse(struct xt_table *t, struct xt_chain **last, const char *l
 		*vec_push(&t->rules) =
 			(struct xt_rule){ .chain = xstrdup((*last)->name),
 					  .target = xstrndup(at, len),
-					  .text = xstrndup(text, strcspn(text, "\n")) };
+					  .text = xstrndup(text, strcspn(text, "\n")),
+					  .is_stray = (*last)->is_base && is_stray(t, text) };
 		return;
 	}
 }
@@ -120,7 +132,7 @@ void legacy_print(struct str *out, const struct xt_table *t)
 	struct xt_counts counts = { 0 };
 
 	xt_count(t, &counts);
-	if (counts.n_chains + counts.n_jumps == 0)
+	if (counts.n_chains + counts.n_jumps + counts.n_strays == 0)
 		return;
 	str_printf(out, "*%s\n", t->name);
 	vec_for_each (c, &t->chains)
@@ -160,7 +172,9 @@ static int table_undo(struct str *out, struct xt_counts *counts, size_t i, size_
 {
 	char *argv[] = { (char *)(uintptr_t)families[i].save, (char *)(uintptr_t) "-t",
 			 (char *)(uintptr_t)table_names[k], NULL };
-	struct xt_table t = { .family = families[i].text, .name = table_names[k] };
+	struct xt_table t = { .proxy = report->proxy,
+			      .family = families[i].text,
+			      .name = table_names[k] };
 	struct str saved = { 0 };
 	int r = child_run(&saved, argv, "", err);
 
@@ -195,6 +209,7 @@ static int family_clean(size_t i, unsigned int present, struct xt_counts *counts
 		counts->n_chains += mine.n_chains;
 		counts->n_rules += mine.n_rules;
 		counts->n_jumps += mine.n_jumps;
+		counts->n_strays += mine.n_strays;
 	}
 	str_fini(&undo);
 	str_fini(&none);

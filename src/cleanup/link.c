@@ -13,8 +13,6 @@
 #include "nl/attr.h"
 #include "nl/dump.h"
 
-#define LINK_NAME "kube-ipvs0"
-
 static int link_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[IFLA_MAX + 1];
@@ -57,7 +55,7 @@ static int addr_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	return 0;
 }
 
-int ipvs_link_read(struct ipvs_link *ret, struct nl_sock *nl, struct err *err)
+int ipvs_link_read(struct ipvs_link *ret, enum proxy p, struct nl_sock *nl, struct err *err)
 {
 	_Alignas(8) char buf[256] = { 0 };
 	struct nl_reader link = { .message = link_message, .arg = ret };
@@ -66,7 +64,8 @@ int ipvs_link_read(struct ipvs_link *ret, struct nl_sock *nl, struct err *err)
 	int r;
 
 	mnl_nlmsg_put_extra_header(h, sizeof(struct ifinfomsg));
-	mnl_attr_put_strz(h, IFLA_IFNAME, LINK_NAME);
+	ret->name = p == PROXY_KUBE_ROUTER ? "kube-dummy-if" : "kube-ipvs0";
+	mnl_attr_put_strz(h, IFLA_IFNAME, ret->name);
 	r = nl_query(nl, h, &link, NULL, err);
 	if (r == -ENODEV)
 		return 0;
@@ -103,14 +102,14 @@ int cleanup_link(const struct ipvs_link *l, struct nl_sock *nl, struct report *r
 	if (l->index == 0)
 		return 0;
 	if (!l->is_dummy) {
-		report_left(report, "link: left: " LINK_NAME " is no dummy device");
+		report_left(report, "link: left: %s is no dummy device", l->name);
 		return 0;
 	}
 	ifi->ifi_index = l->index;
 	if (nl_query(nl, h, &rd, NULL, &why) < 0)
-		report_left(report, "link: left: " LINK_NAME ": %s", why.text);
+		report_left(report, "link: left: %s: %s", l->name, why.text);
 	else
-		report_removed(report, 1, "link: removed " LINK_NAME " and its %zu addresses",
+		report_removed(report, 1, "link: removed %s and its %zu addresses", l->name,
 			       l->addrs.n);
 	return 0;
 }

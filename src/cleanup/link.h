@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cleanup/link - kube-ipvs0, the device that holds the service addresses of the ipvs mode.
+ * cleanup/link - the dummy device with the service addresses: kube-ipvs0, kube-dummy-if.
  */
 #pragma once
 
@@ -10,13 +10,15 @@
 #include "nl/sock.h"
 
 struct ipvs_link {
+	const char *name;
 	int index; /* 0: no such device */
 	bool is_dummy;
 	VEC(struct ip_addr) addrs; /* sorted */
 };
 
 /* `nl` is of NETLINK_ROUTE. */
-MUST_USE int ipvs_link_read(struct ipvs_link *ret, struct nl_sock *nl, struct err *err);
+MUST_USE int ipvs_link_read(struct ipvs_link *ret, enum proxy p, struct nl_sock *nl,
+			    struct err *err);
 bool ipvs_link_has(const struct ipvs_link *l, const struct ip_addr *addr);
 void ipvs_link_fini(struct ipvs_link *l);
 /* Delete the device and its addresses. */

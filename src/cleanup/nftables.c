@@ -5,10 +5,12 @@
 #include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 #include <errno.h>
 #include <libmnl/libmnl.h>
+#include <linux/ip_vs.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nf_tables_compat.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/xt_ipvs.h>
 #include <string.h>
 
 #include "cleanup/owned.h"
@@ -120,12 +122,13 @@ static void family_fini(struct family *f)
 		xt_fini(&f->tables[i]);
 }
 
-static void family_init(struct family *f, size_t i)
+static void family_init(struct family *f, size_t i, enum proxy proxy)
 {
 	*f = (struct family){ .nfproto = families[i].nfproto };
 	for (size_t k = 0; k < ARRAY_SIZE(f->tables); k++)
-		f->tables[k] =
-			(struct xt_table){ .family = families[i].text, .name = table_names[k] };
+		f->tables[k] = (struct xt_table){ .proxy = proxy,
+						  .family = families[i].text,
+						  .name = table_names[k] };
 }
 
 static void chains_begin(void *arg)
@@ -159,6 +162,8 @@ struct rule_effect {
 	const char *target; /* NULL: no jump or goto */
 	bool is_blanket;    /* only a verdict: applies to all packets ... */
 	bool is_refusal;    /* ... and drops or rejects */
+	bool has_ipvs;      /* is_ipvs_match() */
+	bool is_snat;
 };
 
 static void effect_immediate(struct rule_effect *d, const struct nlattr *data)
@@ -182,6 +187,25 @@ static void effect_xtables(struct rule_effect *d, const struct nlattr *data)
 
 	nl_attr_nest(tg, NFTA_TARGET_MAX, data);
 	d->is_refusal = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "REJECT") == 0;
+	d->is_snat = strcmp(nl_attr_str(tg[NFTA_TARGET_NAME]), "SNAT") == 0;
+}
+
+/* "-m ipvs --ipvs --vdir ORIGINAL --vmethod MASQ", for all addresses. */
+static bool is_ipvs_match(const struct nlattr *data)
+{
+	const struct nlattr *ma[NFTA_MATCH_MAX + 1];
+	struct xt_ipvs_mtinfo info;
+	const void *bytes;
+
+	nl_attr_nest(ma, NFTA_MATCH_MAX, data);
+	if (strcmp(nl_attr_str(ma[NFTA_MATCH_NAME]), "ipvs") != 0 || ma[NFTA_MATCH_INFO] == NULL)
+		return false;
+	bytes = nl_attr_bytes(ma[NFTA_MATCH_INFO], sizeof(info));
+	if (bytes == NULL)
+		return false;
+	memcpy(&info, bytes, sizeof(info));
+	return info.bitmask == (XT_IPVS_IPVS_PROPERTY | XT_IPVS_DIR | XT_IPVS_METHOD) &&
+	       info.invert == 0 && info.fwd_method == IP_VS_CONN_F_MASQ;
 }
 
 static struct rule_effect effect_read(const struct nlattr *expressions)
@@ -202,6 +226,8 @@ static struct rule_effect effect_read(const struct nlattr *expressions)
 			d.is_refusal = true;
 		else if (strcmp(name, "counter") != 0)
 			d.is_blanket = false;
+		if (strcmp(name, "match") == 0)
+			d.has_ipvs |= is_ipvs_match(tb[NFTA_EXPR_DATA]);
 	}
 	return d;
 }
@@ -244,6 +270,7 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	struct rules *rs = arg;
 	struct xt_chain *c;
 	struct rule_effect d;
+	bool is_stray;
 
 	nl_attr_table(tb, NFTA_RULE_MAX, h, sizeof(struct nfgenmsg));
 	if (strcmp(nl_attr_str(tb[NFTA_RULE_TABLE]), rs->t->name) != 0)
@@ -255,11 +282,13 @@ static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	d = effect_read(tb[NFTA_RULE_EXPRESSIONS]);
 	if (c->is_base && d.is_blanket && d.is_refusal)
 		c->is_closed = true;
-	if (d.target != NULL)
+	is_stray = rs->t->proxy == PROXY_KUBE_ROUTER && c->is_base && d.has_ipvs && d.is_snat;
+	if (d.target != NULL || is_stray)
 		*vec_push(&rs->t->rules) =
 			(struct xt_rule){ .chain = xstrdup(c->name),
-					  .target = xstrdup(d.target),
-					  .handle = nl_attr_be64(tb[NFTA_RULE_HANDLE], 0) };
+					  .target = xstrdup(d.target ? d.target : ""),
+					  .handle = nl_attr_be64(tb[NFTA_RULE_HANDLE], 0),
+					  .is_stray = is_stray };
 	return 0;
 }
 
@@ -324,8 +353,8 @@ static void put_chains(struct nl_batch *b, const struct family *f, const struct 
 	}
 }
 
-static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *nl, bool is_forced,
-		   struct err *err)
+static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *nl,
+		   const struct report *report, struct err *err)
 {
 	AUTO(nl_batch_close) struct nl_batch *b = NULL;
 
@@ -334,12 +363,12 @@ static int attempt(struct family *f, struct xt_counts *counts, struct nl_sock *n
 	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
 		int r;
 
-		family_init(&f[i], i);
+		family_init(&f[i], i, report->proxy);
 		r = family_read(&f[i], nl, err);
 		if (r < 0)
 			return r;
 		for (size_t k = 0; k < ARRAY_SIZE(table_names); k++) {
-			xt_decide(&f[i].tables[k], is_forced);
+			xt_decide(&f[i].tables[k], report->is_forced);
 			xt_count(&f[i].tables[k], counts);
 			put_rules(b, &f[i], &f[i].tables[k]);
 			put_chains(b, &f[i], &f[i].tables[k]);
@@ -358,7 +387,7 @@ int cleanup_iptables_nft(struct nl_sock *nl, struct report *report, struct err *
 	for (int i = 0; i < TRIES && (r == -EBUSY || r == -ENOENT); i++) {
 		for (size_t k = 0; k < ARRAY_SIZE(f); k++)
 			family_fini(&f[k]);
-		r = attempt(f, &counts, nl, report->is_forced, err);
+		r = attempt(f, &counts, nl, report, err);
 	}
 	if (r == 0)
 		report_counts(report, "nf_tables", &counts);

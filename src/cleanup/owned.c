@@ -25,6 +25,7 @@ static const struct {
 	const char *name;
 	int tables;
 	int traits; /* of the chain in filter, if several tables have it */
+	enum proxy proxy;
 } fixed[] = {
 	{ "KUBE-SERVICES", IN_FILTER | IN_NAT, IS_HUNG },
 	{ "KUBE-EXTERNAL-SERVICES", IN_FILTER, IS_HUNG },
@@ -40,7 +41,15 @@ static const struct {
 	{ "KUBE-IPVS-FILTER", IN_FILTER, IS_HUNG },
 	{ "KUBE-IPVS-OUT-FILTER", IN_FILTER, IS_HUNG },
 	{ "KUBE-FIREWALL", IN_NAT, 0 }, /* the kubelet's is in filter */
+	/* kube-router: its input rules matter to IPVS only, which is empty by then. */
+	{ "KUBE-ROUTER-SERVICES", IN_FILTER, IS_HUNG, PROXY_KUBE_ROUTER },
+	{ "KUBE-ROUTER-HAIRPIN", IN_NAT, IS_HUNG, PROXY_KUBE_ROUTER },
 };
+
+const char *proxy_name(enum proxy p)
+{
+	return p == PROXY_KUBE_ROUTER ? "kube-router" : "kube-proxy";
+}
 
 /* IPT-03; all in nat. Earlier versions used KUBE-XLB- for KUBE-SVL- and KUBE-EXT-. */
 static const char *const hashed[] = {
@@ -68,30 +77,39 @@ static bool is_hashed(const char *chain)
 }
 
 /* The index in `fixed`; -1: none. */
-static int fixed_find(const char *table, const char *chain)
+static int fixed_find(enum proxy p, const char *table, const char *chain)
 {
 	for (int i = 0; i < (int)ARRAY_SIZE(fixed); i++)
-		if ((fixed[i].tables & table_bit(table)) != 0 && strcmp(fixed[i].name, chain) == 0)
+		if (fixed[i].proxy == p && (fixed[i].tables & table_bit(table)) != 0 &&
+		    strcmp(fixed[i].name, chain) == 0)
 			return i;
 	return -1;
 }
 
-static int traits(const char *table, const char *chain)
+static int traits(const struct xt_table *t, const char *chain)
 {
-	int i = fixed_find(table, chain);
+	int i = fixed_find(t->proxy, t->name, chain);
 
 	return i < 0 ? 0 : fixed[i].traits;
 }
 
-bool xt_is_owned(const char *table, const char *chain)
+bool xt_is_owned(enum proxy p, const char *table, const char *chain)
 {
-	return fixed_find(table, chain) >= 0 || (table_bit(table) == IN_NAT && is_hashed(chain));
+	return fixed_find(p, table, chain) >= 0 ||
+	       (p == PROXY_KUBE_PROXY && table_bit(table) == IN_NAT && is_hashed(chain));
+}
+
+static bool is_owned(const struct xt_table *t, const char *chain)
+{
+	return xt_is_owned(t->proxy, t->name, chain);
 }
 
 bool xt_has_owned(const struct xt_table *t)
 {
+	if (t->proxy == PROXY_KUBE_ROUTER && table_bit(t->name) == IN_NAT)
+		return true;
 	vec_for_each (c, &t->chains)
-		if (!c->is_base && xt_is_owned(t->name, c->name))
+		if (!c->is_base && is_owned(t, c->name))
 			return true;
 	return false;
 }
@@ -142,19 +160,18 @@ static bool is_base(const struct xt_table *t, const char *name)
 
 static bool is_jump(const struct xt_table *t, const struct xt_rule *r)
 {
-	return (traits(t->name, r->target) & IS_HUNG) != 0 && is_base(t, r->chain);
+	return (traits(t, r->target) & IS_HUNG) != 0 && is_base(t, r->chain);
 }
 
 static void keep_accepting(struct xt_table *t, const struct xt_rule *r)
 {
 	const struct xt_chain *c = chain_find(t, r->chain);
 
-	if (table_bit(t->name) == IN_FILTER && (traits(t->name, r->target) & IS_ACCEPTING) != 0 &&
+	if (table_bit(t->name) == IN_FILTER && (traits(t, r->target) & IS_ACCEPTING) != 0 &&
 	    c != NULL && c->is_closed)
-		(void)keep(
-			t, r->target, true,
-			"%s drops what it does not accept (--cleanup=kube-proxy,force removes it)",
-			r->chain);
+		(void)keep(t, r->target, true,
+			   "%s drops what it does not accept (--cleanup=%s,force removes it)",
+			   r->chain, proxy_name(t->proxy));
 }
 
 /* Keep the target of a rule in a chain that stays. */
@@ -174,33 +191,32 @@ void xt_decide(struct xt_table *t, bool is_forced)
 	bool is_more = true;
 
 	vec_for_each (r, &t->rules) {
-		if (!xt_is_owned(t->name, r->target) || xt_is_owned(t->name, r->chain))
+		if (!is_owned(t, r->target) || is_owned(t, r->chain))
 			continue;
 		if (!is_jump(t, r))
-			(void)keep(t, r->target, false,
-				   "chain %s, which is not kube-proxy's, uses it", r->chain);
+			(void)keep(t, r->target, false, "chain %s, which is not %s's, uses it",
+				   r->chain, proxy_name(t->proxy));
 		else if (!is_forced)
 			keep_accepting(t, r);
 	}
 	while (t->kept.n > 0 && is_more) {
 		is_more = false;
 		vec_for_each (r, &t->rules)
-			if (xt_is_owned(t->name, r->target) && keep_reached(t, r))
+			if (is_owned(t, r->target) && keep_reached(t, r))
 				is_more = true;
 	}
 	keep_pair(t);
 	vec_for_each (r, &t->rules) {
 		const struct xt_kept *k;
 
-		if (!xt_is_owned(t->name, r->target) || xt_is_owned(t->name, r->chain) ||
-		    !is_jump(t, r))
+		r->is_doomed = r->is_stray;
+		if (!is_owned(t, r->target) || is_owned(t, r->chain) || !is_jump(t, r))
 			continue;
 		k = kept_find(t, r->target);
 		r->is_doomed = k == NULL || !k->keeps_jumps;
 	}
 	vec_for_each (c, &t->chains)
-		c->is_doomed = !c->is_base && xt_is_owned(t->name, c->name) &&
-			       kept_find(t, c->name) == NULL;
+		c->is_doomed = !c->is_base && is_owned(t, c->name) && kept_find(t, c->name) == NULL;
 }
 
 void xt_count(const struct xt_table *t, struct xt_counts *counts)
@@ -210,8 +226,10 @@ void xt_count(const struct xt_table *t, struct xt_counts *counts)
 			counts->n_chains++;
 			counts->n_rules += c->n_rules;
 		}
-	vec_for_each (r, &t->rules)
-		counts->n_jumps += r->is_doomed;
+	vec_for_each (r, &t->rules) {
+		counts->n_strays += r->is_stray;
+		counts->n_jumps += r->is_doomed && !r->is_stray;
+	}
 }
 
 void xt_fini(struct xt_table *t)

@@ -21,6 +21,14 @@
 #include "base/str.h"
 #include "base/vec.h"
 
+/* The service proxy whose state is removed. */
+enum proxy {
+	PROXY_KUBE_PROXY = 0,
+	PROXY_KUBE_ROUTER,
+};
+
+const char *proxy_name(enum proxy p); /* "kube-proxy" */
+
 struct xt_chain {
 	char *name;
 	bool is_base;   /* on one of the kernel's hooks */
@@ -29,12 +37,13 @@ struct xt_chain {
 	bool is_doomed; /* xt_decide(): empty it, then delete it */
 };
 
-/* A rule that jumps to another chain; other rules are not kept. */
+/* A rule that jumps to another chain, or a stray one; other rules are not kept. */
 struct xt_rule {
 	char *chain;
 	char *target;
 	uint64_t handle; /* nf_tables */
 	char *text;      /* legacy: text after "-A CHAIN" in iptables-save */
+	bool is_stray;   /* it is the proxy's without a jump to a chain of the proxy */
 	bool is_doomed;  /* xt_decide(): delete the rule; its chain stays */
 };
 
@@ -46,6 +55,7 @@ struct xt_kept {
 };
 
 struct xt_table {
+	enum proxy proxy;
 	const char *family; /* "ip" or "ip6" */
 	const char *name;   /* "filter", "nat", "mangle" */
 	VEC(struct xt_chain) chains;
@@ -57,11 +67,12 @@ struct xt_counts {
 	size_t n_chains;
 	size_t n_rules; /* in these chains */
 	size_t n_jumps; /* in other chains, to these */
+	size_t n_strays;
 };
 
-/* Does the chain belong to kube-proxy? */
-bool xt_is_owned(const char *table, const char *chain);
-/* Does the table have a chain of kube-proxy? Otherwise its rules need not be read. */
+/* Does the chain belong to the proxy? */
+bool xt_is_owned(enum proxy p, const char *table, const char *chain);
+/* Can the table have chains or rules of the proxy? Otherwise its rules need not be read. */
 bool xt_has_owned(const struct xt_table *t);
 /* Mark chains and rules for deletion; list chains of kube-proxy that stay. Call once per table. */
 void xt_decide(struct xt_table *t, bool is_forced);

@@ -42,21 +42,24 @@ void report_kept(struct report *r, const char *how, const struct xt_table *t)
 
 void report_counts(struct report *r, const char *how, const struct xt_counts *counts)
 {
-	size_t n = counts->n_chains + counts->n_jumps;
+	size_t n = counts->n_chains + counts->n_jumps + counts->n_strays;
+	char strays[48] = "";
 
+	if (counts->n_strays > 0)
+		(void)snprintf(strays, sizeof(strays), ", %zu other rules", counts->n_strays);
 	if (n > 0)
 		report_removed(r, n,
 			       "iptables (%s): removed %zu chains, %zu rules in them, %zu jumps to "
-			       "them",
-			       how, counts->n_chains, counts->n_rules, counts->n_jumps);
+			       "them%s",
+			       how, counts->n_chains, counts->n_rules, counts->n_jumps, strays);
 }
 
 int report_end(const struct report *r, struct err *err)
 {
 	if (r->n_left > 0)
-		return err_set(err, -EBUSY, "%zu object%s of kube-proxy could not be removed",
-			       r->n_left, r->n_left == 1 ? "" : "s");
+		return err_set(err, -EBUSY, "%zu object%s of %s could not be removed", r->n_left,
+			       r->n_left == 1 ? "" : "s", proxy_name(r->proxy));
 	if (r->n_removed == 0)
-		(void)fprintf(r->out, "nothing of kube-proxy's is here\n");
+		(void)fprintf(r->out, "nothing of %s's is here\n", proxy_name(r->proxy));
 	return 0;
 }

@@ -13,6 +13,7 @@
 struct report {
 	FILE *out;
 	bool is_forced;
+	enum proxy proxy;
 	size_t n_removed;
 	size_t n_left;
 };
@@ -25,5 +26,5 @@ void report_left(struct report *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
  * "nf_tables". */
 void report_kept(struct report *r, const char *how, const struct xt_table *t);
 void report_counts(struct report *r, const char *how, const struct xt_counts *counts);
-/* 0: nothing is left of kube-proxy. */
+/* 0: nothing is left of the proxy. */
 MUST_USE int report_end(const struct report *r, struct err *err);

@@ -56,18 +56,18 @@ int serving_wait(const char *control_socket, struct err *err)
 	return r;
 }
 
-int kube_proxy_check(struct err *err)
+int serving_no_other(enum proxy proxy, struct err *err)
 {
 	struct proxies proxies = { 0 };
 	const struct proxy_process *p;
 	int r = 0;
 
 	proxies_read(&proxies, "");
-	p = proxies_find(&proxies, "kube-proxy");
+	p = proxies_find(&proxies, proxy_name(proxy));
 	if (p != NULL)
 		r = err_set(err, -EBUSY,
-			    "kube-proxy runs (process %" PRId64 ", %s) and would restore its state",
-			    p->pid, p->name);
+			    "%s runs (process %" PRId64 ", %s) and would restore its state",
+			    p->proxy, p->pid, p->name);
 	vec_fini(&proxies.v);
 	return r;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cleanup/serving - may kube-proxy's rules be removed? Only if vipd serves all services, and no
- * kube-proxy runs that would restore them.
+ * cleanup/serving - may the rules of another proxy be removed? Only if vipd serves all services,
+ * and no process of that proxy runs that would restore them.
  */
 #pragma once
 
 #include "base/err.h"
+#include "cleanup/owned.h"
 
 /*
  * 0 if vipd, read over its control socket, has programmed all services; else `err` says why not.
@@ -14,5 +15,5 @@
 MUST_USE int serving_check(const char *control_socket, size_t *n_occupied, struct err *err);
 /* Wait until vipd serves the services handed over to it; -EAGAIN: timeout. */
 MUST_USE int serving_wait(const char *control_socket, struct err *err);
-/* -EBUSY: kube-proxy runs in this network namespace, also inside k3s or MicroK8s. */
-MUST_USE int kube_proxy_check(struct err *err);
+/* -EBUSY: the proxy runs in this network namespace, also inside k3s or MicroK8s. */
+MUST_USE int serving_no_other(enum proxy p, struct err *err);

@@ -34,6 +34,8 @@ static int kube_proxy_cleanup(const struct options *o, struct err *err)
 	struct cleanup_config config = {
 		.control_socket = o->control_socket,
 		.is_forced = o->is_cleanup_forced,
+		.proxy = o->action == OPTIONS_CLEANUP_KUBE_ROUTER ? PROXY_KUBE_ROUTER
+								  : PROXY_KUBE_PROXY,
 		.out = stdout,
 	};
 	struct lock *lock = NULL;
@@ -113,6 +115,7 @@ int action_run(const struct options *o, struct err *err)
 	case OPTIONS_CLEANUP:
 		return cleanup(o, err);
 	case OPTIONS_CLEANUP_KUBE_PROXY:
+	case OPTIONS_CLEANUP_KUBE_ROUTER:
 		return kube_proxy_cleanup(o, err);
 	case OPTIONS_INIT_ONLY:
 		return init_only(o, err);

@@ -15,6 +15,8 @@
 #include "plane/ipvs/rules.h"
 
 #define LISTED_MAX 3
+#define ADVICE_LINK \
+	"with its addresses this host answers for every cluster IP: stop the proxy, then ip link del, or vipd --cleanup="
 #define TABLE_OURS "vipd"
 
 static const char *proto_text(uint8_t proto)
@@ -69,11 +71,11 @@ static void check_links(struct check_report *r, const struct facts *f)
 {
 	vec_for_each (l, &f->links) {
 		if (strcmp(l->name, "kube-ipvs0") == 0 || strcmp(l->name, "kube-dummy-if") == 0)
-			check_add(
-				r, "proxies", CHECK_WARNING,
-				"ip link del, after the proxy is removed: with its addresses this host answers for every cluster IP",
-				"link %s exists, a leftover of %s", l->name,
-				l->name[5] == 'i' ? "kube-proxy's ipvs mode" : "kube-router");
+			check_add(r, "proxies", CHECK_WARNING,
+				  l->name[5] == 'i' ? ADVICE_LINK "kube-proxy"
+						    : ADVICE_LINK "kube-router",
+				  "link %s exists, a leftover of %s", l->name,
+				  l->name[5] == 'i' ? "kube-proxy's ipvs mode" : "kube-router");
 		else if (strcmp(l->name, "cilium_host") == 0)
 			check_add(
 				r, "proxies", CHECK_NOTE,
@@ -97,6 +99,13 @@ static void check_leftovers(struct check_report *r, const struct facts *f)
 				r, "proxies", CHECK_WARNING, advice,
 				"chain KUBE-SERVICES in table %s %s: rules of kube-proxy's iptables "
 				"mode",
+				family_text(t->family), t->name);
+		if (t->has_router_services)
+			check_add(
+				r, "proxies", CHECK_WARNING,
+				"vipd --cleanup=kube-router, after its service proxy is stopped",
+				"chain KUBE-ROUTER-SERVICES in table %s %s: rules of kube-router's "
+				"service proxy",
 				family_text(t->family), t->name);
 	}
 	if (f->has_legacy_kube)

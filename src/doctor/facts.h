@@ -74,10 +74,11 @@ struct fact_input {
 struct fact_table {
 	uint8_t family; /* NFPROTO_* */
 	char *name;
-	bool has_kube_services; /* a chain KUBE-SERVICES */
-	bool has_dnat;          /* a rule translates destinations */
-	size_t n_mentions;      /* rules that compare with a service address */
-	struct ip_addr mention; /* one of them */
+	bool has_kube_services;   /* a chain KUBE-SERVICES */
+	bool has_router_services; /* a chain KUBE-ROUTER-SERVICES */
+	bool has_dnat;            /* a rule translates destinations */
+	size_t n_mentions;        /* rules that compare with a service address */
+	struct ip_addr mention;   /* one of them */
 	char *mention_chain;
 	VEC(struct fact_hook) hooks;
 	VEC(struct fact_input) inputs; /* read for the ipvs plane only */

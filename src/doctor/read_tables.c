@@ -31,6 +31,7 @@
 #define COMMENT_GUARD "vipd guard " /* plane/nft/guard.h: has no service addresses */
 #define COMMENT_IPVS "vipd ipvs layout "
 #define KUBE_CHAIN "KUBE-SERVICES"
+#define ROUTER_CHAIN "KUBE-ROUTER-SERVICES"
 #define ENTRIES_MAX (64U << 20) /* entries of an iptables-legacy table */
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 
@@ -175,6 +176,8 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		return 0;
 	if (strcmp(nl_attr_str(tb[NFTA_CHAIN_NAME]), KUBE_CHAIN) == 0)
 		table->has_kube_services = true;
+	if (strcmp(nl_attr_str(tb[NFTA_CHAIN_NAME]), ROUTER_CHAIN) == 0)
+		table->has_router_services = true;
 	if (tb[NFTA_CHAIN_HOOK] == NULL)
 		return 0;
 	nl_attr_nest(hook, NFTA_HOOK_MAX, tb[NFTA_CHAIN_HOOK]);

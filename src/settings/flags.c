@@ -34,16 +34,23 @@ static int set_action(void *to, const struct cli_option *f, const char *value, s
 static int set_cleanup(void *to, const struct cli_option *f, const char *value, struct err *err)
 {
 	struct options *o = to;
-	bool is_forced = value != NULL && strcmp(value, "kube-proxy,force") == 0;
+	static const char *const proxies[] = { "kube-proxy", "kube-router" };
 
-	if (is_forced || (value != NULL && strcmp(value, "kube-proxy") == 0)) {
-		o->action = OPTIONS_CLEANUP_KUBE_PROXY;
+	for (size_t i = 0; value != NULL && i < ARRAY_SIZE(proxies); i++) {
+		size_t len = strlen(proxies[i]);
+		bool is_forced = strcmp(value + MIN(len, strlen(value)), ",force") == 0;
+
+		if (strncmp(value, proxies[i], len) != 0 || (value[len] != '\0' && !is_forced))
+			continue;
+		o->action = i == 0 ? OPTIONS_CLEANUP_KUBE_PROXY : OPTIONS_CLEANUP_KUBE_ROUTER;
 		o->is_cleanup_forced = is_forced;
 		return 0;
 	}
 	if (set_action(o, f, value, NULL) < 0)
 		return err_set(err, -EINVAL,
-			       "'%s' is not true, false, kube-proxy or kube-proxy,force", value);
+			       "'%s' is not true, false, kube-proxy or kube-router, the latter two "
+			       "also with ,force",
+			       value);
 	return 0;
 }
 
@@ -306,7 +313,7 @@ static const struct cli_option flags[] = {
 	  "write the effective configuration and exit" },
 	{ "cleanup", "[=WHAT]", CLI_VALUE(CLI_FUNCTION, 0, 0, 0, OPTIONS_CLEANUP, set_cleanup),
 	  "remove vipd's kernel state and exit",
-	  .words = "true false kube-proxy kube-proxy,force" },
+	  .words = "true false kube-proxy kube-proxy,force kube-router kube-router,force" },
 	{ "init-only", NULL, ACTION(OPTIONS_INIT_ONLY), "set privileged sysctls and exit" },
 	{ "completion", "SHELL", CLI_VALUE(CLI_WORD, CLI_AT(shell)),
 	  "print a completion script and exit", .words = "bash zsh fish" },

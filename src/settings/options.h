@@ -27,6 +27,7 @@ enum options_action {
 	OPTIONS_VERSION,
 	OPTIONS_CLEANUP,
 	OPTIONS_CLEANUP_KUBE_PROXY,
+	OPTIONS_CLEANUP_KUBE_ROUTER,
 	OPTIONS_INIT_ONLY,
 	OPTIONS_WRITE_CONFIG,
 	OPTIONS_COMPLETION,
@@ -114,7 +115,7 @@ struct options {
 	bool resets_dead_flows; /* --dead-flows=reset */
 	bool is_failover;       /* --failover=handshake */
 	uint64_t failover_ns;   /* --failover-timeout */
-	bool is_cleanup_forced; /* --cleanup=kube-proxy,force */
+	bool is_cleanup_forced; /* --cleanup=...,force */
 	bool is_strict;         /* --strict */
 	bool is_table_owner;    /* --nft-table-owner */
 	bool is_guard_off;      /* --nft-guard=off */

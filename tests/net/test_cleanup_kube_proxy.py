@@ -254,7 +254,7 @@ def test_foreign_use_stays(xtables):
                       "-A CNI-HOSTPORT-SETMARK -j KUBE-MARK-MASQ\nCOMMIT\n")
         n.start()
         r = n.cleanup()
-        assert r.returncode == 1 and "4 things of kube-proxy's could not be removed" in r.stderr
+        assert r.returncode == 1 and "4 objects of kube-proxy could not be removed" in r.stderr
         for fam in ("ip", "ip6"):
             assert ("left: %s nat KUBE-MARK-MASQ: chain CNI-HOSTPORT-SETMARK, which is not "
                     "kube-proxy's, uses it" % fam) in r.stdout

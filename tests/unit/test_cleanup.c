@@ -60,8 +60,56 @@ static void test_owned(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		if (xt_is_owned(cases[i].table, cases[i].chain) != cases[i].is_owned)
+		if (xt_is_owned(PROXY_KUBE_PROXY, cases[i].table, cases[i].chain) !=
+		    cases[i].is_owned)
 			fail_msg("%s %s", cases[i].table, cases[i].chain);
+}
+
+static void test_owned_by_router(void **state)
+{
+	assert_true(xt_is_owned(PROXY_KUBE_ROUTER, "filter", "KUBE-ROUTER-SERVICES"));
+	assert_true(xt_is_owned(PROXY_KUBE_ROUTER, "nat", "KUBE-ROUTER-HAIRPIN"));
+	assert_false(xt_is_owned(PROXY_KUBE_ROUTER, "nat", "KUBE-ROUTER-SERVICES"));
+	/* its firewall, and kube-proxy */
+	assert_false(xt_is_owned(PROXY_KUBE_ROUTER, "filter", "KUBE-ROUTER-INPUT"));
+	assert_false(xt_is_owned(PROXY_KUBE_ROUTER, "filter", "KUBE-SERVICES"));
+	assert_false(xt_is_owned(PROXY_KUBE_ROUTER, "nat", "KUBE-SVC-ABCDEFGHIJKLMNOP"));
+	assert_false(xt_is_owned(PROXY_KUBE_PROXY, "filter", "KUBE-ROUTER-SERVICES"));
+	assert_true(ipset_is_owned(PROXY_KUBE_ROUTER, "inet6:kube-router-svip-prt"));
+	assert_false(ipset_is_owned(PROXY_KUBE_ROUTER, "kube-router-pod-subnets"));
+	assert_false(ipset_is_owned(PROXY_KUBE_ROUTER, "KUBE-CLUSTER-IP"));
+	assert_false(ipset_is_owned(PROXY_KUBE_PROXY, "kube-router-svip"));
+}
+
+/* Its rules in POSTROUTING have no chain of their own. */
+static void test_rules_of_router(void **state)
+{
+	static const char saved[] =
+		"*nat\n:POSTROUTING ACCEPT [0:0]\n:KUBE-ROUTER-HAIRPIN - [0:0]\n"
+		"-A POSTROUTING -m ipvs --ipvs --vdir ORIGINAL --vmethod MASQ -m comment --comment "
+		"\"\" -j SNAT --to-source 192.0.2.1 --random-fully\n"
+		"-A POSTROUTING -m ipvs --vdir ORIGINAL -j KUBE-ROUTER-HAIRPIN\n"
+		"-A POSTROUTING -m ipvs --ipvs --vmethod GATE -j SNAT --to-source 192.0.2.2\n"
+		"-A KUBE-ROUTER-HAIRPIN -s 10.1.0.1/32 -d 10.1.0.1/32 -j SNAT --to-source 10.2.0.1\n"
+		"COMMIT\n";
+	static const char undo[] =
+		"*nat\n:KUBE-ROUTER-HAIRPIN - [0:0]\n"
+		"-D POSTROUTING -m ipvs --ipvs --vdir ORIGINAL --vmethod MASQ -m comment --comment "
+		"\"\" -j SNAT --to-source 192.0.2.1 --random-fully\n"
+		"-D POSTROUTING -m ipvs --vdir ORIGINAL -j KUBE-ROUTER-HAIRPIN\n"
+		"-X KUBE-ROUTER-HAIRPIN\nCOMMIT\n";
+
+	for (int p = PROXY_KUBE_PROXY; p <= PROXY_KUBE_ROUTER; p++) {
+		struct xt_table t = { .proxy = (enum proxy)p, .family = "ip", .name = "nat" };
+		struct str out = { 0 };
+
+		legacy_parse(&t, saved);
+		xt_decide(&t, false);
+		legacy_print(&out, &t);
+		assert_string_equal(str_text(&out), p == PROXY_KUBE_ROUTER ? undo : "");
+		str_fini(&out);
+		xt_fini(&t);
+	}
 }
 
 static void test_ipset_names(void **state)
@@ -86,9 +134,9 @@ static void test_ipset_names(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(owned); i++)
-		assert_true(ipset_is_owned(owned[i]));
+		assert_true(ipset_is_owned(PROXY_KUBE_PROXY, owned[i]));
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
-		assert_false(ipset_is_owned(others[i]));
+		assert_false(ipset_is_owned(PROXY_KUBE_PROXY, others[i]));
 }
 
 /* --- iptables-save --- */
@@ -490,6 +538,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_owned),
+		cmocka_unit_test(test_owned_by_router),
+		cmocka_unit_test(test_rules_of_router),
 		cmocka_unit_test(test_ipset_names),
 		cmocka_unit_test(test_legacy),
 		cmocka_unit_test(test_child),

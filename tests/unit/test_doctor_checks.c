@@ -235,6 +235,14 @@ static void ipvs_link(struct facts *f)
 {
 	link_put(f, 9, "kube-ipvs0", "dummy", 0);
 }
+static void router_link(struct facts *f)
+{
+	link_put(f, 9, "kube-dummy-if", "dummy", 0);
+}
+static void router_chain(struct facts *f)
+{
+	table_put(f, "filter", 0)->has_router_services = true;
+}
 static void kube_table(struct facts *f)
 {
 	(void)table_put(f, "kube-proxy", -100);
@@ -561,6 +569,9 @@ static const struct {
 	  "disable-kube-proxy" },
 	{ cilium, "proxies", CHECK_NOTE, "cilium-agent runs", "kubeProxyReplacement" },
 	{ ipvs_link, "proxies", CHECK_WARNING, "link kube-ipvs0", "ip link del" },
+	{ router_chain, "proxies", CHECK_WARNING, "chain KUBE-ROUTER-SERVICES in table ip filter",
+	  "--cleanup=kube-router" },
+	{ router_link, "proxies", CHECK_WARNING, "link kube-dummy-if", "--cleanup=kube-router" },
 	{ kube_chains, "proxies", CHECK_WARNING, "chain KUBE-SERVICES in table ip nat",
 	  "--cleanup" },
 	{ kube_table, "proxies", CHECK_WARNING, "table ip kube-proxy", "--cleanup" },

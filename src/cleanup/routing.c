@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* cleanup/routing - dump rules and routes; send those of kube-router back for deletion. */
+#include "cleanup/routing.h"
+
+#include <errno.h>
+#include <linux/fib_rules.h>
+#include <linux/rtnetlink.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "nl/attr.h"
+#include "nl/dump.h"
+
+#define DSR_TABLE 78
+#define DSR_PRIORITY 32764
+#define EXTERNAL_TABLE 79
+#define EXTERNAL_PRIORITY 32765
+
+/* Messages of the kernel, to be sent as deletions. */
+struct doomed {
+	VEC(struct nlmsghdr *) v;
+};
+
+static void doomed_begin(void *arg)
+{
+	struct doomed *d = arg;
+
+	vec_for_each (h, &d->v)
+		free(*h);
+	vec_clear(&d->v);
+}
+
+static void doomed_add(struct doomed *d, const struct nlmsghdr *h, uint16_t type)
+{
+	struct nlmsghdr *copy = xmalloc(h->nlmsg_len);
+
+	memcpy(copy, h, h->nlmsg_len);
+	copy->nlmsg_type = type;
+	copy->nlmsg_flags = NLM_F_REQUEST;
+	*vec_push(&d->v) = copy;
+}
+
+static uint32_t u32_of(const struct nlattr *a)
+{
+	const void *bytes = a != NULL ? nl_attr_bytes(a, 4) : NULL;
+	uint32_t n = 0;
+
+	if (bytes != NULL)
+		memcpy(&n, bytes, sizeof(n));
+	return n;
+}
+
+static int rule_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct nlattr *tb[FRA_MAX + 1];
+	uint32_t priority;
+	uint32_t table;
+
+	if (h->nlmsg_type != RTM_NEWRULE ||
+	    mnl_nlmsg_get_payload_len(h) < sizeof(struct fib_rule_hdr))
+		return 0;
+	nl_attr_table(tb, FRA_MAX, h, sizeof(struct fib_rule_hdr));
+	priority = u32_of(tb[FRA_PRIORITY]);
+	table = u32_of(tb[FRA_TABLE]);
+	if ((table == DSR_TABLE && priority == DSR_PRIORITY && tb[FRA_FWMARK] != NULL) ||
+	    (table == EXTERNAL_TABLE && priority == EXTERNAL_PRIORITY))
+		doomed_add(arg, h, RTM_DELRULE);
+	return 0;
+}
+
+static int route_message(void *arg, const struct nlmsghdr *h, struct err *err)
+{
+	const struct rtmsg *rt = mnl_nlmsg_get_payload(h);
+	const struct nlattr *tb[RTA_MAX + 1];
+
+	if (h->nlmsg_type != RTM_NEWROUTE || mnl_nlmsg_get_payload_len(h) < sizeof(*rt))
+		return 0;
+	nl_attr_table(tb, RTA_MAX, h, sizeof(*rt));
+	if (u32_of(tb[RTA_TABLE]) == DSR_TABLE && rt->rtm_type == RTN_LOCAL && rt->rtm_dst_len == 0)
+		doomed_add(arg, h, RTM_DELROUTE);
+	return 0;
+}
+
+/* Dump objects of one type and delete kube-router's. Returns their number or -errno. */
+static int delete_all(struct nl_sock *nl, uint16_t type, size_t head, uint8_t family,
+		      int (*message)(void *, const struct nlmsghdr *, struct err *),
+		      struct err *err)
+{
+	_Alignas(8) char buf[256] = { 0 };
+	struct nlmsghdr *h = nl_request(buf, sizeof(buf), type);
+	struct doomed doomed = { 0 };
+	struct nl_reader rd = { .begin = doomed_begin, .message = message, .arg = &doomed };
+	uint8_t *first = mnl_nlmsg_put_extra_header(h, head); /* begins with the family */
+	int n;
+	int r;
+
+	*first = family;
+	r = nl_dump(nl, h, &rd, err);
+	n = (int)doomed.v.n;
+	vec_for_each (old, &doomed.v) {
+		struct nl_reader none = { 0 };
+
+		if (r < 0)
+			break;
+		r = nl_query(nl, *old, &none, NULL, err);
+		if (r == -ENOENT || r == -ESRCH) /* already deleted */
+			r = 0;
+	}
+	doomed_begin(&doomed);
+	vec_fini(&doomed.v);
+	return r < 0 ? r : n;
+}
+
+int cleanup_routing(struct nl_sock *nl, struct report *report, struct err *err)
+{
+	static const uint8_t families[] = { AF_INET, AF_INET6 };
+	size_t n_rules = 0;
+	size_t n_routes = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+		int r = delete_all(nl, RTM_GETRULE, sizeof(struct fib_rule_hdr), families[i],
+				   rule_message, err);
+
+		if (r == -EAFNOSUPPORT) /* a kernel without IPv6 */
+			continue;
+		n_rules += r > 0 ? (size_t)r : 0;
+		if (r >= 0)
+			r = delete_all(nl, RTM_GETROUTE, sizeof(struct rtmsg), families[i],
+				       route_message, err);
+		if (r < 0)
+			return r;
+		n_routes += (size_t)r;
+	}
+	if (n_rules + n_routes > 0)
+		report_removed(report, n_rules + n_routes,
+			       "routing: removed %zu rules and %zu routes", n_rules, n_routes);
+	return 0;
+}

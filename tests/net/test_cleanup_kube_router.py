@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""--cleanup=kube-router: what kube-router's service proxy left goes while vipd serves; its network
+policies, its routes and the state of other programs stay. Names as kube-router 2 has them."""
+import re
+import subprocess
+
+import pytest
+
+import kubeproxy
+import lab as L
+from test_cleanup_kube_proxy import (ENDPOINTS, NODE_PORT, NUMBER, OTHER, STEADY, node, usable,
+                                     wanted)
+
+# Of the firewall and of other programs; the first chain has the name of a chain of the service
+# proxy in another table.
+FOREIGN = """*nat
+:KUBE-ROUTER-SERVICES - [0:0]
+:MINE - [0:0]
+-A POSTROUTING -j MINE
+-A MINE -s 198.18.0.0/24 -j MASQUERADE
+COMMIT
+*filter
+:KUBE-ROUTER-INPUT - [0:0]
+:KUBE-NWPLCY-DEFAULT - [0:0]
+-A INPUT -j KUBE-ROUTER-INPUT
+-A KUBE-ROUTER-INPUT -m mark --mark 0x20000/0x20000 -j ACCEPT
+COMMIT
+"""
+RULES = """*nat
+:KUBE-ROUTER-HAIRPIN - [0:0]
+-A POSTROUTING %s-j KUBE-ROUTER-HAIRPIN
+-A KUBE-ROUTER-HAIRPIN -s {pod}/{bits} -d {pod}/{bits} -j SNAT --to-source {vip}
+%sCOMMIT
+*filter
+:KUBE-ROUTER-SERVICES - [0:0]
+-A INPUT %s-j KUBE-ROUTER-SERVICES
+-A KUBE-ROUTER-SERVICES -p {icmp} -j ACCEPT
+-A KUBE-ROUTER-SERVICES -d {net} -j REJECT
+COMMIT
+"""
+SNAT = "-A POSTROUTING -m ipvs --ipvs --vdir ORIGINAL --vmethod MASQ -j SNAT --to-source %s\n"
+
+
+def rules(fam, has_ipvs=False):
+    """`has_ipvs`: with what needs sets and the match of IPVS in the kernel."""
+    six = "inet6:" if fam == 6 else ""
+    text = RULES % (("-m ipvs --vdir ORIGINAL ", SNAT % L.NODE[fam],
+                     "-m set --match-set %skube-router-svip dst " % six)
+                    if has_ipvs else ("", "", ""))
+    return text.format(pod=L.POD["pod1"][fam], bits=32 if fam == 4 else 128,
+                       vip=L.cluster_ip(NUMBER, fam), icmp="icmp" if fam == 4 else "ipv6-icmp",
+                       net="10.99.0.0/16" if fam == 4 else "fd00:99::/64")
+
+
+def put_routing(lab):
+    """Direct server return, and rules and routes of others in the same tables."""
+    for flag in ("-4", "-6"):
+        for line in ("rule add pref 32764 fwmark 0x2a3b table 78", "rule add pref 32765 table 79",
+                     "rule add pref 300 fwmark 0x77 table 78", "rule add pref 301 table 79",
+                     "route add local default dev lo table 78",
+                     "route add unreachable %s table 79" % ("198.18.7.0/24" if flag == "-4"
+                                                            else "2001:db8:7::/64")):
+            lab.node.run("ip", flag, *line.split())
+
+
+def routing(lab):
+    out = ""
+    for flag in ("-4", "-6"):
+        out += lab.node.run("ip", flag, "rule")
+        for table in ("78", "79"):
+            try:
+                out += lab.node.run("ip", flag, "route", "show", "table", table)
+            except RuntimeError:  # an empty table does not exist
+                pass
+    return out
+
+
+@pytest.mark.parametrize("xtables", ["nft", "legacy"])
+def test_rules_and_routing(xtables):
+    usable(xtables)
+    with node(xtables) as n:
+        for fam in (4, 6):
+            n.restore(fam, FOREIGN.replace("198.18.0.0/24", "2001:db8:18::/64")
+                      if fam == 6 else FOREIGN)
+        n.put_kube_proxy()
+        n.start()  # the ipvs plane has routing rules of its own
+        before, routes = n.save(), routing(n.lab)
+        for fam in (4, 6):
+            n.restore(fam, rules(fam))
+        put_routing(n.lab)
+        n.steady()
+        if xtables == "nft":
+            with n.lab.node.entered():
+                seen = subprocess.run([L.program("vipctl"), "--socket", n.vipd.socket, "doctor"],
+                                      capture_output=True, text=True, timeout=60, check=False)
+            assert "chain KUBE-ROUTER-SERVICES in table ip6 filter" in seen.stdout
+        r = n.cleanup(how="kube-router")
+        assert r.returncode == 0, r.stdout + r.stderr
+        backend = {"nft": "nf_tables", "legacy": "legacy"}[xtables]
+        assert r.stdout == ("routing: removed 4 rules and 2 routes\niptables (%s): removed 4 chains, "
+                            "6 rules in them, 4 jumps to them\n" % backend), r.stdout
+        assert n.save() == before, "kube-proxy's chains and those of others stay"
+        added = set(routing(n.lab).splitlines()) - set(routes.splitlines())
+        assert sorted(re.sub(r"\s+", " ", line).split(" metric")[0].strip() for line in added) == [
+            "300: from all fwmark 0x77 lookup 78", "301: from all lookup 79",
+            "unreachable 198.18.7.0/24", "unreachable 2001:db8:7::/64 dev lo"], added
+        n.check_steady()
+        n.serves(OTHER)
+        again = n.cleanup(how="kube-router")
+        assert (again.returncode, again.stdout) == (0, "nothing of kube-router's is here\n")
+
+
+def test_refusals():
+    """kube-router must not run, unless without its service proxy; and vipd must serve."""
+    script = ("import time; open('/proc/self/comm', 'w').write('kube-router'); "
+              "print('ready', flush=True); time.sleep(60)")
+
+    with node() as n:
+        for fam in (4, 6):
+            n.restore(fam, rules(fam))
+        before = n.save()
+
+        def run(*args):
+            p = n.lab.node.popen("/usr/bin/python3", "-c", script, *args, stdout=subprocess.PIPE)
+            p.stdout.readline()
+            return p
+
+        def refused(why):
+            r = n.cleanup(how="kube-router")
+            assert r.returncode == 1 and r.stdout == "", r.stdout
+            assert "nothing of kube-router's is removed (--cleanup=kube-router,force" in r.stderr
+            assert why in r.stderr, r.stderr
+            assert n.save() == before
+
+        refused("no vipd runs in this network namespace")
+        n.start()
+        procs = [run()]
+        try:
+            refused("kube-router runs (process %d, kube-router) and would restore its state"
+                    % procs[0].pid)
+            procs.append(run("--run-router=true", "--run-service-proxy=false"))
+            procs[0].kill()
+            procs[0].wait()
+            r = n.cleanup(how="kube-router")
+            assert r.returncode == 0 and "removed 4 chains" in r.stdout, r.stdout + r.stderr
+        finally:
+            for p in procs:
+                p.kill()
+                p.wait()
+                p.stdout.close()
+
+
+def put_service_proxy(n):
+    """Virtual services, addresses, sets, rules: the second service has the node port."""
+    run = n.lab.node.run
+    run("ip", "link", "add", "kube-dummy-if", "type", "dummy")
+    n.lab.node.sysctl(net__ipv4__vs__conntrack=1)
+    addrs, sets, services = [], [], []
+    for fam in (4, 6):
+        six, family = ("inet6:", "inet6") if fam == 6 else ("", "inet")
+        sets += ["create %skube-router-local-ips hash:ip family %s timeout 0" % (six, family),
+                 "create %skube-router-svip hash:ip family %s timeout 0" % (six, family),
+                 "create %skube-router-svip-prt hash:ip,port family %s timeout 0" % (six, family),
+                 "add %skube-router-local-ips %s" % (six, L.NODE[fam])]
+        for number in (NUMBER, OTHER):
+            ip = L.cluster_ip(number, fam)
+            addrs.append("addr add %s/%d dev kube-dummy-if" % (ip, 32 if fam == 4 else 128))
+            sets += ["add %skube-router-svip %s" % (six, ip),
+                     "add %skube-router-svip-prt %s,tcp:80" % (six, ip)]
+            services.append((L.endpoint(ip, 80), ENDPOINTS[fam], "tcp"))
+        # kube-router lists every virtual service in the set, also of excluded prefixes.
+        sets.append("add %skube-router-svip-prt %s,tcp:%d" % (six, L.NODE[fam], NODE_PORT))
+        services.append((L.endpoint(L.NODE[fam], NODE_PORT), ENDPOINTS[fam], "tcp"))
+    sets.append("add kube-router-svip-prt 192.0.2.77,tcp:443")
+    sets.append("create kube-router-pod-subnets hash:net")  # of its router
+    run("ipset", "restore", input="\n".join(sets) + "\n")
+    run("ip", "-batch", "-", input="\n".join(addrs) + "\n")
+    kubeproxy.virtual_services(n.lab, services)
+    for fam in (4, 6):
+        n.restore(fam, rules(fam, has_ipvs=True))
+
+
+def test_everything():
+    """With IPVS: connections of the old proxy are waited for, then nothing is left of it."""
+    wanted("ipvsadm", "ipset", "iptables-nft-restore")
+    with node() as n:
+        run = n.lab.node.run
+        try:
+            run("ipvsadm", "-Sn")
+            run("ip", "link", "add", "other0", "type", "dummy")
+        except RuntimeError as e:
+            pytest.skip("the kernel lacks IPVS or dummy devices: %s" % e)
+        kubeproxy.virtual_services(n.lab, [("192.0.2.77:443", ENDPOINTS[4], "tcp")])
+        foreign = run("ipvsadm", "-Sn")
+        before = n.save()
+        put_service_proxy(n)
+        to = [x for fam in (4, 6) for x in ("--to", "tcp:" + L.endpoint(
+            L.cluster_ip(NUMBER, fam), 80))]
+        n.flows.append(n.lab.flow("client", *STEADY, *to))
+        L.eventually(lambda: all(f["answers"] for f in n.flows[0].stat()["flows"]), 5)
+        n.start()
+        r = n.cleanup(how="kube-router")
+        assert r.returncode == 1, r.stdout + r.stderr
+        assert re.search(r"^ipvs: removed 4 virtual services$", r.stdout, re.M), r.stdout
+        assert re.search(r"^ipvs: left: 2 virtual services that carry \d+ connections: .*"
+                         r"\(--cleanup=kube-router,force ends them\)$", r.stdout, re.M), r.stdout
+        n.check_steady()
+        n.flows.pop().stop()
+        r = n.cleanup(how="kube-router,force")
+        assert r.returncode == 0, r.stdout + r.stderr
+        for line in ("ipvs: removed 2 virtual services",
+                     "link: removed kube-dummy-if and its 4 addresses",
+                     "iptables (nf_tables): removed 4 chains, 6 rules in them, 4 jumps to them, "
+                     "2 other rules", "ipset: removed 6 sets"):
+            assert line + "\n" in r.stdout, r.stdout
+        ours = re.compile(r"^-. -f 15099\d{5} .*\n", re.M)  # marks 0x5a......, of the ipvs plane
+        assert ours.sub("", run("ipvsadm", "-Sn")) == foreign
+        assert n.save() == before
+        assert run("ipset", "list", "-n").split() == ["kube-router-pod-subnets"]
+        assert "kube-dummy-if" not in run("ip", "link") and "other0" in run("ip", "link")
+        n.serves()
+        n.serves(OTHER)
+        assert n.cleanup(how="kube-router").stdout == "nothing of kube-router's is here\n"
