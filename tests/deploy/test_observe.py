@@ -203,6 +203,16 @@ def test_operator_objects():
     assert ports == {"metrics": 10249, "healthz": 10256} and endpoint["port"] in ports
 
 
+def test_panels_of_kubernetes_mixin(report):
+    """deploy/README.md says which of them work: their metrics exist, those of the others do not."""
+    with open(os.path.join(ROOT, "deploy", "README.md"), encoding="utf-8") as f:
+        table = f.read().split("| panel of kubernetes-mixin |")[1].split("\n\n")[0]
+    found = [(m[1] == "works", m[2]) for m in re.finditer(r"\| (works|empty)\b.*\| `(\w+)` \|$", table, re.M)]
+    assert len(found) == len(table.splitlines()) - 2
+    for works, metric in found:
+        assert (metric in report or metric in ITS_OWN) == works, metric
+
+
 def test_no_job_has_a_fixed_name():
     for where, expr, _ in expressions():
         for metric, matchers in parse(expr)[0]:
