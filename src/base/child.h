@@ -3,7 +3,7 @@
  * base/child - helper process at the other end of a socket pair, for work that would block the
  * event loop.
  *
- *     child_start()            fork: early, while nothing large is held
+ *     child_start()            fork: early, while the process is small
  *     read, write c.fd         until it says the end of the stream
  *     child_stop()             does not wait for work in progress; or
  *     child_reap()             it has ended: wait for it

@@ -159,7 +159,7 @@ static void test_layout_with_an_owner(void **state)
 	/* Two at once: the second gets an error. */
 	assert_int_equal(life_run(&w, true, &err), 0);
 	assert_int_equal(life_run(&other, true, &err), -EPERM);
-	assert_non_null(strstr(err.text, "is held by another running process"));
+	assert_non_null(strstr(err.text, "is owned by another running process"));
 	assert_int_equal(nft_layout_cleanup(other.l, NULL, &err), -EPERM);
 	life_end(&other);
 	assert_int_equal(sh("nft flush ruleset; nft list table ip vipd | grep -q services"), 0);

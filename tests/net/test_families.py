@@ -60,7 +60,7 @@ def test_table_of_another_process(fam):
                                 "--concurrency", "4", "--seconds", "60")
                 assert backends(lab, well) == {L.remote(1, well)}
                 assert backends(lab, fam, 1) == set()
-                assert any("IPv%d failed: table ip%s vipd is held by another running process"
+                assert any("IPv%d failed: table ip%s vipd is owned by another running process"
                            % (fam, "6" if fam == 6 else "") in p for p in problems(vipd))
                 vipd.write(objects([1, 2]))
                 L.eventually(lambda: backends(lab, well) == {L.remote(1, well),

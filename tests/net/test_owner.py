@@ -108,7 +108,7 @@ def test_port_in_use(lab, vipd):
         vipd.start(wait=False)
         L.eventually(lambda: vipd.status().get("problems"), 5, "no problem")
         time.sleep(1)
-        said = [x for x in F.log_from(vipd, at) if "is held by another running process" in x]
+        said = [x for x in F.log_from(vipd, at) if "is owned by another running process" in x]
         assert len(said) == 1 and "table ip %s" % table in said[0], F.log_from(vipd, at)
         assert vipd.status()["state"] == "running"
         assert L.probe(lab.client, L.cluster_ip(1, 4), 80).ok

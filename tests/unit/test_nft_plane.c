@@ -432,7 +432,7 @@ static void test_held_by_other(void **state)
 	assert_int_equal(plane_load_all(plane, &b.err), 0);
 	assert_int_equal(plane->ops->env(plane, &b.w.m, &b.res, &b.err), -EPERM);
 	assert_string_equal(b.err.text,
-			    "table ip vipd-2 is held by another running process (netlink port "
+			    "table ip vipd-2 is owned by another running process (netlink port "
 			    "4711, which is usually its process id): end that one first");
 	assert_int_equal(plane->ops->cleanup(plane, &b.err), -EPERM);
 	assert_non_null(strstr(b.err.text, "end that one first"));

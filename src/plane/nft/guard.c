@@ -156,7 +156,7 @@ static int holder_check(const struct nft_guard *g, enum ipfam fam, const struct 
 	if (!(t->flags & NFT_TABLE_F_OWNER) || t->owner == nl_sock_port(g->nl))
 		return 0;
 	return err_set(err, -EPERM,
-		       "table %s %s is held by another running process (netlink port %" PRIu32
+		       "table %s %s is owned by another running process (netlink port %" PRIu32
 		       ", which is usually its process id)",
 		       family_text(fam), t->name, t->owner);
 }

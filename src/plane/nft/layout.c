@@ -234,7 +234,7 @@ static int holder_check(const struct nft_layout *l, struct err *err)
 	if (l->holder[0] == '\0')
 		return 0;
 	return err_set(err, -EPERM,
-		       "table %s %s is held by another running process (netlink port %" PRIu32
+		       "table %s %s is owned by another running process (netlink port %" PRIu32
 		       ", which is usually its process id): end that one first",
 		       l->fam == IPFAM_V6 ? "ip6" : "ip", l->holder, l->holder_port);
 }
