@@ -24,9 +24,9 @@
 
 static const char *mode_text(const struct options *o)
 {
-	return o->mode == PROXY_MODE_IPVS       ? "ipvs"
-	       : o->mode == PROXY_MODE_IPTABLES ? "iptables"
-						: "nftables";
+	return o->plane.mode == PROXY_MODE_IPVS       ? "ipvs"
+	       : o->plane.mode == PROXY_MODE_IPTABLES ? "iptables"
+						      : "nftables";
 }
 
 /* --- settings --- */
@@ -77,7 +77,7 @@ static bool is_prefix(const char *prefix, const char *text)
 /* SVC-10: kube-proxy serves node ports on all addresses, vipd's ipvs plane on the primary ones. */
 static bool needs_all_nodeports(const struct options *o)
 {
-	return o->mode == PROXY_MODE_IPVS && !o->has_nodeport_addresses;
+	return o->plane.mode == PROXY_MODE_IPVS && !o->record.has_nodeport_addresses;
 }
 
 static void settings_report(struct check_report *r, const struct options *o)
@@ -87,9 +87,9 @@ static void settings_report(struct check_report *r, const struct options *o)
 			r, "differs", CHECK_WARNING,
 			"set nodePortAddresses, as --write-config-to does",
 			"nodePortAddresses is empty: all addresses in kube-proxy's mode ipvs, the primary ones in vipd's");
-	vec_for_each (s, &o->settings)
+	vec_for_each (s, &o->record.settings)
 		setting_report(r, o, s);
-	vec_for_each (note, &o->notes) /* without those that the settings have */
+	vec_for_each (note, &o->record.notes) /* without those that the settings have */
 		if (!is_prefix("accepted without effect", *note) && !is_prefix("mode ", *note))
 			check_add(r, "ignored", CHECK_WARNING,
 				  "delete it, or look it up in doc/flags.md", "%s", *note);
@@ -101,7 +101,8 @@ static void settings_report(struct check_report *r, const struct options *o)
 static void node_report(struct check_report *r, const struct options *o)
 {
 	const struct check_env env = { .root = "",
-				       .plane = o->mode == PROXY_MODE_IPVS ? "ipvs" : "nftables" };
+				       .plane = o->plane.mode == PROXY_MODE_IPVS ? "ipvs"
+										 : "nftables" };
 	struct check_report node;
 
 	check_run(&node, &env);
@@ -125,7 +126,7 @@ static int config_write(const struct options *o, const char *path, struct err *e
 	FILE *f = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
 	int r = 0;
 
-	vec_for_each (s, &o->settings) {
+	vec_for_each (s, &o->record.settings) {
 		enum options_use use = options_use(o, s);
 		json_t *value = options_field(o, s, name);
 

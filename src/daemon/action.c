@@ -57,7 +57,7 @@ static int init_only(const struct options *o, struct err *err)
 
 	if (r < 0)
 		return r;
-	r = conntrack_prepare(&o->sysctls, err);
+	r = conntrack_prepare(&o->conntrack.sysctls, err);
 	if (r == 0 && plane->ops->prepare != NULL)
 		r = plane->ops->prepare(plane, err);
 	plane->ops->close(plane);

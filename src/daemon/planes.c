@@ -55,7 +55,7 @@ static int open_ipvs(struct plane **ret, const struct options *o, struct err *er
 	AUTO(nl_sock_close) struct nl_sock *large = NULL;
 	int r = nl_sock_open(&nft, NETLINK_NETFILTER, err);
 
-	config.counting = o->counting;
+	config.counting = o->plane.counting;
 	if (r == 0)
 		r = nl_sock_open(&query, NETLINK_NETFILTER, err);
 	if (r == 0)
@@ -79,7 +79,7 @@ static int open_ipvs(struct plane **ret, const struct options *o, struct err *er
 
 static bool is_ipvs(const struct options *o)
 {
-	return o->mode == PROXY_MODE_IPVS;
+	return o->plane.mode == PROXY_MODE_IPVS;
 }
 
 int planes_open(struct plane **ret, const struct options *o, struct err *err)
@@ -91,11 +91,11 @@ int planes_open(struct plane **ret, const struct options *o, struct err *err)
 	r = open_nft(ret, err);
 	if (r < 0)
 		return r;
-	nft_plane_count(*ret, o->counting);
-	if (o->is_table_owner)
+	nft_plane_count(*ret, o->plane.counting);
+	if (o->plane.is_table_owner)
 		nft_plane_own_tables(*ret);
-	nft_plane_failover(*ret, o->is_failover ? o->failover_ns : 0);
-	nft_plane_guard(*ret, !o->is_guard_off && !o->is_table_owner);
+	nft_plane_failover(*ret, o->plane.is_failover ? o->plane.failover_ns : 0);
+	nft_plane_guard(*ret, !o->plane.is_guard_off && !o->plane.is_table_owner);
 	return 0;
 }
 

@@ -108,11 +108,11 @@ static int api_open(struct source *s, struct event_base *base, struct model *m,
 	struct kube_config config;
 
 	kube_config_init(&config);
-	config.kubeconfig = options->kubeconfig;
-	config.master = options->master;
-	config.content_type = options->api_content_type;
-	config.qps = options->api_qps;
-	config.burst = options->api_burst;
+	config.kubeconfig = options->api.kubeconfig;
+	config.master = options->api.master;
+	config.content_type = options->api.content_type;
+	config.qps = options->api.qps;
+	config.burst = options->api.burst;
 	return kube_open(&s->kube, base, m, &config, &cb, err);
 }
 

@@ -355,8 +355,8 @@ static void open_watch(struct vipd *v)
 static int open_conntrack(struct vipd *v, struct err *err)
 {
 	struct conntrack_config config = {
-		.is_reset = v->options.resets_dead_flows,
-		.sysctls = v->options.sysctls,
+		.is_reset = v->options.conntrack.resets_dead_flows,
+		.sysctls = v->options.conntrack.sysctls,
 	};
 
 	return conntrack_open(&v->conntrack, v->base, &v->model, &config, err);
@@ -365,8 +365,8 @@ static int open_conntrack(struct vipd *v, struct err *err)
 static int open_kernel(struct vipd *v, struct err *err)
 {
 	struct sync_config config = {
-		.min_period_ns = v->options.min_sync_period_ns,
-		.audit_period_ns = v->options.audit_period_ns,
+		.min_period_ns = v->options.sync.min_period_ns,
+		.audit_period_ns = v->options.sync.audit_ns,
 		.check_period_ns = CHECK_PERIOD_NS,
 		.accepted = on_accepted,
 		.refused = on_refused,
@@ -397,12 +397,12 @@ static int open_failover(struct vipd *v, struct err *err)
 		.plan = &v->plan,
 		.sync = v->sync,
 		.plane = v->plane,
-		.limit_ns = v->options.failover_ns,
+		.limit_ns = v->options.plane.failover_ns,
 		.silent = on_silence,
 		.arg = v,
 	};
 
-	if (!v->options.is_failover)
+	if (!v->options.plane.is_failover)
 		return 0;
 	return failover_loop_open(&v->failover, v->base, &config, err);
 }
@@ -469,20 +469,20 @@ static int open_servers(struct vipd *v, struct err *err)
 {
 	struct servers_config config = {
 		.metrics = {
-			.at = v->options.metrics,
-			.is_hard_fail = v->options.is_bind_hard_fail,
+			.at = v->options.servers.metrics,
+			.is_hard_fail = v->options.servers.is_hard_fail,
 			.mode = v->plane->ops->name,
-			.counting = v->options.counting,
+			.counting = v->options.plane.counting,
 			.sources = sources,
 			.refresh = flows_count,
 			.config = configz,
 			.flags = flagz,
 			.arg = v,
 		},
-		.healthz = v->options.healthz,
+		.healthz = v->options.servers.healthz,
 		.has_page = options_has_page(&v->options),
 		.is_node_optional = v->options.manifests != NULL,
-		.sync_period_ns = v->options.sync_period_ns,
+		.sync_period_ns = v->options.sync.period_ns,
 	};
 
 	raise_fd_limit();
@@ -561,14 +561,14 @@ static enum log_level level_of(int verbosity)
 
 static void log_setup(const struct options *o)
 {
-	log_format_set(o->log_format);
-	log_level_set_all(level_of(o->verbosity));
+	log_format_set(o->log.format);
+	log_level_set_all(level_of(o->log.verbosity));
 	for (int i = 0; i < LOG_AREA_N; i++)
-		if (o->area_verbosity[i] >= 0)
-			log_level_set((enum log_area)i, level_of(o->area_verbosity[i]));
+		if (o->log.area_verbosity[i] >= 0)
+			log_level_set((enum log_area)i, level_of(o->log.area_verbosity[i]));
 	for (int i = 0; i < LOG_AREA_N; i++)
-		if (o->area_level[i] != 0)
-			log_level_set((enum log_area)i, o->area_level[i]);
+		if (o->log.area_level[i] != 0)
+			log_level_set((enum log_area)i, o->log.area_level[i]);
 }
 
 /*
@@ -699,7 +699,8 @@ static int run(struct vipd *v, struct err *err)
 		r = open_conntrack(v, err);
 	if (r == 0)
 		r = doctor_open(&v->doctor, v->base,
-				v->options.mode == PROXY_MODE_IPVS ? "ipvs" : "nftables", err);
+				v->options.plane.mode == PROXY_MODE_IPVS ? "ipvs" : "nftables",
+				err);
 	if (r == 0)
 		r = open_kernel(v, err);
 	if (r == 0)
@@ -731,9 +732,9 @@ int main(int argc, char **argv)
 		return 0;
 	model_init(&v.model);
 	r = options_parse(&v.options, &v.model.config, argc, argv, &err);
-	log_format_set(v.options.log_format);
+	log_format_set(v.options.log.format);
 	if (r < 0) {
-		if (v.options.log_format == LOG_FORMAT_JSON)
+		if (v.options.log.format == LOG_FORMAT_JSON)
 			log_err(LOG_AREA_MAIN, "%s", err.text);
 		else
 			(void)fprintf(stderr, "vipd: %s\n", err.text);
@@ -743,10 +744,10 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	log_setup(&v.options);
-	vec_for_each (note, &v.options.notes)
+	vec_for_each (note, &v.options.record.notes)
 		log_warn(LOG_AREA_MAIN, "%s", *note);
 	v.model.config.node_name = name_get_str(v.options.hostname);
-	v.model.config.tracks_addrs = v.options.resets_dead_flows;
+	v.model.config.tracks_addrs = v.options.conntrack.resets_dead_flows;
 	v.model.config.triggers_since_ns = wall_now_ns();
 	model_configured(&v.model);
 	r = v.options.action == OPTIONS_RUN ? run(&v, &err) : action_run(&v.options, &err);

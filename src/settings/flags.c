@@ -95,7 +95,7 @@ static int set_bind_address(void *to, const struct cli_option *f, const char *va
 		return 0;
 	r = ip_addr_parse(&a, value, err);
 	if (r == 0)
-		o->is_bind_ipv6 = a.family == AF_INET6;
+		o->servers.is_ipv6 = a.family == AF_INET6;
 	if (r == 0 && memcmp(a.bytes, any, sizeof(any)) != 0) /* LIFE-14 */
 		o->model.bind_addr[ip_fam(&a)] = a;
 	return r;
@@ -112,7 +112,7 @@ static int set_nodeport_addresses(void *to, const struct cli_option *f, const ch
 
 	if (r < 0)
 		return err_wrap(err, r, "\"primary\" alone, or prefixes");
-	o->has_nodeport_addresses = *value != '\0';
+	o->record.has_nodeport_addresses = *value != '\0';
 	o->model.has_nodeport_cidrs = !is_primary;
 	return 0;
 }
@@ -122,13 +122,13 @@ static int set_localhost_nodeports(void *to, const struct cli_option *f, const c
 {
 	struct options *o = to;
 
-	o->has_localhost = true;
+	o->record.has_localhost = true;
 	return cli_bool(&o->model.serves_localhost, value, err);
 }
 
 void options_ignored_add(struct options *o, const char *what, const char *name)
 {
-	str_printf(&o->ignored, "%s%s%s", o->ignored.len > 0 ? ", " : "", what, name);
+	str_printf(&o->record.ignored, "%s%s%s", o->record.ignored.len > 0 ? ", " : "", what, name);
 }
 
 /* Calls `set` for each entry of a list separated by commas; `value`: behind '=', or NULL. */
@@ -192,7 +192,7 @@ static int set_level(struct options *o, const char *word, const char *value, str
 		return err_set(err, -EINVAL, "'%s' is not an area of the log", word);
 	for (int i = 0; i < LOG_AREA_N; i++)
 		if (area < 0 || i == area)
-			o->area_level[i] = (enum log_level)level;
+			o->log.area_level[i] = (enum log_level)level;
 	return 0;
 }
 
@@ -215,7 +215,7 @@ static int set_module(struct options *o, const char *word, const char *value, st
 	if (r < 0)
 		return r;
 	if (area >= 0)
-		o->area_verbosity[area] = (int)n;
+		o->log.area_verbosity[area] = (int)n;
 	else
 		options_ignored_add(o, "vmodule ", word);
 	return 0;
@@ -324,19 +324,19 @@ static const struct cli_option flags[] = {
 	  "serve the objects in the files of DIR",
 	  .group = "Source of Services and EndpointSlices" },
 	{ "strict", NULL, BOOL(is_strict), "reject manifests with unknown fields" },
-	{ "kubeconfig", "FILE", TEXT(kubeconfig), "kubeconfig file with authorization information",
-	  "", "clientConnection.kubeconfig",
+	{ "kubeconfig", "FILE", TEXT(api.kubeconfig),
+	  "kubeconfig file with authorization information", "", "clientConnection.kubeconfig",
 	  .differs = "the file must exist where vipd runs; deploy/ has a kubeconfig of its own" },
-	{ "master", "URLS", TEXT(master), "addresses of API servers (override kubeconfig)" },
-	{ "api-servers", "URLS", TEXT(master), "alias of --master" },
-	{ "kube-api-content-type", "TYPE", TEXT(api_content_type), "encoding",
+	{ "master", "URLS", TEXT(api.master), "addresses of API servers (override kubeconfig)" },
+	{ "api-servers", "URLS", TEXT(api.master), "alias of --master" },
+	{ "kube-api-content-type", "TYPE", TEXT(api.content_type), "encoding",
 	  "application/vnd.kubernetes.protobuf", "clientConnection.contentType",
 	  .words = "application/vnd.kubernetes.protobuf application/json" },
 	{ NULL, NULL, ANY, "no effect: follows from contentType", "",
 	  "clientConnection.acceptContentTypes", .effect = CLI_ACCEPTED },
-	{ "kube-api-qps", "N", CLI_VALUE(CLI_NUMBER, CLI_AT(api_qps)),
+	{ "kube-api-qps", "N", CLI_VALUE(CLI_NUMBER, CLI_AT(api.qps)),
 	  "lists and watches per second", "5", "clientConnection.qps" },
-	{ "kube-api-burst", "N", INT(api_burst, 0, 1000000), "burst of lists and watches", "10",
+	{ "kube-api-burst", "N", INT(api.burst, 0, 1000000), "burst of lists and watches", "10",
 	  "clientConnection.burst" },
 	{ "config-sync-period", "TIME", CHECKED(CLI_DURATION, 1, 0),
 	  "no effect: see --audit-period", "15m", "configSyncPeriod", .effect = CLI_ACCEPTED },
@@ -353,7 +353,7 @@ static const struct cli_option flags[] = {
 	{ "oom-score-adj", "N", INT(oom_score_adj, -1000, 1000),
 	  "oom-score-adj value, -1000 to 1000", NULL, "oomScoreAdj" },
 
-	{ "proxy-mode", "MODE", CLI_VALUE(CLI_FUNCTION, CLI_AT(mode), 0, 0, set_mode),
+	{ "proxy-mode", "MODE", CLI_VALUE(CLI_FUNCTION, CLI_AT(plane.mode), 0, 0, set_mode),
 	  "nftables, ipvs or iptables", "nftables", "mode", .words = "nftables ipvs iptables",
 	  .differs = "vipd's own rules, of nftables in mode iptables: doc/migration.md",
 	  .group = "Traffic" },
@@ -363,9 +363,9 @@ static const struct cli_option flags[] = {
 	  CLI_VALUE(CLI_CHOICE, CLI_AT(model.detect_local), DETECT_LOCAL_CLUSTER_CIDR),
 	  "mode to detect local traffic", "ClusterCIDR", "detectLocalMode",
 	  "ClusterCIDR NodeCIDR BridgeInterface InterfaceNamePrefix" },
-	{ "pod-bridge-interface", "NAME", INTERFACE(pod_bridge), "bridge of the pods' interfaces",
+	{ "pod-bridge-interface", "NAME", INTERFACE(pods.bridge), "bridge of the pods' interfaces",
 	  "", "detectLocal.bridgeInterface" },
-	{ "pod-interface-name-prefix", "NAME", INTERFACE(pod_prefix),
+	{ "pod-interface-name-prefix", "NAME", INTERFACE(pods.prefix),
 	  "prefix of pods' interface names", "", "detectLocal.interfaceNamePrefix" },
 	{ "masquerade-all", NULL, BOOL(model.is_masquerade_all),
 	  "masquerade all traffic sent via cluster IPs", "false",
@@ -375,60 +375,62 @@ static const struct cli_option flags[] = {
 	{ "feature-gates", "LIST", SPECIAL(set_feature_gates),
 	  "NAME=true|false,...: AllowServiceExternalIPs", "", "featureGates", .kind = CONFIG_GATES,
 	  .differs = "only AllowServiceExternalIPs has an effect" },
-	{ "dead-flows", "WHAT", CHOICE(resets_dead_flows),
+	{ "dead-flows", "WHAT", CHOICE(conntrack.resets_dead_flows),
 	  "TCP to removed endpoints: keep or reset", "keep", .words = "keep reset" },
-	{ "failover", "WHAT", CHOICE(is_failover), "move TCP handshakes without an answer", "off",
-	  "failover", .words = "off handshake" },
-	{ "failover-timeout", "TIME", TIME(failover_ns, 1), "time without an answer", "500ms",
+	{ "failover", "WHAT", CHOICE(plane.is_failover), "move TCP handshakes without an answer",
+	  "off", "failover", .words = "off handshake" },
+	{ "failover-timeout", "TIME", TIME(plane.failover_ns, 1), "time without an answer", "500ms",
 	  "failoverTimeout" },
 
-	{ "min-sync-period", "TIME", TIME(min_sync_period_ns, 0), "shortest pause between syncs",
+	{ "min-sync-period", "TIME", TIME(sync.min_period_ns, 0), "shortest pause between syncs",
 	  "0s", .group = "Synchronization with the kernel" },
-	{ "iptables-min-sync-period", "TIME", TIME(min_sync_period_ns, 0),
+	{ "iptables-min-sync-period", "TIME", TIME(sync.min_period_ns, 0),
 	  "alias of --min-sync-period", "0s", "iptables.minSyncPeriod nftables.minSyncPeriod",
 	  .differs = "repairs and the first change after an idle period do not wait" },
-	{ "iptables-sync-period", "TIME", TIME(sync_period_ns, 1),
+	{ "iptables-sync-period", "TIME", TIME(sync.period_ns, 1),
 	  "pending for twice this time: unhealthy", "30s",
 	  "iptables.syncPeriod nftables.syncPeriod",
 	  .differs = "no periodic full sync: --audit-period compares; only /healthz uses it" },
-	{ "audit-period", "TIME", TIME(audit_period_ns, 0),
+	{ "audit-period", "TIME", TIME(sync.audit_ns, 0),
 	  "compare kernel and desired state (0: never)", "5m" },
-	{ "nft-table-owner", NULL, BOOL(is_table_owner),
+	{ "nft-table-owner", NULL, BOOL(plane.is_table_owner),
 	  "own the nft tables exclusively (Linux 6.9)", "false" },
-	{ "nft-guard", "WHEN", CHOICE(is_guard_off), "keep connections when rules are flushed",
-	  "auto", .words = "auto off" },
-	{ "metrics-per-service", "WHAT", CHOICE(counting),
+	{ "nft-guard", "WHEN", CHOICE(plane.is_guard_off),
+	  "keep connections when rules are flushed", "auto", .words = "auto off" },
+	{ "metrics-per-service", "WHAT", CHOICE(plane.counting),
 	  "count connections per service or endpoint", "none", .words = "none service endpoint" },
 
-	{ "conntrack-max-per-core", "N", INT(sysctls.max_per_core, 0, INT32_MAX),
+	{ "conntrack-max-per-core", "N", INT(conntrack.sysctls.max_per_core, 0, INT32_MAX),
 	  "entries per CPU core (0: unchanged)", "32768", "conntrack.maxPerCore",
 	  .group = "Connection tracking" },
-	{ "conntrack-min", "N", INT(sysctls.max_min, 0, INT32_MAX),
+	{ "conntrack-min", "N", INT(conntrack.sysctls.max_min, 0, INT32_MAX),
 	  "minimum number of conntrack entries", "131072", "conntrack.min" },
-	{ "conntrack-tcp-timeout-established", "TIME", SECONDS(sysctls.tcp_established_s, 0),
-	  "timeout of idle TCP flows", "24h0m0s", "conntrack.tcpEstablishedTimeout" },
-	{ "conntrack-tcp-timeout-close-wait", "TIME", SECONDS(sysctls.tcp_close_wait_s, 0),
-	  "timeout of half-closed TCP", "1h0m0s", "conntrack.tcpCloseWaitTimeout" },
-	{ "conntrack-tcp-be-liberal", NULL, BOOL(sysctls.is_tcp_liberal),
+	{ "conntrack-tcp-timeout-established", "TIME",
+	  SECONDS(conntrack.sysctls.tcp_established_s, 0), "timeout of idle TCP flows", "24h0m0s",
+	  "conntrack.tcpEstablishedTimeout" },
+	{ "conntrack-tcp-timeout-close-wait", "TIME",
+	  SECONDS(conntrack.sysctls.tcp_close_wait_s, 0), "timeout of half-closed TCP", "1h0m0s",
+	  "conntrack.tcpCloseWaitTimeout" },
+	{ "conntrack-tcp-be-liberal", NULL, BOOL(conntrack.sysctls.is_tcp_liberal),
 	  "accept out-of-window TCP packets", "false", "conntrack.tcpBeLiberal" },
-	{ "conntrack-udp-timeout", "TIME", SECONDS(sysctls.udp_s, 0),
+	{ "conntrack-udp-timeout", "TIME", SECONDS(conntrack.sysctls.udp_s, 0),
 	  "timeout of unreplied UDP (0: unchanged)", "0s", "conntrack.udpTimeout" },
-	{ "conntrack-udp-timeout-stream", "TIME", SECONDS(sysctls.udp_stream_s, 0),
+	{ "conntrack-udp-timeout-stream", "TIME", SECONDS(conntrack.sysctls.udp_stream_s, 0),
 	  "timeout of replied UDP flows", "0s", "conntrack.udpStreamTimeout" },
 
 	{ "control-socket", "PATH", CLI_VALUE(CLI_TEXT, CLI_AT(control_socket), -1),
 	  "socket for vipctl", CONTROL_SOCKET_PATH, .group = "Servers" },
-	{ "healthz-bind-address", "IP:PORT", PLACE(healthz),
+	{ "healthz-bind-address", "IP:PORT", PLACE(servers.healthz),
 	  "address of /healthz, /livez [0.0.0.0:10256]", "", "healthzBindAddress" },
-	{ "healthz-port", "N", INT(healthz_port, 0, UINT16_MAX), "port of /healthz (0: no server)",
-	  NULL, "healthzBindAddress", .kind = CONFIG_SHARED },
-	{ "metrics-bind-address", "IP:PORT", PLACE(metrics),
+	{ "healthz-port", "N", INT(servers.healthz_port, 0, UINT16_MAX),
+	  "port of /healthz (0: no server)", NULL, "healthzBindAddress", .kind = CONFIG_SHARED },
+	{ "metrics-bind-address", "IP:PORT", PLACE(servers.metrics),
 	  "address of /metrics [127.0.0.1:10249]", "", "metricsBindAddress" },
-	{ "metrics-port", "N", INT(metrics_port, 0, UINT16_MAX), "port of /metrics (0: no server)",
-	  NULL, "metricsBindAddress", .kind = CONFIG_SHARED },
-	{ "bind-address-hard-fail", NULL, BOOL(is_bind_hard_fail),
+	{ "metrics-port", "N", INT(servers.metrics_port, 0, UINT16_MAX),
+	  "port of /metrics (0: no server)", NULL, "metricsBindAddress", .kind = CONFIG_SHARED },
+	{ "bind-address-hard-fail", NULL, BOOL(servers.is_hard_fail),
 	  "treat failure to bind to a port as fatal", "false", "bindAddressHardFail" },
-	{ "status-page", "WHEN", CHOICE(status_page), "page beside /metrics: auto, on or off",
+	{ "status-page", "WHEN", CHOICE(servers.page), "page beside /metrics: auto, on or off",
 	  "auto", .words = "auto on off" },
 	{ "profiling", NULL, CHECKED(CLI_BOOL, 0, 0), "no effect: no such server", "false",
 	  "enableProfiling", .effect = CLI_ACCEPTED },
@@ -436,13 +438,13 @@ static const struct cli_option flags[] = {
 	  "no effect: no hidden metrics", "", "showHiddenMetricsForVersion", PREVIOUS_VERSION,
 	  .effect = CLI_ACCEPTED },
 
-	{ "v", "N", INT(verbosity, 0, INT32_MAX), "log verbosity: 0 events, 2 syncs, 4 details",
+	{ "v", "N", INT(log.verbosity, 0, INT32_MAX), "log verbosity: 0 events, 2 syncs, 4 details",
 	  "0", "logging.verbosity", .group = "Log", .differs = "0 events, 2 syncs, 4 details" },
 	{ "vmodule", "LIST", SPECIAL(set_vmodule), "verbosity per area: AREA=N,...", "",
 	  "logging.vmodule", .kind = CONFIG_VMODULE,
 	  .differs = "patterns are areas of vipd's log, not files of kube-proxy" },
 	{ "log-level", "LIST", SPECIAL(set_log_level), "LEVEL, or AREA=LEVEL,...; overrides -v" },
-	{ "logging-format", "FORMAT", CHOICE(log_format), "text, or json: one object per line",
+	{ "logging-format", "FORMAT", CHOICE(log.format), "text, or json: one object per line",
 	  "text", "logging.format", "text json" },
 	{ "log-flush-frequency", "TIME", CHECKED(CLI_DURATION, 0, 0), LOG_NOTE, "0s",
 	  "logging.flushFrequency", .kind = CONFIG_DURATION_OR_NS, .effect = CLI_ACCEPTED },

@@ -88,7 +88,7 @@ static void effective_put(struct options *o, const struct cli_option *f, const c
 	char name[FIELD_NAME_MAX];
 
 	while ((at = field_next(at, name)) != NULL)
-		config_tree_put(o->effective, name, config_from_text(kind_of(f), text));
+		config_tree_put(o->record.effective, name, config_from_text(kind_of(f), text));
 }
 
 static bool is_prefix(const char *prefix, const char *text)
@@ -121,14 +121,14 @@ static void nodeports_by_mode(struct options *o)
 	static const struct ip_prefix all[] = { { .addr = { .family = AF_INET } },
 						{ .addr = { .family = AF_INET6 } } };
 	static const char *const texts[] = { "0.0.0.0/0", "::/0" };
-	bool is_iptables = o->mode == PROXY_MODE_IPTABLES;
+	bool is_iptables = o->plane.mode == PROXY_MODE_IPTABLES;
 	json_t *list;
 
-	if (!o->has_localhost)
+	if (!o->record.has_localhost)
 		o->model.serves_localhost = is_iptables;
-	config_tree_put(o->effective, "iptables.localhostNodePorts",
+	config_tree_put(o->record.effective, "iptables.localhostNodePorts",
 			json_boolean(o->model.serves_localhost));
-	if (!is_iptables || o->has_nodeport_addresses)
+	if (!is_iptables || o->record.has_nodeport_addresses)
 		return;
 	list = json_array();
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
@@ -136,7 +136,7 @@ static void nodeports_by_mode(struct options *o)
 		*vec_push(&o->model.nodeport_cidrs) = all[i];
 	}
 	o->model.has_nodeport_cidrs = true;
-	config_tree_put(o->effective, "nodePortAddresses", list);
+	config_tree_put(o->record.effective, "nodePortAddresses", list);
 }
 
 /* --- the file --- */
@@ -144,8 +144,8 @@ static void nodeports_by_mode(struct options *o)
 /* CFG-45: in the section of a mode that is not in use. */
 static bool is_foreign(const struct options *o, const char *field)
 {
-	bool is_nft = o->mode == PROXY_MODE_NFTABLES;
-	bool is_ipvs = o->mode == PROXY_MODE_IPVS;
+	bool is_nft = o->plane.mode == PROXY_MODE_NFTABLES;
+	bool is_ipvs = o->plane.mode == PROXY_MODE_IPVS;
 
 	return (!is_ipvs && is_prefix("ipvs.", field)) || is_prefix("winkernel.", field) ||
 	       (!is_nft && is_prefix("nftables.", field)) ||
@@ -192,7 +192,7 @@ static int foreign_check(const struct parse *p, const struct cli_option *f,
 	int r = is_prefix("iptables.", v->name) ? option_set(&scratch, f, v->name, v->text, err)
 						: 0;
 
-	str_fini(&scratch.ignored);
+	str_fini(&scratch.record.ignored);
 	return r < 0 ? field_reject(p, v, r, err) : 0;
 }
 
@@ -202,9 +202,9 @@ static const char *setting_add(struct options *o, const struct cli_option *f, co
 {
 	struct options_setting s = { f, xstrdup(name), xstrdup(value) };
 
-	*vec_push(&o->texts) = (char *)(uintptr_t)s.name;
-	*vec_push(&o->texts) = (char *)(uintptr_t)s.value;
-	*vec_push(&o->settings) = s;
+	*vec_push(&o->record.texts) = (char *)(uintptr_t)s.name;
+	*vec_push(&o->record.texts) = (char *)(uintptr_t)s.value;
+	*vec_push(&o->record.settings) = s;
 	return s.value;
 }
 
@@ -235,7 +235,7 @@ static int file_apply(struct parse *p, struct err *err)
 	int r = 0;
 
 	/* First: it selects the sections. Without it: kube-proxy's default. */
-	p->o->mode = PROXY_MODE_IPTABLES;
+	p->o->plane.mode = PROXY_MODE_IPTABLES;
 	if (mode != NULL)
 		r = field_apply(p, mode, err);
 	vec_for_each (v, &p->file->values)
@@ -252,7 +252,7 @@ static const char *period_text(const struct parse *p, const char *name)
 
 	if (v != NULL && cli_duration(&ns, v->text, NULL) == 0 && ns > 0)
 		return v->text;
-	return json_string_value(config_tree_get(p->o->effective, name));
+	return json_string_value(config_tree_get(p->o->record.effective, name));
 }
 
 /* CFG-44. The error names the file or the flag. */
@@ -285,9 +285,9 @@ static int all_periods_check(const struct parse *p, struct err *err)
 {
 	int r = periods_check(p, "iptables", err);
 
-	if (r == 0 && p->o->mode == PROXY_MODE_NFTABLES && p->file != NULL)
+	if (r == 0 && p->o->plane.mode == PROXY_MODE_NFTABLES && p->file != NULL)
 		r = periods_check(p, "nftables", err);
-	if (r == 0 && p->o->mode == PROXY_MODE_IPVS)
+	if (r == 0 && p->o->plane.mode == PROXY_MODE_IPVS)
 		r = periods_check(p, "ipvs", err);
 	return r;
 }
@@ -295,10 +295,10 @@ static int all_periods_check(const struct parse *p, struct err *err)
 /* CT-18 */
 static int failover_check(const struct options *o, struct err *err)
 {
-	if (o->failover_ns < 100 * NSEC_PER_MSEC || o->failover_ns > 10 * NSEC_PER_SEC)
+	if (o->plane.failover_ns < 100 * NSEC_PER_MSEC || o->plane.failover_ns > 10 * NSEC_PER_SEC)
 		return err_set(err, -EINVAL, "--failover-timeout: %.6gs is not from 0.1s to 10s",
-			       (double)o->failover_ns / NSEC_PER_SEC);
-	if (o->is_failover && o->mode == PROXY_MODE_IPVS)
+			       (double)o->plane.failover_ns / NSEC_PER_SEC);
+	if (o->plane.is_failover && o->plane.mode == PROXY_MODE_IPVS)
 		return err_set(err, -EINVAL,
 			       "--failover: handshake is not available with --proxy-mode ipvs; "
 			       "nftables or off is");
@@ -336,24 +336,26 @@ static int interface_check(struct options *o, const char *interface, const char 
 static int validate(const struct parse *p, struct err *err)
 {
 	struct options *o = p->o;
-	bool is_v6 = o->is_bind_ipv6;
+	bool is_v6 = o->servers.is_ipv6;
 	int r = all_periods_check(p, err);
 
 	if (r == 0)
 		r = failover_check(o, err);
-	place_complete(&o->healthz, o->healthz_port, is_v6 ? "::" : "0.0.0.0", 10256);
-	place_complete(&o->metrics, o->metrics_port, is_v6 ? "::1" : "127.0.0.1", 10249);
-	if (r == 0 && o->status_page == STATUS_PAGE_ON && o->metrics.port == 0)
+	place_complete(&o->servers.healthz, o->servers.healthz_port, is_v6 ? "::" : "0.0.0.0",
+		       10256);
+	place_complete(&o->servers.metrics, o->servers.metrics_port, is_v6 ? "::1" : "127.0.0.1",
+		       10249);
+	if (r == 0 && o->servers.page == STATUS_PAGE_ON && o->servers.metrics.port == 0)
 		r = err_set(err, -EINVAL,
 			    "--status-page=on requires a metrics server; --metrics-port is 0");
 	if (r == 0 && o->model.detect_local == DETECT_LOCAL_BRIDGE)
-		r = interface_check(o, o->pod_bridge,
+		r = interface_check(o, o->pods.bridge,
 				    "--pod-bridge-interface (detectLocal.bridgeInterface)", err);
 	if (r == 0 && o->model.detect_local == DETECT_LOCAL_PREFIX)
-		r = interface_check(o, o->pod_prefix,
+		r = interface_check(o, o->pods.prefix,
 				    "--pod-interface-name-prefix (detectLocal.interfaceNamePrefix)",
 				    err);
-	if (r == 0 && o->manifests != NULL && (o->kubeconfig != NULL || o->master != NULL))
+	if (r == 0 && o->manifests != NULL && (o->api.kubeconfig != NULL || o->api.master != NULL))
 		r = err_set(err, -EINVAL,
 			    "--manifests cannot be combined with --kubeconfig or --master");
 	return r;
@@ -389,7 +391,7 @@ static int flag_apply(struct parse *p, const struct cli_option *f, const char *v
 		effective_put(p->o, f, f->preset); /* an empty value is the default */
 	else
 		effective_put(p->o, f, value ? value : "true");
-	(void)json_object_set_new(p->o->given, f->name, json_string(value ? value : "true"));
+	(void)json_object_set_new(p->o->record.given, f->name, json_string(value ? value : "true"));
 out:
 	str_fini(&name);
 	return r;
@@ -425,7 +427,7 @@ static void note(struct options *o, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0)
 		abort();
-	*vec_push(&o->notes) = text;
+	*vec_push(&o->record.notes) = text;
 }
 
 static bool has_loopback_prefix(const struct model_config *c)
@@ -448,11 +450,11 @@ static void notes_make(const struct parse *p)
 		note(o, "%s: strict decoding failed: %s", o->config, p->file->complaints.text);
 	if (p->replaced.len > 0)
 		note(o, "%s replaces these flags: %s", o->config, p->replaced.text);
-	if (o->ignored.len > 0)
-		note(o, "accepted without effect: %s", o->ignored.text);
-	if (o->mode == PROXY_MODE_IPTABLES)
+	if (o->record.ignored.len > 0)
+		note(o, "accepted without effect: %s", o->record.ignored.text);
+	if (o->plane.mode == PROXY_MODE_IPTABLES)
 		note(o, "mode iptables, kube-proxy's default, is served with nftables");
-	if (o->has_localhost && o->model.serves_localhost && !has_loopback_prefix(&o->model))
+	if (o->record.has_localhost && o->model.serves_localhost && !has_loopback_prefix(&o->model))
 		note(o, "iptables.localhostNodePorts: no effect: nodePortAddresses contains no "
 			"loopback address");
 }
@@ -460,14 +462,14 @@ static void notes_make(const struct parse *p)
 static void options_init(struct options *o)
 {
 	*o = (struct options){
-		.healthz_port = -1,
-		.metrics_port = -1,
+		.servers.healthz_port = -1,
+		.servers.metrics_port = -1,
 		.oom_score_adj = OOM_SCORE_UNSET,
-		.effective = json_object(),
-		.given = json_object(),
+		.record.effective = json_object(),
+		.record.given = json_object(),
 	};
-	for (size_t i = 0; i < ARRAY_SIZE(o->area_verbosity); i++)
-		o->area_verbosity[i] = -1;
+	for (size_t i = 0; i < ARRAY_SIZE(o->log.area_verbosity); i++)
+		o->log.area_verbosity[i] = -1;
 	for (size_t i = 0; i < vipd_cli.n_options; i++) {
 		const struct cli_option *f = &vipd_cli.options[i];
 
@@ -488,20 +490,20 @@ void options_config_fini(struct model_config *config)
 
 void options_fini(struct options *o)
 {
-	vec_for_each (text, &o->texts)
+	vec_for_each (text, &o->record.texts)
 		free(*text);
-	vec_for_each (text, &o->notes)
+	vec_for_each (text, &o->record.notes)
 		free(*text);
 	vec_fini(&o->ipvs.exclude);
 	options_config_fini(&o->model);
-	vec_fini(&o->settings);
-	vec_fini(&o->texts);
-	vec_fini(&o->notes);
-	str_fini(&o->ignored);
-	json_decref(o->effective);
-	o->effective = NULL;
-	json_decref(o->given);
-	o->given = NULL;
+	vec_fini(&o->record.settings);
+	vec_fini(&o->record.texts);
+	vec_fini(&o->record.notes);
+	str_fini(&o->record.ignored);
+	json_decref(o->record.effective);
+	o->record.effective = NULL;
+	json_decref(o->record.given);
+	o->record.given = NULL;
 }
 
 /*
@@ -593,10 +595,10 @@ int options_parse(struct options *o, struct model_config *config, int argc, char
 		nodeports_by_mode(o);
 		notes_make(&p);
 	}
-	config_tree_put(o->effective, "mode",
-			json_string(o->mode == PROXY_MODE_IPVS       ? "ipvs"
-				    : o->mode == PROXY_MODE_IPTABLES ? "iptables"
-								     : "nftables"));
+	config_tree_put(o->record.effective, "mode",
+			json_string(o->plane.mode == PROXY_MODE_IPVS       ? "ipvs"
+				    : o->plane.mode == PROXY_MODE_IPTABLES ? "iptables"
+									   : "nftables"));
 	if (o->shell != NULL)
 		o->action = OPTIONS_COMPLETION;
 	else if (o->write_config_to != NULL && !is_for_people(o))
@@ -612,8 +614,8 @@ int options_parse(struct options *o, struct model_config *config, int argc, char
 
 bool options_has_page(const struct options *o)
 {
-	return o->status_page == STATUS_PAGE_ON ||
-	       (o->status_page == STATUS_PAGE_AUTO && ip_addr_is_loopback(&o->metrics.addr));
+	return o->servers.page == STATUS_PAGE_ON || (o->servers.page == STATUS_PAGE_AUTO &&
+						     ip_addr_is_loopback(&o->servers.metrics.addr));
 }
 
 /* The field of a setting; of a flag, the one of the mode in use before others. False: none. */
@@ -649,7 +651,7 @@ json_t *options_field(const struct options *o, const struct options_setting *s,
 
 void options_effective(const struct options *o, struct str *ret)
 {
-	config_print(ret, o->effective);
+	config_print(ret, o->record.effective);
 }
 
 /* `old` and `new`: NULL if absent. */
@@ -679,26 +681,26 @@ static void differences_add(struct str *ret, const char *name, const json_t *old
 
 void options_differences(const struct options *old, const struct options *new, struct str *ret)
 {
-	differences_add(ret, "", old->effective, new->effective);
+	differences_add(ret, "", old->record.effective, new->record.effective);
 }
 
 bool options_take_log(struct options *o, const struct options *new)
 {
-	json_t *logging = json_object_get(new->effective, "logging");
+	json_t *logging = json_object_get(new->record.effective, "logging");
 
-	if (json_equal(json_object_get(o->effective, "logging"), logging))
+	if (json_equal(json_object_get(o->record.effective, "logging"), logging))
 		return false;
-	(void)json_object_set(o->effective, "logging", logging);
-	o->log_format = new->log_format;
-	o->verbosity = new->verbosity;
-	memcpy(o->area_verbosity, new->area_verbosity, sizeof(o->area_verbosity));
-	memcpy(o->area_level, new->area_level, sizeof(o->area_level));
+	(void)json_object_set(o->record.effective, "logging", logging);
+	o->log.format = new->log.format;
+	o->log.verbosity = new->log.verbosity;
+	memcpy(o->log.area_verbosity, new->log.area_verbosity, sizeof(o->log.area_verbosity));
+	memcpy(o->log.area_level, new->log.area_level, sizeof(o->log.area_level));
 	return true;
 }
 
 void options_configz(const struct options *o, struct str *ret)
 {
-	json_t *config = json_copy(o->effective);
+	json_t *config = json_copy(o->record.effective);
 	json_t *all = json_object();
 	char *text;
 
@@ -731,12 +733,12 @@ static void value_put(struct str *ret, const char *value)
 /* The effective value: from the command line, the file or the default. */
 static void flag_value(const struct options *o, const struct cli_option *f, struct str *ret)
 {
-	const json_t *v = json_object_get(o->given, f->name);
+	const json_t *v = json_object_get(o->record.given, f->name);
 	char name[FIELD_NAME_MAX];
 	char *text;
 
 	if (f->fields != NULL && f->kind != CONFIG_SHARED && field_next(f->fields, name) != NULL)
-		v = config_tree_get(o->effective, name);
+		v = config_tree_get(o->record.effective, name);
 	if (v == NULL && f->fields == NULL && f->preset != NULL) {
 		str_puts(ret, f->preset);
 	} else if (json_is_string(v)) {

@@ -2,7 +2,7 @@
 /*
  * options - vipd's command line and configuration file.
  *
- *     options_parse -> log options.notes -> act -> options_fini
+ *     options_parse -> log options.record.notes -> act -> options_fini
  *
  * Flags that kube-proxy has keep kube-proxy's names and meaning (section 14 of
  * doc/behaviour.md), and so do the fields of its configuration file. One table in
@@ -81,57 +81,92 @@ enum status_page {
 	STATUS_PAGE_OFF,
 };
 
-struct options {
-	enum options_action action;
-	/* Texts are borrowed from argv, or from `texts`. */
-	const char *config;          /* --config FILE; NULL: flags only */
-	const char *write_config_to; /* file, or NULL */
-	const char *shell;           /* --completion */
-	const char *manifests;       /* folder; NULL: API server */
-	const char *kubeconfig; /* NULL without manifests: master, or the pod's service account */
-	const char *master;     /* URLs, comma separated; NULL: the kubeconfig's */
-	const char *api_content_type; /* NULL: protobuf */
-	double api_qps;               /* lists and watches per second; 0: default, < 0: no limit */
-	int api_burst;
-	const char *control_socket; /* "": none */
-	char hostname[256];         /* LIFE-11: trimmed, lower case */
-	uint64_t min_sync_period_ns;
-	uint64_t sync_period_ns;     /* HC-04: pending for twice this period is unhealthy */
+/* The API server. */
+struct options_api {
+	const char *kubeconfig;   /* NULL without manifests: master, or the pod's service account */
+	const char *master;       /* URLs, comma separated; NULL: the kubeconfig's */
+	const char *content_type; /* NULL: protobuf */
+	double qps;               /* lists and watches per second; 0: default, < 0: no limit */
+	int burst;
+};
+
+struct options_sync {
+	uint64_t min_period_ns;
+	uint64_t period_ns; /* HC-04: pending for twice this period is unhealthy */
+	uint64_t audit_ns;
+};
+
+struct options_servers {
 	struct listen_place healthz; /* port 0: no server */
 	struct listen_place metrics; /* port 0: no server */
-	enum status_page status_page;
+	enum status_page page;
 	int32_t healthz_port; /* -1: not given (CFG-22) */
 	int32_t metrics_port;
-	bool is_bind_hard_fail;
-	bool is_bind_ipv6; /* --bind-address is IPv6: default addresses as well (CFG-09) */
-	uint64_t audit_period_ns;
-	enum plane_counting counting; /* --metrics-per-service */
-	enum log_format log_format;   /* valid after a failure as well */
+	bool is_hard_fail; /* --bind-address-hard-fail */
+	bool is_ipv6;      /* --bind-address is IPv6: default addresses as well (CFG-09) */
+};
+
+struct options_log {
+	enum log_format format; /* valid after a failure as well */
 	int verbosity;
 	int area_verbosity[LOG_AREA_N];        /* --vmodule; -1: `verbosity` */
 	enum log_level area_level[LOG_AREA_N]; /* --log-level; 0: by verbosity */
-	int32_t oom_score_adj;                 /* OOM_SCORE_UNSET: unchanged */
+};
+
+struct options_conntrack {
 	struct sysctl_config sysctls;
 	bool resets_dead_flows; /* --dead-flows=reset */
-	bool is_failover;       /* --failover=handshake */
-	uint64_t failover_ns;   /* --failover-timeout */
-	bool is_cleanup_forced; /* --cleanup=...,force */
-	bool is_strict;         /* --strict */
-	bool is_table_owner;    /* --nft-table-owner */
-	bool is_guard_off;      /* --nft-guard=off */
+};
+
+struct options_plane {
 	enum proxy_mode mode;
-	struct options_ipvs ipvs;
-	char pod_bridge[IFNAME_MAX]; /* for its detection mode only */
-	char pod_prefix[IFNAME_MAX];
-	struct model_config model;   /* until options_parse() hands it over */
-	bool has_nodeport_addresses; /* --nodeport-addresses is not empty */
-	bool has_localhost;          /* --iptables-localhost-nodeports was given */
-	json_t *effective;           /* fields of the configuration file, with effective values */
-	json_t *given;               /* flags of the command line, by name */
-	struct str ignored;          /* settings without effect, separated by commas */
+	enum plane_counting counting; /* --metrics-per-service */
+	bool is_failover;             /* --failover=handshake */
+	uint64_t failover_ns;         /* --failover-timeout */
+	bool is_table_owner;          /* --nft-table-owner */
+	bool is_guard_off;            /* --nft-guard=off */
+};
+
+/* For their detection modes only. */
+struct options_pods {
+	char bridge[IFNAME_MAX];
+	char prefix[IFNAME_MAX];
+};
+
+/* What was given, and what follows from it. */
+struct options_record {
+	json_t *effective;  /* configuration file's fields, with effective values */
+	json_t *given;      /* flags of the command line, by name */
+	struct str ignored; /* settings without effect, separated by commas */
 	VEC(struct options_setting) settings; /* effective or not, in their order */
 	VEC(char *) texts;
-	VEC(char *) notes; /* to be logged as warnings, in this order */
+	VEC(char *) notes;           /* to be logged as warnings, in this order */
+	bool has_nodeport_addresses; /* --nodeport-addresses is not empty */
+	bool has_localhost;          /* --iptables-localhost-nodeports was given */
+};
+
+struct options {
+	enum options_action action;
+	/* Texts are borrowed from argv, or from `record.texts`. */
+	const char *config;          /* --config FILE; NULL: flags only */
+	const char *write_config_to; /* file, or NULL */
+	const char *shell;           /* --completion */
+	bool is_cleanup_forced;      /* --cleanup=...,force */
+	const char *manifests;       /* folder; NULL: API server */
+	bool is_strict;              /* --strict */
+	struct options_api api;
+	const char *control_socket; /* "": none */
+	char hostname[256];         /* LIFE-11: trimmed, lower case */
+	struct options_sync sync;
+	struct options_servers servers;
+	struct options_log log;
+	int32_t oom_score_adj; /* OOM_SCORE_UNSET: unchanged */
+	struct options_conntrack conntrack;
+	struct options_plane plane;
+	struct options_ipvs ipvs;
+	struct options_pods pods;
+	struct model_config model; /* until options_parse() hands it over */
+	struct options_record record;
 };
 
 /*

@@ -177,7 +177,7 @@ static void test_noted(void **state)
 		print_message("    %s\n", noted[i].name);
 		parse(&p, noted[i].text, noted[i].flag, NULL, NULL);
 		assert_int_equal(p.r, 0);
-		vec_for_each (note, &p.o.notes)
+		vec_for_each (note, &p.o.record.notes)
 			str_printf(&notes, "%s\n", *note);
 		assert_string_equal(str_text(&notes), noted[i].notes);
 		str_fini(&notes);
@@ -206,16 +206,16 @@ static void values_check(const struct parsed *p)
 	assert_true(p->config.bind_addr[0].family != 0);
 	assert_int_equal(p->config.cluster_cidrs.n, 2);
 	assert_int_equal(p->config.nodeport_cidrs.n, 2);
-	assert_string_equal(p->o.kubeconfig, "/k");
-	assert_string_equal(p->o.api_content_type, "application/json");
-	assert_true(p->o.api_qps > 7.4 && p->o.api_qps < 7.6);
-	assert_int_equal(p->o.api_burst, 9);
+	assert_string_equal(p->o.api.kubeconfig, "/k");
+	assert_string_equal(p->o.api.content_type, "application/json");
+	assert_true(p->o.api.qps > 7.4 && p->o.api.qps < 7.6);
+	assert_int_equal(p->o.api.burst, 9);
 	assert_int_equal(p->config.detect_local, DETECT_LOCAL_PREFIX);
 	assert_string_equal(p->config.detect_ifname, "veth");
 	assert_true(p->config.no_external_ips);
 	assert_true(p->config.is_masquerade_all);
-	assert_int_equal(p->o.min_sync_period_ns, 2 * NSEC_PER_SEC);
-	assert_int_equal(p->o.area_verbosity[LOG_AREA_SYNC], 2);
+	assert_int_equal(p->o.sync.min_period_ns, 2 * NSEC_PER_SEC);
+	assert_int_equal(p->o.log.area_verbosity[LOG_AREA_SYNC], 2);
 	assert_int_equal(p->o.oom_score_adj, -10);
 }
 
@@ -226,18 +226,18 @@ static void test_values(void **state)
 	parse(&p, full, NULL, NULL, NULL);
 	values_check(&p);
 	assert_string_equal(p.o.hostname, "from-file");
-	assert_int_equal(p.o.verbosity, 4);
+	assert_int_equal(p.o.log.verbosity, 4);
 	parsed_fini(&p);
 
 	/* CFG-02, T-165: these flags override the file or are added. */
 	parse(&p, full, "--hostname-override=flag", "-v=1", "--cluster-cidr=192.168.0.0/16");
 	values_check(&p);
 	assert_string_equal(p.o.hostname, "flag");
-	assert_int_equal(p.o.verbosity, 1);
+	assert_int_equal(p.o.log.verbosity, 1);
 	parsed_fini(&p);
 	parse(&p, full, "--vmodule=plane=4", NULL, NULL);
 	values_check(&p);
-	assert_int_equal(p.o.area_verbosity[LOG_AREA_PLANE], 4);
+	assert_int_equal(p.o.log.area_verbosity[LOG_AREA_PLANE], 4);
 	parsed_fini(&p);
 }
 
@@ -262,7 +262,7 @@ static void test_sections(void **state)
 	      NULL, NULL);
 	assert_int_equal(p.r, 0);
 	assert_true(p.config.is_masquerade_all);
-	assert_int_equal(p.o.min_sync_period_ns, 0);
+	assert_int_equal(p.o.sync.min_period_ns, 0);
 	parsed_fini(&p);
 }
 
@@ -279,7 +279,7 @@ static void test_way_back(void **state)
 	parse(&p, first.text, NULL, NULL, NULL);
 	values_check(&p);
 	assert_string_equal(p.o.hostname, "flag");
-	assert_int_equal(p.o.notes.n, 0);
+	assert_int_equal(p.o.record.notes.n, 0);
 	options_effective(&p.o, &second);
 	assert_string_equal(first.text, second.text);
 	parsed_fini(&p);
@@ -309,8 +309,8 @@ static void test_every_field(void **state)
 	struct err err;
 
 	assert_int_equal(options_parse(&o, &config, 3, (char **)(uintptr_t)argv, &err), 0);
-	assert_int_equal(o.notes.n, 1);
-	assert_memory_equal(o.notes.v[0], "mode iptables, ", 15);
+	assert_int_equal(o.record.notes.n, 1);
+	assert_memory_equal(o.record.notes.v[0], "mode iptables, ", 15);
 	vec_fini(&config.cluster_cidrs);
 	vec_fini(&config.nodeport_cidrs);
 	options_fini(&o);

@@ -219,9 +219,9 @@ static void test_noted(void **state)
 		print_message("    %s\n", noted[i].name);
 		parse(&p, noted[i].args);
 		assert_int_equal(p.r, 0);
-		assert_int_equal(p.o.notes.n, noted[i].note != NULL);
+		assert_int_equal(p.o.record.notes.n, noted[i].note != NULL);
 		if (noted[i].note != NULL)
-			assert_string_equal(p.o.notes.v[0], noted[i].note);
+			assert_string_equal(p.o.record.notes.v[0], noted[i].note);
 		parsed_fini(&p);
 	}
 }
@@ -288,8 +288,8 @@ static void test_log_level(void **state)
 		assert_int_equal(p.r < 0, cases[i].error != NULL);
 		if (cases[i].error != NULL)
 			assert_non_null(strstr(p.err.text, cases[i].error));
-		assert_int_equal(p.o.area_level[LOG_AREA_SYNC], cases[i].sync);
-		assert_int_equal(p.o.area_level[LOG_AREA_PLANE], cases[i].plane);
+		assert_int_equal(p.o.log.area_level[LOG_AREA_SYNC], cases[i].sync);
+		assert_int_equal(p.o.log.area_level[LOG_AREA_PLANE], cases[i].plane);
 		parsed_fini(&p);
 	}
 }
@@ -305,13 +305,13 @@ static void test_values(void **state)
 	assert_int_equal(p.r, 0);
 	assert_string_equal(p.o.manifests, "m");
 	assert_string_equal(p.o.hostname, "n1.example"); /* CFG-08 */
-	assert_int_equal(p.o.min_sync_period_ns, 90 * NSEC_PER_SEC);
+	assert_int_equal(p.o.sync.min_period_ns, 90 * NSEC_PER_SEC);
 	assert_int_equal(p.o.oom_score_adj, -5);
-	assert_int_equal(p.o.verbosity, 2);
-	assert_int_equal(p.o.area_verbosity[LOG_AREA_SYNC], 4);
-	assert_int_equal(p.o.area_verbosity[LOG_AREA_PLANE], -1);
-	assert_int_equal(p.o.area_level[LOG_AREA_SYNC], 0);
-	assert_true(p.o.api_qps > 7.4 && p.o.api_qps < 7.6);
+	assert_int_equal(p.o.log.verbosity, 2);
+	assert_int_equal(p.o.log.area_verbosity[LOG_AREA_SYNC], 4);
+	assert_int_equal(p.o.log.area_verbosity[LOG_AREA_PLANE], -1);
+	assert_int_equal(p.o.log.area_level[LOG_AREA_SYNC], 0);
+	assert_true(p.o.api.qps > 7.4 && p.o.api.qps < 7.6);
 	assert_true(p.config.is_masquerade_all);
 	assert_true(p.config.no_external_ips);
 	assert_true(p.config.has_nodeport_cidrs);
@@ -362,9 +362,10 @@ static void test_places(void **state)
 		print_message("    %s\n", cases[i].args);
 		parse(&p, cases[i].args);
 		assert_int_equal(p.r, 0);
-		assert_int_equal(p.o.sync_period_ns, 30 * NSEC_PER_SEC);
+		assert_int_equal(p.o.sync.period_ns, 30 * NSEC_PER_SEC);
 		for (int k = 0; k < 2; k++) {
-			const struct listen_place *at = k == 0 ? &p.o.healthz : &p.o.metrics;
+			const struct listen_place *at =
+				k == 0 ? &p.o.servers.healthz : &p.o.servers.metrics;
 			char text[IP_ENDPOINT_TEXT_MAX];
 
 			(void)ip_endpoint_text(&at->addr, at->port, text);
@@ -487,22 +488,22 @@ static void test_defaults(void **state)
 	parse(&p, "");
 	assert_int_equal(p.r, 0);
 	assert_string_equal(p.o.control_socket, "/run/vipd/control.sock");
-	assert_int_equal(p.o.mode, PROXY_MODE_NFTABLES);
+	assert_int_equal(p.o.plane.mode, PROXY_MODE_NFTABLES);
 	assert_int_equal(p.config.detect_local, DETECT_LOCAL_CLUSTER_CIDR);
-	assert_int_equal(p.o.sync_period_ns, 30 * NSEC_PER_SEC);
-	assert_int_equal(p.o.min_sync_period_ns, 0);
-	assert_int_equal(p.o.audit_period_ns, 300 * NSEC_PER_SEC);
-	assert_int_equal(p.o.api_burst, 10);
-	assert_true(p.o.api_qps > 4.9 && p.o.api_qps < 5.1);
-	assert_int_equal(p.o.sysctls.max_per_core, 32768);
-	assert_int_equal(p.o.sysctls.max_min, 131072);
-	assert_int_equal(p.o.sysctls.tcp_established_s, 86400);
-	assert_int_equal(p.o.sysctls.tcp_close_wait_s, 3600);
+	assert_int_equal(p.o.sync.period_ns, 30 * NSEC_PER_SEC);
+	assert_int_equal(p.o.sync.min_period_ns, 0);
+	assert_int_equal(p.o.sync.audit_ns, 300 * NSEC_PER_SEC);
+	assert_int_equal(p.o.api.burst, 10);
+	assert_true(p.o.api.qps > 4.9 && p.o.api.qps < 5.1);
+	assert_int_equal(p.o.conntrack.sysctls.max_per_core, 32768);
+	assert_int_equal(p.o.conntrack.sysctls.max_min, 131072);
+	assert_int_equal(p.o.conntrack.sysctls.tcp_established_s, 86400);
+	assert_int_equal(p.o.conntrack.sysctls.tcp_close_wait_s, 3600);
 	assert_int_equal(p.o.ipvs.drain_s, 900);
 	assert_int_equal(p.o.ipvs.rule_priority, 100);
 	assert_int_equal(p.o.oom_score_adj, OOM_SCORE_UNSET);
-	assert_null(p.o.kubeconfig);
-	assert_null(p.o.master);
+	assert_null(p.o.api.kubeconfig);
+	assert_null(p.o.api.master);
 	parsed_fini(&p);
 }
 
