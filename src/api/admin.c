@@ -79,6 +79,18 @@ static void doctor_result(struct jsonw *w, const struct check_result *c)
 }
 
 /* Results of the helper, and of the Node object, which only this process has. */
+/* Not of the helper: the plane of this process reports them. */
+static void failover_results(struct check_report *own, const struct plane *p)
+{
+	static const enum plane_fault_kind kinds[] = { PLANE_FAULT_FAILOVER, PLANE_FAULT_MOVES };
+
+	for (size_t i = 0; p != NULL && i < ARRAY_SIZE(kinds); i++)
+		if (p->faults[kinds[i]].text[0] != '\0')
+			check_add(own, "failover", CHECK_WARNING,
+				  "remove what is named, or --failover=off", "%s",
+				  p->faults[kinds[i]].text);
+}
+
 static void doctor_results(struct jsonw *w, const struct check_report *report,
 			   const struct serve_context *ctx)
 {
@@ -100,6 +112,7 @@ static void doctor_results(struct jsonw *w, const struct check_report *report,
 	else if (ctx->model->self != NULL)
 		check_add(&own, "node", CHECK_OK, NULL, "there is a Node object named \"%s\"",
 			  name_text(ctx->model->config.node_name));
+	failover_results(&own, ctx->plane);
 	jsonw_text(w, "worst",
 		   check_level_text(MAX(check_report_worst(report), check_report_worst(&own))));
 	jsonw_array(w, "results");

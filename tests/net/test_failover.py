@@ -201,6 +201,8 @@ def test_foreign_table(lab, vipd):
         with remote_silent(lab, 2), Connects(lab, L.cluster_ip(NUMBER, 4)) as c:
             assert c.wait(L.PATIENCE) == 0 and not c.errors
         L.eventually(lambda: "table ip6 vipd-failover exists" in vipd.ctl("status", check=False))
+        (row,) = [i for i in vipd.ctl("doctor", check=False).splitlines() if " failover " in i]
+        assert row.split()[0] == "warning" and "table ip6 vipd-failover exists" in row
     finally:
         lab.node.run("nft", "delete", "table", "ip6", "vipd-failover")
     L.eventually(lambda: all(tables(vipd)) and "vipd-failover" not in vipd.ctl("status", check=False))
@@ -243,6 +245,42 @@ def test_half_silent(lab, vipd):
             assert c.wait(L.PATIENCE) == 0 and not c.errors
             assert 0 < moves(lab) - before <= N - c.retries()[0]
             assert set(c.backends()) <= {L.remote(i, 4) for i in (5, 6, 7, 8)}
+
+
+def test_all_vanish_and_return(lab, vipd):
+    """CT-19: while every endpoint is silent, handshakes move on; once the endpoints answer again, all
+    connect, old ones and new ones, and none of the new ones repeats its SYN."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    to = L.cluster_ip(NUMBER, 4)
+    before = moves(lab)
+    with contextlib.ExitStack() as stack:
+        with remote_silent(lab, 1, 2, 3):
+            old = stack.enter_context(Connects(lab, to))
+            assert old.wait(1.5) == N
+        new = stack.enter_context(Connects(lab, to))
+        assert new.wait(L.PATIENCE) == 0 and not new.errors and new.retries() == {0: N}
+        assert moves(lab) >= before + N
+        assert old.wait(L.PATIENCE) == 0 and not old.errors and sum(old.backends().values()) == N
+
+
+def test_packet_loss(lab, vipd, ct):
+    """CT-18: 5 % of all packets of the endpoints get lost: every handshake succeeds, and each endpoint
+    keeps a share. Not whether the connections work: where the last packet of the handshake got lost
+    twice, the endpoint resets the connection, without the flag, too."""
+    vipd.apply([svc()] + eps(1, 2, 3))
+    lose = "ip %%s { %s } numgen random mod 100 < 5 drop; " % ", ".join(L.remote(i, 4) for i in (1, 2, 3))
+    lab.node2.run("nft", "table ip vipdt_loss { "
+                  "chain i { type filter hook prerouting priority -400; %s}; "
+                  "chain o { type filter hook output priority -400; %s}; }" %
+                  (lose % "daddr", lose % "saddr"))
+    try:
+        with Connects(lab, L.cluster_ip(NUMBER, 4), n=60) as c:
+            assert c.wait(L.PATIENCE) == 0 and not c.errors
+            entries = flows(ct, L.cluster_ip(NUMBER, 4), c).values()
+            shares = collections.Counter(e.reply_src for e in entries)
+            assert sorted(shares) == [L.remote(i, 4) for i in (1, 2, 3)] and shares.total() == 60
+    finally:
+        lab.node2.run("nft", "delete", "table", "ip", "vipdt_loss")
 
 
 def test_single_endpoint(lab, vipd, ct):
