@@ -15,6 +15,11 @@
 /* Looks within one limit: a handshake is moved at 1.2 limits at the latest. */
 #define LOOKS 5
 #define RETRY_NS NSEC_PER_SEC
+/*
+ * Deletions begin within this time of the claim, whose elements expire after FAILSET_CLAIMED_S:
+ * this process may have been stopped meanwhile, and clients have answers then.
+ */
+#define CLAIM_NS (500 * NSEC_PER_MSEC)
 /* Rest after a read, in multiples of its CPU time: 5 % of a CPU at most. */
 #define PACE 19
 
@@ -35,6 +40,7 @@ struct failover_loop {
 	uint64_t spent_ns;       /* of CPU time, for this read and what it found */
 	/* Of the current step. */
 	uint64_t now;
+	uint64_t claimed_ns; /* before move_begin() */
 	VEC(struct plane_handshake) due;
 	VEC(struct ctnl_tuple) tuples;
 	VEC(struct plane_move) moves;
@@ -125,7 +131,7 @@ static void on_claimed_flow(void *arg, size_t i, const struct ctnl_entry *e)
 {
 	struct failover_loop *l = arg;
 
-	if (!is_unanswered(e))
+	if (!is_unanswered(e) || now_ns() - l->claimed_ns > CLAIM_NS)
 		return;
 	ctnl_delete(l->ctnl, e);
 	l->moves.v[i].is_void = false;
@@ -140,6 +146,8 @@ static int claimed_delete(struct failover_loop *l, uint64_t *n_moved, struct err
 	vec_for_each (m, &l->moves)
 		tuple_add(l, &m->of);
 	r = ctnl_lookup(l->ctnl, l->tuples.v, l->tuples.n, on_claimed_flow, l, err);
+	if (r == 0 && now_ns() - l->claimed_ns > CLAIM_NS)
+		r = err_set(err, -EAGAIN, "the claims may have expired");
 	q = ctnl_delete_flush(l->ctnl, n_moved, r < 0 ? NULL : err);
 	return r < 0 ? r : q;
 }
@@ -152,6 +160,7 @@ static int moves_make(struct failover_loop *l, struct err *err)
 
 	if (l->moves.n == 0)
 		return 0;
+	l->claimed_ns = now_ns();
 	r = p->ops->move_begin(p, l->moves.v, l->moves.n, err);
 	if (r < 0)
 		return r;

@@ -5,6 +5,8 @@
 #include "test.h"
 
 #include <event2/event.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <time.h>
 
 #include "../sync_steps.h"
 #include "base/log.h"
@@ -19,6 +21,8 @@ int __wrap_ctnl_lookup(struct ctnl *c, const struct ctnl_tuple *v, size_t n,
 		       void (*fn)(void *arg, size_t i, const struct ctnl_entry *e), void *arg,
 		       struct err *err);
 
+void __wrap_ctnl_delete(struct ctnl *c, const struct ctnl_entry *e);
+
 static struct {
 	struct event_base *base;
 	uint64_t syn_ns;     /* of all handshakes */
@@ -29,6 +33,12 @@ static struct {
 	size_t n_lookups; /* flows */
 	size_t most;      /* at once */
 	size_t until;     /* number after which the loop ends */
+	bool is_claimed;
+	bool has_flows;  /* of all handshakes, without an answer, to 10.0.1.1:8080 */
+	bool is_stopped; /* once, between claim and deletion */
+	size_t n_deleted;
+	size_t n_ended; /* moves */
+	size_t n_void;
 } w;
 
 static int list_handshakes(struct plane *p, plane_handshake_fn *fn, void *arg, struct err *err)
@@ -52,14 +62,52 @@ int __wrap_ctnl_lookup(struct ctnl *c, const struct ctnl_tuple *v, size_t n,
 
 	(void)c;
 	(void)v;
-	(void)fn;
-	(void)arg;
 	w.lookup_fails = 0;
+	if (w.is_claimed && w.is_stopped) {
+		const struct timespec stop = { 0, 600 * NSEC_PER_MSEC };
+
+		w.is_stopped = false;
+		(void)nanosleep(&stop, NULL);
+	}
+	for (size_t i = 0; i < n && w.has_flows; i++) {
+		struct ctnl_entry e = { .status = IPS_DST_NAT };
+
+		e.flow.by = (struct job_endpoint){ test_addr("10.0.1.1"), 8080, 0 };
+		fn(arg, i, &e);
+	}
 	w.n_lookups += n;
 	w.most = MAX(w.most, n);
 	if (w.n_lookups >= w.until)
 		(void)event_base_loopbreak(w.base);
 	return r != 0 ? err_set(err, r, "look-up") : 0;
+}
+
+void __wrap_ctnl_delete(struct ctnl *c, const struct ctnl_entry *e)
+{
+	(void)c;
+	(void)e;
+	w.n_deleted++;
+}
+
+static int move_begin(struct plane *p, const struct plane_move *v, size_t n, struct err *err)
+{
+	(void)p;
+	(void)v;
+	(void)n;
+	(void)err;
+	w.is_claimed = true;
+	return 0;
+}
+
+static int move_end(struct plane *p, const struct plane_move *v, size_t n, struct err *err)
+{
+	(void)p;
+	(void)err;
+	w.is_claimed = false;
+	w.n_ended += n;
+	for (size_t i = 0; i < n; i++)
+		w.n_void += v[i].is_void;
+	return 0;
 }
 
 /* Run the loop until w.until flows were looked up. */
@@ -78,12 +126,16 @@ static void run(void)
 	log_level_set_all(LOG_LEVEL_ERR - 1);
 	mock_init(&k);
 	ops.handshakes = list_handshakes;
+	ops.move_begin = move_begin;
+	ops.move_end = move_end;
 	k.plane.ops = &ops;
 	model_init(&m);
 	m.config.node_name = name_get_str("n1");
 	model_configured(&m);
 	plan_init(&p, &m, &mock_plane_ops.traits);
 	sync_open(&s, &m, &p, &k.plane, &sync_config);
+	(void)model_put_service(&m, test_service("a", "ip=10.96.0.1 port=web:80"), 1);
+	(void)model_put_slice(&m, test_slice("a1", "a", "| web:8080 | 1 rs; 2 rs"), 1);
 	sync_sources_ready(s);
 	sync_settle(s, now_ns());
 	w.base = event_base_new();
@@ -138,12 +190,32 @@ static void test_portion_fails(void **state)
 	assert_int_equal(w.n_lookups, w.until);
 }
 
+/*
+ * CT-21: this process is stopped between claim and deletion, until the claims may have expired:
+ * nothing is deleted, and the handshakes are due again.
+ */
+static void test_stopped(void **state)
+{
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	w.n_handshakes = 3;
+	w.has_flows = true;
+	w.is_stopped = true;
+	w.until = 4 * w.n_handshakes;
+	run();
+	assert_false(w.is_stopped);
+	assert_int_equal(w.n_deleted, 3);
+	assert_int_equal(w.n_ended, 6);
+	assert_int_equal(w.n_void, 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_read),
 		cmocka_unit_test(test_read_fails),
 		cmocka_unit_test(test_portion_fails),
+		cmocka_unit_test(test_stopped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
