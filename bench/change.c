@@ -6,9 +6,9 @@
  * sync into an empty network namespace, then single changes of five kinds, each
  * timed from the object's arrival in the model until the kernel has
  * acknowledged it; then a second process over this kernel state (adoption), and a third without
- * services (sweep). With -f, an adoption beside a process that commits. Prints
- * the longest kernel transaction of each: other processes wait for the kernel's nft lock
- * meanwhile.
+ * services (sweep). Prints the longest kernel transaction of each: other processes wait for the
+ * kernel's nft lock meanwhile. With -f, instead: first sync, changes and adoption beside a process
+ * that commits, and how long its commits took.
  * Each size runs in a separate child, for separate memory figures.
  *
  * Needs root: everything happens in a private network namespace that goes with
@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -103,8 +104,15 @@ static void life_begin(struct life *l, const struct cluster *c)
 	}
 }
 
-/* Make and delete a separate table repeatedly. */
-static void neighbour_run(int commits_per_s)
+/* Durations of the neighbour's commits, in memory that it shares. */
+#define WAITS_MAX 1000000
+struct waits {
+	size_t n;
+	uint32_t ns[WAITS_MAX];
+};
+
+/* Make and delete a separate table repeatedly. `waits` may be NULL. */
+static void neighbour_run(int commits_per_s, struct waits *waits)
 {
 	struct nl_batch *batch;
 	struct nl_sock *nl;
@@ -122,22 +130,25 @@ static void neighbour_run(int commits_per_s)
 				     i % 2 == 0 ? NLM_F_CREATE : 0, NFPROTO_IPV4, NULL);
 
 		mnl_attr_put_strz(h, NFTA_TABLE_NAME, "neighbour");
-		if (nl_batch_commit(batch, &err) < 0)
-			die("neighbour", err.text);
-		nl_batch_reset(batch);
 		while (now_ns() < due)
 			(void)usleep(100);
+		due = now_ns();
+		if (nl_batch_commit(batch, &err) < 0)
+			die("neighbour", err.text);
+		if (waits != NULL && waits->n < WAITS_MAX)
+			waits->ns[waits->n++] = (uint32_t)MIN(now_ns() - due, UINT64_C(4000000000));
+		nl_batch_reset(batch);
 	}
 }
 
-static pid_t neighbour_begin(int commits_per_s)
+static pid_t neighbour_begin(int commits_per_s, struct waits *waits)
 {
 	pid_t pid = fork();
 
 	if (pid != 0)
 		return pid;
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	neighbour_run(commits_per_s);
+	neighbour_run(commits_per_s, waits);
 	_exit(0);
 }
 
@@ -384,24 +395,82 @@ static void measure_emptied(const struct cluster *c)
 	life_end(&l);
 }
 
-static void measure_neighbour(const struct cluster *c)
+static int wait_cmp(const void *a, const void *b)
 {
-	pid_t pid = neighbour_begin(c->commits_per_s);
+	uint32_t x = *(const uint32_t *)a;
+	uint32_t y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The neighbour's commits since the last call. */
+static void print_waits(struct waits *waits, const char *what)
+{
+	size_t n = waits->n;
+	uint32_t *ns = xcalloc(MAX(n, 1U), sizeof(*ns));
+
+	memcpy(ns, waits->ns, n * sizeof(*ns));
+	waits->n = 0;
+	qsort(ns, n, sizeof(*ns), wait_cmp);
+	if (n > 0)
+		printf("    its commits      %9.3f ms   half are below; 99 %% %.3f, 99.9 %% %.3f, "
+		       "longest %.3f ms; %zu, %s\n",
+		       ns[n / 2] / 1e6, ns[n * 99 / 100] / 1e6, ns[n * 999 / 1000] / 1e6,
+		       ns[n - 1] / 1e6, n, what);
+	free(ns);
+}
+
+static void life_beside(struct life *l, const struct cluster *c, struct waits *waits,
+			const char *what)
+{
 	uint32_t before;
-	struct life l;
 	double ms;
 
-	life_begin(&l, c);
-	(void)usleep(100000); /* until it is at work */
+	life_begin(l, c);
 	before = genid();
-	ms = life_start(&l);
-	printf("  beside a neighbour %9.1f ms   %llu kernel operations, %llu loads failed, %.0f "
+	waits->n = 0;
+	ms = life_start(l);
+	printf("  %-18s %9.1f ms   %llu kernel operations, %llu loads failed, %.0f "
 	       "commits a second\n",
-	       ms, (unsigned long long)sync_stats_get(l.s)->writes,
-	       (unsigned long long)sync_stats_get(l.s)->failures,
+	       what, ms, (unsigned long long)sync_stats_get(l->s)->writes,
+	       (unsigned long long)sync_stats_get(l->s)->failures,
 	       (double)(genid() - before) * 1e3 / ms);
-	neighbour_end(pid);
+	print_waits(waits, what);
+	print_longest(l, what);
+}
+
+/* Beside a process that commits. */
+static void measure_neighbour(const struct cluster *c, uint64_t *took[CHANGE_N])
+{
+	struct waits *waits = mmap(NULL, sizeof(*waits), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct life l;
+	pid_t pid;
+
+	if (waits == MAP_FAILED)
+		die("shared memory", strerror(errno));
+	printf("%d services x %d endpoints, beside a process that commits\n", c->services,
+	       c->endpoints);
+	pid = neighbour_begin(c->commits_per_s, waits);
+	(void)sleep(2);
+	print_waits(waits, "alone");
+	life_beside(&l, c, waits, "first sync");
+	waits->n = 0;
+	measure_changes(&l, c, took);
+	print_changes(c, took);
+	print_waits(waits, "single changes");
 	life_end(&l);
+	malloc_trim(0);
+	life_beside(&l, c, waits, "adoption");
+	life_end(&l);
+	neighbour_end(pid);
+	(void)munmap(waits, sizeof(*waits));
+}
+
+static void took_free(uint64_t *took[CHANGE_N])
+{
+	for (int k = 0; k < CHANGE_N; k++)
+		free(took[k]);
 }
 
 static int run(const struct cluster *c)
@@ -422,6 +491,11 @@ static int run(const struct cluster *c)
 	log_level_set_all(LOG_LEVEL_WARN);
 	for (int k = 0; k < CHANGE_N; k++)
 		took[k] = xcalloc((size_t)c->rounds, sizeof(uint64_t));
+	if (c->commits_per_s > 0) {
+		measure_neighbour(c, took);
+		took_free(took);
+		return fflush(stdout);
+	}
 	life_begin(&l, c);
 	cpu_ms = system_ms();
 	first_ms = life_start(&l);
@@ -447,17 +521,13 @@ static int run(const struct cluster *c)
 	printf("  adoption           %9.1f ms   %llu kernel operations, resident %.1f MB\n",
 	       adopt_ms, (unsigned long long)sync_stats_get(l.s)->writes, (double)rss_kb() / 1024);
 	life_end(&l);
-	if (c->commits_per_s > 0)
-		measure_neighbour(c);
 	if (c->is_emptied) {
 		measure_missing();
 		measure_emptied(c);
 	}
 	measure_sweep(c);
-	(void)fflush(stdout);
-	for (int k = 0; k < CHANGE_N; k++)
-		free(took[k]);
-	return 0;
+	took_free(took);
+	return fflush(stdout);
 }
 
 static int run_child(const struct cluster *c)
@@ -501,8 +571,8 @@ int main(int argc, char **argv)
 			       "...]\n"
 			       "COUNTING: connections of 0 nothing (default), 1 services, 2 "
 			       "endpoints too\n"
-			       "COMMITS: adopt once more beside a process that commits so often a "
-			       "second (default 0: do not)\n"
+			       "COMMITS: measure only beside a process that commits so often a "
+			       "second (default 0: none)\n"
 			       "-m: audit a table that another process has emptied\n"
 			       "-n: nothing but the COMMITS, in this namespace, until killed\n"
 			       "WATCH: listener to notifications: 0 none (default), 1 as vipd "
@@ -511,7 +581,7 @@ int main(int argc, char **argv)
 		}
 	}
 	if (c.is_neighbour && c.commits_per_s > 0)
-		neighbour_run(c.commits_per_s);
+		neighbour_run(c.commits_per_s, NULL);
 	if (optind < argc)
 		n = 0;
 	for (; optind < argc && n < (int)ARRAY_SIZE(sizes); optind++)
