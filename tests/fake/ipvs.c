@@ -56,6 +56,8 @@ struct fake_ipvs {
 	size_t n_writes;
 	size_t n_dumps;
 	size_t n_received;
+	void (*deleting)(void *arg);
+	void *deleting_arg;
 	size_t refuse_k;
 	int refuse_error;
 	bool has_cut;
@@ -334,6 +336,8 @@ static int change(struct fake_ipvs *f, uint8_t cmd, const struct nlattr *const *
 	case IPVS_CMD_SET_SERVICE:
 		return service_set(f, s, svc);
 	case IPVS_CMD_DEL_SERVICE:
+		if (f->deleting != NULL)
+			f->deleting(f->deleting_arg);
 		service_del(f, s);
 		return 0;
 	default:
@@ -622,6 +626,12 @@ size_t fake_ipvs_writes(const struct fake_ipvs *f)
 void fake_ipvs_writes_reset(struct fake_ipvs *f)
 {
 	f->n_writes = f->n_dumps = f->n_received = 0;
+}
+
+void fake_ipvs_deleting(struct fake_ipvs *f, void (*fn)(void *arg), void *arg)
+{
+	f->deleting = fn;
+	f->deleting_arg = arg;
 }
 
 size_t fake_ipvs_received(const struct fake_ipvs *f)

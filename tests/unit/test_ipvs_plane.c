@@ -679,6 +679,42 @@ static void test_sysctls(void **state)
 	assert_int_equal(system(command), 0);
 }
 
+static void expect_expiry(void *arg)
+{
+	assert_int_equal(sysctl_get(arg, "expire_nodest_conn"), 1);
+}
+
+/*
+ * --cleanup: as long as virtual services are deleted, the kernel ends their connections. Without
+ * that it drops packets from their client ports, for minutes.
+ */
+static void test_cleanup_ends_connections(void **state)
+{
+	char root[] = "/tmp/vipd-test-XXXXXX";
+	char command[256];
+	struct world w;
+
+	assert_non_null(mkdtemp(root));
+	(void)snprintf(command, sizeof(command),
+		       "mkdir -p %s/proc/sys/net/ipv4/vs %s/proc/net && touch %s/proc/net/ip_vs",
+		       root, root, root);
+	assert_int_equal(system(command), 0);
+	sysctl_put(root, "expire_nodest_conn", "0\n");
+	world_open(&w);
+	w.config.sysctl_root = root;
+	service(&w, "shop/web", WEB);
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	(void)restart(&w);
+	assert_int_equal(sysctl_get(root, "expire_nodest_conn"), 1);
+	fake_ipvs_deleting(w.ipvs, expect_expiry, root);
+	assert_int_equal(w.plane->ops->cleanup(w.plane, NULL), 0);
+	expect_ipvs(&w, "");
+	assert_int_equal(sysctl_get(root, "expire_nodest_conn"), 0);
+	world_close(&w);
+	(void)snprintf(command, sizeof(command), "rm -rf %s", root);
+	assert_int_equal(system(command), 0);
+}
+
 /* --- others --- */
 
 static void test_foreign(void **state)
@@ -1460,6 +1496,7 @@ int main(void)
 		cmocka_unit_test(test_sched_missing),
 		cmocka_unit_test(test_no_sched),
 		cmocka_unit_test(test_sysctls),
+		cmocka_unit_test(test_cleanup_ends_connections),
 		cmocka_unit_test(test_foreign),
 		cmocka_unit_test(test_leftover),
 		cmocka_unit_test(test_other_tag),

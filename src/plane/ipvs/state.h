@@ -320,7 +320,7 @@ MUST_USE int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, 
 void ipvs_sysctls_watch(struct ipvs_plane *p);
 /* No virtual service of an earlier --ipvs-mark is left: others may use that mark. */
 MUST_USE int ipvs_sysctls_forget_tag(struct ipvs_plane *p, struct err *err);
-/* Restore the previous values that the table has. */
+/* Restore the previous values, which ipvs_sysctls_load_previous() has read. */
 void ipvs_sysctls_restore(struct ipvs_plane *p);
 
 /* --- text.c: for people, in the words of explain/text.h --- */

@@ -316,14 +316,10 @@ void ipvs_sysctls_watch(struct ipvs_plane *p)
 
 void ipvs_sysctls_restore(struct ipvs_plane *p)
 {
-	uint32_t previous[IPVS_PREVIOUS_N];
+	const uint32_t *previous = p->previous;
 	struct ipvs_timeouts t;
 	struct err err = { 0 };
 
-	if (previous_read(p, previous, &err) < 0) {
-		log_warn(LOG_AREA_PLANE, "sysctls of IPVS stay as they are: %s", err.text);
-		return;
-	}
 	for (size_t i = 0; i < IPVS_SYSCTLS; i++)
 		if (previous[i] != 0 && p->config.sysctl_root != NULL)
 			(void)sysctl_write(p, i, previous[i] - 1);
