@@ -272,9 +272,10 @@ class Flow:
 
     def __init__(self, ns, mode, *args):
         self.mode = mode
-        limit = {"new": ("--timeout-ms", 900), "steady": ("--gap-ms", 500)}.get(mode)
-        if limit and limit[0] not in args:
-            args += (limit[0], int(limit[1] * SLOW))
+        times = {"new": {"--timeout-ms": 900}, "steady": {"--gap-ms": 500, "--interval-ms": 20}}
+        for option, ms in times.get(mode, {}).items():
+            if option not in args:
+                args += (option, int(ms * SLOW))
         self.proc = ns.popen(program("flow"), mode, *[str(a) for a in args],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._line("ready")
