@@ -13,6 +13,7 @@ import struct
 import subprocess
 import threading
 import time
+import types
 import urllib.parse
 
 import h2.config
@@ -21,7 +22,7 @@ import h2.errors
 import h2.events
 import pytest
 
-from . import cluster, recordings, selection, wire
+from . import cluster, recordings, selection, transport, wire
 from .api import make_continue, negotiate, open_continue
 from .client import ApiServerError, Control, Server
 from .schema import KINDS, MESSAGES
@@ -1520,6 +1521,23 @@ def test_cut_connections(api):
             noticed = True
         assert noticed is wrong
         sock.close()
+
+
+def test_request_and_goaway_in_one_read():
+    """After the server's own GOAWAY: the connection ends, and the request has no answer."""
+    ended = []
+    http2 = transport.Http2(types.SimpleNamespace(
+        server=types.SimpleNamespace(max_streams=10), raw=lambda data: None, can_write=True, dead=False,
+        close=lambda: ended.append(True)))
+    peer = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+    peer.initiate_connection()
+    http2.feed(peer.data_to_send())
+    http2.goaway()
+    peer.send_headers(1, [(":method", "GET"), (":path", "/"), (":scheme", "https"), (":authority", "x")],
+                      end_stream=True)
+    peer.close_connection()
+    http2.feed(peer.data_to_send())
+    assert ended
 
 
 def test_goaway(api):

@@ -413,9 +413,16 @@ class Http2:
             self.flush()
             self.connection.close()
             return
+        if self.has_ended():    # no answer to what came before it in the same read
+            self.connection.close()
+            return
         for event in events:
             self._event(event)
         self.pump()
+
+    def has_ended(self):
+        """The peer has sent GOAWAY: h2 sends nothing any more."""
+        return self.h2.state_machine.state is h2.connection.ConnectionState.CLOSED
 
     def _event(self, event):
         if isinstance(event, h2.events.RequestReceived):
@@ -434,8 +441,6 @@ class Http2:
             if ex and ex.task:
                 ex.gone = True
                 ex.task.cancel()
-        elif isinstance(event, h2.events.ConnectionTerminated):
-            self.connection.close()
 
     def _request(self, event):
         headers = {}
@@ -451,8 +456,8 @@ class Http2:
 
     def pump(self):
         """Send what windows and the socket allow, streams taking turns."""
-        if self.h2.state_machine.state is h2.connection.ConnectionState.CLOSED:
-            return      # the peer said goodbye
+        if self.has_ended():
+            return
         busy = True
         while busy and self.connection.can_write and not self.connection.dead:
             busy = False
