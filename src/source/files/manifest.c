@@ -39,6 +39,7 @@ struct manifest_work {
 	struct yaml *yaml;
 	struct jsonsplit json;
 	bool is_failed; /* the rest of a JSON file is lost */
+	bool is_sub;    /* the JSON is a document of a YAML file */
 	/* The current list. */
 	bool is_list_known;
 	enum object_kind list_kind; /* of its entries */
@@ -369,62 +370,80 @@ static void list_forget(struct manifest_work *w)
 
 /* --- JSON ----------------------------------------------------------------- */
 
-static json_t *piece_load(struct manifest *m, const struct json_piece *p)
+/* 1: not JSON, and reported, unless it may be YAML. */
+static int piece_load(json_t **ret, struct json_piece *p, struct manifest *m, struct err *err)
 {
+	struct manifest_work *w = m->work;
 	json_error_t error;
-	struct str why = { 0 };
-	json_t *v = json_loadb(p->text, p->len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
 
-	if (v != NULL)
-		return v;
-	str_puts(&why, json_error_words(&error));
-	unreadable_add(m, p->line + (uint32_t)MAX(error.line, 1) - 1, str_text(&why));
-	str_fini(&why);
-	return NULL;
+	if (w->is_sub)
+		p->line += w->doc.line - 1; /* lines count from the document's first one */
+	*ret = json_loadb(p->text, p->len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+	if (*ret != NULL)
+		return 0;
+	if (w->is_sub)
+		return err_set(err, -EINVAL, "%s", json_error_words(&error));
+	unreadable_add(m, p->line + (uint32_t)MAX(error.line, 1) - 1, json_error_words(&error));
+	return 1;
 }
 
-static int on_json_item(void *arg, const struct json_piece *p, struct err *err)
+static void json_list_learn(struct manifest_work *w)
 {
-	struct manifest *m = arg;
-	struct manifest_work *w = m->work;
 	struct str root = { 0 };
 	json_t *v;
 
-	if (!w->is_list_known) {
-		jsonsplit_root(&w->json, &root);
-		v = json_loadb(root.text, root.len, 0, NULL);
-		list_learn(w, v);
-		json_decref(v);
-		str_fini(&root);
+	if (w->is_list_known)
+		return;
+	jsonsplit_root(&w->json, &root);
+	v = json_loadb(root.text, root.len, 0, NULL);
+	list_learn(w, v);
+	json_decref(v);
+	str_fini(&root);
+}
+
+static int on_json_item(void *arg, const struct json_piece *piece, struct err *err)
+{
+	struct manifest *m = arg;
+	struct manifest_work *w = m->work;
+	struct json_piece p = *piece;
+	json_t *v;
+	int r;
+
+	if (!w->is_sub) {
+		json_list_learn(w);
+		/* The same text is another object in a list of another kind. */
+		if (unit_begin(m, w->is_list_known ? p.text : NULL, p.len, 1 + w->list_kind,
+			       p.line))
+			return 0;
 	}
-	/* The kind of the list is part of the hash: it decides the kind of the object. */
-	if (unit_begin(m, w->is_list_known ? p->text : NULL, p->len, 1 + w->list_kind, p->line))
-		return 0;
-	v = piece_load(m, p);
-	if (v == NULL)
-		return 0;
-	w->json_piece = p;
-	item_add(m, v, p->len / 8, p->line);
+	r = piece_load(&v, &p, m, err);
+	if (r != 0)
+		return MIN(r, 0);
+	w->json_piece = &p;
+	item_add(m, v, p.len / 8, p.line);
 	w->json_piece = NULL;
 	return 0;
 }
 
-static int on_json_object(void *arg, const struct json_piece *p, struct err *err)
+static int on_json_object(void *arg, const struct json_piece *piece, struct err *err)
 {
 	struct manifest *m = arg;
 	struct manifest_work *w = m->work;
+	struct json_piece p = *piece;
 	json_t *v;
+	int r = 1;
 
-	if (!unit_begin(m, w->pending.n == 0 ? p->text : NULL, p->len, 0, p->line)) {
-		v = piece_load(m, p);
-		w->json_piece = p;
-		if (v != NULL)
-			root_add(m, v, p->line);
+	if (w->is_sub || !unit_begin(m, w->pending.n == 0 ? p.text : NULL, p.len, 0, p.line))
+		r = piece_load(&v, &p, m, err);
+	if (r == 0) {
+		w->json_piece = &p;
+		root_add(m, v, p.line);
 		w->json_piece = NULL;
 		json_decref(v);
 	}
-	list_forget(w);
-	return 0;
+	if (r >= 0)
+		list_forget(w);
+	return MIN(r, 0);
 }
 
 static const struct jsonsplit_ops split_ops = { on_json_item, on_json_object };
@@ -518,54 +537,6 @@ static void unit_rollback(struct manifest *m)
 		free(m->notes.v[--m->notes.n].text);
 }
 
-static int sub_item(void *arg, const struct json_piece *p, struct err *err);
-static int sub_object(void *arg, const struct json_piece *p, struct err *err);
-static const struct jsonsplit_ops sub_ops = { sub_item, sub_object };
-
-/* A piece of a YAML unit: lines count from the unit's first one. */
-static int sub_load(json_t **ret, struct json_piece *p, struct manifest *m, struct err *err)
-{
-	json_error_t error;
-
-	p->line += m->work->doc.line - 1;
-	*ret = json_loadb(p->text, p->len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-	return *ret != NULL ? 0 : err_set(err, -EINVAL, "%s", json_error_words(&error));
-}
-
-static int sub_item(void *arg, const struct json_piece *p, struct err *err)
-{
-	struct manifest *m = arg;
-	struct json_piece at = *p;
-	json_t *v;
-	int r;
-
-	r = sub_load(&v, &at, m, err);
-	if (r < 0)
-		return r;
-	m->work->json_piece = &at;
-	item_add(m, v, at.len / 8, at.line);
-	m->work->json_piece = NULL;
-	return 0;
-}
-
-static int sub_object(void *arg, const struct json_piece *p, struct err *err)
-{
-	struct manifest *m = arg;
-	struct json_piece at = *p;
-	json_t *v;
-	int r;
-
-	r = sub_load(&v, &at, m, err);
-	if (r < 0)
-		return r;
-	m->work->json_piece = &at;
-	root_add(m, v, at.line);
-	m->work->json_piece = NULL;
-	json_decref(v);
-	list_forget(m->work);
-	return 0;
-}
-
 /* Try to decode an invalid YAML document as JSON. True: done. */
 static bool json_instead(struct manifest *m)
 {
@@ -586,11 +557,13 @@ static bool json_instead(struct manifest *m)
 		return false;
 	unit_rollback(m);
 	list_forget(w);
-	jsonsplit_init(&split, &sub_ops, m);
+	jsonsplit_init(&split, &split_ops, m);
 	for (size_t i = 0; i < blank; i++)
 		split.line += text[i] == '\n';
+	w->is_sub = true;
 	is_json = jsonsplit_feed(&split, text + blank, len - blank, NULL) == 0 &&
 		  jsonsplit_end(&split, NULL) == 0;
+	w->is_sub = false;
 	jsonsplit_fini(&split);
 	list_forget(w);
 	if (!is_json)
