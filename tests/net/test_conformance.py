@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Cases of Kubernetes' e2e network tests that no other file has (doc/conformance.md)."""
+import shutil
 import socket
 import subprocess
 
@@ -81,6 +82,33 @@ def test_endpoints_of_the_host_network(lab, vipd, fam, policy):
             assert seen == want, (role, kind)  # 20 picks of two are alike with probability 2^-19
     finally:
         server.stop()
+
+
+PORTMAP = """*nat
+:CNI-HOSTPORT-DNAT - [0:0]
+-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
+-A OUTPUT -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
+-A CNI-HOSTPORT-DNAT -p tcp -m tcp --dport 8090 -j DNAT --to-destination %s
+COMMIT
+"""
+
+
+@FAM
+def test_host_port(lab, vipd, fam):
+    """A host port of the CNI plugin portmap, beside vipd: its port of the node is not vipd's."""
+    tool = "iptables-nft" if fam == 4 else "ip6tables-nft"
+    if shutil.which(tool) is None:
+        pytest.skip("the program `%s` is missing" % tool)
+    svc = Svc("beside", 54, "remote")
+    vipd.apply(svc.objects())
+    lab.node.run(tool + "-restore", "--noflush", input=PORTMAP % L.endpoint(E1[fam], 8080))
+    try:
+        for role in ("client", "pod3"):
+            assert L.probe(lab.ns[role], L.NODE[fam], 8090).backend == E1[fam]
+            assert L.probe(lab.ns[role], *svc.target("nodeport", fam)).backend == E2[fam]
+    finally:
+        lab.node.run("nft", "delete", "table", "ip" if fam == 4 else "ip6", "nat")
+    shop.fails(lab, "X", L.NODE[fam], 8090, "tcp", "reject")
 
 
 @FAM
