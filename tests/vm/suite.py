@@ -27,7 +27,7 @@ def of(name, *tests):
 PATHS = of("paths") + of(
     "sctp", "refused", "dropped", "unknown_port", "local_policy_keeps_the_source",
     "three_protocols_one_number")
-RESTART = of("restart", "nothing_changed_nothing_written", "endpoint_gone_while_down")
+RESTART = of("restart", "nothing_changed_nothing_written", "endpoint_deleted_while_down")
 # All of them: the host's kernel may have no IPVS and no SCTP, then no other part runs them.
 IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_probe") + of("sctp_sockets")
 IPVS_BESIDE = of("ipvs_foreign") + of("ipvs_repair") + ["tests/deploy/pod_in_machine.py"] + \
@@ -42,7 +42,7 @@ TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restor
     of("kernel_readers", "readers[default]", "readers[count-endpoints]") + \
     of("stream", "stream[restarts]") + of("changes", "a_port_is_removed")
 COUNTERS = of("counters", "every_way[4-affinity]", "every_way[6-plain]", "refused",
-              "nft_prints_what_loads_back", "estimation", "switched_off")
+              "nft_listing_loads_again", "estimation", "switched_off")
 VIEW = of("ipvs_view") + of("kernel_readers", "readers[mark]", "readers[prefix]")
 LOCALHOST = of("localhost", "localhost[tcp-v4]", "localhost[udp-v6]", "affinity[v6]",
                "neighbour[tcp]", "switched_off")
@@ -50,9 +50,9 @@ LOCALHOST = of("localhost", "localhost[tcp-v4]", "localhost[udp-v6]", "affinity[
 NEWER_PATHS = of("paths", "cluster_policy", "external_policy_local", "no_endpoints", "hairpin",
                  "hairpin_local_policy", "marks_are_not_touched", "unallocated_cluster_ip",
                  "unserved_node_port_is_untouched") + \
-    of("restart", "nothing_changed_nothing_written[kill]", "endpoint_gone_while_down")
+    of("restart", "nothing_changed_nothing_written[kill]", "endpoint_deleted_while_down")
 NEWER_IPVS = of("ipvs_drain", "rolling_update[after-death]", "weight_0_and_back", "affinity_leaves",
-                "deleted_when_drained", "udp_moves_when_the_endpoint_is_gone",
+                "deleted_when_drained", "udp_moves_when_endpoint_is_removed",
                 "terminating_serves_only_when_nothing_is_ready") + \
     of("ipvs_foreign", "restart_sends_nothing[kill]", "every_scheduler_by_annotation") + \
     of("ipvs_probe", "probes", "daemons_of_the_node") + \
