@@ -116,6 +116,22 @@ static void test_adopt_in_pieces(void **state)
 	world_close(&w);
 }
 
+/* The kernel resizes a hash table during the load, at whatever dump: no element is missed. */
+static void test_torn_dumps(void **state)
+{
+	for (size_t n = 1; n <= 4; n++) {
+		struct world w;
+
+		world_open(&w);
+		for (int i = 1; i <= 70; i++) /* more than a message of a dump lists */
+			service_of(&w, i, 1);
+		settle(&w);
+		fake_tear_dumps(w.nft, n);
+		expect_adopted(&w);
+		world_close(&w);
+	}
+}
+
 static void test_local_policy(void **state)
 {
 	struct world w;
@@ -1479,6 +1495,7 @@ int main(void)
 		cmocka_unit_test(test_one_endpoint),
 		cmocka_unit_test(test_load_in_steps),
 		cmocka_unit_test(test_adopt_in_pieces),
+		cmocka_unit_test(test_torn_dumps),
 		cmocka_unit_test(test_local_policy),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_affinity),
