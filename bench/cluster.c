@@ -5,6 +5,7 @@
 #include <linux/netlink.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void die(const char *what, const char *why)
 {
@@ -66,6 +67,26 @@ struct slice *make_slice(int i, int n_ports, int base, int from, int n, int shif
 	return sl;
 }
 
+bool is_ipvs(void)
+{
+	const char *name = getenv("VIPD_PLANE");
+
+	return name != NULL && strcmp(name, "ipvs") == 0;
+}
+
+static void ipvs_open(struct life *l)
+{
+	struct ipvs_config config = { .drain_s = 60, .sysctl_root = "" };
+	struct ipvs_socks socks = { .nft = l->cmd, .query = l->query };
+	struct err err;
+
+	if (nl_sock_open(&socks.genl, NETLINK_GENERIC, &err) < 0 ||
+	    nl_sock_open(&socks.route, NETLINK_ROUTE, &err) < 0 ||
+	    nl_sock_open(&socks.large, NETLINK_GENERIC, &err) < 0 ||
+	    ipvs_plane_open(&l->plane, &socks, &config, &err) < 0)
+		die("ipvs", err.text);
+}
+
 void life_open(struct life *l)
 {
 	struct ip_addr addr = v4(192, 1);
@@ -79,7 +100,10 @@ void life_open(struct life *l)
 	if (nl_sock_open(&l->cmd, NETLINK_NETFILTER, &err) < 0 ||
 	    nl_sock_open(&l->query, NETLINK_NETFILTER, &err) < 0)
 		die("netlink", err.text);
-	nft_plane_open(&l->plane, l->cmd, l->query);
+	if (is_ipvs())
+		ipvs_open(l);
+	else
+		nft_plane_open(&l->plane, l->cmd, l->query);
 	plan_init(&l->p, &l->m, &l->plane->ops->traits);
 }
 

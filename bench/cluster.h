@@ -4,6 +4,7 @@
 #ifndef BENCH_CLUSTER_H
 #define BENCH_CLUSTER_H
 
+#include "plane/ipvs/plane_ipvs.h"
 #include "plane/nft/plane_nft.h"
 #include "sync/sync.h"
 
@@ -31,6 +32,8 @@ struct service *make_service(int i, int n_ports);
  */
 struct slice *make_slice(int i, int n_ports, int base, int from, int n, int shift);
 
+/* Of VIPD_PLANE: the ipvs plane; else the nftables plane. */
+bool is_ipvs(void);
 /* A model of this node without services, a plan and a plane. */
 void life_open(struct life *l);
 void life_end(struct life *l);

@@ -2,10 +2,11 @@
 /*
  * bench/steps - duration of one step of the sync.
  *
- * Very large services, over the kernel: first sync, one endpoint replaced, adoption, removal; of
- * each the total time and the longest step, wall time and CPU time. Then
- * 10,000 services x 5 endpoints without and with a minimum sync period of 1 s: first sync,
- * the same after `nft delete table ip vipd`, an update of all slices, adoption.
+ * Very large services, over the kernel: first sync, one endpoint replaced, an audit, three seconds
+ * without changes (on the ipvs plane an endpoint drains meanwhile), adoption, removal; of each
+ * the total time and the longest step, wall time and CPU time. VIPD_PLANE=ipvs: the ipvs plane.
+ * Then 10,000 services x 5 endpoints without and with a minimum sync period of 1 s: first sync, the
+ * same after `nft delete table ip vipd`, an update of all slices, adoption.
  *
  * Services of 10,000 and 50,000 endpoints in slices of 100 are replaced completely, one endpoint
  * a change: CPU time of a change. 1,000 services of 500 ports x 2 endpoints. STEPS_OVER=MS
@@ -23,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../tests/sync_steps.h"
 #include "base/log.h"
 #include "cluster.h"
 
@@ -71,8 +73,22 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/* Like the daemon's loop, until all services are programmed. `loads`: after so many loads. */
-static void run(struct life *l, const char *what, uint64_t loads)
+/* All services are programmed, after so many loads and audits, and not before `until_ns`. */
+struct end {
+	uint64_t loads;
+	uint64_t audits;
+	uint64_t until_ns;
+};
+
+static bool is_end(const struct life *l, const struct end *end)
+{
+	return sync_state_get(l->s) == SYNC_RUNNING && list_is_empty(&l->m.dirty) &&
+	       sync_stats_get(l->s)->loads >= end->loads &&
+	       sync_stats_get(l->s)->audits >= end->audits && now_ns() >= end->until_ns;
+}
+
+/* Like the daemon's loop. */
+static void run_until(struct life *l, const char *what, const struct end *end)
 {
 	uint64_t begin = now_ns();
 	uint64_t cpu_max = 0;
@@ -99,8 +115,7 @@ static void run(struct life *l, const char *what, uint64_t loads)
 			cpu_max = MAX(cpu_max, cpu);
 			wall_max = MAX(wall_max, now - wall);
 		}
-		if (sync_state_get(l->s) == SYNC_RUNNING && list_is_empty(&l->m.dirty) &&
-		    sync_stats_get(l->s)->loads >= loads)
+		if (is_end(l, end))
 			break;
 		if (next != SYNC_NOW && next > now) {
 			struct timespec ts = { 0, (long)MIN(next - now, 10 * NSEC_PER_MSEC) };
@@ -114,6 +129,11 @@ static void run(struct life *l, const char *what, uint64_t loads)
 	       what, (double)(now_ns() - begin) / 1e6, steps, (double)cpu_max / 1e6,
 	       (double)wall_max / 1e6, (double)load_cpu / 1e6);
 	(void)fflush(stdout);
+}
+
+static void run(struct life *l, const char *what, uint64_t loads)
+{
+	run_until(l, what, &(struct end){ .loads = loads });
 }
 
 static void measure_large(const struct cluster *c)
@@ -130,6 +150,9 @@ static void measure_large(const struct cluster *c)
 	run(&l, "endpoint replaced", 1);
 	model_put_slice(&l.m, slice_of(c, 0, 0, MIN(c->endpoints, SLICE_MAX), 0), now_ns());
 	run(&l, "and back", 1);
+	sync_audit(l.s);
+	run_until(&l, "audit", &(struct end){ .audits = 1 });
+	run_until(&l, "3 s", &(struct end){ .until_ns = now_ns() + 3 * NSEC_PER_SEC });
 	life_end(&l);
 	life_begin(&l, c);
 	sync_sources_ready(l.s);
@@ -219,6 +242,8 @@ static int run_child(void (*measure)(const struct cluster *c), const struct clus
 	if (pid == 0) {
 		if (unshare(CLONE_NEWNET) < 0)
 			die("a private network namespace", strerror(errno));
+		if (system("ip link set lo up") != 0) /* NOLINT: a fixed command */
+			die("ip link set lo up", "failed");
 		log_level_set_all(LOG_LEVEL_WARN);
 		measure(c);
 		_exit(0);
