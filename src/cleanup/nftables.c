@@ -228,6 +228,8 @@ static struct rule_effect effect_read(const struct nlattr *expressions)
 			d.is_blanket = false;
 		if (strcmp(name, "match") == 0)
 			d.has_ipvs |= is_ipvs_match(tb[NFTA_EXPR_DATA]);
+		if (strcmp(name, "nat") == 0) /* of nft, in place of the target */
+			d.is_snat = true;
 	}
 	return d;
 }

@@ -150,6 +150,25 @@ def test_refusals():
                 p.stdout.close()
 
 
+def test_sets():
+    """Sets of the service proxy go, those of the firewall and the router stay."""
+    wanted("ipset")
+    with node() as n:
+        try:
+            for name in ("kube-router-local-ips", "inet6:kube-router-local-ips",
+                         "kube-router-svip", "kube-router-svip-prt", "kube-router-pod-subnets",
+                         "kube-router-svip-mine", "KUBE-DST-3YNVZWWGX3UQQ4VQ"):
+                n.lab.node.run("ipset", "create", name, "hash:ip", "family",
+                               "inet6" if name.startswith("inet6:") else "inet", "timeout", "0")
+        except RuntimeError as e:
+            pytest.skip("the kernel lacks ipset: %s" % e)
+        n.start()
+        r = n.cleanup(how="kube-router")
+        assert (r.returncode, r.stdout) == (0, "ipset: removed 4 sets\n"), r.stdout + r.stderr
+        assert set(n.lab.node.run("ipset", "list", "-n").split()) == {
+            "kube-router-pod-subnets", "kube-router-svip-mine", "KUBE-DST-3YNVZWWGX3UQQ4VQ"}
+
+
 def put_service_proxy(n):
     """Virtual services, addresses, sets, rules: the second service has the node port."""
     run = n.lab.node.run
