@@ -104,10 +104,14 @@ class Node:
             good(flow.stat())
 
     def cleanup(self, *more, how="kube-proxy"):
-        with self.lab.node.entered():
-            return subprocess.run([L.program("vipd"), "--cleanup=" + how, "--control-socket",
-                                   self.vipd.socket, *more], capture_output=True, text=True,
-                                  timeout=300, check=False)
+        """Run again while vipd reads kernel state, which it does after foreign changes, too."""
+        def run():
+            with self.lab.node.entered():
+                r = subprocess.run([L.program("vipd"), "--cleanup=" + how, "--control-socket",
+                                    self.vipd.socket, *more], capture_output=True, text=True,
+                                   timeout=300, check=False)
+            return None if r.returncode and "it is still loading" in r.stderr else r
+        return L.eventually(run, what="vipd does not end loading")
 
     def serves(self, number=NUMBER, roles=("client", "pod3", "node")):
         for fam in (4, 6):

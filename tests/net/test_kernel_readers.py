@@ -57,8 +57,10 @@ def check_tables(vipd, option):
 
 
 def programmed(vipd):
-    """What vipctl reads in the kernel; the time that draining backends have left passes."""
-    return re.sub(r"/\d+s\b", "", vipctl(vipd, "svc", "--kernel").stdout)
+    """What vipctl reads in the kernel, without backends of earlier settings that drain: these and
+    the marks that have no other leave at any time."""
+    listed = re.sub(r" draining=\S+", "", vipctl(vipd, "svc", "--kernel").stdout)
+    return re.sub(r"^mark/.* ->\s*\n", "", listed, flags=re.M)
 
 
 def vipctl(vipd, *args):
