@@ -44,8 +44,8 @@ void nft_tick_kinds_remove(struct nft_plane *p)
 }
 
 /* Delete the addresses in `addrs` from the kernel and from the FIFO. */
-static int linger_end(struct nft_plane *p, enum ipfam fam, const uint8_t *addrs, size_t n,
-		      struct err *err)
+static int retained_end(struct nft_plane *p, enum ipfam fam, const uint8_t *addrs, size_t n,
+			struct err *err)
 {
 	struct plane_result res = { 0 };
 	size_t len = nft_data_len(NFTSET_ENDPOINTS, fam);
@@ -79,7 +79,7 @@ static uint64_t tick_family(struct nft_plane *p, enum ipfam fam, uint64_t now)
 	n = nft_refs_due(refs, now_s, NFT_LINGER_S, addrs,
 			 sizeof(addrs) / nft_data_len(NFTSET_ENDPOINTS, fam));
 	if (n > 0) {
-		r = linger_end(p, fam, addrs, n, &err);
+		r = retained_end(p, fam, addrs, n, &err);
 		if (r < 0) {
 			log_warn(LOG_AREA_PLANE,
 				 "%zu retained addresses: not removed: %s; retrying", n, err.text);
