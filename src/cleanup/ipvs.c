@@ -3,9 +3,11 @@
 #include "cleanup/ipvs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "plane/ipvs/sched.h"
 
@@ -105,6 +107,35 @@ static void service_end(const struct ipvs_key *key, struct ipvs_wire *wire, bool
 		t->n_failed++;
 }
 
+/*
+ * IPVS keeps the connections of deleted services, for UDP 300 s after the last packet, and drops
+ * packets from their client ports. With this sysctl at 1 the kernel ends these connections, with
+ * their conntrack entries, at the deletion (Linux 5.9): their clients reach vipd.
+ */
+#define EXPIRE "net.ipv4.vs.expire_nodest_conn"
+#define EXPIRE_PATH "/proc/sys/net/ipv4/vs/expire_nodest_conn"
+
+/* Returns the previous value: '0', '1', or '\0' after an error. */
+static char expire_set(char value)
+{
+	char previous = '\0';
+	int fd = open(EXPIRE_PATH, O_RDONLY | O_CLOEXEC);
+
+	if (fd == -1)
+		return '\0';
+	if (read(fd, &previous, 1) != 1)
+		previous = '\0';
+	(void)close(fd);
+	if (previous == value) /* in a container /proc/sys is read-only */
+		return previous;
+	fd = open(EXPIRE_PATH, O_WRONLY | O_CLOEXEC);
+	if (fd == -1 || write(fd, &value, 1) != 1)
+		previous = '\0';
+	if (fd != -1)
+		(void)close(fd);
+	return previous;
+}
+
 static void tally_report(const struct tally *t, struct report *report)
 {
 	if (t->n_handed_over > 0)
@@ -132,12 +163,20 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 {
 	struct services services = { 0 };
 	struct tally tally = { 0 };
+	char expire = '1';
 	int r = ipvs_wire_resolve(wire, err);
 
 	if (r == -EOPNOTSUPP) /* the kernel has no IPVS */
 		r = 0;
 	else if (r == 0)
 		r = ipvs_wire_services(wire, services_begin, service_found, &services, err);
+	if (r == 0 && services.v.n > 0 && report->is_forced)
+		expire = expire_set('1');
+	if (expire == '\0')
+		(void)fprintf(report->out,
+			      "ipvs: " EXPIRE
+			      ": cannot be set to 1; clients that use the port of an "
+			      "ended connection again may get no answer for 5 minutes\n");
 	vec_for_each (s, &services.v) {
 		if (r < 0 || !is_owned(&s->key, link, ports))
 			continue;
@@ -147,6 +186,8 @@ int cleanup_ipvs(struct cleanup_ipvs_result *ret, struct ipvs_wire *wire,
 			service_end(&s->key, wire, report->is_forced, &tally);
 	}
 	vec_fini(&services.v);
+	if (expire == '0')
+		(void)expire_set('0');
 	if (r < 0)
 		return r;
 	tally_report(&tally, report);

@@ -326,7 +326,8 @@ def test_ipsets():
 
 
 def test_ipvs():
-    """Mode ipvs: virtual services with connections stay until these end; foreign ones stay."""
+    """Mode ipvs: virtual services that carry connections stay until these end, or go by force: then
+    clients that keep their UDP port reach vipd. A load balancer's own services stay."""
     wanted("ipvsadm", "ipset", "iptables-nft-restore")
     with node() as n:
         run = n.lab.node.run
@@ -342,38 +343,58 @@ def test_ipvs():
             "192.0.2.77:443", L.endpoint(L.NODE[4], 8443))])
         run("ipvsadm", "-A", "-f", "77", "-s", "rr")
         foreign = run("ipvsadm", "-Sn")
-        kubeproxy.ipvs(n.lab, (NUMBER, OTHER), NODE_PORT, ENDPOINTS)
-        to = [x for fam in (4, 6) for x in ("--to", "tcp:" + L.endpoint(
-            L.cluster_ip(NUMBER, fam), 80))]
-        for role in ("client", "pod3"):
+        kubeproxy.ipvs(n.lab, (NUMBER, OTHER), NODE_PORT, ENDPOINTS, ("tcp", "udp"))
+        run("ipvsadm", "--set", "0", "0", "5")  # timeout of UDP in seconds; 0: unchanged
+
+        def flow(role, proto, number):
+            to = [x for fam in (4, 6) for x in ("--to", "%s:%s" % (proto, L.endpoint(
+                L.cluster_ip(number, fam), 80)))]
             n.flows.append(n.lab.flow(role, *STEADY, *to))
+            return n.flows[-1]
+
+        def removed(gone, left, conns):
+            r = n.cleanup()
+            assert r.returncode == 1, r.stdout + r.stderr
+            assert "ipvs: removed %d virtual services\n" % gone in r.stdout, r.stdout
+            assert "ipvs: left: %d virtual services that carry %d connections: " % (
+                left, conns) in r.stdout, r.stdout
+            assert "link, iptables, ipset: left: all, until ipvs is done" in r.stdout
+            n.check_steady()
+
+        tcp = [flow(role, "tcp", NUMBER) for role in ("client", "pod3")]
+        stays, ends = (flow("client", "udp", number) for number in (NUMBER, OTHER))
         n.start()
-        r = n.cleanup()
-        assert r.returncode == 1, r.stdout + r.stderr
-        # Of six, the two of the flows stay, and all that they need.
-        assert re.search(r"^ipvs: removed 4 virtual services$", r.stdout, re.M), r.stdout
-        assert re.search(r"^ipvs: left: 2 virtual services that carry 8 connections: ", r.stdout,
-                         re.M), r.stdout
-        assert "link, iptables, ipset: left: all, until ipvs is done" in r.stdout
-        n.check_steady()
+        removed(6, 6, 8 + 8)  # those of the flows stay, and all that they need
+        n.flows.remove(ends)
+        ends.stop()
+        L.eventually(lambda: L.cluster_ip(OTHER, 4) not in run("ipvsadm", "-Lcn") and
+                     L.cluster_ip(OTHER, 6) not in run("ipvsadm", "-Lcn"), 20)
+        removed(2, 4, 8 + 4)
+        run("ipvsadm", "--set", "0", "0", "300")  # from the next packet on
         # As long as kube-ipvs0 has the addresses this host's own connections come from them: the nft
         # plane alone can lead those.
         roles = ("client", "pod3", "node") if planes.PLANE == "nft" else ("client", "pod3")
         n.serves(roles=roles)
         n.serves(OTHER, roles)
         n.check_steady()
-        for flow in n.flows:
-            flow.stop()
-        n.flows = []
+        for f in tcp:
+            n.flows.remove(f)
+            f.stop()
         r = n.cleanup(how="kube-proxy,force")
         assert r.returncode == 0, r.stdout + r.stderr
-        for line in ("ipvs: removed 2 virtual services",
-                     "link: removed kube-ipvs0 and its 4 addresses", "ipset: removed 4 sets"):
+        for line in ("ipvs: removed 4 virtual services",
+                     "link: removed kube-ipvs0 and its 4 addresses", "ipset: removed 6 sets"):
             assert line + "\n" in r.stdout, r.stdout
         ours = re.compile(r"^-. -f 15099\d{5} .*\n", re.M)  # marks 0x5a......, of the ipvs plane
         assert ours.sub("", run("ipvsadm", "-Sn")) == foreign
         assert "kube-ipvs0" not in run("ip", "link") and "other0" in run("ip", "link")
         assert "KUBE-" not in n.save() and run("ipset", "list", "-n") == ""
+        if planes.PLANE == "nft":
+            # Else IPVS keeps the flows for 300 s, and drops every packet from their ports.
+            L.eventually(lambda: "UDP" not in run("ipvsadm", "-Lcn"), 5)
+        before = [f["answers"] for f in stays.stat()["flows"]]
+        L.eventually(lambda: all(f["answers"] > b + 2 for f, b in zip(stays.stat()["flows"],
+                                                                      before)), 5, stays.stat)
         n.serves()
         n.serves(OTHER)
         assert n.cleanup().stdout == "nothing of kube-proxy's is here\n"

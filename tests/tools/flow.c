@@ -23,7 +23,8 @@ static const char usage[] =
 	"usage: flow serve  [--netns PATH] [--tcp PORT,...] [--udp PORT,...] [--seconds N]\n"
 	"                   [--drain-ms N]\n"
 	"       flow new    [--netns PATH] --to PROTO:ADDRESS:PORT ... [--concurrency N] [--rate N]\n"
-	"                   [--count N] [--timeout-ms N] [--from ADDRESS] [--seconds N]\n"
+	"                   [--count N] [--timeout-ms N] [--from ADDRESS] [--first-port N]\n"
+	"                   [--seconds N]\n"
 	"                   [--requests N] [--interval-ms N]\n"
 	"       flow steady [--netns PATH] --to PROTO:ADDRESS:PORT ... [--concurrency N]\n"
 	"                   [--interval-ms N] [--gap-ms N] [--from ADDRESS] [--seconds N]\n"
@@ -73,6 +74,23 @@ void flow_sa_read(const union flow_sa *sa, struct ip_addr *addr, uint16_t *port)
 		*addr = ip_addr_from_bytes(AF_INET6, &sa->v6.sin6_addr);
 }
 
+/* IPVS and connection tracking keep a UDP flow for minutes: a port that is used again continues it.
+ */
+static void bind_once(int fd, const struct flow_target *t, const struct flow_options *o)
+{
+	static unsigned next;
+	union flow_sa sa;
+
+	for (next = MAX(next, o->first_port); next <= UINT16_MAX;) {
+		const struct ip_addr any = { .family = t->addr.family };
+		socklen_t len = flow_sa_fill(&sa, &any, (uint16_t)next++);
+
+		if (bind(fd, &sa.sa, len) == 0)
+			return;
+	}
+	flow_die("no UDP port is left");
+}
+
 int flow_socket(const struct flow_target *t, const struct flow_options *o)
 {
 	const struct ip_addr *from = &o->from[ip_fam(&t->addr)];
@@ -93,6 +111,8 @@ int flow_socket(const struct flow_target *t, const struct flow_options *o)
 		if (bind(fd, &sa.sa, len) == -1)
 			flow_die("bind to the source address: %s", strerror(errno));
 	}
+	if (o->first_port != 0 && t->type == SOCK_DGRAM)
+		bind_once(fd, t, o);
 	return fd;
 }
 
@@ -330,6 +350,9 @@ static void option(struct flow_options *o, int c)
 	case 'd':
 		o->drain_ms = number(optarg, 0, 600000, "--drain-ms");
 		break;
+	case 'p':
+		o->first_port = number(optarg, 1, UINT16_MAX, "--first-port");
+		break;
 	case 's':
 		o->seconds = number(optarg, 1, FLOW_SECONDS_MAX, "--seconds");
 		break;
@@ -363,6 +386,7 @@ int main(int argc, char **argv)
 		{ "interval-ms", required_argument, NULL, 'i' },
 		{ "timeout-ms", required_argument, NULL, 'm' },
 		{ "gap-ms", required_argument, NULL, 'g' },
+		{ "first-port", required_argument, NULL, 'p' },
 		{ "seconds", required_argument, NULL, 's' },
 		{ "requests", required_argument, NULL, 'q' },
 		{ "drain-ms", required_argument, NULL, 'd' },

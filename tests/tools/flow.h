@@ -61,6 +61,7 @@ struct flow_options {
 	unsigned gap_ms;              /* steady: an answer later than this may be a gap */
 	unsigned requests;            /* new: requests on each TCP connection */
 	unsigned drain_ms;            /* serve: see flow_serve.c; 0 = end at once */
+	unsigned first_port;          /* new: UDP source ports from here on, each once; 0 = any */
 	unsigned seconds;
 	uint64_t count; /* new: end after so many connections, 0 = no such end */
 };

@@ -96,10 +96,18 @@ struct state {
 
 static void failure_remember(struct state *s, const struct slot *c, enum outcome what, int error)
 {
+	union flow_sa sa = { 0 };
+	socklen_t len = sizeof(sa);
+	struct ip_addr addr;
+	uint16_t port = 0;
+
 	if (s->first_failure[0] != '\0')
 		return;
-	(void)snprintf(s->first_failure, sizeof(s->first_failure), "%s: %s (%s) after %.1f s",
-		       c->target->text, outcome_text[what], error ? strerror(error) : "no error",
+	if (getsockname(c->fd, &sa.sa, &len) == 0)
+		flow_sa_read(&sa, &addr, &port);
+	(void)snprintf(s->first_failure, sizeof(s->first_failure),
+		       "%s from port %u: %s (%s) after %.1f s", c->target->text, port,
+		       outcome_text[what], error ? strerror(error) : "no error",
 		       (double)(now_ns() - s->loop.start_ns) / 1e9);
 }
 

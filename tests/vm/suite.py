@@ -135,7 +135,8 @@ def runs(how):
                 cpus=1),
             Run("6.1 nft", "6.1", ["kernel"] + PATHS + of("sctp_sockets") + RESTART +
                 of("restart", "changes_while_down") +
-                of("cleanup_kube_proxy", "ipvs"), env=PAIRS, cpus=1),
+                of("cleanup_kube_proxy", "ipvs") + of("takeover", "takeover[ipvs]"), env=PAIRS,
+                cpus=1),
             Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS, "ipvs", env=PAIRS, cpus=1),
             Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs", env=PAIRS),
             Run("6.1 systemd", "6.1", ["tests/deploy/unit_in_machine.py"], systemd=True),
