@@ -241,6 +241,8 @@ static void test_lines(void **state)
 				   " ],\n"                  /* 14 */
 				   " \"d\": \"\\ud83d\"}";  /* 15 */
 	struct json_piece p = { .text = text, .len = sizeof(text) - 1, .line = 7 };
+	struct json_lines lines = { 0 };
+	const struct yaml *first = NULL;
 	json_t *some = json_object();
 
 	(void)state;
@@ -256,8 +258,11 @@ static void test_lines(void **state)
 			d.steps[k].index = is_index ? strtoul(key, NULL, 10) : 0;
 			d.depth = k;
 		}
-		assert_int_equal(json_piece_line_of(&p, &d), line_cases[i].line);
+		assert_int_equal(json_lines_of(&lines, &p, &d), line_cases[i].line);
+		first = i == 0 ? lines.yaml : first;
 	}
+	assert_ptr_equal(lines.yaml, first); /* parsed once */
+	json_lines_fini(&lines);
 	json_decref(some);
 }
 

@@ -332,30 +332,43 @@ static void on_twice(void *arg, const char *key, uint32_t line)
 }
 
 /* JSON without escapes is YAML: libyaml's marks have the lines that jansson lacks. */
-uint32_t json_piece_line_of(const struct json_piece *p, const struct decode *d)
+static void lines_read(struct json_lines *l, const struct json_piece *p)
 {
-	AUTO(yaml_close) struct yaml *y = NULL;
-	char *text = xstrndup(p->text, p->len);
-	struct decode at = *d;
-	uint32_t line = p->line;
-	json_t *root = NULL;
-	const json_t *v;
 	struct err err;
 
-	for (char *c = text; (c = strchr(c, '\\')) != NULL;)
+	l->text = xstrndup(p->text, p->len);
+	for (char *c = l->text; (c = strchr(c, '\\')) != NULL;)
 		*c = c[1] = '_';
-	yaml_open_text(&y, text, p->len, p->line);
-	yaml_allow_twice(y, on_twice, NULL);
-	if (yaml_next(y, &root, &err) == YAML_DOCUMENT) {
-		v = root;
-		for (size_t i = 0; i <= d->depth && d->steps[i].in != NULL; i++) {
-			at.steps[i].in = v;
-			v = d->steps[i].key ? json_object_get(v, d->steps[i].key)
-					    : json_array_get(v, d->steps[i].index);
-		}
-		line = yaml_line_of(y, &at);
+	yaml_open_text(&l->yaml, l->text, p->len, p->line);
+	yaml_allow_twice(l->yaml, on_twice, NULL);
+	if (yaml_next(l->yaml, &l->root, &err) != YAML_DOCUMENT) {
+		json_decref(l->root);
+		l->root = NULL;
 	}
-	json_decref(root);
-	free(text);
-	return line;
+}
+
+uint32_t json_lines_of(struct json_lines *l, const struct json_piece *p, const struct decode *d)
+{
+	struct decode at = *d;
+	const json_t *v;
+
+	if (l->yaml == NULL)
+		lines_read(l, p);
+	if (l->root == NULL)
+		return p->line;
+	v = l->root;
+	for (size_t i = 0; i <= d->depth && d->steps[i].in != NULL; i++) {
+		at.steps[i].in = v;
+		v = d->steps[i].key ? json_object_get(v, d->steps[i].key)
+				    : json_array_get(v, d->steps[i].index);
+	}
+	return yaml_line_of(l->yaml, &at);
+}
+
+void json_lines_fini(struct json_lines *l)
+{
+	yaml_close(l->yaml);
+	json_decref(l->root);
+	free(l->text);
+	*l = (struct json_lines){ 0 };
 }

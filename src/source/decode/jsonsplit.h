@@ -14,12 +14,14 @@
  */
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 
 #include "base/err.h"
 #include "base/str.h"
 
 struct decode;
+struct yaml;
 
 #define JSON_PIECE_MAX (8U << 20) /* bytes of one piece */
 #define JSON_DEPTH_MAX 64
@@ -86,5 +88,14 @@ MUST_USE int jsonsplit_end(struct jsonsplit *s, struct err *err);
 /* During item(): text of the list's object so far, with matching brackets. */
 void jsonsplit_root(const struct jsonsplit *s, struct str *ret);
 
-/* Line of the value at the steps of `d` in `p`, which json_loadb() has accepted. */
-uint32_t json_piece_line_of(const struct json_piece *p, const struct decode *d);
+/* Lines of the values of one piece, which is parsed for the first of them. Zeroed memory is empty.
+ */
+struct json_lines {
+	struct yaml *yaml; /* NULL: not parsed yet */
+	char *text;
+	json_t *root; /* NULL: only the line of the piece is known */
+};
+
+/* The line of the value at the steps of `d` in `p`, which json_loadb() has accepted. */
+uint32_t json_lines_of(struct json_lines *l, const struct json_piece *p, const struct decode *d);
+void json_lines_fini(struct json_lines *l);

@@ -47,7 +47,8 @@ struct manifest_work {
 	size_t pending_cost;
 	/* The current value: source of line numbers. */
 	const struct json_piece *json_piece;
-	bool is_detached; /* its text is freed: only its first line is known */
+	struct json_lines json_lines; /* of json_piece */
+	bool is_detached;             /* its text is freed: only its first line is known */
 };
 
 static const struct jsonsplit_ops split_ops;
@@ -163,15 +164,21 @@ static struct piece *unreadable_add(struct manifest *m, uint32_t line, const cha
 	return p;
 }
 
+static void json_piece_set(struct manifest_work *w, const struct json_piece *p)
+{
+	w->json_piece = p;
+	json_lines_fini(&w->json_lines);
+}
+
 /* The line of the decoder's current value. */
-static uint32_t value_line(const struct manifest_work *w, const struct decode *d, uint32_t line)
+static uint32_t value_line(struct manifest_work *w, const struct decode *d, uint32_t line)
 {
 	if (w->is_detached)
 		return line;
 	if (w->yaml != NULL)
 		return yaml_line_of(w->yaml, d);
 	if (w->json_piece != NULL)
-		return json_piece_line_of(w->json_piece, d);
+		return json_lines_of(&w->json_lines, w->json_piece, d);
 	return line;
 }
 
@@ -187,14 +194,15 @@ static void on_note(void *arg, const struct decode *d, const char *text)
 {
 	struct taking *t = arg;
 	struct manifest *m = t->m;
-	uint32_t line = value_line(m->work, d, t->line);
 	struct manifest_note *n;
 	struct str title = { 0 };
+	uint32_t line;
 
 	if (m->notes.n >= MANIFEST_NOTES_MAX) {
 		m->n_notes_lost++;
 		return;
 	}
+	line = value_line(m->work, d, t->line);
 	object_title(&title, t->piece->kind, t->piece->ns, t->piece->name);
 	str_printf(&title, ": %s", text);
 	n = vec_push(&m->notes);
@@ -419,9 +427,9 @@ static int on_json_item(void *arg, const struct json_piece *piece, struct err *e
 	r = piece_load(&v, &p, m, err);
 	if (r != 0)
 		return MIN(r, 0);
-	w->json_piece = &p;
+	json_piece_set(w, &p);
 	item_add(m, v, p.len / 8, p.line);
-	w->json_piece = NULL;
+	json_piece_set(w, NULL);
 	return 0;
 }
 
@@ -436,9 +444,9 @@ static int on_json_object(void *arg, const struct json_piece *piece, struct err 
 	if (w->is_sub || !unit_begin(m, w->pending.n == 0 ? p.text : NULL, p.len, 0, p.line))
 		r = piece_load(&v, &p, m, err);
 	if (r == 0) {
-		w->json_piece = &p;
+		json_piece_set(w, &p);
 		root_add(m, v, p.line);
-		w->json_piece = NULL;
+		json_piece_set(w, NULL);
 		json_decref(v);
 	}
 	if (r >= 0)
