@@ -78,7 +78,6 @@ static void doctor_result(struct jsonw *w, const struct check_result *c)
 	jsonw_end(w);
 }
 
-/* Results of the helper, and of the Node object, which only this process has. */
 /* Not of the helper: the plane of this process reports them. */
 static void failover_results(struct check_report *own, const struct plane *p)
 {
@@ -91,6 +90,7 @@ static void failover_results(struct check_report *own, const struct plane *p)
 				  p->faults[kinds[i]].text);
 }
 
+/* Results of the helper, and of the Node object, which only this process has. */
 static void doctor_results(struct jsonw *w, const struct check_report *report,
 			   const struct serve_context *ctx)
 {

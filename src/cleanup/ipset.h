@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cleanup/ipset - ipsets of kube-proxy's ipvs mode.
+ * cleanup/ipset - ipsets of kube-proxy's ipvs mode and of kube-router.
  *
  * Kernel: linux/netfilter/ipset/ip_set.h, protocol 6, which all supported kernels have.
  */
@@ -16,7 +16,7 @@ struct node_ports {
 	uint64_t bits[2][3][BITS_WORDS(65536)];
 };
 
-/* Is it a set of the proxy, of either family: "KUBE-..." or "KUBE-6-..."? */
+/* Is it a set of the proxy, of either family: "KUBE-...", "KUBE-6-...", or kube-router's? */
 bool ipset_is_owned(enum proxy p, const char *name);
 /*
  * `ret` must be zeroed. A protocol without a set stays empty. kube-router has no set of node ports

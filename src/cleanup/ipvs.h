@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cleanup/ipvs - delete the virtual services of kube-proxy's ipvs mode.
+ * cleanup/ipvs - delete the virtual services of kube-proxy's ipvs mode, or of kube-router.
  *
- * These are virtual services with an address of kube-ipvs0 or a port in a set of node ports,
- * without firewall-mark services and vipd's own. A virtual service forwards its established
- * connections; vipd takes new ones before they reach it. So a virtual service with connections
- * stays, unless force is requested.
+ * These are virtual services with an address of kube-ipvs0 (kube-router: kube-dummy-if) or a port
+ * in a set of node ports, without firewall-mark services and vipd's own. A virtual service forwards
+ * its established connections; vipd takes new ones before they reach it. So a virtual service with
+ * connections stays, unless force is requested.
  */
 #pragma once
 

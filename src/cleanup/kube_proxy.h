@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cleanup/kube_proxy - remove kernel state of kube-proxy from this node (--cleanup=kube-proxy).
+ * cleanup/kube_proxy - remove kernel state of kube-proxy or kube-router from this node
+ * (--cleanup=kube-proxy, --cleanup=kube-router).
  *
- * Requires that vipd serves all services, unless force is requested. Order: nftables, IPVS,
- * iptables, then the sets that its rules used; one transaction each where the kernel has
- * transactions. Tracked connections stay, so connections that kube-proxy translated continue.
+ * Requires that vipd serves all services, unless force is requested. Order: nftables
+ * (kube-proxy), IPVS, policy routing (kube-router), iptables, then the sets that its rules used;
+ * one transaction each where the kernel has transactions. Tracked connections stay, so translated
+ * connections continue.
  */
 #pragma once
 

@@ -69,10 +69,11 @@ static struct xt_chain *chain_named(struct xt_table *t, const char *name, size_t
 /* kube-router masquerades what IPVS translates, with rules in POSTROUTING itself. */
 static bool is_stray(const struct xt_table *t, const char *text)
 {
-	static const char match[] = "-m ipvs --ipvs --vdir ORIGINAL --vmethod MASQ ";
+	static const char match[] = "--vdir ORIGINAL --vmethod MASQ ";
 	size_t len = strcspn(text, "\n");
 
 	return t->proxy == PROXY_KUBE_ROUTER && strcmp(t->name, "nat") == 0 &&
+	       memmem(text, len, "-m ipvs ", 8) != NULL &&
 	       memmem(text, len, match, strlen(match)) != NULL &&
 	       memmem(text, len, " -j SNAT ", 9) != NULL;
 }

@@ -3,7 +3,8 @@
  * cleanup/routing - kube-router's policy routing for direct server return (DSR).
  *
  * Table 78 has one route, local default, for packets with the mark of a service; the rule of table
- * 79 has priority 32765, and the table is empty. Other rules and routes of these tables stay.
+ * 79 has priority 32765. Other rules and routes stay, also routes of table 79 to external IPs:
+ * without the rule they have no effect.
  */
 #pragma once
 

@@ -44,7 +44,8 @@ static int line_read(char line[static LINE_MAX_BYTES], FILE *in, struct err *err
 		return input_over(in, err);
 	len = strlen(line);
 	if (len == 0 || line[len - 1] != '\n')
-		return len + 1 < LINE_MAX_BYTES && feof(in) ? input_over(in, err) : malformed(err);
+		return len + 1 < LINE_MAX_BYTES && (feof(in) || ferror(in)) ? input_over(in, err)
+									    : malformed(err);
 	line[strcspn(line, "\r\n")] = '\0';
 	return 0;
 }
@@ -115,9 +116,9 @@ static int body_read(struct answer *a, FILE *in, uint64_t left, struct err *err)
 		errno = code;
 		if (r < 0)
 			return r;
+		left -= left == UINT64_MAX ? 0 : n;
 		if (n < want)
 			return left == UINT64_MAX && feof(in) ? 0 : input_over(in, err);
-		left -= left == UINT64_MAX ? 0 : n;
 	}
 	return 0;
 }
@@ -185,7 +186,7 @@ static int connect_failed(const struct client *c, int code, struct err *err)
 	}
 }
 
-static int socket_connect(FILE **ret, const struct client *c, struct err *err)
+static int socket_connect(const struct client *c, struct err *err)
 {
 	const struct timeval limit = { c->timeout_ms / 1000, c->timeout_ms % 1000 * 1000 };
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -206,10 +207,28 @@ static int socket_connect(FILE **ret, const struct client *c, struct err *err)
 		close(fd);
 		return r;
 	}
-	*ret = fdopen(fd, "r");
-	if (*ret == NULL)
+	return fd;
+}
+
+/* With a receive timeout, a process that was stopped and continued gets EINTR: signal(7). */
+static ssize_t stream_read(void *cookie, char *buf, size_t size)
+{
+	ssize_t n;
+
+	do
+		n = read(*(const int *)cookie, buf, size);
+	while (n == -1 && errno == EINTR);
+	return n;
+}
+
+/* `fd` is borrowed, and must live as long as the stream. */
+static FILE *stream_open(int *fd)
+{
+	FILE *in = fopencookie(fd, "r", (cookie_io_functions_t){ .read = stream_read });
+
+	if (in == NULL)
 		abort(); /* out of memory, as in xmalloc() */
-	return 0;
+	return in;
 }
 
 /* vipd's own words for a refusal, or ours when it has none. */
@@ -252,17 +271,19 @@ static int request(const struct client *c, const char *method, const char *targe
 {
 	struct exchange x = { .sink = sink, .arg = arg };
 	struct str text = { 0 };
-	FILE *in = NULL;
-	int r = socket_connect(&in, c, err);
+	int fd = socket_connect(c, err);
+	FILE *in;
+	int r = 0;
 
-	if (r < 0)
-		return r;
+	if (fd < 0)
+		return fd;
+	in = stream_open(&fd);
 	x.answer.sink = exchange_sink;
 	x.answer.arg = &x;
 	str_printf(&text, "%s %s HTTP/1.1\r\nHost: vipd\r\nConnection: close\r\n\r\n", method,
 		   target);
 	/* Blocking: it sends all, or fails. */
-	if (send(fileno(in), text.text, text.len, MSG_NOSIGNAL) != (ssize_t)text.len)
+	if (send(fd, text.text, text.len, MSG_NOSIGNAL) != (ssize_t)text.len)
 		r = err_errno(err, "%s", c->path);
 	if (r == 0)
 		r = answer_read(&x.answer, in, err);
@@ -272,6 +293,7 @@ static int request(const struct client *c, const char *method, const char *targe
 	if (r == 0 && x.answer.status != 200)
 		r = status_error(x.answer.status, &x.refusal, err);
 	(void)fclose(in);
+	close(fd);
 	str_fini(&text);
 	str_fini(&x.refusal);
 	return r;

@@ -270,7 +270,7 @@ static const struct cli_option options[] = {
 	{ "service", "NS/NAME", TEXT(service), "events of this service only",
 	  .command_letter = 'S' },
 	{ "kind", "LIST", TEXT(kinds), "events of these kinds only", .command_letter = 'K',
-	  .words = "service endpointslice node servicecidr addresses sync rejected kernel" },
+	  .words = "service endpointslice node servicecidr addresses sync rejected kernel silent" },
 	{ "write-config-to", "FILE", TEXT(write_config_to), "write vipd's configuration",
 	  .command_letter = 'C' },
 	{ "watch", "[=SECONDS]", SECONDS(run.watch_s), "repeat every SECONDS", "2", .letter = 'w',

@@ -195,10 +195,17 @@ static char **argv_make(const struct run *run, int *argc)
 	char **argv = xcalloc((size_t)run->n_args + 3, sizeof(*argv));
 	bool has_file =
 		run->n_args > 0 && (run->args[0][0] != '-' || strcmp(run->args[0], "-") == 0);
+	bool has_config = has_file;
 	int n = 0;
 
+	for (int i = 0; i < run->n_args; i++)
+		has_config |= strcmp(run->args[i], "--config") == 0 ||
+			      is_prefix("--config=", run->args[i]);
 	argv[n++] = (char *)(uintptr_t) "vipctl migrate";
-	argv[n++] = (char *)(uintptr_t)(has_file ? "--config" : "--proxy-mode=iptables");
+	if (has_file)
+		argv[n++] = (char *)(uintptr_t) "--config";
+	else if (!has_config)
+		argv[n++] = (char *)(uintptr_t) "--proxy-mode=iptables";
 	if (has_file && strcmp(run->args[0], "-") == 0)
 		argv[n++] = (char *)(uintptr_t) "/dev/stdin";
 	else if (has_file)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl/run_top - top on a terminal, again and again; elsewhere once.
+ * ctl/run_top - `vipctl top`: repeated on a terminal, once elsewhere.
  *
  * The screen is drawn with the control sequences of ECMA-48, which every terminal in use has. Every
  * way out passes screen_end(): signals are blocked except while the program waits for a key.
@@ -130,7 +130,7 @@ static int screen_loop(struct top *t, const struct run *run, const struct termio
 	struct winsize size = { 0 };
 	uint64_t next = 0;
 
-	while (signal_got != SIGINT && signal_got != SIGTERM) {
+	while (signal_got == 0 || signal_got == SIGTSTP || signal_got == SIGWINCH) {
 		uint64_t now = now_ns();
 		struct timespec left;
 
@@ -160,7 +160,7 @@ static int screen_loop(struct top *t, const struct run *run, const struct termio
 
 static int run_screen(struct top *t, const struct run *run)
 {
-	static const int numbers[] = { SIGINT, SIGTERM, SIGTSTP, SIGWINCH };
+	static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH };
 	struct sigaction action = { .sa_handler = on_signal };
 	const char *term = getenv("TERM");
 	struct termios before;

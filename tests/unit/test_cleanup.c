@@ -86,15 +86,15 @@ static void test_rules_of_router(void **state)
 {
 	static const char saved[] =
 		"*nat\n:POSTROUTING ACCEPT [0:0]\n:KUBE-ROUTER-HAIRPIN - [0:0]\n"
-		"-A POSTROUTING -m ipvs --ipvs --vdir ORIGINAL --vmethod MASQ -m comment --comment "
+		"-A POSTROUTING -m ipvs --vdir ORIGINAL --vmethod MASQ -m comment --comment "
 		"\"\" -j SNAT --to-source 192.0.2.1 --random-fully\n"
 		"-A POSTROUTING -m ipvs --vdir ORIGINAL -j KUBE-ROUTER-HAIRPIN\n"
-		"-A POSTROUTING -m ipvs --ipvs --vmethod GATE -j SNAT --to-source 192.0.2.2\n"
+		"-A POSTROUTING -m ipvs --vmethod GATE -j SNAT --to-source 192.0.2.2\n"
 		"-A KUBE-ROUTER-HAIRPIN -s 10.1.0.1/32 -d 10.1.0.1/32 -j SNAT --to-source 10.2.0.1\n"
 		"COMMIT\n";
 	static const char undo[] =
 		"*nat\n:KUBE-ROUTER-HAIRPIN - [0:0]\n"
-		"-D POSTROUTING -m ipvs --ipvs --vdir ORIGINAL --vmethod MASQ -m comment --comment "
+		"-D POSTROUTING -m ipvs --vdir ORIGINAL --vmethod MASQ -m comment --comment "
 		"\"\" -j SNAT --to-source 192.0.2.1 --random-fully\n"
 		"-D POSTROUTING -m ipvs --vdir ORIGINAL -j KUBE-ROUTER-HAIRPIN\n"
 		"-X KUBE-ROUTER-HAIRPIN\nCOMMIT\n";

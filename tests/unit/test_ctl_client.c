@@ -166,6 +166,8 @@ static int listener(void)
 	return fd;
 }
 
+static unsigned int interrupts; /* signals before each answer */
+
 /* A process that answers one request with these bytes. NULL: it accepts and does not answer. */
 static pid_t answer_with(int fd, const char *bytes)
 {
@@ -181,6 +183,10 @@ static pid_t answer_with(int fd, const char *bytes)
 		_exit(1);
 	if (bytes == NULL)
 		pause();
+	for (unsigned int i = 0; i < interrupts; i++) {
+		(void)kill(getppid(), SIGUSR1);
+		(void)usleep(1000);
+	}
 	_exit(write(c, bytes, strlen(bytes)) < 0);
 }
 
@@ -240,6 +246,23 @@ static void test_silence(void **state)
 	assert_non_null(strstr(err.text, "did not answer within"));
 }
 
+static void on_signal(int number)
+{
+}
+
+/* A signal during a read with a timeout ends the read, also with SA_RESTART. */
+static void test_interrupted(void **state)
+{
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+	struct err err = { 0 };
+
+	(void)state;
+	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+	interrupts = 20;
+	assert_int_equal(ask(exchanges[0].bytes, 5000, &err), 0);
+	interrupts = 0;
+}
+
 static void test_no_subscriber(void **state)
 {
 	struct client c = { path, 1000 };
@@ -285,9 +308,10 @@ static int end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_answers),    cmocka_unit_test(test_endless),
-		cmocka_unit_test(test_sink_fails), cmocka_unit_test(test_exchanges),
-		cmocka_unit_test(test_silence),    cmocka_unit_test(test_no_subscriber),
+		cmocka_unit_test(test_answers),     cmocka_unit_test(test_endless),
+		cmocka_unit_test(test_sink_fails),  cmocka_unit_test(test_exchanges),
+		cmocka_unit_test(test_silence),     cmocka_unit_test(test_no_subscriber),
+		cmocka_unit_test(test_interrupted),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

@@ -563,9 +563,12 @@ int proto_status(json_t **ret, const void *data, size_t len, struct err *err)
 	return read_all(ret, &status, data, len, err);
 }
 
+/* With malloc(): the value lives as long as its list. */
 int proto_list_meta(json_t **ret, const void *data, size_t len, struct err *err)
 {
-	return read_all(ret, &list_meta, data, len, err);
+	struct reader rd = { .budget = PROTO_COST_MAX };
+
+	return message_read(ret, &rd, &list_meta, proto_over(data, len), err);
 }
 
 /* --- the envelope --------------------------------------------------------- */
