@@ -370,10 +370,10 @@ static void step_kernel(struct jsonw *w, const struct serve_context *ctx,
 		svc != NULL && ctx->sync != NULL ? sync_failure_find(ctx->sync, svc) : NULL;
 	struct str out = { 0 };
 
-	str_puts(&out, texts[t->held]);
+	str_puts(&out, texts[t->programmed]);
 	if (failure != NULL)
 		str_printf(&out, "; service rejected by the kernel: %s", failure->text);
-	else if (t->held != PLAN_TRACE_PROGRAMMED_SAME)
+	else if (t->programmed != PLAN_TRACE_PROGRAMMED_SAME)
 		str_puts(&out, "; change pending");
 	step(w, "kernel", &out);
 	str_fini(&out);
@@ -463,7 +463,7 @@ static void view_service(struct jsonw *w, const struct plan_trace *t)
 	if (t->balancing.scheduler[0] != '\0')
 		jsonw_text(w, "scheduler", t->balancing.scheduler);
 	jsonw_bool(w, "masqueraded", t->masq >= PLAN_TRACE_MASQ_ALL);
-	jsonw_text(w, "kernel", programmed_words[t->held]);
+	jsonw_text(w, "kernel", programmed_words[t->programmed]);
 	jsonw_uint(w, "used_endpoints", t->n_used);
 	jsonw_end(w);
 }

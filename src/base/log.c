@@ -28,7 +28,7 @@ struct same {
 	uint64_t next_ns;
 	uint64_t wait_ns;
 	uint32_t shown;
-	uint32_t held;
+	uint32_t n_repeats;
 };
 
 static enum log_level levels[LOG_AREA_N] = {
@@ -133,14 +133,14 @@ static bool bucket_take(struct log_site *site, uint64_t now)
 	return true;
 }
 
-/* May a repeated text be logged again? `held` is the number of suppressed lines. */
-static bool same_take(const char *text, uint64_t now, uint32_t *held)
+/* May a repeated text be logged again? `n_repeats` is the number of suppressed lines. */
+static bool same_take(const char *text, uint64_t now, uint32_t *n_repeats)
 {
 	uint64_t hash =
 		hash_bytes_fixed(text, strlen(text), 0, 0) | 1; /* collisions suppress lines */
 	struct same *s = &sames[hash >> 32 & (SAME_SLOTS - 1)];
 
-	*held = 0;
+	*n_repeats = 0;
 	if (s->hash != hash || now - s->seen_ns >= SAME_FORGET_NS)
 		*s = (struct same){ .hash = hash, .wait_ns = SAME_WAIT_MIN_NS };
 	s->seen_ns = now;
@@ -150,11 +150,11 @@ static bool same_take(const char *text, uint64_t now, uint32_t *held)
 		return true;
 	}
 	if (now < s->next_ns) {
-		s->held++;
+		s->n_repeats++;
 		return false;
 	}
-	*held = s->held;
-	s->held = 0;
+	*n_repeats = s->n_repeats;
+	s->n_repeats = 0;
 	s->wait_ns = MIN(s->wait_ns * 2, SAME_WAIT_MAX_NS);
 	s->next_ns = now + s->wait_ns;
 	return true;

@@ -38,14 +38,14 @@ static void item_pending(struct diff *d, const json_t *item)
 	*vec_push(&d->pending) = text.text;
 }
 
-void diff_want(struct diff *d, const json_t *items)
+void diff_desired(struct diff *d, const json_t *items)
 {
 	value_for_each (item, items) {
 		item_pending(d, item);
 		d->n_incomplete += !value_bool(item, "complete");
 		value_for_each (text, value_get(item, "frontends")) {
 			const char *line = json_string_value(text);
-			struct diff_line *to = vec_push(&d->want);
+			struct diff_line *to = vec_push(&d->desired);
 			struct str service = { 0 };
 
 			line_split(to, line ? line : "");
@@ -56,7 +56,7 @@ void diff_want(struct diff *d, const json_t *items)
 	}
 }
 
-void diff_want_lines(struct diff *d, char *text, const char *owner)
+void diff_desired_lines(struct diff *d, char *text, const char *owner)
 {
 	char *line;
 
@@ -65,7 +65,7 @@ void diff_want_lines(struct diff *d, char *text, const char *owner)
 
 		if (*line == '\0')
 			continue;
-		to = vec_push(&d->want);
+		to = vec_push(&d->desired);
 		line_split(to, line);
 		to->service = xstrdup(owner);
 	}
@@ -77,7 +77,7 @@ void diff_hold(struct diff *d, char *text)
 
 	while ((line = strsep(&text, "\n")) != NULL)
 		if (*line != '\0')
-			line_split(vec_push(&d->held), line);
+			line_split(vec_push(&d->programmed), line);
 }
 
 static int line_cmp(const void *a, const void *b)
@@ -105,70 +105,71 @@ static bool has_backend(const char *text, const char *name, size_t len)
 	return false;
 }
 
-static bool is_leaving(const char *word, size_t len, const char *want)
+static bool is_leaving(const char *word, size_t len, const char *desired)
 {
 	if (begins(word, len, "draining="))
 		return true;
 	return len > 2 && strncmp(word + len - 2, "=0", 2) == 0 &&
-	       !has_backend(want, word, len - 2);
+	       !has_backend(desired, word, len - 2);
 }
 
-/* Copy of `held` without draining backends. Each word has a leading blank. */
-static char *settled(const char *held, const char *want)
+/* Copy of `programmed` without draining backends. Each word has a leading blank. */
+static char *settled(const char *programmed, const char *desired)
 {
 	struct str out = { 0 };
 
-	while (*held == ' ') {
-		const char *word = held + 1;
+	while (*programmed == ' ') {
+		const char *word = programmed + 1;
 		size_t len = strcspn(word, " ");
 		bool is_last = len > 0 && word[len - 1] == ';';
 
-		if (!is_leaving(word, len - is_last, want))
+		if (!is_leaving(word, len - is_last, desired))
 			str_printf(&out, " %.*s", (int)len, word);
 		else if (is_last)
 			str_puts(&out, ";");
-		held = word + len;
+		programmed = word + len;
 	}
-	str_puts(&out, held);
+	str_puts(&out, programmed);
 	return out.text;
 }
 
-static bool is_same(const char *want, const char *held)
+static bool is_same(const char *desired, const char *programmed)
 {
 	char *rest;
 	bool is;
 
-	if (strcmp(want, held) == 0)
+	if (strcmp(desired, programmed) == 0)
 		return true;
-	rest = settled(held, want);
-	is = strcmp(want, rest) == 0;
+	rest = settled(programmed, desired);
+	is = strcmp(desired, rest) == 0;
 	free(rest);
 	return is;
 }
 
 /* A virtual service without a frontend, with draining backends only. */
-static bool is_ending(const struct diff_line *held)
+static bool is_ending(const struct diff_line *programmed)
 {
 	char *rest;
 	bool is;
 
-	if (!begins(held->key, strlen(held->key), "mark/") &&
-	    !begins(held->key, strlen(held->key), "virtual/"))
+	if (!begins(programmed->key, strlen(programmed->key), "mark/") &&
+	    !begins(programmed->key, strlen(programmed->key), "virtual/"))
 		return false;
-	rest = settled(held->text, "");
+	rest = settled(programmed->text, "");
 	is = strcmp(rest, " ->") == 0;
 	free(rest);
 	return is;
 }
 
-static void found_add(struct diff *d, const struct diff_line *want, const struct diff_line *held)
+static void found_add(struct diff *d, const struct diff_line *desired,
+		      const struct diff_line *programmed)
 {
-	assert(want != NULL || held != NULL);
+	assert(desired != NULL || programmed != NULL);
 	*vec_push(&d->found) = (struct diff_find){
-		.key = want ? want->key : held->key,
-		.service = want ? want->service : NULL,
-		.want = want ? want->text : NULL,
-		.held = held ? held->text : NULL,
+		.key = desired ? desired->key : programmed->key,
+		.service = desired ? desired->service : NULL,
+		.desired = desired ? desired->text : NULL,
+		.programmed = programmed ? programmed->text : NULL,
 	};
 }
 
@@ -177,23 +178,23 @@ void diff_compare(struct diff *d)
 	size_t i = 0;
 	size_t k = 0;
 
-	if (d->want.n > 1)
-		qsort(d->want.v, d->want.n, sizeof(*d->want.v), line_cmp);
-	if (d->held.n > 1)
-		qsort(d->held.v, d->held.n, sizeof(*d->held.v), line_cmp);
-	while (i < d->want.n || k < d->held.n) {
-		int c = i == d->want.n   ? 1
-			: k == d->held.n ? -1
-					 : line_cmp(&d->want.v[i], &d->held.v[k]);
+	if (d->desired.n > 1)
+		qsort(d->desired.v, d->desired.n, sizeof(*d->desired.v), line_cmp);
+	if (d->programmed.n > 1)
+		qsort(d->programmed.v, d->programmed.n, sizeof(*d->programmed.v), line_cmp);
+	while (i < d->desired.n || k < d->programmed.n) {
+		int c = i == d->desired.n      ? 1
+			: k == d->programmed.n ? -1
+					       : line_cmp(&d->desired.v[i], &d->programmed.v[k]);
 
 		if (c < 0)
-			found_add(d, &d->want.v[i++], NULL);
-		else if (c > 0 && is_ending(&d->held.v[k]))
+			found_add(d, &d->desired.v[i++], NULL);
+		else if (c > 0 && is_ending(&d->programmed.v[k]))
 			k++;
 		else if (c > 0)
-			found_add(d, NULL, &d->held.v[k++]);
-		else if (!is_same(d->want.v[i].text, d->held.v[k].text))
-			found_add(d, &d->want.v[i++], &d->held.v[k++]);
+			found_add(d, NULL, &d->programmed.v[k++]);
+		else if (!is_same(d->desired.v[i].text, d->programmed.v[k].text))
+			found_add(d, &d->desired.v[i++], &d->programmed.v[k++]);
 		else
 			i++, k++;
 	}
@@ -223,8 +224,8 @@ void diff_print(struct str *out, const struct diff *d, const struct style *style
 		str_puts(out, "- desired, + programmed\n");
 	vec_for_each (f, &d->found) {
 		str_printf(out, "%s  %s\n", f->key, f->service ? f->service : "(no service)");
-		side_print(out, style, "-", MARK_BAD, f->want);
-		side_print(out, style, "+", MARK_ATTENTION, f->held);
+		side_print(out, style, "-", MARK_BAD, f->desired);
+		side_print(out, style, "+", MARK_ATTENTION, f->programmed);
 	}
 	vec_for_each (text, &d->pending)
 		str_printf(out, "%s\n", *text);
@@ -239,9 +240,10 @@ json_t *diff_json(const struct diff *d)
 	json_t *pending = json_array();
 
 	vec_for_each (f, &d->found)
-		(void)json_array_append_new(found, json_pack("{s:s, s:s?, s:s?, s:s?}", "frontend",
-							     f->key, "service", f->service, "want",
-							     f->want, "held", f->held));
+		(void)json_array_append_new(found,
+					    json_pack("{s:s, s:s?, s:s?, s:s?}", "frontend", f->key,
+						      "service", f->service, "desired", f->desired,
+						      "programmed", f->programmed));
 	vec_for_each (text, &d->pending)
 		(void)json_array_append_new(pending, json_string(*text));
 	return json_pack("{s:i, s:o, s:o, s:I}", "api", CONTROL_API_VERSION, "differences", found,
@@ -257,14 +259,14 @@ static void line_fini(struct diff_line *line)
 
 void diff_fini(struct diff *d)
 {
-	vec_for_each (line, &d->want)
+	vec_for_each (line, &d->desired)
 		line_fini(line);
-	vec_for_each (line, &d->held)
+	vec_for_each (line, &d->programmed)
 		line_fini(line);
 	vec_for_each (text, &d->pending)
 		free(*text);
-	vec_fini(&d->want);
-	vec_fini(&d->held);
+	vec_fini(&d->desired);
+	vec_fini(&d->programmed);
 	vec_fini(&d->found);
 	vec_fini(&d->pending);
 }

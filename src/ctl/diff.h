@@ -26,24 +26,24 @@ struct diff_line {
 
 struct diff_find {
 	const char *key;
-	const char *service; /* NULL: of no service */
-	const char *want;    /* NULL: the kernel should not have it */
-	const char *held;    /* NULL: the kernel lacks it */
+	const char *service;    /* NULL: of no service */
+	const char *desired;    /* NULL: the kernel should not have it */
+	const char *programmed; /* NULL: the kernel lacks it */
 };
 
 struct diff {
-	VEC(struct diff_line) want;
-	VEC(struct diff_line) held;
+	VEC(struct diff_line) desired;
+	VEC(struct diff_line) programmed;
 	VEC(struct diff_find) found; /* borrows from the lines */
 	VEC(char *) pending;         /* pending services, with reasons */
 	size_t n_incomplete;         /* services that changed while they were read */
 };
 
 /* Zeroed memory is empty. */
-void diff_want(struct diff *d, const json_t *items);
+void diff_desired(struct diff *d, const json_t *items);
 void diff_hold(struct diff *d, char *text);
 /* Desired lines that belong to no service; `owner` is shown instead. */
-void diff_want_lines(struct diff *d, char *text, const char *owner);
+void diff_desired_lines(struct diff *d, char *text, const char *owner);
 void diff_compare(struct diff *d);
 bool diff_is_empty(const struct diff *d);
 void diff_print(struct str *out, const struct diff *d, const struct style *style);

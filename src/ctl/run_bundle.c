@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "base/control.h"
-#include "ctl/held.h"
+#include "ctl/programmed.h"
 #include "ctl/run.h"
 
 static const struct {
@@ -104,17 +104,17 @@ static void member(const char *name, json_t *value, const char *behind)
 static void kernel_write(const struct run *run)
 {
 	struct kernel k = { json_array(), json_array() };
-	struct held held;
+	struct programmed programmed;
 	struct err err = { "" };
-	int r = held_read(&held, run->plane, &err);
+	int r = programmed_read(&programmed, run->plane, &err);
 
 	if (r == 0)
-		held_lines(&held, kernel_line, &k);
-	member("kernel_plane", json_string(held.is_ipvs ? "ipvs" : "nftables"), ",\n");
+		programmed_lines(&programmed, kernel_line, &k);
+	member("kernel_plane", json_string(programmed.is_ipvs ? "ipvs" : "nftables"), ",\n");
 	member("kernel_frontends", k.frontends, ",\n");
 	member("kernel_routing", k.routing, ",\n");
 	member("kernel_error", r < 0 ? json_string(err.text) : json_null(), "}\n");
-	held_fini(&held);
+	programmed_fini(&programmed);
 }
 
 int run_bundle(const struct run *run)

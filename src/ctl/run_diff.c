@@ -8,8 +8,8 @@
 
 #include "base/control.h"
 #include "ctl/diff.h"
-#include "ctl/held.h"
 #include "ctl/manifests.h"
+#include "ctl/programmed.h"
 #include "ctl/run.h"
 #include "ctl/value.h"
 
@@ -17,14 +17,14 @@
 #define TRIES 3
 #define PAUSE_NS (200 * NSEC_PER_MSEC)
 
-static int want_get(struct diff *d, const struct run *run, struct err *err)
+static int desired_get(struct diff *d, const struct run *run, struct err *err)
 {
 	json_t *rows;
 	int r = client_json(&rows, &run->client, "GET", "/v1/rows", err);
 
 	if (r < 0)
 		return r;
-	diff_want(d, value_get(rows, "items"));
+	diff_desired(d, value_get(rows, "items"));
 	json_decref(rows);
 	return 0;
 }
@@ -35,7 +35,7 @@ static void problem_report(const char *where, const char *text)
 }
 
 /* Desired state, computed from the folder without vipd. */
-static int want_read(struct diff *d, const struct run *run, bool is_ipvs, struct err *err)
+static int desired_read(struct diff *d, const struct run *run, bool is_ipvs, struct err *err)
 {
 	const struct manifests_config config = {
 		.dir = run->manifests,
@@ -49,7 +49,7 @@ static int want_read(struct diff *d, const struct run *run, bool is_ipvs, struct
 
 	if (r < 0)
 		return r;
-	diff_want(d, items);
+	diff_desired(d, items);
 	json_decref(items);
 	return 0;
 }
@@ -57,20 +57,20 @@ static int want_read(struct diff *d, const struct run *run, bool is_ipvs, struct
 /* The desired state first: vipd programs changes soon after they become desired. */
 static int diff_try(struct diff *d, const struct run *run, const char *plane, struct err *err)
 {
-	struct held held = { 0 };
-	int r = run->manifests != NULL ? 0 : want_get(d, run, err);
+	struct programmed programmed = { 0 };
+	int r = run->manifests != NULL ? 0 : desired_get(d, run, err);
 
 	if (r == 0)
-		r = held_read(&held, plane, err);
+		r = programmed_read(&programmed, plane, err);
 	if (r == 0 && run->manifests != NULL)
-		r = want_read(d, run, held.is_ipvs, err);
+		r = desired_read(d, run, programmed.is_ipvs, err);
 	if (r == 0) {
-		diff_want_lines(d, held.routing_want.text, "(policy routing)");
-		diff_hold(d, held.text.text);
-		diff_hold(d, held.routing.text);
+		diff_desired_lines(d, programmed.routing_desired.text, "(policy routing)");
+		diff_hold(d, programmed.text.text);
+		diff_hold(d, programmed.routing.text);
 		diff_compare(d);
 	}
-	held_fini(&held);
+	programmed_fini(&programmed);
 	return r;
 }
 
@@ -157,16 +157,16 @@ static void line_json(void *arg, const char *line, bool is_frontend)
 					    json_string(line));
 }
 
-static int kernel_json(const struct run *run, struct held *held)
+static int kernel_json(const struct run *run, struct programmed *programmed)
 {
 	struct lines l = { .run = run, .frontends = json_array(), .routing = json_array() };
 	json_t *json;
 	int code;
 
-	held_lines(held, line_json, &l);
+	programmed_lines(programmed, line_json, &l);
 	json = json_pack("{s:i, s:s, s:o, s:o}", "api", CONTROL_API_VERSION, "plane",
-			 held->is_ipvs ? "ipvs" : "nftables", "frontends", l.frontends, "routing",
-			 l.routing);
+			 programmed->is_ipvs ? "ipvs" : "nftables", "frontends", l.frontends,
+			 "routing", l.routing);
 	code = out_json(json, EXIT_FINE);
 	json_decref(json);
 	return code;
@@ -183,20 +183,20 @@ static void line_print(void *arg, const char *line, bool is_frontend)
 int run_svc_kernel(const struct run *run)
 {
 	struct lines l = { .run = run };
-	struct held held;
+	struct programmed programmed;
 	struct err err;
 	int code = EXIT_FINE;
 
-	if (held_read(&held, run->plane, &err) < 0) {
-		held_fini(&held);
+	if (programmed_read(&programmed, run->plane, &err) < 0) {
+		programmed_fini(&programmed);
 		return complain(EXIT_NO_VIPD, "%s", err.text);
 	}
 	if (run->output == OUTPUT_JSON)
-		code = kernel_json(run, &held);
-	else if (held.text.len == 0 && held.routing.len == 0)
+		code = kernel_json(run, &programmed);
+	else if (programmed.text.len == 0 && programmed.routing.len == 0)
 		(void)fputs("no table of vipd, or an empty one\n", stderr);
 	else
-		held_lines(&held, line_print, &l);
-	held_fini(&held);
+		programmed_lines(&programmed, line_print, &l);
+	programmed_fini(&programmed);
 	return code;
 }

@@ -96,21 +96,21 @@ static int routing_try(struct fact_ipvs *p, struct nl_sock *nl, struct err *err)
 				       .table = IPVS_ROUTE_TABLE_DEFAULT,
 				       .priority = IPVS_RULE_PRIORITY_DEFAULT };
 	struct str want = { 0 };
-	struct str held = { 0 };
+	struct str programmed = { 0 };
 	char *rest;
 	char *line;
 	int r = ipvs_route_config_read(nl, &c, err);
 
 	if (r >= 0)
-		r = ipvs_route_text(nl, &c, &want, &held, err);
+		r = ipvs_route_text(nl, &c, &want, &programmed, err);
 	if (r >= 0)
 		r = ipvs_route_conflicts(nl, &c, trouble, p, err);
 	rest = want.text;
 	while ((line = strsep(&rest, "\n")) != NULL)
-		if (*line != '\0' && !has_line(str_text(&held), line))
+		if (*line != '\0' && !has_line(str_text(&programmed), line))
 			*vec_push(&p->missing) = xstrdup(line);
 	str_fini(&want);
-	str_fini(&held);
+	str_fini(&programmed);
 	return r;
 }
 

@@ -429,19 +429,20 @@ static bool backends_are_same(const struct plan_pool *a, const struct plan_pool 
 
 /* Desired pools keep the programmed slots, so equal pools are equal slot by slot. */
 static enum plan_trace_programmed decide_programmed(const struct plan_trace *t,
-						    const struct plan_rows *held,
+						    const struct plan_rows *programmed,
 						    const struct plan_rows *rows)
 {
-	const struct plan_frontend *f = held ? plan_rows_frontend(held, &t->frontend) : NULL;
-	const struct plan_target *want = target_of(&t->frontend, t->is_inside);
+	const struct plan_frontend *f =
+		programmed ? plan_rows_frontend(programmed, &t->frontend) : NULL;
+	const struct plan_target *desired = target_of(&t->frontend, t->is_inside);
 	const struct plan_target *have = f ? target_of(f, t->is_inside) : NULL;
 
 	if (f == NULL)
 		return PLAN_TRACE_PROGRAMMED_NOT;
 	if (f->is_guarded != t->frontend.is_guarded || f->masq != t->frontend.masq ||
-	    have->verdict != want->verdict || have->scope != want->scope)
+	    have->verdict != desired->verdict || have->scope != desired->scope)
 		return PLAN_TRACE_PROGRAMMED_OTHER;
-	return backends_are_same(pool_find(t, held, have), pool_find(t, rows, want))
+	return backends_are_same(pool_find(t, programmed, have), pool_find(t, rows, desired))
 		       ? PLAN_TRACE_PROGRAMMED_SAME
 		       : PLAN_TRACE_PROGRAMMED_OTHER;
 }
@@ -509,7 +510,7 @@ static void decide_frontend(struct plan_trace *t, struct svc *svc, const struct 
 	t->masq = decide_masq(t);
 	decide_ranges(t, rows);
 	decide_verdict(t, target);
-	t->held = decide_programmed(t, svc->rows, rows);
+	t->programmed = decide_programmed(t, svc->rows, rows);
 	decide_endpoints(t, svc);
 }
 

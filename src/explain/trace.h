@@ -162,7 +162,7 @@ struct plan_trace {
 	enum plan_trace_masq masq;
 	enum topology_mode topology;
 	bool is_fallback; /* terminating endpoints, as none is ready (POL-04, POL-08) */
-	enum plan_trace_programmed held;
+	enum plan_trace_programmed programmed;
 	VEC(struct ip_prefix) ranges; /* of a guarded frontend */
 	struct ip_prefix range;       /* the range that contains the source; unset = none */
 	VEC(struct plan_trace_endpoint) endpoints; /* used ones first, then by address */

@@ -159,11 +159,11 @@ void nft_changes_was(struct nft_changes *c, enum ipfam fam, enum nft_set_id set,
 {
 	struct nft_change *ch = nft_changes_touch(c, fam, set, key, svc);
 
-	if (ch->has_held)
+	if (ch->has_programmed)
 		conflict_note(c, ch);
-	ch->has_held = true;
+	ch->has_programmed = true;
 	if (data != NULL)
-		memcpy(ch->held, data, nft_data_len(set, fam));
+		memcpy(ch->programmed, data, nft_data_len(set, fam));
 }
 
 void nft_changes_will(struct nft_changes *c, enum ipfam fam, enum nft_set_id set, const void *key,

@@ -29,13 +29,13 @@ struct nft_change {
 	uint8_t fam; /* enum ipfam */
 	uint8_t set; /* enum nft_set_id */
 	bool is_counted;
-	bool has_held;   /* the kernel has the key, with data `held` */
-	bool has_new;    /* the desired data is `data` */
-	bool needs_look; /* the kernel's data has to be read */
-	int32_t delta;   /* of a counted address */
-	uint32_t count;  /* of a counted address, after the commit */
+	bool has_programmed; /* the kernel has the key, with data `programmed` */
+	bool has_new;        /* the desired data is `data` */
+	bool needs_look;     /* the kernel's data has to be read */
+	int32_t delta;       /* of a counted address */
+	uint32_t count;      /* of a counted address, after the commit */
 	uint8_t key[NFT_KEY_MAX];
-	uint8_t held[NFT_DATA_MAX];
+	uint8_t programmed[NFT_DATA_MAX];
 	uint8_t data[NFT_DATA_MAX];
 };
 
@@ -85,14 +85,14 @@ void nft_changes_count(struct nft_changes *c, enum ipfam fam, enum nft_set_id se
 /* Does the change delete the key's element; does it add one? */
 static inline bool nft_change_is_del(const struct nft_change *ch, size_t data_len)
 {
-	return ch->has_held &&
-	       (!ch->has_new || __builtin_memcmp(ch->held, ch->data, data_len) != 0);
+	return ch->has_programmed &&
+	       (!ch->has_new || __builtin_memcmp(ch->programmed, ch->data, data_len) != 0);
 }
 
 static inline bool nft_change_is_add(const struct nft_change *ch, size_t data_len)
 {
 	return ch->has_new &&
-	       (!ch->has_held || __builtin_memcmp(ch->held, ch->data, data_len) != 0);
+	       (!ch->has_programmed || __builtin_memcmp(ch->programmed, ch->data, data_len) != 0);
 }
 
 /* Walk the changes of one set in the order in which they were first touched. */

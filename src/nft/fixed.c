@@ -136,7 +136,7 @@ void nft_fixed_verdict_put(struct nft_fixed *h, unsigned int map, uint32_t kind,
 
 /* Argument of the readers below. */
 struct reading {
-	struct nft_fixed *held;
+	struct nft_fixed *programmed;
 	struct nft_fixed_tables *tables;
 	const struct nft_schema *schema;
 	enum ipfam fam;
@@ -281,8 +281,8 @@ static void sets_begin(void *arg)
 {
 	struct reading *rd = arg;
 
-	memset(rd->held->has_set, 0, sizeof(rd->held->has_set));
-	rd->held->misfit[0] = '\0';
+	memset(rd->programmed->has_set, 0, sizeof(rd->programmed->has_set));
+	rd->programmed->misfit[0] = '\0';
 }
 
 /* A set of ours with a name of ours: does it have our types? */
@@ -321,13 +321,13 @@ static int sets_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		return 0;
 	if (rd->counting != NFT_COUNT_ANY &&
 	    (counts(tb) != nft_set_counts(id, rd->counting) || !nft_set_exists(id, rd->counting)))
-		snprintf(rd->held->misfit, sizeof(rd->held->misfit), "set %s counts otherwise",
-			 nft_set_desc(id, rd->fam)->name);
+		snprintf(rd->programmed->misfit, sizeof(rd->programmed->misfit),
+			 "set %s counts otherwise", nft_set_desc(id, rd->fam)->name);
 	else if (set_fits(nft_set_desc(id, rd->fam), tb))
-		rd->held->has_set[id] = true;
+		rd->programmed->has_set[id] = true;
 	else
-		snprintf(rd->held->misfit, sizeof(rd->held->misfit), "set %s has other types",
-			 nft_set_desc(id, rd->fam)->name);
+		snprintf(rd->programmed->misfit, sizeof(rd->programmed->misfit),
+			 "set %s has other types", nft_set_desc(id, rd->fam)->name);
 	return 0;
 }
 
@@ -335,7 +335,7 @@ static void rules_begin(void *arg)
 {
 	struct reading *rd = arg;
 
-	chains_clear(rd->held);
+	chains_clear(rd->programmed);
 }
 
 static struct nft_fixed_chain *chain_get(struct nft_fixed *h, const char *name)
@@ -359,7 +359,7 @@ static int rules_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	p = udata_find(tb[NFTA_RULE_USERDATA], NFT_RULE_UDATA_HASH, &len);
 	if (p != NULL && len == sizeof(hash))
 		memcpy(&hash, p, sizeof(hash));
-	*vec_push(&chain_get(rd->held, nl_attr_str(tb[NFTA_RULE_CHAIN]))->hashes) = hash;
+	*vec_push(&chain_get(rd->programmed, nl_attr_str(tb[NFTA_RULE_CHAIN]))->hashes) = hash;
 	return 0;
 }
 
@@ -370,7 +370,7 @@ static int chain_message(void *arg, const struct nlmsghdr *h, struct err *err)
 	struct nft_fixed_chain *c;
 
 	nl_attr_table(tb, NFTA_CHAIN_MAX, h, sizeof(struct nfgenmsg));
-	c = chain_get(rd->held, nl_attr_str(tb[NFTA_CHAIN_NAME]));
+	c = chain_get(rd->programmed, nl_attr_str(tb[NFTA_CHAIN_NAME]));
 	c->is_base = tb[NFTA_CHAIN_HOOK] != NULL;
 	nl_attr_nest(hook, NFTA_HOOK_MAX, tb[NFTA_CHAIN_HOOK]);
 	c->hook = nl_attr_be32(hook[NFTA_HOOK_HOOKNUM], 0);
@@ -396,7 +396,7 @@ static int chain_read(struct reading *rd, struct nl_sock *nl, const char *name, 
 	mnl_attr_put_strz(h, NFTA_CHAIN_NAME, name);
 	r = nl_query(nl, h, &(struct nl_reader){ .message = chain_message, .arg = rd }, NULL, err);
 	/* A missing chain is no error, unless it had rules in this read. */
-	return r == -ENOENT && nft_fixed_chain(rd->held, name) == NULL ? 0 : r;
+	return r == -ENOENT && nft_fixed_chain(rd->programmed, name) == NULL ? 0 : r;
 }
 
 static int chains_read(struct reading *rd, struct nl_sock *nl, struct err *err)
@@ -413,7 +413,7 @@ static void verdicts_begin(void *arg)
 {
 	struct reading *rd = arg;
 
-	verdicts_clear(rd->held, rd->index);
+	verdicts_clear(rd->programmed, rd->index);
 }
 
 static void verdict_element(struct reading *rd, const struct nlattr *elem)
@@ -434,8 +434,8 @@ static void verdict_element(struct reading *rd, const struct nlattr *elem)
 	if (kind >= NFT_FIXED_KINDS) /* no frontend can have this kind */
 		return;
 	if (verdict[NFTA_VERDICT_CHAIN] != NULL)
-		(void)chain_get(rd->held, nl_attr_str(verdict[NFTA_VERDICT_CHAIN]));
-	nft_fixed_verdict_put(rd->held, rd->index, kind,
+		(void)chain_get(rd->programmed, nl_attr_str(verdict[NFTA_VERDICT_CHAIN]));
+	nft_fixed_verdict_put(rd->programmed, rd->index, kind,
 			      (int32_t)nl_attr_be32(verdict[NFTA_VERDICT_CODE], 0),
 			      nl_attr_str(verdict[NFTA_VERDICT_CHAIN]));
 }
@@ -444,7 +444,7 @@ static void ranges_begin(void *arg)
 {
 	struct reading *rd = arg;
 
-	vec_clear(&rd->held->ranges[rd->index].v);
+	vec_clear(&rd->programmed->ranges[rd->index].v);
 }
 
 static void range_element(struct reading *rd, const struct nlattr *elem)
@@ -458,7 +458,7 @@ static void range_element(struct reading *rd, const struct nlattr *elem)
 	p = nl_attr_bytes(key[NFTA_DATA_VALUE], ip_len(rd->fam));
 	if (p == NULL)
 		return;
-	b = vec_push(&rd->held->ranges[rd->index].v);
+	b = vec_push(&rd->programmed->ranges[rd->index].v);
 	*b = (struct nft_bound){ .is_end = nl_attr_be32(tb[NFTA_SET_ELEM_FLAGS], 0) &
 					   NFT_SET_ELEM_INTERVAL_END };
 	memcpy(b->key, p, ip_len(rd->fam));
@@ -507,7 +507,7 @@ static int read_elements(struct reading *rd, struct nl_sock *nl, enum nft_set_id
 	struct nlmsghdr *h;
 	int r;
 
-	if (!rd->held->has_set[id])
+	if (!rd->programmed->has_set[id])
 		return 0;
 	h = nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETSETELEM), family_of(rd));
 	mnl_attr_put_strz(h, NFTA_SET_ELEM_LIST_TABLE, rd->table);
@@ -530,26 +530,26 @@ const struct nft_chain *nft_schema_chain(const struct nft_schema *schema, const 
 /* Base chains cannot move to another hook, nor become ordinary ones. */
 static void chains_check(struct nft_fixed *h, const struct nft_schema *schema)
 {
-	const struct nft_chain *want;
+	const struct nft_chain *desired;
 
-	for (size_t i = 0; (want = schema->chain(i)) != NULL; i++) {
-		const struct nft_fixed_chain *c = nft_fixed_chain(h, want->name);
+	for (size_t i = 0; (desired = schema->chain(i)) != NULL; i++) {
+		const struct nft_fixed_chain *c = nft_fixed_chain(h, desired->name);
 		bool fits = true;
 
 		if (c == NULL)
 			continue;
-		if (want->type == NULL)
+		if (desired->type == NULL)
 			fits = !c->is_base;
 		else
-			fits = c->is_base && strcmp(c->type, want->type) == 0 &&
-			       c->hook == want->hook && c->priority == want->priority;
+			fits = c->is_base && strcmp(c->type, desired->type) == 0 &&
+			       c->hook == desired->hook && c->priority == desired->priority;
 		if (!fits)
 			snprintf(h->misfit, sizeof(h->misfit), "chain %s is of another kind",
-				 want->name);
+				 desired->name);
 	}
 }
 
-static int held_read(struct reading *rd, struct nl_sock *nl, struct err *err)
+static int objects_read(struct reading *rd, struct nl_sock *nl, struct err *err)
 {
 	int r;
 
@@ -567,7 +567,7 @@ static int held_read(struct reading *rd, struct nl_sock *nl, struct err *err)
 	for (rd->index = 0; r == 0 && rd->index < NFT_RANGE_SETS; rd->index++) {
 		r = read_elements(rd, nl, rd->schema->ranges + rd->index, ranges_begin,
 				  ranges_message, err);
-		nft_bounds_sort(&rd->held->ranges[rd->index]);
+		nft_bounds_sort(&rd->programmed->ranges[rd->index]);
 	}
 	return r;
 }
@@ -576,7 +576,7 @@ int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
 		   const struct nft_fixed_table *table, const struct nft_schema *schema,
 		   unsigned int counting, struct err *err)
 {
-	struct reading rd = { .held = ret,
+	struct reading rd = { .programmed = ret,
 			      .fam = fam,
 			      .schema = schema,
 			      .table = table->name,
@@ -584,7 +584,7 @@ int nft_fixed_read(struct nft_fixed *ret, struct nl_sock *nl, enum ipfam fam,
 	int r;
 
 	nft_fixed_fini(ret);
-	r = held_read(&rd, nl, err);
+	r = objects_read(&rd, nl, err);
 	if (r < 0)
 		return err_wrap(err, r == -ENOENT ? -EAGAIN : r, "read table %s", table->name);
 	ret->exists = true;

@@ -484,17 +484,17 @@ void nft_ensure_ranges(struct nft_writer *w, struct nft_fixed *h, unsigned int i
 		       const struct ip_prefix *prefixes, size_t n)
 {
 	enum nft_set_id set = w->schema->ranges + index;
-	struct nft_bounds *held = &h->ranges[index];
-	struct nft_bounds want = { 0 };
+	struct nft_bounds *programmed = &h->ranges[index];
+	struct nft_bounds desired = { 0 };
 
-	nft_bounds_from(&want, w->fam, prefixes, n);
-	if (nft_bounds_are_equal(held, &want)) {
-		nft_bounds_fini(&want);
+	nft_bounds_from(&desired, w->fam, prefixes, n);
+	if (nft_bounds_are_equal(programmed, &desired)) {
+		nft_bounds_fini(&desired);
 		return;
 	}
 	/* Few and rarely changed: replace all in one message, so that ranges never overlap. */
-	nft_write_ranges_del(w, set, held);
-	nft_write_ranges(w, set, &want);
-	nft_bounds_fini(held);
-	*held = want;
+	nft_write_ranges_del(w, set, programmed);
+	nft_write_ranges(w, set, &desired);
+	nft_bounds_fini(programmed);
+	*programmed = desired;
 }

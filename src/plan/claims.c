@@ -23,7 +23,7 @@ struct claim {
  */
 struct claims {
 	size_t n;
-	size_t n_wanted;
+	size_t n_desired;
 	struct claim v[];
 };
 
@@ -104,7 +104,7 @@ static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows,
 	if (n + n_more == 0)
 		return NULL;
 	cs = xmalloc(sizeof(*cs) + (n + n_more) * sizeof(cs->v[0]));
-	cs->n = cs->n_wanted = n;
+	cs->n = cs->n_desired = n;
 	for (size_t i = 0; i < n; i++) {
 		const struct plan_frontend *f = &rows->frontends.v[i];
 
@@ -120,11 +120,11 @@ static struct claims *claims_make(struct svc *svc, const struct plan_rows *rows,
 /* Append the programmed frontends that `cs` does not claim; both are sorted. */
 static void claims_add_leaving(struct claims *cs, struct svc *svc)
 {
-	const struct plan_rows *held = svc->rows;
+	const struct plan_rows *programmed = svc->rows;
 	size_t j = 0;
 
-	for (size_t i = 0; held != NULL && i < held->frontends.n; i++) {
-		const struct plan_frontend *f = &held->frontends.v[i];
+	for (size_t i = 0; programmed != NULL && i < programmed->frontends.n; i++) {
+		const struct plan_frontend *f = &programmed->frontends.v[i];
 		struct claim c = { .svc = svc,
 				   .addr = f->addr,
 				   .port = f->port,
@@ -132,9 +132,9 @@ static void claims_add_leaving(struct claims *cs, struct svc *svc)
 				   .kind = f->kind,
 				   .is_leaving = true };
 
-		while (j < cs->n_wanted && claim_cmp(&cs->v[j], &c) < 0)
+		while (j < cs->n_desired && claim_cmp(&cs->v[j], &c) < 0)
 			j++;
-		if (j == cs->n_wanted || claim_cmp(&cs->v[j], &c) != 0)
+		if (j == cs->n_desired || claim_cmp(&cs->v[j], &c) != 0)
 			cs->v[cs->n++] = c;
 	}
 }
@@ -142,10 +142,10 @@ static void claims_add_leaving(struct claims *cs, struct svc *svc)
 /* Mark other claimants dirty where a claim ends, or changes its kind and so its precedence. */
 static void claims_wake(struct plan *p, const struct claims *old, const struct claims *new)
 {
-	size_t n = new ? new->n_wanted : 0;
+	size_t n = new ? new->n_desired : 0;
 	size_t j = 0;
 
-	for (size_t i = 0; old != NULL && i < old->n_wanted; i++) {
+	for (size_t i = 0; old != NULL && i < old->n_desired; i++) {
 		const struct claim *c = &old->v[i];
 
 		while (j < n && claim_cmp(&new->v[j], c) < 0)
@@ -157,9 +157,9 @@ static void claims_wake(struct plan *p, const struct claims *old, const struct c
 
 void plan_claims_replace(struct plan *p, struct svc *svc, const struct plan_rows *rows)
 {
-	const struct plan_rows *held = svc->rows;
+	const struct plan_rows *programmed = svc->rows;
 	struct claims *old = svc->claims;
-	struct claims *new = claims_make(svc, rows, held ? held->frontends.n : 0);
+	struct claims *new = claims_make(svc, rows, programmed ? programmed->frontends.n : 0);
 
 	if (new != NULL)
 		claims_add_leaving(new, svc);
@@ -178,7 +178,7 @@ void plan_claims_left(struct plan *p, struct svc *svc)
 
 	if (cs == NULL)
 		return;
-	while (cs->n > cs->n_wanted)
+	while (cs->n > cs->n_desired)
 		htable_remove(&p->claims, &cs->v[--cs->n].node);
 	if (cs->n > 0)
 		return;

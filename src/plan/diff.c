@@ -344,10 +344,10 @@ static struct plan_backend *sorted_find(struct plan_backend *sorted, size_t n,
 
 /*
  * Backends with a slot below n_want keep it; backends with a higher slot, then new ones,
- * fill the free slots from the front. `want` must not contain a backend twice.
+ * fill the free slots from the front. `desired` must not contain a backend twice.
  */
-void plan_slots_arrange(struct plan_backend *want, size_t n_want, const struct plan_backend *held,
-			size_t n_held)
+void plan_slots_arrange(struct plan_backend *desired, size_t n_desired,
+			const struct plan_backend *programmed, size_t n_programmed)
 {
 	const struct plan_backend *last = NULL;
 	struct plan_backend *sorted;
@@ -355,34 +355,34 @@ void plan_slots_arrange(struct plan_backend *want, size_t n_want, const struct p
 	uint8_t *is_taken;
 	size_t hole = 0;
 
-	if (n_want == 0)
+	if (n_desired == 0)
 		return;
-	sorted = xmalloc(n_want * sizeof(*sorted));
-	is_placed = xcalloc(n_want, 1);
-	is_taken = xcalloc(n_want, 1);
-	memcpy(sorted, want, n_want * sizeof(*sorted));
-	if (!is_sorted(sorted, n_want))
-		qsort(sorted, n_want, sizeof(*sorted), backend_key_cmp);
-	for (size_t i = 0; i < n_held; i++) {
-		struct plan_backend *b = sorted_find(sorted, n_want, last, &held[i]);
+	sorted = xmalloc(n_desired * sizeof(*sorted));
+	is_placed = xcalloc(n_desired, 1);
+	is_taken = xcalloc(n_desired, 1);
+	memcpy(sorted, desired, n_desired * sizeof(*sorted));
+	if (!is_sorted(sorted, n_desired))
+		qsort(sorted, n_desired, sizeof(*sorted), backend_key_cmp);
+	for (size_t i = 0; i < n_programmed; i++) {
+		struct plan_backend *b = sorted_find(sorted, n_desired, last, &programmed[i]);
 
 		if (b == NULL || is_placed[b - sorted])
 			continue;
 		last = b;
-		b->aff_id = held[i].aff_id;
-		if (i < n_want) {
-			want[i] = *b;
+		b->aff_id = programmed[i].aff_id;
+		if (i < n_desired) {
+			desired[i] = *b;
 			is_taken[i] = 1;
 			is_placed[b - sorted] = 1;
 		}
 	}
 	for (int is_new = 0; is_new < 2; is_new++) {
-		for (size_t k = 0; k < n_want; k++) {
+		for (size_t k = 0; k < n_desired; k++) {
 			if (is_placed[k] || (is_new == 0 && sorted[k].aff_id == 0))
 				continue;
 			while (is_taken[hole])
 				hole++;
-			want[hole] = sorted[k];
+			desired[hole] = sorted[k];
 			is_taken[hole] = 1;
 			is_placed[k] = 1;
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* plan/ids - pool ids: assigned, held for adoption, freed. */
+/* plan/ids - pool ids: assigned, reserved for adoption, freed. */
 #include "plan/ids.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ void plan_ids_fini(struct plan *p)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		free(p->ids[fam].used);
-		free(p->ids[fam].held);
+		free(p->ids[fam].programmed);
 	}
 }
 
@@ -50,10 +50,10 @@ void plan_id_reserve(struct plan *p, enum ipfam fam, uint32_t id)
 		return;
 	if (bit_is_set(p->ids[fam].used, id))
 		return;
-	if (p->ids[fam].held == NULL)
-		p->ids[fam].held = xcalloc(ID_WORDS, sizeof(uint64_t));
+	if (p->ids[fam].programmed == NULL)
+		p->ids[fam].programmed = xcalloc(ID_WORDS, sizeof(uint64_t));
 	bit_set(p->ids[fam].used, id);
-	bit_set(p->ids[fam].held, id);
+	bit_set(p->ids[fam].programmed, id);
 	if (id >= p->ids[fam].next)
 		p->ids[fam].next = id_after(id);
 }
@@ -63,24 +63,25 @@ bool plan_id_adopt(struct plan *p, const struct plan_rows *rows, const struct pl
 {
 	const struct plan_pool *peer = plan_affinity_peer(p, rows, pool);
 	uint32_t base = id ^ plan_affinity_id_bit(p, pool);
-	uint64_t *held = p->ids[pool->fam].held;
+	uint64_t *programmed = p->ids[pool->fam].programmed;
 
 	if (peer != NULL && peer->id != 0)
 		return id == (peer->id ^ PLAN_POOL_LOCAL);
-	if (base == 0 || base > PLAN_POOL_ID_MAX || held == NULL || !bit_is_set(held, base))
+	if (base == 0 || base > PLAN_POOL_ID_MAX || programmed == NULL ||
+	    !bit_is_set(programmed, base))
 		return false;
-	bit_clear(held, base);
+	bit_clear(programmed, base);
 	return true;
 }
 
 void plan_ids_release(struct plan *p)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		for (size_t i = 0; p->ids[fam].held != NULL && i < ID_WORDS; i++)
-			if (p->ids[fam].held[i] != 0)
-				p->ids[fam].used[i] &= ~p->ids[fam].held[i];
-		free(p->ids[fam].held);
-		p->ids[fam].held = NULL;
+		for (size_t i = 0; p->ids[fam].programmed != NULL && i < ID_WORDS; i++)
+			if (p->ids[fam].programmed[i] != 0)
+				p->ids[fam].used[i] &= ~p->ids[fam].programmed[i];
+		free(p->ids[fam].programmed);
+		p->ids[fam].programmed = NULL;
 	}
 }
 

@@ -211,7 +211,7 @@ static void pool_between(struct plan_pool *ret, const struct plan *p, const stru
 struct piece {
 	struct plan_pieces *pp;
 	const struct plan *p;
-	const struct plan_rows *held;
+	const struct plan_rows *programmed;
 	struct plan_rows *rows;
 	size_t max;
 	size_t cost;
@@ -221,12 +221,12 @@ struct piece {
 	VEC(const struct plan_pool *) gone; /* programmed pools that the piece removes; sorted */
 };
 
-static const struct plan_pool *pool_held(const struct piece *pc, const struct plan_pool *pool)
+static const struct plan_pool *pool_programmed(const struct piece *pc, const struct plan_pool *pool)
 {
-	return pc->held ? plan_rows_pool(pc->held, pool->fam, pool->id) : NULL;
+	return pc->programmed ? plan_rows_pool(pc->programmed, pool->fam, pool->id) : NULL;
 }
 
-static const struct plan_pool *pool_wanted(const struct piece *pc, const struct plan_pool *pool)
+static const struct plan_pool *pool_desired(const struct piece *pc, const struct plan_pool *pool)
 {
 	return pc->pp->goal ? plan_rows_pool(pc->pp->goal, pool->fam, pool->id) : NULL;
 }
@@ -264,7 +264,7 @@ static bool pools_bring(struct piece *pc)
 
 	for (pc->n_done = pc->pp->next_pool; goal != NULL && pc->n_done < goal->pools.n;) {
 		const struct plan_pool *will = &goal->pools.v[pc->n_done];
-		const struct plan_pool *was = pool_held(pc, will);
+		const struct plan_pool *was = pool_programmed(pc, will);
 		size_t cost = pool_cost(was, will);
 
 		if (pc->cost > 0 && pc->cost + cost > pc->max)
@@ -288,11 +288,11 @@ static bool pools_bring(struct piece *pc)
 /* Remove undesired pools. Returns false when the piece is full. */
 static bool pools_drop(struct piece *pc)
 {
-	for (size_t i = 0; pc->held != NULL && i < pc->held->pools.n; i++) {
-		const struct plan_pool *was = &pc->held->pools.v[i];
+	for (size_t i = 0; pc->programmed != NULL && i < pc->programmed->pools.n; i++) {
+		const struct plan_pool *was = &pc->programmed->pools.v[i];
 		size_t cost = was->backends.n + 2;
 
-		if (pool_wanted(pc, was) != NULL)
+		if (pool_desired(pc, was) != NULL)
 			continue;
 		if (pc->cost > 0 && pc->cost + cost > pc->max)
 			return false;
@@ -323,7 +323,7 @@ static void pool_keep(struct piece *pc, const struct plan_pool *was)
 	(void)name_ref(to->port_name);
 }
 
-static void pool_put_held(struct piece *pc, const struct plan_pool *was)
+static void pool_put_programmed(struct piece *pc, const struct plan_pool *was)
 {
 	if (pc->cut != NULL && pc->cut->fam == was->fam && pc->cut->id == was->id)
 		*vec_push(&pc->rows->pools) = pc->between;
@@ -331,7 +331,7 @@ static void pool_put_held(struct piece *pc, const struct plan_pool *was)
 		pool_keep(pc, was);
 }
 
-static void pool_put_wanted(struct piece *pc, size_t i, const struct plan_pool *was)
+static void pool_put_desired(struct piece *pc, size_t i, const struct plan_pool *was)
 {
 	const struct plan_pool *will = &pc->pp->goal->pools.v[i];
 
@@ -350,20 +350,20 @@ static void pools_put(struct piece *pc)
 	const struct plan_rows *goal = pc->pp->goal;
 	size_t n = goal ? goal->pools.n : 0;
 	size_t gone = 0;
-	size_t n_wanted;
+	size_t n_desired;
 
 	for (size_t i = 0; i < n; i++)
-		pool_put_wanted(pc, i, pool_held(pc, &goal->pools.v[i]));
-	n_wanted = pc->rows->pools.n;
-	for (size_t i = 0; pc->held != NULL && i < pc->held->pools.n; i++) {
-		const struct plan_pool *was = &pc->held->pools.v[i];
+		pool_put_desired(pc, i, pool_programmed(pc, &goal->pools.v[i]));
+	n_desired = pc->rows->pools.n;
+	for (size_t i = 0; pc->programmed != NULL && i < pc->programmed->pools.n; i++) {
+		const struct plan_pool *was = &pc->programmed->pools.v[i];
 
 		if (gone < pc->gone.n && pc->gone.v[gone] == was)
 			gone++;
-		else if (pool_wanted(pc, was) == NULL)
-			pool_put_held(pc, was);
+		else if (pool_desired(pc, was) == NULL)
+			pool_put_programmed(pc, was);
 	}
-	if (n_wanted > 0 && pc->rows->pools.n > n_wanted)
+	if (n_desired > 0 && pc->rows->pools.n > n_desired)
 		qsort(pc->rows->pools.v, pc->rows->pools.n, sizeof(struct plan_pool),
 		      plan_pool_key_cmp);
 	plan_rows_index(pc->rows);
@@ -392,14 +392,15 @@ static void frontend_put(struct piece *pc, const struct plan_frontend *from)
 static void frontends_put(struct piece *pc)
 {
 	const struct plan_rows *goal = pc->pp->goal;
-	size_t n_held = pc->held ? pc->held->frontends.n : 0;
+	size_t n_programmed = pc->programmed ? pc->programmed->frontends.n : 0;
 	size_t n_goal = goal ? goal->frontends.n : 0;
 	size_t i = 0;
 	size_t j = 0;
 
-	vec_reserve(&pc->rows->frontends, MAX(n_held, n_goal));
-	while (i < n_held || j < n_goal) {
-		const struct plan_frontend *a = i < n_held ? &pc->held->frontends.v[i] : NULL;
+	vec_reserve(&pc->rows->frontends, MAX(n_programmed, n_goal));
+	while (i < n_programmed || j < n_goal) {
+		const struct plan_frontend *a =
+			i < n_programmed ? &pc->programmed->frontends.v[i] : NULL;
 		const struct plan_frontend *b = j < n_goal ? &goal->frontends.v[j] : NULL;
 		int c = a == NULL ? 1 : b == NULL ? -1 : plan_frontend_key_cmp(a, b);
 
@@ -414,9 +415,9 @@ static void frontends_put(struct piece *pc)
 }
 
 struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,
-				   const struct plan_rows *held, size_t max)
+				   const struct plan_rows *programmed, size_t max)
 {
-	struct piece pc = { .pp = pp, .p = p, .held = held, .max = max };
+	struct piece pc = { .pp = pp, .p = p, .programmed = programmed, .max = max };
 
 	pp->first_new = pp->next_waiting;
 	if (pools_bring(&pc) && pools_drop(&pc)) {
@@ -424,7 +425,7 @@ struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,
 		return NULL;
 	}
 	pc.rows = xcalloc(1, sizeof(*pc.rows));
-	pc.rows->svc = pp->goal ? pp->goal->svc : held->svc;
+	pc.rows->svc = pp->goal ? pp->goal->svc : programmed->svc;
 	if (pp->goal != NULL)
 		pc.rows->host_cluster_ip = pp->goal->host_cluster_ip;
 	pools_put(&pc);

@@ -3,10 +3,10 @@
  * plan/pieces - change a large service from programmed to desired rows, in several transactions.
  *
  *     plan_pieces_init(&pp, goal)
- *     while ((rows = plan_pieces_next(&pp, plan, held, max)) != NULL)
- *             ... plan_diff(held, rows), the plane accepts: plan_piece_accept()
+ *     while ((rows = plan_pieces_next(&pp, plan, programmed, max)) != NULL)
+ *             ... plan_diff(programmed, rows), the plane accepts: plan_piece_accept()
  *             ... or refuses: plan_piece_reject(), plan_pieces_fini()
- *     the rest is at most about `max` operations: plan_diff(held, goal)
+ *     the rest is at most about `max` operations: plan_diff(programmed, goal)
  *
  * The rows after each piece are valid on their own: every frontend has a pool whose slots
  * are all filled, and every pool has a frontend, so that a restart adopts all of them. New
@@ -46,12 +46,12 @@ void plan_pieces_fini(struct plan_pieces *pp);
 struct plan_rows *plan_pieces_part(struct plan_pieces *pp, size_t *pool, size_t max);
 void plan_pieces_adopted(struct plan_pieces *pp, struct plan_rows *part);
 /*
- * The next rows, at most about `max` operations from `held` (the programmed rows, or NULL).
+ * The next rows, at most about `max` operations from `programmed` (the programmed rows, or NULL).
  * NULL: only the step to the goal is left. The goal must have its ids. Backends that do not
- * change are borrowed from `held`.
+ * change are borrowed from `programmed`.
  */
 struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,
-				   const struct plan_rows *held, size_t max);
+				   const struct plan_rows *programmed, size_t max);
 /* Does the service still own all frontends of the last piece? */
 bool plan_pieces_are_owned(const struct plan_pieces *pp, const struct plan *p);
 /* As plan_rows_accept() and plan_rows_reject(); ids of the goal stay taken, claims too. */

@@ -169,13 +169,14 @@ static void port_frontends(struct build *b, size_t index, enum ipfam fam,
 /* Keep the programmed id, slots and local ids, unless affinity was switched on or off. */
 static void pool_inherit(const struct plan_rows *old, struct plan_pool *pool)
 {
-	const struct plan_pool *held = old ? plan_rows_pool_like(old, pool) : NULL;
+	const struct plan_pool *programmed = old ? plan_rows_pool_like(old, pool) : NULL;
 
-	if (held == NULL || (held->affinity_s != 0) != (pool->affinity_s != 0))
+	if (programmed == NULL || (programmed->affinity_s != 0) != (pool->affinity_s != 0))
 		return;
-	pool->id = held->id;
-	pool->next_aff_id = held->next_aff_id;
-	plan_slots_arrange(pool->backends.v, pool->backends.n, held->backends.v, held->backends.n);
+	pool->id = programmed->id;
+	pool->next_aff_id = programmed->next_aff_id;
+	plan_slots_arrange(pool->backends.v, pool->backends.n, programmed->backends.v,
+			   programmed->backends.n);
 }
 
 /*

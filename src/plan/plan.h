@@ -87,8 +87,8 @@ struct plan {
 	struct model *model;
 	const struct plan_traits *traits;
 	struct {
-		uint64_t *used; /* bitmap of ids: those of rows, and `held` */
-		uint64_t *held; /* ids in the kernel that are not adopted yet; NULL: none */
+		uint64_t *used;       /* bitmap of ids: those of rows, and `programmed` */
+		uint64_t *programmed; /* ids in the kernel that are not adopted yet; NULL: none */
 		uint32_t next;
 	} ids[IPFAM_N];
 	struct htable claims;
@@ -197,8 +197,8 @@ void plan_id_reserve(struct plan *p, enum ipfam fam, uint32_t id);
 bool plan_id_adopt(struct plan *p, const struct plan_rows *rows, const struct plan_pool *pool,
 		   uint32_t id);
 void plan_ids_release(struct plan *p);
-/* Arrange `want` (any order) with the least change against the programmed slots `held`. */
-void plan_slots_arrange(struct plan_backend *want, size_t n_want, const struct plan_backend *held,
-			size_t n_held);
+/* Arrange `desired` (any order) with the least change against the programmed slots `programmed`. */
+void plan_slots_arrange(struct plan_backend *desired, size_t n_desired,
+			const struct plan_backend *programmed, size_t n_programmed);
 
 const char *plan_op_text(enum plan_op_kind k);

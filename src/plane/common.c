@@ -102,8 +102,8 @@ static void seen(void *arg, const struct nft_change *ch)
 
 	if (!is_copied(c, ch))
 		return;
-	if (ch->has_held)
-		plane_loaded_found(c->loaded, ch->fam, ch->set, ch->key, ch->held);
+	if (ch->has_programmed)
+		plane_loaded_found(c->loaded, ch->fam, ch->set, ch->key, ch->programmed);
 	else
 		plane_loaded_del(c->loaded, ch->fam, ch->set, ch->key);
 }
@@ -167,7 +167,7 @@ static void settle_counted(struct plane_common *c, struct nft_change *ch)
 
 	assert(ch->delta >= 0 || base >= (uint32_t)-ch->delta);
 	ch->count = base + (uint32_t)ch->delta;
-	ch->has_held = base > 0 || nft_refs_in_grace(refs, ch->key);
+	ch->has_programmed = base > 0 || nft_refs_in_grace(refs, ch->key);
 	ch->has_new = ch->count > 0;
 }
 
@@ -175,9 +175,9 @@ void plane_settle_copied(const struct plane_common *c, struct nft_change *ch)
 {
 	const uint8_t *data = plane_loaded_find(c->loaded, ch->fam, ch->set, ch->key);
 
-	ch->has_held = data != NULL;
+	ch->has_programmed = data != NULL;
 	if (data != NULL)
-		memcpy(ch->held, data, nft_data_len(ch->set, ch->fam));
+		memcpy(ch->programmed, data, nft_data_len(ch->set, ch->fam));
 }
 
 int plane_settle(struct plane_common *c, enum plane_commit_mode mode, struct err *err)
@@ -197,7 +197,7 @@ int plane_settle(struct plane_common *c, enum plane_commit_mode mode, struct err
 	/* Services that are not committed yet may need an address: it stays until the sweep. */
 	vec_for_each (ch, &c->changes.v)
 		if (ch->is_counted && (is_copied(c, ch) || ch->set == c->ops->lingering))
-			ch->has_new |= ch->has_held;
+			ch->has_new |= ch->has_programmed;
 	return r;
 }
 

@@ -47,9 +47,9 @@ static int read_set(struct nft_changes *c, struct nl_sock *query, const struct n
 		if (r < 0 || !ch->needs_look)
 			continue;
 		ch->needs_look = false;
-		ch->has_held = found[i] != 0;
-		if (ch->has_held)
-			memcpy(ch->held, data + i * data_len, data_len);
+		ch->has_programmed = found[i] != 0;
+		if (ch->has_programmed)
+			memcpy(ch->programmed, data + i * data_len, data_len);
 		seen(arg, ch);
 		i++;
 	}

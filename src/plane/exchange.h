@@ -17,8 +17,8 @@ struct nl_batch;
 struct nl_sock;
 
 /*
- * Read the programmed state, `held`, of each change with needs_look, and pass the change to `seen`.
- * Errors as nft_elems_get().
+ * Read the programmed state, `programmed`, of each change with needs_look, and pass the change to
+ * `seen`. Errors as nft_elems_get().
  */
 MUST_USE int plane_changes_read(struct nft_changes *c, struct nl_sock *query,
 				const struct nft_table_ref tables[IPFAM_N],

@@ -136,8 +136,8 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 {
 	size_t max = s->config.piece_ops ? s->config.piece_ops : PIECE_OPS_DEFAULT;
 	struct svc *svc = s->large.svc;
-	const struct plan_rows *held = sync_is_adopted(s, svc) ? svc->rows : NULL;
-	struct plan_rows *rows = plan_pieces_next(&s->large.pieces, s->plan, held, max);
+	const struct plan_rows *programmed = sync_is_adopted(s, svc) ? svc->rows : NULL;
+	struct plan_rows *rows = plan_pieces_next(&s->large.pieces, s->plan, programmed, max);
 	bool is_owned = plan_pieces_are_owned(&s->large.pieces, s->plan);
 	struct plane_result res = { 0 };
 	int r = 0;
@@ -151,7 +151,7 @@ static int step_piece(struct sync *s, uint64_t now, struct err *err)
 	if (rows == NULL)
 		return step_rest(s, now, err);
 	vec_clear(&s->ops.ops);
-	plan_diff(&s->ops, svc, held, rows);
+	plan_diff(&s->ops, svc, programmed, rows);
 	plan_ops_leave_out(s->plan, &s->ops, 0);
 	if (s->ops.ops.n > 0)
 		r = sync_commit_ops(s, s->ops.ops.v, s->ops.ops.n, &res, err);

@@ -42,7 +42,7 @@ struct sync {
 	uint64_t sync_writes;
 	uint64_t sync_services;
 	bool are_claims_made;  /* ADOPTING: of all services but those changed since */
-	bool is_sweep_held;    /* sync_sweep_hold() */
+	bool is_sweep_on_hold; /* sync_sweep_hold() */
 	bool is_sweep_pending; /* RUNNING, and the plane is in its loaded phase */
 	struct {
 		bool is_wanted;

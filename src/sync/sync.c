@@ -220,7 +220,7 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	uint64_t writes;
 	int r = 0;
 
-	if (s->is_sweep_held)
+	if (s->is_sweep_on_hold)
 		s->is_sweep_pending = s->plane->is_sweep_pending = true;
 	else
 		r = s->plane->ops->sweep(s->plane, &res, &err);
@@ -665,12 +665,12 @@ void sync_sources_ready(struct sync *s)
 
 void sync_sweep_hold(struct sync *s)
 {
-	s->is_sweep_held = true;
+	s->is_sweep_on_hold = true;
 }
 
 void sync_sweep_release(struct sync *s)
 {
-	s->is_sweep_held = false;
+	s->is_sweep_on_hold = false;
 	s->is_load_wanted |= s->is_sweep_pending;
 }
 

@@ -288,13 +288,13 @@ static bool is_unexplained(void *arg, const struct svc *svc, const struct plan_f
 
 void sync_rows_explain(struct sync *s, struct plan_rows *rows)
 {
-	if (s->is_sweep_held && sync_is_plane_loaded(s))
+	if (s->is_sweep_on_hold && sync_is_plane_loaded(s))
 		plan_rows_filter(rows, is_unexplained, s);
 }
 
 static void item_diff(struct sync *s, struct sync_item *it)
 {
-	const struct plan_rows *held = sync_is_adopted(s, it->svc) ? it->svc->rows : NULL;
+	const struct plan_rows *programmed = sync_is_adopted(s, it->svc) ? it->svc->rows : NULL;
 
 	if (it->rows != NULL) {
 		sync_rows_explain(s, it->rows);
@@ -303,7 +303,7 @@ static void item_diff(struct sync *s, struct sync_item *it)
 		plan_rows_number(s->plan, it->rows);
 	}
 	it->ops_begin = s->ops.ops.n;
-	plan_diff(&s->ops, it->svc, held, it->rows);
+	plan_diff(&s->ops, it->svc, programmed, it->rows);
 	plan_ops_leave_out(s->plan, &s->ops, it->ops_begin);
 	it->ops_end = s->ops.ops.n;
 }

@@ -102,7 +102,7 @@ static void del(struct world *w, uint32_t at)
 }
 
 /* What the kernel holds in slots 0..: the last byte of each address, 0 = nothing. */
-struct held {
+struct programmed {
 	uint8_t last[512];
 	size_t n;
 };
@@ -110,7 +110,7 @@ struct held {
 static int held_message(void *arg, const struct nlmsghdr *h, struct err *err)
 {
 	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
-	struct held *held = arg;
+	struct programmed *programmed = arg;
 
 	nl_attr_table(tb, NFTA_SET_ELEM_LIST_MAX, h, sizeof(struct nfgenmsg));
 	nl_attr_for_each (e, tb[NFTA_SET_ELEM_LIST_ELEMENTS]) {
@@ -126,15 +126,15 @@ static int held_message(void *arg, const struct nlmsghdr *h, struct err *err)
 		data = nl_attr_bytes(d[NFTA_DATA_VALUE], sizeof(*data));
 		assert_non_null(key);
 		assert_non_null(data);
-		assert_true(key->slot < ARRAY_SIZE(held->last));
-		held->last[key->slot] = data->addr[3];
-		held->n++;
+		assert_true(key->slot < ARRAY_SIZE(programmed->last));
+		programmed->last[key->slot] = data->addr[3];
+		programmed->n++;
 	}
 	return 0;
 }
 
 /* Read slots first..first+n-1 by key, in one message. */
-static int read_keys(struct world *w, uint32_t first, uint32_t n, struct held *held,
+static int read_keys(struct world *w, uint32_t first, uint32_t n, struct programmed *programmed,
 		     struct nl_bad *bad, size_t *offset_of_last)
 {
 	static char buf[65536];
@@ -142,7 +142,7 @@ static int read_keys(struct world *w, uint32_t first, uint32_t n, struct held *h
 		nl_request_nfnl(buf, sizeof(buf), TYPE(NFT_MSG_GETSETELEM), NFPROTO_IPV4);
 	struct nlattr *list = kernel_elems(h, nft_layout_table(w->layout), "endpoints");
 
-	*held = (struct held){ 0 };
+	*programmed = (struct programmed){ 0 };
 	for (uint32_t i = first; i < first + n; i++) {
 		struct key k = slot(i);
 
@@ -151,18 +151,18 @@ static int read_keys(struct world *w, uint32_t first, uint32_t n, struct held *h
 		kernel_elem(h, &k, sizeof(k), NULL, 0);
 	}
 	mnl_attr_nest_end(h, list);
-	return nl_query(w->nl, h, &(struct nl_reader){ .message = held_message, .arg = held }, bad,
-			NULL);
+	return nl_query(w->nl, h, &(struct nl_reader){ .message = held_message, .arg = programmed },
+			bad, NULL);
 }
 
 /* The last byte of the backend in `at`; 0 = none. */
 static uint8_t held_at(struct world *w, uint32_t at)
 {
-	struct held held;
-	int r = read_keys(w, at, 1, &held, NULL, NULL);
+	struct programmed programmed;
+	int r = read_keys(w, at, 1, &programmed, NULL, NULL);
 
 	assert_true(r == 0 || r == -ENOENT);
-	return held.last[at];
+	return programmed.last[at];
 }
 
 static void test_add_again(void **state)
@@ -236,21 +236,22 @@ static void test_read_by_key(void **state)
 {
 	struct world *w = *state;
 	struct nl_bad bad;
-	struct held held;
+	struct programmed programmed;
 	size_t last;
 	const uint32_t n = 500;
 
 	for (uint32_t i = 0; i < n; i++)
 		add(w, NLM_F_EXCL, i, (uint8_t)(i % 250 + 1));
 	assert_int_equal(kernel_commit(w->b), 0);
-	assert_int_equal(read_keys(w, 0, n, &held, &bad, NULL), 0);
-	FACT(held.n == n, "%zu of %u keys were answered\n", held.n, n);
+	assert_int_equal(read_keys(w, 0, n, &programmed, &bad, NULL), 0);
+	FACT(programmed.n == n, "%zu of %u keys were answered\n", programmed.n, n);
 	for (uint32_t i = 0; i < n; i++)
-		assert_int_equal(held.last[i], i % 250 + 1);
+		assert_int_equal(programmed.last[i], i % 250 + 1);
 
 	/* Keys before a missing one are still answered. */
-	assert_int_equal(read_keys(w, n - 10, 11, &held, &bad, &last), -ENOENT);
-	FACT(held.n == 10, "%zu of 10 keys before a missing one were answered\n", held.n);
+	assert_int_equal(read_keys(w, n - 10, 11, &programmed, &bad, &last), -ENOENT);
+	FACT(programmed.n == 10, "%zu of 10 keys before a missing one were answered\n",
+	     programmed.n);
 	print_message("    a missing key is %spointed at\n", bad.has_offset ? "" : "not ");
 	if (bad.has_offset)
 		assert_int_equal(bad.offset, last);

@@ -256,16 +256,16 @@ static inline void mock_adopt(struct plane *p, struct plan *plan, struct plan_ro
 			pool->id = have->f.target.pool_id;
 	}
 	vec_for_each (pool, &rows->pools) {
-		struct plan_backend held[256];
+		struct plan_backend programmed[256];
 		size_t n = 0;
 
-		for (struct mock_slot *s; n < ARRAY_SIZE(held); n++) {
+		for (struct mock_slot *s; n < ARRAY_SIZE(programmed); n++) {
 			s = mock_slot_find(m, pool->fam, pool->id, (uint32_t)n);
 			if (s == NULL)
 				break;
-			held[n] = s->b;
+			programmed[n] = s->b;
 		}
-		plan_slots_arrange(pool->backends.v, pool->backends.n, held, n);
+		plan_slots_arrange(pool->backends.v, pool->backends.n, programmed, n);
 	}
 }
 

@@ -161,7 +161,7 @@ static void case_affinity(const struct world_kernel *kernel)
 static void case_shared(const struct world_kernel *kernel)
 {
 	struct world w;
-	char *held;
+	char *programmed;
 
 	world_open(&w, kernel);
 	world_settle(&w);
@@ -174,10 +174,10 @@ static void case_shared(const struct world_kernel *kernel)
 	world_no_service(&w, "a/one");
 	world_settle(&w);
 	world_check(&w);
-	held = world_elements(&w);
-	assert_non_null(strstr(held, "ip vips 192.0.2.1\n"));
-	assert_non_null(strstr(held, "ip endpoint_addrs 10.0.1.1:8080\n"));
-	free(held);
+	programmed = world_elements(&w);
+	assert_non_null(strstr(programmed, "ip vips 192.0.2.1\n"));
+	assert_non_null(strstr(programmed, "ip endpoint_addrs 10.0.1.1:8080\n"));
+	free(programmed);
 	assert_int_equal(nft_plane_stats(w.plane).n_in_grace, 1);
 
 	/* A frontend moves from one service to an older one in one transaction (SEL-14). */
@@ -415,7 +415,7 @@ static void case_linger(const struct world_kernel *kernel)
 	uint64_t t0 = 1000 * NSEC_PER_SEC;
 	struct plane *plane;
 	struct world w;
-	char *held;
+	char *programmed;
 
 	world_open(&w, kernel);
 	world_service(&w, "shop/web", WEB);
@@ -448,10 +448,10 @@ static void case_linger(const struct world_kernel *kernel)
 	world_walk(&w);
 	plane->ops->tick(plane, t0 + hour + NSEC_PER_SEC);
 	assert_int_equal(nft_plane_stats(plane).n_in_grace, 1);
-	held = world_elements(&w);
-	assert_null(strstr(held, "ip endpoint_addrs 10.0.1.3:8080\n"));
-	assert_non_null(strstr(held, "ip endpoint_addrs 10.0.1.2:8080\n"));
-	free(held);
+	programmed = world_elements(&w);
+	assert_null(strstr(programmed, "ip endpoint_addrs 10.0.1.3:8080\n"));
+	assert_non_null(strstr(programmed, "ip endpoint_addrs 10.0.1.2:8080\n"));
+	free(programmed);
 	world_check(&w);
 	plane->ops->tick(plane, t0 + 2 * hour);
 	assert_int_equal(nft_plane_stats(plane).n_in_grace, 0);

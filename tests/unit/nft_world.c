@@ -415,21 +415,21 @@ static bool is_address_line(const char *l)
 }
 
 /* Print the differences of two sorted texts. */
-static void mismatch(const char *expected, const char *held)
+static void mismatch(const char *expected, const char *programmed)
 {
-	while (*expected != '\0' || *held != '\0') {
+	while (*expected != '\0' || *programmed != '\0') {
 		size_t e = strcspn(expected, "\n") + 1;
-		size_t h = strcspn(held, "\n") + 1;
-		int c = *expected == '\0' ? 1
-			: *held == '\0'   ? -1
-					  : strncmp(expected, held, MIN(e, h));
+		size_t h = strcspn(programmed, "\n") + 1;
+		int c = *expected == '\0'     ? 1
+			: *programmed == '\0' ? -1
+					      : strncmp(expected, programmed, MIN(e, h));
 
 		if (c < 0)
 			print_error("missing: %.*s", (int)e, expected);
-		else if (c > 0 && !is_address_line(held))
-			print_error("too much: %.*s", (int)h, held);
+		else if (c > 0 && !is_address_line(programmed))
+			print_error("too much: %.*s", (int)h, programmed);
 		expected += c <= 0 ? e : 0;
-		held += c >= 0 ? h : 0;
+		programmed += c >= 0 ? h : 0;
 	}
 	fail_msg("%s", "the kernel holds something else");
 }
@@ -437,9 +437,9 @@ static void mismatch(const char *expected, const char *held)
 void world_check(const struct world *w)
 {
 	char *expected = world_expected(w);
-	char *held = world_elements(w);
+	char *programmed = world_elements(w);
 	const char *e = expected;
-	const char *h = held;
+	const char *h = programmed;
 	size_t lingering = 0;
 
 	while (*h != '\0') {
@@ -450,16 +450,16 @@ void world_check(const struct world *w)
 		} else if (is_address_line(h)) {
 			lingering++;
 		} else {
-			mismatch(expected, held);
+			mismatch(expected, programmed);
 		}
 		h += n;
 	}
 	if (*e != '\0')
-		mismatch(expected, held);
+		mismatch(expected, programmed);
 	if (lingering != nft_plane_stats(w->plane).n_in_grace)
 		fail_msg("%zu addresses linger, the plane knows of %zu:\n%s", lingering,
-			 nft_plane_stats(w->plane).n_in_grace, held);
+			 nft_plane_stats(w->plane).n_in_grace, programmed);
 	assert_false(nft_plane_stats(w->plane).is_loaded);
 	free(expected);
-	free(held);
+	free(programmed);
 }

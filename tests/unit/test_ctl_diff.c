@@ -16,7 +16,7 @@
 static const struct {
 	const char *what;
 	const char *want; /* items of /v1/rows */
-	const char *held;
+	const char *programmed;
 	const char *print;
 } cases[] = {
 	{ "nothing", "[]", "", "" },
@@ -72,14 +72,14 @@ static void test_cases(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		json_t *want = json_of(cases[i].want);
-		char *held = strdup(cases[i].held);
+		char *programmed = strdup(cases[i].programmed);
 		struct diff d = { 0 };
 		struct str out = { 0 };
 		json_t *json;
 
 		print_message("    %s\n", cases[i].what);
-		diff_want(&d, want);
-		diff_hold(&d, held);
+		diff_desired(&d, want);
+		diff_hold(&d, programmed);
 		diff_compare(&d);
 		diff_print(&out, &d, &plain);
 		assert_string_equal(str_text(&out), cases[i].print);
@@ -90,7 +90,7 @@ static void test_cases(void **state)
 		json_decref(want);
 		diff_fini(&d);
 		str_fini(&out);
-		free(held);
+		free(programmed);
 	}
 }
 

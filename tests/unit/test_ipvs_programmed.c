@@ -19,7 +19,7 @@
 	"type=LoadBalancer ip=10.96.0.30 port=http:80:30080 vip=203.0.113.7 etp " \
 	"range=198.51.100.0/24"
 
-static void held_read(const struct world *w, struct ipvs_programmed *ret)
+static void programmed_read(const struct world *w, struct ipvs_programmed *ret)
 {
 	struct ipvs_socks socks = { .nft = fake_connect(w->nft),
 				    .query = fake_connect(w->nft),
@@ -58,7 +58,7 @@ static void expect_held(const struct world *w, const char *want)
 {
 	struct ipvs_programmed h;
 
-	held_read(w, &h);
+	programmed_read(w, &h);
 	times_blank(h.frontends.text);
 	assert_string_equal(str_text(&h.frontends), want);
 	ipvs_programmed_fini(&h);
@@ -98,9 +98,9 @@ static void expect_diff(const struct world *w, const char *want)
 	struct ipvs_programmed h;
 	struct diff d = { 0 };
 
-	held_read(w, &h);
-	diff_want(&d, rows);
-	diff_want_lines(&d, h.routing_desired.text, "(policy routing)");
+	programmed_read(w, &h);
+	diff_desired(&d, rows);
+	diff_desired_lines(&d, h.routing_desired.text, "(policy routing)");
 	diff_hold(&d, h.frontends.text);
 	diff_hold(&d, h.routing.text);
 	diff_compare(&d);
@@ -294,7 +294,7 @@ static void test_routing(void **state)
 
 	web(&w);
 	fake_ipvs_rules_flush(w.ipvs);
-	held_read(&w, &h);
+	programmed_read(&w, &h);
 	assert_string_equal(str_text(&h.routing), "IPv4/table/23130 local default dev lo\n"
 						  "IPv6/table/23130 local default dev lo\n");
 	ipvs_programmed_fini(&h);
@@ -334,7 +334,7 @@ static void test_configured(void **state)
 	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
 	settle(&w);
 	expect_diff(&w, "");
-	held_read(&w, &h);
+	programmed_read(&w, &h);
 	assert_non_null(
 		strstr(h.routing.text, "IPv6/rule/2002 fwmark 0x60000000/0xff000f00 lookup 300\n"));
 	ipvs_programmed_fini(&h);
@@ -350,7 +350,7 @@ static void test_nothing(void **state)
 
 	fake_open(&w.nft);
 	fake_ipvs_open(&w.ipvs);
-	held_read(&w, &h);
+	programmed_read(&w, &h);
 	assert_false(h.exists);
 	assert_string_equal(str_text(&h.frontends), "");
 	assert_string_equal(str_text(&h.routing), "");

@@ -69,7 +69,7 @@ static void test_embedded_nul(void **state)
 /* Random references against counters. */
 static void test_property(void **state)
 {
-	const struct name *held[NAMES] = { 0 };
+	const struct name *programmed[NAMES] = { 0 };
 	size_t refs[NAMES] = { 0 };
 	struct rng rng = { 7 };
 	size_t alive = 0;
@@ -80,30 +80,30 @@ static void test_property(void **state)
 		char text[16];
 		int len = snprintf(text, sizeof(text), "name-%zu", i);
 
-		assert_ptr_equal(name_find(text, (size_t)len), held[i]);
+		assert_ptr_equal(name_find(text, (size_t)len), programmed[i]);
 		if (refs[i] > 0 && rng_below(&rng, 2) == 0) {
-			name_unref(held[i]);
+			name_unref(programmed[i]);
 			if (--refs[i] == 0) {
-				held[i] = NULL;
+				programmed[i] = NULL;
 				alive--;
 			}
 		} else {
 			const struct name *n = refs[i] > 0 && rng_below(&rng, 2) == 0
-						       ? name_ref(held[i])
+						       ? name_ref(programmed[i])
 						       : name_get_str(text);
 
 			if (refs[i]++ == 0)
 				alive++;
 			else
-				assert_ptr_equal(n, held[i]);
-			held[i] = n;
+				assert_ptr_equal(n, programmed[i]);
+			programmed[i] = n;
 			assert_string_equal(n->text, text);
 		}
 		assert_int_equal(name_count(), alive);
 	}
 	for (size_t i = 0; i < NAMES; i++)
 		for (; refs[i] > 0; refs[i]--)
-			name_unref(held[i]);
+			name_unref(programmed[i]);
 	assert_int_equal(name_count(), 0);
 }
 

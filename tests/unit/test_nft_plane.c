@@ -166,7 +166,7 @@ static void test_refused_while_adopting(void **state)
 {
 	uint8_t key[NFT_KEY_MAX];
 	struct bench b;
-	char *held;
+	char *programmed;
 
 	(void)state;
 	bench_open(&b);
@@ -181,16 +181,16 @@ static void test_refused_while_adopting(void **state)
 	world_restart(&b.w);
 	assert_int_equal(world_settle_refused(&b.w), 0);
 	world_walk(&b.w);
-	held = world_elements(&b.w);
-	assert_non_null(strstr(held, "ip frontends 10.96.0.2:80/TCP -> pool 2 p3\n"));
-	assert_non_null(strstr(held, "ip endpoints pool 2 slot 2 -> 10.0.1.6:8080\n"));
-	assert_non_null(strstr(held, "ip vips 10.96.0.2\n"));
-	assert_non_null(strstr(held, "ip cluster_ips 10.96.0.2\n"));
-	free(held);
+	programmed = world_elements(&b.w);
+	assert_non_null(strstr(programmed, "ip frontends 10.96.0.2:80/TCP -> pool 2 p3\n"));
+	assert_non_null(strstr(programmed, "ip endpoints pool 2 slot 2 -> 10.0.1.6:8080\n"));
+	assert_non_null(strstr(programmed, "ip vips 10.96.0.2\n"));
+	assert_non_null(strstr(programmed, "ip cluster_ips 10.96.0.2\n"));
+	free(programmed);
 	b.w.plane->ops->tick(b.w.plane, b.w.now + 2 * NFT_LINGER_S * NSEC_PER_SEC);
-	held = world_elements(&b.w);
-	assert_non_null(strstr(held, "ip endpoint_addrs 10.0.1.6:8080\n"));
-	free(held);
+	programmed = world_elements(&b.w);
+	assert_non_null(strstr(programmed, "ip endpoint_addrs 10.0.1.6:8080\n"));
+	free(programmed);
 	/* Accepted later, it gets its desired state: same pool, one slot less. */
 	fake_calm(b.f);
 	assert_int_equal(world_settle(&b.w), 2 + 3 + 1);
@@ -209,9 +209,9 @@ static void test_refused_while_adopting(void **state)
 	world_settle(&b.w);
 	world_walk(&b.w);
 	world_check(&b.w);
-	held = world_elements(&b.w);
-	assert_null(strstr(held, "10.96.0.2"));
-	free(held);
+	programmed = world_elements(&b.w);
+	assert_null(strstr(programmed, "10.96.0.2"));
+	free(programmed);
 	bench_close(&b);
 }
 

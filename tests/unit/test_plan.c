@@ -667,21 +667,21 @@ static void test_slots_random(void **state)
 {
 	srandom(7);
 	for (int round = 0; round < 5000; round++) {
-		struct plan_backend held[24];
+		struct plan_backend programmed[24];
 		struct plan_backend want[24];
 		struct plan_backend got[24];
-		size_t n_held = random_backends(held, ARRAY_SIZE(held));
+		size_t n_programmed = random_backends(programmed, ARRAY_SIZE(programmed));
 		size_t n_want = random_backends(want, ARRAY_SIZE(want));
 
 		memcpy(got, want, sizeof(got));
-		plan_slots_arrange(got, n_want, held, n_held);
+		plan_slots_arrange(got, n_want, programmed, n_programmed);
 		for (size_t i = 0; i < n_want; i++) {
 			size_t seen = 0;
 
 			for (size_t k = 0; k < n_want; k++) {
 				seen += is_same_backend(&want[i], &got[k]);
-				if (i < n_held && is_same_backend(&want[k], &held[i]))
-					assert_true(is_same_backend(&got[i], &held[i]));
+				if (i < n_programmed && is_same_backend(&want[k], &programmed[i]))
+					assert_true(is_same_backend(&got[i], &programmed[i]));
 			}
 			assert_int_equal(seen, 1);
 		}

@@ -363,17 +363,17 @@ static void test_held(void **state)
 	world_init(&w);
 	put(&w, "shop/web", "ip=172.30.0.1 port=http:80", "|http:8080|1 rs;2 rs");
 	trace(&t, &w, POD, "172.30.0.1", 80, L4PROTO_TCP);
-	assert_int_equal(t.held, PLAN_TRACE_PROGRAMMED_NOT);
+	assert_int_equal(t.programmed, PLAN_TRACE_PROGRAMMED_NOT);
 	assert_int_equal(t.pool_id, 0);
 	plan_trace_fini(&t);
 	sync_all(&w);
 	trace(&t, &w, POD, "172.30.0.1", 80, L4PROTO_TCP);
-	assert_int_equal(t.held, PLAN_TRACE_PROGRAMMED_SAME);
+	assert_int_equal(t.programmed, PLAN_TRACE_PROGRAMMED_SAME);
 	assert_int_equal(t.pool_id, 1);
 	plan_trace_fini(&t);
 	put(&w, "shop/web", "ip=172.30.0.1 port=http:80", "|http:8080|1 rs;3 rs");
 	trace(&t, &w, POD, "172.30.0.1", 80, L4PROTO_TCP);
-	assert_int_equal(t.held, PLAN_TRACE_PROGRAMMED_OTHER);
+	assert_int_equal(t.programmed, PLAN_TRACE_PROGRAMMED_OTHER);
 	plan_trace_fini(&t);
 	world_fini(&w);
 }
@@ -470,7 +470,7 @@ static void check_frontend(struct world *w, const struct svc *svc, const struct 
 	trace(&t, w, src, ip_addr_text(&f->addr, text), f->port, f->proto);
 	assert_ptr_equal(t.ns, svc->ns);
 	assert_ptr_equal(t.name, svc->name);
-	assert_int_equal(t.held, PLAN_TRACE_PROGRAMMED_SAME);
+	assert_int_equal(t.programmed, PLAN_TRACE_PROGRAMMED_SAME);
 	vec_for_each (r, &pool_by_id(rows, f->target.pool_id)->ranges)
 		is_let_in |= ip_prefix_contains(r, &from);
 	if (!is_let_in) {

@@ -49,7 +49,7 @@ static uint16_t adopt_aff_id(const struct nft_loaded *h, enum ipfam fam, uint32_
 
 static void adopt_slots(const struct nft_loaded *h, struct plan_pool *pool, uint32_t n_slots)
 {
-	struct plan_backend *held = xcalloc(MAX(n_slots, 1U), sizeof(*held));
+	struct plan_backend *programmed = xcalloc(MAX(n_slots, 1U), sizeof(*programmed));
 	uint64_t used[BITS_WORDS(PLAN_AFFINITY_BACKENDS_MAX + 1)] = { 0 };
 	uint16_t max = 0;
 
@@ -64,18 +64,18 @@ static void adopt_slots(const struct nft_loaded *h, struct plan_pool *pool, uint
 		if (data == NULL)
 			continue;
 		nft_get_endpoint(&at, pool->fam, data);
-		held[slot] = (struct plan_backend){ .addr = at.addr, .port = at.port };
+		programmed[slot] = (struct plan_backend){ .addr = at.addr, .port = at.port };
 		aff = pool->affinity_s != 0 ? adopt_aff_id(h, pool->fam, pool->id, key, data) : 0;
 		if (aff == 0 || bit_is_set(used, aff))
 			continue;
 		bit_set(used, aff);
-		held[slot].aff_id = aff;
+		programmed[slot].aff_id = aff;
 		max = aff > max ? aff : max;
 	}
-	plan_slots_arrange(pool->backends.v, pool->backends.n, held, n_slots);
+	plan_slots_arrange(pool->backends.v, pool->backends.n, programmed, n_slots);
 	if (pool->affinity_s != 0)
 		pool->next_aff_id = max == PLAN_AFFINITY_BACKENDS_MAX ? 1 : (uint16_t)(max + 1);
-	free(held);
+	free(programmed);
 }
 
 /* Give the pool the id in `word`, unless either is matched already. */
@@ -83,13 +83,14 @@ static void adopt_pool(struct nft_loaded *h, const struct plan_rows *rows, struc
 		       uint32_t word)
 {
 	uint32_t id = nft_word_pool(word);
-	struct nft_loaded_pool held;
+	struct nft_loaded_pool programmed;
 
-	if (pool == NULL || pool->id != 0 || !nft_loaded_pool_get(&h->fam[pool->fam], id, &held) ||
+	if (pool == NULL || pool->id != 0 ||
+	    !nft_loaded_pool_get(&h->fam[pool->fam], id, &programmed) ||
 	    !plan_id_adopt(h->elems.plan, rows, pool, id))
 		return;
 	pool->id = id;
-	adopt_slots(h, pool, held.n_slots);
+	adopt_slots(h, pool, programmed.n_slots);
 }
 
 /* The frontend has the desired structure in the kernel. */

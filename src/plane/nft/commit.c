@@ -24,12 +24,12 @@ static void settle_loaded(const struct nft_plane *p, struct nft_change *ch)
 	if (ch->set == NFTSET_ENDPOINT_ADDRS) {
 		if (nft_refs_count(&p->endpoint_addrs[ch->fam], ch->key) > 0)
 			return; /* acknowledged since the load */
-		ch->has_held = false;
+		ch->has_programmed = false;
 		ch->needs_look = ch->has_new;
 		return;
 	}
 	plane_settle_copied(&p->common, ch);
-	if (!ch->has_held)
+	if (!ch->has_programmed)
 		ch->needs_look = ch->has_new && nft_loaded_is_partial(ch->set);
 }
 
@@ -43,15 +43,15 @@ static void trust_addresses(struct nft_plane *p, enum ipfam fam)
 		uint8_t key[NFT_KEY_MAX];
 		struct nft_change *addr;
 
-		if (!ch->has_held || !ch->has_new ||
-		    memcmp(ch->held, ch->data, nft_data_len(ch->set, fam)) != 0)
+		if (!ch->has_programmed || !ch->has_new ||
+		    memcmp(ch->programmed, ch->data, nft_data_len(ch->set, fam)) != 0)
 			continue;
 		nft_key_endpoint_from(key, fam, ch->data);
 		addr = nft_changes_find(&p->common.changes, fam, NFTSET_ENDPOINT_ADDRS, key);
 		if (addr == NULL || !addr->needs_look)
 			continue;
 		addr->needs_look = false;
-		addr->has_held = true;
+		addr->has_programmed = true;
 	}
 }
 
@@ -140,11 +140,11 @@ static void find_old_ids(struct nft_plane *p, const struct plan_op *ops, size_t 
 		struct nft_change ch = p->common.changes.v.v[i];
 		uint64_t no = pool_no(ch.fam, nft_word_pool(nft_get_word(ch.key)));
 
-		if (ch.set == NFTSET_AFF_SLOTS && ch.has_held &&
-		    nft_word_pool(nft_get_word(ch.held)) == (uint32_t)no &&
+		if (ch.set == NFTSET_AFF_SLOTS && ch.has_programmed &&
+		    nft_word_pool(nft_get_word(ch.programmed)) == (uint32_t)no &&
 		    bsearch(&no, pools.v, pools.n, sizeof(no), pool_no_cmp) != NULL)
-			nft_changes_touch(&p->common.changes, ch.fam, NFTSET_AFF_ENDPOINTS, ch.held,
-					  ch.svc)
+			nft_changes_touch(&p->common.changes, ch.fam, NFTSET_AFF_ENDPOINTS,
+					  ch.programmed, ch.svc)
 				->needs_look = true;
 	}
 	vec_fini(&pools);
@@ -197,8 +197,8 @@ static int find_more(struct nft_plane *p, const struct plan_op *ops, size_t n,
 static void linger_replaced(struct nft_plane *p, const struct nft_change *ch)
 {
 	if (nft_change_is_del(ch, nft_data_len(ch->set, ch->fam)) &&
-	    nft_refs_count(&p->endpoint_addrs[ch->fam], ch->held) == 0)
-		nft_refs_grace(&p->endpoint_addrs[ch->fam], ch->held);
+	    nft_refs_count(&p->endpoint_addrs[ch->fam], ch->programmed) == 0)
+		nft_refs_grace(&p->endpoint_addrs[ch->fam], ch->programmed);
 }
 
 static void applied(struct nft_plane *p)

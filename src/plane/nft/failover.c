@@ -160,17 +160,18 @@ void nft_failover_close(struct nft_failover *f)
 
 /* --- the tables --- */
 
-static bool is_right(const struct nft_failover *f, const struct nft_fixed *held, enum ipfam fam)
+static bool is_right(const struct nft_failover *f, const struct nft_fixed *programmed,
+		     enum ipfam fam)
 {
-	bool is = held->exists && held->misfit[0] == '\0';
+	bool is = programmed->exists && programmed->misfit[0] == '\0';
 
 	for (enum nft_set_id id = FAILSET_BEGIN; id < FAILSET_END; id++)
-		is = is && held->has_set[id];
+		is = is && programmed->has_set[id];
 	for (size_t i = 0; is && i < ARRAY_SIZE(chains); i++) {
 		struct nft_rules rs = { 0 };
 
 		chains[i].build(&rs, fam, f);
-		is = nft_chain_has_rules(nft_fixed_chain(held, chains[i].chain.name), &rs);
+		is = nft_chain_has_rules(nft_fixed_chain(programmed, chains[i].chain.name), &rs);
 		nft_rules_fini(&rs);
 	}
 	return is;
@@ -220,7 +221,7 @@ static int family_follow(struct nft_failover *f, enum ipfam fam, struct nft_resu
 {
 	const uint8_t family = fam == IPFAM_V6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
 	struct nft_fixed_tables tables = { 0 };
-	struct nft_fixed held = { 0 };
+	struct nft_fixed programmed = { 0 };
 	uint64_t old = 0;
 	int r = nft_fixed_tables_read(&tables, f->nl, family, &failover_schema, err);
 
@@ -234,13 +235,13 @@ static int family_follow(struct nft_failover *f, enum ipfam fam, struct nft_resu
 		else if (!t->is_ours)
 			old = 0;
 		else if (f->limit_ms != 0)
-			r = nft_fixed_read(&held, f->nl, fam, t, &failover_schema, NFT_COUNT_NONE,
-					   err);
+			r = nft_fixed_read(&programmed, f->nl, fam, t, &failover_schema,
+					   NFT_COUNT_NONE, err);
 	}
 	nft_fixed_tables_fini(&tables);
-	if (r == 0 && !is_right(f, &held, fam))
+	if (r == 0 && !is_right(f, &programmed, fam))
 		r = family_write(f, fam, old, res, err);
-	nft_fixed_fini(&held);
+	nft_fixed_fini(&programmed);
 	f->is_done[fam] = r == 0;
 	return r;
 }

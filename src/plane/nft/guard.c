@@ -24,9 +24,9 @@
 
 /* The table of one family. */
 struct guard_family {
-	struct nft_fixed held;
-	bool is_held; /* as desired, and owned by this process */
-	struct nft_bounds want;
+	struct nft_fixed programmed;
+	bool is_programmed; /* as desired, and owned by this process */
+	struct nft_bounds desired;
 };
 
 struct nft_guard {
@@ -114,22 +114,22 @@ void nft_guard_close(struct nft_guard *g)
 	if (g == NULL)
 		return;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		nft_fixed_fini(&g->fams[fam].held);
-		nft_bounds_fini(&g->fams[fam].want);
+		nft_fixed_fini(&g->fams[fam].programmed);
+		nft_bounds_fini(&g->fams[fam].desired);
 	}
 	free(g);
 }
 
-bool nft_guard_is_held(const struct nft_guard *g)
+bool nft_guard_is_programmed(const struct nft_guard *g)
 {
-	return g->fams[IPFAM_V4].is_held && g->fams[IPFAM_V6].is_held;
+	return g->fams[IPFAM_V4].is_programmed && g->fams[IPFAM_V6].is_programmed;
 }
 
 /* --- reading --- */
 
-static bool chain_is_right(const struct nft_fixed *held, enum ipfam fam, size_t i)
+static bool chain_is_right(const struct nft_fixed *programmed, enum ipfam fam, size_t i)
 {
-	const struct nft_fixed_chain *c = nft_fixed_chain(held, chains[i].chain.name);
+	const struct nft_fixed_chain *c = nft_fixed_chain(programmed, chains[i].chain.name);
 	struct nft_rules rs = { 0 };
 	bool is_right;
 
@@ -140,13 +140,13 @@ static bool chain_is_right(const struct nft_fixed *held, enum ipfam fam, size_t 
 }
 
 /* Can the table be claimed as it is, with any ranges? Otherwise it is replaced. */
-static bool is_right(const struct nft_fixed *held, enum ipfam fam)
+static bool is_right(const struct nft_fixed *programmed, enum ipfam fam)
 {
-	bool is = held->misfit[0] == '\0' && held->has_set[NFTSET_SERVICE_CIDRS] &&
-		  (held->flags & NFT_FIXED_TABLE_F_PERSIST);
+	bool is = programmed->misfit[0] == '\0' && programmed->has_set[NFTSET_SERVICE_CIDRS] &&
+		  (programmed->flags & NFT_FIXED_TABLE_F_PERSIST);
 
 	for (size_t i = 0; is && i < ARRAY_SIZE(chains); i++)
-		is = chain_is_right(held, fam, i);
+		is = chain_is_right(programmed, fam, i);
 	return is;
 }
 
@@ -162,10 +162,10 @@ static int holder_check(const struct nft_guard *g, enum ipfam fam, const struct 
 }
 
 /*
- * Read the table: `handle` 0 if there is none, `held->exists` if it can be kept. -EEXIST: a foreign
- * table of that name; -EPERM: another process owns it.
+ * Read the table: `handle` 0 if there is none, `programmed->exists` if it can be kept. -EEXIST: a
+ * foreign table of that name; -EPERM: another process owns it.
  */
-static int family_read(const struct nft_guard *g, enum ipfam fam, struct nft_fixed *held,
+static int family_read(const struct nft_guard *g, enum ipfam fam, struct nft_fixed *programmed,
 		       uint64_t *handle, struct err *err)
 {
 	struct nft_fixed_tables tables = { 0 };
@@ -181,12 +181,12 @@ static int family_read(const struct nft_guard *g, enum ipfam fam, struct nft_fix
 			       : err_set(err, -EEXIST, "table %s %s is there and is not vipd's",
 					 family_text(fam), t->name);
 		if (r == 0)
-			r = nft_fixed_read(held, g->nl, fam, t, &guard_schema, NFT_COUNT_BACKENDS,
-					   err);
+			r = nft_fixed_read(programmed, g->nl, fam, t, &guard_schema,
+					   NFT_COUNT_BACKENDS, err);
 	}
 	nft_fixed_tables_fini(&tables);
-	if (r == 0 && held->exists && !is_right(held, fam))
-		nft_fixed_fini(held);
+	if (r == 0 && programmed->exists && !is_right(programmed, fam))
+		nft_fixed_fini(programmed);
 	return r;
 }
 
@@ -207,13 +207,13 @@ static void whole_write(struct nft_writer *w, enum ipfam fam)
 	}
 }
 
-static void ranges_write(struct nft_writer *w, const struct nft_bounds *held,
-			 const struct nft_bounds *want)
+static void ranges_write(struct nft_writer *w, const struct nft_bounds *programmed,
+			 const struct nft_bounds *desired)
 {
-	if (nft_bounds_are_equal(held, want))
+	if (nft_bounds_are_equal(programmed, desired))
 		return;
-	nft_write_ranges_del(w, NFTSET_SERVICE_CIDRS, held);
-	nft_write_ranges(w, NFTSET_SERVICE_CIDRS, want);
+	nft_write_ranges_del(w, NFTSET_SERVICE_CIDRS, programmed);
+	nft_write_ranges(w, NFTSET_SERVICE_CIDRS, desired);
 }
 
 static void writer_init(struct nft_writer *w, const struct nft_guard *g, enum ipfam fam)
@@ -237,7 +237,7 @@ static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struc
 			struct err *err)
 {
 	struct guard_family *gf = &g->fams[fam];
-	bool is_new = !gf->held.exists;
+	bool is_new = !gf->programmed.exists;
 	struct nft_writer w;
 	int r;
 
@@ -246,12 +246,12 @@ static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struc
 		nft_write_table_del(&w, old);
 	if (is_new)
 		whole_write(&w, fam);
-	else if (gf->held.flags != TABLE_FLAGS)
+	else if (gf->programmed.flags != TABLE_FLAGS)
 		nft_write_table_flags(&w, TABLE_FLAGS);
-	ranges_write(&w, &gf->held.ranges[RANGE_CIDRS], &gf->want);
+	ranges_write(&w, &gf->programmed.ranges[RANGE_CIDRS], &gf->desired);
 	r = commit(&w, res, err);
 	g->is_refused = r < 0 && is_new && nft_writer_is_table_rejected(&w);
-	if (r == 0 && !gf->is_held)
+	if (r == 0 && !gf->is_programmed)
 		log_info(LOG_AREA_PLANE, "table %s %s: %s", family_text(fam), NFT_GUARD_TABLE,
 			 is_new ? "made" : "claimed");
 	nft_writer_fini(&w);
@@ -259,16 +259,16 @@ static int family_write(struct nft_guard *g, enum ipfam fam, uint64_t old, struc
 }
 
 /* The table is as desired: drop read state that is not compared again. */
-static void held_set(struct guard_family *gf)
+static void programmed_set(struct guard_family *gf)
 {
-	struct nft_bounds *ranges = &gf->held.ranges[RANGE_CIDRS];
+	struct nft_bounds *ranges = &gf->programmed.ranges[RANGE_CIDRS];
 
-	gf->held.exists = true;
-	gf->held.flags = TABLE_FLAGS;
+	gf->programmed.exists = true;
+	gf->programmed.flags = TABLE_FLAGS;
 	vec_clear(&ranges->v);
-	vec_for_each (b, &gf->want.v)
+	vec_for_each (b, &gf->desired.v)
 		*vec_push(&ranges->v) = *b;
-	gf->is_held = true;
+	gf->is_programmed = true;
 }
 
 static int family_apply(struct nft_guard *g, enum ipfam fam, struct nft_result *res,
@@ -278,16 +278,16 @@ static int family_apply(struct nft_guard *g, enum ipfam fam, struct nft_result *
 	uint64_t old = 0;
 	int r = 0;
 
-	if (!gf->is_held)
-		r = family_read(g, fam, &gf->held, &old, err);
+	if (!gf->is_programmed)
+		r = family_read(g, fam, &gf->programmed, &old, err);
 	if (r == 0)
 		r = family_write(g, fam, old, res, err);
 	if (r == 0) {
-		held_set(gf);
+		programmed_set(gf);
 		return 0;
 	}
-	nft_fixed_fini(&gf->held);
-	gf->is_held = false;
+	nft_fixed_fini(&gf->programmed);
+	gf->is_programmed = false;
 	return r;
 }
 
@@ -313,8 +313,8 @@ static int family_delete(struct nft_guard *g, enum ipfam fam, struct nft_result 
 		nft_writer_fini(&w);
 	}
 	nft_fixed_tables_fini(&tables);
-	nft_fixed_fini(&g->fams[fam].held);
-	g->fams[fam].is_held = false;
+	nft_fixed_fini(&g->fams[fam].programmed);
+	g->fams[fam].is_programmed = false;
 	return r;
 }
 
@@ -369,21 +369,21 @@ static int try(struct nft_guard *g, struct nft_result *res)
 	return r;
 }
 
-void nft_guard_want(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n,
-		    struct nft_result *res)
+void nft_guard_desire(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n,
+		      struct nft_result *res)
 {
 	if (g->mode != NFT_GUARD_ON || g->is_refused)
 		return;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		struct guard_family *gf = &g->fams[fam];
-		struct nft_bounds want = { 0 };
+		struct nft_bounds desired = { 0 };
 
-		nft_bounds_from(&want, fam, cidrs, n);
-		g->is_done &= nft_bounds_are_equal(&want, &gf->want);
-		nft_bounds_fini(&gf->want);
-		gf->want = want;
+		nft_bounds_from(&desired, fam, cidrs, n);
+		g->is_done &= nft_bounds_are_equal(&desired, &gf->desired);
+		nft_bounds_fini(&gf->desired);
+		gf->desired = desired;
 	}
-	if (!g->is_done && nft_guard_is_held(g))
+	if (!g->is_done && nft_guard_is_programmed(g))
 		(void)try(g, res);
 }
 

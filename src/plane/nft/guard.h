@@ -49,8 +49,8 @@ DEFINE_AUTO(struct nft_guard *, nft_guard_close);
 
 /* Set the service CIDRs of both families; written at once into tables that this process owns, else
  * by tick(). */
-void nft_guard_want(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n,
-		    struct nft_result *res);
+void nft_guard_desire(struct nft_guard *g, const struct ip_prefix *cidrs, size_t n,
+		      struct nft_result *res);
 /*
  * Create, claim or remove the tables: tick() when due, and returns the time of its next call, 0 =
  * none; follow() now, after another write. Failures are logged; tick() retries.
@@ -61,4 +61,4 @@ void nft_guard_follow(struct nft_guard *g, struct nft_result *res);
 MUST_USE int nft_guard_cleanup(struct nft_guard *g, struct err *err);
 
 /* Are the tables of both families as desired, and owned by this process? */
-bool nft_guard_is_held(const struct nft_guard *g);
+bool nft_guard_is_programmed(const struct nft_guard *g);

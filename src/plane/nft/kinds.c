@@ -80,11 +80,11 @@ static bool is_led(const struct nft_plane *p, enum ipfam fam, uint16_t kind)
 void nft_kinds_keep(struct nft_plane *p)
 {
 	for (int fam = 0; fam < IPFAM_N; fam++) {
-		struct nft_kinds held = { 0 };
+		struct nft_kinds programmed = { 0 };
 
-		nft_loaded_kinds(nft_plane_loaded(p), fam, &held);
+		nft_loaded_kinds(nft_plane_loaded(p), fam, &programmed);
 		for (uint16_t kind = NFT_KIND_AFFINITY; kind < NFT_KIND_AFFINITY_END; kind++)
-			if (bit_is_set(held.bits, kind) && !is_led(p, fam, kind))
+			if (bit_is_set(programmed.bits, kind) && !is_led(p, fam, kind))
 				bit_set(p->kept[fam].bits, kind);
 	}
 }

@@ -23,7 +23,7 @@ struct nft_layout {
 	enum nft_layout_state state;
 	char table[NFT_TABLE_NAME_MAX];
 	uint64_t handle;
-	struct nft_fixed held;
+	struct nft_fixed programmed;
 	VEC(uint64_t) old; /* handles of our tables that this one replaces */
 	char misfit[512];  /* the reason if one of them could not be repaired */
 	bool is_fresh;     /* read and not written since: differences are foreign changes */
@@ -62,7 +62,7 @@ void nft_layout_close(struct nft_layout *l)
 {
 	if (l == NULL)
 		return;
-	nft_fixed_fini(&l->held);
+	nft_fixed_fini(&l->programmed);
 	vec_fini(&l->old);
 	free(l);
 }
@@ -75,7 +75,7 @@ void nft_layout_own(struct nft_layout *l, bool yes)
 
 bool nft_layout_is_owner(const struct nft_layout *l)
 {
-	return l->state == NFT_LAYOUT_HELD && (l->held.flags & NFT_TABLE_F_OWNER);
+	return l->state == NFT_LAYOUT_HELD && (l->programmed.flags & NFT_TABLE_F_OWNER);
 }
 
 void nft_layout_look(struct nft_layout *l)
@@ -89,7 +89,7 @@ bool nft_layout_is_owner_refused(const struct nft_layout *l)
 }
 
 /* Always both: the kernel deletes an owned, not persistent table with its owner. */
-static uint32_t wanted_flags(const struct nft_layout *l)
+static uint32_t desired_flags(const struct nft_layout *l)
 {
 	return l->is_owned ? NFT_TABLE_F_OWNER | NFT_FIXED_TABLE_F_PERSIST : 0;
 }
@@ -139,7 +139,7 @@ uint64_t nft_layout_handle(const struct nft_layout *l)
 
 bool nft_layout_has_set(const struct nft_layout *l, enum nft_set_id id)
 {
-	return l->held.has_set[id];
+	return l->programmed.has_set[id];
 }
 
 /* The element of a verdict map for a kind; false: the map has none. */
@@ -159,12 +159,12 @@ static bool verdict_of(struct nft_verdict *ret, enum nft_set_id map, uint16_t ki
 	return ret->chain != NULL;
 }
 
-static bool verdict_is_held(const struct nft_layout *l, unsigned int map,
-			    const struct nft_verdict *want)
+static bool verdict_is_programmed(const struct nft_layout *l, unsigned int map,
+				  const struct nft_verdict *desired)
 {
-	const struct nft_fixed_verdict *v = nft_fixed_verdict(&l->held, map, want->kind);
+	const struct nft_fixed_verdict *v = nft_fixed_verdict(&l->programmed, map, desired->kind);
 
-	return v != NULL && v->code == want->code && strcmp(v->chain, want->chain) == 0;
+	return v != NULL && v->code == desired->code && strcmp(v->chain, desired->chain) == 0;
 }
 
 bool nft_layout_has_kind(const struct nft_layout *l, uint16_t kind)
@@ -172,13 +172,13 @@ bool nft_layout_has_kind(const struct nft_layout *l, uint16_t kind)
 	char buf[NFT_CHAIN_NAME_MAX];
 	const char *chain = nft_kind_chain(kind, buf);
 
-	if (chain == NULL || nft_fixed_chain(&l->held, chain) == NULL)
+	if (chain == NULL || nft_fixed_chain(&l->programmed, chain) == NULL)
 		return false;
 	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++) {
-		struct nft_verdict want;
+		struct nft_verdict desired;
 
-		if (verdict_of(&want, NFTSET_LEAVES + map, kind, buf) &&
-		    !verdict_is_held(l, map, &want))
+		if (verdict_of(&desired, NFTSET_LEAVES + map, kind, buf) &&
+		    !verdict_is_programmed(l, map, &desired))
 			return false;
 	}
 	return true;
@@ -188,11 +188,11 @@ bool nft_layout_has_kind(const struct nft_layout *l, uint16_t kind)
 static void kinds_adopt(struct nft_layout *l)
 {
 	for (unsigned int map = 0; map < NFT_VERDICT_MAPS; map++) {
-		vec_for_each (v, &l->held.verdicts[map]) {
+		vec_for_each (v, &l->programmed.verdicts[map]) {
 			/* A number that has another meaning now: its chain is created again when
 			 * needed.
 			 */
-			if (v->kind < KINDS && nft_fixed_chain(&l->held, v->chain) != NULL &&
+			if (v->kind < KINDS && nft_fixed_chain(&l->programmed, v->chain) != NULL &&
 			    nft_kind_adopt((uint16_t)v->kind, v->chain) == 0)
 				bit_set(l->kinds.bits, (uint16_t)v->kind);
 		}
@@ -260,13 +260,13 @@ static int table_try(struct nft_layout *l, const struct nft_fixed_table *t, stru
 		snprintf(l->misfit, sizeof(l->misfit), "%s: %s", t->name, misfit);
 	if (misfit != NULL || strlen(t->name) >= sizeof(l->table))
 		return 0;
-	r = nft_fixed_read(&l->held, l->nl, l->fam, t, &nft_schema,
+	r = nft_fixed_read(&l->programmed, l->nl, l->fam, t, &nft_schema,
 			   l->is_looking ? NFT_COUNT_ANY : (unsigned int)l->counting, err);
 	if (r < 0)
 		return r;
-	if (l->held.misfit[0] != '\0') {
-		snprintf(l->misfit, sizeof(l->misfit), "%s: %s", t->name, l->held.misfit);
-		nft_fixed_fini(&l->held);
+	if (l->programmed.misfit[0] != '\0') {
+		snprintf(l->misfit, sizeof(l->misfit), "%s: %s", t->name, l->programmed.misfit);
+		nft_fixed_fini(&l->programmed);
 		return 0;
 	}
 	snprintf(l->table, sizeof(l->table), "%s", t->name);
@@ -287,7 +287,7 @@ static int table_choose(struct nft_layout *l, const struct nft_fixed_tables *tab
 		if (!t->is_ours)
 			continue;
 		holder_note(l, t);
-		if (!l->held.exists)
+		if (!l->programmed.exists)
 			r = table_try(l, t, err);
 		if (r < 0)
 			return r;
@@ -299,7 +299,7 @@ static int table_choose(struct nft_layout *l, const struct nft_fixed_tables *tab
 
 static void forget(struct nft_layout *l)
 {
-	nft_fixed_fini(&l->held);
+	nft_fixed_fini(&l->programmed);
 	vec_clear(&l->old);
 	l->misfit[0] = '\0';
 	l->holder[0] = '\0';
@@ -314,7 +314,7 @@ static int load(struct nft_layout *l, const struct nft_fixed_tables *tables, str
 
 	if (r < 0)
 		return r;
-	if (l->held.exists) {
+	if (l->programmed.exists) {
 		kinds_adopt(l);
 		l->state = NFT_LAYOUT_HELD;
 		return 0;
@@ -332,7 +332,7 @@ int nft_layout_load(struct nft_layout *l, struct err *err)
 	struct nft_layout known = *l; /* restored if nothing newer can be read */
 	int r;
 
-	memset(&l->held, 0, sizeof(l->held));
+	memset(&l->programmed, 0, sizeof(l->programmed));
 	memset(&l->old, 0, sizeof(l->old));
 	forget(l);
 	r = nft_fixed_tables_read(&tables, l->nl, l->family, &nft_schema, err);
@@ -358,12 +358,12 @@ static void fixed_rules_write(struct nft_layout *l, struct nft_writer *w,
 
 	/* A rule may only name chains that exist. */
 	for (size_t i = 0; (c = nft_chain_at(i)) != NULL; i++)
-		(void)nft_ensure_chain(w, &l->held, c->name, c->type != NULL ? c : NULL);
+		(void)nft_ensure_chain(w, &l->programmed, c->name, c->type != NULL ? c : NULL);
 	for (size_t i = 0; (c = nft_chain_at(i)) != NULL; i++) {
 		struct nft_rules rs = { 0 };
 
 		nft_rules_build(&rs, i, l->fam, params);
-		nft_ensure_rules(w, nft_fixed_chain(&l->held, c->name), &rs);
+		nft_ensure_rules(w, nft_fixed_chain(&l->programmed, c->name), &rs);
 		nft_rules_fini(&rs);
 	}
 }
@@ -378,7 +378,8 @@ static void pick_rules_write(struct nft_layout *l, struct nft_writer *w, uint16_
 	if (!nft_kind_info(kind, &info))
 		return;
 	nft_rules_pick(&rs, l->fam, &info);
-	nft_ensure_rules(w, nft_ensure_chain(w, &l->held, nft_kind_chain(kind, buf), NULL), &rs);
+	nft_ensure_rules(w, nft_ensure_chain(w, &l->programmed, nft_kind_chain(kind, buf), NULL),
+			 &rs);
 	nft_rules_fini(&rs);
 }
 
@@ -398,30 +399,30 @@ static void verdicts_fini(struct verdicts *vs)
 	vec_fini(&vs->new);
 }
 
-/* Does the map lack its element for `want->chain`, and may it be written now? */
+/* Does the map lack its element for `desired->chain`, and may it be written now? */
 static bool verdict_is_pending(const struct nft_layout *l, unsigned int map,
-			       const struct nft_verdict *want, bool even_fresh)
+			       const struct nft_verdict *desired, bool even_fresh)
 {
-	const struct nft_fixed_chain *c = nft_fixed_chain(&l->held, want->chain);
+	const struct nft_fixed_chain *c = nft_fixed_chain(&l->programmed, desired->chain);
 
-	return c != NULL && (even_fresh || !c->is_fresh) && !verdict_is_held(l, map, want);
+	return c != NULL && (even_fresh || !c->is_fresh) && !verdict_is_programmed(l, map, desired);
 }
 
 static void verdict_check(struct nft_layout *l, struct verdicts *vs, unsigned int map,
 			  uint16_t kind, bool even_fresh)
 {
 	char buf[NFT_CHAIN_NAME_MAX], *name;
-	struct nft_verdict want;
+	struct nft_verdict desired;
 
-	if (!verdict_of(&want, NFTSET_LEAVES + map, kind, buf) ||
-	    !verdict_is_pending(l, map, &want, even_fresh))
+	if (!verdict_of(&desired, NFTSET_LEAVES + map, kind, buf) ||
+	    !verdict_is_pending(l, map, &desired, even_fresh))
 		return;
-	if (nft_fixed_verdict(&l->held, map, kind) != NULL)
+	if (nft_fixed_verdict(&l->programmed, map, kind) != NULL)
 		*vec_push(&vs->gone) = kind;
-	name = xstrdup(want.chain);
+	name = xstrdup(desired.chain);
 	*vec_push(&vs->names) = name;
-	want.chain = name;
-	*vec_push(&vs->new) = want;
+	desired.chain = name;
+	*vec_push(&vs->new) = desired;
 }
 
 /*
@@ -442,7 +443,7 @@ static void verdicts_write(struct nft_layout *l, struct nft_writer *w, bool even
 		nft_write_verdicts_del(w, NFTSET_LEAVES + map, vs.gone.v, vs.gone.n);
 		nft_write_verdicts(w, NFTSET_LEAVES + map, vs.new.v, vs.new.n);
 		vec_for_each (v, &vs.new)
-			nft_fixed_verdict_put(&l->held, map, v->kind, v->code, v->chain);
+			nft_fixed_verdict_put(&l->programmed, map, v->kind, v->code, v->chain);
 		verdicts_fini(&vs);
 	}
 }
@@ -454,7 +455,7 @@ static int written(struct nft_layout *l, int r)
 		forget(l);
 		return r;
 	}
-	htable_for_each (n, &l->held.chains)
+	htable_for_each (n, &l->programmed.chains)
 		container_of(n, struct nft_fixed_chain, node)->is_fresh = false;
 	return 0;
 }
@@ -482,9 +483,9 @@ static void transition_log(struct nft_layout *l, const struct nft_writer *w, siz
 
 	if (!l->is_fresh || w->n_writes == 0)
 		return;
-	if (l->held.exists && w->n_writes == n_claims)
+	if (l->programmed.exists && w->n_writes == n_claims)
 		log_info(LOG_AREA_PLANE, "table %s %s: claimed", family, l->table);
-	else if (l->held.exists)
+	else if (l->programmed.exists)
 		log_notice(LOG_AREA_PLANE,
 			   "table %s %s: differs; repaired with %zu writes, first: %s", family,
 			   l->table, w->n_writes - n_claims, w->tags.v[n_claims]);
@@ -498,25 +499,25 @@ static void transition_log(struct nft_layout *l, const struct nft_writer *w, siz
 static int apply(struct nft_layout *l, const struct nft_layout_params *params,
 		 struct nft_result *res, struct err *err)
 {
-	bool is_new = !l->held.exists;
-	bool is_claim = !is_new && (l->held.flags ^ wanted_flags(l)) == NFT_TABLE_F_OWNER;
+	bool is_new = !l->programmed.exists;
+	bool is_claim = !is_new && (l->programmed.flags ^ desired_flags(l)) == NFT_TABLE_F_OWNER;
 	struct nft_writer w;
 	int r;
 
 	nft_writer_init(&w, l->nl, &nft_schema, l->fam, l->table);
 	w.counting = l->counting;
 	if (is_new)
-		nft_write_table(&w, wanted_flags(l));
-	else if (l->held.flags != wanted_flags(l)) /* dormant, or without an owner */
-		nft_write_table_flags(&w, wanted_flags(l));
-	nft_ensure_sets(&w, &l->held);
+		nft_write_table(&w, desired_flags(l));
+	else if (l->programmed.flags != desired_flags(l)) /* dormant, or without an owner */
+		nft_write_table_flags(&w, desired_flags(l));
+	nft_ensure_sets(&w, &l->programmed);
 	fixed_rules_write(l, &w, params);
 	for (uint16_t kind = 1; kind < NFT_KIND_AFFINITY_END; kind++) {
 		if (bit_is_set(l->kinds.bits, kind))
 			pick_rules_write(l, &w, kind);
 	}
-	nft_ensure_ranges(&w, &l->held, 0, params->pod_cidrs, params->n_pod_cidrs);
-	nft_ensure_ranges(&w, &l->held, 1, params->service_cidrs, params->n_service_cidrs);
+	nft_ensure_ranges(&w, &l->programmed, 0, params->pod_cidrs, params->n_pod_cidrs);
+	nft_ensure_ranges(&w, &l->programmed, 1, params->service_cidrs, params->n_service_cidrs);
 	verdicts_write(l, &w, is_new);
 	r = nft_writer_commit(&w, res, err);
 	if (r == 0)
@@ -524,8 +525,8 @@ static int apply(struct nft_layout *l, const struct nft_layout_params *params,
 	l->is_owner_refused = l->is_owned && is_new && nft_writer_is_table_rejected(&w);
 	nft_writer_fini(&w);
 	l->is_fresh = false;
-	l->held.exists = true;
-	l->held.flags = wanted_flags(l);
+	l->programmed.exists = true;
+	l->programmed.flags = desired_flags(l);
 	return written(l, r);
 }
 
@@ -540,7 +541,7 @@ int nft_layout_apply(struct nft_layout *l, const struct nft_layout_params *param
 		     struct nft_result *res, struct err *err)
 {
 	struct nft_layout_params counting = *params;
-	bool is_new = !l->held.exists;
+	bool is_new = !l->programmed.exists;
 	int r = is_loaded(l, err);
 
 	if (r == 0)
@@ -599,9 +600,9 @@ static void verdicts_remove(struct nft_layout *l, struct nft_writer *w, const ui
 		VEC(uint32_t) gone = { 0 };
 
 		for (size_t i = 0; i < n; i++)
-			if (nft_fixed_verdict(&l->held, map, kinds[i]) != NULL) {
+			if (nft_fixed_verdict(&l->programmed, map, kinds[i]) != NULL) {
 				*vec_push(&gone) = kinds[i];
-				nft_fixed_verdict_del(&l->held, map, kinds[i]);
+				nft_fixed_verdict_del(&l->programmed, map, kinds[i]);
 			}
 		nft_write_verdicts_del(w, NFTSET_LEAVES + map, gone.v, gone.n);
 		vec_fini(&gone);
@@ -614,7 +615,7 @@ int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t
 	struct nft_writer w;
 	int r = is_loaded(l, err);
 
-	if (r < 0 || !l->held.exists)
+	if (r < 0 || !l->programmed.exists)
 		return r;
 	nft_writer_init(&w, l->nl, &nft_schema, l->fam, l->table);
 	verdicts_remove(l, &w, kinds, n);
@@ -623,10 +624,10 @@ int nft_layout_chains_remove(struct nft_layout *l, const uint16_t *kinds, size_t
 		const char *chain = nft_kind_chain(kinds[i], buf);
 
 		bit_clear(l->kinds.bits, kinds[i]);
-		if (chain == NULL || nft_fixed_chain(&l->held, chain) == NULL)
+		if (chain == NULL || nft_fixed_chain(&l->programmed, chain) == NULL)
 			continue;
 		nft_write_chain_del(&w, chain);
-		nft_fixed_chain_del(&l->held, chain);
+		nft_fixed_chain_del(&l->programmed, chain);
 	}
 	r = nft_writer_commit(&w, res, err);
 	nft_writer_fini(&w);

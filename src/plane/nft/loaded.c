@@ -282,8 +282,8 @@ static void unled_key(void *arg, enum nft_set_id set, const uint8_t *key)
 	if (data == NULL)
 		return;
 	ch = nft_changes_touch(t->changes, t->fam, set, key, NULL);
-	ch->has_held = true;
-	memcpy(ch->held, data, nft_data_len(set, t->fam));
+	ch->has_programmed = true;
+	memcpy(ch->programmed, data, nft_data_len(set, t->fam));
 }
 
 /* Collect the pools that changes of `set` name or no longer name. */
@@ -291,8 +291,9 @@ static void unled_collect(struct unled_list *l, const struct nft_changes *change
 			  enum nft_set_id set)
 {
 	nft_changes_for_each (ch, changes, fam, set) {
-		if (ch->has_held)
-			*vec_push(l) = (struct unled){ nft_word_pool(nft_get_word(ch->held)), -1 };
+		if (ch->has_programmed)
+			*vec_push(l) =
+				(struct unled){ nft_word_pool(nft_get_word(ch->programmed)), -1 };
 		if (ch->has_new)
 			*vec_push(l) = (struct unled){ nft_word_pool(nft_get_word(ch->data)), 1 };
 	}

@@ -338,7 +338,7 @@ static void guard_want(struct nft_plane *p, const struct model *m)
 
 	if (p->guard == NULL)
 		return;
-	nft_guard_want(p->guard, m->env.service_cidrs.v, m->env.service_cidrs.n, &lr);
+	nft_guard_desire(p->guard, m->env.service_cidrs.v, m->env.service_cidrs.n, &lr);
 	nft_plane_guard_written(p, &lr);
 }
 
@@ -382,8 +382,8 @@ static void swept(struct plane_common *c, const struct nft_change *ch)
 {
 	struct nft_refs *addrs = &nft_plane_of(&c->plane)->endpoint_addrs[ch->fam];
 
-	if (ch->set == NFTSET_ENDPOINTS && nft_refs_count(addrs, ch->held) == 0)
-		nft_refs_grace(addrs, ch->held);
+	if (ch->set == NFTSET_ENDPOINTS && nft_refs_count(addrs, ch->programmed) == 0)
+		nft_refs_grace(addrs, ch->programmed);
 }
 
 static int sweep_retire(struct nft_plane *p, struct plane_result *res, struct err *err)
@@ -551,7 +551,7 @@ struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 		s.n_in_grace += p->endpoint_addrs[fam].n_in_grace;
 	}
 	s.n_endpoint_addrs -= s.n_in_grace;
-	s.has_guard = p->guard != NULL && nft_guard_is_held(p->guard);
+	s.has_guard = p->guard != NULL && nft_guard_is_programmed(p->guard);
 	s.is_loaded = p->common.loaded != NULL;
 	return s;
 }

@@ -49,13 +49,13 @@ void nft_shorten_applied(struct nft_plane *p)
 	vec_for_each (ch, &p->common.changes.v) {
 		uint32_t old, new;
 
-		if (ch->set > NFTSET_FW_FRONTENDS || !ch->has_held || !ch->has_new)
+		if (ch->set > NFTSET_FW_FRONTENDS || !ch->has_programmed || !ch->has_new)
 			continue;
 		for (size_t i = 0; i < ARRAY_SIZE(leading); i++) {
-			if (ch->set != leading[i] || nft_word_pool(nft_get_word(ch->held)) !=
+			if (ch->set != leading[i] || nft_word_pool(nft_get_word(ch->programmed)) !=
 							     nft_word_pool(nft_get_word(ch->data)))
 				continue;
-			old = nft_class_affinity(nft_word_kind(nft_get_word(ch->held)));
+			old = nft_class_affinity(nft_word_kind(nft_get_word(ch->programmed)));
 			new = nft_class_affinity(nft_word_kind(nft_get_word(ch->data)));
 			if (new != 0 && new < old)
 				*vec_push(&p->shorten) =

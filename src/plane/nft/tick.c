@@ -29,7 +29,7 @@ bool nft_plane_is_owner(const struct nft_plane *p)
 void nft_plane_guard_written(struct nft_plane *p, const struct nft_result *lr)
 {
 	plane_committed(&p->common, lr->n_batches);
-	p->common.plane.is_flush_safe = nft_guard_is_held(p->guard) || nft_plane_is_owner(p);
+	p->common.plane.is_flush_safe = nft_guard_is_programmed(p->guard) || nft_plane_is_owner(p);
 }
 
 void nft_tick_kinds_remove(struct nft_plane *p)

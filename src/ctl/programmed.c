@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "ctl/held.h"
+#include "ctl/programmed.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "plane/ipvs/programmed.h"
 #include "plane/nft/programmed.h"
 
-static int ipvs_read(struct held *ret, struct err *err)
+static int ipvs_read(struct programmed *ret, struct err *err)
 {
 	struct ipvs_programmed ipvs = { 0 };
 	int r = ipvs_programmed_read(&ipvs, err);
@@ -19,16 +19,16 @@ static int ipvs_read(struct held *ret, struct err *err)
 	ret->is_ipvs = true;
 	ret->text = ipvs.frontends;
 	ret->routing = ipvs.routing;
-	ret->routing_want = ipvs.routing_desired;
+	ret->routing_desired = ipvs.routing_desired;
 	return 0;
 }
 
-int held_read(struct held *ret, const char *plane, struct err *err)
+int programmed_read(struct programmed *ret, const char *plane, struct err *err)
 {
 	bool is_ipvs = plane != NULL && strcmp(plane, "ipvs") == 0;
 	int r;
 
-	*ret = (struct held){ 0 };
+	*ret = (struct programmed){ 0 };
 	if (is_ipvs)
 		return ipvs_read(ret, err);
 	r = nft_programmed_text(&ret->text, err);
@@ -45,11 +45,11 @@ int held_read(struct held *ret, const char *plane, struct err *err)
 	return 0;
 }
 
-void held_fini(struct held *h)
+void programmed_fini(struct programmed *h)
 {
 	str_fini(&h->text);
 	str_fini(&h->routing);
-	str_fini(&h->routing_want);
+	str_fini(&h->routing_desired);
 }
 
 static void lines(char *text, bool is_frontend,
@@ -62,8 +62,8 @@ static void lines(char *text, bool is_frontend,
 			fn(arg, line, is_frontend);
 }
 
-void held_lines(struct held *h, void (*fn)(void *arg, const char *line, bool is_frontend),
-		void *arg)
+void programmed_lines(struct programmed *h,
+		      void (*fn)(void *arg, const char *line, bool is_frontend), void *arg)
 {
 	lines(h->text.text, true, fn, arg);
 	lines(h->routing.text, false, fn, arg);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ctl/held - the programmed state of either plane, read from the kernel without vipd.
+ * ctl/programmed - the programmed state of either plane, read from the kernel without vipd.
  */
 #pragma once
 
@@ -8,20 +8,20 @@
 #include "base/str.h"
 
 /* Zeroed memory is empty. */
-struct held {
+struct programmed {
 	bool is_ipvs; /* false: nftables */
 	struct str
 		text; /* one line per frontend: plane/nft/programmed.h, plane/ipvs/programmed.h */
 	struct str routing; /* ipvs plane: existing rules and routes, and required ones */
-	struct str routing_want;
+	struct str routing_desired;
 };
 
 /*
  * `plane`: "nftables", "ipvs", or NULL for the plane whose tables exist. During a change of planes
  * both exist: nftables is read, because it translates packets before IPVS, with a note on stderr.
  */
-MUST_USE int held_read(struct held *ret, const char *plane, struct err *err);
-void held_fini(struct held *h);
+MUST_USE int programmed_read(struct programmed *ret, const char *plane, struct err *err);
+void programmed_fini(struct programmed *h);
 /* Call `fn` for each line of frontends, then of routing. Destroys both texts. */
-void held_lines(struct held *h, void (*fn)(void *arg, const char *line, bool is_frontend),
-		void *arg);
+void programmed_lines(struct programmed *h,
+		      void (*fn)(void *arg, const char *line, bool is_frontend), void *arg);
