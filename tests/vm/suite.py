@@ -128,14 +128,15 @@ def runs(how):
                     plane, 7200, THOROUGH)
                 for k in ALL for plane in ("nft", "ipvs")] + [many(k) for k in ALL]
     # The longest first. cpus=1: the host's kernel runs on several, and a second emulated CPU takes
-    # a fifth more of the host's time. cleanup: IPVS, dummy devices and ipsets, which the host's
+    # a quarter more of the host's time. cleanup: IPVS, dummy devices and ipsets, which the host's
     # kernel may lack.
     return [Run("6.1 ipvs, by itself", "6.1", IPVS, "ipvs"),
             Run("6.1 ipvs, with others", "6.1", IPVS_BESIDE + COUNTERS + VIEW + LOCALHOST, "ipvs",
                 cpus=1),
             Run("6.1 nft", "6.1", ["kernel"] + PATHS + of("sctp_sockets") + RESTART +
                 of("restart", "changes_while_down") +
-                of("cleanup_kube_proxy", "ipvs") + of("takeover", "takeover[ipvs]"), env=PAIRS,
+                of("cleanup_kube_proxy", "ipvs") +
+                of("cleanup_kube_router", "everything") + of("takeover", "takeover[ipvs]"), env=PAIRS,
                 cpus=1),
             Run("6.1 ipvs", "6.1", PATHS + RESTART + TWINS, "ipvs", env=PAIRS, cpus=1),
             Run(NEWER + " ipvs", NEWER, NEWER_PATHS + NEWER_IPVS, "ipvs", env=PAIRS),
