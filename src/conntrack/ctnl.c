@@ -367,6 +367,12 @@ void ctnl_delete(struct ctnl *c, const struct ctnl_entry *e)
 	c->n_queued++;
 }
 
+void ctnl_delete_drop(struct ctnl *c)
+{
+	c->len = 0;
+	c->n_queued = 0;
+}
+
 int ctnl_delete_flush(struct ctnl *c, uint64_t *n_deleted, struct err *err)
 {
 	int r;

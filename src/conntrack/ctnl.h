@@ -86,6 +86,8 @@ MUST_USE int ctnl_lookup(struct ctnl *c, const struct ctnl_tuple *v, size_t n,
 void ctnl_delete(struct ctnl *c, const struct ctnl_entry *e);
 /* Send the queued deletions, if any. */
 void ctnl_delete_now(struct ctnl *c);
+/* Forget the queued deletions. */
+void ctnl_delete_drop(struct ctnl *c);
 /*
  * Send the rest of the queue. Returns 0, or the first error since the last flush. An entry
  * that no longer exists is not an error (CT-10). `n_deleted` counts since the last flush.

@@ -24,6 +24,7 @@ struct seen {
 	struct job_endpoint left_by; /* it was left with this backend; or unset */
 	uint64_t checked_ns;         /* the pool of left_by was last searched for another one */
 	unsigned int n_moves;
+	bool is_chosen;                       /* by the current step */
 	struct job_endpoint tried[TRIED_MAX]; /* the last one first; unset ones at the end */
 };
 
@@ -123,7 +124,7 @@ void failover_tick(struct failover *f, uint64_t now)
 	list_for_each_safe (i, tmp, &f->silent_age) {
 		struct silent *s = list_entry(i, struct silent, age);
 
-		if (f->silent.count <= SILENT_MAX && now - s->s.last_ns < FAILOVER_SILENT_NS)
+		if (now - s->s.last_ns < FAILOVER_SILENT_NS)
 			break;
 		if (f->fn != NULL)
 			f->fn(f->arg, &s->s, true);
@@ -167,6 +168,8 @@ static void silent_note(struct failover *f, const struct svc *svc, const struct 
 	bool is_new = s == NULL;
 
 	f->unanswered++;
+	if (is_new && f->silent.count >= SILENT_MAX)
+		return; /* too many to name */
 	if (is_new) {
 		s = xcalloc(1, sizeof(*s));
 		s->of = *e;
@@ -345,7 +348,7 @@ bool failover_take(struct failover *f, const struct failover_handshake *h, uint6
 	is_new = s == NULL || s->at_ns + age_ns < now;
 	if (is_new ? age_ns < patience_ns(f, s) : !can_leave(f, s, now))
 		return false;
-	(void)seen_note(f, h, now);
+	seen_note(f, h, now)->is_chosen = false;
 	return true;
 }
 
@@ -377,6 +380,7 @@ bool failover_choose(struct failover *f, const struct failover_handshake *h,
 	if (to == NULL)
 		return false;
 	s->left_by = (struct job_endpoint){ 0 };
+	s->is_chosen = true;
 	s->n_moves++;
 	*ret = (struct failover_choice){ .svc = svc, .pool = pool, .to = *to };
 	if (from != NULL)
@@ -390,6 +394,9 @@ void failover_again(struct failover *f, const struct failover_handshake *h)
 {
 	struct seen *s = seen_find(f, h);
 
-	if (s != NULL)
-		s->at_ns = 0;
+	if (s == NULL)
+		return;
+	s->at_ns = 0;
+	s->n_moves -= s->is_chosen; /* the move has failed: the patience stays */
+	s->is_chosen = false;
 }

@@ -146,8 +146,12 @@ static int claimed_delete(struct failover_loop *l, uint64_t *n_moved, struct err
 	vec_for_each (m, &l->moves)
 		tuple_add(l, &m->of);
 	r = ctnl_lookup(l->ctnl, l->tuples.v, l->tuples.n, on_claimed_flow, l, err);
-	if (r == 0 && now_ns() - l->claimed_ns > CLAIM_NS)
-		r = err_set(err, -EAGAIN, "the claims may have expired");
+	if (now_ns() - l->claimed_ns > CLAIM_NS) {
+		ctnl_delete_drop(l->ctnl);
+		vec_for_each (m, &l->moves)
+			m->is_void = true;
+		r = r < 0 ? r : err_set(err, -EAGAIN, "the claims may have expired");
+	}
 	q = ctnl_delete_flush(l->ctnl, n_moved, r < 0 ? NULL : err);
 	return r < 0 ? r : q;
 }

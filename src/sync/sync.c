@@ -464,12 +464,18 @@ static void audit_end(struct sync *s, uint64_t now)
 /* Compare the next services of `left`. Returns the number of kernel operations. */
 static int audit_piece(struct sync *s, size_t *left, struct plane_result *res, uint64_t now)
 {
+	struct err left_out = { 0 };
 	struct err err = { 0 };
-	int r = audit_collect(s, left, &err);
+	int q = audit_collect(s, left, &left_out);
+	int r = 0;
 
-	if (r == 0 && s->ops.ops.n > 0)
+	if (s->ops.ops.n > 0)
 		r = s->plane->ops->commit(s->plane, s->ops.ops.v, s->ops.ops.n, PLANE_COMMIT_AUDIT,
 					  res, &err);
+	if (r == 0 && q < 0) {
+		r = q;
+		err = left_out;
+	}
 	sync_result_note(s, res);
 	incident_writes(s, res->n_writes);
 	if (r == -EBUSY || r == -ENOTRECOVERABLE) {

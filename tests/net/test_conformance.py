@@ -132,7 +132,9 @@ def test_large_requests(lab, vipd, fam, proto):
                 s.sendall(request)
                 answer = b""
                 while len(answer) < size:
-                    answer += s.recv(65536)
+                    part = s.recv(65536)
+                    assert part, "closed after %d bytes" % len(answer)
+                    answer += part
                 assert answer == request
     finally:
         server.kill()

@@ -194,14 +194,16 @@ def test_a_process_of_another_proxy(lab, vipd):
               "time.sleep(60)")
     procs = [lab.node.popen("/usr/bin/python3", "-c", script % port, stdout=subprocess.PIPE)
              for port in (10248, 10249)]
-    for p in procs:
-        p.stdout.readline()
-    expect(vipd, "proxies", "error",
-           "kube-proxy runs inside k3s-server (process %d)" % procs[1].pid)
-    for p in procs:
-        p.kill()
-        p.wait()
-        p.stdout.close()
+    try:
+        for p in procs:
+            p.stdout.readline()
+        expect(vipd, "proxies", "error",
+               "kube-proxy runs inside k3s-server (process %d)" % procs[1].pid)
+    finally:
+        for p in procs:
+            p.kill()
+            p.wait()
+            p.stdout.close()
     expect(vipd, "proxies", "ok")
 
 

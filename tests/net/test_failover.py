@@ -170,13 +170,19 @@ def test_visible(lab, vipd):
     vipd.apply([svc()] + eps(*VISIBLE))
     dead = L.endpoint(L.remote(VISIBLE[0], 4), 8080)
     p = subprocess.Popen([L.program("vipctl"), "--socket", vipd.socket, "monitor", "-o", "json",
-                          "--kind", "silent", "--service", "default/s"], stdout=subprocess.PIPE)
+                          "--kind", "silent", "--service", "default/s"], stdout=subprocess.PIPE,
+                         bufsize=0)
+
+    def event_read():
+        assert select.select([p.stdout], [], [], L.PATIENCE * L.SLOW)[0], "no event"
+        return json.loads(p.stdout.readline())
+
     try:
-        assert json.loads(p.stdout.readline())["event"] == "hello"
+        assert event_read()["event"] == "hello"
         with remote_silent(lab, VISIBLE[0]), Connects(lab, L.cluster_ip(NUMBER, 4)) as c:
             assert c.wait(L.PATIENCE) == 0 and not c.errors
             n = N - c.retries()[0]
-        event = json.loads(p.stdout.readline())
+        event = event_read()
     finally:
         p.kill()
         p.wait()

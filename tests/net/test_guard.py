@@ -86,7 +86,7 @@ def test_flush(lab, vipd):
             f.more_ok()
     other.close()
     results = [f.stop() for f in load]
-    print([(r["ok"], r["failed"], r.get("longest_ms")) for r in results])
+    print([(r["ok"], r["failed"], r["max_us"]) for r in results])
     for r in results:
         assert r["failed"] == 0, r["first_failure"]
 

@@ -97,7 +97,7 @@ def test_switched_off_and_on(lab, vipd):
     assert result["failed"] == 0, result["first_failure"]
 
 
-def test_port_in_use(lab, vipd):
+def test_table_of_another_owner(lab, vipd):
     """Logged once, programmed when the name is free; the other family continues."""
     table = vipd.table(4)
     vipd.kill()

@@ -14,7 +14,13 @@ import daemon  # first: it adds the path of objects
 import lab as L
 from objects import entry, port, service, slice_, slice_port
 
-RECORDED = os.path.join(L.ROOT, "tests", "data", "release-0.1.0", "ruleset.nft")
+
+
+def path(version):
+    return os.path.join(L.ROOT, "tests", "data", "release-%s" % version, "ruleset.nft")
+
+
+RECORDED = path("0.1.0")
 STICKY = {4: "10.96.0.50", 6: "fd00:10:96::50"}
 NODE_PORT = 30050
 pytestmark = pytest.mark.no_steady
@@ -91,8 +97,8 @@ def record(program, version):
         proc.wait()
         text = lab.node.run("nft", "-s", "list", "ruleset")
         vipd.close()
-    os.makedirs(os.path.dirname(RECORDED), exist_ok=True)
-    with open(RECORDED, "w", encoding="utf-8") as f:
+    os.makedirs(os.path.dirname(path(version)), exist_ok=True)
+    with open(path(version), "w", encoding="utf-8") as f:
         f.write("# SPDX-License-Identifier: GPL-2.0-or-later\n# Kernel state of vipd %s: tests/net/test_release.py\n" % version)
         # The owner of the guard is gone, and nft 1.0.6 does not read the flag that remains.
         f.write(re.sub(r"^\tflags \n", "", text, flags=re.M))

@@ -144,6 +144,8 @@ def test_tables_gone(lab, many, what):
         load.more_ok()
     result = load.stop()
     print("meanwhile: %d connections, %d failed" % (result["ok"], result["failed"]))
+    after = lab.flow("client", "new", "--to", "tcp:%s:80" % F.addr(77), "--count", "100").wait()
+    assert (after["ok"], after["failed"]) == (100, 0), after
     report("%s gone: served again" % what, times, cpu, TABLES_CPU_MS)
 
 

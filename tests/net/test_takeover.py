@@ -93,16 +93,16 @@ class Takeover(Node):
         outside = ["%s:%s" % (proto, L.endpoint(L.NODE[fam], NODE_PORT)) for fam in (4, 6)
                    for proto in ("tcp", "udp")]
         clients = {"pod2": pods, "pod3": pods, "node": pods, "client": outside + pods}
-        ports = []
+        ports, rate = [], RATE
         if self.mode == "ipvs":
             # With its device, this host's own connections come from it.
             del clients["node"]
             # IPVS continues a UDP flow whose port is used again, also to a deleted destination, and
             # cannot tell apart flows from one port to one pod through two addresses.
-            ports = ["--first-port", 10000]
+            ports, rate = ["--first-port", 10000], 50  # the ports last for minutes
         for role, targets in clients.items():
             to = [x for target in targets for x in ("--to", target)]
-            self.clients[role] = self.lab.flow(role, "new", "--concurrency", 2, "--rate", RATE,
+            self.clients[role] = self.lab.flow(role, "new", "--concurrency", 2, "--rate", rate,
                                                "--seconds", L.LONG, *ports, *to)
 
     def good(self, when):

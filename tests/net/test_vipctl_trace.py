@@ -66,7 +66,7 @@ def agree(lab, vipd, origin, to, number, proto, fam):
         else:
             shop.fails(lab, origin, to, number, proto, HOW[verdict])
     except AssertionError as e:
-        raise AssertionError("%s\nbut it was report: %s" % (e, where)) from e
+        raise AssertionError("%s\nbut vipctl trace reported: %s" % (e, where)) from e
     return verdict
 
 

@@ -143,6 +143,11 @@ static void test_moves(void **state)
 	assert_false(failover_take(w.f, &h, 2 * LIMIT, w.now + 2 * LIMIT + MS));
 	failover_again(w.f, &h);
 	assert_true(failover_take(w.f, &h, 2 * LIMIT, w.now));
+	/* A step that failed does not double the time. */
+	h = shake(2000);
+	assert_true(ask(&w, 2000, 2) != 0);
+	failover_again(w.f, &h);
+	assert_true(failover_take(w.f, &h, LIMIT, w.now));
 	world_fini(&w);
 }
 

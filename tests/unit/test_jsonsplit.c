@@ -226,6 +226,7 @@ static const struct {
 	{ { "b", "1", "none" }, 12 },
 	{ { "b", "5" }, 9 },
 	{ { "d" }, 15 },
+	{ { "d\"e" }, 7 }, /* a key with an escape is not found: the line of its object */
 	{ { "none" }, 7 },
 };
 
@@ -239,7 +240,8 @@ static void test_lines(void **state)
 				   "  {\n"                  /* 12 */
 				   "   \"c\": 1 }\n"        /* 13 */
 				   " ],\n"                  /* 14 */
-				   " \"d\": \"\\ud83d\"}";  /* 15 */
+				   " \"d\": \"\\ud83d\",\n" /* 15 */
+				   " \"d\\\"e\": 1}";       /* 16 */
 	struct json_piece p = { .text = text, .len = sizeof(text) - 1, .line = 7 };
 	struct json_lines lines = { 0 };
 	const struct yaml *first = NULL;

@@ -471,12 +471,14 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 		r = ipvs_sysctls_load_previous(p, err);
 	if (r == 0)
 		r = MIN(ipvs_marks_read(p, err), 0);
+	if (r == 0 && has_ipvs) /* while the table has the values: the next process restores, too */
+		ipvs_sysctls_restore(p, false);
 	if (r == 0) /* before IPVS: no more packets are led there */
 		r = ipvs_layout_cleanup(p->layout, err);
 	if (r == 0 && has_ipvs) {
 		r = services_cleanup(p, err);
 		/* Until now expire_nodest_conn ended the connections of deleted destinations. */
-		ipvs_sysctls_restore(p);
+		ipvs_sysctls_restore(p, true);
 	}
 	if (r == 0)
 		r = ipvs_route_cleanup(p->route, err);

@@ -61,6 +61,7 @@ struct ipvs_vs {
 	bool is_kept;            /* rejected in the loaded phase: sweep() does not touch it */
 	bool is_foreign;         /* the kernel has a foreign service with this key */
 	bool is_read;            /* for the audit under way, by ipvs_audit_read() */
+	bool is_awaited;         /* the audit waits for the read under way */
 	struct ipvs_sched sched; /* desired */
 	uint32_t timeout_s;      /* desired; 0 = no persistence */
 	uint8_t programmed_sched;
@@ -320,8 +321,11 @@ MUST_USE int ipvs_sysctls_apply(struct ipvs_plane *p, struct plane_result *res, 
 void ipvs_sysctls_watch(struct ipvs_plane *p);
 /* No virtual service of an earlier --ipvs-mark is left: others may use that mark. */
 MUST_USE int ipvs_sysctls_forget_tag(struct ipvs_plane *p, struct err *err);
-/* Restore the previous values, which ipvs_sysctls_load_previous() has read. */
-void ipvs_sysctls_restore(struct ipvs_plane *p);
+/*
+ * Restore the previous values, which ipvs_sysctls_load_previous() has read. `is_last`: only that of
+ * expire_nodest_conn, else all others.
+ */
+void ipvs_sysctls_restore(struct ipvs_plane *p, bool is_last);
 
 /* --- text.c: for people, in the words of explain/text.h --- */
 

@@ -31,6 +31,7 @@ static const struct {
 	{ "sloppy_tcp", 0 },
 	{ "run_estimation", 0 }, /* it reads all objects every two seconds */
 };
+#define EXPIRE_NODEST_CONN 1
 #define RUN_ESTIMATION (IPVS_SYSCTLS - 1)
 
 static uint32_t required(const struct ipvs_plane *p, size_t i)
@@ -314,16 +315,17 @@ void ipvs_sysctls_watch(struct ipvs_plane *p)
 			   now.tcp, now.tcp_fin, now.udp);
 }
 
-void ipvs_sysctls_restore(struct ipvs_plane *p)
+void ipvs_sysctls_restore(struct ipvs_plane *p, bool is_last)
 {
 	const uint32_t *previous = p->previous;
 	struct ipvs_timeouts t;
 	struct err err = { 0 };
 
 	for (size_t i = 0; i < IPVS_SYSCTLS; i++)
-		if (previous[i] != 0 && p->config.sysctl_root != NULL)
+		if ((i == EXPIRE_NODEST_CONN) == is_last && previous[i] != 0 &&
+		    p->config.sysctl_root != NULL)
 			(void)sysctl_write(p, i, previous[i] - 1);
-	if (previous[IPVS_SYSCTLS] == 0)
+	if (is_last || previous[IPVS_SYSCTLS] == 0)
 		return;
 	t = (struct ipvs_timeouts){ previous[IPVS_SYSCTLS] - 1, previous[IPVS_SYSCTLS + 1] - 1,
 				    previous[IPVS_SYSCTLS + 2] - 1 };

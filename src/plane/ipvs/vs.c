@@ -432,6 +432,8 @@ static int large_end(struct ipvs_plane *p, struct err *err)
 	dests_tidy(vs, ds.n_known);
 	vec_fini(&l->found);
 	l->n_restarts = 0;
+	vs->is_read |= vs->is_awaited; /* also if a check of drains has read the last part */
+	vs->is_awaited = false;
 	return 0;
 }
 
@@ -466,6 +468,7 @@ static int audit_read_one(struct ipvs_plane *p, struct ipvs_vs *vs, size_t *work
 		return 1;
 	*work += IPVS_READ_REQUEST + vs->dests.n;
 	r = ipvs_large_read(p, vs, err);
+	vs->is_awaited = r > 0;
 	vs->is_read = r == 0 || r == -EAGAIN; /* that: the acknowledged state stays */
 	return vs->is_read ? 0 : r;
 }
