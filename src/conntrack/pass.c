@@ -156,7 +156,7 @@ static int dump_all(struct pass *p, bool is_udp, struct err *err)
 	return r;
 }
 
-static int judge_all(struct pass *p, const struct job *job, bool is_udp, struct pass_result *result,
+static int check_all(struct pass *p, const struct job *job, bool is_udp, struct pass_result *result,
 		     struct err *err)
 {
 	struct err del_err;
@@ -225,5 +225,5 @@ int pass_run(struct pass *p, const struct job *job, struct pass_result *ret, str
 			return r;
 		p->cannot_match = true;
 	}
-	return judge_all(p, job, udp < all, ret, err);
+	return check_all(p, job, udp < all, ret, err);
 }

@@ -283,7 +283,7 @@ static void endpoint_push(struct plan_trace *t, const struct slice_endpoint *fro
 }
 
 /* The first selected endpoint with that address, on any port, or NULL. */
-static const struct endpoint *judged_find(const struct selection *sel, const struct ip_addr *a)
+static const struct endpoint *classified_find(const struct selection *sel, const struct ip_addr *a)
 {
 	size_t lo = 0;
 	size_t hi = sel->endpoints.n;
@@ -315,11 +315,11 @@ static void unlisted_add(struct plan_trace *t, const struct svc *svc, const stru
 		like.unlisted = port ? PLAN_TRACE_DUPLICATE : PLAN_TRACE_NO_PORT;
 		like.port = port ? port->port : 0;
 		vec_for_each (e, &sl->endpoints) {
-			const struct endpoint *judged = judged_find(sel, &e->addr);
+			const struct endpoint *classified = classified_find(sel, &e->addr);
 
-			if (port == NULL ? judged == NULL
-					 : judged != NULL && judged->port == port->port &&
-						   slice_endpoint_cmp(judged->from, e) != 0)
+			if (port == NULL ? classified == NULL
+					 : classified != NULL && classified->port == port->port &&
+						   slice_endpoint_cmp(classified->from, e) != 0)
 				endpoint_push(t, e, &like);
 		}
 	}

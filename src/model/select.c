@@ -322,7 +322,7 @@ static enum topology_mode topology(const struct tally *t)
 }
 
 /* Table 4.3. `has_ready`: the set has a ready endpoint. */
-static enum exclusion judge_condition(const struct endpoint *e, bool has_ready)
+static enum exclusion classify_condition(const struct endpoint *e, bool has_ready)
 {
 	if (e->is_drained)
 		return EXCLUSION_DRAINED;
@@ -336,8 +336,8 @@ static enum exclusion judge_condition(const struct endpoint *e, bool has_ready)
 }
 
 /* POL-03, POL-04. */
-static enum exclusion judge_cluster(const struct endpoint *e, const struct selection *s,
-				    const struct model *m, const struct tally *t)
+static enum exclusion classify_cluster(const struct endpoint *e, const struct selection *s,
+				       const struct model *m, const struct tally *t)
 {
 	if (!s->uses_cluster)
 		return EXCLUSION_SET_UNUSED;
@@ -347,28 +347,28 @@ static enum exclusion judge_cluster(const struct endpoint *e, const struct selec
 	if (is_ready(e) && s->topology == TOPOLOGY_SAME_ZONE &&
 	    !hints_contain(e->from->zones, m->env.zone))
 		return EXCLUSION_OTHER_ZONE;
-	return judge_condition(e, t->ready > 0);
+	return classify_condition(e, t->ready > 0);
 }
 
 /* POL-06 to POL-08; hints do not count. */
-static enum exclusion judge_local(const struct endpoint *e, const struct selection *s,
-				  const struct tally *t)
+static enum exclusion classify_local(const struct endpoint *e, const struct selection *s,
+				     const struct tally *t)
 {
 	if (!s->uses_local)
 		return EXCLUSION_SET_UNUSED;
 	if (!e->is_local)
 		return EXCLUSION_NOT_LOCAL;
-	return judge_condition(e, t->ready_local > 0);
+	return classify_condition(e, t->ready_local > 0);
 }
 
-static void judge(struct selection *s, const struct model *m)
+static void classify(struct selection *s, const struct model *m)
 {
 	struct tally t = count(s, m);
 
 	s->topology = s->uses_cluster ? topology(&t) : TOPOLOGY_OFF;
 	vec_for_each (e, &s->endpoints) {
-		e->cluster = (uint8_t)judge_cluster(e, s, m, &t);
-		e->local = (uint8_t)judge_local(e, s, &t);
+		e->cluster = (uint8_t)classify_cluster(e, s, m, &t);
+		e->local = (uint8_t)classify_local(e, s, &t);
 		s->n_cluster += e->cluster == EXCLUSION_NONE;
 		s->n_local += e->local == EXCLUSION_NONE;
 	}
@@ -390,7 +390,7 @@ void select_endpoints(struct selection *ret, const struct model *m, const struct
 		.uses_local = s->is_itp_local || (service_is_etp_local(s) && is_external),
 	};
 	merge(ret, m, svc, &s->ports.v[port], fam);
-	judge(ret, m);
+	classify(ret, m);
 }
 
 void selection_fini(struct selection *s)

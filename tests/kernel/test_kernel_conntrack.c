@@ -2,7 +2,7 @@
 /*
  * What conntrack/ relies on: filters of dumps and deletions, entries named by
  * tuple, zone and id. And that a pass removes exactly what its job names, left to
- * the kernel or judged here.
+ * the kernel or checked here.
  */
 #include "kernel.h"
 
@@ -446,7 +446,7 @@ static void test_pass(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(passes); i++)
 		for (int is_padded = 0; is_padded < 2; is_padded++) {
-			print_message("    %s%s\n", passes[i].name, is_padded ? ", judged" : "");
+			print_message("    %s%s\n", passes[i].name, is_padded ? ", checked" : "");
 			kernel_fresh(state);
 			pass_check(&passes[i], is_padded);
 		}

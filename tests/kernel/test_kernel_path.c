@@ -952,7 +952,7 @@ static void expect_drops(struct world *w, uint64_t n)
 	assert_int_equal(drops(w), n);
 }
 
-/* Only backends are judged; at the forward hook and at the input hook. */
+/* Only backends are checked, at the forward hook and at the input hook. */
 static void test_invalid(void **state)
 {
 	struct world *w = *state;

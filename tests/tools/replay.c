@@ -17,7 +17,7 @@
  * services rejected, "4": {SET: [[KEY, END, DATA, FLAGS], ...], ...}, "6": ...}, bytes in
  * hex, verdicts as the chain's name. Everything else answers nothing.
  *
- * tests/resolver/test_replay.py drives it and judges what it prints.
+ * tests/resolver/test_replay.py drives it and checks its output.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -116,7 +116,7 @@ static const struct {
 	  false, false, "10.1.0.1", "10.1.0.1" },
 };
 
-static void test_judge(void **state)
+static void test_stale(void **state)
 {
 	struct job j;
 
@@ -154,7 +154,7 @@ static void test_empty(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_judge),
+		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_empty),
 	};
 

@@ -113,7 +113,7 @@ static enum topology_mode twin_topology(const struct twin_world *w)
 	return TOPOLOGY_OFF;
 }
 
-static void twin_judge(struct twin_world *w)
+static void twin_classify(struct twin_world *w)
 {
 	bool uses_cluster = !w->is_itp_local || w->is_external;
 	bool uses_local = w->is_itp_local || (w->is_etp_local && w->is_external);
@@ -258,7 +258,7 @@ static void test_property(void **state)
 			       w.is_external ? ":30080" : "", w.is_itp_local ? "itp" : "",
 			       w.is_etp_local ? "etp" : "");
 		model_put_service(&m, test_service("shop/web", text), 1);
-		twin_judge(&w);
+		twin_classify(&w);
 		twin_compare(&w, &m);
 		model_fini(&m);
 		assert_int_equal(name_count(), 0);
