@@ -14,7 +14,7 @@
  * Needs root: everything happens in a private network namespace that goes with
  * the process.
  */
-#include <netinet/in.h> /* before linux/in.h: that one then steps back */
+#include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
 
 #include <errno.h>
 #include <getopt.h>
@@ -64,7 +64,7 @@ static const char *const change_names[CHANGE_N] = { "endpoint replace", "endpoin
 /* Listener to the notifications of nf_tables meanwhile. */
 enum watch {
 	WATCH_NONE = 0,
-	WATCH_MUTED,  /* as vipd: not while its own batches are sent */
+	WATCH_MUTED,  /* as vipd does: not while its own batches are sent */
 	WATCH_ALWAYS, /* as another process would */
 };
 
@@ -75,7 +75,7 @@ struct cluster {
 	enum watch watch;
 	enum plane_counting counting;
 	bool is_emptied;   /* also an audit of an emptied table */
-	int commits_per_s; /* of another process; 0 = none */
+	int commits_per_s; /* of another process; 0: none */
 	bool is_neighbour; /* only commit, until killed: for measurements of other programs */
 };
 
@@ -104,14 +104,14 @@ static void life_begin(struct life *l, const struct cluster *c)
 	}
 }
 
-/* Durations of the neighbour's commits, in memory that it shares. */
+/* Durations of the other process's commits, in shared memory. */
 #define WAITS_MAX 1000000
 struct waits {
 	size_t n;
 	uint32_t ns[WAITS_MAX];
 };
 
-/* Make and delete a separate table repeatedly. `waits` may be NULL. */
+/* Create and delete a separate table repeatedly. `waits` may be NULL. */
 static void neighbour_run(int commits_per_s, struct waits *waits)
 {
 	struct nl_batch *batch;
@@ -237,7 +237,7 @@ static uint64_t timed_service_remove(struct life *l, int i)
 	return took;
 }
 
-/* All kinds of change in turn, so that drift of the machine meets them alike. */
+/* All kinds of change in turn, so that drift of the machine affects them equally. */
 static void measure_changes(struct life *l, const struct cluster *c, uint64_t *took[CHANGE_N])
 {
 	for (int r = 0; r < c->rounds; r++) {
@@ -403,7 +403,7 @@ static int wait_cmp(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The neighbour's commits since the last call. */
+/* Commits of the other process since the last call. */
 static void print_waits(struct waits *waits, const char *what)
 {
 	size_t n = waits->n;

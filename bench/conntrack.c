@@ -11,7 +11,7 @@
  * default 250000). Second argument: one flow in so many is UDP (default 20; with
  * more than 64 no dump is filtered).
  */
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <errno.h>
 #include <fcntl.h>

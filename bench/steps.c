@@ -164,7 +164,7 @@ static void measure_large(const struct cluster *c)
 	name_unref(name);
 }
 
-/* One endpoint of each slice in turn, as a rolling update does it. */
+/* Replace one endpoint of each slice in turn, as a rolling update does. */
 static void measure_rolling(const struct cluster *c)
 {
 	uint64_t took[ROLLING_CHANGES];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* tests/fake/answer - what the kernel says: verdicts, objects, dumps. */
+/* tests/fake/answer - answers of the kernel: verdicts, objects, dumps. */
 #include "fake/state.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <endian.h>
 #include <errno.h>
@@ -25,7 +25,7 @@ static void queue_put(struct connection *c, const void *bytes, size_t len)
 {
 	struct datagram *d;
 
-	/* Pieces of a dump are made one by one, as the reader takes them. */
+	/* Pieces of a dump are made one by one, as they are read. */
 	if (!c->is_dump && c->fake->recv_limit != 0 && c->n_queued >= c->fake->recv_limit) {
 		c->is_lost = true;
 		return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* tests/fake - what batches and requests do. */
+/* tests/fake - effects of batches and requests. */
 #include "fake/state.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <assert.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ struct batch {
 	bool is_refused;
 };
 
-/* One message of it: what is wrong, and where. */
+/* Result of one message: errno and the attribute. */
 struct op {
 	struct batch *b;
 	const struct nlmsghdr *h;
@@ -52,7 +52,7 @@ static int bad(struct op *o, const struct nlattr *at, int error)
 #define TABLE_F_PERSIST 0x4
 #define TABLE_F_ALL (NFT_TABLE_F_DORMANT | NFT_TABLE_F_OWNER | TABLE_F_PERSIST)
 
-/* What nf_tables_updtable() lets happen to a table that is there. */
+/* Updates of an existing table as in nf_tables_updtable(). */
 static int table_update(struct op *o, struct table *t, uint32_t flags)
 {
 	uint32_t changed = t->flags ^ flags;
@@ -162,10 +162,10 @@ static int chain_new(struct op *o)
 	return 0;
 }
 
-/* Does a rule of another chain than `own` look this set up, or lead to this chain? */
+/* Does a rule of another chain than `own` use this set or this chain? */
 static bool is_in_use(const struct table *t, const char *name, const struct chain *own)
 {
-	char text[OBJ_NAME_MAX + 2] = ""; /* as an attribute: behind its type, and ended */
+	char text[OBJ_NAME_MAX + 2] = ""; /* as an attribute: after its type, with its end */
 	size_t len = strlen(name) + 2;
 
 	memcpy(text + 1, name, len - 1);
@@ -231,7 +231,7 @@ static int rule_new(struct op *o)
 	return 0;
 }
 
-/* All rules of a chain, or the one with the handle. */
+/* All rules of a chain, or the rule with this handle. */
 static int rule_del(struct op *o)
 {
 	const struct nlattr *tb[NFTA_RULE_MAX + 1];
@@ -271,7 +271,7 @@ static int set_new(struct op *o)
 	s->key_len = nl_attr_be32(tb[NFTA_SET_KEY_LEN], 0);
 	s->data_type = nl_attr_be32(tb[NFTA_SET_DATA_TYPE], 0);
 	s->data_len = s->data_type == NFT_DATA_VERDICT ? 0 : nl_attr_be32(tb[NFTA_SET_DATA_LEN], 0);
-	if (strstr(s->name, "%d") != NULL) /* anonymous: the kernel finds a number */
+	if (strstr(s->name, "%d") != NULL) /* anonymous: the kernel chooses a number */
 		snprintf(s->name, sizeof(s->name), "__set%u", (unsigned int)(s->handle & 0xffff));
 	s->is_counting = tb[NFTA_SET_EXPR] != NULL;
 	obj_attrs_set(&s->attrs, o->h, sizeof(struct nfgenmsg));
@@ -299,7 +299,7 @@ static int set_del(struct op *o)
 	return 0;
 }
 
-/* The table and set an element message, or a keyed read, is about. */
+/* The table and set of an element message or keyed read. */
 static struct set *elems_set(struct fake *f, uint8_t family, const struct nlattr *const *tb,
 			     struct table **ret_t, const struct nlattr **at)
 {
@@ -340,7 +340,7 @@ static bool is_ranges(const struct set *s)
 	       (NFT_SET_INTERVAL | NFT_SET_CONCAT);
 }
 
-/* Fills `e` from an element attribute. 0, or EINVAL. */
+/* Fill `e` from an element attribute. 0 or EINVAL. */
 static int elem_read(struct elem *e, const struct set *s, const struct nlattr *attr, bool is_add)
 {
 	const struct nlattr *tb[NFTA_SET_ELEM_MAX + 1];
@@ -387,7 +387,7 @@ static bool data_is_equal(const struct elem *a, const struct elem *b)
 	       memcmp(a->data, b->data, a->data_len) == 0;
 }
 
-/* Every field of one range meets that of another: the parts are 4 bytes and the address. */
+/* Do all fields of two ranges overlap? The parts are 4 bytes and the address. */
 static bool ranges_meet(const struct set *s, const struct elem *a, const struct elem *b)
 {
 	size_t rest = s->key_len - 4;
@@ -450,7 +450,7 @@ static int elem_del(struct op *o, struct set *s, const struct elem *want)
 	return 0;
 }
 
-/* The kernel goes through the elements in order and stops at the first that is wrong. */
+/* The kernel processes elements in order and stops at the first invalid one. */
 static int elems(struct op *o, bool is_add)
 {
 	const struct nlattr *tb[NFTA_SET_ELEM_LIST_MAX + 1];
@@ -564,7 +564,8 @@ static void batch_end(struct batch *b, bool has_end)
 		return;
 	}
 	ids_forget(f);
-	if (b->journal.v.n > 0) { /* nothing to commit: the kernel does not raise it either */
+	if (b->journal.v.n >
+	    0) { /* nothing to commit: the kernel does not raise the generation either */
 		genid_raise(f);
 		f->count.n_batches++;
 	}
@@ -755,7 +756,7 @@ static ssize_t io_recv(void *ctx, void *data, size_t size)
 	return answer_take(ctx, data, size);
 }
 
-/* nft_rcv_nl_event(): persistent tables have no owner any more. Tests make no others. */
+/* nft_rcv_nl_event(): persistent tables lose their owner. Tests create no others. */
 static void tables_orphan(const struct connection *c)
 {
 	list_for_each (l, &c->fake->tables) {
@@ -925,7 +926,7 @@ void fake_calm(struct fake *f)
 	f->refuse_key.set = NFTSET_N;
 }
 
-/* The oldest table of the family that is called as ours are, and its set. */
+/* The oldest table of the family with a name of vipd's, and its set. */
 static struct set *set_ours(const struct fake *f, enum ipfam fam, enum nft_set_id set)
 {
 	uint8_t family = set >= IPVSSET_BEGIN ? NFPROTO_INET : nfproto(fam);

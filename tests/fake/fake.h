@@ -27,10 +27,10 @@ DEFINE_AUTO(struct fake *, fake_close);
 
 /* A socket to it; closed by nl_sock_close() before the fake is. */
 struct nl_sock *fake_connect(struct fake *f);
-/* The same as the transport's seam; `io->close` frees it. */
+/* The fake as struct nl_io; `io->close` frees it. */
 struct nl_io fake_io(struct fake *f);
 
-/* What was committed since the start or the last fake_count_reset(). */
+/* Commits since the start or the last fake_count_reset(). */
 struct fake_count {
 	size_t n_batches;  /* that changed something */
 	size_t n_refused;  /* batches */
@@ -48,17 +48,14 @@ uint32_t fake_genid(const struct fake *f);
 
 /* The k-th datagram from now on (from 1) is not accepted: send() gives -`error`. */
 void fake_fail_send(struct fake *f, size_t k, int error);
-/*
- * The k-th element (or, if it is another message, the message itself) that
- * batches bring from now on is refused with -`error`.
- */
+/* The k-th element (or other message) of batches from now on is rejected with -`error`. */
 void fake_refuse(struct fake *f, size_t k, int error);
 /*
- * Whatever adds an element of `set` whose key begins with these bytes is refused,
- * until fake_refuse_key(f, NFTSET_N, NULL, 0, 0).
+ * Additions to `set` with a key that begins with these bytes are rejected, until fake_refuse_key(f,
+ * NFTSET_N, NULL, 0, 0).
  */
 void fake_refuse_key(struct fake *f, enum nft_set_id set, const void *key, size_t len, int error);
-/* The k-th batch from now on is done, but its answers are lost. */
+/* The k-th batch from now on is applied, but its answers are lost. */
 void fake_lose_answer(struct fake *f, size_t k);
 /* The k-th dump from now on is marked as interrupted; all from then on if `forever`. */
 void fake_interrupt_dump(struct fake *f, size_t k, bool forever);
@@ -67,11 +64,11 @@ void fake_interrupt_dump(struct fake *f, size_t k, bool forever);
  * last one, as if the kernel resized their hash tables.
  */
 void fake_tear_dumps(struct fake *f, size_t n);
-/* Like a kernel before 6.9: no table outlives its owner. */
+/* A kernel before 6.9: no table outlives its owner. */
 void fake_no_persist(struct fake *f, bool on);
-/* Answer like a kernel that does not say where the problem is. */
+/* A kernel whose errors have no offset. */
 void fake_no_offsets(struct fake *f, bool on);
-/* Every request that is not a batch is answered with -`error`; 0 = as it should be. */
+/* Every request that is not a batch gets -`error`; 0: normal. */
 void fake_deny(struct fake *f, int error);
 /* One address family fails with `error`, until fake_calm(). */
 enum fake_failing {
@@ -81,13 +78,13 @@ enum fake_failing {
 	FAKE_FAILING_ELEMENTS, /* writes of these alone */
 };
 void fake_fail_family(struct fake *f, enum ipfam fam, enum fake_failing what, int error);
-/* No more than `n` answers fit the receive buffer; the rest is lost. 0 = no limit. */
+/* At most `n` answers fit the receive buffer; the rest is lost. 0: no limit. */
 void fake_recv_limit(struct fake *f, size_t n);
-/* While it is on, no trouble happens; what was ordered goes on waiting. */
+/* While set, no failure happens; scheduled ones stay scheduled. */
 void fake_truce(struct fake *f, bool on);
 /* No trouble any more. */
 void fake_calm(struct fake *f);
-/* How many elements and other messages batches have brought; for choosing k. */
+/* Number of elements and other messages in batches so far, to choose k. */
 size_t fake_operations(const struct fake *f);
 
 /* --- others on the same kernel --- */
@@ -106,7 +103,7 @@ void fake_foreign_flush(struct fake *f, enum ipfam fam);
 /* Data of an element (not NULL for sets either), or NULL. */
 const uint8_t *fake_find(const struct fake *f, enum ipfam fam, enum nft_set_id set,
 			 const void *key);
-/* The element's counter, if it has one, as if so many packets had met it. */
+/* Set the element's packet counter, if it has one. */
 void fake_packets(struct fake *f, enum ipfam fam, enum nft_set_id set, const void *key,
 		  uint64_t packets);
 size_t fake_set_size(const struct fake *f, enum ipfam fam, enum nft_set_id set);

@@ -31,31 +31,31 @@ void fake_ipvs_writes_reset(struct fake_ipvs *f);
 size_t fake_ipvs_dumps(const struct fake_ipvs *f);
 /* Datagrams received since the last reset: one for each object of a dump, and one for its end. */
 size_t fake_ipvs_received(const struct fake_ipvs *f);
-/* Call this whenever a virtual service is about to be deleted. */
+/* Called before a virtual service is deleted. */
 void fake_ipvs_deleting(struct fake_ipvs *f, void (*fn)(void *arg), void *arg);
 
 /* --- trouble --- */
 
-/* The k-th changing message from now on (from 1) is refused with -`error`. */
+/* The k-th changing message from now on (from 1) is rejected with -`error`. */
 void fake_ipvs_refuse(struct fake_ipvs *f, size_t k, int error);
 /*
- * Nothing that would change anything gets through after `k` messages that did: the sender has
- * died. Every later one fails with EPERM. SIZE_MAX: all get through again.
+ * After `k` changing messages every further one fails with EPERM, as if the sender had died.
+ * SIZE_MAX: no limit.
  */
 void fake_ipvs_cut(struct fake_ipvs *f, size_t k);
-/* Was any refused by that? */
+/* Was a message rejected for that reason? */
 bool fake_ipvs_is_cut(const struct fake_ipvs *f);
-/* This scheduler's module is not there; "" = all are. */
+/* The module of this scheduler is missing; "": none is. */
 void fake_ipvs_lack(struct fake_ipvs *f, const char *sched);
 
 /* --- others on the same kernel --- */
 
-/* Connections that a destination has, in all services. */
+/* Set the connections of a destination in all services. */
 void fake_ipvs_conns(struct fake_ipvs *f, const char *addr, uint32_t active, uint32_t inactive);
 /* A foreign change adds a virtual service with one destination. `flags` as in linux/ip_vs.h. */
 void fake_ipvs_foreign(struct fake_ipvs *f, const struct ipvs_key *key, uint32_t flags,
 		       const char *dest, uint16_t port);
-/* Another process sets the timeout of TCP; what it is. */
+/* Another process sets the timeout of TCP; read it. */
 void fake_ipvs_foreign_timeout(struct fake_ipvs *f, uint32_t tcp_s);
 uint32_t fake_ipvs_timeout(const struct fake_ipvs *f);
 /* Another process changes the flags of a virtual service; 0: deletes it. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tests/fake/object - tables, chains, rules, sets, elements, and how to undo.
- *
- * Objects keep the attributes they were made with and give them back in dumps.
- * Every change appends to a journal; rolling back walks it in reverse.
+ * tests/fake/object - tables, chains, rules, sets, elements, and their undo. Objects keep the
+ * attributes of their creation for dumps. Every change appends to a journal; a rollback walks it in
+ * reverse.
  */
 #pragma once
 
@@ -79,7 +78,7 @@ struct table {
 
 enum journal_kind {
 	JOURNAL_ADDED = 0, /* undo: unlink and free */
-	JOURNAL_DELETED,   /* undo: link again where it was; done: free */
+	JOURNAL_DELETED,   /* undo: link again at its place; done: free */
 	JOURNAL_FLAGS,     /* undo: the table's old flags */
 };
 

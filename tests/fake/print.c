@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* tests/fake/print - its sets as sorted text. */
+/* tests/fake/print - sets as sorted text. */
 #include "fake/state.h"
 
 #include <linux/netfilter/nf_tables.h>
@@ -21,7 +21,7 @@ static struct table *table_ours(const struct fake *f, enum ipfam fam)
 	return NULL;
 }
 
-/* Sets whose elements depend on services; the affinity map belongs to packets. */
+/* Sets whose elements depend on services; packets fill the affinity map. */
 static bool is_printed(enum nft_set_id set)
 {
 	return set < NFTSET_POD_CIDRS && set != NFTSET_AFFINITY;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* tests/fake/state - the fake's inside, shared by fake, answer and print. */
+/* tests/fake/state - internal state, shared by fake, answer and print. */
 #pragma once
 
 #include "fake/fake.h"
 #include "fake/object.h"
 
-/* Trouble that waits for the k-th event; 0 = none. */
+/* Failure scheduled for the k-th event; 0: none. */
 struct trap {
 	size_t k;
 	int error;
@@ -22,7 +22,7 @@ struct fake {
 	struct trap lose;
 	struct trap interrupt;
 	bool is_interrupting; /* all dumps from now on */
-	size_t n_torn;        /* dumps of elements that are still to be torn */
+	size_t n_torn;        /* number of element dumps to be torn */
 	bool no_offsets;
 	bool no_persist;
 	int denied; /* an errno, or 0 */

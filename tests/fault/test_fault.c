@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fault: whatever netlink does at call k, and wherever the process is killed, the
- * kernel ends up right, and a restart after that writes nothing.
- *
- * A small cluster goes through two states over a kernel in memory (tests/fake).
- * First without trouble, to learn what is right and how many calls there are;
- * then once for every call and every kind of trouble.
+ * fault: for every failure of netlink at call k, and for a kill at any point, the kernel state is
+ * finally correct, and a restart writes nothing. A small cluster has two states over a kernel in
+ * memory (tests/fake): first without failures, to record the correct state and the number of calls;
+ * then once for every call and every kind of failure.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -144,7 +142,7 @@ static void state_second(struct model *m)
 	}
 }
 
-/* Everything that is due within a minute and a half: retries end at 30 s. */
+/* Do everything due within 90 s: retries come at most 30 s apart. */
 static void settle_long(struct world *w)
 {
 	for (int i = 0; i < 90; i++) {
@@ -189,8 +187,8 @@ static void life_again(struct world *w, void (*first)(struct model *m),
 }
 
 /*
- * A new life over the same kernel adds nothing: at most it removes affinity chains that no
- * service leads to any more. The one after it has nothing to write.
+ * A restart adds nothing: at most it deletes unused affinity chains. The next restart writes
+ * nothing.
  */
 static void assert_restart_is_quiet(struct world *w, void (*first)(struct model *m),
 				    void (*second)(struct model *m))
@@ -201,7 +199,7 @@ static void assert_restart_is_quiet(struct world *w, void (*first)(struct model 
 	assert_int_equal(fake_count(w->kernel).n_messages, 0);
 }
 
-/* What is right, and how many elements the second state takes. */
+/* Record the correct state and the number of elements of the second state. */
 struct reference {
 	char *first;
 	char *second;
@@ -236,7 +234,7 @@ static void reference_fini(struct reference *ref)
 
 typedef void (*trouble_fn)(struct fake *f, size_t k, int error);
 
-/* The second state under trouble at each k in turn. */
+/* Apply the second state with a failure at each k in turn. */
 static void for_each_call(const struct reference *ref, const char *what, trouble_fn trouble,
 			  int error, size_t max)
 {
@@ -258,10 +256,7 @@ static void for_each_call(const struct reference *ref, const char *what, trouble
 		assert_restart_is_quiet(&w, state_first, state_second);
 		world_end(&w);
 	}
-	/*
-	 * The trouble did happen. What verifying cures at once, and a read that is simply
-	 * asked again, leave no error behind.
-	 */
+	/* The failure happened. Verification and a repeated read leave no error. */
 	if (trouble == fake_refuse && error != EEXIST && error != ENOENT)
 		assert_int_equal(n_met, max);
 	else
@@ -278,7 +273,7 @@ static void lose(struct fake *f, size_t k, int error)
 static void interrupt(struct fake *f, size_t k, int error)
 {
 	(void)error;
-	fake_lose_answer(f, 1); /* makes vipd read everything again */
+	fake_lose_answer(f, 1); /* causes a load */
 	fake_interrupt_dump(f, k, false);
 }
 
@@ -288,7 +283,7 @@ static void test_troubles(void **state)
 		const char *name;
 		trouble_fn trouble;
 		int error;
-		size_t max; /* 0: as many as there are element operations */
+		size_t max; /* 0: the number of element operations */
 	} cases[] = {
 		{ "send: EPERM", fake_fail_send, EPERM, 12 },
 		{ "send: ENOBUFS", fake_fail_send, ENOBUFS, 12 },
@@ -313,7 +308,7 @@ static void test_troubles(void **state)
 	reference_fini(&ref);
 }
 
-/* The same with a kernel that does not say which element it refuses. */
+/* With a kernel whose errors do not name the element. */
 static void test_refusal_without_offset(void **state)
 {
 	struct reference ref;
@@ -339,9 +334,8 @@ static void test_refusal_without_offset(void **state)
 }
 
 /*
- * Killed at every datagram of the first and of the second state: the next life
- * makes the state right. A send that always fails simulates the death: nothing reaches the
- * kernel after it.
+ * Killed at every datagram of both states: the next process repairs the state. A send that always
+ * fails simulates the kill.
  */
 static void test_killed(void **state)
 {
@@ -358,7 +352,7 @@ static void test_killed(void **state)
 		sync_sources_ready(w.s);
 		for (size_t step = 0; step < k % 12; step++)
 			(void)sync_step(w.s, w.now);
-		if (k > 12) { /* the second state begins wherever the first has come */
+		if (k > 12) { /* the second state begins where the first was interrupted */
 			state_second(&w.m);
 			for (size_t step = 0; step < k / 12; step++)
 				(void)sync_step(w.s, w.now);
@@ -376,7 +370,7 @@ static void test_killed(void **state)
 	reference_fini(&ref);
 }
 
-/* Others flush, delete and add what is ours: repaired, and the rest never touched. */
+/* Other processes flush, delete and add vipd's objects: repaired; foreign objects stay. */
 static void test_meddling(void **state)
 {
 	struct reference ref;
@@ -412,8 +406,8 @@ static void test_meddling(void **state)
 }
 
 /*
- * Adoption trusts that an address came with its slot; the audit after it looks. An address that
- * another process deleted meanwhile is repaired soon.
+ * Adoption assumes an address with each slot; the audit after it verifies. A deleted address is
+ * repaired by that audit.
  */
 static void test_address_lost_while_down(void **state)
 {

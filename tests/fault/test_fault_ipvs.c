@@ -99,7 +99,7 @@ static void world_end(struct world *w)
 	fake_close(w->nft);
 }
 
-/* Until nothing is pending, or this process dies: at the first message that is cut. */
+/* Run until nothing is pending, or until the first rejected message simulates a kill. */
 static bool settle(struct world *w)
 {
 	for (int i = 0; i < STEPS_MAX; i++) {
@@ -117,7 +117,7 @@ static bool settle(struct world *w)
 	return false;
 }
 
-/* Seconds pass; backends without connections go. */
+/* Let seconds pass; backends without connections are deleted. */
 static void pass(struct world *w, uint32_t seconds)
 {
 	for (uint32_t i = 0; i < seconds; i++) {
@@ -140,7 +140,7 @@ static void put(struct model *m, const char *name, const char *service, const ch
 	model_put_slice(m, test_slice(slice_key, name, slice), 1);
 }
 
-/* Services whose endpoints, kind, affinity and addresses change; one that goes, one that comes. */
+/* Services whose endpoints, kind, affinity and addresses change; one is deleted, one is added. */
 static void state_first(struct model *m)
 {
 	put(m, "web", "ip=10.96.0.10 port=http:80", "| http:8080 | 1 rs; 2 rs; 3 rs");
@@ -174,7 +174,7 @@ static const char *const stable[] = { "10.96.0.10", "10.96.0.11", "10.96.0.12",
 
 /* --- what clients meet --- */
 
-/* The line of IPVS that a frontend leads to, without its name; NULL: nowhere. */
+/* The virtual service of a frontend as text, without its name; NULL: none. */
 static char *led_to(struct world *w, const char *ipvs, const char *addr)
 {
 	struct ip_addr a = test_addr(addr);
@@ -214,7 +214,7 @@ static void assert_safe(struct world *w, const char *when, size_t k)
 	str_fini(&ipvs);
 }
 
-/* Where everything leads, and how much there is. */
+/* Targets of all frontends, and number of objects. */
 static char *picture(struct world *w)
 {
 	static const char *const others[] = { "10.96.0.15", "10.96.0.16" };
@@ -248,7 +248,7 @@ static void first_settled(struct world *w)
 	assert_true(settle(w));
 }
 
-/* A new life over what the last one left. */
+/* Restart over the present kernel state. */
 static void life_again(struct world *w)
 {
 	life_end(w);
@@ -295,7 +295,7 @@ static char *wanted(void)
 	return text;
 }
 
-/* With is_nft_dead its transaction does not get through either: death right before it. */
+/* With is_nft_dead its nf_tables transaction fails, too: killed directly before it. */
 static size_t cut_everywhere(const char *want, const char *when, bool is_nft_dead)
 {
 	size_t k;
@@ -335,7 +335,7 @@ static void test_cut_after_every_message(void **state)
 	free(want);
 }
 
-/* The first life of all, over an empty kernel: what is led somewhere is served there. */
+/* The first process over an empty kernel: every frontend with a target is served. */
 static void test_cut_at_first(void **state)
 {
 	char *want = wanted();

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tests/kernel - what these programs share: a private network namespace, the
- * shell, and elements written by hand.
- *
- * Everything happens in a namespace of the program's own: nothing it does is
- * seen outside, and the kernel cleans up when it ends. What fails with FACT()
- * is not our code but what it builds on.
+ * tests/kernel - common code: a private network namespace, the shell, and elements written by hand.
+ * Everything happens in a namespace of the program, which the kernel deletes with it. A failure of
+ * FACT() means that an assumption about the kernel is wrong.
  */
 #pragma once
 
@@ -30,15 +27,15 @@
 
 /* Call first in main(). 0, or what to return: 77 = skipped (not root), 99 = no namespace. */
 int kernel_enter(void);
-/* Leave what the last test made behind: a fresh namespace. Usable as a cmocka setup. */
+/* Enter a new namespace. Usable as a cmocka setup. */
 int kernel_fresh(void **state);
 
-/* Run by sh(1); the exit code. */
+/* Run a command with sh(1); returns its exit code. */
 int sh(const char *fmt, ...) PRINTF_LIKE(1, 2);
-/* What the command prints (caller frees); fails the test unless it exits with 0. */
+/* Output of a command (caller frees); fails the test unless it exits with 0. */
 char *sh_text(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
-/* A netfilter socket; fails the test when there is none. */
+/* Open a netfilter socket; fails the test on an error. */
 struct nl_sock *kernel_sock(void);
 /* nf_tables message `msg` (NFT_MSG_*) about family ip. */
 struct nlmsghdr *kernel_msg(struct nl_batch *b, uint16_t msg, uint16_t flags, const void *tag);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What conntrack/ relies on: filters of dumps and deletions, entries named by
- * tuple, zone and id. And that a pass removes exactly what its job names, left to
- * the kernel or checked here.
+ * Assumptions of conntrack/: filters of dumps and deletions, entries named by tuple, zone and id.
+ * And a pass deletes exactly the flows of its job, filtered by the kernel or checked here.
  */
 #include "kernel.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -78,7 +77,7 @@ static void put_tuple(struct nlmsghdr *h, uint16_t type, const struct job_endpoi
 	mnl_attr_nest_end(h, tuple);
 }
 
-/* The kernel translates it itself, as it would for a packet: status and reply tuple are its own. */
+/* The kernel translates the entry as for a packet: status and reply tuple are its own. */
 static void put_nat(struct nlmsghdr *h, const struct job_endpoint *by)
 {
 	bool is_v4 = by->addr.family == AF_INET;
@@ -214,7 +213,7 @@ static const struct flow some[] = {
 	{ "fd00::2", "fd00:1::1", TCP, 0, 1009 },   { "10.1.0.2", NULL, UDP, 0, 1010 },
 };
 
-/* From a frontend to the client: what an answer leaves behind whose flow was deleted. */
+/* From a frontend to the client: the flow of an answer whose original flow was deleted. */
 static const struct flow mirror = { CLIENT4 "/4000", NULL, UDP, 0, 53, "10.96.0.1" };
 
 static void put_some(void)
@@ -246,7 +245,7 @@ static const struct {
 	const char *by;
 	bool is_translated;
 	bool is_default_zone;
-	const char *kept; /* of `some`, IPv4: which are there afterwards */
+	const char *kept; /* entries of `some`, IPv4, that remain */
 } matches[] = {
 	{ "exact, in every zone", "10.96.0.1", "10.1.0.2", false, false, "1.34.6789" },
 	{ "untranslated, in the default zone", "10.96.0.1", "10.96.0.1", false, true, "123.56789" },
@@ -255,8 +254,8 @@ static const struct {
 };
 
 /*
- * The kernel finds and deletes. Older kernels refuse; the pass then dumps.
- * Indexes are those of `some`, from 1, up to 9.
+ * The kernel finds and deletes. Older kernels reject; the pass then dumps. Indexes of `some`, from
+ * 1 to 9.
  */
 static void test_delete_matching(void **state)
 {
@@ -289,7 +288,7 @@ static void test_delete_matching(void **state)
 	}
 }
 
-/* Not even asked for: its addresses would be compared the wrong way round. */
+/* Not requested: the kernel compares IPv6 addresses the wrong way round. */
 static void test_no_filter_of_ipv6(void **state)
 {
 	AUTO(ctnl_close) struct ctnl *c = ctnl_new();
@@ -401,7 +400,7 @@ static const struct pass_case passes[] = {
 	  "1234567890" },
 };
 
-/* So many targets that the kernel is not asked to do it by itself. */
+/* Many targets: the flows are dumped instead of filtered by the kernel. */
 static void job_pad(struct job *j)
 {
 	for (int i = 0; i < 100; i++) {
@@ -429,7 +428,7 @@ static void pass_check(const struct pass_case *pc, bool is_padded)
 		job_pad(&j);
 	qsort(j.frontends.v, j.frontends.n, sizeof(*j.frontends.v), job_frontend_cmp);
 	pass_open(&p, ctnl_new());
-	/* The second time finds nothing, and may choose another way after what it learned. */
+	/* A second pass finds nothing and may choose another way. */
 	for (int round = 0; round < 2; round++) {
 		r = pass_run(p, &j, &result, &err);
 		if (r < 0)
@@ -452,7 +451,7 @@ static void test_pass(void **state)
 		}
 }
 
-/* With an untranslated flow goes its mirror image; both ways. */
+/* With an untranslated flow its mirror image is deleted, in both ways. */
 static void test_mirror(void **state)
 {
 	static const struct target asked[] = {

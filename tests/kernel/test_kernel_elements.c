@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the plane relies on when it changes set elements: what is a no-op, what
- * is refused, and that a refusal takes the whole batch back.
+ * Assumptions of the plane about set elements: operations without effect, rejected operations, and
+ * a rejection undoes the whole batch.
  */
 #include "kernel.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -101,7 +101,7 @@ static void del(struct world *w, uint32_t at)
 	mnl_attr_nest_end(h, list);
 }
 
-/* What the kernel holds in slots 0..: the last byte of each address, 0 = nothing. */
+/* The last byte of the address in each slot from 0 on; 0: empty. */
 struct programmed {
 	uint8_t last[512];
 	size_t n;
@@ -231,7 +231,7 @@ static void test_delete_missing(void **state)
 	FACT(held_at(w, 0) == 1, "a refused batch deleted an element\n");
 }
 
-/* Adoption reads slots by key: many in one question, in the order asked. */
+/* Adoption reads slots by key: many in one request, in its order. */
 static void test_read_by_key(void **state)
 {
 	struct world *w = *state;
@@ -292,7 +292,7 @@ static void test_loops_are_refused(void **state)
 	assert_int_equal(verdict_add(w, "kinds", 0x777, NFT_JUMP, "p1"), 0);
 }
 
-/* Overlapping source ranges must be merged by us. */
+/* The kernel rejects overlapping ranges: vipd must merge them. */
 static void test_ranges_must_not_overlap(void **state)
 {
 	struct world *w = *state;

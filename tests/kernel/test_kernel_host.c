@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The addresses of this host, in a namespace of the test's own: order, scope, changes as they come.
- */
+/* Addresses of this host in a private namespace: order, scope, changes. */
 #include "source/host/host.h"
 
 #include <event2/event.h>
@@ -66,8 +65,8 @@ static void world_close(struct world *w)
 }
 
 /*
- * Two interfaces; "nodad" because duplicate detection takes a second, and no link-local addresses
- * by themselves: the end of theirs would be a notification at any time.
+ * Two interfaces; "nodad" because duplicate detection takes a second; no automatic link-local
+ * addresses, whose detection would end with a notification at any time.
  */
 static int setup(void **state)
 {
@@ -89,7 +88,7 @@ static void test_empty(void **state)
 	world_close(&w);
 }
 
-/* By interface, then by address; loopback and link-local ones do not count, those on lo do. */
+/* By interface, then by address; without loopback and link-local addresses, with others on lo. */
 static void test_which(void **state)
 {
 	struct world w = { 0 };
@@ -124,7 +123,7 @@ static void test_changes(void **state)
 	world_close(&w);
 }
 
-/* The source towards the world comes first, as soon as there is a way there, or another one. */
+/* The source address of the default route comes first when that route is added or changed. */
 static void test_default_route(void **state)
 {
 	struct world w = { 0 };
@@ -164,15 +163,15 @@ static bool is_woken(struct world *w)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* Other routes do not even wake the process: hosts may have a million. */
+/* Other routes cause no wakeup: a host may have a million. */
 static void test_other_routes(void **state)
 {
 	struct world w = { 0 };
 
 	(void)state;
 	/*
-	 * A tentative address, such as a link-local one, is announced again when it is not any
-	 * more; one without DAD is announced, and gets its route, by a work queue.
+	 * A tentative address is announced again when duplicate detection ends; an address without
+	 * detection is announced, and gets its route, by a work queue.
 	 */
 	assert_int_equal(sh("ip addr add 198.18.0.7/24 dev a; ip addr add fd00::7/64 dev a nodad; "
 			    "timeout 60 sh -c '"
@@ -192,7 +191,7 @@ static void test_other_routes(void **state)
 	world_close(&w);
 }
 
-/* More changes than the socket holds: the end is right all the same. */
+/* More changes than the socket's buffer: the final list is correct. */
 static void test_overflow(void **state)
 {
 	struct world w = { 0 };
@@ -201,7 +200,7 @@ static void test_overflow(void **state)
 
 	(void)state;
 	world_open(&w);
-	batch = popen("ip -batch -", "we"); /* NOLINT: nothing in it is from outside */
+	batch = popen("ip -batch -", "we"); /* NOLINT: no external input */
 	assert_non_null(batch);
 	for (int round = 0; round < 20; round++)
 		for (int i = 1; i <= 200; i++)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The fixed layout in a real kernel, next to the nft command: what nft prints of
- * it, what it would have written itself, and what a restart finds after others
- * have had their hands in it.
+ * The fixed layout in a real kernel, compared with nft: its listing, nft's own bytes for equal
+ * declarations, and restarts after foreign changes.
  */
 #include "kernel.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +25,7 @@
 #include "nl/dump.h"
 #include "plane/nft/layout.h"
 
-/* What the tests start from: a detector by CIDR, one service CIDR, both families. */
+/* Base configuration: detect-local by CIDR, one service CIDR, both families. */
 static struct ip_prefix pods[8], services[8];
 static struct nft_layout_params cidrs;
 
@@ -54,7 +53,7 @@ static void cidrs_make(void)
 					    .n_service_cidrs = 2 };
 }
 
-/* One family's layout as a process that just started has it. */
+/* The layout of one family in a new process. */
 struct world {
 	struct nl_sock *nl;
 	struct nft_layout *l;
@@ -78,7 +77,7 @@ static void stop(struct world *w)
 	nl_sock_close(w->nl);
 }
 
-/* load and apply; the state that load found. */
+/* Load and apply; returns the state that load found. */
 static enum nft_layout_state run(struct world *w, const struct nft_layout_params *params)
 {
 	enum nft_layout_state found;
@@ -95,7 +94,7 @@ static enum nft_layout_state run(struct world *w, const struct nft_layout_params
 	return found;
 }
 
-/* A process starts, makes everything right, ends. Returns the number of writes. */
+/* Start a process, apply, end it. Returns the number of writes. */
 static size_t restart(enum ipfam fam, const struct nft_layout_params *params,
 		      enum nft_layout_state expected)
 {
@@ -110,7 +109,7 @@ static size_t restart(enum ipfam fam, const struct nft_layout_params *params,
 	return n;
 }
 
-/* The odd sizes and timeouts beside p1..p16, so that every form of chain is there. */
+/* Sizes and timeouts beside p1..p16, so that every form of chain exists. */
 static void need(struct world *w, struct nft_result *res)
 {
 	const uint16_t kinds[] = { nft_pool_class(17, 0),    nft_pool_class(70, 0),
@@ -137,7 +136,7 @@ static void both_families(void)
 	}
 }
 
-/* As text, in an order that does not depend on the order of arrival. */
+/* As text, in an order independent of creation. */
 static char *listing(void)
 {
 	return sh_text("nft -s list ruleset 2>&1 | sort");
@@ -158,7 +157,7 @@ static const char *mask_sed(void)
 	return is_swapped ? "s/priority & f0:ffff/priority \\& ffff:f000/" : "";
 }
 
-/* nft lists, loads that into a fresh namespace, and lists the same again. */
+/* nft lists, loads the listing into a new namespace, and lists equally again. */
 static int reload(void)
 {
 	const char *mask = mask_sed();
@@ -183,7 +182,7 @@ static void test_listing_loads_back(void **state)
 	free(text);
 }
 
-/* Every set of a table, as the kernel describes it. */
+/* All sets of a table in the kernel's description. */
 struct set {
 	char name[32];
 	uint32_t flags, key_type, key_len, data_type, data_len;
@@ -214,7 +213,7 @@ static int set_message(void *arg, const struct nlmsghdr *h, struct err *err)
 
 	nl_attr_table(tb, NFTA_SET_MAX, h, sizeof(struct nfgenmsg));
 	memset(s, 0, sizeof(*s));
-	/* Inline sets are numbered: all are one to us. Their size is a hint that nft 1.1 omits. */
+	/* Inline sets are numbered: treat all as one. nft 1.1 omits their size. */
 	snprintf(s->name, sizeof(s->name), "%s", nl_attr_str(tb[NFTA_SET_NAME]));
 	if (strncmp(s->name, "__set", 5) == 0) {
 		s->name[5] = '\0';
@@ -238,7 +237,7 @@ static int set_cmp(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* Sorted by name; of the inline ones only one stays. */
+/* Sorted by name, with one inline set. */
 static void sets_read(struct sets *sets, enum ipfam fam)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
@@ -260,7 +259,7 @@ static void sets_read(struct sets *sets, enum ipfam fam)
 	sets->v.n = n;
 }
 
-/* The reference, in the words of a family, loaded by nft into a fresh namespace. */
+/* Load the reference for one family with nft into a new namespace. */
 static void reference_load(enum ipfam fam)
 {
 	static const char *const words[IPFAM_N] = {
@@ -308,7 +307,7 @@ static void key_typeof_drop(struct set *nfts, const struct set *ours)
 	nfts->userdata_len = at;
 }
 
-/* The userdata decides what nft prints: the same bytes as nft's own. */
+/* nft's listing depends on userdata: bytes equal to nft's own. */
 static void test_sets_as_nft_makes_them(void **state)
 {
 	for (enum ipfam fam = 0; fam < IPFAM_N; fam++) {
@@ -332,10 +331,10 @@ static void test_sets_as_nft_makes_them(void **state)
 	}
 }
 
-/* The rules, line by line, as nft prints what it made of the reference. */
+/* The rules equal nft's listing of the reference line by line. */
 static void test_rules_as_nft_makes_them(void **state)
 {
-	/* What the reference has not: the chains of the sizes 17 and 70 with affinity, elements. */
+	/* Beyond the reference: chains of the sizes 17 and 70 with affinity, elements. */
 	static const char list[] = "nft -s -t list ruleset | awk '/chain (p17|a72-60) /{skip=1} "
 				   "!skip {print} /^\t}/ {skip=0}' | grep -v '^$' | sort";
 
@@ -361,8 +360,8 @@ static void test_counting_as_nft_makes_it(void **state)
 }
 
 /*
- * Sets that count are put beside the others; others that count, or shall no more, are another
- * table. A restart that asks for the same writes nothing.
+ * Sets with counters are added beside the others; a table with another level of counting is
+ * replaced. A restart at the same level writes nothing.
  */
 static void test_counting_changes(void **state)
 {
@@ -408,14 +407,14 @@ static void test_restart_writes_nothing(void **state)
 	free(after);
 }
 
-/* A new process gives the numbers that the old one gave. */
+/* A new process uses the numbers of the old one. */
 static void test_restart_adopts_kinds(void **state)
 {
 	struct world w;
 	uint16_t a, b;
 
 	start(&w, IPFAM_V4);
-	(void)nft_pool_class(9, 999); /* never made: its number is free after the restart */
+	(void)nft_pool_class(9, 999); /* never created: its number is free after the restart */
 	run(&w, &cidrs);
 	need(&w, NULL);
 	a = nft_pool_class(3, 10800);
@@ -457,7 +456,7 @@ static void test_chains_need(void **state)
 	assert_int_equal(restart(IPFAM_V4, &cidrs, NFT_LAYOUT_HELD), 0);
 }
 
-/* Others' hands in our table, as commands. Each is put right again. */
+/* Foreign changes of our table as commands; each is repaired. */
 static const struct {
 	const char *what;
 	const char *command;
@@ -557,7 +556,7 @@ static void test_replacement(void **state)
 		assert_int_equal(sh("nft list table ip vipd >/dev/null"), 0);
 		stop(&w);
 
-		/* A process that died in between is continued. */
+		/* A killed replacement is continued. */
 		start(&w, IPFAM_V4);
 		assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_HELD);
 		assert_int_equal(w.res.n_writes, 0);
@@ -570,7 +569,7 @@ static void test_replacement(void **state)
 	}
 }
 
-/* A table that only has our name is not ours: neither changed nor deleted. */
+/* A foreign table with our name is neither changed nor deleted. */
 static void test_name_is_taken(void **state)
 {
 	struct err err;
@@ -601,9 +600,9 @@ static void test_name_is_taken(void **state)
 static const struct {
 	const char *what;
 	struct nft_layout_params params;
-	const char *xl;         /* a line of chain xl; NULL: no line about a detector */
-	const char *masquerade; /* the last line of postrouting; NULL: no rule about cluster IPs */
-	size_t n_masquerade;    /* how many lines are about cluster IPs */
+	const char *xl;         /* a line of chain xl; NULL: no line for detect-local */
+	const char *masquerade; /* the last line of postrouting; NULL: no rule for cluster IPs */
+	size_t n_masquerade;    /* number of lines for cluster IPs */
 } variants[] = {
 	{ "CIDRs",
 	  { .detect = DETECT_LOCAL_NODE_CIDR, .has_detector = true },
@@ -686,13 +685,13 @@ static void test_variants(void **state)
 		assert_int_equal(nft_layout_apply(w.l, &variants[i].params, &res, &err), 0);
 		assert_int_equal(res.n_batches, 0);
 		assert_int_equal(restart(IPFAM_V4, &variants[i].params, NFT_LAYOUT_HELD), 0);
-		/* The detector alone is changed back: variants differ from each other. */
+		/* Only detect-local is changed back: variants differ from each other. */
 		assert_int_equal(nft_layout_apply(w.l, &cidrs, NULL, &err), 0);
 	}
 	stop(&w);
 }
 
-/* Prefixes, and what nft prints of them. */
+/* Prefixes and nft's listing of them. */
 static const struct {
 	const char *prefixes[5];
 	const char *elements;
@@ -765,7 +764,7 @@ static void test_table_vanishes(void **state)
 	assert_int_equal(nft_layout_state(w.l), NFT_LAYOUT_UNKNOWN);
 	assert_int_equal(nft_layout_apply(w.l, &cidrs, NULL, &err), -EINVAL);
 	assert_int_equal(run(&w, &cidrs), NFT_LAYOUT_ABSENT);
-	/* What was asked for once is made again. */
+	/* Requested chains are created again. */
 	assert_true(nft_layout_has_kind(w.l, kind));
 	stop(&w);
 }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What nl/ relies on: how nfnetlink answers batches and dumps.
- */
+/* Assumptions of nl/: answers of nfnetlink to batches and dumps. */
 #include "kernel.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -19,7 +17,7 @@
 
 #define TYPE(msg) (NFNL_SUBSYS_NFTABLES << 8 | (msg))
 
-/* A socket without any of nl/sock's options, and datagrams made by hand. */
+/* A socket without nl/sock's options, and raw datagrams. */
 struct raw {
 	struct mnl_socket *nl;
 	char buf[1 << 20];
@@ -68,7 +66,7 @@ static void raw_begin(struct raw *r)
 	(void)raw_msg(r, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC);
 }
 
-/* A table, asking for an ACK. */
+/* A table, with a requested ACK. */
 static uint32_t raw_table(struct raw *r, const char *name, uint16_t flags)
 {
 	struct nlmsghdr *h =
@@ -83,7 +81,7 @@ static ssize_t raw_send(struct raw *r)
 	return mnl_socket_sendto(r->nl, r->buf, r->used + r->last->nlmsg_len);
 }
 
-/* Read what is queued, without waiting. Counts ACKs; keeps seq and code of the first refusal. */
+/* Read queued answers without waiting. Counts ACKs; keeps seq and code of the first error. */
 struct replies {
 	size_t acks;
 	size_t errors;
@@ -157,7 +155,7 @@ static void test_no_end_no_effect(void **state)
 	raw_close(r);
 }
 
-/* Also: replies are there when send() returns, for raw_replies() does not wait. */
+/* Also: replies are queued when send() returns, because raw_replies() does not wait. */
 static void test_replies_overflow(void **state)
 {
 	struct raw *r = raw_open();
@@ -236,7 +234,7 @@ static void chain_put(struct nl_batch *b, const char *table, const char *chain, 
 	mnl_attr_put_strz(h, NFTA_CHAIN_NAME, chain);
 }
 
-/* Which message, by its tag, and what the kernel says about it. */
+/* Which message, by its tag, and the kernel's error. */
 static void test_refusal_names_message(void **state)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();
@@ -297,7 +295,7 @@ static void test_refusal_points_at_element(void **state)
 	FACT(f->tag == &tags[300], "the offset points at element %td, not 300\n",
 	     (const char *)f->tag - tags);
 
-	/* The same for a deletion of what is not there. */
+	/* As above for a deletion of a missing element. */
 	nl_batch_reset(b);
 	h = kernel_msg(b, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, NULL);
 	list = kernel_elems(h, "t", "m");
@@ -349,7 +347,7 @@ static void test_big_batch(void **state)
 	assert_int_equal(nl_sock_stats(nl)->n_recvs, 1);
 	assert_int_equal(nl_sock_stats(nl)->n_batches, 1);
 
-	/* Without the raised buffer it is refused, whole. */
+	/* Without the raised buffer the whole batch is rejected. */
 	raw_begin(r);
 	while (r->used < 600000)
 		(void)raw_table(r, "big", 0);
@@ -361,14 +359,14 @@ static void test_big_batch(void **state)
 }
 
 /*
- * A dump that something changes under. The reads of one socket go through an
- * nl_io that changes the map after the first piece, in a given number of dumps.
+ * A dump during which the map changes: an nl_io changes the map after the first piece, in a given
+ * number of dumps.
  */
 struct meddler {
 	struct nl_sock *kernel; /* what is asked */
 	struct nl_batch *hand;  /* what changes */
 	unsigned int changes;   /* still to make */
-	bool is_asked;          /* a dump was asked for, its first piece not yet read */
+	bool is_asked;          /* a dump was requested, its first piece is not read yet */
 	uint16_t next;
 };
 
@@ -480,13 +478,13 @@ static void test_interrupted_dump(void **state)
 	assert_int_equal(dump_map(nl, &c), -EAGAIN);
 	assert_int_equal(c.begun, NL_DUMP_TRIES);
 
-	/* Everything was read to its end: the socket is good for the next question. */
+	/* Everything was read to its end: the socket can be used for the next request. */
 	m.changes = 0;
 	assert_int_equal(dump_map(nl, &c), 0);
 	assert_int_equal(c.elements, MAP_ELEMENTS + m.next);
 }
 
-/* Root on this machine can send to our port id: not the kernel, not heard. */
+/* Another process of root can send to our port id: its messages are ignored. */
 static void test_forged_reply(void **state)
 {
 	AUTO(nl_sock_close) struct nl_sock *nl = kernel_sock();

@@ -5,7 +5,7 @@
  */
 #include "kernel.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -66,7 +66,7 @@ static void test_owner_in_the_kernel(void **state)
 	a = kernel_sock();
 	b = kernel_sock();
 	FACT(table_new(a, "t", OWNED) == 0, "an owned table cannot be made\n");
-	/* Others, by whatever way. */
+	/* Foreign changes of any kind. */
 	FACT(sh("nft flush ruleset") == 0, "a flush fails on owned tables\n");
 	FACT(sh("nft list tables | grep -q 'ip t$'") == 0, "a flush takes owned tables\n");
 	FACT(sh("nft delete table ip t 2>/dev/null") != 0, "others delete owned tables\n");
@@ -81,7 +81,7 @@ static void test_owner_in_the_kernel(void **state)
 	FACT(table_write(b, "t", 0, 0) == -EOPNOTSUPP, "persistence can be taken away\n");
 	FACT(table_write(b, "t", 0, OWNED) == 0, "nobody can claim it\n");
 	FACT(table_write(a, "t", 0, OWNED) == -EPERM, "somebody else claims it, too\n");
-	/* What is born without stays without. */
+	/* A table created without an owner stays without. */
 	FACT(table_new(a, "plain", 0) == 0, "no table at all\n");
 	FACT(table_write(a, "plain", 0, OWNED) == -EOPNOTSUPP, "a plain table can be claimed\n");
 end:
@@ -89,7 +89,7 @@ end:
 	nl_sock_close(b);
 }
 
-/* One life of a layout: load, apply, and the old ones go. */
+/* One process: load, apply, retire. */
 struct life {
 	struct nl_sock *nl;
 	struct nft_layout *l;
@@ -198,7 +198,7 @@ static void test_process_names(void **state)
 	nft_watch_text(&w, text);
 	assert_string_equal(text, "another process");
 
-	/* Ours is not heard, others' are, and only the one message of them. */
+	/* Own commits cause no notification, foreign ones cause one message. */
 	assert_int_equal(table_new(cmd, "ours", 0), 0);
 	assert_false(has_news(nl, 0));
 	assert_int_equal(sh("nft 'table ip x { set s { type ipv4_addr; elements = "
@@ -212,7 +212,7 @@ static void test_process_names(void **state)
 	assert_null(strstr(text, "others"));
 	nft_watch_reset(&w);
 
-	/* More than the socket holds: it goes on as if nothing were. */
+	/* More notifications than the socket's buffer: reading continues. */
 	assert_int_equal(
 		setsockopt(nl_sock_fd(nl), SOL_SOCKET, SO_RCVBUFFORCE, &small, sizeof(small)), 0);
 	for (int i = 0; i < 200; i++) {

@@ -42,9 +42,9 @@ enum place {
 
 #define BACKEND_PORT 8080
 #define SERVICE_PORT 80
-/* Long enough for a namespace, short enough for the drops that are waited for. */
+/* Long enough for a namespace, short enough for expected drops. */
 #define CONNECT_MS 700
-/* What a server that has the connection says is never waited for in vain. */
+/* The answer of a server that has the connection always arrives. */
 #define ANSWER_MS 60000 /* ends a hanging test; emulated machines are slow */
 
 static const struct {
@@ -80,7 +80,7 @@ struct world {
 	struct nl_sock *nl;
 	struct nft_layout *layout;
 	struct nl_batch *b;
-	pid_t keepers[PLACES]; /* hold the namespaces; 0 for the node, which is us */
+	pid_t keepers[PLACES]; /* keep the namespaces; 0 for the node, which is this process */
 	pid_t servers[2];
 };
 
@@ -111,7 +111,7 @@ static socklen_t sockaddr_of(struct sockaddr_storage *ss, const char *text, uint
 	return sizeof(*v6);
 }
 
-/* Children die with us, whatever happens. */
+/* Children end with this process. */
 static pid_t child(void)
 {
 	pid_t pid;
@@ -138,7 +138,7 @@ static void enter(const struct world *w, enum place p)
 	close(fd);
 }
 
-/* A namespace needs a process: one that only exists. */
+/* A process that only keeps its namespace. */
 static pid_t keeper(void)
 {
 	int ready[2];
@@ -191,7 +191,7 @@ static void serve(enum place self, enum ipfam fam)
 	}
 }
 
-/* Link-local addresses at once: no waiting for duplicates of what is nowhere else. */
+/* Link-local addresses without duplicate detection. */
 #define NO_DAD                      \
 	"for i in all default; do " \
 	"echo 0 >/proc/sys/net/ipv6/conf/$i/accept_dad; done; "
@@ -423,7 +423,7 @@ static void written(struct world *w)
 	assert_int_equal(kernel_commit(w->b), 0);
 }
 
-/* A cluster IP with what its word says. */
+/* A cluster IP with the target of its word. */
 static void cluster_ip(struct world *w, uint32_t word)
 {
 	put_word(w, NFTSET_FRONTENDS, nets[w->fam].vip, word);
@@ -431,7 +431,9 @@ static void cluster_ip(struct world *w, uint32_t word)
 	put_addr(w, NFTSET_CLUSTER_IPS, nets[w->fam].vip);
 }
 
-/* Busy and emulated machines get more (VIPD_SLOW, of tests/vm); all of it passes at each drop. */
+/*
+ * Longer on busy and emulated machines (VIPD_SLOW of tests/vm); each expected drop takes this time.
+ */
 static int connect_ms(void)
 {
 	const char *slow = getenv("VIPD_SLOW");
@@ -462,8 +464,8 @@ static int connected(int fd, char *buf, size_t size, int limit_ms)
 }
 
 /*
- * Connect and say what came of it: the server's words, or "refused", "timeout" (no answer for
- * `limit_ms`), "denied" (the host's own firewall said no).
+ * Connect and return the result: the server's text, "refused", "timeout" (no answer for
+ * `limit_ms`), or "denied" (by the host's own rules).
  */
 static const char *talk(struct world *w, enum place from, const char *to, uint16_t port,
 			int limit_ms)
@@ -538,9 +540,9 @@ static void wait_answer(struct world *w, enum place from, enum place pod)
 }
 
 /*
- * All is ready when the servers answer without any service: the kernel takes up to a
- * second to notice that a link is up, and IPv6 uses it only then. Pods do not ask each
- * other: they would learn from a redirect to go past the node.
+ * Wait until the servers answer without a service: the kernel takes up to a second to detect a
+ * link, and IPv6 uses the link only then. Pods do not connect to each other: a redirect would make
+ * them bypass the node.
  */
 static void wait_ready(struct world *w)
 {
@@ -551,8 +553,8 @@ static void wait_ready(struct world *w)
 }
 
 /*
- * br_netfilter shows bridged packets to nf_tables, or not; false when the kernel
- * is built without. Pods on one bridge are seen quite differently.
+ * Let br_netfilter pass bridged packets to nf_tables, or not; false if the kernel lacks it. Packets
+ * between pods of a bridge then differ.
  */
 static bool bridge_netfilter(bool is_on)
 {
@@ -687,7 +689,7 @@ static void test_external(void **state)
 	expect(w, OUTSIDE, ext, POD1, a[NODE]);
 	expect(w, POD2, ext, POD1, a[NODE]); /* MASQ-07 */
 	expect(w, NODE, ext, POD1, a[NODE]);
-	/* No cluster IP: an unknown port is not ours to refuse. */
+	/* Not a cluster IP: an unknown port is not rejected. */
 	expect_word(w, OUTSIDE, ext, 81, "timeout");
 }
 
@@ -698,7 +700,7 @@ static void test_external_local(void **state)
 	const char *const *a = nets[w->fam].addrs;
 
 	wait_ready(w);
-	/* pool 1: everywhere (pod2), pool 2: this node (pod1), so that one sees which is used */
+	/* pool 1: everywhere (pod2), pool 2: this node (pod1); the answer shows the pool */
 	put_backend(w, 1, 0, POD2);
 	put_backend(w, 2, 0, POD1);
 	put_word(w, NFTSET_FRONTENDS, ext, nft_word(2, NFT_KIND_XL));
@@ -748,7 +750,7 @@ static void test_source_ranges(void **state)
 	expect_word(w, OUTSIDE, ext, SERVICE_PORT, "timeout"); /* REJ-10 */
 }
 
-/* ClientIP: one client, one backend, until that goes. */
+/* ClientIP: one client, one backend, until that is removed. */
 static void test_affinity(void **state)
 {
 	struct world *w = *state;
@@ -782,7 +784,7 @@ static void test_affinity(void **state)
 			first = pod;
 		assert_int_equal(pod, first);
 	}
-	/* Its backend goes: the same client is served by the other at once. */
+	/* Its backend is removed: the client is served by the other at once. */
 	assert_int_equal(sh("nft delete element %s vipd aff_endpoints '{ 0:100%d }'",
 			    w->fam == IPFAM_V6 ? "ip6" : "ip", first == POD1 ? 1 : 2),
 			 0);
@@ -824,7 +826,7 @@ static void test_size_class(void **state)
 		assert_int_equal(strncmp(answer, "pod", 3), 0);
 		seen[answer[3] == '2']++;
 	}
-	/* 60 tosses: fewer than 8 of one side happen once in 10^9 */
+	/* 60 picks: fewer than 8 of one backend happen once in 10^9 */
 	assert_true(seen[0] >= 8 && seen[1] >= 8);
 }
 
@@ -905,7 +907,7 @@ static bool is_stray(enum ipfam fam, const char *packet, ssize_t len)
 	return t.rst && t.dest == htons(STRAY_PORT);
 }
 
-/* Writes a byte for each stray reset that reaches the outside. */
+/* Write a byte for each stray reset that reaches the outside. */
 static int listener(struct world *w, pid_t *pid)
 {
 	int out[2];
@@ -933,7 +935,7 @@ static int listener(struct world *w, pid_t *pid)
 	return out[0];
 }
 
-/* A packet that should arrive may take as long as a busy machine needs. */
+/* Wait as long as a busy machine needs for an expected packet. */
 #define ARRIVES_MS 10000
 #define DOES_NOT_ARRIVE_MS 300
 

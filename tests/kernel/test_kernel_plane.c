@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The nft plane over the real kernel: the cases of the fake one, and what only this one shows. */
+/*
+ * The nft plane over the real kernel: the cases of the fake one, and cases that only a kernel
+ * shows.
+ */
 #include "kernel.h"
 
 #include <errno.h>
@@ -106,7 +109,7 @@ static void test_strangers(void **state)
 		assert_int_equal(world_reload(&w), stranger_cases[i].writes);
 		world_check(&w);
 	}
-	/* A change of ours meets it first. */
+	/* Our own change meets the foreign one first. */
 	assert_int_equal(sh("%s", stranger_cases[2].command), 0);
 	world_slice(&w, "shop/web-1", "web", "| http:8080 | 2 rs; 3 rs");
 	world_settle(&w);

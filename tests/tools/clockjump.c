@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tests/tools/clockjump - a wall clock that jumps, for LD_PRELOAD.
- *
- * Adds to CLOCK_REALTIME the signed number of seconds in the first eight bytes of
- * the file that CLOCKJUMP names, whatever they are at that moment. Other clocks are
- * left alone, as they are when an administrator sets the time.
+ * tests/tools/clockjump - a wall clock that jumps, for LD_PRELOAD. Adds to CLOCK_REALTIME the
+ * signed number of seconds in the first eight bytes of the file that CLOCKJUMP names. Other clocks
+ * are unchanged, as when an administrator sets the time.
  */
 #include <fcntl.h>
 #include <stdint.h>

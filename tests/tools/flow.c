@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* flow - options, the namespace to live in, and the loop the three modes share. */
+/* flow - options, the network namespace, and the loop of the three modes. */
 #include "flow.h"
 
 #include <arpa/inet.h>

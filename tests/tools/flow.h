@@ -75,14 +75,13 @@ struct flow_answer {
 	bool is_last; /* on this connection */
 };
 
-/* The loop all three share: epoll, standard input, signals, end of time. */
+/* The loop of all modes: epoll, standard input, signals, time limit. */
 struct flow_loop {
 	int epoll;
 	uint64_t start_ns;
 	uint64_t end_ns;
-	bool is_ending; /* no new work; leave when the work in flight is done */
-	/* Time this process itself was kept from running, so that it is not taken for the
-	 * network's. */
+	bool is_ending; /* no new work; end when the work in flight is done */
+	/* Time during which this process did not run, which is not a delay of the network. */
 	uint64_t stall_ns;
 	void (*stat)(void *arg); /* print the line of "stat" */
 	void *arg;

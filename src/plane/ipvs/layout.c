@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plane/ipvs/layout.h"
 
-#include <arpa/inet.h> /* before linux/in.h: that one then steps back */
+#include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
 #include <errno.h>
 #include <linux/netfilter.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plane/ipvs/tryout.h"
 
-#include <netinet/in.h> /* before linux/in.h: that one then steps back */
+#include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
 
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
