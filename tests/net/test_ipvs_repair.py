@@ -285,6 +285,7 @@ def test_scheduler_missing(lab, vipd):
         assert len([x for x in vipd.log(400).splitlines() if said in x]) == 1
         assert L.probe(lab.client, VIP, 80).ok
         os.rename(found[0] + ".away", found[0])
+        subprocess.run(["modprobe", "ip_vs_lblc"], check=True)  # vipd does not let the kernel do it
         vipd.wait_ready(15)
         assert vipd.status()["health"]["ready"] and not vipd.status()["problems"]
     finally:

@@ -585,6 +585,35 @@ static void test_sched_missing(void **state)
 	world_close(&w);
 }
 
+/* A scheduler that the kernel cannot load safely is not requested before its module is loaded. */
+static void test_sched_unsafe(void **state)
+{
+	char root[] = "/tmp/vipd-test-XXXXXX";
+	char command[256];
+	struct world w;
+
+	assert_non_null(mkdtemp(root));
+	(void)snprintf(command, sizeof(command),
+		       "mkdir -p %s/sys/module/ip_vs && touch %s/sys/module/ip_vs/initstate", root,
+		       root);
+	assert_int_equal(system(command), 0);
+	world_open(&w);
+	w.config.sysctl_root = root;
+	(void)restart(&w);
+	service(&w, "shop/web", WEB " sched=lblc");
+	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1\n");
+	(void)snprintf(command, sizeof(command), "mkdir %s/sys/module/ip_vs_lblc", root);
+	assert_int_equal(system(command), 0);
+	service(&w, "shop/web", WEB " sched=lblc drain=60s");
+	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 lblc: 10.0.1.1:8080=1\n");
+	world_close(&w);
+	(void)snprintf(command, sizeof(command), "rm -rf %s", root);
+	assert_int_equal(system(command), 0);
+}
+
 /*
  * Without the default scheduler: the plane is not ready, with the reason; no service is rejected,
  * and attempts use no pool ids.
@@ -1511,6 +1540,7 @@ int main(void)
 		cmocka_unit_test(test_service_gone),
 		cmocka_unit_test(test_tuning),
 		cmocka_unit_test(test_sched_missing),
+		cmocka_unit_test(test_sched_unsafe),
 		cmocka_unit_test(test_no_sched),
 		cmocka_unit_test(test_sysctls),
 		cmocka_unit_test(test_cleanup_ends_connections),

@@ -326,6 +326,15 @@ static bool sched_fall_back(struct ipvs_plane *p)
 	return is_any;
 }
 
+/* Only the default can be: annotations are checked in tuning.c. */
+static int unsafe_check(struct ipvs_plane *p, struct err *err)
+{
+	vec_for_each (op, &p->ops)
+		if (ipvs_sched_is_unsafe(p, ipvs_sched_no(op->service.sched)))
+			return sched_fault(p, op->service.sched, err);
+	return 0;
+}
+
 /* Like ipvs_ops_send(), but retries with the default in place of a missing scheduler. */
 static int additions_send(struct ipvs_plane *p, struct plane_result *res, struct err *err)
 {
@@ -335,6 +344,9 @@ static int additions_send(struct ipvs_plane *p, struct plane_result *res, struct
 
 		if (p->ops.n == 0)
 			return 0;
+		r = unsafe_check(p, err);
+		if (r < 0)
+			return r;
 		r = ipvs_wire_send(p->wire, p->ops.v, p->ops.n, &res->n_writes, err);
 		res->n_batches++;
 		if (r < 0 && r != -ECANCELED)

@@ -180,6 +180,14 @@ struct ipvs_tuning {
 	uint32_t drain_s;
 };
 /*
+ * Can a request for this scheduler stop the kernel? lblc and lblcr register with all network
+ * namespaces when they are loaded. For a request the kernel loads them while it has IPVS's lock;
+ * the deletion of a namespace waits for that lock, and loading waits for the deletion: from then on
+ * no namespace is created or deleted. So their modules must be loaded before. Seen on Linux 6.1:
+ * net/netfilter/ipvs/ip_vs_ctl.c (__ip_vs_mutex), net/core/net_namespace.c (pernet_ops_rwsem).
+ */
+bool ipvs_sched_is_unsafe(const struct ipvs_plane *p, uint8_t no);
+/*
  * Fill `ret` with the settings in force. An unsupported setting is replaced by the default and, if
  * `remark` is not NULL, described there.
  */

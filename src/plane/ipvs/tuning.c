@@ -1,7 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* plane/ipvs/tuning - settings of a Service: annotations, else the configuration. */
+#include <stdio.h>
+#include <unistd.h>
+
 #include "base/name.h"
 #include "plane/ipvs/state.h"
+
+bool ipvs_sched_is_unsafe(const struct ipvs_plane *p, uint8_t no)
+{
+	const char *root = p->config.sysctl_root;
+	char module[256];
+	char ipvs[256];
+
+	if (root == NULL || (no != ipvs_sched_no("lblc") && no != ipvs_sched_no("lblcr")))
+		return false;
+	(void)snprintf(module, sizeof(module), "%s/sys/module/ip_vs_%s", root, ipvs_sched_name(no));
+	(void)snprintf(ipvs, sizeof(ipvs), "%s/sys/module/ip_vs/initstate", root);
+	return access(module, F_OK) != 0 && access(ipvs, F_OK) == 0; /* else built in */
+}
 
 static void remark_add(struct str *remark, const char *annotation, const char *why,
 		       const char *instead)
@@ -23,7 +39,8 @@ static void sched_read(struct ipvs_tuning *ret, const struct ipvs_plane *p,
 	str_printf(&instead, "served with %s", ipvs_sched_name(p->sched.no));
 	if (ipvs_sched_parse(&sched, t->scheduler->text, &err) < 0) {
 		remark_add(remark, "scheduler", err.text, str_text(&instead));
-	} else if (p->missing_scheds & UINT32_C(1) << sched.no) {
+	} else if (p->missing_scheds & UINT32_C(1) << sched.no ||
+		   ipvs_sched_is_unsafe(p, sched.no)) {
 		(void)err_set(&err, 0, "'%s' is not in this kernel (module ip_vs_%s)",
 			      ipvs_sched_name(sched.no), ipvs_sched_name(sched.no));
 		remark_add(remark, "scheduler", err.text, str_text(&instead));
