@@ -161,6 +161,39 @@ static void test_refusal_names_culprit(void **state)
 	}
 }
 
+/*
+ * Killed after each step while a service gets affinity and loses an address: until the sweep, the
+ * old address leads to the same pool without affinity and with more slots. Then the service is
+ * deleted: nothing of its pool stays.
+ */
+static void test_killed_before_the_sweep(void **state)
+{
+	bool is_done = false;
+
+	(void)state;
+	for (int n_steps = 1; !is_done; n_steps++) {
+		struct bench b;
+
+		assert_true(n_steps < 100);
+		bench_open(&b);
+		world_service(&b.w, "shop/a", "ip=10.96.0.1 ext=192.0.2.1 port=http:80");
+		world_slice(&b.w, "shop/a-1", "a", "| http:8080 | 1 rs; 2 rs; 3 rs; 4 rs; 5 rs");
+		world_settle(&b.w);
+		world_service(&b.w, "shop/a", "ip=10.96.0.1 port=http:80 affinity=60");
+		world_slice(&b.w, "shop/a-1", "a", "| http:8080 | 1 rs; 2 rs");
+		world_restart(&b.w);
+		for (int i = 0; i < n_steps && !is_done; i++)
+			is_done = sync_step(b.w.s, b.w.now) != SYNC_NOW;
+		world_no_service(&b.w, "shop/a");
+		world_no_slice(&b.w, "shop/a-1");
+		world_restart(&b.w);
+		world_settle(&b.w);
+		world_walk(&b.w);
+		world_check(&b.w);
+		bench_close(&b);
+	}
+}
+
 /* A service of an earlier process continues while its change is rejected. */
 static void test_refused_while_adopting(void **state)
 {
@@ -1244,6 +1277,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shared_cases),
 		cmocka_unit_test(test_refusal_names_culprit),
+		cmocka_unit_test(test_killed_before_the_sweep),
 		cmocka_unit_test(test_refused_while_adopting),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_stranger_in_class),

@@ -49,7 +49,10 @@ static struct nft_loaded_family *family_of(const struct nft_reading *rd)
 
 /* --- dumps --- */
 
-/* Store the number of slots of the pool in `word`. */
+/*
+ * Store the number of slots of the pool in `word`, and whether it has affinity. Frontends of one
+ * pool differ in both while the kernel still has one that was removed from the service.
+ */
 static void kind_note(struct nft_loaded_family *f, uint32_t word)
 {
 	uint32_t id = nft_word_pool(word);
@@ -58,10 +61,13 @@ static void kind_note(struct nft_loaded_family *f, uint32_t word)
 
 	if (!nft_loaded_pool_get(f, id, &pool))
 		return;
-	if (!nft_kind_info(nft_word_kind(word), &info) || info.slots <= pool.n_slots)
+	if (!nft_kind_info(nft_word_kind(word), &info))
 		return;
-	pool.kind = nft_word_kind(word);
-	pool.n_slots = info.slots;
+	if (info.slots > pool.n_slots) {
+		pool.kind = nft_word_kind(word);
+		pool.n_slots = info.slots;
+	}
+	pool.has_affinity |= info.affinity_s != 0;
 	nft_loaded_pool_put(f, id, &pool);
 }
 
@@ -157,7 +163,7 @@ static uint32_t slots_of(const struct nft_reading *rd, uint32_t id)
 	if (!nft_loaded_pool_get(family_of(rd), id, &pool) || !nft_kind_info(pool.kind, &info))
 		return 0;
 	if (rd->phase >= AFF_SLOTS)
-		return info.affinity_s != 0 ? pool.n_slots : 0;
+		return pool.has_affinity ? pool.n_slots : 0;
 	return (info.slots > info.safe_slots) == (rd->phase == CLASSES) ? info.slots : 0;
 }
 
