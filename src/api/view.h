@@ -21,6 +21,7 @@ struct view_totals {
 	size_t n_frontends;
 	size_t n_pools;
 	size_t n_backends;
+	size_t n_remarks; /* services with annotations that are not in force */
 	size_t n_pending;
 	uint64_t pending_since_ns; /* the oldest; 0 = none, or unknown */
 	struct serve_facts scratch;

@@ -193,8 +193,7 @@ static void head_plane(struct jsonw *w, const struct view_page *v, const struct 
 		p->ops->remark(p, svc, &remark);
 	if (svc->rows != NULL)
 		plan_affinity_text(v->ctx->plan, svc->rows, &remark);
-	if (p->ops->remark != NULL || remark.len > 0)
-		jsonw_text(w, "remark", remark.text);
+	jsonw_text(w, "remark", remark.text);
 	str_fini(&remark);
 	if (p->ops->draining == NULL || v->mode != VIEW_PAGE_PEOPLE)
 		return;

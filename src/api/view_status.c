@@ -15,6 +15,21 @@
 #define REJECTED_SORTED_MAX 5000 /* above this, only the count: sorting takes too long */
 #define ERRORS_SHOWN 100
 
+/* Has `svc` annotations that are not in force? */
+static bool has_remark(const struct plane *p, const struct svc *svc)
+{
+	struct str text = { 0 };
+	bool ret;
+
+	if (p == NULL || p->ops->remark == NULL || svc->rows == NULL || svc->service == NULL ||
+	    svc->service->tuning == NULL)
+		return false;
+	p->ops->remark(p, svc, &text);
+	ret = text.len > 0;
+	str_fini(&text);
+	return ret;
+}
+
 void view_totals_add(struct view_totals *t, const struct serve_context *ctx, const struct svc *svc)
 {
 	struct serve_facts *f = &t->scratch;
@@ -24,6 +39,7 @@ void view_totals_add(struct view_totals *t, const struct serve_context *ctx, con
 	t->n_frontends += f->n_frontends;
 	t->n_pools += f->n_pools;
 	t->n_backends += f->n_backends;
+	t->n_remarks += has_remark(ctx->plane, svc);
 	if (f->state != SERVE_STATE_PENDING && f->state != SERVE_STATE_REJECTED)
 		return;
 	t->n_pending++;
@@ -335,7 +351,7 @@ static void problem_node(struct jsonw *w, const struct model *m)
 }
 
 static void view_problems(struct jsonw *w, const struct serve_context *ctx,
-			  const struct serve_source_info *source)
+			  const struct serve_source_info *source, const struct view_totals *t)
 {
 	const struct model *m = ctx->model;
 
@@ -350,6 +366,9 @@ static void view_problems(struct jsonw *w, const struct serve_context *ctx,
 	problem_count(w, "affinity", ctx->plan->n_unsticky,
 		      "service has no session affinity: see vipctl svc NAME",
 		      "services have no session affinity: see vipctl svc NAME");
+	problem_count(w, "annotations", t->n_remarks,
+		      "service has annotations that are not in force: see vipctl svc NAME",
+		      "services have annotations that are not in force: see vipctl svc NAME");
 	problem_count(w, "node", ctx->plan->n_host_cluster_ips,
 		      "service has a cluster IP that is an address of this node",
 		      "services have a cluster IP that is an address of this node");
@@ -450,7 +469,7 @@ void view_status(struct jsonw *w, const struct serve_context *ctx, const struct 
 	for (size_t i = 0; i < ctx->n_options; i++)
 		jsonw_text(w, ctx->options[i].name, ctx->options[i].value);
 	jsonw_end(w);
-	view_problems(w, ctx, &source);
+	view_problems(w, ctx, &source, t);
 	jsonw_end(w);
 	serve_source_info_fini(&source);
 }

@@ -154,10 +154,10 @@ int manifests_rows(json_t **ret, const struct manifests_config *config,
 	static const struct plan_traits ipvs_traits = { .pool_class = ipvs_pool_class,
 							.has_tuning = true };
 	const char *scheduler = config->ipvs_scheduler ? config->ipvs_scheduler : "rr";
-	struct ipvs_sched sched = { 0 };
+	struct scheduler sched = { 0 };
 	const struct plan_balancer balancer = ipvs_objects_dealer(&sched);
 	struct reading rd = { .problem = problem, .balancer = config->is_ipvs ? &balancer : NULL };
-	int r = ipvs_sched_parse(&sched, scheduler, err);
+	int r = scheduler_parse(&sched, scheduler, err);
 
 	if (r < 0)
 		return err_wrap(err, r, "--ipvs-scheduler");

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "model/tuning.h"
 
 /* All hint lists: 250,000 endpoints share a handful. */
 static struct htable all_hints;
@@ -108,6 +109,7 @@ void service_close(struct service *s)
 		name_unref(s->tuning->scheduler);
 		name_unref(s->tuning->weights);
 		name_unref(s->tuning->drain_timeout);
+		weights_close(s->tuning->by_name);
 		free(s->tuning);
 	}
 	name_unref(s->ns);
@@ -118,6 +120,8 @@ void service_close(struct service *s)
 /* Ports keep their order: messages and the plan's rows refer to their index. */
 void service_normalise(struct service *s)
 {
+	if (s->tuning != NULL && s->tuning->weights != NULL && s->tuning->by_name == NULL)
+		(void)!weights_parse(&s->tuning->by_name, s->tuning->weights->text, NULL);
 	vec_order(&s->external_ips, ip_addr_cmp);
 	vec_order(&s->ingress, ingress_cmp);
 	vec_order(&s->source_ranges, prefix_cmp);
@@ -146,8 +150,8 @@ static bool tunings_are_equal(const struct service_tuning *a, const struct servi
 {
 	if (a == NULL || b == NULL)
 		return a == b;
-	return a->scheduler == b->scheduler && a->weights == b->weights &&
-	       a->drain_timeout == b->drain_timeout;
+	return a->scheduler == b->scheduler && a->is_kube_router == b->is_kube_router &&
+	       a->weights == b->weights && a->drain_timeout == b->drain_timeout;
 }
 
 bool service_is_equal(const struct service *a, const struct service *b)

@@ -46,14 +46,13 @@ struct service_ingress {
 	bool is_proxy_mode; /* ipMode: Proxy, not captured (SVC-16) */
 };
 
-/*
- * Annotations for a plane with schedulers, as written; the plane validates them. NULL: not
- * given.
- */
+/* Annotations for load balancing, as written (model/tuning.h). NULL: not given. */
 struct service_tuning {
 	const struct name *scheduler;     /* vipd.io/scheduler, kube-router.io/service.scheduler */
+	bool is_kube_router;              /* the latter one */
 	const struct name *weights;       /* vipd.io/weights */
 	const struct name *drain_timeout; /* vipd.io/drain-timeout */
+	struct weights *by_name; /* of `weights`, when normalised; NULL: none, or an error */
 };
 
 struct service {

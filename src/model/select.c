@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "model/drain.h"
+#include "model/tuning.h"
 
 /* --- text ------------------------------------------------------------------ */
 
@@ -39,6 +40,8 @@ const char *exclusion_text(enum exclusion e)
 		return "not on this node";
 	case EXCLUSION_DRAINED:
 		return "drained by an operator";
+	case EXCLUSION_WEIGHTLESS:
+		return "weight 0";
 	case EXCLUSION_SET_UNUSED:
 		return "not asked for";
 	}
@@ -109,7 +112,7 @@ struct candidate {
 	uint64_t hi;
 	uint64_t lo;
 	const struct slice_endpoint *from;
-	uint64_t version;
+	const struct slice *slice;
 	uint16_t port;
 };
 
@@ -150,7 +153,7 @@ static void add_run(struct candidates *c, const struct slice *s, uint16_t port)
 		*to++ = (struct candidate){ .hi = be64toh(raw[0]),
 					    .lo = be64toh(raw[1]),
 					    .from = e,
-					    .version = s->version,
+					    .slice = s,
 					    .port = port };
 	}
 	c->all.n += s->endpoints.n;
@@ -225,8 +228,8 @@ static bool does_beat(const struct candidate *a, const struct candidate *b)
 
 	if (a_ends != b_ends)
 		return b_ends;
-	if (a->version != b->version)
-		return a->version > b->version;
+	if (a->slice->version != b->slice->version)
+		return a->slice->version > b->slice->version;
 	return slice_endpoint_cmp(a->from, b->from) < 0;
 }
 
@@ -235,6 +238,28 @@ static bool is_local(const struct model *m, const struct slice_endpoint *e)
 	const struct name *self = m->config.node_name;
 
 	return self != NULL && e->node == self && self->len > 0;
+}
+
+const struct weights *service_weights(const struct service *s)
+{
+	return s->tuning != NULL ? s->tuning->by_name : NULL;
+}
+
+static struct endpoint endpoint_of(const struct model *m, const struct svc *svc,
+				   const struct candidate *c)
+{
+	const struct weights *w = service_weights(svc->service);
+	struct endpoint e = { .addr = c->from->addr,
+			      .port = c->port,
+			      .flags = c->from->flags,
+			      .is_local = is_local(m, c->from),
+			      .weight = 1,
+			      .from = c->from };
+
+	if (w != NULL)
+		e.weight = weights_of(w, &e.addr, c->from->pod, c->slice->name);
+	e.is_drained = e.weight == 0 || (m->drains.n > 0 && model_is_drained(m, svc, c->from));
+	return e;
 }
 
 /* Fill `ret->endpoints`: sorted, one per identity. */
@@ -254,14 +279,7 @@ static void merge(struct selection *ret, const struct model *m, const struct svc
 		for (i++; i < end && identity_cmp(i, best) == 0; i++)
 			if (does_beat(i, best))
 				best = i;
-		*vec_push(&ret->endpoints) = (struct endpoint){
-			.addr = best->from->addr,
-			.port = best->port,
-			.flags = best->from->flags,
-			.is_local = is_local(m, best->from),
-			.is_drained = m->drains.n > 0 && model_is_drained(m, svc, best->from),
-			.from = best->from,
-		};
+		*vec_push(&ret->endpoints) = endpoint_of(m, svc, best);
 	}
 	candidates_fini(&c);
 }
@@ -325,7 +343,7 @@ static enum topology_mode topology(const struct tally *t)
 static enum exclusion classify_condition(const struct endpoint *e, bool has_ready)
 {
 	if (e->is_drained)
-		return EXCLUSION_DRAINED;
+		return e->weight == 0 ? EXCLUSION_WEIGHTLESS : EXCLUSION_DRAINED;
 	if (is_ready(e))
 		return EXCLUSION_NONE;
 	if ((e->flags & ENDPOINT_TERMINATING) == 0)

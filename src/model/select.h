@@ -20,6 +20,7 @@ enum exclusion {
 	EXCLUSION_OTHER_ZONE,  /* hinted for other zones (POL-15) */
 	EXCLUSION_NOT_LOCAL,   /* local set: on another node, or no node known */
 	EXCLUSION_DRAINED,     /* by an operator (model/drain.h) */
+	EXCLUSION_WEIGHTLESS,  /* vipd.io/weights says 0 (BAL-03) */
 	EXCLUSION_SET_UNUSED,  /* no frontend of the port uses this set (POL-02) */
 };
 const char *exclusion_text(enum exclusion e);
@@ -37,7 +38,8 @@ struct endpoint {
 	uint16_t port;                     /* host order */
 	uint8_t flags;                     /* enum endpoint_flags */
 	bool is_local;                     /* EPS-12 */
-	bool is_drained;                   /* counts as not ready (model/drain.h) */
+	bool is_drained;                   /* counts as not ready (model/drain.h, BAL-03) */
+	uint8_t weight;                    /* of vipd.io/weights; 1 without */
 	uint8_t cluster;                   /* enum exclusion for the cluster set; NONE = in it */
 	uint8_t local;                     /* enum exclusion for the local set */
 	const struct slice_endpoint *from; /* borrowed: node, pod, hints */
@@ -70,6 +72,8 @@ const char *service_skip_reason(const struct service *s);
 bool service_has_family(const struct service *s, enum ipfam fam);
 /* SVC-01, for this family and port. */
 bool service_is_external(const struct service *s, size_t port, enum ipfam fam);
+/* The weights of its endpoints; NULL: all are 1. */
+const struct weights *service_weights(const struct service *s);
 /* ETP Local after SVC-28 (only external kinds). */
 bool service_is_etp_local(const struct service *s);
 /* EPS-24: distinct local ready addresses of the service and family, over all ports. */

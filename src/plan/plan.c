@@ -189,6 +189,8 @@ static uint32_t tuning_of(const struct build *b, uint32_t affinity_s)
 	const struct service_tuning *t = b->s->tuning;
 	uint32_t parts[4];
 
+	if (b->p->traits->class_affinity != NULL) /* the class has the affinity */
+		affinity_s = 0;
 	if (!b->p->traits->has_tuning || (t == NULL && affinity_s == 0))
 		return 0;
 	t = t != NULL ? t : &none;

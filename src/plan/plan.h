@@ -43,7 +43,7 @@ struct plan_traits {
 	 * differ in PLAN_POOL_LOCAL only, and a backend has the same local id in both.
 	 */
 	bool shares_affinity;
-	/* Has schedulers: uses the annotations in struct service_tuning. */
+	/* Uses the annotations in struct service_tuning. */
 	bool has_tuning;
 };
 

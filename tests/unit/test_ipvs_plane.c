@@ -437,19 +437,20 @@ static void test_drain_timeout_changes(void **state)
 	world_close(&w);
 }
 
-/* Desired weight 0, then a drain: the deadline is in the kernel and outlives the process. */
+/* Weight 0 drains (BAL-03): the deadline is in the kernel and outlives the process. */
 static void test_drain_of_weight_0(void **state)
 {
 	struct world w;
 
 	world_open(&w);
-	service(&w, "shop/web", WEB " drain=10 weights=10.0.1.2=0");
+	service(&w, "shop/web", WEB " drain=10");
 	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs; 2 rs");
 	settle(&w);
 	fake_ipvs_conns(w.ipvs, "10.0.1.2", 3, 0);
 	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 0);
-	slice(&w, "shop/web-1", "web", "| http:8080 | 1 rs");
+	service(&w, "shop/web", WEB " drain=10 weights=10.0.1.2=0");
 	settle(&w);
+	expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=0\n");
 	assert_int_equal(fake_ipvs_threshold(w.ipvs, "10.0.1.2"), 1000010);
 	pass(&w, 6);
 	expect_adopted(&w);

@@ -39,6 +39,41 @@ static void test_shared_cases(void **state)
 	}
 }
 
+/* BAL-01: annotations that are not in force, by name. */
+static void test_remarks(void **state)
+{
+	static const struct {
+		const char *service;
+		const char *remark;
+	} cases[] = {
+		{ "weights=a-*=5,*=95", NULL },
+		{ "", NULL },
+		{ "sched=wlc,x weights=a=101 drain=10",
+		  "vipd.io/scheduler: 'x' is not one of sh-fallback, sh-port, mh-fallback, mh-port: "
+		  "endpoints are picked at random; "
+		  "vipd.io/drain-timeout: is for the ipvs plane: connections of removed endpoints "
+		  "have no time limit; "
+		  "vipd.io/weights: 'a=101': allowed are an address, a name or a prefix and *, with "
+		  "a weight from 0 to 100, such as web-canary-*=5: each endpoint has weight 1" },
+		{ "sched=lc", "vipd.io/scheduler: 'lc' is a scheduler of the ipvs plane: endpoints "
+			      "are picked at random" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct svc svc = { .service = test_service("shop/web", cases[i].service) };
+		struct str text = { 0 };
+
+		nft_plane_ops.remark(NULL, &svc, &text);
+		if (cases[i].remark == NULL)
+			assert_int_equal(text.len, 0);
+		else
+			assert_string_equal(str_text(&text), cases[i].remark);
+		str_fini(&text);
+		service_close((struct service *)svc.service);
+	}
+}
+
 /* --- a plane and its kernel, without a sync in between --- */
 
 struct bench {
@@ -1276,6 +1311,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shared_cases),
+		cmocka_unit_test(test_remarks),
 		cmocka_unit_test(test_refusal_names_culprit),
 		cmocka_unit_test(test_killed_before_the_sweep),
 		cmocka_unit_test(test_refused_while_adopting),

@@ -72,6 +72,8 @@ static char letter(uint8_t exclusion)
 		return 'l';
 	case EXCLUSION_DRAINED:
 		return 'd';
+	case EXCLUSION_WEIGHTLESS:
+		return 'w';
 	case EXCLUSION_SET_UNUSED:
 		return '-';
 	}
@@ -154,6 +156,16 @@ static const struct set_case set_cases[] = {
 	{ "T-061: hints and localness conflict", ETP,
 	  "1 rs @n1 +b; 2 rs @n1 +a; 3 rs @n2 +a; 4 rs +b", "z..z", "..ll", TOPOLOGY_SAME_ZONE,
 	  true },
+	{ "BAL-03: weight 0 counts as not ready", CLUSTER "weights=10.0.1.2=0", "1 rs; 2 rs; 3 rs",
+	  ".w.", "---", TOPOLOGY_OFF, true },
+	{ "BAL-03: weight 0, hints of the others count", CLUSTER "weights=a-*=0,*=3",
+	  "1 rs +a; 2 rs ~a-1; 3 rs +b", ".wz", "---", TOPOLOGY_SAME_ZONE, true },
+	{ "BAL-03: weight 0 is no fallback", CLUSTER "weights=web-*=0", "1 rs; 2 st; 3 s", "www",
+	  "---", TOPOLOGY_OFF, false },
+	{ "BAL-03: weight 0 in the local set", ETP "weights=10.0.1.1=0",
+	  "1 rs @n1; 2 st @n1; 3 rs @n2", "wt.", "w.l", TOPOLOGY_OFF, true },
+	{ "BAL-01: weights with an error have no effect", CLUSTER "weights=10.0.1.2=0,x",
+	  "1 rs; 2 rs", "..", "--", TOPOLOGY_OFF, true },
 	{ "T-062, POL-10: ITP Local, remote only", ITP, "1 rs @n2; 2 rs @n2", "--", "ll",
 	  TOPOLOGY_OFF, true },
 	{ "POL-10: ITP Local, remote terminating", ITP, "1 st @n2", "-", "l", TOPOLOGY_OFF, true },

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "nft/decode.h"
 #include "plane/ipvs/state.h"
+#include "plane/remark.h"
 
 /* A frontend may have elements of an earlier target. */
 static void frontends_touch(struct ipvs_plane *p, const struct plan_op *ops, size_t n)
@@ -51,27 +52,6 @@ static int services_read(struct ipvs_plane *p, enum plane_commit_mode mode, stru
 
 /* --- commit --- */
 
-/* Log unsupported settings at a change of the service, not at every sync. */
-static void remarks_log(const struct ipvs_plane *p, const struct plan_op *ops, size_t n)
-{
-	const struct svc *last = NULL;
-
-	for (size_t i = 0; i < n; i++) {
-		struct ipvs_tuning tuning;
-		struct str remark = { 0 };
-
-		if ((ops[i].kind != PLAN_POOL_ADD && ops[i].kind != PLAN_POOL_CHANGE) ||
-		    ops[i].svc == last)
-			continue;
-		last = ops[i].svc;
-		ipvs_tuning_read(&tuning, p, last->service, &remark);
-		if (remark.len > 0)
-			log_warn(LOG_AREA_PLANE, "service %s/%s: %s", last->ns->text,
-				 last->name->text, remark.text);
-		str_fini(&remark);
-	}
-}
-
 int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 		enum plane_commit_mode mode, struct plane_result *res, struct err *err)
 {
@@ -99,10 +79,10 @@ int ipvs_commit(struct plane *plane, const struct plan_op *ops, size_t n,
 	}
 	if (plane_fault_clear(&p->common.plane, PLANE_FAULT_SCHEDULER))
 		log_notice(LOG_AREA_PLANE, "ipvs: recovered: the kernel has scheduler %s",
-			   ipvs_sched_name(p->sched.no));
+			   scheduler_name(p->sched.no));
 	if (mode != PLANE_COMMIT_AUDIT) {
 		plane_applied(&p->common);
-		remarks_log(p, ops, n);
+		plane_remarks_log(plane, ops, n);
 	}
 	r = ipvs_ops_remove(p, res, err);
 	ipvs_ops_done(p);

@@ -32,7 +32,7 @@ static struct ipvs_op *op_push(struct ipvs_plane *p, enum ipvs_cmd cmd, struct i
 static struct ipvs_service vs_desired(const struct ipvs_plane *p, const struct ipvs_vs *vs)
 {
 	struct ipvs_service s = { .key = vs->key };
-	struct ipvs_sched sched =
+	struct scheduler sched =
 		vs->key.mark != 0 ? ipvs_sched_by_mark(vs->sched, vs->timeout_s, p->missing_scheds)
 				  : vs->sched;
 
@@ -41,7 +41,7 @@ static struct ipvs_service vs_desired(const struct ipvs_plane *p, const struct i
 		s.flags |= IPVS_FLAG_PERSISTENT | IPVS_FLAG_OURS;
 		s.timeout_s = vs->timeout_s;
 	}
-	memcpy(s.sched, ipvs_sched_name(sched.no), strlen(ipvs_sched_name(sched.no)) + 1);
+	memcpy(s.sched, scheduler_name(sched.no), strlen(scheduler_name(sched.no)) + 1);
 	return s;
 }
 
@@ -77,7 +77,7 @@ static void service_done(struct ipvs_vs *vs, const struct ipvs_op *op)
 	}
 	vs->is_new |= op->cmd == IPVS_SERVICE_NEW;
 	vs->is_programmed = true;
-	vs->programmed_sched = ipvs_sched_no(op->service.sched);
+	vs->programmed_sched = scheduler_no(op->service.sched);
 	vs->programmed_flags = op->service.flags;
 	vs->programmed_timeout_s = op->service.timeout_s;
 }
@@ -246,7 +246,7 @@ static bool service_differs(const struct ipvs_plane *p, const struct ipvs_vs *vs
 {
 	struct ipvs_service want = vs_desired(p, vs);
 
-	return vs->programmed_sched != ipvs_sched_no(want.sched) ||
+	return vs->programmed_sched != scheduler_no(want.sched) ||
 	       vs->programmed_flags != want.flags ||
 	       (vs->programmed_timeout_s != want.timeout_s && want.timeout_s != 0);
 }
@@ -312,7 +312,7 @@ static bool sched_fall_back(struct ipvs_plane *p)
 
 	vec_for_each (op, &p->ops) {
 		struct ipvs_vs *vs = op->tag;
-		uint8_t no = ipvs_sched_no(op->service.sched);
+		uint8_t no = scheduler_no(op->service.sched);
 
 		if (!op->is_done || !is_sched_missing(op))
 			continue;
@@ -330,7 +330,7 @@ static bool sched_fall_back(struct ipvs_plane *p)
 static int unsafe_check(struct ipvs_plane *p, struct err *err)
 {
 	vec_for_each (op, &p->ops)
-		if (ipvs_sched_is_unsafe(p, ipvs_sched_no(op->service.sched)))
+		if (ipvs_sched_is_unsafe(p, scheduler_no(op->service.sched)))
 			return sched_fault(p, op->service.sched, err);
 	return 0;
 }

@@ -57,7 +57,7 @@ static int config_check(struct ipvs_plane *p, struct err *err)
 	p->route_config = (struct ipvs_route_config){ .marks = p->marks,
 						      .table = c->route_table,
 						      .priority = c->rule_priority };
-	return ipvs_sched_parse(&p->sched, c->sched != NULL && *c->sched ? c->sched : "rr", err);
+	return scheduler_parse(&p->sched, c->sched != NULL && *c->sched ? c->sched : "rr", err);
 }
 
 int ipvs_plane_open(struct plane **ret, const struct ipvs_socks *socks,

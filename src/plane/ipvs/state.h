@@ -52,18 +52,18 @@ struct ipvs_vs {
 	uint8_t proto; /* enum l4proto; 0 = unknown, of a mark found in the kernel */
 	bool is_desired;
 	bool is_programmed;
-	bool is_vip_only;        /* not programmed: all clients reach the pool through its VIP:port
-				    services */
-	bool is_touched;         /* by the commit under way */
-	bool is_whole;           /* the commit names all its destinations */
-	bool is_part;            /* ... of a large service: the audit adds those in its journal */
-	bool is_new;             /* added by the commit under way */
-	bool is_kept;            /* rejected in the loaded phase: sweep() does not touch it */
-	bool is_foreign;         /* the kernel has a foreign service with this key */
-	bool is_read;            /* for the audit under way, by ipvs_audit_read() */
-	bool is_awaited;         /* the audit waits for the read under way */
-	struct ipvs_sched sched; /* desired */
-	uint32_t timeout_s;      /* desired; 0 = no persistence */
+	bool is_vip_only;       /* not programmed: all clients reach the pool through its VIP:port
+				   services */
+	bool is_touched;        /* by the commit under way */
+	bool is_whole;          /* the commit names all its destinations */
+	bool is_part;           /* ... of a large service: the audit adds those in its journal */
+	bool is_new;            /* added by the commit under way */
+	bool is_kept;           /* rejected in the loaded phase: sweep() does not touch it */
+	bool is_foreign;        /* the kernel has a foreign service with this key */
+	bool is_read;           /* for the audit under way, by ipvs_audit_read() */
+	bool is_awaited;        /* the audit waits for the read under way */
+	struct scheduler sched; /* desired */
+	uint32_t timeout_s;     /* desired; 0 = no persistence */
 	uint8_t programmed_sched;
 	uint32_t programmed_flags;
 	uint32_t programmed_timeout_s;
@@ -82,7 +82,7 @@ struct ipvs_undo {
 	/* of the service */
 	bool is_desired;
 	bool is_vip_only;
-	struct ipvs_sched sched;
+	struct scheduler sched;
 	uint32_t timeout_s;
 	struct ipvs_vs *pool;
 };
@@ -115,7 +115,7 @@ struct ipvs_plane {
 	struct plane_common common; /* first: plane/common.h */
 	struct ipvs_config config;
 	struct ipvs_marks marks;
-	struct ipvs_sched sched; /* the default */
+	struct scheduler sched; /* the default */
 	struct ipvs_route_config route_config;
 	struct ipvs_wire *wire;
 	struct ipvs_large large;
@@ -176,7 +176,7 @@ static inline bool ipvs_set_is_by_tuple(enum nft_set_id set)
 
 /* Settings of a Service: its annotations, else the configuration. */
 struct ipvs_tuning {
-	struct ipvs_sched sched;
+	struct scheduler sched;
 	uint32_t drain_s;
 };
 /*

@@ -12,6 +12,8 @@
 
 #include "base/name.h"
 #include "explain/text.h"
+#include "model/select.h"
+#include "model/tuning.h"
 #include "nft/decode.h"
 #include "plane/ipvs/programmed.h"
 #include "plane/ipvs/state.h"
@@ -20,7 +22,7 @@
  * Only services by address and port are persistent; inside a split frontend a hash of the client
  * address replaces persistence.
  */
-static void balancing_fill(struct plan_balancing *ret, struct ipvs_sched sched, uint32_t affinity_s,
+static void balancing_fill(struct plan_balancing *ret, struct scheduler sched, uint32_t affinity_s,
 			   bool is_inside, uint32_t missing)
 {
 	if (is_inside)
@@ -36,10 +38,10 @@ static void objects_balancing(const void *ctx, const struct plan_rows *rows,
 			      struct plan_balancing *ret)
 {
 	const struct service *s = rows->svc->service;
-	struct ipvs_sched sched = *(const struct ipvs_sched *)ctx;
+	struct scheduler sched = *(const struct scheduler *)ctx;
 
 	if (s != NULL && s->tuning != NULL && s->tuning->scheduler != NULL)
-		(void)!ipvs_sched_parse(&sched, s->tuning->scheduler->text, NULL);
+		(void)!scheduler_parse(&sched, s->tuning->scheduler->text, NULL);
 	balancing_fill(ret, sched, pool->affinity_s, is_inside, 0);
 }
 
@@ -50,12 +52,10 @@ static uint32_t objects_weight(const void *ctx, const struct plan_rows *rows,
 
 	(void)ctx;
 	(void)pool;
-	return s != NULL && s->tuning != NULL && s->tuning->weights != NULL
-		       ? ipvs_weight(s->tuning->weights->text, &b->addr)
-		       : 1;
+	return s != NULL ? weights_of(service_weights(s), &b->addr, NULL, NULL) : 1;
 }
 
-struct plan_balancer ipvs_objects_dealer(const struct ipvs_sched *by_default)
+struct plan_balancer ipvs_objects_dealer(const struct scheduler *by_default)
 {
 	return (struct plan_balancer){ objects_balancing, objects_weight, by_default };
 }

@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "model/select.h"
+#include "model/tuning.h"
 #include "nft/decode.h"
 #include "plane/ipvs/state.h"
 
@@ -296,9 +297,7 @@ static uint16_t weight_of(const struct tr *t, const struct ip_addr *addr)
 {
 	const struct service *s = t->svc->service;
 
-	return s != NULL && s->tuning != NULL && s->tuning->weights != NULL
-		       ? ipvs_weight(s->tuning->weights->text, addr)
-		       : 1;
+	return s != NULL ? weights_of(service_weights(s), addr, NULL, NULL) : 1;
 }
 
 static bool is_used_inside(const struct service *s, const struct plan_pool *pool)

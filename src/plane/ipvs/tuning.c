@@ -5,6 +5,7 @@
 
 #include "base/name.h"
 #include "plane/ipvs/state.h"
+#include "plane/remark.h"
 
 bool ipvs_sched_is_unsafe(const struct ipvs_plane *p, uint8_t no)
 {
@@ -12,38 +13,30 @@ bool ipvs_sched_is_unsafe(const struct ipvs_plane *p, uint8_t no)
 	char module[256];
 	char ipvs[256];
 
-	if (root == NULL || (no != ipvs_sched_no("lblc") && no != ipvs_sched_no("lblcr")))
+	if (root == NULL || (no != scheduler_no("lblc") && no != scheduler_no("lblcr")))
 		return false;
-	(void)snprintf(module, sizeof(module), "%s/sys/module/ip_vs_%s", root, ipvs_sched_name(no));
+	(void)snprintf(module, sizeof(module), "%s/sys/module/ip_vs_%s", root, scheduler_name(no));
 	(void)snprintf(ipvs, sizeof(ipvs), "%s/sys/module/ip_vs/initstate", root);
 	return access(module, F_OK) != 0 && access(ipvs, F_OK) == 0; /* else built in */
-}
-
-static void remark_add(struct str *remark, const char *annotation, const char *why,
-		       const char *instead)
-{
-	if (remark != NULL)
-		str_printf(remark, "%s%s: %s: %s", remark->len > 0 ? "; " : "", annotation, why,
-			   instead);
 }
 
 static void sched_read(struct ipvs_tuning *ret, const struct ipvs_plane *p,
 		       const struct service_tuning *t, struct str *remark)
 {
 	struct str instead = { 0 };
-	struct ipvs_sched sched;
+	struct scheduler sched;
 	struct err err = { 0 };
 
 	if (t->scheduler == NULL)
 		return;
-	str_printf(&instead, "served with %s", ipvs_sched_name(p->sched.no));
-	if (ipvs_sched_parse(&sched, t->scheduler->text, &err) < 0) {
-		remark_add(remark, "scheduler", err.text, str_text(&instead));
+	str_printf(&instead, "served with %s", scheduler_name(p->sched.no));
+	if (scheduler_parse(&sched, t->scheduler->text, &err) < 0) {
+		plane_remark_scheduler(remark, t, err.text, str_text(&instead));
 	} else if (p->missing_scheds & UINT32_C(1) << sched.no ||
 		   ipvs_sched_is_unsafe(p, sched.no)) {
 		(void)err_set(&err, 0, "'%s' is not in this kernel (module ip_vs_%s)",
-			      ipvs_sched_name(sched.no), ipvs_sched_name(sched.no));
-		remark_add(remark, "scheduler", err.text, str_text(&instead));
+			      scheduler_name(sched.no), scheduler_name(sched.no));
+		plane_remark_scheduler(remark, t, err.text, str_text(&instead));
 	} else {
 		ret->sched = sched;
 	}
@@ -61,8 +54,8 @@ void ipvs_tuning_read(struct ipvs_tuning *ret, const struct ipvs_plane *p, const
 		return;
 	sched_read(ret, p, t, remark);
 	if (t->drain_timeout != NULL &&
-	    ipvs_drain_timeout_parse(&ret->drain_s, t->drain_timeout->text, &err) < 0)
-		remark_add(remark, "drain timeout", err.text, "the default is in force");
-	if (t->weights != NULL && ipvs_weights_check(t->weights->text, &err) < 0)
-		remark_add(remark, "weights", err.text, "this entry counts as 1");
+	    drain_timeout_parse(&ret->drain_s, t->drain_timeout->text, &err) < 0)
+		plane_remark_add(remark, "vipd.io/drain-timeout", err.text,
+				 "the default is in force");
+	plane_remark_weights(remark, t);
 }

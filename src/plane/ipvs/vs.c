@@ -188,7 +188,7 @@ static void service_found(void *arg, const struct ipvs_service *s)
 static void vs_programmed(struct ipvs_vs *vs, const struct ipvs_service *s)
 {
 	vs->is_programmed = true;
-	vs->programmed_sched = ipvs_sched_no(s->sched);
+	vs->programmed_sched = scheduler_no(s->sched);
 	vs->programmed_flags = s->flags & ~IPVS_FLAG_HASHED;
 	vs->programmed_timeout_s = s->timeout_s;
 }

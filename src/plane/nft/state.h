@@ -110,6 +110,10 @@ MUST_USE int nft_count_frontends(const struct plane *plane, enum plane_frontend_
 MUST_USE int nft_count_slots(const struct plane *plane, const struct plane_slot *v, size_t n,
 			     struct plane_count *ret, struct err *err);
 
+/* --- tuning.c: plane_ops.remark --- */
+
+void nft_remark(const struct plane *p, const struct svc *svc, struct str *ret);
+
 /* --- commit.c --- */
 
 MUST_USE int nft_commit(struct plane *plane, const struct plan_op *ops, size_t n,

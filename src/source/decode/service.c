@@ -464,12 +464,10 @@ static void spec_decode(struct service *s, const json_t *obj, struct decode *d)
 }
 
 /* The value as in the object; no value rejects a service. */
-static const struct name *annotation(const struct meta *m, const char *key, const char *other_key)
+static const struct name *annotation(const struct meta *m, const char *key)
 {
 	const char *text = meta_annotation(m, key);
 
-	if (text == NULL && other_key != NULL)
-		text = meta_annotation(m, other_key);
 	if (text == NULL || strlen(text) > ANNOTATION_MAX)
 		return NULL;
 	return name_get_str(text);
@@ -478,11 +476,15 @@ static const struct name *annotation(const struct meta *m, const char *key, cons
 static void tuning_decode(struct service *s, const struct meta *m)
 {
 	struct service_tuning t = {
-		.scheduler = annotation(m, "vipd.io/scheduler", "kube-router.io/service.scheduler"),
-		.weights = annotation(m, "vipd.io/weights", NULL),
-		.drain_timeout = annotation(m, "vipd.io/drain-timeout", NULL),
+		.scheduler = annotation(m, "vipd.io/scheduler"),
+		.weights = annotation(m, "vipd.io/weights"),
+		.drain_timeout = annotation(m, "vipd.io/drain-timeout"),
 	};
 
+	if (t.scheduler == NULL) {
+		t.scheduler = annotation(m, "kube-router.io/service.scheduler");
+		t.is_kube_router = t.scheduler != NULL;
+	}
 	if (t.scheduler == NULL && t.weights == NULL && t.drain_timeout == NULL)
 		return;
 	s->tuning = xcalloc(1, sizeof(*s->tuning));

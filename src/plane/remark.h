@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* plane/remark - annotations of a Service (model/tuning.h) that are not in force, for people. */
+#pragma once
+
+#include "plane/plane.h"
+
+/* Append "ANNOTATION: WHY: INSTEAD" to `out`, which may be NULL. */
+void plane_remark_add(struct str *out, const char *annotation, const char *why,
+		      const char *instead);
+/* The scheduler's annotation: WHY and INSTEAD as above. */
+void plane_remark_scheduler(struct str *out, const struct service_tuning *t, const char *why,
+			    const char *instead);
+/* Append what is wrong with vipd.io/weights. */
+void plane_remark_weights(struct str *out, const struct service_tuning *t);
+/* Log the remarks on services whose annotations the acknowledged operations changed. */
+void plane_remarks_log(const struct plane *p, const struct plan_op *ops, size_t n);
