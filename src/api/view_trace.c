@@ -179,7 +179,6 @@ static void put_none(struct str *out, const struct serve_context *ctx, const str
 	case PLAN_TRACE_WHY_INTERNAL_POLICY:
 	case PLAN_TRACE_WHY_EXTERNAL_POLICY:
 	case PLAN_TRACE_WHY_RANGES:
-	case PLAN_TRACE_WHY_WEIGHTLESS:
 	case PLAN_TRACE_WHY_UNKNOWN:
 		str_puts(out, "no service's address");
 		break;
@@ -296,12 +295,6 @@ static void step_pool(struct jsonw *w, const struct plan_trace *t)
 {
 	struct str out = { 0 };
 
-	if (t->why == PLAN_TRACE_WHY_WEIGHTLESS) {
-		str_puts(&out, "each usable endpoint has weight 0: packets get no answer");
-		step(w, "pool", &out);
-		str_fini(&out);
-		return;
-	}
 	switch ((enum plan_verdict)(t->frontend.is_split && t->is_inside
 					    ? t->frontend.inside.verdict
 					    : t->frontend.target.verdict)) {
@@ -403,7 +396,6 @@ static const char *const why_words[] = {
 	[PLAN_TRACE_WHY_INTERNAL_POLICY] = "internal-policy",
 	[PLAN_TRACE_WHY_EXTERNAL_POLICY] = "external-policy",
 	[PLAN_TRACE_WHY_RANGES] = "source-ranges",
-	[PLAN_TRACE_WHY_WEIGHTLESS] = "no-weight",
 	[PLAN_TRACE_WHY_OTHER_PORT] = "unknown-port",
 	[PLAN_TRACE_WHY_UNALLOCATED] = "unallocated-cluster-ip",
 	[PLAN_TRACE_WHY_NOT_CAPTURED] = "ipmode-proxy",

@@ -630,22 +630,15 @@ void plan_trace_weigh(struct plan_trace *t, const struct plan_balancer *balancer
 		return;
 	balancer->balancing(balancer->ctx, NULL, &pool, t->is_inside, &t->balancing);
 	t->affinity_s = t->balancing.affinity_s;
-	t->weight = t->n_used = 0;
+	t->weight = 0;
 	vec_for_each (ep, &t->endpoints) {
 		const struct plan_backend b = { .addr = ep->addr, .port = ep->port };
 
 		if (plan_trace_endpoint_why(ep) != NULL)
 			continue;
 		ep->weight = balancer->weight(balancer->ctx, NULL, &pool, &b);
-		ep->is_weightless = ep->weight == 0;
-		t->n_used += ep->weight != 0;
 		t->weight += ep->weight;
 	}
-	if (t->n_used == 0) {
-		t->verdict = PLAN_TRACE_DROPPED;
-		t->why = PLAN_TRACE_WHY_WEIGHTLESS;
-	}
-	vec_sort(&t->endpoints, endpoint_cmp);
 }
 
 double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endpoint *ep)
@@ -713,7 +706,5 @@ const char *plan_trace_endpoint_why(const struct plan_trace_endpoint *ep)
 	case PLAN_TRACE_DUPLICATE:
 		return "another entry of the same address and port counts";
 	}
-	if (ep->is_weightless)
-		return "its weight is 0";
 	return ep->exclusion == EXCLUSION_NONE ? NULL : exclusion_text(ep->exclusion);
 }

@@ -67,8 +67,6 @@ enum plan_trace_why {
 	PLAN_TRACE_WHY_NO_NODE_PORT,        /* an address of node ports, but not a node port */
 	PLAN_TRACE_WHY_ENDPOINT,            /* the address of an endpoint, not of a service */
 	PLAN_TRACE_WHY_UNKNOWN,             /* in no object */
-	/* A frontend matches; set by plan_trace_weigh(). */
-	PLAN_TRACE_WHY_WEIGHTLESS, /* all usable endpoints have weight 0 */
 };
 
 /* Relation of another service to the destination. */
@@ -114,7 +112,6 @@ struct plan_trace_endpoint {
 	uint8_t unlisted;  /* enum plan_trace_unlisted */
 	uint8_t exclusion; /* enum exclusion for the set in question; NONE = used */
 	bool is_local;
-	bool is_weightless;      /* not used because its weight is 0 */
 	uint32_t weight;         /* 1 unless plan_trace_weigh() found another */
 	bool is_masqueraded;     /* if it is used; also a pod's connection to itself (MASQ-09) */
 	const struct name *node; /* references, as all below; NULL = unknown */
@@ -181,10 +178,7 @@ void plan_trace_visit(struct plan_trace *t, const struct svc *svc);
 /* The source is a pod by name, but no endpoint of the destination's family has that name. */
 bool plan_trace_lacks_source(const struct plan_trace *t);
 void plan_trace_decide(struct plan_trace *t);
-/*
- * After plan_trace_decide(): add the plane's scheduler and weights. Endpoints of weight 0
- * are not used.
- */
+/* After plan_trace_decide(): add the plane's scheduler and weights. */
 void plan_trace_weigh(struct plan_trace *t, const struct plan_balancer *balancer);
 /* Share of connections of a used endpoint, 0 to 1; negative when it is not predictable. */
 double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endpoint *ep);
