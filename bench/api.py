@@ -8,15 +8,15 @@ For each size: a server with a synthetic cluster (tests/apiserver) and vipd in a
 namespace, over HTTP/2 and TLS; --json requests JSON instead of protobuf. Measured:
 
   served       from vipd's exec until the server has written the last list
-  programmed   from exec until the kernel has everything; vipd's CPU time until then
-  adopted      the same of a second vipd, which finds it there; it must write nothing
+  programmed   from exec until all services are programmed; vipd's CPU time until then
+  adopted      as "programmed", of a second vipd, which adopts the state and must write nothing
   resident     memory after the start (VmRSS), and its peak (VmHWM); without pages of libraries,
-               which processes share, and by service with its slice and endpoints
-  per 1,000    CPU time of vipd per 1,000 EndpointSlice updates, 1,000 a second or what the server
-               can, for 10 s; with --storm 2,000 a second for 60 s. "Coalesced": updates that were
-               programmed with a later one of their service
-  event to ack from the arrival of an event's last byte to the kernel's answer, of single changes
-               made 50 a second; quantiles are upper edges of buckets of powers of two
+               which processes share, and per service with its slice and endpoints
+  per 1,000    CPU time of vipd per 1,000 EndpointSlice updates, at 1,000 a second or the maximum
+               of the server, for 10 s; with --storm 2,000 a second for 60 s. "Coalesced": updates
+               that were programmed together with a later one of their service
+  event to ack from the arrival of an event's last byte to the kernel's acknowledgement, for 50
+               single changes a second; quantiles are upper bounds of buckets of powers of two
 
 Needs root. The server takes CPU time as well: it shares the machine with vipd.
 """
@@ -49,7 +49,7 @@ SINGLE_SECONDS = 20
 
 
 class Vipd:
-    """A running daemon, and its status."""
+    """A running vipd and its status."""
 
     def __init__(self, program, config, netns, folder, encoding=PROTOBUF, flags=()):
         self.socket = os.path.join(folder, "control.sock")
@@ -79,7 +79,7 @@ class Vipd:
             conn.close()
 
     def wait(self, test, what):
-        """Seconds since the start when `test` of the status became true; the status."""
+        """(seconds from the start until `test` of the status is true, the status)"""
         while True:
             if self.process.poll() is not None:
                 sys.exit("bench: the proxy ended: see %s" % self.log_path)
@@ -91,8 +91,8 @@ class Vipd:
             time.sleep(0.02)
 
     def wait_programmed(self):
-        """The same after the first complete sync. The log says when: a status walks all services,
-        so that polling it would take a large part of vipd's time."""
+        """wait() for the first complete sync, from the log: a status request walks all services, and
+        polling it would take a large part of vipd's time."""
         while True:
             with open(self.log_path, "rb") as log:
                 log.seek(self.log_begin)
@@ -105,7 +105,7 @@ class Vipd:
                          "programmed")
 
     def memory(self, field):
-        """Of /proc, in MB."""
+        """Memory in MB, from /proc."""
         with open("/proc/%d/status" % self.process.pid, encoding="ascii") as f:
             for line in f:
                 if line.startswith(field + ":"):
@@ -134,13 +134,13 @@ def namespace():
 
 
 def settle(vipd):
-    """Nothing is pending, and all sent events have arrived."""
+    """Wait until all sent events have arrived and nothing is pending."""
     time.sleep(0.5)
     return vipd.wait_programmed()[1]
 
 
 def changes(api, vipd, rate, seconds):
-    """Endpoint replacements at a rate: number, CPU seconds, transactions, services programmed."""
+    """Replace endpoints at a rate: (number, CPU seconds, transactions, services programmed)."""
     before, cpu = vipd.status()["sync"], vipd.cpu()
     done = api.churn(rate=rate, seconds=seconds)["result"]["changes"]
     after = settle(vipd)["sync"]
@@ -182,7 +182,7 @@ def measure(build, size, encoding, churn):
             out["adopted"], status = vipd.wait_programmed()
             out["adopted_writes"] = status["sync"]["writes"]
             out["again"], out["again_peak"] = vipd.memory("VmRSS"), vipd.memory("VmHWM")
-            # Quantiles are of all since the start: that must have added none.
+            # Quantiles include all values since the start, so the start must not add any.
             assert settle(vipd)["sync"]["event_to_ack"]["count"] == 0
             changes(api, vipd, SINGLE_RATE, SINGLE_SECONDS)
             out["ack"] = vipd.status()["sync"]["event_to_ack"]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * bench/change - what one change costs, from the model to the kernel's answer.
+ * bench/change - cost of a change, from the model to the kernel's acknowledgement.
  *
  * For each size: a cluster of N services x E endpoints is put into a model, first
  * sync into an empty network namespace, then single changes of five kinds, each
@@ -8,11 +8,10 @@
  * acknowledged it; then a second process over this kernel state (adoption), and a third without
  * services (sweep). Prints the longest kernel transaction of each: other processes wait for the
  * kernel's nft lock meanwhile. With -f, instead: first sync, changes and adoption beside a process
- * that commits, and how long its commits took.
+ * that commits, and the durations of its commits.
  * Each size runs in a separate child, for separate memory figures.
  *
- * Needs root: everything happens in a private network namespace that goes with
- * the process.
+ * Needs root. Runs in a private network namespace.
  */
 #include <netinet/in.h> /* before linux/in.h, which then omits duplicates */
 
@@ -61,11 +60,11 @@ static const char *const change_names[CHANGE_N] = { "endpoint replace", "endpoin
 						    "endpoint remove", "service add",
 						    "service remove" };
 
-/* Listener to the notifications of nf_tables meanwhile. */
+/* Listener to notifications of nf_tables. */
 enum watch {
 	WATCH_NONE = 0,
-	WATCH_MUTED,  /* as vipd does: not while its own batches are sent */
-	WATCH_ALWAYS, /* as another process would */
+	WATCH_MUTED,  /* like vipd: not while its own batches are sent */
+	WATCH_ALWAYS, /* like another process */
 };
 
 struct cluster {
@@ -387,7 +386,7 @@ static void measure_emptied(const struct cluster *c)
 	while (sync_stats_get(l.s)->audits == audits)
 		(void)sync_step(l.s, now_ns());
 	after = nl_sock_stats(l.query);
-	printf("  emptied table      %9.1f ms   until an audit has put all back, kernel CPU %.0f ms, "
+	printf("  emptied table      %9.1f ms   until an audit has repaired all, kernel CPU %.0f ms, "
 	       "%llu requests, %llu answers\n",
 	       (double)(now_ns() - begin) / 1e6, system_ms() - cpu_ms,
 	       (unsigned long long)(after->n_sends - before.n_sends),

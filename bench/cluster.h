@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* bench/cluster - services, slices and a process over the kernel, for bench/change and bench/steps.
- */
+/* bench/cluster - services, slices, and model, plan and plane, for bench/change and bench/steps. */
 #ifndef BENCH_CLUSTER_H
 #define BENCH_CLUSTER_H
 
@@ -8,7 +7,7 @@
 #include "plane/nft/plane_nft.h"
 #include "sync/sync.h"
 
-/* One process over the kernel. The caller opens `s`. */
+/* Model, plan and plane of one process. The caller opens `s`. */
 struct life {
 	struct model m;
 	struct plan p;
@@ -32,7 +31,7 @@ struct service *make_service(int i, int n_ports);
  */
 struct slice *make_slice(int i, int n_ports, int base, int from, int n, int shift);
 
-/* Of VIPD_PLANE: the ipvs plane; else the nftables plane. */
+/* Whether VIPD_PLANE selects the ipvs plane. */
 bool is_ipvs(void);
 /* A model of this node without services, a plan and a plane. */
 void life_open(struct life *l);

@@ -2,14 +2,13 @@
 /*
  * bench/conntrack - cost of finding and deleting stale flows in a large table.
  *
- * A network namespace tracks many flows, a second one as many: the kernel has one table, and a
- * walk passes all of them. Then passes of the kinds that changes
- * cause, each with one stale flow. Wall time is the delay for a client; CPU time of the helper
- * is the more reliable number on a busy machine.
+ * Two network namespaces track as many flows each: the kernel has one table, and a walk passes all
+ * of them. Measures passes as after changes, each with one stale flow. Wall time is the delay for a
+ * client; CPU time of the helper is more reliable on a busy machine.
  *
  * Needs root, and nf_conntrack_max above the number of flows (first argument,
- * default 250000). Second argument: one flow in so many is UDP (default 20; with
- * more than 64 no dump is filtered).
+ * default 250000). Second argument N: one flow in N is UDP (default 20;
+ * above 64 dumps are not filtered).
  */
 #include <arpa/inet.h> /* before linux/in.h, which then omits duplicates */
 
@@ -176,12 +175,12 @@ struct bench {
 static const struct bench benches[] = {
 	/* The first pass of a process dumps all entries, and determines the share of UDP. */
 	{ "after a restart, both families", { "10.96.0.1", "fd00::1" }, JOB_TARGET_NOT_LIVE },
-	{ "endpoint gone, IPv4, 1 frontend", { "10.96.0.1" }, JOB_TARGET_EXACT },
-	{ "endpoint gone, IPv4, 4 frontends",
+	{ "endpoint removed, IPv4, 1 frontend", { "10.96.0.1" }, JOB_TARGET_EXACT },
+	{ "endpoint removed, IPv4, 4 frontends",
 	  { "10.96.0.1", "10.96.0.2", "10.96.0.3", "10.96.0.4" },
 	  JOB_TARGET_EXACT },
-	{ "endpoint gone, IPv6, 1 frontend", { "fd00::1" }, JOB_TARGET_EXACT },
-	{ "endpoint gone, both, 1 frontend each", { "10.96.0.1", "fd00::1" }, JOB_TARGET_EXACT },
+	{ "endpoint removed, IPv6, 1 frontend", { "fd00::1" }, JOB_TARGET_EXACT },
+	{ "endpoint removed, both, 1 frontend each", { "10.96.0.1", "fd00::1" }, JOB_TARGET_EXACT },
 	{ "first endpoint after none, IPv4", { "10.96.0.1" }, JOB_TARGET_UNTRANSLATED },
 };
 
@@ -220,7 +219,8 @@ static void put_stale(const struct job *j, enum job_kind kind)
 			       (uint16_t)(1000 + (f - j->frontends.v)));
 		flow.by = kind == JOB_TARGET_UNTRANSLATED ? flow.to : endpoint_of(&flow.to);
 		if (nl_sock_send(nl, buf, put_flow(buf, &flow)) < 0 || errors(nl) < 0)
-			die("making a stale flow", "refused: the last pass did not remove it");
+			die("making a stale flow",
+			    "it exists: the previous pass did not remove it");
 	}
 	nl_sock_close(nl);
 }
@@ -294,7 +294,7 @@ int main(int argc, char **argv)
 	pass_open(&p, ctnl);
 	printf("%u flows in this namespace, one in %u UDP, and as many beside it\n\n", n,
 	       udp_share);
-	printf("%-38s %8s %8s %8s %10s %8s\n", "", "ms", "max", "cpu ms", "judged", "targets");
+	printf("%-38s %8s %8s %8s %10s %8s\n", "", "ms", "max", "cpu ms", "checked", "targets");
 	for (size_t i = 0; i < ARRAY_SIZE(benches); i++)
 		run(p, &benches[i]);
 	pass_close(p);

@@ -3,14 +3,13 @@
 """Cost of counting per service and per endpoint: bench/counters.py BUILD [SERVICES [ROUNDS]]
 
 Three labs side by side, one for each --metrics-per-service, each with SERVICES services of 5
-endpoints. New UDP flows and TCP connections to one of them, in turns, so that what else the
-machine does hits all alike: system CPU time of the client a connection, which is where a veth
-pair runs the router's part, and some of the server's, as well.
+endpoints. New UDP flows and TCP connections to them in turn, so that other load of the machine
+affects them equally: system CPU time of the client per connection, which on a veth pair includes
+the router's part and some of the server's.
 
-Then the price of having it: the kernel's memory, an answer of /metrics, operations and bytes of
-changes, a restart.
+Then other costs: kernel memory, a response of /metrics, operations and bytes of changes, a restart.
 
-VIPD_PLANE=ipvs is about the ipvs plane. Where the kernel has no IPVS it runs itself in a virtual
+VIPD_PLANE=ipvs measures the ipvs plane. Where the kernel has no IPVS it runs itself in a virtual
 machine whose clock counts instructions (2 ns each): there the time of a connection includes client
 and server, and only differences are significant.
 """
@@ -54,14 +53,14 @@ class Wire(ipvs.Wire):
         self.bytes = getattr(self, "bytes", 0) + (16 + len(body) if name else 0)
         return name
 
-    def heard_bytes(self):
+    def sent_bytes(self):
         self.bytes = 0
-        self.heard()
+        self.counts()
         return self.bytes
 
 
 def objects(n, first=1):
-    """Services of the same five pods, which node2 serves; those of s0 begin with another one."""
+    """Services with five pods on node2; `first`: the first pod of s0."""
     for i in range(n):
         name = "s%d" % i
         yield {"apiVersion": "v1", "kind": "Service",
@@ -82,7 +81,7 @@ def objects(n, first=1):
 def kernel_mb():
     with open("/proc/meminfo", encoding="ascii") as f:
         text = f.read()
-    # Hash elements are unreclaimable slabs, and a counter has a part for each CPU.
+    # Hash elements are unreclaimable slabs; a counter has a part for each CPU.
     return sum(int(re.search(r"^%s: +(\d+)" % key, text, re.M).group(1))
                for key in ("SUnreclaim", "Percpu")) / 1024
 
@@ -103,29 +102,29 @@ class Bed:
         family = ipvs.Ipvs(self.lab.node).family if planes.PLANE == "ipvs" else None
         self.wire = Wire(self.lab.node, family) if has_nlmon() else None
         before = kernel_mb()
-        self.first = self.change("everything from nothing", list(objects(n)))
+        self.first = self.change("first sync", list(objects(n)))
         self.kernel = kernel_mb() - before
         self.used = {"udp": [], "tcp": []}
 
     def change(self, what, objs):
-        """A change: its name, operations, bytes."""
+        """Make a change: (its name, operations, bytes)."""
         def settled():
             s = self.daemon.status()
             return s["counts"]["services"] == len(objs) // 2 and self.daemon.is_settled()
         before = self.daemon.status()["sync"]["writes"]
         if self.wire:
-            self.wire.heard_bytes()
+            self.wire.sent_bytes()
         self.daemon.manifests.put("all.json", ipvs.as_list(objs))
         time.sleep(0.2)
-        L.eventually(settled, SETTLE_S, "it does not settle")
+        L.eventually(settled, SETTLE_S, "not settled")
         return (what, self.daemon.status()["sync"]["writes"] - before,
-                self.wire.heard_bytes() if self.wire else 0)
+                self.wire.sent_bytes() if self.wire else 0)
 
     def changes(self, n):
         yield self.first
-        yield self.change("an endpoint of two ports goes", list(objects(n, 2)))
-        yield self.change("an endpoint of two ports comes", list(objects(n)))
-        yield self.change("a service of two ports comes", list(objects(n + 1)))
+        yield self.change("remove an endpoint of two ports", list(objects(n, 2)))
+        yield self.change("add an endpoint of two ports", list(objects(n)))
+        yield self.change("add a service of two ports", list(objects(n + 1)))
 
     def restart(self):
         """Seconds, operations."""
@@ -136,7 +135,7 @@ class Bed:
         return time.monotonic() - began, self.daemon.status()["sync"]["writes"]
 
     def round(self, proto):
-        """System CPU time of one connection, ns."""
+        """System CPU time of a connection, ns."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         began = time.monotonic()
         flow = self.lab.client.popen(L.program("flow"), "new", "--to",
@@ -153,7 +152,7 @@ class Bed:
         self.used[proto].append(took / ok * 1e9)
 
     def scrape(self):
-        """Seconds, bytes and series of an answer of /metrics."""
+        """Seconds, bytes and series of a response of /metrics."""
         began = time.monotonic()
         with self.lab.node.entered():
             text = urllib.request.urlopen("http://127.0.0.1:10249/metrics", timeout=30).read()
@@ -195,7 +194,7 @@ def main(argv):
                 low = sorted(used)[:max(1, len(used) // 4)]
                 print("%-9s %s %6.0f ns a connection, the quietest quarter %.0f" % (
                     mode, proto, statistics.median(used), statistics.mean(low)))
-            if not IN_A_MACHINE:  # which is busy with three labs that are new to it
+            if not IN_A_MACHINE:  # the kernel still processes three new labs
                 print("%-9s kernel memory %.1f MB" % (mode, bed.kernel), flush=True)
             print("%-9s /metrics %.3f s, %d bytes, %d series" % ((mode,) + bed.scrape()))
             for what, operations, bytes_ in bed.changes(n):
@@ -204,7 +203,7 @@ def main(argv):
         base = beds["none"].used
         for mode in MODES[1:]:
             for proto in CONNECTIONS:
-                # Compares neighbours in time, with equal load of the machine.
+                # Pairs neighbours in time, with equal load of the machine.
                 pairs = [b / a - 1 for a, b in zip(base[proto][1:], beds[mode].used[proto][1:])]
                 print("%-9s %s %+.2f %%" % (mode, proto, 100 * statistics.median(pairs)))
     finally:

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From the API server to the first connection: vipd, and kube-proxy beside it.
+"""Delay from the API server to the first connection: vipd compared with kube-proxy.
 
     bench/e2e.py BUILD [SERVICESxENDPOINTS ...] [--json] [--plot FILE.svg] [--changes N]
                  (default 1000x5 10000x5 44000x5 100000x2; 500 changes)
@@ -9,18 +9,18 @@ A node in network namespaces of its own (tests/net/lab.py), all of whose endpoin
 API server (tests/apiserver) in the node's namespace: HTTP/2, TLS, protobuf. For each size and each
 proxy:
 
-  start    from exec until a connection through the service that sorts last succeeds and nothing is
-           pending; of it after the server's last byte. Three starts on an empty kernel
+  start    from exec, and from the server's last byte, until a connection through the last service in
+           order succeeds and nothing is pending. Three starts on an empty kernel
   change   the endpoint of a service is replaced: from the last byte of the event, written by the
            server, until a connection reaches the new endpoint. "path alone" is one connection
   burst    1,000 slices change at once: from the last byte of the last event until a connection
            reaches its new endpoint. Five bursts
-  restart  without changes; and with a change made while the proxy is stopped: from exec until a
-           connection reaches the new endpoint; and a change that comes while kernel state is
-           adopted. Commits: the ruleset's generation, nf_tables only
-  failed   connections that failed meanwhile, of 200 a second through two services
+  restart  without changes; with a change made while the proxy is stopped: from exec until a
+           connection reaches the new endpoint; with a change during adoption. Commits: the
+           ruleset's generation, nf_tables only
+  failed   failed connections, of 200 a second through two services
 
-BENCH_KUBE_PROXY=PATH measures that kube-proxy as well, modes iptables, nftables and, if the kernel
+BENCH_KUBE_PROXY=PATH also measures that kube-proxy in modes iptables, nftables and, if the kernel
 has IPVS, ipvs.
 BENCH_API=KUBECONFIG uses a real server (e2e/apis.py) and its namespace vipd-bench, which is deleted
 afterwards. Needs root. On a machine with other work, `chrt -r 1 bench/e2e.py ...` gives the
@@ -51,12 +51,12 @@ STARTS = 3
 BURSTS = 5
 BURST = 1000
 LOAD_RATE = 200
-PAUSE_S = 0.02                  # between two changes: none waits for the one before
+PAUSE_S = 0.02                  # between two changes: long enough that each is programmed before the next
 FIRST_S = 600
 
 
 class Bed:
-    """A lab with an API server, and what is measured of one proxy in it. `make` starts the proxy."""
+    """A lab with an API server, and the measurements of a proxy, which `make` starts."""
 
     def __init__(self, size, program, make, folder):
         services, endpoints = (int(x) for x in size.split("x"))
@@ -90,13 +90,13 @@ class Bed:
         return "10.190.0.%d" % (self.turn % 2 + 1)
 
     def changed_slice(self):
-        """The last service's slice with its other endpoint."""
+        """The slice of the last service with the other endpoint."""
         self.turn += 1
         return apis.slice_(self.api.ns, "last" if self.api.ns == "zzz" else "zzz-last",
                            [self.backend()])
 
     def reached(self):
-        """When a connection through the last service is answered by its endpoint."""
+        """Time of the first answer of the endpoint through the last service."""
         end = time.monotonic() + FIRST_S
         while time.monotonic() < end:
             r = L.probe(self.lab.pod1, self.api.ips[0], 80, timeout=0.05)
@@ -140,7 +140,7 @@ class Bed:
                 "cpu": self.proxy.cpu(), "queued": self.queued()}
 
     def queued(self):
-        """Seconds that threads of the proxy waited for a processor."""
+        """Seconds for which threads of the proxy waited for a processor."""
         total = 0
         for path in glob.glob("/proc/%d/task/*/schedstat" % self.proxy.process.pid):
             with open(path, encoding="ascii") as f:
@@ -204,7 +204,7 @@ class Bed:
         out["changed_failed"] = self.failed_since(before)
 
     def change_in_adoption(self):
-        """From the last byte of an event that comes while kernel state is adopted; or None."""
+        """Delay of a change whose event arrives during adoption; or None."""
         self.stop()
         self.exec()
         if not self.proxy.wait_adopting():

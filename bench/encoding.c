@@ -4,8 +4,8 @@
  *
  *     encoding [SECONDS]        default 1 per line
  *
- * The same events of a real server (tests/data) again and again: bytes an object,
- * time to cut and read it, time until the model's object is there.
+ * Decodes recorded events of a real server (tests/data) repeatedly: bytes per object, time to split
+ * and read it, time until it is an object of the model.
  */
 #include <stdio.h>
 #include <stdlib.h>

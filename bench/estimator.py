@@ -1,13 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cost of IPVS's estimator, which vipd switches off:
+"""Cost of the IPVS estimator, which vipd disables:
 
     bench/estimator.py BUILD [SERVICES [KERNEL]]
 
-In a network namespace with SERVICES virtual services of five backends a loop reads the clock and
-records each pause above 0.2 ms: with net.ipv4.vs.run_estimation
-1, and 0. Without IPVS in the kernel it runs itself in a virtual machine of one processor with a
-clock that counts instructions (2 ns each).
+In a network namespace with SERVICES virtual services of five backends, a loop reads the clock and
+records each pause above 0.2 ms, with net.ipv4.vs.run_estimation=1 and 0. Without IPVS in the kernel
+it runs in a virtual machine of one processor whose clock counts instructions (2 ns each).
 """
 import os
 import subprocess
@@ -59,13 +58,13 @@ def main(args):
     n = int(args[1]) if len(args) > 1 else 10000
     ns = L.Ns("%s%d-estimator" % (L.PREFIX, os.getpid()))
     try:
-        ns.run("ip", "link", "set", "lo", "up")  # without any route no address is good to it
+        ns.run("ip", "link", "set", "lo", "up")  # without a route IPVS accepts no address
         with ns.entered():
             subprocess.run(["ipvsadm", "-R"], input="\n".join(lines(n)) + "\n", text=True,
                            check=True)
             for value in (1, 0, 1, 0):
                 ns.sysctl(net__ipv4__vs__run_estimation=value)
-                time.sleep(10)  # a changed estimator finds its rhythm
+                time.sleep(10)  # until the changed estimator is steady
                 found = pauses(SECONDS)
                 print("%d services x %d, run_estimation %d: %d pauses in %d s, the longest %.1f ms,"
                       " all %.1f ms" % (n, BACKENDS, value, len(found), SECONDS,

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cost of --failover=handshake, and of other ways to find handshakes without an answer:
+"""Cost of --failover=handshake, and of alternatives for finding handshakes without an answer:
 bench/failover.py BUILD [FLOWS [ROUNDS]]
 
 Three labs side by side: `off`, `handshake`, and `events`, where a process listens for new and
@@ -47,7 +47,7 @@ def objects():
 
 
 def listen(ns):
-    """A listener for which the kernel queues nothing."""
+    """A listener whose filter drops all notifications."""
     s = ns.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
     drop_all = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0))  # return 0
     s.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER,
@@ -70,7 +70,7 @@ class Bed:
         self.used = {load: [] for load in LOADS}
 
     def round(self, load):
-        """System CPU time of one operation, ns."""
+        """System CPU time of an operation, ns."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         flow = self.lab.client.popen(L.program("flow"), "new", "--to",
                                      "tcp:%s:80" % L.cluster_ip(1, 4), "--concurrency", "32",
@@ -92,14 +92,14 @@ class Bed:
 
 
 def vipd_cpu(bed):
-    """Percent of one CPU, in SECONDS."""
+    """CPU time of vipd during SECONDS, in percent of one CPU."""
     before = L.cpu_ms(bed.daemon.proc.pid)
     time.sleep(SECONDS)
     return (L.cpu_ms(bed.daemon.proc.pid) - before) / SECONDS / 10
 
 
 def dump_ms(ct):
-    """CPU time of a dump of flows that were translated and have no reply."""
+    """CPU time of a dump of translated flows without a reply."""
     p = C.attr(C.CTA_STATUS, struct.pack(">I", C.IPS_DST_NAT))
     p += C.attr(CTA_STATUS_MASK, struct.pack(">I", C.IPS_DST_NAT | C.IPS_SEEN_REPLY))
     message = ct.message(C.CT_GET, 4, C.NLM_F_DUMP, p)

@@ -3,9 +3,9 @@
 """Cost of the ipvs plane, compared with ipvsadm and a layout of one virtual service per address
 and port, in one run: bench/ipvs.py BUILD [SERVICES [DRAINING [KERNEL]]]
 
-Where the kernel has no IPVS it runs itself in a virtual machine whose clock counts instructions (2 ns
-each): its times repeat, and their ratios are valid. It fails if a restart without changes sends a
-message, or if reading draining backends reads other services as well.
+Without IPVS in the kernel it runs in a virtual machine whose clock counts instructions (2 ns each):
+times repeat, and their ratios are valid. Fails if a restart without changes sends a message, or if
+reading draining backends reads other services.
 """
 import collections
 import contextlib
@@ -61,7 +61,7 @@ class Bed:
         self.wire = ipvs.Wire(self.lab.node, self.kernel.family)
         self.classic = L.Ns(self.lab.id + "-classic")
         self.classic.run("ip", "link", "set", "lo", "up")
-        # Without this the estimator would be measured as well (bench/estimator.py).
+        # Excludes the estimator (bench/estimator.py).
         self.classic.run("sysctl", "-q", "-w", "net.ipv4.vs.run_estimation=0")
 
     def close(self):
@@ -76,7 +76,7 @@ class Bed:
         self.vipd.manifests.held.pop(name, None)
 
     def ipvsadm(self, lines):
-        """Seconds that one ipvsadm -R takes."""
+        """Duration of ipvsadm -R in seconds."""
         begin = time.monotonic()
         with self.classic.entered():
             subprocess.run(["ipvsadm", "-R"], input="\n".join(lines) + "\n", text=True, check=True)
@@ -84,20 +84,20 @@ class Bed:
 
     def settled(self, n):
         L.eventually(lambda: self.vipd.status().get("counts", {}).get("services", 0) >= n and
-                     self.vipd.is_settled(), SETTLE_S, "it does not settle")
+                     self.vipd.is_settled(), SETTLE_S, "not settled")
 
     def writes(self):
         return self.vipd.status()["sync"]["writes"]
 
-    def heard(self):
-        """(how many messages: to IPVS, to nf_tables; when the last was sent)."""
-        told = list(self.wire.messages())
-        nft = sum(name.startswith("nft") for name, _ in told)
-        return len(told) - nft, nft, max((at for _, at in told), default=0)
+    def messages(self):
+        """(number of messages to IPVS, to nf_tables, time of the last one), since the last call."""
+        sent = list(self.wire.messages())
+        nft = sum(name.startswith("nft") for name, _ in sent)
+        return len(sent) - nft, nft, max((at for _, at in sent), default=0)
 
 
-def row(what, ours, theirs):
-    print("| %s | %s | %s |" % (what, ours, theirs), flush=True)
+def row(what, vipd, ipvsadm):
+    print("| %s | %s | %s |" % (what, vipd, ipvsadm), flush=True)
 
 
 def ms(seconds):
@@ -121,11 +121,11 @@ def one_change(bed):
     took, messages, alone, batch = [], [], [], []
     for i in range(ROUNDS):
         bed.vipd.apply(objs(all_five))
-        bed.heard()
+        bed.messages()
         begin = time.time()
         bed.vipd.write(objs({**all_five, 2: False}))
         time.sleep(0.3)
-        n, m, last = bed.heard()
+        n, m, last = bed.messages()
         took.append(last - begin)
         messages.append((n, m))
         begin = time.monotonic()
@@ -138,7 +138,7 @@ def one_change(bed):
     row("one endpoint leaves a service with 6 frontends: messages to IPVS (to nf_tables)",
         "%d (%d)" % max(messages, key=messages.count), len(at))
     row("from the slice's change to the last message, median of %d" % ROUNDS,
-        ms(statistics.median(took)), "%s; ipvsadm -R: %s (both without finding out what to do)" % (
+        ms(statistics.median(took)), "%s; ipvsadm -R: %s (both without computing the changes)" % (
             ms(statistics.median(alone)), ms(statistics.median(batch))))
 
 
@@ -154,44 +154,44 @@ def programmed(bed, n):
         lines.append("-A -t %s -s rr" % a)
         lines += ["-a -t %s -r %s:8080 -m" % (a, L.remote((i + j) % 240 + 1, 4))
                   for j in range(ENDPOINTS)]
-    theirs = bed.ipvsadm(lines)
+    ipvsadm = bed.ipvsadm(lines)
     row("%d services x %d programmed (manifest read, planned, %d operations)" % (
-        n, ENDPOINTS, bed.writes() - writes), ms(took), "%s (ipvsadm -R, IPVS alone)" % ms(theirs))
+        n, ENDPOINTS, bed.writes() - writes), ms(took), "%s (ipvsadm -R, IPVS alone)" % ms(ipvsadm))
 
 
 def restarted(bed):
-    """(seconds in total, seconds from the first request to the kernel until it serves) of a
-    restart without changes."""
+    """Restart without changes: (seconds in total, seconds from the first request to the kernel
+    until vipd serves)."""
     bed.vipd.stop()
     time.sleep(1)
-    bed.heard()
+    bed.messages()
     begin = time.monotonic()
     bed.vipd.start(wait=False)
     bed.vipd.wait_ready(SETTLE_S)
     took = time.monotonic() - begin
     status = bed.vipd.status()["sync"]
     if status["writes"]:
-        raise SystemExit("a restart with nothing changed: %d writes" % status["writes"])
+        raise SystemExit("a restart without changes: %d writes" % status["writes"])
     return took, status["first_sync_us"] / 1e6
 
 
 def adopted(bed):
     took, served = restarted(bed)
     time.sleep(1)
-    heard = list(bed.wire.requests())
-    changes = [name for name, _, is_read in heard if not is_read]
+    requests = list(bed.wire.requests())
+    changes = [name for name, _, is_read in requests if not is_read]
     if changes:
-        raise SystemExit("a restart with nothing changed: %s" % collections.Counter(changes))
+        raise SystemExit("a restart without changes: %s" % collections.Counter(changes))
     # IPVS is read first, then the maps, then sysctls and timeouts.
-    first = min(at for name, at, _ in heard if name == "get_service")
-    end = min(at for name, at, _ in heard if name == "get_config")
-    maps = min(at for name, at, _ in heard if name == NFT_GETSETELEM and at > first)
+    first = min(at for name, at, _ in requests if name == "get_service")
+    end = min(at for name, at, _ in requests if name == "get_config")
+    maps = min(at for name, at, _ in requests if name == NFT_GETSETELEM and at > first)
     begin = time.monotonic()
     bed.classic.run("ipvsadm", "-Sn", timeout=SETTLE_S)
     saved = time.monotonic() - begin
-    row("a restart with nothing changed, manifests read (messages that change anything)",
+    row("a restart without changes, manifests read (messages that change state)",
         "%s (%d)" % (ms(took), len(changes)), "")
-    row("of it from the first question to the kernel until it serves", ms(served), "")
+    row("of it from the first request to the kernel until vipd serves", ms(served), "")
     row("of that the dump for adoption: services and destinations, maps", "%s: %s, %s" % (
         ms(end - first), ms(maps - first), ms(end - maps)),
         "%s (ipvsadm -Sn, IPVS alone)" % ms(saved))
@@ -199,7 +199,7 @@ def adopted(bed):
 
 
 def adopted_beside(bed, alone):
-    """Again while another process commits to its own nf_tables table continuously."""
+    """restarted() while another process commits to a separate nf_tables table continuously."""
     other = bed.lab.node.popen(L.program("bench/change"), "-n", "-f", str(NEIGHBOUR))
     try:
         generation, begin = bed.vipd.nft.genid(), time.monotonic()
@@ -208,7 +208,7 @@ def adopted_beside(bed, alone):
     finally:
         other.kill()
         other.wait()
-    row("the same beside %.0f commits a second to the table of another process" % rate, ms(served),
+    row("restart beside %.0f commits a second of another process" % rate, ms(served),
         "")
     if served > 2 * alone:
         raise SystemExit("adoption beside a busy neighbour takes %.1f times as long" % (
@@ -222,8 +222,8 @@ def cpu(pid):
 
 
 def idle(bed, seconds=IDLE_S):
-    """(CPU per second, requests to the kernel) while nothing changes."""
-    bed.heard()
+    """(CPU per second, requests to the kernel) without changes."""
+    bed.messages()
     begin = cpu(bed.vipd.proc.pid)
     time.sleep(seconds)
     used = (cpu(bed.vipd.proc.pid) - begin) / seconds
@@ -231,8 +231,8 @@ def idle(bed, seconds=IDLE_S):
 
 
 def connection(bed, addr, source_port):
-    """From a separate port: IPVS cannot distinguish the replies of one backend to one client
-    port that reached it through two addresses."""
+    """A connection from a separate port: IPVS cannot distinguish replies of a backend to a client
+    port that uses two addresses."""
     s = bed.lab.client.socket()
     s.settimeout(5)
     s.bind((L.CLIENT[4], source_port))
@@ -268,12 +268,12 @@ def draining(bed, n):
     begin = time.monotonic()
     bed.lab.node.run("ipvsadm", "-Ln", timeout=SETTLE_S)
     whole = time.monotonic() - begin
-    row("%d backends draining: CPU a second, looked at once a second" % n,
+    row("%d backends draining: CPU a second, read once a second" % n,
         "%s (%s with none)" % (ms(busy), ms(quiet)), "%s (ipvsadm -Ln once)" % ms(whole))
     row("services whose destinations are read a second (of all: %d)" % len(bed.kernel.services()),
         "%.0f" % (asked["get_dest"] / IDLE_S), "")
     if asked["get_service"] or asked["get_dest"] > n * (IDLE_S + 1):
-        raise SystemExit("%d drains are looked at with %s" % (n, dict(asked)))
+        raise SystemExit("%d drains are read with %s" % (n, dict(asked)))
 
 
 def main():

@@ -10,15 +10,15 @@ with rounds of each kind of observer, so that the load of the machine is equal f
 
   none         no request
   1 page       the status page as a browser requests it: every 2 s, with If-None-Match
-  20 pages     of them
+  20 pages     20 status pages
   list         `vipctl svc` once a second: the whole list over the control socket
   scrape       /metrics once a second
 
-once while nothing changes, and once with 20 changed endpoints a second. Prints, compared with the
+once without changes, and once with 20 changed endpoints a second. Prints, compared with the
 round without observer before it (medians of the pairs), the connections per second and the CPU
-time of a connection, of the client and of the kernel for it: the first varies with the load of the
-machine, the second hardly. Then CPU of vipd, and the time of changes from event to the kernel's
-acknowledgement. Last, the time of single requests.
+time of client and kernel per connection: the first varies with the load of the machine, the second
+hardly. Then CPU of vipd, the time from the event of a change to the kernel's acknowledgement, and
+the time of single requests.
 Needs root.
 """
 import argparse
@@ -47,7 +47,7 @@ CHANGED = ("bench", "changed")
 
 
 class Asker(threading.Thread):
-    """Requests `what` repeatedly until stopped. A page stores tags, as in a browser."""
+    """Requests `what` repeatedly until stopped. A page stores tags like a browser."""
 
     def __init__(self, vipd, what, period, delay=0.0):
         super().__init__(daemon=True)
@@ -92,7 +92,7 @@ class Asker(threading.Thread):
 
 
 class Changer(threading.Thread):
-    """One endpoint replaced, CHANGES times a second."""
+    """Replaces an endpoint CHANGES times a second."""
 
     def __init__(self, vipd):
         super().__init__(daemon=True)
@@ -126,7 +126,7 @@ def cpu_seconds(pid):
 
 
 def latencies(vipd):
-    """{upper bound in s: services so far}, and their sum and count."""
+    """({upper bound in s: cumulative count}, sum, count)"""
     text = Asker(vipd, "scrape", 1).get("/metrics")[2].decode()
     buckets, total, n = {}, 0.0, 0
     for line in text.splitlines():
@@ -141,11 +141,11 @@ def latencies(vipd):
     return buckets, total, n
 
 
-def a_round(vipd, lab, target, seconds, askers):
-    """Connections a second, CPU us of a connection, CPU of vipd a second."""
-    for a in askers:
+def a_round(vipd, lab, target, seconds, observers):
+    """(connections per second, CPU us per connection, CPU of vipd per second)"""
+    for a in observers:
         a.once()        # loading the page is not measured
-    for a in askers:
+    for a in observers:
         a.start()
     try:
         flow = lab.flow("client", "new", "--to", target, "--concurrency", "8",
@@ -158,9 +158,9 @@ def a_round(vipd, lab, target, seconds, askers):
         used = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
         cpu = cpu_seconds(vipd.proc.pid) - cpu
     finally:
-        for a in askers:
+        for a in observers:
             a.over.set()
-        for a in askers:
+        for a in observers:
             a.join()
     return result["ok"] / took, used / max(result["ok"], 1) * 1e6, cpu / took
 
@@ -187,7 +187,7 @@ def quantile_us(before, after, q):
 def pairs(vipd, lab, args, target, is_changing):
     print("%s\n\n| observer | connections per second | vs. none | CPU per connection | vs. none | "
           "CPU of vipd |%s" % (
-              "with %d changes a second" % CHANGES if is_changing else "while nothing changes",
+              "with %d changes a second" % CHANGES if is_changing else "without changes",
               " event to ack, mean / 99 % |" if is_changing else ""))
     print("|---|---|---|---|---|---|%s" % ("---|" if is_changing else ""))
     changer = Changer(vipd)
@@ -196,14 +196,14 @@ def pairs(vipd, lab, args, target, is_changing):
     alone, seen = [], {}
     for _ in range(args.rounds):
         for name, make in looks(vipd).items():
-            for who, askers in (("none", []), (name, make())):
+            for kind, observers in (("none", []), (name, make())):
                 before = latencies(vipd)
-                rate, each, cpu = a_round(vipd, lab, target, args.seconds, askers)
+                rate, each, cpu = a_round(vipd, lab, target, args.seconds, observers)
                 after = latencies(vipd)
                 n = after[2] - before[2]
                 record = (rate, each, cpu, (after[1] - before[1]) / n * 1e6 if n else 0,
                           quantile_us(before, after, 0.99) if n else 0)
-                if who == "none":
+                if kind == "none":
                     alone.append(record)
                     last = record
                 else:
@@ -219,7 +219,7 @@ def pairs(vipd, lab, args, target, is_changing):
 
 
 def single(vipd):
-    """One request after the other, without other load."""
+    """Requests in sequence, without other load."""
     print("single requests\n\n| request | median | slowest of 30 |\n|---|---|---|")
     a = Asker(vipd, "page", 1)
     tag = {"If-None-Match": a.get("/v1/status")[1]}

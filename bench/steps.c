@@ -73,7 +73,7 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/* All services are programmed, after so many loads and audits, and not before `until_ns`. */
+/* All services are programmed, after this many loads and audits, not before `until_ns`. */
 struct end {
 	uint64_t loads;
 	uint64_t audits;

@@ -15,7 +15,7 @@ from apiserver.client import Server
 from apiserver.cluster import cluster_ip, pod_ip
 
 NAMESPACE = "vipd-bench"    # of a real server
-LAST = 255 << 12            # number of the changed service, above all others
+LAST = 255 << 12            # number of the changed service, the highest
 FIRST = "10.190.0.1"        # its endpoint at the start
 START_S = 120
 
@@ -37,7 +37,7 @@ def slice_(ns, name, ips):
 
 
 class TestApi:
-    """The test server, in the node's namespace."""
+    """The test server in the node's namespace."""
 
     def __init__(self, lab, services, endpoints):
         self.server = Server(netns=lab.node.name)
@@ -49,7 +49,7 @@ class TestApi:
         self.config = self.server.kubeconfig("token")
 
     def served(self):
-        """When the last object of the lists was written."""
+        """Time at which the last object of the lists was written."""
         reply = self.server.call("wait", timeout=START_S,
                                  synced={"services": 1, "endpointslices": 1})
         return self.server.call("flush")["monotonic"] if reply["met"] else None
@@ -62,12 +62,12 @@ class TestApi:
             yield self.server.get("endpointslices", "ns-%03d/service-%05d-v40000" % (i % 10, i))
 
     def change(self, objects):
-        """Store objects; when the last byte of their events was written."""
+        """Store objects; return the time of the last byte of their events."""
         self.server.put_many(objects=objects, at_once=True)
         return self.server.call("flush")["monotonic"]
 
     def change_one(self, obj):
-        """change() without the request for the time, which is that of an idle watch."""
+        """change() without a separate request for the time: the watch is idle."""
         return self.server.call("put", object=obj)["monotonic"]
 
     def close(self):
@@ -75,9 +75,9 @@ class TestApi:
 
 
 class RealApi:
-    """A server that KUBECONFIG leads to. Requests go through `kubectl proxy`, which authenticates;
-    the proxies under test reach it from the node's namespace through a relay of this process.
-    Events are timed from the server's answer, which may come after the event."""
+    """The server of KUBECONFIG. Requests pass `kubectl proxy`, which authenticates; the proxies under
+    test reach it from the node's namespace through a relay in this process. The time of an event
+    is that of the server's response, which may follow the event."""
 
     def __init__(self, lab, services, endpoints, kubeconfig):
         kubectl = ["kubectl", "--kubeconfig", kubeconfig]
@@ -137,7 +137,7 @@ class RealApi:
         return answer.status, json.loads(answer.read() or b"{}")
 
     def put(self, obj):
-        """Create or replace an object; what the server has then."""
+        """Create or replace an object; return the server's version."""
         meta = obj["metadata"]
         path = ("/api/v1" if obj["apiVersion"] == "v1" else "/apis/" + obj["apiVersion"]) + \
             ("/namespaces/" + meta["namespace"] if "namespace" in meta else "") + "/" + \

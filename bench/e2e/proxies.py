@@ -21,7 +21,7 @@ class Vipd(api.Vipd):
         return s is not None and s["state"] == "running" and s["pending"]["services"] == 0
 
     def wait_adopting(self):
-        """Until it adopts; False if that was over before."""
+        """Wait until adoption begins; False if it has ended."""
         while True:
             s = self.status()
             if s and s["state"] in ("adopting", "running"):
@@ -38,7 +38,7 @@ class Vipd(api.Vipd):
 
 
 class KubeProxy(api.Vipd):
-    """kube-proxy in one mode. Sysctls of conntrack are left alone, as vipd leaves them."""
+    """kube-proxy in one mode. It does not set sysctls of conntrack."""
 
     def __init__(self, mode, program, lab, config, folder):
         self.lab, self.program = lab, program
@@ -52,7 +52,7 @@ class KubeProxy(api.Vipd):
         return ["--nodeport-addresses", "primary"]
 
     def is_settled(self):
-        """It is healthy from its first complete sync on."""
+        """Whether it is healthy, which begins with the first complete sync."""
         with self.lab.node.entered():
             try:
                 with urllib.request.urlopen("http://127.0.0.1:%d/healthz" % HEALTH_PORT,
@@ -65,7 +65,7 @@ class KubeProxy(api.Vipd):
         return False
 
     def writes(self):
-        return None     # it has no counter of operations
+        return None     # no counter of operations
 
     def event_to_ack(self):
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Results of bench/e2e as a table and as a plot; the machine they are of."""
+"""Results of bench/e2e as a table and a plot, and the machine."""
 import math
 import os
 import platform
@@ -10,7 +10,7 @@ COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd")
 
 
 def machine():
-    """What the figures depend on."""
+    """Processor, kernel and load, on which the figures depend."""
     with open("/proc/cpuinfo", encoding="utf-8") as f:
         models = [line.split(":", 1)[1].strip() for line in f if line.startswith("model name")]
     return {"cpu": models[0] if models else platform.machine(), "cpus": os.cpu_count(),
@@ -59,7 +59,7 @@ ROWS = (
     ("  failed connections", lambda r: "%d of %d" % tuple(r["restart_failed"])),
     ("restart, changed: exec to new endpoint, s", lambda r: "%.2f" % r["changed"]),
     ("  after the server's last byte, s", lambda r: spread([r["changed_after"]], 1, 2)),
-    ("change in the middle of adoption, ms", lambda r: spread([r["adoption"]], 1e-3, 1)),
+    ("change during adoption, ms", lambda r: spread([r["adoption"]], 1e-3, 1)),
     ("  failed connections", lambda r: "%d of %d" % tuple(r["changed_failed"])),
 )
 

@@ -9,6 +9,6 @@ sys.path[:] = [os.path.dirname(HERE)] + [p for p in sys.path if os.path.abspath(
 
 from apiserver.server import main  # noqa: E402
 
-# asyncio warns of writes to connections that a client has reset: troubles are made of that.
+# asyncio warns of writes to connections that a client has reset, which faults cause on purpose.
 logging.getLogger("asyncio").setLevel(logging.ERROR)
 sys.exit(main())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the API answers: routing, authentication, lists, and errors as a real server words them."""
+"""API requests: routing, authentication, lists, and errors with the text of a real server."""
 import asyncio
 import base64
 import json
@@ -20,13 +20,13 @@ PRIORITY_LEVEL = "97f65a3c-da8f-417c-87e1-94d77aa747ae"
 OPEN_PATHS = ("/livez", "/readyz", "/healthz", "/version")
 GZIP_MIN = 128 * 1024
 BLOCK = 1 << 18
-WHOLE_MAX = 2048        # larger bodies are chunked, as net/http does
+WHOLE_MAX = 2048        # larger bodies are chunked, as by net/http
 VERSION = {"major": "1", "minor": "36", "emulationMajor": "1", "emulationMinor": "36",
            "minCompatibilityMajor": "1", "minCompatibilityMinor": "35", "gitVersion": "v1.36.2",
            "gitCommit": "$Format:%H$", "gitTreeState": "", "buildDate": "1970-01-01T00:00:00Z",
            "goVersion": "go1.26.11", "compiler": "gc", "platform": "linux/amd64"}
 
-# What the role of a service proxy may do (IN-07).
+# Rights of the role of a service proxy (IN-07).
 _READ = ("list", "watch", "watchlist")
 ROLE = {"services": _READ, "endpointslices": _READ, "servicecidrs": _READ,
         "nodes": _READ + ("get",), "events": ("create", "patch", "update")}
@@ -53,7 +53,7 @@ def bad_request(message):
 
 
 def invalid_options(*causes):
-    """422 for query parameters that do not go together: (field, text) each."""
+    """422 for query parameters that exclude each other: (field, text) each."""
     texts = ["%s: Forbidden: %s" % c for c in causes]
     message = 'ListOptions.meta.k8s.io "" is invalid: ' + (
         texts[0] if len(texts) == 1 else "[%s]" % ", ".join(texts))
@@ -86,7 +86,7 @@ _TEXTS = {
 
 
 class Route:
-    """What a request is about. `kind` is None for what has no objects here."""
+    """Resource, namespace and name in a URL. `kind` is None if this server has no such objects."""
 
     def __init__(self, request):
         self.path = request.path
@@ -121,8 +121,8 @@ def is_true(value):
 
 
 def negotiate(accept, allowed):
-    """The encoding for an Accept header, None when there is none. Clauses that want another
-    presentation (as=Table) do not count."""
+    """The encoding for an Accept header, or None. Clauses for another presentation (as=Table) are
+    ignored."""
     clauses = []
     for index, clause in enumerate((accept or "*/*").split(",")):
         media, *params = [p.strip() for p in clause.split(";")]
@@ -152,7 +152,7 @@ class Api:
         self.faults = server.faults
         self.posted = []
 
-    # ---- the way of a request
+    # ---- requests
 
     async def handle(self, ex):
         request = ex.request
@@ -176,7 +176,7 @@ class Api:
             self.server.stats.end(record, ex)
 
     async def _answer_faults(self, ex, route, shaper):
-        """Faults that come before any thought about the request."""
+        """Faults that precede all other processing."""
         await shaper.before("request")
         fault = self.faults.find(route, "delay")
         if fault and fault.take():
@@ -261,7 +261,7 @@ class Api:
             raise ApiError(405, "MethodNotAllowed",
                            "the server does not allow this method on the requested resource", {})
 
-    # ---- answers
+    # ---- responses
 
     def headers(self, content_type, nosniff=False, flow=True):
         out = [("Audit-Id", str(uuid.uuid4())), ("Cache-Control", "no-cache, private"),
@@ -283,7 +283,7 @@ class Api:
         return MEDIA[route.encoding]
 
     async def whole(self, ex, code, headers, body):
-        """A body that is at hand."""
+        """Send a complete body."""
         ex.begin(code, headers, len(body) if len(body) <= WHOLE_MAX else None)
         ex.write(body)
         ex.end()
@@ -310,7 +310,7 @@ class Api:
             await self.whole(ex, 200, headers, b"ok")
 
     async def _post(self, ex, route):
-        """Events that the client writes: kept for the test to look at."""
+        """Store Events that the client creates, for op_posted()."""
         request = ex.request
         content_type = request.headers.get("content-type", "").split(";")[0]
         body = request.body
@@ -374,7 +374,7 @@ class Api:
             if match not in ("", "Exact", "NotOlderThan"):
                 raise invalid_options(("resourceVersionMatch", "unknown value"))
             if version == 0 and match != "Exact":
-                limit = 0               # served from the cache, which has no pages
+                limit = 0               # from the cache, which has no pages
             await self.wait_for_version(ex, version)
             exact = match == "Exact" or (version and limit and not match)
             snapshot, rv = self._at(table, version if exact else None)
@@ -411,7 +411,7 @@ class Api:
         return limit
 
     async def wait_for_version(self, ex, version):
-        """A client may know a newer version than this server: wait a little, then say so."""
+        """Wait a short time for a version that is newer than the store; then an error."""
         if version is None or version <= self.store.rv:
             return
         deadline = time.monotonic() + self.server.version_wait
@@ -429,7 +429,7 @@ class Api:
         return snapshot, version
 
     def _resume(self, table, query, version):
-        """Where a continue token points: (snapshot, version, index of the first item)."""
+        """Position of a continue token: (snapshot, version, index of the first item)."""
         if version:
             raise bad_request("specifying resource version is not allowed when using continue")
         rv, key = open_continue(query["continue"])
@@ -467,7 +467,7 @@ class Api:
         return page, meta
 
     async def _body(self, ex, route, shaper, parts, size):
-        """Send a body of many parts. `size` is its length when that is known."""
+        """Send a body of many parts. `size`: its length, or None."""
         headers = self.headers(self.content_type(route))
         gzip = self.server.gzip and (size is None or size > GZIP_MIN) and \
             "gzip" in ex.request.headers.get("accept-encoding", "")
@@ -516,7 +516,7 @@ class Api:
         await watch.run(version, initial)
 
     def _check_watch(self, query):
-        """What a server says to queries that make no sense, and to watch-lists it cannot do."""
+        """Reject invalid queries, and watch-lists without their feature gate."""
         initial = query.get("sendInitialEvents")
         match = query.get("resourceVersionMatch", "")
         if self.server.watchlist == "ignore":
@@ -538,21 +538,21 @@ class Api:
 
 
 class Done(ConnectionError):
-    """The answer is complete; ends its task."""
+    """Raised to end a task whose response is complete."""
 
 
 async def _sleep(ex, seconds):
-    """Sleep, unless the client leaves."""
+    """Sleep; ConnectionError if the client disconnects."""
 
     try:
         await asyncio.wait_for(ex.connection.lost.wait(), seconds)
     except asyncio.TimeoutError:
         return
-    raise ConnectionResetError("the client is gone")
+    raise ConnectionResetError("the client disconnected")
 
 
 def parse_version(text):
-    """A resourceVersion parameter: None when it is not given."""
+    """The resourceVersion parameter, or None."""
     if text == "":
         return None
     if not text.isdigit():

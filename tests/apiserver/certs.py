@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Certificates made on the fly: an authority for the server, one for clients, and what they sign.
+"""Certificates of a test server: its authority, the authority of clients, and their certificates.
 
-Uses python3-cryptography. Keys are P-256, so making one takes a millisecond.
+Uses python3-cryptography. Keys are P-256: generating one takes a millisecond.
 """
 import datetime
 import ipaddress
@@ -50,7 +50,7 @@ def _pem(cert):
 
 
 class Authority:
-    """A certificate authority. Its own certificate is `pem`."""
+    """A certificate authority; `pem` is its certificate."""
 
     def __init__(self, name):
         self.key = ec.generate_private_key(ec.SECP256R1())
@@ -87,15 +87,15 @@ class Authority:
         _write(path + ".key", _pem_key(key), 0o600)
         _write(path + ".crt", _pem(cert))
         serial = "%X" % cert.serial_number
-        return serial.rjust(len(serial) + len(serial) % 2, "0")     # as ssl writes it
+        return serial.rjust(len(serial) + len(serial) % 2, "0")     # as in ssl
 
 
 class Certs:
     """All certificates of one server, in one folder:
 
-    ca.crt                what clients trust; client-ca.crt  what the server trusts
-    server.crt, .key      the server's
-    client.crt, .key      a client's, user system:kube-proxy
+    ca.crt                authority for clients; client-ca.crt  authority for the server
+    server.crt, .key      of the server
+    client.crt, .key      of a client, user system:kube-proxy
     """
 
     def __init__(self, directory, names=()):
@@ -113,13 +113,13 @@ class Certs:
         return os.path.join(self.directory, name)
 
     def serve(self, names=None, begin=-DAY, end=365 * DAY):
-        """A new server certificate by the present authority."""
+        """Issue a new server certificate with the current authority."""
         self.ca.issue(self.path("server"), "kube-apiserver", names=names or self.names,
                       begin=begin, end=end)
 
     def replace_authority(self, publish=True):
-        """A new authority and a server certificate by it. With publish=False ca.crt stays as it
-        was, and the new one is only in ca-new.crt."""
+        """Create a new authority and a server certificate issued by it. With publish=False, ca.crt
+        keeps the old authority; the new one is only in ca-new.crt."""
         self.ca = Authority("kubernetes-%d" % self.count)
         self.count += 1
         _write(self.path("ca-new.crt"), self.ca.pem)
@@ -129,8 +129,8 @@ class Certs:
 
     def client(self, name, user="system:kube-proxy", groups=("system:nodes",), begin=-DAY,
                end=365 * DAY, foreign=False):
-        """A client certificate NAME.crt, NAME.key; foreign: by an authority that the server does
-        not trust.
+        """Issue a client certificate NAME.crt, NAME.key. foreign: with an authority that the
+        server does not trust.
         Returns {cert, key, serial}."""
         authority = Authority("nobody") if foreign else self.client_ca
         serial = authority.issue(self.path(name), user, groups=groups, begin=begin, end=end)

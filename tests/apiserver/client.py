@@ -8,8 +8,8 @@
         api.fault("reset", resource="services", verb="watch", at="object", count=1)
         assert api.wait(synced={"services": 1})
 
-Every operation of control.py is a method here by its name: api.load(services=1000),
-api.compact(), api.end_watches(how="reset"), api.stats(). ApiServerError says why one failed.
+Each operation of control.py is a method: api.load(services=1000),
+api.compact(), api.end_watches(how="reset"), api.stats(). A failure is an ApiServerError.
 
 From a shell:  python3 -m apiserver.client SOCKET '{"op": "stats"}'   (in tests/)
 """
@@ -24,13 +24,13 @@ import sys
 import tempfile
 import time
 
-PYTHON = "/usr/bin/python3"     # Debian's: it has python3-h2 and python3-cryptography
+PYTHON = "/usr/bin/python3"     # Debian's, for python3-h2 and python3-cryptography
 HERE = os.path.dirname(os.path.abspath(__file__))
 START_SECONDS = 20
 
 
 class ApiServerError(Exception):
-    """The server refused an operation, or is gone."""
+    """The server rejected an operation, or ended."""
 
 
 class Control:
@@ -42,14 +42,14 @@ class Control:
         self.stream = self.socket.makefile("rb")
 
     def call(self, op, **args):
-        """Run an operation; its reply as a dict."""
+        """Run an operation; return the reply as a dict."""
         try:
             self.socket.sendall(json.dumps(dict(args, op=op)).encode() + b"\n")
             line = self.stream.readline()
         except OSError as e:
-            raise ApiServerError("%s: the server is gone (%s)" % (op, e)) from e
+            raise ApiServerError("%s: the server ended (%s)" % (op, e)) from e
         if not line:
-            raise ApiServerError("%s: the server is gone" % op)
+            raise ApiServerError("%s: the server ended" % op)
         reply = json.loads(line)
         if not reply.pop("ok"):
             raise ApiServerError("%s: %s" % (op, reply["error"]))
@@ -61,7 +61,7 @@ class Control:
 
 
 class Server:
-    """A server process. `https` and `http` are its URLs (http only when asked for by `plain`).
+    """A server process. `https` and `http` are its URLs (http only with `plain`).
 
     netns    name of the network namespace to run in (as of `ip netns`)
     options  further command line options of the server
@@ -110,12 +110,12 @@ class Server:
         return line
 
     def errors(self):
-        """What the process wrote to stderr: empty unless something is wrong with it."""
+        """Standard error of the process; empty unless it failed."""
         with open(os.path.join(self.dir, "log"), encoding="utf-8", errors="replace") as f:
             return f.read().strip()
 
     def stop(self, kill=False):
-        """End the process, its files stay; start() starts another one, without objects."""
+        """End the process and keep its files; start() starts another one, without objects."""
         if self.control:
             self.control.close()
             self.control = None
@@ -153,17 +153,17 @@ class Server:
 
     def call(self, op, **args):
         if not self.control:
-            raise ApiServerError("%s: the server does not run" % op)
+            raise ApiServerError("%s: the server is not running" % op)
         return self.control.call(op, **args)
 
     def put(self, *objects, raw=False):
-        """Create or replace objects, in order. The version after the last."""
+        """Create or replace objects, in order; return the version of the last."""
         if len(objects) == 1:
             return self.call("put", object=objects[0], raw=raw)["rv"]
         return self.call("put_many", objects=list(objects), raw=raw)["rv"]
 
     def put_file(self, path):
-        """Create or replace what a YAML or JSON manifest holds."""
+        """Create or replace the objects of a YAML or JSON manifest."""
         import yaml
         with open(path, encoding="utf-8") as f:
             return self.put(*[d for d in yaml.safe_load_all(f) if d])
@@ -172,14 +172,14 @@ class Server:
         return self.call("patch", resource=resource, key=key, change=change, force=force)["rv"]
 
     def delete(self, resource, *keys):
-        """Remove objects; without keys all of the resource."""
+        """Remove objects; without keys, all objects of the resource."""
         return self.call("delete_many", resource=resource, keys=list(keys) or None)["rv"]
 
     def get(self, resource, key):
         return self.call("get", resource=resource, key=key)["object"]
 
     def fault(self, kind, **p):
-        """Add a fault; its id, for clear()."""
+        """Add a fault; return its id, for clear()."""
         return self.call("fault", kind=kind, **p)["id"]
 
     def clear(self, fault=None):
@@ -187,18 +187,18 @@ class Server:
         self.call("clear", id=fault)
 
     def used(self, fault):
-        """How often a fault acted."""
+        """Number of times a fault had an effect."""
         for f in self.call("faults")["faults"]:
             if f["id"] == fault:
                 return f["used"]
         raise ApiServerError("there is no fault %r" % (fault,))
 
     def wait(self, timeout=10, **what):
-        """Wait as op_wait does; whether it was met."""
+        """Wait for the conditions of op_wait(); return whether they were met."""
         return self.call("wait", timeout=timeout, **what)["met"]
 
     def requests(self, last=1000, **match):
-        """Records of requests, oldest first, with these values."""
+        """Records of requests with these values, oldest first."""
         return self.call("requests", match=match, last=last)["requests"]
 
     def watches(self, resource=None):
@@ -210,7 +210,7 @@ class Server:
         return os.path.join(self.dir, name)
 
     def write(self, name, data, mode=0o644):
-        """Replace a file of the server's folder at once; its path."""
+        """Replace a file of the server's folder atomically; return its path."""
         path = self.path(name)
         if isinstance(data, str):
             data = data.encode()
@@ -221,12 +221,12 @@ class Server:
 
     def kubeconfig(self, user="token", ca="file", url=None, style="yaml", server_name=None,
                    token=None, cert="client", namespace=None):
-        """Write a kubeconfig; its path.
+        """Write a kubeconfig; return its path.
 
         user   token, tokenfile (its path is path("token")), cert, certdata, exec, exec-cert,
                basic, none
         ca     file, data, skip (insecure-skip-tls-verify), none
-        token  another token than the server's first; cert: name of another client certificate
+        token  instead of the server's first token; cert: name of another client certificate
         """
         cluster = {"server": url or self.https or self.http}
         if ca == "file":
@@ -276,15 +276,15 @@ class Server:
             return {"username": "proxy", "password": token}
         if user in ("exec", "exec-cert"):
             return {"exec": self._exec(token if user == "exec" else None, cert)}
-        raise ValueError("user: %r is not known" % (user,))
+        raise ValueError("user: %r is not supported" % (user,))
 
     def _exec(self, token, cert):
-        """An exec plugin. It prints path("credential"), which set_credential() writes, and adds
-        the environment it was run with to path("exec-runs")."""
+        """An exec plugin. It prints path("credential"), which set_credential() writes, and appends
+        its environment to path("exec-runs")."""
         self.set_credential(token=token, cert=cert)
         script = self.write("credential-plugin", "\n".join((
             "#!/bin/sh",
-            "# Hands out a prepared credential.",
+            "# Prints a prepared credential.",
             'if [ -e "$1/credential-fails" ]; then echo "no credential today" >&2; exit 1; fi',
             'printf \'%s\\n\' "$KUBERNETES_EXEC_INFO $PLUGIN_WORD" >>"$1/exec-runs"',
             'cat "$1/credential"', "")), 0o755)
@@ -293,8 +293,8 @@ class Server:
                 "interactiveMode": "Never", "provideClusterInfo": False}
 
     def set_credential(self, token=None, cert="client", seconds=None):
-        """What the exec plugin hands out from now on: a token, or without one a client
-        certificate; good for so many seconds."""
+        """Set the next credential of the exec plugin: a token or, without one, a client
+        certificate; valid for `seconds`."""
         status = {}
         if token:
             status["token"] = token
@@ -310,7 +310,7 @@ class Server:
             "status": status}), 0o600)
 
     def exec_runs(self):
-        """How often the exec plugin was run."""
+        """Number of runs of the exec plugin."""
         try:
             with open(self.path("exec-runs"), encoding="utf-8") as f:
                 return len(f.readlines())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Synthetic clusters of any size, and what happens in them: rolling updates, churn.
+"""Synthetic clusters of any size and their changes: rolling updates, churn.
 
-Objects of a large cluster are alike up to a few strings. A Mould encodes one object with markers in
-place of these strings and fills in the rest, which is some thirty times faster than encoding each.
-Lengths in protobuf depend on the lengths of the strings, so there is one cast a set of lengths.
+Objects of a large cluster differ in a few strings. A Mould encodes one object with markers instead
+of these strings and then replaces the markers, thirty times faster than encoding each object.
+Lengths in protobuf depend on lengths of strings, so each set of lengths has a separate cast.
 """
 import asyncio
 import operator
@@ -15,14 +15,14 @@ from . import wire
 from .schema import KINDS
 from .store import Item, StoreError, now, selectable
 
-SLICE_MAX = 100                 # endpoints a slice, as the controller of a real cluster makes them
+SLICE_MAX = 100                 # endpoints in a slice, as in a real cluster
 FIRST_IP = 16                   # offset of the first service in its range
 _MARKER = re.compile(rb"~(\d\d\d)~*")
 
 
 class Mould:
-    """Makes Items of one kind. `build` gives the object for a tuple of strings of at least four
-    bytes, each of them somewhere in the object, or in several places."""
+    """Makes Items of one kind. `build` returns the object for a tuple of strings of at least four
+    bytes, each of which occurs in the object at least once."""
 
     def __init__(self, kind, build):
         self.kind = kind
@@ -30,7 +30,7 @@ class Mould:
         self.casts = {}
 
     def fill(self, holes):
-        """(JSON without its first brace, protobuf) for these strings."""
+        """(JSON without its first brace, protobuf) with these strings."""
         holes = [h.encode() for h in holes]
         key = tuple(map(len, holes))
         cast = self.casts.get(key)
@@ -68,7 +68,7 @@ _SLICE_PATHS = {"f:addressType": {}, "f:endpoints": {}, "f:metadata": {
 
 
 class Plan:
-    """The measures of a synthetic cluster; see load() for what they mean."""
+    """Measures of a synthetic cluster, as in load()."""
 
     DEFAULTS = {"services": 100, "endpoints": 5, "nodes": 10, "zones": 3, "namespaces": 10,
                 "ports": 1, "families": "4", "node_ports": 0, "load_balancers": 0,
@@ -126,7 +126,7 @@ class Loader:
         self.slices = {}
 
     def run(self):
-        """Everything; returns counts."""
+        """Create all objects; return counts."""
         plan = self.plan
         if plan.base:
             for obj in base_objects(plan):
@@ -134,7 +134,7 @@ class Loader:
         if plan.node_objects:
             for i in range(plan.nodes):
                 self.store.put(node_object(plan, i))
-        self.store.rv = max(self.store.rv, 1000000)     # versions of one length
+        self.store.rv = max(self.store.rv, 1000000)     # all versions have one length
         slices = 0
         for i in range(plan.services):
             self._add_service(i)
@@ -160,7 +160,7 @@ class Loader:
         self._commit(KINDS["services"], ns, name, {"app": name}, (ips[0], "ClusterIP"), js, pb)
 
     def _add_special(self, i, holes):
-        """A service with a node port, made the slow way."""
+        """Create a service with a node port, without a Mould."""
         obj = self._service(holes)
         spec = obj["spec"]
         spec["ports"][0]["nodePort"] = 30000 + i
@@ -267,7 +267,7 @@ def node_object(plan, i):
 
 
 def base_objects(plan):
-    """What every cluster has: the API service, DNS, the range of service addresses."""
+    """Objects of every cluster: the API service, DNS, the range of service addresses."""
     def slice_(name, ns, service, ips, ports):
         return {"kind": "EndpointSlice", "metadata": {
             "name": name, "namespace": ns, "labels": {"kubernetes.io/service-name": service}},
@@ -297,7 +297,7 @@ def load(store, params):
     """Load a synthetic cluster. Measures:
 
     services, endpoints (each service's), nodes, zones, namespaces, ports (each service's),
-    families "4", "6" or "46", node_ports and load_balancers (how many services are such),
+    families "4", "6" or "46", node_ports and load_balancers (number of services of this kind),
     managed_fields, hints, base (the API service, DNS, the address range), node_objects
     """
     begin = time.monotonic()
@@ -309,19 +309,19 @@ def load(store, params):
 
 
 # --------------------------------------------------------------------------------------------
-# Life of a cluster
+# Changes
 
 class Life:
-    """Changes over time, each a task."""
+    """Changes over time, one task each."""
 
     def __init__(self, store):
         self.store = store
-        self.next_pod = 7000000     # pods made here, apart from those of load()
+        self.next_pod = 7000000     # pods made here, in addition to those of load()
         self.random = random.Random(2)
 
     def replace(self, item, obj):
-        """Store a changed EndpointSlice, as its controller would: generation and trigger time
-        are new."""
+        """Store a changed EndpointSlice with a new generation and trigger time, as its controller
+        does."""
         meta = obj["metadata"]
         meta["generation"] = meta.get("generation", 0) + 1
         meta.setdefault("annotations", {})[TRIGGER] = now(fraction=True)
@@ -330,7 +330,7 @@ class Life:
         return self.store.commit(table, new, item)
 
     def fresh(self, old, ready):
-        """A new endpoint in the place of an old one."""
+        """A new endpoint that replaces an old one."""
         self.next_pod += 1
         new = {k: v for k, v in old.items()}
         family = "6" if ":" in old["addresses"][0] else "4"
@@ -348,9 +348,9 @@ class Life:
                 if i.ns == ns and i.labels.get("kubernetes.io/service-name") == name]
 
     async def roll(self, services, step, endpoints=None):
-        """Rolling update of services, one after the other: for each endpoint a new one comes, not
-        ready, becomes ready, the old one terminates, stops serving, and goes. `endpoints` gives
-        the new ones; by default they are made up. Returns the number of changes."""
+        """Rolling update of services, one after the other. For each endpoint: a new one is added,
+        not ready, then ready; the old one terminates, stops serving, and is removed. `endpoints`:
+        the new ones (default: synthetic). Returns the number of changes."""
         given = list(endpoints or ())
         changes = 0
         for service in services:
@@ -399,8 +399,8 @@ class Life:
         return len(steps)
 
     async def churn(self, rate, seconds, what="replace"):
-        """Change random endpoints at `rate` a second: "replace" gives one a new address, "ready"
-        turns its readiness. Returns what was reached."""
+        """Change random endpoints, `rate` per second: "replace" gives one a new address, "ready"
+        inverts its readiness. Returns the achieved numbers."""
         if what not in ("replace", "ready"):
             raise StoreError("what: %r is neither replace nor ready" % (what,))
         table = self.store.tables["endpointslices"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The control interface: a unix socket, one JSON request a line, one JSON reply a line.
 
-A request is {"op": NAME, ...}; the reply has "ok", and "error" when that is false. Every method
-op_NAME below is an operation; its docstring is its manual. client.py wraps them for tests.
+A request is {"op": NAME, ...}; the reply has "ok", and "error" if that is false. Each method
+op_NAME is an operation, documented by its docstring. client.py wraps the operations for tests.
 """
 import asyncio
 import base64
@@ -22,7 +22,7 @@ LINE_MAX = 1 << 30
 
 
 class ControlError(Exception):
-    """A request that makes no sense; str() says why."""
+    """An invalid request; str() is the reason."""
 
 
 class Control:
@@ -60,7 +60,7 @@ class Control:
             request = json.loads(line)
             op = getattr(self, "op_" + request.pop("op"), None)
             if op is None:
-                raise ControlError("op: there is no such operation")
+                raise ControlError("op: no such operation")
             result = op(**request)
             if asyncio.iscoroutine(result):
                 result = await result
@@ -74,13 +74,13 @@ class Control:
     # ---- objects
 
     def op_put(self, object, raw=False, force=False):
-        """Create or replace one object; raw: as it is, without checks and defaults; force: send
-        an event even when nothing changed."""
+        """Create or replace an object. raw: without checks and defaults. force: send an event even
+        if the object is unchanged."""
         item = self.server.store.put(object, raw, force)
         return {"rv": item.rv, "key": item.key}
 
     def op_put_many(self, objects, raw=False, at_once=False):
-        """put for a list; at_once: the first event is written when the last one is encoded."""
+        """op_put() for a list. at_once: no event is written before the last one is encoded."""
         for watch in self.server.watches if at_once else ():
             watch.idle = False      # events are queued
             watch.wake.set()
@@ -89,15 +89,15 @@ class Control:
         return {"rv": self.server.store.rv, "count": len(objects)}
 
     def op_patch(self, resource, key, change, force=False):
-        """Apply a JSON merge patch to the object `key` ("namespace/name", or "name")."""
+        """Apply a JSON merge patch to the object `key`: "namespace/name" or "name"."""
         return {"rv": self.server.store.patch(resource, key, change, force).rv}
 
     def op_delete(self, resource, key):
-        """Remove one object."""
+        """Remove an object."""
         return {"rv": self.server.store.delete(resource, key).rv}
 
     def op_delete_many(self, resource, keys=None):
-        """Remove objects; without keys all of the resource."""
+        """Remove objects; without keys, all objects of the resource."""
         table = self._table(resource)
         keys = list(table.items) if keys is None else keys
         for key in keys:
@@ -105,7 +105,7 @@ class Control:
         return {"rv": self.server.store.rv, "count": len(keys)}
 
     def op_get(self, resource, key):
-        """One object as it is stored."""
+        """A stored object."""
         item = self.server.store.get(resource, key)
         return {"object": dict({"kind": item.kind.kind, "apiVersion": item.kind.api_version},
                                **item.obj)}
@@ -132,7 +132,7 @@ class Control:
         return await self._task(self.life.roll(services, step, endpoints), wait)
 
     async def op_churn(self, rate, seconds, what="replace", wait=True):
-        """Random endpoint changes at a rate a second."""
+        """Random endpoint changes; see cluster.Life.churn()."""
         return await self._task(self.life.churn(rate, seconds, what), wait)
 
     async def _task(self, coro, wait):
@@ -144,9 +144,9 @@ class Control:
         return {"task": number}
 
     async def op_join(self, task):
-        """Wait for a task started with wait=false."""
+        """Wait for a task that was started with wait=false."""
         if task not in self.tasks:
-            raise ControlError("task: there is no %r" % (task,))
+            raise ControlError("task: %r does not exist" % (task,))
         return {"result": await self.tasks[task]}
 
     def op_cancel(self, task):
@@ -157,7 +157,7 @@ class Control:
     # ---- versions
 
     def op_compact(self, resource=None):
-        """Forget history: versions up to now are expired."""
+        """Drop the history: all versions so far are expired."""
         self.server.store.compact(resource)
         return {"rv": self.server.store.rv}
 
@@ -176,7 +176,7 @@ class Control:
         return {"id": self.server.faults.add(p).id}
 
     def op_faults(self):
-        """All faults, and how often each acted."""
+        """All faults, and the number of times each had an effect."""
         return {"faults": [f.describe() for f in self.server.faults.all],
                 "kinds": list(FAULT_KINDS)}
 
@@ -185,14 +185,14 @@ class Control:
         self.server.faults.clear(id)
 
     def op_listen(self, state):
-        """open; closed: connections are refused; silent: they are accepted, and nothing more
-        comes; full: they wait in the kernel, unaccepted."""
+        """open; closed: connections are refused; silent: accepted, without any response; full:
+        not accepted, they stay in the kernel's queue."""
         self.server.listen(state)
 
     def op_connections(self, do, id=None, resource=None, **p):
-        """Do something to open connections: all, one, or those that watch a resource. reset (RST),
-        close (FIN), cut (FIN without TLS's goodbye), freeze (no reading or writing any more),
-        goaway (HTTP/2; code, last, close)."""
+        """Act on open connections: all, one, or those that watch a resource. reset (RST), close
+        (FIN), cut (FIN without TLS close_notify), freeze (stop reading and writing), goaway
+        (HTTP/2; code, last, close)."""
         chosen = self._connections(id, resource)
         if do not in ("reset", "close", "cut", "freeze", "goaway"):
             raise ControlError("do: %r is none of reset, close, cut, freeze, goaway" % (do,))
@@ -230,12 +230,12 @@ class Control:
             elif how in ("reset", "close", "freeze"):
                 getattr(watch.ex.connection, how)()
             else:
-                raise ControlError("how: %r is not known" % (how,))
+                raise ControlError("how: %r is not supported" % (how,))
         return {"count": len(chosen)}
 
     def op_inject(self, resource, event=None, raw=None, encoding=None):
-        """Send something to the watches of a resource: `raw`, base64; or a JSON `event` {type,
-        object}, for protobuf watches with the object encoded as well as it can be."""
+        """Send to the watches of a resource: `raw`, base64, or a JSON `event` {type, object}. For
+        protobuf watches, values of wrong types are left out of the object."""
         table = self._table(resource)
         count = 0
         for watch in tuple(self.server.watches):
@@ -264,7 +264,7 @@ class Control:
         return len(body).to_bytes(4, "big") + body
 
     async def op_bookmark(self, resource=None):
-        """Send a bookmark to the watches that want some, now."""
+        """Send a bookmark to each watch with allowWatchBookmarks."""
         chosen = [w for w in self.server.watches
                   if w.wants_bookmarks and resource in (None, w.route.resource)]
         for watch in chosen:
@@ -275,14 +275,14 @@ class Control:
     # ---- authentication
 
     def op_tokens(self, tokens):
-        """The bearer tokens that are good from now on: {token: user}, or a list."""
+        """Set the valid bearer tokens: {token: user}, or a list."""
         if isinstance(tokens, list):
             tokens = {t: "system:kube-proxy" for t in tokens}
         self.server.tokens = tokens
 
     def op_certs(self, what, publish=True, names=None, begin=-86400, end=365 * 86400):
-        """New certificates for new connections. server: by the same authority, with these names
-        and times; ca: a new authority as well (publish=false: ca.crt keeps the old one)."""
+        """New certificates for new connections. server: from the current authority, with these
+        names and times. ca: from a new authority (publish=false: ca.crt keeps the old one)."""
         certs = self.server.certs
         if what == "server":
             certs.serve(names, begin, end)
@@ -297,28 +297,28 @@ class Control:
         return self.server.certs.client(name, **p)
 
     def op_revoke(self, serial):
-        """No longer accept a client certificate ("*": any); null takes all of it back."""
+        """Reject a client certificate from now on ("*": any); null reverts all revocations."""
         if serial is None:
             self.server.revoked.clear()
         else:
             self.server.revoked.add(serial)
 
-    # ---- settings, looking
+    # ---- settings, state
 
     def op_set(self, **values):
         """Change settings; see server.Settings."""
         self.server.change(values)
 
     def op_replay(self, directory=None, off=False, **settings):
-        """Serve recordings; see replay.py. off ends that."""
+        """Serve recordings until `off`; see replay.py."""
         self.server.replay_from(None if off else directory, off, settings)
 
     def op_ping(self):
-        """Whether the server is there."""
+        """Succeeds while the server runs."""
         return {"rv": self.server.store.rv}
 
     def op_stats(self):
-        """Counters, and what is open."""
+        """Counters, open connections and watches."""
         server = self.server
         stats = server.stats
         return {"requests": stats.total, "counts": dict(stats.counts),
@@ -330,16 +330,16 @@ class Control:
                 "watches": [w.describe() for w in server.watches]}
 
     def op_requests(self, match=None, last=1000):
-        """Records of requests, oldest first; `match` gives values they must have."""
+        """Records of requests, oldest first; `match`: required values."""
         records = [r for r in self.server.stats.requests if matches(r, match or {})]
         return {"requests": records[-last:]}
 
     def op_posted(self):
-        """Events that clients wrote."""
+        """Events that clients created."""
         return {"posted": self.server.api.posted}
 
     def op_forget(self):
-        """Start the statistics anew."""
+        """Reset the statistics."""
         self.server.stats.clear()
         self.server.api.posted.clear()
 

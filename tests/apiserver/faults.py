@@ -1,37 +1,36 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Faults on request. A fault is a dict; `kind` is what happens, the rest selects answers and
-number:
+"""Faults on request. A fault is a dict; `kind` is the effect, the other keys select responses:
 
-    resource, verb, encoding, path   only these answers; verb is get, list, watch (which includes
+    resource, verb, encoding, path   only these responses; verb is get, list, watch (which includes
                                      watchlist), watchlist, create; path is a regular expression
-    skip, count                      let this many matches pass, then act this often (default
-                                     always)
-    lasts                            seconds until it is over by itself
+    skip, count                      number of matches without effect, then number with (default
+                                     all)
+    lasts                            seconds until the fault ends by itself
 
-Kinds that answer something else:
+Kinds with another response:
 
     status      code, reason, message, retry_after; plain=true for text instead of a Status,
-                or body and type for anything at all
+                or body and type for any other response
     delay       wait `delay` seconds before answering
     type        the right body with the wrong Content-Type `value`
 
-Kinds that cut an answer at a point `at`: "request" (before the first byte), "headers", "object" (in
-the middle of the next event, or of a list), or a number of bytes of the body:
+Kinds that cut a response at a point `at`: "request" (before the first byte), "headers", "object"
+(in the middle of the next event, or of a list), or a number of bytes of the body:
 
-    stall       say nothing any more, keep the connection        (at request)
+    stall       stop sending, keep the connection                (at request)
     reset       TCP RST; stream=true: only RST_STREAM on HTTP/2  (at request)
     close       FIN without the end of the body                  (at object)
     truncate    the proper end of the body, too early            (at object)
-    chunk       a chunk or DATA frame that claims more than it holds, then FIN
+    chunk       a chunk or DATA frame that is shorter than its length field, then FIN
     garbage     `bytes` random bytes (default 256), below HTTP framing with raw=true, then on with
                 the body; with end=true then FIN
 
-Kinds that change how or what is sent:
+Kinds that change timing or content:
 
-    slow        `rate` bytes a second in pieces of `piece` (default 1)
-    lag         each event comes `delay` seconds late, in order
+    slow        `rate` bytes per second in pieces of `piece` (default 1)
+    lag         each event is delayed by `delay` seconds, in order
     drop        events are lost
-    duplicate   each event comes `times` times (default 2)
+    duplicate   each event is sent `times` times (default 2)
     unknown     objects have unknown fields, at every level
     huge        objects have an annotation of `bytes` bytes (default 4 MiB)
 """
@@ -55,11 +54,11 @@ KNOWN = {"kind", "resource", "verb", "encoding", "path", "skip", "count", "lasts
 
 
 class FaultError(ValueError):
-    """A fault that is none; str() says why."""
+    """An invalid fault; str() is the reason."""
 
 
 class Cut(ConnectionError):
-    """The answer was cut; the caller has nothing to do."""
+    """Raised after the response was cut; the caller only returns."""
 
 
 class Fault:
@@ -106,7 +105,7 @@ class Fault:
         return not self.path or bool(self.path.search(route.path))
 
     def take(self):
-        """It is about to act: whether it may. Counts."""
+        """Count a match; return whether the fault has its effect this time."""
         if self.skip > 0:
             self.skip -= 1
             return False
@@ -120,7 +119,7 @@ class Fault:
 
 
 class Faults:
-    """All faults of a server. False when there are none, so that the fast paths can ask."""
+    """All faults of a server. False if there are none, for a cheap test in fast paths."""
 
     def __init__(self):
         self.all = []
@@ -139,7 +138,7 @@ class Faults:
         self.all = [f for f in self.all if number is not None and f.id != number]
 
     def find(self, route, *kinds):
-        """The first fault of these kinds that is not over and concerns this answer."""
+        """The first active fault of these kinds that selects this response."""
         if not self.all:
             return None
         for f in self.all:
@@ -149,8 +148,8 @@ class Faults:
 
 
 class Shaper:
-    """Sends the body of one answer, as the faults want it. A unit is an event, or a part of a
-    list."""
+    """Sends the body of a response with the effects of faults. A unit is an event, or a part of
+    a list."""
 
     def __init__(self, ex, faults, route):
         self.ex = ex
@@ -159,7 +158,7 @@ class Shaper:
         self.cutting = False
 
     async def before(self, point):
-        """Run the cuts that lie at "request" or "headers"."""
+        """Apply the cuts at "request" or "headers"."""
         fault = self._cut(lambda f: f.at == point)
         if fault and fault.take():
             await self._act(fault, b"", 0)
@@ -191,7 +190,7 @@ class Shaper:
         await self._write(data[position:])
 
     def _position(self, fault, middle):
-        """Where in the coming unit the fault lies."""
+        """Offset of the fault in the next unit."""
         if fault.at == "object":
             return max(middle, 0)
         if fault.at == "headers":
@@ -216,7 +215,7 @@ class Shaper:
         await self.ex.drain()
 
     async def _act(self, fault, data, position):
-        """Do the harm. Returns only when the answer goes on afterwards."""
+        """Apply a cut. Returns only if the response continues."""
         ex, conn = self.ex, self.ex.connection
         if fault.kind == "garbage":
             junk = os.urandom(fault.p.get("bytes", 256))
@@ -245,20 +244,20 @@ class Shaper:
         raise Cut(fault.kind)
 
     async def _stall(self, fault):
-        """Silent until the fault is over, removed, or the client is gone."""
+        """Send nothing until the fault ends or is removed, or the client disconnects."""
         self.cutting = True
         lost = self.ex.connection.lost
         while fault in self.faults.all and not fault.expired():
             try:
                 await asyncio.wait_for(lost.wait(), 0.02)
-                raise ConnectionResetError("the client is gone")
+                raise ConnectionResetError("the client disconnected")
             except asyncio.TimeoutError:
                 pass
         self.cutting = False
 
 
 # --------------------------------------------------------------------------------------------
-# Objects as they should not be
+# Invalid objects
 
 _UNKNOWN_JSON = {"none": None, "list": [1, -2.5e3, "\u00e4\"\\\n", [[]], {}],
                  "map": {"a": {"b": [{}]}}, "yes": True}
@@ -268,7 +267,7 @@ _UNKNOWN_PB = (wire.varint(1999 << 3) + wire.varint((1 << 64) - 1) +
 
 
 def with_unknown_fields(item):
-    """The item with fields that no version has, in every message of it."""
+    """The item with unknown fields in each of its messages."""
     pb = wire.encode(item.kind.message, item.obj, _UNKNOWN_PB)
     return Item(item.kind, item.ns, item.name, item.rv, item.labels, item.fields,
                 wire.dumps(_sprinkle(item.obj))[1:], pb)
@@ -296,7 +295,7 @@ def with_annotation_of(item, size):
 
 
 def changed(faults, route, item):
-    """The item as the faults want it."""
+    """The item with the effects of faults."""
     fault = faults.find(route, "unknown")
     if fault and fault.take():
         item = with_unknown_fields(item)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a real server sent: the files of tests/data/apiserver-1.36, taken apart."""
+"""Parser for the recorded responses of a real server, tests/data/apiserver-1.36."""
 import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -12,8 +12,8 @@ class Recording:
     raw      all of it        head    the status line and headers, with the empty line
     status   e.g. 200         headers list of (name, value)
     body     without the chunk framing
-    chunks   the body as it was cut; one element when it was not chunked
-    ended    whether the response came to its proper end
+    chunks   the chunks of the body; one element if it was not chunked
+    ended    whether the response is complete
     """
 
     def __init__(self, path):

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Serve recorded responses byte for byte, cut where a test wants them cut.
+"""Serve recorded responses byte for byte, cut at chosen offsets.
 
 Settings (see Replay.configure):
 
     map      {"services/list": "services-list-page1.http", ...}: another recording for a request
-    split    an offset, a list of them, or "each": the response goes out in separate writes that
+    split    an offset, a list of them, or "each": the response is sent in separate writes that
              end there, `pause` seconds apart (HTTP/2: offsets of the body, each write a frame)
-    chunk    an offset, or "each": the body is chunked anew, first chunk that long
-    sweep    true: offsets of split and chunk grow by one with every request for a recording
-    end      what follows a recording that has no end: hold (default), close, reset, end
+    chunk    an offset, or "each": new chunks of the body, the first of this length
+    sweep    true: offsets of split and chunk grow by one with each request for a recording
+    end      after a recording without an end: hold (default), close, reset, end
 """
 import asyncio
 
@@ -19,7 +19,7 @@ NAMES = {"services": "services", "endpointslices": "endpointslices", "nodes": "n
 
 
 class Replay:
-    """Answers what there is a recording for; see find()."""
+    """Responds to requests that have a recording; see find()."""
 
     def __init__(self, directory):
         self.recordings = load(directory)
@@ -29,7 +29,7 @@ class Replay:
     def configure(self, settings):
         unknown = set(settings) - {"map", "split", "chunk", "sweep", "end", "pause"}
         if unknown:
-            raise ValueError("%s: no such setting of replay" % ", ".join(sorted(unknown)))
+            raise ValueError("%s: no such replay setting" % ", ".join(sorted(unknown)))
         self.map = settings.get("map", {})
         self.split = settings.get("split")
         self.chunk = settings.get("chunk")
@@ -39,7 +39,7 @@ class Replay:
         self.served.clear()
         for name in self.map.values():
             if name not in self.recordings:
-                raise ValueError("map: there is no recording %r" % (name,))
+                raise ValueError("map: recording %r does not exist" % (name,))
 
     def find(self, route, encodings):
         """Name of the recording for a request, or None."""

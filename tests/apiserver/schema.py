@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the objects look like: every message the server speaks, in the order of its JSON fields.
+"""Schema of the objects: each message of the server, in the order of its JSON fields.
 
 One line a field: JSON name, protobuf number (doc/behaviour.md, appendix A), type. After the type:
 
     ?   may be absent: in neither encoding unless set, and then even when empty
     *   a list
-    !   in JSON even when empty (as null, "", 0); without it empty plain fields are left out
+    !   in JSON even when empty (as null, "", 0); without it empty plain fields are omitted
 
-Fields with none of these marks are always written in protobuf, empty or not: that is what real
-servers do. Types: str, int, bool, map (string to string), quantities (string to quantity), Time
-(RFC 3339 or null), IntOrString, Fields (any JSON object, kept as text in protobuf), or a message.
+Fields with none of these marks are always written in protobuf, empty or not, as by real servers.
+Types: str, int, bool, map (string to string), quantities (string to quantity), Time (RFC 3339 or
+null), IntOrString, Fields (any JSON object, text in protobuf), or a message.
 """
 
 TEXT = """
@@ -323,7 +323,7 @@ MESSAGES = parse(TEXT)
 
 
 class Kind:
-    """A resource: where it lives, what its objects are, what its field selectors may name."""
+    """A resource: its path, the message of its objects, fields that field selectors may name."""
 
     def __init__(self, resource, kind, group, version, namespaced, selectable=()):
         self.resource = resource

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Label and field selectors: text in, a function of an Item out."""
+"""Label and field selectors: from text to a predicate of an Item."""
 import re
 
 
 class SelectorError(ValueError):
-    """A selector that the server answers with 400; str() is the message of its Status."""
+    """An invalid selector (400); str() is the message of the Status."""
 
 
 _KEY = r"(?:[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
@@ -16,7 +16,7 @@ _TERM = re.compile(
 
 
 def labels(text):
-    """Predicate for a label selector; None when it selects everything."""
+    """Predicate for a label selector; None: everything matches."""
     tests = []
     pos = 0
     while pos < len(text):
@@ -69,7 +69,7 @@ def _compare(value, op, bound):
 
 
 def fields(text, kind):
-    """Predicate for a field selector; None when it selects everything."""
+    """Predicate for a field selector; None: everything matches."""
     tests = []
     for term in filter(None, text.split(",")):
         m = re.match(r"([^=!]+)(==|!=|=)(.*)$", term)
@@ -110,7 +110,7 @@ def _all(tests):
 
 
 def both(label_text, field_text, namespace, kind):
-    """Predicate for all that narrows a request; None when nothing does."""
+    """Predicate for both selectors of a request; None: everything matches."""
     tests = [labels(label_text or ""), fields(field_text or "", kind)]
     if namespace:
         tests.append(lambda item: item.ns == namespace)

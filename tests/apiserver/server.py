@@ -30,29 +30,29 @@ PR_SET_PDEATHSIG = 1
 
 
 class Settings:
-    """What can be changed while the server runs, by op "set"."""
+    """Settings that op "set" changes while the server runs."""
 
     def __init__(self):
-        self.encodings = ["json", "pb"]     # what it can speak
+        self.encodings = ["json", "pb"]     # supported encodings
         self.http2 = True                   # offered to new TLS connections
-        self.watchlist = "serve"            # or refused as "invalid" (422), "bad" (400), "ignore"
+        self.watchlist = "serve"            # or rejected as "invalid" (422), "bad" (400), "ignore"
         self.bookmarks = True
         self.bookmark_seconds = 1.0
-        self.watch_seconds = 1800.0         # end of watches that name no timeout
-        self.version_wait = 3.0             # for versions that are not there yet
-        self.backlog = 1000000              # events a slow watch may be behind
-        self.chunk = 2048                   # of chunked bodies; 0: one a write
+        self.watch_seconds = 1800.0         # end of watches without timeoutSeconds
+        self.version_wait = 3.0             # for versions above the current one
+        self.backlog = 1000000              # queued events of a slow watch
+        self.chunk = 2048                   # of chunked bodies; 0: one per write
         self.gzip = True                    # large lists, for clients that accept it
-        self.plain_auth = False             # plain HTTP needs a token, too
+        self.plain_auth = False             # plain HTTP requires a token
         self.max_streams = 100
-        self.ready = True                   # what /readyz says
+        self.ready = True                   # result of /readyz
         self.handshake_seconds = 30.0
 
     def change(self, values):
         for name, value in values.items():
             old = getattr(self, name, None)
             if old is None or name not in vars(Settings()):
-                raise ValueError("%s: there is no such setting" % name)
+                raise ValueError("%s: no such setting" % name)
             if isinstance(old, float) and isinstance(value, int):
                 value = float(value)
             if type(value) is not type(old):
@@ -90,7 +90,7 @@ class Listener:
             self.socket = None
 
     def accept(self, silent=False):
-        """Begin to take connections, in silence or not."""
+        """Begin to accept connections; `silent`: without a response."""
         self.pause()
         if not silent:
             self._drop_silent()
@@ -137,7 +137,7 @@ class Listener:
 
 
 class Server(Settings):
-    """All of it. `handle` is called for every request."""
+    """The whole server. `handle` is called for each request."""
 
     def __init__(self, options, directory):
         super().__init__()
@@ -191,7 +191,7 @@ class Server(Settings):
             self.reload_certs()
 
     def reload_certs(self):
-        """Use the certificates as they are now for new connections."""
+        """Use the current certificate files for new connections."""
         if not self.certs:
             return
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -216,7 +216,7 @@ class Server(Settings):
                 listener.accept(state == "silent")
 
     def settle(self):
-        """After a load: what is there now will stay, the collector need not look at it."""
+        """After a load: exclude the present objects from garbage collection."""
         gc.collect()
         gc.freeze()
 
@@ -236,23 +236,23 @@ class Server(Settings):
 
 def parse(argv):
     p = argparse.ArgumentParser(
-        prog="apiserver", description="A Kubernetes API server for tests. When it is ready it "
+        prog="apiserver", description="A Kubernetes API server for tests. When ready, it "
         "prints one line of JSON: https, http (URLs), control (socket), dir, token, pid.")
     p.add_argument("--bind", default="127.0.0.1", help="address of the TLS listener")
-    p.add_argument("--port", type=int, default=0, help="its port (0: any)")
+    p.add_argument("--port", type=int, default=0, help="TLS port (0: any)")
     p.add_argument("--no-tls", action="store_true", help="plain HTTP only")
     p.add_argument("--plain-bind", default="127.0.0.1", help="address of the plain listener")
-    p.add_argument("--plain-port", type=int, help="its port (0: any); none without this")
-    p.add_argument("--dir", help="folder for certificates and the control socket; by default one "
-                   "that is removed at the end")
+    p.add_argument("--plain-port", type=int, help="plain HTTP port (0: any); default: no plain listener")
+    p.add_argument("--dir", help="folder for certificates and the control socket (default: one "
+                   "that is removed at exit)")
     p.add_argument("--control", help="path of the control socket (default: DIR/control)")
-    p.add_argument("--token", action="append", help="a good bearer token (default: %s)" % TOKEN)
-    p.add_argument("--name", action="append", help="one more name for the server's certificate")
-    p.add_argument("--history", type=int, default=50000, help="events kept a resource")
+    p.add_argument("--token", action="append", help="a valid bearer token (default: %s)" % TOKEN)
+    p.add_argument("--name", action="append", help="additional name for the server's certificate")
+    p.add_argument("--history", type=int, default=50000, help="stored events per resource")
     p.add_argument("--no-defaults", action="store_true", help="store objects without defaults")
     p.add_argument("--replay", metavar="DIR", help="serve the recordings of DIR")
     p.add_argument("--set", action="append", default=[], metavar="NAME=JSON", help="a setting")
-    p.add_argument("--die-with-parent", action="store_true", help="end when the parent ends")
+    p.add_argument("--die-with-parent", action="store_true", help="exit when the parent exits")
     return p.parse_args(argv)
 
 

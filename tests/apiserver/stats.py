@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Requests: one record each, and counters."""
+"""Records of requests, and counters."""
 import collections
 import time
 
@@ -7,7 +7,7 @@ KEPT = 20000
 
 
 class Stats:
-    """Records are dicts, as the control interface returns them."""
+    """Records are dicts, returned unchanged by the control interface."""
 
     def __init__(self):
         self.requests = collections.deque(maxlen=KEPT)
@@ -15,7 +15,7 @@ class Stats:
         self.total = 0
         self.connections = 0
         self.tls_failures = 0
-        self.bytes_in = 0       # of connections that are closed
+        self.bytes_in = 0       # of closed connections
         self.bytes_out = 0
 
     def begin(self, ex, route):
@@ -51,7 +51,7 @@ class Stats:
 
 
 def matches(record, wanted):
-    """Whether a record has all the values that are wanted; query is compared key by key."""
+    """Whether a record has all required values; `query` is compared key by key."""
     for key, value in wanted.items():
         if key == "query":
             if any(record["query"].get(k) != v for k, v in value.items()):

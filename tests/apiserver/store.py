@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The objects, their versions, and their watches.
 
-Objects are kept encoded (Item): JSON always, protobuf from the first request for it. A
-change makes an Event with the item before and after; watches with the same selection and encoding
-share a Group, so that the event is wrapped once however many of them there are.
+Objects are stored encoded (Item): as JSON, and as protobuf from the first request for it. A change
+is an Event with the items before and after. Watches with equal selection and encoding share a
+Group, which encodes an event once for all of them.
 """
 import bisect
 import collections
@@ -20,14 +20,14 @@ PUT, DELETE = "PUT", "DELETE"
 
 
 class StoreError(Exception):
-    """A change that cannot be made; str() says why."""
+    """An invalid change; str() is the reason."""
 
 
 class Item:
-    """One version of one object.
+    """A version of an object.
 
-    js is the object's JSON without the first brace and without kind and apiVersion, so that a list
-    and an event can both be put together from it.
+    js is the object's JSON without the first brace, kind and apiVersion: a part of both lists and
+    events.
     """
 
     __slots__ = ("kind", "key", "ns", "name", "rv", "labels", "fields", "js", "_pb")
@@ -45,7 +45,7 @@ class Item:
 
     @classmethod
     def of(cls, kind, obj, rv):
-        """Of an object in canonical form; its resourceVersion is set here."""
+        """Make the Item of a canonical object, with this resourceVersion."""
         obj["metadata"]["resourceVersion"] = str(rv)
         meta = obj["metadata"] = wire.canonical(MESSAGES["ObjectMeta"], obj["metadata"])
         return cls(kind, meta.get("namespace", ""), meta["name"], rv, meta.get("labels") or {},
@@ -53,7 +53,7 @@ class Item:
 
     @property
     def obj(self):
-        """The object, decoded anew each time: callers may change it."""
+        """A decoded copy of the object, which the caller may change."""
         return json.loads(b"{" + self.js)
 
     @property
@@ -67,11 +67,11 @@ class Item:
 
     @property
     def encoded(self):
-        """Bytes held, both encodings."""
+        """Size of both encodings."""
         return len(self.js) + len(self._pb or b"")
 
     def at(self, rv):
-        """The same object with another resourceVersion, as events of removals carry it."""
+        """The object with another resourceVersion, for DELETED events."""
         obj = self.obj
         obj["metadata"]["resourceVersion"] = str(rv)
         return Item(self.kind, self.ns, self.name, rv, self.labels, self.fields,
@@ -79,7 +79,7 @@ class Item:
 
 
 def selectable(kind, obj):
-    """Values of the fields that field selectors may name."""
+    """Values of the fields that field selectors can name."""
     values = []
     for path in kind.selectable:
         value = obj
@@ -95,7 +95,7 @@ Event.__doc__ = """A change: `item` is None for a removal, `old` for a creation.
 
 
 class Group:
-    """Watches of one table that select the same and want the same encoding."""
+    """Watches of a table with equal selection and encoding."""
 
     def __init__(self, predicate, encoding, framer):
         self.predicate = predicate
@@ -104,8 +104,8 @@ class Group:
         self.watches = set()
 
     def translate(self, event):
-        """(type, Item) that this selection sees of an event, or None: leaving and entering the
-        selection are removal and creation (IN-02, IN-04)."""
+        """(type, Item) of an event in this selection, or None. An object that leaves the selection
+        is DELETED, one that enters it ADDED (IN-02, IN-04)."""
         p = self.predicate
         new = event.item if event.item and (p is None or p(event.item)) else None
         old = event.old if event.old and (p is None or p(event.old)) else None
@@ -130,7 +130,7 @@ class Snapshot:
         self.keys = [i.key for i in items]
 
     def after(self, key):
-        """Index of the first item whose key is not below `key`."""
+        """Index of the first item with at least this key."""
         return bisect.bisect_left(self.keys, key)
 
 
@@ -142,7 +142,7 @@ class Table:
         self.framer = wire.Framer(kind)
         self.items = {}
         self.events = collections.deque(maxlen=history)
-        self.floor = 0          # versions below are forgotten
+        self.floor = 0          # lower versions are expired
         self.groups = {}
         self.snapshots = collections.OrderedDict()
         self.changed = True     # since the last snapshot
@@ -154,7 +154,7 @@ class Table:
         self.changed = True
 
     def since(self, rv):
-        """Events after version `rv`; None when they are no longer known."""
+        """Events after version `rv`; None if expired."""
         if rv < self.floor:
             return None
         newer = itertools.takewhile(lambda e: e.rv > rv, reversed(self.events))
@@ -174,7 +174,7 @@ class Table:
         return latest
 
     def snapshot_at(self, rv, current):
-        """The items at an earlier version, or None when that is compacted."""
+        """The items at an earlier version; None if expired."""
         if rv in self.snapshots:
             return self.snapshots[rv]
         newer = self.since(rv)
@@ -224,10 +224,10 @@ class Store:
         return self.rv
 
     def put(self, obj, raw=False, force=False):
-        """Create or replace an object. The item, the event's or, when nothing changed, the old.
+        """Create or replace an object. Returns the new item, or the old one if nothing changed.
 
-        raw keeps the object as it is given, unknown fields and wrong types included, without
-        defaults. force makes an event even when nothing changed.
+        raw: store the object unchanged, with unknown fields and wrong types, without defaults.
+        force: make an event even if nothing changed.
         """
         table = self.table_of(obj)
         kind = table.kind
@@ -258,7 +258,7 @@ class Store:
         return self.commit(table, Item.of(kind, obj, self.next_rv()), old)
 
     def _stamp(self, kind, meta, before):
-        """What the server sets itself."""
+        """Set the metadata that servers set."""
         if before:
             for field in ("uid", "creationTimestamp", "generation"):
                 if field in before["metadata"]:
@@ -288,7 +288,7 @@ class Store:
             raise StoreError("resource: %r is not served here" % (resource,))
         item = table.items.get(key)
         if item is None:
-            raise StoreError("%s %s is not there" % (resource, key))
+            raise StoreError("%s %s does not exist" % (resource, key))
         return item
 
     def commit(self, table, item, old):
@@ -297,7 +297,7 @@ class Store:
         return item
 
     def publish(self, table, event):
-        """Record an event and pass it to all watches."""
+        """Record an event and send it to all watches."""
         table.record(event)
         for group in table.groups.values():
             if not group.watches:
@@ -310,7 +310,7 @@ class Store:
         return event
 
     def compact(self, resource=None):
-        """Forget all history: older versions are Expired from now on."""
+        """Drop the history: older versions are Expired from now on."""
         self.rv += 1
         for name, table in self.tables.items():
             if resource in (None, name):
@@ -320,7 +320,7 @@ class Store:
                 table.changed = True
 
     def rewind(self, rv):
-        """Go back to a lower version, as after the restore of a backup; history is forgotten."""
+        """Return to a lower version, as after the restore of a backup, and drop the history."""
         self.rv = rv
         for table in self.tables.values():
             table.events.clear()
@@ -354,7 +354,7 @@ def _same(before, after):
 
 
 def default(kind, obj):
-    """Fill in what the real server fills in."""
+    """Set the defaults of a real server."""
     if kind.resource == "services":
         obj["spec"] = _default_service(dict(obj.get("spec") or {}))
     elif kind.resource == "endpointslices":

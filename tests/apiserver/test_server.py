@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The API server against what a real one sent, and every fault it can make."""
+"""The API server compared with recordings of a real one, and each of its faults."""
 import base64
 import contextlib
 import gzip
@@ -48,7 +48,7 @@ WATCHLIST = {"watch": "1", "sendInitialEvents": "true", "resourceVersionMatch": 
 
 @pytest.fixture(scope="module")
 def shared():
-    """One server for all tests that leave it as they found it."""
+    """A server shared by all tests that do not change it."""
     with Server(plain=True) as server:
         yield server
         assert server.errors() == ""
@@ -94,7 +94,7 @@ def target(path, **query):
 
 
 def get(api, path, headers=None, secure=False, tls=None, method="GET", body=None, **query):
-    """(response, body) of one request on a connection of its own."""
+    """(response, body) of a request on a separate connection."""
     with contextlib.closing(connect(api, secure, **(tls or {}))) as conn:
         conn.request(method, target(path, **query), body=body, headers=headers or {})
         response = conn.getresponse()
@@ -107,7 +107,7 @@ def get_json(api, path, **query):
 
 
 def eventually(test, seconds=5):
-    """Wait until it is so; fail when it does not become so."""
+    """Wait until the condition is true; fail after the limit."""
     deadline = time.monotonic() + seconds
     while not test():
         assert time.monotonic() < deadline
@@ -115,7 +115,7 @@ def eventually(test, seconds=5):
 
 
 class WatchStream:
-    """A watch over plain HTTP/1.1: events as dicts, as they come."""
+    """A watch over plain HTTP/1.1: events as dicts, in order."""
 
     def __init__(self, api, resource, headers=None, pb=False, **query):
         query.setdefault("watch", "1")
@@ -144,7 +144,7 @@ class WatchStream:
         return data
 
     def chunk(self):
-        """The next chunk, b"" for the last one."""
+        """The next chunk; b"": the last one."""
         while b"\r\n" not in self.raw:
             self.raw += self._receive()
         size, rest = self.raw.split(b"\r\n", 1)
@@ -156,7 +156,7 @@ class WatchStream:
         return rest[:size]
 
     def event(self):
-        """The next event; None at the end of the stream."""
+        """The next event; None: end of the stream."""
         while not self.queue:
             data = self.chunk()
             if not data:
@@ -167,7 +167,7 @@ class WatchStream:
         return self.queue.pop(0)
 
     def silent(self, seconds):
-        """Whether nothing comes for so long. What comes is kept."""
+        """Whether no data arrives in this time. Data that arrives is kept."""
         if self.queue or not select.select([self.sock], [], [], seconds)[0]:
             return not self.queue
         self.raw += self._receive()
@@ -193,7 +193,7 @@ class WatchStream:
         return event["type"], meta.get("name"), int(meta["resourceVersion"])
 
     def until_synced(self):
-        """Names of the initial objects; leaves the stream behind the bookmark that ends them."""
+        """Names of the initial objects; reads up to the bookmark that ends them."""
         names = []
         while True:
             event = self.event()
@@ -220,8 +220,8 @@ def watchlist(api, resource, **query):
 
 
 def raw_request(api, path, headers=(), secure=False, timeout=5):
-    """The bytes a server sends on a connection until it ends, and how: "eof", "reset", "silent",
-    or, for TLS that ended without its goodbye, "cut"."""
+    """The bytes of a connection until it ends, and how it ends: "eof", "reset", "silent", or "cut"
+    (TLS without close_notify)."""
     url = urllib.parse.urlsplit(api.https if secure else api.http)
     sock = socket.create_connection((url.hostname, url.port), timeout)
     if secure:
@@ -249,7 +249,7 @@ def raw_request(api, path, headers=(), secure=False, timeout=5):
 
 
 class H2Client:
-    """Just enough of an HTTP/2 client."""
+    """A minimal HTTP/2 client."""
 
     def __init__(self, api):
         url = urllib.parse.urlsplit(api.https)
@@ -275,7 +275,7 @@ class H2Client:
         return stream
 
     def next(self):
-        """The next event of h2; None when the server closed the connection."""
+        """The next event of h2; None: the server closed the connection."""
         while not self.events:
             data = self.sock.recv(65536)
             if not data:
@@ -288,7 +288,7 @@ class H2Client:
         return self.events.pop(0)
 
     def wait(self, kind, stream=None):
-        """The next event of a kind, of a stream."""
+        """The next event of a kind on a stream."""
         while True:
             event = self.next()
             assert event is not None, "the connection ended before " + kind.__name__
@@ -334,7 +334,7 @@ def recorded_objects(resource):
 
 
 def put_recorded(api, resource):
-    """Put recorded objects, each at the version it had."""
+    """Put recorded objects with their recorded versions."""
     kind, objects = recorded_objects(resource)
     for obj in sorted(objects, key=lambda o: int(o["metadata"]["resourceVersion"])):
         api.rewind(rv=int(obj["metadata"]["resourceVersion"]) - 1)
@@ -344,11 +344,11 @@ def put_recorded(api, resource):
 
 
 # --------------------------------------------------------------------------------------------
-# Encodings, against the recordings
+# Encodings, compared with the recordings
 
 @pytest.mark.parametrize("resource", LISTS)
 def test_lists_encode_as_recorded(resource):
-    """Decoding and encoding gives the recorded bytes, JSON and, where recorded, protobuf."""
+    """Decoding and encoding results in the recorded bytes, in JSON and, if recorded, protobuf."""
     kind, objects = recorded_objects(resource)
     items = []
     for obj in objects:
@@ -438,7 +438,7 @@ def test_numbers():
 
 
 def test_canonical_form():
-    """Unknown fields go, empty ones too, those that servers always write come."""
+    """Unknown and empty fields are dropped, fields that servers always write are added."""
     out = wire.canonical(MESSAGES["EndpointSlice"], {
         "addressType": "IPv4", "nonsense": 1, "endpoints": [{"addresses": [], "zone": ""}],
         "metadata": {"labels": {"b": "1", "a": "2"}, "name": "x"}})
@@ -449,7 +449,7 @@ def test_canonical_form():
 
 
 def test_moulds():
-    """Synthetic objects, made in bulk, are what encoding each of them gives."""
+    """Objects made by a Mould equal objects that are encoded one by one."""
     store = Store()
     result = cluster.load(store, {"services": 250, "endpoints": 7, "ports": 2, "families": "46",
                                   "node_ports": 10, "load_balancers": 10, "hints": True})
@@ -463,10 +463,10 @@ def test_moulds():
 
 
 # --------------------------------------------------------------------------------------------
-# Answers, against the recordings
+# Responses, compared with the recordings
 
 def comparable(response):
-    """Names of headers in order, and the values that do not change from request to request."""
+    """Names of headers in order, with the values that are equal in all requests."""
     headers = response.headers
     if not isinstance(headers, list):
         headers = headers.items()
@@ -476,7 +476,7 @@ def comparable(response):
 
 @pytest.mark.parametrize("resource", LISTS)
 def test_lists_answer_as_recorded(api, resource):
-    """Body byte for byte, chunk by chunk; headers by name and order."""
+    """Equal bodies, byte by byte and chunk by chunk; equal names and order of headers."""
     put_recorded(api, resource)
     recorded = RECORDED[LISTS[resource] + ".http"]
     response, body = get(api, URLS[resource], resourceVersion=0, limit=500)
@@ -538,7 +538,7 @@ def test_plain_answers_as_recorded(api, name, path, headers, code):
 
 
 def test_410_as_recorded(api):
-    """A watch from a version that is compacted: an ERROR event in a 200 answer, then the end."""
+    """A watch from a compacted version: an ERROR event in a response 200, then the end."""
     api.rewind(rv=320)
     api.compact()
     recorded = RECORDED["endpointslices-watch-gone.http"]
@@ -547,7 +547,7 @@ def test_410_as_recorded(api):
 
 
 def test_end_of_a_watch_as_recorded(api):
-    """Bookmark before the end, then the last chunk; the connection stays usable."""
+    """A bookmark, then the last chunk; the connection stays usable."""
     api.set(bookmark_seconds=60)
     conn = connect(api)
     begin = time.monotonic()
@@ -568,7 +568,7 @@ def test_end_of_a_watch_as_recorded(api):
 # Lists
 
 def test_list_pages(api):
-    """Pages are of one version, whatever happens in between; an expired token says how to go on."""
+    """All pages have one version despite changes; the error of an expired token has a new one."""
     for i in range(10):
         api.put(service("s%d" % i))
     status, page = get_json(api, URLS["services"], limit=4)
@@ -597,7 +597,7 @@ def test_list_pages(api):
 
 
 def test_list_versions(api):
-    """Exact versions, versions to come, versions gone."""
+    """Exact, future and expired versions."""
     api.set(version_wait=0.2)
     first = api.put(service("a"))
     second = api.put(service("b"))
@@ -622,7 +622,7 @@ def test_list_versions(api):
     assert names(**{"continue": "%%%"}) == (400, "BadRequest")
     api.compact(resource="services")
     assert names(resourceVersion=second, resourceVersionMatch="Exact") == (410, "Expired")
-    # A waiting client gets it when it exists.
+    # A waiting client receives the version when it exists.
     timer = threading.Timer(0.05, lambda: Control(api.path("control")).call(
         "put", object=service("late")))
     api.set(version_wait=5.0)
@@ -661,7 +661,7 @@ def test_get(api):
 
 
 def test_gzip(api):
-    """Large lists only, and only for clients that request it."""
+    """Only large lists, and only for clients that request it."""
     api.load(services=500)
     response, body = get(api, URLS["services"], headers={"Accept-Encoding": "gzip"})
     assert response.getheader("Content-Encoding") == "gzip"
@@ -721,8 +721,8 @@ def test_bad_field_selectors(api):
     assert get_json(api, URLS["nodes"], labelSelector="a in b")[0] == 400
 
 
-def test_what_a_proxy_selects(api):
-    """IN-02, IN-03, IN-04: what lists leave out."""
+def test_selectors_of_a_proxy(api):
+    """IN-02, IN-03, IN-04: objects that lists exclude."""
     api.put(service("plain"), service("headless", ip="None"),
             service("other", labels={"service.kubernetes.io/service-proxy-name": ""}),
             {"kind": "Service", "metadata": {"name": "ext", "namespace": "shop"},
@@ -740,7 +740,7 @@ def test_what_a_proxy_selects(api):
 
 @pytest.mark.parametrize("pb", [False, True])
 def test_entering_and_leaving_a_selection(api, pb):
-    """IN-02: the label comes: DELETED, with the object as it was; it goes: ADDED. IN-03 too."""
+    """IN-02, IN-03: adding the label: DELETED, with the old object; removing it: ADDED."""
     label = "service.kubernetes.io/service-proxy-name"
     api.put(service("a"))
     with WatchStream(api, "services", pb=pb, **WATCHLIST, **SELECT["services"]) as w:
@@ -767,7 +767,7 @@ def test_entering_and_leaving_a_selection(api, pb):
 
 @pytest.mark.parametrize("pb", [False, True])
 def test_watch_from_a_version(api, pb):
-    """What happened since comes first, then what happens."""
+    """Changes since that version, then new changes."""
     start = api.put(service("a"))
     b = api.put(service("b"))
     a = api.patch("services", "shop/a", {"spec": {"externalIPs": ["192.0.2.1"]}})
@@ -780,7 +780,7 @@ def test_watch_from_a_version(api, pb):
 
 
 def test_watch_from_anywhere(api):
-    """Version 0 or none: the present state as ADDED, no bookmark that says so."""
+    """Version 0 or none: the present state as ADDED, without a bookmark at its end."""
     api.put(service("b"), service("a"))
     for query in ({"resourceVersion": "0"}, {}):
         with WatchStream(api, "services", allowWatchBookmarks="true", **query) as w:
@@ -807,7 +807,7 @@ def test_watchlist(api, pb):
 
 
 def test_changes_during_a_watchlist(api):
-    """What changes while initial events are on their way comes after their bookmark, once."""
+    """A change during initial events is sent once, after their bookmark."""
     api.load(services=300)
     fault = api.fault("stall", resource="services", at=5000)
     with watchlist(api, "services") as w:
@@ -829,7 +829,7 @@ def test_nothing_changed_no_event(api):
 
 
 def test_events_at_once(api):
-    """Queued events go out together, and watches are idle again; one without events as well."""
+    """Queued events are sent together; then watches are idle, with and without events."""
     api.set(bookmark_seconds=60)
     with watchlist(api, "services") as w, watchlist(api, "nodes") as other:
         for stream in (w, other):
@@ -847,14 +847,14 @@ def test_events_at_once(api):
     ("invalid", 422, 'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: '
      "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
     ("bad", 400, "sendInitialEvents")])
-def test_watchlist_refused(api, mode, code, text):
+def test_watchlist_forbidden(api, mode, code, text):
     api.set(watchlist=mode)
     status, answer = get_json(api, URLS["services"], **WATCHLIST)
     assert status == code and text in answer["message"]
 
 
 def test_watchlist_ignored(api):
-    """As a server does that never heard of it: no end of the initial events is announced."""
+    """As in a server without watch-list: no bookmark ends the initial events."""
     api.put(service("a"))
     api.set(watchlist="ignore", bookmark_seconds=0.05)
     with watchlist(api, "services") as w:
@@ -867,13 +867,13 @@ def test_watchlist_ignored(api):
 @pytest.mark.parametrize("query", [
     {"sendInitialEvents": "true"}, {"resourceVersionMatch": "NotOlderThan"},
     {"sendInitialEvents": "true", "resourceVersionMatch": "Exact"}])
-def test_watch_queries_that_make_no_sense(api, query):
+def test_invalid_watch_queries(api, query):
     status, answer = get_json(api, URLS["services"], watch=1, **query)
     assert status == 422 and answer["reason"] == "Invalid"
 
 
 def test_bookmarks(api):
-    """As often as set, on demand, never when not wanted."""
+    """At the set interval, on demand, never without allowWatchBookmarks."""
     api.set(bookmark_seconds=0.05)
     with watchlist(api, "services") as w, watchlist(
             api, "services", allowWatchBookmarks="false") as deaf:
@@ -939,7 +939,7 @@ def test_history_is_bounded():
 
 
 def test_slow_watches_are_ended(api):
-    """One that is too far behind comes to its end, properly."""
+    """A watch with too many queued events is ended regularly."""
     api.load(services=200)
     api.set(backlog=10)
     fault = api.fault("stall", at=1000, resource="endpointslices")
@@ -1035,7 +1035,7 @@ def test_client_certificates(api):
             status("bad")
 
 
-def test_what_the_role_allows(api):
+def test_role(api):
     """IN-07"""
     def status(path, method="GET"):
         return get(api, path, method=method)[0].status
@@ -1052,7 +1052,7 @@ def test_what_the_role_allows(api):
 
 
 def test_posted_events(api):
-    """Events that a client writes are kept."""
+    """Events that a client creates are stored."""
     api.forget()
     event = {"kind": "Event", "metadata": {"name": "e"}, "reason": "Starting"}
     path = "/apis/events.k8s.io/v1/namespaces/default/events"
@@ -1074,7 +1074,7 @@ def test_ready(api):
 
 
 def test_http1(api):
-    """Requests one after the other, at once, in pieces, with bodies; and what is no request."""
+    """Requests in sequence, pipelined, in pieces, with bodies; invalid requests."""
     host, port = urllib.parse.urlsplit(api.http).netloc.split(":")
 
     def talk(data, pieces=1):
@@ -1114,7 +1114,7 @@ def curl(api, path, *options, **query):
 
 @pytest.mark.parametrize("version", ["1.1", "2"])
 def test_curl(api, version):
-    """Lists and watches as curl sees them, over TLS, in both versions of HTTP."""
+    """Lists and watches with curl, over TLS, in both versions of HTTP."""
     api.load(services=300)
     option = "--http" + version
     code, out = curl(api, URLS["services"], option, "-w", "%{http_version}")
@@ -1132,7 +1132,7 @@ def test_curl(api, version):
 
 
 def test_http2_streams(api):
-    """Several watches on one connection; each gets its own events, none waits for another."""
+    """Several watches on one connection: separate events, none blocks another."""
     api.load(services=500)
     client = H2Client(api)
     slow = client.request(target(URLS["endpointslices"], **WATCHLIST))
@@ -1190,7 +1190,7 @@ def test_h2c(api):
 # Faults
 
 def test_fault_table(api):
-    """Bad faults are refused by name; counts, skips and lifetimes hold."""
+    """Invalid faults are rejected by name; count, skip and lasts have their effect."""
     for bad, text in (({"kind": "x"}, "kind"), ({"kind": "stall", "what": 1}, "what"),
                       ({"kind": "stall", "at": "noon"}, "at"), ({"kind": "slow"}, "rate"),
                       ({"kind": "delay"}, "delay"), ({"kind": "drop", "resource": "x"},
@@ -1242,7 +1242,7 @@ def test_plain_status_faults(api):
 
 
 def test_delay_reorders_kinds(api):
-    """IN-14: one kind answers late, the others do not wait."""
+    """IN-14: one kind is delayed, the others are not."""
     api.fault("delay", resource="services", delay=2, count=1)
     begin = time.monotonic()
     answered = {}
@@ -1281,7 +1281,7 @@ def full_body(api):
     ({"kind": "close"}, True, 0.5, "eof"),
     ({"kind": "close", "at": 7}, True, 7, "eof")])
 def test_cuts(api, secure, fault, headers, part, end):
-    """What comes before the cut, and how the connection ends."""
+    """The data before the cut, and the end of the connection."""
     api.put(*[service("s%d" % i) for i in range(20)])
     whole = full_body(api)
     api.call("fault", count=1, **fault)
@@ -1299,7 +1299,7 @@ def test_cuts(api, secure, fault, headers, part, end):
 
 
 def unchunk(data):
-    """Chunks, the last one maybe not whole."""
+    """Chunks; the last one may be incomplete."""
     out = []
     while b"\r\n" in data:
         size, data = data.split(b"\r\n", 1)
@@ -1310,7 +1310,7 @@ def unchunk(data):
 
 
 def test_stall_within_an_object_and_on(api):
-    """A stall that is taken back lets the rest through."""
+    """After a stall is removed, the rest is sent."""
     with watchlist(api, "services") as w:
         w.until_synced()
         fault = api.fault("stall", at="object", resource="services")
@@ -1334,7 +1334,7 @@ def test_stall_of_a_watch_continues(api):
 
 
 def test_truncate(api):
-    """A proper end of the body, and no proper body."""
+    """A regular end of an incomplete body."""
     api.put(*[service("s%d" % i) for i in range(20)])
     for accept in ("application/json", PB):
         whole = get(api, URLS["services"], headers={"Accept": accept})[1]
@@ -1389,7 +1389,7 @@ def test_slow(api):
     assert time.monotonic() - begin >= len(whole) / 2000 * 0.9
 
 
-def test_events_lost_doubled_late(api):
+def test_drop_duplicate_lag(api):
     with watchlist(api, "services") as w:
         w.until_synced()
         api.fault("drop", resource="services", count=1)
@@ -1415,7 +1415,7 @@ def test_events_lost_doubled_late(api):
 
 
 def test_unknown_fields(api):
-    """At every level, in both encodings; all that is known is as before."""
+    """At each level, in both encodings; known fields are unchanged."""
     api.put(slice_("s", "x", ["10.0.0.1"]))
     known = get_json(api, URLS["endpointslices"])[1]["items"][0]
     api.fault("unknown")
@@ -1445,8 +1445,8 @@ def test_huge_objects(api, pb):
         assert "annotations" not in w.event()["object"]["metadata"]
 
 
-def test_objects_that_are_wrong(api):
-    """Stored as they are: out of range in both encodings, of wrong type in JSON."""
+def test_invalid_objects(api):
+    """Stored unchanged: out of range in both encodings, of wrong type in JSON."""
     bad = service("bad")
     bad["spec"]["ports"][0]["port"] = 70000
     api.put(bad)
@@ -1466,7 +1466,7 @@ def test_objects_that_are_wrong(api):
                         ({"kind": "Service", "apiVersion": "v2"}, "apiVersion")):
         with pytest.raises(ApiServerError, match=text):
             api.put(wrong)
-    with pytest.raises(ApiServerError, match="nodes x is not there"):
+    with pytest.raises(ApiServerError, match="nodes x does not exist"):
         api.delete("nodes", "x")
 
 
@@ -1488,13 +1488,13 @@ def test_listener_states(api):
 
 
 def test_frozen_connections(api):
-    """Neither events nor bookmarks nor an end; the socket stays."""
+    """No events, no bookmarks, no end; the socket stays."""
     api.set(bookmark_seconds=0.05)
     with watchlist(api, "services") as w:
         w.until_synced()
         api.connections(do="freeze", resource="services")
         api.put(service("a"))
-        while not w.silent(0.3):        # what was on its way
+        while not w.silent(0.3):        # data in flight
             pass
         api.connections(do="reset")
         with pytest.raises(ConnectionResetError):
@@ -1502,7 +1502,7 @@ def test_frozen_connections(api):
 
 
 def test_cut_connections(api):
-    """A FIN without TLS's goodbye: a client that checks can detect it."""
+    """A FIN without TLS close_notify, which clients can detect."""
     url = urllib.parse.urlsplit(api.https)
     context = trusting(api)
     context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
@@ -1524,7 +1524,7 @@ def test_cut_connections(api):
 
 
 def test_request_and_goaway_in_one_read():
-    """After the server's own GOAWAY: the connection ends, and the request has no answer."""
+    """After a GOAWAY of the server the connection ends, and the request has no response."""
     ended = []
     http2 = transport.Http2(types.SimpleNamespace(
         server=types.SimpleNamespace(max_streams=10), raw=lambda data: None, can_write=True, dead=False,
@@ -1541,7 +1541,7 @@ def test_request_and_goaway_in_one_read():
 
 
 def test_goaway(api):
-    """Streams that are open go on, new ones are refused."""
+    """Open streams continue, new ones are refused."""
     client = H2Client(api)
     stream = client.request(target(URLS["nodes"], **WATCHLIST))
     client.wait(h2.events.DataReceived, stream)
@@ -1564,7 +1564,7 @@ def test_goaway(api):
     ({"kind": "chunk"}, (16, 18, 56, 92)), ({"kind": "truncate"}, (0,)),
     ({"kind": "garbage", "raw": True, "end": True}, (0, 16, 18, 56, 92))])
 def test_cuts_over_http2(api, p, code):
-    """Some end in what curl takes for success (0): then the body shows it."""
+    """curl reports success (0) for some cuts: the body is incomplete."""
     api.load(services=100)
     api.call("fault", resource="services", count=1, **p)
     result, out = curl(api, URLS["services"], "--http2")
@@ -1575,7 +1575,7 @@ def test_cuts_over_http2(api, p, code):
 
 
 def test_stalled_stream_does_not_stall_others(api):
-    """HTTP/2: a stall of one stream is of that stream."""
+    """HTTP/2: a stall affects one stream."""
     api.fault("stall", resource="services")
     client = H2Client(api)
     client.request(URLS["services"])
@@ -1585,8 +1585,8 @@ def test_stalled_stream_does_not_stall_others(api):
 
 
 def test_certificates_rotate(api):
-    """A new certificate by the same authority is good, one by another is not until ca.crt is
-    that one's."""
+    """A new certificate of the same authority is valid; one of another authority is valid once
+    ca.crt contains it."""
     def ask(context):
         return get(api, "/livez", secure=True, tls={"context": context})[0].status
 
@@ -1611,7 +1611,7 @@ def test_certificates_rotate(api):
 
 
 def test_rewind(api):
-    """As after the restore of a backup: versions go back."""
+    """Versions decrease, as after the restore of a backup."""
     rv = api.put(service("a"))
     api.rewind(rv=rv - 1)
     api.set(version_wait=0.05)
@@ -1620,7 +1620,7 @@ def test_rewind(api):
 
 
 # --------------------------------------------------------------------------------------------
-# Life of a cluster
+# Changes of a cluster
 
 def conditions(event):
     return [(e["addresses"][0],) + tuple(e["conditions"][c] for c in (
@@ -1628,7 +1628,7 @@ def conditions(event):
 
 
 def test_roll(api):
-    """The five steps of each endpoint, as the recorded rolling update has them."""
+    """Five steps per endpoint, as in the recorded rolling update."""
     api.load(services=2, endpoints=2, base=False)
     with watchlist(api, "endpointslices") as w:
         names = w.until_synced()
@@ -1662,7 +1662,7 @@ def test_churn(api):
         w.until_synced()
         task = api.churn(rate=500, seconds=0.3, wait=False)["task"]
         result = api.join(task=task)["result"]
-        # A busy machine lets it make fewer, never more.
+        # A busy machine makes fewer changes, never more.
         assert 1 < result["changes"] <= 500 * result["seconds"] + 1
         for _ in range(result["changes"]):
             assert w.event()["type"] == "MODIFIED"
@@ -1672,7 +1672,7 @@ def test_churn(api):
     api.cancel(task=task)
 
 
-def test_load_refuses_nonsense(api):
+def test_invalid_load(api):
     for bad in ({"services": -1}, {"families": "5"}, {"sevices": 1}, {"nodes": 0},
                 {"services": 10 ** 7}):
         with pytest.raises(ApiServerError):
@@ -1680,7 +1680,7 @@ def test_load_refuses_nonsense(api):
 
 
 def test_large_cluster(api):
-    """10,000 services: a fifth of what bench/ uses."""
+    """10,000 services, a fifth of the size in bench/."""
     api.load(services=10000, endpoints=5, nodes=500)
     for pb in (False, True):
         for resource in ("services", "endpointslices"):
@@ -1728,7 +1728,7 @@ def test_replay_is_exact(replay):
 
 
 def test_replay_each_byte(replay):
-    """Every byte its own write, or its own chunk: the same body."""
+    """Each byte in a separate write or chunk: equal bodies."""
     recorded = RECORDED["services-list-page1.http"]
     names = {"services/list": "services-list-page1.http"}
     replay.configure(map=names, split="each", pause=0)
@@ -1740,7 +1740,7 @@ def test_replay_each_byte(replay):
 
 
 def test_replay_sweeps(replay):
-    """Each request its own cut, one byte further."""
+    """Each request is cut one byte later."""
     recorded = RECORDED["services-watch-timeout.http"]
     replay.configure(map={"services/watch": "services-watch-timeout.http"}, split=0, chunk=0,
                      sweep=True, pause=0)
@@ -1779,8 +1779,8 @@ def test_replay_ends(api, end, how):
         assert data == RECORDED["node-watch.http"].raw + (b"0\r\n\r\n" if end == "end" else b"")
 
 
-def test_replay_leaves_the_rest(replay):
-    """What is not recorded is answered by the API."""
+def test_replay_falls_back(replay):
+    """The API serves requests without a recording."""
     assert get(replay, URLS["servicecidrs"], timeoutSeconds=1, **WATCHLIST)[0].status == 200
     with pytest.raises(ApiServerError, match="map"):
         replay.configure(map={"services/list": "nothing.http"})
@@ -1811,7 +1811,7 @@ def test_statistics(api):
     assert not api.wait(watches={"nodes": 1}, timeout=0.05)
 
 
-def test_control_refuses_nonsense(api):
+def test_invalid_operations(api):
     for op, args in (("nothing", {}), ("put", {}), ("end_watches", {"how": 1}), ("set", {"x": 1}),
                      ("set", {"chunk": "big"}), ("listen", {"state": "ajar"}),
                      ("connections", {"do": "hug"}), ("certs", {"what": "x"}),
@@ -1826,7 +1826,7 @@ def test_control_refuses_nonsense(api):
 @pytest.mark.parametrize("user", ["token", "tokenfile", "cert", "certdata", "exec", "exec-cert"])
 @pytest.mark.parametrize("ca, style", [("file", "yaml"), ("data", "json")])
 def test_kubeconfigs(api, user, ca, style):
-    """What they say is what opens the door."""
+    """Each kind of kubeconfig authenticates."""
     import yaml
     path = api.kubeconfig(user, ca=ca, style=style)
     assert os.stat(path).st_mode & 0o777 == 0o600
@@ -1864,7 +1864,7 @@ def test_kubeconfigs(api, user, ca, style):
 
 
 def load_pair(context, api, who):
-    """A certificate and key that are at hand as text."""
+    """Load a certificate and key from text."""
     if "clientCertificateData" in who:
         pair = [who["clientCertificateData"], who["clientKeyData"]]
     else:
@@ -1874,7 +1874,7 @@ def load_pair(context, api, who):
 
 
 def test_restart_keeps_files():
-    """A server that is started again on its port has new certificates and no objects."""
+    """A server that is restarted on its port has new certificates and no objects."""
     server = Server(tls=True)
     try:
         server.port = urllib.parse.urlsplit(server.https).port
@@ -1900,7 +1900,7 @@ def dead(pid):
         return True
 
 
-def test_it_dies_with_its_parent():
+def test_exits_with_its_parent():
     code = ("import sys, os; sys.path.insert(0, %r); from apiserver.client import Server; "
             "s = Server(tls=False); print(s.process.pid, s.dir, flush=True); os._exit(0)" %
             os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -1919,7 +1919,7 @@ def test_bad_options():
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 def test_in_a_namespace():
-    """The control socket reaches into it; the rest does not reach out."""
+    """Only the control socket is reachable from outside of the namespace."""
     name = "vipdt-%d-api" % os.getpid()
     if subprocess.run(["ip", "netns", "add", name], check=False).returncode != 0:
         pytest.skip("network namespaces cannot be made here")
@@ -1939,7 +1939,7 @@ def test_in_a_namespace():
 
 
 def test_continue_tokens():
-    """The recorded form."""
+    """Tokens have the recorded form."""
     meta = json.loads(RECORDED["services-list-page1.http"].body)["metadata"]
     assert make_continue(241, "/shop/base1\0") == meta["continue"]
     assert open_continue(meta["continue"]) == (241, "shop/base1\0")

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""HTTP/1.1 and HTTP/2 below the API: connections, and one Exchange a request.
+"""HTTP/1.1 and HTTP/2 below the API: connections, and an Exchange for each request.
 
-A Connection is an asyncio protocol. What comes in is parsed by Http1 or Http2 (python3-h2), which
-start one task a request; the task answers through its Exchange:
+A Connection is an asyncio protocol. Http1 or Http2 (python3-h2) parses its input and starts a task
+for each request; the task responds through its Exchange:
 
-    begin(status, headers, length)   the head; without a length the body has no end yet
-    write(data)                      part of the body, sent at once as far as the peer takes it
-    drain()                          wait until the peer has taken most of it
-    end()                            the proper end
+    begin(status, headers, length)   the head; without a length the end of the body is open
+    write(data)                      part of the body, sent at once as far as the peer accepts it
+    drain()                          wait until the peer has accepted most of it
+    end()                            the end of the response
 
-and, to do harm: partial(data, size), and the Connection's raw(), reset(), close(), freeze().
+and, for faults: partial(data, size), and the Connection's raw(), reset(), close(), freeze().
 """
 import asyncio
 import collections
@@ -40,8 +40,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 class Request:
-    """A request. Header names are in lower case; a query name given twice keeps its
-    first value."""
+    """A request. Header names are in lower case. The first value of a query name counts."""
 
     def __init__(self, method, target, headers, version):
         self.method = method
@@ -57,7 +56,7 @@ class Request:
 
 
 class Connection(asyncio.Protocol):
-    """One client connection. `peer_user` is (user, groups, serial) of its client certificate."""
+    """A client connection. `peer_user`: (user, groups, serial) of its client certificate."""
 
     ids = itertools.count(1)
 
@@ -119,14 +118,14 @@ class Connection(asyncio.Protocol):
             self.http.resumed()
 
     def raw(self, data):
-        """Bytes as they are, below HTTP. A frozen or closed connection swallows them."""
+        """Send bytes below HTTP. A frozen or closed connection drops them."""
         if self.frozen or self.dead or self.transport.is_closing():
             return
         self.bytes_out += len(data)
         self.transport.write(data)
 
     def reset(self):
-        """End it with a TCP RST; whatever waits to be sent is lost."""
+        """Close with a TCP RST; unsent data is lost."""
         if self.dead:
             return
         sock = self.transport.get_extra_info("socket")
@@ -135,26 +134,26 @@ class Connection(asyncio.Protocol):
         self.transport.abort()
 
     def close(self):
-        """End it with a FIN after what waits to be sent."""
+        """Close with a FIN after all data."""
         if not self.dead:
             self.transport.close()
 
     def cut(self):
-        """End it with a FIN, but below TLS: without its goodbye. What is written is sent first,
-        as far as the socket takes it."""
+        """Close with a FIN below TLS, without close_notify, after the data that the socket
+        accepts."""
         sock = self.transport.get_extra_info("socket")
         if not self.dead and sock and sock.fileno() >= 0:
             sock.shutdown(socket.SHUT_RDWR)
 
     def freeze(self):
-        """Neither read nor write any more, but keep the socket: as a peer behind a broken path."""
+        """Stop reading and writing, keep the socket: like a peer behind a broken path."""
         if not self.dead and not self.frozen:
             self.frozen = True
             self.transport.pause_reading()
 
 
 def user_of(cert):
-    """(user, groups, serial) that a verified client certificate names."""
+    """(user, groups, serial) of a verified client certificate."""
     if not cert:
         return None
     names = [part for rdn in cert.get("subject", ()) for part in rdn]
@@ -183,17 +182,17 @@ class Exchange:
                 await self.server.handle(self)
             except (ConnectionError, asyncio.CancelledError):
                 pass
-            except Exception:  # a bug of ours must be seen, and must not hang the client
+            except Exception:  # a bug of this server is printed and does not block the client
                 traceback.print_exc(file=sys.stderr)
                 self.connection.reset()
             done()
         self.task = asyncio.get_running_loop().create_task(run())
 
     async def drain(self):
-        """Wait until the peer has taken most of what was written; ConnectionError when it left."""
+        """Wait until the peer has accepted most data; ConnectionError if it disconnected."""
         while True:
             if self.connection.dead:
-                raise ConnectionResetError("the client is gone")
+                raise ConnectionResetError("the client disconnected")
             if self.connection.frozen:
                 await self.connection.lost.wait()
             elif self.drained():
@@ -206,7 +205,7 @@ class Exchange:
 # HTTP/1.1
 
 class Http1:
-    """Requests of one connection, one after the other."""
+    """The requests of a connection, one after the other."""
 
     name = "HTTP/1.1"
 
@@ -214,7 +213,7 @@ class Http1:
         self.connection = connection
         self.buffer = bytearray()
         self.current = None
-        self.waiting = None     # a request with an incomplete body
+        self.waiting = None     # request whose body is incomplete
         self.writable = asyncio.Event()
 
     def feed(self, data):
@@ -225,7 +224,7 @@ class Http1:
             self.connection.reset()
 
     def parse(self):
-        """Start the next request when all of it is there."""
+        """Start the next request if it is complete."""
         try:
             if self.waiting is None and not self._head():
                 return
@@ -339,7 +338,7 @@ class Http1Exchange(Exchange):
         self.connection.raw(chunked(data, self.server.chunk) if self.chunked else data)
 
     def partial(self, data, size):
-        """A chunk that claims `size` bytes and holds fewer."""
+        """Send a chunk of length `size` with fewer bytes."""
         self.sent += len(data)
         self.connection.raw(b"%x\r\n" % size + data if self.chunked else data)
 
@@ -357,12 +356,12 @@ class Http1Exchange(Exchange):
         await self.http.writable.wait()
 
     def reset_stream(self):
-        """The nearest thing to ending one stream: the connection has only one."""
+        """Reset the connection: it has only one stream."""
         self.connection.reset()
 
 
 def chunked(data, size):
-    """Chunks of at most `size` bytes; 0 makes it one."""
+    """Chunks of at most `size` bytes; 0: one chunk."""
     n = len(data)
     if n == 0:
         return b""
@@ -385,7 +384,7 @@ class Http2:
     """The streams of one connection."""
 
     name = "HTTP/2"
-    QUANTUM = 1 << 18           # bytes a stream may send before the next one's turn
+    QUANTUM = 1 << 18           # bytes of a stream before the turn of the next one
 
     def __init__(self, connection):
         self.connection = connection
@@ -396,7 +395,7 @@ class Http2:
         self.max_streams = connection.server.max_streams
         self._settings(self.max_streams)
         self.h2.initiate_connection()
-        # h2 closes the connection at a stream too many; _request() refuses the stream.
+        # h2 closes a connection with too many streams; _request() refuses the stream instead.
         self._settings(STREAMS_ANY)
         self.flush()
 
@@ -413,7 +412,7 @@ class Http2:
             self.flush()
             self.connection.close()
             return
-        if self.has_ended():    # no answer to what came before it in the same read
+        if self.has_ended():    # the requests before it in this read get no response
             self.connection.close()
             return
         for event in events:
@@ -421,7 +420,7 @@ class Http2:
         self.pump()
 
     def has_ended(self):
-        """The peer has sent GOAWAY: h2 sends nothing any more."""
+        """The peer has sent GOAWAY: h2 sends nothing from then on."""
         return self.h2.state_machine.state is h2.connection.ConnectionState.CLOSED
 
     def _event(self, event):
@@ -455,7 +454,7 @@ class Http2:
         self.streams[event.stream_id] = Http2Exchange(self, request, event.stream_id)
 
     def pump(self):
-        """Send what windows and the socket allow, streams taking turns."""
+        """Send as much as windows and the socket allow, stream by stream in turn."""
         if self.has_ended():
             return
         busy = True
@@ -477,7 +476,7 @@ class Http2:
             self.connection.raw(data)
 
     def goaway(self, code=0, last=None, close=False):
-        """Announce the end: no new streams. Those that are open go on, unless close."""
+        """Announce the end: no new streams; open ones continue unless `close`."""
         self.going = True
         if last is None:
             last = max([0] + [s for s in self.streams if s % 2])
@@ -527,7 +526,7 @@ class Http2Exchange(Exchange):
         self.http.pump()
 
     def pump(self, quantum):
-        """Move pending data into frames; whether any was moved."""
+        """Move pending data into frames; return whether there was any."""
         conn = self.http.h2
         moved = 0
         while self.pending and moved < quantum and not self.gone:
@@ -543,12 +542,12 @@ class Http2Exchange(Exchange):
         return moved > 0
 
     def is_open(self):
-        """Neither reset nor ended by a frame to the client."""
+        """Neither reset nor ended."""
         return not self.gone and (self.finish or not self.ended)
 
     def _take(self, room):
-        """The next bytes for one frame: small writes are not joined, so that each event is a
-        frame of its own, as with a real server that flushes after each."""
+        """The bytes of the next frame. Small writes are not joined: each event is a separate
+        frame, as from a real server, which flushes after each."""
         data = self.pending[0]
         if len(data) <= room:
             self.pending.popleft()
@@ -559,7 +558,7 @@ class Http2Exchange(Exchange):
         return data
 
     def partial(self, data, size):
-        """A DATA frame that claims `size` bytes and holds fewer."""
+        """Send a DATA frame of length `size` with fewer bytes."""
         self.sent += len(data)
         self.http.flush()
         self.connection.raw(struct.pack(">I", min(size, 16384))[1:] + b"\0\0" +
@@ -571,8 +570,7 @@ class Http2Exchange(Exchange):
             self.http.pump()
 
     def done(self):
-        """The task is over. What it left open is ended here: a stream that did not come to its
-        end is reset."""
+        """The task has ended. Reset the stream if its response is incomplete."""
         if not self.ended and not self.gone and not self.connection.dead and \
                 not self.connection.frozen and not self.connection.transport.is_closing():
             self.reset_stream()
@@ -582,7 +580,7 @@ class Http2Exchange(Exchange):
             self.http.streams.pop(self.stream, None)
 
     async def _outlive(self):
-        """Keep the stream until all that was written is sent."""
+        """Keep the stream until all data is sent."""
         while self.pending and not self.gone and not self.connection.dead:
             self.writable.clear()
             await self.writable.wait()
@@ -596,7 +594,7 @@ class Http2Exchange(Exchange):
         await self.writable.wait()
 
     def reset_stream(self, code=h2.errors.ErrorCodes.INTERNAL_ERROR):
-        """End only this stream, with RST_STREAM."""
+        """Reset only this stream (RST_STREAM)."""
         if not self.gone and not self.connection.dead:
             self.gone = True
             try:

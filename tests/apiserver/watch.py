@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One open watch: initial events, then changes as they come, bookmarks, and its end."""
+"""A watch: initial events, changes, bookmarks, end."""
 import asyncio
 import collections
 import itertools
@@ -13,10 +13,10 @@ BOOKMARK_BEFORE_END = 2.0
 
 
 class Watch:
-    """Serves one watch request until its end.
+    """Serves a watch request until its end.
 
-    While it is idle, and nothing is wrong on purpose, push() writes the event at once, so that a
-    change has left the server when the store is done with it; otherwise events queue up here.
+    While the watch is idle and has no fault, push() writes an event at once, so that it is sent
+    when the store returns; otherwise events are queued.
     """
 
     ids = itertools.count(1)
@@ -36,7 +36,7 @@ class Watch:
         self.started = time.monotonic()
         self.events = 0
         self.bookmarks = 0
-        self.synced = False     # initial events are out
+        self.synced = False     # initial events are sent
         query = ex.request.query
         self.wants_bookmarks = query.get("allowWatchBookmarks", "").lower() in ("true", "1")
         try:
@@ -50,7 +50,7 @@ class Watch:
     # ---- from the store
 
     def push(self, data, seen, rv):
-        """An event, framed; `seen` is (type, item). None comes behind the end."""
+        """Send or queue a framed event; `seen` is (type, item). None: the end."""
         if self.ending:
             return
         if self.idle and not self.server.faults and self.ex.drained():
@@ -58,18 +58,18 @@ class Watch:
             self.ex.write(data)
             return
         if len(self.backlog) >= self.server.backlog:
-            self.finish()       # too slow: a real server ends such watches too
+            self.finish()       # too slow: real servers end the watch, too
             return
         self.backlog.append((data, seen, time.monotonic()))
         self.wake.set()
 
     def inject(self, data):
-        """Bytes of an event that never happened."""
+        """Send the bytes of an event without a change."""
         self.backlog.append((data, None, time.monotonic()))
         self.wake.set()
 
     def finish(self):
-        """End the watch properly, after what is queued."""
+        """End the watch after all queued events."""
         self.ending = True
         self.wake.set()
 
@@ -90,7 +90,7 @@ class Watch:
             self.server.watches.discard(self)
 
     async def _begin(self, version, initial):
-        """Send what comes before live events; a Status when the version is too old."""
+        """Send the events before live ones; a Status if the version is too old."""
         self.group.watches.add(self)
         if initial or version in (None, 0):
             snapshot = self.table.snapshot(self.server.store.rv)
@@ -201,7 +201,7 @@ class Watch:
         await self.shaper.send(self.bookmark(self.server.store.rv))
 
     def _plan_bookmark(self, now):
-        """The next one: after the interval, and in any case shortly before the end."""
+        """Schedule the next bookmark: after the interval, at the latest shortly before the end."""
         self.next_bookmark = now + self.server.bookmark_seconds
         before_end = self.deadline - BOOKMARK_BEFORE_END
         if now < before_end:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Both encodings of an object, as a real server writes them, byte for byte.
+"""Both encodings of an object, byte for byte those of a real server.
 
-An object is a dict as json.loads() gives it. canonical() brings it into the form a server stores:
-fields in their order, empty ones left out, unknown ones dropped. dumps() writes JSON the way the
-server does; encode() and decode() are protobuf. The framing around objects is at the end: the
-envelope, the lines and frames of a watch.
+An object is a dict from json.loads(). canonical() converts it to the form that a server stores:
+ordered fields, without empty and unknown ones. dumps() writes JSON; encode() and decode() are
+protobuf. The last part is the framing of objects: the envelope, lines and frames of a watch.
 """
 import calendar
 import json
@@ -18,7 +17,7 @@ MAGIC = b"k8s\0"
 
 
 class WireError(Exception):
-    """Bytes that are no message, or an object that has no encoding."""
+    """Bytes that are not a message, or an object without an encoding."""
 
 
 # --------------------------------------------------------------------------------------------
@@ -31,7 +30,7 @@ _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def dumps(obj):
-    """Compact JSON bytes, with the characters escaped that servers escape."""
+    """Compact JSON bytes with the escapes of a real server."""
     text = _encoder(obj)
     if _ESCAPED.search(text):
         text = _ESCAPED.sub(lambda m: _ESCAPES[m.group()], text)
@@ -39,7 +38,7 @@ def dumps(obj):
 
 
 def canonical(message, obj):
-    """The object as a server would store and return it. Unknown fields are dropped."""
+    """The form of an object that a server stores and returns, without unknown fields."""
     out = {}
     for f in message.fields:
         value = obj.get(f.name)
@@ -105,7 +104,7 @@ def _time(value):
         return b"\0"
     m = _RFC3339.match(value)
     if not m:
-        raise WireError("%r is no RFC 3339 time" % value)
+        raise WireError("%r is not an RFC 3339 time" % value)
     seconds = calendar.timegm(time.strptime(m.group(1), "%Y-%m-%dT%H:%M:%S"))
     if m.group(3) not in ("Z", "z"):
         sign = -1 if m.group(3)[0] == "-" else 1
@@ -160,7 +159,7 @@ _SCALAR = {
 
 
 def encode(message, obj, extra=b""):
-    """Protobuf bytes of an object. `extra` is put at the end of every message in it."""
+    """Protobuf bytes of an object. `extra` is appended to each message in it."""
     out = []
     for name, tag, scalar, sub, repeated, optional, whole in _plan(message):
         value = obj.get(name)
@@ -191,7 +190,7 @@ def encode(message, obj, extra=b""):
 
 
 def encode_what_fits(message, obj):
-    """encode() of an object that may hold values of wrong types: those are left out."""
+    """encode() of an object without its values of wrong types."""
     good = {}
     for f in message.fields:
         value = obj.get(f.name) if isinstance(obj, dict) else None
@@ -213,7 +212,7 @@ def _fits(message, obj):
 
 
 def _plan(message):
-    """What encode() does for each field, worked out once a message."""
+    """Encoders of the fields of a message, cached."""
     plan = _PLANS.get(message.name)
     if plan is None:
         plan = []
@@ -233,7 +232,7 @@ _PLANS = {}
 # Protobuf, reading
 
 def fields(data):
-    """The fields of a message as they come: (number, wire type, value)."""
+    """The fields of a message in order: (number, wire type, value)."""
     pos = 0
     while pos < len(data):
         key, pos = read_varint(data, pos)
@@ -244,7 +243,7 @@ def fields(data):
             size, pos = read_varint(data, pos)
             value = data[pos:pos + size]
             if len(value) != size:
-                raise WireError("field %d ends behind the message" % number)
+                raise WireError("field %d ends after the message" % number)
             pos += size
         elif wire in (1, 5):
             size = 8 if wire == 1 else 4
@@ -259,7 +258,7 @@ def read_varint(data, pos):
     value = shift = 0
     while True:
         if pos >= len(data):
-            raise WireError("a number ends behind the message")
+            raise WireError("a number ends after the message")
         byte = data[pos]
         pos += 1
         value |= (byte & 0x7f) << shift
@@ -321,7 +320,7 @@ def type_meta(api_version, kind):
 
 
 def envelope(api_version, kind, raw):
-    """A whole protobuf body: magic, and the message that says what `raw` is."""
+    """A protobuf body: magic, and the message Unknown with `raw` and its type."""
     return MAGIC + type_meta(api_version, kind) + delimited(2, raw) + b"\x1a\x00\x22\x00"
 
 
@@ -335,7 +334,8 @@ def open_envelope(data):
 
 
 def open_frames(data):
-    """The events of a protobuf watch stream: (type, apiVersion, kind, raw), and what is left."""
+    """The events of a protobuf watch stream: (type, apiVersion, kind, raw), and the remaining
+    bytes."""
     events = []
     pos = 0
     while pos + 4 <= len(data):
@@ -350,11 +350,7 @@ def open_frames(data):
 
 
 class Framer:
-    """Wraps stored objects of one kind into events and lists; one instance a kind and encoding.
-
-    Works on what an Item holds: `js` is the object's JSON without its first brace, `pb` its
-    message.
-    """
+    """Wraps Items of one kind into events and lists; an instance for each kind and encoding."""
 
     def __init__(self, kind):
         self.kind = kind

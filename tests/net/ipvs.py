@@ -217,6 +217,6 @@ class Wire:
         """(name, when) of each since the last call that changes anything."""
         return ((name, at) for name, at, is_read in self.requests() if not is_read)
 
-    def heard(self):
+    def counts(self):
         """{name: count} since the last call."""
         return collections.Counter(name for name, _ in self.messages())

@@ -250,9 +250,9 @@ def test_small_batches(lab, vipd):
     time.sleep(0.1)
     assert vipd.nft.genid() == genid + 1
     if wire:
-        heard = wire.heard()
+        counts = wire.counts()
         wire.close()
-        assert (heard["new_dest"], heard["set_dest"]) == (1, 1) and heard["new_service"] == 0, heard
+        assert (counts["new_dest"], counts["set_dest"]) == (1, 1) and counts["new_service"] == 0, counts
 
 
 def test_noticed_at_once(lab, vipd):

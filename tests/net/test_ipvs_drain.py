@@ -383,14 +383,14 @@ def still_to_go(kernel):
 
 def restart_sends_nothing(vipd, wire, due):
     time.sleep(1.5)  # what had no connections and left is deleted
-    wire.heard()
+    wire.counts()
     vipd.kill()
     begin = time.monotonic()
     vipd.start(wait=False)
     vipd.wait_ready(10 + SERVICES / 100)
     took = time.monotonic() - begin
     time.sleep(1.5)
-    assert not wire.heard() - due
+    assert not wire.counts() - due
     assert vipd.status()["sync"]["writes"] <= sum(due.values())
     print("%d services adopted in %.2f s" % (SERVICES, took))
 
@@ -416,19 +416,19 @@ def test_reaction(lab, vipd, kernel):
         for i in range(24):
             objs = objects("quick", 10, {a: READY if i % 2 else ENDING, b: READY}, fams=(4,))
             time.sleep(0.05)
-            wire.heard()
+            wire.counts()
             begin = time.time()
             vipd.write(objs)
             # Without a connection it may be deleted before it comes back.
             what = ("set_dest", "new_dest") if i % 2 else ("set_dest",)
-            heard = []
+            seen = []
 
             def report():
-                heard.extend(wire.messages())
-                return next((at for name, at in heard if name in what), None)
+                seen.extend(wire.messages())
+                return next((at for name, at in seen if name in what), None)
             at = L.eventually(report, 2, "the change does not come")
             # Of thousands of services nothing is written again.
-            assert len([name for name, _ in heard if name in WRITES]) <= 2, heard  # TCP and UDP
+            assert len([name for name, _ in seen if name in WRITES]) <= 2, seen  # TCP and UDP
             if not i % 2:
                 took.append((at - begin) * 1e3)
         restart_sends_nothing(vipd, wire, due)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A headless Chromium, spoken to over two pipes (--remote-debugging-pipe).
+"""A headless Chromium, controlled through two pipes (--remote-debugging-pipe).
 
-No port is opened for it and no client library is needed: the DevTools protocol is JSON, each
-message ended by a zero byte, on descriptors 3 and 4 of the browser.
+Needs no port and no client library: the DevTools protocol is JSON messages, each with a zero byte
+at its end, on descriptors 3 and 4 of the browser.
 """
 import base64
 import json
@@ -23,12 +23,12 @@ FLAGS = ("--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable
 
 
 def missing():
-    """What this machine lacks for a browser: a sentence, or None."""
+    """The reason why no browser can run: a sentence, or None."""
     return None if shutil.which(PROGRAM) else "the program chromium (Debian's package) is missing"
 
 
 class Browser:
-    """One browser with one page. `ns` is a lab.Ns to run it in."""
+    """A browser with one page, in the network namespace `ns` (lab.Ns)."""
 
     def __init__(self, ns, width=1280, height=800):
         self.dir = tempfile.mkdtemp(prefix="vipdt-chromium-")
@@ -68,7 +68,7 @@ class Browser:
         self.proc.wait()
         for fd in (self.out, self.inp):
             os.close(fd)
-        # Its children end with their pipes; they may still write for a moment.
+        # Its children write into the folder until their pipes close.
         for _ in range(50):
             shutil.rmtree(self.dir, ignore_errors=True)
             if not os.path.exists(self.dir):
@@ -83,13 +83,13 @@ class Browser:
             data = os.read(self.inp, 1 << 20) if ready else None
             if not data:
                 raise AssertionError("the browser %s" % ("does not answer" if data is None
-                                                         else "has gone"))
+                                                         else "ended"))
             self.buf += data
         text, self.buf = self.buf.split(b"\0", 1)
         return json.loads(text)
 
     def call(self, method, timeout=60, **params):
-        """One command; its result."""
+        """Result of a DevTools command."""
         self.id += 1
         message = {"id": self.id, "method": method, "params": params}
         if self.session is not None:
@@ -112,7 +112,7 @@ class Browser:
                   deviceScaleFactor=1, mobile=False)
 
     def scheme(self, name):
-        """light or dark, as a person's system would say."""
+        """Emulate the system setting `light` or `dark`."""
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": name},
                             {"name": "prefers-reduced-motion", "value": "reduce"}])
@@ -121,7 +121,7 @@ class Browser:
         self.call("Page.navigate", url=url)
 
     def js(self, expression):
-        """The value of an expression; promises are waited for."""
+        """Value of an expression, or of its promise."""
         r = self.call("Runtime.evaluate", expression=expression, returnByValue=True,
                       awaitPromise=True)
         if "exceptionDetails" in r:
@@ -129,7 +129,7 @@ class Browser:
         return r["result"].get("value")
 
     def wait(self, expression, timeout=10):
-        """Until the expression is something true; the limit only ends a test that would hang."""
+        """Wait until the expression is true. The limit only ends a test that hangs."""
         end = time.monotonic() + max(timeout, 60)
         while True:
             value = self.js("!!(%s)" % expression)
@@ -146,7 +146,7 @@ class Browser:
         self.call("Input.insertText", text=text)
 
     def click(self, selector):
-        """With the mouse, in the middle of the element."""
+        """Click the centre of the element with the mouse."""
         x, y = self.js("(() => { const e = document.querySelector(%s); e.scrollIntoView("
                        "{block: 'center'}); const b = e.getBoundingClientRect(); return "
                        "[b.x + b.width / 2, b.y + b.height / 2]; })()" % json.dumps(selector))
@@ -159,11 +159,11 @@ class Browser:
             self.call("Input.dispatchKeyEvent", type=kind, key=text, text=text)
 
     def screenshot(self):
-        """PNG bytes of what is seen."""
+        """The visible part of the page as PNG."""
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
     def complaints(self):
-        """Errors of the console and of the network, exceptions, refusals of the CSP."""
+        """Console and network errors, exceptions, CSP violations."""
         self.js("0")
         out = []
         for e in self.events:
@@ -179,6 +179,6 @@ class Browser:
         return out
 
     def requests(self):
-        """[(path, status)] of all requests, in the order of the answers."""
+        """[(URL, status)] of all requests, in the order of the responses."""
         return [(e["params"]["response"]["url"], e["params"]["response"]["status"])
                 for e in self.events if e["method"] == "Network.responseReceived"]

@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 class Alone:
-    """What daemon.Vipd wants of a lab, and no more: a node without neighbours."""
+    """The part of a lab that daemon.Vipd needs: a node without neighbours."""
 
     def __init__(self):
         self.node = lab_.Ns("%s%d-page" % (lab_.PREFIX, os.getpid()))

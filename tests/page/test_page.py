@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The status page (doc/reading-your-node.md), in a browser: it loads, searches, shows a service,
-follows changes, in light and dark, without a complaint on the console, and with 10,000 services.
+"""The status page (doc/reading-your-node.md) in a browser: loading, search, services, live updates,
+light and dark scheme, 10,000 services, without errors on the console.
 
-The pictures in doc/images are references: VIPD_PAGE_PICTURES=1 takes new ones.
+The pictures in doc/images are references; VIPD_PAGE_PICTURES=1 replaces them.
 """
 import http.client
 import io
@@ -43,7 +43,7 @@ def pod(i, where=None, name=None, **conditions):
 
 
 def shop():
-    """A small cluster in which every state that can be made of objects occurs."""
+    """A small cluster with every state that objects alone can cause."""
     old = "2020-01-01T00:00:00Z"
     return [
         node(L.NODE_NAME, [L.NODE[4]], zone="a", pod_cidrs=[L.POD_CIDR[4]]),
@@ -66,17 +66,17 @@ def shop():
 
 
 class Node(daemon.Vipd):
-    """vipd with exactly the test's objects in its folder."""
+    """vipd whose manifest folder contains the objects of the test only."""
 
     def __init__(self, alone):
         super().__init__(alone, {"--service-cluster-ip-range": None}, base=False)
 
     def apply(self, objs=None, timeout=10):
         self.write(objs)
-        want = sorted((o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"])
+        services = sorted((o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"])
                       for o in self.objects if o["kind"] == "Service")
         L.eventually(lambda: self.is_settled() and self.status()["counts"]["services"] ==
-                     len(want), timeout, lambda: "not settled: " + self.log())
+                     len(services), timeout, lambda: "not settled: " + self.log())
 
 
 @pytest.fixture(scope="module")
@@ -103,13 +103,13 @@ def page(browser, vipd):
 
 
 def rows(page):
-    """{service: [cells]} of the list."""
+    """{service: [cells]} of the service list."""
     return dict(page.js("[...document.querySelectorAll('#services tbody tr[data-service]')].map("
                         "r => [r.dataset.service, [...r.cells].map(c => c.innerText)])"))
 
 
 def ask(vipd, path, headers=None, method="GET"):
-    """(status, headers, body) of one request."""
+    """(status, headers, body) of the response to a request."""
     with vipd.lab.node.entered():
         conn = http.client.HTTPConnection("127.0.0.1", PORT, timeout=60)
         conn.connect()
@@ -122,28 +122,28 @@ def ask(vipd, path, headers=None, method="GET"):
         conn.close()
 
 
-# ---- what it shows ----
+# ---- content ----
 
 def all_services(page):
     page.js("location.hash = '#state=all'")
     page.wait("document.querySelectorAll('#services tr[data-service]').length === 10")
 
 
-def test_opens_with_what_needs_attention(page, vipd):
-    """Failing services first; all of them when there is none."""
+def test_initial_view(page, vipd):
+    """Services that need attention; all services if none does."""
     assert set(rows(page)) == {"core/thief", "shop/empty", "shop/lonely"}
     assert page.js("location.hash") == ""
     vipd.apply([o for o in shop() if o["metadata"]["name"] not in ("thief", "empty", "lonely")])
     page.open("about:blank")
     page.open(URL)
     page.wait(READY)
-    # The slices of two of them are there still.
+    # Two of the removed services still have slices.
     page.wait("document.querySelectorAll('#services tr[data-service]').length === 9")
     assert "problem" not in page.js("document.querySelector('#state').innerText")
 
 
 def test_sort(page):
-    """By state or by name, over all pages; the address of the page says it."""
+    """By state or by name, across pages of the list; the URL contains the order."""
     all_services(page)
     page.click("#services th[data-sort=name] button")
     page.wait("location.hash === '#state=all&sort=name'")
@@ -154,7 +154,7 @@ def test_sort(page):
 
 
 def test_pages_by_state(vipd):
-    """Each service once, the worst first, in pages of three."""
+    """Pages of three contain each service once, the most severe state first."""
     got, after = [], ""
     while after is not None:
         status, _, body = ask(vipd, "/v1/services?limit=3&sort=state&after=" + after)
@@ -169,7 +169,7 @@ def test_pages_by_state(vipd):
 
 
 def test_troubleshooting(page):
-    """A state leads to the text about it; the page needs no other host."""
+    """A state is a link to its section of the document; no link leads to another host."""
     page.click("tr[data-service='shop/lonely'] .state a")
     page.wait("location.pathname === '/troubleshooting.html' && location.hash === '#dropping'")
     page.wait("document.querySelector(':target')?.textContent === 'dropping'")
@@ -195,14 +195,14 @@ def test_overview(page):
     for word in ("running", "1 problem", "healthy", L.NODE_NAME, "live", "frontends, ",
                  "1 address and port is claimed by more than one service"):
         assert word in text
-    # Never colour alone: every state has a sign of its own.
+    # Each state has a separate sign in addition to its colour.
     signs = page.js("Object.fromEntries([...document.querySelectorAll('#services .state')].map("
                     "e => [e.textContent, getComputedStyle(e, '::before').content]))")
     assert len(set(signs.values())) == len(signs) == 6 and '""' not in signs.values()
 
 
 def test_doctor(page, vipd, alone):
-    """Problems of the doctor are shown with what to do, and removed when they are solved."""
+    """The page shows findings of the doctor with advice, and removes solved ones."""
     vipd.stop()
     alone.node.sysctl(net__ipv4__ip_forward=0)
     try:
@@ -213,7 +213,7 @@ def test_doctor(page, vipd, alone):
             "document.querySelector('#checks .advice').innerText")
         assert page.js("document.querySelector('#checks').className") == "box"
         page.js("0")
-        page.events.clear()     # of the moment without a vipd
+        page.events.clear()     # requests while vipd was stopped
     finally:
         alone.node.sysctl(net__ipv4__ip_forward=1)
     vipd.ctl("doctor", check=False)
@@ -221,7 +221,7 @@ def test_doctor(page, vipd, alone):
 
 
 def test_plots(page, vipd):
-    """The last minutes as vipd kept them: bars where something happened, also after a reload."""
+    """Plots of the last minutes have bars for changes, also after a reload: vipd stores the history."""
     vipd.write(shop() + [svc("extra", 99)])
     bars = "document.querySelectorAll('#plot-%s rect').length"
     page.wait(bars % "changes" + " >= 2 && " + bars % "latency" + " >= 2")
@@ -236,7 +236,7 @@ def test_plots(page, vipd):
 
 
 def test_search(page):
-    """By name, pod and address; the address of the page says it, and a reload finds it again."""
+    """By name, pod and address; the URL contains the query, so that a reload repeats it."""
     for text, found in (("cart", ["shop/cart"]), ("web-starting", ["shop/web"]),
                         (L.cluster_ip(16, 4), ["core/search"]),
                         (L.lb_ip(15, 4) + ":80", ["shop/lonely"]), ("no such", []),
@@ -259,7 +259,7 @@ def test_search(page):
 
 
 def test_states(page):
-    """A chip shows the services of one state; its number is theirs."""
+    """A chip selects the services of a state and shows their number."""
     page.js("[...document.querySelectorAll('#chips button')].find(b => "
             "b.textContent.startsWith('need attention')).click()")
     page.wait("document.querySelectorAll('#services tr[data-service]').length === 3")
@@ -268,12 +268,12 @@ def test_states(page):
     assert "need attention3" in chips and "ok5" in chips and "all10" in chips
     pressed = "document.querySelector('#chips [aria-pressed=true]').textContent"
     page.wait(pressed + " === 'need attention3'")
-    # The state of a service is a sentence of problems, too, with a link.
+    # The list of problems has a sentence with a link for each failing service.
     assert page.js("document.querySelector('#problems').hidden") is False
 
 
 def test_service(page):
-    """A click leads to it: frontends, pools, endpoints, and the reason of unused ones."""
+    """A click on a service shows frontends, pools, endpoints, and why an endpoint is unused."""
     all_services(page)
     page.click("tr[data-service='shop/web'] .name a")
     page.wait("document.querySelector('#service h1')")
@@ -322,14 +322,14 @@ def test_connections(page, vipd, alone):
         vipd.start()
         alone.node.run("ip", "route", "del", "10.0.0.0/8")
     page.js("0")
-    page.events.clear()     # of the moment without a vipd
+    page.events.clear()     # requests while vipd was stopped
 
 
 def test_drains(page):
     """A plane that waits for connections to end lists them in `draining`, with a countdown."""
     page.js("location.hash = '#service=shop/web'")
     page.wait("document.querySelector('#service table.endpoints')")
-    page.js("clearTimeout(timer), busy = true")     # no answer takes the place of this one
+    page.js("clearTimeout(timer), busy = true")     # no response replaces this one
     page.js("showService({...cache.get('/v1/services/shop/web').json, draining: [{address: "
             "'10.244.2.9', port: 8080, protocol: 'TCP', active: 3, inactive: 2, timeout_ms: 61500, "
             "since_ms: 28500}, {address: 'fd00::9', port: 80, protocol: null, active: null, "
@@ -337,7 +337,7 @@ def test_drains(page):
     report = page.js("document.querySelector('#drains tbody').innerText")
     assert report.split()[:3] == ["10.244.2.9:8080/TCP", "3", "2"] and "1 m 1 s" in report
     assert "[fd00::9]:80" in report and "no limit" in report and "…" in report
-    # ... and one that schedules, of schedulers and weights.
+    # The IPVS plane also lists schedulers and weights.
     page.js("showService(((s) => ({...s, pools: s.pools.map((p, i) => ({...p, scheduler: i ? 'rr' : "
             "'wrr', backends: [{weight: 1}, {weight: i ? 1 : 3}]}))}))"
             "(cache.get('/v1/services/shop/web').json), performance.now())")
@@ -363,14 +363,14 @@ def test_no_such_service(page):
     page.js("location.hash = '#service=shop/nothing'")
     page.wait("document.querySelector('#service').textContent.includes("
               "'there is no service shop/nothing')")
-    # The browser itself notes that an answer was 404, which is what it should be.
+    # The browser logs the expected status 404.
     report = page.complaints()
     assert len(report) >= 1 and all("404" in c for c in report)
     page.events.clear()
 
 
 def test_names_are_texts(page, vipd):
-    """A name that is HTML stays what it is: names of objects cannot be, but those of files can."""
+    """HTML in a name is shown as text. Names of files can contain HTML, names of objects cannot."""
     vipd.manifests.put(EVIL + ".yaml", "kind: <b>Service</b>")
     try:
         page.wait("document.querySelector('#problems').innerText.includes(%s)" % json.dumps(EVIL), 6)
@@ -383,10 +383,10 @@ def test_names_are_texts(page, vipd):
         vipd.manifests.delete(EVIL + ".yaml")
 
 
-# ---- while things change ----
+# ---- updates ----
 
 def test_follows_changes(page, vipd):
-    """In the list, and in a service's page, without a reload."""
+    """The list and the view of a service update without a reload."""
     all_services(page)
     page.js("window.kept = 1")
     vipd.write(shop() + [slices("empty", pod(20, name="late"))])
@@ -403,11 +403,11 @@ def test_follows_changes(page, vipd):
 
 
 def test_idle_costs_nothing(page, vipd):
-    """One request every two seconds at most, and the answer is 304."""
+    """At most one request every two seconds, answered with 304."""
     L.eventually(vipd.is_settled)
     page.events.clear()
     L.eventually(lambda: page.js("0") == 0 and [code for _, code in page.requests()][-2:] == [304, 304],
-                 what=page.requests)  # the page shows everything
+                 what=page.requests)  # the page is complete
     page.events.clear()
     start = time.monotonic()
     L.eventually(lambda: page.js("0") == 0 and len(page.requests()) >= 2, what=page.requests)
@@ -445,8 +445,8 @@ def test_host(vipd, host, status):
     assert ask(vipd, "/metrics", {"Host": host})[0] == status
 
 
-def test_missing_objects(vipd):
-    """What is not harmless stays on the control socket."""
+def test_control_socket_only(vipd):
+    """Objects that are not public are served on the control socket only."""
     assert ask(vipd, "/v1/dump")[0] == 404
     assert json.loads(ask(vipd, "/v1/status")[2])["options"] == {}
     assert ask(vipd, "/v1/drains")[0] == 404 and ask(vipd, "/v1/log")[0] == 404
@@ -464,7 +464,7 @@ def test_nothing_can_be_changed(vipd, method):
 @pytest.mark.parametrize("flags,is_there", [
     ({"--status-page": "off"}, False), ({"--metrics-bind-address": "0.0.0.0:10249"}, False),
     ({"--metrics-bind-address": "0.0.0.0:10249", "--status-page": "on"}, True)])
-def test_when_it_is_there(vipd, flags, is_there):
+def test_enabled(vipd, flags, is_there):
     before = dict(vipd.flags)
     vipd.stop()
     try:
@@ -479,7 +479,7 @@ def test_when_it_is_there(vipd, flags, is_there):
         vipd.start()
 
 
-# ---- how it looks ----
+# ---- appearance ----
 
 def blurred(image):
     return image.convert("RGB").resize((64, 40), PIL_Image.BOX)
@@ -496,10 +496,10 @@ def distance(a, b):
     ("status-page", "light", "#state=all"), ("status-page-dark", "dark", "#state=all"),
     ("status-page-service", "light", "#service=shop/web")])
 def test_picture(page, vipd, name, scheme, target):
-    """As the pictures in the documents: what differs is small (ages, fonts), nothing is moved."""
+    """Equal to the pictures in the documents, except for small differences (ages, fonts)."""
     page.scheme(scheme)
     if os.environ.get("VIPD_PAGE_PICTURES") and name == "status-page":
-        for i in range(60):     # something for the plots
+        for i in range(60):     # data for the plots
             vipd.write(shop() + [svc("extra-%d" % k, 90 + k) for k in range(i * 7 % 5)])
             time.sleep(0.3)
         vipd.write(shop())
@@ -511,8 +511,8 @@ def test_picture(page, vipd, name, scheme, target):
     dark = page.js("getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/g)"
                    ".every(c => c < 64)")
     assert dark == (scheme == "dark")
-    page.js("document.querySelector('#checks').hidden = true")  # what is wrong with this machine
-    # Nothing is wider than the window, and text has contrast.
+    page.js("document.querySelector('#checks').hidden = true")  # findings about this machine
+    # No element is wider than the window, and text has sufficient contrast.
     assert page.js("document.documentElement.scrollWidth <= innerWidth")
     assert page.js(CONTRAST) == []
     taken = PIL_Image.open(io.BytesIO(page.screenshot()))
@@ -524,7 +524,7 @@ def test_picture(page, vipd, name, scheme, target):
     assert mean < 4 and most < 110, "%s: mean %.1f, most %d" % (name, mean, most)
 
 
-# WCAG 2 section 1.4.3: 4.5 to 1 for text; of every element that has text of its own.
+# Elements with text whose contrast is below 4.5 to 1 (WCAG 2, section 1.4.3).
 CONTRAST = """(() => {
 	const lum = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).map((v) => { v /= 255; return v <=
 		0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g +
@@ -540,7 +540,7 @@ CONTRAST = """(() => {
 
 
 def test_narrow(page):
-    """On a telephone a service is a card with its reason; nothing is cut off, no labels overlap."""
+    """At the width of a telephone a service is a card with its reason, complete and without overlaps."""
     page.resize(390, 800)
     try:
         page.wait("document.documentElement.scrollWidth <= innerWidth")
@@ -567,7 +567,7 @@ MANY = 10000
 
 @pytest.fixture(scope="module")
 def many(vipd):
-    """Added in one file, behind all others."""
+    """vipd with 10,000 more services, in one file."""
     items = []
     for i in range(MANY):
         ns, name = "ns%02d" % (i % 40), "svc-%05d" % i
@@ -577,7 +577,7 @@ def many(vipd):
                                    for k in range(3)], [slice_port(8080, "TCP", "http")], ns=ns))
     vipd.manifests.put("many.json", json.dumps({"apiVersion": "v1", "kind": "List",
                                                 "items": items}))
-    del vipd.manifests.held["many.json"]    # stays, whatever is written
+    del vipd.manifests.held["many.json"]    # write() keeps the file
     L.eventually(lambda: vipd.is_settled() and vipd.status()["counts"]["services"] > MANY, 30)
     yield vipd
     vipd.manifests.delete("many.json")
@@ -585,7 +585,7 @@ def many(vipd):
 
 
 def test_requests_at_10000(many):
-    """A page of the list, a search, a state, the counts: less than 40 ms of vipd's CPU time each."""
+    """Each request takes less than 40 ms of vipd's CPU time."""
     for path in ("/v1/services?limit=100", "/v1/services?limit=100&sort=state",
                  "/v1/services?limit=100&q=svc-09999",
                  "/v1/services?limit=100&q=10.201.7.9", "/v1/services?limit=100&state=" + ATTENTION,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kubernetes objects as python dicts, written short. Used by every test that makes objects."""
+"""Short constructors of Kubernetes objects (Python dicts), for all tests."""
 
 FAMILIES = {4: "IPv4", 6: "IPv6"}
 
@@ -20,7 +20,7 @@ def port(number, proto="TCP", name="", node_port=0):
 def service(name, cluster_ips, ports, ns="default", kind=None, external_ips=(), lb=(), ranges=(),
             itp=None, etp=None, affinity=None, created=None, labels=None, annotations=None,
             health_port=0):
-    """`cluster_ips` of one or two families; `lb` holds addresses or (address, ipMode)."""
+    """`cluster_ips`: of one or two families. `lb`: addresses or (address, ipMode)."""
     if isinstance(cluster_ips, str):
         cluster_ips = [cluster_ips]
     if isinstance(ports, (int, dict)):
@@ -59,7 +59,7 @@ def service(name, cluster_ips, ports, ns="default", kind=None, external_ips=(), 
 
 
 def entry(addr, node=None, ready=True, serving=None, terminating=None, zones=(), nodes=()):
-    """One endpoint of a slice."""
+    """An endpoint of a slice."""
     e = {"addresses": [addr], "conditions": {}}
     for name, value in (("ready", ready), ("serving", serving), ("terminating", terminating)):
         if value is not None:
@@ -82,7 +82,7 @@ def slice_port(number, proto="TCP", name=""):
 
 def slice_(service_name, endpoints, ports, ns="default", name=None, fam=None, version=None,
            labels=None):
-    """An EndpointSlice; `endpoints` holds entries or addresses."""
+    """An EndpointSlice. `endpoints`: entries or addresses."""
     endpoints = [entry(e) if isinstance(e, str) else e for e in endpoints]
     if isinstance(ports, (int, dict)):
         ports = [ports]

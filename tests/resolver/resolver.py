@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the kernel ought to do for a list of Kubernetes objects: slow, short, obviously right.
+"""The specified behaviour of the kernel for a list of Kubernetes objects: slow, short, obviously
+right.
 
-Written from doc/behaviour.md sections 2 to 7 alone, without a look at vipd's code, so that the
-two can be held against each other. Nothing is incremental: resolve() starts from all objects
-every time. IDs in brackets are rows of that document; where it leaves a choice open ("IMPROVE"),
-the choice is named in capitals here.
+Written from doc/behaviour.md sections 2 to 7 alone, independent of vipd's code, for comparison with
+vipd. Not incremental: resolve() evaluates all objects. IDs in brackets are rows of that document;
+a choice that the document leaves open ("IMPROVE") is in capitals.
 
     result = resolve(objects, Config(node_name="n1", ...))
     result.frontends[(4, "10.96.0.1", "TCP", 80)].outside  ->  Pool, REJECT or DROP
@@ -22,9 +22,9 @@ DROP = "drop"
 Pool = collections.namedtuple("Pool", "endpoints affinity_s")
 
 # kind: clusterip nodeport externalip lb
-# outside, pod, host: what a connection from there meets: Pool, REJECT or DROP
-# ranges: None = unrestricted, else a frozenset of networks that may connect (empty: none)
-# masq: "clusterip" (by the detector), "always", "host" (only the host's own)
+# outside, pod, host: result of a connection from there: Pool, REJECT or DROP
+# ranges: frozenset of networks that may connect (empty: none); None = unrestricted
+# masq: "clusterip" (by detect-local), "always", "host" (connections of the host)
 Frontend = collections.namedtuple("Frontend", "kind owner outside pod host ranges masq")
 
 Result = collections.namedtuple("Result",
@@ -32,7 +32,7 @@ Result = collections.namedtuple("Result",
 
 
 class Config:
-    """What flags and the host say; the Node object says the rest."""
+    """Flags and state of the host. The other settings are in the Node object."""
 
     def __init__(self, node_name, detect="ClusterCIDR", cluster_cidrs=(), nodeport_addresses=None,
                  host_addresses=(), service_cidrs=(), external_ips=True, bind_addresses=(),
@@ -57,7 +57,7 @@ class Config:
 
 @functools.lru_cache(maxsize=None)
 def parse_ip(text):
-    """Tolerant: leading zeros of IPv4 octets are padding (SVC-02). None when it is no address."""
+    """The address, or None. Leading zeros of IPv4 octets are padding (SVC-02)."""
     if not isinstance(text, str):
         return None
     text = text.strip()
@@ -73,7 +73,7 @@ def parse_ip(text):
 
 @functools.lru_cache(maxsize=None)
 def parse_net(text):
-    """The same for prefixes; host bits are dropped."""
+    """The prefix without host bits, or None."""
     if not isinstance(text, str):
         return None
     addr, slash, length = text.strip().partition("/")
@@ -154,8 +154,8 @@ def is_etp_local(svc):
 
 
 def ranges_of(svc, fam, vips, node_ip):
-    """SVC-20 to SVC-25. None = unrestricted. An unparsable entry may have been of any
-    family: where it leaves a family without ranges, no client may connect (SVC-23)."""
+    """SVC-20 to SVC-25. None = unrestricted. An unparsable entry counts for both families: if
+    one has no other range, no client of that family may connect (SVC-23)."""
     texts = svc["spec"].get("loadBalancerSourceRanges") or []
     all_nets = [parse_net(t) for t in texts]
     nets = of_family(all_nets, fam)
@@ -171,7 +171,7 @@ def ranges_of(svc, fam, vips, node_ip):
 # ---- endpoints ----
 
 class Endpoint:
-    """One (address, port) of a service port, with what decides whether it is used."""
+    """An (address, port) of a service port, with the conditions for its use."""
 
     def __init__(self, ip, port, entry, node_name):
         conditions = entry.get("conditions") or {}
@@ -208,7 +208,7 @@ def slices_of(objects, service_key, fam):
 
 def endpoints_of(slices, port_name, proto, fam, node_name):
     """EPS-03 to EPS-20: the merged endpoints of one service port."""
-    found = {}  # (ip, port) -> (endpoint, slice it is of)
+    found = {}  # (ip, port) -> (endpoint, its slice)
     for obj in slices:
         for port in obj.get("ports") or []:
             if port.get("name") is None or not port.get("port"):  # EPS-05, EPS-06
@@ -221,8 +221,8 @@ def endpoints_of(slices, port_name, proto, fam, node_name):
                 if ip is None or ip.version != fam:  # EPS-19
                     continue
                 e = Endpoint(ip, port["port"], entry, node_name)
-                # A running endpoint beats a terminating one (EPS-14); among several terminating
-                # ones THE NEWER SLICE WINS too, and in one slice the first.
+                # A running endpoint wins over a terminating one (EPS-14); of several terminating
+                # ones THE NEWER SLICE WINS, in one slice the first.
                 old, its_slice = found.get((ip, e.port), (None, None))
                 if old is None or not e.terminating or (old.terminating and its_slice is not obj):
                     found[ip, e.port] = e, obj
@@ -250,7 +250,7 @@ def local_set(endpoints):
 # ---- the node ----
 
 class Node:
-    """What the Node object of this node, the flags and the host say together."""
+    """Combination of the Node object, the flags and the host."""
 
     def __init__(self, objects, config):
         own = [o for o in objects if o.get("kind") == "Node" and
@@ -275,24 +275,24 @@ class Node:
             return [] if ip is None or ip.is_loopback else [ip]
         nets = of_family([parse_net(c) for c in config.nodeport_addresses], fam)
         host = of_family([parse_ip(a) for a in config.host_addresses], fam)
-        # Of the loopback addresses, 127.0.0.1 and ::1; their clients get the node's address.
+        # Of the loopback addresses: 127.0.0.1 and ::1; the source becomes the node's address.
         return [a for a in host if any(a in n for n in nets) and
                 (not a.is_loopback or (config.localhost and self.ip[fam] is not None))]
 
 
 def detector_of(config, node, fam):
-    """The prefixes of pods, or None without detection (MASQ-01)."""
+    """The prefixes of detect-local, or None without detection (MASQ-01)."""
     if config.detect == "ClusterCIDR":
         return of_family([parse_net(c) for c in config.cluster_cidrs], fam) or None
     if config.detect == "NodeCIDR":
         return of_family(node.pod_cidrs, fam) or None
-    return []  # by interface: there is a detector, and no prefix
+    return []  # by interface: detection without prefixes
 
 
-# ---- all together ----
+# ---- all objects ----
 
 def created_of(svc):
-    """Seconds; a service without the time counts as the newest."""
+    """Creation time in seconds; a service without one counts as the newest."""
     text = svc["metadata"].get("creationTimestamp")
     if not text:
         return float("inf")

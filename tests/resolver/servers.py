@@ -2,21 +2,21 @@
 """State of table inet vipd-ipvs and of the virtual services of IPVS: tables.compare() for the
 ipvs plane.
 
-A connection is followed as the kernel does it: a frontend's element gives a mark, the mark a
-virtual service (no pool in it: the one by address and port), and that one the destinations with
-a weight. A destination with weight 0 is draining and gets no connection; so one whose annotation
-asks for weight 0 counts as missing.
+Follows a connection as the kernel does: from a frontend's element to a mark, from the mark to a
+virtual service (without a pool in the mark: by address and port), and to destinations with a
+weight. A destination with weight 0 is draining and gets no connection, so one whose annotation has
+weight 0 counts as missing.
 """
 import ipaddress
 
 import tables
 from resolver import DROP, REJECT, Pool
-from tables import HASHED, Elements, Held, Wrong
+from tables import HASHED, Elements, Programmed, Wrong
 
 TAG = 0x5a000000
 MASK = 0xff000f00
 REFUSE, DISCARD = TAG | 0x7ff0fe, TAG | 0x7ff0ff
-# Of a virtual service: persistent, by address and port and ours, mh's fallback.
+# Flags of a virtual service: persistent, vipd's by address and port, fallback of mh.
 PERSISTENT, OURS, FALLBACK = 0x1, 0x20, 0x8
 
 
@@ -24,8 +24,8 @@ class Servers(Elements):
     """One family, with the methods of Tables that tables.compare() uses."""
 
     def __init__(self, fam, elements, services):
-        """`elements(name)` as for Tables; `services` {virtual service: {(address, port):
-        destination}} of ours, as ipvs.Ipvs.state() has them."""
+        """`elements(name)`: as for Tables. `services`: {virtual service: {(address, port):
+        destination}} of vipd, as from ipvs.Ipvs.state()."""
         super().__init__(fam)
 
         def of(name):
@@ -49,7 +49,7 @@ class Servers(Elements):
         return {(a, a) for a, _ in backends}
 
     def virtual(self, key, mark):
-        """(virtual service, destinations) that a packet to this frontend with this mark meets."""
+        """(virtual service, destinations) for a packet to this frontend with this mark."""
         by = mark if mark != TAG else key[2:3] + key[1:2] + key[3:]
         if by not in self.services:
             raise Wrong("mark %#x leads to no virtual service" % mark)
@@ -57,7 +57,7 @@ class Servers(Elements):
 
     def verdict(self, key, mark):
         if mark & MASK != TAG:
-            raise Wrong("mark %#x is not ours" % mark)
+            raise Wrong("mark %#x is not vipd's" % mark)
         if mark in (REFUSE, DISCARD):
             return REJECT if mark == REFUSE else DROP
         s, dests = self.virtual(key, mark)
@@ -69,7 +69,7 @@ class Servers(Elements):
         return Pool(frozenset(at for at, d in dests.items() if d.weight > 0), affinity)
 
     def marks(self, key):
-        """From outside, and from pods and the host."""
+        """(mark from outside, mark from pods and the host)"""
         if key in self.fe:
             if key in self.fe_in or key in self.fe_out:
                 raise Wrong("is in fe, fe_in or fe_out at once")
@@ -79,22 +79,21 @@ class Servers(Elements):
         return self.fe_out[key], self.fe_in[key]
 
     def frontend(self, key):
-        """The Held of one frontend."""
+        """The programmed state of a frontend."""
         outside, host = self.marks(key)
         ranges = None
         if key in self.guarded:
             ranges = frozenset(ipaddress.collapse_addresses(
                 self.ranges.get(self.guarded[key], [])))
-        return Held(None, self.verdict(key, outside), self.verdict(key, host), ranges,
+        return Programmed(None, self.verdict(key, outside), self.verdict(key, host), ranges,
                     key in self.masq_frontends, key in self.masq_hosts)
 
     def unshared(self):
-        """Nothing: persistence belongs to one virtual service (SVC-32)."""
+        """None: persistence belongs to one virtual service (SVC-32)."""
         return []
 
     def leftovers(self):
-        """Unneeded state, in sentences. A virtual service may stay while it has connections: at
-        weight 0."""
+        """Unneeded state. A virtual service with connections may stay, at weight 0."""
         out = []
         used = {m for part in (self.fe, self.fe_in, self.fe_out, self.idle) for m in part.values()}
         for by, (s, dests) in self.services.items():
@@ -102,7 +101,7 @@ class Servers(Elements):
                 (self.fam, s.addr, s.proto.upper(), s.port) in self.frontends
             serving = [at for at, d in dests.items() if d.weight > 0]
             if serving and not is_used:
-                out.append("%s: nobody leads to it, and it has %s" % (s, serving))
+                out.append("%s: no frontend leads to it, and it has %s" % (s, serving))
         for name in ("guarded", "idle"):
             extra = set(getattr(self, name)) - set(self.frontends)
             if extra:
@@ -114,7 +113,7 @@ class Servers(Elements):
 
 
 class Wishes:
-    """What annotations ask for: schedulers and weights."""
+    """Schedulers and weights of annotations."""
 
     def __init__(self, objects, scheduler="rr"):
         self.scheduler = scheduler
@@ -123,7 +122,7 @@ class Wishes:
                       for o in objects if o.get("kind") == "Service"}
 
     def of(self, owner):
-        """(scheduler or None: do not ask, {address: weight}) for a Frontend's owner."""
+        """(scheduler or None: not compared, {address: weight}) for a Frontend's owner."""
         notes = self.notes.get(owner.partition(":")[0], {})
         pairs = [p.split("=") for p in notes.get("vipd.io/weights", "").split(",") if p]
         asks = any(name.endswith("scheduler") for name in notes)
@@ -145,7 +144,7 @@ def _odd(key, frontend, servers, wishes):
 
 
 def compare(result, servers, wishes, strict=True):
-    """As tables.compare(), and what IPVS alone has: schedulers, weights."""
+    """Like tables.compare(), plus schedulers and weights."""
     out = tables.compare(result, servers, strict)
     for key in sorted(set(result.frontends) & set(servers.frontends)):
         try:

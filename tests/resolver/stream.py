@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Random but reproducible: a stream of changes to the objects of a cluster.
 
-Stream(seed) holds the objects; step() changes one to a few of them, as a cluster would and a bit
-worse: every feature of the data plane, also in unlikely combinations. Left out is
-only what the API server forbids and what doc/behaviour.md leaves undefined.
+Stream(seed) owns the objects; step() changes a few of them. Changes cover each feature of the data
+plane, also in unlikely combinations, except for states that the API server forbids and
+doc/behaviour.md leaves undefined.
 """
 import random
 
@@ -77,7 +77,7 @@ class Stream:
         return entry(self.address(fam, local), node_name, *state, zones=zones, nodes=nodes)
 
     def entries(self, fam, n):
-        """Addresses differ inside a slice, but for a running twin of a terminating entry."""
+        """Addresses differ in a slice, except for a running duplicate of a terminating entry."""
         self.hinted = self.chance(25)
         self.node_hinted = self.chance(10)
         out = {}
@@ -95,7 +95,7 @@ class Stream:
         rng = self.rng
         out = []
         used = set()
-        # Only a single port may be without a name.
+        # Only a single port may have no name.
         names = [rng.choice(["", "http"])] if self.chance(60) else ["http", "dns"]
         for name in names:
             p = port(rng.choice([53, 80, 80, 443, 8080, 30002]), rng.choice(PROTOS), name)
@@ -129,7 +129,7 @@ class Stream:
         return svc
 
     def alter_service(self, svc):
-        """Give the service another set of everything that can be switched."""
+        """Change all optional settings of the service."""
         rng = self.rng
         spec = svc["spec"]
         for field in ("externalIPs", "internalTrafficPolicy", "externalTrafficPolicy",
@@ -146,7 +146,7 @@ class Stream:
                 spec["sessionAffinityConfig"] = {
                     "clientIP": {"timeoutSeconds": rng.choice([5, 60, 10800])}}
         if self.chance(30):
-            # Few addresses for many services, and addresses of other kinds: conflicts are wanted.
+            # Few addresses for many services, and addresses of other kinds, to cause conflicts.
             spec["externalIPs"] = rng.sample(
                 ["198.51.100.%d" % i for i in range(1, 6)] +
                 ["2001:db8:100::%x" % i for i in range(1, 6)] + ["010.010.000.007"] +
@@ -184,7 +184,7 @@ class Stream:
     # ---- steps ----
 
     def step(self):
-        """Change something; returns what, in words."""
+        """Make a change; returns its description."""
         names, weights = zip(*self.CHANGES)
         while True:
             change = self.rng.choices(names, weights)[0]
@@ -318,7 +318,7 @@ class Stream:
         return repr(zone)
 
     def change_big(self):
-        """More endpoints than exact chains exist for."""
+        """More endpoints than the largest exact chain."""
         svc = self.some_service()
         if svc is None:
             return None
@@ -340,5 +340,5 @@ class Stream:
         return name
 
     def change_many(self):
-        """Several changes before anybody looks."""
+        """Several changes at once."""
         return "; ".join(self.step() for _ in range(self.rng.randint(2, 8)))

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the kernel's tables say, and whether that is what the resolver says.
+"""Comparison of the kernel's tables with the resolver's result.
 
-read() decodes the elements of one family's table into the resolver's words, with nothing but
-the layout's description: a frontend's value is pool << 12 | kind, the verdict map `kinds` leads
-a kind to a chain, and the chain's name says what it does:
+Tables decodes the elements of one family's table into the types of the resolver, from the
+description of the layout alone: a frontend's value is pool << 12 | kind, the verdict map `kinds`
+leads from a kind to a chain, and the chain's name is its function:
 
-    p<n>       exactly n slots          a<n>-<t>    the same with affinity of t seconds
+    p<n>       exactly n slots          a<n>-<t>    n slots with affinity of t seconds
     c<n>       up to n slots            fw, xl      source ranges; policy Local
     reject_conn, drop_conn
 
-compare() returns a list of sentences; empty means equal.
 """
 import collections
 import functools
@@ -22,12 +21,13 @@ from resolver import DROP, REJECT, Pool
 PROTO = {6: "TCP", 17: "UDP", 132: "SCTP"}
 ADDR_LEN = {4: 4, 6: 16}
 INTERVAL_END = 1
-# In a word: the Local pool of a port with affinity; the Cluster pool has the same id without it.
+# Bit in a word: the Local pool of a port with affinity. The Cluster pool has the id without it.
 LOCAL = 0x80000000
-# As affinity of a Pool: by the client's address, without a time after which it ends.
+# Affinity of a Pool: by client address, without a timeout.
 HASHED = -1
 
-Held = collections.namedtuple("Held", "kind_chain outside host ranges masq_always masq_host")
+Programmed = collections.namedtuple(
+    "Programmed", "kind_chain outside host ranges masq_always masq_host")
 
 
 class Wrong(Exception):
@@ -54,7 +54,7 @@ BOUNDS = class_bounds()
 
 
 def sizes_of(n):
-    """The pool sizes that a chain named for n serves: (least, most)."""
+    """The pool sizes that a chain for n endpoints serves: (least, most)."""
     if n <= 64:
         return n, n
     if n not in BOUNDS:
@@ -63,7 +63,7 @@ def sizes_of(n):
 
 
 class Elements:
-    """How keys and values of one family are read. A Tables, or a Servers, says what they mean."""
+    """Decoders of keys and values of one family, for Tables and Servers."""
 
     def __init__(self, fam):
         self.fam = fam
@@ -77,7 +77,7 @@ class Elements:
         return _address(raw[:self.alen])
 
     def endpoint_keys(self, backends):
-        """What `endpoint_addrs` holds of these (address, port)."""
+        """Keys in `endpoint_addrs` for these (address, port)."""
         return set(backends)
 
     def _target(self, raw):
@@ -92,7 +92,7 @@ class Elements:
         return out
 
     def _ranges(self, elements, shift=0):
-        """{number in front, without its last `shift` bits: [network]}"""
+        """{leading number without its last `shift` bits: [network]}"""
         out = collections.defaultdict(list)
         for key, end, _, _ in elements:
             out[struct.unpack(">I", key[:4])[0] >> shift] += ipaddress.summarize_address_range(
@@ -112,16 +112,16 @@ class Elements:
                 start = None
             if not is_end:
                 start = value
-        if start is not None:  # up to the last address there is
+        if start is not None:  # up to the last address
             nets += ipaddress.summarize_address_range(make(start), make(2 ** (8 * self.alen) - 1))
         return frozenset(ipaddress.collapse_addresses(nets))
 
 
 class Tables(Elements):
-    """All elements of one family's table, decoded part by part."""
+    """All decoded elements of one family's table."""
 
     def __init__(self, fam, elements):
-        """`elements(name)` yields (key, key_end, data, flags) as nftables.Nft.elements does."""
+        """`elements(name)` yields (key, key_end, data, flags), like nftables.Nft.elements."""
         super().__init__(fam)
         self.frontends = self._tuple_map(elements("frontends"))
         self.xl_cluster = self._tuple_map(elements("xl_cluster"))
@@ -147,7 +147,7 @@ class Tables(Elements):
         self.pod_cidrs = self._interval_set(elements("pod_cidrs"))
         self.service_cidrs = self._interval_set(elements("service_cidrs"))
 
-    # ---- what a word leads to ----
+    # ---- verdicts ----
 
     def chain(self, word, where):
         kind = word & 0xfff
@@ -183,20 +183,20 @@ class Tables(Elements):
         if sorted(slots) != list(range(len(slots))):
             raise Wrong("pool %d: slots are not dense: %s" % (pool, sorted(slots)))
         if not least <= len(slots) <= most:
-            raise Wrong("pool %d: %d slots where the chain serves %d..%d" %
+            raise Wrong("pool %d: %d slots, but the chain serves %d..%d" %
                         (pool, len(slots), least, most))
         if len(set(slots.values())) != len(slots):
-            raise Wrong("pool %d: an endpoint stands in two slots" % pool)
+            raise Wrong("pool %d: an endpoint is in two slots" % pool)
 
     def frontend(self, key):
-        """The Held of one frontend."""
+        """The programmed state of a frontend."""
         word = self.frontends[key]
         where = "kinds"
         ranges = None
         if self.chain(word, where) == "fw":
             ranges = frozenset(ipaddress.collapse_addresses(self.ranges.get(word >> 12, [])))
             if key not in self.fw_frontends:
-                raise Wrong("%s is guarded and not in fw_frontends" % (key,))
+                raise Wrong("%s has source ranges and is not in fw_frontends" % (key,))
             word = self.fw_frontends[key]
             where = "kinds_x"
         chain = self.chain(word, where)
@@ -208,18 +208,18 @@ class Tables(Elements):
             host = self.verdict(self.xl_cluster[key], "leaves")
         else:
             outside = host = self.verdict(word, where)
-        return Held(chain, outside, host, ranges, key in self.masq_frontends,
+        return Programmed(chain, outside, host, ranges, key in self.masq_frontends,
                     key in self.masq_hosts)
 
     def pools_used(self):
-        """All pools of frontends, and pools with ranges."""
+        """Pools of frontends and of source ranges."""
         words = list(self.frontends.values()) + list(self.fw_frontends.values()) + \
             list(self.xl_cluster.values()) + list(self.xl_local.values())
         return {w >> 12 for w in words}
 
     def unshared(self):
-        """Ports whose two pools do not mean the same endpoint by a local id (SVC-32), in
-        sentences. The ids of such pools differ in their highest bit."""
+        """Ports whose two pools have different endpoints for a local id (SVC-32), in sentences.
+        The ids of the two pools differ in their highest bit."""
         out = []
         for word, endpoint in self.aff_endpoints.items():
             other = self.aff_endpoints.get(word ^ LOCAL, endpoint)
@@ -261,10 +261,10 @@ def _text(verdict):
 
 
 def compare(result, tables, strict=True):
-    """Everything in which one family's tables differ from the resolver's result.
+    """Differences between a family's tables and the resolver's result, in sentences; empty: equal.
 
-    strict: also unneeded state. endpoint_addrs may hold more: an address
-    outlives its last backend for the sake of established connections (their INVALID packets).
+    strict: also unneeded state. endpoint_addrs may contain more: an address stays after its last
+    backend, for INVALID packets of established connections.
     """
     fam = tables.fam
     out = []

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A random stream of changes through model, plan, sync and plane onto a kernel in memory, compared
-with the second resolver after each step; without root, thousands of steps, and with trouble:
-refused elements, lost answers, interrupted dumps, restarts.
+with the second resolver after each step: thousands of steps without root, with failures: rejected
+elements, lost answers, interrupted dumps, restarts.
 
-VIPD_REPLAY_STEPS and VIPD_REPLAY_SEED choose how many, and others.
+VIPD_REPLAY_STEPS: number of steps. VIPD_REPLAY_SEED: another stream.
 """
 import json
 import os
@@ -24,7 +24,7 @@ STEPS = int(os.environ.get("VIPD_REPLAY_STEPS", "250"))
 SEED = int(os.environ.get("VIPD_REPLAY_SEED", "1"))
 HOST = ["192.168.0.2", "203.0.113.1", "fd00:192::2", "2001:db8:1::1"]
 NODE = ["192.168.0.2", "fd00:192::2"]
-LINGER_S = 27 * 3600  # an address outlives its last backend; strays are looked for once a day
+LINGER_S = 27 * 3600  # an address stays after its last backend; unneeded ones are removed once a day
 
 
 def program():
@@ -115,7 +115,7 @@ CASES = [
 
 
 def make_trouble(replay, rng):
-    """Something goes wrong in the next syncs; returns what."""
+    """Inject a failure into the next syncs; returns its description."""
     what = rng.choice(["refuse", "refuse", "lose", "send", "interrupt", "foreign"])
     k = rng.randint(1, 40) if what == "refuse" else rng.randint(1, 2)
     replay.tell(**{what: k})
@@ -157,7 +157,7 @@ def test_replay(number, name, flags, trouble, tmp_path):
                 what += " with " + make_trouble(replay, rng)
                 answer = replay.settle(rng.randint(1, 40))
                 replay.tell(calm=1)
-                if rng.random() < 0.3:  # killed while it was not done
+                if rng.random() < 0.3:  # killed during a sync
                     what += ", restarted"
                     replay.restart(stream.list())
                 answer = replay.settle(90)
@@ -166,8 +166,8 @@ def test_replay(number, name, flags, trouble, tmp_path):
             check(answer, what)
             report.append(what)
             if rng.random() < 0.05:
-                # A restart adds nothing. It may remove affinity chains that no service needs; one
-                # that was needed in the life before stays once, as all lives are one process.
+                # A restart adds nothing. It may remove affinity chains that no service needs. One that
+                # was needed before the restart stays once: all restarts are one process.
                 for _ in range(3):
                     before = answer
                     replay.restart(stream.list())
@@ -178,7 +178,7 @@ def test_replay(number, name, flags, trouble, tmp_path):
                 assert answer["messages"] == before["messages"], \
                     "seed %d, step %d: a restart with nothing changed wrote" % (seed, len(report))
                 report.append("restart")
-        # In the end, when what lingers is gone too, nothing is left of deleted services.
+        # At the end, after all drain timeouts, no state of deleted services is left.
         for key in [k for k in stream.objects if k[0] in ("Service", "EndpointSlice")]:
             stream.delete(key)
         replay.update(stream.list())

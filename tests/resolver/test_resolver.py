@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The resolver against the worked results of doc/behaviour.md section 5.4 and rows of 17."""
+"""The resolver compared with the examples of doc/behaviour.md, sections 5.4 and 17."""
 import os
 import sys
 
@@ -37,9 +37,9 @@ WORKED = [
      None, None, pool(1, 3), None, None),
     ("a hint is missing", [entry(E[1], zones="a"), entry(E[2], zones="b"), entry(E[3])],
      None, None, pool(1, 2, 3), None, None),
-    ("no hint for us", [entry(E[1], zones="b"), entry(E[2], zones="c")],
+    ("no hint for this zone", [entry(E[1], zones="b"), entry(E[2], zones="c")],
      None, None, pool(1, 2), None, None),
-    ("unready in our zone", [entry(E[1], ready=False, zones="a"), entry(E[2], zones="b")],
+    ("unready in this zone", [entry(E[1], ready=False, zones="a"), entry(E[2], zones="b")],
      None, None, pool(2), None, None),
     ("node hints", [entry(E[1], nodes=["n1"]), entry(E[2], nodes=["n2"])],
      None, None, pool(1), None, None),
@@ -58,7 +58,7 @@ WORKED = [
     ("node hints win over zones", [entry(E[1], zones="a", nodes=["n2"]),
                                    entry(E[2], zones="b", nodes=["n1"])],
      None, None, pool(2), None, None),
-    ("node hints without ours", [entry(E[1], zones="a", nodes=["n2"]),
+    ("node hints without this node", [entry(E[1], zones="a", nodes=["n2"]),
                                  entry(E[2], zones="b", nodes=["n2"])],
      None, None, pool(1), None, None),
     ("published though unready", [entry(E[1], ready=True, serving=False, terminating=True)],
@@ -205,8 +205,8 @@ def test_conflict_older_wins():
 
 
 def test_conflict_precedence():
-    """SEL-14: a younger service keeps its cluster IP, its node port and its load balancer address;
-    as the older service claims them with a kind that comes later, it does not get them."""
+    """SEL-14: a younger service keeps its cluster IP, node port and load balancer address if the
+    older service claims them with a kind of lower precedence."""
     old = {"created": "2026-01-01T00:00:00Z"}
     new = {"created": "2026-02-01T00:00:00Z"}
     kinds = [

@@ -28,7 +28,7 @@ static const char usage[] =
 	"                   [--requests N] [--interval-ms N]\n"
 	"       flow steady [--netns PATH] --to PROTO:ADDRESS:PORT ... [--concurrency N]\n"
 	"                   [--interval-ms N] [--gap-ms N] [--from ADDRESS] [--seconds N]\n"
-	"PROTO is tcp or udp; IPv6 addresses stand in brackets. Standard input: \"stat\" prints the\n"
+	"PROTO is tcp or udp; IPv6 addresses are in brackets. Standard input: \"stat\" prints the\n"
 	"state as JSON, end of file ends the run.\n";
 
 void flow_die(const char *fmt, ...)
@@ -74,8 +74,7 @@ void flow_sa_read(const union flow_sa *sa, struct ip_addr *addr, uint16_t *port)
 		*addr = ip_addr_from_bytes(AF_INET6, &sa->v6.sin6_addr);
 }
 
-/* IPVS and connection tracking keep a UDP flow for minutes: a port that is used again continues it.
- */
+/* IPVS and conntrack keep a UDP flow for minutes: reusing its port continues the flow. */
 static void bind_once(int fd, const struct flow_target *t, const struct flow_options *o)
 {
 	static unsigned next;
@@ -105,7 +104,7 @@ int flow_socket(const struct flow_target *t, const struct flow_options *o)
 	if (ip_is_set(from)) {
 		len = flow_sa_fill(&sa, from, 0);
 		(void)setsockopt(fd, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
-		/* An address may be ours by a local route only. */
+		/* An address may be local by a route only. */
 		if (t->addr.family == AF_INET6)
 			(void)setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof(on));
 		if (bind(fd, &sa.sa, len) == -1)

@@ -8,13 +8,12 @@
  *     flow steady long-lived connections that must never fail
  *
  * Wire: a client sends a line (TCP) or a datagram (UDP); the server answers with
- * "LOCAL-ADDRESS LOCAL-PORT PEER-ADDRESS PEER-PORT\n" as it sees the connection, so
- * a client learns which backend served it and what the backend saw of it. A server
+ * "LOCAL-ADDRESS LOCAL-PORT PEER-ADDRESS PEER-PORT\n", the addresses of its socket. A server
  * that is about to end appends " close", and the client then closes the connection.
  *
- * Control: standard input. "stat\n" prints one line of JSON so far; end of file
- * or SIGTERM ends the run and prints the final line. A run also ends by itself.
- * So nothing survives the test that started it, however that test ends.
+ * Control: standard input. "stat\n" prints a line of JSON with the results so far; end of file
+ * or SIGTERM ends the run and prints the final line. So the program ends with the test that
+ * started it. A time limit also ends it.
  */
 #pragma once
 
@@ -55,15 +54,15 @@ struct flow_options {
 	size_t n_targets;
 	struct ip_addr from[IPFAM_N]; /* source address, unset = any */
 	unsigned concurrency;         /* new: connections in flight; steady: flows a target */
-	unsigned rate;                /* new: connections a second, 0 = as many as fit */
+	unsigned rate;                /* new: connections a second, 0 = unlimited */
 	unsigned interval_ms;         /* steady: from answer to the next ping */
-	unsigned timeout_ms;          /* new: one that takes longer and lost packets failed */
+	unsigned timeout_ms;          /* new: a longer connection that lost packets failed */
 	unsigned gap_ms;              /* steady: an answer later than this may be a gap */
 	unsigned requests;            /* new: requests on each TCP connection */
 	unsigned drain_ms;            /* serve: see flow_serve.c; 0 = end at once */
 	unsigned first_port;          /* new: UDP source ports from here on, each once; 0 = any */
 	unsigned seconds;
-	uint64_t count; /* new: end after so many connections, 0 = no such end */
+	uint64_t count; /* new: end after this many connections, 0 = unlimited */
 };
 
 /* Answer of a server: its address, and the client's address as the server sees it. */
@@ -89,22 +88,22 @@ struct flow_loop {
 
 void flow_loop_open(struct flow_loop *l, const struct flow_options *o, void (*stat)(void *arg),
 		    void *arg);
-/* Print "ready", for which the parent waits. */
+/* Print "ready" for the parent. */
 void flow_loop_ready(void);
 /*
- * Wait for events, at most until `until_ns`. Standard input is handled inside and
- * does not appear. Returns the number of events.
+ * Wait for events, at most until `until_ns`. Handles standard input. Returns the number of other
+ * events.
  */
 int flow_loop_wait(struct flow_loop *l, struct epoll_event *ev, int max, uint64_t until_ns);
 void flow_loop_add(struct flow_loop *l, int fd, uint32_t events, uint64_t tag);
 void flow_loop_change(struct flow_loop *l, int fd, uint32_t events, uint64_t tag);
 
 socklen_t flow_sa_fill(union flow_sa *sa, const struct ip_addr *addr, uint16_t port);
-/* IPv4 inside IPv6 becomes IPv4. */
+/* IPv4-mapped addresses become IPv4. */
 void flow_sa_read(const union flow_sa *sa, struct ip_addr *addr, uint16_t *port);
 /* A socket of the target's type and family, non-blocking, bound to the source if one is set. */
 int flow_socket(const struct flow_target *t, const struct flow_options *o);
-/* Segments that TCP has sent again on a socket of this target; 0 for UDP. */
+/* TCP retransmissions on a socket of this target; 0 for UDP. */
 uint32_t flow_resent(const struct flow_target *t, int fd);
 bool flow_answer_parse(struct flow_answer *ret, const char *line);
 /* Print the reason of a failed start and exit. */

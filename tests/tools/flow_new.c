@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * flow new - new connections without a pause, and what became of each.
+ * flow new - new connections without a pause, and the outcome of each.
  *
- * Every connection asks one question and checks the answer; with --requests many, one
- * after the other, --interval-ms apart, until the server says that it is the last: each
- * answer counts as "answered", the connection as ok when all came. TCP connections are
- * closed with a reset, so that neither side keeps TIME_WAIT and a port can be
- * used again at once.
+ * Each connection sends a request and checks the answer. With --requests it sends several, one
+ * after the other, --interval-ms apart, until the server marks an answer as the last: each answer
+ * counts as "answered", the connection as ok if all arrived. TCP connections are closed with a
+ * reset, so that neither side keeps TIME_WAIT and a port is usable again at once.
  *
- * A connection that exceeds the time limit failed if TCP had to send a segment again: a
- * lost SYN is a failure here, not a delay. Without that the packets arrived, and a busy
- * machine does not run the server. A datagram is lost after several times the limit.
+ * A connection that exceeds the time limit failed if TCP sent a segment again: a lost SYN is a
+ * failure here, not a delay. Without retransmissions the packets arrived and a busy machine delays
+ * the server. A datagram is lost after several times the limit.
  */
 #include "flow.h"
 
@@ -33,7 +32,7 @@ enum outcome {
 	OUTCOME_RESET,
 	OUTCOME_TIMEOUT,
 	OUTCOME_UNREACHABLE,
-	OUTCOME_WRONG,     /* an answer that makes no sense */
+	OUTCOME_WRONG,     /* invalid answer */
 	OUTCOME_UNTOUCHED, /* answered by the requested address: not translated */
 	OUTCOME_OTHER,
 	OUTCOME_N,
@@ -52,7 +51,7 @@ struct backend {
 	uint16_t port;
 	uint16_t next; /* index + 1 in the chain of its bucket */
 	uint64_t n;
-	uint64_t first_ns; /* CLOCK_MONOTONIC, so that other processes can compare */
+	uint64_t first_ns; /* CLOCK_MONOTONIC, comparable between processes */
 	uint64_t last_ns;
 };
 
@@ -60,10 +59,10 @@ struct slot {
 	int fd; /* -1 = free */
 	bool is_asked;
 	const struct flow_target *target;
-	unsigned left;     /* questions, that under way included */
-	uint64_t start_ns; /* of it */
-	uint64_t ask_ns;   /* when to ask again; 0 = an answer is due */
-	uint32_t resent;   /* segments sent again before that question */
+	unsigned left; /* requests, including the one in flight */
+	uint64_t start_ns;
+	uint64_t ask_ns; /* time of the next request; 0 = waiting for an answer */
+	uint32_t resent; /* retransmissions before the request */
 };
 
 struct second {
@@ -81,12 +80,12 @@ struct state {
 	uint64_t started;
 	uint64_t answered;
 	uint64_t outcomes[OUTCOME_N];
-	uint64_t latency_us[24]; /* i: below 2^i us, the last: all others */
+	uint64_t latency_us[24]; /* i: below 2^i us; the last: all others */
 	uint64_t latency_max_us;
 	struct backend backends[BACKENDS_MAX];
 	uint16_t buckets[BACKEND_BUCKETS];
 	size_t n_backends;
-	struct ip_addr peers[PEERS_MAX]; /* the first few source addresses the servers saw */
+	struct ip_addr peers[PEERS_MAX]; /* the first source addresses in answers */
 	size_t n_peers;
 	struct second seconds[FLOW_SECONDS_MAX + 1];
 	char first_failure[160];
@@ -159,7 +158,7 @@ static void slot_fail(struct state *s, struct slot *c, int error)
 		break;
 	case EHOSTUNREACH:
 	case ENETUNREACH:
-	case EPERM: /* reject of a local datagram, netfilter's way of saying it */
+	case EPERM: /* netfilter rejected a local datagram */
 	case EACCES:
 		slot_end(s, c, OUTCOME_UNREACHABLE, error);
 		break;
@@ -294,7 +293,7 @@ static void slot_start(struct state *s)
 	flow_loop_add(&s->loop, c->fd, EPOLLOUT, (uint64_t)(c - s->slots));
 }
 
-/* Too late, and not because the server did not run. */
+/* Too late, and packets were lost. */
 static bool slot_is_lost(const struct state *s, const struct slot *c)
 {
 	uint64_t limit = s->o->timeout_ms * NSEC_PER_MSEC;
@@ -309,7 +308,7 @@ static bool slot_is_lost(const struct state *s, const struct slot *c)
 
 static void slot_ask(struct state *s, struct slot *c)
 {
-	if (c->is_asked) { /* the first one's time began with the connection */
+	if (c->is_asked) { /* the time of the first request began with the connection */
 		c->start_ns = now_ns();
 		c->resent = flow_resent(c->target, c->fd);
 	}
@@ -373,7 +372,7 @@ static void slot_ready(struct state *s, struct slot *c, uint32_t events)
 	slot_answered(s, c, &a);
 }
 
-/* Connections that took too long, and those with a due request. */
+/* Handle connections above the time limit, and due requests. */
 static void slots_check(struct state *s)
 {
 	uint64_t now = now_ns();
@@ -392,7 +391,7 @@ static void slots_check(struct state *s)
 	}
 }
 
-/* How many connections may begin now. */
+/* Number of connections to begin now. */
 static size_t starts_due(const struct state *s)
 {
 	size_t due = s->n_free;

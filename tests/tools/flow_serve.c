@@ -2,12 +2,12 @@
 /*
  * flow serve - answer every line and every datagram with the addresses of both ends.
  *
- * Sockets are bound to the wildcard of both families; a datagram is answered from
- * the address it was sent to, so one process can be any number of backends.
+ * Sockets are bound to the wildcard address. The source of an answer to a datagram is the
+ * datagram's destination, so one process can be any number of backends.
  *
- * With --drain-ms it ends as a pod should: on SIGTERM it still answers, marking each answer as
- * the last one of its connection; after that time it closes its
- * listening sockets, and when no connection is left it ends.
+ * With --drain-ms it ends like a well-behaved pod: after SIGTERM it marks each answer as the last
+ * one of its connection, closes its listening sockets after this time, and ends with the last
+ * connection.
  */
 #include "flow.h"
 
@@ -38,7 +38,7 @@ struct server {
 	uint64_t answered;
 	size_t n_open; /* connections */
 	bool is_draining;
-	uint64_t drain_ns; /* when the listening sockets go; 0 = they are gone */
+	uint64_t drain_ns; /* time to close listening sockets; 0 = closed */
 };
 
 static void stat_print(void *arg)
@@ -72,7 +72,7 @@ static void listen_open(struct server *s, uint16_t port, int type)
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
 	(void)setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on));
-	/* To answer from addresses that are ours by a local route only. */
+	/* For answers from addresses that are local by a route only. */
 	(void)setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof(on));
 	if (bind(fd, &sa.sa, sizeof(sa.v6)) == -1)
 		flow_die("bind to port %u: %s", port, strerror(errno));
@@ -158,7 +158,7 @@ static void conn_read(struct server *s, int fd)
 	for (ssize_t i = 0; i < n; i++) {
 		if (buf[i] != '\n')
 			continue;
-		/* A client that does not read is not worth waiting for. */
+		/* The client does not read. */
 		if (!conn_answer(s, c, fd)) {
 			conn_close(s, fd);
 			return;
@@ -203,7 +203,7 @@ static void datagrams_read(struct server *s, int fd)
 	}
 }
 
-/* SIGTERM: are there clients to notify? */
+/* SIGTERM: end at once, or drain. */
 static bool is_still_draining(struct server *s, const struct flow_options *o)
 {
 	if (o->drain_ms == 0 || now_ns() >= s->loop.end_ns)
@@ -223,9 +223,9 @@ static bool is_still_draining(struct server *s, const struct flow_options *o)
 }
 
 /*
- * Answer before any other process runs. Conntrack forgets a flow to an endpoint that is gone, and
- * then the answer to a datagram that still waits here is not translated back: on a busy machine
- * such datagrams would be lost by the dozen. Without the right to it, answer as other processes do.
+ * Real-time priority, if permitted: answer before other processes run. When vipd deletes the
+ * conntrack entry of a removed endpoint, answers to queued datagrams are no longer translated: on
+ * a busy machine dozens would be lost.
  */
 static void run_at_once(void)
 {

@@ -2,14 +2,12 @@
 /*
  * flow steady - long-lived connections that must never fail.
  *
- * Each flow asks, waits for the answer, pauses, and asks again. What fails it: a
- * connection that breaks, a gap, an answer from another backend than the first,
- * another source address or port than the first. A broken flow is not opened again: a
- * failure stays visible.
+ * Each flow sends a request, waits for the answer, pauses, and repeats. Failures: a broken
+ * connection, a gap, a change of the backend, the source address or the source port. A broken
+ * flow is not opened again: a failure stays visible.
  *
- * A gap is an answer that is late because packets were lost: TCP sent the question
- * again, or no answer to a datagram ever comes. An answer that is late because a busy
- * machine does not run the backend is none.
+ * A gap is a late answer after packet loss: TCP sent the request again, or a datagram is never
+ * answered. An answer that is late because a busy machine delays the backend is not a gap.
  */
 #include "flow.h"
 
@@ -25,15 +23,15 @@ struct flow {
 	bool is_known; /* `first` is set */
 	struct flow_answer first;
 	uint64_t asked_ns;
-	uint32_t resent_at_ask; /* segments that TCP had sent again when the question was sent */
+	uint32_t resent_at_ask; /* retransmissions before the request */
 	uint64_t stall_at_ask_ns;
-	uint64_t next_ns; /* when to ask again */
+	uint64_t next_ns; /* time of the next request */
 	uint64_t answers;
 	uint64_t longest_ns;
 	uint64_t gaps;
 	uint64_t unanswered; /* datagrams among `gaps` that may still be answered */
 	uint64_t moved;
-	char broken[120]; /* why; empty = not broken */
+	char broken[120]; /* reason; empty = not broken */
 };
 
 struct state {
@@ -43,7 +41,7 @@ struct state {
 	size_t n;
 };
 
-/* How long the question has been open, without our own stalls. */
+/* Age of the open request, without stalls of this process. */
 static uint64_t flow_waited_ns(const struct state *s, const struct flow *f)
 {
 	uint64_t waited = now_ns() - f->asked_ns;
@@ -52,7 +50,7 @@ static uint64_t flow_waited_ns(const struct state *s, const struct flow *f)
 	return waited > stalled ? waited - stalled : 0;
 }
 
-/* The answer is late, and packets were lost. */
+/* The answer is late after packet loss. */
 static bool flow_is_gap(const struct state *s, const struct flow *f)
 {
 	return flow_waited_ns(s, f) > s->o->gap_ms * NSEC_PER_MSEC &&
@@ -103,7 +101,7 @@ static void stat_print(void *arg)
 static void flow_break(const struct state *s, struct flow *f, const char *what, int error)
 {
 	(void)snprintf(f->broken, sizeof(f->broken), "%s: %s after %.1f s, %llu answers", what,
-		       error ? strerror(error) : "closed by the other side",
+		       error ? strerror(error) : "closed by the peer",
 		       (double)(now_ns() - s->loop.start_ns) / 1e9, (unsigned long long)f->answers);
 	(void)close(f->fd);
 	f->fd = -1;
@@ -157,7 +155,7 @@ static void flow_answered(struct state *s, struct flow *f, const char *line)
 	f->longest_ns = MAX(f->longest_ns, waited);
 	f->answers++;
 	if (!flow_answer_parse(&a, line)) {
-		flow_break(s, f, "answer makes no sense", 0);
+		flow_break(s, f, "invalid answer", 0);
 		return;
 	}
 	if (!f->is_known) {
@@ -200,7 +198,7 @@ static void flow_ready(struct state *s, struct flow *f, uint32_t events)
 	flow_answered(s, f, buf);
 }
 
-/* Ask where it is time; returns when to look again. */
+/* Send due requests; returns the time of the next one. */
 static uint64_t flows_turn(struct state *s)
 {
 	uint64_t now = now_ns();
@@ -213,12 +211,12 @@ static uint64_t flows_turn(struct state *s)
 			continue;
 		if (f->is_waiting) {
 			f->longest_ns = MAX(f->longest_ns, flow_waited_ns(s, f));
-			/* Half a minute without an answer: it will not come. */
+			/* Half a minute without an answer: lost. */
 			if (flow_waited_ns(s, f) > 30 * NSEC_PER_SEC) {
 				f->gaps++;
 				flow_break(s, f, "no answer", ETIMEDOUT);
 			} else if (f->target->type == SOCK_DGRAM && flow_is_gap(s, f)) {
-				f->gaps++; /* a datagram is not sent again by itself */
+				f->gaps++; /* datagrams are not retransmitted */
 				f->unanswered++;
 				flow_ask(s, f);
 			}

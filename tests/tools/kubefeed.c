@@ -5,7 +5,7 @@
  *     kubefeed --kubeconfig FILE [--node NAME] [--set backoff_min_ms=50] ...
  *
  * Writes one JSON object a line: {"event": "synced"}, {"event": "changed",
- * "services": [...]}, and an answer to each command it reads from standard input:
+ * "services": [...]}, and a response to each command from standard input:
  * dump, status, usage, quit; mark writes the line "mark" to standard error, after all earlier lines
  * of the log. Needs no root and touches no kernel.
  */
@@ -24,7 +24,7 @@
 #include "base/str.h"
 #include "source/kube/kube.h"
 
-/* The delay of a timer of this period is the time that the loop was busy. */
+/* Period of the timer whose delay measures how long the loop was busy. */
 #define LAG_PERIOD_NS NSEC_PER_MSEC
 
 struct feed {
@@ -254,7 +254,7 @@ static void put_usage(struct feed *f)
 
 /* --- events --------------------------------------------------------------- */
 
-/* What the sync would do: take the dirty services and be done with them. */
+/* In place of the sync: take the dirty services. */
 static void drain(struct feed *f)
 {
 	json_t *list = json_array();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * replay - vipd without its edges: objects in, elements of a kernel in memory out.
+ * replay - vipd between sources and kernel: from objects to elements of a kernel in memory.
  *
  *     replay [VIPD-FLAGS ...]
  *
@@ -8,16 +8,16 @@
  *
  *     {"put": OBJECT}                     a Kubernetes object
  *     {"del": {"kind": K, "namespace": N, "name": M}}
- *     {"settle": SECONDS}                 let that much time pass, syncing; then print
+ *     {"settle": SECONDS}                 sync for this much simulated time; then print
  *     {"restart": 1}                      kill -9: model, plan, plane are new, the kernel stays
  *     {"refuse": K} {"lose": K} {"send": K} {"interrupt": K} {"foreign": 1} {"calm": 1}
- *                                         trouble, see fake/fake.h
+ *                                         failures, see fake/fake.h
  *
- * "settle" answers one line: {"messages": and "adds": elements written so far, "failures":
+ * "settle" prints a line: {"messages": and "adds": elements written so far, "failures":
  * services rejected, "4": {SET: [[KEY, END, DATA, FLAGS], ...], ...}, "6": ...}, bytes in
- * hex, verdicts as the chain's name. Everything else answers nothing.
+ * hex, verdicts as the chain's name. Other requests print nothing.
  *
- * tests/resolver/test_replay.py drives it and checks its output.
+ * Used by tests/resolver/test_replay.py.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ static void die(const char *what, const char *why)
 	exit(2);
 }
 
-/* ---- a life of the daemon ---- */
+/* ---- one run of the daemon ---- */
 
 static void life_begin(struct world *w)
 {
@@ -131,7 +131,7 @@ static void on_del(struct world *w, json_t *what)
 
 	if (json_unpack(what, "{s:s, s:s, s:s}", "kind", &kind, "namespace", &ns, "name", &name) <
 	    0)
-		die("del", "kind, namespace and name are wanted");
+		die("del", "kind, namespace and name are required");
 	n = name_get_str(ns);
 	m = name_get_str(name);
 	del(w, kind, n, m);
@@ -152,7 +152,7 @@ static void on_put(struct world *w, json_t *what)
 		r = decode_object(&o, kind, what, &d, &err);
 	if (r < 0)
 		die("put", err.text);
-	if (r == DECODE_IGNORED) { /* what an earlier version said is void */
+	if (r == DECODE_IGNORED) { /* remove the earlier version */
 		const struct name *ns = NULL;
 		const struct name *name = NULL;
 
@@ -217,7 +217,7 @@ static void command(struct world *w, const char *name, json_t *value)
 	}
 }
 
-/* Host addresses are not a flag of vipd's: --host-address=ADDRESS is taken out of the list. */
+/* Remove --host-address=ADDRESS, which is not a flag of vipd, from the list. */
 static void host_addresses(struct world *w)
 {
 	static const char flag[] = "--host-address=";
@@ -243,7 +243,7 @@ int main(int argc, char **argv)
 	size_t cap = 0;
 
 	log_level_set_all(LOG_LEVEL_ERR - 1);
-	w.now = now_ns(); /* the plane stores real times; the replay's run ahead */
+	w.now = now_ns(); /* the plane stores real times; simulated time is ahead */
 	host_addresses(&w);
 	fake_open(&w.kernel);
 	life_begin(&w);

@@ -45,7 +45,7 @@ void replay_print(const struct fake *f, enum ipfam fam)
 	list_for_each (l, &f->tables) {
 		const struct table *t = list_entry(l, struct table, link);
 
-		/* The newest, while one replaces another. */
+		/* The newest one during a replacement. */
 		if ((t->family == 2) == (fam == IPFAM_V4) && strncmp(t->name, "vipd", 4) == 0)
 			found = t;
 	}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""tools/check-words: which texts it reads, and which words it finds in them."""
+"""tools/check-words: the texts it reads, and the words it finds."""
 import os
 import types
 
@@ -24,7 +24,7 @@ def write(words, monkeypatch, tmp_path, name, text):
 
 
 def test_glossary(words):
-    """The real glossary: words in backticks of the columns "not", phrases of the last table."""
+    """doc/glossary.md: words in backticks in the columns "not", phrases of the last table."""
     bad, fine = words.glossary()
     assert {"owed", "nobody", "put right"} <= set(bad)
     assert "pending" not in bad and "vipctl monitor" not in bad
@@ -76,6 +76,6 @@ def f():
 
 
 def test_count(words):
-    """Whole words in any case; conversions of printf are no words."""
+    """Whole words in any case; conversions of printf do not count."""
     total, found = words.count([words.Piece("f", 1, "Who told %zu of it? It stands; understands.")])
     assert (total, found["who"], found["tell"], found["stands"], found["nobody"]) == (7, 1, 1, 1, 0)

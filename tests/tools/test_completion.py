@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Completion scripts of vipctl and vipd in interactive shells: sourced once, then Tab."""
+"""Completion scripts of vipctl and vipd, sourced in interactive shells that receive Tab."""
 import fcntl
 import os
 import pty
@@ -17,7 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.abspath(os.environ.get("VIPD_BUILD", os.path.join(ROOT, "build")))
 PROGRAMS = {"vipctl": "completion", "vipd": "--completion"}
 SECONDS = 60
-ROWS, COLUMNS = 40, 400  # no line with a path of pytest's wraps
+ROWS, COLUMNS = 40, 400  # wide enough for paths of pytest
 BEGIN = {
     "bash": ["bash", "--norc", "-i"],
     "zsh": ["zsh", "-f", "-i"],
@@ -29,7 +29,7 @@ READ = {
            "print rea''dy\n",
     "fish": "function fish_prompt; echo '> '; end; %s | source; echo rea''dy\n",
 }
-# Typed in front of Tab, and the resulting line.
+# (input before Tab, resulting line)
 LINES = {"vipctl": [
     ("vipctl mon", "vipctl monitor"),
     ("vipctl svc shop/d", "vipctl svc shop/db"),
@@ -57,7 +57,7 @@ def script(program, shell):
 
 
 class Terminal:
-    """A shell, and what it shows."""
+    """A shell and its screen."""
 
     def __init__(self, shell, home):
         env = {"TERM": "xterm", "HOME": home, "PATH": home + ":" + os.environ["PATH"],
@@ -73,7 +73,7 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def wait(self, text):
-        """Until a line ends with this; the screen if it never does."""
+        """Wait until a line ends with this; return the screen at the time limit."""
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             lines = [line.rstrip() for line in self.screen.display]
@@ -92,7 +92,7 @@ class Terminal:
 
 @pytest.fixture(name="home")
 def home_(tmp_path):
-    """A home directory with a long path; a file, vipd, and a vipctl that prints three services."""
+    """A home directory with a long path, a file, vipd, and a vipctl that prints three services."""
     tmp_path /= "long" * 20
     tmp_path.mkdir()
     fake = tmp_path / "vipctl"

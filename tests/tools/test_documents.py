@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Documents: links lead to files and headings that exist, and files that are named exist."""
+"""Documents: targets of links, named files, functions and tests exist."""
 import os
 import re
 import subprocess
@@ -20,7 +20,7 @@ def read(path):
 
 
 def anchors(path):
-    """Headings as the names that links to them have."""
+    """Anchors of the headings."""
     text = re.sub(r"^```.*?^```", "", read(path), flags=re.S | re.M)
     return {re.sub(r"[^a-z0-9 _-]", "", h.lower()).replace(" ", "-")
             for h in re.findall(r"^#+ (.*)$", text, re.M)}
@@ -52,14 +52,14 @@ def names():
 
 @pytest.mark.parametrize("path", [d for d in DOCUMENTS if d != "doc/c-style.md"])
 def test_named_functions(path, names):
-    """Of functions of the kernel and of libraries only those below are named."""
+    """Named functions exist in the tree or are in the list of external functions below."""
     elsewhere = {"nft_pipapo_remove", "curl_multi_perform"}
     assert not set(re.findall(r"`(\w+)\(\)`", read(path))) - names - elsewhere
 
 
 @pytest.mark.parametrize("path", DOCUMENTS)
 def test_named_tests(path):
-    """tests/x/test_y.py::test_z in a document is a test that exists."""
+    """tests/x/test_y.py::test_z in a document exists."""
     missing = [name for name in re.findall(r"tests/[\w/]+\.py::test_\w+", read(path))
                if not re.search(r"^def %s\(" % name.split("::")[1], read(name.split("::")[0]), re.M)]
     assert not missing

@@ -55,7 +55,7 @@ def test_every_flag_is_documented():
 
 @pytest.mark.parametrize("program", ["vipd", "vipctl"])
 def test_version_has_the_commit(program):
-    """Of the clone that was built; sources without git have the version alone."""
+    """The commit of the clone; without git only the version."""
     version = run(program, "--version").strip()
     m = re.match(r"%s \d+\.\d+\.\d+(?: \(commit ([0-9a-f]{12})(-dirty)?\))?(, |$)" % program, version)
     assert m, version

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The tests that tests/vm/suite.py and tests/net/planes.py list exist: a machine runs nothing
-if one of its names is wrong."""
+"""Tests listed in tests/vm/suite.py and tests/net/planes.py exist: with a wrong name a machine runs
+no test."""
 import os
 import re
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""vipctl migrate: every setting of kube-proxy is classified, and the written file is vipd's."""
+"""vipctl migrate: each setting of kube-proxy is classified; vipd accepts the written file."""
 import json
 import os
 import subprocess
@@ -14,8 +14,8 @@ HEAD = {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConf
 SAME, DIFFERS, UNUSED, OTHER = USES = "same", "differs", "no-effect", "other-mode"
 PROXY_MODES = ["nftables", "iptables", "ipvs"]
 
-# All fields of kube-proxy 1.36, with a value that is not the default. Those of the section of a
-# mode are in use in this mode only.
+# All fields of kube-proxy 1.36, with values other than the default. The section of a mode has an
+# effect in this mode only.
 FIELDS = {
     "bindAddress": (SAME, "192.0.2.1"),
     "bindAddressHardFail": (SAME, True),
@@ -122,8 +122,8 @@ def flat(node, prefix=""):
             yield prefix + key
 
 
-def test_the_list_has_every_field():
-    """every-field.yaml, which test_config reads, has the same fields."""
+def test_list_is_complete():
+    """The list has the fields of every-field.yaml, which test_config reads."""
     with open(os.path.join(ROOT, "tests/data/config/every-field.yaml"), encoding="utf-8") as f:
         fields = set(flat(yaml.safe_load(f))) - set(HEAD)
     assert fields == set(FIELDS) | {"windowsRunAsService"}
@@ -166,7 +166,7 @@ def test_unknown_field():
 
 @pytest.mark.parametrize("mode", PROXY_MODES)
 def test_written_file(mode, tmp_path):
-    """vipd reads the file without a warning about settings, and it has the effective ones."""
+    """vipd reads the file without warnings about settings and uses all of them."""
     values = {name: f[1] for name, f in FIELDS.items() if f}
     values.update(mode=mode)
     old, new, full = (str(tmp_path / n) for n in ("old", "new", "full"))
@@ -193,7 +193,7 @@ def test_written_file(mode, tmp_path):
 
 
 def test_node_ports_of_mode_ipvs():
-    """kube-proxy serves them on all addresses, vipd on the primary ones unless the file says so."""
+    """kube-proxy serves them on all addresses, vipd by default on the primary ones."""
     text = json.dumps(tree({"mode": "ipvs"}))
     assert any("nodePortAddresses is empty" in line for line in found(results("-", text=text),
                                                                       DIFFERS))
@@ -201,20 +201,20 @@ def test_node_ports_of_mode_ipvs():
     assert written == tree({"mode": "ipvs", "nodePortAddresses": ["0.0.0.0/0", "::/0"]})
 
 
-def test_a_slow_writer_of_standard_input():
+def test_slow_standard_input():
     with subprocess.Popen([os.path.join(BUILD, "vipctl"), "migrate", "-", "--write-config-to=-"],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
         for part in json.dumps(tree({"mode": "nftables"})).partition('"mode"'):
             p.stdin.write(part)
             p.stdin.flush()
-            while process_state(p.pid) not in "SZ":  # it waits for more, or has ended
+            while process_state(p.pid) not in "SZ":  # waits for more input, or has exited
                 time.sleep(0.01)
         out, _ = p.communicate(timeout=60)
     assert p.returncode == 0 and yaml.safe_load(out) == tree({"mode": "nftables"})
 
 
 def test_flags():
-    """kube-proxy's default mode is iptables; a flag goes into the section of the mode."""
+    """kube-proxy's default mode is iptables; a flag sets a field of the section of the mode."""
     args = ["--", "--cluster-cidr=10.1.0.0/16", "--master=https://192.0.2.1", "--ipvs-scheduler=wrr",
             "--iptables-sync-period", "1m", "--masquerade-all"]
     rows = results(*args)

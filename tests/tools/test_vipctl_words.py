@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""vipctl's command line where no vipd runs: typing mistakes, forms of options, errors as JSON."""
+"""vipctl without vipd: typing mistakes, forms of options, errors as JSON."""
 import json
 import os
 import subprocess
@@ -51,13 +51,13 @@ def test_options_without_effect(args, words):
     assert code == USAGE and words in said
 
 
-def test_no_wild_guess():
+def test_no_suggestion():
     assert "did you mean" not in vipctl("frobnicate")[1]
 
 
 @pytest.mark.parametrize("args", [["-w=1", "status"], ["status", "-w"], ["status", "--watch=1"]])
 def test_watch(args):
-    """It goes on until it is interrupted: the options were understood."""
+    """A valid --watch runs until it is interrupted."""
     p = subprocess.Popen([VIPCTL, "--socket", "/nowhere"] + args, stdout=subprocess.DEVNULL,
                          stderr=subprocess.PIPE, text=True)
     try:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Debian's cloud kernels, fetched from the archive and unpacked; never installed.
+"""Debian's cloud kernels, downloaded from the archive and unpacked, never installed.
 
-A kernel is selected by the beginning of its version ("6.1", "6.12", "7.2"); the newest of the suite
-is taken once and kept until refreshed. Trust is apt's: the suite's InRelease has to be signed by
-Debian (gpgv, debian-archive-keyring), it names the hash of the package index, the index names the
-hash of the package. A package that does not match is not unpacked.
+A kernel is selected by the beginning of its version ("6.1", "6.12", "7.2"). The newest of the suite
+is downloaded once and kept until refreshed. Verification is that of apt: the suite's InRelease is
+signed by Debian (gpgv, debian-archive-keyring) and contains the hash of the package index, which
+contains the hash of the package. A package with another hash is not unpacked.
 """
 import functools
 import glob
@@ -23,7 +23,7 @@ INDEX = "main/binary-amd64/Packages.xz"
 # Suite of a version. All other versions are in backports.
 SUITES = {"6.1": ("bookworm-security", "bookworm"), "6.12": ("trixie-security", "trixie")}
 OTHER = ("trixie-backports",)
-# Module folders for networks; the rest (disks, file system) is built in.
+# Folders of network modules. Disk and file system are built in.
 MODULES = ("kernel/net", "kernel/drivers/net", "kernel/lib", "kernel/crypto",
            "kernel/arch/x86/crypto")
 NOT_MODULES = ("kernel/drivers/net/ethernet", "kernel/drivers/net/wireless",
@@ -46,7 +46,7 @@ def run(args, **kw):
 
 
 def mirror(security):
-    """The archive that apt uses on this machine (maybe a local mirror), Debian 12 or 13."""
+    """The archive that apt uses on this machine (possibly a local mirror), Debian 12 or 13."""
     wanted = {s for pair in SUITES.values() for s in pair if s.endswith("-security") == security}
     out = subprocess.run(["apt-get", "indextargets", "--format", "$(CODENAME) $(REPO_URI)",
                           "Created-By: Packages"], capture_output=True, text=True, check=False)
@@ -58,14 +58,14 @@ def mirror(security):
 
 
 def download(uri, path, sha256=None):
-    """apt's own downloader: proxies and mirrors as configured there, three attempts."""
+    """Download with apt-helper: its proxies and mirrors, three attempts."""
     args = [APT_HELPER, "-o", "Acquire::Retries=3", "-o", "APT::Sandbox::User=root",
             "download-file", uri, path]
     run(args + (["SHA256:" + sha256] if sha256 else []))
 
 
 def verified(inrelease, keyring=KEYRING):
-    """The text of a signed file; only what the signature covers."""
+    """The signed text of a file."""
     r = subprocess.run(["gpgv", "--keyring", keyring, "--status-fd", "2", "--output", "-",
                         inrelease], capture_output=True, check=False, stdin=subprocess.DEVNULL)
     status = r.stderr.decode(errors="replace")
@@ -87,7 +87,7 @@ def index_hash(release):
 
 
 def stanzas(text):
-    """Each package of an index that may be a part of a kernel, as a dict."""
+    """The packages of an index that can be part of a kernel, as dicts."""
     for block in text.split("\n\n"):
         if re.match(r"Package: linux-(image|binary|modules)-\S+-cloud-amd64\n", block):
             yield dict(line.split(": ", 1) for line in block.splitlines()
@@ -134,7 +134,7 @@ def sha256_of(path):
 
 
 def fetch(version, folder):
-    """Download and check the packages of a kernel into `folder`; their paths."""
+    """Download and verify the packages of a kernel into `folder`; return their paths."""
     found, seen = [], []
     for suite in SUITES.get(version, OTHER):
         uri, packages = index(suite, folder)
@@ -143,7 +143,7 @@ def fetch(version, folder):
         if chosen:
             found.append((chosen, uri))
     if not found:
-        raise Unavailable("no kernel %s in %s; there are: %s" % (
+        raise Unavailable("no kernel %s in %s; available: %s" % (
             version, ", ".join(SUITES.get(version, OTHER)), " ".join(sorted(seen))))
     chosen, uri = max(found, key=lambda c: functools.cmp_to_key(newer)(c[0][0]["Version"]))
     paths = []
@@ -151,7 +151,7 @@ def fetch(version, folder):
         path = os.path.join(folder, os.path.basename(p["Filename"]))
         download("%s/%s" % (uri, p["Filename"]), path, p["SHA256"])
         if sha256_of(path) != p["SHA256"]:
-            raise Unavailable("%s is not what the index says" % path)
+            raise Unavailable("%s: hash differs from the index" % path)
         paths.append(path)
     return paths
 
@@ -185,7 +185,7 @@ def unpack(packages, folder):
 
 
 def get(version, cache, refresh=False):
-    """The folder of a kernel, downloaded if it is not there. Call with the cache locked."""
+    """The folder of a kernel, downloaded if missing. The caller holds the lock of the cache."""
     place = os.path.join(cache, "kernels", version)
     if os.path.exists(os.path.join(place, "about.json")) and not refresh:
         return place

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tests that `make test` runs in virtual machines, by kernel and plane. README.md has the
-reasons."""
+"""Tests that `make test` runs in virtual machines, by kernel and plane. The reasons are in
+README.md."""
 import concurrent.futures
 import os
 import shutil
@@ -18,21 +18,21 @@ ALL = ("6.1", NEWER, "7.2")
 
 
 def of(name, *tests):
-    """These tests of a file of tests/net."""
+    """Names of these tests in a file of tests/net."""
     return ["%stest_%s.py::test_%s" % (NET, name, t) for t in tests] or [
         "%stest_%s.py" % (NET, name)]
 
 
-# Of the tests with raw SCTP packets, those of rejected ones: sockets test the paths to backends.
+# Of the tests with raw SCTP packets those of rejected packets: tests with sockets cover backends.
 PATHS = of("paths") + of(
     "sctp", "refused", "dropped", "unknown_port", "local_policy_keeps_the_source",
     "three_protocols_one_number")
 RESTART = of("restart", "nothing_changed_nothing_written", "endpoint_deleted_while_down")
-# All of them: the host's kernel may have no IPVS and no SCTP, then no other part runs them.
+# Complete: without IPVS and SCTP in the host's kernel no other part runs these.
 IPVS = of("ipvs") + of("ipvs_drain") + of("ipvs_probe") + of("sctp_sockets")
 IPVS_BESIDE = of("ipvs_foreign") + of("ipvs_repair") + ["tests/deploy/pod_in_machine.py"] + \
     of("cleanup_kube_proxy", "ipvs_affinity")
-# The files of the nftables plane: of each the tests in which the ipvs plane differs.
+# Files of the nftables plane: the tests in which the ipvs plane differs.
 TWINS = of("foreign", "foreign_element_in_the_way", "deleted_elements_are_restored",
            "edited_rule_is_restored", "noticed_at_once") + \
     of("invalid", "out_of_window[masqueraded-local-v4]", "out_of_window[kept-remote-v6]",
@@ -58,7 +58,7 @@ NEWER_IPVS = of("ipvs_drain", "rolling_update[after-death]", "weight_0_and_back"
     of("ipvs_probe", "probes", "daemons_of_the_node") + \
     of("ipvs_repair", "differences_are_seen", "older_layout") + \
     of("ipvs", "change_of_planes")
-# Of tests whose every case another run has: as many cases as have every pair of parameters.
+# Tests that another run covers completely: cases with each pair of parameter values.
 PAIRS = {"VIPD_PAIRS": "1"}
 # With --vm all: 20,000 requests in rolling updates under each kernel.
 THOROUGH = {"VIPD_IPVS_REQUESTS": "10000"}
@@ -73,7 +73,7 @@ class Run:
         self.tests = tests
         self.env = dict(env or {}, **({"VIPD_PLANE": plane} if plane else {}))
         self.seconds = seconds
-        # Other arguments of vm.run(). Newer kernels get one CPU (README.md).
+        # Other arguments of vm.run(). Newer kernels have one CPU (README.md).
         self.machine = dict({"cpus": 2 if kernel == "6.1" else 1}, **machine)
         self.out = None
         self.result = None
@@ -116,7 +116,7 @@ class Run:
 
 
 def many(kernel):
-    """With a clock that counts instructions, time limits do not depend on the load of the host."""
+    """With a clock that counts instructions, time limits are independent of the host's load."""
     return Run(kernel + " ipvs, 10,000 services", kernel, of("ipvs_drain", "reaction"), "ipvs",
                env={"VIPD_IPVS_SERVICES": "10000"}, icount=True)
 
@@ -127,9 +127,9 @@ def runs(how):
         return [Run("%s %s" % (k, plane), k, (["kernel"] if plane == "nft" else []) + [NET],
                     plane, 7200, THOROUGH)
                 for k in ALL for plane in ("nft", "ipvs")] + [many(k) for k in ALL]
-    # The longest first. cpus=1: the host's kernel runs on several, and a second emulated CPU takes
-    # a quarter more of the host's time. cleanup: IPVS, dummy devices and ipsets, which the host's
-    # kernel may lack.
+    # The longest first. cpus=1: the host tests several CPUs, and a second emulated one needs a
+    # quarter more CPU time. cleanup: IPVS, dummy devices and ipsets, which the host's kernel may
+    # lack.
     return [Run("6.1 ipvs, by itself", "6.1", IPVS, "ipvs"),
             Run("6.1 ipvs, with others", "6.1", IPVS_BESIDE + COUNTERS + VIEW + LOCALHOST, "ipvs",
                 cpus=1),
@@ -146,7 +146,7 @@ def runs(how):
 
 
 def run_all(count, how, build, expression="", done=lambda run: None, first=lambda: None):
-    """Call `first`, run the machines, AT_ONCE of these at once; results are added as they come."""
+    """Call `first`, and run the machines, AT_ONCE in parallel; add results as they complete."""
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         other = pool.submit(first)
         futures = [pool.submit(r.go, build, expression) for r in runs(how)]

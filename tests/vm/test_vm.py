@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The machines: their results, and that no failure looks like success. Run by the part vm of
+"""Results of virtual machines; no failure is reported as success. Run by the part vm of
 tools/run-tests."""
 import os
 import shutil
@@ -34,13 +34,13 @@ def bash(script, **kw):
 
 
 def left():
-    """Folders of runs of this process."""
+    """Remaining folders of runs of this process."""
     runs = os.path.join(vm.CACHE, "runs")
     return [n for n in os.listdir(runs) if n.startswith("%d-" % os.getpid())]
 
 
 def test_result(tmp_path):
-    """Exit status, exact output, files; environment and folder are those of the caller."""
+    """Exit status, exact output, files; environment and folder of the caller."""
     r = bash('printf "one\\ntwo \\xc3\\xa4"; mkdir /out/d; echo deep >/out/d/f; pwd >/out/pwd; '
              'echo "$VIPD_X" >/out/env; uname -r >/out/release; exit 42',
              env={"VIPD_X": "a 'b' $c"}, out=str(tmp_path), cwd=tree.HERE)
@@ -58,7 +58,7 @@ def test_result(tmp_path):
     ("echo '<4>WARNING: CPU: 0 PID: 1 at net/core/dev.c:1' >/dev/kmsg", "the kernel complains")),
     ids=("panic", "off", "warning"))
 def test_failure(script, said):
-    """A machine that ends before the command, or is not healthy. The run is not repeated,
+    """The machine ends before the command, or the kernel logs an error. The run is not repeated,
     because the command had started."""
     r = bash(script)
     assert said in r.failure() and r.tries == 1, (r.status, r.console)
@@ -73,7 +73,7 @@ def test_time_limit():
 
 
 def fake_qemu(path, monkeypatch, failures):
-    """A qemu that exits at once this often, like one with a kernel that does not boot."""
+    """A qemu that exits at once this often, as with a kernel that does not boot."""
     real = shutil.which("qemu-system-x86_64")
     fake = path / "qemu-system-x86_64"
     fake.write_text('#!/bin/sh\necho x >>%s/tries\n[ "$(wc -l <%s/tries)" -gt %d ] || exit 1\n'
@@ -106,7 +106,7 @@ def test_killed():
         proc.stdout.close()
     end = time.monotonic() + 60
     while os.path.exists("/proc/%d" % qemu[0]) and state(qemu[0]) != "Z":
-        assert time.monotonic() < end, "qemu lives on"
+        assert time.monotonic() < end, "qemu is still running"
         time.sleep(0.05)
     prefix = "%d-" % proc.pid
     runs = os.path.join(vm.CACHE, "runs")
@@ -132,7 +132,7 @@ def state(pid):
 
 
 def test_together():
-    """Two at once, of different kernels; the command line."""
+    """Two machines at once with different kernels; the command line."""
     procs = [subprocess.Popen([VM_RUN, "--kernel", k, "--", "sh", "-c", "uname -r; exit 3"],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
              for k in ("6.1", "6.12")]
@@ -167,7 +167,7 @@ def test_choice():
 
 
 def test_signed_only(tmp_path):
-    """An index without Debian's signature, or with that of another text, is not used."""
+    """An index without Debian's signature, or with the signature of another text, is rejected."""
     good = tmp_path / "InRelease"
     kernels.download("%s/dists/bookworm/InRelease" % kernels.mirror(False), str(good))
     text = kernels.verified(str(good))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The files of the machine: files of Debian packages of this host, a kernel's modules, and the
-programs under test with their libraries. All paths are those of the host, so commands of the
-host work in the machine."""
+"""The file system of the machine: files of this host's Debian packages, a kernel's modules, and the
+programs under test with their libraries. Paths are those of the host, so commands of the host
+work in the machine."""
 import hashlib
 import os
 import re
@@ -14,13 +14,13 @@ import kernels
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 
-# With their dependencies. Also in tools/install-deps.
+# Installed with dependencies. Also listed in tools/install-deps.
 PACKAGES = """bash busybox-static conntrack coreutils dash findutils grep iproute2 iputils-arping
 iputils-ping ipvsadm kmod mawk netbase nftables openssl procps python3 python3-cryptography
 python3-h2 python3-pyte python3-pytest python3-yaml sed socat systemd tcpdump util-linux""".split()
 # Optional; copied if this host has them.
 OPTIONAL = "gdb strace ethtool iperf3 ncat iptables ipset".split()
-# Dependencies for installing, or for other machines.
+# Dependencies that a machine does not need.
 NOT_PACKAGES = """adduser base-passwd ca-certificates debconf dpkg init-system-helpers install-info
 libc-dev libgcc-dev login passwd perl perl-base tzdata""".split()
 NOT_FILES = re.compile(
@@ -39,7 +39,7 @@ FILES = {
                          "services: files\n",
     "etc/mtab": "",
     "etc/machine-id": "0123456789abcdef0123456789abcdef\n",
-    # Units that systemd starts as the first process: the job and its requirements.
+    # systemd units: the job and its requirements.
     "etc/systemd/system/default.target": "[Unit]\nRequires=job.service\n",
     "etc/systemd/system/job.service": "[Unit]\nRequires=basic.target\nAfter=basic.target\n"
                                       "[Service]\nType=oneshot\nExecStart=/init\n",
@@ -128,7 +128,7 @@ def applets_into(tree):
 
 
 def base(tree, kernel, packages):
-    """All files except those under test."""
+    """Make the tree without the files under test."""
     os.makedirs(tree + "/usr")
     for name in MERGED:
         os.makedirs("%s/usr/%s" % (tree, name))
@@ -154,7 +154,7 @@ def base(tree, kernel, packages):
     shutil.copytree(kernel + "/modules", modules)
     kernels.run(["depmod", "-b", tree, about["release"]])
     shutil.copy(os.path.join(HERE, "init"), tree + "/init")
-    # Compiling Python's library takes long on an emulated processor.
+    # Precompiled: the emulated processor is slow.
     subprocess.run(["/usr/bin/python3", "-m", "compileall", "-q", "-j", "0", "-s", tree, "-p", "/",
                     "--invalidation-mode", "unchecked-hash", tree + "/usr/lib/python3",
                     tree + "/usr/lib/python3.%d" % python_minor()],
@@ -167,7 +167,7 @@ def python_minor():
 
 
 def base_key(kernel, packages):
-    """Hash of the content of a base tree, its name."""
+    """Name of a base tree: the hash of its content."""
     h = hashlib.sha256(repr((sorted(packages.items()), kernels.about(kernel))).encode())
     for name in ("init", "tree.py"):
         with open(os.path.join(HERE, name), "rb") as f:
@@ -191,7 +191,7 @@ def is_program(path):
 
 
 def build_into(tree, build):
-    """Programs and lists of tests of a build folder."""
+    """Copy programs and lists of tests of a build folder."""
     programs = []
     for folder, dirs, files in os.walk(build):
         dirs[:] = [d for d in dirs if not d.endswith(".p")]
@@ -210,12 +210,12 @@ def build_into(tree, build):
 
 
 def install_into(tree, build):
-    """Files that `make install` installs."""
+    """Run `make install`."""
     kernels.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", tree])
 
 
 def sources_into(tree):
-    """The project's files in their present state."""
+    """Copy the project's files in their present state."""
     for folder, dirs, files in os.walk(ROOT):
         if folder == ROOT:
             dirs[:] = [d for d in dirs if d != ".git" and not d.startswith("build")]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One command in a virtual machine with a kernel of Debian's, emulated: needs no KVM, no root, no
-module and no network of this host. See README.md.
+"""Run a command in an emulated virtual machine with one of Debian's kernels: needs no KVM, no root,
+no module and no network of this host. See README.md.
 
     result = vm.run(["python3", "-m", "pytest", "tests/net/test_sctp.py"], kernel="6.1")
     result.status, result.output, result.console
@@ -33,8 +33,8 @@ TROUBLE = re.compile(r"\bBUG\b|\bOops\b|WARNING:|Call Trace|Kernel panic|general
                      r"refcount_t|UBSAN|KASAN|detected stall|blocked for more than")
 # Environment variables that are passed to the machine.
 PASSED = re.compile(r"VIPD_(?!VM_)|PYTEST_|CMOCKA_|PYTHON(?!HOME|PATH)|ASAN_|UBSAN_|LSAN_")
-# The disk may take its time: a busy host lets it wait for seconds, which under a clock that skips
-# what is waited for are minutes. norandmaps: qemu translates code once for each virtual address.
+# No timeout of the disk: a busy host delays it by seconds, which are minutes for a clock that skips
+# waiting times. norandmaps: qemu translates code once for each virtual address.
 APPEND = ("console=ttyS0 loglevel=5 panic=-1 root=/dev/nvme0n1 rw rootfstype=ext4 init=/init "
           "mitigations=off norandmaps cryptomgr.notests nowatchdog "
           "rcupdate.rcu_cpu_stall_suppress=1 "
@@ -43,7 +43,7 @@ FREE_MB = 256
 
 
 class Result:
-    """The result. status is that of the command, or None if the machine ended before it."""
+    """The result. `status`: of the command; None: the machine ended before it."""
 
     def __init__(self, status, output, console, seconds, cpu_seconds, tries, timed_out):
         self.status = status
@@ -55,12 +55,11 @@ class Result:
         self.timed_out = timed_out
 
     def trouble(self):
-        """Lines of the kernel's log that mean a failure."""
+        """Lines of the kernel's log that report an error."""
         return [x for x in self.console.splitlines() if TROUBLE.search(x)]
 
     def failure(self):
-        """The reason for which the machine itself failed, independent of the command; None: it
-        did not."""
+        """Why the machine failed, independent of the command; None: it did not."""
         if self.timed_out:
             return "the command did not end in time"
         if self.status is None:
@@ -79,7 +78,7 @@ def locked(path):
 
 
 def prepared(kernel, refresh=False):
-    """(folder of the kernel, folder of the base tree); made if they are missing."""
+    """(folder of the kernel, folder of the base tree), made if missing."""
     with locked(os.path.join(CACHE, "lock")):
         for name in os.listdir(CACHE):
             if name.startswith(("fetch-", "tree-")):  # of a killed run
@@ -104,7 +103,7 @@ def prepared(kernel, refresh=False):
 
 
 def sweep():
-    """Remove what killed runs left behind: the process in the folder's name has ended."""
+    """Remove folders of killed runs: the process in the folder's name has ended."""
     runs = os.path.join(CACHE, "runs")
     for name in os.listdir(runs) if os.path.isdir(runs) else ():
         pid = name.split("-")[0]
@@ -118,7 +117,7 @@ def slowness():
 
 
 def job(command, cwd, env):
-    """The script that the machine runs."""
+    """The script for the machine."""
     lines = ["cd %s || exit 126" % shlex.quote(cwd)]
     lines += ["export %s=%s" % (k, shlex.quote(v)) for k, v in sorted(env.items())]
     return "\n".join(lines + ["exec " + " ".join(shlex.quote(c) for c in command), ""])
@@ -127,7 +126,7 @@ def job(command, cwd, env):
 def image(folder, base, build, files, script, is_shell, is_systemd):
     """The disk of one run."""
     root = os.path.join(folder, "root")
-    # Links, not copies: nothing below writes into a file of the base.
+    # Hard links: no later step writes into a file of the base tree.
     kernels.run(["cp", "-al", base, root])
     tree.sources_into(root)
     if build:
@@ -188,7 +187,7 @@ def text_of(path, offset=0):
 
 
 def boot(args, folder, timeout, echo, is_shell):
-    """Run qemu to its end. (did the command start, was it out of time)"""
+    """Run qemu to its end; return (whether the command started, whether it timed out)."""
     for name in ("console", "output"):
         with open(os.path.join(folder, name), "wb"):
             pass
@@ -227,11 +226,11 @@ def status_of(disk, folder):
 
 def run(command, kernel="6.1", build=None, cwd=None, env=None, files=(), memory=1024, cpus=2,
         icount=False, timeout=600, out=None, echo=None, shell=False, systemd=False):
-    """Run a command in a machine of its own; a Result. Raises Unavailable if there can be none.
+    """Run a command in a separate machine; return a Result. Raises Unavailable.
 
-    build: folder whose programs go along. files: more paths of the host. out: folder that gets
-    what the command left in /out. echo(bytes): gets the output as it comes. systemd: the first
-    process is systemd, and the build is installed as `make install` does.
+    build: folder of the programs to copy. files: other paths of the host to copy. out: receives
+    the files in /out. echo(bytes): called with output as it arrives. systemd: the first process
+    is systemd, and the build is installed like by `make install`.
     """
     echo = echo or (lambda data: len(data))
     cwd = cwd or os.getcwd()
