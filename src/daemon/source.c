@@ -101,10 +101,17 @@ static void manifests_metrics(const struct source *s,
 
 /* --- the Kubernetes API --- */
 
+static void on_problems(void *arg, struct events *e)
+{
+	struct source *s = arg;
+
+	s->cb.problems(s->cb.arg, e);
+}
+
 static int api_open(struct source *s, struct event_base *base, struct model *m,
 		    const struct options *options, struct err *err)
 {
-	struct kube_callbacks cb = { on_ready, on_changed, s };
+	struct kube_callbacks cb = { on_ready, on_changed, on_problems, s };
 	struct kube_config config;
 
 	kube_config_init(&config);
@@ -113,6 +120,7 @@ static int api_open(struct source *s, struct event_base *base, struct model *m,
 	config.content_type = options->api.content_type;
 	config.qps = options->api.qps;
 	config.burst = options->api.burst;
+	config.timing.events_ns = options->api.events_ns;
 	return kube_open(&s->kube, base, m, &config, &cb, err);
 }
 

@@ -11,11 +11,14 @@
 #include "settings/options.h"
 #include "state/context.h"
 
+struct events;
 struct source;
 
 struct source_callbacks {
 	void (*ready)(void *arg);   /* once: the first complete list is in the model */
 	void (*changed)(void *arg); /* the model, or source_is_complete(), changed */
+	/* As kube_callbacks.problems; never called for manifests. */
+	void (*problems)(void *arg, struct events *e);
 	void *arg;
 };
 

@@ -30,6 +30,7 @@
 #include "daemon/failover.h"
 #include "daemon/lock.h"
 #include "daemon/planes.h"
+#include "daemon/problems.h"
 #include "daemon/servers.h"
 #include "daemon/source.h"
 #include "settings/config.h"
@@ -56,6 +57,7 @@ struct vipd {
 	uint64_t repairs; /* of the sync, already passed to conntrack */
 	struct host *host;
 	struct source *source;
+	struct walk problems; /* of problems_collect() */
 	struct serve_context context;
 	VEC(struct serve_option) shown; /* options as vipctl status has them */
 	struct serve_control *control;
@@ -407,10 +409,17 @@ static int open_failover(struct vipd *v, struct err *err)
 	return failover_loop_open(&v->failover, v->base, &config, err);
 }
 
+static void on_problems(void *arg, struct events *e)
+{
+	struct vipd *v = arg;
+
+	problems_collect(&v->problems, &v->context, e);
+}
+
 static int open_sources(struct vipd *v, struct err *err)
 {
 	struct host_callbacks host = { .ready = on_host_ready, .changed = on_changed, .arg = v };
-	struct source_callbacks cb = { on_source_ready, on_changed, v };
+	struct source_callbacks cb = { on_source_ready, on_changed, on_problems, v };
 	int r = host_open(&v->host, v->base, &v->model, &host, err);
 
 	if (r < 0)

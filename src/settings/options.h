@@ -88,6 +88,7 @@ struct options_api {
 	const char *content_type; /* NULL: protobuf */
 	double qps;               /* lists and watches per second; 0: default, < 0: no limit */
 	int burst;
+	uint64_t events_ns; /* --events-period; 0: no Events */
 };
 
 struct options_sync {

@@ -309,6 +309,27 @@ class Api:
         else:
             await self.whole(ex, 200, headers, b"ok")
 
+    def _check_event(self, route, event):
+        """As a real server validates an Event of events.k8s.io/v1, and refuses a second one of the same name."""
+        meta, regarding = event.get("metadata") or {}, event.get("regarding") or {}
+        name, limits = meta.get("name", ""), {"note": 1024, "reason": 128, "action": 128, "reportingInstance": 128}
+        wrong = [k for k in ("reason", "action", "reportingController", "reportingInstance", "eventTime")
+                 if not event.get(k)]
+        wrong += [k for k, most in limits.items() if len(event.get(k, "").encode()) > most]
+        wrong += ["type"] * (event.get("type") not in ("Normal", "Warning"))
+        wrong += ["eventTime"] * (not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", event.get("eventTime", "")))
+        wrong += ["metadata.name"] * (len(name) > 253 or not re.fullmatch(
+            r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", name))
+        wrong += ["metadata.namespace"] * (meta.get("namespace", route.ns) != route.ns)
+        wrong += ["regarding.namespace"] * (not regarding.get("namespace") and route.ns not in ("default", "kube-system"))
+        if wrong:
+            raise ApiError(422, "Invalid", 'Event.events.k8s.io "%s" is invalid: %s' % (name, ", ".join(wrong)), {
+                "name": name, "group": "events.k8s.io", "kind": "Event"})
+        if any(p["verb"] == "create" and p["namespace"] == route.ns and
+               (p["object"].get("metadata") or {}).get("name") == name for p in self.posted):
+            raise ApiError(409, "AlreadyExists", 'events.events.k8s.io "%s" already exists' % name, {
+                "name": name, "group": "events.k8s.io", "kind": "events"})
+
     async def _post(self, ex, route):
         """Store Events that the client creates, for op_posted()."""
         request = ex.request
@@ -331,6 +352,8 @@ class Api:
             raise ApiError(415, "UnsupportedMediaType", "the body of the request was in an unknown "
                            "format - accepted media types include: application/json, "
                            "application/vnd.kubernetes.protobuf")
+        if route.verb == "create" and route.group == "events.k8s.io" and content_type != MEDIA["pb"]:
+            self._check_event(route, kept)
         self.posted.append({"verb": route.verb, "namespace": route.ns, "name": route.name,
                             "group": route.group, "object": kept})
         if content_type != MEDIA["pb"]:

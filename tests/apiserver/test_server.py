@@ -1054,11 +1054,17 @@ def test_role(api):
 def test_posted_events(api):
     """Events that a client creates are stored."""
     api.forget()
-    event = {"kind": "Event", "metadata": {"name": "e"}, "reason": "Starting"}
+    event = {"kind": "Event", "metadata": {"name": "e"}, "reason": "Starting", "action": "Start", "type": "Normal",
+             "eventTime": "2026-01-02T03:04:05.000006Z", "reportingController": "x", "reportingInstance": "x-1"}
     path = "/apis/events.k8s.io/v1/namespaces/default/events"
     response, body = get(api, path, method="POST", body=json.dumps(event),
                          headers={"Content-Type": "application/json"})
     assert response.status == 201 and json.loads(body) == event
+    for change, status in ({}, 409), ({"metadata": {"name": "E"}}, 422), ({"note": "x" * 1025}, 422), \
+            ({"metadata": {"name": "f"}, "type": "Error"}, 422):
+        response, body = get(api, path, method="POST", body=json.dumps(dict(event, **change)),
+                             headers={"Content-Type": "application/json"})
+        assert response.status == status, body
     response, _ = get(api, path, method="POST", body=b"{", headers={
         "Content-Type": "application/json"})
     assert response.status == 400

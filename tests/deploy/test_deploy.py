@@ -86,12 +86,13 @@ def rbac_rules():
 
 
 def test_rbac_covers_what_is_read():
-    """IN-01, IN-07, without events, which vipd does not write."""
+    """IN-01, IN-07: vipd only reads, and creates Events."""
     assert rbac_rules() == {
         ("", "services"): {"list", "watch"},
         ("discovery.k8s.io", "endpointslices"): {"list", "watch"},
         ("networking.k8s.io", "servicecidrs"): {"list", "watch"},
         ("", "nodes"): {"get", "list", "watch"},
+        ("events.k8s.io", "events"): {"create"},
     }
 
 
@@ -410,10 +411,14 @@ def test_rbac_covers_requests(netns, tmp_path):
         (tmp_path / "kubeconfig.yaml").write_text(text)
         config = tmp_path / "config.yaml"
         config.write_text(config.read_text().replace("/etc/vipd/", str(tmp_path) + "/"))
-        v = Confined(netns, str(tmp_path), ["net_admin"], "--config", str(config), source=())
+        wrong = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "wrong", "namespace": "shop"},
+                 "spec": {"clusterIP": "10.96.0.9", "ports": [{"port": 70000}]}}
+        api.put(wrong, raw=True)
+        v = Confined(netns, str(tmp_path), ["net_admin"], "--config", str(config), "--events-period=100ms", source=())
         try:
             eventually(v.is_settled, 20)
-            api.wait(watches={r: 1 for _, r in rbac_rules()})
+            api.wait(watches={r: 1 for _, r in rbac_rules() if r != "events"})
+            eventually(lambda: api.posted()["posted"], 20)
             assert probed(netns, "readinessProbe") == 200
             asked = {}
             for r in api.requests():

@@ -565,3 +565,32 @@ def test_rolling_update(lab, vipd, api):
     vipd.change()
     vipd.wait_change()
     serves(lab, 1, range(1, 7))
+
+
+# ---- Events
+
+def test_events(lab, vipd, api):
+    """A conflict of addresses, and an object that is rejected, become one Event each, which names the object."""
+    vipd.restart(events_period="100ms")
+    api.forget()
+    both = [service("old", L.cluster_ip(60, 4), 80, external_ips=["198.51.100.60"], created="2025-01-01T00:00:00Z"),
+            service("new", L.cluster_ip(61, 4), 80, external_ips=["198.51.100.60"], created="2026-01-01T00:00:00Z")]
+    vipd.apply(both)
+    wrong = service("wrong", L.cluster_ip(62, 4), 80)
+    wrong["spec"]["ports"][0]["port"] = 70000
+    api.put(wrong, raw=True)
+
+    def notes():
+        return {(p["object"]["regarding"]["name"], p["object"]["reason"]): p["object"]["note"]
+                for p in api.posted()["posted"]}
+    L.eventually(lambda: len(notes()) == 2, L.PATIENCE, notes)
+    assert notes() == {
+        ("new", "AddressConflict"): "ExternalIP 198.51.100.60 port 80/TCP is served by %s/old (older service)" % both[0]["metadata"]["namespace"],
+        ("wrong", "InvalidObject"): "spec.ports[0].port: 70000 is not in 1..65535"}
+    vipd.restart()          # reported again by the new process, under the same names
+    L.eventually(lambda: len([r for r in api.requests(verb="create") if r["status"] == 409]) == 2, L.PATIENCE,
+                 lambda: api.requests(verb="create"))
+    assert len(api.posted()["posted"]) == 2
+    api.delete("services", "%s/wrong" % wrong["metadata"]["namespace"])
+    vipd.restart(events_period="0")
+    vipd.apply([])

@@ -359,6 +359,7 @@ static bool timing_set(struct kube_timing *t, const char *text)
 		{ "calm_ms", &t->calm_ns, NSEC_PER_MSEC },
 		{ "others_ms", &t->others_ns, NSEC_PER_MSEC },
 		{ "plugin_ms", &t->plugin_ns, NSEC_PER_MSEC },
+		{ "events_ms", &t->events_ns, NSEC_PER_MSEC },
 		{ "watch_min_s", &t->watch_min_s, 1 },
 		{ "watch_max_s", &t->watch_max_s, 1 },
 	};

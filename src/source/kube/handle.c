@@ -127,6 +127,10 @@ int handle_open(struct handle *ret, const struct handle_config *c)
 		(void)curl_easy_setopt(h.easy, CURLOPT_NOPROXY, "");
 	}
 	header_add(&h, "Accept", c->accept);
+	if (c->body != NULL) {
+		header_add(&h, "Content-Type", "application/json");
+		(void)curl_easy_setopt(h.easy, CURLOPT_COPYPOSTFIELDS, c->body);
+	}
 	if (g->authorization != NULL && handle_is_tls(handle_server(g->where, c->server)))
 		header_add(&h, "Authorization", g->authorization);
 	(void)curl_easy_setopt(h.easy, CURLOPT_HTTPHEADER, h.headers);

@@ -20,6 +20,7 @@ struct handle_config {
 	size_t server; /* index into the grant's servers, modulo their number */
 	const char *path;
 	const char *accept;
+	const char *body; /* JSON for POST; NULL: GET */
 	const char *user_agent;
 	uint64_t connect_ns;
 };

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "source/kube/access.h"
+#include "source/kube/events.h"
 #include "source/kube/reflector.h"
 #include "source/kube/transport.h"
 
@@ -51,7 +52,8 @@ struct kube {
 	struct bucket bucket;
 	struct reflector *reflectors[WHICH_N];
 	size_t n;
-	struct event *gate; /* time limit for Node and ServiceCIDRs */
+	struct events *events; /* NULL: off */
+	struct event *gate;    /* time limit for Node and ServiceCIDRs */
 	bool is_synced;
 };
 
@@ -144,6 +146,29 @@ static void on_changed(void *arg)
 	struct kube *k = arg;
 
 	k->callbacks.changed(k->callbacks.arg);
+}
+
+/* --- Events --------------------------------------------------------------- */
+
+static void on_collect(void *arg, struct events *e)
+{
+	struct kube *k = arg;
+	bool is_open = true;
+
+	for (size_t i = 0; i < k->n; i++) {
+		const struct ledger *l = reflector_ledger(k->reflectors[i]);
+
+		vec_for_each (rm, &l->remarks)
+			if (is_open && rm->is_refused)
+				is_open = kube_problem_add(
+					e, &(struct kube_problem){ .kind = l->kind,
+								   .ns = name_text(rm->ns),
+								   .name = name_text(rm->name),
+								   .reason = "InvalidObject",
+								   .text = rm->text });
+	}
+	if (is_open && k->callbacks.problems != NULL)
+		k->callbacks.problems(k->callbacks.arg, e);
 }
 
 /* --- life ----------------------------------------------------------------- */
@@ -241,6 +266,14 @@ int kube_open(struct kube **ret, struct event_base *base, struct model *m,
 		return err_wrap(err, r, "API server");
 	}
 	reflectors_open(k, base, m, json_only);
+	if (k->timing.events_ns != 0)
+		events_open(&k->events,
+			    &(struct events_config){ .base = base,
+						     .transport = k->transport,
+						     .node = name_text(m->config.node_name),
+						     .timing = &k->timing,
+						     .collect = on_collect,
+						     .arg = k });
 	*ret = k;
 	return 0;
 }
@@ -251,6 +284,7 @@ void kube_close(struct kube *k)
 		return;
 	for (size_t i = 0; i < k->n; i++)
 		reflector_close(k->reflectors[i]);
+	events_close(k->events);
 	transport_close(k->transport);
 	access_close(k->access);
 	event_drop(k->gate);
@@ -262,6 +296,8 @@ void kube_read_again(struct kube *k)
 	access_read_again(k->access);
 	for (size_t i = 0; i < k->n; i++)
 		reflector_hurry(k->reflectors[i]);
+	if (k->events != NULL)
+		events_hurry(k->events);
 }
 
 /* --- status --------------------------------------------------------------- */

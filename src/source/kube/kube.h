@@ -16,7 +16,9 @@
 #include <event2/event.h>
 
 #include "model/model.h"
+#include "source/decode/decode.h"
 
+struct events;
 struct kube;
 struct str;
 
@@ -37,6 +39,7 @@ struct kube_timing {
 	uint64_t watch_max_s;    /* 600 */
 	uint64_t others_ns;      /* 5 s for Node and ServiceCIDRs after the others, IN-20 */
 	uint64_t plugin_ns;      /* 30 s for an exec plugin */
+	uint64_t events_ns;      /* 0: no Events; period in which problems become Events */
 };
 
 struct kube_config {
@@ -52,6 +55,18 @@ struct kube_config {
 /* Defaults of sections 1 and 14. */
 void kube_config_init(struct kube_config *c);
 
+/* For a Kubernetes Event about an object. */
+struct kube_problem {
+	enum object_kind kind;
+	const char *ns; /* "" for kinds without namespace */
+	const char *name;
+	const char *reason; /* a word: "AddressConflict" */
+	const char *text;
+};
+
+/* False: no more in this period. */
+bool kube_problem_add(struct events *e, const struct kube_problem *problem);
+
 /* Callbacks must not call kube_close(). */
 struct kube_callbacks {
 	/* Called once: Services and EndpointSlices are synced (IN-15); the other kinds are synced
@@ -59,6 +74,11 @@ struct kube_callbacks {
 	void (*synced)(void *arg);
 	/* The model changed, or the result of kube_is_complete(). */
 	void (*changed)(void *arg);
+	/*
+	 * At the end of a period: call kube_problem_add() for each problem that is no rejection
+	 * by this source, until it returns false. May be NULL.
+	 */
+	void (*problems)(void *arg, struct events *e);
 	void *arg;
 };
 

@@ -58,6 +58,7 @@ struct http {
 	struct http_request request;
 	char *path;
 	char *accept;
+	char *sent; /* body of the request, or NULL */
 	struct handle handle;
 	size_t server;
 	bool needs_access; /* waits for credentials */
@@ -94,6 +95,7 @@ void http_close(struct http *h)
 	detach(h);
 	free(h->path);
 	free(h->accept);
+	free(h->sent);
 	free(h->content_type);
 	str_fini(&h->body);
 	free(h);
@@ -605,6 +607,7 @@ static int request_prepare(struct http *h, const struct access_grant *g)
 						.server = h->server,
 						.path = h->path,
 						.accept = h->accept,
+						.body = h->sent,
 						.user_agent = t->user_agent,
 						.connect_ns = t->config.connect_ns,
 					});
@@ -649,6 +652,7 @@ void http_open(struct http **ret, struct transport *t, const struct http_request
 	h->request = *request;
 	h->path = xstrdup(request->path);
 	h->accept = xstrdup(request->accept);
+	h->sent = request->body ? xstrdup(request->body) : NULL;
 	h->needs_access = true;
 	list_add_tail(&t->requests, &h->link);
 	*ret = h;

@@ -91,6 +91,7 @@ struct http_ops {
 struct http_request {
 	const char *path;   /* with the query; copied */
 	const char *accept; /* copied */
+	const char *body;   /* JSON for POST, copied; NULL: GET */
 	uint64_t head_ns;   /* limit until the answer begins */
 	uint64_t idle_ns;   /* limit of a pause in the answer; 0: no limit */
 	uint64_t total_ns;  /* limit of the complete answer; 0: no limit */

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "daemon/problems.h"
+
+#define STEP_NS (2 * NSEC_PER_MSEC)
+
+struct collection {
+	const struct serve_context *ctx;
+	struct events *events;
+	bool is_full;
+};
+
+static void add(struct collection *c, const struct svc *svc, const char *reason,
+		const struct str *text)
+{
+	c->is_full =
+		!kube_problem_add(c->events, &(struct kube_problem){ .kind = OBJECT_KIND_SERVICE,
+								     .ns = svc->ns->text,
+								     .name = svc->name->text,
+								     .reason = reason,
+								     .text = text->text });
+}
+
+/* The same node port at another address of the node. */
+static bool is_repeated(const struct plan_conflict *a, const struct plan_conflict *b)
+{
+	return a->kind == PLAN_FRONTEND_NODEPORT && b->kind == a->kind && b->port == a->port &&
+	       b->proto == a->proto;
+}
+
+/* Without addresses of this node: equal on all nodes, so that it becomes one Event. */
+static void conflict_text(struct str *out, const struct plan_rows *rows)
+{
+	const struct plan_conflict *c = &rows->conflicts.v[0];
+	char addr[IP_TEXT_MAX];
+	bool has_more = false;
+
+	vec_for_each (other, &rows->conflicts)
+		has_more |= other != c && !is_repeated(c, other);
+	str_printf(out, "%s%s%s port %u/%s is served by %s/%s (%s)%s",
+		   plan_frontend_kind_text(c->kind), c->kind == PLAN_FRONTEND_NODEPORT ? "" : " ",
+		   c->kind == PLAN_FRONTEND_NODEPORT ? "" : ip_addr_text(&c->addr, addr), c->port,
+		   l4proto_text(c->proto), c->owner_ns->text, c->owner_name->text,
+		   plan_conflict_reason(c), has_more ? "; more conflicts: see vipctl svc" : "");
+}
+
+static void visit(void *arg, struct svc *svc)
+{
+	struct collection *c = arg;
+	const struct sync_failure *failure = sync_failure_find(c->ctx->sync, svc);
+	const struct plan_rows *rows = svc->rows;
+	struct str text = { 0 };
+
+	if (c->is_full)
+		return;
+	if (failure != NULL) {
+		str_printf(&text, "node %s: rejected by the kernel: %s; previous rules stay",
+			   name_text(c->ctx->model->config.node_name), failure->text);
+		add(c, svc, "RejectedByKernel", &text);
+	} else if (rows != NULL && rows->conflicts.n > 0) {
+		conflict_text(&text, rows);
+		add(c, svc, "AddressConflict", &text);
+	}
+	str_fini(&text);
+}
+
+void problems_collect(struct walk *at, const struct serve_context *ctx, struct events *e)
+{
+	struct collection c = { ctx, e, false };
+
+	if (ctx->plan->n_conflicts == 0 && sync_failure_count(ctx->sync) == 0)
+		return;
+	if (walk_services(at, ctx->model, visit, &c, now_ns() + STEP_NS) == 0)
+		*at = (struct walk){ 0 };
+}

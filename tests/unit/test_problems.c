@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* daemon/problems: services with a conflict, and services that the kernel rejects. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/problems.h"
+#include "serve_world.h"
+
+struct events {
+	size_t max;
+	size_t n;
+	char text[4][512]; /* "reason ns/name: text" */
+};
+
+bool kube_problem_add(struct events *e, const struct kube_problem *p)
+{
+	assert_int_equal(p->kind, OBJECT_KIND_SERVICE);
+	assert_true(e->n < e->max);
+	(void)snprintf(e->text[e->n++], sizeof(e->text[0]), "%s %s/%s: %s", p->reason, p->ns,
+		       p->name, p->text);
+	return e->n < e->max;
+}
+
+static int cmp(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static void collect(struct serve_world *w, struct events *e, size_t max)
+{
+	struct walk at = { 0 };
+
+	*e = (struct events){ .max = max };
+	problems_collect(&at, &w->ctx, e);
+	assert_int_equal(at.at, 0); /* all services were visited */
+	qsort(e->text, e->n, sizeof(e->text[0]), cmp);
+}
+
+static void test_problems(void **state)
+{
+	struct serve_world w;
+	struct events e;
+
+	serve_world_init(&w);
+	put_service(&w, "a/old",
+		    "ip=10.96.0.1 port=http:80:30080 port=dns/UDP:53 ext=198.51.100.1 created=1");
+	put_service(&w, "a/new",
+		    "ip=10.96.0.2 port=http:80 port=dns/UDP:53 ext=198.51.100.1 created=2");
+	put_service(&w, "a/port", "ip=10.96.0.3 port=http:81:30080 created=3");
+	put_service(&w, "a/good", "ip=10.96.0.4 port=http:80");
+	sync_all(&w);
+	collect(&w, &e, 4);
+	assert_int_equal(e.n, 2);
+	assert_string_equal(
+		e.text[0],
+		"AddressConflict a/new: ExternalIP 198.51.100.1 port 80/TCP is served by "
+		"a/old (older service); more conflicts: see vipctl svc");
+	assert_string_equal(e.text[1],
+			    "AddressConflict a/port: NodePort port 30080/TCP is served by "
+			    "a/old (older service)");
+	collect(&w, &e, 1);
+	assert_int_equal(e.n, 1);
+
+	w.k.refuse_name = "bad";
+	put_service(&w, "a/bad", "ip=10.96.0.5 port=http:80");
+	sync_all(&w);
+	collect(&w, &e, 4);
+	assert_int_equal(e.n, 3);
+	assert_string_equal(e.text[2],
+			    "RejectedByKernel a/bad: node n1: rejected by the kernel: set "
+			    "to refuse bad; previous rules stay");
+	del_service(&w, "a", "old");
+	del_service(&w, "a", "bad");
+	sync_all(&w);
+	collect(&w, &e, 0);
+	assert_int_equal(e.n, 0);
+	serve_world_fini(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_problems),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
