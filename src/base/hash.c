@@ -41,7 +41,7 @@ uint64_t hash_bytes_fixed(const void *data, size_t len, uint64_t k0, uint64_t k1
 	const unsigned char *p = data;
 	struct sip s = { k0 ^ UINT64_C(0x736f6d6570736575), k1 ^ UINT64_C(0x646f72616e646f6d),
 			 k0 ^ UINT64_C(0x6c7967656e657261), k1 ^ UINT64_C(0x7465646279746573) };
-	uint64_t last = (uint64_t)len << 56;
+	uint64_t last = 0;
 	size_t left = len;
 
 	for (; left >= 8; left -= 8, p += 8) {
@@ -53,8 +53,8 @@ uint64_t hash_bytes_fixed(const void *data, size_t len, uint64_t k0, uint64_t k1
 		sip_round(&s);
 		s.v0 ^= m;
 	}
-	for (size_t i = 0; i < left; i++)
-		last |= (uint64_t)p[i] << (8 * i);
+	memcpy(&last, p, left);
+	last = le64toh(last) | (uint64_t)len << 56;
 	s.v3 ^= last;
 	sip_round(&s);
 	s.v0 ^= last;

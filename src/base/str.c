@@ -109,10 +109,19 @@ static size_t utf8_sequence(const unsigned char *p, size_t left)
 bool str_is_utf8(const char *data, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)data;
+	uint64_t eight;
+	size_t n;
 
 	while (len > 0) {
-		size_t n = utf8_sequence(p, len);
-
+		if (len >= 8) {
+			memcpy(&eight, p, 8);
+			if ((eight & UINT64_C(0x8080808080808080)) == 0) {
+				p += 8;
+				len -= 8;
+				continue;
+			}
+		}
+		n = utf8_sequence(p, len);
 		if (n == 0)
 			return false;
 		p += n;

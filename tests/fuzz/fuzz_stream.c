@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "source/kube/ledger.h"
 #include "source/kube/stream.h"
+#include "tree_dump.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,7 +24,7 @@ struct outcome {
 
 static void note(struct outcome *o, enum stream_event e, const json_t *obj)
 {
-	char *text = obj ? json_dumps(obj, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+	char *text = obj ? tree_dump(obj) : NULL;
 
 	str_printf(&o->objects, "%d %s\n", (int)e, text ? text : "-");
 	free(text);
@@ -33,7 +34,7 @@ static int on_object(void *arg, enum stream_event e, const json_t *obj, struct e
 {
 	struct outcome *o = arg;
 
-	assert(json_is_object(obj));
+	assert(tree_type(obj) == JSON_OBJECT);
 	note(o, e, obj);
 	if (e == STREAM_DELETED)
 		(void)ledger_del(o->ledger, obj, 1);

@@ -9,6 +9,7 @@
 #include "recording.h"
 #include "source/kube/stream.h"
 #include "test.h"
+#include "tree_dump.h"
 
 /* --- the wire ------------------------------------------------------------- */
 
@@ -304,7 +305,7 @@ static const struct {
 
 static void check_value(const json_t *obj, const char *want)
 {
-	char *text = json_dumps(obj, JSON_COMPACT | JSON_SORT_KEYS);
+	char *text = tree_dump(obj);
 
 	assert_string_equal(text, want);
 	free(text);
@@ -312,11 +313,12 @@ static void check_value(const json_t *obj, const char *want)
 
 static void test_values(void **state)
 {
-	json_t *objects[ARRAY_SIZE(value_cases)] = { NULL };
+	const json_t *objects[ARRAY_SIZE(value_cases)] = { NULL };
+	struct tree_pool pool = { 0 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(value_cases); i++) {
 		struct err err = { .text = "" };
-		int r = proto_object(&objects[i], value_cases[i].kind, value_cases[i].bytes,
+		int r = proto_object(&objects[i], &pool, value_cases[i].kind, value_cases[i].bytes,
 				     value_cases[i].len, &err);
 
 		print_message("    %s\n", value_cases[i].name);
@@ -330,14 +332,44 @@ static void test_values(void **state)
 		if (strcmp(value_cases[i].json, "error") != 0)
 			assert_string_equal(err.text, value_cases[i].json);
 	}
-	/* Objects are independent of each other, whatever their memory shares. */
-	for (size_t i = 0; i < ARRAY_SIZE(value_cases); i += 2)
-		json_decref(objects[i]);
-	for (size_t i = 1; i < ARRAY_SIZE(value_cases); i += 2) {
+	/* Objects of one pool are independent of each other. */
+	for (size_t i = 0; i < ARRAY_SIZE(value_cases); i++)
 		if (objects[i] != NULL)
 			check_value(objects[i], value_cases[i].json);
-		json_decref(objects[i]);
-	}
+	tree_pool_fini(&pool);
+}
+
+/* Jansson finds nothing in a value of a message. */
+static void test_jansson(void **state)
+{
+	struct tree_pool pool = { 0 };
+	const json_t *obj;
+	json_t *v;
+
+	assert_int_equal(proto_object(&obj, &pool, OBJECT_KIND_SERVICE,
+				      "\x0a\x03\x0a\x01x\x12\x06\x0a\x04\x18\x07\x28\x08", 13,
+				      NULL),
+			 0);
+	v = (json_t *)(uintptr_t)obj;
+	assert_string_equal(tree_text(tree_get(tree_get(obj, "metadata"), "name")), "x");
+	json_decref(json_incref(v));
+	assert_null(json_object_get(v, "metadata"));
+	v = (json_t *)(uintptr_t)tree_get(tree_get(obj, "spec"), "ports");
+	assert_int_equal(tree_count(v), 1);
+	assert_int_equal(json_array_size(v), 0);
+	assert_null(json_array_get(v, 0));
+	v = (json_t *)(uintptr_t)tree_get(tree_at(v, 0), "port");
+	assert_int_equal(tree_number(v), 7);
+	assert_int_equal(json_integer_value(v), 0);
+	assert_null(json_string_value(v));
+	/* And a list is read in any order. */
+	v = tree_new(&pool, JSON_ARRAY);
+	for (int i = 0; i < 9; i++)
+		tree_append(v, tree_new_number(&pool, i));
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(tree_number(tree_at(v, i * 5 % 9)), i * 5 % 9);
+	assert_null(tree_at(v, 9));
+	tree_pool_fini(&pool);
 }
 
 /* More values than the buffer of one object holds. */
@@ -347,22 +379,25 @@ static void test_large(void **state)
 		ENDPOINTS = 5000
 	};
 	char *bytes = malloc(ENDPOINTS * 4);
+	struct tree_pool pool = { 0 };
 	struct err err;
 
 	for (size_t i = 0; i < ENDPOINTS; i++)
 		memcpy(bytes + i * 4, "\x12\x02\x0a\x00", 4);
 	for (int run = 0; run < 3; run++) {
-		json_t *obj = NULL;
-		json_t *list;
+		const json_t *obj = NULL;
+		const json_t *list;
 
-		assert_int_equal(proto_object(&obj, OBJECT_KIND_SLICE, bytes, ENDPOINTS * 4, &err),
-				 0);
-		list = json_object_get(obj, "endpoints");
-		assert_int_equal(json_array_size(list), ENDPOINTS);
+		tree_pool_clear(&pool);
+		assert_int_equal(
+			proto_object(&obj, &pool, OBJECT_KIND_SLICE, bytes, ENDPOINTS * 4, &err),
+			0);
+		list = tree_get(obj, "endpoints");
+		assert_int_equal(tree_count(list), ENDPOINTS);
 		for (size_t i = 0; i < ENDPOINTS; i += ENDPOINTS - 1)
-			check_value(json_array_get(list, i), "{\"addresses\":[\"\"]}");
-		json_decref(obj);
+			check_value(tree_at(list, i), "{\"addresses\":[\"\"]}");
 	}
+	tree_pool_fini(&pool);
 	free(bytes);
 }
 
@@ -370,14 +405,16 @@ static void test_large(void **state)
 static void test_bomb(void **state)
 {
 	size_t n = 2000000;
+	struct tree_pool pool = { 0 };
 	struct str bytes = { 0 };
 	struct err err;
-	json_t *obj;
+	const json_t *obj;
 
 	for (size_t i = 0; i < n; i++)
 		str_add(&bytes, "\x12\x00", 2);
-	assert_int_equal(proto_object(&obj, OBJECT_KIND_SLICE, bytes.text, bytes.len, &err),
+	assert_int_equal(proto_object(&obj, &pool, OBJECT_KIND_SLICE, bytes.text, bytes.len, &err),
 			 -E2BIG);
+	tree_pool_fini(&pool);
 	str_fini(&bytes);
 }
 
@@ -400,9 +437,10 @@ static void test_envelope(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wire),   cmocka_unit_test(test_both),
-		cmocka_unit_test(test_values), cmocka_unit_test(test_large),
-		cmocka_unit_test(test_bomb),   cmocka_unit_test(test_envelope),
+		cmocka_unit_test(test_wire),     cmocka_unit_test(test_both),
+		cmocka_unit_test(test_values),   cmocka_unit_test(test_jansson),
+		cmocka_unit_test(test_large),    cmocka_unit_test(test_bomb),
+		cmocka_unit_test(test_envelope),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

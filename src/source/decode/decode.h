@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * source/decode - convert Kubernetes JSON to the model's objects.
+ * source/decode - convert Kubernetes objects to the model's.
  *
  *     decode_kind() -> decode_object() or decode_service(), decode_slice(), ...
  *
- * One decoder for manifests and for the API, with jansson values as input. An object that
+ * One decoder for manifests and for the API; it reads values of decode/tree.h. An object that
  * contradicts itself or the API's rules is rejected, with the exceptions of doc/behaviour.md:
  *
  *   rejected  the whole object: a negative result, `err` is
@@ -19,11 +19,11 @@
  */
 #pragma once
 
-#include <jansson.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "model/model.h"
+#include "source/decode/tree.h"
 
 enum object_kind {
 	OBJECT_KIND_OTHER = 0, /* a kind that vipd does not read */

@@ -142,7 +142,7 @@ int decode_kind(enum object_kind *ret, enum object_kind *items, const json_t *ob
 	size_t row;
 
 	trail_start(d, err);
-	if (!json_is_object(obj))
+	if (!tree_is(obj, JSON_OBJECT))
 		return trail_refuse(d, "not an object");
 	name = trail_required(d, obj, "kind");
 	api = trail_required(d, obj, "apiVersion");
@@ -236,7 +236,7 @@ struct meta meta_read(enum object_kind kind, const json_t *obj, struct decode *d
 	struct meta m = { .root = obj };
 
 	trail_start(d, err);
-	if (!json_is_object(obj))
+	if (!tree_is(obj, JSON_OBJECT))
 		(void)trail_refuse(d, "not an object");
 	m.obj = trail_object(d, obj, "metadata");
 	trail_into(d);
@@ -267,7 +267,7 @@ void meta_label_at(const struct meta *m, const char *key, struct decode *d)
 	trail_into(d);
 	(void)trail_field(d, m->obj, "labels");
 	trail_into(d);
-	(void)trail_field(d, json_object_get(m->obj, "labels"), key);
+	(void)trail_field(d, tree_get(m->obj, "labels"), key);
 }
 
 const char *meta_label(const struct meta *m, const char *key, struct decode *d)
@@ -287,7 +287,7 @@ const char *meta_label(const struct meta *m, const char *key, struct decode *d)
 
 const char *meta_annotation(const struct meta *m, const char *key)
 {
-	return json_string_value(json_object_get(json_object_get(m->obj, "annotations"), key));
+	return tree_text(tree_get(tree_get(m->obj, "annotations"), key));
 }
 
 /* --- values --------------------------------------------------------------- */

@@ -42,7 +42,7 @@ static void pod_cidrs_decode(struct node *n, const json_t *spec, struct decode *
 	const json_t *list = trail_list(d, spec, "podCIDRs", SERVICE_ADDRS_MAX);
 	const char *text;
 
-	if (json_array_size(list) == 0) {
+	if (tree_count(list) == 0) {
 		text = trail_text(d, spec, "podCIDR");
 		if (text != NULL && text[0] != '\0')
 			*vec_push(&n->pod_cidrs) = prefix_decode(text, d);
@@ -103,7 +103,7 @@ static int decode_node(struct node **ret, const json_t *obj, struct decode *d, s
 	if (d->r < 0)
 		return d->r;
 	n->name = name_get_str(m.name);
-	n->is_deleting = json_is_string(json_object_get(m.obj, "deletionTimestamp"));
+	n->is_deleting = tree_text(tree_get(m.obj, "deletionTimestamp")) != NULL;
 	zone = meta_label(&m, LABEL_ZONE, d);
 	if (zone != NULL && zone[0] != '\0') /* IN-22 */
 		n->zone = name_get_str(zone);

@@ -132,8 +132,8 @@ static uint32_t port_place(const json_t *list, uint32_t i)
 	uint32_t place = 0;
 
 	for (;; place++) {
-		const json_t *port = json_array_get(list, place);
-		const char *proto = json_string_value(json_object_get(port, "protocol"));
+		const json_t *port = tree_at(list, place);
+		const char *proto = tree_text(tree_get(port, "protocol"));
 
 		if (l4proto_parse(proto) != L4PROTO_UNSET && i-- == 0)
 			return place;
@@ -162,7 +162,7 @@ static void ports_check(const struct service *s, const json_t *list, struct deco
 		earlier = port_place(list, earlier);
 		(void)trail_element(d, list, place);
 		trail_into(d);
-		(void)trail_field(d, json_array_get(list, place), field[what]);
+		(void)trail_field(d, tree_at(list, place), field[what]);
 		if (what == CLAIM_NAME && c->name->len == 0)
 			(void)trail_refuse(d, "missing, as is that of ports[%u]", earlier);
 		else if (what == CLAIM_NAME)
@@ -179,7 +179,7 @@ static void ports_decode(struct service *s, const json_t *spec, struct decode *d
 {
 	const json_t *list = trail_list(d, spec, "ports", SERVICE_PORTS_MAX);
 
-	vec_reserve(&s->ports, json_array_size(list));
+	vec_reserve(&s->ports, tree_count(list));
 	trail_into(d);
 	trail_for_each (i, d, list) {
 		const json_t *port = trail_element_object(d, list, i);
@@ -209,7 +209,7 @@ static int family_text_parse(enum ipfam *ret, const char *text)
 static size_t families_decode(enum ipfam fams[static IPFAM_N], const json_t *spec, struct decode *d)
 {
 	const json_t *list = trail_list(d, spec, "ipFamilies", IPFAM_N);
-	size_t n = json_array_size(list);
+	size_t n = tree_count(list);
 
 	trail_into(d);
 	trail_for_each (i, d, list) {
@@ -285,13 +285,13 @@ static void cluster_ip_decode(struct service *s, const json_t *spec, struct deco
 	s->is_headless = is_missing || strcmp(first, "None") == 0;
 	if (s->type == SERVICE_TYPE_EXTERNALNAME)
 		return; /* SEL-02: not served */
-	if (is_missing && json_array_size(list) > 0)
+	if (is_missing && tree_count(list) > 0)
 		(void)trail_refuse(d, "missing, although spec.clusterIPs is given");
 	if (is_missing)
 		trail_note(d, "missing, nothing is served");
 	if (s->is_headless)
 		return;
-	if (json_array_size(list) == 0) {
+	if (tree_count(list) == 0) {
 		cluster_ip_put(s, first, 0, fams, n_fams, d);
 		return;
 	}
@@ -502,7 +502,7 @@ int decode_service(struct service **ret, const json_t *obj, struct decode *d, st
 		return d->r;
 	s->ns = name_get_str(m.ns);
 	s->name = name_get_str(m.name);
-	created = json_string_value(json_object_get(m.obj, "creationTimestamp"));
+	created = tree_text(tree_get(m.obj, "creationTimestamp"));
 	if (created != NULL && decode_time(&created_ns, created) == 0)
 		s->created_s = created_ns / (int64_t)NSEC_PER_SEC;
 	s->has_proxy_name_label = meta_label(&m, LABEL_PROXY_NAME, d) != NULL;

@@ -60,7 +60,7 @@ static struct ip_addr address_decode(const json_t *endpoint, enum ipfam fam, str
 	const char *text;
 	struct err why;
 
-	if (json_array_size(list) == 0) {
+	if (tree_count(list) == 0) {
 		trail_note(d, "empty, the endpoint is skipped");
 		return ret;
 	}
@@ -137,9 +137,9 @@ static void hints_decode(struct slice_endpoint *e, const json_t *endpoint, struc
 /* For display only: an invalid targetRef is ignored. */
 static char *pod_name(const json_t *endpoint)
 {
-	const json_t *target = json_object_get(endpoint, "targetRef");
-	const char *kind = json_string_value(json_object_get(target, "kind"));
-	const char *name = json_string_value(json_object_get(target, "name"));
+	const json_t *target = tree_get(endpoint, "targetRef");
+	const char *kind = tree_text(tree_get(target, "kind"));
+	const char *name = tree_text(tree_get(target, "name"));
 
 	if (kind == NULL || strcmp(kind, "Pod") != 0 || name == NULL || !is_dns_subdomain(name))
 		return NULL;
@@ -165,7 +165,7 @@ static void endpoints_decode(struct slice *s, const json_t *obj, struct decode *
 {
 	const json_t *list = trail_list(d, obj, "endpoints", SLICE_ENDPOINTS_MAX);
 
-	vec_reserve(&s->endpoints, json_array_size(list));
+	vec_reserve(&s->endpoints, tree_count(list));
 	trail_into(d);
 	trail_for_each (i, d, list) {
 		const json_t *endpoint = trail_element_object(d, list, i);
@@ -246,7 +246,7 @@ int decode_slice(struct slice **ret, const json_t *obj, struct decode *d, struct
 		return d->r;
 	s->ns = name_get_str(m.ns);
 	s->name = name_get_str(m.name);
-	s->version = version_value(json_string_value(json_object_get(m.obj, "resourceVersion")));
+	s->version = version_value(tree_text(tree_get(m.obj, "resourceVersion")));
 	trigger = meta_annotation(&m, ANNOTATION_TRIGGER_TIME);
 	if (trigger != NULL && decode_time(&s->trigger_ns, trigger) < 0)
 		s->trigger_ns = 0; /* IN-40 */

@@ -44,7 +44,7 @@ const json_t *trail_field(struct decode *d, const json_t *obj, const char *key)
 	if (d->r < 0)
 		return NULL;
 	d->steps[d->depth] = (struct decode_step){ .in = obj, .key = key };
-	return present(json_object_get(obj, key));
+	return present(tree_get(obj, key));
 }
 
 const json_t *trail_element(struct decode *d, const json_t *list, size_t i)
@@ -52,7 +52,7 @@ const json_t *trail_element(struct decode *d, const json_t *list, size_t i)
 	if (d->r < 0)
 		return NULL;
 	d->steps[d->depth] = (struct decode_step){ .in = list, .index = i };
-	return present(json_array_get(list, i));
+	return present(tree_at(list, i));
 }
 
 /* --- saying what is wrong ------------------------------------------------- */
@@ -118,18 +118,18 @@ void trail_note(struct decode *d, const char *fmt, ...)
 }
 
 /* A value of the wrong type, short enough to quote. */
-static const char *value_text(const json_t *v, char *buf, size_t size)
+static const char *quote(const json_t *v, char *buf, size_t size)
 {
-	switch (json_typeof(v)) {
+	switch (tree_type(v)) {
 	case JSON_OBJECT:
 		return "an object";
 	case JSON_ARRAY:
 		return "a list";
 	case JSON_STRING:
-		(void)snprintf(buf, size, "'%.64s'", json_string_value(v));
+		(void)snprintf(buf, size, "'%.64s'", tree_text(v));
 		return buf;
 	case JSON_INTEGER:
-		(void)snprintf(buf, size, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+		(void)snprintf(buf, size, "%" PRId64, tree_number(v));
 		return buf;
 	case JSON_REAL:
 		(void)snprintf(buf, size, "%g", json_real_value(v));
@@ -148,21 +148,24 @@ static void refuse_type(struct decode *d, const json_t *v, const char *want)
 {
 	char buf[80];
 
-	(void)trail_refuse(d, "%s is not %s", value_text(v, buf, sizeof(buf)), want);
+	(void)trail_refuse(d, "%s is not %s", quote(v, buf, sizeof(buf)), want);
 }
 
 /* --- typed values --------------------------------------------------------- */
 
 static const char *text_value(struct decode *d, const json_t *v)
 {
+	const char *text;
+
 	if (v == NULL)
 		return NULL;
-	if (!json_is_string(v))
+	text = tree_text(v);
+	if (text == NULL)
 		refuse_type(d, v, "text (write it in quotes)");
-	else if (strlen(json_string_value(v)) != json_string_length(v))
+	else if (strlen(text) != tree_text_len(v))
 		(void)trail_refuse(d, "holds a NUL character");
 	else
-		return json_string_value(v);
+		return text;
 	return NULL;
 }
 
@@ -193,13 +196,10 @@ int64_t trail_int(struct decode *d, const json_t *obj, const char *key, int64_t 
 
 	if (v == NULL)
 		return preset;
+	if (tree_type(v) == JSON_INTEGER && tree_number(v) >= min && tree_number(v) <= max)
+		return tree_number(v);
 	(void)snprintf(range, sizeof(range), "in %" PRId64 "..%" PRId64, min, max);
-	if (!json_is_number(v))
-		refuse_type(d, v, "a number");
-	else if (json_is_real(v) || json_integer_value(v) < min || json_integer_value(v) > max)
-		refuse_type(d, v, range);
-	else
-		return json_integer_value(v);
+	refuse_type(d, v, json_is_real(v) || tree_type(v) == JSON_INTEGER ? range : "a number");
 	return preset;
 }
 
@@ -216,7 +216,7 @@ const json_t *trail_object(struct decode *d, const json_t *obj, const char *key)
 {
 	const json_t *v = trail_field(d, obj, key);
 
-	if (v == NULL || json_is_object(v))
+	if (v == NULL || tree_is(v, JSON_OBJECT))
 		return v;
 	refuse_type(d, v, "an object");
 	return NULL;
@@ -226,13 +226,13 @@ const json_t *trail_list(struct decode *d, const json_t *obj, const char *key, s
 {
 	const json_t *v = trail_field(d, obj, key);
 
-	if (v != NULL && !json_is_array(v)) {
+	if (v != NULL && !tree_is(v, JSON_ARRAY)) {
 		refuse_type(d, v, "a list");
 		return NULL;
 	}
-	if (json_array_size(v) <= max)
+	if (tree_count(v) <= max)
 		return v;
-	(void)trail_refuse(d, "%zu entries, at most %zu", json_array_size(v), max);
+	(void)trail_refuse(d, "%zu entries, at most %zu", tree_count(v), max);
 	d->r = -E2BIG;
 	return NULL;
 }
@@ -241,7 +241,7 @@ const json_t *trail_element_object(struct decode *d, const json_t *list, size_t 
 {
 	const json_t *v = trail_element(d, list, i);
 
-	if (json_is_object(v))
+	if (tree_is(v, JSON_OBJECT))
 		return v;
 	if (v == NULL)
 		(void)trail_refuse(d, "null is not an object");

@@ -31,7 +31,7 @@ void trail_out(struct decode *d);
 /* Make the field or element the current one. Returns NULL if it is absent or null. */
 const json_t *trail_field(struct decode *d, const json_t *obj, const char *key);
 const json_t *trail_element(struct decode *d, const json_t *list, size_t i);
-#define trail_for_each(i, d, list) for (size_t i = 0; (d)->r == 0 && i < json_array_size(list); i++)
+#define trail_for_each(i, d, list) for (size_t i = 0; (d)->r == 0 && i < tree_count(list); i++)
 
 /* Store "path: text" in the error; returns -EINVAL, or the code of an earlier rejection. */
 int trail_refuse(struct decode *d, const char *fmt, ...) PRINTF_LIKE(2, 3);

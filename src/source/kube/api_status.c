@@ -4,32 +4,30 @@
 
 #include <string.h>
 
-int api_status_text(struct err *ret, const json_t *status)
+/* Servers give the reason as a cause; old ones in the message. */
+static bool is_too_large(const json_t *status, const char *message)
 {
-	const char *message = json_string_value(json_object_get(status, "message"));
-	const char *reason = json_string_value(json_object_get(status, "reason"));
-	int code = (int)json_integer_value(json_object_get(status, "code"));
+	const json_t *causes = tree_get(tree_get(status, "details"), "causes");
 
-	(void)err_set(ret, 0, "%d %.64s: %.300s", code, reason ? reason : "",
-		      message ? message : "no message");
-	for (char *p = ret->text; *p != '\0'; p++)
-		if ((unsigned char)*p < ' ')
-			*p = ' ';
-	return code;
-}
-
-bool api_status_is_too_large(const json_t *status)
-{
-	const json_t *causes = json_object_get(json_object_get(status, "details"), "causes");
-	const char *message = json_string_value(json_object_get(status, "message"));
-	const json_t *cause;
-	size_t i;
-
-	json_array_foreach (causes, i, cause) {
-		const char *reason = json_string_value(json_object_get(cause, "reason"));
+	for (size_t i = 0; i < tree_count(causes); i++) {
+		const char *reason = tree_text(tree_get(tree_at(causes, i), "reason"));
 
 		if (reason != NULL && strcmp(reason, "ResourceVersionTooLarge") == 0)
 			return true;
 	}
 	return message != NULL && strstr(message, "Too large resource version") != NULL;
+}
+
+void api_status_read(struct api_status *ret, const json_t *status)
+{
+	const char *message = tree_text(tree_get(status, "message"));
+	const char *reason = tree_text(tree_get(status, "reason"));
+
+	ret->code = (int)tree_number(tree_get(status, "code"));
+	ret->is_too_large = is_too_large(status, message);
+	(void)err_set(&ret->text, 0, "%d %.64s: %.300s", ret->code, reason ? reason : "",
+		      message ? message : "no message");
+	for (char *p = ret->text.text; *p != '\0'; p++)
+		if ((unsigned char)*p < ' ')
+			*p = ' ';
 }

@@ -2,12 +2,12 @@
 /* kube/api_status - the API's Status object (metav1.Status): the error of a request. */
 #pragma once
 
-#include <jansson.h>
-#include <stdbool.h>
-
 #include "base/err.h"
+#include "source/decode/tree.h"
 
-/* Store code, reason and message as one line; returns the code. */
-int api_status_text(struct err *ret, const json_t *status);
-/* The requested resource version is newer than the server's (ResourceVersionTooLarge). */
-bool api_status_is_too_large(const json_t *status);
+struct api_status {
+	int code;
+	struct err text;   /* code, reason and message, one line */
+	bool is_too_large; /* the requested version is newer than the server's */
+};
+void api_status_read(struct api_status *ret, const json_t *status);

@@ -63,23 +63,26 @@ static int fixed(struct proto_field *f, struct proto *p, size_t size, struct err
 	return 1;
 }
 
-/* 1: read; 0: a cut message ends inside the number. */
-static int number(uint64_t *ret, struct proto *p, struct err *err)
+static int long_number(uint64_t *ret, struct proto *p, struct err *err)
 {
-	int n;
+	int n = proto_varint(ret, p->p, (size_t)(p->end - p->p), err);
 
-	if (p->p < p->end && *p->p < 0x80) { /* most of them */
-		*ret = *p->p++;
-		return 1;
-	}
-	n = proto_varint(ret, p->p, (size_t)(p->end - p->p), err);
 	if (n <= 0)
 		return n < 0 ? n : cut(p, err);
 	p->p += n;
 	return 1;
 }
 
-static int bytes(struct proto_field *f, struct proto *p, struct err *err)
+/* 1: read; 0: a cut message ends inside the number. */
+static inline int number(uint64_t *ret, struct proto *p, struct err *err)
+{
+	if (p->p == p->end || *p->p >= 0x80)
+		return long_number(ret, p, err);
+	*ret = *p->p++; /* most of them */
+	return 1;
+}
+
+static inline int bytes(struct proto_field *f, struct proto *p, struct err *err)
 {
 	uint64_t len;
 	int r = number(&len, p, err);

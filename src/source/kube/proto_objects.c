@@ -266,9 +266,9 @@ MESSAGE(status);
 
 /* --- reading -------------------------------------------------------------- */
 
-/* Values left of PROTO_COST_MAX, for all levels of one object. */
 struct reader {
-	size_t budget;
+	struct tree_pool *pool;
+	size_t budget; /* values left of PROTO_COST_MAX, for all levels of one object */
 };
 
 static int message_read(json_t **ret, struct reader *rd, const struct message *m, struct proto p,
@@ -283,24 +283,23 @@ static int spend(struct reader *rd, struct err *err)
 	return 0;
 }
 
-static int text_read(json_t **ret, const struct proto_field *f, struct err *err)
+static int text_read(json_t **ret, struct reader *rd, const struct proto_field *f, struct err *err)
 {
-	const char *text = (const char *)f->data;
-
-	if (!str_is_utf8(text, f->len))
+	if (!str_is_utf8((const char *)f->data, f->len))
 		return err_set(err, -EBADMSG, "not UTF-8");
-	*ret = json_stringn_nocheck(text, f->len);
-	return *ret == NULL ? err_set(err, -ENOMEM, "out of memory") : 0;
+	*ret = tree_new_text(rd->pool, f->data, f->len);
+	return 0;
 }
 
 /* Fields of metav1.Time: 1 seconds; 2 nanos, which its JSON form lacks, too. */
-static int time_read(json_t **ret, const struct proto_field *f, struct err *err)
+static int time_read(json_t **ret, struct reader *rd, const struct proto_field *f, struct err *err)
 {
 	struct proto p = proto_over(f->data, f->len);
 	struct proto_field part;
 	time_t seconds = 0;
 	char text[40];
 	struct tm tm;
+	size_t len;
 	int r;
 
 	while ((r = proto_next(&part, &p, err)) > 0)
@@ -308,21 +307,23 @@ static int time_read(json_t **ret, const struct proto_field *f, struct err *err)
 			seconds = (time_t)part.value;
 	if (r < 0)
 		return r;
-	if (gmtime_r(&seconds, &tm) == NULL ||
-	    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+	len = gmtime_r(&seconds, &tm) == NULL
+		      ? 0
+		      : strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	if (len == 0)
 		return err_set(err, -EBADMSG, "not a time");
-	*ret = json_string_nocheck(text);
+	*ret = tree_new_text(rd->pool, text, len);
 	return 0;
 }
 
-/* The list or map of the field in `obj`, created for its first entry. Borrowed. */
-static json_t *container(json_t *obj, const struct field *fd)
+/* The list or map of the field in `obj`, created for its first entry. */
+static json_t *container(json_t *obj, struct reader *rd, const struct field *fd)
 {
-	json_t *c = json_object_get(obj, fd->name);
+	json_t *c = (json_t *)(uintptr_t)tree_get(obj, fd->name);
 
 	if (c == NULL) {
-		c = fd->type == FIELD_MAP ? json_object() : json_array();
-		(void)json_object_set_new_nocheck(obj, fd->name, c);
+		c = tree_new(rd->pool, fd->type == FIELD_MAP ? JSON_OBJECT : JSON_ARRAY);
+		tree_set(obj, fd->name, c);
 	}
 	return c;
 }
@@ -337,15 +338,15 @@ static const char *kept_key(const struct proto_field *key)
 }
 
 /* Fields of a map entry: 1 key, 2 value. */
-static int entry_read(json_t *obj, const struct field *fd, const struct proto_field *f,
-		      struct err *err)
+static int entry_read(json_t *obj, struct reader *rd, const struct field *fd,
+		      const struct proto_field *f, struct err *err)
 {
 	struct proto p = proto_over(f->data, f->len);
 	struct proto_field value = { .data = (const uint8_t *)"" };
 	struct proto_field key = value;
 	struct proto_field part;
 	const char *text;
-	json_t *v;
+	json_t *v = NULL;
 	int r;
 
 	while ((r = proto_next(&part, &p, err)) > 0)
@@ -356,10 +357,10 @@ static int entry_read(json_t *obj, const struct field *fd, const struct proto_fi
 	text = r == 0 ? kept_key(&key) : NULL;
 	if (text == NULL)
 		return r;
-	r = text_read(&v, &value, err);
+	r = text_read(&v, rd, &value, err);
 	if (r < 0)
 		return err_wrap(err, r, "[%s]", text);
-	(void)json_object_set_new_nocheck(container(obj, fd), text, v);
+	tree_set(container(obj, rd, fd), text, v);
 	return 0;
 }
 
@@ -402,19 +403,19 @@ static int value_read(json_t **ret, struct reader *rd, const struct field *fd,
 	case FIELD_TEXT:
 	case FIELD_TEXT_OR_NIL:
 	case FIELD_TEXTS:
-		return text_read(ret, f, err);
+		return text_read(ret, rd, f, err);
 	case FIELD_INT:
 	case FIELD_INT_OR_NIL:
-		*ret = json_integer((int64_t)f->value);
+		*ret = tree_new_number(rd->pool, (int64_t)f->value);
 		return 0;
 	case FIELD_BOOL_OR_NIL:
-		*ret = json_boolean(f->value != 0);
+		*ret = tree_new(rd->pool, f->value != 0 ? JSON_TRUE : JSON_FALSE);
 		return 0;
 	case FIELD_MESSAGE:
 	case FIELD_MESSAGES:
 		return message_read(ret, rd, fd->of, proto_over(f->data, f->len), err);
 	case FIELD_TIME:
-		return time_read(ret, f, err);
+		return time_read(ret, rd, f, err);
 	case FIELD_MAP:
 		break; /* field_read() */
 	}
@@ -432,18 +433,18 @@ static int field_read(json_t *obj, struct reader *rd, const struct field *fd,
 		r = f->type != PROTO_BYTES ? err_set(err, -EBADMSG, "wire type %d", (int)f->type)
 					   : spend(rd, err);
 		if (r == 0)
-			r = entry_read(obj, fd, f, err);
+			r = entry_read(obj, rd, fd, f, err);
 		return r < 0 ? err_wrap(err, r, "%s", fd->name) : 0;
 	}
 	r = value_read(&v, rd, fd, f, err);
 	if (r < 0 && is_list)
-		return err_wrap(err, r, "%s[%zu]", fd->name, json_array_size(container(obj, fd)));
+		return err_wrap(err, r, "%s[%zu]", fd->name, tree_count(tree_get(obj, fd->name)));
 	if (r < 0)
 		return err_wrap(err, r, "%s", fd->name);
 	if (is_list)
-		(void)json_array_append_new(container(obj, fd), v);
+		tree_append(container(obj, rd, fd), v);
 	else if (v != NULL)
-		(void)json_object_set_new_nocheck(obj, fd->name, v);
+		tree_set(obj, fd->name, v);
 	return 0;
 }
 
@@ -459,92 +460,49 @@ static int message_read(json_t **ret, struct reader *rd, const struct message *m
 			struct err *err)
 {
 	const struct field *fd;
-	json_t *obj = json_object();
 	struct proto_field f;
 	int r;
 
+	*ret = tree_new(rd->pool, JSON_OBJECT);
 	while ((r = proto_next(&f, &p, err)) > 0) {
 		fd = field_find(m, f.number);
-		r = fd == NULL ? 0 : field_read(obj, rd, fd, &f, err);
+		r = fd == NULL ? 0 : field_read(*ret, rd, fd, &f, err);
 		if (r < 0)
 			break;
 	}
-	if (r < 0) {
-		json_decref(obj);
-		return r;
-	}
-	*ret = obj;
-	return 0;
-}
-
-/* --- memory --------------------------------------------------------------- */
-
-/*
- * Memory of jansson's values while an object is read. An object has some hundred blocks, which are
- * all released when it has been decoded: a block is taken from the beginning of a buffer, and the
- * buffer is empty again when the last one is returned. Blocks that do not fit come from malloc().
- */
-static struct {
-	_Alignas(16) uint8_t bytes[128 * 1024];
-	size_t used;
-	size_t n_blocks;
-	bool is_open;
-} arena;
-
-static void *arena_alloc(size_t size)
-{
-	size_t len = (size + 15) & ~(size_t)15;
-	void *block = arena.bytes + arena.used;
-
-	if (!arena.is_open || len > sizeof(arena.bytes) - arena.used)
-		return malloc(size);
-	arena.used += len;
-	arena.n_blocks++;
-	return block;
-}
-
-static void arena_free(void *block)
-{
-	if ((uintptr_t)block - (uintptr_t)arena.bytes >= sizeof(arena.bytes))
-		free(block);
-	else if (--arena.n_blocks == 0)
-		arena.used = 0;
-}
-
-static int read_all(json_t **ret, const struct message *m, const void *data, size_t len,
-		    struct err *err)
-{
-	struct reader rd = { .budget = PROTO_COST_MAX };
-	int r;
-
-	json_set_alloc_funcs(arena_alloc, arena_free);
-	arena.is_open = true;
-	r = message_read(ret, &rd, m, proto_over(data, len), err);
-	arena.is_open = false;
 	return r;
 }
 
-int proto_object(json_t **ret, enum object_kind kind, const void *data, size_t len, struct err *err)
+static int read_all(const json_t **ret, struct tree_pool *pool, const struct message *m,
+		    struct proto p, struct err *err)
 {
-	switch (kind) {
-	case OBJECT_KIND_SERVICE:
-		return read_all(ret, &service, data, len, err);
-	case OBJECT_KIND_SLICE:
-		return read_all(ret, &slice, data, len, err);
-	case OBJECT_KIND_NODE:
-		return read_all(ret, &node, data, len, err);
-	case OBJECT_KIND_SERVICE_CIDR:
-		return read_all(ret, &service_cidr, data, len, err);
-	case OBJECT_KIND_OTHER:
-	case OBJECT_KIND_LIST:
-		break;
-	}
-	return err_set(err, -EINVAL, "%s: no protobuf decoder", object_kind_text(kind));
+	struct reader rd = { .pool = pool, .budget = PROTO_COST_MAX };
+	json_t *obj;
+	int r = message_read(&obj, &rd, m, p, err);
+
+	if (r == 0)
+		*ret = obj;
+	return r;
 }
 
-int proto_identity(json_t **ret, struct proto object, struct err *err)
+int proto_object(const json_t **ret, struct tree_pool *pool, enum object_kind kind,
+		 const void *data, size_t len, struct err *err)
 {
-	struct reader rd = { .budget = PROTO_COST_MAX };
+	static const struct message *const messages[] = {
+		[OBJECT_KIND_SERVICE] = &service, [OBJECT_KIND_SLICE] = &slice,
+		[OBJECT_KIND_NODE] = &node,       [OBJECT_KIND_SERVICE_CIDR] = &service_cidr,
+		[OBJECT_KIND_LIST] = NULL,
+	};
+
+	if (messages[kind] == NULL)
+		return err_set(err, -EINVAL, "%s: no protobuf decoder", object_kind_text(kind));
+	return read_all(ret, pool, messages[kind], proto_over(data, len), err);
+}
+
+int proto_identity(const json_t **ret, struct tree_pool *pool, struct proto object, struct err *err)
+{
+	struct reader rd = { .pool = pool, .budget = PROTO_COST_MAX };
+	json_t *obj;
 	json_t *meta;
 	int r;
 
@@ -553,22 +511,22 @@ int proto_identity(json_t **ret, struct proto object, struct err *err)
 	r = message_read(&meta, &rd, &identity_meta, object, err);
 	if (r < 0)
 		return r;
-	*ret = json_object();
-	(void)json_object_set_new_nocheck(*ret, "metadata", meta);
+	obj = tree_new(pool, JSON_OBJECT);
+	tree_set(obj, "metadata", meta);
+	*ret = obj;
 	return 0;
 }
 
-int proto_status(json_t **ret, const void *data, size_t len, struct err *err)
+int proto_status(const json_t **ret, struct tree_pool *pool, const void *data, size_t len,
+		 struct err *err)
 {
-	return read_all(ret, &status, data, len, err);
+	return read_all(ret, pool, &status, proto_over(data, len), err);
 }
 
-/* With malloc(): the value lives as long as its list. */
-int proto_list_meta(json_t **ret, const void *data, size_t len, struct err *err)
+int proto_list_meta(const json_t **ret, struct tree_pool *pool, const void *data, size_t len,
+		    struct err *err)
 {
-	struct reader rd = { .budget = PROTO_COST_MAX };
-
-	return message_read(ret, &rd, &list_meta, proto_over(data, len), err);
+	return read_all(ret, pool, &list_meta, proto_over(data, len), err);
 }
 
 /* --- the envelope --------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * kube/proto_objects - convert Kubernetes' protobuf messages to JSON values.
+ * kube/proto_objects - convert Kubernetes' protobuf messages to values (decode/tree.h).
  *
  * Only the fields that vipd reads are converted; all others are skipped. The result equals the
  * server's JSON, reduced to these fields, so decode/ applies one set of rules and error paths to
@@ -11,8 +11,6 @@
  * that keep the difference.
  */
 #pragma once
-
-#include <jansson.h>
 
 #include "source/decode/decode.h"
 #include "source/kube/proto.h"
@@ -40,15 +38,16 @@ MUST_USE int proto_type_read(struct proto_envelope *ret, const void *data, size_
 			     struct err *err);
 
 /*
- * A new reference to an object of `kind`. -EBADMSG: malformed, or a known field has another type;
- * -E2BIG: more than PROTO_COST_MAX values; `err` names the field.
+ * An object of `kind`; its memory belongs to `pool`. -EBADMSG: malformed, or a known field has
+ * another type; -E2BIG: more than PROTO_COST_MAX values; `err` names the field.
  */
-MUST_USE int proto_object(json_t **ret, enum object_kind kind, const void *data, size_t len,
+MUST_USE int proto_object(const json_t **ret, struct tree_pool *pool, enum object_kind kind,
+			  const void *data, size_t len, struct err *err);
+/* {"metadata": {name, namespace, resourceVersion}} of an object that is malformed or cut. */
+MUST_USE int proto_identity(const json_t **ret, struct tree_pool *pool, struct proto object,
+			    struct err *err);
+/* A Status, and the metadata of a list. As proto_object(). */
+MUST_USE int proto_status(const json_t **ret, struct tree_pool *pool, const void *data, size_t len,
 			  struct err *err);
-/*
- * {"metadata": {name, namespace, resourceVersion}} of an object that is malformed or cut.
- */
-MUST_USE int proto_identity(json_t **ret, struct proto object, struct err *err);
-/* A Status, and the metadata of a list. A new reference; errors as of proto_object(). */
-MUST_USE int proto_status(json_t **ret, const void *data, size_t len, struct err *err);
-MUST_USE int proto_list_meta(json_t **ret, const void *data, size_t len, struct err *err);
+MUST_USE int proto_list_meta(const json_t **ret, struct tree_pool *pool, const void *data,
+			     size_t len, struct err *err);

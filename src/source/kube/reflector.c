@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "base/loop.h"
-#include "source/kube/api_status.h"
 #include "source/kube/query.h"
 
 /* A server that does not support watch-lists gets none for this long. */
@@ -293,8 +292,8 @@ static void list_complete(struct reflector *r, const char *version)
 
 static bool is_initial_end(const json_t *obj)
 {
-	const json_t *a = json_object_get(json_object_get(obj, "metadata"), "annotations");
-	const char *v = json_string_value(json_object_get(a, "k8s.io/initial-events-end"));
+	const json_t *a = tree_get(tree_get(obj, "metadata"), "annotations");
+	const char *v = tree_text(tree_get(a, "k8s.io/initial-events-end"));
 
 	return v != NULL && strcmp(v, "true") == 0;
 }
@@ -303,21 +302,23 @@ static bool is_initial_end(const json_t *obj)
  * Our version is newer than the server's. A server that lags catches up; a server that was restored
  * from a backup does not: after TOO_LARGE_MAX failures its state is accepted.
  */
-static void too_large_note(struct reflector *r, const json_t *status)
+static void too_large_note(struct reflector *r, const struct api_status *status)
 {
-	if (!api_status_is_too_large(status) || ++r->too_large < TOO_LARGE_MAX)
+	if (!status->is_too_large || ++r->too_large < TOO_LARGE_MAX)
 		return;
 	r->too_large = 0;
 	r->wants_list = r->is_version_lost = true;
 }
 
 /* An ERROR event: -ESTALE if the version is lost, else -EAGAIN. */
-static int error_event(struct reflector *r, const json_t *status, struct err *err)
+static int error_event(struct reflector *r, const json_t *obj, struct err *err)
 {
-	int code = api_status_text(err, status);
+	struct api_status status;
 
-	too_large_note(r, status);
-	return code == 410 ? -ESTALE : -EAGAIN;
+	api_status_read(&status, obj);
+	too_large_note(r, &status);
+	*err = status.text;
+	return status.code == 410 ? -ESTALE : -EAGAIN;
 }
 
 static int bookmark(struct reflector *r, const json_t *obj, struct err *err)
@@ -635,16 +636,13 @@ static void refused(struct reflector *r, const struct http_result *result, const
 static void refusal_read(struct reflector *r, const struct http_result *result)
 {
 	enum stream_encoding e = stream_encoding_of(result->content_type);
-	json_t *status = stream_status(e, str_text(result->body), result->body->len);
-	struct err why;
+	struct api_status status;
 
-	(void)err_set(&why, 0, "status %d", result->status);
-	if (status != NULL) {
-		(void)api_status_text(&why, status);
-		too_large_note(r, status);
-	}
-	json_decref(status);
-	refused(r, result, why.text);
+	if (stream_status(&status, e, str_text(result->body), result->body->len))
+		too_large_note(r, &status);
+	else
+		(void)err_set(&status.text, 0, "status %d", result->status);
+	refused(r, result, status.text.text);
 }
 
 static void ended(struct reflector *r, const struct http_result *result)

@@ -20,17 +20,18 @@ struct stream {
 	struct protosplit proto;
 	bool is_list_checked; /* the kind of the list is right */
 	bool is_list_over;
-	json_t *list_meta;
+	struct stream_list list; /* `version` is "" until it has been read */
+	struct tree_pool pool;   /* of one protobuf object */
 };
 
 /* --- both encodings ------------------------------------------------------- */
 
 const char *stream_version_of(const json_t *obj)
 {
-	const json_t *v = json_object_get(json_object_get(obj, "metadata"), "resourceVersion");
-	size_t len = json_string_length(v);
+	const json_t *v = tree_get(tree_get(obj, "metadata"), "resourceVersion");
+	size_t len = tree_text_len(v);
 
-	return len > 0 && len < STREAM_VERSION_MAX ? json_string_value(v) : NULL;
+	return len > 0 && len < STREAM_VERSION_MAX ? tree_text(v) : NULL;
 }
 
 static enum stream_event event_parse(const char *type, size_t len)
@@ -69,6 +70,20 @@ static int list_kind_check(struct stream *s, const char *kind, struct err *err)
 			       want);
 	s->is_list_checked = true;
 	return 0;
+}
+
+static void list_meta_read(struct stream *s, const json_t *meta)
+{
+	const json_t *version = tree_get(meta, "resourceVersion");
+	const json_t *next = tree_get(meta, "continue");
+	size_t len = tree_text_len(version);
+
+	free(s->list.next);
+	s->list = (struct stream_list){ .next = NULL };
+	if (len < STREAM_VERSION_MAX && len > 0)
+		memcpy(s->list.version, tree_text(version), len);
+	if (tree_text_len(next) > 0)
+		s->list.next = xstrdup(tree_text(next));
 }
 
 /* --- JSON ----------------------------------------------------------------- */
@@ -128,7 +143,7 @@ static int json_list_done(struct stream *s, const json_t *root, struct err *err)
 	if (s->is_list_over)
 		return err_set(err, -EBADMSG, "more than one list");
 	s->is_list_over = true;
-	s->list_meta = json_incref(json_object_get(root, "metadata"));
+	list_meta_read(s, json_object_get(root, "metadata"));
 	return 0;
 }
 
@@ -231,32 +246,28 @@ static const struct jsonsplit_ops json_ops = {
 static int proto_unreadable(struct stream *s, enum stream_event e, struct proto object,
 			    const char *why, struct err *err)
 {
-	json_t *identity;
-	int r;
+	const json_t *identity;
 
-	if (proto_identity(&identity, object, NULL) < 0)
+	if (proto_identity(&identity, &s->pool, object, NULL) < 0)
 		identity = NULL;
-	r = s->c.ops->unreadable(s->c.arg, e, identity, why, err);
-	json_decref(identity);
-	return r;
+	return s->c.ops->unreadable(s->c.arg, e, identity, why, err);
 }
 
 static int proto_put(struct stream *s, enum stream_event e, const void *data, size_t len,
 		     struct err *err)
 {
 	struct err why = { .text = "" };
-	json_t *obj;
+	const json_t *obj;
 	int r;
 
+	tree_pool_clear(&s->pool);
 	if (e == STREAM_ERROR)
-		r = proto_status(&obj, data, len, &why);
+		r = proto_status(&obj, &s->pool, data, len, &why);
 	else
-		r = proto_object(&obj, s->c.kind, data, len, &why);
+		r = proto_object(&obj, &s->pool, s->c.kind, data, len, &why);
 	if (r < 0)
 		return proto_unreadable(s, e, proto_over(data, len), why.text, err);
-	r = s->c.ops->object(s->c.arg, e, obj, err);
-	json_decref(obj);
-	return r;
+	return s->c.ops->object(s->c.arg, e, obj, err);
 }
 
 static int proto_type(struct stream *s, const void *data, size_t len, struct err *err)
@@ -347,6 +358,8 @@ static int proto_piece(void *arg, enum proto_piece what, const struct proto_byte
 		       struct err *err)
 {
 	struct stream *s = arg;
+	const json_t *meta;
+	int r;
 
 	if (b->whole_len > b->len)
 		return proto_too_big(s, what, b, err);
@@ -356,9 +369,11 @@ static int proto_piece(void *arg, enum proto_piece what, const struct proto_byte
 	case PROTO_PIECE_TYPE:
 		return proto_type(s, b->data, b->len, err);
 	case PROTO_PIECE_META:
-		json_decref(s->list_meta);
-		s->list_meta = NULL;
-		return proto_list_meta(&s->list_meta, b->data, b->len, err);
+		tree_pool_clear(&s->pool);
+		r = proto_list_meta(&meta, &s->pool, b->data, b->len, err);
+		if (r == 0)
+			list_meta_read(s, meta);
+		return r;
 	case PROTO_PIECE_ITEM:
 		return proto_put(s, STREAM_ITEM, b->data, b->len, err);
 	case PROTO_PIECE_FRAME:
@@ -391,7 +406,8 @@ void stream_close(struct stream *s)
 		protosplit_fini(&s->proto);
 	else
 		jsonsplit_fini(&s->json);
-	json_decref(s->list_meta);
+	free(s->list.next);
+	tree_pool_fini(&s->pool);
 	free(s);
 }
 
@@ -408,21 +424,6 @@ int stream_feed(struct stream *s, const void *data, size_t len, struct err *err)
 	return as_bad_message(jsonsplit_feed(&s->json, data, len, err));
 }
 
-static int list_end(const struct stream *s, struct stream_list *ret, struct err *err)
-{
-	const json_t *version = json_object_get(s->list_meta, "resourceVersion");
-	const json_t *next = json_object_get(s->list_meta, "continue");
-	size_t len = json_string_length(version);
-
-	if (!s->is_list_checked || len == 0 || len >= STREAM_VERSION_MAX)
-		return err_set(err, -EBADMSG, "list without a resource version");
-	*ret = (struct stream_list){ .next = NULL };
-	memcpy(ret->version, json_string_value(version), len);
-	if (json_string_length(next) > 0)
-		ret->next = xstrdup(json_string_value(next));
-	return 0;
-}
-
 int stream_end(struct stream *s, struct stream_list *ret, struct err *err)
 {
 	int r;
@@ -435,7 +436,11 @@ int stream_end(struct stream *s, struct stream_list *ret, struct err *err)
 		r = err_set(err, -EBADMSG, "empty answer");
 	if (r < 0 || s->c.mode != STREAM_LIST)
 		return r;
-	return list_end(s, ret, err);
+	if (!s->is_list_checked || s->list.version[0] == '\0')
+		return err_set(err, -EBADMSG, "list without a resource version");
+	*ret = s->list;
+	s->list.next = NULL;
+	return 0;
 }
 
 /* --- encodings ------------------------------------------------------------ */
@@ -471,23 +476,27 @@ const char *stream_encoding_text(enum stream_encoding e)
 	return "";
 }
 
-json_t *stream_status(enum stream_encoding encoding, const void *data, size_t len)
+bool stream_status(struct api_status *ret, enum stream_encoding encoding, const void *data,
+		   size_t len)
 {
-	struct proto_envelope e;
-	json_t *obj = NULL;
-	struct err err;
+	struct tree_pool pool = { 0 };
+	struct proto_envelope e = { .kind = "" };
+	const char *kind = e.kind;
+	const json_t *obj = NULL;
+	json_t *root = NULL;
+	bool is_status;
 
-	if (encoding == STREAM_PROTOBUF) {
-		if (proto_envelope_read(&e, data, len, &err) == 0 &&
-		    strcmp(e.kind, "Status") == 0 &&
-		    proto_status(&obj, e.raw, e.raw_len, &err) == 0)
-			return obj;
-		return NULL;
+	if (encoding == STREAM_PROTOBUF && proto_envelope_read(&e, data, len, NULL) == 0 &&
+	    proto_status(&obj, &pool, e.raw, e.raw_len, NULL) < 0)
+		obj = NULL;
+	if (encoding == STREAM_JSON && json_read(&root, data, len, NULL) == 0) {
+		kind = json_string_value(json_object_get(root, "kind")) ?: "";
+		obj = root;
 	}
-	if (encoding != STREAM_JSON || json_read(&obj, data, len, &err) < 0)
-		return NULL;
-	if (strcmp("Status", json_string_value(json_object_get(obj, "kind")) ?: "") == 0)
-		return obj;
-	json_decref(obj);
-	return NULL;
+	is_status = obj != NULL && strcmp(kind, "Status") == 0;
+	if (is_status)
+		api_status_read(ret, obj);
+	json_decref(root);
+	tree_pool_fini(&pool);
+	return is_status;
 }

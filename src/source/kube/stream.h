@@ -13,9 +13,8 @@
  */
 #pragma once
 
-#include <jansson.h>
-
 #include "source/decode/decode.h"
+#include "source/kube/api_status.h"
 
 enum stream_mode {
 	STREAM_LIST = 0,
@@ -40,6 +39,7 @@ enum stream_event {
 
 /* A result other than 0 ends stream_feed() and is its result. */
 struct stream_ops {
+	/* `obj` is borrowed; its values are read with decode/tree.h. */
 	int (*object)(void *arg, enum stream_event event, const json_t *obj, struct err *err);
 	/*
 	 * An unreadable object; the stream continues. `identity` has its name and version
@@ -79,7 +79,8 @@ MUST_USE int stream_end(struct stream *s, struct stream_list *ret, struct err *e
 /* Encoding of a Content-Type header; UNSET: none of an API server. */
 enum stream_encoding stream_encoding_of(const char *content_type);
 const char *stream_encoding_text(enum stream_encoding e);
-/* Parse a whole body that is a Status, as in error answers; NULL: not a Status. */
-json_t *stream_status(enum stream_encoding encoding, const void *data, size_t len);
+/* Read a whole body that is a Status, as in error answers; false: not a Status. */
+bool stream_status(struct api_status *ret, enum stream_encoding encoding, const void *data,
+		   size_t len);
 /* metadata.resourceVersion, borrowed; NULL: absent, or longer than STREAM_VERSION_MAX. */
 const char *stream_version_of(const json_t *obj);
