@@ -26,9 +26,10 @@ static uint32_t pool_index(const struct plan_rows *rows, const struct plan_front
 	return pool != NULL ? (uint32_t)(pool - rows->pools.v) : 0;
 }
 
-void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal)
+void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal, plan_work_fn *work,
+		      const void *plane)
 {
-	*pp = (struct plan_pieces){ .goal = goal };
+	*pp = (struct plan_pieces){ .goal = goal, .work = work, .plane = plane };
 	if (goal == NULL)
 		return;
 	pp->is_selected = xcalloc(goal->frontends.n + 1, 1);
@@ -98,17 +99,23 @@ void plan_pieces_adopted(struct plan_pieces *pp, struct plan_rows *part)
 
 /* --- one pool --- */
 
-static size_t pool_cost(const struct plan_pool *was, const struct plan_pool *will)
+static size_t backend_work(const struct plan_pieces *pp, const struct plan_pool *pool)
+{
+	return pp->work != NULL ? pp->work(pp->plane, pool) : 1;
+}
+
+static size_t pool_cost(const struct plan_pieces *pp, const struct plan_pool *was,
+			const struct plan_pool *will)
 {
 	size_t n_was = was ? was->backends.n : 0;
-	size_t n_will = will ? will->backends.n : 0;
+	size_t n_will = will->backends.n;
 	size_t both = MIN(n_was, n_will);
-	size_t n = MAX(n_was, n_will) - both + both / COMPARE_COST + 1;
+	size_t n = MAX(n_was, n_will) - both;
 
 	for (size_t i = 0; i < both; i++)
 		n += 2 * (memcmp(&was->backends.v[i], &will->backends.v[i],
 				 sizeof(struct plan_backend)) != 0);
-	return n;
+	return n * backend_work(pp, will) + both / COMPARE_COST + 1;
 }
 
 static bool is_equal(const struct plan_pool *a, const struct plan_pool *b)
@@ -265,12 +272,13 @@ static bool pools_bring(struct piece *pc)
 	for (pc->n_done = pc->pp->next_pool; goal != NULL && pc->n_done < goal->pools.n;) {
 		const struct plan_pool *will = &goal->pools.v[pc->n_done];
 		const struct plan_pool *was = pool_programmed(pc, will);
-		size_t cost = pool_cost(was, will);
+		size_t cost = pool_cost(pc->pp, was, will);
 
 		if (pc->cost > 0 && pc->cost + cost > pc->max)
 			return false;
 		if (cost > pc->max && will->affinity_s == 0) {
-			pool_between(&pc->between, pc->p, was, will, pc->max);
+			pool_between(&pc->between, pc->p, was, will,
+				     pc->max / backend_work(pc->pp, will) + 1);
 			pc->cut = will;
 			if (pc->pp->is_whole[pc->n_done])
 				pc->between.part_of = (uint32_t)will->backends.n;
@@ -290,14 +298,15 @@ static bool pools_drop(struct piece *pc)
 {
 	for (size_t i = 0; pc->programmed != NULL && i < pc->programmed->pools.n; i++) {
 		const struct plan_pool *was = &pc->programmed->pools.v[i];
-		size_t cost = was->backends.n + 2;
+		size_t cost = was->backends.n * backend_work(pc->pp, was) + 2;
 
 		if (pool_desired(pc, was) != NULL)
 			continue;
 		if (pc->cost > 0 && pc->cost + cost > pc->max)
 			return false;
 		if (cost > pc->max && was->affinity_s == 0) {
-			pool_between(&pc->between, pc->p, was, NULL, pc->max);
+			pool_between(&pc->between, pc->p, was, NULL,
+				     pc->max / backend_work(pc->pp, was) + 1);
 			pc->cut = was;
 			return false;
 		}

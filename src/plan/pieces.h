@@ -2,11 +2,11 @@
 /*
  * plan/pieces - change a large service from programmed to desired rows, in several transactions.
  *
- *     plan_pieces_init(&pp, goal)
+ *     plan_pieces_init(&pp, goal, work, plane)
  *     while ((rows = plan_pieces_next(&pp, plan, programmed, max)) != NULL)
  *             ... plan_diff(programmed, rows), the plane accepts: plan_piece_accept()
  *             ... or refuses: plan_piece_reject(), plan_pieces_fini()
- *     the rest is at most about `max` operations: plan_diff(programmed, goal)
+ *     the rest is at most about `max` units of work: plan_diff(programmed, goal)
  *
  * The rows after each piece are valid on their own: every frontend has a pool whose slots
  * are all filled, and every pool has a frontend, so that a restart adopts all of them. New
@@ -25,7 +25,15 @@ struct plan_waiting {
 	uint32_t frontend;
 };
 
+/*
+ * Work of an operation on a backend of a pool, in operations on a small pool: the kernel may need
+ * more time for larger pools.
+ */
+typedef size_t plan_work_fn(const void *plane, const struct plan_pool *pool);
+
 struct plan_pieces {
+	plan_work_fn *work; /* NULL: always 1 */
+	const void *plane;
 	struct plan_rows *goal; /* settled; owned by the caller; may be NULL */
 	size_t next_pool;       /* pools of the goal before this index are programmed */
 	VEC(struct plan_waiting) order;
@@ -36,7 +44,8 @@ struct plan_pieces {
 		is_whole; /* pools of the goal that the kernel has, and frontends that lead there */
 };
 
-void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal);
+void plan_pieces_init(struct plan_pieces *pp, struct plan_rows *goal, plan_work_fn *work,
+		      const void *plane);
 void plan_pieces_fini(struct plan_pieces *pp);
 /*
  * Part of the goal, for plane_ops.adopt: pools from *pool on with about `max` backends, and
@@ -46,8 +55,8 @@ void plan_pieces_fini(struct plan_pieces *pp);
 struct plan_rows *plan_pieces_part(struct plan_pieces *pp, size_t *pool, size_t max);
 void plan_pieces_adopted(struct plan_pieces *pp, struct plan_rows *part);
 /*
- * The next rows, at most about `max` operations from `programmed` (the programmed rows, or NULL).
- * NULL: only the step to the goal is left. The goal must have its ids. Backends that do not
+ * The next rows, at most about `max` units of work from `programmed` (the programmed rows, or
+ * NULL). NULL: only the step to the goal is left. The goal must have its ids. Backends that do not
  * change are borrowed from `programmed`.
  */
 struct plan_rows *plan_pieces_next(struct plan_pieces *pp, const struct plan *p,

@@ -9,7 +9,7 @@
 #include "plane/exchange.h"
 
 /* Elements of one transaction of the sweep. */
-#define SWEEP_MAX 2048
+#define SWEEP_MAX ((size_t)2048)
 
 /* --- opening and closing --- */
 
@@ -271,45 +271,42 @@ static int sweep_batch(struct plane_common *c, struct plane_result *res, struct 
 	return r;
 }
 
-static int sweep_set(struct plane_common *c, enum ipfam fam, size_t i, struct plane_result *res,
-		     struct err *err)
+/* Add undesired elements of a set to the changes, until these are SWEEP_MAX. */
+static void sweep_set(struct plane_common *c, enum ipfam fam, size_t i)
 {
 	enum nft_set_id set = c->ops->sweep[i];
 	size_t len = nft_key_len(set, fam);
 	size_t n;
-	uint8_t *keys = plane_loaded_undesired(c->loaded, fam, set, &n);
-	int r = 0;
+	uint8_t *keys = plane_loaded_undesired(c->loaded, fam, set,
+					       SWEEP_MAX - MIN(c->changes.v.n, SWEEP_MAX), &n);
 
-	for (size_t k = 0; k < n && r == 0; k++) {
+	for (size_t k = 0; k < n; k++) {
 		const uint8_t *key = keys + k * len;
 
 		nft_changes_was(&c->changes, fam, set, key,
 				plane_loaded_find(c->loaded, fam, set, key), NULL);
 		if (i < c->ops->n_frontends)
 			gone_report(c, fam, key);
-		if (c->changes.v.n >= SWEEP_MAX)
-			r = sweep_batch(c, res, err);
 	}
 	free(keys);
-	return r;
 }
 
 int plane_sweep_elements(struct plane_common *c, struct plane_result *res, struct err *err)
 {
-	int r = 0;
+	bool is_done;
+	int r;
 
 	nft_changes_reset(&c->changes);
-	for (size_t i = 0; i < c->ops->n_sweep && r == 0; i++) {
-		for (int fam = 0; fam < IPFAM_N && r == 0; fam++)
+	for (size_t i = 0; i < c->ops->n_sweep && c->changes.v.n < SWEEP_MAX; i++) {
+		for (int fam = 0; fam < IPFAM_N; fam++)
 			if (!c->plane.family[fam].is_failed)
-				r = sweep_set(c, fam, i, res, err);
-		if (r == 0 && i + 1 == c->ops->n_leading)
-			r = sweep_batch(c, res, err);
+				sweep_set(c, fam, i);
+		if (i + 1 == c->ops->n_leading && c->changes.v.n > 0)
+			break;
 	}
-	if (r == 0)
-		r = sweep_batch(c, res, err);
-	nft_changes_reset(&c->changes);
-	return r;
+	is_done = c->changes.v.n == 0;
+	r = sweep_batch(c, res, err);
+	return r < 0 ? r : !is_done;
 }
 
 size_t plane_unwanted(const struct plane *p)

@@ -130,7 +130,7 @@ bool plane_rejected(struct plane_common *c, int r, enum plane_commit_mode mode,
 
 /* --- plane_ops --- */
 
-/* Remove elements that are not desired. */
+/* Remove some elements that are not desired. 1: call it again. */
 MUST_USE int plane_sweep_elements(struct plane_common *c, struct plane_result *res,
 				  struct err *err);
 size_t plane_unwanted(const struct plane *p);

@@ -98,21 +98,21 @@ size_t plane_loaded_undesired_count(const struct plane_loaded *l, enum ipfam fam
 }
 
 uint8_t *plane_loaded_undesired(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
-				size_t *n)
+				size_t max, size_t *n)
 {
 	size_t len = nft_key_len(set, fam);
 	size_t data_len = nft_data_len(set, fam);
-	size_t max = plane_loaded_undesired_count(l, fam, set);
 	struct nft_keymap_pos pos = { 0 };
 	const uint8_t *key;
 	uint8_t *keys;
 	uint8_t *val;
 
 	*n = 0;
+	max = MIN(max, plane_loaded_undesired_count(l, fam, set));
 	if (max == 0)
 		return NULL;
 	keys = xreallocarray(NULL, max, len);
-	while (nft_keymap_next(&l->sets[fam][set], &pos, &key, &val))
+	while (*n < max && nft_keymap_next(&l->sets[fam][set], &pos, &key, &val))
 		if (val[data_len] != DESIRED)
 			memcpy(keys + (*n)++ * len, key, len);
 	qsort_r(keys, *n, len, key_cmp, &len);
@@ -124,7 +124,7 @@ void plane_loaded_each(const struct plane_loaded *l, enum ipfam fam, enum nft_se
 {
 	size_t len = nft_key_len(set, fam);
 	size_t n;
-	uint8_t *keys = plane_loaded_undesired(l, fam, set, &n);
+	uint8_t *keys = plane_loaded_undesired(l, fam, set, SIZE_MAX, &n);
 
 	for (size_t i = 0; i < n; i++)
 		fn(arg, keys + i * len);

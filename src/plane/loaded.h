@@ -60,9 +60,9 @@ void plane_loaded_del(struct plane_loaded *l, enum ipfam fam, enum nft_set_id se
 void plane_loaded_desire(struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
 			 const uint8_t *key, bool is_desired);
 
-/* Keys of elements that are not desired, sorted; NULL: none. Freed by the caller. */
+/* At most `max` keys of elements that are not desired, sorted; NULL: none. Freed by the caller. */
 uint8_t *plane_loaded_undesired(const struct plane_loaded *l, enum ipfam fam, enum nft_set_id set,
-				size_t *n);
+				size_t max, size_t *n);
 size_t plane_loaded_undesired_count(const struct plane_loaded *l, enum ipfam fam,
 				    enum nft_set_id set);
 /* Call `fn` for all elements that are not desired: before the first commit, these are all. */

@@ -26,7 +26,7 @@
 #include "base/str.h"
 #include "explain/balancing.h"
 #include "nl/batch.h"
-#include "plan/plan.h"
+#include "plan/pieces.h"
 
 struct plane;
 
@@ -41,6 +41,9 @@ struct plane_result {
 	size_t n_batches;   /* kernel transactions */
 	uint64_t kernel_ns; /* time spent in them */
 };
+
+/* Of a piece of a large service: operations, about 10 ms. */
+#define PLANE_PIECE_WORK 1500
 
 enum plane_commit_mode {
 	PLANE_COMMIT_NORMAL = 0,
@@ -165,6 +168,11 @@ struct plane_ops {
 	 */
 	void (*adopt)(struct plane *p, struct plan *plan, struct plan_rows *rows);
 	/*
+	 * Work of an operation on a backend of this pool, in operations on a small pool: a piece of
+	 * a large service is at most PLANE_PIECE_WORK. May be NULL: always 1.
+	 */
+	plan_work_fn *backend_work;
+	/*
 	 * Program everything that depends on model.env and not on a service (pod detection, pod and
 	 * service CIDRs). Cheap if nothing changed. In the loaded phase it also creates or repairs
 	 * the fixed layout, so it is called first.
@@ -187,7 +195,10 @@ struct plane_ops {
 	 * be read by key, in steps of about 10 ms. 1: more left. May be NULL.
 	 */
 	int (*audit_read)(struct plane *p, const struct plan_rows *rows, struct err *err);
-	/* End of the loaded phase: remove state that is not desired. Errors as commit. */
+	/*
+	 * End of the loaded phase: remove state that is not desired, in steps of about 10 ms. 1:
+	 * more left; commits may come between. Errors as commit.
+	 */
 	int (*sweep)(struct plane *p, struct plane_result *res, struct err *err);
 	/* Loaded phase: number of frontends that sweep() would remove. */
 	size_t (*unwanted)(const struct plane *p);
@@ -353,6 +364,17 @@ static inline int plane_load_all(struct plane *p, struct err *err)
 
 	do
 		r = p->ops->load(p, err);
+	while (r > 0);
+	return r;
+}
+
+/* The same for sweep(). */
+static inline int plane_sweep_all(struct plane *p, struct plane_result *res, struct err *err)
+{
+	int r;
+
+	do
+		r = p->ops->sweep(p, res, err);
 	while (r > 0);
 	return r;
 }

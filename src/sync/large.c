@@ -14,12 +14,11 @@
 
 #include <errno.h>
 
-#define PIECE_OPS_DEFAULT 1500 /* about 10 ms */
-#define STEP_ENDPOINTS 20000   /* endpoints of a step of BUILD or ADOPT: about 6 ms */
+#define STEP_ENDPOINTS 20000 /* endpoints of a step of BUILD or ADOPT: about 6 ms */
 
 bool sync_is_large(const struct sync *s, const struct svc *svc)
 {
-	size_t max = s->config.piece_ops ? s->config.piece_ops : PIECE_OPS_DEFAULT;
+	size_t max = s->config.piece_ops ? s->config.piece_ops : PLANE_PIECE_WORK;
 
 	return svc != s->large.whole && plan_size(svc) > max;
 }
@@ -79,7 +78,7 @@ static void step_build(struct sync *s)
 	}
 	if (s->large.goal != NULL)
 		sync_rows_explain(s, s->large.goal);
-	plan_pieces_init(&s->large.pieces, s->large.goal);
+	plan_pieces_init(&s->large.pieces, s->large.goal, s->plane->ops->backend_work, s->plane);
 	if (sync_is_plane_loaded(s))
 		s->large.phase = SYNC_LARGE_ADOPT;
 	else
@@ -134,7 +133,7 @@ static void piece_rejected(struct sync *s, int code, const struct err *err, uint
 
 static int step_piece(struct sync *s, uint64_t now, struct err *err)
 {
-	size_t max = s->config.piece_ops ? s->config.piece_ops : PIECE_OPS_DEFAULT;
+	size_t max = s->config.piece_ops ? s->config.piece_ops : PLANE_PIECE_WORK;
 	struct svc *svc = s->large.svc;
 	const struct plan_rows *programmed = sync_is_adopted(s, svc) ? svc->rows : NULL;
 	struct plan_rows *rows = plan_pieces_next(&s->large.pieces, s->plan, programmed, max);

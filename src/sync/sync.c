@@ -225,7 +225,7 @@ static uint64_t step_sweep(struct sync *s, uint64_t now)
 	else
 		r = s->plane->ops->sweep(s->plane, &res, &err);
 	sync_result_note(s, &res);
-	if (r < 0 && sync_family_failed(s, r, &res, &err))
+	if (r > 0 || (r < 0 && sync_family_failed(s, r, &res, &err)))
 		return SYNC_NOW;
 	if (r < 0) {
 		s->stats.failures++;

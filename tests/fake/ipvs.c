@@ -35,7 +35,7 @@ struct virtual
 	char sched[IPVS_SCHED_MAX];
 	uint32_t flags;
 	uint32_t timeout_s;
-	VEC(struct dest) dests;
+	VEC(struct dest) dests; /* the kernel's list begins with the last */
 };
 
 /* A rule or a route, as the bytes it came with. */
@@ -56,6 +56,7 @@ struct fake_ipvs {
 	size_t n_writes;
 	size_t n_dumps;
 	size_t n_received;
+	size_t n_searched;
 	void (*deleting)(void *arg);
 	void *deleting_arg;
 	size_t refuse_k;
@@ -182,12 +183,25 @@ static struct virtual *service_find(const struct fake_ipvs *f, const struct ipvs
 	return NULL;
 }
 
-static struct dest *dest_find(struct virtual *s, const struct ip_addr *addr, uint16_t port)
+static struct dest *dest_find(struct fake_ipvs *f, struct virtual *s, const struct ip_addr *addr,
+			      uint16_t port)
 {
-	vec_for_each (d, &s->dests)
+	for (size_t i = s->dests.n; i-- > 0;) {
+		struct dest *d = &s->dests.v[i];
+
+		f->n_searched++;
 		if (ip_addr_is_equal(&d->addr, addr) && d->port == port)
 			return d;
+	}
 	return NULL;
+}
+
+/* The others keep their order. */
+static void dest_del(struct virtual *s, const struct dest *d)
+{
+	size_t i = (size_t)(d - s->dests.v);
+
+	memmove(&s->dests.v[i], &s->dests.v[i + 1], (--s->dests.n - i) * sizeof(*d));
 }
 
 static void service_put(struct connection *c, const struct nlmsghdr *to, const struct virtual *s)
@@ -278,19 +292,20 @@ static void service_del(struct fake_ipvs *f, struct virtual *s)
 	service_free(s);
 }
 
-static int dest_change(struct virtual *s, uint8_t cmd, const struct nlattr *const *tb)
+static int dest_change(struct fake_ipvs *f, struct virtual *s, uint8_t cmd,
+		       const struct nlattr *const *tb)
 {
 	struct ip_addr addr = ip_addr_from_bytes((uint8_t)af(s->key.fam),
 						 nl_attr_bytes(tb[IPVS_DEST_ATTR_ADDR], 16));
 	uint16_t port = ntohs(u16(tb[IPVS_DEST_ATTR_PORT]));
-	struct dest *d = dest_find(s, &addr, port);
+	struct dest *d = dest_find(f, s, &addr, port);
 
 	if (cmd == IPVS_CMD_NEW_DEST && d != NULL)
 		return EEXIST;
 	if (cmd != IPVS_CMD_NEW_DEST && d == NULL)
 		return ENOENT;
 	if (cmd == IPVS_CMD_DEL_DEST) {
-		*d = s->dests.v[--s->dests.n];
+		dest_del(s, d);
 		return 0;
 	}
 	if (tb[IPVS_DEST_ATTR_WEIGHT] == NULL || tb[IPVS_DEST_ATTR_U_THRESH] == NULL ||
@@ -341,7 +356,7 @@ static int change(struct fake_ipvs *f, uint8_t cmd, const struct nlattr *const *
 		service_del(f, s);
 		return 0;
 	default:
-		return dest_change(s, cmd, dst);
+		return dest_change(f, s, cmd, dst);
 	}
 }
 
@@ -375,8 +390,8 @@ static void get(struct connection *c, const struct nlmsghdr *h, uint8_t cmd,
 	}
 	c->f->n_dumps++;
 	if (s != NULL)
-		vec_for_each (d, &s->dests)
-			dest_put(c, h, s, d);
+		for (size_t i = s->dests.n; i-- > 0;)
+			dest_put(c, h, s, &s->dests.v[i]);
 	done(c, h);
 }
 
@@ -625,7 +640,12 @@ size_t fake_ipvs_writes(const struct fake_ipvs *f)
 
 void fake_ipvs_writes_reset(struct fake_ipvs *f)
 {
-	f->n_writes = f->n_dumps = f->n_received = 0;
+	f->n_writes = f->n_dumps = f->n_received = f->n_searched = 0;
+}
+
+size_t fake_ipvs_searched(const struct fake_ipvs *f)
+{
+	return f->n_searched;
 }
 
 void fake_ipvs_deleting(struct fake_ipvs *f, void (*fn)(void *arg), void *arg)
@@ -735,7 +755,7 @@ void fake_ipvs_foreign_del(struct fake_ipvs *f, const char *addr)
 	vec_for_each (s, &f->services)
 		for (size_t i = 0; i < (*s)->dests.n; i++)
 			if (ip_addr_is_equal(&(*s)->dests.v[i].addr, &a))
-				(*s)->dests.v[i--] = (*s)->dests.v[--(*s)->dests.n];
+				dest_del(*s, &(*s)->dests.v[i--]);
 }
 
 void fake_ipvs_foreign_weight(struct fake_ipvs *f, const char *addr, uint32_t weight)

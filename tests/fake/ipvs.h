@@ -31,6 +31,8 @@ void fake_ipvs_writes_reset(struct fake_ipvs *f);
 size_t fake_ipvs_dumps(const struct fake_ipvs *f);
 /* Datagrams received since the last reset: one for each object of a dump, and one for its end. */
 size_t fake_ipvs_received(const struct fake_ipvs *f);
+/* Destinations that changes compared since the last reset, each from the newest one on. */
+size_t fake_ipvs_searched(const struct fake_ipvs *f);
 /* Called before a virtual service is deleted. */
 void fake_ipvs_deleting(struct fake_ipvs *f, void (*fn)(void *arg), void *arg);
 

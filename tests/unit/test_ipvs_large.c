@@ -10,6 +10,11 @@
 /* Of a step: IPVS_READ_DESTS (plane/ipvs/state.h) or AUDIT_PART_OPS (sync.c), and some. */
 #define READ_MAX 2100
 #define WRITES_MAX 1100
+/*
+ * Destinations that IPVS may compare in a step: PLANE_PIECE_WORK or IPVS_READ_DESTS units of work,
+ * of 1000 destinations each (DESTS_OF_WORK).
+ */
+#define SEARCHED_MAX (2000 * 1000)
 /* With ClientIP affinity a pool has at most 4,095 backends and is compared in one part. */
 #define N_AFFINITY 4000
 
@@ -164,6 +169,7 @@ static size_t ticks(struct world *w, uint32_t seconds)
 		next = w->plane->ops->tick(w->plane, w->now);
 		assert_true(fake_ipvs_received(w->ipvs) <= READ_MAX + fake_ipvs_writes(w->ipvs));
 		assert_true(fake_ipvs_writes(w->ipvs) <= READ_MAX);
+		assert_true(fake_ipvs_searched(w->ipvs) <= SEARCHED_MAX);
 		sum.n_dumps += fake_ipvs_dumps(w->ipvs);
 		assert_true(next > w->now);
 		w->now = MIN(next, until);
@@ -202,12 +208,99 @@ static void test_drain_in_steps(void **state)
 	world_close(&w);
 }
 
+/* --- writes: IPVS searches a service's destinations for each of them --- */
+
+/* settle() with bounded steps. Returns the number of steps that write to IPVS. */
+static size_t settle_in_steps(struct world *w)
+{
+	size_t n_steps = 0;
+
+	for (int i = 0; i < STEPS_MAX; i++) {
+		uint64_t next;
+
+		work_begin(w);
+		next = sync_step(w->s, w->now);
+		assert_true(fake_ipvs_searched(w->ipvs) <= SEARCHED_MAX);
+		assert_true(fake_ipvs_writes(w->ipvs) <= READ_MAX);
+		n_steps += fake_ipvs_writes(w->ipvs) > 0;
+		if (next == SYNC_NOW)
+			continue;
+		if (sync_state_get(w->s) == SYNC_RUNNING && list_is_empty(&w->m.dirty)) {
+			assert_int_equal(sync_failure_count(w->s), 0);
+			return n_steps;
+		}
+		w->now = next;
+	}
+	fail_msg("no rest");
+	return 0;
+}
+
+static size_t restart_in_steps(struct world *w)
+{
+	life_end(w);
+	htable_for_each (n, &w->m.services)
+		container_of(n, struct svc, node)->adopted_load = 0;
+	life_begin(w);
+	return settle_in_steps(w);
+}
+
+/* First sync, half of the endpoints replaced, all draining ones deleted, removal. */
+static void test_changes_in_steps(void **state)
+{
+	struct world w;
+
+	world_open(&w);
+	service_of(&w, 1, N);
+	(void)settle_in_steps(&w);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N);
+	fake_ipvs_conns(w.ipvs, "10.1.0.0", 1, 0);
+	endpoints_of(&w, 1, N / 2, N);
+	(void)settle_in_steps(&w);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, N / 2);
+	w.now = (uint64_t)clock_s * 1000 * NSEC_PER_SEC;
+	(void)ticks(&w, 10);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 1);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, N + 1);
+	no_service(&w, "shop", "s1");
+	(void)settle_in_steps(&w);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, N + 1);
+	(void)ticks(&w, 20);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_dests, 1);
+	fake_ipvs_conns(w.ipvs, "10.1.0.0", 0, 0);
+	(void)ticks(&w, 3);
+	expect_ipvs(&w, "");
+	world_close(&w);
+}
+
+/* A restart compares in large pieces. What changed meanwhile is written in small ones. */
+static void test_adoption_in_steps(void **state)
+{
+	size_t batches;
+	struct world w;
+
+	world_open(&w);
+	service_of(&w, 1, N);
+	settle(&w);
+	batches = sync_stats_get(w.s)->steps;
+	assert_int_equal(restart_in_steps(&w), 0);
+	assert_in_range(sync_stats_get(w.s)->steps, N / 1500, N / 1500 + 3);
+	assert_in_range(batches, 3 * (N / 1500), N);
+	endpoints_of(&w, 1, 3000, N);
+	assert_in_range(restart_in_steps(&w), 2 * 3000 / 200, N);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, 3000);
+	no_service(&w, "shop", "s1"); /* swept */
+	assert_in_range(restart_in_steps(&w), N / 200, N);
+	assert_int_equal(ipvs_plane_stats(w.plane).n_draining, N + 3000);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_audit_in_steps),    cmocka_unit_test(test_audit_of_affinity),
 		cmocka_unit_test(test_change_while_read), cmocka_unit_test(test_gone_while_read),
-		cmocka_unit_test(test_drain_in_steps),
+		cmocka_unit_test(test_drain_in_steps),    cmocka_unit_test(test_changes_in_steps),
+		cmocka_unit_test(test_adoption_in_steps),
 	};
 
 	log_level_set_all(LOG_LEVEL_ERR);

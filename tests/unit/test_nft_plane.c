@@ -229,6 +229,45 @@ static void test_killed_before_the_sweep(void **state)
 	}
 }
 
+/* The sweep deletes a bounded number of elements in a step. */
+static void test_sweep_in_steps(void **state)
+{
+	const int n_services = 3000;
+	size_t n_steps = 0;
+	char name[32];
+	char text[64];
+	struct bench b;
+
+	(void)state;
+	bench_open(&b);
+	for (int i = 0; i < n_services; i++) {
+		(void)snprintf(name, sizeof(name), "shop/s%d", i);
+		(void)snprintf(text, sizeof(text), "ip=10.96.%d.%d port=http:80", 1 + i / 200,
+			       1 + i % 200);
+		world_service(&b.w, name, text);
+		(void)snprintf(text, sizeof(text), "shop/s%d-1", i);
+		world_slice(&b.w, text, name + strlen("shop/"), "| http:8080 | 1 rs");
+	}
+	world_settle(&b.w);
+	world_restart(&b.w);
+	for (int i = 1; i < n_services; i++) {
+		(void)snprintf(name, sizeof(name), "shop/s%d", i);
+		world_no_service(&b.w, name);
+	}
+	while (sync_state_get(b.w.s) != SYNC_RUNNING) {
+		uint64_t before = sync_stats_get(b.w.s)->writes;
+
+		(void)sync_step(b.w.s, b.w.now);
+		assert_in_range(sync_stats_get(b.w.s)->writes - before, 0, 2 * 2048 + 50);
+		n_steps += sync_stats_get(b.w.s)->writes > before;
+	}
+	assert_in_range(n_steps, 3, 30);
+	world_settle(&b.w);
+	world_walk(&b.w);
+	world_check(&b.w);
+	bench_close(&b);
+}
+
 /* A service of an earlier process continues while its change is rejected. */
 static void test_refused_while_adopting(void **state)
 {
@@ -599,7 +638,7 @@ static void test_guard_is_held(void **state)
 	nft_plane_guard(other, true);
 	assert_int_equal(plane_load_all(other, &b.err), 0);
 	assert_int_equal(other->ops->env(other, &b.w.m, &res, &b.err), 0);
-	assert_int_equal(other->ops->sweep(other, &res, &b.err), 0);
+	assert_int_equal(plane_sweep_all(other, &res, &b.err), 0);
 	log_level_set_all(LOG_LEVEL_INFO);
 	reported = log_count(LOG_LEVEL_INFO);
 	for (uint64_t s = 1; s < 300; s += 30)
@@ -1314,6 +1353,7 @@ int main(void)
 		cmocka_unit_test(test_remarks),
 		cmocka_unit_test(test_refusal_names_culprit),
 		cmocka_unit_test(test_killed_before_the_sweep),
+		cmocka_unit_test(test_sweep_in_steps),
 		cmocka_unit_test(test_refused_while_adopting),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_stranger_in_class),

@@ -147,15 +147,57 @@ static bool is_drained(struct ipvs_plane *p, const struct ipvs_vs *vs, const str
 	return is_datagram(vs) && !is_serving(p, vs, &d->addr);
 }
 
+static int place_cmp(const void *a, const void *b)
+{
+	const struct ipvs_dst *x = *(struct ipvs_dst *const *)a;
+	const struct ipvs_dst *y = *(struct ipvs_dst *const *)b;
+
+	return (x->place > y->place) - (x->place < y->place);
+}
+
 /*
- * Read one service and delete its drained destinations. 1: more left to read. Else the service is
- * at the end of the list, if it still drains.
+ * Append the deletion of drained destinations, at most IPVS_READ_DESTS work; 1: more left. In the
+ * order of the kernel's list, which it searches for each of them: before it are only those that
+ * stay. `has_dests`: any stay.
+ */
+static int drained_delete(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, bool *has_dests)
+{
+	VEC(struct ipvs_dst *) draining = { 0 };
+	size_t work = 0;
+	size_t i = 0;
+	bool is_done;
+
+	vec_for_each (d, &vs->dests) {
+		if (d->flags & DST_DRAINING)
+			*vec_push(&draining) = d;
+		else /* neither: added by another process */
+			*has_dests |= d->flags & DST_DESIRED && d->flags & DST_PROGRAMMED;
+	}
+	vec_sort(&draining, place_cmp);
+	for (; i < draining.n && work < IPVS_READ_DESTS; i++) {
+		const struct ipvs_dst *d = draining.v[i];
+
+		if (is_drained(p, vs, d, now_s)) {
+			work += ipvs_dests_work(d->place - MIN(d->place, p->ops.n));
+			ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0);
+		}
+	}
+	*has_dests |= p->ops.n < draining.n;
+	is_done = i == draining.n;
+	vec_fini(&draining);
+	return !is_done;
+}
+
+/*
+ * Read one service and delete its drained destinations. 1: more left. Else the service is at the
+ * end of the list, if it still drains.
  */
 static int vs_check(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, struct err *err)
 {
 	struct plane_result res = { 0 };
 	bool has_dests = false;
 	int r = ipvs_dests_read(p, vs, err);
+	int more;
 
 	if (r > 0)
 		return r;
@@ -165,24 +207,17 @@ static int vs_check(struct ipvs_plane *p, struct ipvs_vs *vs, uint32_t now_s, st
 		return r;
 	}
 	vec_clear(&p->ops);
-	vec_for_each (d, &vs->dests) {
-		bool is_draining = d->flags & DST_DRAINING;
-
-		/* The rest in the next round. */
-		if (is_draining && p->ops.n < IPVS_READ_DESTS && is_drained(p, vs, d, now_s))
-			ipvs_op_dest(p, IPVS_DEST_DEL, vs, d, 0);
-		else /* neither: added by another process */
-			has_dests |= is_draining ||
-				     (d->flags & DST_DESIRED && d->flags & DST_PROGRAMMED);
-	}
+	more = drained_delete(p, vs, now_s, &has_dests);
 	if (!has_dests && vs->is_programmed && (!vs->is_desired || vs->is_vip_only))
 		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);
 	r = ipvs_ops_send(p, &res, err);
 	/* As after a commit: free entries that are neither programmed nor desired. */
 	ipvs_vs_touch(p, vs, NULL);
+	if (more > 0)
+		list_add_after(&p->draining, &vs->draining);
 	ipvs_drain_watch(p, vs);
 	ipvs_ops_done(p);
-	return r;
+	return r < 0 ? r : more;
 }
 
 static bool has_unserved(const struct ipvs_plane *p, const struct ipvs_vs *vs)

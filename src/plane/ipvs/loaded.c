@@ -197,4 +197,7 @@ void ipvs_loaded_adopt(struct ipvs_plane *p, struct plan *plan, struct plan_rows
 	for (size_t i = 0; i < ARRAY_SIZE(pool_maps); i++)
 		vec_for_each (f, &rows->frontends)
 			adopt_from(p, rows, f, pool_maps[i]);
+	vec_for_each (pool, &rows->pools)
+		if (pool->id != 0)
+			ipvs_adopted(p, pool);
 }

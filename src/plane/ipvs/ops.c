@@ -17,6 +17,7 @@
 
 /* kube-proxy's ipvs mode binds the addresses of Services to this device. */
 #define KUBE_IPVS "kube-ipvs0"
+#define SWEEP_SERVICES 8192 /* of a step of the sweep */
 
 /* --- operations --- */
 
@@ -381,28 +382,37 @@ static bool is_to_drain(const struct ipvs_vs *vs, const struct ipvs_dst *d)
 	       (!(d->flags & DST_DESIRED) || !is_in_kernel(vs));
 }
 
-static void vs_remove(struct ipvs_plane *p, struct ipvs_vs *vs)
+/* Do at most `*left` work, and reduce it. False: destinations are left. */
+static bool vs_remove(struct ipvs_plane *p, struct ipvs_vs *vs, size_t *left)
 {
+	size_t work = ipvs_dests_work(vs->dests.n);
 	bool has_dests = false;
+	bool is_done = true;
 
 	ipvs_drain_retime(p, vs);
 	if (is_in_kernel(vs) && !vs->is_whole)
-		return;
+		return true;
 	vec_for_each (d, &vs->dests) {
-		bool is_gone = is_to_drain(vs, d) && ipvs_drain_begin(p, vs, d);
+		bool is_left = is_to_drain(vs, d);
+		bool is_gone = is_left && *left > 0 && ipvs_drain_begin(p, vs, d);
 
+		is_done &= !is_left || *left > 0;
+		*left -= is_left ? MIN(work, *left) : 0;
 		has_dests |= d->flags & DST_PROGRAMMED && !is_gone;
 	}
 	if (!is_in_kernel(vs) && vs->is_programmed && !has_dests)
 		ipvs_op_service(p, IPVS_SERVICE_DEL, vs);
 	ipvs_drain_watch(p, vs);
+	return is_done;
 }
 
 int ipvs_ops_remove(struct ipvs_plane *p, struct plane_result *res, struct err *err)
 {
+	size_t left = SIZE_MAX;
+
 	vec_clear(&p->ops);
 	vec_for_each (each, &p->touched)
-		vs_remove(p, *each);
+		(void)vs_remove(p, *each, &left);
 	vec_for_each (u, &p->undo) {
 		struct ipvs_dst *d = u->is_dst && is_in_kernel(u->vs) && !u->vs->is_whole
 					     ? ipvs_dst_find(u->vs, &u->addr, u->port)
@@ -415,6 +425,31 @@ int ipvs_ops_remove(struct ipvs_plane *p, struct plane_result *res, struct err *
 	}
 	queued_clear(p);
 	return ipvs_ops_send(p, res, err);
+}
+
+int ipvs_ops_sweep(struct ipvs_plane *p, struct plane_result *res, struct err *err)
+{
+	size_t left = PLANE_PIECE_WORK;
+	bool is_done = true;
+	int r;
+
+	vec_clear(&p->ops);
+	htable_for_each (n, &p->vss) {
+		struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
+
+		if (vs->is_kept || vs->is_swept)
+			continue;
+		is_done = left > 0 && p->touched.n < SWEEP_SERVICES;
+		if (!is_done)
+			break;
+		ipvs_vs_touch(p, vs, NULL);
+		vs->is_whole = true;
+		vs->is_swept = is_done = vs_remove(p, vs, &left);
+	}
+	queued_clear(p);
+	r = ipvs_ops_send(p, res, err);
+	ipvs_ops_done(p);
+	return r < 0 ? r : !is_done;
 }
 
 /* --- the end of a commit --- */

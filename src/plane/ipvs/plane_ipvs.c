@@ -285,24 +285,6 @@ static int plane_env(struct plane *plane, const struct model *m, struct plane_re
 
 /* --- sweep --- */
 
-/* Start to drain services and destinations of vipd that are not desired. */
-static int sweep_services(struct ipvs_plane *p, struct plane_result *res, struct err *err)
-{
-	int r;
-
-	htable_for_each (n, &p->vss) {
-		struct ipvs_vs *vs = container_of(n, struct ipvs_vs, node);
-
-		if (vs->is_kept)
-			continue;
-		ipvs_vs_touch(p, vs, NULL);
-		vs->is_whole = true;
-	}
-	r = ipvs_ops_remove(p, res, err);
-	ipvs_ops_done(p);
-	return r;
-}
-
 static int plane_sweep(struct plane *plane, struct plane_result *res, struct err *err)
 {
 	struct ipvs_plane *p = ipvs_plane_of(plane);
@@ -312,8 +294,8 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 		return 0;
 	r = plane_sweep_elements(&p->common, res, err);
 	if (r == 0)
-		r = sweep_services(p, res, err);
-	if (r < 0)
+		r = ipvs_ops_sweep(p, res, err);
+	if (r != 0)
 		return r;
 	plane_loaded_ids_release(p->common.loaded);
 	plane_loaded_end(&p->common);
@@ -498,7 +480,7 @@ static int plane_cleanup(struct plane *plane, struct err *err)
 /*
  * New connections go to the other plane; all services start to drain, UDP services are deleted at
  * once. Nothing happens if nothing leads to IPVS. Rules and routes stay as the earlier process had
- * configured them: established connections need them. 1: more left to load.
+ * configured them: established connections need them. 1: call it again.
  */
 static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t now, struct err *err)
 {
@@ -506,7 +488,7 @@ static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t no
 	bool has_datagrams;
 	int r = 0;
 
-	if (p->load.loaded == NULL) {
+	if (!p->is_retiring && p->load.loaded == NULL) {
 		if (!is_loaded(p))
 			return 0;
 		r = ipvs_layout_load(p->layout, err);
@@ -516,15 +498,19 @@ static int retire_begin(struct ipvs_plane *p, const struct model *m, uint64_t no
 		if (r == 0)
 			r = MIN(ipvs_marks_read(p, err), 0);
 	}
+	if (!p->is_retiring) {
+		if (r == 0)
+			r = plane_load(&p->common.plane, err);
+		if (r != 0 || p->vss.count == 0)
+			return r;
+		p->is_retiring = true;
+		r = plane_env(&p->common.plane, m, &res, err);
+	}
 	if (r == 0)
-		r = plane_load(&p->common.plane, err);
-	if (r != 0 || p->vss.count == 0)
+		r = ipvs_ops_sweep(p, &res, err);
+	if (r > 0)
 		return r;
-	p->is_retiring = true;
 	has_datagrams = ipvs_loaded_has_protocol(p->common.loaded, L4PROTO_UDP);
-	r = plane_env(&p->common.plane, m, &res, err);
-	if (r == 0)
-		r = sweep_services(p, &res, err);
 	plane_loaded_end(&p->common);
 	p->retire_until = has_datagrams ? now + RETIRE_MIN_NS : now;
 	if (r == 0)
@@ -542,7 +528,7 @@ static int plane_retire(struct plane *plane, const struct model *m, uint64_t now
 	int r;
 
 	*again = 0;
-	if (!p->is_retiring) {
+	if (!p->is_retiring || p->common.loaded != NULL) {
 		r = retire_begin(p, m, now, err);
 		if (r > 0)
 			*again = now + RETIRE_STEP_NS;
@@ -628,6 +614,7 @@ const struct plane_ops ipvs_plane_ops = {
 	.commit = ipvs_commit,
 	.sweep = plane_sweep,
 	.audit_read = ipvs_audit_read,
+	.backend_work = ipvs_backend_work,
 	.unwanted = plane_unwanted,
 	.leads = plane_leads,
 	.check = plane_check,

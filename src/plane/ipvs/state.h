@@ -35,6 +35,7 @@ struct ipvs_dst {
 	uint32_t deadline_s; /* CLOCK_BOOTTIME: the end of its drain; 0 = none */
 	uint32_t active;     /* while draining, at the last check */
 	uint32_t inactive;
+	uint32_t place; /* in the kernel's list at that check */
 };
 
 /* A virtual service. */
@@ -58,12 +59,14 @@ struct ipvs_vs {
 	bool is_whole;          /* the commit names all its destinations */
 	bool is_part;           /* ... of a large service: the audit adds those in its journal */
 	bool is_new;            /* added by the commit under way */
+	bool is_swept;          /* by ipvs_ops_sweep() */
 	bool is_kept;           /* rejected in the loaded phase: sweep() does not touch it */
 	bool is_foreign;        /* the kernel has a foreign service with this key */
 	bool is_read;           /* for the audit under way, by ipvs_audit_read() */
 	bool is_awaited;        /* the audit waits for the read under way */
 	struct scheduler sched; /* desired */
 	uint32_t timeout_s;     /* desired; 0 = no persistence */
+	uint32_t n_lacking;     /* of an adopted pool: backends that the kernel lacked */
 	uint8_t programmed_sched;
 	uint32_t programmed_flags;
 	uint32_t programmed_timeout_s;
@@ -241,6 +244,13 @@ MUST_USE int ipvs_large_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct er
 /* plane_ops.audit_read */
 MUST_USE int ipvs_audit_read(struct plane *plane, const struct plan_rows *rows, struct err *err);
 
+/* Work of an operation on a service with `n` destinations, in those on a small one. */
+size_t ipvs_dests_work(size_t n);
+/* plane_ops.backend_work */
+size_t ipvs_backend_work(const void *plane, const struct plan_pool *pool);
+/* A pool in the kernel got its id: count the backends that the kernel lacks. */
+void ipvs_adopted(struct ipvs_plane *p, const struct plan_pool *pool);
+
 /* --- translate.c --- */
 
 MUST_USE int ipvs_translate(struct ipvs_plane *p, const struct plan_op *ops, size_t n,
@@ -254,6 +264,8 @@ void ipvs_vs_touch(struct ipvs_plane *p, struct ipvs_vs *vs, struct svc *svc);
 MUST_USE int ipvs_ops_add(struct ipvs_plane *p, struct plane_result *res, struct err *err);
 /* Start to drain programmed services and destinations that are not desired. */
 MUST_USE int ipvs_ops_remove(struct ipvs_plane *p, struct plane_result *res, struct err *err);
+/* The same for all services of the loaded phase, in steps. 1: call it again. */
+MUST_USE int ipvs_ops_sweep(struct ipvs_plane *p, struct plane_result *res, struct err *err);
 /*
  * The commit failed: restore the desired state, delete what was added. `is_rejected`: in the loaded
  * phase sweep() keeps what the kernel has of these services.

@@ -70,6 +70,7 @@ struct ipvs_vs *ipvs_vs_get(struct ipvs_plane *p, const struct ipvs_key *key)
 	vs->key = *key;
 	vs->proto = key->proto;
 	vs->drain_s = p->config.drain_s;
+	vs->n_lacking = UINT32_MAX;
 	list_init(&vs->draining);
 	list_init(&vs->sibling);
 	list_init(&vs->vip_services);
@@ -196,6 +197,7 @@ static void vs_programmed(struct ipvs_vs *vs, const struct ipvs_service *s)
 struct dests {
 	struct ipvs_vs *vs;
 	size_t n_known; /* sorted; new ones follow, in the kernel's order */
+	uint32_t n_found;
 };
 
 static void dests_begin(void *arg)
@@ -203,13 +205,14 @@ static void dests_begin(void *arg)
 	struct dests *ds = arg;
 
 	ds->vs->dests.n = ds->n_known;
+	ds->n_found = 0;
 	vec_for_each (d, &ds->vs->dests)
 		d->flags &= (uint8_t) ~(DST_PROGRAMMED | DST_DIFFERS);
 }
 
 static void dest_found(void *arg, const struct ipvs_dest *found)
 {
-	const struct dests *ds = arg;
+	struct dests *ds = arg;
 	struct ipvs_dst *d = dst_find(ds->vs, ds->n_known, &found->addr, found->port);
 	bool is_draining;
 
@@ -229,6 +232,7 @@ static void dest_found(void *arg, const struct ipvs_dest *found)
 		d->deadline_s =
 			is_draining && found->u_thresh < IPVS_THRESH_NONE ? found->u_thresh : 0;
 	}
+	d->place = ds->n_found++;
 	d->active = found->active;
 	d->inactive = found->inactive;
 }
@@ -379,6 +383,54 @@ int ipvs_dests_read(struct ipvs_plane *p, struct ipvs_vs *vs, struct err *err)
 /* --- large services --- */
 
 #define LARGE_RESTARTS 3
+
+/* IPVS searches the list of destinations for each operation: so many take as long as the rest. */
+#define DESTS_OF_WORK 1000
+
+size_t ipvs_dests_work(size_t n)
+{
+	return 1 + n / DESTS_OF_WORK;
+}
+
+size_t ipvs_backend_work(const void *plane, const struct plan_pool *pool)
+{
+	const struct ipvs_plane *p = plane;
+	struct ipvs_key key =
+		ipvs_key_mark(pool->fam, ipvs_mark_pool(&p->marks, pool->id, pool->scope));
+	const struct ipvs_vs *vs = ipvs_vs_find(p, &key);
+	size_t work = 0;
+
+	if (vs == NULL)
+		return 1;
+	if (!vs->is_vip_only)
+		work = ipvs_dests_work(vs->dests.n);
+	list_for_each (l, &vs->vip_services)
+		work += ipvs_dests_work(list_entry(l, struct ipvs_vs, sibling)->dests.n);
+	/* Other operations of the loaded phase only compare. */
+	if (p->common.loaded != NULL && (uint64_t)vs->n_lacking * work <= PLANE_PIECE_WORK)
+		return 1;
+	return MAX(work, (size_t)1);
+}
+
+void ipvs_adopted(struct ipvs_plane *p, const struct plan_pool *pool)
+{
+	struct ipvs_key key =
+		ipvs_key_mark(pool->fam, ipvs_mark_pool(&p->marks, pool->id, pool->scope));
+	struct ipvs_vs *vs = ipvs_vs_find(p, &key);
+	size_t next = 0;
+
+	if (vs == NULL)
+		return;
+	vs->n_lacking = 0;
+	vec_for_each (b, &pool->backends) { /* most follow each other in both */
+		if (next >= vs->dests.n || dst_cmp(&vs->dests.v[next], &b->addr, b->port) != 0)
+			next = dst_place(vs, vs->dests.n, &b->addr, b->port);
+		if (next < vs->dests.n && dst_cmp(&vs->dests.v[next], &b->addr, b->port) == 0)
+			next++;
+		else
+			vs->n_lacking++;
+	}
+}
 
 static void large_found(void *arg, const struct ipvs_dest *found)
 {

@@ -89,7 +89,7 @@ static void ranges_list(struct nft_reading *rd)
 {
 	struct nft_loaded_family *f = family_of(rd);
 
-	f->ranges = plane_loaded_undesired(&rd->h->elems, rd->table.fam, NFTSET_FW_RANGES,
+	f->ranges = plane_loaded_undesired(&rd->h->elems, rd->table.fam, NFTSET_FW_RANGES, SIZE_MAX,
 					   &f->n_ranges);
 }
 

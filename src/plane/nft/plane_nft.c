@@ -413,7 +413,7 @@ static int plane_sweep(struct plane *plane, struct plane_result *res, struct err
 	r = plane_sweep_elements(&p->common, res, err);
 	if (r == 0)
 		r = sweep_retire(p, res, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_refs_grace_rest(&p->endpoint_addrs[fam], &p->before[fam]);
