@@ -166,7 +166,7 @@ static void health_lines(const struct metrics *m, struct str *out)
 
 /* --- metrics of vipd --- */
 
-static void state_lines(const struct metrics *m, struct str *out, size_t n_dirty, uint64_t now)
+static void state_lines(const struct metrics *m, struct str *out, uint64_t now)
 {
 	const struct serve_context *ctx = m->config.ctx;
 	const struct model_stats *st = &ctx->model->stats;
@@ -189,7 +189,7 @@ static void state_lines(const struct metrics *m, struct str *out, size_t n_dirty
 	    sync_failure_count(ctx->sync));
 	one(out, "vipd_pending_services", "gauge",
 	    "Services with changes that are not in the kernel yet, rejected ones included",
-	    n_dirty + sync_failure_count(ctx->sync));
+	    sync_pending_count(ctx->sync));
 	one_seconds(out, "vipd_pending_seconds", "gauge",
 		    "Age of the oldest pending change; rejected services count only if they are "
 		    "half of all",
@@ -554,7 +554,7 @@ void metrics_text(struct metrics *m, struct str *out, uint64_t now_ns, int64_t w
 	change_lines(m, out, n_dirty);
 	health_lines(m, out);
 	build_lines(m, out);
-	state_lines(m, out, n_dirty, now_ns);
+	state_lines(m, out, now_ns);
 	work_lines(m, out);
 	times_lines(m, out);
 	drop_lines(m, out, now_ns);

@@ -137,6 +137,21 @@ size_t sync_failure_count(const struct sync *s)
 	return s->failures.count;
 }
 
+size_t sync_pending_count(const struct sync *s)
+{
+	size_t n = 0;
+
+	list_for_each (l, &s->model->dirty)
+		n++;
+	htable_for_each (node, &s->failures) {
+		const struct sync_failure *f = container_of(node, struct sync_failure, node);
+		const struct svc *svc = model_find(s->model, f->ns, f->name);
+
+		n += svc == NULL || !list_is_linked(&svc->dirty); /* else it is counted already */
+	}
+	return n;
+}
+
 size_t sync_occupied_count(const struct sync *s)
 {
 	size_t n_occupied = 0;

@@ -148,6 +148,8 @@ const struct sync_stats *sync_stats_get(const struct sync *s);
 /* NULL when the service is not rejected. */
 struct sync_failure *sync_failure_find(const struct sync *s, const struct svc *svc);
 size_t sync_failure_count(const struct sync *s);
+/* Services with changes that are not in the kernel, rejected ones included. */
+size_t sync_pending_count(const struct sync *s);
 /* Failures because a foreign object occupies the service's key in the kernel. */
 size_t sync_occupied_count(const struct sync *s);
 /* All failures, sorted by name; caller frees the array. */

@@ -259,7 +259,9 @@ static void test_programming(void **state)
 	w.w.k.is_culprit_named = true;
 	put_slice(&w.w, "shop/b-x", "b", "trigger=2010000000000 |http:8080|1 rs");
 	settle(&w);
+	assert_value(&w, "vipd_pending_services", 1);
 	put_slice(&w.w, "shop/b-x", "b", "trigger=2011000000000 |http:8080|1 rs; 2 rs");
+	assert_value(&w, "vipd_pending_services", 1); /* rejected, and its change is not synced */
 	settle(&w);
 	assert_value(&w, NP "_count" IP4, 1);
 	assert_value(&w, "vipd_rejected_services", 1);
