@@ -51,7 +51,7 @@ static int is_allowed(const struct cleanup_config *config, struct nl_sock *nl, s
 		return r;
 	if (r == 0)
 		return err_set(err, -EAGAIN, "its tables are not in the kernel");
-	return serving_check(config->control_socket, n_occupied, err);
+	return serving_wait(config->control_socket, true, n_occupied, err);
 }
 
 /* `n_occupied`: services of vipd that are pending because of kube-proxy's virtual services. */
@@ -91,7 +91,8 @@ static int clean_ipvs(bool *ret, const struct cleanup_config *config, struct soc
 	if (r == 0)
 		r = cleanup_ipvs(&done, s->ipvs, &link, ports, n_occupied > 0, report, err);
 	*ret = r == 0 && !done.is_busy;
-	if (*ret && done.n_handed_over > 0 && serving_wait(config->control_socket, &why) < 0) {
+	if (*ret && done.n_handed_over > 0 &&
+	    serving_wait(config->control_socket, false, &n_occupied, &why) < 0) {
 		*ret = false;
 		report_left(report, "ipvs: left: what vipd does not serve yet: %s", why.text);
 	}

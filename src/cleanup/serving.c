@@ -12,48 +12,62 @@
 #include "doctor/proxies.h"
 
 #define ASK_TIMEOUT_MS 5000
+#define POLL_US 100000
 /* vipd retries a service whose address is occupied after at most 10 s. */
-#define WAIT_S 20
+#define POLLS 200
 
-int serving_check(const char *control_socket, size_t *n_occupied, struct err *err)
+/* As serving_wait(), without waiting; `is_passing`: the answer may be another one soon. */
+static int serving_check(const char *control_socket, size_t *n_occupied, bool *is_passing,
+			 struct err *err)
 {
 	struct client client = { .path = control_socket, .timeout_ms = ASK_TIMEOUT_MS };
+	json_int_t n_rejected;
+	json_int_t n_pending;
+	const char *state;
 	json_t *status;
-	json_int_t pending;
 	int r;
 
+	*is_passing = false;
 	if (*control_socket == '\0')
 		return err_set(err, -EAGAIN, "no control socket: the state of vipd is unknown");
 	r = client_json(&status, &client, "GET", "/v1/status", err);
 	if (r < 0)
 		return r;
 	value_clean(status);
+	state = value_text(status, "state");
 	*n_occupied = (size_t)value_int(value_get(status, "rejected"), "occupied");
-	pending = value_int(value_get(status, "pending"), "services") - (json_int_t)*n_occupied;
-	if (strcmp(value_text(status, "state"), "running") != 0)
-		r = err_set(err, -EAGAIN, "it is still %s: %s", value_text(status, "state"),
+	n_rejected = value_int(value_get(status, "rejected"), "count");
+	n_pending = value_int(value_get(status, "pending"), "services");
+	if (strcmp(state, "running") != 0) {
+		*is_passing = strcmp(state, "waiting") != 0;
+		r = err_set(err, -EAGAIN, "it is still %s: %s", state,
 			    value_text(status, "state_text"));
-	else if (pending > 0)
+	} else if (n_pending > (json_int_t)*n_occupied) {
+		*is_passing = n_pending > n_rejected;
 		r = err_set(err, -EAGAIN, "%lld services are pending (vipctl status)",
-			    (long long)pending);
+			    (long long)n_pending - (long long)*n_occupied);
+	}
 	json_decref(status);
 	return r;
 }
 
-int serving_wait(const char *control_socket, struct err *err)
+int serving_wait(const char *control_socket, bool is_occupied_allowed, size_t *n_occupied,
+		 struct err *err)
 {
-	size_t n_occupied = 1;
-	int r = 0;
+	for (int i = 0;; i++) {
+		bool is_passing;
+		int r = serving_check(control_socket, n_occupied, &is_passing, err);
 
-	for (int i = 0; i < WAIT_S && r == 0 && n_occupied > 0; i++) {
-		(void)sleep(1);
-		r = serving_check(control_socket, &n_occupied, err);
+		if (r == 0 && *n_occupied > 0 && !is_occupied_allowed) {
+			r = err_set(err, -EAGAIN,
+				    "%zu services are still pending after %d s (vipctl status)",
+				    *n_occupied, POLLS * POLL_US / 1000000);
+			is_passing = true;
+		}
+		if (r == 0 || !is_passing || i == POLLS)
+			return r;
+		(void)usleep(POLL_US);
 	}
-	if (r == 0 && n_occupied > 0)
-		r = err_set(err, -EAGAIN,
-			    "%zu services are still pending after %d s (vipctl status)", n_occupied,
-			    WAIT_S);
-	return r;
 }
 
 int serving_no_other(enum proxy proxy, struct err *err)

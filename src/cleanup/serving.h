@@ -9,11 +9,11 @@
 #include "cleanup/owned.h"
 
 /*
- * 0 if vipd, read over its control socket, has programmed all services; else `err` says why not.
+ * Wait until vipd, read over its control socket, has programmed all services, but at most 20 s, and
+ * only while it reads kernel state or programs services; else `err` says why it does not serve.
  * `n_occupied`: services that wait only for foreign virtual services, which cleanup removes.
  */
-MUST_USE int serving_check(const char *control_socket, size_t *n_occupied, struct err *err);
-/* Wait until vipd serves the services handed over to it; -EAGAIN: timeout. */
-MUST_USE int serving_wait(const char *control_socket, struct err *err);
+MUST_USE int serving_wait(const char *control_socket, bool is_occupied_allowed, size_t *n_occupied,
+			  struct err *err);
 /* -EBUSY: the proxy runs in this network namespace, also inside k3s or MicroK8s. */
 MUST_USE int serving_no_other(enum proxy p, struct err *err);

@@ -2,10 +2,13 @@
 """--cleanup=kube-proxy: vipd starts beside kube-proxy's state, which is then removed. Connections
 that kube-proxy translated continue, vipd serves new ones, and foreign state is not touched."""
 import contextlib
+import json
 import os
 import re
 import shutil
+import socketserver
 import subprocess
+import threading
 
 import pytest
 
@@ -104,14 +107,10 @@ class Node:
             good(flow.stat())
 
     def cleanup(self, *more, how="kube-proxy"):
-        """Run again while vipd reads kernel state, which it does after foreign changes, too."""
-        def run():
-            with self.lab.node.entered():
-                r = subprocess.run([L.program("vipd"), "--cleanup=" + how, "--control-socket",
-                                    self.vipd.socket, *more], capture_output=True, text=True,
-                                   timeout=300, check=False)
-            return None if r.returncode and "it is still loading" in r.stderr else r
-        return L.eventually(run, what="vipd does not end loading")
+        with self.lab.node.entered():
+            return subprocess.run([L.program("vipd"), "--cleanup=" + how, "--control-socket",
+                                   self.vipd.socket, *more], capture_output=True, text=True,
+                                  timeout=300, check=False)
 
     def serves(self, number=NUMBER, roles=("client", "pod3", "node")):
         for fam in (4, 6):
@@ -245,6 +244,49 @@ def test_refusals(tmp_path):
         n.vipd.stop()
         assert n.cleanup(how="kube-proxy,force").returncode == 0
         assert "KUBE-" not in n.save()
+
+
+class Status(socketserver.ThreadingUnixStreamServer):
+    """A control socket: the first requests get these answers, in order, all others the last."""
+
+    def __init__(self, path, answers):
+        self.answers, self.n = answers, 0
+        super().__init__(path, StatusRequest)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class StatusRequest(socketserver.StreamRequestHandler):
+    def handle(self):
+        while self.rfile.readline() not in (b"\r\n", b""):
+            pass
+        which = min(self.server.n, len(self.server.answers) - 1)
+        self.server.n += 1
+        body = json.dumps(self.server.answers[which]).encode()
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                         b"Content-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(body), body))
+
+
+def answer(status, state, pending=0, rejected=0):
+    return dict(status, state=state, pending={"services": pending},
+                rejected={"count": rejected, "occupied": 0})
+
+
+def test_waits_for_vipd(tmp_path):
+    """While vipd reads kernel state, or programs services, cleanup waits for it."""
+    with node() as n:
+        n.put_kube_proxy()
+        n.start()
+        status = n.vipd.status()
+        for number, (answers, requests, ok) in enumerate([
+                ([answer(status, "waiting")], 1, False),
+                ([answer(status, "running", 2, 2)], 1, False),
+                ([answer(status, "loading"), answer(status, "adopting", 3),
+                  answer(status, "running", 2, 1), answer(status, "running")], 4, True)]):
+            path = str(tmp_path / str(number))
+            with Status(path, answers) as server:
+                r = n.cleanup("--control-socket", path)
+                server.shutdown()
+            assert (r.returncode == 0, server.n) == (ok, requests), r.stderr
 
 
 @pytest.mark.parametrize("xtables", ["nft", "legacy"])
