@@ -90,7 +90,7 @@ static const char *masq_text(const struct model *m, const struct plan_frontend *
 			return "all";
 		return m->env.has_detector[ip_fam(&f->addr)] ? "not-pods" : "none";
 	case PLAN_MASQ_ALWAYS:
-		return "all";
+		return m->config.preserves_local_source ? "to-other-nodes" : "all";
 	case PLAN_MASQ_HOST:
 		return "this-host";
 	}

@@ -107,6 +107,7 @@ void view_node(struct jsonw *w, const char *key, const struct model *m)
 		jsonw_prefix(w, NULL, p);
 	jsonw_end(w);
 	jsonw_bool(w, "masquerade_all", m->config.is_masquerade_all);
+	jsonw_bool(w, "preserve_local_source", m->config.preserves_local_source);
 	view_detector(w, m);
 	jsonw_end(w);
 }

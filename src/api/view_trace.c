@@ -324,6 +324,8 @@ static const char *const masq_words[] = {
 	[PLAN_TRACE_MASQ_NOT_POD] = "yes: to a cluster IP, and not a pod by detect-local",
 	[PLAN_TRACE_MASQ_EXTERNAL] =
 		"yes: external policy Cluster, so that replies return through this node",
+	[PLAN_TRACE_MASQ_REMOTE] =
+		"only to endpoints on other nodes: --preserve-local-source, external policy Cluster",
 	[PLAN_TRACE_MASQ_HOST] = "yes: this host to an external address with policy Local",
 };
 
@@ -341,7 +343,7 @@ static void step_masq(struct jsonw *w, const struct plan_trace *t)
 	struct str out = { 0 };
 
 	str_puts(&out, masq_words[t->masq]);
-	if (t->masq < PLAN_TRACE_MASQ_ALL && meets_itself(t))
+	if ((t->masq < PLAN_TRACE_MASQ_ALL || t->masq == PLAN_TRACE_MASQ_REMOTE) && meets_itself(t))
 		str_puts(&out, "; yes if the pod reaches itself");
 	step(w, "masqueraded", &out);
 	str_fini(&out);
@@ -454,7 +456,7 @@ static void view_service(struct jsonw *w, const struct plan_trace *t)
 	jsonw_uint(w, "affinity_s", t->affinity_s);
 	if (t->balancing.scheduler[0] != '\0')
 		jsonw_text(w, "scheduler", t->balancing.scheduler);
-	jsonw_bool(w, "masqueraded", t->masq >= PLAN_TRACE_MASQ_ALL);
+	jsonw_bool(w, "masqueraded", plan_trace_masquerades(t));
 	jsonw_text(w, "kernel", programmed_words[t->programmed]);
 	jsonw_uint(w, "used_endpoints", t->n_used);
 	jsonw_end(w);

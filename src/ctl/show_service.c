@@ -165,6 +165,7 @@ static const char *masquerade_text(const char *word)
 		{ "all", "all" },
 		{ "not-pods", "all but pods" },
 		{ "this-host", "this host" },
+		{ "to-other-nodes", "to other nodes" },
 		{ "none", "none" },
 	};
 

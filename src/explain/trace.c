@@ -345,9 +345,24 @@ static int endpoint_cmp(const void *a, const void *b)
 	return strcmp(ea->pod ? ea->pod : "", eb->pod ? eb->pod : "");
 }
 
-static bool masquerades(enum plan_trace_masq masq)
+static bool is_masqueraded(const struct plan_trace *t, const struct endpoint *e)
 {
-	return masq >= PLAN_TRACE_MASQ_ALL;
+	/* Delivered to this host without postrouting. */
+	if (!t->is_host && is_host_addr(t->plan->model, &e->addr))
+		return false;
+	if (ip_addr_is_equal(&e->addr, &t->query.src))
+		return true;
+	return t->masq == PLAN_TRACE_MASQ_REMOTE ? !e->is_local : t->masq >= PLAN_TRACE_MASQ_ALL;
+}
+
+bool plan_trace_masquerades(const struct plan_trace *t)
+{
+	if (t->masq != PLAN_TRACE_MASQ_REMOTE)
+		return t->masq >= PLAN_TRACE_MASQ_ALL;
+	vec_for_each (ep, &t->endpoints)
+		if (plan_trace_endpoint_why(ep) == NULL && ep->is_masqueraded)
+			return true;
+	return false;
 }
 
 static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
@@ -364,8 +379,7 @@ static void decide_endpoints(struct plan_trace *t, const struct svc *svc)
 			.is_local = e->is_local,
 			.weight = 1,
 			.exclusion = t->scope == PLAN_SCOPE_CLUSTER ? e->cluster : e->local,
-			.is_masqueraded =
-				masquerades(t->masq) || ip_addr_is_equal(&e->addr, &t->query.src),
+			.is_masqueraded = is_masqueraded(t, e),
 		};
 
 		t->n_used += like.exclusion == EXCLUSION_NONE;
@@ -397,7 +411,8 @@ static enum plan_trace_masq decide_masq(const struct plan_trace *t)
 	enum plan_masq masq = t->frontend.masq;
 
 	if (masq == PLAN_MASQ_ALWAYS)
-		return PLAN_TRACE_MASQ_EXTERNAL;
+		return m->config.preserves_local_source && !t->is_host ? PLAN_TRACE_MASQ_REMOTE
+								       : PLAN_TRACE_MASQ_EXTERNAL;
 	if (masq == PLAN_MASQ_HOST && t->is_host)
 		return PLAN_TRACE_MASQ_HOST;
 	if (masq == PLAN_MASQ_HOST && !t->is_cluster_ip)

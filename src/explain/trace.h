@@ -95,6 +95,7 @@ enum plan_trace_masq {
 	PLAN_TRACE_MASQ_ALL,           /* cluster IP, --masquerade-all (MASQ-05) */
 	PLAN_TRACE_MASQ_NOT_POD,       /* cluster IP, no pod by detect-local */
 	PLAN_TRACE_MASQ_EXTERNAL,      /* external, policy Cluster (MASQ-07) */
+	PLAN_TRACE_MASQ_REMOTE,        /* ... --preserve-local-source: endpoints on other nodes */
 	PLAN_TRACE_MASQ_HOST,          /* external, policy Local, from this host (MASQ-08) */
 };
 
@@ -180,6 +181,8 @@ bool plan_trace_lacks_source(const struct plan_trace *t);
 void plan_trace_decide(struct plan_trace *t);
 /* After plan_trace_decide(): add the plane's scheduler and weights. */
 void plan_trace_weigh(struct plan_trace *t, const struct plan_balancer *balancer);
+/* Is the source masqueraded on the way to a used endpoint? */
+bool plan_trace_masquerades(const struct plan_trace *t);
 /* Share of connections of a used endpoint, 0 to 1; negative when it is not predictable. */
 double plan_trace_share(const struct plan_trace *t, const struct plan_trace_endpoint *ep);
 void plan_trace_fini(struct plan_trace *t);

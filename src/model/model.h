@@ -74,9 +74,10 @@ struct model_config {
 	bool serves_localhost; /* node ports also on loopback addresses in these prefixes (IPT-12)
 				*/
 	bool is_masquerade_all;
-	bool no_external_ips;      /* gate AllowServiceExternalIPs off (SVC-13) */
-	bool tracks_addrs;         /* model_has_addr() is used: costs memory */
-	int64_t triggers_since_ns; /* Unix ns; newer trigger times replace older ones (IN-40) */
+	bool preserves_local_source; /* external, ETP Cluster, endpoint on this node (MASQ-07) */
+	bool no_external_ips;        /* gate AllowServiceExternalIPs off (SVC-13) */
+	bool tracks_addrs;           /* model_has_addr() is used: costs memory */
+	int64_t triggers_since_ns;   /* Unix ns; newer trigger times replace older ones (IN-40) */
 };
 
 /* Derived from the configuration, the Node, the host's addresses and ServiceCIDRs. */

@@ -211,11 +211,13 @@ static bool text_key(struct str *out, enum ipfam fam, enum nft_set_id set, const
 		break;
 	case NFTSET_VIPS:
 	case NFTSET_CLUSTER_IPS:
+	case NFTSET_LOCAL_BACKENDS:
 	case NFTSET_POD_CIDRS:
 	case NFTSET_SERVICE_CIDRS:
 	case IPVSSET_VIPS:
 	case IPVSSET_CLUSTER_IPS:
 	case IPVSSET_HAIRPINS:
+	case IPVSSET_LOCAL_BACKENDS:
 	case IPVSSET_POD_CIDRS:
 	case IPVSSET_SERVICE_CIDRS:
 		text_addr(out, fam, key);

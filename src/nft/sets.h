@@ -51,14 +51,15 @@ enum nft_set_id {
 	NFTSET_FW_RANGES,      /* set pool<<12 . addr range (word in network order) */
 	NFTSET_AFFINITY,  /* map pool<<12 . client               : pool<<12 | local id; dynamic */
 	NFTSET_AFF_SLOTS, /* map pool<<12 . slot                 : pool<<12 | local id */
-	NFTSET_AFF_ENDPOINTS, /* map pool<<12 | local id             : addr . port */
-	NFTSET_COUNTED,       /* set addr . proto . port   counts new connections; optional */
-	NFTSET_REFUSED,       /* set addr . proto . port   counts rejected packets; optional */
-	NFTSET_POD_CIDRS,     /* set addr range            layout.c writes it */
-	NFTSET_SERVICE_CIDRS, /* set addr range            layout.c writes it */
-	NFTSET_LEAVES,        /* map kind : verdict        layout.c writes it */
-	NFTSET_KINDS_X,       /* map kind : verdict        layout.c writes it */
-	NFTSET_KINDS,         /* map kind : verdict        layout.c writes it */
+	NFTSET_AFF_ENDPOINTS,  /* map pool<<12 | local id             : addr . port */
+	NFTSET_LOCAL_BACKENDS, /* set addr          on this node, with --preserve-local-source */
+	NFTSET_COUNTED,        /* set addr . proto . port   counts new connections; optional */
+	NFTSET_REFUSED,        /* set addr . proto . port   counts rejected packets; optional */
+	NFTSET_POD_CIDRS,      /* set addr range            layout.c writes it */
+	NFTSET_SERVICE_CIDRS,  /* set addr range            layout.c writes it */
+	NFTSET_LEAVES,         /* map kind : verdict        layout.c writes it */
+	NFTSET_KINDS_X,        /* map kind : verdict        layout.c writes it */
+	NFTSET_KINDS,          /* map kind : verdict        layout.c writes it */
 	NFTSET_N,
 	/*
 	 * Of the tables for failover (plane/nft/failover.h). A flow is the client's address and
@@ -84,9 +85,10 @@ enum nft_set_id {
 	IPVSSET_HAIRPINS,    /* set addr . addr           a.a of every backend (MASQ-09) */
 	IPVSSET_MASQ,        /* set addr . proto . port   always masqueraded (MASQ-07) */
 	IPVSSET_MASQ_HOSTS,  /* set addr . proto . port   masqueraded for this host (MASQ-08) */
-	IPVSSET_IDLE,        /* map addr . proto . port : mark    pools of frontends that reject */
-	IPVSSET_COUNTED,     /* set addr . proto . port   counts new connections; optional */
-	IPVSSET_REFUSED,     /* set addr . proto . port   counts rejected packets; optional */
+	IPVSSET_LOCAL_BACKENDS, /* set addr       on this node, with --preserve-local-source */
+	IPVSSET_IDLE,    /* map addr . proto . port : mark    pools of frontends that reject */
+	IPVSSET_COUNTED, /* set addr . proto . port   counts new connections; optional */
+	IPVSSET_REFUSED, /* set addr . proto . port   counts rejected packets; optional */
 	IPVSSET_REACHED, /* set mark . addr . port    counts connections of a backend; optional */
 	IPVSSET_REMEMBERED,    /* map number : value        sysctl values before vipd set them */
 	IPVSSET_POD_CIDRS,     /* set addr range */

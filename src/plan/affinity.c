@@ -107,11 +107,11 @@ static void number_both(struct local_ids *ids, struct plan_pool *pool, struct pl
 	}
 	vec_for_each (b, &pool->backends)
 		if (b->aff_id == 0)
-			b->aff_id = id_take(ids);
+			plan_backend_set_aff_id(b, id_take(ids));
 	for (size_t i = 0; i < peer->backends.n; i++)
 		if (peer->backends.v[i].aff_id == 0)
-			peer->backends.v[i].aff_id =
-				same[i] != NULL ? same[i]->aff_id : id_take(ids);
+			plan_backend_set_aff_id(&peer->backends.v[i],
+						same[i] != NULL ? same[i]->aff_id : id_take(ids));
 	free(sorted);
 	free(same);
 }
@@ -131,7 +131,7 @@ void plan_affinity_number(struct plan_pool *pool, struct plan_pool *peer)
 	} else {
 		vec_for_each (b, &pool->backends)
 			if (b->aff_id == 0)
-				b->aff_id = id_take(&ids);
+				plan_backend_set_aff_id(b, id_take(&ids));
 	}
 	pool->next_aff_id = ids.next;
 }

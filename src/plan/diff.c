@@ -33,7 +33,7 @@ struct diff {
 	VEC(struct plan_op) dels; /* appended after the frontends */
 };
 
-/* A backend and its slot, sorted by value to find its other slot. */
+/* A backend and its slot, sorted by address, port and local id to find its other slot. */
 struct placed {
 	struct plan_backend b;
 	uint32_t slot;
@@ -65,7 +65,11 @@ static void backend_op(struct plan_op *op, const struct plan_pool *pool,
 
 static int placed_cmp(const void *a, const void *b)
 {
-	return memcmp(a, b, sizeof(struct plan_backend));
+	const struct plan_backend *x = a;
+	const struct plan_backend *y = b;
+	int c = plan_backend_key_cmp(x, y);
+
+	return c != 0 ? c : (int)x->aff_id - (int)y->aff_id;
 }
 
 static const struct placed *placed_find(const struct placed *v, size_t n,
@@ -80,7 +84,7 @@ static bool is_same_slot(const struct plan_pool *a, const struct plan_pool *b, s
 	       memcmp(&a->backends.v[i], &b->backends.v[i], sizeof(struct plan_backend)) == 0;
 }
 
-/* The backends of `pool` in slots where the two pools differ, sorted by value. */
+/* The backends of `pool` in slots where the two pools differ, sorted by placed_cmp(). */
 static struct placed *differing(const struct plan_pool *pool, const struct plan_pool *other,
 				size_t *ret_n)
 {
@@ -123,6 +127,7 @@ static void diff_backends(struct diff *d, const struct plan_pool *old, const str
 
 			backend_op(op, new, b, i);
 			op->from = from->slot;
+			op->was_local = from->b.is_local;
 		}
 	}
 	for (size_t i = 0; i < old->backends.n; i++)
@@ -314,15 +319,10 @@ const char *plan_op_text(enum plan_op_kind k)
 	return "-";
 }
 
-static int backend_key_cmp(const void *a, const void *b)
-{
-	return memcmp(a, b, offsetof(struct plan_backend, aff_id));
-}
-
 static bool is_sorted(const struct plan_backend *v, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
-		if (backend_key_cmp(&v[i - 1], &v[i]) > 0)
+		if (plan_backend_key_cmp(&v[i - 1], &v[i]) > 0)
 			return false;
 	return true;
 }
@@ -337,9 +337,9 @@ static struct plan_backend *sorted_find(struct plan_backend *sorted, size_t n,
 {
 	size_t next = after != NULL ? (size_t)(after - sorted) + 1 : 0;
 
-	if (next < n && backend_key_cmp(&sorted[next], b) == 0)
+	if (next < n && plan_backend_key_cmp(&sorted[next], b) == 0)
 		return &sorted[next];
-	return bsearch(b, sorted, n, sizeof(*sorted), backend_key_cmp);
+	return bsearch(b, sorted, n, sizeof(*sorted), plan_backend_key_cmp);
 }
 
 /*
@@ -362,7 +362,7 @@ void plan_slots_arrange(struct plan_backend *desired, size_t n_desired,
 	is_taken = xcalloc(n_desired, 1);
 	memcpy(sorted, desired, n_desired * sizeof(*sorted));
 	if (!is_sorted(sorted, n_desired))
-		qsort(sorted, n_desired, sizeof(*sorted), backend_key_cmp);
+		qsort(sorted, n_desired, sizeof(*sorted), plan_backend_key_cmp);
 	for (size_t i = 0; i < n_programmed; i++) {
 		struct plan_backend *b = sorted_find(sorted, n_desired, last, &programmed[i]);
 

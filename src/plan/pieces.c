@@ -174,11 +174,12 @@ static size_t pool_shrink(struct plan_pool *pool, const struct plan_pool *will, 
 
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = (struct slot){ will->backends.v[i], i };
-	qsort(sorted, n, sizeof(*sorted), backend_cmp);
+	qsort(sorted, n, sizeof(*sorted), plan_backend_key_cmp);
 	while (pool->backends.n > n_min && cost < max) {
 		const struct plan_backend *last = &pool->backends.v[pool->backends.n - 1];
 		const struct slot *to =
-			n > 0 ? bsearch(last, sorted, n, sizeof(*sorted), backend_cmp) : NULL;
+			n > 0 ? bsearch(last, sorted, n, sizeof(*sorted), plan_backend_key_cmp)
+			      : NULL;
 
 		if (to != NULL && to->slot < pool->backends.n - 1)
 			pool->backends.v[to->slot] = *last;

@@ -217,6 +217,7 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 		      enum plan_scope scope, const struct selection *sel)
 {
 	size_t n = scope == PLAN_SCOPE_LOCAL ? sel->n_local : sel->n_cluster;
+	bool preserves = b->p->model->config.preserves_local_source;
 	struct plan_pool like = { .fam = (uint8_t)fam,
 				  .scope = (uint8_t)scope,
 				  .proto = port->proto,
@@ -236,8 +237,11 @@ static void port_pool(struct build *b, const struct service_port *port, enum ipf
 	pool->backends.cap = n;
 	vec_for_each (ep, &sel->endpoints)
 		if ((scope == PLAN_SCOPE_LOCAL ? ep->local : ep->cluster) == EXCLUSION_NONE)
-			pool->backends.v[pool->backends.n++] =
-				(struct plan_backend){ .addr = ep->addr, .port = ep->port };
+			pool->backends.v[pool->backends.n++] = (struct plan_backend){
+				.addr = ep->addr,
+				.port = ep->port,
+				.is_local = preserves && ep->is_local,
+			};
 	assert(pool->backends.n == n);
 	pool_inherit(b->old, pool);
 }

@@ -54,8 +54,9 @@ enum plan_op_kind {
 	 * kernel has besides goes, but for slots before part_of, whose backends come later.
 	 */
 	PLAN_POOL_ADD,
-	PLAN_BACKEND_ADD,     /* pool, backend, slot */
-	PLAN_BACKEND_MOVE,    /* pool, backend, from -> slot */
+	PLAN_BACKEND_ADD, /* pool, backend, slot */
+	/* pool, backend, from -> slot, which are equal if only its is_local changes: was_local */
+	PLAN_BACKEND_MOVE,
 	PLAN_RANGE_ADD,       /* pool, range */
 	PLAN_POOL_CHANGE,     /* pool: scheduler, weights, ...; only with traits.has_tuning */
 	PLAN_FRONTEND_ADD,    /* frontend */
@@ -69,6 +70,7 @@ enum plan_op_kind {
 /* Pointers are borrowed from the rows that were compared. */
 struct plan_op {
 	uint8_t kind; /* enum plan_op_kind */
+	bool was_local;
 	uint32_t slot;
 	uint32_t from;
 	struct svc *svc;

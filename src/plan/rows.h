@@ -30,9 +30,11 @@ enum plan_scope {
 
 struct plan_backend {
 	struct ip_addr addr;
-	uint16_t port;   /* host order */
-	uint16_t aff_id; /* 1..4095 in a pool with affinity: stable while the backend lives; else 0
-			  */
+	uint16_t port; /* host order */
+	/* 1..4095 in a pool with affinity: stable while the backend lives; else 0 */
+	uint16_t aff_id : 15;
+	/* On this node; always 0 without --preserve-local-source, which alone needs it. */
+	uint16_t is_local : 1;
 };
 _Static_assert(sizeof(struct plan_backend) == 24, "one per endpoint: kept small");
 
@@ -124,6 +126,13 @@ struct plan_rows {
 
 #define PLAN_INDEX_MIN 16 /* pools; fewer are searched linearly */
 
+/* `id`: 0..PLAN_AFFINITY_BACKENDS_MAX */
+static inline void plan_backend_set_aff_id(struct plan_backend *b, unsigned int id)
+{
+	b->aff_id = id & PLAN_AFFINITY_BACKENDS_MAX;
+}
+/* Two struct plan_backend by address and port. */
+int plan_backend_key_cmp(const void *a, const void *b);
 /* Frees the pool's members, not the pool. */
 void plan_pool_fini(struct plan_pool *pool);
 /* Frees names, vectors and the rows; accepts NULL. Does not free pool ids. */

@@ -372,6 +372,8 @@ static const struct cli_option flags[] = {
 	{ "masquerade-all", NULL, BOOL(model.is_masquerade_all),
 	  "masquerade all traffic sent via cluster IPs", "false",
 	  "iptables.masqueradeAll nftables.masqueradeAll" },
+	{ "preserve-local-source", NULL, BOOL(model.preserves_local_source),
+	  "keep the source address of external traffic to endpoints on this node", "false" },
 	{ "service-cluster-ip-range", "LIST", PREFIXES(model.service_cidrs),
 	  "CIDR ranges of cluster IPs" },
 	{ "feature-gates", "LIST", SPECIAL(set_feature_gates),

@@ -601,7 +601,7 @@ static const struct {
 	const char *what;
 	struct nft_layout_params params;
 	const char *xl;         /* a line of chain xl; NULL: no line for detect-local */
-	const char *masquerade; /* the last line of postrouting; NULL: no rule for cluster IPs */
+	const char *masquerade; /* lines of postrouting */
 	size_t n_masquerade;    /* number of lines for cluster IPs */
 } variants[] = {
 	{ "CIDRs",
@@ -632,6 +632,13 @@ static const struct {
 	  NULL,
 	  "ct original ip daddr @cluster_ips masquerade fully-random",
 	  1 },
+	{ "local source",
+	  { .preserves_local_source = true },
+	  NULL,
+	  "proto-dst @masq_frontends ip daddr != @local_backends masquerade fully-random\n"
+	  "\t\tmeta l4proto { tcp, udp, sctp } ct original ip daddr . meta l4proto . "
+	  "ct original proto-dst @masq_frontends fib saddr type local masquerade fully-random",
+	  0 },
 	{ "masquerade all, detector",
 	  { .detect = DETECT_LOCAL_PREFIX,
 	    .has_detector = true,

@@ -314,7 +314,8 @@ class Vipd:
             host_addresses=[lab_.NODE[4], lab_.NODE[6], lab_.NODE_TO_CLIENT[4],
                             lab_.NODE_TO_CLIENT[6], lab_.BRIDGE[4], lab_.BRIDGE[6],
                             lab_.NODE_TO_WORLD[4], lab_.NODE_TO_WORLD[6], "127.0.0.1", "::1"],
-            service_cidrs=split("--service-cluster-ip-range"))
+            service_cidrs=split("--service-cluster-ip-range"),
+            preserve_local_source=bool(self.flags.get("--preserve-local-source")))
 
     def wanted(self):
         """The resolver's result for our objects, with settings of annotations."""

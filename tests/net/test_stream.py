@@ -48,7 +48,8 @@ def run_stream(vipd, seed, seconds, restarts):
 @pytest.mark.no_steady
 @pytest.mark.parametrize("seed,flags,restarts", (
     (SEED, {}, False),
-    (SEED + 1, {"--nodeport-addresses": "0.0.0.0/0,fd00:192::/64"}, True),
+    (SEED + 1, {"--nodeport-addresses": "0.0.0.0/0,fd00:192::/64",
+                "--preserve-local-source": True}, True),
     (SEED + 2, {"--cluster-cidr": None, "--masquerade-all": True,
                 "--service-cluster-ip-range": None}, False)),
     ids=("default", "restarts", "no-detector"))

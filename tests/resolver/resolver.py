@@ -25,7 +25,8 @@ Pool = collections.namedtuple("Pool", "endpoints affinity_s")
 # outside, pod, host: result of a connection from there: Pool, REJECT or DROP
 # ranges: frozenset of networks that may connect (empty: none); None = unrestricted
 # masq: "clusterip" (by detect-local), "always", "host" (connections of the host)
-Frontend = collections.namedtuple("Frontend", "kind owner outside pod host ranges masq")
+# here: addresses of its endpoints on this node, with --preserve-local-source
+Frontend = collections.namedtuple("Frontend", "kind owner outside pod host ranges masq here")
 
 Result = collections.namedtuple("Result",
                                 "frontends cluster_ips conflicts pod_cidrs service_cidrs")
@@ -36,7 +37,7 @@ class Config:
 
     def __init__(self, node_name, detect="ClusterCIDR", cluster_cidrs=(), nodeport_addresses=None,
                  host_addresses=(), service_cidrs=(), external_ips=True, bind_addresses=(),
-                 mode=None, localhost_nodeports=None):
+                 mode=None, localhost_nodeports=None, preserve_local_source=False):
         self.node_name = node_name
         self.detect = detect  # ClusterCIDR NodeCIDR BridgeInterface InterfaceNamePrefix
         self.cluster_cidrs = list(cluster_cidrs)
@@ -51,6 +52,7 @@ class Config:
         self.service_cidrs = list(service_cidrs)
         self.external_ips = external_ips
         self.bind_addresses = list(bind_addresses)
+        self.preserve_local_source = preserve_local_source
 
 
 # ---- text to values ----
@@ -333,9 +335,12 @@ def service_frontends(svc, objects, config, node, fam):
                 return Pool(frozenset((str(e.ip), e.port) for e in endpoints), affinity)
             return DROP if has_any else REJECT  # REJ-01, REJ-02, REJ-03
 
+        # MASQ-07: addresses of its endpoints on this node
+        here = frozenset(str(e.ip) for e in cluster + local
+                         if e.local and config.preserve_local_source)
         inner = pool(local if itp_local else cluster)
         out.append(((fam, str(cip), proto, port["port"]),
-                    Frontend("clusterip", owner, inner, inner, inner, None, "clusterip")))
+                    Frontend("clusterip", owner, inner, inner, inner, None, "clusterip", here)))
 
         short = pool(cluster)  # POL-25
         outside = pool(local) if etp_local else short
@@ -343,9 +348,9 @@ def service_frontends(svc, objects, config, node, fam):
         masq = "host" if etp_local else "always"
 
         def external(kind, addr, number, allowed=None, owner=owner, proto=proto, outside=outside,
-                     pod=pod, short=short, masq=masq):
+                     pod=pod, short=short, masq=masq, here=here):
             out.append(((fam, str(addr), proto, number),
-                        Frontend(kind, owner, outside, pod, short, allowed, masq)))
+                        Frontend(kind, owner, outside, pod, short, allowed, masq, here)))
 
         for vip in vips:
             external("lb", vip, port["port"], ranges)

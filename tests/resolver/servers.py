@@ -37,6 +37,7 @@ class Servers(Elements):
         self.masq_hosts = set(self._tuple_map(of("masq_hosts")))
         self.vips = {self._addr(e[0]) for e in of("vips")}
         self.cluster_ips = {self._addr(e[0]) for e in of("cluster_ips")}
+        self.local_backends = {self._addr(e[0]) for e in of("local_backends")}
         self.endpoint_addrs = {(self._addr(e[0]), self._addr(e[0][self.alen:]))
                                for e in of("hairpins")}
         self.ranges = self._ranges(of("ranges"))

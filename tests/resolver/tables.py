@@ -131,6 +131,7 @@ class Tables(Elements):
         self.masq_hosts = set(self._tuple_map(elements("masq_hosts")))
         self.vips = {self._addr(e[0]) for e in elements("vips")}
         self.cluster_ips = {self._addr(e[0]) for e in elements("cluster_ips")}
+        self.local_backends = {self._addr(e[0]) for e in elements("local_backends")}
         self.endpoint_addrs = {self._target(e[0]) for e in elements("endpoint_addrs")
                                if e[0][:self.alen] == e[0][self.alen + 4:]}
         self.kinds = {m: {self._u32(e[0]): e[2] for e in elements(m)}
@@ -280,6 +281,7 @@ def compare(result, tables, strict=True):
     keys("vips", {k[1] for k in want}, tables.vips)
     keys("cluster_ips", {a for f, a in result.cluster_ips if f == fam}, tables.cluster_ips)
     backends = set()
+    here = set()
     for key in sorted(set(want) & set(tables.frontends)):
         f = want[key]
         try:
@@ -295,6 +297,7 @@ def compare(result, tables, strict=True):
                            (key, f.owner, where, _text(h), _text(w)))
             if isinstance(h, Pool):
                 backends |= h.endpoints
+                here |= f.here & {a for a, _ in h.endpoints}
         if f.ranges != held.ranges:
             out.append("%s (%s) ranges: %s instead of %s" % (key, f.owner, held.ranges, f.ranges))
         if isinstance(f.outside, Pool) or isinstance(f.host, Pool):
@@ -303,6 +306,7 @@ def compare(result, tables, strict=True):
                 if w != h:
                     out.append("%s (%s) in %s: %s" % (key, f.owner, name, h))
     keys("endpoint_addrs", tables.endpoint_keys(backends) - tables.endpoint_addrs, set())
+    keys("local_backends", here, tables.local_backends)
     for name in ("masq_frontends", "masq_hosts"):
         extra = getattr(tables, name) - set(want)
         if extra:

@@ -191,6 +191,62 @@ static void case_shared(const struct world_kernel *kernel)
 	world_close(&w);
 }
 
+/* --- backends on this node (MASQ-07) --- */
+
+static void expect_local(const struct world *w, const char *want)
+{
+	struct str have = { 0 };
+	char *programmed = world_elements(w);
+
+	for (char *save, *l = strtok_r(programmed, "\n", &save); l; l = strtok_r(NULL, "\n", &save))
+		if (strstr(l, " local_backends ") != NULL)
+			str_printf(&have, "%s\n", l);
+	assert_string_equal(str_text(&have), want);
+	str_fini(&have);
+	free(programmed);
+}
+
+static void case_local_source(const struct world_kernel *kernel)
+{
+	struct world w;
+
+	world_open(&w, kernel);
+	w.m.config.preserves_local_source = true;
+	world_settle(&w);
+	world_service(&w, "a/one", "type=LoadBalancer ip=10.96.0.1 port=http:80 ext=192.0.2.1");
+	world_service(&w, "a/two", "type=LoadBalancer ip=10.96.0.2 port=http:80 vip=192.0.2.2 etp");
+	world_slice(&w, "a/one-1", "one", "| http:8080 | 1 rs @n1; 2 rs @n2; 3 rs");
+	world_slice(&w, "a/two-1", "two", "| http:8080 | 1 rs @n1; 4 rs @n1");
+	world_settle(&w);
+	world_check(&w);
+	expect_local(&w, "ip local_backends 10.0.1.1\nip local_backends 10.0.1.4\n");
+
+	/* Of the elements of a backend only this one depends on the node's name. */
+	world_slice(&w, "a/one-1", "one", "| http:8080 | 1 rs @n1; 2 rs @n1; 3 rs");
+	assert_int_equal(world_settle(&w), 1);
+	expect_local(&w, "ip local_backends 10.0.1.1\nip local_backends 10.0.1.2\n"
+			 "ip local_backends 10.0.1.4\n");
+	world_slice(&w, "a/one-1", "one", "| http:8080 | 1 rs @n2; 2 rs @n2; 3 rs");
+	assert_int_equal(world_settle(&w), 1); /* service two still has 1 */
+	world_check(&w);
+	expect_local(&w, "ip local_backends 10.0.1.1\nip local_backends 10.0.1.4\n");
+	world_restart(&w);
+	assert_int_equal(world_settle(&w), 0);
+
+	/* The option changes with a restart: other rules, and these elements. */
+	for (int on = 0; on < 2; on++) {
+		w.m.config.preserves_local_source = on;
+		world_restart(&w);
+		world_settle(&w);
+		world_check(&w);
+		expect_local(&w,
+			     on ? "ip local_backends 10.0.1.1\nip local_backends 10.0.1.4\n" : "");
+		world_restart(&w);
+		assert_int_equal(world_settle(&w), 0);
+	}
+	world_close(&w);
+}
+
 /* --- size classes --- */
 
 static void case_classes(const struct world_kernel *kernel)
@@ -692,6 +748,7 @@ static const struct nft_case cases[] = {
 	{ "affinity", case_affinity },
 	{ "unused affinity chains", case_unused_kinds },
 	{ "addresses several need", case_shared },
+	{ "backends on this node", case_local_source },
 	{ "size classes", case_classes },
 	{ "restart writes nothing", case_restart },
 	{ "changes while down", case_while_down },

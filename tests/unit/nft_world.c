@@ -377,6 +377,8 @@ static void pool_lines(struct lines *ls, const struct plan_pool *pool)
 		ip_endpoint_text(&b->addr, b->port, ep);
 		line(ls, "%s endpoints pool %u slot %zu -> %s", fam, pool->id, i, ep);
 		line(ls, "%s endpoint_addrs %s", fam, ep);
+		if (b->is_local)
+			line(ls, "%s local_backends %s", fam, ip_addr_text(&b->addr, addr));
 		if (pool->affinity_s == 0)
 			continue;
 		assert_int_not_equal(b->aff_id, 0);

@@ -158,6 +158,41 @@ static void test_local_policy(void **state)
 	world_close(&w);
 }
 
+/* --preserve-local-source: the addresses of backends on this node, and rules that use them. */
+static void test_local_source(void **state)
+{
+	static const char *const slices[] = { "| http:8080 | 1 rs @n1; 2 rs @n2",
+					      "| http:8080 | 1 rs @n1; 2 rs @n1",
+					      "| http:8080 | 1 rs @n2; 2 rs @n1" };
+	struct world w;
+
+	world_open(&w);
+	w.m.config.preserves_local_source = true;
+	service(&w, "shop/web", "type=LoadBalancer ip=10.96.0.10 port=http:80 vip=192.0.2.3");
+	for (size_t i = 0; i < ARRAY_SIZE(slices); i++) {
+		struct ip_addr one = test_addr("10.0.1.1");
+		struct ip_addr two = test_addr("10.0.1.2");
+
+		slice(&w, "shop/web-1", "web", slices[i]);
+		fake_ipvs_writes_reset(w.ipvs);
+		settle(&w);
+		assert_int_equal(fake_ipvs_writes(w.ipvs) != 0, i == 0);
+		expect_ipvs(&w, "mark 0x5a000001 rr: 10.0.1.1:8080=1 10.0.1.2:8080=1\n");
+		assert_int_equal(fake_find(w.nft, IPFAM_V4, IPVSSET_LOCAL_BACKENDS, one.bytes) !=
+					 NULL,
+				 i < 2);
+		assert_int_equal(fake_find(w.nft, IPFAM_V4, IPVSSET_LOCAL_BACKENDS, two.bytes) !=
+					 NULL,
+				 i > 0);
+		expect_adopted(&w);
+	}
+	w.m.config.preserves_local_source = false;
+	restart(&w);
+	assert_int_equal(fake_set_size(w.nft, IPFAM_V4, IPVSSET_LOCAL_BACKENDS), 0);
+	expect_adopted(&w);
+	world_close(&w);
+}
+
 static void test_empty(void **state)
 {
 	struct world w;
@@ -1527,6 +1562,7 @@ int main(void)
 		cmocka_unit_test(test_adopt_in_pieces),
 		cmocka_unit_test(test_torn_dumps),
 		cmocka_unit_test(test_local_policy),
+		cmocka_unit_test(test_local_source),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_affinity),
 		cmocka_unit_test(test_affinity_local),

@@ -997,6 +997,7 @@ static void test_random(void **state)
 
 		print_message("    seed %llu\n", (unsigned long long)r.state);
 		bench_open(&b);
+		b.w.m.config.preserves_local_source = run % 2 == 0;
 		world_count(&b.w, (enum plane_counting)(run % 3));
 		for (int lot = 0; lot < 100; lot++) {
 			for (size_t n = 1 + rng_below(&r, 6); n > 0; n--) {
@@ -1298,7 +1299,8 @@ static void nonsense_element(struct fake *f, struct rng *r, enum plane_counting 
 static const enum nft_set_id led_by[] = { NFTSET_FRONTENDS,      NFTSET_XL_CLUSTER,
 					  NFTSET_XL_LOCAL,       NFTSET_FW_FRONTENDS,
 					  NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS,
-					  NFTSET_VIPS,           NFTSET_CLUSTER_IPS };
+					  NFTSET_VIPS,           NFTSET_CLUSTER_IPS,
+					  NFTSET_LOCAL_BACKENDS };
 
 /*
  * With random elements at the start, services work as on an empty kernel, and no other frontend

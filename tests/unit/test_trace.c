@@ -104,8 +104,8 @@ static void trace(struct plan_trace *t, struct world *w, const char *src, const 
 static void say(struct str *out, const struct plan_trace *t)
 {
 	static const char *const sources[] = { "outside", "host", "pod" };
-	static const char *const masq[] = { "pod",     "no-detector", "keeps",    "all",
-					    "not-pod", "external",    "this-host" };
+	static const char *const masq[] = { "pod",     "no-detector", "keeps",     "all",
+					    "not-pod", "external",    "to-others", "this-host" };
 
 	str_printf(out, "%s%s %s/%d", sources[t->source], t->is_assumed ? "?" : "",
 		   plan_trace_verdict_text(t->verdict), (int)t->why);
@@ -259,6 +259,79 @@ static const struct {
 	  "pod web-1", "172.30.0.1", 80, L4PROTO_TCP,
 	  "pod balance/1 shop/web cluster pod: 10.0.1.1:8080* 10.0.1.2:8080" },
 };
+
+static const struct {
+	const char *what;
+	const char *service;
+	const char *src;
+	const char *want;
+} preserved[] = {
+	{ "--preserve-local-source: policy Cluster, from outside (MASQ-07)", "", OUTSIDE,
+	  "outside balance/1 shop/web cluster to-others: 10.0.1.1:8080 10.0.1.2:8080*" },
+	{ "... from a pod", "", POD,
+	  "pod balance/1 shop/web cluster to-others: 10.0.1.1:8080 10.0.1.2:8080*" },
+	{ "... from itself", "", "10.0.1.1",
+	  "pod balance/1 shop/web cluster to-others: 10.0.1.1:8080* 10.0.1.2:8080*" },
+	{ "... from this host", "", "192.0.2.1",
+	  "host balance/1 shop/web cluster external: 10.0.1.1:8080* 10.0.1.2:8080*" },
+	{ "... policy Local", " etp", OUTSIDE,
+	  "outside balance/1 shop/web local keeps: 10.0.1.1:8080 "
+	  "10.0.1.2:8080(not on this node)" },
+};
+
+static void test_preserve_local_source(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(preserved); i++) {
+		struct world w;
+		struct plan_trace t;
+		struct str out = { 0 };
+		char text[128];
+
+		print_message("    %s\n", preserved[i].what);
+		snprintf(text, sizeof(text),
+			 "type=LoadBalancer ip=172.30.0.1 vip=198.51.100.1 port=http:80:30080%s",
+			 preserved[i].service);
+		world_init(&w);
+		w.m.config.preserves_local_source = true;
+		put(&w, "shop/web", text, "|http:8080|1 rs @n1;2 rs @n2");
+		trace(&t, &w, preserved[i].src, "198.51.100.1", 80, L4PROTO_TCP);
+		say(&out, &t);
+		assert_string_equal(out.text, preserved[i].want);
+		str_fini(&out);
+		plan_trace_fini(&t);
+		world_fini(&w);
+	}
+}
+
+/* A packet to an address of this host passes no chain that could masquerade it. */
+static void test_host_network(void **state)
+{
+	static const struct {
+		const char *src;
+		const char *want;
+	} sources[] = {
+		{ OUTSIDE, "outside balance/1 shop/web cluster external: 192.0.2.1:8080" },
+		{ "192.0.2.1", "host balance/1 shop/web cluster external: 192.0.2.1:8080*" },
+	};
+	struct world w;
+
+	(void)state;
+	world_init(&w);
+	put(&w, "shop/web", "ip=172.30.0.1 vip=198.51.100.1 port=http:80",
+	    "|http:8080|192.0.2.1 rs @n1");
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+		struct plan_trace t;
+		struct str out = { 0 };
+
+		trace(&t, &w, sources[i].src, "198.51.100.1", 80, L4PROTO_TCP);
+		say(&out, &t);
+		assert_string_equal(out.text, sources[i].want);
+		str_fini(&out);
+		plan_trace_fini(&t);
+	}
+	world_fini(&w);
+}
 
 static void test_cases(void **state)
 {
@@ -517,6 +590,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases),
+		cmocka_unit_test(test_preserve_local_source),
+		cmocka_unit_test(test_host_network),
 		cmocka_unit_test(test_interface_detector),
 		cmocka_unit_test(test_conflict),
 		cmocka_unit_test(test_twin),

@@ -25,6 +25,7 @@ static void counts_init(struct ipvs_plane *p)
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_refs_init(&p->vips[fam], ip_len(fam));
 		nft_refs_init(&p->cluster_ips[fam], ip_len(fam));
+		nft_refs_init(&p->local_backends[fam], ip_len(fam));
 		/* Keys are pairs of addresses. */
 		nft_refs_init(&p->hairpins[fam], ip_len(fam));
 	}
@@ -35,6 +36,7 @@ static void counts_clear(struct ipvs_plane *p)
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_refs_clear(&p->vips[fam]);
 		nft_refs_clear(&p->cluster_ips[fam]);
+		nft_refs_clear(&p->local_backends[fam]);
 		nft_refs_clear(&p->hairpins[fam]);
 	}
 }
@@ -210,6 +212,7 @@ static struct ipvs_rules_params params_from(const struct ipvs_plane *p, const st
 		.marks = p->marks,
 		.detect = m->config.detect_local,
 		.is_masquerade_all = m->config.is_masquerade_all,
+		.preserves_local_source = m->config.preserves_local_source,
 		.counting = p->config.counting,
 		.is_retiring = p->is_retiring,
 	};
@@ -572,9 +575,10 @@ struct ipvs_plane_stats ipvs_plane_stats(const struct plane *plane)
 
 /* Elements are removed before their targets. */
 static const enum nft_set_id sweep_order[] = {
-	IPVSSET_FE,       IPVSSET_FE_OUT,     IPVSSET_FE_IN,   IPVSSET_GUARDED,     IPVSSET_IDLE,
-	IPVSSET_MASQ,     IPVSSET_MASQ_HOSTS, IPVSSET_VIPS,    IPVSSET_CLUSTER_IPS, IPVSSET_RANGES,
-	IPVSSET_HAIRPINS, IPVSSET_COUNTED,    IPVSSET_REFUSED, IPVSSET_REACHED,
+	IPVSSET_FE,          IPVSSET_FE_OUT,  IPVSSET_FE_IN,          IPVSSET_GUARDED,
+	IPVSSET_IDLE,        IPVSSET_MASQ,    IPVSSET_MASQ_HOSTS,     IPVSSET_VIPS,
+	IPVSSET_CLUSTER_IPS, IPVSSET_RANGES,  IPVSSET_HAIRPINS,       IPVSSET_COUNTED,
+	IPVSSET_REFUSED,     IPVSSET_REACHED, IPVSSET_LOCAL_BACKENDS,
 };
 
 static struct nft_table_ref table(const struct plane_common *c, enum ipfam fam)

@@ -571,6 +571,27 @@ static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 	nft_expr_masquerade(rs);
 }
 
+/* External frontends with policy Cluster (MASQ-07): as masquerade_frontends() of the nft plane. */
+static void masquerade_frontends(struct nft_rules *rs, enum ipfam fam,
+				 const struct ipvs_rules_params *p)
+{
+	nft_rule_begin(rs);
+	nft_match_family(rs, fam);
+	nft_expr_original_tuple(rs, fam);
+	nft_expr_in(rs, 0, set_name(IPVSSET_MASQ, fam));
+	if (p->preserves_local_source) {
+		nft_expr_daddr(rs, fam, 0);
+		nft_expr_not_in(rs, 0, set_name(IPVSSET_LOCAL_BACKENDS, fam));
+		nft_expr_masquerade(rs);
+		nft_rule_begin(rs);
+		nft_match_family(rs, fam);
+		nft_expr_original_tuple(rs, fam);
+		nft_expr_in(rs, 0, set_name(IPVSSET_MASQ, fam));
+		nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
+	}
+	nft_expr_masquerade(rs);
+}
+
 static void post(struct nft_rules *rs, const struct ipvs_rules_params *p)
 {
 	nft_rule_begin(rs);
@@ -584,11 +605,7 @@ static void post(struct nft_rules *rs, const struct ipvs_rules_params *p)
 		nft_expr_daddr(rs, fam, nft_addr_words(fam));
 		nft_expr_in(rs, 0, set_name(IPVSSET_HAIRPINS, fam));
 		nft_expr_masquerade(rs);
-		nft_rule_begin(rs);
-		nft_match_family(rs, fam);
-		nft_expr_original_tuple(rs, fam);
-		nft_expr_in(rs, 0, set_name(IPVSSET_MASQ, fam));
-		nft_expr_masquerade(rs);
+		masquerade_frontends(rs, fam, p);
 		/* MASQ-08 */
 		nft_rule_begin(rs);
 		nft_match_family(rs, fam);

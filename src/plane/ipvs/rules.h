@@ -28,6 +28,7 @@ struct ipvs_rules_params {
 	enum detect_local detect;
 	bool has_detector[IPFAM_N];
 	bool is_masquerade_all;
+	bool preserves_local_source;
 	char ifname[IFNAME_MAX];
 	enum plane_counting counting;
 	struct ip_addr localhost_source[IPFAM_N]; /* as in nft_localhost */

@@ -127,6 +127,7 @@ struct ipvs_plane {
 	struct nft_refs vips[IPFAM_N];
 	struct nft_refs cluster_ips[IPFAM_N];
 	struct nft_refs hairpins[IPFAM_N];
+	struct nft_refs local_backends[IPFAM_N];
 	struct htable vss;
 	struct list draining;
 	VEC(struct ipvs_vs *) touched;
@@ -163,10 +164,11 @@ static inline struct ipvs_plane *ipvs_plane_of(struct plane *p)
 /* Reference counts of a counted set; NULL for other sets. */
 static inline struct nft_refs *ipvs_refs(struct ipvs_plane *p, enum ipfam fam, enum nft_set_id set)
 {
-	return set == IPVSSET_VIPS          ? &p->vips[fam]
-	       : set == IPVSSET_CLUSTER_IPS ? &p->cluster_ips[fam]
-	       : set == IPVSSET_HAIRPINS    ? &p->hairpins[fam]
-					    : NULL;
+	return set == IPVSSET_VIPS             ? &p->vips[fam]
+	       : set == IPVSSET_CLUSTER_IPS    ? &p->cluster_ips[fam]
+	       : set == IPVSSET_HAIRPINS       ? &p->hairpins[fam]
+	       : set == IPVSSET_LOCAL_BACKENDS ? &p->local_backends[fam]
+					       : NULL;
 }
 
 /* Are the keys of `set` frontends: address . protocol . port? */

@@ -363,6 +363,14 @@ static void dst_set_desired(struct tr *t, struct ipvs_vs *vs, const struct plan_
 	d->desired_weight = weight_of(t, &b->addr);
 }
 
+static void of_locality(struct tr *t, enum side side, enum ipfam fam, const struct plan_backend *b,
+			bool is_local)
+{
+	if (is_local)
+		nft_changes_count(&t->p->common.changes, fam, IPVSSET_LOCAL_BACKENDS, b->addr.bytes,
+				  side == WILL ? 1 : -1, t->svc);
+}
+
 static void backend(struct tr *t, enum side side, const struct plan_pool *pool,
 		    const struct plan_backend *b)
 {
@@ -380,6 +388,7 @@ static void backend(struct tr *t, enum side side, const struct plan_pool *pool,
 	nft_key_addr_pair(key, &b->addr);
 	nft_changes_count(&t->p->common.changes, pool->fam, IPVSSET_HAIRPINS, key,
 			  side == WILL ? 1 : -1, t->svc);
+	of_locality(t, side, pool->fam, b, b->is_local);
 }
 
 /* In network byte order: ranges are compared as bytes. */
@@ -429,8 +438,11 @@ static void operation(struct tr *t, const struct plan_op *op)
 	case PLAN_POOL_DEL:
 		pool_del(t, op->pool);
 		return;
-	case PLAN_OP_UNSET:
 	case PLAN_BACKEND_MOVE: /* destinations have no order */
+		of_locality(t, WAS, op->pool->fam, op->backend, op->was_local);
+		of_locality(t, WILL, op->pool->fam, op->backend, op->backend->is_local);
+		return;
+	case PLAN_OP_UNSET:
 		return;
 	}
 }

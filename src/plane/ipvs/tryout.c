@@ -148,7 +148,7 @@ int ipvs_try_layout(struct nl_sock *nl, struct err *err)
 	struct ipvs_rules_params params[] = {
 		{ .detect = DETECT_LOCAL_CLUSTER_CIDR, .has_detector = { true, true } },
 		{ .detect = DETECT_LOCAL_BRIDGE, .has_detector = { true, true }, .ifname = "vipd" },
-		{ .is_masquerade_all = true },
+		{ .is_masquerade_all = true, .preserves_local_source = true },
 	};
 	struct model m;
 	int r = 0;

@@ -69,7 +69,7 @@ static void adopt_slots(const struct nft_loaded *h, struct plan_pool *pool, uint
 		if (aff == 0 || bit_is_set(used, aff))
 			continue;
 		bit_set(used, aff);
-		programmed[slot].aff_id = aff;
+		plan_backend_set_aff_id(&programmed[slot], aff);
 		max = aff > max ? aff : max;
 	}
 	plan_slots_arrange(pool->backends.v, pool->backends.n, programmed, n_slots);

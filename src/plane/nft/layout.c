@@ -100,6 +100,7 @@ struct nft_layout_params nft_layout_params_from(const struct model *m, enum ipfa
 		.detect = m->config.detect_local,
 		.has_detector = m->env.has_detector[fam],
 		.is_masquerade_all = m->config.is_masquerade_all,
+		.preserves_local_source = m->config.preserves_local_source,
 		.pod_cidrs = m->env.pod_cidrs.v,
 		.n_pod_cidrs = m->env.pod_cidrs.n,
 		.service_cidrs = m->env.service_cidrs.v,

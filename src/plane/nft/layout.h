@@ -50,6 +50,7 @@ struct nft_layout_params {
 	enum detect_local detect;
 	bool has_detector;
 	bool is_masquerade_all;
+	bool preserves_local_source;
 	char ifname[IFNAME_MAX];
 	/* If set, node ports are served on the loopback address; clients there get this source. */
 	struct ip_addr localhost_source;

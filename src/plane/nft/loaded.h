@@ -41,7 +41,7 @@ static inline struct nft_loaded *nft_loaded_of(struct plane_loaded *l)
 }
 
 /* Sets that are dumped, in this order; then sets that are read by key, pool by pool. */
-#define NFT_DUMPED_N 11
+#define NFT_DUMPED_N 12
 extern const enum nft_set_id nft_dumped[NFT_DUMPED_N];
 #define NFT_BY_KEY_N 3
 extern const enum nft_set_id nft_by_key[NFT_BY_KEY_N];

@@ -33,6 +33,7 @@ static void counts_init(struct nft_plane *p)
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_refs_init(&p->vips[fam], ip_len(fam));
 		nft_refs_init(&p->cluster_ips[fam], ip_len(fam));
+		nft_refs_init(&p->local_backends[fam], ip_len(fam));
 		nft_refs_init(&p->endpoint_addrs[fam], nft_data_len(NFTSET_ENDPOINTS, fam));
 		nft_refs_init(&p->before[fam], nft_data_len(NFTSET_ENDPOINTS, fam));
 	}
@@ -106,6 +107,7 @@ static void plane_close(struct plane *plane)
 	for (int fam = 0; fam < IPFAM_N; fam++) {
 		nft_refs_clear(&p->vips[fam]);
 		nft_refs_clear(&p->cluster_ips[fam]);
+		nft_refs_clear(&p->local_backends[fam]);
 		nft_refs_clear(&p->endpoint_addrs[fam]);
 		nft_refs_clear(&p->before[fam]);
 		nft_layout_close(p->layout[fam]);
@@ -126,6 +128,7 @@ static void counts_restart(struct nft_plane *p, enum ipfam fam, bool has_table)
 
 	nft_refs_clear(&p->vips[fam]);
 	nft_refs_clear(&p->cluster_ips[fam]);
+	nft_refs_clear(&p->local_backends[fam]);
 	nft_refs_init(&p->endpoint_addrs[fam], nft_data_len(NFTSET_ENDPOINTS, fam));
 	if (!has_table) {
 		nft_refs_clear(&old);
@@ -558,10 +561,10 @@ struct nft_plane_stats nft_plane_stats(const struct plane *plane)
 
 /* Delete elements before the elements that they refer to. */
 static const enum nft_set_id sweep_order[] = {
-	NFTSET_FRONTENDS,      NFTSET_FW_FRONTENDS,  NFTSET_XL_CLUSTER, NFTSET_XL_LOCAL,
-	NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS,    NFTSET_COUNTED,    NFTSET_REFUSED,
-	NFTSET_VIPS,           NFTSET_CLUSTER_IPS,   NFTSET_FW_RANGES,  NFTSET_ENDPOINTS,
-	NFTSET_AFF_SLOTS,      NFTSET_AFF_ENDPOINTS,
+	NFTSET_FRONTENDS,      NFTSET_FW_FRONTENDS,  NFTSET_XL_CLUSTER,     NFTSET_XL_LOCAL,
+	NFTSET_MASQ_FRONTENDS, NFTSET_MASQ_HOSTS,    NFTSET_COUNTED,        NFTSET_REFUSED,
+	NFTSET_VIPS,           NFTSET_CLUSTER_IPS,   NFTSET_FW_RANGES,      NFTSET_ENDPOINTS,
+	NFTSET_AFF_SLOTS,      NFTSET_AFF_ENDPOINTS, NFTSET_LOCAL_BACKENDS,
 };
 
 static struct nft_table_ref table(const struct plane_common *c, enum ipfam fam)

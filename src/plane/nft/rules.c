@@ -289,6 +289,28 @@ static void masquerade_cluster_ips(struct nft_rules *rs, enum ipfam fam,
 	nft_expr_masquerade(rs);
 }
 
+/*
+ * External frontends with policy Cluster (MASQ-07). This host may have used the frontend's address
+ * as its source, so its connections are masqueraded to all backends.
+ */
+static void masquerade_frontends(struct nft_rules *rs, enum ipfam fam,
+				 const struct nft_layout_params *p)
+{
+	nft_rule_begin(rs);
+	nft_expr_original_tuple(rs, fam);
+	nft_expr_in(rs, 0, set_name(NFTSET_MASQ_FRONTENDS));
+	if (p->preserves_local_source) {
+		nft_expr_daddr(rs, fam, 0);
+		nft_expr_not_in(rs, 0, set_name(NFTSET_LOCAL_BACKENDS));
+		nft_expr_masquerade(rs);
+		nft_rule_begin(rs);
+		nft_expr_original_tuple(rs, fam);
+		nft_expr_in(rs, 0, set_name(NFTSET_MASQ_FRONTENDS));
+		nft_match_fib_local(rs, NFTA_FIB_F_SADDR, NFT_CMP_EQ);
+	}
+	nft_expr_masquerade(rs);
+}
+
 static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_layout_params *p)
 {
 	unsigned int n = nft_addr_words(fam);
@@ -306,10 +328,7 @@ static void postrouting(struct nft_rules *rs, enum ipfam fam, const struct nft_l
 	nft_expr_daddr(rs, fam, n + 1);
 	nft_expr_in(rs, 0, set_name(NFTSET_ENDPOINT_ADDRS));
 	nft_expr_masquerade(rs);
-	nft_rule_begin(rs);
-	nft_expr_original_tuple(rs, fam);
-	nft_expr_in(rs, 0, set_name(NFTSET_MASQ_FRONTENDS));
-	nft_expr_masquerade(rs);
+	masquerade_frontends(rs, fam, p);
 	/* MASQ-08: this host may have used the frontend's address as its source */
 	nft_rule_begin(rs);
 	nft_expr_original_tuple(rs, fam);

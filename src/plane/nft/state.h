@@ -43,6 +43,7 @@ struct nft_plane {
 	uint64_t kinds_at;               /* when tick() removes idle ones; 0 = not set */
 	struct nft_refs vips[IPFAM_N];
 	struct nft_refs cluster_ips[IPFAM_N];
+	struct nft_refs local_backends[IPFAM_N];
 	struct nft_refs endpoint_addrs[IPFAM_N];
 	enum plane_counting counting;
 	/*
@@ -82,6 +83,7 @@ static inline struct nft_refs *nft_plane_refs(struct nft_plane *p, enum ipfam fa
 {
 	return set == NFTSET_VIPS             ? &p->vips[fam]
 	       : set == NFTSET_CLUSTER_IPS    ? &p->cluster_ips[fam]
+	       : set == NFTSET_LOCAL_BACKENDS ? &p->local_backends[fam]
 	       : set == NFTSET_ENDPOINT_ADDRS ? &p->endpoint_addrs[fam]
 					      : NULL;
 }

@@ -7,6 +7,7 @@
  *              Split (POL-25): frontends says xl, xl_local and xl_cluster say where.
  *              Guarded (REJ-10): frontends says fw, fw_frontends what comes after it.
  *   backend    endpoints: pool.slot -> address.port; address and port in endpoint_addrs.
+ *              With --preserve-local-source the address of one on this node in local_backends.
  *              With affinity aff_slots: pool.slot -> id, aff_endpoints: id -> address.port.
  *   range      fw_ranges
  *
@@ -136,6 +137,14 @@ static void in_slot(struct tr *t, enum side side, const struct plan_pool *pool,
 		map_word(t, side, pool->fam, NFTSET_AFF_SLOTS, key, pool->id, b->aff_id);
 }
 
+static void of_locality(struct tr *t, enum side side, enum ipfam fam, const struct plan_backend *b,
+			bool is_local)
+{
+	if (is_local)
+		nft_changes_count(t->c, fam, NFTSET_LOCAL_BACKENDS, b->addr.bytes,
+				  side == WILL ? 1 : -1, t->svc);
+}
+
 /* Add the elements of a backend that do not depend on its slot. */
 static void of_backend(struct tr *t, enum side side, const struct plan_pool *pool,
 		       const struct plan_backend *b)
@@ -146,6 +155,7 @@ static void of_backend(struct tr *t, enum side side, const struct plan_pool *poo
 	nft_key_endpoint(key, &b->addr, b->port);
 	nft_changes_count(t->c, pool->fam, NFTSET_ENDPOINT_ADDRS, key, side == WILL ? 1 : -1,
 			  t->svc);
+	of_locality(t, side, pool->fam, b, b->is_local);
 	if (!has_affinity(pool, b))
 		return;
 	nft_put_word(key, nft_word(pool->id, b->aff_id));
@@ -177,6 +187,8 @@ static void operation(struct tr *t, const struct plan_op *op)
 	case PLAN_BACKEND_MOVE:
 		in_slot(t, WAS, op->pool, op->backend, op->from);
 		in_slot(t, WILL, op->pool, op->backend, op->slot);
+		of_locality(t, WAS, op->pool->fam, op->backend, op->was_local);
+		of_locality(t, WILL, op->pool->fam, op->backend, op->backend->is_local);
 		return;
 	case PLAN_RANGE_ADD:
 		range(t, WILL, op->pool, op->range);

@@ -213,7 +213,7 @@ int nft_try_layout(struct nl_sock *nl, struct err *err)
 	struct nft_layout_params params[] = {
 		{ .detect = DETECT_LOCAL_CLUSTER_CIDR, .has_detector = true },
 		{ .detect = DETECT_LOCAL_BRIDGE, .has_detector = true, .ifname = "vipd-try" },
-		{ .is_masquerade_all = true },
+		{ .is_masquerade_all = true, .preserves_local_source = true },
 	};
 	int r = 0;
 
